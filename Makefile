@@ -1,0 +1,95 @@
+# gpucredit: a GPU credit ledger and GPU job scheduler for PostgreSQL
+#
+#   make                    build (ASSERTS=1: with assertions, PROFILE=-g...: more flags)
+#   make install            install into the server that pg_config belongs to
+#   make installcheck       pg_regress and isolation against a running server
+#   make decide-check       the scheduler's decisions, without a server
+#   make fuzz SECONDS=60    every parser under libFuzzer, that long each
+#   make lint, indent-check static checks and the form of the C files
+#   tools/test              all of it, from nothing, in a private server
+
+# The table of contents.  A stage lives in src/<stage>/*.c,
+# sql/gpucredit/NN_<stage>.sql (the install script's piece), sql/<stage>.sql
+# and expected/<stage>.out; decide is C alone, grants SQL alone.
+STAGES = common types audit ledger admission inventory job decide sched \
+	observe grants
+
+EXTENSION = gpucredit
+MODULE_big = gpucredit
+PGFILEDESC = "gpucredit - GPU credit ledger and scheduler"
+
+# The control file is the one place of the version.
+EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" \
+	$(EXTENSION).control)
+SCRIPT_SQL = $(EXTENSION)--$(EXTVERSION).sql
+PIECES = $(sort $(wildcard sql/gpucredit/[0-9][0-9]_*.sql))
+
+DATA = $(wildcard sql/releases/$(EXTENSION)--*.sql)
+DATA_built = $(SCRIPT_SQL)
+
+SOURCES = $(sort $(foreach s,$(STAGES),$(wildcard src/$(s)/*.c))) \
+	src/gpucredit.c
+OBJS = $(SOURCES:.c=.o)
+
+unlisted := $(filter-out $(STAGES),$(notdir $(patsubst %/,%,$(wildcard src/*/))))
+ifneq ($(unlisted),)
+$(error src/ has folders that are no stage of STAGES: $(unlisted))
+endif
+
+# Each regression test stands on the stages before it; tests of no one stage
+# run last.
+STAGE_TESTS := $(foreach s,$(STAGES),$(patsubst sql/%.sql,%,$(wildcard sql/$(s).sql)))
+OTHER_TESTS := $(filter-out $(STAGES),$(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql))))
+REGRESS = $(STAGE_TESTS) $(OTHER_TESTS)
+REGRESS_OPTS = --load-extension=$(EXTENSION)
+
+ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=test --load-extension=$(EXTENSION)
+
+# Only entry points are exported.  PostgreSQL's own headers leave parameters
+# unused, hence the one warning less.
+PG_CPPFLAGS = -Isrc '-DPGDLLEXPORT=__attribute__((visibility("default")))'
+PG_CFLAGS = -Wall -Wextra -Werror -Wno-unused-parameter \
+	-fvisibility=hidden -MMD -MP $(PROFILE)
+
+# The server's headers allow assertions in an extension alone: they change no
+# structure that both sides share, and ExceptionalCondition() is always there.
+ifdef ASSERTS
+PG_CPPFLAGS += -DUSE_ASSERT_CHECKING=1
+endif
+
+# pg_config's flags are gcc's, and clang knows not all of them.
+ifneq ($(findstring clang,$(CC)),)
+PG_CFLAGS += -Wno-ignored-attributes -Wno-ignored-optimization-argument \
+	-Wno-unknown-warning-option
+endif
+
+EXTRA_CLEAN = $(OBJS:.o=.d) .build-flags $(EXTENSION)--*.sql results log \
+	regression.diffs regression.out test/results test/output_iso
+
+# Bitcode would only let JIT inline our functions into expressions, which
+# gains a ledger nothing, and needs the server's very version of clang.
+override with_llvm = no
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+$(SCRIPT_SQL): $(PIECES) $(EXTENSION).control Makefile
+	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit'; \
+	   for piece in $(PIECES); do echo; cat $$piece; done; } > $@.tmp
+	@mv $@.tmp $@
+
+# Objects follow the headers they included (-MMD), and the flags they were
+# compiled with.
+-include $(wildcard $(OBJS:.o=.d))
+$(OBJS): .build-flags
+.build-flags: FORCE
+	@printf '%s\n' '$(subst ','\'',$(CC) $(CPPFLAGS) $(CFLAGS) $(VERSION))' > $@.tmp
+	@if cmp -s $@.tmp $@; then rm $@.tmp; else mv $@.tmp $@; fi
+
+# print-REGRESS, print-ISOLATION, ...: a variable, for the tools
+print-%:
+	@echo $($*)
+
+.PHONY: FORCE

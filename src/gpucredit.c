@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * gpucredit.c
+ *		What happens when the library is loaded.
+ *
+ * Each module that has settings or shared state of its own has one
+ * XxxInit(), called from here in the order of the layers.  Loading through
+ * shared_preload_libraries is optional: what needs it says so where it is
+ * configured.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+
+#include "common/compat.h"
+
+PG_MODULE_MAGIC;
+
+extern PGDLLEXPORT void _PG_init(void);
+
+/*
+ * Called once per backend, or once in the postmaster when preloaded.
+ */
+void
+_PG_init(void)
+{
+}
