@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * duration.h
+ *		Intervals as exact durations in microseconds.
+ *
+ * A day is 24 hours. Months and years have no fixed length and are refused
+ * with 22023, as is what does not fit an int64. The sign is the caller's
+ * matter. An interval made here has hours only, never days.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_DURATION_H
+#define GPUCREDIT_DURATION_H
+
+#include "datatype/timestamp.h"
+
+extern int64 DurationFromInterval(const Interval *interval,
+								  const char *argname);
+extern Interval *DurationToInterval(int64 microseconds);
+
+#endif							/* GPUCREDIT_DURATION_H */

@@ -1,0 +1,48 @@
+/*-------------------------------------------------------------------------
+ *
+ * gpureq.h
+ *		The type gpureq: how many GPUs, of which types, with how much memory.
+ *
+ * A varlena aligned to 8 bytes. Every byte after the length word is
+ * determined by the value (names are zero padded), so equal requests are
+ * equal byte by byte. See gpureq_parse.h for the text form.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_GPUREQ_H
+#define GPUCREDIT_GPUREQ_H
+
+#include "fmgr.h"
+#include "types/gpureq_parse.h"
+
+typedef struct GpuReq
+{
+	int32		vl_len_;		/* varlena header, do not touch directly */
+	int32		min_gpus;		/* 0 = CPU only */
+	int32		max_gpus;		/* equals min_gpus unless elastic */
+	int32		share_milli;	/* of each GPU, 1000 = whole */
+	int32		nalternatives;	/* 0 only for CPU only */
+	int32		padding;		/* always zero */
+	GpuReqAlternative alternatives[FLEXIBLE_ARRAY_MEMBER];	/* by preference */
+} GpuReq;
+
+#define GPUREQ_SIZE(n) \
+	(offsetof(GpuReq, alternatives) + (n) * sizeof(GpuReqAlternative))
+
+#define DatumGetGpuReqP(d)		((GpuReq *) PG_DETOAST_DATUM(d))
+#define GpuReqPGetDatum(r)		PointerGetDatum(r)
+#define PG_GETARG_GPUREQ_P(n)	DatumGetGpuReqP(PG_GETARG_DATUM(n))
+#define PG_RETURN_GPUREQ_P(r)	PG_RETURN_POINTER(r)
+
+#define GpuReqIsCpuOnly(r)		((r)->max_gpus == 0)
+#define GpuReqIsShare(r)		((r)->share_milli < GPUREQ_WHOLE)
+#define GpuReqIsElastic(r)		((r)->min_gpus < (r)->max_gpus)
+#define GpuReqAlternativeIsAny(a) \
+	((a)->name[0] == '*' && (a)->name[1] == '\0')
+
+/* Raises 22P02 for what does not parse, 22023 for what is out of bounds. */
+extern GpuReq *GpuReqParse(const char *text);
+extern char *GpuReqToCString(const GpuReq *req);
+extern int	GpuReqCompare(const GpuReq *a, const GpuReq *b);
+
+#endif							/* GPUCREDIT_GPUREQ_H */
