@@ -1,0 +1,218 @@
+/*
+ * decide.h
+ *	  The decision core of the scheduler: which queued jobs start, and where.
+ *
+ * Pure C over plain structs: no PostgreSQL, no clock, no locale, no floating
+ * point, no state between calls.  The same input gives the same output, in
+ * whatever order the arrays come.  Everything in the input is read only and
+ * must stay put during the call; everything in the output, and all scratch
+ * memory, comes from the caller's arena and is freed with it.
+ *
+ * README.md in this directory describes the algorithm.
+ */
+#ifndef DECIDE_H
+#define DECIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DECIDE_MAX_DEVICES	64	/* devices of one node */
+#define DECIDE_WHOLE		1000	/* thousandths of a whole device */
+#define DECIDE_NO_TYPE		(-1)	/* node without GPUs, job without GPUs */
+#define DECIDE_OWN_GROUP	(-1)	/* domain or leaf of its own */
+
+/*
+ * Where memory comes from.  alloc returns memory aligned for any object, or
+ * does not return, or returns NULL: then the call fails with an error.  poll
+ * may be NULL; it is called now and then from loops whose length comes from
+ * the data, and need not return (interrupts).
+ */
+typedef struct DecideArena
+{
+	void	   *(*alloc) (void *context, size_t size);
+	void		(*poll) (void *context);
+	void	   *context;
+} DecideArena;
+
+/*
+ * One node as it is now.  What is gone to live attempts, to attempts not yet
+ * fenced and to promises is already taken off device_left, cpu_left and
+ * memory_left.  Devices are numbered from 0.
+ */
+typedef struct DecideNode
+{
+	const char *name;			/* unique; the last tie-breaker, bytewise */
+	int32_t		type;			/* GPU type, >= 0, or DECIDE_NO_TYPE */
+	int32_t		gpus;			/* devices it has, 0 to 64 */
+	int64_t		gpu_memory_mib; /* of each device */
+	int64_t		cpu_milli;		/* capacity; 0: not limited */
+	int64_t		memory_mib;		/* capacity; 0: not limited */
+	int64_t		cpu_left;		/* of cpu_milli; below 0 counts as 0 */
+	int64_t		memory_left;	/* of memory_mib; below 0 counts as 0 */
+	int32_t		domain;			/* NVLink domain, >= 0, or DECIDE_OWN_GROUP */
+	int32_t		leaf;			/* leaf switch, >= 0, or DECIDE_OWN_GROUP */
+	bool		spot;			/* may be reclaimed by its provider */
+	bool		schedulable;	/* takes new work (alive, not draining) */
+	uint64_t	usable;			/* healthy devices, bit i is device i */
+	uint16_t	device_left[DECIDE_MAX_DEVICES];	/* thousandths, 0 to 1000 */
+} DecideNode;
+
+typedef enum DecideTopology
+{
+	DECIDE_TOPOLOGY_ANY = 0,
+	DECIDE_TOPOLOGY_NODE,		/* all on one node */
+	DECIDE_TOPOLOGY_NVLINK,		/* all in one NVLink domain */
+	DECIDE_TOPOLOGY_LEAF		/* all below one leaf */
+} DecideTopology;
+
+/* A GPU type that will do, with the least memory of each device in bytes. */
+typedef struct DecideOffer
+{
+	int32_t		type;
+	int64_t		min_memory;		/* bytes; 0: any */
+} DecideOffer;
+
+/*
+ * What a class of jobs asks for.  Jobs that ask the same share one ask: an ask
+ * that cannot start a job is not tried again in the cycle.  Two asks may be
+ * equal; that costs time only.
+ */
+typedef struct DecideAsk
+{
+	int32_t		min_gpus;		/* 0 to INT32_MAX; 0: CPU only */
+	int32_t		max_gpus;		/* as min_gpus, or more: elastic */
+	int32_t		share;			/* thousandths of a device; below 1000 only
+								 * with one GPU */
+	int32_t		n_offers;
+	const DecideOffer *offers;	/* in order of preference */
+	DecideTopology topology;
+	int64_t		cpu_milli;		/* of the whole job, 0: none */
+	int64_t		memory_mib;		/* of the whole job, 0: none */
+	bool		spot_ok;		/* may be preempted, so may use spot nodes */
+} DecideAsk;
+
+/*
+ * A queued job.  (org, id) is unique.  priority orders jobs of one org,
+ * account and tier only, high first.
+ */
+typedef struct DecideJob
+{
+	int32_t		ask;			/* index of its ask */
+	int32_t		tier;			/* rank, low first */
+	int32_t		priority;
+	int64_t		submitted;		/* microseconds */
+	int64_t		id;
+	const char *org;
+	const char *account;
+} DecideJob;
+
+typedef struct DecideInput
+{
+	const DecideNode *nodes;
+	int32_t		n_nodes;
+	const DecideAsk *asks;
+	int32_t		n_asks;
+	const DecideJob *jobs;
+	int32_t		n_jobs;
+	int32_t		max_starts;		/* at most so many starts, >= 0 */
+} DecideInput;
+
+/* What a start takes on one node. */
+typedef struct DecidePart
+{
+	int32_t		node;			/* index into the input's nodes */
+	int32_t		gpus;			/* devices used here (bits in devices) */
+	uint64_t	devices;		/* which ones; empty for CPU-only jobs */
+	int64_t		cpu_milli;
+	int64_t		memory_mib;
+} DecidePart;
+
+/* A job that starts.  Its parts are in order of the nodes' names. */
+typedef struct DecideStart
+{
+	int32_t		job;			/* index into the input's jobs */
+	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
+	int32_t		gpus;			/* in all */
+	int32_t		share;			/* thousandths of each device */
+	int32_t		first_part;		/* index into the result's parts */
+	int32_t		n_parts;
+} DecideStart;
+
+/*
+ * Why the first unstarted job of an ask waits, ordered by how near it came to
+ * starting.  Of several acceptable types the one that came nearest is told.
+ */
+typedef enum DecideReason
+{
+	DECIDE_NOT_WAITING = 0,		/* every job of the ask started */
+	DECIDE_NO_SUCH_TYPE,		/* no node has an acceptable type (or: the
+								 * pool has no node) */
+	DECIDE_NO_SUCH_MEMORY,		/* of the type, but with too little memory:
+								 * wanted, available MiB per device */
+	DECIDE_SPOT_ONLY,			/* only spot nodes would do */
+	DECIDE_NODES_UNAVAILABLE,	/* no node of the type takes new work */
+	DECIDE_POOL_TOO_SMALL,		/* wanted, available: devices of the type,
+								 * free or not */
+	DECIDE_NOT_ENOUGH_SHARE,	/* wanted, available: thousandths of one
+								 * device */
+	DECIDE_NOT_ENOUGH_GPUS,		/* wanted, available: free devices */
+	DECIDE_NOT_TOGETHER,		/* wanted, available: free devices within the
+								 * best place that the topology allows */
+	DECIDE_CPU_SHORT,			/* wanted, available: devices the free cpu can
+								 * feed there (CPU-only: thousandths of cpu) */
+	DECIDE_MEMORY_SHORT,		/* the same for memory (CPU-only: MiB) */
+	DECIDE_CPU_AND_MEMORY_SHORT,	/* each suffices, but not on the same
+									 * nodes */
+	DECIDE_ENOUGH_STARTED		/* max_starts was reached before its turn */
+} DecideReason;
+
+typedef struct DecideWait
+{
+	DecideReason reason;
+	int32_t		job;			/* index of the job, -1: none waits */
+	int32_t		type;			/* the type told about, or DECIDE_NO_TYPE */
+	int64_t		wanted;
+	int64_t		available;
+} DecideWait;
+
+typedef struct DecideResult
+{
+	DecideStart *starts;		/* in the order decided */
+	int32_t		n_starts;
+	DecidePart *parts;
+	int32_t		n_parts;
+	DecideWait *waits;			/* one per ask */
+} DecideResult;
+
+/*
+ * Decide one cycle.  Returns NULL and fills result, or says what is wrong with
+ * the input (or "out of memory"); result is then empty.
+ */
+extern const char *DecideRun(const DecideInput *input,
+							 const DecideArena *arena, DecideResult *result);
+
+/*
+ * Could the nodes ever run this, all of them empty, healthy and schedulable?
+ * Exactly when DecideRun would then start it.  Sets *feasible and returns
+ * NULL, or says what is wrong with the input.
+ */
+extern const char *DecideFeasible(const DecideNode *nodes, int32_t n_nodes,
+								  const DecideAsk *ask,
+								  const DecideArena *arena, bool *feasible);
+
+/*
+ * Verify a result against its input, by code of its own: no device or host
+ * resource over-given, gangs whole, types, memory floors, topology and the
+ * spot rule respected.  The time depends on the result's size, not the
+ * input's.  Returns NULL, or what is wrong; *where (may be NULL) is then the
+ * index of the start concerned, or -1.
+ */
+extern const char *DecideCheck(const DecideInput *input,
+							   const DecideResult *result,
+							   const DecideArena *arena, int32_t *where);
+
+/* "not_enough_gpus" for DECIDE_NOT_ENOUGH_GPUS, and so on. */
+extern const char *DecideReasonName(DecideReason reason);
+
+#endif							/* DECIDE_H */
