@@ -1,0 +1,484 @@
+/*-------------------------------------------------------------------------
+ *
+ * credits.c
+ *		The type credits: text and binary form, casts, and arithmetic that
+ *		raises 22003 where credits_math.c returns false.
+ *
+ * A value is an int64, so what compares, hashes and sends it is the server's
+ * own code for bigint (see 10_types.sql). The binary form is that int64 in
+ * network order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "libpq/pqformat.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "types/clip.h"
+#include "types/credits.h"
+#include "types/duration.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_credits_in);
+PG_FUNCTION_INFO_V1(gpucredit_credits_out);
+PG_FUNCTION_INFO_V1(gpucredit_credits_recv);
+PG_FUNCTION_INFO_V1(gpucredit_credits_add);
+PG_FUNCTION_INFO_V1(gpucredit_credits_sub);
+PG_FUNCTION_INFO_V1(gpucredit_credits_neg);
+PG_FUNCTION_INFO_V1(gpucredit_credits_mul);
+PG_FUNCTION_INFO_V1(gpucredit_mul_credits);
+PG_FUNCTION_INFO_V1(gpucredit_numeric_to_credits);
+PG_FUNCTION_INFO_V1(gpucredit_credits_to_numeric);
+PG_FUNCTION_INFO_V1(gpucredit_int8_to_credits);
+PG_FUNCTION_INFO_V1(gpucredit_int4_to_credits);
+PG_FUNCTION_INFO_V1(gpucredit_bill);
+
+static void report_unusable(CreditsParseError error, const char *subject,
+							const char *object) pg_attribute_noreturn();
+static void report_overflow(void) pg_attribute_noreturn();
+static void refuse_argument(const char *argname, const char *rule)
+			pg_attribute_noreturn();
+
+/*
+ * gpucredit_credits_in
+ *		Text to credits.
+ */
+Datum
+gpucredit_credits_in(PG_FUNCTION_ARGS)
+{
+	const char *text = PG_GETARG_CSTRING(0);
+	Credits		result = 0;
+	size_t		errpos;
+	CreditsParseError error;
+
+	error = CreditsParse(text, strlen(text), &result, &errpos);
+	if (error == CREDITS_PARSE_SYNTAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid input syntax for type credits: \"%s\"",
+						ClipForMessage(text)),
+				 errhint("Write a plain decimal number, for example "
+						 "\"12.5\".")));
+	if (error != CREDITS_PARSE_OK)
+		report_unusable(error, psprintf("value \"%s\"", ClipForMessage(text)),
+						"the value");
+	PG_RETURN_CREDITS(result);
+}
+
+/*
+ * gpucredit_credits_out
+ *		Credits to text, always with six decimals.
+ */
+Datum
+gpucredit_credits_out(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CSTRING(CreditsToCString(PG_GETARG_CREDITS(0)));
+}
+
+/*
+ * gpucredit_credits_recv
+ *		Binary form to credits: exactly eight bytes.
+ */
+Datum
+gpucredit_credits_recv(PG_FUNCTION_ARGS)
+{
+	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
+	int			len = buf->len - buf->cursor;
+
+	if (len != sizeof(Credits))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("invalid binary value of type credits"),
+				 errdetail("It has %d bytes, not %d.",
+						   len, (int) sizeof(Credits))));
+	PG_RETURN_CREDITS(pq_getmsgint64(buf));
+}
+
+/*
+ * gpucredit_credits_add
+ *		a + b.
+ */
+Datum
+gpucredit_credits_add(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CREDITS(CreditsAdd(PG_GETARG_CREDITS(0), PG_GETARG_CREDITS(1)));
+}
+
+/*
+ * gpucredit_credits_sub
+ *		a - b.
+ */
+Datum
+gpucredit_credits_sub(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CREDITS(CreditsSub(PG_GETARG_CREDITS(0), PG_GETARG_CREDITS(1)));
+}
+
+/*
+ * gpucredit_credits_neg
+ *		-a.
+ */
+Datum
+gpucredit_credits_neg(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CREDITS(CreditsNeg(PG_GETARG_CREDITS(0)));
+}
+
+/*
+ * gpucredit_credits_mul
+ *		credits x bigint.
+ */
+Datum
+gpucredit_credits_mul(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CREDITS(CreditsMul(PG_GETARG_CREDITS(0), PG_GETARG_INT64(1)));
+}
+
+/*
+ * gpucredit_mul_credits
+ *		bigint x credits.
+ */
+Datum
+gpucredit_mul_credits(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CREDITS(CreditsMul(PG_GETARG_CREDITS(1), PG_GETARG_INT64(0)));
+}
+
+/*
+ * gpucredit_numeric_to_credits
+ *		The cast from numeric: exact or an error.
+ */
+Datum
+gpucredit_numeric_to_credits(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CREDITS(CreditsFromNumeric(PG_GETARG_NUMERIC(0), NULL));
+}
+
+/*
+ * gpucredit_credits_to_numeric
+ *		The cast to numeric, with display scale 6.
+ */
+Datum
+gpucredit_credits_to_numeric(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_NUMERIC(CreditsToNumeric(PG_GETARG_CREDITS(0)));
+}
+
+/*
+ * gpucredit_int8_to_credits
+ *		The cast from bigint: whole credits.
+ */
+Datum
+gpucredit_int8_to_credits(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CREDITS(CreditsMul(CREDITS_ONE, PG_GETARG_INT64(0)));
+}
+
+/*
+ * gpucredit_int4_to_credits
+ *		The cast from integer: whole credits, always fits.
+ */
+Datum
+gpucredit_int4_to_credits(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CREDITS(CREDITS_ONE * PG_GETARG_INT32(0));
+}
+
+/*
+ * gpucredit_bill
+ *		What GPUs at a price cost for a time.
+ */
+Datum
+gpucredit_bill(PG_FUNCTION_ARGS)
+{
+	Credits		per_gpu_hour = PG_GETARG_CREDITS(0);
+	int32		gpus = PG_GETARG_INT32(1);
+	int32		share = PG_GETARG_INT32(2);
+	int64		elapsed;
+
+	elapsed = DurationFromInterval(PG_GETARG_INTERVAL_P(3), "elapsed");
+	if (per_gpu_hour < 0)
+		refuse_argument("per_gpu_hour", "not be negative");
+	if (gpus < 0)
+		refuse_argument("gpus", "not be negative");
+	if (share < 1 || share > SHARE_WHOLE)
+		refuse_argument("share", "lie between 1 and 1000 thousandths");
+	if (elapsed < 0)
+		refuse_argument("elapsed", "not be negative");
+	PG_RETURN_CREDITS(CreditsBillExact(per_gpu_hour, gpus, share, elapsed));
+}
+
+/*
+ * CreditsAdd
+ *		a + b.
+ */
+Credits
+CreditsAdd(Credits a, Credits b)
+{
+	Credits		result;
+
+	if (!CreditsTryAdd(a, b, &result))
+		report_overflow();
+	return result;
+}
+
+/*
+ * CreditsSub
+ *		a - b.
+ */
+Credits
+CreditsSub(Credits a, Credits b)
+{
+	Credits		result;
+
+	if (!CreditsTrySub(a, b, &result))
+		report_overflow();
+	return result;
+}
+
+/*
+ * CreditsNeg
+ *		-a.
+ */
+Credits
+CreditsNeg(Credits a)
+{
+	Credits		result;
+
+	if (!CreditsTryNeg(a, &result))
+		report_overflow();
+	return result;
+}
+
+/*
+ * CreditsMul
+ *		a x factor.
+ */
+Credits
+CreditsMul(Credits a, int64 factor)
+{
+	Credits		result;
+
+	if (!CreditsTryMul(a, factor, &result))
+		report_overflow();
+	return result;
+}
+
+/*
+ * CreditsMulRatio
+ *		rate x num / den, rounded half up or toward zero.
+ */
+Credits
+CreditsMulRatio(Credits rate, int64 num, int64 den, bool round_half_up)
+{
+	Credits		result;
+
+	Assert(den > 0);
+	if (!CreditsTryMulRatio(rate, num, den,
+							round_half_up ? CREDITS_ROUND_HALF_UP :
+							CREDITS_ROUND_DOWN, &result))
+		report_overflow();
+	return result;
+}
+
+/*
+ * CreditsBill
+ *		What a rate per hour comes to in elapsed_us, rounded half up.
+ */
+Credits
+CreditsBill(Credits rate_per_hour, int64 elapsed_us)
+{
+	return CreditsMulRatio(rate_per_hour, elapsed_us, MICROSECONDS_PER_HOUR,
+						   true);
+}
+
+/*
+ * CreditsHoldFor
+ *		What to hold for duration_us at a rate per hour: rounded up.
+ */
+Credits
+CreditsHoldFor(Credits rate_per_hour, int64 duration_us)
+{
+	Credits		result;
+
+	if (!CreditsTryMulRatio(rate_per_hour, duration_us,
+							MICROSECONDS_PER_HOUR, CREDITS_ROUND_UP, &result))
+		report_overflow();
+	return result;
+}
+
+/*
+ * CreditsRateFor
+ *		The rate per hour of these GPUs, rounded up: to show, not to bill.
+ */
+Credits
+CreditsRateFor(Credits per_gpu_hour, int gpus, int share_milli)
+{
+	return CreditsHoldExact(per_gpu_hour, gpus, share_milli,
+							MICROSECONDS_PER_HOUR);
+}
+
+/*
+ * CreditsBillExact
+ *		What these GPUs cost for elapsed_us, rounded half up once.
+ */
+Credits
+CreditsBillExact(Credits per_gpu_hour, int gpus, int share_milli,
+				 int64 elapsed_us)
+{
+	Credits		result;
+
+	if (!CreditsTryBill(per_gpu_hour, gpus, share_milli, elapsed_us,
+						CREDITS_ROUND_HALF_UP, &result))
+		report_overflow();
+	return result;
+}
+
+/*
+ * CreditsHoldExact
+ *		What to hold for these GPUs for duration_us: rounded up.
+ */
+Credits
+CreditsHoldExact(Credits per_gpu_hour, int gpus, int share_milli,
+				 int64 duration_us)
+{
+	Credits		result;
+
+	if (!CreditsTryBill(per_gpu_hour, gpus, share_milli, duration_us,
+						CREDITS_ROUND_UP, &result))
+		report_overflow();
+	return result;
+}
+
+/*
+ * CreditsElapsedFor
+ *		The longest time, in microseconds, whose bill does not pass amount.
+ */
+int64
+CreditsElapsedFor(Credits per_gpu_hour, int gpus, int share_milli,
+				  Credits amount)
+{
+	int64		result;
+
+	if (!CreditsTryElapsedFor(per_gpu_hour, gpus, share_milli, amount,
+							  &result))
+		report_overflow();
+	return result;
+}
+
+/*
+ * CreditsFromNumeric
+ *		Exact conversion; argname names the SQL argument, or is NULL.
+ *
+ * It goes through the text of the number, which is never more than what the
+ * caller's own numeric needed.
+ */
+Credits
+CreditsFromNumeric(Numeric n, const char *argname)
+{
+	char	   *text;
+	Credits		result = 0;
+	size_t		errpos;
+	CreditsParseError error;
+
+	text = DatumGetCString(DirectFunctionCall1(numeric_out,
+											   NumericGetDatum(n)));
+	error = CreditsParse(text, strlen(text), &result, &errpos);
+	if (error != CREDITS_PARSE_OK)
+	{
+		if (argname != NULL)
+			report_unusable(error, psprintf("argument \"%s\"", argname),
+							psprintf("\"%s\"", argname));
+		report_unusable(error, psprintf("value \"%s\"", ClipForMessage(text)),
+						"the value");
+	}
+	pfree(text);
+	return result;
+}
+
+/*
+ * CreditsToNumeric
+ *		The same amount as a numeric with display scale 6.
+ */
+Numeric
+CreditsToNumeric(Credits amount)
+{
+	return int64_div_fast_to_numeric(amount, CREDITS_DECIMALS);
+}
+
+/*
+ * CreditsToCString
+ *		The canonical text.
+ */
+char *
+CreditsToCString(Credits amount)
+{
+	char	   *result = palloc(CREDITS_TEXT_SIZE);
+
+	CreditsPrint(amount, result);
+	return result;
+}
+
+/* report_unusable: a number that is no amount of credits. */
+static void
+report_unusable(CreditsParseError error, const char *subject,
+				const char *object)
+{
+	int			code = ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE;
+
+	switch (error)
+	{
+		case CREDITS_PARSE_RANGE:
+			ereport(ERROR,
+					(errcode(code),
+					 errmsg("%s is out of range for type credits", subject),
+					 errdetail("Credits lie between %s and %s.",
+							   CreditsToCString(CREDITS_MIN),
+							   CreditsToCString(CREDITS_MAX)),
+					 errhint("Make %s smaller.", object)));
+			break;
+		case CREDITS_PARSE_DECIMALS:
+			ereport(ERROR,
+					(errcode(code),
+					 errmsg("%s has more than %d decimals",
+							subject, CREDITS_DECIMALS),
+					 errdetail("Credits are kept in millionths."),
+					 errhint("Round %s to %d decimals first.",
+							 object, CREDITS_DECIMALS)));
+			break;
+		case CREDITS_PARSE_NOT_FINITE:
+			ereport(ERROR,
+					(errcode(code),
+					 errmsg("%s is not a finite number", subject),
+					 errdetail("NaN and infinity are not amounts of "
+							   "credits."),
+					 errhint("Make %s a finite number.", object)));
+			break;
+		case CREDITS_PARSE_OK:
+		case CREDITS_PARSE_SYNTAX:
+			break;
+	}
+	elog(ERROR, "unexpected result %d of reading a number", (int) error);
+}
+
+/* report_overflow: arithmetic whose result does not fit. */
+static void
+report_overflow(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("credits out of range"),
+			 errdetail("The result does not lie between %s and %s.",
+					   CreditsToCString(CREDITS_MIN),
+					   CreditsToCString(CREDITS_MAX))));
+}
+
+/* refuse_argument: an argument against its rule, "must ...". */
+static void
+refuse_argument(const char *argname, const char *rule)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("argument \"%s\" must %s", argname, rule)));
+}

@@ -1,0 +1,184 @@
+/*-------------------------------------------------------------------------
+ *
+ * credits_agg.c
+ *		The aggregates sum and avg over credits.
+ *
+ * Both share one state, a 128-bit sum and a count, so that no sequence of
+ * inputs overflows on the way and only a final sum that does not fit is an
+ * error. Integer addition has an exact inverse, so the same state serves
+ * moving windows; its parts combine, so it serves parallel plans. A state
+ * that has seen no amount gives NULL.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "libpq/pqformat.h"
+
+#include "types/credits.h"
+
+typedef struct CreditsAggState
+{
+	int128		sum;
+	int64		count;
+} CreditsAggState;
+
+PG_FUNCTION_INFO_V1(gpucredit_credits_accum);
+PG_FUNCTION_INFO_V1(gpucredit_credits_accum_inv);
+PG_FUNCTION_INFO_V1(gpucredit_credits_combine);
+PG_FUNCTION_INFO_V1(gpucredit_credits_serialize);
+PG_FUNCTION_INFO_V1(gpucredit_credits_deserialize);
+PG_FUNCTION_INFO_V1(gpucredit_credits_sum);
+PG_FUNCTION_INFO_V1(gpucredit_credits_avg);
+
+static CreditsAggState *state_of(FunctionCallInfo fcinfo);
+
+/*
+ * gpucredit_credits_accum
+ *		Adds an amount to the state.
+ */
+Datum
+gpucredit_credits_accum(PG_FUNCTION_ARGS)
+{
+	CreditsAggState *state = state_of(fcinfo);
+
+	if (!PG_ARGISNULL(1))
+	{
+		state->sum += PG_GETARG_CREDITS(1);
+		state->count++;
+	}
+	PG_RETURN_POINTER(state);
+}
+
+/*
+ * gpucredit_credits_accum_inv
+ *		Takes an amount out of the state again, for a moving window.
+ */
+Datum
+gpucredit_credits_accum_inv(PG_FUNCTION_ARGS)
+{
+	CreditsAggState *state = state_of(fcinfo);
+
+	if (!PG_ARGISNULL(1))
+	{
+		state->sum -= PG_GETARG_CREDITS(1);
+		state->count--;
+	}
+	PG_RETURN_POINTER(state);
+}
+
+/*
+ * gpucredit_credits_combine
+ *		Adds the second state to the first.
+ */
+Datum
+gpucredit_credits_combine(PG_FUNCTION_ARGS)
+{
+	CreditsAggState *state = state_of(fcinfo);
+
+	if (!PG_ARGISNULL(1))
+	{
+		CreditsAggState *other = (CreditsAggState *) PG_GETARG_POINTER(1);
+
+		state->sum += other->sum;
+		state->count += other->count;
+	}
+	PG_RETURN_POINTER(state);
+}
+
+/*
+ * gpucredit_credits_serialize
+ *		The state as bytes, to pass between processes.
+ */
+Datum
+gpucredit_credits_serialize(PG_FUNCTION_ARGS)
+{
+	CreditsAggState *state = (CreditsAggState *) PG_GETARG_POINTER(0);
+	StringInfoData buf;
+
+	pq_begintypsend(&buf);
+	pq_sendint64(&buf, (uint64) (state->sum >> 64));
+	pq_sendint64(&buf, (uint64) state->sum);
+	pq_sendint64(&buf, (uint64) state->count);
+	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
+}
+
+/*
+ * gpucredit_credits_deserialize
+ *		A state out of its bytes.
+ */
+Datum
+gpucredit_credits_deserialize(PG_FUNCTION_ARGS)
+{
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+	CreditsAggState *state = palloc(sizeof(CreditsAggState));
+	StringInfoData buf;
+	uint64		high;
+	uint64		low;
+
+	initStringInfo(&buf);
+	appendBinaryStringInfo(&buf, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+	high = (uint64) pq_getmsgint64(&buf);
+	low = (uint64) pq_getmsgint64(&buf);
+	state->sum = (int128) ((uint128) high << 64 | low);
+	state->count = pq_getmsgint64(&buf);
+	pq_getmsgend(&buf);
+	PG_RETURN_POINTER(state);
+}
+
+/*
+ * gpucredit_credits_sum
+ *		The sum, an error only if it does not fit itself.
+ */
+Datum
+gpucredit_credits_sum(PG_FUNCTION_ARGS)
+{
+	CreditsAggState *state = (CreditsAggState *) PG_GETARG_POINTER(0);
+
+	if (state->count == 0)
+		PG_RETURN_NULL();
+	if (state->sum < CREDITS_MIN || state->sum > CREDITS_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("sum of credits out of range"),
+				 errdetail("The sum does not lie between %s and %s.",
+						   CreditsToCString(CREDITS_MIN),
+						   CreditsToCString(CREDITS_MAX)),
+				 errhint("Sum the amounts as numeric.")));
+	PG_RETURN_CREDITS((Credits) state->sum);
+}
+
+/*
+ * gpucredit_credits_avg
+ *		The average, rounded half away from zero to a millionth.
+ */
+Datum
+gpucredit_credits_avg(PG_FUNCTION_ARGS)
+{
+	CreditsAggState *state = (CreditsAggState *) PG_GETARG_POINTER(0);
+	int128		average;
+	int64		rest;
+
+	if (state->count == 0)
+		PG_RETURN_NULL();
+	average = state->sum / state->count;
+	rest = (int64) (state->sum % state->count);
+	if (rest < 0)
+		rest = -rest;
+	if (rest >= state->count - rest)
+		average += state->sum < 0 ? -1 : 1;
+	PG_RETURN_CREDITS((Credits) average);
+}
+
+/* state_of: the state in argument 0, begun if it is NULL. */
+static CreditsAggState *
+state_of(FunctionCallInfo fcinfo)
+{
+	MemoryContext context;
+
+	if (!AggCheckCallContext(fcinfo, &context))
+		elog(ERROR, "aggregate function called outside an aggregate");
+	if (PG_ARGISNULL(0))
+		return MemoryContextAllocZero(context, sizeof(CreditsAggState));
+	return (CreditsAggState *) PG_GETARG_POINTER(0);
+}

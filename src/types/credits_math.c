@@ -1,0 +1,221 @@
+/*-------------------------------------------------------------------------
+ *
+ * credits_math.c
+ *		Arithmetic of money and time, without a server.
+ *
+ * A quotient is taken on magnitudes, rounded by its remainder, and only then
+ * given its sign; remainders are compared as r >= d - r, which cannot
+ * overflow. A bill's product is at most 2^63 x 2^31 x 2^31 x 2^63 on paper;
+ * a product past 128 bits belongs to a bill far past 64, so it is refused
+ * before it is made.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "types/credits_math.h"
+
+typedef unsigned __int128 Wide;
+
+/* What divides price x GPUs x thousandths x microseconds. */
+#define BILL_DIVISOR	((Wide) SHARE_WHOLE * MICROSECONDS_PER_HOUR)
+
+static bool bill_factor(Credits per_gpu_hour, int32_t gpus,
+						int32_t share_milli, Wide *factor);
+static Wide divide(Wide num, Wide den, CreditsRounding rounding);
+static bool with_sign(Wide magnitude, bool negative, int64_t *result);
+static uint64_t magnitude_of(int64_t value);
+
+/*
+ * CreditsTryAdd
+ *		a + b.
+ */
+bool
+CreditsTryAdd(Credits a, Credits b, Credits *result)
+{
+	Credits		sum;
+
+	if (__builtin_add_overflow(a, b, &sum))
+		return false;
+	*result = sum;
+	return true;
+}
+
+/*
+ * CreditsTrySub
+ *		a - b.
+ */
+bool
+CreditsTrySub(Credits a, Credits b, Credits *result)
+{
+	Credits		difference;
+
+	if (__builtin_sub_overflow(a, b, &difference))
+		return false;
+	*result = difference;
+	return true;
+}
+
+/*
+ * CreditsTryNeg
+ *		-a; the smallest amount has no opposite.
+ */
+bool
+CreditsTryNeg(Credits a, Credits *result)
+{
+	return CreditsTrySub(0, a, result);
+}
+
+/*
+ * CreditsTryMul
+ *		a x factor.
+ */
+bool
+CreditsTryMul(Credits a, int64_t factor, Credits *result)
+{
+	Credits		product;
+
+	if (__builtin_mul_overflow(a, factor, &product))
+		return false;
+	*result = product;
+	return true;
+}
+
+/*
+ * CreditsTryMulRatio
+ *		amount x num / den.
+ */
+bool
+CreditsTryMulRatio(Credits amount, int64_t num, int64_t den,
+				   CreditsRounding rounding, Credits *result)
+{
+	Wide		product;
+
+	if (den <= 0)
+		return false;
+	product = (Wide) magnitude_of(amount) * magnitude_of(num);
+	return with_sign(divide(product, (Wide) den, rounding),
+					 (amount < 0) != (num < 0), result);
+}
+
+/*
+ * CreditsMulRatioSat
+ *		amount x num / den, or the nearest amount there is.
+ *
+ * den must be positive.
+ */
+Credits
+CreditsMulRatioSat(Credits amount, int64_t num, int64_t den,
+				   CreditsRounding rounding)
+{
+	Credits		result;
+
+	if (CreditsTryMulRatio(amount, num, den, rounding, &result))
+		return result;
+	return (amount < 0) != (num < 0) ? CREDITS_MIN : CREDITS_MAX;
+}
+
+/*
+ * CreditsTryBill
+ *		What gpus GPUs, share_milli thousandths of each, cost for elapsed_us.
+ */
+bool
+CreditsTryBill(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
+			   int64_t elapsed_us, CreditsRounding rounding, Credits *result)
+{
+	Wide		factor;
+
+	if (elapsed_us < 0 ||
+		!bill_factor(per_gpu_hour, gpus, share_milli, &factor))
+		return false;
+	if (elapsed_us > 0 && factor > ~(Wide) 0 / (Wide) elapsed_us)
+		return false;
+	return with_sign(divide(factor * (Wide) elapsed_us, BILL_DIVISOR,
+							rounding),
+					 false, result);
+}
+
+/*
+ * CreditsTryElapsedFor
+ *		The longest time whose bill, rounded half up, does not pass amount.
+ *
+ * INT64_MAX when no time ever costs that much, 0 when amount is negative.
+ */
+bool
+CreditsTryElapsedFor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
+					 Credits amount, int64_t *result)
+{
+	Wide		factor;
+	Wide		reach;
+
+	if (!bill_factor(per_gpu_hour, gpus, share_milli, &factor))
+		return false;
+	if (amount < 0)
+	{
+		*result = 0;
+		return true;
+	}
+	if (factor == 0)
+	{
+		*result = INT64_MAX;
+		return true;
+	}
+
+	/*
+	 * The bill is (factor x t + D/2) / D rounded down, so it stays at amount
+	 * as long as factor x t < (amount + 1) x D - D/2. D is even.
+	 */
+	reach = (Wide) amount * BILL_DIVISOR + BILL_DIVISOR / 2 - 1;
+	reach /= factor;
+	*result = reach > (Wide) INT64_MAX ? INT64_MAX : (int64_t) reach;
+	return true;
+}
+
+/* bill_factor: price x GPUs x thousandths; false if any is negative. */
+static bool
+bill_factor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
+			Wide *factor)
+{
+	if (per_gpu_hour < 0 || gpus < 0 || share_milli < 0)
+		return false;
+	*factor = (Wide) per_gpu_hour * (Wide) gpus * (Wide) share_milli;
+	return true;
+}
+
+/* divide: num / den in the given rounding. */
+static Wide
+divide(Wide num, Wide den, CreditsRounding rounding)
+{
+	Wide		quotient = num / den;
+	Wide		rest = num % den;
+	bool		up = false;
+
+	switch (rounding)
+	{
+		case CREDITS_ROUND_DOWN:
+			break;
+		case CREDITS_ROUND_HALF_UP:
+			up = rest >= den - rest;
+			break;
+		case CREDITS_ROUND_UP:
+			up = rest > 0;
+			break;
+	}
+	return up ? quotient + 1 : quotient;
+}
+
+/* with_sign: magnitude as an int64, if it is one. */
+static bool
+with_sign(Wide magnitude, bool negative, int64_t *result)
+{
+	if (magnitude > (Wide) INT64_MAX + (negative ? 1 : 0))
+		return false;
+	*result = (int64_t) (negative ? -(uint64_t) magnitude :
+						 (uint64_t) magnitude);
+	return true;
+}
+
+/* magnitude_of: the absolute value, of the smallest int64 too. */
+static uint64_t
+magnitude_of(int64_t value)
+{
+	return value < 0 ? -(uint64_t) value : (uint64_t) value;
+}

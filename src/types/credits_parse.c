@@ -1,0 +1,192 @@
+/*-------------------------------------------------------------------------
+ *
+ * credits_parse.c
+ *		Text form of credits, without a server.
+ *
+ * One pass over the text, with the value kept as an unsigned magnitude so
+ * that the smallest int64 parses too. Overflow only sets a flag: text that is
+ * not a number at all is reported as such however long it is.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "types/credits_parse.h"
+
+#include <string.h>
+
+/* A number as it is read: micro-credits without their sign. */
+typedef struct CreditsScan
+{
+	const char *text;
+	size_t		len;
+	size_t		pos;
+	uint64_t	magnitude;
+	bool		negative;
+	bool		overflow;
+	bool		excess;			/* a non-zero digit past the sixth decimal */
+} CreditsScan;
+
+static void scan_spaces(CreditsScan *scan);
+static bool scan_not_finite(const CreditsScan *scan);
+static bool scan_number(CreditsScan *scan);
+static void push_digit(CreditsScan *scan, unsigned digit);
+static bool word_at(const CreditsScan *scan, const char *word);
+static bool is_space(char c);
+static bool is_digit(char c);
+
+/*
+ * CreditsParse
+ *		Reads an amount; on failure *errpos is the byte where reading stopped.
+ */
+CreditsParseError
+CreditsParse(const char *text, size_t len, Credits *result, size_t *errpos)
+{
+	CreditsScan scan = {.text = text,.len = len};
+	uint64_t	limit;
+
+	scan_spaces(&scan);
+	if (scan.pos < len && (text[scan.pos] == '+' || text[scan.pos] == '-'))
+		scan.negative = text[scan.pos++] == '-';
+	if (scan_not_finite(&scan))
+	{
+		*errpos = scan.pos;
+		return CREDITS_PARSE_NOT_FINITE;
+	}
+	if (!scan_number(&scan))
+	{
+		*errpos = scan.pos;
+		return CREDITS_PARSE_SYNTAX;
+	}
+	scan_spaces(&scan);
+	*errpos = scan.pos;
+	if (scan.pos < len)
+		return CREDITS_PARSE_SYNTAX;
+
+	limit = (uint64_t) CREDITS_MAX + (scan.negative ? 1 : 0);
+	if (scan.overflow || scan.magnitude > limit)
+		return CREDITS_PARSE_RANGE;
+	if (scan.excess)
+		return CREDITS_PARSE_DECIMALS;
+
+	/* Negated while unsigned, so that the smallest amount is reached too. */
+	*result = (Credits) (scan.negative ? -scan.magnitude : scan.magnitude);
+	return CREDITS_PARSE_OK;
+}
+
+/*
+ * CreditsPrint
+ *		Writes the canonical text into buf, of CREDITS_TEXT_SIZE bytes, and
+ *		returns its length.
+ */
+size_t
+CreditsPrint(Credits amount, char *buf)
+{
+	char		digits[CREDITS_TEXT_SIZE];
+	size_t		n = 0;
+	size_t		len = 0;
+	uint64_t	rest = amount < 0 ? -(uint64_t) amount : (uint64_t) amount;
+
+	/* Digits from the last to the first, at least one before the point. */
+	while (rest > 0 || n <= CREDITS_DECIMALS)
+	{
+		digits[n++] = (char) ('0' + rest % 10);
+		rest /= 10;
+	}
+
+	if (amount < 0)
+		buf[len++] = '-';
+	while (n > 0)
+	{
+		if (n == CREDITS_DECIMALS)
+			buf[len++] = '.';
+		buf[len++] = digits[--n];
+	}
+	buf[len] = '\0';
+	return len;
+}
+
+/* scan_spaces: skips white space. */
+static void
+scan_spaces(CreditsScan *scan)
+{
+	while (scan->pos < scan->len && is_space(scan->text[scan->pos]))
+		scan->pos++;
+}
+
+/* scan_not_finite: is the rest a word for a value that is no number? */
+static bool
+scan_not_finite(const CreditsScan *scan)
+{
+	return word_at(scan, "nan") || word_at(scan, "inf") ||
+		word_at(scan, "infinity");
+}
+
+/* scan_number: reads digits around a point; false if there is no digit. */
+static bool
+scan_number(CreditsScan *scan)
+{
+	size_t		start = scan->pos;
+	size_t		ndigits;
+	size_t		ndecimals = 0;
+
+	while (scan->pos < scan->len && is_digit(scan->text[scan->pos]))
+		push_digit(scan, (unsigned) (scan->text[scan->pos++] - '0'));
+	ndigits = scan->pos - start;
+
+	if (scan->pos < scan->len && scan->text[scan->pos] == '.')
+	{
+		scan->pos++;
+		while (scan->pos < scan->len && is_digit(scan->text[scan->pos]))
+		{
+			unsigned	digit = (unsigned) (scan->text[scan->pos++] - '0');
+
+			if (ndecimals++ < CREDITS_DECIMALS)
+				push_digit(scan, digit);
+			else if (digit != 0)
+				scan->excess = true;
+		}
+	}
+
+	for (size_t i = ndecimals; i < CREDITS_DECIMALS; i++)
+		push_digit(scan, 0);
+	return ndigits + ndecimals > 0;
+}
+
+/* push_digit: appends a decimal digit to the magnitude. */
+static void
+push_digit(CreditsScan *scan, unsigned digit)
+{
+	if (scan->magnitude > (UINT64_MAX - digit) / 10)
+		scan->overflow = true;
+	else
+		scan->magnitude = scan->magnitude * 10 + digit;
+}
+
+/* word_at: is the rest this word, in any case, with white space after it? */
+static bool
+word_at(const CreditsScan *scan, const char *word)
+{
+	size_t		pos = scan->pos;
+
+	for (; *word != '\0'; word++, pos++)
+	{
+		if (pos >= scan->len || (scan->text[pos] | 0x20) != *word)
+			return false;
+	}
+	while (pos < scan->len && is_space(scan->text[pos]))
+		pos++;
+	return pos == scan->len;
+}
+
+/* is_space: white space as PostgreSQL's own input functions see it. */
+static bool
+is_space(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* is_digit: an ASCII digit. */
+static bool
+is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}

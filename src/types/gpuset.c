@@ -1,0 +1,332 @@
+/*-------------------------------------------------------------------------
+ *
+ * gpuset.c
+ *		The type gpuset: text and binary form, operators, arrays.
+ *
+ * Equality, hashing and sending are the server's own code for bigint (see
+ * 10_types.sql). Sets are ordered as unsigned masks: the set with the highest
+ * device that the other lacks is the greater. The binary form is the mask in
+ * network order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "libpq/pqformat.h"
+#include "utils/array.h"
+
+#include "types/clip.h"
+#include "types/gpuset.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_in);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_out);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_recv);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_lt);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_le);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_gt);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_ge);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_cmp);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_union);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_intersection);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_difference);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_contains);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_contained);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_overlaps);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_contains_device);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_device_contained);
+PG_FUNCTION_INFO_V1(gpucredit_gpu_count);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_from_array);
+PG_FUNCTION_INFO_V1(gpucredit_gpuset_to_array);
+
+static bool has_device(GpuSet set, int32 device);
+
+/*
+ * gpucredit_gpuset_in
+ *		Text to gpuset.
+ */
+Datum
+gpucredit_gpuset_in(PG_FUNCTION_ARGS)
+{
+	const char *text = PG_GETARG_CSTRING(0);
+	GpuSet		result = GPUSET_EMPTY;
+	size_t		errpos;
+
+	switch (GpuSetParse(text, strlen(text), &result, &errpos))
+	{
+		case GPUSET_PARSE_OK:
+			break;
+		case GPUSET_PARSE_SYNTAX:
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+					 errmsg("invalid input syntax for type gpuset: \"%s\"",
+							ClipForMessage(text)),
+					 errhint("Write devices and ranges in braces, for "
+							 "example \"{0-3,6}\".")));
+			break;
+		case GPUSET_PARSE_DEVICE:
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("device out of range for type gpuset: \"%s\"",
+							ClipForMessage(text)),
+					 errdetail("A node has devices 0 to %d.",
+							   GPUSET_MAX_DEVICES - 1)));
+			break;
+		case GPUSET_PARSE_RANGE:
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+					 errmsg("invalid input syntax for type gpuset: \"%s\"",
+							ClipForMessage(text)),
+					 errdetail("A range of devices ends below its start."),
+					 errhint("Write the lower device first.")));
+			break;
+	}
+	PG_RETURN_GPUSET(result);
+}
+
+/*
+ * gpucredit_gpuset_out
+ *		Gpuset to its canonical text.
+ */
+Datum
+gpucredit_gpuset_out(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CSTRING(GpuSetToCString(PG_GETARG_GPUSET(0)));
+}
+
+/*
+ * gpucredit_gpuset_recv
+ *		Binary form to gpuset: exactly eight bytes, any mask is a set.
+ */
+Datum
+gpucredit_gpuset_recv(PG_FUNCTION_ARGS)
+{
+	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
+	int			len = buf->len - buf->cursor;
+
+	if (len != sizeof(GpuSet))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("invalid binary value of type gpuset"),
+				 errdetail("It has %d bytes, not %d.",
+						   len, (int) sizeof(GpuSet))));
+	PG_RETURN_GPUSET(pq_getmsgint64(buf));
+}
+
+/*
+ * gpucredit_gpuset_lt
+ *		a < b as masks.
+ */
+Datum
+gpucredit_gpuset_lt(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(PG_GETARG_GPUSET(0) < PG_GETARG_GPUSET(1));
+}
+
+/*
+ * gpucredit_gpuset_le
+ *		a <= b as masks.
+ */
+Datum
+gpucredit_gpuset_le(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(PG_GETARG_GPUSET(0) <= PG_GETARG_GPUSET(1));
+}
+
+/*
+ * gpucredit_gpuset_gt
+ *		a > b as masks.
+ */
+Datum
+gpucredit_gpuset_gt(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(PG_GETARG_GPUSET(0) > PG_GETARG_GPUSET(1));
+}
+
+/*
+ * gpucredit_gpuset_ge
+ *		a >= b as masks.
+ */
+Datum
+gpucredit_gpuset_ge(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(PG_GETARG_GPUSET(0) >= PG_GETARG_GPUSET(1));
+}
+
+/*
+ * gpucredit_gpuset_cmp
+ *		The order of a and b as masks, for btree.
+ */
+Datum
+gpucredit_gpuset_cmp(PG_FUNCTION_ARGS)
+{
+	GpuSet		a = PG_GETARG_GPUSET(0);
+	GpuSet		b = PG_GETARG_GPUSET(1);
+
+	PG_RETURN_INT32((a > b) - (a < b));
+}
+
+/*
+ * gpucredit_gpuset_union
+ *		Devices in either set.
+ */
+Datum
+gpucredit_gpuset_union(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_GPUSET(GpuSetUnion(PG_GETARG_GPUSET(0), PG_GETARG_GPUSET(1)));
+}
+
+/*
+ * gpucredit_gpuset_intersection
+ *		Devices in both sets.
+ */
+Datum
+gpucredit_gpuset_intersection(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_GPUSET(GpuSetIntersection(PG_GETARG_GPUSET(0),
+										PG_GETARG_GPUSET(1)));
+}
+
+/*
+ * gpucredit_gpuset_difference
+ *		Devices in the first set and not in the second.
+ */
+Datum
+gpucredit_gpuset_difference(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_GPUSET(GpuSetDifference(PG_GETARG_GPUSET(0),
+									  PG_GETARG_GPUSET(1)));
+}
+
+/*
+ * gpucredit_gpuset_contains
+ *		Is every device of the second set in the first?
+ */
+Datum
+gpucredit_gpuset_contains(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(GpuSetContains(PG_GETARG_GPUSET(0), PG_GETARG_GPUSET(1)));
+}
+
+/*
+ * gpucredit_gpuset_contained
+ *		Is every device of the first set in the second?
+ */
+Datum
+gpucredit_gpuset_contained(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(GpuSetContains(PG_GETARG_GPUSET(1), PG_GETARG_GPUSET(0)));
+}
+
+/*
+ * gpucredit_gpuset_overlaps
+ *		Do the sets share a device?
+ */
+Datum
+gpucredit_gpuset_overlaps(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(GpuSetOverlaps(PG_GETARG_GPUSET(0), PG_GETARG_GPUSET(1)));
+}
+
+/*
+ * gpucredit_gpuset_contains_device
+ *		Is the device in the set?
+ */
+Datum
+gpucredit_gpuset_contains_device(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(has_device(PG_GETARG_GPUSET(0), PG_GETARG_INT32(1)));
+}
+
+/*
+ * gpucredit_gpuset_device_contained
+ *		Is the device in the set? The device comes first.
+ */
+Datum
+gpucredit_gpuset_device_contained(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(has_device(PG_GETARG_GPUSET(1), PG_GETARG_INT32(0)));
+}
+
+/*
+ * gpucredit_gpu_count
+ *		How many devices the set has.
+ */
+Datum
+gpucredit_gpu_count(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(GpuSetCount(PG_GETARG_GPUSET(0)));
+}
+
+/*
+ * gpucredit_gpuset_from_array
+ *		The set of the devices in an array of integers.
+ */
+Datum
+gpucredit_gpuset_from_array(PG_FUNCTION_ARGS)
+{
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
+	Datum	   *devices;
+	bool	   *nulls;
+	int			n;
+	GpuSet		result = GPUSET_EMPTY;
+
+	deconstruct_array(array, INT4OID, sizeof(int32), true, TYPALIGN_INT,
+					  &devices, &nulls, &n);
+	for (int i = 0; i < n; i++)
+	{
+		int32		device = DatumGetInt32(devices[i]);
+
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("array of devices must not contain nulls")));
+		if (device < 0 || device >= GPUSET_MAX_DEVICES)
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("device %d is out of range for type gpuset",
+							device),
+					 errdetail("A node has devices 0 to %d.",
+							   GPUSET_MAX_DEVICES - 1)));
+		result |= GpuSetSingle(device);
+	}
+	PG_RETURN_GPUSET(result);
+}
+
+/*
+ * gpucredit_gpuset_to_array
+ *		The devices of a set, ascending.
+ */
+Datum
+gpucredit_gpuset_to_array(PG_FUNCTION_ARGS)
+{
+	GpuSet		set = PG_GETARG_GPUSET(0);
+	Datum		devices[GPUSET_MAX_DEVICES];
+	int			n = 0;
+
+	for (; !GpuSetIsEmpty(set); set = GpuSetRest(set))
+		devices[n++] = Int32GetDatum(GpuSetFirst(set));
+	PG_RETURN_ARRAYTYPE_P(construct_array(devices, n, INT4OID, sizeof(int32),
+										  true, TYPALIGN_INT));
+}
+
+/*
+ * GpuSetToCString
+ *		The canonical text.
+ */
+char *
+GpuSetToCString(GpuSet set)
+{
+	char	   *result = palloc(GPUSET_TEXT_SIZE);
+
+	GpuSetPrint(set, result);
+	return result;
+}
+
+/* has_device: is the device in the set? No set has a device past the last. */
+static bool
+has_device(GpuSet set, int32 device)
+{
+	return device >= 0 && device < GPUSET_MAX_DEVICES &&
+		GpuSetHas(set, device);
+}
