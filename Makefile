@@ -5,7 +5,8 @@
 #   make installcheck       pg_regress and isolation against a running server
 #   make decide-check       the scheduler's decisions, without a server
 #   make fuzz SECONDS=60    every parser under libFuzzer, that long each
-#   make lint, indent-check static checks and the form of the C files
+#   make lint               static checks
+#   make indent             gives the C files their form; indent-check looks
 #   tools/test              all of it, from nothing, in a private server
 
 # The table of contents.  A stage lives in src/<stage>/*.c,
@@ -82,8 +83,30 @@ $(OBJS): .build-flags
 	@printf '%s\n' '$(subst ','\'',$(CC) $(CPPFLAGS) $(CFLAGS) $(VERSION))' > $@.tmp
 	@if cmp -s $@.tmp $@; then rm $@.tmp; else mv $@.tmp $@; fi
 
+# Both print TAP.
+decide-check:
+	@$(MAKE) -s --no-print-directory -C test/decide check
+SECONDS = 60
+fuzz:
+	@$(MAKE) -s --no-print-directory -C test/fuzz check SECONDS=$(SECONDS)
+
+lint:
+	tools/lint
+indent:
+	tools/indent
+indent-check:
+	tools/indent --check
+
+# What other folders build is theirs to clean.
+clean: clean-tests
+clean-tests:
+	@for dir in test/decide test/fuzz; do \
+		if [ -f $$dir/Makefile ]; then \
+			$(MAKE) -s --no-print-directory -C $$dir clean; \
+		fi; done
+
 # print-REGRESS, print-ISOLATION, ...: a variable, for the tools
 print-%:
 	@echo $($*)
 
-.PHONY: FORCE
+.PHONY: FORCE decide-check fuzz lint indent indent-check clean-tests

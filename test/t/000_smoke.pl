@@ -1,0 +1,126 @@
+# 000_smoke.pl: the extension as a whole: create, version, drop
+#
+# What it creates, it takes away again; what it must refuse, it refuses; and
+# no table that carries data is left out of a dump.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use JSON::PP;
+use Test::More;
+
+my $node = new_node('main');
+
+# Everything the extension could leave behind: what is in the catalogs beyond
+# a fresh database.  Roles belong to the cluster and stay.
+my $leftovers = q{
+	SELECT 'schema ' || nspname FROM pg_namespace
+		WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', 'public')
+	UNION ALL SELECT 'relation ' || oid::regclass FROM pg_class
+		WHERE oid >= 16384 AND relnamespace <> 'pg_toast'::regnamespace
+	UNION ALL SELECT 'type ' || oid::regtype FROM pg_type WHERE oid >= 16384
+	UNION ALL SELECT 'function ' || oid::regprocedure FROM pg_proc WHERE oid >= 16384
+	UNION ALL SELECT 'operator ' || oid::regoperator FROM pg_operator WHERE oid >= 16384
+	UNION ALL SELECT 'operator class ' || opcname FROM pg_opclass WHERE oid >= 16384
+	UNION ALL SELECT 'operator family ' || opfname FROM pg_opfamily WHERE oid >= 16384
+	UNION ALL SELECT 'cast ' || castsource::regtype || ' ' || casttarget::regtype
+		FROM pg_cast WHERE oid >= 16384
+	UNION ALL SELECT 'event trigger ' || evtname FROM pg_event_trigger
+	UNION ALL SELECT 'default privileges of ' || defaclrole::regrole FROM pg_default_acl
+	UNION ALL SELECT 'extension ' || extname FROM pg_extension WHERE extname <> 'plpgsql'
+};
+
+# Nothing is preloaded: that is a choice, not a need.
+is(query($node, 'postgres', 'SHOW shared_preload_libraries'),
+	'', 'the server preloads nothing');
+new_database($node, 'credit');
+pass('CREATE EXTENSION without preloading');
+
+# The version stands in the control file; all else follows it.
+my ($version) =
+  slurp_checkout('gpucredit.control') =~ /^default_version = '([^']+)'$/m;
+is( query($node, 'credit',
+		q{SELECT extversion FROM pg_extension WHERE extname = 'gpucredit'}),
+	$version, 'the version is that of the control file');
+my $meta = decode_json(slurp_checkout('META.json'));
+is($meta->{version}, $version, 'META.json has the same version');
+is($meta->{provides}{gpucredit}{version},
+	$version, 'and says so of what it provides');
+like(slurp_checkout('CHANGELOG.md'),
+	qr/^## \Q$version\E\b/m, 'the changelog tells of this version');
+
+# Every durable table and every sequence of one goes into a dump.
+is( query(
+		$node, 'credit', q{
+	SELECT string_agg(c.oid::regclass::text, ' ' ORDER BY c.oid::regclass::text)
+	FROM pg_depend d
+	JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'gpucredit'
+	JOIN pg_class c ON c.oid = d.objid
+	WHERE d.classid = 'pg_class'::regclass
+		AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+		AND c.relkind IN ('r', 'p', 'S') AND c.relpersistence = 'p'
+		AND NOT c.oid = ANY (coalesce(e.extconfig, '{}'))
+		AND NOT EXISTS (SELECT FROM pg_description
+			WHERE objoid = c.oid AND classoid = 'pg_class'::regclass
+			AND objsubid = 0 AND description ~ 'built in')}),
+	'', 'no durable table or sequence is missing from a dump');
+
+# PUBLIC can do nothing, and a definer's path is pinned.
+is( query(
+		$node, 'credit', q{
+	SELECT string_agg(p.oid::regprocedure::text, ' ')
+	FROM pg_proc p
+	WHERE pronamespace = 'gpucredit'::regnamespace AND prosecdef
+		AND NOT 'search_path=pg_catalog, pg_temp' = ANY (coalesce(proconfig, '{}'))}),
+	'', 'each SECURITY DEFINER function pins its search_path');
+query($node, 'postgres', 'CREATE ROLE nobody_special');
+is( query(
+		$node, 'credit', q{
+	SELECT has_schema_privilege('nobody_special', 'gpucredit', 'CREATE')}),
+	'f', 'PUBLIC cannot create in the schema');
+
+# All is gone, and can come back.
+query($node, 'credit', 'DROP EXTENSION gpucredit');
+is(query($node, 'credit', $leftovers), '', 'DROP EXTENSION leaves nothing');
+query($node, 'credit', 'CREATE EXTENSION gpucredit');
+pass('CREATE EXTENSION after DROP EXTENSION');
+
+# In a second database the roles are there already.
+new_database($node, 'second');
+pass('CREATE EXTENSION in a second database');
+
+# Whoever made a schema of that name first could own what we put there.
+query($node, 'postgres', 'CREATE DATABASE squatted');
+query($node, 'squatted', 'CREATE SCHEMA gpucredit AUTHORIZATION nobody_special');
+query_fails($node, 'squatted', 'CREATE EXTENSION gpucredit', '42P06',
+	'a schema that exists is refused');
+is( query(
+		$node, 'squatted', q{
+	SELECT count(*) FROM pg_proc WHERE pronamespace = 'gpucredit'::regnamespace}),
+	'0', 'and nothing is put into it');
+
+# A function of a hostile path must not be what the script calls.
+query($node, 'postgres', 'CREATE DATABASE hostile');
+query(
+	$node, 'hostile', q{
+	GRANT CREATE ON SCHEMA public TO PUBLIC;
+	SET ROLE nobody_special;
+	CREATE FUNCTION public.now() RETURNS timestamptz LANGUAGE plpgsql
+		AS $$ BEGIN RAISE 'hijacked'; END $$;
+	CREATE FUNCTION public.format(text, text) RETURNS text LANGUAGE plpgsql
+		AS $$ BEGIN RAISE 'hijacked'; END $$;
+	RESET ROLE});
+query($node, 'hostile', 'CREATE EXTENSION gpucredit');
+pass('functions in schema public do not get into the way');
+
+# Only a superuser installs it.
+query($node, 'postgres',
+	'CREATE ROLE creator LOGIN; CREATE DATABASE owned OWNER creator');
+query_fails($node, 'owned',
+	'SET SESSION AUTHORIZATION creator; CREATE EXTENSION gpucredit',
+	'42501', 'the owner of a database cannot install it');
+
+$node->stop;
+done_testing();
