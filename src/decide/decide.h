@@ -151,17 +151,19 @@ typedef enum DecideReason
 	DECIDE_NO_SUCH_MEMORY,		/* of the type, but with too little memory:
 								 * wanted, available MiB per device */
 	DECIDE_SPOT_ONLY,			/* only spot nodes would do */
-	DECIDE_NODES_UNAVAILABLE,	/* no node of the type takes new work */
 	DECIDE_POOL_TOO_SMALL,		/* wanted, available: devices of the type,
-								 * free or not */
+								 * free or not, that the topology allows */
+	DECIDE_NODES_UNAVAILABLE,	/* no node of the type takes new work */
 	DECIDE_NOT_ENOUGH_SHARE,	/* wanted, available: thousandths of one
 								 * device */
 	DECIDE_NOT_ENOUGH_GPUS,		/* wanted, available: free devices */
 	DECIDE_NOT_TOGETHER,		/* wanted, available: free devices within the
 								 * best place that the topology allows */
-	DECIDE_CPU_SHORT,			/* wanted, available: devices the free cpu can
-								 * feed there (CPU-only: thousandths of cpu) */
-	DECIDE_MEMORY_SHORT,		/* the same for memory (CPU-only: MiB) */
+	DECIDE_CPU_SHORT,			/* wanted, available: free devices that have
+								 * the cpu beside them; for shares and
+								 * CPU-only jobs thousandths of a cpu on one
+								 * node */
+	DECIDE_MEMORY_SHORT,		/* the same for memory; MiB on one node */
 	DECIDE_CPU_AND_MEMORY_SHORT,	/* each suffices, but not on the same
 									 * nodes */
 	DECIDE_ENOUGH_STARTED		/* max_starts was reached before its turn */

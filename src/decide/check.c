@@ -1,0 +1,347 @@
+/*
+ * check.c
+ *	  Is a result right?  By code that shares nothing with what made it.
+ *
+ * Each start is held against its ask, then the parts are sorted by node and
+ * each node's against what the node has.  Only what the result names is looked
+ * at, so the time depends on the result's size.
+ */
+#include "decide/core.h"
+
+typedef unsigned __int128 Wide;
+
+/*
+ * total * gpus / count, rounded up.
+ */
+static int64_t
+split(int64_t total, int32_t gpus, int32_t count)
+{
+	Wide		product = (Wide) total * (Wide) gpus;
+	Wide		whole = product / (Wide) count;
+
+	return (int64_t) (whole + (whole * (Wide) count < product ? 1 : 0));
+}
+
+/*
+ * Does one of the ask's offers allow the start's type on all of its nodes?
+ */
+static bool
+offer_allows(const DecideInput *input, const DecideResult *result,
+			 const DecideStart *start, const DecideAsk *ask)
+{
+	int32_t		i;
+	int32_t		j;
+
+	for (i = 0; i < ask->n_offers; i++)
+	{
+		const DecideOffer *offer = &ask->offers[i];
+
+		if (offer->type != start->type)
+			continue;
+		for (j = 0; j < start->n_parts; j++)
+		{
+			const DecidePart *part = &result->parts[start->first_part + j];
+			Wide		has = (Wide) input->nodes[part->node].gpu_memory_mib;
+
+			if (has * 1048576 < (Wide) offer->min_memory)
+				break;
+		}
+		if (j == start->n_parts)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does a start keep together as its topology says?
+ */
+static bool
+topology_holds(const DecideInput *input, const DecideResult *result,
+			   const DecideStart *start, DecideTopology topology)
+{
+	const DecidePart *parts = &result->parts[start->first_part];
+	const DecideNode *first = &input->nodes[parts[0].node];
+	int32_t		i;
+
+	for (i = 1; i < start->n_parts; i++)
+	{
+		const DecideNode *node = &input->nodes[parts[i].node];
+
+		if (topology == DECIDE_TOPOLOGY_NODE)
+			return false;
+		if (topology == DECIDE_TOPOLOGY_NVLINK &&
+			(node->domain < 0 || node->domain != first->domain))
+			return false;
+		if (topology == DECIDE_TOPOLOGY_LEAF &&
+			(node->leaf < 0 || node->leaf != first->leaf))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * What is wrong with one part of a start, seen by itself, or NULL.
+ */
+static const char *
+part_error(const DecideInput *input, const DecideStart *start,
+		   const DecideAsk *ask, const DecidePart *part)
+{
+	const DecideNode *node;
+	uint64_t	rest;
+	int32_t		devices = 0;
+	int32_t		count = start->gpus > 0 ? start->gpus : 1;
+	int32_t		gpus = start->gpus > 0 ? part->gpus : 1;
+
+	if (part->node < 0 || part->node >= input->n_nodes)
+		return "a start is on a node that is not there";
+	node = &input->nodes[part->node];
+	if (!node->schedulable)
+		return "a start is on a node that takes no new work";
+	if (node->spot && !ask->spot_ok)
+		return "a start that must not be preempted is on a spot node";
+	if (start->gpus > 0 && node->type != start->type)
+		return "a start is on a node of another type";
+	for (rest = part->devices; rest != 0; rest &= rest - 1)
+	{
+		int			i = __builtin_ctzll(rest);
+
+		if (i >= node->gpus || ((node->usable >> i) & 1) == 0)
+			return "a start has a device that is not usable";
+		devices++;
+	}
+	if (devices != part->gpus)
+		return "a part's devices are not as many as it says";
+	if (start->gpus > 0 && devices == 0)
+		return "a start has a part without devices";
+	if (part->cpu_milli != split(ask->cpu_milli, gpus, count) ||
+		part->memory_mib != split(ask->memory_mib, gpus, count))
+		return "a part's cpu or memory is not its share of the job's";
+	return NULL;
+}
+
+/*
+ * What is wrong with one start, held against its ask, or NULL.
+ */
+static const char *
+start_error(const DecideInput *input, const DecideResult *result,
+			const DecideStart *start)
+{
+	const DecideAsk *ask;
+	const char *error;
+	int64_t		gpus = 0;
+	int32_t		i;
+
+	if (start->job < 0 || start->job >= input->n_jobs)
+		return "a start is of a job that is not there";
+	ask = &input->asks[input->jobs[start->job].ask];
+	if (start->n_parts < 1 || start->first_part < 0 ||
+		start->n_parts > result->n_parts - start->first_part)
+		return "a start has no parts, or parts that are not there";
+	if (start->gpus < ask->min_gpus || start->gpus > ask->max_gpus)
+		return "a start has fewer or more devices than its ask";
+	if (start->share != ask->share)
+		return "a start has another share than its ask";
+	for (i = 0; i < start->n_parts; i++)
+	{
+		const DecidePart *part = &result->parts[start->first_part + i];
+
+		error = part_error(input, start, ask, part);
+		if (error != NULL)
+			return error;
+		gpus += part->gpus;
+	}
+	if (gpus != start->gpus)
+		return "a gang is not whole";
+	if (start->gpus == 0 && (start->n_parts != 1 ||
+							 start->type != DECIDE_NO_TYPE))
+		return "a start without devices is not on one node";
+	if (start->gpus > 0 && !offer_allows(input, result, start, ask))
+		return "a start has a type or memory that its ask does not accept";
+	if (!topology_holds(input, result, start, ask->topology))
+		return "a start is not together as its topology asks";
+	return NULL;
+}
+
+/*
+ * Compare two parts by node.
+ */
+static int
+compare_node(const void *context, int32_t a, int32_t b)
+{
+	const DecidePart *parts = context;
+
+	if (parts[a].node != parts[b].node)
+		return parts[a].node < parts[b].node ? -1 : 1;
+	return a < b ? -1 : 1;
+}
+
+/*
+ * Compare two starts by job.
+ */
+static int
+compare_job(const void *context, int32_t a, int32_t b)
+{
+	const DecideStart *starts = context;
+
+	return starts[a].job < starts[b].job ? -1 : starts[a].job > starts[b].job;
+}
+
+/*
+ * What is wrong with what one node gives, to n parts listed by number, or NULL;
+ * *bad is the part at which it went wrong.
+ */
+static const char *
+node_error(const DecideInput *input, const DecideResult *result,
+		   const int32_t *owner, const int32_t *list, int32_t n, int32_t *bad)
+{
+	const DecideNode *node = &input->nodes[result->parts[list[0]].node];
+	Wide		cpu = 0;
+	Wide		memory = 0;
+	int32_t		given[DECIDE_MAX_DEVICES] = {0};
+	uint64_t	rest;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		const DecidePart *part = &result->parts[list[i]];
+		int32_t		share = result->starts[owner[list[i]]].share;
+
+		*bad = list[i];
+		if (i > 0 && owner[list[i]] == owner[list[i - 1]])
+			return "a start is on one node twice";
+		for (rest = part->devices; rest != 0; rest &= rest - 1)
+		{
+			int			d = __builtin_ctzll(rest);
+
+			given[d] += share;
+			if (given[d] > node->device_left[d])
+				return "a device is given out twice or over what it has left";
+		}
+		cpu += (Wide) part->cpu_milli;
+		memory += (Wide) part->memory_mib;
+		if (node->cpu_milli > 0 && part->cpu_milli > 0 &&
+			(node->cpu_left < 0 || cpu > (Wide) node->cpu_left))
+			return "a node's cpu is given out over what it has left";
+		if (node->memory_mib > 0 && part->memory_mib > 0 &&
+			(node->memory_left < 0 || memory > (Wide) node->memory_left))
+			return "a node's memory is given out over what it has left";
+	}
+	return NULL;
+}
+
+/*
+ * Verify that the nodes have what the parts take.
+ */
+static const char *
+nodes_error(const DecideInput *input, const DecideResult *result,
+			const DecideArena *arena, int32_t *where)
+{
+	int32_t		n = result->n_parts;
+	int32_t    *owner = DecideAlloc(arena, n, sizeof(int32_t));
+	int32_t    *list = DecideAlloc(arena, n, sizeof(int32_t));
+	int32_t		first;
+	int32_t		last;
+	int32_t		i;
+
+	if (owner == NULL || list == NULL)
+		return "out of memory";
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *start = &result->starts[i];
+
+		for (first = 0; first < start->n_parts; first++)
+			owner[start->first_part + first] = i;
+	}
+	for (i = 0; i < n; i++)
+		list[i] = i;
+	if (!DecideSort(arena, list, n, compare_node, result->parts))
+		return "out of memory";
+	for (first = 0; first < n; first = last)
+	{
+		int32_t		bad = 0;
+		const char *error;
+
+		for (last = first + 1; last < n; last++)
+		{
+			if (result->parts[list[last]].node !=
+				result->parts[list[first]].node)
+				break;
+		}
+		error = node_error(input, result, owner, list + first, last - first,
+						   &bad);
+		if (error != NULL)
+		{
+			*where = owner[bad];
+			return error;
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Verify that no job starts twice.
+ */
+static const char *
+jobs_error(const DecideResult *result, const DecideArena *arena,
+		   int32_t *where)
+{
+	int32_t		n = result->n_starts;
+	int32_t    *list = DecideAlloc(arena, n, sizeof(int32_t));
+	int32_t		i;
+
+	if (list == NULL)
+		return "out of memory";
+	for (i = 0; i < n; i++)
+		list[i] = i;
+	if (!DecideSort(arena, list, n, compare_job, result->starts))
+		return "out of memory";
+	for (i = 1; i < n; i++)
+	{
+		if (result->starts[list[i - 1]].job == result->starts[list[i]].job)
+		{
+			*where = list[i];
+			return "a job starts twice";
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Verify a result against its input.
+ */
+const char *
+DecideCheck(const DecideInput *input, const DecideResult *result,
+			const DecideArena *arena, int32_t *where)
+{
+	int32_t		nowhere;
+	int32_t		next_part = 0;
+	const char *error;
+	int32_t		i;
+
+	if (where == NULL)
+		where = &nowhere;
+	*where = -1;
+	if (result->n_starts < 0 || result->n_parts < 0)
+		return "a number of starts or parts is negative";
+	if (result->n_starts > input->max_starts)
+		return "more jobs start than may";
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *start = &result->starts[i];
+
+		*where = i;
+		error = start_error(input, result, start);
+		if (error != NULL)
+			return error;
+		if (start->first_part != next_part)
+			return "the starts' parts overlap or leave a gap";
+		next_part += start->n_parts;
+	}
+	*where = -1;
+	if (next_part != result->n_parts)
+		return "the starts' parts overlap or leave a gap";
+	error = jobs_error(result, arena, where);
+	if (error != NULL)
+		return error;
+	return nodes_error(input, result, arena, where);
+}

@@ -1,0 +1,245 @@
+/*
+ * core.h
+ *	  What the files of the decision core share with each other.
+ *
+ * A cycle works on hosts: copies of the input's nodes in order of their names,
+ * so that a host's number is its rank and the lower number wins every tie.
+ * Domains and leaves are renamed to their lowest host's number, which frees
+ * all later order from the labels the caller happened to give.
+ */
+#ifndef DECIDE_CORE_H
+#define DECIDE_CORE_H
+
+#include "decide/decide.h"
+
+typedef struct Host
+{
+	/* as given */
+	int32_t		node;			/* index into the input's nodes */
+	int32_t		type;			/* DECIDE_NO_TYPE when it has no device */
+	int32_t		gpus;
+	int32_t		domain;			/* lowest host of its NVLink domain */
+	int32_t		leaf;			/* lowest host of its leaf */
+	int32_t		place;			/* position among the hosts of its type */
+	int64_t		gpu_memory_mib;
+	int64_t		cpu_milli;
+	int64_t		memory_mib;
+	bool		spot;
+	bool		open;			/* takes new work */
+
+	/* as jobs start */
+	int32_t		n_free;			/* whole devices free */
+	int32_t		n_fed;			/* of them, those its cpu and memory feed */
+	uint64_t	free;			/* whole devices free */
+	uint64_t	partial;		/* devices shared, with something left */
+	int64_t		cpu_left;
+	int64_t		memory_left;
+	uint16_t	left[DECIDE_MAX_DEVICES];
+
+	/* the list of hosts, latest changed first */
+	uint64_t	changed;		/* which change of the cycle was its last */
+	int32_t		newer;
+	int32_t		older;
+} Host;
+
+/* The hosts of one type: a stretch of by_type, by_domain and by_leaf. */
+typedef struct TypeRange
+{
+	int32_t		type;
+	int32_t		first;
+	int32_t		n;
+} TypeRange;
+
+/* Hosts among which a gang may spread, each domain's in one stretch. */
+typedef struct Scope
+{
+	const int32_t *hosts;
+	int32_t		n;
+	int32_t		next;			/* where the scope after it starts */
+} Scope;
+
+/* Which hosts take how many devices of a start, and what speaks for it. */
+typedef struct Plan
+{
+	int32_t    *hosts;
+	int32_t    *gpus;
+	int32_t		n;
+	int32_t		domains;
+	int32_t		leaves;
+	int64_t		loss;			/* free devices no longer fed, over the pool */
+	int64_t		free_left;		/* free devices left on the hosts used */
+	int64_t		spare;			/* devices the scope could still take */
+} Plan;
+
+/* How well a host suits an ask: the lower the better. */
+typedef struct FitKey
+{
+	uint64_t	high;
+	uint64_t	low;
+} FitKey;
+
+#define FIT_NONE	((FitKey) {UINT64_MAX, UINT64_MAX})
+
+/* The best host for one ask and offer, kept up to date as hosts change. */
+typedef struct Best
+{
+	const int32_t *hosts;		/* those that compete; NULL: all */
+	int32_t		n;
+	FitKey	   *keys;			/* per competitor */
+	int32_t    *winners;		/* tournament: [1] is the best of all */
+	uint64_t	synced;			/* the last change it has seen */
+} Best;
+
+/* One ask's progress in the cycle. */
+typedef struct AskState
+{
+	int32_t		offer;			/* those before it can start nothing more */
+	bool		failed;			/* none of them can */
+	bool		spread;			/* no single host can take it any more */
+	Best	   *best;			/* of the present offer, NULL: not yet built */
+} AskState;
+
+/* Scratch of gang placement, one slot per host unless said otherwise. */
+typedef struct GangScratch
+{
+	uint8_t    *room;			/* most devices of the ask a host can take */
+	uint64_t   *keys;
+	uint64_t   *keys_spare;
+	struct GangGroup *groups;
+	int64_t    *leaf_room;		/* by leaf */
+	uint64_t   *leaf_seen;		/* by leaf: stamp of the plan that used it */
+	uint64_t   *part_seen;		/* the same for one group of a plan */
+	uint64_t	stamp;
+	Plan		best;
+	Plan		trial;
+	Plan		part;
+	Plan		part_best;
+} GangScratch;
+
+typedef struct Cycle
+{
+	const DecideInput *input;
+	const DecideArena *arena;
+
+	Host	   *hosts;
+	int32_t		n_hosts;
+	TypeRange  *types;
+	int32_t		n_types;
+	int32_t    *by_type;		/* type, host */
+	int32_t    *by_domain;		/* type, domain, leaf, host; NULL: not yet */
+	int32_t    *by_leaf;		/* type, leaf, domain, host; NULL: not yet */
+
+	int32_t		latest;			/* host that changed last, -1: none */
+	uint64_t	changes;
+
+	AskState   *asks;
+	GangScratch *gang;			/* NULL: not yet needed */
+	Plan		single;			/* room for one host */
+
+	DecideResult *result;
+	int32_t		starts_room;
+	int32_t		parts_room;
+} Cycle;
+
+/* memory.c */
+extern void *DecideAlloc(const DecideArena *arena, int64_t n, size_t size);
+extern void *DecideGrow(const DecideArena *arena, void *items, int32_t n,
+						int32_t *room, size_t size);
+extern void DecidePoll(const DecideArena *arena);
+
+/* sort.c */
+typedef int (*DecideCompareFn) (const void *context, int32_t a, int32_t b);
+extern bool DecideSort(const DecideArena *arena, int32_t *items, int32_t n,
+					   DecideCompareFn compare, const void *context);
+extern void DecideSortKeys(uint64_t *keys, uint64_t *spare, int32_t n);
+
+/* input.c */
+extern const char *DecideInputError(const DecideInput *input);
+
+/* queue.c */
+extern const char *DecideQueueOrder(const DecideInput *input,
+									const DecideArena *arena,
+									int32_t **order);
+
+/* hosts.c */
+extern const char *DecideHostsLoad(Cycle *cycle);
+extern bool DecideHostsGroup(Cycle *cycle);
+extern TypeRange DecideHostsOfType(const Cycle *cycle, int32_t type);
+extern void DecideHostTake(Cycle *cycle, int32_t host, uint64_t devices,
+						   int32_t share, int64_t cpu_milli,
+						   int64_t memory_mib);
+
+/* scope.c */
+extern bool DecideScopeNext(const Cycle *cycle, const TypeRange *range,
+							DecideTopology topology, Scope *scope);
+extern bool DecideScopeLeaf(const Cycle *cycle, const Scope *outer,
+							Scope *inner);
+
+/* fit.c */
+extern bool DecideFitAllowed(const Host *host, const DecideAsk *ask,
+							 const DecideOffer *offer);
+extern bool DecideFitMemory(const Host *host, const DecideOffer *offer);
+extern int64_t DecideFitSplit(int64_t total, int32_t gpus, int32_t count);
+extern int32_t DecideFitRoom(const Host *host, int64_t cpu_milli,
+							 int64_t memory_mib, int32_t count);
+extern int32_t DecideFitFed(const Host *host, int32_t n_free,
+							int64_t cpu_left, int64_t memory_left);
+extern int32_t DecideFitLoss(const Host *host, const DecideAsk *ask,
+							 int32_t gpus, int32_t count);
+extern FitKey DecideFitKey(const Host *host, const DecideAsk *ask,
+						   const DecideOffer *offer, int32_t count);
+extern bool DecideFitLess(FitKey a, FitKey b);
+
+/* share.c */
+extern int32_t DecideShareDevice(const Host *host, int32_t share);
+extern FitKey DecideShareKey(const Host *host, const DecideAsk *ask);
+
+/* best.c */
+extern Best *DecideBestBuild(Cycle *cycle, const DecideAsk *ask,
+							 const DecideOffer *offer, bool *out_of_memory);
+extern int32_t DecideBestFind(Cycle *cycle, Best *best, const DecideAsk *ask,
+							  const DecideOffer *offer);
+
+/* range.c */
+extern int32_t DecideRangeLargest(Cycle *cycle, const DecideAsk *ask,
+								  const DecideOffer *offer);
+extern int32_t DecideRangeHost(const Cycle *cycle, const DecideAsk *ask,
+							   const DecideOffer *offer, int32_t count);
+
+/* gang.c, group.c */
+extern bool DecideGangPrepare(Cycle *cycle);
+extern Plan *DecideGangFind(Cycle *cycle, const DecideAsk *ask,
+							const DecideOffer *offer, int32_t count);
+
+typedef struct GangGroup
+{
+	const int32_t *hosts;		/* one domain's hosts within the scope */
+	int32_t		n;
+	int32_t		leaf;			/* of the first */
+	int32_t		widest;			/* most room on one host */
+	int64_t		room;			/* 0: nothing there, or already in the plan */
+} GangGroup;
+
+typedef struct GangAsk
+{
+	const DecideAsk *ask;
+	int32_t		count;
+} GangAsk;
+
+extern void DecideGroupFill(Cycle *cycle, const GangAsk *gang,
+							const GangGroup *group, int32_t wanted,
+							Plan *plan);
+extern void DecidePlanAdd(Cycle *cycle, const GangAsk *gang, Plan *plan,
+						  int32_t host, int32_t gpus);
+extern int	DecidePlanCompare(const Plan *a, const Plan *b);
+
+/* start.c */
+extern bool DecideStartAdd(Cycle *cycle, int32_t job,
+						   const DecideOffer *offer, int32_t count,
+						   Plan *plan);
+
+/* reason.c */
+extern void DecideReasonFind(Cycle *cycle, const DecideAsk *ask,
+							 DecideWait *wait);
+
+#endif							/* DECIDE_CORE_H */

@@ -1,0 +1,234 @@
+/*
+ * cycle.c
+ *	  One cycle: jobs in order, each onto the first offer that fits now.
+ *
+ * Within a cycle capacity only shrinks.  So what failed once stays failed: an
+ * ask that could not start a job is passed over, an offer that did not fit is
+ * not looked at again, and once no single host can take an ask, only gangs are
+ * tried.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+typedef enum Outcome
+{
+	OUTCOME_STARTED,
+	OUTCOME_NO_FIT,
+	OUTCOME_OUT_OF_MEMORY
+} Outcome;
+
+/*
+ * Start a job all on one host.
+ */
+static Outcome
+start_on_host(Cycle *cycle, int32_t job, const DecideOffer *offer,
+			  int32_t count, int32_t host)
+{
+	Plan	   *plan = &cycle->single;
+
+	plan->hosts[0] = host;
+	plan->gpus[0] = count;
+	plan->n = 1;
+	return DecideStartAdd(cycle, job, offer, count, plan) ?
+		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * Start a job of a fixed size on the best single host.
+ */
+static Outcome
+start_fixed(Cycle *cycle, AskState *state, int32_t job, const DecideAsk *ask,
+			const DecideOffer *offer)
+{
+	bool		out_of_memory;
+	int32_t		host = -1;
+
+	if (state->spread)
+		return OUTCOME_NO_FIT;
+	if (state->best == NULL)
+	{
+		state->best = DecideBestBuild(cycle, ask, offer, &out_of_memory);
+		if (state->best == NULL && out_of_memory)
+			return OUTCOME_OUT_OF_MEMORY;
+	}
+	if (state->best != NULL)
+		host = DecideBestFind(cycle, state->best, ask, offer);
+	if (host >= 0)
+		return start_on_host(cycle, job, offer, ask->min_gpus, host);
+	state->spread = true;
+	state->best = NULL;
+	return OUTCOME_NO_FIT;
+}
+
+/*
+ * Start a job with one offer: on one host when one can take it, else over
+ * several where the topology allows.
+ */
+static Outcome
+start_with_offer(Cycle *cycle, AskState *state, int32_t job,
+				 const DecideAsk *ask, const DecideOffer *offer)
+{
+	int32_t		count = ask->min_gpus;
+	Outcome		outcome;
+	Plan	   *plan;
+
+	if (ask->max_gpus == ask->min_gpus)
+	{
+		outcome = start_fixed(cycle, state, job, ask, offer);
+		if (outcome != OUTCOME_NO_FIT)
+			return outcome;
+	}
+	else
+	{
+		int32_t		host;
+
+		if (!DecideHostsGroup(cycle))
+			return OUTCOME_OUT_OF_MEMORY;
+		count = DecideRangeLargest(cycle, ask, offer);
+		if (count == 0)
+			return OUTCOME_NO_FIT;
+		host = DecideRangeHost(cycle, ask, offer, count);
+		if (host >= 0)
+			return start_on_host(cycle, job, offer, count, host);
+	}
+	if (count < 2 || ask->topology == DECIDE_TOPOLOGY_NODE)
+		return OUTCOME_NO_FIT;
+	if (!DecideGangPrepare(cycle))
+		return OUTCOME_OUT_OF_MEMORY;
+	plan = DecideGangFind(cycle, ask, offer, count);
+	if (plan == NULL)
+		return OUTCOME_NO_FIT;
+	return DecideStartAdd(cycle, job, offer, count, plan) ?
+		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * Give a job its turn.  A CPU-only ask is tried once, without an offer.
+ */
+static Outcome
+job_try(Cycle *cycle, int32_t job)
+{
+	int32_t		index = cycle->input->jobs[job].ask;
+	const DecideAsk *ask = &cycle->input->asks[index];
+	AskState   *state = &cycle->asks[index];
+	bool		cpu_only = ask->max_gpus == 0;
+	int32_t		n_offers = cpu_only ? 1 : ask->n_offers;
+
+	while (state->offer < n_offers)
+	{
+		Outcome		outcome;
+
+		outcome = start_with_offer(cycle, state, job, ask, cpu_only ? NULL :
+								   &ask->offers[state->offer]);
+		if (outcome != OUTCOME_NO_FIT)
+			return outcome;
+		state->offer++;
+		state->spread = false;
+		state->best = NULL;
+	}
+	state->failed = true;
+	return OUTCOME_NO_FIT;
+}
+
+/*
+ * Give every job its turn, in order.  False: out of memory.
+ */
+static bool
+jobs_try(Cycle *cycle, const int32_t *order)
+{
+	const DecideInput *input = cycle->input;
+	DecideResult *result = cycle->result;
+	int32_t		i;
+
+	for (i = 0; i < input->n_jobs; i++)
+	{
+		int32_t		job = order[i];
+		int32_t		index = input->jobs[job].ask;
+		DecideWait *wait = &result->waits[index];
+		Outcome		outcome;
+
+		if (i % 256 == 0)
+			DecidePoll(cycle->arena);
+		if (wait->reason != DECIDE_NOT_WAITING)
+			continue;
+		if (result->n_starts >= input->max_starts)
+		{
+			wait->reason = DECIDE_ENOUGH_STARTED;
+			wait->job = job;
+			continue;
+		}
+		outcome = job_try(cycle, job);
+		if (outcome == OUTCOME_NO_FIT)
+		{
+			if (!DecideHostsGroup(cycle))
+				return false;
+			wait->job = job;
+			DecideReasonFind(cycle, &input->asks[index], wait);
+		}
+		else if (outcome == OUTCOME_OUT_OF_MEMORY)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Set up a cycle's state apart from its hosts.  False: out of memory.
+ */
+static bool
+cycle_prepare(Cycle *cycle)
+{
+	const DecideArena *arena = cycle->arena;
+	int32_t		n = cycle->input->n_asks;
+	int32_t		i;
+
+	cycle->asks = DecideAlloc(arena, n, sizeof(AskState));
+	cycle->result->waits = DecideAlloc(arena, n, sizeof(DecideWait));
+	cycle->single.hosts = DecideAlloc(arena, 1, sizeof(int32_t));
+	cycle->single.gpus = DecideAlloc(arena, 1, sizeof(int32_t));
+	if (cycle->asks == NULL || cycle->result->waits == NULL ||
+		cycle->single.hosts == NULL || cycle->single.gpus == NULL)
+		return false;
+	memset(cycle->asks, 0, (size_t) n * sizeof(AskState));
+	for (i = 0; i < n; i++)
+	{
+		DecideWait *wait = &cycle->result->waits[i];
+
+		wait->reason = DECIDE_NOT_WAITING;
+		wait->job = -1;
+		wait->type = DECIDE_NO_TYPE;
+		wait->wanted = wait->available = 0;
+	}
+	return true;
+}
+
+/*
+ * Decide one cycle.
+ */
+const char *
+DecideRun(const DecideInput *input, const DecideArena *arena,
+		  DecideResult *result)
+{
+	Cycle		cycle;
+	int32_t    *order = NULL;
+	const char *error;
+
+	memset(result, 0, sizeof(*result));
+	memset(&cycle, 0, sizeof(cycle));
+	cycle.input = input;
+	cycle.arena = arena;
+	cycle.result = result;
+
+	error = DecideInputError(input);
+	if (error == NULL)
+		error = DecideHostsLoad(&cycle);
+	if (error == NULL)
+		error = DecideQueueOrder(input, arena, &order);
+	if (error == NULL && !cycle_prepare(&cycle))
+		error = "out of memory";
+	if (error == NULL && !jobs_try(&cycle, order))
+		error = "out of memory";
+	if (error != NULL)
+		memset(result, 0, sizeof(*result));
+	return error;
+}

@@ -1,0 +1,57 @@
+/*
+ * feasible.c
+ *	  Could the pool ever run this?
+ *
+ * Answered by deciding a cycle of one job over a copy of the nodes in which
+ * everything is free, so that the answer cannot differ from what placement
+ * would do.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+/*
+ * Give a node back all it has.
+ */
+static void
+node_clear(DecideNode *node)
+{
+	int			i;
+
+	node->schedulable = true;
+	node->usable = UINT64_MAX;
+	node->cpu_left = node->cpu_milli;
+	node->memory_left = node->memory_mib;
+	for (i = 0; i < DECIDE_MAX_DEVICES; i++)
+		node->device_left[i] = DECIDE_WHOLE;
+}
+
+/*
+ * Could the nodes ever run this, all of them empty, healthy and schedulable?
+ */
+const char *
+DecideFeasible(const DecideNode *nodes, int32_t n_nodes, const DecideAsk *ask,
+			   const DecideArena *arena, bool *feasible)
+{
+	DecideJob	job = {0, 0, 0, 0, 1, "", ""};
+	DecideInput input = {NULL, n_nodes, ask, 1, &job, 1, 1};
+	DecideResult result;
+	DecideNode *empty;
+	const char *error;
+	int32_t		i;
+
+	*feasible = false;
+	empty = DecideAlloc(arena, n_nodes, sizeof(DecideNode));
+	if (empty == NULL)
+		return n_nodes < 0 ? "a number of nodes, asks, jobs or starts is negative" :
+			"out of memory";
+	if (n_nodes > 0)
+		memcpy(empty, nodes, (size_t) n_nodes * sizeof(DecideNode));
+	for (i = 0; i < n_nodes; i++)
+		node_clear(&empty[i]);
+	input.nodes = empty;
+	error = DecideRun(&input, arena, &result);
+	if (error == NULL)
+		*feasible = result.n_starts == 1;
+	return error;
+}

@@ -1,0 +1,327 @@
+/*
+ * gang.c
+ *	  A gang over several hosts.
+ *
+ * A scope can take the gang exactly when the room of its hosts adds up to it
+ * (fit.c says what room is), and the greedy choice below then always finds a
+ * way, because it stops only when nothing is wanted any more and passes over
+ * no room.  Of the scopes that the topology allows, and with topology any or
+ * nvlink of each leaf within them, the best plan wins.
+ *
+ * Within a scope: take whole domains, roomiest first, until one domain can take
+ * all that is still wanted; that is the fewest domains there can be.  Of
+ * equally roomy ones, those below a leaf in use already, then below the
+ * roomiest leaf.  Of the domains that can take the rest, the one whose own
+ * plan for it is best.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+/*
+ * Make an empty plan.
+ */
+static void
+plan_clear(Plan *plan)
+{
+	plan->n = plan->domains = plan->leaves = 0;
+	plan->loss = plan->free_left = plan->spare = 0;
+}
+
+/*
+ * Count the leaves of a stretch of a plan that bear neither stamp yet, and
+ * give them the first.
+ */
+static int32_t
+leaves_stamp(const Cycle *cycle, const Plan *plan, int32_t first,
+			 uint64_t *seen, uint64_t stamp, const uint64_t *used,
+			 uint64_t used_stamp)
+{
+	int32_t		fresh = 0;
+	int32_t		i;
+
+	for (i = first; i < plan->n; i++)
+	{
+		int32_t		leaf = cycle->hosts[plan->hosts[i]].leaf;
+
+		if (seen[leaf] == stamp || used[leaf] == used_stamp)
+			continue;
+		seen[leaf] = stamp;
+		fresh++;
+	}
+	return fresh;
+}
+
+/*
+ * Find the groups of a scope, and the room below each leaf in it.
+ */
+static int32_t
+groups_find(Cycle *cycle, const Scope *scope)
+{
+	GangScratch *gang = cycle->gang;
+	GangGroup  *group = NULL;
+	int32_t		n = 0;
+	int32_t		i;
+
+	for (i = 0; i < scope->n; i++)
+		gang->leaf_room[cycle->hosts[scope->hosts[i]].leaf] = 0;
+	for (i = 0; i < scope->n; i++)
+	{
+		const Host *host = &cycle->hosts[scope->hosts[i]];
+		int32_t		room = gang->room[scope->hosts[i]];
+
+		if (i == 0 ||
+			cycle->hosts[scope->hosts[i - 1]].domain != host->domain)
+		{
+			group = &gang->groups[n++];
+			group->hosts = scope->hosts + i;
+			group->n = 0;
+			group->leaf = host->leaf;
+			group->widest = 0;
+			group->room = 0;
+		}
+		group->n++;
+		group->room += room;
+		if (room > group->widest)
+			group->widest = room;
+		gang->leaf_room[host->leaf] += room;
+	}
+	return n;
+}
+
+/*
+ * The group to fill whole next: roomiest, below a leaf in use, below the
+ * roomiest leaf, first.
+ */
+static GangGroup *
+group_roomiest(const Cycle *cycle, int32_t n, uint64_t stamp)
+{
+	const GangScratch *gang = cycle->gang;
+	GangGroup  *best = NULL;
+	bool		best_used = false;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		GangGroup  *group = &gang->groups[i];
+		bool		used = gang->leaf_seen[group->leaf] == stamp;
+
+		if (best != NULL)
+		{
+			if (group->room != best->room)
+			{
+				if (group->room < best->room)
+					continue;
+			}
+			else if (used != best_used)
+			{
+				if (!used)
+					continue;
+			}
+			else if (gang->leaf_room[group->leaf] <=
+					 gang->leaf_room[best->leaf])
+				continue;
+		}
+		best = group;
+		best_used = used;
+	}
+	return best;
+}
+
+/*
+ * Find the group that takes all that is wanted best, and add its plan for it.
+ */
+static void
+group_last(Cycle *cycle, const GangAsk *ask, int32_t n, int32_t wanted,
+		   uint64_t stamp, Plan *plan)
+{
+	GangScratch *gang = cycle->gang;
+	int32_t		i;
+
+	plan_clear(&gang->part_best);
+	for (i = 0; i < n; i++)
+	{
+		const GangGroup *group = &gang->groups[i];
+		Plan		swap;
+
+		if (group->room < wanted)
+			continue;
+		if (gang->part_best.n == 1 && gang->part_best.leaves == 0 &&
+			group->widest < wanted)
+			continue;
+		plan_clear(&gang->part);
+		DecideGroupFill(cycle, ask, group, wanted, &gang->part);
+		gang->part.spare = group->room - wanted;
+		gang->part.leaves = leaves_stamp(cycle, &gang->part, 0,
+										 gang->part_seen, ++gang->stamp,
+										 gang->leaf_seen, stamp);
+		if (gang->part_best.n > 0 &&
+			DecidePlanCompare(&gang->part_best, &gang->part) <= 0)
+			continue;
+		swap = gang->part_best;
+		gang->part_best = gang->part;
+		gang->part = swap;
+	}
+	for (i = 0; i < gang->part_best.n; i++)
+	{
+		plan->hosts[plan->n] = gang->part_best.hosts[i];
+		plan->gpus[plan->n] = gang->part_best.gpus[i];
+		plan->n++;
+	}
+	plan->domains++;
+	plan->leaves += gang->part_best.leaves;
+	plan->loss += gang->part_best.loss;
+	plan->free_left += gang->part_best.free_left;
+}
+
+/*
+ * Plan the gang within a scope that has room for it.
+ */
+static void
+scope_plan(Cycle *cycle, const GangAsk *ask, const Scope *scope, int64_t room,
+		   Plan *plan)
+{
+	GangScratch *gang = cycle->gang;
+	int32_t		n = groups_find(cycle, scope);
+	int32_t		wanted = ask->count;
+	uint64_t	stamp = ++gang->stamp;
+
+	plan_clear(plan);
+	plan->spare = room - wanted;
+	for (;;)
+	{
+		GangGroup  *group = group_roomiest(cycle, n, stamp);
+		int32_t		first = plan->n;
+
+		if (group->room >= wanted)
+			break;
+		DecideGroupFill(cycle, ask, group, (int32_t) group->room, plan);
+		wanted -= (int32_t) group->room;
+		group->room = 0;
+		plan->domains++;
+		plan->leaves += leaves_stamp(cycle, plan, first, gang->leaf_seen,
+									 stamp, gang->leaf_seen, stamp);
+	}
+	group_last(cycle, ask, n, wanted, stamp, plan);
+	DecidePoll(cycle->arena);
+}
+
+/*
+ * Plan the gang within a scope, if it has room, and keep the plan if it is
+ * better than the best so far.
+ */
+static void
+scope_try(Cycle *cycle, const GangAsk *ask, const Scope *scope)
+{
+	GangScratch *gang = cycle->gang;
+	int64_t		room = 0;
+	int32_t		i;
+
+	for (i = 0; i < scope->n; i++)
+		room += gang->room[scope->hosts[i]];
+	if (room < ask->count)
+		return;
+	scope_plan(cycle, ask, scope, room, &gang->trial);
+	if (gang->best.n == 0 ||
+		DecidePlanCompare(&gang->trial, &gang->best) < 0)
+	{
+		Plan		swap = gang->best;
+
+		gang->best = gang->trial;
+		gang->trial = swap;
+	}
+}
+
+/*
+ * Find hosts for a gang of count devices with this offer: the plan, valid until
+ * the next call, or NULL.
+ */
+Plan *
+DecideGangFind(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+			   int32_t count)
+{
+	GangScratch *gang = cycle->gang;
+	TypeRange	range = DecideHostsOfType(cycle, offer->type);
+	GangAsk		asked = {ask, count};
+	Scope		scope = {0};
+	Scope		leaf = {0};
+	int64_t		room = 0;
+	int32_t		i;
+
+	for (i = 0; i < range.n; i++)
+	{
+		int32_t		index = cycle->by_type[range.first + i];
+		const Host *host = &cycle->hosts[index];
+
+		gang->room[index] = (uint8_t)
+			(DecideFitAllowed(host, ask, offer) ?
+			 DecideFitRoom(host, ask->cpu_milli, ask->memory_mib, count) : 0);
+		room += gang->room[index];
+	}
+	if (room < count)
+		return NULL;
+
+	plan_clear(&gang->best);
+	if (ask->topology == DECIDE_TOPOLOGY_ANY)
+	{
+		while (DecideScopeNext(cycle, &range, DECIDE_TOPOLOGY_LEAF, &leaf))
+			scope_try(cycle, &asked, &leaf);
+	}
+	while (DecideScopeNext(cycle, &range, ask->topology, &scope))
+	{
+		memset(&leaf, 0, sizeof(leaf));
+		while (ask->topology == DECIDE_TOPOLOGY_NVLINK &&
+			   DecideScopeLeaf(cycle, &scope, &leaf) && leaf.n < scope.n)
+			scope_try(cycle, &asked, &leaf);
+		scope_try(cycle, &asked, &scope);
+	}
+	return gang->best.n > 0 ? &gang->best : NULL;
+}
+
+/*
+ * Get a plan that can name every host.  False: out of memory.
+ */
+static bool
+plan_alloc(Cycle *cycle, Plan *plan)
+{
+	plan->hosts = DecideAlloc(cycle->arena, cycle->n_hosts, sizeof(int32_t));
+	plan->gpus = DecideAlloc(cycle->arena, cycle->n_hosts, sizeof(int32_t));
+	plan_clear(plan);
+	return plan->hosts != NULL && plan->gpus != NULL;
+}
+
+/*
+ * Get ready for gangs, once a cycle.  False: out of memory.
+ */
+bool
+DecideGangPrepare(Cycle *cycle)
+{
+	const DecideArena *arena = cycle->arena;
+	int32_t		n = cycle->n_hosts;
+	GangScratch *gang;
+
+	if (cycle->gang != NULL)
+		return true;
+	gang = DecideAlloc(arena, 1, sizeof(GangScratch));
+	if (gang == NULL || !DecideHostsGroup(cycle))
+		return false;
+	gang->room = DecideAlloc(arena, n, sizeof(uint8_t));
+	gang->keys = DecideAlloc(arena, n, sizeof(uint64_t));
+	gang->keys_spare = DecideAlloc(arena, n, sizeof(uint64_t));
+	gang->groups = DecideAlloc(arena, n, sizeof(GangGroup));
+	gang->leaf_room = DecideAlloc(arena, n, sizeof(int64_t));
+	gang->leaf_seen = DecideAlloc(arena, n, sizeof(uint64_t));
+	gang->part_seen = DecideAlloc(arena, n, sizeof(uint64_t));
+	if (gang->room == NULL || gang->keys == NULL ||
+		gang->keys_spare == NULL || gang->groups == NULL ||
+		gang->leaf_room == NULL || gang->leaf_seen == NULL ||
+		gang->part_seen == NULL || !plan_alloc(cycle, &gang->best) ||
+		!plan_alloc(cycle, &gang->trial) || !plan_alloc(cycle, &gang->part) ||
+		!plan_alloc(cycle, &gang->part_best))
+		return false;
+	memset(gang->leaf_seen, 0, (size_t) n * sizeof(uint64_t));
+	memset(gang->part_seen, 0, (size_t) n * sizeof(uint64_t));
+	gang->stamp = 0;
+	cycle->gang = gang;
+	return true;
+}

@@ -1,0 +1,118 @@
+/*
+ * group.c
+ *	  The hosts of one NVLink domain taking their part of a gang, and plans.
+ */
+#include "decide/core.h"
+
+/*
+ * Add a host to a plan.
+ */
+void
+DecidePlanAdd(Cycle *cycle, const GangAsk *gang, Plan *plan, int32_t host,
+			  int32_t gpus)
+{
+	const Host *h = &cycle->hosts[host];
+
+	plan->hosts[plan->n] = host;
+	plan->gpus[plan->n] = gpus;
+	plan->n++;
+	plan->loss += DecideFitLoss(h, gang->ask, gpus, gang->count);
+	plan->free_left += h->n_free - gpus;
+}
+
+/*
+ * Which of two plans is better: below 0, the first.  Fewest domains, leaves
+ * and hosts, least loss, fewest free devices left on the hosts used, least
+ * room left around them.
+ */
+int
+DecidePlanCompare(const Plan *a, const Plan *b)
+{
+	if (a->domains != b->domains)
+		return a->domains < b->domains ? -1 : 1;
+	if (a->leaves != b->leaves)
+		return a->leaves < b->leaves ? -1 : 1;
+	if (a->n != b->n)
+		return a->n < b->n ? -1 : 1;
+	if (a->loss != b->loss)
+		return a->loss < b->loss ? -1 : 1;
+	if (a->free_left != b->free_left)
+		return a->free_left < b->free_left ? -1 : 1;
+	if (a->spare != b->spare)
+		return a->spare < b->spare ? -1 : 1;
+	return 0;
+}
+
+/*
+ * Of the hosts that can take all that is wanted, add the best to the plan:
+ * least loss, fewest free devices left, name.
+ */
+static void
+add_last(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
+		 const uint64_t *keys, int32_t n, int32_t wanted, Plan *plan)
+{
+	uint64_t	best = UINT64_MAX;
+	int32_t		found = -1;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		int32_t		host = group->hosts[keys[i] & UINT32_MAX];
+		const Host *h = &cycle->hosts[host];
+		uint64_t	key;
+
+		if (cycle->gang->room[host] < wanted)
+			break;
+		key = (uint64_t) DecideFitLoss(h, gang->ask, wanted,
+									   gang->count) << 40 |
+			(uint64_t) (h->n_free - wanted) << 32 | (uint64_t) host;
+		if (key < best)
+		{
+			best = key;
+			found = host;
+		}
+	}
+	DecidePlanAdd(cycle, gang, plan, found, wanted);
+}
+
+/*
+ * Add hosts of a group that take wanted devices (no more than its room) to a
+ * plan: as few as possible, so the roomiest first and full, then the one the
+ * rest suits best.
+ */
+void
+DecideGroupFill(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
+				int32_t wanted, Plan *plan)
+{
+	const uint8_t *room = cycle->gang->room;
+	uint64_t   *keys = cycle->gang->keys;
+	int32_t		n = 0;
+	int32_t		i;
+
+	for (i = 0; i < group->n; i++)
+	{
+		const Host *h = &cycle->hosts[group->hosts[i]];
+		int32_t		most = room[group->hosts[i]];
+
+		if (most == 0)
+			continue;
+		keys[n] = (uint64_t) (DECIDE_MAX_DEVICES - most) << 56 | (uint64_t) i;
+		if (most < wanted)
+			keys[n] |= (uint64_t) DecideFitLoss(h, gang->ask, most,
+												gang->count) << 48 |
+				(uint64_t) (h->n_free - most) << 40;
+		n++;
+	}
+	if (n > 1)
+		DecideSortKeys(keys, cycle->gang->keys_spare, n);
+	for (i = 0; i < n; i++)
+	{
+		int32_t		host = group->hosts[keys[i] & UINT32_MAX];
+
+		if (room[host] >= wanted)
+			break;
+		DecidePlanAdd(cycle, gang, plan, host, room[host]);
+		wanted -= room[host];
+	}
+	add_last(cycle, gang, group, keys + i, n - i, wanted, plan);
+}

@@ -1,0 +1,104 @@
+/*
+ * input.c
+ *	  Is the input one that the core can work on?
+ *
+ * The database's constraints rule most of this out.  What is checked here is
+ * what the other files rely on, so that a wrong loader is told so instead of
+ * giving devices away twice.  That names of nodes differ is checked where they
+ * are sorted (hosts.c), and jobs likewise (queue.c).
+ */
+#include "decide/core.h"
+
+/*
+ * What is wrong with one node, or NULL.
+ */
+static const char *
+node_error(const DecideNode *node)
+{
+	int			i;
+
+	if (node->name == NULL)
+		return "a node has no name";
+	if (node->gpus < 0 || node->gpus > DECIDE_MAX_DEVICES)
+		return "a node has less than 0 or more than 64 devices";
+	if (node->gpus > 0 && node->type < 0)
+		return "a node has devices of no type";
+	if (node->gpu_memory_mib < 0 || node->cpu_milli < 0 ||
+		node->memory_mib < 0)
+		return "a node has a negative capacity";
+	if (node->domain < DECIDE_OWN_GROUP || node->leaf < DECIDE_OWN_GROUP)
+		return "a node has a negative domain or leaf";
+	for (i = 0; i < node->gpus; i++)
+	{
+		if (node->device_left[i] > DECIDE_WHOLE)
+			return "a device has more than 1000 thousandths left";
+	}
+	return NULL;
+}
+
+/*
+ * What is wrong with one ask, or NULL.
+ */
+static const char *
+ask_error(const DecideAsk *ask)
+{
+	int32_t		i;
+
+	if (ask->min_gpus < 0 || ask->max_gpus < ask->min_gpus)
+		return "an ask has a range of GPUs that is empty";
+	if (ask->min_gpus == 0 && ask->max_gpus != 0)
+		return "an ask has a range of GPUs that starts at 0";
+	if (ask->share < 1 || ask->share > DECIDE_WHOLE)
+		return "an ask has a share outside 1 to 1000 thousandths";
+	if (ask->share < DECIDE_WHOLE && (ask->min_gpus != 1 || ask->max_gpus != 1))
+		return "an ask has a share of more or less than one GPU";
+	if (ask->n_offers < 0 || (ask->n_offers > 0 && ask->offers == NULL))
+		return "an ask has no list of offers";
+	for (i = 0; i < ask->n_offers; i++)
+	{
+		if (ask->offers[i].type < 0 || ask->offers[i].min_memory < 0)
+			return "an ask has a negative type or memory floor";
+	}
+	if ((int) ask->topology < DECIDE_TOPOLOGY_ANY ||
+		(int) ask->topology > DECIDE_TOPOLOGY_LEAF)
+		return "an ask has an unknown topology";
+	if (ask->cpu_milli < 0 || ask->memory_mib < 0)
+		return "an ask has a negative amount of cpu or memory";
+	return NULL;
+}
+
+/*
+ * What is wrong with the input, or NULL.
+ */
+const char *
+DecideInputError(const DecideInput *input)
+{
+	const char *error;
+	int32_t		i;
+
+	if (input->n_nodes < 0 || input->n_asks < 0 || input->n_jobs < 0 ||
+		input->max_starts < 0)
+		return "a number of nodes, asks, jobs or starts is negative";
+	for (i = 0; i < input->n_nodes; i++)
+	{
+		error = node_error(&input->nodes[i]);
+		if (error != NULL)
+			return error;
+	}
+	for (i = 0; i < input->n_asks; i++)
+	{
+		error = ask_error(&input->asks[i]);
+		if (error != NULL)
+			return error;
+	}
+	for (i = 0; i < input->n_jobs; i++)
+	{
+		const DecideJob *job = &input->jobs[i];
+
+		if (job->ask < 0 || job->ask >= input->n_asks)
+			return "a job names an ask that is not there";
+		if (job->org == NULL || job->account == NULL)
+			return "a job has no organisation or account";
+	}
+	return NULL;
+}

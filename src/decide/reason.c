@@ -1,0 +1,268 @@
+/*
+ * reason.c
+ *	  Why a job could not start, with the numbers that say so.
+ *
+ * Every offer gets the reason that stands in its way, the offer that came
+ * nearest is told (of equals, the preferred one).  The questions are asked in
+ * the order of DecideReason, so the first one answered with no is the reason.
+ */
+#include "decide/core.h"
+
+/* What the hosts of one offer have, as far as their nature goes. */
+typedef struct Supply
+{
+	int32_t		of_type;		/* hosts */
+	int32_t		of_memory;		/* of them, with memory enough */
+	int32_t		of_spot;		/* of them, that the ask may use */
+	int32_t		open;			/* of them, that take new work */
+	int64_t		most_memory;	/* MiB of a device of the type */
+} Supply;
+
+/* What is there of it in the best place that the topology allows. */
+typedef struct Room
+{
+	int64_t		devices;		/* free or not */
+	int64_t		free;
+	int64_t		cpu;			/* free, with cpu beside them */
+	int64_t		memory;
+} Room;
+
+/*
+ * Remember a reason.
+ */
+static void
+tell(DecideWait *wait, DecideReason reason, int64_t wanted, int64_t available)
+{
+	wait->reason = reason;
+	wait->wanted = wanted;
+	wait->available = available;
+}
+
+/*
+ * The larger of two numbers.
+ */
+static int64_t
+larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Does the nature of the hosts already stand in the way?
+ */
+static bool
+tell_nature(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+			const int32_t *hosts, int32_t n, DecideWait *wait)
+{
+	Supply		supply = {0};
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		const Host *host = &cycle->hosts[hosts ? hosts[i] : i];
+
+		supply.of_type++;
+		supply.most_memory = larger(supply.most_memory,
+									host->gpu_memory_mib);
+		if (offer != NULL && !DecideFitMemory(host, offer))
+			continue;
+		supply.of_memory++;
+		if (host->spot && !ask->spot_ok)
+			continue;
+		supply.of_spot++;
+		if (host->open)
+			supply.open++;
+	}
+	if (supply.of_type == 0)
+		tell(wait, DECIDE_NO_SUCH_TYPE, 0, 0);
+	else if (supply.of_memory == 0)
+		tell(wait, DECIDE_NO_SUCH_MEMORY, offer->min_memory / (1 << 20) +
+			 (offer->min_memory % (1 << 20) != 0), supply.most_memory);
+	else if (supply.of_spot == 0)
+		tell(wait, DECIDE_SPOT_ONLY, 0, 0);
+	else
+		return supply.open == 0;
+	return true;
+}
+
+/*
+ * The reason for jobs that need one host for themselves: CPU-only and shares.
+ */
+static void
+tell_host(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+		  const int32_t *hosts, int32_t n, DecideWait *wait)
+{
+	int64_t		share = -1;
+	int64_t		cpu = -1;
+	int64_t		memory = -1;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		const Host *host = &cycle->hosts[hosts ? hosts[i] : i];
+		int			d;
+
+		if (!DecideFitAllowed(host, ask, offer))
+			continue;
+		for (d = 0; d < host->gpus && offer != NULL; d++)
+		{
+			if (((host->free | host->partial) >> d) & 1)
+				share = larger(share, host->left[d]);
+		}
+		if (offer != NULL && DecideShareDevice(host, ask->share) < 0)
+			continue;
+		cpu = larger(cpu, host->cpu_milli > 0 ? host->cpu_left : INT64_MAX);
+		memory = larger(memory, host->memory_mib > 0 ? host->memory_left :
+						INT64_MAX);
+	}
+	if (offer != NULL && share < ask->share)
+		tell(wait, DECIDE_NOT_ENOUGH_SHARE, ask->share, larger(share, 0));
+	else if (cpu < ask->cpu_milli)
+		tell(wait, DECIDE_CPU_SHORT, ask->cpu_milli, cpu);
+	else if (memory < ask->memory_mib)
+		tell(wait, DECIDE_MEMORY_SHORT, ask->memory_mib, memory);
+	else
+		tell(wait, DECIDE_CPU_AND_MEMORY_SHORT, 0, 0);
+}
+
+/*
+ * What one scope has, added to the best so far.
+ */
+static void
+scope_room(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+		   const Scope *scope, Room *best)
+{
+	int32_t		count = ask->min_gpus;
+	Room		room = {0};
+	int32_t		i;
+
+	for (i = 0; i < scope->n; i++)
+	{
+		const Host *host = &cycle->hosts[scope->hosts[i]];
+
+		if ((host->spot && !ask->spot_ok) || !DecideFitMemory(host, offer))
+			continue;
+		room.devices += host->gpus;
+		if (!host->open)
+			continue;
+		room.free += host->n_free;
+		room.cpu += DecideFitRoom(host, ask->cpu_milli, 0, count);
+		room.memory += DecideFitRoom(host, 0, ask->memory_mib, count);
+	}
+	best->devices = larger(best->devices, room.devices);
+	best->free = larger(best->free, room.free);
+	best->cpu = larger(best->cpu, room.cpu);
+	best->memory = larger(best->memory, room.memory);
+}
+
+/*
+ * The reason for whole devices.
+ */
+static void
+tell_room(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+		  const TypeRange *range, bool closed, DecideWait *wait)
+{
+	int32_t		wanted = ask->min_gpus;
+	Room		room = {0};
+	Room		all = {0};
+	Scope		scope = {0};
+
+	while (DecideScopeNext(cycle, range, ask->topology, &scope))
+		scope_room(cycle, ask, offer, &scope, &room);
+	scope.next = 0;
+	if (DecideScopeNext(cycle, range, DECIDE_TOPOLOGY_ANY, &scope))
+		scope_room(cycle, ask, offer, &scope, &all);
+	if (room.devices < wanted)
+		tell(wait, DECIDE_POOL_TOO_SMALL, wanted, room.devices);
+	else if (closed)
+		tell(wait, DECIDE_NODES_UNAVAILABLE, 0, 0);
+	else if (all.free < wanted)
+		tell(wait, DECIDE_NOT_ENOUGH_GPUS, wanted, all.free);
+	else if (room.free < wanted)
+		tell(wait, DECIDE_NOT_TOGETHER, wanted, room.free);
+	else if (room.cpu < wanted)
+		tell(wait, DECIDE_CPU_SHORT, wanted, room.cpu);
+	else if (room.memory < wanted)
+		tell(wait, DECIDE_MEMORY_SHORT, wanted, room.memory);
+	else
+		tell(wait, DECIDE_CPU_AND_MEMORY_SHORT, 0, 0);
+}
+
+/*
+ * Find the reason why an ask cannot start a job now.
+ */
+void
+DecideReasonFind(Cycle *cycle, const DecideAsk *ask, DecideWait *wait)
+{
+	bool		cpu_only = ask->max_gpus == 0;
+	int32_t		n_offers = cpu_only ? 1 : ask->n_offers;
+	int32_t		i;
+
+	tell(wait, DECIDE_NO_SUCH_TYPE, 0, 0);
+	for (i = 0; i < n_offers; i++)
+	{
+		const DecideOffer *offer = cpu_only ? NULL : &ask->offers[i];
+		TypeRange	range = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
+		const int32_t *hosts = NULL;
+		DecideWait	found = *wait;
+
+		if (offer != NULL)
+		{
+			range = DecideHostsOfType(cycle, offer->type);
+			hosts = cycle->by_type + range.first;
+			found.type = offer->type;
+		}
+		found.reason = DECIDE_NODES_UNAVAILABLE;
+		found.wanted = found.available = 0;
+		if (tell_nature(cycle, ask, offer, hosts, range.n, &found))
+		{
+			if (found.reason == DECIDE_NODES_UNAVAILABLE && !cpu_only &&
+				ask->share == DECIDE_WHOLE)
+				tell_room(cycle, ask, offer, &range, true, &found);
+		}
+		else if (cpu_only || ask->share < DECIDE_WHOLE)
+			tell_host(cycle, ask, offer, hosts, range.n, &found);
+		else
+			tell_room(cycle, ask, offer, &range, false, &found);
+		if (i == 0 || found.reason > wait->reason)
+			*wait = found;
+	}
+}
+
+/*
+ * The word for a reason.
+ */
+const char *
+DecideReasonName(DecideReason reason)
+{
+	switch (reason)
+	{
+		case DECIDE_NOT_WAITING:
+			return "not_waiting";
+		case DECIDE_NO_SUCH_TYPE:
+			return "no_such_type";
+		case DECIDE_NO_SUCH_MEMORY:
+			return "no_such_memory";
+		case DECIDE_SPOT_ONLY:
+			return "spot_only";
+		case DECIDE_POOL_TOO_SMALL:
+			return "pool_too_small";
+		case DECIDE_NODES_UNAVAILABLE:
+			return "nodes_unavailable";
+		case DECIDE_NOT_ENOUGH_SHARE:
+			return "not_enough_share";
+		case DECIDE_NOT_ENOUGH_GPUS:
+			return "not_enough_gpus";
+		case DECIDE_NOT_TOGETHER:
+			return "not_together";
+		case DECIDE_CPU_SHORT:
+			return "cpu_short";
+		case DECIDE_MEMORY_SHORT:
+			return "memory_short";
+		case DECIDE_CPU_AND_MEMORY_SHORT:
+			return "cpu_and_memory_short";
+		case DECIDE_ENOUGH_STARTED:
+			return "enough_started";
+	}
+	return "unknown";
+}
