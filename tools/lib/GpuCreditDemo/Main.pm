@@ -1,0 +1,62 @@
+package GpuCreditDemo::Main;
+
+# Main.pm - from the options of tools/demo to the exit status.
+#
+# "check" reads the trace and stops there, needing nothing but perl-base: the
+# shell calls it before anything is installed.  "run" plays the plan against
+# the server that the PG* environment names.
+
+use strict;
+use warnings;
+use GpuCreditDemo::Trace;
+use GpuCreditDemo::Workload;
+
+# How long before the credit of a service runs out its hold is extended: the
+# demo's agents report once an hour, so by more than that.
+use constant EXTEND_AHEAD => '65min';
+
+# Runs what the shell asks for; returns the exit status.
+sub main
+{
+    my ($mode, %opt) = @_;
+    my $plan = eval { $opt{trace} ? GpuCreditDemo::Trace::plan(%opt)
+        : GpuCreditDemo::Workload::plan(%opt) };
+    if (!$plan)
+    {
+        print STDERR "demo: $@";
+        return 2;
+    }
+    return 0 if $mode eq 'check';
+
+    my $status = eval { _play($plan) };
+    return $status if defined $status;
+    print STDERR "\ndemo: $@";
+    return 1;
+}
+
+# Plays a plan and reports.
+sub _play
+{
+    my ($plan) = @_;
+    require GpuCreditDemo::Db;
+    require GpuCreditDemo::Progress;
+    require GpuCreditDemo::Replay;
+    require GpuCreditDemo::Report;
+
+    my $db = GpuCreditDemo::Db->new;
+    $db->set('gpucredit.exhaust_grace', EXTEND_AHEAD);
+    my $replay = GpuCreditDemo::Replay->new(plan => $plan, db => $db,
+        progress => GpuCreditDemo::Progress->new('replay'));
+    print "Replaying the $plan->{name}: ", scalar @{ $plan->{nodes} },
+        ' nodes, ', scalar @{ $plan->{jobs} }, " jobs, simulated time\n";
+    $replay->set_up;
+    $replay->run;
+    my $locale = $ENV{LC_ALL} || $ENV{LC_CTYPE} || $ENV{LANG} || '';
+    my $report = GpuCreditDemo::Report->new(plan => $plan, db => $db,
+        replay => $replay, unicode => $locale =~ /utf-?8/i);
+    my $good = $report->print_all;
+    $db->disconnect;
+    return $good ? 0 : 1;
+}
+
+1;
