@@ -48,8 +48,9 @@ sub start
     $self->{attempts}++;
     $self->{cluster}->change($now, $milli);
     $self->_by_plan($attempt);
-    my $rows_back = $self->{db}->call('meter', @{$attempt}{qw(org id attempt)}, '0 s');
-    $self->_obey($attempt, $rows_back->[0], $now) if $rows_back;
+    my $answer = $self->{db}
+        ->call('meter', @{$attempt}{qw(org id attempt)}, '0 s');
+    $self->_obey($attempt, $answer->[0], $now) if $answer;
     $self->_schedule_tick($now);
     return;
 }
@@ -184,9 +185,8 @@ sub _obey
     elsif ($action eq 'checkpoint')
     {
         $self->{told}{ 'checkpoint: ' . ($row->{reason} // '') }++;
-        my $gone = defined $row->{time_left} ? $now + floor($row->{time_left}) : undef;
-        $self->_force($attempt, 'preempted', $gone)
-            if defined $gone && !$cancelled && $gone < $attempt->{goal};
+        $self->_force($attempt, 'preempted', $now + floor($row->{time_left}))
+            if defined $row->{time_left} && !$cancelled;
     }
     elsif ($attempt->{forced} && !$cancelled)
     {

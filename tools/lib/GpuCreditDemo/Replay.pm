@@ -64,7 +64,8 @@ sub set_up
     for my $tier (@{ $plan->{tiers} })
     {
         my ($name, $rank, $preemptible, $can_preempt, $max_wall) = @$tier;
-        $db->call('set_tier', $name, $rank, $preemptible, $can_preempt, "$max_wall s");
+        $db->call('set_tier', $name, $rank, $preemptible,
+            $can_preempt, "$max_wall s");
     }
     for my $node (@{ $plan->{nodes} })
     {

@@ -150,7 +150,8 @@ sub _credits
             join ' + ', map { credits($sum->{$_}) } @compartments;
         push @{ $self->{checks} }, $books->checks($sum,
             $replay->{bought}{$org} // 0,
-            ($replay->{fleet}{spent}{$org} // 0) + ($replay->{captured}{$org} // 0));
+            ($replay->{fleet}{spent}{$org} // 0)
+            + ($replay->{captured}{$org} // 0));
     }
     _section('Credits', table([ 'organisation', 'issued', @compartments ], @rows));
     _section('issued = ' . join(' + ', @compartments), @equations);

@@ -178,6 +178,9 @@ sub _request
     my ($pod, $where) = @_;
     my ($gpus, $milli) = @{$pod}{qw(num_gpu gpu_milli)};
     return '0' if $gpus == 0;
+    $gpus <= 64 or die "$where: $gpus GPUs for one pod\n";
+    $gpus == 1 || $milli == 1000
+        or die "$where: gpu_milli of $milli with $gpus GPUs\n";
     my %seen;
     my @types = grep { !$seen{$_}++ } split /\|/, $pod->{gpu_spec};
     for my $type (@types)
@@ -278,6 +281,7 @@ sub _each_row
 {
     my ($file, $columns, $sub) = @_;
     open my $in, '<', $file or die "cannot read \"$file\": $!\n";
+    -d $in and die "\"$file\" is a folder, not a CSV file\n";
     my $header = <$in> // die "\"$file\" is empty\n";
     $header =~ s/^\xef\xbb\xbf//;
     $header =~ s/\r?\n\z//;
@@ -301,8 +305,9 @@ sub _each_row
             . @names . "\n";
         my %row = map { $_ => $fields[ $at{$_} ] } @$columns;
         my $name = $row{ $columns->[0] };
-        $name ne '' && !$seen{$name}++
-            or die "$where: name \"$name\" is empty or there twice\n";
+        $name =~ /^[\x21-\x7e]{1,200}$/
+            or die "$where: the name is empty, too long or not plain text\n";
+        !$seen{$name}++ or die "$where: \"$name\" is there twice\n";
         $sub->(\%row, $where);
         $rows++;
     }
@@ -316,8 +321,9 @@ sub _whole
     my ($row, $where, @columns) = @_;
     for my $column (@columns)
     {
-        $row->{$column} =~ /^\d{1,12}$/
-            or die "$where: $column is \"$row->{$column}\", not a whole number\n";
+        $row->{$column} =~ /^\d{1,9}$/
+            or die "$where: $column is \"$row->{$column}\", not a whole number\n"
+            . "(of at most nine digits)\n";
     }
     return;
 }
