@@ -54,7 +54,9 @@ BEGIN
 	}
 }
 
+use Cwd 'abs_path';
 use Exporter 'import';
+use File::Basename;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -134,8 +136,7 @@ sub slurp_checkout
 {
 	my ($path) = @_;
 
-	(my $root = __FILE__) =~ s{test/perl/[^/]*$}{};
-	return slurp_file($root . $path);
+	return slurp_file(dirname(abs_path(__FILE__)) . "/../../$path");
 }
 
 1;
