@@ -1,0 +1,477 @@
+/*
+ * 80_observe.sql: what there is, and what became of it.
+ *
+ * Everything here reads: one call is one snapshot and one instant.  Time
+ * alone moves credit, whether or not a sweep has booked it yet: a bucket is
+ * active in [effective_at, expires_at) until it is closed, and a caller's own
+ * hold is dead from its ttl on, its credit back in its buckets.
+ *
+ * "Path": an account and its ancestors, whose buckets it may spend.
+ * "Below": an account and its descendants.
+ */
+CREATE FUNCTION gpucredit.account_path(account text) RETURNS text[]
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT array_agg(array_to_string(s.segments[1:n.n], '/')
+		ORDER BY n.n DESC)
+	FROM string_to_array(account_path.account, '/') AS s (segments),
+		generate_series(0, cardinality(s.segments)) AS n (n);
+END;
+COMMENT ON FUNCTION gpucredit.account_path(text) IS
+'An account and its ancestors, the account first, the organisation ('''') last.';
+
+/*
+ * Each arm is a range of an index on (org, account), empty where it does not
+ * apply; '0' is the character after '/'.
+ */
+CREATE FUNCTION gpucredit.is_below(account text, top text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT account = top COLLATE "C"
+		OR (account > (top || '/') COLLATE "C"
+			AND account < (top || '0') COLLATE "C")
+		OR account > (CASE WHEN top = '' THEN '' END) COLLATE "C";
+END;
+COMMENT ON FUNCTION gpucredit.is_below(text, text) IS
+'Whether an account is top or below it.';
+
+CREATE FUNCTION gpucredit.kind_rank(kind text) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE kind WHEN 'promo' THEN 1 WHEN 'grant' THEN 2 ELSE 3 END;
+END;
+COMMENT ON FUNCTION gpucredit.kind_rank(text) IS
+'Which kind of bucket burns first: promo, grant, paid.';
+
+/* Balance */
+
+CREATE TYPE gpucredit.balance_result AS (available numeric,
+	spendable numeric, held numeric, used numeric, spent numeric,
+	promo numeric, granted numeric, paid numeric,
+	next_expiry_at timestamptz, next_expiry_amount numeric);
+
+/* Of each bucket, what dead holds hold: free, but not booked as such yet. */
+CREATE FUNCTION gpucredit.dead_held(org text, at timestamptz)
+RETURNS TABLE (bucket bigint, held gpucredit.credits)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT p.bucket, sum(p.held)
+	FROM gpucredit.hold h
+		JOIN gpucredit.hold_part p ON p.org = dead_held.org
+			AND p.hold = h.hold
+	WHERE h.org = dead_held.org AND h.job IS NULL
+		AND h.closed_at IS NULL AND h.expires_at <= dead_held.at
+	GROUP BY p.bucket;
+END;
+COMMENT ON FUNCTION gpucredit.dead_held(text, timestamptz) IS
+'What callers'' holds past their ttl still hold, by bucket.';
+
+/* A bucket's availability as a balance. */
+CREATE FUNCTION gpucredit.balance_of(held numeric, used numeric,
+	spent numeric, kinds text[], expiries timestamptz[], amounts numeric[])
+RETURNS SETOF gpucredit.balance_result
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH b AS (
+		SELECT * FROM unnest(kinds, expiries, amounts)
+			AS b (kind, expires_at, amount)
+		WHERE b.amount <> 0),
+	total AS (
+		SELECT coalesce(sum(b.amount), 0.000000) AS available,
+			coalesce(sum(b.amount) FILTER (WHERE b.kind = 'promo'),
+				0.000000) AS promo,
+			coalesce(sum(b.amount) FILTER (WHERE b.kind = 'grant'),
+				0.000000) AS granted,
+			coalesce(sum(b.amount) FILTER (WHERE b.kind = 'paid'),
+				0.000000) AS paid,
+			min(b.expires_at) AS next_expiry_at
+		FROM b)
+	SELECT t.available, t.available, coalesce(balance_of.held, 0.000000),
+		coalesce(balance_of.used, 0.000000),
+		coalesce(balance_of.spent, 0.000000), t.promo, t.granted, t.paid,
+		t.next_expiry_at, (SELECT sum(b.amount) FROM b
+			WHERE b.expires_at = t.next_expiry_at)
+	FROM total t;
+END;
+COMMENT ON FUNCTION gpucredit.balance_of(numeric, numeric, numeric, text[],
+	timestamptz[], numeric[]) IS
+'A balance from its sums and from the active buckets'' kinds, expiries and available amounts.';
+
+CREATE FUNCTION gpucredit.balance_now(org text, account text,
+	at timestamptz) RETURNS SETOF gpucredit.balance_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH b AS MATERIALIZED (
+		SELECT b.bucket, b.kind, b.expires_at, b.available
+		FROM gpucredit.bucket b
+		WHERE b.org = balance_now.org
+			AND b.account = ANY (gpucredit.account_path(balance_now.account))
+			AND b.closed_at IS NULL AND b.effective_at <= balance_now.at
+			AND coalesce(b.expires_at > balance_now.at, true))
+	SELECT r.*
+	FROM (SELECT array_agg(p.kind) AS kinds,
+			array_agg(p.expires_at) AS expiries,
+			array_agg(p.amount::numeric) AS amounts
+		FROM (SELECT b.kind, b.expires_at, b.available FROM b
+			UNION ALL
+			SELECT b.kind, b.expires_at, d.held
+			FROM gpucredit.dead_held(balance_now.org, balance_now.at) d
+				JOIN b ON b.bucket = d.bucket) p (kind, expires_at, amount)
+		) b,
+	(SELECT sum(h.held)::numeric AS held FROM gpucredit.hold h
+		WHERE h.org = balance_now.org
+			AND gpucredit.is_below(h.account, balance_now.account)
+			AND h.closed_at IS NULL
+			AND coalesce(h.expires_at > balance_now.at, true)) h,
+	(SELECT sum(least(gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
+			a.elapsed), a.held))::numeric AS used
+		FROM gpucredit.attempt a
+		WHERE a.org = balance_now.org
+			AND gpucredit.is_below(a.account, balance_now.account)
+			AND a.ended_at IS NULL) a,
+	(SELECT sum(s.spent)::numeric AS spent
+		FROM (SELECT t.spent FROM gpucredit.spend_total t
+			WHERE t.org = balance_now.org
+				AND gpucredit.is_below(t.account, balance_now.account)
+			UNION ALL
+			SELECT d.spent FROM gpucredit.spend_delta d
+			WHERE d.org = balance_now.org
+				AND gpucredit.is_below(d.account, balance_now.account)) s) s,
+	LATERAL gpucredit.balance_of(h.held, a.used, s.spent, b.kinds,
+		b.expiries, b.amounts) r;
+END;
+COMMENT ON FUNCTION gpucredit.balance_now(text, text, timestamptz) IS
+'The balance from the running figures; at: the present instant.';
+
+/*
+ * The past is told by the entries; what was used by the heartbeat, where the
+ * last one is old enough, else by the usage that was logged.
+ */
+CREATE FUNCTION gpucredit.balance_at(org text, account text,
+	at timestamptz) RETURNS SETOF gpucredit.balance_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH flow AS MATERIALIZED (
+		SELECT f.bucket, f.hold, f.account, f.available, f.held, f.spent,
+			coalesce(h.expires_at <= balance_at.at, false) AS dead
+		FROM (SELECT e.bucket, e.hold, e.account,
+				coalesce(sum(CASE 'available' WHEN e.target THEN e.amount
+					WHEN e.source THEN - e.amount END), '0') AS available,
+				coalesce(sum(CASE 'held' WHEN e.target THEN e.amount
+					WHEN e.source THEN - e.amount END), '0') AS held,
+				coalesce(sum(CASE 'spent' WHEN e.target THEN e.amount
+					WHEN e.source THEN - e.amount END), '0') AS spent
+			FROM gpucredit.entry e
+			WHERE e.org = balance_at.org AND e.at <= balance_at.at
+			GROUP BY e.bucket, e.hold, e.account) f
+			LEFT JOIN gpucredit.hold h ON h.org = balance_at.org
+				AND h.hold = f.hold)
+	SELECT r.*
+	FROM (SELECT array_agg(b.kind) AS kinds,
+			array_agg(b.expires_at) AS expiries,
+			array_agg(f.available) AS amounts
+		FROM gpucredit.bucket b
+			JOIN (SELECT f.bucket, sum(f.available + CASE WHEN f.dead
+					THEN f.held ELSE '0' END)::numeric AS available
+				FROM flow f GROUP BY f.bucket) f ON f.bucket = b.bucket
+		WHERE b.org = balance_at.org
+			AND b.account = ANY (gpucredit.account_path(balance_at.account))
+			AND coalesce(b.closed_at > balance_at.at, true)
+			AND b.effective_at <= balance_at.at
+			AND coalesce(b.expires_at > balance_at.at, true)) b,
+	(SELECT sum(f.held) FILTER (WHERE NOT f.dead)::numeric AS held,
+			sum(f.spent)::numeric AS spent
+		FROM flow f
+		WHERE gpucredit.is_below(f.account, balance_at.account)) f,
+	(SELECT sum(CASE WHEN a.ended_at IS NULL
+			AND coalesce(a.heard_at <= balance_at.at, true)
+			THEN least(gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
+				a.elapsed), a.held)
+			ELSE (SELECT u.billed FROM gpucredit.usage u
+				WHERE u.org = balance_at.org AND u.job = a.job
+					AND u.attempt = a.attempt AND u.at <= balance_at.at
+				ORDER BY u.elapsed DESC LIMIT 1)
+			END)::numeric AS used
+		FROM gpucredit.attempt a
+		WHERE a.org = balance_at.org
+			AND gpucredit.is_below(a.account, balance_at.account)
+			AND a.started_at <= balance_at.at
+			AND coalesce(a.ended_at > balance_at.at, true)) a,
+	LATERAL gpucredit.balance_of(f.held, a.used, f.spent, b.kinds,
+		b.expiries, b.amounts) r;
+END;
+COMMENT ON FUNCTION gpucredit.balance_at(text, text, timestamptz) IS
+'The balance at a past instant, from the entries.';
+
+CREATE FUNCTION gpucredit.balance(org text, account text DEFAULT '',
+	as_of timestamptz DEFAULT NULL) RETURNS gpucredit.balance_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(balance.org, balance.account);
+	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at)
+	SELECT r.* FROM clock c,
+		LATERAL gpucredit.balance_now(balance.org, balance.account, c.at) r
+	WHERE coalesce(balance.as_of >= c.at, true)
+	UNION ALL
+	SELECT r.* FROM clock c,
+		LATERAL gpucredit.balance_at(balance.org, balance.account,
+			balance.as_of) r
+	WHERE balance.as_of < c.at;
+END;
+COMMENT ON FUNCTION gpucredit.balance(text, text, timestamptz) IS
+'An account''s credit.
+account: '''' for the organisation. as_of: the same figures as they were at a past instant, told by the entries; NULL or not past: now.
+Result, in credits: available in active buckets of the account and its ancestors, spendable of it; held by the account and all below it, used (metered) of that, spent (settled, less refunds); promo + granted + paid = available; when the next of it expires, and how much then. What only time has done (expiry, a hold past its ttl) counts, booked or not.
+Errors: UC001 no such account; 22023.';
+
+/* Buckets */
+
+CREATE TYPE gpucredit.bucket_result AS (bucket bigint, account text,
+	kind text, priority int, effective_at timestamptz,
+	expires_at timestamptz, issued numeric, available numeric, held numeric,
+	spent numeric, expired numeric, revoked numeric, moved numeric,
+	policy jsonb, usable boolean);
+
+CREATE FUNCTION gpucredit.buckets(org text, account text DEFAULT '')
+RETURNS SETOF gpucredit.bucket_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(buckets.org, buckets.account);
+	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at),
+	dead AS MATERIALIZED (
+		SELECT d.* FROM clock c,
+			LATERAL gpucredit.dead_held(buckets.org, c.at) d),
+	b AS (
+		SELECT b.*, c.at, coalesce(d.held, '0') AS dead,
+			b.available + coalesce(d.held, '0') AS free,
+			coalesce(b.expires_at <= c.at, false) AS over
+		FROM clock c
+			JOIN gpucredit.bucket b ON b.org = buckets.org
+				AND b.account = ANY (gpucredit.account_path(buckets.account))
+			LEFT JOIN dead d ON d.bucket = b.bucket)
+	SELECT b.bucket, b.account, b.kind, b.priority, b.effective_at,
+		b.expires_at, b.issued::numeric,
+		(CASE WHEN b.closed_at IS NULL AND NOT b.over
+			THEN b.free ELSE '0' END)::numeric,
+		(b.held - b.dead)::numeric, b.spent::numeric,
+		(b.expired + CASE WHEN b.closed_at IS NULL AND b.over
+			THEN b.free ELSE '0' END)::numeric,
+		(b.revoked + CASE WHEN b.closed_at IS NOT NULL
+			THEN b.free ELSE '0' END)::numeric,
+		b.moved::numeric, b.policy,
+		b.closed_at IS NULL AND NOT b.over AND b.effective_at <= b.at
+			AND b.free > '0'
+	FROM b
+	ORDER BY b.priority, b.expires_at, gpucredit.kind_rank(b.kind),
+		length(b.account) DESC, b.effective_at, b.bucket;
+END;
+COMMENT ON FUNCTION gpucredit.buckets(text, text) IS
+'The buckets an account may spend, its own and its ancestors'', in burn order.
+Result, in credits: issued = available + held + spent + expired + revoked + moved; what only time has done counts, booked or not; usable: active now, with something available.
+Errors: UC001 no such account; 22023.';
+
+/* Statement */
+
+CREATE TYPE gpucredit.statement_result AS (at timestamptz, entry bigint,
+	bucket bigint, kind text, account text, operation text, source text,
+	target text, amount numeric, hold bigint, job bigint, attempt int,
+	available numeric);
+
+/*
+ * All that ever happened to the buckets on a path, each with what it adds to
+ * the bucket's free credit (free) were the bucket active.  Beside the entries
+ * stand the instants at which time alone acts; rank orders those of one
+ * instant: a bucket's span, then a ttl, then entries, then the closing.
+ */
+CREATE FUNCTION gpucredit.bucket_event(tenant text, leaf text,
+	now timestamptz)
+RETURNS TABLE (at timestamptz, rank int, entry bigint, bucket bigint,
+	kind text, account text, operation text, source text, target text,
+	amount gpucredit.credits, hold bigint, job bigint, attempt int,
+	free gpucredit.credits, active boolean)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH b AS (
+		SELECT b.*, b.account AS owner FROM gpucredit.bucket b
+		WHERE b.org = bucket_event.tenant
+			AND b.account = ANY (gpucredit.account_path(bucket_event.leaf))),
+	line AS MATERIALIZED (
+		SELECT e.*, b.kind, h.expires_at AS ttl, e.at >= b.effective_at
+			AND coalesce(e.at < b.expires_at, true)
+			AND coalesce(e.at <= b.closed_at, true) AS active
+		FROM b
+			JOIN gpucredit.entry e ON e.org = bucket_event.tenant
+				AND e.bucket = b.bucket
+			LEFT JOIN gpucredit.hold h ON h.org = bucket_event.tenant
+				AND h.hold = e.hold)
+	SELECT l.at, 3, l.entry, l.bucket, l.kind, l.account, l.operation,
+		l.source, l.target, l.amount, l.hold, l.job, l.attempt,
+		CASE 'available' WHEN l.target THEN l.amount
+			WHEN l.source THEN - l.amount ELSE '0' END
+		- CASE WHEN l.source = 'held' AND l.at >= l.ttl
+			THEN l.amount ELSE '0' END, l.active
+	FROM line l
+	UNION ALL
+	SELECT d.ttl, 2, NULL, d.bucket, d.kind, d.account, 'free', 'held',
+		'available', d.held, d.hold, NULL, NULL, d.held,
+		d.ttl >= b.effective_at AND coalesce(d.ttl < b.expires_at, true)
+			AND coalesce(d.ttl <= b.closed_at, true)
+	FROM (SELECT l.ttl, l.bucket, l.kind, l.account, l.hold,
+			sum(CASE 'held' WHEN l.target THEN l.amount
+				WHEN l.source THEN - l.amount END) AS held
+		FROM line l
+		WHERE l.ttl <= bucket_event.now AND l.at < l.ttl
+		GROUP BY l.ttl, l.bucket, l.kind, l.account, l.hold) d
+		JOIN b ON b.bucket = d.bucket
+	WHERE d.held <> '0'
+	UNION ALL
+	SELECT t.at, t.rank, NULL, b.bucket, b.kind, b.owner, t.operation,
+		t.source, t.target, NULL, NULL, NULL, NULL, '0', true
+	FROM b CROSS JOIN LATERAL (VALUES
+		(b.effective_at, 1, 'activate', 'issued', 'available'),
+		(b.expires_at, 1, 'expire', 'available', 'expired'),
+		(b.closed_at, 4, 'close', 'available', 'revoked'))
+		AS t (at, rank, operation, source, target)
+	WHERE t.at <= bucket_event.now
+		AND coalesce(t.at <= b.closed_at, true)
+		AND (t.operation <> 'close' OR (t.at >= b.effective_at
+			AND coalesce(t.at < b.expires_at, true)));
+END;
+COMMENT ON FUNCTION gpucredit.bucket_event(text, text, timestamptz) IS
+'Everything that changed the buckets on a path: entries, and time itself.';
+
+CREATE FUNCTION gpucredit.statement(org text, account text DEFAULT '',
+	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL)
+RETURNS SETOF gpucredit.statement_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(statement.org, statement.account);
+	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at),
+	event AS (
+		SELECT e.*, sum(e.free) OVER (PARTITION BY e.bucket
+			ORDER BY e.at, e.rank, e.entry, e.hold
+			ROWS UNBOUNDED PRECEDING) AS reached
+		FROM clock c, LATERAL gpucredit.bucket_event(statement.org,
+			statement.account, c.at) e),
+	effect AS (
+		SELECT e.*, CASE WHEN e.operation = 'activate' AND e.rank = 1
+			THEN e.reached WHEN e.amount IS NULL THEN - e.reached
+			WHEN e.active THEN e.free ELSE '0' END AS effect
+		FROM event e)
+	SELECT r.at, r.entry, r.bucket, r.kind, r.account, r.operation, r.source,
+		r.target, coalesce(r.amount, r.reached)::numeric, r.hold, r.job,
+		r.attempt, r.available
+	FROM (SELECT e.*, (sum(e.effect) OVER (
+				ORDER BY e.at, e.rank, e.entry, e.bucket, e.hold
+				ROWS UNBOUNDED PRECEDING))::numeric AS available
+		FROM effect e) r
+	WHERE coalesce(r.at >= statement.since, true)
+		AND coalesce(r.at < statement.until, true)
+		AND (r.entry IS NOT NULL OR r.effect <> '0')
+	ORDER BY r.at, r.rank, r.entry, r.bucket, r.hold;
+END;
+COMMENT ON FUNCTION gpucredit.statement(text, text, timestamptz,
+	timestamptz) IS
+'What happened to the buckets an account may spend, oldest first.
+[since, until): NULL for no bound; the running figure starts from all there was before since.
+Result: the entries, amounts in credits, account: on whose behalf; available: what was available to the account just after. A row without an entry is what time alone did: activate and expire of a bucket, free of a hold past its ttl, close of a revoked bucket; the entry that books it later changes available no more.
+Errors: UC001 no such account; 22023.';
+
+/* Jobs */
+
+CREATE VIEW gpucredit.jobs AS
+	SELECT j.org, j.job, j.account, j.pool, j.tier, j.request::text AS request,
+		CASE WHEN j.state <> 'active' THEN j.state
+			WHEN j.cancelled OR EXISTS (SELECT FROM gpucredit.directive d
+				WHERE d.org = j.org AND d.job = j.job
+					AND d.attempt = j.attempt AND d.action = 'stop')
+				THEN 'stopping'
+			WHEN a.running_at IS NOT NULL THEN 'running'
+			ELSE 'starting' END AS state,
+		j.attempt, j.failures, a.gpu_type, a.gpus, a.share, a.elapsed,
+		h.held::numeric AS held,
+		CASE WHEN a.ended_at IS NULL THEN least(gpucredit.bill(a.per_gpu_hour,
+			a.gpus, a.share, a.elapsed), a.held) END::numeric AS used,
+		j.submitted_at, j.not_before, a.started_at, j.ended_at
+	FROM gpucredit.job j
+		LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job
+			AND a.attempt = j.attempt
+		LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold;
+COMMENT ON VIEW gpucredit.jobs IS
+'Jobs: what was asked, where they stand, and their last attempt; held: credit set aside for the job now, used: what the live attempt has metered of it';
+
+CREATE FUNCTION gpucredit.require_job(org text, job bigint) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+AS $$
+BEGIN
+	IF require_job.org IS NULL OR require_job.job IS NULL THEN
+		RAISE EXCEPTION '% must not be null',
+			CASE WHEN require_job.org IS NULL THEN 'org' ELSE 'job' END
+			USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	IF NOT EXISTS (SELECT FROM gpucredit.job j
+		WHERE j.org = require_job.org AND j.job = require_job.job)
+	THEN
+		RAISE EXCEPTION 'job % of organisation "%" does not exist',
+			require_job.job, require_job.org
+			USING ERRCODE = 'UC301';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.require_job(text, bigint) IS
+'Refuses what is no job of the organisation (UC301).';
+
+CREATE TYPE gpucredit.history_result AS (at timestamptz, what text,
+	attempt int, detail text);
+
+CREATE FUNCTION gpucredit.history(org text, job bigint)
+RETURNS SETOF gpucredit.history_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_job(history.org, history.job);
+	WITH line AS (
+		SELECT a.at, 1 AS rank, a.audit AS id,
+			a.operation || ' ' || a.decision AS what, a.attempt,
+			concat_ws(', ', a.reason, (SELECT string_agg(d.key || ' ' ||
+					d.value, ', ' ORDER BY d.key)
+				FROM jsonb_each_text(a.detail) d)) AS detail
+		FROM gpucredit.audit a
+		WHERE a.org = history.org AND a.job = history.job
+		UNION ALL
+		SELECT a.running_at, 2, a.attempt, 'first heartbeat', a.attempt,
+			format('%s x %s of %s at %s per hour', a.gpus,
+				(a.share / 1000.0)::numeric(6, 3), a.gpu_type,
+				a.per_gpu_hour::numeric)
+		FROM gpucredit.attempt a
+		WHERE a.org = history.org AND a.job = history.job
+			AND a.running_at IS NOT NULL
+		UNION ALL
+		SELECT u.at, 3, u.attempt, u.nth, u.attempt,
+			format('elapsed %s, billed %s', u.elapsed, u.billed::numeric)
+		FROM (SELECT u.*, CASE 1
+				WHEN row_number() OVER (PARTITION BY u.attempt
+					ORDER BY u.elapsed DESC, u.at DESC)
+				THEN 'last usage'
+				WHEN row_number() OVER (PARTITION BY u.attempt
+					ORDER BY u.elapsed, u.at)
+				THEN 'first usage' END AS nth
+			FROM gpucredit.usage u
+			WHERE u.org = history.org AND u.job = history.job) u
+		WHERE u.nth IS NOT NULL
+		UNION ALL
+		SELECT e.at, 4, e.entry, e.source || ' to ' || e.target, e.attempt,
+			format('%s of bucket %s, hold %s, by %s', e.amount::numeric,
+				e.bucket, e.hold, e.operation)
+		FROM gpucredit.entry e
+		WHERE e.org = history.org AND e.job = history.job)
+	SELECT l.at, l.what, l.attempt, l.detail
+	FROM line l
+	ORDER BY l.at, l.rank, l.id;
+END;
+COMMENT ON FUNCTION gpucredit.history(text, bigint) IS
+'A job''s whole story, oldest first: decisions, the credit moved for it, the first and the last usage of each attempt.
+Errors: UC301 no such job; 22023.';
