@@ -231,7 +231,7 @@ gc_build()
 	tar -C "$GC_ROOT" --exclude=./.git --exclude='*.o' --exclude='*.d' \
 		--exclude='*.so' --exclude='./.build-flags' \
 		--exclude='./gpucredit--*.sql' --exclude=./results \
-		--exclude=./log --exclude='./tmp_check*' -cf - . |
+		--exclude=./log --exclude='./test/*/build' --exclude='./tmp_check*' -cf - . |
 		tar -C "$dir/src" --no-same-owner -xf -
 	chmod -R a+rX "$dir/src"
 	[ "$(id -u)" != 0 ] || chown -R "$GC_USER" "$dir"
