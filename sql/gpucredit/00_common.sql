@@ -1,0 +1,45 @@
+/*
+ * 00_common.sql: the schema, the roles, and the clock.
+ *
+ * Bodies written as BEGIN ATOMIC bind every name and operator here and now,
+ * so the path below matters only while this script runs; it holds nothing a
+ * user could have put there.
+ */
+CREATE SCHEMA gpucredit;
+COMMENT ON SCHEMA gpucredit IS
+'GPU credit ledger and GPU job scheduler';
+
+SET LOCAL search_path = pg_catalog, gpucredit, pg_temp;
+
+/* Roles belong to the cluster, so they may be there already. */
+DO $roles$
+DECLARE
+	name text;
+BEGIN
+	FOREACH name IN ARRAY ARRAY['gpucredit_admin', 'gpucredit_operator',
+		'gpucredit_app', 'gpucredit_agent', 'gpucredit_auditor']
+	LOOP
+		IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = name)
+		THEN
+			BEGIN
+				EXECUTE format('CREATE ROLE %I NOLOGIN', name);
+			EXCEPTION WHEN duplicate_object OR unique_violation THEN
+				NULL;			/* another database was faster */
+			END;
+		END IF;
+	END LOOP;
+END
+$roles$;
+
+CREATE FUNCTION gpucredit.now() RETURNS timestamptz
+LANGUAGE c VOLATILE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_now';
+COMMENT ON FUNCTION gpucredit.now() IS
+'The instant gpucredit works with: the wall clock, or gpucredit.clock where that is set.';
+
+/* What guards every append-only table, also against its owner. */
+CREATE FUNCTION gpucredit.refuse_change() RETURNS trigger
+LANGUAGE c VOLATILE
+AS 'MODULE_PATHNAME', 'gpucredit_refuse_change';
+COMMENT ON FUNCTION gpucredit.refuse_change() IS
+'Trigger: refuses UPDATE, DELETE and TRUNCATE of an append-only table (UC901).';

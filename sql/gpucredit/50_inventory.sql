@@ -1,0 +1,176 @@
+/*
+ * 50_inventory.sql: prices, tiers, pools, nodes.
+ *
+ * Small tables shared by all tenants.  What is free on a node is never
+ * stored: it is the node's healthy devices less those of live attempts.
+ */
+CREATE TABLE gpucredit.price (
+	gpu_type text COLLATE "C" NOT NULL,
+	pool text COLLATE "C" NOT NULL,		/* '': every pool */
+	spot boolean NOT NULL,
+	effective_at timestamptz NOT NULL,
+	per_gpu_hour gpucredit.credits NOT NULL,
+	CONSTRAINT price_pkey PRIMARY KEY (gpu_type, pool, spot, effective_at),
+	CONSTRAINT price_not_negative CHECK (per_gpu_hour >= '0')
+);
+COMMENT ON TABLE gpucredit.price IS
+'Price history: the row with the latest effective_at not in the future holds';
+
+/* The built-in tiers live apart, so that a dump carries only the user's. */
+CREATE TABLE gpucredit.tier_builtin (
+	tier text COLLATE "C" NOT NULL,
+	rank int NOT NULL,
+	preemptible text NOT NULL,
+	can_preempt boolean NOT NULL,
+	grace interval NOT NULL,
+	min_run interval NOT NULL,
+	max_wall interval,
+	max_wait interval NOT NULL,
+	bill_lost_work boolean NOT NULL,
+	CONSTRAINT tier_builtin_pkey PRIMARY KEY (tier)
+);
+COMMENT ON TABLE gpucredit.tier_builtin IS 'The tiers every installation has';
+
+INSERT INTO gpucredit.tier_builtin VALUES
+	('production_inference', 0, 'never', true, '2 min', '10 min', NULL, '24 h', true),
+	('premium_training', 1, 'reclaim', true, '2 min', '10 min', '24 h', '24 h', true),
+	('standard_training', 2, 'capacity', false, '2 min', '10 min', '24 h', '24 h', true),
+	('batch_inference', 3, 'capacity', false, '2 min', '10 min', '2 h', '24 h', true),
+	('interactive', 4, 'capacity', false, '2 min', '10 min', '12 h', '24 h', true);
+
+CREATE TABLE gpucredit.tier_custom (
+	LIKE gpucredit.tier_builtin,
+	CONSTRAINT tier_custom_pkey PRIMARY KEY (tier),
+	CONSTRAINT tier_custom_preemptible
+		CHECK (preemptible IN ('never', 'reclaim', 'capacity'))
+);
+COMMENT ON TABLE gpucredit.tier_custom IS
+'Tiers set by set_tier; one of a built-in''s name replaces it';
+
+CREATE VIEW gpucredit.tier AS
+	SELECT * FROM gpucredit.tier_custom
+	UNION ALL
+	SELECT * FROM gpucredit.tier_builtin b
+	WHERE NOT EXISTS (SELECT FROM gpucredit.tier_custom c
+		WHERE c.tier = b.tier);
+COMMENT ON VIEW gpucredit.tier IS
+'The tiers in force; low rank goes first';
+
+/*
+ * The pool's row is its lock: a scheduling cycle, and whoever changes the
+ * pool's nodes, counts cycle up.  The default pool's row appears with its
+ * first node, so that a restored one does not collide.
+ */
+CREATE TABLE gpucredit.pool (
+	pool text COLLATE "C" NOT NULL,
+	policy jsonb NOT NULL,
+	cycle bigint NOT NULL DEFAULT 0,	/* decisions and changes so far */
+	shape bigint NOT NULL DEFAULT 0,	/* changes of what nodes there are */
+	created_at timestamptz NOT NULL,
+	CONSTRAINT pool_pkey PRIMARY KEY (pool)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE gpucredit.pool IS 'Sets of nodes scheduled together';
+
+CREATE TABLE gpucredit.node (
+	node text COLLATE "C" NOT NULL,
+	pool text COLLATE "C" NOT NULL,
+	gpu_type text COLLATE "C" NOT NULL,
+	gpus int NOT NULL,
+	gpu_memory_mib bigint NOT NULL,
+	cpu_milli bigint NOT NULL,	/* 0: not limited */
+	memory_mib bigint NOT NULL,
+	nvlink_domain text COLLATE "C",	/* NULL: the node is one */
+	leaf text COLLATE "C",			/* NULL: one of its own */
+	spot boolean NOT NULL,
+	labels jsonb NOT NULL,
+	healthy gpucredit.gpuset NOT NULL,
+	tells_running boolean NOT NULL DEFAULT false,
+	heard_at timestamptz NOT NULL,
+	draining text,				/* the reason */
+	drain_deadline timestamptz,
+	registered_at timestamptz NOT NULL,
+	CONSTRAINT node_pkey PRIMARY KEY (node),
+	CONSTRAINT node_gpus CHECK (gpus BETWEEN 0 AND 64)
+) WITH (fillfactor = 50);
+CREATE INDEX node_pool ON gpucredit.node (pool);
+COMMENT ON TABLE gpucredit.node IS
+'Machines with their devices, as registered and as last heard of';
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.' || name, '')
+FROM unnest(ARRAY['price', 'tier_custom', 'pool', 'node']) AS name;
+
+/* Setting up */
+
+CREATE FUNCTION gpucredit.set_price(gpu_type text, per_gpu_hour numeric,
+	pool text DEFAULT NULL, effective_at timestamptz DEFAULT NULL,
+	spot boolean DEFAULT false) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_set_price';
+COMMENT ON FUNCTION gpucredit.set_price(text, numeric, text, timestamptz,
+	boolean) IS
+'Sets what a GPU of a type costs; history is kept, and jobs submitted before keep their price.
+per_gpu_hour: credits per GPU and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL for now. spot: the price on spot nodes (none: as on others).
+Errors: UC401 no such pool; 22003, 22023.';
+
+CREATE FUNCTION gpucredit.create_pool(pool text, policy jsonb DEFAULT '{}')
+RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_create_pool';
+COMMENT ON FUNCTION gpucredit.create_pool(text, jsonb) IS
+'Creates a pool, or sets the policy of one that is there; pool "default" needs no creating.
+policy: has no words yet, so anything but {} is 22023.
+Errors: 22023.';
+
+CREATE FUNCTION gpucredit.set_tier(tier text, rank int, preemptible text,
+	can_preempt boolean, grace interval DEFAULT '2 min',
+	min_run interval DEFAULT '10 min', max_wall interval DEFAULT '24 h',
+	max_wait interval DEFAULT '24 h', bill_lost_work boolean DEFAULT true)
+RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_set_tier';
+COMMENT ON FUNCTION gpucredit.set_tier(text, int, text, boolean, interval,
+	interval, interval, interval, boolean) IS
+'Creates a tier or replaces one, built-in ones included.
+rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit.
+Errors: 22023.';
+
+/* Nodes */
+
+CREATE FUNCTION gpucredit.register_node(pool text, node text, gpu_type text,
+	gpus int, gpu_memory_mib bigint, cpu_milli bigint DEFAULT 0,
+	memory_mib bigint DEFAULT 0, nvlink_domain text DEFAULT NULL,
+	leaf text DEFAULT NULL, spot boolean DEFAULT false,
+	labels jsonb DEFAULT '{}') RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_register_node';
+COMMENT ON FUNCTION gpucredit.register_node(text, text, text, int, bigint,
+	bigint, bigint, text, text, boolean, jsonb) IS
+'Registers a node, or changes one that is there; counts as a heartbeat with all devices healthy.
+gpus: 0 to 64 devices, numbered from 0. gpu_memory_mib: of each. cpu_milli (thousandths of a core), memory_mib: of the node, 0 for not limited. nvlink_domain: NULL, the node is one. leaf: NULL, one of its own.
+Errors: UC401 no such pool; UC303 moving to another pool, changing type or spot, or shrinking below live attempts; 22023.';
+
+CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
+	action text, gpus gpucredit.gpuset, share int, deadline timestamptz,
+	time_left interval, spec jsonb);
+
+CREATE FUNCTION gpucredit.drain(node text, reason text,
+	deadline timestamptz DEFAULT NULL) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_drain';
+COMMENT ON FUNCTION gpucredit.drain(text, text, timestamptz) IS
+'Lets nothing new land on a node. deadline: what runs there is told to checkpoint, and to stop from then on; NULL: it may finish.
+Errors: UC401 no such node; 22023.';
+
+CREATE FUNCTION gpucredit.resume(node text) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_resume';
+COMMENT ON FUNCTION gpucredit.resume(text) IS
+'Ends the draining of a node; attempts told to leave for it, and not for another, may stay.
+Errors: UC401 no such node.';
+
+CREATE FUNCTION gpucredit.remove_node(node text) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_remove_node';
+COMMENT ON FUNCTION gpucredit.remove_node(text) IS
+'Forgets a node on which nothing runs.
+Errors: UC401 no such node; UC303 while attempts live there.';

@@ -1,0 +1,181 @@
+/*-------------------------------------------------------------------------
+ *
+ * audit.c
+ *		The trail of decisions: one row each, with the effect or not at all.
+ *
+ * Appended last in the lock order; appending locks nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "types/credits.h"
+#include "utils/json.h"
+
+SQL_STATEMENT(audit_insert, SPI_OK_INSERT,
+			  "text, timestamptz, text, text, text, text, text, text,"
+			  " bigint, bigint, bigint, int, text",
+			  "INSERT INTO gpucredit.audit (org, at, login, actor, operation,"
+			  " decision, reason, account, bucket, hold, job, attempt, detail)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
+			  " $13::pg_catalog.jsonb)");
+SQL_STATEMENT(audit_insert_many, SPI_OK_INSERT,
+			  "timestamptz, text, text, text, text[], text[], text[], text[],"
+			  " bigint[], bigint[], int[], text[]",
+			  "INSERT INTO gpucredit.audit (org, at, login, actor, operation,"
+			  " decision, reason, account, hold, job, attempt, detail)"
+			  " SELECT u.org, $1, $2, $3, $4, u.decision, u.reason, u.account,"
+			  " u.hold, u.job, u.attempt, u.detail::pg_catalog.jsonb"
+			  " FROM ROWS FROM (pg_catalog.unnest($5),"
+			  " pg_catalog.unnest($6), pg_catalog.unnest($7),"
+			  " pg_catalog.unnest($8), pg_catalog.unnest($9),"
+			  " pg_catalog.unnest($10), pg_catalog.unnest($11),"
+			  " pg_catalog.unnest($12))"
+			  " AS u (org, decision, reason, account, hold, job, attempt,"
+			  " detail)");
+
+static const char *finish_detail(AuditRow *row);
+static char *login_name(void);
+static void begin_member(AuditRow *row, const char *name);
+static void arg_id(SqlArgs *args, int64 id);
+
+static char *
+login_name(void)
+{
+	char	   *name = GetUserNameFromId(GetSessionUserId(), true);
+
+	return name ? name : pstrdup("(dropped)");
+}
+
+/* 0 stands for none. */
+static void
+arg_id(SqlArgs *args, int64 id)
+{
+	if (id == 0)
+		SqlArgNull(args);
+	else
+		SqlArgInt8(args, id);
+}
+
+/*
+ * Write one row.
+ */
+void
+AuditWrite(AuditRow *row)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, row->org ? row->org : "");
+	SqlArgTime(&args, row->at);
+	SqlArgText(&args, login_name());
+	SqlArgText(&args, CallerName());
+	SqlArgText(&args, row->operation);
+	SqlArgText(&args, row->decision);
+	SqlArgText(&args, row->reason);
+	SqlArgText(&args, row->account);
+	arg_id(&args, row->bucket);
+	arg_id(&args, row->hold);
+	arg_id(&args, row->job);
+	if (row->attempt == 0)
+		SqlArgNull(&args);
+	else
+		SqlArgInt4(&args, row->attempt);
+	SqlArgText(&args, finish_detail(row));
+	(void) SqlRun(&audit_insert, &args);
+}
+
+/*
+ * Write many rows of one operation and instant, each with a job.
+ */
+void
+AuditWriteMany(AuditRow *rows, int n)
+{
+	const char **text = palloc(sizeof(char *) * 5 * Max(n, 1));
+	int64	   *ids = palloc(sizeof(int64) * 2 * Max(n, 1));
+	int32	   *attempts = palloc(sizeof(int32) * Max(n, 1));
+	SqlArgs		args = {0};
+
+	if (n == 0)
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		text[i] = rows[i].org;
+		text[n + i] = rows[i].decision;
+		text[2 * n + i] = rows[i].reason;
+		text[3 * n + i] = rows[i].account;
+		text[4 * n + i] = finish_detail(&rows[i]);
+		ids[i] = rows[i].hold;
+		ids[n + i] = rows[i].job;
+		attempts[i] = rows[i].attempt;
+	}
+	SqlArgTime(&args, rows[0].at);
+	SqlArgText(&args, login_name());
+	SqlArgText(&args, CallerName());
+	SqlArgText(&args, rows[0].operation);
+	for (int column = 0; column < 4; column++)
+		SqlArgTextArray(&args, text + column * n, n);
+	SqlArgInt8Array(&args, ids, n);
+	SqlArgInt8Array(&args, ids + n, n);
+	SqlArgInt4Array(&args, attempts, n);
+	SqlArgTextArray(&args, text + 4 * n, n);
+	(void) SqlRun(&audit_insert_many, &args);
+}
+
+/*
+ * Details, a member of a JSON object at a time.
+ */
+static void
+begin_member(AuditRow *row, const char *name)
+{
+	if (row->detail == NULL)
+	{
+		row->detail = makeStringInfo();
+		appendStringInfoChar(row->detail, '{');
+	}
+	else
+		appendStringInfoChar(row->detail, ',');
+	escape_json(row->detail, name);
+	appendStringInfoChar(row->detail, ':');
+}
+
+void
+AuditText(AuditRow *row, const char *name, const char *value)
+{
+	if (value == NULL)
+		return;
+	begin_member(row, name);
+	escape_json(row->detail, value);
+}
+
+void
+AuditNumber(AuditRow *row, const char *name, const char *value)
+{
+	begin_member(row, name);
+	appendStringInfoString(row->detail, value);
+}
+
+void
+AuditInt8(AuditRow *row, const char *name, int64 value)
+{
+	begin_member(row, name);
+	appendStringInfo(row->detail, INT64_FORMAT, value);
+}
+
+void
+AuditCredits(AuditRow *row, const char *name, int64 value)
+{
+	AuditNumber(row, name, CreditsToCString(value));
+}
+
+static const char *
+finish_detail(AuditRow *row)
+{
+	if (row->detail == NULL)
+		return NULL;
+	appendStringInfoChar(row->detail, '}');
+	return row->detail->data;
+}

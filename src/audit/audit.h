@@ -1,0 +1,39 @@
+/*-------------------------------------------------------------------------
+ *
+ * audit.h
+ *		The trail of decisions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AUDIT_H
+#define GPUCREDIT_AUDIT_H
+
+#include "datatype/timestamp.h"
+#include "lib/stringinfo.h"
+
+/* What 0 and NULL mean: does not concern one. */
+typedef struct AuditRow
+{
+	const char *org;			/* NULL: no tenant's */
+	const char *account;
+	const char *operation;
+	const char *decision;
+	const char *reason;
+	int64		bucket;
+	int64		hold;
+	int64		job;
+	int32		attempt;
+	TimestampTz at;
+	StringInfo	detail;			/* from AuditDetail...() */
+} AuditRow;
+
+extern void AuditWrite(AuditRow *row);
+extern void AuditWriteMany(AuditRow *rows, int n);
+
+/* Build a flat JSON object; the first call makes it. */
+extern void AuditText(AuditRow *row, const char *name, const char *value);
+extern void AuditNumber(AuditRow *row, const char *name, const char *value);
+extern void AuditInt8(AuditRow *row, const char *name, int64 value);
+extern void AuditCredits(AuditRow *row, const char *name, int64 value);
+
+#endif							/* GPUCREDIT_AUDIT_H */

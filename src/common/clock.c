@@ -1,0 +1,131 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock.c
+ *		The instant a call works with.
+ *
+ * gpucredit.clock is checked and converted when it is set, not when it is
+ * read: a setting in postgresql.conf is read before time zones are, so the
+ * check takes only texts whose zone stands in them or is the session's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/int.h"
+#include "miscadmin.h"
+#include "utils/datetime.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_now);
+
+static char *clock_text = NULL;
+static bool clock_frozen = false;
+static TimestampTz clock_instant = 0;
+
+/* What the check hook hands to the assign hook. */
+typedef struct ClockSetting
+{
+	bool		frozen;
+	TimestampTz instant;
+} ClockSetting;
+
+static bool check_clock(char **newval, void **extra, GucSource source);
+static void assign_clock(const char *newval, void *extra);
+static bool parse_instant(const char *text, TimestampTz *instant);
+
+void
+ClockInit(void)
+{
+	DefineCustomStringVariable("gpucredit.clock",
+							   "Freezes gpucredit.now() at this instant.",
+							   "A timestamp with time zone, for tests and "
+							   "simulation; empty means the wall clock.",
+							   &clock_text, "", PGC_SUSET, 0,
+							   check_clock, assign_clock, NULL);
+}
+
+TimestampTz
+ClockNow(void)
+{
+	return clock_frozen ? clock_instant : GetCurrentTimestamp();
+}
+
+/*
+ * An instant later or earlier by so much, kept within what a timestamp holds.
+ */
+TimestampTz
+ClockAdd(TimestampTz instant, int64 microseconds)
+{
+	int64		sum;
+
+	if (TIMESTAMP_NOT_FINITE(instant))
+		return instant;
+	if (pg_add_s64_overflow(instant, microseconds, &sum))
+		sum = microseconds > 0 ? PG_INT64_MAX : PG_INT64_MIN;
+	return Min(Max(sum, MIN_TIMESTAMP), END_TIMESTAMP - 1);
+}
+
+Datum
+gpucredit_now(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TIMESTAMPTZ(ClockNow());
+}
+
+static bool
+check_clock(char **newval, void **extra, GucSource source)
+{
+	ClockSetting setting = {false, 0};
+
+	if (*newval != NULL && **newval != '\0')
+	{
+		if (!parse_instant(*newval, &setting.instant))
+		{
+			GUC_check_errdetail("It must be empty or a finite timestamp "
+								"with time zone.");
+			return false;
+		}
+		setting.frozen = true;
+	}
+	*extra = malloc(sizeof(ClockSetting));
+	if (*extra == NULL)
+		return false;
+	memcpy(*extra, &setting, sizeof(ClockSetting));
+	return true;
+}
+
+static void
+assign_clock(const char *newval, void *extra)
+{
+	ClockSetting *setting = (ClockSetting *) extra;
+
+	clock_frozen = setting != NULL && setting->frozen;
+	clock_instant = clock_frozen ? setting->instant : 0;
+}
+
+/*
+ * Read a timestamp with time zone without raising; words like "now" and
+ * "infinity" are no instants to freeze a clock at.
+ */
+static bool
+parse_instant(const char *text, TimestampTz *instant)
+{
+	char		work[MAXDATELEN + MAXDATEFIELDS];
+	char	   *field[MAXDATEFIELDS];
+	int			ftype[MAXDATEFIELDS];
+	int			nf;
+	int			dtype;
+	int			tz;
+	fsec_t		fsec;
+	struct pg_tm tm;
+
+	if (strlen(text) > MAXDATELEN ||
+		ParseDateTime(text, work, sizeof(work), field, ftype, MAXDATEFIELDS,
+					  &nf) != 0 ||
+		DecodeDateTime(field, ftype, nf, &dtype, &tm, &fsec, &tz) != 0 ||
+		dtype != DTK_DATE)
+		return false;
+	return tm2timestamp(&tm, fsec, &tz, instant) == 0;
+}

@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock.h
+ *		The instant a call works with.
+ *
+ * One instant per call, read from the wall clock after the last lock that
+ * decides.  gpucredit.clock freezes it for tests and simulation.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_CLOCK_H
+#define GPUCREDIT_CLOCK_H
+
+#include "datatype/timestamp.h"
+
+extern void ClockInit(void);
+extern TimestampTz ClockNow(void);
+extern TimestampTz ClockAdd(TimestampTz instant, int64 microseconds);
+
+#endif							/* GPUCREDIT_CLOCK_H */

@@ -1,0 +1,129 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.c
+ *		The settings more than one module reads.
+ *
+ * What bends billing or safety is for superusers (SUSET): a tenant must not
+ * widen its own clock skew.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "common/settings.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+static int	key_retention;
+static int	clock_skew;
+static int	usage_interval;
+static int	exhaust_grace;
+static int	node_suspect;
+static int	node_lost;
+static int	retry_backoff;
+static int	retry_backoff_max;
+static int	max_starts;
+
+static void
+define_seconds(const char *name, const char *what, const char *more,
+			   int *variable, int value, int least)
+{
+	DefineCustomIntVariable(name, what, more, variable, value, least,
+							INT_MAX / 1000, PGC_SUSET, GUC_UNIT_S,
+							NULL, NULL, NULL);
+}
+
+void
+SettingsInit(void)
+{
+	define_seconds("gpucredit.key_retention",
+				   "How long an idempotency key is remembered.",
+				   "A key older than this is as good as new.",
+				   &key_retention, 7 * 24 * 3600, 60);
+	define_seconds("gpucredit.clock_skew",
+				   "How much longer an attempt may claim to have run than "
+				   "the server saw pass.",
+				   "More is cut, and audited.", &clock_skew, 5, 0);
+	define_seconds("gpucredit.usage_interval",
+				   "The least time between two usage rows of an attempt.",
+				   "Settlement always logs one.", &usage_interval, 300, 0);
+	define_seconds("gpucredit.exhaust_grace",
+				   "How long before its held credit is used up an attempt "
+				   "gets more, or is told to checkpoint.",
+				   NULL, &exhaust_grace, 300, 0);
+	define_seconds("gpucredit.node_suspect",
+				   "A node not heard from for so long gets no new work.",
+				   "0 switches this off.", &node_suspect, 20, 0);
+	define_seconds("gpucredit.node_lost",
+				   "Devices of an attempt that its agent has not reported "
+				   "gone are given out again after so long.",
+				   "An agent stops all work after half of it without a "
+				   "heartbeat. 0 switches this off.", &node_lost, 60, 0);
+	define_seconds("gpucredit.retry_backoff",
+				   "How long a job waits after its first failure.",
+				   "Doubled with each further one.", &retry_backoff, 30, 0);
+	define_seconds("gpucredit.retry_backoff_max",
+				   "The longest a job waits after a failure.", NULL,
+				   &retry_backoff_max, 3600, 0);
+	DefineCustomIntVariable("gpucredit.max_starts",
+							"The most jobs one scheduling cycle starts.",
+							"A cycle is one transaction; more jobs start in "
+							"the next.", &max_starts, 1000, 1, 100000,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
+int64
+SettingKeyRetention(void)
+{
+	return (int64) key_retention * USECS_PER_SEC;
+}
+
+int64
+SettingClockSkew(void)
+{
+	return (int64) clock_skew * USECS_PER_SEC;
+}
+
+int64
+SettingUsageInterval(void)
+{
+	return (int64) usage_interval * USECS_PER_SEC;
+}
+
+int64
+SettingExhaustGrace(void)
+{
+	return (int64) exhaust_grace * USECS_PER_SEC;
+}
+
+int64
+SettingNodeSuspect(void)
+{
+	return (int64) node_suspect * USECS_PER_SEC;
+}
+
+int64
+SettingNodeLost(void)
+{
+	return (int64) node_lost * USECS_PER_SEC;
+}
+
+int64
+SettingRetryBackoff(void)
+{
+	return (int64) retry_backoff * USECS_PER_SEC;
+}
+
+int64
+SettingRetryBackoffMax(void)
+{
+	return (int64) retry_backoff_max * USECS_PER_SEC;
+}
+
+int
+SettingMaxStarts(void)
+{
+	return max_starts;
+}

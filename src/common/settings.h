@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.h
+ *		The settings more than one module reads; durations in microseconds.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SETTINGS_H
+#define GPUCREDIT_SETTINGS_H
+
+extern void SettingsInit(void);
+
+extern int64 SettingKeyRetention(void);
+extern int64 SettingClockSkew(void);
+extern int64 SettingUsageInterval(void);
+extern int64 SettingExhaustGrace(void);
+extern int64 SettingNodeSuspect(void);
+extern int64 SettingNodeLost(void);
+extern int64 SettingRetryBackoff(void);
+extern int64 SettingRetryBackoffMax(void);
+extern int	SettingMaxStarts(void);
+
+#endif							/* GPUCREDIT_SETTINGS_H */

@@ -1,0 +1,433 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql.c
+ *		The one way from C to the database: prepared statements over SPI.
+ *
+ * Plans are kept (SPI_keepplan), so PostgreSQL revalidates them itself when a
+ * table changes.  What it cannot survive is the types of the parameters going
+ * away: when a schema is created or dropped anywhere, the generation moves on
+ * and each statement is prepared anew at its next use.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "parser/parse_type.h"
+#include "types/duration.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+static uint64 generation = 1;
+
+static void prepare(SqlStatement *statement);
+static SqlResult execute(SqlStatement *statement, SqlArgs *args,
+						 bool read_only);
+static Oid	credits_type(void);
+static void forget_plans(Datum arg, int cacheid, uint32 hashvalue);
+static void arg_array(SqlArgs *args, Datum *elems, int n, Oid type, int len,
+					  bool byval, char align);
+
+/*
+ * Watch for the schema's coming and going.
+ */
+void
+SqlInit(void)
+{
+	CacheRegisterSyscacheCallback(NAMESPACEOID, forget_plans, (Datum) 0);
+}
+
+static void
+forget_plans(Datum arg, int cacheid, uint32 hashvalue)
+{
+	generation++;
+}
+
+/*
+ * Enter and leave SPI, around everything else here.
+ */
+void
+SqlConnect(void)
+{
+	int			rc = SPI_connect();
+
+	if (rc != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed: %s", SPI_result_code_string(rc));
+}
+
+void
+SqlFinish(void)
+{
+	int			rc = SPI_finish();
+
+	if (rc != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed: %s", SPI_result_code_string(rc));
+}
+
+/*
+ * Leave SPI with a composite datum that outlives it.
+ */
+Datum
+SqlFinishRow(Datum row)
+{
+	Datum		copy = SPI_datumTransfer(row, false, -1);
+
+	SqlFinish();
+	return copy;
+}
+
+/*
+ * The OID of a type by name, as "bigint" or "gpucredit.credits".
+ */
+Oid
+SqlTypeOid(const char *name)
+{
+	Oid			oid;
+	int32		typmod;
+
+	parseTypeString(name, &oid, &typmod, false);
+	return oid;
+}
+
+/*
+ * The OID of credits, looked up once.
+ */
+static Oid
+credits_type(void)
+{
+	static Oid	oid = InvalidOid;
+	static uint64 as_of = 0;
+
+	if (as_of != generation)
+	{
+		oid = SqlTypeOid("gpucredit.credits");
+		as_of = generation;
+	}
+	return oid;
+}
+
+/*
+ * Prepare and keep a statement's plan.
+ */
+static void
+prepare(SqlStatement *statement)
+{
+	Oid			types[SQL_MAX_ARGS];
+	char	   *list = pstrdup(statement->types);
+	char	   *state = NULL;
+	char	   *name;
+	SPIPlanPtr	plan;
+	uint64		now = generation;
+	int			nargs = 0;
+
+	for (name = strtok_r(list, ",", &state); name != NULL;
+		 name = strtok_r(NULL, ",", &state))
+	{
+		Ensure(nargs < SQL_MAX_ARGS, "A statement has too many parameters.");
+		types[nargs++] = SqlTypeOid(name);
+	}
+
+	plan = SPI_prepare_cursor(statement->text, nargs, types,
+							  CURSOR_OPT_GENERIC_PLAN);
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare_cursor failed: %s",
+			 SPI_result_code_string(SPI_result));
+	SPI_keepplan(plan);
+	if (statement->plan != NULL)
+		SPI_freeplan(statement->plan);
+	statement->plan = plan;
+	statement->nargs = nargs;
+	statement->generation = now;
+	pfree(list);
+}
+
+static inline void
+ready(SqlStatement *statement, SqlArgs *args)
+{
+	if (unlikely(statement->plan == NULL ||
+				 statement->generation != generation))
+		prepare(statement);
+	Ensure(statement->nargs == (args ? args->n : 0),
+		   "A statement was given the wrong number of parameters.");
+}
+
+static SqlResult
+execute(SqlStatement *statement, SqlArgs *args, bool read_only)
+{
+	SqlResult	result;
+	int			rc;
+
+	ready(statement, args);
+	rc = SPI_execute_plan(statement->plan, args ? args->values : NULL,
+						  args ? args->nulls : NULL, read_only, 0);
+	if (rc != statement->expected)
+		elog(ERROR, "unexpected result %s of \"%s\"",
+			 SPI_result_code_string(rc), statement->text);
+	result.n = SPI_processed;
+	result.table = SPI_tuptable;
+	return result;
+}
+
+/*
+ * Run a statement with a snapshot of its own, in volatile functions.
+ */
+SqlResult
+SqlRun(SqlStatement *statement, SqlArgs *args)
+{
+	return execute(statement, args, false);
+}
+
+/*
+ * Run a query with the caller's snapshot, in stable functions.
+ */
+SqlResult
+SqlRead(SqlStatement *statement, SqlArgs *args)
+{
+	return execute(statement, args, true);
+}
+
+/*
+ * Open a cursor over a query, for rows locked one at a time.
+ */
+Portal
+SqlCursor(SqlStatement *statement, SqlArgs *args)
+{
+	Portal		portal;
+
+	ready(statement, args);
+	portal = SPI_cursor_open(NULL, statement->plan, args->values,
+							 args->nulls, false);
+	if (portal == NULL)
+		elog(ERROR, "SPI_cursor_open failed: %s",
+			 SPI_result_code_string(SPI_result));
+	return portal;
+}
+
+/*
+ * Give a result back early, in loops.
+ */
+void
+SqlFree(SqlResult *result)
+{
+	if (result->table != NULL)
+		SPI_freetuptable(result->table);
+	result->table = NULL;
+}
+
+/*
+ * Parameters, in order.
+ */
+void
+SqlArg(SqlArgs *args, Datum value)
+{
+	Ensure(args->n < SQL_MAX_ARGS, "A statement has too many parameters.");
+	args->values[args->n] = value;
+	args->nulls[args->n++] = ' ';
+}
+
+void
+SqlArgNull(SqlArgs *args)
+{
+	SqlArg(args, (Datum) 0);
+	args->nulls[args->n - 1] = 'n';
+}
+
+void
+SqlArgText(SqlArgs *args, const char *value)
+{
+	if (value == NULL)
+		SqlArgNull(args);
+	else
+		SqlArg(args, CStringGetTextDatum(value));
+}
+
+void
+SqlArgInt8(SqlArgs *args, int64 value)
+{
+	SqlArg(args, Int64GetDatum(value));
+}
+
+void
+SqlArgInt4(SqlArgs *args, int32 value)
+{
+	SqlArg(args, Int32GetDatum(value));
+}
+
+void
+SqlArgBool(SqlArgs *args, bool value)
+{
+	SqlArg(args, BoolGetDatum(value));
+}
+
+void
+SqlArgTime(SqlArgs *args, TimestampTz value)
+{
+	SqlArg(args, TimestampTzGetDatum(value));
+}
+
+void
+SqlArgCredits(SqlArgs *args, Credits value)
+{
+	SqlArg(args, CreditsGetDatum(value));
+}
+
+void
+SqlArgDuration(SqlArgs *args, int64 microseconds)
+{
+	SqlArg(args, IntervalPGetDatum(DurationToInterval(microseconds)));
+}
+
+void
+SqlArgJson(SqlArgs *args, Jsonb *value)
+{
+	if (value == NULL)
+		SqlArgNull(args);
+	else
+		SqlArg(args, JsonbPGetDatum(value));
+}
+
+static void
+arg_array(SqlArgs *args, Datum *elems, int n, Oid type, int len, bool byval,
+		  char align)
+{
+	SqlArg(args, PointerGetDatum(construct_array(elems, n, type, len, byval,
+												 align)));
+}
+
+void
+SqlArgTextArray(SqlArgs *args, const char *const *values, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
+	int			lower = 1;
+
+	for (int i = 0; i < n; i++)
+	{
+		nulls[i] = values[i] == NULL;
+		elems[i] = nulls[i] ? (Datum) 0 : CStringGetTextDatum(values[i]);
+	}
+	SqlArg(args, PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
+													&lower, TEXTOID, -1,
+													false, TYPALIGN_INT)));
+}
+
+void
+SqlArgInt8Array(SqlArgs *args, const int64 *values, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = Int64GetDatum(values[i]);
+	arg_array(args, elems, n, INT8OID, 8, true, TYPALIGN_DOUBLE);
+}
+
+void
+SqlArgInt4Array(SqlArgs *args, const int32 *values, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = Int32GetDatum(values[i]);
+	arg_array(args, elems, n, INT4OID, 4, true, TYPALIGN_INT);
+}
+
+void
+SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = CreditsGetDatum(values[i]);
+	arg_array(args, elems, n, credits_type(), 8, true, TYPALIGN_DOUBLE);
+}
+
+/*
+ * Columns of a result.
+ */
+Datum
+SqlDatum(SqlResult result, uint64 row, int column, bool *isnull)
+{
+	return SPI_getbinval(result.table->vals[row], result.table->tupdesc,
+						 column, isnull);
+}
+
+bool
+SqlIsNull(SqlResult result, uint64 row, int column)
+{
+	bool		isnull;
+
+	(void) SqlDatum(result, row, column, &isnull);
+	return isnull;
+}
+
+static Datum
+not_null(SqlResult result, uint64 row, int column)
+{
+	bool		isnull;
+	Datum		value = SqlDatum(result, row, column, &isnull);
+
+	Ensure(!isnull, "A column that is never null is null.");
+	return value;
+}
+
+int64
+SqlInt8(SqlResult result, uint64 row, int column)
+{
+	return DatumGetInt64(not_null(result, row, column));
+}
+
+int32
+SqlInt4(SqlResult result, uint64 row, int column)
+{
+	return DatumGetInt32(not_null(result, row, column));
+}
+
+bool
+SqlBool(SqlResult result, uint64 row, int column)
+{
+	return DatumGetBool(not_null(result, row, column));
+}
+
+Credits
+SqlCredits(SqlResult result, uint64 row, int column)
+{
+	return DatumGetCredits(not_null(result, row, column));
+}
+
+int64
+SqlDuration(SqlResult result, uint64 row, int column)
+{
+	return DurationFromInterval(DatumGetIntervalP(not_null(result, row,
+														   column)), NULL);
+}
+
+TimestampTz
+SqlTime(SqlResult result, uint64 row, int column)
+{
+	return DatumGetTimestampTz(not_null(result, row, column));
+}
+
+TimestampTz
+SqlTimeOr(SqlResult result, uint64 row, int column, TimestampTz otherwise)
+{
+	bool		isnull;
+	Datum		value = SqlDatum(result, row, column, &isnull);
+
+	return isnull ? otherwise : DatumGetTimestampTz(value);
+}
+
+char *
+SqlText(SqlResult result, uint64 row, int column)
+{
+	bool		isnull;
+	Datum		value = SqlDatum(result, row, column, &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}

@@ -1,0 +1,93 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql.h
+ *		The one way from C to the database: prepared statements over SPI.
+ *
+ * A statement is a static SqlStatement: constant text, the types of its
+ * parameters by name, the result code it must have.  It is prepared on first
+ * use and kept for the life of the backend, or until the schema gpucredit
+ * changes under it (DROP EXTENSION and CREATE EXTENSION in one session).
+ *
+ * Usage: SqlConnect(); build SqlArgs in order; SqlRun(); SqlFinish().  A
+ * result stays valid until SqlFinish() or SqlFree().  Every object in the
+ * text is schema-qualified.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SQL_H
+#define GPUCREDIT_SQL_H
+
+#include "datatype/timestamp.h"
+#include "executor/spi.h"
+#include "types/credits.h"
+#include "types/gpuset.h"
+#include "utils/jsonb.h"
+
+#define SQL_MAX_ARGS	32
+
+typedef struct SqlStatement
+{
+	const char *types;			/* "text, bigint, gpucredit.credits" or "" */
+	int			expected;		/* SPI_OK_SELECT, ... */
+	const char *text;
+	/* filled on first use */
+	SPIPlanPtr	plan;
+	int			nargs;
+	uint64		generation;
+} SqlStatement;
+
+#define SQL_STATEMENT(name, expected, types, text) \
+	static SqlStatement name = {types, expected, text, NULL, 0, 0}
+
+typedef struct SqlArgs
+{
+	int			n;
+	Datum		values[SQL_MAX_ARGS];
+	char		nulls[SQL_MAX_ARGS];	/* ' ' or 'n' */
+} SqlArgs;
+
+typedef struct SqlResult
+{
+	uint64		n;				/* rows returned, or affected */
+	SPITupleTable *table;		/* NULL: no rows come back */
+} SqlResult;
+
+extern void SqlInit(void);
+extern void SqlConnect(void);
+extern void SqlFinish(void);
+extern Datum SqlFinishRow(Datum row);
+extern SqlResult SqlRun(SqlStatement *statement, SqlArgs *args);
+extern SqlResult SqlRead(SqlStatement *statement, SqlArgs *args);
+extern Portal SqlCursor(SqlStatement *statement, SqlArgs *args);
+extern void SqlFree(SqlResult *result);
+extern Oid	SqlTypeOid(const char *name);
+
+extern void SqlArg(SqlArgs *args, Datum value);
+extern void SqlArgNull(SqlArgs *args);
+extern void SqlArgText(SqlArgs *args, const char *value);	/* NULL: null */
+extern void SqlArgInt8(SqlArgs *args, int64 value);
+extern void SqlArgInt4(SqlArgs *args, int32 value);
+extern void SqlArgBool(SqlArgs *args, bool value);
+extern void SqlArgTime(SqlArgs *args, TimestampTz value);
+extern void SqlArgCredits(SqlArgs *args, Credits value);
+extern void SqlArgDuration(SqlArgs *args, int64 microseconds);
+extern void SqlArgJson(SqlArgs *args, Jsonb *value);		/* NULL: null */
+extern void SqlArgTextArray(SqlArgs *args, const char *const *values, int n);
+extern void SqlArgInt8Array(SqlArgs *args, const int64 *values, int n);
+extern void SqlArgInt4Array(SqlArgs *args, const int32 *values, int n);
+extern void SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n);
+
+/* Columns count from 1; rows from 0.  The plain forms refuse a null. */
+extern Datum SqlDatum(SqlResult result, uint64 row, int column, bool *isnull);
+extern bool SqlIsNull(SqlResult result, uint64 row, int column);
+extern int64 SqlInt8(SqlResult result, uint64 row, int column);
+extern int32 SqlInt4(SqlResult result, uint64 row, int column);
+extern bool SqlBool(SqlResult result, uint64 row, int column);
+extern Credits SqlCredits(SqlResult result, uint64 row, int column);
+extern int64 SqlDuration(SqlResult result, uint64 row, int column);
+extern TimestampTz SqlTime(SqlResult result, uint64 row, int column);
+extern TimestampTz SqlTimeOr(SqlResult result, uint64 row, int column,
+							 TimestampTz otherwise);
+extern char *SqlText(SqlResult result, uint64 row, int column); /* or NULL */
+
+#endif							/* GPUCREDIT_SQL_H */

@@ -1,0 +1,191 @@
+/*-------------------------------------------------------------------------
+ *
+ * account.c
+ *		Accounts: an organisation, and paths below it.
+ *
+ * Nothing takes a lock on an account: its row is read, never waited for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/ledger.h"
+#include "types/clip.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_create_account);
+PG_FUNCTION_INFO_V1(gpucredit_suspend_account);
+PG_FUNCTION_INFO_V1(gpucredit_require_account);
+
+static pg_attribute_noreturn() void refuse_path(const char *account,
+												const char *why);
+static pg_attribute_noreturn() void refuse_unknown(const char *org,
+												   const char *account);
+static bool account_exists(const char *org, const char *account);
+
+SQL_STATEMENT(account_read, SPI_OK_SELECT, "text, text, text[]",
+			  "SELECT pg_catalog.bool_or(a.suspended),"
+			  " pg_catalog.bool_or(a.account = $2)"
+			  " FROM gpucredit.account a"
+			  " WHERE a.org = $1 AND a.account = ANY ($3)");
+SQL_STATEMENT(account_upsert, SPI_OK_INSERT,
+			  "text, text, numeric, timestamptz",
+			  "INSERT INTO gpucredit.account AS a"
+			  " (org, account, weight, created_at) VALUES ($1, $2, $3, $4)"
+			  " ON CONFLICT (org, account) DO UPDATE"
+			  " SET weight = EXCLUDED.weight");
+SQL_STATEMENT(account_suspend, SPI_OK_UPDATE, "text, text, boolean",
+			  "UPDATE gpucredit.account a SET suspended = $3"
+			  " WHERE a.org = $1 AND a.account = $2");
+
+/*
+ * Take an account's path apart; 22023 where it is malformed.
+ */
+AccountPath
+AccountParse(const char *org, const char *account)
+{
+	AccountPath path = {org, 0, {NULL}};
+	char	   *copy = pstrdup(account);
+	char	   *slash;
+
+	if (*account != '\0')
+	{
+		if (*account == '/' || account[strlen(account) - 1] == '/' ||
+			strstr(account, "//") != NULL)
+			refuse_path(account, "It has an empty segment.");
+		path.accounts[path.n++] = pstrdup(copy);
+		while ((slash = strrchr(copy, '/')) != NULL)
+		{
+			*slash = '\0';
+			if (path.n == ACCOUNT_MAX_LEVELS)
+				refuse_path(account, "It has more than 8 levels.");
+			path.accounts[path.n++] = pstrdup(copy);
+		}
+	}
+	path.accounts[path.n++] = "";
+	return path;
+}
+
+static void
+refuse_path(const char *account, const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("malformed account \"%s\"", ClipForMessage(account)),
+			 errdetail_internal("%s", why),
+			 errhint("Write a path as \"vision/alice\", or '' for the "
+					 "organisation itself.")));
+}
+
+static void
+refuse_unknown(const char *org, const char *account)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_ACCOUNT),
+			 errmsg("no such account"),
+			 errdetail("There is no account \"%s\" in organisation \"%s\".",
+					   ClipForMessage(account), ClipForMessage(org)),
+			 errhint("Create it, its ancestors first, by "
+					 "gpucredit.create_account().")));
+}
+
+/*
+ * Is the account, or one above it, suspended?  UC001 where there is none.
+ */
+bool
+AccountSuspended(const AccountPath *path)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, path->org);
+	SqlArgText(&args, path->accounts[0]);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	row = SqlRun(&account_read, &args);
+	if (SqlIsNull(row, 0, 2) || !SqlBool(row, 0, 2))
+		refuse_unknown(path->org, path->accounts[0]);
+	return SqlBool(row, 0, 1);
+}
+
+static bool
+account_exists(const char *org, const char *account)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgTextArray(&args, &account, 1);
+	row = SqlRead(&account_read, &args);
+	return !SqlIsNull(row, 0, 2) && SqlBool(row, 0, 2);
+}
+
+Datum
+gpucredit_create_account(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	char	   *account = ArgPath(fcinfo, 1, "account");
+	Credits		weight = ArgAmount(fcinfo, 2, "weight", false);
+	AccountPath path = AccountParse(org, account);
+	AuditRow	audit = {.org = org, .account = account,
+		.operation = "create_account", .decision = "set", .at = ClockNow()};
+	SqlArgs		args = {0};
+
+	SqlConnect();
+	if (path.n > 1 && !account_exists(org, path.accounts[1]))
+		refuse_unknown(org, path.accounts[1]);
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArg(&args, NumericGetDatum(CreditsToNumeric(weight)));
+	SqlArgTime(&args, audit.at);
+	(void) SqlRun(&account_upsert, &args);
+	AuditCredits(&audit, "weight", weight);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+Datum
+gpucredit_suspend_account(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	char	   *account = ArgPath(fcinfo, 1, "account");
+	bool		suspended = ArgBool(fcinfo, 2, "suspended");
+	AuditRow	audit = {.org = org, .account = account,
+		.operation = "suspend_account",
+		.decision = suspended ? "suspended" : "lifted", .at = ClockNow()};
+	SqlArgs		args = {0};
+
+	(void) AccountParse(org, account);
+	SqlConnect();
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgBool(&args, suspended);
+	if (SqlRun(&account_suspend, &args).n == 0)
+		refuse_unknown(org, account);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * For reading functions written in SQL: raise UC001 unless it exists.
+ */
+Datum
+gpucredit_require_account(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	char	   *account = ArgPath(fcinfo, 1, "account");
+
+	(void) AccountParse(org, account);
+	SqlConnect();
+	if (!account_exists(org, account))
+		refuse_unknown(org, account);
+	SqlFinish();
+	PG_RETURN_VOID();
+}

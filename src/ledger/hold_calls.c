@@ -1,0 +1,200 @@
+/*-------------------------------------------------------------------------
+ *
+ * hold_calls.c
+ *		hold, capture, release: for callers with a scheduler of their own.
+ *
+ * From the instant of its ttl a hold is dead: it is refused to capture and
+ * its credit is free.  Release of a dead hold returns what was released,
+ * whoever did it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/ledger.h"
+#include "request/request.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_hold);
+PG_FUNCTION_INFO_V1(gpucredit_capture);
+PG_FUNCTION_INFO_V1(gpucredit_release);
+
+static void lock_own_hold(const char *org, int64 id, Hold *hold);
+static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why);
+static void audit_settled(const Request *request, const Hold *hold,
+						  const char *decision, Credits captured,
+						  Returned returned, TimestampTz at);
+
+Datum
+gpucredit_hold(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	char	   *account = ArgPath(fcinfo, 1, "account");
+	Credits		amount;
+	int64		ttl;
+	AccountPath path = AccountParse(org, account);
+	Purpose		purpose = {0};
+	Cause		cause = {"hold", 0, 0};
+	Request		request;
+	Datum		result;
+	Row			row = {0};
+	Hold		hold;
+	AuditRow	audit = {.org = org, .account = account,
+	.operation = "hold"};
+
+	RequestInit(&request, fcinfo, "hold", org, ArgName(fcinfo, 2, "key"));
+	RequestText(&request, account);
+	RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", false));
+	RequestInt8(&request, ttl = ArgDuration(fcinfo, 4, "ttl", false));
+
+	SqlConnect();
+	if (RequestBegin(&request, &result))
+		return SqlFinishRow(result);
+	if (AccountSuspended(&path))
+	{
+		audit.reason = "account_suspended";
+		audit.at = ClockNow();
+	}
+	else if (HoldOpen(&path, &purpose, &cause, amount, ttl, true, &hold,
+					  &audit.at) != LEDGER_DONE)
+		audit.reason = "insufficient_credits";
+
+	audit.decision = audit.reason ? "denied" : "granted";
+	audit.hold = audit.reason ? 0 : hold.hold;
+	AuditCredits(&audit, "amount", amount);
+	AuditText(&audit, "key", request.key);
+	AuditWrite(&audit);
+
+	if (audit.reason)
+		RowNull(&row);
+	else
+		RowAdd(&row, Int64GetDatum(hold.hold));
+	RowText(&row, audit.decision);
+	RowText(&row, audit.reason);
+	RowCredits(&row, audit.reason ? 0 : amount);
+	RowTime(&row, audit.reason ? DT_NOEND : hold.expires_at);
+	RowAdd(&row, BoolGetDatum(false));
+	return SqlFinishRow(RequestFinish(&request, &row));
+}
+
+Datum
+gpucredit_capture(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	int64		id = ArgInt8(fcinfo, 1, "hold", PG_INT64_MIN, PG_INT64_MAX);
+	Credits		amount;
+	bool		final;
+	Cause		cause = {"capture", 0, 0};
+	Request		request;
+	Datum		result;
+	Row			row = {0};
+	Hold		hold;
+	Returned	returned;
+	TimestampTz at;
+
+	RequestInit(&request, fcinfo, "capture", org, ArgName(fcinfo, 2, "key"));
+	RequestInt8(&request, id);
+	RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", true));
+	RequestInt8(&request, final = ArgBool(fcinfo, 4, "final"));
+
+	SqlConnect();
+	if (RequestBegin(&request, &result))
+		return SqlFinishRow(result);
+	lock_own_hold(org, id, &hold);
+	if (!HoldIsOpen(&hold))
+		refuse_hold(id, "It is closed.");
+	if (amount > hold.held)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"amount\" is more than is held"),
+				 errdetail("Hold %lld holds %s.", (long long) id,
+						   CreditsToCString(hold.held)),
+				 errhint("Capture at most that.")));
+	returned = HoldSettle(&hold, &cause, amount, final, &at);
+	if (hold.expires_at <= at)
+		refuse_hold(id, "It is past its ttl.");
+	audit_settled(&request, &hold, "captured", amount, returned, at);
+
+	RowCredits(&row, amount);
+	RowCredits(&row, returned.released);
+	RowCredits(&row, returned.lapsed);
+	RowAdd(&row, BoolGetDatum(false));
+	return SqlFinishRow(RequestFinish(&request, &row));
+}
+
+Datum
+gpucredit_release(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	int64		id = ArgInt8(fcinfo, 1, "hold", PG_INT64_MIN, PG_INT64_MAX);
+	Cause		cause = {"release", 0, 0};
+	Request		request;
+	Datum		result;
+	Row			row = {0};
+	Hold		hold;
+	Returned	returned;
+	TimestampTz at;
+
+	RequestInit(&request, fcinfo, "release", org, ArgName(fcinfo, 2, "key"));
+	RequestInt8(&request, id);
+
+	SqlConnect();
+	if (RequestBegin(&request, &result))
+		return SqlFinishRow(result);
+	lock_own_hold(org, id, &hold);
+	if (HoldIsOpen(&hold))
+	{
+		returned = HoldSettle(&hold, &cause, 0, true, &at);
+		audit_settled(&request, &hold, "released", 0, returned, at);
+	}
+	else if (hold.closed_at >= hold.expires_at)
+		returned = (Returned){hold.released, hold.lapsed};
+	else
+		refuse_hold(id, "It is closed.");
+
+	RowCredits(&row, returned.released);
+	RowCredits(&row, returned.lapsed);
+	RowAdd(&row, BoolGetDatum(false));
+	return SqlFinishRow(RequestFinish(&request, &row));
+}
+
+/*
+ * Lock a caller's own hold.
+ */
+static void
+lock_own_hold(const char *org, int64 id, Hold *hold)
+{
+	if (!HoldLock(org, id, true, hold))
+		refuse_hold(id, "There is none of that number in this organisation.");
+	if (hold->job != 0)
+		refuse_hold(id, "It belongs to a job, and is settled with that.");
+}
+
+static void
+refuse_hold(int64 id, const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
+			 errmsg("no such hold, or hold closed: %lld", (long long) id),
+			 errdetail_internal("%s", why),
+			 errhint("Take a new hold by gpucredit.hold().")));
+}
+
+static void
+audit_settled(const Request *request, const Hold *hold, const char *decision,
+			  Credits captured, Returned returned, TimestampTz at)
+{
+	AuditRow	audit = {.org = hold->org, .account = hold->account,
+		.operation = request->operation, .decision = decision,
+	.hold = hold->hold, .at = at};
+
+	AuditCredits(&audit, "captured", captured);
+	AuditCredits(&audit, "released", returned.released);
+	AuditCredits(&audit, "lapsed", returned.lapsed);
+	AuditText(&audit, "key", request->key);
+	AuditWrite(&audit);
+}

@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * ledger.h
+ *		The one place that changes money.
+ *
+ * Above this layer there are only holds: open, extend, shrink, settle.  What
+ * a function locks it locks in the order hold, then buckets in burn order.
+ * With wait = false it never waits for a row: it answers LEDGER_BUSY, having
+ * written nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_LEDGER_H
+#define GPUCREDIT_LEDGER_H
+
+#include "datatype/timestamp.h"
+#include "types/credits.h"
+
+#define ACCOUNT_MAX_LEVELS	8
+
+/* An account and its ancestors, leaf first; the last one is ''. */
+typedef struct AccountPath
+{
+	const char *org;
+	int			n;
+	const char *accounts[ACCOUNT_MAX_LEVELS + 1];
+} AccountPath;
+
+/* Whose business credit is drawn for: what buckets' policies look at. */
+typedef struct Purpose
+{
+	int64		job;			/* 0: a caller's own hold, no types either */
+	int			ntypes;
+	const char *const *gpu_types;	/* every type the request accepts */
+	const char *tier;
+	const char *pool;
+} Purpose;
+
+typedef enum LedgerStatus
+{
+	LEDGER_DONE,
+	LEDGER_SHORT,				/* not enough credit */
+	LEDGER_BUSY					/* a row is locked, and wait was false */
+} LedgerStatus;
+
+/* A hold's row, as locked. */
+typedef struct Hold
+{
+	const char *org;
+	int64		hold;
+	char	   *account;
+	int64		job;			/* 0: a caller's own */
+	Credits		drawn;
+	Credits		held;
+	Credits		captured;
+	Credits		released;
+	Credits		lapsed;
+	TimestampTz expires_at;		/* DT_NOEND: never */
+	TimestampTz closed_at;		/* DT_NOBEGIN: open */
+} Hold;
+
+#define HoldIsOpen(h)	((h)->closed_at == DT_NOBEGIN)
+
+/* What giving back came to. */
+typedef struct Returned
+{
+	Credits		released;		/* to buckets */
+	Credits		lapsed;			/* their bucket had expired or was revoked */
+} Returned;
+
+/* Who acts, for the entries. */
+typedef struct Cause
+{
+	const char *operation;
+	int64		job;
+	int32		attempt;
+} Cause;
+
+/* account.c */
+extern AccountPath AccountParse(const char *org, const char *account);
+extern bool AccountSuspended(const AccountPath *path);	/* UC001 */
+
+/* hold.c */
+extern LedgerStatus HoldOpen(const AccountPath *path, const Purpose *purpose,
+							 const Cause *cause, Credits amount, int64 ttl,
+							 bool wait, Hold *hold, TimestampTz *at);
+extern LedgerStatus HoldExtend(Hold *hold, const Purpose *purpose,
+							   const Cause *cause, Credits amount, bool wait,
+							   TimestampTz *at);
+extern LedgerStatus HoldShrink(Hold *hold, const Cause *cause, Credits amount,
+							   bool wait, Returned *returned);
+extern Returned HoldSettle(Hold *hold, const Cause *cause, Credits captured,
+						   bool final, TimestampTz *at);
+extern bool HoldLock(const char *org, int64 id, bool wait, Hold *hold);
+
+#endif							/* GPUCREDIT_LEDGER_H */

@@ -1,0 +1,177 @@
+/*-------------------------------------------------------------------------
+ *
+ * post.c
+ *		Entries, and the running sums they change.  Nothing else writes them.
+ *
+ * A move is balanced by construction: what leaves one compartment of a bucket
+ * enters another.  The bucket's row and the hold's part are the running sums
+ * of the entries, changed in the same call.  The caller has locked the
+ * buckets (and the hold); the tables' checks refuse what would go negative.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/post.h"
+#include "miscadmin.h"
+
+static const char *const compartment_name[COMPARTMENTS] = {
+	"issued", "available", "held", "spent", "expired", "revoked", "moved"
+};
+
+SQL_STATEMENT(entry_insert, SPI_OK_INSERT,
+			  "text, timestamptz, text, bigint, text, text,"
+			  " gpucredit.credits, text, bigint, int, bigint, int",
+			  "INSERT INTO gpucredit.entry (org, at, account, bucket, source,"
+			  " target, amount, operation, hold, part, job, attempt)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)");
+#define ADD(column, n) \
+	#column " = b." #column " OPERATOR(gpucredit.+) $" #n
+SQL_STATEMENT(bucket_add, SPI_OK_UPDATE,
+			  "text, bigint, gpucredit.credits, gpucredit.credits,"
+			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
+			  " gpucredit.credits, gpucredit.credits",
+			  "UPDATE gpucredit.bucket b SET " ADD(issued, 3) ", "
+			  ADD(available, 4) ", " ADD(held, 5) ", " ADD(spent, 6) ", "
+			  ADD(expired, 7) ", " ADD(revoked, 8) ", " ADD(moved, 9)
+			  " WHERE b.org = $1 AND b.bucket = $2");
+#undef ADD
+SQL_STATEMENT(part_insert, SPI_OK_INSERT,
+			  "text, bigint, int, bigint, gpucredit.credits",
+			  "INSERT INTO gpucredit.hold_part"
+			  " (org, hold, part, bucket, drawn, held)"
+			  " VALUES ($1, $2, $3, $4, $5, $5)");
+#define ADD(column, n) \
+	#column " = p." #column " OPERATOR(gpucredit.+) $" #n
+SQL_STATEMENT(part_add, SPI_OK_UPDATE,
+			  "text, bigint, int, gpucredit.credits, gpucredit.credits,"
+			  " gpucredit.credits, gpucredit.credits",
+			  "UPDATE gpucredit.hold_part p SET " ADD(held, 4) ", "
+			  ADD(spent, 5) ", " ADD(returned, 6) ", " ADD(lapsed, 7)
+			  " WHERE p.org = $1 AND p.hold = $2 AND p.part = $3");
+#undef ADD
+
+static void insert_entry(const Posting *posting, const Move *move);
+static void add_to_bucket(const Posting *posting, int first);
+static void change_part(const Posting *posting, const Move *move);
+static void arg_id(SqlArgs *args, int64 id);
+
+/*
+ * Write entries, and change the sums they change.
+ */
+void
+LedgerPost(const Posting *posting)
+{
+	for (int i = 0; i < posting->n; i++)
+	{
+		const Move *move = &posting->moves[i];
+		bool		seen = false;
+
+		CHECK_FOR_INTERRUPTS();
+		Ensure(move->amount > 0, "A move is not of a positive amount.");
+		insert_entry(posting, move);
+		if (move->part != 0)
+			change_part(posting, move);
+
+		/* one update per bucket, with the sum of its moves */
+		for (int j = 0; j < i && !seen; j++)
+			seen = posting->moves[j].bucket == move->bucket;
+		if (!seen)
+			add_to_bucket(posting, i);
+	}
+}
+
+static void
+arg_id(SqlArgs *args, int64 id)
+{
+	if (id == 0)
+		SqlArgNull(args);
+	else
+		SqlArgInt8(args, id);
+}
+
+static void
+insert_entry(const Posting *posting, const Move *move)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, posting->org);
+	SqlArgTime(&args, posting->at);
+	SqlArgText(&args, posting->account);
+	SqlArgInt8(&args, move->bucket);
+	SqlArgText(&args, compartment_name[move->source]);
+	SqlArgText(&args, compartment_name[move->target]);
+	SqlArgCredits(&args, move->amount);
+	SqlArgText(&args, posting->cause->operation);
+	arg_id(&args, posting->hold);
+	if (move->part == 0)
+		SqlArgNull(&args);
+	else
+		SqlArgInt4(&args, move->part);
+	arg_id(&args, posting->cause->job);
+	if (posting->cause->attempt == 0)
+		SqlArgNull(&args);
+	else
+		SqlArgInt4(&args, posting->cause->attempt);
+	(void) SqlRun(&entry_insert, &args);
+}
+
+/*
+ * Apply to a bucket all moves that concern it, the first of which is given.
+ * "issued" is a source that only grows: the sum of what was ever issued.
+ */
+static void
+add_to_bucket(const Posting *posting, int first)
+{
+	int64		bucket = posting->moves[first].bucket;
+	Credits		change[COMPARTMENTS] = {0};
+	SqlArgs		args = {0};
+
+	for (int i = first; i < posting->n; i++)
+	{
+		const Move *move = &posting->moves[i];
+
+		if (move->bucket != bucket)
+			continue;
+		change[move->source] = move->source == ISSUED ?
+			CreditsAdd(change[ISSUED], move->amount) :
+			CreditsSub(change[move->source], move->amount);
+		change[move->target] = CreditsAdd(change[move->target],
+										  move->amount);
+	}
+	SqlArgText(&args, posting->org);
+	SqlArgInt8(&args, bucket);
+	for (int c = 0; c < COMPARTMENTS; c++)
+		SqlArgCredits(&args, change[c]);
+	Ensure(SqlRun(&bucket_add, &args).n == 1, "A bucket is missing.");
+}
+
+/*
+ * A part is born by what is drawn, and then divides itself into what was
+ * spent, returned and lapsed.
+ */
+static void
+change_part(const Posting *posting, const Move *move)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, posting->org);
+	SqlArgInt8(&args, posting->hold);
+	SqlArgInt4(&args, move->part);
+	if (move->target == HELD)
+	{
+		SqlArgInt8(&args, move->bucket);
+		SqlArgCredits(&args, move->amount);
+		(void) SqlRun(&part_insert, &args);
+		return;
+	}
+	SqlArgCredits(&args, move->source == HELD ? -move->amount : 0);
+	SqlArgCredits(&args, move->target == SPENT ? move->amount :
+				  move->source == SPENT ? -move->amount : 0);
+	SqlArgCredits(&args, move->target == AVAILABLE ? move->amount : 0);
+	SqlArgCredits(&args, move->target == EXPIRED ||
+				  move->target == REVOKED ? move->amount : 0);
+	Ensure(SqlRun(&part_add, &args).n == 1, "A part of a hold is missing.");
+}

@@ -1,0 +1,128 @@
+/*-------------------------------------------------------------------------
+ *
+ * reclaim.c
+ *		The credit of holds past their ttl is free, whether or not a sweep
+ *		has released them.
+ *
+ * A call that would be short of credit releases its organisation's dead holds
+ * before it draws.  It looks without locks first, since nearly always there
+ * is none.  All the buckets that it and the draw after it will need are then
+ * locked at once, so that burn order holds over both.
+ *
+ * Locks: dead holds by id, then buckets in burn order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/clock.h"
+#include "common/sql.h"
+#include "ledger/post.h"
+#include "miscadmin.h"
+
+SQL_STATEMENT(dead_exists, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT 1 FROM gpucredit.hold h WHERE h.org = $1"
+			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
+			  " AND h.expires_at <= $2 LIMIT 1");
+SQL_STATEMENT(path_available, SPI_OK_SELECT, "text, text[], timestamptz",
+			  "SELECT COALESCE(gpucredit.sum(b.available), '0')"
+			  " FROM gpucredit.bucket b"
+			  " WHERE b.org = $1 AND b.account = ANY ($2)"
+			  " AND b.closed_at IS NULL AND b.effective_at <= $3"
+			  " AND (b.expires_at IS NULL OR b.expires_at > $3)");
+SQL_STATEMENT(dead_lock, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
+			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
+			  " AND h.expires_at <= $2 ORDER BY h.hold FOR NO KEY UPDATE");
+SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
+			  "text, text[], timestamptz, bigint[]",
+			  "SELECT b.bucket FROM gpucredit.bucket b WHERE b.org = $1"
+			  " AND (b.account = ANY ($2) AND b.closed_at IS NULL"
+			  "  AND b.available OPERATOR(gpucredit.>) '0'"
+			  "  AND b.effective_at <= $3"
+			  "  AND (b.expires_at IS NULL OR b.expires_at > $3)"
+			  " OR b.bucket IN (SELECT p.bucket FROM gpucredit.hold_part p"
+			  "  WHERE p.org = $1 AND p.hold = ANY ($4)"
+			  "  AND p.held OPERATOR(gpucredit.>) '0'))"
+			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
+
+static bool any_dead(const char *org, TimestampTz now);
+static void release_dead(const char *org, int64 id);
+
+/*
+ * Release the organisation's dead holds, if a draw would be short without.
+ */
+void
+LedgerReclaim(const AccountPath *path, Credits amount)
+{
+	TimestampTz now = ClockNow();
+	SqlArgs		args = {0};
+	SqlResult	dead;
+	int64	   *ids;
+
+	if (amount == 0 || !any_dead(path->org, now) ||
+		LedgerAvailable(path, now) >= amount)
+		return;
+
+	SqlArgText(&args, path->org);
+	SqlArgTime(&args, now);
+	dead = SqlRun(&dead_lock, &args);
+	ids = palloc(sizeof(int64) * (dead.n + 1));
+	for (uint64 i = 0; i < dead.n; i++)
+		ids[i] = SqlInt8(dead, i, 1);
+
+	args = (SqlArgs){0};
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgTime(&args, now);
+	SqlArgInt8Array(&args, ids, (int) dead.n);
+	(void) SqlRun(&bucket_lock_all, &args);
+	for (uint64 i = 0; i < dead.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		release_dead(path->org, ids[i]);
+	}
+}
+
+static bool
+any_dead(const char *org, TimestampTz now)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgTime(&args, now);
+	return SqlRun(&dead_exists, &args).n > 0;
+}
+
+/*
+ * What an account could draw at an instant, as an unlocked look says.
+ */
+Credits
+LedgerAvailable(const AccountPath *path, TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgTime(&args, at);
+	return SqlCredits(SqlRun(&path_available, &args), 0, 1);
+}
+
+static void
+release_dead(const char *org, int64 id)
+{
+	Cause		cause = {"reap", 0, 0};
+	Hold		hold;
+	Returned	returned;
+	AuditRow	audit = {.org = org, .operation = "reap",
+	.decision = "released", .reason = "ttl", .hold = id};
+
+	if (!HoldLock(org, id, true, &hold) || !HoldIsOpen(&hold))
+		return;
+	returned = HoldSettle(&hold, &cause, 0, true, &audit.at);
+	audit.account = hold.account;
+	AuditCredits(&audit, "released", returned.released);
+	AuditCredits(&audit, "lapsed", returned.lapsed);
+	AuditWrite(&audit);
+}

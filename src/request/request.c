@@ -1,0 +1,287 @@
+/*-------------------------------------------------------------------------
+ *
+ * request.c
+ *		Idempotency: a keyed call takes effect once.
+ *
+ * The key's row is inserted before anything else, in the transaction of the
+ * effect.  A concurrent twin waits for that transaction: if it commits, the
+ * twin reads the result; if it aborts, the twin does the work.  At REPEATABLE
+ * READ and up a key whose row the snapshot cannot see raises 40001 (core's ON
+ * CONFLICT does).
+ *
+ * The fingerprint is the first half of the SHA-256 of the parsed arguments:
+ * by value, so that 1.0 equals 1.00 and equal jsonb are equal.  The result is
+ * stored as the text of its columns; one of a later version with more columns
+ * reads an old one with nulls behind.
+ *
+ * Locks: the request's row.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/clock.h"
+#include "common/cryptohash.h"
+#include "common/errors.h"
+#include "common/settings.h"
+#include "common/sha2.h"
+#include "common/sql.h"
+#include "request/request.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#define FINGERPRINT_SIZE	16
+
+/* Kinds of argument, so that no two lists of them read the same. */
+#define TAG_NULL	'N'
+#define TAG_TEXT	'T'
+#define TAG_INT8	'I'
+#define TAG_JSON	'J'
+
+static bytea *fingerprint(Request *request);
+static bool insert_key(Request *request, bytea *print);
+static bool renew_key(Request *request, bytea *print);
+static Datum replay(Request *request, Datum stored);
+static int	replayed_column(TupleDesc tupdesc);
+
+SQL_STATEMENT(request_insert, SPI_OK_INSERT,
+			  "text, text, text, bytea, timestamptz",
+			  "INSERT INTO gpucredit.request"
+			  " (org, key, operation, fingerprint, created_at)"
+			  " VALUES ($1, $2, $3, $4, $5)"
+			  " ON CONFLICT (org, key) DO NOTHING");
+SQL_STATEMENT(request_read, SPI_OK_SELECT, "text, text",
+			  "SELECT r.operation, r.fingerprint, r.result, r.created_at"
+			  " FROM gpucredit.request r WHERE r.org = $1 AND r.key = $2");
+SQL_STATEMENT(request_renew, SPI_OK_UPDATE,
+			  "text, text, text, bytea, timestamptz, timestamptz",
+			  "UPDATE gpucredit.request r SET operation = $3,"
+			  " fingerprint = $4, result = NULL, created_at = $5"
+			  " WHERE r.org = $1 AND r.key = $2 AND r.created_at <= $6");
+SQL_STATEMENT(request_finish, SPI_OK_UPDATE, "text, text, text[]",
+			  "UPDATE gpucredit.request r SET result = $3"
+			  " WHERE r.org = $1 AND r.key = $2");
+
+void
+RequestInit(Request *request, FunctionCallInfo fcinfo, const char *operation,
+			const char *org, const char *key)
+{
+	request->fcinfo = fcinfo;
+	request->operation = operation;
+	request->org = org;
+	request->key = key;
+	initStringInfo(&request->arguments);
+	RequestText(request, operation);
+}
+
+/*
+ * Arguments, in the order of the function's signature.
+ */
+void
+RequestText(Request *request, const char *value)
+{
+	uint32		size = value ? strlen(value) : 0;
+
+	appendStringInfoChar(&request->arguments, value ? TAG_TEXT : TAG_NULL);
+	appendBinaryStringInfo(&request->arguments, (char *) &size, sizeof(size));
+	if (value)
+		appendBinaryStringInfo(&request->arguments, value, size);
+}
+
+void
+RequestInt8(Request *request, int64 value)
+{
+	appendStringInfoChar(&request->arguments, TAG_INT8);
+	appendBinaryStringInfo(&request->arguments, (char *) &value,
+						   sizeof(value));
+}
+
+/*
+ * Keys of an object are stored in one order, but a number keeps its scale:
+ * print it without trailing zeros, so that equal documents are equal texts.
+ */
+void
+RequestJson(Request *request, Jsonb *value)
+{
+	JsonbIterator *it = JsonbIteratorInit(&value->root);
+	JsonbIteratorToken token;
+	JsonbValue	v;
+
+	appendStringInfoChar(&request->arguments, TAG_JSON);
+	while ((token = JsonbIteratorNext(&it, &v, false)) != WJB_DONE)
+	{
+		appendStringInfoChar(&request->arguments, 'a' + token);
+		if (token != WJB_KEY && token != WJB_VALUE && token != WJB_ELEM)
+			continue;
+		appendStringInfoChar(&request->arguments, 'A' + v.type);
+		if (v.type == jbvString)
+			RequestText(request, pnstrdup(v.val.string.val,
+										  v.val.string.len));
+		else if (v.type == jbvNumeric)
+			RequestText(request, DatumGetCString(
+												 DirectFunctionCall1(numeric_out,
+																	 DirectFunctionCall1(numeric_trim_scale,
+																						 NumericGetDatum(v.val.numeric)))));
+		else if (v.type == jbvBool)
+			RequestInt8(request, v.val.boolean);
+	}
+}
+
+static bytea *
+fingerprint(Request *request)
+{
+	uint8		digest[PG_SHA256_DIGEST_LENGTH];
+	bytea	   *print = palloc(VARHDRSZ + FINGERPRINT_SIZE);
+	pg_cryptohash_ctx *context = pg_cryptohash_create(PG_SHA256);
+
+	if (context == NULL || pg_cryptohash_init(context) < 0 ||
+		pg_cryptohash_update(context, (uint8 *) request->arguments.data,
+							 request->arguments.len) < 0 ||
+		pg_cryptohash_final(context, digest, sizeof(digest)) < 0)
+		elog(ERROR, "could not compute a fingerprint: %s",
+			 context ? pg_cryptohash_error(context) : "out of memory");
+	pg_cryptohash_free(context);
+	SET_VARSIZE(print, VARHDRSZ + FINGERPRINT_SIZE);
+	memcpy(VARDATA(print), digest, FINGERPRINT_SIZE);
+	return print;
+}
+
+/*
+ * Take the key.  True: it was used before with the same arguments, and
+ * *result is what came of it.
+ */
+bool
+RequestBegin(Request *request, Datum *result)
+{
+	bytea	   *print = fingerprint(request);
+
+	while (!insert_key(request, print))
+	{
+		SqlArgs		args = {0};
+		SqlResult	row;
+		bool		isnull;
+		Datum		stored;
+
+		SqlArgText(&args, request->org);
+		SqlArgText(&args, request->key);
+		row = SqlRun(&request_read, &args);
+		if (row.n == 0)
+			continue;			/* deleted since: old keys are */
+		if (SqlTime(row, 0, 4) <= ClockAdd(ClockNow(),
+										   -SettingKeyRetention()) &&
+			renew_key(request, print))
+			return false;
+		if (strcmp(SqlText(row, 0, 1), request->operation) != 0 ||
+			!DatumGetBool(DirectFunctionCall2(byteaeq,
+											  SqlDatum(row, 0, 2, &isnull),
+											  PointerGetDatum(print))))
+			ereport(ERROR,
+					(errcode(ERRCODE_GPUCREDIT_KEY_REUSED),
+					 errmsg("the key was used before with other arguments"),
+					 errdetail("It belongs to a call of \"%s\".",
+							   SqlText(row, 0, 1)),
+					 errhint("Repeat a call with exactly its arguments, or "
+							 "take a new key.")));
+		stored = SqlDatum(row, 0, 3, &isnull);
+		Ensure(!isnull, "A request has no result.");
+		*result = replay(request, stored);
+		return true;
+	}
+	return false;
+}
+
+static bool
+insert_key(Request *request, bytea *print)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, request->org);
+	SqlArgText(&args, request->key);
+	SqlArgText(&args, request->operation);
+	SqlArg(&args, PointerGetDatum(print));
+	SqlArgTime(&args, ClockNow());
+	return SqlRun(&request_insert, &args).n == 1;
+}
+
+/*
+ * Take over a key past its retention, unless somebody else just did.
+ */
+static bool
+renew_key(Request *request, bytea *print)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, request->org);
+	SqlArgText(&args, request->key);
+	SqlArgText(&args, request->operation);
+	SqlArg(&args, PointerGetDatum(print));
+	SqlArgTime(&args, ClockNow());
+	SqlArgTime(&args, ClockAdd(ClockNow(), -SettingKeyRetention()));
+	return SqlRun(&request_renew, &args).n == 1;
+}
+
+/*
+ * The stored result as a row, with replayed = true.  Allocated where the
+ * caller's memory was before SPI.
+ */
+static Datum
+replay(Request *request, Datum stored)
+{
+	TupleDesc	tupdesc = BlessTupleDesc(RowType(request->fcinfo));
+	AttInMetadata *attin = TupleDescGetAttInMetadata(tupdesc);
+	char	  **columns = palloc0(sizeof(char *) * tupdesc->natts);
+	Datum	   *elems;
+	bool	   *nulls;
+	int			n;
+
+	deconstruct_array(DatumGetArrayTypeP(stored), TEXTOID, -1, false,
+					  TYPALIGN_INT, &elems, &nulls, &n);
+	for (int i = 0; i < Min(n, tupdesc->natts); i++)
+		columns[i] = nulls[i] ? NULL : TextDatumGetCString(elems[i]);
+	columns[replayed_column(tupdesc)] = "true";
+	return HeapTupleGetDatum(BuildTupleFromCStrings(attin, columns));
+}
+
+static int
+replayed_column(TupleDesc tupdesc)
+{
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		if (strcmp(NameStr(TupleDescAttr(tupdesc, i)->attname),
+				   "replayed") == 0)
+			return i;
+	}
+	Ensure(false, "A keyed function's result has no column \"replayed\".");
+	return 0;
+}
+
+/*
+ * Store the result under the key, and make the row to return.
+ */
+Datum
+RequestFinish(Request *request, Row *row)
+{
+	TupleDesc	tupdesc = RowType(request->fcinfo);
+	const char **columns = palloc0(sizeof(char *) * row->n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < row->n; i++)
+	{
+		Oid			output;
+		bool		isvarlena;
+
+		if (row->nulls[i])
+			continue;
+		getTypeOutputInfo(TupleDescAttr(tupdesc, i)->atttypid, &output,
+						  &isvarlena);
+		columns[i] = OidOutputFunctionCall(output, row->values[i]);
+	}
+	SqlArgText(&args, request->org);
+	SqlArgText(&args, request->key);
+	SqlArgTextArray(&args, columns, row->n);
+	Ensure(SqlRun(&request_finish, &args).n == 1,
+		   "A request vanished while it was carried out.");
+	return RowReturn(request->fcinfo, row);
+}
