@@ -437,7 +437,7 @@ report_unusable(CreditsParseError error, const char *subject,
 					 errdetail("Credits lie between %s and %s.",
 							   CreditsToCString(CREDITS_MIN),
 							   CreditsToCString(CREDITS_MAX)),
-					 errhint("Make %s smaller.", object)));
+					 errhint("Keep %s within these bounds.", object)));
 			break;
 		case CREDITS_PARSE_DECIMALS:
 			ereport(ERROR,

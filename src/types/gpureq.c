@@ -96,7 +96,7 @@ static const ParseMessage parse_messages[] = {
 	[GPUREQ_PARSE_MEMORY] = {false, "The memory floor is malformed",
 	HINT_MEMORY},
 	[GPUREQ_PARSE_MEMORY_RANGE] = {true, "The memory floor is out of range",
-	"Write at least 1B, or leave the floor out."},
+	"Write 1B to 9223372036854775807B, or leave the floor out."},
 	[GPUREQ_PARSE_TRAILING] = {false, "Nothing can follow here", HINT_FORM},
 };
 

@@ -4,9 +4,9 @@
  *		Fuzz target: the text form of a set of devices.
  *
  * What parses must print, parse back and print the same, and have as members
- * the devices it names. Any eight bytes,
- * taken as a set, must survive printing and parsing, also when its devices
- * are written one by one from the last to the first.
+ * the devices it names. Any eight bytes, taken as a set, must survive printing
+ * and parsing, also when its devices are written one by one from the last to
+ * the first.
  *
  *-------------------------------------------------------------------------
  */
