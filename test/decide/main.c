@@ -1,0 +1,38 @@
+/*
+ * main.c
+ *	  Runs the tests of the decision core, or its benchmark.
+ *
+ *	  runner check FILE...     scenarios, then random instances; prints TAP
+ *	  runner bench [FOLDER]    timings, with openb's CSV files if given
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+int
+main(int argc, char **argv)
+{
+	const char *instances = getenv("INSTANCES");
+	int			n = instances != NULL ? atoi(instances) : 6000;
+	Tap			tap = {0, 0};
+	int			i;
+
+	if (argc >= 2 && strcmp(argv[1], "bench") == 0)
+		return bench_all(argc > 2 ? argv[2] : NULL);
+	if (argc < 3 || strcmp(argv[1], "check") != 0)
+	{
+		fprintf(stderr, "usage: %s check FILE... | bench [FOLDER]\n", argv[0]);
+		return 2;
+	}
+	for (i = 2; i < argc; i++)
+	{
+		if (!scenario_file(&tap, argv[i]))
+			tap_ok(&tap, false, argv[i], "could not be read");
+	}
+	property_tests(&tap, n);
+	mutation_tests(&tap, n * 2);
+	printf("1..%d\n", tap.run);
+	return tap.failed > 0;
+}

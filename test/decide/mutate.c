@@ -1,0 +1,429 @@
+/*
+ * mutate.c
+ *	  DecideCheck must report results that are wrong.
+ *
+ * Right results of random instances are broken in one way at a time, in the
+ * result or by taking away in the input what the result relies on.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+typedef struct Broken
+{
+	World	   *world;
+	DecideResult *result;
+	DecideStart *start;			/* a random start */
+	DecidePart *part;			/* its first part */
+	DecideNode *node;			/* that part's node */
+	DecideAsk  *ask;			/* its ask */
+	uint64_t   *seed;
+} Broken;
+
+/* Break it; false: this one cannot be broken so. */
+typedef bool (*BreakFn) (Broken *b);
+
+static bool
+break_device_twice(Broken *b)
+{
+	int			i;
+
+	for (i = 0; i < b->result->n_parts; i++)
+	{
+		DecidePart *other = &b->result->parts[i];
+
+		if (other != b->part && other->node == b->part->node &&
+			b->start->share == DECIDE_WHOLE && other->gpus > 0 &&
+			other->gpus == b->part->gpus)
+		{
+			other->devices = b->part->devices;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+break_device_left(Broken *b)
+{
+	if (b->part->gpus == 0)
+		return false;
+	b->node->device_left[__builtin_ctzll(b->part->devices)] =
+		(uint16_t) (b->start->share - 1);
+	return true;
+}
+
+static bool
+break_unusable(Broken *b)
+{
+	if (b->part->gpus == 0)
+		return false;
+	b->node->usable &= ~(b->part->devices & -b->part->devices);
+	return true;
+}
+
+static bool
+break_beyond(Broken *b)
+{
+	if (b->part->gpus == 0)
+		return false;
+	b->part->devices &= b->part->devices - 1;
+	b->part->devices |= UINT64_C(1) << b->node->gpus;
+	return true;
+}
+
+static bool
+break_missing_member(Broken *b)
+{
+	if (b->start->n_parts < 2 ||
+		b->start->first_part + b->start->n_parts != b->result->n_parts)
+		return false;
+	b->start->n_parts--;
+	b->result->n_parts--;
+	return true;
+}
+
+static bool
+break_missing_device(Broken *b)
+{
+	if (b->part->gpus < 1)
+		return false;
+	b->part->devices &= b->part->devices - 1;
+	return true;
+}
+
+static bool
+break_smaller_gang(Broken *b)
+{
+	if (b->part->gpus < 2)
+		return false;
+	b->part->devices &= b->part->devices - 1;
+	b->part->gpus--;
+	return true;
+}
+
+static bool
+break_count(Broken *b)
+{
+	b->start->gpus = b->ask->max_gpus + 1;
+	return true;
+}
+
+static bool
+break_type(Broken *b)
+{
+	b->start->type = b->start->type == 2 ? 0 : 2;
+	return true;
+}
+
+static bool
+break_node_type(Broken *b)
+{
+	if (b->part->gpus == 0)
+		return false;
+	b->node->type = b->node->type == 2 ? 0 : 2;
+	return true;
+}
+
+static bool
+break_memory_floor(Broken *b)
+{
+	int			i;
+
+	if (b->start->gpus == 0)
+		return false;
+	for (i = 0; i < b->ask->n_offers; i++)
+		((DecideOffer *) b->ask->offers)[i].min_memory =
+			b->node->gpu_memory_mib * 1048576 + 1;
+	return true;
+}
+
+static bool
+break_share(Broken *b)
+{
+	b->start->share = b->start->share == 500 ? 400 : 500;
+	return true;
+}
+
+static bool
+break_cpu_part(Broken *b)
+{
+	b->part->cpu_milli++;
+	return true;
+}
+
+static bool
+break_memory_part(Broken *b)
+{
+	if (b->part->memory_mib == 0)
+		return false;
+	b->part->memory_mib--;
+	return true;
+}
+
+static bool
+break_cpu_left(Broken *b)
+{
+	if (b->part->cpu_milli == 0)
+		return false;
+	b->node->cpu_milli = 100;
+	b->node->cpu_left = b->part->cpu_milli - 1;
+	return true;
+}
+
+static bool
+break_memory_left(Broken *b)
+{
+	if (b->part->memory_mib == 0)
+		return false;
+	b->node->memory_mib = 100;
+	b->node->memory_left = b->part->memory_mib - 1;
+	return true;
+}
+
+static bool
+break_spot(Broken *b)
+{
+	if (b->ask->spot_ok)
+		return false;
+	b->node->spot = true;
+	return true;
+}
+
+static bool
+break_closed(Broken *b)
+{
+	b->node->schedulable = false;
+	return true;
+}
+
+static bool
+break_topology_node(Broken *b)
+{
+	if (b->start->n_parts < 2)
+		return false;
+	b->ask->topology = DECIDE_TOPOLOGY_NODE;
+	return true;
+}
+
+static bool
+break_topology_nvlink(Broken *b)
+{
+	if (b->start->n_parts < 2)
+		return false;
+	b->ask->topology = DECIDE_TOPOLOGY_NVLINK;
+	b->node->domain = random_below(b->seed, 2) == 0 ? 99 : DECIDE_OWN_GROUP;
+	return true;
+}
+
+static bool
+break_topology_leaf(Broken *b)
+{
+	if (b->start->n_parts < 2)
+		return false;
+	b->ask->topology = DECIDE_TOPOLOGY_LEAF;
+	b->node->leaf = random_below(b->seed, 2) == 0 ? 99 : DECIDE_OWN_GROUP;
+	return true;
+}
+
+static bool
+break_own_domains(Broken *b)
+{
+	int			i;
+
+	if (b->start->n_parts < 2)
+		return false;
+	b->ask->topology = DECIDE_TOPOLOGY_NVLINK;
+	for (i = 0; i < b->world->n_nodes; i++)
+		b->world->nodes[i].domain = DECIDE_OWN_GROUP;
+	return true;
+}
+
+static bool
+break_job_twice(Broken *b)
+{
+	DecideStart *other = &b->result->starts[random_below(b->seed,
+														 b->result->n_starts)];
+
+	if (other == b->start ||
+		b->world->jobs[other->job].ask != b->world->jobs[b->start->job].ask)
+		return false;
+	other->job = b->start->job;
+	return true;
+}
+
+static bool
+break_no_job(Broken *b)
+{
+	b->start->job = random_below(b->seed, 2) == 0 ? -1 : b->world->n_jobs;
+	return true;
+}
+
+static bool
+break_no_node(Broken *b)
+{
+	b->part->node = random_below(b->seed, 2) == 0 ? -1 : b->world->n_nodes;
+	return true;
+}
+
+static bool
+break_node_twice(Broken *b)
+{
+	DecidePart *other = b->part + 1;
+
+	if (b->start->n_parts < 2 || other->gpus != b->part->gpus)
+		return false;
+	other->node = b->part->node;
+	other->devices = 0;
+	return true;
+}
+
+static bool
+break_overlap(Broken *b)
+{
+	if (b->start->first_part == 0)
+		return false;
+	b->start->first_part--;
+	return true;
+}
+
+static bool
+break_beyond_parts(Broken *b)
+{
+	b->start->n_parts = b->result->n_parts + 1;
+	return true;
+}
+
+static bool
+break_left_over(Broken *b)
+{
+	if (b->start != &b->result->starts[b->result->n_starts - 1])
+		return false;
+	b->result->n_starts--;
+	return true;
+}
+
+static bool
+break_too_many(Broken *b)
+{
+	b->world->max_starts = b->result->n_starts - 1;
+	return true;
+}
+
+static const struct
+{
+	const char *name;
+	BreakFn		fn;
+}			mutations[] =
+
+{
+	{"a device given twice", break_device_twice},
+	{"a device that has too little left", break_device_left},
+	{"a device that is not healthy", break_unusable},
+	{"a device that the node does not have", break_beyond},
+	{"a gang without one of its members", break_missing_member},
+	{"a part with fewer devices than it says", break_missing_device},
+	{"a gang with a smaller part", break_smaller_gang},
+	{"more devices than asked", break_count},
+	{"a start of another type", break_type},
+	{"a node of another type", break_node_type},
+	{"too little memory on the device", break_memory_floor},
+	{"another share than asked", break_share},
+	{"more cpu than its part", break_cpu_part},
+	{"less memory than its part", break_memory_part},
+	{"more cpu than the node has left", break_cpu_left},
+	{"more memory than the node has left", break_memory_left},
+	{"a spot node for a job that may not use one", break_spot},
+	{"a node that takes no new work", break_closed},
+	{"two nodes for topology node", break_topology_node},
+	{"two domains for topology nvlink", break_topology_nvlink},
+	{"two leaves for topology leaf", break_topology_leaf},
+	{"nodes that are domains of their own", break_own_domains},
+	{"a job that starts twice", break_job_twice},
+	{"a job that is not there", break_no_job},
+	{"a node that is not there", break_no_node},
+	{"a node twice in one start", break_node_twice},
+	{"starts that share their parts", break_overlap},
+	{"parts that are not there", break_beyond_parts},
+	{"parts of no start", break_left_over},
+	{"more starts than may be", break_too_many},
+};
+
+/*
+ * Decide one instance and break it in one way.  Returns 0: not broken, 1:
+ * reported, -1: not reported, -2: reported before it was broken.
+ */
+static int
+mutate_once(uint64_t seed, BreakFn fn)
+{
+	World		world;
+	DecideInput input;
+	DecideResult result;
+	Pool		pool;
+	DecideArena arena;
+	int			outcome = 0;
+
+	random_world(&world, &seed);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	input = world_input(&world);
+	if (DecideRun(&input, &arena, &result) == NULL && result.n_starts > 0)
+	{
+		Broken		b = {&world, &result, NULL, NULL, NULL, NULL, &seed};
+
+		b.start = &result.starts[random_below(&seed, result.n_starts)];
+		b.part = &result.parts[b.start->first_part];
+		b.node = &world.nodes[b.part->node];
+		b.ask = &world.asks[world.jobs[b.start->job].ask];
+		if (DecideCheck(&input, &result, &arena, NULL) != NULL)
+			outcome = -2;
+		else if (fn(&b))
+		{
+			int32_t		where = -3;
+
+			input = world_input(&world);
+			outcome = DecideCheck(&input, &result, &arena, &where) != NULL &&
+				where >= -1 && where < result.n_starts ? 1 : -1;
+		}
+	}
+	pool_free(&pool);
+	world_free(&world);
+	return outcome;
+}
+
+/*
+ * Every way of breaking, on many instances.
+ */
+void
+mutation_tests(Tap *tap, int instances)
+{
+	size_t		m;
+
+	for (m = 0; m < sizeof(mutations) / sizeof(mutations[0]); m++)
+	{
+		char	   *name = format("mutation: %s", mutations[m].name);
+		char	   *why = NULL;
+		int			reported = 0;
+		int			i;
+
+		for (i = 0; i < instances && why == NULL && reported < 100; i++)
+		{
+			int			outcome = mutate_once((uint64_t) i * 77 + m,
+											  mutations[m].fn);
+
+			if (outcome < 0)
+				why = format("seed %d: %s", i * 77 + (int) m, outcome == -1 ?
+							 "not reported" : "reported unbroken");
+			else
+				reported += outcome;
+		}
+		if (why == NULL && reported < 10)
+			why = format("only %d instances could be broken so", reported);
+		tap_ok(tap, why == NULL, name, why);
+		free(why);
+		free(name);
+	}
+}

@@ -1,0 +1,511 @@
+/*
+ * oracle.c
+ *	  What should have been decided, found by trying everything.
+ *
+ * For clusters of a few nodes only.  Replays a result job by job in an order
+ * of its own making, and at each turn enumerates every assignment of devices:
+ * the job must have started exactly when there is one, with the first type
+ * that has one and the most devices that have one, over no more domains, leaves
+ * and nodes than necessary, and, on a single node, on the one that suits best.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+typedef struct Search
+{
+	const DecideNode *nodes;
+	int			n_nodes;
+	const DecideAsk *ask;
+	const DecideOffer *offer;
+	int			count;
+	int			given[16];
+	bool		found;
+	int			domains;
+	int			leaves;
+	int			used;
+} Search;
+
+static int
+free_devices(const DecideNode *node)
+{
+	int			n = 0;
+	int			i;
+
+	for (i = 0; i < node->gpus; i++)
+		n += ((node->usable >> i) & 1) && node->device_left[i] == 1000;
+	return n;
+}
+
+static bool
+allowed(const DecideNode *node, const DecideAsk *ask,
+		const DecideOffer *offer)
+{
+	if (!node->schedulable || (node->spot && !ask->spot_ok))
+		return false;
+	return offer == NULL ||
+		(node->gpus > 0 && node->type == offer->type &&
+		 node->gpu_memory_mib * 1048576 >= offer->min_memory);
+}
+
+static int64_t
+part_of(int64_t total, int gpus, int count)
+{
+	return count == 0 ? total : (total * gpus + count - 1) / count;
+}
+
+/*
+ * Can a node give so many of count devices, with their cpu and memory?
+ */
+static bool
+node_gives(const Search *search, const DecideNode *node, int gpus)
+{
+	int64_t		cpu = part_of(search->ask->cpu_milli, gpus, search->count);
+	int64_t		memory = part_of(search->ask->memory_mib, gpus,
+								 search->count);
+
+	return gpus <= free_devices(node) &&
+		(node->cpu_milli == 0 || cpu == 0 || cpu <= node->cpu_left) &&
+		(node->memory_mib == 0 || memory == 0 ||
+		 memory <= node->memory_left);
+}
+
+/*
+ * How many different groups the used nodes are in; a group of its own counts
+ * by itself.
+ */
+static int
+groups_used(const Search *search, bool leaf)
+{
+	int			n = 0;
+	int			i;
+	int			j;
+
+	for (i = 0; i < search->n_nodes; i++)
+	{
+		int			mine = leaf ? search->nodes[i].leaf :
+			search->nodes[i].domain;
+
+		if (search->given[i] == 0)
+			continue;
+		for (j = 0; j < i; j++)
+		{
+			int			other = leaf ? search->nodes[j].leaf :
+				search->nodes[j].domain;
+
+			if (search->given[j] > 0 && mine >= 0 && other == mine)
+				break;
+		}
+		n += j == i;
+	}
+	return n;
+}
+
+/*
+ * A complete assignment: does the topology allow it, and is it better?
+ */
+static void
+search_judge(Search *search)
+{
+	int			domains = groups_used(search, false);
+	int			leaves = groups_used(search, true);
+	int			used = 0;
+	int			i;
+
+	for (i = 0; i < search->n_nodes; i++)
+		used += search->given[i] > 0;
+	if ((search->ask->topology == DECIDE_TOPOLOGY_NODE && used > 1) ||
+		(search->ask->topology == DECIDE_TOPOLOGY_NVLINK && domains > 1) ||
+		(search->ask->topology == DECIDE_TOPOLOGY_LEAF && leaves > 1))
+		return;
+	if (!search->found || domains < search->domains ||
+		(domains == search->domains &&
+		 (leaves < search->leaves ||
+		  (leaves == search->leaves && used < search->used))))
+	{
+		search->domains = domains;
+		search->leaves = leaves;
+		search->used = used;
+	}
+	search->found = true;
+}
+
+/*
+ * Try everything from one node on.
+ */
+static void
+search_from(Search *search, int at, int wanted)
+{
+	const DecideNode *node = &search->nodes[at];
+	int			gpus;
+
+	if (at == search->n_nodes)
+	{
+		if (wanted == 0)
+			search_judge(search);
+		return;
+	}
+	search->given[at] = 0;
+	search_from(search, at + 1, wanted);
+	if (!allowed(node, search->ask, search->offer))
+		return;
+	for (gpus = 1; gpus <= wanted && node_gives(search, node, gpus); gpus++)
+	{
+		search->given[at] = gpus;
+		search_from(search, at + 1, wanted - gpus);
+	}
+	search->given[at] = 0;
+}
+
+/*
+ * Can a single node take a share, or a job without devices?
+ */
+static bool
+single_fits(const DecideNode *node, const DecideAsk *ask,
+			const DecideOffer *offer)
+{
+	Search		search = {node, 1, ask, offer, 0, {0}, false, 0, 0, 0};
+	int			i;
+
+	if (!allowed(node, ask, offer) || !node_gives(&search, node, 0))
+		return false;
+	if (offer == NULL)
+		return true;
+	for (i = 0; i < node->gpus; i++)
+	{
+		if (((node->usable >> i) & 1) && node->device_left[i] >= ask->share)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The most devices that fit now with one offer, -1: none do.
+ */
+int
+oracle_largest(const DecideNode *nodes, int n_nodes, const DecideAsk *ask,
+			   const DecideOffer *offer)
+{
+	Search		search = {nodes, n_nodes, ask, offer, 0, {0}, false, 0, 0, 0};
+	int			devices = 0;
+	int			i;
+
+	for (i = 0; i < n_nodes; i++)
+		devices += free_devices(&nodes[i]);
+	if (offer == NULL || ask->share < DECIDE_WHOLE)
+	{
+		for (i = 0; i < n_nodes; i++)
+		{
+			if (single_fits(&nodes[i], ask, offer))
+				return ask->min_gpus;
+		}
+		return -1;
+	}
+	search.count = ask->max_gpus < devices ? ask->max_gpus : devices;
+	for (; search.count >= ask->min_gpus; search.count--)
+	{
+		search_from(&search, 0, search.count);
+		if (search.found)
+			return search.count;
+	}
+	return -1;
+}
+
+/*
+ * The fewest domains, then leaves, then nodes that count devices need.
+ */
+void
+oracle_fewest(const DecideNode *nodes, int n_nodes, const DecideAsk *ask,
+			  const DecideOffer *offer, int count, int *domains, int *leaves,
+			  int *used)
+{
+	Search		search = {nodes, n_nodes, ask, offer, count, {0}, false, 0, 0,
+		0};
+
+	search_from(&search, 0, count);
+	*domains = search.domains;
+	*leaves = search.leaves;
+	*used = search.used;
+}
+
+/*
+ * Free devices for which a node still has the cpu and memory.
+ */
+static int64_t
+fed(const DecideNode *node, int devices, int64_t cpu, int64_t memory)
+{
+	int64_t		n = devices;
+
+	if (node->cpu_milli > 0 && cpu * node->gpus / node->cpu_milli < n)
+		n = cpu * node->gpus / node->cpu_milli;
+	if (node->memory_mib > 0 && memory * node->gpus / node->memory_mib < n)
+		n = memory * node->gpus / node->memory_mib;
+	return n;
+}
+
+/*
+ * How well a single node suits, as one number; the lower the better, -1: not
+ * at all.
+ */
+static int64_t
+single_key(const DecideNode *node, const DecideAsk *ask,
+		   const DecideOffer *offer, int count)
+{
+	Search		search = {node, 1, ask, offer, count, {0}, false, 0, 0, 0};
+	int			devices = free_devices(node);
+	int			taken = count;
+	int64_t		left = 0;
+	int			fragments = 0;
+	int64_t		loss;
+	int			i;
+
+	if (ask->share < DECIDE_WHOLE || offer == NULL)
+	{
+		if (!single_fits(node, ask, offer))
+			return -1;
+	}
+	else if (!allowed(node, ask, offer) || !node_gives(&search, node, count))
+		return -1;
+	if (ask->share < DECIDE_WHOLE)
+	{
+		left = 1000;
+		for (i = 0; i < node->gpus; i++)
+		{
+			int			has = node->device_left[i];
+
+			if (((node->usable >> i) & 1) == 0)
+				continue;
+			if (has >= ask->share && has < left)
+				left = has;
+			fragments += has > 0 && has < 1000;
+		}
+		taken = left == 1000;
+	}
+	loss = fed(node, devices, node->cpu_left, node->memory_left) -
+		fed(node, devices - taken, node->cpu_left - ask->cpu_milli,
+			node->memory_left - ask->memory_mib);
+	if (offer == NULL)
+		return (loss * 100 + devices) * 1000000000 +
+			(node->cpu_milli > 0 ? node->cpu_left : 999999999);
+	return ((loss * 10000 + left) * 10 +
+			(ask->share < DECIDE_WHOLE && fragments == 0)) * 100 +
+		(devices - taken);
+}
+
+/*
+ * Does another node suit a single-node start better, or as well with a lower
+ * name?
+ */
+static char *
+single_error(const DecideNode *nodes, int n_nodes, const DecideAsk *ask,
+			 const DecideOffer *offer, int count, int chosen)
+{
+	int64_t		key = single_key(&nodes[chosen], ask, offer, count);
+	int			i;
+
+	for (i = 0; i < n_nodes; i++)
+	{
+		int64_t		other = single_key(&nodes[i], ask, offer, count);
+
+		if (i == chosen || other < 0)
+			continue;
+		if (other < key || (other == key && strcmp(nodes[i].name,
+												   nodes[chosen].name) < 0))
+			return format("%s would have suited better than %s (%" PRId64
+						  " < %" PRId64 ")", nodes[i].name,
+						  nodes[chosen].name, other, key);
+	}
+	return NULL;
+}
+
+/*
+ * The order of the queue, the slow way: each turn goes to the first job by
+ * tier, submit time, id and organisation that has none yet; who takes that turn
+ * is the job of highest priority of its organisation, account and tier.
+ */
+int *
+oracle_order(const World *world)
+{
+	int			n = world->n_jobs;
+	int		   *order = malloc(sizeof(int) * (size_t) (n + 1));
+	bool	   *slotted = calloc((size_t) n + 1, 1);
+	bool	   *placed = calloc((size_t) n + 1, 1);
+	int			turn;
+	int			i;
+
+	for (turn = 0; turn < n; turn++)
+	{
+		const DecideJob *slot = NULL;
+		int			pick = -1;
+		int			pass;
+
+		for (pass = 0; pass < 2; pass++)
+		{
+			const DecideJob *best = NULL;
+
+			for (i = 0; i < n; i++)
+			{
+				const DecideJob *job = &world->jobs[i];
+				int			by = 0;
+
+				if (pass == 0 ? slotted[i] : placed[i])
+					continue;
+				if (pass == 1 && (job->tier != slot->tier ||
+								  strcmp(job->org, slot->org) != 0 ||
+								  strcmp(job->account, slot->account) != 0))
+					continue;
+				if (best == NULL)
+					by = -1;
+				if (by == 0 && pass == 1)
+					by = (best->priority > job->priority) -
+						(best->priority < job->priority);
+				if (by == 0)
+					by = (job->tier > best->tier) - (job->tier < best->tier);
+				if (by == 0)
+					by = (job->submitted > best->submitted) -
+						(job->submitted < best->submitted);
+				if (by == 0)
+					by = (job->id > best->id) - (job->id < best->id);
+				if (by == 0)
+					by = strcmp(job->org, best->org);
+				if (by < 0)
+					best = job;
+			}
+			if (pass == 0)
+			{
+				slot = best;
+				slotted[best - world->jobs] = true;
+			}
+			else
+				pick = (int) (best - world->jobs);
+		}
+		placed[pick] = true;
+		order[turn] = pick;
+	}
+	free(slotted);
+	free(placed);
+	return order;
+}
+
+/*
+ * Take a start off the nodes.
+ */
+static void
+nodes_take(DecideNode *nodes, const DecideResult *result,
+		   const DecideStart *start)
+{
+	int			i;
+	int			d;
+
+	for (i = 0; i < start->n_parts; i++)
+	{
+		const DecidePart *part = &result->parts[start->first_part + i];
+		DecideNode *node = &nodes[part->node];
+
+		for (d = 0; d < node->gpus; d++)
+		{
+			if ((part->devices >> d) & 1)
+				node->device_left[d] =
+					(uint16_t) (node->device_left[d] - start->share);
+		}
+		node->cpu_left -= part->cpu_milli;
+		node->memory_left -= part->memory_mib;
+	}
+}
+
+/*
+ * Is this start what trying everything would have chosen?  Else says how not.
+ */
+static char *
+start_error(const World *world, const DecideNode *nodes,
+			const DecideResult *result, const DecideStart *start,
+			const DecideOffer *offer, int count, long *leaf_misses)
+{
+	const DecideAsk *ask = &world->asks[world->jobs[start->job].ask];
+	const DecidePart *parts = &result->parts[start->first_part];
+	Search		search = {nodes, world->n_nodes, ask, offer, count, {0}, false,
+		0, 0, 0};
+	int			domains;
+	int			leaves;
+	int			used;
+	int			i;
+
+	if (start->type != (offer != NULL ? offer->type : DECIDE_NO_TYPE))
+		return format("not the first type that fits");
+	if (start->gpus != count)
+		return format("%d devices where %d fit", start->gpus, count);
+	if (start->n_parts == 1)
+		return single_error(nodes, world->n_nodes, ask, offer, count,
+							parts[0].node);
+	oracle_fewest(nodes, world->n_nodes, ask, offer, count, &domains, &leaves,
+				  &used);
+	for (i = 0; i < start->n_parts; i++)
+		search.given[parts[i].node] = parts[i].gpus;
+	if (groups_used(&search, false) != domains)
+		return format("%d domains where %d do", groups_used(&search, false),
+					  domains);
+	if (groups_used(&search, true) != leaves || start->n_parts != used)
+		++* leaf_misses;
+	return NULL;
+}
+
+/*
+ * Judge a whole result; NULL, or what is wrong.  Gangs that use more leaves or
+ * nodes than necessary are counted, not condemned.
+ */
+char *
+oracle_judge(const World *world, const DecideResult *result,
+			 long *leaf_misses)
+{
+	int			n_nodes = world->n_nodes;
+	DecideNode *nodes = malloc(sizeof(DecideNode) * (size_t) (n_nodes + 1));
+	int		   *order = oracle_order(world);
+	int			next = 0;
+	char	   *why = NULL;
+	int			turn;
+
+	if (n_nodes > 0)
+		memcpy(nodes, world->nodes, sizeof(DecideNode) * (size_t) n_nodes);
+	for (turn = 0; turn < world->n_jobs && why == NULL; turn++)
+	{
+		const DecideJob *job = &world->jobs[order[turn]];
+		const DecideAsk *ask = &world->asks[job->ask];
+		const DecideStart *start = next < result->n_starts &&
+			result->starts[next].job == order[turn] ?
+			&result->starts[next] : NULL;
+		const DecideOffer *offer = NULL;
+		int			count = -1;
+		int			i;
+
+		if (next >= world->max_starts)
+			break;
+		for (i = 0; i < (ask->max_gpus > 0 ? ask->n_offers : 1) && count < 0;
+			 i++)
+		{
+			offer = ask->max_gpus > 0 ? &ask->offers[i] : NULL;
+			count = oracle_largest(nodes, n_nodes, ask, offer);
+		}
+		if (start == NULL && count >= 0)
+			why = format("%s/%" PRId64 " did not start though it fits",
+						 job->org, job->id);
+		if (start != NULL && count < 0)
+			why = format("%s/%" PRId64 " started though it does not fit",
+						 job->org, job->id);
+		if (start != NULL && why == NULL)
+			why = start_error(world, nodes, result, start, offer, count,
+							  leaf_misses);
+		if (start != NULL)
+		{
+			nodes_take(nodes, result, start);
+			next++;
+		}
+	}
+	if (why == NULL && next != result->n_starts)
+		why = format("start %d was not of the job whose turn it was", next);
+	free(order);
+	free(nodes);
+	return why;
+}

@@ -1,0 +1,368 @@
+/*
+ * property.c
+ *	  Random small clusters and queues, judged by trying everything.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+static const char *const type_names[] = {"A100", "H100", "T4"};
+
+/*
+ * A random node: small, sometimes limited, broken, busy or grouped.
+ */
+static void
+random_node(World *world, uint64_t *seed, int index, bool nested)
+{
+	char	   *name = format("n%02d", (index * 7 + 3) % 100);
+	int			type = random_below(seed, 4) > 0 ? 0 : random_below(seed, 3);
+	DecideNode *node = world_node(world, name, type, random_below(seed, 5));
+	int			i;
+
+	free(name);
+	node->gpu_memory_mib = random_below(seed, 3) > 0 ? 80000 : 40000;
+	if (random_below(seed, 2) == 0)
+	{
+		node->cpu_milli = 1 + random_below(seed, 40);
+		node->cpu_left = random_below(seed, 3) > 0 ? node->cpu_milli :
+			random_below(seed, (int) node->cpu_milli + 1);
+	}
+	if (random_below(seed, 3) == 0)
+	{
+		node->memory_mib = 1 + random_below(seed, 40);
+		node->memory_left = random_below(seed, 3) > 0 ? node->memory_mib :
+			random_below(seed, (int) node->memory_mib + 1);
+	}
+	if (random_below(seed, 4) > 0)
+		node->leaf = random_below(seed, 3);
+	if (random_below(seed, 4) > 0)
+		node->domain = nested && node->leaf >= 0 ?
+			node->leaf * 2 + random_below(seed, 2) : random_below(seed, 4);
+	if (nested && node->leaf < 0)
+		node->domain = DECIDE_OWN_GROUP;
+	node->spot = random_below(seed, 6) == 0;
+	node->schedulable = random_below(seed, 10) > 0;
+	if (random_below(seed, 5) == 0)
+		node->usable = random_next(seed);
+	for (i = 0; i < node->gpus; i++)
+	{
+		if (random_below(seed, 6) == 0)
+			node->device_left[i] = (uint16_t)
+				(random_below(seed, 3) == 0 ? 0 :
+				 random_below(seed, 11) * 100);
+	}
+}
+
+/*
+ * A random ask, and a job or a few of it.
+ */
+static void
+random_jobs(World *world, uint64_t *seed, int64_t first_id)
+{
+	static const char *const orgs[] = {"acme", "bolt", "corp"};
+	static const char *const accounts[] = {"", "a", "b"};
+	DecideOffer offers[3];
+	DecideAsk	ask = {0};
+	int			kind = random_below(seed, 8);
+	int			n;
+	int			i;
+
+	ask.offers = offers;
+	ask.n_offers = kind == 0 ? 0 : 1 + random_below(seed, 3);
+	for (i = 0; i < ask.n_offers; i++)
+	{
+		offers[i].type = random_below(seed, 3);
+		offers[i].min_memory = random_below(seed, 4) > 0 ? 0 :
+			INT64_C(1048576) * (39000 + random_below(seed, 4) * 20000);
+	}
+	ask.share = DECIDE_WHOLE;
+	if (kind == 1 || kind == 2)
+	{
+		ask.min_gpus = ask.max_gpus = 1;
+		ask.share = 100 * (1 + random_below(seed, 10));
+	}
+	else if (kind > 2)
+	{
+		ask.min_gpus = 1 + random_below(seed, kind > 5 ? 3 : 8);
+		ask.max_gpus = ask.min_gpus +
+			(random_below(seed, 3) == 0 ? random_below(seed, 8) : 0);
+	}
+	ask.topology = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
+		(DecideTopology) random_below(seed, 4);
+	ask.cpu_milli = random_below(seed, 2) == 0 ? 0 : random_below(seed, 50);
+	ask.memory_mib = random_below(seed, 3) > 0 ? 0 : random_below(seed, 50);
+	ask.spot_ok = random_below(seed, 2) == 0;
+	n = random_below(seed, 4);
+	for (i = 0; i < n; i++)
+	{
+		DecideJob  *job = world_job(world, world_ask(world, &ask),
+									orgs[random_below(seed, 3)],
+									accounts[random_below(seed, 3)],
+									first_id + i);
+
+		job->tier = random_below(seed, 3);
+		job->submitted = random_below(seed, 4) - 1;
+		job->priority = random_below(seed, 3) - 1;
+	}
+}
+
+/*
+ * A whole random world, of at most 5 nodes.
+ */
+void
+random_world(World *world, uint64_t *seed)
+{
+	bool		nested = random_below(seed, 2) == 0;
+	int			n_nodes = random_below(seed, 12) == 0 ? 0 :
+		1 + random_below(seed, 5);
+	int			n_asks = random_below(seed, 6);
+	int			i;
+
+	world_init(world);
+	for (i = 0; i < 3; i++)
+		world_type(world, type_names[i]);
+	for (i = 0; i < n_nodes; i++)
+		random_node(world, seed, i, nested);
+	for (i = 0; i < n_asks; i++)
+		random_jobs(world, seed, i * 10);
+	if (random_below(seed, 8) == 0)
+		world->max_starts = random_below(seed, 5);
+}
+
+/*
+ * Does DecideFeasible agree with trying everything on an empty cluster?
+ */
+static char *
+feasible_error(const World *world, const DecideArena *arena)
+{
+	DecideNode	nodes[16];
+	int			i;
+	int			j;
+
+	for (i = 0; i < world->n_nodes; i++)
+	{
+		nodes[i] = world->nodes[i];
+		nodes[i].schedulable = true;
+		nodes[i].usable = UINT64_MAX;
+		nodes[i].cpu_left = nodes[i].cpu_milli;
+		nodes[i].memory_left = nodes[i].memory_mib;
+		for (j = 0; j < DECIDE_MAX_DEVICES; j++)
+			nodes[i].device_left[j] = DECIDE_WHOLE;
+	}
+	for (i = 0; i < world->n_asks; i++)
+	{
+		const DecideAsk *ask = &world->asks[i];
+		bool		expected = false;
+		bool		feasible;
+		const char *error;
+
+		for (j = 0; j < (ask->max_gpus > 0 ? ask->n_offers : 1); j++)
+			expected |= oracle_largest(nodes, world->n_nodes, ask,
+									   ask->max_gpus > 0 ? &ask->offers[j] :
+									   NULL) >= 0;
+		error = DecideFeasible(world->nodes, world->n_nodes, ask, arena,
+							   &feasible);
+		if (error != NULL)
+			return format("%s", error);
+		if (feasible != expected)
+			return format("ask %d is %s", i,
+						  expected ? "feasible" : "impossible");
+	}
+	return NULL;
+}
+
+/*
+ * Are the reasons' numbers what they claim to be?
+ */
+static char *
+reasons_error(const World *world, const DecideResult *result)
+{
+	int			i;
+
+	for (i = 0; i < world->n_asks; i++)
+	{
+		const DecideWait *wait = &result->waits[i];
+		bool		numbers = wait->reason == DECIDE_NO_SUCH_MEMORY ||
+			wait->reason == DECIDE_POOL_TOO_SMALL ||
+			(wait->reason >= DECIDE_NOT_ENOUGH_SHARE &&
+			 wait->reason <= DECIDE_MEMORY_SHORT);
+
+		if (numbers && wait->available >= wait->wanted)
+			return format("ask %d: %s, but wants %" PRId64 " of %" PRId64, i,
+						  DecideReasonName(wait->reason), wait->wanted,
+						  wait->available);
+	}
+	return NULL;
+}
+
+/*
+ * Is the result the same with everything in another order?
+ */
+static char *
+order_error(const World *world, const char *text, uint64_t *seed)
+{
+	int			ask_order[64];
+	World		other;
+	DecideInput input;
+	DecideResult result;
+	Pool		pool;
+	DecideArena arena;
+	char	   *again = NULL;
+	char	   *why = NULL;
+
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	world_permute(world, seed, &other, ask_order);
+	input = world_input(&other);
+	if (DecideRun(&input, &arena, &result) != NULL)
+		why = format("fails in another order");
+	else
+		again = world_render(&other, &result, ask_order);
+	if (why == NULL && strcmp(text, again) != 0)
+		why = format("in another order:\n%s", again);
+	free(again);
+	world_free(&other);
+	pool_free(&pool);
+	return why;
+}
+
+/*
+ * With memory that ends after any number of pieces, the call must say so.
+ */
+static char *
+memory_error(const World *world, const char *text)
+{
+	DecideInput input = world_input(world);
+	long		pieces;
+
+	for (pieces = 0; pieces < 1000; pieces++)
+	{
+		DecideResult result;
+		Pool		pool;
+		DecideArena arena;
+		const char *error;
+		char	   *again;
+		bool		same;
+
+		pool_init(&pool);
+		arena = pool_arena(&pool);
+		pool.fail_after = pieces;
+		error = DecideRun(&input, &arena, &result);
+		if (error != NULL)
+		{
+			same = strcmp(error, "out of memory") == 0 &&
+				result.n_starts == 0 && result.starts == NULL;
+			pool_free(&pool);
+			if (!same)
+				return format("memory for %ld pieces: %s", pieces, error);
+			continue;
+		}
+		again = world_render(world, &result, NULL);
+		same = strcmp(again, text) == 0;
+		free(again);
+		pool_free(&pool);
+		return same ? NULL : format("another result with little memory");
+	}
+	return format("never enough memory");
+}
+
+/*
+ * Run and judge one instance; NULL, or what is wrong.
+ */
+static char *
+instance_error(uint64_t seed, long *starts, long *waits, long *leaf_misses)
+{
+	World		world;
+	DecideInput input;
+	DecideResult result;
+	Pool		pool;
+	DecideArena arena;
+	const char *error;
+	char	   *why = NULL;
+	char	   *text = NULL;
+	int			i;
+
+	random_world(&world, &seed);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	input = world_input(&world);
+	error = DecideRun(&input, &arena, &result);
+	if (error != NULL)
+		why = format("%s", error);
+	else
+		text = world_render(&world, &result, NULL);
+	if (why == NULL)
+	{
+		error = DecideCheck(&input, &result, &arena, NULL);
+		if (error != NULL)
+			why = format("DecideCheck: %s", error);
+		*starts += result.n_starts;
+		for (i = 0; i < world.n_asks; i++)
+			*waits += result.waits[i].reason != DECIDE_NOT_WAITING;
+	}
+	if (why == NULL)
+		why = oracle_judge(&world, &result, leaf_misses);
+	if (why == NULL)
+		why = reasons_error(&world, &result);
+	if (why == NULL)
+		why = feasible_error(&world, &arena);
+	if (why == NULL)
+		why = order_error(&world, text, &seed);
+	if (why == NULL && seed % 16 == 0)
+		why = memory_error(&world, text);
+	if (why != NULL && text != NULL)
+	{
+		char	   *full = format("%s\ndecided:\n%s", why, text);
+
+		free(why);
+		why = full;
+	}
+	free(text);
+	pool_free(&pool);
+	world_free(&world);
+	return why;
+}
+
+/*
+ * Random instances against the oracle, a hundredth of them per test.
+ */
+void
+property_tests(Tap *tap, int instances)
+{
+	long		starts = 0;
+	long		waits = 0;
+	long		leaf_misses = 0;
+	int			batch;
+	int			i;
+
+	for (batch = 0; batch < 20; batch++)
+	{
+		char	   *why = NULL;
+		char	   *name = format("property: %d random instances, batch %d",
+								  instances / 20, batch);
+
+		for (i = 0; i < instances / 20 && why == NULL; i++)
+		{
+			uint64_t	seed = (uint64_t) batch * 1000000 + (uint64_t) i;
+
+			why = instance_error(seed, &starts, &waits, &leaf_misses);
+			if (why != NULL)
+			{
+				char	   *full = format("seed %" PRIu64 ": %s", seed, why);
+
+				free(why);
+				why = full;
+			}
+		}
+		tap_ok(tap, why == NULL, name, why);
+		free(why);
+		free(name);
+	}
+	printf("# %ld starts and %ld waits judged; %ld gangs on more leaves or "
+		   "nodes than the fewest\n", starts, waits, leaf_misses);
+	tap_ok(tap, starts > instances / 2 && waits > instances / 2,
+		   "property: the instances decide something", NULL);
+}

@@ -1,0 +1,205 @@
+/*
+ * render.c
+ *	  Results as text free of indexes, and worlds in another order.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/*
+ * A repeatable random number (splitmix64).
+ */
+uint64_t
+random_next(uint64_t *seed)
+{
+	uint64_t	z = (*seed += UINT64_C(0x9E3779B97F4A7C15));
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+	return z ^ (z >> 31);
+}
+
+int
+random_below(uint64_t *seed, int n)
+{
+	return (int) (random_next(seed) % (uint64_t) n);
+}
+
+/*
+ * Devices as {0-3,6}.
+ */
+void
+set_format(char *text, size_t size, uint64_t devices)
+{
+	size_t		n = 0;
+	int			i = 0;
+
+	n += (size_t) snprintf(text, size, "{");
+	while (i < 64)
+	{
+		int			first = i;
+
+		if (((devices >> i) & 1) == 0)
+		{
+			i++;
+			continue;
+		}
+		while (i < 64 && ((devices >> i) & 1))
+			i++;
+		n += (size_t) snprintf(text + n, size - n, n > 1 ? ",%d" : "%d",
+							   first);
+		if (i - first > 1)
+			n += (size_t) snprintf(text + n, size - n, "-%d", i - 1);
+	}
+	snprintf(text + n, size - n, "}");
+}
+
+/*
+ * The name of a type in a result.
+ */
+static const char *
+type_name(const World *world, int type)
+{
+	return type == DECIDE_NO_TYPE ? "-" : world->types[type];
+}
+
+/*
+ * The result in words: starts in order, then what each ask waits for, asks in
+ * the order given (NULL: as they are).
+ */
+char *
+world_render(const World *world, const DecideResult *result,
+			 const int *ask_order)
+{
+	char	   *text = NULL;
+	size_t		size = 0;
+	FILE	   *out = open_memstream(&text, &size);
+	int			i;
+	int			j;
+
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *start = &result->starts[i];
+		const DecideJob *job = &world->jobs[start->job];
+
+		fprintf(out, "start %s/%s/%" PRId64 " %s x%d share %d:", job->org,
+				job->account, job->id, type_name(world, start->type),
+				start->gpus, start->share);
+		for (j = 0; j < start->n_parts; j++)
+		{
+			const DecidePart *part = &result->parts[start->first_part + j];
+			char		set[400];
+
+			set_format(set, sizeof(set), part->devices);
+			fprintf(out, " %s%s/%" PRId64 "/%" PRId64,
+					world->nodes[part->node].name, set, part->cpu_milli,
+					part->memory_mib);
+		}
+		fprintf(out, "\n");
+	}
+	for (i = 0; i < world->n_asks; i++)
+	{
+		const DecideWait *wait = &result->waits[ask_order ? ask_order[i] : i];
+
+		if (wait->reason == DECIDE_NOT_WAITING)
+			continue;
+		fprintf(out, "wait %s/%" PRId64 " %s %s %" PRId64 " %" PRId64 "\n",
+				world->jobs[wait->job].org, world->jobs[wait->job].id,
+				DecideReasonName(wait->reason), type_name(world, wait->type),
+				wait->wanted, wait->available);
+	}
+	fclose(out);
+	return text;
+}
+
+/*
+ * A random order of n things.
+ */
+static int *
+random_order(uint64_t *seed, int n)
+{
+	int		   *order = malloc(sizeof(int) * (size_t) (n + 1));
+	int			i;
+
+	for (i = 0; i < n; i++)
+		order[i] = i;
+	for (i = n - 1; i > 0; i--)
+	{
+		int			j = random_below(seed, i + 1);
+		int			swap = order[i];
+
+		order[i] = order[j];
+		order[j] = swap;
+	}
+	return order;
+}
+
+/*
+ * The same world with everything in another order and all labels different.
+ * ask_order (n_asks long) then says which of its asks each old one is.
+ */
+void
+world_permute(const World *world, uint64_t *seed, World *other,
+			  int *ask_order)
+{
+	int		   *nodes = random_order(seed, world->n_nodes);
+	int		   *asks = random_order(seed, world->n_asks);
+	int		   *jobs = random_order(seed, world->n_jobs);
+	int		   *types = random_order(seed, world->n_types);
+	int		   *labels = random_order(seed, 1000);
+	int		   *new_type = random_order(seed, world->n_types);
+	int			i;
+	int			j;
+
+	world_init(other);
+	other->max_starts = world->max_starts;
+	for (i = 0; i < world->n_types; i++)
+		new_type[types[i]] = world_type(other, world->types[types[i]]);
+	for (i = 0; i < world->n_nodes; i++)
+	{
+		const DecideNode *old = &world->nodes[nodes[i]];
+		DecideNode *node = world_node(other, old->name, 0, 0);
+		const char *name = node->name;
+
+		*node = *old;
+		node->name = name;
+		if (old->type >= 0)
+			node->type = new_type[old->type];
+		if (old->domain >= 0)
+			node->domain = labels[old->domain % 1000];
+		if (old->leaf >= 0)
+			node->leaf = labels[old->leaf % 1000];
+	}
+	for (i = 0; i < world->n_asks; i++)
+	{
+		DecideAsk	ask = world->asks[asks[i]];
+		DecideOffer offers[WORLD_MAX_OFFERS];
+
+		for (j = 0; j < ask.n_offers; j++)
+		{
+			offers[j] = ask.offers[j];
+			offers[j].type = new_type[offers[j].type];
+		}
+		ask.offers = offers;
+		ask_order[asks[i]] = world_ask(other, &ask);
+	}
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		const DecideJob *old = &world->jobs[jobs[i]];
+		DecideJob  *job = world_job(other, ask_order[old->ask], old->org,
+									old->account, old->id);
+
+		job->tier = old->tier;
+		job->priority = old->priority;
+		job->submitted = old->submitted;
+	}
+	free(nodes);
+	free(asks);
+	free(jobs);
+	free(types);
+	free(labels);
+	free(new_type);
+}

@@ -1,0 +1,263 @@
+/*
+ * world.c
+ *	  Clusters and queues for the tests, and the memory they live in.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/*
+ * Memory or the end of the test.
+ */
+static void *
+must(void *memory)
+{
+	if (memory == NULL)
+	{
+		fprintf(stderr, "out of memory\n");
+		exit(2);
+	}
+	return memory;
+}
+
+/*
+ * Room for one item more in an array.
+ */
+static void *
+grown(void *items, int n, int *room, size_t size)
+{
+	if (n < *room)
+		return items;
+	*room = *room == 0 ? 16 : *room * 2;
+	return must(realloc(items, (size_t) *room * size));
+}
+
+/*
+ * A string of its own.
+ */
+static char *
+copied(const char *text)
+{
+	return must(strdup(text));
+}
+
+/*
+ * A formatted string of its own.
+ */
+char *
+format(const char *form,...)
+{
+	va_list		args;
+	char	   *text;
+	int			n;
+
+	va_start(args, form);
+	n = vsnprintf(NULL, 0, form, args);
+	va_end(args);
+	text = must(malloc((size_t) n + 1));
+	va_start(args, form);
+	vsnprintf(text, (size_t) n + 1, form, args);
+	va_end(args);
+	return text;
+}
+
+/*
+ * The arena's callback.  Memory is filled with rubbish, as nobody promised
+ * zeroes.
+ */
+static void *
+pool_alloc(void *context, size_t size)
+{
+	Pool	   *pool = context;
+
+	if (pool->fail_after >= 0 && pool->n >= pool->fail_after)
+		return NULL;
+	pool->pieces = grown(pool->pieces, pool->n, &pool->room, sizeof(void *));
+	pool->pieces[pool->n] = must(malloc(size));
+	memset(pool->pieces[pool->n], 0xA5, size);
+	pool->bytes += size;
+	return pool->pieces[pool->n++];
+}
+
+void
+pool_init(Pool *pool)
+{
+	memset(pool, 0, sizeof(*pool));
+	pool->fail_after = -1;
+}
+
+void
+pool_free(Pool *pool)
+{
+	int			i;
+
+	for (i = 0; i < pool->n; i++)
+		free(pool->pieces[i]);
+	free(pool->pieces);
+	pool_init(pool);
+}
+
+DecideArena
+pool_arena(Pool *pool)
+{
+	DecideArena arena = {pool_alloc, NULL, pool};
+
+	return arena;
+}
+
+void
+world_init(World *world)
+{
+	memset(world, 0, sizeof(*world));
+	world->max_starts = INT32_MAX;
+}
+
+void
+world_free(World *world)
+{
+	int			i;
+
+	for (i = 0; i < world->n_types; i++)
+		free(world->types[i]);
+	for (i = 0; i < world->n_nodes; i++)
+		free((char *) world->nodes[i].name);
+	for (i = 0; i < world->n_asks; i++)
+		free((DecideOffer *) world->asks[i].offers);
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		free((char *) world->jobs[i].org);
+		free((char *) world->jobs[i].account);
+	}
+	free(world->types);
+	free(world->nodes);
+	free(world->asks);
+	free(world->jobs);
+	world_init(world);
+}
+
+/*
+ * The number of a type, new if the name is.
+ */
+int
+world_type(World *world, const char *name)
+{
+	int			i;
+
+	for (i = 0; i < world->n_types; i++)
+	{
+		if (strcmp(world->types[i], name) == 0)
+			return i;
+	}
+	world->types = grown(world->types, world->n_types, &world->types_room,
+						 sizeof(char *));
+	world->types[world->n_types] = copied(name);
+	return world->n_types++;
+}
+
+/*
+ * Add a node that is empty, healthy and not limited.
+ */
+DecideNode *
+world_node(World *world, const char *name, int type, int gpus)
+{
+	DecideNode *node;
+	int			i;
+
+	world->nodes = grown(world->nodes, world->n_nodes, &world->nodes_room,
+						 sizeof(DecideNode));
+	node = &world->nodes[world->n_nodes++];
+	memset(node, 0, sizeof(*node));
+	node->name = copied(name);
+	node->type = type;
+	node->gpus = gpus;
+	node->gpu_memory_mib = 80 * 1024;
+	node->domain = DECIDE_OWN_GROUP;
+	node->leaf = DECIDE_OWN_GROUP;
+	node->schedulable = true;
+	node->usable = UINT64_MAX;
+	for (i = 0; i < DECIDE_MAX_DEVICES; i++)
+		node->device_left[i] = DECIDE_WHOLE;
+	return node;
+}
+
+/*
+ * Do two asks ask the same?
+ */
+static bool
+ask_equal(const DecideAsk *a, const DecideAsk *b)
+{
+	int			i;
+
+	if (a->min_gpus != b->min_gpus || a->max_gpus != b->max_gpus ||
+		a->share != b->share || a->n_offers != b->n_offers ||
+		a->topology != b->topology || a->cpu_milli != b->cpu_milli ||
+		a->memory_mib != b->memory_mib || a->spot_ok != b->spot_ok)
+		return false;
+	for (i = 0; i < a->n_offers; i++)
+	{
+		if (a->offers[i].type != b->offers[i].type ||
+			a->offers[i].min_memory != b->offers[i].min_memory)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The number of an ask, new if none asks the same; offers are copied.
+ */
+int
+world_ask(World *world, const DecideAsk *ask)
+{
+	DecideOffer *offers;
+	int			i;
+
+	for (i = 0; i < world->n_asks; i++)
+	{
+		if (ask_equal(&world->asks[i], ask))
+			return i;
+	}
+	offers = must(malloc(sizeof(DecideOffer) * (size_t) (ask->n_offers + 1)));
+	if (ask->n_offers > 0)
+		memcpy(offers, ask->offers,
+			   sizeof(DecideOffer) * (size_t) ask->n_offers);
+	world->asks = grown(world->asks, world->n_asks, &world->asks_room,
+						sizeof(DecideAsk));
+	world->asks[world->n_asks] = *ask;
+	world->asks[world->n_asks].offers = offers;
+	return world->n_asks++;
+}
+
+/*
+ * Add a job.
+ */
+DecideJob *
+world_job(World *world, int ask, const char *org, const char *account,
+		  int64_t id)
+{
+	DecideJob  *job;
+
+	world->jobs = grown(world->jobs, world->n_jobs, &world->jobs_room,
+						sizeof(DecideJob));
+	job = &world->jobs[world->n_jobs++];
+	memset(job, 0, sizeof(*job));
+	job->ask = ask;
+	job->org = copied(org);
+	job->account = copied(account);
+	job->id = id;
+	return job;
+}
+
+/*
+ * The world as input to the core.
+ */
+DecideInput
+world_input(const World *world)
+{
+	DecideInput input = {world->nodes, world->n_nodes, world->asks,
+		world->n_asks, world->jobs, world->n_jobs, world->max_starts};
+
+	return input;
+}

@@ -1,0 +1,104 @@
+/*
+ * world.h
+ *	  Clusters and queues for the tests of the decision core.
+ *
+ * A world owns all its memory.  Types are known by name, so that a permuted
+ * world, in which every index and label is another, renders its result as the
+ * same text.
+ */
+#ifndef WORLD_H
+#define WORLD_H
+
+#include "decide/decide.h"
+
+#define WORLD_MAX_OFFERS 16
+
+/* Memory for one call; every piece on its own, so that sanitizers see it. */
+typedef struct Pool
+{
+	void	  **pieces;
+	int			n;
+	int			room;
+	long		fail_after;		/* pieces to give before NULL; < 0: no limit */
+	size_t		bytes;
+} Pool;
+
+typedef struct World
+{
+	char	  **types;
+	int			n_types;
+	int			types_room;
+	DecideNode *nodes;
+	int			n_nodes;
+	int			nodes_room;
+	DecideAsk  *asks;
+	int			n_asks;
+	int			asks_room;
+	DecideJob  *jobs;
+	int			n_jobs;
+	int			jobs_room;
+	int			max_starts;
+} World;
+
+/* world.c */
+extern void pool_init(Pool *pool);
+extern void pool_free(Pool *pool);
+extern DecideArena pool_arena(Pool *pool);
+extern void world_init(World *world);
+extern void world_free(World *world);
+extern int	world_type(World *world, const char *name);
+extern DecideNode *world_node(World *world, const char *name, int type,
+							  int gpus);
+extern int	world_ask(World *world, const DecideAsk *ask);
+extern DecideJob *world_job(World *world, int ask, const char *org,
+							const char *account, int64_t id);
+extern DecideInput world_input(const World *world);
+extern char *format(const char *form,...)
+			__attribute__((format(printf, 1, 2)));
+
+/* render.c */
+extern char *world_render(const World *world, const DecideResult *result,
+						  const int *ask_order);
+extern void world_permute(const World *world, uint64_t *seed, World *other,
+						  int *ask_order);
+extern uint64_t random_next(uint64_t *seed);
+extern int	random_below(uint64_t *seed, int n);
+extern void set_format(char *text, size_t size, uint64_t devices);
+
+/* scenario.c, expect.c */
+typedef struct Tap
+{
+	int			run;
+	int			failed;
+} Tap;
+
+extern void tap_ok(Tap *tap, bool passed, const char *name, const char *why);
+extern bool scenario_file(Tap *tap, const char *path);
+extern char *expect_check(World *world, const DecideResult *result,
+						  char *line);
+extern char *request_parse(World *world, char *words, DecideAsk *ask,
+						   DecideJob *job);
+extern bool set_parse(const char *text, const char **end, uint64_t *devices);
+extern bool number_parse(const char *text, int64_t *number);
+
+/* oracle.c */
+extern int	oracle_largest(const DecideNode *nodes, int n_nodes,
+						   const DecideAsk *ask, const DecideOffer *offer);
+extern void oracle_fewest(const DecideNode *nodes, int n_nodes,
+						  const DecideAsk *ask, const DecideOffer *offer,
+						  int count, int *domains, int *leaves, int *used);
+extern char *oracle_judge(const World *world, const DecideResult *result,
+						  long *leaf_misses);
+extern int *oracle_order(const World *world);
+
+/* property.c, mutate.c */
+extern void property_tests(Tap *tap, int instances);
+extern void random_world(World *world, uint64_t *seed);
+extern void mutation_tests(Tap *tap, int instances);
+
+/* bench.c, trace.c */
+extern int	bench_all(const char *trace);
+extern bool trace_nodes(World *world, const char *folder);
+extern bool trace_pods(World *world, const char *folder, const char *file);
+
+#endif							/* WORLD_H */
