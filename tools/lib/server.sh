@@ -49,6 +49,9 @@ else
 	GC_USER=$(id -un)
 fi
 
+# What root writes here, the servers' user must be able to read.
+umask 022
+
 # Whatever the caller's environment connects to is not for us.
 unset PGHOST PGHOSTADDR PGPORT PGUSER PGDATABASE PGPASSWORD PGPASSFILE \
 	PGSERVICE PGSERVICEFILE PGOPTIONS PGDATA PGSSLMODE PGAPPNAME \
