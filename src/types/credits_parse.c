@@ -40,7 +40,7 @@ static bool is_digit(char c);
 CreditsParseError
 CreditsParse(const char *text, size_t len, Credits *result, size_t *errpos)
 {
-	CreditsScan scan = {.text = text,.len = len};
+	CreditsScan scan = {.text = text, .len = len};
 	uint64_t	limit;
 
 	scan_spaces(&scan);

@@ -72,7 +72,7 @@ GpuReqParseError
 GpuReqParseText(const char *text, size_t len, GpuReqFields *result,
 				size_t *errpos)
 {
-	GpuReqScan	scan = {.text = text,.len = len};
+	GpuReqScan	scan = {.text = text, .len = len};
 	GpuReqParseError error;
 
 	*errpos = GPUREQ_MAX_INPUT;

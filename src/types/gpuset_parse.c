@@ -29,7 +29,7 @@ static size_t print_device(int device, char *buf);
 GpuSetParseError
 GpuSetParse(const char *text, size_t len, GpuSet *result, size_t *errpos)
 {
-	GpuSetScan	scan = {.text = text,.len = len};
+	GpuSetScan	scan = {.text = text, .len = len};
 	GpuSet		set = GPUSET_EMPTY;
 	GpuSetParseError error;
 
