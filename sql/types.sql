@@ -4,7 +4,7 @@ SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
 SET client_encoding = 'UTF8';
-SET search_path = gpucredit, public;
+SET search_path = public, gpucredit;
 
 -- The result of an expression as text, or the error it raises.
 CREATE FUNCTION pg_temp.try(expression text) RETURNS text
@@ -495,7 +495,7 @@ JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
 	AND d.classid = 'pg_proc'::regclass
 JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'gpucredit'
 WHERE p.prokind = 'f'
-	AND p.proname ~ '^(credits|gpureq|gpuset|gpu_count|bill|mul_credits)'
+	AND p.proname ~ '(^(credits|gpureq|gpuset)_|_to_credits$|^(gpu_count|bill|mul_credits)$)'
 	AND p.prorettype <> 'trigger'::regtype
 	AND (p.provolatile <> 'i' OR p.proparallel <> 's' OR NOT p.proisstrict)
 ORDER BY 1;
