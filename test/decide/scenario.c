@@ -53,7 +53,7 @@ tap_ok(Tap *tap, bool passed, const char *name, const char *why)
 }
 
 /*
- * A line in which $name stands for what "name=value ..." says.
+ * A line in which $x, x a letter, stands for what "x=value ..." says.
  */
 static char *
 substituted(const char *line, const char *vary)
@@ -72,7 +72,7 @@ substituted(const char *line, const char *vary)
 			fputc(*line++, out);
 			continue;
 		}
-		n = 1 + strspn(line + 1, "abcdefghijklmnopqrstuvwxyz_");
+		n = line[1] != '\0' ? 2 : 1;
 		for (at = vary; at != NULL && *at != '\0'; at += strcspn(at, " "),
 			 at += strspn(at, " "))
 		{
