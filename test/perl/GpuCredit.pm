@@ -45,7 +45,7 @@ BEGIN
 	$ENV{PG_REGRESS} ||= "$pgxs/test/regress/pg_regress";
 
 	# PostgreSQL's modules keep data folders and logs below TESTDIR
-	unless ($ENV{TESTDIR})
+	unless ($ENV{TESTDIR} || $^C)
 	{
 		require File::Temp;
 		$ENV{TESTDIR} = File::Temp::tempdir('gpucredit-XXXXXX',
