@@ -408,16 +408,17 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
 BEGIN
 	IF require_job.org IS NULL OR require_job.job IS NULL THEN
-		RAISE EXCEPTION '% must not be null',
+		RAISE EXCEPTION '"%" must not be null',
 			CASE WHEN require_job.org IS NULL THEN 'org' ELSE 'job' END
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	IF NOT EXISTS (SELECT FROM gpucredit.job j
 		WHERE j.org = require_job.org AND j.job = require_job.job)
 	THEN
-		RAISE EXCEPTION 'job % of organisation "%" does not exist',
-			require_job.job, require_job.org
-			USING ERRCODE = 'UC301';
+		RAISE EXCEPTION 'no such job: %', require_job.job
+			USING ERRCODE = 'UC301',
+			DETAIL = 'There is none of that number in this organisation.',
+			HINT = 'Pass the number gpucredit.reserve() returned.';
 	END IF;
 END
 $$;

@@ -1,0 +1,289 @@
+/*
+ * 82_books.sql: what the entries say, against what is written elsewhere.
+ *
+ * The entries are the truth.  entry_by_bucket and entry_by_part say what they
+ * come to; verify compares the running sums with that, rebuild makes them so.
+ * The entry table is read a few times whole, never bucket by bucket.
+ *
+ * tenant NULL means every organisation.  Functions that return sets are
+ * written so that the planner expands them where they are called.
+ */
+CREATE FUNCTION gpucredit.entry_by_bucket(tenant text)
+RETURNS TABLE (org text, bucket bigint, issued gpucredit.credits,
+	available gpucredit.credits, held gpucredit.credits,
+	spent gpucredit.credits, expired gpucredit.credits,
+	revoked gpucredit.credits, moved gpucredit.credits,
+	drawn_first timestamptz, drawn_last timestamptz)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT e.org, e.bucket,
+		coalesce(sum(e.amount) FILTER (WHERE e.source = 'issued'), '0'),
+		coalesce(sum(CASE 'available' WHEN e.target THEN e.amount
+			WHEN e.source THEN - e.amount END), '0'),
+		coalesce(sum(CASE 'held' WHEN e.target THEN e.amount
+			WHEN e.source THEN - e.amount END), '0'),
+		coalesce(sum(CASE 'spent' WHEN e.target THEN e.amount
+			WHEN e.source THEN - e.amount END), '0'),
+		coalesce(sum(e.amount) FILTER (WHERE e.target = 'expired'), '0'),
+		coalesce(sum(e.amount) FILTER (WHERE e.target = 'revoked'), '0'),
+		coalesce(sum(e.amount) FILTER (WHERE e.target = 'moved'), '0'),
+		min(e.at) FILTER (WHERE e.target = 'held'),
+		max(e.at) FILTER (WHERE e.target = 'held')
+	FROM gpucredit.entry e
+	WHERE entry_by_bucket.tenant IS NULL OR e.org = entry_by_bucket.tenant
+	GROUP BY e.org, e.bucket;
+END;
+COMMENT ON FUNCTION gpucredit.entry_by_bucket(text) IS
+'What the entries of each bucket come to.';
+
+CREATE FUNCTION gpucredit.entry_by_part(tenant text)
+RETURNS TABLE (org text, hold bigint, part int, bucket bigint,
+	drawn gpucredit.credits, held gpucredit.credits,
+	spent gpucredit.credits, returned gpucredit.credits,
+	lapsed gpucredit.credits)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT e.org, e.hold, e.part, e.bucket,
+		coalesce(sum(e.amount) FILTER (WHERE e.target = 'held'), '0'),
+		coalesce(sum(CASE 'held' WHEN e.target THEN e.amount
+			WHEN e.source THEN - e.amount END), '0'),
+		coalesce(sum(CASE 'spent' WHEN e.target THEN e.amount
+			WHEN e.source THEN - e.amount END), '0'),
+		coalesce(sum(e.amount) FILTER (WHERE e.target = 'available'), '0'),
+		coalesce(sum(e.amount) FILTER (WHERE e.target IN ('expired',
+			'revoked')), '0')
+	FROM gpucredit.entry e
+	WHERE (entry_by_part.tenant IS NULL OR e.org = entry_by_part.tenant)
+		AND e.hold IS NOT NULL
+	GROUP BY e.org, e.hold, e.part, e.bucket;
+END;
+COMMENT ON FUNCTION gpucredit.entry_by_part(text) IS
+'What the entries of each part of a hold come to.';
+
+/* sound: the entries leave none of the row's figures negative. */
+CREATE TYPE gpucredit.difference AS (org text, bucket bigint, hold bigint,
+	part int, what text, found gpucredit.credits, expected gpucredit.credits,
+	sound boolean);
+
+CREATE FUNCTION gpucredit.bucket_difference(tenant text)
+RETURNS SETOF gpucredit.difference
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(b.org, e.org), coalesce(b.bucket, e.bucket), NULL::bigint,
+		NULL::int, c.name, c.found, coalesce(c.expected, '0'),
+		coalesce(least(e.issued, e.available, e.held, e.spent) >= '0', true)
+	FROM (SELECT * FROM gpucredit.bucket b
+			WHERE bucket_difference.tenant IS NULL
+				OR b.org = bucket_difference.tenant) b
+		FULL JOIN gpucredit.entry_by_bucket(bucket_difference.tenant) e
+			ON e.org = b.org AND e.bucket = b.bucket
+		CROSS JOIN LATERAL (VALUES ('issued', b.issued, e.issued),
+			('available', b.available, e.available),
+			('held', b.held, e.held), ('spent', b.spent, e.spent),
+			('expired', b.expired, e.expired),
+			('revoked', b.revoked, e.revoked), ('moved', b.moved, e.moved))
+			AS c (name, found, expected)
+	WHERE CASE WHEN b.bucket IS NULL THEN c.name = 'available'
+		ELSE coalesce(c.expected, '0') <> c.found END;
+END;
+COMMENT ON FUNCTION gpucredit.bucket_difference(text) IS
+'Where a bucket''s figures are not what its entries say; found NULL: there is no such bucket.';
+
+CREATE FUNCTION gpucredit.part_difference(tenant text)
+RETURNS SETOF gpucredit.difference
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(p.org, e.org), coalesce(p.bucket, e.bucket),
+		coalesce(p.hold, e.hold), coalesce(p.part, e.part), c.name, c.found,
+		c.expected, coalesce(e.drawn > '0'
+			AND least(e.held, e.spent, e.returned, e.lapsed) >= '0', true)
+	FROM (SELECT * FROM gpucredit.hold_part p
+			WHERE part_difference.tenant IS NULL
+				OR p.org = part_difference.tenant) p
+		FULL JOIN gpucredit.entry_by_part(part_difference.tenant) e
+			ON e.org = p.org AND e.hold = p.hold AND e.part = p.part
+				AND e.bucket = p.bucket
+		CROSS JOIN LATERAL (VALUES ('drawn', p.drawn, e.drawn),
+			('held', p.held, e.held), ('spent', p.spent, e.spent),
+			('returned', p.returned, e.returned),
+			('lapsed', p.lapsed, e.lapsed)) AS c (name, found, expected)
+	WHERE c.expected IS DISTINCT FROM c.found;
+END;
+COMMENT ON FUNCTION gpucredit.part_difference(text) IS
+'Where a hold''s part is not what its entries say; found NULL: no such part, expected NULL: no entries.';
+
+CREATE FUNCTION gpucredit.hold_difference(tenant text)
+RETURNS SETOF gpucredit.difference
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(h.org, e.org), NULL::bigint, coalesce(h.hold, e.hold),
+		NULL::int, c.name, c.found, coalesce(c.expected, '0'),
+		coalesce(least(e.held, e.spent, e.returned, e.lapsed) >= '0', true)
+	FROM (SELECT * FROM gpucredit.hold h
+			WHERE hold_difference.tenant IS NULL
+				OR h.org = hold_difference.tenant) h
+		FULL JOIN (SELECT e.org, e.hold, sum(e.drawn) AS drawn,
+				sum(e.held) AS held, sum(e.spent) AS spent,
+				sum(e.returned) AS returned, sum(e.lapsed) AS lapsed
+			FROM gpucredit.entry_by_part(hold_difference.tenant) e
+			GROUP BY e.org, e.hold) e
+			ON e.org = h.org AND e.hold = h.hold
+		CROSS JOIN LATERAL (VALUES ('drawn', h.drawn, e.drawn),
+			('held', h.held, e.held), ('captured', h.captured, e.spent),
+			('released', h.released, e.returned),
+			('lapsed', h.lapsed, e.lapsed)) AS c (name, found, expected)
+	WHERE CASE WHEN h.hold IS NULL THEN c.name = 'drawn'
+		ELSE coalesce(c.expected, '0') <> c.found END;
+END;
+COMMENT ON FUNCTION gpucredit.hold_difference(text) IS
+'Where a hold''s figures are not what its entries say; found NULL: there is no such hold.';
+
+/* What accounts have spent, and the newest entry, with what is recorded. */
+CREATE FUNCTION gpucredit.spend_difference(tenant text)
+RETURNS TABLE (org text, account text, found gpucredit.credits,
+	expected gpucredit.credits)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(s.org, e.org), coalesce(s.account, e.account),
+		coalesce(s.spent, '0'), coalesce(e.spent, '0')
+	FROM (SELECT s.org, s.account, sum(s.spent) AS spent
+			FROM (SELECT t.* FROM gpucredit.spend_total t
+				UNION ALL SELECT d.* FROM gpucredit.spend_delta d) s
+			WHERE spend_difference.tenant IS NULL
+				OR s.org = spend_difference.tenant
+			GROUP BY s.org, s.account) s
+		FULL JOIN (SELECT e.org, e.account, sum(CASE 'spent'
+				WHEN e.target THEN e.amount
+				WHEN e.source THEN - e.amount END) AS spent
+			FROM gpucredit.entry e
+			WHERE spend_difference.tenant IS NULL
+				OR e.org = spend_difference.tenant
+			GROUP BY e.org, e.account) e
+			ON e.org = s.org AND e.account = s.account
+	WHERE coalesce(s.spent, '0') <> coalesce(e.spent, '0');
+END;
+COMMENT ON FUNCTION gpucredit.spend_difference(text) IS
+'Accounts whose recorded spend is not what the entries say.';
+
+CREATE TYPE gpucredit.verify_result AS (invariant text, org text,
+	subject text, detail text);
+
+/* Money: buckets */
+CREATE FUNCTION gpucredit.check_buckets(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN d.found IS NULL THEN 'entry_has_bucket'
+			ELSE 'bucket_is_its_entries' END, d.org,
+		format('bucket %s', d.bucket), format('%s: expected %s, found %s',
+			d.what, d.expected, coalesce(d.found::text, 'none'))
+	FROM gpucredit.bucket_difference(check_buckets.tenant) d
+	UNION ALL
+	SELECT CASE WHEN b.least < '0' THEN 'bucket_not_negative'
+			ELSE 'bucket_balanced' END, b.org, format('bucket %s', b.bucket),
+		format('issued %s, available %s, held %s, spent %s, expired %s, revoked %s, moved %s',
+			b.issued, b.available, b.held, b.spent, b.expired, b.revoked,
+			b.moved)
+	FROM (SELECT b.*, least(b.issued, b.available, b.held, b.spent,
+			b.expired, b.revoked, b.moved) AS least,
+			b.available + b.held + b.spent + b.expired + b.revoked + b.moved
+				AS whole
+		FROM gpucredit.bucket b
+		WHERE check_buckets.tenant IS NULL OR b.org = check_buckets.tenant) b
+	WHERE b.least < '0' OR b.issued <> b.whole
+	UNION ALL
+	SELECT 'drawn_while_active', b.org, format('bucket %s', b.bucket),
+		format('drawn from %s to %s, active from %s to %s', e.drawn_first,
+			e.drawn_last, b.effective_at,
+			coalesce(least(b.expires_at, b.closed_at)::text, 'ever'))
+	FROM gpucredit.bucket b
+		JOIN gpucredit.entry_by_bucket(check_buckets.tenant) e
+			ON e.org = b.org AND e.bucket = b.bucket
+	WHERE (check_buckets.tenant IS NULL OR b.org = check_buckets.tenant)
+		AND (e.drawn_first < b.effective_at OR e.drawn_last >= b.expires_at
+			OR e.drawn_last > b.closed_at)
+	UNION ALL
+	SELECT 'spend_is_its_entries', s.org, format('account "%s"', s.account),
+		format('expected %s, found %s', s.expected, s.found)
+	FROM gpucredit.spend_difference(check_buckets.tenant) s;
+END;
+COMMENT ON FUNCTION gpucredit.check_buckets(text) IS
+'verify: buckets and spend.';
+
+/* Money: holds */
+CREATE FUNCTION gpucredit.check_holds(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH h AS NOT MATERIALIZED (
+		SELECT * FROM gpucredit.hold h
+		WHERE check_holds.tenant IS NULL OR h.org = check_holds.tenant),
+	p AS NOT MATERIALIZED (
+		SELECT * FROM gpucredit.hold_part p
+		WHERE check_holds.tenant IS NULL OR p.org = check_holds.tenant)
+	SELECT 'part_is_its_entries', d.org,
+		format('hold %s part %s', d.hold, d.part),
+		format('bucket %s, %s: expected %s, found %s', d.bucket, d.what,
+			coalesce(d.expected::text, 'none'),
+			coalesce(d.found::text, 'none'))
+	FROM gpucredit.part_difference(check_holds.tenant) d
+	UNION ALL
+	SELECT 'hold_is_its_parts', coalesce(h.org, p.org),
+		format('hold %s', coalesce(h.hold, p.hold)),
+		format('%s: expected %s, found %s', c.name,
+			coalesce(c.expected::text, 'none'),
+			coalesce(c.found::text, 'none'))
+	FROM h
+		FULL JOIN (SELECT p.org, p.hold, sum(p.drawn) AS drawn,
+				sum(p.held) AS held, sum(p.spent) AS spent,
+				sum(p.returned) AS returned, sum(p.lapsed) AS lapsed
+			FROM p GROUP BY p.org, p.hold) p
+			ON p.org = h.org AND p.hold = h.hold
+		CROSS JOIN LATERAL (VALUES ('drawn', h.drawn, p.drawn),
+			('held', h.held, p.held), ('captured', h.captured, p.spent),
+			('released', h.released, p.returned),
+			('lapsed', h.lapsed, p.lapsed)) AS c (name, found, expected)
+	WHERE c.found IS DISTINCT FROM coalesce(c.expected, '0')
+	UNION ALL
+	SELECT w.invariant, h.org, format('hold %s', h.hold),
+		format('drawn %s, held %s, captured %s, released %s, lapsed %s, closed %s',
+			h.drawn, h.held, h.captured, h.released, h.lapsed,
+			coalesce(h.closed_at::text, 'never'))
+	FROM h CROSS JOIN LATERAL (VALUES
+		('hold_balanced', h.drawn <> h.held + h.captured + h.released
+			+ h.lapsed),
+		('hold_not_negative', least(h.held, h.captured, h.released,
+			h.lapsed) < '0'),
+		('closed_hold_is_empty', h.closed_at IS NOT NULL AND h.held <> '0'))
+		AS w (invariant, broken)
+	WHERE w.broken
+	UNION ALL
+	SELECT w.invariant, p.org, format('hold %s part %s', p.hold, p.part),
+		format('drawn %s, held %s, spent %s, returned %s, lapsed %s',
+			p.drawn, p.held, p.spent, p.returned, p.lapsed)
+	FROM p CROSS JOIN LATERAL (VALUES
+		('part_balanced', p.drawn <> p.held + p.spent + p.returned
+			+ p.lapsed),
+		('part_not_negative', p.drawn <= '0' OR least(p.held, p.spent,
+			p.returned, p.lapsed) < '0'))
+		AS w (invariant, broken)
+	WHERE w.broken
+	UNION ALL
+	SELECT 'entry_matches_hold', e.org, format('entry %s', e.entry),
+		format('hold %s: expected job %s of "%s", found job %s of "%s"',
+			h.hold, coalesce(h.job::text, 'none'), h.account,
+			coalesce(e.job::text, 'none'), e.account)
+	FROM gpucredit.entry e JOIN h ON h.org = e.org AND h.hold = e.hold
+	WHERE (check_holds.tenant IS NULL OR e.org = check_holds.tenant)
+		AND (e.job IS DISTINCT FROM h.job OR e.account <> h.account)
+	UNION ALL
+	SELECT 'bucket_on_path', p.org, format('hold %s part %s', p.hold, p.part),
+		format('of account "%s", from a bucket of "%s"', h.account,
+			b.account)
+	FROM p
+		JOIN h ON h.org = p.org AND h.hold = p.hold
+		JOIN gpucredit.bucket b ON b.org = p.org AND b.bucket = p.bucket
+	WHERE NOT gpucredit.is_below(h.account, b.account);
+END;
+COMMENT ON FUNCTION gpucredit.check_holds(text) IS
+'verify: holds and their parts.';

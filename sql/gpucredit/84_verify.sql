@@ -1,0 +1,314 @@
+/*
+ * 84_verify.sql: every invariant of jobs, bills, devices and guards, and the
+ * function that checks all of them.
+ *
+ * Each check_... is one query over the tables it names; tenant NULL means
+ * every organisation.  Each invariant has a short name of its own, which
+ * stays.
+ */
+/* Accounts: whatever names one, names one that exists */
+CREATE FUNCTION gpucredit.check_accounts(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH named AS (
+		SELECT b.org, b.account, 'bucket' AS by_what FROM gpucredit.bucket b
+		UNION ALL SELECT h.org, h.account, 'hold' FROM gpucredit.hold h
+		UNION ALL SELECT e.org, e.account, 'entry' FROM gpucredit.entry e
+		UNION ALL SELECT j.org, j.account, 'job' FROM gpucredit.job j
+		UNION ALL SELECT a.org, a.account, 'attempt' FROM gpucredit.attempt a
+		UNION ALL SELECT t.org, t.account, 'spend_total'
+			FROM gpucredit.spend_total t
+		UNION ALL SELECT d.org, d.account, 'spend_delta'
+			FROM gpucredit.spend_delta d
+		UNION ALL
+		SELECT a.org, (gpucredit.account_path(a.account))[2], 'account below'
+		FROM gpucredit.account a WHERE a.account <> '')
+	SELECT 'account_exists', n.org, format('account "%s"', n.account),
+		format('named by: %s', string_agg(n.by_what, ', ' ORDER BY n.by_what))
+	FROM (SELECT n.org, n.account, n.by_what FROM named n
+			WHERE check_accounts.tenant IS NULL
+				OR n.org = check_accounts.tenant
+			GROUP BY n.org, n.account, n.by_what) n
+	WHERE NOT EXISTS (SELECT FROM gpucredit.account a
+		WHERE a.org = n.org AND a.account = n.account)
+	GROUP BY n.org, n.account;
+END;
+COMMENT ON FUNCTION gpucredit.check_accounts(text) IS
+'verify: accounts named anywhere exist.';
+
+/* Jobs: each state with the attempt and the hold it takes */
+CREATE FUNCTION gpucredit.check_jobs(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH j AS NOT MATERIALIZED (
+		SELECT * FROM gpucredit.job j
+		WHERE check_jobs.tenant IS NULL OR j.org = check_jobs.tenant),
+	a AS NOT MATERIALIZED (
+		SELECT * FROM gpucredit.attempt a
+		WHERE check_jobs.tenant IS NULL OR a.org = check_jobs.tenant),
+	h AS NOT MATERIALIZED (
+		SELECT * FROM gpucredit.hold h
+		WHERE check_jobs.tenant IS NULL OR h.org = check_jobs.tenant)
+	SELECT w.invariant, j.org, format('job %s', j.job),
+		format('%s, attempt %s of %s (%s live), hold %s of job %s, %s',
+			j.state, j.attempt, coalesce(n.attempts, 0),
+			coalesce(n.live, 0), j.hold, coalesce(h.job::text, 'none'),
+			CASE WHEN h.hold IS NULL THEN 'missing'
+				WHEN h.closed_at IS NULL THEN 'open' ELSE 'closed' END)
+	FROM j
+		LEFT JOIN (SELECT a.org, a.job, count(*) AS attempts,
+				max(a.attempt) AS last,
+				count(*) FILTER (WHERE a.ended_at IS NULL) AS live,
+				max(a.attempt) FILTER (WHERE a.ended_at IS NULL) AS live_last
+			FROM a GROUP BY a.org, a.job) n
+			ON n.org = j.org AND n.job = j.job
+		LEFT JOIN h ON h.org = j.org AND h.hold = j.hold
+		CROSS JOIN LATERAL (VALUES
+		('open_job_has_hold', j.state IN ('queued', 'active')
+			AND (h.closed_at IS NULL) IS NOT TRUE),
+		('other_job_has_no_hold', j.state NOT IN ('queued', 'active')
+			AND h.closed_at IS NULL),
+		('hold_is_of_its_job', h.hold IS NULL OR h.job IS DISTINCT FROM j.job
+			OR h.account <> j.account),
+		('active_job_has_live_attempt', (CASE j.state WHEN 'active' THEN 1
+			ELSE 0 END) <> coalesce(n.live, 0)
+			OR n.live_last <> j.attempt),
+		('attempts_in_sequence', j.attempt <> coalesce(n.attempts, 0)
+			OR j.attempt <> coalesce(n.last, 0)))
+		AS w (invariant, broken)
+	WHERE w.broken
+	UNION ALL
+	SELECT 'open_hold_has_job', h.org, format('hold %s', h.hold),
+		format('%s held for job %s, whose hold is %s', h.held, h.job,
+			coalesce(j.hold::text, 'none'))
+	FROM h LEFT JOIN j ON j.org = h.org AND j.job = h.job
+	WHERE h.closed_at IS NULL AND h.job IS NOT NULL
+		AND j.hold IS DISTINCT FROM h.hold
+	UNION ALL
+	SELECT 'attempt_has_job', a.org, format('job %s attempt %s', a.job,
+			a.attempt), format('account "%s", job of "%s"', a.account,
+			coalesce(j.account, '(none)'))
+	FROM a LEFT JOIN j ON j.org = a.org AND j.job = a.job
+	WHERE j.account IS DISTINCT FROM a.account
+	UNION ALL
+	SELECT 'live_attempt_within_hold', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		format('held %s, surplus %s, of hold %s, which %s', a.held,
+			a.surplus, a.hold, CASE WHEN h.closed_at IS NULL
+			THEN 'holds ' || coalesce(h.held::text, 'nothing: it is missing')
+			ELSE 'is closed' END)
+	FROM a
+		LEFT JOIN h ON h.org = a.org AND h.hold = a.hold
+		LEFT JOIN j ON j.org = a.org AND j.job = a.job
+	WHERE a.ended_at IS NULL AND (h.closed_at IS NULL
+		AND h.held >= a.held + a.surplus AND a.surplus >= '0'
+		AND j.hold = a.hold) IS NOT TRUE
+	UNION ALL
+	SELECT 'directive_has_live_attempt', d.org,
+		format('job %s attempt %s', d.job, d.attempt),
+		format('told to %s by %s', d.action, d.cause)
+	FROM gpucredit.directive d
+		LEFT JOIN a ON a.org = d.org AND a.job = d.job
+			AND a.attempt = d.attempt
+	WHERE (check_jobs.tenant IS NULL OR d.org = check_jobs.tenant)
+		AND (a.attempt IS NULL OR a.ended_at IS NOT NULL);
+END;
+COMMENT ON FUNCTION gpucredit.check_jobs(text) IS
+'verify: jobs, their attempts and holds.';
+
+/* Bills: what was metered, what it cost, what was paid */
+CREATE FUNCTION gpucredit.check_bills(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH a AS NOT MATERIALIZED (
+		SELECT * FROM gpucredit.attempt a
+		WHERE check_bills.tenant IS NULL OR a.org = check_bills.tenant)
+	SELECT 'bill_is_its_entries', coalesce(a.org, e.org),
+		format('job %s attempt %s', coalesce(a.job, e.job),
+			coalesce(a.attempt, e.attempt)),
+		format('expected %s, found %s', coalesce(e.spent, '0'),
+			coalesce(a.billed::text, CASE WHEN a.attempt IS NULL
+				THEN 'no attempt' ELSE 'not settled' END))
+	FROM a
+		FULL JOIN (SELECT e.org, e.job, e.attempt, sum(e.amount) AS spent
+			FROM gpucredit.entry e
+			WHERE (check_bills.tenant IS NULL OR e.org = check_bills.tenant)
+				AND e.target = 'spent' AND e.job IS NOT NULL
+			GROUP BY e.org, e.job, e.attempt) e
+			ON e.org = a.org AND e.job = a.job AND e.attempt = a.attempt
+	WHERE coalesce(a.billed, '0') <> coalesce(e.spent, '0')
+	UNION ALL
+	SELECT 'bill_is_the_metered', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		format('expected the lesser of %s and held %s, found %s',
+			gpucredit.bill(a.per_gpu_hour, a.gpus, a.share, a.elapsed),
+			a.held, a.billed)
+	FROM a
+	WHERE a.billed <> least(gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
+		a.elapsed), a.held)
+	UNION ALL
+	SELECT 'usage_within_attempt', u.org,
+		format('job %s attempt %s', u.job, u.attempt),
+		format('logged %s, %s; attempt has %s, %s held', u.elapsed,
+			u.billed, coalesce(a.elapsed::text, 'no row'),
+			coalesce(a.held::text, 'nothing'))
+	FROM (SELECT u.org, u.job, u.attempt, max(u.elapsed) AS elapsed,
+			max(u.billed) AS billed
+		FROM gpucredit.usage u
+		WHERE check_bills.tenant IS NULL OR u.org = check_bills.tenant
+		GROUP BY u.org, u.job, u.attempt) u
+		LEFT JOIN a ON a.org = u.org AND a.job = u.job
+			AND a.attempt = u.attempt
+	WHERE (u.elapsed <= a.elapsed AND u.billed <= a.held) IS NOT TRUE;
+END;
+COMMENT ON FUNCTION gpucredit.check_bills(text) IS
+'verify: settlements, entries and usage agree.';
+
+/*
+ * Devices: taken means given to a live attempt, or to one that is over but
+ * not seen gone by its agent.  tenant: only what concerns its attempts.
+ */
+CREATE FUNCTION gpucredit.check_devices(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH g AS NOT MATERIALIZED (
+		SELECT * FROM gpucredit.attempt_gpu g
+		WHERE check_devices.tenant IS NULL OR g.org = check_devices.tenant),
+	taken AS NOT MATERIALIZED (
+		SELECT * FROM gpucredit.attempt_gpu g WHERE NOT g.free)
+	SELECT 'device_given_once', min(d.org),
+		format('node "%s" device %s', d.node, d.device),
+		format('%s thousandths given, to %s', sum(d.share),
+			string_agg(format('%s/%s/%s', d.org, d.job, d.attempt), ', '
+				ORDER BY d.org, d.job, d.attempt))
+	FROM (SELECT t.*, unnest(gpucredit.gpuset_to_array(t.gpus)) AS device FROM taken t) d
+	GROUP BY d.node, d.device
+	HAVING sum(d.share) > 1000 AND (check_devices.tenant IS NULL
+		OR bool_or(d.org = check_devices.tenant))
+	UNION ALL
+	SELECT w.invariant, t.org, format('job %s attempt %s node "%s"', t.job,
+			t.attempt, t.node),
+		format('devices %s of %s; the attempt is of %s in pool %s, the node %s in %s',
+			t.gpus, n.gpus, a.gpu_type, a.pool, n.gpu_type, n.pool)
+	FROM taken t
+		JOIN gpucredit.attempt a ON a.org = t.org AND a.job = t.job
+			AND a.attempt = t.attempt
+		LEFT JOIN gpucredit.node n ON n.node = t.node
+		CROSS JOIN LATERAL (VALUES
+		('device_exists', n.node IS NULL OR EXISTS (SELECT FROM
+			unnest(gpucredit.gpuset_to_array(t.gpus)) AS d (device) WHERE d.device >= n.gpus)),
+		('node_is_right', t.ended_at IS NULL AND (n.pool <> t.pool
+			OR a.pool <> t.pool OR (a.gpus > 0 AND n.gpu_type <> a.gpu_type))))
+		AS w (invariant, broken)
+	WHERE (check_devices.tenant IS NULL OR t.org = check_devices.tenant)
+		AND w.broken
+	UNION ALL
+	SELECT 'node_not_overdrawn', min(t.org), format('node "%s"', t.node),
+		format('cpu %s of %s, memory %s of %s', sum(t.cpu_milli),
+			n.cpu_milli, sum(t.memory_mib), n.memory_mib)
+	FROM taken t JOIN gpucredit.node n ON n.node = t.node
+	GROUP BY t.node, n.cpu_milli, n.memory_mib
+	HAVING (check_devices.tenant IS NULL
+			OR bool_or(t.org = check_devices.tenant))
+		AND ((n.cpu_milli > 0 AND sum(t.cpu_milli) > n.cpu_milli)
+			OR (n.memory_mib > 0 AND sum(t.memory_mib) > n.memory_mib))
+	UNION ALL
+	SELECT 'gang_is_whole', a.org, format('job %s attempt %s', a.job,
+			a.attempt), format('%s devices of %s', coalesce(g.gpus, 0), a.gpus)
+	FROM gpucredit.attempt a
+		LEFT JOIN (SELECT g.org, g.job, g.attempt,
+				sum(gpucredit.gpu_count(g.gpus)) AS gpus,
+				bool_and(g.share = a.share) AS same_share
+			FROM g JOIN gpucredit.attempt a ON a.org = g.org
+				AND a.job = g.job AND a.attempt = g.attempt
+			GROUP BY g.org, g.job, g.attempt) g
+			ON g.org = a.org AND g.job = a.job AND g.attempt = a.attempt
+	WHERE (check_devices.tenant IS NULL OR a.org = check_devices.tenant)
+		AND (g.gpus = a.gpus AND g.same_share) IS NOT TRUE
+	UNION ALL
+	SELECT 'devices_follow_attempt', g.org, format('job %s attempt %s node "%s"',
+			g.job, g.attempt, g.node),
+		format('the attempt %s, its devices are %s, %s',
+			CASE WHEN a.attempt IS NULL THEN 'is missing'
+				WHEN a.ended_at IS NULL THEN 'is live' ELSE 'is over' END,
+			CASE WHEN g.free THEN 'free' ELSE 'taken' END,
+			CASE WHEN g.ended_at IS NULL THEN 'in use' ELSE 'over' END)
+	FROM g
+		LEFT JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job
+			AND a.attempt = g.attempt
+	WHERE CASE WHEN a.attempt IS NULL THEN true
+		WHEN a.ended_at IS NULL THEN g.free OR g.ended_at IS NOT NULL
+		ELSE NOT g.free AND g.ended_at IS NULL END;
+END;
+COMMENT ON FUNCTION gpucredit.check_devices(text) IS
+'verify: devices, cpu and memory of nodes.';
+
+/* What guards the tables themselves */
+CREATE FUNCTION gpucredit.check_guards(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT 'request_has_result', r.org, format('key "%s"', r.key),
+		format('of %s at %s', r.operation, r.created_at)
+	FROM gpucredit.request r
+	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
+		AND r.result IS NULL
+	UNION ALL
+	SELECT 'no_key_to_account', '', format('table %s', c.conrelid::regclass),
+		format('foreign key %s', c.conname)
+	FROM pg_catalog.pg_constraint c
+	WHERE c.contype = 'f'
+		AND c.confrelid = 'gpucredit.account'::regclass
+	UNION ALL
+	SELECT 'append_only_is_guarded', '', format('table gpucredit.%s', t.name),
+		'trigger missing, or not enabled ALWAYS'
+	FROM unnest(ARRAY['audit', 'entry', 'usage']) AS t (name)
+	WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
+		WHERE g.tgrelid = ('gpucredit.' || t.name)::regclass
+			AND g.tgfoid = 'gpucredit.refuse_change'::regproc
+			AND g.tgenabled = 'A' AND g.tgtype & 56 = 56)
+	UNION ALL
+	SELECT 'sequence_not_behind', '', format('sequence gpucredit.%s', s.name),
+		format('at %s, ids go to %s', coalesce(s.at, 0), s.newest)
+	FROM (VALUES
+		('bucket_bucket_seq', (SELECT max(b.bucket) FROM gpucredit.bucket b)),
+		('hold_hold_seq', (SELECT max(h.hold) FROM gpucredit.hold h)),
+		('entry_entry_seq', (SELECT max(e.entry) FROM gpucredit.entry e)),
+		('job_job_seq', (SELECT max(j.job) FROM gpucredit.job j)))
+		AS m (name, newest)
+		CROSS JOIN LATERAL (SELECT m.name, m.newest, pg_sequence_last_value(
+			('gpucredit.' || m.name)::regclass) AS at) s
+	WHERE s.newest > coalesce(s.at, 0);
+END;
+COMMENT ON FUNCTION gpucredit.check_guards(text) IS
+'verify: requests, and what guards the tables.';
+
+/*
+ * The plans depend on whether one organisation is asked for or all, hence
+ * PL/pgSQL and custom plans; the memory is for the sums over all entries.
+ */
+CREATE FUNCTION gpucredit.verify(org text DEFAULT NULL)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET work_mem = '128MB'
+AS $$
+BEGIN
+	RETURN QUERY SELECT c.* FROM gpucredit.check_buckets(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_holds(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_accounts(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_jobs(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_bills(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_devices(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_guards(verify.org) c;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.verify(text) IS
+'Recomputes every figure from the entries and tells what does not hold; nothing, when all does. One snapshot: safe on a live system.
+org: only what concerns one organisation; NULL: everything.
+Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers.';

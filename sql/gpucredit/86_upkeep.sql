@@ -1,0 +1,231 @@
+/*
+ * 86_upkeep.sql: running sums repaired, and work that is done now and then.
+ */
+
+CREATE TYPE gpucredit.rebuild_result AS (what text, was numeric,
+	is_now numeric);
+
+/*
+ * Makes one organisation's differences good.  The caller has locked the rows.
+ * One UPDATE a row, so that no check sees a row half repaired.  A hold that
+ * has something after all is open.  Recorded spend is repaired by one more
+ * delta, which needs no lock.
+ */
+CREATE FUNCTION gpucredit.repair(tenant text, parts gpucredit.difference[],
+	holds gpucredit.difference[], buckets gpucredit.difference[])
+RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	DELETE FROM gpucredit.hold_part p
+	USING unnest(repair.parts) AS d
+	WHERE p.org = repair.tenant AND d.expected IS NULL
+		AND p.hold = d.hold AND p.part = d.part;
+	INSERT INTO gpucredit.hold_part AS p (org, hold, part, bucket, drawn,
+		held, spent, returned, lapsed)
+	SELECT repair.tenant, d.hold, d.part, d.bucket,
+		max(d.expected) FILTER (WHERE d.what = 'drawn'),
+		max(d.expected) FILTER (WHERE d.what = 'held'),
+		max(d.expected) FILTER (WHERE d.what = 'spent'),
+		max(d.expected) FILTER (WHERE d.what = 'returned'),
+		max(d.expected) FILTER (WHERE d.what = 'lapsed')
+	FROM unnest(repair.parts) AS d
+	WHERE d.found IS NULL
+	GROUP BY d.hold, d.part, d.bucket;
+	UPDATE gpucredit.hold_part p
+	SET drawn = coalesce(n.drawn, p.drawn), held = coalesce(n.held, p.held),
+		spent = coalesce(n.spent, p.spent),
+		returned = coalesce(n.returned, p.returned),
+		lapsed = coalesce(n.lapsed, p.lapsed)
+	FROM (SELECT d.hold, d.part,
+			max(d.expected) FILTER (WHERE d.what = 'drawn') AS drawn,
+			max(d.expected) FILTER (WHERE d.what = 'held') AS held,
+			max(d.expected) FILTER (WHERE d.what = 'spent') AS spent,
+			max(d.expected) FILTER (WHERE d.what = 'returned') AS returned,
+			max(d.expected) FILTER (WHERE d.what = 'lapsed') AS lapsed
+		FROM unnest(repair.parts) AS d
+		WHERE d.found IS NOT NULL AND d.expected IS NOT NULL
+		GROUP BY d.hold, d.part) n
+	WHERE p.org = repair.tenant AND p.hold = n.hold AND p.part = n.part;
+	UPDATE gpucredit.hold h
+	SET drawn = coalesce(n.drawn, h.drawn), held = coalesce(n.held, h.held),
+		captured = coalesce(n.captured, h.captured),
+		released = coalesce(n.released, h.released),
+		lapsed = coalesce(n.lapsed, h.lapsed),
+		closed_at = CASE WHEN coalesce(n.held, h.held) > '0' THEN NULL
+			ELSE h.closed_at END
+	FROM (SELECT d.hold,
+			max(d.expected) FILTER (WHERE d.what = 'drawn') AS drawn,
+			max(d.expected) FILTER (WHERE d.what = 'held') AS held,
+			max(d.expected) FILTER (WHERE d.what = 'captured') AS captured,
+			max(d.expected) FILTER (WHERE d.what = 'released') AS released,
+			max(d.expected) FILTER (WHERE d.what = 'lapsed') AS lapsed
+		FROM unnest(repair.holds) AS d GROUP BY d.hold) n
+	WHERE h.org = repair.tenant AND h.hold = n.hold;
+	UPDATE gpucredit.bucket b
+	SET issued = coalesce(n.issued, b.issued),
+		available = coalesce(n.available, b.available),
+		held = coalesce(n.held, b.held), spent = coalesce(n.spent, b.spent),
+		expired = coalesce(n.expired, b.expired),
+		revoked = coalesce(n.revoked, b.revoked),
+		moved = coalesce(n.moved, b.moved)
+	FROM (SELECT d.bucket,
+			max(d.expected) FILTER (WHERE d.what = 'issued') AS issued,
+			max(d.expected) FILTER (WHERE d.what = 'available') AS available,
+			max(d.expected) FILTER (WHERE d.what = 'held') AS held,
+			max(d.expected) FILTER (WHERE d.what = 'spent') AS spent,
+			max(d.expected) FILTER (WHERE d.what = 'expired') AS expired,
+			max(d.expected) FILTER (WHERE d.what = 'revoked') AS revoked,
+			max(d.expected) FILTER (WHERE d.what = 'moved') AS moved
+		FROM unnest(repair.buckets) AS d GROUP BY d.bucket) n
+	WHERE b.org = repair.tenant AND b.bucket = n.bucket;
+	INSERT INTO gpucredit.spend_delta (org, account, spent)
+	SELECT s.org, s.account, s.expected - s.found
+	FROM gpucredit.spend_difference(repair.tenant) s;
+END;
+COMMENT ON FUNCTION gpucredit.repair(text, gpucredit.difference[],
+	gpucredit.difference[], gpucredit.difference[]) IS
+'rebuild: writes what was found to be right.';
+
+/*
+ * Locks: all holds of the organisation, then its buckets in burn order.  What
+ * is compared is read after that; a row that appears meanwhile is right from
+ * birth.
+ */
+CREATE FUNCTION gpucredit.rebuild(org text)
+RETURNS SETOF gpucredit.rebuild_result
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET work_mem = '128MB'
+AS $$
+DECLARE
+	parts gpucredit.difference[];
+	holds gpucredit.difference[];
+	buckets gpucredit.difference[];
+	actor text := coalesce(nullif(pg_catalog.current_setting('role'), 'none'),
+		session_user);
+	r record;
+BEGIN
+	PERFORM gpucredit.require_account(rebuild.org, '');
+	PERFORM FROM gpucredit.hold h WHERE h.org = rebuild.org
+		ORDER BY h.hold FOR NO KEY UPDATE;
+	PERFORM FROM gpucredit.bucket b WHERE b.org = rebuild.org
+		ORDER BY b.priority, b.expires_at, gpucredit.kind_rank(b.kind),
+			length(b.account) DESC, b.effective_at, b.bucket
+		FOR NO KEY UPDATE;
+	parts := ARRAY(SELECT d FROM gpucredit.part_difference(rebuild.org) d
+		WHERE d.sound);
+	holds := ARRAY(SELECT d FROM gpucredit.hold_difference(rebuild.org) d
+		WHERE d.sound AND d.found IS NOT NULL);
+	buckets := ARRAY(SELECT d FROM gpucredit.bucket_difference(rebuild.org) d
+		WHERE d.sound AND d.found IS NOT NULL);
+	FOR r IN
+		SELECT d.*, NULL AS account
+		FROM unnest(buckets || holds || parts) AS d
+		UNION ALL
+		SELECT s.org, NULL, NULL, NULL, 'spent', s.found, s.expected, true,
+			s.account
+		FROM gpucredit.spend_difference(rebuild.org) s
+		ORDER BY account, hold NULLS FIRST, part NULLS FIRST, bucket, what
+	LOOP
+		RETURN NEXT ROW(concat_ws(' ', 'account "' || r.account || '"',
+			'hold ' || r.hold, 'part ' || r.part, 'bucket ' || r.bucket,
+			r.what), r.found::numeric, r.expected::numeric);
+		INSERT INTO gpucredit.audit (org, at, login, actor, operation,
+			decision, account, bucket, hold, detail)
+		VALUES (rebuild.org, gpucredit.now(), session_user,
+			actor, 'rebuild', 'repaired', r.account, r.bucket, r.hold,
+			pg_catalog.jsonb_build_object('what', r.what, 'part', r.part,
+				'was', r.found::numeric, 'is_now', r.expected::numeric));
+	END LOOP;
+	PERFORM gpucredit.repair(rebuild.org, parts, holds, buckets);
+END
+$$;
+COMMENT ON FUNCTION gpucredit.rebuild(text) IS
+'Recomputes an organisation''s running sums (buckets, holds and their parts, recorded spend) from its entries, repairs what differs, and audits each repair. Its money stands still meanwhile.
+Result: each figure that differed, in credits; none where all was right. What the entries themselves make negative is left as it is: verify reports it.
+Errors: UC001 no such organisation.';
+
+CREATE TYPE gpucredit.maintain_result AS (task text, affected bigint);
+
+/*
+ * One call at a time folds, which a lock on the table says that no reader and
+ * no settlement meets; another call finds nothing to do instead of waiting.
+ * Deltas and keys that some transaction holds are left for next time.
+ */
+CREATE FUNCTION gpucredit.fold_spend(most int) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	tenant text COLLATE "C";
+	accounts text[];
+	amounts gpucredit.credits[];
+	n bigint;
+	total bigint := 0;
+BEGIN
+	BEGIN
+		LOCK TABLE gpucredit.spend_total IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
+	EXCEPTION WHEN lock_not_available THEN
+		RETURN 0;
+	END;
+	FOR tenant IN
+		SELECT DISTINCT d.org FROM (SELECT s.org FROM gpucredit.spend_delta s
+			LIMIT most) d ORDER BY 1
+	LOOP
+		WITH gone AS (
+			DELETE FROM gpucredit.spend_delta d
+			WHERE d.org = tenant AND d.ctid = ANY (ARRAY(
+				SELECT s.ctid FROM gpucredit.spend_delta s
+				WHERE s.org = tenant LIMIT most - total
+				FOR UPDATE SKIP LOCKED))
+			RETURNING d.account, d.spent)
+		SELECT pg_catalog.array_agg(g.account), pg_catalog.array_agg(g.spent),
+			coalesce(pg_catalog.sum(g.n), 0)
+		INTO accounts, amounts, n
+		FROM (SELECT g.account, gpucredit.sum(g.spent) AS spent,
+				count(*) AS n
+			FROM gone g GROUP BY g.account) g;
+		INSERT INTO gpucredit.spend_total AS t (org, account, spent)
+		SELECT tenant, a.account, a.spent
+		FROM unnest(accounts, amounts) AS a (account, spent)
+		ON CONFLICT (org, account)
+		DO UPDATE SET spent = t.spent OPERATOR(gpucredit.+) excluded.spent;
+		total := total + n;
+		EXIT WHEN total >= most;
+	END LOOP;
+	RETURN total;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.fold_spend(int) IS
+'maintain: folds at most so many deltas of spend into the totals; the number folded.';
+
+CREATE FUNCTION gpucredit.forget_requests(most int) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	oldest timestamptz := gpucredit.now()
+		- pg_catalog.current_setting('gpucredit.key_retention')::interval;
+	n bigint;
+BEGIN
+	DELETE FROM gpucredit.request r
+	WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.request o
+		WHERE o.created_at < oldest LIMIT most FOR UPDATE SKIP LOCKED));
+	GET DIAGNOSTICS n = ROW_COUNT;
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.forget_requests(int) IS
+'maintain: deletes at most so many keys past gpucredit.key_retention; the number deleted.';
+
+CREATE FUNCTION gpucredit.maintain()
+RETURNS SETOF gpucredit.maintain_result
+LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 2
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT 'fold_spend', gpucredit.fold_spend(10000)
+	UNION ALL
+	SELECT 'forget_requests', gpucredit.forget_requests(10000);
+END;
+COMMENT ON FUNCTION gpucredit.maintain() IS
+'Upkeep, to be called now and then: folds recorded spend, forgets keys past gpucredit.key_retention. At most 10,000 rows of each a call, so call again while any affected is 10000. Waits for nobody.
+Result: each task, and how many rows it took.';

@@ -1,0 +1,111 @@
+/*
+ * 99_grants.sql: who may do what.
+ *
+ * PUBLIC may do nothing.  Tables are written by the functions alone, which
+ * run with the rights of the extension's owner; what is not listed below is
+ * internal.
+ *
+ *   gpucredit_admin     everything
+ *   gpucredit_operator  nodes, scheduling cycles, upkeep, cancelling
+ *   gpucredit_app       holds, jobs, balances
+ *   gpucredit_agent     heartbeats, metering, settling, scheduling cycles
+ *   gpucredit_auditor   reads everything, changes nothing
+ */
+REVOKE ALL ON SCHEMA gpucredit FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA gpucredit FROM PUBLIC;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit FROM PUBLIC;
+
+/* The types, and what computes with them, serve every role. */
+DO $types$
+DECLARE
+	name text;
+BEGIN
+	FOR name IN
+		SELECT t.oid::pg_catalog.regtype FROM pg_catalog.pg_type t
+			LEFT JOIN pg_catalog.pg_class c ON c.oid = t.typrelid
+		WHERE t.typnamespace = 'gpucredit'::pg_catalog.regnamespace
+			AND t.typelem = 0 AND coalesce(c.relkind = 'c', true)
+	LOOP
+		EXECUTE format('REVOKE ALL ON TYPE %s FROM PUBLIC', name);
+		EXECUTE format('GRANT USAGE ON TYPE %s TO gpucredit_admin,'
+			' gpucredit_operator, gpucredit_app, gpucredit_agent,'
+			' gpucredit_auditor', name);
+	END LOOP;
+	FOR name IN
+		SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
+		WHERE p.pronamespace = 'gpucredit'::pg_catalog.regnamespace
+			AND NOT p.prosecdef
+			AND p.proargtypes::oid[] || p.prorettype && ARRAY[
+				'gpucredit.credits'::pg_catalog.regtype,
+				'gpucredit.gpureq'::pg_catalog.regtype,
+				'gpucredit.gpuset'::pg_catalog.regtype]::oid[]
+	LOOP
+		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO gpucredit_admin,'
+			' gpucredit_operator, gpucredit_app, gpucredit_agent,'
+			' gpucredit_auditor', name);
+	END LOOP;
+END
+$types$;
+
+GRANT USAGE ON SCHEMA gpucredit
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
+	gpucredit_auditor;
+
+/* Functions */
+
+GRANT EXECUTE ON FUNCTION gpucredit.now
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
+	gpucredit_auditor;
+
+GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
+	gpucredit.create_account, gpucredit.suspend_account,
+	gpucredit.set_price, gpucredit.create_pool, gpucredit.set_tier,
+	gpucredit.issue, gpucredit.rebuild
+TO gpucredit_admin;
+
+GRANT EXECUTE ON FUNCTION			/* balances */
+	gpucredit.balance, gpucredit.buckets, gpucredit.statement
+TO gpucredit_admin, gpucredit_app, gpucredit_auditor;
+
+GRANT EXECUTE ON FUNCTION			/* holds; submitting */
+	gpucredit.hold, gpucredit.capture, gpucredit.release,
+	gpucredit.reserve
+TO gpucredit_admin, gpucredit_app;
+
+GRANT EXECUTE ON FUNCTION gpucredit.cancel
+TO gpucredit_admin, gpucredit_operator, gpucredit_app;
+
+GRANT EXECUTE ON FUNCTION gpucredit.settle
+TO gpucredit_admin, gpucredit_app, gpucredit_agent;
+
+GRANT EXECUTE ON FUNCTION			/* metering */
+	gpucredit.meter, gpucredit.meter_batch
+TO gpucredit_admin, gpucredit_agent;
+
+GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */
+	gpucredit.place, gpucredit.plan, gpucredit.heartbeat
+TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
+
+GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
+	gpucredit.register_node, gpucredit.drain, gpucredit.resume,
+	gpucredit.remove_node, gpucredit.maintain
+TO gpucredit_admin, gpucredit_operator;
+
+GRANT EXECUTE ON FUNCTION gpucredit.verify
+TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
+
+GRANT EXECUTE ON FUNCTION gpucredit.history
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
+
+/* Tables */
+
+GRANT SELECT ON ALL TABLES IN SCHEMA gpucredit
+TO gpucredit_admin, gpucredit_auditor;
+
+GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.tier
+TO gpucredit_operator, gpucredit_app;
+
+GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.attempt,
+	gpucredit.attempt_gpu, gpucredit.directive
+TO gpucredit_operator;
