@@ -41,7 +41,7 @@ bool
 DecideFitMemory(const Host *host, const DecideOffer *offer)
 {
 	int64_t		floor_mib = offer->min_memory / (1 << 20) +
-	(offer->min_memory % (1 << 20) != 0);
+		(offer->min_memory % (1 << 20) != 0);
 
 	return host->gpu_memory_mib >= floor_mib;
 }

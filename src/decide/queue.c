@@ -6,8 +6,7 @@
  * Priority works inside one account and tier only, so it must not move the
  * account against others: the account's jobs of one tier hold the turns that
  * their own submit times give them, and priority says which of them goes
- * first.  Written as two sorts of the same groups, once by turn and once by
- * priority, whose i-th entries belong together.
+ * first.
  */
 #include <string.h>
 
@@ -17,6 +16,9 @@ typedef struct Turns
 {
 	const DecideJob *jobs;
 	const int32_t *order;		/* job of each turn before priorities */
+	int32_t		n;
+	int32_t    *group;			/* of each turn */
+	int32_t		n_groups;
 } Turns;
 
 /*
@@ -38,39 +40,71 @@ compare_turn(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Compare the groups that two jobs belong to: tier, organisation, account.
+ * Do two jobs belong to one group: tier, organisation, account?
  */
-static int
-compare_group(const DecideJob *x, const DecideJob *y)
+static bool
+same_group(const DecideJob *x, const DecideJob *y)
 {
-	int			order;
-
-	if (x->tier != y->tier)
-		return x->tier < y->tier ? -1 : 1;
-	order = strcmp(x->org, y->org);
-	if (order != 0)
-		return order;
-	return strcmp(x->account, y->account);
+	return x->tier == y->tier && strcmp(x->org, y->org) == 0 &&
+		strcmp(x->account, y->account) == 0;
 }
 
 /*
- * Compare two turns by group, then by turn.
+ * A number that is the same for jobs of one group (FNV-1a).
  */
-static int
-compare_slot(const void *context, int32_t a, int32_t b)
+static uint64_t
+group_hash(const DecideJob *job)
 {
-	const Turns *turns = context;
-	int			order;
+	uint64_t	hash = UINT64_C(14695981039346656037) ^ (uint32_t) job->tier;
+	const char *c;
 
-	order = compare_group(&turns->jobs[turns->order[a]],
-						  &turns->jobs[turns->order[b]]);
-	if (order != 0)
-		return order;
-	return a < b ? -1 : 1;
+	for (c = job->org; *c != '\0'; c++)
+		hash = (hash ^ (unsigned char) *c) * UINT64_C(1099511628211);
+	hash = (hash ^ 256) * UINT64_C(1099511628211);
+	for (c = job->account; *c != '\0'; c++)
+		hash = (hash ^ (unsigned char) *c) * UINT64_C(1099511628211);
+	return hash ^ (hash >> 32);
 }
 
 /*
- * Compare two turns by group, then by their jobs' priorities, then by turn.
+ * Number the groups in order of their first turns.  False: out of memory.
+ */
+static bool
+groups_number(const DecideArena *arena, Turns *turns)
+{
+	uint64_t	size = 16;
+	int32_t    *table;
+	int32_t		i;
+
+	while (size < (uint64_t) turns->n * 2)
+		size *= 2;
+	table = DecideAlloc(arena, (int64_t) size, sizeof(int32_t));
+	turns->group = DecideAlloc(arena, turns->n, sizeof(int32_t));
+	if (table == NULL || turns->group == NULL)
+		return false;
+	memset(table, 0xFF, size * sizeof(int32_t));
+	turns->n_groups = 0;
+	for (i = 0; i < turns->n; i++)
+	{
+		const DecideJob *job = &turns->jobs[turns->order[i]];
+		uint64_t	at = group_hash(job) & (size - 1);
+
+		while (table[at] >= 0 &&
+			   !same_group(job, &turns->jobs[turns->order[table[at]]]))
+			at = (at + 1) & (size - 1);
+		if (table[at] < 0)
+		{
+			table[at] = i;
+			turns->group[i] = turns->n_groups++;
+		}
+		else
+			turns->group[i] = turns->group[table[at]];
+	}
+	return true;
+}
+
+/*
+ * Compare two turns of one group by their jobs' priorities, then by turn.
  */
 static int
 compare_priority(const void *context, int32_t a, int32_t b)
@@ -78,11 +112,7 @@ compare_priority(const void *context, int32_t a, int32_t b)
 	const Turns *turns = context;
 	const DecideJob *x = &turns->jobs[turns->order[a]];
 	const DecideJob *y = &turns->jobs[turns->order[b]];
-	int			order;
 
-	order = compare_group(x, y);
-	if (order != 0)
-		return order;
 	if (x->priority != y->priority)
 		return x->priority > y->priority ? -1 : 1;
 	return a < b ? -1 : 1;
@@ -105,6 +135,36 @@ priorities_differ(const DecideInput *input)
 }
 
 /*
+ * List the turns group by group, each group's in order; first[g] is where
+ * group g starts.  False: out of memory.
+ */
+static bool
+groups_list(const DecideArena *arena, const Turns *turns, int32_t **first,
+			int32_t **list)
+{
+	int32_t    *next;
+	int32_t		i;
+
+	*first = DecideAlloc(arena, (int64_t) turns->n_groups + 1,
+						 sizeof(int32_t));
+	next = DecideAlloc(arena, turns->n_groups, sizeof(int32_t));
+	*list = DecideAlloc(arena, turns->n, sizeof(int32_t));
+	if (*first == NULL || next == NULL || *list == NULL)
+		return false;
+	memset(*first, 0, ((size_t) turns->n_groups + 1) * sizeof(int32_t));
+	for (i = 0; i < turns->n; i++)
+		(*first)[turns->group[i] + 1]++;
+	for (i = 0; i < turns->n_groups; i++)
+	{
+		(*first)[i + 1] += (*first)[i];
+		next[i] = (*first)[i];
+	}
+	for (i = 0; i < turns->n; i++)
+		(*list)[next[turns->group[i]]++] = i;
+	return true;
+}
+
+/*
  * Let priorities exchange jobs within the turns of their own group.  False:
  * out of memory.
  */
@@ -112,25 +172,27 @@ static bool
 exchange_by_priority(const DecideInput *input, const DecideArena *arena,
 					 int32_t *order)
 {
-	Turns		turns;
 	int32_t		n = input->n_jobs;
 	int32_t    *before = DecideAlloc(arena, n, sizeof(int32_t));
-	int32_t    *slots = DecideAlloc(arena, n, sizeof(int32_t));
 	int32_t    *picks = DecideAlloc(arena, n, sizeof(int32_t));
+	Turns		turns = {input->jobs, before, n, NULL, 0};
+	int32_t    *first;
+	int32_t    *slots;
 	int32_t		i;
 
-	if (before == NULL || slots == NULL || picks == NULL)
+	if (before == NULL || picks == NULL)
 		return false;
 	memcpy(before, order, (size_t) n * sizeof(int32_t));
-	for (i = 0; i < n; i++)
-		slots[i] = i;
-	turns.jobs = input->jobs;
-	turns.order = before;
-	if (!DecideSort(arena, slots, n, compare_slot, &turns))
+	if (!groups_number(arena, &turns) ||
+		!groups_list(arena, &turns, &first, &slots))
 		return false;
 	memcpy(picks, slots, (size_t) n * sizeof(int32_t));
-	if (!DecideSort(arena, picks, n, compare_priority, &turns))
-		return false;
+	for (i = 0; i < turns.n_groups; i++)
+	{
+		if (!DecideSort(arena, picks + first[i], first[i + 1] - first[i],
+						compare_priority, &turns))
+			return false;
+	}
 	for (i = 0; i < n; i++)
 		order[slots[i]] = before[picks[i]];
 	return true;

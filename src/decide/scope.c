@@ -33,7 +33,7 @@ DecideScopeNext(const Cycle *cycle, const TypeRange *range,
 				DecideTopology topology, Scope *scope)
 {
 	const int32_t *order = (topology == DECIDE_TOPOLOGY_LEAF) ?
-	cycle->by_leaf : cycle->by_domain;
+		cycle->by_leaf : cycle->by_domain;
 	const int32_t *hosts = order + range->first;
 	int32_t		i = scope->next;
 

@@ -15,7 +15,7 @@ int
 main(int argc, char **argv)
 {
 	const char *instances = getenv("INSTANCES");
-	int			n = instances != NULL ? atoi(instances) : 6000;
+	int			n = instances != NULL ? atoi(instances) : 24000;
 	Tap			tap = {0, 0};
 	int			i;
 

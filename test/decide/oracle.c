@@ -2,7 +2,7 @@
  * oracle.c
  *	  What should have been decided, found by trying everything.
  *
- * For clusters of a few nodes only.  Replays a result job by job in an order
+ * For clusters of a few nodes, or jobs that stay on one.  Replays a result job by job in an order
  * of its own making, and at each turn enumerates every assignment of devices:
  * the job must have started exactly when there is one, with the first type
  * that has one and the most devices that have one, over no more domains, leaves
@@ -207,7 +207,14 @@ oracle_largest(const DecideNode *nodes, int n_nodes, const DecideAsk *ask,
 	search.count = ask->max_gpus < devices ? ask->max_gpus : devices;
 	for (; search.count >= ask->min_gpus; search.count--)
 	{
-		search_from(&search, 0, search.count);
+		for (i = 0; i < n_nodes && ask->topology == DECIDE_TOPOLOGY_NODE; i++)
+		{
+			if (allowed(&nodes[i], ask, offer) &&
+				node_gives(&search, &nodes[i], search.count))
+				return search.count;
+		}
+		if (ask->topology != DECIDE_TOPOLOGY_NODE)
+			search_from(&search, 0, search.count);
 		if (search.found)
 			return search.count;
 	}

@@ -60,7 +60,7 @@ random_node(World *world, uint64_t *seed, int index, bool nested)
  * A random ask, and a job or a few of it.
  */
 static void
-random_jobs(World *world, uint64_t *seed, int64_t first_id)
+random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 {
 	static const char *const orgs[] = {"acme", "bolt", "corp"};
 	static const char *const accounts[] = {"", "a", "b"};
@@ -92,6 +92,8 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id)
 	}
 	ask.topology = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
 		(DecideTopology) random_below(seed, 4);
+	if (one_node)
+		ask.topology = DECIDE_TOPOLOGY_NODE;
 	ask.cpu_milli = random_below(seed, 2) == 0 ? 0 : random_below(seed, 50);
 	ask.memory_mib = random_below(seed, 3) > 0 ? 0 : random_below(seed, 50);
 	ask.spot_ok = random_below(seed, 2) == 0;
@@ -127,9 +129,27 @@ random_world(World *world, uint64_t *seed)
 	for (i = 0; i < n_nodes; i++)
 		random_node(world, seed, i, nested);
 	for (i = 0; i < n_asks; i++)
-		random_jobs(world, seed, i * 10);
+		random_jobs(world, seed, i * 10, false);
 	if (random_below(seed, 8) == 0)
 		world->max_starts = random_below(seed, 5);
+}
+
+/*
+ * A larger one, of jobs that stay on one node: many classes that see what the
+ * others took.
+ */
+static void
+random_large_world(World *world, uint64_t *seed)
+{
+	int			i;
+
+	world_init(world);
+	for (i = 0; i < 3; i++)
+		world_type(world, type_names[i]);
+	for (i = 0; i < 60; i++)
+		random_node(world, seed, i, true);
+	for (i = 0; i < 60; i++)
+		random_jobs(world, seed, i * 10, true);
 }
 
 /*
@@ -138,7 +158,7 @@ random_world(World *world, uint64_t *seed)
 static char *
 feasible_error(const World *world, const DecideArena *arena)
 {
-	DecideNode	nodes[16];
+	DecideNode	nodes[64];
 	int			i;
 	int			j;
 
@@ -273,7 +293,8 @@ memory_error(const World *world, const char *text)
  * Run and judge one instance; NULL, or what is wrong.
  */
 static char *
-instance_error(uint64_t seed, long *starts, long *waits, long *leaf_misses)
+instance_error(uint64_t seed, bool large, long *starts, long *waits,
+			   long *leaf_misses)
 {
 	World		world;
 	DecideInput input;
@@ -285,7 +306,10 @@ instance_error(uint64_t seed, long *starts, long *waits, long *leaf_misses)
 	char	   *text = NULL;
 	int			i;
 
-	random_world(&world, &seed);
+	if (large)
+		random_large_world(&world, &seed);
+	else
+		random_world(&world, &seed);
 	pool_init(&pool);
 	arena = pool_arena(&pool);
 	input = world_input(&world);
@@ -327,7 +351,37 @@ instance_error(uint64_t seed, long *starts, long *waits, long *leaf_misses)
 }
 
 /*
- * Random instances against the oracle, a hundredth of them per test.
+ * A batch of random instances as one test.
+ */
+static void
+batch_test(Tap *tap, int batch, int instances, bool large, long *starts,
+		   long *waits, long *leaf_misses)
+{
+	char	   *name = format("property: %d random %sinstances, batch %d",
+							  instances, large ? "large " : "", batch);
+	char	   *why = NULL;
+	int			i;
+
+	for (i = 0; i < instances && why == NULL; i++)
+	{
+		uint64_t	seed = (uint64_t) batch * 1000000 + (uint64_t) i;
+
+		why = instance_error(seed, large, starts, waits, leaf_misses);
+		if (why != NULL)
+		{
+			char	   *full = format("seed %" PRIu64 ": %s", seed, why);
+
+			free(why);
+			why = full;
+		}
+	}
+	tap_ok(tap, why == NULL, name, why);
+	free(why);
+	free(name);
+}
+
+/*
+ * Random instances against the oracle.
  */
 void
 property_tests(Tap *tap, int instances)
@@ -336,31 +390,13 @@ property_tests(Tap *tap, int instances)
 	long		waits = 0;
 	long		leaf_misses = 0;
 	int			batch;
-	int			i;
 
 	for (batch = 0; batch < 20; batch++)
-	{
-		char	   *why = NULL;
-		char	   *name = format("property: %d random instances, batch %d",
-								  instances / 20, batch);
-
-		for (i = 0; i < instances / 20 && why == NULL; i++)
-		{
-			uint64_t	seed = (uint64_t) batch * 1000000 + (uint64_t) i;
-
-			why = instance_error(seed, &starts, &waits, &leaf_misses);
-			if (why != NULL)
-			{
-				char	   *full = format("seed %" PRIu64 ": %s", seed, why);
-
-				free(why);
-				why = full;
-			}
-		}
-		tap_ok(tap, why == NULL, name, why);
-		free(why);
-		free(name);
-	}
+		batch_test(tap, batch, instances / 20, false, &starts, &waits,
+				   &leaf_misses);
+	for (; batch < 24; batch++)
+		batch_test(tap, batch, instances / 100, true, &starts, &waits,
+				   &leaf_misses);
 	printf("# %ld starts and %ld waits judged; %ld gangs on more leaves or "
 		   "nodes than the fewest\n", starts, waits, leaf_misses);
 	tap_ok(tap, starts > instances / 2 && waits > instances / 2,
