@@ -32,7 +32,7 @@ main(int argc, char **argv)
 			tap_ok(&tap, false, argv[i], "could not be read");
 	}
 	property_tests(&tap, n);
-	mutation_tests(&tap, n * 2);
+	mutation_tests(&tap);
 	printf("1..%d\n", tap.run);
 	return tap.failed > 0;
 }

@@ -26,6 +26,9 @@ typedef struct Broken
 /* Break it; false: this one cannot be broken so. */
 typedef bool (*BreakFn) (Broken *b);
 
+/*
+ * Give another part the devices of this one.
+ */
 static bool
 break_device_twice(Broken *b)
 {
@@ -398,8 +401,9 @@ mutate_once(uint64_t seed, BreakFn fn)
  * Every way of breaking, on many instances.
  */
 void
-mutation_tests(Tap *tap, int instances)
+mutation_tests(Tap *tap)
 {
+	const int	instances = 100000;
 	size_t		m;
 
 	for (m = 0; m < sizeof(mutations) / sizeof(mutations[0]); m++)
@@ -409,7 +413,7 @@ mutation_tests(Tap *tap, int instances)
 		int			reported = 0;
 		int			i;
 
-		for (i = 0; i < instances && why == NULL && reported < 100; i++)
+		for (i = 0; i < instances && why == NULL && reported < 25; i++)
 		{
 			int			outcome = mutate_once((uint64_t) i * 77 + m,
 											  mutations[m].fn);

@@ -94,7 +94,7 @@ extern int *oracle_order(const World *world);
 /* property.c, mutate.c */
 extern void property_tests(Tap *tap, int instances);
 extern void random_world(World *world, uint64_t *seed);
-extern void mutation_tests(Tap *tap, int instances);
+extern void mutation_tests(Tap *tap);
 
 /* bench.c, trace.c */
 extern int	bench_all(const char *trace);
