@@ -14,7 +14,11 @@
 
 #include "fmgr.h"
 
+#include "common/clock.h"
 #include "common/compat.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "utils/guc.h"
 
 PG_MODULE_MAGIC;
 
@@ -26,4 +30,8 @@ extern PGDLLEXPORT void _PG_init(void);
 void
 _PG_init(void)
 {
+	ClockInit();
+	SettingsInit();
+	SqlInit();
+	MarkGUCPrefixReserved("gpucredit");
 }

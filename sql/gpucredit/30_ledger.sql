@@ -165,10 +165,19 @@ CREATE INDEX spend_delta_account ON gpucredit.spend_delta (org, account);
 COMMENT ON TABLE gpucredit.spend_delta IS
 'Settled spend not yet folded into spend_total';
 
-SELECT pg_catalog.pg_extension_config_dump('gpucredit.' || name, '')
-FROM unnest(ARRAY['account', 'bucket', 'bucket_bucket_seq', 'hold',
+DO $dump$
+DECLARE
+	name text;
+BEGIN
+	FOREACH name IN ARRAY ARRAY['account', 'bucket', 'bucket_bucket_seq', 'hold',
 	'hold_hold_seq', 'hold_part', 'entry', 'entry_entry_seq', 'spend_total',
-	'spend_delta']) AS name;
+	'spend_delta']
+	LOOP
+		PERFORM pg_catalog.pg_extension_config_dump(
+			('gpucredit.' || name)::regclass, '');
+	END LOOP;
+END
+$dump$;
 
 /* Setting up */
 

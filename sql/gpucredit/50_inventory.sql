@@ -65,7 +65,7 @@ CREATE TABLE gpucredit.pool (
 	pool text COLLATE "C" NOT NULL,
 	policy jsonb NOT NULL,
 	cycle bigint NOT NULL DEFAULT 0,	/* decisions and changes so far */
-	shape bigint NOT NULL DEFAULT 0,	/* changes of what nodes there are */
+	shape bigint NOT NULL DEFAULT 0,	/* names the set of its nodes */
 	created_at timestamptz NOT NULL,
 	CONSTRAINT pool_pkey PRIMARY KEY (pool)
 ) WITH (fillfactor = 50);
@@ -96,8 +96,17 @@ CREATE INDEX node_pool ON gpucredit.node (pool);
 COMMENT ON TABLE gpucredit.node IS
 'Machines with their devices, as registered and as last heard of';
 
-SELECT pg_catalog.pg_extension_config_dump('gpucredit.' || name, '')
-FROM unnest(ARRAY['price', 'tier_custom', 'pool', 'node']) AS name;
+DO $dump$
+DECLARE
+	name text;
+BEGIN
+	FOREACH name IN ARRAY ARRAY['price', 'tier_custom', 'pool', 'node']
+	LOOP
+		PERFORM pg_catalog.pg_extension_config_dump(
+			('gpucredit.' || name)::regclass, '');
+	END LOOP;
+END
+$dump$;
 
 /* Setting up */
 

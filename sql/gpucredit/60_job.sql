@@ -55,11 +55,12 @@ CREATE TABLE gpucredit.attempt (
 	account text COLLATE "C" NOT NULL,
 	pool text COLLATE "C" NOT NULL,
 	hold bigint NOT NULL,
-	gpu_type text NOT NULL,
+	gpu_type text,				/* NULL: no GPUs */
 	gpus int NOT NULL,
 	share int NOT NULL,			/* thousandths of a GPU each */
 	per_gpu_hour gpucredit.credits NOT NULL,
-	wall_limit interval,
+	wall_limit interval,		/* as the job's */
+	hold_window interval,		/* as the job's */
 	started_at timestamptz NOT NULL,
 	held gpucredit.credits NOT NULL,	/* the bill never passes it */
 	surplus gpucredit.credits NOT NULL,	/* held too much, to give back */
@@ -67,8 +68,9 @@ CREATE TABLE gpucredit.attempt (
 	running_at timestamptz,		/* the first heartbeat */
 	heard_at timestamptz,
 	elapsed interval NOT NULL DEFAULT '0',
-	logged_at timestamptz,		/* the last usage row */
-	skewed boolean NOT NULL DEFAULT false,	/* elapsed was cut */
+	logged interval NOT NULL DEFAULT '0',	/* elapsed of the last usage row */
+	skewed_at timestamptz,		/* elapsed was first cut */
+	starved boolean NOT NULL DEFAULT false,	/* an extension was denied */
 	progress bigint,
 	utilization real,
 	/* the settlement, stored for whoever settles again */
@@ -151,9 +153,18 @@ CREATE TRIGGER usage_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
 ALTER TABLE gpucredit.usage ENABLE ALWAYS TRIGGER usage_append_only;
 
-SELECT pg_catalog.pg_extension_config_dump('gpucredit.' || name, '')
-FROM unnest(ARRAY['job', 'job_job_seq', 'attempt', 'attempt_gpu',
-	'directive', 'usage']) AS name;
+DO $dump$
+DECLARE
+	name text;
+BEGIN
+	FOREACH name IN ARRAY ARRAY['job', 'job_job_seq', 'attempt', 'attempt_gpu',
+	'directive', 'usage']
+	LOOP
+		PERFORM pg_catalog.pg_extension_config_dump(
+			('gpucredit.' || name)::regclass, '');
+	END LOOP;
+END
+$dump$;
 
 CREATE TYPE gpucredit.reserve_result AS (job bigint, status text,
 	reason text, held numeric, replayed boolean);

@@ -18,7 +18,7 @@ Errors: UC401 no such pool; 22023; 40001 at REPEATABLE READ and up where another
 
 CREATE FUNCTION gpucredit.plan(pool text DEFAULT 'default')
 RETURNS SETOF gpucredit.place_result
-LANGUAGE c VOLATILE SECURITY DEFINER ROWS 100
+LANGUAGE c STABLE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_plan';
 COMMENT ON FUNCTION gpucredit.plan(text) IS

@@ -107,7 +107,9 @@ BEGIN ATOMIC
 			('held', p.held, e.held), ('spent', p.spent, e.spent),
 			('returned', p.returned, e.returned),
 			('lapsed', p.lapsed, e.lapsed)) AS c (name, found, expected)
-	WHERE c.expected IS DISTINCT FROM c.found;
+	WHERE (p.drawn, p.held, p.spent, p.returned, p.lapsed) IS DISTINCT FROM
+			(e.drawn, e.held, e.spent, e.returned, e.lapsed)
+		AND c.expected IS DISTINCT FROM c.found;
 END;
 COMMENT ON FUNCTION gpucredit.part_difference(text) IS
 'Where a hold''s part is not what its entries say; found NULL: no such part, expected NULL: no entries.';
@@ -132,8 +134,10 @@ BEGIN ATOMIC
 			('held', h.held, e.held), ('captured', h.captured, e.spent),
 			('released', h.released, e.returned),
 			('lapsed', h.lapsed, e.lapsed)) AS c (name, found, expected)
-	WHERE CASE WHEN h.hold IS NULL THEN c.name = 'drawn'
-		ELSE coalesce(c.expected, '0') <> c.found END;
+	WHERE (h.drawn, h.held, h.captured, h.released, h.lapsed)
+			IS DISTINCT FROM (e.drawn, e.held, e.spent, e.returned, e.lapsed)
+		AND CASE WHEN h.hold IS NULL THEN c.name = 'drawn'
+			ELSE coalesce(c.expected, '0') <> c.found END;
 END;
 COMMENT ON FUNCTION gpucredit.hold_difference(text) IS
 'Where a hold''s figures are not what its entries say; found NULL: there is no such hold.';
@@ -243,7 +247,9 @@ BEGIN ATOMIC
 			('held', h.held, p.held), ('captured', h.captured, p.spent),
 			('released', h.released, p.returned),
 			('lapsed', h.lapsed, p.lapsed)) AS c (name, found, expected)
-	WHERE c.found IS DISTINCT FROM coalesce(c.expected, '0')
+	WHERE (h.drawn, h.held, h.captured, h.released, h.lapsed)
+			IS DISTINCT FROM (p.drawn, p.held, p.spent, p.returned, p.lapsed)
+		AND c.found IS DISTINCT FROM coalesce(c.expected, '0')
 	UNION ALL
 	SELECT w.invariant, h.org, format('hold %s', h.hold),
 		format('drawn %s, held %s, captured %s, released %s, lapsed %s, closed %s',

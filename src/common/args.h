@@ -23,8 +23,10 @@
 /* Names: never null, never empty, at most 255 bytes. */
 extern char *ArgName(FunctionCallInfo fcinfo, int n, const char *name);
 extern char *ArgNameOrNull(FunctionCallInfo fcinfo, int n, const char *name);
+
 /* The same, but '' is a value (account). */
 extern char *ArgPath(FunctionCallInfo fcinfo, int n, const char *name);
+
 /* Other texts: at most 8 kB. */
 extern char *ArgText(FunctionCallInfo fcinfo, int n, const char *name);
 extern char *ArgTextOrNull(FunctionCallInfo fcinfo, int n, const char *name);
@@ -39,11 +41,13 @@ extern Jsonb *ArgObject(FunctionCallInfo fcinfo, int n, const char *name);
 /* Amounts: 22003 for what credits cannot hold, 22023 for the wrong sign. */
 extern Credits ArgAmount(FunctionCallInfo fcinfo, int n, const char *name,
 						 bool zero_ok);
+
 /* Microseconds; months and years are 22023. */
 extern int64 ArgDuration(FunctionCallInfo fcinfo, int n, const char *name,
 						 bool zero_ok);
 extern int64 ArgDurationOr(FunctionCallInfo fcinfo, int n, const char *name,
 						   bool zero_ok, int64 otherwise);
+
 /* A finite instant, or DT_NOBEGIN for null. */
 extern TimestampTz ArgTimeOrNull(FunctionCallInfo fcinfo, int n,
 								 const char *name);

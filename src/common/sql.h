@@ -71,7 +71,7 @@ extern void SqlArgBool(SqlArgs *args, bool value);
 extern void SqlArgTime(SqlArgs *args, TimestampTz value);
 extern void SqlArgCredits(SqlArgs *args, Credits value);
 extern void SqlArgDuration(SqlArgs *args, int64 microseconds);
-extern void SqlArgJson(SqlArgs *args, Jsonb *value);		/* NULL: null */
+extern void SqlArgJson(SqlArgs *args, Jsonb *value);	/* NULL: null */
 extern void SqlArgTextArray(SqlArgs *args, const char *const *values, int n);
 extern void SqlArgInt8Array(SqlArgs *args, const int64 *values, int n);
 extern void SqlArgInt4Array(SqlArgs *args, const int32 *values, int n);

@@ -88,11 +88,11 @@ HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 		 Credits amount, int64 ttl, bool wait, Hold *hold, TimestampTz *at)
 {
 	Draw		draw = {.path = path, .purpose = purpose, .amount = amount,
-	.wait = wait};
+		.wait = wait};
 	LedgerStatus status;
 	SqlArgs		args = {0};
 
-	if (wait)
+	if (wait && !purpose->reclaimed)
 		LedgerReclaim(path, amount);
 	status = LedgerDraw(&draw);
 	*at = draw.at;
@@ -135,7 +135,7 @@ HoldExtend(Hold *hold, const Purpose *purpose, const Cause *cause,
 {
 	AccountPath path = AccountParse(hold->org, hold->account);
 	Draw		draw = {.path = &path, .purpose = purpose, .hold = hold,
-	.amount = amount, .wait = wait};
+		.amount = amount, .wait = wait};
 	LedgerStatus status;
 
 	if (wait)
@@ -240,7 +240,7 @@ post_draw(Draw *draw, const Cause *cause, const char *account, int64 hold,
 	Move	   *moves = palloc(sizeof(Move) * Max(draw->nparts, 1));
 	Posting		posting = {.org = draw->path->org, .account = account,
 		.cause = cause, .hold = hold, .at = draw->at, .n = draw->nparts,
-	.moves = moves};
+		.moves = moves};
 
 	for (int i = 0; i < draw->nparts; i++)
 	{
@@ -325,7 +325,7 @@ give_back(Hold *hold, const Cause *cause, Part *parts, int n, Credits capture,
 	Move	   *moves = palloc(sizeof(Move) * (2 * n + 1));
 	Posting		posting = {.org = hold->org, .account = hold->account,
 		.cause = cause, .hold = hold->hold, .at = at, .n = 0,
-	.moves = moves};
+		.moves = moves};
 
 	for (int i = 0; i < n && capture > 0; i++)
 	{

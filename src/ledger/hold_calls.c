@@ -44,7 +44,7 @@ gpucredit_hold(PG_FUNCTION_ARGS)
 	Row			row = {0};
 	Hold		hold;
 	AuditRow	audit = {.org = org, .account = account,
-	.operation = "hold"};
+		.operation = "hold"};
 
 	RequestInit(&request, fcinfo, "hold", org, ArgName(fcinfo, 2, "key"));
 	RequestText(&request, account);
@@ -190,7 +190,7 @@ audit_settled(const Request *request, const Hold *hold, const char *decision,
 {
 	AuditRow	audit = {.org = hold->org, .account = hold->account,
 		.operation = request->operation, .decision = decision,
-	.hold = hold->hold, .at = at};
+		.hold = hold->hold, .at = at};
 
 	AuditCredits(&audit, "captured", captured);
 	AuditCredits(&audit, "released", returned.released);

@@ -34,6 +34,7 @@ typedef struct Purpose
 	const char *const *gpu_types;	/* every type the request accepts */
 	const char *tier;
 	const char *pool;
+	bool		reclaimed;		/* dead holds were released already */
 } Purpose;
 
 typedef enum LedgerStatus
@@ -92,5 +93,9 @@ extern LedgerStatus HoldShrink(Hold *hold, const Cause *cause, Credits amount,
 extern Returned HoldSettle(Hold *hold, const Cause *cause, Credits captured,
 						   bool final, TimestampTz *at);
 extern bool HoldLock(const char *org, int64 id, bool wait, Hold *hold);
+
+/* reclaim.c */
+extern void HoldLockForNext(const Hold *hold);
+extern Credits LedgerAvailable(const AccountPath *path, TimestampTz at);
 
 #endif							/* GPUCREDIT_LEDGER_H */

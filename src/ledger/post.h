@@ -64,7 +64,6 @@ typedef struct Draw
 
 extern LedgerStatus LedgerDraw(Draw *draw);
 extern void LedgerReclaim(const AccountPath *path, Credits amount);
-extern Credits LedgerAvailable(const AccountPath *path, TimestampTz at);
 
 /* The columns of burn order: total, and immutable. */
 #define BURN_ORDER \

@@ -47,6 +47,10 @@ SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
 			  "  AND p.held OPERATOR(gpucredit.>) '0'))"
 			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
 
+static void reclaim(const AccountPath *path, Credits amount,
+					const Hold *also);
+static void lock_buckets(const AccountPath *path, const int64 *holds, int n,
+						 TimestampTz at);
 static bool any_dead(const char *org, TimestampTz now);
 static void release_dead(const char *org, int64 id);
 
@@ -56,33 +60,69 @@ static void release_dead(const char *org, int64 id);
 void
 LedgerReclaim(const AccountPath *path, Credits amount)
 {
+	if (amount > 0)
+		reclaim(path, amount, NULL);
+}
+
+/*
+ * Before a hold is closed and its successor opened: release dead holds, and
+ * lock the hold's buckets together with those the successor may draw from.
+ */
+void
+HoldLockForNext(const Hold *hold)
+{
+	AccountPath path = AccountParse(hold->org, hold->account);
+
+	reclaim(&path, PG_INT64_MAX, hold);
+}
+
+/*
+ * Release dead holds if less than an amount is available; the buckets of one
+ * more hold are locked with theirs.
+ */
+static void
+reclaim(const AccountPath *path, Credits amount, const Hold *also)
+{
 	TimestampTz now = ClockNow();
-	SqlArgs		args = {0};
-	SqlResult	dead;
 	int64	   *ids;
+	int			dead = 0;
+	SqlArgs		args = {0};
+	SqlResult	rows = {0};
 
-	if (amount == 0 || !any_dead(path->org, now) ||
-		LedgerAvailable(path, now) >= amount)
-		return;
-
-	SqlArgText(&args, path->org);
-	SqlArgTime(&args, now);
-	dead = SqlRun(&dead_lock, &args);
-	ids = palloc(sizeof(int64) * (dead.n + 1));
-	for (uint64 i = 0; i < dead.n; i++)
-		ids[i] = SqlInt8(dead, i, 1);
-
-	args = (SqlArgs){0};
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	SqlArgTime(&args, now);
-	SqlArgInt8Array(&args, ids, (int) dead.n);
-	(void) SqlRun(&bucket_lock_all, &args);
-	for (uint64 i = 0; i < dead.n; i++)
+	if (any_dead(path->org, now) && LedgerAvailable(path, now) < amount)
+	{
+		SqlArgText(&args, path->org);
+		SqlArgTime(&args, now);
+		rows = SqlRun(&dead_lock, &args);
+	}
+	ids = palloc(sizeof(int64) * (rows.n + 1));
+	for (dead = 0; dead < (int) rows.n; dead++)
+		ids[dead] = SqlInt8(rows, dead, 1);
+	if (also != NULL)
+		ids[dead] = also->hold;
+	if (dead > 0 || also != NULL)
+		lock_buckets(path, ids, dead + (also != NULL ? 1 : 0), now);
+	for (int i = 0; i < dead; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		release_dead(path->org, ids[i]);
 	}
+}
+
+/*
+ * Lock the buckets an account could draw from, and those of some holds.
+ */
+static void
+lock_buckets(const AccountPath *path, const int64 *holds, int n,
+			 TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgTime(&args, at);
+	SqlArgInt8Array(&args, holds, n);
+	(void) SqlRun(&bucket_lock_all, &args);
 }
 
 static bool
@@ -116,7 +156,7 @@ release_dead(const char *org, int64 id)
 	Hold		hold;
 	Returned	returned;
 	AuditRow	audit = {.org = org, .operation = "reap",
-	.decision = "released", .reason = "ttl", .hold = id};
+		.decision = "released", .reason = "ttl", .hold = id};
 
 	if (!HoldLock(org, id, true, &hold) || !HoldIsOpen(&hold))
 		return;

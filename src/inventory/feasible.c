@@ -1,0 +1,129 @@
+/*-------------------------------------------------------------------------
+ *
+ * feasible.c
+ *		Could a pool ever run a request?  Asked at every submission, so the
+ *		answers are kept as long as the pool's nodes stay what they are.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/cryptohash.h"
+#include "common/errors.h"
+#include "common/sha2.h"
+#include "inventory/inventory.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+#define MOST_ANSWERS	10000
+
+/* The digest of everything the answer depends on, and the answer. */
+typedef struct Answer
+{
+	uint8		digest[PG_SHA256_DIGEST_LENGTH];
+	bool		feasible;
+} Answer;
+
+static HTAB *answers = NULL;
+
+static void digest_ask(const char *pool, const NodeSet *set,
+					   const DecideAsk *ask, uint8 *digest);
+static bool decide(const NodeSet *set, const DecideAsk *ask);
+static void *arena_alloc(void *context, size_t size);
+static void arena_poll(void *context);
+
+/*
+ * Could the pool, empty and in order, run what is asked?
+ */
+bool
+PoolCouldRun(const char *pool, const NodeSet *set, const DecideAsk *ask)
+{
+	uint8		digest[PG_SHA256_DIGEST_LENGTH];
+	Answer	   *answer;
+	bool		feasible;
+
+	digest_ask(pool, set, ask, digest);
+	if (answers == NULL || hash_get_num_entries(answers) >= MOST_ANSWERS)
+	{
+		HASHCTL		control = {.keysize = sizeof(digest),
+			.entrysize = sizeof(Answer), .hcxt = TopMemoryContext};
+
+		if (answers != NULL)
+			hash_destroy(answers);
+		answers = hash_create("gpucredit feasible requests", 256, &control,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	answer = hash_search(answers, digest, HASH_FIND, NULL);
+	if (answer != NULL)
+		return answer->feasible;
+	feasible = decide(set, ask);
+	answer = hash_search(answers, digest, HASH_ENTER, NULL);
+	answer->feasible = feasible;
+	return feasible;
+}
+
+static void
+digest_ask(const char *pool, const NodeSet *set, const DecideAsk *ask,
+		   uint8 *digest)
+{
+	StringInfoData text;
+	pg_cryptohash_ctx *context;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "%s\n" INT64_FORMAT " %d-%d %d %d %d "
+					 INT64_FORMAT " " INT64_FORMAT, pool, set->shape,
+					 ask->min_gpus, ask->max_gpus, ask->share,
+					 ask->topology, ask->spot_ok,
+					 (int64) ask->cpu_milli, (int64) ask->memory_mib);
+	for (int i = 0; i < ask->n_offers; i++)
+		appendStringInfo(&text, "|%s@" INT64_FORMAT,
+						 set->types.names[ask->offers[i].type],
+						 (int64) ask->offers[i].min_memory);
+	context = pg_cryptohash_create(PG_SHA256);
+	if (context == NULL || pg_cryptohash_init(context) < 0 ||
+		pg_cryptohash_update(context, (uint8 *) text.data, text.len) < 0 ||
+		pg_cryptohash_final(context, digest, PG_SHA256_DIGEST_LENGTH) < 0)
+		elog(ERROR, "could not compute a digest");
+	pg_cryptohash_free(context);
+}
+
+static bool
+decide(const NodeSet *set, const DecideAsk *ask)
+{
+	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext,
+												  "gpucredit feasible",
+												  ALLOCSET_DEFAULT_SIZES);
+	DecideArena arena = ArenaOf(scratch);
+	bool		feasible = false;
+	const char *problem = DecideFeasible(set->nodes, set->n, ask, &arena,
+										 &feasible);
+
+	Ensure(problem == NULL, problem);
+	MemoryContextDelete(scratch);
+	return feasible;
+}
+
+/*
+ * The decision core's memory, from a context of ours.
+ */
+DecideArena
+ArenaOf(MemoryContext context)
+{
+	DecideArena arena = {arena_alloc, arena_poll, context};
+
+	return arena;
+}
+
+static void *
+arena_alloc(void *context, size_t size)
+{
+	return MemoryContextAllocHuge((MemoryContext) context, Max(size, 1));
+}
+
+static void
+arena_poll(void *context)
+{
+	CHECK_FOR_INTERRUPTS();
+}

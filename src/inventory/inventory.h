@@ -1,0 +1,86 @@
+/*-------------------------------------------------------------------------
+ *
+ * inventory.h
+ *		Pools, nodes, prices and tiers, for the layers above.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_INVENTORY_H
+#define GPUCREDIT_INVENTORY_H
+
+#include "datatype/timestamp.h"
+#include "decide/decide.h"
+#include "types/credits.h"
+
+/* tier.c */
+
+/* Ordered: a later one is more willing. */
+typedef enum Preemptible
+{
+	PREEMPTIBLE_NEVER, PREEMPTIBLE_RECLAIM, PREEMPTIBLE_CAPACITY
+} Preemptible;
+
+typedef struct Tier
+{
+	int32		rank;
+	Preemptible preemptible;
+	int64		max_wall;		/* microseconds; -1: no limit */
+} Tier;
+
+extern const char *const PreemptibleNames[3];
+
+extern void TierRead(const char *name, Tier *tier); /* UC402 */
+
+/* price.c */
+typedef struct Price
+{
+	const char *gpu_type;
+	Credits		per_gpu_hour;
+	Credits		spot;			/* on spot nodes */
+} Price;
+
+extern int	PricesRead(const char *pool, TimestampTz at, Price **prices);
+extern bool PriceTypeKnown(const char *gpu_type);
+
+/* pool.c */
+extern void PoolLock(const char *pool, bool reshape);	/* UC401 */
+extern bool PoolTryLock(const char *pool);	/* UC401 */
+extern void PoolExists(const char *pool);	/* UC401 */
+extern int64 PoolShape(const char *pool);	/* UC401 */
+extern void PoolCount(const char *pool);
+
+/* nodes.c */
+
+/* Names with small numbers: GPU types, NVLink domains, leaves. */
+typedef struct NameTable
+{
+	int			n;
+	int			size;
+	const char **names;
+	struct HTAB *ids;
+} NameTable;
+
+/* The nodes of a pool, empty, as the decision core wants them. */
+typedef struct NodeSet
+{
+	int32		n;
+	int64		shape;			/* of a kept set */
+	DecideNode *nodes;			/* by name */
+	NameTable	types;
+	NameTable	domains;
+	NameTable	leaves;
+} NodeSet;
+
+extern NodeSet *NodesLoad(const char *pool, bool read_only);
+extern NodeSet *NodesCached(const char *pool);	/* UC401 */
+extern int32 NodeIndex(const NodeSet *set, const char *name);	/* or -1 */
+extern int32 NameFind(const NameTable *table, const char *name);	/* or -1 */
+
+/* feasible.c */
+extern DecideArena ArenaOf(MemoryContext context);
+
+/* feasible.c */
+extern bool PoolCouldRun(const char *pool, const NodeSet *set,
+						 const DecideAsk *ask);
+
+#endif							/* GPUCREDIT_INVENTORY_H */

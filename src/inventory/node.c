@@ -1,0 +1,386 @@
+/*-------------------------------------------------------------------------
+ *
+ * node.c
+ *		What operators do to nodes: register, drain, resume, remove.
+ *
+ * Each takes the pool's lock first, so that no scheduling cycle decides on a
+ * node as it no longer is.
+ *
+ * Locks: pool, then the node's row.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "inventory/inventory.h"
+#include "port/pg_bitutils.h"
+#include "types/clip.h"
+#include "types/gpureq.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_register_node);
+PG_FUNCTION_INFO_V1(gpucredit_drain);
+PG_FUNCTION_INFO_V1(gpucredit_resume);
+PG_FUNCTION_INFO_V1(gpucredit_remove_node);
+
+typedef struct GpuNode
+{
+	char	   *pool;
+	char	   *node;
+	char	   *gpu_type;
+	int32		gpus;
+	int64		gpu_memory_mib;
+	int64		cpu_milli;
+	int64		memory_mib;
+	char	   *nvlink_domain;
+	char	   *leaf;
+	bool		spot;
+	Jsonb	   *labels;
+} GpuNode;
+
+/* What is taken on a node by attempts that live, or are not fenced yet. */
+typedef struct Taken
+{
+	int64		attempts;
+	GpuSet		gpus;
+	int64		cpu_milli;
+	int64		memory_mib;
+} Taken;
+
+SQL_STATEMENT(node_pool, SPI_OK_SELECT, "text",
+			  "SELECT n.pool FROM gpucredit.node n WHERE n.node = $1");
+SQL_STATEMENT(node_lock, SPI_OK_SELECT, "text",
+			  "SELECT n.pool, n.gpu_type, n.spot FROM gpucredit.node n"
+			  " WHERE n.node = $1 FOR NO KEY UPDATE");
+#define NODE_TYPES \
+	"text, text, text, int, bigint, bigint, bigint, text, text, boolean," \
+	" jsonb, gpucredit.gpuset, timestamptz"
+SQL_STATEMENT(node_insert, SPI_OK_INSERT, NODE_TYPES,
+			  "INSERT INTO gpucredit.node (node, pool, gpu_type, gpus,"
+			  " gpu_memory_mib, cpu_milli, memory_mib, nvlink_domain, leaf,"
+			  " spot, labels, healthy, heard_at, registered_at)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
+			  " $13, $13) ON CONFLICT (node) DO NOTHING");
+SQL_STATEMENT(node_update, SPI_OK_UPDATE, NODE_TYPES,
+			  "UPDATE gpucredit.node n SET gpu_type = $3, gpus = $4,"
+			  " gpu_memory_mib = $5, cpu_milli = $6, memory_mib = $7,"
+			  " nvlink_domain = $8, leaf = $9, spot = $10, labels = $11,"
+			  " healthy = $12, heard_at = $13"
+			  " WHERE n.node = $1 AND n.pool = $2");
+SQL_STATEMENT(node_taken, SPI_OK_SELECT, "text, text, timestamptz",
+			  "SELECT pg_catalog.count(*),"
+			  " COALESCE(pg_catalog.sum(g.cpu_milli), 0)::bigint,"
+			  " COALESCE(pg_catalog.sum(g.memory_mib), 0)::bigint"
+			  " FROM gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
+			  " AND (g.ended_at IS NULL OR g.ended_at > $3)");
+SQL_STATEMENT(node_devices, SPI_OK_SELECT, "text, text, timestamptz",
+			  "SELECT g.gpus FROM gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
+			  " AND (g.ended_at IS NULL OR g.ended_at > $3)");
+SQL_STATEMENT(node_drain, SPI_OK_UPDATE, "text, text, timestamptz",
+			  "UPDATE gpucredit.node n SET draining = $2,"
+			  " drain_deadline = $3 WHERE n.node = $1");
+SQL_STATEMENT(node_delete, SPI_OK_DELETE, "text",
+			  "DELETE FROM gpucredit.node n WHERE n.node = $1");
+SQL_STATEMENT(drain_tell, SPI_OK_INSERT,
+			  "text, text, timestamptz, timestamptz",
+			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
+			  " action, reason, deadline, given_at)"
+			  " SELECT g.org, g.job, g.attempt, 'drain/' || g.node,"
+			  " 'checkpoint', 'drain', $3, $4 FROM gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
+			  " AND g.ended_at IS NULL ORDER BY g.org, g.job, g.attempt"
+			  " ON CONFLICT (org, job, attempt, cause) DO UPDATE"
+			  " SET deadline = EXCLUDED.deadline,"
+			  " given_at = EXCLUDED.given_at");
+SQL_STATEMENT(drain_untell, SPI_OK_DELETE, "text, text",
+			  "DELETE FROM gpucredit.directive d"
+			  " USING gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
+			  " AND d.org = g.org AND d.job = g.job"
+			  " AND d.attempt = g.attempt"
+			  " AND d.cause = 'drain/' || $2");
+
+static void take_node(FunctionCallInfo fcinfo, GpuNode *node);
+static void check_change(const GpuNode *node, const char *pool,
+						 const char *gpu_type, bool spot);
+static Taken taken_on(const char *pool, const char *node);
+static void write_node(SqlStatement *statement, const GpuNode *node,
+					   TimestampTz now, uint64 *n);
+static char *lock_pool_of(const char *node, bool reshape);
+static pg_attribute_noreturn() void refuse_unknown(const char *node);
+static pg_attribute_noreturn() void refuse_state(const char *node,
+												 const char *why,
+												 const char *hint);
+static void audit_node(const char *operation, const char *decision,
+					   const char *node, const char *pool,
+					   const char *reason);
+
+Datum
+gpucredit_register_node(PG_FUNCTION_ARGS)
+{
+	GpuNode		node;
+	TimestampTz now;
+	SqlArgs		args = {0};
+	SqlResult	row;
+	uint64		n;
+
+	take_node(fcinfo, &node);
+	SqlConnect();
+	PoolLock(node.pool, true);
+	now = ClockNow();
+	write_node(&node_insert, &node, now, &n);
+	if (n == 0)
+	{
+		SqlArgText(&args, node.node);
+		row = SqlRun(&node_lock, &args);
+		if (row.n == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("node \"%s\" was removed meanwhile",
+							ClipForMessage(node.node)),
+					 errdetail("It was there when this call began."),
+					 errhint("Retry the transaction.")));
+		check_change(&node, SqlText(row, 0, 1), SqlText(row, 0, 2),
+					 SqlBool(row, 0, 3));
+		write_node(&node_update, &node, now, &n);
+	}
+	audit_node("register_node", "registered", node.node, node.pool, NULL);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+static void
+take_node(FunctionCallInfo fcinfo, GpuNode *node)
+{
+	node->pool = ArgName(fcinfo, 0, "pool");
+	node->node = ArgName(fcinfo, 1, "node");
+	node->gpu_type = ArgName(fcinfo, 2, "gpu_type");
+	if (!GpuTypeNameValid(node->gpu_type, strlen(node->gpu_type)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("malformed GPU type \"%s\"",
+						ClipForMessage(node->gpu_type)),
+				 errdetail("A request could not name it."),
+				 errhint("Use 1 to 63 bytes without \"|\", \"@\", \"*\" or "
+						 "white space.")));
+	node->gpus = ArgInt4(fcinfo, 3, "gpus", 0, DECIDE_MAX_DEVICES);
+	node->gpu_memory_mib = ArgInt8(fcinfo, 4, "gpu_memory_mib", 0,
+								   INT64CONST(1) << 40);
+	node->cpu_milli = ArgInt8(fcinfo, 5, "cpu_milli", 0, INT64CONST(1) << 40);
+	node->memory_mib = ArgInt8(fcinfo, 6, "memory_mib", 0,
+							   INT64CONST(1) << 40);
+	node->nvlink_domain = ArgNameOrNull(fcinfo, 7, "nvlink_domain");
+	node->leaf = ArgNameOrNull(fcinfo, 8, "leaf");
+	node->spot = ArgBool(fcinfo, 9, "spot");
+	node->labels = ArgObject(fcinfo, 10, "labels");
+}
+
+/*
+ * A node cannot change under what runs on it.
+ */
+static void
+check_change(const GpuNode *node, const char *pool, const char *gpu_type,
+			 bool spot)
+{
+	Taken		taken;
+
+	if (strcmp(pool, node->pool) != 0)
+		refuse_state(node->node, "It belongs to another pool.",
+					 "Remove it there first.");
+	taken = taken_on(pool, node->node);
+	if (taken.attempts == 0)
+		return;
+	if (strcmp(gpu_type, node->gpu_type) != 0 || spot != node->spot)
+		refuse_state(node->node, "Attempts live on it, at the price of what "
+					 "it is.", "Drain it first.");
+	if ((node->gpus < DECIDE_MAX_DEVICES &&
+		 (taken.gpus >> node->gpus) != 0) ||
+		(node->cpu_milli > 0 && taken.cpu_milli > node->cpu_milli) ||
+		(node->memory_mib > 0 && taken.memory_mib > node->memory_mib))
+		refuse_state(node->node, "Live attempts use more than it would have.",
+					 "Drain it first.");
+}
+
+static Taken
+taken_on(const char *pool, const char *node)
+{
+	Taken		taken = {0};
+	SqlArgs		args = {0};
+	SqlResult	rows;
+	bool		isnull;
+
+	SqlArgText(&args, pool);
+	SqlArgText(&args, node);
+	SqlArgTime(&args, ClockAdd(ClockNow(), -SettingNodeLost()));
+	rows = SqlRun(&node_devices, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+		taken.gpus |= DatumGetGpuSet(SqlDatum(rows, i, 1, &isnull));
+	rows = SqlRun(&node_taken, &args);
+	taken.attempts = SqlInt8(rows, 0, 1);
+	taken.cpu_milli = SqlInt8(rows, 0, 2);
+	taken.memory_mib = SqlInt8(rows, 0, 3);
+	return taken;
+}
+
+static void
+write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
+		   uint64 *n)
+{
+	GpuSet		all = node->gpus == DECIDE_MAX_DEVICES ? ~(GpuSet) 0 :
+		((GpuSet) 1 << node->gpus) - 1;
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, node->node);
+	SqlArgText(&args, node->pool);
+	SqlArgText(&args, node->gpu_type);
+	SqlArgInt4(&args, node->gpus);
+	SqlArgInt8(&args, node->gpu_memory_mib);
+	SqlArgInt8(&args, node->cpu_milli);
+	SqlArgInt8(&args, node->memory_mib);
+	SqlArgText(&args, node->nvlink_domain);
+	SqlArgText(&args, node->leaf);
+	SqlArgBool(&args, node->spot);
+	SqlArgJson(&args, node->labels);
+	SqlArg(&args, GpuSetGetDatum(all));
+	SqlArgTime(&args, now);
+	*n = SqlRun(statement, &args).n;
+}
+
+/*
+ * Lock the pool a node is in; UC401 where there is no such node.
+ */
+static char *
+lock_pool_of(const char *node, bool reshape)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+	char	   *pool;
+
+	SqlArgText(&args, node);
+	row = SqlRun(&node_pool, &args);
+	if (row.n == 0)
+		refuse_unknown(node);
+	pool = SqlText(row, 0, 1);
+	PoolLock(pool, reshape);
+	row = SqlRun(&node_lock, &args);
+	if (row.n == 0 || strcmp(SqlText(row, 0, 1), pool) != 0)
+		refuse_unknown(node);
+	return pool;
+}
+
+Datum
+gpucredit_drain(PG_FUNCTION_ARGS)
+{
+	char	   *node = ArgName(fcinfo, 0, "node");
+	char	   *reason = ArgText(fcinfo, 1, "reason");
+	TimestampTz deadline = ArgTimeOrNull(fcinfo, 2, "deadline");
+	char	   *pool;
+	SqlArgs		args = {0};
+
+	SqlConnect();
+	pool = lock_pool_of(node, false);
+	SqlArgText(&args, node);
+	SqlArgText(&args, reason);
+	if (deadline == DT_NOBEGIN)
+		SqlArgNull(&args);
+	else
+		SqlArgTime(&args, deadline);
+	(void) SqlRun(&node_drain, &args);
+
+	args = (SqlArgs){0};
+	SqlArgText(&args, pool);
+	SqlArgText(&args, node);
+	if (deadline == DT_NOBEGIN)
+		(void) SqlRun(&drain_untell, &args);
+	else
+	{
+		SqlArgTime(&args, deadline);
+		SqlArgTime(&args, ClockNow());
+		(void) SqlRun(&drain_tell, &args);
+	}
+	audit_node("drain", "draining", node, pool, reason);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+Datum
+gpucredit_resume(PG_FUNCTION_ARGS)
+{
+	char	   *node = ArgName(fcinfo, 0, "node");
+	char	   *pool;
+	SqlArgs		args = {0};
+
+	SqlConnect();
+	pool = lock_pool_of(node, false);
+	SqlArgText(&args, node);
+	SqlArgNull(&args);
+	SqlArgNull(&args);
+	(void) SqlRun(&node_drain, &args);
+	args = (SqlArgs){0};
+	SqlArgText(&args, pool);
+	SqlArgText(&args, node);
+	(void) SqlRun(&drain_untell, &args);
+	audit_node("resume", "resumed", node, pool, NULL);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+Datum
+gpucredit_remove_node(PG_FUNCTION_ARGS)
+{
+	char	   *node = ArgName(fcinfo, 0, "node");
+	char	   *pool;
+	SqlArgs		args = {0};
+
+	SqlConnect();
+	pool = lock_pool_of(node, true);
+	if (taken_on(pool, node).attempts > 0)
+		refuse_state(node, "Attempts live on it, or may still run there.",
+					 "Drain it, and wait until they are gone.");
+	SqlArgText(&args, node);
+	(void) SqlRun(&node_delete, &args);
+	audit_node("remove_node", "removed", node, pool, NULL);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+static void
+refuse_unknown(const char *node)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_POOL),
+			 errmsg("no such node \"%s\"", ClipForMessage(node)),
+			 errdetail("No node of that name is registered."),
+			 errhint("Register it by gpucredit.register_node().")));
+}
+
+static void
+refuse_state(const char *node, const char *why, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_BAD_STATE),
+			 errmsg("not possible for node \"%s\" as it is",
+					ClipForMessage(node)),
+			 errdetail_internal("%s", why),
+			 errhint("%s", hint)));
+}
+
+static void
+audit_node(const char *operation, const char *decision, const char *node,
+		   const char *pool, const char *reason)
+{
+	AuditRow	audit = {.operation = operation, .decision = decision,
+		.reason = reason, .at = ClockNow()};
+
+	AuditText(&audit, "node", node);
+	AuditText(&audit, "pool", pool);
+	AuditWrite(&audit);
+}

@@ -1,0 +1,224 @@
+/*-------------------------------------------------------------------------
+ *
+ * nodes.c
+ *		The nodes of a pool, loaded for the decision core.
+ *
+ * What submission needs of a pool (which types it has, what could ever run
+ * there) changes only when a node comes, goes or changes: each backend keeps
+ * the set it loaded, under the pool's count of such changes.  Scheduling
+ * never uses a kept set.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "inventory/inventory.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+#define NAME_SIZE		256
+#define CACHED_POOLS	16
+
+typedef struct NameEntry
+{
+	char		name[NAME_SIZE];
+	int32		id;
+} NameEntry;
+
+typedef struct CachedPool
+{
+	char		pool[NAME_SIZE];
+	NodeSet    *set;
+	MemoryContext context;		/* of all of it */
+} CachedPool;
+
+static CachedPool cache[CACHED_POOLS];
+static int	cache_next = 0;
+
+SQL_STATEMENT(nodes_read, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT n.node, n.gpu_type, n.gpus, n.gpu_memory_mib,"
+			  " n.cpu_milli, n.memory_mib, n.nvlink_domain, n.leaf, n.spot,"
+			  " n.healthy, n.draining IS NULL AND n.heard_at >= $2"
+			  " FROM gpucredit.node n WHERE n.pool = $1 ORDER BY n.node");
+
+static void table_init(NameTable *table, const char *what);
+static int32 name_id(NameTable *table, const char *name);
+static void read_node(SqlResult rows, uint64 i, NodeSet *set);
+
+/*
+ * Load a pool's nodes, with nothing taken.  Everything is in the current
+ * memory context.
+ */
+NodeSet *
+NodesLoad(const char *pool, bool read_only)
+{
+	NodeSet    *set = palloc0(sizeof(NodeSet));
+	SqlArgs		args = {0};
+	SqlResult	rows;
+	TimestampTz heard_since = SettingNodeSuspect() == 0 ?
+		DT_NOBEGIN : ClockAdd(ClockNow(), -SettingNodeSuspect());
+
+	table_init(&set->types, "GPU types");
+	table_init(&set->domains, "NVLink domains");
+	table_init(&set->leaves, "leaves");
+	SqlArgText(&args, pool);
+	SqlArgTime(&args, heard_since);
+	rows = read_only ? SqlRead(&nodes_read, &args) :
+		SqlRun(&nodes_read, &args);
+	set->nodes = MemoryContextAllocHuge(CurrentMemoryContext,
+										sizeof(DecideNode) * (rows.n + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		read_node(rows, i, set);
+	}
+	SqlFree(&rows);
+	return set;
+}
+
+static void
+read_node(SqlResult rows, uint64 i, NodeSet *set)
+{
+	DecideNode *node = &set->nodes[set->n++];
+	char	   *domain = SqlText(rows, i, 7);
+	char	   *leaf = SqlText(rows, i, 8);
+	bool		isnull;
+
+	node->name = SqlText(rows, i, 1);
+	node->gpus = SqlInt4(rows, i, 3);
+	node->type = node->gpus == 0 ? DECIDE_NO_TYPE :
+		name_id(&set->types, SqlText(rows, i, 2));
+	node->gpu_memory_mib = SqlInt8(rows, i, 4);
+	node->cpu_milli = node->cpu_left = SqlInt8(rows, i, 5);
+	node->memory_mib = node->memory_left = SqlInt8(rows, i, 6);
+	node->domain = domain ? name_id(&set->domains, domain) : DECIDE_OWN_GROUP;
+	node->leaf = leaf ? name_id(&set->leaves, leaf) : DECIDE_OWN_GROUP;
+	node->spot = SqlBool(rows, i, 9);
+	node->usable = DatumGetGpuSet(SqlDatum(rows, i, 10, &isnull));
+	node->schedulable = SqlBool(rows, i, 11);
+	for (int d = 0; d < DECIDE_MAX_DEVICES; d++)
+		node->device_left[d] = d < node->gpus ? DECIDE_WHOLE : 0;
+}
+
+/*
+ * The kept set of a pool, loaded anew if it is no longer true; UC401 where
+ * there is no such pool.
+ */
+NodeSet *
+NodesCached(const char *pool)
+{
+	int64		shape = PoolShape(pool);
+	CachedPool *entry = NULL;
+	MemoryContext context;
+	MemoryContext before;
+
+	for (int i = 0; i < CACHED_POOLS && entry == NULL; i++)
+	{
+		if (cache[i].context != NULL && strcmp(cache[i].pool, pool) == 0)
+			entry = &cache[i];
+	}
+	if (entry != NULL && entry->set->shape == shape)
+		return entry->set;
+	if (entry == NULL)
+	{
+		entry = &cache[cache_next];
+		cache_next = (cache_next + 1) % CACHED_POOLS;
+	}
+	if (entry->context != NULL)
+		MemoryContextDelete(entry->context);
+	memset(entry, 0, sizeof(CachedPool));
+
+	/* an error while loading must leave no half entry, and no leak */
+	context = AllocSetContextCreate(CurrentMemoryContext,
+									"gpucredit nodes of a pool",
+									ALLOCSET_DEFAULT_SIZES);
+	before = MemoryContextSwitchTo(context);
+	entry->set = NodesLoad(pool, false);
+	MemoryContextSwitchTo(before);
+	MemoryContextSetParent(context, TopMemoryContext);
+	strlcpy(entry->pool, pool, NAME_SIZE);
+	entry->set->shape = shape;
+	entry->context = context;
+	return entry->set;
+}
+
+/*
+ * A node's index by its name, -1 where there is none.
+ */
+int32
+NodeIndex(const NodeSet *set, const char *name)
+{
+	int32		low = 0;
+	int32		high = set->n - 1;
+
+	while (low <= high)
+	{
+		int32		middle = low + (high - low) / 2;
+		int			order = strcmp(set->nodes[middle].name, name);
+
+		if (order == 0)
+			return middle;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle - 1;
+	}
+	return -1;
+}
+
+static void
+table_init(NameTable *table, const char *what)
+{
+	HASHCTL		control = {.keysize = NAME_SIZE,
+		.entrysize = sizeof(NameEntry), .hcxt = CurrentMemoryContext};
+
+	table->n = 0;
+	table->size = 16;
+	table->names = palloc(sizeof(char *) * table->size);
+	table->ids = hash_create(what, 64, &control,
+							 HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+}
+
+/*
+ * The number of a name, a new one for a new name.
+ */
+static int32
+name_id(NameTable *table, const char *name)
+{
+	bool		found;
+	NameEntry  *entry;
+
+	Ensure(strlen(name) < NAME_SIZE, "A name is longer than allowed.");
+	entry = hash_search(table->ids, name, HASH_ENTER, &found);
+	if (!found)
+	{
+		if (table->n == table->size)
+		{
+			table->size *= 2;
+			table->names = repalloc(table->names,
+									sizeof(char *) * table->size);
+		}
+		table->names[table->n] = entry->name;
+		entry->id = table->n++;
+	}
+	return entry->id;
+}
+
+/*
+ * The number of a name, -1 for an unknown one.
+ */
+int32
+NameFind(const NameTable *table, const char *name)
+{
+	NameEntry  *entry;
+
+	if (strlen(name) >= NAME_SIZE)
+		return -1;
+	entry = hash_search(table->ids, name, HASH_FIND, NULL);
+	return entry ? entry->id : -1;
+}

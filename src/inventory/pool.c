@@ -1,0 +1,201 @@
+/*-------------------------------------------------------------------------
+ *
+ * pool.c
+ *		Pools, and the lock on one.
+ *
+ * The lock is the pool's row, FOR NO KEY UPDATE, and whoever decides or
+ * changes anything counts it up: so a transaction whose snapshot is older
+ * than the last decision gets 40001 at REPEATABLE READ and up, where an
+ * advisory lock would let it decide on what is no longer so.
+ *
+ * Locks: the pool's row, after request keys and before anything else.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "inventory/inventory.h"
+#include "types/clip.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_create_pool);
+
+#define DEFAULT_POOL	"default"
+
+SQL_STATEMENT(pool_upsert, SPI_OK_INSERT, "text, jsonb, timestamptz",
+			  "INSERT INTO gpucredit.pool (pool, policy, created_at)"
+			  " VALUES ($1, $2, $3) ON CONFLICT (pool) DO UPDATE"
+			  " SET policy = EXCLUDED.policy, cycle = pool.cycle + 1");
+SQL_STATEMENT(pool_default, SPI_OK_INSERT, "text, timestamptz",
+			  "INSERT INTO gpucredit.pool (pool, policy, created_at)"
+			  " VALUES ($1, '{}', $2) ON CONFLICT (pool) DO NOTHING");
+SQL_STATEMENT(pool_lock, SPI_OK_UPDATE, "text, bigint",
+			  "UPDATE gpucredit.pool p SET cycle = p.cycle + 1,"
+			  " shape = COALESCE($2, p.shape) WHERE p.pool = $1");
+SQL_STATEMENT(pool_try_lock, SPI_OK_SELECT, "text",
+			  "SELECT 1 FROM gpucredit.pool p WHERE p.pool = $1"
+			  " FOR NO KEY UPDATE SKIP LOCKED");
+SQL_STATEMENT(pool_count, SPI_OK_UPDATE, "text",
+			  "UPDATE gpucredit.pool p SET cycle = p.cycle + 1"
+			  " WHERE p.pool = $1");
+SQL_STATEMENT(pool_shape, SPI_OK_SELECT, "text",
+			  "SELECT p.shape FROM gpucredit.pool p WHERE p.pool = $1");
+
+static void ensure_default(const char *pool);
+static int64 new_shape(void);
+static pg_attribute_noreturn() void refuse_unknown(const char *pool);
+
+/*
+ * The default pool is there from the start, its row from its first use.
+ */
+static void
+ensure_default(const char *pool)
+{
+	SqlArgs		args = {0};
+
+	if (strcmp(pool, DEFAULT_POOL) != 0)
+		return;
+	SqlArgText(&args, pool);
+	SqlArgTime(&args, ClockNow());
+	(void) SqlRun(&pool_default, &args);
+}
+
+static void
+refuse_unknown(const char *pool)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_POOL),
+			 errmsg("no such pool \"%s\"", ClipForMessage(pool)),
+			 errdetail("No pool of that name was created."),
+			 errhint("Create it by gpucredit.create_pool().")));
+}
+
+/*
+ * A number no set of nodes ever had, not even in a transaction that was
+ * rolled back or in an extension that was dropped: backends keep sets by it.
+ */
+static int64
+new_shape(void)
+{
+	uint64		shape;
+
+	if (!pg_strong_random(&shape, sizeof(shape)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	return (int64) (shape & PG_INT64_MAX);
+}
+
+/*
+ * Lock a pool, waiting for its scheduling cycle to end; reshape: what nodes
+ * there are is about to change.
+ */
+void
+PoolLock(const char *pool, bool reshape)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, pool);
+	if (reshape)
+		SqlArgInt8(&args, new_shape());
+	else
+		SqlArgNull(&args);
+	if (SqlRun(&pool_lock, &args).n > 0)
+		return;
+	ensure_default(pool);
+	if (SqlRun(&pool_lock, &args).n == 0)
+		refuse_unknown(pool);
+}
+
+/*
+ * Lock a pool for a scheduling cycle, unless another one is running.
+ */
+bool
+PoolTryLock(const char *pool)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, pool);
+	if (SqlRun(&pool_try_lock, &args).n > 0)
+		return true;
+	if (PoolShape(pool) >= 0)
+		return false;
+	ensure_default(pool);
+	return SqlRun(&pool_try_lock, &args).n > 0;
+}
+
+/*
+ * Note that the locked pool's cycle decided something.
+ */
+void
+PoolCount(const char *pool)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, pool);
+	(void) SqlRun(&pool_count, &args);
+}
+
+/*
+ * Which set of nodes the pool has; -1: the default pool, which nobody has
+ * used yet.
+ */
+int64
+PoolShape(const char *pool)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, pool);
+	row = SqlRun(&pool_shape, &args);
+	if (row.n > 0)
+		return SqlInt8(row, 0, 1);
+	if (strcmp(pool, DEFAULT_POOL) != 0)
+		refuse_unknown(pool);
+	return -1;
+}
+
+/*
+ * UC401 where there is no such pool, for reading functions.
+ */
+void
+PoolExists(const char *pool)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, pool);
+	if (SqlRead(&pool_shape, &args).n == 0 &&
+		strcmp(pool, DEFAULT_POOL) != 0)
+		refuse_unknown(pool);
+}
+
+Datum
+gpucredit_create_pool(PG_FUNCTION_ARGS)
+{
+	char	   *pool = ArgName(fcinfo, 0, "pool");
+	Jsonb	   *policy = ArgObject(fcinfo, 1, "policy");
+	SqlArgs		args = {0};
+	AuditRow	audit = {.operation = "create_pool", .decision = "set",
+		.at = ClockNow()};
+
+	if (JB_ROOT_COUNT(policy) > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown word in the pool's policy"),
+				 errdetail("A pool's policy has no words in this version."),
+				 errhint("Pass '{}'.")));
+	SqlConnect();
+	SqlArgText(&args, pool);
+	SqlArgJson(&args, policy);
+	SqlArgTime(&args, audit.at);
+	(void) SqlRun(&pool_upsert, &args);
+	AuditText(&audit, "pool", pool);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * tier.c
+ *		Tiers: how urgent a job is, and what may be done to it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "inventory/inventory.h"
+#include "types/clip.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_set_tier);
+
+const char *const PreemptibleNames[3] = {"never", "reclaim", "capacity"};
+
+SQL_STATEMENT(tier_read, SPI_OK_SELECT, "text",
+			  "SELECT t.rank, t.preemptible, t.max_wall"
+			  " FROM gpucredit.tier t WHERE t.tier = $1");
+SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
+			  "text, int, text, boolean, interval, interval, interval,"
+			  " interval, boolean",
+			  "INSERT INTO gpucredit.tier_custom (tier, rank, preemptible,"
+			  " can_preempt, grace, min_run, max_wall, max_wait,"
+			  " bill_lost_work) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+			  " ON CONFLICT (tier) DO UPDATE SET rank = EXCLUDED.rank,"
+			  " preemptible = EXCLUDED.preemptible,"
+			  " can_preempt = EXCLUDED.can_preempt, grace = EXCLUDED.grace,"
+			  " min_run = EXCLUDED.min_run, max_wall = EXCLUDED.max_wall,"
+			  " max_wait = EXCLUDED.max_wait,"
+			  " bill_lost_work = EXCLUDED.bill_lost_work");
+
+/*
+ * What a tier says; UC402 where there is none of that name.
+ */
+void
+TierRead(const char *name, Tier *tier)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, name);
+	row = SqlRun(&tier_read, &args);
+	if (row.n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_GPUCREDIT_NO_TYPE),
+				 errmsg("unknown tier \"%s\"", ClipForMessage(name)),
+				 errdetail("There is neither a built-in tier nor one set by "
+						   "gpucredit.set_tier() of that name."),
+				 errhint("SELECT tier FROM gpucredit.tier lists them.")));
+	tier->rank = SqlInt4(row, 0, 1);
+	tier->preemptible = (Preemptible) ArgWord(SqlText(row, 0, 2),
+											  "preemptible",
+											  PreemptibleNames,
+											  lengthof(PreemptibleNames));
+	tier->max_wall = SqlIsNull(row, 0, 3) ? -1 : SqlDuration(row, 0, 3);
+}
+
+Datum
+gpucredit_set_tier(PG_FUNCTION_ARGS)
+{
+	SqlArgs		args = {0};
+	char	   *tier = ArgName(fcinfo, 0, "tier");
+	char	   *preemptible = ArgName(fcinfo, 2, "preemptible");
+	AuditRow	audit = {.operation = "set_tier", .decision = "set",
+		.at = ClockNow()};
+
+	SqlArgText(&args, tier);
+	SqlArgInt4(&args, ArgInt4(fcinfo, 1, "rank", 0, 1000));
+	(void) ArgWord(preemptible, "preemptible", PreemptibleNames,
+				   lengthof(PreemptibleNames));
+	SqlArgText(&args, preemptible);
+	SqlArgBool(&args, ArgBool(fcinfo, 3, "can_preempt"));
+	SqlArgDuration(&args, ArgDuration(fcinfo, 4, "grace", true));
+	SqlArgDuration(&args, ArgDuration(fcinfo, 5, "min_run", true));
+	if (PG_ARGISNULL(6))
+		SqlArgNull(&args);
+	else
+		SqlArgDuration(&args, ArgDuration(fcinfo, 6, "max_wall", false));
+	SqlArgDuration(&args, ArgDuration(fcinfo, 7, "max_wait", true));
+	SqlArgBool(&args, ArgBool(fcinfo, 8, "bill_lost_work"));
+
+	SqlConnect();
+	(void) SqlRun(&tier_upsert, &args);
+	AuditText(&audit, "tier", tier);
+	AuditText(&audit, "preemptible", preemptible);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,134 @@
+/*-------------------------------------------------------------------------
+ *
+ * attempt.c
+ *		An attempt's row, its bill, its usage log.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/errors.h"
+#include "job/attempt.h"
+
+#define ATTEMPT_READ \
+	"SELECT" ATTEMPT_COLUMNS " FROM gpucredit.attempt a" \
+	" WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3"
+
+SQL_STATEMENT(attempt_read, SPI_OK_SELECT, "text, bigint, int",
+			  ATTEMPT_READ);
+SQL_STATEMENT(attempt_lock, SPI_OK_SELECT, "text, bigint, int",
+			  ATTEMPT_READ " FOR NO KEY UPDATE OF a");
+SQL_STATEMENT(usage_insert, SPI_OK_INSERT,
+			  "text, bigint, int, timestamptz, interval, gpucredit.credits,"
+			  " bigint, real",
+			  "INSERT INTO gpucredit.usage (org, job, attempt, at, elapsed,"
+			  " billed, progress, utilization)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+
+static bool read_one(SqlStatement *statement, const char *org, int64 job,
+					 int32 number, Attempt *attempt);
+
+/*
+ * An attempt from a row of ATTEMPT_COLUMNS.
+ */
+void
+AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
+{
+	bool		isnull;
+	Datum		value;
+
+	attempt->org = SqlText(rows, i, 1);
+	attempt->job = SqlInt8(rows, i, 2);
+	attempt->attempt = SqlInt4(rows, i, 3);
+	attempt->hold = SqlInt8(rows, i, 4);
+	attempt->gpus = SqlInt4(rows, i, 5);
+	attempt->share = SqlInt4(rows, i, 6);
+	attempt->per_gpu_hour = SqlCredits(rows, i, 7);
+	attempt->wall_limit = SqlIsNull(rows, i, 8) ? -1 : SqlDuration(rows, i, 8);
+	attempt->hold_window = SqlIsNull(rows, i, 9) ? -1 :
+		SqlDuration(rows, i, 9);
+	attempt->started_at = SqlTime(rows, i, 10);
+	attempt->held = SqlCredits(rows, i, 11);
+	attempt->elapsed = SqlDuration(rows, i, 12);
+	attempt->logged = SqlDuration(rows, i, 13);
+	attempt->skewed_at = SqlTimeOr(rows, i, 14, DT_NOBEGIN);
+	attempt->starved = SqlBool(rows, i, 15);
+	attempt->running = SqlBool(rows, i, 16);
+	attempt->ended_at = SqlTimeOr(rows, i, 17, DT_NOBEGIN);
+	attempt->outcome = SqlText(rows, i, 18);
+	attempt->billed = attempt->outcome ? SqlCredits(rows, i, 19) : 0;
+	value = SqlDatum(rows, i, 20, &isnull);
+	attempt->has_progress = !isnull;
+	attempt->progress = isnull ? 0 : DatumGetInt64(value);
+	value = SqlDatum(rows, i, 21, &isnull);
+	attempt->has_utilization = !isnull;
+	attempt->utilization = isnull ? 0 : DatumGetFloat4(value);
+	attempt->directed = SqlBool(rows, i, 22);
+}
+
+static bool
+read_one(SqlStatement *statement, const char *org, int64 job, int32 number,
+		 Attempt *attempt)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, job);
+	SqlArgInt4(&args, number);
+	row = SqlRun(statement, &args);
+	if (row.n == 0)
+		return false;
+	AttemptFrom(row, 0, attempt);
+	SqlFree(&row);
+	return true;
+}
+
+bool
+AttemptRead(const char *org, int64 job, int32 number, Attempt *attempt)
+{
+	return read_one(&attempt_read, org, job, number, attempt);
+}
+
+bool
+AttemptLock(const char *org, int64 job, int32 number, Attempt *attempt)
+{
+	return read_one(&attempt_lock, org, job, number, attempt);
+}
+
+/*
+ * What an attempt owes for its elapsed time: from the cumulative figure,
+ * rounded once, never more than is held for it.
+ */
+Credits
+AttemptBill(const Attempt *attempt)
+{
+	return Min(CreditsBillExact(attempt->per_gpu_hour, attempt->gpus,
+								attempt->share, attempt->elapsed),
+			   attempt->held);
+}
+
+/*
+ * Log what was metered so far.
+ */
+void
+AttemptLogUsage(const Attempt *attempt, Credits billed, TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgTime(&args, at);
+	SqlArgDuration(&args, attempt->elapsed);
+	SqlArgCredits(&args, billed);
+	if (attempt->has_progress)
+		SqlArgInt8(&args, attempt->progress);
+	else
+		SqlArgNull(&args);
+	if (attempt->has_utilization)
+		SqlArg(&args, Float4GetDatum(attempt->utilization));
+	else
+		SqlArgNull(&args);
+	(void) SqlRun(&usage_insert, &args);
+}

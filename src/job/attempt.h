@@ -1,0 +1,61 @@
+/*-------------------------------------------------------------------------
+ *
+ * attempt.h
+ *		One run of a job.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_ATTEMPT_H
+#define GPUCREDIT_ATTEMPT_H
+
+#include "common/sql.h"
+#include "datatype/timestamp.h"
+#include "types/credits.h"
+
+typedef struct Attempt
+{
+	char	   *org;
+	int64		job;
+	int32		attempt;
+	int64		hold;
+	int32		gpus;
+	int32		share;
+	Credits		per_gpu_hour;
+	int64		wall_limit;		/* -1: none */
+	int64		hold_window;	/* -1: the whole wall limit is held */
+	TimestampTz started_at;
+	Credits		held;
+	int64		elapsed;
+	int64		logged;			/* elapsed of the last usage row */
+	TimestampTz skewed_at;		/* DT_NOBEGIN: never */
+	bool		starved;
+	bool		running;		/* it has been heard of */
+	TimestampTz ended_at;		/* DT_NOBEGIN: it lives */
+	char	   *outcome;
+	Credits		billed;			/* of one that ended */
+	int64		progress;
+	bool		has_progress;
+	float4		utilization;
+	bool		has_utilization;
+	bool		directed;		/* there are directives */
+} Attempt;
+
+/* The columns of an Attempt, from a row "a". */
+#define ATTEMPT_COLUMNS \
+	" a.org, a.job, a.attempt, a.hold, a.gpus, a.share, a.per_gpu_hour," \
+	" a.wall_limit, a.hold_window, a.started_at, a.held, a.elapsed," \
+	" a.logged, a.skewed_at, a.starved, a.running_at IS NOT NULL," \
+	" a.ended_at, a.outcome, a.billed, a.progress, a.utilization," \
+	" EXISTS (SELECT FROM gpucredit.directive d WHERE d.org = a.org" \
+	"  AND d.job = a.job AND d.attempt = a.attempt)"
+
+extern void AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt);
+extern bool AttemptRead(const char *org, int64 job, int32 number,
+						Attempt *attempt);
+extern bool AttemptLock(const char *org, int64 job, int32 number,
+						Attempt *attempt);
+extern Credits AttemptBill(const Attempt *attempt);
+extern void AttemptLogUsage(const Attempt *attempt, Credits billed,
+							TimestampTz at);
+
+#endif							/* GPUCREDIT_ATTEMPT_H */

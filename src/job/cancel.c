@@ -1,0 +1,132 @@
+/*-------------------------------------------------------------------------
+ *
+ * cancel.c
+ *		Cancelling a job.
+ *
+ * One that waits ends at once, and its hold goes back.  One that runs is told
+ * to stop; whatever its agent then reports, short of completion, it ends as
+ * cancelled.
+ *
+ * Locks: request key, job, hold, buckets.  The attempt is told by a row of
+ * its own, so an agent's open transaction is not waited for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "job/job.h"
+#include "request/request.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_cancel);
+
+SQL_STATEMENT(job_cancelled, SPI_OK_UPDATE, "text, bigint",
+			  "UPDATE gpucredit.job j SET cancelled = true"
+			  " WHERE j.org = $1 AND j.job = $2");
+SQL_STATEMENT(cancel_tell, SPI_OK_INSERT,
+			  "text, bigint, int, timestamptz",
+			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
+			  " action, reason, given_at)"
+			  " VALUES ($1, $2, $3, 'cancel', 'stop', 'cancelled', $4)"
+			  " ON CONFLICT (org, job, attempt, cause) DO NOTHING");
+
+static const char *cancel_job(Job *job, AuditRow *audit);
+static void end_waiting(Job *job, AuditRow *audit);
+static void tell_running(const Job *job, AuditRow *audit);
+
+Datum
+gpucredit_cancel(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	int64		id = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
+	char	   *reason;
+	Request		request;
+	Datum		result;
+	Row			row = {0};
+	Job			job;
+	AuditRow	audit = {.org = org, .operation = "cancel", .job = id,
+	.at = DT_NOBEGIN};
+
+	RequestInit(&request, fcinfo, "cancel", org, ArgName(fcinfo, 2, "key"));
+	RequestInt8(&request, id);
+	RequestText(&request, reason = ArgTextOrNull(fcinfo, 3, "reason"));
+
+	SqlConnect();
+	if (RequestBegin(&request, &result))
+		return SqlFinishRow(result);
+	if (!JobLock(org, id, true, &job))
+		JobRefuseUnknown(id);
+	audit.account = job.account;
+	RowText(&row, cancel_job(&job, &audit));
+	RowAdd(&row, BoolGetDatum(false));
+
+	if (audit.at == DT_NOBEGIN)
+		audit.at = ClockNow();
+	audit.reason = reason;
+	AuditText(&audit, "key", request.key);
+	AuditWrite(&audit);
+	return SqlFinishRow(RequestFinish(&request, &row));
+}
+
+/*
+ * Cancel a locked job; returns its state after.
+ */
+static const char *
+cancel_job(Job *job, AuditRow *audit)
+{
+	if (strcmp(job->state, "active") == 0)
+	{
+		tell_running(job, audit);
+		return "stopping";
+	}
+	if (strcmp(job->state, "queued") != 0 &&
+		strcmp(job->state, "unfunded") != 0)
+	{
+		audit->decision = "over";
+		return job->state;
+	}
+	end_waiting(job, audit);
+	return "cancelled";
+}
+
+static void
+end_waiting(Job *job, AuditRow *audit)
+{
+	Cause		cause = {"cancel", job->job, 0};
+	Hold		hold;
+
+	audit->decision = "cancelled";
+	audit->hold = job->hold;
+	audit->at = ClockNow();
+	if (!HoldLock(job->org, job->hold, true, &hold))
+		Ensure(false, "A job has no hold.");
+	if (HoldIsOpen(&hold))
+	{
+		Returned	returned = HoldSettle(&hold, &cause, 0, true, &audit->at);
+
+		AuditCredits(audit, "released", returned.released);
+		AuditCredits(audit, "lapsed", returned.lapsed);
+	}
+	JobSetState(job, "cancelled", job->hold, job->failures, DT_NOBEGIN,
+				audit->at);
+}
+
+static void
+tell_running(const Job *job, AuditRow *audit)
+{
+	SqlArgs		args = {0};
+
+	audit->decision = "stopping";
+	audit->attempt = job->attempt;
+	SqlArgText(&args, job->org);
+	SqlArgInt8(&args, job->job);
+	(void) SqlRun(&job_cancelled, &args);
+	SqlArgInt4(&args, job->attempt);
+	SqlArgTime(&args, ClockNow());
+	(void) SqlRun(&cancel_tell, &args);
+}

@@ -1,0 +1,164 @@
+/*-------------------------------------------------------------------------
+ *
+ * extend.c
+ *		Extending the hold of a running attempt, a window at a time.
+ *
+ * Due when less is left than gpucredit.exhaust_grace costs; whole or not at
+ * all, by the window or by what the wall limit leaves unheld, whichever is
+ * less.  A denial is audited once, until funds arrive.
+ *
+ * Locks: the attempt is locked; hold, then buckets in burn order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "catalog/pg_type.h"
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/settings.h"
+#include "job/extend.h"
+#include "ledger/ledger.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+SQL_STATEMENT(attempt_held, SPI_OK_UPDATE,
+			  "text, bigint, int, gpucredit.credits, boolean",
+			  "UPDATE gpucredit.attempt a SET held = $4, starved = $5"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+SQL_STATEMENT(purpose_read, SPI_OK_SELECT, "text, bigint",
+			  "SELECT j.tier, j.pool, j.offer_types FROM gpucredit.job j"
+			  " WHERE j.org = $1 AND j.job = $2");
+
+static Credits extension(const Attempt *attempt);
+static Purpose read_purpose(const Attempt *attempt);
+static void write_held(const Attempt *attempt);
+
+/*
+ * How long the attempt may run on what is held for it; without end at no
+ * price.
+ */
+int64
+ExtendFundedFor(const Attempt *attempt)
+{
+	if (attempt->gpus == 0 || attempt->per_gpu_hour == 0)
+		return PG_INT64_MAX;
+	return CreditsElapsedFor(attempt->per_gpu_hour, attempt->gpus,
+							 attempt->share, attempt->held);
+}
+
+/*
+ * Is an extension wanted now?
+ */
+bool
+ExtendIsDue(const Attempt *attempt)
+{
+	return attempt->hold_window >= 0 &&
+		CreditsSub(attempt->held, AttemptBill(attempt)) <
+		CreditsHoldExact(attempt->per_gpu_hour, attempt->gpus,
+						 attempt->share, SettingExhaustGrace()) &&
+		extension(attempt) > 0;
+}
+
+/*
+ * By how much: the window, or what the wall limit leaves unheld.
+ */
+static Credits
+extension(const Attempt *attempt)
+{
+	Credits		window = CreditsHoldExact(attempt->per_gpu_hour,
+										  attempt->gpus, attempt->share,
+										  attempt->hold_window);
+
+	if (attempt->wall_limit < 0)
+		return window;
+	return Min(window, CreditsSub(CreditsHoldExact(attempt->per_gpu_hour,
+												   attempt->gpus,
+												   attempt->share,
+												   attempt->wall_limit),
+								  attempt->held));
+}
+
+/*
+ * Extend the hold of a locked attempt, or note that it is starved.
+ */
+void
+ExtendHold(Attempt *attempt, bool wait)
+{
+	Credits		amount = extension(attempt);
+	Purpose		purpose = read_purpose(attempt);
+	Cause		cause = {"extend", attempt->job, attempt->attempt};
+	Hold		hold;
+	AccountPath path;
+	LedgerStatus status = LEDGER_SHORT;
+	bool		was_starved = attempt->starved;
+	AuditRow	audit = {.org = attempt->org, .operation = "extend",
+		.job = attempt->job, .attempt = attempt->attempt,
+		.hold = attempt->hold, .at = ClockNow()};
+
+	if (!HoldLock(attempt->org, attempt->hold, wait, &hold))
+		return;
+	audit.account = hold.account;
+	path = AccountParse(hold.org, hold.account);
+	audit.reason = "account_suspended";
+	if (!AccountSuspended(&path))
+	{
+		audit.reason = "insufficient_credits";
+		status = HoldExtend(&hold, &purpose, &cause, amount, wait,
+							&audit.at);
+	}
+	if (status == LEDGER_BUSY)
+		return;
+	attempt->starved = status != LEDGER_DONE;
+	if (status == LEDGER_DONE)
+	{
+		attempt->held = CreditsAdd(attempt->held, amount);
+		audit.reason = NULL;
+	}
+	else if (was_starved)
+		return;
+	write_held(attempt);
+	audit.decision = attempt->starved ? "denied" : "granted";
+	AuditCredits(&audit, "amount", amount);
+	AuditWrite(&audit);
+}
+
+static Purpose
+read_purpose(const Attempt *attempt)
+{
+	Purpose		purpose = {.job = attempt->job};
+	SqlArgs		args = {0};
+	SqlResult	row;
+	bool		isnull;
+	Datum	   *types;
+	const char **names;
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	row = SqlRun(&purpose_read, &args);
+	Ensure(row.n == 1, "An attempt has no job.");
+	purpose.tier = SqlText(row, 0, 1);
+	purpose.pool = SqlText(row, 0, 2);
+	deconstruct_array(DatumGetArrayTypePCopy(SqlDatum(row, 0, 3, &isnull)),
+					  TEXTOID, -1, false, TYPALIGN_INT, &types, NULL,
+					  &purpose.ntypes);
+	names = palloc(sizeof(char *) * (purpose.ntypes + 1));
+	for (int i = 0; i < purpose.ntypes; i++)
+		names[i] = TextDatumGetCString(types[i]);
+	purpose.gpu_types = names;
+	return purpose;
+}
+
+static void
+write_held(const Attempt *attempt)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgCredits(&args, attempt->held);
+	SqlArgBool(&args, attempt->starved);
+	Ensure(SqlRun(&attempt_held, &args).n == 1, "An attempt is missing.");
+}

@@ -1,0 +1,187 @@
+/*-------------------------------------------------------------------------
+ *
+ * job.c
+ *		A job's row: locked, read, moved from state to state.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/args.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "job/job.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+const char *const TopologyNames[4] = {"any", "node", "nvlink", "leaf"};
+
+#define JOB_READ \
+	"SELECT j.account, j.pool, j.tier, j.request, j.topology," \
+	" j.preemptible, j.priority, j.cpu_milli, j.memory_mib, j.wall_limit," \
+	" j.hold_window, j.max_retries, j.offer_types, j.offer_memory," \
+	" j.offer_prices, j.offer_spot_prices, j.state, j.hold, j.attempt," \
+	" j.failures, j.cancelled, j.not_before FROM gpucredit.job j" \
+	" WHERE j.org = $1 AND j.job = $2 FOR NO KEY UPDATE"
+
+SQL_STATEMENT(job_lock, SPI_OK_SELECT, "text, bigint", JOB_READ);
+SQL_STATEMENT(job_lock_free, SPI_OK_SELECT, "text, bigint",
+			  JOB_READ " SKIP LOCKED");
+SQL_STATEMENT(job_state, SPI_OK_UPDATE,
+			  "text, bigint, text, bigint, int, timestamptz, timestamptz",
+			  "UPDATE gpucredit.job j SET state = $3, hold = $4,"
+			  " failures = $5, not_before = $6, ended_at = $7"
+			  " WHERE j.org = $1 AND j.job = $2");
+
+static int	read_array(SqlResult rows, uint64 i, int column, int len,
+					   bool byval, char align, Datum **elems);
+
+/*
+ * Lock a job's row and read it.  False: there is none (or, with wait = false,
+ * another transaction has it).
+ */
+bool
+JobLock(const char *org, int64 id, bool wait, Job *job)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+	bool		isnull;
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, id);
+	row = SqlRun(wait ? &job_lock : &job_lock_free, &args);
+	if (row.n == 0)
+		return false;
+	job->org = org;
+	job->job = id;
+	job->account = SqlText(row, 0, 1);
+	job->pool = SqlText(row, 0, 2);
+	job->tier = SqlText(row, 0, 3);
+	job->request = (GpuReq *)
+		PG_DETOAST_DATUM_COPY(SqlDatum(row, 0, 4, &isnull));
+	job->topology = (DecideTopology) ArgWord(SqlText(row, 0, 5), "topology",
+											 TopologyNames,
+											 lengthof(TopologyNames));
+	job->preemptible = (Preemptible) ArgWord(SqlText(row, 0, 6),
+											 "preemptible", PreemptibleNames,
+											 lengthof(PreemptibleNames));
+	job->priority = SqlInt4(row, 0, 7);
+	job->cpu_milli = SqlInt8(row, 0, 8);
+	job->memory_mib = SqlInt8(row, 0, 9);
+	job->wall_limit = SqlIsNull(row, 0, 10) ? -1 : SqlDuration(row, 0, 10);
+	job->hold_window = SqlIsNull(row, 0, 11) ? -1 : SqlDuration(row, 0, 11);
+	job->max_retries = SqlInt4(row, 0, 12);
+	JobReadOffers(row, 0, 13, 14, 15, 16, &job->offers);
+	job->state = SqlText(row, 0, 17);
+	job->hold = SqlInt8(row, 0, 18);
+	job->attempt = SqlInt4(row, 0, 19);
+	job->failures = SqlInt4(row, 0, 20);
+	job->cancelled = SqlBool(row, 0, 21);
+	job->not_before = SqlTimeOr(row, 0, 22, DT_NOBEGIN);
+	SqlFree(&row);
+	return true;
+}
+
+static int
+read_array(SqlResult rows, uint64 i, int column, int len, bool byval,
+		   char align, Datum **elems)
+{
+	bool		isnull;
+	int			n;
+	ArrayType  *array = DatumGetArrayTypePCopy(SqlDatum(rows, i, column,
+														&isnull));
+
+	deconstruct_array(array, ARR_ELEMTYPE(array), len, byval, align, elems,
+					  NULL, &n);
+	return n;
+}
+
+/*
+ * A job's offers from four array columns of a row.
+ */
+void
+JobReadOffers(SqlResult rows, uint64 i, int types, int memory, int prices,
+			  int spot_prices, Offers *offers)
+{
+	Datum	   *names;
+	int			columns[3] = {memory, prices, spot_prices};
+	Datum	   *numbers[3];
+
+	offers->n = read_array(rows, i, types, -1, false, TYPALIGN_INT, &names);
+	for (int c = 0; c < 3; c++)
+	{
+		if (read_array(rows, i, columns[c], 8, true, TYPALIGN_DOUBLE,
+					   &numbers[c]) != offers->n)
+			Ensure(false, "A job's offers are of unequal length.");
+	}
+	offers->types = palloc(sizeof(char *) * (offers->n + 1));
+	for (int o = 0; o < offers->n; o++)
+		offers->types[o] = TextDatumGetCString(names[o]);
+	/* a bigint, or credits, is the datum itself */
+	offers->memory = (int64 *) numbers[0];
+	offers->prices = (Credits *) numbers[1];
+	offers->spot_prices = (Credits *) numbers[2];
+}
+
+/*
+ * Move a locked job on.  DT_NOBEGIN: no such instant.
+ */
+void
+JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
+			TimestampTz not_before, TimestampTz ended_at)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, job->org);
+	SqlArgInt8(&args, job->job);
+	SqlArgText(&args, state);
+	SqlArgInt8(&args, hold);
+	SqlArgInt4(&args, failures);
+	if (not_before == DT_NOBEGIN)
+		SqlArgNull(&args);
+	else
+		SqlArgTime(&args, not_before);
+	if (ended_at == DT_NOBEGIN)
+		SqlArgNull(&args);
+	else
+		SqlArgTime(&args, ended_at);
+	Ensure(SqlRun(&job_state, &args).n == 1, "A job is missing.");
+}
+
+/*
+ * What buckets' policies look at.
+ */
+Purpose
+JobPurpose(const Job *job)
+{
+	Purpose		purpose = {
+		.job = job->job,
+		.ntypes = job->offers.n,
+		.gpu_types = job->offers.types,
+		.tier = job->tier,
+		.pool = job->pool
+	};
+
+	return purpose;
+}
+
+void
+JobRefuseUnknown(int64 id)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_JOB),
+			 errmsg("no such job: %lld", (long long) id),
+			 errdetail("There is none of that number in this organisation."),
+			 errhint("Pass the number gpucredit.reserve() returned.")));
+}
+
+void
+AttemptRefuseUnknown(int64 job, int32 attempt)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_ATTEMPT),
+			 errmsg("no such attempt: %d of job %lld", attempt,
+					(long long) job),
+			 errdetail("The job has not been started so often."),
+			 errhint("Pass the number gpucredit.place() returned.")));
+}

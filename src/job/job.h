@@ -1,0 +1,80 @@
+/*-------------------------------------------------------------------------
+ *
+ * job.h
+ *		The life of a job, told in holds and nodes.
+ *
+ * Locks, in order: job, attempt, hold, buckets.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_JOB_H
+#define GPUCREDIT_JOB_H
+
+#include "common/sql.h"
+#include "inventory/inventory.h"
+#include "ledger/ledger.h"
+#include "types/gpureq.h"
+
+/* GPU types a job accepts, in order of preference, at fixed prices. */
+typedef struct Offers
+{
+	int			n;
+	const char **types;
+	int64	   *memory;			/* bytes of each GPU at least */
+	Credits    *prices;
+	Credits    *spot_prices;
+} Offers;
+
+typedef struct Job
+{
+	const char *org;
+	int64		job;
+	char	   *account;
+	char	   *pool;
+	char	   *tier;
+	GpuReq	   *request;
+	DecideTopology topology;
+	Preemptible preemptible;
+	int32		priority;
+	int64		cpu_milli;
+	int64		memory_mib;
+	int64		wall_limit;		/* -1: none */
+	int64		hold_window;	/* -1: the whole wall limit is held */
+	int32		max_retries;
+	Offers		offers;
+	/* where it stands */
+	char	   *state;
+	int64		hold;
+	int32		attempt;
+	int32		failures;
+	bool		cancelled;
+	TimestampTz not_before;		/* DT_NOBEGIN: at once */
+} Job;
+
+extern const char *const TopologyNames[4];
+
+/* offer.c */
+extern const char *OffersMake(const GpuReq *request, const char *pool,
+							  const NodeSet *set, TimestampTz at,
+							  Offers *offers);
+extern DecideAsk OffersAsk(const Job *job, const NodeSet *set);
+extern Credits OffersHold(const Job *job);
+
+/* job.c */
+extern bool JobLock(const char *org, int64 id, bool wait, Job *job);
+extern void JobSetState(const Job *job, const char *state, int64 hold,
+						int32 failures, TimestampTz not_before,
+						TimestampTz ended_at);
+extern void JobReadOffers(SqlResult rows, uint64 i, int types, int memory,
+						  int prices, int spot_prices, Offers *offers);
+extern Purpose JobPurpose(const Job *job);
+extern pg_attribute_noreturn() void JobRefuseUnknown(int64 id);
+extern pg_attribute_noreturn() void AttemptRefuseUnknown(int64 job,
+														 int32 attempt);
+
+/* requeue.c */
+extern LedgerStatus JobFund(Job *job, const char *operation, bool wait,
+							TimestampTz *at);
+extern void JobSetOffers(const Job *job);
+
+#endif							/* GPUCREDIT_JOB_H */

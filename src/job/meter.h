@@ -1,0 +1,48 @@
+/*-------------------------------------------------------------------------
+ *
+ * meter.h
+ *		What a heartbeat is answered, for one and for many.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_METER_H
+#define GPUCREDIT_METER_H
+
+#include "common/args.h"
+#include "job/attempt.h"
+
+typedef struct Answer
+{
+	const char *action;
+	const char *reason;			/* NULL: none */
+	Credits		billed;
+	Credits		held;
+	TimestampTz deadline;		/* DT_NOEND: none */
+	int64		time_left;		/* -1: without end */
+} Answer;
+
+/*
+ * What a heartbeat changes.  Parameters 4 to 9 are elapsed, now, clock skew,
+ * usage interval, progress, utilization; a late, repeated or out-of-order
+ * heartbeat matches no row.
+ */
+#define METER_MOST "$5 - a.started_at + $6"
+#define METER_ELAPSED(e) "LEAST(" e ", " METER_MOST ")"
+#define METER_SET(e, p, u) \
+	" elapsed = GREATEST(a.elapsed, " METER_ELAPSED(e) ")," \
+	" running_at = COALESCE(a.running_at, $5), heard_at = $5," \
+	" skewed_at = CASE WHEN a.skewed_at IS NULL AND " e " > " METER_MOST \
+	"  THEN $5 ELSE a.skewed_at END," \
+	" logged = CASE WHEN " METER_ELAPSED(e) " - a.logged >= $7" \
+	"  AND " METER_ELAPSED(e) " > a.logged" \
+	"  THEN " METER_ELAPSED(e) " ELSE a.logged END," \
+	" progress = COALESCE(" p ", a.progress)," \
+	" utilization = COALESCE(" u ", a.utilization)"
+#define METER_MATCH(e) \
+	" a.ended_at IS NULL AND (a.elapsed < " METER_ELAPSED(e) \
+	"  OR a.running_at IS NULL)"
+
+extern Answer MeterAccepted(Attempt *attempt, TimestampTz now, bool wait);
+extern Answer MeterUnchanged(Attempt *attempt, TimestampTz now);
+
+#endif							/* GPUCREDIT_METER_H */

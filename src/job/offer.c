@@ -1,0 +1,202 @@
+/*-------------------------------------------------------------------------
+ *
+ * offer.c
+ *		From what a job asks to what it is offered: types, in order, priced.
+ *
+ * A type is offered if the request names it (or says "*"), the pool has it,
+ * and it has a price.  "*" stands for all others, cheapest first, then by
+ * name.  The hold is for the dearest of them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/errors.h"
+#include "job/job.h"
+#include "types/clip.h"
+
+static void add_any(const GpuReqAlternative *alternative, const NodeSet *set,
+					const Price *prices, int n, Offers *offers);
+static void add(Offers *offers, const Price *price, int64 memory);
+static const Price *find_price(const Price *prices, int n, const char *type);
+static bool offered(const Offers *offers, const char *type);
+static int	compare_prices(const void *a, const void *b);
+static pg_attribute_noreturn() void refuse_type(const char *type);
+
+/*
+ * Make a request's offers at an instant.  Returns NULL, or why there is none;
+ * UC402 for a type nobody knows.
+ */
+const char *
+OffersMake(const GpuReq *request, const char *pool, const NodeSet *set,
+		   TimestampTz at, Offers *offers)
+{
+	Price	   *prices;
+	int			n = PricesRead(pool, at, &prices);
+	int			most = set->types.n + request->nalternatives;
+	bool		present = false;
+
+	offers->n = 0;
+	offers->types = palloc(sizeof(char *) * (most + 1));
+	offers->memory = palloc(sizeof(int64) * (most + 1));
+	offers->prices = palloc(sizeof(Credits) * (most + 1));
+	offers->spot_prices = palloc(sizeof(Credits) * (most + 1));
+	if (GpuReqIsCpuOnly(request))
+		return NULL;
+
+	for (int i = 0; i < request->nalternatives; i++)
+	{
+		const GpuReqAlternative *alternative = &request->alternatives[i];
+		const Price *price;
+
+		if (GpuReqAlternativeIsAny(alternative))
+		{
+			present |= set->types.n > 0;
+			add_any(alternative, set, prices, n, offers);
+			continue;
+		}
+		price = find_price(prices, n, alternative->name);
+		if (NameFind(&set->types, alternative->name) < 0)
+		{
+			if (price == NULL && !PriceTypeKnown(alternative->name))
+				refuse_type(alternative->name);
+			continue;
+		}
+		present = true;
+		if (price != NULL && !offered(offers, alternative->name))
+			add(offers, price, alternative->min_memory);
+	}
+	if (offers->n > 0)
+		return NULL;
+	return present ? "no_price" : "impossible_request";
+}
+
+/*
+ * Every other type of the pool that has a price, cheapest first.
+ */
+static void
+add_any(const GpuReqAlternative *alternative, const NodeSet *set,
+		const Price *prices, int n, Offers *offers)
+{
+	Price	   *sorted = palloc(sizeof(Price) * (n + 1));
+
+	if (n > 0)
+		memcpy(sorted, prices, sizeof(Price) * n);
+	qsort(sorted, n, sizeof(Price), compare_prices);
+	for (int i = 0; i < n; i++)
+	{
+		if (NameFind(&set->types, sorted[i].gpu_type) >= 0 &&
+			!offered(offers, sorted[i].gpu_type))
+			add(offers, &sorted[i], alternative->min_memory);
+	}
+	pfree(sorted);
+}
+
+static void
+add(Offers *offers, const Price *price, int64 memory)
+{
+	offers->types[offers->n] = price->gpu_type;
+	offers->memory[offers->n] = memory;
+	offers->prices[offers->n] = price->per_gpu_hour;
+	offers->spot_prices[offers->n++] = price->spot;
+}
+
+static const Price *
+find_price(const Price *prices, int n, const char *type)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (strcmp(prices[i].gpu_type, type) == 0)
+			return &prices[i];
+	}
+	return NULL;
+}
+
+static bool
+offered(const Offers *offers, const char *type)
+{
+	for (int i = 0; i < offers->n; i++)
+	{
+		if (strcmp(offers->types[i], type) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int
+compare_prices(const void *a, const void *b)
+{
+	const Price *pa = a;
+	const Price *pb = b;
+
+	if (pa->per_gpu_hour != pb->per_gpu_hour)
+		return pa->per_gpu_hour < pb->per_gpu_hour ? -1 : 1;
+	return strcmp(pa->gpu_type, pb->gpu_type);
+}
+
+static void
+refuse_type(const char *type)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_TYPE),
+			 errmsg("unknown GPU type \"%s\"", ClipForMessage(type)),
+			 errdetail("It has no price, and no node has it."),
+			 errhint("Check the spelling; names are case-sensitive.")));
+}
+
+/*
+ * What the decision core is asked.  Types the pool no longer has are left
+ * out.
+ */
+DecideAsk
+OffersAsk(const Job *job, const NodeSet *set)
+{
+	DecideOffer *offers = palloc(sizeof(DecideOffer) * (job->offers.n + 1));
+	DecideAsk	ask = {
+		.min_gpus = job->request->min_gpus,
+		.max_gpus = job->request->max_gpus,
+		.share = job->request->share_milli,
+		.n_offers = 0,
+		.offers = offers,
+		.topology = job->topology,
+		.cpu_milli = job->cpu_milli,
+		.memory_mib = job->memory_mib,
+		.spot_ok = job->preemptible != PREEMPTIBLE_NEVER
+	};
+
+	for (int i = 0; i < job->offers.n; i++)
+	{
+		int32		type = NameFind(&set->types, job->offers.types[i]);
+
+		if (type < 0)
+			continue;
+		offers[ask.n_offers++] = (DecideOffer)
+		{
+			type, job->offers.memory[i]
+		};
+	}
+	return ask;
+}
+
+/*
+ * What is held for a job at once: the dearest offer, for the hold window or
+ * the whole wall limit, whichever is less.
+ */
+Credits
+OffersHold(const Job *job)
+{
+	Credits		dearest = 0;
+	int64		duration = job->wall_limit;
+
+	for (int i = 0; i < job->offers.n; i++)
+	{
+		dearest = Max(dearest, job->offers.prices[i]);
+		if (job->preemptible != PREEMPTIBLE_NEVER)
+			dearest = Max(dearest, job->offers.spot_prices[i]);
+	}
+	if (job->hold_window >= 0 &&
+		(duration < 0 || job->hold_window < duration))
+		duration = job->hold_window;
+	return CreditsHoldExact(dearest, job->request->max_gpus,
+							job->request->share_milli, duration);
+}

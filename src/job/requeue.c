@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * requeue.c
+ *		A job that goes back to the queue gets a new hold, at the prices of
+ *		that moment.
+ *
+ * Where nothing it asks for is priced or there any more, it keeps the offers
+ * it had and waits.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "job/job.h"
+
+SQL_STATEMENT(job_offers, SPI_OK_UPDATE,
+			  "text, bigint, text[], bigint[], gpucredit.credits[],"
+			  " gpucredit.credits[]",
+			  "UPDATE gpucredit.job j SET offer_types = $3,"
+			  " offer_memory = $4, offer_prices = $5,"
+			  " offer_spot_prices = $6 WHERE j.org = $1 AND j.job = $2");
+
+/*
+ * Take a new hold for a locked job; job->hold is then that.  Not done: the
+ * account has no credit for it, or is suspended.  With wait, the caller has
+ * called HoldLockForNext().
+ */
+LedgerStatus
+JobFund(Job *job, const char *operation, bool wait, TimestampTz *at)
+{
+	AccountPath path = AccountParse(job->org, job->account);
+	Cause		cause = {operation, job->job, 0};
+	Offers		offers;
+	Purpose		purpose;
+	Credits		amount;
+	Hold		hold;
+	LedgerStatus status;
+	AuditRow	audit = {.org = job->org, .account = job->account,
+		.operation = operation, .job = job->job};
+
+	if (AccountSuspended(&path))
+	{
+		*at = ClockNow();
+		return LEDGER_SHORT;
+	}
+	if (OffersMake(job->request, job->pool, NodesCached(job->pool),
+				   ClockNow(), &offers) == NULL)
+		job->offers = offers;
+	amount = OffersHold(job);
+	if (!wait && LedgerAvailable(&path, ClockNow()) < amount)
+		return LEDGER_SHORT;
+	purpose = JobPurpose(job);
+	purpose.reclaimed = true;	/* by HoldLockForNext(), which waited */
+	status = HoldOpen(&path, &purpose, &cause, amount, 0, wait, &hold, at);
+	if (status != LEDGER_DONE)
+		return status;
+	job->hold = hold.hold;
+	JobSetOffers(job);
+
+	audit.hold = hold.hold;
+	audit.at = *at;
+	audit.decision = "held";
+	AuditCredits(&audit, "amount", hold.drawn);
+	AuditWrite(&audit);
+	return LEDGER_DONE;
+}
+
+/*
+ * Store the offers a job's present hold was made for.
+ */
+void
+JobSetOffers(const Job *job)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, job->org);
+	SqlArgInt8(&args, job->job);
+	SqlArgTextArray(&args, job->offers.types, job->offers.n);
+	SqlArgInt8Array(&args, job->offers.memory, job->offers.n);
+	SqlArgCreditsArray(&args, job->offers.prices, job->offers.n);
+	SqlArgCreditsArray(&args, job->offers.spot_prices, job->offers.n);
+	Ensure(SqlRun(&job_offers, &args).n == 1, "A job is missing.");
+}

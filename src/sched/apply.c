@@ -1,0 +1,354 @@
+/*-------------------------------------------------------------------------
+ *
+ * apply.c
+ *		Carrying out what was decided, set by set.
+ *
+ * The jobs to start are locked first, skipping those another transaction has:
+ * a tenant's open transaction costs its own job a cycle and nobody else
+ * anything.  A start touches no budget and no bucket: the hold covers the
+ * dearest type the job accepts, and what it has too much is the attempt's
+ * surplus, given back apart (surplus.c).
+ *
+ * Locks: job rows, without waiting.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "catalog/pg_type.h"
+#include "common/args.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+SQL_STATEMENT(jobs_lock, SPI_OK_SELECT, "text[], bigint[], bigint[]",
+			  "SELECT u.n FROM ROWS FROM (pg_catalog.unnest($1),"
+			  " pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  " WITH ORDINALITY AS u (org, job, hold, n)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+			  " WHERE j.state = 'queued' AND j.hold = u.hold"
+			  " FOR NO KEY UPDATE OF j SKIP LOCKED");
+SQL_STATEMENT(jobs_start, SPI_OK_UPDATE, "text[], bigint[]",
+			  "UPDATE gpucredit.job j SET state = 'active',"
+			  " attempt = j.attempt + 1, not_before = NULL"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2)) AS u (org, job)"
+			  " WHERE j.org = u.org AND j.job = u.job");
+SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
+			  "text[], bigint[], int[], bigint[], text[], int[], int[],"
+			  " gpucredit.credits[], gpucredit.credits[], timestamptz",
+			  "INSERT INTO gpucredit.attempt (org, job, attempt, account,"
+			  " pool, hold, gpu_type, gpus, share, per_gpu_hour, wall_limit,"
+			  " hold_window, started_at, held, surplus)"
+			  " SELECT u.org, u.job, u.attempt, j.account, j.pool, u.hold,"
+			  " u.gpu_type, u.gpus, u.share, u.price, j.wall_limit,"
+			  " j.hold_window, $10, u.held,"
+			  " h.held OPERATOR(gpucredit.-) u.held"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"
+			  "  pg_catalog.unnest($4), pg_catalog.unnest($5),"
+			  "  pg_catalog.unnest($6), pg_catalog.unnest($7),"
+			  "  pg_catalog.unnest($8), pg_catalog.unnest($9))"
+			  " AS u (org, job, attempt, hold, gpu_type, gpus, share, price,"
+			  "  held)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+			  " JOIN gpucredit.hold h ON h.org = u.org AND h.hold = u.hold");
+SQL_STATEMENT(devices_insert, SPI_OK_INSERT,
+			  "text, text[], bigint[], int[], text[], gpucredit.gpuset[],"
+			  " int[], bigint[], bigint[]",
+			  "INSERT INTO gpucredit.attempt_gpu (org, job, attempt, node,"
+			  " pool, gpus, share, cpu_milli, memory_mib)"
+			  " SELECT u.org, u.job, u.attempt, u.node, $1, u.gpus, u.share,"
+			  " u.cpu_milli, u.memory_mib"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
+			  "  pg_catalog.unnest($5), pg_catalog.unnest($6),"
+			  "  pg_catalog.unnest($7), pg_catalog.unnest($8),"
+			  "  pg_catalog.unnest($9))"
+			  " AS u (org, job, attempt, node, gpus, share, cpu_milli,"
+			  "  memory_mib)");
+
+static void drop_jobs(Cycle *cycle, const bool *drop);
+static void start_jobs(const Cycle *cycle);
+static void insert_attempts(const Cycle *cycle);
+static Credits held_for(const Cycle *cycle, const DecideStart *start,
+						Credits price);
+static void insert_devices(const Cycle *cycle);
+static void audit_starts(const Cycle *cycle);
+static char *describe_nodes(const Cycle *cycle, const DecideStart *start);
+
+/* For every start: its job's row, and what is loaded alongside. */
+#define START_JOB(cycle, i) (&(cycle)->jobs[(cycle)->result.starts[i].job])
+#define START_QUEUED(cycle, i) \
+	(&(cycle)->queued[(cycle)->result.starts[i].job])
+
+/*
+ * Lock the jobs that are to start.  False: some are gone or not to be had;
+ * they are taken out of the cycle, which must then decide anew.
+ */
+bool
+CycleLock(Cycle *cycle)
+{
+	int			n = cycle->result.n_starts;
+	const char **orgs = palloc(sizeof(char *) * (n + 1));
+	int64	   *jobs = palloc(sizeof(int64) * (n + 1));
+	int64	   *holds = palloc(sizeof(int64) * (n + 1));
+	bool	   *drop;
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	if (n == 0)
+		return true;
+	drop = palloc0(sizeof(bool) * cycle->input.n_jobs);
+	for (int i = 0; i < n; i++)
+	{
+		orgs[i] = START_JOB(cycle, i)->org;
+		jobs[i] = START_JOB(cycle, i)->id;
+		holds[i] = START_QUEUED(cycle, i)->hold;
+		drop[cycle->result.starts[i].job] = true;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	SqlArgInt8Array(&args, holds, n);
+	rows = SqlRun(&jobs_lock, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+		drop[cycle->result.starts[SqlInt8(rows, i, 1) - 1].job] = false;
+	if (rows.n == (uint64) n)
+		return true;
+	SqlFree(&rows);
+	drop_jobs(cycle, drop);
+	return false;
+}
+
+static void
+drop_jobs(Cycle *cycle, const bool *drop)
+{
+	int32		kept = 0;
+
+	for (int32 i = 0; i < cycle->input.n_jobs; i++)
+	{
+		if (drop[i])
+			continue;
+		cycle->jobs[kept] = cycle->jobs[i];
+		cycle->queued[kept++] = cycle->queued[i];
+	}
+	cycle->input.n_jobs = kept;
+}
+
+/*
+ * Start the locked jobs.
+ */
+void
+CycleApply(const Cycle *cycle)
+{
+	if (cycle->result.n_starts == 0)
+		return;
+	start_jobs(cycle);
+	insert_attempts(cycle);
+	insert_devices(cycle);
+	audit_starts(cycle);
+}
+
+/*
+ * What a start is billed at: its type's price, on spot nodes the spot price;
+ * on both, the dearer.
+ */
+StartPrice
+CyclePrice(const Cycle *cycle, const DecideStart *start)
+{
+	const Queued *queued = &cycle->queued[start->job];
+	StartPrice	price = {NULL, 0};
+	int			offer = 0;
+
+	if (start->type == DECIDE_NO_TYPE)
+		return price;
+	price.gpu_type = cycle->set->types.names[start->type];
+	while (offer < queued->noffers &&
+		   strcmp(queued->offer_types[offer], price.gpu_type) != 0)
+		offer++;
+	Ensure(offer < queued->noffers, "A job got a type it was not offered.");
+	for (int p = 0; p < start->n_parts; p++)
+	{
+		const DecidePart *part =
+		&cycle->result.parts[start->first_part + p];
+
+		price.per_gpu_hour = Max(price.per_gpu_hour,
+								 cycle->set->nodes[part->node].spot ?
+								 queued->offer_spot_prices[offer] :
+								 queued->offer_prices[offer]);
+	}
+	return price;
+}
+
+static void
+start_jobs(const Cycle *cycle)
+{
+	int			n = cycle->result.n_starts;
+	const char **orgs = palloc(sizeof(char *) * n);
+	int64	   *jobs = palloc(sizeof(int64) * n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		orgs[i] = START_JOB(cycle, i)->org;
+		jobs[i] = START_JOB(cycle, i)->id;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	Ensure(SqlRun(&jobs_start, &args).n == (uint64) n,
+		   "A job to start is missing.");
+}
+
+static void
+insert_attempts(const Cycle *cycle)
+{
+	int			n = cycle->result.n_starts;
+	const char **texts = palloc(sizeof(char *) * 2 * n);
+	int64	   *ids = palloc(sizeof(int64) * 2 * n);
+	int32	   *numbers = palloc(sizeof(int32) * 3 * n);
+	Credits    *amounts = palloc(sizeof(Credits) * 2 * n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		const DecideStart *start = &cycle->result.starts[i];
+		StartPrice	price = CyclePrice(cycle, start);
+
+		texts[i] = START_JOB(cycle, i)->org;
+		texts[n + i] = price.gpu_type;
+		ids[i] = START_JOB(cycle, i)->id;
+		ids[n + i] = START_QUEUED(cycle, i)->hold;
+		numbers[i] = START_QUEUED(cycle, i)->attempt + 1;
+		numbers[n + i] = start->gpus;
+		numbers[2 * n + i] = start->share;
+		amounts[i] = price.per_gpu_hour;
+		amounts[n + i] = held_for(cycle, start, price.per_gpu_hour);
+	}
+	SqlArgTextArray(&args, texts, n);
+	SqlArgInt8Array(&args, ids, n);
+	SqlArgInt4Array(&args, numbers, n);
+	SqlArgInt8Array(&args, ids + n, n);
+	SqlArgTextArray(&args, texts + n, n);
+	SqlArgInt4Array(&args, numbers + n, n);
+	SqlArgInt4Array(&args, numbers + 2 * n, n);
+	SqlArgCreditsArray(&args, amounts, n);
+	SqlArgCreditsArray(&args, amounts + n, n);
+	SqlArgTime(&args, cycle->now);
+	Ensure(SqlRun(&attempts_insert, &args).n == (uint64) n,
+		   "A job to start has no hold.");
+}
+
+/*
+ * What the attempt needs of its job's hold.
+ */
+static Credits
+held_for(const Cycle *cycle, const DecideStart *start, Credits price)
+{
+	const Queued *queued = &cycle->queued[start->job];
+	int64		duration = queued->wall_limit;
+
+	if (queued->hold_window >= 0 &&
+		(duration < 0 || queued->hold_window < duration))
+		duration = queued->hold_window;
+	return CreditsHoldExact(price, start->gpus, start->share, duration);
+}
+
+static void
+insert_devices(const Cycle *cycle)
+{
+	int			n = cycle->result.n_parts;
+	const char **texts = palloc(sizeof(char *) * 2 * n);
+	int64	   *numbers = palloc(sizeof(int64) * 3 * n);
+	int32	   *small = palloc(sizeof(int32) * 2 * n);
+	Datum	   *sets = palloc(sizeof(Datum) * n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < cycle->result.n_starts; i++)
+	{
+		const DecideStart *start = &cycle->result.starts[i];
+
+		for (int p = start->first_part; p < start->first_part + start->n_parts;
+			 p++)
+		{
+			const DecidePart *part = &cycle->result.parts[p];
+
+			texts[p] = START_JOB(cycle, i)->org;
+			texts[n + p] = cycle->set->nodes[part->node].name;
+			numbers[p] = START_JOB(cycle, i)->id;
+			numbers[n + p] = part->cpu_milli;
+			numbers[2 * n + p] = part->memory_mib;
+			small[p] = START_QUEUED(cycle, i)->attempt + 1;
+			small[n + p] = start->share;
+			sets[p] = GpuSetGetDatum(part->devices);
+		}
+	}
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, texts, n);
+	SqlArgInt8Array(&args, numbers, n);
+	SqlArgInt4Array(&args, small, n);
+	SqlArgTextArray(&args, texts + n, n);
+	SqlArg(&args, PointerGetDatum(construct_array(sets, n,
+												  SqlTypeOid("gpucredit.gpuset"),
+												  8, true,
+												  TYPALIGN_DOUBLE)));
+	SqlArgInt4Array(&args, small + n, n);
+	SqlArgInt8Array(&args, numbers + n, n);
+	SqlArgInt8Array(&args, numbers + 2 * n, n);
+	(void) SqlRun(&devices_insert, &args);
+}
+
+static void
+audit_starts(const Cycle *cycle)
+{
+	int			n = cycle->result.n_starts;
+	AuditRow   *rows = palloc0(sizeof(AuditRow) * n);
+
+	for (int i = 0; i < n; i++)
+	{
+		const DecideStart *start = &cycle->result.starts[i];
+		StartPrice	price = CyclePrice(cycle, start);
+		AuditRow   *row = &rows[i];
+
+		CHECK_FOR_INTERRUPTS();
+		row->org = START_JOB(cycle, i)->org;
+		row->account = START_JOB(cycle, i)->account;
+		row->operation = "place";
+		row->decision = "start";
+		row->hold = START_QUEUED(cycle, i)->hold;
+		row->job = START_JOB(cycle, i)->id;
+		row->attempt = START_QUEUED(cycle, i)->attempt + 1;
+		row->at = cycle->now;
+		AuditText(row, "nodes", describe_nodes(cycle, start));
+		AuditText(row, "gpu_type", price.gpu_type);
+		AuditInt8(row, "gpus", start->gpus);
+		AuditInt8(row, "share", start->share);
+		AuditCredits(row, "per_gpu_hour", price.per_gpu_hour);
+		AuditInt8(row, "turn", i + 1);
+	}
+	AuditWriteMany(rows, n);
+}
+
+/*
+ * "n1{0-7} n2{0-3}"
+ */
+static char *
+describe_nodes(const Cycle *cycle, const DecideStart *start)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int p = start->first_part; p < start->first_part + start->n_parts;
+		 p++)
+	{
+		const DecidePart *part = &cycle->result.parts[p];
+
+		appendStringInfo(&text, "%s%s%s", text.len > 0 ? " " : "",
+						 cycle->set->nodes[part->node].name,
+						 GpuSetToCString(part->devices));
+	}
+	return text.data;
+}

@@ -1,0 +1,356 @@
+/*-------------------------------------------------------------------------
+ *
+ * load.c
+ *		What a scheduling cycle decides on: nodes, what is taken, the queue.
+ *
+ * Each is read by a statement of its own after the pool's lock, and joined
+ * here.  Nothing is kept from one cycle to the next.
+ *
+ * Jobs that ask the same share an ask: what a job asks is compared as the
+ * bytes of its columns, and only the first job of each ask is taken apart.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/hashfn.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "job/job.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+/* From this column on a row is what its job asks. */
+#define ASK_COLUMN	9
+
+/* The asks so far, chained by hash. */
+typedef struct AskEntry
+{
+	uint32		hash;			/* key */
+	int32		first;			/* the newest ask of that hash */
+} AskEntry;
+
+typedef struct Asks
+{
+	int			n;
+	int			size;
+	DecideAsk  *asks;
+	Queued	   *shared;			/* offers of each ask */
+	uint64	   *rows;			/* the row of each ask's first job */
+	int32	   *next;			/* chain */
+	HTAB	   *by_hash;
+} Asks;
+
+SQL_STATEMENT(taken_read, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT g.node, g.gpus, g.share, g.cpu_milli, g.memory_mib"
+			  " FROM gpucredit.attempt_gpu g WHERE g.pool = $1"
+			  " AND NOT g.free AND (g.ended_at IS NULL OR g.ended_at > $2)");
+SQL_STATEMENT(tiers_read, SPI_OK_SELECT, "",
+			  "SELECT t.tier, t.rank FROM gpucredit.tier t");
+SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT j.org, j.job, j.account, j.tier, j.priority,"
+			  " j.submitted_at, j.hold, j.attempt, j.request, j.topology,"
+			  " j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,"
+			  " j.hold_window, j.offer_types, j.offer_prices,"
+			  " j.offer_memory, j.offer_spot_prices"
+			  " FROM gpucredit.job j"
+			  " WHERE j.pool = $1 AND j.state = 'queued'"
+			  " AND (j.not_before IS NULL OR j.not_before <= $2)");
+
+static SqlResult run(const Cycle *cycle, SqlStatement *statement,
+					 SqlArgs *args);
+static void take_off(Cycle *cycle);
+static void load_queue(Cycle *cycle);
+static int32 tier_rank(SqlResult tiers, const char *tier);
+static int32 find_ask(const Cycle *cycle, Asks *asks, SqlResult rows,
+					  uint64 i);
+static uint32 hash_ask(SqlResult rows, uint64 i);
+static bool same_ask(SqlResult rows, uint64 i, uint64 j);
+static void add_ask(const Cycle *cycle, Asks *asks, SqlResult rows, uint64 i);
+static const char *share_text(const char *previous, char *text);
+
+/*
+ * Load all that a cycle decides on.
+ */
+void
+CycleLoad(Cycle *cycle)
+{
+	cycle->set = NodesLoad(cycle->pool, cycle->read_only);
+	take_off(cycle);
+	load_queue(cycle);
+	cycle->input.nodes = cycle->set->nodes;
+	cycle->input.n_nodes = cycle->set->n;
+}
+
+static SqlResult
+run(const Cycle *cycle, SqlStatement *statement, SqlArgs *args)
+{
+	return cycle->read_only ? SqlRead(statement, args) :
+		SqlRun(statement, args);
+}
+
+/*
+ * Take off the nodes what live attempts have, and what attempts had that are
+ * over but not fenced yet.
+ */
+static void
+take_off(Cycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, cycle->pool);
+	SqlArgTime(&args, ClockAdd(cycle->now, -SettingNodeLost()));
+	rows = run(cycle, &taken_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		bool		isnull;
+		char	   *name = SqlText(rows, i, 1);
+		int32		index = NodeIndex(cycle->set, name);
+		GpuSet		gpus = DatumGetGpuSet(SqlDatum(rows, i, 2, &isnull));
+		int32		share = SqlInt4(rows, i, 3);
+		DecideNode *node;
+
+		CHECK_FOR_INTERRUPTS();
+		pfree(name);
+		if (index < 0)
+			continue;			/* removed, past node_lost */
+		node = &cycle->set->nodes[index];
+		for (int d = 0; d < node->gpus; d++)
+		{
+			if (gpus & ((GpuSet) 1 << d))
+				node->device_left[d] -= Min(node->device_left[d], share);
+		}
+		if (node->cpu_milli > 0)
+			node->cpu_left -= SqlInt8(rows, i, 4);
+		if (node->memory_mib > 0)
+			node->memory_left -= SqlInt8(rows, i, 5);
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * The jobs that may start now.
+ */
+static void
+load_queue(Cycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	tiers = run(cycle, &tiers_read, NULL);
+	SqlResult	rows;
+	Asks		asks = {0};
+	HASHCTL		control = {.keysize = sizeof(uint32),
+		.entrysize = sizeof(AskEntry), .hcxt = CurrentMemoryContext};
+	const char *org = NULL;
+	const char *account = NULL;
+
+	SqlArgText(&args, cycle->pool);
+	SqlArgTime(&args, cycle->now);
+	rows = run(cycle, &queue_read, &args);
+	asks.by_hash = hash_create("gpucredit asks", 256, &control,
+							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	cycle->jobs = MemoryContextAllocHuge(CurrentMemoryContext,
+										 sizeof(DecideJob) * (rows.n + 1));
+	cycle->queued = MemoryContextAllocHuge(CurrentMemoryContext,
+										   sizeof(Queued) * (rows.n + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		DecideJob  *job = &cycle->jobs[i];
+		char	   *tier = SqlText(rows, i, 4);
+
+		CHECK_FOR_INTERRUPTS();
+		job->ask = find_ask(cycle, &asks, rows, i);
+		job->org = org = share_text(org, SqlText(rows, i, 1));
+		job->id = SqlInt8(rows, i, 2);
+		job->account = account = share_text(account, SqlText(rows, i, 3));
+		job->tier = tier_rank(tiers, tier);
+		job->priority = SqlInt4(rows, i, 5);
+		job->submitted = SqlTime(rows, i, 6);
+		cycle->queued[i] = asks.shared[job->ask];
+		cycle->queued[i].hold = SqlInt8(rows, i, 7);
+		cycle->queued[i].attempt = SqlInt4(rows, i, 8);
+		pfree(tier);
+	}
+	cycle->input.asks = asks.asks;
+	cycle->input.n_asks = asks.n;
+	cycle->input.jobs = cycle->jobs;
+	cycle->input.n_jobs = (int32) rows.n;
+	SqlFree(&rows);
+}
+
+/*
+ * One copy of a text that repeats from row to row.
+ */
+static const char *
+share_text(const char *previous, char *text)
+{
+	if (previous == NULL || strcmp(previous, text) != 0)
+		return text;
+	pfree(text);
+	return previous;
+}
+
+/*
+ * A tier that was there at submission and is no more goes last.
+ */
+static int32
+tier_rank(SqlResult tiers, const char *tier)
+{
+	Size		size = strlen(tier);
+
+	for (uint64 i = 0; i < tiers.n; i++)
+	{
+		bool		isnull;
+		text	   *name = DatumGetTextPP(SqlDatum(tiers, i, 1, &isnull));
+
+		if (VARSIZE_ANY_EXHDR(name) == size &&
+			memcmp(VARDATA_ANY(name), tier, size) == 0)
+			return SqlInt4(tiers, i, 2);
+	}
+	return PG_INT32_MAX;
+}
+
+/*
+ * The ask of a row's job, a new one if none is equal.
+ */
+static int32
+find_ask(const Cycle *cycle, Asks *asks, SqlResult rows, uint64 i)
+{
+	uint32		hash = hash_ask(rows, i);
+	bool		found;
+	AskEntry   *entry = hash_search(asks->by_hash, &hash, HASH_ENTER, &found);
+	int32		ask;
+
+	for (ask = found ? entry->first : -1; ask >= 0; ask = asks->next[ask])
+	{
+		if (same_ask(rows, i, asks->rows[ask]))
+			return ask;
+	}
+	add_ask(cycle, asks, rows, i);
+	ask = asks->n - 1;
+	asks->next[ask] = found ? entry->first : -1;
+	entry->first = ask;
+	return ask;
+}
+
+/*
+ * A column's bytes: of a value by reference, what it points to.
+ */
+static const char *
+column_bytes(SqlResult rows, uint64 i, int column, Datum *value, Size *size)
+{
+	Form_pg_attribute attribute = TupleDescAttr(rows.table->tupdesc,
+												column - 1);
+	bool		isnull;
+
+	*value = SqlDatum(rows, i, column, &isnull);
+	if (isnull)
+	{
+		*size = 0;
+		return "";
+	}
+	if (attribute->attbyval)
+	{
+		*size = sizeof(Datum);
+		return (const char *) value;
+	}
+	if (attribute->attlen > 0)
+	{
+		*size = attribute->attlen;
+		return DatumGetPointer(*value);
+	}
+	*value = PointerGetDatum(PG_DETOAST_DATUM_PACKED(*value));
+	*size = VARSIZE_ANY_EXHDR(DatumGetPointer(*value));
+	return VARDATA_ANY(DatumGetPointer(*value));
+}
+
+static uint32
+hash_ask(SqlResult rows, uint64 i)
+{
+	uint32		hash = 0;
+
+	for (int c = ASK_COLUMN; c <= rows.table->tupdesc->natts; c++)
+	{
+		Datum		value;
+		Size		size;
+		const char *bytes = column_bytes(rows, i, c, &value, &size);
+
+		hash = hash_combine(hash, hash_bytes((const unsigned char *) bytes,
+											 (int) size));
+	}
+	return hash;
+}
+
+static bool
+same_ask(SqlResult rows, uint64 i, uint64 j)
+{
+	for (int c = ASK_COLUMN; c <= rows.table->tupdesc->natts; c++)
+	{
+		Datum		value_i;
+		Datum		value_j;
+		Size		size_i;
+		Size		size_j;
+		const char *bytes_i = column_bytes(rows, i, c, &value_i, &size_i);
+		const char *bytes_j = column_bytes(rows, j, c, &value_j, &size_j);
+
+		if (size_i != size_j || memcmp(bytes_i, bytes_j, size_i) != 0 ||
+			SqlIsNull(rows, i, c) != SqlIsNull(rows, j, c))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Take apart what a row's job asks.
+ */
+static void
+add_ask(const Cycle *cycle, Asks *asks, SqlResult rows, uint64 i)
+{
+	Job			job = {0};
+	Queued	   *shared;
+	bool		isnull;
+
+	if (asks->n == asks->size)
+	{
+		asks->size = Max(asks->size * 2, 64);
+#define GROW(p) \
+		((p) = (p) ? repalloc((p), sizeof(*(p)) * asks->size) : \
+		 palloc(sizeof(*(p)) * asks->size))
+		GROW(asks->asks);
+		GROW(asks->shared);
+		GROW(asks->rows);
+		GROW(asks->next);
+#undef GROW
+	}
+	job.request = (GpuReq *)
+		PG_DETOAST_DATUM_COPY(SqlDatum(rows, i, 9, &isnull));
+	job.topology = (DecideTopology) ArgWord(SqlText(rows, i, 10), "topology",
+											TopologyNames,
+											lengthof(TopologyNames));
+	job.preemptible = (Preemptible) ArgWord(SqlText(rows, i, 11),
+											"preemptible", PreemptibleNames,
+											lengthof(PreemptibleNames));
+	job.cpu_milli = SqlInt8(rows, i, 12);
+	job.memory_mib = SqlInt8(rows, i, 13);
+	JobReadOffers(rows, i, 16, 18, 17, 19, &job.offers);
+
+	shared = &asks->shared[asks->n];
+	memset(shared, 0, sizeof(Queued));
+	shared->wall_limit = SqlIsNull(rows, i, 14) ? -1 :
+		SqlDuration(rows, i, 14);
+	shared->hold_window = SqlIsNull(rows, i, 15) ? -1 :
+		SqlDuration(rows, i, 15);
+	shared->noffers = job.offers.n;
+	shared->offer_types = job.offers.types;
+	shared->offer_prices = job.offers.prices;
+	shared->offer_spot_prices = job.offers.spot_prices;
+	asks->asks[asks->n] = OffersAsk(&job, cycle->set);
+	asks->rows[asks->n++] = i;
+}
