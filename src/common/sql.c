@@ -162,6 +162,7 @@ static SqlResult
 execute(SqlStatement *statement, SqlArgs *args, bool read_only)
 {
 	SqlResult	result;
+	MemoryContext caller = CurrentMemoryContext;
 	int			rc;
 
 	ready(statement, args);
@@ -170,6 +171,7 @@ execute(SqlStatement *statement, SqlArgs *args, bool read_only)
 	if (rc != statement->expected)
 		elog(ERROR, "unexpected result %s of \"%s\"",
 			 SPI_result_code_string(rc), statement->text);
+	MemoryContextSwitchTo(caller);	/* SPI leaves us in its own */
 	result.n = SPI_processed;
 	result.table = SPI_tuptable;
 	return result;
