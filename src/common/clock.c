@@ -74,6 +74,9 @@ gpucredit_now(PG_FUNCTION_ARGS)
 	PG_RETURN_TIMESTAMPTZ(ClockNow());
 }
 
+/*
+ * Accept an empty text or a finite instant; hand it on converted.
+ */
 static bool
 check_clock(char **newval, void **extra, GucSource source)
 {

@@ -158,6 +158,9 @@ ready(SqlStatement *statement, SqlArgs *args)
 		   "A statement was given the wrong number of parameters.");
 }
 
+/*
+ * Run a prepared statement, and insist on the kind of result it must have.
+ */
 static SqlResult
 execute(SqlStatement *statement, SqlArgs *args, bool read_only)
 {

@@ -1,12 +1,14 @@
 /*
  * best.c
- *	  The best single host for an ask, without looking at all of them again.
+ *	  The best single host for an ask.
  *
- * A tournament over the hosts that compete: the leaf of a host is at n + its
- * position, every inner entry is the better of the two below it, [1] is the
- * best of all; of equals the lower position, so the lower name, wins.  A host
- * that changed costs one walk to the root.  Which hosts changed since the last
- * look is read off the cycle's list, in which each stands once.
+ * The first look of an ask simply goes through the hosts, since many classes
+ * have one job only.  From the second on a tournament is kept over the hosts
+ * that compete: the leaf of a host is at n + its position, every inner entry is
+ * the better of the two below it, [1] is the best of all; of equals the lower
+ * position, so the lower name, wins.  A host that changed costs one walk to the
+ * root.  Which hosts changed since the last look is read off the cycle's list,
+ * in which each stands once.
  */
 #include "decide/core.h"
 
@@ -37,39 +39,63 @@ replay(Best *best, int32_t position)
 }
 
 /*
- * Set up the tournament for an ask of a fixed size.  NULL: no host can take
- * it, or out of memory.
+ * The hosts that compete for an ask; *hosts is NULL when that is all of them.
  */
-Best *
-DecideBestBuild(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
-				bool *out_of_memory)
+static TypeRange
+competitors(const Cycle *cycle, const DecideOffer *offer,
+			const int32_t **hosts)
 {
 	TypeRange	range = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
-	const int32_t *hosts = NULL;
-	FitKey		key = FIT_NONE;
-	Best	   *best;
-	int32_t		first;
-	int32_t		i;
 
-	*out_of_memory = false;
+	*hosts = NULL;
 	if (offer != NULL)
 	{
 		range = DecideHostsOfType(cycle, offer->type);
-		hosts = cycle->by_type + range.first;
+		*hosts = cycle->by_type + range.first;
 	}
-	for (first = 0; first < range.n; first++)
-	{
-		key = DecideFitKey(&cycle->hosts[hosts ? hosts[first] : first], ask,
-						   offer, ask->min_gpus);
-		if (key.high != UINT64_MAX)
-			break;
-	}
-	if (first == range.n || range.n > INT32_MAX / 2)
-		return NULL;
+	return range;
+}
 
-	*out_of_memory = true;
-	best = DecideAlloc(cycle->arena, 1, sizeof(Best));
-	if (best == NULL)
+/*
+ * The best host that takes all of count devices now, or -1, by looking at each.
+ */
+int32_t
+DecideBestScan(const Cycle *cycle, const DecideAsk *ask,
+			   const DecideOffer *offer, int32_t count)
+{
+	const int32_t *hosts;
+	TypeRange	range = competitors(cycle, offer, &hosts);
+	FitKey		best = FIT_NONE;
+	int32_t		found = -1;
+	int32_t		i;
+
+	for (i = 0; i < range.n; i++)
+	{
+		int32_t		host = hosts ? hosts[i] : i;
+		FitKey		key = DecideFitKey(&cycle->hosts[host], ask, offer, count);
+
+		if (DecideFitLess(key, best))
+		{
+			best = key;
+			found = host;
+		}
+	}
+	return found;
+}
+
+/*
+ * Set up the tournament for an ask of a fixed size that some host competes
+ * for.  NULL: out of memory.
+ */
+Best *
+DecideBestBuild(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer)
+{
+	const int32_t *hosts;
+	TypeRange	range = competitors(cycle, offer, &hosts);
+	Best	   *best = DecideAlloc(cycle->arena, 1, sizeof(Best));
+	int32_t		i;
+
+	if (best == NULL || range.n > INT32_MAX / 2)
 		return NULL;
 	best->hosts = hosts;
 	best->n = range.n;
@@ -79,15 +105,12 @@ DecideBestBuild(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 								sizeof(int32_t));
 	if (best->keys == NULL || best->winners == NULL)
 		return NULL;
-	*out_of_memory = false;
 	for (i = 0; i < range.n; i++)
 	{
-		best->keys[i] = i < first ? FIT_NONE : i == first ? key :
-			DecideFitKey(&cycle->hosts[hosts ? hosts[i] : i], ask, offer,
-						 ask->min_gpus);
+		best->keys[i] = DecideFitKey(&cycle->hosts[hosts ? hosts[i] : i], ask,
+									 offer, ask->min_gpus);
 		best->winners[range.n + i] = i;
 	}
-	best->winners[0] = -1;
 	for (i = range.n - 1; i >= 1; i--)
 		best->winners[i] = winner(best, best->winners[2 * i],
 								  best->winners[2 * i + 1]);

@@ -94,9 +94,11 @@ typedef struct Best
 typedef struct AskState
 {
 	int32_t		offer;			/* those before it can start nothing more */
-	bool		failed;			/* none of them can */
+
+	/* with this offer */
 	bool		spread;			/* no single host can take it any more */
-	Best	   *best;			/* of the present offer, NULL: not yet built */
+	bool		started;		/* a job, on a single host */
+	Best	   *best;			/* NULL: not yet built */
 } AskState;
 
 /* Scratch of gang placement, one slot per host unless said otherwise. */
@@ -195,16 +197,16 @@ extern int32_t DecideShareDevice(const Host *host, int32_t share);
 extern FitKey DecideShareKey(const Host *host, const DecideAsk *ask);
 
 /* best.c */
+extern int32_t DecideBestScan(const Cycle *cycle, const DecideAsk *ask,
+							  const DecideOffer *offer, int32_t count);
 extern Best *DecideBestBuild(Cycle *cycle, const DecideAsk *ask,
-							 const DecideOffer *offer, bool *out_of_memory);
+							 const DecideOffer *offer);
 extern int32_t DecideBestFind(Cycle *cycle, Best *best, const DecideAsk *ask,
 							  const DecideOffer *offer);
 
 /* range.c */
 extern int32_t DecideRangeLargest(Cycle *cycle, const DecideAsk *ask,
 								  const DecideOffer *offer);
-extern int32_t DecideRangeHost(const Cycle *cycle, const DecideAsk *ask,
-							   const DecideOffer *offer, int32_t count);
 
 /* gang.c, group.c */
 extern bool DecideGangPrepare(Cycle *cycle);

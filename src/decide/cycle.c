@@ -41,21 +41,25 @@ static Outcome
 start_fixed(Cycle *cycle, AskState *state, int32_t job, const DecideAsk *ask,
 			const DecideOffer *offer)
 {
-	bool		out_of_memory;
-	int32_t		host = -1;
+	int32_t		host;
 
 	if (state->spread)
 		return OUTCOME_NO_FIT;
-	if (state->best == NULL)
+	if (state->started && state->best == NULL)
 	{
-		state->best = DecideBestBuild(cycle, ask, offer, &out_of_memory);
-		if (state->best == NULL && out_of_memory)
+		state->best = DecideBestBuild(cycle, ask, offer);
+		if (state->best == NULL)
 			return OUTCOME_OUT_OF_MEMORY;
 	}
 	if (state->best != NULL)
 		host = DecideBestFind(cycle, state->best, ask, offer);
+	else
+		host = DecideBestScan(cycle, ask, offer, ask->min_gpus);
 	if (host >= 0)
+	{
+		state->started = true;
 		return start_on_host(cycle, job, offer, ask->min_gpus, host);
+	}
 	state->spread = true;
 	state->best = NULL;
 	return OUTCOME_NO_FIT;
@@ -88,7 +92,7 @@ start_with_offer(Cycle *cycle, AskState *state, int32_t job,
 		count = DecideRangeLargest(cycle, ask, offer);
 		if (count == 0)
 			return OUTCOME_NO_FIT;
-		host = DecideRangeHost(cycle, ask, offer, count);
+		host = DecideBestScan(cycle, ask, offer, count);
 		if (host >= 0)
 			return start_on_host(cycle, job, offer, count, host);
 	}
@@ -124,10 +128,9 @@ job_try(Cycle *cycle, int32_t job)
 		if (outcome != OUTCOME_NO_FIT)
 			return outcome;
 		state->offer++;
-		state->spread = false;
+		state->spread = state->started = false;
 		state->best = NULL;
 	}
-	state->failed = true;
 	return OUTCOME_NO_FIT;
 }
 

@@ -67,30 +67,3 @@ DecideRangeLargest(Cycle *cycle, const DecideAsk *ask,
 	}
 	return (int32_t) found;
 }
-
-/*
- * The best host that takes all of count devices, or -1.
- */
-int32_t
-DecideRangeHost(const Cycle *cycle, const DecideAsk *ask,
-				const DecideOffer *offer, int32_t count)
-{
-	TypeRange	range = DecideHostsOfType(cycle, offer->type);
-	const int32_t *hosts = cycle->by_type + range.first;
-	FitKey		best = FIT_NONE;
-	int32_t		found = -1;
-	int32_t		i;
-
-	for (i = 0; i < range.n; i++)
-	{
-		FitKey		key = DecideFitKey(&cycle->hosts[hosts[i]], ask, offer,
-									   count);
-
-		if (DecideFitLess(key, best))
-		{
-			best = key;
-			found = hosts[i];
-		}
-	}
-	return found;
-}

@@ -64,6 +64,9 @@ PoolCouldRun(const char *pool, const NodeSet *set, const DecideAsk *ask)
 	return feasible;
 }
 
+/*
+ * A digest of the pool's set of nodes and of all that is asked.
+ */
 static void
 digest_ask(const char *pool, const NodeSet *set, const DecideAsk *ask,
 		   uint8 *digest)

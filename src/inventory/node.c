@@ -157,6 +157,9 @@ gpucredit_register_node(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * The arguments of register_node.
+ */
 static void
 take_node(FunctionCallInfo fcinfo, GpuNode *node)
 {
@@ -209,6 +212,9 @@ check_change(const GpuNode *node, const char *pool, const char *gpu_type,
 					 "Drain it first.");
 }
 
+/*
+ * What attempts have on a node, those not fenced yet included.
+ */
 static Taken
 taken_on(const char *pool, const char *node)
 {
@@ -230,6 +236,9 @@ taken_on(const char *pool, const char *node)
 	return taken;
 }
 
+/*
+ * Insert or update a node's row, heard of now, all devices healthy.
+ */
 static void
 write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
 		   uint64 *n)

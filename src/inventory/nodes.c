@@ -81,6 +81,9 @@ NodesLoad(const char *pool, bool read_only)
 	return set;
 }
 
+/*
+ * One row as a node of the decision core, with nothing taken.
+ */
 static void
 read_node(SqlResult rows, uint64 i, NodeSet *set)
 {

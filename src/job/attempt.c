@@ -66,6 +66,9 @@ AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
 	attempt->directed = SqlBool(rows, i, 22);
 }
 
+/*
+ * Run one of the statements that read an attempt by its key.
+ */
 static bool
 read_one(SqlStatement *statement, const char *org, int64 job, int32 number,
 		 Attempt *attempt)

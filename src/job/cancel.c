@@ -50,7 +50,7 @@ gpucredit_cancel(PG_FUNCTION_ARGS)
 	Row			row = {0};
 	Job			job;
 	AuditRow	audit = {.org = org, .operation = "cancel", .job = id,
-	.at = DT_NOBEGIN};
+		.at = DT_NOBEGIN};
 
 	RequestInit(&request, fcinfo, "cancel", org, ArgName(fcinfo, 2, "key"));
 	RequestInt8(&request, id);
@@ -94,6 +94,9 @@ cancel_job(Job *job, AuditRow *audit)
 	return "cancelled";
 }
 
+/*
+ * End a job that waits, and give its hold back.
+ */
 static void
 end_waiting(Job *job, AuditRow *audit)
 {

@@ -124,6 +124,9 @@ ExtendHold(Attempt *attempt, bool wait)
 	AuditWrite(&audit);
 }
 
+/*
+ * What buckets' policies look at, of an attempt's job.
+ */
 static Purpose
 read_purpose(const Attempt *attempt)
 {

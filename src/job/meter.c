@@ -127,7 +127,7 @@ Answer
 MeterUnchanged(Attempt *attempt, TimestampTz now)
 {
 	Answer		answer = {"stop", attempt->outcome, attempt->billed,
-	attempt->held, now, 0};
+		attempt->held, now, 0};
 
 	if (attempt->ended_at != DT_NOBEGIN)
 		return answer;
@@ -141,7 +141,7 @@ static Answer
 answer_live(Attempt *attempt, TimestampTz now)
 {
 	Answer		answer = {"continue", NULL, AttemptBill(attempt),
-	attempt->held, DT_NOEND, -1};
+		attempt->held, DT_NOEND, -1};
 	int64		funded = ExtendFundedFor(attempt);
 	bool		wall_first = attempt->wall_limit >= 0 &&
 		attempt->wall_limit <= funded;

@@ -333,7 +333,7 @@ static Beat *
 find_beat(Beat *beats, int n, const Attempt *attempt)
 {
 	Beat		key = {.org = attempt->org, .job = attempt->job,
-	.attempt = attempt->attempt};
+		.attempt = attempt->attempt};
 	int			low = 0;
 	int			high = n;
 

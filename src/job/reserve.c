@@ -285,6 +285,9 @@ fund(Submission *submission, Hold *hold, TimestampTz *at)
 	return NULL;
 }
 
+/*
+ * Queue the job.
+ */
 static void
 insert_job(const Submission *submission, TimestampTz at)
 {

@@ -142,6 +142,9 @@ gpucredit_settle(PG_FUNCTION_ARGS)
 	return SqlFinishRow(RowReturn(fcinfo, &row));
 }
 
+/*
+ * The arguments after the attempt's key; only agents say elapsed.
+ */
 static void
 take_settlement(FunctionCallInfo fcinfo, Settlement *settlement)
 {
@@ -289,6 +292,9 @@ arg_key(SqlArgs *args, const Attempt *attempt)
 	SqlArgInt4(args, attempt->attempt);
 }
 
+/*
+ * Store the settlement in the attempt's row.
+ */
 static void
 end_attempt(const Settlement *settlement, const Attempt *attempt)
 {
@@ -339,6 +345,9 @@ free_devices(const Settlement *settlement, const Attempt *attempt)
 	(void) SqlRun(&directives_end, &args);
 }
 
+/*
+ * Tell the trail, also of time claimed and not billed.
+ */
 static void
 audit_settled(const Settlement *settlement, const Job *job,
 			  const Attempt *attempt)

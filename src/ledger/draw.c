@@ -109,6 +109,9 @@ LedgerDraw(Draw *draw)
 		LEDGER_BUSY : LEDGER_SHORT;
 }
 
+/*
+ * A cursor over the buckets that may pay, in burn order.
+ */
 static Portal
 open_candidates(Draw *draw, TimestampTz as_of)
 {

@@ -366,6 +366,9 @@ give_back(Hold *hold, const Cause *cause, Part *parts, int n, Credits capture,
 	return returned;
 }
 
+/*
+ * Write a hold's row as it now is.
+ */
 static void
 update_hold(const Hold *hold)
 {

@@ -177,6 +177,9 @@ resolve_times(Issue *issue, TimestampTz now)
 				 errhint("Pass a later \"expires_at\".")));
 }
 
+/*
+ * A new bucket, still empty.
+ */
 static int64
 insert_bucket(const Issue *issue, TimestampTz now)
 {

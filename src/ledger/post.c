@@ -92,6 +92,9 @@ arg_id(SqlArgs *args, int64 id)
 		SqlArgInt8(args, id);
 }
 
+/*
+ * Append one entry.
+ */
 static void
 insert_entry(const Posting *posting, const Move *move)
 {

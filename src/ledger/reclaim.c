@@ -149,6 +149,9 @@ LedgerAvailable(const AccountPath *path, TimestampTz at)
 	return SqlCredits(SqlRun(&path_available, &args), 0, 1);
 }
 
+/*
+ * Release one dead hold that is locked, unless somebody just did.
+ */
 static void
 release_dead(const char *org, int64 id)
 {

@@ -129,6 +129,9 @@ RequestJson(Request *request, Jsonb *value)
 	}
 }
 
+/*
+ * The first half of the SHA-256 of the arguments.
+ */
 static bytea *
 fingerprint(Request *request)
 {

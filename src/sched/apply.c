@@ -184,6 +184,9 @@ CyclePrice(const Cycle *cycle, const DecideStart *start)
 	return price;
 }
 
+/*
+ * The jobs leave the queue.
+ */
 static void
 start_jobs(const Cycle *cycle)
 {
@@ -203,6 +206,9 @@ start_jobs(const Cycle *cycle)
 		   "A job to start is missing.");
 }
 
+/*
+ * An attempt per start, with its price and what of the hold is for it.
+ */
 static void
 insert_attempts(const Cycle *cycle)
 {
@@ -257,6 +263,9 @@ held_for(const Cycle *cycle, const DecideStart *start, Credits price)
 	return CreditsHoldExact(price, start->gpus, start->share, duration);
 }
 
+/*
+ * A row per node of each start.
+ */
 static void
 insert_devices(const Cycle *cycle)
 {
@@ -301,6 +310,9 @@ insert_devices(const Cycle *cycle)
 	(void) SqlRun(&devices_insert, &args);
 }
 
+/*
+ * A row of the trail per start.
+ */
 static void
 audit_starts(const Cycle *cycle)
 {

@@ -271,6 +271,9 @@ column_bytes(SqlResult rows, uint64 i, int column, Datum *value, Size *size)
 	return VARDATA_ANY(DatumGetPointer(*value));
 }
 
+/*
+ * A hash of what a row's job asks.
+ */
 static uint32
 hash_ask(SqlResult rows, uint64 i)
 {
@@ -288,6 +291,9 @@ hash_ask(SqlResult rows, uint64 i)
 	return hash;
 }
 
+/*
+ * Do two rows' jobs ask the same?
+ */
 static bool
 same_ask(SqlResult rows, uint64 i, uint64 j)
 {

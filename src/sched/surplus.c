@@ -55,6 +55,9 @@ SurplusReturn(const char *pool)
 	}
 }
 
+/*
+ * Give one attempt's surplus back, if its hold and buckets are free.
+ */
 static void
 give_back(const char *org, int64 job, int32 attempt, int64 id,
 		  Credits surplus)
