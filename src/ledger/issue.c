@@ -268,6 +268,9 @@ parse_policy(Jsonb *json, Policy *policy)
 	}
 }
 
+/*
+ * An array of names, each not empty.
+ */
 static void
 parse_names(const char *word, JsonbValue *value, Names *names)
 {
