@@ -11,6 +11,30 @@
 
 #include "world.h"
 
+/*
+ * Report one test.
+ */
+void
+tap_ok(Tap *tap, bool passed, const char *name, const char *why)
+{
+	tap->run++;
+	if (!passed)
+		tap->failed++;
+	printf("%s %d - %s\n", passed ? "ok" : "not ok", tap->run, name);
+	if (!passed && why != NULL)
+	{
+		const char *at = why;
+
+		while (*at != '\0')
+		{
+			size_t		n = strcspn(at, "\n");
+
+			printf("#   %.*s\n", (int) n, at);
+			at += n + (at[n] == '\n');
+		}
+	}
+}
+
 int
 main(int argc, char **argv)
 {

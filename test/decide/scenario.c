@@ -29,30 +29,6 @@ typedef struct Scenario
 } Scenario;
 
 /*
- * Report one test.
- */
-void
-tap_ok(Tap *tap, bool passed, const char *name, const char *why)
-{
-	tap->run++;
-	if (!passed)
-		tap->failed++;
-	printf("%s %d - %s\n", passed ? "ok" : "not ok", tap->run, name);
-	if (!passed && why != NULL)
-	{
-		const char *at = why;
-
-		while (*at != '\0')
-		{
-			size_t		n = strcspn(at, "\n");
-
-			printf("#   %.*s\n", (int) n, at);
-			at += n + (at[n] == '\n');
-		}
-	}
-}
-
-/*
  * A line in which $x, x a letter, stands for what "x=value ..." says.
  */
 static char *

@@ -65,7 +65,7 @@ extern uint64_t random_next(uint64_t *seed);
 extern int	random_below(uint64_t *seed, int n);
 extern void set_format(char *text, size_t size, uint64_t devices);
 
-/* scenario.c, expect.c */
+/* main.c */
 typedef struct Tap
 {
 	int			run;
@@ -73,6 +73,8 @@ typedef struct Tap
 } Tap;
 
 extern void tap_ok(Tap *tap, bool passed, const char *name, const char *why);
+
+/* scenario.c, expect.c */
 extern bool scenario_file(Tap *tap, const char *path);
 extern char *expect_check(World *world, const DecideResult *result,
 						  char *line);
@@ -89,6 +91,8 @@ extern void oracle_fewest(const DecideNode *nodes, int n_nodes,
 						  int count, int *domains, int *leaves, int *used);
 extern char *oracle_judge(const World *world, const DecideResult *result,
 						  long *leaf_misses);
+
+/* oracle_order.c */
 extern int *oracle_order(const World *world);
 
 /* property.c, mutate.c */
