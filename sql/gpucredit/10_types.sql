@@ -313,6 +313,14 @@ AS 'MODULE_PATHNAME', 'gpucredit_bill';
 COMMENT ON FUNCTION gpucredit.bill(gpucredit.credits, integer, integer, interval) IS
 'What GPUs cost for a time: per_gpu_hour x gpus x share (thousandths of each GPU, 1 to 1000) x elapsed (a day is 24 hours), rounded half up once to 6 decimals. Negative arguments, a share out of bounds, months or years in elapsed: 22023. A bill that does not fit: 22003.';
 
+CREATE FUNCTION gpucredit.bill(per_gpu_hour gpucredit.credits, gpus integer,
+	share integer, elapsed interval, most gpucredit.credits)
+RETURNS gpucredit.credits
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_bill_within';
+COMMENT ON FUNCTION gpucredit.bill(gpucredit.credits, integer, integer, interval, gpucredit.credits) IS
+'As bill of four arguments, but at most the fifth, also where the bill would not fit.';
+
 /*
  * gpureq: how many GPUs, of which types in order of preference.
  */

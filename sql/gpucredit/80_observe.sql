@@ -123,8 +123,8 @@ BEGIN ATOMIC
 			AND gpucredit.is_below(h.account, balance_now.account)
 			AND h.closed_at IS NULL
 			AND coalesce(h.expires_at > balance_now.at, true)) h,
-	(SELECT sum(least(gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
-			a.elapsed), a.held))::numeric AS used
+	(SELECT sum(gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
+			a.elapsed, a.held))::numeric AS used
 		FROM gpucredit.attempt a
 		WHERE a.org = balance_now.org
 			AND gpucredit.is_below(a.account, balance_now.account)
@@ -185,8 +185,8 @@ BEGIN ATOMIC
 		WHERE gpucredit.is_below(f.account, balance_at.account)) f,
 	(SELECT sum(CASE WHEN a.ended_at IS NULL
 			AND coalesce(a.heard_at <= balance_at.at, true)
-			THEN least(gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
-				a.elapsed), a.held)
+			THEN gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
+				a.elapsed, a.held)
 			ELSE (SELECT u.billed FROM gpucredit.usage u
 				WHERE u.org = balance_at.org AND u.job = a.job
 					AND u.attempt = a.attempt AND u.at <= balance_at.at
@@ -393,8 +393,8 @@ CREATE VIEW gpucredit.jobs AS
 			ELSE 'starting' END AS state,
 		j.attempt, j.failures, a.gpu_type, a.gpus, a.share, a.elapsed,
 		h.held::numeric AS held,
-		CASE WHEN a.ended_at IS NULL THEN least(gpucredit.bill(a.per_gpu_hour,
-			a.gpus, a.share, a.elapsed), a.held) END::numeric AS used,
+		CASE WHEN a.ended_at IS NULL THEN gpucredit.bill(a.per_gpu_hour,
+			a.gpus, a.share, a.elapsed, a.held) END::numeric AS used,
 		j.submitted_at, j.not_before, a.started_at, j.ended_at
 	FROM gpucredit.job j
 		LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job

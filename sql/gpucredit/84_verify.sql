@@ -147,8 +147,8 @@ BEGIN ATOMIC
 			gpucredit.bill(a.per_gpu_hour, a.gpus, a.share, a.elapsed),
 			a.held, a.billed)
 	FROM a
-	WHERE a.billed <> least(gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
-		a.elapsed), a.held)
+	WHERE a.billed <> gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
+		a.elapsed, a.held)
 	UNION ALL
 	SELECT 'usage_within_attempt', u.org,
 		format('job %s attempt %s', u.job, u.attempt),

@@ -106,9 +106,9 @@ AttemptLock(const char *org, int64 job, int32 number, Attempt *attempt)
 Credits
 AttemptBill(const Attempt *attempt)
 {
-	return Min(CreditsBillExact(attempt->per_gpu_hour, attempt->gpus,
-								attempt->share, attempt->elapsed),
-			   attempt->held);
+	return CreditsBillWithin(attempt->per_gpu_hour, attempt->gpus,
+							 attempt->share, attempt->elapsed,
+							 attempt->held);
 }
 
 /*

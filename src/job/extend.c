@@ -56,8 +56,9 @@ ExtendIsDue(const Attempt *attempt)
 {
 	return attempt->hold_window >= 0 &&
 		CreditsSub(attempt->held, AttemptBill(attempt)) <
-		CreditsHoldExact(attempt->per_gpu_hour, attempt->gpus,
-						 attempt->share, SettingExhaustGrace()) &&
+		CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
+						  attempt->share, SettingExhaustGrace(),
+						  PG_INT64_MAX) &&
 		extension(attempt) > 0;
 }
 
@@ -67,17 +68,14 @@ ExtendIsDue(const Attempt *attempt)
 static Credits
 extension(const Attempt *attempt)
 {
-	Credits		window = CreditsHoldExact(attempt->per_gpu_hour,
-										  attempt->gpus, attempt->share,
-										  attempt->hold_window);
+	Credits		unheld = PG_INT64_MAX;
 
-	if (attempt->wall_limit < 0)
-		return window;
-	return Min(window, CreditsSub(CreditsHoldExact(attempt->per_gpu_hour,
-												   attempt->gpus,
-												   attempt->share,
-												   attempt->wall_limit),
-								  attempt->held));
+	if (attempt->wall_limit >= 0)
+		unheld = CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
+								   attempt->share, attempt->wall_limit,
+								   PG_INT64_MAX) - attempt->held;
+	return CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
+							 attempt->share, attempt->hold_window, unheld);
 }
 
 /*

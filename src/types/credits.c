@@ -34,9 +34,11 @@ PG_FUNCTION_INFO_V1(gpucredit_credits_to_numeric);
 PG_FUNCTION_INFO_V1(gpucredit_int8_to_credits);
 PG_FUNCTION_INFO_V1(gpucredit_int4_to_credits);
 PG_FUNCTION_INFO_V1(gpucredit_bill);
+PG_FUNCTION_INFO_V1(gpucredit_bill_within);
 
 static void report_unusable(CreditsParseError error, const char *subject,
 							const char *object) pg_attribute_noreturn();
+static int64 bill_arguments(FunctionCallInfo fcinfo);
 static void report_overflow(void) pg_attribute_noreturn();
 static void refuse_argument(const char *argname, const char *rule)
 			pg_attribute_noreturn();
@@ -193,6 +195,35 @@ gpucredit_int4_to_credits(PG_FUNCTION_ARGS)
 Datum
 gpucredit_bill(PG_FUNCTION_ARGS)
 {
+	int64		elapsed = bill_arguments(fcinfo);
+
+	PG_RETURN_CREDITS(CreditsBillExact(PG_GETARG_CREDITS(0),
+									   PG_GETARG_INT32(1),
+									   PG_GETARG_INT32(2), elapsed));
+}
+
+/*
+ * gpucredit_bill_within
+ *		The same, but never more than an amount, so that it always fits.
+ */
+Datum
+gpucredit_bill_within(PG_FUNCTION_ARGS)
+{
+	int64		elapsed = bill_arguments(fcinfo);
+
+	PG_RETURN_CREDITS(CreditsBillWithin(PG_GETARG_CREDITS(0),
+										PG_GETARG_INT32(1),
+										PG_GETARG_INT32(2), elapsed,
+										PG_GETARG_CREDITS(4)));
+}
+
+/*
+ * bill_arguments
+ *		Check a bill's arguments; returns elapsed in microseconds.
+ */
+static int64
+bill_arguments(FunctionCallInfo fcinfo)
+{
 	Credits		per_gpu_hour = PG_GETARG_CREDITS(0);
 	int32		gpus = PG_GETARG_INT32(1);
 	int32		share = PG_GETARG_INT32(2);
@@ -207,7 +238,7 @@ gpucredit_bill(PG_FUNCTION_ARGS)
 		refuse_argument("share", "lie between 1 and 1000 thousandths");
 	if (elapsed < 0)
 		refuse_argument("elapsed", "not be negative");
-	PG_RETURN_CREDITS(CreditsBillExact(per_gpu_hour, gpus, share, elapsed));
+	return elapsed;
 }
 
 /*
@@ -334,6 +365,38 @@ CreditsBillExact(Credits per_gpu_hour, int gpus, int share_milli,
 						CREDITS_ROUND_HALF_UP, &result))
 		report_overflow();
 	return result;
+}
+
+/*
+ * CreditsBillWithin
+ *		The same, but never more than most: a bill that does not fit is most.
+ */
+Credits
+CreditsBillWithin(Credits per_gpu_hour, int gpus, int share_milli,
+				  int64 elapsed_us, Credits most)
+{
+	Credits		result;
+
+	if (!CreditsTryBill(per_gpu_hour, gpus, share_milli, elapsed_us,
+						CREDITS_ROUND_HALF_UP, &result))
+		return most;
+	return Min(result, most);
+}
+
+/*
+ * CreditsHoldWithin
+ *		What to hold, but never more than most.
+ */
+Credits
+CreditsHoldWithin(Credits per_gpu_hour, int gpus, int share_milli,
+				  int64 duration_us, Credits most)
+{
+	Credits		result;
+
+	if (!CreditsTryBill(per_gpu_hour, gpus, share_milli, duration_us,
+						CREDITS_ROUND_UP, &result))
+		return most;
+	return Min(result, most);
 }
 
 /*

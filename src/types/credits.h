@@ -49,6 +49,12 @@ extern Credits CreditsBillExact(Credits per_gpu_hour, int gpus,
 								int share_milli, int64 elapsed_us);
 extern Credits CreditsHoldExact(Credits per_gpu_hour, int gpus,
 								int share_milli, int64 duration_us);
+extern Credits CreditsBillWithin(Credits per_gpu_hour, int gpus,
+								 int share_milli, int64 elapsed_us,
+								 Credits most);
+extern Credits CreditsHoldWithin(Credits per_gpu_hour, int gpus,
+								 int share_milli, int64 duration_us,
+								 Credits most);
 extern int64 CreditsElapsedFor(Credits per_gpu_hour, int gpus,
 							   int share_milli, Credits amount);
 
