@@ -26,7 +26,8 @@ static pg_attribute_noreturn() void refuse_path(const char *account,
 												const char *why);
 static pg_attribute_noreturn() void refuse_unknown(const char *org,
 												   const char *account);
-static bool account_exists(const char *org, const char *account);
+static bool account_exists(const char *org, const char *account,
+						   bool read_only);
 
 SQL_STATEMENT(account_read, SPI_OK_SELECT, "text, text, text[]",
 			  "SELECT pg_catalog.bool_or(a.suspended),"
@@ -112,8 +113,12 @@ AccountSuspended(const AccountPath *path)
 	return SqlBool(row, 0, 1);
 }
 
+/*
+ * Is there such an account?  Reading functions look with the snapshot of
+ * their caller, others see what the statement around them did so far.
+ */
 static bool
-account_exists(const char *org, const char *account)
+account_exists(const char *org, const char *account, bool read_only)
 {
 	SqlArgs		args = {0};
 	SqlResult	row;
@@ -121,7 +126,8 @@ account_exists(const char *org, const char *account)
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArgTextArray(&args, &account, 1);
-	row = SqlRead(&account_read, &args);
+	row = read_only ? SqlRead(&account_read, &args) :
+		SqlRun(&account_read, &args);
 	return !SqlIsNull(row, 0, 2) && SqlBool(row, 0, 2);
 }
 
@@ -137,7 +143,7 @@ gpucredit_create_account(PG_FUNCTION_ARGS)
 	SqlArgs		args = {0};
 
 	SqlConnect();
-	if (path.n > 1 && !account_exists(org, path.accounts[1]))
+	if (path.n > 1 && !account_exists(org, path.accounts[1], false))
 		refuse_unknown(org, path.accounts[1]);
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
@@ -184,7 +190,7 @@ gpucredit_require_account(PG_FUNCTION_ARGS)
 
 	(void) AccountParse(org, account);
 	SqlConnect();
-	if (!account_exists(org, account))
+	if (!account_exists(org, account, true))
 		refuse_unknown(org, account);
 	SqlFinish();
 	PG_RETURN_VOID();
