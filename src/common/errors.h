@@ -30,12 +30,14 @@
 
 /*
  * What must hold of stored data whatever a caller does: an assertion where
- * those are on, else an error that leaves nothing written.
+ * those are on, else an error that leaves nothing written.  The condition is
+ * evaluated once: it may be a statement's row count.
  */
 #define Ensure(condition, message) \
 	do { \
-		Assert(condition); \
-		if (unlikely(!(condition))) \
+		bool		ensured = (condition); \
+		Assert(ensured); \
+		if (unlikely(!ensured)) \
 			ereport(ERROR, \
 					(errcode(ERRCODE_DATA_CORRUPTED), \
 					 errmsg("gpucredit found its own data inconsistent"), \
