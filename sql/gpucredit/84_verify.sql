@@ -143,9 +143,9 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'bill_is_the_metered', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
-		format('expected the lesser of %s and held %s, found %s',
-			gpucredit.bill(a.per_gpu_hour, a.gpus, a.share, a.elapsed),
-			a.held, a.billed)
+		format('ran %s of held %s: expected %s, found %s', a.elapsed, a.held,
+			gpucredit.bill(a.per_gpu_hour, a.gpus, a.share, a.elapsed,
+				a.held), a.billed)
 	FROM a
 	WHERE a.billed <> gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
 		a.elapsed, a.held)
@@ -192,8 +192,10 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT w.invariant, t.org, format('job %s attempt %s node "%s"', t.job,
 			t.attempt, t.node),
-		format('devices %s of %s; the attempt is of %s in pool %s, the node %s in %s',
-			t.gpus, n.gpus, a.gpu_type, a.pool, n.gpu_type, n.pool)
+		format('devices %s of an attempt on %s in pool "%s", the node %s',
+			t.gpus, a.gpu_type, a.pool, CASE WHEN n.node IS NULL
+				THEN 'is missing' ELSE format('has %s %s in pool "%s"',
+				n.gpus, n.gpu_type, n.pool) END)
 	FROM taken t
 		JOIN gpucredit.attempt a ON a.org = t.org AND a.job = t.job
 			AND a.attempt = t.attempt
@@ -218,17 +220,18 @@ BEGIN ATOMIC
 			OR (n.memory_mib > 0 AND sum(t.memory_mib) > n.memory_mib))
 	UNION ALL
 	SELECT 'gang_is_whole', a.org, format('job %s attempt %s', a.job,
-			a.attempt), format('%s devices of %s', coalesce(g.gpus, 0), a.gpus)
+			a.attempt), format('%s devices of %s, shares from %s to %s of %s',
+			coalesce(g.gpus, 0), a.gpus, coalesce(g.least, 0),
+			coalesce(g.most, 0), a.share)
 	FROM gpucredit.attempt a
 		LEFT JOIN (SELECT g.org, g.job, g.attempt,
 				sum(gpucredit.gpu_count(g.gpus)) AS gpus,
-				bool_and(g.share = a.share) AS same_share
-			FROM g JOIN gpucredit.attempt a ON a.org = g.org
-				AND a.job = g.job AND a.attempt = g.attempt
-			GROUP BY g.org, g.job, g.attempt) g
+				min(g.share) AS least, max(g.share) AS most
+			FROM g GROUP BY g.org, g.job, g.attempt) g
 			ON g.org = a.org AND g.job = a.job AND g.attempt = a.attempt
 	WHERE (check_devices.tenant IS NULL OR a.org = check_devices.tenant)
-		AND (g.gpus = a.gpus AND g.same_share) IS NOT TRUE
+		AND (g.gpus = a.gpus AND g.least = a.share AND g.most = a.share)
+			IS NOT TRUE
 	UNION ALL
 	SELECT 'devices_follow_attempt', g.org, format('job %s attempt %s node "%s"',
 			g.job, g.attempt, g.node),

@@ -1,0 +1,403 @@
+-- Balances, statements, jobs; what verify sees of every way to break the
+-- books behind the extension's back, and what rebuild mends of it.
+SET client_min_messages = warning;
+DROP EXTENSION IF EXISTS gpucredit CASCADE;	-- numbers start from 1
+CREATE EXTENSION gpucredit;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO, YMD';
+SET intervalstyle = 'postgres';
+SET search_path = public, gpucredit;
+SET gpucredit.usage_interval = 0;
+\set SHOW_CONTEXT never
+
+-- Each balance as it was seen at the time, for the past to be held against.
+CREATE TEMP TABLE seen (at timestamptz, org text, account text,
+	balance gpucredit.balance_result);
+CREATE FUNCTION pg_temp.see() RETURNS void LANGUAGE sql AS $$
+	INSERT INTO seen SELECT gpucredit.now(), a.org, a.account,
+		balance(a.org, a.account) FROM account a
+$$;
+CREATE FUNCTION pg_temp.at(clock text) RETURNS void LANGUAGE sql AS $$
+	SELECT set_config('gpucredit.clock', clock, false)
+$$;
+--
+-- Accounts, buckets, holds
+--
+\pset format unaligned
+SELECT pg_temp.at('2026-01-01 00:00+00') \g /dev/null
+SELECT create_account('acme') \g /dev/null
+SELECT create_account('acme', 'vision') \g /dev/null
+SELECT create_account('acme', 'vision/alice') \g /dev/null
+SELECT create_account('acme', 'vision-2') \g /dev/null
+SELECT create_account('acme', 'visio') \g /dev/null
+SELECT create_account('zeta') \g /dev/null
+
+-- a bucket of every kind, one of them not active yet
+SELECT bucket FROM issue('acme', '', 'i1', 1000);
+SELECT bucket FROM issue('acme', '', 'i2', 30, 'promo',
+	expires_at => '2026-01-11');
+SELECT bucket FROM issue('acme', 'vision', 'i3', 20, 'grant',
+	effective_at => '2026-01-03', valid_for => '20 days');
+SELECT bucket FROM issue('acme', 'vision/alice', 'i4', 5, priority => 200);
+SELECT bucket FROM issue('acme', 'vision-2', 'i5', 7);
+SELECT bucket FROM issue('zeta', '', 'i1', 500);
+SELECT pg_temp.see() \g /dev/null
+
+-- burn order: priority, expiry, kind, depth
+SELECT bucket, account, kind, priority, available, usable
+FROM buckets('acme', 'vision/alice');
+SELECT account, b.*
+FROM account a, balance('acme', a.account) b
+WHERE a.org = 'acme' ORDER BY account;
+
+-- the grant becomes active by time alone
+SELECT pg_temp.at('2026-01-03 00:00+00') \g /dev/null
+SELECT available, granted, next_expiry_at, next_expiry_amount
+FROM balance('acme', 'vision');
+SELECT pg_temp.see() \g /dev/null
+
+-- two holds of a caller's own: one is captured in part, one will be forgotten
+SELECT pg_temp.at('2026-01-05 00:00+00') \g /dev/null
+SELECT hold, status, held FROM hold('acme', 'vision/alice', 'h1', 40, '5 days');
+SELECT hold, status, held FROM hold('acme', 'vision', 'h2', 8, '20 days');
+SELECT captured, released, lapsed
+FROM capture('acme', 1, 'c1', 12, final => false);
+SELECT pg_temp.see() \g /dev/null
+SELECT account, b.available, b.held, b.spent, b.promo, b.granted, b.paid
+FROM account a, balance('acme', a.account) b
+WHERE a.org = 'acme' ORDER BY account;
+
+-- past its ttl a hold is dead, released or not: the promo it drew is back
+SELECT pg_temp.at('2026-01-10 00:00+00') \g /dev/null
+SELECT pg_temp.see() \g /dev/null
+SELECT available, held, promo, granted, next_expiry_at, next_expiry_amount
+FROM balance('acme', 'vision');
+SELECT bucket, issued, available, held, spent, expired, usable
+FROM buckets('acme', 'vision');
+
+-- and a day later gone, with its bucket
+SELECT pg_temp.at('2026-01-11 00:00+00') \g /dev/null
+SELECT pg_temp.see() \g /dev/null
+SELECT bucket, issued, available, held, spent, expired, usable
+FROM buckets('acme', 'vision');
+SELECT released, lapsed FROM release('acme', 1, 'r1');
+SELECT pg_temp.see() \g /dev/null
+SELECT bucket, issued, available, held, spent, expired, usable
+FROM buckets('acme', 'vision');
+
+SELECT at, entry, bucket, account, operation, source, target, amount, hold,
+	available
+FROM statement('acme', 'vision');
+-- a part of it starts from all there was before
+SELECT at, entry, bucket, operation, amount, available
+FROM statement('acme', 'vision', '2026-01-05', '2026-01-11');
+SELECT count(*) FROM statement('acme', 'vision', '2026-02-01');
+
+--
+-- Jobs
+--
+SELECT set_price('H100', 6) \g /dev/null
+SELECT set_price('A100', 3) \g /dev/null
+SELECT set_price('T4', 1) \g /dev/null
+SELECT register_node('default', 'h1', 'H100', 8, 81920, 64000, 4096)
+\g /dev/null
+SELECT register_node('default', 'a1', 'A100', 8, 40960) \g /dev/null
+SELECT register_node('default', 't1', 'T4', 2, 16384) \g /dev/null
+SELECT job, status, held FROM reserve('acme', 'vision', 'j1', '2xH100',
+	'2 h', cpu_milli => 32000, memory_mib => 2048);
+SELECT job, status, held FROM reserve('acme', 'vision/alice', 'j2',
+	'4xA100|H100', '10 h');
+SELECT job, status, held FROM reserve('acme', 'visio', 'j3', '0.5xT4', '4 h');
+SELECT job, status, held FROM reserve('acme', 'vision', 'j4', '0.5xT4', '4 h');
+SELECT job, status, held FROM reserve('zeta', '', 'j1', '8xH100', '1 h');
+SELECT job, status, reason FROM reserve('acme', '', 'j5', '8xH100', '24 h');
+SELECT action, org, job, node, gpus, share FROM place() ORDER BY org, job;
+SELECT job, account, request, state, attempt, gpu_type, gpus, held, used
+FROM jobs ORDER BY org, job;
+SELECT pg_temp.see() \g /dev/null
+
+SELECT pg_temp.at('2026-01-11 01:00+00') \g /dev/null
+SELECT action, billed, held FROM meter('acme', 1, 1, '1 h');
+SELECT action, billed, held FROM meter('acme', 2, 1, '50 min');
+SELECT job, state, elapsed, held, used FROM jobs ORDER BY org, job;
+SELECT account, b.held, b.used, b.spent
+FROM account a, balance('acme', a.account) b
+WHERE a.org = 'acme' ORDER BY account;
+SELECT pg_temp.see() \g /dev/null
+
+SELECT pg_temp.at('2026-01-11 01:30+00') \g /dev/null
+SELECT outcome, billed, released FROM settle('acme', 1, 1, 'completed',
+	'80 min');
+SELECT job_state FROM cancel('acme', 4, 'x4', 'not needed');
+SELECT job, state, held FROM jobs WHERE org = 'acme' ORDER BY job;
+SELECT * FROM history('acme', 1);
+SELECT account, b.held, b.used, b.spent
+FROM account a, balance('acme', a.account) b
+WHERE a.org = 'acme' ORDER BY account;
+SELECT pg_temp.see() \g /dev/null
+
+--
+-- The past, told by the entries, is what was seen at the time
+--
+SELECT pg_temp.at('2026-01-20 00:00+00') \g /dev/null
+SELECT count(*), count(DISTINCT at) AS instants,
+	count(*) FILTER (WHERE s.balance <> b) AS wrong
+FROM (SELECT DISTINCT ON (at, org, account) * FROM seen
+		ORDER BY at, org, account, ctid DESC) s,
+	LATERAL balance(s.org, s.account, s.at) b;
+-- and the running figure of a statement is the balance, at any time
+SELECT count(*) FILTER (WHERE coalesce(l.available, 0) <> b.available)
+	AS wrong, count(*) > 100 AS many
+FROM account a
+	CROSS JOIN generate_series('2025-12-31'::timestamptz, '2026-01-20',
+		'6 h') t
+	CROSS JOIN LATERAL balance(a.org, a.account, t) b
+	LEFT JOIN LATERAL (SELECT (array_agg(s.available
+			ORDER BY s.ordinality DESC))[1] AS available
+		FROM statement(a.org, a.account, NULL, t + interval '1 us')
+			WITH ORDINALITY s) l ON true;
+SELECT count(*) FILTER (WHERE l.available <> b.available) AS wrong
+FROM account a
+	CROSS JOIN LATERAL balance(a.org, a.account) b
+	JOIN LATERAL (SELECT s.available
+		FROM statement(a.org, a.account) WITH ORDINALITY s
+		ORDER BY s.ordinality DESC LIMIT 1) l ON true;
+-- the future is not known: now
+SELECT balance('acme', '', '2036-01-01') = balance('acme', '') AS now;
+
+SELECT * FROM balance('acme', 'nobody');
+SELECT * FROM balance('nobody');
+SELECT * FROM balance(NULL);
+SELECT * FROM balance('acme', '/');
+SELECT * FROM buckets('acme', 'visio/');
+SELECT * FROM statement('acme', NULL);
+SELECT * FROM history('zeta', 1);
+SELECT * FROM history('acme', NULL);
+
+--
+-- All is well; then it is not
+--
+SELECT * FROM verify();
+SELECT * FROM rebuild('acme');
+
+-- What verify says after something was done that no function would do, with
+-- every check out of its way; what rebuild says, and what is left after it.
+-- All of it is undone.
+CREATE FUNCTION pg_temp.after(VARIADIC deeds text[]) RETURNS SETOF text
+LANGUAGE plpgsql AS $$
+DECLARE
+	deed text;
+	found text[];
+	mended text[];
+	remaining text[];
+BEGIN
+	BEGIN
+		FOR deed IN
+			SELECT format('ALTER TABLE %s DROP CONSTRAINT %I',
+				c.conrelid::regclass, c.conname)
+			FROM pg_constraint c
+			WHERE c.contype = 'c'
+				AND c.connamespace = 'gpucredit'::regnamespace
+		LOOP
+			EXECUTE deed;
+		END LOOP;
+		FOREACH deed IN ARRAY deeds LOOP
+			EXECUTE deed;
+		END LOOP;
+		found := ARRAY(SELECT concat_ws(' ', v.invariant || ':', v.org,
+			v.subject || ':', v.detail)
+			COLLATE "C" FROM gpucredit.verify() v ORDER BY 1);
+		mended := ARRAY(SELECT format('rebuilt %s: %s, was %s', r.what,
+			coalesce(trim_scale(r.is_now)::text, 'none'),
+			coalesce(trim_scale(r.was)::text, 'none'))
+			FROM gpucredit.rebuild('acme') r);
+		IF mended <> '{}' THEN
+			remaining := ARRAY(SELECT concat_ws(' ', 'still',
+				v.invariant || ':', v.org, v.subject || ':', v.detail)
+				COLLATE "C" FROM gpucredit.verify() v ORDER BY 1)
+				|| format('audited %s', (SELECT count(*)
+					FROM gpucredit.audit a WHERE a.operation = 'rebuild'));
+		END IF;
+		RAISE EXCEPTION USING ERRCODE = 'XX999';
+	EXCEPTION WHEN SQLSTATE 'XX999' THEN
+		NULL;					/* undone */
+	END;
+	RETURN QUERY SELECT unnest(found || mended || remaining);
+END
+$$;
+\pset tuples_only on
+
+\echo === buckets
+-- credit out of nothing
+SELECT pg_temp.after($$UPDATE bucket SET available = '5000', issued = '5020'
+	WHERE bucket = 3$$);
+-- less than nothing available, though the row balances
+SELECT pg_temp.after($$UPDATE bucket SET expired = expired + '30',
+	available = available - '30' WHERE bucket = 2$$);
+-- the row does not balance
+SELECT pg_temp.after($$UPDATE bucket SET spent = '1' WHERE bucket = 5$$);
+-- a bucket that nobody issued, and one that is gone
+SELECT pg_temp.after($$INSERT INTO bucket (org, bucket, account, kind,
+	priority, effective_at, policy, created_at, issued, available)
+	VALUES ('acme', 0, '', 'paid', 1, '2026-01-01', '{}', '2026-01-01',
+	'9', '9')$$);
+SELECT pg_temp.after($$DELETE FROM bucket WHERE bucket = 5$$);
+-- drawn before it was active, after it expired, after it was closed
+SELECT pg_temp.after($$UPDATE bucket SET effective_at = '2026-01-06'
+	WHERE bucket = 2$$);
+SELECT pg_temp.after($$UPDATE bucket SET expires_at = '2026-01-11'
+	WHERE bucket = 3$$);
+SELECT pg_temp.after($$UPDATE bucket SET closed_at = '2026-01-05'
+	WHERE bucket = 1$$);
+
+\echo === entries
+-- an entry that makes a bucket have less than nothing: nothing to rebuild
+SELECT pg_temp.after($$INSERT INTO entry (org, at, account, bucket, source,
+	target, amount, operation) VALUES ('acme', '2026-01-11', 'visio', 5,
+	'available', 'expired', '8', 'expire')$$);
+-- one of a hold, for another account and another job
+SELECT pg_temp.after($$INSERT INTO entry (org, at, account, bucket, source,
+	target, amount, operation, hold, part, job) VALUES ('acme', '2026-01-11',
+	'visio', 1, 'held', 'available', '1', 'settle', 4, 1, 77)$$);
+
+\echo === holds
+SELECT pg_temp.after($$UPDATE hold SET held = '6', captured = '2'
+	WHERE hold = 2$$);
+SELECT pg_temp.after($$UPDATE hold SET released = '-1' WHERE hold = 2$$);
+SELECT pg_temp.after($$UPDATE hold SET closed_at = '2026-01-11', held = '7'
+	WHERE hold = 2$$);
+SELECT pg_temp.after($$UPDATE hold_part SET held = held - '1',
+	spent = spent + '1' WHERE hold = 2$$);
+SELECT pg_temp.after($$UPDATE hold_part SET returned = '-4' WHERE hold = 2$$);
+-- a part that is gone, one invented, one of a bucket below the account
+SELECT pg_temp.after($$DELETE FROM hold_part WHERE hold = 3 AND part = 2$$);
+SELECT pg_temp.after($$INSERT INTO hold_part
+	VALUES ('acme', 2, 2, 1, '5', '5')$$);
+SELECT pg_temp.after($$UPDATE hold_part SET bucket = 4 WHERE hold = 2$$);
+-- all of it gone
+SELECT pg_temp.after($$DELETE FROM hold WHERE hold = 2$$);
+
+\echo === spend
+SELECT pg_temp.after($$UPDATE spend_delta SET spent = '1'
+	WHERE account = 'vision'$$);
+SELECT pg_temp.after($$DELETE FROM spend_delta$$);
+SELECT pg_temp.after($$INSERT INTO spend_total
+	VALUES ('acme', 'nobody', '3')$$);
+
+\echo === accounts
+SELECT pg_temp.after($$DELETE FROM account
+	WHERE account IN ('visio', 'vision')$$);
+
+\echo === jobs
+-- running without a hold; with the hold of another job
+SELECT pg_temp.after($$UPDATE hold SET closed_at = '2026-01-11'
+	WHERE job = 3$$);
+SELECT pg_temp.after($$UPDATE job SET hold = 4 WHERE job = 3$$);
+-- a hold whose job is over; whose job is gone
+SELECT pg_temp.after($$UPDATE job SET state = 'failed',
+	ended_at = '2026-01-11' WHERE job = 5$$);
+SELECT pg_temp.after($$DELETE FROM job WHERE job = 5$$);
+-- waiting and running at once; running without an attempt
+SELECT pg_temp.after($$UPDATE job SET state = 'queued' WHERE job = 3$$);
+SELECT pg_temp.after($$DELETE FROM attempt WHERE job = 3$$);
+SELECT pg_temp.after($$UPDATE job SET attempt = 2 WHERE job = 1$$);
+SELECT pg_temp.after($$UPDATE attempt SET account = '' WHERE job = 3$$);
+-- an attempt that counts on more than is held
+SELECT pg_temp.after($$UPDATE attempt SET held = '2.5' WHERE job = 3$$);
+SELECT pg_temp.after($$INSERT INTO directive VALUES ('acme', 1, 1, 'cancel',
+	'stop', 'cancelled', NULL, '2026-01-11')$$);
+
+\echo === bills
+SELECT pg_temp.after($$UPDATE attempt SET billed = '15' WHERE job = 1$$);
+SELECT pg_temp.after($$UPDATE attempt SET elapsed = '81 min' WHERE job = 1$$);
+SELECT pg_temp.after($$INSERT INTO usage VALUES ('acme', 2, 1, '2026-01-12',
+	'51 min', '10.2')$$);
+
+\echo === devices
+-- a device to two jobs; too much of a shared one
+SELECT pg_temp.after($$UPDATE attempt_gpu SET node = 'a1', gpus = '{3}'
+	WHERE job = 3$$);
+SELECT pg_temp.after($$UPDATE attempt_gpu SET share = 501 WHERE job = 3$$);
+-- devices that do not exist, on a node that does not, of another type
+SELECT pg_temp.after($$UPDATE attempt_gpu SET gpus = '{6-9}'
+	WHERE job = 2$$);
+SELECT pg_temp.after($$DELETE FROM node WHERE node = 'a1'$$);
+SELECT pg_temp.after($$UPDATE attempt_gpu SET node = 'h1' WHERE job = 2$$);
+-- part of a gang; none of it
+SELECT pg_temp.after($$UPDATE attempt_gpu SET gpus = '{0-2}'
+	WHERE job = 2$$);
+SELECT pg_temp.after($$DELETE FROM attempt_gpu WHERE job = 2$$);
+-- given out while in use; kept by a job that is over
+SELECT pg_temp.after($$UPDATE attempt_gpu SET free = true WHERE job = 2$$);
+SELECT pg_temp.after($$UPDATE attempt_gpu SET free = false, ended_at = NULL
+	WHERE job = 1$$);
+-- more cpu than the node has
+SELECT pg_temp.after($$UPDATE attempt_gpu SET node = 'h1', cpu_milli = 64001
+	WHERE job = 4$$);
+
+\echo === guards
+SELECT pg_temp.after($$UPDATE request SET result = NULL WHERE key = 'h2'$$);
+SELECT pg_temp.after($$ALTER TABLE bucket ADD CONSTRAINT bucket_of
+	FOREIGN KEY (org, account) REFERENCES account$$);
+SELECT pg_temp.after($$ALTER TABLE usage DISABLE TRIGGER usage_append_only$$,
+	$$ALTER TABLE audit ENABLE TRIGGER audit_append_only$$);
+SELECT pg_temp.after($$ALTER SEQUENCE job_job_seq RESTART$$,
+	$$ALTER SEQUENCE bucket_bucket_seq RESTART$$);
+
+\pset tuples_only off
+-- one organisation is looked at, one is mended
+BEGIN;
+UPDATE bucket SET available = available - '1', spent = spent + '1'
+WHERE bucket IN (1, 6);
+SELECT invariant, org, detail FROM verify('zeta') ORDER BY detail;
+SELECT * FROM rebuild('acme');
+SELECT login = current_user AS login, actor = current_user AS actor, decision,
+	bucket, detail
+FROM audit WHERE operation = 'rebuild' ORDER BY audit;
+SELECT invariant, org, detail FROM verify() ORDER BY detail;
+ROLLBACK;
+SELECT * FROM rebuild('nobody');
+SELECT * FROM verify('nobody');
+
+--
+-- Upkeep
+--
+SELECT org, account, spent FROM spend_delta ORDER BY org, account, spent;
+SELECT pg_temp.at('2026-01-12 00:00+00') \g /dev/null
+SELECT * FROM maintain();
+SELECT * FROM spend_total ORDER BY org, account;
+SELECT b.spent FROM balance('acme') b;
+-- a key lives for gpucredit.key_retention, not longer
+SELECT org, key FROM request ORDER BY org, key;
+SELECT pg_temp.at('2026-01-12 00:00:00.000001+00') \g /dev/null
+SELECT * FROM maintain();
+SELECT org, key FROM request ORDER BY org, key;
+
+-- the end of the story
+SELECT pg_temp.at('2026-01-11 02:00+00') \g /dev/null
+SELECT outcome, billed, released, retry_at FROM settle('acme', 2, 1, 'failed',
+	'1 h');
+SELECT outcome, billed FROM settle('acme', 4, 1, 'cancelled');
+SELECT outcome, billed FROM settle('acme', 3, 1, 'node_lost', '30 min');
+SELECT job, state, attempt, failures, held FROM jobs ORDER BY org, job;
+SELECT * FROM verify();
+SELECT * FROM rebuild('acme');
+
+--
+-- Who may read
+--
+SET ROLE gpucredit_app;
+SELECT available FROM balance('acme', 'visio');
+SELECT count(*) FROM history('acme', 2) WHERE what LIKE 'settle%';
+SELECT job, state FROM jobs WHERE org = 'zeta';
+SELECT * FROM bucket;
+SELECT * FROM verify();
+SET ROLE gpucredit_auditor;
+SELECT * FROM verify();
+SELECT count(*) FROM bucket;
+SELECT * FROM rebuild('acme');
+SELECT * FROM maintain();
+SET ROLE gpucredit_agent;
+SELECT available FROM balance('acme');
+RESET ROLE;
