@@ -205,8 +205,14 @@ sub _over
     $self->{requeued}++;
     my $again = defined $settled->{retry_at}
         ? ceil($settled->{retry_at} - $self->{plan}{epoch}) : $now;
-    $again = $now if $again < $now;
-    $self->{agenda}->add($again, 'retry', $job);
+    if ($again > $now)
+    {
+        $self->{agenda}->add($again, 'retry', $job);
+    }
+    else
+    {
+        $self->_retry($job);
+    }
     return;
 }
 

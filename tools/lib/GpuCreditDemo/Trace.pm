@@ -248,7 +248,7 @@ sub _tiers
     ];
 }
 
-# What each organisation buys: every 30 days 20,000 paid credits, on the
+# What each organisation buys: every 30 days 5,000 paid credits, on the
 # first day of each such month 500 promotional ones that expire 10 days
 # later, and once a grant of 1,000 to its first project.
 sub _credits
@@ -264,7 +264,7 @@ sub _credits
             $month++;
             push @events,
                 [ $t, 'issue', { org => $org, account => '',
-                    key => "paid-$month", amount => '20000', kind => 'paid' } ],
+                    key => "paid-$month", amount => '5000', kind => 'paid' } ],
                 [ $t, 'issue', { org => $org, account => '',
                     key => "promo-$month", amount => '500', kind => 'promo',
                     expires => $t + 10 * DAY } ];

@@ -15,10 +15,10 @@ use constant HOUR  => 3600;
 
 # type: share of the nodes, devices, memory, cpu, host memory, price
 my @TYPES = (
-    [ H100 => 0.20, 8, 81920, 128_000, 1_048_576, '3.900000' ],
-    [ A100 => 0.30, 8, 40960, 96_000,  786_432,   '1.800000' ],
-    [ L4   => 0.25, 4, 24576, 48_000,  196_608,   '0.700000' ],
-    [ T4   => 0.25, 4, 16384, 48_000,  196_608,   '0.350000' ],
+    [ H100 => 0.25, 8, 81920, 128_000, 1_048_576, '3.900000' ],
+    [ A100 => 0.40, 8, 40960, 96_000,  786_432,   '1.800000' ],
+    [ L4   => 0.20, 4, 24576, 48_000,  196_608,   '0.700000' ],
+    [ T4   => 0.15, 4, 16384, 48_000,  196_608,   '0.350000' ],
 );
 
 # organisation: share of the jobs, how much of what they cost it buys,
@@ -33,19 +33,21 @@ my @USERS = qw(alice bob carol dave erin);
 # weight, request, tier, topology, shortest and longest run in hours,
 # thousandths of a GPU asked for, price it is thought to pay
 my @CLASSES = (
-    [ 14, '0.25xT4|L4',       'production_inference', 'any',    1,   8,  250,   0.35 ],
-    [ 10, '0.5xL4',           'interactive',          'any',    0.3, 4,  500,   0.70 ],
-    [ 6,  '0.125xT4',         'interactive',          'any',    0.2, 3,  125,   0.35 ],
-    [ 16, '1xA100|H100',      'standard_training',    'any',    0.5, 8,  1000,  1.80 ],
-    [ 8,  '1x*@40GB',         'standard_training',    'any',    0.5, 6,  1000,  1.80 ],
-    [ 10, '2xH100|A100',      'premium_training',     'node',   1,   8,  2000,  3.90 ],
-    [ 8,  '4xA100|H100',      'standard_training',    'node',   1,   8,  4000,  1.80 ],
-    [ 8,  '8xH100|A100',      'premium_training',     'nvlink', 1,   6,  8000,  3.90 ],
-    [ 4,  '16xA100|H100',     'standard_training',    'leaf',   1,   6,  16000, 1.80 ],
-    [ 3,  '24xA100',          'standard_training',    'any',    1,   5,  24000, 1.80 ],
-    [ 8,  '2x*',              'batch_inference',      'any',    0.2, 1.5, 2000, 0.35 ],
-    [ 4,  '0',                'batch_inference',      'any',    0.1, 1,  0,     0 ],
-    [ 1,  '64xT4',            'batch_inference',      'node',   0.2, 1,  0,     0 ],
+    [ 12, '0.25xT4|L4', 'production_inference', 'any', 1, 10, 250, 0.35 ],
+    [ 6, '1xL4|T4', 'production_inference', 'any', 2, 12, 1000, 0.70 ],
+    [ 9, '0.5xL4', 'interactive', 'any', 0.3, 4, 500, 0.70 ],
+    [ 5, '0.125xT4', 'interactive', 'any', 0.2, 3, 125, 0.35 ],
+    [ 5, '4xL4|T4', 'batch_inference', 'node', 0.3, 1.5, 4000, 0.70 ],
+    [ 4, '2x*', 'batch_inference', 'any', 0.2, 1.5, 2000, 0.35 ],
+    [ 14, '1xA100|H100', 'standard_training', 'any', 0.5, 8, 1000, 1.80 ],
+    [ 8, '1x*@40GB', 'standard_training', 'any', 0.5, 6, 1000, 1.80 ],
+    [ 8, '2xH100|A100', 'premium_training', 'node', 1, 8, 2000, 3.90 ],
+    [ 8, '4xA100|H100', 'standard_training', 'node', 1, 8, 4000, 1.80 ],
+    [ 7, '8xH100|A100', 'premium_training', 'nvlink', 1, 6, 8000, 3.90 ],
+    [ 5, '16xA100|H100', 'standard_training', 'leaf', 1, 6, 16000, 1.80 ],
+    [ 4, '24xA100', 'standard_training', 'any', 1, 5, 24000, 1.80 ],
+    [ 4, '0', 'batch_inference', 'any', 0.1, 1, 0, 0 ],
+    [ 1, '64xT4', 'batch_inference', 'node', 0.2, 1, 0, 0 ],
 );
 
 # Makes the plan.
