@@ -1,0 +1,49 @@
+# place.pl: times scheduling cycles, as tools/bench asks
+#
+#   fill STARTS     calls place() until nothing starts; prints starts/s
+#   idle CYCLES     times cycles that start nothing; prints ms of each but
+#                   the first, which prepares its statements
+#
+# Every call is a transaction of its own whose rows are fetched.
+
+use strict;
+use warnings;
+use DBI;
+use Time::HiRes qw(time);
+
+my ($mode, $count) = @ARGV;
+my $dbh = DBI->connect('dbi:Pg:', undef, undef,
+	{ AutoCommit => 1, RaiseError => 1, PrintError => 0 });
+my $place = $dbh->prepare('SELECT * FROM gpucredit.place()');
+
+# One cycle: how many rows, and how long it took.
+sub cycle
+{
+	my $started = time;
+	$place->execute;
+	my $rows = @{ $place->fetchall_arrayref };
+	return ($rows, time - $started);
+}
+
+if ($mode eq 'fill')
+{
+	my ($starts, $seconds) = (0, 0);
+	while (1)
+	{
+		my ($rows, $took) = cycle();
+		last if $rows == 0;
+		$starts  += $rows;
+		$seconds += $took;
+	}
+	die "$starts jobs were started, not $count\n" if $starts != $count;
+	printf "%.1f\n", $starts / $seconds;
+}
+else
+{
+	for my $i (0 .. $count - 1)
+	{
+		my ($rows, $took) = cycle();
+		die "a cycle that was to be idle started something\n" if $rows != 0;
+		printf "%.2f\n", $took * 1000 if $i > 0;
+	}
+}

@@ -1,0 +1,149 @@
+# bench_meter.sh: heartbeats, one a transaction and a thousand a call
+#
+# Both cases meter the same 10,000 live attempts.  Each client has its own
+# share of them, and its elapsed grows with every call so that an attempt
+# advances by 30 seconds a heartbeat on average: every heartbeat is news, and
+# one in ten appends a usage row, as with agents that meter each 30 s.
+
+METER_JOBS=10000
+METER_ORGS=100
+METER_BEAT=30
+METER_CLIENTS=8
+
+# The database both cases use, made once.
+meter_prepare()
+{
+	if [ -n "${METER_READY-}" ]; then
+		export PGDATABASE=meter
+		return
+	fi
+	bench_database meter -v orgs=$METER_ORGS -v projects=10
+	bench_sql -v jobs=$METER_JOBS -f "$BENCH_SQL/running.sql" >"$GC_WORK/setup.log"
+	METER_READY=1
+}
+
+# The greatest elapsed so far, in seconds: where the next run goes on.
+meter_reached()
+{
+	bench_sql -c "SELECT extract(epoch FROM max(elapsed))
+		FROM $1 WHERE org BETWEEN '0' AND '9~'"
+}
+
+# One run of single heartbeats, or of bare updates; prints the rate.
+# SCRIPT TABLE COMMIT CLIENTS SECONDS
+meter_single()
+{
+	local each=$((METER_JOBS / $4)) reached
+
+	reached=$(meter_reached "$2")
+	PGOPTIONS="-c synchronous_commit=$3" bench_pgbench \
+		-f "$BENCH_SQL/$1.sql" -c "$4" -j 2 -T "$5" -D each=$each \
+		-D orgs=$METER_ORGS -D elapsed="$reached" \
+		-D step="$(awk "BEGIN { print $METER_BEAT / $each }")"
+}
+
+# Updates and HOT updates of the attempts so far.
+meter_updates()
+{
+	bench_sql -F ' ' -c "SELECT pg_sleep(1.5)" -c "SELECT n_tup_upd, n_tup_hot_upd
+		FROM pg_stat_user_tables WHERE relid = 'gpucredit.attempt'::regclass" | tail -n 1
+}
+
+bench_meter()
+{
+	local commit rounds=9 seconds=4 i rates=$GC_WORK/meter.rates
+	local before after single plain
+
+	[ -z "$quick" ] || rounds=3 seconds=2
+	meter_prepare
+	before=$(meter_updates)
+	for commit in on off; do
+		: >"$rates"
+		# once unmeasured: caches, plans, and room in the pages
+		meter_single meter gpucredit.attempt $commit $METER_CLIENTS 2 >/dev/null
+		meter_single plain bench.plain $commit $METER_CLIENTS 2 >/dev/null
+		for ((i = 0; i < rounds; i++)); do
+			single=$(meter_single meter gpucredit.attempt $commit \
+				$METER_CLIENTS $seconds)
+			plain=$(meter_single plain bench.plain $commit \
+				$METER_CLIENTS $seconds)
+			echo "$single $plain" >>"$rates"
+		done
+		cat "$rates" >>"$GC_WORK/meter.all"
+		bench_row "meter: heartbeats, synchronous_commit $commit" \
+			"$(cut -d ' ' -f 1 "$rates" | bench_median)" /s
+		bench_row "meter: bare updates, synchronous_commit $commit" \
+			"$(cut -d ' ' -f 2 "$rates" | bench_median)" /s
+		bench_row "meter: heartbeat / bare update, synchronous_commit $commit" \
+			"$(bench_ratio <"$rates" | bench_median)" x ">=" \
+			"$([ $commit = on ] && echo 0.9 || echo 0.6)"
+	done
+	after=$(meter_updates)
+	bench_row "meter: HOT among heartbeat updates" \
+		"$(echo "$before $after" | awk '{ print 100 * ($4 - $2) / ($3 - $1) }')" \
+		% ">=" 100
+}
+
+# The script of CLIENTS clients with BATCHES batches of 1,000 each.  The
+# arrays travel with every call as text, as from any driver; a client fetches
+# its own once.  elapsed is one value for the batch.
+batch_script()
+{
+	local batches=$1 b
+
+	echo '\if :first'
+	for ((b = 0; b < batches; b++)); do
+		echo "SELECT array_agg((n % :orgs)::text ORDER BY n) AS orgs$b,"
+		echo " array_agg(n ORDER BY n) AS jobs$b, array_fill(1, '{1000}') AS ones"
+		echo " FROM generate_series((:client_id * $batches + $b) * 1000 + 1,"
+		echo "  (:client_id * $batches + $b + 1) * 1000) n \\gset"
+	done
+	echo '\set first 0'
+	echo '\endif'
+	echo '\set turn (:turn + 1) % '"$batches"
+	echo '\set elapsed :elapsed + :step'
+	for ((b = 0; b < batches; b++)); do
+		[ $b = 0 ] && echo "\\if :turn = $b" || echo "\\elif :turn = $b"
+		echo "SELECT * FROM gpucredit.meter_batch(:orgs$b, :jobs$b, :ones,"
+		echo " array_fill(:elapsed::interval, '{1000}'));"
+	done
+	echo '\endif'
+}
+
+# One run of batches; prints heartbeats per second.  CLIENTS SECONDS
+batch_run()
+{
+	local clients=$1 batches=5 reached
+
+	reached=$(meter_reached gpucredit.attempt)
+	batch_script $batches >"$GC_WORK/batch.sql"
+	chmod a+r "$GC_WORK/batch.sql"
+	bench_pgbench -f "$GC_WORK/batch.sql" -c "$clients" -j "$clients" -T "$2" \
+		-D first=1 -D turn=0 -D orgs=$METER_ORGS -D elapsed="$reached" \
+		-D step="$(awk "BEGIN { print $METER_BEAT / $batches }")" |
+		awk '{ print $1 * 1000 }'
+}
+
+bench_batch()
+{
+	local rounds=5 seconds=5 i single one two rates=$GC_WORK/batch.rates
+
+	[ -z "$quick" ] || rounds=3 seconds=2
+	meter_prepare
+	: >"$rates"
+	batch_run 2 2 >/dev/null
+	for ((i = 0; i < rounds; i++)); do
+		single=$(meter_single meter gpucredit.attempt on $METER_CLIENTS $seconds)
+		one=$(batch_run 1 $seconds)
+		two=$(batch_run 2 $seconds)
+		echo "$single $one $two" >>"$rates"
+	done
+	single=$(cut -d ' ' -f 1 "$rates" | bench_median)
+	one=$(cut -d ' ' -f 2 "$rates" | bench_median)
+	two=$(cut -d ' ' -f 3 "$rates" | bench_median)
+	bench_row "batch: single heartbeats, 8 clients" "$single" /s
+	bench_row "batch: heartbeats in batches of 1,000, 1 client" "$one" /s
+	bench_row "batch: heartbeats in batches of 1,000, 2 clients" "$two" /s ">=" 100000
+	bench_row "batch: 2 clients / 8 clients with single heartbeats" \
+		"$(awk '{ print $3, $1 }' "$rates" | bench_ratio | bench_median)" x ">=" 20
+}

@@ -1,0 +1,33 @@
+# bench_pairs.sh: reserve and settle
+#
+# A pair is two transactions of one client: a reserve for a random one of
+# 1,000 accounts, and the settlement of a job that has been started.  The jobs
+# to settle are submitted and placed beforehand, so that the two calls alone
+# are measured; so many that every settlement is a first one.
+
+PAIR_CLIENTS=8
+PAIR_ORGS=100
+PAIR_PROJECTS=10
+
+bench_pairs()
+{
+	local each=1000 rounds=3 i rates=$GC_WORK/pairs.rates jobs
+
+	[ -z "$quick" ] || each=300 rounds=2
+	jobs=$((PAIR_CLIENTS * each * rounds))
+	bench_database pairs -v orgs=$PAIR_ORGS -v projects=$PAIR_PROJECTS
+	bench_sql -v jobs=$jobs -f "$BENCH_SQL/running.sql" >"$GC_WORK/setup.log"
+	: >"$rates"
+	for ((i = 0; i < rounds; i++)); do
+		bench_pgbench -f "$BENCH_SQL/pair.sql" -c $PAIR_CLIENTS -j 2 -t $each \
+			-D each=$((each * rounds)) -D n=$((each * i)) \
+			-D orgs=$PAIR_ORGS -D projects=$PAIR_PROJECTS >>"$rates"
+	done
+	[ "$(bench_sql -c "SELECT count(*) FROM gpucredit.attempt
+		WHERE outcome = 'completed'")" = "$jobs" ] ||
+		gc_die "not every pair settled a job"
+	[ "$(bench_sql -c 'SELECT count(*) FROM gpucredit.job')" = $((2 * jobs)) ] ||
+		gc_die "not every pair reserved"
+	bench_row "pairs: reserve + settle, 8 clients, 1,000 accounts" \
+		"$(bench_median <"$rates")" /s ">=" 1500
+}
