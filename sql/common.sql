@@ -1,0 +1,82 @@
+-- The clock, the settings, the roles.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+\set VERBOSITY sqlstate
+
+-- The instant is the wall clock's, unless it is frozen; then it does not move.
+SELECT gpucredit.now() BETWEEN statement_timestamp() AND clock_timestamp()
+	AS wall_clock;
+SET gpucredit.clock = '2027-01-01 00:00+00';
+SELECT gpucredit.now(), pg_sleep(0.001), gpucredit.now() AS same;
+SET gpucredit.clock = '2027-06-01 12:00:00.123456 America/New_York';
+SELECT gpucredit.now();
+SET gpucredit.clock = '2027-01-01';		-- in the session's time zone
+SELECT gpucredit.now();
+SET timezone = 'Asia/Tokyo';
+SELECT gpucredit.now();
+SET timezone = 'UTC';
+SET gpucredit.clock = '4713-01-01 00:00:00 BC';
+SELECT gpucredit.now();
+SET gpucredit.clock = '294276-12-31 23:59:59.999999+00';
+SELECT gpucredit.now();
+
+-- What is no instant is refused, and the clock stays as it was.
+SET gpucredit.clock = 'infinity';
+SET gpucredit.clock = '-infinity';
+SET gpucredit.clock = 'epoch';
+SET gpucredit.clock = 'noon';
+SET gpucredit.clock = '2027-02-30 00:00+00';
+SET gpucredit.clock = '12:00';
+SET gpucredit.clock = '294277-01-01 00:00+00';
+SET gpucredit.clock = '4714-01-01 00:00 BC';
+SET gpucredit.clock = '2027-01-01 00:00 Nowhere/Land';
+SELECT set_config('gpucredit.clock', repeat('2', 100000), false);
+SELECT gpucredit.now();
+SET LOCAL gpucredit.clock = '';			-- outside a transaction: nothing
+
+-- It follows the transaction that set it.
+SET gpucredit.clock = '2027-01-01 00:00+00';
+BEGIN;
+SET LOCAL gpucredit.clock = '2028-01-01 00:00+00';
+SELECT gpucredit.now();
+COMMIT;
+SELECT gpucredit.now();
+BEGIN;
+SET gpucredit.clock = '2028-01-01 00:00+00';
+ROLLBACK;
+SELECT gpucredit.now();
+
+-- Settings, their units, and who may set them: nobody but a superuser what
+-- bends billing or safety.
+SELECT name, setting, unit, context, min_val
+FROM pg_settings WHERE name LIKE 'gpucredit.%' ORDER BY name;
+SELECT name FROM pg_settings
+WHERE name LIKE 'gpucredit.%' AND coalesce(short_desc, '') = '';
+SET gpucredit.clock_skew = '-1s';
+SET gpucredit.clock_skew = '1 parsec';
+SET gpucredit.key_retention = '59s';
+SET gpucredit.max_starts = 0;
+SET gpucredit.no_such_setting = 1;		-- the prefix is reserved
+CREATE ROLE gpucredit_test_common;
+SET ROLE gpucredit_test_common;
+SET gpucredit.clock = '2027-01-01 00:00+00';
+SET gpucredit.clock_skew = '1h';
+RESET ROLE;
+DROP ROLE gpucredit_test_common;
+RESET gpucredit.clock;
+
+-- The roles: none can log in, none is more than a group.
+SELECT rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb,
+	rolreplication, rolbypassrls
+FROM pg_roles WHERE rolname ~ '^gpucredit_(admin|operator|app|agent|auditor)$'
+ORDER BY rolname;
+
+-- The version is the control file's.
+SELECT e.extversion = a.default_version AS newest, e.extrelocatable
+FROM pg_extension e JOIN pg_available_extensions a ON a.name = e.extname
+WHERE e.extname = 'gpucredit';
+
+SELECT * FROM gpucredit.verify();
