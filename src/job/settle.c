@@ -1,102 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * settle.c
- *		The end of an attempt, exactly once.
+ *		settle: an agent, or the job's owner, says how an attempt ended.
  *
- * Its bill is spent out of its hold, the rest goes back to the very buckets
- * it came from, and ending the attempt is what frees its devices.  The job
- * then is over, or goes back to the queue under a new hold.  All of it is one
- * transaction.  Who settles again gets the stored row.
+ * Who settles again gets the stored row, whatever the call says.
  *
- * An attempt that somebody other than an agent ends may still be running:
- * its devices are given out again only when a heartbeat of the node came
- * without it, or gpucredit.node_lost has passed.
- *
- * Locks: job, attempt, hold, buckets in burn order (those of a new hold
- * with those of the old).
+ * Locks: job, attempt, then as settlement.c says.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "audit/audit.h"
 #include "common/args.h"
-#include "common/clock.h"
 #include "common/compat.h"
 #include "common/errors.h"
-#include "common/settings.h"
 #include "common/sql.h"
-#include "job/attempt.h"
-#include "job/job.h"
+#include "job/settlement.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_settle);
 
-typedef enum Outcome
-{
-	COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT, PREEMPTED, CANCELLED,
-	NODE_LOST, RESIZED
-} Outcome;
-
-static const char *const outcomes[] = {
-	"completed", "failed", "out_of_memory", "timeout", "preempted",
-	"cancelled", "node_lost", "resized"
-};
-
-/* What a settlement is told, and what comes of it. */
-typedef struct Settlement
-{
-	Outcome		outcome;
-	int64		elapsed;		/* -1: not told */
-	bool		by_agent;
-	bool		has_exit_code;
-	int32		exit_code;
-	char	   *message;
-	char	   *log_uri;
-	/* what comes of it */
-	Credits		billed;
-	Returned	returned;
-	const char *job_state;
-	bool		requeue;
-	int32		failures;
-	TimestampTz retry_at;		/* DT_NOBEGIN: it does not start again */
-	TimestampTz at;
-} Settlement;
-
-SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
-			  "text, bigint, int, interval, timestamptz, text,"
-			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
-			  " gpucredit.credits, text, timestamptz, int, text, text,"
-			  " timestamptz",
-			  "UPDATE gpucredit.attempt a SET elapsed = $4, ended_at = $5,"
-			  " outcome = $6, billed = $7, released = $8, lapsed = $9,"
-			  " refunded = $10, job_state = $11, retry_at = $12,"
-			  " exit_code = $13, message = $14, log_uri = $15,"
-			  " skewed_at = $16, surplus = '0'"
-			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
-SQL_STATEMENT(devices_free, SPI_OK_UPDATE,
-			  "text, bigint, int, timestamptz, boolean",
-			  "UPDATE gpucredit.attempt_gpu g SET ended_at = $4, free = $5"
-			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
-SQL_STATEMENT(directives_end, SPI_OK_DELETE, "text, bigint, int",
-			  "DELETE FROM gpucredit.directive d"
-			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3");
-SQL_STATEMENT(stored_read, SPI_OK_SELECT, "text, bigint, int",
-			  "SELECT a.outcome, a.billed, a.released, a.lapsed, a.refunded,"
-			  " a.job_state, a.retry_at FROM gpucredit.attempt a"
-			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
-
 static void take_settlement(FunctionCallInfo fcinfo, Settlement *settlement);
-static Datum stored(FunctionCallInfo fcinfo, const Attempt *attempt);
-static void cut_elapsed(Settlement *settlement, Attempt *attempt);
-static void what_next(Settlement *settlement, const Job *job);
-static void move_money(Settlement *settlement, Job *job,
-					   const Attempt *attempt);
-static void end_attempt(const Settlement *settlement, const Attempt *attempt);
-static void free_devices(const Settlement *settlement,
-						 const Attempt *attempt);
-static void audit_settled(const Settlement *settlement, const Job *job,
-						  const Attempt *attempt);
-static void arg_key(SqlArgs *args, const Attempt *attempt);
 
 Datum
 gpucredit_settle(PG_FUNCTION_ARGS)
@@ -108,6 +31,7 @@ gpucredit_settle(PG_FUNCTION_ARGS)
 								 PG_INT32_MAX);
 	Job			job;
 	Attempt		attempt;
+	bool		replayed;
 	Row			row = {0};
 
 	take_settlement(fcinfo, &settlement);
@@ -116,29 +40,20 @@ gpucredit_settle(PG_FUNCTION_ARGS)
 		JobRefuseUnknown(id);
 	if (!AttemptLock(org, id, number, &attempt))
 		AttemptRefuseUnknown(id, number);
-	if (attempt.ended_at != DT_NOBEGIN)
-		return SqlFinishRow(stored(fcinfo, &attempt));
+	replayed = attempt.ended_at != DT_NOBEGIN;
+	if (replayed)
+		AttemptSettled(&attempt, &settlement);
+	else
+		AttemptSettle(&job, &attempt, &settlement);
 
-	cut_elapsed(&settlement, &attempt);
-	settlement.billed = AttemptBill(&attempt);
-	what_next(&settlement, &job);
-	move_money(&settlement, &job, &attempt);
-	end_attempt(&settlement, &attempt);
-	free_devices(&settlement, &attempt);
-	AttemptLogUsage(&attempt, settlement.billed, settlement.at);
-	JobSetState(&job, settlement.job_state, job.hold, settlement.failures,
-				settlement.requeue ? settlement.retry_at : DT_NOBEGIN,
-				settlement.requeue ? DT_NOBEGIN : settlement.at);
-	audit_settled(&settlement, &job, &attempt);
-
-	RowText(&row, outcomes[settlement.outcome]);
+	RowText(&row, OutcomeNames[settlement.outcome]);
 	RowCredits(&row, settlement.billed);
 	RowCredits(&row, settlement.returned.released);
 	RowCredits(&row, settlement.returned.lapsed);
-	RowCredits(&row, 0);
+	RowCredits(&row, settlement.refunded);
 	RowText(&row, settlement.job_state);
 	RowTime(&row, settlement.retry_at);
-	RowAdd(&row, BoolGetDatum(false));
+	RowAdd(&row, BoolGetDatum(replayed));
 	return SqlFinishRow(RowReturn(fcinfo, &row));
 }
 
@@ -149,227 +64,18 @@ static void
 take_settlement(FunctionCallInfo fcinfo, Settlement *settlement)
 {
 	settlement->outcome = (Outcome) ArgWord(ArgName(fcinfo, 3, "outcome"),
-											"outcome", outcomes,
-											lengthof(outcomes));
+											"outcome", OutcomeNames,
+											OUTCOMES);
 	settlement->elapsed = ArgDurationOr(fcinfo, 4, "elapsed", true, -1);
 	settlement->has_exit_code = !PG_ARGISNULL(5);
 	settlement->exit_code = PG_ARGISNULL(5) ? 0 : PG_GETARG_INT32(5);
 	settlement->message = ArgTextOrNull(fcinfo, 6, "message");
 	settlement->log_uri = ArgTextOrNull(fcinfo, 7, "log_uri");
 	settlement->by_agent = CallerHasRole("gpucredit_agent");
-	settlement->retry_at = DT_NOBEGIN;
 	if (settlement->elapsed >= 0 && !settlement->by_agent)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("only an agent may say how long an attempt ran"),
 				 errdetail("\"elapsed\" is what the bill is made from."),
 				 errhint("Leave \"elapsed\" out: what was metered stands.")));
-}
-
-/*
- * What an earlier call settled.
- */
-static Datum
-stored(FunctionCallInfo fcinfo, const Attempt *attempt)
-{
-	SqlArgs		args = {0};
-	SqlResult	result;
-	Row			row = {0};
-
-	arg_key(&args, attempt);
-	result = SqlRun(&stored_read, &args);
-	RowText(&row, SqlText(result, 0, 1));
-	for (int column = 2; column <= 5; column++)
-		RowCredits(&row, SqlCredits(result, 0, column));
-	RowText(&row, SqlText(result, 0, 6));
-	RowTime(&row, SqlTimeOr(result, 0, 7, DT_NOBEGIN));
-	RowAdd(&row, BoolGetDatum(true));
-	return RowReturn(fcinfo, &row);
-}
-
-/*
- * The final elapsed time: what was told, not less than what was metered, and
- * not more than the server saw pass.
- */
-static void
-cut_elapsed(Settlement *settlement, Attempt *attempt)
-{
-	TimestampTz now = ClockNow();
-	int64		most = Max(now - attempt->started_at, 0) + SettingClockSkew();
-
-	if (settlement->elapsed > most)
-	{
-		if (attempt->skewed_at == DT_NOBEGIN)
-			attempt->skewed_at = now;
-		attempt->elapsed = Max(attempt->elapsed, most);
-	}
-	else
-		attempt->elapsed = Max(attempt->elapsed, settlement->elapsed);
-}
-
-/*
- * Is the job over, or does it go back to the queue?
- */
-static void
-what_next(Settlement *settlement, const Job *job)
-{
-	int64		backoff;
-
-	settlement->failures = job->failures;
-	switch (settlement->outcome)
-	{
-		case COMPLETED:
-			settlement->job_state = "completed";
-			return;
-		case OUT_OF_MEMORY:
-			settlement->job_state = "failed";
-			break;
-		case TIMEOUT:
-			settlement->job_state = "timeout";
-			break;
-		case CANCELLED:
-			settlement->job_state = "cancelled";
-			break;
-		case FAILED:
-			settlement->failures++;
-			settlement->requeue = job->failures < job->max_retries;
-			settlement->job_state = "failed";
-			break;
-		case PREEMPTED:
-		case NODE_LOST:
-		case RESIZED:
-			settlement->requeue = true;
-			break;
-	}
-	if (job->cancelled)
-	{
-		settlement->requeue = false;
-		settlement->job_state = "cancelled";
-	}
-	if (!settlement->requeue)
-		return;
-
-	settlement->retry_at = ClockNow();
-	if (settlement->outcome == FAILED)
-	{
-		backoff = SettingRetryBackoff();
-		for (int i = 1; i < settlement->failures &&
-			 backoff < SettingRetryBackoffMax(); i++)
-			backoff *= 2;
-		settlement->retry_at = ClockAdd(settlement->retry_at,
-										Min(backoff,
-											SettingRetryBackoffMax()));
-	}
-}
-
-/*
- * Spend the bill, give the rest back, and hold anew for a job that goes on.
- */
-static void
-move_money(Settlement *settlement, Job *job, const Attempt *attempt)
-{
-	Cause		cause = {"settle", attempt->job, attempt->attempt};
-	Hold		hold;
-
-	if (!HoldLock(job->org, attempt->hold, true, &hold))
-		Ensure(false, "An attempt has no hold.");
-	if (settlement->requeue)
-		HoldLockForNext(&hold);
-	settlement->returned = HoldSettle(&hold, &cause, settlement->billed, true,
-									  &settlement->at);
-	if (!settlement->requeue)
-		return;
-	settlement->job_state =
-		JobFund(job, "requeue", true, &settlement->at) == LEDGER_DONE ?
-		"queued" : "unfunded";
-}
-
-static void
-arg_key(SqlArgs *args, const Attempt *attempt)
-{
-	SqlArgText(args, attempt->org);
-	SqlArgInt8(args, attempt->job);
-	SqlArgInt4(args, attempt->attempt);
-}
-
-/*
- * Store the settlement in the attempt's row.
- */
-static void
-end_attempt(const Settlement *settlement, const Attempt *attempt)
-{
-	SqlArgs		args = {0};
-
-	arg_key(&args, attempt);
-	SqlArgDuration(&args, attempt->elapsed);
-	SqlArgTime(&args, settlement->at);
-	SqlArgText(&args, outcomes[settlement->outcome]);
-	SqlArgCredits(&args, settlement->billed);
-	SqlArgCredits(&args, settlement->returned.released);
-	SqlArgCredits(&args, settlement->returned.lapsed);
-	SqlArgCredits(&args, 0);
-	SqlArgText(&args, settlement->job_state);
-	if (settlement->retry_at == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, settlement->retry_at);
-	if (settlement->has_exit_code)
-		SqlArgInt4(&args, settlement->exit_code);
-	else
-		SqlArgNull(&args);
-	SqlArgText(&args, settlement->message);
-	SqlArgText(&args, settlement->log_uri);
-	if (attempt->skewed_at == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, attempt->skewed_at);
-	Ensure(SqlRun(&attempt_end, &args).n == 1, "An attempt is missing.");
-}
-
-/*
- * Free the devices, or leave them to fencing.
- */
-static void
-free_devices(const Settlement *settlement, const Attempt *attempt)
-{
-	SqlArgs		args = {0};
-
-	arg_key(&args, attempt);
-	SqlArgTime(&args, settlement->at);
-	SqlArgBool(&args, settlement->by_agent);
-	(void) SqlRun(&devices_free, &args);
-	if (!attempt->directed)
-		return;
-	args = (SqlArgs){0};
-	arg_key(&args, attempt);
-	(void) SqlRun(&directives_end, &args);
-}
-
-/*
- * Tell the trail, also of time claimed and not billed.
- */
-static void
-audit_settled(const Settlement *settlement, const Job *job,
-			  const Attempt *attempt)
-{
-	AuditRow	audit = {.org = job->org, .account = job->account,
-		.operation = "settle", .decision = outcomes[settlement->outcome],
-		.job = attempt->job, .attempt = attempt->attempt,
-		.hold = attempt->hold, .at = settlement->at};
-
-	if (settlement->elapsed > attempt->elapsed)
-	{
-		audit.reason = "elapsed_cut";
-		AuditInt8(&audit, "claimed_us", settlement->elapsed);
-	}
-	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
-	AuditCredits(&audit, "billed", settlement->billed);
-	AuditCredits(&audit, "released", settlement->returned.released);
-	AuditCredits(&audit, "lapsed", settlement->returned.lapsed);
-	AuditText(&audit, "job_state", settlement->job_state);
-	if (settlement->has_exit_code)
-		AuditInt8(&audit, "exit_code", settlement->exit_code);
-	AuditText(&audit, "message", settlement->message);
-	AuditText(&audit, "log_uri", settlement->log_uri);
-	AuditWrite(&audit);
 }

@@ -1,0 +1,295 @@
+/*-------------------------------------------------------------------------
+ *
+ * settlement.c
+ *		The end of an attempt, exactly once.
+ *
+ * Its bill is spent out of its hold, the rest goes back to the very buckets
+ * it came from, and ending the attempt is what frees its devices.  The job
+ * then is over, or goes back to the queue under a new hold.  All of it is one
+ * transaction.
+ *
+ * An attempt that somebody other than an agent ends may still be running:
+ * its devices are given out again only when a heartbeat of the node came
+ * without it, or gpucredit.node_lost has passed.
+ *
+ * The caller has locked the job, then the attempt.  Locks: hold, buckets in
+ * burn order (those of a new hold with those of the old).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "job/settlement.h"
+
+const char *const OutcomeNames[OUTCOMES] = {
+	"completed", "failed", "out_of_memory", "timeout", "preempted",
+	"cancelled", "node_lost", "resized"
+};
+
+SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
+			  "text, bigint, int, interval, timestamptz, text,"
+			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
+			  " gpucredit.credits, text, timestamptz, int, text, text,"
+			  " timestamptz",
+			  "UPDATE gpucredit.attempt a SET elapsed = $4, ended_at = $5,"
+			  " outcome = $6, billed = $7, released = $8, lapsed = $9,"
+			  " refunded = $10, job_state = $11, retry_at = $12,"
+			  " exit_code = $13, message = $14, log_uri = $15,"
+			  " skewed_at = $16, surplus = '0'"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+SQL_STATEMENT(devices_free, SPI_OK_UPDATE,
+			  "text, bigint, int, timestamptz, boolean",
+			  "UPDATE gpucredit.attempt_gpu g SET ended_at = $4, free = $5"
+			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
+SQL_STATEMENT(directives_end, SPI_OK_DELETE, "text, bigint, int",
+			  "DELETE FROM gpucredit.directive d"
+			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3");
+SQL_STATEMENT(stored_read, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT a.outcome, a.billed, a.released, a.lapsed, a.refunded,"
+			  " a.job_state, a.retry_at FROM gpucredit.attempt a"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+
+static void cut_elapsed(Settlement *settlement, Attempt *attempt);
+static void what_next(Settlement *settlement, const Job *job);
+static void move_money(Settlement *settlement, Job *job,
+					   const Attempt *attempt);
+static void end_attempt(const Settlement *settlement, const Attempt *attempt);
+static void free_devices(const Settlement *settlement,
+						 const Attempt *attempt);
+static void audit_settled(const Settlement *settlement, const Job *job,
+						  const Attempt *attempt);
+static void arg_key(SqlArgs *args, const Attempt *attempt);
+
+/*
+ * Settle an attempt that lives.
+ */
+void
+AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
+{
+	settlement->retry_at = DT_NOBEGIN;
+	cut_elapsed(settlement, attempt);
+	settlement->billed = AttemptBill(attempt);
+	what_next(settlement, job);
+	move_money(settlement, job, attempt);
+	end_attempt(settlement, attempt);
+	free_devices(settlement, attempt);
+	AttemptLogUsage(attempt, settlement->billed, settlement->at);
+	JobSetState(job, settlement->job_state, job->hold, settlement->failures,
+				settlement->requeue ? settlement->retry_at : DT_NOBEGIN,
+				settlement->requeue ? DT_NOBEGIN : settlement->at);
+	audit_settled(settlement, job, attempt);
+}
+
+/*
+ * What an earlier call settled.
+ */
+void
+AttemptSettled(const Attempt *attempt, Settlement *settlement)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	arg_key(&args, attempt);
+	row = SqlRun(&stored_read, &args);
+	settlement->outcome = (Outcome) ArgWord(SqlText(row, 0, 1), "outcome",
+											OutcomeNames, OUTCOMES);
+	settlement->billed = SqlCredits(row, 0, 2);
+	settlement->returned.released = SqlCredits(row, 0, 3);
+	settlement->returned.lapsed = SqlCredits(row, 0, 4);
+	settlement->refunded = SqlCredits(row, 0, 5);
+	settlement->job_state = SqlText(row, 0, 6);
+	settlement->retry_at = SqlTimeOr(row, 0, 7, DT_NOBEGIN);
+}
+
+/*
+ * The final elapsed time: what was told, not less than what was metered, and
+ * not more than the server saw pass.
+ */
+static void
+cut_elapsed(Settlement *settlement, Attempt *attempt)
+{
+	TimestampTz now = ClockNow();
+	int64		most = Max(now - attempt->started_at, 0) + SettingClockSkew();
+
+	if (settlement->elapsed > most)
+	{
+		if (attempt->skewed_at == DT_NOBEGIN)
+			attempt->skewed_at = now;
+		attempt->elapsed = Max(attempt->elapsed, most);
+	}
+	else
+		attempt->elapsed = Max(attempt->elapsed, settlement->elapsed);
+}
+
+/*
+ * Is the job over, or does it go back to the queue?
+ */
+static void
+what_next(Settlement *settlement, const Job *job)
+{
+	int64		backoff;
+
+	settlement->failures = job->failures;
+	switch (settlement->outcome)
+	{
+		case COMPLETED:
+			settlement->job_state = "completed";
+			return;
+		case OUT_OF_MEMORY:
+			settlement->job_state = "failed";
+			break;
+		case TIMEOUT:
+			settlement->job_state = "timeout";
+			break;
+		case CANCELLED:
+			settlement->job_state = "cancelled";
+			break;
+		case FAILED:
+			settlement->failures++;
+			settlement->requeue = job->failures < job->max_retries;
+			settlement->job_state = "failed";
+			break;
+		case PREEMPTED:
+		case NODE_LOST:
+		case RESIZED:
+			settlement->requeue = true;
+			break;
+	}
+	if (job->cancelled)
+	{
+		settlement->requeue = false;
+		settlement->job_state = "cancelled";
+	}
+	if (!settlement->requeue)
+		return;
+
+	settlement->retry_at = ClockNow();
+	if (settlement->outcome == FAILED)
+	{
+		backoff = SettingRetryBackoff();
+		for (int i = 1; i < settlement->failures &&
+			 backoff < SettingRetryBackoffMax(); i++)
+			backoff *= 2;
+		settlement->retry_at = ClockAdd(settlement->retry_at,
+										Min(backoff,
+											SettingRetryBackoffMax()));
+	}
+}
+
+/*
+ * Spend the bill, give the rest back, and hold anew for a job that goes on.
+ */
+static void
+move_money(Settlement *settlement, Job *job, const Attempt *attempt)
+{
+	Cause		cause = {"settle", attempt->job, attempt->attempt};
+	Hold		hold;
+
+	if (!HoldLock(job->org, attempt->hold, true, &hold))
+		Ensure(false, "An attempt has no hold.");
+	if (settlement->requeue)
+		HoldLockForNext(&hold);
+	settlement->returned = HoldSettle(&hold, &cause, settlement->billed, true,
+									  &settlement->at);
+	if (!settlement->requeue)
+		return;
+	settlement->job_state =
+		JobFund(job, "requeue", true, &settlement->at) == LEDGER_DONE ?
+		"queued" : "unfunded";
+}
+
+static void
+arg_key(SqlArgs *args, const Attempt *attempt)
+{
+	SqlArgText(args, attempt->org);
+	SqlArgInt8(args, attempt->job);
+	SqlArgInt4(args, attempt->attempt);
+}
+
+/*
+ * Store the settlement in the attempt's row.
+ */
+static void
+end_attempt(const Settlement *settlement, const Attempt *attempt)
+{
+	SqlArgs		args = {0};
+
+	arg_key(&args, attempt);
+	SqlArgDuration(&args, attempt->elapsed);
+	SqlArgTime(&args, settlement->at);
+	SqlArgText(&args, OutcomeNames[settlement->outcome]);
+	SqlArgCredits(&args, settlement->billed);
+	SqlArgCredits(&args, settlement->returned.released);
+	SqlArgCredits(&args, settlement->returned.lapsed);
+	SqlArgCredits(&args, settlement->refunded);
+	SqlArgText(&args, settlement->job_state);
+	if (settlement->retry_at == DT_NOBEGIN)
+		SqlArgNull(&args);
+	else
+		SqlArgTime(&args, settlement->retry_at);
+	if (settlement->has_exit_code)
+		SqlArgInt4(&args, settlement->exit_code);
+	else
+		SqlArgNull(&args);
+	SqlArgText(&args, settlement->message);
+	SqlArgText(&args, settlement->log_uri);
+	if (attempt->skewed_at == DT_NOBEGIN)
+		SqlArgNull(&args);
+	else
+		SqlArgTime(&args, attempt->skewed_at);
+	Ensure(SqlRun(&attempt_end, &args).n == 1, "An attempt is missing.");
+}
+
+/*
+ * Free the devices, or leave them to fencing.
+ */
+static void
+free_devices(const Settlement *settlement, const Attempt *attempt)
+{
+	SqlArgs		args = {0};
+
+	arg_key(&args, attempt);
+	SqlArgTime(&args, settlement->at);
+	SqlArgBool(&args, settlement->by_agent);
+	(void) SqlRun(&devices_free, &args);
+	if (!attempt->directed)
+		return;
+	args = (SqlArgs){0};
+	arg_key(&args, attempt);
+	(void) SqlRun(&directives_end, &args);
+}
+
+/*
+ * Tell the trail, also of time claimed and not billed.
+ */
+static void
+audit_settled(const Settlement *settlement, const Job *job,
+			  const Attempt *attempt)
+{
+	AuditRow	audit = {.org = job->org, .account = job->account,
+		.operation = "settle", .decision = OutcomeNames[settlement->outcome],
+		.job = attempt->job, .attempt = attempt->attempt,
+		.hold = attempt->hold, .at = settlement->at};
+
+	if (settlement->elapsed > attempt->elapsed)
+	{
+		audit.reason = "elapsed_cut";
+		AuditInt8(&audit, "claimed_us", settlement->elapsed);
+	}
+	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
+	AuditCredits(&audit, "billed", settlement->billed);
+	AuditCredits(&audit, "released", settlement->returned.released);
+	AuditCredits(&audit, "lapsed", settlement->returned.lapsed);
+	AuditText(&audit, "job_state", settlement->job_state);
+	if (settlement->has_exit_code)
+		AuditInt8(&audit, "exit_code", settlement->exit_code);
+	AuditText(&audit, "message", settlement->message);
+	AuditText(&audit, "log_uri", settlement->log_uri);
+	AuditWrite(&audit);
+}

@@ -1,0 +1,50 @@
+/*-------------------------------------------------------------------------
+ *
+ * settlement.h
+ *		The end of an attempt, for whoever ends one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SETTLEMENT_H
+#define GPUCREDIT_SETTLEMENT_H
+
+#include "job/attempt.h"
+#include "job/job.h"
+
+typedef enum Outcome
+{
+	COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT, PREEMPTED, CANCELLED,
+	NODE_LOST, RESIZED
+} Outcome;
+
+#define OUTCOMES	8
+
+extern const char *const OutcomeNames[OUTCOMES];
+
+/* What a settlement is told, and what comes of it. */
+typedef struct Settlement
+{
+	Outcome		outcome;
+	int64		elapsed;		/* -1: not told */
+	bool		by_agent;		/* its devices are known to be free */
+	bool		has_exit_code;
+	int32		exit_code;
+	const char *message;
+	const char *log_uri;
+	const char *reason;			/* for the trail; NULL: none */
+	/* what comes of it */
+	Credits		billed;
+	Returned	returned;
+	Credits		refunded;
+	const char *job_state;
+	bool		requeue;
+	int32		failures;
+	TimestampTz retry_at;		/* DT_NOBEGIN: it does not start again */
+	TimestampTz at;
+} Settlement;
+
+extern void AttemptSettle(Job *job, Attempt *attempt,
+						  Settlement *settlement);
+extern void AttemptSettled(const Attempt *attempt, Settlement *settlement);
+
+#endif							/* GPUCREDIT_SETTLEMENT_H */
