@@ -1,33 +1,116 @@
 package GpuCreditDemo::Cluster;
 
-# Cluster.pm - how many GPUs are given out, hour by hour.
+# Cluster.pm - which GPUs are given out, and how many, hour by hour.
 #
 # Kept by the demo from what place() started and settle() ended, in
-# thousandths of a GPU, so that the report's utilisation is what an agent on
-# the machines would have seen.
+# thousandths of a GPU: what the agents on the machines would see.  So it can
+# tell when a device is given out twice, or where none should be.
 
 use strict;
 use warnings;
 
-use constant HOUR => 3600;
+use constant HOUR  => 3600;
+use constant WHOLE => 1000;
 
 sub new
 {
     my ($class, $nodes) = @_;
-    my (%devices, $total);
+    my (%devices, %left, %type, $total);
     for my $node (@$nodes)
     {
         $devices{ $node->{type} } += $node->{gpus};
+        $type{ $node->{name} } = $node->{type};
+        $left{ $node->{name} } = [ (WHOLE) x $node->{gpus} ];
         $total += $node->{gpus};
     }
     return bless {
+        left => \%left, type => \%type, closed => {}, broken => {},
         devices => \%devices, total => $total, nodes => scalar @$nodes,
         milli => 0, last => 0, hours => [], peak => 0, seconds => {}
     }, $class;
 }
 
-# Devices of a type were given out (milli > 0) or came back (milli < 0).
-sub change
+# An attempt gets devices, told by the rows of place().  Returns what is wrong
+# with them, a text each.
+sub take
+{
+    my ($self, $now, $rows) = @_;
+    my @wrong;
+    for my $row (@$rows)
+    {
+        my ($node, $share) = @{$row}{qw(node share)};
+        my $left = $self->{left}{$node};
+        push @wrong, "node $node is not there"        if !$left;
+        push @wrong, "node $node takes no new work"   if $self->{closed}{$node};
+        push @wrong, "node $node is no $row->{gpu_type}"
+            if defined $row->{gpu_type} && $row->{gpu_type} ne $self->{type}{$node};
+        for my $device (devices($row->{gpus}))
+        {
+            push @wrong, "device $device of node $node is broken"
+                if $self->{broken}{$node}{$device};
+            $left->[$device] = ($left->[$device] // 0) - $share;
+            push @wrong, "device $device of node $node is given out twice"
+                if $left->[$device] < 0;
+        }
+    }
+    $self->_change($now, milli($rows));
+    return @wrong;
+}
+
+# An attempt is over.
+sub give_back
+{
+    my ($self, $now, $rows) = @_;
+    for my $row (@$rows)
+    {
+        $self->{left}{ $row->{node} }[$_] += $row->{share}
+            for devices($row->{gpus});
+    }
+    $self->_change($now, -milli($rows));
+    return;
+}
+
+# A node is drained, or takes work again.
+sub close_node
+{
+    my ($self, $node, $closed) = @_;
+    $self->{closed}{$node} = $closed;
+    return;
+}
+
+# The devices of a node that work; undef for all.
+sub healthy
+{
+    my ($self, $node, $set) = @_;
+    my %broken;
+    if (defined $set)
+    {
+        @broken{ 0 .. $#{ $self->{left}{$node} } } = (1) x 64;
+        delete @broken{ devices($set) };
+    }
+    $self->{broken}{$node} = \%broken;
+    return;
+}
+
+# The devices that a gpuset names.
+sub devices
+{
+    my ($set) = @_;
+    return map { my ($from, $upto) = split /-/; $from .. $upto // $from }
+        split /,/, ($set // '{}') =~ tr/{}//dr;
+}
+
+# Thousandths of a GPU that rows of place() give out.
+sub milli
+{
+    my ($rows) = @_;
+    my $milli = 0;
+    $milli += devices($_->{gpus}) * $_->{share} for @$rows;
+    return $milli;
+}
+
+# So much more, or less, is in use from now on.
+sub _change
 {
     my ($self, $now, $milli) = @_;
     $self->advance($now);

@@ -10,6 +10,7 @@ package GpuCreditDemo::Fleet;
 use strict;
 use warnings;
 use POSIX qw(floor);
+use GpuCreditDemo::Cluster;
 use GpuCreditDemo::Money qw(micro bill);
 
 use constant HOUR         => 3600;
@@ -27,7 +28,7 @@ sub new
         mischief => $opt{mischief}, on_over => $opt{on_over},
         running => {}, attempts => 0, ticking => 0, batch_rows => 0,
         spent => {}, wrong_bills => [], late => 0, repeats => 0,
-        surprises => []
+        surprises => [], misplaced => []
     }, $class;
 }
 
@@ -35,18 +36,18 @@ sub new
 sub start
 {
     my ($self, $job, $rows, $now) = @_;
-    my $milli = 0;
-    $milli += _count($_->{gpus}) * $_->{share} for @$rows;
     my $attempt = {
         job => $job, org => $job->{org}, id => $job->{id},
-        attempt => $rows->[0]{attempt}, start => $now, milli => $milli,
+        attempt => $rows->[0]{attempt}, start => $now, rows => $rows,
+        milli => GpuCreditDemo::Cluster::milli($rows),
         type => $rows->[0]{gpu_type} // 'none',
         price => micro($rows->[0]{per_gpu_hour} // '0'), token => 0,
         metered => 0
     };
     $self->{running}{"$job->{org}/$job->{id}"} = $attempt;
     $self->{attempts}++;
-    $self->{cluster}->change($now, $milli);
+    push @{ $self->{misplaced} }, map { "$job->{org} job $job->{id}: $_" }
+        $self->{cluster}->take($now, $rows);
     $self->_by_plan($attempt);
     my $answer = $self->{db}
         ->call('meter', @{$attempt}{qw(org id attempt)}, '0 s');
@@ -119,7 +120,7 @@ sub _settle
     my $rows = $self->{db}->call('settle', @call);
     $attempt->{over} = 1;
     delete $self->{running}{"$job->{org}/$job->{id}"};
-    $self->{cluster}->change($now, -$attempt->{milli});
+    $self->{cluster}->give_back($now, $attempt->{rows});
     $self->{cluster}->used($attempt->{type}, $attempt->{milli}, $elapsed);
     return if !$rows;
 
@@ -237,19 +238,6 @@ sub surprise
     my ($self, $text) = @_;
     push @{ $self->{surprises} }, $text;
     return;
-}
-
-# How many devices a gpuset names.
-sub _count
-{
-    my ($set) = @_;
-    my $count = 0;
-    for my $range (split /,/, ($set // '{}') =~ tr/{}//dr)
-    {
-        my ($from, $upto) = split /-/, $range;
-        $count += ($upto // $from) - $from + 1;
-    }
-    return $count;
 }
 
 1;

@@ -28,7 +28,7 @@ sub main
     }
     return 0 if $mode eq 'check';
 
-    my $status = eval { _play($plan) };
+    my $status = eval { _play($plan, $opt{keep}) };
     return $status if defined $status;
     print STDERR "\ndemo: $@";
     return 1;
@@ -37,7 +37,7 @@ sub main
 # Plays a plan and reports.
 sub _play
 {
-    my ($plan) = @_;
+    my ($plan, $keep) = @_;
     require GpuCreditDemo::Db;
     require GpuCreditDemo::Progress;
     require GpuCreditDemo::Replay;
@@ -48,15 +48,35 @@ sub _play
     my $replay = GpuCreditDemo::Replay->new(plan => $plan, db => $db,
         progress => GpuCreditDemo::Progress->new('replay'));
     print "Replaying the $plan->{name}: ", scalar @{ $plan->{nodes} },
-        ' nodes, ', scalar @{ $plan->{jobs} }, " jobs, simulated time\n";
+        ' nodes, ', scalar @{ $plan->{jobs} }, " jobs, in simulated time.\n",
+        'Heartbeats of nodes are not simulated: node_suspect and node_lost ',
+        "are off.\n";
     $replay->set_up;
     $replay->run;
     my $locale = $ENV{LC_ALL} || $ENV{LC_CTYPE} || $ENV{LANG} || '';
     my $report = GpuCreditDemo::Report->new(plan => $plan, db => $db,
         replay => $replay, unicode => $locale =~ /utf-?8/i);
     my $good = $report->print_all;
+    _look_around($plan, $db->timestamp($replay->{now})) if $keep;
     $db->disconnect;
     return $good ? 0 : 1;
+}
+
+# What to ask a server that is left running, whose own clock is years away
+# from simulated time.
+sub _look_around
+{
+    my ($plan, $end) = @_;
+    my $org = $plan->{accounts}[0][0];
+    print <<"EOF";
+
+To look around in the server, in psql, as of the end of simulated time:
+    SET gpucredit.clock = '$end';
+    SELECT * FROM gpucredit.balance('$org');
+    SELECT * FROM gpucredit.buckets('$org');
+    SELECT * FROM gpucredit.statement('$org') LIMIT 20;
+EOF
+    return;
 }
 
 1;

@@ -282,6 +282,7 @@ sub _drain
 {
     my ($self, $what) = @_;
     $self->{db}->call('drain', $what->{node}, 'maintenance');
+    $self->{cluster}->close_node($what->{node}, 1);
     return;
 }
 
@@ -290,6 +291,7 @@ sub _resume
 {
     my ($self, $what) = @_;
     $self->{db}->call('resume', $what->{node});
+    $self->{cluster}->close_node($what->{node}, 0);
     $self->{changed} = 1;
     return;
 }
@@ -299,6 +301,7 @@ sub _heartbeat
 {
     my ($self, $what) = @_;
     $self->{db}->call('heartbeat', $what->{node}, $what->{healthy});
+    $self->{cluster}->healthy($what->{node}, $what->{healthy});
     $self->{changed} = 1;
     return;
 }

@@ -16,6 +16,7 @@ use GpuCreditDemo::Money qw(credits);
 use constant COLUMNS => 64;     # of the chart
 use constant USERS   => 10;     # that spent most
 use constant DETAILS => 10;     # of a check that failed
+use constant FLAT    => 8192;   # kB, what memory may grow by
 
 sub new
 {
@@ -203,6 +204,8 @@ sub _calls
     printf "  backend's memory: %.1f MB after 10 %%, %.1f MB at the end "
         . "(its own, without shared buffers: %.1f MB, %.1f MB)\n",
         map { $_ / 1024 } $early->[0], $late->[0], $early->[1], $late->[1];
+    $self->_check("the backend's own memory stayed flat",
+        $late->[1] - $early->[1] < FLAT);
     return;
 }
 
@@ -214,6 +217,8 @@ sub _checks
     $self->_check("$fleet->{attempts} attempts billed to the micro-credit "
         . 'as the demo computes it',
         !@{ $fleet->{wrong_bills} }, @{ $fleet->{wrong_bills} });
+    $self->_check('no GPU given out twice, broken, or on a drained node',
+        !@{ $fleet->{misplaced} }, @{ $fleet->{misplaced} });
     $self->_check("$fleet->{late} late heartbeats and $fleet->{repeats} "
         . 'repeated calls changed nothing',
         !@{ $fleet->{surprises} }, @{ $fleet->{surprises} });
