@@ -33,6 +33,7 @@ CREATE TABLE gpucredit.bucket (
 	effective_at timestamptz NOT NULL,
 	expires_at timestamptz,		/* NULL: never */
 	closed_at timestamptz,		/* revoked: what returns is revoked too */
+	swept_at timestamptz,		/* what it had at its expiry is booked */
 	/* what it pays for; NULL: anything */
 	gpu_types text[],
 	tiers text[],
@@ -71,7 +72,8 @@ CREATE TABLE gpucredit.hold (
 	job bigint,					/* NULL: a caller's own */
 	drawn gpucredit.credits NOT NULL,
 	held gpucredit.credits NOT NULL,
-	captured gpucredit.credits NOT NULL DEFAULT '0',
+	captured gpucredit.credits NOT NULL DEFAULT '0',	/* less refunds */
+	refunded gpucredit.credits NOT NULL DEFAULT '0',
 	released gpucredit.credits NOT NULL DEFAULT '0',
 	lapsed gpucredit.credits NOT NULL DEFAULT '0',
 	expires_at timestamptz,		/* of a caller's own */
@@ -79,9 +81,9 @@ CREATE TABLE gpucredit.hold (
 	closed_at timestamptz,
 	CONSTRAINT hold_pkey PRIMARY KEY (org, hold),
 	CONSTRAINT hold_balanced CHECK (drawn
-		= held + captured + released + lapsed),
+		= held + captured + refunded + released + lapsed),
 	CONSTRAINT hold_not_negative CHECK (held >= '0' AND captured >= '0'
-		AND released >= '0' AND lapsed >= '0'),
+		AND refunded >= '0' AND released >= '0' AND lapsed >= '0'),
 	CONSTRAINT hold_closed CHECK (closed_at IS NULL OR held = '0'),
 	CONSTRAINT hold_mortal CHECK ((job IS NULL) = (expires_at IS NOT NULL))
 ) WITH (fillfactor = 70);
@@ -90,7 +92,7 @@ CREATE INDEX hold_open ON gpucredit.hold (org, account)
 CREATE INDEX hold_mortal ON gpucredit.hold (org, expires_at)
 	WHERE closed_at IS NULL AND expires_at IS NOT NULL;
 COMMENT ON TABLE gpucredit.hold IS
-'Credit set aside: drawn = held + captured + released + lapsed';
+'Credit set aside: drawn = held + captured + refunded + released + lapsed; refunded was captured once, wherever it went';
 
 CREATE TABLE gpucredit.hold_part (
 	org text COLLATE "C" NOT NULL,
@@ -100,13 +102,15 @@ CREATE TABLE gpucredit.hold_part (
 	drawn gpucredit.credits NOT NULL,
 	held gpucredit.credits NOT NULL,
 	spent gpucredit.credits NOT NULL DEFAULT '0',
+	refunded gpucredit.credits NOT NULL DEFAULT '0',
 	returned gpucredit.credits NOT NULL DEFAULT '0',
 	lapsed gpucredit.credits NOT NULL DEFAULT '0',
 	CONSTRAINT hold_part_pkey PRIMARY KEY (org, hold, part),
 	CONSTRAINT hold_part_not_negative CHECK (drawn > '0' AND held >= '0'
-		AND spent >= '0' AND returned >= '0' AND lapsed >= '0'),
+		AND spent >= '0' AND refunded >= '0' AND returned >= '0'
+		AND lapsed >= '0'),
 	CONSTRAINT hold_part_balanced CHECK (drawn
-		= held + spent + returned + lapsed)
+		= held + spent + refunded + returned + lapsed)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE gpucredit.hold_part IS
 'How much of a hold came from which bucket, in burn order';

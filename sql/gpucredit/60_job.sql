@@ -131,7 +131,7 @@ CREATE TABLE gpucredit.directive (
 	CONSTRAINT directive_action CHECK (action IN ('checkpoint', 'stop'))
 );
 COMMENT ON TABLE gpucredit.directive IS
-'What a live attempt is told to do, by cause; gone when it ends';
+'What a live attempt is told to do, by cause; means nothing once it ended';
 
 /* No key: elapsed only grows, that deduplicates. */
 CREATE TABLE gpucredit.usage (

@@ -404,24 +404,8 @@ COMMENT ON VIEW gpucredit.jobs IS
 'Jobs: what was asked, where they stand, and their last attempt; held: credit set aside for the job now, used: what the live attempt has metered of it';
 
 CREATE FUNCTION gpucredit.require_job(org text, job bigint) RETURNS void
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-AS $$
-BEGIN
-	IF require_job.org IS NULL OR require_job.job IS NULL THEN
-		RAISE EXCEPTION '"%" must not be null',
-			CASE WHEN require_job.org IS NULL THEN 'org' ELSE 'job' END
-			USING ERRCODE = 'invalid_parameter_value';
-	END IF;
-	IF NOT EXISTS (SELECT FROM gpucredit.job j
-		WHERE j.org = require_job.org AND j.job = require_job.job)
-	THEN
-		RAISE EXCEPTION 'no such job: %', require_job.job
-			USING ERRCODE = 'UC301',
-			DETAIL = 'There is none of that number in this organisation.',
-			HINT = 'Pass the number gpucredit.reserve() returned.';
-	END IF;
-END
-$$;
+LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_require_job';
 COMMENT ON FUNCTION gpucredit.require_job(text, bigint) IS
 'Refuses what is no job of the organisation (UC301).';
 

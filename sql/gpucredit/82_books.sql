@@ -39,8 +39,8 @@ COMMENT ON FUNCTION gpucredit.entry_by_bucket(text) IS
 CREATE FUNCTION gpucredit.entry_by_part(tenant text)
 RETURNS TABLE (org text, hold bigint, part int, bucket bigint,
 	drawn gpucredit.credits, held gpucredit.credits,
-	spent gpucredit.credits, returned gpucredit.credits,
-	lapsed gpucredit.credits)
+	spent gpucredit.credits, refunded gpucredit.credits,
+	returned gpucredit.credits, lapsed gpucredit.credits)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT e.org, e.hold, e.part, e.bucket,
@@ -49,9 +49,11 @@ BEGIN ATOMIC
 			WHEN e.source THEN - e.amount END), '0'),
 		coalesce(sum(CASE 'spent' WHEN e.target THEN e.amount
 			WHEN e.source THEN - e.amount END), '0'),
-		coalesce(sum(e.amount) FILTER (WHERE e.target = 'available'), '0'),
-		coalesce(sum(e.amount) FILTER (WHERE e.target IN ('expired',
-			'revoked')), '0')
+		coalesce(sum(e.amount) FILTER (WHERE e.source = 'spent'), '0'),
+		coalesce(sum(e.amount) FILTER (WHERE e.source = 'held'
+			AND e.target = 'available'), '0'),
+		coalesce(sum(e.amount) FILTER (WHERE e.source = 'held'
+			AND e.target IN ('expired', 'revoked')), '0')
 	FROM gpucredit.entry e
 	WHERE (entry_by_part.tenant IS NULL OR e.org = entry_by_part.tenant)
 		AND e.hold IS NOT NULL
@@ -96,7 +98,8 @@ BEGIN ATOMIC
 	SELECT coalesce(p.org, e.org), coalesce(p.bucket, e.bucket),
 		coalesce(p.hold, e.hold), coalesce(p.part, e.part), c.name, c.found,
 		c.expected, coalesce(e.drawn > '0'
-			AND least(e.held, e.spent, e.returned, e.lapsed) >= '0', true)
+			AND least(e.held, e.spent, e.refunded, e.returned, e.lapsed)
+				>= '0', true)
 	FROM (SELECT * FROM gpucredit.hold_part p
 			WHERE part_difference.tenant IS NULL
 				OR p.org = part_difference.tenant) p
@@ -105,10 +108,12 @@ BEGIN ATOMIC
 				AND e.bucket = p.bucket
 		CROSS JOIN LATERAL (VALUES ('drawn', p.drawn, e.drawn),
 			('held', p.held, e.held), ('spent', p.spent, e.spent),
+			('refunded', p.refunded, e.refunded),
 			('returned', p.returned, e.returned),
 			('lapsed', p.lapsed, e.lapsed)) AS c (name, found, expected)
-	WHERE (p.drawn, p.held, p.spent, p.returned, p.lapsed) IS DISTINCT FROM
-			(e.drawn, e.held, e.spent, e.returned, e.lapsed)
+	WHERE (p.drawn, p.held, p.spent, p.refunded, p.returned, p.lapsed)
+			IS DISTINCT FROM
+			(e.drawn, e.held, e.spent, e.refunded, e.returned, e.lapsed)
 		AND c.expected IS DISTINCT FROM c.found;
 END;
 COMMENT ON FUNCTION gpucredit.part_difference(text) IS
@@ -120,22 +125,26 @@ LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT coalesce(h.org, e.org), NULL::bigint, coalesce(h.hold, e.hold),
 		NULL::int, c.name, c.found, coalesce(c.expected, '0'),
-		coalesce(least(e.held, e.spent, e.returned, e.lapsed) >= '0', true)
+		coalesce(least(e.held, e.spent, e.refunded, e.returned, e.lapsed)
+			>= '0', true)
 	FROM (SELECT * FROM gpucredit.hold h
 			WHERE hold_difference.tenant IS NULL
 				OR h.org = hold_difference.tenant) h
 		FULL JOIN (SELECT e.org, e.hold, sum(e.drawn) AS drawn,
 				sum(e.held) AS held, sum(e.spent) AS spent,
+				sum(e.refunded) AS refunded,
 				sum(e.returned) AS returned, sum(e.lapsed) AS lapsed
 			FROM gpucredit.entry_by_part(hold_difference.tenant) e
 			GROUP BY e.org, e.hold) e
 			ON e.org = h.org AND e.hold = h.hold
 		CROSS JOIN LATERAL (VALUES ('drawn', h.drawn, e.drawn),
 			('held', h.held, e.held), ('captured', h.captured, e.spent),
+			('refunded', h.refunded, e.refunded),
 			('released', h.released, e.returned),
 			('lapsed', h.lapsed, e.lapsed)) AS c (name, found, expected)
-	WHERE (h.drawn, h.held, h.captured, h.released, h.lapsed)
-			IS DISTINCT FROM (e.drawn, e.held, e.spent, e.returned, e.lapsed)
+	WHERE (h.drawn, h.held, h.captured, h.refunded, h.released, h.lapsed)
+			IS DISTINCT FROM
+			(e.drawn, e.held, e.spent, e.refunded, e.returned, e.lapsed)
 		AND CASE WHEN h.hold IS NULL THEN c.name = 'drawn'
 			ELSE coalesce(c.expected, '0') <> c.found END;
 END;
@@ -240,38 +249,41 @@ BEGIN ATOMIC
 	FROM h
 		FULL JOIN (SELECT p.org, p.hold, sum(p.drawn) AS drawn,
 				sum(p.held) AS held, sum(p.spent) AS spent,
+				sum(p.refunded) AS refunded,
 				sum(p.returned) AS returned, sum(p.lapsed) AS lapsed
 			FROM p GROUP BY p.org, p.hold) p
 			ON p.org = h.org AND p.hold = h.hold
 		CROSS JOIN LATERAL (VALUES ('drawn', h.drawn, p.drawn),
 			('held', h.held, p.held), ('captured', h.captured, p.spent),
+			('refunded', h.refunded, p.refunded),
 			('released', h.released, p.returned),
 			('lapsed', h.lapsed, p.lapsed)) AS c (name, found, expected)
-	WHERE (h.drawn, h.held, h.captured, h.released, h.lapsed)
-			IS DISTINCT FROM (p.drawn, p.held, p.spent, p.returned, p.lapsed)
+	WHERE (h.drawn, h.held, h.captured, h.refunded, h.released, h.lapsed)
+			IS DISTINCT FROM
+			(p.drawn, p.held, p.spent, p.refunded, p.returned, p.lapsed)
 		AND c.found IS DISTINCT FROM coalesce(c.expected, '0')
 	UNION ALL
 	SELECT w.invariant, h.org, format('hold %s', h.hold),
-		format('drawn %s, held %s, captured %s, released %s, lapsed %s, closed %s',
-			h.drawn, h.held, h.captured, h.released, h.lapsed,
+		format('drawn %s, held %s, captured %s, refunded %s, released %s, lapsed %s, closed %s',
+			h.drawn, h.held, h.captured, h.refunded, h.released, h.lapsed,
 			coalesce(h.closed_at::text, 'never'))
 	FROM h CROSS JOIN LATERAL (VALUES
-		('hold_balanced', h.drawn <> h.held + h.captured + h.released
-			+ h.lapsed),
-		('hold_not_negative', least(h.held, h.captured, h.released,
-			h.lapsed) < '0'),
+		('hold_balanced', h.drawn <> h.held + h.captured + h.refunded
+			+ h.released + h.lapsed),
+		('hold_not_negative', least(h.held, h.captured, h.refunded,
+			h.released, h.lapsed) < '0'),
 		('closed_hold_is_empty', h.closed_at IS NOT NULL AND h.held <> '0'))
 		AS w (invariant, broken)
 	WHERE w.broken
 	UNION ALL
 	SELECT w.invariant, p.org, format('hold %s part %s', p.hold, p.part),
-		format('drawn %s, held %s, spent %s, returned %s, lapsed %s',
-			p.drawn, p.held, p.spent, p.returned, p.lapsed)
+		format('drawn %s, held %s, spent %s, refunded %s, returned %s, lapsed %s',
+			p.drawn, p.held, p.spent, p.refunded, p.returned, p.lapsed)
 	FROM p CROSS JOIN LATERAL (VALUES
-		('part_balanced', p.drawn <> p.held + p.spent + p.returned
-			+ p.lapsed),
+		('part_balanced', p.drawn <> p.held + p.spent + p.refunded
+			+ p.returned + p.lapsed),
 		('part_not_negative', p.drawn <= '0' OR least(p.held, p.spent,
-			p.returned, p.lapsed) < '0'))
+			p.refunded, p.returned, p.lapsed) < '0'))
 		AS w (invariant, broken)
 	WHERE w.broken
 	UNION ALL

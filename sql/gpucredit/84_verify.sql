@@ -14,6 +14,8 @@ BEGIN ATOMIC
 	WITH named AS (
 		SELECT b.org, b.account, 'bucket' AS by_what FROM gpucredit.bucket b
 		UNION ALL SELECT h.org, h.account, 'hold' FROM gpucredit.hold h
+		UNION ALL SELECT c.org, c.account, 'budget'
+			FROM gpucredit.budget_count c
 		UNION ALL SELECT e.org, e.account, 'entry' FROM gpucredit.entry e
 		UNION ALL SELECT j.org, j.account, 'job' FROM gpucredit.job j
 		UNION ALL SELECT a.org, a.account, 'attempt' FROM gpucredit.attempt a
@@ -106,17 +108,60 @@ BEGIN ATOMIC
 		AND h.held >= a.held + a.surplus AND a.surplus >= '0'
 		AND j.hold = a.hold) IS NOT TRUE
 	UNION ALL
-	SELECT 'directive_has_live_attempt', d.org,
+	SELECT 'directive_has_attempt', d.org,
 		format('job %s attempt %s', d.job, d.attempt),
 		format('told to %s by %s', d.action, d.cause)
 	FROM gpucredit.directive d
 		LEFT JOIN a ON a.org = d.org AND a.job = d.job
 			AND a.attempt = d.attempt
 	WHERE (check_jobs.tenant IS NULL OR d.org = check_jobs.tenant)
-		AND (a.attempt IS NULL OR a.ended_at IS NOT NULL);
+		AND a.attempt IS NULL;
 END;
 COMMENT ON FUNCTION gpucredit.check_jobs(text) IS
 'verify: jobs, their attempts and holds.';
+
+/* Budgets: what they count is what holds were counted with */
+CREATE FUNCTION gpucredit.check_budgets(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT 'budget_is_its_holds', coalesce(c.org, s.org),
+		format('account "%s" %s of %s', coalesce(c.account, s.account),
+			coalesce(c.period, s.period),
+			coalesce(c.period_start, s.period_start)),
+		format('expected reserved %s, spent %s, found %s, %s',
+			coalesce(s.reserved, '0'), coalesce(s.spent, '0'),
+			coalesce(c.reserved::text, 'no row'), c.spent)
+	FROM (SELECT * FROM gpucredit.budget_count b
+			WHERE check_budgets.tenant IS NULL
+				OR b.org = check_budgets.tenant) c
+		FULL JOIN (SELECT h.org, h.account, h.period, h.period_start,
+				sum(h.reserved) AS reserved, sum(h.spent) AS spent
+			FROM gpucredit.hold_budget h
+			WHERE check_budgets.tenant IS NULL
+				OR h.org = check_budgets.tenant
+			GROUP BY h.org, h.account, h.period, h.period_start) s
+			ON s.org = c.org AND s.account = c.account
+				AND s.period = c.period AND s.period_start = c.period_start
+	WHERE coalesce(c.reserved = coalesce(s.reserved, '0')
+		AND c.spent = coalesce(s.spent, '0'), false) IS NOT TRUE
+	UNION ALL
+	SELECT 'budget_within_hold', b.org, format('hold %s', b.hold),
+		format('counted %s reserved and %s spent in account "%s" (%s), '
+			'holds %s and captured %s', b.reserved, b.spent, b.account,
+			b.period, coalesce(h.held::text, 'nothing: it is missing'),
+			h.captured)
+	FROM (SELECT b.org, b.hold, b.account, b.period,
+				sum(b.reserved) AS reserved, sum(b.spent) AS spent
+			FROM gpucredit.hold_budget b
+			WHERE check_budgets.tenant IS NULL
+				OR b.org = check_budgets.tenant
+			GROUP BY b.org, b.hold, b.account, b.period) b
+		LEFT JOIN gpucredit.hold h ON h.org = b.org AND h.hold = b.hold
+	WHERE (b.reserved <= h.held AND b.spent <= h.captured) IS NOT TRUE;
+END;
+COMMENT ON FUNCTION gpucredit.check_budgets(text) IS
+'verify: budgets count what holds were counted with, and no more.';
 
 /* Bills: what was metered, what it cost, what was paid */
 CREATE FUNCTION gpucredit.check_bills(tenant text)
@@ -305,6 +350,7 @@ AS $$
 BEGIN
 	RETURN QUERY SELECT c.* FROM gpucredit.check_buckets(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_holds(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_budgets(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_accounts(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_jobs(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_bills(verify.org) c;

@@ -21,11 +21,12 @@ BEGIN ATOMIC
 	WHERE p.org = repair.tenant AND d.expected IS NULL
 		AND p.hold = d.hold AND p.part = d.part;
 	INSERT INTO gpucredit.hold_part AS p (org, hold, part, bucket, drawn,
-		held, spent, returned, lapsed)
+		held, spent, refunded, returned, lapsed)
 	SELECT repair.tenant, d.hold, d.part, d.bucket,
 		max(d.expected) FILTER (WHERE d.what = 'drawn'),
 		max(d.expected) FILTER (WHERE d.what = 'held'),
 		max(d.expected) FILTER (WHERE d.what = 'spent'),
+		max(d.expected) FILTER (WHERE d.what = 'refunded'),
 		max(d.expected) FILTER (WHERE d.what = 'returned'),
 		max(d.expected) FILTER (WHERE d.what = 'lapsed')
 	FROM unnest(repair.parts) AS d
@@ -34,12 +35,14 @@ BEGIN ATOMIC
 	UPDATE gpucredit.hold_part p
 	SET drawn = coalesce(n.drawn, p.drawn), held = coalesce(n.held, p.held),
 		spent = coalesce(n.spent, p.spent),
+		refunded = coalesce(n.refunded, p.refunded),
 		returned = coalesce(n.returned, p.returned),
 		lapsed = coalesce(n.lapsed, p.lapsed)
 	FROM (SELECT d.hold, d.part,
 			max(d.expected) FILTER (WHERE d.what = 'drawn') AS drawn,
 			max(d.expected) FILTER (WHERE d.what = 'held') AS held,
 			max(d.expected) FILTER (WHERE d.what = 'spent') AS spent,
+			max(d.expected) FILTER (WHERE d.what = 'refunded') AS refunded,
 			max(d.expected) FILTER (WHERE d.what = 'returned') AS returned,
 			max(d.expected) FILTER (WHERE d.what = 'lapsed') AS lapsed
 		FROM unnest(repair.parts) AS d
@@ -49,6 +52,7 @@ BEGIN ATOMIC
 	UPDATE gpucredit.hold h
 	SET drawn = coalesce(n.drawn, h.drawn), held = coalesce(n.held, h.held),
 		captured = coalesce(n.captured, h.captured),
+		refunded = coalesce(n.refunded, h.refunded),
 		released = coalesce(n.released, h.released),
 		lapsed = coalesce(n.lapsed, h.lapsed),
 		closed_at = CASE WHEN coalesce(n.held, h.held) > '0' THEN NULL
@@ -57,6 +61,7 @@ BEGIN ATOMIC
 			max(d.expected) FILTER (WHERE d.what = 'drawn') AS drawn,
 			max(d.expected) FILTER (WHERE d.what = 'held') AS held,
 			max(d.expected) FILTER (WHERE d.what = 'captured') AS captured,
+			max(d.expected) FILTER (WHERE d.what = 'refunded') AS refunded,
 			max(d.expected) FILTER (WHERE d.what = 'released') AS released,
 			max(d.expected) FILTER (WHERE d.what = 'lapsed') AS lapsed
 		FROM unnest(repair.holds) AS d GROUP BY d.hold) n
@@ -217,15 +222,36 @@ $$;
 COMMENT ON FUNCTION gpucredit.forget_requests(int) IS
 'maintain: deletes at most so many keys past gpucredit.key_retention; the number deleted.';
 
+/* A directive given while its attempt was being settled is left behind. */
+CREATE FUNCTION gpucredit.forget_directives(most int) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	n bigint;
+BEGIN
+	DELETE FROM gpucredit.directive d
+	WHERE d.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.directive o
+		JOIN gpucredit.attempt a ON a.org = o.org AND a.job = o.job
+			AND a.attempt = o.attempt
+		WHERE a.ended_at IS NOT NULL LIMIT most FOR UPDATE OF o SKIP LOCKED));
+	GET DIAGNOSTICS n = ROW_COUNT;
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.forget_directives(int) IS
+'maintain: deletes at most so many directives of attempts that are over; the number deleted.';
+
 CREATE FUNCTION gpucredit.maintain()
 RETURNS SETOF gpucredit.maintain_result
-LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 2
+LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 3
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT 'fold_spend', gpucredit.fold_spend(10000)
 	UNION ALL
-	SELECT 'forget_requests', gpucredit.forget_requests(10000);
+	SELECT 'forget_requests', gpucredit.forget_requests(10000)
+	UNION ALL
+	SELECT 'forget_directives', gpucredit.forget_directives(10000);
 END;
 COMMENT ON FUNCTION gpucredit.maintain() IS
-'Upkeep, to be called now and then: folds recorded spend, forgets keys past gpucredit.key_retention. At most 10,000 rows of each a call, so call again while any affected is 10000. Waits for nobody.
+'Upkeep, to be called now and then: folds recorded spend, forgets keys past gpucredit.key_retention and directives of attempts that are over. At most 10,000 rows of each a call, so call again while any affected is 10000. Waits for nobody.
 Result: each task, and how many rows it took.';

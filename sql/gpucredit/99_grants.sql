@@ -61,11 +61,13 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.create_account, gpucredit.suspend_account,
 	gpucredit.set_price, gpucredit.create_pool, gpucredit.set_tier,
+	gpucredit.set_budget,
 	gpucredit.issue, gpucredit.rebuild
 TO gpucredit_admin;
 
 GRANT EXECUTE ON FUNCTION			/* balances */
-	gpucredit.balance, gpucredit.buckets, gpucredit.statement
+	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
+	gpucredit.statement
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* holds; submitting */

@@ -130,5 +130,15 @@ parse_instant(const char *text, TimestampTz *instant)
 		DecodeDateTime(field, ftype, nf, &dtype, &tm, &fsec, &tz) != 0 ||
 		dtype != DTK_DATE)
 		return false;
+	for (int i = 0; i < nf; i++)
+	{
+		int			value;
+
+		if (ftype[i] == DTK_STRING &&
+			DecodeSpecial(i, field[i], &value) == RESERV &&
+			(value == DTK_NOW || value == DTK_TODAY ||
+			 value == DTK_TOMORROW || value == DTK_YESTERDAY))
+			return false;
+	}
 	return tm2timestamp(&tm, fsec, &tz, instant) == 0;
 }

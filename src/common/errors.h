@@ -16,6 +16,8 @@
 #define ERRCODE_GPUCREDIT_NO_ACCOUNT	MAKE_SQLSTATE('U','C','0','0','1')
 #define ERRCODE_GPUCREDIT_NO_BUCKET		MAKE_SQLSTATE('U','C','0','0','2')
 #define ERRCODE_GPUCREDIT_NO_HOLD		MAKE_SQLSTATE('U','C','0','0','3')
+/* UC1xx: budgets and quotas */
+#define ERRCODE_GPUCREDIT_BAD_BUDGET	MAKE_SQLSTATE('U','C','1','0','1')
 /* UC2xx: requests */
 #define ERRCODE_GPUCREDIT_KEY_REUSED	MAKE_SQLSTATE('U','C','2','0','1')
 /* UC3xx: jobs */

@@ -87,6 +87,10 @@ SQL_STATEMENT(node_devices, SPI_OK_SELECT, "text, text, timestamptz",
 SQL_STATEMENT(node_drain, SPI_OK_UPDATE, "text, text, timestamptz",
 			  "UPDATE gpucredit.node n SET draining = $2,"
 			  " drain_deadline = $3 WHERE n.node = $1");
+SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE, "text, text",
+			  "UPDATE gpucredit.attempt_gpu g SET free = true"
+			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
+			  " AND g.ended_at IS NOT NULL");
 SQL_STATEMENT(node_delete, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.node n WHERE n.node = $1");
 SQL_STATEMENT(drain_tell, SPI_OK_INSERT,
@@ -354,6 +358,10 @@ gpucredit_remove_node(PG_FUNCTION_ARGS)
 	if (taken_on(pool, node).attempts > 0)
 		refuse_state(node, "Attempts live on it, or may still run there.",
 					 "Drain it, and wait until they are gone.");
+	SqlArgText(&args, pool);
+	SqlArgText(&args, node);
+	(void) SqlRun(&node_fences_end, &args);
+	args = (SqlArgs){0};
 	SqlArgText(&args, node);
 	(void) SqlRun(&node_delete, &args);
 	audit_node("remove_node", "removed", node, pool, NULL);

@@ -102,9 +102,9 @@ ExtendHold(Attempt *attempt, bool wait)
 	audit.reason = "account_suspended";
 	if (!AccountSuspended(&path))
 	{
-		audit.reason = "insufficient_credits";
 		status = HoldExtend(&hold, &purpose, &cause, amount, wait,
 							&audit.at);
+		audit.reason = LedgerReason(status);
 	}
 	if (status == LEDGER_BUSY)
 		return;

@@ -8,11 +8,14 @@
 #include "postgres.h"
 
 #include "common/args.h"
+#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
 #include "job/job.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_require_job);
 
 const char *const TopologyNames[4] = {"any", "node", "nvlink", "leaf"};
 
@@ -27,6 +30,9 @@ const char *const TopologyNames[4] = {"any", "node", "nvlink", "leaf"};
 SQL_STATEMENT(job_lock, SPI_OK_SELECT, "text, bigint", JOB_READ);
 SQL_STATEMENT(job_lock_free, SPI_OK_SELECT, "text, bigint",
 			  JOB_READ " SKIP LOCKED");
+SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
+			  "SELECT 1 FROM gpucredit.job j"
+			  " WHERE j.org = $1 AND j.job = $2");
 SQL_STATEMENT(job_state, SPI_OK_UPDATE,
 			  "text, bigint, text, bigint, int, timestamptz, timestamptz",
 			  "UPDATE gpucredit.job j SET state = $3, hold = $4,"
@@ -146,6 +152,25 @@ JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
 	else
 		SqlArgTime(&args, ended_at);
 	Ensure(SqlRun(&job_state, &args).n == 1, "A job is missing.");
+}
+
+/*
+ * For reading functions written in SQL: raise UC301 unless it exists.
+ */
+Datum
+gpucredit_require_job(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	int64		id = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
+	SqlArgs		args = {0};
+
+	SqlConnect();
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, id);
+	if (SqlRead(&job_exists, &args).n == 0)
+		JobRefuseUnknown(id);
+	SqlFinish();
+	PG_RETURN_VOID();
 }
 
 /*

@@ -78,7 +78,10 @@ gpucredit_meter(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(5))
 		SqlArgNull(&args);
 	else
+	{
+		MeterCheckUtilization(PG_GETARG_FLOAT4(5));
 		SqlArg(&args, PG_GETARG_DATUM(5));
+	}
 	row = SqlRun(&attempt_meter, &args);
 	if (row.n > 0)
 	{
@@ -102,6 +105,21 @@ gpucredit_meter(PG_FUNCTION_ARGS)
 	RowTime(&out, answer.deadline);
 	RowDuration(&out, answer.time_left);
 	return SqlFinishRow(RowReturn(fcinfo, &out));
+}
+
+/*
+ * What share of its devices an attempt uses: no more than all, and a number.
+ */
+void
+MeterCheckUtilization(float4 utilization)
+{
+	if (utilization >= 0 && utilization <= 1)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("\"utilization\" is out of range"),
+			 errdetail("It is %g.", utilization),
+			 errhint("Pass 0 to 1, or NULL.")));
 }
 
 /*

@@ -42,6 +42,7 @@ typedef struct Answer
 	" a.ended_at IS NULL AND (a.elapsed < " METER_ELAPSED(e) \
 	"  OR a.running_at IS NULL)"
 
+extern void MeterCheckUtilization(float4 utilization);
 extern Answer MeterAccepted(Attempt *attempt, TimestampTz now, bool wait);
 extern Answer MeterUnchanged(Attempt *attempt, TimestampTz now);
 

@@ -202,6 +202,8 @@ take_beats(FunctionCallInfo fcinfo, Beat **beats)
 		beat->progress_null = nulls[4] == NULL || nulls[4][i];
 		beat->progress = beat->progress_null ? (Datum) 0 : elems[4][i];
 		beat->utilization_null = nulls[5] == NULL || nulls[5][i];
+		if (!beat->utilization_null)
+			MeterCheckUtilization(DatumGetFloat4(elems[5][i]));
 		beat->utilization = beat->utilization_null ? (Datum) 0 : elems[5][i];
 		beat->answered = false;
 	}

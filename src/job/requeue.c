@@ -51,8 +51,6 @@ JobFund(Job *job, const char *operation, bool wait, TimestampTz *at)
 				   ClockNow(), &offers) == NULL)
 		job->offers = offers;
 	amount = OffersHold(job);
-	if (!wait && LedgerAvailable(&path, ClockNow()) < amount)
-		return LEDGER_SHORT;
 	purpose = JobPurpose(job);
 	purpose.reclaimed = true;	/* by HoldLockForNext(), which waited */
 	status = HoldOpen(&path, &purpose, &cause, amount, 0, wait, &hold, at);

@@ -275,12 +275,14 @@ fund(Submission *submission, Hold *hold, TimestampTz *at)
 	Cause		cause = {"reserve", 0, 0};
 	Credits		amount = OffersHold(job);
 	Purpose		purpose;
+	LedgerStatus status;
 
 	cause.job = job->job = SqlInt8(SqlRun(&job_next, NULL), 0, 1);
 	purpose = JobPurpose(job);
-	if (HoldOpen(&submission->path, &purpose, &cause, amount, 0, true, hold,
-				 at) != LEDGER_DONE)
-		return "insufficient_credits";
+	status = HoldOpen(&submission->path, &purpose, &cause, amount, 0, true,
+					  hold, at);
+	if (status != LEDGER_DONE)
+		return LedgerReason(status);
 	job->hold = hold->hold;
 	return NULL;
 }

@@ -194,7 +194,11 @@ move_money(Settlement *settlement, Job *job, const Attempt *attempt)
 	if (!HoldLock(job->org, attempt->hold, true, &hold))
 		Ensure(false, "An attempt has no hold.");
 	if (settlement->requeue)
-		HoldLockForNext(&hold);
+	{
+		Purpose		purpose = JobPurpose(job);
+
+		HoldLockForNext(&hold, &purpose);
+	}
 	settlement->returned = HoldSettle(&hold, &cause, settlement->billed, true,
 									  &settlement->at);
 	if (!settlement->requeue)

@@ -28,22 +28,12 @@
 
 #define CANDIDATES \
 	"SELECT b.bucket, b.available, b.expires_at, b.max_per_job, b.max_share" \
-	" FROM gpucredit.bucket b" \
-	" WHERE b.org = $1 AND b.account = ANY ($2) AND b.closed_at IS NULL" \
+	" FROM gpucredit.bucket b WHERE" MAY_PAY \
 	" AND b.available OPERATOR(gpucredit.>) '0'" \
-	" AND b.effective_at <= $3" \
-	" AND (b.expires_at IS NULL OR b.expires_at > $3)" \
-	" AND CASE WHEN $4 THEN b.gpu_types IS NULL AND b.tiers IS NULL" \
-	"  AND b.pools IS NULL" \
-	" ELSE (b.gpu_types IS NULL OR b.gpu_types @> $5)" \
-	"  AND (b.tiers IS NULL OR $6 = ANY (b.tiers))" \
-	"  AND (b.pools IS NULL OR $7 = ANY (b.pools)) END" \
 	" ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b"
-#define CANDIDATE_TYPES \
-	"text, text[], timestamptz, boolean, text[], text, text"
 
-SQL_STATEMENT(bucket_draw, SPI_OK_SELECT, CANDIDATE_TYPES, CANDIDATES);
-SQL_STATEMENT(bucket_draw_free, SPI_OK_SELECT, CANDIDATE_TYPES,
+SQL_STATEMENT(bucket_draw, SPI_OK_SELECT, MAY_PAY_TYPES, CANDIDATES);
+SQL_STATEMENT(bucket_draw_free, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  CANDIDATES " SKIP LOCKED");
 SQL_STATEMENT(job_drawn, SPI_OK_SELECT, "text, bigint, bigint",
 			  "SELECT COALESCE(gpucredit.sum("
@@ -105,7 +95,7 @@ LedgerDraw(Draw *draw)
 		return LEDGER_DONE;
 	/* short for good, or only of what somebody else has locked? */
 	return !draw->wait &&
-		LedgerAvailable(draw->path, draw->at) >= draw->amount ?
+		LedgerAvailable(draw->path, draw->purpose, draw->at) >= draw->amount ?
 		LEDGER_BUSY : LEDGER_SHORT;
 }
 
@@ -115,18 +105,28 @@ LedgerDraw(Draw *draw)
 static Portal
 open_candidates(Draw *draw, TimestampTz as_of)
 {
-	const Purpose *purpose = draw->purpose;
+	SqlArgs		args = MayPayArgs(draw->path, draw->purpose, as_of);
+
+	return SqlCursor(draw->wait ? &bucket_draw : &bucket_draw_free, &args);
+}
+
+/*
+ * The parameters of MAY_PAY.
+ */
+SqlArgs
+MayPayArgs(const AccountPath *path, const Purpose *purpose, TimestampTz at)
+{
 	bool		plain = purpose->job == 0;
 	SqlArgs		args = {0};
 
-	SqlArgText(&args, draw->path->org);
-	SqlArgTextArray(&args, draw->path->accounts, draw->path->n);
-	SqlArgTime(&args, as_of);
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgTime(&args, at);
 	SqlArgBool(&args, plain);
 	SqlArgTextArray(&args, purpose->gpu_types, purpose->ntypes);
 	SqlArgText(&args, plain ? "" : purpose->tier);
 	SqlArgText(&args, plain ? "" : purpose->pool);
-	return SqlCursor(draw->wait ? &bucket_draw : &bucket_draw_free, &args);
+	return args;
 }
 
 /*

@@ -8,7 +8,7 @@
  * was revoked to "revoked": it lapsed.  A hold taken before its buckets
  * expired stays good until it is settled.
  *
- * Locks: hold, then its buckets in burn order.
+ * Locks: hold, then budgets leaf to root, then buckets in burn order.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "ledger/budget.h"
 #include "ledger/post.h"
 
 /* A part of a hold, with the state of its bucket. */
@@ -69,6 +70,7 @@ SQL_STATEMENT(spend_insert, SPI_OK_INSERT, "text, text, gpucredit.credits",
 			  "INSERT INTO gpucredit.spend_delta (org, account, spent)"
 			  " VALUES ($1, $2, $3)");
 
+static LedgerStatus find_credit(Draw *draw, BudgetSet *budgets);
 static void post_draw(Draw *draw, const Cause *cause, const char *account,
 					  int64 hold, int32 last_part);
 static int64 next_hold(void);
@@ -80,6 +82,16 @@ static Returned give_back(Hold *hold, const Cause *cause, Part *parts, int n,
 static void update_hold(const Hold *hold);
 
 /*
+ * Why a hold is denied, as callers are told.
+ */
+const char *
+LedgerReason(LedgerStatus status)
+{
+	return status == LEDGER_OVER_BUDGET ? "budget_exceeded" :
+		"insufficient_credits";
+}
+
+/*
  * Draw an amount into a new hold, of a job or (ttl > 0) of a caller's own.
  * *at is the instant it was good for.
  */
@@ -89,12 +101,13 @@ HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 {
 	Draw		draw = {.path = path, .purpose = purpose, .amount = amount,
 		.wait = wait};
+	BudgetSet	budgets;
 	LedgerStatus status;
 	SqlArgs		args = {0};
 
 	if (wait && !purpose->reclaimed)
-		LedgerReclaim(path, amount);
-	status = LedgerDraw(&draw);
+		LedgerReclaim(path, purpose, amount);
+	status = find_credit(&draw, &budgets);
 	*at = draw.at;
 	if (status != LEDGER_DONE)
 		return status;
@@ -122,8 +135,32 @@ HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 		SqlArgNull(&args);
 	SqlArgTime(&args, draw.at);
 	(void) SqlRun(&hold_insert, &args);
+	BudgetTake(&budgets, hold->hold, amount, draw.at);
 	post_draw(&draw, cause, hold->account, hold->hold, 0);
 	return LEDGER_DONE;
+}
+
+/*
+ * Lock the budgets that must allow a draw, and the buckets it comes from.
+ * Short of either, dead holds that can be had without waiting are released,
+ * and it is tried once more.
+ */
+static LedgerStatus
+find_credit(Draw *draw, BudgetSet *budgets)
+{
+	LedgerStatus status = LEDGER_SHORT;
+
+	for (int attempt = 0; attempt < 2; attempt++)
+	{
+		draw->at = ClockNow();
+		status = BudgetLock(draw->path, draw->amount, draw->wait, budgets);
+		if (status == LEDGER_DONE)
+			status = LedgerDraw(draw);
+		if (status == LEDGER_DONE || status == LEDGER_BUSY ||
+			!LedgerReclaimFree(draw->path->org))
+			break;
+	}
+	return status;
 }
 
 /*
@@ -136,14 +173,16 @@ HoldExtend(Hold *hold, const Purpose *purpose, const Cause *cause,
 	AccountPath path = AccountParse(hold->org, hold->account);
 	Draw		draw = {.path = &path, .purpose = purpose, .hold = hold,
 		.amount = amount, .wait = wait};
+	BudgetSet	budgets;
 	LedgerStatus status;
 
 	if (wait)
-		LedgerReclaim(&path, amount);
-	status = LedgerDraw(&draw);
+		LedgerReclaim(&path, purpose, amount);
+	status = find_credit(&draw, &budgets);
 	*at = draw.at;
 	if (status != LEDGER_DONE)
 		return status;
+	BudgetTake(&budgets, hold->hold, amount, draw.at);
 	post_draw(&draw, cause, hold->account, hold->hold, last_part(hold));
 	hold->drawn = CreditsAdd(hold->drawn, amount);
 	hold->held = CreditsAdd(hold->held, amount);
@@ -159,10 +198,15 @@ HoldShrink(Hold *hold, const Cause *cause, Credits amount, bool wait,
 		   Returned *returned)
 {
 	Part	   *parts;
-	int			n = lock_parts(hold, wait, &parts);
+	HoldShares	shares;
+	int			n;
 
+	if (!BudgetLockHold(hold, wait, &shares))
+		return LEDGER_BUSY;
+	n = lock_parts(hold, wait, &parts);
 	if (n < 0)
 		return LEDGER_BUSY;
+	BudgetReturn(hold, &shares, 0, amount);
 	*returned = give_back(hold, cause, parts, n, 0, amount, ClockNow());
 	update_hold(hold);
 	return LEDGER_DONE;
@@ -177,12 +221,17 @@ HoldSettle(Hold *hold, const Cause *cause, Credits captured, bool final,
 		   TimestampTz *at)
 {
 	Part	   *parts;
-	int			n = lock_parts(hold, true, &parts);
+	HoldShares	shares;
 	Returned	returned;
+	int			n;
 
+	(void) BudgetLockHold(hold, true, &shares);
+	n = lock_parts(hold, true, &parts);
 	Ensure(n >= 0 && captured <= hold->held,
 		   "A settlement passes what is held.");
 	*at = ClockNow();
+	BudgetReturn(hold, &shares, captured,
+				 final ? hold->held - captured : 0);
 	returned = give_back(hold, cause, parts, n, captured,
 						 final ? hold->held - captured : 0, *at);
 	if (final)
@@ -198,6 +247,24 @@ HoldSettle(Hold *hold, const Cause *cause, Credits captured, bool final,
 		(void) SqlRun(&spend_insert, &args);
 	}
 	return returned;
+}
+
+/*
+ * Give all of a locked, open hold back and close it, unless a row it needs is
+ * locked.
+ */
+LedgerStatus
+HoldTryRelease(Hold *hold, const Cause *cause, Returned *returned,
+			   TimestampTz *at)
+{
+	LedgerStatus status = HoldShrink(hold, cause, hold->held, false,
+									 returned);
+
+	if (status != LEDGER_DONE)
+		return status;
+	*at = hold->closed_at = ClockNow();
+	update_hold(hold);
+	return LEDGER_DONE;
 }
 
 /*

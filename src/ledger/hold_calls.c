@@ -59,9 +59,14 @@ gpucredit_hold(PG_FUNCTION_ARGS)
 		audit.reason = "account_suspended";
 		audit.at = ClockNow();
 	}
-	else if (HoldOpen(&path, &purpose, &cause, amount, ttl, true, &hold,
-					  &audit.at) != LEDGER_DONE)
-		audit.reason = "insufficient_credits";
+	else
+	{
+		LedgerStatus status = HoldOpen(&path, &purpose, &cause, amount, ttl,
+									   true, &hold, &audit.at);
+
+		if (status != LEDGER_DONE)
+			audit.reason = LedgerReason(status);
+	}
 
 	audit.decision = audit.reason ? "denied" : "granted";
 	audit.hold = audit.reason ? 0 : hold.hold;

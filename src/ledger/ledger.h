@@ -41,6 +41,7 @@ typedef enum LedgerStatus
 {
 	LEDGER_DONE,
 	LEDGER_SHORT,				/* not enough credit */
+	LEDGER_OVER_BUDGET,			/* a hard budget would be passed */
 	LEDGER_BUSY					/* a row is locked, and wait was false */
 } LedgerStatus;
 
@@ -77,6 +78,9 @@ typedef struct Cause
 	int32		attempt;
 } Cause;
 
+/* hold.c */
+extern const char *LedgerReason(LedgerStatus status);
+
 /* account.c */
 extern AccountPath AccountParse(const char *org, const char *account);
 extern bool AccountSuspended(const AccountPath *path);	/* UC001 */
@@ -92,10 +96,13 @@ extern LedgerStatus HoldShrink(Hold *hold, const Cause *cause, Credits amount,
 							   bool wait, Returned *returned);
 extern Returned HoldSettle(Hold *hold, const Cause *cause, Credits captured,
 						   bool final, TimestampTz *at);
+extern LedgerStatus HoldTryRelease(Hold *hold, const Cause *cause,
+								   Returned *returned, TimestampTz *at);
 extern bool HoldLock(const char *org, int64 id, bool wait, Hold *hold);
 
 /* reclaim.c */
-extern void HoldLockForNext(const Hold *hold);
-extern Credits LedgerAvailable(const AccountPath *path, TimestampTz at);
+extern void HoldLockForNext(const Hold *hold, const Purpose *purpose);
+extern Credits LedgerAvailable(const AccountPath *path,
+							   const Purpose *purpose, TimestampTz at);
 
 #endif							/* GPUCREDIT_LEDGER_H */

@@ -47,9 +47,10 @@ SQL_STATEMENT(part_insert, SPI_OK_INSERT,
 	#column " = p." #column " OPERATOR(gpucredit.+) $" #n
 SQL_STATEMENT(part_add, SPI_OK_UPDATE,
 			  "text, bigint, int, gpucredit.credits, gpucredit.credits,"
-			  " gpucredit.credits, gpucredit.credits",
+			  " gpucredit.credits, gpucredit.credits, gpucredit.credits",
 			  "UPDATE gpucredit.hold_part p SET " ADD(held, 4) ", "
-			  ADD(spent, 5) ", " ADD(returned, 6) ", " ADD(lapsed, 7)
+			  ADD(spent, 5) ", " ADD(refunded, 6) ", " ADD(returned, 7) ", "
+			  ADD(lapsed, 8)
 			  " WHERE p.org = $1 AND p.hold = $2 AND p.part = $3");
 #undef ADD
 
@@ -153,11 +154,12 @@ add_to_bucket(const Posting *posting, int first)
 
 /*
  * A part is born by what is drawn, and then divides itself into what was
- * spent, returned and lapsed.
+ * spent, returned and lapsed; of what was spent, some may be refunded.
  */
 static void
 change_part(const Posting *posting, const Move *move)
 {
+	bool		refund = move->source == SPENT;
 	SqlArgs		args = {0};
 
 	SqlArgText(&args, posting->org);
@@ -170,11 +172,14 @@ change_part(const Posting *posting, const Move *move)
 		(void) SqlRun(&part_insert, &args);
 		return;
 	}
-	SqlArgCredits(&args, move->source == HELD ? -move->amount : 0);
-	SqlArgCredits(&args, move->target == SPENT ? move->amount :
-				  move->source == SPENT ? -move->amount : 0);
-	SqlArgCredits(&args, move->target == AVAILABLE ? move->amount : 0);
-	SqlArgCredits(&args, move->target == EXPIRED ||
-				  move->target == REVOKED ? move->amount : 0);
+	SqlArgCredits(&args, refund ? 0 : -move->amount);
+	SqlArgCredits(&args, refund ? -move->amount :
+				  move->target == SPENT ? move->amount : 0);
+	SqlArgCredits(&args, refund ? move->amount : 0);
+	SqlArgCredits(&args, !refund && move->target == AVAILABLE ?
+				  move->amount : 0);
+	SqlArgCredits(&args, !refund && (move->target == EXPIRED ||
+									 move->target == REVOKED) ?
+				  move->amount : 0);
 	Ensure(SqlRun(&part_add, &args).n == 1, "A part of a hold is missing.");
 }

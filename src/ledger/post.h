@@ -8,6 +8,7 @@
 #ifndef GPUCREDIT_POST_H
 #define GPUCREDIT_POST_H
 
+#include "common/sql.h"
 #include "ledger/ledger.h"
 
 typedef enum Compartment
@@ -63,7 +64,28 @@ typedef struct Draw
 } Draw;
 
 extern LedgerStatus LedgerDraw(Draw *draw);
-extern void LedgerReclaim(const AccountPath *path, Credits amount);
+extern void LedgerReclaim(const AccountPath *path, const Purpose *purpose,
+						  Credits amount);
+extern bool LedgerReclaimFree(const char *org);
+
+/*
+ * Which buckets may pay: on the path, active, and allowed by their policy.
+ * Plain holds draw only from buckets without gpu_types, tiers and pools.
+ */
+#define MAY_PAY \
+	" b.org = $1 AND b.account = ANY ($2) AND b.closed_at IS NULL" \
+	" AND b.effective_at <= $3" \
+	" AND (b.expires_at IS NULL OR b.expires_at > $3)" \
+	" AND CASE WHEN $4 THEN b.gpu_types IS NULL AND b.tiers IS NULL" \
+	"  AND b.pools IS NULL" \
+	" ELSE (b.gpu_types IS NULL OR b.gpu_types @> $5)" \
+	"  AND (b.tiers IS NULL OR $6 = ANY (b.tiers))" \
+	"  AND (b.pools IS NULL OR $7 = ANY (b.pools)) END"
+#define MAY_PAY_TYPES \
+	"text, text[], timestamptz, boolean, text[], text, text"
+
+extern SqlArgs MayPayArgs(const AccountPath *path, const Purpose *purpose,
+						  TimestampTz at);
 
 /* The columns of burn order: total, and immutable. */
 #define BURN_ORDER \

@@ -9,7 +9,8 @@
  * is none.  All the buckets that it and the draw after it will need are then
  * locked at once, so that burn order holds over both.
  *
- * Locks: dead holds by id, then buckets in burn order.
+ * Locks: dead holds by id, then budgets leaf to root, then buckets in burn
+ * order.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,6 +19,7 @@
 #include "audit/audit.h"
 #include "common/clock.h"
 #include "common/sql.h"
+#include "ledger/budget.h"
 #include "ledger/post.h"
 #include "miscadmin.h"
 
@@ -25,16 +27,19 @@ SQL_STATEMENT(dead_exists, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT 1 FROM gpucredit.hold h WHERE h.org = $1"
 			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
 			  " AND h.expires_at <= $2 LIMIT 1");
-SQL_STATEMENT(path_available, SPI_OK_SELECT, "text, text[], timestamptz",
+SQL_STATEMENT(path_available, SPI_OK_SELECT,
+			  MAY_PAY_TYPES,
 			  "SELECT COALESCE(gpucredit.sum(b.available), '0')"
-			  " FROM gpucredit.bucket b"
-			  " WHERE b.org = $1 AND b.account = ANY ($2)"
-			  " AND b.closed_at IS NULL AND b.effective_at <= $3"
-			  " AND (b.expires_at IS NULL OR b.expires_at > $3)");
+			  " FROM gpucredit.bucket b WHERE" MAY_PAY);
 SQL_STATEMENT(dead_lock, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
 			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
 			  " AND h.expires_at <= $2 ORDER BY h.hold FOR NO KEY UPDATE");
+SQL_STATEMENT(dead_lock_free, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
+			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
+			  " AND h.expires_at <= $2 ORDER BY h.hold"
+			  " FOR NO KEY UPDATE SKIP LOCKED");
 SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
 			  "text, text[], timestamptz, bigint[]",
 			  "SELECT b.bucket FROM gpucredit.bucket b WHERE b.org = $1"
@@ -47,21 +52,22 @@ SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
 			  "  AND p.held OPERATOR(gpucredit.>) '0'))"
 			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
 
-static void reclaim(const AccountPath *path, Credits amount,
-					const Hold *also);
+static void reclaim(const AccountPath *path, const Purpose *purpose,
+					Credits amount, const Hold *also);
 static void lock_buckets(const AccountPath *path, const int64 *holds, int n,
 						 TimestampTz at);
 static bool any_dead(const char *org, TimestampTz now);
-static void release_dead(const char *org, int64 id);
+static bool release_dead(const char *org, int64 id, bool wait);
 
 /*
  * Release the organisation's dead holds, if a draw would be short without.
  */
 void
-LedgerReclaim(const AccountPath *path, Credits amount)
+LedgerReclaim(const AccountPath *path, const Purpose *purpose,
+			  Credits amount)
 {
 	if (amount > 0)
-		reclaim(path, amount, NULL);
+		reclaim(path, purpose, amount, NULL);
 }
 
 /*
@@ -69,11 +75,37 @@ LedgerReclaim(const AccountPath *path, Credits amount)
  * lock the hold's buckets together with those the successor may draw from.
  */
 void
-HoldLockForNext(const Hold *hold)
+HoldLockForNext(const Hold *hold, const Purpose *purpose)
 {
 	AccountPath path = AccountParse(hold->org, hold->account);
 
-	reclaim(&path, PG_INT64_MAX, hold);
+	reclaim(&path, purpose, PG_INT64_MAX, hold);
+}
+
+/*
+ * Release what dead holds can be had without waiting, whatever this
+ * transaction has locked already: for calls that never wait, and for a draw
+ * that policies left short.  Returns whether there was any.
+ */
+bool
+LedgerReclaimFree(const char *org)
+{
+	TimestampTz now = ClockNow();
+	SqlArgs		args = {0};
+	SqlResult	rows;
+	bool		any = false;
+
+	if (!any_dead(org, now))
+		return false;
+	SqlArgText(&args, org);
+	SqlArgTime(&args, now);
+	rows = SqlRun(&dead_lock_free, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		any |= release_dead(org, SqlInt8(rows, i, 1), false);
+	}
+	return any;
 }
 
 /*
@@ -81,7 +113,8 @@ HoldLockForNext(const Hold *hold)
  * more hold are locked with theirs.
  */
 static void
-reclaim(const AccountPath *path, Credits amount, const Hold *also)
+reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
+		const Hold *also)
 {
 	TimestampTz now = ClockNow();
 	int64	   *ids;
@@ -89,7 +122,9 @@ reclaim(const AccountPath *path, Credits amount, const Hold *also)
 	SqlArgs		args = {0};
 	SqlResult	rows = {0};
 
-	if (any_dead(path->org, now) && LedgerAvailable(path, now) < amount)
+	if (any_dead(path->org, now) &&
+		(LedgerAvailable(path, purpose, now) < amount ||
+		 BudgetShort(path, amount, now)))
 	{
 		SqlArgText(&args, path->org);
 		SqlArgTime(&args, now);
@@ -101,11 +136,16 @@ reclaim(const AccountPath *path, Credits amount, const Hold *also)
 	if (also != NULL)
 		ids[dead] = also->hold;
 	if (dead > 0 || also != NULL)
-		lock_buckets(path, ids, dead + (also != NULL ? 1 : 0), now);
+	{
+		int			n = dead + (also != NULL ? 1 : 0);
+
+		BudgetLockUnion(path, ids, n, now);
+		lock_buckets(path, ids, n, now);
+	}
 	for (int i = 0; i < dead; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		release_dead(path->org, ids[i]);
+		(void) release_dead(path->org, ids[i], true);
 	}
 }
 
@@ -136,36 +176,40 @@ any_dead(const char *org, TimestampTz now)
 }
 
 /*
- * What an account could draw at an instant, as an unlocked look says.
+ * What an account could draw at an instant, as an unlocked look says; caps
+ * that depend on the job or the hold are not looked at.
  */
 Credits
-LedgerAvailable(const AccountPath *path, TimestampTz at)
+LedgerAvailable(const AccountPath *path, const Purpose *purpose,
+				TimestampTz at)
 {
-	SqlArgs		args = {0};
+	SqlArgs		args = MayPayArgs(path, purpose, at);
 
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	SqlArgTime(&args, at);
 	return SqlCredits(SqlRun(&path_available, &args), 0, 1);
 }
 
 /*
  * Release one dead hold that is locked, unless somebody just did.
  */
-static void
-release_dead(const char *org, int64 id)
+static bool
+release_dead(const char *org, int64 id, bool wait)
 {
 	Cause		cause = {"reap", 0, 0};
 	Hold		hold;
 	Returned	returned;
 	AuditRow	audit = {.org = org, .operation = "reap",
-		.decision = "released", .reason = "ttl", .hold = id};
+	.decision = "released", .reason = "ttl", .hold = id};
 
-	if (!HoldLock(org, id, true, &hold) || !HoldIsOpen(&hold))
-		return;
-	returned = HoldSettle(&hold, &cause, 0, true, &audit.at);
+	if (!HoldLock(org, id, wait, &hold) || !HoldIsOpen(&hold))
+		return false;
+	if (wait)
+		returned = HoldSettle(&hold, &cause, 0, true, &audit.at);
+	else if (HoldTryRelease(&hold, &cause, &returned,
+							&audit.at) != LEDGER_DONE)
+		return false;
 	audit.account = hold.account;
 	AuditCredits(&audit, "released", returned.released);
 	AuditCredits(&audit, "lapsed", returned.lapsed);
 	AuditWrite(&audit);
+	return true;
 }

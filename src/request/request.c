@@ -173,9 +173,12 @@ RequestBegin(Request *request, Datum *result)
 		if (row.n == 0)
 			continue;			/* deleted since: old keys are */
 		if (SqlTime(row, 0, 4) <= ClockAdd(ClockNow(),
-										   -SettingKeyRetention()) &&
-			renew_key(request, print))
-			return false;
+										   -SettingKeyRetention()))
+		{
+			if (renew_key(request, print))
+				return false;
+			continue;			/* a twin did: read what it left */
+		}
 		if (strcmp(SqlText(row, 0, 1), request->operation) != 0 ||
 			!DatumGetBool(DirectFunctionCall2(byteaeq,
 											  SqlDatum(row, 0, 2, &isnull),

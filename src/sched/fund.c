@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "common/clock.h"
 #include "common/sql.h"
 #include "job/job.h"
 #include "miscadmin.h"
@@ -19,11 +20,15 @@
 
 #define MOST_TRIED	1000
 
-SQL_STATEMENT(unfunded_read, SPI_OK_SELECT, "text, bigint",
-			  "SELECT DISTINCT ON (j.org, j.account) j.org, j.job"
-			  " FROM gpucredit.job j"
-			  " WHERE j.pool = $1 AND j.state = 'unfunded'"
-			  " ORDER BY j.org, j.account, j.submitted_at, j.job LIMIT $2");
+/* more accounts than one cycle tries take turns */
+SQL_STATEMENT(unfunded_read, SPI_OK_SELECT, "text, bigint, bigint",
+			  "SELECT f.org, f.job FROM"
+			  " (SELECT DISTINCT ON (j.org, j.account) j.org, j.account,"
+			  "  j.job FROM gpucredit.job j"
+			  "  WHERE j.pool = $1 AND j.state = 'unfunded'"
+			  "  ORDER BY j.org, j.account, j.submitted_at, j.job) f"
+			  " ORDER BY pg_catalog.hashtextextended(f.org || '/' ||"
+			  "  f.account, $3), f.org, f.job LIMIT $2");
 
 static void fund(const char *org, int64 id);
 
@@ -38,6 +43,7 @@ FundWaiting(const char *pool)
 
 	SqlArgText(&args, pool);
 	SqlArgInt8(&args, MOST_TRIED);
+	SqlArgInt8(&args, ClockNow());
 	rows = SqlRun(&unfunded_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{

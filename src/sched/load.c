@@ -49,9 +49,16 @@ typedef struct Asks
 } Asks;
 
 SQL_STATEMENT(taken_read, SPI_OK_SELECT, "text, timestamptz",
-			  "SELECT g.node, g.gpus, g.share, g.cpu_milli, g.memory_mib"
-			  " FROM gpucredit.attempt_gpu g WHERE g.pool = $1"
-			  " AND NOT g.free AND (g.ended_at IS NULL OR g.ended_at > $2)");
+			  "SELECT g.node, g.gpus, g.share, g.cpu_milli, g.memory_mib,"
+			  " g.ended_at IS NOT NULL AND g.ended_at <= $2"
+			  " FROM gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND NOT g.free");
+SQL_STATEMENT(fences_end, SPI_OK_UPDATE, "text, timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET free = true"
+			  " FROM (SELECT f.ctid AS tid FROM gpucredit.attempt_gpu f"
+			  "  WHERE f.pool = $1 AND NOT f.free AND f.ended_at <= $2"
+			  "  FOR NO KEY UPDATE SKIP LOCKED) f"
+			  " WHERE g.ctid = f.tid");
 SQL_STATEMENT(tiers_read, SPI_OK_SELECT, "",
 			  "SELECT t.tier, t.rank FROM gpucredit.tier t");
 SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
@@ -98,13 +105,14 @@ run(const Cycle *cycle, SqlStatement *statement, SqlArgs *args)
 
 /*
  * Take off the nodes what live attempts have, and what attempts had that are
- * over but not fenced yet.
+ * over but not fenced yet.  Fences that have run out are taken down.
  */
 static void
 take_off(Cycle *cycle)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
+	bool		run_out = false;
 
 	SqlArgText(&args, cycle->pool);
 	SqlArgTime(&args, ClockAdd(cycle->now, -SettingNodeLost()));
@@ -120,8 +128,10 @@ take_off(Cycle *cycle)
 
 		CHECK_FOR_INTERRUPTS();
 		pfree(name);
-		if (index < 0)
-			continue;			/* removed, past node_lost */
+		if (SqlBool(rows, i, 6))
+			run_out = true;
+		if (index < 0 || SqlBool(rows, i, 6))
+			continue;
 		node = &cycle->set->nodes[index];
 		for (int d = 0; d < node->gpus; d++)
 		{
@@ -134,6 +144,8 @@ take_off(Cycle *cycle)
 			node->memory_left -= SqlInt8(rows, i, 5);
 	}
 	SqlFree(&rows);
+	if (run_out && !cycle->read_only)
+		(void) SqlRun(&fences_end, &args);
 }
 
 /*

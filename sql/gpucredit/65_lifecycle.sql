@@ -1,0 +1,330 @@
+/*
+ * 65_lifecycle.sql: what becomes of a job when an attempt ends badly.
+ *
+ * Checkpoints say where its next attempt may go on.  Retry rules say whether
+ * there is one.  The sweeps end attempts and holds that nobody ends.
+ */
+
+/* The built-in rules live apart, so that a dump carries only the user's. */
+CREATE TABLE gpucredit.retry_rule_builtin (
+	rule text COLLATE "C" NOT NULL,
+	priority int NOT NULL,		/* low goes first */
+	class text NOT NULL,
+	outcome text,				/* NULL: any */
+	exit_codes int4range,		/* NULL: any, also none */
+	message text COLLATE "C",	/* a regular expression; NULL: any */
+	advice text,
+	CONSTRAINT retry_rule_builtin_pkey PRIMARY KEY (rule)
+);
+COMMENT ON TABLE gpucredit.retry_rule_builtin IS
+'The retry rules every installation has';
+
+INSERT INTO gpucredit.retry_rule_builtin VALUES
+	('out_of_memory', 1000, 'permanent', 'out_of_memory', NULL, NULL,
+		'It ran out of memory, and would again: ask for GPUs with more memory (as "A100@80GB"), for more memory_mib, or make the batch smaller.'),
+	('gpu_memory', 1100, 'permanent', NULL, NULL,
+		'(?i)(cuda|hip)[^\n]{0,40}out of memory|OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED',
+		'The GPU''s memory was too small: ask for GPUs with more of it (as "A100@80GB"), for more of them, or make the batch smaller.'),
+	('host_memory', 1110, 'permanent', NULL, NULL,
+		'(?i)out of memory: kill|killed process|oom-?kill|cannot allocate memory|std::bad_alloc|\mMemoryError\M',
+		'The host''s memory was too small: ask for more memory_mib, or fewer loader processes.'),
+	('hardware', 1200, 'transient', NULL, NULL,
+		'(?i)\mxid\M|uncorrectable ecc|\mecc error|double.?bit ecc|nccl[^\n]{0,200}(time.?out|timed out)|nccl (error|failure)|ncclSystemError|ncclInternalError|cuda error|cuda_error_|nvlink|fallen off the bus|gpu is lost',
+		'A GPU, its links or its node failed: the job is tried again.'),
+	('silent', 1300, 'transient', NULL, NULL, '^not heard from for ',
+		'Its agent fell silent: the job is tried again. Should it have finished, look for the late report in its history.'),
+	('killed', 1400, 'permanent', NULL, '[137,138)', NULL,
+		'It was killed (SIGKILL), most likely for using too much of the host''s memory: ask for more memory_mib.'),
+	('usage', 1410, 'permanent', NULL, '[2,3)', NULL,
+		'The command refused its arguments (exit code 2): correct them.'),
+	('command', 1420, 'permanent', NULL, '[126,128)', NULL,
+		'The command could not be run or was not found (exit code 126 or 127): correct its path or the image.'),
+	('otherwise', 1000000, 'transient', NULL, NULL, NULL, NULL);
+
+CREATE TABLE gpucredit.retry_rule_custom (
+	LIKE gpucredit.retry_rule_builtin,
+	CONSTRAINT retry_rule_custom_pkey PRIMARY KEY (rule),
+	CONSTRAINT retry_rule_custom_class
+		CHECK (class IN ('transient', 'permanent')),
+	CONSTRAINT retry_rule_custom_outcome
+		CHECK (outcome IN ('failed', 'out_of_memory'))
+);
+COMMENT ON TABLE gpucredit.retry_rule_custom IS
+'Retry rules set by set_retry_rule; one of a built-in''s name replaces it';
+
+CREATE VIEW gpucredit.retry_rule AS
+	SELECT * FROM gpucredit.retry_rule_custom
+	UNION ALL
+	SELECT * FROM gpucredit.retry_rule_builtin b
+	WHERE NOT EXISTS (SELECT FROM gpucredit.retry_rule_custom c
+		WHERE c.rule = b.rule);
+COMMENT ON VIEW gpucredit.retry_rule IS
+'The retry rules in force: the first that matches, by priority and name, says whether a failed attempt is tried again';
+
+CREATE TABLE gpucredit.checkpoint (
+	org text COLLATE "C" NOT NULL,
+	job bigint NOT NULL,
+	attempt int NOT NULL,
+	step bigint NOT NULL,
+	uri text NOT NULL,
+	sha256 bytea NOT NULL,
+	size_bytes bigint NOT NULL,
+	at timestamptz NOT NULL,
+	elapsed interval NOT NULL,	/* of the attempt, metered by then */
+	CONSTRAINT checkpoint_pkey PRIMARY KEY (org, job, attempt, step),
+	CONSTRAINT checkpoint_sha256 CHECK (octet_length(sha256) = 32),
+	CONSTRAINT checkpoint_numbers CHECK (step >= 0 AND size_bytes >= 0
+		AND elapsed >= '0')
+);
+COMMENT ON TABLE gpucredit.checkpoint IS
+'What attempts saved; a job''s next attempt goes on from the last step of the last attempt that saved any';
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.retry_rule_custom', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.checkpoint', '');
+
+CREATE FUNCTION gpucredit.set_retry_rule(rule text, class text,
+	priority int DEFAULT 100, outcome text DEFAULT NULL,
+	exit_codes int4range DEFAULT NULL, message text DEFAULT NULL,
+	advice text DEFAULT NULL) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_set_retry_rule';
+COMMENT ON FUNCTION gpucredit.set_retry_rule(text, text, int, text,
+	int4range, text, text) IS
+'Says whether attempts that end in a certain way are tried again; of the rules that match, the one of the lowest priority holds (built-in ones have 1000 and more).
+class: transient (tried again, within the job''s max_retries) or permanent; NULL removes the rule, or gives a built-in one of that name back. outcome: failed, out_of_memory, NULL for both. exit_codes: as ''[137,137]''; message: a regular expression of at most 256 bytes, without back references, that the message''s first 4096 characters match; NULL for either: whatever it is. advice: what the audit row and the job''s history say.
+A preemption or the loss of a node needs no rule: it is no failure. Nor is SIGTERM or SIGKILL (exit codes 143, 137) of an attempt that was told to stop or to save.
+Errors: 22023.';
+
+CREATE FUNCTION gpucredit.checkpoint(org text, job bigint, attempt int,
+	step bigint, uri text, sha256 bytea, size_bytes bigint) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_checkpoint';
+COMMENT ON FUNCTION gpucredit.checkpoint(text, bigint, int, bigint, text,
+	bytea, bigint) IS
+'An attempt has saved its state, where the job''s next attempt may go on; heartbeat hands the last one out in spec, as "checkpoint".
+step: 0 or more, growing within the attempt; the same again with the same values changes nothing. uri: where it is. sha256: of its content, 32 bytes. size_bytes: 0 or more.
+What the attempt has metered by then is what it counts for: so meter first.
+Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; 22023 anything malformed, or a step that is not above the last.';
+
+/*
+ * Sweeps.  Each thing is ended in a subtransaction of its own, so that one
+ * that cannot be ended now stops no other.
+ */
+CREATE TYPE gpucredit.sweep_result AS (task text, affected bigint);
+
+CREATE FUNCTION gpucredit.reap_holds() RETURNS SETOF gpucredit.sweep_result
+LANGUAGE c VOLATILE SECURITY DEFINER ROWS 3
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '10ms'
+AS 'MODULE_PATHNAME', 'gpucredit_reap_holds';
+COMMENT ON FUNCTION gpucredit.reap_holds() IS
+'Releases callers'' holds past their ttl, and settles attempts not heard from for gpucredit.meter_lost (counted from the last heartbeat, before the first one from the start, and never from before the server came up) at what was last metered.
+Such an attempt has failed with message "not heard from for ...", and its job is requeued or ended by the retry rules (built in: tried again, within max_retries); node_lost where a node of it is silent too, preempted where it had been told to leave: neither counts as a failure. Its devices stay out of use until its agents tell that it is gone, or gpucredit.node_lost has passed. A report that comes later gets the stored settlement, and what it claims more is audited (decision late), never billed.
+Does at most 1000 of each a call, in half a second; what other transactions hold is left for the next call.
+Result: release_holds, settle_silent, and skipped: how many could not be had now.';
+
+CREATE FUNCTION gpucredit.check_nodes() RETURNS SETOF gpucredit.sweep_result
+LANGUAGE c VOLATILE SECURITY DEFINER ROWS 2
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '10ms'
+AS 'MODULE_PATHNAME', 'gpucredit_check_nodes';
+COMMENT ON FUNCTION gpucredit.check_nodes() IS
+'Settles the attempts on nodes not heard from for gpucredit.node_lost as node_lost, at what was last metered; their jobs are requeued, which counts as no failure. Silence counts from the last heartbeat, and never from before the server came up.
+Nothing depends on its being called: no work is placed on a silent node, and its devices are not given out while its agent may still be at work.
+Does at most 1000 a call, in half a second; what other transactions hold is left for the next call.
+Result: settle_node_lost, and skipped: how many could not be had now.';
+
+/* Upkeep by pg_cron */
+
+CREATE FUNCTION gpucredit.cron_tasks()
+RETURNS TABLE (task text, schedule text, command text)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT t.name, t.schedule, t.command
+	FROM (VALUES
+		('maintain', '* * * * *', 'SELECT * FROM gpucredit.maintain()'),
+		('expire_credits', '* * * * *',
+			'SELECT * FROM gpucredit.expire_credits()'),
+		('reap_holds', '* * * * *', 'SELECT * FROM gpucredit.reap_holds()'),
+		('check_nodes', '* * * * *', 'SELECT * FROM gpucredit.check_nodes()'),
+		('seal_audit', '* * * * *', 'SELECT * FROM gpucredit.seal_audit()'))
+		AS t (name, schedule, command)
+	WHERE to_regprocedure('gpucredit.' || t.name || '()') IS NOT NULL
+	UNION ALL
+	SELECT 'prune_log', '17 3 * * *',
+		'DELETE FROM cron.job_run_details d'
+		' WHERE d.command LIKE ''%gpucredit.%'''
+		' AND coalesce(d.end_time, d.start_time)'
+		' < pg_catalog.now() - interval ''3 days''';
+END;
+COMMENT ON FUNCTION gpucredit.cron_tasks() IS
+'install_jobs: what runs when.';
+
+/* pg_cron keeps 63 bytes of a name. */
+CREATE FUNCTION gpucredit.cron_job_name(task text, database text)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN octet_length(database) <= 36
+		THEN format('gpucredit %s %s', task, database)
+		ELSE format('gpucredit %s %s', task, md5(database)) END;
+END;
+COMMENT ON FUNCTION gpucredit.cron_job_name(text, text) IS
+'install_jobs: the name of a task''s job in pg_cron.';
+
+/*
+ * Refuses where pg_cron cannot be reached from here; the hint is SQL to run
+ * as it stands.
+ */
+CREATE FUNCTION gpucredit.require_cron() RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+AS $$
+DECLARE
+	home text := pg_catalog.current_setting('cron.database_name', true);
+	here text := pg_catalog.current_database();
+BEGIN
+	IF home IS NULL THEN
+		RAISE EXCEPTION 'pg_cron is not loaded'
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'Its background worker is what would run the jobs.',
+			HINT = format('Set shared_preload_libraries = ''pg_cron'' and'
+				' cron.database_name = ''%s'' in postgresql.conf, restart,'
+				' and run: CREATE EXTENSION pg_cron;', here);
+	END IF;
+	IF home <> here THEN
+		RAISE EXCEPTION 'pg_cron lives in database "%"', home
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'Its jobs can be set up in that database only.',
+			HINT = 'Run there, as a superuser: ' || (SELECT string_agg(
+				format(CASE t.task
+					WHEN 'prune_log' THEN 'SELECT cron.schedule(%L, %L, %L);'
+					ELSE 'SELECT cron.schedule_in_database(%L, %L, %L, %L);'
+					END, gpucredit.cron_job_name(t.task, here), t.schedule,
+					t.command, here), ' ') FROM gpucredit.cron_tasks() t);
+	END IF;
+	IF NOT EXISTS (SELECT FROM pg_catalog.pg_extension e
+		WHERE e.extname = 'pg_cron')
+	THEN
+		RAISE EXCEPTION 'extension pg_cron is not there'
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'It is loaded, but not created in this database.',
+			HINT = 'Run, as a superuser: CREATE EXTENSION pg_cron;';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.require_cron() IS
+'install_jobs: refuses where there is no pg_cron (55000), and says what to run.';
+
+/* Takes away what is not wanted any more, as a task an upgrade dropped. */
+CREATE FUNCTION gpucredit.unschedule(keep text[]) RETURNS int
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	n int;
+BEGIN
+	EXECUTE 'SELECT count(cron.unschedule(j.jobid)) FROM cron.job j'
+		' WHERE j.jobname LIKE ''gpucredit %'''
+		' AND j.database = pg_catalog.current_database()'
+		' AND j.jobname <> ALL ($1)'
+	INTO n USING keep;
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.unschedule(text[]) IS
+'install_jobs, remove_jobs: takes this database''s jobs out of pg_cron but for those named; how many.';
+
+CREATE FUNCTION gpucredit.audit_jobs(operation text, decision text, n int)
+RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	INSERT INTO gpucredit.audit (org, at, login, actor, operation, decision,
+		detail)
+	VALUES ('', gpucredit.now(), session_user,
+		coalesce(nullif(current_setting('role'), 'none'), session_user),
+		audit_jobs.operation, audit_jobs.decision,
+		jsonb_build_object('jobs', audit_jobs.n));
+END;
+COMMENT ON FUNCTION gpucredit.audit_jobs(text, text, int) IS
+'install_jobs, remove_jobs: the audit row.';
+
+CREATE FUNCTION gpucredit.install_jobs() RETURNS int
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	t record;
+	names text[] := '{}';
+BEGIN
+	PERFORM gpucredit.require_cron();
+	FOR t IN SELECT gpucredit.cron_job_name(c.task,
+			pg_catalog.current_database()) AS name, c.schedule, c.command
+		FROM gpucredit.cron_tasks() c
+	LOOP
+		EXECUTE 'SELECT cron.schedule($1, $2, $3)'
+			USING t.name, t.schedule, t.command;
+		names := names || t.name;
+	END LOOP;
+	PERFORM gpucredit.unschedule(names);
+	PERFORM gpucredit.audit_jobs('install_jobs', 'installed',
+		cardinality(names));
+	RETURN cardinality(names);
+END
+$$;
+COMMENT ON FUNCTION gpucredit.install_jobs() IS
+'Has pg_cron do the upkeep, as the owner of the extension: maintain, reap_holds, check_nodes, expire_credits and seal_audit each minute, and once a day the log of their runs older than 3 days deleted. Calling again puts back what was changed. Before DROP EXTENSION gpucredit, call remove_jobs.
+Result: the number of jobs; gpucredit.cron_status shows how they fare.
+Errors: 55000 where pg_cron is not loaded, not created, or lives in another database; the hint is the SQL to run there.';
+
+CREATE FUNCTION gpucredit.remove_jobs() RETURNS int
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	n int;
+BEGIN
+	PERFORM gpucredit.require_cron();
+	n := gpucredit.unschedule('{}');
+	PERFORM gpucredit.audit_jobs('remove_jobs', 'removed', n);
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.remove_jobs() IS
+'Takes the jobs of install_jobs out of pg_cron.
+Result: how many there were. Errors: 55000 as install_jobs.';
+
+CREATE TYPE gpucredit.cron_status_result AS (job text, schedule text,
+	active boolean, last_status text, last_message text,
+	last_started_at timestamptz, last_ended_at timestamptz,
+	failures bigint);
+
+CREATE FUNCTION gpucredit.cron_jobs()
+RETURNS SETOF gpucredit.cron_status_result
+LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_catalog.pg_extension e
+		WHERE e.extname = 'pg_cron')
+	THEN
+		RETURN;
+	END IF;
+	RETURN QUERY EXECUTE
+		'SELECT j.jobname::text, j.schedule, j.active, r.status,'
+		' r.return_message, r.start_time, r.end_time, coalesce(f.n, 0)'
+		' FROM cron.job j'
+		' LEFT JOIN (SELECT DISTINCT ON (d.jobid) d.*'
+		'  FROM cron.job_run_details d ORDER BY d.jobid, d.runid DESC) r'
+		'  ON r.jobid = j.jobid'
+		' LEFT JOIN (SELECT d.jobid, count(*) AS n'
+		'  FROM cron.job_run_details d WHERE d.status = ''failed'''
+		'  GROUP BY d.jobid) f ON f.jobid = j.jobid'
+		' WHERE j.jobname LIKE ''gpucredit %'' ORDER BY j.jobname';
+END
+$$;
+COMMENT ON FUNCTION gpucredit.cron_jobs() IS
+'cron_status: the jobs in pg_cron; none where there is no pg_cron.';
+
+CREATE VIEW gpucredit.cron_status AS
+	SELECT * FROM gpucredit.cron_jobs();
+COMMENT ON VIEW gpucredit.cron_status IS
+'The jobs of install_jobs, with the last run of each and how many of the logged ones failed; also those set up for other databases, where pg_cron lives here';

@@ -1,0 +1,334 @@
+/*-------------------------------------------------------------------------
+ *
+ * budget.c
+ *		Counting holds against the budgets on their account's path.
+ *
+ * A hold counts in the period it is taken in, an extension in the period of
+ * the extension.  The counter of a period is made by the first call that
+ * touches it.  Counters are locked leaf to root, before any bucket, and
+ * changed after the credit was found; an account without budgets costs one
+ * look and no lock.
+ *
+ * Locks: counters in BUDGET_ORDER.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/alert.h"
+#include "ledger/budget.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/numeric.h"
+#include "utils/timestamp.h"
+
+#define SHARE_ONE	INT64CONST(1000000)
+
+SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
+			  "SELECT b.account, b.period,"
+			  " gpucredit.period_start(b.period, $3), b.amount, b.hard,"
+			  " b.alert_at FROM gpucredit.budget b"
+			  " WHERE b.org = $1 AND b.account = ANY ($2)");
+#define COUNTS_READ \
+	"SELECT u.n, c.reserved, c.spent FROM ROWS FROM" \
+	" (pg_catalog.unnest($2), pg_catalog.unnest($3)," \
+	"  pg_catalog.unnest($4)) WITH ORDINALITY" \
+	"  AS u (account, period, period_start, n)" \
+	" JOIN gpucredit.budget_count c ON c.account = u.account" \
+	"  AND c.period = u.period AND c.period_start = u.period_start" \
+	" WHERE c.org = $1"
+#define COUNTS_TYPES "text, text[], text[], timestamptz[]"
+SQL_STATEMENT(counts_read, SPI_OK_SELECT, COUNTS_TYPES, COUNTS_READ);
+SQL_STATEMENT(counts_lock, SPI_OK_SELECT, COUNTS_TYPES,
+			  COUNTS_READ " ORDER BY" BUDGET_ORDER
+			  " FOR NO KEY UPDATE OF c");
+SQL_STATEMENT(counts_lock_free, SPI_OK_SELECT, COUNTS_TYPES,
+			  COUNTS_READ " ORDER BY" BUDGET_ORDER
+			  " FOR NO KEY UPDATE OF c SKIP LOCKED");
+SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
+			  "INSERT INTO gpucredit.budget_count"
+			  " (org, account, period, period_start)"
+			  " SELECT $1, u.account, u.period, u.period_start"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
+			  "  AS u (account, period, period_start)"
+			  " ORDER BY pg_catalog.length(u.account) DESC, u.account,"
+			  "  u.period, u.period_start"
+			  " ON CONFLICT (org, account, period, period_start)"
+			  " DO NOTHING");
+SQL_STATEMENT(counts_take, SPI_OK_UPDATE,
+			  COUNTS_TYPES ", gpucredit.credits",
+			  "UPDATE gpucredit.budget_count c"
+			  " SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
+			  "  AS u (account, period, period_start)"
+			  " WHERE c.org = $1 AND c.account = u.account"
+			  " AND c.period = u.period"
+			  " AND c.period_start = u.period_start");
+SQL_STATEMENT(shares_take, SPI_OK_INSERT,
+			  COUNTS_TYPES ", gpucredit.credits, bigint",
+			  "INSERT INTO gpucredit.hold_budget AS h"
+			  " (org, hold, account, period, period_start, reserved)"
+			  " SELECT $1, $6, u.account, u.period, u.period_start, $5"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
+			  "  AS u (account, period, period_start)"
+			  " ON CONFLICT (org, hold, account, period, period_start)"
+			  " DO UPDATE SET reserved ="
+			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
+SQL_STATEMENT(period_still, SPI_OK_SELECT, "text, timestamptz, timestamptz",
+			  "SELECT gpucredit.period_start($1, $2) = $3");
+SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,
+			  "text, text[], bigint[], timestamptz",
+			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
+			  " AND (EXISTS (SELECT FROM gpucredit.budget b"
+			  "  WHERE b.org = $1 AND b.account = ANY ($2)"
+			  "  AND b.account = c.account AND b.period = c.period"
+			  "  AND gpucredit.period_start(b.period, $4) = c.period_start)"
+			  " OR EXISTS (SELECT FROM gpucredit.hold_budget h"
+			  "  WHERE h.org = $1 AND h.hold = ANY ($3)"
+			  "  AND h.account = c.account AND h.period = c.period"
+			  "  AND h.period_start = c.period_start))"
+			  " ORDER BY" BUDGET_ORDER " FOR NO KEY UPDATE OF c");
+SQL_STATEMENT(budgets_any, SPI_OK_SELECT, "text",
+			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
+			  " LIMIT 1");
+
+static void read_budgets(const AccountPath *path, TimestampTz at,
+						 BudgetSet *set);
+static void read_alerts(Datum array, BudgetCount *count);
+static SqlArgs key_args(const BudgetSet *set);
+static bool read_counts(SqlStatement *statement, BudgetSet *set);
+static bool over(const BudgetSet *set, Credits amount);
+static void check_period(const BudgetCount *count, TimestampTz at);
+
+/*
+ * Lock the counters of the budgets on a path, and see whether an amount fits
+ * the hard ones.
+ */
+LedgerStatus
+BudgetLock(const AccountPath *path, Credits amount, bool wait,
+		   BudgetSet *set)
+{
+	SqlStatement *statement = wait ? &counts_lock : &counts_lock_free;
+
+	set->org = path->org;
+	set->n = 0;
+	if (amount == 0)
+		return LEDGER_DONE;
+	read_budgets(path, ClockNow(), set);
+	if (set->n == 0)
+		return LEDGER_DONE;
+	if (!read_counts(statement, set))
+	{
+		SqlArgs		args = key_args(set);
+
+		(void) SqlRun(&counts_make, &args);
+		if (!read_counts(statement, set))
+			return LEDGER_BUSY;
+	}
+	return over(set, amount) ? LEDGER_OVER_BUDGET : LEDGER_DONE;
+}
+
+/*
+ * The budgets on a path, with the period an instant is in.
+ */
+static void
+read_budgets(const AccountPath *path, TimestampTz at, BudgetSet *set)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgTime(&args, at);
+	rows = SqlRun(&budgets_read, &args);
+	set->org = path->org;
+	set->n = (int) rows.n;
+	set->counts = palloc0(sizeof(BudgetCount) * (rows.n + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		BudgetCount *count = &set->counts[i];
+		bool		isnull;
+
+		count->account = SqlText(rows, i, 1);
+		count->period = SqlText(rows, i, 2);
+		count->period_start = SqlTime(rows, i, 3);
+		count->amount = SqlCredits(rows, i, 4);
+		count->hard = SqlBool(rows, i, 5);
+		read_alerts(SqlDatum(rows, i, 6, &isnull), count);
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * The thresholds of a budget, in credits.
+ */
+static void
+read_alerts(Datum array, BudgetCount *count)
+{
+	Datum	   *elems;
+
+	deconstruct_array(DatumGetArrayTypePCopy(array), NUMERICOID, -1, false,
+					  TYPALIGN_INT, &elems, NULL, &count->nalerts);
+	count->alerts = palloc(sizeof(Credits) * (count->nalerts + 1));
+	count->alert_shares = palloc(sizeof(char *) * (count->nalerts + 1));
+	for (int i = 0; i < count->nalerts; i++)
+	{
+		Credits		share = CreditsFromNumeric(DatumGetNumeric(elems[i]),
+											   "alert_at");
+
+		count->alerts[i] = CreditsMulRatioSat(count->amount, share,
+											  SHARE_ONE,
+											  CREDITS_ROUND_DOWN);
+		count->alert_shares[i] =
+			DatumGetCString(DirectFunctionCall1(numeric_out, elems[i]));
+	}
+}
+
+/*
+ * The parameters that name a set's counters.
+ */
+static SqlArgs
+key_args(const BudgetSet *set)
+{
+	const char **accounts = palloc(sizeof(char *) * set->n);
+	const char **periods = palloc(sizeof(char *) * set->n);
+	Datum	   *starts = palloc(sizeof(Datum) * set->n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < set->n; i++)
+	{
+		accounts[i] = set->counts[i].account;
+		periods[i] = set->counts[i].period;
+		starts[i] = TimestampTzGetDatum(set->counts[i].period_start);
+	}
+	SqlArgText(&args, set->org);
+	SqlArgTextArray(&args, accounts, set->n);
+	SqlArgTextArray(&args, periods, set->n);
+	SqlArg(&args, PointerGetDatum(construct_array(starts, set->n,
+												  TIMESTAMPTZOID, 8, true,
+												  TYPALIGN_DOUBLE)));
+	return args;
+}
+
+/*
+ * Read (and lock, as the statement does) a set's counters.  False: not all
+ * are there, or to be had.
+ */
+static bool
+read_counts(SqlStatement *statement, BudgetSet *set)
+{
+	SqlArgs		args = key_args(set);
+	SqlResult	rows = SqlRun(statement, &args);
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		BudgetCount *count = &set->counts[SqlInt8(rows, i, 1) - 1];
+
+		count->reserved = SqlCredits(rows, i, 2);
+		count->spent = SqlCredits(rows, i, 3);
+	}
+	return rows.n == (uint64) set->n;
+}
+
+static bool
+over(const BudgetSet *set, Credits amount)
+{
+	for (int i = 0; i < set->n; i++)
+	{
+		const BudgetCount *count = &set->counts[i];
+		Credits		taken = CreditsAdd(count->reserved, count->spent);
+
+		/* one that is passed already takes nothing more */
+		if (count->hard && (taken > count->amount ||
+							amount > count->amount - taken))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Would an amount pass a hard budget, as an unlocked look says?
+ */
+bool
+BudgetShort(const AccountPath *path, Credits amount, TimestampTz at)
+{
+	BudgetSet	set;
+
+	read_budgets(path, at, &set);
+	if (set.n == 0)
+		return false;
+	(void) read_counts(&counts_read, &set);
+	return over(&set, amount);
+}
+
+/*
+ * Count an amount of a hold in the locked counters, and alert who asked to
+ * be.  at: the instant of the call.
+ */
+void
+BudgetTake(const BudgetSet *set, int64 hold, Credits amount, TimestampTz at)
+{
+	SqlArgs		args;
+
+	if (set->n == 0)
+		return;
+	for (int i = 0; i < set->n; i++)
+		check_period(&set->counts[i], at);
+	args = key_args(set);
+	SqlArgCredits(&args, amount);
+	Ensure(SqlRun(&counts_take, &args).n == (uint64) set->n,
+		   "A budget's counter is missing.");
+	SqlArgInt8(&args, hold);
+	(void) SqlRun(&shares_take, &args);
+	for (int i = 0; i < set->n; i++)
+		AlertBudget(set->org, &set->counts[i], amount, at);
+}
+
+/*
+ * The period turned while this call waited for a bucket: it would have to
+ * lock another counter now, out of order.  The retry will find it.
+ */
+static void
+check_period(const BudgetCount *count, TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	if (count->period_start == DT_NOBEGIN)
+		return;
+	SqlArgText(&args, count->period);
+	SqlArgTime(&args, at);
+	SqlArgTime(&args, count->period_start);
+	if (!SqlBool(SqlRun(&period_still, &args), 0, 1))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("a budget's period ended during the call"),
+				 errdetail("It waited for credit across the turn of a %s.",
+						   count->period),
+				 errhint("Retry the transaction.")));
+}
+
+/*
+ * Lock the counters of a path's present budgets together with those that
+ * some holds were counted in.
+ */
+void
+BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
+				TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, path->org);
+	if (SqlRun(&budgets_any, &args).n == 0)
+		return;
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgInt8Array(&args, holds, n);
+	SqlArgTime(&args, at);
+	(void) SqlRun(&counts_lock_union, &args);
+}

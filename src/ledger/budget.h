@@ -1,0 +1,70 @@
+/*-------------------------------------------------------------------------
+ *
+ * budget.h
+ *		Budgets: inside the ledger, where every hold is counted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_BUDGET_H
+#define GPUCREDIT_BUDGET_H
+
+#include "ledger/ledger.h"
+
+/* One budget's counter, locked. */
+typedef struct BudgetCount
+{
+	const char *account;
+	const char *period;
+	TimestampTz period_start;	/* DT_NOBEGIN of period none */
+	Credits		amount;
+	bool		hard;
+	int			nalerts;
+	Credits    *alerts;			/* thresholds in credits */
+	const char **alert_shares;	/* as they were set */
+	Credits		reserved;
+	Credits		spent;
+} BudgetCount;
+
+typedef struct BudgetSet
+{
+	const char *org;
+	int			n;
+	BudgetCount *counts;
+} BudgetSet;
+
+/* What a hold has in one budget and period, its counter locked. */
+typedef struct HoldShare
+{
+	const char *account;
+	const char *period;
+	TimestampTz period_start;
+	Credits		reserved;
+	Credits		spent;
+	Credits		unreserve;		/* to take off reserved */
+	Credits		spend;			/* of that, to add to spent */
+} HoldShare;
+
+typedef struct HoldShares
+{
+	int			n;
+	HoldShare  *shares;
+} HoldShares;
+
+extern LedgerStatus BudgetLock(const AccountPath *path, Credits amount,
+							   bool wait, BudgetSet *set);
+extern void BudgetTake(const BudgetSet *set, int64 hold, Credits amount,
+					   TimestampTz at);
+extern bool BudgetShort(const AccountPath *path, Credits amount,
+						TimestampTz at);
+extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,
+							int n, TimestampTz at);
+extern bool BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares);
+extern void BudgetReturn(const Hold *hold, HoldShares *shares,
+						 Credits captured, Credits given_back);
+
+/* Leaf to root, then by name: one order for all counters of an org. */
+#define BUDGET_ORDER \
+	" pg_catalog.length(c.account) DESC, c.account, c.period," \
+	" c.period_start"
+
+#endif							/* GPUCREDIT_BUDGET_H */

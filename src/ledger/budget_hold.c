@@ -1,0 +1,156 @@
+/*-------------------------------------------------------------------------
+ *
+ * budget_hold.c
+ *		Crediting back what a hold was counted with.
+ *
+ * A hold remembers the budgets and periods it was counted in.  What is
+ * captured first is what was drawn first, so it is spent in the earliest
+ * period; what is given back was drawn last.  What a hold drew before a
+ * budget was set counts in none, and was drawn first.
+ *
+ * Locks: counters in BUDGET_ORDER.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/budget.h"
+
+#define SHARES_READ \
+	"SELECT h.account, h.period, h.period_start, h.reserved, h.spent" \
+	" FROM gpucredit.hold_budget h JOIN gpucredit.budget_count c" \
+	"  ON c.org = h.org AND c.account = h.account" \
+	"  AND c.period = h.period AND c.period_start = h.period_start" \
+	" WHERE h.org = $1 AND h.hold = $2 AND c.org = $1" \
+	" ORDER BY" BUDGET_ORDER " FOR NO KEY UPDATE OF c"
+
+SQL_STATEMENT(shares_lock, SPI_OK_SELECT, "text, bigint", SHARES_READ);
+SQL_STATEMENT(shares_lock_free, SPI_OK_SELECT, "text, bigint",
+			  SHARES_READ " SKIP LOCKED");
+SQL_STATEMENT(shares_count, SPI_OK_SELECT, "text, bigint",
+			  "SELECT pg_catalog.count(*) FROM gpucredit.hold_budget h"
+			  " WHERE h.org = $1 AND h.hold = $2");
+#define CHANGE \
+	" SET reserved = t.reserved OPERATOR(gpucredit.-) $5," \
+	" spent = t.spent OPERATOR(gpucredit.+) $6" \
+	" WHERE t.org = $1 AND t.account = $2 AND t.period = $3" \
+	" AND t.period_start = $4"
+#define CHANGE_TYPES \
+	"text, text, text, timestamptz, gpucredit.credits, gpucredit.credits"
+SQL_STATEMENT(count_return, SPI_OK_UPDATE, CHANGE_TYPES,
+			  "UPDATE gpucredit.budget_count t" CHANGE);
+SQL_STATEMENT(share_return, SPI_OK_UPDATE, CHANGE_TYPES ", bigint",
+			  "UPDATE gpucredit.hold_budget t" CHANGE " AND t.hold = $7");
+
+static void divide(HoldShare *shares, int n, Credits held, Credits captured,
+				   Credits given_back);
+static void write_share(const Hold *hold, const HoldShare *share);
+
+/*
+ * Lock the counters a hold was counted in.  False: one is locked, and wait
+ * was false.
+ */
+bool
+BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, hold->org);
+	SqlArgInt8(&args, hold->hold);
+	rows = SqlRun(wait ? &shares_lock : &shares_lock_free, &args);
+	shares->n = (int) rows.n;
+	shares->shares = palloc0(sizeof(HoldShare) * (rows.n + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		HoldShare  *share = &shares->shares[i];
+
+		share->account = SqlText(rows, i, 1);
+		share->period = SqlText(rows, i, 2);
+		share->period_start = SqlTime(rows, i, 3);
+		share->reserved = SqlCredits(rows, i, 4);
+		share->spent = SqlCredits(rows, i, 5);
+	}
+	SqlFree(&rows);
+	return wait ||
+		SqlInt8(SqlRun(&shares_count, &args), 0, 1) == shares->n;
+}
+
+/*
+ * Of a locked hold (as it was before) so much is captured, and so much given
+ * back: credit the budgets it was counted in.
+ */
+void
+BudgetReturn(const Hold *hold, HoldShares *shares, Credits captured,
+			 Credits given_back)
+{
+	int			first = 0;
+
+	/* the periods of one budget stand together, earliest first */
+	for (int i = 1; i <= shares->n; i++)
+	{
+		if (i < shares->n &&
+			strcmp(shares->shares[i].account,
+				   shares->shares[first].account) == 0 &&
+			strcmp(shares->shares[i].period,
+				   shares->shares[first].period) == 0)
+			continue;
+		divide(&shares->shares[first], i - first, hold->held, captured,
+			   given_back);
+		first = i;
+	}
+	for (int i = 0; i < shares->n; i++)
+	{
+		if (shares->shares[i].unreserve > 0)
+			write_share(hold, &shares->shares[i]);
+	}
+}
+
+/*
+ * Divide what is captured and given back over the periods of one budget.
+ */
+static void
+divide(HoldShare *shares, int n, Credits held, Credits captured,
+	   Credits given_back)
+{
+	Credits		counted = 0;
+
+	for (int i = 0; i < n; i++)
+		counted += shares[i].reserved;
+	captured = Max(captured - (held - counted), 0);
+	for (int i = 0; i < n; i++)
+	{
+		Credits		part = Min(captured, shares[i].reserved);
+
+		shares[i].unreserve = shares[i].spend = part;
+		captured -= part;
+	}
+	for (int i = n - 1; i >= 0; i--)
+	{
+		Credits		part = Min(given_back,
+							   shares[i].reserved - shares[i].unreserve);
+
+		shares[i].unreserve += part;
+		given_back -= part;
+	}
+}
+
+static void
+write_share(const Hold *hold, const HoldShare *share)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, hold->org);
+	SqlArgText(&args, share->account);
+	SqlArgText(&args, share->period);
+	SqlArgTime(&args, share->period_start);
+	SqlArgCredits(&args, share->unreserve);
+	SqlArgCredits(&args, share->spend);
+	Ensure(SqlRun(&count_return, &args).n == 1,
+		   "A budget's counter is missing.");
+	SqlArgInt8(&args, hold->hold);
+	Ensure(SqlRun(&share_return, &args).n == 1,
+		   "A hold's share of a budget is missing.");
+}

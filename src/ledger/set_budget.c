@@ -1,0 +1,127 @@
+/*-------------------------------------------------------------------------
+ *
+ * set_budget.c
+ *		Setting and removing budgets.
+ *
+ * Lowering one below what is taken refuses new holds and harms none that is
+ * there.  One that is removed and set again in the same period goes on with
+ * what it had counted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "catalog/pg_type.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/ledger.h"
+#include "utils/array.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_set_budget);
+
+#define MOST_ALERTS			16
+#define MOST_ALERT_SHARE	INT64CONST(10000000)	/* 10, in millionths */
+
+static const char *const periods[] = {
+	"none", "day", "week", "month", "quarter", "year"
+};
+
+SQL_STATEMENT(budget_upsert, SPI_OK_INSERT,
+			  "text, text, text, gpucredit.credits, boolean, numeric[],"
+			  " timestamptz",
+			  "INSERT INTO gpucredit.budget"
+			  " (org, account, period, amount, hard, alert_at, set_at)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7)"
+			  " ON CONFLICT (org, account, period) DO UPDATE"
+			  " SET amount = EXCLUDED.amount, hard = EXCLUDED.hard,"
+			  " alert_at = EXCLUDED.alert_at, set_at = EXCLUDED.set_at");
+SQL_STATEMENT(budget_delete, SPI_OK_DELETE, "text, text, text",
+			  "DELETE FROM gpucredit.budget b WHERE b.org = $1"
+			  " AND b.account = $2 AND b.period = $3");
+
+static void check_alerts(FunctionCallInfo fcinfo);
+static pg_attribute_noreturn() void refuse_budget(const char *why);
+
+Datum
+gpucredit_set_budget(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	char	   *account = ArgPath(fcinfo, 1, "account");
+	bool		remove = PG_ARGISNULL(2);
+	Credits		amount = remove ? 0 : ArgAmount(fcinfo, 2, "amount", true);
+	char	   *period = ArgName(fcinfo, 3, "period");
+	bool		hard = ArgBool(fcinfo, 4, "hard");
+	AccountPath path = AccountParse(org, account);
+	AuditRow	audit = {.org = org, .account = account,
+		.operation = "set_budget", .decision = remove ? "removed" : "set",
+	.at = ClockNow()};
+	SqlArgs		args = {0};
+
+	(void) ArgWord(period, "period", periods, lengthof(periods));
+	check_alerts(fcinfo);
+	SqlConnect();
+	(void) AccountSuspended(&path);
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgText(&args, period);
+	if (remove)
+		(void) SqlRun(&budget_delete, &args);
+	else
+	{
+		SqlArgCredits(&args, amount);
+		SqlArgBool(&args, hard);
+		SqlArg(&args, PG_GETARG_DATUM(5));
+		SqlArgTime(&args, audit.at);
+		(void) SqlRun(&budget_upsert, &args);
+		AuditCredits(&audit, "amount", amount);
+		AuditText(&audit, "hard", hard ? "true" : "false");
+	}
+	AuditText(&audit, "period", period);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * Thresholds are shares of the amount, each above 0 and at most 10.
+ */
+static void
+check_alerts(FunctionCallInfo fcinfo)
+{
+	ArrayType  *array;
+	Datum	   *elems;
+	bool	   *nulls;
+	int			n;
+
+	ArgNotNull(fcinfo, 5, "alert_at");
+	array = PG_GETARG_ARRAYTYPE_P(5);
+	deconstruct_array(array, NUMERICOID, -1, false, TYPALIGN_INT, &elems,
+					  &nulls, &n);
+	if (ARR_NDIM(array) > 1 || n > MOST_ALERTS)
+		refuse_budget("It has more than 16 thresholds, or more than one "
+					  "dimension.");
+	for (int i = 0; i < n; i++)
+	{
+		Credits		share;
+
+		if (nulls[i])
+			refuse_budget("A threshold is null.");
+		share = CreditsFromNumeric(DatumGetNumeric(elems[i]), "alert_at");
+		if (share <= 0 || share > MOST_ALERT_SHARE)
+			refuse_budget("A threshold is not above 0 and at most 10.");
+	}
+}
+
+static void
+refuse_budget(const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_BAD_BUDGET),
+			 errmsg("bad \"alert_at\" of a budget"),
+			 errdetail_internal("%s", why),
+			 errhint("Pass shares of the amount, as '{0.5,0.8,1}'.")));
+}
