@@ -67,8 +67,8 @@ COMMENT ON FUNCTION gpucredit.dead_held(text, timestamptz) IS
 'What callers'' holds past their ttl still hold, by bucket.';
 
 /* A bucket's availability as a balance. */
-CREATE FUNCTION gpucredit.balance_of(held numeric, used numeric,
-	spent numeric, kinds text[], expiries timestamptz[], amounts numeric[])
+CREATE FUNCTION gpucredit.balance_of(room numeric, held numeric,
+	used numeric, spent numeric, kinds text[], expiries timestamptz[], amounts numeric[])
 RETURNS SETOF gpucredit.balance_result
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -86,16 +86,61 @@ BEGIN ATOMIC
 				0.000000) AS paid,
 			min(b.expires_at) AS next_expiry_at
 		FROM b)
-	SELECT t.available, t.available, coalesce(balance_of.held, 0.000000),
+	SELECT t.available,
+		greatest(least(t.available, balance_of.room), 0.000000),
+		coalesce(balance_of.held, 0.000000),
 		coalesce(balance_of.used, 0.000000),
 		coalesce(balance_of.spent, 0.000000), t.promo, t.granted, t.paid,
 		t.next_expiry_at, (SELECT sum(b.amount) FROM b
 			WHERE b.expires_at = t.next_expiry_at)
 	FROM total t;
 END;
-COMMENT ON FUNCTION gpucredit.balance_of(numeric, numeric, numeric, text[],
-	timestamptz[], numeric[]) IS
-'A balance from its sums and from the active buckets'' kinds, expiries and available amounts.';
+COMMENT ON FUNCTION gpucredit.balance_of(numeric, numeric, numeric, numeric,
+	text[], timestamptz[], numeric[]) IS
+'A balance from what budgets leave room for (NULL: no budget), its sums, and the active buckets'' kinds, expiries and available amounts.';
+
+/* A dead hold's part counts as free, whether or not it was released. */
+CREATE FUNCTION gpucredit.budgets_at(org text, account text, at timestamptz)
+RETURNS SETOF gpucredit.budgets_row
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT b.account, b.period, t.start, b.amount::numeric, r.reserved,
+		r.spent, b.amount::numeric - r.reserved - r.spent, b.hard
+	FROM gpucredit.budget b
+		CROSS JOIN LATERAL (SELECT
+			gpucredit.period_start(b.period, budgets_at.at) AS start) t
+		LEFT JOIN gpucredit.budget_count c ON c.org = budgets_at.org
+			AND c.account = b.account AND c.period = b.period
+			AND c.period_start = t.start
+		CROSS JOIN LATERAL (SELECT coalesce(c.reserved, '0')::numeric
+			- coalesce((SELECT sum(hb.reserved)::numeric
+				FROM gpucredit.hold h JOIN gpucredit.hold_budget hb
+					ON hb.org = h.org AND hb.hold = h.hold
+				WHERE h.org = budgets_at.org AND h.closed_at IS NULL
+					AND h.expires_at <= budgets_at.at
+					AND hb.account = b.account AND hb.period = b.period
+					AND hb.period_start = t.start), 0),
+			coalesce(c.spent, '0')::numeric) r (reserved, spent)
+	WHERE b.org = budgets_at.org
+		AND b.account = ANY (gpucredit.account_path(budgets_at.account))
+	ORDER BY length(b.account) DESC, b.period;
+END;
+COMMENT ON FUNCTION gpucredit.budgets_at(text, text, timestamptz) IS
+'The budgets on an account''s path in the periods an instant is in.';
+
+CREATE FUNCTION gpucredit.budgets(org text, account text DEFAULT '')
+RETURNS SETOF gpucredit.budgets_row
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(budgets.org, budgets.account);
+	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at)
+	SELECT b.* FROM clock c,
+		LATERAL gpucredit.budgets_at(budgets.org, budgets.account, c.at) b;
+END;
+COMMENT ON FUNCTION gpucredit.budgets(text, text) IS
+'The budgets on an account''s path, nearest first, with what the present period has left.
+Errors: UC001 no such account; 22023.';
 
 CREATE FUNCTION gpucredit.balance_now(org text, account text,
 	at timestamptz) RETURNS SETOF gpucredit.balance_result
@@ -137,7 +182,10 @@ BEGIN ATOMIC
 			SELECT d.spent FROM gpucredit.spend_delta d
 			WHERE d.org = balance_now.org
 				AND gpucredit.is_below(d.account, balance_now.account)) s) s,
-	LATERAL gpucredit.balance_of(h.held, a.used, s.spent, b.kinds,
+	(SELECT min(u.remaining) AS room
+		FROM gpucredit.budgets_at(balance_now.org, balance_now.account,
+			balance_now.at) u WHERE u.hard) u,
+	LATERAL gpucredit.balance_of(u.room, h.held, a.used, s.spent, b.kinds,
 		b.expiries, b.amounts) r;
 END;
 COMMENT ON FUNCTION gpucredit.balance_now(text, text, timestamptz) IS
@@ -197,7 +245,7 @@ BEGIN ATOMIC
 			AND gpucredit.is_below(a.account, balance_at.account)
 			AND a.started_at <= balance_at.at
 			AND coalesce(a.ended_at > balance_at.at, true)) a,
-	LATERAL gpucredit.balance_of(f.held, a.used, f.spent, b.kinds,
+	LATERAL gpucredit.balance_of(NULL, f.held, a.used, f.spent, b.kinds,
 		b.expiries, b.amounts) r;
 END;
 COMMENT ON FUNCTION gpucredit.balance_at(text, text, timestamptz) IS
@@ -222,7 +270,7 @@ END;
 COMMENT ON FUNCTION gpucredit.balance(text, text, timestamptz) IS
 'An account''s credit.
 account: '''' for the organisation. as_of: the same figures as they were at a past instant, told by the entries; NULL or not past: now.
-Result, in credits: available in active buckets of the account and its ancestors, spendable of it; held by the account and all below it, used (metered) of that, spent (settled, less refunds); promo + granted + paid = available; when the next of it expires, and how much then. What only time has done (expiry, a hold past its ttl) counts, booked or not.
+Result, in credits: available in active buckets of the account and its ancestors; spendable: that, capped by the tightest hard budget on the path (not of the past); held by the account and all below it, used (metered) of that, spent (settled, less refunds); promo + granted + paid = available; when the next of it expires, and how much then. What only time has done (expiry, a hold past its ttl) counts, booked or not.
 Errors: UC001 no such account; 22023.';
 
 /* Buckets */
