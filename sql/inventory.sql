@@ -1,0 +1,184 @@
+-- Prices, tiers, pools and nodes: what is set is what the next job meets.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET intervalstyle = 'postgres';
+SET gpucredit.clock = '2027-01-01 00:00+00';
+\set VERBOSITY sqlstate
+\pset null '-'
+
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('in');
+	PERFORM gpucredit.issue('in', '', 'i', 1000000);
+	PERFORM gpucredit.create_pool('in');
+	PERFORM gpucredit.create_pool('in-spot');
+	PERFORM gpucredit.create_pool('in-empty');
+	PERFORM gpucredit.register_node('in', 'in-1', 'IN-A', 4, 40960);
+	PERFORM gpucredit.register_node('in-spot', 'in-s', 'IN-A', 4, 40960,
+		spot => true);
+	PERFORM gpucredit.register_node('in-spot', 'in-d', 'IN-A', 4, 40960);
+END $$;
+
+-- What a job of one GPU and one hour is asked for; it is cancelled again.
+CREATE FUNCTION pg_temp.quote(request text, pool text DEFAULT 'in',
+	preemptible text DEFAULT NULL, tier text DEFAULT 'standard_training')
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	nth bigint := (SELECT count(*) FROM gpucredit.request WHERE org = 'in');
+BEGIN
+	SELECT * INTO r FROM gpucredit.reserve('in', '', 'quote ' || nth, request,
+		'1 h', tier, pool, preemptible => preemptible);
+	IF r.status = 'denied' THEN
+		RETURN r.reason;
+	END IF;
+	PERFORM gpucredit.cancel('in', r.job, 'cancel ' || nth);
+	RETURN r.held;
+END $$;
+
+-- Prices: the latest that is in force; a pool's own wins, however old.
+SELECT pg_temp.quote('1xIN-A') AS no_price_yet;
+SELECT gpucredit.set_price('IN-A', 2);
+SELECT gpucredit.set_price('IN-A', 3, effective_at => '2027-01-01 01:00+00');
+SELECT pg_temp.quote('1xIN-A') AS now_2;
+SET gpucredit.clock = '2027-01-01 00:59:59.999999+00';
+SELECT pg_temp.quote('1xIN-A') AS still_2;
+SET gpucredit.clock = '2027-01-01 01:00+00';
+SELECT pg_temp.quote('1xIN-A') AS from_now_3;
+SELECT gpucredit.set_price('IN-A', 1.5, 'in', '2026-01-01 00:00+00');
+SELECT pg_temp.quote('1xIN-A') AS the_pools_own, pg_temp.quote('1xIN-A', 'in-spot') AS elsewhere;
+SELECT gpucredit.set_price('IN-A', 0, 'in');
+SELECT pg_temp.quote('1xIN-A') AS for_nothing;
+SELECT gpucredit.set_price('IN-A', 4, 'in');		-- the same instant again
+SELECT pg_temp.quote('1xIN-A') AS corrected;
+SELECT pool, spot, effective_at, per_gpu_hour::numeric
+FROM gpucredit.price WHERE gpu_type = 'IN-A' ORDER BY pool, spot, effective_at;
+SELECT gpucredit.set_price('IN-A', 1, 'no such pool');
+-- a type that is priced somewhere, but not in the pool; one nobody knows
+SELECT gpucredit.set_price('IN-B', 1);
+SELECT pg_temp.quote('1xIN-B') AS not_in_the_pool;
+SELECT pg_temp.quote('1xIN-C');
+SELECT pg_temp.quote('1xIN-B|IN-A') AS only_what_is_there,
+	pg_temp.quote('1x*') AS any_type, pg_temp.quote('1x*', 'in-empty') AS no_nodes;
+
+-- Spot: a price of its own on spot nodes, the dearer one is held; without
+-- one, as on others.
+SELECT pg_temp.quote('1xIN-A', 'in-spot') AS no_spot_price;
+SELECT gpucredit.set_price('IN-A', 1, 'in-spot', spot => true);
+SELECT pg_temp.quote('1xIN-A', 'in-spot') AS spot_is_cheaper;
+SELECT gpucredit.set_price('IN-A', 7, 'in-spot', spot => true);
+SELECT pg_temp.quote('1xIN-A', 'in-spot') AS spot_is_dearer,
+	pg_temp.quote('1xIN-A', 'in-spot', tier => 'production_inference') AS never_on_spot;
+
+-- Tiers: five are there from the start; set_tier adds to them, or overlays.
+SELECT tier, rank, preemptible, can_preempt, grace, min_run, max_wall,
+	max_wait, bill_lost_work
+FROM gpucredit.tier
+WHERE tier IN (SELECT tier FROM gpucredit.tier_builtin) ORDER BY rank;
+BEGIN;
+SELECT gpucredit.set_tier('interactive', 9, 'reclaim', true, '30 s', '1 min', NULL, '1 h', false);
+SELECT gpucredit.set_tier('in-tier', 0, 'never', false);
+SELECT tier, rank, preemptible, can_preempt, grace, min_run, max_wall,
+	max_wait, bill_lost_work
+FROM gpucredit.tier WHERE tier IN ('interactive', 'in-tier') ORDER BY tier;
+SELECT gpucredit.set_tier('interactive', 8, 'capacity', false, max_wall => '1 h');
+SELECT tier, rank, preemptible, can_preempt, grace, min_run, max_wall,
+	max_wait, bill_lost_work
+FROM gpucredit.tier WHERE tier = 'interactive';
+SELECT pg_temp.quote('1xIN-A', tier => 'in-tier');
+ROLLBACK;
+SELECT rank FROM gpucredit.tier WHERE tier = 'interactive';
+-- a job may be more willing to be preempted than its tier, not less
+SELECT pg_temp.quote('1xIN-A', preemptible => 'capacity', tier => 'premium_training') AS more_willing,
+	pg_temp.quote('1xIN-A', preemptible => 'reclaim', tier => 'premium_training') AS as_the_tier;
+SELECT pg_temp.quote('1xIN-A', preemptible => 'never', tier => 'premium_training');
+
+-- Nodes: registering again changes them; what nobody said is not limited.
+SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 2, 40960, 8000, 65536,
+	'domain', 'leaf', labels => '{"zone": "a"}');
+SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 8, 81920, 16000, 131072,
+	labels => '{"zone": "b"}');
+SELECT gpucredit.register_node('in', 'in-3', 'IN-A', 64, 40960);
+SELECT gpucredit.register_node('in', 'in-0', 'IN-A', 0, 0, 4000);
+SELECT node, gpu_type, gpus, gpu_memory_mib, cpu_milli, memory_mib,
+	nvlink_domain, leaf, spot, labels, healthy, heard_at, draining
+FROM gpucredit.node WHERE pool = 'in' ORDER BY node;
+SELECT gpucredit.register_node('in-spot', 'in-2', 'IN-A', 8, 40960);	-- in another pool
+SELECT gpucredit.register_node('nowhere', 'in-4', 'IN-A', 8, 40960);
+-- removed, it is unknown to all
+SELECT gpucredit.remove_node('in-3');
+SELECT gpucredit.remove_node('in-3');
+SELECT gpucredit.remove_node('in-0');
+SELECT gpucredit.drain('in-3', 'gone');
+SELECT gpucredit.resume('in-3');
+SELECT * FROM gpucredit.heartbeat('in-3');
+
+-- A heartbeat says which devices are healthy; the next may say otherwise.
+SET gpucredit.clock = '2027-01-01 01:00:01+00';
+SELECT * FROM gpucredit.heartbeat('in-2', '{0-2,7}');
+SELECT node, healthy, heard_at FROM gpucredit.node WHERE node = 'in-2';
+SELECT * FROM gpucredit.heartbeat('in-2', '{}');
+SELECT node, healthy FROM gpucredit.node WHERE node = 'in-2';
+SELECT * FROM gpucredit.heartbeat('in-2', '{8}');
+SELECT * FROM gpucredit.heartbeat('in-2');
+SELECT node, healthy FROM gpucredit.node WHERE node = 'in-2';
+
+-- What runs on a node keeps it as it is: type, spot, pool, its devices.
+SELECT gpucredit.remove_node('in-1');
+SELECT job AS job, status FROM gpucredit.reserve('in', '', 'run', '2xIN-A', '1 h',
+	pool => 'in', cpu_milli => 6000, memory_mib => 1024) \gset
+SELECT * FROM gpucredit.heartbeat('in-2', '{4-7}');
+SELECT action, node, gpus, share, gpu_type, per_gpu_hour FROM gpucredit.place('in');
+SELECT gpucredit.remove_node('in-2');
+SELECT gpucredit.register_node('in', 'in-2', 'IN-B', 8, 81920, 16000, 131072);
+SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 8, 81920, 16000, 131072, spot => true);
+SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 5, 81920, 16000, 131072);
+SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 8, 81920, 5999, 131072);
+SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 8, 81920, 16000, 1023);
+SELECT gpucredit.register_node('in-spot', 'in-2', 'IN-A', 8, 81920);
+SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 6, 81920, 6000, 1024);
+SELECT gpus, cpu_milli, memory_mib, healthy FROM gpucredit.node WHERE node = 'in-2';
+
+-- Draining: nothing new lands; what runs may finish, unless there is a
+-- deadline: then it is told to checkpoint, and at the deadline to stop.
+SELECT gpucredit.drain('in-2', 'fan broken');
+SELECT status FROM gpucredit.reserve('in', '', 'wait', '1xIN-A', '1 h', pool => 'in') \gset
+SELECT * FROM gpucredit.place('in');
+SELECT action, deadline FROM gpucredit.heartbeat('in-2');
+SELECT action, reason, deadline, time_left FROM gpucredit.meter('in', :job, 1, '1 s');
+SELECT gpucredit.drain('in-2', 'fan broken', '2027-01-01 01:10+00');
+SELECT action, deadline, time_left FROM gpucredit.heartbeat('in-2');
+SELECT action, reason, deadline, time_left FROM gpucredit.meter('in', :job, 1, '2 s');
+SET gpucredit.clock = '2027-01-01 01:09:59.999999+00';
+SELECT action, reason, time_left FROM gpucredit.meter('in', :job, 1, '3 s');
+SET gpucredit.clock = '2027-01-01 01:10+00';
+SELECT action, reason, deadline, time_left FROM gpucredit.meter('in', :job, 1, '4 s');
+SELECT action, time_left FROM gpucredit.heartbeat('in-2');
+-- draining without a deadline takes the order back, and so does resuming
+SELECT gpucredit.drain('in-2', 'no hurry');
+SELECT action, reason FROM gpucredit.meter('in', :job, 1, '5 s');
+SELECT gpucredit.drain('in-2', 'hurry', '2027-01-01 01:10+00');
+SELECT action, reason FROM gpucredit.meter('in', :job, 1, '6 s');
+SELECT gpucredit.resume('in-2');
+SELECT action, reason FROM gpucredit.meter('in', :job, 1, '7 s');
+SELECT draining, drain_deadline FROM gpucredit.node WHERE node = 'in-2';
+SELECT action, node, gpus FROM gpucredit.place('in');
+
+-- A node is free to go when nothing lives there, and what lived is gone.
+SELECT job_state FROM gpucredit.settle('in', :job, 1, 'completed');
+SELECT j.job_state FROM gpucredit.job q, gpucredit.settle('in', q.job, 1, 'completed') j
+WHERE q.org = 'in' AND q.state = 'active';
+SELECT gpucredit.remove_node('in-2');
+SELECT node FROM gpucredit.node WHERE pool = 'in';
+SELECT pg_temp.quote('1xIN-A') AS nothing_left;
+
+-- Every change is in the audit.
+SELECT operation, decision, count(*) FROM gpucredit.audit
+WHERE org = '' AND (detail ->> 'pool' LIKE 'in%' OR detail ->> 'node' LIKE 'in-%'
+	OR detail ->> 'gpu_type' LIKE 'IN-%')
+GROUP BY 1, 2 ORDER BY 1, 2;
+
+SELECT * FROM gpucredit.verify();
