@@ -106,34 +106,6 @@ step: 0 or more, growing within the attempt; the same again with the same values
 What the attempt has metered by then is what it counts for: so meter first.
 Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; 22023 anything malformed, or a step that is not above the last.';
 
-/*
- * Sweeps.  Each thing is ended in a subtransaction of its own, so that one
- * that cannot be ended now stops no other.
- */
-CREATE TYPE gpucredit.sweep_result AS (task text, affected bigint);
-
-CREATE FUNCTION gpucredit.reap_holds() RETURNS SETOF gpucredit.sweep_result
-LANGUAGE c VOLATILE SECURITY DEFINER ROWS 3
-SET search_path = pg_catalog, pg_temp
-SET lock_timeout = '10ms'
-AS 'MODULE_PATHNAME', 'gpucredit_reap_holds';
-COMMENT ON FUNCTION gpucredit.reap_holds() IS
-'Releases callers'' holds past their ttl, and settles attempts not heard from for gpucredit.meter_lost (counted from the last heartbeat, before the first one from the start, and never from before the server came up) at what was last metered.
-Such an attempt has failed with message "not heard from for ...", and its job is requeued or ended by the retry rules (built in: tried again, within max_retries); node_lost where a node of it is silent too, preempted where it had been told to leave: neither counts as a failure. Its devices stay out of use until its agents tell that it is gone, or gpucredit.node_lost has passed. A report that comes later gets the stored settlement, and what it claims more is audited (decision late), never billed.
-Does at most 1000 of each a call, in half a second; what other transactions hold is left for the next call.
-Result: release_holds, settle_silent, and skipped: how many could not be had now.';
-
-CREATE FUNCTION gpucredit.check_nodes() RETURNS SETOF gpucredit.sweep_result
-LANGUAGE c VOLATILE SECURITY DEFINER ROWS 2
-SET search_path = pg_catalog, pg_temp
-SET lock_timeout = '10ms'
-AS 'MODULE_PATHNAME', 'gpucredit_check_nodes';
-COMMENT ON FUNCTION gpucredit.check_nodes() IS
-'Settles the attempts on nodes not heard from for gpucredit.node_lost as node_lost, at what was last metered; their jobs are requeued, which counts as no failure. Silence counts from the last heartbeat, and never from before the server came up.
-Nothing depends on its being called: no work is placed on a silent node, and its devices are not given out while its agent may still be at work.
-Does at most 1000 a call, in half a second; what other transactions hold is left for the next call.
-Result: settle_node_lost, and skipped: how many could not be had now.';
-
 /* Upkeep by pg_cron */
 
 CREATE FUNCTION gpucredit.cron_tasks()
@@ -176,7 +148,7 @@ COMMENT ON FUNCTION gpucredit.cron_job_name(text, text) IS
  * Refuses where pg_cron cannot be reached from here; the hint is SQL to run
  * as it stands.
  */
-CREATE FUNCTION gpucredit.require_cron() RETURNS void
+CREATE FUNCTION gpucredit.require_cron(removing boolean) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
 DECLARE
@@ -196,8 +168,10 @@ BEGIN
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = 'Its jobs can be set up in that database only.',
 			HINT = 'Run there, as a superuser: ' || (SELECT string_agg(
-				format(CASE t.task
-					WHEN 'prune_log' THEN 'SELECT cron.schedule(%L, %L, %L);'
+				format(CASE
+					WHEN removing THEN 'SELECT cron.unschedule(%L);'
+					WHEN t.task = 'prune_log'
+					THEN 'SELECT cron.schedule(%L, %L, %L);'
 					ELSE 'SELECT cron.schedule_in_database(%L, %L, %L, %L);'
 					END, gpucredit.cron_job_name(t.task, here), t.schedule,
 					t.command, here), ' ') FROM gpucredit.cron_tasks() t);
@@ -212,7 +186,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.require_cron() IS
+COMMENT ON FUNCTION gpucredit.require_cron(boolean) IS
 'install_jobs: refuses where there is no pg_cron (55000), and says what to run.';
 
 /* Takes away what is not wanted any more, as a task an upgrade dropped. */
@@ -223,10 +197,10 @@ DECLARE
 	n int;
 BEGIN
 	EXECUTE 'SELECT count(cron.unschedule(j.jobid)) FROM cron.job j'
-		' WHERE j.jobname LIKE ''gpucredit %'''
-		' AND j.database = pg_catalog.current_database()'
-		' AND j.jobname <> ALL ($1)'
-	INTO n USING keep;
+		' WHERE j.jobname <> ALL ($1)'
+		' AND substring(j.jobname::text FROM ''^gpucredit [^ ]+ (.*)$'') = $2'
+	INTO n USING keep, substring(gpucredit.cron_job_name('any',
+		pg_catalog.current_database()) FROM '^gpucredit [^ ]+ (.*)$');
 	RETURN n;
 END
 $$;
@@ -255,7 +229,7 @@ DECLARE
 	t record;
 	names text[] := '{}';
 BEGIN
-	PERFORM gpucredit.require_cron();
+	PERFORM gpucredit.require_cron(false);
 	FOR t IN SELECT gpucredit.cron_job_name(c.task,
 			pg_catalog.current_database()) AS name, c.schedule, c.command
 		FROM gpucredit.cron_tasks() c
@@ -282,7 +256,7 @@ AS $$
 DECLARE
 	n int;
 BEGIN
-	PERFORM gpucredit.require_cron();
+	PERFORM gpucredit.require_cron(true);
 	n := gpucredit.unschedule('{}');
 	PERFORM gpucredit.audit_jobs('remove_jobs', 'removed', n);
 	RETURN n;

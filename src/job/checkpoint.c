@@ -1,0 +1,172 @@
+/*-------------------------------------------------------------------------
+ *
+ * checkpoint.c
+ *		What an attempt has saved, and how much of its work that is.
+ *
+ * A checkpoint counts for what was metered by the time it was told.  The
+ * attempt's row is locked, so that a settlement sees either none of it or
+ * all.
+ *
+ * Locks: attempt.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "job/checkpoint.h"
+#include "job/job.h"
+
+#define SHA256_BYTES	32
+
+PG_FUNCTION_INFO_V1(gpucredit_checkpoint);
+
+SQL_STATEMENT(checkpoint_last, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT c.step, c.elapsed FROM gpucredit.checkpoint c"
+			  " WHERE c.org = $1 AND c.job = $2 AND c.attempt = $3"
+			  " ORDER BY c.step DESC LIMIT 1");
+SQL_STATEMENT(checkpoint_same, SPI_OK_SELECT,
+			  "text, bigint, int, bigint, text, bytea, bigint",
+			  "SELECT c.uri = $5 AND c.sha256 = $6 AND c.size_bytes = $7"
+			  " FROM gpucredit.checkpoint c WHERE c.org = $1 AND c.job = $2"
+			  " AND c.attempt = $3 AND c.step = $4");
+SQL_STATEMENT(checkpoint_insert, SPI_OK_INSERT,
+			  "text, bigint, int, bigint, text, bytea, bigint, timestamptz,"
+			  " interval",
+			  "INSERT INTO gpucredit.checkpoint (org, job, attempt, step,"
+			  " uri, sha256, size_bytes, at, elapsed)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
+			  "SELECT 1 FROM gpucredit.job j"
+			  " WHERE j.org = $1 AND j.job = $2");
+
+static void arg_key(SqlArgs *args, const Attempt *attempt);
+static void lock_attempt(const char *org, int64 job, int32 number,
+						 Attempt *attempt);
+static void check_step(const Attempt *attempt, int64 step);
+static bytea *take_sha256(FunctionCallInfo fcinfo);
+
+Datum
+gpucredit_checkpoint(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	int64		job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
+	int32		number = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN,
+								 PG_INT32_MAX);
+	int64		step = ArgInt8(fcinfo, 3, "step", 0, PG_INT64_MAX);
+	char	   *uri = ArgText(fcinfo, 4, "uri");
+	bytea	   *sha256 = take_sha256(fcinfo);
+	int64		size = ArgInt8(fcinfo, 6, "size_bytes", 0, PG_INT64_MAX);
+	Attempt		attempt;
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlConnect();
+	lock_attempt(org, job, number, &attempt);
+	arg_key(&args, &attempt);
+	SqlArgInt8(&args, step);
+	SqlArgText(&args, uri);
+	SqlArg(&args, PointerGetDatum(sha256));
+	SqlArgInt8(&args, size);
+	row = SqlRun(&checkpoint_same, &args);
+	if (row.n == 0 || !SqlBool(row, 0, 1))
+	{
+		check_step(&attempt, step);
+		SqlArgTime(&args, ClockNow());
+		SqlArgDuration(&args, attempt.elapsed);
+		(void) SqlRun(&checkpoint_insert, &args);
+	}
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * How much of an attempt's run its last checkpoint holds; 0: it has none.
+ */
+int64
+CheckpointElapsed(const Attempt *attempt)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	arg_key(&args, attempt);
+	row = SqlRun(&checkpoint_last, &args);
+	return row.n == 0 ? 0 : SqlDuration(row, 0, 2);
+}
+
+static void
+arg_key(SqlArgs *args, const Attempt *attempt)
+{
+	SqlArgText(args, attempt->org);
+	SqlArgInt8(args, attempt->job);
+	SqlArgInt4(args, attempt->attempt);
+}
+
+/*
+ * Lock an attempt, or say what of its key is wrong.
+ */
+static void
+lock_attempt(const char *org, int64 job, int32 number, Attempt *attempt)
+{
+	SqlArgs		args = {0};
+
+	if (AttemptLock(org, job, number, attempt))
+		return;
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, job);
+	if (SqlRun(&job_exists, &args).n == 0)
+		JobRefuseUnknown(job);
+	AttemptRefuseUnknown(job, number);
+}
+
+/*
+ * A new checkpoint is of an attempt that lives, and of a later step.
+ */
+static void
+check_step(const Attempt *attempt, int64 step)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	if (attempt->ended_at != DT_NOBEGIN)
+		ereport(ERROR,
+				(errcode(ERRCODE_GPUCREDIT_BAD_STATE),
+				 errmsg("attempt %d of job %lld is over", attempt->attempt,
+						(long long) attempt->job),
+				 errdetail("It ended as %s; its job may have gone on from an "
+						   "earlier checkpoint.", attempt->outcome),
+				 errhint("Tell of checkpoints while the attempt runs.")));
+	arg_key(&args, attempt);
+	row = SqlRun(&checkpoint_last, &args);
+	if (row.n > 0 && SqlInt8(row, 0, 1) >= step)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"step\" is not above the last one"),
+				 errdetail("The attempt's last checkpoint is of step %lld.",
+						   (long long) SqlInt8(row, 0, 1)),
+				 errhint("Count on; the same step again takes the same "
+						 "values.")));
+}
+
+/*
+ * The argument "sha256".
+ */
+static bytea *
+take_sha256(FunctionCallInfo fcinfo)
+{
+	bytea	   *value;
+
+	ArgNotNull(fcinfo, 5, "sha256");
+	value = PG_GETARG_BYTEA_PP(5);
+	if (VARSIZE_ANY_EXHDR(value) != SHA256_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"sha256\" is not of 32 bytes"),
+				 errdetail("It has %d.", (int) VARSIZE_ANY_EXHDR(value)),
+				 errhint("Pass the digest itself, as decode(..., 'hex').")));
+	return value;
+}

@@ -1,0 +1,204 @@
+/*-------------------------------------------------------------------------
+ *
+ * retry.c
+ *		Retry rules: is a failed attempt tried again?
+ *
+ * The rules are a table, the built-in ones and the operator's laid over them.
+ * What a settlement says is matched as it comes from the job's own output, so
+ * it is bounded (MESSAGE_CHARS), and so is what it is matched with: a pattern
+ * has at most PATTERN_BYTES and no back references, without which matching
+ * takes time linear in the text.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "job/retry.h"
+#include "mb/pg_wchar.h"
+#include "regex/regex.h"
+#include "utils/rangetypes.h"
+#include "utils/typcache.h"
+
+#define PATTERN_BYTES	256
+#define MESSAGE_CHARS	"4096"
+
+PG_FUNCTION_INFO_V1(gpucredit_set_retry_rule);
+
+static const char *const classes[] = {"transient", "permanent"};
+static const char *const failures[] = {"failed", "out_of_memory"};
+
+SQL_STATEMENT(rule_match, SPI_OK_SELECT, "text, int, text",
+			  "SELECT r.rule, r.class, r.advice FROM gpucredit.retry_rule r"
+			  " WHERE (r.outcome IS NULL OR r.outcome = $1)"
+			  " AND (r.exit_codes IS NULL OR r.exit_codes @> $2)"
+			  " AND (r.message IS NULL OR pg_catalog.left($3, "
+			  MESSAGE_CHARS ") COLLATE pg_catalog.\"C\" ~ r.message)"
+			  " ORDER BY r.priority, r.rule LIMIT 1");
+SQL_STATEMENT(rule_upsert, SPI_OK_INSERT,
+			  "text, int, text, text, int4range, text, text",
+			  "INSERT INTO gpucredit.retry_rule_custom (rule, priority,"
+			  " class, outcome, exit_codes, message, advice)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7)"
+			  " ON CONFLICT (rule) DO UPDATE SET"
+			  " priority = EXCLUDED.priority, class = EXCLUDED.class,"
+			  " outcome = EXCLUDED.outcome,"
+			  " exit_codes = EXCLUDED.exit_codes,"
+			  " message = EXCLUDED.message, advice = EXCLUDED.advice");
+SQL_STATEMENT(rule_delete, SPI_OK_DELETE, "text",
+			  "DELETE FROM gpucredit.retry_rule_custom r WHERE r.rule = $1");
+
+static void check_codes(FunctionCallInfo fcinfo);
+static void check_pattern(const char *pattern);
+static pg_attribute_noreturn() void refuse_pattern(const char *why,
+												   const char *hint);
+
+/*
+ * The rule that holds for an attempt that failed.
+ */
+RetryRule
+RetryMatch(const Settlement *settlement)
+{
+	RetryRule	rule = {NULL, false, NULL};
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, OutcomeNames[settlement->outcome]);
+	if (settlement->has_exit_code)
+		SqlArgInt4(&args, settlement->exit_code);
+	else
+		SqlArgNull(&args);
+	SqlArgText(&args, settlement->message);
+	row = SqlRun(&rule_match, &args);
+	if (row.n == 0)
+		return rule;
+	rule.rule = SqlText(row, 0, 1);
+	rule.permanent = strcmp(SqlText(row, 0, 2), "permanent") == 0;
+	rule.advice = SqlText(row, 0, 3);
+	return rule;
+}
+
+/*
+ * How long a job waits after so many failures: doubled with each, bounded.
+ */
+int64
+RetryBackoff(int32 n)
+{
+	int64		backoff = SettingRetryBackoff();
+
+	for (int i = 1; i < n && backoff < SettingRetryBackoffMax(); i++)
+		backoff *= 2;
+	return Min(backoff, SettingRetryBackoffMax());
+}
+
+Datum
+gpucredit_set_retry_rule(PG_FUNCTION_ARGS)
+{
+	char	   *rule = ArgName(fcinfo, 0, "rule");
+	char	   *class = ArgNameOrNull(fcinfo, 1, "class");
+	int32		priority = ArgInt4(fcinfo, 2, "priority", 0, 1000000);
+	char	   *outcome = ArgNameOrNull(fcinfo, 3, "outcome");
+	char	   *message = ArgTextOrNull(fcinfo, 5, "message");
+	char	   *advice = ArgTextOrNull(fcinfo, 6, "advice");
+	SqlArgs		args = {0};
+	AuditRow	audit = {.operation = "set_retry_rule",
+		.decision = class ? "set" : "removed", .at = ClockNow()};
+
+	if (class != NULL)
+		(void) ArgWord(class, "class", classes, lengthof(classes));
+	if (outcome != NULL)
+		(void) ArgWord(outcome, "outcome", failures, lengthof(failures));
+	check_codes(fcinfo);
+	if (message != NULL)
+		check_pattern(message);
+
+	SqlConnect();
+	SqlArgText(&args, rule);
+	if (class == NULL)
+		(void) SqlRun(&rule_delete, &args);
+	else
+	{
+		SqlArgInt4(&args, priority);
+		SqlArgText(&args, class);
+		SqlArgText(&args, outcome);
+		if (PG_ARGISNULL(4))
+			SqlArgNull(&args);
+		else
+			SqlArg(&args, PG_GETARG_DATUM(4));
+		SqlArgText(&args, message);
+		SqlArgText(&args, advice);
+		(void) SqlRun(&rule_upsert, &args);
+	}
+	AuditText(&audit, "rule", rule);
+	AuditText(&audit, "class", class);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * A range without a code in it would be a rule that never holds.
+ */
+static void
+check_codes(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(4) || !RangeIsEmpty(PG_GETARG_RANGE_P(4)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("\"exit_codes\" is empty"),
+			 errdetail("No exit code is in it."),
+			 errhint("Write '[137,137]', or NULL for any.")));
+}
+
+/*
+ * A pattern that compiles, and that no text can make slow.
+ */
+static void
+check_pattern(const char *pattern)
+{
+	size_t		size = strlen(pattern);
+	pg_wchar   *wide;
+	int			len;
+	regex_t		compiled;
+
+	if (size > PATTERN_BYTES)
+		refuse_pattern("It is longer than 256 bytes.", "Shorten it.");
+	for (const char *p = pattern; *p != '\0'; p++)
+	{
+		if (*p != '\\' || *++p == '\0')
+		{
+			if (*p == '\0')
+				break;
+			continue;
+		}
+		if (*p >= '1' && *p <= '9')
+			refuse_pattern("It has a back reference.",
+						   "Write out what is to be matched.");
+	}
+	wide = palloc(sizeof(pg_wchar) * (size + 1));
+	len = pg_mb2wchar_with_len(pattern, wide, (int) size);
+	if (pg_regcomp(&compiled, wide, len, REG_ADVANCED, C_COLLATION_OID) !=
+		REG_OKAY)
+		refuse_pattern("It is no regular expression, or too complex.",
+					   "Try it with the operator \"~\".");
+	pg_regfree(&compiled);
+}
+
+static void
+refuse_pattern(const char *why, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("malformed \"message\""),
+			 errdetail_internal("%s", why),
+			 errhint("%s", hint)));
+}
