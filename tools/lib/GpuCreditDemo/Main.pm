@@ -55,7 +55,7 @@ sub _play
     $replay->run;
     my $locale = $ENV{LC_ALL} || $ENV{LC_CTYPE} || $ENV{LANG} || '';
     my $report = GpuCreditDemo::Report->new(plan => $plan, db => $db,
-        replay => $replay, unicode => $locale =~ /utf-?8/i);
+        replay => $replay, unicode => scalar $locale =~ /utf-?8/i);
     my $good = $report->print_all;
     _look_around($plan, $db->timestamp($replay->{now})) if $keep;
     $db->disconnect;
