@@ -40,6 +40,7 @@ sub chart
     my $end = sprintf 'day %.1f', $days;
     push @lines, sprintf '  %8s  %-*s%s', '',
         $width > length($end) ? $width - length $end : 1, 'day 0', $end;
+    s{ +\z}{} for @lines;
     return @lines;
 }
 
