@@ -104,6 +104,7 @@ SELECT register_node('default', 'h1', 'H100', 8, 81920, 64000, 4096)
 \g /dev/null
 SELECT register_node('default', 'a1', 'A100', 8, 40960) \g /dev/null
 SELECT register_node('default', 't1', 'T4', 2, 16384) \g /dev/null
+SELECT set_budget('acme', 'visio', 100, 'none', hard => false) \g /dev/null
 SELECT job, status, held FROM reserve('acme', 'vision', 'j1', '2xH100',
 	'2 h', cpu_milli => 32000, memory_mib => 2048);
 SELECT job, status, held FROM reserve('acme', 'vision/alice', 'j2',
@@ -305,8 +306,15 @@ SELECT pg_temp.after($$UPDATE job SET attempt = 2 WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET account = '' WHERE job = 3$$);
 -- an attempt that counts on more than is held
 SELECT pg_temp.after($$UPDATE attempt SET held = '2.5' WHERE job = 3$$);
-SELECT pg_temp.after($$INSERT INTO directive VALUES ('acme', 1, 1, 'cancel',
+SELECT pg_temp.after($$INSERT INTO directive VALUES ('acme', 1, 2, 'cancel',
 	'stop', 'cancelled', NULL, '2026-01-11')$$);
+
+\echo === budgets
+SELECT pg_temp.after($$UPDATE budget_count SET reserved = reserved - '1',
+	spent = spent + '1'$$);
+SELECT pg_temp.after($$DELETE FROM budget_count$$);
+SELECT pg_temp.after($$UPDATE hold_budget SET reserved = '3'$$,
+	$$UPDATE budget_count SET reserved = '3'$$);
 
 \echo === bills
 SELECT pg_temp.after($$UPDATE attempt SET billed = '15' WHERE job = 1$$);
@@ -381,6 +389,8 @@ SELECT outcome, billed, released, retry_at FROM settle('acme', 2, 1, 'failed',
 SELECT outcome, billed FROM settle('acme', 4, 1, 'cancelled');
 SELECT outcome, billed FROM settle('acme', 3, 1, 'node_lost', '30 min');
 SELECT job, state, attempt, failures, held FROM jobs ORDER BY org, job;
+SELECT affected > 0 AS forgotten FROM maintain()
+WHERE task = 'forget_directives';
 SELECT * FROM verify();
 SELECT * FROM rebuild('acme');
 
