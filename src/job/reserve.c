@@ -7,12 +7,14 @@
  * could run) is read before the first lock on money.  The job's number is
  * taken before its hold, which it is written into.
  *
- * Locks: request key, then buckets.
+ * Locks: request key, quotas with max_queued, dead holds if short, budgets,
+ * buckets.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "admission/quota.h"
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
@@ -252,6 +254,7 @@ check(Submission *submission)
 	NodeSet    *set;
 	const char *reason;
 	DecideAsk	ask;
+	QuotaAsk	quota;
 
 	apply_tier(submission);
 	set = NodesCached(job->pool);
@@ -262,7 +265,14 @@ check(Submission *submission)
 	if (reason != NULL)
 		return reason;
 	ask = OffersAsk(job, set);
-	return PoolCouldRun(job->pool, set, &ask) ? NULL : "impossible_request";
+	if (!PoolCouldRun(job->pool, set, &ask))
+		return "impossible_request";
+	quota = (QuotaAsk)
+	{
+		job->request->min_gpus, job->request->share_milli, job->offers.n,
+			job->offers.types
+	};
+	return QuotaCheck(&submission->path, &quota);
 }
 
 /*

@@ -137,6 +137,9 @@ divide(HoldShare *shares, int n, Credits held, Credits captured,
 	}
 }
 
+/*
+ * Write one share, and its counter.
+ */
 static void
 write_share(const Hold *hold, const HoldShare *share)
 {

@@ -198,7 +198,7 @@ release_dead(const char *org, int64 id, bool wait)
 	Hold		hold;
 	Returned	returned;
 	AuditRow	audit = {.org = org, .operation = "reap",
-	.decision = "released", .reason = "ttl", .hold = id};
+		.decision = "released", .reason = "ttl", .hold = id};
 
 	if (!HoldLock(org, id, wait, &hold) || !HoldIsOpen(&hold))
 		return false;

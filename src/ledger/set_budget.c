@@ -58,7 +58,7 @@ gpucredit_set_budget(PG_FUNCTION_ARGS)
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "set_budget", .decision = remove ? "removed" : "set",
-	.at = ClockNow()};
+		.at = ClockNow()};
 	SqlArgs		args = {0};
 
 	(void) ArgWord(period, "period", periods, lengthof(periods));

@@ -72,7 +72,6 @@ SQL_STATEMENT(devices_insert, SPI_OK_INSERT,
 			  " AS u (org, job, attempt, node, gpus, share, cpu_milli,"
 			  "  memory_mib)");
 
-static void drop_jobs(Cycle *cycle, const bool *drop);
 static void start_jobs(const Cycle *cycle);
 static void insert_attempts(const Cycle *cycle);
 static Credits held_for(const Cycle *cycle, const DecideStart *start,
@@ -120,23 +119,8 @@ CycleLock(Cycle *cycle)
 	if (rows.n == (uint64) n)
 		return true;
 	SqlFree(&rows);
-	drop_jobs(cycle, drop);
+	CycleDrop(cycle, drop);
 	return false;
-}
-
-static void
-drop_jobs(Cycle *cycle, const bool *drop)
-{
-	int32		kept = 0;
-
-	for (int32 i = 0; i < cycle->input.n_jobs; i++)
-	{
-		if (drop[i])
-			continue;
-		cycle->jobs[kept] = cycle->jobs[i];
-		cycle->queued[kept++] = cycle->queued[i];
-	}
-	cycle->input.n_jobs = kept;
 }
 
 /*

@@ -190,11 +190,31 @@ load_queue(Cycle *cycle)
 		cycle->queued[i].attempt = SqlInt4(rows, i, 8);
 		pfree(tier);
 	}
+	cycle->asks = asks.asks;
+	cycle->max_asks = asks.size;
 	cycle->input.asks = asks.asks;
 	cycle->input.n_asks = asks.n;
 	cycle->input.jobs = cycle->jobs;
 	cycle->input.n_jobs = (int32) rows.n;
 	SqlFree(&rows);
+}
+
+/*
+ * Take jobs out of the cycle.
+ */
+void
+CycleDrop(Cycle *cycle, const bool *drop)
+{
+	int32		kept = 0;
+
+	for (int32 i = 0; i < cycle->input.n_jobs; i++)
+	{
+		if (drop[i])
+			continue;
+		cycle->jobs[kept] = cycle->jobs[i];
+		cycle->queued[kept++] = cycle->queued[i];
+	}
+	cycle->input.n_jobs = kept;
 }
 
 /*

@@ -3,7 +3,8 @@
  * place.c
  *		place: one scheduling cycle of a pool.  plan: the same, in thought.
  *
- * Lock the pool, load, decide, check the decision, lock the jobs, apply.
+ * Lock the pool and the quotas concerned, load, decide, check the decision,
+ * lock the jobs, apply.
  * Where a job to start is not to be had, it is left out and the cycle decides
  * again, so that what it would have used is not idle.
  *
@@ -50,14 +51,16 @@ gpucredit_place(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	}
 	FundWaiting(pool);
+	LimitsLoad(&cycle);
 	cycle.now = ClockNow();
 	CycleLoad(&cycle);
+	LimitsHoldBack(&cycle);
 	cycle.input.max_starts = max_starts;
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		decide(&cycle);
-	} while (!CycleLock(&cycle));
+	} while (!LimitsKept(&cycle) || !CycleLock(&cycle));
 	CycleApply(&cycle);
 	SurplusReturn(pool);
 	if (cycle.result.n_starts > 0)
@@ -77,9 +80,15 @@ gpucredit_plan(PG_FUNCTION_ARGS)
 	SqlConnect();
 	PoolExists(pool);
 	cycle.now = ClockNow();
+	LimitsLoad(&cycle);
 	CycleLoad(&cycle);
+	LimitsHoldBack(&cycle);
 	cycle.input.max_starts = SettingMaxStarts();
-	decide(&cycle);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		decide(&cycle);
+	} while (!LimitsKept(&cycle));
 	put_starts((ReturnSetInfo *) fcinfo->resultinfo, &cycle);
 	SqlFinish();
 	return (Datum) 0;

@@ -24,6 +24,21 @@ typedef struct Queued
 	Credits    *offer_spot_prices;
 } Queued;
 
+/* A quota on devices or running jobs, and what is in use under it. */
+typedef struct QuotaLimit
+{
+	const char *org;
+	const char *account;
+	const char *gpu_type;		/* '': any */
+	bool		busy;			/* locked elsewhere */
+	int64		max_milli;		/* thousandths of devices; -1: no limit */
+	int64		max_running;	/* -1: no limit */
+	int64		used_milli;
+	int64		running;
+	int64		new_milli;		/* by the starts of this decision */
+	int64		new_running;
+} QuotaLimit;
+
 /* All that a cycle knows. */
 typedef struct Cycle
 {
@@ -35,6 +50,10 @@ typedef struct Cycle
 	DecideResult result;
 	DecideJob  *jobs;			/* input.jobs, writable */
 	Queued	   *queued;			/* alongside */
+	DecideAsk  *asks;			/* input.asks, writable */
+	int32		max_asks;		/* room for so many */
+	int			n_limits;
+	QuotaLimit *limits;
 } Cycle;
 
 /* What a start is billed at. */
@@ -46,6 +65,13 @@ typedef struct StartPrice
 
 /* load.c */
 extern void CycleLoad(Cycle *cycle);
+
+extern void CycleDrop(Cycle *cycle, const bool *drop);
+
+/* limit.c */
+extern void LimitsLoad(Cycle *cycle);
+extern void LimitsHoldBack(Cycle *cycle);
+extern bool LimitsKept(Cycle *cycle);
 
 /* apply.c */
 extern bool CycleLock(Cycle *cycle);

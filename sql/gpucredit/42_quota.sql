@@ -1,0 +1,32 @@
+/*
+ * 42_quota.sql: how much an account may have at once.
+ *
+ * A quota limits an account and all below it: devices, running jobs (more
+ * wait), queued jobs (more are denied).  What is in use is counted from live
+ * attempts and waiting jobs, never stored.
+ */
+CREATE TABLE gpucredit.quota (
+	org text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	gpu_type text COLLATE "C" NOT NULL,	/* '': of any type */
+	max_gpus int,
+	max_running int,
+	max_queued int,
+	CONSTRAINT quota_pkey PRIMARY KEY (org, account, gpu_type),
+	CONSTRAINT quota_not_negative CHECK (max_gpus >= 0 AND max_running >= 0
+		AND max_queued >= 0)
+);
+COMMENT ON TABLE gpucredit.quota IS
+'Limits on devices, running and queued jobs of an account and all below it; NULL: no limit';
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.quota', '');
+
+CREATE FUNCTION gpucredit.set_quota(org text, account text,
+	gpu_type text DEFAULT NULL, max_gpus int DEFAULT NULL,
+	max_running int DEFAULT NULL, max_queued int DEFAULT NULL) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_set_quota';
+COMMENT ON FUNCTION gpucredit.set_quota(text, text, text, int, int, int) IS
+'Limits what an account and all below it may have at once, of a GPU type or (NULL) of any.
+max_gpus: devices in use. max_running: jobs started; more wait. max_queued: jobs waiting; more are denied as quota_exceeded, as is a request that alone passes max_gpus. NULL: no limit; all three NULL removes the quota.
+Errors: UC001 no such account; 22023.';

@@ -1,0 +1,200 @@
+/*-------------------------------------------------------------------------
+ *
+ * quota.c
+ *		May this job be submitted?
+ *
+ * A request that alone passes the devices allowed, of every type it accepts,
+ * is denied; so is one that finds as many jobs waiting as may.  For the
+ * latter the quota's row is locked and the jobs are counted after, so that
+ * two submissions at once cannot both be the last.  Devices in use and
+ * running jobs are the scheduler's matter: the job waits.
+ *
+ * Locks: quotas with max_queued, leaf to root; before dead holds, budgets and
+ * buckets.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "admission/quota.h"
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/sql.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_set_quota);
+
+SQL_STATEMENT(quota_upsert, SPI_OK_INSERT, "text, text, text, int, int, int",
+			  "INSERT INTO gpucredit.quota (org, account, gpu_type,"
+			  " max_gpus, max_running, max_queued)"
+			  " VALUES ($1, $2, $3, $4, $5, $6)"
+			  " ON CONFLICT (org, account, gpu_type) DO UPDATE"
+			  " SET max_gpus = EXCLUDED.max_gpus,"
+			  " max_running = EXCLUDED.max_running,"
+			  " max_queued = EXCLUDED.max_queued");
+SQL_STATEMENT(quota_delete, SPI_OK_DELETE, "text, text, text",
+			  "DELETE FROM gpucredit.quota q WHERE q.org = $1"
+			  " AND q.account = $2 AND q.gpu_type = $3");
+SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text[]",
+			  "SELECT q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL"
+			  " FROM gpucredit.quota q"
+			  " WHERE q.org = $1 AND q.account = ANY ($2)");
+SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[]",
+			  "SELECT q.account, q.gpu_type, q.max_queued"
+			  " FROM gpucredit.quota q"
+			  " WHERE q.org = $1 AND q.account = ANY ($2)"
+			  " AND q.max_queued IS NOT NULL"
+			  " ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type"
+			  " FOR NO KEY UPDATE");
+/* below an account: its path and what begins with it and a slash */
+SQL_STATEMENT(queued_count, SPI_OK_SELECT, "text, text, text",
+			  "SELECT pg_catalog.count(*) FROM gpucredit.job j"
+			  " WHERE j.org = $1 AND j.ended_at IS NULL"
+			  " AND j.state IN ('queued', 'unfunded')"
+			  " AND ($2 = '' OR j.account = $2"
+			  "  OR (j.account >= $2 || '/' AND j.account < $2 || '0'))"
+			  " AND ($3 = '' OR $3 = ANY (j.offer_types))");
+
+static bool alone_too_large(SqlResult quotas, const QuotaAsk *ask);
+static bool queue_full(const AccountPath *path, const QuotaAsk *ask);
+static bool accepts(const QuotaAsk *ask, const char *gpu_type);
+static void arg_limit(FunctionCallInfo fcinfo, int n, const char *name,
+					  SqlArgs *args);
+
+/*
+ * NULL, or why the quotas on a path deny a submission.
+ */
+const char *
+QuotaCheck(const AccountPath *path, const QuotaAsk *ask)
+{
+	SqlArgs		args = {0};
+	SqlResult	quotas;
+	bool		limits_queue = false;
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	quotas = SqlRun(&quotas_read, &args);
+	if (quotas.n == 0)
+		return NULL;
+	for (uint64 i = 0; i < quotas.n; i++)
+		limits_queue |= SqlBool(quotas, i, 3);
+	if (alone_too_large(quotas, ask) ||
+		(limits_queue && queue_full(path, ask)))
+		return "quota_exceeded";
+	return NULL;
+}
+
+/*
+ * Does the request, of each type it accepts, pass some quota all alone?
+ */
+static bool
+alone_too_large(SqlResult quotas, const QuotaAsk *ask)
+{
+	int64		needed = (int64) ask->min_gpus * ask->share;
+	bool		fits = ask->ntypes == 0;
+
+	for (int t = 0; t < ask->ntypes && !fits; t++)
+	{
+		fits = true;
+		for (uint64 i = 0; i < quotas.n; i++)
+		{
+			char	   *type = SqlText(quotas, i, 1);
+
+			if (!SqlIsNull(quotas, i, 2) &&
+				(*type == '\0' || strcmp(type, ask->gpu_types[t]) == 0) &&
+				needed > (int64) SqlInt4(quotas, i, 2) * 1000)
+				fits = false;
+		}
+	}
+	return !fits;
+}
+
+/*
+ * Do as many jobs wait as may?
+ */
+static bool
+queue_full(const AccountPath *path, const QuotaAsk *ask)
+{
+	SqlArgs		args = {0};
+	SqlResult	quotas;
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	quotas = SqlRun(&quotas_lock, &args);
+	for (uint64 i = 0; i < quotas.n; i++)
+	{
+		char	   *type = SqlText(quotas, i, 2);
+
+		if (!accepts(ask, type))
+			continue;
+		args = (SqlArgs){0};
+		SqlArgText(&args, path->org);
+		SqlArgText(&args, SqlText(quotas, i, 1));
+		SqlArgText(&args, type);
+		if (SqlInt8(SqlRun(&queued_count, &args), 0, 1) >=
+			SqlInt4(quotas, i, 3))
+			return true;
+	}
+	return false;
+}
+
+static bool
+accepts(const QuotaAsk *ask, const char *gpu_type)
+{
+	if (*gpu_type == '\0')
+		return true;
+	for (int t = 0; t < ask->ntypes; t++)
+	{
+		if (strcmp(ask->gpu_types[t], gpu_type) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+arg_limit(FunctionCallInfo fcinfo, int n, const char *name, SqlArgs *args)
+{
+	if (PG_ARGISNULL(n))
+		SqlArgNull(args);
+	else
+		SqlArgInt4(args, ArgInt4(fcinfo, n, name, 0, PG_INT32_MAX));
+}
+
+Datum
+gpucredit_set_quota(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	char	   *account = ArgPath(fcinfo, 1, "account");
+	char	   *type = ArgNameOrNull(fcinfo, 2, "gpu_type");
+	AccountPath path = AccountParse(org, account);
+	bool		remove = PG_ARGISNULL(3) && PG_ARGISNULL(4) && PG_ARGISNULL(5);
+	AuditRow	audit = {.org = org, .account = account,
+		.operation = "set_quota", .decision = remove ? "removed" : "set",
+		.at = ClockNow()};
+	static const char *const names[] = {"max_gpus", "max_running",
+	"max_queued"};
+	SqlArgs		args = {0};
+
+	SqlConnect();
+	(void) AccountSuspended(&path);
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgText(&args, type ? type : "");
+	if (remove)
+		(void) SqlRun(&quota_delete, &args);
+	else
+	{
+		for (int i = 0; i < 3; i++)
+		{
+			arg_limit(fcinfo, 3 + i, names[i], &args);
+			if (!PG_ARGISNULL(3 + i))
+				AuditInt8(&audit, names[i], PG_GETARG_INT32(3 + i));
+		}
+		(void) SqlRun(&quota_upsert, &args);
+	}
+	AuditText(&audit, "gpu_type", type);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}

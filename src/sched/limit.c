@@ -1,0 +1,347 @@
+/*-------------------------------------------------------------------------
+ *
+ * limit.c
+ *		Quotas on devices and running jobs, in a scheduling cycle.
+ *
+ * The rows of the quotas that queued jobs stand under are locked first, so
+ * that two pools cannot both start the last job allowed; where one is locked
+ * elsewhere its jobs wait a cycle.  What is in use is counted after.  The
+ * decision core knows no quotas: its starts are walked in order, and where
+ * one passes a quota it is given fewer devices, or loses that type, or the
+ * job is held back; then the cycle decides anew.  So what a tenant's own
+ * limits hold back blocks nobody else.
+ *
+ * Locks: quotas, without waiting.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+
+#define LIMITS \
+	"SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running" \
+	" FROM gpucredit.quota q" \
+	" WHERE (q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL)" \
+	" AND q.org IN (SELECT j.org FROM gpucredit.job j" \
+	"  WHERE j.pool = $1 AND j.state = 'queued')" \
+	" ORDER BY q.org, pg_catalog.length(q.account) DESC, q.account," \
+	"  q.gpu_type"
+
+SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text", LIMITS);
+SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text",
+			  LIMITS " FOR NO KEY UPDATE OF q SKIP LOCKED");
+SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[], text[], text[]",
+			  "SELECT u.n, pg_catalog.count(a.job),"
+			  " COALESCE(pg_catalog.sum(a.gpus::bigint * a.share),"
+			  "  0)::bigint FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  " WITH ORDINALITY AS u (org, account, gpu_type, n)"
+			  " JOIN gpucredit.attempt a ON a.org = u.org"
+			  "  AND a.ended_at IS NULL AND (u.account = ''"
+			  "   OR a.account = u.account"
+			  "   OR (a.account >= u.account || '/'"
+			  "    AND a.account < u.account || '0'))"
+			  "  AND (u.gpu_type = '' OR a.gpu_type = u.gpu_type)"
+			  " GROUP BY u.n");
+
+static void read_limits(Cycle *cycle, SqlResult rows, bool locked);
+static QuotaLimit *find_limit(Cycle *cycle, SqlResult rows, uint64 i);
+static void count_used(Cycle *cycle);
+static bool concerns(const QuotaLimit *limit, const DecideJob *job,
+					 const char *gpu_type);
+static bool hopeless(const Cycle *cycle, const DecideJob *job);
+static bool keep_start(Cycle *cycle, const DecideStart *start, bool *drop);
+static bool narrow(Cycle *cycle, DecideJob *job, const QuotaLimit *limit,
+				   const DecideStart *start);
+static DecideAsk *own_ask(Cycle *cycle, DecideJob *job);
+static void drop_type(DecideAsk *ask, int32 type);
+
+/*
+ * Lock and count the quotas that queued jobs of the pool stand under.
+ */
+void
+LimitsLoad(Cycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, cycle->pool);
+	rows = cycle->read_only ? SqlRead(&limits_read, &args) :
+		SqlRun(&limits_read, &args);
+	if (rows.n == 0)
+		return;
+	read_limits(cycle, rows, cycle->read_only);
+	if (!cycle->read_only)
+		read_limits(cycle, SqlRun(&limits_lock, &args), true);
+	count_used(cycle);
+}
+
+/*
+ * First all of them, then again those that could be locked, as they are now.
+ */
+static void
+read_limits(Cycle *cycle, SqlResult rows, bool locked)
+{
+	if (cycle->limits == NULL)
+	{
+		cycle->n_limits = (int) rows.n;
+		cycle->limits = palloc0(sizeof(QuotaLimit) * rows.n);
+		for (uint64 i = 0; i < rows.n; i++)
+		{
+			cycle->limits[i].org = SqlText(rows, i, 1);
+			cycle->limits[i].account = SqlText(rows, i, 2);
+			cycle->limits[i].gpu_type = SqlText(rows, i, 3);
+		}
+	}
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		QuotaLimit *limit = find_limit(cycle, rows, i);
+
+		if (limit == NULL)
+			continue;			/* set since: the next cycle's matter */
+		limit->busy = !locked;
+		limit->max_milli = SqlIsNull(rows, i, 4) ? -1 :
+			(int64) SqlInt4(rows, i, 4) * DECIDE_WHOLE;
+		limit->max_running = SqlIsNull(rows, i, 5) ? -1 : SqlInt4(rows, i, 5);
+	}
+}
+
+/*
+ * The quota a row is about, NULL if it was not among those first read.
+ */
+static QuotaLimit *
+find_limit(Cycle *cycle, SqlResult rows, uint64 i)
+{
+	char	   *org = SqlText(rows, i, 1);
+	char	   *account = SqlText(rows, i, 2);
+	char	   *type = SqlText(rows, i, 3);
+
+	for (int l = 0; l < cycle->n_limits; l++)
+	{
+		QuotaLimit *limit = &cycle->limits[l];
+
+		if (strcmp(limit->org, org) == 0 &&
+			strcmp(limit->account, account) == 0 &&
+			strcmp(limit->gpu_type, type) == 0)
+			return limit;
+	}
+	return NULL;
+}
+
+/*
+ * What live attempts have under each quota.
+ */
+static void
+count_used(Cycle *cycle)
+{
+	int			n = cycle->n_limits;
+	const char **texts = palloc(sizeof(char *) * 3 * n);
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int l = 0; l < n; l++)
+	{
+		texts[l] = cycle->limits[l].org;
+		texts[n + l] = cycle->limits[l].account;
+		texts[2 * n + l] = cycle->limits[l].gpu_type;
+	}
+	for (int column = 0; column < 3; column++)
+		SqlArgTextArray(&args, texts + column * n, n);
+	rows = cycle->read_only ? SqlRead(&limits_used, &args) :
+		SqlRun(&limits_used, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		QuotaLimit *limit = &cycle->limits[SqlInt8(rows, i, 1) - 1];
+
+		limit->running = SqlInt8(rows, i, 2);
+		limit->used_milli = SqlInt8(rows, i, 3);
+	}
+}
+
+/*
+ * Does a quota concern a job, were it to get this type (NULL: whatever it
+ * gets)?
+ */
+static bool
+concerns(const QuotaLimit *limit, const DecideJob *job, const char *gpu_type)
+{
+	size_t		size = strlen(limit->account);
+
+	return strcmp(limit->org, job->org) == 0 &&
+		(size == 0 || (strncmp(job->account, limit->account, size) == 0 &&
+					   (job->account[size] == '\0' ||
+						job->account[size] == '/'))) &&
+		(*limit->gpu_type == '\0' ||
+		 (gpu_type != NULL && strcmp(limit->gpu_type, gpu_type) == 0));
+}
+
+/*
+ * Hold back what no decision of this cycle could start.
+ */
+void
+LimitsHoldBack(Cycle *cycle)
+{
+	bool	   *drop;
+
+	if (cycle->n_limits == 0 || cycle->input.n_jobs == 0)
+		return;
+	drop = palloc(sizeof(bool) * cycle->input.n_jobs);
+	for (int32 j = 0; j < cycle->input.n_jobs; j++)
+		drop[j] = hopeless(cycle, &cycle->jobs[j]);
+	CycleDrop(cycle, drop);
+	pfree(drop);
+}
+
+/*
+ * Is a job's start ruled out by a quota of any type, or by a busy one?
+ */
+static bool
+hopeless(const Cycle *cycle, const DecideJob *job)
+{
+	const DecideAsk *ask = &cycle->asks[job->ask];
+
+	for (int l = 0; l < cycle->n_limits; l++)
+	{
+		const QuotaLimit *limit = &cycle->limits[l];
+
+		if (limit->busy && strcmp(limit->org, job->org) == 0)
+			return true;
+		if (concerns(limit, job, NULL) &&
+			((limit->max_running >= 0 &&
+			  limit->running >= limit->max_running) ||
+			 (limit->max_milli >= 0 && limit->used_milli +
+			  (int64) ask->min_gpus * ask->share > limit->max_milli)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Do the decided starts keep all quotas?  False: jobs were held back or
+ * narrowed, and the cycle must decide anew.
+ */
+bool
+LimitsKept(Cycle *cycle)
+{
+	bool	   *drop;
+	bool		kept = true;
+
+	if (cycle->n_limits == 0 || cycle->result.n_starts == 0)
+		return true;
+	for (int l = 0; l < cycle->n_limits; l++)
+		cycle->limits[l].new_milli = cycle->limits[l].new_running = 0;
+	drop = palloc0(sizeof(bool) * cycle->input.n_jobs);
+	for (int s = 0; s < cycle->result.n_starts; s++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		kept &= keep_start(cycle, &cycle->result.starts[s], drop);
+	}
+	if (!kept)
+		CycleDrop(cycle, drop);
+	pfree(drop);
+	return kept;
+}
+
+/*
+ * Count one start against its quotas, if it keeps them; else hold its job
+ * back, or narrow what it asks.
+ */
+static bool
+keep_start(Cycle *cycle, const DecideStart *start, bool *drop)
+{
+	DecideJob  *job = &cycle->jobs[start->job];
+	const char *type = start->type == DECIDE_NO_TYPE ? NULL :
+		cycle->set->types.names[start->type];
+	int64		milli = (int64) start->gpus * start->share;
+
+	for (int l = 0; l < cycle->n_limits; l++)
+	{
+		QuotaLimit *limit = &cycle->limits[l];
+
+		if (!concerns(limit, job, type))
+			continue;
+		if ((limit->max_running >= 0 && limit->running +
+			 limit->new_running >= limit->max_running) ||
+			(limit->max_milli >= 0 && limit->used_milli +
+			 limit->new_milli + milli > limit->max_milli))
+		{
+			drop[start->job] = !narrow(cycle, job, limit, start);
+			return false;
+		}
+	}
+	for (int l = 0; l < cycle->n_limits; l++)
+	{
+		if (!concerns(&cycle->limits[l], job, type))
+			continue;
+		cycle->limits[l].new_running++;
+		cycle->limits[l].new_milli += milli;
+	}
+	return true;
+}
+
+/*
+ * Ask for less: as many devices as the quota leaves, where a range allows
+ * that; else without the quota's type.  False: nothing is left to ask for.
+ */
+static bool
+narrow(Cycle *cycle, DecideJob *job, const QuotaLimit *limit,
+	   const DecideStart *start)
+{
+	DecideAsk  *ask = &cycle->asks[job->ask];
+	bool		may_run = limit->max_running < 0 ||
+		limit->running + limit->new_running < limit->max_running;
+	int64		room = limit->max_milli < 0 || !may_run ? 0 :
+		(limit->max_milli - limit->used_milli - limit->new_milli) /
+		DECIDE_WHOLE;
+
+	if (ask->min_gpus < ask->max_gpus && room >= ask->min_gpus)
+	{
+		ask = own_ask(cycle, job);
+		ask->max_gpus = (int32) Min(room, start->gpus - 1);
+		return true;
+	}
+	if (*limit->gpu_type == '\0' || ask->n_offers < 2)
+		return false;
+	ask = own_ask(cycle, job);
+	drop_type(ask, start->type);
+	return true;
+}
+
+/*
+ * Give a job an ask of its own, which may then change.
+ */
+static DecideAsk *
+own_ask(Cycle *cycle, DecideJob *job)
+{
+	if (cycle->input.n_asks == cycle->max_asks)
+	{
+		cycle->max_asks = Max(cycle->max_asks * 2, 64);
+		cycle->asks = repalloc(cycle->asks,
+							   sizeof(DecideAsk) * cycle->max_asks);
+		cycle->input.asks = cycle->asks;
+	}
+	cycle->asks[cycle->input.n_asks] = cycle->asks[job->ask];
+	job->ask = cycle->input.n_asks++;
+	return &cycle->asks[job->ask];
+}
+
+/*
+ * Take a type out of an ask's offers.
+ */
+static void
+drop_type(DecideAsk *ask, int32 type)
+{
+	DecideOffer *offers = palloc(sizeof(DecideOffer) * ask->n_offers);
+	int32		kept = 0;
+
+	for (int32 o = 0; o < ask->n_offers; o++)
+	{
+		if (ask->offers[o].type != type)
+			offers[kept++] = ask->offers[o];
+	}
+	ask->offers = offers;
+	ask->n_offers = kept;
+}
