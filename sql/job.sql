@@ -1,0 +1,442 @@
+-- Jobs: what is held for them, what they are billed, how they end, and what
+-- becomes of the rest.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET intervalstyle = 'postgres';
+SET gpucredit.clock = '2027-01-01 00:00+00';
+\set VERBOSITY sqlstate
+\pset null '-'
+
+-- Two types at 2 and 3 credits an hour, in a pool of two nodes.
+DO $$
+BEGIN
+	PERFORM gpucredit.create_pool('jo');
+	PERFORM gpucredit.set_price('JO-A', 2, 'jo');
+	PERFORM gpucredit.set_price('JO-B', 3, 'jo');
+	PERFORM gpucredit.register_node('jo', 'jo-a', 'JO-A', 8, 40960, 64000, 65536);
+	PERFORM gpucredit.register_node('jo', 'jo-b', 'JO-B', 4, 81920);
+	PERFORM gpucredit.create_account('jo');
+	PERFORM gpucredit.create_account('jo', 'a');
+	PERFORM gpucredit.issue('jo', '', 'i', 10000);
+END $$;
+
+-- Jobs by the key they were submitted with; what the test does with them.
+CREATE FUNCTION pg_temp.job(job_key text, tenant text DEFAULT 'jo')
+RETURNS bigint LANGUAGE sql AS $$
+	SELECT r.result[1]::bigint FROM gpucredit.request r
+	WHERE r.org = tenant AND r.key = job_key
+$$;
+CREATE FUNCTION pg_temp.key(id bigint, tenant text DEFAULT 'jo')
+RETURNS text LANGUAGE sql AS $$
+	SELECT r.key FROM gpucredit.request r
+	WHERE r.org = tenant AND r.result[1] = id::text
+		AND r.operation = 'reserve'
+$$;
+CREATE FUNCTION pg_temp.state(job_key text, tenant text DEFAULT 'jo',
+	OUT state text, OUT attempt int, OUT failures int, OUT held numeric,
+	OUT used numeric, OUT not_before timestamptz)
+LANGUAGE sql AS $$
+	SELECT j.state, j.attempt, j.failures, j.held, j.used, j.not_before
+	FROM gpucredit.jobs j
+	WHERE j.org = tenant AND j.job = pg_temp.job(job_key, tenant)
+$$;
+-- The nodes live: a heartbeat of each, then a cycle.
+CREATE FUNCTION pg_temp.place()
+RETURNS TABLE (action text, job text, attempt int, node text,
+	gpus gpucredit.gpuset, share int, per_gpu_hour numeric)
+LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM gpucredit.heartbeat(n.node) FROM gpucredit.node n
+	WHERE n.pool = 'jo' ORDER BY n.node;
+	RETURN QUERY SELECT p.action, pg_temp.key(p.job, p.org), p.attempt,
+		p.node, p.gpus, p.share, p.per_gpu_hour FROM gpucredit.place('jo') p;
+END $$;
+
+-- Held: the dearest type x GPUs x wall limit.
+SELECT r.request, s.status, s.reason, s.held
+FROM (VALUES ('1xJO-A'), ('4xJO-A'), ('1xJO-A|JO-B'), ('1xJO-B|JO-A'), ('1x*'),
+	('0.25xJO-A'), ('0.001xJO-A'), ('2-4xJO-A'), ('1xJO-A@30GB|JO-B@60GiB'),
+	('0')) r (request),
+	gpucredit.reserve('jo', 'a', 'held ' || r.request, r.request, '90 min',
+		pool => 'jo') s;
+-- for the tier's longest, where none is given; for an hour, where it has none
+SELECT t.tier, s.status, s.held
+FROM (VALUES ('production_inference'), ('premium_training'),
+	('standard_training'), ('batch_inference'), ('interactive')) t (tier),
+	gpucredit.reserve('jo', 'a', 'tier ' || t.tier, '1xJO-A', tier => t.tier,
+		pool => 'jo') s;
+-- or for a window, where that is less
+SELECT w.wall, w.win, s.status, s.held
+FROM (VALUES ('10 h', '1 h'), ('1 h', '10 h'), ('1 us', NULL), (NULL, '15 min'))
+		w (wall, win),
+	gpucredit.reserve('jo', 'a', format('window %s %s', wall, win), '1xJO-A',
+		w.wall::interval, hold_window => w.win::interval, pool => 'jo') s;
+
+-- Denied: what nothing in the pool could ever run, what nobody can pay.
+SELECT r.request, s.status, s.reason, s.held
+FROM (VALUES ('9xJO-A'), ('5xJO-B'), ('1xJO-A@40GiB'), ('1xJO-A@41GiB'),
+	('1xJO-B@81GiB|JO-A@41GiB'), ('9xJO-A|JO-B'), ('64x*')) r (request),
+	gpucredit.reserve('jo', 'a', 'never ' || r.request, r.request, '1 h',
+		pool => 'jo') s;
+SELECT 'cpu' AS of, reason FROM gpucredit.reserve('jo', 'a', 'never 1', '1xJO-A', '1 h',
+	pool => 'jo', cpu_milli => 64001)
+UNION ALL SELECT 'memory', reason FROM gpucredit.reserve('jo', 'a', 'never 2', '1xJO-A', '1 h',
+	pool => 'jo', memory_mib => 65537)
+UNION ALL SELECT 'just fits', reason FROM gpucredit.reserve('jo', 'a', 'just', '1xJO-A', '1 h',
+	pool => 'jo', cpu_milli => 64000, memory_mib => 65536)
+UNION ALL SELECT 'credit', reason FROM gpucredit.reserve('jo', 'a', 'poor', '8xJO-A', '15001 h',
+	tier => 'production_inference', pool => 'jo')
+UNION ALL SELECT 'wall', reason FROM gpucredit.reserve('jo', 'a', 'poor 2', '8xJO-A', '36500 days',
+	tier => 'production_inference', pool => 'jo');
+SELECT * FROM gpucredit.reserve('jo', 'a', 'x', '1xJO-A', '2 h 1 us', 'batch_inference', 'jo');
+SELECT * FROM gpucredit.reserve('jo', 'a', 'x', '1xJO-A', '1 h', 'no such', 'jo');
+SELECT * FROM gpucredit.reserve('jo', 'a', 'x', '1xJO-A', '1 h', pool => 'no such');
+SELECT * FROM gpucredit.reserve('jo', 'a', 'x', '1xJO-Z', '1 h', pool => 'jo');
+SELECT * FROM gpucredit.reserve('jo', 'no such', 'x', '1xJO-A', '1 h', pool => 'jo');
+SELECT gpucredit.suspend_account('jo', '', true);
+SELECT status, reason FROM gpucredit.reserve('jo', 'a', 'suspended', '1xJO-A', '1 h', pool => 'jo');
+SELECT gpucredit.suspend_account('jo', '', false);
+-- all those granted are cancelled while they wait: nothing was spent
+SELECT c.job_state, count(*) FROM gpucredit.job j,
+	gpucredit.cancel('jo', j.job, 'cancel ' || j.job) c
+WHERE j.org = 'jo' GROUP BY 1;
+SELECT available, held, used, spent FROM gpucredit.balance('jo');
+SELECT * FROM gpucredit.verify('jo');
+
+-- Metering: the first heartbeat, 0 counts, makes the attempt running; what
+-- counts is the longest elapsed told.
+SELECT status, held FROM gpucredit.reserve('jo', 'a', 'm1', '3xJO-A', '1 h', pool => 'jo');
+SELECT * FROM pg_temp.place();
+SELECT state, held FROM pg_temp.state('m1');
+SELECT * FROM gpucredit.meter('jo', pg_temp.job('m1'), 1, '0');
+SELECT state, held, used FROM pg_temp.state('m1');
+SET gpucredit.clock = '2027-01-01 00:10+00';
+SELECT * FROM gpucredit.meter('jo', pg_temp.job('m1'), 1, '10 min', 100, 0.5);
+SELECT * FROM gpucredit.meter('jo', pg_temp.job('m1'), 1, '10 min', 100, 0.5);	-- repeated
+SELECT * FROM gpucredit.meter('jo', pg_temp.job('m1'), 1, '5 min', 50, 0.1);	-- late
+SELECT elapsed, progress, utilization FROM gpucredit.attempt
+WHERE org = 'jo' AND job = pg_temp.job('m1');
+SELECT held, used, spent FROM gpucredit.balance('jo', 'a');
+-- the bill is rounded half up, once, from the whole: 3 x 2/3600 s x elapsed
+SELECT e.elapsed, m.billed
+FROM (VALUES ('600.0001 s'::interval), ('600.000299 s'), ('600.0003 s'),
+	('600.0009 s'), ('601 s')) e (elapsed),
+	gpucredit.meter('jo', pg_temp.job('m1'), 1, e.elapsed) m;
+SELECT outcome, billed, released, lapsed, refunded, job_state, retry_at, replayed
+FROM gpucredit.settle('jo', pg_temp.job('m1'), 1, 'completed', '601.3 s');
+SELECT state, held, used FROM pg_temp.state('m1');
+SELECT * FROM gpucredit.meter('jo', pg_temp.job('m1'), 1, '20 min');	-- it is over
+-- so it does not matter how often it was metered
+SELECT status FROM gpucredit.reserve('jo', 'a', 'm2', '3xJO-A', '1 h', pool => 'jo');
+SELECT status FROM gpucredit.reserve('jo', 'a', 'm3', '3xJO-A', '1 h', pool => 'jo');
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-01 00:40+00';
+SELECT count(*), max(m.billed) FROM generate_series(1, 1000) n,
+	gpucredit.meter('jo', pg_temp.job('m2'), 1, n * '1.234567 s'::interval) m;
+SELECT m.key, s.billed FROM (VALUES ('m2'), ('m3')) m (key),
+	gpucredit.settle('jo', pg_temp.job(m.key), 1, 'completed', '1234.567 s') s;
+-- usage is logged every 5 minutes and at the end
+SELECT m.key, u.elapsed, u.billed::numeric FROM (VALUES ('m2'), ('m3')) m (key),
+	gpucredit.usage u
+WHERE u.org = 'jo' AND u.job = pg_temp.job(m.key) ORDER BY m.key, u.elapsed;
+
+-- An agent cannot have run longer than the server saw, give or take 5 s; more
+-- is cut, and audited once.
+SELECT status FROM gpucredit.reserve('jo', 'a', 'skew', '1xJO-A', '10 h', pool => 'jo');
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-01 00:41+00';
+SELECT action, billed, time_left FROM gpucredit.meter('jo', pg_temp.job('skew'), 1, '65 s');
+SELECT action, billed, time_left FROM gpucredit.meter('jo', pg_temp.job('skew'), 1, '2 h');
+SELECT elapsed FROM gpucredit.attempt WHERE org = 'jo' AND job = pg_temp.job('skew');
+SET gpucredit.clock = '2027-01-01 00:42+00';
+SELECT action, billed, time_left FROM gpucredit.meter('jo', pg_temp.job('skew'), 1, '2 h');
+SELECT billed FROM gpucredit.settle('jo', pg_temp.job('skew'), 1, 'completed', '36500 days');
+SELECT at, operation, decision, reason FROM gpucredit.audit
+WHERE org = 'jo' AND job = pg_temp.job('skew') AND reason LIKE '%clock_skew%'
+	OR org = 'jo' AND job = pg_temp.job('skew') AND reason LIKE '%cut%' ORDER BY audit;
+
+-- The wall limit is the end, and the bill never passes the hold.
+SELECT status, held FROM gpucredit.reserve('jo', 'a', 'wall', '1xJO-A', '30 min', pool => 'jo');
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-01 01:11:59.999999+00';
+SELECT action, reason, billed, time_left
+FROM gpucredit.meter('jo', pg_temp.job('wall'), 1, '29 min 59.999999 s');
+SET gpucredit.clock = '2027-01-01 01:42+00';
+SELECT action, reason, billed, held, time_left FROM gpucredit.meter('jo', pg_temp.job('wall'), 1, '30 min');
+SELECT action, reason, billed FROM gpucredit.meter('jo', pg_temp.job('wall'), 1, '1 h');
+SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('wall'), 1, 'timeout');
+SELECT * FROM gpucredit.verify('jo');
+
+-- A hold by the window is extended ahead of need, by what the wall limit
+-- leaves at the last.
+SET gpucredit.clock = '2027-01-02 00:00+00';
+SELECT status, held FROM gpucredit.reserve('jo', 'a', 'ext', '1xJO-A', '100 min', hold_window => '1 h', pool => 'jo');
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-02 00:55+00';
+SELECT action, held, time_left FROM gpucredit.meter('jo', pg_temp.job('ext'), 1, '55 min');
+SELECT action, held, time_left FROM gpucredit.meter('jo', pg_temp.job('ext'), 1, '55 min 1 s');
+SET gpucredit.clock = '2027-01-02 01:40+00';
+SELECT action, reason, held, billed FROM gpucredit.meter('jo', pg_temp.job('ext'), 1, '99 min');
+SELECT action, reason, held, billed FROM gpucredit.meter('jo', pg_temp.job('ext'), 1, '100 min');
+SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('ext'), 1, 'completed');
+
+-- Without funds: checkpoint while there is time, stop when there is none;
+-- when funds arrive, on it goes.
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('jo-poor');
+	PERFORM gpucredit.issue('jo-poor', '', 'i', 2);
+END $$;
+SET gpucredit.clock = '2027-01-03 00:00+00';
+SELECT status, held FROM gpucredit.reserve('jo-poor', '', 'p', '1xJO-A', '10 h', hold_window => '1 h', pool => 'jo');
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-03 00:56+00';
+SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '56 min');
+SET gpucredit.clock = '2027-01-03 00:57+00';
+SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '57 min');
+SELECT replayed FROM gpucredit.issue('jo-poor', '', 'i2', 2);
+SET gpucredit.clock = '2027-01-03 00:58+00';
+SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '58 min');
+SET gpucredit.clock = '2027-01-03 01:59+00';
+SELECT action, reason, held, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '119 min');
+SET gpucredit.clock = '2027-01-03 02:10+00';
+SELECT action, reason, held, billed, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '121 min');
+-- stopped for good, unless it is told again with credit there
+SELECT replayed FROM gpucredit.issue('jo-poor', '', 'i3', 2);
+SELECT gpucredit.suspend_account('jo-poor', '', true);
+SELECT action, reason, held, billed FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '122 min');
+SELECT gpucredit.suspend_account('jo-poor', '', false);
+SELECT action, reason, held, billed, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '123 min');
+-- denials of an extension are audited once each time it starves
+SELECT at, operation, decision, reason FROM gpucredit.audit
+WHERE org = 'jo-poor' AND operation = 'extend' ORDER BY audit;
+SELECT billed, released, job_state FROM gpucredit.settle('jo-poor', pg_temp.job('p', 'jo-poor'), 1, 'completed');
+SELECT available, held, spent FROM gpucredit.balance('jo-poor');
+SELECT * FROM gpucredit.verify('jo-poor');
+
+-- Many heartbeats at once: answered in order; of duplicates the longest
+-- counts; what names nothing real is told to stop, and the others proceed.
+SET gpucredit.clock = '2027-01-04 00:00+00';
+SELECT status FROM generate_series(1, 3) n,
+	gpucredit.reserve('jo', 'a', 'b' || n, '1xJO-A', '1 h', pool => 'jo');
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-04 00:10+00';
+SELECT ordinal, org, pg_temp.key(job, org) AS job, attempt, action, reason, billed, held, deadline, time_left
+FROM gpucredit.meter_batch('{jo,jo,jo,jo-poor,jo,jo,nobody}',
+	ARRAY[pg_temp.job('b2'), pg_temp.job('b1'), pg_temp.job('b2'), pg_temp.job('b3'),
+		pg_temp.job('b3'), 0, pg_temp.job('b3')],
+	'{1,1,1,1,2,1,1}',
+	'{3 min,10 min,6 min,1 min,1 min,1 min,1 min}',
+	'{3,10,6,1,1,1,NULL}', '{0.3,0.1,0.6,NULL,1,1,1}');
+SELECT pg_temp.key(job) AS job, elapsed, progress, utilization FROM gpucredit.attempt
+WHERE org = 'jo' AND ended_at IS NULL ORDER BY 1;
+SELECT ordinal, action, billed FROM gpucredit.meter_batch('{jo,jo}',
+	ARRAY[pg_temp.job('b2'), pg_temp.job('b1')], '{1,1}', '{5 min,9 min}');	-- late
+SELECT * FROM gpucredit.meter_batch('{}', '{}', '{}', '{}');
+SELECT * FROM gpucredit.meter_batch('{}', '{}', '{}', '{}', '{}', '{}');
+SELECT * FROM gpucredit.meter_batch('{jo}', '{1}', '{1}', '{}');
+SELECT * FROM gpucredit.meter_batch('{jo}', '{1}', '{1}', '{0}', '{}');
+SELECT * FROM gpucredit.meter_batch('{jo}', '{1}', '{NULL}', '{0}');
+SELECT * FROM gpucredit.meter_batch('{jo}', '{1}', '{1}', NULL);
+-- and 10,000 of them
+SELECT count(*), min(ordinal), max(ordinal), count(*) FILTER (WHERE action = 'continue') AS continue,
+	count(*) FILTER (WHERE reason = 'unknown') AS unknown
+FROM gpucredit.meter_batch(array_fill('jo'::text, ARRAY[10000]),
+	(SELECT array_agg(CASE WHEN n % 2 = 0 THEN pg_temp.job('b3') ELSE -n END ORDER BY n) FROM generate_series(1, 10000) n),
+	array_fill(1, ARRAY[10000]),
+	(SELECT array_agg(n * '1 ms'::interval ORDER BY n) FROM generate_series(1, 10000) n));
+SELECT elapsed FROM gpucredit.attempt WHERE org = 'jo' AND job = pg_temp.job('b3');
+
+-- Settling: what each outcome makes of the job.
+SELECT b.job_state FROM generate_series(1, 3) n,
+	gpucredit.settle('jo', pg_temp.job('b' || n), 1, 'completed') b;
+SET gpucredit.clock = '2027-01-05 00:00+00';
+CREATE TEMP TABLE outcome (n serial, outcome text);
+INSERT INTO outcome (outcome) VALUES ('completed'), ('failed'), ('out_of_memory'),
+	('timeout'), ('preempted'), ('cancelled'), ('node_lost'), ('resized');
+SELECT status, held FROM outcome, gpucredit.reserve('jo', 'a', 'o ' || outcome, '1xJO-A', '1 h',
+	pool => 'jo', max_retries => 1);
+SELECT count(*) FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-05 00:30+00';
+SELECT o.outcome, s.billed, s.released, s.lapsed, s.refunded, s.job_state, s.retry_at, s.replayed
+FROM outcome o, gpucredit.settle('jo', pg_temp.job('o ' || o.outcome), 1, o.outcome, '30 min',
+	7, 'message', 'log') s ORDER BY o.n;
+SELECT o.outcome, s.* FROM outcome o, pg_temp.state('o ' || o.outcome) s ORDER BY o.n;
+-- exactly once: whatever a second call says, it gets the first one's row
+SELECT o.outcome, s.outcome AS was, s.billed, s.released, s.job_state, s.retry_at, s.replayed
+FROM outcome o, gpucredit.settle('jo', pg_temp.job('o ' || o.outcome), 1, 'timeout', '40 min') s ORDER BY o.n;
+SELECT exit_code, message, log_uri, elapsed FROM gpucredit.attempt
+WHERE org = 'jo' AND job = pg_temp.job('o failed');
+-- the second attempt: a failure too many ends the job; preemption, loss and
+-- resizing never do
+SET gpucredit.clock = '2027-01-05 00:30:30+00';
+SELECT job, attempt, per_gpu_hour FROM pg_temp.place();
+SELECT o.outcome, s.billed, s.job_state, s.retry_at FROM outcome o,
+	gpucredit.settle('jo', pg_temp.job('o ' || o.outcome), 2, o.outcome) s
+WHERE o.outcome IN ('failed', 'preempted', 'node_lost', 'resized') ORDER BY o.n;
+SELECT o.outcome, s.state, s.attempt, s.failures FROM outcome o, pg_temp.state('o ' || o.outcome) s
+WHERE o.outcome IN ('failed', 'preempted', 'node_lost', 'resized') ORDER BY o.n;
+SELECT * FROM gpucredit.settle('jo', pg_temp.job('o preempted'), 3, 'completed');	-- not yet
+SELECT count(*) FROM pg_temp.place();
+SELECT s.job_state FROM outcome o, gpucredit.settle('jo', pg_temp.job('o ' || o.outcome), 3, 'completed') s
+WHERE o.outcome IN ('preempted', 'node_lost', 'resized');
+SELECT * FROM gpucredit.verify('jo');
+
+-- Backoff doubles up to its bound; until then the job is not placed.
+SET gpucredit.retry_backoff_max = '100 s';
+SET gpucredit.clock = '2027-01-06 00:00+00';
+SELECT status FROM gpucredit.reserve('jo', 'a', 'retry', '1xJO-A', '1 h', pool => 'jo', max_retries => 4);
+SELECT job, attempt FROM pg_temp.place();
+SELECT job_state, retry_at FROM gpucredit.settle('jo', pg_temp.job('retry'), 1, 'failed');
+SET gpucredit.clock = '2027-01-06 00:00:29.999999+00';
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-06 00:00:30+00';
+SELECT job, attempt FROM pg_temp.place();
+SELECT job_state, retry_at FROM gpucredit.settle('jo', pg_temp.job('retry'), 2, 'failed');
+SET gpucredit.clock = '2027-01-06 00:01:30+00';
+SELECT job, attempt FROM pg_temp.place();
+SELECT job_state, retry_at FROM gpucredit.settle('jo', pg_temp.job('retry'), 3, 'failed');
+SET gpucredit.clock = '2027-01-06 00:03:10+00';
+SELECT job, attempt FROM pg_temp.place();
+SELECT job_state, retry_at FROM gpucredit.settle('jo', pg_temp.job('retry'), 4, 'failed');
+SET gpucredit.clock = '2027-01-06 00:04:50+00';
+SELECT job, attempt FROM pg_temp.place();
+SELECT job_state, retry_at FROM gpucredit.settle('jo', pg_temp.job('retry'), 5, 'failed');
+SELECT * FROM pg_temp.state('retry');
+RESET gpucredit.retry_backoff_max;
+
+-- A requeued job holds anew, at the prices of that moment; without credit it
+-- waits, and place resumes it when there is some.
+SET gpucredit.clock = '2027-01-07 00:00+00';
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('jo-unf');
+	PERFORM gpucredit.issue('jo-unf', '', 'i', 2.5);
+END $$;
+SELECT status, held FROM gpucredit.reserve('jo-unf', '', 'u', '1xJO-A', '1 h', pool => 'jo');
+SELECT job, attempt, per_gpu_hour FROM pg_temp.place();
+SELECT gpucredit.set_price('JO-A', 2.2, 'jo');
+SET gpucredit.clock = '2027-01-07 00:12+00';
+SELECT billed, released, job_state, retry_at FROM gpucredit.settle('jo-unf', pg_temp.job('u', 'jo-unf'), 1, 'preempted', '12 min');
+SELECT state, held FROM pg_temp.state('u', 'jo-unf');
+SELECT available, held, spent FROM gpucredit.balance('jo-unf');
+SELECT job, attempt FROM pg_temp.place();
+SELECT replayed FROM gpucredit.issue('jo-unf', '', 'i2', 0.099999);
+SELECT job, attempt FROM pg_temp.place();
+SELECT replayed FROM gpucredit.issue('jo-unf', '', 'i3', 0.000001);
+SELECT job, attempt, per_gpu_hour FROM pg_temp.place();
+SELECT * FROM pg_temp.state('u', 'jo-unf');
+SELECT available, held, spent FROM gpucredit.balance('jo-unf');
+-- a job that waits unfunded can be cancelled
+SELECT billed, job_state FROM gpucredit.settle('jo-unf', pg_temp.job('u', 'jo-unf'), 2, 'node_lost', '0');
+SELECT gpucredit.suspend_account('jo-unf', '', true);
+SET gpucredit.clock = '2027-01-07 00:13+00';
+SELECT job, attempt FROM pg_temp.place();
+SELECT billed, job_state FROM gpucredit.settle('jo-unf', pg_temp.job('u', 'jo-unf'), 3, 'preempted', '1 min');
+SELECT state, held FROM pg_temp.state('u', 'jo-unf');
+SELECT job_state FROM gpucredit.cancel('jo-unf', pg_temp.job('u', 'jo-unf'), 'c');
+SELECT available, held, spent FROM gpucredit.balance('jo-unf');
+SELECT gpucredit.set_price('JO-A', 2, 'jo');
+SELECT * FROM gpucredit.verify('jo-unf');
+
+-- What is spent of a bucket per job counts over all its attempts.
+SET gpucredit.clock = '2027-01-08 00:00+00';
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('jo-cap');
+	PERFORM gpucredit.issue('jo-cap', '', 'i', 100, policy => '{"max_per_job": 3}');
+END $$;
+SELECT status FROM gpucredit.reserve('jo-cap', '', 'c', '1xJO-A', '1 h', pool => 'jo');
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-08 00:30+00';
+SELECT billed, job_state FROM gpucredit.settle('jo-cap', pg_temp.job('c', 'jo-cap'), 1, 'preempted', '30 min');
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-08 01:00+00';
+SELECT billed, job_state FROM gpucredit.settle('jo-cap', pg_temp.job('c', 'jo-cap'), 2, 'preempted', '30 min');
+SELECT available, held, spent FROM gpucredit.balance('jo-cap');
+
+-- Who settles: an agent says how long it ran; an application may only end it.
+SET gpucredit.clock = '2027-01-09 00:00+00';
+SELECT status FROM generate_series(1, 2) n, gpucredit.reserve('jo', 'a', 'app' || n, '4xJO-B', '1 h', pool => 'jo');
+SELECT job, node, gpus FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-09 00:00:10+00';
+SELECT action FROM gpucredit.meter('jo', pg_temp.job('app1'), 1, '10 s');
+CREATE ROLE gpucredit_test_app IN ROLE gpucredit_app;
+SELECT pg_temp.job('app1') AS app1, pg_temp.job('app2') AS app2 \gset
+SET ROLE gpucredit_test_app;
+SELECT * FROM gpucredit.settle('jo', :app1, 1, 'completed', '5 s');
+SELECT * FROM gpucredit.settle('jo', :app1, 1, 'completed', '0');
+SELECT billed, job_state FROM gpucredit.settle('jo', :app1, 1, 'completed');
+SELECT * FROM gpucredit.meter('jo', :app1, 1, '1 s');
+RESET ROLE;
+-- its devices are given out again when the node was seen without it, or may
+-- be taken for lost, not before
+SELECT action FROM gpucredit.heartbeat('jo-b', running => ARRAY[format('jo/%s/1', :app1)]);
+SELECT * FROM gpucredit.place('jo');
+SELECT action FROM gpucredit.heartbeat('jo-b');		-- not told
+SELECT * FROM gpucredit.place('jo');
+SELECT * FROM gpucredit.heartbeat('jo-b', running => '{}');
+SELECT pg_temp.key(job) AS job, node, gpus FROM gpucredit.place('jo');
+SET ROLE gpucredit_test_app;
+SELECT job_state FROM gpucredit.settle('jo', :app2, 1, 'failed');
+RESET ROLE;
+SET gpucredit.clock = '2027-01-09 00:01:09.999999+00';
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-09 00:01:10+00';
+SELECT job, attempt FROM pg_temp.place();
+SELECT job_state FROM gpucredit.settle('jo', :app2, 2, 'completed');
+-- what a node runs and should not is told to stop
+SELECT org, job, attempt, action, gpus FROM gpucredit.heartbeat('jo-b', running => '{gone/17/3}');
+DROP ROLE gpucredit_test_app;
+
+-- Cancelling, in each state.
+SET gpucredit.clock = '2027-01-10 00:00+00';
+SELECT status, held FROM generate_series(1, 3) n, gpucredit.reserve('jo', 'a', 'c' || n, '4xJO-B', '1 h', pool => 'jo');
+SELECT job, attempt FROM pg_temp.place();
+SELECT job_state, replayed FROM gpucredit.cancel('jo', pg_temp.job('c2'), 'k2');	-- queued
+SELECT job_state, replayed FROM gpucredit.cancel('jo', pg_temp.job('c2'), 'k2');
+SELECT job_state, replayed FROM gpucredit.cancel('jo', pg_temp.job('c2'), 'k2b');	-- over
+SELECT job_state, replayed FROM gpucredit.cancel('jo', pg_temp.job('c1'), 'k1', 'changed my mind');	-- starting
+SELECT state, held FROM pg_temp.state('c1');
+SELECT job_state, replayed FROM gpucredit.cancel('jo', pg_temp.job('c1'), 'k1b');	-- stopping
+SELECT action, reason, time_left FROM gpucredit.meter('jo', pg_temp.job('c1'), 1, '1 s');
+SELECT action, time_left FROM gpucredit.heartbeat('jo-b');
+-- it ends when its agent says so, as cancelled, if it did not complete
+SET gpucredit.clock = '2027-01-10 00:01+00';
+SELECT outcome, billed, released, job_state, retry_at FROM gpucredit.settle('jo', pg_temp.job('c1'), 1, 'failed', '1 min');
+SELECT job_state, replayed FROM gpucredit.cancel('jo', pg_temp.job('c1'), 'k1c');
+SELECT job, attempt FROM pg_temp.place();
+SELECT action FROM gpucredit.meter('jo', pg_temp.job('c3'), 1, '0');
+SELECT job_state FROM gpucredit.cancel('jo', pg_temp.job('c3'), 'k3');	-- running
+SELECT outcome, job_state FROM gpucredit.settle('jo', pg_temp.job('c3'), 1, 'completed');
+SELECT job_state FROM gpucredit.cancel('jo', pg_temp.job('c3'), 'k3b');
+
+-- A job that got a cheaper type than it can afford gets the rest back at once.
+SET gpucredit.clock = '2027-01-11 00:00+00';
+SELECT available FROM gpucredit.balance('jo');
+SELECT status, held FROM gpucredit.reserve('jo', 'a', 'cheap', '2xJO-A|JO-B', '2 h', pool => 'jo');
+SELECT job, node, per_gpu_hour FROM pg_temp.place();
+SELECT held FROM pg_temp.state('cheap');
+SELECT available, held FROM gpucredit.balance('jo');
+SET gpucredit.clock = '2027-01-11 02:00+00';
+SELECT action, reason, billed FROM gpucredit.meter('jo', pg_temp.job('cheap'), 1, '2 h');
+SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('cheap'), 1, 'completed');
+
+-- Nothing is billed for a job without GPUs.
+SELECT status, held FROM gpucredit.reserve('jo', 'a', 'cpu', '0', '1 h', pool => 'jo', cpu_milli => 1000);
+SELECT job, node, gpus, share, per_gpu_hour FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-11 02:30+00';
+SELECT action, billed, held, time_left FROM gpucredit.meter('jo', pg_temp.job('cpu'), 1, '30 min');
+SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('cpu'), 1, 'completed');
+
+-- In all: every credit is somewhere, and nothing is held for what is over.
+SELECT available, held, used, spent, available + held + spent AS issued FROM gpucredit.balance('jo');
+SELECT state, count(*) FROM gpucredit.jobs WHERE org LIKE 'jo%' GROUP BY 1 ORDER BY 1;
+SELECT sum(billed)::numeric AS billed FROM gpucredit.attempt WHERE org = 'jo';
+-- the story of one of them
+SELECT h.at, h.what, h.attempt FROM gpucredit.history('jo', pg_temp.job('cheap')) h;
+
+SELECT * FROM gpucredit.verify();
