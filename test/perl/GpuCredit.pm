@@ -55,15 +55,17 @@ BEGIN
 }
 
 use Cwd 'abs_path';
+use DBI;
 use Exporter 'import';
 use File::Basename;
+use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(
   new_node new_database query query_fails sqlstate_of verify_empty
-  slurp_checkout
+  slurp_checkout connect_to in_parallel wait_for_children kill_server
 );
 
 # Starts a server with defaults fit for tests.  Further arguments are lines of
@@ -129,6 +131,92 @@ sub verify_empty
 
 	return is($node->safe_psql($db, 'SELECT * FROM gpucredit.verify()'),
 		'', $name || 'verify() is empty');
+}
+
+# A connection of DBI's; errors raise.
+sub connect_to
+{
+	my ($node, $db, %options) = @_;
+	my $dsn = sprintf('dbi:Pg:dbname=%s;host=%s;port=%s;application_name=%s',
+		$db, $node->host, $node->port, $options{name} || 'test');
+
+	return DBI->connect(
+		$dsn, undef, undef,
+		{   AutoCommit          => 1,
+			RaiseError          => 1,
+			PrintError          => 0,
+			AutoInactiveDestroy => 1,
+			pg_enable_utf8      => 0 });
+}
+
+# Forks so many processes, each of which calls the function with its number,
+# from 0; returns their ids.  One that dies says so on standard error.
+sub in_parallel
+{
+	my ($n, $function) = @_;
+	my @pids;
+
+	foreach my $i (0 .. $n - 1)
+	{
+		my $pid = fork();
+
+		die "could not fork: $!" unless defined $pid;
+		if ($pid == 0)
+		{
+			my $done = eval { $function->($i); 1 };
+
+			print STDERR "process $i: $@" unless $done;
+			POSIX::_exit($done ? 0 : 1);	# no END blocks: they stop servers
+		}
+		push @pids, $pid;
+	}
+	return @pids;
+}
+
+# Waits for processes of in_parallel; returns how many did not end well.
+sub wait_for_children
+{
+	my $bad = 0;
+
+	foreach my $pid (@_)
+	{
+		waitpid($pid, 0);
+		$bad++ if $? != 0;
+	}
+	return $bad;
+}
+
+# Ends a server as a failing machine does: SIGKILL to the postmaster and to
+# every process it has, known by the folder they work in.  A postmaster whose
+# parent is slow to notice looks alive to the next one, so the files that name
+# it go, once nothing runs.
+sub kill_server
+{
+	my ($node) = @_;
+	my $data = abs_path($node->data_dir);
+	my @all  = processes_in($data);
+
+	$node->kill9;
+	kill('KILL', @all);
+	foreach my $turn (1 .. 1000)
+	{
+		last unless @all = processes_in($data);
+		kill('KILL', @all);
+		select(undef, undef, undef, 0.01);
+	}
+	die "processes of the server do not end: @all\n" if @all;
+	unlink "$data/postmaster.pid",
+	  sprintf('%s/.s.PGSQL.%d.lock', $node->host, $node->port);
+	return;
+}
+
+# The processes whose working folder this is.
+sub processes_in
+{
+	my ($folder) = @_;
+
+	return grep { (readlink("/proc/$_/cwd") || '') eq $folder }
+	  map { m{(\d+)$} } glob('/proc/[0-9]*');
 }
 
 # The text of a file of the checkout.

@@ -1,0 +1,525 @@
+# GpuCreditLoad.pm: clients that do everything at once, and an account of it
+#
+#   setup_world($node, $db);
+#   my @pids = in_parallel(4, sub { run_client($node, $db, number => $_[0],
+#       seed => $seed, log => "$dir/$_[0].log", seconds => 5) });
+#   wait_for_children(@pids);
+#   my $account = settle_accounts($node, $db, glob("$dir/*.log"));
+#
+# A client writes each call to its log before it sends it, and the result
+# after the server has answered: what is in the log with a result was
+# acknowledged.  settle_accounts() sends every call again: an acknowledged one
+# must be answered as a replay of exactly that result, one that was not must
+# take effect now or have taken effect once.
+package GpuCreditLoad;
+
+use strict;
+use warnings;
+
+use DBI;
+use Exporter 'import';
+use GpuCredit;
+use JSON::PP;
+use Time::HiRes qw(time);
+
+our @EXPORT = qw(setup_world run_client settle_accounts world_conf);
+
+my @orgs     = qw(acme bell core);
+my @accounts = ('', 'vision', 'vision/alice', 'speech');
+my $json     = JSON::PP->new->canonical->allow_nonref;
+
+# What a client may be told as a consequence of what others do.
+my %expected = (
+	capture => { UC003 => 1 },
+	release => { UC003 => 1 });
+
+# How often a client does what.
+my %weights = (
+	issue       => 4,
+	hold        => 10,
+	capture     => 7,
+	release     => 4,
+	reserve     => 18,
+	cancel      => 4,
+	place       => 10,
+	meter       => 14,
+	meter_batch => 4,
+	settle      => 14,
+	heartbeat   => 5,
+	drain       => 1,
+	maintain    => 1,
+	balance     => 2);
+
+# Lines of postgresql.conf: agents here claim any elapsed time, and nodes need
+# no heartbeat.
+sub world_conf
+{
+	return (
+		'gpucredit.clock_skew = 1000000',
+		'gpucredit.node_suspect = 0',
+		'gpucredit.retry_backoff = 0',
+		'gpucredit.usage_interval = 60');
+}
+
+# Three organisations with overlapping accounts and buckets of every kind, and
+# a small pool.
+sub setup_world
+{
+	my ($node, $db) = @_;
+	my $sql = q{
+		SELECT gpucredit.set_price('H100', 2.5), gpucredit.set_price('A100', 1.2);
+		SELECT gpucredit.register_node('default', 'h' || n, 'H100', 8, 81920,
+			64000, 524288) FROM generate_series(1, 3) n;
+		SELECT gpucredit.register_node('default', 'a' || n, 'A100', 4, 40960)
+			FROM generate_series(1, 2) n;
+	};
+
+	foreach my $org (@orgs)
+	{
+		$sql .= "SELECT gpucredit.create_account('$org', '$_');\n"
+		  foreach @accounts;
+		$sql .= qq{
+			SELECT gpucredit.issue('$org', '', 'start', 200);
+			SELECT gpucredit.issue('$org', 'vision', 'start promo', 20, 'promo',
+				valid_for => '10 days');
+			SELECT gpucredit.issue('$org', 'vision/alice', 'start grant', 10,
+				'grant', priority => 200);
+			SELECT gpucredit.issue('$org', 'speech', 'start short', 15, 'grant',
+				valid_for => '5 s', policy => '{"max_share": 0.5}');
+		};
+	}
+	query($node, $db, $sql);
+	return;
+}
+
+# Does random things for so many seconds, or until the server is gone.
+# Options: number, seed, log, seconds; isolation; reconnect => 1: whoever ends
+# the connection is not the server, so connect again and send the call again.
+sub run_client
+{
+	my ($node, $db, %options) = @_;
+	my $client = { %options, node => $node, db => $db, sent => 0, holds => [],
+		jobs => [] };
+	my $until = time + $options{seconds};
+	my @bag;
+
+	srand($options{seed} * 1000 + $options{number});
+	open($client->{fh}, '>>', $options{log}) or die "$options{log}: $!";
+	$client->{fh}->autoflush(1);
+	push @bag, ($_) x $weights{$_} foreach sort keys %weights;
+	return unless open_connection($client);
+	while (time < $until)
+	{
+		my $do = __PACKAGE__->can('do_' . $bag[ rand @bag ]);
+
+		last unless $do->($client);
+	}
+	close($client->{fh}) or die "$options{log}: $!";
+	return;
+}
+
+sub open_connection
+{
+	my ($client) = @_;
+
+	foreach my $try (1 .. 100)
+	{
+		$client->{dbh} = eval {
+			connect_to($client->{node}, $client->{db}, name => 'load');
+		};
+		last if $client->{dbh} || !$client->{reconnect};
+		select(undef, undef, undef, 0.05);
+	}
+	return 0 unless $client->{dbh};
+	return 1 unless $client->{isolation};
+	return 1
+	  if eval {
+		$client->{dbh}->do('SET default_transaction_isolation = '
+			  . $client->{dbh}->quote($client->{isolation}));
+	  };
+	return $client->{reconnect} && open_connection($client);
+}
+
+sub note_line
+{
+	my ($client, $what, $value) = @_;
+
+	print { $client->{fh} } "$what " . $json->encode($value) . "\n";
+	return;
+}
+
+# Calls a function of gpucredit; returns whether to go on, and its rows.  What
+# must not happen goes to the log.
+sub call
+{
+	my ($client, $function, @args) = @_;
+	my $id = ++$client->{sent};
+	my $sql = "SELECT * FROM gpucredit.$function("
+	  . join(', ', ('?') x @args) . ')';
+
+	note_line($client, 'sent', { id => $id, function => $function,
+			args => \@args });
+	while (1)
+	{
+		my $rows = eval {
+			$client->{dbh}->selectall_arrayref($sql, { Slice => {} }, @args);
+		};
+		my $state = $client->{dbh}->state;
+
+		if ($rows)
+		{
+			note_line($client, 'got', { id => $id, rows => $rows });
+			return (1, $rows);
+		}
+		if ($state =~ /^(?:08|57P0|22000$)/ || !$client->{dbh}->ping)
+		{
+			return (0) unless $client->{reconnect};
+			return (0) unless open_connection($client);
+			note_line($client, 'again', { id => $id, state => $state });
+		}
+		elsif ($state eq '40001' && $client->{isolation})
+		{
+			note_line($client, 'again', { id => $id, state => $state });
+		}
+		else
+		{
+			note_line($client, 'refused', { id => $id, state => $state });
+			note_line($client, 'unexpected', { id => $id, state => $state,
+					function => $function, args => \@args,
+					message => $client->{dbh}->errstr })
+			  unless $expected{$function}{$state};
+			return (1, undef);
+		}
+	}
+}
+
+# Rows of a query, none where the connection is gone.
+sub look
+{
+	my ($client, $sql, @args) = @_;
+
+	my $rows = eval { $client->{dbh}->selectall_arrayref($sql, undef, @args) };
+
+	return @{ $rows || [] };
+}
+
+sub pick { return $_[ rand @_ ]; }
+
+# A key no other client uses.
+sub new_key
+{
+	my ($client) = @_;
+
+	return join('-', 'k', $client->{seed}, $client->{number},
+		++$client->{keys});
+}
+
+sub amount { return sprintf('%.6f', 0.000001 + rand($_[0])); }
+
+sub do_issue
+{
+	my ($client) = @_;
+	my $key = new_key($client);
+	my ($on) = call($client, 'issue', pick(@orgs), pick(@accounts), $key,
+		amount(30), pick(qw(paid promo grant)), undef, undef,
+		pick(100, 100, 50), '{}', $key, pick(undef, '1 hour', '2 s'));
+
+	return $on;
+}
+
+sub do_hold
+{
+	my ($client) = @_;
+	my $org = pick(@orgs);
+	my ($on, $rows) = call($client, 'hold', $org, pick(@accounts),
+		new_key($client), amount(15), pick('1 hour', '1 hour', '1 s'));
+
+	push @{ $client->{holds} }, [ $org, $rows->[0]{hold}, $rows->[0]{held} ]
+	  if $rows && $rows->[0]{status} eq 'granted';
+	return $on;
+}
+
+sub do_capture
+{
+	my ($client) = @_;
+	my $hold = splice(@{ $client->{holds} },
+		rand @{ $client->{holds} }, 1) or return 1;
+	my $amount = sprintf('%.6f', rand($hold->[2]));
+	my $final  = pick('true', 'true', 'false');
+	my ($on, $rows) = call($client, 'capture', $hold->[0], $hold->[1],
+		new_key($client), $amount, $final);
+
+	push @{ $client->{holds} },
+	  [ $hold->[0], $hold->[1], $hold->[2] - $amount - 0.000001 ]
+	  if $rows && $final eq 'false' && $hold->[2] - $amount > 0.000002;
+	return $on;
+}
+
+sub do_release
+{
+	my ($client) = @_;
+	my $hold = splice(@{ $client->{holds} },
+		rand @{ $client->{holds} }, 1) or return 1;
+
+	return (call($client, 'release', $hold->[0], $hold->[1],
+			new_key($client)))[0];
+}
+
+sub do_reserve
+{
+	my ($client) = @_;
+	my $org = pick(@orgs);
+	my $key = new_key($client);
+	my ($on, $rows) = call($client, 'reserve', $org, pick(@accounts), $key,
+		pick(qw(1xH100 1xH100 2xH100|A100 4xA100|H100 0.25xA100 12xH100 1x* 0)),
+		pick('1 hour', '2 hours', '20 min'),
+		pick(qw(standard_training interactive premium_training)),
+		'default', 'any', undef, 3, 1000, 1024, pick(undef, undef, '10 min'),
+		$json->encode({ key => $key }), '{}');
+
+	push @{ $client->{jobs} }, [ $org, $rows->[0]{job} ]
+	  if $rows && $rows->[0]{status} eq 'granted';
+	return $on;
+}
+
+sub do_cancel
+{
+	my ($client) = @_;
+	my $job = splice(@{ $client->{jobs} }, rand @{ $client->{jobs} }, 1)
+	  or return 1;
+
+	return (call($client, 'cancel', @$job, new_key($client), 'no need'))[0];
+}
+
+sub do_place { return (call($_[0], 'place', 'default'))[0]; }
+
+# Live attempts, and how far each may be metered on.
+sub live
+{
+	my ($client, $most) = @_;
+
+	return look($client, q{
+		SELECT org, job, attempt, elapsed + random() * '15 min'::interval
+		FROM gpucredit.attempt WHERE ended_at IS NULL
+		ORDER BY random() LIMIT ?}, $most);
+}
+
+sub do_meter
+{
+	my ($client) = @_;
+	my ($attempt) = live($client, 1) or return 1;
+
+	return (call($client, 'meter', @$attempt))[0];
+}
+
+sub do_meter_batch
+{
+	my ($client) = @_;
+	my @attempts = live($client, 8) or return 1;
+
+	return (call($client, 'meter_batch', map {
+				my $column = $_;
+				[ map { $_->[$column] } @attempts ]
+			} 0 .. 3))[0];
+}
+
+sub do_settle
+{
+	my ($client) = @_;
+	my ($attempt) = live($client, 1) or return 1;
+	my ($org, $job, $number, $elapsed) = @$attempt;
+
+	return (call($client, 'settle', $org, $job, $number,
+			pick(qw(completed completed failed preempted node_lost timeout)),
+			pick($elapsed, undef), pick(0, 1), 'done'))[0];
+}
+
+sub do_heartbeat
+{
+	my ($client) = @_;
+
+	return (call($client, 'heartbeat', pick(qw(h1 h2 h3 a1 a2))))[0];
+}
+
+sub do_drain
+{
+	my ($client) = @_;
+	my $node = pick(qw(h1 h2 a1));
+	my ($on) = call($client, 'drain', $node, 'repair',
+		pick(undef, '2100-01-01'));
+
+	return $on && (call($client, 'resume', $node))[0];
+}
+
+sub do_maintain { return (call($_[0], 'maintain'))[0]; }
+
+sub do_balance
+{
+	return (call($_[0], 'balance', pick(@orgs), pick(@accounts)))[0];
+}
+
+# Reads a log: the calls in order, each with its result if it was
+# acknowledged.
+sub read_log
+{
+	my ($file) = @_;
+	my (@calls, %by_id, @unexpected, %states);
+
+	open(my $fh, '<', $file) or die "$file: $!";
+	while (my $line = <$fh>)
+	{
+		my ($what, $text) = $line =~ /^(\w+) (.*)$/ or die "$file: $line";
+		my $value = $json->decode($text);
+
+		$states{ $value->{state} }++ if $value->{state};
+		if ($what eq 'sent')
+		{
+			push @calls, $value;
+			$by_id{ $value->{id} } = $value;
+		}
+		elsif ($what eq 'got')
+		{
+			$by_id{ $value->{id} }{rows} = $value->{rows};
+		}
+		elsif ($what eq 'refused')
+		{
+			$by_id{ $value->{id} }{refused} = 1;
+		}
+		elsif ($what eq 'again')
+		{
+			$by_id{ $value->{id} }{again}++;
+		}
+		else
+		{
+			push @unexpected, $text;
+		}
+	}
+	close($fh);
+	return (\@calls, \@unexpected, \%states);
+}
+
+# A result as text, without the word that tells a replay.
+sub result_text
+{
+	my ($row) = @_;
+	my %copy = %$row;
+
+	delete $copy{replayed};
+	return $json->encode(\%copy);
+}
+
+# Sends every call of the logs again and compares.  Returns counts
+# (acknowledged, pending, places, meters), and lists of what is wrong (lost)
+# and of errors that must not be (unexpected).
+sub settle_accounts
+{
+	my ($node, $db, @files) = @_;
+	my $account = { acknowledged => 0, pending => 0, places => 0, meters => 0,
+		lost => [], unexpected => [], states => {}, keys => {} };
+	my $dbh = connect_to($node, $db, name => 'account');
+
+	foreach my $file (@files)
+	{
+		my ($calls, $unexpected, $states) = read_log($file);
+
+		push @{ $account->{unexpected} }, @$unexpected;
+		$account->{states}{$_} += $states->{$_} foreach keys %$states;
+		$dbh->begin_work;
+		foreach my $call (grep { !$_->{refused} } @$calls)
+		{
+			my $wrong = check_call($dbh, $account, $call);
+
+			push @{ $account->{lost} }, $json->encode($call) . ": $wrong"
+			  if $wrong;
+		}
+		$dbh->commit;
+	}
+	$dbh->disconnect;
+	return $account;
+}
+
+# What is wrong with a call, '' for nothing.
+sub check_call
+{
+	my ($dbh, $account, $call) = @_;
+	my $function = $call->{function};
+
+	return check_places($dbh, $account, $call) if $function eq 'place';
+	return check_meter($dbh, $account, $call) if $function eq 'meter';
+	return '' unless $function =~ /^(?:issue|hold|capture|release|reserve|cancel|settle)$/;
+	return check_keyed($dbh, $account, $call);
+}
+
+sub check_keyed
+{
+	my ($dbh, $account, $call) = @_;
+	my $sql = "SELECT * FROM gpucredit.$call->{function}("
+	  . join(', ', ('?') x @{ $call->{args} }) . ')';
+	my $was = $call->{rows} && $call->{rows}[0];
+	my $now;
+
+	$account->{ $was ? 'acknowledged' : 'pending' }++;
+	$dbh->do('SAVEPOINT again');
+	$now = eval {
+		$dbh->selectall_arrayref($sql, { Slice => {} },
+			@{ $call->{args} })->[0];
+	};
+	if (!$now)
+	{
+		my ($state, $message) = ($dbh->state, $dbh->errstr);
+
+		$dbh->do('ROLLBACK TO again');
+		return "$state $message"
+		  unless !$was && $expected{ $call->{function} }{$state};
+		return '';
+	}
+	$dbh->do('RELEASE again');
+	$account->{keys}{ $call->{function} }++
+	  unless $call->{function} eq 'settle';
+	return '' unless $was;
+	return 'not a replay' unless $now->{replayed};
+	return 'another result: ' . result_text($now)
+	  if result_text($now) ne result_text($was);
+	return '';
+}
+
+# What was placed is placed: those devices of that node.
+sub check_places
+{
+	my ($dbh, $account, $call) = @_;
+
+	foreach my $row (grep { $_->{action} eq 'start' } @{ $call->{rows} || [] })
+	{
+		my ($n) = $dbh->selectrow_array(
+			q{SELECT count(*) FROM gpucredit.attempt_gpu g
+				JOIN gpucredit.attempt a USING (org, job, attempt)
+				WHERE (g.org, g.job, g.attempt, g.node) = (?, ?, ?, ?)
+				AND g.gpus::text = ? AND g.share = ?
+				AND a.per_gpu_hour::numeric = ?},
+			undef, @$row{qw(org job attempt node gpus share per_gpu_hour)});
+
+		$account->{places}++;
+		return 'no such attempt: ' . $json->encode($row) unless $n == 1;
+	}
+	return '';
+}
+
+# What was metered is metered.
+sub check_meter
+{
+	my ($dbh, $account, $call) = @_;
+	my $row = $call->{rows} && $call->{rows}[0] or return '';
+	my ($n) = $dbh->selectrow_array(
+		q{SELECT count(*) FROM gpucredit.attempt
+			WHERE (org, job, attempt) = (?, ?, ?) AND running_at IS NOT NULL
+			AND COALESCE(billed, least(gpucredit.bill(per_gpu_hour, gpus,
+				share, elapsed), held))::numeric >= ?
+			AND (elapsed >= ? OR ended_at IS NOT NULL)},
+		undef, @{ $call->{args} }[ 0 .. 2 ], $row->{billed},
+		$call->{args}[3]);
+
+	$account->{meters}++;
+	return $row->{action} eq 'stop' || $n == 1 ? '' : 'forgotten';
+}
+
+1;
