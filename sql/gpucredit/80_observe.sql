@@ -279,7 +279,7 @@ CREATE TYPE gpucredit.bucket_result AS (bucket bigint, account text,
 	kind text, priority int, effective_at timestamptz,
 	expires_at timestamptz, issued numeric, available numeric, held numeric,
 	spent numeric, expired numeric, revoked numeric, moved numeric,
-	policy jsonb, usable boolean);
+	policy jsonb, usable boolean, why text);
 
 CREATE FUNCTION gpucredit.buckets(org text, account text DEFAULT '')
 RETURNS SETOF gpucredit.bucket_result
@@ -309,15 +309,18 @@ BEGIN ATOMIC
 		(b.revoked + CASE WHEN b.closed_at IS NOT NULL
 			THEN b.free ELSE '0' END)::numeric,
 		b.moved::numeric, b.policy,
-		b.closed_at IS NULL AND NOT b.over AND b.effective_at <= b.at
-			AND b.free > '0'
-	FROM b
+		b.why IS NULL, b.why
+	FROM (SELECT b.*, CASE WHEN b.closed_at IS NOT NULL THEN 'revoked'
+			WHEN b.over THEN 'expired'
+			WHEN b.effective_at > b.at THEN 'not_yet_active'
+			WHEN b.free <= '0' THEN 'empty' END AS why
+		FROM b) b
 	ORDER BY b.priority, b.expires_at, gpucredit.kind_rank(b.kind),
 		length(b.account) DESC, b.effective_at, b.bucket;
 END;
 COMMENT ON FUNCTION gpucredit.buckets(text, text) IS
 'The buckets an account may spend, its own and its ancestors'', in burn order.
-Result, in credits: issued = available + held + spent + expired + revoked + moved; what only time has done counts, booked or not; usable: active now, with something available.
+Result, in credits: issued = available + held + spent + expired + revoked + moved; what only time has done counts, booked or not; usable: active now, with something available; why not: revoked, expired, not_yet_active, empty.
 Errors: UC001 no such account; 22023.';
 
 /* Statement */

@@ -62,12 +62,14 @@ GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.create_account, gpucredit.suspend_account,
 	gpucredit.set_price, gpucredit.create_pool, gpucredit.set_tier,
 	gpucredit.set_budget,
-	gpucredit.issue, gpucredit.rebuild
+	gpucredit.issue, gpucredit.revoke, gpucredit.transfer,
+	gpucredit.refund, gpucredit.refund_hold, gpucredit.rebuild
 TO gpucredit_admin;
 
 GRANT EXECUTE ON FUNCTION			/* balances */
 	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
-	gpucredit.statement
+	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
+	gpucredit.top_jobs, gpucredit.invoice
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* holds; submitting */
@@ -91,7 +93,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
 	gpucredit.register_node, gpucredit.drain, gpucredit.resume,
-	gpucredit.remove_node, gpucredit.maintain
+	gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain
 TO gpucredit_admin, gpucredit_operator;
 
 GRANT EXECUTE ON FUNCTION gpucredit.verify

@@ -29,7 +29,8 @@ SQL_STATEMENT(audit_insert_many, SPI_OK_INSERT,
 			  "INSERT INTO gpucredit.audit (org, at, login, actor, operation,"
 			  " decision, reason, account, hold, job, attempt, detail)"
 			  " SELECT u.org, $1, $2, $3, $4, u.decision, u.reason, u.account,"
-			  " u.hold, u.job, u.attempt, u.detail::pg_catalog.jsonb"
+			  " NULLIF(u.hold, 0), NULLIF(u.job, 0), NULLIF(u.attempt, 0),"
+			  " u.detail::pg_catalog.jsonb"
 			  " FROM ROWS FROM (pg_catalog.unnest($5),"
 			  " pg_catalog.unnest($6), pg_catalog.unnest($7),"
 			  " pg_catalog.unnest($8), pg_catalog.unnest($9),"
@@ -89,7 +90,7 @@ AuditWrite(AuditRow *row)
 }
 
 /*
- * Write many rows of one operation and instant, each with a job.
+ * Write many rows of one operation and instant; none with a bucket.
  */
 void
 AuditWriteMany(AuditRow *rows, int n)

@@ -53,6 +53,31 @@ SQL_STATEMENT(part_add, SPI_OK_UPDATE,
 			  ADD(lapsed, 8)
 			  " WHERE p.org = $1 AND p.hold = $2 AND p.part = $3");
 #undef ADD
+SQL_STATEMENT(bucket_close, SPI_OK_UPDATE, "text, bigint, timestamptz",
+			  "UPDATE gpucredit.bucket b SET closed_at = $3"
+			  " WHERE b.org = $1 AND b.bucket = $2");
+
+/* Of many buckets at once: arrays of their keys. */
+#define KEYS \
+	" ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))" \
+	" AS u (org, bucket)"
+SQL_STATEMENT(entry_sweep, SPI_OK_SELECT, "text[], bigint[], timestamptz",
+			  "WITH e AS (INSERT INTO gpucredit.entry (org, at, account,"
+			  "  bucket, source, target, amount, operation)"
+			  " SELECT b.org, $3, b.account, b.bucket, 'available',"
+			  "  'expired', b.available, 'expire' FROM" KEYS
+			  "  JOIN gpucredit.bucket b ON b.org = u.org"
+			  "   AND b.bucket = u.bucket"
+			  "  WHERE b.available OPERATOR(gpucredit.>) '0'"
+			  " RETURNING org, amount)"
+			  " SELECT e.org, pg_catalog.count(*), gpucredit.sum(e.amount)"
+			  " FROM e GROUP BY e.org");
+SQL_STATEMENT(bucket_sweep, SPI_OK_UPDATE, "text[], bigint[], timestamptz",
+			  "UPDATE gpucredit.bucket b SET available = '0',"
+			  " expired = b.expired OPERATOR(gpucredit.+) b.available,"
+			  " swept_at = $3 FROM" KEYS
+			  " WHERE b.org = u.org AND b.bucket = u.bucket");
+#undef KEYS
 
 static void insert_entry(const Posting *posting, const Move *move);
 static void add_to_bucket(const Posting *posting, int first);
@@ -182,4 +207,37 @@ change_part(const Posting *posting, const Move *move)
 									 move->target == REVOKED) ?
 				  move->amount : 0);
 	Ensure(SqlRun(&part_add, &args).n == 1, "A part of a hold is missing.");
+}
+
+/*
+ * Close a locked bucket: what returns to it from now on is revoked.
+ */
+void
+LedgerClose(const char *org, int64 bucket, TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, bucket);
+	SqlArgTime(&args, at);
+	Ensure(SqlRun(&bucket_close, &args).n == 1, "A bucket is missing.");
+}
+
+/*
+ * Move what is available in many locked, expired buckets to expired: an entry
+ * and a change of each row, as LedgerPost() would, in two statements.  Comes
+ * back with org, buckets and amount of each organisation that had some.
+ */
+SqlResult
+LedgerSweep(Datum orgs, Datum buckets, TimestampTz at)
+{
+	SqlArgs		args = {0};
+	SqlResult	sums;
+
+	SqlArg(&args, orgs);
+	SqlArg(&args, buckets);
+	SqlArgTime(&args, at);
+	sums = SqlRun(&entry_sweep, &args);
+	(void) SqlRun(&bucket_sweep, &args);
+	return sums;
 }

@@ -9,6 +9,7 @@
 #define GPUCREDIT_POST_H
 
 #include "common/sql.h"
+#include "common/sql.h"
 #include "ledger/ledger.h"
 
 typedef enum Compartment
@@ -40,6 +41,8 @@ typedef struct Posting
 } Posting;
 
 extern void LedgerPost(const Posting *posting);
+extern void LedgerClose(const char *org, int64 bucket, TimestampTz at);
+extern SqlResult LedgerSweep(Datum orgs, Datum buckets, TimestampTz at);
 
 /* What a locked bucket gives to a draw. */
 typedef struct DrawPart

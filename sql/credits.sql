@@ -1,0 +1,384 @@
+-- Credit taken away, moved, given back and expired; what is said of it
+-- before and after a sweep.
+SET client_min_messages = warning;
+DROP EXTENSION IF EXISTS gpucredit CASCADE;	-- numbers start from 1
+CREATE EXTENSION gpucredit;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET search_path = public, gpucredit;
+\set SHOW_CONTEXT never
+\pset format unaligned
+
+CREATE FUNCTION pg_temp.at(clock text) RETURNS void LANGUAGE sql AS $$
+	SELECT set_config('gpucredit.clock', clock, false)
+$$;
+-- The SQLSTATE of a call that fails; it changes nothing.
+CREATE FUNCTION pg_temp.fails(call text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	before text := (SELECT row(count(*), max(entry))::text FROM entry);
+BEGIN
+	EXECUTE call;
+	RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE || CASE WHEN before = (SELECT row(count(*), max(entry))::text
+		FROM entry) THEN '' ELSE ' and entries' END;
+END
+$$;
+-- All figures of a bucket.
+CREATE FUNCTION pg_temp.figures(which bigint) RETURNS TABLE (issued credits,
+	available credits, held credits, spent credits, expired credits,
+	revoked credits, moved credits, closed boolean) LANGUAGE sql AS $$
+	SELECT b.issued, b.available, b.held, b.spent, b.expired, b.revoked,
+		b.moved, b.closed_at IS NOT NULL
+	FROM bucket b WHERE b.bucket = which
+$$;
+
+SELECT pg_temp.at('2026-01-01 00:00+00') \g /dev/null
+SELECT create_account('acme') \g /dev/null
+SELECT create_account('acme', 'vision') \g /dev/null
+SELECT create_account('acme', 'vision/alice') \g /dev/null
+SELECT create_account('acme', 'speech') \g /dev/null
+SELECT create_account('zeta') \g /dev/null
+
+--
+-- revoke
+--
+SELECT bucket FROM issue('acme', 'vision', 'i1', 100);
+SELECT hold, held FROM hold('acme', 'vision', 'h1', 30, '10 days');
+SELECT * FROM revoke('acme', 1, 'r1', 'charged back');
+SELECT * FROM pg_temp.figures(1);
+SELECT bucket, available, held, revoked, usable, why
+FROM buckets('acme', 'vision');
+SELECT available, held FROM balance('acme', 'vision');
+-- the call again; with each argument changed
+SELECT * FROM revoke('acme', 1, 'r1', 'charged back');
+SELECT pg_temp.fails($$SELECT revoke('acme', 2, 'r1', 'charged back')$$),
+	pg_temp.fails($$SELECT revoke('acme', 1, 'r1', 'fraud')$$),
+	pg_temp.fails($$SELECT revoke('acme', 1, 'r1', NULL)$$),
+	pg_temp.fails($$SELECT release('acme', 1, 'r1')$$);
+-- twice: there is nothing left
+SELECT * FROM revoke('acme', 1, 'r2', 'again');
+-- what is held stays good; what returns is revoked
+SELECT * FROM capture('acme', 1, 'c1', 12);
+SELECT * FROM pg_temp.figures(1);
+-- and so is what was spent
+SELECT * FROM refund_hold('acme', 1, 'f1', 2, 'bad node');
+SELECT * FROM pg_temp.figures(1);
+SELECT * FROM revoke('acme', 1, 'r3', 'once more');
+SELECT * FROM hold('acme', 'vision', 'h2', 1, '1 day');
+
+-- the credit of a hold past its ttl is available, and revoked with the rest
+SELECT bucket FROM issue('acme', 'speech', 'i2', 10);
+SELECT hold, held FROM hold('acme', 'speech', 'h3', 4, '1 hour');
+SELECT pg_temp.at('2026-01-01 01:00+00') \g /dev/null
+SELECT bucket, available FROM buckets('acme', 'speech');
+SELECT * FROM revoke('acme', 2, 'r4', 'mistake');
+SELECT * FROM pg_temp.figures(2);
+SELECT * FROM release('acme', 2, 'l1');
+
+-- what is not active yet is revoked; what has expired has expired
+SELECT bucket FROM issue('acme', 'speech', 'i3', 7, 'grant',
+	effective_at => '2026-03-01', expires_at => '2026-04-01');
+SELECT bucket FROM issue('acme', 'speech', 'i4', 9, 'promo',
+	expires_at => '2026-01-02');
+SELECT bucket, available, usable, why FROM buckets('acme', 'speech');
+SELECT * FROM revoke('acme', 3, 'r5', 'not wanted');
+SELECT pg_temp.at('2026-01-02 00:00+00') \g /dev/null
+SELECT bucket, available, expired, usable, why FROM buckets('acme', 'speech')
+WHERE bucket = 4;
+SELECT * FROM revoke('acme', 4, 'r6', 'too late');
+SELECT * FROM pg_temp.figures(4);
+
+SELECT * FROM revoke('acme', 99, 'r7', 'unknown');
+SELECT * FROM revoke('zeta', 1, 'r7', 'not theirs');
+SELECT pg_temp.fails($$SELECT revoke('acme', 1, '', 'x')$$),
+	pg_temp.fails($$SELECT revoke('acme', NULL, 'r8', 'x')$$),
+	pg_temp.fails($$SELECT revoke(NULL, 1, 'r8', 'x')$$),
+	pg_temp.fails($$SELECT revoke('acme', 1, 'r8', repeat('x', 8193))$$);
+SELECT operation, decision, reason, account, bucket, detail
+FROM audit WHERE operation = 'revoke' ORDER BY audit;
+SELECT * FROM verify();
+
+--
+-- transfer
+--
+SELECT pg_temp.at('2026-02-01 00:00+00') \g /dev/null
+SELECT bucket FROM issue('acme', '', 'i5', 1000);
+SELECT bucket FROM issue('acme', 'vision', 'i6', 50, memo => 'order 17');
+SELECT bucket FROM issue('acme', 'vision', 'i7', 20, 'promo',
+	expires_at => '2026-03-01', priority => 7, memo => 'launch',
+	policy => '{"gpu_types": ["H100"], "tiers": ["interactive"],
+		"pools": ["default"], "max_per_job": 5, "max_share": 0.5}');
+SELECT bucket FROM issue('acme', 'vision', 'i8', 40, 'grant',
+	effective_at => '2026-02-02');
+-- of the account's own, active buckets, in burn order; the promo keeps its
+-- conditions
+SELECT * FROM transfer('acme', 'vision', 'speech', 't1', 30);
+SELECT bucket, account, kind, priority, effective_at, expires_at, policy,
+	gpu_types, tiers, pools, max_per_job, max_share, memo, issued, available,
+	moved
+FROM bucket WHERE bucket IN (6, 7) OR bucket > 8 ORDER BY bucket;
+SELECT available, promo, paid FROM balance('acme', 'vision');
+SELECT available, promo, paid FROM balance('acme', 'speech');
+-- what it may not pay for at home it may not pay for here
+SELECT status, reason FROM hold('acme', 'speech', 'h4', 1015, '1 day');
+SELECT status, held FROM hold('acme', 'speech', 'h5', 10, '1 day');
+
+-- short: only its own count, and only what is active
+SELECT * FROM transfer('acme', 'vision', 'speech', 't2', 40.000001);
+SELECT * FROM transfer('acme', 'vision/alice', 'speech', 't3', 0.000001);
+-- a denial stays a denial; other arguments under its key are refused
+SELECT pg_temp.at('2026-02-02 00:00+00') \g /dev/null
+SELECT * FROM transfer('acme', 'vision', 'speech', 't2', 40.000001);
+SELECT * FROM transfer('acme', 'vision', 'speech', 't1', 30.0);
+SELECT pg_temp.fails($$SELECT transfer('acme', 'vision', 'speech', 't1', 31)$$),
+	pg_temp.fails($$SELECT transfer('acme', 'vision', '', 't1', 30)$$),
+	pg_temp.fails($$SELECT transfer('acme', '', 'speech', 't1', 30)$$);
+-- now the grant is active
+SELECT * FROM transfer('acme', 'vision', 'vision/alice', 't4', 40.000001);
+SELECT bucket, account, kind, available FROM buckets('acme', 'vision/alice')
+WHERE available > 0;
+
+-- dead holds of the account's buckets are released when it is short of that
+SELECT status, held FROM hold('acme', 'vision/alice', 'h6', 35, '1 hour');
+SELECT pg_temp.at('2026-02-02 01:00+00') \g /dev/null
+SELECT * FROM transfer('acme', 'vision/alice', '', 't5', 40);
+-- a promotion to its last instant
+SELECT pg_temp.at('2026-02-28 23:59:59.999999+00') \g /dev/null
+SELECT available, promo FROM balance('acme', 'speech');
+SELECT pg_temp.at('2026-03-01 00:00+00') \g /dev/null
+SELECT available, promo FROM balance('acme', 'speech');
+SELECT status, reason FROM transfer('acme', 'speech', 'vision', 't6', 11);
+
+-- out of a suspended account: no; into one: yes
+SELECT suspend_account('acme', 'vision', true) \g /dev/null
+SELECT * FROM transfer('acme', 'vision/alice', 'speech', 't7', 0.000001);
+SELECT * FROM transfer('acme', '', 'vision', 't8', 1);
+SELECT suspend_account('acme', 'vision', false) \g /dev/null
+
+SELECT * FROM transfer('acme', 'vision', 'vision', 't9', 1);
+SELECT pg_temp.fails($$SELECT transfer('acme', 'vision', 'nobody', 't9', 1)$$),
+	pg_temp.fails($$SELECT transfer('acme', 'nobody', 'vision', 't9', 1)$$),
+	pg_temp.fails($$SELECT transfer('nobody', 'a', 'b', 't9', 1)$$),
+	pg_temp.fails($$SELECT transfer('acme', '', 'vision', 't9', 0)$$),
+	pg_temp.fails($$SELECT transfer('acme', '', 'vision', 't9', -1)$$),
+	pg_temp.fails($$SELECT transfer('acme', '', 'vision', 't9', 'NaN')$$),
+	pg_temp.fails($$SELECT transfer('acme', '', 'vision', 't9', 0.0000001)$$),
+	pg_temp.fails($$SELECT transfer('acme', '', 'vision//', 't9', 1)$$),
+	pg_temp.fails($$SELECT transfer('acme', '', 'vision', 't9', NULL)$$);
+SELECT decision, reason, account, detail
+FROM audit WHERE operation = 'transfer' ORDER BY audit;
+SELECT * FROM verify();
+
+--
+-- refund of a hold: last spent first, never more than was spent
+--
+SELECT pg_temp.at('2026-05-01 00:00+00') \g /dev/null
+SELECT create_account('beta') \g /dev/null
+SELECT bucket FROM issue('beta', '', 'i1', 10, 'promo',
+	expires_at => '2026-05-10') \gset promo_
+SELECT bucket FROM issue('beta', '', 'i2', 10, 'grant',
+	expires_at => '2026-05-20') \gset grant_
+SELECT bucket FROM issue('beta', '', 'i3', 100) \gset paid_
+SELECT hold FROM hold('beta', '', 'h1', 30, '30 days') \gset
+SELECT captured, released FROM capture('beta', :hold, 'c1', 25, false);
+SELECT * FROM refund_hold('beta', :hold, 'f1', 2, 'sorry');
+SELECT p.part, p.held, p.spent, p.refunded, p.returned
+FROM hold_part p WHERE p.org = 'beta' ORDER BY p.part;
+SELECT available, held, spent, promo, granted, paid FROM balance('beta');
+-- replayed; each argument changed
+SELECT * FROM refund_hold('beta', :hold, 'f1', 2.00, 'sorry');
+SELECT pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f1', 3, 'sorry')$$, :hold)),
+	pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f1', 2, 'sorry')$$, :hold + 1)),
+	pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f1', 2, 'oops')$$, :hold)),
+	pg_temp.fails(format($$SELECT refund('beta', %s, 'f1', 2, 'sorry')$$, :hold));
+-- more than was spent: refused, and the key is free
+SELECT pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f2', 23.000001, 'x')$$, :hold));
+-- after the promotion expired, its part lapses
+SELECT pg_temp.at('2026-05-10 00:00+00') \g /dev/null
+SELECT * FROM refund_hold('beta', :hold, 'f2', 20, 'sorry');
+SELECT kind, available, held, spent, expired, why FROM buckets('beta');
+SELECT p.part, p.held, p.spent, p.refunded, p.returned, p.lapsed
+FROM hold_part p WHERE p.org = 'beta' ORDER BY p.part;
+-- the hold is still good for what it holds; refunds are no release
+SELECT * FROM capture('beta', :hold, 'c2', 1);
+SELECT drawn, held, captured, refunded, released, lapsed FROM hold
+WHERE org = 'beta';
+SELECT * FROM refund_hold('beta', :hold, 'f3', 4, 'all of it');
+SELECT pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f4', 0.000001, 'x')$$, :hold));
+SELECT available, held, spent FROM balance('beta');
+SELECT available, held, spent FROM balance('beta', '', '2026-05-01');
+SELECT * FROM refund_hold('beta', 99, 'f5', 1, 'unknown');
+SELECT pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f6', 0, 'x')$$, :hold)),
+	pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f6', -1, 'x')$$, :hold)),
+	pg_temp.fails(format($$SELECT refund_hold('acme', %s, 'f6', 1, 'x')$$, :hold));
+-- releasing a dead hold tells what its release released, not its refunds
+SELECT hold FROM hold('beta', '', 'h2', 10, '1 hour') \gset
+SELECT captured FROM capture('beta', :hold, 'c3', 6, false);
+SELECT pg_temp.at('2026-05-10 01:00+00') \g /dev/null
+SELECT status FROM hold('beta', '', 'h3', 104, '1 hour');
+SELECT refunded FROM refund_hold('beta', :hold, 'f7', 5, 'late');
+SELECT * FROM release('beta', :hold, 'l1');
+SELECT * FROM verify();
+
+--
+-- refund of a job, over all its attempts
+--
+SELECT pg_temp.at('2026-06-01 00:00+00') \g /dev/null
+SELECT create_account('gamma') \g /dev/null
+SELECT create_account('gamma', 'lab') \g /dev/null
+SELECT set_price('H100', 6) \g /dev/null
+SELECT register_node('default', 'n1', 'H100', 8, 81920) \g /dev/null
+SELECT bucket FROM issue('gamma', 'lab', 'i1', 10, 'promo',
+	expires_at => '2026-06-02') \gset promo_
+SELECT bucket FROM issue('gamma', '', 'i2', 100) \gset paid_
+SELECT job, status, held FROM reserve('gamma', 'lab', 'j1', '2xH100', '2 h')
+\gset
+SELECT :held AS held;
+SELECT action, attempt FROM place();
+SELECT pg_temp.at('2026-06-01 01:00+00') \g /dev/null
+SELECT billed, released, job_state FROM settle('gamma', :job, 1, 'preempted',
+	'1 h');
+SELECT FROM heartbeat('n1', running => '{}') \g /dev/null
+SELECT action, attempt FROM place();
+SELECT pg_temp.at('2026-06-01 01:20+00') \g /dev/null
+SELECT billed, job_state FROM settle('gamma', :job, 2, 'node_lost',
+	'20 min');
+SELECT FROM heartbeat('n1', running => '{}') \g /dev/null
+SELECT action, attempt FROM place();
+SELECT billed FROM meter('gamma', :job, 3, '0');
+-- the second attempt's hold first, then the first one's, while a third runs
+SELECT hold, captured, held FROM hold WHERE org = 'gamma' ORDER BY hold;
+SELECT h.hold - min(h.hold) OVER () AS hold, p.part, b.kind, p.spent
+FROM hold h JOIN hold_part p USING (org, hold) JOIN bucket b USING (org, bucket)
+WHERE org = 'gamma' AND p.spent > '0' ORDER BY 1, 2;
+SELECT * FROM refund('gamma', :job, 'f1', 5, 'node fell over');
+SELECT hold - min(hold) OVER () AS hold, captured, refunded
+FROM hold WHERE org = 'gamma' ORDER BY hold;
+SELECT * FROM refund('gamma', :job, 'f1', 5, 'node fell over');
+SELECT pg_temp.fails(format($$SELECT refund('gamma', %s, 'f1', 6, 'node fell over')$$, :job)),
+	pg_temp.fails(format($$SELECT refund('gamma', %s, 'f1', 5, 'x')$$, :job)),
+	pg_temp.fails(format($$SELECT refund('gamma', %s, 'f1', 5, 'node fell over')$$, :job + 1)),
+	pg_temp.fails(format($$SELECT refund('gamma', %s, 'f2', 11.000001, 'x')$$, :job)),
+	pg_temp.fails(format($$SELECT refund_hold('gamma', %s, 'f2', 1, 'x')$$,
+		(SELECT min(hold) FROM hold WHERE org = 'gamma')));
+SELECT * FROM refund('gamma', 999, 'f2', 1, 'no such job');
+SELECT available, held, spent FROM balance('gamma', 'lab');
+-- after it all
+SELECT billed FROM settle('gamma', :job, 3, 'completed', '0');
+SELECT pg_temp.at('2026-06-02 00:00+00') \g /dev/null
+SELECT * FROM refund('gamma', :job, 'f3', 11, 'goodwill');
+SELECT available, held, spent FROM balance('gamma', 'lab');
+SELECT kind, available, held, spent, expired FROM buckets('gamma', 'lab');
+SELECT source, target, amount, operation, account FROM entry
+WHERE org = 'gamma' AND operation = 'refund' ORDER BY entry;
+SELECT decision, reason, account, job = :job AS job, detail FROM audit
+WHERE org = 'gamma' AND operation = 'refund' ORDER BY audit;
+-- a job that holds nothing has nothing to give back
+SELECT job FROM reserve('gamma', 'lab', 'j2', '0', '1 h') \gset
+SELECT pg_temp.fails(format($$SELECT refund('gamma', %s, 'f4', 1, 'x')$$, :job));
+SELECT * FROM verify();
+
+--
+-- expiry
+--
+SELECT pg_temp.at('2026-07-01 00:00+00') \g /dev/null
+SELECT * FROM expire_credits();
+SELECT * FROM expire_credits();
+SELECT create_account('delta') \g /dev/null
+SELECT bucket FROM issue('delta', '', 'i1', 50, 'promo',
+	expires_at => '2026-07-10') \gset
+SELECT issue('delta', '', 'i2', 10, expires_at => '2026-07-10 00:00:00.000001')
+\g /dev/null
+SELECT issue('delta', '', 'i3', 5, expires_at => '2026-07-09') \g /dev/null
+SELECT issue('delta', '', 'i4', 100) \g /dev/null
+SELECT hold FROM hold('delta', '', 'h1', 15, '30 days') \gset
+SELECT hold AS dead FROM hold('delta', '', 'h2', 8, '1 day') \gset
+-- all that can be read, at a few instants
+CREATE FUNCTION pg_temp.seen() RETURNS TABLE (what text) LANGUAGE sql AS $$
+	SELECT concat_ws(' ', t, balance('delta', '', t::timestamptz))
+	FROM unnest('{2026-07-01,2026-07-08,2026-07-09,2026-07-09 23:59:59.999999,
+		2026-07-10,2026-07-10 00:00:00.000001,2026-07-11,2026-08-01}'::text[]) t
+	UNION ALL SELECT b::text FROM buckets('delta') b
+	UNION ALL SELECT concat_ws(' ', s.at, s.bucket, s.operation, s.source,
+		s.target, s.amount, s.available) FROM statement('delta') s
+	WHERE s.operation <> 'expire' OR s.entry IS NULL
+$$;
+-- the last instant, and the instant
+SELECT pg_temp.at('2026-07-09 23:59:59.999999+00') \g /dev/null
+SELECT available FROM balance('delta');
+SELECT * FROM expire_credits();
+SELECT pg_temp.at('2026-07-10 00:00+00') \g /dev/null
+SELECT available FROM balance('delta');
+CREATE TEMP TABLE before AS SELECT pg_temp.seen() AS what;
+SELECT * FROM expire_credits();
+SELECT * FROM expire_credits();
+SELECT * FROM pg_temp.figures(:bucket);
+SELECT count(*) FROM before;
+(SELECT pg_temp.seen() EXCEPT ALL SELECT what FROM before)
+UNION ALL (SELECT what FROM before EXCEPT ALL SELECT pg_temp.seen());
+SELECT at, operation, source, target, amount, available FROM statement('delta')
+WHERE operation = 'expire';
+-- weeks late: the same
+SELECT pg_temp.at('2026-08-01 00:00+00') \g /dev/null
+TRUNCATE before;
+INSERT INTO before SELECT pg_temp.seen();
+SELECT * FROM expire_credits();
+(SELECT pg_temp.seen() EXCEPT ALL SELECT what FROM before)
+UNION ALL (SELECT what FROM before EXCEPT ALL SELECT pg_temp.seen());
+-- what returns now needs no sweep: holds that were open, one of them dead
+SELECT * FROM release('delta', :hold, 'l1');
+SELECT * FROM release('delta', :dead, 'l2');
+SELECT * FROM expire_credits();
+SELECT kind, available, held, spent, expired, why FROM buckets('delta');
+SELECT org, decision, detail FROM audit WHERE operation = 'expire'
+ORDER BY audit;
+SELECT * FROM verify();
+SELECT * FROM rebuild('delta');
+
+-- a call takes 10,000
+SELECT issue('delta', '', 'm' || g, 0.000001, expires_at => '2026-08-02')
+FROM generate_series(1, 10010) g \g /dev/null
+SELECT pg_temp.at('2026-08-03 00:00+00') \g /dev/null
+SELECT * FROM expire_credits();
+SELECT * FROM expire_credits();
+SELECT * FROM expire_credits();
+SELECT detail FROM audit WHERE operation = 'expire' ORDER BY audit DESC
+LIMIT 2;
+SELECT * FROM verify();
+
+--
+-- Rows that tell of money are not changed; refunds and moves are rebuilt
+--
+DELETE FROM entry WHERE operation = 'transfer';
+UPDATE entry SET amount = '1' WHERE operation = 'refund';
+TRUNCATE entry;
+BEGIN;
+UPDATE hold_part SET refunded = refunded - '1', spent = spent + '1'
+WHERE org = 'gamma' AND refunded >= '1';
+UPDATE hold SET refunded = refunded - '1', captured = captured + '1'
+WHERE org = 'gamma' AND refunded >= '1';
+UPDATE bucket SET moved = moved - '1', available = available + '1'
+WHERE bucket = 6;
+SELECT DISTINCT invariant, org FROM verify() ORDER BY 1, 2;
+SELECT regexp_replace(what, '\d+', 'n', 'g'), was, is_now
+FROM rebuild('gamma') ORDER BY what;
+SELECT * FROM rebuild('acme');
+SELECT * FROM verify();
+ROLLBACK;
+
+--
+-- Who may
+--
+SET ROLE gpucredit_app;
+SELECT revoke('acme', 1, 'x', 'x');
+SELECT transfer('acme', '', 'vision', 'x', 1);
+SELECT refund('gamma', 1, 'x', 1, 'x');
+SELECT refund_hold('beta', 1, 'x', 1, 'x');
+SELECT expire_credits();
+SET ROLE gpucredit_operator;
+SELECT * FROM expire_credits();
+SET ROLE gpucredit_admin;
+SELECT moved, status FROM transfer('acme', '', 'vision', 'x', 1);
+RESET ROLE;
+SELECT * FROM verify();

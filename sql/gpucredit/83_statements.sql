@@ -1,0 +1,208 @@
+/*
+ * 83_statements.sql: what was spent, on what, and what is to be invoiced.
+ *
+ * All of it is told by the entries: spent is what was settled or captured in
+ * a span of time, refunded what was given back in it (of whatever time), net
+ * the difference.  A hold serves one attempt, so an entry's hold says which
+ * GPU type it was for; callers' own holds have no job, tier or GPU type.
+ */
+
+/* Entries are appended in the order of time: a few pages of index do. */
+CREATE INDEX entry_at ON gpucredit.entry USING brin (at)
+	WITH (autosummarize = on);
+
+CREATE FUNCTION gpucredit.spend_line(tenant text, top text,
+	since timestamptz, until timestamptz)
+RETURNS TABLE (account text, job bigint, tier text, gpu_type text, day text,
+	spent numeric, refunded numeric, net numeric, gpu_hours numeric)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT e.account, e.job, j.tier, a.gpu_type, e.day, e.spent, e.refunded,
+		e.spent - e.refunded, CASE WHEN e.spent > 0
+		THEN a.gpus * a.share / 1000.0 * extract(epoch FROM a.elapsed) / 3600
+		END
+	FROM (SELECT e.account, e.job, e.hold,
+			to_char(e.at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day,
+			coalesce(sum(e.amount) FILTER (WHERE e.target = 'spent'),
+				'0')::numeric AS spent,
+			coalesce(sum(e.amount) FILTER (WHERE e.source = 'spent'),
+				'0')::numeric AS refunded
+		FROM gpucredit.entry e
+		WHERE e.org = spend_line.tenant
+			AND gpucredit.is_below(e.account, spend_line.top)
+			AND 'spent' IN (e.source, e.target)
+			AND e.at >= coalesce(spend_line.since, '-infinity')
+			AND e.at < coalesce(spend_line.until, 'infinity')
+		GROUP BY e.account, e.job, e.hold, 4) e
+		LEFT JOIN gpucredit.job j ON j.org = spend_line.tenant
+			AND j.job = e.job
+		LEFT JOIN LATERAL (SELECT a.gpu_type, a.gpus, a.share, a.elapsed
+			FROM gpucredit.attempt a
+			WHERE a.org = spend_line.tenant AND a.job = e.job
+				AND a.hold = e.hold
+			ORDER BY a.attempt DESC LIMIT 1) a ON true;
+END;
+COMMENT ON FUNCTION gpucredit.spend_line(text, text, timestamptz,
+	timestamptz) IS
+'What an account and all below it spent in [since, until), a line per hold and UTC day.';
+
+CREATE FUNCTION gpucredit.require_choice(name text, value text,
+	choices text[]) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+AS $$
+BEGIN
+	IF value IS NULL OR value <> ALL (choices) THEN
+		RAISE EXCEPTION 'bad "%": %', name,
+			coalesce('"' || left(value, 40) || '"', 'null')
+			USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'One of ' || array_to_string(choices, ', ') || '.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.require_choice(text, text, text[]) IS
+'Refuses an argument that is none of some words (22023).';
+
+CREATE FUNCTION gpucredit.require_count(name text, value int) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+AS $$
+BEGIN
+	IF value IS NULL OR value < 1 THEN
+		RAISE EXCEPTION 'bad "%": %', name, coalesce(value::text, 'null')
+			USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Pass 1 or more.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.require_count(text, int) IS
+'Refuses an argument that is not a number above 0 (22023).';
+
+CREATE TYPE gpucredit.usage_by_result AS (item text, spent numeric,
+	refunded numeric, net numeric, gpu_hours numeric, jobs bigint);
+
+CREATE FUNCTION gpucredit.usage_by(org text, account text,
+	since timestamptz, until timestamptz, by text)
+RETURNS SETOF gpucredit.usage_by_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(usage_by.org, usage_by.account);
+	SELECT gpucredit.require_choice('by', usage_by.by,
+		'{account,tier,gpu_type,day,job}');
+	SELECT u.item, sum(u.spent), sum(u.refunded), sum(u.net),
+		round(coalesce(sum(u.gpu_hours), 0), 6), count(DISTINCT u.job)
+	FROM (SELECT l.*, CASE usage_by.by WHEN 'account' THEN l.account
+			WHEN 'tier' THEN l.tier WHEN 'gpu_type' THEN l.gpu_type
+			WHEN 'day' THEN l.day WHEN 'job' THEN l.job::text END AS item,
+			CASE usage_by.by WHEN 'job' THEN l.job END AS number
+		FROM gpucredit.spend_line(usage_by.org, usage_by.account,
+			usage_by.since, usage_by.until) l) u
+	GROUP BY u.item, u.number
+	ORDER BY u.number, u.item COLLATE "C";
+END;
+COMMENT ON FUNCTION gpucredit.usage_by(text, text, timestamptz, timestamptz,
+	text) IS
+'What an account and all below it spent in [since, until), NULL for no bound.
+by: account, tier, gpu_type, day (UTC), job. What is running counts when it is settled, a refund when it is given.
+Result: a row per item (NULL: callers'' own holds, which have no job, tier or GPU type), in credits: spent, refunded, net = spent - refunded; GPU hours of the attempts settled; how many jobs.
+Errors: UC001 no such account; 22023.';
+
+CREATE TYPE gpucredit.top_spenders_result AS (rank bigint, account text,
+	net numeric, spent numeric, refunded numeric, gpu_hours numeric,
+	jobs bigint);
+
+CREATE FUNCTION gpucredit.top_spenders(org text, k int, since timestamptz)
+RETURNS SETOF gpucredit.top_spenders_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(top_spenders.org, '');
+	SELECT gpucredit.require_count('k', top_spenders.k);
+	SELECT row_number() OVER (ORDER BY u.net DESC, u.account COLLATE "C"),
+		u.account, u.net, u.spent, u.refunded, u.gpu_hours, u.jobs
+	FROM (SELECT l.account, sum(l.net) AS net, sum(l.spent) AS spent,
+			sum(l.refunded) AS refunded,
+			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours,
+			count(DISTINCT l.job) AS jobs
+		FROM gpucredit.spend_line(top_spenders.org, '', top_spenders.since,
+			NULL) l
+		GROUP BY l.account) u
+	WHERE u.net > 0
+	ORDER BY 1 LIMIT top_spenders.k;
+END;
+COMMENT ON FUNCTION gpucredit.top_spenders(text, int, timestamptz) IS
+'The k accounts that spent most since an instant (NULL: ever), each by itself, without those below it.
+Result: as usage_by, the most first.
+Errors: UC001 no such organisation; 22023.';
+
+CREATE TYPE gpucredit.top_jobs_result AS (rank bigint, job bigint,
+	account text, tier text, gpu_types text[], net numeric, spent numeric,
+	refunded numeric, gpu_hours numeric);
+
+CREATE FUNCTION gpucredit.top_jobs(org text, k int, since timestamptz)
+RETURNS SETOF gpucredit.top_jobs_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(top_jobs.org, '');
+	SELECT gpucredit.require_count('k', top_jobs.k);
+	SELECT row_number() OVER (ORDER BY u.net DESC, u.job), u.job, u.account,
+		u.tier, u.gpu_types, u.net, u.spent, u.refunded, u.gpu_hours
+	FROM (SELECT l.job, l.account, l.tier,
+			array_agg(DISTINCT l.gpu_type) AS gpu_types,
+			sum(l.net) AS net, sum(l.spent) AS spent,
+			sum(l.refunded) AS refunded,
+			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours
+		FROM gpucredit.spend_line(top_jobs.org, '', top_jobs.since, NULL) l
+		WHERE l.job IS NOT NULL
+		GROUP BY l.job, l.account, l.tier) u
+	WHERE u.net > 0
+	ORDER BY 1 LIMIT top_jobs.k;
+END;
+COMMENT ON FUNCTION gpucredit.top_jobs(text, int, timestamptz) IS
+'The k jobs that spent most since an instant (NULL: ever).
+Result: the most first, with the GPU types their attempts ran on; figures as usage_by.
+Errors: UC001 no such organisation; 22023.';
+
+CREATE FUNCTION gpucredit.require_month(month date) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+AS $$
+BEGIN
+	IF month IS NULL OR NOT isfinite(month) THEN
+		RAISE EXCEPTION 'bad "month": %', coalesce(month::text, 'null')
+			USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Pass any day of the month.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.require_month(date) IS
+'Refuses what is no day of a month (22023).';
+
+CREATE TYPE gpucredit.invoice_result AS (line bigint, account text,
+	tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric,
+	refunded numeric, amount numeric);
+
+CREATE FUNCTION gpucredit.invoice(org text, month date)
+RETURNS SETOF gpucredit.invoice_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(invoice.org, '');
+	SELECT gpucredit.require_month(invoice.month);
+	SELECT row_number() OVER (ORDER BY l.account COLLATE "C",
+			l.tier COLLATE "C", l.gpu_type COLLATE "C"),
+		l.account, l.tier, l.gpu_type, count(DISTINCT l.job),
+		round(coalesce(sum(l.gpu_hours), 0), 6), sum(l.spent),
+		sum(l.refunded), sum(l.net)
+	FROM (VALUES (date_trunc('month', invoice.month::timestamp)))
+			AS m (first),
+		LATERAL gpucredit.spend_line(invoice.org, '',
+			m.first AT TIME ZONE 'UTC',
+			(m.first + '1 month'::interval) AT TIME ZONE 'UTC') l
+	GROUP BY l.account, l.tier, l.gpu_type
+	ORDER BY 1;
+END;
+COMMENT ON FUNCTION gpucredit.invoice(text, date) IS
+'An organisation''s month (UTC): what was settled in it, less what was refunded in it, to the last micro-credit.
+month: any day of it.
+Result: a line per account, tier and GPU type; the last two are NULL on the line of an account''s own holds without a job. amount = spent - refunded, below 0 where more was refunded than spent.
+Errors: UC001 no such organisation; 22023.';

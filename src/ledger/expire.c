@@ -1,0 +1,85 @@
+/*-------------------------------------------------------------------------
+ *
+ * expire.c
+ *		expire_credits: books what buckets had when they expired.
+ *
+ * Time alone has expired it: every figure is right before any sweep, and the
+ * same after it.  A bucket needs one sweep in its life, since what returns to
+ * it later is booked as expired at once; swept_at says that it had it, and
+ * takes it out of the index that finds the next ones.
+ *
+ * Locks: buckets, without waiting: a busy one is left for next time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/sql.h"
+#include "ledger/post.h"
+#include "miscadmin.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_expire_credits);
+
+#define EXPIRE_MOST	10000		/* buckets a call */
+
+SQL_STATEMENT(bucket_due, SPI_OK_SELECT, "timestamptz, bigint",
+			  "SELECT pg_catalog.count(*), pg_catalog.array_agg(d.org),"
+			  " pg_catalog.array_agg(d.bucket)"
+			  " FROM (SELECT b.org, b.bucket FROM gpucredit.bucket b"
+			  "  WHERE b.expires_at IS NOT NULL AND b.expires_at <= $1"
+			  "  AND b.closed_at IS NULL AND b.swept_at IS NULL"
+			  "  ORDER BY b.expires_at LIMIT $2"
+			  "  FOR NO KEY UPDATE SKIP LOCKED) d");
+
+static void audit_swept(SqlResult sums, TimestampTz at);
+
+Datum
+gpucredit_expire_credits(PG_FUNCTION_ARGS)
+{
+	SqlArgs		args = {0};
+	SqlResult	due;
+	int64		n;
+	Row			row = {0};
+
+	SqlConnect();
+	SqlArgTime(&args, ClockNow());
+	SqlArgInt8(&args, EXPIRE_MOST);
+	due = SqlRun(&bucket_due, &args);
+	n = SqlInt8(due, 0, 1);
+	if (n > 0)
+	{
+		TimestampTz at = ClockNow();
+		bool		isnull;
+
+		audit_swept(LedgerSweep(SqlDatum(due, 0, 2, &isnull),
+								SqlDatum(due, 0, 3, &isnull), at), at);
+	}
+	RowText(&row, "expire_credits");
+	RowAdd(&row, Int64GetDatum(n));
+	return SqlFinishRow(RowReturn(fcinfo, &row));
+}
+
+/*
+ * A row for each organisation; the entries tell of each bucket.
+ */
+static void
+audit_swept(SqlResult sums, TimestampTz at)
+{
+	AuditRow   *rows = palloc0(sizeof(AuditRow) * Max(sums.n, 1));
+
+	for (uint64 i = 0; i < sums.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		rows[i].org = SqlText(sums, i, 1);
+		rows[i].operation = "expire";
+		rows[i].decision = "expired";
+		rows[i].at = at;
+		AuditInt8(&rows[i], "buckets", SqlInt8(sums, i, 2));
+		AuditCredits(&rows[i], "amount", SqlCredits(sums, i, 3));
+	}
+	AuditWriteMany(rows, (int) sums.n);
+}

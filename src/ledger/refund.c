@@ -1,0 +1,196 @@
+/*-------------------------------------------------------------------------
+ *
+ * refund.c
+ *		Spent credit back where it came from, last spent first.
+ *
+ * A job spends from one hold after another, and of each the parts in the
+ * order drawn; a refund takes the newest hold first, and of it the last part
+ * first.  It returns to the very bucket a part was drawn from, whatever has
+ * happened to the hold since: what a bucket that has expired or was revoked
+ * gets back has lapsed.  Only holds that have captured something are touched,
+ * so the job may be waiting or running meanwhile.
+ *
+ * A hold's parts change only under the hold's lock, so what to take from
+ * which is known before any bucket is locked.
+ *
+ * Locks: holds by id, then buckets in burn order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/post.h"
+#include "ledger/refund.h"
+#include "miscadmin.h"
+
+/* What one hold gives back, and from which of its parts. */
+typedef struct Share
+{
+	Hold	   *hold;
+	Credits		amount;
+	int			n;
+	Move	   *moves;
+} Share;
+
+SQL_STATEMENT(parts_spent, SPI_OK_SELECT, "text, bigint",
+			  "SELECT p.part, p.bucket, p.spent FROM gpucredit.hold_part p"
+			  " WHERE p.org = $1 AND p.hold = $2"
+			  "  AND p.spent OPERATOR(gpucredit.>) '0'"
+			  " ORDER BY p.part DESC");
+SQL_STATEMENT(buckets_lock, SPI_OK_SELECT, "text, bigint[]",
+			  "SELECT b.bucket, b.expires_at, b.closed_at IS NOT NULL"
+			  " FROM gpucredit.bucket b"
+			  " WHERE b.org = $1 AND b.bucket = ANY ($2)"
+			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE");
+SQL_STATEMENT(hold_refunded, SPI_OK_UPDATE,
+			  "text, bigint, gpucredit.credits",
+			  "UPDATE gpucredit.hold h SET"
+			  " captured = h.captured OPERATOR(gpucredit.-) $3,"
+			  " refunded = h.refunded OPERATOR(gpucredit.+) $3"
+			  " WHERE h.org = $1 AND h.hold = $2");
+SQL_STATEMENT(spend_insert, SPI_OK_INSERT, "text, text, gpucredit.credits",
+			  "INSERT INTO gpucredit.spend_delta (org, account, spent)"
+			  " VALUES ($1, $2, $3)");
+
+static Credits take_share(Share *share, Credits amount);
+static void aim(const char *org, Share *shares, int n, TimestampTz *at);
+static void finish_share(const Share *share, const Cause *cause,
+						 TimestampTz at);
+
+/*
+ * Refund an amount that locked holds have spent.  *at is the instant.
+ */
+Returned
+HoldsRefund(Hold *holds, int n, const Cause *cause, Credits amount,
+			TimestampTz *at)
+{
+	Share	   *shares = palloc(sizeof(Share) * Max(n, 1));
+	int			nshares = 0;
+	Credits		missing = amount;
+	Returned	returned = {0, 0};
+
+	for (int i = 0; i < n && missing > 0; i++)
+	{
+		shares[nshares].hold = &holds[i];
+		missing -= take_share(&shares[nshares++], missing);
+	}
+	Ensure(missing == 0, "A refund passes what was spent.");
+
+	aim(holds[0].org, shares, nshares, at);
+	for (int i = 0; i < nshares; i++)
+	{
+		for (int j = 0; j < shares[i].n; j++)
+		{
+			const Move *move = &shares[i].moves[j];
+
+			if (move->target == AVAILABLE)
+				returned.released += move->amount;
+			else
+				returned.lapsed += move->amount;
+		}
+		finish_share(&shares[i], cause, *at);
+	}
+	return returned;
+}
+
+/*
+ * What a hold has spent, up to an amount, last part first; returns how much
+ * that is.
+ */
+static Credits
+take_share(Share *share, Credits amount)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, share->hold->org);
+	SqlArgInt8(&args, share->hold->hold);
+	rows = SqlRun(&parts_spent, &args);
+	share->amount = 0;
+	share->n = 0;
+	share->moves = palloc(sizeof(Move) * Max(rows.n, 1));
+	for (uint64 i = 0; i < rows.n && share->amount < amount; i++)
+	{
+		Credits		part = Min(SqlCredits(rows, i, 3),
+							   amount - share->amount);
+
+		share->moves[share->n++] = (Move)
+		{
+			SqlInt8(rows, i, 2), SqlInt4(rows, i, 1), SPENT, AVAILABLE, part
+		};
+		share->amount += part;
+	}
+	SqlFree(&rows);
+	return share->amount;
+}
+
+/*
+ * Lock the buckets of all shares, and see to which compartment each takes
+ * what it gets back at the instant of the last lock.
+ */
+static void
+aim(const char *org, Share *shares, int n, TimestampTz *at)
+{
+	int			nbuckets = 0;
+	int64	   *buckets;
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int i = 0; i < n; i++)
+		nbuckets += shares[i].n;
+	buckets = palloc(sizeof(int64) * Max(nbuckets, 1));
+	nbuckets = 0;
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < shares[i].n; j++)
+			buckets[nbuckets++] = shares[i].moves[j].bucket;
+
+	SqlArgText(&args, org);
+	SqlArgInt8Array(&args, buckets, nbuckets);
+	rows = SqlRun(&buckets_lock, &args);
+	*at = ClockNow();
+	for (uint64 row = 0; row < rows.n; row++)
+	{
+		int64		bucket = SqlInt8(rows, row, 1);
+		bool		closed = SqlBool(rows, row, 3);
+		bool		expired = SqlTimeOr(rows, row, 2, DT_NOEND) <= *at;
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < n; i++)
+			for (int j = 0; j < shares[i].n; j++)
+				if (shares[i].moves[j].bucket == bucket)
+					shares[i].moves[j].target = closed ? REVOKED :
+						expired ? EXPIRED : AVAILABLE;
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * Enter what one hold gives back: after this its refund is complete.  What
+ * else counts a hold's spending is credited back here.
+ */
+static void
+finish_share(const Share *share, const Cause *cause, TimestampTz at)
+{
+	Hold	   *hold = share->hold;
+	Posting		posting = {.org = hold->org, .account = hold->account,
+		.cause = cause, .hold = hold->hold, .at = at, .n = share->n,
+		.moves = share->moves};
+	SqlArgs		args = {0};
+
+	LedgerPost(&posting);
+
+	hold->captured -= share->amount;
+	SqlArgText(&args, hold->org);
+	SqlArgInt8(&args, hold->hold);
+	SqlArgCredits(&args, share->amount);
+	Ensure(SqlRun(&hold_refunded, &args).n == 1, "A hold is missing.");
+
+	args = (SqlArgs){0};
+	SqlArgText(&args, hold->org);
+	SqlArgText(&args, hold->account);
+	SqlArgCredits(&args, -share->amount);
+	(void) SqlRun(&spend_insert, &args);
+}

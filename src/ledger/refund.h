@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * refund.h
+ *		Spent credit back where it came from.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_REFUND_H
+#define GPUCREDIT_REFUND_H
+
+#include "ledger/ledger.h"
+
+/* Of holds that are locked, the one to refund first coming first. */
+extern Returned HoldsRefund(Hold *holds, int n, const Cause *cause,
+							Credits amount, TimestampTz *at);
+
+#endif							/* GPUCREDIT_REFUND_H */

@@ -1,0 +1,184 @@
+/*-------------------------------------------------------------------------
+ *
+ * refund_calls.c
+ *		refund, of what a job has spent; refund_hold, of what a caller's own
+ *		hold has.
+ *
+ * Locks: key, holds by id, buckets in burn order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/refund.h"
+#include "request/request.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_refund);
+PG_FUNCTION_INFO_V1(gpucredit_refund_hold);
+
+/* A refund as it was asked for. */
+typedef struct Refund
+{
+	Request		request;
+	char	   *org;
+	int64		id;				/* of the job, or of the hold */
+	Credits		amount;
+	char	   *reason;
+	Datum		result;			/* of a replay */
+} Refund;
+
+SQL_STATEMENT(job_holds, SPI_OK_SELECT, "text, bigint",
+			  "SELECT h.hold, h.captured OPERATOR(gpucredit.>) '0'"
+			  " FROM gpucredit.hold h WHERE h.org = $1 AND h.job = $2"
+			  " ORDER BY h.hold");
+
+static bool begin(Refund *refund, FunctionCallInfo fcinfo,
+				  const char *operation, const char *subject);
+static Datum carry_out(Refund *refund, Hold *holds, int n, int64 job);
+static int	lock_job_holds(const Refund *refund, Hold **holds);
+static pg_attribute_noreturn() void refuse_job(int64 id);
+static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why);
+
+Datum
+gpucredit_refund(PG_FUNCTION_ARGS)
+{
+	Refund		refund;
+	Hold	   *holds;
+	int			n;
+
+	if (begin(&refund, fcinfo, "refund", "job"))
+		return SqlFinishRow(refund.result);
+	n = lock_job_holds(&refund, &holds);
+	return SqlFinishRow(carry_out(&refund, holds, n, refund.id));
+}
+
+Datum
+gpucredit_refund_hold(PG_FUNCTION_ARGS)
+{
+	Refund		refund;
+	Hold		hold;
+
+	if (begin(&refund, fcinfo, "refund_hold", "hold"))
+		return SqlFinishRow(refund.result);
+	if (!HoldLock(refund.org, refund.id, true, &hold))
+		refuse_hold(refund.id,
+					"There is none of that number in this organisation.");
+	if (hold.job != 0)
+		refuse_hold(refund.id, "It belongs to a job: refund that.");
+	return SqlFinishRow(carry_out(&refund, &hold, 1, 0));
+}
+
+/*
+ * Take the arguments and the key.  True: it is a replay.
+ */
+static bool
+begin(Refund *refund, FunctionCallInfo fcinfo, const char *operation,
+	  const char *subject)
+{
+	Request    *request = &refund->request;
+
+	refund->org = ArgName(fcinfo, 0, "org");
+	RequestInit(request, fcinfo, operation, refund->org,
+				ArgName(fcinfo, 2, "key"));
+	RequestInt8(request, refund->id = ArgInt8(fcinfo, 1, subject,
+											  PG_INT64_MIN, PG_INT64_MAX));
+	RequestInt8(request, refund->amount = ArgAmount(fcinfo, 3, "amount",
+													false));
+	RequestText(request, refund->reason = ArgTextOrNull(fcinfo, 4,
+														"reason"));
+	SqlConnect();
+	return RequestBegin(request, &refund->result);
+}
+
+/*
+ * Refund locked holds, if they have spent so much.
+ */
+static Datum
+carry_out(Refund *refund, Hold *holds, int n, int64 job)
+{
+	Request    *request = &refund->request;
+	Cause		cause = {request->operation, job, 0};
+	AuditRow	audit = {.org = refund->org,
+		.operation = request->operation, .decision = "refunded",
+		.reason = refund->reason, .job = job,
+		.hold = job == 0 ? refund->id : 0};
+	Credits		spent = 0;
+	Returned	returned;
+	Row			row = {0};
+
+	for (int i = 0; i < n; i++)
+		spent = CreditsAdd(spent, holds[i].captured);
+	if (refund->amount > spent)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"amount\" is more than was spent"),
+				 errdetail("What was spent, less refunds, is %s.",
+						   CreditsToCString(spent)),
+				 errhint("Refund at most that.")));
+	returned = HoldsRefund(holds, n, &cause, refund->amount, &audit.at);
+
+	audit.account = holds[0].account;
+	AuditCredits(&audit, "amount", refund->amount);
+	AuditCredits(&audit, "lapsed", returned.lapsed);
+	AuditText(&audit, "key", request->key);
+	AuditWrite(&audit);
+
+	RowCredits(&row, returned.released);
+	RowCredits(&row, returned.lapsed);
+	RowAdd(&row, BoolGetDatum(false));
+	return RequestFinish(request, &row);
+}
+
+/*
+ * Lock the holds of a job that have captured something, by id; they come
+ * newest first.  Every job has a hold, if only of nothing.
+ */
+static int
+lock_job_holds(const Refund *refund, Hold **holds)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+	int			n = 0;
+
+	SqlArgText(&args, refund->org);
+	SqlArgInt8(&args, refund->id);
+	rows = SqlRun(&job_holds, &args);
+	if (rows.n == 0)
+		refuse_job(refund->id);
+	for (uint64 i = 0; i < rows.n; i++)
+		n += SqlBool(rows, i, 2);
+	*holds = palloc(sizeof(Hold) * Max(n, 1));
+	for (uint64 i = 0, next = n; i < rows.n; i++)
+	{
+		if (SqlBool(rows, i, 2) &&
+			!HoldLock(refund->org, SqlInt8(rows, i, 1), true,
+					  &(*holds)[--next]))
+			Ensure(false, "A hold is missing.");
+	}
+	SqlFree(&rows);
+	return n;
+}
+
+static void
+refuse_job(int64 id)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_JOB),
+			 errmsg("no such job: %lld", (long long) id),
+			 errdetail("There is none of that number in this organisation."),
+			 errhint("Pass the number gpucredit.reserve() returned.")));
+}
+
+static void
+refuse_hold(int64 id, const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
+			 errmsg("no such hold: %lld", (long long) id),
+			 errdetail_internal("%s", why),
+			 errhint("Pass the number gpucredit.hold() returned.")));
+}

@@ -1,0 +1,159 @@
+/*-------------------------------------------------------------------------
+ *
+ * revoke.c
+ *		revoke: what a bucket has is taken away, and the bucket closed.
+ *
+ * What is held of it stays good; what returns to it later is revoked too
+ * (hold.c, refund.c).  The credit of holds past their ttl is available, so
+ * these are released first.  A bucket that has expired has nothing left to
+ * revoke: what no sweep has booked yet is booked as expired.
+ *
+ * Locks: key, dead holds, budgets, buckets in burn order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/post.h"
+#include "request/request.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_revoke);
+
+/* A bucket's row, as locked. */
+typedef struct Bucket
+{
+	char	   *account;
+	Credits		available;
+	bool		expired;
+	bool		closed;
+	TimestampTz at;				/* the instant after the lock */
+} Bucket;
+
+SQL_STATEMENT(bucket_dead, SPI_OK_SELECT, "text, bigint, timestamptz",
+			  "SELECT b.account, EXISTS (SELECT FROM gpucredit.hold h"
+			  "  JOIN gpucredit.hold_part p ON p.org = h.org"
+			  "   AND p.hold = h.hold"
+			  "  WHERE h.org = $1 AND h.closed_at IS NULL"
+			  "   AND h.expires_at IS NOT NULL AND h.expires_at <= $3"
+			  "   AND p.org = $1 AND p.bucket = $2"
+			  "   AND p.held OPERATOR(gpucredit.>) '0')"
+			  " FROM gpucredit.bucket b WHERE b.org = $1 AND b.bucket = $2");
+SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint",
+			  "SELECT b.account, b.available, b.expires_at,"
+			  " b.closed_at IS NOT NULL FROM gpucredit.bucket b"
+			  " WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE");
+
+static void release_dead(const char *org, int64 id);
+static void lock_bucket(const char *org, int64 id, Bucket *bucket);
+static Credits empty_bucket(const char *org, int64 id, const Bucket *bucket);
+
+Datum
+gpucredit_revoke(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	int64		id = ArgInt8(fcinfo, 1, "bucket", PG_INT64_MIN,
+							 PG_INT64_MAX);
+	AuditRow	audit = {.org = org, .operation = "revoke",
+		.decision = "revoked", .bucket = id};
+	Request		request;
+	Datum		result;
+	Row			row = {0};
+	Bucket		bucket;
+	Credits		revoked;
+
+	RequestInit(&request, fcinfo, "revoke", org, ArgName(fcinfo, 2, "key"));
+	RequestInt8(&request, id);
+	audit.reason = ArgTextOrNull(fcinfo, 3, "reason");
+	RequestText(&request, audit.reason);
+
+	SqlConnect();
+	if (RequestBegin(&request, &result))
+		return SqlFinishRow(result);
+	release_dead(org, id);
+	lock_bucket(org, id, &bucket);
+	revoked = empty_bucket(org, id, &bucket);
+
+	audit.account = bucket.account;
+	audit.at = bucket.at;
+	AuditCredits(&audit, "revoked", revoked);
+	AuditText(&audit, "key", request.key);
+	AuditWrite(&audit);
+
+	RowCredits(&row, revoked);
+	RowAdd(&row, BoolGetDatum(false));
+	return SqlFinishRow(RequestFinish(&request, &row));
+}
+
+/*
+ * Release dead holds, if one of them holds credit of the bucket.
+ */
+static void
+release_dead(const char *org, int64 id)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, id);
+	SqlArgTime(&args, ClockNow());
+	row = SqlRun(&bucket_dead, &args);
+	if (row.n > 0 && SqlBool(row, 0, 2))
+	{
+		AccountPath path = {org, 1, {SqlText(row, 0, 1)}};
+		Purpose		purpose = {0};
+
+		LedgerReclaim(&path, &purpose, PG_INT64_MAX);
+	}
+}
+
+/*
+ * Lock and read a bucket; UC002 where there is none.
+ */
+static void
+lock_bucket(const char *org, int64 id, Bucket *bucket)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, id);
+	row = SqlRun(&bucket_lock, &args);
+	if (row.n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_GPUCREDIT_NO_BUCKET),
+				 errmsg("no such bucket: %lld", (long long) id),
+				 errdetail("There is none of that number in this "
+						   "organisation."),
+				 errhint("Pass the number gpucredit.issue() returned.")));
+	bucket->at = ClockNow();
+	bucket->account = SqlText(row, 0, 1);
+	bucket->available = SqlCredits(row, 0, 2);
+	bucket->expired = SqlTimeOr(row, 0, 3, DT_NOEND) <= bucket->at;
+	bucket->closed = SqlBool(row, 0, 4);
+	SqlFree(&row);
+}
+
+/*
+ * Take what is available out of a locked bucket and close it; returns how
+ * much was revoked.
+ */
+static Credits
+empty_bucket(const char *org, int64 id, const Bucket *bucket)
+{
+	Cause		cause = {"revoke", 0, 0};
+	Move		move = {id, 0, AVAILABLE,
+		bucket->expired ? EXPIRED : REVOKED, bucket->available};
+	Posting		posting = {.org = org, .account = bucket->account,
+		.cause = &cause, .at = bucket->at, .n = 1, .moves = &move};
+
+	if (bucket->available > 0)
+		LedgerPost(&posting);
+	if (!bucket->closed)
+		LedgerClose(org, id, bucket->at);
+	return bucket->expired ? 0 : bucket->available;
+}
