@@ -53,6 +53,7 @@ my %SQL = (
         FROM gpucredit.settle($1, $2, $3, $4, $5::interval, exit_code => $6)},
     cancel => q{SELECT job_state, replayed
         FROM gpucredit.cancel($1, $2, $3, $4)},
+    maintain => q{SELECT affected FROM gpucredit.maintain()},
     verify   => q{SELECT invariant, org, subject, detail
         FROM gpucredit.verify()},
 );

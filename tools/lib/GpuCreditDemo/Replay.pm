@@ -16,6 +16,9 @@ use GpuCreditDemo::Cluster;
 use GpuCreditDemo::Fleet;
 use GpuCreditDemo::Money qw(micro);
 
+use constant DAY          => 86_400;
+use constant UPKEEP_BOUND => 10_000;    # rows of a kind in one call
+
 # What each kind of event does; those marked * in the comment may let a job
 # start.
 my %ACTION = (
@@ -233,6 +236,19 @@ sub _tick
     my ($self) = @_;
     $self->{fleet}->tick($self->{now});
     $self->{changed} = 1;
+    $self->_upkeep if $self->{now} % DAY == 0;
+    return;
+}
+
+# What pg_cron would call in a real installation, here at midnight.  A call
+# does bounded work, so it is made until it finds less than that.
+sub _upkeep
+{
+    my ($self) = @_;
+    while (my $rows = $self->{db}->call('maintain'))
+    {
+        last if !grep { $_->{affected} >= UPKEEP_BOUND } @$rows;
+    }
     return;
 }
 
