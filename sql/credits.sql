@@ -337,8 +337,15 @@ SELECT * FROM verify();
 SELECT * FROM rebuild('delta');
 
 -- a call takes 10,000
-SELECT issue('delta', '', 'm' || g, 0.000001, expires_at => '2026-08-02')
-FROM generate_series(1, 10010) g \g /dev/null
+WITH b AS (
+	INSERT INTO bucket (org, account, kind, priority, effective_at,
+		expires_at, policy, created_at, issued, available)
+	SELECT 'delta', '', 'promo', 1, '2026-08-01', '2026-08-02', '{}',
+		'2026-08-01', '0.000001', '0.000001' FROM generate_series(1, 10010)
+	RETURNING bucket)
+INSERT INTO entry (org, at, account, bucket, source, target, amount, operation)
+SELECT 'delta', '2026-08-01', '', b.bucket, 'issued', 'available', '0.000001',
+	'issue' FROM b;
 SELECT pg_temp.at('2026-08-03 00:00+00') \g /dev/null
 SELECT * FROM expire_credits();
 SELECT * FROM expire_credits();

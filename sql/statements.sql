@@ -1,0 +1,144 @@
+-- What was spent, on what, in a span of time; an invoice to the last
+-- micro-credit.
+SET client_min_messages = warning;
+DROP EXTENSION IF EXISTS gpucredit CASCADE;	-- numbers start from 1
+CREATE EXTENSION gpucredit;
+RESET client_min_messages;
+SET timezone = 'America/New_York';	-- months and days are of UTC all the same
+SET datestyle = 'SQL, DMY';
+SET search_path = public, gpucredit;
+\set SHOW_CONTEXT never
+\pset format unaligned
+
+CREATE FUNCTION pg_temp.at(clock text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('gpucredit.clock', clock, false);
+	PERFORM FROM gpucredit.node n, gpucredit.heartbeat(n.node, running => '{}');
+END
+$$;
+SELECT pg_temp.at('2026-01-15 00:00+00') \g /dev/null
+SELECT create_account('acme', a) FROM unnest('{"",vision,vision/alice,vision-2,
+	"vis_on",speech}'::text[]) a \g /dev/null
+SELECT create_account('zeta') \g /dev/null
+SELECT set_price('H100', 6) \g /dev/null
+SELECT set_price('T4', 1) \g /dev/null
+SELECT register_node('default', 'h1', 'H100', 8, 81920) \g /dev/null
+SELECT register_node('default', 't1', 'T4', 4, 16384) \g /dev/null
+SELECT issue('acme', '', 'i1', 1000) \g /dev/null
+SELECT issue('acme', 'vision', 'i2', 10, 'promo') \g /dev/null
+SELECT issue('zeta', '', 'i1', 1000) \g /dev/null
+
+-- in January: two jobs of vision, one below it, one of speech, a hold of
+-- nobody's job, another organisation
+SELECT job FROM reserve('acme', 'vision', 'j1', '2xH100', '2 h');
+SELECT job FROM reserve('acme', 'vision/alice', 'j2', '0.5xT4', '4 h',
+	tier => 'interactive');
+SELECT job FROM reserve('acme', 'speech', 'j3', '1xT4', '4 h');
+SELECT job FROM reserve('acme', 'vis_on', 'j4', '1xT4', '4 h');
+SELECT job FROM reserve('zeta', '', 'j1', '4xH100', '1 h');
+SELECT count(*) FROM place();
+SELECT pg_temp.at('2026-01-15 01:00+00') \g /dev/null
+SELECT billed, job_state FROM settle('acme', 1, 1, 'preempted', '1 h');
+SELECT billed FROM settle('acme', 2, 1, 'completed', '20 min 0.000001 s');
+SELECT billed FROM settle('acme', 3, 1, 'completed', '1 h');
+SELECT billed FROM settle('acme', 4, 1, 'completed', '30 min');
+SELECT billed FROM settle('zeta', 5, 1, 'completed', '1 h');
+SELECT hold FROM hold('acme', 'speech', 'h1', 9, '30 days') \gset
+SELECT captured FROM capture('acme', :hold, 'c1', 2.5, false);
+-- the first job's second attempt runs through the month's end
+SELECT pg_temp.at('2026-01-31 23:00+00') \g /dev/null
+SELECT attempt FROM place();
+SELECT billed FROM meter('acme', 1, 2, '0');
+SELECT pg_temp.at('2026-01-31 23:59:59.999999+00') \g /dev/null
+SELECT billed FROM meter('acme', 1, 2, '59 min 59.999999 s');
+SELECT captured FROM capture('acme', :hold, 'c2', 0.000001, false);
+SELECT refunded FROM refund('acme', 3, 'f1', 0.25, 'slow disk');
+-- February begins
+SELECT pg_temp.at('2026-02-01 00:00+00') \g /dev/null
+SELECT captured FROM capture('acme', :hold, 'c3', 1);
+SELECT pg_temp.at('2026-02-01 00:30+00') \g /dev/null
+SELECT billed FROM settle('acme', 1, 2, 'completed', '90 min');
+SELECT refunded FROM refund('acme', 2, 'f2', 0.1, 'all of January');
+SELECT refunded FROM refund_hold('acme', :hold, 'f3', 2.5, 'wrong account');
+
+--
+-- By anything, over any span
+--
+SELECT * FROM usage_by('acme', '', NULL, NULL, 'account');
+SELECT * FROM usage_by('acme', '', NULL, NULL, 'tier');
+SELECT * FROM usage_by('acme', '', NULL, NULL, 'gpu_type');
+SELECT * FROM usage_by('acme', '', NULL, NULL, 'day');
+SELECT * FROM usage_by('acme', '', NULL, NULL, 'job');
+-- an account and all below it, no sibling of a like name
+SELECT * FROM usage_by('acme', 'vision', NULL, NULL, 'account');
+SELECT * FROM usage_by('acme', 'vis_on', NULL, NULL, 'account');
+SELECT * FROM usage_by('acme', 'vision-2', NULL, NULL, 'account');
+-- [since, until): an instant belongs to one of two spans that meet there
+SELECT item, net FROM usage_by('acme', '', '2026-01-31 23:59:59.999999+00',
+	'2026-02-01 00:00+00', 'account');
+SELECT item, net FROM usage_by('acme', '', '2026-02-01 00:00+00',
+	'2026-02-01 00:00:00.000001+00', 'account');
+SELECT count(*) FROM usage_by('acme', '', '2026-02-01', '2026-02-01', 'job');
+SELECT count(*) FROM usage_by('acme', '', '2027-01-01', NULL, 'job');
+-- whatever it is by, it comes to the same; and to what balance says
+SELECT b.by, sum(u.net) = b.spent AS same, u.spans
+FROM (SELECT 'account,tier,gpu_type,day,job'::text AS words, spent
+		FROM balance('acme')) a,
+	LATERAL (SELECT w AS by, a.spent FROM regexp_split_to_table(a.words, ',') w) b,
+	LATERAL (SELECT sum(net) AS net, count(*) > 0 AS spans
+		FROM usage_by('acme', '', NULL, NULL, b.by)) u
+GROUP BY b.by, b.spent, u.spans ORDER BY 1;
+
+--
+-- Who and what spent most
+--
+SELECT * FROM top_spenders('acme', 2, NULL);
+SELECT * FROM top_spenders('acme', 100, '2026-02-01 00:00+00');
+SELECT * FROM top_jobs('acme', 2, NULL);
+SELECT * FROM top_jobs('acme', 100, '2026-02-01 00:00+00');
+SELECT * FROM top_jobs('zeta', 1, NULL);
+
+--
+-- Invoices
+--
+SELECT * FROM invoice('acme', '2026-01-01');
+SELECT * FROM invoice('acme', '2026-02-28');
+SELECT * FROM invoice('acme', '2026-03-01');
+-- the lines of each month come to its entries, and those of all months to
+-- what was spent
+SELECT to_char(m.month, 'YYYY-MM') AS month, i.lines, i.amount,
+	i.amount = e.amount AS same
+FROM generate_series('2025-12-01'::timestamp, '2026-03-01', '1 month') AS m (month),
+	LATERAL (SELECT count(*) AS lines, coalesce(sum(amount), 0) AS amount
+		FROM invoice('acme', m.month::date)) i,
+	LATERAL (SELECT coalesce(sum(CASE 'spent' WHEN target THEN amount
+			WHEN source THEN - amount END), '0')::numeric AS amount
+		FROM entry WHERE org = 'acme'
+			AND date_trunc('month', at AT TIME ZONE 'UTC') = m.month) e
+ORDER BY 1;
+SELECT (SELECT sum(amount) FROM invoice('acme', '2026-01-31'))
+	+ (SELECT sum(amount) FROM invoice('acme', '2026-02-01')) AS invoiced,
+	spent FROM balance('acme');
+
+--
+-- What makes no sense; who may
+--
+SELECT * FROM usage_by('acme', '', NULL, NULL, 'node');
+SELECT * FROM usage_by('acme', '', NULL, NULL, NULL);
+SELECT * FROM usage_by('acme', 'nobody', NULL, NULL, 'day');
+SELECT * FROM top_spenders('acme', 0, NULL);
+SELECT * FROM top_jobs('acme', NULL, NULL);
+SELECT * FROM top_jobs('nobody', 3, NULL);
+SELECT * FROM invoice('acme', NULL);
+SELECT * FROM invoice('acme', 'infinity');
+SELECT * FROM invoice(NULL, '2026-01-01');
+SET ROLE gpucredit_app;
+SELECT sum(amount) FROM invoice('acme', '2026-01-01');
+SELECT count(*) FROM usage_by('acme', '', NULL, NULL, 'job');
+SELECT * FROM spend_line('acme', '', NULL, NULL);
+SET ROLE gpucredit_auditor;
+SELECT count(*) FROM top_jobs('acme', 9, NULL);
+SET ROLE gpucredit_agent;
+SELECT count(*) FROM top_spenders('acme', 9, NULL);
+RESET ROLE;
+SELECT * FROM verify();
