@@ -186,6 +186,16 @@ BEGIN ATOMIC
 			ON e.org = a.org AND e.job = a.job AND e.attempt = a.attempt
 	WHERE coalesce(a.billed, '0') <> coalesce(e.spent, '0')
 	UNION ALL
+	SELECT 'attempt_is_whole', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		format('ended at %s, outcome %s, billed %s of %s held, elapsed %s',
+			coalesce(a.ended_at::text, 'never'), coalesce(a.outcome, 'none'),
+			coalesce(a.billed::text, 'nothing'), a.held, a.elapsed)
+	FROM a
+	WHERE (a.ended_at IS NULL) <> (a.outcome IS NULL)
+		OR (a.ended_at IS NULL) <> (a.billed IS NULL)
+		OR a.billed > a.held OR a.elapsed < '0'
+	UNION ALL
 	SELECT 'bill_is_the_metered', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		format('ran %s of held %s: expected %s, found %s', a.elapsed, a.held,

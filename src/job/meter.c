@@ -26,11 +26,15 @@
 PG_FUNCTION_INFO_V1(gpucredit_meter);
 
 SQL_STATEMENT(attempt_meter, SPI_OK_UPDATE_RETURNING,
-			  "text, bigint, int, interval, timestamptz, interval, interval,"
-			  " bigint, real",
-			  "UPDATE gpucredit.attempt a SET" METER_SET("$4", "$8", "$9")
+			  "text, bigint, int, interval, timestamptz, interval, bigint,"
+			  " real",
+			  "UPDATE gpucredit.attempt a SET" METER_SET("$4", "$7", "$8")
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3 AND"
 			  METER_MATCH("$4") " RETURNING" ATTEMPT_COLUMNS);
+SQL_STATEMENT(attempt_note, SPI_OK_UPDATE,
+			  "text, bigint, int, interval, timestamptz",
+			  "UPDATE gpucredit.attempt a SET logged = $4, skewed_at = $5"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  "SELECT 1 FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
@@ -42,6 +46,7 @@ SQL_STATEMENT(directive_read, SPI_OK_SELECT, "text, bigint, int",
 			  " ORDER BY d.action = 'stop' DESC, d.deadline, d.cause"
 			  " LIMIT 1");
 
+static void note(const Attempt *attempt);
 static Answer answer_live(Attempt *attempt, TimestampTz now);
 static bool answer_directive(const Attempt *attempt, TimestampTz now,
 							 Answer *answer);
@@ -70,7 +75,6 @@ gpucredit_meter(PG_FUNCTION_ARGS)
 	SqlArgDuration(&args, elapsed);
 	SqlArgTime(&args, now);
 	SqlArgDuration(&args, SettingClockSkew());
-	SqlArgDuration(&args, SettingUsageInterval());
 	if (PG_ARGISNULL(4))
 		SqlArgNull(&args);
 	else
@@ -86,10 +90,10 @@ gpucredit_meter(PG_FUNCTION_ARGS)
 	if (row.n > 0)
 	{
 		AttemptFrom(row, 0, &attempt);
-		answer = MeterAccepted(&attempt, now, true);
+		answer = MeterAccepted(&attempt, elapsed, now, true);
 	}
 	else if (AttemptRead(org, job, number, &attempt))
-		answer = MeterUnchanged(&attempt, now);
+		answer = MeterUnchanged(&attempt, elapsed, now);
 	else
 	{
 		args.n = 2;
@@ -126,15 +130,47 @@ MeterCheckUtilization(float4 utilization)
  * Answer a heartbeat that was accepted: log it, extend the hold if need be.
  */
 Answer
-MeterAccepted(Attempt *attempt, TimestampTz now, bool wait)
+MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
 {
-	if (attempt->skewed_at == now)
+	bool		cut = claimed > attempt->elapsed &&
+	attempt->skewed_at == DT_NOBEGIN;
+	bool		log = attempt->elapsed > attempt->logged &&
+	attempt->elapsed - attempt->logged >= SettingUsageInterval();
+
+	if (cut)
+	{
+		attempt->skewed_at = now;
 		audit_skew(attempt, now);
-	if (attempt->logged == attempt->elapsed && attempt->elapsed > 0)
+	}
+	if (log)
+	{
+		attempt->logged = attempt->elapsed;
 		AttemptLogUsage(attempt, AttemptBill(attempt), now);
+	}
+	if (cut || log)
+		note(attempt);
 	if (ExtendIsDue(attempt))
 		ExtendHold(attempt, wait);
 	return answer_live(attempt, now);
+}
+
+/*
+ * Note that an attempt was logged, or cut.
+ */
+static void
+note(const Attempt *attempt)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgDuration(&args, attempt->logged);
+	if (attempt->skewed_at == DT_NOBEGIN)
+		SqlArgNull(&args);
+	else
+		SqlArgTime(&args, attempt->skewed_at);
+	Ensure(SqlRun(&attempt_note, &args).n == 1, "An attempt is missing.");
 }
 
 /*
@@ -142,13 +178,16 @@ MeterAccepted(Attempt *attempt, TimestampTz now, bool wait)
  * attempt that is over.
  */
 Answer
-MeterUnchanged(Attempt *attempt, TimestampTz now)
+MeterUnchanged(Attempt *attempt, int64 elapsed, TimestampTz now)
 {
 	Answer		answer = {"stop", attempt->outcome, attempt->billed,
 		attempt->held, now, 0};
 
 	if (attempt->ended_at != DT_NOBEGIN)
+	{
+		AttemptLate(attempt, "meter", NULL, elapsed);
 		return answer;
+	}
 	return answer_live(attempt, now);
 }
 

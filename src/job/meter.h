@@ -22,20 +22,15 @@ typedef struct Answer
 } Answer;
 
 /*
- * What a heartbeat changes.  Parameters 4 to 9 are elapsed, now, clock skew,
- * usage interval, progress, utilization; a late, repeated or out-of-order
- * heartbeat matches no row.
+ * What a heartbeat changes.  Parameters 4 to 6 are elapsed, now and clock
+ * skew; a late, repeated or out-of-order heartbeat matches no row.  What
+ * comes of it now and then (a usage row, a cut) is written apart: this is the
+ * statement that runs ten thousand times a second.
  */
-#define METER_MOST "$5 - a.started_at + $6"
-#define METER_ELAPSED(e) "LEAST(" e ", " METER_MOST ")"
+#define METER_ELAPSED(e) "LEAST(" e ", $5 - a.started_at + $6)"
 #define METER_SET(e, p, u) \
 	" elapsed = GREATEST(a.elapsed, " METER_ELAPSED(e) ")," \
 	" running_at = COALESCE(a.running_at, $5), heard_at = $5," \
-	" skewed_at = CASE WHEN a.skewed_at IS NULL AND " e " > " METER_MOST \
-	"  THEN $5 ELSE a.skewed_at END," \
-	" logged = CASE WHEN " METER_ELAPSED(e) " - a.logged >= $7" \
-	"  AND " METER_ELAPSED(e) " > a.logged" \
-	"  THEN " METER_ELAPSED(e) " ELSE a.logged END," \
 	" progress = COALESCE(" p ", a.progress)," \
 	" utilization = COALESCE(" u ", a.utilization)"
 #define METER_MATCH(e) \
@@ -43,7 +38,9 @@ typedef struct Answer
 	"  OR a.running_at IS NULL)"
 
 extern void MeterCheckUtilization(float4 utilization);
-extern Answer MeterAccepted(Attempt *attempt, TimestampTz now, bool wait);
-extern Answer MeterUnchanged(Attempt *attempt, TimestampTz now);
+extern Answer MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now,
+							bool wait);
+extern Answer MeterUnchanged(Attempt *attempt, int64 elapsed,
+							 TimestampTz now);
 
 #endif							/* GPUCREDIT_METER_H */

@@ -52,12 +52,12 @@ typedef struct Beat
 #define BEATS \
 	" ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)," \
 	" pg_catalog.unnest($3), pg_catalog.unnest($4)," \
-	" pg_catalog.unnest($8), pg_catalog.unnest($9))" \
+	" pg_catalog.unnest($7), pg_catalog.unnest($8))" \
 	" AS u (org, job, attempt, elapsed, progress, utilization)"
 
 SQL_STATEMENT(attempts_meter, SPI_OK_UPDATE_RETURNING,
 			  "text[], bigint[], int[], interval[], timestamptz, interval,"
-			  " interval, bigint[], real[]",
+			  " bigint[], real[]",
 			  "UPDATE gpucredit.attempt a SET"
 			  METER_SET("l.elapsed", "l.progress", "l.utilization")
 			  " FROM (SELECT a.ctid AS tid, u.elapsed, u.progress,"
@@ -101,7 +101,7 @@ gpucredit_meter_batch(PG_FUNCTION_ARGS)
 
 	SqlConnect();
 	now = ClockNow();
-	args = batch_args(beats, n, false, 9, now);
+	args = batch_args(beats, n, false, 8, now);
 	answer_rows(beats, n, SqlRun(&attempts_meter, &args), now, true);
 	args = batch_args(beats, n, true, 3, now);
 	answer_rows(beats, n, SqlRun(&attempts_read, &args), now, false);
@@ -292,7 +292,6 @@ batch_args(Beat *beats, int n, bool unanswered, int nargs, TimestampTz now)
 	{
 		SqlArgTime(&args, now);
 		SqlArgDuration(&args, SettingClockSkew());
-		SqlArgDuration(&args, SettingUsageInterval());
 		SqlArg(&args, arrays[4]);
 		SqlArg(&args, arrays[5]);
 	}
@@ -315,8 +314,8 @@ answer_rows(Beat *beats, int n, SqlResult rows, TimestampTz now,
 		AttemptFrom(rows, i, &attempt);
 		beat = find_beat(beats, n, &attempt);
 		Ensure(beat != NULL, "An attempt came back that was not asked for.");
-		beat->answer = accepted ? MeterAccepted(&attempt, now, false) :
-			MeterUnchanged(&attempt, now);
+		beat->answer = accepted ? MeterAccepted(&attempt, beat->elapsed, now, false) :
+			MeterUnchanged(&attempt, beat->elapsed, now);
 		beat->answered = true;
 
 		/* not late, not over: somebody else has the row */
