@@ -140,7 +140,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_tier';
 COMMENT ON FUNCTION gpucredit.set_tier(text, int, text, boolean, interval,
 	interval, interval, interval, boolean) IS
 'Creates a tier or replaces one, built-in ones included.
-rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit.
+rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit. bill_lost_work: false gives back, at settlement, what was spent since its last checkpoint on an attempt whose job goes back to the queue (preempted, its node lost, resized, failed and tried again).
 Errors: 22023.';
 
 /* Nodes */

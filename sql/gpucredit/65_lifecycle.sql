@@ -106,6 +106,34 @@ step: 0 or more, growing within the attempt; the same again with the same values
 What the attempt has metered by then is what it counts for: so meter first.
 Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; 22023 anything malformed, or a step that is not above the last.';
 
+/*
+ * Sweeps.  Each thing is ended in a subtransaction of its own, so that one
+ * that cannot be ended now stops no other.
+ */
+CREATE TYPE gpucredit.sweep_result AS (task text, affected bigint);
+
+CREATE FUNCTION gpucredit.reap_holds() RETURNS SETOF gpucredit.sweep_result
+LANGUAGE c VOLATILE SECURITY DEFINER ROWS 3
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '10ms'
+AS 'MODULE_PATHNAME', 'gpucredit_reap_holds';
+COMMENT ON FUNCTION gpucredit.reap_holds() IS
+'Releases callers'' holds past their ttl, and settles attempts not heard from for gpucredit.meter_lost (counted from the last heartbeat, before the first one from the start, and never from before the server came up) at what was last metered.
+Such an attempt has failed with message "not heard from for ...", and its job is requeued or ended by the retry rules (built in: tried again, within max_retries); node_lost where a node of it is silent too, preempted where it had been told to leave: neither counts as a failure. Its devices stay out of use until its agents tell that it is gone, or gpucredit.node_lost has passed. A report that comes later gets the stored settlement, and what it claims more is audited (decision late), never billed.
+Does at most 1000 of each a call, in half a second; what other transactions hold is left for the next call.
+Result: release_holds, settle_silent, and skipped: how many could not be had now.';
+
+CREATE FUNCTION gpucredit.check_nodes() RETURNS SETOF gpucredit.sweep_result
+LANGUAGE c VOLATILE SECURITY DEFINER ROWS 2
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '10ms'
+AS 'MODULE_PATHNAME', 'gpucredit_check_nodes';
+COMMENT ON FUNCTION gpucredit.check_nodes() IS
+'Settles the attempts on nodes not heard from for gpucredit.node_lost as node_lost, at what was last metered; their jobs are requeued, which counts as no failure. Silence counts from the last heartbeat, and never from before the server came up.
+Nothing depends on its being called: no work is placed on a silent node, and its devices are not given out while its agent may still be at work.
+Does at most 1000 a call, in half a second; what other transactions hold is left for the next call.
+Result: settle_node_lost, and skipped: how many could not be had now.';
+
 /* Upkeep by pg_cron */
 
 CREATE FUNCTION gpucredit.cron_tasks()

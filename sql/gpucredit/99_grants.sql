@@ -61,7 +61,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.create_account, gpucredit.suspend_account,
 	gpucredit.set_price, gpucredit.create_pool, gpucredit.set_tier,
-	gpucredit.set_budget,
+	gpucredit.set_budget, gpucredit.set_quota,
 	gpucredit.issue, gpucredit.revoke, gpucredit.transfer,
 	gpucredit.refund, gpucredit.refund_hold, gpucredit.rebuild
 TO gpucredit_admin;
@@ -84,7 +84,7 @@ GRANT EXECUTE ON FUNCTION gpucredit.settle
 TO gpucredit_admin, gpucredit_app, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* metering */
-	gpucredit.meter, gpucredit.meter_batch
+	gpucredit.meter, gpucredit.meter_batch, gpucredit.checkpoint
 TO gpucredit_admin, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */
@@ -95,6 +95,14 @@ GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
 	gpucredit.register_node, gpucredit.drain, gpucredit.resume,
 	gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain
 TO gpucredit_admin, gpucredit_operator;
+
+GRANT EXECUTE ON FUNCTION			/* what ends badly, and who sees to it */
+	gpucredit.set_retry_rule, gpucredit.reap_holds, gpucredit.check_nodes,
+	gpucredit.install_jobs, gpucredit.remove_jobs
+TO gpucredit_admin, gpucredit_operator;
+
+GRANT EXECUTE ON FUNCTION gpucredit.cron_jobs
+TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit.verify
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
@@ -111,5 +119,6 @@ GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.tier
 TO gpucredit_operator, gpucredit_app;
 
 GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.attempt,
-	gpucredit.attempt_gpu, gpucredit.directive
+	gpucredit.attempt_gpu, gpucredit.directive, gpucredit.checkpoint,
+	gpucredit.retry_rule, gpucredit.cron_status
 TO gpucredit_operator;

@@ -54,6 +54,15 @@ ClockNow(void)
 }
 
 /*
+ * Is this a simulation, whose instants mean nothing to the server?
+ */
+bool
+ClockFrozen(void)
+{
+	return clock_frozen;
+}
+
+/*
  * An instant later or earlier by so much, kept within what a timestamp holds.
  */
 TimestampTz

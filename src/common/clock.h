@@ -15,6 +15,7 @@
 
 extern void ClockInit(void);
 extern TimestampTz ClockNow(void);
+extern bool ClockFrozen(void);
 extern TimestampTz ClockAdd(TimestampTz instant, int64 microseconds);
 
 #endif							/* GPUCREDIT_CLOCK_H */

@@ -22,6 +22,7 @@ static int	usage_interval;
 static int	exhaust_grace;
 static int	node_suspect;
 static int	node_lost;
+static int	meter_lost;
 static int	retry_backoff;
 static int	retry_backoff_max;
 static int	max_starts;
@@ -57,10 +58,15 @@ SettingsInit(void)
 				   "A node not heard from for so long gets no new work.",
 				   "0 switches this off.", &node_suspect, 20, 0);
 	define_seconds("gpucredit.node_lost",
-				   "Devices of an attempt that its agent has not reported "
-				   "gone are given out again after so long.",
+				   "Attempts on a node not heard from for so long are lost, "
+				   "and devices not reported gone are given out again.",
 				   "An agent stops all work after half of it without a "
 				   "heartbeat. 0 switches this off.", &node_lost, 60, 0);
+	define_seconds("gpucredit.meter_lost",
+				   "An attempt not heard from for so long is settled at what "
+				   "was last metered.",
+				   "By reap_holds(). 0 switches this off.", &meter_lost, 300,
+				   0);
 	define_seconds("gpucredit.retry_backoff",
 				   "How long a job waits after its first failure.",
 				   "Doubled with each further one.", &retry_backoff, 30, 0);
@@ -108,6 +114,12 @@ int64
 SettingNodeLost(void)
 {
 	return (int64) node_lost * USECS_PER_SEC;
+}
+
+int64
+SettingMeterLost(void)
+{
+	return (int64) meter_lost * USECS_PER_SEC;
 }
 
 int64

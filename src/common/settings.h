@@ -16,6 +16,7 @@ extern int64 SettingUsageInterval(void);
 extern int64 SettingExhaustGrace(void);
 extern int64 SettingNodeSuspect(void);
 extern int64 SettingNodeLost(void);
+extern int64 SettingMeterLost(void);
 extern int64 SettingRetryBackoff(void);
 extern int64 SettingRetryBackoffMax(void);
 extern int	SettingMaxStarts(void);

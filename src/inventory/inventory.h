@@ -25,6 +25,7 @@ typedef struct Tier
 	int32		rank;
 	Preemptible preemptible;
 	int64		max_wall;		/* microseconds; -1: no limit */
+	bool		bill_lost_work;
 } Tier;
 
 extern const char *const PreemptibleNames[3];

@@ -21,7 +21,8 @@ PG_FUNCTION_INFO_V1(gpucredit_set_tier);
 const char *const PreemptibleNames[3] = {"never", "reclaim", "capacity"};
 
 SQL_STATEMENT(tier_read, SPI_OK_SELECT, "text",
-			  "SELECT t.rank, t.preemptible, t.max_wall"
+			  "SELECT t.rank, t.preemptible, t.max_wall,"
+			  " t.bill_lost_work"
 			  " FROM gpucredit.tier t WHERE t.tier = $1");
 SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 			  "text, int, text, boolean, interval, interval, interval,"
@@ -60,6 +61,7 @@ TierRead(const char *name, Tier *tier)
 											  PreemptibleNames,
 											  lengthof(PreemptibleNames));
 	tier->max_wall = SqlIsNull(row, 0, 3) ? -1 : SqlDuration(row, 0, 3);
+	tier->bill_lost_work = SqlBool(row, 0, 4);
 }
 
 Datum

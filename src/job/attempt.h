@@ -55,6 +55,8 @@ extern bool AttemptRead(const char *org, int64 job, int32 number,
 extern bool AttemptLock(const char *org, int64 job, int32 number,
 						Attempt *attempt);
 extern Credits AttemptBill(const Attempt *attempt);
+extern void AttemptLate(const Attempt *attempt, const char *operation,
+						const char *outcome, int64 claimed);
 extern void AttemptLogUsage(const Attempt *attempt, Credits billed,
 							TimestampTz at);
 

@@ -65,6 +65,12 @@ gpucredit_checkpoint(PG_FUNCTION_ARGS)
 	SqlArgs		args = {0};
 	SqlResult	row;
 
+	if (*uri == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"uri\" is empty"),
+				 errdetail("A checkpoint is of use where it can be found."),
+				 errhint("Pass where it is.")));
 	SqlConnect();
 	lock_attempt(org, job, number, &attempt);
 	arg_key(&args, &attempt);

@@ -52,12 +52,22 @@ SQL_STATEMENT(fence_release, SPI_OK_UPDATE,
 			  "  pg_catalog.unnest($4), pg_catalog.unnest($5))"
 			  "  AS r (org, job, attempt) WHERE r.org = g.org"
 			  "  AND r.job = g.job AND r.attempt = g.attempt)");
+/* where an attempt "a" goes on, as a member of its spec */
+#define RESUME_FROM \
+	"COALESCE((SELECT pg_catalog.jsonb_build_object('checkpoint'," \
+	" pg_catalog.jsonb_build_object('attempt', c.attempt, 'step', c.step," \
+	" 'uri', c.uri, 'sha256', pg_catalog.encode(c.sha256, 'hex')," \
+	" 'size_bytes', c.size_bytes)) FROM gpucredit.checkpoint c" \
+	" WHERE c.org = a.org AND c.job = a.job AND c.attempt < a.attempt" \
+	" ORDER BY c.attempt DESC, c.step DESC LIMIT 1), '{}')"
 SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, timestamptz",
 			  "SELECT g.org, g.job, g.attempt,"
 			  " CASE WHEN d.action = 'stop' OR d.deadline <= $3 THEN 'stop'"
 			  "  WHEN d.action IS NOT NULL THEN d.action"
 			  "  WHEN a.running_at IS NULL THEN 'start' ELSE 'continue' END,"
-			  " g.gpus, g.share, d.deadline, j.spec"
+			  " g.gpus, g.share, d.deadline,"
+			  " CASE WHEN a.running_at IS NULL"
+			  "  THEN j.spec || " RESUME_FROM " ELSE j.spec END"
 			  " FROM gpucredit.attempt_gpu g"
 			  " JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job"
 			  "  AND a.attempt = g.attempt"

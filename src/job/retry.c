@@ -170,6 +170,9 @@ check_pattern(const char *pattern)
 	int			len;
 	regex_t		compiled;
 
+	if (size == 0)
+		refuse_pattern("It is empty, and would match whatever comes.",
+					   "Pass NULL for any message.");
 	if (size > PATTERN_BYTES)
 		refuse_pattern("It is longer than 256 bytes.", "Shorten it.");
 	for (const char *p = pattern; *p != '\0'; p++)

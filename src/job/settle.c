@@ -3,7 +3,8 @@
  * settle.c
  *		settle: an agent, or the job's owner, says how an attempt ended.
  *
- * Who settles again gets the stored row, whatever the call says.
+ * Who settles again gets the stored row, whatever the call says; what an
+ * agent then claims more is evidence for the trail.
  *
  * Locks: job, attempt, then as settlement.c says.
  *
@@ -42,7 +43,12 @@ gpucredit_settle(PG_FUNCTION_ARGS)
 		AttemptRefuseUnknown(id, number);
 	replayed = attempt.ended_at != DT_NOBEGIN;
 	if (replayed)
+	{
+		if (settlement.by_agent)
+			AttemptLate(&attempt, "settle", OutcomeNames[settlement.outcome],
+						settlement.elapsed);
 		AttemptSettled(&attempt, &settlement);
+	}
 	else
 		AttemptSettle(&job, &attempt, &settlement);
 

@@ -4,7 +4,8 @@
  *		The end of an attempt, exactly once.
  *
  * Its bill is spent out of its hold, the rest goes back to the very buckets
- * it came from, and ending the attempt is what frees its devices.  The job
+ * it came from, and ending the attempt is what frees its devices.  Where the
+ * tier does not bill lost work, what the job must do again is refunded.  The job
  * then is over, or goes back to the queue under a new hold.  All of it is one
  * transaction.
  *
@@ -25,7 +26,10 @@
 #include "common/errors.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "job/checkpoint.h"
+#include "job/retry.h"
 #include "job/settlement.h"
+#include "ledger/refund.h"
 
 const char *const OutcomeNames[OUTCOMES] = {
 	"completed", "failed", "out_of_memory", "timeout", "preempted",
@@ -55,10 +59,26 @@ SQL_STATEMENT(stored_read, SPI_OK_SELECT, "text, bigint, int",
 			  " a.job_state, a.retry_at FROM gpucredit.attempt a"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 
+/* told to go now, not just to save */
+SQL_STATEMENT(directive_due, SPI_OK_SELECT,
+			  "text, bigint, int, timestamptz",
+			  "SELECT 1 FROM gpucredit.directive d"
+			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
+			  " AND (d.action = 'stop' OR d.deadline <= $4) LIMIT 1");
+
+/* What a shell reports of a process that a signal ended. */
+#define EXIT_SIGKILL	137
+#define EXIT_SIGTERM	143
+
 static void cut_elapsed(Settlement *settlement, Attempt *attempt);
+static bool was_made_to_leave(const Settlement *settlement,
+							  const Attempt *attempt);
+static bool directive_is_due(const Attempt *attempt);
 static void what_next(Settlement *settlement, const Job *job);
 static void move_money(Settlement *settlement, Job *job,
 					   const Attempt *attempt);
+static void refund_lost(Settlement *settlement, const Job *job,
+						const Attempt *attempt, Hold *hold);
 static void end_attempt(const Settlement *settlement, const Attempt *attempt);
 static void free_devices(const Settlement *settlement,
 						 const Attempt *attempt);
@@ -75,6 +95,11 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 	settlement->retry_at = DT_NOBEGIN;
 	cut_elapsed(settlement, attempt);
 	settlement->billed = AttemptBill(attempt);
+	if (was_made_to_leave(settlement, attempt))
+	{
+		settlement->outcome = job->cancelled ? CANCELLED : PREEMPTED;
+		settlement->reason = "made_to_leave";
+	}
 	what_next(settlement, job);
 	move_money(settlement, job, attempt);
 	end_attempt(settlement, attempt);
@@ -128,58 +153,71 @@ cut_elapsed(Settlement *settlement, Attempt *attempt)
 }
 
 /*
+ * Did it end by the very signal that made it leave, as it was told to?  That
+ * is no failure.
+ */
+static bool
+was_made_to_leave(const Settlement *settlement, const Attempt *attempt)
+{
+	if (settlement->outcome != FAILED || !settlement->has_exit_code)
+		return false;
+	switch (settlement->exit_code)
+	{
+		case EXIT_SIGTERM:
+			return attempt->directed || attempt->starved;
+		case EXIT_SIGKILL:
+			return attempt->directed && directive_is_due(attempt);
+		default:
+			return false;
+	}
+}
+
+static bool
+directive_is_due(const Attempt *attempt)
+{
+	SqlArgs		args = {0};
+
+	arg_key(&args, attempt);
+	SqlArgTime(&args, ClockNow());
+	return SqlRun(&directive_due, &args).n > 0;
+}
+
+/*
  * Is the job over, or does it go back to the queue?
  */
 static void
 what_next(Settlement *settlement, const Job *job)
 {
-	int64		backoff;
+	static const char *const last_state[OUTCOMES] = {
+		"completed", "failed", "failed", "timeout", NULL, "cancelled", NULL,
+		NULL
+	};
 
 	settlement->failures = job->failures;
-	switch (settlement->outcome)
+	settlement->job_state = last_state[settlement->outcome];
+	settlement->requeue = settlement->job_state == NULL;
+	if (settlement->outcome == FAILED || settlement->outcome == OUT_OF_MEMORY)
 	{
-		case COMPLETED:
-			settlement->job_state = "completed";
-			return;
-		case OUT_OF_MEMORY:
-			settlement->job_state = "failed";
-			break;
-		case TIMEOUT:
-			settlement->job_state = "timeout";
-			break;
-		case CANCELLED:
-			settlement->job_state = "cancelled";
-			break;
-		case FAILED:
+		RetryRule	rule = RetryMatch(settlement);
+
+		settlement->rule = rule.rule;
+		settlement->advice = rule.advice;
+		settlement->requeue = !rule.permanent &&
+			job->failures < job->max_retries;
+		if (settlement->requeue || settlement->outcome == FAILED)
 			settlement->failures++;
-			settlement->requeue = job->failures < job->max_retries;
-			settlement->job_state = "failed";
-			break;
-		case PREEMPTED:
-		case NODE_LOST:
-		case RESIZED:
-			settlement->requeue = true;
-			break;
 	}
-	if (job->cancelled)
+	if (job->cancelled && settlement->outcome != COMPLETED)
 	{
 		settlement->requeue = false;
 		settlement->job_state = "cancelled";
 	}
 	if (!settlement->requeue)
 		return;
-
 	settlement->retry_at = ClockNow();
-	if (settlement->outcome == FAILED)
-	{
-		backoff = SettingRetryBackoff();
-		for (int i = 1; i < settlement->failures &&
-			 backoff < SettingRetryBackoffMax(); i++)
-			backoff *= 2;
+	if (settlement->failures > job->failures)
 		settlement->retry_at = ClockAdd(settlement->retry_at,
-										Min(backoff,
-											SettingRetryBackoffMax()));
-	}
+										RetryBackoff(settlement->failures));
 }
 
 /*
@@ -201,11 +239,40 @@ move_money(Settlement *settlement, Job *job, const Attempt *attempt)
 	}
 	settlement->returned = HoldSettle(&hold, &cause, settlement->billed, true,
 									  &settlement->at);
+	refund_lost(settlement, job, attempt, &hold);
 	if (!settlement->requeue)
 		return;
 	settlement->job_state =
 		JobFund(job, "requeue", true, &settlement->at) == LEDGER_DONE ?
 		"queued" : "unfunded";
+}
+
+/*
+ * Give back what was spent on work that the job must do again: that since the
+ * attempt's last checkpoint, where the tier does not bill it.
+ */
+static void
+refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
+			Hold *hold)
+{
+	Cause		cause = {"refund", attempt->job, attempt->attempt};
+	Attempt		saved = *attempt;
+	Credits		lost;
+	Returned	back;
+	Tier		tier;
+
+	if (!settlement->requeue || settlement->billed == 0)
+		return;
+	TierRead(job->tier, &tier);
+	if (tier.bill_lost_work)
+		return;
+	saved.elapsed = Min(CheckpointElapsed(attempt), attempt->elapsed);
+	lost = settlement->billed - AttemptBill(&saved);
+	if (lost == 0)
+		return;
+	back = HoldsRefund(hold, 1, &cause, lost, &settlement->at);
+	settlement->refunded = back.released;
+	settlement->returned.lapsed += back.lapsed;
 }
 
 static void
@@ -281,6 +348,7 @@ audit_settled(const Settlement *settlement, const Job *job,
 		.job = attempt->job, .attempt = attempt->attempt,
 		.hold = attempt->hold, .at = settlement->at};
 
+	audit.reason = settlement->reason;
 	if (settlement->elapsed > attempt->elapsed)
 	{
 		audit.reason = "elapsed_cut";
@@ -290,10 +358,14 @@ audit_settled(const Settlement *settlement, const Job *job,
 	AuditCredits(&audit, "billed", settlement->billed);
 	AuditCredits(&audit, "released", settlement->returned.released);
 	AuditCredits(&audit, "lapsed", settlement->returned.lapsed);
+	if (settlement->refunded > 0)
+		AuditCredits(&audit, "refunded", settlement->refunded);
 	AuditText(&audit, "job_state", settlement->job_state);
 	if (settlement->has_exit_code)
 		AuditInt8(&audit, "exit_code", settlement->exit_code);
 	AuditText(&audit, "message", settlement->message);
 	AuditText(&audit, "log_uri", settlement->log_uri);
+	AuditText(&audit, "rule", settlement->rule);
+	AuditText(&audit, "advice", settlement->advice);
 	AuditWrite(&audit);
 }

@@ -39,6 +39,8 @@ typedef struct Settlement
 	const char *job_state;
 	bool		requeue;
 	int32		failures;
+	const char *rule;			/* that said so; NULL: none */
+	const char *advice;
 	TimestampTz retry_at;		/* DT_NOBEGIN: it does not start again */
 	TimestampTz at;
 } Settlement;

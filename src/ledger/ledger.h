@@ -101,6 +101,7 @@ extern LedgerStatus HoldTryRelease(Hold *hold, const Cause *cause,
 extern bool HoldLock(const char *org, int64 id, bool wait, Hold *hold);
 
 /* reclaim.c */
+extern bool HoldReap(const char *org, int64 id, bool wait);
 extern void HoldLockForNext(const Hold *hold, const Purpose *purpose);
 extern Credits LedgerAvailable(const AccountPath *path,
 							   const Purpose *purpose, TimestampTz at);

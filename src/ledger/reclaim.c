@@ -57,7 +57,6 @@ static void reclaim(const AccountPath *path, const Purpose *purpose,
 static void lock_buckets(const AccountPath *path, const int64 *holds, int n,
 						 TimestampTz at);
 static bool any_dead(const char *org, TimestampTz now);
-static bool release_dead(const char *org, int64 id, bool wait);
 
 /*
  * Release the organisation's dead holds, if a draw would be short without.
@@ -103,7 +102,7 @@ LedgerReclaimFree(const char *org)
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		any |= release_dead(org, SqlInt8(rows, i, 1), false);
+		any |= HoldReap(org, SqlInt8(rows, i, 1), false);
 	}
 	return any;
 }
@@ -145,7 +144,7 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 	for (int i = 0; i < dead; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		(void) release_dead(path->org, ids[i], true);
+		(void) HoldReap(path->org, ids[i], true);
 	}
 }
 
@@ -189,10 +188,11 @@ LedgerAvailable(const AccountPath *path, const Purpose *purpose,
 }
 
 /*
- * Release one dead hold that is locked, unless somebody just did.
+ * Release one dead hold, unless somebody just did (or, with wait = false, a
+ * row it needs is locked).
  */
-static bool
-release_dead(const char *org, int64 id, bool wait)
+bool
+HoldReap(const char *org, int64 id, bool wait)
 {
 	Cause		cause = {"reap", 0, 0};
 	Hold		hold;

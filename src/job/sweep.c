@@ -1,0 +1,181 @@
+/*-------------------------------------------------------------------------
+ *
+ * sweep.c
+ *		Upkeep, one thing after the other, that stops for nothing.
+ *
+ * Each thing is done in a subtransaction of its own: where a row it needs is
+ * locked (the sweeps run with a lock_timeout of 10 ms), or where its data
+ * makes an error, that is undone, its organisation is left for the next sweep
+ * and the others go on.  A sweep ends before half of deadlock_timeout has
+ * passed, so that nobody who waits for what it has locked ever takes the
+ * moment it waits itself for a deadlock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "job/sweep.h"
+#include "miscadmin.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#define SWEEP_MOST		1000	/* things a call */
+#define SWEEP_MOST_MS	500
+
+static bool is_stuck(const Sweep *sweep, const char *org);
+static void leave(Sweep *sweep, const char *org);
+static SweepResult try_step(Sweep *sweep, SweepStep step, const char *org,
+							int64 id, int32 number, const void *context);
+static bool goes_on(const ErrorData *error);
+
+/*
+ * Begin a sweep: from now on its time runs.
+ */
+Sweep
+SweepBegin(void)
+{
+	Sweep		sweep = {0};
+
+	sweep.until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+											  Min(SWEEP_MOST_MS,
+												  DeadlockTimeout / 2));
+	return sweep;
+}
+
+/*
+ * Do as many rows as there is time for; returns how many were done.
+ */
+int64
+SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
+{
+	int64		done = 0;
+	MemoryContext each = AllocSetContextCreate(CurrentMemoryContext,
+											   "gpucredit sweep",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContext before = CurrentMemoryContext;
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *org = SqlText(rows, i, 1);
+
+		CHECK_FOR_INTERRUPTS();
+		if (done >= SWEEP_MOST || GetCurrentTimestamp() >= sweep->until)
+			break;
+		if (is_stuck(sweep, org))
+		{
+			sweep->skipped++;
+			continue;
+		}
+		MemoryContextSwitchTo(each);
+		switch (try_step(sweep, step, org, SqlInt8(rows, i, 2),
+						 SqlInt4(rows, i, 3), context))
+		{
+			case SWEEP_DONE:
+				done++;
+				break;
+			case SWEEP_BUSY:
+				sweep->skipped++;
+				break;
+			case SWEEP_IDLE:
+				break;
+		}
+		MemoryContextSwitchTo(before);
+		MemoryContextReset(each);
+	}
+	MemoryContextDelete(each);
+	return done;
+}
+
+static bool
+is_stuck(const Sweep *sweep, const char *org)
+{
+	for (int i = 0; i < sweep->nstuck; i++)
+	{
+		if (strcmp(sweep->stuck[i], org) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Leave an organisation for the next sweep.
+ */
+static void
+leave(Sweep *sweep, const char *org)
+{
+	if (sweep->nstuck == 0)
+		sweep->stuck = palloc(sizeof(char *));
+	else
+		sweep->stuck = repalloc(sweep->stuck,
+								sizeof(char *) * (sweep->nstuck + 1));
+	sweep->stuck[sweep->nstuck++] = org;
+}
+
+/*
+ * Do one thing, or nothing of it.
+ */
+static SweepResult
+try_step(Sweep *sweep, SweepStep step, const char *org, int64 id,
+		 int32 number, const void *context)
+{
+	MemoryContext memory = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile SweepResult result = SWEEP_BUSY;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(memory);
+	PG_TRY();
+	{
+		result = step(org, id, number, context);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(memory);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		if (!goes_on(error))
+			ReThrowError(error);
+		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
+			error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
+			ereport(WARNING,
+					(errcode(error->sqlerrcode),
+					 errmsg("upkeep of organisation \"%s\" failed: %s", org,
+							error->message),
+					 errdetail("It was at %lld; the other organisations "
+							   "were served.", (long long) id),
+					 errhint("Run gpucredit.verify() to see what is "
+							 "wrong.")));
+		result = SWEEP_BUSY;
+		MemoryContextSwitchTo(GetMemoryChunkContext((void *) org));
+		leave(sweep, org);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(memory);
+	CurrentResourceOwner = owner;
+	return result;
+}
+
+/*
+ * May the sweep go on after an error?  Not where the whole transaction must
+ * end, or the machine is what fails.
+ */
+static bool
+goes_on(const ErrorData *error)
+{
+	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
+	{
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_SYSTEM_ERROR:
+			return false;
+		default:
+			return error->sqlerrcode != ERRCODE_T_R_SERIALIZATION_FAILURE;
+	}
+}

@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * sweep.h
+ *		Upkeep, one thing after the other, that stops for nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SWEEP_H
+#define GPUCREDIT_SWEEP_H
+
+#include "common/sql.h"
+
+/* What became of one thing. */
+typedef enum SweepResult
+{
+	SWEEP_DONE,
+	SWEEP_IDLE,					/* there was nothing to do after all */
+	SWEEP_BUSY					/* somebody else has it */
+} SweepResult;
+
+/* Does one thing: a row of organisation, number, attempt. */
+typedef SweepResult (*SweepStep) (const char *org, int64 id, int32 number,
+								  const void *context);
+
+typedef struct Sweep
+{
+	TimestampTz until;			/* of the wall clock */
+	int64		skipped;
+	int			nstuck;
+	const char **stuck;			/* organisations left for the next sweep */
+} Sweep;
+
+/* Rows in turn of each organisation, so that none is served before another. */
+#define SWEEP_IN_TURN(org, id) \
+	" ORDER BY pg_catalog.row_number() OVER (PARTITION BY " org \
+	" ORDER BY " id "), " org " LIMIT 10000"
+
+extern Sweep SweepBegin(void);
+extern int64 SweepRun(Sweep *sweep, SqlResult rows, SweepStep step,
+					  const void *context);
+
+#endif							/* GPUCREDIT_SWEEP_H */
