@@ -27,9 +27,8 @@ PG_FUNCTION_INFO_V1(gpucredit_expire_credits);
 #define EXPIRE_MOST	10000		/* buckets a call */
 
 SQL_STATEMENT(bucket_due, SPI_OK_SELECT, "timestamptz, bigint",
-			  "SELECT pg_catalog.count(*), pg_catalog.array_agg(d.org),"
-			  " pg_catalog.array_agg(d.bucket)"
-			  " FROM (SELECT b.org, b.bucket FROM gpucredit.bucket b"
+			  "SELECT pg_catalog.count(*), pg_catalog.array_agg(d.place)"
+			  " FROM (SELECT b.ctid AS place FROM gpucredit.bucket b"
 			  "  WHERE b.expires_at IS NOT NULL AND b.expires_at <= $1"
 			  "  AND b.closed_at IS NULL AND b.swept_at IS NULL"
 			  "  ORDER BY b.expires_at LIMIT $2"
@@ -55,8 +54,7 @@ gpucredit_expire_credits(PG_FUNCTION_ARGS)
 		TimestampTz at = ClockNow();
 		bool		isnull;
 
-		audit_swept(LedgerSweep(SqlDatum(due, 0, 2, &isnull),
-								SqlDatum(due, 0, 3, &isnull), at), at);
+		audit_swept(LedgerSweep(SqlDatum(due, 0, 2, &isnull), n, at), at);
 	}
 	RowText(&row, "expire_credits");
 	RowAdd(&row, Int64GetDatum(n));

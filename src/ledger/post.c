@@ -57,27 +57,21 @@ SQL_STATEMENT(bucket_close, SPI_OK_UPDATE, "text, bigint, timestamptz",
 			  "UPDATE gpucredit.bucket b SET closed_at = $3"
 			  " WHERE b.org = $1 AND b.bucket = $2");
 
-/* Of many buckets at once: arrays of their keys. */
-#define KEYS \
-	" ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))" \
-	" AS u (org, bucket)"
-SQL_STATEMENT(entry_sweep, SPI_OK_SELECT, "text[], bigint[], timestamptz",
+/* A locked row stays where it is: by place they are found fastest. */
+SQL_STATEMENT(entry_sweep, SPI_OK_SELECT, "tid[], timestamptz",
 			  "WITH e AS (INSERT INTO gpucredit.entry (org, at, account,"
 			  "  bucket, source, target, amount, operation)"
-			  " SELECT b.org, $3, b.account, b.bucket, 'available',"
-			  "  'expired', b.available, 'expire' FROM" KEYS
-			  "  JOIN gpucredit.bucket b ON b.org = u.org"
-			  "   AND b.bucket = u.bucket"
-			  "  WHERE b.available OPERATOR(gpucredit.>) '0'"
+			  " SELECT b.org, $2, b.account, b.bucket, 'available',"
+			  "  'expired', b.available, 'expire'"
+			  " FROM gpucredit.bucket b WHERE b.ctid = ANY ($1)"
+			  "  AND b.available OPERATOR(gpucredit.>) '0'"
 			  " RETURNING org, amount)"
 			  " SELECT e.org, pg_catalog.count(*), gpucredit.sum(e.amount)"
 			  " FROM e GROUP BY e.org");
-SQL_STATEMENT(bucket_sweep, SPI_OK_UPDATE, "text[], bigint[], timestamptz",
+SQL_STATEMENT(bucket_sweep, SPI_OK_UPDATE, "tid[], timestamptz",
 			  "UPDATE gpucredit.bucket b SET available = '0',"
 			  " expired = b.expired OPERATOR(gpucredit.+) b.available,"
-			  " swept_at = $3 FROM" KEYS
-			  " WHERE b.org = u.org AND b.bucket = u.bucket");
-#undef KEYS
+			  " swept_at = $2 WHERE b.ctid = ANY ($1)");
 
 static void insert_entry(const Posting *posting, const Move *move);
 static void add_to_bucket(const Posting *posting, int first);
@@ -224,20 +218,20 @@ LedgerClose(const char *org, int64 bucket, TimestampTz at)
 }
 
 /*
- * Move what is available in many locked, expired buckets to expired: an entry
+ * Move what is available in n locked, expired buckets to expired: an entry
  * and a change of each row, as LedgerPost() would, in two statements.  Comes
  * back with org, buckets and amount of each organisation that had some.
  */
 SqlResult
-LedgerSweep(Datum orgs, Datum buckets, TimestampTz at)
+LedgerSweep(Datum places, uint64 n, TimestampTz at)
 {
 	SqlArgs		args = {0};
 	SqlResult	sums;
 
-	SqlArg(&args, orgs);
-	SqlArg(&args, buckets);
+	SqlArg(&args, places);
 	SqlArgTime(&args, at);
 	sums = SqlRun(&entry_sweep, &args);
-	(void) SqlRun(&bucket_sweep, &args);
+	Ensure(SqlRun(&bucket_sweep, &args).n == n,
+		   "A bucket moved under its lock.");
 	return sums;
 }

@@ -42,7 +42,7 @@ typedef struct Posting
 
 extern void LedgerPost(const Posting *posting);
 extern void LedgerClose(const char *org, int64 bucket, TimestampTz at);
-extern SqlResult LedgerSweep(Datum orgs, Datum buckets, TimestampTz at);
+extern SqlResult LedgerSweep(Datum places, uint64 n, TimestampTz at);
 
 /* What a locked bucket gives to a draw. */
 typedef struct DrawPart
