@@ -22,6 +22,8 @@
 #include "common/clock.h"
 #include "common/compat.h"
 #include "common/sql.h"
+#include "types/clip.h"
+#include "types/gpureq.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_set_quota);
 
@@ -176,6 +178,13 @@ gpucredit_set_quota(PG_FUNCTION_ARGS)
 	"max_queued"};
 	SqlArgs		args = {0};
 
+	if (type != NULL && !GpuTypeNameValid(type, strlen(type)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("malformed GPU type \"%s\"", ClipForMessage(type)),
+				 errdetail("A request could not name it."),
+				 errhint("Use 1 to 63 bytes without \"|\", \"@\", \"*\" or "
+						 "white space, or NULL for any.")));
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	SqlArgText(&args, org);

@@ -148,12 +148,26 @@ prepare(SqlStatement *statement)
 	pfree(list);
 }
 
+/*
+ * A generic plan made while a table was small stays until statistics change,
+ * and inside one transaction for ever: plan anew after 100, 1,000, ... uses,
+ * when the planner sees what the tables have become.
+ */
+static inline bool
+outgrown(uint64 uses)
+{
+	return uses == 100 || uses == 1000 || uses == 10000 || uses == 100000 ||
+		uses == 1000000;
+}
+
 static inline void
 ready(SqlStatement *statement, SqlArgs *args)
 {
 	if (unlikely(statement->plan == NULL ||
-				 statement->generation != generation))
+				 statement->generation != generation ||
+				 outgrown(statement->uses)))
 		prepare(statement);
+	statement->uses++;
 	Ensure(statement->nargs == (args ? args->n : 0),
 		   "A statement was given the wrong number of parameters.");
 }

@@ -34,10 +34,11 @@ typedef struct SqlStatement
 	SPIPlanPtr	plan;
 	int			nargs;
 	uint64		generation;
+	uint64		uses;
 } SqlStatement;
 
 #define SQL_STATEMENT(name, expected, types, text) \
-	static SqlStatement name = {types, expected, text, NULL, 0, 0}
+	static SqlStatement name = {types, expected, text, NULL, 0, 0, 0}
 
 typedef struct SqlArgs
 {

@@ -73,8 +73,8 @@ extern pg_attribute_noreturn() void AttemptRefuseUnknown(int64 job,
 														 int32 attempt);
 
 /* requeue.c */
-extern LedgerStatus JobFund(Job *job, const char *operation, bool wait,
-							TimestampTz *at);
+extern LedgerStatus JobFund(Job *job, const char *operation,
+							const LockedBuckets *locked, TimestampTz *at);
 extern void JobSetOffers(const Job *job);
 
 #endif							/* GPUCREDIT_JOB_H */

@@ -26,11 +26,12 @@ SQL_STATEMENT(job_offers, SPI_OK_UPDATE,
 
 /*
  * Take a new hold for a locked job; job->hold is then that.  Not done: the
- * account has no credit for it, or is suspended.  With wait, the caller has
- * called HoldLockForNext().
+ * account has no credit for it, or is suspended.  locked is what
+ * HoldLockForNext() locked; without it nothing is waited for.
  */
 LedgerStatus
-JobFund(Job *job, const char *operation, bool wait, TimestampTz *at)
+JobFund(Job *job, const char *operation, const LockedBuckets *locked,
+		TimestampTz *at)
 {
 	AccountPath path = AccountParse(job->org, job->account);
 	Cause		cause = {operation, job->job, 0};
@@ -52,8 +53,9 @@ JobFund(Job *job, const char *operation, bool wait, TimestampTz *at)
 		job->offers = offers;
 	amount = OffersHold(job);
 	purpose = JobPurpose(job);
-	purpose.reclaimed = true;	/* by HoldLockForNext(), which waited */
-	status = HoldOpen(&path, &purpose, &cause, amount, 0, wait, &hold, at);
+	purpose.locked = locked;
+	status = HoldOpen(&path, &purpose, &cause, amount, 0, locked != NULL,
+					  &hold, at);
 	if (status != LEDGER_DONE)
 		return status;
 	job->hold = hold.hold;

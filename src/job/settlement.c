@@ -227,6 +227,7 @@ static void
 move_money(Settlement *settlement, Job *job, const Attempt *attempt)
 {
 	Cause		cause = {"settle", attempt->job, attempt->attempt};
+	LockedBuckets locked;
 	Hold		hold;
 
 	if (!HoldLock(job->org, attempt->hold, true, &hold))
@@ -235,7 +236,7 @@ move_money(Settlement *settlement, Job *job, const Attempt *attempt)
 	{
 		Purpose		purpose = JobPurpose(job);
 
-		HoldLockForNext(&hold, &purpose);
+		locked = HoldLockForNext(&hold, &purpose);
 	}
 	settlement->returned = HoldSettle(&hold, &cause, settlement->billed, true,
 									  &settlement->at);
@@ -243,7 +244,7 @@ move_money(Settlement *settlement, Job *job, const Attempt *attempt)
 	if (!settlement->requeue)
 		return;
 	settlement->job_state =
-		JobFund(job, "requeue", true, &settlement->at) == LEDGER_DONE ?
+		JobFund(job, "requeue", &locked, &settlement->at) == LEDGER_DONE ?
 		"queued" : "unfunded";
 }
 

@@ -126,6 +126,10 @@ MayPayArgs(const AccountPath *path, const Purpose *purpose, TimestampTz at)
 	SqlArgTextArray(&args, purpose->gpu_types, purpose->ntypes);
 	SqlArgText(&args, plain ? "" : purpose->tier);
 	SqlArgText(&args, plain ? "" : purpose->pool);
+	if (purpose->locked == NULL)
+		SqlArgNull(&args);
+	else
+		SqlArgInt8Array(&args, purpose->locked->ids, purpose->locked->n);
 	return args;
 }
 

@@ -71,6 +71,7 @@ SQL_STATEMENT(spend_insert, SPI_OK_INSERT, "text, text, gpucredit.credits",
 			  " VALUES ($1, $2, $3)");
 
 static LedgerStatus find_credit(Draw *draw, BudgetSet *budgets);
+static LedgerStatus lock_credit(Draw *draw, BudgetSet *budgets);
 static void post_draw(Draw *draw, const Cause *cause, const char *account,
 					  int64 hold, int32 last_part);
 static int64 next_hold(void);
@@ -102,11 +103,19 @@ HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 	Draw		draw = {.path = path, .purpose = purpose, .amount = amount,
 		.wait = wait};
 	BudgetSet	budgets;
+	LockedBuckets locked = {-1, NULL};
+	Purpose		within;
 	LedgerStatus status;
 	SqlArgs		args = {0};
 
-	if (wait && !purpose->reclaimed)
-		LedgerReclaim(path, purpose, amount);
+	if (wait && purpose->locked == NULL)
+		locked = LedgerReclaim(path, purpose, amount);
+	if (locked.n >= 0)
+	{
+		within = *purpose;
+		within.locked = &locked;
+		draw.purpose = &within;
+	}
 	status = find_credit(&draw, &budgets);
 	*at = draw.at;
 	if (status != LEDGER_DONE)
@@ -148,19 +157,26 @@ HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 static LedgerStatus
 find_credit(Draw *draw, BudgetSet *budgets)
 {
-	LedgerStatus status = LEDGER_SHORT;
+	bool		wait = draw->wait;
+	LedgerStatus status = lock_credit(draw, budgets);
 
-	for (int attempt = 0; attempt < 2; attempt++)
-	{
-		draw->at = ClockNow();
-		status = BudgetLock(draw->path, draw->amount, draw->wait, budgets);
-		if (status == LEDGER_DONE)
-			status = LedgerDraw(draw);
-		if (status == LEDGER_DONE || status == LEDGER_BUSY ||
-			!LedgerReclaimFree(draw->path->org))
-			break;
-	}
-	return status;
+	if (status == LEDGER_DONE || status == LEDGER_BUSY ||
+		!LedgerReclaimFree(draw->path->org))
+		return status;
+	draw->wait = false;			/* what is locked by now forbids it */
+	status = lock_credit(draw, budgets);
+	draw->wait = wait;
+	return status == LEDGER_BUSY && wait ? LEDGER_SHORT : status;
+}
+
+static LedgerStatus
+lock_credit(Draw *draw, BudgetSet *budgets)
+{
+	LedgerStatus status;
+
+	draw->at = ClockNow();
+	status = BudgetLock(draw->path, draw->amount, draw->wait, budgets);
+	return status == LEDGER_DONE ? LedgerDraw(draw) : status;
 }
 
 /*
@@ -174,10 +190,18 @@ HoldExtend(Hold *hold, const Purpose *purpose, const Cause *cause,
 	Draw		draw = {.path = &path, .purpose = purpose, .hold = hold,
 		.amount = amount, .wait = wait};
 	BudgetSet	budgets;
+	LockedBuckets locked = {-1, NULL};
+	Purpose		within;
 	LedgerStatus status;
 
 	if (wait)
-		LedgerReclaim(&path, purpose, amount);
+		locked = LedgerReclaim(&path, purpose, amount);
+	if (locked.n >= 0)
+	{
+		within = *purpose;
+		within.locked = &locked;
+		draw.purpose = &within;
+	}
 	status = find_credit(&draw, &budgets);
 	*at = draw.at;
 	if (status != LEDGER_DONE)

@@ -34,8 +34,19 @@ typedef struct Purpose
 	const char *const *gpu_types;	/* every type the request accepts */
 	const char *tier;
 	const char *pool;
-	bool		reclaimed;		/* dead holds were released already */
+	const struct LockedBuckets *locked; /* draw from these alone; NULL: any */
 } Purpose;
+
+/*
+ * Buckets locked together, in burn order, for a release and a draw after it.
+ * One that has credit only since is left alone: it might stand earlier in
+ * burn order than what is locked.
+ */
+typedef struct LockedBuckets
+{
+	int			n;				/* -1: nothing was locked */
+	int64	   *ids;
+} LockedBuckets;
 
 typedef enum LedgerStatus
 {
@@ -102,7 +113,8 @@ extern bool HoldLock(const char *org, int64 id, bool wait, Hold *hold);
 
 /* reclaim.c */
 extern bool HoldReap(const char *org, int64 id, bool wait);
-extern void HoldLockForNext(const Hold *hold, const Purpose *purpose);
+extern LockedBuckets HoldLockForNext(const Hold *hold,
+									 const Purpose *purpose);
 extern Credits LedgerAvailable(const AccountPath *path,
 							   const Purpose *purpose, TimestampTz at);
 

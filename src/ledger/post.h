@@ -67,8 +67,8 @@ typedef struct Draw
 } Draw;
 
 extern LedgerStatus LedgerDraw(Draw *draw);
-extern void LedgerReclaim(const AccountPath *path, const Purpose *purpose,
-						  Credits amount);
+extern LockedBuckets LedgerReclaim(const AccountPath *path,
+								   const Purpose *purpose, Credits amount);
 extern bool LedgerReclaimFree(const char *org);
 
 /*
@@ -83,9 +83,10 @@ extern bool LedgerReclaimFree(const char *org);
 	"  AND b.pools IS NULL" \
 	" ELSE (b.gpu_types IS NULL OR b.gpu_types @> $5)" \
 	"  AND (b.tiers IS NULL OR $6 = ANY (b.tiers))" \
-	"  AND (b.pools IS NULL OR $7 = ANY (b.pools)) END"
+	"  AND (b.pools IS NULL OR $7 = ANY (b.pools)) END" \
+	" AND ($8 IS NULL OR b.bucket = ANY ($8))"
 #define MAY_PAY_TYPES \
-	"text, text[], timestamptz, boolean, text[], text, text"
+	"text, text[], timestamptz, boolean, text[], text, text, bigint[]"
 
 extern SqlArgs MayPayArgs(const AccountPath *path, const Purpose *purpose,
 						  TimestampTz at);

@@ -52,33 +52,35 @@ SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
 			  "  AND p.held OPERATOR(gpucredit.>) '0'))"
 			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
 
-static void reclaim(const AccountPath *path, const Purpose *purpose,
+static LockedBuckets reclaim(const AccountPath *path, const Purpose *purpose,
 					Credits amount, const Hold *also);
-static void lock_buckets(const AccountPath *path, const int64 *holds, int n,
+static LockedBuckets lock_buckets(const AccountPath *path, const int64 *holds, int n,
 						 TimestampTz at);
 static bool any_dead(const char *org, TimestampTz now);
 
 /*
  * Release the organisation's dead holds, if a draw would be short without.
+ * The draw must then keep to the buckets that were locked, if any.
  */
-void
+LockedBuckets
 LedgerReclaim(const AccountPath *path, const Purpose *purpose,
 			  Credits amount)
 {
-	if (amount > 0)
-		reclaim(path, purpose, amount, NULL);
+	LockedBuckets none = {-1, NULL};
+
+	return amount > 0 ? reclaim(path, purpose, amount, NULL) : none;
 }
 
 /*
  * Before a hold is closed and its successor opened: release dead holds, and
  * lock the hold's buckets together with those the successor may draw from.
  */
-void
+LockedBuckets
 HoldLockForNext(const Hold *hold, const Purpose *purpose)
 {
 	AccountPath path = AccountParse(hold->org, hold->account);
 
-	reclaim(&path, purpose, PG_INT64_MAX, hold);
+	return reclaim(&path, purpose, PG_INT64_MAX, hold);
 }
 
 /*
@@ -111,13 +113,14 @@ LedgerReclaimFree(const char *org)
  * Release dead holds if less than an amount is available; the buckets of one
  * more hold are locked with theirs.
  */
-static void
+static LockedBuckets
 reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 		const Hold *also)
 {
 	TimestampTz now = ClockNow();
 	int64	   *ids;
 	int			dead = 0;
+	LockedBuckets locked = {-1, NULL};
 	SqlArgs		args = {0};
 	SqlResult	rows = {0};
 
@@ -139,29 +142,38 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 		int			n = dead + (also != NULL ? 1 : 0);
 
 		BudgetLockUnion(path, ids, n, now);
-		lock_buckets(path, ids, n, now);
+		locked = lock_buckets(path, ids, n, now);
 	}
 	for (int i = 0; i < dead; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		(void) HoldReap(path->org, ids[i], true);
 	}
+	return locked;
 }
 
 /*
  * Lock the buckets an account could draw from, and those of some holds.
  */
-static void
+static LockedBuckets
 lock_buckets(const AccountPath *path, const int64 *holds, int n,
 			 TimestampTz at)
 {
+	LockedBuckets locked;
 	SqlArgs		args = {0};
+	SqlResult	rows;
 
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, path->accounts, path->n);
 	SqlArgTime(&args, at);
 	SqlArgInt8Array(&args, holds, n);
-	(void) SqlRun(&bucket_lock_all, &args);
+	rows = SqlRun(&bucket_lock_all, &args);
+	locked.n = (int) rows.n;
+	locked.ids = palloc(sizeof(int64) * (rows.n + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+		locked.ids[i] = SqlInt8(rows, i, 1);
+	SqlFree(&rows);
+	return locked;
 }
 
 static bool

@@ -60,7 +60,7 @@ fund(const char *org, int64 id)
 
 	if (!JobLock(org, id, false, &job) ||
 		strcmp(job.state, "unfunded") != 0 ||
-		JobFund(&job, "fund", false, &at) != LEDGER_DONE)
+		JobFund(&job, "fund", NULL, &at) != LEDGER_DONE)
 		return;
 	JobSetState(&job, "queued", job.hold, job.failures, job.not_before,
 				DT_NOBEGIN);
