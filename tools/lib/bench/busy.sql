@@ -1,13 +1,17 @@
 -- busy.sql: on top of running.sql, all that a busy database has: settled
--- jobs, waiting ones, cancellations under way, holds, folded spend.
+-- jobs, waiting ones, cancellations under way, holds, grants, folded spend.
 SET synchronous_commit = off;
-CREATE PROCEDURE bench.busy() LANGUAGE plpgsql AS $$
+CREATE PROCEDURE bench.settle(first int, last int) LANGUAGE plpgsql AS $$
 BEGIN
-	FOR i IN 1 .. 3000 LOOP
+	FOR i IN first .. last LOOP
 		PERFORM gpucredit.settle((i % 20)::text, i, 1, 'completed', '2 hours');
 		COMMIT;
 	END LOOP;
-	FOR i IN 3001 .. 5000 LOOP
+END
+$$;
+CREATE PROCEDURE bench.tenants() LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 7001 .. 8000 LOOP
 		PERFORM gpucredit.cancel((i % 20)::text, i, 'cancel' || i);
 		COMMIT;
 	END LOOP;
@@ -15,9 +19,16 @@ BEGIN
 		PERFORM gpucredit.hold((i % 20)::text, '', 'hold' || i, 1, '1 day');
 		COMMIT;
 	END LOOP;
+	FOR i IN 1 .. 4000 LOOP
+		PERFORM gpucredit.issue((i % 20)::text, (i % 10)::text,
+			'grant' || i, 10, 'grant', valid_for => '90 days');
+		COMMIT;
+	END LOOP;
 END
 $$;
-CALL bench.busy();
+CALL bench.settle(1, 3500);
 SELECT count(*) FROM gpucredit.maintain();
+CALL bench.settle(3501, 7000);
+CALL bench.tenants();
 CALL bench.submit(10001, 12000, '{1xH100}', '{0}', '100 days');
 VACUUM ANALYZE;

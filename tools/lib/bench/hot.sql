@@ -1,6 +1,7 @@
 -- hot.sql: each hot call once, with a label before it on standard error.
--- Those of what running.sql and busy.sql made: jobs 1 to 3000 are settled,
--- 3001 to 5000 told to stop, 5001 to 10000 running, the rest waiting.
+-- Those of what running.sql and busy.sql made: jobs 1 to 7000 are settled,
+-- 7001 to 8000 told to stop, 8001 to 10000 running, the rest waiting.
+\o /dev/null
 SET client_min_messages = notice;
 \warn ## reserve
 SELECT * FROM gpucredit.reserve('7', '3', 'hot reserve', '1xH100', '4 hours');
@@ -9,35 +10,33 @@ SELECT * FROM gpucredit.reserve('7', '3', 'hot reserve', '1xH100', '4 hours');
 \warn ## plan
 SELECT * FROM gpucredit.plan();
 \warn ## place
-SELECT * FROM gpucredit.place();
-\warn ## explain
-SELECT * FROM gpucredit.explain('7', 10007);
+SELECT * FROM gpucredit.place('default', 100);
 \warn ## heartbeat
-SELECT * FROM gpucredit.heartbeat('node80', NULL, '{7/6007/1}');
+SELECT * FROM gpucredit.heartbeat('node126', NULL, '{7/8007/1}');
 \warn ## meter
-SELECT * FROM gpucredit.meter('7', 6007, 1, '1 hour');
+SELECT * FROM gpucredit.meter('7', 8007, 1, '1 hour');
 \warn ## meter_late
-SELECT * FROM gpucredit.meter('7', 6007, 1, '1 minute');
+SELECT * FROM gpucredit.meter('7', 8007, 1, '1 minute');
 \warn ## meter_directed
-SELECT * FROM gpucredit.meter('7', 4007, 1, '1 hour');
+SELECT * FROM gpucredit.meter('7', 7007, 1, '1 hour');
 \warn ## meter_batch
-SELECT * FROM gpucredit.meter_batch(array_fill('7'::text, '{100}'),
-	ARRAY(SELECT 6007 + 20 * n FROM generate_series(1, 100) n),
-	array_fill(1, '{100}'), array_fill('1 hour'::interval, '{100}'));
+SELECT * FROM gpucredit.meter_batch(array_fill('7'::text, '{90}'),
+	ARRAY(SELECT 8007 + 20 * n FROM generate_series(1, 90) n),
+	array_fill(1, '{90}'), array_fill('1 hour'::interval, '{90}'));
 \warn ## settle
-SELECT * FROM gpucredit.settle('7', 6007, 1, 'completed', '2 hours');
+SELECT * FROM gpucredit.settle('7', 8007, 1, 'completed', '2 hours');
 \warn ## settle_again
-SELECT * FROM gpucredit.settle('7', 6007, 1, 'completed', '2 hours');
+SELECT * FROM gpucredit.settle('7', 8007, 1, 'completed', '2 hours');
 \warn ## settle_requeued
-SELECT * FROM gpucredit.settle('7', 6027, 1, 'failed', '2 hours');
+SELECT * FROM gpucredit.settle('7', 8027, 1, 'failed', '2 hours');
 \warn ## settle_directed
-SELECT * FROM gpucredit.settle('7', 4007, 1, 'cancelled', '2 hours');
+SELECT * FROM gpucredit.settle('7', 7007, 1, 'cancelled', '2 hours');
 \warn ## cancel
-SELECT * FROM gpucredit.cancel('7', 10007, 'hot cancel');
+SELECT * FROM gpucredit.cancel('7', 11507, 'hot cancel');
 \warn ## hold
 SELECT hold FROM gpucredit.hold('7', '3', 'hot hold', 1, '1 day') \gset
 \warn ## capture
-SELECT * FROM gpucredit.capture('7', :hold, 'hot capture', 0.5);
+SELECT * FROM gpucredit.capture('7', :hold, 'hot capture', 0.5, false);
 \warn ## release
 SELECT * FROM gpucredit.release('7', :hold, 'hot release');
 \warn ## balance

@@ -1,6 +1,7 @@
 -- queue.sql: the nodes of the file :nodes, nothing running, and :jobs one-GPU
 -- jobs waiting, of :classes classes; prices differ where :spread is not 0.
 SET synchronous_commit = off;
+SELECT array_agg(1000 + c) AS memory FROM generate_series(1, :classes) c \gset
 CREATE TABLE bench.node (sn text, cpu_milli bigint, memory_mib bigint,
 	gpu int, model text);
 COPY bench.node FROM :'nodes' (FORMAT csv, HEADER);
@@ -11,5 +12,5 @@ SELECT count(gpucredit.register_node('default', sn, model, gpu, 16384,
 	cpu_milli, memory_mib))
 FROM bench.node;
 CALL bench.submit(1, :jobs, '{1x*}',
-	ARRAY(SELECT 1000 + c FROM generate_series(1, :classes) c), '4 hours');
+	:'memory'::bigint[], '4 hours');
 VACUUM ANALYZE;
