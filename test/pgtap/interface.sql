@@ -1,0 +1,316 @@
+-- The public interface: names, arguments, defaults, result columns, rights.
+-- What stands here does not change.  It grows by new functions, which belong
+-- into this list, and by new result columns behind the others.
+\set ON_ERROR_ROLLBACK 1
+\set ON_ERROR_STOP true
+\set QUIET 1
+\pset format unaligned
+\pset tuples_only true
+\pset pager off
+
+BEGIN;
+SET LOCAL client_min_messages = warning;
+SELECT no_plan();
+
+-- Name, arguments, result, volatility, and which roles may call it (NULL: not
+-- asked here).
+CREATE TEMP TABLE interface (n serial, name text, arguments text,
+	result text, volatility "char", roles text);
+INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
+('now', '', 'timestamptz', 'v', 'admin agent app auditor operator'),
+-- setting up
+('create_account',
+	'org text, account text DEFAULT '''', weight numeric DEFAULT 1',
+	'void', 'v', 'admin'),
+('suspend_account', 'org text, account text, suspended boolean',
+	'void', 'v', 'admin'),
+('set_price', 'gpu_type text, per_gpu_hour numeric, pool text DEFAULT NULL, effective_at timestamptz DEFAULT NULL, spot boolean DEFAULT false',
+	'void', 'v', 'admin'),
+('set_budget', 'org text, account text, amount numeric, period text DEFAULT ''month'', hard boolean DEFAULT true, alert_at numeric[] DEFAULT ''{0.5,0.8,1}''',
+	'void', 'v', 'admin'),
+('set_quota', 'org text, account text, gpu_type text DEFAULT NULL, max_gpus int DEFAULT NULL, max_running int DEFAULT NULL, max_queued int DEFAULT NULL',
+	'void', 'v', 'admin'),
+('set_rate_limit', 'org text, account text, operation text, per_second double precision, burst int',
+	'void', 'v', 'admin'),
+('create_pool', 'pool text, policy jsonb DEFAULT ''{}''',
+	'void', 'v', 'admin'),
+('set_tier', 'tier text, rank int, preemptible text, can_preempt boolean, grace interval DEFAULT ''00:02:00'', min_run interval DEFAULT ''00:10:00'', max_wall interval DEFAULT ''24:00:00'', max_wait interval DEFAULT ''24:00:00'', bill_lost_work boolean DEFAULT true',
+	'void', 'v', 'admin'),
+-- credits
+('issue', 'org text, account text, key text, amount numeric, kind text DEFAULT ''paid'', expires_at timestamptz DEFAULT NULL, effective_at timestamptz DEFAULT NULL, priority int DEFAULT 100, policy jsonb DEFAULT ''{}'', memo text DEFAULT NULL, valid_for interval DEFAULT NULL',
+	'bucket bigint, replayed boolean', 'v', 'admin'),
+('revoke', 'org text, bucket bigint, key text, reason text',
+	'revoked numeric, replayed boolean', 'v', 'admin'),
+('transfer', 'org text, from_account text, to_account text, key text, amount numeric',
+	'moved numeric, status text, reason text, replayed boolean', 'v', 'admin'),
+('refund', 'org text, job bigint, key text, amount numeric, reason text',
+	'refunded numeric, lapsed numeric, replayed boolean', 'v', 'admin'),
+('refund_hold', 'org text, hold bigint, key text, amount numeric, reason text',
+	'refunded numeric, lapsed numeric, replayed boolean', 'v', 'admin'),
+('balance', 'org text, account text DEFAULT '''', as_of timestamptz DEFAULT NULL',
+	'available numeric, spendable numeric, held numeric, used numeric, spent numeric, promo numeric, granted numeric, paid numeric, next_expiry_at timestamptz, next_expiry_amount numeric',
+	's', 'admin app auditor'),
+('buckets', 'org text, account text DEFAULT ''''',
+	'SETOF bucket bigint, account text, kind text, priority int, effective_at timestamptz, expires_at timestamptz, issued numeric, available numeric, held numeric, spent numeric, expired numeric, revoked numeric, moved numeric, policy jsonb, usable boolean',
+	's', 'admin app auditor'),
+('budgets', 'org text, account text DEFAULT ''''',
+	'SETOF account text, period text, period_start timestamptz, amount numeric, reserved numeric, spent numeric, remaining numeric, hard boolean',
+	's', 'admin app auditor'),
+('statement', 'org text, account text DEFAULT '''', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL',
+	'SETOF at timestamptz, entry bigint, bucket bigint, kind text, account text, operation text, source text, target text, amount numeric, hold bigint, job bigint, attempt int, available numeric',
+	's', 'admin app auditor'),
+('usage_by', 'org text, account text, since timestamptz, until timestamptz, by text',
+	'SETOF item text, spent numeric, refunded numeric, net numeric, gpu_hours numeric, jobs bigint',
+	's', 'admin app auditor'),
+('top_spenders', 'org text, k int, since timestamptz',
+	'SETOF rank bigint, account text, net numeric, spent numeric, refunded numeric, gpu_hours numeric, jobs bigint',
+	's', 'admin app auditor'),
+('top_jobs', 'org text, k int, since timestamptz',
+	'SETOF rank bigint, job bigint, account text, tier text, gpu_types text[], net numeric, spent numeric, refunded numeric, gpu_hours numeric',
+	's', 'admin app auditor'),
+('invoice', 'org text, month date',
+	'SETOF line bigint, account text, tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric, refunded numeric, amount numeric',
+	's', 'admin app auditor'),
+-- holds
+('hold', 'org text, account text, key text, amount numeric, ttl interval',
+	'hold bigint, status text, reason text, held numeric, expires_at timestamptz, replayed boolean',
+	'v', 'admin app'),
+('capture', 'org text, hold bigint, key text, amount numeric, final boolean DEFAULT true',
+	'captured numeric, released numeric, lapsed numeric, replayed boolean',
+	'v', 'admin app'),
+('release', 'org text, hold bigint, key text',
+	'released numeric, lapsed numeric, replayed boolean', 'v', 'admin app'),
+-- jobs
+('reserve', 'org text, account text, key text, request text, wall_limit interval DEFAULT NULL, tier text DEFAULT ''standard_training'', pool text DEFAULT ''default'', topology text DEFAULT ''any'', preemptible text DEFAULT NULL, max_retries int DEFAULT 3, cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0, hold_window interval DEFAULT NULL, spec jsonb DEFAULT ''{}'', options jsonb DEFAULT ''{}''',
+	'job bigint, status text, reason text, held numeric, replayed boolean',
+	'v', 'admin app'),
+('place', 'pool text DEFAULT ''default'', max_starts int DEFAULT NULL',
+	'SETOF action text, org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, per_gpu_hour numeric, reason text',
+	'v', 'admin agent operator'),
+('plan', 'pool text DEFAULT ''default''',
+	'SETOF action text, org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, per_gpu_hour numeric, reason text',
+	's', 'admin agent operator'),
+('explain', 'org text, job bigint',
+	'SETOF check_name text, passes boolean, detail text', 's', NULL),
+('meter', 'org text, job bigint, attempt int, elapsed interval, progress bigint DEFAULT NULL, utilization real DEFAULT NULL',
+	'action text, reason text, billed numeric, held numeric, deadline timestamptz, time_left interval',
+	'v', 'admin agent'),
+('meter_batch', 'org text[], job bigint[], attempt int[], elapsed interval[], progress bigint[] DEFAULT NULL, utilization real[] DEFAULT NULL',
+	'SETOF ordinal int, org text, job bigint, attempt int, action text, reason text, billed numeric, held numeric, deadline timestamptz, time_left interval',
+	'v', 'admin agent'),
+('settle', 'org text, job bigint, attempt int, outcome text, elapsed interval DEFAULT NULL, exit_code int DEFAULT NULL, message text DEFAULT NULL, log_uri text DEFAULT NULL',
+	'outcome text, billed numeric, released numeric, lapsed numeric, refunded numeric, job_state text, retry_at timestamptz, replayed boolean',
+	'v', 'admin agent app'),
+('cancel', 'org text, job bigint, key text, reason text DEFAULT NULL',
+	'job_state text, replayed boolean', 'v', 'admin app operator'),
+('checkpoint', 'org text, job bigint, attempt int, step bigint, uri text, sha256 bytea, size_bytes bigint',
+	'void', 'v', 'admin agent'),
+('set_retry_rule', 'rule text, class text, priority int DEFAULT 100, outcome text DEFAULT NULL, exit_codes int4range DEFAULT NULL, message text DEFAULT NULL, advice text DEFAULT NULL',
+	'void', 'v', 'admin operator'),
+('history', 'org text, job bigint',
+	'SETOF at timestamptz, what text, attempt int, detail text',
+	's', 'admin app auditor operator'),
+-- nodes
+('register_node', 'pool text, node text, gpu_type text, gpus int, gpu_memory_mib bigint, cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0, nvlink_domain text DEFAULT NULL, leaf text DEFAULT NULL, spot boolean DEFAULT false, labels jsonb DEFAULT ''{}''',
+	'void', 'v', 'admin operator'),
+('heartbeat', 'node text, healthy gpucredit.gpuset DEFAULT NULL, running text[] DEFAULT NULL',
+	'SETOF org text, job bigint, attempt int, action text, gpus gpucredit.gpuset, share int, deadline timestamptz, time_left interval, spec jsonb',
+	'v', 'admin agent operator'),
+('drain', 'node text, reason text, deadline timestamptz DEFAULT NULL',
+	'void', 'v', 'admin operator'),
+('resume', 'node text', 'void', 'v', 'admin operator'),
+('remove_node', 'node text', 'void', 'v', 'admin operator'),
+('reclaim', 'node text, notice interval', 'void', 'v', 'admin operator'),
+-- upkeep
+('expire_credits', '', 'task text, affected bigint', 'v', 'admin operator'),
+('reap_holds', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
+('check_nodes', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
+('seal_audit', '', 'SETOF task text, affected bigint', 'v', NULL),
+('maintain', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
+('install_jobs', '', 'int', 'v', 'admin operator'),
+('remove_jobs', '', 'int', 'v', 'admin operator'),
+('cron_jobs', '', 'SETOF job text, schedule text, active boolean, last_status text, last_message text, last_started_at timestamptz, last_ended_at timestamptz, failures bigint',
+	's', 'admin auditor operator'),
+('verify', 'org text DEFAULT NULL',
+	'SETOF invariant text, org text, subject text, detail text',
+	's', 'admin auditor operator'),
+('rebuild', 'org text', 'SETOF what text, was numeric, is_now numeric',
+	'v', 'admin');
+
+-- Catalog's words as they are written above.
+CREATE FUNCTION pg_temp.short(catalog text) RETURNS text
+LANGUAGE sql AS $$
+	SELECT regexp_replace(replace(replace(replace(catalog,
+		'timestamp with time zone', 'timestamptz'), 'integer', 'int'),
+		'''{}''::jsonb', '''{}'''), '::[a-z0-9_. ]+(\[\])?', '', 'g')
+$$;
+CREATE FUNCTION pg_temp.result(f oid) RETURNS text
+LANGUAGE sql AS $$
+	SELECT CASE WHEN p.proretset THEN 'SETOF ' ELSE '' END || pg_temp.short(
+		coalesce((SELECT string_agg(a.attname || ' '
+				|| format_type(a.atttypid, a.atttypmod), ', '
+				ORDER BY a.attnum)
+			FROM pg_type t JOIN pg_attribute a ON a.attrelid = t.typrelid
+			WHERE t.oid = p.prorettype AND a.attnum > 0
+				AND NOT a.attisdropped),
+			format_type(p.prorettype, NULL)))
+	FROM pg_proc p WHERE p.oid = f
+$$;
+CREATE TEMP TABLE roles AS
+	SELECT r.oid, r.rolname, substring(r.rolname, 'gpucredit_(.*)') AS short
+	FROM pg_roles r WHERE r.rolname = ANY (ARRAY['gpucredit_admin',
+		'gpucredit_operator', 'gpucredit_app', 'gpucredit_agent',
+		'gpucredit_auditor']);
+CREATE TEMP TABLE public_function AS
+	SELECT i.*, p.oid, p.proname
+	FROM interface i
+		JOIN pg_proc p ON p.pronamespace = 'gpucredit'::regnamespace
+			AND p.proname = i.name;
+
+SELECT is(count(*)::int, 5, 'the roles are there') FROM roles;
+SELECT isnt(count(*)::int, 0, 'there are functions') FROM public_function;
+SELECT is(count(*)::int, 1, format('%s is one function', name))
+FROM public_function GROUP BY name ORDER BY min(n);
+SELECT is(string_agg(p.proname, ' ' ORDER BY p.proname), NULL,
+	'every function that a caller may use is in the list')
+FROM pg_proc p
+WHERE p.pronamespace = 'gpucredit'::regnamespace
+	AND (p.prosecdef AND p.proname !~ '^require_')
+	AND p.proname <> ALL (SELECT name FROM interface);
+
+-- Each function is as it is written.
+SELECT is(pg_temp.short(pg_get_function_arguments(oid)), arguments,
+	format('arguments of %s', name))
+FROM public_function ORDER BY n;
+SELECT ok(pg_temp.result(oid) = result
+		OR starts_with(pg_temp.result(oid), result || ', '),
+	format('result of %s: %s', name, pg_temp.result(oid)))
+FROM public_function ORDER BY n;
+SELECT is(p.provolatile, f.volatility, format('volatility of %s', f.name))
+FROM public_function f JOIN pg_proc p ON p.oid = f.oid ORDER BY f.n;
+SELECT ok(obj_description(oid, 'pg_proc') <> '', format('%s says what it does', name))
+FROM public_function ORDER BY n;
+SELECT ok(obj_description(f.oid, 'pg_proc') ~ 'Errors: ' OR p.proretset
+		OR p.pronargs = 0,
+	format('%s says what it refuses', name))
+FROM public_function f JOIN pg_proc p ON p.oid = f.oid ORDER BY f.n;
+
+-- It runs with its owner's rights, on a path nobody can put anything into.
+SELECT ok(p.prosecdef, format('%s runs with its owner''s rights', f.name))
+FROM public_function f JOIN pg_proc p ON p.oid = f.oid
+WHERE f.name <> 'now' ORDER BY f.n;
+SELECT ok('search_path=pg_catalog, pg_temp' = ANY (p.proconfig),
+	format('%s has its search_path pinned', p.oid::regprocedure))
+FROM pg_proc p
+WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.prosecdef
+ORDER BY p.proname;
+
+-- Who may call it.
+SELECT is(string_agg(r.short, ' ' ORDER BY r.short) FILTER (WHERE
+		has_function_privilege(r.oid, f.oid, 'EXECUTE')), f.roles,
+	format('who may call %s', f.name))
+FROM public_function f CROSS JOIN roles r
+WHERE f.roles IS NOT NULL
+GROUP BY f.n, f.name, f.roles ORDER BY f.n;
+-- and nothing else but what computes with the types
+SELECT is(string_agg(DISTINCT p.oid::regprocedure::text, ' '), NULL,
+	format('what %s may call besides', r.rolname))
+FROM roles r LEFT JOIN pg_proc p
+	ON p.pronamespace = 'gpucredit'::regnamespace
+	AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
+	AND p.oid <> ALL (SELECT oid FROM public_function)
+	AND (p.prosecdef OR NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
+		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset']::regtype[]::oid[])
+GROUP BY r.rolname ORDER BY r.rolname;
+
+-- Tables are read by those who may, and written by functions alone.
+SELECT is(string_agg(c.relname, ' ' ORDER BY c.relname COLLATE "C"), expected.tables,
+	format('what %s may read', r.rolname))
+FROM (VALUES
+	('gpucredit_agent', NULL),
+	('gpucredit_app', 'jobs price tier'),
+	('gpucredit_operator', 'attempt attempt_gpu checkpoint cron_status directive jobs node pool price retry_rule tier'))
+	expected (role, tables)
+	JOIN roles r ON r.rolname = expected.role
+	LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace
+		AND c.relkind IN ('r', 'p', 'v', 'm')
+		AND has_table_privilege(r.oid, c.oid, 'SELECT')
+GROUP BY r.rolname, expected.tables ORDER BY r.rolname;
+SELECT is(string_agg(c.relname, ' '), NULL,
+	format('what %s may not read', r.rolname))
+FROM roles r LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace
+	AND c.relkind IN ('r', 'p', 'v', 'm')
+	AND NOT has_table_privilege(r.oid, c.oid, 'SELECT')
+WHERE r.short IN ('admin', 'auditor')
+GROUP BY r.rolname ORDER BY r.rolname;
+SELECT is(string_agg(c.relname, ' '), NULL,
+	format('what %s may write', r.rolname))
+FROM roles r LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace
+	AND CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(r.oid, c.oid, 'USAGE, UPDATE')
+		WHEN c.relkind IN ('r', 'p', 'v') THEN has_table_privilege(r.oid, c.oid,
+			'INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER') END
+GROUP BY r.rolname ORDER BY r.rolname;
+SELECT is(string_agg(r.rolname, ' '), NULL, 'no role may create anything in the schema')
+FROM roles r WHERE has_schema_privilege(r.oid, 'gpucredit', 'CREATE');
+
+-- PUBLIC may do nothing at all.
+CREATE ROLE gpucredit_test_nobody;
+SELECT ok(NOT has_schema_privilege('gpucredit_test_nobody', 'gpucredit', 'USAGE, CREATE'),
+	'the schema is closed to PUBLIC');
+SELECT is(string_agg(p.oid::regprocedure::text, ' '), NULL, 'PUBLIC may execute nothing')
+FROM pg_proc p WHERE p.pronamespace = 'gpucredit'::regnamespace
+	AND has_function_privilege('gpucredit_test_nobody', p.oid, 'EXECUTE');
+SELECT is(string_agg(c.relname, ' '), NULL, 'PUBLIC may read and write nothing')
+FROM pg_class c WHERE c.relnamespace = 'gpucredit'::regnamespace
+	AND CASE WHEN c.relkind = 'S' THEN has_sequence_privilege('gpucredit_test_nobody', c.oid, 'USAGE, SELECT, UPDATE')
+		WHEN c.relkind IN ('r', 'p', 'v', 'm') THEN has_table_privilege('gpucredit_test_nobody', c.oid,
+			'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER') END;
+SELECT is(string_agg(t.oid::regtype::text, ' '), NULL, 'PUBLIC may use no type')
+FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
+WHERE t.typnamespace = 'gpucredit'::regnamespace
+	AND t.typelem = 0 AND coalesce(c.relkind = 'c', true)
+	AND has_type_privilege('gpucredit_test_nobody', t.oid, 'USAGE');
+
+-- The same as callers meet it.
+SELECT gpucredit.create_account('tap');
+GRANT SELECT ON interface TO PUBLIC;
+CREATE ROLE gpucredit_test_app IN ROLE gpucredit_app;
+SET LOCAL ROLE gpucredit_test_app;
+SELECT lives_ok($$SELECT * FROM gpucredit.balance('tap')$$, 'an application reads balances');
+SELECT throws_ok($$SELECT gpucredit.issue('tap', '', 'k', 1)$$, '42501', NULL, 'an application issues nothing');
+SELECT throws_ok($$SELECT * FROM gpucredit.bucket$$, '42501', NULL, 'an application reads no table of money');
+SELECT throws_ok($$INSERT INTO gpucredit.entry DEFAULT VALUES$$, '42501', NULL, 'an application writes no entry');
+RESET ROLE;
+SET LOCAL ROLE gpucredit_auditor;
+SELECT lives_ok($$SELECT * FROM gpucredit.audit$$, 'an auditor reads the audit');
+SELECT throws_ok($$DELETE FROM gpucredit.audit$$, '42501', NULL, 'an auditor deletes nothing');
+SELECT throws_ok($$SELECT gpucredit.create_account('tap-2')$$, '42501', NULL, 'an auditor changes nothing');
+RESET ROLE;
+SET LOCAL ROLE gpucredit_agent;
+SELECT throws_ok($$SELECT * FROM gpucredit.meter('tap', 0, 1, '0')$$, 'UC301', NULL, 'an agent meters');
+SELECT throws_ok($$SELECT * FROM gpucredit.balance('tap')$$, '42501', NULL, 'an agent reads no balance');
+SELECT throws_ok($$SELECT * FROM gpucredit.reserve('tap', '', 'k', '1x*')$$, '42501', NULL, 'an agent submits nothing');
+RESET ROLE;
+SET LOCAL ROLE gpucredit_test_nobody;
+SELECT throws_ok($$SELECT gpucredit.now()$$, '42501', NULL, 'nobody reads not even the clock');
+RESET ROLE;
+
+-- Every table, view and type says what it is.
+SELECT ok(obj_description(c.oid, 'pg_class') <> '', format('%s says what it is', c.oid::regclass))
+FROM pg_class c
+WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v')
+ORDER BY c.relname;
+SELECT ok(obj_description(t, 'pg_type') <> '', format('%s says what it is', t))
+FROM unnest(ARRAY['gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset']::regtype[]) t;
+SELECT ok(obj_description('gpucredit'::regnamespace, 'pg_namespace') <> '', 'the schema says what it is');
+SELECT ok(obj_description(p.oid, 'pg_proc') <> '', format('%s says what it does', p.oid::regprocedure))
+FROM pg_proc p
+WHERE p.pronamespace = 'gpucredit'::regnamespace
+	AND p.oid <> ALL (SELECT oid FROM public_function)
+	AND NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
+		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset',
+		'internal']::regtype[]::oid[]
+ORDER BY 1;
+
+SELECT * FROM finish();
+ROLLBACK;
