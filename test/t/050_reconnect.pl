@@ -1,0 +1,173 @@
+# 050_reconnect.pl: the extension goes and comes back under open sessions
+#
+# A session keeps plans, types and what it knows of a pool's nodes.  DROP
+# EXTENSION and CREATE EXTENSION, in the same session or in another, change
+# every object's number; the calls go on working.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use Test::More;
+
+my $node = new_node('main', 'gpucredit.clock_skew = 1000000');
+
+# Calls every function that runs C; its results, without what time is in.
+my @calls = (
+	q{SELECT gpucredit.create_account('acme'), gpucredit.create_account('acme', 'vision')},
+	q{SELECT gpucredit.set_price('T4', 1), gpucredit.set_price('A100', 2)},
+	q{SELECT gpucredit.register_node('default', 'n1', 'T4', 4, 16384)},
+	q{SELECT bucket, replayed FROM gpucredit.issue('acme', '', 'i', 10)},
+	q{SELECT bucket, replayed FROM gpucredit.issue('acme', '', 'i', 10.0)},
+	q{SELECT hold, status, held FROM gpucredit.hold('acme', 'vision', 'h', 2, '1 h')},
+	q{SELECT * FROM gpucredit.capture('acme', 1, 'c', 0.5, false)},
+	q{SELECT * FROM gpucredit.release('acme', 1, 'r')},
+	q{SELECT * FROM gpucredit.reserve('acme', 'vision', 'j1', '1xT4', '1 h')},
+	q{SELECT * FROM gpucredit.reserve('acme', 'vision', 'j2', '0.5xT4', '1 h')},
+	q{SELECT * FROM gpucredit.reserve('acme', '', 'j3', '1xA100', '1 h')},
+	q{SELECT action, job, node, gpus FROM gpucredit.plan()},
+	q{SELECT action, job, node, gpus FROM gpucredit.place()},
+	q{SELECT job, action, gpus FROM gpucredit.heartbeat('n1')},
+	q{SELECT action, billed, held FROM gpucredit.meter('acme', 1, 1, '10 min')},
+	q{SELECT job, action, billed FROM gpucredit.meter_batch('{acme,acme}', '{1,2}', '{1,1}', '{20 min,20 min}')},
+	q{SELECT outcome, billed, job_state FROM gpucredit.settle('acme', 1, 1, 'preempted', '30 min')},
+	q{SELECT job_state FROM gpucredit.cancel('acme', 1, 'x')},
+	q{SELECT gpucredit.drain('n1', 'repair', '2100-01-01'), gpucredit.resume('n1')},
+	q{SELECT available, held, used, spent FROM gpucredit.balance('acme')},
+	q{SELECT available, held, spent FROM gpucredit.buckets('acme')},
+	q{SELECT count(*) > 5 FROM gpucredit.statement('acme')},
+	q{SELECT count(*) > 5 FROM gpucredit.history('acme', 1)},
+	q{SELECT state, held FROM gpucredit.jobs ORDER BY job},
+	q{SELECT '1.5'::gpucredit.credits + '2', '{0-3}'::gpucredit.gpuset, '1xT4'::gpucredit.gpureq},
+	q{SELECT * FROM gpucredit.rebuild('acme')},
+	q{SELECT * FROM gpucredit.verify()},
+	q{SELECT outcome, billed FROM gpucredit.settle('acme', 2, 1, 'completed')},
+	q{SELECT gpucredit.remove_node('n1')});
+
+# The results of all calls in a connection, or the error of one.  prepared:
+# with statements that stay prepared.
+sub run_calls
+{
+	my ($dbh, $prepared) = @_;
+	my @lines;
+
+	foreach my $i (0 .. $#calls)
+	{
+		my $rows = eval {
+			my $sth =
+			  $prepared
+			  ? ($prepared->[$i] ||= $dbh->prepare($calls[$i],
+					{ pg_prepare_now => 1 }))
+			  : $calls[$i];
+
+			$dbh->selectall_arrayref($sth);
+		};
+
+		push @lines, $rows
+		  ? map { join('|', map { $_ // '' } @$_) } @$rows
+		  : $dbh->errstr . " in $calls[$i]";
+	}
+	return \@lines;
+}
+
+# Renews, again where it would deadlock.
+sub renew_or_not
+{
+	my ($dbh) = @_;
+
+	foreach my $try (1 .. 20)
+	{
+		return 1 if eval { renew($dbh); 1 };
+		last if $dbh->state ne '40P01';
+	}
+	return 0;
+}
+
+sub renew
+{
+	my ($dbh) = @_;
+
+	$dbh->do('DROP EXTENSION IF EXISTS gpucredit CASCADE');
+	$dbh->do('CREATE EXTENSION gpucredit');
+	return;
+}
+
+new_database($node, 'credit');
+my ($one, $two, $three) = map { connect_to($node, 'credit') } 1 .. 3;
+my $prepared = [];
+my $first = run_calls($one);
+
+is(scalar(grep { /^ERROR/ } @$first), 0, 'every call works')
+  or diag(join("\n", @$first));
+like(join("\n", @$first), qr/^\Qpreempted|0.500000|queued\E$/m,
+	'and does what it should');
+
+renew($one);
+is_deeply(run_calls($one), $first, 'again in the session that renewed it');
+renew($one);
+is_deeply(run_calls($two), $first, 'a new session');
+renew($one);
+is_deeply(run_calls($two), $first,
+	'in a session with plans, after another one renewed it');
+renew($two);
+is_deeply(run_calls($one), $first, 'and the other way round');
+
+# In a transaction, rolled back: everything is as it was
+$one->begin_work;
+renew($one);
+is_deeply(run_calls($one), $first, 'in the transaction that renewed it');
+$one->rollback;
+is( join(' ', map { @$_ } @{ $one->selectall_arrayref(
+				q{SELECT state FROM gpucredit.jobs ORDER BY job})}),
+	'cancelled completed', 'which rolled back leaves what was there');
+is( join('|', $one->selectrow_array(
+			q{SELECT * FROM gpucredit.reserve('acme', 'vision', 'j1', '1xT4', '1 h')})),
+	'1|granted||1.000000|1', 'and its sessions find that again');
+is( join('|', $two->selectrow_array(
+			q{SELECT status FROM gpucredit.hold('acme', '', 'n', 1, '1 h')})),
+	'granted', 'other sessions, too');
+
+# Statements prepared by the client
+renew($two);
+is_deeply(run_calls($three, $prepared), $first, 'prepared statements');
+renew($two);
+my $again = run_calls($three, $prepared);
+is(scalar(grep { /cache lookup failed|could not open relation|terminated|XX000/ } @$again),
+	0, 'prepared statements after it was renewed: no internal error')
+  or diag(join("\n", @$again));
+renew($two);
+is_deeply(run_calls($three), $first, 'and prepared anew they work');
+
+# Renewed all the time, under a session that works.  What PostgreSQL itself
+# says of tables that vanish while a statement is planned is no matter of
+# ours; that the session lives and finds the new one is.
+{
+	my ($pid) = in_parallel(
+		1,
+		sub {
+			my $dbh = connect_to($node, 'credit');
+
+			# the other session may have locked a table of those to go
+			renew_or_not($dbh) or die $dbh->errstr foreach 1 .. 10;
+		});
+	my %lost;
+
+	while (waitpid($pid, 1) == 0)
+	{
+		foreach my $call (@calls)
+		{
+			next if eval { $one->selectall_arrayref($call) };
+			$lost{ $one->errstr }++
+			  if !$one->ping || $one->errstr =~ /cache lookup failed/;
+		}
+	}
+	is($?, 0, 'renewed ten times under a session that works');
+	is_deeply(\%lost, {}, 'which lives, and holds on to nothing old');
+}
+renew($one);
+is_deeply(run_calls($one), $first, 'and all works in the end');
+
+$_->disconnect foreach $one, $two, $three;
+$node->stop;
+done_testing();
