@@ -102,11 +102,11 @@ gpucredit_reap_holds(PG_FUNCTION_ARGS)
 	SqlConnect();
 	sweep = SweepBegin();
 	since = silence();
+	released = SweepRun(&sweep, run_at(&dead_holds, ClockNow()),
+						release_hold, NULL);
 	if (since.attempts != DT_NOBEGIN)
 		settled = SweepRun(&sweep, run_at(&silent_attempts, since.attempts),
 						   settle_silent, &since);
-	released = SweepRun(&sweep, run_at(&dead_holds, ClockNow()),
-						release_hold, NULL);
 	put_task(fcinfo, "release_holds", released);
 	put_task(fcinfo, "settle_silent", settled);
 	put_task(fcinfo, "skipped", sweep.skipped);

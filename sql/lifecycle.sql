@@ -1,0 +1,393 @@
+-- What becomes of jobs whose attempts end badly: retry rules, checkpoints,
+-- lost work, attempts and nodes that fall silent, and claims that come late.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET intervalstyle = 'postgres';
+SET gpucredit.clock = '2027-03-01 00:00+00';
+\set VERBOSITY sqlstate
+\pset null '-'
+
+-- 1 credit an hour, on two nodes; tier "lc" does not bill lost work
+DO $$
+BEGIN
+	PERFORM gpucredit.create_pool('lc');
+	PERFORM gpucredit.set_price('LC-A', 1, 'lc');
+	PERFORM gpucredit.register_node('lc', 'lc-1', 'LC-A', 4, 40960);
+	PERFORM gpucredit.register_node('lc', 'lc-2', 'LC-A', 4, 40960);
+	PERFORM gpucredit.set_tier('lc', 5, 'capacity', false,
+		bill_lost_work => false);
+	PERFORM gpucredit.create_account('lc');
+	PERFORM gpucredit.create_account('lc', 'a');
+	PERFORM gpucredit.create_account('lc-b');
+	PERFORM gpucredit.issue('lc', '', 'i', 1000);
+	PERFORM gpucredit.issue('lc-b', '', 'i', 1000);
+END $$;
+
+CREATE FUNCTION pg_temp.job(job_key text, tenant text DEFAULT 'lc')
+RETURNS bigint LANGUAGE sql AS $$
+	SELECT r.result[1]::bigint FROM gpucredit.request r
+	WHERE r.org = tenant AND r.key = job_key
+$$;
+CREATE FUNCTION pg_temp.key(id bigint, tenant text) RETURNS text
+LANGUAGE sql AS $$
+	SELECT r.key FROM gpucredit.request r
+	WHERE r.org = tenant AND r.result[1] = id::text
+		AND r.operation = 'reserve'
+$$;
+-- Both nodes tell what they run; of an ended attempt, nothing.
+CREATE FUNCTION pg_temp.beat() RETURNS TABLE (node text, job text,
+	attempt int, action text, spec jsonb) LANGUAGE sql AS $$
+	SELECT n.node, pg_temp.key(h.job, h.org), h.attempt, h.action, h.spec
+	FROM (VALUES ('lc-1'), ('lc-2')) AS n (node), gpucredit.heartbeat(n.node,
+		running => ARRAY(SELECT concat_ws('/', g.org, g.job, g.attempt)
+			FROM gpucredit.attempt_gpu g
+			WHERE g.node = n.node AND g.ended_at IS NULL)) h
+$$;
+-- Submits a job, starts it, and has it run for some time.
+CREATE FUNCTION pg_temp.run(job_key text, request text DEFAULT '1xLC-A',
+	tier text DEFAULT 'standard_training', ran interval DEFAULT '1 h',
+	tenant text DEFAULT 'lc', max_retries int DEFAULT 3) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+	id bigint;
+	n int;
+BEGIN
+	SELECT job INTO STRICT id FROM gpucredit.reserve(tenant, '', job_key,
+		request, '10 h', tier => tier, pool => 'lc',
+		max_retries => max_retries);
+	PERFORM * FROM pg_temp.beat();
+	SELECT attempt INTO STRICT n FROM gpucredit.place('lc') p
+	WHERE p.org = tenant AND p.job = id LIMIT 1;
+	PERFORM set_config('gpucredit.clock',
+		(gpucredit.now() + ran)::text, false);
+	PERFORM gpucredit.meter(tenant, id, n, ran);
+	PERFORM * FROM pg_temp.beat();
+	RETURN id;
+END $$;
+CREATE FUNCTION pg_temp.later(by interval) RETURNS void LANGUAGE sql AS $$
+	SELECT set_config('gpucredit.clock', (gpucredit.now() + by)::text, false)
+$$;
+
+--
+-- Retry rules
+--
+SELECT rule, priority, class, outcome, exit_codes FROM gpucredit.retry_rule
+ORDER BY priority;
+
+-- What each end comes to, and what is advised.
+CREATE TEMP TABLE ends (n serial, outcome text, code int, message text);
+INSERT INTO ends (outcome, code, message) VALUES
+	('failed', NULL, NULL), ('failed', 1, 'something else'),
+	('failed', 2, NULL), ('failed', 126, NULL), ('failed', 127, NULL),
+	('failed', 137, NULL), ('failed', 143, NULL),
+	('out_of_memory', NULL, NULL),
+	('failed', 1, 'RuntimeError: CUDA out of memory. Tried to allocate 2 GiB'),
+	('failed', 1, 'torch.cuda.OutOfMemoryError'),
+	('failed', 1, 'RuntimeError: CUDA error: out of memory'),
+	('failed', 1, 'Out of memory: Killed process 4711 (python)'),
+	('failed', 1, 'std::bad_alloc'),
+	('failed', 1, 'NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.'),
+	('failed', 137, 'uncorrectable ECC error'),
+	('failed', 1, 'Watchdog caught collective operation timeout: NCCL timeout'),
+	('failed', 1, 'CUDA error: an illegal memory access was encountered'),
+	('failed', 2, 'NVLink error'),
+	('failed', 1, E'first line\nsecond line: Cannot allocate memory'),
+	('failed', 1, repeat('a', 5000) || 'CUDA out of memory'),
+	('failed', -2147483648, ''), ('failed', 2147483647, '');
+CREATE FUNCTION pg_temp.try_ends() RETURNS TABLE (n int, outcome text,
+	code int, message text, job_state text, retry_in interval, rule text,
+	advice text) LANGUAGE plpgsql AS $$
+DECLARE
+	e record;
+	s record;
+	id bigint;
+BEGIN
+	FOR e IN SELECT * FROM ends ORDER BY ends.n LOOP
+		id := pg_temp.run('end ' || e.n || clock_timestamp(),
+			ran => '1 min');
+		s := gpucredit.settle('lc', id, 1, e.outcome, exit_code => e.code,
+			message => e.message);
+		RETURN QUERY SELECT e.n, e.outcome, e.code, left(e.message, 24),
+			s.job_state, s.retry_at - gpucredit.now(),
+			u.detail ->> 'rule', left(u.detail ->> 'advice', 30)
+		FROM gpucredit.audit u
+		WHERE u.org = 'lc' AND u.job = id AND u.operation = 'settle';
+		PERFORM gpucredit.cancel('lc', id, 'c' || id);
+	END LOOP;
+END $$;
+SELECT * FROM pg_temp.try_ends();
+
+-- An operator's rules go first, replace a built-in one of their name, and
+-- give it back when they go.
+SELECT gpucredit.set_retry_rule('lc flaky', 'transient', exit_codes => '[2,3]',
+	message => 'storage', advice => 'try again');
+SELECT gpucredit.set_retry_rule('lc big', 'permanent',
+	exit_codes => '[1000,)');
+SELECT gpucredit.set_retry_rule('out_of_memory', 'transient',
+	outcome => 'out_of_memory', advice => 'on another node');
+TRUNCATE ends;
+INSERT INTO ends (outcome, code, message) VALUES
+	('failed', 2, 'storage gone'), ('failed', 2, 'usage'),
+	('failed', 1000, NULL), ('out_of_memory', NULL, NULL);
+SELECT * FROM pg_temp.try_ends();
+SELECT gpucredit.set_retry_rule('out_of_memory', NULL);
+SELECT gpucredit.set_retry_rule('lc flaky', NULL);
+SELECT gpucredit.set_retry_rule('lc big', NULL);
+SELECT gpucredit.set_retry_rule('no such', NULL);
+SELECT rule, class, priority FROM gpucredit.retry_rule
+WHERE rule IN ('out_of_memory', 'lc flaky', 'lc big');
+-- backoff doubles, and a transient failure ends within max_retries
+SELECT pg_temp.run('often', max_retries => 2) > 0;
+SELECT job_state, retry_at - gpucredit.now() AS retry_in
+FROM gpucredit.settle('lc', pg_temp.job('often'), 1, 'failed');
+SELECT pg_temp.later('30 s');
+SELECT * FROM pg_temp.beat();
+SELECT action, attempt FROM gpucredit.place('lc');
+SELECT job_state, retry_at - gpucredit.now() AS retry_in
+FROM gpucredit.settle('lc', pg_temp.job('often'), 2, 'failed');
+SELECT pg_temp.later('60 s');
+SELECT * FROM pg_temp.beat();
+SELECT action, attempt FROM gpucredit.place('lc');
+SELECT job_state, retry_at
+FROM gpucredit.settle('lc', pg_temp.job('often'), 3, 'failed');
+-- a hostile pattern or message costs no time
+SET statement_timeout = '5 s';
+SELECT gpucredit.set_retry_rule('lc slow', 'permanent',
+	message => '(((((a*)*)*)*)*)*b');
+SELECT pg_temp.run('hostile') > 0;
+SELECT job_state FROM gpucredit.settle('lc', pg_temp.job('hostile'), 1,
+	'failed', message => repeat('a', 8192));
+SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('hostile'), 'kh');
+SELECT gpucredit.set_retry_rule('lc slow', 'permanent',
+	message => '(a|aa)+(a|aa)+(a|aa)+$x');
+SELECT gpucredit.set_retry_rule('lc slow', NULL);
+RESET statement_timeout;
+
+--
+-- Told to leave
+--
+-- SIGTERM after it was told to save and go is no failure, nor is SIGKILL once
+-- its time is over; before that it may as well have run out of memory
+SELECT pg_temp.run('drained', '2xLC-A') > 0, pg_temp.run('killed') > 0,
+	pg_temp.run('early') > 0;
+SELECT node, count(*) FROM gpucredit.attempt_gpu
+WHERE org = 'lc' AND ended_at IS NULL GROUP BY 1;
+SELECT gpucredit.drain('lc-1', 'repair', gpucredit.now() + '10 min'),
+	gpucredit.drain('lc-2', 'repair', gpucredit.now() + '10 min');
+SELECT s.outcome, s.job_state, s.retry_at = gpucredit.now() AS at_once, j.failures
+FROM gpucredit.settle('lc', pg_temp.job('drained'), 1, 'failed', exit_code => 143) s,
+	gpucredit.jobs j WHERE j.job = pg_temp.job('drained');
+SELECT outcome, job_state
+FROM gpucredit.settle('lc', pg_temp.job('early'), 1, 'failed', exit_code => 137);
+SELECT pg_temp.later('10 min');
+SELECT outcome, job_state
+FROM gpucredit.settle('lc', pg_temp.job('killed'), 1, 'failed', exit_code => 137);
+SELECT gpucredit.resume('lc-1'), gpucredit.resume('lc-2');
+SELECT pg_temp.key(job, org), failures FROM gpucredit.job
+WHERE job IN (pg_temp.job('drained'), pg_temp.job('killed'), pg_temp.job('early')) ORDER BY job;
+SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('drained'), 'kd');
+SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('killed'), 'kk');
+-- cancelled, it ends as that
+SELECT pg_temp.run('stopped') > 0;
+SELECT job_state FROM gpucredit.cancel('lc', pg_temp.job('stopped'), 'ks');
+SELECT outcome, job_state, retry_at
+FROM gpucredit.settle('lc', pg_temp.job('stopped'), 1, 'failed', exit_code => 143);
+
+--
+-- Checkpoints
+--
+SELECT pg_temp.run('saves', ran => '1 h') > 0;
+SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 100, 's3://b/100', sha256('100'), 1000);
+SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 100, 's3://b/100', sha256('100'), 1000);
+SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 100, 's3://b/100', sha256('other'), 1000);
+SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 99, 's3://b/99', sha256('99'), 1000);
+SELECT pg_temp.later('1 h');
+SELECT action FROM gpucredit.meter('lc', pg_temp.job('saves'), 1, '2 h');
+SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 200, 's3://b/200', sha256('200'), 2000);
+SELECT attempt, step, uri, encode(sha256, 'hex') = encode(sha256('200'), 'hex') AS of_200, size_bytes, elapsed
+FROM gpucredit.checkpoint WHERE org = 'lc' ORDER BY attempt, step;
+-- no such job, none in this organisation, no such attempt
+SELECT gpucredit.checkpoint('lc', 0, 1, 1, 'u', sha256(''), 1);
+SELECT gpucredit.checkpoint('lc-b', pg_temp.job('saves'), 1, 300, 'u', sha256(''), 1);
+SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 2, 300, 'u', sha256(''), 1);
+SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 300, 'u', '\x00', 1);
+-- the next attempt is told where to go on, as long as it has not begun
+SELECT outcome, refunded FROM gpucredit.settle('lc', pg_temp.job('saves'), 1, 'preempted');
+SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 300, 'u', sha256(''), 1);	-- over
+SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 200, 's3://b/200', sha256('200'), 2000);
+SELECT * FROM pg_temp.beat();
+SELECT action, attempt FROM gpucredit.place('lc');
+SELECT job, attempt, action, spec - 'checkpoint' AS rest, spec -> 'checkpoint' ->> 'step' AS step,
+	spec -> 'checkpoint' ->> 'uri' AS uri,
+	spec -> 'checkpoint' ->> 'sha256' = encode(sha256('200'), 'hex') AS of_200
+FROM pg_temp.beat();
+SELECT action FROM gpucredit.meter('lc', pg_temp.job('saves'), 2, '0');
+SELECT job, attempt, action, spec FROM pg_temp.beat();
+-- it saves nothing itself: the one after goes on from the same
+SELECT outcome FROM gpucredit.settle('lc', pg_temp.job('saves'), 2, 'preempted');
+SELECT * FROM pg_temp.beat();
+SELECT action, attempt FROM gpucredit.place('lc');
+SELECT attempt, spec -> 'checkpoint' ->> 'step' AS step FROM pg_temp.beat();
+SELECT outcome FROM gpucredit.settle('lc', pg_temp.job('saves'), 3, 'completed');
+
+--
+-- Lost work
+--
+-- 2 GPUs for 3 hours are 6 credits, 4 of them since the last checkpoint
+SELECT pg_temp.run('loses', '2xLC-A', 'lc', '1 h') > 0;
+SELECT gpucredit.checkpoint('lc', pg_temp.job('loses'), 1, 1, 'u', sha256(''), 1);
+SELECT pg_temp.later('2 h');
+SELECT billed, held FROM gpucredit.meter('lc', pg_temp.job('loses'), 1, '3 h');
+SELECT available, held, spent FROM gpucredit.balance('lc') \gset before_
+SELECT outcome, billed, released, lapsed, refunded, job_state, replayed
+FROM gpucredit.settle('lc', pg_temp.job('loses'), 1, 'preempted');
+SELECT outcome, billed, released, lapsed, refunded, job_state, replayed
+FROM gpucredit.settle('lc', pg_temp.job('loses'), 1, 'completed');
+SELECT available - :before_available AS back, held - :before_held AS held, spent - :before_spent AS spent
+FROM gpucredit.balance('lc');
+SELECT source, target, amount, operation FROM gpucredit.entry
+WHERE org = 'lc' AND job = pg_temp.job('loses') AND attempt = 1 ORDER BY entry;
+SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('loses'), 'kl');
+-- without a checkpoint, all of it; what the job does not do again is billed
+SELECT pg_temp.run('loses all', '2xLC-A', 'lc', '1 h') > 0;
+SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('loses all'), 1, 'failed');
+SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('loses all'), 'kla');
+SELECT pg_temp.run('pays', '2xLC-A', 'lc', '1 h') > 0;
+SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('pays'), 1, 'failed', exit_code => 127);
+SELECT pg_temp.run('pays, too', '2xLC-A', 'lc', '1 h') > 0;
+SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('pays, too'), 1, 'completed');
+-- credit that expired meanwhile lapses
+DO $$ BEGIN PERFORM gpucredit.issue('lc-b', '', 'short', 2, 'promo', priority => 1,
+	valid_for => '90 min'); END $$;
+SELECT pg_temp.run('lapses', '2xLC-A', 'lc', '2 h', 'lc-b') > 0;
+SELECT billed, lapsed, refunded, job_state
+FROM gpucredit.settle('lc-b', pg_temp.job('lapses', 'lc-b'), 1, 'preempted');
+SELECT replayed FROM gpucredit.cancel('lc-b', pg_temp.job('lapses', 'lc-b'), 'kl');
+
+--
+-- A lost finish
+--
+SELECT pg_temp.beat();
+SELECT pg_temp.run('silent', ran => '1 h') > 0;
+DO $$ BEGIN PERFORM gpucredit.hold('lc', 'a', 'dead', 7, '4 min');
+	PERFORM gpucredit.hold('lc', 'a', 'alive', 7, '1 day'); END $$;
+SELECT pg_temp.later('299.999999 s');
+SELECT pg_temp.beat();
+SELECT * FROM gpucredit.reap_holds();		-- the hold is dead, the attempt not yet
+SELECT pg_temp.later('1 us');
+SELECT pg_temp.beat();						-- its node lives
+SET gpucredit.meter_lost = 0;
+SELECT * FROM gpucredit.reap_holds();
+RESET gpucredit.meter_lost;
+SELECT * FROM gpucredit.reap_holds();
+SELECT * FROM gpucredit.reap_holds();
+SELECT state, failures, not_before - gpucredit.now() AS backoff FROM gpucredit.job
+WHERE org = 'lc' AND job = pg_temp.job('silent');
+-- billed is what was metered; its devices stay out of use until its agent
+-- tells, whatever it tells now is evidence
+SELECT gpus, free FROM gpucredit.attempt_gpu WHERE org = 'lc' AND job = pg_temp.job('silent');
+SELECT action, reason, billed FROM gpucredit.meter('lc', pg_temp.job('silent'), 1, '65 min');
+SELECT action, reason, billed FROM gpucredit.meter('lc', pg_temp.job('silent'), 1, '66 min');
+SELECT action, reason, billed FROM gpucredit.meter_batch('{lc}', ARRAY[pg_temp.job('silent')], '{1}', '{67 min}');
+SELECT outcome, billed, released, job_state, replayed
+FROM gpucredit.settle('lc', pg_temp.job('silent'), 1, 'completed', '70 min');
+SELECT outcome, billed, released, job_state, replayed
+FROM gpucredit.settle('lc', pg_temp.job('silent'), 1, 'completed', '70 min');
+SELECT outcome, elapsed, billed FROM gpucredit.attempt WHERE org = 'lc' AND job = pg_temp.job('silent');
+SELECT operation, decision, reason, detail - 'hold' AS detail FROM gpucredit.audit
+WHERE org = 'lc' AND job = pg_temp.job('silent') AND operation IN ('settle', 'meter') ORDER BY audit;
+SELECT * FROM pg_temp.beat();
+SELECT free FROM gpucredit.attempt_gpu WHERE org = 'lc' AND job = pg_temp.job('silent');
+SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('silent'), 'ksi');
+-- the same finish again, or one that claims no more, is no news
+SELECT pg_temp.run('again') > 0;
+SELECT replayed FROM gpucredit.settle('lc', pg_temp.job('again'), 1, 'completed', '2 h');	-- cut
+SELECT replayed FROM gpucredit.settle('lc', pg_temp.job('again'), 1, 'completed', '2 h');
+SELECT replayed FROM gpucredit.settle('lc', pg_temp.job('again'), 1, 'failed', '1 min');
+SELECT decision, reason FROM gpucredit.audit
+WHERE org = 'lc' AND job = pg_temp.job('again') AND operation = 'settle';
+-- never heard of at all, told to leave, cancelled
+SELECT status FROM gpucredit.reserve('lc', '', 'mute', '1xLC-A', '1 h', pool => 'lc', max_retries => 0);
+SELECT pg_temp.beat();
+SELECT action FROM gpucredit.place('lc');
+SELECT pg_temp.run('told', ran => '1 s') > 0, pg_temp.run('given up', ran => '1 s') > 0;
+SELECT job_state FROM gpucredit.cancel('lc', pg_temp.job('given up'), 'kg');
+INSERT INTO gpucredit.directive SELECT 'lc', pg_temp.job('told'), 1, 'drain/lc-1', 'checkpoint',
+	'drain', NULL, gpucredit.now();
+SELECT pg_temp.later('5 min');
+SELECT pg_temp.beat();
+SELECT * FROM gpucredit.reap_holds();
+SELECT pg_temp.key(a.job, a.org), a.outcome, a.elapsed, a.billed, a.message, a.job_state, j.failures
+FROM gpucredit.attempt a JOIN gpucredit.job j USING (org, job)
+WHERE a.org = 'lc' AND job IN (pg_temp.job('mute'), pg_temp.job('told'), pg_temp.job('given up')) ORDER BY job;
+SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('told'), 'kt');
+
+--
+-- A lost node
+--
+-- One attempt of two organisations on each node; lc-2 falls silent.
+SELECT * FROM pg_temp.beat();
+SELECT pg_temp.run('here', '3xLC-A') > 0, pg_temp.run('there', '3xLC-A', tenant => 'lc-b') > 0,
+	pg_temp.run('gang', '2xLC-A') > 0;
+SELECT node, pg_temp.key(job, org), gpus FROM gpucredit.attempt_gpu
+WHERE ended_at IS NULL AND pool = 'lc' ORDER BY 1, 2;
+SELECT pg_temp.later('59.999999 s');
+SELECT * FROM gpucredit.check_nodes();
+SELECT pg_temp.later('1 us');
+SELECT count(*) >= 0 AS beat FROM gpucredit.heartbeat('lc-1');
+SET gpucredit.node_lost = 0;
+SELECT * FROM gpucredit.check_nodes();
+RESET gpucredit.node_lost;
+SELECT * FROM gpucredit.check_nodes();
+SELECT * FROM gpucredit.check_nodes();
+SELECT pg_temp.key(a.job, a.org), a.attempt, a.outcome, a.elapsed, a.billed, j.state, j.failures, j.not_before
+FROM gpucredit.attempt a JOIN gpucredit.job j USING (org, job)
+WHERE a.pool = 'lc' AND pg_temp.key(a.job, a.org) IN ('here', 'there', 'gang') ORDER BY 1;
+-- the devices of the gang on the node that lives are fenced, too
+SELECT node, pg_temp.key(job, org), gpus, ended_at IS NOT NULL AS over, free FROM gpucredit.attempt_gpu
+WHERE pool = 'lc' AND pg_temp.key(job, org) IN ('here', 'there', 'gang') ORDER BY 1, 2;
+SELECT count(*) FROM gpucredit.place('lc') WHERE action = 'start' AND node = 'lc-2';
+-- the agent comes back, is told to stop, and what it claims is not billed
+SELECT pg_temp.key(h.job, h.org), h.attempt, h.action FROM gpucredit.heartbeat('lc-2',
+	running => ARRAY(SELECT concat_ws('/', g.org, g.job, g.attempt)
+	FROM gpucredit.attempt_gpu g WHERE g.node = 'lc-2' AND NOT g.free)) h ORDER BY 1;
+
+--
+-- Who may
+--
+SET ROLE gpucredit_app;
+SELECT gpucredit.checkpoint('lc', 1, 1, 1, 'u', sha256(''), 1);
+SELECT * FROM gpucredit.reap_holds();
+SELECT * FROM gpucredit.check_nodes();
+SELECT gpucredit.set_retry_rule('mine', 'transient');
+SELECT gpucredit.install_jobs();
+SET ROLE gpucredit_agent;
+SELECT gpucredit.checkpoint('lc', 0, 1, 1, 'u', sha256(''), 1);
+SELECT gpucredit.set_retry_rule('mine', 'transient');
+SELECT count(*) FROM gpucredit.checkpoint;
+SET ROLE gpucredit_operator;
+SELECT task, affected FROM gpucredit.reap_holds();
+SELECT task, affected FROM gpucredit.check_nodes();
+SELECT gpucredit.set_retry_rule('mine', 'permanent', advice => 'ask');
+SELECT rule, class, advice FROM gpucredit.retry_rule WHERE rule = 'mine';
+SELECT gpucredit.set_retry_rule('mine', NULL);
+SELECT gpucredit.install_jobs();			-- pg_cron is not loaded here
+SELECT gpucredit.remove_jobs();
+SELECT count(*) FROM gpucredit.cron_status;
+SET ROLE gpucredit_auditor;
+SELECT count(*) > 0 FROM gpucredit.checkpoint;
+SELECT count(*) > 0 FROM gpucredit.retry_rule;
+SELECT count(*) FROM gpucredit.cron_status;
+RESET ROLE;
+SELECT actor, decision, detail FROM gpucredit.audit WHERE operation = 'set_retry_rule' AND org = ''
+ORDER BY audit DESC LIMIT 2;
+
+-- and the story of a job says it all
+SELECT h.at, h.what, h.attempt, regexp_replace(left(h.detail, 60), '(bucket|hold) \d+', '\1 N', 'g') AS detail
+FROM gpucredit.history('lc', pg_temp.job('silent')) h;
+SELECT count(gpucredit.cancel(org, job, 'end ' || job)) FROM gpucredit.job
+WHERE pool = 'lc' AND ended_at IS NULL;
+SELECT * FROM gpucredit.verify();
