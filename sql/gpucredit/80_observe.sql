@@ -251,22 +251,27 @@ END;
 COMMENT ON FUNCTION gpucredit.balance_at(text, text, timestamptz) IS
 'The balance at a past instant, from the entries.';
 
+/* PL/pgSQL, since it keeps its plans: a balance is asked for often. */
 CREATE FUNCTION gpucredit.balance(org text, account text DEFAULT '',
 	as_of timestamptz DEFAULT NULL) RETURNS gpucredit.balance_result
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-	SELECT gpucredit.require_account(balance.org, balance.account);
-	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at)
-	SELECT r.* FROM clock c,
-		LATERAL gpucredit.balance_now(balance.org, balance.account, c.at) r
-	WHERE coalesce(balance.as_of >= c.at, true)
-	UNION ALL
-	SELECT r.* FROM clock c,
-		LATERAL gpucredit.balance_at(balance.org, balance.account,
-			balance.as_of) r
-	WHERE balance.as_of < c.at;
-END;
+AS $$
+DECLARE
+	at timestamptz := gpucredit.now();
+	result gpucredit.balance_result;
+BEGIN
+	PERFORM gpucredit.require_account(balance.org, balance.account);
+	IF balance.as_of < at THEN
+		SELECT r.* INTO result FROM gpucredit.balance_at(balance.org,
+			balance.account, balance.as_of) r;
+	ELSE
+		SELECT r.* INTO result FROM gpucredit.balance_now(balance.org,
+			balance.account, at) r;
+	END IF;
+	RETURN result;
+END
+$$;
 COMMENT ON FUNCTION gpucredit.balance(text, text, timestamptz) IS
 'An account''s credit.
 account: '''' for the organisation. as_of: the same figures as they were at a past instant, told by the entries; NULL or not past: now.
