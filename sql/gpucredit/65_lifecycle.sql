@@ -262,7 +262,8 @@ BEGIN
 			pg_catalog.current_database()) AS name, c.schedule, c.command
 		FROM gpucredit.cron_tasks() c
 	LOOP
-		EXECUTE 'SELECT cron.schedule($1, $2, $3)'
+		EXECUTE 'SELECT cron.alter_job(cron.schedule($1, $2, $3),'
+			' active => true)'
 			USING t.name, t.schedule, t.command;
 		names := names || t.name;
 	END LOOP;

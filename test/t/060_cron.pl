@@ -1,0 +1,160 @@
+# 060_cron.pl: upkeep by pg_cron: nobody here calls a sweep by hand
+#
+# A real pg_cron works over the socket alone.  Its jobs run at full minutes,
+# so this takes one or two.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use Test::More;
+
+my $node = new_node('main');
+
+# Without pg_cron the jobs cannot be set up, and that says what to do.
+new_database($node, 'credit');
+query_fails($node, 'credit', 'SELECT gpucredit.install_jobs()',
+	'55000', 'refused where pg_cron is not loaded');
+like(hint_of('credit', 'SELECT gpucredit.install_jobs()'),
+	qr/shared_preload_libraries = 'pg_cron'.*cron\.database_name = 'credit'/s,
+	'and the hint says how to load it');
+is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.cron_status'),
+	'0', 'cron_status is there, and empty');
+
+$node->append_conf(
+	'postgresql.conf', qq{
+shared_preload_libraries = 'pg_cron'
+cron.database_name = 'credit'
+cron.host = '@{[$node->host]}'
+listen_addresses = ''
+gpucredit.meter_lost = '5s'
+gpucredit.node_suspect = 0
+gpucredit.node_lost = 0
+});
+$node->restart;
+query_fails($node, 'credit', 'SELECT gpucredit.install_jobs()',
+	'55000', 'refused where pg_cron is not created');
+query($node, 'credit', hint_of('credit', 'SELECT gpucredit.install_jobs()')
+	  =~ /(CREATE EXTENSION .*)$/);
+
+# Something to sweep: a hold and a bucket whose time is over, a job of which
+# nobody hears.
+query(
+	$node, 'credit', q{
+	SELECT gpucredit.create_account('acme');
+	SELECT gpucredit.issue('acme', '', 'paid', 100);
+	SELECT gpucredit.issue('acme', '', 'promo', 7, 'promo',
+		valid_for => '3 s', priority => 200);
+	SELECT gpucredit.set_price('T4', 1);
+	SELECT gpucredit.register_node('default', 'n1', 'T4', 1, 16384);
+	SELECT gpucredit.reserve('acme', '', 'job', '1xT4', '1 h');
+	SELECT count(*) FROM gpucredit.place();
+	SELECT gpucredit.meter('acme', job, 1, '1 s') FROM gpucredit.job;
+	SELECT gpucredit.hold('acme', '', 'hold', 20, '1 s')});
+is( query(
+		$node, 'credit', q{
+	SELECT held FROM gpucredit.hold WHERE job IS NULL}),
+	'20.000000', 'a hold holds');
+
+# Setting up twice is setting up once; what was changed is put back.
+my $jobs = query($node, 'credit', 'SELECT gpucredit.install_jobs()');
+cmp_ok($jobs, '>=', 4, "$jobs jobs are set up");
+query($node, 'credit',
+	q{UPDATE cron.job SET schedule = '0 0 1 1 *', active = false
+	  WHERE jobname LIKE 'gpucredit reap_holds %'});
+is(query($node, 'credit', 'SELECT gpucredit.install_jobs()'),
+	$jobs, 'and again');
+is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
+	$jobs, 'there are as many as one call sets up');
+is( query(
+		$node, 'credit', q{
+	SELECT schedule, active FROM gpucredit.cron_status
+	WHERE job LIKE 'gpucredit reap_holds %'}),
+	'* * * * *|t', 'with the schedule put back');
+
+# Another database's jobs are set up by the SQL in the hint, as it stands;
+# neither database touches the other's.
+new_database($node, 'other');
+query_fails($node, 'other', 'SELECT gpucredit.install_jobs()',
+	'55000', "refused outside pg_cron's own database");
+my $elsewhere = hint_of('other', 'SELECT gpucredit.install_jobs()');
+$elsewhere =~ s/^[^:]*: //;
+query($node, 'credit', $elsewhere);
+is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
+	2 * $jobs, 'the hint sets up the same jobs for it');
+query($node, 'credit', 'SELECT gpucredit.install_jobs()');
+is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
+	2 * $jobs, "which this database's own leave alone");
+
+# The log of runs is pruned: pretend that it is time for that, and that there
+# is something to prune.
+query(
+	$node, 'credit', q{
+	SELECT cron.schedule(jobname, '* * * * *', command) FROM cron.job
+	WHERE jobname = 'gpucredit prune_log credit';
+	INSERT INTO cron.job_run_details (jobid, runid, command, status, end_time)
+	VALUES (1, -1, 'SELECT * FROM gpucredit.maintain()', 'succeeded',
+			now() - interval '4 days'),
+		(1, -2, 'SELECT * FROM gpucredit.maintain()', 'succeeded',
+			now() - interval '2 days'),
+		(1000, -3, 'SELECT 1', 'succeeded', now() - interval '4 days')});
+
+ok( $node->poll_query_until(
+		'credit', q{
+	SELECT (SELECT count(*) FILTER (WHERE last_status = 'succeeded') >= }
+		  . (2 * $jobs - 1) . q{ FROM gpucredit.cron_status)
+		AND EXISTS (SELECT FROM gpucredit.attempt WHERE outcome = 'failed')
+		AND EXISTS (SELECT FROM gpucredit.bucket WHERE expired > '0')
+		AND NOT EXISTS (SELECT FROM cron.job_run_details WHERE runid = -1)}),
+	'cron has run all of them');
+is( query(
+		$node, 'credit', q{
+	SELECT job, last_status, last_message FROM gpucredit.cron_status
+	WHERE failures > 0}),
+	'', 'and none failed');
+is( query(
+		$node, 'credit', q{
+	SELECT held, released, closed_at IS NOT NULL FROM gpucredit.hold
+	WHERE job IS NULL}),
+	'0.000000|20.000000|t', 'the dead hold is released');
+is( query(
+		$node, 'credit', q{
+	SELECT expired, available FROM gpucredit.bucket WHERE kind = 'promo'}),
+	'7.000000|0.000000', 'the expired bucket is swept');
+is( query(
+		$node, 'credit', q{
+	SELECT a.outcome, a.elapsed, a.billed, a.message LIKE 'not heard from%',
+		j.state, j.failures
+	FROM gpucredit.attempt a JOIN gpucredit.job j USING (org, job)}),
+	'failed|00:00:01|0.000278|t|queued|1', 'the silent job is settled');
+is( query(
+		$node, 'credit',
+		'SELECT runid FROM cron.job_run_details WHERE runid < 0 ORDER BY 1'),
+	"-3\n-2", 'old runs are pruned, ours alone');
+
+# Away with them: each database's own.
+is(query($node, 'credit', 'SELECT gpucredit.remove_jobs()'),
+	$jobs, 'the jobs are removed');
+is(query($node, 'credit', 'SELECT gpucredit.remove_jobs()'),
+	'0', 'once');
+is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
+	$jobs, 'the other database keeps its own');
+my $away = hint_of('other', 'SELECT gpucredit.remove_jobs()');
+$away =~ s/^[^:]*: //;
+query($node, 'credit', $away);
+is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
+	'0', 'until the hint takes them away');
+
+verify_empty($node, 'credit');
+$node->stop;
+done_testing();
+
+# The hint of the error a statement makes.
+sub hint_of
+{
+	my ($db, $sql) = @_;
+	my ($status, $out, $err) = $node->psql($db, $sql);
+
+	return $err =~ /^HINT:  (.*)$/m ? $1 : "no hint in: $err";
+}
