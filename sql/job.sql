@@ -183,6 +183,17 @@ SELECT action, reason, held, billed FROM gpucredit.meter('jo', pg_temp.job('ext'
 SELECT action, reason, held, billed FROM gpucredit.meter('jo', pg_temp.job('ext'), 1, '100 min');
 SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('ext'), 1, 'completed');
 
+-- A tier without a longest run is held for by the hour, without end.
+SELECT status, held FROM gpucredit.reserve('jo', 'a', 'serve', '2xJO-A', tier => 'production_inference', pool => 'jo');
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-02 02:40+00';
+SELECT action, held, time_left FROM gpucredit.meter('jo', pg_temp.job('serve'), 1, '58 min');
+SET gpucredit.clock = '2027-01-02 03:35+00';
+SELECT action, held, time_left FROM gpucredit.meter('jo', pg_temp.job('serve'), 1, '115 min');
+SELECT action, held, time_left FROM gpucredit.meter('jo', pg_temp.job('serve'), 1, '116 min');
+SELECT billed, job_state FROM gpucredit.settle('jo', pg_temp.job('serve'), 1, 'completed');
+SELECT * FROM gpucredit.verify('jo');
+
 -- Without funds: checkpoint while there is time, stop when there is none;
 -- when funds arrive, on it goes.
 DO $$

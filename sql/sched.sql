@@ -276,6 +276,28 @@ SELECT pg_temp.clear('spot');
 SELECT job, node, gpus, per_gpu_hour FROM pg_temp.place('spot');
 SELECT pg_temp.clear('spot');
 
+-- Prices are those of the submission, whatever they are when it starts.
+SELECT pg_temp.scene('price', 'a A 2', 'b B 2');
+SELECT pg_temp.ask('price', 'old price', '1xSC-A');
+SELECT gpucredit.set_price('SC-A', 9, 'price'), gpucredit.set_price('SC-B', 8, 'price');
+SELECT pg_temp.ask('price', 'new price', '1x*');
+SELECT job, node, gpu_type, per_gpu_hour FROM pg_temp.place('price');
+SELECT pg_temp.key(j.job) AS job, j.held FROM gpucredit.jobs j
+WHERE j.org = 'sc' AND j.pool = 'price' ORDER BY j.job;
+SELECT pg_temp.clear('price');
+
+-- An elastic job takes what there is of its range, and holds for that.
+SELECT pg_temp.scene('range', 'a A 4');
+SELECT pg_temp.ask('range', 'one', '1xSC-A');
+SELECT pg_temp.ask('range', 'two to eight', '2-8xSC-A');
+SELECT pg_temp.ask('range', 'five to eight', '5-8xSC-A') AS never;
+SELECT pg_temp.key(j.job) AS job, j.held FROM gpucredit.jobs j
+WHERE j.org = 'sc' AND j.pool = 'range' ORDER BY j.job;
+SELECT job, node, gpus FROM pg_temp.place('range');
+SELECT pg_temp.key(j.job) AS job, j.held FROM gpucredit.jobs j
+WHERE j.org = 'sc' AND j.pool = 'range' ORDER BY j.job;
+SELECT pg_temp.clear('range');
+
 -- Not every node is fit: one not heard of for 20 s, an unhealthy device, a
 -- draining node get nothing new.
 SET gpucredit.clock = '2027-01-02 00:00+00';
