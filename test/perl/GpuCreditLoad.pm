@@ -30,8 +30,10 @@ my $json     = JSON::PP->new->canonical->allow_nonref;
 
 # What a client may be told as a consequence of what others do.
 my %expected = (
-	capture => { UC003 => 1 },
-	release => { UC003 => 1 });
+	capture     => { UC003   => 1 },
+	release     => { UC003   => 1 },
+	refund      => { '22023' => 1 },
+	refund_hold => { '22023' => 1 });
 
 # How often a client does what.
 my %weights = (
@@ -47,7 +49,13 @@ my %weights = (
 	settle      => 14,
 	heartbeat   => 5,
 	drain       => 1,
+	revoke      => 1,
+	transfer    => 3,
+	refund      => 3,
+	refund_hold => 2,
+	budget      => 1,
 	maintain    => 1,
+	expire      => 1,
 	balance     => 2);
 
 # Lines of postgresql.conf: agents here claim any elapsed time, and nodes need
@@ -86,6 +94,10 @@ sub setup_world
 				'grant', priority => 200);
 			SELECT gpucredit.issue('$org', 'speech', 'start short', 15, 'grant',
 				valid_for => '5 s', policy => '{"max_share": 0.5}');
+			SELECT gpucredit.set_budget('$org', '', 5000);
+			SELECT gpucredit.set_budget('$org', 'vision', 1000, 'day');
+			SELECT gpucredit.set_quota('$org', 'vision', 'H100', 12, 10, 200);
+			SELECT gpucredit.set_quota('$org', '', NULL, 30, 30);
 		};
 	}
 	query($node, $db, $sql);
@@ -99,7 +111,7 @@ sub run_client
 {
 	my ($node, $db, %options) = @_;
 	my $client = { %options, node => $node, db => $db, sent => 0, holds => [],
-		jobs => [] };
+		jobs => [], buckets => [], captured => [] };
 	my $until = time + $options{seconds};
 	my @bag;
 
@@ -219,11 +231,13 @@ sub amount { return sprintf('%.6f', 0.000001 + rand($_[0])); }
 sub do_issue
 {
 	my ($client) = @_;
+	my $org = pick(@orgs);
 	my $key = new_key($client);
-	my ($on) = call($client, 'issue', pick(@orgs), pick(@accounts), $key,
+	my ($on, $rows) = call($client, 'issue', $org, pick(@accounts), $key,
 		amount(30), pick(qw(paid promo grant)), undef, undef,
 		pick(100, 100, 50), '{}', $key, pick(undef, '1 hour', '2 s'));
 
+	push @{ $client->{buckets} }, [ $org, $rows->[0]{bucket} ] if $rows;
 	return $on;
 }
 
@@ -249,6 +263,8 @@ sub do_capture
 	my ($on, $rows) = call($client, 'capture', $hold->[0], $hold->[1],
 		new_key($client), $amount, $final);
 
+	push @{ $client->{captured} }, [ $hold->[0], $hold->[1], $amount ]
+	  if $rows && $amount > 0;
 	push @{ $client->{holds} },
 	  [ $hold->[0], $hold->[1], $hold->[2] - $amount - 0.000001 ]
 	  if $rows && $final eq 'false' && $hold->[2] - $amount > 0.000002;
@@ -351,6 +367,57 @@ sub do_drain
 	return $on && (call($client, 'resume', $node))[0];
 }
 
+sub do_revoke
+{
+	my ($client) = @_;
+	my $bucket = splice(@{ $client->{buckets} },
+		rand @{ $client->{buckets} }, 1) or return 1;
+
+	return (call($client, 'revoke', @$bucket, new_key($client), 'a mistake'))[0];
+}
+
+sub do_transfer
+{
+	my ($client) = @_;
+	my $pair = pick([ '', 'speech' ], [ 'vision', '' ], [ 'speech', 'vision' ],
+		[ 'vision', 'speech' ]);
+
+	return (call($client, 'transfer', pick(@orgs), @$pair, new_key($client),
+			amount(5)))[0];
+}
+
+# Part of what a job has spent, its own or another client's.
+sub do_refund
+{
+	my ($client) = @_;
+	my ($job) = look($client, q{
+		SELECT org, job, (sum(billed)::numeric / 3)::numeric(20, 6)
+		FROM gpucredit.attempt WHERE billed > '0.000010'
+		GROUP BY org, job ORDER BY random() LIMIT 1}) or return 1;
+
+	return (call($client, 'refund', @{$job}[ 0, 1 ], new_key($client),
+			$job->[2], 'an outage'))[0];
+}
+
+sub do_refund_hold
+{
+	my ($client) = @_;
+	my $hold = pick(@{ $client->{captured} }) or return 1;
+
+	return (call($client, 'refund_hold', @{$hold}[ 0, 1 ], new_key($client),
+			amount($hold->[2]), 'an outage'))[0];
+}
+
+sub do_budget
+{
+	my ($client) = @_;
+
+	return (call($client, 'set_budget', pick(@orgs), pick(@accounts),
+			pick(150, 1000, 5000), pick(qw(month day none))))[0];
+}
+
+sub do_expire { return (call($_[0], 'expire_credits'))[0]; }
+
 sub do_maintain { return (call($_[0], 'maintain'))[0]; }
 
 sub do_balance
@@ -446,7 +513,8 @@ sub check_call
 
 	return check_places($dbh, $account, $call) if $function eq 'place';
 	return check_meter($dbh, $account, $call) if $function eq 'meter';
-	return '' unless $function =~ /^(?:issue|hold|capture|release|reserve|cancel|settle)$/;
+	return '' unless $function =~ /^(?:issue|hold|capture|release|reserve|cancel|settle|revoke|transfer
+		|refund|refund_hold)$/x;
 	return check_keyed($dbh, $account, $call);
 }
 

@@ -39,8 +39,12 @@ my $balance = q{
 
 # A key that took effect twice.
 my $twice = q{
-	SELECT 'bucket ' || memo FROM gpucredit.bucket WHERE memo IS NOT NULL
-	GROUP BY memo HAVING count(*) > 1
+	SELECT 'issues ' || e.n || ' of ' || r.n
+	FROM (SELECT count(*) AS n FROM gpucredit.entry
+			WHERE operation = 'issue') e,
+		(SELECT count(*) AS n FROM gpucredit.request
+			WHERE operation = 'issue') r
+	WHERE e.n <> r.n
 	UNION ALL
 	SELECT 'job ' || (spec ->> 'key') FROM gpucredit.job
 	GROUP BY spec ->> 'key' HAVING count(*) > 1
@@ -83,7 +87,7 @@ foreach my $round (1 .. $crashes)
 	push @lost,       map { "round $round: $_" } @{ $account->{lost} };
 	push @unexpected, map { "round $round: $_" } @{ $account->{unexpected} };
 	push @broken, map { "round $round: $_" } split /\n/,
-	  query($node, 'credit', 'SELECT * FROM gpucredit.verify()');
+	  query($node, 'credit', 'SELECT * FROM gpucredit.verify() LIMIT 10');
 	push @twice, map { "round $round: $_" } split /\n/,
 	  query($node, 'credit', $twice);
 	@sums = split /\|/, query($node, 'credit', "SET search_path = gpucredit, pg_catalog; $balance");

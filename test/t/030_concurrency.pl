@@ -153,7 +153,8 @@ sub effects
 		FROM (SELECT 'hold' AS what, count(*) AS found FROM gpucredit.hold
 				WHERE job IS NULL
 			UNION ALL SELECT 'reserve', count(*) FROM gpucredit.job
-			UNION ALL SELECT 'issue', count(*) FROM gpucredit.bucket) w
+			UNION ALL SELECT 'issue', count(*) FROM gpucredit.entry
+				WHERE operation = 'issue') w
 		JOIN (SELECT operation, count(*) AS n FROM gpucredit.request
 			WHERE operation = 'issue' OR 'granted' = ANY (result)
 			GROUP BY operation) r ON r.operation = w.what

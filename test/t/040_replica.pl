@@ -1,0 +1,98 @@
+# 040_replica.pl: the primary dies, its standby takes over
+#
+# A streaming standby that confirms every commit (synchronous_commit =
+# remote_apply).  Clients do everything at once; the primary is killed; the
+# standby is promoted.  Nothing acknowledged is missing, and work goes on.
+#
+# GC_SEED replays the clients' random choices.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use GpuCreditLoad;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $seed    = $ENV{GC_SEED} || time % 1000000;
+my $dir     = PostgreSQL::Test::Utils::tempdir();
+my $primary = PostgreSQL::Test::Cluster->new('primary');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+my (@pids, $account, @after);
+
+diag("GC_SEED=$seed");
+$primary->init(allows_streaming => 1);
+$primary->append_conf('postgresql.conf',
+	join("\n", 'fsync = on', 'log_statement = none', world_conf(), ''));
+$primary->start;
+$primary->backup('base');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->start;
+$primary->append_conf('postgresql.conf',
+	"synchronous_commit = remote_apply\nsynchronous_standby_names = 'standby'\n");
+$primary->reload;
+new_database($primary, 'credit');
+setup_world($primary, 'credit');
+
+# A standby reads, and refuses to write
+is( query($standby, 'credit', q{SELECT paid FROM gpucredit.balance('acme')}),
+	query($primary, 'credit', q{SELECT paid FROM gpucredit.balance('acme')}),
+	'a standby tells the balance');
+verify_empty($standby, 'credit', 'and verifies the books');
+query_fails($standby, 'credit',
+	q{SELECT gpucredit.issue('acme', '', 'standby', 1)},
+	'25006', 'but takes no calls');
+
+@pids = in_parallel(
+	5,
+	sub {
+		run_client(
+			$primary, 'credit',
+			number  => $_[0],
+			seed    => $seed,
+			log     => "$dir/$_[0].log",
+			seconds => 60);
+	});
+sleep(6);
+kill_server($primary);
+is(wait_for_children(@pids), 0, 'every client noticed');
+$standby->promote;
+$standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()')
+  or die 'the standby is not promoted';
+$standby->safe_psql('postgres',
+	q{ALTER SYSTEM SET synchronous_standby_names = ''});
+$standby->reload;
+
+verify_empty($standby, 'credit', 'verify() is empty on the new primary');
+$account = settle_accounts($standby, 'credit', glob("$dir/*.log"));
+note(sprintf('%d keyed calls and settlements acknowledged, %d cut off, '
+		  . '%d starts, %d heartbeats',
+		@{$account}{qw(acknowledged pending places meters)}));
+cmp_ok($account->{acknowledged}, '>', 50, 'work was done');
+is_deeply($account->{lost}, [], 'what was acknowledged is there, as answered');
+is_deeply($account->{unexpected}, [], 'no client saw an error it should not');
+
+# Work goes on, with new numbers
+@pids = in_parallel(
+	3,
+	sub {
+		run_client(
+			$standby, 'credit',
+			number  => $_[0],
+			seed    => $seed + 1,
+			log     => "$dir/after-$_[0].log",
+			seconds => 4);
+	});
+is(wait_for_children(@pids), 0, 'clients work on the new primary');
+@after = glob("$dir/after-*.log");
+$account = settle_accounts($standby, 'credit', @after);
+is_deeply([ @{ $account->{lost} }, @{ $account->{unexpected} } ],
+	[], 'and all goes as it should');
+cmp_ok($account->{acknowledged}, '>', 20, 'a lot of it');
+verify_empty($standby, 'credit', 'verify() is empty in the end');
+
+$standby->stop;
+done_testing();
