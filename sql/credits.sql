@@ -355,6 +355,45 @@ LIMIT 2;
 SELECT * FROM verify();
 
 --
+-- A refund is credited to the budgets and periods its holds were counted in
+--
+SELECT pg_temp.at('2026-09-30 23:00+00') \g /dev/null
+SELECT create_account('eta', a) FROM unnest('{"",lab}'::text[]) a \g /dev/null
+SELECT issue('eta', '', 'i1', 100) \g /dev/null
+SELECT set_budget('eta', '', 100, 'month') \g /dev/null
+SELECT hold FROM hold('eta', 'lab', 'h0', 5, '30 days') \gset
+SELECT set_budget('eta', 'lab', 20, 'day') \g /dev/null
+SELECT FROM heartbeat('n1', running => '{}') \g /dev/null
+SELECT job FROM reserve('eta', 'lab', 'j1', '1xH100', '2 h') \gset
+SELECT count(*) FROM place();
+SELECT pg_temp.at('2026-10-01 00:00+00') \g /dev/null
+SELECT billed FROM settle('eta', :job, 1, 'preempted', '1 h');
+SELECT FROM heartbeat('n1', running => '{}') \g /dev/null
+SELECT attempt FROM place() WHERE org = 'eta';
+SELECT pg_temp.at('2026-10-01 01:00+00') \g /dev/null
+SELECT billed FROM settle('eta', :job, 2, 'completed', '1 h');
+SELECT captured FROM capture('eta', :hold, 'c1', 3, false);
+CREATE FUNCTION pg_temp.counts() RETURNS TABLE (account text, period text,
+	period_start timestamptz, reserved credits, spent credits)
+LANGUAGE sql AS $$
+	SELECT account, period, period_start, reserved, spent
+	FROM budget_count WHERE org = 'eta' ORDER BY 1, 2, 3
+$$;
+SELECT * FROM pg_temp.counts();
+-- October's hold first, then September's
+SELECT refunded FROM refund('eta', :job, 'f1', 8, 'sorry');
+SELECT * FROM pg_temp.counts();
+-- the day's budget is newer than this hold: the month's alone counts it
+SELECT refunded FROM refund_hold('eta', :hold, 'f2', 2, 'sorry');
+SELECT * FROM pg_temp.counts();
+-- all of it; what a refund credits can be spent again
+SELECT refunded FROM refund('eta', :job, 'f3', 4, 'sorry');
+SELECT reason FROM hold('eta', 'lab', 'h1', 20.000001, '1 h');
+SELECT held FROM hold('eta', 'lab', 'h2', 20, '1 h');
+SELECT * FROM pg_temp.counts();
+SELECT * FROM verify();
+
+--
 -- Rows that tell of money are not changed; refunds and moves are rebuilt
 --
 DELETE FROM entry WHERE operation = 'transfer';

@@ -41,7 +41,7 @@ typedef struct HoldShare
 	Credits		reserved;
 	Credits		spent;
 	Credits		unreserve;		/* to take off reserved */
-	Credits		spend;			/* of that, to add to spent */
+	Credits		spend;			/* to add to spent; < 0: a refund */
 } HoldShare;
 
 typedef struct HoldShares
@@ -61,6 +61,8 @@ extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,
 extern bool BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares);
 extern void BudgetReturn(const Hold *hold, HoldShares *shares,
 						 Credits captured, Credits given_back);
+extern void BudgetRefund(const Hold *hold, HoldShares *shares,
+						 Credits amount);
 
 /* Leaf to root, then by name: one order for all counters of an org. */
 #define BUDGET_ORDER \

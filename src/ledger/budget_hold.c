@@ -5,8 +5,9 @@
  *
  * A hold remembers the budgets and periods it was counted in.  What is
  * captured first is what was drawn first, so it is spent in the earliest
- * period; what is given back was drawn last.  What a hold drew before a
- * budget was set counts in none, and was drawn first.
+ * period; what is given back was drawn last, and what is refunded was spent
+ * last.  What a hold drew before a budget was set counts in none, and was
+ * drawn first.
  *
  * Locks: counters in BUDGET_ORDER.
  *
@@ -44,6 +45,7 @@ SQL_STATEMENT(count_return, SPI_OK_UPDATE, CHANGE_TYPES,
 SQL_STATEMENT(share_return, SPI_OK_UPDATE, CHANGE_TYPES ", bigint",
 			  "UPDATE gpucredit.hold_budget t" CHANGE " AND t.hold = $7");
 
+static int	budget_end(const HoldShares *shares, int first);
 static void divide(HoldShare *shares, int n, Credits held, Credits captured,
 				   Credits given_back);
 static void write_share(const Hold *hold, const HoldShare *share);
@@ -86,26 +88,59 @@ void
 BudgetReturn(const Hold *hold, HoldShares *shares, Credits captured,
 			 Credits given_back)
 {
-	int			first = 0;
-
-	/* the periods of one budget stand together, earliest first */
-	for (int i = 1; i <= shares->n; i++)
+	for (int first = 0, end; first < shares->n; first = end)
 	{
-		if (i < shares->n &&
-			strcmp(shares->shares[i].account,
-				   shares->shares[first].account) == 0 &&
-			strcmp(shares->shares[i].period,
-				   shares->shares[first].period) == 0)
-			continue;
-		divide(&shares->shares[first], i - first, hold->held, captured,
+		end = budget_end(shares, first);
+		divide(&shares->shares[first], end - first, hold->held, captured,
 			   given_back);
-		first = i;
 	}
 	for (int i = 0; i < shares->n; i++)
 	{
 		if (shares->shares[i].unreserve > 0)
 			write_share(hold, &shares->shares[i]);
 	}
+}
+
+/*
+ * So much of what a locked hold has spent is refunded: credit the budgets it
+ * was counted in, the last period first.
+ */
+void
+BudgetRefund(const Hold *hold, HoldShares *shares, Credits amount)
+{
+	for (int first = 0, end; first < shares->n; first = end)
+	{
+		Credits		left = amount;
+
+		end = budget_end(shares, first);
+		for (int i = end - 1; i >= first; i--)
+		{
+			Credits		part = Min(left, shares->shares[i].spent);
+
+			if (part == 0)
+				continue;
+			shares->shares[i].spend = -part;
+			write_share(hold, &shares->shares[i]);
+			left -= part;
+		}
+	}
+}
+
+/*
+ * The periods of one budget stand together, earliest first: where do those of
+ * the first one given end?
+ */
+static int
+budget_end(const HoldShares *shares, int first)
+{
+	const HoldShare *of = &shares->shares[first];
+	int			end = first + 1;
+
+	while (end < shares->n &&
+		   strcmp(shares->shares[end].account, of->account) == 0 &&
+		   strcmp(shares->shares[end].period, of->period) == 0)
+		end++;
+	return end;
 }
 
 /*

@@ -11,9 +11,9 @@
  * so the job may be waiting or running meanwhile.
  *
  * A hold's parts change only under the hold's lock, so what to take from
- * which is known before any bucket is locked.
+ * which is known before any budget or bucket is locked.
  *
- * Locks: holds by id, then buckets in burn order.
+ * Locks: holds by id, then budgets leaf to root, then buckets in burn order.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,6 +22,7 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "ledger/budget.h"
 #include "ledger/post.h"
 #include "ledger/refund.h"
 #include "miscadmin.h"
@@ -30,6 +31,7 @@
 typedef struct Share
 {
 	Hold	   *hold;
+	HoldShares	budgets;		/* it was counted in */
 	Credits		amount;
 	int			n;
 	Move	   *moves;
@@ -56,9 +58,9 @@ SQL_STATEMENT(spend_insert, SPI_OK_INSERT, "text, text, gpucredit.credits",
 			  " VALUES ($1, $2, $3)");
 
 static Credits take_share(Share *share, Credits amount);
+static void lock_budgets(const char *org, Share *shares, int n);
 static void aim(const char *org, Share *shares, int n, TimestampTz *at);
-static void finish_share(const Share *share, const Cause *cause,
-						 TimestampTz at);
+static void finish_share(Share *share, const Cause *cause, TimestampTz at);
 
 /*
  * Refund an amount that locked holds have spent.  *at is the instant.
@@ -77,8 +79,9 @@ HoldsRefund(Hold *holds, int n, const Cause *cause, Credits amount,
 		shares[nshares].hold = &holds[i];
 		missing -= take_share(&shares[nshares++], missing);
 	}
-	Ensure(missing == 0, "A refund passes what was spent.");
+	Ensure(missing == 0 && nshares > 0, "A refund passes what was spent.");
 
+	lock_budgets(holds[0].org, shares, nshares);
 	aim(holds[0].org, shares, nshares, at);
 	for (int i = 0; i < nshares; i++)
 	{
@@ -128,6 +131,23 @@ take_share(Share *share, Credits amount)
 }
 
 /*
+ * Lock the counters of all budgets that the holds were counted in.
+ */
+static void
+lock_budgets(const char *org, Share *shares, int n)
+{
+	AccountPath none = {org, 0, {NULL}};
+	int64	   *ids = palloc(sizeof(int64) * n);
+
+	for (int i = 0; i < n; i++)
+		ids[i] = shares[i].hold->hold;
+	if (n > 1)
+		BudgetLockUnion(&none, ids, n, ClockNow());
+	for (int i = 0; i < n; i++)
+		(void) BudgetLockHold(shares[i].hold, true, &shares[i].budgets);
+}
+
+/*
  * Lock the buckets of all shares, and see to which compartment each takes
  * what it gets back at the instant of the last lock.
  */
@@ -168,11 +188,11 @@ aim(const char *org, Share *shares, int n, TimestampTz *at)
 }
 
 /*
- * Enter what one hold gives back: after this its refund is complete.  What
- * else counts a hold's spending is credited back here.
+ * Enter what one hold gives back, and credit whatever else counts its
+ * spending: after this its refund is complete.
  */
 static void
-finish_share(const Share *share, const Cause *cause, TimestampTz at)
+finish_share(Share *share, const Cause *cause, TimestampTz at)
 {
 	Hold	   *hold = share->hold;
 	Posting		posting = {.org = hold->org, .account = hold->account,
@@ -181,6 +201,7 @@ finish_share(const Share *share, const Cause *cause, TimestampTz at)
 	SqlArgs		args = {0};
 
 	LedgerPost(&posting);
+	BudgetRefund(hold, &share->budgets, share->amount);
 
 	hold->captured -= share->amount;
 	SqlArgText(&args, hold->org);

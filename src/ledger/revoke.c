@@ -107,7 +107,7 @@ release_dead(const char *org, int64 id)
 		AccountPath path = {org, 1, {SqlText(row, 0, 1)}};
 		Purpose		purpose = {0};
 
-		LedgerReclaim(&path, &purpose, PG_INT64_MAX);
+		(void) LedgerReclaim(&path, &purpose, PG_INT64_MAX);
 	}
 }
 

@@ -42,13 +42,15 @@ typedef struct Transfer
 	TimestampTz *expiries;		/* of each */
 } Transfer;
 
-SQL_STATEMENT(bucket_take, SPI_OK_SELECT, "text, text, timestamptz",
+SQL_STATEMENT(bucket_take, SPI_OK_SELECT,
+			  "text, text, timestamptz, bigint[]",
 			  "SELECT b.bucket, b.available, b.expires_at"
 			  " FROM gpucredit.bucket b WHERE b.org = $1 AND b.account = $2"
 			  " AND b.closed_at IS NULL"
 			  " AND b.available OPERATOR(gpucredit.>) '0'"
 			  " AND b.effective_at <= $3"
 			  " AND (b.expires_at IS NULL OR b.expires_at > $3)"
+			  " AND ($4 IS NULL OR b.bucket = ANY ($4))"
 			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE");
 SQL_STATEMENT(bucket_like, SPI_OK_INSERT_RETURNING,
 			  "text, bigint, text, timestamptz",
@@ -62,7 +64,7 @@ SQL_STATEMENT(bucket_like, SPI_OK_INSERT_RETURNING,
 
 static void take_accounts(Transfer *transfer, FunctionCallInfo fcinfo);
 static const char *carry_out(Transfer *transfer, AuditRow *audit);
-static bool take_buckets(Transfer *transfer);
+static bool take_buckets(Transfer *transfer, LockedBuckets locked);
 static void add_bucket(Transfer *transfer, SqlResult row, Credits missing);
 static Credits drop_expired(Transfer *transfer);
 static void move_credit(const Transfer *transfer, AuditRow *audit);
@@ -127,24 +129,26 @@ carry_out(Transfer *transfer, AuditRow *audit)
 	AccountPath to = AccountParse(transfer->org, transfer->to);
 	AccountPath own = {transfer->org, 1, {transfer->from}};
 	Purpose		purpose = {0};
+	LockedBuckets locked;
 	bool		suspended = AccountSuspended(&from);
 
 	(void) AccountSuspended(&to);
 	transfer->at = ClockNow();
 	if (suspended)
 		return "account_suspended";
-	LedgerReclaim(&own, &purpose, transfer->amount);
-	if (!take_buckets(transfer))
+	locked = LedgerReclaim(&own, &purpose, transfer->amount);
+	if (!take_buckets(transfer, locked))
 		return "insufficient_credits";
 	move_credit(transfer, audit);
 	return NULL;
 }
 
 /*
- * Find and lock the credit; false: there is not enough.
+ * Find and lock the credit, among those locked where some are; false: there
+ * is not enough.
  */
 static bool
-take_buckets(Transfer *transfer)
+take_buckets(Transfer *transfer, LockedBuckets locked)
 {
 	Credits		missing = transfer->amount;
 	SqlArgs		args = {0};
@@ -157,6 +161,10 @@ take_buckets(Transfer *transfer)
 	SqlArgText(&args, transfer->org);
 	SqlArgText(&args, transfer->from);
 	SqlArgTime(&args, transfer->at);
+	if (locked.n < 0)
+		SqlArgNull(&args);
+	else
+		SqlArgInt8Array(&args, locked.ids, locked.n);
 	portal = SqlCursor(&bucket_take, &args);
 	while (missing > 0)
 	{
