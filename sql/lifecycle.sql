@@ -397,3 +397,12 @@ FROM gpucredit.history('lc', pg_temp.job('silent')) h;
 SELECT count(gpucredit.cancel(org, job, 'end ' || job)) FROM gpucredit.job
 WHERE pool = 'lc' AND ended_at IS NULL;
 SELECT * FROM gpucredit.verify();
+-- which sees a refund and a checkpoint that cannot be
+BEGIN;
+UPDATE gpucredit.attempt SET refunded = '3' WHERE org = 'lc' AND job = pg_temp.job('loses') AND attempt = 1;
+UPDATE gpucredit.checkpoint SET elapsed = '5 h' WHERE org = 'lc' AND job = pg_temp.job('loses');
+INSERT INTO gpucredit.checkpoint
+SELECT org, job, 99, step, uri, sha256, size_bytes, at, elapsed FROM gpucredit.checkpoint
+WHERE org = 'lc' AND job = pg_temp.job('loses');
+SELECT invariant, regexp_replace(subject, 'job \d+', 'job N') AS subject, detail FROM gpucredit.verify('lc');
+ROLLBACK;

@@ -186,6 +186,19 @@ BEGIN ATOMIC
 			ON e.org = a.org AND e.job = a.job AND e.attempt = a.attempt
 	WHERE coalesce(a.billed, '0') <> coalesce(e.spent, '0')
 	UNION ALL
+	SELECT 'refund_is_its_entries', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		format('expected %s, found %s', coalesce(e.refunded, '0'), a.refunded)
+	FROM a
+		LEFT JOIN (SELECT e.org, e.job, e.attempt, sum(e.amount) AS refunded
+			FROM gpucredit.entry e
+			WHERE (check_bills.tenant IS NULL OR e.org = check_bills.tenant)
+				AND e.source = 'spent' AND e.target = 'available'
+				AND e.attempt IS NOT NULL
+			GROUP BY e.org, e.job, e.attempt) e
+			ON e.org = a.org AND e.job = a.job AND e.attempt = a.attempt
+	WHERE a.refunded <> coalesce(e.refunded, '0')
+	UNION ALL
 	SELECT 'attempt_is_whole', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		format('ended at %s, outcome %s, billed %s of %s held, elapsed %s',
@@ -217,10 +230,20 @@ BEGIN ATOMIC
 		GROUP BY u.org, u.job, u.attempt) u
 		LEFT JOIN a ON a.org = u.org AND a.job = u.job
 			AND a.attempt = u.attempt
-	WHERE (u.elapsed <= a.elapsed AND u.billed <= a.held) IS NOT TRUE;
+	WHERE (u.elapsed <= a.elapsed AND u.billed <= a.held) IS NOT TRUE
+	UNION ALL
+	SELECT 'checkpoint_within_attempt', c.org,
+		format('job %s attempt %s step %s', c.job, c.attempt, c.step),
+		format('saved at %s; attempt has %s', c.elapsed,
+			coalesce(a.elapsed::text, 'no row'))
+	FROM gpucredit.checkpoint c
+		LEFT JOIN a ON a.org = c.org AND a.job = c.job
+			AND a.attempt = c.attempt
+	WHERE (check_bills.tenant IS NULL OR c.org = check_bills.tenant)
+		AND (c.elapsed <= a.elapsed) IS NOT TRUE;
 END;
 COMMENT ON FUNCTION gpucredit.check_bills(text) IS
-'verify: settlements, entries and usage agree.';
+'verify: settlements, entries, usage and checkpoints agree.';
 
 /*
  * Devices: taken means given to a live attempt, or to one that is over but
