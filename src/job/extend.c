@@ -5,7 +5,9 @@
  *
  * Due when less is left than gpucredit.exhaust_grace costs; whole or not at
  * all, by the window or by what the wall limit leaves unheld, whichever is
- * less.  A denial is audited once, until funds arrive.
+ * less.  A heartbeat that comes later than the hold reached takes the windows
+ * that passed as well, or else just one.  A denial is audited once, until
+ * funds arrive.
  *
  * Locks: the attempt is locked; hold, then buckets in burn order.
  *
@@ -17,6 +19,7 @@
 #include "catalog/pg_type.h"
 #include "common/clock.h"
 #include "common/errors.h"
+#include "common/int.h"
 #include "common/settings.h"
 #include "job/extend.h"
 #include "ledger/ledger.h"
@@ -31,7 +34,8 @@ SQL_STATEMENT(purpose_read, SPI_OK_SELECT, "text, bigint",
 			  "SELECT j.tier, j.pool, j.offer_types FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
 
-static Credits extension(const Attempt *attempt);
+static int64 windows_due(const Attempt *attempt);
+static Credits extension(const Attempt *attempt, int64 windows);
 static Purpose read_purpose(const Attempt *attempt);
 static void write_held(const Attempt *attempt);
 
@@ -59,23 +63,38 @@ ExtendIsDue(const Attempt *attempt)
 		CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
 						  attempt->share, SettingExhaustGrace(),
 						  PG_INT64_MAX) &&
-		extension(attempt) > 0;
+		extension(attempt, 1) > 0;
 }
 
 /*
- * By how much: the window, or what the wall limit leaves unheld.
+ * How many windows to extend by: one, and those that passed unheld.
+ */
+static int64
+windows_due(const Attempt *attempt)
+{
+	int64		unfunded = attempt->elapsed - ExtendFundedFor(attempt);
+	int64		window = Max(attempt->hold_window, 1);
+
+	return unfunded <= 0 ? 1 : (unfunded - 1) / window + 2;
+}
+
+/*
+ * By how much: so many windows, or what the wall limit leaves unheld.
  */
 static Credits
-extension(const Attempt *attempt)
+extension(const Attempt *attempt, int64 windows)
 {
 	Credits		unheld = PG_INT64_MAX;
+	int64		duration;
 
 	if (attempt->wall_limit >= 0)
 		unheld = CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
 								   attempt->share, attempt->wall_limit,
 								   PG_INT64_MAX) - attempt->held;
+	if (pg_mul_s64_overflow(attempt->hold_window, windows, &duration))
+		duration = PG_INT64_MAX;
 	return CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
-							 attempt->share, attempt->hold_window, unheld);
+							 attempt->share, duration, unheld);
 }
 
 /*
@@ -84,7 +103,8 @@ extension(const Attempt *attempt)
 void
 ExtendHold(Attempt *attempt, bool wait)
 {
-	Credits		amount = extension(attempt);
+	int64		windows = windows_due(attempt);
+	Credits		amount = extension(attempt, windows);
 	Purpose		purpose = read_purpose(attempt);
 	Cause		cause = {"extend", attempt->job, attempt->attempt};
 	Hold		hold;
@@ -104,6 +124,12 @@ ExtendHold(Attempt *attempt, bool wait)
 	{
 		status = HoldExtend(&hold, &purpose, &cause, amount, wait,
 							&audit.at);
+		if (status != LEDGER_DONE && status != LEDGER_BUSY && windows > 1)
+		{
+			amount = extension(attempt, 1);
+			status = HoldExtend(&hold, &purpose, &cause, amount, wait,
+								&audit.at);
+		}
 		audit.reason = LedgerReason(status);
 	}
 	if (status == LEDGER_BUSY)

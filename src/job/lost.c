@@ -148,7 +148,7 @@ silence(void)
 	return (Silence)
 	{
 		silent_since(now, up, SettingMeterLost()),
-		silent_since(now, up, SettingNodeLost())
+			silent_since(now, up, SettingNodeLost())
 	};
 }
 

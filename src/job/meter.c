@@ -25,12 +25,37 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_meter);
 
+/* One heartbeat, as told. */
+typedef struct Heartbeat
+{
+	char	   *org;
+	int64		job;
+	int32		attempt;
+	int64		elapsed;
+	NullableDatum progress;
+	NullableDatum utilization;
+	TimestampTz now;
+} Heartbeat;
+
 SQL_STATEMENT(attempt_meter, SPI_OK_UPDATE_RETURNING,
 			  "text, bigint, int, interval, timestamptz, interval, bigint,"
 			  " real",
 			  "UPDATE gpucredit.attempt a SET" METER_SET("$4", "$7", "$8")
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3 AND"
 			  METER_MATCH("$4") " RETURNING" ATTEMPT_COLUMNS);
+SQL_STATEMENT(attempt_beat, SPI_OK_UPDATE_RETURNING,
+			  "text, bigint, int, interval, timestamptz, timestamptz,"
+			  " interval, bigint, real",
+			  "UPDATE gpucredit.attempt a SET elapsed = $4, heard_at = $5,"
+			  " progress = COALESCE($8, a.progress),"
+			  " utilization = COALESCE($9, a.utilization)"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3"
+			  " AND a.ended_at IS NULL AND a.running_at IS NOT NULL"
+			  " AND a.elapsed < $4 AND a.started_at <= $6 AND a.logged > $7"
+			  " RETURNING a.hold, a.gpus, a.share, a.per_gpu_hour,"
+			  " a.wall_limit, a.hold_window, a.held, a.starved,"
+			  " EXISTS (SELECT FROM gpucredit.directive d"
+			  "  WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3)");
 SQL_STATEMENT(attempt_note, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz",
 			  "UPDATE gpucredit.attempt a SET logged = $4, skewed_at = $5"
@@ -46,6 +71,13 @@ SQL_STATEMENT(directive_read, SPI_OK_SELECT, "text, bigint, int",
 			  " ORDER BY d.action = 'stop' DESC, d.deadline, d.cause"
 			  " LIMIT 1");
 
+static void take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat);
+static SqlArgs heartbeat_args(const Heartbeat *heartbeat);
+static void arg_told(SqlArgs *args, const Heartbeat *heartbeat);
+static bool beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt);
+static bool beat_any(const Heartbeat *heartbeat, Attempt *attempt);
+static pg_attribute_noreturn() void refuse_unknown(const Heartbeat *heartbeat);
+static Answer go_on(Attempt *attempt, TimestampTz now, bool wait);
 static void note(const Attempt *attempt);
 static Answer answer_live(Attempt *attempt, TimestampTz now);
 static bool answer_directive(const Attempt *attempt, TimestampTz now,
@@ -55,52 +87,28 @@ static void audit_skew(const Attempt *attempt, TimestampTz now);
 Datum
 gpucredit_meter(PG_FUNCTION_ARGS)
 {
-	char	   *org = ArgName(fcinfo, 0, "org");
-	int64		job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
-	int32		number = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN,
-								 PG_INT32_MAX);
-	int64		elapsed = ArgDuration(fcinfo, 3, "elapsed", true);
-	TimestampTz now;
-	Attempt		attempt;
+	Heartbeat	heartbeat;
+	Attempt		attempt = {0};
 	Answer		answer;
-	SqlArgs		args = {0};
-	SqlResult	row;
 	Row			out = {0};
 
+	take_heartbeat(fcinfo, &heartbeat);
 	SqlConnect();
-	now = ClockNow();
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, job);
-	SqlArgInt4(&args, number);
-	SqlArgDuration(&args, elapsed);
-	SqlArgTime(&args, now);
-	SqlArgDuration(&args, SettingClockSkew());
-	if (PG_ARGISNULL(4))
-		SqlArgNull(&args);
+	heartbeat.now = ClockNow();
+	attempt.org = heartbeat.org;
+	attempt.job = heartbeat.job;
+	attempt.attempt = heartbeat.attempt;
+	attempt.elapsed = heartbeat.elapsed;
+	if (beat_ordinary(&heartbeat, &attempt))
+		answer = go_on(&attempt, heartbeat.now, true);
+	else if (beat_any(&heartbeat, &attempt))
+		answer = MeterAccepted(&attempt, heartbeat.elapsed, heartbeat.now,
+							   true);
+	else if (AttemptRead(heartbeat.org, heartbeat.job, heartbeat.attempt,
+						 &attempt))
+		answer = MeterUnchanged(&attempt, heartbeat.elapsed, heartbeat.now);
 	else
-		SqlArgInt8(&args, PG_GETARG_INT64(4));
-	if (PG_ARGISNULL(5))
-		SqlArgNull(&args);
-	else
-	{
-		MeterCheckUtilization(PG_GETARG_FLOAT4(5));
-		SqlArg(&args, PG_GETARG_DATUM(5));
-	}
-	row = SqlRun(&attempt_meter, &args);
-	if (row.n > 0)
-	{
-		AttemptFrom(row, 0, &attempt);
-		answer = MeterAccepted(&attempt, elapsed, now, true);
-	}
-	else if (AttemptRead(org, job, number, &attempt))
-		answer = MeterUnchanged(&attempt, elapsed, now);
-	else
-	{
-		args.n = 2;
-		if (SqlRun(&job_exists, &args).n == 0)
-			JobRefuseUnknown(job);
-		AttemptRefuseUnknown(job, number);
-	}
+		refuse_unknown(&heartbeat);
 
 	RowText(&out, answer.action);
 	RowText(&out, answer.reason);
@@ -109,6 +117,110 @@ gpucredit_meter(PG_FUNCTION_ARGS)
 	RowTime(&out, answer.deadline);
 	RowDuration(&out, answer.time_left);
 	return SqlFinishRow(RowReturn(fcinfo, &out));
+}
+
+/*
+ * The arguments.
+ */
+static void
+take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat)
+{
+	heartbeat->org = ArgName(fcinfo, 0, "org");
+	heartbeat->job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
+	heartbeat->attempt = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN,
+								 PG_INT32_MAX);
+	heartbeat->elapsed = ArgDuration(fcinfo, 3, "elapsed", true);
+	heartbeat->progress = fcinfo->args[4];
+	heartbeat->utilization = fcinfo->args[5];
+	if (!PG_ARGISNULL(5))
+		MeterCheckUtilization(PG_GETARG_FLOAT4(5));
+}
+
+/*
+ * The parameters both statements have: key, elapsed, now, ..., progress,
+ * utilization.
+ */
+static SqlArgs
+heartbeat_args(const Heartbeat *heartbeat)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, heartbeat->org);
+	SqlArgInt8(&args, heartbeat->job);
+	SqlArgInt4(&args, heartbeat->attempt);
+	SqlArgDuration(&args, heartbeat->elapsed);
+	SqlArgTime(&args, heartbeat->now);
+	return args;
+}
+
+static void
+arg_told(SqlArgs *args, const Heartbeat *heartbeat)
+{
+	SqlArg(args, heartbeat->progress.value);
+	if (heartbeat->progress.isnull)
+		args->nulls[args->n - 1] = 'n';
+	SqlArg(args, heartbeat->utilization.value);
+	if (heartbeat->utilization.isnull)
+		args->nulls[args->n - 1] = 'n';
+}
+
+/*
+ * The heartbeat that nearly all are: news of a running attempt, nothing to
+ * cut, no usage row due.  False: it is another.
+ */
+static bool
+beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
+{
+	SqlArgs		args = heartbeat_args(heartbeat);
+	SqlResult	row;
+
+	SqlArgTime(&args, ClockAdd(heartbeat->now, SettingClockSkew() -
+							   heartbeat->elapsed));
+	SqlArgDuration(&args, heartbeat->elapsed - SettingUsageInterval());
+	arg_told(&args, heartbeat);
+	row = SqlRun(&attempt_beat, &args);
+	if (row.n == 0)
+		return false;
+	attempt->hold = SqlInt8(row, 0, 1);
+	attempt->gpus = SqlInt4(row, 0, 2);
+	attempt->share = SqlInt4(row, 0, 3);
+	attempt->per_gpu_hour = SqlCredits(row, 0, 4);
+	attempt->wall_limit = SqlIsNull(row, 0, 5) ? -1 : SqlDuration(row, 0, 5);
+	attempt->hold_window = SqlIsNull(row, 0, 6) ? -1 : SqlDuration(row, 0, 6);
+	attempt->held = SqlCredits(row, 0, 7);
+	attempt->starved = SqlBool(row, 0, 8);
+	attempt->directed = SqlBool(row, 0, 9);
+	return true;
+}
+
+/*
+ * Any heartbeat that is news.  False: it is not, or there is no such attempt.
+ */
+static bool
+beat_any(const Heartbeat *heartbeat, Attempt *attempt)
+{
+	SqlArgs		args = heartbeat_args(heartbeat);
+	SqlResult	row;
+
+	SqlArgDuration(&args, SettingClockSkew());
+	arg_told(&args, heartbeat);
+	row = SqlRun(&attempt_meter, &args);
+	if (row.n == 0)
+		return false;
+	AttemptFrom(row, 0, attempt);
+	return true;
+}
+
+static void
+refuse_unknown(const Heartbeat *heartbeat)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, heartbeat->org);
+	SqlArgInt8(&args, heartbeat->job);
+	if (SqlRun(&job_exists, &args).n == 0)
+		JobRefuseUnknown(heartbeat->job);
+	AttemptRefuseUnknown(heartbeat->job, heartbeat->attempt);
 }
 
 /*
@@ -133,9 +245,9 @@ Answer
 MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
 {
 	bool		cut = claimed > attempt->elapsed &&
-	attempt->skewed_at == DT_NOBEGIN;
+		attempt->skewed_at == DT_NOBEGIN;
 	bool		log = attempt->elapsed > attempt->logged &&
-	attempt->elapsed - attempt->logged >= SettingUsageInterval();
+		attempt->elapsed - attempt->logged >= SettingUsageInterval();
 
 	if (cut)
 	{
@@ -149,6 +261,15 @@ MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
 	}
 	if (cut || log)
 		note(attempt);
+	return go_on(attempt, now, wait);
+}
+
+/*
+ * Extend a running attempt's hold if need be, and say how it goes on.
+ */
+static Answer
+go_on(Attempt *attempt, TimestampTz now, bool wait)
+{
 	if (ExtendIsDue(attempt))
 		ExtendHold(attempt, wait);
 	return answer_live(attempt, now);

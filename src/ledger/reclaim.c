@@ -53,9 +53,9 @@ SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
 			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
 
 static LockedBuckets reclaim(const AccountPath *path, const Purpose *purpose,
-					Credits amount, const Hold *also);
+							 Credits amount, const Hold *also);
 static LockedBuckets lock_buckets(const AccountPath *path, const int64 *holds, int n,
-						 TimestampTz at);
+								  TimestampTz at);
 static bool any_dead(const char *org, TimestampTz now);
 
 /*

@@ -1,0 +1,133 @@
+/*-------------------------------------------------------------------------
+ *
+ * sound.c
+ *		What the CHECK constraints of busy tables say.
+ *
+ * PostgreSQL parses a constraint's expression anew in every statement that
+ * writes the table, so a long expression costs more than what it checks: one
+ * function a table is parsed in a microsecond.  These hold whatever the code
+ * above does, and for a superuser's UPDATE too.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "types/credits.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_bucket_is_sound);
+PG_FUNCTION_INFO_V1(gpucredit_parts_are_sound);
+PG_FUNCTION_INFO_V1(gpucredit_entry_is_sound);
+PG_FUNCTION_INFO_V1(gpucredit_job_is_sound);
+
+/* The moves there are. */
+static const char *const moves[][2] = {
+	{"issued", "available"}, {"available", "held"}, {"held", "spent"},
+	{"held", "available"}, {"held", "expired"}, {"held", "revoked"},
+	{"spent", "available"}, {"spent", "expired"}, {"spent", "revoked"},
+	{"available", "expired"}, {"available", "revoked"},
+	{"available", "moved"}
+};
+
+static const char *const kinds[] = {"promo", "grant", "paid"};
+static const char *const waiting_states[] = {"queued", "unfunded", "active"};
+static const char *const final_states[] = {
+	"completed", "failed", "cancelled", "timeout"
+};
+
+static bool adds_up(FunctionCallInfo fcinfo, int whole, int first, int last);
+static bool is_one_of(text *value, const char *const *words, int n);
+static bool equals(text *value, const char *word);
+
+/*
+ * Is an amount the sum of others, none of them negative?
+ */
+static bool
+adds_up(FunctionCallInfo fcinfo, int whole, int first, int last)
+{
+	Credits		sum = 0;
+
+	for (int i = first; i <= last; i++)
+	{
+		Credits		part = PG_GETARG_CREDITS(i);
+
+		if (part < 0 || !CreditsTryAdd(sum, part, &sum))
+			return false;
+	}
+	return sum == PG_GETARG_CREDITS(whole);
+}
+
+static bool
+equals(text *value, const char *word)
+{
+	Size		size = strlen(word);
+
+	return VARSIZE_ANY_EXHDR(value) == size &&
+		memcmp(VARDATA_ANY(value), word, size) == 0;
+}
+
+static bool
+is_one_of(text *value, const char *const *words, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (equals(value, words[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * (kind, effective_at, expires_at or NULL, issued, available, held, spent,
+ * expired, revoked, moved)
+ */
+Datum
+gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(is_one_of(PG_GETARG_TEXT_PP(0), kinds, lengthof(kinds)) &&
+				   (PG_ARGISNULL(2) ||
+					PG_GETARG_TIMESTAMPTZ(2) > PG_GETARG_TIMESTAMPTZ(1)) &&
+				   adds_up(fcinfo, 3, 4, 9));
+}
+
+/*
+ * (drawn, and the five that it is the sum of): of a hold, and of its parts
+ */
+Datum
+gpucredit_parts_are_sound(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(adds_up(fcinfo, 0, 1, 5));
+}
+
+/*
+ * (source, target, amount)
+ */
+Datum
+gpucredit_entry_is_sound(PG_FUNCTION_ARGS)
+{
+	text	   *source = PG_GETARG_TEXT_PP(0);
+	text	   *target = PG_GETARG_TEXT_PP(1);
+
+	for (int i = 0; i < (int) lengthof(moves); i++)
+	{
+		if (equals(source, moves[i][0]) && equals(target, moves[i][1]))
+			PG_RETURN_BOOL(PG_GETARG_CREDITS(2) > 0);
+	}
+	PG_RETURN_BOOL(false);
+}
+
+/*
+ * (state, ended_at or NULL)
+ */
+Datum
+gpucredit_job_is_sound(PG_FUNCTION_ARGS)
+{
+	text	   *state = PG_GETARG_TEXT_PP(0);
+
+	PG_RETURN_BOOL(PG_ARGISNULL(1) ?
+				   is_one_of(state, waiting_states,
+							 lengthof(waiting_states)) :
+				   is_one_of(state, final_states, lengthof(final_states)));
+}
