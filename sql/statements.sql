@@ -131,6 +131,8 @@ SELECT * FROM top_jobs('acme', NULL, NULL);
 SELECT * FROM top_jobs('nobody', 3, NULL);
 SELECT * FROM invoice('acme', NULL);
 SELECT * FROM invoice('acme', 'infinity');
+SELECT * FROM invoice('acme', '5874897-12-31');
+SELECT count(*) FROM invoice('acme', '294275-12-31');
 SELECT * FROM invoice(NULL, '2026-01-01');
 SET ROLE gpucredit_app;
 SELECT sum(amount) FROM invoice('acme', '2026-01-01');

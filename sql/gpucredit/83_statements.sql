@@ -46,35 +46,26 @@ COMMENT ON FUNCTION gpucredit.spend_line(text, text, timestamptz,
 	timestamptz) IS
 'What an account and all below it spent in [since, until), a line per hold and UTC day.';
 
-CREATE FUNCTION gpucredit.require_choice(name text, value text,
-	choices text[]) RETURNS void
+/* How arguments are refused in C, for functions written in SQL. */
+CREATE FUNCTION gpucredit.require_sense(name text, value text,
+	sense boolean, problem text, hint text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
 BEGIN
-	IF value IS NULL OR value <> ALL (choices) THEN
-		RAISE EXCEPTION 'bad "%": %', name,
-			coalesce('"' || left(value, 40) || '"', 'null')
+	IF value IS NULL THEN
+		RAISE EXCEPTION '"%" must not be null', name
 			USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'One of ' || array_to_string(choices, ', ') || '.';
+			DETAIL = 'NULL has no meaning for this argument.', HINT = hint;
+	ELSIF NOT sense THEN
+		RAISE EXCEPTION '"%" %', name, problem
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = format('It is "%s".', left(value, 40)), HINT = hint;
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.require_choice(text, text, text[]) IS
-'Refuses an argument that is none of some words (22023).';
-
-CREATE FUNCTION gpucredit.require_count(name text, value int) RETURNS void
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-AS $$
-BEGIN
-	IF value IS NULL OR value < 1 THEN
-		RAISE EXCEPTION 'bad "%": %', name, coalesce(value::text, 'null')
-			USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Pass 1 or more.';
-	END IF;
-END
-$$;
-COMMENT ON FUNCTION gpucredit.require_count(text, int) IS
-'Refuses an argument that is not a number above 0 (22023).';
+COMMENT ON FUNCTION gpucredit.require_sense(text, text, boolean, text,
+	text) IS
+'Refuses an argument that is null or makes no sense (22023).';
 
 CREATE TYPE gpucredit.usage_by_result AS (item text, spent numeric,
 	refunded numeric, net numeric, gpu_hours numeric, jobs bigint);
@@ -86,8 +77,9 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(usage_by.org, usage_by.account);
-	SELECT gpucredit.require_choice('by', usage_by.by,
-		'{account,tier,gpu_type,day,job}');
+	SELECT gpucredit.require_sense('by', usage_by.by, usage_by.by
+		IN ('account', 'tier', 'gpu_type', 'day', 'job'), 'is unknown',
+		'Pass account, tier, gpu_type, day or job.');
 	SELECT u.item, sum(u.spent), sum(u.refunded), sum(u.net),
 		round(coalesce(sum(u.gpu_hours), 0), 6), count(DISTINCT u.job)
 	FROM (SELECT l.*, CASE usage_by.by WHEN 'account' THEN l.account
@@ -116,7 +108,8 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(top_spenders.org, '');
-	SELECT gpucredit.require_count('k', top_spenders.k);
+	SELECT gpucredit.require_sense('k', top_spenders.k::text,
+		top_spenders.k > 0, 'is out of range', 'Pass 1 or more.');
 	SELECT row_number() OVER (ORDER BY u.net DESC, u.account COLLATE "C"),
 		u.account, u.net, u.spent, u.refunded, u.gpu_hours, u.jobs
 	FROM (SELECT l.account, sum(l.net) AS net, sum(l.spent) AS spent,
@@ -144,7 +137,8 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(top_jobs.org, '');
-	SELECT gpucredit.require_count('k', top_jobs.k);
+	SELECT gpucredit.require_sense('k', top_jobs.k::text,
+		top_jobs.k > 0, 'is out of range', 'Pass 1 or more.');
 	SELECT row_number() OVER (ORDER BY u.net DESC, u.job), u.job, u.account,
 		u.tier, u.gpu_types, u.net, u.spent, u.refunded, u.gpu_hours
 	FROM (SELECT l.job, l.account, l.tier,
@@ -163,20 +157,6 @@ COMMENT ON FUNCTION gpucredit.top_jobs(text, int, timestamptz) IS
 Result: the most first, with the GPU types their attempts ran on; figures as usage_by.
 Errors: UC001 no such organisation; 22023.';
 
-CREATE FUNCTION gpucredit.require_month(month date) RETURNS void
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-AS $$
-BEGIN
-	IF month IS NULL OR NOT isfinite(month) THEN
-		RAISE EXCEPTION 'bad "month": %', coalesce(month::text, 'null')
-			USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Pass any day of the month.';
-	END IF;
-END
-$$;
-COMMENT ON FUNCTION gpucredit.require_month(date) IS
-'Refuses what is no day of a month (22023).';
-
 CREATE TYPE gpucredit.invoice_result AS (line bigint, account text,
 	tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric,
 	refunded numeric, amount numeric);
@@ -187,7 +167,9 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(invoice.org, '');
-	SELECT gpucredit.require_month(invoice.month);
+	SELECT gpucredit.require_sense('month', invoice.month::text,
+		invoice.month BETWEEN '4713-01-01 BC' AND '294275-12-31',
+		'is out of range', 'Pass any day of the month.');
 	SELECT row_number() OVER (ORDER BY l.account COLLATE "C",
 			l.tier COLLATE "C", l.gpu_type COLLATE "C"),
 		l.account, l.tier, l.gpu_type, count(DISTINCT l.job),
