@@ -40,7 +40,8 @@ typedef struct Attempt
 	bool		directed;		/* there are directives */
 } Attempt;
 
-/* The columns of an Attempt, from a row "a". */
+/* The columns of an Attempt, from a row "a", and how many they are. */
+#define ATTEMPT_WIDTH	22
 #define ATTEMPT_COLUMNS \
 	" a.org, a.job, a.attempt, a.hold, a.gpus, a.share, a.per_gpu_hour," \
 	" a.wall_limit, a.hold_window, a.started_at, a.held, a.elapsed," \

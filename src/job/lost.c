@@ -73,8 +73,7 @@ SQL_STATEMENT(lost_lock, SPI_OK_SELECT, "text, bigint, int, timestamptz",
 SQL_STATEMENT(node_silent, SPI_OK_SELECT, "text, bigint, int, timestamptz",
 			  "SELECT " NODE_SILENT);
 
-/* The column after ATTEMPT_COLUMNS. */
-#define HEARD_COLUMN	23
+#define HEARD_COLUMN	(ATTEMPT_WIDTH + 1)
 
 static Silence silence(void);
 static TimestampTz silent_since(TimestampTz now, TimestampTz up, int64 lost);
