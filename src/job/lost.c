@@ -151,6 +151,10 @@ silence(void)
 	};
 }
 
+/*
+ * The instant before which a last sign of life is too old, if the server has
+ * been up for so long.
+ */
 static TimestampTz
 silent_since(TimestampTz now, TimestampTz up, int64 lost)
 {
@@ -159,6 +163,9 @@ silent_since(TimestampTz now, TimestampTz up, int64 lost)
 	return lost == 0 || up > since ? DT_NOBEGIN : since;
 }
 
+/*
+ * Run a query of one parameter, an instant.
+ */
 static SqlResult
 run_at(SqlStatement *statement, TimestampTz at)
 {
@@ -168,6 +175,9 @@ run_at(SqlStatement *statement, TimestampTz at)
 	return SqlRun(statement, &args);
 }
 
+/*
+ * The parameters of what asks whether an attempt is silent.
+ */
 static SqlArgs
 attempt_key(const char *org, int64 job, int32 number, TimestampTz since)
 {
@@ -249,6 +259,9 @@ settle_lost(const char *org, int64 id, int32 number, const void *context)
 	return SWEEP_DONE;
 }
 
+/*
+ * A row of the result.
+ */
 static void
 put_task(FunctionCallInfo fcinfo, const char *task, int64 affected)
 {

@@ -37,7 +37,7 @@ static bool goes_on(const ErrorData *error);
 Sweep
 SweepBegin(void)
 {
-	Sweep		sweep = {0};
+	Sweep		sweep = {.memory = CurrentMemoryContext};
 
 	sweep.until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
 											  Min(SWEEP_MOST_MS,
@@ -89,6 +89,9 @@ SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
 	return done;
 }
 
+/*
+ * Was an organisation left for the next sweep?
+ */
 static bool
 is_stuck(const Sweep *sweep, const char *org)
 {
@@ -106,11 +109,11 @@ is_stuck(const Sweep *sweep, const char *org)
 static void
 leave(Sweep *sweep, const char *org)
 {
-	if (sweep->nstuck == 0)
-		sweep->stuck = palloc(sizeof(char *));
-	else
-		sweep->stuck = repalloc(sweep->stuck,
-								sizeof(char *) * (sweep->nstuck + 1));
+	Size		size = sizeof(char *) * (sweep->nstuck + 1);
+
+	sweep->stuck = sweep->nstuck == 0 ?
+		MemoryContextAlloc(sweep->memory, size) :
+		repalloc(sweep->stuck, size);
 	sweep->stuck[sweep->nstuck++] = org;
 }
 
@@ -153,7 +156,6 @@ try_step(Sweep *sweep, SweepStep step, const char *org, int64 id,
 					 errhint("Run gpucredit.verify() to see what is "
 							 "wrong.")));
 		result = SWEEP_BUSY;
-		MemoryContextSwitchTo(GetMemoryChunkContext((void *) org));
 		leave(sweep, org);
 	}
 	PG_END_TRY();

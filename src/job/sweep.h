@@ -25,6 +25,7 @@ typedef SweepResult (*SweepStep) (const char *org, int64 id, int32 number,
 typedef struct Sweep
 {
 	TimestampTz until;			/* of the wall clock */
+	MemoryContext memory;		/* for what outlives a thing */
 	int64		skipped;
 	int			nstuck;
 	const char **stuck;			/* organisations left for the next sweep */
