@@ -3,7 +3,9 @@
  *
  * A quota limits an account and all below it: devices, running jobs (more
  * wait), queued jobs (more are denied).  What is in use is counted from live
- * attempts and waiting jobs, never stored.
+ * attempts and waiting jobs, never stored.  Whoever lets something in under a
+ * quota locks its row and counts it up, so that a transaction with an older
+ * snapshot gets 40001 at REPEATABLE READ and up.
  */
 CREATE TABLE gpucredit.quota (
 	org text COLLATE "C" NOT NULL,
@@ -12,10 +14,11 @@ CREATE TABLE gpucredit.quota (
 	max_gpus int,
 	max_running int,
 	max_queued int,
+	cycle bigint NOT NULL DEFAULT 0,	/* admissions under it so far */
 	CONSTRAINT quota_pkey PRIMARY KEY (org, account, gpu_type),
 	CONSTRAINT quota_not_negative CHECK (max_gpus >= 0 AND max_running >= 0
 		AND max_queued >= 0)
-);
+) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.quota IS
 'Limits on devices, running and queued jobs of an account and all below it; NULL: no limit';
 

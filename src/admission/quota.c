@@ -49,6 +49,10 @@ SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[]",
 			  " AND q.max_queued IS NOT NULL"
 			  " ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type"
 			  " FOR NO KEY UPDATE");
+SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[]",
+			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1"
+			  " WHERE q.org = $1 AND q.account = ANY ($2)"
+			  " AND q.max_queued IS NOT NULL");
 /* below an account: its path and what begins with it and a slash */
 SQL_STATEMENT(queued_count, SPI_OK_SELECT, "text, text, text",
 			  "SELECT pg_catalog.count(*) FROM gpucredit.job j"
@@ -113,7 +117,7 @@ alone_too_large(SqlResult quotas, const QuotaAsk *ask)
 }
 
 /*
- * Do as many jobs wait as may?
+ * Do as many jobs wait as may?  If not, one more will: count it.
  */
 static bool
 queue_full(const AccountPath *path, const QuotaAsk *ask)
@@ -138,6 +142,10 @@ queue_full(const AccountPath *path, const QuotaAsk *ask)
 			SqlInt4(quotas, i, 3))
 			return true;
 	}
+	args = (SqlArgs){0};
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	(void) SqlRun(&quotas_count, &args);
 	return false;
 }
 

@@ -122,14 +122,12 @@ ExtendHold(Attempt *attempt, bool wait)
 	audit.reason = "account_suspended";
 	if (!AccountSuspended(&path))
 	{
+		/* decided before the first lock: a second draw is out of order */
+		if (windows > 1 &&
+			LedgerAvailable(&path, &purpose, audit.at) < amount)
+			amount = extension(attempt, 1);
 		status = HoldExtend(&hold, &purpose, &cause, amount, wait,
 							&audit.at);
-		if (status != LEDGER_DONE && status != LEDGER_BUSY && windows > 1)
-		{
-			amount = extension(attempt, 1);
-			status = HoldExtend(&hold, &purpose, &cause, amount, wait,
-								&audit.at);
-		}
 		audit.reason = LedgerReason(status);
 	}
 	if (status == LEDGER_BUSY)

@@ -31,8 +31,20 @@
 SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "SELECT b.account, b.period,"
 			  " gpucredit.period_start(b.period, $3), b.amount, b.hard,"
-			  " b.alert_at FROM gpucredit.budget b"
+			  " b.alert_at, EXISTS (SELECT FROM gpucredit.budget_count c"
+			  "  WHERE c.org = $1 AND c.account = b.account"
+			  "  AND c.period = b.period AND c.period_start ="
+			  "   gpucredit.period_start(b.period, $3))"
+			  " FROM gpucredit.budget b"
 			  " WHERE b.org = $1 AND b.account = ANY ($2)");
+#define BUDGETS_LOCK \
+	"SELECT b.period FROM gpucredit.budget b" \
+	" WHERE b.org = $1 AND b.account = ANY ($2)" \
+	" ORDER BY pg_catalog.length(b.account) DESC, b.account, b.period" \
+	" FOR NO KEY UPDATE"
+SQL_STATEMENT(budgets_lock, SPI_OK_SELECT, "text, text[]", BUDGETS_LOCK);
+SQL_STATEMENT(budgets_lock_free, SPI_OK_SELECT, "text, text[]",
+			  BUDGETS_LOCK " SKIP LOCKED");
 #define COUNTS_READ \
 	"SELECT u.n, c.reserved, c.spent FROM ROWS FROM" \
 	" (pg_catalog.unnest($2), pg_catalog.unnest($3)," \
@@ -95,11 +107,12 @@ SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,
 			  "  AND h.account = c.account AND h.period = c.period"
 			  "  AND h.period_start = c.period_start))"
 			  " ORDER BY" BUDGET_ORDER " FOR NO KEY UPDATE OF c");
-SQL_STATEMENT(budgets_any, SPI_OK_SELECT, "text",
+SQL_STATEMENT(counts_any, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
 			  " LIMIT 1");
 
-static void read_budgets(const AccountPath *path, TimestampTz at,
+static bool make_counts(const AccountPath *path, bool wait, BudgetSet *set);
+static bool read_budgets(const AccountPath *path, TimestampTz at,
 						 BudgetSet *set);
 static void read_alerts(Datum array, BudgetCount *count);
 static SqlArgs key_args(const BudgetSet *set);
@@ -109,38 +122,57 @@ static void check_period(const BudgetCount *count, TimestampTz at);
 
 /*
  * Lock the counters of the budgets on a path, and see whether an amount fits
- * the hard ones.
+ * the hard ones.  known: what BudgetLockUnion() found; budgets set since are
+ * left alone.
  */
 LedgerStatus
 BudgetLock(const AccountPath *path, Credits amount, bool wait,
-		   BudgetSet *set)
+		   const BudgetSet *known, BudgetSet *set)
 {
-	SqlStatement *statement = wait ? &counts_lock : &counts_lock_free;
-
 	set->org = path->org;
 	set->n = 0;
 	if (amount == 0)
 		return LEDGER_DONE;
-	read_budgets(path, ClockNow(), set);
+	if (known != NULL)
+		*set = *known;
+	else if (!read_budgets(path, ClockNow(), set) &&
+			 !make_counts(path, wait, set))
+		return LEDGER_BUSY;
 	if (set->n == 0)
 		return LEDGER_DONE;
-	if (!read_counts(statement, set))
-	{
-		SqlArgs		args = key_args(set);
-
-		(void) SqlRun(&counts_make, &args);
-		if (!read_counts(statement, set))
-			return LEDGER_BUSY;
-	}
+	if (!read_counts(wait ? &counts_lock : &counts_lock_free, set))
+		return LEDGER_BUSY;
 	return over(set, amount) ? LEDGER_OVER_BUDGET : LEDGER_DONE;
 }
 
 /*
- * The budgets on a path, with the period an instant is in.
+ * Make the counters of a period that nobody has touched yet.  The budgets'
+ * rows are locked first, before any counter is: whoever does not wait finds
+ * out by that, and never waits for another's insert.  False: it would have.
  */
-static void
+static bool
+make_counts(const AccountPath *path, bool wait, BudgetSet *set)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	if (SqlRun(wait ? &budgets_lock : &budgets_lock_free, &args).n !=
+		(uint64) set->n && !wait)
+		return false;
+	args = key_args(set);
+	(void) SqlRun(&counts_make, &args);
+	return true;
+}
+
+/*
+ * The budgets on a path, with the period an instant is in.  False: one of
+ * them has no counter for it yet.
+ */
+static bool
 read_budgets(const AccountPath *path, TimestampTz at, BudgetSet *set)
 {
+	bool		counted = true;
 	SqlArgs		args = {0};
 	SqlResult	rows;
 
@@ -162,8 +194,10 @@ read_budgets(const AccountPath *path, TimestampTz at, BudgetSet *set)
 		count->amount = SqlCredits(rows, i, 4);
 		count->hard = SqlBool(rows, i, 5);
 		read_alerts(SqlDatum(rows, i, 6, &isnull), count);
+		counted &= SqlBool(rows, i, 7);
 	}
 	SqlFree(&rows);
+	return counted;
 }
 
 /*
@@ -261,7 +295,7 @@ BudgetShort(const AccountPath *path, Credits amount, TimestampTz at)
 {
 	BudgetSet	set;
 
-	read_budgets(path, at, &set);
+	(void) read_budgets(path, at, &set);
 	if (set.n == 0)
 		return false;
 	(void) read_counts(&counts_read, &set);
@@ -316,16 +350,18 @@ check_period(const BudgetCount *count, TimestampTz at)
 
 /*
  * Lock the counters of a path's present budgets together with those that
- * some holds were counted in.
+ * some holds were counted in; the former are what a draw may then count in.
  */
 void
 BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
-				TimestampTz at)
+				TimestampTz at, BudgetSet *set)
 {
 	SqlArgs		args = {0};
 
+	if (!read_budgets(path, at, set))
+		(void) make_counts(path, true, set);
 	SqlArgText(&args, path->org);
-	if (SqlRun(&budgets_any, &args).n == 0)
+	if (SqlRun(&counts_any, &args).n == 0)
 		return;
 	SqlArgTextArray(&args, path->accounts, path->n);
 	SqlArgInt8Array(&args, holds, n);

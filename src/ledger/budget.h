@@ -51,13 +51,14 @@ typedef struct HoldShares
 } HoldShares;
 
 extern LedgerStatus BudgetLock(const AccountPath *path, Credits amount,
-							   bool wait, BudgetSet *set);
+							   bool wait, const BudgetSet *known,
+							   BudgetSet *set);
 extern void BudgetTake(const BudgetSet *set, int64 hold, Credits amount,
 					   TimestampTz at);
 extern bool BudgetShort(const AccountPath *path, Credits amount,
 						TimestampTz at);
 extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,
-							int n, TimestampTz at);
+							int n, TimestampTz at, BudgetSet *set);
 extern bool BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares);
 extern void BudgetReturn(const Hold *hold, HoldShares *shares,
 						 Credits captured, Credits given_back);

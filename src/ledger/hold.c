@@ -103,7 +103,7 @@ HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 	Draw		draw = {.path = path, .purpose = purpose, .amount = amount,
 		.wait = wait};
 	BudgetSet	budgets;
-	LockedBuckets locked = {-1, NULL};
+	LockedBuckets locked = {-1, NULL, NULL};
 	Purpose		within;
 	LedgerStatus status;
 	SqlArgs		args = {0};
@@ -172,10 +172,12 @@ find_credit(Draw *draw, BudgetSet *budgets)
 static LedgerStatus
 lock_credit(Draw *draw, BudgetSet *budgets)
 {
+	const LockedBuckets *locked = draw->purpose->locked;
 	LedgerStatus status;
 
 	draw->at = ClockNow();
-	status = BudgetLock(draw->path, draw->amount, draw->wait, budgets);
+	status = BudgetLock(draw->path, draw->amount, draw->wait,
+						locked ? locked->budgets : NULL, budgets);
 	return status == LEDGER_DONE ? LedgerDraw(draw) : status;
 }
 
@@ -190,7 +192,7 @@ HoldExtend(Hold *hold, const Purpose *purpose, const Cause *cause,
 	Draw		draw = {.path = &path, .purpose = purpose, .hold = hold,
 		.amount = amount, .wait = wait};
 	BudgetSet	budgets;
-	LockedBuckets locked = {-1, NULL};
+	LockedBuckets locked = {-1, NULL, NULL};
 	Purpose		within;
 	LedgerStatus status;
 

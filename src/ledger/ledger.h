@@ -46,6 +46,7 @@ typedef struct LockedBuckets
 {
 	int			n;				/* -1: nothing was locked */
 	int64	   *ids;
+	struct BudgetSet *budgets;	/* the path's, locked as well */
 } LockedBuckets;
 
 typedef enum LedgerStatus

@@ -66,7 +66,7 @@ LockedBuckets
 LedgerReclaim(const AccountPath *path, const Purpose *purpose,
 			  Credits amount)
 {
-	LockedBuckets none = {-1, NULL};
+	LockedBuckets none = {-1, NULL, NULL};
 
 	return amount > 0 ? reclaim(path, purpose, amount, NULL) : none;
 }
@@ -120,7 +120,7 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 	TimestampTz now = ClockNow();
 	int64	   *ids;
 	int			dead = 0;
-	LockedBuckets locked = {-1, NULL};
+	LockedBuckets locked = {-1, NULL, NULL};
 	SqlArgs		args = {0};
 	SqlResult	rows = {0};
 
@@ -141,8 +141,11 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 	{
 		int			n = dead + (also != NULL ? 1 : 0);
 
-		BudgetLockUnion(path, ids, n, now);
+		BudgetSet  *budgets = palloc0(sizeof(BudgetSet));
+
+		BudgetLockUnion(path, ids, n, now, budgets);
 		locked = lock_buckets(path, ids, n, now);
+		locked.budgets = budgets;
 	}
 	for (int i = 0; i < dead; i++)
 	{
@@ -168,6 +171,7 @@ lock_buckets(const AccountPath *path, const int64 *holds, int n,
 	SqlArgTime(&args, at);
 	SqlArgInt8Array(&args, holds, n);
 	rows = SqlRun(&bucket_lock_all, &args);
+	locked.budgets = NULL;
 	locked.n = (int) rows.n;
 	locked.ids = palloc(sizeof(int64) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)

@@ -142,7 +142,11 @@ lock_budgets(const char *org, Share *shares, int n)
 	for (int i = 0; i < n; i++)
 		ids[i] = shares[i].hold->hold;
 	if (n > 1)
-		BudgetLockUnion(&none, ids, n, ClockNow());
+	{
+		BudgetSet	of_none;
+
+		BudgetLockUnion(&none, ids, n, ClockNow(), &of_none);
+	}
 	for (int i = 0; i < n; i++)
 		(void) BudgetLockHold(shares[i].hold, true, &shares[i].budgets);
 }

@@ -47,6 +47,14 @@ SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[], text[], text[]",
 			  "  AND (u.gpu_type = '' OR a.gpu_type = u.gpu_type)"
 			  " GROUP BY u.n");
 
+SQL_STATEMENT(limits_count, SPI_OK_UPDATE, "text[], text[], text[]",
+			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  "  AS u (org, account, gpu_type)"
+			  " WHERE q.org = u.org AND q.account = u.account"
+			  " AND q.gpu_type = u.gpu_type");
+
 static void read_limits(Cycle *cycle, SqlResult rows, bool locked);
 static QuotaLimit *find_limit(Cycle *cycle, SqlResult rows, uint64 i);
 static void count_used(Cycle *cycle);
@@ -243,6 +251,34 @@ LimitsKept(Cycle *cycle)
 		CycleDrop(cycle, drop);
 	pfree(drop);
 	return kept;
+}
+
+/*
+ * Count up the rows of the quotas that this cycle's starts stand under, so
+ * that a cycle with an older snapshot cannot go by what was before.
+ */
+void
+LimitsCount(const Cycle *cycle)
+{
+	const char **texts = palloc(sizeof(char *) * 3 * (cycle->n_limits + 1));
+	int			n = 0;
+	SqlArgs		args = {0};
+
+	for (int l = 0; l < cycle->n_limits; l++)
+	{
+		const QuotaLimit *limit = &cycle->limits[l];
+
+		if (limit->new_running == 0)
+			continue;
+		texts[n] = limit->org;
+		texts[cycle->n_limits + n] = limit->account;
+		texts[2 * cycle->n_limits + n++] = limit->gpu_type;
+	}
+	if (n == 0)
+		return;
+	for (int column = 0; column < 3; column++)
+		SqlArgTextArray(&args, texts + column * cycle->n_limits, n);
+	(void) SqlRun(&limits_count, &args);
 }
 
 /*

@@ -61,6 +61,7 @@ gpucredit_place(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		decide(&cycle);
 	} while (!LimitsKept(&cycle) || !CycleLock(&cycle));
+	LimitsCount(&cycle);
 	CycleApply(&cycle);
 	SurplusReturn(pool);
 	if (cycle.result.n_starts > 0)

@@ -72,6 +72,7 @@ extern void CycleDrop(Cycle *cycle, const bool *drop);
 extern void LimitsLoad(Cycle *cycle);
 extern void LimitsHoldBack(Cycle *cycle);
 extern bool LimitsKept(Cycle *cycle);
+extern void LimitsCount(const Cycle *cycle);
 
 /* apply.c */
 extern bool CycleLock(Cycle *cycle);
