@@ -42,7 +42,7 @@ gpucredit_hold(PG_FUNCTION_ARGS)
 	Request		request;
 	Datum		result;
 	Row			row = {0};
-	Hold		hold;
+	Hold		hold = {0};
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "hold"};
 

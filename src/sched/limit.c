@@ -354,7 +354,7 @@ own_ask(Cycle *cycle, DecideJob *job)
 {
 	if (cycle->input.n_asks == cycle->max_asks)
 	{
-		cycle->max_asks = Max(cycle->max_asks * 2, 64);
+		cycle->max_asks *= 2;
 		cycle->asks = repalloc(cycle->asks,
 							   sizeof(DecideAsk) * cycle->max_asks);
 		cycle->input.asks = cycle->asks;

@@ -157,7 +157,7 @@ load_queue(Cycle *cycle)
 	SqlArgs		args = {0};
 	SqlResult	tiers = run(cycle, &tiers_read, NULL);
 	SqlResult	rows;
-	Asks		asks = {0};
+	Asks		asks = {.size = 64};
 	HASHCTL		control = {.keysize = sizeof(uint32),
 		.entrysize = sizeof(AskEntry), .hcxt = CurrentMemoryContext};
 	const char *org = NULL;
@@ -166,6 +166,10 @@ load_queue(Cycle *cycle)
 	SqlArgText(&args, cycle->pool);
 	SqlArgTime(&args, cycle->now);
 	rows = run(cycle, &queue_read, &args);
+	asks.asks = palloc(sizeof(DecideAsk) * asks.size);
+	asks.shared = palloc(sizeof(Queued) * asks.size);
+	asks.rows = palloc(sizeof(uint64) * asks.size);
+	asks.next = palloc(sizeof(int32) * asks.size);
 	asks.by_hash = hash_create("gpucredit asks", 256, &control,
 							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	cycle->jobs = MemoryContextAllocHuge(CurrentMemoryContext,
@@ -357,10 +361,8 @@ add_ask(const Cycle *cycle, Asks *asks, SqlResult rows, uint64 i)
 
 	if (asks->n == asks->size)
 	{
-		asks->size = Max(asks->size * 2, 64);
-#define GROW(p) \
-		((p) = (p) ? repalloc((p), sizeof(*(p)) * asks->size) : \
-		 palloc(sizeof(*(p)) * asks->size))
+		asks->size *= 2;
+#define GROW(p) ((p) = repalloc((p), sizeof(*(p)) * asks->size))
 		GROW(asks->asks);
 		GROW(asks->shared);
 		GROW(asks->rows);
