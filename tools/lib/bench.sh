@@ -108,6 +108,8 @@ bench_row()
 		function short(x) {
 			if (x !~ /[0-9]/)
 				return x
+			if (unit == "%")
+				return sprintf("%.3f", x)
 			return sprintf(x < 10 ? "%.2f" : x < 1000 ? "%.1f" : "%.0f", x)
 		}
 		BEGIN {

@@ -23,7 +23,7 @@ replay_memory()
 bench_replay()
 {
 	local start=$SECONDS folder=$GC_WORK/r samples=$GC_WORK/replay.memory
-	local demo status=0
+	local status=0
 
 	if [ -z "$trace" ]; then
 		bench_row "replay: no trace given" - ""
@@ -31,15 +31,19 @@ bench_replay()
 	fi
 	mkdir "$folder"
 	chmod 755 "$folder"
-	TMPDIR=$folder "$here/demo" --trace "$trace" ${quick:+--jobs 1000} \
-		>"$GC_WORK/replay.txt" 2>&1 &
-	demo=$!
+	# in a process group of its own, so that Ctrl-C ends it, too
+	set -m
+	TMPDIR=$folder "$GC_ROOT/tools/demo" --trace "$trace" \
+		${quick:+--jobs 1000} </dev/null >"$GC_WORK/replay.txt" 2>&1 &
+	GC_CHILD=$!
+	set +m
 	: >"$samples"
-	while kill -0 $demo 2>/dev/null; do
+	while kill -0 $GC_CHILD 2>/dev/null; do
 		replay_memory "$folder" >>"$samples"
 		sleep 1
 	done
-	wait $demo || status=$?
+	wait $GC_CHILD || status=$?
+	GC_CHILD=
 	bench_keep "$GC_WORK/replay.txt"
 	bench_keep "$samples"
 	[ $status = 0 ] || {
@@ -47,8 +51,26 @@ bench_replay()
 		bench_row "replay: tools/demo ended with status" $status "" "<" 1
 	}
 	bench_row "replay: all of tools/demo --trace" $((SECONDS - start)) s "<" 300
-	bench_row "replay: backend's memory, end / a quarter in" "$(awk '
-		$1 > 0 { a[n++] = $1 }
-		END { q = a[int(n / 4)]; print q ? a[n - 1] / q : 0 }' "$samples")" \
-		x "<" 1.25
+	bench_row "replay: backend's memory, last quarter / second" "$(
+		replay_growth <"$samples")" x "<" 1.25
+}
+
+# The median of the last quarter of the samples over that of the second: of
+# the replay itself, whatever the checks of its report need for a moment.
+replay_growth()
+{
+	awk '$1 > 0' | awk '{ a[NR] = $1 }
+		function median(from, to,   i, j, n, x, b) {
+			for (i = from; i <= to; i++)
+				b[++n] = a[i]
+			for (i = 2; i <= n; i++)
+				for (j = i; j > 1 && b[j] < b[j - 1]; j--) {
+					x = b[j]; b[j] = b[j - 1]; b[j - 1] = x
+				}
+			return b[int((n + 1) / 2)]
+		}
+		END {
+			q = int(NR / 4)
+			print q < 1 ? "none" : median(NR - q + 1, NR) / median(q + 1, 2 * q)
+		}'
 }
