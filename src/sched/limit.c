@@ -33,20 +33,12 @@
 SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text", LIMITS);
 SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text",
 			  LIMITS " FOR NO KEY UPDATE OF q SKIP LOCKED");
-SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[], text[], text[]",
-			  "SELECT u.n, pg_catalog.count(a.job),"
-			  " COALESCE(pg_catalog.sum(a.gpus::bigint * a.share),"
-			  "  0)::bigint FROM ROWS FROM (pg_catalog.unnest($1),"
-			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
-			  " WITH ORDINALITY AS u (org, account, gpu_type, n)"
-			  " JOIN gpucredit.attempt a ON a.org = u.org"
-			  "  AND a.ended_at IS NULL AND (u.account = ''"
-			  "   OR a.account = u.account"
-			  "   OR (a.account >= u.account || '/'"
-			  "    AND a.account < u.account || '0'))"
-			  "  AND (u.gpu_type = '' OR a.gpu_type = u.gpu_type)"
-			  " GROUP BY u.n");
-
+SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[]",
+			  "SELECT a.org, a.account, a.gpu_type, pg_catalog.count(*),"
+			  " pg_catalog.sum(a.gpus::bigint * a.share)::bigint"
+			  " FROM gpucredit.attempt a"
+			  " WHERE a.org = ANY ($1) AND a.ended_at IS NULL"
+			  " GROUP BY a.org, a.account, a.gpu_type");
 SQL_STATEMENT(limits_count, SPI_OK_UPDATE, "text[], text[], text[]",
 			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
@@ -145,28 +137,38 @@ find_limit(Cycle *cycle, SqlResult rows, uint64 i)
 static void
 count_used(Cycle *cycle)
 {
-	int			n = cycle->n_limits;
-	const char **texts = palloc(sizeof(char *) * 3 * n);
+	const char **orgs = palloc(sizeof(char *) * cycle->n_limits);
+	int			n = 0;
 	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	for (int l = 0; l < n; l++)
+	/* the quotas come by organisation */
+	for (int l = 0; l < cycle->n_limits; l++)
 	{
-		texts[l] = cycle->limits[l].org;
-		texts[n + l] = cycle->limits[l].account;
-		texts[2 * n + l] = cycle->limits[l].gpu_type;
+		if (n == 0 || strcmp(orgs[n - 1], cycle->limits[l].org) != 0)
+			orgs[n++] = cycle->limits[l].org;
 	}
-	for (int column = 0; column < 3; column++)
-		SqlArgTextArray(&args, texts + column * n, n);
+	SqlArgTextArray(&args, orgs, n);
 	rows = cycle->read_only ? SqlRead(&limits_used, &args) :
 		SqlRun(&limits_used, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
-		QuotaLimit *limit = &cycle->limits[SqlInt8(rows, i, 1) - 1];
+		DecideJob	user = {.org = SqlText(rows, i, 1),
+			.account = SqlText(rows, i, 2)};
+		char	   *type = SqlText(rows, i, 3);
 
-		limit->running = SqlInt8(rows, i, 2);
-		limit->used_milli = SqlInt8(rows, i, 3);
+		CHECK_FOR_INTERRUPTS();
+		for (int l = 0; l < cycle->n_limits; l++)
+		{
+			QuotaLimit *limit = &cycle->limits[l];
+
+			if (!concerns(limit, &user, type))
+				continue;
+			limit->running += SqlInt8(rows, i, 4);
+			limit->used_milli += SqlInt8(rows, i, 5);
+		}
 	}
+	SqlFree(&rows);
 }
 
 /*
