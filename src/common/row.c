@@ -11,6 +11,8 @@
 #include "common/errors.h"
 #include "types/duration.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/typcache.h"
 
 void
 RowAdd(Row *row, Datum value)
@@ -83,12 +85,15 @@ RowType(FunctionCallInfo fcinfo)
 Datum
 RowReturn(FunctionCallInfo fcinfo, Row *row)
 {
-	TupleDesc	tupdesc = BlessTupleDesc(RowType(fcinfo));
+	Oid			type = get_func_rettype(fcinfo->flinfo->fn_oid);
+	TupleDesc	tupdesc = lookup_rowtype_tupdesc(type, -1);
+	HeapTuple	tuple;
 
 	Ensure(tupdesc->natts == row->n,
 		   "A result has the wrong number of columns.");
-	return HeapTupleGetDatum(heap_form_tuple(tupdesc, row->values,
-											 row->nulls));
+	tuple = heap_form_tuple(tupdesc, row->values, row->nulls);
+	ReleaseTupleDesc(tupdesc);
+	return HeapTupleGetDatum(tuple);
 }
 
 /*
