@@ -1,0 +1,388 @@
+# Driver.pm: one seed: random calls, to the server and to the model
+#
+# After each call everything there is of the organisation it touched is
+# compared.  What only the server can know is taken from it: the numbers of
+# new things, what the scheduler decided, and when dead holds were released
+# (the interface leaves that open, but for a call short of credit).
+package Driver;
+
+use strict;
+use warnings;
+
+use Calls;
+use Compare;
+use Cycle;
+use Dice;
+use Model::Value qw(HOUR DAY);
+use Twist;
+
+use constant {
+	ORG_LIVES    => 450,	# calls until there is another organisation
+	ALL_ACCOUNTS => 10,		# calls between looks at all its accounts
+	ALL_ORGS     => 250,
+};
+
+my %weight = (
+	meter        => 17, hold            => 10, reserve        => 10,
+	settle       => 9,  place           => 9,  capture        => 7,
+	issue        => 7,  release         => 4,  cancel         => 3,
+	refund       => 3,  transfer        => 3,  set_budget     => 2,
+	refund_hold  => 2,  suspend_account => 1,  revoke         => 1,
+	set_quota    => 1,  set_price       => 0.5, create_account => 0.5,
+	reap_holds   => 0.5, expire_credits => 1,  maintain       => 0.2,
+	replay       => 5,  spoil           => 4);
+
+# dbh: a database of its own, with the extension and nothing else.
+sub new
+{
+	my ($class, $dbh, $seed) = @_;
+	my $self = bless(
+		{   dbh   => $dbh,
+			m     => Model::Ledger->new,
+			pool  => 'floor',
+			seed  => $seed,
+			orgs  => [],
+			keys  => 0,
+			n     => 0,
+			last  => [],
+			calls => {} },
+		$class);
+
+	srand($seed);
+	$self->{m}{now} = (1_893_456_000 + 86_400 * ($seed % 700)) * 1_000_000;
+	$self->{m}{pool} = $self->{pool};
+	$self->{m}{devices} = { A100 => 24, H100 => 16, X9 => 8 };
+	$self->{m}{price} = { A100 => 1_234_567, H100 => 3_500_001, T4 => 400_000 };
+	$self->set_up;
+	return $self;
+}
+
+# The machines and prices there are, and a tier that does not bill lost work.
+sub set_up
+{
+	my ($self) = @_;
+	my $dbh = $self->{dbh};
+	my $n   = 0;
+
+	$dbh->do("SET $_") foreach
+	  "gpucredit.clock = '" . when_text($self->{m}{now}) . "'",
+	  'timezone = UTC', 'client_min_messages = warning';
+	$dbh->do("SELECT gpucredit.create_pool('floor')");
+	foreach my $type (qw(A100 A100 A100 H100 H100 X9))
+	{
+		$n++;
+		$dbh->do("SELECT gpucredit.register_node('floor', 'n$n', '$type',"
+			  . ' 8, 81920)');
+	}
+	$dbh->do("SELECT gpucredit.set_price(?, ?, 'floor')",
+		undef, $_, Model::Value::credits($self->{m}{price}{$_}))
+	  foreach sort keys %{ $self->{m}{price} };
+	$dbh->do("SELECT gpucredit.set_tier('scratch', 5, 'capacity', false,"
+		  . ' bill_lost_work => false)');
+	return;
+}
+
+# So many calls; dies with what went wrong.
+sub run
+{
+	my ($self, $calls) = @_;
+
+	while ($self->{n} < $calls)
+	{
+		$self->new_org if $self->{n} % ORG_LIVES == 0;
+		$self->pass_time;
+		$self->{org} = chance(0.85) ? $self->{orgs}[-1] : pick(@{ $self->{orgs} });
+		my ($name, $a) = $self->some_call;
+
+		$self->call($name, $a);
+	}
+	$self->look_at($_, all => 1) foreach @{ $self->{orgs} };
+	my $broken = $self->{dbh}
+	  ->selectall_arrayref('SELECT * FROM gpucredit.verify() LIMIT 5');
+
+	$self->fail('verify() is empty', map { join(' | ', map { $_ // '' } @$_) }
+		@$broken) if @$broken;
+	return $self->{calls};
+}
+
+sub new_org
+{
+	my ($self) = @_;
+	my $org = 'org' . (1 + @{ $self->{orgs} });
+
+	push @{ $self->{orgs} }, $org;
+	$self->{org} = $org;
+	$self->call('create_account', { org => $org, account => $_, weight => 1 })
+	  foreach '', 'a', 'b', 'a/x', 'a/x/deep';
+	return;
+}
+
+sub new_key
+{
+	my ($self) = @_;
+
+	return 'k' . ++$self->{keys};
+}
+
+# How many buckets the organisation has.
+sub buckets
+{
+	my ($self) = @_;
+
+	return scalar keys %{ $self->{m}{bucket}{ $self->{org} } };
+}
+
+# Not at all, seconds, hours, days, or to the very instant of something.
+sub pass_time
+{
+	my ($self) = @_;
+	my $m    = $self->{m};
+	my $dice = rand();
+	my $then = $m->{now};
+
+	return if $dice < 0.45;
+	$then += $dice < 0.75 ? between(1, 600_000) * 1000
+	  : $dice < 0.80 ? between(1, 10_000_000)
+	  : $dice < 0.94 ? between(1, 2 * HOUR / 1000) * 1000
+	  : $dice < 0.975 ? between(1, 12 * HOUR / 1000) * 1000
+	  : $dice < 0.99 ? between(1, 6 * DAY / 1000) * 1000 : 0;
+	if ($dice >= 0.99 && defined $self->{org})
+	{
+		my ($next) = sort { $a <=> $b } grep { defined && $_ > $m->{now} }
+		  (map { @$_{qw(effective_at expires_at)} }
+			  values %{ $m->{bucket}{ $self->{org} } }),
+		  (map { $_->{expires_at} } $m->open_holds($self->{org}));
+
+		$then = $next if defined $next && $next < $m->{now} + 2 * DAY;
+	}
+	$m->{now} = $then;
+	$self->{dbh}->do("SET gpucredit.clock = '" . when_text($then) . "'");
+	return;
+}
+
+# A call by weight, with arguments.
+sub some_call
+{
+	my ($self) = @_;
+
+	while (1)
+	{
+		my $name = weighted(\%weight);
+		my $a;
+
+		($name, $a) = replayed($self) if $name eq 'replay';
+		($name, $a) = spoiled($self) if $name eq 'spoil';
+		$a ||= $throw{$name}->($self) if $name;
+		return ($name, $a) if $a;
+	}
+}
+
+sub weighted
+{
+	my ($weights) = @_;
+	my $sum = 0;
+
+	$sum += $_ foreach values %$weights;
+	my $dice = rand($sum);
+
+	foreach (sort keys %$weights)
+	{
+		return $_ if ($dice -= $weights->{$_}) < 0;
+	}
+	return 'place';
+}
+
+# One call, to both, and what came of it.
+sub call
+{
+	my ($self, $name, $a) = @_;
+	my ($dbh, $m) = @$self{qw(dbh m)};
+
+	$self->{n}++;
+	push @{ $self->{last} },
+	  [ when_text($m->{now}), call_text($dbh, $name, $a) ];
+	shift @{ $self->{last} } if @{ $self->{last} } > 10;
+	my ($rows, $state) = $self->ask($name, $a);
+	my $org = $a->{org} // '';
+
+	$org = $self->{org} unless $m->{account}{$org} || $name eq 'create_account';
+	my @seen = map { $self->see($_, $a) } $self->touched($name, $org, $rows);
+
+	$self->{reaped} = 0;
+	$self->reap_as($_) foreach $state ? () : @seen;
+	my $outcome = $state || 'done';
+
+	if ($name eq 'place')
+	{
+		$self->fail('place succeeds', $state) if $state;
+		take_cycle($self, $rows);
+	}
+	else
+	{
+		$outcome = $self->judge($name, $a, $rows, $state, $seen[0]);
+	}
+	$self->check($_, $outcome) foreach @seen;
+	$self->{calls}{"$name $outcome"}++;
+	$self->remember($name, $a) if !$state && defined $a->{key};
+	return;
+}
+
+# The server's answer: rows, or an SQLSTATE.
+sub ask
+{
+	my ($self, $name, $a) = @_;
+	my $dbh = $self->{dbh};
+	my $rows = eval {
+		my $statement = $dbh->prepare_cached(call_sql($name));
+
+		$statement->execute(call_values($name, $a));
+		$statement->fetchall_arrayref;
+	};
+
+	return ($rows, undef) if $rows;
+	$self->fail('an SQLSTATE', "$@") unless $dbh->state =~ /^[0-9A-Z]{5}$/;
+	return (undef, $dbh->state);
+}
+
+sub remember
+{
+	my ($self, $name, $a) = @_;
+	my $log = $self->{keyed}{ $a->{org} } ||= [];
+
+	push @$log, [ $name, $a ];
+	return;
+}
+
+# The organisations whose figures a call may have changed.
+sub touched
+{
+	my ($self, $name, $org, $rows) = @_;
+	my $m = $self->{m};
+	my %touched = $self->{n} % ALL_ORGS == 0
+	  ? (map { $_ => 1 } @{ $self->{orgs} }) : ();
+
+	if ($name eq 'place')
+	{
+		$touched{$_} = 1 foreach map { $_->[1] } @{ $rows || [] };
+		$touched{ $_->{org} } = 1 foreach Model::Job::waiting($m);
+	}
+	elsif ($name eq 'expire_credits')
+	{
+		$touched{$_} = 1 foreach @{ $self->{orgs} };
+	}
+	elsif ($name eq 'reap_holds')
+	{
+		$touched{$_} = 1 foreach grep { $m->dead_holds($_) } @{ $self->{orgs} };
+	}
+	delete $touched{$org};
+	return ($org, sort keys %touched);
+}
+
+# What there is of an organisation; the figures of the account a call named.
+sub see
+{
+	my ($self, $org, $a) = @_;
+	my $known = $self->{m}{account}{$org};
+	my $account = $a->{account} // $a->{from_account};
+	my @accounts = $self->{n} % ALL_ACCOUNTS == 0 ? sort keys %$known
+	  : defined $account && $known->{$account} ? ($account)
+	  : $known && %$known ? (pick(sort keys %$known)) : ();
+
+	return Compare::take($self->{dbh}, $org, \@accounts);
+}
+
+# Releases in the model the dead holds that the server has released.
+sub reap_as
+{
+	my ($self, $seen) = @_;
+	my $m = $self->{m};
+	my %open = map { /^(\d+) / ? ($1 => 1) : () } split(/\n/, $seen->{holds});
+
+	foreach my $hold ($m->dead_holds($seen->{org}))
+	{
+		next if $open{ $hold->{id} };
+		$m->reap($hold);
+		$self->{reaped}++;
+	}
+	return;
+}
+
+# Numbers the server gave to what is new, ascending.
+sub new_ids
+{
+	my ($seen, $what, $known) = @_;
+
+	return [ grep { !$known->{$_} }
+		  map { /^(\d+) / } split(/\n/, $seen->{$what}) ];
+}
+
+# Does the model say the same of a call?  Returns how it ended.
+sub judge
+{
+	my ($self, $name, $a, $rows, $state, $seen) = @_;
+	my $m   = $self->{m};
+	my $row = $rows && $rows->[0];
+	my %new = (
+		row     => $row,
+		holds   => new_ids($seen, 'holds', $m->{hold}{ $seen->{org} } || {}),
+		buckets =>
+		  new_ids($seen, 'all_buckets', $m->{bucket}{ $seen->{org} } || {}));
+	my $expected = eval { $calls{$name}[2]->($m, $a, \%new) };
+	my $error    = $@;
+
+	$error = ref $error ? $error->{state} : $self->fail("no: $error")
+	  unless $expected;
+	my @said = map { $_ ? join(', ', map { $_ // 'NULL' } @$_) : $_ }
+	  ($expected, $row);
+
+	$self->fail($said[0] // "error $error", $said[1] // "error $state")
+	  if ($said[0] // $error) ne ($said[1] // $state);
+	return $state if $state;
+	return 'replayed' if defined $a->{key} && $row->[-1];
+	return "@said" =~ /denied/ ? 'denied' : 'done';
+}
+
+# Compares; a call that was refused left no entry.
+sub check
+{
+	my ($self, $seen, $outcome) = @_;
+	my @differences = eval { Compare::compare($self->{m}, $seen) };
+
+	push @differences, "the model is broken: $@" if $@;
+	my $before = $self->{entry}{ $seen->{org} } // '';
+
+	push @differences, 'a refused call made an entry'
+	  if $outcome !~ /^done/ && !$self->{reaped} && $seen->{entry} ne $before;
+	$self->{entry}{ $seen->{org} } = $seen->{entry};
+	$self->fail("the same in $seen->{org}", @differences) if @differences;
+	return;
+}
+
+# All of an organisation, all its holds included.
+sub look_at
+{
+	my ($self, $org, %options) = @_;
+	my @accounts = sort keys %{ $self->{m}{account}{$org} };
+	my $seen = Compare::take($self->{dbh}, $org, \@accounts, $options{all});
+	my @differences = Compare::compare($self->{m}, $seen);
+
+	$self->fail("the same in $org at the end", @differences) if @differences;
+	return;
+}
+
+# Ends the seed, with all that it takes to understand why.
+sub fail
+{
+	my ($self, $expected, @found) = @_;
+	my $last = join('', map { "    SET gpucredit.clock = '$_->[0]'; $_->[1];\n" }
+		  @{ $self->{last} });
+
+	die "seed $self->{seed}, call $self->{n}\n"
+	  . "  expected: $expected\n"
+	  . join('', map { "  found: $_\n" } @found)
+	  . "  the last calls, the failing one last:\n$last"
+	  . "  replay: GC_SEED=$self->{seed} GC_OPS=$self->{n} prove"
+	  . " test/t/070_model.pl\n";
+}
+
+1;

@@ -1,0 +1,269 @@
+# Attempt.pm: a job's run: started, metered, extended, settled
+#
+# What the scheduler decides is an input: which job starts on what.  What
+# that means for the job's credit is said here.  Calls are as in Credit.pm.
+package Model::Attempt;
+
+use strict;
+use warnings;
+
+use Model::Job;
+use Model::Value;
+use POSIX ();
+
+use constant {
+	EXHAUST_GRACE => 300 * 1_000_000,
+	CLOCK_SKEW    => 5 * 1_000_000,
+	BACKOFF       => 30 * 1_000_000,
+	BACKOFF_MAX   => HOUR,
+};
+
+my %last_state = (
+	completed     => 'completed',
+	failed        => 'failed',
+	out_of_memory => 'failed',
+	timeout       => 'timeout',
+	cancelled     => 'cancelled',
+	map { $_ => undef } qw(preempted node_lost resized));
+
+# The scheduler started a job: its attempt, and what the hold has too much
+# goes back at once.
+sub start
+{
+	my ($m, $start) = @_;
+	my $job = $m->{job}{ $start->{org} }{ $start->{job} }
+	  or die "a job starts that is not there\n";
+	my $attempt = {
+		%$start,
+		price   => $job->{offers}{ $start->{gpu_type} // '' } // 0,
+		hold    => $job->{hold},
+		started => $m->{now},
+		elapsed => 0,
+		running => 0,
+		starved => 0 };
+	my ($min, $max, $share) = @{ $job->{request} }{qw(min max share)};
+
+	die "a job starts that is $job->{state}\n" unless $job->{state} eq 'queued';
+	die "a job starts in its backoff\n"
+	  if ($job->{not_before} // 0) > $m->{now};
+	die "attempt $start->{attempt} follows $job->{attempt}\n"
+	  if $start->{attempt} != ++$job->{attempt};
+	die "it got what it did not ask for\n"
+	  if $start->{gpus} < $min
+	  || $start->{gpus} > $max
+	  || ($max && $start->{share} != $share)
+	  || ($max && !defined $job->{offers}{ $start->{gpu_type} });
+	die "it costs $start->{price}, not " . credits($attempt->{price}) . "\n"
+	  if $start->{price} ne credits($attempt->{price});
+	$attempt->{held} = cost($attempt->{price}, $start->{gpus}, $share,
+		Model::Job::held_time($job), 1);
+	$m->give_back($job->{hold},
+		Model::Ledger::sum($job->{hold}, 'held') - $attempt->{held});
+	$job->{state} = 'active';
+	delete $job->{not_before};
+	$m->{attempt}{ $start->{org} }{ $start->{job} }{ $start->{attempt} } =
+	  $attempt;
+	return;
+}
+
+sub find_attempt
+{
+	my ($m, $org, $job, $attempt) = @_;
+
+	$job = $m->{job}{$org}{$job} or refuse('UC301');
+	$attempt = $m->{attempt}{$org}{ $job->{id} }{$attempt}
+	  or refuse('UC302');
+	return ($job, $attempt);
+}
+
+sub bill
+{
+	my ($attempt) = @_;
+
+	return least(
+		cost(@$attempt{qw(price gpus share elapsed)}),
+		$attempt->{held});
+}
+
+# The longest an attempt can have run, by the server's clock.
+sub longest
+{
+	my ($m, $attempt) = @_;
+
+	return $m->{now} - $attempt->{started} + CLOCK_SKEW;
+}
+
+# By how much the hold is to grow now, by a window or several; 0: it is not.
+sub extension
+{
+	my ($job, $attempt, $windows) = @_;
+
+	return 0 unless defined $job->{window};
+	my @rate = @$attempt{qw(price gpus share)};
+
+	return 0
+	  if $attempt->{held} - bill($attempt) >= cost(@rate, EXHAUST_GRACE, 1);
+	my $amount = cost(@rate, $job->{window} * ($windows // 1), 1);
+
+	$amount = least($amount, cost(@rate, $job->{wall}, 1) - $attempt->{held})
+	  if defined $job->{wall};
+	return most($amount, 0);
+}
+
+# Extends by a window.  A late heartbeat takes the windows that passed as
+# well, or else just one, or, where an unlocked look saw credit that a policy
+# or a budget then refuses, none; which it was is known by what is held.
+sub extend
+{
+	my ($m, $job, $attempt, $held) = @_;
+	my $funded = funded_for(@$attempt{qw(price gpus share held)});
+	my $late   = 0;
+
+	return unless extension($job, $attempt);
+	$late = POSIX::ceil(($attempt->{elapsed} - $funded) / $job->{window})
+	  if defined $funded && $attempt->{elapsed} > $funded;
+	$attempt->{starved} = 1;
+	return if $m->suspended($job->{org}, $job->{account});
+	foreach my $windows ($late ? $late + 1 : (), 1)
+	{
+		my $amount = extension($job, $attempt, $windows);
+
+		next if $late && credits($attempt->{held} + $amount) ne $held;
+		next if $m->draw($attempt->{hold}, $amount, $job);
+		$attempt->{starved} = 0;
+		$attempt->{held} += $amount;
+		return;
+	}
+	die "there is credit for all windows that passed\n"
+	  if $late && ref $m->find_credit(@$job{qw(org account)},
+		extension($job, $attempt, $late + 1), $attempt->{hold}, $job);
+	return;
+}
+
+sub meter
+{
+	my ($m, $in, $new) = @_;
+	my $org     = name($in->{org});
+	my $elapsed = duration($in->{elapsed}, zero_ok => 1);
+	my ($job, $attempt) = find_attempt($m, $org, @$in{qw(job attempt)});
+
+	return [
+		'stop', $attempt->{outcome}, credits($attempt->{billed}),
+		credits($attempt->{held}), $m->{now}, 0
+	] if $attempt->{outcome};
+	$elapsed = least($elapsed, longest($m, $attempt));
+	if ($elapsed > $attempt->{elapsed} || !$attempt->{running})
+	{
+		$attempt->{elapsed} = most($attempt->{elapsed}, $elapsed);
+		$attempt->{running} = 1;
+		extend($m, $job, $attempt, $new->{row}[3]);
+	}
+	return answer($m, $job, $attempt);
+}
+
+# May a live attempt go on, and how long?
+sub answer
+{
+	my ($m, $job, $attempt) = @_;
+	my @known  = (credits(bill($attempt)), credits($attempt->{held}));
+	my $funded = funded_for(@$attempt{qw(price gpus share held)});
+	my $wall   = $job->{wall};
+	my $why    = 'low_funds';
+	my $end    = $funded;
+
+	return [ 'stop', 'cancelled', @known, $m->{now}, 0 ] if $job->{cancelled};
+	if (defined $wall && (!defined $funded || $wall <= $funded))
+	{
+		$why = 'wall_limit';
+		$end = $wall;
+	}
+	return [ 'continue', undef, @known, undef, undef ] unless defined $end;
+	return [ 'stop', $why, @known, $m->{now}, 0 ]
+	  if $attempt->{elapsed} >= $end;
+	my $left  = $end - $attempt->{elapsed};
+	my $short = $why eq 'low_funds'
+	  && $attempt->{starved}
+	  && extension($job, $attempt) > 0;
+
+	return [
+		($short ? ('checkpoint', 'low_funds') : ('continue', undef)),
+		@known, $m->{now} + $left, $left
+	];
+}
+
+# Is a failure of this kind tried again?
+sub transient
+{
+	my ($outcome, $code, $message) = @_;
+
+	return 0 if $outcome eq 'out_of_memory';
+	return 0 if ($message // '') =~ /CUDA out of memory/;
+	return 1 if ($message // '') =~ /NCCL timeout/;
+	return !grep { defined $code && $code == $_ } 2, 126, 127, 137;
+}
+
+sub settle
+{
+	my ($m, $in, $new) = @_;
+	my $org     = name($in->{org});
+	my $outcome = $in->{outcome};
+
+	refuse('22023') unless exists $last_state{$outcome};
+	my $elapsed =
+	  duration($in->{elapsed}, zero_ok => 1, optional => 1) // 0;
+	my ($job, $attempt) = find_attempt($m, $org, @$in{qw(job attempt)});
+
+	return [ @{ $attempt->{settled} }, 1 ] if $attempt->{settled};
+	$attempt->{elapsed} = most($attempt->{elapsed},
+		least($elapsed, longest($m, $attempt)));
+	my $billed = $attempt->{billed} = bill($attempt);
+	my $code   = $in->{exit_code} // 0;
+
+	if ($outcome eq 'failed'
+		&& (   ($code == 143 && ($job->{cancelled} || $attempt->{starved}))
+			|| ($code == 137 && $job->{cancelled})))
+	{
+		$outcome = $job->{cancelled} ? 'cancelled' : 'preempted';
+	}
+	my $state   = $last_state{$outcome};
+	my $retry   = !defined $state;
+	my $backoff = 0;
+
+	if ($outcome =~ /^(failed|out_of_memory)$/)
+	{
+		$retry = transient($outcome, @$in{qw(exit_code message)})
+		  && $job->{failures} < $job->{max_retries};
+		$backoff = $retry;
+		$job->{failures}++ if $retry || $outcome eq 'failed';
+	}
+	if ($job->{cancelled} && $outcome ne 'completed')
+	{
+		$retry = 0;
+		$state = 'cancelled';
+	}
+	Model::Ledger::capture($attempt->{hold}, $billed);
+	my ($released, $lapsed) = $m->close_hold($attempt->{hold});
+	my $refunded = 0;
+
+	if ($retry && $job->{tier} eq 'scratch' && $billed)
+	{
+		($refunded, my $more) = $m->refund($billed, $attempt->{hold});
+		$lapsed += $more;
+	}
+	if ($retry)
+	{
+		$job->{not_before} = $m->{now};
+		$job->{not_before} += least(BACKOFF_MAX,
+			BACKOFF * 2**($job->{failures} - 1)) if $backoff;
+		$state = Model::Job::requeue($m, $job, $new);
+	}
+	$job->{state}       = $state;
+	$attempt->{outcome} = $outcome;
+	$attempt->{settled} = [
+		$outcome, (map { credits($_) } $billed, $released, $lapsed, $refunded),
+		$state, $retry ? $job->{not_before} : undef
+	];
+	return [ @{ $attempt->{settled} }, 0 ];
+}
+
+1;

@@ -1,0 +1,318 @@
+# Job.pm: the calls that make jobs, wait with them, cancel and refund them
+#
+# Calls are as in Credit.pm.
+package Model::Job;
+
+use strict;
+use warnings;
+
+use Model::Credit;
+use Model::Value;
+
+my %max_wall = (
+	production_inference => undef,
+	standard_training    => 24 * HOUR,
+	batch_inference      => 2 * HOUR,
+	scratch              => 24 * HOUR);
+
+# Sets the price of a type in the pool.
+sub set_price
+{
+	my ($m, $in) = @_;
+
+	$m->{price}{ $in->{gpu_type} } = amount($in->{per_gpu_hour}, 1);
+	return [''];
+}
+
+sub set_quota
+{
+	my ($m, $in) = @_;
+	my $org = name($in->{org});
+
+	path($in->{account});
+	$m->require_account($org, $in->{account});
+	my $quotas = $m->{quota}{$org}{ $in->{account} } ||= {};
+	my $type   = $in->{gpu_type} // '';
+
+	if (defined $in->{max_queued})
+	{
+		$quotas->{$type} = whole($in->{max_queued}, 0);
+	}
+	else
+	{
+		delete $quotas->{$type};
+	}
+	return [''];
+}
+
+# Takes a request apart: least and most GPUs, thousandths of each, types.
+sub parse
+{
+	my ($text) = @_;
+
+	refuse('22P02')
+	  unless $text =~ /^(?:0|(?:(\d+)(?:-(\d+))?|0\.(\d+))x([A-Z*].*))$/;
+	return { min => 0, max => 0, share => 1000, types => [] } if $text eq '0';
+	my $share = defined $3 ? substr("${3}00", 0, 3) + 0 : 1000;
+	my $min   = $1 // 1;
+
+	refuse('22023') if $share == 0 || $min == 0;
+	return {
+		min   => $min,
+		max   => $2 // $min,
+		share => $share,
+		types => [ split(/\|/, $4) ] };
+}
+
+# What a request is offered: a price for each type, or why nothing.
+sub offers
+{
+	my ($m, $request) = @_;
+	my %offers;
+	my $present = 0;
+
+	foreach my $type (@{ $request->{types} })
+	{
+		my @types = $type eq '*' ? keys %{ $m->{devices} } : ($type);
+
+		foreach (@types)
+		{
+			refuse('UC402')
+			  unless defined $m->{price}{$_} || $m->{devices}{$_};
+			next unless $m->{devices}{$_};
+			$present = 1;
+			$offers{$_} = $m->{price}{$_} if defined $m->{price}{$_};
+		}
+	}
+	return \%offers if %offers || !@{ $request->{types} };
+	return $present ? 'no_price' : 'impossible_request';
+}
+
+# What is held at once: the dearest offer, for the window or the wall limit.
+sub first_hold
+{
+	my ($job) = @_;
+	my ($dearest) = sort { $b <=> $a } values %{ $job->{offers} }, 0;
+
+	return cost($dearest, $job->{request}{max}, $job->{request}{share},
+		held_time($job), 1);
+}
+
+sub held_time
+{
+	my ($job) = @_;
+
+	return (sort { $a <=> $b } grep { defined } @$job{qw(wall window)})[0];
+}
+
+# Does some quota on the path refuse one more job that waits?
+sub queue_is_full
+{
+	my ($m, $job) = @_;
+	my @waiting = grep { $_->{state} =~ /^(queued|unfunded)$/ }
+	  values %{ $m->{job}{ $job->{org} } };
+
+	foreach my $account (path($job->{account}))
+	{
+		my $quotas = $m->{quota}{ $job->{org} }{$account} or next;
+
+		foreach my $type (keys %$quotas)
+		{
+			next if $type ne '' && !exists $job->{offers}{$type};
+			my $n = grep {
+				Model::Ledger::is_below($_->{account}, $account)
+				  && ($type eq '' || exists $_->{offers}{$type})
+			} @waiting;
+
+			return 1 if $n >= $quotas->{$type};
+		}
+	}
+	return 0;
+}
+
+sub reserve
+{
+	my ($m, $in, $new) = @_;
+	my $org = name($in->{org});
+
+	path($in->{account});
+	my $key     = name($in->{key});
+	my $request = parse($in->{request});
+	my $wall    = duration($in->{wall_limit}, optional => 1);
+	my $retries = whole($in->{max_retries}, 0, 1000);
+	my $window  = duration($in->{hold_window}, optional => 1);
+
+	return Model::Credit::keyed(
+		$m,
+		'reserve',
+		$org, $key,
+		[   $in->{account}, $in->{request}, $wall, @$in{qw(tier pool)},
+			$retries, $window
+		],
+		sub {
+			my $suspended = $m->suspended($org, $in->{account});
+			my $job       = {
+				org         => $org,
+				account     => $in->{account},
+				id          => $new->{row}[0],
+				request     => $request,
+				tier        => $in->{tier},
+				pool        => $in->{pool},
+				wall        => $wall,
+				window      => $window,
+				max_retries => $retries,
+				state       => 'queued',
+				attempt     => 0,
+				failures    => 0,
+				cancelled   => 0,
+				submitted   => $m->{now} };
+			my $reason = admit($m, $job);
+
+			$reason = 'account_suspended' if $suspended;
+			$reason ||= fund($m, $job, $new);
+			return [ undef, 'denied', $reason, credits(0) ] if $reason;
+			die "job $job->{id} is there already\n"
+			  if $m->{job}{$org}{ $job->{id} };
+			$m->{job}{$org}{ $job->{id} } = $job;
+			return [ $job->{id}, 'granted', undef, credits(first_hold($job)) ];
+		});
+}
+
+# What is asked before money: undef, or why it is denied.
+sub admit
+{
+	my ($m, $job) = @_;
+
+	refuse('UC402') unless exists $max_wall{ $job->{tier} };
+	my $max = $max_wall{ $job->{tier} };
+
+	refuse('22023')
+	  if defined $max && defined $job->{wall} && $job->{wall} > $max;
+	$job->{wall} //= $max;
+	$job->{window} //= HOUR unless defined $job->{wall};
+	refuse('UC401') unless $job->{pool} eq $m->{pool};
+	$job->{offers} = offers($m, $job->{request});
+	return $job->{offers} unless ref $job->{offers};
+	return 'impossible_request'
+	  if !grep { $job->{request}{min} <= $m->{devices}{$_} }
+	  keys %{ $job->{offers} } and $job->{request}{min};
+	return queue_is_full($m, $job) ? 'quota_exceeded' : undef;
+}
+
+# A new hold for a job: undef, or why not.
+sub fund
+{
+	my ($m, $job, $new) = @_;
+	my $hold = $m->new_hold($job->{org}, $job->{account}, $new->{holds}[0]);
+
+	$hold->{job} = $job->{id};
+	my $reason = $m->draw($hold, first_hold($job), $job);
+
+	return $reason if $reason;
+	shift @{ $new->{holds} };
+	$job->{hold} = $hold;
+	return undef;
+}
+
+# A job goes back to the queue under a new hold, at the prices of now, or
+# waits without one.
+sub requeue
+{
+	my ($m, $job, $new) = @_;
+	my $offers = offers($m, $job->{request});
+
+	return 'unfunded' if $m->suspended($job->{org}, $job->{account});
+	my $before = $job->{offers};
+
+	$job->{offers} = $offers if ref $offers;
+	return 'queued' unless fund($m, $job, $new);
+	$job->{offers} = $before;
+	return 'unfunded';
+}
+
+sub cancel
+{
+	my ($m, $in) = @_;
+	my $org = name($in->{org});
+	my $key = name($in->{key});
+
+	return Model::Credit::keyed(
+		$m, 'cancel', $org, $key,
+		[ $in->{job}, $in->{reason} ],
+		sub {
+			my $job = $m->{job}{$org}{ $in->{job} } or refuse('UC301');
+
+			if ($job->{state} eq 'active')
+			{
+				$job->{cancelled} = 1;
+				return ['stopping'];
+			}
+			if ($job->{state} =~ /^(queued|unfunded)$/)
+			{
+				$m->close_hold($job->{hold}) if $job->{state} eq 'queued';
+				$job->{state} = 'cancelled';
+			}
+			return [ $job->{state} ];
+		});
+}
+
+sub refund
+{
+	my ($m, $in) = @_;
+	my $org    = name($in->{org});
+	my $key    = name($in->{key});
+	my $amount = amount($in->{amount});
+
+	return Model::Credit::keyed(
+		$m, 'refund', $org, $key,
+		[ $in->{job}, $amount, $in->{reason} ],
+		sub {
+			refuse('UC301') unless $m->{job}{$org}{ $in->{job} };
+			my @holds = sort { $b->{id} <=> $a->{id} }
+			  grep { ($_->{job} // 0) == $in->{job} }
+			  values %{ $m->{hold}{$org} };
+			my $spent = 0;
+
+			$spent += Model::Ledger::sum($_, 'spent') foreach @holds;
+			refuse('22023') if $amount > $spent;
+			return [ map { credits($_) } $m->refund($amount, @holds) ];
+		});
+}
+
+# Is there credit for a job that waits?  Dead holds count as released.
+sub affordable
+{
+	my ($m, $job) = @_;
+	my ($org, $account) = @$job{qw(org account)};
+
+	return 0 if $m->suspended($org, $account);
+	my $offers = offers($m, $job->{request});
+	my %probe  = (%$job, offers => ref $offers ? $offers : $job->{offers});
+	my @ask    = ($org, $account, first_hold(\%probe), undef, \%probe);
+
+	return 1 if ref $m->find_credit(@ask);
+	return 0 unless $m->dead_holds($org);
+	$m->reap($_) foreach $m->dead_holds($org);
+	return ref $m->find_credit(@ask);
+}
+
+# Jobs that wait for credit: the oldest of each account.
+sub waiting
+{
+	my ($m) = @_;
+	my %oldest;
+
+	foreach my $job (map { values %$_ } values %{ $m->{job} })
+	{
+		next unless $job->{state} eq 'unfunded';
+		my $slot = \$oldest{"$job->{org}|$job->{account}"};
+
+		$$slot = $job
+		  if !$$slot
+		  || ($job->{submitted} <=> $$slot->{submitted}
+			|| $job->{id} <=> $$slot->{id}) < 0;
+	}
+	return values %oldest;
+}
+
+1;
