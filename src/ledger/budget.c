@@ -21,6 +21,7 @@
 #include "common/sql.h"
 #include "ledger/alert.h"
 #include "ledger/budget.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
@@ -133,16 +134,21 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 	set->n = 0;
 	if (amount == 0)
 		return LEDGER_DONE;
-	if (known != NULL)
-		*set = *known;
-	else if (!read_budgets(path, ClockNow(), set) &&
-			 !make_counts(path, wait, set))
-		return LEDGER_BUSY;
-	if (set->n == 0)
-		return LEDGER_DONE;
-	if (!read_counts(wait ? &counts_lock : &counts_lock_free, set))
-		return LEDGER_BUSY;
-	return over(set, amount) ? LEDGER_OVER_BUDGET : LEDGER_DONE;
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (known != NULL)
+			*set = *known;
+		else if (!read_budgets(path, ClockNow(), set) &&
+				 !make_counts(path, wait, set))
+			return LEDGER_BUSY;
+		if (set->n == 0)
+			return LEDGER_DONE;
+		if (read_counts(wait ? &counts_lock : &counts_lock_free, set))
+			return over(set, amount) ? LEDGER_OVER_BUDGET : LEDGER_DONE;
+		/* a budget was removed while its counter was waited for */
+	} while (wait && known == NULL);
+	return LEDGER_BUSY;
 }
 
 /*

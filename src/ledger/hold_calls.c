@@ -112,6 +112,8 @@ gpucredit_capture(PG_FUNCTION_ARGS)
 	lock_own_hold(org, id, &hold);
 	if (!HoldIsOpen(&hold))
 		refuse_hold(id, "It is closed.");
+	if (hold.expires_at <= ClockNow())
+		refuse_hold(id, "It is past its ttl.");
 	if (amount > hold.held)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -4,8 +4,10 @@
  *		Setting and removing budgets.
  *
  * Lowering one below what is taken refuses new holds and harms none that is
- * there.  One that is removed and set again in the same period goes on with
- * what it had counted.
+ * there.  Removing one forgets what it counted, so that one set again counts
+ * the holds begun since.
+ *
+ * Locks: the budget's row, then its counters.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,6 +45,17 @@ SQL_STATEMENT(budget_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.budget b WHERE b.org = $1"
 			  " AND b.account = $2 AND b.period = $3");
 
+SQL_STATEMENT(counts_lock, SPI_OK_SELECT, "text, text, text",
+			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
+			  " AND c.account = $2 AND c.period = $3"
+			  " ORDER BY c.period_start FOR NO KEY UPDATE");
+SQL_STATEMENT(counts_delete, SPI_OK_DELETE, "text, text, text",
+			  "DELETE FROM gpucredit.budget_count c WHERE c.org = $1"
+			  " AND c.account = $2 AND c.period = $3");
+SQL_STATEMENT(shares_delete, SPI_OK_DELETE, "text, text, text",
+			  "DELETE FROM gpucredit.hold_budget h WHERE h.org = $1"
+			  " AND h.account = $2 AND h.period = $3");
+
 static void check_alerts(FunctionCallInfo fcinfo);
 static pg_attribute_noreturn() void refuse_budget(const char *why);
 
@@ -69,7 +82,13 @@ gpucredit_set_budget(PG_FUNCTION_ARGS)
 	SqlArgText(&args, account);
 	SqlArgText(&args, period);
 	if (remove)
+	{
 		(void) SqlRun(&budget_delete, &args);
+		(void) SqlRun(&counts_lock, &args);
+		(void) SqlRun(&counts_delete, &args);
+		/* with those of holds whose counters the above waited for */
+		(void) SqlRun(&shares_delete, &args);
+	}
 	else
 	{
 		SqlArgCredits(&args, amount);
