@@ -17,7 +17,8 @@ sub new
 	return bless({ budgets => {}, counters => {} }, $class);
 }
 
-# Sets a budget; amount undef removes it.
+# Sets a budget; amount undef removes it, and what it counted is forgotten:
+# set again, it counts from nothing.
 sub set
 {
 	my ($self, $org, $account, $period, $amount, $hard) = @_;
@@ -29,7 +30,11 @@ sub set
 	}
 	else
 	{
+		my $counters = $self->{counters}{$org};
+
 		delete $self->{budgets}{$org}{$account}{$period};
+		delete @$counters{ grep { index($_, "$account|$period|") == 0 }
+			  keys %$counters };
 	}
 	return;
 }

@@ -279,7 +279,7 @@ sub refund
 		});
 }
 
-# Is there credit for a job that waits?  Dead holds count as released.
+# Is there credit for a job that waits, whatever dead holds still hold?
 sub affordable
 {
 	my ($m, $job) = @_;
@@ -288,12 +288,9 @@ sub affordable
 	return 0 if $m->suspended($org, $account);
 	my $offers = offers($m, $job->{request});
 	my %probe  = (%$job, offers => ref $offers ? $offers : $job->{offers});
-	my @ask    = ($org, $account, first_hold(\%probe), undef, \%probe);
 
-	return 1 if ref $m->find_credit(@ask);
-	return 0 unless $m->dead_holds($org);
-	$m->reap($_) foreach $m->dead_holds($org);
-	return ref $m->find_credit(@ask);
+	return ref $m->find_credit($org, $account, first_hold(\%probe), undef,
+		\%probe);
 }
 
 # Jobs that wait for credit: the oldest of each account.
