@@ -127,20 +127,6 @@ sub attempt
 	  { between(1, $job->{attempt}) };
 }
 
-# Is there a job below an account whose hold may yet grow?  What such a hold
-# draws while a budget is away, and whether it is spent before what it drew
-# before, is said nowhere.
-sub may_grow
-{
-	my ($d, $account) = @_;
-
-	return scalar grep {
-		     $_->{state} =~ /^(queued|active)$/
-		  && defined $_->{window}
-		  && Model::Ledger::is_below($_->{account}, $account)
-	} values %{ $d->{m}{job}{ $d->{org} } };
-}
-
 # How long an attempt has run, as its agent may say: all the time there was,
 # what it said before, less, more, far too much.
 sub elapsed
@@ -176,11 +162,9 @@ our %throw = (
 	},
 	set_budget => sub {
 		my ($d) = @_;
-		my $account = account($d);
 
-		return { org => $d->{org}, account => $account,
-			amount => chance(0.3) && !may_grow($d, $account) ? undef
-				: some_amount(2500),
+		return { org => $d->{org}, account => account($d),
+			amount => chance(0.3) ? undef : some_amount(2500),
 			period => pick(qw(none day week month quarter year)),
 			hard => chance(0.7) ? 1 : 0 };
 	},
@@ -245,8 +229,7 @@ our %throw = (
 		my $held = Model::Ledger::sum($hold, 'held');
 
 		return { org => $d->{org}, hold => $hold->{id}, key => $d->new_key,
-			amount => chance(0.1) || $d->{m}->is_dead($hold) ? 0
-				: part_of($held),
+			amount => chance(0.1) ? 0 : part_of($held),
 			final => chance(0.6) ? 1 : 0 };
 	},
 	release => sub {
