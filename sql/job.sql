@@ -443,6 +443,13 @@ SET gpucredit.clock = '2027-01-11 02:30+00';
 SELECT action, billed, held, time_left FROM gpucredit.meter('jo', pg_temp.job('cpu'), 1, '30 min');
 SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('cpu'), 1, 'completed');
 
+-- Less elapsed at settlement than was metered: what was metered stands.
+SELECT status FROM gpucredit.reserve('jo', 'a', 'less', '1xJO-A', '2 h', pool => 'jo');
+SELECT job, node FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-11 03:30+00';
+SELECT action, billed FROM gpucredit.meter('jo', pg_temp.job('less'), 1, '45 min');
+SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('less'), 1, 'completed', '10 min');
+
 -- In all: every credit is somewhere, and nothing is held for what is over.
 SELECT available, held, used, spent, available + held + spent AS issued FROM gpucredit.balance('jo');
 SELECT state, count(*) FROM gpucredit.jobs WHERE org LIKE 'jo%' GROUP BY 1 ORDER BY 1;

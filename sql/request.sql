@@ -215,4 +215,12 @@ ROLLBACK;
 SELECT pg_temp.state_of($$issue('rq-2', '', 'tx', 1)$$);
 SELECT available, held, spent FROM gpucredit.balance('rq-2');
 
+-- A result type that has grown since: what was stored before has NULL there.
+BEGIN;
+SELECT replayed FROM gpucredit.issue('rq-2', '', 'grown', 1);
+ALTER TYPE gpucredit.issue_result ADD ATTRIBUTE later text;
+SELECT bucket IS NOT NULL AS bucket, replayed, later
+FROM gpucredit.issue('rq-2', '', 'grown', 1);
+ROLLBACK;
+
 SELECT * FROM gpucredit.verify();

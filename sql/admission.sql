@@ -1,0 +1,120 @@
+--
+-- What an account may take: budgets by period, and quotas of what it has at
+-- once.
+--
+SET search_path = gpucredit, public;
+SET timezone = 'UTC';
+SET client_min_messages = warning;
+SET gpucredit.node_suspect = 0;
+SET gpucredit.clock = '2027-01-31 23:00+00';
+
+-- Budgets: one organisation, a project with a daily one, a user with a soft one
+SELECT create_account('adm'), create_account('adm', 'lab'),
+	create_account('adm', 'lab/eve') \g /dev/null
+SELECT issue('adm', '', 'credit', 100000) \g /dev/null
+SELECT set_budget('adm', '', 100), set_budget('adm', 'lab', 50, 'day'),
+	set_budget('adm', 'lab/eve', 1000, 'none', hard => false,
+		alert_at => '{0.01,0.04}') \g /dev/null
+SELECT * FROM budgets('adm', 'lab/eve');
+
+-- each budget on the path is counted; the nearest that refuses, refuses
+SELECT status, reason, held FROM hold('adm', 'lab/eve', 'h1', 30, '2 h');
+SELECT status, reason, held FROM hold('adm', 'lab/eve', 'h2', 30, '2 h');
+SELECT status, reason, held FROM hold('adm', 'lab', 'h3', 20, '2 h');
+SELECT status, reason, held FROM hold('adm', '', 'h4', 50.000001, '2 h');
+SELECT account, period, reserved, spent, remaining FROM budgets('adm', 'lab/eve');
+SELECT available, spendable FROM balance('adm', 'lab/eve');
+SELECT available, spendable FROM balance('adm');
+
+-- a denial is stored, and stays one when the budget is raised
+SELECT set_budget('adm', 'lab', 500, 'day') \g /dev/null
+SELECT status, reason, replayed FROM hold('adm', 'lab/eve', 'h2', 30, '2 h');
+SELECT set_budget('adm', 'lab', 50, 'day') \g /dev/null
+
+-- captured is spent, released is given back, where the hold was counted
+SELECT hold AS h1 FROM hold('adm', 'lab/eve', 'h1', 30, '2 h') \gset
+SELECT captured, released FROM capture('adm', :h1, 'c1', 12, final => false);
+SELECT captured, released FROM capture('adm', :h1, 'c2', 10);
+SELECT account, period, reserved, spent, remaining FROM budgets('adm', 'lab/eve');
+
+-- lowering one below what is taken refuses new work and harms nothing there
+SELECT set_budget('adm', 'lab', 5, 'day') \g /dev/null
+SELECT status, reason FROM hold('adm', 'lab', 'h5', 0.000001, '2 h');
+SELECT hold AS h3 FROM hold('adm', 'lab', 'h3', 20, '2 h') \gset
+SELECT captured, released FROM capture('adm', :h3, 'c3', 20);
+SELECT account, period, spent, remaining FROM budgets('adm', 'lab');
+
+-- the month and the day turn by themselves
+SET gpucredit.clock = '2027-02-01 00:00+00';
+SELECT account, period, period_start, spent, remaining FROM budgets('adm', 'lab');
+SELECT set_budget('adm', 'lab', 50, 'day') \g /dev/null
+SELECT status, reason FROM hold('adm', 'lab', 'h6', 50, '1 h');
+SELECT status, reason FROM hold('adm', 'lab', 'h7', 1, '1 h');
+
+-- a dead hold's share is free at its ttl, for the call that is short of it
+SET gpucredit.clock = '2027-02-01 01:00+00';
+SELECT account, reserved, remaining FROM budgets('adm', 'lab');
+SELECT status, reason FROM hold('adm', 'lab', 'h8', 50, '1 h');
+
+-- alerts: once per period and threshold
+SELECT account, period, period_start, threshold, detail ->> 'taken' AS taken
+FROM alert WHERE org = 'adm' ORDER BY period_start, account, threshold;
+
+-- a budget removed and set again counts the holds begun since
+SELECT set_budget('adm', 'lab', NULL, 'day'),
+	set_budget('adm', 'lab', 50, 'day') \g /dev/null
+SELECT account, reserved, spent FROM budgets('adm', 'lab') WHERE account = 'lab';
+SELECT hold AS h8 FROM hold('adm', 'lab', 'h8', 50, '1 h') \gset
+SELECT released FROM release('adm', :h8, 'r8');
+SELECT account, period, reserved, spent FROM budgets('adm', 'lab');
+SELECT * FROM verify('adm');
+
+-- A job's hold, its extension and its settlement count where they were taken
+SELECT create_pool('adm') \g /dev/null
+SELECT set_price('AdmH', 1), set_price('AdmA', 1),
+	register_node('adm', 'adm-h1', 'AdmH', 8, 80000),
+	register_node('adm', 'adm-h2', 'AdmH', 8, 80000),
+	register_node('adm', 'adm-a1', 'AdmA', 8, 40000) \g /dev/null
+SET gpucredit.clock = '2027-02-28 23:00+00';
+SELECT job, status, held FROM reserve('adm', '', 'month', '1xAdmH', '5 h',
+	pool => 'adm', hold_window => '1 h') \gset m_
+SELECT :'m_status' AS status, :m_held AS held;
+SELECT action, node FROM place('adm');
+SELECT period_start, reserved, spent FROM budgets('adm') WHERE period = 'month';
+SET gpucredit.clock = '2027-03-01 00:00+00';
+SELECT action, billed, held FROM meter('adm', :m_job, 1, '58 min');
+SELECT period_start, reserved, spent FROM budget_count
+WHERE org = 'adm' AND account = '' ORDER BY period_start;
+SELECT outcome, billed, released FROM settle('adm', :m_job, 1, 'completed', '60 min 36 s');
+SELECT period_start, reserved, spent FROM budget_count
+WHERE org = 'adm' AND account = '' ORDER BY period_start;
+SELECT set_budget('adm', '', NULL), set_budget('adm', 'lab', NULL, 'day') \g /dev/null
+
+-- Quotas: four devices of one type for a project; of any type, jobs running
+-- and jobs waiting for the organisation
+SELECT set_quota('adm', 'lab', 'AdmH', max_gpus => 4),
+	set_quota('adm', '', max_gpus => 14, max_running => 5, max_queued => 7)
+	\g /dev/null
+SELECT n, status, reason FROM generate_series(1, 5) n,
+	LATERAL reserve('adm', 'lab/eve', 'a' || n, '2xAdmH|AdmA', '1 h', pool => 'adm');
+-- alone over the quota, of every type it accepts
+SELECT status, reason FROM reserve('adm', 'lab', 'big', '6xAdmH', '1 h', pool => 'adm');
+SELECT status, reason FROM reserve('adm', 'lab', 'wide', '6xAdmH|AdmA', '1 h', pool => 'adm');
+-- one too many waiting
+SELECT status, reason FROM reserve('adm', '', 'last', '1xAdmA', '1 h', pool => 'adm');
+SELECT status, reason FROM reserve('adm', '', 'over', '1xAdmA', '1 h', pool => 'adm');
+-- what would pass the project's quota takes the type it may have; the sixth
+-- and seventh wait for a running one to end
+SELECT org, attempt, node, gpus FROM place('adm');
+SELECT count(*) FROM place('adm');
+SELECT r.key, j.state FROM jobs j JOIN request r ON r.org = j.org
+	AND r.operation = 'reserve' AND r.result[1]::bigint = j.job
+WHERE j.org = 'adm' AND j.state <> 'completed' ORDER BY r.key;
+SELECT job AS first FROM reserve('adm', 'lab/eve', 'a1', '2xAdmH|AdmA', '1 h', pool => 'adm') \gset
+SELECT outcome FROM settle('adm', :first, 1, 'completed', '0');
+SELECT node, gpus FROM place('adm');
+-- removed, it holds nobody back
+SELECT set_quota('adm', ''), set_quota('adm', 'lab', 'AdmH') \g /dev/null
+SELECT node, gpus FROM place('adm');
+
+SELECT * FROM verify('adm');
