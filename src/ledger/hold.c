@@ -160,8 +160,7 @@ find_credit(Draw *draw, BudgetSet *budgets)
 	bool		wait = draw->wait;
 	LedgerStatus status = lock_credit(draw, budgets);
 
-	if (status == LEDGER_DONE || status == LEDGER_BUSY ||
-		!LedgerReclaimFree(draw->path->org))
+	if (status == LEDGER_DONE || !LedgerReclaimFree(draw->path->org))
 		return status;
 	draw->wait = false;			/* what is locked by now forbids it */
 	status = lock_credit(draw, budgets);
