@@ -122,12 +122,17 @@ ExtendHold(Attempt *attempt, bool wait)
 	audit.reason = "account_suspended";
 	if (!AccountSuspended(&path))
 	{
-		/* decided before the first lock: a second draw is out of order */
-		if (windows > 1 &&
-			LedgerAvailable(&path, &purpose, audit.at) < amount)
-			amount = extension(attempt, 1);
 		status = HoldExtend(&hold, &purpose, &cause, amount, wait,
 							&audit.at);
+		if (status != LEDGER_DONE && windows > 1)
+		{
+			/* what the first try locked forbids the second to wait */
+			amount = extension(attempt, 1);
+			status = HoldExtend(&hold, &purpose, &cause, amount, false,
+								&audit.at);
+			if (status == LEDGER_BUSY && wait)
+				status = LEDGER_SHORT;
+		}
 		audit.reason = LedgerReason(status);
 	}
 	if (status == LEDGER_BUSY)
