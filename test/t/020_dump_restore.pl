@@ -315,6 +315,7 @@ sub work_goes_on
 				AND r.operation = 'reserve' ORDER BY 1}),
 		"\ncompleted\ncompleted\ncompleted\n1\nj|2|w1|1\nwait|1|w2|64",
 		"$name: waiting jobs are placed, also one that waited for credit");
+	query($cluster, $db, q{SELECT gpucredit.create_account('newcomer')});
 	is( query($cluster, $db, q{
 			WITH was AS MATERIALIZED (SELECT (SELECT max(job) FROM gpucredit.job) AS job,
 				(SELECT max(hold) FROM gpucredit.hold) AS hold,
@@ -322,10 +323,10 @@ sub work_goes_on
 				(SELECT max(audit) FROM gpucredit.audit) AS audit,
 				(SELECT max(entry) FROM gpucredit.entry) AS entry),
 			i AS MATERIALIZED (SELECT i.* FROM was,
-				LATERAL gpucredit.issue('acme', '', 'next', 1000) i),
-			r AS MATERIALIZED (SELECT r.* FROM i, LATERAL gpucredit.reserve('acme', '', 'after',
+				LATERAL gpucredit.issue('newcomer', '', 'next', 1000) i),
+			r AS MATERIALIZED (SELECT r.* FROM i, LATERAL gpucredit.reserve('newcomer', '', 'after',
 				'1xH100', '1 h') r WHERE i.bucket > 0),
-			h AS MATERIALIZED (SELECT h.* FROM r, LATERAL gpucredit.hold('acme', '', 'last', 1,
+			h AS MATERIALIZED (SELECT h.* FROM r, LATERAL gpucredit.hold('newcomer', '', 'last', 1,
 				'1 h') h WHERE r.job > 0)
 			SELECT i.bucket > was.bucket, r.job > was.job, h.hold > was.hold
 			FROM was, i, r, h}),
