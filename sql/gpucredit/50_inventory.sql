@@ -118,7 +118,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_price';
 COMMENT ON FUNCTION gpucredit.set_price(text, numeric, text, timestamptz,
 	boolean) IS
 'Sets what a GPU of a type costs; history is kept, and jobs submitted before keep their price.
-per_gpu_hour: credits per GPU and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL for now. spot: the price on spot nodes (none: as on others).
+per_gpu_hour: credits per GPU and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL, at once. spot: the price on spot nodes (none: as on others).
 Errors: UC401 no such pool; 22003, 22023.';
 
 CREATE FUNCTION gpucredit.create_pool(pool text, policy jsonb DEFAULT '{}')

@@ -8,9 +8,8 @@
  */
 #include "postgres.h"
 
-#include "common/cryptohash.h"
+#include "common/digest.h"
 #include "common/errors.h"
-#include "common/sha2.h"
 #include "inventory/inventory.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -22,7 +21,7 @@
 /* The digest of everything the answer depends on, and the answer. */
 typedef struct Answer
 {
-	uint8		digest[PG_SHA256_DIGEST_LENGTH];
+	uint8		digest[DIGEST_SIZE];
 	bool		feasible;
 } Answer;
 
@@ -40,7 +39,7 @@ static void arena_poll(void *context);
 bool
 PoolCouldRun(const char *pool, const NodeSet *set, const DecideAsk *ask)
 {
-	uint8		digest[PG_SHA256_DIGEST_LENGTH];
+	uint8		digest[DIGEST_SIZE];
 	Answer	   *answer;
 	bool		feasible;
 
@@ -72,7 +71,6 @@ digest_ask(const char *pool, const NodeSet *set, const DecideAsk *ask,
 		   uint8 *digest)
 {
 	StringInfoData text;
-	pg_cryptohash_ctx *context;
 
 	initStringInfo(&text);
 	appendStringInfo(&text, "%s\n" INT64_FORMAT " %d-%d %d %d %d "
@@ -84,12 +82,7 @@ digest_ask(const char *pool, const NodeSet *set, const DecideAsk *ask,
 		appendStringInfo(&text, "|%s@" INT64_FORMAT,
 						 set->types.names[ask->offers[i].type],
 						 (int64) ask->offers[i].min_memory);
-	context = pg_cryptohash_create(PG_SHA256);
-	if (context == NULL || pg_cryptohash_init(context) < 0 ||
-		pg_cryptohash_update(context, (uint8 *) text.data, text.len) < 0 ||
-		pg_cryptohash_final(context, digest, PG_SHA256_DIGEST_LENGTH) < 0)
-		elog(ERROR, "could not compute a digest");
-	pg_cryptohash_free(context);
+	DigestOf(&text, digest);
 }
 
 static bool

@@ -22,10 +22,9 @@
 
 #include "catalog/pg_type.h"
 #include "common/clock.h"
-#include "common/cryptohash.h"
+#include "common/digest.h"
 #include "common/errors.h"
 #include "common/settings.h"
-#include "common/sha2.h"
 #include "common/sql.h"
 #include "request/request.h"
 #include "utils/array.h"
@@ -135,17 +134,10 @@ RequestJson(Request *request, Jsonb *value)
 static bytea *
 fingerprint(Request *request)
 {
-	uint8		digest[PG_SHA256_DIGEST_LENGTH];
+	uint8		digest[DIGEST_SIZE];
 	bytea	   *print = palloc(VARHDRSZ + FINGERPRINT_SIZE);
-	pg_cryptohash_ctx *context = pg_cryptohash_create(PG_SHA256);
 
-	if (context == NULL || pg_cryptohash_init(context) < 0 ||
-		pg_cryptohash_update(context, (uint8 *) request->arguments.data,
-							 request->arguments.len) < 0 ||
-		pg_cryptohash_final(context, digest, sizeof(digest)) < 0)
-		elog(ERROR, "could not compute a fingerprint: %s",
-			 context ? pg_cryptohash_error(context) : "out of memory");
-	pg_cryptohash_free(context);
+	DigestOf(&request->arguments, digest);
 	SET_VARSIZE(print, VARHDRSZ + FINGERPRINT_SIZE);
 	memcpy(VARDATA(print), digest, FINGERPRINT_SIZE);
 	return print;
