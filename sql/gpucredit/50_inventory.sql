@@ -127,8 +127,8 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_create_pool';
 COMMENT ON FUNCTION gpucredit.create_pool(text, jsonb) IS
 'Creates a pool, or sets the policy of one that is there; pool "default" needs no creating.
-policy: has no words yet, so anything but {} is 22023.
-Errors: 22023.';
+policy: {"order": "fair"|"shortest", "tier_share": {tier: fraction, ...}}. order: the jobs of one account by submit time, or by learnt run time. tier_share: what of the pool''s devices a tier is guaranteed whatever its rank, at most 1 together.
+Errors: UC402 no such tier; 22023.';
 
 CREATE FUNCTION gpucredit.set_tier(tier text, rank int, preemptible text,
 	can_preempt boolean, grace interval DEFAULT '2 min',

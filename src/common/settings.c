@@ -26,6 +26,8 @@ static int	meter_lost;
 static int	retry_backoff;
 static int	retry_backoff_max;
 static int	max_starts;
+static int	usage_halflife;
+static int	fair_horizon;
 
 static void
 define_seconds(const char *name, const char *what, const char *more,
@@ -73,6 +75,14 @@ SettingsInit(void)
 	define_seconds("gpucredit.retry_backoff_max",
 				   "The longest a job waits after a failure.", NULL,
 				   &retry_backoff_max, 3600, 0);
+	define_seconds("gpucredit.usage_halflife",
+				   "How long until what was used counts half in fair share.",
+				   NULL, &usage_halflife, 7 * 24 * 3600, 60);
+	define_seconds("gpucredit.fair_horizon",
+				   "How much use a device that is running or just started "
+				   "counts for in fair share.",
+				   "Beside what it has used so far.", &fair_horizon, 3600,
+				   1);
 	DefineCustomIntVariable("gpucredit.max_starts",
 							"The most jobs one scheduling cycle starts.",
 							"A cycle is one transaction; more jobs start in "
@@ -138,4 +148,19 @@ int
 SettingMaxStarts(void)
 {
 	return max_starts;
+}
+
+int64
+SettingUsageHalflife(void)
+{
+	return (int64) usage_halflife * USECS_PER_SEC;
+}
+
+/*
+ * In seconds, as the decision core wants it.
+ */
+int64
+SettingFairHorizon(void)
+{
+	return fair_horizon;
 }

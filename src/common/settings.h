@@ -20,5 +20,7 @@ extern int64 SettingMeterLost(void);
 extern int64 SettingRetryBackoff(void);
 extern int64 SettingRetryBackoffMax(void);
 extern int	SettingMaxStarts(void);
+extern int64 SettingUsageHalflife(void);
+extern int64 SettingFairHorizon(void);	/* seconds */
 
 #endif							/* GPUCREDIT_SETTINGS_H */

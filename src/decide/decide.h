@@ -21,6 +21,8 @@
 #define DECIDE_WHOLE		1000	/* thousandths of a whole device */
 #define DECIDE_NO_TYPE		(-1)	/* node without GPUs, job without GPUs */
 #define DECIDE_OWN_GROUP	(-1)	/* domain or leaf of its own */
+#define DECIDE_NEVER		INT64_MAX	/* an instant that does not come */
+#define DECIDE_WEIGHT_ONE	1000000 /* an account's weight of 1 */
 
 /*
  * Where memory comes from.  alloc returns memory aligned for any object, or
@@ -92,23 +94,84 @@ typedef struct DecideAsk
 	bool		spot_ok;		/* may be preempted, so may use spot nodes */
 } DecideAsk;
 
+/* How urgent jobs are.  Tiers of one rank are equal in the queue's order. */
+typedef struct DecideTier
+{
+	int32_t		rank;			/* low first */
+	bool		can_preempt;
+	int64_t		grace;			/* microseconds to leave in */
+	int64_t		min_run;		/* microseconds no one is evicted before */
+	int64_t		max_wait;		/* microseconds until a job is aged, or
+								 * DECIDE_NEVER */
+	int32_t		share_ppm;		/* millionths of the pool's devices that are
+								 * guaranteed to it; 0: none */
+	int64_t		live;			/* device-thousandths running now */
+} DecideTier;
+
 /*
- * A queued job.  (org, id) is unique.  priority orders jobs of one org,
- * account and tier only, high first.
+ * An account of an organisation.  usage and live are those of its own jobs:
+ * what its descendants use is added up here, not by the caller.
+ */
+typedef struct DecideAccount
+{
+	int32_t		parent;			/* index of the one above; -1: this is the
+								 * organisation */
+	const char *name;			/* "org", or "org/path" */
+	int64_t		weight;			/* among its siblings, in millionths, > 0 */
+	int64_t		usage;			/* decayed past: device-thousandth-seconds x
+								 * type weight / 1000 */
+	int64_t		live;			/* running now: device-thousandths x type
+								 * weight / 1000 */
+} DecideAccount;
+
+/* What a GPU type counts in usage; types beyond the list count 1000. */
+typedef struct DecideType
+{
+	int64_t		weight;			/* thousandths: list price over the pool's
+								 * cheapest */
+} DecideType;
+
+/*
+ * A queued job.  (org, id) is unique.  priority orders jobs of one account
+ * and rank only, high first.
  */
 typedef struct DecideJob
 {
 	int32_t		ask;			/* index of its ask */
-	int32_t		tier;			/* rank, low first */
+	int32_t		tier;			/* index of its tier */
+	int32_t		account;		/* index of its account */
 	int32_t		priority;
 	int64_t		submitted;		/* microseconds */
+	int64_t		aged_at;		/* from here on it goes first, or DECIDE_NEVER */
+	int64_t		order_run;		/* learnt run time in microseconds, for
+								 * DECIDE_ORDER_SHORTEST */
 	int64_t		id;
 	const char *org;
-	const char *account;
 } DecideJob;
+
+typedef enum DecideOrder
+{
+	DECIDE_ORDER_FAIR = 0,		/* inside an account by submit time */
+	DECIDE_ORDER_SHORTEST		/* inside an account by learnt run time */
+} DecideOrder;
+
+/* What the pool's owner chose. */
+typedef struct DecidePolicy
+{
+	DecideOrder order;
+	int64_t		fair_horizon;	/* seconds that running devices count for */
+} DecidePolicy;
 
 typedef struct DecideInput
 {
+	int64_t		now;			/* microseconds */
+	DecidePolicy policy;
+	const DecideType *types;
+	int32_t		n_types;
+	const DecideTier *tiers;
+	int32_t		n_tiers;
+	const DecideAccount *accounts;
+	int32_t		n_accounts;
 	const DecideNode *nodes;
 	int32_t		n_nodes;
 	const DecideAsk *asks;

@@ -33,8 +33,13 @@ const char *
 DecideFeasible(const DecideNode *nodes, int32_t n_nodes, const DecideAsk *ask,
 			   const DecideArena *arena, bool *feasible)
 {
-	DecideJob	job = {0, 0, 0, 0, 1, "", ""};
-	DecideInput input = {NULL, n_nodes, ask, 1, &job, 1, 1};
+	DecideTier	tier = {.max_wait = DECIDE_NEVER};
+	DecideAccount account = {.parent = -1, .name = "", .weight = 1};
+	DecideJob	job = {.aged_at = DECIDE_NEVER, .org = ""};
+	DecideInput input = {.tiers = &tier, .n_tiers = 1, .accounts = &account,
+		.n_accounts = 1, .n_nodes = n_nodes, .asks = ask, .n_asks = 1,
+		.jobs = &job, .n_jobs = 1, .max_starts = 1
+		};
 	DecideResult result;
 	DecideNode *empty;
 	const char *error;

@@ -9,6 +9,8 @@
  */
 #include "decide/core.h"
 
+#define MOST_LEVELS	64			/* of accounts */
+
 /*
  * What is wrong with one node, or NULL.
  */
@@ -68,6 +70,92 @@ ask_error(const DecideAsk *ask)
 }
 
 /*
+ * What is wrong with one tier, or NULL.
+ */
+static const char *
+tier_error(const DecideTier *tier)
+{
+	if (tier->grace < 0 || tier->min_run < 0 || tier->max_wait < 0)
+		return "a tier has a negative duration";
+	if (tier->share_ppm < 0 || tier->share_ppm > 1000000)
+		return "a tier has a share outside 0 to 1000000 millionths";
+	if (tier->live < 0)
+		return "a tier has less than nothing running";
+	return NULL;
+}
+
+/*
+ * What is wrong with one account, or NULL.
+ */
+static const char *
+account_error(const DecideInput *input, int32_t index)
+{
+	const DecideAccount *account = &input->accounts[index];
+	int32_t		above = account->parent;
+	int			depth;
+
+	if (account->name == NULL)
+		return "an account has no name";
+	if (account->weight <= 0)
+		return "an account has no weight";
+	if (account->usage < 0 || account->live < 0)
+		return "an account has used less than nothing";
+	for (depth = 0; above != -1; depth++)
+	{
+		if (above < 0 || above >= input->n_accounts || depth == MOST_LEVELS)
+			return "an account is not below an organisation";
+		above = input->accounts[above].parent;
+	}
+	return NULL;
+}
+
+/*
+ * What is wrong with tiers, accounts and types, or NULL.
+ */
+static const char *
+shares_error(const DecideInput *input)
+{
+	const char *error;
+	int32_t		i;
+
+	for (i = 0; i < input->n_tiers; i++)
+	{
+		error = tier_error(&input->tiers[i]);
+		if (error != NULL)
+			return error;
+	}
+	for (i = 0; i < input->n_accounts; i++)
+	{
+		error = account_error(input, i);
+		if (error != NULL)
+			return error;
+	}
+	for (i = 0; i < input->n_types; i++)
+	{
+		if (input->types[i].weight < 0)
+			return "a type has a negative weight";
+	}
+	return NULL;
+}
+
+/*
+ * What is wrong with one job, or NULL.
+ */
+static const char *
+job_error(const DecideInput *input, const DecideJob *job)
+{
+	if (job->ask < 0 || job->ask >= input->n_asks)
+		return "a job names an ask that is not there";
+	if (job->tier < 0 || job->tier >= input->n_tiers)
+		return "a job names a tier that is not there";
+	if (job->account < 0 || job->account >= input->n_accounts)
+		return "a job names an account that is not there";
+	if (job->org == NULL)
+		return "a job has no organisation";
+	return NULL;
+}
+
+/*
  * What is wrong with the input, or NULL.
  */
 const char *
@@ -77,7 +165,8 @@ DecideInputError(const DecideInput *input)
 	int32_t		i;
 
 	if (input->n_nodes < 0 || input->n_asks < 0 || input->n_jobs < 0 ||
-		input->max_starts < 0)
+		input->n_types < 0 || input->n_tiers < 0 || input->n_accounts < 0 ||
+		input->max_starts < 0 || input->policy.fair_horizon < 0)
 		return "a number of nodes, asks, jobs or starts is negative";
 	for (i = 0; i < input->n_nodes; i++)
 	{
@@ -91,14 +180,8 @@ DecideInputError(const DecideInput *input)
 		if (error != NULL)
 			return error;
 	}
-	for (i = 0; i < input->n_jobs; i++)
-	{
-		const DecideJob *job = &input->jobs[i];
-
-		if (job->ask < 0 || job->ask >= input->n_asks)
-			return "a job names an ask that is not there";
-		if (job->org == NULL || job->account == NULL)
-			return "a job has no organisation or account";
-	}
-	return NULL;
+	error = shares_error(input);
+	for (i = 0; i < input->n_jobs && error == NULL; i++)
+		error = job_error(input, &input->jobs[i]);
+	return error;
 }

@@ -14,6 +14,7 @@
 
 typedef struct Turns
 {
+	const DecideInput *input;
 	const DecideJob *jobs;
 	const int32_t *order;		/* job of each turn before priorities */
 	int32_t		n;
@@ -27,11 +28,14 @@ typedef struct Turns
 static int
 compare_turn(const void *context, int32_t a, int32_t b)
 {
-	const DecideJob *x = (const DecideJob *) context + a;
-	const DecideJob *y = (const DecideJob *) context + b;
+	const DecideInput *input = context;
+	const DecideJob *x = &input->jobs[a];
+	const DecideJob *y = &input->jobs[b];
+	int32_t		rank_x = input->tiers[x->tier].rank;
+	int32_t		rank_y = input->tiers[y->tier].rank;
 
-	if (x->tier != y->tier)
-		return x->tier < y->tier ? -1 : 1;
+	if (rank_x != rank_y)
+		return rank_x < rank_y ? -1 : 1;
 	if (x->submitted != y->submitted)
 		return x->submitted < y->submitted ? -1 : 1;
 	if (x->id != y->id)
@@ -40,29 +44,25 @@ compare_turn(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Do two jobs belong to one group: tier, organisation, account?
+ * Do two jobs belong to one group: rank, account?
  */
 static bool
-same_group(const DecideJob *x, const DecideJob *y)
+same_group(const DecideInput *input, const DecideJob *x, const DecideJob *y)
 {
-	return x->tier == y->tier && strcmp(x->org, y->org) == 0 &&
-		strcmp(x->account, y->account) == 0;
+	return x->account == y->account &&
+		input->tiers[x->tier].rank == input->tiers[y->tier].rank;
 }
 
 /*
- * A number that is the same for jobs of one group (FNV-1a).
+ * A number that is the same for jobs of one group.
  */
 static uint64_t
-group_hash(const DecideJob *job)
+group_hash(const DecideInput *input, const DecideJob *job)
 {
-	uint64_t	hash = UINT64_C(14695981039346656037) ^ (uint32_t) job->tier;
-	const char *c;
+	uint64_t	hash = (uint64_t) (uint32_t) job->account << 32 |
+		(uint32_t) input->tiers[job->tier].rank;
 
-	for (c = job->org; *c != '\0'; c++)
-		hash = (hash ^ (unsigned char) *c) * UINT64_C(1099511628211);
-	hash = (hash ^ 256) * UINT64_C(1099511628211);
-	for (c = job->account; *c != '\0'; c++)
-		hash = (hash ^ (unsigned char) *c) * UINT64_C(1099511628211);
+	hash *= UINT64_C(0x9E3779B97F4A7C15);
 	return hash ^ (hash >> 32);
 }
 
@@ -87,10 +87,11 @@ groups_number(const DecideArena *arena, Turns *turns)
 	for (i = 0; i < turns->n; i++)
 	{
 		const DecideJob *job = &turns->jobs[turns->order[i]];
-		uint64_t	at = group_hash(job) & (size - 1);
+		uint64_t	at = group_hash(turns->input, job) & (size - 1);
 
 		while (table[at] >= 0 &&
-			   !same_group(job, &turns->jobs[turns->order[table[at]]]))
+			   !same_group(turns->input, job,
+						   &turns->jobs[turns->order[table[at]]]))
 			at = (at + 1) & (size - 1);
 		if (table[at] < 0)
 		{
@@ -175,7 +176,7 @@ exchange_by_priority(const DecideInput *input, const DecideArena *arena,
 	int32_t		n = input->n_jobs;
 	int32_t    *before = DecideAlloc(arena, n, sizeof(int32_t));
 	int32_t    *picks = DecideAlloc(arena, n, sizeof(int32_t));
-	Turns		turns = {input->jobs, before, n, NULL, 0};
+	Turns		turns = {input, input->jobs, before, n, NULL, 0};
 	int32_t    *first;
 	int32_t    *slots;
 	int32_t		i;
@@ -212,11 +213,11 @@ DecideQueueOrder(const DecideInput *input, const DecideArena *arena,
 		return "out of memory";
 	for (i = 0; i < input->n_jobs; i++)
 		jobs[i] = i;
-	if (!DecideSort(arena, jobs, input->n_jobs, compare_turn, input->jobs))
+	if (!DecideSort(arena, jobs, input->n_jobs, compare_turn, input))
 		return "out of memory";
 	for (i = 1; i < input->n_jobs; i++)
 	{
-		if (compare_turn(input->jobs, jobs[i - 1], jobs[i]) == 0)
+		if (compare_turn(input, jobs[i - 1], jobs[i]) == 0)
 			return "a job is in the queue twice";
 	}
 	if (priorities_differ(input) && !exchange_by_priority(input, arena, jobs))

@@ -11,6 +11,7 @@
 #include "datatype/timestamp.h"
 #include "decide/decide.h"
 #include "types/credits.h"
+#include "utils/jsonb.h"
 
 /* tier.c */
 
@@ -40,7 +41,8 @@ typedef struct Price
 	Credits		spot;			/* on spot nodes */
 } Price;
 
-extern int	PricesRead(const char *pool, TimestampTz at, Price **prices);
+extern int	PricesRead(const char *pool, TimestampTz at, bool read_only,
+					   Price **prices);
 extern bool PriceTypeKnown(const char *gpu_type);
 
 /* pool.c */
@@ -49,6 +51,25 @@ extern bool PoolTryLock(const char *pool);	/* UC401 */
 extern void PoolExists(const char *pool);	/* UC401 */
 extern int64 PoolShape(const char *pool);	/* UC401 */
 extern void PoolCount(const char *pool);
+
+/* policy.c */
+
+/* What of the pool is guaranteed to a tier, in millionths. */
+typedef struct TierShare
+{
+	const char *tier;
+	int32		ppm;
+} TierShare;
+
+typedef struct PoolPolicy
+{
+	DecidePolicy decide;
+	int			n_shares;
+	TierShare  *shares;
+} PoolPolicy;
+
+extern void PolicyParse(Jsonb *json, PoolPolicy *policy);	/* 22023 */
+extern PoolPolicy *PolicyRead(const char *pool, bool read_only);
 
 /* nodes.c */
 

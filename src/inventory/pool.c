@@ -179,17 +179,16 @@ gpucredit_create_pool(PG_FUNCTION_ARGS)
 {
 	char	   *pool = ArgName(fcinfo, 0, "pool");
 	Jsonb	   *policy = ArgObject(fcinfo, 1, "policy");
+	PoolPolicy	parsed;
+	Tier		tier;
 	SqlArgs		args = {0};
 	AuditRow	audit = {.operation = "create_pool", .decision = "set",
 		.at = ClockNow()};
 
-	if (JB_ROOT_COUNT(policy) > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unknown word in the pool's policy"),
-				 errdetail("A pool's policy has no words in this version."),
-				 errhint("Pass '{}'.")));
+	PolicyParse(policy, &parsed);
 	SqlConnect();
+	for (int i = 0; i < parsed.n_shares; i++)
+		TierRead(parsed.shares[i].tier, &tier);
 	SqlArgText(&args, pool);
 	SqlArgJson(&args, policy);
 	SqlArgTime(&args, audit.at);

@@ -45,7 +45,7 @@ SQL_STATEMENT(node_known, SPI_OK_SELECT, "text",
  * spot price has that on every node.
  */
 int
-PricesRead(const char *pool, TimestampTz at, Price **prices)
+PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -53,7 +53,8 @@ PricesRead(const char *pool, TimestampTz at, Price **prices)
 
 	SqlArgText(&args, pool);
 	SqlArgTime(&args, at);
-	rows = SqlRun(&price_read, &args);
+	rows = read_only ? SqlRead(&price_read, &args) :
+		SqlRun(&price_read, &args);
 	*prices = palloc(sizeof(Price) * Max(rows.n, 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{

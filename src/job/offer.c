@@ -32,7 +32,7 @@ OffersMake(const GpuReq *request, const char *pool, const NodeSet *set,
 		   TimestampTz at, Offers *offers)
 {
 	Price	   *prices;
-	int			n = PricesRead(pool, at, &prices);
+	int			n = PricesRead(pool, at, false, &prices);
 	int			most = set->types.n + request->nalternatives;
 	bool		present = false;
 

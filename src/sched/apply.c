@@ -311,7 +311,7 @@ audit_starts(const Cycle *cycle)
 
 		CHECK_FOR_INTERRUPTS();
 		row->org = START_JOB(cycle, i)->org;
-		row->account = START_JOB(cycle, i)->account;
+		row->account = START_QUEUED(cycle, i)->account;
 		row->operation = "place";
 		row->decision = "start";
 		row->hold = START_QUEUED(cycle, i)->hold;

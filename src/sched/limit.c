@@ -50,9 +50,9 @@ SQL_STATEMENT(limits_count, SPI_OK_UPDATE, "text[], text[], text[]",
 static void read_limits(Cycle *cycle, SqlResult rows, bool locked);
 static QuotaLimit *find_limit(Cycle *cycle, SqlResult rows, uint64 i);
 static void count_used(Cycle *cycle);
-static bool concerns(const QuotaLimit *limit, const DecideJob *job,
-					 const char *gpu_type);
-static bool hopeless(const Cycle *cycle, const DecideJob *job);
+static bool concerns(const QuotaLimit *limit, const char *org,
+					 const char *account, const char *gpu_type);
+static bool hopeless(const Cycle *cycle, int32 job);
 static bool keep_start(Cycle *cycle, const DecideStart *start, bool *drop);
 static bool narrow(Cycle *cycle, DecideJob *job, const QuotaLimit *limit,
 				   const DecideStart *start);
@@ -153,8 +153,8 @@ count_used(Cycle *cycle)
 		SqlRun(&limits_used, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
-		DecideJob	user = {.org = SqlText(rows, i, 1),
-			.account = SqlText(rows, i, 2)};
+		char	   *org = SqlText(rows, i, 1);
+		char	   *account = SqlText(rows, i, 2);
 		char	   *type = SqlText(rows, i, 3);
 
 		CHECK_FOR_INTERRUPTS();
@@ -162,7 +162,7 @@ count_used(Cycle *cycle)
 		{
 			QuotaLimit *limit = &cycle->limits[l];
 
-			if (!concerns(limit, &user, type))
+			if (!concerns(limit, org, account, type))
 				continue;
 			limit->running += SqlInt8(rows, i, 4);
 			limit->used_milli += SqlInt8(rows, i, 5);
@@ -176,14 +176,14 @@ count_used(Cycle *cycle)
  * gets)?
  */
 static bool
-concerns(const QuotaLimit *limit, const DecideJob *job, const char *gpu_type)
+concerns(const QuotaLimit *limit, const char *org, const char *account,
+		 const char *gpu_type)
 {
 	size_t		size = strlen(limit->account);
 
-	return strcmp(limit->org, job->org) == 0 &&
-		(size == 0 || (strncmp(job->account, limit->account, size) == 0 &&
-					   (job->account[size] == '\0' ||
-						job->account[size] == '/'))) &&
+	return strcmp(limit->org, org) == 0 &&
+		(size == 0 || (strncmp(account, limit->account, size) == 0 &&
+					   (account[size] == '\0' || account[size] == '/'))) &&
 		(*limit->gpu_type == '\0' ||
 		 (gpu_type != NULL && strcmp(limit->gpu_type, gpu_type) == 0));
 }
@@ -200,7 +200,7 @@ LimitsHoldBack(Cycle *cycle)
 		return;
 	drop = palloc(sizeof(bool) * cycle->input.n_jobs);
 	for (int32 j = 0; j < cycle->input.n_jobs; j++)
-		drop[j] = hopeless(cycle, &cycle->jobs[j]);
+		drop[j] = hopeless(cycle, j);
 	CycleDrop(cycle, drop);
 	pfree(drop);
 }
@@ -209,17 +209,18 @@ LimitsHoldBack(Cycle *cycle)
  * Is a job's start ruled out by a quota of any type, or by a busy one?
  */
 static bool
-hopeless(const Cycle *cycle, const DecideJob *job)
+hopeless(const Cycle *cycle, int32 job)
 {
-	const DecideAsk *ask = &cycle->asks[job->ask];
+	const DecideAsk *ask = &cycle->asks[cycle->jobs[job].ask];
+	const char *org = cycle->jobs[job].org;
 
 	for (int l = 0; l < cycle->n_limits; l++)
 	{
 		const QuotaLimit *limit = &cycle->limits[l];
 
-		if (limit->busy && strcmp(limit->org, job->org) == 0)
+		if (limit->busy && strcmp(limit->org, org) == 0)
 			return true;
-		if (concerns(limit, job, NULL) &&
+		if (concerns(limit, org, cycle->queued[job].account, NULL) &&
 			((limit->max_running >= 0 &&
 			  limit->running >= limit->max_running) ||
 			 (limit->max_milli >= 0 && limit->used_milli +
@@ -291,6 +292,7 @@ static bool
 keep_start(Cycle *cycle, const DecideStart *start, bool *drop)
 {
 	DecideJob  *job = &cycle->jobs[start->job];
+	const char *account = cycle->queued[start->job].account;
 	const char *type = start->type == DECIDE_NO_TYPE ? NULL :
 		cycle->set->types.names[start->type];
 	int64		milli = (int64) start->gpus * start->share;
@@ -299,7 +301,7 @@ keep_start(Cycle *cycle, const DecideStart *start, bool *drop)
 	{
 		QuotaLimit *limit = &cycle->limits[l];
 
-		if (!concerns(limit, job, type))
+		if (!concerns(limit, job->org, account, type))
 			continue;
 		if ((limit->max_running >= 0 && limit->running +
 			 limit->new_running >= limit->max_running) ||
@@ -312,7 +314,7 @@ keep_start(Cycle *cycle, const DecideStart *start, bool *drop)
 	}
 	for (int l = 0; l < cycle->n_limits; l++)
 	{
-		if (!concerns(&cycle->limits[l], job, type))
+		if (!concerns(&cycle->limits[l], job->org, account, type))
 			continue;
 		cycle->limits[l].new_running++;
 		cycle->limits[l].new_milli += milli;

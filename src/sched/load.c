@@ -59,8 +59,6 @@ SQL_STATEMENT(fences_end, SPI_OK_UPDATE, "text, timestamptz",
 			  "  WHERE f.pool = $1 AND NOT f.free AND f.ended_at <= $2"
 			  "  FOR NO KEY UPDATE SKIP LOCKED) f"
 			  " WHERE g.ctid = f.tid");
-SQL_STATEMENT(tiers_read, SPI_OK_SELECT, "",
-			  "SELECT t.tier, t.rank FROM gpucredit.tier t");
 SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT j.org, j.job, j.account, j.tier, j.priority,"
 			  " j.submitted_at, j.hold, j.attempt, j.request, j.topology,"
@@ -75,7 +73,6 @@ static SqlResult run(const Cycle *cycle, SqlStatement *statement,
 					 SqlArgs *args);
 static void take_off(Cycle *cycle);
 static void load_queue(Cycle *cycle);
-static int32 tier_rank(SqlResult tiers, const char *tier);
 static int32 find_ask(const Cycle *cycle, Asks *asks, SqlResult rows,
 					  uint64 i);
 static uint32 hash_ask(SqlResult rows, uint64 i);
@@ -89,9 +86,12 @@ static const char *share_text(const char *previous, char *text);
 void
 CycleLoad(Cycle *cycle)
 {
+	cycle->input.now = cycle->now;
 	cycle->set = NodesLoad(cycle->pool, cycle->read_only);
 	take_off(cycle);
+	ShareBegin(cycle);
 	load_queue(cycle);
+	ShareLoad(cycle);
 	cycle->input.nodes = cycle->set->nodes;
 	cycle->input.n_nodes = cycle->set->n;
 }
@@ -155,7 +155,6 @@ static void
 load_queue(Cycle *cycle)
 {
 	SqlArgs		args = {0};
-	SqlResult	tiers = run(cycle, &tiers_read, NULL);
 	SqlResult	rows;
 	Asks		asks = {.size = 64};
 	HASHCTL		control = {.keysize = sizeof(uint32),
@@ -185,11 +184,15 @@ load_queue(Cycle *cycle)
 		job->ask = find_ask(cycle, &asks, rows, i);
 		job->org = org = share_text(org, SqlText(rows, i, 1));
 		job->id = SqlInt8(rows, i, 2);
-		job->account = account = share_text(account, SqlText(rows, i, 3));
-		job->tier = tier_rank(tiers, tier);
+		account = share_text(account, SqlText(rows, i, 3));
+		job->account = AccountIndex(cycle, org, account);
+		job->tier = TierIndex(cycle, tier);
 		job->priority = SqlInt4(rows, i, 5);
 		job->submitted = SqlTime(rows, i, 6);
+		job->aged_at = DECIDE_NEVER;
+		job->order_run = 0;
 		cycle->queued[i] = asks.shared[job->ask];
+		cycle->queued[i].account = account;
 		cycle->queued[i].hold = SqlInt8(rows, i, 7);
 		cycle->queued[i].attempt = SqlInt4(rows, i, 8);
 		pfree(tier);
@@ -231,26 +234,6 @@ share_text(const char *previous, char *text)
 		return text;
 	pfree(text);
 	return previous;
-}
-
-/*
- * A tier that was there at submission and is no more goes last.
- */
-static int32
-tier_rank(SqlResult tiers, const char *tier)
-{
-	Size		size = strlen(tier);
-
-	for (uint64 i = 0; i < tiers.n; i++)
-	{
-		bool		isnull;
-		text	   *name = DatumGetTextPP(SqlDatum(tiers, i, 1, &isnull));
-
-		if (VARSIZE_ANY_EXHDR(name) == size &&
-			memcmp(VARDATA_ANY(name), tier, size) == 0)
-			return SqlInt4(tiers, i, 2);
-	}
-	return PG_INT32_MAX;
 }
 
 /*

@@ -14,6 +14,7 @@
 /* What of a queued job the decision does not need, but its start does. */
 typedef struct Queued
 {
+	const char *account;		/* its path */
 	int64		hold;
 	int32		attempt;		/* the last one */
 	int64		wall_limit;		/* -1: none */
@@ -39,6 +40,13 @@ typedef struct QuotaLimit
 	int64		new_running;
 } QuotaLimit;
 
+/* What an account is called in the tables. */
+typedef struct AccountName
+{
+	const char *org;
+	const char *path;
+} AccountName;
+
 /* All that a cycle knows. */
 typedef struct Cycle
 {
@@ -52,6 +60,13 @@ typedef struct Cycle
 	Queued	   *queued;			/* alongside */
 	DecideAsk  *asks;			/* input.asks, writable */
 	int32		max_asks;		/* room for so many */
+	DecideTier *tiers;			/* input.tiers, writable */
+	const char **tier_names;
+	int			max_tiers;
+	DecideAccount *accounts;	/* input.accounts, writable */
+	AccountName *account_names;
+	int			max_accounts;
+	struct HTAB *account_ids;
 	int			n_limits;
 	QuotaLimit *limits;
 } Cycle;
@@ -67,6 +82,12 @@ typedef struct StartPrice
 extern void CycleLoad(Cycle *cycle);
 
 extern void CycleDrop(Cycle *cycle, const bool *drop);
+
+/* load_accounts.c */
+extern void ShareBegin(Cycle *cycle);
+extern void ShareLoad(Cycle *cycle);
+extern int32 TierIndex(Cycle *cycle, const char *name);
+extern int32 AccountIndex(Cycle *cycle, const char *org, const char *path);
 
 /* limit.c */
 extern void LimitsLoad(Cycle *cycle);

@@ -274,7 +274,7 @@ large_queue(void)
 	for (i = 0; i < world.n_jobs; i++)
 	{
 		world.jobs[i].priority = i % 3;
-		world.jobs[i].tier = i % 5;
+		world.jobs[i].tier = world_rank(&world, i % 5);
 	}
 	timed("320000 jobs in 200 classes, 1000 nodes, priorities", &world);
 }

@@ -20,11 +20,8 @@ number_parse(const char *text, int64_t *number)
 	*number = strtoll(text, &end, 10);
 	if (end == text)
 		return false;
-	if (*end == 'k')
-	{
-		*number *= 1000;
-		end++;
-	}
+	if (*end == 'k' || *end == 'M')
+		*number *= *end++ == 'k' ? 1000 : 1000000;
 	return *end == '\0';
 }
 
@@ -138,7 +135,7 @@ offers_parse(World *world, char *text, DecideAsk *ask, DecideOffer *offers)
  * A word after a request, as tier=1.  False if it means nothing.
  */
 static bool
-request_word(DecideAsk *ask, DecideJob *job, char *word)
+request_word(World *world, DecideAsk *ask, DecideJob *job, char *word)
 {
 	static const char *const topologies[] = {"any", "node", "nvlink", "leaf"};
 	char	   *value = strchr(word, '=');
@@ -165,14 +162,21 @@ request_word(DecideAsk *ask, DecideJob *job, char *word)
 		}
 		return false;
 	}
+	if (strcmp(word, "tier") == 0)
+	{
+		job->tier = world_tier(world, value);
+		return true;
+	}
 	if (!number_parse(value, &n))
 		return false;
-	if (strcmp(word, "tier") == 0)
-		job->tier = (int32_t) n;
-	else if (strcmp(word, "priority") == 0)
+	if (strcmp(word, "priority") == 0)
 		job->priority = (int32_t) n;
 	else if (strcmp(word, "submit") == 0)
 		job->submitted = n;
+	else if (strcmp(word, "aged") == 0)
+		job->aged_at = n;
+	else if (strcmp(word, "run") == 0)
+		job->order_run = n;
 	else if (strcmp(word, "cpu") == 0)
 		ask->cpu_milli = n;
 	else if (strcmp(word, "mem") == 0)
@@ -180,6 +184,20 @@ request_word(DecideAsk *ask, DecideJob *job, char *word)
 	else
 		return false;
 	return true;
+}
+
+/*
+ * When a job is aged that has waited since it was submitted.
+ */
+static int64_t
+aged_at(const DecideTier *tier, int64_t submitted)
+{
+	int64_t		at;
+
+	if (tier->max_wait == DECIDE_NEVER ||
+		__builtin_add_overflow(submitted, tier->max_wait, &at))
+		return DECIDE_NEVER;
+	return at;
 }
 
 /*
@@ -200,6 +218,8 @@ request_parse(World *world, char *words, DecideAsk *ask, DecideJob *job)
 	if (request == NULL)
 		return format("a request is missing");
 	ask->share = DECIDE_WHOLE;
+	job->tier = -1;
+	job->aged_at = -1;
 	if (types != NULL)
 		*types++ = '\0';
 	if (strncmp(request, "0.", 2) == 0)
@@ -223,9 +243,13 @@ request_parse(World *world, char *words, DecideAsk *ask, DecideJob *job)
 		error = offers_parse(world, types, ask, offers);
 	while (error == NULL && (word = strtok(NULL, " ")) != NULL)
 	{
-		if (!request_word(ask, job, word))
+		if (!request_word(world, ask, job, word))
 			error = format("bad word \"%s\" of a request", word);
 	}
+	if (job->tier < 0)
+		job->tier = world_rank(world, 0);
+	if (job->aged_at < 0)
+		job->aged_at = aged_at(&world->tiers[job->tier], job->submitted);
 	return error;
 }
 

@@ -12,12 +12,16 @@
  * jobs their turns?
  */
 static bool
-before(const DecideJob *a, const DecideJob *b, bool by_priority)
+before(const World *world, const DecideJob *a, const DecideJob *b,
+	   bool by_priority)
 {
+	int			rank_a = world->tiers[a->tier].rank;
+	int			rank_b = world->tiers[b->tier].rank;
+
 	if (by_priority && a->priority != b->priority)
 		return a->priority > b->priority;
-	if (a->tier != b->tier)
-		return a->tier < b->tier;
+	if (rank_a != rank_b)
+		return rank_a < rank_b;
 	if (a->submitted != b->submitted)
 		return a->submitted < b->submitted;
 	if (a->id != b->id)
@@ -39,11 +43,12 @@ first_left(const World *world, const bool *taken, const DecideJob *of)
 		const DecideJob *job = &world->jobs[i];
 
 		if (taken[i] || (of != NULL &&
-						 (job->tier != of->tier ||
-						  strcmp(job->org, of->org) != 0 ||
-						  strcmp(job->account, of->account) != 0)))
+						 (world->tiers[job->tier].rank !=
+						  world->tiers[of->tier].rank ||
+						  job->account != of->account)))
 			continue;
-		if (best < 0 || before(job, &world->jobs[best], of != NULL))
+		if (best < 0 || before(world, job, &world->jobs[best],
+							   of != NULL))
 			best = i;
 	}
 	return best;

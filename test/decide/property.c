@@ -105,7 +105,7 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 									accounts[random_below(seed, 3)],
 									first_id + i);
 
-		job->tier = random_below(seed, 3);
+		job->tier = world_rank(world, random_below(seed, 3));
 		job->submitted = random_below(seed, 4) - 1;
 		job->priority = random_below(seed, 3) - 1;
 	}

@@ -85,8 +85,8 @@ world_render(const World *world, const DecideResult *result,
 		const DecideStart *start = &result->starts[i];
 		const DecideJob *job = &world->jobs[start->job];
 
-		fprintf(out, "start %s/%s/%" PRId64 " %s x%d share %d:", job->org,
-				job->account, job->id, type_name(world, start->type),
+		fprintf(out, "start %s/%" PRId64 " %s x%d share %d:",
+				world->accounts[job->account].name, job->id, type_name(world, start->type),
 				start->gpus, start->share);
 		for (j = 0; j < start->n_parts; j++)
 		{
@@ -138,6 +138,46 @@ random_order(uint64_t *seed, int n)
 }
 
 /*
+ * The tiers in another order.
+ */
+static void
+tiers_permute(const World *world, uint64_t *seed, World *other)
+{
+	int		   *tiers = random_order(seed, world->n_tiers);
+	int			i;
+
+	for (i = 0; i < world->n_tiers; i++)
+	{
+		int			tier = world_tier(other, world->tier_names[tiers[i]]);
+
+		other->tiers[tier] = world->tiers[tiers[i]];
+	}
+	free(tiers);
+}
+
+/*
+ * The accounts in another order.
+ */
+static void
+accounts_permute(const World *world, uint64_t *seed, World *other)
+{
+	int		   *accounts = random_order(seed, world->n_accounts);
+	int			i;
+
+	for (i = 0; i < world->n_accounts; i++)
+	{
+		const DecideAccount *old = &world->accounts[accounts[i]];
+		int			index = world_account(other, old->name);
+		DecideAccount *account = &other->accounts[index];
+
+		account->weight = old->weight;
+		account->usage = old->usage;
+		account->live = old->live;
+	}
+	free(accounts);
+}
+
+/*
  * The same world with everything in another order and all labels different.
  * ask_order (n_asks long) then says which of its asks each old one is.
  */
@@ -156,8 +196,15 @@ world_permute(const World *world, uint64_t *seed, World *other,
 
 	world_init(other);
 	other->max_starts = world->max_starts;
+	other->now = world->now;
+	other->policy = world->policy;
 	for (i = 0; i < world->n_types; i++)
+	{
 		new_type[types[i]] = world_type(other, world->types[types[i]]);
+		other->weights[i] = world->weights[types[i]];
+	}
+	tiers_permute(world, seed, other);
+	accounts_permute(world, seed, other);
 	for (i = 0; i < world->n_nodes; i++)
 	{
 		const DecideNode *old = &world->nodes[nodes[i]];
@@ -189,12 +236,16 @@ world_permute(const World *world, uint64_t *seed, World *other,
 	for (i = 0; i < world->n_jobs; i++)
 	{
 		const DecideJob *old = &world->jobs[jobs[i]];
-		DecideJob  *job = world_job(other, ask_order[old->ask], old->org,
-									old->account, old->id);
+		DecideJob  *job = world_job(other, ask_order[old->ask], old->org, "",
+									old->id);
 
-		job->tier = old->tier;
+		job->account = world_account(other,
+									 world->accounts[old->account].name);
+		job->tier = world_tier(other, world->tier_names[old->tier]);
 		job->priority = old->priority;
 		job->submitted = old->submitted;
+		job->aged_at = old->aged_at;
+		job->order_run = old->order_run;
 	}
 	free(nodes);
 	free(asks);

@@ -260,6 +260,8 @@ job_line(World *world, char *line)
 		job->tier = like.tier;
 		job->priority = like.priority;
 		job->submitted = like.submitted;
+		job->aged_at = like.aged_at;
+		job->order_run = like.order_run;
 	}
 	return NULL;
 }
@@ -384,6 +386,8 @@ scenario_run(Tap *tap, Scenario *scenario, const char *vary)
 			error = job_line(&world, line + 4);
 		else if (strncmp(line, "max_starts ", 11) == 0)
 			world.max_starts = atoi(line + 11);
+		else if (settings_line(&world, line, &error))
+			 /* done */ ;
 		else if (strncmp(line, "expect error ", 13) == 0)
 			expected_error = line + 13;
 		else if (strncmp(line, "expect ", 7) == 0)

@@ -113,6 +113,7 @@ world_init(World *world)
 {
 	memset(world, 0, sizeof(*world));
 	world->max_starts = INT32_MAX;
+	world->policy.fair_horizon = 3600;
 }
 
 void
@@ -127,11 +128,16 @@ world_free(World *world)
 	for (i = 0; i < world->n_asks; i++)
 		free((DecideOffer *) world->asks[i].offers);
 	for (i = 0; i < world->n_jobs; i++)
-	{
 		free((char *) world->jobs[i].org);
-		free((char *) world->jobs[i].account);
-	}
+	for (i = 0; i < world->n_tiers; i++)
+		free(world->tier_names[i]);
+	for (i = 0; i < world->n_accounts; i++)
+		free((char *) world->accounts[i].name);
 	free(world->types);
+	free(world->weights);
+	free(world->tier_names);
+	free(world->tiers);
+	free(world->accounts);
 	free(world->nodes);
 	free(world->asks);
 	free(world->jobs);
@@ -154,7 +160,82 @@ world_type(World *world, const char *name)
 	world->types = grown(world->types, world->n_types, &world->types_room,
 						 sizeof(char *));
 	world->types[world->n_types] = copied(name);
+	world->weights = grown(world->weights, world->n_types,
+						   &world->weights_room, sizeof(DecideType));
+	world->weights[world->n_types].weight = 1000;
 	return world->n_types++;
+}
+
+/*
+ * The number of a tier, new if the name is: of the rank it is named as, or 0.
+ */
+int
+world_tier(World *world, const char *name)
+{
+	DecideTier *tier;
+	int			i;
+
+	for (i = 0; i < world->n_tiers; i++)
+	{
+		if (strcmp(world->tier_names[i], name) == 0)
+			return i;
+	}
+	world->tiers = grown(world->tiers, world->n_tiers, &world->tiers_room,
+						 sizeof(DecideTier));
+	world->tier_names = grown(world->tier_names, world->n_tiers,
+							  &world->tier_names_room, sizeof(char *));
+	world->tier_names[world->n_tiers] = copied(name);
+	tier = &world->tiers[world->n_tiers];
+	memset(tier, 0, sizeof(*tier));
+	tier->rank = atoi(name);
+	tier->max_wait = DECIDE_NEVER;
+	return world->n_tiers++;
+}
+
+/*
+ * The number of the tier named as its rank.
+ */
+int
+world_rank(World *world, int rank)
+{
+	char	   *name = format("%d", rank);
+	int			tier = world_tier(world, name);
+
+	free(name);
+	return tier;
+}
+
+/*
+ * The number of an account, "org" or "org/path"; those above it come with it.
+ */
+int
+world_account(World *world, const char *name)
+{
+	const char *last = strrchr(name, '/');
+	int			parent = -1;
+	DecideAccount *account;
+	int			i;
+
+	for (i = 0; i < world->n_accounts; i++)
+	{
+		if (strcmp(world->accounts[i].name, name) == 0)
+			return i;
+	}
+	if (last != NULL)
+	{
+		char	   *above = format("%.*s", (int) (last - name), name);
+
+		parent = world_account(world, above);
+		free(above);
+	}
+	world->accounts = grown(world->accounts, world->n_accounts,
+							&world->accounts_room, sizeof(DecideAccount));
+	account = &world->accounts[world->n_accounts];
+	memset(account, 0, sizeof(*account));
+	account->parent = parent;
+	account->name = copied(name);
+	account->weight = DECIDE_WEIGHT_ONE;
+	return world->n_accounts++;
 }
 
 /*
@@ -231,12 +312,14 @@ world_ask(World *world, const DecideAsk *ask)
 }
 
 /*
- * Add a job.
+ * Add a job of an account, a path below its organisation or "", in tier "0".
  */
 DecideJob *
 world_job(World *world, int ask, const char *org, const char *account,
 		  int64_t id)
 {
+	char	   *name = format("%s%s%s", org, *account != '\0' ? "/" : "",
+							  account);
 	DecideJob  *job;
 
 	world->jobs = grown(world->jobs, world->n_jobs, &world->jobs_room,
@@ -245,8 +328,11 @@ world_job(World *world, int ask, const char *org, const char *account,
 	memset(job, 0, sizeof(*job));
 	job->ask = ask;
 	job->org = copied(org);
-	job->account = copied(account);
+	job->account = world_account(world, name);
+	job->tier = world_rank(world, 0);
+	job->aged_at = DECIDE_NEVER;
 	job->id = id;
+	free(name);
 	return job;
 }
 
@@ -256,8 +342,17 @@ world_job(World *world, int ask, const char *org, const char *account,
 DecideInput
 world_input(const World *world)
 {
-	DecideInput input = {world->nodes, world->n_nodes, world->asks,
-		world->n_asks, world->jobs, world->n_jobs, world->max_starts};
+	DecideInput input = {
+		.now = world->now,
+		.policy = world->policy,
+		.types = world->weights, .n_types = world->n_types,
+		.tiers = world->tiers, .n_tiers = world->n_tiers,
+		.accounts = world->accounts, .n_accounts = world->n_accounts,
+		.nodes = world->nodes, .n_nodes = world->n_nodes,
+		.asks = world->asks, .n_asks = world->n_asks,
+		.jobs = world->jobs, .n_jobs = world->n_jobs,
+		.max_starts = world->max_starts
+	};
 
 	return input;
 }

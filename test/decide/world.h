@@ -28,6 +28,16 @@ typedef struct World
 	char	  **types;
 	int			n_types;
 	int			types_room;
+	DecideType *weights;		/* of the types */
+	int			weights_room;
+	char	  **tier_names;
+	int			tier_names_room;
+	DecideTier *tiers;
+	int			n_tiers;
+	int			tiers_room;
+	DecideAccount *accounts;
+	int			n_accounts;
+	int			accounts_room;
 	DecideNode *nodes;
 	int			n_nodes;
 	int			nodes_room;
@@ -38,6 +48,8 @@ typedef struct World
 	int			n_jobs;
 	int			jobs_room;
 	int			max_starts;
+	int64_t		now;
+	DecidePolicy policy;
 } World;
 
 /* world.c */
@@ -50,6 +62,9 @@ extern int	world_type(World *world, const char *name);
 extern DecideNode *world_node(World *world, const char *name, int type,
 							  int gpus);
 extern int	world_ask(World *world, const DecideAsk *ask);
+extern int	world_tier(World *world, const char *name);
+extern int	world_rank(World *world, int rank);
+extern int	world_account(World *world, const char *name);
 extern DecideJob *world_job(World *world, int ask, const char *org,
 							const char *account, int64_t id);
 extern DecideInput world_input(const World *world);
@@ -74,8 +89,9 @@ typedef struct Tap
 
 extern void tap_ok(Tap *tap, bool passed, const char *name, const char *why);
 
-/* scenario.c, expect.c */
+/* scenario.c, setting.c, expect.c */
 extern bool scenario_file(Tap *tap, const char *path);
+extern bool settings_line(World *world, char *line, char **error);
 extern char *expect_check(World *world, const DecideResult *result,
 						  char *line);
 extern char *request_parse(World *world, char *words, DecideAsk *ask,

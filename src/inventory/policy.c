@@ -1,0 +1,213 @@
+/*-------------------------------------------------------------------------
+ *
+ * policy.c
+ *		The words of a pool's policy: the one place that knows them.
+ *
+ * A policy is an object; a word left out has its default.  To add a word, add
+ * a line to the table and a function that takes its value into PoolPolicy, or
+ * refuses it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/errors.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "inventory/inventory.h"
+#include "lib/stringinfo.h"
+#include "types/clip.h"
+#include "utils/builtins.h"
+
+#define MILLION		1000000
+
+typedef void (*TakeFn) (PoolPolicy *policy, const char *word,
+						JsonbValue *value);
+
+typedef struct PolicyWord
+{
+	const char *word;
+	const char *takes;
+	TakeFn		take;
+} PolicyWord;
+
+static void take_order(PoolPolicy *policy, const char *word,
+					   JsonbValue *value);
+static void take_tier_share(PoolPolicy *policy, const char *word,
+							JsonbValue *value);
+static int	one_of(const char *word, JsonbValue *value,
+				   const char *const *choices, int n);
+static int32 millionths(const char *word, JsonbValue *value);
+static pg_attribute_noreturn() void refuse(const char *word, const char *why);
+
+static const char *const order_words[] = {"fair", "shortest"};
+
+static const PolicyWord words[] = {
+	{"order", "fair or shortest", take_order},
+	{"tier_share", "an object of tiers and fractions", take_tier_share},
+};
+
+SQL_STATEMENT(policy_read, SPI_OK_SELECT, "text",
+			  "SELECT p.policy FROM gpucredit.pool p WHERE p.pool = $1");
+
+/*
+ * Take a policy apart; 22023 where it says what no policy can.
+ */
+void
+PolicyParse(Jsonb *json, PoolPolicy *policy)
+{
+	JsonbIterator *it = JsonbIteratorInit(&json->root);
+	JsonbIteratorToken token;
+	JsonbValue	v;
+
+	memset(policy, 0, sizeof(PoolPolicy));
+	policy->decide.fair_horizon = SettingFairHorizon();
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		char	   *word;
+		Size		w = 0;
+
+		if (token != WJB_KEY)
+			continue;
+		word = pnstrdup(v.val.string.val, v.val.string.len);
+		(void) JsonbIteratorNext(&it, &v, true);
+		while (w < lengthof(words) && strcmp(words[w].word, word) != 0)
+			w++;
+		if (w == lengthof(words))
+			refuse(word, "No such word is known.");
+		words[w].take(policy, word, &v);
+	}
+}
+
+/*
+ * The policy of a pool; that of one without a row is all defaults.
+ */
+PoolPolicy *
+PolicyRead(const char *pool, bool read_only)
+{
+	PoolPolicy *policy = palloc0(sizeof(PoolPolicy));
+	SqlArgs		args = {0};
+	SqlResult	row;
+	bool		isnull;
+
+	policy->decide.fair_horizon = SettingFairHorizon();
+	SqlArgText(&args, pool);
+	row = read_only ? SqlRead(&policy_read, &args) :
+		SqlRun(&policy_read, &args);
+	if (row.n > 0)
+		PolicyParse(DatumGetJsonbPCopy(SqlDatum(row, 0, 1, &isnull)), policy);
+	return policy;
+}
+
+/*
+ * By what the jobs of one account take their turns.
+ */
+static void
+take_order(PoolPolicy *policy, const char *word, JsonbValue *value)
+{
+	policy->decide.order = (DecideOrder) one_of(word, value, order_words,
+												lengthof(order_words));
+}
+
+/*
+ * {"batch_inference": 0.2, ...}: what is guaranteed to a tier, together at
+ * most all of the pool.
+ */
+static void
+take_tier_share(PoolPolicy *policy, const char *word, JsonbValue *value)
+{
+	JsonbIterator *it;
+	JsonbIteratorToken token;
+	JsonbValue	v;
+	int64		sum = 0;
+
+	if (value->type != jbvBinary ||
+		!JsonContainerIsObject(value->val.binary.data))
+		refuse(word, "It must be an object of tiers and fractions.");
+	it = JsonbIteratorInit(value->val.binary.data);
+	policy->shares = palloc(sizeof(TierShare) *
+							(JsonContainerSize(value->val.binary.data) + 1));
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		TierShare  *share;
+
+		if (token != WJB_KEY)
+			continue;
+		share = &policy->shares[policy->n_shares++];
+		share->tier = pnstrdup(v.val.string.val, v.val.string.len);
+		(void) JsonbIteratorNext(&it, &v, true);
+		share->ppm = millionths(word, &v);
+		sum += share->ppm;
+	}
+	if (sum > MILLION)
+		refuse(word, "Its fractions are more than 1 together.");
+}
+
+/*
+ * Which of the words a value may be it is.
+ */
+static int
+one_of(const char *word, JsonbValue *value, const char *const *choices, int n)
+{
+	StringInfoData why;
+
+	for (int i = 0; i < n && value->type == jbvString; i++)
+	{
+		if (strlen(choices[i]) == (Size) value->val.string.len &&
+			memcmp(choices[i], value->val.string.val,
+				   value->val.string.len) == 0)
+			return i;
+	}
+	initStringInfo(&why);
+	appendStringInfoString(&why, "It must be one of");
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&why, "%s \"%s\"", i > 0 ? "," : "", choices[i]);
+	appendStringInfoChar(&why, '.');
+	refuse(word, why.data);
+}
+
+/*
+ * A fraction from 0 to 1, in millionths, rounded down.
+ */
+static int32
+millionths(const char *word, JsonbValue *value)
+{
+	Numeric		scaled;
+	bool		bad = false;
+	int32		ppm;
+
+	if (value->type != jbvNumeric ||
+		numeric_is_nan(value->val.numeric) || numeric_is_inf(value->val.numeric))
+		refuse(word, "It must be a fraction from 0 to 1.");
+	scaled = numeric_mul_opt_error(value->val.numeric,
+								   int64_to_numeric(MILLION), &bad);
+	if (!bad)
+		scaled = DatumGetNumeric(DirectFunctionCall1(numeric_floor,
+													 NumericGetDatum(scaled)));
+	ppm = bad ? -1 : numeric_int4_opt_error(scaled, &bad);
+	if (bad || ppm < 0 || ppm > MILLION)
+		refuse(word, "It must be a fraction from 0 to 1.");
+	return ppm;
+}
+
+/*
+ * 22023, with the words there are.
+ */
+static void
+refuse(const char *word, const char *why)
+{
+	StringInfoData hint;
+
+	initStringInfo(&hint);
+	appendStringInfoString(&hint, "Words are");
+	for (Size w = 0; w < lengthof(words); w++)
+		appendStringInfo(&hint, "%s %s (%s)", w > 0 ? "," : "",
+						 words[w].word, words[w].takes);
+	appendStringInfoChar(&hint, '.');
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("bad word \"%s\" in the pool's policy",
+					ClipForMessage(word)),
+			 errdetail_internal("%s", why),
+			 errhint("%s", hint.data)));
+}

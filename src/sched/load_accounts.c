@@ -1,0 +1,287 @@
+/*-------------------------------------------------------------------------
+ *
+ * load_accounts.c
+ *		Whose jobs they are, and what their use counts: accounts, tiers, the
+ *		weights of GPU types, the pool's policy.
+ *
+ * Accounts are named first, by AccountIndex() for every job that waits or
+ * runs, and come with all above them; what is known of them is then read in
+ * one statement for each kind of fact, which ShareLoad() does.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/errors.h"
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+#include "utils/hsearch.h"
+
+#define NAME_SIZE	256			/* of an organisation, an account's path */
+#define WEIGHT_MOST INT64CONST(1000000000)
+
+typedef struct AccountKey
+{
+	char		org[NAME_SIZE];
+	char		path[NAME_SIZE];
+} AccountKey;
+
+typedef struct AccountEntry
+{
+	AccountKey	key;
+	int32		index;
+} AccountEntry;
+
+SQL_STATEMENT(tiers_read, SPI_OK_SELECT, "",
+			  "SELECT t.tier, t.rank, t.can_preempt, t.grace, t.min_run,"
+			  " t.max_wait FROM gpucredit.tier t");
+SQL_STATEMENT(weights_read, SPI_OK_SELECT, "text[], text[]",
+			  "SELECT u.n, a.weight FROM ROWS FROM (pg_catalog.unnest($1),"
+			  " pg_catalog.unnest($2)) WITH ORDINALITY AS u (org, account, n)"
+			  " JOIN gpucredit.account a ON a.org = u.org"
+			  " AND a.account = u.account");
+
+static void load_tiers(Cycle *cycle, const PoolPolicy *policy);
+static DecideTier *add_tier(Cycle *cycle, const char *name);
+static int32 add_account(Cycle *cycle, AccountKey *key);
+static void load_types(Cycle *cycle);
+static void load_weights(Cycle *cycle);
+
+/*
+ * What is there before any account is named.
+ */
+void
+ShareBegin(Cycle *cycle)
+{
+	HASHCTL		control = {.keysize = sizeof(AccountKey),
+		.entrysize = sizeof(AccountEntry), .hcxt = CurrentMemoryContext};
+	PoolPolicy *policy = PolicyRead(cycle->pool, cycle->read_only);
+
+	cycle->input.policy = policy->decide;
+	load_tiers(cycle, policy);
+	cycle->max_accounts = 64;
+	cycle->accounts = palloc(sizeof(DecideAccount) * cycle->max_accounts);
+	cycle->account_names = palloc(sizeof(AccountName) * cycle->max_accounts);
+	cycle->account_ids = hash_create("gpucredit accounts", 256, &control,
+									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+/*
+ * What is known of the types and accounts that were named.
+ */
+void
+ShareLoad(Cycle *cycle)
+{
+	load_types(cycle);
+	if (cycle->input.n_accounts > 0)
+		load_weights(cycle);
+	cycle->input.tiers = cycle->tiers;
+	cycle->input.accounts = cycle->accounts;
+}
+
+/*
+ * All tiers, and what the policy guarantees them.
+ */
+static void
+load_tiers(Cycle *cycle, const PoolPolicy *policy)
+{
+	SqlResult	rows = cycle->read_only ? SqlRead(&tiers_read, NULL) :
+		SqlRun(&tiers_read, NULL);
+
+	cycle->max_tiers = (int) rows.n + 16;
+	cycle->tiers = palloc(sizeof(DecideTier) * cycle->max_tiers);
+	cycle->tier_names = palloc(sizeof(char *) * cycle->max_tiers);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		DecideTier *tier = add_tier(cycle, SqlText(rows, i, 1));
+
+		tier->rank = SqlInt4(rows, i, 2);
+		tier->can_preempt = SqlBool(rows, i, 3);
+		tier->grace = SqlDuration(rows, i, 4);
+		tier->min_run = SqlDuration(rows, i, 5);
+		tier->max_wait = SqlDuration(rows, i, 6);
+	}
+	SqlFree(&rows);
+	for (int i = 0; i < policy->n_shares; i++)
+		cycle->tiers[TierIndex(cycle, policy->shares[i].tier)].share_ppm =
+			policy->shares[i].ppm;
+}
+
+/*
+ * A tier of which only the name is known.
+ */
+static DecideTier *
+add_tier(Cycle *cycle, const char *name)
+{
+	int			n = cycle->input.n_tiers++;
+
+	if (n == cycle->max_tiers)
+	{
+		cycle->max_tiers *= 2;
+		cycle->tiers = repalloc(cycle->tiers,
+								sizeof(DecideTier) * cycle->max_tiers);
+		cycle->tier_names = repalloc(cycle->tier_names,
+									 sizeof(char *) * cycle->max_tiers);
+	}
+	cycle->tier_names[n] = name;
+	memset(&cycle->tiers[n], 0, sizeof(DecideTier));
+	return &cycle->tiers[n];
+}
+
+/*
+ * The number of a tier.  One that was there at submission and is no more goes
+ * last, and its jobs do not age.
+ */
+int32
+TierIndex(Cycle *cycle, const char *name)
+{
+	DecideTier *tier;
+
+	for (int i = 0; i < cycle->input.n_tiers; i++)
+	{
+		if (strcmp(cycle->tier_names[i], name) == 0)
+			return i;
+	}
+	tier = add_tier(cycle, pstrdup(name));
+	tier->rank = PG_INT32_MAX;
+	tier->max_wait = DECIDE_NEVER;
+	return cycle->input.n_tiers - 1;
+}
+
+/*
+ * The number of an account.
+ */
+int32
+AccountIndex(Cycle *cycle, const char *org, const char *path)
+{
+	AccountKey	key;
+
+	memset(&key, 0, sizeof(key));
+	Ensure(strlen(org) < NAME_SIZE && strlen(path) < NAME_SIZE,
+		   "An account's name is longer than allowed.");
+	strcpy(key.org, org);
+	strcpy(key.path, path);
+	return add_account(cycle, &key);
+}
+
+/*
+ * The number of an account; a new one, and those above it, if it is new.
+ */
+static int32
+add_account(Cycle *cycle, AccountKey *key)
+{
+	bool		found;
+	AccountEntry *entry = hash_search(cycle->account_ids, key, HASH_FIND,
+									  NULL);
+	AccountKey	above;
+	int32		parent = -1;
+	char	   *slash;
+	int32		n;
+
+	if (entry != NULL)
+		return entry->index;
+	if (*key->path != '\0')
+	{
+		memset(&above, 0, sizeof(above));
+		strcpy(above.org, key->org);
+		slash = strrchr(key->path, '/');
+		if (slash != NULL)
+			memcpy(above.path, key->path, slash - key->path);
+		parent = add_account(cycle, &above);
+	}
+	entry = hash_search(cycle->account_ids, key, HASH_ENTER, &found);
+	n = cycle->input.n_accounts++;
+	if (n == cycle->max_accounts)
+	{
+		cycle->max_accounts *= 2;
+		cycle->accounts = repalloc_huge(cycle->accounts,
+										sizeof(DecideAccount) *
+										cycle->max_accounts);
+		cycle->account_names = repalloc_huge(cycle->account_names,
+											 sizeof(AccountName) *
+											 cycle->max_accounts);
+	}
+	entry->index = n;
+	cycle->account_names[n] = (AccountName)
+	{
+		entry->key.org, entry->key.path
+	};
+	cycle->accounts[n] = (DecideAccount)
+	{
+		.parent = parent, .weight = DECIDE_WEIGHT_ONE,
+			.name = *key->path == '\0' ? entry->key.org :
+			psprintf("%s/%s", key->org, key->path)
+	};
+	return n;
+}
+
+/*
+ * A type counts what it costs, in thousandths of the pool's cheapest; one
+ * that costs nothing, or has no price, as the cheapest.
+ */
+static void
+load_types(Cycle *cycle)
+{
+	int			n = cycle->set->types.n;
+	DecideType *types = palloc(sizeof(DecideType) * (n + 1));
+	Credits    *costs = palloc0(sizeof(Credits) * (n + 1));
+	Credits		cheapest = 0;
+	Price	   *prices;
+	int			n_prices = PricesRead(cycle->pool, cycle->now,
+									  cycle->read_only, &prices);
+
+	for (int p = 0; p < n_prices; p++)
+	{
+		int32		type = NameFind(&cycle->set->types, prices[p].gpu_type);
+		Credits		cost = prices[p].per_gpu_hour;
+
+		if (type < 0 || cost <= 0)
+			continue;
+		costs[type] = cost;
+		if (cheapest == 0 || cost < cheapest)
+			cheapest = cost;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		int128		weight = costs[i] <= 0 ? 1000 :
+			((int128) costs[i] * 1000 + cheapest / 2) / cheapest;
+
+		types[i].weight = (int64) Min(weight, WEIGHT_MOST);
+	}
+	cycle->input.types = types;
+	cycle->input.n_types = n;
+}
+
+/*
+ * The weights of all accounts named.
+ */
+static void
+load_weights(Cycle *cycle)
+{
+	int			n = cycle->input.n_accounts;
+	const char **texts = palloc_extended(sizeof(char *) * 2 * n,
+										 MCXT_ALLOC_HUGE);
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int i = 0; i < n; i++)
+	{
+		texts[i] = cycle->account_names[i].org;
+		texts[n + i] = cycle->account_names[i].path;
+	}
+	SqlArgTextArray(&args, texts, n);
+	SqlArgTextArray(&args, texts + n, n);
+	rows = cycle->read_only ? SqlRead(&weights_read, &args) :
+		SqlRun(&weights_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		bool		isnull;
+		Numeric		weight = DatumGetNumeric(SqlDatum(rows, i, 2, &isnull));
+
+		CHECK_FOR_INTERRUPTS();
+		cycle->accounts[SqlInt8(rows, i, 1) - 1].weight =
+			CreditsFromNumeric(weight, "weight");
+	}
+	SqlFree(&rows);
+}

@@ -1,0 +1,166 @@
+/*
+ * setting.c
+ *	  The lines of a scenario that say by which rules the pool is run: the
+ *	  time, its policy, tiers, accounts, what GPU types count.
+ *
+ * Each line is a name and words as rank=2.  What a line does not say keeps its
+ * default.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/*
+ * policy order=shortest ...
+ */
+static bool
+policy_word(World *world, char *name, char *word, char *value)
+{
+	int64_t		n;
+
+	(void) name;
+	if (strcmp(word, "order") == 0)
+	{
+		world->policy.order = strcmp(value, "shortest") == 0 ?
+			DECIDE_ORDER_SHORTEST : DECIDE_ORDER_FAIR;
+		return strcmp(value, "shortest") == 0 || strcmp(value, "fair") == 0;
+	}
+	if (!number_parse(value, &n))
+		return false;
+	if (strcmp(word, "fair_horizon") == 0)
+		world->policy.fair_horizon = n;
+	else
+		return false;
+	return true;
+}
+
+/*
+ * tier NAME rank=2 max_wait=100 share=250k (millionths) live=4k ...
+ */
+static bool
+tier_word(World *world, char *name, char *word, char *value)
+{
+	DecideTier *tier = &world->tiers[world_tier(world, name)];
+	int64_t		n;
+
+	if (strcmp(word, "preempts") == 0)
+	{
+		tier->can_preempt = strcmp(value, "yes") == 0;
+		return true;
+	}
+	if (!number_parse(value, &n))
+		return false;
+	if (strcmp(word, "rank") == 0)
+		tier->rank = (int32_t) n;
+	else if (strcmp(word, "grace") == 0)
+		tier->grace = n;
+	else if (strcmp(word, "min_run") == 0)
+		tier->min_run = n;
+	else if (strcmp(word, "max_wait") == 0)
+		tier->max_wait = n;
+	else if (strcmp(word, "share") == 0)
+		tier->share_ppm = (int32_t) n;
+	else if (strcmp(word, "live") == 0)
+		tier->live = n;
+	else
+		return false;
+	return true;
+}
+
+/*
+ * account ORG/PATH weight=2M (millionths) usage=.. live=..
+ */
+static bool
+account_word(World *world, char *name, char *word, char *value)
+{
+	DecideAccount *account = &world->accounts[world_account(world, name)];
+	int64_t		n;
+
+	if (!number_parse(value, &n))
+		return false;
+	if (strcmp(word, "weight") == 0)
+		account->weight = n;
+	else if (strcmp(word, "usage") == 0)
+		account->usage = n;
+	else if (strcmp(word, "live") == 0)
+		account->live = n;
+	else
+		return false;
+	return true;
+}
+
+/*
+ * type H100 weight=2k (thousandths)
+ */
+static bool
+type_word(World *world, char *name, char *word, char *value)
+{
+	int64_t		n;
+
+	if (strcmp(word, "weight") != 0 || !number_parse(value, &n))
+		return false;
+	world->weights[world_type(world, name)].weight = n;
+	return true;
+}
+
+typedef bool (*WordFn) (World *world, char *name, char *word, char *value);
+
+/*
+ * Take a line's words, the first of which is a name if it has one.
+ */
+static char *
+words_take(World *world, char *line, bool named, WordFn fn)
+{
+	char	   *name = named ? strtok(line, " ") : NULL;
+	char	   *word = strtok(named ? NULL : line, " ");
+
+	if (named && name == NULL)
+		return format("a name is missing");
+	for (; word != NULL; word = strtok(NULL, " "))
+	{
+		char	   *value = strchr(word, '=');
+
+		if (value == NULL)
+			return format("\"%s\" has no value", word);
+		*value++ = '\0';
+		if (!fn(world, name, word, value))
+			return format("bad word \"%s\"", word);
+	}
+	return NULL;
+}
+
+/*
+ * Take a line if it is of this kind; *error says what is wrong with it.
+ */
+bool
+settings_line(World *world, char *line, char **error)
+{
+	char	   *rest = strchr(line, ' ');
+	int64_t		n;
+
+	if (rest == NULL)
+		return false;
+	*rest++ = '\0';
+	if (strcmp(line, "now") == 0)
+	{
+		if (number_parse(rest, &n))
+			world->now = n;
+		else
+			*error = format("not a time: %s", rest);
+	}
+	else if (strcmp(line, "policy") == 0)
+		*error = words_take(world, rest, false, policy_word);
+	else if (strcmp(line, "tier") == 0)
+		*error = words_take(world, rest, true, tier_word);
+	else if (strcmp(line, "account") == 0)
+		*error = words_take(world, rest, true, account_word);
+	else if (strcmp(line, "type") == 0)
+		*error = words_take(world, rest, true, type_word);
+	else
+	{
+		rest[-1] = ' ';
+		return false;
+	}
+	return true;
+}
