@@ -450,6 +450,29 @@ SET gpucredit.clock = '2027-01-11 03:30+00';
 SELECT action, billed FROM gpucredit.meter('jo', pg_temp.job('less'), 1, '45 min');
 SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('less'), 1, 'completed', '10 min');
 
+-- meter acts as its owner on a path of its own, whatever its caller's, and
+-- gives both back, after an error too.
+CREATE SCHEMA jo_hostile;
+CREATE FUNCTION jo_hostile.seen(text, text) RETURNS boolean LANGUAGE plpgsql
+AS $$ BEGIN RAISE 'a hostile operator ran as %', current_user; END $$;
+CREATE OPERATOR jo_hostile.= (LEFTARG = text, RIGHTARG = text, FUNCTION = jo_hostile.seen);
+CREATE ROLE gpucredit_test_agent IN ROLE gpucredit_agent;
+GRANT USAGE ON SCHEMA jo_hostile TO gpucredit_test_agent;
+SELECT status FROM gpucredit.reserve('jo', 'a', 'path', '1xJO-A', '2 h', pool => 'jo');
+SELECT job, node FROM pg_temp.place();
+SELECT pg_temp.job('path') AS path \gset
+SET ROLE gpucredit_test_agent;
+SET search_path = jo_hostile, pg_catalog;
+SELECT action, billed FROM gpucredit.meter('jo', :path, 1, '0');
+SELECT action FROM gpucredit.meter('jo', :path, 2, '0');
+SELECT current_user, current_schemas(false);
+SELECT count(*) FROM gpucredit.attempt;
+RESET search_path;
+RESET ROLE;
+SELECT job_state FROM gpucredit.settle('jo', :path, 1, 'completed');
+DROP SCHEMA jo_hostile CASCADE;
+DROP ROLE gpucredit_test_agent;
+
 -- In all: every credit is somewhere, and nothing is held for what is over.
 SELECT available, held, used, spent, available + held + spent AS issued FROM gpucredit.balance('jo');
 SELECT state, count(*) FROM gpucredit.jobs WHERE org LIKE 'jo%' GROUP BY 1 ORDER BY 1;

@@ -202,7 +202,7 @@ Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; 
 CREATE FUNCTION gpucredit.meter(org text, job bigint, attempt int,
 	elapsed interval, progress bigint DEFAULT NULL,
 	utilization real DEFAULT NULL) RETURNS gpucredit.meter_result
-LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_meter';
 COMMENT ON FUNCTION gpucredit.meter(text, bigint, int, interval, bigint,
 	real) IS

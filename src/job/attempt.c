@@ -34,9 +34,6 @@ static bool read_one(SqlStatement *statement, const char *org, int64 job,
 void
 AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
 {
-	bool		isnull;
-	Datum		value;
-
 	attempt->org = SqlText(rows, i, 1);
 	attempt->job = SqlInt8(rows, i, 2);
 	attempt->attempt = SqlInt4(rows, i, 3);
@@ -57,13 +54,24 @@ AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
 	attempt->ended_at = SqlTimeOr(rows, i, 17, DT_NOBEGIN);
 	attempt->outcome = SqlText(rows, i, 18);
 	attempt->billed = attempt->outcome ? SqlCredits(rows, i, 19) : 0;
-	value = SqlDatum(rows, i, 20, &isnull);
+	AttemptTold(rows, i, 20, attempt);
+	attempt->directed = SqlBool(rows, i, 22);
+}
+
+/*
+ * What its agent told: progress in a column, utilization in the next.
+ */
+void
+AttemptTold(SqlResult rows, uint64 i, int column, Attempt *attempt)
+{
+	bool		isnull;
+	Datum		value = SqlDatum(rows, i, column, &isnull);
+
 	attempt->has_progress = !isnull;
 	attempt->progress = isnull ? 0 : DatumGetInt64(value);
-	value = SqlDatum(rows, i, 21, &isnull);
+	value = SqlDatum(rows, i, column + 1, &isnull);
 	attempt->has_utilization = !isnull;
 	attempt->utilization = isnull ? 0 : DatumGetFloat4(value);
-	attempt->directed = SqlBool(rows, i, 22);
 }
 
 /*

@@ -17,6 +17,7 @@
 #include "audit/audit.h"
 #include "common/clock.h"
 #include "common/compat.h"
+#include "common/definer.h"
 #include "common/errors.h"
 #include "common/settings.h"
 #include "job/extend.h"
@@ -48,12 +49,14 @@ SQL_STATEMENT(attempt_beat, SPI_OK_UPDATE_RETURNING,
 			  " interval, bigint, real",
 			  "UPDATE gpucredit.attempt a SET elapsed = $4, heard_at = $5,"
 			  " progress = COALESCE($8, a.progress),"
-			  " utilization = COALESCE($9, a.utilization)"
+			  " utilization = COALESCE($9, a.utilization),"
+			  " logged = CASE WHEN a.logged <= $7 THEN $4 ELSE a.logged END"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3"
 			  " AND a.ended_at IS NULL AND a.running_at IS NOT NULL"
-			  " AND a.elapsed < $4 AND a.started_at <= $6 AND a.logged > $7"
+			  " AND a.elapsed < $4 AND a.started_at <= $6"
 			  " RETURNING a.hold, a.gpus, a.share, a.per_gpu_hour,"
-			  " a.wall_limit, a.hold_window, a.held, a.starved,"
+			  " a.wall_limit, a.hold_window, a.held, a.starved, a.logged,"
+			  " a.progress, a.utilization,"
 			  " EXISTS (SELECT FROM gpucredit.directive d"
 			  "  WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3)");
 SQL_STATEMENT(attempt_note, SPI_OK_UPDATE,
@@ -91,8 +94,11 @@ gpucredit_meter(PG_FUNCTION_ARGS)
 	Attempt		attempt = {0};
 	Answer		answer;
 	Row			out = {0};
+	Definer		definer;
+	Datum		result;
 
 	take_heartbeat(fcinfo, &heartbeat);
+	definer = DefinerEnter(fcinfo);
 	SqlConnect();
 	heartbeat.now = ClockNow();
 	attempt.org = heartbeat.org;
@@ -116,7 +122,9 @@ gpucredit_meter(PG_FUNCTION_ARGS)
 	RowCredits(&out, answer.held);
 	RowTime(&out, answer.deadline);
 	RowDuration(&out, answer.time_left);
-	return SqlFinishRow(RowReturn(fcinfo, &out));
+	result = SqlFinishRow(RowReturn(fcinfo, &out));
+	DefinerLeave(definer);
+	return result;
 }
 
 /*
@@ -189,7 +197,13 @@ beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 	attempt->hold_window = SqlIsNull(row, 0, 6) ? -1 : SqlDuration(row, 0, 6);
 	attempt->held = SqlCredits(row, 0, 7);
 	attempt->starved = SqlBool(row, 0, 8);
-	attempt->directed = SqlBool(row, 0, 9);
+	attempt->logged = SqlDuration(row, 0, 9);
+	attempt->directed = SqlBool(row, 0, 12);
+	if (attempt->logged == attempt->elapsed)
+	{
+		AttemptTold(row, 0, 10, attempt);
+		AttemptLogUsage(attempt, AttemptBill(attempt), heartbeat->now);
+	}
 	return true;
 }
 

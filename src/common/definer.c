@@ -1,0 +1,79 @@
+/*-------------------------------------------------------------------------
+ *
+ * definer.c
+ *		Acting as a function's owner without the catalogue's SECURITY DEFINER.
+ *
+ * SECURITY DEFINER with SET search_path costs a heartbeat a tenth of its
+ * time, nearly all of it for the setting: a level of the GUC stack, the text
+ * parsed, the path computed anew, twice.  The one function that is called so
+ * often enters and leaves here instead, and to the same effect: the user is
+ * the function's owner, SET ROLE is off, and the search path is pg_catalog,
+ * then pg_temp.  The path equals the one the other functions run under, so
+ * they share their plans.  After an error the (sub)transaction's abort gives
+ * both back, as it does for the catalogue's form.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
+#include "common/definer.h"
+#include "miscadmin.h"
+#include "utils/syscache.h"
+
+static Oid	owner_of(Oid function);
+static void pin_search_path(void);
+
+Definer
+DefinerEnter(FunctionCallInfo fcinfo)
+{
+	Definer		definer;
+
+	GetUserIdAndSecContext(&definer.caller, &definer.security);
+	SetUserIdAndSecContext(owner_of(fcinfo->flinfo->fn_oid),
+						   definer.security | SECURITY_LOCAL_USERID_CHANGE);
+	pin_search_path();
+	return definer;
+}
+
+void
+DefinerLeave(Definer definer)
+{
+	PopOverrideSearchPath();
+	SetUserIdAndSecContext(definer.caller, definer.security);
+}
+
+static Oid
+owner_of(Oid function)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for function %u", function);
+	owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/*
+ * The path that SET search_path = pg_catalog, pg_temp makes: pg_temp is on it
+ * only once the session has one.
+ */
+static void
+pin_search_path(void)
+{
+	OverrideSearchPath path = {0};
+	Oid			temp;
+	Oid			temp_toast;
+
+	GetTempNamespaceState(&temp, &temp_toast);
+	path.schemas = list_make1_oid(PG_CATALOG_NAMESPACE);
+	if (OidIsValid(temp))
+		path.schemas = lappend_oid(path.schemas, temp);
+	PushOverrideSearchPath(&path);
+	list_free(path.schemas);
+}

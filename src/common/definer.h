@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * definer.h
+ *		Acting as a function's owner without the catalogue's SECURITY DEFINER.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_DEFINER_H
+#define GPUCREDIT_DEFINER_H
+
+#include "fmgr.h"
+
+/* Whom to be again afterwards. */
+typedef struct Definer
+{
+	Oid			caller;
+	int			security;
+} Definer;
+
+extern Definer DefinerEnter(FunctionCallInfo fcinfo);
+extern void DefinerLeave(Definer definer);
+
+#endif							/* GPUCREDIT_DEFINER_H */
