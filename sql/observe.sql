@@ -336,6 +336,11 @@ SELECT pg_temp.after($$UPDATE attempt_gpu SET node = 'h1' WHERE job = 2$$);
 SELECT pg_temp.after($$UPDATE attempt_gpu SET gpus = '{0-2}'
 	WHERE job = 2$$);
 SELECT pg_temp.after($$DELETE FROM attempt_gpu WHERE job = 2$$);
+-- of another account than its attempt, or until another time
+SELECT pg_temp.after($$UPDATE attempt_gpu SET account = 'elsewhere'
+	WHERE job = 2$$);
+SELECT pg_temp.after($$UPDATE attempt_gpu SET limit_end = 'infinity'
+	WHERE job = 2$$);
 -- given out while in use; kept by a job that is over
 SELECT pg_temp.after($$UPDATE attempt_gpu SET free = true WHERE job = 2$$);
 SELECT pg_temp.after($$UPDATE attempt_gpu SET free = false, ended_at = NULL

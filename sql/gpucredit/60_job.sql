@@ -114,6 +114,16 @@ CREATE TABLE gpucredit.attempt_gpu (
 	memory_mib bigint NOT NULL,
 	ended_at timestamptz,		/* over, but not seen gone by its agent */
 	free boolean NOT NULL DEFAULT false,	/* may be given out again */
+	/* what the next cycles ask of what runs, alike in all rows of an attempt */
+	account text COLLATE "C" NOT NULL,
+	tier text COLLATE "C" NOT NULL,
+	preemptible text NOT NULL,
+	min_gpus int NOT NULL,		/* of the request */
+	max_gpus int NOT NULL,
+	started_at timestamptz NOT NULL,
+	saved_at timestamptz NOT NULL,	/* last checkpoint, else the start */
+	expected_end timestamptz NOT NULL,	/* as it seemed at the start */
+	limit_end timestamptz NOT NULL,		/* infinity: no wall limit */
 	CONSTRAINT attempt_gpu_pkey PRIMARY KEY (org, job, attempt, node)
 );
 CREATE INDEX attempt_gpu_taken ON gpucredit.attempt_gpu (pool, node)

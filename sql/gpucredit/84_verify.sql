@@ -287,6 +287,21 @@ BEGIN ATOMIC
 	WHERE (check_devices.tenant IS NULL OR t.org = check_devices.tenant)
 		AND w.broken
 	UNION ALL
+	SELECT 'terms_are_attempts', t.org, format('job %s attempt %s node "%s"',
+			t.job, t.attempt, t.node),
+		format('account "%s", from %s to %s, saved %s, expected to end %s; the attempt: account "%s", from %s for %s',
+			t.account, t.started_at, t.limit_end, t.saved_at, t.expected_end,
+			a.account, a.started_at, a.wall_limit)
+	FROM taken t JOIN gpucredit.attempt a ON a.org = t.org AND a.job = t.job
+		AND a.attempt = t.attempt
+	WHERE (check_devices.tenant IS NULL OR t.org = check_devices.tenant)
+		AND (t.account <> a.account OR t.started_at <> a.started_at
+			OR t.saved_at < t.started_at OR t.expected_end > t.limit_end
+			OR CASE WHEN a.wall_limit IS NULL OR t.limit_end = 'infinity'
+				THEN a.wall_limit IS NOT NULL OR t.limit_end <> 'infinity'
+				ELSE extract(epoch FROM t.limit_end - t.started_at)
+					<> extract(epoch FROM a.wall_limit) END)
+	UNION ALL
 	SELECT 'node_not_overdrawn', min(t.org), format('node "%s"', t.node),
 		format('cpu %s of %s, memory %s of %s', sum(t.cpu_milli),
 			n.cpu_milli, sum(t.memory_mib), n.memory_mib)

@@ -358,6 +358,16 @@ SqlArgInt4Array(SqlArgs *args, const int32 *values, int n)
 }
 
 void
+SqlArgTimeArray(SqlArgs *args, const TimestampTz *values, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = TimestampTzGetDatum(values[i]);
+	arg_array(args, elems, n, TIMESTAMPTZOID, 8, true, TYPALIGN_DOUBLE);
+}
+
+void
 SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));

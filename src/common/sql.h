@@ -76,6 +76,7 @@ extern void SqlArgJson(SqlArgs *args, Jsonb *value);	/* NULL: null */
 extern void SqlArgTextArray(SqlArgs *args, const char *const *values, int n);
 extern void SqlArgInt8Array(SqlArgs *args, const int64 *values, int n);
 extern void SqlArgInt4Array(SqlArgs *args, const int32 *values, int n);
+extern void SqlArgTimeArray(SqlArgs *args, const TimestampTz *values, int n);
 extern void SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n);
 
 /* Columns count from 1; rows from 0.  The plain forms refuse a null. */

@@ -92,6 +92,7 @@ typedef struct DecideAsk
 	int64_t		cpu_milli;		/* of the whole job, 0: none */
 	int64_t		memory_mib;		/* of the whole job, 0: none */
 	bool		spot_ok;		/* may be preempted, so may use spot nodes */
+	int64_t		wall_limit;		/* microseconds, > 0; DECIDE_NEVER: none */
 } DecideAsk;
 
 /* How urgent jobs are.  Tiers of one rank are equal in the queue's order. */
@@ -145,6 +146,7 @@ typedef struct DecideJob
 	int64_t		aged_at;		/* from here on it goes first, or DECIDE_NEVER */
 	int64_t		order_run;		/* learnt run time in microseconds, for
 								 * DECIDE_ORDER_SHORTEST */
+	int64_t		expected_run;	/* microseconds; 0: as long as it may */
 	int64_t		id;
 	const char *org;
 } DecideJob;
@@ -161,6 +163,51 @@ typedef struct DecidePolicy
 	DecideOrder order;
 	int64_t		fair_horizon;	/* seconds that running devices count for */
 } DecidePolicy;
+
+/* For whose sake a running job may be told to leave. */
+typedef enum DecidePreemptible
+{
+	DECIDE_PREEMPT_NEVER = 0,
+	DECIDE_PREEMPT_RECLAIM,
+	DECIDE_PREEMPT_CAPACITY
+} DecidePreemptible;
+
+/*
+ * What has devices now.  The nodes' device_left, cpu_left and memory_left lack
+ * what its parts have.  (org, id, attempt) is unique.
+ */
+typedef struct DecideRunning
+{
+	const char *org;
+	int64_t		id;				/* of its job */
+	int32_t		attempt;
+	int32_t		account;		/* index of its account */
+	int32_t		tier;			/* index of its tier */
+	int32_t		type;			/* or DECIDE_NO_TYPE */
+	int32_t		gpus;			/* in all */
+	int32_t		share;			/* thousandths of each device */
+	int32_t		min_gpus;		/* of its request */
+	int32_t		max_gpus;
+	int32_t		first_part;		/* index into the input's running_parts */
+	int32_t		n_parts;
+	DecidePreemptible preemptible;
+	bool		leaving;		/* has been told to go */
+	bool		over;			/* it ended, but is not fenced yet */
+	int64_t		started;		/* microseconds */
+	int64_t		saved_at;		/* last checkpoint, else the start */
+	int64_t		expected_end;	/* at most limit_end */
+	int64_t		limit_end;		/* at the latest, or DECIDE_NEVER */
+} DecideRunning;
+
+/* What a start or a running attempt has on one node. */
+typedef struct DecidePart
+{
+	int32_t		node;			/* index into the input's nodes */
+	int32_t		gpus;			/* devices used here (bits in devices) */
+	uint64_t	devices;		/* which ones; empty for CPU-only jobs */
+	int64_t		cpu_milli;
+	int64_t		memory_mib;
+} DecidePart;
 
 typedef struct DecideInput
 {
@@ -179,17 +226,11 @@ typedef struct DecideInput
 	const DecideJob *jobs;
 	int32_t		n_jobs;
 	int32_t		max_starts;		/* at most so many starts, >= 0 */
+	const DecideRunning *running;
+	int32_t		n_running;
+	const DecidePart *running_parts;
+	int32_t		n_running_parts;
 } DecideInput;
-
-/* What a start takes on one node. */
-typedef struct DecidePart
-{
-	int32_t		node;			/* index into the input's nodes */
-	int32_t		gpus;			/* devices used here (bits in devices) */
-	uint64_t	devices;		/* which ones; empty for CPU-only jobs */
-	int64_t		cpu_milli;
-	int64_t		memory_mib;
-} DecidePart;
 
 /* A job that starts.  Its parts are in order of the nodes' names. */
 typedef struct DecideStart
@@ -201,6 +242,22 @@ typedef struct DecideStart
 	int32_t		first_part;		/* index into the result's parts */
 	int32_t		n_parts;
 } DecideStart;
+
+/*
+ * When and where a job that cannot start now is expected to.  Its parts are in
+ * order of the nodes' names.
+ */
+typedef struct DecideReservation
+{
+	int32_t		job;			/* index into the input's jobs */
+	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
+	int32_t		gpus;			/* in all */
+	int64_t		at;				/* when running jobs end as expected */
+	int64_t		limit_at;		/* when they run as long as they may, or
+								 * DECIDE_NEVER */
+	int32_t		first_part;		/* index into the result's reserved_parts */
+	int32_t		n_parts;
+} DecideReservation;
 
 /*
  * Why the first unstarted job of an ask waits, ordered by how near it came to
@@ -248,6 +305,10 @@ typedef struct DecideResult
 	DecidePart *parts;
 	int32_t		n_parts;
 	DecideWait *waits;			/* one per ask */
+	DecideReservation *reservations;	/* in the order of the queue */
+	int32_t		n_reservations;
+	DecidePart *reserved_parts;
+	int32_t		n_reserved_parts;
 } DecideResult;
 
 /*

@@ -66,6 +66,44 @@ ask_error(const DecideAsk *ask)
 		return "an ask has an unknown topology";
 	if (ask->cpu_milli < 0 || ask->memory_mib < 0)
 		return "an ask has a negative amount of cpu or memory";
+	if (ask->wall_limit <= 0)
+		return "an ask has a wall limit that is not above 0";
+	return NULL;
+}
+
+/*
+ * What is wrong with one running attempt, or NULL.
+ */
+static const char *
+running_error(const DecideInput *input, const DecideRunning *running)
+{
+	int32_t		i;
+
+	if (running->org == NULL)
+		return "a running attempt has no organisation";
+	if (running->tier < 0 || running->tier >= input->n_tiers ||
+		running->account < 0 || running->account >= input->n_accounts)
+		return "a running attempt's tier or account is not there";
+	if (running->expected_end > running->limit_end)
+		return "a running attempt is expected to pass its limit";
+	if (running->n_parts < 1 || running->first_part < 0 ||
+		running->first_part > input->n_running_parts - running->n_parts)
+		return "a running attempt has no parts";
+	if (running->share < 1 || running->share > DECIDE_WHOLE)
+		return "a running attempt has a share outside 1 to 1000 thousandths";
+	for (i = 0; i < running->n_parts; i++)
+	{
+		const DecidePart *part =
+		&input->running_parts[running->first_part + i];
+
+		if (part->node < 0 || part->node >= input->n_nodes)
+			return "a running attempt is on a node that is not there";
+		if (part->cpu_milli < 0 || part->memory_mib < 0)
+			return "a running attempt has a negative amount of cpu or memory";
+		if (input->nodes[part->node].gpus < DECIDE_MAX_DEVICES &&
+			part->devices >> input->nodes[part->node].gpus != 0)
+			return "a running attempt has a device its node has not";
+	}
 	return NULL;
 }
 
@@ -152,6 +190,8 @@ job_error(const DecideInput *input, const DecideJob *job)
 		return "a job names an account that is not there";
 	if (job->org == NULL)
 		return "a job has no organisation";
+	if (job->expected_run < 0)
+		return "a job is expected to run for less than nothing";
 	return NULL;
 }
 
@@ -166,7 +206,8 @@ DecideInputError(const DecideInput *input)
 
 	if (input->n_nodes < 0 || input->n_asks < 0 || input->n_jobs < 0 ||
 		input->n_types < 0 || input->n_tiers < 0 || input->n_accounts < 0 ||
-		input->max_starts < 0 || input->policy.fair_horizon < 0)
+		input->max_starts < 0 || input->policy.fair_horizon < 0 ||
+		input->n_running < 0 || input->n_running_parts < 0)
 		return "a number of nodes, asks, jobs or starts is negative";
 	for (i = 0; i < input->n_nodes; i++)
 	{
@@ -183,5 +224,7 @@ DecideInputError(const DecideInput *input)
 	error = shares_error(input);
 	for (i = 0; i < input->n_jobs && error == NULL; i++)
 		error = job_error(input, &input->jobs[i]);
+	for (i = 0; i < input->n_running && error == NULL; i++)
+		error = running_error(input, &input->running[i]);
 	return error;
 }

@@ -7,7 +7,7 @@
  * attempt's row is locked, so that a settlement sees either none of it or
  * all.
  *
- * Locks: attempt.
+ * Locks: attempt, then the rows of its devices.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,6 +40,10 @@ SQL_STATEMENT(checkpoint_insert, SPI_OK_INSERT,
 			  "INSERT INTO gpucredit.checkpoint (org, job, attempt, step,"
 			  " uri, sha256, size_bytes, at, elapsed)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+SQL_STATEMENT(devices_saved, SPI_OK_UPDATE,
+			  "text, bigint, int, timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET saved_at = $4"
+			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
 SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  "SELECT 1 FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
@@ -48,6 +52,7 @@ static void arg_key(SqlArgs *args, const Attempt *attempt);
 static void lock_attempt(const char *org, int64 job, int32 number,
 						 Attempt *attempt);
 static void check_step(const Attempt *attempt, int64 step);
+static void mark_saved(const Attempt *attempt, TimestampTz at);
 static bytea *take_sha256(FunctionCallInfo fcinfo);
 
 Datum
@@ -81,10 +86,13 @@ gpucredit_checkpoint(PG_FUNCTION_ARGS)
 	row = SqlRun(&checkpoint_same, &args);
 	if (row.n == 0 || !SqlBool(row, 0, 1))
 	{
+		TimestampTz now = ClockNow();
+
 		check_step(&attempt, step);
-		SqlArgTime(&args, ClockNow());
+		SqlArgTime(&args, now);
 		SqlArgDuration(&args, attempt.elapsed);
 		(void) SqlRun(&checkpoint_insert, &args);
+		mark_saved(&attempt, now);
 	}
 	SqlFinish();
 	PG_RETURN_VOID();
@@ -102,6 +110,19 @@ CheckpointElapsed(const Attempt *attempt)
 	arg_key(&args, attempt);
 	row = SqlRun(&checkpoint_last, &args);
 	return row.n == 0 ? 0 : SqlDuration(row, 0, 2);
+}
+
+/*
+ * Whoever looks for an attempt to evict asks what that would lose.
+ */
+static void
+mark_saved(const Attempt *attempt, TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	arg_key(&args, attempt);
+	SqlArgTime(&args, at);
+	(void) SqlRun(&devices_saved, &args);
 }
 
 static void

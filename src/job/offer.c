@@ -161,7 +161,8 @@ OffersAsk(const Job *job, const NodeSet *set)
 		.topology = job->topology,
 		.cpu_milli = job->cpu_milli,
 		.memory_mib = job->memory_mib,
-		.spot_ok = job->preemptible != PREEMPTIBLE_NEVER
+		.spot_ok = job->preemptible != PREEMPTIBLE_NEVER,
+		.wall_limit = job->wall_limit < 0 ? DECIDE_NEVER : job->wall_limit
 	};
 
 	for (int i = 0; i < job->offers.n; i++)

@@ -59,18 +59,26 @@ SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  " JOIN gpucredit.hold h ON h.org = u.org AND h.hold = u.hold");
 SQL_STATEMENT(devices_insert, SPI_OK_INSERT,
 			  "text, text[], bigint[], int[], text[], gpucredit.gpuset[],"
-			  " int[], bigint[], bigint[]",
+			  " int[], bigint[], bigint[], int[], int[], timestamptz,"
+			  " timestamptz[], timestamptz[]",
 			  "INSERT INTO gpucredit.attempt_gpu (org, job, attempt, node,"
-			  " pool, gpus, share, cpu_milli, memory_mib)"
+			  " pool, gpus, share, cpu_milli, memory_mib, account, tier,"
+			  " preemptible, min_gpus, max_gpus, started_at, saved_at,"
+			  " expected_end, limit_end)"
 			  " SELECT u.org, u.job, u.attempt, u.node, $1, u.gpus, u.share,"
-			  " u.cpu_milli, u.memory_mib"
+			  " u.cpu_milli, u.memory_mib, j.account, j.tier,"
+			  " j.preemptible, u.min_gpus, u.max_gpus, $12, $12,"
+			  " u.expected_end, u.limit_end"
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
 			  "  pg_catalog.unnest($5), pg_catalog.unnest($6),"
 			  "  pg_catalog.unnest($7), pg_catalog.unnest($8),"
-			  "  pg_catalog.unnest($9))"
+			  "  pg_catalog.unnest($9), pg_catalog.unnest($10),"
+			  "  pg_catalog.unnest($11), pg_catalog.unnest($13),"
+			  "  pg_catalog.unnest($14))"
 			  " AS u (org, job, attempt, node, gpus, share, cpu_milli,"
-			  "  memory_mib)");
+			  "  memory_mib, min_gpus, max_gpus, expected_end, limit_end)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job");
 
 static void start_jobs(const Cycle *cycle);
 static void insert_attempts(const Cycle *cycle);
@@ -248,6 +256,15 @@ held_for(const Cycle *cycle, const DecideStart *start, Credits price)
 }
 
 /*
+ * When a start is over if it runs for so long; never, where nothing ends it.
+ */
+static TimestampTz
+end_after(const Cycle *cycle, int64 run)
+{
+	return run >= DECIDE_NEVER - cycle->now ? DT_NOEND : cycle->now + run;
+}
+
+/*
  * A row per node of each start.
  */
 static void
@@ -256,26 +273,34 @@ insert_devices(const Cycle *cycle)
 	int			n = cycle->result.n_parts;
 	const char **texts = palloc(sizeof(char *) * 2 * n);
 	int64	   *numbers = palloc(sizeof(int64) * 3 * n);
-	int32	   *small = palloc(sizeof(int32) * 2 * n);
+	int32	   *small = palloc(sizeof(int32) * 4 * n);
+	TimestampTz *times = palloc(sizeof(TimestampTz) * 2 * n);
 	Datum	   *sets = palloc(sizeof(Datum) * n);
 	SqlArgs		args = {0};
 
 	for (int i = 0; i < cycle->result.n_starts; i++)
 	{
 		const DecideStart *start = &cycle->result.starts[i];
+		const DecideJob *job = START_JOB(cycle, i);
+		int64		wall_limit = cycle->asks[job->ask].wall_limit;
 
 		for (int p = start->first_part; p < start->first_part + start->n_parts;
 			 p++)
 		{
 			const DecidePart *part = &cycle->result.parts[p];
 
-			texts[p] = START_JOB(cycle, i)->org;
+			texts[p] = job->org;
 			texts[n + p] = cycle->set->nodes[part->node].name;
-			numbers[p] = START_JOB(cycle, i)->id;
+			numbers[p] = job->id;
 			numbers[n + p] = part->cpu_milli;
 			numbers[2 * n + p] = part->memory_mib;
 			small[p] = START_QUEUED(cycle, i)->attempt + 1;
 			small[n + p] = start->share;
+			small[2 * n + p] = START_QUEUED(cycle, i)->min_gpus;
+			small[3 * n + p] = START_QUEUED(cycle, i)->max_gpus;
+			times[p] = end_after(cycle, job->expected_run > 0 ?
+								 job->expected_run : wall_limit);
+			times[n + p] = end_after(cycle, wall_limit);
 			sets[p] = GpuSetGetDatum(part->devices);
 		}
 	}
@@ -291,6 +316,11 @@ insert_devices(const Cycle *cycle)
 	SqlArgInt4Array(&args, small + n, n);
 	SqlArgInt8Array(&args, numbers + n, n);
 	SqlArgInt8Array(&args, numbers + 2 * n, n);
+	SqlArgInt4Array(&args, small + 2 * n, n);
+	SqlArgInt4Array(&args, small + 3 * n, n);
+	SqlArgTime(&args, cycle->now);
+	SqlArgTimeArray(&args, times, n);
+	SqlArgTimeArray(&args, times + n, n);
 	(void) SqlRun(&devices_insert, &args);
 }
 

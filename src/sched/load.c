@@ -69,8 +69,6 @@ SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
 			  " WHERE j.pool = $1 AND j.state = 'queued'"
 			  " AND (j.not_before IS NULL OR j.not_before <= $2)");
 
-static SqlResult run(const Cycle *cycle, SqlStatement *statement,
-					 SqlArgs *args);
 static void take_off(Cycle *cycle);
 static void load_queue(Cycle *cycle);
 static int32 find_ask(const Cycle *cycle, Asks *asks, SqlResult rows,
@@ -91,13 +89,17 @@ CycleLoad(Cycle *cycle)
 	take_off(cycle);
 	ShareBegin(cycle);
 	load_queue(cycle);
+	RunningLoad(cycle);
 	ShareLoad(cycle);
 	cycle->input.nodes = cycle->set->nodes;
 	cycle->input.n_nodes = cycle->set->n;
 }
 
-static SqlResult
-run(const Cycle *cycle, SqlStatement *statement, SqlArgs *args)
+/*
+ * Run a statement that reads, in a snapshot of its own where that is allowed.
+ */
+SqlResult
+CycleRead(const Cycle *cycle, SqlStatement *statement, SqlArgs *args)
 {
 	return cycle->read_only ? SqlRead(statement, args) :
 		SqlRun(statement, args);
@@ -116,7 +118,7 @@ take_off(Cycle *cycle)
 
 	SqlArgText(&args, cycle->pool);
 	SqlArgTime(&args, ClockAdd(cycle->now, -SettingNodeLost()));
-	rows = run(cycle, &taken_read, &args);
+	rows = CycleRead(cycle, &taken_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		bool		isnull;
@@ -164,7 +166,7 @@ load_queue(Cycle *cycle)
 
 	SqlArgText(&args, cycle->pool);
 	SqlArgTime(&args, cycle->now);
-	rows = run(cycle, &queue_read, &args);
+	rows = CycleRead(cycle, &queue_read, &args);
 	asks.asks = palloc(sizeof(DecideAsk) * asks.size);
 	asks.shared = palloc(sizeof(Queued) * asks.size);
 	asks.rows = palloc(sizeof(uint64) * asks.size);
@@ -191,6 +193,7 @@ load_queue(Cycle *cycle)
 		job->submitted = SqlTime(rows, i, 6);
 		job->aged_at = DECIDE_NEVER;
 		job->order_run = 0;
+		job->expected_run = 0;
 		cycle->queued[i] = asks.shared[job->ask];
 		cycle->queued[i].account = account;
 		cycle->queued[i].hold = SqlInt8(rows, i, 7);
@@ -362,14 +365,16 @@ add_ask(const Cycle *cycle, Asks *asks, SqlResult rows, uint64 i)
 											lengthof(PreemptibleNames));
 	job.cpu_milli = SqlInt8(rows, i, 12);
 	job.memory_mib = SqlInt8(rows, i, 13);
+	job.wall_limit = SqlIsNull(rows, i, 14) ? -1 : SqlDuration(rows, i, 14);
 	JobReadOffers(rows, i, 16, 18, 17, 19, &job.offers);
 
 	shared = &asks->shared[asks->n];
 	memset(shared, 0, sizeof(Queued));
-	shared->wall_limit = SqlIsNull(rows, i, 14) ? -1 :
-		SqlDuration(rows, i, 14);
+	shared->wall_limit = job.wall_limit;
 	shared->hold_window = SqlIsNull(rows, i, 15) ? -1 :
 		SqlDuration(rows, i, 15);
+	shared->min_gpus = job.request->min_gpus;
+	shared->max_gpus = job.request->max_gpus;
 	shared->noffers = job.offers.n;
 	shared->offer_types = job.offers.types;
 	shared->offer_prices = job.offers.prices;

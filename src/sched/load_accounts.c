@@ -86,8 +86,7 @@ ShareLoad(Cycle *cycle)
 static void
 load_tiers(Cycle *cycle, const PoolPolicy *policy)
 {
-	SqlResult	rows = cycle->read_only ? SqlRead(&tiers_read, NULL) :
-		SqlRun(&tiers_read, NULL);
+	SqlResult	rows = CycleRead(cycle, &tiers_read, NULL);
 
 	cycle->max_tiers = (int) rows.n + 16;
 	cycle->tiers = palloc(sizeof(DecideTier) * cycle->max_tiers);

@@ -8,6 +8,7 @@
 #ifndef GPUCREDIT_SCHED_H
 #define GPUCREDIT_SCHED_H
 
+#include "common/sql.h"
 #include "decide/decide.h"
 #include "inventory/inventory.h"
 
@@ -19,6 +20,8 @@ typedef struct Queued
 	int32		attempt;		/* the last one */
 	int64		wall_limit;		/* -1: none */
 	int64		hold_window;	/* -1: none */
+	int32		min_gpus;		/* of its request */
+	int32		max_gpus;
 	int			noffers;
 	const char **offer_types;	/* shared by the jobs of an ask */
 	Credits    *offer_prices;
@@ -67,6 +70,8 @@ typedef struct Cycle
 	AccountName *account_names;
 	int			max_accounts;
 	struct HTAB *account_ids;
+	DecideRunning *running;		/* input.running, writable */
+	DecidePart *running_parts;	/* input.running_parts, writable */
 	int			n_limits;
 	QuotaLimit *limits;
 } Cycle;
@@ -80,7 +85,8 @@ typedef struct StartPrice
 
 /* load.c */
 extern void CycleLoad(Cycle *cycle);
-
+extern SqlResult CycleRead(const Cycle *cycle, SqlStatement *statement,
+						   SqlArgs *args);
 extern void CycleDrop(Cycle *cycle, const bool *drop);
 
 /* load_accounts.c */
@@ -88,6 +94,9 @@ extern void ShareBegin(Cycle *cycle);
 extern void ShareLoad(Cycle *cycle);
 extern int32 TierIndex(Cycle *cycle, const char *name);
 extern int32 AccountIndex(Cycle *cycle, const char *org, const char *path);
+
+/* load_running.c */
+extern void RunningLoad(Cycle *cycle);
 
 /* limit.c */
 extern void LimitsLoad(Cycle *cycle);

@@ -86,6 +86,7 @@ class_jobs(World *world, int n, int gpus, int share, int64_t cpu,
 	}
 	ask.min_gpus = ask.max_gpus = gpus;
 	ask.share = share;
+	ask.wall_limit = DECIDE_NEVER;
 	ask.cpu_milli = cpu;
 	ask.topology = topology;
 	index = world_ask(world, &ask);

@@ -167,6 +167,10 @@ request_word(World *world, DecideAsk *ask, DecideJob *job, char *word)
 		job->tier = world_tier(world, value);
 		return true;
 	}
+	if (strcmp(word, "wall") == 0)
+		return time_parse(value, &ask->wall_limit);
+	if (strcmp(word, "expected") == 0)
+		return time_parse(value, &job->expected_run);
 	if (!number_parse(value, &n))
 		return false;
 	if (strcmp(word, "priority") == 0)
@@ -220,6 +224,7 @@ request_parse(World *world, char *words, DecideAsk *ask, DecideJob *job)
 	ask->share = DECIDE_WHOLE;
 	job->tier = -1;
 	job->aged_at = -1;
+	ask->wall_limit = DECIDE_NEVER;
 	if (types != NULL)
 		*types++ = '\0';
 	if (strncmp(request, "0.", 2) == 0)

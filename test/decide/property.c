@@ -79,6 +79,7 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 			INT64_C(1048576) * (39000 + random_below(seed, 4) * 20000);
 	}
 	ask.share = DECIDE_WHOLE;
+	ask.wall_limit = DECIDE_NEVER;
 	if (kind == 1 || kind == 2)
 	{
 		ask.min_gpus = ask.max_gpus = 1;

@@ -178,6 +178,46 @@ accounts_permute(const World *world, uint64_t *seed, World *other)
 }
 
 /*
+ * What runs, in another order.
+ */
+static void
+running_permute(const World *world, uint64_t *seed, const int *new_type,
+				const int *new_node, World *other)
+{
+	int		   *order = random_order(seed, world->n_running);
+	int			i;
+
+	for (i = 0; i < world->n_running; i++)
+	{
+		const DecideRunning *old = &world->running[order[i]];
+		int		   *parts = random_order(seed, old->n_parts);
+		DecideRunning *running = world_running(other, old->org, old->id);
+		const char *org = running->org;
+		int32_t		first = running->first_part;
+		int			j;
+
+		*running = *old;
+		running->org = org;
+		running->first_part = first;
+		running->n_parts = 0;
+		running->account = world_account(other,
+										 world->accounts[old->account].name);
+		running->tier = world_tier(other, world->tier_names[old->tier]);
+		if (old->type >= 0)
+			running->type = new_type[old->type];
+		for (j = 0; j < old->n_parts; j++)
+		{
+			DecidePart *part = world_part(other, running);
+
+			*part = world->parts[old->first_part + parts[j]];
+			part->node = new_node[part->node];
+		}
+		free(parts);
+	}
+	free(order);
+}
+
+/*
  * The same world with everything in another order and all labels different.
  * ask_order (n_asks long) then says which of its asks each old one is.
  */
@@ -191,6 +231,7 @@ world_permute(const World *world, uint64_t *seed, World *other,
 	int		   *types = random_order(seed, world->n_types);
 	int		   *labels = random_order(seed, 1000);
 	int		   *new_type = random_order(seed, world->n_types);
+	int		   *new_node = random_order(seed, world->n_nodes);
 	int			i;
 	int			j;
 
@@ -213,6 +254,7 @@ world_permute(const World *world, uint64_t *seed, World *other,
 
 		*node = *old;
 		node->name = name;
+		new_node[nodes[i]] = i;
 		if (old->type >= 0)
 			node->type = new_type[old->type];
 		if (old->domain >= 0)
@@ -246,11 +288,14 @@ world_permute(const World *world, uint64_t *seed, World *other,
 		job->submitted = old->submitted;
 		job->aged_at = old->aged_at;
 		job->order_run = old->order_run;
+		job->expected_run = old->expected_run;
 	}
+	running_permute(world, seed, new_type, new_node, other);
 	free(nodes);
 	free(asks);
 	free(jobs);
 	free(types);
 	free(labels);
 	free(new_type);
+	free(new_node);
 }

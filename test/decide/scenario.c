@@ -262,6 +262,7 @@ job_line(World *world, char *line)
 		job->submitted = like.submitted;
 		job->aged_at = like.aged_at;
 		job->order_run = like.order_run;
+		job->expected_run = like.expected_run;
 	}
 	return NULL;
 }
@@ -384,6 +385,8 @@ scenario_run(Tap *tap, Scenario *scenario, const char *vary)
 			error = node_line(&world, line + 5);
 		else if (strncmp(line, "job ", 4) == 0)
 			error = job_line(&world, line + 4);
+		else if (strncmp(line, "running ", 8) == 0)
+			error = running_line(&world, line + 8);
 		else if (strncmp(line, "max_starts ", 11) == 0)
 			world.max_starts = atoi(line + 11);
 		else if (settings_line(&world, line, &error))

@@ -102,6 +102,7 @@ trace_pods(World *world, const char *folder, const char *name)
 		ask.memory_mib = atoll(f[2]);
 		ask.min_gpus = ask.max_gpus = atoi(f[3]);
 		ask.share = ask.min_gpus == 1 ? atoi(f[4]) : DECIDE_WHOLE;
+		ask.wall_limit = DECIDE_NEVER;
 		ask.topology = DECIDE_TOPOLOGY_NODE;
 		for (type = strtok(f[5], "|"); type != NULL && ask.min_gpus > 0;
 			 type = strtok(NULL, "|"))

@@ -133,6 +133,8 @@ world_free(World *world)
 		free(world->tier_names[i]);
 	for (i = 0; i < world->n_accounts; i++)
 		free((char *) world->accounts[i].name);
+	for (i = 0; i < world->n_running; i++)
+		free((char *) world->running[i].org);
 	free(world->types);
 	free(world->weights);
 	free(world->tier_names);
@@ -141,6 +143,8 @@ world_free(World *world)
 	free(world->nodes);
 	free(world->asks);
 	free(world->jobs);
+	free(world->running);
+	free(world->parts);
 	world_init(world);
 }
 
@@ -275,7 +279,8 @@ ask_equal(const DecideAsk *a, const DecideAsk *b)
 	if (a->min_gpus != b->min_gpus || a->max_gpus != b->max_gpus ||
 		a->share != b->share || a->n_offers != b->n_offers ||
 		a->topology != b->topology || a->cpu_milli != b->cpu_milli ||
-		a->memory_mib != b->memory_mib || a->spot_ok != b->spot_ok)
+		a->memory_mib != b->memory_mib || a->spot_ok != b->spot_ok ||
+		a->wall_limit != b->wall_limit)
 		return false;
 	for (i = 0; i < a->n_offers; i++)
 	{
@@ -337,6 +342,45 @@ world_job(World *world, int ask, const char *org, const char *account,
 }
 
 /*
+ * Add a running attempt, as yet without parts.
+ */
+DecideRunning *
+world_running(World *world, const char *org, int64_t id)
+{
+	DecideRunning *running;
+
+	world->running = grown(world->running, world->n_running,
+						   &world->running_room, sizeof(DecideRunning));
+	running = &world->running[world->n_running++];
+	memset(running, 0, sizeof(*running));
+	running->org = copied(org);
+	running->id = id;
+	running->attempt = 1;
+	running->tier = world_rank(world, 0);
+	running->type = DECIDE_NO_TYPE;
+	running->share = DECIDE_WHOLE;
+	running->expected_end = running->limit_end = DECIDE_NEVER;
+	running->first_part = world->n_parts;
+	return running;
+}
+
+/*
+ * Add a part to the running attempt added last.
+ */
+DecidePart *
+world_part(World *world, DecideRunning *running)
+{
+	DecidePart *part;
+
+	world->parts = grown(world->parts, world->n_parts, &world->parts_room,
+						 sizeof(DecidePart));
+	part = &world->parts[world->n_parts++];
+	memset(part, 0, sizeof(*part));
+	running->n_parts++;
+	return part;
+}
+
+/*
  * The world as input to the core.
  */
 DecideInput
@@ -351,7 +395,9 @@ world_input(const World *world)
 		.nodes = world->nodes, .n_nodes = world->n_nodes,
 		.asks = world->asks, .n_asks = world->n_asks,
 		.jobs = world->jobs, .n_jobs = world->n_jobs,
-		.max_starts = world->max_starts
+		.max_starts = world->max_starts,
+		.running = world->running, .n_running = world->n_running,
+		.running_parts = world->parts, .n_running_parts = world->n_parts
 	};
 
 	return input;

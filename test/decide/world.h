@@ -50,6 +50,12 @@ typedef struct World
 	int			max_starts;
 	int64_t		now;
 	DecidePolicy policy;
+	DecideRunning *running;
+	int			n_running;
+	int			running_room;
+	DecidePart *parts;			/* of what runs */
+	int			n_parts;
+	int			parts_room;
 } World;
 
 /* world.c */
@@ -67,6 +73,9 @@ extern int	world_rank(World *world, int rank);
 extern int	world_account(World *world, const char *name);
 extern DecideJob *world_job(World *world, int ask, const char *org,
 							const char *account, int64_t id);
+extern DecideRunning *world_running(World *world, const char *org,
+									int64_t id);
+extern DecidePart *world_part(World *world, DecideRunning *running);
 extern DecideInput world_input(const World *world);
 extern char *format(const char *form,...)
 			__attribute__((format(printf, 1, 2)));
@@ -98,6 +107,10 @@ extern char *request_parse(World *world, char *words, DecideAsk *ask,
 						   DecideJob *job);
 extern bool set_parse(const char *text, const char **end, uint64_t *devices);
 extern bool number_parse(const char *text, int64_t *number);
+extern bool time_parse(const char *text, int64_t *time);
+
+/* running.c */
+extern char *running_line(World *world, char *line);
 
 /* oracle.c */
 extern int	oracle_largest(const DecideNode *nodes, int n_nodes,
