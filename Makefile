@@ -12,8 +12,8 @@
 # The table of contents.  A stage lives in src/<stage>/*.c,
 # sql/gpucredit/NN_<stage>.sql (the install script's piece), sql/<stage>.sql
 # and expected/<stage>.out; decide is C alone, grants SQL alone.
-STAGES = common types audit request ledger admission inventory job decide \
-	sched observe grants
+STAGES = common types shmem entry audit request ledger admission inventory \
+	job decide sched observe grants
 
 EXTENSION = gpucredit
 MODULE_big = gpucredit

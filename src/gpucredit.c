@@ -18,6 +18,9 @@
 #include "common/compat.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "entry/entry.h"
+#include "shmem/level.h"
+#include "shmem/segment.h"
 #include "utils/guc.h"
 
 PG_MODULE_MAGIC;
@@ -33,5 +36,8 @@ _PG_init(void)
 	ClockInit();
 	SettingsInit();
 	SqlInit();
+	SegmentInit();
+	LevelInit();
+	EntryInit();
 	MarkGUCPrefixReserved("gpucredit");
 }

@@ -368,6 +368,21 @@ BEGIN ATOMIC
 			AND g.tgfoid = 'gpucredit.refuse_change'::regproc
 			AND g.tgenabled = 'A' AND g.tgtype & 56 = 56)
 	UNION ALL
+	SELECT 'rate_limit_has_account', r.org, format('account "%s"', r.account),
+		format('%s a second of %s, but no such account', r.per_second,
+			r.operation)
+	FROM gpucredit.rate_limit r
+	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
+		AND NOT EXISTS (SELECT FROM gpucredit.account a
+			WHERE a.org = r.org AND a.account = r.account)
+	UNION ALL
+	SELECT 'rate_limit_is_watched', '', 'table gpucredit.rate_limit',
+		'trigger missing, or not enabled ALWAYS'
+	WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
+		WHERE g.tgrelid = 'gpucredit.rate_limit'::regclass
+			AND g.tgfoid = 'gpucredit.rate_limit_changed'::regproc
+			AND g.tgenabled = 'A' AND g.tgtype = 60)
+	UNION ALL
 	SELECT 'sequence_not_behind', '', format('sequence gpucredit.%s', s.name),
 		format('at %s, ids go to %s', coalesce(s.at, 0), s.newest)
 	FROM (VALUES

@@ -61,7 +61,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.create_account, gpucredit.suspend_account,
 	gpucredit.set_price, gpucredit.create_pool, gpucredit.set_tier,
-	gpucredit.set_budget, gpucredit.set_quota,
+	gpucredit.set_budget, gpucredit.set_quota, gpucredit.set_rate_limit,
 	gpucredit.issue, gpucredit.revoke, gpucredit.transfer,
 	gpucredit.refund, gpucredit.refund_hold, gpucredit.rebuild
 TO gpucredit_admin;

@@ -20,12 +20,12 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_set_quota);
+ENTRY_POINT(set_quota);
 
 SQL_STATEMENT(quota_upsert, SPI_OK_INSERT, "text, text, text, int, int, int",
 			  "INSERT INTO gpucredit.quota (org, account, gpu_type,"
@@ -172,7 +172,7 @@ arg_limit(FunctionCallInfo fcinfo, int n, const char *name, SqlArgs *args)
 }
 
 Datum
-gpucredit_set_quota(PG_FUNCTION_ARGS)
+call_set_quota(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	char	   *account = ArgPath(fcinfo, 1, "account");

@@ -22,6 +22,7 @@
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
@@ -30,6 +31,7 @@ static uint64 generation = 1;
 static void prepare(SqlStatement *statement);
 static SqlResult execute(SqlStatement *statement, SqlArgs *args,
 						 bool read_only);
+static SqlResult executed(const SqlStatement *statement, int rc);
 static Oid	credits_type(void);
 static void forget_plans(Datum arg, int cacheid, uint32 hashvalue);
 static void arg_array(SqlArgs *args, Datum *elems, int n, Oid type, int len,
@@ -173,25 +175,34 @@ ready(SqlStatement *statement, SqlArgs *args)
 }
 
 /*
- * Run a prepared statement, and insist on the kind of result it must have.
+ * Run a prepared statement.
  */
 static SqlResult
 execute(SqlStatement *statement, SqlArgs *args, bool read_only)
 {
-	SqlResult	result;
 	MemoryContext caller = CurrentMemoryContext;
 	int			rc;
 
 	ready(statement, args);
 	rc = SPI_execute_plan(statement->plan, args ? args->values : NULL,
 						  args ? args->nulls : NULL, read_only, 0);
+	MemoryContextSwitchTo(caller);	/* SPI leaves us in its own */
+	return executed(statement, rc);
+}
+
+/*
+ * Insist on the kind of result a statement must have.
+ */
+static SqlResult
+executed(const SqlStatement *statement, int rc)
+{
 	if (rc != statement->expected)
 		elog(ERROR, "unexpected result %s of \"%s\"",
 			 SPI_result_code_string(rc), statement->text);
-	MemoryContextSwitchTo(caller);	/* SPI leaves us in its own */
-	result.n = SPI_processed;
-	result.table = SPI_tuptable;
-	return result;
+	return (SqlResult)
+	{
+		SPI_processed, SPI_tuptable
+	};
 }
 
 /*
@@ -210,6 +221,27 @@ SqlResult
 SqlRead(SqlStatement *statement, SqlArgs *args)
 {
 	return execute(statement, args, true);
+}
+
+/*
+ * Run a query with a snapshot taken now, whatever the transaction's isolation
+ * level: for what is remembered past the transaction.
+ */
+SqlResult
+SqlReadLatest(SqlStatement *statement, SqlArgs *args)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	Snapshot	snapshot;
+	int			rc;
+
+	ready(statement, args);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	rc = SPI_execute_snapshot(statement->plan, args ? args->values : NULL,
+							  args ? args->nulls : NULL, snapshot,
+							  InvalidSnapshot, true, false, 0);
+	UnregisterSnapshot(snapshot);
+	MemoryContextSwitchTo(caller);
+	return executed(statement, rc);
 }
 
 /*

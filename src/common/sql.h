@@ -59,6 +59,7 @@ extern void SqlFinish(void);
 extern Datum SqlFinishRow(Datum row);
 extern SqlResult SqlRun(SqlStatement *statement, SqlArgs *args);
 extern SqlResult SqlRead(SqlStatement *statement, SqlArgs *args);
+extern SqlResult SqlReadLatest(SqlStatement *statement, SqlArgs *args);
 extern Portal SqlCursor(SqlStatement *statement, SqlArgs *args);
 extern void SqlFree(SqlResult *result);
 extern Oid	SqlTypeOid(const char *name);

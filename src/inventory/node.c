@@ -15,19 +15,19 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "inventory/inventory.h"
 #include "port/pg_bitutils.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_register_node);
-PG_FUNCTION_INFO_V1(gpucredit_drain);
-PG_FUNCTION_INFO_V1(gpucredit_resume);
-PG_FUNCTION_INFO_V1(gpucredit_remove_node);
+ENTRY_POINT(register_node);
+ENTRY_POINT(drain);
+ENTRY_POINT(resume);
+ENTRY_POINT(remove_node);
 
 typedef struct GpuNode
 {
@@ -128,7 +128,7 @@ static void audit_node(const char *operation, const char *decision,
 					   const char *reason);
 
 Datum
-gpucredit_register_node(PG_FUNCTION_ARGS)
+call_register_node(PG_FUNCTION_ARGS)
 {
 	GpuNode		node;
 	TimestampTz now;
@@ -290,7 +290,7 @@ lock_pool_of(const char *node, bool reshape)
 }
 
 Datum
-gpucredit_drain(PG_FUNCTION_ARGS)
+call_drain(PG_FUNCTION_ARGS)
 {
 	char	   *node = ArgName(fcinfo, 0, "node");
 	char	   *reason = ArgText(fcinfo, 1, "reason");
@@ -325,7 +325,7 @@ gpucredit_drain(PG_FUNCTION_ARGS)
 }
 
 Datum
-gpucredit_resume(PG_FUNCTION_ARGS)
+call_resume(PG_FUNCTION_ARGS)
 {
 	char	   *node = ArgName(fcinfo, 0, "node");
 	char	   *pool;
@@ -347,7 +347,7 @@ gpucredit_resume(PG_FUNCTION_ARGS)
 }
 
 Datum
-gpucredit_remove_node(PG_FUNCTION_ARGS)
+call_remove_node(PG_FUNCTION_ARGS)
 {
 	char	   *node = ArgName(fcinfo, 0, "node");
 	char	   *pool;

@@ -17,13 +17,13 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "inventory/inventory.h"
 #include "types/clip.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_create_pool);
+ENTRY_POINT(create_pool);
 
 #define DEFAULT_POOL	"default"
 
@@ -175,7 +175,7 @@ PoolExists(const char *pool)
 }
 
 Datum
-gpucredit_create_pool(PG_FUNCTION_ARGS)
+call_create_pool(PG_FUNCTION_ARGS)
 {
 	char	   *pool = ArgName(fcinfo, 0, "pool");
 	Jsonb	   *policy = ArgObject(fcinfo, 1, "policy");

@@ -10,14 +10,14 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "inventory/inventory.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_set_price);
+ENTRY_POINT(set_price);
 
 SQL_STATEMENT(price_upsert, SPI_OK_INSERT,
 			  "text, text, boolean, timestamptz, gpucredit.credits",
@@ -85,7 +85,7 @@ PriceTypeKnown(const char *gpu_type)
 }
 
 Datum
-gpucredit_set_price(PG_FUNCTION_ARGS)
+call_set_price(PG_FUNCTION_ARGS)
 {
 	char	   *type = ArgName(fcinfo, 0, "gpu_type");
 	Credits		price = ArgAmount(fcinfo, 1, "per_gpu_hour", true);

@@ -10,13 +10,13 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "inventory/inventory.h"
 #include "types/clip.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_set_tier);
+ENTRY_POINT(set_tier);
 
 const char *const PreemptibleNames[3] = {"never", "reclaim", "capacity"};
 
@@ -65,7 +65,7 @@ TierRead(const char *name, Tier *tier)
 }
 
 Datum
-gpucredit_set_tier(PG_FUNCTION_ARGS)
+call_set_tier(PG_FUNCTION_ARGS)
 {
 	SqlArgs		args = {0};
 	char	   *tier = ArgName(fcinfo, 0, "tier");

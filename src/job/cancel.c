@@ -17,13 +17,13 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "job/job.h"
 #include "request/request.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_cancel);
+ENTRY_POINT(cancel);
 
 SQL_STATEMENT(job_cancelled, SPI_OK_UPDATE, "text, bigint",
 			  "UPDATE gpucredit.job j SET cancelled = true"
@@ -40,7 +40,7 @@ static void end_waiting(Job *job, AuditRow *audit);
 static void tell_running(const Job *job, AuditRow *audit);
 
 Datum
-gpucredit_cancel(PG_FUNCTION_ARGS)
+call_cancel(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	int64		id = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);

@@ -15,15 +15,15 @@
 
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "job/checkpoint.h"
 #include "job/job.h"
 
 #define SHA256_BYTES	32
 
-PG_FUNCTION_INFO_V1(gpucredit_checkpoint);
+ENTRY_POINT(checkpoint);
 
 SQL_STATEMENT(checkpoint_last, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT c.step, c.elapsed FROM gpucredit.checkpoint c"
@@ -56,7 +56,7 @@ static void mark_saved(const Attempt *attempt, TimestampTz at);
 static bytea *take_sha256(FunctionCallInfo fcinfo);
 
 Datum
-gpucredit_checkpoint(PG_FUNCTION_ARGS)
+call_checkpoint(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	int64		job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);

@@ -16,16 +16,16 @@
 #include "catalog/pg_type.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "miscadmin.h"
 #include "types/clip.h"
 #include "types/gpuset.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_heartbeat);
+ENTRY_POINT(heartbeat);
 
 /* What an agent says it runs. */
 typedef struct Running
@@ -92,7 +92,7 @@ static void put_strays(ReturnSetInfo *rsinfo, const Running *running,
 					   TimestampTz now);
 
 Datum
-gpucredit_heartbeat(PG_FUNCTION_ARGS)
+call_heartbeat(PG_FUNCTION_ARGS)
 {
 	char	   *node = ArgName(fcinfo, 0, "node");
 	Running		running;

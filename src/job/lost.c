@@ -18,13 +18,13 @@
 
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/settings.h"
+#include "entry/entry.h"
 #include "job/settlement.h"
 #include "job/sweep.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_reap_holds);
-PG_FUNCTION_INFO_V1(gpucredit_check_nodes);
+ENTRY_POINT(reap_holds);
+ENTRY_POINT(check_nodes);
 
 /* Who was not heard of since then is silent; DT_NOBEGIN: nobody is. */
 typedef struct Silence
@@ -90,7 +90,7 @@ static void put_task(FunctionCallInfo fcinfo, const char *task,
 					 int64 affected);
 
 Datum
-gpucredit_reap_holds(PG_FUNCTION_ARGS)
+call_reap_holds(PG_FUNCTION_ARGS)
 {
 	Sweep		sweep;
 	Silence		since;
@@ -114,7 +114,7 @@ gpucredit_reap_holds(PG_FUNCTION_ARGS)
 }
 
 Datum
-gpucredit_check_nodes(PG_FUNCTION_ARGS)
+call_check_nodes(PG_FUNCTION_ARGS)
 {
 	Sweep		sweep;
 	Silence		since;

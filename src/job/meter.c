@@ -16,15 +16,15 @@
 
 #include "audit/audit.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/definer.h"
 #include "common/errors.h"
 #include "common/settings.h"
+#include "entry/entry.h"
 #include "job/extend.h"
 #include "job/job.h"
 #include "job/meter.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_meter);
+ENTRY_POINT(meter);
 
 /* One heartbeat, as told. */
 typedef struct Heartbeat
@@ -88,7 +88,7 @@ static bool answer_directive(const Attempt *attempt, TimestampTz now,
 static void audit_skew(const Attempt *attempt, TimestampTz now);
 
 Datum
-gpucredit_meter(PG_FUNCTION_ARGS)
+call_meter(PG_FUNCTION_ARGS)
 {
 	Heartbeat	heartbeat;
 	Attempt		attempt = {0};

@@ -7,7 +7,9 @@
  * applied by one statement that skips rows another transaction has locked:
  * those are answered from what is known, and their next heartbeat, being
  * cumulative, brings what this one did not.  One that names nothing real is
- * told to stop, and the others proceed.
+ * told to stop, and the others proceed.  One over a rate limit of its
+ * account's is answered like a busy one: a tenant's limit is no other's
+ * matter.
  *
  * Locks: attempts by key; for extensions hold, then buckets; never waits.
  *
@@ -18,9 +20,9 @@
 #include "catalog/pg_type.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/settings.h"
+#include "entry/entry.h"
 #include "job/meter.h"
 #include "miscadmin.h"
 #include "types/duration.h"
@@ -29,7 +31,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_meter_batch);
+ENTRY_POINT(meter_batch);
 
 /* One input; those of the same attempt stand together after sorting. */
 typedef struct Beat
@@ -45,6 +47,7 @@ typedef struct Beat
 	bool		progress_null;
 	Datum		utilization;
 	bool		utilization_null;
+	bool		limited;		/* over a rate limit: changes nothing */
 	bool		answered;
 	Answer		answer;
 } Beat;
@@ -88,7 +91,7 @@ static Beat *find_beat(Beat *beats, int n, const Attempt *attempt);
 static void put_answers(ReturnSetInfo *rsinfo, Beat *beats, int n);
 
 Datum
-gpucredit_meter_batch(PG_FUNCTION_ARGS)
+call_meter_batch(PG_FUNCTION_ARGS)
 {
 	Beat	   *beats;
 	int			n;
@@ -205,6 +208,7 @@ take_beats(FunctionCallInfo fcinfo, Beat **beats)
 		if (!beat->utilization_null)
 			MeterCheckUtilization(DatumGetFloat4(elems[5][i]));
 		beat->utilization = beat->utilization_null ? (Datum) 0 : elems[5][i];
+		beat->limited = !EntryAdmits(ENTRY_meter_batch, beat->org, beat->job);
 		beat->answered = false;
 	}
 	return n;
@@ -262,7 +266,7 @@ batch_args(Beat *beats, int n, bool unanswered, int nargs, TimestampTz now)
 	for (int i = 0; i < n; i++)
 	{
 		if ((i > 0 && compare_keys(&beats[i - 1], &beats[i]) == 0) ||
-			(unanswered && beats[i].answered))
+			(unanswered ? beats[i].answered : beats[i].limited))
 			continue;
 		column[0][used] = beats[i].org_datum;
 		column[1][used] = Int64GetDatum(beats[i].job);
@@ -318,11 +322,11 @@ answer_rows(Beat *beats, int n, SqlResult rows, TimestampTz now,
 			MeterUnchanged(&attempt, beat->elapsed, now);
 		beat->answered = true;
 
-		/* not late, not over: somebody else has the row */
+		/* not late, not over: over a limit, or somebody else has the row */
 		if (!accepted && attempt.ended_at == DT_NOBEGIN &&
 			beat->answer.reason == NULL &&
 			(beat->elapsed > attempt.elapsed || !attempt.running))
-			beat->answer.reason = "busy";
+			beat->answer.reason = beat->limited ? "rate_limited" : "busy";
 	}
 	SqlFree(&rows);
 }

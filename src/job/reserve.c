@@ -18,9 +18,9 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "job/job.h"
 #include "request/request.h"
 #include "types/clip.h"
@@ -28,7 +28,7 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_reserve);
+ENTRY_POINT(reserve);
 
 #define DEFAULT_WINDOW	USECS_PER_HOUR	/* of a tier without max_wall */
 #define MOST_RETRIES	1000
@@ -72,7 +72,7 @@ static void insert_job(const Submission *submission, TimestampTz at);
 static void arg_duration(SqlArgs *args, int64 us);
 
 Datum
-gpucredit_reserve(PG_FUNCTION_ARGS)
+call_reserve(PG_FUNCTION_ARGS)
 {
 	Submission	submission = {0};
 	Job		   *job = &submission.job;

@@ -18,10 +18,10 @@
 #include "catalog/pg_type.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "job/retry.h"
 #include "mb/pg_wchar.h"
 #include "regex/regex.h"
@@ -31,7 +31,7 @@
 #define PATTERN_BYTES	256
 #define MESSAGE_CHARS	"4096"
 
-PG_FUNCTION_INFO_V1(gpucredit_set_retry_rule);
+ENTRY_POINT(set_retry_rule);
 
 static const char *const classes[] = {"transient", "permanent"};
 static const char *const failures[] = {"failed", "out_of_memory"};
@@ -100,7 +100,7 @@ RetryBackoff(int32 n)
 }
 
 Datum
-gpucredit_set_retry_rule(PG_FUNCTION_ARGS)
+call_set_retry_rule(PG_FUNCTION_ARGS)
 {
 	char	   *rule = ArgName(fcinfo, 0, "rule");
 	char	   *class = ArgNameOrNull(fcinfo, 1, "class");

@@ -13,17 +13,17 @@
 #include "postgres.h"
 
 #include "common/args.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "job/settlement.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_settle);
+ENTRY_POINT(settle);
 
 static void take_settlement(FunctionCallInfo fcinfo, Settlement *settlement);
 
 Datum
-gpucredit_settle(PG_FUNCTION_ARGS)
+call_settle(PG_FUNCTION_ARGS)
 {
 	Settlement	settlement = {0};
 	char	   *org = ArgName(fcinfo, 0, "org");

@@ -15,11 +15,12 @@
 #include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "ledger/ledger.h"
 #include "types/clip.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_create_account);
-PG_FUNCTION_INFO_V1(gpucredit_suspend_account);
+ENTRY_POINT(create_account);
+ENTRY_POINT(suspend_account);
 PG_FUNCTION_INFO_V1(gpucredit_require_account);
 
 static pg_attribute_noreturn() void refuse_path(const char *account,
@@ -132,7 +133,7 @@ account_exists(const char *org, const char *account, bool read_only)
 }
 
 Datum
-gpucredit_create_account(PG_FUNCTION_ARGS)
+call_create_account(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	char	   *account = ArgPath(fcinfo, 1, "account");
@@ -157,7 +158,7 @@ gpucredit_create_account(PG_FUNCTION_ARGS)
 }
 
 Datum
-gpucredit_suspend_account(PG_FUNCTION_ARGS)
+call_suspend_account(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	char	   *account = ArgPath(fcinfo, 1, "account");

@@ -17,12 +17,12 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "ledger/post.h"
 #include "miscadmin.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_expire_credits);
+ENTRY_POINT(expire_credits);
 
 #define EXPIRE_MOST	10000		/* buckets a call */
 
@@ -37,7 +37,7 @@ SQL_STATEMENT(bucket_due, SPI_OK_SELECT, "timestamptz, bigint",
 static void audit_swept(SqlResult sums, TimestampTz at);
 
 Datum
-gpucredit_expire_credits(PG_FUNCTION_ARGS)
+call_expire_credits(PG_FUNCTION_ARGS)
 {
 	SqlArgs		args = {0};
 	SqlResult	due;

@@ -13,15 +13,15 @@
 
 #include "audit/audit.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "ledger/ledger.h"
 #include "request/request.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_hold);
-PG_FUNCTION_INFO_V1(gpucredit_capture);
-PG_FUNCTION_INFO_V1(gpucredit_release);
+ENTRY_POINT(hold);
+ENTRY_POINT(capture);
+ENTRY_POINT(release);
 
 static void lock_own_hold(const char *org, int64 id, Hold *hold);
 static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why);
@@ -30,7 +30,7 @@ static void audit_settled(const Request *request, const Hold *hold,
 						  Returned returned, TimestampTz at);
 
 Datum
-gpucredit_hold(PG_FUNCTION_ARGS)
+call_hold(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	char	   *account = ArgPath(fcinfo, 1, "account");
@@ -87,7 +87,7 @@ gpucredit_hold(PG_FUNCTION_ARGS)
 }
 
 Datum
-gpucredit_capture(PG_FUNCTION_ARGS)
+call_capture(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	int64		id = ArgInt8(fcinfo, 1, "hold", PG_INT64_MIN, PG_INT64_MAX);
@@ -134,7 +134,7 @@ gpucredit_capture(PG_FUNCTION_ARGS)
 }
 
 Datum
-gpucredit_release(PG_FUNCTION_ARGS)
+call_release(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	int64		id = ArgInt8(fcinfo, 1, "hold", PG_INT64_MIN, PG_INT64_MAX);

@@ -9,9 +9,9 @@
 
 #include "audit/audit.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "ledger/post.h"
 #include "request/request.h"
 #include "types/clip.h"
@@ -19,7 +19,7 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_issue);
+ENTRY_POINT(issue);
 
 #define POLICY_MAX_NAMES	64
 
@@ -77,7 +77,7 @@ static int64 insert_bucket(const Issue *issue, TimestampTz now);
 static void arg_names(SqlArgs *args, const Names *names);
 
 Datum
-gpucredit_issue(PG_FUNCTION_ARGS)
+call_issue(PG_FUNCTION_ARGS)
 {
 	Issue		issue;
 	Request		request;

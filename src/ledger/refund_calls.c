@@ -11,14 +11,14 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "ledger/refund.h"
 #include "request/request.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_refund);
-PG_FUNCTION_INFO_V1(gpucredit_refund_hold);
+ENTRY_POINT(refund);
+ENTRY_POINT(refund_hold);
 
 /* A refund as it was asked for. */
 typedef struct Refund
@@ -44,7 +44,7 @@ static pg_attribute_noreturn() void refuse_job(int64 id);
 static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why);
 
 Datum
-gpucredit_refund(PG_FUNCTION_ARGS)
+call_refund(PG_FUNCTION_ARGS)
 {
 	Refund		refund;
 	Hold	   *holds;
@@ -57,7 +57,7 @@ gpucredit_refund(PG_FUNCTION_ARGS)
 }
 
 Datum
-gpucredit_refund_hold(PG_FUNCTION_ARGS)
+call_refund_hold(PG_FUNCTION_ARGS)
 {
 	Refund		refund;
 	Hold		hold;

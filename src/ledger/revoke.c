@@ -16,13 +16,13 @@
 
 #include "audit/audit.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "ledger/post.h"
 #include "request/request.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_revoke);
+ENTRY_POINT(revoke);
 
 /* A bucket's row, as locked. */
 typedef struct Bucket
@@ -53,7 +53,7 @@ static void lock_bucket(const char *org, int64 id, Bucket *bucket);
 static Credits empty_bucket(const char *org, int64 id, const Bucket *bucket);
 
 Datum
-gpucredit_revoke(PG_FUNCTION_ARGS)
+call_revoke(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	int64		id = ArgInt8(fcinfo, 1, "bucket", PG_INT64_MIN,

@@ -17,13 +17,13 @@
 #include "catalog/pg_type.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "ledger/ledger.h"
 #include "utils/array.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_set_budget);
+ENTRY_POINT(set_budget);
 
 #define MOST_ALERTS			16
 #define MOST_ALERT_SHARE	INT64CONST(10000000)	/* 10, in millionths */
@@ -60,7 +60,7 @@ static void check_alerts(FunctionCallInfo fcinfo);
 static pg_attribute_noreturn() void refuse_budget(const char *why);
 
 Datum
-gpucredit_set_budget(PG_FUNCTION_ARGS)
+call_set_budget(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	char	   *account = ArgPath(fcinfo, 1, "account");

@@ -19,15 +19,15 @@
 
 #include "audit/audit.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "lib/stringinfo.h"
 #include "ledger/post.h"
 #include "miscadmin.h"
 #include "request/request.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_transfer);
+ENTRY_POINT(transfer);
 
 typedef struct Transfer
 {
@@ -71,7 +71,7 @@ static void move_credit(const Transfer *transfer, AuditRow *audit);
 static int64 insert_like(const Transfer *transfer, int64 bucket);
 
 Datum
-gpucredit_transfer(PG_FUNCTION_ARGS)
+call_transfer(PG_FUNCTION_ARGS)
 {
 	Transfer	transfer = {.org = ArgName(fcinfo, 0, "org")};
 	AuditRow	audit = {.org = transfer.org, .operation = "transfer"};

@@ -21,12 +21,13 @@
 #include "common/errors.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "types/gpuset.h"
 #include "utils/memutils.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_place);
+ENTRY_POINT(place);
 PG_FUNCTION_INFO_V1(gpucredit_plan);
 
 static void decide(Cycle *cycle);
@@ -34,7 +35,7 @@ static void put_busy(ReturnSetInfo *rsinfo);
 static void put_starts(ReturnSetInfo *rsinfo, const Cycle *cycle);
 
 Datum
-gpucredit_place(PG_FUNCTION_ARGS)
+call_place(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	char	   *pool = ArgName(fcinfo, 0, "pool");

@@ -1,0 +1,42 @@
+/*
+ * 44_rate_limit.sql: how often an account may call.
+ *
+ * The limits are rows; what is left of each is in shared memory.  Whoever
+ * changes the table, by whatever means, the trigger has all backends read it
+ * again after the commit.
+ */
+CREATE TABLE gpucredit.rate_limit (
+	org text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	operation text COLLATE "C" NOT NULL,	/* a function, or '*' */
+	per_second double precision NOT NULL,
+	burst int NOT NULL,
+	setting uuid NOT NULL DEFAULT gen_random_uuid(),	/* new with each set */
+	CONSTRAINT rate_limit_pkey PRIMARY KEY (org, account, operation),
+	CONSTRAINT rate_limit_positive CHECK (per_second BETWEEN 1e-6 AND 1e9
+		AND burst >= 1)
+);
+COMMENT ON TABLE gpucredit.rate_limit IS
+'How many calls a second an account and all below it may make, and how many at once';
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.rate_limit', '');
+
+CREATE FUNCTION gpucredit.rate_limit_changed() RETURNS trigger
+LANGUAGE c VOLATILE
+AS 'MODULE_PATHNAME', 'gpucredit_rate_limit_changed';
+COMMENT ON FUNCTION gpucredit.rate_limit_changed() IS
+'Trigger: has every backend read the rate limits again, once this is committed.';
+CREATE TRIGGER rate_limit_changed
+AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON gpucredit.rate_limit
+FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.rate_limit_changed();
+ALTER TABLE gpucredit.rate_limit ENABLE ALWAYS TRIGGER rate_limit_changed;
+
+CREATE FUNCTION gpucredit.set_rate_limit(org text, account text,
+	operation text, per_second double precision, burst int) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_set_rate_limit';
+COMMENT ON FUNCTION gpucredit.set_rate_limit(text, text, text,
+	double precision, int) IS
+'Limits how often an account and all below it may call, from the commit on. A call takes from every limit on its path, before anything else, whatever comes of it; a limit set anew starts full. meter_batch counts each element, and answers what is over a limit as rate_limited.
+operation: a function that takes an organisation and does something, or ''*'' for each of them. per_second: calls, 0.000001 to 1e9; NULL removes the limit. burst: how many at once, 1 or more.
+Errors: UC001 no such account; 22023; 55000 where the library was not loaded by shared_preload_libraries. What is over a limit: UC202, the hint says how long to wait.';

@@ -1,0 +1,153 @@
+--
+-- How often an account may call.  (Needs the library to be preloaded.)
+--
+SET search_path = gpucredit, public;
+SET timezone = 'UTC';
+SET client_min_messages = warning;
+SET gpucredit.node_suspect = 0;
+SET gpucredit.clock = '2027-03-01 00:00+00';
+
+SELECT create_account('rate'), create_account('rate', 'lab'),
+	create_account('rate', 'lab/eve'), create_account('rate', 'labs'),
+	create_account('rate-other') \g /dev/null
+SELECT replayed FROM issue('rate', '', 'credit', 1000) \g /dev/null
+SELECT replayed FROM issue('rate-other', '', 'credit', 1000) \g /dev/null
+SELECT set_price('RateG', 1), create_pool('rate'),
+	register_node('rate', 'rate-1', 'RateG', 4, 40960) \g /dev/null
+
+-- Two at once, then one every half a second; another's calls cost it nothing.
+SELECT set_rate_limit('rate', 'lab', 'hold', 2, 2);
+SELECT status FROM hold('rate', 'lab', 'h1', 1, '1 h');
+SELECT status FROM hold('rate', 'labs', 'h2', 1, '1 h');
+SELECT status FROM hold('rate', '', 'h3', 1, '1 h');
+SELECT status FROM hold('rate-other', '', 'h1', 1, '1 h');
+SELECT status FROM hold('rate', 'lab/eve', 'h4', 1, '1 h');
+SELECT status FROM hold('rate', 'lab', 'h5', 1, '1 h');
+SELECT status FROM hold('rate', 'lab/eve', 'h5', 1, '1 h');
+SELECT status FROM hold('rate', 'labs', 'h5', 1, '1 h');
+
+-- the hint says how long to wait, and not a moment longer
+SET gpucredit.clock = '2027-03-01 00:00:00.499+00';
+SELECT status FROM hold('rate', 'lab', 'h6', 1, '1 h');
+SET gpucredit.clock = '2027-03-01 00:00:00.5+00';
+SELECT status FROM hold('rate', 'lab', 'h6', 1, '1 h');
+SELECT status FROM hold('rate', 'lab', 'h7', 1, '1 h');
+
+-- it never holds more than a burst
+SET gpucredit.clock = '2027-03-01 01:00+00';
+SELECT status FROM hold('rate', 'lab', 'h7', 1, '1 h');
+SELECT status FROM hold('rate', 'lab', 'h8', 1, '1 h');
+SELECT status FROM hold('rate', 'lab', 'h9', 1, '1 h');
+
+-- Replays count, and so does what fails or is rolled back; it is asked before
+-- anything else, and what is refused writes nothing.
+SET gpucredit.clock = '2027-03-01 02:00+00';
+SELECT status, replayed FROM hold('rate', 'lab', 'h8', 1, '1 h');
+SELECT status FROM hold('rate', 'lab', NULL, -1, '1 h');
+SELECT status FROM hold('rate', 'lab', NULL, -1, '1 h');
+SET gpucredit.clock = '2027-03-01 03:00+00';
+BEGIN;
+SELECT status FROM hold('rate', 'lab', 'undone', 1, '1 h');
+ROLLBACK;
+SELECT status FROM hold('rate', 'lab', 'h10', 1, '1 h');
+SELECT status FROM hold('rate', 'lab', 'h11', 1, '1 h');
+SELECT count(*) FROM request WHERE org = 'rate' AND key IN ('undone', 'h11');
+SELECT count(*) FROM audit WHERE org = 'rate' AND detail ->> 'key' = 'h11';
+
+-- Every level of the path, its own name and '*'; a call refused by one takes
+-- from none.
+SELECT set_rate_limit('rate', 'lab', 'hold', NULL, NULL);
+SELECT set_rate_limit('rate', '', '*', 0.001, 3),
+	set_rate_limit('rate', 'lab/eve', 'hold', 0.001, 1),
+	set_rate_limit('rate', 'lab/eve', 'reserve', 0.001, 1) \g /dev/null
+SELECT status FROM hold('rate', 'lab/eve', 'l1', 1, '1 h');
+SELECT status FROM hold('rate', 'lab/eve', 'l2', 1, '1 h');
+SELECT job AS job, status FROM reserve('rate', 'lab/eve', 'l3', '1xRateG',
+	'1 h', pool => 'rate') \gset
+\echo :status
+SELECT status FROM reserve('rate', 'lab/eve', 'l4', '1xRateG', '1 h');
+SELECT status FROM hold('rate', 'lab', 'l5', 1, '1 h');
+SELECT status FROM hold('rate', 'lab', 'l6', 1, '1 h');
+
+-- A limit that is set again starts full; one that is set the same, too.
+SET gpucredit.clock = '2027-03-01 03:00:01+00';
+SELECT set_rate_limit('rate', '', '*', 0.001, 3) \g /dev/null
+SELECT status FROM hold('rate', 'lab', 'l6', 1, '1 h');
+SELECT set_rate_limit('rate', '', '*', NULL, NULL) \g /dev/null
+
+-- Jobs, holds and buckets are their account's.
+SELECT count(*) FROM place('rate');
+SELECT set_rate_limit('rate', 'lab/eve', 'meter', 1, 1),
+	set_rate_limit('rate', 'lab', 'meter', 1, 5),
+	set_rate_limit('rate', 'lab', 'release', 1, 1),
+	set_rate_limit('rate', 'lab', 'revoke', 1, 1) \g /dev/null
+SET ROLE gpucredit_agent;
+SELECT action FROM meter('rate', :job, 1, '0');
+SELECT action FROM meter('rate', :job, 1, '1 s');
+RESET ROLE;
+SELECT action FROM meter('rate', 0, 1, '1 s');
+SELECT hold AS h FROM hold('rate', 'lab', 'l6', 1, '1 h') \gset
+SELECT released FROM release('rate', :h, 'r1');
+SELECT released FROM release('rate', :h, 'r1');
+SELECT bucket AS b FROM issue('rate', 'lab', 'own', 1) \gset
+SELECT revoked FROM revoke('rate', :b, 'rev', 'test');
+SELECT revoked FROM revoke('rate', :b, 'rev', 'test');
+
+-- A batch counts each element; what is over its limit is not metered, and
+-- hinders nobody else.
+SELECT job AS other FROM reserve('rate-other', '', 'job', '1xRateG', '1 h',
+	pool => 'rate') \gset
+SELECT count(*) FROM place('rate');
+SELECT set_rate_limit('rate', 'lab', 'meter_batch', 1, 1) \g /dev/null
+SET gpucredit.clock = '2027-03-01 03:10+00';
+SELECT org, action, reason, billed FROM meter_batch(
+	ARRAY['rate', 'rate', 'rate-other'], ARRAY[:job, 0, :other],
+	ARRAY[1, 1, 1], ARRAY[interval '1 min', '1 min', '1 min']);
+SELECT org, action, reason, billed FROM meter_batch(
+	ARRAY['rate', 'rate', 'rate-other'], ARRAY[:job, 0, :other],
+	ARRAY[1, 1, 1], ARRAY[interval '2 min', '2 min', '2 min']);
+SET gpucredit.clock = '2027-03-01 03:10:01+00';
+SELECT org, action, reason, billed FROM meter_batch(
+	ARRAY['rate', 'rate-other'], ARRAY[:job, :other],
+	ARRAY[1, 1], ARRAY[interval '2 min', '2 min']);
+
+-- A limit set in a transaction counts in it, and is gone with it.
+BEGIN;
+SELECT set_rate_limit('rate-other', '', 'hold', 0.001, 1) \g /dev/null
+SELECT status FROM hold('rate-other', '', 'b1', 1, '1 h');
+SAVEPOINT s;
+SELECT status FROM hold('rate-other', '', 'b2', 1, '1 h');
+ROLLBACK;
+SELECT status FROM hold('rate-other', '', 'b2', 1, '1 h');
+BEGIN;
+SAVEPOINT s;
+SELECT set_rate_limit('rate-other', '', 'hold', 0.001, 1) \g /dev/null
+SELECT status FROM hold('rate-other', '', 'b3', 1, '1 h');
+ROLLBACK TO s;
+SELECT status FROM hold('rate-other', '', 'b4', 1, '1 h');
+SELECT status FROM hold('rate-other', '', 'b5', 1, '1 h');
+COMMIT;
+
+-- Limits are the admin's to set, and in the audit.
+SELECT account, decision, detail FROM audit
+WHERE org = 'rate' AND operation = 'set_rate_limit' ORDER BY audit LIMIT 2;
+SELECT set_rate_limit('no such', '', 'hold', 1, 1);
+SELECT set_rate_limit('rate', '', 'balance', 1, 1);
+SELECT account, operation, per_second, burst FROM rate_limit ORDER BY 1, 2;
+
+-- What verify() says of limits changed behind the extension's back, which
+-- count all the same.
+INSERT INTO rate_limit VALUES ('rate', 'ghost', '*', 1, 1);
+UPDATE rate_limit SET burst = 1 WHERE account = 'lab' AND operation = 'release';
+SELECT invariant, org, subject, detail FROM verify();
+DELETE FROM rate_limit WHERE account = 'ghost';
+ALTER TABLE rate_limit ENABLE TRIGGER rate_limit_changed;
+SELECT invariant, org, subject, detail FROM verify();
+ALTER TABLE rate_limit ENABLE ALWAYS TRIGGER rate_limit_changed;
+SELECT status FROM hold('rate', 'labs', 'behind', 1, '1 h');
+INSERT INTO rate_limit VALUES ('rate', 'labs', 'hold', 1, 1);
+SELECT status FROM hold('rate', 'labs', 'behind', 1, '1 h');
+SELECT status FROM hold('rate', 'labs', 'behind', 1, '1 h');
+TRUNCATE rate_limit;
+SELECT status FROM hold('rate', 'labs', 'behind', 1, '1 h');
+SELECT * FROM verify();

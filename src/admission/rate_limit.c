@@ -1,0 +1,117 @@
+/*-------------------------------------------------------------------------
+ *
+ * rate_limit.c
+ *		set_rate_limit: how often an account may call.
+ *
+ * What is written here is a row; entry/rate.c makes it count, from the commit
+ * on.  Without our shared memory nothing could count, so a limit is refused.
+ *
+ * Locks: the limit's row.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/sql.h"
+#include "entry/entry.h"
+#include "entry/rate.h"
+#include "ledger/ledger.h"
+#include "shmem/segment.h"
+#include "types/clip.h"
+
+ENTRY_POINT(set_rate_limit);
+
+SQL_STATEMENT(limit_upsert, SPI_OK_INSERT,
+			  "text, text, text, float8, int",
+			  "INSERT INTO gpucredit.rate_limit"
+			  " (org, account, operation, per_second, burst)"
+			  " VALUES ($1, $2, $3, $4, $5)"
+			  " ON CONFLICT (org, account, operation) DO UPDATE"
+			  " SET per_second = EXCLUDED.per_second,"
+			  " burst = EXCLUDED.burst, setting = EXCLUDED.setting");
+SQL_STATEMENT(limit_delete, SPI_OK_DELETE, "text, text, text",
+			  "DELETE FROM gpucredit.rate_limit r"
+			  " WHERE r.org = $1 AND r.account = $2 AND r.operation = $3");
+
+static float8 take_rate(FunctionCallInfo fcinfo, int n);
+static void require_memory(void);
+
+Datum
+call_set_rate_limit(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	char	   *account = ArgPath(fcinfo, 1, "account");
+	char	   *operation = ArgName(fcinfo, 2, "operation");
+	bool		remove = PG_ARGISNULL(3);
+	float8		per_second = remove ? 0 : take_rate(fcinfo, 3);
+	int32		burst = remove ? 0 : ArgInt4(fcinfo, 4, "burst", 1,
+											 PG_INT32_MAX);
+	AccountPath path = AccountParse(org, account);
+	AuditRow	audit = {.org = org, .account = account,
+		.operation = "set_rate_limit", .decision = remove ? "removed" : "set",
+		.at = ClockNow()};
+	SqlArgs		args = {0};
+
+	if (RateOperation(operation) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown operation \"%s\"",
+						ClipForMessage(operation)),
+				 errdetail("It is no function that counts against a rate "
+						   "limit."),
+				 errhint("Pass '*', or a function that does something for "
+						 "an organisation, as \"reserve\".")));
+	SqlConnect();
+	(void) AccountSuspended(&path);
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgText(&args, operation);
+	if (remove)
+		(void) SqlRun(&limit_delete, &args);
+	else
+	{
+		require_memory();
+		SqlArg(&args, Float8GetDatum(per_second));
+		SqlArgInt4(&args, burst);
+		(void) SqlRun(&limit_upsert, &args);
+		AuditNumber(&audit, "per_second", psprintf("%.17g", per_second));
+		AuditInt8(&audit, "burst", burst);
+	}
+	AuditText(&audit, "limits", operation);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+static float8
+take_rate(FunctionCallInfo fcinfo, int n)
+{
+	float8		rate = PG_GETARG_FLOAT8(n);
+
+	if (!isfinite(rate) || rate < 1e-6 || rate > 1e9)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"per_second\" is out of range"),
+				 errdetail("It is %g.", rate),
+				 errhint("Pass 0.000001 to 1e9, or NULL to remove the "
+						 "limit.")));
+	return rate;
+}
+
+static void
+require_memory(void)
+{
+	if (!SegmentReady())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("rate limits need shared memory"),
+				 errdetail("The library was not loaded when the server "
+						   "started, so nothing could be counted."),
+				 errhint("Add gpucredit to shared_preload_libraries in "
+						 "postgresql.conf and restart the server.")));
+}

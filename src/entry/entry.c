@@ -1,0 +1,141 @@
+/*-------------------------------------------------------------------------
+ *
+ * entry.c
+ *		What every call passes on its way in and out.
+ *
+ * On its way in: its rate limits, before anything else is looked at, so that
+ * a replay counts as much as a call that is new, and one that fails as much
+ * as one that succeeds.  An argument that no limit could be of (null, too
+ * long) is left to the function to refuse.
+ *
+ * All of it needs our shared memory; without it a call is just the call.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/detoast.h"
+#include "common/args.h"
+#include "common/errors.h"
+#include "entry/entry.h"
+#include "entry/rate.h"
+#include "shmem/segment.h"
+#include "types/clip.h"
+#include "utils/builtins.h"
+
+typedef struct EntryKind
+{
+	const char *name;
+	EntrySubject subject;
+} EntryKind;
+
+static const EntryKind kinds[ENTRIES] = {
+#define ENTRY_KIND(name, subject, wakes) \
+	[ENTRY_##name] = {#name, ENTRY_SUBJECT_##subject},
+	ENTRY_POINTS(ENTRY_KIND)
+#undef ENTRY_KIND
+};
+
+static void check_rate(EntryPoint entry, FunctionCallInfo fcinfo);
+static bool fits_name(FunctionCallInfo fcinfo, int n);
+static pg_attribute_noreturn() void refuse_rate(EntryPoint entry,
+												const char *org,
+												const RateRefusal *refusal);
+
+void
+EntryInit(void)
+{
+	RateInit();
+}
+
+const char *
+EntryName(EntryPoint entry)
+{
+	return kinds[entry].name;
+}
+
+/*
+ * May there be a rate limit of it?
+ */
+bool
+EntryIsLimited(EntryPoint entry)
+{
+	return kinds[entry].subject != ENTRY_SUBJECT_NOBODY;
+}
+
+/*
+ * Make a call.
+ */
+Datum
+EntryCall(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
+{
+	if (!SegmentReady())
+		return call(fcinfo);
+	if (EntryIsLimited(entry) && kinds[entry].subject != ENTRY_SUBJECT_EACH)
+		check_rate(entry, fcinfo);
+	return call(fcinfo);
+}
+
+/*
+ * Raise UC202 where a limit on the path of the call's account refuses it.
+ */
+static void
+check_rate(EntryPoint entry, FunctionCallInfo fcinfo)
+{
+	RateSubject subject = {.kind = kinds[entry].subject, .call = fcinfo};
+	RateRefusal refusal;
+	const char *org;
+
+	if (!fits_name(fcinfo, 0))
+		return;
+	org = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	if (subject.kind != ENTRY_SUBJECT_ACCOUNT)
+		subject.id = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1);
+	else if (fits_name(fcinfo, 1))
+		subject.account = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	else
+		subject.account = "";
+	if (!RateAdmits(entry, org, &subject, &refusal))
+		refuse_rate(entry, org, &refusal);
+}
+
+/*
+ * May this element of a call go on?  Where it may not, the function answers
+ * it as one it could not get to.
+ */
+bool
+EntryAdmits(EntryPoint entry, const char *org, int64 job)
+{
+	RateSubject subject = {.kind = ENTRY_SUBJECT_JOB, .id = job};
+	RateRefusal refusal;
+
+	Assert(kinds[entry].subject == ENTRY_SUBJECT_EACH);
+	return !SegmentReady() || RateAdmits(entry, org, &subject, &refusal);
+}
+
+/*
+ * Is this a text that could name an organisation or an account?
+ */
+static bool
+fits_name(FunctionCallInfo fcinfo, int n)
+{
+	return !PG_ARGISNULL(n) &&
+		toast_raw_datum_size(PG_GETARG_DATUM(n)) - VARHDRSZ <= ARG_NAME_MAX;
+}
+
+static void
+refuse_rate(EntryPoint entry, const char *org, const RateRefusal *refusal)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_RATE_LIMITED),
+			 errmsg("too many calls of \"%s\"", kinds[entry].name),
+			 errdetail("Account \"%s\" of organisation \"%s\" may call \"%s\" "
+					   "%g times a second, %d times at once.",
+					   ClipForMessage(refusal->account), ClipForMessage(org),
+					   refusal->operation, refusal->per_second,
+					   refusal->burst),
+			 errhint("Try again in %.3f seconds.",
+					 ceil(refusal->wait * 1000 - 0.001) / 1000)));
+}

@@ -1,0 +1,100 @@
+/*-------------------------------------------------------------------------
+ *
+ * entry.h
+ *		What every call passes on its way in and out.
+ *
+ * A file with an entry point writes ENTRY_POINT(issue) where others write
+ * PG_FUNCTION_INFO_V1(gpucredit_issue), and calls the function itself
+ * call_issue().  The SQL function is still gpucredit_issue: EntryCall() around
+ * call_issue(), which looks after rate limits, counters and the scheduler's
+ * waking, whatever the function does.  Each entry point stands in the list
+ * below, once.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_ENTRY_H
+#define GPUCREDIT_ENTRY_H
+
+#include "common/compat.h"
+#include "fmgr.h"
+
+/*
+ * Name, whose limits apply, and what a success means to the scheduler.
+ *
+ * Argument 0 is the organisation, unless the subject is NOBODY: no limit
+ * applies.  Argument 1 is the ACCOUNT, or the JOB, HOLD or BUCKET that belongs
+ * to one.  EACH: the function itself asks EntryAdmits() for every element.
+ *
+ * WAKES: once it has committed, what waits might start.  QUIET: it cannot, or
+ * the function itself says so by WakePool().
+ */
+#define ENTRY_POINTS(X) \
+	X(create_account, ACCOUNT, QUIET) \
+	X(suspend_account, ACCOUNT, WAKES) \
+	X(set_price, NOBODY, WAKES) \
+	X(set_budget, ACCOUNT, WAKES) \
+	X(set_quota, ACCOUNT, WAKES) \
+	X(set_rate_limit, NOBODY, QUIET) \
+	X(create_pool, NOBODY, WAKES) \
+	X(set_tier, NOBODY, WAKES) \
+	X(set_retry_rule, NOBODY, QUIET) \
+	X(issue, ACCOUNT, WAKES) \
+	X(revoke, BUCKET, QUIET) \
+	X(transfer, ACCOUNT, WAKES) \
+	X(refund, JOB, WAKES) \
+	X(refund_hold, HOLD, WAKES) \
+	X(expire_credits, NOBODY, QUIET) \
+	X(hold, ACCOUNT, QUIET) \
+	X(capture, HOLD, WAKES) \
+	X(release, HOLD, WAKES) \
+	X(reserve, ACCOUNT, QUIET) \
+	X(meter, JOB, QUIET) \
+	X(meter_batch, EACH, QUIET) \
+	X(settle, JOB, QUIET) \
+	X(cancel, JOB, WAKES) \
+	X(checkpoint, JOB, QUIET) \
+	X(reap_holds, NOBODY, QUIET) \
+	X(check_nodes, NOBODY, QUIET) \
+	X(register_node, NOBODY, WAKES) \
+	X(heartbeat, NOBODY, QUIET) \
+	X(drain, NOBODY, WAKES) \
+	X(resume, NOBODY, WAKES) \
+	X(remove_node, NOBODY, WAKES) \
+	X(place, NOBODY, QUIET)
+
+typedef enum EntryPoint
+{
+#define ENTRY_ENUM(name, subject, wakes) ENTRY_##name,
+	ENTRY_POINTS(ENTRY_ENUM)
+#undef ENTRY_ENUM
+	ENTRIES
+} EntryPoint;
+
+typedef enum EntrySubject
+{
+	ENTRY_SUBJECT_NOBODY,
+	ENTRY_SUBJECT_ACCOUNT,
+	ENTRY_SUBJECT_JOB,
+	ENTRY_SUBJECT_HOLD,
+	ENTRY_SUBJECT_BUCKET,
+	ENTRY_SUBJECT_EACH
+} EntrySubject;
+
+#define ENTRY_POINT(name) \
+extern Datum call_##name(PG_FUNCTION_ARGS); \
+PG_FUNCTION_INFO_V1(gpucredit_##name); \
+Datum \
+gpucredit_##name(PG_FUNCTION_ARGS) \
+{ \
+	return EntryCall(ENTRY_##name, call_##name, fcinfo); \
+} \
+extern int	no_such_variable
+
+extern void EntryInit(void);
+extern Datum EntryCall(EntryPoint entry, PGFunction call,
+					   FunctionCallInfo fcinfo);
+extern const char *EntryName(EntryPoint entry);
+extern bool EntryIsLimited(EntryPoint entry);
+extern bool EntryAdmits(EntryPoint entry, const char *org, int64 job);
+
+#endif							/* GPUCREDIT_ENTRY_H */

@@ -1,0 +1,213 @@
+/*-------------------------------------------------------------------------
+ *
+ * segment.c
+ *		The extension's piece of the server's shared memory.
+ *
+ * It is there when the library was loaded by shared_preload_libraries, and
+ * else not: whoever needs it asks SegmentReady() first.  Modules add their
+ * parts from XxxInit(); each part says in its own file what guards it.
+ *
+ * Several databases of a server may have the extension.  What is kept by
+ * database is an array of SEGMENT_DATABASES, and a database's number in it is
+ * given out here, at its first use, under "lock".  A number is taken back
+ * only when its database is no more, so a backend may remember its own.  A
+ * database for which no number is left has none: nothing is counted for it
+ * and nothing is scheduled by the background worker; the log says so once.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "shmem/segment.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/syscache.h"
+
+#define PARTS_MAX		8
+#define DATABASE_UNKNOWN	(-2)
+
+typedef struct Directory
+{
+	LWLock	   *lock;			/* guards who gets a number */
+	bool		told_full;		/* guarded by lock */
+	pg_atomic_uint32 databases[SEGMENT_DATABASES];	/* OIDs; 0: free */
+} Directory;
+
+static Size directory_size(void);
+static void directory_start(void *memory, bool found);
+static void request_parts(void);
+static void start_parts(void);
+static int	take_number(void);
+static int	find_number(Oid database);
+static bool database_gone(Oid database);
+
+static const SegmentPart directory_part = {"gpucredit databases",
+directory_size, directory_start};
+
+static int	n_parts = 0;
+static SegmentPart parts[PARTS_MAX];
+static shmem_request_hook_type previous_request = NULL;
+static shmem_startup_hook_type previous_startup = NULL;
+static Directory *directory = NULL;
+static int	my_database = DATABASE_UNKNOWN;
+
+/*
+ * Called by _PG_init() before the modules that have parts.
+ */
+void
+SegmentInit(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	previous_request = shmem_request_hook;
+	shmem_request_hook = request_parts;
+	previous_startup = shmem_startup_hook;
+	shmem_startup_hook = start_parts;
+	SegmentAdd(&directory_part);
+}
+
+void
+SegmentAdd(const SegmentPart *part)
+{
+	Assert(n_parts < PARTS_MAX);
+	parts[n_parts++] = *part;
+}
+
+/*
+ * Is there shared memory of ours?
+ */
+bool
+SegmentReady(void)
+{
+	return directory != NULL;
+}
+
+static void
+request_parts(void)
+{
+	if (previous_request)
+		previous_request();
+	for (int i = 0; i < n_parts; i++)
+		RequestAddinShmemSpace(MAXALIGN(parts[i].size()));
+	RequestNamedLWLockTranche("gpucredit", 1);
+}
+
+/*
+ * Get the parts' memory, and have each made ready.
+ */
+static void
+start_parts(void)
+{
+	if (previous_startup)
+		previous_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	for (int i = 0; i < n_parts; i++)
+	{
+		bool		found;
+		void	   *memory = ShmemInitStruct(parts[i].name, parts[i].size(),
+											 &found);
+
+		parts[i].start(memory, found);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+static Size
+directory_size(void)
+{
+	return sizeof(Directory);
+}
+
+static void
+directory_start(void *memory, bool found)
+{
+	directory = memory;
+	if (found)
+		return;
+	directory->lock = &GetNamedLWLockTranche("gpucredit")->lock;
+	directory->told_full = false;
+	for (int i = 0; i < SEGMENT_DATABASES; i++)
+		pg_atomic_init_u32(&directory->databases[i], InvalidOid);
+}
+
+/*
+ * The number of this backend's database, or -1: it has none.  Called inside a
+ * transaction, with our shared memory there.
+ */
+int
+SegmentDatabase(void)
+{
+	if (unlikely(my_database == DATABASE_UNKNOWN))
+		my_database = take_number();
+	return my_database;
+}
+
+Oid
+SegmentDatabaseOid(int number)
+{
+	return pg_atomic_read_u32(&directory->databases[number]);
+}
+
+/*
+ * Find or take a number for this database.  Which databases are gone is
+ * looked up before the lock is taken.
+ */
+static int
+take_number(void)
+{
+	Oid			gone[SEGMENT_DATABASES];
+	int			number = find_number(MyDatabaseId);
+	bool		full = false;
+
+	if (number >= 0)
+		return number;
+	for (int i = 0; i < SEGMENT_DATABASES; i++)
+	{
+		Oid			database = SegmentDatabaseOid(i);
+
+		gone[i] = OidIsValid(database) && database_gone(database) ?
+			database : InvalidOid;
+	}
+
+	LWLockAcquire(directory->lock, LW_EXCLUSIVE);
+	number = find_number(MyDatabaseId);
+	for (int i = 0; i < SEGMENT_DATABASES && number < 0; i++)
+	{
+		if (SegmentDatabaseOid(i) == gone[i])
+			number = i;			/* free, or of a database that is no more */
+	}
+	if (number >= 0)
+		pg_atomic_write_u32(&directory->databases[number], MyDatabaseId);
+	else if (!directory->told_full)
+		full = directory->told_full = true;
+	LWLockRelease(directory->lock);
+
+	if (full)
+		ereport(LOG,
+				(errmsg("gpucredit counts nothing in database %u",
+						MyDatabaseId),
+				 errdetail("%d databases of this server have something in "
+						   "its shared memory already.", SEGMENT_DATABASES)));
+	return number;
+}
+
+static int
+find_number(Oid database)
+{
+	for (int i = 0; i < SEGMENT_DATABASES; i++)
+	{
+		if (SegmentDatabaseOid(i) == database)
+			return i;
+	}
+	return -1;
+}
+
+static bool
+database_gone(Oid database)
+{
+	return !SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database));
+}
