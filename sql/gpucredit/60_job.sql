@@ -21,6 +21,7 @@ CREATE TABLE gpucredit.job (
 	tier text COLLATE "C" NOT NULL,
 	request gpucredit.gpureq NOT NULL,
 	topology text NOT NULL,
+	prefer text,				/* options.prefer */
 	preemptible text NOT NULL,
 	priority int NOT NULL,
 	cpu_milli bigint NOT NULL,
@@ -29,6 +30,7 @@ CREATE TABLE gpucredit.job (
 	hold_window interval,		/* NULL: all of wall_limit is held */
 	max_retries int NOT NULL,
 	spec jsonb NOT NULL,
+	cache text COLLATE "C",		/* spec.cache */
 	options jsonb NOT NULL,
 	/* what it accepts and was offered, in order of preference */
 	offer_types text[] NOT NULL,

@@ -68,11 +68,16 @@ typedef enum DecideTopology
 	DECIDE_TOPOLOGY_LEAF		/* all below one leaf */
 } DecideTopology;
 
-/* A GPU type that will do, with the least memory of each device in bytes. */
+/*
+ * A GPU type that will do, with the least memory of each device in bytes.
+ * One that is as good as the one before it, by the pool's policy fgd, is taken
+ * where the job's node suits better; by the others it comes after it.
+ */
 typedef struct DecideOffer
 {
 	int32_t		type;
 	int64_t		min_memory;		/* bytes; 0: any */
+	bool		tied;			/* costs what the one before it costs */
 } DecideOffer;
 
 /*
@@ -88,7 +93,10 @@ typedef struct DecideAsk
 								 * with one GPU */
 	int32_t		n_offers;
 	const DecideOffer *offers;	/* in order of preference */
-	DecideTopology topology;
+	DecideTopology topology;	/* as a requirement */
+	DecideTopology prefer;		/* of which a gang uses as few as it can,
+								 * before the others; any: domains, leaves,
+								 * nodes */
 	int64_t		cpu_milli;		/* of the whole job, 0: none */
 	int64_t		memory_mib;		/* of the whole job, 0: none */
 	bool		spot_ok;		/* may be preempted, so may use spot nodes */
@@ -147,6 +155,8 @@ typedef struct DecideJob
 	int64_t		order_run;		/* learnt run time in microseconds, for
 								 * DECIDE_ORDER_SHORTEST */
 	int64_t		expected_run;	/* microseconds; 0: as long as it may */
+	int32_t		cache;			/* of what it wants to find on a node, > 0; 0:
+								 * nothing */
 	int64_t		id;
 	const char *org;
 } DecideJob;
@@ -157,10 +167,19 @@ typedef enum DecideOrder
 	DECIDE_ORDER_SHORTEST		/* inside an account by learnt run time */
 } DecideOrder;
 
+/* By what a node is chosen of those that serve the job as well. */
+typedef enum DecidePacking
+{
+	DECIDE_PACKING_PACK = 0,	/* the fullest */
+	DECIDE_PACKING_SPREAD,		/* the emptiest */
+	DECIDE_PACKING_FGD			/* where typical jobs lose least */
+} DecidePacking;
+
 /* What the pool's owner chose. */
 typedef struct DecidePolicy
 {
 	DecideOrder order;
+	DecidePacking packing;
 	int64_t		fair_horizon;	/* seconds that running devices count for */
 } DecidePolicy;
 
@@ -209,6 +228,23 @@ typedef struct DecidePart
 	int64_t		memory_mib;
 } DecidePart;
 
+/*
+ * What the pool's jobs are like, for DECIDE_PACKING_FGD: so many of them ask
+ * this.  Only GPUs, share, offers, cpu and memory count.
+ */
+typedef struct DecideTypical
+{
+	DecideAsk	ask;
+	int64_t		jobs;			/* > 0 */
+} DecideTypical;
+
+/* A node holds what jobs of this cache want to find. */
+typedef struct DecideCached
+{
+	int32_t		cache;			/* > 0 */
+	int32_t		node;			/* index into the input's nodes */
+} DecideCached;
+
 typedef struct DecideInput
 {
 	int64_t		now;			/* microseconds */
@@ -225,6 +261,10 @@ typedef struct DecideInput
 	int32_t		n_asks;
 	const DecideJob *jobs;
 	int32_t		n_jobs;
+	const DecideTypical *typical;	/* in any order */
+	int32_t		n_typical;
+	const DecideCached *cached; /* in any order, each pair once */
+	int32_t		n_cached;
 	int32_t		max_starts;		/* at most so many starts, >= 0 */
 	const DecideRunning *running;
 	int32_t		n_running;

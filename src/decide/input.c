@@ -64,6 +64,9 @@ ask_error(const DecideAsk *ask)
 	if ((int) ask->topology < DECIDE_TOPOLOGY_ANY ||
 		(int) ask->topology > DECIDE_TOPOLOGY_LEAF)
 		return "an ask has an unknown topology";
+	if ((int) ask->prefer < DECIDE_TOPOLOGY_ANY ||
+		(int) ask->prefer > DECIDE_TOPOLOGY_LEAF)
+		return "an ask prefers an unknown topology";
 	if (ask->cpu_milli < 0 || ask->memory_mib < 0)
 		return "an ask has a negative amount of cpu or memory";
 	if (ask->wall_limit <= 0)
@@ -192,6 +195,37 @@ job_error(const DecideInput *input, const DecideJob *job)
 		return "a job has no organisation";
 	if (job->expected_run < 0)
 		return "a job is expected to run for less than nothing";
+	if (job->cache < 0)
+		return "a job wants a cache of a negative number";
+	return NULL;
+}
+
+/*
+ * What is wrong with typical jobs and caches, or NULL.
+ */
+static const char *
+knowledge_error(const DecideInput *input)
+{
+	const char *error;
+	int32_t		i;
+
+	if ((int) input->policy.packing < DECIDE_PACKING_PACK ||
+		(int) input->policy.packing > DECIDE_PACKING_FGD)
+		return "the pool's packing is unknown";
+	for (i = 0; i < input->n_typical; i++)
+	{
+		error = ask_error(&input->typical[i].ask);
+		if (error != NULL)
+			return error;
+		if (input->typical[i].jobs < 1)
+			return "there is no job of a typical ask";
+	}
+	for (i = 0; i < input->n_cached; i++)
+	{
+		if (input->cached[i].cache < 1 || input->cached[i].node < 0 ||
+			input->cached[i].node >= input->n_nodes)
+			return "a cache is on a node that is not there, or has no number";
+	}
 	return NULL;
 }
 
@@ -207,7 +241,8 @@ DecideInputError(const DecideInput *input)
 	if (input->n_nodes < 0 || input->n_asks < 0 || input->n_jobs < 0 ||
 		input->n_types < 0 || input->n_tiers < 0 || input->n_accounts < 0 ||
 		input->max_starts < 0 || input->policy.fair_horizon < 0 ||
-		input->n_running < 0 || input->n_running_parts < 0)
+		input->n_running < 0 || input->n_running_parts < 0 ||
+		input->n_typical < 0 || input->n_cached < 0)
 		return "a number of nodes, asks, jobs or starts is negative";
 	for (i = 0; i < input->n_nodes; i++)
 	{
@@ -222,6 +257,8 @@ DecideInputError(const DecideInput *input)
 			return error;
 	}
 	error = shares_error(input);
+	if (error == NULL)
+		error = knowledge_error(input);
 	for (i = 0; i < input->n_jobs && error == NULL; i++)
 		error = job_error(input, &input->jobs[i]);
 	for (i = 0; i < input->n_running && error == NULL; i++)

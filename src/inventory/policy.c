@@ -33,6 +33,8 @@ typedef struct PolicyWord
 
 static void take_order(PoolPolicy *policy, const char *word,
 					   JsonbValue *value);
+static void take_packing(PoolPolicy *policy, const char *word,
+						 JsonbValue *value);
 static void take_tier_share(PoolPolicy *policy, const char *word,
 							JsonbValue *value);
 static int	one_of(const char *word, JsonbValue *value,
@@ -41,9 +43,11 @@ static int32 millionths(const char *word, JsonbValue *value);
 static pg_attribute_noreturn() void refuse(const char *word, const char *why);
 
 static const char *const order_words[] = {"fair", "shortest"};
+static const char *const packing_words[] = {"pack", "spread", "fgd"};
 
 static const PolicyWord words[] = {
 	{"order", "fair or shortest", take_order},
+	{"packing", "pack, spread or fgd", take_packing},
 	{"tier_share", "an object of tiers and fractions", take_tier_share},
 };
 
@@ -107,6 +111,17 @@ take_order(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
 	policy->decide.order = (DecideOrder) one_of(word, value, order_words,
 												lengthof(order_words));
+}
+
+/*
+ * By what a node is chosen of those that serve a job as well.
+ */
+static void
+take_packing(PoolPolicy *policy, const char *word, JsonbValue *value)
+{
+	policy->decide.packing = (DecidePacking) one_of(word, value,
+													packing_words,
+													lengthof(packing_words));
 }
 
 /*

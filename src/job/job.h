@@ -34,6 +34,7 @@ typedef struct Job
 	char	   *tier;
 	GpuReq	   *request;
 	DecideTopology topology;
+	DecideTopology prefer;		/* any: no preference */
 	Preemptible preemptible;
 	int32		priority;
 	int64		cpu_milli;

@@ -159,6 +159,7 @@ OffersAsk(const Job *job, const NodeSet *set)
 		.n_offers = 0,
 		.offers = offers,
 		.topology = job->topology,
+		.prefer = job->prefer,
 		.cpu_milli = job->cpu_milli,
 		.memory_mib = job->memory_mib,
 		.spot_ok = job->preemptible != PREEMPTIBLE_NEVER,
@@ -173,7 +174,7 @@ OffersAsk(const Job *job, const NodeSet *set)
 			continue;
 		offers[ask.n_offers++] = (DecideOffer)
 		{
-			type, job->offers.memory[i]
+			type, job->offers.memory[i], false
 		};
 	}
 	return ask;

@@ -40,11 +40,10 @@ typedef struct Submission
 	AccountPath path;
 	Jsonb	   *spec;
 	Jsonb	   *options;
+	char	   *cache;			/* NULL: none */
 	bool		tier_preemptible;	/* preemptible was not given */
 	bool		tier_wall;		/* wall_limit was not given */
 } Submission;
-
-static const char *const prefer_words[] = {"nvlink", "leaf", "node"};
 
 SQL_STATEMENT(job_next, SPI_OK_SELECT, "",
 			  "SELECT pg_catalog.nextval('gpucredit.job_job_seq')");
@@ -52,18 +51,20 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  "text, bigint, text, text, text, gpucredit.gpureq, text, text,"
 			  " int, bigint, bigint, interval, interval, int, jsonb, jsonb,"
 			  " text[], bigint[], gpucredit.credits[], gpucredit.credits[],"
-			  " bigint, timestamptz",
+			  " bigint, timestamptz, text, text",
 			  "INSERT INTO gpucredit.job (org, job, account, pool, tier,"
 			  " request, topology, preemptible, priority, cpu_milli,"
 			  " memory_mib, wall_limit, hold_window, max_retries, spec,"
 			  " options, offer_types, offer_memory, offer_prices,"
-			  " offer_spot_prices, state, hold, submitted_at)"
+			  " offer_spot_prices, state, hold, submitted_at, prefer, cache)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
-			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22)");
+			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22,"
+			  " $23, $24)");
 
 static void take_submission(FunctionCallInfo fcinfo, Submission *submission,
 							Request *request);
 static void take_options(Submission *submission);
+static void take_cache(Submission *submission);
 static void apply_tier(Submission *submission);
 static const char *check(Submission *submission);
 static const char *fund(Submission *submission, Hold *hold,
@@ -162,11 +163,11 @@ take_submission(FunctionCallInfo fcinfo, Submission *submission,
 	RequestJson(request, submission->options =
 				ArgObject(fcinfo, 14, "options"));
 	take_options(submission);
+	take_cache(submission);
 }
 
 /*
- * {"priority": n, "prefer": word}.  The placement always prefers the fewest
- * NVLink domains, leaves and nodes, in that order.
+ * {"priority": n, "prefer": word}.
  */
 static void
 take_options(Submission *submission)
@@ -194,8 +195,11 @@ take_options(Submission *submission)
 		}
 		else if (strcmp(word, "prefer") == 0 && v.type == jbvString)
 		{
-			(void) ArgWord(pnstrdup(v.val.string.val, v.val.string.len),
-						   "prefer", prefer_words, lengthof(prefer_words));
+			/* all of the words but the first, "any" */
+			submission->job.prefer = (DecideTopology)
+				(1 + ArgWord(pnstrdup(v.val.string.val, v.val.string.len),
+							 "prefer", TopologyNames + 1,
+							 lengthof(TopologyNames) - 1));
 			continue;
 		}
 		ereport(ERROR,
@@ -207,6 +211,28 @@ take_options(Submission *submission)
 				 errhint("Words are priority (an integer) and prefer "
 						 "(nvlink, leaf, node).")));
 	}
+}
+
+/*
+ * {"cache": key}: what the job wants to find on its node.
+ */
+static void
+take_cache(Submission *submission)
+{
+	JsonbValue	v;
+
+	if (getKeyJsonValueFromContainer(&submission->spec->root, "cache", 5,
+									 &v) == NULL)
+		return;
+	if (v.type != jbvString || v.val.string.len == 0 ||
+		v.val.string.len > ARG_NAME_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("bad \"cache\" in \"spec\""),
+				 errdetail("It names what the job wants to find on its node, "
+						   "in 1 to 255 bytes."),
+				 errhint("Pass a string, or leave it out.")));
+	submission->cache = pnstrdup(v.val.string.val, v.val.string.len);
 }
 
 /*
@@ -328,6 +354,9 @@ insert_job(const Submission *submission, TimestampTz at)
 	SqlArgCreditsArray(&args, job->offers.spot_prices, job->offers.n);
 	SqlArgInt8(&args, job->hold);
 	SqlArgTime(&args, at);
+	SqlArgText(&args, job->prefer == DECIDE_TOPOLOGY_ANY ? NULL :
+			   TopologyNames[job->prefer]);
+	SqlArgText(&args, submission->cache);
 	(void) SqlRun(&job_insert, &args);
 }
 

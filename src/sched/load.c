@@ -28,7 +28,7 @@
 #include "utils/memutils.h"
 
 /* From this column on a row is what its job asks. */
-#define ASK_COLUMN	9
+#define ASK_COLUMN	10
 
 /* The asks so far, chained by hash. */
 typedef struct AskEntry
@@ -61,10 +61,11 @@ SQL_STATEMENT(fences_end, SPI_OK_UPDATE, "text, timestamptz",
 			  " WHERE g.ctid = f.tid");
 SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT j.org, j.job, j.account, j.tier, j.priority,"
-			  " j.submitted_at, j.hold, j.attempt, j.request, j.topology,"
+			  " j.submitted_at, j.hold, j.attempt, j.cache, j.request,"
+			  " j.topology,"
 			  " j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,"
 			  " j.hold_window, j.offer_types, j.offer_prices,"
-			  " j.offer_memory, j.offer_spot_prices"
+			  " j.offer_memory, j.offer_spot_prices, j.prefer"
 			  " FROM gpucredit.job j"
 			  " WHERE j.pool = $1 AND j.state = 'queued'"
 			  " AND (j.not_before IS NULL OR j.not_before <= $2)");
@@ -194,6 +195,7 @@ load_queue(Cycle *cycle)
 		job->aged_at = DECIDE_NEVER;
 		job->order_run = 0;
 		job->expected_run = 0;
+		job->cache = 0;
 		cycle->queued[i] = asks.shared[job->ask];
 		cycle->queued[i].account = account;
 		cycle->queued[i].hold = SqlInt8(rows, i, 7);
@@ -356,23 +358,27 @@ add_ask(const Cycle *cycle, Asks *asks, SqlResult rows, uint64 i)
 #undef GROW
 	}
 	job.request = (GpuReq *)
-		PG_DETOAST_DATUM_COPY(SqlDatum(rows, i, 9, &isnull));
-	job.topology = (DecideTopology) ArgWord(SqlText(rows, i, 10), "topology",
+		PG_DETOAST_DATUM_COPY(SqlDatum(rows, i, 10, &isnull));
+	job.topology = (DecideTopology) ArgWord(SqlText(rows, i, 11), "topology",
 											TopologyNames,
 											lengthof(TopologyNames));
-	job.preemptible = (Preemptible) ArgWord(SqlText(rows, i, 11),
+	if (!SqlIsNull(rows, i, 21))
+		job.prefer = (DecideTopology) ArgWord(SqlText(rows, i, 21), "prefer",
+											  TopologyNames,
+											  lengthof(TopologyNames));
+	job.preemptible = (Preemptible) ArgWord(SqlText(rows, i, 12),
 											"preemptible", PreemptibleNames,
 											lengthof(PreemptibleNames));
-	job.cpu_milli = SqlInt8(rows, i, 12);
-	job.memory_mib = SqlInt8(rows, i, 13);
-	job.wall_limit = SqlIsNull(rows, i, 14) ? -1 : SqlDuration(rows, i, 14);
-	JobReadOffers(rows, i, 16, 18, 17, 19, &job.offers);
+	job.cpu_milli = SqlInt8(rows, i, 13);
+	job.memory_mib = SqlInt8(rows, i, 14);
+	job.wall_limit = SqlIsNull(rows, i, 15) ? -1 : SqlDuration(rows, i, 15);
+	JobReadOffers(rows, i, 17, 19, 18, 20, &job.offers);
 
 	shared = &asks->shared[asks->n];
 	memset(shared, 0, sizeof(Queued));
 	shared->wall_limit = job.wall_limit;
-	shared->hold_window = SqlIsNull(rows, i, 15) ? -1 :
-		SqlDuration(rows, i, 15);
+	shared->hold_window = SqlIsNull(rows, i, 16) ? -1 :
+		SqlDuration(rows, i, 16);
 	shared->min_gpus = job.request->min_gpus;
 	shared->max_gpus = job.request->max_gpus;
 	shared->noffers = job.offers.n;

@@ -72,7 +72,7 @@ static void
 class_jobs(World *world, int n, int gpus, int share, int64_t cpu,
 		   DecideTopology topology)
 {
-	DecideOffer offers[WORLD_MAX_OFFERS];
+	DecideOffer offers[WORLD_MAX_OFFERS] = {{0}};
 	DecideAsk	ask = {0};
 	int			index;
 	int			i;

@@ -90,11 +90,12 @@ offers_all(const World *world, DecideAsk *ask, DecideOffer *offers)
 			 /* find it */ ;
 		offers[i].type = j;
 		offers[i].min_memory = 0;
+		offers[i].tied = false;
 	}
 }
 
 /*
- * H100|A100@40GB
+ * H100|A100@40GB; "|=A100" is as good as the one before it.
  */
 static char *
 offers_parse(World *world, char *text, DecideAsk *ask, DecideOffer *offers)
@@ -109,6 +110,8 @@ offers_parse(World *world, char *text, DecideAsk *ask, DecideOffer *offers)
 			return format("too many types");
 		if (next != NULL)
 			*next++ = '\0';
+		offer->tied = *text == '=';
+		text += offer->tied;
 		floor = strchr(text, '@');
 		offer->min_memory = 0;
 		if (floor != NULL)
@@ -150,17 +153,23 @@ request_word(World *world, DecideAsk *ask, DecideJob *job, char *word)
 	if (value == NULL)
 		return false;
 	*value++ = '\0';
-	if (strcmp(word, "topology") == 0)
+	if (strcmp(word, "topology") == 0 || strcmp(word, "prefer") == 0)
 	{
 		for (i = 0; i < 4; i++)
 		{
 			if (strcmp(value, topologies[i]) == 0)
 			{
-				ask->topology = (DecideTopology) i;
+				*(*word == 't' ? &ask->topology : &ask->prefer) =
+					(DecideTopology) i;
 				return true;
 			}
 		}
 		return false;
+	}
+	if (strcmp(word, "cache") == 0)
+	{
+		job->cache = 1 + label_number(value);
+		return true;
 	}
 	if (strcmp(word, "tier") == 0)
 	{

@@ -64,7 +64,7 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 {
 	static const char *const orgs[] = {"acme", "bolt", "corp"};
 	static const char *const accounts[] = {"", "a", "b"};
-	DecideOffer offers[3];
+	DecideOffer offers[3] = {{0}};
 	DecideAsk	ask = {0};
 	int			kind = random_below(seed, 8);
 	int			n;

@@ -218,6 +218,39 @@ running_permute(const World *world, uint64_t *seed, const int *new_type,
 }
 
 /*
+ * What is known of typical jobs and of caches, in another order.
+ */
+static void
+knowledge_permute(const World *world, uint64_t *seed, World *other,
+				  const int *new_type, const int *labels, const int *nodes)
+{
+	int		   *typical = random_order(seed, world->n_typical);
+	int		   *cached = random_order(seed, world->n_cached);
+	int			i;
+	int			j;
+
+	for (i = 0; i < world->n_typical; i++)
+	{
+		const DecideTypical *old = &world->typical[typical[i]];
+		DecideTypical *new = world_typical(other, &old->ask, old->jobs);
+		DecideOffer *offers = (DecideOffer *) new->ask.offers;
+
+		for (j = 0; j < new->ask.n_offers; j++)
+			offers[j].type = new_type[offers[j].type];
+	}
+	for (i = 0; i < world->n_cached; i++)
+	{
+		const DecideCached *old = &world->cached[cached[i]];
+
+		for (j = 0; nodes[j] != old->node; j++)
+			 /* find it */ ;
+		world_cached(other, 1 + labels[old->cache % 1000], j);
+	}
+	free(typical);
+	free(cached);
+}
+
+/*
  * The same world with everything in another order and all labels different.
  * ask_order (n_asks long) then says which of its asks each old one is.
  */
@@ -289,8 +322,11 @@ world_permute(const World *world, uint64_t *seed, World *other,
 		job->aged_at = old->aged_at;
 		job->order_run = old->order_run;
 		job->expected_run = old->expected_run;
+		if (old->cache > 0)
+			job->cache = 1 + labels[old->cache % 1000];
 	}
 	running_permute(world, seed, new_type, new_node, other);
+	knowledge_permute(world, seed, other, new_type, labels, nodes);
 	free(nodes);
 	free(asks);
 	free(jobs);

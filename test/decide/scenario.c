@@ -68,7 +68,7 @@ substituted(const char *line, const char *vary)
 /*
  * Labels of domains and leaves are names; their numbers are theirs in a list.
  */
-static int
+int
 label_number(const char *name)
 {
 	static char *names[1000];
@@ -263,6 +263,7 @@ job_line(World *world, char *line)
 		job->aged_at = like.aged_at;
 		job->order_run = like.order_run;
 		job->expected_run = like.expected_run;
+		job->cache = like.cache;
 	}
 	return NULL;
 }

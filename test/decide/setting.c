@@ -19,7 +19,18 @@ policy_word(World *world, char *name, char *word, char *value)
 {
 	int64_t		n;
 
+	static const char *const packings[] = {"pack", "spread", "fgd"};
+	int			i;
+
 	(void) name;
+	for (i = 0; strcmp(word, "packing") == 0 && i < 3; i++)
+	{
+		if (strcmp(value, packings[i]) == 0)
+		{
+			world->policy.packing = (DecidePacking) i;
+			return true;
+		}
+	}
 	if (strcmp(word, "order") == 0)
 	{
 		world->policy.order = strcmp(value, "shortest") == 0 ?
@@ -104,6 +115,56 @@ type_word(World *world, char *name, char *word, char *value)
 	return true;
 }
 
+/*
+ * typical 0.5xT4 cpu=4k jobs=30: what so many jobs are known to have asked
+ */
+static char *
+typical_line(World *world, char *line)
+{
+	char	   *jobs = strstr(line, " jobs=");
+	DecideOffer offers[WORLD_MAX_OFFERS];
+	DecideAsk	ask = {0};
+	DecideJob	job = {0};
+	int64_t		n = 1;
+	char	   *error;
+
+	if (jobs != NULL)
+	{
+		if (!number_parse(jobs + 6, &n))
+			return format("bad number of jobs");
+		*jobs = '\0';
+	}
+	ask.offers = offers;
+	error = request_parse(world, line, &ask, &job);
+	if (error == NULL)
+		world_typical(world, &ask, n);
+	return error;
+}
+
+/*
+ * cache NAME NODE ...: the nodes that hold it
+ */
+static char *
+cache_line(World *world, char *line)
+{
+	char	   *name = strtok(line, " ");
+	char	   *node;
+	int			i;
+
+	while ((node = strtok(NULL, " ")) != NULL)
+	{
+		for (i = 0; i < world->n_nodes; i++)
+		{
+			if (strcmp(world->nodes[i].name, node) == 0)
+				break;
+		}
+		if (i == world->n_nodes)
+			return format("no node \"%s\"", node);
+		world_cached(world, 1 + label_number(name), i);
+	}
+	return NULL;
+}
+
 typedef bool (*WordFn) (World *world, char *name, char *word, char *value);
 
 /*
@@ -157,6 +218,10 @@ settings_line(World *world, char *line, char **error)
 		*error = words_take(world, rest, true, account_word);
 	else if (strcmp(line, "type") == 0)
 		*error = words_take(world, rest, true, type_word);
+	else if (strcmp(line, "typical") == 0)
+		*error = typical_line(world, rest);
+	else if (strcmp(line, "cache") == 0)
+		*error = cache_line(world, rest);
 	else
 	{
 		rest[-1] = ' ';

@@ -90,7 +90,7 @@ trace_pods(World *world, const char *folder, const char *name)
 		return false;
 	while (fgets(line, sizeof(line), file) != NULL)
 	{
-		DecideOffer offers[WORLD_MAX_OFFERS];
+		DecideOffer offers[WORLD_MAX_OFFERS] = {{0}};
 		DecideAsk	ask = {0};
 		char	   *type;
 		int			i;

@@ -135,6 +135,10 @@ world_free(World *world)
 		free((char *) world->accounts[i].name);
 	for (i = 0; i < world->n_running; i++)
 		free((char *) world->running[i].org);
+	for (i = 0; i < world->n_typical; i++)
+		free((DecideOffer *) world->typical[i].ask.offers);
+	free(world->typical);
+	free(world->cached);
 	free(world->types);
 	free(world->weights);
 	free(world->tier_names);
@@ -278,17 +282,32 @@ ask_equal(const DecideAsk *a, const DecideAsk *b)
 
 	if (a->min_gpus != b->min_gpus || a->max_gpus != b->max_gpus ||
 		a->share != b->share || a->n_offers != b->n_offers ||
-		a->topology != b->topology || a->cpu_milli != b->cpu_milli ||
-		a->memory_mib != b->memory_mib || a->spot_ok != b->spot_ok ||
-		a->wall_limit != b->wall_limit)
+		a->topology != b->topology || a->prefer != b->prefer ||
+		a->cpu_milli != b->cpu_milli || a->memory_mib != b->memory_mib ||
+		a->spot_ok != b->spot_ok || a->wall_limit != b->wall_limit)
 		return false;
 	for (i = 0; i < a->n_offers; i++)
 	{
 		if (a->offers[i].type != b->offers[i].type ||
-			a->offers[i].min_memory != b->offers[i].min_memory)
+			a->offers[i].min_memory != b->offers[i].min_memory ||
+			a->offers[i].tied != b->offers[i].tied)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * An ask's offers once more.
+ */
+static DecideOffer *
+offers_copied(const DecideAsk *ask)
+{
+	size_t		size = sizeof(DecideOffer) * (size_t) ask->n_offers;
+	DecideOffer *offers = must(malloc(size + 1));
+
+	if (size > 0)
+		memcpy(offers, ask->offers, size);
+	return offers;
 }
 
 /*
@@ -297,7 +316,6 @@ ask_equal(const DecideAsk *a, const DecideAsk *b)
 int
 world_ask(World *world, const DecideAsk *ask)
 {
-	DecideOffer *offers;
 	int			i;
 
 	for (i = 0; i < world->n_asks; i++)
@@ -305,14 +323,10 @@ world_ask(World *world, const DecideAsk *ask)
 		if (ask_equal(&world->asks[i], ask))
 			return i;
 	}
-	offers = must(malloc(sizeof(DecideOffer) * (size_t) (ask->n_offers + 1)));
-	if (ask->n_offers > 0)
-		memcpy(offers, ask->offers,
-			   sizeof(DecideOffer) * (size_t) ask->n_offers);
 	world->asks = grown(world->asks, world->n_asks, &world->asks_room,
 						sizeof(DecideAsk));
 	world->asks[world->n_asks] = *ask;
-	world->asks[world->n_asks].offers = offers;
+	world->asks[world->n_asks].offers = offers_copied(ask);
 	return world->n_asks++;
 }
 
@@ -381,6 +395,35 @@ world_part(World *world, DecideRunning *running)
 }
 
 /*
+ * Add an ask that so many jobs are known to have.
+ */
+DecideTypical *
+world_typical(World *world, const DecideAsk *ask, int64_t jobs)
+{
+	DecideTypical *typical;
+
+	world->typical = grown(world->typical, world->n_typical,
+						   &world->typical_room, sizeof(DecideTypical));
+	typical = &world->typical[world->n_typical++];
+	typical->ask = *ask;
+	typical->ask.offers = offers_copied(ask);
+	typical->jobs = jobs;
+	return typical;
+}
+
+/*
+ * Say that a node holds a cache.
+ */
+void
+world_cached(World *world, int cache, int node)
+{
+	world->cached = grown(world->cached, world->n_cached,
+						  &world->cached_room, sizeof(DecideCached));
+	world->cached[world->n_cached].cache = cache;
+	world->cached[world->n_cached++].node = node;
+}
+
+/*
  * The world as input to the core.
  */
 DecideInput
@@ -395,9 +438,11 @@ world_input(const World *world)
 		.nodes = world->nodes, .n_nodes = world->n_nodes,
 		.asks = world->asks, .n_asks = world->n_asks,
 		.jobs = world->jobs, .n_jobs = world->n_jobs,
-		.max_starts = world->max_starts,
 		.running = world->running, .n_running = world->n_running,
-		.running_parts = world->parts, .n_running_parts = world->n_parts
+		.running_parts = world->parts, .n_running_parts = world->n_parts,
+		.typical = world->typical, .n_typical = world->n_typical,
+		.cached = world->cached, .n_cached = world->n_cached,
+		.max_starts = world->max_starts
 	};
 
 	return input;

@@ -47,6 +47,12 @@ typedef struct World
 	DecideJob  *jobs;
 	int			n_jobs;
 	int			jobs_room;
+	DecideTypical *typical;
+	int			n_typical;
+	int			typical_room;
+	DecideCached *cached;
+	int			n_cached;
+	int			cached_room;
 	int			max_starts;
 	int64_t		now;
 	DecidePolicy policy;
@@ -76,6 +82,9 @@ extern DecideJob *world_job(World *world, int ask, const char *org,
 extern DecideRunning *world_running(World *world, const char *org,
 									int64_t id);
 extern DecidePart *world_part(World *world, DecideRunning *running);
+extern DecideTypical *world_typical(World *world, const DecideAsk *ask,
+									int64_t jobs);
+extern void world_cached(World *world, int cache, int node);
 extern DecideInput world_input(const World *world);
 extern char *format(const char *form,...)
 			__attribute__((format(printf, 1, 2)));
@@ -99,6 +108,7 @@ typedef struct Tap
 extern void tap_ok(Tap *tap, bool passed, const char *name, const char *why);
 
 /* scenario.c, setting.c, expect.c */
+extern int	label_number(const char *name);
 extern bool scenario_file(Tap *tap, const char *path);
 extern bool settings_line(World *world, char *line, char **error);
 extern char *expect_check(World *world, const DecideResult *result,
