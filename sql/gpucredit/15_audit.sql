@@ -33,3 +33,23 @@ ALTER TABLE gpucredit.audit ENABLE ALWAYS TRIGGER audit_append_only;
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.audit', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.audit_audit_seq', '');
+
+/*
+ * Identical denials in a storm: the first is an audit row, and has a row here
+ * (n = 0) that those of the next gpucredit.denial_window find.  Each of these
+ * is counted by a row of its own (n = 1), so that no two calls meet at one;
+ * maintain() makes an audit row with their number of them.
+ */
+CREATE TABLE gpucredit.denial (
+	org text COLLATE "C" NOT NULL,
+	kind bytea NOT NULL,		/* of all that makes denials identical */
+	at timestamptz NOT NULL,
+	audit bigint NOT NULL,		/* the first of them */
+	n int NOT NULL,
+	CONSTRAINT denial_counts CHECK (n IN (0, 1))
+);
+CREATE INDEX denial_first ON gpucredit.denial (org, kind, at) WHERE n = 0;
+COMMENT ON TABLE gpucredit.denial IS
+'Denials like one that was audited a moment ago, not yet counted in the audit';
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.denial', '');

@@ -50,10 +50,14 @@ CREATE TABLE gpucredit.account (
 	weight numeric NOT NULL,
 	suspended boolean NOT NULL DEFAULT false,
 	created_at timestamptz NOT NULL,
+	balance_low gpucredit.credits,	/* alerts below that; NULL: never */
 	CONSTRAINT account_pkey PRIMARY KEY (org, account),
 	CONSTRAINT account_org CHECK (org <> ''),
 	CONSTRAINT account_weight CHECK (weight > 0)
 );
+/* those who asked to be told are few */
+CREATE INDEX account_balance_low ON gpucredit.account (org, account)
+	WHERE balance_low IS NOT NULL;
 COMMENT ON TABLE gpucredit.account IS
 'Organisations (account ''''), projects and users, as paths';
 
@@ -182,11 +186,24 @@ COMMENT ON TABLE gpucredit.spend_total IS
 CREATE TABLE gpucredit.spend_delta (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	spent gpucredit.credits NOT NULL
+	spent gpucredit.credits NOT NULL,
+	day date					/* UTC; NULL: a repair, of no day */
 );
 CREATE INDEX spend_delta_account ON gpucredit.spend_delta (org, account);
 COMMENT ON TABLE gpucredit.spend_delta IS
-'Settled spend not yet folded into spend_total';
+'Settled spend not yet folded into spend_total and spend_day';
+
+/* The last days alone: upkeep forgets what no average looks at any more. */
+CREATE TABLE gpucredit.spend_day (
+	org text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	day date NOT NULL,			/* UTC */
+	spent gpucredit.credits NOT NULL,	/* below 0: more was refunded */
+	CONSTRAINT spend_day_pkey PRIMARY KEY (org, account, day)
+);
+CREATE INDEX spend_day_day ON gpucredit.spend_day (day);
+COMMENT ON TABLE gpucredit.spend_day IS
+'What an account and all below it spent on each of the last days, without what is in spend_delta';
 
 DO $dump$
 DECLARE
@@ -194,7 +211,7 @@ DECLARE
 BEGIN
 	FOREACH name IN ARRAY ARRAY['account', 'bucket', 'bucket_bucket_seq', 'hold',
 	'hold_hold_seq', 'hold_part', 'entry', 'entry_entry_seq', 'spend_total',
-	'spend_delta']
+	'spend_delta', 'spend_day']
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(
 			('gpucredit.' || name)::regclass, '');

@@ -64,12 +64,13 @@ CREATE TABLE gpucredit.alert (
 	period_start timestamptz NOT NULL,
 	threshold numeric NOT NULL,
 	detail jsonb NOT NULL,
+	bucket bigint NOT NULL DEFAULT 0,	/* 0: of none */
 	CONSTRAINT alert_pkey PRIMARY KEY (org, alert),
-	CONSTRAINT alert_once
-		UNIQUE (org, account, kind, period, period_start, threshold)
+	CONSTRAINT alert_once UNIQUE (org, account, kind, period, period_start,
+		threshold, bucket)
 );
 COMMENT ON TABLE gpucredit.alert IS
-'What an account''s owner should know, once per period and threshold; also sent as NOTIFY gpucredit_alert';
+'What an account''s owner should know (kind: budget, balance, expiry, spend), once per period and threshold, of an expiry once per bucket; also sent as NOTIFY gpucredit_alert';
 
 DO $dump$
 DECLARE

@@ -160,8 +160,10 @@ BEGIN ATOMIC
 	SELECT coalesce(s.org, e.org), coalesce(s.account, e.account),
 		coalesce(s.spent, '0'), coalesce(e.spent, '0')
 	FROM (SELECT s.org, s.account, sum(s.spent) AS spent
-			FROM (SELECT t.* FROM gpucredit.spend_total t
-				UNION ALL SELECT d.* FROM gpucredit.spend_delta d) s
+			FROM (SELECT t.org, t.account, t.spent
+					FROM gpucredit.spend_total t
+				UNION ALL SELECT d.org, d.account, d.spent
+					FROM gpucredit.spend_delta d) s
 			WHERE spend_difference.tenant IS NULL
 				OR s.org = spend_difference.tenant
 			GROUP BY s.org, s.account) s
@@ -177,6 +179,42 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.spend_difference(text) IS
 'Accounts whose recorded spend is not what the entries say.';
+
+/*
+ * Days that are kept, against the entries of that day less what is not folded.
+ * A day upkeep has forgotten is missed by nobody.
+ */
+CREATE FUNCTION gpucredit.spend_day_difference(tenant text)
+RETURNS TABLE (org text, account text, day date, found gpucredit.credits,
+	expected gpucredit.credits)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT s.org, s.account, s.day, s.spent, coalesce(e.spent, '0')
+	FROM gpucredit.spend_day s
+		LEFT JOIN (SELECT x.org, p.account, x.day, sum(x.spent) AS spent
+			FROM (SELECT e.org, e.account,
+					(e.at AT TIME ZONE 'UTC')::date AS day,
+					CASE 'spent' WHEN e.target THEN e.amount
+						ELSE - e.amount END AS spent
+				FROM gpucredit.entry e
+				WHERE 'spent' IN (e.source, e.target)
+					AND (spend_day_difference.tenant IS NULL
+						OR e.org = spend_day_difference.tenant)
+				UNION ALL
+				SELECT d.org, d.account, d.day, - d.spent
+				FROM gpucredit.spend_delta d
+				WHERE d.day IS NOT NULL
+					AND (spend_day_difference.tenant IS NULL
+						OR d.org = spend_day_difference.tenant)) x,
+				unnest(gpucredit.account_path(x.account)) AS p (account)
+			GROUP BY x.org, p.account, x.day) e
+			ON e.org = s.org AND e.account = s.account AND e.day = s.day
+	WHERE (spend_day_difference.tenant IS NULL
+			OR s.org = spend_day_difference.tenant)
+		AND s.spent <> coalesce(e.spent, '0');
+END;
+COMMENT ON FUNCTION gpucredit.spend_day_difference(text) IS
+'Days of spend that are not what the entries say.';
 
 CREATE TYPE gpucredit.verify_result AS (invariant text, org text,
 	subject text, detail text);
@@ -218,7 +256,12 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'spend_is_its_entries', s.org, format('account "%s"', s.account),
 		format('expected %s, found %s', s.expected, s.found)
-	FROM gpucredit.spend_difference(check_buckets.tenant) s;
+	FROM gpucredit.spend_difference(check_buckets.tenant) s
+	UNION ALL
+	SELECT 'spend_day_is_its_entries', s.org,
+		format('account "%s" on %s', s.account, s.day),
+		format('expected %s, found %s', s.expected, s.found)
+	FROM gpucredit.spend_day_difference(check_buckets.tenant) s;
 END;
 COMMENT ON FUNCTION gpucredit.check_buckets(text) IS
 'verify: buckets and spend.';

@@ -188,3 +188,38 @@ COMMENT ON FUNCTION gpucredit.invoice(text, date) IS
 month: any day of it.
 Result: a line per account, tier and GPU type; the last two are NULL on the line of an account''s own holds without a job. amount = spent - refunded, below 0 where more was refunded than spent.
 Errors: UC001 no such organisation; 22023.';
+
+/* Denials: those in the audit, and those not counted there yet */
+CREATE TYPE gpucredit.denials_result AS (account text, operation text,
+	reason text, n bigint, first_at timestamptz, last_at timestamptz);
+
+CREATE FUNCTION gpucredit.denials(org text, account text DEFAULT '',
+	since timestamptz DEFAULT NULL)
+RETURNS SETOF gpucredit.denials_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(denials.org, denials.account);
+	SELECT d.account, d.operation, d.reason, sum(d.n)::bigint, min(d.first),
+		max(d.last)
+	FROM (SELECT a.account, a.operation, a.reason,
+			coalesce((a.detail ->> 'repeats')::bigint, 1) AS n,
+			coalesce((a.detail ->> 'since')::timestamptz, a.at) AS first,
+			a.at AS last
+		FROM gpucredit.audit a
+		WHERE a.org = denials.org AND a.decision = 'denied'
+			AND a.at >= coalesce(denials.since, '-infinity')
+		UNION ALL
+		SELECT a.account, a.operation, a.reason, d.n, d.at, d.at
+		FROM gpucredit.denial d
+			JOIN gpucredit.audit a ON a.org = denials.org
+				AND a.audit = d.audit
+		WHERE d.org = denials.org AND d.n > 0
+			AND d.at >= coalesce(denials.since, '-infinity')) d
+	WHERE gpucredit.is_below(d.account, denials.account)
+	GROUP BY d.account, d.operation, d.reason
+	ORDER BY d.account COLLATE "C", d.operation, d.reason;
+END;
+COMMENT ON FUNCTION gpucredit.denials(text, text, timestamptz) IS
+'How often an account and those below it were denied since an instant (NULL: ever), exactly: also those of a storm, of which the audit has the first and a number.
+Errors: UC001 no such account; 22023.';

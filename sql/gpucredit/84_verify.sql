@@ -23,6 +23,9 @@ BEGIN ATOMIC
 			FROM gpucredit.spend_total t
 		UNION ALL SELECT d.org, d.account, 'spend_delta'
 			FROM gpucredit.spend_delta d
+		UNION ALL SELECT d.org, d.account, 'spend_day'
+			FROM gpucredit.spend_day d
+		UNION ALL SELECT a.org, a.account, 'alert' FROM gpucredit.alert a
 		UNION ALL
 		SELECT a.org, (gpucredit.account_path(a.account))[2], 'account below'
 		FROM gpucredit.account a WHERE a.account <> '')
@@ -353,6 +356,36 @@ BEGIN ATOMIC
 	FROM gpucredit.request r
 	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
 		AND r.result IS NULL
+	UNION ALL
+	SELECT 'denial_is_audited', d.org, format('audit %s', d.audit),
+		format('%s denials at %s are like one that is not there', sum(d.n),
+			min(d.at))
+	FROM gpucredit.denial d
+		LEFT JOIN gpucredit.audit a ON a.org = d.org AND a.audit = d.audit
+			AND a.decision = 'denied'
+	WHERE (check_guards.tenant IS NULL OR d.org = check_guards.tenant)
+		AND a.audit IS NULL
+	GROUP BY d.org, d.audit
+	UNION ALL
+	SELECT 'denials_are_counted', r.org, r.operation,
+		format('%s denials are remembered, %s counted', r.n, coalesce(c.n, 0))
+	FROM (SELECT r.org, r.operation, count(*) AS n FROM gpucredit.request r
+			WHERE (check_guards.tenant IS NULL
+					OR r.org = check_guards.tenant)
+				AND r.operation IN ('hold', 'reserve', 'transfer')
+				AND 'denied' = ANY (r.result)
+			GROUP BY r.org, r.operation) r
+		LEFT JOIN (SELECT c.org, c.operation, sum(c.n) AS n
+			FROM (SELECT a.org, a.operation,
+					coalesce((a.detail ->> 'repeats')::bigint, 1) AS n
+				FROM gpucredit.audit a WHERE a.decision = 'denied'
+				UNION ALL
+				SELECT a.org, a.operation, d.n FROM gpucredit.denial d
+					JOIN gpucredit.audit a ON a.org = d.org
+						AND a.audit = d.audit) c
+			GROUP BY c.org, c.operation) c
+			ON c.org = r.org AND c.operation = r.operation
+	WHERE r.n > coalesce(c.n, 0)
 	UNION ALL
 	SELECT 'no_key_to_account', '', format('table %s', c.conrelid::regclass),
 		format('foreign key %s', c.conname)

@@ -86,6 +86,10 @@ BEGIN ATOMIC
 	INSERT INTO gpucredit.spend_delta (org, account, spent)
 	SELECT s.org, s.account, s.expected - s.found
 	FROM gpucredit.spend_difference(repair.tenant) s;
+	UPDATE gpucredit.spend_day t SET spent = s.expected
+	FROM gpucredit.spend_day_difference(repair.tenant) s
+	WHERE t.org = repair.tenant AND t.account = s.account
+		AND t.day = s.day;
 END;
 COMMENT ON FUNCTION gpucredit.repair(text, gpucredit.difference[],
 	gpucredit.difference[], gpucredit.difference[]) IS
@@ -112,6 +116,8 @@ DECLARE
 	r record;
 BEGIN
 	PERFORM gpucredit.require_account(rebuild.org, '');
+	/* no fold meanwhile: it would add to days that are being repaired */
+	LOCK TABLE gpucredit.spend_total IN SHARE UPDATE EXCLUSIVE MODE;
 	PERFORM FROM gpucredit.hold h WHERE h.org = rebuild.org
 		ORDER BY h.hold FOR NO KEY UPDATE;
 	PERFORM FROM gpucredit.bucket b WHERE b.org = rebuild.org
@@ -131,6 +137,10 @@ BEGIN
 		SELECT s.org, NULL, NULL, NULL, 'spent', s.found, s.expected, true,
 			s.account
 		FROM gpucredit.spend_difference(rebuild.org) s
+		UNION ALL
+		SELECT s.org, NULL, NULL, NULL, format('spent on %s', s.day),
+			s.found, s.expected, true, s.account
+		FROM gpucredit.spend_day_difference(rebuild.org) s
 		ORDER BY account, hold NULLS FIRST, part NULLS FIRST, bucket, what
 	LOOP
 		RETURN NEXT ROW(concat_ws(' ', 'account "' || r.account || '"',
@@ -164,6 +174,7 @@ AS $$
 DECLARE
 	tenant text COLLATE "C";
 	accounts text[];
+	days date[];
 	amounts gpucredit.credits[];
 	n bigint;
 	total bigint := 0;
@@ -183,17 +194,26 @@ BEGIN
 				SELECT s.ctid FROM gpucredit.spend_delta s
 				WHERE s.org = tenant LIMIT most - total
 				FOR UPDATE SKIP LOCKED))
-			RETURNING d.account, d.spent)
-		SELECT pg_catalog.array_agg(g.account), pg_catalog.array_agg(g.spent),
-			coalesce(pg_catalog.sum(g.n), 0)
-		INTO accounts, amounts, n
-		FROM (SELECT g.account, gpucredit.sum(g.spent) AS spent,
+			RETURNING d.account, d.day, d.spent)
+		SELECT pg_catalog.array_agg(g.account), pg_catalog.array_agg(g.day),
+			pg_catalog.array_agg(g.spent), coalesce(pg_catalog.sum(g.n), 0)
+		INTO accounts, days, amounts, n
+		FROM (SELECT g.account, g.day, gpucredit.sum(g.spent) AS spent,
 				count(*) AS n
-			FROM gone g GROUP BY g.account) g;
+			FROM gone g GROUP BY g.account, g.day) g;
 		INSERT INTO gpucredit.spend_total AS t (org, account, spent)
-		SELECT tenant, a.account, a.spent
+		SELECT tenant, a.account, gpucredit.sum(a.spent)
 		FROM unnest(accounts, amounts) AS a (account, spent)
+		GROUP BY a.account
 		ON CONFLICT (org, account)
+		DO UPDATE SET spent = t.spent OPERATOR(gpucredit.+) excluded.spent;
+		INSERT INTO gpucredit.spend_day AS t (org, account, day, spent)
+		SELECT tenant, p.account, a.day, gpucredit.sum(a.spent)
+		FROM unnest(accounts, days, amounts) AS a (account, day, spent),
+			unnest(gpucredit.account_path(a.account)) AS p (account)
+		WHERE a.day IS NOT NULL
+		GROUP BY p.account, a.day
+		ON CONFLICT (org, account, day)
 		DO UPDATE SET spent = t.spent OPERATOR(gpucredit.+) excluded.spent;
 		total := total + n;
 		EXIT WHEN total >= most;
@@ -202,7 +222,79 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.fold_spend(int) IS
-'maintain: folds at most so many deltas of spend into the totals; the number folded.';
+'maintain: folds at most so many deltas of spend into the totals, and into the days of each account on the path; the number folded.';
+
+/* Two days more than what averages look at, for clocks that differ. */
+CREATE FUNCTION gpucredit.forget_days(most int) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	oldest date := gpucredit.utc_day(gpucredit.now()) - 32;
+	n bigint;
+BEGIN
+	DELETE FROM gpucredit.spend_day s
+	WHERE s.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.spend_day o
+		WHERE o.day < oldest LIMIT most FOR UPDATE SKIP LOCKED));
+	GET DIAGNOSTICS n = ROW_COUNT;
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.forget_days(int) IS
+'maintain: deletes at most so many days of spend that no average looks at; the number deleted.';
+
+/* Denials that were counted one by one become a number in the audit. */
+CREATE FUNCTION gpucredit.fold_denials(most int) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	latest timestamptz := gpucredit.now()
+		- pg_catalog.current_setting('gpucredit.denial_window')::interval;
+	tenant text COLLATE "C";
+	firsts bigint[];
+	counts bigint[];
+	since timestamptz[];
+	until timestamptz[];
+	n bigint;
+	total bigint := 0;
+BEGIN
+	FOR tenant IN
+		SELECT DISTINCT d.org FROM (SELECT o.org FROM gpucredit.denial o
+			WHERE o.at <= latest LIMIT most) d ORDER BY 1
+	LOOP
+		WITH gone AS (
+			DELETE FROM gpucredit.denial d
+			WHERE d.org = tenant AND d.ctid = ANY (ARRAY(
+				SELECT o.ctid FROM gpucredit.denial o
+				WHERE o.org = tenant AND o.at <= latest LIMIT most - total
+				FOR UPDATE SKIP LOCKED))
+			RETURNING d.audit, d.n, d.at)
+		SELECT pg_catalog.array_agg(g.audit), pg_catalog.array_agg(g.n),
+			pg_catalog.array_agg(g.first), pg_catalog.array_agg(g.last),
+			coalesce(pg_catalog.sum(g.rows), 0)
+		INTO firsts, counts, since, until, n
+		FROM (SELECT d.audit, sum(d.n) AS n, count(*) AS rows,
+				min(d.at) FILTER (WHERE d.n > 0) AS first,
+				max(d.at) FILTER (WHERE d.n > 0) AS last
+			FROM gone d GROUP BY d.audit) g;
+		INSERT INTO gpucredit.audit (org, at, login, actor, operation,
+			decision, reason, account, detail)
+		SELECT a.org, c.last, a.login, a.actor, a.operation, a.decision,
+			a.reason, a.account, coalesce(a.detail, '{}') - 'key'
+				|| jsonb_build_object('repeats', c.n, 'of', a.audit,
+					'since', c.first)
+		FROM unnest(firsts, counts, since, until)
+				AS c (audit, n, first, last)
+			JOIN gpucredit.audit a ON a.org = tenant AND a.audit = c.audit
+		WHERE c.n > 0
+		ORDER BY c.last, a.audit;
+		total := total + n;
+		EXIT WHEN total >= most;
+	END LOOP;
+	RETURN total;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.fold_denials(int) IS
+'maintain: enters the number of denials that were like one in the audit, at most so many; the number of rows folded.';
 
 CREATE FUNCTION gpucredit.forget_requests(most int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -243,15 +335,21 @@ COMMENT ON FUNCTION gpucredit.forget_directives(int) IS
 
 CREATE FUNCTION gpucredit.maintain()
 RETURNS SETOF gpucredit.maintain_result
-LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 3
+LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 6
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT 'fold_spend', gpucredit.fold_spend(10000)
+	UNION ALL
+	SELECT 'raise_alerts', gpucredit.raise_alerts()
+	UNION ALL
+	SELECT 'fold_denials', gpucredit.fold_denials(10000)
+	UNION ALL
+	SELECT 'forget_days', gpucredit.forget_days(10000)
 	UNION ALL
 	SELECT 'forget_requests', gpucredit.forget_requests(10000)
 	UNION ALL
 	SELECT 'forget_directives', gpucredit.forget_directives(10000);
 END;
 COMMENT ON FUNCTION gpucredit.maintain() IS
-'Upkeep, to be called now and then: folds recorded spend, forgets keys past gpucredit.key_retention and directives of attempts that are over. At most 10,000 rows of each a call, so call again while any affected is 10000. Waits for nobody.
+'Upkeep, to be called now and then: folds recorded spend and counted denials, raises the alerts that are due and were not raised by a call, forgets days of spend, keys past gpucredit.key_retention and directives of attempts that are over. At most 10,000 rows of each a call, so call again while any affected is 10000. Waits for nobody.
 Result: each task, and how many rows it took.';

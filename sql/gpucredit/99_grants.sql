@@ -66,8 +66,12 @@ GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.refund, gpucredit.refund_hold, gpucredit.rebuild
 TO gpucredit_admin;
 
+GRANT EXECUTE ON FUNCTION gpucredit.set_alert
+TO gpucredit_admin, gpucredit_operator;
+
 GRANT EXECUTE ON FUNCTION			/* balances */
-	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
+	gpucredit.balance, gpucredit.buckets, gpucredit.buckets_for,
+	gpucredit.job_buckets, gpucredit.budgets, gpucredit.denials,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor;

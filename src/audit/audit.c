@@ -3,26 +3,40 @@
  * audit.c
  *		The trail of decisions: one row each, with the effect or not at all.
  *
- * Appended last in the lock order; appending locks nothing.
+ * Appended last in the lock order; appending locks nothing.  A storm of
+ * identical denials does not fill it: the first of them is a row, the others
+ * are counted (15_audit.sql).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "audit/audit.h"
 #include "common/args.h"
+#include "common/clock.h"
+#include "common/digest.h"
+#include "common/settings.h"
 #include "common/sql.h"
 #include "miscadmin.h"
 #include "types/credits.h"
 #include "utils/json.h"
 
+#define KIND_SIZE	16
+
+#define AUDIT_INSERT \
+	"INSERT INTO gpucredit.audit (org, at, login, actor, operation," \
+	" decision, reason, account, bucket, hold, job, attempt, detail)" \
+	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12," \
+	" $13::pg_catalog.jsonb)"
 SQL_STATEMENT(audit_insert, SPI_OK_INSERT,
 			  "text, timestamptz, text, text, text, text, text, text,"
 			  " bigint, bigint, bigint, int, text",
-			  "INSERT INTO gpucredit.audit (org, at, login, actor, operation,"
-			  " decision, reason, account, bucket, hold, job, attempt, detail)"
-			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
-			  " $13::pg_catalog.jsonb)");
+			  AUDIT_INSERT);
+SQL_STATEMENT(audit_insert_denial, SPI_OK_INSERT_RETURNING,
+			  "text, timestamptz, text, text, text, text, text, text,"
+			  " bigint, bigint, bigint, int, text",
+			  AUDIT_INSERT " RETURNING audit");
 SQL_STATEMENT(audit_insert_many, SPI_OK_INSERT,
 			  "timestamptz, text, text, text, text[], text[], text[], text[],"
 			  " bigint[], bigint[], int[], text[]",
@@ -39,6 +53,18 @@ SQL_STATEMENT(audit_insert_many, SPI_OK_INSERT,
 			  " AS u (org, decision, reason, account, hold, job, attempt,"
 			  " detail)");
 
+SQL_STATEMENT(denial_first, SPI_OK_SELECT, "text, bytea, timestamptz",
+			  "SELECT d.audit FROM gpucredit.denial d WHERE d.org = $1"
+			  " AND d.kind = $2 AND d.n = 0 AND d.at > $3"
+			  " ORDER BY d.at DESC LIMIT 1");
+SQL_STATEMENT(denial_insert, SPI_OK_INSERT,
+			  "text, bytea, timestamptz, bigint, int",
+			  "INSERT INTO gpucredit.denial (org, kind, at, audit, n)"
+			  " VALUES ($1, $2, $3, $4, $5)");
+
+static SqlArgs audit_args(AuditRow *row);
+static bytea *kind_of(const AuditRow *row);
+static int64 first_of(const AuditRow *row, bytea *kind);
 static const char *finish_detail(AuditRow *row);
 static char *login_name(void);
 static void begin_member(AuditRow *row, const char *name);
@@ -68,6 +94,93 @@ arg_id(SqlArgs *args, int64 id)
 void
 AuditWrite(AuditRow *row)
 {
+	SqlArgs		args = audit_args(row);
+
+	(void) SqlRun(&audit_insert, &args);
+}
+
+/*
+ * Write what came of a keyed call.  A denial like one that was audited within
+ * gpucredit.denial_window is only counted.
+ */
+void
+AuditDecision(AuditRow *row, const char *key)
+{
+	SqlArgs		args;
+	bytea	   *kind;
+	int64		first;
+
+	if (strcmp(row->decision, "denied") != 0 || SettingDenialWindow() == 0)
+	{
+		AuditText(row, "key", key);
+		AuditWrite(row);
+		return;
+	}
+	kind = kind_of(row);
+	first = first_of(row, kind);
+	if (first == 0)
+	{
+		AuditText(row, "key", key);
+		args = audit_args(row);
+		first = -SqlInt8(SqlRun(&audit_insert_denial, &args), 0, 1);
+	}
+	args = (SqlArgs){0};
+	SqlArgText(&args, row->org);
+	SqlArg(&args, PointerGetDatum(kind));
+	SqlArgTime(&args, row->at);
+	SqlArgInt8(&args, Abs(first));
+	SqlArgInt4(&args, first > 0 ? 1 : 0);
+	(void) SqlRun(&denial_insert, &args);
+}
+
+/*
+ * What makes two denials identical: who was denied what, and why.
+ */
+static bytea *
+kind_of(const AuditRow *row)
+{
+	const char *words[] = {row->operation, row->reason, row->account,
+	login_name(), CallerName(), row->detail ? row->detail->data : ""};
+	uint8		digest[DIGEST_SIZE];
+	bytea	   *kind = palloc(VARHDRSZ + KIND_SIZE);
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; i < (int) lengthof(words); i++)
+		appendBinaryStringInfo(&text, words[i] ? words[i] : "",
+							   words[i] ? strlen(words[i]) + 1 : 1);
+	DigestOf(&text, digest);
+	SET_VARSIZE(kind, VARHDRSZ + KIND_SIZE);
+	memcpy(VARDATA(kind), digest, KIND_SIZE);
+	return kind;
+}
+
+/*
+ * The audit row of the first of a denial's kind, 0 if this is it.  Two that
+ * do not see each other are both first.  At SERIALIZABLE nobody looks, which
+ * would make denials each other's conflict.
+ */
+static int64
+first_of(const AuditRow *row, bytea *kind)
+{
+	SqlArgs		args = {0};
+	SqlResult	found;
+
+	if (IsolationIsSerializable())
+		return 0;
+	SqlArgText(&args, row->org);
+	SqlArg(&args, PointerGetDatum(kind));
+	SqlArgTime(&args, ClockAdd(row->at, -SettingDenialWindow()));
+	found = SqlRun(&denial_first, &args);
+	return found.n > 0 ? SqlInt8(found, 0, 1) : 0;
+}
+
+/*
+ * The columns of a row.
+ */
+static SqlArgs
+audit_args(AuditRow *row)
+{
 	SqlArgs		args = {0};
 
 	SqlArgText(&args, row->org ? row->org : "");
@@ -86,7 +199,7 @@ AuditWrite(AuditRow *row)
 	else
 		SqlArgInt4(&args, row->attempt);
 	SqlArgText(&args, finish_detail(row));
-	(void) SqlRun(&audit_insert, &args);
+	return args;
 }
 
 /*

@@ -28,6 +28,7 @@ typedef struct AuditRow
 } AuditRow;
 
 extern void AuditWrite(AuditRow *row);
+extern void AuditDecision(AuditRow *row, const char *key);
 extern void AuditWriteMany(AuditRow *rows, int n);
 
 /* Build a flat JSON object; the first call makes it. */

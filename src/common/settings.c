@@ -25,6 +25,7 @@ static int	node_lost;
 static int	meter_lost;
 static int	retry_backoff;
 static int	retry_backoff_max;
+static int	denial_window;
 static int	max_starts;
 static int	usage_halflife;
 static int	fair_horizon;
@@ -83,6 +84,11 @@ SettingsInit(void)
 				   "counts for in fair share.",
 				   "Beside what it has used so far.", &fair_horizon, 3600,
 				   1);
+	define_seconds("gpucredit.denial_window",
+				   "How long denials like one that was audited are counted, "
+				   "not audited one by one.",
+				   "maintain() enters their number. 0 switches this off.",
+				   &denial_window, 60, 0);
 	DefineCustomIntVariable("gpucredit.max_starts",
 							"The most jobs one scheduling cycle starts.",
 							"A cycle is one transaction; more jobs start in "
@@ -142,6 +148,12 @@ int64
 SettingRetryBackoffMax(void)
 {
 	return (int64) retry_backoff_max * USECS_PER_SEC;
+}
+
+int64
+SettingDenialWindow(void)
+{
+	return (int64) denial_window * USECS_PER_SEC;
 }
 
 int

@@ -19,6 +19,7 @@ extern int64 SettingNodeLost(void);
 extern int64 SettingMeterLost(void);
 extern int64 SettingRetryBackoff(void);
 extern int64 SettingRetryBackoffMax(void);
+extern int64 SettingDenialWindow(void);
 extern int	SettingMaxStarts(void);
 extern int64 SettingUsageHalflife(void);
 extern int64 SettingFairHorizon(void);	/* seconds */

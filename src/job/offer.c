@@ -11,9 +11,18 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
 #include "common/errors.h"
+#include "common/sql.h"
 #include "job/job.h"
 #include "types/clip.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_offer_types);
 
 static void add_any(const GpuReqAlternative *alternative, const NodeSet *set,
 					const Price *prices, int n, Offers *offers);
@@ -201,4 +210,36 @@ OffersHold(const Job *job)
 		duration = job->hold_window;
 	return CreditsHoldExact(dearest, job->request->max_gpus,
 							job->request->share_milli, duration);
+}
+
+/*
+ * For reading functions: the types a request would be offered now.
+ */
+Datum
+gpucredit_offer_types(PG_FUNCTION_ARGS)
+{
+	char	   *text = ArgTextOrNull(fcinfo, 0, "request");
+	char	   *tier = ArgName(fcinfo, 1, "tier");
+	char	   *pool = ArgName(fcinfo, 2, "pool");
+	GpuReq	   *request;
+	MemoryContext caller = CurrentMemoryContext;
+	Tier		found;
+	Offers		offers;
+	Datum	   *types;
+	ArrayType  *array;
+
+	if (text == NULL)
+		PG_RETURN_NULL();
+	request = GpuReqParse(text);
+	SqlConnect();
+	TierRead(tier, &found);
+	(void) OffersMake(request, pool, NodesCached(pool), ClockNow(), &offers);
+	MemoryContextSwitchTo(caller);
+	types = palloc(sizeof(Datum) * (offers.n + 1));
+	for (int i = 0; i < offers.n; i++)
+		types[i] = CStringGetTextDatum(offers.types[i]);
+	array = construct_array(types, offers.n, TEXTOID, -1, false,
+							TYPALIGN_INT);
+	SqlFinish();
+	PG_RETURN_ARRAYTYPE_P(array);
 }

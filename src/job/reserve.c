@@ -104,8 +104,7 @@ call_reserve(PG_FUNCTION_ARGS)
 	AuditText(&audit, "tier", job->tier);
 	AuditText(&audit, "pool", job->pool);
 	AuditCredits(&audit, "amount", audit.reason ? 0 : hold.drawn);
-	AuditText(&audit, "key", request.key);
-	AuditWrite(&audit);
+	AuditDecision(&audit, request.key);
 
 	if (audit.reason)
 		RowNull(&row);

@@ -3,29 +3,59 @@
  * alert.c
  *		Alerts: a row once per period and threshold, and a NOTIFY.
  *
- * Only the call that passes a threshold does anything here, so an ordinary
- * hold pays nothing for it.
+ * A budget's threshold is seen by the call that passes it, under the lock of
+ * the budget's counter.  The others look at how things are, not at how they
+ * change: a low balance, credit that expires soon, a day dearer than usual
+ * are seen by the calls that touch them, and by maintain(), which looks at
+ * all accounts.  So one that a call could not raise is raised by the next.
+ *
+ * Nothing here waits: who cannot have the alert's advisory lock at once leaves
+ * it to the transaction that has it (gpucredit.raise_alert()).  At
+ * SERIALIZABLE a call does not look at other calls' rows, which would make
+ * them each other's conflict; maintain() does.
+ *
+ * What a call pays for it: a look at a partial index that is empty unless
+ * somebody set a threshold for balances; nothing for buckets that are more
+ * than a week from their end; at a settlement a look at the last days.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "commands/async.h"
+#include "access/xact.h"
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "ledger/alert.h"
 #include "lib/stringinfo.h"
 #include "utils/json.h"
 
-#define CHANNEL "gpucredit_alert"
+ENTRY_POINT(set_alert);
 
-SQL_STATEMENT(alert_insert, SPI_OK_INSERT_RETURNING,
+#define EXPIRY_AHEAD	(7 * USECS_PER_DAY)
+#define DELTAS_MOST		200		/* a call looks at; maintain() at all */
+
+SQL_STATEMENT(alert_raise, SPI_OK_SELECT,
 			  "text, timestamptz, text, text, timestamptz, text, text",
-			  "INSERT INTO gpucredit.alert (org, at, account, kind, period,"
-			  " period_start, threshold, detail)"
-			  " VALUES ($1, $2, $3, 'budget', $4, $5,"
-			  " $6::pg_catalog.numeric, $7::pg_catalog.jsonb)"
-			  " ON CONFLICT (org, account, kind, period, period_start,"
-			  " threshold) DO NOTHING RETURNING alert");
+			  "SELECT gpucredit.raise_alert($1, $2, $3, 'budget', $4, $5,"
+			  " $6::pg_catalog.numeric, 0, $7::pg_catalog.jsonb)");
+SQL_STATEMENT(watched_any, SPI_OK_SELECT, "text, text[]",
+			  "SELECT 1 FROM gpucredit.account a WHERE a.org = $1"
+			  " AND a.account = ANY ($2) AND a.balance_low IS NOT NULL"
+			  " LIMIT 1");
+SQL_STATEMENT(alert_balances, SPI_OK_SELECT, "text, text[], timestamptz",
+			  "SELECT gpucredit.alert_balances($1, $2, $3)");
+SQL_STATEMENT(alert_expiries, SPI_OK_SELECT, "text, bigint[], timestamptz",
+			  "SELECT gpucredit.alert_expiries($1, $2, $3)");
+SQL_STATEMENT(spend_high, SPI_OK_SELECT, "text, text[], timestamptz, int",
+			  "SELECT 1 FROM gpucredit.high_spend($1, $2, $3, $4) LIMIT 1");
+SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
+			  "SELECT gpucredit.alert_spend($1, $2, $3, $4)");
+SQL_STATEMENT(account_watch, SPI_OK_UPDATE, "text, text, gpucredit.credits",
+			  "UPDATE gpucredit.account a SET balance_low = $3"
+			  " WHERE a.org = $1 AND a.account = $2");
 
 static char *describe(const char *org, const BudgetCount *count,
 					  const char *share, Credits taken);
@@ -33,33 +63,94 @@ static void member(StringInfo text, const char *name, const char *value,
 				   bool quoted);
 
 /*
- * Alert for each threshold that a budget passes by an amount just taken.
+ * Alert for each threshold of a locked budget that lies above what was taken
+ * before, and not above what is taken after.
  */
 void
-AlertBudget(const char *org, const BudgetCount *count, Credits taken,
-			TimestampTz at)
+AlertBudget(const char *org, const BudgetCount *count, Credits before,
+			Credits after, TimestampTz at)
 {
-	Credits		before = CreditsAdd(count->reserved, count->spent);
-	Credits		after = CreditsAdd(before, taken);
-
 	for (int i = 0; i < count->nalerts; i++)
 	{
 		SqlArgs		args = {0};
-		char	   *detail;
 
 		if (before >= count->alerts[i] || after < count->alerts[i])
 			continue;
-		detail = describe(org, count, count->alert_shares[i], after);
 		SqlArgText(&args, org);
 		SqlArgTime(&args, at);
 		SqlArgText(&args, count->account);
 		SqlArgText(&args, count->period);
 		SqlArgTime(&args, count->period_start);
 		SqlArgText(&args, count->alert_shares[i]);
-		SqlArgText(&args, detail);
-		if (SqlRun(&alert_insert, &args).n > 0)
-			Async_Notify(CHANNEL, detail);
+		SqlArgText(&args, describe(org, count, count->alert_shares[i],
+								   after));
+		(void) SqlRun(&alert_raise, &args);
 	}
+}
+
+/*
+ * Alert where the balance of an account on a path is below what was set.
+ */
+void
+AlertBalance(const AccountPath *path, TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	if (IsolationIsSerializable())
+		return;
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	if (SqlRun(&watched_any, &args).n == 0)
+		return;
+	SqlArgTime(&args, at);
+	(void) SqlRun(&alert_balances, &args);
+}
+
+/*
+ * After a draw: is little left, or does what is left where it came from
+ * expire soon?
+ */
+void
+AlertDrawn(const Draw *draw)
+{
+	int64	   *buckets = palloc(sizeof(int64) * (draw->nparts + 1));
+	int			n = 0;
+	SqlArgs		args = {0};
+
+	if (draw->nparts == 0)
+		return;
+	for (int i = 0; i < draw->nparts; i++)
+	{
+		if (draw->parts[i].expires_at <= ClockAdd(draw->at, EXPIRY_AHEAD))
+			buckets[n++] = draw->parts[i].bucket;
+	}
+	if (n > 0)
+	{
+		SqlArgText(&args, draw->path->org);
+		SqlArgInt8Array(&args, buckets, n);
+		SqlArgTime(&args, draw->at);
+		(void) SqlRun(&alert_expiries, &args);
+	}
+	AlertBalance(draw->path, draw->at);
+}
+
+/*
+ * Has an account, or one above it, spent more today than is usual?
+ */
+void
+AlertSpend(const char *org, const char *account, TimestampTz at)
+{
+	AccountPath path = AccountParse(org, account);
+	SqlArgs		args = {0};
+
+	if (IsolationIsSerializable())
+		return;
+	SqlArgText(&args, org);
+	SqlArgTextArray(&args, path.accounts, path.n);
+	SqlArgTime(&args, at);
+	SqlArgInt4(&args, DELTAS_MOST);
+	if (SqlRun(&spend_high, &args).n > 0)
+		(void) SqlRun(&alert_spend, &args);
 }
 
 /*
@@ -93,4 +184,38 @@ member(StringInfo text, const char *name, const char *value, bool quoted)
 		escape_json(text, value);
 	else
 		appendStringInfoString(text, value);
+}
+
+/*
+ * What an account's owner wants to be told of.
+ */
+Datum
+call_set_alert(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	char	   *account = ArgPath(fcinfo, 1, "account");
+	bool		remove = PG_ARGISNULL(2);
+	Credits		low = remove ? 0 : ArgAmount(fcinfo, 2, "balance_low", false);
+	AccountPath path = AccountParse(org, account);
+	AccountPath own = {org, 1, {account}};
+	AuditRow	audit = {.org = org, .account = account,
+		.operation = "set_alert", .decision = remove ? "removed" : "set",
+		.at = ClockNow()};
+	SqlArgs		args = {0};
+
+	SqlConnect();
+	(void) AccountSuspended(&path);
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	if (remove)
+		SqlArgNull(&args);
+	else
+		SqlArgCredits(&args, low);
+	(void) SqlRun(&account_watch, &args);
+	if (!remove)
+		AuditCredits(&audit, "balance_low", low);
+	AuditWrite(&audit);
+	AlertBalance(&own, audit.at);
+	SqlFinish();
+	PG_RETURN_VOID();
 }

@@ -9,8 +9,12 @@
 #define GPUCREDIT_ALERT_H
 
 #include "ledger/budget.h"
+#include "ledger/post.h"
 
 extern void AlertBudget(const char *org, const BudgetCount *count,
-						Credits taken, TimestampTz at);
+						Credits before, Credits after, TimestampTz at);
+extern void AlertBalance(const AccountPath *path, TimestampTz at);
+extern void AlertDrawn(const Draw *draw);
+extern void AlertSpend(const char *org, const char *account, TimestampTz at);
 
 #endif							/* GPUCREDIT_ALERT_H */

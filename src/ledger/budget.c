@@ -328,7 +328,12 @@ BudgetTake(const BudgetSet *set, int64 hold, Credits amount, TimestampTz at)
 	SqlArgInt8(&args, hold);
 	(void) SqlRun(&shares_take, &args);
 	for (int i = 0; i < set->n; i++)
-		AlertBudget(set->org, &set->counts[i], amount, at);
+	{
+		const BudgetCount *count = &set->counts[i];
+		Credits		before = CreditsAdd(count->reserved, count->spent);
+
+		AlertBudget(set->org, count, before, CreditsAdd(before, amount), at);
+	}
 }
 
 /*

@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "ledger/alert.h"
 #include "ledger/budget.h"
 #include "ledger/post.h"
 
@@ -66,9 +67,6 @@ SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
 SQL_STATEMENT(parts_lock, SPI_OK_SELECT, "text, bigint", PARTS_READ);
 SQL_STATEMENT(parts_lock_free, SPI_OK_SELECT, "text, bigint",
 			  PARTS_READ " SKIP LOCKED");
-SQL_STATEMENT(spend_insert, SPI_OK_INSERT, "text, text, gpucredit.credits",
-			  "INSERT INTO gpucredit.spend_delta (org, account, spent)"
-			  " VALUES ($1, $2, $3)");
 
 static LedgerStatus find_credit(Draw *draw, BudgetSet *budgets);
 static LedgerStatus lock_credit(Draw *draw, BudgetSet *budgets);
@@ -119,7 +117,11 @@ HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 	status = find_credit(&draw, &budgets);
 	*at = draw.at;
 	if (status != LEDGER_DONE)
+	{
+		if (status == LEDGER_SHORT)
+			AlertBalance(path, *at);
 		return status;
+	}
 
 	memset(hold, 0, sizeof(Hold));
 	hold->org = path->org;
@@ -146,6 +148,7 @@ HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 	(void) SqlRun(&hold_insert, &args);
 	BudgetTake(&budgets, hold->hold, amount, draw.at);
 	post_draw(&draw, cause, hold->account, hold->hold, 0);
+	AlertDrawn(&draw);
 	return LEDGER_DONE;
 }
 
@@ -206,12 +209,17 @@ HoldExtend(Hold *hold, const Purpose *purpose, const Cause *cause,
 	status = find_credit(&draw, &budgets);
 	*at = draw.at;
 	if (status != LEDGER_DONE)
+	{
+		if (status == LEDGER_SHORT)
+			AlertBalance(&path, *at);
 		return status;
+	}
 	BudgetTake(&budgets, hold->hold, amount, draw.at);
 	post_draw(&draw, cause, hold->account, hold->hold, last_part(hold));
 	hold->drawn = CreditsAdd(hold->drawn, amount);
 	hold->held = CreditsAdd(hold->held, amount);
 	update_hold(hold);
+	AlertDrawn(&draw);
 	return LEDGER_DONE;
 }
 
@@ -263,14 +271,7 @@ HoldSettle(Hold *hold, const Cause *cause, Credits captured, bool final,
 		hold->closed_at = *at;
 	update_hold(hold);
 	if (captured > 0)
-	{
-		SqlArgs		args = {0};
-
-		SqlArgText(&args, hold->org);
-		SqlArgText(&args, hold->account);
-		SqlArgCredits(&args, captured);
-		(void) SqlRun(&spend_insert, &args);
-	}
+		SpendAdd(hold, captured, *at);
 	return returned;
 }
 

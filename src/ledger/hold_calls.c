@@ -71,8 +71,7 @@ call_hold(PG_FUNCTION_ARGS)
 	audit.decision = audit.reason ? "denied" : "granted";
 	audit.hold = audit.reason ? 0 : hold.hold;
 	AuditCredits(&audit, "amount", amount);
-	AuditText(&audit, "key", request.key);
-	AuditWrite(&audit);
+	AuditDecision(&audit, request.key);
 
 	if (audit.reason)
 		RowNull(&row);

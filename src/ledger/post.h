@@ -9,7 +9,6 @@
 #define GPUCREDIT_POST_H
 
 #include "common/sql.h"
-#include "common/sql.h"
 #include "ledger/ledger.h"
 
 typedef enum Compartment
@@ -67,6 +66,7 @@ typedef struct Draw
 } Draw;
 
 extern LedgerStatus LedgerDraw(Draw *draw);
+extern void SpendAdd(const Hold *hold, Credits spent, TimestampTz at);
 extern LockedBuckets LedgerReclaim(const AccountPath *path,
 								   const Purpose *purpose, Credits amount);
 extern bool LedgerReclaimFree(const char *org);

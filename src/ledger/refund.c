@@ -53,9 +53,6 @@ SQL_STATEMENT(hold_refunded, SPI_OK_UPDATE,
 			  " captured = h.captured OPERATOR(gpucredit.-) $3,"
 			  " refunded = h.refunded OPERATOR(gpucredit.+) $3"
 			  " WHERE h.org = $1 AND h.hold = $2");
-SQL_STATEMENT(spend_insert, SPI_OK_INSERT, "text, text, gpucredit.credits",
-			  "INSERT INTO gpucredit.spend_delta (org, account, spent)"
-			  " VALUES ($1, $2, $3)");
 
 static Credits take_share(Share *share, Credits amount);
 static void lock_budgets(const char *org, Share *shares, int n);
@@ -212,10 +209,5 @@ finish_share(Share *share, const Cause *cause, TimestampTz at)
 	SqlArgInt8(&args, hold->hold);
 	SqlArgCredits(&args, share->amount);
 	Ensure(SqlRun(&hold_refunded, &args).n == 1, "A hold is missing.");
-
-	args = (SqlArgs){0};
-	SqlArgText(&args, hold->org);
-	SqlArgText(&args, hold->account);
-	SqlArgCredits(&args, -share->amount);
-	(void) SqlRun(&spend_insert, &args);
+	SpendAdd(hold, -share->amount, at);
 }

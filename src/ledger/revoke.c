@@ -19,6 +19,7 @@
 #include "common/errors.h"
 #include "common/sql.h"
 #include "entry/entry.h"
+#include "ledger/alert.h"
 #include "ledger/post.h"
 #include "request/request.h"
 
@@ -65,6 +66,7 @@ call_revoke(PG_FUNCTION_ARGS)
 	Row			row = {0};
 	Bucket		bucket;
 	Credits		revoked;
+	AccountPath path;
 
 	RequestInit(&request, fcinfo, "revoke", org, ArgName(fcinfo, 2, "key"));
 	RequestInt8(&request, id);
@@ -77,6 +79,8 @@ call_revoke(PG_FUNCTION_ARGS)
 	release_dead(org, id);
 	lock_bucket(org, id, &bucket);
 	revoked = empty_bucket(org, id, &bucket);
+	path = AccountParse(org, bucket.account);
+	AlertBalance(&path, bucket.at);
 
 	audit.account = bucket.account;
 	audit.at = bucket.at;

@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "audit/audit.h"
 #include "catalog/pg_type.h"
 #include "common/args.h"
@@ -56,6 +57,11 @@ SQL_STATEMENT(shares_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.hold_budget h WHERE h.org = $1"
 			  " AND h.account = $2 AND h.period = $3");
 
+SQL_STATEMENT(alert_budgets, SPI_OK_SELECT, "text, text, timestamptz",
+			  "SELECT gpucredit.alert_budgets($1, $2, $3)");
+
+static void alert_of_taken(const char *org, const char *account,
+						   TimestampTz at);
 static void check_alerts(FunctionCallInfo fcinfo);
 static pg_attribute_noreturn() void refuse_budget(const char *why);
 
@@ -96,6 +102,7 @@ call_set_budget(PG_FUNCTION_ARGS)
 		SqlArg(&args, PG_GETARG_DATUM(5));
 		SqlArgTime(&args, audit.at);
 		(void) SqlRun(&budget_upsert, &args);
+		alert_of_taken(org, account, audit.at);
 		AuditCredits(&audit, "amount", amount);
 		AuditText(&audit, "hard", hard ? "true" : "false");
 	}
@@ -103,6 +110,22 @@ call_set_budget(PG_FUNCTION_ARGS)
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();
+}
+
+/*
+ * No later call will pass a threshold that is passed already.
+ */
+static void
+alert_of_taken(const char *org, const char *account, TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	if (IsolationIsSerializable())
+		return;
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgTime(&args, at);
+	(void) SqlRun(&alert_budgets, &args);
 }
 
 /*

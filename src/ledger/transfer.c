@@ -23,6 +23,7 @@
 #include "common/sql.h"
 #include "entry/entry.h"
 #include "lib/stringinfo.h"
+#include "ledger/alert.h"
 #include "ledger/post.h"
 #include "miscadmin.h"
 #include "request/request.h"
@@ -96,8 +97,7 @@ call_transfer(PG_FUNCTION_ARGS)
 	audit.at = transfer.at;
 	AuditText(&audit, "to", transfer.to);
 	AuditCredits(&audit, "amount", transfer.amount);
-	AuditText(&audit, "key", request.key);
-	AuditWrite(&audit);
+	AuditDecision(&audit, request.key);
 
 	RowCredits(&row, audit.reason ? 0 : transfer.amount);
 	RowText(&row, audit.decision);
@@ -140,6 +140,7 @@ carry_out(Transfer *transfer, AuditRow *audit)
 	if (!take_buckets(transfer, locked))
 		return "insufficient_credits";
 	move_credit(transfer, audit);
+	AlertBalance(&from, transfer->at);
 	return NULL;
 }
 

@@ -1,0 +1,162 @@
+--
+-- What an account's owner should know before it hurts: budgets, balances,
+-- credit that expires, days dearer than usual.
+--
+SET search_path = gpucredit, public;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET client_min_messages = warning;
+SET gpucredit.clock = '2032-03-01 00:00+00';
+CREATE FUNCTION pg_temp.at(text) RETURNS void LANGUAGE sql AS
+$$ SELECT set_config('gpucredit.clock', $1, false) $$;
+-- alerts there are that were not shown yet
+CREATE FUNCTION pg_temp.news() RETURNS TABLE (at timestamptz, account text,
+	kind text, threshold numeric, detail jsonb) LANGUAGE plpgsql AS $$
+DECLARE
+	seen bigint := coalesce(nullif(current_setting('test.seen', true), ''), '0');
+BEGIN
+	PERFORM set_config('test.seen', coalesce(max(a.alert), 0)::text, false) FROM gpucredit.alert a;
+	RETURN QUERY SELECT a.at, a.account, a.kind, a.threshold,
+		a.detail - '{kind,org,account,threshold,bucket}'::text[]
+	FROM gpucredit.alert a WHERE a.org = 'al' AND a.alert > seen
+	ORDER BY a.at, a.kind, a.account, a.threshold;
+END $$;
+CREATE FUNCTION pg_temp.spend(account text, key text, amount numeric)
+RETURNS numeric LANGUAGE sql AS $$
+	SELECT c.captured FROM gpucredit.hold('al', account, 'h' || key, amount, '1 h') h,
+		gpucredit.capture('al', h.hold, 'c' || key, amount) c $$;
+
+SELECT create_account('al'), create_account('al', 'lab'),
+	create_account('al', 'lab/eve'), create_account('al', 'ops') \g /dev/null
+
+-- Balance: below what was set for the account, whoever spent it
+SELECT issue('al', '', 'i', 1000), set_alert('al', '', 500),
+	set_alert('al', 'lab/eve', 700) \g /dev/null
+SELECT status FROM hold('al', 'lab/eve', 'b1', 300, '10 d');
+SELECT * FROM pg_temp.news();
+-- exactly that is not below; a millionth less is: once a day
+SELECT status FROM hold('al', 'lab/eve', 'b2', 0.000001, '1 d');
+SELECT status FROM hold('al', 'lab/eve', 'b3', 1, '1 d');
+SELECT * FROM pg_temp.news();
+-- spent by a sibling: the organisation's own threshold is seen at once, others
+-- by the account's next call, or by maintain()
+SELECT set_alert('al', 'ops', 600) \g /dev/null
+SELECT status FROM hold('al', 'lab', 'b4', 250, '10 d');
+SELECT * FROM pg_temp.news();
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.news();
+-- a denial touches it, too; so does what is moved away or revoked
+SELECT pg_temp.at('2032-03-02 00:00+00') \g /dev/null
+SELECT status, reason FROM hold('al', 'ops', 'b5', 5000, '1 d');
+SELECT * FROM pg_temp.news();
+SELECT set_alert('al', '') \g /dev/null
+SELECT bucket AS big FROM issue('al', 'ops', 'i2', 2000) \gset
+SELECT pg_temp.at('2032-03-03 00:00+00') \g /dev/null
+SELECT moved FROM transfer('al', 'ops', 'lab', 't1', 1900);
+SELECT maintain() \g /dev/null
+SELECT set_alert('al', 'ops', 1500) \g /dev/null
+SELECT * FROM pg_temp.news();
+SELECT pg_temp.at('2032-03-04 00:00+00') \g /dev/null
+SELECT revoked FROM revoke('al', :big, 'r1', 'a mistake');
+SELECT * FROM pg_temp.news();
+SELECT set_alert('al', 'lab/eve'), set_alert('al', 'ops') \g /dev/null
+SELECT decision, account, detail FROM audit
+WHERE org = 'al' AND operation = 'set_alert' ORDER BY audit;
+-- setting one that is passed already alerts at once
+SELECT set_alert('al', 'lab', 100000) \g /dev/null
+SELECT * FROM pg_temp.news();
+SELECT set_alert('al', 'lab') \g /dev/null
+
+-- Expiry: a week ahead and a day ahead, once per bucket, while it has something
+SELECT pg_temp.at('2032-04-01 00:00+00') \g /dev/null
+SELECT bucket AS promo FROM issue('al', 'lab', 'p', 10, 'promo', valid_for => '10 days') \gset
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.news();
+SELECT pg_temp.at('2032-04-03 23:59:59.999999+00') \g /dev/null
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.news();
+-- by maintain at the instant; a second time it has nothing to say
+SELECT pg_temp.at('2032-04-04 00:00+00') \g /dev/null
+SELECT maintain() \g /dev/null
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.news();
+-- the last day by the first call that draws from it and leaves something
+SELECT pg_temp.at('2032-04-10 00:00+00') \g /dev/null
+SELECT status FROM hold('al', 'lab/eve', 'x1', 4, '30 min');
+SELECT * FROM pg_temp.news();
+-- nothing left: nothing to say
+SELECT bucket AS promo2 FROM issue('al', 'ops', 'p2', 3, 'promo', valid_for => '1 h') \gset
+SELECT status FROM hold('al', 'ops', 'x2', 3, '30 min');
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.news();
+-- a dead hold's credit is there again
+SELECT pg_temp.at('2032-04-10 00:30+00') \g /dev/null
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.news();
+-- expired or revoked is not about to expire
+SELECT issue('al', 'ops', 'p3', 3, 'promo', valid_for => '2 d') \g /dev/null
+SELECT bucket AS gone FROM issue('al', 'ops', 'p4', 3, 'promo', valid_for => '2 d') \gset
+SELECT revoked FROM revoke('al', :gone, 'r4', 'a mistake');
+SELECT pg_temp.at('2032-04-20 00:00+00') \g /dev/null
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.news();
+
+-- Spend: 10 a day for 30 days, then a day of 13 (not above), and a little more
+SELECT count(pg_temp.spend('lab/eve', d::text, 10)) FROM (SELECT d, pg_temp.at(
+	(timestamptz '2032-05-01' + d * interval '1 day')::text)
+	FROM generate_series(0, 29) d OFFSET 0) d;
+SELECT * FROM pg_temp.news();
+SELECT pg_temp.at('2032-05-31 12:00+00') \g /dev/null
+SELECT pg_temp.spend('lab/eve', 'a', 13);
+SELECT * FROM pg_temp.news();
+SELECT pg_temp.spend('lab/eve', 'b', 0.000001);
+SELECT pg_temp.spend('lab/eve', 'c', 5);
+SELECT * FROM pg_temp.news();
+-- folded or not, the figures are the same
+SELECT maintain() \g /dev/null
+SELECT account, day, spent FROM spend_day
+WHERE org = 'al' AND day >= '2032-05-30' ORDER BY account, day;
+SELECT * FROM verify('al');
+-- what was refunded today was not spent today
+SELECT pg_temp.at('2032-06-01 00:00+00') \g /dev/null
+SELECT pg_temp.spend('lab/eve', 'd', 13);
+SELECT refunded FROM refund_hold('al', (SELECT max(hold) FROM hold WHERE org = 'al'), 'rd', 5, 'sorry');
+SELECT pg_temp.spend('lab/eve', 'e', 5);
+SELECT * FROM pg_temp.news();
+SELECT pg_temp.spend('lab', 'f', 1);
+SELECT * FROM pg_temp.news();
+-- where a call left it, since too much was not folded, maintain sees it
+SELECT pg_temp.at('2032-06-02 00:00+00') \g /dev/null
+SELECT maintain() \g /dev/null
+INSERT INTO spend_delta SELECT 'al', 'ops', '0', '2032-06-02' FROM generate_series(1, 201);
+SELECT pg_temp.spend('lab/eve', 'g', 20);
+SELECT * FROM pg_temp.news();
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.news();
+-- who spent nothing for 30 days has no usual day
+SELECT pg_temp.at('2032-08-01 00:00+00') \g /dev/null
+SELECT pg_temp.spend('lab/eve', 'h', 50);
+SELECT * FROM pg_temp.news();
+-- days that no average looks at are forgotten
+SELECT maintain() \g /dev/null
+SELECT min(day) FROM spend_day WHERE org = 'al';
+SELECT * FROM verify('al');
+
+-- Budgets: one lowered below what is taken alerts when it is set, once
+SELECT set_budget('al', 'ops', 1000) \g /dev/null
+SELECT status FROM hold('al', 'ops', 'z1', 100, '1 h');
+SELECT * FROM pg_temp.news();
+SELECT set_budget('al', 'ops', 150) \g /dev/null
+SELECT account, kind, threshold, detail FROM pg_temp.news();
+SELECT set_budget('al', 'ops', 150), set_budget('al', 'ops', 90) \g /dev/null
+SELECT account, kind, threshold, detail FROM pg_temp.news();
+SELECT * FROM verify('al');
+
+-- a day of spend that is wrong is seen, and mended
+UPDATE spend_day SET spent = '1' WHERE org = 'al' AND account = 'lab' AND day = '2032-08-01';
+INSERT INTO alert (org, at, account, kind, period, period_start, threshold, detail)
+VALUES ('al', now(), 'nobody', 'balance', 'day', now(), 1, '{}');
+SELECT * FROM verify('al');
+DELETE FROM alert WHERE org = 'al' AND account = 'nobody';
+SELECT * FROM rebuild('al');
+SELECT * FROM verify('al');

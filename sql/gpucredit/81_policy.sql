@@ -1,0 +1,133 @@
+/*
+ * 81_policy.sql: which buckets would pay for a request, and why others not.
+ *
+ * The same questions as a draw asks (src/ledger/draw.c), as an unlocked look.
+ */
+CREATE FUNCTION gpucredit.offer_types(request text, tier text, pool text)
+RETURNS text[]
+LANGUAGE c STABLE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_offer_types';
+COMMENT ON FUNCTION gpucredit.offer_types(text, text, text) IS
+'Internal: the GPU types a request would be offered in a pool now, in order; NULL for no request; UC401, UC402, 22P02.';
+
+CREATE TYPE gpucredit.bucket_for_result AS (bucket bigint, account text,
+	kind text, priority int, expires_at timestamptz, available numeric,
+	policy jsonb, pays boolean, why text, most numeric);
+
+/*
+ * gpu_types NULL: a caller's own hold.  job: of which max_per_job counts what
+ * was drawn; hold: that is to be extended by the amount.
+ */
+CREATE FUNCTION gpucredit.bucket_fit(tenant text, leaf text,
+	gpu_types text[], tier text, pool text, job bigint, hold bigint,
+	amount numeric)
+RETURNS SETOF gpucredit.bucket_for_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH part AS MATERIALIZED (
+		SELECT p.bucket, (p.held + p.spent)::numeric AS kept,
+			h.hold = bucket_fit.hold AS extended
+		FROM gpucredit.hold h
+			JOIN gpucredit.hold_part p ON p.org = bucket_fit.tenant
+				AND p.hold = h.hold
+		WHERE h.org = bucket_fit.tenant AND h.job = bucket_fit.job
+			AND h.account = bucket_fit.leaf)
+	SELECT b.bucket, b.account, b.kind, b.priority, b.expires_at, b.available,
+		b.policy, b.why IS NULL, b.why,
+		CASE WHEN b.why IS NULL THEN b.most ELSE 0.000000 END
+	FROM (SELECT b.bucket, b.account, b.kind, b.priority, b.expires_at,
+			b.available, b.policy, b.n, coalesce(b.why, CASE
+			WHEN bucket_fit.gpu_types IS NOT NULL
+				AND NOT r.gpu_types @> bucket_fit.gpu_types
+				OR bucket_fit.gpu_types IS NULL AND r.gpu_types IS NOT NULL
+				THEN 'gpu_types'
+			WHEN bucket_fit.gpu_types IS NOT NULL
+				AND bucket_fit.tier <> ALL (r.tiers)
+				OR bucket_fit.gpu_types IS NULL AND r.tiers IS NOT NULL
+				THEN 'tiers'
+			WHEN bucket_fit.gpu_types IS NOT NULL
+				AND bucket_fit.pool <> ALL (r.pools)
+				OR bucket_fit.gpu_types IS NULL AND r.pools IS NOT NULL
+				THEN 'pools'
+			WHEN c.per_job <= 0 THEN 'max_per_job'
+			WHEN c.share <= 0 THEN 'max_share' END) AS why,
+			least(b.available, c.per_job, c.share) AS most
+		FROM gpucredit.buckets(bucket_fit.tenant, bucket_fit.leaf)
+				WITH ORDINALITY AS b (bucket, account, kind, priority,
+				effective_at, expires_at, issued, available, held, spent,
+				expired, revoked, moved, policy, usable, why, n)
+			JOIN gpucredit.bucket r ON r.org = bucket_fit.tenant
+				AND r.bucket = b.bucket
+			CROSS JOIN LATERAL (SELECT coalesce(sum(p.kept), 0),
+					coalesce(sum(p.kept) FILTER (WHERE p.extended), 0)
+				FROM part p WHERE p.bucket = b.bucket) k (of_job, of_hold)
+			CROSS JOIN LATERAL (SELECT
+				CASE WHEN bucket_fit.gpu_types IS NOT NULL
+					THEN r.max_per_job::numeric - k.of_job END,
+				trunc(r.max_share * (bucket_fit.amount
+					+ coalesce((SELECT sum(p.kept) FROM part p
+						WHERE p.extended), 0)), 6) - k.of_hold)
+				c (per_job, share)) b
+	ORDER BY b.n;
+END;
+COMMENT ON FUNCTION gpucredit.bucket_fit(text, text, text[], text, text,
+	bigint, bigint, numeric) IS
+'Internal: buckets_for and job_buckets.';
+
+CREATE FUNCTION gpucredit.require_amount(amount numeric) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+AS $$
+BEGIN
+	IF amount <= 0 OR amount = 'NaN' OR amount = 'Infinity' THEN
+		RAISE EXCEPTION '"amount" is out of range'
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = format('It is %s.', amount),
+			HINT = 'Pass an amount above 0, or leave it out.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.require_amount(numeric) IS
+'Internal: refuses an amount that is given and not above 0 (22023).';
+
+CREATE FUNCTION gpucredit.buckets_for(org text, account text,
+	request text DEFAULT NULL, tier text DEFAULT 'standard_training',
+	pool text DEFAULT 'default', amount numeric DEFAULT NULL)
+RETURNS SETOF gpucredit.bucket_for_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(buckets_for.org, buckets_for.account);
+	SELECT gpucredit.require_amount(buckets_for.amount);
+	SELECT f.* FROM gpucredit.bucket_fit(buckets_for.org, buckets_for.account,
+		gpucredit.offer_types(buckets_for.request, buckets_for.tier,
+			buckets_for.pool),
+		buckets_for.tier, buckets_for.pool, NULL, NULL, buckets_for.amount) f;
+END;
+COMMENT ON FUNCTION gpucredit.buckets_for(text, text, text, text, text,
+	numeric) IS
+'The buckets of buckets(), in burn order, and whether each would pay for a request submitted now.
+request, tier, pool: as reserve takes them; request NULL: a caller''s own hold. amount: what would be held, in credits, which max_share is a share of; NULL: not looked at.
+Result: pays; why not: revoked, expired, not_yet_active, empty, or the word of the policy that forbids it (gpu_types, tiers, pools, max_per_job, max_share); most: how much it would give.
+Errors: UC001 no such account; UC401, UC402; 22P02, 22023.';
+
+CREATE FUNCTION gpucredit.job_buckets(org text, job bigint,
+	amount numeric DEFAULT NULL)
+RETURNS SETOF gpucredit.bucket_for_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(job_buckets.org, '');
+	SELECT gpucredit.require_amount(job_buckets.amount);
+	SELECT f.* FROM gpucredit.job j
+		LEFT JOIN gpucredit.hold h ON h.org = job_buckets.org
+			AND h.hold = j.hold AND h.closed_at IS NULL,
+		LATERAL gpucredit.bucket_fit(job_buckets.org, j.account,
+			j.offer_types, j.tier, j.pool, j.job, h.hold,
+			job_buckets.amount) f
+	WHERE j.org = job_buckets.org AND j.job = job_buckets.job;
+END;
+COMMENT ON FUNCTION gpucredit.job_buckets(text, bigint, numeric) IS
+'As buckets_for, for a job that is there: which buckets would pay for an extension of its hold by an amount, or for its next hold.
+amount: credits; NULL: max_share is not looked at.
+Result: as buckets_for; none where there is no such job.
+Errors: UC001 no such organisation; 22023.';

@@ -1,0 +1,248 @@
+/*
+ * 85_alert.sql: what an account's owner should know before it hurts.
+ *
+ * Beside budgets, whose thresholds the call that passes them sees: a balance
+ * below what was set for the account, credit that expires within a week or a
+ * day, a day's spend above 130 % of the daily average of the 30 days before.
+ * Each is raised at most once per UTC day or bucket, by the first call that
+ * finds it so, or by maintain().
+ */
+CREATE FUNCTION gpucredit.set_alert(org text, account text,
+	balance_low numeric DEFAULT NULL) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_set_alert';
+COMMENT ON FUNCTION gpucredit.set_alert(text, text, numeric) IS
+'Sets below which balance an account''s owner is alerted, at most once a day (UTC).
+balance_low: credits, above 0, compared with what is available to the account; NULL: no alert.
+Errors: UC001 no such account; 22003, 22023.';
+
+/*
+ * Alerts once: never waits for another transaction that raises the same, and
+ * raises none that is there.  1195593026 is "GCAB", the class of our advisory
+ * locks; the key is a hash, and who meets another's key leaves its alert to
+ * the next call.
+ */
+CREATE FUNCTION gpucredit.raise_alert(tenant text, at timestamptz,
+	account text, kind text, period text, period_start timestamptz,
+	threshold numeric, bucket bigint, detail jsonb) RETURNS bigint
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH made AS (
+		INSERT INTO gpucredit.alert AS a (org, at, account, kind, period,
+			period_start, threshold, bucket, detail)
+		SELECT raise_alert.tenant, raise_alert.at, raise_alert.account,
+			raise_alert.kind, raise_alert.period, raise_alert.period_start,
+			raise_alert.threshold, raise_alert.bucket, raise_alert.detail
+		WHERE NOT EXISTS (SELECT FROM gpucredit.alert o
+				WHERE o.org = raise_alert.tenant
+					AND o.account = raise_alert.account
+					AND o.kind = raise_alert.kind
+					AND o.period = raise_alert.period
+					AND o.period_start = raise_alert.period_start
+					AND o.threshold = raise_alert.threshold
+					AND o.bucket = raise_alert.bucket)
+			AND pg_try_advisory_xact_lock(1195593026, hashtext(concat_ws('|',
+				raise_alert.tenant, raise_alert.account, raise_alert.kind,
+				raise_alert.period, raise_alert.period_start,
+				raise_alert.threshold, raise_alert.bucket)))
+		ON CONFLICT (org, account, kind, period, period_start, threshold,
+			bucket) DO NOTHING
+		RETURNING a.detail)
+	SELECT count(pg_notify('gpucredit_alert', made.detail::text)::text)
+	FROM made;
+END;
+COMMENT ON FUNCTION gpucredit.raise_alert(text, timestamptz, text, text, text,
+	timestamptz, numeric, bigint, jsonb) IS
+'Internal: writes and sends an alert, unless it is there; how many, 0 or 1.';
+
+/* The day an instant is in; and when it began. */
+CREATE FUNCTION gpucredit.utc_day(at timestamptz) RETURNS date
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT (at AT TIME ZONE 'UTC')::date;
+END;
+COMMENT ON FUNCTION gpucredit.utc_day(timestamptz) IS
+'Internal: the UTC day of an instant.';
+
+/* Budgets: thresholds that the present period has passed */
+CREATE FUNCTION gpucredit.alert_budgets(tenant text, account text,
+	at timestamptz) RETURNS bigint
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT coalesce(sum(gpucredit.raise_alert(alert_budgets.tenant,
+		alert_budgets.at, c.account, 'budget', c.period, c.period_start,
+		c.threshold, 0, jsonb_build_object('kind', 'budget',
+			'org', alert_budgets.tenant, 'account', c.account,
+			'period', c.period, 'threshold', c.threshold,
+			'amount', c.amount, 'taken', c.taken))), 0)
+	FROM (SELECT c.account, c.period, c.period_start, t.threshold,
+			b.amount::numeric AS amount,
+			(c.reserved + c.spent)::numeric AS taken
+		FROM gpucredit.budget b
+			JOIN gpucredit.budget_count c ON c.org = alert_budgets.tenant
+				AND c.account = b.account AND c.period = b.period
+				AND c.period_start = gpucredit.period_start(b.period,
+					alert_budgets.at),
+			unnest(b.alert_at) AS t (threshold)
+		WHERE b.org = alert_budgets.tenant
+			AND (alert_budgets.account IS NULL
+				OR b.account = alert_budgets.account)) c
+	WHERE c.taken >= trunc(c.amount * c.threshold, 6);
+END;
+COMMENT ON FUNCTION gpucredit.alert_budgets(text, text, timestamptz) IS
+'Internal: alerts of thresholds that an account''s budgets (NULL: all) have passed in their present period; how many.';
+
+/* Balances: those of the accounts given, NULL for all of the organisation */
+CREATE FUNCTION gpucredit.alert_balances(tenant text, accounts text[],
+	at timestamptz) RETURNS bigint
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT coalesce(sum(gpucredit.raise_alert(alert_balances.tenant,
+		alert_balances.at, l.account, 'balance', 'day',
+		gpucredit.period_start('day', alert_balances.at),
+		l.balance_low, 0, jsonb_build_object('kind', 'balance',
+			'org', alert_balances.tenant, 'account', l.account,
+			'threshold', l.balance_low, 'available', l.available))), 0)
+	FROM (SELECT a.account, a.balance_low::numeric AS balance_low,
+			b.available
+		FROM gpucredit.account a,
+			LATERAL gpucredit.balance_now(alert_balances.tenant, a.account,
+				alert_balances.at) b
+		WHERE a.org = alert_balances.tenant AND a.balance_low IS NOT NULL
+			AND (alert_balances.accounts IS NULL
+				OR a.account = ANY (alert_balances.accounts))) l
+	WHERE l.available < l.balance_low;
+END;
+COMMENT ON FUNCTION gpucredit.alert_balances(text, text[], timestamptz) IS
+'Internal: alerts of balances below what was set; how many.';
+
+/* Expiry: of the buckets given, NULL for all of the organisation */
+CREATE FUNCTION gpucredit.alert_expiries(tenant text, buckets bigint[],
+	at timestamptz) RETURNS bigint
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT coalesce(sum(gpucredit.raise_alert(alert_expiries.tenant,
+		alert_expiries.at, e.account, 'expiry', 'none', '-infinity', e.days,
+		e.bucket, jsonb_build_object('kind', 'expiry',
+			'org', alert_expiries.tenant, 'account', e.account,
+			'bucket', e.bucket, 'threshold', e.days,
+			'expires_at', to_char(e.expires_at AT TIME ZONE 'UTC',
+				'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+			'available', e.available))), 0)
+	FROM (SELECT b.bucket, b.account, b.expires_at,
+			(b.available + coalesce((SELECT sum(d.held)
+				FROM gpucredit.dead_held(alert_expiries.tenant,
+					alert_expiries.at) d
+				WHERE d.bucket = b.bucket), '0'))::numeric AS available,
+			CASE WHEN b.expires_at <= alert_expiries.at + '1 day'::interval
+				THEN 1 ELSE 7 END AS days
+		FROM gpucredit.bucket b
+		WHERE b.org = alert_expiries.tenant AND b.closed_at IS NULL
+			AND b.effective_at <= alert_expiries.at
+			AND b.expires_at > alert_expiries.at
+			AND b.expires_at <= alert_expiries.at + '7 days'::interval
+			AND (alert_expiries.buckets IS NULL
+				OR b.bucket = ANY (alert_expiries.buckets))) e
+	WHERE e.available > 0;
+END;
+COMMENT ON FUNCTION gpucredit.alert_expiries(text, bigint[], timestamptz) IS
+'Internal: alerts of credit that expires within 7 days, and within 1; how many.';
+
+/*
+ * Spend: today's, so far, above 130 % of the daily average of the 30 days
+ * before, or of the days since the first spend among them; nothing is unusual
+ * for who spent nothing.  Deltas that are
+ * not folded count, unless there are more than so many: then nobody is named,
+ * and maintain() will see it.  most NULL: no deltas are looked at.
+ */
+CREATE FUNCTION gpucredit.high_spend(tenant text, accounts text[],
+	at timestamptz, most int)
+RETURNS TABLE (account text, spent numeric, average numeric)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH delta AS MATERIALIZED (
+		SELECT d.account, d.day, d.spent FROM gpucredit.spend_delta d
+		WHERE d.org = high_spend.tenant
+		LIMIT coalesce(high_spend.most + 1, 0))
+	SELECT a.account, s.today, s.past / s.days
+	FROM unnest(high_spend.accounts) AS a (account),
+		LATERAL (SELECT
+			sum(d.spent::numeric) FILTER (WHERE d.day
+				= gpucredit.utc_day(high_spend.at)) AS today,
+			sum(d.spent::numeric) FILTER (WHERE d.day
+				< gpucredit.utc_day(high_spend.at)) AS past,
+			gpucredit.utc_day(high_spend.at) - min(d.day) AS days
+		FROM (SELECT s.day, s.spent FROM gpucredit.spend_day s
+			WHERE s.org = high_spend.tenant AND s.account = a.account
+				AND s.day >= gpucredit.utc_day(high_spend.at) - 30
+				AND s.day <= gpucredit.utc_day(high_spend.at)
+			UNION ALL
+			SELECT d.day, d.spent FROM delta d
+			WHERE d.day >= gpucredit.utc_day(high_spend.at) - 30
+				AND gpucredit.is_below(d.account, a.account)) d) s
+	WHERE coalesce((SELECT count(*) FROM delta d) <= high_spend.most, true)
+		AND s.past > 0 AND s.today * 10 * s.days > s.past * 13;
+END;
+COMMENT ON FUNCTION gpucredit.high_spend(text, text[], timestamptz, int) IS
+'Internal: which of these accounts, with all below them, spent today more than 130 % of their daily average of 30 days.';
+
+CREATE FUNCTION gpucredit.alert_spend(tenant text, accounts text[],
+	at timestamptz, most int) RETURNS bigint
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT coalesce(sum(gpucredit.raise_alert(alert_spend.tenant,
+		alert_spend.at, h.account, 'spend', 'day',
+		gpucredit.period_start('day', alert_spend.at), 1.3, 0,
+		jsonb_build_object('kind', 'spend', 'org', alert_spend.tenant,
+			'account', h.account, 'threshold', 1.3,
+			'day', gpucredit.utc_day(alert_spend.at), 'spent', h.spent,
+			'average', round(h.average, 6)))), 0)
+	FROM gpucredit.high_spend(alert_spend.tenant, alert_spend.accounts,
+		alert_spend.at, alert_spend.most) h;
+END;
+COMMENT ON FUNCTION gpucredit.alert_spend(text, text[], timestamptz, int) IS
+'Internal: alerts of days dearer than usual; how many.';
+
+/*
+ * All organisations that there is something to look at in.  The buckets that
+ * end next are found by the index of expire_credits; days by that of days.
+ */
+CREATE FUNCTION gpucredit.raise_alerts() RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	at timestamptz := gpucredit.now();
+	tenant text COLLATE "C";
+	n bigint := 0;
+BEGIN
+	FOR tenant IN SELECT DISTINCT b.org FROM gpucredit.budget b ORDER BY 1
+	LOOP
+		n := n + gpucredit.alert_budgets(tenant, NULL, at);
+	END LOOP;
+	FOR tenant IN
+		SELECT DISTINCT a.org FROM gpucredit.account a
+		WHERE a.balance_low IS NOT NULL ORDER BY 1
+	LOOP
+		n := n + gpucredit.alert_balances(tenant, NULL, at);
+	END LOOP;
+	FOR tenant IN
+		SELECT DISTINCT b.org FROM gpucredit.bucket b
+		WHERE b.expires_at > at AND b.expires_at <= at + '7 days'::interval
+			AND b.closed_at IS NULL AND b.swept_at IS NULL ORDER BY 1
+	LOOP
+		n := n + gpucredit.alert_expiries(tenant, NULL, at);
+	END LOOP;
+	FOR tenant IN
+		SELECT DISTINCT s.org FROM gpucredit.spend_day s
+		WHERE s.day = gpucredit.utc_day(at) ORDER BY 1
+	LOOP
+		n := n + gpucredit.alert_spend(tenant,
+			ARRAY(SELECT s.account FROM gpucredit.spend_day s
+				WHERE s.org = tenant AND s.day = gpucredit.utc_day(at)),
+			at, NULL);
+	END LOOP;
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.raise_alerts() IS
+'maintain: raises the alerts that are due and were not raised by a call; how many.';
