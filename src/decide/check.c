@@ -307,6 +307,31 @@ jobs_error(const DecideResult *result, const DecideArena *arena,
 }
 
 /*
+ * Verify that what is promised to waiting jobs is what they ask.
+ */
+static const char *
+promises_error(const DecideInput *input, const DecideResult *result)
+{
+	DecideResult as_parts = {
+		.parts = result->promise_parts, .n_parts = result->n_promise_parts
+	};
+	int32_t		i;
+
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *promise = &result->promises[i];
+		DecideStart start = {promise->job, promise->type, promise->gpus,
+			promise->share, promise->first_part, promise->n_parts};
+		const char *error = promise->job < 0 ? NULL :
+			start_error(input, &as_parts, &start);
+
+		if (error != NULL)
+			return error;
+	}
+	return NULL;
+}
+
+/*
  * Verify a result against its input.
  */
 const char *
@@ -343,5 +368,10 @@ DecideCheck(const DecideInput *input, const DecideResult *result,
 	error = jobs_error(result, arena, where);
 	if (error != NULL)
 		return error;
-	return nodes_error(input, result, arena, where);
+	error = nodes_error(input, result, arena, where);
+	if (error != NULL)
+		return error;
+	*where = -1;
+	error = promises_error(input, result);
+	return error != NULL ? error : DecideCheckClaims(input, result, arena);
 }

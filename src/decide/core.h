@@ -26,6 +26,7 @@ typedef struct Host
 	int64_t		memory_mib;
 	bool		spot;
 	bool		open;			/* takes new work */
+	uint64_t	usable;			/* healthy devices */
 
 	/* as jobs start */
 	int32_t		n_free;			/* whole devices free */
@@ -138,6 +139,8 @@ typedef struct Cycle
 	GangScratch *gang;			/* NULL: not yet needed */
 	Plan		single;			/* room for one host */
 
+	struct ClaimState *claims;
+
 	DecideResult *result;
 	int32_t		starts_room;
 	int32_t		parts_room;
@@ -239,6 +242,23 @@ extern int	DecidePlanCompare(const Plan *a, const Plan *b);
 extern bool DecideStartAdd(Cycle *cycle, int32_t job,
 						   const DecideOffer *offer, int32_t count,
 						   Plan *plan);
+
+extern void DecideStartPart(const Cycle *cycle, const DecideAsk *ask,
+							int32_t host, int32_t gpus, int32_t count,
+							DecidePart *part);
+extern int32_t *DecideStartOrder(Cycle *cycle, const Plan *plan);
+
+/* claim.c */
+extern bool DecideClaimsBegin(Cycle *cycle);
+extern bool DecideClaimed(const Cycle *cycle, int32_t job);
+extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);
+extern void DecideClaimsStarted(Cycle *cycle, const DecideStart *start);
+extern bool DecideClaimsEnd(Cycle *cycle);
+
+/* check_claims.c */
+extern const char *DecideCheckClaims(const DecideInput *input,
+									 const DecideResult *result,
+									 const DecideArena *arena);
 
 /* reason.c */
 extern void DecideReasonFind(Cycle *cycle, const DecideAsk *ask,

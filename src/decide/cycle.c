@@ -151,26 +151,35 @@ jobs_try(Cycle *cycle, const int32_t *order)
 		DecideWait *wait = &result->waits[index];
 		Outcome		outcome;
 
+		bool		promised = false;
+
 		if (i % 256 == 0)
 			DecidePoll(cycle->arena);
-		if (wait->reason != DECIDE_NOT_WAITING)
+		if (DecideClaimed(cycle, job) || wait->reason == DECIDE_ENOUGH_STARTED)
 			continue;
-		if (result->n_starts >= input->max_starts)
+		outcome = OUTCOME_NO_FIT;
+		if (wait->reason == DECIDE_NOT_WAITING)
 		{
-			wait->reason = DECIDE_ENOUGH_STARTED;
-			wait->job = job;
-			continue;
+			if (result->n_starts >= input->max_starts)
+			{
+				wait->reason = DECIDE_ENOUGH_STARTED;
+				wait->job = job;
+				continue;
+			}
+			outcome = job_try(cycle, job);
 		}
-		outcome = job_try(cycle, job);
-		if (outcome == OUTCOME_NO_FIT)
-		{
-			if (!DecideHostsGroup(cycle))
-				return false;
-			wait->job = job;
-			DecideReasonFind(cycle, &input->asks[index], wait);
-		}
-		else if (outcome == OUTCOME_OUT_OF_MEMORY)
+		if (outcome == OUTCOME_OUT_OF_MEMORY)
 			return false;
+		if (outcome == OUTCOME_STARTED)
+			continue;
+		if (!DecideClaimTry(cycle, job, &promised))
+			return false;
+		if (promised || wait->reason != DECIDE_NOT_WAITING)
+			continue;
+		if (!DecideHostsGroup(cycle))
+			return false;
+		wait->job = job;
+		DecideReasonFind(cycle, &input->asks[index], wait);
 	}
 	return true;
 }
@@ -229,7 +238,9 @@ DecideRun(const DecideInput *input, const DecideArena *arena,
 		error = DecideQueueOrder(input, arena, &order);
 	if (error == NULL && !cycle_prepare(&cycle))
 		error = "out of memory";
-	if (error == NULL && !jobs_try(&cycle, order))
+	if (error == NULL && (!DecideClaimsBegin(&cycle) ||
+						  !jobs_try(&cycle, order) ||
+						  !DecideClaimsEnd(&cycle)))
 		error = "out of memory";
 	if (error != NULL)
 		memset(result, 0, sizeof(*result));

@@ -57,6 +57,8 @@ typedef struct DecideNode
 	bool		spot;			/* may be reclaimed by its provider */
 	bool		schedulable;	/* takes new work (alive, not draining) */
 	uint64_t	usable;			/* healthy devices, bit i is device i */
+	uint64_t	idle;			/* of those free, the ones that elastic jobs
+								 * may grow into */
 	uint16_t	device_left[DECIDE_MAX_DEVICES];	/* thousandths, 0 to 1000 */
 } DecideNode;
 
@@ -181,6 +183,12 @@ typedef struct DecidePolicy
 	DecideOrder order;
 	DecidePacking packing;
 	int64_t		fair_horizon;	/* seconds that running devices count for */
+	bool		evict;			/* claims may be made at all */
+	bool		reclaim;		/* inside a tier accounts take what they are
+								 * entitled to from those who have more */
+	bool		consolidate;	/* running jobs move to make room for a gang */
+	int64_t		grow_after;		/* microseconds until an elastic job grows
+								 * into idle devices, or DECIDE_NEVER */
 } DecidePolicy;
 
 /* For whose sake a running job may be told to leave. */
@@ -216,9 +224,13 @@ typedef struct DecideRunning
 	int64_t		saved_at;		/* last checkpoint, else the start */
 	int64_t		expected_end;	/* at most limit_end */
 	int64_t		limit_end;		/* at the latest, or DECIDE_NEVER */
+	int32_t		ask;			/* index of its ask; -1: not loaded, as it is
+								 * neither to grow nor to move */
+	int32_t		priority;		/* as its job's, as the next */
+	int64_t		submitted;
 } DecideRunning;
 
-/* What a start or a running attempt has on one node. */
+/* What a start, a claim or a running job has on one node. */
 typedef struct DecidePart
 {
 	int32_t		node;			/* index into the input's nodes */
@@ -245,6 +257,26 @@ typedef struct DecideCached
 	int32_t		node;			/* index into the input's nodes */
 } DecideCached;
 
+/*
+ * Exact devices promised to a job by an earlier cycle: to one that waits, until
+ * those who have them have left, or to a running one that is leaving, to go on
+ * there.  The nodes' device_left, cpu_left and memory_left do not lack them.
+ */
+typedef struct DecideClaim
+{
+	const char *org;
+	int64_t		id;				/* of its job */
+	int32_t		job;			/* index into jobs; -1: it runs, or takes no
+								 * part in this cycle */
+	bool		running;		/* it still runs */
+	int32_t		account;		/* index of its account */
+	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
+	int32_t		gpus;			/* in all */
+	int32_t		share;
+	int32_t		first_part;		/* index into the input's claim_parts */
+	int32_t		n_parts;
+} DecideClaim;
+
 typedef struct DecideInput
 {
 	int64_t		now;			/* microseconds */
@@ -270,6 +302,10 @@ typedef struct DecideInput
 	int32_t		n_running;
 	const DecidePart *running_parts;
 	int32_t		n_running_parts;
+	const DecideClaim *claims;
+	int32_t		n_claims;
+	const DecidePart *claim_parts;
+	int32_t		n_claim_parts;
 } DecideInput;
 
 /* A job that starts.  Its parts are in order of the nodes' names. */
@@ -326,6 +362,8 @@ typedef enum DecideReason
 	DECIDE_MEMORY_SHORT,		/* the same for memory; MiB on one node */
 	DECIDE_CPU_AND_MEMORY_SHORT,	/* each suffices, but not on the same
 									 * nodes */
+	DECIDE_PROMISED,			/* it has a claim, and those who have its
+								 * devices are leaving */
 	DECIDE_ENOUGH_STARTED		/* max_starts was reached before its turn */
 } DecideReason;
 
@@ -338,6 +376,43 @@ typedef struct DecideWait
 	int64_t		available;
 } DecideWait;
 
+/* Why a running job is told to go, or devices are promised. */
+typedef enum DecideWhy
+{
+	DECIDE_WHY_TIER = 0,		/* for a more important tier */
+	DECIDE_WHY_ENTITLEMENT,		/* for an account below its entitlement */
+	DECIDE_WHY_MOVE,			/* to go on elsewhere: consolidation */
+	DECIDE_WHY_SHRINK,			/* to go on with fewer devices */
+	DECIDE_WHY_GROW				/* to go on with more */
+} DecideWhy;
+
+/* A running job that is told to go. */
+typedef struct DecideEviction
+{
+	int32_t		running;		/* index into the input's running jobs */
+	DecideWhy	why;
+} DecideEviction;
+
+/*
+ * Exact devices for a job, once those who have them left: a new claim.  Those
+ * of one leader, and all its evictions, stand or fall together.  Its parts are
+ * in order of the nodes' names.
+ */
+typedef struct DecidePromise
+{
+	int32_t		job;			/* index into the input's jobs, or -1 */
+	int32_t		running;		/* else of a running job: it goes on here */
+	DecideWhy	why;
+	int32_t		leader;			/* index of the promise that it is made for */
+	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
+	int32_t		gpus;			/* in all */
+	int32_t		share;			/* thousandths of each device */
+	int32_t		first_part;		/* index into the result's promise_parts */
+	int32_t		n_parts;
+	int32_t		first_eviction; /* index into the result's evictions */
+	int32_t		n_evictions;	/* only a leader has some */
+} DecidePromise;
+
 typedef struct DecideResult
 {
 	DecideStart *starts;		/* in the order decided */
@@ -349,6 +424,13 @@ typedef struct DecideResult
 	int32_t		n_reservations;
 	DecidePart *reserved_parts;
 	int32_t		n_reserved_parts;
+	DecidePromise *promises;	/* in the order decided, each leader before
+								 * those made for it */
+	int32_t		n_promises;
+	DecidePart *promise_parts;
+	int32_t		n_promise_parts;
+	DecideEviction *evictions;
+	int32_t		n_evictions;
 } DecideResult;
 
 /*
@@ -380,5 +462,8 @@ extern const char *DecideCheck(const DecideInput *input,
 
 /* "not_enough_gpus" for DECIDE_NOT_ENOUGH_GPUS, and so on. */
 extern const char *DecideReasonName(DecideReason reason);
+
+/* "tier" for DECIDE_WHY_TIER, and so on. */
+extern const char *DecideWhyName(DecideWhy why);
 
 #endif							/* DECIDE_H */

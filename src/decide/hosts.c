@@ -116,6 +116,8 @@ host_load(Host *host, const DecideNode *node, int32_t index)
 	host->memory_left = node->memory_left > 0 ? node->memory_left : 0;
 	host->spot = node->spot;
 	host->open = node->schedulable;
+	host->usable = node->gpus == 0 ? 0 :
+		node->usable & (UINT64_MAX >> (DECIDE_MAX_DEVICES - node->gpus));
 	host->newer = host->older = -1;
 	for (i = 0; i < node->gpus; i++)
 	{

@@ -94,6 +94,8 @@ running_error(const DecideInput *input, const DecideRunning *running)
 		return "a running attempt has no parts";
 	if (running->share < 1 || running->share > DECIDE_WHOLE)
 		return "a running attempt has a share outside 1 to 1000 thousandths";
+	if (running->ask < -1 || running->ask >= input->n_asks)
+		return "a running attempt's ask is not there";
 	for (i = 0; i < running->n_parts; i++)
 	{
 		const DecidePart *part =
@@ -106,6 +108,39 @@ running_error(const DecideInput *input, const DecideRunning *running)
 		if (input->nodes[part->node].gpus < DECIDE_MAX_DEVICES &&
 			part->devices >> input->nodes[part->node].gpus != 0)
 			return "a running attempt has a device its node has not";
+	}
+	return NULL;
+}
+
+/*
+ * What is wrong with one claim, or NULL.
+ */
+static const char *
+claim_error(const DecideInput *input, const DecideClaim *claim)
+{
+	int32_t		i;
+
+	if (claim->org == NULL)
+		return "a claim has no organisation";
+	if (claim->job < -1 || claim->job >= input->n_jobs ||
+		claim->account < 0 || claim->account >= input->n_accounts)
+		return "a claim's job or account is not there";
+	if (claim->n_parts < 1 || claim->first_part < 0 ||
+		claim->first_part > input->n_claim_parts - claim->n_parts)
+		return "a claim has no parts";
+	if (claim->share < 1 || claim->share > DECIDE_WHOLE)
+		return "a claim has a share outside 1 to 1000 thousandths";
+	for (i = 0; i < claim->n_parts; i++)
+	{
+		const DecidePart *part = &input->claim_parts[claim->first_part + i];
+
+		if (part->node < 0 || part->node >= input->n_nodes)
+			return "a claim is on a node that is not there";
+		if (part->cpu_milli < 0 || part->memory_mib < 0)
+			return "a claim has a negative amount of cpu or memory";
+		if (input->nodes[part->node].gpus < DECIDE_MAX_DEVICES &&
+			part->devices >> input->nodes[part->node].gpus != 0)
+			return "a claim has a device its node has not";
 	}
 	return NULL;
 }
@@ -263,5 +298,7 @@ DecideInputError(const DecideInput *input)
 		error = job_error(input, &input->jobs[i]);
 	for (i = 0; i < input->n_running && error == NULL; i++)
 		error = running_error(input, &input->running[i]);
+	for (i = 0; i < input->n_claims && error == NULL; i++)
+		error = claim_error(input, &input->claims[i]);
 	return error;
 }

@@ -261,8 +261,32 @@ DecideReasonName(DecideReason reason)
 			return "memory_short";
 		case DECIDE_CPU_AND_MEMORY_SHORT:
 			return "cpu_and_memory_short";
+		case DECIDE_PROMISED:
+			return "promised";
 		case DECIDE_ENOUGH_STARTED:
 			return "enough_started";
+	}
+	return "unknown";
+}
+
+/*
+ * The word for why a running job goes.
+ */
+const char *
+DecideWhyName(DecideWhy why)
+{
+	switch (why)
+	{
+		case DECIDE_WHY_TIER:
+			return "tier";
+		case DECIDE_WHY_ENTITLEMENT:
+			return "entitlement";
+		case DECIDE_WHY_MOVE:
+			return "move";
+		case DECIDE_WHY_SHRINK:
+			return "shrink";
+		case DECIDE_WHY_GROW:
+			return "grow";
 	}
 	return "unknown";
 }

@@ -30,11 +30,11 @@ lowest_devices(uint64_t devices, int32_t n)
 }
 
 /*
- * Take one host's part of a start, and write its row.
+ * One host's part of a job: which devices, and its cpu and memory.
  */
-static void
-part_take(Cycle *cycle, const DecideAsk *ask, int32_t host, int32_t gpus,
-		  int32_t count, DecidePart *part)
+void
+DecideStartPart(const Cycle *cycle, const DecideAsk *ask, int32_t host,
+				int32_t gpus, int32_t count, DecidePart *part)
 {
 	const Host *h = &cycle->hosts[host];
 
@@ -51,8 +51,23 @@ part_take(Cycle *cycle, const DecideAsk *ask, int32_t host, int32_t gpus,
 		part->devices = UINT64_C(1) << DecideShareDevice(h, ask->share);
 	else
 		part->devices = lowest_devices(h->free, gpus);
-	DecideHostTake(cycle, host, part->devices, ask->share, part->cpu_milli,
-				   part->memory_mib);
+}
+
+/*
+ * The entries of a plan in order of their hosts, or NULL: out of memory.
+ */
+int32_t *
+DecideStartOrder(Cycle *cycle, const Plan *plan)
+{
+	int32_t    *order = DecideAlloc(cycle->arena, plan->n, sizeof(int32_t));
+	int32_t		i;
+
+	if (order == NULL)
+		return NULL;
+	for (i = 0; i < plan->n; i++)
+		order[i] = i;
+	return DecideSort(cycle->arena, order, plan->n, compare_host,
+					  plan->hosts) ? order : NULL;
 }
 
 /*
@@ -71,13 +86,8 @@ DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
 
 	if (plan->n > 1)
 	{
-		order = DecideAlloc(cycle->arena, plan->n, sizeof(int32_t));
+		order = DecideStartOrder(cycle, plan);
 		if (order == NULL)
-			return false;
-		for (i = 0; i < plan->n; i++)
-			order[i] = i;
-		if (!DecideSort(cycle->arena, order, plan->n, compare_host,
-						plan->hosts))
 			return false;
 	}
 	result->starts = DecideGrow(cycle->arena, result->starts,
@@ -94,13 +104,19 @@ DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	start->n_parts = plan->n;
 	for (i = 0; i < plan->n; i++)
 	{
+		DecidePart *part;
+		int32_t		host = plan->hosts[order[i]];
+
 		result->parts = DecideGrow(cycle->arena, result->parts,
 								   result->n_parts, &cycle->parts_room,
 								   sizeof(DecidePart));
 		if (result->parts == NULL)
 			return false;
-		part_take(cycle, ask, plan->hosts[order[i]], plan->gpus[order[i]],
-				  count, &result->parts[result->n_parts++]);
+		part = &result->parts[result->n_parts++];
+		DecideStartPart(cycle, ask, host, plan->gpus[order[i]], count, part);
+		DecideHostTake(cycle, host, part->devices, ask->share,
+					   part->cpu_milli, part->memory_mib);
 	}
+	DecideClaimsStarted(cycle, start);
 	return true;
 }

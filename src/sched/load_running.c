@@ -180,6 +180,7 @@ load_attempt(Cycle *cycle, SqlResult rows, uint64 i, DecideRunning *running)
 	running->account = AccountIndex(cycle, running->org, account);
 	running->tier = TierIndex(cycle, tier);
 	running->type = DECIDE_NO_TYPE;
+	running->ask = -1;
 	running->share = SqlInt4(rows, i, 6);
 	running->min_gpus = SqlInt4(rows, i, 12);
 	running->max_gpus = SqlInt4(rows, i, 13);

@@ -488,8 +488,9 @@ expect_check(World *world, const DecideResult *result, char *line)
 	if (rest != NULL)
 		*rest++ = '\0';
 	if (strcmp(line, "nothing") == 0)
-		return result->n_starts == 0 ? NULL :
-			format("%d jobs started", result->n_starts);
+		return result->n_starts + result->n_evictions == 0 ? NULL :
+			format("%d jobs started, %d were told to go", result->n_starts,
+				   result->n_evictions);
 	if (rest == NULL)
 		return format("what to expect is missing");
 	if (strcmp(line, "start") == 0)
@@ -505,5 +506,6 @@ expect_check(World *world, const DecideResult *result, char *line)
 	if (strcmp(line, "starts") == 0)
 		return atoi(rest) == result->n_starts ? NULL :
 			format("%d jobs started", result->n_starts);
-	return format("cannot expect \"%s\"", line);
+	rest[-1] = ' ';
+	return claims_expect(world, result, line);
 }

@@ -60,7 +60,7 @@ set_format(char *text, size_t size, uint64_t devices)
 /*
  * The name of a type in a result.
  */
-static const char *
+const char *
 type_name(const World *world, int type)
 {
 	return type == DECIDE_NO_TYPE ? "-" : world->types[type];
@@ -100,6 +100,7 @@ world_render(const World *world, const DecideResult *result,
 		}
 		fprintf(out, "\n");
 	}
+	claims_render(world, result, out);
 	for (i = 0; i < world->n_asks; i++)
 	{
 		const DecideWait *wait = &result->waits[ask_order ? ask_order[i] : i];
@@ -118,7 +119,7 @@ world_render(const World *world, const DecideResult *result,
 /*
  * A random order of n things.
  */
-static int *
+int *
 random_order(uint64_t *seed, int n)
 {
 	int		   *order = malloc(sizeof(int) * (size_t) (n + 1));
@@ -182,7 +183,7 @@ accounts_permute(const World *world, uint64_t *seed, World *other)
  */
 static void
 running_permute(const World *world, uint64_t *seed, const int *new_type,
-				const int *new_node, World *other)
+				const int *new_node, const int *new_ask, World *other)
 {
 	int		   *order = random_order(seed, world->n_running);
 	int			i;
@@ -205,6 +206,8 @@ running_permute(const World *world, uint64_t *seed, const int *new_type,
 		running->tier = world_tier(other, world->tier_names[old->tier]);
 		if (old->type >= 0)
 			running->type = new_type[old->type];
+		if (old->ask >= 0)
+			running->ask = new_ask[old->ask];
 		for (j = 0; j < old->n_parts; j++)
 		{
 			DecidePart *part = world_part(other, running);
@@ -325,8 +328,9 @@ world_permute(const World *world, uint64_t *seed, World *other,
 		if (old->cache > 0)
 			job->cache = 1 + labels[old->cache % 1000];
 	}
-	running_permute(world, seed, new_type, new_node, other);
 	knowledge_permute(world, seed, other, new_type, labels, nodes);
+	running_permute(world, seed, new_type, new_node, ask_order, other);
+	claims_permute(world, seed, new_type, new_node, other);
 	free(nodes);
 	free(asks);
 	free(jobs);

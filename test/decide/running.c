@@ -158,7 +158,16 @@ running_word(World *world, DecideRunning *running, char *word)
 		return time_parse(value, &running->expected_end);
 	if (strcmp(word, "limit") == 0)
 		return time_parse(value, &running->limit_end);
-	if (strcmp(word, "tier") == 0)
+	if (strcmp(word, "priority") == 0)
+		running->priority = atoi(value);
+	else if (strcmp(word, "submit") == 0)
+		running->submitted = atoll(value);
+	else if (strcmp(word, "topology") == 0)
+		running->ask = *value == 'n' ? (value[1] == 'o' ?
+										DECIDE_TOPOLOGY_NODE :
+										DECIDE_TOPOLOGY_NVLINK) :
+			*value == 'l' ? DECIDE_TOPOLOGY_LEAF : DECIDE_TOPOLOGY_ANY;
+	else if (strcmp(word, "tier") == 0)
 		running->tier = world_tier(world, value);
 	else if (strcmp(word, "attempt") == 0)
 		running->attempt = atoi(value);
@@ -215,5 +224,7 @@ running_line(World *world, char *line)
 		running->expected_end = running->limit_end;
 	if (running->min_gpus == 0)
 		running->min_gpus = running->max_gpus = running->gpus;
+	running_ask(world, running, (DecideTopology)
+				(running->ask >= 0 ? running->ask : DECIDE_TOPOLOGY_ANY));
 	return NULL;
 }

@@ -137,10 +137,13 @@ node_word(DecideNode *node, char *word)
 		node->leaf = label_number(value);
 	else if (strcmp(word, "left") == 0)
 		return left_parse(value, node);
-	else if (strcmp(word, "busy") == 0 || strcmp(word, "broken") == 0)
+	else if (strcmp(word, "busy") == 0 || strcmp(word, "broken") == 0 ||
+			 strcmp(word, "idle") == 0)
 	{
 		if (!set_parse(value, &end, &devices))
 			return false;
+		if (*word == 'i')
+			node->idle = devices;
 		if (word[1] == 'r')
 			node->usable &= ~devices;
 		for (i = 0; i < DECIDE_MAX_DEVICES && word[1] == 'u'; i++)
@@ -353,6 +356,14 @@ world_judge(World *world, Scenario *scenario, char **expectations,
 	}
 	for (i = 0; i < PERMUTATIONS && why == NULL; i++)
 		why = permuted_error(world, text, &seed);
+	if (why == NULL && result.n_starts < world->max_starts)
+	{
+		char	   *wrong = next_error(world, &result);
+
+		if (wrong != NULL)
+			why = format("%s\ndecided:\n%s", wrong, text);
+		free(wrong);
+	}
 	free(text);
 	pool_free(&pool);
 	return why;
@@ -388,6 +399,8 @@ scenario_run(Tap *tap, Scenario *scenario, const char *vary)
 			error = job_line(&world, line + 4);
 		else if (strncmp(line, "running ", 8) == 0)
 			error = running_line(&world, line + 8);
+		else if (strncmp(line, "claim ", 6) == 0)
+			error = claim_line(&world, line + 6);
 		else if (strncmp(line, "max_starts ", 11) == 0)
 			world.max_starts = atoi(line + 11);
 		else if (settings_line(&world, line, &error))

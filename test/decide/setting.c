@@ -37,6 +37,14 @@ policy_word(World *world, char *name, char *word, char *value)
 			DECIDE_ORDER_SHORTEST : DECIDE_ORDER_FAIR;
 		return strcmp(value, "shortest") == 0 || strcmp(value, "fair") == 0;
 	}
+	if (strcmp(word, "reclaim") == 0 || strcmp(word, "consolidate") == 0)
+	{
+		*(*word == 'r' ? &world->policy.reclaim :
+		  &world->policy.consolidate) = strcmp(value, "yes") == 0;
+		return true;
+	}
+	if (strcmp(word, "grow_after") == 0)
+		return time_parse(value, &world->policy.grow_after);
 	if (!number_parse(value, &n))
 		return false;
 	if (strcmp(word, "fair_horizon") == 0)
@@ -52,7 +60,8 @@ policy_word(World *world, char *name, char *word, char *value)
 static bool
 tier_word(World *world, char *name, char *word, char *value)
 {
-	DecideTier *tier = &world->tiers[world_tier(world, name)];
+	int			index = world_tier(world, name);
+	DecideTier *tier = &world->tiers[index];
 	int64_t		n;
 
 	if (strcmp(word, "preempts") == 0)
@@ -85,7 +94,8 @@ tier_word(World *world, char *name, char *word, char *value)
 static bool
 account_word(World *world, char *name, char *word, char *value)
 {
-	DecideAccount *account = &world->accounts[world_account(world, name)];
+	int			index = world_account(world, name);
+	DecideAccount *account = &world->accounts[index];
 	int64_t		n;
 
 	if (!number_parse(value, &n))

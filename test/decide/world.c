@@ -114,6 +114,8 @@ world_init(World *world)
 	memset(world, 0, sizeof(*world));
 	world->max_starts = INT32_MAX;
 	world->policy.fair_horizon = 3600;
+	world->policy.grow_after = DECIDE_NEVER;
+	world->policy.evict = true;
 }
 
 void
@@ -147,8 +149,12 @@ world_free(World *world)
 	free(world->nodes);
 	free(world->asks);
 	free(world->jobs);
+	for (i = 0; i < world->n_claims; i++)
+		free((char *) world->claims[i].org);
 	free(world->running);
 	free(world->parts);
+	free(world->claims);
+	free(world->claim_parts);
 	world_init(world);
 }
 
@@ -372,6 +378,7 @@ world_running(World *world, const char *org, int64_t id)
 	running->attempt = 1;
 	running->tier = world_rank(world, 0);
 	running->type = DECIDE_NO_TYPE;
+	running->ask = -1;
 	running->share = DECIDE_WHOLE;
 	running->expected_end = running->limit_end = DECIDE_NEVER;
 	running->first_part = world->n_parts;
@@ -424,6 +431,43 @@ world_cached(World *world, int cache, int node)
 }
 
 /*
+ * Add a claim, as yet without parts.
+ */
+DecideClaim *
+world_claim(World *world, const char *org, int64_t id)
+{
+	DecideClaim *claim;
+
+	world->claims = grown(world->claims, world->n_claims,
+						  &world->claims_room, sizeof(DecideClaim));
+	claim = &world->claims[world->n_claims++];
+	memset(claim, 0, sizeof(*claim));
+	claim->org = copied(org);
+	claim->id = id;
+	claim->job = -1;
+	claim->type = DECIDE_NO_TYPE;
+	claim->share = DECIDE_WHOLE;
+	claim->first_part = world->n_claim_parts;
+	return claim;
+}
+
+/*
+ * Add a part to the claim added last.
+ */
+DecidePart *
+world_claim_part(World *world, DecideClaim *claim)
+{
+	DecidePart *part;
+
+	world->claim_parts = grown(world->claim_parts, world->n_claim_parts,
+							   &world->claim_parts_room, sizeof(DecidePart));
+	part = &world->claim_parts[world->n_claim_parts++];
+	memset(part, 0, sizeof(*part));
+	claim->n_parts++;
+	return part;
+}
+
+/*
  * The world as input to the core.
  */
 DecideInput
@@ -442,7 +486,10 @@ world_input(const World *world)
 		.running_parts = world->parts, .n_running_parts = world->n_parts,
 		.typical = world->typical, .n_typical = world->n_typical,
 		.cached = world->cached, .n_cached = world->n_cached,
-		.max_starts = world->max_starts
+		.max_starts = world->max_starts,
+		.claims = world->claims, .n_claims = world->n_claims,
+		.claim_parts = world->claim_parts,
+		.n_claim_parts = world->n_claim_parts
 	};
 
 	return input;

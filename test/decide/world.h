@@ -9,6 +9,8 @@
 #ifndef WORLD_H
 #define WORLD_H
 
+#include <stdio.h>
+
 #include "decide/decide.h"
 
 #define WORLD_MAX_OFFERS 16
@@ -62,6 +64,12 @@ typedef struct World
 	DecidePart *parts;			/* of what runs */
 	int			n_parts;
 	int			parts_room;
+	DecideClaim *claims;		/* of earlier cycles */
+	int			n_claims;
+	int			claims_room;
+	DecidePart *claim_parts;
+	int			n_claim_parts;
+	int			claim_parts_room;
 } World;
 
 /* world.c */
@@ -89,7 +97,30 @@ extern DecideInput world_input(const World *world);
 extern char *format(const char *form,...)
 			__attribute__((format(printf, 1, 2)));
 
+extern DecideClaim *world_claim(World *world, const char *org, int64_t id);
+extern DecidePart *world_claim_part(World *world, DecideClaim *claim);
+
+/* claims.c */
+extern void running_ask(World *world, DecideRunning *running,
+						DecideTopology topology);
+extern char *claim_line(World *world, char *line);
+extern void claims_render(const World *world, const DecideResult *result,
+						  FILE *out);
+extern char *claims_expect(World *world, const DecideResult *result,
+						   char *line);
+extern void claims_permute(const World *world, uint64_t *seed,
+						   const int *new_type, const int *new_node,
+						   World *other);
+
+/* next.c */
+extern void world_next(const World *world, const DecideResult *result,
+					   World *next);
+extern void world_left(const World *world, World *next);
+extern char *next_error(const World *world, const DecideResult *result);
+
 /* render.c */
+extern int *random_order(uint64_t *seed, int n);
+extern const char *type_name(const World *world, int type);
 extern char *world_render(const World *world, const DecideResult *result,
 						  const int *ask_order);
 extern void world_permute(const World *world, uint64_t *seed, World *other,

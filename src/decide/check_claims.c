@@ -1,0 +1,487 @@
+/*
+ * check_claims.c
+ *	  Are the new claims of a result right?  By code that shares nothing with
+ *	  what made them.
+ *
+ * Who is told to go may be told so, for a claim that is there, and only once.
+ * Then all that nodes give, to starts, to old claims and to new ones, is held
+ * against what they have with those gone who were told to go: node by node,
+ * device by device.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+typedef __int128 Wide;
+
+/* Something that a node gives, or gets back. */
+typedef struct Item
+{
+	const DecidePart *part;
+	int32_t		share;
+	int32_t		where;			/* index of the start concerned, or -1 */
+	enum
+	{
+		ITEM_START, ITEM_CLAIM, ITEM_PROMISE, ITEM_MOVE, ITEM_EVICTED
+	}			kind;
+} Item;
+
+typedef struct Items
+{
+	Item	   *items;
+	int32_t		n;
+	int32_t		room;
+} Items;
+
+/*
+ * Add parts to the list.  False: out of memory.
+ */
+static bool
+items_add(const DecideArena *arena, Items *items, const DecidePart *parts,
+		  int32_t n, Item like)
+{
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		items->items = DecideGrow(arena, items->items, items->n, &items->room,
+								  sizeof(Item));
+		if (items->items == NULL)
+			return false;
+		like.part = &parts[i];
+		items->items[items->n++] = like;
+	}
+	return true;
+}
+
+/*
+ * Compare two items by node.
+ */
+static int
+compare_items(const void *context, int32_t a, int32_t b)
+{
+	const Item *items = context;
+
+	if (items[a].part->node != items[b].part->node)
+		return items[a].part->node < items[b].part->node ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+/*
+ * Did a job start?
+ */
+static bool
+job_started(const DecideResult *result, int32_t job)
+{
+	int32_t		i;
+
+	for (i = 0; i < result->n_starts; i++)
+	{
+		if (result->starts[i].job == job)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * List all that nodes give and get back.  A claim whose job started is that
+ * start.
+ */
+static bool
+items_collect(const DecideInput *input, const DecideResult *result,
+			  const DecideArena *arena, Items *items)
+{
+	bool		fine = true;
+	int32_t		i;
+
+	for (i = 0; i < result->n_starts && fine; i++)
+	{
+		const DecideStart *start = &result->starts[i];
+
+		fine = items_add(arena, items, &result->parts[start->first_part],
+						 start->n_parts,
+						 (Item) {NULL, start->share, i, ITEM_START});
+	}
+	for (i = 0; i < input->n_claims && fine; i++)
+	{
+		const DecideClaim *claim = &input->claims[i];
+
+		if (claim->job >= 0 && job_started(result, claim->job))
+			continue;
+		fine = items_add(arena, items, &input->claim_parts[claim->first_part],
+						 claim->n_parts,
+						 (Item) {NULL, claim->share, -1, ITEM_CLAIM});
+	}
+	for (i = 0; i < result->n_promises && fine; i++)
+	{
+		const DecidePromise *promise = &result->promises[i];
+
+		fine = items_add(arena, items,
+						 &result->promise_parts[promise->first_part],
+						 promise->n_parts,
+						 (Item) {NULL, promise->share, -1,
+								 promise->why == DECIDE_WHY_MOVE &&
+								 promise->job < 0 ? ITEM_MOVE : ITEM_PROMISE});
+	}
+	for (i = 0; i < result->n_evictions && fine; i++)
+	{
+		const DecideRunning *running =
+		&input->running[result->evictions[i].running];
+
+		fine = items_add(arena, items,
+						 &input->running_parts[running->first_part],
+						 running->n_parts,
+						 (Item) {NULL, running->share, -1, ITEM_EVICTED});
+	}
+	return fine;
+}
+
+/*
+ * What is wrong with what one node gives, or NULL.
+ */
+static const char *
+node_error(const DecideNode *node, const Items *items, const int32_t *list,
+		   int32_t n)
+{
+	int32_t		left[DECIDE_MAX_DEVICES];
+	int32_t		need[DECIDE_MAX_DEVICES] = {0};
+	int32_t		back[DECIDE_MAX_DEVICES] = {0};
+	int32_t		claimed[DECIDE_MAX_DEVICES] = {0};
+	Wide		cpu = node->cpu_left > 0 ? node->cpu_left : 0;
+	Wide		memory = node->memory_left > 0 ? node->memory_left : 0;
+	Wide		cpu_need = 0;
+	Wide		memory_need = 0;
+	Wide		cpu_claimed = 0;
+	Wide		memory_claimed = 0;
+	bool		promised = false;
+	int32_t		i;
+	int32_t		d;
+
+	for (d = 0; d < node->gpus; d++)
+		left[d] = (node->usable >> d) & 1 ? node->device_left[d] : 0;
+	for (i = 0; i < n; i++)
+	{
+		const Item *item = &items->items[list[i]];
+		uint64_t	rest = item->part->devices;
+
+		for (; rest != 0; rest &= rest - 1)
+		{
+			d = __builtin_ctzll(rest);
+			if (d >= node->gpus)
+				continue;
+			if (item->kind == ITEM_EVICTED)
+				back[d] += item->share;
+			else if (item->kind == ITEM_CLAIM)
+				claimed[d] += item->share;
+			else
+				need[d] += item->share;
+			if (item->kind == ITEM_MOVE && left[d] < item->share)
+				return "a job moves to a device that is not free";
+		}
+		if (item->kind == ITEM_CLAIM)
+		{
+			cpu_claimed += item->part->cpu_milli;
+			memory_claimed += item->part->memory_mib;
+		}
+		else if (item->kind == ITEM_EVICTED)
+		{
+			cpu_need -= item->part->cpu_milli;
+			memory_need -= item->part->memory_mib;
+		}
+		else
+		{
+			cpu_need += item->part->cpu_milli;
+			memory_need += item->part->memory_mib;
+			promised = promised || item->kind != ITEM_START;
+		}
+	}
+	for (d = 0; d < node->gpus; d++)
+	{
+		int32_t		free = left[d] > claimed[d] ? left[d] - claimed[d] : 0;
+
+		if (need[d] > 0 && need[d] > free + back[d])
+			return "a device is promised twice, or not given back by anybody";
+	}
+	cpu = cpu > cpu_claimed ? cpu - cpu_claimed : 0;
+	memory = memory > memory_claimed ? memory - memory_claimed : 0;
+	if (promised && ((node->cpu_milli > 0 && cpu_need > cpu) ||
+					 (node->memory_mib > 0 && memory_need > memory)))
+		return "a node's cpu or memory is promised over what it will have";
+	return NULL;
+}
+
+/*
+ * Verify that nodes will have what is promised.
+ */
+static const char *
+nodes_error(const DecideInput *input, const DecideResult *result,
+			const DecideArena *arena)
+{
+	Items		items = {0};
+	int32_t    *list;
+	int32_t		first;
+	int32_t		last;
+	int32_t		i;
+
+	if (!items_collect(input, result, arena, &items))
+		return "out of memory";
+	list = DecideAlloc(arena, items.n, sizeof(int32_t));
+	if (list == NULL)
+		return "out of memory";
+	for (i = 0; i < items.n; i++)
+		list[i] = i;
+	if (!DecideSort(arena, list, items.n, compare_items, items.items))
+		return "out of memory";
+	for (first = 0; first < items.n; first = last)
+	{
+		int32_t		node = items.items[list[first]].part->node;
+		const char *error;
+
+		for (last = first + 1; last < items.n &&
+			 items.items[list[last]].part->node == node; last++)
+			;
+		error = node_error(&input->nodes[node], &items, list + first,
+						   last - first);
+		if (error != NULL)
+			return error;
+	}
+	return NULL;
+}
+
+/*
+ * What is wrong with telling a running job to go for a leader's sake, or NULL.
+ */
+static const char *
+eviction_error(const DecideInput *input, const DecidePromise *leader,
+			   const DecideEviction *eviction)
+{
+	const DecideRunning *running;
+	const DecideTier *tier;
+	const DecideJob *job = leader->job >= 0 ? &input->jobs[leader->job] : NULL;
+
+	if (eviction->running < 0 || eviction->running >= input->n_running)
+		return "a job that does not run is told to go";
+	running = &input->running[eviction->running];
+	tier = &input->tiers[running->tier];
+	if (running->leaving || running->over)
+		return "a job is told to go twice";
+	if (running->started > input->now - tier->min_run)
+		return "a job is told to go before it has run long enough";
+	if ((job == NULL) != (eviction->why == DECIDE_WHY_GROW))
+		return "a job is told to go for the sake of nobody";
+	switch (eviction->why)
+	{
+		case DECIDE_WHY_TIER:
+			if (!input->tiers[job->tier].can_preempt ||
+				input->tiers[job->tier].rank >= tier->rank)
+				return "a job is evicted for a tier that may not";
+			break;
+		case DECIDE_WHY_ENTITLEMENT:
+			if (!input->policy.reclaim || job->tier != running->tier ||
+				job->account == running->account)
+				return "a job is evicted for an account that may not";
+			break;
+		case DECIDE_WHY_MOVE:
+			if (!input->policy.consolidate)
+				return "a job is moved where that is not wanted";
+			break;
+		case DECIDE_WHY_SHRINK:
+		case DECIDE_WHY_GROW:
+			return NULL;
+	}
+	return running->preemptible == DECIDE_PREEMPT_CAPACITY ? NULL :
+		"a job is evicted that may not be";
+}
+
+/*
+ * What is wrong with where a running job is to go on, or NULL.
+ */
+static const char *
+running_error(const DecideInput *input, const DecideResult *result,
+			  const DecidePromise *promise)
+{
+	const DecidePromise *leader = &result->promises[promise->leader];
+	const DecideRunning *running;
+	int32_t		gpus = 0;
+	int32_t		i;
+
+	if (promise->running < 0 || promise->running >= input->n_running)
+		return "devices are promised to no job";
+	running = &input->running[promise->running];
+	for (i = 0; i < leader->n_evictions; i++)
+	{
+		const DecideEviction *eviction =
+		&result->evictions[leader->first_eviction + i];
+
+		if (eviction->running == promise->running &&
+			eviction->why == promise->why)
+			break;
+	}
+	if (i == leader->n_evictions)
+		return "a running job is promised devices and not told to go there";
+	for (i = 0; i < promise->n_parts; i++)
+	{
+		const DecidePart *part =
+		&result->promise_parts[promise->first_part + i];
+
+		if (part->node < 0 || part->node >= input->n_nodes ||
+			(part->gpus > 0 &&
+			 input->nodes[part->node].type != running->type))
+			return "a running job is promised devices of another type";
+		if (__builtin_popcountll(part->devices) != part->gpus)
+			return "a part's devices are not as many as it says";
+		gpus += part->gpus;
+	}
+	if (gpus != promise->gpus || promise->share != running->share ||
+		promise->type != running->type)
+		return "a running job is promised something else than it says";
+	if ((promise->why == DECIDE_WHY_MOVE && gpus != running->gpus) ||
+		(promise->why == DECIDE_WHY_SHRINK &&
+		 (gpus < running->min_gpus || gpus >= running->gpus)) ||
+		(promise->why == DECIDE_WHY_GROW &&
+		 (gpus > running->max_gpus || gpus <= running->gpus)))
+		return "a running job is promised too many devices or too few";
+	return NULL;
+}
+
+/*
+ * What is wrong with how promises and evictions belong together, or NULL.
+ */
+static const char *
+promise_error(const DecideInput *input, const DecideResult *result,
+			  int32_t index)
+{
+	const DecidePromise *promise = &result->promises[index];
+	int32_t		follows = 0;
+	int32_t		own = 0;
+	int32_t		i;
+
+	if (promise->leader < 0 || promise->leader > index ||
+		result->promises[promise->leader].leader != promise->leader)
+		return "a promise has no leader";
+	if (promise->leader != index && promise->n_evictions > 0)
+		return "jobs are told to go for one that does not lead";
+	if (promise->job >= 0 && promise->leader != index)
+		return "a waiting job does not lead its own claim";
+	for (i = 0; i < promise->n_evictions; i++)
+	{
+		const DecideEviction *eviction =
+		&result->evictions[promise->first_eviction + i];
+		const char *error = eviction_error(input, promise, eviction);
+
+		if (error != NULL)
+			return error;
+		own += eviction->why != DECIDE_WHY_TIER &&
+			eviction->why != DECIDE_WHY_ENTITLEMENT;
+	}
+	for (i = 0; i < result->n_promises; i++)
+		follows += result->promises[i].leader == index &&
+			result->promises[i].job < 0;
+	if (promise->leader == index && own != follows)
+		return "a job is told to go on elsewhere, and is not promised where";
+	return promise->job >= 0 ? NULL : running_error(input, result, promise);
+}
+
+/*
+ * Verify that promises and evictions list what they say, each once.
+ */
+static const char *
+lists_error(const DecideInput *input, const DecideResult *result,
+			const DecideArena *arena)
+{
+	bool	   *seen = DecideAlloc(arena, input->n_running, sizeof(bool));
+	int32_t		next_part = 0;
+	int32_t		next_eviction = 0;
+	int32_t		i;
+
+	if (seen == NULL)
+		return "out of memory";
+	if (input->n_running > 0)
+		memset(seen, 0, (size_t) input->n_running * sizeof(bool));
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *promise = &result->promises[i];
+
+		if (promise->first_part != next_part || promise->n_parts < 1)
+			return "the promises' parts overlap or leave a gap";
+		next_part += promise->n_parts;
+		if (promise->n_evictions > 0 &&
+			promise->first_eviction != next_eviction)
+			return "the promises' evictions overlap or leave a gap";
+		next_eviction += promise->n_evictions;
+	}
+	if (next_part != result->n_promise_parts ||
+		next_eviction != result->n_evictions)
+		return "somebody is told to go, or promised something, for nobody";
+	for (i = 0; i < result->n_evictions; i++)
+	{
+		int32_t		running = result->evictions[i].running;
+
+		if (running < 0 || running >= input->n_running)
+			return "a job that does not run is told to go";
+		if (seen[running])
+			return "a job is told to go twice";
+		seen[running] = true;
+	}
+	return NULL;
+}
+
+/*
+ * Verify that a job has one claim at most, and does not start as well.
+ */
+static const char *
+jobs_error(const DecideInput *input, const DecideResult *result,
+		   const DecideArena *arena)
+{
+	bool	   *seen = DecideAlloc(arena, input->n_jobs, sizeof(bool));
+	int32_t		i;
+
+	if (seen == NULL)
+		return "out of memory";
+	if (input->n_jobs > 0)
+		memset(seen, 0, (size_t) input->n_jobs * sizeof(bool));
+	for (i = 0; i < input->n_claims; i++)
+	{
+		if (input->claims[i].job >= 0)
+			seen[input->claims[i].job] = true;
+	}
+	for (i = 0; i < result->n_promises; i++)
+	{
+		int32_t		job = result->promises[i].job;
+
+		if (job < 0)
+			continue;
+		if (job >= input->n_jobs || seen[job])
+			return "a job has two claims, or is not there";
+		seen[job] = true;
+		if (job_started(result, job))
+			return "a job starts and is promised devices";
+	}
+	return NULL;
+}
+
+/*
+ * Verify new claims, and that starts leave old ones alone.
+ */
+const char *
+DecideCheckClaims(const DecideInput *input, const DecideResult *result,
+				  const DecideArena *arena)
+{
+	const char *error;
+	int32_t		i;
+
+	if (result->n_promises < 0 || result->n_promise_parts < 0 ||
+		result->n_evictions < 0)
+		return "a number of promises or evictions is negative";
+	if (result->n_promises == 0 && input->n_claims == 0)
+		return result->n_evictions == 0 ? NULL :
+			"somebody is told to go for nobody";
+	error = lists_error(input, result, arena);
+	if (error == NULL)
+		error = jobs_error(input, result, arena);
+	for (i = 0; i < result->n_promises && error == NULL; i++)
+		error = promise_error(input, result, i);
+	if (error == NULL)
+		error = nodes_error(input, result, arena);
+	return error;
+}

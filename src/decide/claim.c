@@ -1,0 +1,489 @@
+/*
+ * claim.c
+ *	  Claims: devices promised to a job, of which others must leave first.
+ *
+ * Claims of earlier cycles come before the queue: one all of whose devices are
+ * free now becomes a start on exactly these, the others stay out of everybody
+ * else's reach.
+ *
+ * A job that cannot start gets a claim where running jobs may be made to leave
+ * for it: to go on elsewhere (move.c), with fewer devices (shrink.c), or back
+ * to the queue (victims_host.c, victims_gang.c).  One that was looked at in
+ * vain is not looked at again, nor is another that asks the same for the same
+ * account and tier, until a claim was made: then all that waited have another
+ * turn, so that a further cycle at the same instant finds nothing to decide.
+ */
+#include <string.h>
+
+#include "decide/claim.h"
+
+/*
+ * Compare two claims by their jobs.
+ */
+static int
+compare_claims(const void *context, int32_t a, int32_t b)
+{
+	const DecideClaim *claims = context;
+	int			order = strcmp(claims[a].org, claims[b].org);
+
+	if (order != 0)
+		return order;
+	return claims[a].id < claims[b].id ? -1 : claims[a].id > claims[b].id;
+}
+
+/*
+ * Is what was promised still what the job asks?
+ */
+static bool
+claim_suits(const Cycle *cycle, const DecideClaim *claim)
+{
+	const DecideInput *input = cycle->input;
+	const DecideAsk *ask = &input->asks[input->jobs[claim->job].ask];
+	const DecideOffer *offer = NULL;
+	const Host *first = NULL;
+	int32_t		i;
+
+	for (i = 0; i < ask->n_offers && offer == NULL; i++)
+	{
+		if (ask->offers[i].type == claim->type)
+			offer = &ask->offers[i];
+	}
+	if (claim->share != ask->share || claim->gpus < ask->min_gpus ||
+		claim->gpus > ask->max_gpus || (offer == NULL && claim->gpus > 0))
+		return false;
+	for (i = claim->first_part; i < claim->first_part + claim->n_parts; i++)
+	{
+		const Host *host =
+		&cycle->hosts[cycle->claims->host_of[input->claim_parts[i].node]];
+
+		if (!DecideFitAllowed(host, ask, claim->gpus > 0 ? offer : NULL) ||
+			!DecideHostHas(host, &input->claim_parts[i], claim->share))
+			return false;
+		if (first == NULL)
+			first = host;
+		if ((ask->topology == DECIDE_TOPOLOGY_NODE && host != first) ||
+			(ask->topology == DECIDE_TOPOLOGY_NVLINK &&
+			 host->domain != first->domain) ||
+			(ask->topology == DECIDE_TOPOLOGY_LEAF &&
+			 host->leaf != first->leaf))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Start a job on the devices of its claim.  False: out of memory.
+ */
+static bool
+claim_start(Cycle *cycle, const DecideClaim *claim)
+{
+	DecideResult *result = cycle->result;
+	DecideStart *start;
+	int32_t		i;
+
+	result->starts = DecideGrow(cycle->arena, result->starts,
+								result->n_starts, &cycle->starts_room,
+								sizeof(DecideStart));
+	if (result->starts == NULL)
+		return false;
+	start = &result->starts[result->n_starts++];
+	start->job = claim->job;
+	start->type = claim->type;
+	start->gpus = claim->gpus;
+	start->share = claim->share;
+	start->first_part = result->n_parts;
+	start->n_parts = claim->n_parts;
+	for (i = 0; i < claim->n_parts; i++)
+	{
+		const DecidePart *part =
+		&cycle->input->claim_parts[claim->first_part + i];
+
+		result->parts = DecideGrow(cycle->arena, result->parts,
+								   result->n_parts, &cycle->parts_room,
+								   sizeof(DecidePart));
+		if (result->parts == NULL)
+			return false;
+		result->parts[result->n_parts++] = *part;
+		DecideHostTake(cycle, cycle->claims->host_of[part->node],
+					   part->devices, claim->share, part->cpu_milli,
+					   part->memory_mib);
+	}
+	return true;
+}
+
+/*
+ * Start the jobs whose claims are free, and keep the other claims from
+ * everybody.  False: out of memory.
+ */
+static bool
+claims_keep(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	int32_t    *order = DecideAlloc(cycle->arena, input->n_claims,
+									sizeof(int32_t));
+	int32_t		i;
+	int32_t		p;
+
+	if (order == NULL || !DecideHostsGroup(cycle))
+		return false;
+	for (i = 0; i < input->n_claims; i++)
+		order[i] = i;
+	if (!DecideSort(cycle->arena, order, input->n_claims, compare_claims,
+					input->claims))
+		return false;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *claim = &input->claims[order[i]];
+
+		if (claim->job < 0)
+			continue;
+		cycle->claims->promised[claim->job] = true;
+		if (cycle->result->n_starts >= input->max_starts ||
+			!claim_suits(cycle, claim))
+			continue;
+		if (!claim_start(cycle, claim))
+			return false;
+		cycle->claims->started[claim->job] = true;
+		order[i] = -1;
+	}
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *claim = &input->claims[order[i] < 0 ? 0 : order[i]];
+
+		for (p = 0; order[i] >= 0 && p < claim->n_parts; p++)
+		{
+			const DecidePart *part = &input->claim_parts[claim->first_part + p];
+
+			DecideHostPromise(cycle, cycle->claims->host_of[part->node], part,
+							  claim->share);
+		}
+	}
+	return true;
+}
+
+/*
+ * Get ready for claims, old and new, before the queue.  False: out of memory.
+ */
+bool
+DecideClaimsBegin(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	ClaimState *claims;
+	int32_t		i;
+
+	if (input->n_claims == 0 && input->n_running == 0)
+		return true;
+	claims = DecideAlloc(cycle->arena, 1, sizeof(ClaimState));
+	if (claims == NULL)
+		return false;
+	memset(claims, 0, sizeof(*claims));
+	claims->host_of = DecideAlloc(cycle->arena, cycle->n_hosts,
+								  sizeof(int32_t));
+	claims->promised = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
+	claims->started = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
+	if (claims->host_of == NULL || claims->promised == NULL ||
+		claims->started == NULL)
+		return false;
+	for (i = 0; i < cycle->n_hosts; i++)
+		claims->host_of[cycle->hosts[i].node] = i;
+	if (input->n_jobs > 0)
+	{
+		memset(claims->promised, 0, (size_t) input->n_jobs * sizeof(bool));
+		memset(claims->started, 0, (size_t) input->n_jobs * sizeof(bool));
+	}
+	for (i = 0; i < input->n_running && !claims->elastic; i++)
+		claims->elastic = DecideElasticMayShrink(input, &input->running[i]);
+	cycle->claims = claims;
+	return input->n_claims == 0 || claims_keep(cycle);
+}
+
+/*
+ * Has a job a claim, so that it waits for no turn?
+ */
+bool
+DecideClaimed(const Cycle *cycle, int32_t job)
+{
+	return cycle->claims != NULL && cycle->claims->promised[job];
+}
+
+/*
+ * A job started.
+ */
+void
+DecideClaimsStarted(Cycle *cycle, const DecideStart *start)
+{
+	if (cycle->claims != NULL && cycle->claims->loaded)
+		DecideEntitleUse(cycle, cycle->input->jobs[start->job].account,
+						 DecideUsage(cycle->input, start->type, start->gpus,
+									 start->share));
+}
+
+/*
+ * Could a job make anybody leave, or shrink, or move?
+ */
+static bool
+has_rights(const Cycle *cycle, int32_t job)
+{
+	const DecideInput *input = cycle->input;
+
+	return cycle->claims != NULL && input->n_running > 0 &&
+		input->policy.evict &&
+		(input->tiers[input->jobs[job].tier].can_preempt ||
+		 input->policy.reclaim || input->policy.consolidate ||
+		 cycle->claims->elastic);
+}
+
+/*
+ * Do two jobs stand alike as far as claims go?
+ */
+static bool
+stand_alike(const DecideInput *input, int32_t a, int32_t b)
+{
+	return input->jobs[a].ask == input->jobs[b].ask &&
+		input->jobs[a].tier == input->jobs[b].tier &&
+		input->jobs[a].account == input->jobs[b].account;
+}
+
+/*
+ * Where jobs that stand like this one are noted; the entry is -1 when none
+ * was looked at in vain.
+ */
+static int32_t *
+tried_entry(const Cycle *cycle, int32_t job)
+{
+	const ClaimState *claims = cycle->claims;
+	const DecideJob *j = &cycle->input->jobs[job];
+	uint64_t	hash = (uint64_t) (uint32_t) j->ask << 32 ^
+		(uint64_t) (uint32_t) j->tier << 24 ^ (uint32_t) j->account;
+	uint64_t	at;
+
+	hash *= UINT64_C(0x9E3779B97F4A7C15);
+	for (at = (hash ^ hash >> 32) & (claims->tried_size - 1);
+		 claims->tried[at] >= 0 &&
+		 !stand_alike(cycle->input, claims->tried[at], job);
+		 at = (at + 1) & (claims->tried_size - 1))
+		;
+	return &claims->tried[at];
+}
+
+/*
+ * Get ready to make claims, when the first is asked for.
+ */
+static bool
+claims_load(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+
+	if (claims->loaded)
+		return true;
+	claims->tried_size = 16;
+	while (claims->tried_size < (uint64_t) cycle->input->n_jobs * 2)
+		claims->tried_size *= 2;
+	claims->tried = DecideAlloc(cycle->arena, (int64_t) claims->tried_size,
+								sizeof(int32_t));
+	claims->waiting = DecideAlloc(cycle->arena, cycle->input->n_jobs,
+								  sizeof(int32_t));
+	if (claims->tried == NULL || claims->waiting == NULL ||
+		!DecideVictimsLoad(cycle))
+		return false;
+	memset(claims->tried, 0xFF, claims->tried_size * sizeof(int32_t));
+	claims->loaded = true;
+	return true;
+}
+
+/*
+ * Begin to seek devices for a job with one offer (none: CPU only).
+ */
+static void
+search_for(Cycle *cycle, int32_t job, const DecideOffer *offer)
+{
+	const DecideInput *input = cycle->input;
+	const DecideAsk *ask = &input->asks[input->jobs[job].ask];
+	Search	   *search = &cycle->claims->search;
+	TypeRange	all = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
+
+	search->job = job;
+	search->ask = ask;
+	search->offer = offer;
+	search->range = offer != NULL ? DecideHostsOfType(cycle, offer->type) : all;
+	search->hosts = offer != NULL ? cycle->by_type + search->range.first :
+		NULL;
+	search->whole = offer != NULL && ask->share == DECIDE_WHOLE;
+	search->count = search->whole ? ask->min_gpus : 1;
+	search->above = INT32_MIN;
+	search->amount = offer == NULL ? 0 :
+		DecideUsage(input, offer->type, ask->min_gpus, ask->share);
+}
+
+/*
+ * Give everything back to those who have it.
+ */
+static void
+give_up(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+
+	while (claims->n_chosen > 0)
+		DecideVictimGive(cycle, claims->chosen[--claims->n_chosen], false);
+	DecideShrinkTake(cycle);
+}
+
+/*
+ * Find victims on one host, or for a gang on several where no host can be
+ * cleared, or only at the cost of more important tiers.
+ */
+static bool
+find_victims(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	Search	   *search = &claims->search;
+	bool		found = DecideVictimsOnHost(cycle);
+	Cost		cost;
+
+	if (!search->whole || search->count < 2 ||
+		search->ask->topology == DECIDE_TOPOLOGY_NODE)
+		return found;
+	if (!found)
+		return DecideVictimsOfGang(cycle);
+	cost = DecideVictimsCost(cycle, claims->chosen, claims->n_chosen);
+	if (cost.rank >= claims->ranks[0] || search->moving)
+		return true;
+	give_up(cycle);
+	search->above = cost.rank;
+	found = DecideVictimsOfGang(cycle);
+	search->above = INT32_MIN;
+	return found || DecideVictimsOnHost(cycle);
+}
+
+/*
+ * Try to make a claim with one offer.  False: out of memory.
+ */
+static bool
+claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
+				 bool *made)
+{
+	Search	   *search = &cycle->claims->search;
+	bool		found = false;
+	Plan	   *plan;
+
+	search_for(cycle, job, offer);
+	if (search->range.n == 0)
+		return true;
+	search->moving = cycle->input->policy.consolidate;
+	cycle->claims->trials = 0;
+	if (search->moving)
+		found = find_victims(cycle);
+	if (!found)
+	{
+		search->moving = false;
+		found = find_victims(cycle);
+	}
+	if (!found)
+		return true;
+	plan = DecideClaimPlan(cycle, search->ask, offer, search->ask->min_gpus);
+	*made = plan != NULL;
+	return plan != NULL && DecideClaimAdd(cycle, plan);
+}
+
+/*
+ * Give a job that cannot start its turn for a claim.  False: out of memory.
+ */
+bool
+DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
+{
+	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	bool		cpu_only = ask->max_gpus == 0;
+	int32_t		n_offers = cpu_only ? 1 : ask->n_offers;
+	int32_t    *tried;
+	int32_t		i;
+
+	*made = false;
+	if (!has_rights(cycle, job))
+		return true;
+	if (!claims_load(cycle))
+		return false;
+	tried = tried_entry(cycle, job);
+	if (!cycle->claims->again)
+		cycle->claims->waiting[cycle->claims->n_waiting++] = job;
+	if (*tried >= 0)
+		return true;
+	for (i = 0; i < n_offers && !*made; i++)
+	{
+		if (!claim_with_offer(cycle, job, cpu_only ? NULL : &ask->offers[i],
+							  made))
+			return false;
+	}
+	if (!*made)
+		*tried = job;
+	return true;
+}
+
+/*
+ * Give those who were looked at in vain further turns, as long as that leads
+ * to claims.  False: out of memory.
+ */
+static bool
+claims_settle(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		before = 0;
+	int32_t		i;
+
+	claims->again = true;
+	while (before < cycle->result->n_promises)
+	{
+		before = cycle->result->n_promises;
+		memset(claims->tried, 0xFF, claims->tried_size * sizeof(int32_t));
+		for (i = 0; i < claims->n_waiting; i++)
+		{
+			bool		made;
+
+			if (!claims->promised[claims->waiting[i]] &&
+				!DecideClaimTry(cycle, claims->waiting[i], &made))
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * After the queue: claims that others made possible, elastic jobs that grow,
+ * and what those who have a claim wait for.  False: out of memory.
+ */
+bool
+DecideClaimsEnd(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		i;
+
+	if (cycle->claims == NULL)
+		return true;
+	if ((cycle->claims->loaded && !claims_settle(cycle)) ||
+		!DecideElasticsGrow(cycle))
+		return false;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		DecideWait *wait = input->claims[i].job < 0 ? NULL :
+			&cycle->result->waits[input->jobs[input->claims[i].job].ask];
+
+		if (wait != NULL && wait->reason == DECIDE_NOT_WAITING &&
+			!cycle->claims->started[input->claims[i].job])
+		{
+			wait->reason = DECIDE_PROMISED;
+			wait->job = input->claims[i].job;
+		}
+	}
+	for (i = 0; i < cycle->result->n_promises; i++)
+	{
+		int32_t		job = cycle->result->promises[i].job;
+		DecideWait *wait = job < 0 ? NULL :
+			&cycle->result->waits[input->jobs[job].ask];
+
+		if (wait != NULL && wait->reason == DECIDE_NOT_WAITING)
+		{
+			wait->reason = DECIDE_PROMISED;
+			wait->job = job;
+		}
+	}
+	return true;
+}

@@ -1,0 +1,204 @@
+/*
+ * claim_add.c
+ *	  A new claim: which devices exactly, who leaves for it, and the rows that
+ *	  say so.
+ */
+#include "decide/claim.h"
+
+/*
+ * Plan a job of so many devices on the hosts as they are now: on one of them
+ * if any can take it.  NULL: it does not fit (or out of memory).
+ */
+Plan *
+DecideClaimPlan(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+				int32_t count)
+{
+	int32_t		host = DecideBestScan(cycle, ask, offer, count);
+
+	if (host >= 0)
+	{
+		cycle->single.hosts[0] = host;
+		cycle->single.gpus[0] = count;
+		cycle->single.n = 1;
+		return &cycle->single;
+	}
+	if (count < 2 || ask->topology == DECIDE_TOPOLOGY_NODE ||
+		!DecideGangPrepare(cycle))
+		return NULL;
+	return DecideGangFind(cycle, ask, offer, count);
+}
+
+/*
+ * A promise more, without parts yet.  NULL: out of memory.
+ */
+DecidePromise *
+DecidePromiseAdd(Cycle *cycle)
+{
+	DecideResult *result = cycle->result;
+	DecidePromise *promise;
+
+	result->promises = DecideGrow(cycle->arena, result->promises,
+								  result->n_promises,
+								  &cycle->claims->promises_room,
+								  sizeof(DecidePromise));
+	if (result->promises == NULL)
+		return NULL;
+	promise = &result->promises[result->n_promises];
+	*promise = (DecidePromise)
+	{
+		.job = -1, .running = -1, .leader = result->n_promises,
+			.first_part = result->n_promise_parts,
+			.first_eviction = result->n_evictions
+	};
+	result->n_promises++;
+	return promise;
+}
+
+/*
+ * The last promise has a part more.
+ */
+bool
+DecidePromisePart(Cycle *cycle, const DecidePart *part)
+{
+	DecideResult *result = cycle->result;
+
+	result->promise_parts = DecideGrow(cycle->arena, result->promise_parts,
+									   result->n_promise_parts,
+									   &cycle->claims->promise_parts_room,
+									   sizeof(DecidePart));
+	if (result->promise_parts == NULL)
+		return false;
+	result->promise_parts[result->n_promise_parts++] = *part;
+	result->promises[result->n_promises - 1].n_parts++;
+	return true;
+}
+
+/*
+ * The last promise has the parts that a plan says, on hosts as they are now.
+ */
+bool
+DecidePromisePlan(Cycle *cycle, const DecideAsk *ask, int32_t count,
+				  Plan *plan)
+{
+	int32_t    *order = DecideStartOrder(cycle, plan);
+	int32_t		i;
+
+	for (i = 0; order != NULL && i < plan->n; i++)
+	{
+		DecidePart	part;
+
+		DecideStartPart(cycle, ask, plan->hosts[order[i]],
+						plan->gpus[order[i]], count, &part);
+		if (!DecidePromisePart(cycle, &part))
+			return false;
+	}
+	return order != NULL;
+}
+
+/*
+ * A running job more that is told to go.
+ */
+bool
+DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why)
+{
+	DecideResult *result = cycle->result;
+
+	result->evictions = DecideGrow(cycle->arena, result->evictions,
+								   result->n_evictions,
+								   &cycle->claims->evictions_room,
+								   sizeof(DecideEviction));
+	if (result->evictions == NULL)
+		return false;
+	result->evictions[result->n_evictions++] = (DecideEviction)
+	{
+		running, why
+	};
+	return true;
+}
+
+/*
+ * By what right the job of the search makes a candidate leave.
+ */
+static DecideWhy
+why_leaves(const Cycle *cycle, const Candidate *candidate)
+{
+	const DecideInput *input = cycle->input;
+	const Search *search = &cycle->claims->search;
+	const DecideTier *tier = &input->tiers[input->jobs[search->job].tier];
+
+	if (search->moving)
+		return DECIDE_WHY_MOVE;
+	return tier->can_preempt && tier->rank < candidate->rank ?
+		DECIDE_WHY_TIER : DECIDE_WHY_ENTITLEMENT;
+}
+
+/*
+ * The victims chosen are told to go; their hosts are again as they are now.
+ */
+static bool
+evict_chosen(Cycle *cycle, DecideWhy *why)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		i;
+
+	for (i = 0; i < claims->n_chosen; i++)
+	{
+		Candidate  *candidate = &claims->candidates[claims->chosen[i]];
+
+		*why = why_leaves(cycle, candidate);
+		DecideVictimGive(cycle, claims->chosen[i], false);
+		candidate->gone = true;
+		if (!claims->search.moving)
+			DecideEntitleUse(cycle,
+							 cycle->input->running[candidate->running].account,
+							 -candidate->amount);
+		if (!DecideEvictionAdd(cycle, candidate->running, *why))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Make the claim for which victims are chosen and given back, as planned.
+ * False: out of memory.
+ */
+bool
+DecideClaimAdd(Cycle *cycle, Plan *plan)
+{
+	ClaimState *claims = cycle->claims;
+	const Search *search = &claims->search;
+	int32_t		index = cycle->result->n_promises;
+	DecidePromise *promise = DecidePromiseAdd(cycle);
+	DecideWhy	why = DECIDE_WHY_SHRINK;
+	int32_t		p;
+
+	if (promise == NULL)
+		return false;
+	promise->job = search->job;
+	promise->type = search->offer != NULL ? search->offer->type :
+		DECIDE_NO_TYPE;
+	promise->gpus = search->ask->min_gpus;
+	promise->share = search->ask->share;
+	if (!DecidePromisePlan(cycle, search->ask, promise->gpus, plan) ||
+		!evict_chosen(cycle, &why))
+		return false;
+	promise->why = why;
+	promise->n_evictions = claims->n_chosen;
+	if (!DecideShrinksTell(cycle, index))
+		return false;
+	for (p = 0; p < cycle->result->promises[index].n_parts; p++)
+	{
+		const DecidePart *part = &cycle->result->promise_parts
+			[cycle->result->promises[index].first_part + p];
+
+		DecideHostPromise(cycle, claims->host_of[part->node], part,
+						  search->ask->share);
+	}
+	claims->promised[search->job] = true;
+	DecideEntitleUse(cycle, cycle->input->jobs[search->job].account,
+					 search->amount);
+	if (search->moving && !DecideMovesAdd(cycle, index))
+		return false;
+	claims->n_chosen = claims->n_given = 0;
+	return true;
+}

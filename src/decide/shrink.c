@@ -1,0 +1,285 @@
+/*
+ * shrink.c
+ *	  Elastic jobs that give devices rather than that anybody is evicted.
+ *
+ * A running job of a range can do with fewer devices, down to its least, for a
+ * job ahead of it: one of a more important tier, one of the same account whose
+ * turn would be before it, or one of an account that may take from its own by
+ * what both are entitled to.  Its cpu and memory stay what they are, so one
+ * that asked for any and is on several nodes keeps its devices.
+ */
+#include "decide/claim.h"
+
+/*
+ * Could a running job do with fewer devices?
+ */
+bool
+DecideElasticMayShrink(const DecideInput *input,
+					   const DecideRunning *running)
+{
+	int32_t		p;
+
+	if (running->type == DECIDE_NO_TYPE || running->share < DECIDE_WHOLE ||
+		running->gpus <= running->min_gpus ||
+		running->min_gpus == running->max_gpus ||
+		!DecideRunningSettled(input, running))
+		return false;
+	for (p = running->first_part; running->n_parts > 1 &&
+		 p < running->first_part + running->n_parts; p++)
+	{
+		if (input->running_parts[p].cpu_milli > 0 ||
+			input->running_parts[p].memory_mib > 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Would the job of the search have its turn before an elastic one?
+ */
+static bool
+is_ahead(const Cycle *cycle, const Elastic *elastic)
+{
+	const DecideInput *input = cycle->input;
+	const DecideJob *job = &input->jobs[cycle->claims->search.job];
+	const DecideRunning *running = &input->running[elastic->running];
+	int32_t		rank = input->tiers[job->tier].rank;
+	int32_t		other = input->tiers[running->tier].rank;
+
+	if (rank != other)
+		return rank < other;
+	if (job->account != running->account)
+		return DecideEntitleMay(cycle, job->account,
+								cycle->claims->search.amount,
+								running->account,
+								DecideUsage(input, running->type,
+											elastic->spare, DECIDE_WHOLE));
+	if (job->priority != running->priority)
+		return job->priority > running->priority;
+	if (job->submitted != running->submitted)
+		return job->submitted < running->submitted;
+	return job->id < running->id;
+}
+
+/*
+ * The highest n of some devices, or all.
+ */
+static uint64_t
+highest_devices(uint64_t devices, int32_t n)
+{
+	while (__builtin_popcountll(devices) > n)
+		devices &= devices - 1;
+	return devices;
+}
+
+/*
+ * Give back what elastic jobs can do without on one host, or on all (-1).
+ * Returns how many devices that is.
+ */
+int32_t
+DecideShrinkGive(Cycle *cycle, int32_t only)
+{
+	const DecideInput *input = cycle->input;
+	ClaimState *claims = cycle->claims;
+	int32_t		n = 0;
+	int32_t		e;
+	int32_t		p;
+
+	claims->n_given = 0;
+	for (e = 0; e < claims->n_elastics && !claims->search.moving; e++)
+	{
+		Elastic    *elastic = &claims->elastics[e];
+		const DecideRunning *running = &input->running[elastic->running];
+
+		if (elastic->resized || elastic->spare == 0 ||
+			(elastic->candidate >= 0 &&
+			 claims->candidates[elastic->candidate].gone) ||
+			!is_ahead(cycle, elastic))
+			continue;
+		for (p = running->first_part; elastic->spare > 0 &&
+			 p < running->first_part + running->n_parts; p++)
+		{
+			int32_t		host = claims->host_of[input->running_parts[p].node];
+			uint64_t	devices = input->running_parts[p].devices;
+
+			if ((only >= 0 && host != only) ||
+				!DecideFitAllowed(&cycle->hosts[host], claims->search.ask,
+								  claims->search.offer))
+				continue;
+			devices = highest_devices(devices & cycle->hosts[host].usable,
+									  elastic->spare);
+			claims->given[claims->n_given++] = (Given)
+			{
+				e, p, devices
+			};
+			claims->shrunk[p] = devices;
+			elastic->spare -= __builtin_popcountll(devices);
+			n += __builtin_popcountll(devices);
+			DecideHostGiveDevices(cycle, host, devices, true);
+			DecideSearchUpdate(cycle, host);
+		}
+	}
+	return n;
+}
+
+/*
+ * Take some of what was given again.
+ */
+static void
+take(Cycle *cycle, Given *given, uint64_t devices, bool back)
+{
+	ClaimState *claims = cycle->claims;
+	Elastic    *elastic = &claims->elastics[given->elastic];
+	int32_t		host =
+	claims->host_of[cycle->input->running_parts[given->part].node];
+	int32_t		n = __builtin_popcountll(devices);
+
+	given->devices ^= devices;
+	claims->shrunk[given->part] ^= devices;
+	elastic->spare += back ? n : -n;
+	DecideHostGiveDevices(cycle, host, devices, !back);
+	DecideSearchUpdate(cycle, host);
+}
+
+/*
+ * Take all that elastic jobs gave again.
+ */
+void
+DecideShrinkTake(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+
+	for (; claims->n_given > 0; claims->n_given--)
+		take(cycle, &claims->given[claims->n_given - 1],
+			 claims->given[claims->n_given - 1].devices, true);
+}
+
+/*
+ * Leave elastic jobs what the search can do without.  One that leaves anyway
+ * gives all it has.
+ */
+void
+DecideShrinkSpare(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		g;
+
+	for (g = claims->n_given - 1; g >= 0; g--)
+	{
+		Given	   *given = &claims->given[g];
+		int32_t		candidate = claims->elastics[given->elastic].candidate;
+		uint64_t	rest;
+
+		if (candidate >= 0 && claims->candidates[candidate].given)
+			continue;
+		for (rest = given->devices; rest != 0; rest &= rest - 1)
+		{
+			uint64_t	device = rest & -rest;
+
+			take(cycle, given, device, true);
+			if (claims->n_ready == 0)
+				take(cycle, given, device, false);
+		}
+	}
+}
+
+/*
+ * A running job goes on with the devices it did not give.
+ */
+static bool
+promise_rest(Cycle *cycle, const Elastic *elastic, int32_t given,
+			 int32_t leader)
+{
+	const DecideInput *input = cycle->input;
+	const DecideRunning *running = &input->running[elastic->running];
+	DecidePromise *promise = DecidePromiseAdd(cycle);
+	int32_t		p;
+
+	if (promise == NULL)
+		return false;
+	promise->running = elastic->running;
+	promise->why = DECIDE_WHY_SHRINK;
+	promise->leader = leader;
+	promise->type = running->type;
+	promise->share = running->share;
+	promise->gpus = running->gpus - given;
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+	{
+		DecidePart	part = input->running_parts[p];
+
+		part.devices &= ~cycle->claims->shrunk[p];
+		part.gpus = __builtin_popcountll(part.devices);
+		if (part.gpus > 0 && !DecidePromisePart(cycle, &part))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * How many devices the elastic job of an entry gives, in this entry and those
+ * after it; none when it leaves as a whole.  *last: the entry after them.
+ */
+static int32_t
+gives(const ClaimState *claims, int32_t first, int32_t *last)
+{
+	int32_t		e = claims->given[first].elastic;
+	int32_t		candidate = claims->elastics[e].candidate;
+	int32_t		n = 0;
+
+	for (*last = first; *last < claims->n_given &&
+		 claims->given[*last].elastic == e; ++*last)
+		n += __builtin_popcountll(claims->given[*last].devices);
+	return candidate >= 0 && claims->candidates[candidate].gone &&
+		!claims->elastics[e].resized ? 0 : n;
+}
+
+/*
+ * Tell the elastic jobs that give devices for a new claim, whose evictions are
+ * the last so far, and promise them the rest.  Their hosts are then again as
+ * they are now.  False: out of memory.
+ */
+bool
+DecideShrinksTell(Cycle *cycle, int32_t leader)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		last;
+	int32_t		g;
+
+	for (g = 0; g < claims->n_given; g = last)
+	{
+		Elastic    *elastic = &claims->elastics[claims->given[g].elastic];
+		const DecideRunning *running =
+		&cycle->input->running[elastic->running];
+		int32_t		n = gives(claims, g, &last);
+
+		if (n == 0)
+			continue;
+		elastic->resized = true;
+		if (elastic->candidate >= 0)
+			claims->candidates[elastic->candidate].gone = true;
+		DecideEntitleUse(cycle, running->account,
+						 -DecideUsage(cycle->input, running->type, n,
+									  DECIDE_WHOLE));
+		if (!DecideEvictionAdd(cycle, elastic->running, DECIDE_WHY_SHRINK))
+			return false;
+		cycle->result->promises[leader].n_evictions++;
+	}
+	for (g = 0; g < claims->n_given; g = last)
+	{
+		const Elastic *elastic = &claims->elastics[claims->given[g].elastic];
+		int32_t		n = gives(claims, g, &last);
+
+		if (n > 0 && !promise_rest(cycle, elastic, n, leader))
+			return false;
+	}
+	for (g = 0; g < claims->n_given; g++)
+	{
+		const Given *given = &claims->given[g];
+
+		DecideHostGiveDevices(cycle, claims->host_of
+							  [cycle->input->running_parts[given->part].node],
+							  given->devices, false);
+	}
+	return true;
+}

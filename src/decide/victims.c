@@ -1,0 +1,457 @@
+/*
+ * victims.c
+ *	  Running jobs that may be made to leave, cheapest first.
+ *
+ * May be made to leave: what allows it, has run for its tier's least time, and
+ * was not told to go yet.  By whom is a matter of tiers and of entitlements.
+ * The cheapest is of the least important tier, loses the least work since its
+ * last checkpoint, started last.
+ *
+ * A search gives what candidates have back to their hosts and keeps count of
+ * which places then have room enough.
+ */
+#include <string.h>
+
+#include "decide/claim.h"
+
+/*
+ * Compare two candidates by what their leaving costs.
+ */
+static int
+compare_candidates(const void *context, int32_t a, int32_t b)
+{
+	const Cycle *cycle = context;
+	const DecideRunning *x = &cycle->input->running[a];
+	const DecideRunning *y = &cycle->input->running[b];
+	int32_t		rank_x = cycle->input->tiers[x->tier].rank;
+	int32_t		rank_y = cycle->input->tiers[y->tier].rank;
+	int64_t		lost_x = DecideRunningLost(cycle->input, x);
+	int64_t		lost_y = DecideRunningLost(cycle->input, y);
+	int			order;
+
+	if (rank_x != rank_y)
+		return rank_x > rank_y ? -1 : 1;
+	if (lost_x != lost_y)
+		return lost_x < lost_y ? -1 : 1;
+	if (x->started != y->started)
+		return x->started > y->started ? -1 : 1;
+	order = strcmp(x->org, y->org);
+	if (order != 0)
+		return order;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/*
+ * The work a running job would lose: device-thousandth-seconds since its last
+ * checkpoint.
+ */
+int64_t
+DecideRunningLost(const DecideInput *input, const DecideRunning *running)
+{
+	int64_t		since = running->saved_at > running->started ?
+		running->saved_at : running->started;
+	int64_t		seconds = input->now > since ?
+		(input->now - since) / 1000000 : 0;
+	__int128	lost = (__int128) running->gpus * running->share * seconds;
+
+	return lost > INT64_MAX / 1024 ? INT64_MAX / 1024 : (int64_t) lost;
+}
+
+/*
+ * May a running job be made to leave for capacity at all?
+ */
+static bool
+may_leave(const DecideInput *input, const DecideRunning *running)
+{
+	return running->preemptible == DECIDE_PREEMPT_CAPACITY &&
+		DecideRunningSettled(input, running);
+}
+
+/*
+ * Does a job run, has it for its tier's least time, and nobody told it to go?
+ */
+bool
+DecideRunningSettled(const DecideInput *input, const DecideRunning *running)
+{
+	return !running->leaving && !running->over && running->account >= 0 &&
+		input->now >= running->started &&
+		input->now - running->started >= input->tiers[running->tier].min_run;
+}
+
+/*
+ * List who may leave, and who can do with less, in order.
+ */
+static bool
+list_running(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	ClaimState *claims = cycle->claims;
+	int32_t    *order = DecideAlloc(cycle->arena, input->n_running,
+									sizeof(int32_t));
+	int32_t		i;
+
+	claims->ranks = DecideAlloc(cycle->arena, input->n_tiers,
+								sizeof(int32_t));
+	claims->candidates = DecideAlloc(cycle->arena, input->n_running,
+									 sizeof(Candidate));
+	claims->elastics = DecideAlloc(cycle->arena, input->n_running,
+								   sizeof(Elastic));
+	claims->by_running = DecideAlloc(cycle->arena, input->n_running,
+									 sizeof(int32_t));
+	if (order == NULL || claims->ranks == NULL || claims->candidates == NULL ||
+		claims->elastics == NULL || claims->by_running == NULL)
+		return false;
+	for (i = 0; i < input->n_running; i++)
+		order[i] = i;
+	if (!DecideSort(cycle->arena, order, input->n_running,
+					compare_candidates, cycle))
+		return false;
+	for (i = 0; i < input->n_running; i++)
+	{
+		const DecideRunning *running = &input->running[order[i]];
+
+		claims->by_running[order[i]] = -1;
+		if (may_leave(input, running))
+		{
+			int32_t		rank = input->tiers[running->tier].rank;
+
+			if (claims->n_ranks == 0 ||
+				claims->ranks[claims->n_ranks - 1] != rank)
+				claims->ranks[claims->n_ranks++] = rank;
+			claims->by_running[order[i]] = claims->n_candidates;
+			claims->candidates[claims->n_candidates++] = (Candidate)
+			{
+				.running = order[i],
+					.rank = rank,
+					.lost = DecideRunningLost(input, running),
+					.amount = DecideUsage(input, running->type, running->gpus,
+										  running->share)
+			};
+		}
+		if (DecideElasticMayShrink(input, running))
+			claims->elastics[claims->n_elastics++] = (Elastic)
+		{
+			.running = order[i],
+				.candidate = claims->by_running[order[i]],
+				.spare = running->gpus - running->min_gpus
+		};
+	}
+	return true;
+}
+
+/*
+ * List the candidates' parts by host, cheapest first.
+ */
+static bool
+list_holders(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	ClaimState *claims = cycle->claims;
+	int32_t    *next = DecideAlloc(cycle->arena, (int64_t) cycle->n_hosts + 1,
+								   sizeof(int32_t));
+	int64_t		n = 0;
+	int32_t		i;
+	int32_t		p;
+
+	claims->first_holder = DecideAlloc(cycle->arena,
+									   (int64_t) cycle->n_hosts + 1,
+									   sizeof(int32_t));
+	if (next == NULL || claims->first_holder == NULL)
+		return false;
+	memset(next, 0, ((size_t) cycle->n_hosts + 1) * sizeof(int32_t));
+	for (i = 0; i < claims->n_candidates; i++)
+	{
+		const DecideRunning *running =
+		&input->running[claims->candidates[i].running];
+
+		n += running->n_parts;
+		for (p = 0; p < running->n_parts; p++)
+			next[claims->host_of[input->running_parts
+								 [running->first_part + p].node] + 1]++;
+	}
+	for (i = 0; i < cycle->n_hosts; i++)
+		next[i + 1] += next[i];
+	memcpy(claims->first_holder, next,
+		   ((size_t) cycle->n_hosts + 1) * sizeof(int32_t));
+	claims->holders = DecideAlloc(cycle->arena, n, sizeof(Holder));
+	if (claims->holders == NULL)
+		return false;
+	for (i = 0; i < claims->n_candidates; i++)
+	{
+		const DecideRunning *running =
+		&input->running[claims->candidates[i].running];
+
+		for (p = running->first_part;
+			 p < running->first_part + running->n_parts; p++)
+			claims->holders[next[claims->host_of
+								 [input->running_parts[p].node]]++] =
+				(Holder)
+		{
+			i, p
+		};
+	}
+	return true;
+}
+
+/*
+ * Get ready to look for victims, once a cycle.  False: out of memory.
+ */
+bool
+DecideVictimsLoad(Cycle *cycle)
+{
+	const DecideArena *arena = cycle->arena;
+	const DecideInput *input = cycle->input;
+	ClaimState *claims = cycle->claims;
+	int32_t		n = cycle->n_hosts;
+
+	claims->shrunk = DecideAlloc(arena, input->n_running_parts,
+								 sizeof(uint64_t));
+	claims->given = DecideAlloc(arena, input->n_running_parts,
+								sizeof(Given));
+	claims->saved = DecideAlloc(arena, n, sizeof(Host));
+	claims->chosen = DecideAlloc(arena, input->n_running, sizeof(int32_t));
+	claims->best = DecideAlloc(arena, input->n_running, sizeof(int32_t));
+	claims->movers = DecideAlloc(arena, input->n_running, sizeof(int32_t));
+	claims->parts = DecideAlloc(arena, n, sizeof(DecidePart));
+	claims->room = DecideAlloc(arena, n, sizeof(int32_t));
+	claims->scope_of = DecideAlloc(arena, n, sizeof(int32_t));
+	claims->scope_room = DecideAlloc(arena, n, sizeof(int64_t));
+	claims->keys = DecideAlloc(arena, n, sizeof(uint64_t));
+	claims->keys_spare = DecideAlloc(arena, n, sizeof(uint64_t));
+	if (claims->shrunk == NULL || claims->given == NULL ||
+		claims->saved == NULL || claims->chosen == NULL ||
+		claims->best == NULL || claims->movers == NULL ||
+		claims->parts == NULL || claims->room == NULL ||
+		claims->scope_of == NULL || claims->scope_room == NULL ||
+		claims->keys == NULL || claims->keys_spare == NULL)
+		return false;
+	if (input->n_running_parts > 0)
+		memset(claims->shrunk, 0,
+			   (size_t) input->n_running_parts * sizeof(uint64_t));
+	return DecideGangPrepare(cycle) && list_running(cycle) &&
+		list_holders(cycle) && DecideEntitleLoad(cycle);
+}
+
+/*
+ * May the job of the search make a candidate leave, and by what right?
+ */
+bool
+DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
+				DecideWhy *why)
+{
+	const DecideInput *input = cycle->input;
+	const Search *search = &cycle->claims->search;
+	const DecideJob *job = &input->jobs[search->job];
+	const DecideTier *tier = &input->tiers[job->tier];
+	const DecideRunning *running = &input->running[candidate->running];
+
+	if (candidate->gone || candidate->given ||
+		candidate->rank <= search->above)
+		return false;
+	if (search->moving)
+	{
+		*why = DECIDE_WHY_MOVE;
+		return tier->rank <= candidate->rank && running->ask >= 0;
+	}
+	*why = DECIDE_WHY_TIER;
+	if (tier->can_preempt && tier->rank < candidate->rank)
+		return true;
+	*why = DECIDE_WHY_ENTITLEMENT;
+	return input->policy.reclaim && job->tier == running->tier &&
+		DecideEntitleMay(cycle, job->account, search->amount,
+						 running->account, candidate->amount);
+}
+
+/*
+ * Give back all that a candidate has, or take it again.
+ */
+void
+DecideVictimGive(Cycle *cycle, int32_t index, bool give)
+{
+	const DecideInput *input = cycle->input;
+	ClaimState *claims = cycle->claims;
+	Candidate  *candidate = &claims->candidates[index];
+	const DecideRunning *running = &input->running[candidate->running];
+	int32_t		p;
+
+	candidate->given = give;
+	if (!claims->search.moving)
+		DecideEntitleUse(cycle, running->account,
+						 give ? -candidate->amount : candidate->amount);
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+	{
+		const DecidePart *part = &input->running_parts[p];
+		int32_t		host = claims->host_of[part->node];
+
+		DecideHostGive(cycle, host, part, claims->shrunk[p], running->share,
+					   give);
+		DecideSearchUpdate(cycle, host);
+	}
+}
+
+/*
+ * Count a candidate as given back, its hosts being so already.
+ */
+void
+DecideVictimRoom(Cycle *cycle, int32_t index)
+{
+	const DecideInput *input = cycle->input;
+	ClaimState *claims = cycle->claims;
+	const DecideRunning *running =
+	&input->running[claims->candidates[index].running];
+	int32_t		p;
+
+	claims->candidates[index].given = true;
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+		DecideSearchUpdate(cycle, claims->host_of[input->running_parts[p].node]);
+}
+
+/*
+ * What a host could take of what is sought.
+ */
+static int32_t
+room_of(const Cycle *cycle, int32_t index)
+{
+	const Search *search = &cycle->claims->search;
+	const Host *host = &cycle->hosts[index];
+
+	if (!DecideFitAllowed(host, search->ask, search->offer))
+		return 0;
+	if (search->whole)
+		return DecideFitRoom(host, search->ask->cpu_milli,
+							 search->ask->memory_mib, search->count);
+	return DecideFitLess(DecideFitKey(host, search->ask, search->offer,
+									  search->ask->min_gpus), FIT_NONE);
+}
+
+/*
+ * Begin to count room within the scopes of a topology, or on single hosts.
+ */
+void
+DecideSearchBegin(Cycle *cycle, DecideTopology topology, bool single)
+{
+	ClaimState *claims = cycle->claims;
+	const Search *search = &claims->search;
+	int32_t		i;
+
+	claims->n_ready = 0;
+	for (i = 0; i < cycle->n_hosts; i++)
+	{
+		claims->scope_of[i] = -1;
+		claims->scope_room[i] = 0;
+	}
+	for (i = 0; i < search->range.n; i++)
+	{
+		int32_t		index = search->hosts != NULL ? search->hosts[i] : i;
+		const Host *host = &cycle->hosts[index];
+
+		claims->room[index] = 0;
+		if (single || topology == DECIDE_TOPOLOGY_NODE)
+			claims->scope_of[index] = index;
+		else if (topology == DECIDE_TOPOLOGY_NVLINK)
+			claims->scope_of[index] = host->domain;
+		else if (topology == DECIDE_TOPOLOGY_LEAF)
+			claims->scope_of[index] = host->leaf;
+		else
+			claims->scope_of[index] = 0;
+		DecideSearchUpdate(cycle, index);
+	}
+}
+
+/*
+ * A host has something more or less now.
+ */
+void
+DecideSearchUpdate(Cycle *cycle, int32_t host)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		scope = claims->scope_of[host];
+	int64_t    *room;
+	bool		ready;
+
+	if (scope < 0)
+		return;
+	room = &claims->scope_room[scope];
+	ready = *room >= claims->search.count;
+	*room -= claims->room[host];
+	claims->room[host] = room_of(cycle, host);
+	*room += claims->room[host];
+	claims->n_ready += (*room >= claims->search.count) - ready;
+}
+
+/*
+ * Spare whom the search can do without, the dearest first; what is left of the
+ * chosen is in order of cost.
+ */
+void
+DecideVictimsSpare(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		kept = 0;
+	int32_t		i;
+
+	for (i = claims->n_chosen - 1; i >= 0; i--)
+	{
+		DecideVictimGive(cycle, claims->chosen[i], false);
+		if (claims->n_ready == 0)
+			DecideVictimGive(cycle, claims->chosen[i], true);
+		else
+			claims->chosen[i] = -1;
+	}
+	for (i = 0; i < claims->n_chosen; i++)
+	{
+		if (claims->chosen[i] >= 0)
+			claims->chosen[kept++] = claims->chosen[i];
+	}
+	claims->n_chosen = kept;
+}
+
+/*
+ * What the leaving of some candidates costs.
+ */
+Cost
+DecideVictimsCost(const Cycle *cycle, const int32_t *chosen, int32_t n)
+{
+	Cost		cost = {INT32_MAX, 0, n, INT64_MAX, 0, 0};
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		const Candidate *candidate = &cycle->claims->candidates[chosen[i]];
+		const DecideRunning *running =
+		&cycle->input->running[candidate->running];
+
+		if (candidate->rank < cost.rank)
+			cost.rank = candidate->rank;
+		if (running->started < cost.oldest)
+			cost.oldest = running->started;
+		cost.gpus += running->gpus;
+		cost.lost += candidate->lost;
+		if (cost.lost > INT64_MAX / 2)
+			cost.lost = INT64_MAX / 2;
+	}
+	return cost;
+}
+
+/*
+ * Which of two sets of victims is the lesser evil: below 0, the first.
+ */
+int
+DecideCostCompare(const Cost *a, const Cost *b)
+{
+	if (a->rank != b->rank)
+		return a->rank > b->rank ? -1 : 1;
+	if (a->lost != b->lost)
+		return a->lost < b->lost ? -1 : 1;
+	if (a->n != b->n)
+		return a->n < b->n ? -1 : 1;
+	if (a->oldest != b->oldest)
+		return a->oldest > b->oldest ? -1 : 1;
+	if (a->shrunk != b->shrunk)
+		return a->shrunk < b->shrunk ? -1 : 1;
+	if (a->gpus != b->gpus)
+		return a->gpus < b->gpus ? -1 : 1;
+	return 0;
+}

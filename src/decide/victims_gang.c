@@ -1,0 +1,221 @@
+/*
+ * victims_gang.c
+ *	  Victims for a gang that no single host could take.
+ *
+ * Within each place that the gang's topology allows, and only as important
+ * tiers as must be: the hosts that could take most are cleared, those where
+ * least is lost first, until the gang has room; then whoever it can do without
+ * is spared, the dearest first.  So a gang gets few hosts, whole.  Of several
+ * places the one that costs least; a gang that may be anywhere gets one NVLink
+ * domain, or one leaf, where that takes no more important victims.
+ */
+#include <string.h>
+
+#include "decide/claim.h"
+
+#define INDEX_MASK	UINT64_C(0xFFFFFF)
+#define MOST_LOST	UINT32_MAX	/* device-seconds, as a key tells them */
+
+/*
+ * Give back all that may be made to leave a host, of tiers not more important
+ * than rank, until there is room.
+ */
+static void
+clear_host(Cycle *cycle, int32_t host, int32_t rank)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		i;
+
+	for (i = claims->first_holder[host]; i < claims->first_holder[host + 1] &&
+		 claims->n_ready == 0; i++)
+	{
+		int32_t		index = claims->holders[i].candidate;
+		DecideWhy	why;
+
+		if (claims->candidates[index].rank < rank ||
+			!DecideVictimMay(cycle, &claims->candidates[index], &why))
+			continue;
+		DecideVictimGive(cycle, index, true);
+		claims->chosen[claims->n_chosen++] = index;
+	}
+}
+
+/*
+ * What a host could take at most without those it may be cleared of, and a key
+ * by which hosts are cleared: that, then what would be lost.
+ */
+static int64_t
+clearing_of(const Cycle *cycle, int32_t host, int32_t rank, uint64_t *key)
+{
+	const ClaimState *claims = cycle->claims;
+	int64_t		room = cycle->hosts[host].n_free;
+	int64_t		lost = 0;
+	int32_t		i;
+
+	*key = UINT64_MAX;
+	if (!DecideFitAllowed(&cycle->hosts[host], claims->search.ask,
+						  claims->search.offer))
+		return 0;
+	for (i = claims->first_holder[host]; i < claims->first_holder[host + 1];
+		 i++)
+	{
+		const Candidate *candidate =
+		&claims->candidates[claims->holders[i].candidate];
+		DecideWhy	why;
+
+		if (candidate->rank < rank ||
+			!DecideVictimMay(cycle, candidate, &why))
+			continue;
+		room += cycle->input->running_parts[claims->holders[i].part].gpus;
+		lost += claims->search.moving ? candidate->amount : candidate->lost;
+	}
+	if (room > cycle->hosts[host].gpus)
+		room = cycle->hosts[host].gpus;
+	lost /= DECIDE_WHOLE;
+	*key = (uint64_t) (DECIDE_MAX_DEVICES - room) << 56 |
+		(uint64_t) (lost < MOST_LOST ? lost : MOST_LOST) << 24;
+	return room;
+}
+
+/*
+ * Take back all that is given.
+ */
+static void
+take_back(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+
+	while (claims->n_chosen > 0)
+		DecideVictimGive(cycle, claims->chosen[--claims->n_chosen], false);
+}
+
+/*
+ * Choose victims within one scope, of tiers not more important than rank.
+ * False: there is never room; nothing is then given.
+ */
+static bool
+choose_in_scope(Cycle *cycle, const Scope *scope, int32_t rank)
+{
+	ClaimState *claims = cycle->claims;
+	int64_t		room = 0;
+	int32_t		i;
+
+	for (i = 0; i < scope->n; i++)
+	{
+		room += clearing_of(cycle, scope->hosts[i], rank, &claims->keys[i]);
+		claims->keys[i] = (claims->keys[i] & ~INDEX_MASK) | (uint64_t) i;
+	}
+	if (room < claims->search.count)
+		return false;
+	if (scope->n > 1)
+		DecideSortKeys(claims->keys, claims->keys_spare, scope->n);
+	for (i = 0; i < scope->n && claims->n_ready == 0; i++)
+		clear_host(cycle, scope->hosts[claims->keys[i] & INDEX_MASK], rank);
+	DecidePoll(cycle->arena);
+	if (claims->n_ready > 0)
+	{
+		DecideVictimsSpare(cycle);
+		return true;
+	}
+	take_back(cycle);
+	return false;
+}
+
+/*
+ * Keep the chosen as the best set so far, if it is.
+ */
+static void
+keep_best(Cycle *cycle, Cost *best, bool *found)
+{
+	ClaimState *claims = cycle->claims;
+	Cost		cost = DecideVictimsCost(cycle, claims->chosen,
+										 claims->n_chosen);
+
+	if ((*found && DecideCostCompare(best, &cost) <= 0) ||
+		(claims->search.moving && !DecideMovesFit(cycle)))
+		return;
+	*best = cost;
+	*found = true;
+	claims->n_best = claims->n_chosen;
+	if (claims->n_chosen > 0)
+		memcpy(claims->best, claims->chosen,
+			   (size_t) claims->n_chosen * sizeof(int32_t));
+}
+
+/*
+ * Look through the scopes of a topology for victims that cost less than the
+ * best so far.  only_rank: they must be of less important tiers.
+ */
+static void
+try_scopes(Cycle *cycle, DecideTopology topology, bool only_rank, Cost *best,
+		   bool *found)
+{
+	ClaimState *claims = cycle->claims;
+	Scope		scope = {0};
+	int32_t		r;
+
+	DecideSearchBegin(cycle, topology, false);
+	while (DecideScopeNext(cycle, &claims->search.range, topology, &scope))
+	{
+		for (r = 0; r < claims->n_ranks; r++)
+		{
+			int32_t		rank = claims->ranks[r];
+
+			if (*found && (rank < best->rank ||
+						   (rank == best->rank && only_rank)))
+				break;
+			if (!choose_in_scope(cycle, &scope, rank))
+				continue;
+			keep_best(cycle, best, found);
+			take_back(cycle);
+			break;
+		}
+	}
+}
+
+/*
+ * Find victims for a gang; they are then chosen and given back, and so is what
+ * elastic jobs can do without.  False: there are none.
+ */
+bool
+DecideVictimsOfGang(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	DecideTopology topology = claims->search.ask->topology;
+	Cost		best = {0};
+	bool		found = false;
+	int32_t		i;
+
+	claims->n_chosen = claims->n_best = 0;
+	DecideSearchBegin(cycle, topology, false);
+	(void) DecideShrinkGive(cycle, -1);
+	if (claims->n_ready > 0)
+	{
+		/* those who shrink are enough */
+		DecideShrinkSpare(cycle);
+		return true;
+	}
+	if (topology == DECIDE_TOPOLOGY_ANY)
+	{
+		try_scopes(cycle, DECIDE_TOPOLOGY_NVLINK, false, &best, &found);
+		try_scopes(cycle, DECIDE_TOPOLOGY_LEAF, found, &best, &found);
+	}
+	try_scopes(cycle, topology, topology == DECIDE_TOPOLOGY_ANY && found,
+			   &best, &found);
+	if (!found)
+	{
+		DecideShrinkTake(cycle);
+		return false;
+	}
+	for (i = 0; i < claims->n_best; i++)
+	{
+		claims->chosen[i] = claims->best[i];
+		DecideVictimGive(cycle, claims->chosen[i], true);
+	}
+	claims->n_chosen = claims->n_best;
+	/* in a scope of its own it may do with fewer than within all */
+	DecideSearchBegin(cycle, topology, false);
+	DecideVictimsSpare(cycle);
+	DecideShrinkSpare(cycle);
+	return true;
+}

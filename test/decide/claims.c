@@ -1,0 +1,317 @@
+/*
+ * claims.c
+ *	  Claims in scenarios: those there are, those expected, and as text.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/*
+ * What a running job asks: what it has, and what its range allows.
+ */
+void
+running_ask(World *world, DecideRunning *running, DecideTopology topology)
+{
+	DecideOffer offer = {.type = running->type};
+	DecideAsk	ask = {
+		.min_gpus = running->min_gpus, .max_gpus = running->max_gpus,
+		.share = running->share, .n_offers = running->type >= 0,
+		.offers = &offer, .topology = topology,
+		.spot_ok = running->preemptible != DECIDE_PREEMPT_NEVER,
+		.wall_limit = DECIDE_NEVER
+	};
+	int			i;
+
+	for (i = 0; i < running->n_parts; i++)
+	{
+		ask.cpu_milli += world->parts[running->first_part + i].cpu_milli;
+		ask.memory_mib += world->parts[running->first_part + i].memory_mib;
+	}
+	running->ask = world_ask(world, &ask);
+}
+
+/*
+ * claim ORG[/ACCOUNT]/ID TYPE NODE{devices}... [share=500] [running]
+ */
+char *
+claim_line(World *world, char *line)
+{
+	char	   *name = strtok(line, " ");
+	char	   *type = strtok(NULL, " ");
+	char	   *id = name != NULL ? strrchr(name, '/') : NULL;
+	DecideClaim *claim;
+	char	   *word;
+	int			i;
+
+	if (id == NULL || type == NULL)
+		return format("a claim needs ORG/ID, a type, parts");
+	*id++ = '\0';
+	i = world_account(world, name);
+	name[strcspn(name, "/")] = '\0';
+	claim = world_claim(world, name, atoll(id));
+	claim->account = i;
+	claim->type = world_type(world, type);
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		if (world->jobs[i].id == claim->id &&
+			strcmp(world->jobs[i].org, claim->org) == 0)
+			claim->job = i;
+	}
+	while ((word = strtok(NULL, " ")) != NULL)
+	{
+		char	   *brace = strchr(word, '{');
+		const char *end;
+		DecidePart *part;
+
+		if (strcmp(word, "running") == 0)
+			claim->running = true;
+		else if (strncmp(word, "share=", 6) == 0)
+			claim->share = atoi(word + 6);
+		else if (brace == NULL)
+			return format("bad word \"%s\" of a claim", word);
+		else
+		{
+			part = world_claim_part(world, claim);
+			if (!set_parse(brace, &end, &part->devices))
+				return format("bad set \"%s\"", brace);
+			*brace = '\0';
+			part->node = -1;
+			for (i = 0; i < world->n_nodes; i++)
+			{
+				if (strcmp(world->nodes[i].name, word) == 0)
+					part->node = i;
+			}
+			part->gpus = __builtin_popcountll(part->devices);
+			claim->gpus += part->gpus;
+		}
+	}
+	return NULL;
+}
+
+/*
+ * The claims in another order.
+ */
+void
+claims_permute(const World *world, uint64_t *seed, const int *new_type,
+			   const int *new_node, World *other)
+{
+	int		   *order = random_order(seed, world->n_claims);
+	int			i;
+	int			j;
+
+	for (i = 0; i < world->n_claims; i++)
+	{
+		const DecideClaim *old = &world->claims[order[i]];
+		DecideClaim *claim = world_claim(other, old->org, old->id);
+
+		claim->running = old->running;
+		claim->gpus = old->gpus;
+		claim->share = old->share;
+		claim->type = old->type >= 0 ? new_type[old->type] : old->type;
+		claim->account = world_account(other,
+									   world->accounts[old->account].name);
+		for (j = 0; j < other->n_jobs && old->job >= 0; j++)
+		{
+			if (other->jobs[j].id == old->id &&
+				strcmp(other->jobs[j].org, old->org) == 0)
+				claim->job = j;
+		}
+		for (j = 0; j < old->n_parts; j++)
+		{
+			DecidePart *part = world_claim_part(other, claim);
+
+			*part = world->claim_parts[old->first_part + j];
+			part->node = new_node[part->node];
+		}
+	}
+	free(order);
+}
+
+/*
+ * Parts as text.
+ */
+static void
+parts_render(const World *world, const DecidePart *parts, int n, FILE *out)
+{
+	char		set[400];
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		set_format(set, sizeof(set), parts[i].devices);
+		fprintf(out, " %s%s/%" PRId64 "/%" PRId64,
+				world->nodes[parts[i].node].name, set, parts[i].cpu_milli,
+				parts[i].memory_mib);
+	}
+}
+
+/*
+ * New claims in words: who is promised what, and who goes for it.
+ */
+void
+claims_render(const World *world, const DecideResult *result, FILE *out)
+{
+	int			i;
+	int			j;
+
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *promise = &result->promises[i];
+		const char *org = promise->job >= 0 ? world->jobs[promise->job].org :
+			world->running[promise->running].org;
+		int64_t		id = promise->job >= 0 ? world->jobs[promise->job].id :
+			world->running[promise->running].id;
+
+		fprintf(out, "%s %s/%" PRId64 " %s %s x%d share %d led by %d:",
+				promise->job >= 0 ? "claim" : "resume", org, id,
+				DecideWhyName(promise->why), type_name(world, promise->type),
+				promise->gpus, promise->share, promise->leader);
+		parts_render(world, &result->promise_parts[promise->first_part],
+					 promise->n_parts, out);
+		for (j = 0; j < promise->n_evictions; j++)
+		{
+			const DecideEviction *eviction =
+			&result->evictions[promise->first_eviction + j];
+
+			fprintf(out, " evict %s/%" PRId64 " (%s)",
+					world->running[eviction->running].org,
+					world->running[eviction->running].id,
+					DecideWhyName(eviction->why));
+		}
+		fprintf(out, "\n");
+	}
+}
+
+/*
+ * expect claim NAME ..., expect resume NAME ...: on exactly these devices, as
+ * NODE{devices}; also why=, gpus=.
+ */
+static char *
+expect_promise(const World *world, const DecideResult *result, char *words,
+			   bool waiting)
+{
+	char	   *name = strtok(words, " ");
+	const DecidePromise *promise = NULL;
+	char	   *word;
+	int			named = 0;
+	int			i;
+
+	for (i = 0; i < result->n_promises && promise == NULL; i++)
+	{
+		const DecidePromise *p = &result->promises[i];
+		char	   *full;
+
+		if ((p->job >= 0) != waiting)
+			continue;
+		full = p->job >= 0 ?
+			format("%s/%" PRId64, world->jobs[p->job].org,
+				   world->jobs[p->job].id) :
+			format("%s/%" PRId64, world->running[p->running].org,
+				   world->running[p->running].id);
+		if (strcmp(full, name) == 0)
+			promise = p;
+		free(full);
+	}
+	if (promise == NULL)
+		return format("%s is promised nothing", name);
+	while ((word = strtok(NULL, " ")) != NULL)
+	{
+		char	   *brace = strchr(word, '{');
+		uint64_t	devices;
+		const char *end;
+
+		if (strncmp(word, "why=", 4) == 0)
+		{
+			if (strcmp(word + 4, DecideWhyName(promise->why)) != 0)
+				return format("%s because of %s", name,
+							  DecideWhyName(promise->why));
+			continue;
+		}
+		if (strncmp(word, "gpus=", 5) == 0)
+		{
+			if (atoi(word + 5) != promise->gpus)
+				return format("%s gets %d gpus", name, promise->gpus);
+			continue;
+		}
+		if (brace == NULL || !set_parse(brace, &end, &devices))
+			return format("bad word \"%s\"", word);
+		*brace = '\0';
+		for (i = 0; i < promise->n_parts; i++)
+		{
+			const DecidePart *part =
+			&result->promise_parts[promise->first_part + i];
+
+			if (strcmp(world->nodes[part->node].name, word) == 0 &&
+				part->devices == devices)
+				break;
+		}
+		if (i == promise->n_parts)
+			return format("%s is promised other devices of %s", name, word);
+		named++;
+	}
+	return named > 0 && named != promise->n_parts ?
+		format("%s is promised devices of %d nodes", name,
+			   promise->n_parts) : NULL;
+}
+
+/*
+ * expect evict NAME...: these and no others are told to go.
+ */
+static char *
+expect_evict(const World *world, const DecideResult *result, char *words)
+{
+	char	   *word;
+	int			named = 0;
+	int			i;
+
+	for (word = strtok(words, " "); word != NULL; word = strtok(NULL, " "))
+	{
+		for (i = 0; i < result->n_evictions; i++)
+		{
+			const DecideRunning *running =
+			&world->running[result->evictions[i].running];
+			char	   *full = format("%s/%" PRId64, running->org,
+									  running->id);
+			bool		same = strcmp(full, word) == 0;
+
+			free(full);
+			if (same)
+				break;
+		}
+		if (i == result->n_evictions)
+			return format("%s is not told to go", word);
+		named++;
+	}
+	return named != result->n_evictions ?
+		format("%d are told to go", result->n_evictions) : NULL;
+}
+
+/*
+ * An expectation about claims; NULL if it is met.
+ */
+char *
+claims_expect(World *world, const DecideResult *result, char *line)
+{
+	char	   *rest = strchr(line, ' ');
+	int			waiting = 0;
+	int			i;
+
+	if (rest == NULL)
+		return format("not understood: %s", line);
+	*rest++ = '\0';
+	if (strcmp(line, "claim") == 0 || strcmp(line, "resume") == 0)
+		return expect_promise(world, result, rest, *line == 'c');
+	if (strcmp(line, "evict") == 0)
+		return expect_evict(world, result, rest);
+	for (i = 0; i < result->n_promises; i++)
+		waiting += result->promises[i].job >= 0;
+	if (strcmp(line, "claims") == 0)
+		return waiting == atoi(rest) ? NULL : format("%d claims", waiting);
+	if (strcmp(line, "evictions") == 0)
+		return result->n_evictions == atoi(rest) ? NULL :
+			format("%d evictions", result->n_evictions);
+	return format("not understood: %s %s", line, rest);
+}

@@ -1,0 +1,367 @@
+/*
+ * next.c
+ *	  What comes after a cycle: it changes nothing to ask again, and those who
+ *	  were promised devices get just these once the others have left.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/*
+ * Take a part off its node, or give it back.
+ */
+static void
+node_take(DecideNode *node, const DecidePart *part, int share, bool take)
+{
+	int			d;
+
+	for (d = 0; d < node->gpus; d++)
+	{
+		if ((part->devices >> d) & 1)
+			node->device_left[d] = (uint16_t)
+				(take ? node->device_left[d] - share :
+				 node->device_left[d] + share);
+	}
+	if (node->cpu_milli > 0)
+		node->cpu_left += take ? -part->cpu_milli : part->cpu_milli;
+	if (node->memory_mib > 0)
+		node->memory_left += take ? -part->memory_mib : part->memory_mib;
+}
+
+/*
+ * A copy of a world's tiers, accounts, types, nodes and asks, with the same
+ * numbers.
+ */
+static void
+world_copy(const World *world, World *copy)
+{
+	int			i;
+
+	world_init(copy);
+	copy->now = world->now;
+	copy->policy = world->policy;
+	for (i = 0; i < world->n_types; i++)
+	{
+		(void) world_type(copy, world->types[i]);
+		copy->weights[i] = world->weights[i];
+	}
+	for (i = 0; i < world->n_tiers; i++)
+	{
+		(void) world_tier(copy, world->tier_names[i]);
+		copy->tiers[i] = world->tiers[i];
+	}
+	for (i = 0; i < world->n_accounts; i++)
+	{
+		int			account = world_account(copy, world->accounts[i].name);
+
+		copy->accounts[account].weight = world->accounts[i].weight;
+		copy->accounts[account].usage = world->accounts[i].usage;
+		copy->accounts[account].live = world->accounts[i].live;
+	}
+	for (i = 0; i < world->n_nodes; i++)
+	{
+		DecideNode *node = world_node(copy, world->nodes[i].name, 0, 0);
+		const char *name = node->name;
+
+		*node = world->nodes[i];
+		node->name = name;
+	}
+	for (i = 0; i < world->n_typical; i++)
+		(void) world_typical(copy, &world->typical[i].ask,
+							 world->typical[i].jobs);
+	for (i = 0; i < world->n_cached; i++)
+		world_cached(copy, world->cached[i].cache, world->cached[i].node);
+}
+
+/*
+ * A copy of a queued job.
+ */
+static DecideJob *
+job_copy(const World *world, const DecideJob *old, World *copy)
+{
+	DecideJob  *job = world_job(copy, world_ask(copy,
+												&world->asks[old->ask]),
+								old->org, "", old->id);
+
+	const char *org = job->org;
+	int32_t		ask = job->ask;
+
+	*job = *old;
+	job->org = org;
+	job->ask = ask;
+	job->account = world_account(copy, world->accounts[old->account].name);
+	return job;
+}
+
+/*
+ * A copy of what runs.
+ */
+static DecideRunning *
+running_copy(const World *world, const DecideRunning *old, World *copy)
+{
+	DecideRunning *running = world_running(copy, old->org, old->id);
+	const char *org = running->org;
+	int32_t		first = running->first_part;
+	int			i;
+
+	*running = *old;
+	running->org = org;
+	running->first_part = first;
+	running->n_parts = 0;
+	running->account = world_account(copy,
+									 world->accounts[old->account].name);
+	if (old->ask >= 0)
+		running->ask = world_ask(copy, &world->asks[old->ask]);
+	for (i = 0; i < old->n_parts; i++)
+		*world_part(copy, running) = world->parts[old->first_part + i];
+	return running;
+}
+
+/*
+ * A claim of a job.
+ */
+static void
+claim_add(World *copy, const char *org, int64_t id, int job, bool running,
+		  const char *account, int type, int share, const DecidePart *parts,
+		  int n_parts)
+{
+	DecideClaim *claim = world_claim(copy, org, id);
+	int			i;
+
+	claim->job = job;
+	claim->running = running;
+	claim->account = world_account(copy, account);
+	claim->type = type;
+	claim->share = share;
+	for (i = 0; i < n_parts; i++)
+	{
+		*world_claim_part(copy, claim) = parts[i];
+		claim->gpus += parts[i].gpus;
+	}
+}
+
+/*
+ * What a job in the queue became.
+ */
+static void
+start_run(const World *world, const DecideResult *result,
+		  const DecideStart *start, World *next)
+{
+	const DecideJob *job = &world->jobs[start->job];
+	DecideRunning *running = world_running(next, job->org, job->id);
+	const DecideAsk *ask = &world->asks[job->ask];
+	int64_t		weight = start->type >= 0 ? world->weights[start->type].weight :
+		0;
+	int			i;
+
+	running->account = world_account(next,
+									 world->accounts[job->account].name);
+	running->tier = job->tier;
+	running->type = start->type;
+	running->gpus = start->gpus;
+	running->share = start->share;
+	running->min_gpus = ask->min_gpus;
+	running->max_gpus = ask->max_gpus;
+	running->started = running->saved_at = world->now;
+	running->ask = world_ask(next, ask);
+	for (i = 0; i < start->n_parts; i++)
+	{
+		const DecidePart *part = &result->parts[start->first_part + i];
+
+		*world_part(next, running) = *part;
+		node_take(&next->nodes[part->node], part, start->share, true);
+	}
+	next->accounts[running->account].live += (int64_t) start->gpus *
+		start->share * weight / 1000;
+	next->tiers[running->tier].live += (int64_t) start->gpus * start->share;
+}
+
+/*
+ * The world once a result was carried out, at the same instant.
+ */
+void
+world_next(const World *world, const DecideResult *result, World *next)
+{
+	int		   *job_now = malloc(sizeof(int) * (size_t) (world->n_jobs + 1));
+	int			i;
+
+	world_copy(world, next);
+	for (i = 0; i < world->n_running; i++)
+		(void) running_copy(world, &world->running[i], next);
+	memset(job_now, 0, sizeof(int) * (size_t) (world->n_jobs + 1));
+	for (i = 0; i < result->n_starts; i++)
+	{
+		start_run(world, result, &result->starts[i], next);
+		job_now[result->starts[i].job] = -1;
+	}
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		if (job_now[i] == -1)
+			continue;
+		job_now[i] = next->n_jobs;
+		(void) job_copy(world, &world->jobs[i], next);
+	}
+	for (i = 0; i < world->n_claims; i++)
+	{
+		const DecideClaim *old = &world->claims[i];
+
+		if (old->job >= 0 && job_now[old->job] < 0)
+			continue;
+		claim_add(next, old->org, old->id, old->job < 0 ? -1 :
+				  job_now[old->job], old->running,
+				  world->accounts[old->account].name, old->type, old->share,
+				  &world->claim_parts[old->first_part], old->n_parts);
+	}
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *p = &result->promises[i];
+		const DecideRunning *running = p->job < 0 ?
+			&world->running[p->running] : NULL;
+		const DecideJob *job = p->job < 0 ? NULL : &world->jobs[p->job];
+
+		claim_add(next, job ? job->org : running->org,
+				  job ? job->id : running->id, job ? job_now[p->job] : -1,
+				  job == NULL,
+				  world->accounts[job ? job->account : running->account].name,
+				  p->type, p->share, &result->promise_parts[p->first_part],
+				  p->n_parts);
+	}
+	for (i = 0; i < result->n_evictions; i++)
+		next->running[result->evictions[i].running].leaving = true;
+	free(job_now);
+}
+
+/*
+ * The world once all have left who were told to.  Those who go on elsewhere
+ * are in the queue.
+ */
+void
+world_left(const World *world, World *left)
+{
+	int			i;
+	int			j;
+
+	world_copy(world, left);
+	for (i = 0; i < world->n_jobs; i++)
+		(void) job_copy(world, &world->jobs[i], left);
+	for (i = 0; i < world->n_claims; i++)
+	{
+		const DecideClaim *old = &world->claims[i];
+
+		claim_add(left, old->org, old->id, old->job, old->running,
+				  world->accounts[old->account].name, old->type, old->share,
+				  &world->claim_parts[old->first_part], old->n_parts);
+	}
+	for (i = 0; i < world->n_running; i++)
+	{
+		const DecideRunning *old = &world->running[i];
+
+		if (!old->leaving)
+		{
+			(void) running_copy(world, old, left);
+			continue;
+		}
+		for (j = old->first_part; j < old->first_part + old->n_parts; j++)
+			node_take(&left->nodes[world->parts[j].node], &world->parts[j],
+					  old->share, false);
+		for (j = 0; j < left->n_claims; j++)
+		{
+			DecideClaim *claim = &left->claims[j];
+
+			if (!claim->running || claim->id != old->id ||
+				strcmp(claim->org, old->org) != 0)
+				continue;
+			claim->running = false;
+			claim->job = left->n_jobs;
+			world_job(left, world_ask(left, &world->asks[old->ask]), old->org,
+					  "", old->id)->account =
+				world_account(left, world->accounts[old->account].name);
+			left->jobs[claim->job].tier = old->tier;
+		}
+	}
+}
+
+/*
+ * Did every claim become a start on its devices?
+ */
+static char *
+claims_started(const World *left, const DecideResult *result)
+{
+	int			i;
+	int			s;
+
+	for (i = 0; i < left->n_claims; i++)
+	{
+		const DecideClaim *claim = &left->claims[i];
+
+		const DecideAsk *ask = claim->job < 0 ? NULL :
+			&left->asks[left->jobs[claim->job].ask];
+
+		if (ask == NULL || claim->gpus < ask->min_gpus ||
+			claim->gpus > ask->max_gpus)
+			continue;
+		for (s = 0; s < result->n_starts; s++)
+		{
+			const DecideStart *start = &result->starts[s];
+
+			if (start->job == claim->job && start->gpus == claim->gpus &&
+				start->n_parts == claim->n_parts &&
+				result->parts[start->first_part].devices ==
+				left->claim_parts[claim->first_part].devices)
+				break;
+		}
+		if (s == result->n_starts)
+			return format("%s/%" PRId64 " does not start on its claim when all "
+						  "have left", claim->org, claim->id);
+	}
+	return NULL;
+}
+
+/*
+ * Is a cycle's result the end of it at this instant, and are its promises
+ * kept?  NULL, or what is wrong.
+ */
+char *
+next_error(const World *world, const DecideResult *result)
+{
+	World		next;
+	World		left;
+	Pool		pool;
+	DecideArena arena;
+	DecideInput input;
+	DecideResult again;
+	const char *error;
+	char	   *why = NULL;
+	char	   *text = NULL;
+
+	world_next(world, result, &next);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	input = world_input(&next);
+	error = DecideRun(&input, &arena, &again);
+	if (error != NULL)
+		why = format("a second cycle fails: %s", error);
+	else if (again.n_starts + again.n_promises + again.n_evictions > 0)
+	{
+		text = world_render(&next, &again, NULL);
+		why = format("a second cycle decides:\n%s", text);
+	}
+	if (why == NULL)
+	{
+		world_left(&next, &left);
+		input = world_input(&left);
+		error = DecideRun(&input, &arena, &again);
+		if (error == NULL)
+			error = DecideCheck(&input, &again, &arena, NULL);
+		why = error != NULL ? format("when all have left: %s", error) :
+			claims_started(&left, &again);
+		world_free(&left);
+	}
+	free(text);
+	pool_free(&pool);
+	world_free(&next);
+	return why;
+}
