@@ -17,14 +17,24 @@ CREATE FUNCTION gpucredit.bucket_is_sound(kind text,
 	issued gpucredit.credits, available gpucredit.credits,
 	held gpucredit.credits, spent gpucredit.credits,
 	expired gpucredit.credits, revoked gpucredit.credits,
-	moved gpucredit.credits) RETURNS boolean
+	moved gpucredit.credits, lent gpucredit.credits) RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_bucket_is_sound';
 COMMENT ON FUNCTION gpucredit.bucket_is_sound(text, timestamptz, timestamptz,
 	gpucredit.credits, gpucredit.credits, gpucredit.credits,
 	gpucredit.credits, gpucredit.credits, gpucredit.credits,
+	gpucredit.credits, gpucredit.credits) IS
+'Internal: a bucket''s kind is known, it ends after it starts, no compartment is negative, and issued is their sum and what its slices have.';
+
+CREATE FUNCTION gpucredit.slice_is_sound(lent gpucredit.credits,
+	available gpucredit.credits, held gpucredit.credits,
+	spent gpucredit.credits, expired gpucredit.credits) RETURNS boolean
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_slice_is_sound';
+COMMENT ON FUNCTION gpucredit.slice_is_sound(gpucredit.credits,
+	gpucredit.credits, gpucredit.credits, gpucredit.credits,
 	gpucredit.credits) IS
-'Internal: a bucket''s kind is known, it ends after it starts, no compartment is negative, and issued is their sum.';
+'Internal: what a slice has available is not negative, and its figures add up to what it was lent.';
 
 CREATE FUNCTION gpucredit.parts_are_sound(drawn gpucredit.credits,
 	held gpucredit.credits, spent gpucredit.credits,
@@ -49,11 +59,13 @@ CREATE TABLE gpucredit.account (
 	account text COLLATE "C" NOT NULL,
 	weight numeric NOT NULL,
 	suspended boolean NOT NULL DEFAULT false,
+	slices int NOT NULL DEFAULT 1,	/* of its buckets and budgets */
 	created_at timestamptz NOT NULL,
 	balance_low gpucredit.credits,	/* alerts below that; NULL: never */
 	CONSTRAINT account_pkey PRIMARY KEY (org, account),
 	CONSTRAINT account_org CHECK (org <> ''),
-	CONSTRAINT account_weight CHECK (weight > 0)
+	CONSTRAINT account_weight CHECK (weight > 0),
+	CONSTRAINT account_slices CHECK (slices BETWEEN 1 AND 64)
 );
 /* those who asked to be told are few */
 CREATE INDEX account_balance_low ON gpucredit.account (org, account)
@@ -88,10 +100,14 @@ CREATE TABLE gpucredit.bucket (
 	expired gpucredit.credits NOT NULL DEFAULT '0',
 	revoked gpucredit.credits NOT NULL DEFAULT '0',
 	moved gpucredit.credits NOT NULL DEFAULT '0',
+	/* of a busy account, part of these figures is in bucket_slice */
+	lent gpucredit.credits NOT NULL DEFAULT '0',	/* what is there */
+	slices int NOT NULL DEFAULT 1,	/* over how many it may be spread */
+	spread int NOT NULL DEFAULT 0,	/* over how many it is; 0: all is here */
 	CONSTRAINT bucket_pkey PRIMARY KEY (org, bucket),
 	CONSTRAINT bucket_sound CHECK (gpucredit.bucket_is_sound(kind,
 		effective_at, expires_at, issued, available, held, spent, expired,
-		revoked, moved))
+		revoked, moved, lent))
 ) WITH (fillfactor = 50);
 /* nothing that a call changes is indexed, so that updates stay HOT */
 CREATE INDEX bucket_account ON gpucredit.bucket (org, account);
@@ -112,6 +128,7 @@ CREATE TABLE gpucredit.hold (
 	expires_at timestamptz,		/* of a caller's own */
 	created_at timestamptz NOT NULL,
 	closed_at timestamptz,
+	sliced boolean NOT NULL DEFAULT false,	/* what returns goes to slices */
 	CONSTRAINT hold_pkey PRIMARY KEY (org, hold),
 	CONSTRAINT hold_sound CHECK (gpucredit.parts_are_sound(drawn, held,
 		captured, refunded, released, lapsed)),

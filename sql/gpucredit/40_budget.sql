@@ -15,6 +15,7 @@ CREATE TABLE gpucredit.budget (
 	hard boolean NOT NULL,		/* refuses; else it only alerts */
 	alert_at numeric[] NOT NULL,	/* shares of the amount */
 	set_at timestamptz NOT NULL,
+	slices int NOT NULL DEFAULT 1,	/* over how many it may be spread */
 	CONSTRAINT budget_pkey PRIMARY KEY (org, account, period),
 	CONSTRAINT budget_period CHECK (period IN ('none', 'day', 'week', 'month',
 		'quarter', 'year')),
@@ -30,6 +31,7 @@ CREATE TABLE gpucredit.budget_count (
 	period_start timestamptz NOT NULL,	/* -infinity of period none */
 	reserved gpucredit.credits NOT NULL DEFAULT '0',
 	spent gpucredit.credits NOT NULL DEFAULT '0',
+	spread int NOT NULL DEFAULT 0,	/* part of it is in so many budget_slice */
 	CONSTRAINT budget_count_pkey
 		PRIMARY KEY (org, account, period, period_start),
 	CONSTRAINT budget_count_not_negative

@@ -109,7 +109,7 @@ BEGIN ATOMIC
 	FROM gpucredit.budget b
 		CROSS JOIN LATERAL (SELECT
 			gpucredit.period_start(b.period, budgets_at.at) AS start) t
-		LEFT JOIN gpucredit.budget_count c ON c.org = budgets_at.org
+		LEFT JOIN gpucredit.budget_count_whole c ON c.org = budgets_at.org
 			AND c.account = b.account AND c.period = b.period
 			AND c.period_start = t.start
 		CROSS JOIN LATERAL (SELECT coalesce(c.reserved, '0')::numeric
@@ -148,7 +148,7 @@ LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH b AS MATERIALIZED (
 		SELECT b.bucket, b.kind, b.expires_at, b.available
-		FROM gpucredit.bucket b
+		FROM gpucredit.bucket_whole b
 		WHERE b.org = balance_now.org
 			AND b.account = ANY (gpucredit.account_path(balance_now.account))
 			AND b.closed_at IS NULL AND b.effective_at <= balance_now.at
@@ -301,7 +301,7 @@ BEGIN ATOMIC
 			b.available + coalesce(d.held, '0') AS free,
 			coalesce(b.expires_at <= c.at, false) AS over
 		FROM clock c
-			JOIN gpucredit.bucket b ON b.org = buckets.org
+			JOIN gpucredit.bucket_whole b ON b.org = buckets.org
 				AND b.account = ANY (gpucredit.account_path(buckets.account))
 			LEFT JOIN dead d ON d.bucket = b.bucket)
 	SELECT b.bucket, b.account, b.kind, b.priority, b.effective_at,

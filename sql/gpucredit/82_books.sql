@@ -74,7 +74,7 @@ BEGIN ATOMIC
 	SELECT coalesce(b.org, e.org), coalesce(b.bucket, e.bucket), NULL::bigint,
 		NULL::int, c.name, c.found, coalesce(c.expected, '0'),
 		coalesce(least(e.issued, e.available, e.held, e.spent) >= '0', true)
-	FROM (SELECT * FROM gpucredit.bucket b
+	FROM (SELECT * FROM gpucredit.bucket_whole b
 			WHERE bucket_difference.tenant IS NULL
 				OR b.org = bucket_difference.tenant) b
 		FULL JOIN gpucredit.entry_by_bucket(bucket_difference.tenant) e
@@ -83,7 +83,8 @@ BEGIN ATOMIC
 			('available', b.available, e.available),
 			('held', b.held, e.held), ('spent', b.spent, e.spent),
 			('expired', b.expired, e.expired),
-			('revoked', b.revoked, e.revoked), ('moved', b.moved, e.moved))
+			('revoked', b.revoked, e.revoked), ('moved', b.moved, e.moved),
+			('lent', b.lent, b.in_slices))
 			AS c (name, found, expected)
 	WHERE CASE WHEN b.bucket IS NULL THEN c.name = 'available'
 		ELSE coalesce(c.expected, '0') <> c.found END;
@@ -225,6 +226,7 @@ RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE WHEN d.found IS NULL THEN 'entry_has_bucket'
+			WHEN d.what = 'lent' THEN 'bucket_is_its_slices'
 			ELSE 'bucket_is_its_entries' END, d.org,
 		format('bucket %s', d.bucket), format('%s: expected %s, found %s',
 			d.what, d.expected, coalesce(d.found::text, 'none'))
@@ -239,7 +241,7 @@ BEGIN ATOMIC
 			b.expired, b.revoked, b.moved) AS least,
 			b.available + b.held + b.spent + b.expired + b.revoked + b.moved
 				AS whole
-		FROM gpucredit.bucket b
+		FROM gpucredit.bucket_whole b
 		WHERE check_buckets.tenant IS NULL OR b.org = check_buckets.tenant) b
 	WHERE b.least < '0' OR b.issued <> b.whole
 	UNION ALL
@@ -265,6 +267,81 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.check_buckets(text) IS
 'verify: buckets and spend.';
+
+/* Slices: of what is spread, as many as it says, and within its limits */
+CREATE FUNCTION gpucredit.check_slices(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT 'bucket_has_its_slices', coalesce(b.org, s.org),
+		format('bucket %s', coalesce(b.bucket, s.bucket)),
+		format('over %s slices, there are %s, %s', coalesce(b.spread::text,
+			'no bucket'), coalesce(s.n, 0), CASE WHEN b.closed_at IS NULL
+			THEN 'open' ELSE 'closed' END)
+	FROM (SELECT * FROM gpucredit.bucket b
+			WHERE (check_slices.tenant IS NULL
+				OR b.org = check_slices.tenant) AND b.spread > 0) b
+		FULL JOIN (SELECT s.org, s.bucket, count(*) AS n,
+				min(s.slice) AS first, max(s.slice) AS last
+			FROM gpucredit.bucket_slice s
+			WHERE check_slices.tenant IS NULL OR s.org = check_slices.tenant
+			GROUP BY s.org, s.bucket) s
+			ON s.org = b.org AND s.bucket = b.bucket
+	WHERE (b.spread = s.n AND s.first = 1 AND s.last = s.n
+		AND b.closed_at IS NULL) IS NOT TRUE
+	UNION ALL
+	SELECT 'slice_is_sound', s.org,
+		format('bucket %s slice %s', s.bucket, s.slice),
+		format('lent %s, available %s, held %s, spent %s, expired %s',
+			s.lent, s.available, s.held, s.spent, s.expired)
+	FROM gpucredit.bucket_slice s
+	WHERE (check_slices.tenant IS NULL OR s.org = check_slices.tenant)
+		AND NOT gpucredit.slice_is_sound(s.lent, s.available, s.held,
+			s.spent, s.expired)
+	UNION ALL
+	SELECT 'budget_has_its_slices', coalesce(c.org, s.org),
+		format('account "%s" %s of %s', coalesce(c.account, s.account),
+			coalesce(c.period, s.period),
+			coalesce(c.period_start, s.period_start)),
+		format('over %s slices, there are %s', coalesce(c.spread::text,
+			'no counter'), coalesce(s.n, 0))
+	FROM (SELECT * FROM gpucredit.budget_count c
+			WHERE (check_slices.tenant IS NULL
+				OR c.org = check_slices.tenant) AND c.spread > 0) c
+		FULL JOIN (SELECT s.org, s.account, s.period, s.period_start,
+				count(*) AS n, min(s.slice) AS first, max(s.slice) AS last
+			FROM gpucredit.budget_slice s
+			WHERE check_slices.tenant IS NULL OR s.org = check_slices.tenant
+			GROUP BY s.org, s.account, s.period, s.period_start) s
+			ON s.org = c.org AND s.account = c.account
+				AND s.period = c.period AND s.period_start = c.period_start
+	WHERE (c.spread = s.n AND s.first = 1 AND s.last = s.n) IS NOT TRUE
+	UNION ALL
+	SELECT 'slices_within_budget', c.org,
+		format('account "%s" %s of %s', c.account, c.period, c.period_start),
+		format('slices may take %s, %s beside them, of %s', s.most,
+			c.reserved + c.spent, b.amount)
+	FROM gpucredit.budget_count c
+		JOIN gpucredit.budget b ON b.org = c.org AND b.account = c.account
+			AND b.period = c.period AND b.hard
+		CROSS JOIN LATERAL (SELECT sum(s.most) AS most
+			FROM gpucredit.budget_slice s
+			WHERE b.hard AND s.org = c.org AND s.account = c.account
+				AND s.period = c.period AND s.period_start = c.period_start) s
+	WHERE (check_slices.tenant IS NULL OR c.org = check_slices.tenant)
+		AND c.spread > 0 AND c.reserved + c.spent + s.most > b.amount
+	UNION ALL
+	SELECT 'slice_within_its_most', s.org,
+		format('account "%s" %s of %s slice %s', s.account, s.period,
+			s.period_start, s.slice),
+		format('reserved %s, spent %s, may take %s', s.reserved, s.spent,
+			s.most)
+	FROM gpucredit.budget_slice s
+	WHERE (check_slices.tenant IS NULL OR s.org = check_slices.tenant)
+		AND s.reserved + s.spent > s.most;
+END;
+COMMENT ON FUNCTION gpucredit.check_slices(text) IS
+'verify: slices of buckets and budgets.';
 
 /* Money: holds */
 CREATE FUNCTION gpucredit.check_holds(tenant text)

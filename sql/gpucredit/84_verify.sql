@@ -135,7 +135,7 @@ BEGIN ATOMIC
 		format('expected reserved %s, spent %s, found %s, %s',
 			coalesce(s.reserved, '0'), coalesce(s.spent, '0'),
 			coalesce(c.reserved::text, 'no row'), c.spent)
-	FROM (SELECT * FROM gpucredit.budget_count b
+	FROM (SELECT * FROM gpucredit.budget_count_whole b
 			WHERE check_budgets.tenant IS NULL
 				OR b.org = check_budgets.tenant) c
 		FULL JOIN (SELECT h.org, h.account, h.period, h.period_start,
@@ -445,6 +445,7 @@ SET jit = off
 AS $$
 BEGIN
 	RETURN QUERY SELECT c.* FROM gpucredit.check_buckets(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_slices(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_holds(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_budgets(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_accounts(verify.org) c;

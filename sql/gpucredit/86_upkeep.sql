@@ -8,7 +8,8 @@ CREATE TYPE gpucredit.rebuild_result AS (what text, was numeric,
 /*
  * Makes one organisation's differences good.  The caller has locked the rows.
  * One UPDATE a row, so that no check sees a row half repaired.  A hold that
- * has something after all is open.  Recorded spend is repaired by one more
+ * has something after all is open.  A bucket that is repaired is put together:
+ * its next hold spreads it again.  Recorded spend is repaired by one more
  * delta, which needs no lock.
  */
 CREATE FUNCTION gpucredit.repair(tenant text, parts gpucredit.difference[],
@@ -67,12 +68,12 @@ BEGIN ATOMIC
 		FROM unnest(repair.holds) AS d GROUP BY d.hold) n
 	WHERE h.org = repair.tenant AND h.hold = n.hold;
 	UPDATE gpucredit.bucket b
-	SET issued = coalesce(n.issued, b.issued),
-		available = coalesce(n.available, b.available),
-		held = coalesce(n.held, b.held), spent = coalesce(n.spent, b.spent),
-		expired = coalesce(n.expired, b.expired),
-		revoked = coalesce(n.revoked, b.revoked),
-		moved = coalesce(n.moved, b.moved)
+	SET issued = coalesce(n.issued, w.issued),
+		available = coalesce(n.available, w.available),
+		held = coalesce(n.held, w.held), spent = coalesce(n.spent, w.spent),
+		expired = coalesce(n.expired, w.expired),
+		revoked = coalesce(n.revoked, w.revoked),
+		moved = coalesce(n.moved, w.moved), lent = '0', spread = 0
 	FROM (SELECT d.bucket,
 			max(d.expected) FILTER (WHERE d.what = 'issued') AS issued,
 			max(d.expected) FILTER (WHERE d.what = 'available') AS available,
@@ -82,7 +83,12 @@ BEGIN ATOMIC
 			max(d.expected) FILTER (WHERE d.what = 'revoked') AS revoked,
 			max(d.expected) FILTER (WHERE d.what = 'moved') AS moved
 		FROM unnest(repair.buckets) AS d GROUP BY d.bucket) n
+		JOIN gpucredit.bucket_whole w ON w.org = repair.tenant
+			AND w.bucket = n.bucket
 	WHERE b.org = repair.tenant AND b.bucket = n.bucket;
+	DELETE FROM gpucredit.bucket_slice s
+	USING unnest(repair.buckets) AS d
+	WHERE s.org = repair.tenant AND s.bucket = d.bucket;
 	INSERT INTO gpucredit.spend_delta (org, account, spent)
 	SELECT s.org, s.account, s.expected - s.found
 	FROM gpucredit.spend_difference(repair.tenant) s;
@@ -96,8 +102,8 @@ COMMENT ON FUNCTION gpucredit.repair(text, gpucredit.difference[],
 'rebuild: writes what was found to be right.';
 
 /*
- * Locks: all holds of the organisation, then its buckets in burn order.  What
- * is compared is read after that; a row that appears meanwhile is right from
+ * Locks: all holds of the organisation, then its buckets in burn order, each
+ * with its slices.  What is compared is read after that; a row that appears meanwhile is right from
  * birth.
  */
 CREATE FUNCTION gpucredit.rebuild(org text)
@@ -114,16 +120,25 @@ DECLARE
 	actor text := coalesce(nullif(pg_catalog.current_setting('role'), 'none'),
 		session_user);
 	r record;
+	/* a cursor locks the next row when it is asked for it */
+	burn_order CURSOR FOR SELECT b.bucket, b.spread FROM gpucredit.bucket b
+		WHERE b.org = rebuild.org
+		ORDER BY b.priority, b.expires_at, gpucredit.kind_rank(b.kind),
+			length(b.account) DESC, b.effective_at, b.bucket
+		FOR NO KEY UPDATE;
 BEGIN
 	PERFORM gpucredit.require_account(rebuild.org, '');
 	/* no fold meanwhile: it would add to days that are being repaired */
 	LOCK TABLE gpucredit.spend_total IN SHARE UPDATE EXCLUSIVE MODE;
 	PERFORM FROM gpucredit.hold h WHERE h.org = rebuild.org
 		ORDER BY h.hold FOR NO KEY UPDATE;
-	PERFORM FROM gpucredit.bucket b WHERE b.org = rebuild.org
-		ORDER BY b.priority, b.expires_at, gpucredit.kind_rank(b.kind),
-			length(b.account) DESC, b.effective_at, b.bucket
-		FOR NO KEY UPDATE;
+	FOR b IN burn_order LOOP
+		IF b.spread > 0 THEN
+			PERFORM FROM gpucredit.bucket_slice s WHERE s.org = rebuild.org
+				AND s.bucket = b.bucket
+				ORDER BY s.slice FOR NO KEY UPDATE;
+		END IF;
+	END LOOP;
 	parts := ARRAY(SELECT d FROM gpucredit.part_difference(rebuild.org) d
 		WHERE d.sound);
 	holds := ARRAY(SELECT d FROM gpucredit.hold_difference(rebuild.org) d

@@ -62,6 +62,7 @@ GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.create_account, gpucredit.suspend_account,
 	gpucredit.set_price, gpucredit.create_pool, gpucredit.set_tier,
 	gpucredit.set_budget, gpucredit.set_quota, gpucredit.set_rate_limit,
+	gpucredit.set_slices,
 	gpucredit.issue, gpucredit.revoke, gpucredit.transfer,
 	gpucredit.refund, gpucredit.refund_hold, gpucredit.rebuild
 TO gpucredit_admin;

@@ -21,6 +21,7 @@ PG_FUNCTION_INFO_V1(gpucredit_bucket_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_parts_are_sound);
 PG_FUNCTION_INFO_V1(gpucredit_entry_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_job_is_sound);
+PG_FUNCTION_INFO_V1(gpucredit_slice_is_sound);
 
 /* The moves there are. */
 static const char *const moves[][2] = {
@@ -37,17 +38,18 @@ static const char *const final_states[] = {
 	"completed", "failed", "cancelled", "timeout"
 };
 
-static bool adds_up(FunctionCallInfo fcinfo, int whole, int first, int last);
+static bool adds_up(FunctionCallInfo fcinfo, int whole, int first, int last,
+					Credits more);
 static bool is_one_of(text *value, const char *const *words, int n);
 static bool equals(text *value, const char *word);
 
 /*
- * Is an amount the sum of others, none of them negative?
+ * Is an amount the sum of others, none of them negative, and one more?
  */
 static bool
-adds_up(FunctionCallInfo fcinfo, int whole, int first, int last)
+adds_up(FunctionCallInfo fcinfo, int whole, int first, int last, Credits more)
 {
-	Credits		sum = 0;
+	Credits		sum = more;
 
 	for (int i = first; i <= last; i++)
 	{
@@ -81,7 +83,8 @@ is_one_of(text *value, const char *const *words, int n)
 
 /*
  * (kind, effective_at, expires_at or NULL, issued, available, held, spent,
- * expired, revoked, moved)
+ * expired, revoked, moved, lent to slices: this alone may be negative, since
+ * slices take back what others held)
  */
 Datum
 gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
@@ -89,7 +92,7 @@ gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(is_one_of(PG_GETARG_TEXT_PP(0), kinds, lengthof(kinds)) &&
 				   (PG_ARGISNULL(2) ||
 					PG_GETARG_TIMESTAMPTZ(2) > PG_GETARG_TIMESTAMPTZ(1)) &&
-				   adds_up(fcinfo, 3, 4, 9));
+				   adds_up(fcinfo, 3, 4, 9, PG_GETARG_CREDITS(10)));
 }
 
 /*
@@ -98,7 +101,24 @@ gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
 Datum
 gpucredit_parts_are_sound(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(adds_up(fcinfo, 0, 1, 5));
+	PG_RETURN_BOOL(adds_up(fcinfo, 0, 1, 5, 0));
+}
+
+/*
+ * (lent, available, held, spent, expired): but for what is available, a
+ * slice's figures are changes, of either sign
+ */
+Datum
+gpucredit_slice_is_sound(PG_FUNCTION_ARGS)
+{
+	Credits		sum = 0;
+
+	for (int i = 1; i <= 4; i++)
+	{
+		if (!CreditsTryAdd(sum, PG_GETARG_CREDITS(i), &sum))
+			PG_RETURN_BOOL(false);
+	}
+	PG_RETURN_BOOL(PG_GETARG_CREDITS(1) >= 0 && sum == PG_GETARG_CREDITS(0));
 }
 
 /*

@@ -262,6 +262,22 @@ SqlCursor(SqlStatement *statement, SqlArgs *args)
 }
 
 /*
+ * The next row of a cursor; none: it is at its end.
+ */
+SqlResult
+SqlFetch(Portal portal)
+{
+	SqlResult	row;
+	MemoryContext caller = CurrentMemoryContext;
+
+	SPI_cursor_fetch(portal, true, 1);
+	MemoryContextSwitchTo(caller);
+	row.n = SPI_processed;
+	row.table = SPI_tuptable;
+	return row;
+}
+
+/*
  * Give a result back early, in loops.
  */
 void

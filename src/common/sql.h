@@ -61,6 +61,7 @@ extern SqlResult SqlRun(SqlStatement *statement, SqlArgs *args);
 extern SqlResult SqlRead(SqlStatement *statement, SqlArgs *args);
 extern SqlResult SqlReadLatest(SqlStatement *statement, SqlArgs *args);
 extern Portal SqlCursor(SqlStatement *statement, SqlArgs *args);
+extern SqlResult SqlFetch(Portal portal);
 extern void SqlFree(SqlResult *result);
 extern Oid	SqlTypeOid(const char *name);
 

@@ -122,13 +122,13 @@ ExtendHold(Attempt *attempt, bool wait)
 	audit.reason = "account_suspended";
 	if (!AccountSuspended(&path))
 	{
-		status = HoldExtend(&hold, &purpose, &cause, amount, wait,
+		status = HoldExtend(&hold, &path, &purpose, &cause, amount, wait,
 							&audit.at);
 		if (status != LEDGER_DONE && windows > 1)
 		{
 			/* what the first try locked forbids the second to wait */
 			amount = extension(attempt, 1);
-			status = HoldExtend(&hold, &purpose, &cause, amount, false,
+			status = HoldExtend(&hold, &path, &purpose, &cause, amount, false,
 								&audit.at);
 			if (status == LEDGER_BUSY && wait)
 				status = LEDGER_SHORT;

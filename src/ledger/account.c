@@ -32,7 +32,8 @@ static bool account_exists(const char *org, const char *account,
 
 SQL_STATEMENT(account_read, SPI_OK_SELECT, "text, text, text[]",
 			  "SELECT pg_catalog.bool_or(a.suspended),"
-			  " pg_catalog.bool_or(a.account = $2)"
+			  " pg_catalog.bool_or(a.account = $2),"
+			  " pg_catalog.bool_or(a.slices > 1)"
 			  " FROM gpucredit.account a"
 			  " WHERE a.org = $1 AND a.account = ANY ($3)");
 SQL_STATEMENT(account_upsert, SPI_OK_INSERT,
@@ -51,7 +52,7 @@ SQL_STATEMENT(account_suspend, SPI_OK_UPDATE, "text, text, boolean",
 AccountPath
 AccountParse(const char *org, const char *account)
 {
-	AccountPath path = {org, 0, {NULL}};
+	AccountPath path = {org, 0, {NULL}, false};
 	char	   *copy = pstrdup(account);
 	char	   *slash;
 
@@ -98,9 +99,10 @@ refuse_unknown(const char *org, const char *account)
 
 /*
  * Is the account, or one above it, suspended?  UC001 where there is none.
+ * Tells the path, too, whether any of it has slices.
  */
 bool
-AccountSuspended(const AccountPath *path)
+AccountSuspended(AccountPath *path)
 {
 	SqlArgs		args = {0};
 	SqlResult	row;
@@ -111,6 +113,7 @@ AccountSuspended(const AccountPath *path)
 	row = SqlRun(&account_read, &args);
 	if (SqlIsNull(row, 0, 2) || !SqlBool(row, 0, 2))
 		refuse_unknown(path->org, path->accounts[0]);
+	path->sliced = SqlBool(row, 0, 3);
 	return SqlBool(row, 0, 1);
 }
 

@@ -9,7 +9,10 @@
  * changed after the credit was found; an account without budgets costs one
  * look and no lock.
  *
- * Locks: counters in BUDGET_ORDER.
+ * A counter may be spread over slices (slice.h): a hold that counts in its
+ * slice alone was planned and locked as such, else all of it is locked.
+ *
+ * Locks: counters in BUDGET_ORDER, each with its slices.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +23,7 @@
 #include "common/errors.h"
 #include "common/sql.h"
 #include "ledger/alert.h"
-#include "ledger/budget.h"
+#include "ledger/slice.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -32,12 +35,15 @@
 SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "SELECT b.account, b.period,"
 			  " gpucredit.period_start(b.period, $3), b.amount, b.hard,"
-			  " b.alert_at, EXISTS (SELECT FROM gpucredit.budget_count c"
+			  " b.alert_at, b.slices, (SELECT c.spread"
+			  "  FROM gpucredit.budget_count c"
 			  "  WHERE c.org = $1 AND c.account = b.account"
 			  "  AND c.period = b.period AND c.period_start ="
 			  "   gpucredit.period_start(b.period, $3))"
 			  " FROM gpucredit.budget b"
-			  " WHERE b.org = $1 AND b.account = ANY ($2)");
+			  " WHERE b.org = $1 AND b.account = ANY ($2)"
+			  " ORDER BY pg_catalog.length(b.account) DESC, b.account,"
+			  "  b.period");
 #define BUDGETS_LOCK \
 	"SELECT b.period FROM gpucredit.budget b" \
 	" WHERE b.org = $1 AND b.account = ANY ($2)" \
@@ -46,21 +52,22 @@ SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
 SQL_STATEMENT(budgets_lock, SPI_OK_SELECT, "text, text[]", BUDGETS_LOCK);
 SQL_STATEMENT(budgets_lock_free, SPI_OK_SELECT, "text, text[]",
 			  BUDGETS_LOCK " SKIP LOCKED");
-#define COUNTS_READ \
-	"SELECT u.n, c.reserved, c.spent FROM ROWS FROM" \
+#define COUNTS_READ(table, spread) \
+	"SELECT u.n, c.reserved, c.spent, " spread " FROM ROWS FROM" \
 	" (pg_catalog.unnest($2), pg_catalog.unnest($3)," \
 	"  pg_catalog.unnest($4)) WITH ORDINALITY" \
 	"  AS u (account, period, period_start, n)" \
-	" JOIN gpucredit.budget_count c ON c.account = u.account" \
+	" JOIN gpucredit." table " c ON c.account = u.account" \
 	"  AND c.period = u.period AND c.period_start = u.period_start" \
 	" WHERE c.org = $1"
 #define COUNTS_TYPES "text, text[], text[], timestamptz[]"
-SQL_STATEMENT(counts_read, SPI_OK_SELECT, COUNTS_TYPES, COUNTS_READ);
+SQL_STATEMENT(counts_read, SPI_OK_SELECT, COUNTS_TYPES,
+			  COUNTS_READ("budget_count_whole", "0"));
 SQL_STATEMENT(counts_lock, SPI_OK_SELECT, COUNTS_TYPES,
-			  COUNTS_READ " ORDER BY" BUDGET_ORDER
+			  COUNTS_READ("budget_count", "c.spread") " ORDER BY" BUDGET_ORDER
 			  " FOR NO KEY UPDATE OF c");
 SQL_STATEMENT(counts_lock_free, SPI_OK_SELECT, COUNTS_TYPES,
-			  COUNTS_READ " ORDER BY" BUDGET_ORDER
+			  COUNTS_READ("budget_count", "c.spread") " ORDER BY" BUDGET_ORDER
 			  " FOR NO KEY UPDATE OF c SKIP LOCKED");
 SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
 			  "INSERT INTO gpucredit.budget_count"
@@ -98,7 +105,8 @@ SQL_STATEMENT(period_still, SPI_OK_SELECT, "text, timestamptz, timestamptz",
 			  "SELECT gpucredit.period_start($1, $2) = $3");
 SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,
 			  "text, text[], bigint[], timestamptz",
-			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
+			  "SELECT c.account, c.period, c.period_start, c.spread"
+			  " FROM gpucredit.budget_count c WHERE c.org = $1"
 			  " AND (EXISTS (SELECT FROM gpucredit.budget b"
 			  "  WHERE b.org = $1 AND b.account = ANY ($2)"
 			  "  AND b.account = c.account AND b.period = c.period"
@@ -115,10 +123,12 @@ SQL_STATEMENT(counts_any, SPI_OK_SELECT, "text",
 static bool make_counts(const AccountPath *path, bool wait, BudgetSet *set);
 static bool read_budgets(const AccountPath *path, TimestampTz at,
 						 BudgetSet *set);
-static void read_alerts(Datum array, BudgetCount *count);
 static SqlArgs key_args(const BudgetSet *set);
 static bool read_counts(SqlStatement *statement, BudgetSet *set);
+static bool lock_counts(const AccountPath *path, bool wait, bool known,
+						BudgetSet *set);
 static bool over(const BudgetSet *set, Credits amount);
+static void take_counts(const BudgetSet *set, Credits amount);
 static void check_period(const BudgetCount *count, TimestampTz at);
 
 /*
@@ -144,11 +154,83 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 			return LEDGER_BUSY;
 		if (set->n == 0)
 			return LEDGER_DONE;
-		if (read_counts(wait ? &counts_lock : &counts_lock_free, set))
+		if (lock_counts(path, wait, known != NULL, set))
 			return over(set, amount) ? LEDGER_OVER_BUDGET : LEDGER_DONE;
 		/* a budget was removed while its counter was waited for */
 	} while (wait && known == NULL);
 	return LEDGER_BUSY;
+}
+
+/*
+ * Lock a set's counters with all their slices.  Where some of the path has
+ * slices, one counter after the other; elsewhere there are none, unless they
+ * came after the account was looked at.  known: all of it is locked already.
+ */
+static bool
+lock_counts(const AccountPath *path, bool wait, bool known, BudgetSet *set)
+{
+	SqlStatement *lock = wait ? &counts_lock : &counts_lock_free;
+
+	if (!path->sliced && !read_counts(lock, set))
+		return false;
+	for (int i = 0; i < set->n; i++)
+	{
+		BudgetSet	one = {set->org, 1, &set->counts[i]};
+
+		if (path->sliced && !read_counts(lock, &one))
+			return false;
+		if (!path->sliced && one.counts->spread > 0 && wait && !known)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("a budget was spread over slices during the call"),
+					 errhint("Retry the transaction.")));
+		if (!CountLockSlices(set->org, one.counts, wait))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The budgets on a path, if a hold can count in its slice of each: those that
+ * are to be spread first count at large.
+ */
+bool
+BudgetPlanSlice(const AccountPath *path, int64 hold, BudgetSet *set)
+{
+	if (!read_budgets(path, ClockNow(), set))
+		return false;
+	for (int i = 0; i < set->n; i++)
+	{
+		BudgetCount *count = &set->counts[i];
+
+		count->slice = SliceOf(hold, count->spread);
+		if (count->slice == 0 && count->slices > 1)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Lock what was planned, if it may take an amount.
+ */
+bool
+BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
+{
+	for (int i = 0; i < set->n; i++)
+	{
+		BudgetSet	one = {set->org, 1, &set->counts[i]};
+
+		if (one.counts->slice > 0)
+		{
+			if (!CountLockSlice(set->org, one.counts, amount, wait))
+				return false;
+		}
+		else if (!read_counts(wait ? &counts_lock : &counts_lock_free,
+							  &one) ||
+				 one.counts->spread > 0 || over(&one, amount))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -199,8 +281,10 @@ read_budgets(const AccountPath *path, TimestampTz at, BudgetSet *set)
 		count->period_start = SqlTime(rows, i, 3);
 		count->amount = SqlCredits(rows, i, 4);
 		count->hard = SqlBool(rows, i, 5);
-		read_alerts(SqlDatum(rows, i, 6, &isnull), count);
-		counted &= SqlBool(rows, i, 7);
+		BudgetReadAlerts(SqlDatum(rows, i, 6, &isnull), count);
+		count->slices = SqlInt4(rows, i, 7);
+		count->spread = SqlIsNull(rows, i, 8) ? 0 : SqlInt4(rows, i, 8);
+		counted &= !SqlIsNull(rows, i, 8);
 	}
 	SqlFree(&rows);
 	return counted;
@@ -209,8 +293,8 @@ read_budgets(const AccountPath *path, TimestampTz at, BudgetSet *set)
 /*
  * The thresholds of a budget, in credits.
  */
-static void
-read_alerts(Datum array, BudgetCount *count)
+void
+BudgetReadAlerts(Datum array, BudgetCount *count)
 {
 	Datum	   *elems;
 
@@ -273,6 +357,7 @@ read_counts(SqlStatement *statement, BudgetSet *set)
 
 		count->reserved = SqlCredits(rows, i, 2);
 		count->spent = SqlCredits(rows, i, 3);
+		count->spread = SqlInt4(rows, i, 4);
 	}
 	return rows.n == (uint64) set->n;
 }
@@ -321,10 +406,9 @@ BudgetTake(const BudgetSet *set, int64 hold, Credits amount, TimestampTz at)
 		return;
 	for (int i = 0; i < set->n; i++)
 		check_period(&set->counts[i], at);
+	take_counts(set, amount);
 	args = key_args(set);
 	SqlArgCredits(&args, amount);
-	Ensure(SqlRun(&counts_take, &args).n == (uint64) set->n,
-		   "A budget's counter is missing.");
 	SqlArgInt8(&args, hold);
 	(void) SqlRun(&shares_take, &args);
 	for (int i = 0; i < set->n; i++)
@@ -332,8 +416,38 @@ BudgetTake(const BudgetSet *set, int64 hold, Credits amount, TimestampTz at)
 		const BudgetCount *count = &set->counts[i];
 		Credits		before = CreditsAdd(count->reserved, count->spent);
 
+		if (count->slice > 0)
+			continue;			/* no slice can pass a threshold */
 		AlertBudget(set->org, count, before, CreditsAdd(before, amount), at);
+		if (count->slices > 1 || count->spread > 0)
+			CountEven(set->org, count, amount);
 	}
+}
+
+/*
+ * Count an amount in the counters, or in those of their slices that are
+ * locked alone.
+ */
+static void
+take_counts(const BudgetSet *set, Credits amount)
+{
+	BudgetSet	whole = {set->org, 0,
+		palloc(sizeof(BudgetCount) * set->n)};
+	SqlArgs		args;
+
+	for (int i = 0; i < set->n; i++)
+	{
+		if (set->counts[i].slice > 0)
+			CountTakeSlice(set->org, &set->counts[i], amount);
+		else
+			whole.counts[whole.n++] = set->counts[i];
+	}
+	if (whole.n == 0)
+		return;
+	args = key_args(&whole);
+	SqlArgCredits(&args, amount);
+	Ensure(SqlRun(&counts_take, &args).n == (uint64) whole.n,
+		   "A budget's counter is missing.");
 }
 
 /*
@@ -361,13 +475,15 @@ check_period(const BudgetCount *count, TimestampTz at)
 
 /*
  * Lock the counters of a path's present budgets together with those that
- * some holds were counted in; the former are what a draw may then count in.
+ * some holds were counted in, each with all its slices; the former are what a
+ * draw may then count in.
  */
 void
 BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 				TimestampTz at, BudgetSet *set)
 {
 	SqlArgs		args = {0};
+	Portal		portal;
 
 	if (!read_budgets(path, at, set))
 		(void) make_counts(path, true, set);
@@ -377,5 +493,21 @@ BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 	SqlArgTextArray(&args, path->accounts, path->n);
 	SqlArgInt8Array(&args, holds, n);
 	SqlArgTime(&args, at);
-	(void) SqlRun(&counts_lock_union, &args);
+	portal = SqlCursor(&counts_lock_union, &args);
+	while (true)
+	{
+		SqlResult	row = SqlFetch(portal);
+		BudgetCount count = {0};
+
+		CHECK_FOR_INTERRUPTS();
+		if (row.n == 0)
+			break;
+		count.account = SqlText(row, 0, 1);
+		count.period = SqlText(row, 0, 2);
+		count.period_start = SqlTime(row, 0, 3);
+		count.spread = SqlInt4(row, 0, 4);
+		SqlFree(&row);
+		(void) CountLockSlices(path->org, &count, true);
+	}
+	SPI_cursor_close(portal);
 }

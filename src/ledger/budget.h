@@ -21,8 +21,11 @@ typedef struct BudgetCount
 	int			nalerts;
 	Credits    *alerts;			/* thresholds in credits */
 	const char **alert_shares;	/* as they were set */
-	Credits		reserved;
+	Credits		reserved;		/* with what its slices have */
 	Credits		spent;
+	int32		slices;			/* over how many it may be spread */
+	int32		spread;			/* and is */
+	int32		slice;			/* this alone is locked; 0: all of it */
 } BudgetCount;
 
 typedef struct BudgetSet
@@ -42,6 +45,7 @@ typedef struct HoldShare
 	Credits		spent;
 	Credits		unreserve;		/* to take off reserved */
 	Credits		spend;			/* to add to spent; < 0: a refund */
+	int32		slice;			/* where; 0: in the counter's row */
 } HoldShare;
 
 typedef struct HoldShares
@@ -53,8 +57,12 @@ typedef struct HoldShares
 extern LedgerStatus BudgetLock(const AccountPath *path, Credits amount,
 							   bool wait, const BudgetSet *known,
 							   BudgetSet *set);
+extern bool BudgetPlanSlice(const AccountPath *path, int64 hold,
+							BudgetSet *set);
+extern bool BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait);
 extern void BudgetTake(const BudgetSet *set, int64 hold, Credits amount,
 					   TimestampTz at);
+extern void BudgetReadAlerts(Datum array, BudgetCount *count);
 extern bool BudgetShort(const AccountPath *path, Credits amount,
 						TimestampTz at);
 extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,

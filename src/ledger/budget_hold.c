@@ -9,7 +9,7 @@
  * last.  What a hold drew before a budget was set counts in none, and was
  * drawn first.
  *
- * Locks: counters in BUDGET_ORDER.
+ * Locks: counters in BUDGET_ORDER, or the hold's slice of each.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 
 #include "common/errors.h"
 #include "common/sql.h"
-#include "ledger/budget.h"
+#include "ledger/slice.h"
 
 #define SHARES_READ \
 	"SELECT h.account, h.period, h.period_start, h.reserved, h.spent" \
@@ -60,6 +60,8 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 	SqlArgs		args = {0};
 	SqlResult	rows;
 
+	if (hold->sliced)
+		return SharesLockSlices(hold, wait, shares);
 	SqlArgText(&args, hold->org);
 	SqlArgInt8(&args, hold->hold);
 	rows = SqlRun(wait ? &shares_lock : &shares_lock_free, &args);
@@ -186,8 +188,11 @@ write_share(const Hold *hold, const HoldShare *share)
 	SqlArgTime(&args, share->period_start);
 	SqlArgCredits(&args, share->unreserve);
 	SqlArgCredits(&args, share->spend);
-	Ensure(SqlRun(&count_return, &args).n == 1,
-		   "A budget's counter is missing.");
+	if (share->slice > 0)
+		ShareReturnSlice(hold->org, share);
+	else
+		Ensure(SqlRun(&count_return, &args).n == 1,
+			   "A budget's counter is missing.");
 	SqlArgInt8(&args, hold->hold);
 	Ensure(SqlRun(&share_return, &args).n == 1,
 		   "A hold's share of a budget is missing.");

@@ -12,7 +12,10 @@
  * job together, max_share for this hold.  Each cap is the bucket's own, so
  * taking in burn order finds the amount whenever it is there.
  *
- * Locks: buckets in burn order.
+ * LedgerDraw() draws at large; in the hold's slice (slice.h) an unlocked look
+ * says what to lock.
+ *
+ * Locks: buckets in burn order, each with its slices.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,19 +25,41 @@
 #include "common/errors.h"
 #include "common/sql.h"
 #include "ledger/post.h"
+#include "ledger/slice.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
+#define COLUMNS \
+	"SELECT b.bucket, b.available, b.expires_at, b.max_per_job," \
+	" b.max_share, b.slices, b.spread"
 #define CANDIDATES \
-	"SELECT b.bucket, b.available, b.expires_at, b.max_per_job, b.max_share" \
 	" FROM gpucredit.bucket b WHERE" MAY_PAY \
-	" AND b.available OPERATOR(gpucredit.>) '0'" \
-	" ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b"
+	" AND (b.available OPERATOR(gpucredit.>) '0' OR b.spread > 0)" \
+	" ORDER BY" BURN_ORDER
 
-SQL_STATEMENT(bucket_draw, SPI_OK_SELECT, MAY_PAY_TYPES, CANDIDATES);
+SQL_STATEMENT(bucket_draw, SPI_OK_SELECT, MAY_PAY_TYPES,
+			  COLUMNS CANDIDATES " FOR NO KEY UPDATE OF b");
 SQL_STATEMENT(bucket_draw_free, SPI_OK_SELECT, MAY_PAY_TYPES,
-			  CANDIDATES " SKIP LOCKED");
+			  COLUMNS CANDIDATES " FOR NO KEY UPDATE OF b SKIP LOCKED");
+SQL_STATEMENT(slice_look, SPI_OK_SELECT, MAY_PAY_TYPES ", bigint",
+			  COLUMNS ", (SELECT s.available FROM gpucredit.bucket_slice s"
+			  "  WHERE b.spread > 0 AND s.org = $1 AND s.bucket = b.bucket"
+			  "  AND s.slice = 1 + $9 % b.spread)" CANDIDATES);
+#define STILL_PAYS \
+	"SELECT b.available FROM gpucredit.bucket b" \
+	" WHERE b.org = $1 AND b.bucket = $2 AND b.closed_at IS NULL" \
+	" AND b.spread = 0 FOR NO KEY UPDATE"
+SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint", STILL_PAYS);
+SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
+			  STILL_PAYS " SKIP LOCKED");
+#define SLICE_READ \
+	"SELECT s.available FROM gpucredit.bucket_slice s" \
+	" WHERE s.org = $1 AND s.bucket = $2 AND s.slice = $3" \
+	" FOR NO KEY UPDATE"
+SQL_STATEMENT(slice_lock, SPI_OK_SELECT, "text, bigint, int", SLICE_READ);
+SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT, "text, bigint, int",
+			  SLICE_READ " SKIP LOCKED");
 SQL_STATEMENT(job_drawn, SPI_OK_SELECT, "text, bigint, bigint",
 			  "SELECT COALESCE(gpucredit.sum("
 			  "  p.held OPERATOR(gpucredit.+) p.spent), '0')"
@@ -49,7 +74,11 @@ SQL_STATEMENT(hold_drawn, SPI_OK_SELECT, "text, bigint, bigint",
 			  " WHERE p.org = $1 AND p.hold = $2 AND p.bucket = $3");
 
 static Portal open_candidates(Draw *draw, TimestampTz as_of);
+static void start(Draw *draw);
 static void take(Draw *draw, SqlResult row, Credits missing);
+static Credits most(Draw *draw, SqlResult row, uint64 i, Credits missing);
+static void add_part(Draw *draw, const DrawPart *part);
+static bool lock_planned(const Draw *draw, const DrawPart *part);
 static Credits share_cap(Draw *draw, int64 bucket, Numeric max_share);
 static Credits job_cap(Draw *draw, int64 bucket, Credits max_per_job);
 static Credits drawn(SqlStatement *statement, const char *org, int64 owner,
@@ -65,22 +94,16 @@ LedgerDraw(Draw *draw)
 	Portal		portal;
 	Credits		missing = draw->amount;
 
-	draw->at = ClockNow();
-	draw->nparts = 0;
-	draw->maxparts = 4;
-	draw->parts = palloc(sizeof(DrawPart) * draw->maxparts);
+	start(draw);
 	if (missing == 0)
 		return LEDGER_DONE;
 
 	portal = open_candidates(draw, draw->at);
 	while (missing > 0)
 	{
-		SqlResult	row;
+		SqlResult	row = SqlFetch(portal);
 
 		CHECK_FOR_INTERRUPTS();
-		SPI_cursor_fetch(portal, true, 1);
-		row.n = SPI_processed;
-		row.table = SPI_tuptable;
 		if (row.n == 0)
 			break;
 		take(draw, row, missing);
@@ -97,6 +120,115 @@ LedgerDraw(Draw *draw)
 	return !draw->wait &&
 		LedgerAvailable(draw->path, draw->purpose, draw->at) >= draw->amount ?
 		LEDGER_BUSY : LEDGER_SHORT;
+}
+
+static void
+start(Draw *draw)
+{
+	draw->at = ClockNow();
+	draw->nparts = 0;
+	draw->maxparts = 4;
+	draw->parts = palloc(sizeof(DrawPart) * draw->maxparts);
+}
+
+/*
+ * What to take from where in a hold's slice, as an unlocked look says.
+ * False: it is not all there.
+ */
+bool
+LedgerPlanSlice(Draw *draw, int64 hold)
+{
+	Credits		missing = draw->amount;
+	SqlArgs		args;
+	SqlResult	rows;
+
+	start(draw);
+	if (missing == 0)
+		return true;
+	args = MayPayArgs(draw->path, draw->purpose, draw->at);
+	SqlArgInt8(&args, hold);
+	rows = SqlRun(&slice_look, &args);
+	for (uint64 i = 0; i < rows.n && missing > 0; i++)
+	{
+		DrawPart	part = {.bucket = SqlInt8(rows, i, 1)};
+		int32		slices = SqlInt4(rows, i, 6);
+
+		part.amount = most(draw, rows, i, missing);
+		part.expires_at = SqlTimeOr(rows, i, 3, DT_NOEND);
+		part.slice = SliceOf(hold, SqlInt4(rows, i, 7));
+		if (part.amount <= 0)
+			continue;
+		if (part.slice == 0 ? slices > 1 : SqlIsNull(rows, i, 8) ||
+			SqlCredits(rows, i, 8) < part.amount)
+			break;
+		if (part.slice == 0)
+			part.amount = Min(part.amount, SqlCredits(rows, i, 2));
+		missing -= part.amount;
+		add_part(draw, &part);
+	}
+	SqlFree(&rows);
+	return missing == 0;
+}
+
+/*
+ * Lock what was planned.  False: by now it is not all there, or another
+ * transaction has it.
+ */
+bool
+LedgerLockPlanned(Draw *draw)
+{
+	for (int i = 0; i < draw->nparts; i++)
+	{
+		if (!lock_planned(draw, &draw->parts[i]))
+			return false;
+	}
+	draw->at = ClockNow();
+	return drop_expired(draw) == draw->amount;
+}
+
+/*
+ * Lock one slice, or a bucket's row that is still not spread.
+ */
+static bool
+lock_planned(const Draw *draw, const DrawPart *part)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, draw->path->org);
+	SqlArgInt8(&args, part->bucket);
+	if (part->slice > 0)
+	{
+		SqlArgInt4(&args, part->slice);
+		row = SqlRun(draw->wait ? &slice_lock : &slice_lock_free, &args);
+	}
+	else
+		row = SqlRun(draw->wait ? &bucket_lock : &bucket_lock_free, &args);
+	return row.n == 1 && SqlCredits(row, 0, 1) >= part->amount;
+}
+
+/*
+ * Before what was drawn at large is posted: share out what remains, or put
+ * together what is not worth its slices.
+ */
+void
+LedgerEven(const Draw *draw)
+{
+	for (int i = 0; i < draw->nparts; i++)
+	{
+		const DrawPart *part = &draw->parts[i];
+		int32		n = part->spread > 0 ? part->spread : part->slices;
+		Credits		share;
+
+		if (part->slice > 0 || n <= 1)
+			continue;
+		share = (part->whole - part->amount) / n;
+		if (SlicesWorth(share, part->amount, part->spread))
+			LedgerSpread(draw->path->org, part->bucket, n, share,
+						 part->spread == 0);
+		else if (part->spread > 0)
+			LedgerFold(draw->path->org, part->bucket);
+	}
 }
 
 /*
@@ -122,7 +254,10 @@ MayPayArgs(const AccountPath *path, const Purpose *purpose, TimestampTz at)
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, path->accounts, path->n);
 	SqlArgTime(&args, at);
-	SqlArgBool(&args, plain);
+	if (purpose->any)
+		SqlArgNull(&args);
+	else
+		SqlArgBool(&args, plain);
 	SqlArgTextArray(&args, purpose->gpu_types, purpose->ntypes);
 	SqlArgText(&args, plain ? "" : purpose->tier);
 	SqlArgText(&args, plain ? "" : purpose->pool);
@@ -139,29 +274,60 @@ MayPayArgs(const AccountPath *path, const Purpose *purpose, TimestampTz at)
 static void
 take(Draw *draw, SqlResult row, Credits missing)
 {
-	DrawPart	part;
-	Credits		most = SqlCredits(row, 0, 2);
+	DrawPart	part = {.bucket = SqlInt8(row, 0, 1)};
+
+	part.whole = SqlCredits(row, 0, 2);
+	part.expires_at = SqlTimeOr(row, 0, 3, DT_NOEND);
+	part.slices = SqlInt4(row, 0, 6);
+	part.spread = SqlInt4(row, 0, 7);
+	if (part.spread > 0)
+	{
+		Credits		in_slices;
+
+		if (!SlicesLock(draw->path->org, part.bucket, part.spread,
+						draw->wait, &in_slices))
+			return;
+		part.whole = CreditsAdd(part.whole, in_slices);
+		if (part.whole == 0)
+			LedgerFold(draw->path->org, part.bucket);
+	}
+	part.amount = Min(most(draw, row, 0, missing), part.whole);
+	if (part.amount > 0)
+		add_part(draw, &part);
+}
+
+/*
+ * How much of what is missing a bucket may give by its policy.
+ */
+static Credits
+most(Draw *draw, SqlResult row, uint64 i, Credits missing)
+{
+	int64		bucket = SqlInt8(row, i, 1);
+	Credits		give = missing;
 	bool		isnull;
 	Datum		max_share;
 
-	part.bucket = SqlInt8(row, 0, 1);
-	part.expires_at = SqlTimeOr(row, 0, 3, DT_NOEND);
-	if (!SqlIsNull(row, 0, 4) && draw->purpose->job != 0)
-		most = Min(most, job_cap(draw, part.bucket, SqlCredits(row, 0, 4)));
-	max_share = SqlDatum(row, 0, 5, &isnull);
+	if (draw->purpose->any)
+		return give;
+	if (!SqlIsNull(row, i, 4) && draw->purpose->job != 0)
+		give = Min(give, job_cap(draw, bucket, SqlCredits(row, i, 4)));
+	max_share = SqlDatum(row, i, 5, &isnull);
 	if (!isnull)
-		most = Min(most, share_cap(draw, part.bucket,
+		give = Min(give, share_cap(draw, bucket,
 								   DatumGetNumeric(max_share)));
-	part.amount = Min(most, missing);
-	if (part.amount <= 0)
-		return;
+	return give;
+}
+
+static void
+add_part(Draw *draw, const DrawPart *part)
+{
 	if (draw->nparts == draw->maxparts)
 	{
 		draw->maxparts *= 2;
 		draw->parts = repalloc(draw->parts,
 							   sizeof(DrawPart) * draw->maxparts);
 	}
-	draw->parts[draw->nparts++] = part;
+	draw->parts[draw->nparts++] = *part;
 }
 
 /*

@@ -8,7 +8,10 @@
  * it later is booked as expired at once; swept_at says that it had it, and
  * takes it out of the index that finds the next ones.
  *
- * Locks: buckets, without waiting: a busy one is left for next time.
+ * One that is spread over slices is put together first.
+ *
+ * Locks: buckets, each with its slices, without waiting: a busy one is left
+ * for next time.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +22,7 @@
 #include "common/clock.h"
 #include "common/sql.h"
 #include "entry/entry.h"
-#include "ledger/post.h"
+#include "ledger/slice.h"
 #include "miscadmin.h"
 
 ENTRY_POINT(expire_credits);
@@ -31,9 +34,16 @@ SQL_STATEMENT(bucket_due, SPI_OK_SELECT, "timestamptz, bigint",
 			  " FROM (SELECT b.ctid AS place FROM gpucredit.bucket b"
 			  "  WHERE b.expires_at IS NOT NULL AND b.expires_at <= $1"
 			  "  AND b.closed_at IS NULL AND b.swept_at IS NULL"
+			  "  AND b.spread = 0"
 			  "  ORDER BY b.expires_at LIMIT $2"
 			  "  FOR NO KEY UPDATE SKIP LOCKED) d");
+SQL_STATEMENT(bucket_spread, SPI_OK_SELECT, "timestamptz, bigint",
+			  "SELECT b.org, b.bucket, b.spread FROM gpucredit.bucket b"
+			  " WHERE b.spread > 0 AND b.expires_at <= $1"
+			  " ORDER BY b.expires_at LIMIT $2"
+			  " FOR NO KEY UPDATE SKIP LOCKED");
 
+static void fold_spread(TimestampTz now);
 static void audit_swept(SqlResult sums, TimestampTz at);
 
 Datum
@@ -45,6 +55,7 @@ call_expire_credits(PG_FUNCTION_ARGS)
 	Row			row = {0};
 
 	SqlConnect();
+	fold_spread(ClockNow());
 	SqlArgTime(&args, ClockNow());
 	SqlArgInt8(&args, EXPIRE_MOST);
 	due = SqlRun(&bucket_due, &args);
@@ -59,6 +70,30 @@ call_expire_credits(PG_FUNCTION_ARGS)
 	RowText(&row, "expire_credits");
 	RowAdd(&row, Int64GetDatum(n));
 	return SqlFinishRow(RowReturn(fcinfo, &row));
+}
+
+/*
+ * Put together what is due and spread over slices.
+ */
+static void
+fold_spread(TimestampTz now)
+{
+	SqlArgs		args = {0};
+	SqlResult	due;
+
+	SqlArgTime(&args, now);
+	SqlArgInt8(&args, EXPIRE_MOST);
+	due = SqlRun(&bucket_spread, &args);
+	for (uint64 i = 0; i < due.n; i++)
+	{
+		char	   *org = SqlText(due, i, 1);
+		int64		bucket = SqlInt8(due, i, 2);
+		Credits		available;
+
+		CHECK_FOR_INTERRUPTS();
+		if (SlicesLock(org, bucket, SqlInt4(due, i, 3), false, &available))
+			LedgerFold(org, bucket);
+	}
 }
 
 /*

@@ -8,6 +8,8 @@
  * was revoked to "revoked": it lapsed.  A hold taken before its buckets
  * expired stays good until it is settled.
  *
+ * Of an account with slices (slice.h) a hold draws in its slice if it can.
+ *
  * Locks: hold, then budgets leaf to root, then buckets in burn order.
  *
  *-------------------------------------------------------------------------
@@ -18,30 +20,33 @@
 #include "common/errors.h"
 #include "common/sql.h"
 #include "ledger/alert.h"
-#include "ledger/budget.h"
-#include "ledger/post.h"
+#include "ledger/parts.h"
+#include "ledger/slice.h"
+#include "utils/resowner.h"
 
-/* A part of a hold, with the state of its bucket. */
-typedef struct Part
+/* Credit on its way into a hold. */
+typedef struct Opening
 {
-	int32		part;
-	int64		bucket;
-	Credits		held;
-	TimestampTz expires_at;
-	bool		closed;
-} Part;
+	Draw	   *draw;
+	BudgetSet	budgets;
+	Hold	   *hold;
+	const Cause *cause;
+	void		(*write) (struct Opening *opening);
+	int64		ttl;			/* of a caller's own, new hold */
+} Opening;
 
 SQL_STATEMENT(hold_next, SPI_OK_SELECT, "",
 			  "SELECT pg_catalog.nextval('gpucredit.hold_hold_seq')");
 SQL_STATEMENT(hold_insert, SPI_OK_INSERT,
 			  "text, bigint, text, bigint, gpucredit.credits, timestamptz,"
-			  " timestamptz",
-			  "INSERT INTO gpucredit.hold"
-			  " (org, hold, account, job, drawn, held, expires_at, created_at)"
-			  " VALUES ($1, $2, $3, $4, $5, $5, $6, $7)");
+			  " timestamptz, boolean",
+			  "INSERT INTO gpucredit.hold (org, hold, account, job, drawn,"
+			  " held, expires_at, created_at, sliced)"
+			  " VALUES ($1, $2, $3, $4, $5, $5, $6, $7, $8)");
 #define HOLD_READ \
 	"SELECT h.account, h.job, h.drawn, h.held, h.captured, h.released," \
-	" h.lapsed, h.expires_at, h.closed_at FROM gpucredit.hold h" \
+	" h.lapsed, h.expires_at, h.closed_at, h.sliced" \
+	" FROM gpucredit.hold h" \
 	" WHERE h.org = $1 AND h.hold = $2 FOR NO KEY UPDATE"
 SQL_STATEMENT(hold_lock, SPI_OK_SELECT, "text, bigint", HOLD_READ);
 SQL_STATEMENT(hold_lock_free, SPI_OK_SELECT, "text, bigint",
@@ -49,35 +54,24 @@ SQL_STATEMENT(hold_lock_free, SPI_OK_SELECT, "text, bigint",
 SQL_STATEMENT(hold_update, SPI_OK_UPDATE,
 			  "text, bigint, gpucredit.credits, gpucredit.credits,"
 			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
-			  " timestamptz",
+			  " timestamptz, boolean",
 			  "UPDATE gpucredit.hold h SET drawn = $3, held = $4,"
-			  " captured = $5, released = $6, lapsed = $7, closed_at = $8"
+			  " captured = $5, released = $6, lapsed = $7, closed_at = $8,"
+			  " sliced = $9"
 			  " WHERE h.org = $1 AND h.hold = $2");
 SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
 			  "SELECT COALESCE(pg_catalog.max(p.part), 0)"
 			  " FROM gpucredit.hold_part p WHERE p.org = $1 AND p.hold = $2");
-#define PARTS_READ \
-	"SELECT p.part, p.bucket, p.held, b.expires_at," \
-	" b.closed_at IS NOT NULL" \
-	" FROM gpucredit.hold_part p JOIN gpucredit.bucket b" \
-	"  ON b.org = p.org AND b.bucket = p.bucket" \
-	" WHERE p.org = $1 AND p.hold = $2 AND b.org = $1" \
-	"  AND p.held OPERATOR(gpucredit.>) '0'" \
-	" ORDER BY" BURN_ORDER ", p.part FOR NO KEY UPDATE OF b"
-SQL_STATEMENT(parts_lock, SPI_OK_SELECT, "text, bigint", PARTS_READ);
-SQL_STATEMENT(parts_lock_free, SPI_OK_SELECT, "text, bigint",
-			  PARTS_READ " SKIP LOCKED");
 
+static LedgerStatus carry_out(Opening *opening);
+static bool draw_in_slice(Opening *opening);
+static void write_open(Opening *opening);
+static void write_extension(Opening *opening);
 static LedgerStatus find_credit(Draw *draw, BudgetSet *budgets);
 static LedgerStatus lock_credit(Draw *draw, BudgetSet *budgets);
-static void post_draw(Draw *draw, const Cause *cause, const char *account,
-					  int64 hold, int32 last_part);
+static void post_draw(Opening *opening, int32 last_part);
 static int64 next_hold(void);
 static int32 last_part(const Hold *hold);
-static int	lock_parts(const Hold *hold, bool wait, Part **parts);
-static int	compare_parts(const void *a, const void *b);
-static Returned give_back(Hold *hold, const Cause *cause, Part *parts, int n,
-						  Credits capture, Credits amount, TimestampTz at);
 static void update_hold(const Hold *hold);
 
 /*
@@ -100,37 +94,130 @@ HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 {
 	Draw		draw = {.path = path, .purpose = purpose, .amount = amount,
 		.wait = wait};
-	BudgetSet	budgets;
+	Opening		opening = {&draw, .hold = hold, .cause = cause,
+		.write = write_open, .ttl = ttl};
+	LedgerStatus status;
+
+	memset(hold, 0, sizeof(Hold));
+	hold->org = path->org;
+	hold->account = pstrdup(path->accounts[0]);
+	hold->job = cause->job;
+	hold->closed_at = DT_NOBEGIN;
+	hold->sliced = path->sliced;
+	if (hold->sliced)
+		hold->hold = next_hold();	/* says which slice */
+	status = carry_out(&opening);
+	*at = draw.at;
+	return status;
+}
+
+/*
+ * Draw more into a locked, open hold, whole or not at all.
+ */
+LedgerStatus
+HoldExtend(Hold *hold, const AccountPath *path, const Purpose *purpose,
+		   const Cause *cause, Credits amount, bool wait, TimestampTz *at)
+{
+	Draw		draw = {.path = path, .purpose = purpose, .hold = hold,
+		.amount = amount, .wait = wait};
+	Opening		opening = {&draw, .hold = hold, .cause = cause,
+		.write = write_extension};
+	LedgerStatus status;
+
+	hold->sliced |= path->sliced;
+	status = carry_out(&opening);
+	*at = draw.at;
+	if (status != LEDGER_DONE)
+		return status;
+	hold->drawn = CreditsAdd(hold->drawn, amount);
+	hold->held = CreditsAdd(hold->held, amount);
+	update_hold(hold);
+	return LEDGER_DONE;
+}
+
+/*
+ * Find the credit, in the hold's slice if it is there, else at large; dead
+ * holds are released first if it takes that.  Then write what was drawn.
+ */
+static LedgerStatus
+carry_out(Opening *opening)
+{
+	Draw	   *draw = opening->draw;
+	const Purpose *purpose = draw->purpose;
 	LockedBuckets locked = {-1, NULL, NULL};
 	Purpose		within;
 	LedgerStatus status;
-	SqlArgs		args = {0};
 
-	if (wait && purpose->locked == NULL)
-		locked = LedgerReclaim(path, purpose, amount);
+	if (draw->wait && purpose->locked == NULL)
+		locked = LedgerReclaim(draw->path, purpose, draw->amount);
 	if (locked.n >= 0)
 	{
 		within = *purpose;
 		within.locked = &locked;
-		draw.purpose = &within;
+		draw->purpose = &within;
 	}
-	status = find_credit(&draw, &budgets);
-	*at = draw.at;
-	if (status != LEDGER_DONE)
-	{
-		if (status == LEDGER_SHORT)
-			AlertBalance(path, *at);
-		return status;
-	}
+	else if (draw->path->sliced && purpose->locked == NULL &&
+			 draw_in_slice(opening))
+		return LEDGER_DONE;
+	status = find_credit(draw, &opening->budgets);
+	if (status == LEDGER_DONE)
+		opening->write(opening);
+	draw->purpose = purpose;
+	return status;
+}
 
-	memset(hold, 0, sizeof(Hold));
-	hold->org = path->org;
-	hold->hold = next_hold();
-	hold->account = pstrdup(path->accounts[0]);
-	hold->job = cause->job;
-	hold->drawn = hold->held = amount;
-	hold->expires_at = ttl > 0 ? ClockAdd(draw.at, ttl) : DT_NOEND;
-	hold->closed_at = DT_NOBEGIN;
+/*
+ * Draw in the hold's slice.  False: it is not all there, and nothing was done
+ * or (unless that never waits) locked.  What is locked here is written here:
+ * a row that a subtransaction locks and another updates needs a multixact.
+ */
+static bool
+draw_in_slice(Opening *opening)
+{
+	Draw	   *draw = opening->draw;
+	int64		hold = opening->hold->hold;
+	MemoryContext memory = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	bool		found;
+
+	if (draw->amount == 0 || !LedgerPlanSlice(draw, hold) ||
+		!BudgetPlanSlice(draw->path, hold, &opening->budgets))
+		return false;
+	if (draw->wait)
+	{
+		BeginInternalSubTransaction(NULL);
+		MemoryContextSwitchTo(memory);
+	}
+	found = BudgetLockPlanned(&opening->budgets, draw->amount, draw->wait) &&
+		LedgerLockPlanned(draw);
+	if (found)
+		opening->write(opening);
+	if (!draw->wait)
+		return found;
+	if (found)
+		ReleaseCurrentSubTransaction();
+	else
+		RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(memory);
+	CurrentResourceOwner = owner;
+	return found;
+}
+
+/*
+ * Write a new hold and what it draws.
+ */
+static void
+write_open(Opening *opening)
+{
+	Draw	   *draw = opening->draw;
+	Hold	   *hold = opening->hold;
+	SqlArgs		args = {0};
+
+	if (hold->hold == 0)
+		hold->hold = next_hold();
+	hold->drawn = hold->held = draw->amount;
+	hold->expires_at = opening->ttl > 0 ? ClockAdd(draw->at, opening->ttl) :
+		DT_NOEND;
 
 	SqlArgText(&args, hold->org);
 	SqlArgInt8(&args, hold->hold);
@@ -139,17 +226,29 @@ HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 		SqlArgNull(&args);
 	else
 		SqlArgInt8(&args, hold->job);
-	SqlArgCredits(&args, amount);
-	if (ttl > 0)
+	SqlArgCredits(&args, draw->amount);
+	if (opening->ttl > 0)
 		SqlArgTime(&args, hold->expires_at);
 	else
 		SqlArgNull(&args);
-	SqlArgTime(&args, draw.at);
+	SqlArgTime(&args, draw->at);
+	SqlArgBool(&args, hold->sliced);
 	(void) SqlRun(&hold_insert, &args);
-	BudgetTake(&budgets, hold->hold, amount, draw.at);
-	post_draw(&draw, cause, hold->account, hold->hold, 0);
-	AlertDrawn(&draw);
-	return LEDGER_DONE;
+	BudgetTake(&opening->budgets, hold->hold, draw->amount, draw->at);
+	post_draw(opening, 0);
+}
+
+/*
+ * Write what an extension draws.
+ */
+static void
+write_extension(Opening *opening)
+{
+	Draw	   *draw = opening->draw;
+	Hold	   *hold = opening->hold;
+
+	BudgetTake(&opening->budgets, hold->hold, draw->amount, draw->at);
+	post_draw(opening, last_part(hold));
 }
 
 /*
@@ -184,63 +283,23 @@ lock_credit(Draw *draw, BudgetSet *budgets)
 }
 
 /*
- * Draw more into a locked, open hold, whole or not at all.
- */
-LedgerStatus
-HoldExtend(Hold *hold, const Purpose *purpose, const Cause *cause,
-		   Credits amount, bool wait, TimestampTz *at)
-{
-	AccountPath path = AccountParse(hold->org, hold->account);
-	Draw		draw = {.path = &path, .purpose = purpose, .hold = hold,
-		.amount = amount, .wait = wait};
-	BudgetSet	budgets;
-	LockedBuckets locked = {-1, NULL, NULL};
-	Purpose		within;
-	LedgerStatus status;
-
-	if (wait)
-		locked = LedgerReclaim(&path, purpose, amount);
-	if (locked.n >= 0)
-	{
-		within = *purpose;
-		within.locked = &locked;
-		draw.purpose = &within;
-	}
-	status = find_credit(&draw, &budgets);
-	*at = draw.at;
-	if (status != LEDGER_DONE)
-	{
-		if (status == LEDGER_SHORT)
-			AlertBalance(&path, *at);
-		return status;
-	}
-	BudgetTake(&budgets, hold->hold, amount, draw.at);
-	post_draw(&draw, cause, hold->account, hold->hold, last_part(hold));
-	hold->drawn = CreditsAdd(hold->drawn, amount);
-	hold->held = CreditsAdd(hold->held, amount);
-	update_hold(hold);
-	AlertDrawn(&draw);
-	return LEDGER_DONE;
-}
-
-/*
  * Give an amount of a locked, open hold back, last drawn first.
  */
 LedgerStatus
 HoldShrink(Hold *hold, const Cause *cause, Credits amount, bool wait,
 		   Returned *returned)
 {
-	Part	   *parts;
+	HoldPart   *parts;
 	HoldShares	shares;
 	int			n;
 
 	if (!BudgetLockHold(hold, wait, &shares))
 		return LEDGER_BUSY;
-	n = lock_parts(hold, wait, &parts);
+	n = PartsLock(hold, wait, &parts);
 	if (n < 0)
 		return LEDGER_BUSY;
 	BudgetReturn(hold, &shares, 0, amount);
-	*returned = give_back(hold, cause, parts, n, 0, amount, ClockNow());
+	*returned = PartsGiveBack(hold, cause, parts, n, 0, amount, ClockNow());
 	update_hold(hold);
 	return LEDGER_DONE;
 }
@@ -253,20 +312,20 @@ Returned
 HoldSettle(Hold *hold, const Cause *cause, Credits captured, bool final,
 		   TimestampTz *at)
 {
-	Part	   *parts;
+	HoldPart   *parts;
 	HoldShares	shares;
 	Returned	returned;
 	int			n;
 
 	(void) BudgetLockHold(hold, true, &shares);
-	n = lock_parts(hold, true, &parts);
+	n = PartsLock(hold, true, &parts);
 	Ensure(n >= 0 && captured <= hold->held,
 		   "A settlement passes what is held.");
 	*at = ClockNow();
 	BudgetReturn(hold, &shares, captured,
 				 final ? hold->held - captured : 0);
-	returned = give_back(hold, cause, parts, n, captured,
-						 final ? hold->held - captured : 0, *at);
+	returned = PartsGiveBack(hold, cause, parts, n, captured,
+							 final ? hold->held - captured : 0, *at);
 	if (final)
 		hold->closed_at = *at;
 	update_hold(hold);
@@ -319,6 +378,7 @@ HoldLock(const char *org, int64 id, bool wait, Hold *hold)
 	hold->lapsed = SqlCredits(row, 0, 7);
 	hold->expires_at = SqlTimeOr(row, 0, 8, DT_NOEND);
 	hold->closed_at = SqlTimeOr(row, 0, 9, DT_NOBEGIN);
+	hold->sliced = SqlBool(row, 0, 10);
 	SqlFree(&row);
 	return true;
 }
@@ -327,22 +387,22 @@ HoldLock(const char *org, int64 id, bool wait, Hold *hold)
  * Enter what was drawn, as parts in the order drawn.
  */
 static void
-post_draw(Draw *draw, const Cause *cause, const char *account, int64 hold,
-		  int32 last_part)
+post_draw(Opening *opening, int32 last_part)
 {
+	Draw	   *draw = opening->draw;
+	Hold	   *hold = opening->hold;
 	Move	   *moves = palloc(sizeof(Move) * Max(draw->nparts, 1));
-	Posting		posting = {.org = draw->path->org, .account = account,
-		.cause = cause, .hold = hold, .at = draw->at, .n = draw->nparts,
-		.moves = moves};
+	Posting		posting = {.org = draw->path->org, .account = hold->account,
+		.cause = opening->cause, .hold = hold->hold, .at = draw->at,
+		.n = draw->nparts, .moves = moves};
 
+	LedgerEven(draw);
 	for (int i = 0; i < draw->nparts; i++)
+		moves[i] = (Move)
 	{
-		moves[i].bucket = draw->parts[i].bucket;
-		moves[i].part = last_part + 1 + i;
-		moves[i].source = AVAILABLE;
-		moves[i].target = HELD;
-		moves[i].amount = draw->parts[i].amount;
-	}
+		draw->parts[i].bucket, last_part + 1 + i, AVAILABLE, HELD,
+			draw->parts[i].amount, draw->parts[i].slice
+	};
 	LedgerPost(&posting);
 }
 
@@ -360,103 +420,6 @@ last_part(const Hold *hold)
 	SqlArgText(&args, hold->org);
 	SqlArgInt8(&args, hold->hold);
 	return SqlInt4(SqlRun(&part_last, &args), 0, 1);
-}
-
-/*
- * Lock the buckets of what a hold still holds, in burn order; the parts come
- * in the order drawn.  -1: one of them is locked, and wait was false.
- */
-static int
-lock_parts(const Hold *hold, bool wait, Part **parts)
-{
-	SqlArgs		args = {0};
-	SqlResult	rows;
-	Credits		sum = 0;
-
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	rows = SqlRun(wait ? &parts_lock : &parts_lock_free, &args);
-	*parts = palloc(sizeof(Part) * Max(rows.n, 1));
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		Part	   *part = &(*parts)[i];
-
-		part->part = SqlInt4(rows, i, 1);
-		part->bucket = SqlInt8(rows, i, 2);
-		part->held = SqlCredits(rows, i, 3);
-		part->expires_at = SqlTimeOr(rows, i, 4, DT_NOEND);
-		part->closed = SqlBool(rows, i, 5);
-		sum += part->held;
-	}
-	SqlFree(&rows);
-	if (sum != hold->held)
-	{
-		Ensure(!wait, "A hold is not the sum of its parts.");
-		return -1;
-	}
-	qsort(*parts, rows.n, sizeof(Part), compare_parts);
-	return (int) rows.n;
-}
-
-static int
-compare_parts(const void *a, const void *b)
-{
-	int32		pa = ((const Part *) a)->part;
-	int32		pb = ((const Part *) b)->part;
-
-	return (pa > pb) - (pa < pb);
-}
-
-/*
- * Spend the first of the parts, return the last, and enter both.
- */
-static Returned
-give_back(Hold *hold, const Cause *cause, Part *parts, int n, Credits capture,
-		  Credits amount, TimestampTz at)
-{
-	Returned	returned = {0, 0};
-	Move	   *moves = palloc(sizeof(Move) * (2 * n + 1));
-	Posting		posting = {.org = hold->org, .account = hold->account,
-		.cause = cause, .hold = hold->hold, .at = at, .n = 0,
-		.moves = moves};
-
-	for (int i = 0; i < n && capture > 0; i++)
-	{
-		Credits		part = Min(parts[i].held, capture);
-
-		moves[posting.n++] = (Move)
-		{
-			parts[i].bucket, parts[i].part, HELD, SPENT, part
-		};
-		parts[i].held -= part;
-		capture -= part;
-		hold->held -= part;
-		hold->captured += part;
-	}
-	for (int i = n - 1; i >= 0 && amount > 0; i--)
-	{
-		Credits		part = Min(parts[i].held, amount);
-		Compartment target = parts[i].closed ? REVOKED :
-			parts[i].expires_at <= at ? EXPIRED : AVAILABLE;
-
-		if (part == 0)
-			continue;
-		moves[posting.n++] = (Move)
-		{
-			parts[i].bucket, parts[i].part, HELD, target, part
-		};
-		amount -= part;
-		hold->held -= part;
-		if (target == AVAILABLE)
-			returned.released += part;
-		else
-			returned.lapsed += part;
-	}
-	Ensure(capture == 0 && amount == 0, "A hold has less than it should.");
-	hold->released += returned.released;
-	hold->lapsed += returned.lapsed;
-	LedgerPost(&posting);
-	return returned;
 }
 
 /*
@@ -478,5 +441,6 @@ update_hold(const Hold *hold)
 		SqlArgNull(&args);
 	else
 		SqlArgTime(&args, hold->closed_at);
+	SqlArgBool(&args, hold->sliced);
 	Ensure(SqlRun(&hold_update, &args).n == 1, "A hold is missing.");
 }

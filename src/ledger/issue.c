@@ -63,9 +63,10 @@ SQL_STATEMENT(bucket_insert, SPI_OK_INSERT_RETURNING,
 			  " timestamptz",
 			  "INSERT INTO gpucredit.bucket (org, account, kind, priority,"
 			  " effective_at, expires_at, gpu_types, tiers, pools,"
-			  " max_per_job, max_share, policy, memo, created_at)"
+			  " max_per_job, max_share, policy, memo, created_at, slices)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
-			  " $13, $14) RETURNING bucket");
+			  " $13, $14, COALESCE((SELECT a.slices FROM gpucredit.account a"
+			  "  WHERE a.org = $1 AND a.account = $2), 1)) RETURNING bucket");
 
 static void parse_policy(Jsonb *json, Policy *policy);
 static void parse_names(const char *word, JsonbValue *value, Names *names);
@@ -123,7 +124,7 @@ call_issue(PG_FUNCTION_ARGS)
 	{
 		.org = issue.org, .account = issue.account, .cause = &cause,
 			.at = now, .n = 1,
-			.moves = &(Move){audit.bucket, 0, ISSUED, AVAILABLE, issue.amount}
+			.moves = &(Move){audit.bucket, 0, ISSUED, AVAILABLE, issue.amount, 0}
 	};
 	LedgerPost(&posting);
 

@@ -24,6 +24,7 @@ typedef struct AccountPath
 	const char *org;
 	int			n;
 	const char *accounts[ACCOUNT_MAX_LEVELS + 1];
+	bool		sliced;			/* one of them, as AccountSuspended() saw */
 } AccountPath;
 
 /* Whose business credit is drawn for: what buckets' policies look at. */
@@ -35,6 +36,7 @@ typedef struct Purpose
 	const char *tier;
 	const char *pool;
 	const struct LockedBuckets *locked; /* draw from these alone; NULL: any */
+	bool		any;			/* whatever the policies say: a transfer */
 } Purpose;
 
 /*
@@ -71,6 +73,7 @@ typedef struct Hold
 	Credits		lapsed;
 	TimestampTz expires_at;		/* DT_NOEND: never */
 	TimestampTz closed_at;		/* DT_NOBEGIN: open */
+	bool		sliced;			/* what returns goes to slices */
 } Hold;
 
 #define HoldIsOpen(h)	((h)->closed_at == DT_NOBEGIN)
@@ -95,15 +98,15 @@ extern const char *LedgerReason(LedgerStatus status);
 
 /* account.c */
 extern AccountPath AccountParse(const char *org, const char *account);
-extern bool AccountSuspended(const AccountPath *path);	/* UC001 */
+extern bool AccountSuspended(AccountPath *path);	/* UC001 */
 
 /* hold.c */
 extern LedgerStatus HoldOpen(const AccountPath *path, const Purpose *purpose,
 							 const Cause *cause, Credits amount, int64 ttl,
 							 bool wait, Hold *hold, TimestampTz *at);
-extern LedgerStatus HoldExtend(Hold *hold, const Purpose *purpose,
-							   const Cause *cause, Credits amount, bool wait,
-							   TimestampTz *at);
+extern LedgerStatus HoldExtend(Hold *hold, const AccountPath *path,
+							   const Purpose *purpose, const Cause *cause,
+							   Credits amount, bool wait, TimestampTz *at);
 extern LedgerStatus HoldShrink(Hold *hold, const Cause *cause, Credits amount,
 							   bool wait, Returned *returned);
 extern Returned HoldSettle(Hold *hold, const Cause *cause, Credits captured,

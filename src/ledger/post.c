@@ -8,6 +8,9 @@
  * of the entries, changed in the same call.  The caller has locked the
  * buckets (and the hold); the tables' checks refuse what would go negative.
  *
+ * Of a bucket that is spread over slices (slice.h) a move changes the slice's
+ * figures, or the bucket's own: what counts is their sum.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -37,6 +40,15 @@ SQL_STATEMENT(bucket_add, SPI_OK_UPDATE,
 			  ADD(available, 4) ", " ADD(held, 5) ", " ADD(spent, 6) ", "
 			  ADD(expired, 7) ", " ADD(revoked, 8) ", " ADD(moved, 9)
 			  " WHERE b.org = $1 AND b.bucket = $2");
+#undef ADD
+#define ADD(column, n) \
+	#column " = s." #column " OPERATOR(gpucredit.+) $" #n
+SQL_STATEMENT(slice_add, SPI_OK_UPDATE,
+			  "text, bigint, int, gpucredit.credits, gpucredit.credits,"
+			  " gpucredit.credits, gpucredit.credits",
+			  "UPDATE gpucredit.bucket_slice s SET " ADD(available, 4) ", "
+			  ADD(held, 5) ", " ADD(spent, 6) ", " ADD(expired, 7)
+			  " WHERE s.org = $1 AND s.bucket = $2 AND s.slice = $3");
 #undef ADD
 SQL_STATEMENT(part_insert, SPI_OK_INSERT,
 			  "text, bigint, int, bigint, gpucredit.credits",
@@ -73,6 +85,43 @@ SQL_STATEMENT(bucket_sweep, SPI_OK_UPDATE, "tid[], timestamptz",
 			  " expired = b.expired OPERATOR(gpucredit.+) b.available,"
 			  " swept_at = $2 WHERE b.ctid = ANY ($1)");
 
+#define ADD(column) \
+	#column " = b." #column " OPERATOR(gpucredit.+) s." #column
+SQL_STATEMENT(slices_fold, SPI_OK_UPDATE, "text, bigint",
+			  "WITH s AS (DELETE FROM gpucredit.bucket_slice s"
+			  " WHERE s.org = $1 AND s.bucket = $2 RETURNING s.*)"
+			  " UPDATE gpucredit.bucket b SET " ADD(available) ", "
+			  ADD(held) ", " ADD(spent) ", " ADD(expired) ","
+			  " lent = '0', spread = 0"
+			  " FROM (SELECT gpucredit.sum(s.available) AS available,"
+			  "  gpucredit.sum(s.held) AS held,"
+			  "  gpucredit.sum(s.spent) AS spent,"
+			  "  gpucredit.sum(s.expired) AS expired FROM s) s"
+			  " WHERE b.org = $1 AND b.bucket = $2");
+#undef ADD
+SQL_STATEMENT(slices_set, SPI_OK_UPDATE, "text, bigint, int",
+			  "UPDATE gpucredit.bucket b SET slices = $3"
+			  " WHERE b.org = $1 AND b.bucket = $2");
+SQL_STATEMENT(slices_make, SPI_OK_INSERT,
+			  "text, bigint, int, gpucredit.credits",
+			  "INSERT INTO gpucredit.bucket_slice"
+			  " (org, bucket, slice, lent, available) SELECT $1, $2, n, $4, $4"
+			  " FROM pg_catalog.generate_series(1, $3) AS n");
+SQL_STATEMENT(slices_even, SPI_OK_UPDATE,
+			  "text, bigint, gpucredit.credits",
+			  "UPDATE gpucredit.bucket_slice s SET available = $3,"
+			  " lent = s.lent OPERATOR(gpucredit.+)"
+			  "  ($3 OPERATOR(gpucredit.-) s.available)"
+			  " WHERE s.org = $1 AND s.bucket = $2");
+SQL_STATEMENT(bucket_lend, SPI_OK_UPDATE, "text, bigint, int",
+			  "UPDATE gpucredit.bucket b SET spread = $3, lent = s.lent,"
+			  " available = b.available OPERATOR(gpucredit.+)"
+			  "  (b.lent OPERATOR(gpucredit.-) s.lent)"
+			  " FROM (SELECT gpucredit.sum(s.lent) AS lent"
+			  "  FROM gpucredit.bucket_slice s"
+			  "  WHERE s.org = $1 AND s.bucket = $2) s"
+			  " WHERE b.org = $1 AND b.bucket = $2");
+
 static void insert_entry(const Posting *posting, const Move *move);
 static void add_to_bucket(const Posting *posting, int first);
 static void change_part(const Posting *posting, const Move *move);
@@ -97,7 +146,8 @@ LedgerPost(const Posting *posting)
 
 		/* one update per bucket, with the sum of its moves */
 		for (int j = 0; j < i && !seen; j++)
-			seen = posting->moves[j].bucket == move->bucket;
+			seen = posting->moves[j].bucket == move->bucket &&
+				posting->moves[j].slice == move->slice;
 		if (!seen)
 			add_to_bucket(posting, i);
 	}
@@ -142,13 +192,15 @@ insert_entry(const Posting *posting, const Move *move)
 }
 
 /*
- * Apply to a bucket all moves that concern it, the first of which is given.
+ * Apply to a bucket, or one slice of it, all moves that concern it, the first
+ * of which is given.
  * "issued" is a source that only grows: the sum of what was ever issued.
  */
 static void
 add_to_bucket(const Posting *posting, int first)
 {
 	int64		bucket = posting->moves[first].bucket;
+	int32		slice = posting->moves[first].slice;
 	Credits		change[COMPARTMENTS] = {0};
 	SqlArgs		args = {0};
 
@@ -156,7 +208,7 @@ add_to_bucket(const Posting *posting, int first)
 	{
 		const Move *move = &posting->moves[i];
 
-		if (move->bucket != bucket)
+		if (move->bucket != bucket || move->slice != slice)
 			continue;
 		change[move->source] = move->source == ISSUED ?
 			CreditsAdd(change[ISSUED], move->amount) :
@@ -166,6 +218,16 @@ add_to_bucket(const Posting *posting, int first)
 	}
 	SqlArgText(&args, posting->org);
 	SqlArgInt8(&args, bucket);
+	if (slice > 0)
+	{
+		Ensure(change[ISSUED] == 0 && change[REVOKED] == 0 &&
+			   change[MOVED] == 0, "A slice has no such compartment.");
+		SqlArgInt4(&args, slice);
+		for (int c = AVAILABLE; c <= EXPIRED; c++)
+			SqlArgCredits(&args, change[c]);
+		Ensure(SqlRun(&slice_add, &args).n == 1, "A slice is missing.");
+		return;
+	}
 	for (int c = 0; c < COMPARTMENTS; c++)
 		SqlArgCredits(&args, change[c]);
 	Ensure(SqlRun(&bucket_add, &args).n == 1, "A bucket is missing.");
@@ -234,4 +296,55 @@ LedgerSweep(Datum places, uint64 n, TimestampTz at)
 	Ensure(SqlRun(&bucket_sweep, &args).n == n,
 		   "A bucket moved under its lock.");
 	return sums;
+}
+
+/*
+ * Say over how many slices a locked bucket may be spread.
+ */
+void
+LedgerSetSlices(const char *org, int64 bucket, int32 n)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, bucket);
+	SqlArgInt4(&args, n);
+	Ensure(SqlRun(&slices_set, &args).n == 1, "A bucket is missing.");
+}
+
+/*
+ * Put a locked bucket and its locked slices together again.
+ */
+void
+LedgerFold(const char *org, int64 bucket)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, bucket);
+	Ensure(SqlRun(&slices_fold, &args).n == 1, "A bucket is missing.");
+}
+
+/*
+ * Give each of a bucket's n slices the same share of what is available in all
+ * of it, and leave the rest with the bucket.  anew: there are no slices yet;
+ * else they are locked.
+ */
+void
+LedgerSpread(const char *org, int64 bucket, int32 n, Credits share, bool anew)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, bucket);
+	if (anew)
+		SqlArgInt4(&args, n);
+	SqlArgCredits(&args, share);
+	Ensure(SqlRun(anew ? &slices_make : &slices_even, &args).n == (uint64) n,
+		   "A slice is missing.");
+	args = (SqlArgs){0};
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, bucket);
+	SqlArgInt4(&args, n);
+	Ensure(SqlRun(&bucket_lend, &args).n == 1, "A bucket is missing.");
 }

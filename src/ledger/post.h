@@ -26,6 +26,7 @@ typedef struct Move
 	Compartment source;
 	Compartment target;
 	Credits		amount;
+	int32		slice;			/* whose figures change; 0: the bucket's own */
 } Move;
 
 typedef struct Posting
@@ -42,12 +43,20 @@ typedef struct Posting
 extern void LedgerPost(const Posting *posting);
 extern void LedgerClose(const char *org, int64 bucket, TimestampTz at);
 extern SqlResult LedgerSweep(Datum places, uint64 n, TimestampTz at);
+extern void LedgerSetSlices(const char *org, int64 bucket, int32 n);
+extern void LedgerFold(const char *org, int64 bucket);
+extern void LedgerSpread(const char *org, int64 bucket, int32 n,
+						 Credits share, bool anew);
 
 /* What a locked bucket gives to a draw. */
 typedef struct DrawPart
 {
 	int64		bucket;
+	int32		slice;			/* this alone is locked; 0: all of it */
 	Credits		amount;
+	Credits		whole;			/* available in all of it */
+	int32		slices;			/* over how many it may be spread */
+	int32		spread;			/* and is */
 	TimestampTz expires_at;
 } DrawPart;
 
@@ -66,6 +75,9 @@ typedef struct Draw
 } Draw;
 
 extern LedgerStatus LedgerDraw(Draw *draw);
+extern bool LedgerPlanSlice(Draw *draw, int64 hold);
+extern bool LedgerLockPlanned(Draw *draw);
+extern void LedgerEven(const Draw *draw);
 extern void SpendAdd(const Hold *hold, Credits spent, TimestampTz at);
 extern LockedBuckets LedgerReclaim(const AccountPath *path,
 								   const Purpose *purpose, Credits amount);
@@ -73,13 +85,15 @@ extern bool LedgerReclaimFree(const char *org);
 
 /*
  * Which buckets may pay: on the path, active, and allowed by their policy.
- * Plain holds draw only from buckets without gpu_types, tiers and pools.
+ * Plain holds draw only from buckets without gpu_types, tiers and pools; $4
+ * NULL: whatever their policy.
  */
 #define MAY_PAY \
 	" b.org = $1 AND b.account = ANY ($2) AND b.closed_at IS NULL" \
 	" AND b.effective_at <= $3" \
 	" AND (b.expires_at IS NULL OR b.expires_at > $3)" \
-	" AND CASE WHEN $4 THEN b.gpu_types IS NULL AND b.tiers IS NULL" \
+	" AND CASE WHEN $4 IS NULL THEN true" \
+	" WHEN $4 THEN b.gpu_types IS NULL AND b.tiers IS NULL" \
 	"  AND b.pools IS NULL" \
 	" ELSE (b.gpu_types IS NULL OR b.gpu_types @> $5)" \
 	"  AND (b.tiers IS NULL OR $6 = ANY (b.tiers))" \

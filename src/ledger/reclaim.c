@@ -19,8 +19,7 @@
 #include "audit/audit.h"
 #include "common/clock.h"
 #include "common/sql.h"
-#include "ledger/budget.h"
-#include "ledger/post.h"
+#include "ledger/slice.h"
 #include "miscadmin.h"
 
 SQL_STATEMENT(dead_exists, SPI_OK_SELECT, "text, timestamptz",
@@ -30,6 +29,10 @@ SQL_STATEMENT(dead_exists, SPI_OK_SELECT, "text, timestamptz",
 SQL_STATEMENT(path_available, SPI_OK_SELECT,
 			  MAY_PAY_TYPES,
 			  "SELECT COALESCE(gpucredit.sum(b.available), '0')"
+			  " OPERATOR(gpucredit.+) COALESCE(gpucredit.sum("
+			  "  (SELECT gpucredit.sum(s.available)"
+			  "   FROM gpucredit.bucket_slice s WHERE b.spread > 0"
+			  "   AND s.org = $1 AND s.bucket = b.bucket)), '0')"
 			  " FROM gpucredit.bucket b WHERE" MAY_PAY);
 SQL_STATEMENT(dead_lock, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
@@ -42,9 +45,11 @@ SQL_STATEMENT(dead_lock_free, SPI_OK_SELECT, "text, timestamptz",
 			  " FOR NO KEY UPDATE SKIP LOCKED");
 SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
 			  "text, text[], timestamptz, bigint[]",
-			  "SELECT b.bucket FROM gpucredit.bucket b WHERE b.org = $1"
+			  "SELECT b.bucket, b.spread FROM gpucredit.bucket b"
+			  " WHERE b.org = $1"
 			  " AND (b.account = ANY ($2) AND b.closed_at IS NULL"
-			  "  AND b.available OPERATOR(gpucredit.>) '0'"
+			  "  AND (b.available OPERATOR(gpucredit.>) '0'"
+			  "   OR b.spread > 0)"
 			  "  AND b.effective_at <= $3"
 			  "  AND (b.expires_at IS NULL OR b.expires_at > $3)"
 			  " OR b.bucket IN (SELECT p.bucket FROM gpucredit.hold_part p"
@@ -156,27 +161,39 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 }
 
 /*
- * Lock the buckets an account could draw from, and those of some holds.
+ * Lock the buckets an account could draw from, and those of some holds, each
+ * with its slices.
  */
 static LockedBuckets
 lock_buckets(const AccountPath *path, const int64 *holds, int n,
 			 TimestampTz at)
 {
-	LockedBuckets locked;
+	LockedBuckets locked = {0, palloc(sizeof(int64) * 8), NULL};
+	int			size = 8;
 	SqlArgs		args = {0};
-	SqlResult	rows;
+	Portal		portal;
 
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, path->accounts, path->n);
 	SqlArgTime(&args, at);
 	SqlArgInt8Array(&args, holds, n);
-	rows = SqlRun(&bucket_lock_all, &args);
-	locked.budgets = NULL;
-	locked.n = (int) rows.n;
-	locked.ids = palloc(sizeof(int64) * (rows.n + 1));
-	for (uint64 i = 0; i < rows.n; i++)
-		locked.ids[i] = SqlInt8(rows, i, 1);
-	SqlFree(&rows);
+	portal = SqlCursor(&bucket_lock_all, &args);
+	while (true)
+	{
+		SqlResult	row = SqlFetch(portal);
+		Credits		available;
+
+		CHECK_FOR_INTERRUPTS();
+		if (row.n == 0)
+			break;
+		if (locked.n == size)
+			locked.ids = repalloc(locked.ids, sizeof(int64) * (size *= 2));
+		locked.ids[locked.n++] = SqlInt8(row, 0, 1);
+		(void) SlicesLock(path->org, SqlInt8(row, 0, 1), SqlInt4(row, 0, 2),
+						  true, &available);
+		SqlFree(&row);
+	}
+	SPI_cursor_close(portal);
 	return locked;
 }
 

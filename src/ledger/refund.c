@@ -22,9 +22,8 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
-#include "ledger/budget.h"
-#include "ledger/post.h"
 #include "ledger/refund.h"
+#include "ledger/slice.h"
 #include "miscadmin.h"
 
 /* What one hold gives back, and from which of its parts. */
@@ -35,6 +34,7 @@ typedef struct Share
 	Credits		amount;
 	int			n;
 	Move	   *moves;
+	TimestampTz *expiries;		/* of their buckets */
 } Share;
 
 SQL_STATEMENT(parts_spent, SPI_OK_SELECT, "text, bigint",
@@ -43,8 +43,8 @@ SQL_STATEMENT(parts_spent, SPI_OK_SELECT, "text, bigint",
 			  "  AND p.spent OPERATOR(gpucredit.>) '0'"
 			  " ORDER BY p.part DESC");
 SQL_STATEMENT(buckets_lock, SPI_OK_SELECT, "text, bigint[]",
-			  "SELECT b.bucket, b.expires_at, b.closed_at IS NOT NULL"
-			  " FROM gpucredit.bucket b"
+			  "SELECT b.bucket, b.expires_at, b.closed_at IS NOT NULL,"
+			  " b.spread FROM gpucredit.bucket b"
 			  " WHERE b.org = $1 AND b.bucket = ANY ($2)"
 			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE");
 SQL_STATEMENT(hold_refunded, SPI_OK_UPDATE,
@@ -57,6 +57,7 @@ SQL_STATEMENT(hold_refunded, SPI_OK_UPDATE,
 static Credits take_share(Share *share, Credits amount);
 static void lock_budgets(const char *org, Share *shares, int n);
 static void aim(const char *org, Share *shares, int n, TimestampTz *at);
+static void aim_share(Share *share, SqlResult bucket);
 static void finish_share(Share *share, const Cause *cause, TimestampTz at);
 
 /*
@@ -112,6 +113,7 @@ take_share(Share *share, Credits amount)
 	share->amount = 0;
 	share->n = 0;
 	share->moves = palloc(sizeof(Move) * Max(rows.n, 1));
+	share->expiries = palloc(sizeof(TimestampTz) * Max(rows.n, 1));
 	for (uint64 i = 0; i < rows.n && share->amount < amount; i++)
 	{
 		Credits		part = Min(SqlCredits(rows, i, 3),
@@ -119,7 +121,7 @@ take_share(Share *share, Credits amount)
 
 		share->moves[share->n++] = (Move)
 		{
-			SqlInt8(rows, i, 2), SqlInt4(rows, i, 1), SPENT, AVAILABLE, part
+			SqlInt8(rows, i, 2), SqlInt4(rows, i, 1), SPENT, AVAILABLE, part, 0
 		};
 		share->amount += part;
 	}
@@ -133,7 +135,7 @@ take_share(Share *share, Credits amount)
 static void
 lock_budgets(const char *org, Share *shares, int n)
 {
-	AccountPath none = {org, 0, {NULL}};
+	AccountPath none = {org, 0, {NULL}, false};
 	int64	   *ids = palloc(sizeof(int64) * n);
 
 	for (int i = 0; i < n; i++)
@@ -158,7 +160,7 @@ aim(const char *org, Share *shares, int n, TimestampTz *at)
 	int			nbuckets = 0;
 	int64	   *buckets;
 	SqlArgs		args = {0};
-	SqlResult	rows;
+	Portal		portal;
 
 	for (int i = 0; i < n; i++)
 		nbuckets += shares[i].n;
@@ -170,22 +172,48 @@ aim(const char *org, Share *shares, int n, TimestampTz *at)
 
 	SqlArgText(&args, org);
 	SqlArgInt8Array(&args, buckets, nbuckets);
-	rows = SqlRun(&buckets_lock, &args);
-	*at = ClockNow();
-	for (uint64 row = 0; row < rows.n; row++)
+	portal = SqlCursor(&buckets_lock, &args);
+	while (true)
 	{
-		int64		bucket = SqlInt8(rows, row, 1);
-		bool		closed = SqlBool(rows, row, 3);
-		bool		expired = SqlTimeOr(rows, row, 2, DT_NOEND) <= *at;
+		SqlResult	row = SqlFetch(portal);
+		Credits		available;
 
 		CHECK_FOR_INTERRUPTS();
+		if (row.n == 0)
+			break;
+		(void) SlicesLock(org, SqlInt8(row, 0, 1), SqlInt4(row, 0, 4), true,
+						  &available);
 		for (int i = 0; i < n; i++)
-			for (int j = 0; j < shares[i].n; j++)
-				if (shares[i].moves[j].bucket == bucket)
-					shares[i].moves[j].target = closed ? REVOKED :
-						expired ? EXPIRED : AVAILABLE;
+			aim_share(&shares[i], row);
+		SqlFree(&row);
 	}
-	SqlFree(&rows);
+	SPI_cursor_close(portal);
+	*at = ClockNow();
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < shares[i].n; j++)
+			if (shares[i].moves[j].target == AVAILABLE &&
+				shares[i].expiries[j] <= *at)
+				shares[i].moves[j].target = EXPIRED;
+}
+
+/*
+ * What a share gives back to a bucket, as it was locked: to its slice, or if
+ * there is none, to the bucket's row.
+ */
+static void
+aim_share(Share *share, SqlResult bucket)
+{
+	for (int i = 0; i < share->n; i++)
+	{
+		Move	   *move = &share->moves[i];
+
+		if (move->bucket != SqlInt8(bucket, 0, 1))
+			continue;
+		move->target = SqlBool(bucket, 0, 3) ? REVOKED : AVAILABLE;
+		move->slice = share->hold->sliced ?
+			SliceOf(share->hold->hold, SqlInt4(bucket, 0, 4)) : 0;
+		share->expiries[i] = SqlTimeOr(bucket, 0, 2, DT_NOEND);
+	}
 }
 
 /*

@@ -20,7 +20,7 @@
 #include "common/sql.h"
 #include "entry/entry.h"
 #include "ledger/alert.h"
-#include "ledger/post.h"
+#include "ledger/slice.h"
 #include "request/request.h"
 
 ENTRY_POINT(revoke);
@@ -46,7 +46,7 @@ SQL_STATEMENT(bucket_dead, SPI_OK_SELECT, "text, bigint, timestamptz",
 			  " FROM gpucredit.bucket b WHERE b.org = $1 AND b.bucket = $2");
 SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint",
 			  "SELECT b.account, b.available, b.expires_at,"
-			  " b.closed_at IS NOT NULL FROM gpucredit.bucket b"
+			  " b.closed_at IS NOT NULL, b.spread FROM gpucredit.bucket b"
 			  " WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE");
 
 static void release_dead(const char *org, int64 id);
@@ -108,7 +108,7 @@ release_dead(const char *org, int64 id)
 	row = SqlRun(&bucket_dead, &args);
 	if (row.n > 0 && SqlBool(row, 0, 2))
 	{
-		AccountPath path = {org, 1, {SqlText(row, 0, 1)}};
+		AccountPath path = {org, 1, {SqlText(row, 0, 1)}, false};
 		Purpose		purpose = {0};
 
 		(void) LedgerReclaim(&path, &purpose, PG_INT64_MAX);
@@ -116,13 +116,14 @@ release_dead(const char *org, int64 id)
 }
 
 /*
- * Lock and read a bucket; UC002 where there is none.
+ * Lock and read a bucket, its slices put together; UC002 where there is none.
  */
 static void
 lock_bucket(const char *org, int64 id, Bucket *bucket)
 {
 	SqlArgs		args = {0};
 	SqlResult	row;
+	Credits		in_slices;
 
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, id);
@@ -134,9 +135,14 @@ lock_bucket(const char *org, int64 id, Bucket *bucket)
 				 errdetail("There is none of that number in this "
 						   "organisation."),
 				 errhint("Pass the number gpucredit.issue() returned.")));
-	bucket->at = ClockNow();
 	bucket->account = SqlText(row, 0, 1);
 	bucket->available = SqlCredits(row, 0, 2);
+	if (SlicesLock(org, id, SqlInt4(row, 0, 5), true, &in_slices))
+	{
+		LedgerFold(org, id);
+		bucket->available = CreditsAdd(bucket->available, in_slices);
+	}
+	bucket->at = ClockNow();
 	bucket->expired = SqlTimeOr(row, 0, 3, DT_NOEND) <= bucket->at;
 	bucket->closed = SqlBool(row, 0, 4);
 	SqlFree(&row);
@@ -151,7 +157,7 @@ empty_bucket(const char *org, int64 id, const Bucket *bucket)
 {
 	Cause		cause = {"revoke", 0, 0};
 	Move		move = {id, 0, AVAILABLE,
-		bucket->expired ? EXPIRED : REVOKED, bucket->available};
+		bucket->expired ? EXPIRED : REVOKED, bucket->available, 0};
 	Posting		posting = {.org = org, .account = bucket->account,
 		.cause = &cause, .at = bucket->at, .n = 1, .moves = &move};
 

@@ -7,7 +7,10 @@
  * there.  Removing one forgets what it counted, so that one set again counts
  * the holds begun since.
  *
- * Locks: the budget's row, then its counters.
+ * A counter that is spread over slices is put together: what its slices may
+ * take depends on the budget.
+ *
+ * Locks: the budget's row, then its counters, each with its slices.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +24,7 @@
 #include "common/errors.h"
 #include "common/sql.h"
 #include "entry/entry.h"
-#include "ledger/ledger.h"
+#include "ledger/slice.h"
 #include "utils/array.h"
 
 ENTRY_POINT(set_budget);
@@ -37,8 +40,9 @@ SQL_STATEMENT(budget_upsert, SPI_OK_INSERT,
 			  "text, text, text, gpucredit.credits, boolean, numeric[],"
 			  " timestamptz",
 			  "INSERT INTO gpucredit.budget"
-			  " (org, account, period, amount, hard, alert_at, set_at)"
-			  " VALUES ($1, $2, $3, $4, $5, $6, $7)"
+			  " (org, account, period, amount, hard, alert_at, set_at, slices)"
+			  " SELECT a.org, a.account, $3, $4, $5, $6, $7, a.slices"
+			  " FROM gpucredit.account a WHERE a.org = $1 AND a.account = $2"
 			  " ON CONFLICT (org, account, period) DO UPDATE"
 			  " SET amount = EXCLUDED.amount, hard = EXCLUDED.hard,"
 			  " alert_at = EXCLUDED.alert_at, set_at = EXCLUDED.set_at");
@@ -90,6 +94,7 @@ call_set_budget(PG_FUNCTION_ARGS)
 	if (remove)
 	{
 		(void) SqlRun(&budget_delete, &args);
+		BudgetFold(org, account, period);
 		(void) SqlRun(&counts_lock, &args);
 		(void) SqlRun(&counts_delete, &args);
 		/* with those of holds whose counters the above waited for */
@@ -102,6 +107,7 @@ call_set_budget(PG_FUNCTION_ARGS)
 		SqlArg(&args, PG_GETARG_DATUM(5));
 		SqlArgTime(&args, audit.at);
 		(void) SqlRun(&budget_upsert, &args);
+		BudgetFold(org, account, period);
 		alert_of_taken(org, account, audit.at);
 		AuditCredits(&audit, "amount", amount);
 		AuditText(&audit, "hard", hard ? "true" : "false");

@@ -25,7 +25,6 @@
 #include "lib/stringinfo.h"
 #include "ledger/alert.h"
 #include "ledger/post.h"
-#include "miscadmin.h"
 #include "request/request.h"
 
 ENTRY_POINT(transfer);
@@ -37,37 +36,24 @@ typedef struct Transfer
 	char	   *to;
 	Credits		amount;
 	TimestampTz at;
-	int			n;				/* buckets it takes from */
-	int			size;
-	Move	   *moves;			/* out of them */
-	TimestampTz *expiries;		/* of each */
+	Draw		draw;			/* out of the account's own buckets */
 } Transfer;
 
-SQL_STATEMENT(bucket_take, SPI_OK_SELECT,
-			  "text, text, timestamptz, bigint[]",
-			  "SELECT b.bucket, b.available, b.expires_at"
-			  " FROM gpucredit.bucket b WHERE b.org = $1 AND b.account = $2"
-			  " AND b.closed_at IS NULL"
-			  " AND b.available OPERATOR(gpucredit.>) '0'"
-			  " AND b.effective_at <= $3"
-			  " AND (b.expires_at IS NULL OR b.expires_at > $3)"
-			  " AND ($4 IS NULL OR b.bucket = ANY ($4))"
-			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE");
 SQL_STATEMENT(bucket_like, SPI_OK_INSERT_RETURNING,
 			  "text, bigint, text, timestamptz",
 			  "INSERT INTO gpucredit.bucket (org, account, kind, priority,"
 			  " effective_at, expires_at, gpu_types, tiers, pools,"
-			  " max_per_job, max_share, policy, memo, created_at)"
+			  " max_per_job, max_share, policy, memo, created_at, slices)"
 			  " SELECT b.org, $3, b.kind, b.priority, b.effective_at,"
 			  " b.expires_at, b.gpu_types, b.tiers, b.pools, b.max_per_job,"
-			  " b.max_share, b.policy, b.memo, $4 FROM gpucredit.bucket b"
+			  " b.max_share, b.policy, b.memo, $4, COALESCE((SELECT a.slices"
+			  "  FROM gpucredit.account a"
+			  "  WHERE a.org = $1 AND a.account = $3), 1)"
+			  " FROM gpucredit.bucket b"
 			  " WHERE b.org = $1 AND b.bucket = $2 RETURNING bucket");
 
 static void take_accounts(Transfer *transfer, FunctionCallInfo fcinfo);
 static const char *carry_out(Transfer *transfer, AuditRow *audit);
-static bool take_buckets(Transfer *transfer, LockedBuckets locked);
-static void add_bucket(Transfer *transfer, SqlResult row, Credits missing);
-static Credits drop_expired(Transfer *transfer);
 static void move_credit(const Transfer *transfer, AuditRow *audit);
 static int64 insert_like(const Transfer *transfer, int64 bucket);
 
@@ -127,9 +113,10 @@ carry_out(Transfer *transfer, AuditRow *audit)
 {
 	AccountPath from = AccountParse(transfer->org, transfer->from);
 	AccountPath to = AccountParse(transfer->org, transfer->to);
-	AccountPath own = {transfer->org, 1, {transfer->from}};
-	Purpose		purpose = {0};
+	AccountPath own = {transfer->org, 1, {transfer->from}, false};
+	Purpose		purpose = {.any = true};
 	LockedBuckets locked;
+	LedgerStatus status;
 	bool		suspended = AccountSuspended(&from);
 
 	(void) AccountSuspended(&to);
@@ -137,98 +124,20 @@ carry_out(Transfer *transfer, AuditRow *audit)
 	if (suspended)
 		return "account_suspended";
 	locked = LedgerReclaim(&own, &purpose, transfer->amount);
-	if (!take_buckets(transfer, locked))
-		return "insufficient_credits";
+	if (locked.n >= 0)
+		purpose.locked = &locked;
+	transfer->draw = (Draw)
+	{
+		.path = &own, .purpose = &purpose, .amount = transfer->amount,
+			.wait = true
+	};
+	status = LedgerDraw(&transfer->draw);
+	transfer->at = transfer->draw.at;
+	if (status != LEDGER_DONE)
+		return LedgerReason(status);
 	move_credit(transfer, audit);
 	AlertBalance(&from, transfer->at);
 	return NULL;
-}
-
-/*
- * Find and lock the credit, among those locked where some are; false: there
- * is not enough.
- */
-static bool
-take_buckets(Transfer *transfer, LockedBuckets locked)
-{
-	Credits		missing = transfer->amount;
-	SqlArgs		args = {0};
-	Portal		portal;
-
-	transfer->size = 4;
-	transfer->moves = palloc(sizeof(Move) * transfer->size);
-	transfer->expiries = palloc(sizeof(TimestampTz) * transfer->size);
-	transfer->at = ClockNow();
-	SqlArgText(&args, transfer->org);
-	SqlArgText(&args, transfer->from);
-	SqlArgTime(&args, transfer->at);
-	if (locked.n < 0)
-		SqlArgNull(&args);
-	else
-		SqlArgInt8Array(&args, locked.ids, locked.n);
-	portal = SqlCursor(&bucket_take, &args);
-	while (missing > 0)
-	{
-		SqlResult	row;
-
-		CHECK_FOR_INTERRUPTS();
-		SPI_cursor_fetch(portal, true, 1);
-		row.n = SPI_processed;
-		row.table = SPI_tuptable;
-		if (row.n == 0)
-			break;
-		add_bucket(transfer, row, missing);
-		SqlFree(&row);
-
-		/* waiting for this bucket may have cost an earlier one its life */
-		transfer->at = ClockNow();
-		missing = transfer->amount - drop_expired(transfer);
-	}
-	SPI_cursor_close(portal);
-	return missing == 0;
-}
-
-/*
- * Take from a locked bucket what it has.
- */
-static void
-add_bucket(Transfer *transfer, SqlResult row, Credits missing)
-{
-	if (transfer->n == transfer->size)
-	{
-		transfer->size *= 2;
-		transfer->moves = repalloc(transfer->moves,
-								   sizeof(Move) * transfer->size);
-		transfer->expiries = repalloc(transfer->expiries,
-									  sizeof(TimestampTz) * transfer->size);
-	}
-	transfer->expiries[transfer->n] = SqlTimeOr(row, 0, 3, DT_NOEND);
-	transfer->moves[transfer->n++] = (Move)
-	{
-		SqlInt8(row, 0, 1), 0, AVAILABLE, MOVED,
-			Min(SqlCredits(row, 0, 2), missing)
-	};
-}
-
-/*
- * Let go what expired by now; returns what the rest comes to.
- */
-static Credits
-drop_expired(Transfer *transfer)
-{
-	Credits		sum = 0;
-	int			kept = 0;
-
-	for (int i = 0; i < transfer->n; i++)
-	{
-		if (transfer->expiries[i] <= transfer->at)
-			continue;
-		sum += transfer->moves[i].amount;
-		transfer->moves[kept] = transfer->moves[i];
-		transfer->expiries[kept++] = transfer->expiries[i];
-	}
-	transfer->n = kept;
-	return sum;
 }
 
 /*
@@ -238,32 +147,39 @@ static void
 move_credit(const Transfer *transfer, AuditRow *audit)
 {
 	Cause		cause = {"transfer", 0, 0};
+	const Draw *draw = &transfer->draw;
+	Move	   *out = palloc(sizeof(Move) * draw->nparts);
+	Move	   *in = palloc(sizeof(Move) * draw->nparts);
 	Posting		posting = {.org = transfer->org, .account = transfer->from,
-		.cause = &cause, .at = transfer->at, .n = transfer->n,
-		.moves = transfer->moves};
-	Move	   *moves = palloc(sizeof(Move) * transfer->n);
+		.cause = &cause, .at = transfer->at, .n = draw->nparts,
+		.moves = out};
 	StringInfoData buckets;
 
+	LedgerEven(draw);
+	for (int i = 0; i < draw->nparts; i++)
+		out[i] = (Move)
+	{
+		draw->parts[i].bucket, 0, AVAILABLE, MOVED,
+			draw->parts[i].amount, 0
+	};
 	LedgerPost(&posting);
 	initStringInfo(&buckets);
-	for (int i = 0; i < transfer->n; i++)
+	for (int i = 0; i < draw->nparts; i++)
 	{
-		const Move *out = &transfer->moves[i];
-
-		moves[i] = (Move)
+		in[i] = (Move)
 		{
-			insert_like(transfer, out->bucket), 0, ISSUED, AVAILABLE,
-				out->amount
+			insert_like(transfer, out[i].bucket), 0, ISSUED, AVAILABLE,
+				out[i].amount, 0
 		};
 		appendStringInfo(&buckets, "%s{\"from\":%lld,\"to\":%lld,"
 						 "\"amount\":%s}", i == 0 ? "[" : ",",
-						 (long long) out->bucket,
-						 (long long) moves[i].bucket,
-						 CreditsToCString(out->amount));
+						 (long long) out[i].bucket,
+						 (long long) in[i].bucket,
+						 CreditsToCString(out[i].amount));
 	}
 	appendStringInfoChar(&buckets, ']');
 	posting.account = transfer->to;
-	posting.moves = moves;
+	posting.moves = in;
 	LedgerPost(&posting);
 	AuditNumber(audit, "buckets", buckets.data);
 }

@@ -42,6 +42,8 @@ our %calls = (
 		['*'],
 		[qw(org account gpu_type -max_gpus -max_running max_queued:int)],
 		\&Model::Job::set_quota ],
+	set_slices => [
+		['*'], [qw(org account n:int)], \&Model::Credit::set_slices ],
 	set_price => [
 		['*'], [qw(gpu_type per_gpu_hour:numeric pool)],
 		\&Model::Job::set_price ],

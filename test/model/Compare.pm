@@ -33,7 +33,7 @@ my $parts = "coalesce((SELECT string_agg(concat_ws(':', p.bucket, p.drawn,"
   . " ORDER BY p.part) FROM gpucredit.hold_part p WHERE p.org = h.org"
   . " AND p.hold = h.hold), '')";
 my $query = join(', ',
-	lines('b.bucket', 'gpucredit.bucket b WHERE b.org = $1',
+	lines('b.bucket', 'gpucredit.bucket_whole b WHERE b.org = $1',
 		'b.bucket', "'''' || b.account || ''''", 'b.issued',
 		map { "b.$_" } @compartments),
 	lines('h.hold',
@@ -42,7 +42,7 @@ my $query = join(', ',
 	lines('j.job', 'gpucredit.job j WHERE j.org = $1 AND j.ended_at IS NULL',
 		qw(j.job j.state j.attempt j.failures j.hold)),
 	lines('1',
-		"gpucredit.budget_count c WHERE c.org = \$1"
+		"gpucredit.budget_count_whole c WHERE c.org = \$1"
 		  . " AND (c.reserved <> '0' OR c.spent <> '0')",
 		"c.account || '|' || c.period || '|' || "
 		  . us('c.period_start'),

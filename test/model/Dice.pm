@@ -175,6 +175,12 @@ our %throw = (
 			gpu_type => pick(undef, undef, 'A100'),
 			max_queued => chance(0.5) ? undef : between(0, 6) };
 	},
+	set_slices => sub {
+		my ($d) = @_;
+
+		return { org => $d->{org}, account => account($d),
+			n => pick(1, 2, 2, 3, 16, 64) };
+	},
 	set_price => sub {
 		my ($d) = @_;
 

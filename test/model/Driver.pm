@@ -28,7 +28,8 @@ my %weight = (
 	issue        => 7,  release         => 4,  cancel         => 3,
 	refund       => 3,  transfer        => 3,  set_budget     => 2,
 	refund_hold  => 2,  suspend_account => 1,  revoke         => 1,
-	set_quota    => 1,  set_price       => 0.5, create_account => 0.5,
+	set_slices  => 1,  set_quota       => 1,  set_price      => 0.5,
+	create_account => 0.5,
 	reap_holds   => 0.5, expire_credits => 1,  maintain       => 0.2,
 	replay       => 5,  spoil           => 4);
 

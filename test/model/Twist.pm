@@ -72,6 +72,7 @@ my %spoiled = (
 	expires_at => ['infinity'],
 	to_account => [ 'no/such', undef ],
 	max_queued => [-1],
+	n => [ 0, 65, undef ],
 	map { $_ => [ 987_654_321, 0, -1 ] } qw(job hold bucket attempt));
 
 # A call with one bad argument.

@@ -32,6 +32,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin operator'),
 ('set_quota', 'org text, account text, gpu_type text DEFAULT NULL, max_gpus int DEFAULT NULL, max_running int DEFAULT NULL, max_queued int DEFAULT NULL',
 	'void', 'v', 'admin'),
+('set_slices', 'org text, account text, n int', 'void', 'v', 'admin'),
 ('set_rate_limit', 'org text, account text, operation text, per_second double precision, burst int',
 	'void', 'v', 'admin'),
 ('create_pool', 'pool text, policy jsonb DEFAULT ''{}''',

@@ -62,6 +62,18 @@ sub suspend_account
 	return [''];
 }
 
+# Slices change no figure.
+sub set_slices
+{
+	my ($m, $in) = @_;
+	my $org = name($in->{org});
+
+	whole($in->{n}, 1, 64);
+	path($in->{account});
+	$m->require_account($org, $in->{account});
+	return [''];
+}
+
 sub set_budget
 {
 	my ($m, $in) = @_;

@@ -1,0 +1,95 @@
+/*
+ * 45_slices.sql: the money of a busy account, over many rows.
+ *
+ * Whoever draws from a bucket, or counts in a budget, has that row until it
+ * commits, so one row carries one commit at a time.  Where an account's
+ * buckets and budgets are spread over slices, a hold takes what it needs from
+ * one slice, and holds beside it take from others.
+ *
+ * A bucket (a budget's counter) is its own row and its slices: each figure is
+ * the sum over all of them.  What a slice has available is its to give away,
+ * and never negative; its other figures are changes not yet added to the
+ * bucket's row, of either sign, as a hold drawn in one slice may be settled in
+ * another.  A budget's slice may take up to "most" without asking the others.
+ * Rows of slices come with the first hold that finds enough to share, and go
+ * when there is too little: src/ledger/slice.h has the rules.
+ *
+ * Only src/ledger/post.c writes bucket_slice.
+ */
+CREATE TABLE gpucredit.bucket_slice (
+	org text COLLATE "C" NOT NULL,
+	bucket bigint NOT NULL,
+	slice int NOT NULL,			/* from 1 */
+	lent gpucredit.credits NOT NULL,
+	available gpucredit.credits NOT NULL,
+	held gpucredit.credits NOT NULL DEFAULT '0',
+	spent gpucredit.credits NOT NULL DEFAULT '0',
+	expired gpucredit.credits NOT NULL DEFAULT '0',
+	CONSTRAINT bucket_slice_pkey PRIMARY KEY (org, bucket, slice),
+	CONSTRAINT bucket_slice_sound CHECK (gpucredit.slice_is_sound(lent,
+		available, held, spent, expired))
+) WITH (fillfactor = 10);		/* few rows, each updated all the time */
+COMMENT ON TABLE gpucredit.bucket_slice IS
+'Part of the figures of a bucket that is spread over slices: to be added to those of its own row';
+
+CREATE TABLE gpucredit.budget_slice (
+	org text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	period text NOT NULL,
+	period_start timestamptz NOT NULL,
+	slice int NOT NULL,			/* from 1 */
+	reserved gpucredit.credits NOT NULL DEFAULT '0',
+	spent gpucredit.credits NOT NULL DEFAULT '0',
+	most gpucredit.credits NOT NULL,	/* reserved + spent may come to */
+	CONSTRAINT budget_slice_pkey
+		PRIMARY KEY (org, account, period, period_start, slice)
+) WITH (fillfactor = 10);
+COMMENT ON TABLE gpucredit.budget_slice IS
+'Part of the figures of a budget''s counter that is spread over slices: to be added to those of its own row';
+
+/* few, and what a sweep must put together first */
+CREATE INDEX bucket_spread ON gpucredit.bucket (expires_at)
+	WHERE spread > 0;
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.bucket_slice', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.budget_slice', '');
+
+/* Buckets and counters with all that is theirs, slices included. */
+CREATE VIEW gpucredit.bucket_whole AS
+	SELECT b.org, b.bucket, b.account, b.kind, b.priority, b.effective_at,
+		b.expires_at, b.closed_at, b.policy, b.issued,
+		b.available + s.available AS available, b.held + s.held AS held,
+		b.spent + s.spent AS spent, b.expired + s.expired AS expired,
+		b.revoked, b.moved, b.lent, s.lent AS in_slices
+	FROM gpucredit.bucket b
+		CROSS JOIN LATERAL (SELECT coalesce(sum(s.lent), '0') AS lent,
+			coalesce(sum(s.available), '0') AS available,
+			coalesce(sum(s.held), '0') AS held,
+			coalesce(sum(s.spent), '0') AS spent,
+			coalesce(sum(s.expired), '0') AS expired
+		FROM gpucredit.bucket_slice s
+		WHERE b.spread > 0 AND s.org = b.org AND s.bucket = b.bucket) s;
+COMMENT ON VIEW gpucredit.bucket_whole IS
+'Buckets with what their slices have';
+
+CREATE VIEW gpucredit.budget_count_whole AS
+	SELECT c.org, c.account, c.period, c.period_start,
+		c.reserved + s.reserved AS reserved, c.spent + s.spent AS spent
+	FROM gpucredit.budget_count c
+		CROSS JOIN LATERAL (SELECT
+			coalesce(sum(s.reserved), '0') AS reserved,
+			coalesce(sum(s.spent), '0') AS spent
+		FROM gpucredit.budget_slice s
+		WHERE c.spread > 0 AND s.org = c.org AND s.account = c.account
+			AND s.period = c.period AND s.period_start = c.period_start) s;
+COMMENT ON VIEW gpucredit.budget_count_whole IS
+'Counters of budgets with what their slices have';
+
+CREATE FUNCTION gpucredit.set_slices(org text, account text, n int)
+RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_set_slices';
+COMMENT ON FUNCTION gpucredit.set_slices(text, text, int) IS
+'Spreads an account''s buckets and the counters of its budgets over slices, so that many calls for it at once do not queue for one row; 1 puts them together again. No figure changes, nor what is granted. Worth it where calls wait for each other''s commits.
+account: the one whose buckets and budgets these are, '''' for the organisation; accounts below it have their own. n: 1 to 64, about as many as calls at once.
+Errors: UC001 no such account; 22023.';

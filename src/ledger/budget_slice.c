@@ -1,0 +1,367 @@
+/*-------------------------------------------------------------------------
+ *
+ * budget_slice.c
+ *		The slices of budgets' counters.
+ *
+ * A slice may take up to its "most" alone.  All of these together leave out
+ * what would pass a hard budget, or reach the next alert: who would need that
+ * counts at large, sees the whole, and shares out anew.  They are worth what
+ * the budget's row says, so who shares out locks that row too, if it can be
+ * had; set_budget, which has it, puts the counter together.
+ *
+ * Locks: counters in BUDGET_ORDER, each with its slices; the budget's row
+ * after them, never waiting for it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/slice.h"
+#include "miscadmin.h"
+
+#define KEY_TYPES "text, text, text, timestamptz"
+#define OF_KEY(t) \
+	" WHERE " #t ".org = $1 AND " #t ".account = $2" \
+	" AND " #t ".period = $3 AND " #t ".period_start = $4"
+
+#define SLICES_READ \
+	"SELECT pg_catalog.count(*)," \
+	" COALESCE(gpucredit.sum(s.reserved), '0')," \
+	" COALESCE(gpucredit.sum(s.spent), '0')" \
+	" FROM (SELECT s.reserved, s.spent FROM gpucredit.budget_slice s" \
+	OF_KEY(s) " ORDER BY s.slice FOR NO KEY UPDATE"
+SQL_STATEMENT(slices_lock, SPI_OK_SELECT, KEY_TYPES, SLICES_READ ") s");
+SQL_STATEMENT(slices_lock_free, SPI_OK_SELECT, KEY_TYPES,
+			  SLICES_READ " SKIP LOCKED) s");
+#define SLICE_ROOM \
+	"SELECT 1 FROM gpucredit.budget_slice s" OF_KEY(s) \
+	" AND s.slice = $5 AND (s.reserved OPERATOR(gpucredit.+) s.spent)" \
+	"  OPERATOR(gpucredit.<=) (s.most OPERATOR(gpucredit.-) $6)" \
+	" FOR NO KEY UPDATE"
+SQL_STATEMENT(slice_room, SPI_OK_SELECT, KEY_TYPES ", int, gpucredit.credits",
+			  SLICE_ROOM);
+SQL_STATEMENT(slice_room_free, SPI_OK_SELECT,
+			  KEY_TYPES ", int, gpucredit.credits", SLICE_ROOM " SKIP LOCKED");
+#define SLICE_READ \
+	"SELECT 1 FROM gpucredit.budget_slice s" OF_KEY(s) \
+	" AND s.slice = $5 FOR NO KEY UPDATE"
+SQL_STATEMENT(slice_lock, SPI_OK_SELECT, KEY_TYPES ", int", SLICE_READ);
+SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT, KEY_TYPES ", int",
+			  SLICE_READ " SKIP LOCKED");
+#define COUNT_READ \
+	"SELECT 1 FROM gpucredit.budget_count c" OF_KEY(c) \
+	" FOR NO KEY UPDATE"
+SQL_STATEMENT(count_lock, SPI_OK_SELECT, KEY_TYPES, COUNT_READ);
+SQL_STATEMENT(count_lock_free, SPI_OK_SELECT, KEY_TYPES,
+			  COUNT_READ " SKIP LOCKED");
+SQL_STATEMENT(slice_change, SPI_OK_UPDATE,
+			  KEY_TYPES ", int, gpucredit.credits, gpucredit.credits",
+			  "UPDATE gpucredit.budget_slice s"
+			  " SET reserved = s.reserved OPERATOR(gpucredit.+) $6,"
+			  " spent = s.spent OPERATOR(gpucredit.+) $7"
+			  OF_KEY(s) " AND s.slice = $5");
+SQL_STATEMENT(budget_read, SPI_OK_SELECT, "text, text, text",
+			  "SELECT b.amount, b.hard, b.slices,"
+			  " b.alert_at FROM gpucredit.budget b"
+			  " WHERE b.org = $1 AND b.account = $2 AND b.period = $3"
+			  " FOR NO KEY UPDATE SKIP LOCKED");
+SQL_STATEMENT(slices_make, SPI_OK_INSERT,
+			  KEY_TYPES ", int, gpucredit.credits",
+			  "INSERT INTO gpucredit.budget_slice"
+			  " (org, account, period, period_start, slice, most)"
+			  " SELECT $1, $2, $3, $4, n, $6"
+			  " FROM pg_catalog.generate_series(1, $5) AS n");
+SQL_STATEMENT(slices_even, SPI_OK_UPDATE,
+			  KEY_TYPES ", gpucredit.credits",
+			  "UPDATE gpucredit.budget_slice s SET most = s.reserved"
+			  " OPERATOR(gpucredit.+) s.spent OPERATOR(gpucredit.+) $5"
+			  OF_KEY(s));
+SQL_STATEMENT(count_spread, SPI_OK_UPDATE, KEY_TYPES ", int",
+			  "UPDATE gpucredit.budget_count c SET spread = $5" OF_KEY(c));
+SQL_STATEMENT(slices_fold, SPI_OK_UPDATE, KEY_TYPES,
+			  "WITH s AS (DELETE FROM gpucredit.budget_slice s"
+			  OF_KEY(s) " RETURNING s.*)"
+			  " UPDATE gpucredit.budget_count c"
+			  " SET reserved = c.reserved OPERATOR(gpucredit.+) s.reserved,"
+			  " spent = c.spent OPERATOR(gpucredit.+) s.spent, spread = 0"
+			  " FROM (SELECT gpucredit.sum(s.reserved) AS reserved,"
+			  "  gpucredit.sum(s.spent) AS spent FROM s) s" OF_KEY(c));
+SQL_STATEMENT(counts_spread, SPI_OK_SELECT, "text, text, text",
+			  "SELECT c.period, c.period_start, c.spread"
+			  " FROM gpucredit.budget_count c"
+			  " WHERE c.org = $1 AND c.account = $2"
+			  " AND COALESCE(c.period = $3, true) AND c.spread > 0"
+			  " ORDER BY c.period, c.period_start FOR NO KEY UPDATE");
+SQL_STATEMENT(shares_read, SPI_OK_SELECT, "text, bigint",
+			  "SELECT h.account, h.period, h.period_start, h.reserved,"
+			  " h.spent, c.spread"
+			  " FROM gpucredit.hold_budget h JOIN gpucredit.budget_count c"
+			  "  ON c.org = h.org AND c.account = h.account"
+			  "  AND c.period = h.period AND c.period_start = h.period_start"
+			  " WHERE h.org = $1 AND h.hold = $2 AND c.org = $1"
+			  " ORDER BY" BUDGET_ORDER);
+
+static SqlArgs key_args(const char *org, const char *account,
+						const char *period, TimestampTz period_start);
+static SqlArgs count_args(const char *org, const BudgetCount *count);
+static void change_slice(SqlArgs *args, int32 slice, Credits reserved,
+						 Credits spent);
+static bool room_left(const char *org, const BudgetCount *count,
+					  Credits taken, int32 *slices, Credits *room);
+static int	lock_share(const Hold *hold, HoldShare *share, int32 spread,
+					   bool wait);
+
+static SqlArgs
+key_args(const char *org, const char *account, const char *period,
+		 TimestampTz period_start)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgText(&args, period);
+	SqlArgTime(&args, period_start);
+	return args;
+}
+
+static SqlArgs
+count_args(const char *org, const BudgetCount *count)
+{
+	return key_args(org, count->account, count->period, count->period_start);
+}
+
+/*
+ * Lock all slices of a counter whose row is locked, and add what they have.
+ * False: another transaction has one, and wait was false.
+ */
+bool
+CountLockSlices(const char *org, BudgetCount *count, bool wait)
+{
+	SqlArgs		args = count_args(org, count);
+	SqlResult	row;
+	int64		n;
+
+	if (count->spread == 0)
+		return true;
+	row = SqlRun(wait ? &slices_lock : &slices_lock_free, &args);
+	n = SqlInt8(row, 0, 1);
+	count->reserved = CreditsAdd(count->reserved, SqlCredits(row, 0, 2));
+	count->spent = CreditsAdd(count->spent, SqlCredits(row, 0, 3));
+	SqlFree(&row);
+	Ensure(n == count->spread || !wait, "A slice is missing.");
+	return n == count->spread;
+}
+
+/*
+ * Lock one slice of a counter, if it may take an amount.
+ */
+bool
+CountLockSlice(const char *org, const BudgetCount *count, Credits amount,
+			   bool wait)
+{
+	SqlArgs		args = count_args(org, count);
+
+	SqlArgInt4(&args, count->slice);
+	SqlArgCredits(&args, amount);
+	return SqlRun(wait ? &slice_room : &slice_room_free, &args).n == 1;
+}
+
+/*
+ * Count an amount in a locked slice.
+ */
+void
+CountTakeSlice(const char *org, const BudgetCount *count, Credits amount)
+{
+	SqlArgs		args = count_args(org, count);
+
+	change_slice(&args, count->slice, amount, 0);
+}
+
+/*
+ * Change what a slice counted for a share of a hold.
+ */
+void
+ShareReturnSlice(const char *org, const HoldShare *share)
+{
+	SqlArgs		args = key_args(org, share->account, share->period,
+								share->period_start);
+
+	change_slice(&args, share->slice, -share->unreserve, share->spend);
+}
+
+static void
+change_slice(SqlArgs *args, int32 slice, Credits reserved, Credits spent)
+{
+	SqlArgInt4(args, slice);
+	SqlArgCredits(args, reserved);
+	SqlArgCredits(args, spent);
+	Ensure(SqlRun(&slice_change, args).n == 1, "A slice is missing.");
+}
+
+/*
+ * After an amount was counted at large: share out what is left, or put
+ * together what is not worth its slices.
+ */
+void
+CountEven(const char *org, const BudgetCount *count, Credits amount)
+{
+	SqlArgs		args = count_args(org, count);
+	int32		slices = 0;
+	Credits		share;
+	Credits		room = 0;
+	Credits		taken = CreditsAdd(CreditsAdd(count->reserved, count->spent),
+								   amount);
+	bool		known = room_left(org, count, taken, &slices, &room);
+
+	if (count->spread > 0)
+		slices = count->spread;
+	share = slices > 1 ? room / slices : 0;
+	if (!known || slices <= 1 || !SlicesWorth(share, amount, count->spread))
+	{
+		if (count->spread > 0)
+			Ensure(SqlRun(&slices_fold, &args).n == 1,
+				   "A budget's counter is missing.");
+		return;
+	}
+	if (count->spread > 0)
+	{
+		SqlArgCredits(&args, share);
+		(void) SqlRun(&slices_even, &args);
+		return;
+	}
+	SqlArgInt4(&args, slices);
+	(void) SqlRun(&count_spread, &args);
+	SqlArgCredits(&args, share);
+	(void) SqlRun(&slices_make, &args);
+}
+
+/*
+ * How much more a counter may take before its budget is used up or has
+ * something to say, and over how many slices it may be spread.  False:
+ * another transaction has the budget's row.
+ */
+static bool
+room_left(const char *org, const BudgetCount *count, Credits taken,
+		  int32 *slices, Credits *room)
+{
+	Credits		most = PG_INT64_MAX / 4;
+	BudgetCount now = *count;
+	SqlArgs		args = {0};
+	SqlResult	row;
+	bool		isnull;
+
+	SqlArgText(&args, org);
+	SqlArgText(&args, count->account);
+	SqlArgText(&args, count->period);
+	row = SqlRun(&budget_read, &args);
+	if (row.n == 0)
+		return false;
+	now.amount = SqlCredits(row, 0, 1);
+	*slices = SqlInt4(row, 0, 3);
+	if (SqlBool(row, 0, 2))
+		most = Min(most, now.amount);
+	BudgetReadAlerts(SqlDatum(row, 0, 4, &isnull), &now);
+	for (int i = 0; i < now.nalerts; i++)
+	{
+		if (now.alerts[i] > taken)
+			most = Min(most, now.alerts[i] - 1);
+	}
+	*room = Max(most, taken) - taken;
+	SqlFree(&row);
+	return true;
+}
+
+/*
+ * Put together whatever counters of an account's budgets (of one period,
+ * NULL: of all) are spread; their budgets' rows are locked.
+ */
+void
+BudgetFold(const char *org, const char *account, const char *period)
+{
+	SqlArgs		args = {0};
+	Portal		portal;
+
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgText(&args, period);
+	portal = SqlCursor(&counts_spread, &args);
+	while (true)
+	{
+		SqlResult	row = SqlFetch(portal);
+		BudgetCount count = {.account = account};
+
+		CHECK_FOR_INTERRUPTS();
+		if (row.n == 0)
+			break;
+		count.period = SqlText(row, 0, 1);
+		count.period_start = SqlTime(row, 0, 2);
+		count.spread = SqlInt4(row, 0, 3);
+		SqlFree(&row);
+		(void) CountLockSlices(org, &count, true);
+		args = count_args(org, &count);
+		Ensure(SqlRun(&slices_fold, &args).n == 1,
+			   "A budget's counter is missing.");
+	}
+	SPI_cursor_close(portal);
+}
+
+/*
+ * Lock where what a hold's shares give back is to be counted.  False: another
+ * transaction has it, and wait was false.
+ */
+bool
+SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, hold->org);
+	SqlArgInt8(&args, hold->hold);
+	rows = SqlRun(&shares_read, &args);
+	shares->n = 0;
+	shares->shares = palloc0(sizeof(HoldShare) * (rows.n + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		HoldShare  *share = &shares->shares[shares->n];
+		int			locked;
+
+		CHECK_FOR_INTERRUPTS();
+		share->account = SqlText(rows, i, 1);
+		share->period = SqlText(rows, i, 2);
+		share->period_start = SqlTime(rows, i, 3);
+		share->reserved = SqlCredits(rows, i, 4);
+		share->spent = SqlCredits(rows, i, 5);
+		locked = lock_share(hold, share, SqlInt4(rows, i, 6), wait);
+		if (locked == 0 && !wait)
+			return false;
+		shares->n += locked;	/* none: its budget was removed */
+	}
+	SqlFree(&rows);
+	return true;
+}
+
+/*
+ * Lock the slice a share is counted in, or the counter's row where there is
+ * none by now; returns how many were locked.
+ */
+static int
+lock_share(const Hold *hold, HoldShare *share, int32 spread, bool wait)
+{
+	SqlArgs		args = key_args(hold->org, share->account, share->period,
+								share->period_start);
+
+	share->slice = SliceOf(hold->hold, spread);
+	if (share->slice > 0)
+	{
+		SqlArgInt4(&args, share->slice);
+		if (SqlRun(wait ? &slice_lock : &slice_lock_free, &args).n == 1)
+			return 1;
+		if (!wait)
+			return 0;
+		args.n--;
+		share->slice = 0;
+	}
+	return (int) SqlRun(wait ? &count_lock : &count_lock_free, &args).n;
+}

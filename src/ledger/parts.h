@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * parts.h
+ *		The parts of a hold: inside the ledger only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_PARTS_H
+#define GPUCREDIT_PARTS_H
+
+#include "ledger/post.h"
+
+/* A part of a hold, with the state of its bucket. */
+typedef struct HoldPart
+{
+	int32		part;
+	int64		bucket;
+	int32		slice;			/* it goes back to; 0: the bucket's row */
+	Credits		held;
+	TimestampTz expires_at;
+	bool		closed;
+} HoldPart;
+
+extern int	PartsLock(const Hold *hold, bool wait, HoldPart **parts);
+extern Returned PartsGiveBack(Hold *hold, const Cause *cause, HoldPart *parts,
+							  int n, Credits capture, Credits amount,
+							  TimestampTz at);
+
+#endif							/* GPUCREDIT_PARTS_H */

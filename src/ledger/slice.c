@@ -1,0 +1,196 @@
+/*-------------------------------------------------------------------------
+ *
+ * slice.c
+ *		The slices of buckets: locking them, and set_slices.
+ *
+ * Locks: as slice.h says; set_slices: the account's row, its budgets and
+ * their counters, its buckets in burn order, each with its slices.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "ledger/slice.h"
+#include "miscadmin.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_set_slices);
+
+#define SLICES_READ \
+	"SELECT pg_catalog.count(*)," \
+	" COALESCE(gpucredit.sum(s.available), '0')" \
+	" FROM (SELECT s.available FROM gpucredit.bucket_slice s" \
+	"  WHERE s.org = $1 AND s.bucket = $2 ORDER BY s.slice" \
+	"  FOR NO KEY UPDATE"
+SQL_STATEMENT(slices_lock, SPI_OK_SELECT, "text, bigint", SLICES_READ ") s");
+SQL_STATEMENT(slices_lock_free, SPI_OK_SELECT, "text, bigint",
+			  SLICES_READ " SKIP LOCKED) s");
+#define SLICE_READ \
+	"SELECT s.slice FROM gpucredit.bucket_slice s" \
+	" WHERE s.org = $1 AND s.bucket = $2 AND s.slice = $3" \
+	" FOR NO KEY UPDATE"
+SQL_STATEMENT(slice_lock, SPI_OK_SELECT, "text, bigint, int", SLICE_READ);
+SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT, "text, bigint, int",
+			  SLICE_READ " SKIP LOCKED");
+#define BUCKET_READ \
+	"SELECT b.closed_at IS NOT NULL FROM gpucredit.bucket b" \
+	" WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE"
+SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint", BUCKET_READ);
+SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
+			  BUCKET_READ " SKIP LOCKED");
+
+SQL_STATEMENT(account_set, SPI_OK_UPDATE, "text, text, int",
+			  "UPDATE gpucredit.account a SET slices = $3"
+			  " WHERE a.org = $1 AND a.account = $2");
+SQL_STATEMENT(budgets_lock, SPI_OK_SELECT, "text, text, int",
+			  "SELECT 1 FROM gpucredit.budget b"
+			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3"
+			  " ORDER BY b.period FOR NO KEY UPDATE");
+SQL_STATEMENT(budgets_set, SPI_OK_UPDATE, "text, text, int",
+			  "UPDATE gpucredit.budget b SET slices = $3"
+			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3");
+SQL_STATEMENT(buckets_other, SPI_OK_SELECT, "text, text, int",
+			  "SELECT b.bucket, b.spread FROM gpucredit.bucket b"
+			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3"
+			  " AND b.closed_at IS NULL AND b.swept_at IS NULL"
+			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
+
+static void set_budgets(const char *org, const char *account, int32 n);
+static void set_buckets(const char *org, const char *account, int32 n);
+
+Datum
+gpucredit_set_slices(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	char	   *account = ArgPath(fcinfo, 1, "account");
+	int32		n = ArgInt4(fcinfo, 2, "n", 1, MOST_SLICES);
+	AccountPath path = AccountParse(org, account);
+	AuditRow	audit = {.org = org, .account = account,
+		.operation = "set_slices", .decision = "set"};
+	SqlArgs		args = {0};
+
+	SqlConnect();
+	(void) AccountSuspended(&path);
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgInt4(&args, n);
+	(void) SqlRun(&account_set, &args);
+	set_budgets(org, account, n);
+	set_buckets(org, account, n);
+	audit.at = ClockNow();
+	AuditInt8(&audit, "n", n);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * Budgets have the number in their own rows; counters that are spread over
+ * another one are put together.
+ */
+static void
+set_budgets(const char *org, const char *account, int32 n)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgInt4(&args, n);
+	if (SqlRun(&budgets_lock, &args).n == 0)
+		return;
+	(void) SqlRun(&budgets_set, &args);
+	BudgetFold(org, account, NULL);
+}
+
+/*
+ * Buckets that still may pay, likewise.
+ */
+static void
+set_buckets(const char *org, const char *account, int32 n)
+{
+	SqlArgs		args = {0};
+	Portal		portal;
+
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgInt4(&args, n);
+	portal = SqlCursor(&buckets_other, &args);
+	while (true)
+	{
+		SqlResult	row = SqlFetch(portal);
+		Credits		available;
+
+		CHECK_FOR_INTERRUPTS();
+		if (row.n == 0)
+			break;
+		if (SlicesLock(org, SqlInt8(row, 0, 1), SqlInt4(row, 0, 2), true,
+					   &available))
+			LedgerFold(org, SqlInt8(row, 0, 1));
+		LedgerSetSlices(org, SqlInt8(row, 0, 1), n);
+		SqlFree(&row);
+	}
+	SPI_cursor_close(portal);
+}
+
+/*
+ * Lock all slices of a bucket whose row is locked.  False: there are none, or
+ * (wait = false) another transaction has one.
+ */
+bool
+SlicesLock(const char *org, int64 bucket, int32 spread, bool wait,
+		   Credits *available)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+	int64		n;
+
+	*available = 0;
+	if (spread == 0)
+		return false;
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, bucket);
+	row = SqlRun(wait ? &slices_lock : &slices_lock_free, &args);
+	n = SqlInt8(row, 0, 1);
+	*available = SqlCredits(row, 0, 2);
+	SqlFree(&row);
+	Ensure(n == spread || !wait, "A slice is missing.");
+	return n == spread;
+}
+
+/*
+ * Lock where what a hold gives back to a bucket is to be added: in its slice,
+ * or in the bucket's row (0) where there is none by now.  A bucket that has
+ * slices is not closed.  -1: another transaction has it, and wait was false.
+ */
+int32
+SliceLockForReturn(const char *org, int64 bucket, int64 hold, int32 spread,
+				   bool wait, bool *closed)
+{
+	int32		slice = SliceOf(hold, spread);
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, bucket);
+	*closed = false;
+	if (slice > 0)
+	{
+		SqlArgInt4(&args, slice);
+		if (SqlRun(wait ? &slice_lock : &slice_lock_free, &args).n == 1)
+			return slice;
+		if (!wait)
+			return -1;
+		args.n--;
+	}
+	row = SqlRun(wait ? &bucket_lock : &bucket_lock_free, &args);
+	if (row.n == 0)
+		return -1;
+	*closed = SqlBool(row, 0, 1);
+	SqlFree(&row);
+	return 0;
+}

@@ -1,0 +1,72 @@
+/*-------------------------------------------------------------------------
+ *
+ * slice.h
+ *		Buckets and budgets of a busy account, spread over slices: inside the
+ *		ledger only.
+ *
+ * A bucket (a budget's counter) is its own row and the rows of its slices;
+ * each figure is their sum.  A hold belongs to one slice by its number.  It
+ * draws "in its slice" where each bucket that it needs, in burn order, has
+ * the amount in that slice alone; then it locks nothing else.  Otherwise it
+ * draws "at large": of each bucket it needs it locks its row and all slices,
+ * and what remains is shared out evenly again.  So what is granted, and from
+ * which buckets, is the same as without slices.  What returns is added to the
+ * hold's slice, or to the bucket's row if there is none: either is right.
+ *
+ * Spread and put together: who draws at large spreads a bucket whose account
+ * has slices where each would have SLICE_WORTH times what is drawn, and puts
+ * it together where one would have less than that once.  A counter likewise,
+ * by what its budget leaves until it is used up or the next alert is due: so
+ * neither can be passed in a slice.  Whoever changes what slices rely on
+ * (revoke, set_budget, set_slices, a sweep) puts them together first.
+ *
+ * Locks, within the order of buckets and of budgets: the bucket's (counter's)
+ * row, then its slices, then the next bucket.  A draw in a slice that finds
+ * too little after it waited must let go what it locked, as the rows it needs
+ * then stand before: it runs in a subtransaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SLICE_H
+#define GPUCREDIT_SLICE_H
+
+#include "ledger/budget.h"
+#include "ledger/post.h"
+
+#define MOST_SLICES		64
+#define SLICE_WORTH		4
+
+/* Which of n slices a hold belongs to; 0: there are none. */
+static inline int32
+SliceOf(int64 hold, int32 n)
+{
+	return n == 0 ? 0 : (int32) (hold % n) + 1;
+}
+
+/* What an amount, shared out, makes of slices. */
+static inline bool
+SlicesWorth(Credits share, Credits amount, int32 spread)
+{
+	return spread > 0 ? share >= amount : share / SLICE_WORTH >= amount;
+}
+
+/* slice.c */
+extern bool SlicesLock(const char *org, int64 bucket, int32 spread, bool wait,
+					   Credits *available);
+extern int32 SliceLockForReturn(const char *org, int64 bucket, int64 hold,
+								int32 spread, bool wait, bool *closed);
+
+/* budget_slice.c */
+extern bool CountLockSlices(const char *org, BudgetCount *count, bool wait);
+extern bool CountLockSlice(const char *org, const BudgetCount *count,
+						   Credits amount, bool wait);
+extern void CountTakeSlice(const char *org, const BudgetCount *count,
+						   Credits amount);
+extern void CountEven(const char *org, const BudgetCount *count,
+					  Credits amount);
+extern bool SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares);
+extern void ShareReturnSlice(const char *org, const HoldShare *share);
+extern void BudgetFold(const char *org, const char *account,
+					   const char *period);
+
+#endif							/* GPUCREDIT_SLICE_H */
