@@ -125,8 +125,8 @@ static bool read_budgets(const AccountPath *path, TimestampTz at,
 						 BudgetSet *set);
 static SqlArgs key_args(const BudgetSet *set);
 static bool read_counts(SqlStatement *statement, BudgetSet *set);
-static bool lock_counts(const AccountPath *path, bool wait, bool known,
-						BudgetSet *set);
+static BudgetCount *read_count(BudgetSet *set, SqlResult rows, uint64 i);
+static bool lock_counts(bool wait, BudgetSet *set);
 static bool over(const BudgetSet *set, Credits amount);
 static void take_counts(const BudgetSet *set, Credits amount);
 static void check_period(const BudgetCount *count, TimestampTz at);
@@ -154,7 +154,7 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 			return LEDGER_BUSY;
 		if (set->n == 0)
 			return LEDGER_DONE;
-		if (lock_counts(path, wait, known != NULL, set))
+		if (lock_counts(wait, set))
 			return over(set, amount) ? LEDGER_OVER_BUDGET : LEDGER_DONE;
 		/* a budget was removed while its counter was waited for */
 	} while (wait && known == NULL);
@@ -162,32 +162,29 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 }
 
 /*
- * Lock a set's counters with all their slices.  Where some of the path has
- * slices, one counter after the other; elsewhere there are none, unless they
- * came after the account was looked at.  known: all of it is locked already.
+ * Lock a set's counters one after the other, each with all its slices.
+ * False: not all are there, or to be had.
  */
 static bool
-lock_counts(const AccountPath *path, bool wait, bool known, BudgetSet *set)
+lock_counts(bool wait, BudgetSet *set)
 {
-	SqlStatement *lock = wait ? &counts_lock : &counts_lock_free;
+	SqlArgs		args = key_args(set);
+	Portal		portal = SqlCursor(wait ? &counts_lock : &counts_lock_free,
+								   &args);
+	int			locked = 0;
+	SqlResult	row;
 
-	if (!path->sliced && !read_counts(lock, set))
-		return false;
-	for (int i = 0; i < set->n; i++)
+	while ((row = SqlFetch(portal)).n > 0)
 	{
-		BudgetSet	one = {set->org, 1, &set->counts[i]};
+		BudgetCount *count = read_count(set, row, 0);
 
-		if (path->sliced && !read_counts(lock, &one))
-			return false;
-		if (!path->sliced && one.counts->spread > 0 && wait && !known)
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("a budget was spread over slices during the call"),
-					 errhint("Retry the transaction.")));
-		if (!CountLockSlices(set->org, one.counts, wait))
-			return false;
+		SqlFree(&row);
+		if (!CountLockSlices(set->org, count, wait))
+			break;
+		locked++;
 	}
-	return true;
+	SPI_cursor_close(portal);
+	return locked == set->n;
 }
 
 /*
@@ -352,14 +349,19 @@ read_counts(SqlStatement *statement, BudgetSet *set)
 	SqlResult	rows = SqlRun(statement, &args);
 
 	for (uint64 i = 0; i < rows.n; i++)
-	{
-		BudgetCount *count = &set->counts[SqlInt8(rows, i, 1) - 1];
-
-		count->reserved = SqlCredits(rows, i, 2);
-		count->spent = SqlCredits(rows, i, 3);
-		count->spread = SqlInt4(rows, i, 4);
-	}
+		(void) read_count(set, rows, i);
 	return rows.n == (uint64) set->n;
+}
+
+static BudgetCount *
+read_count(BudgetSet *set, SqlResult rows, uint64 i)
+{
+	BudgetCount *count = &set->counts[SqlInt8(rows, i, 1) - 1];
+
+	count->reserved = SqlCredits(rows, i, 2);
+	count->spent = SqlCredits(rows, i, 3);
+	count->spread = SqlInt4(rows, i, 4);
+	return count;
 }
 
 static bool

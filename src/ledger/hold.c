@@ -65,6 +65,7 @@ SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
 
 static LedgerStatus carry_out(Opening *opening);
 static bool draw_in_slice(Opening *opening);
+static bool write_planned(Opening *opening);
 static void write_open(Opening *opening);
 static void write_extension(Opening *opening);
 static LedgerStatus find_credit(Draw *draw, BudgetSet *budgets);
@@ -178,29 +179,52 @@ draw_in_slice(Opening *opening)
 	int64		hold = opening->hold->hold;
 	MemoryContext memory = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
-	bool		found;
+	volatile bool found = false;
 
 	if (draw->amount == 0 || !LedgerPlanSlice(draw, hold) ||
 		!BudgetPlanSlice(draw->path, hold, &opening->budgets))
 		return false;
-	if (draw->wait)
-	{
-		BeginInternalSubTransaction(NULL);
-		MemoryContextSwitchTo(memory);
-	}
-	found = BudgetLockPlanned(&opening->budgets, draw->amount, draw->wait) &&
-		LedgerLockPlanned(draw);
-	if (found)
-		opening->write(opening);
 	if (!draw->wait)
-		return found;
-	if (found)
-		ReleaseCurrentSubTransaction();
-	else
+		return write_planned(opening);
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(memory);
+	PG_TRY();
+	{
+		found = write_planned(opening);
+		if (found)
+			ReleaseCurrentSubTransaction();
+		else
+			RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(memory);
+		error = CopyErrorData();
+		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
+		ReThrowError(error);
+	}
+	PG_END_TRY();
 	MemoryContextSwitchTo(memory);
 	CurrentResourceOwner = owner;
 	return found;
+}
+
+/*
+ * Lock what was planned in the hold's slice, and write it.
+ */
+static bool
+write_planned(Opening *opening)
+{
+	Draw	   *draw = opening->draw;
+
+	if (!BudgetLockPlanned(&opening->budgets, draw->amount, draw->wait) ||
+		!LedgerLockPlanned(draw))
+		return false;
+	opening->write(opening);
+	return true;
 }
 
 /*
