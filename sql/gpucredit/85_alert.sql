@@ -79,7 +79,7 @@ BEGIN ATOMIC
 			b.amount::numeric AS amount,
 			(c.reserved + c.spent)::numeric AS taken
 		FROM gpucredit.budget b
-			JOIN gpucredit.budget_count c ON c.org = alert_budgets.tenant
+			JOIN gpucredit.budget_count_whole c ON c.org = alert_budgets.tenant
 				AND c.account = b.account AND c.period = b.period
 				AND c.period_start = gpucredit.period_start(b.period,
 					alert_budgets.at),
@@ -136,7 +136,7 @@ BEGIN ATOMIC
 				WHERE d.bucket = b.bucket), '0'))::numeric AS available,
 			CASE WHEN b.expires_at <= alert_expiries.at + '1 day'::interval
 				THEN 1 ELSE 7 END AS days
-		FROM gpucredit.bucket b
+		FROM gpucredit.bucket_whole b
 		WHERE b.org = alert_expiries.tenant AND b.closed_at IS NULL
 			AND b.effective_at <= alert_expiries.at
 			AND b.expires_at > alert_expiries.at

@@ -34,6 +34,7 @@
 	X(set_price, NOBODY, WAKES) \
 	X(set_budget, ACCOUNT, WAKES) \
 	X(set_quota, ACCOUNT, WAKES) \
+	X(set_slices, ACCOUNT, QUIET) \
 	X(set_alert, ACCOUNT, QUIET) \
 	X(set_rate_limit, NOBODY, QUIET) \
 	X(create_pool, NOBODY, WAKES) \

@@ -197,7 +197,7 @@ call_set_alert(PG_FUNCTION_ARGS)
 	bool		remove = PG_ARGISNULL(2);
 	Credits		low = remove ? 0 : ArgAmount(fcinfo, 2, "balance_low", false);
 	AccountPath path = AccountParse(org, account);
-	AccountPath own = {org, 1, {account}};
+	AccountPath own = {org, 1, {account}, false};
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "set_alert", .decision = remove ? "removed" : "set",
 		.at = ClockNow()};

@@ -147,7 +147,7 @@ carry_out(Opening *opening)
 	const Purpose *purpose = draw->purpose;
 	LockedBuckets locked = {-1, NULL, NULL};
 	Purpose		within;
-	LedgerStatus status;
+	LedgerStatus status = LEDGER_DONE;
 
 	if (draw->wait && purpose->locked == NULL)
 		locked = LedgerReclaim(draw->path, purpose, draw->amount);
@@ -157,13 +157,18 @@ carry_out(Opening *opening)
 		within.locked = &locked;
 		draw->purpose = &within;
 	}
-	else if (draw->path->sliced && purpose->locked == NULL &&
-			 draw_in_slice(opening))
-		return LEDGER_DONE;
-	status = find_credit(draw, &opening->budgets);
-	if (status == LEDGER_DONE)
-		opening->write(opening);
+	if (!draw->path->sliced || draw->purpose->locked != NULL ||
+		!draw_in_slice(opening))
+	{
+		status = find_credit(draw, &opening->budgets);
+		if (status == LEDGER_DONE)
+			opening->write(opening);
+	}
 	draw->purpose = purpose;
+	if (status == LEDGER_DONE)
+		AlertDrawn(draw);
+	else if (status == LEDGER_SHORT)
+		AlertBalance(draw->path, draw->at);
 	return status;
 }
 

@@ -13,13 +13,13 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/entry.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_set_slices);
+ENTRY_POINT(set_slices);
 
 #define SLICES_READ \
 	"SELECT pg_catalog.count(*)," \
@@ -64,7 +64,7 @@ static void set_budgets(const char *org, const char *account, int32 n);
 static void set_buckets(const char *org, const char *account, int32 n);
 
 Datum
-gpucredit_set_slices(PG_FUNCTION_ARGS)
+call_set_slices(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	char	   *account = ArgPath(fcinfo, 1, "account");
