@@ -18,9 +18,11 @@
 #include "common/compat.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "driver/driver.h"
 #include "entry/entry.h"
 #include "shmem/level.h"
 #include "shmem/segment.h"
+#include "shmem/wake.h"
 #include "utils/guc.h"
 
 PG_MODULE_MAGIC;
@@ -38,6 +40,8 @@ _PG_init(void)
 	SqlInit();
 	SegmentInit();
 	LevelInit();
+	WakeInit();
 	EntryInit();
+	DriverInit();
 	MarkGUCPrefixReserved("gpucredit");
 }

@@ -8,6 +8,9 @@
  * as one that succeeds.  An argument that no limit could be of (null, too
  * long) is left to the function to refuse.
  *
+ * On its way out: the scheduler's worker is told, once it has committed, where
+ * what waits might start now.
+ *
  * All of it needs our shared memory; without it a call is just the call.
  *
  *-------------------------------------------------------------------------
@@ -22,6 +25,7 @@
 #include "entry/entry.h"
 #include "entry/rate.h"
 #include "shmem/segment.h"
+#include "shmem/wake.h"
 #include "types/clip.h"
 #include "utils/builtins.h"
 
@@ -29,11 +33,15 @@ typedef struct EntryKind
 {
 	const char *name;
 	EntrySubject subject;
+	bool		wakes;			/* all pools, when it has committed */
 } EntryKind;
+
+#define ENTRY_WAKES	true
+#define ENTRY_QUIET	false
 
 static const EntryKind kinds[ENTRIES] = {
 #define ENTRY_KIND(name, subject, wakes) \
-	[ENTRY_##name] = {#name, ENTRY_SUBJECT_##subject},
+	[ENTRY_##name] = {#name, ENTRY_SUBJECT_##subject, ENTRY_##wakes},
 	ENTRY_POINTS(ENTRY_KIND)
 #undef ENTRY_KIND
 };
@@ -71,11 +79,16 @@ EntryIsLimited(EntryPoint entry)
 Datum
 EntryCall(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 {
+	Datum		result;
+
 	if (!SegmentReady())
 		return call(fcinfo);
 	if (EntryIsLimited(entry) && kinds[entry].subject != ENTRY_SUBJECT_EACH)
 		check_rate(entry, fcinfo);
-	return call(fcinfo);
+	result = call(fcinfo);
+	if (kinds[entry].wakes)
+		WakeAll();
+	return result;
 }
 
 /*

@@ -20,6 +20,7 @@
 #include "common/sql.h"
 #include "entry/entry.h"
 #include "miscadmin.h"
+#include "shmem/wake.h"
 #include "types/clip.h"
 #include "types/gpuset.h"
 #include "utils/array.h"
@@ -113,7 +114,8 @@ call_heartbeat(PG_FUNCTION_ARGS)
 		SqlArgTextArray(&args, running.orgs, running.n);
 		SqlArgInt8Array(&args, running.jobs, running.n);
 		SqlArgInt4Array(&args, running.attempts, running.n);
-		(void) SqlRun(&fence_release, &args);
+		if (SqlRun(&fence_release, &args).n > 0)
+			WakePool(pool);
 	}
 	put_work((ReturnSetInfo *) fcinfo->resultinfo, pool, node, &running, now);
 	SqlFinish();

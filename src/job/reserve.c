@@ -23,6 +23,7 @@
 #include "entry/entry.h"
 #include "job/job.h"
 #include "request/request.h"
+#include "shmem/wake.h"
 #include "types/clip.h"
 #include "types/duration.h"
 #include "utils/builtins.h"
@@ -93,7 +94,10 @@ call_reserve(PG_FUNCTION_ARGS)
 	if (audit.reason == NULL)
 		audit.reason = fund(&submission, &hold, &audit.at);
 	if (audit.reason == NULL)
+	{
 		insert_job(&submission, audit.at);
+		WakePool(job->pool);
+	}
 
 	audit.org = job->org;
 	audit.account = job->account;

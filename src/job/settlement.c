@@ -30,6 +30,7 @@
 #include "job/retry.h"
 #include "job/settlement.h"
 #include "ledger/refund.h"
+#include "shmem/wake.h"
 
 const char *const OutcomeNames[OUTCOMES] = {
 	"completed", "failed", "out_of_memory", "timeout", "preempted",
@@ -109,6 +110,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 				settlement->requeue ? settlement->retry_at : DT_NOBEGIN,
 				settlement->requeue ? DT_NOBEGIN : settlement->at);
 	audit_settled(settlement, job, attempt);
+	WakePool(job->pool);
 }
 
 /*

@@ -82,7 +82,7 @@ static double tokens_at(const Bucket *bucket, TimestampTz now);
 static void fill(Bucket *bucket, TimestampTz now);
 
 static const SegmentPart levels_part = {"gpucredit rate levels", levels_size,
-levels_start};
+levels_start, NULL};
 
 static int	max_levels;
 static Levels *shared = NULL;

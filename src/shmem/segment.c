@@ -46,7 +46,7 @@ static int	find_number(Oid database);
 static bool database_gone(Oid database);
 
 static const SegmentPart directory_part = {"gpucredit databases",
-directory_size, directory_start};
+directory_size, directory_start, NULL};
 
 static int	n_parts = 0;
 static SegmentPart parts[PARTS_MAX];
@@ -161,6 +161,7 @@ take_number(void)
 {
 	Oid			gone[SEGMENT_DATABASES];
 	int			number = find_number(MyDatabaseId);
+	bool		known;
 	bool		full = false;
 
 	if (number >= 0)
@@ -175,10 +176,16 @@ take_number(void)
 
 	LWLockAcquire(directory->lock, LW_EXCLUSIVE);
 	number = find_number(MyDatabaseId);
+	known = number >= 0;
 	for (int i = 0; i < SEGMENT_DATABASES && number < 0; i++)
 	{
 		if (SegmentDatabaseOid(i) == gone[i])
 			number = i;			/* free, or of a database that is no more */
+	}
+	for (int i = 0; i < n_parts && number >= 0 && !known; i++)
+	{
+		if (parts[i].reset)
+			parts[i].reset(number);
 	}
 	if (number >= 0)
 		pg_atomic_write_u32(&directory->databases[number], MyDatabaseId);

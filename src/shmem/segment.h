@@ -13,12 +13,14 @@
 /*
  * A module's part: how large it is, and what makes it ready.  start() is
  * called with "found" false once, by the postmaster, before any backend runs.
+ * reset(), where there is one, makes a database's place good for another.
  */
 typedef struct SegmentPart
 {
 	const char *name;
 	Size		(*size) (void);
 	void		(*start) (void *memory, bool found);
+	void		(*reset) (int number);
 } SegmentPart;
 
 extern void SegmentInit(void);

@@ -1,0 +1,516 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker.c
+ *		Runs the scheduling cycles of one database.
+ *
+ * A pool's cycle runs when something committed that may have changed what it
+ * decides (shmem/wake.c), and at least every gpucredit.scheduler_interval.
+ * What comes while a cycle runs is seen to by the next one, which begins no
+ * sooner than the last one took, so that a busy pool is not locked all the
+ * time.  A cycle is one transaction calling gpucredit.place(), nothing else,
+ * so whoever else calls it does no harm: the second is told "busy".
+ *
+ * A cycle that fails is logged, and that pool's next one waits: a second,
+ * doubled with each failure in a row up to a minute; 40001 and 40P01 are tried
+ * again at the next interval, as they come with concurrency.
+ *
+ * It acts as the owner of the extension, and only if schema gpucredit belongs
+ * to the extension: anybody with CREATE on the database could make one that
+ * does not.  Where there is no extension it looks again at each interval.
+ *
+ * Each time it looks around, and each cycle, takes the lock on the database
+ * that every new connection takes.  Where that is not to be had, somebody
+ * wants the database for himself (DROP DATABASE, ALTER DATABASE, CREATE
+ * DATABASE ... TEMPLATE): those wait up to 5 s for others to be gone, so it
+ * goes.  The launcher starts it again if the database lives.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
+#include "commands/extension.h"
+#include "common/sql.h"
+#include "driver/driver.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "shmem/wake.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "tcop/tcopprot.h"
+#include "utils/acl.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#define FIRST_BACKOFF_MS	1000
+#define LAST_BACKOFF_MS		60000
+#define BUSY_MS				20	/* another cycle of the pool is running */
+
+/* Something that failed, and when to try it again. */
+typedef struct Failing
+{
+	char	   *pool;			/* "": reading which pools there are */
+	TimestampTz next_try;
+	int			backoff_ms;
+} Failing;
+
+typedef struct Driver
+{
+	MemoryContext context;		/* reset each round */
+	TimestampTz next_full;		/* when all pools are due */
+	TimestampTz not_before;		/* no cycle before that */
+	List	   *failing;
+} Driver;
+
+typedef enum CycleEnd
+{
+	CYCLE_DONE,
+	CYCLE_MORE,					/* it started as many as one may */
+	CYCLE_BUSY,
+	CYCLE_RETRY,				/* 40001, 40P01 */
+	CYCLE_FAILED
+} CycleEnd;
+
+SQL_STATEMENT(pools_read, SPI_OK_SELECT, "",
+			  "SELECT p.pool FROM gpucredit.pool p ORDER BY p.pool");
+SQL_STATEMENT(cycle_run, SPI_OK_SELECT, "text",
+			  "SELECT pg_catalog.count(DISTINCT (r.org, r.job))"
+			  "  FILTER (WHERE r.action = 'start'),"
+			  " COALESCE(pg_catalog.bool_or(r.action = 'busy'), false),"
+			  " COALESCE(pg_catalog.count(DISTINCT (r.org, r.job))"
+			  "  FILTER (WHERE r.action = 'start') >="
+			  "  pg_catalog.current_setting('gpucredit.max_starts')::int,"
+			  "  false)"
+			  " FROM gpucredit.place($1) r");
+
+static void settle_in(Oid database);
+static void look_around(Driver *driver);
+static long wait_ms(const Driver *driver);
+static void round_of_cycles(Driver *driver, PoolSet pools);
+static Failing *find_failing(const Driver *driver, const char *pool);
+static bool may_try(const Driver *driver, const char *pool, TimestampTz now);
+static void note_end(Driver *driver, const char *pool, CycleEnd end);
+static void note_failure(Driver *driver, const char *pool, Failing *failing);
+static CycleEnd load_pools(List **pools);
+static CycleEnd run_cycle(const char *pool);
+static CycleEnd failed(MemoryContext context);
+static bool begin(void);
+static bool database_is_free(void);
+static Oid	extension_owner(void);
+static void finish(void);
+
+void
+DriverWorkerMain(Datum arg)
+{
+	Driver		driver = {0};
+	PoolSet		told = 0;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	settle_in(DatumGetObjectId(arg));
+	driver.context = AllocSetContextCreate(TopMemoryContext,
+										   "gpucredit scheduler",
+										   ALLOCSET_DEFAULT_SIZES);
+	for (;;)
+	{
+		TimestampTz now;
+
+		look_around(&driver);
+		told |= WakeTake();
+		now = GetCurrentTimestamp();
+		if (now >= driver.next_full)
+			told = ALL_POOLS;
+		if (told != 0 && now >= driver.not_before)
+		{
+			round_of_cycles(&driver, told);
+			told = 0;
+			continue;
+		}
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT |
+						 WL_EXIT_ON_PM_DEATH, wait_ms(&driver),
+						 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+}
+
+/*
+ * Connect, and set what a session's settings might spoil.
+ */
+static void
+settle_in(Oid database)
+{
+	static const char *const settings[][2] = {
+		{"search_path", "pg_catalog, pg_temp"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+		{"default_transaction_deferrable", "off"},
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+		{"application_name", "gpucredit scheduler"}
+	};
+
+	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+	for (int i = 0; i < (int) lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
+						PGC_S_OVERRIDE);
+	StartTransactionCommand();
+	if (!WakeListen())
+		proc_exit(0);
+	CommitTransactionCommand();
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/*
+ * What has to be done now and then: signals, settings, room for others.
+ */
+static void
+look_around(Driver *driver)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+		driver->next_full = 0;
+	}
+	StartTransactionCommand();
+	if (!database_is_free())
+		proc_exit(0);
+	CommitTransactionCommand();
+}
+
+/*
+ * How long to wait if nobody calls.
+ */
+static long
+wait_ms(const Driver *driver)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz next = driver->not_before > now ? driver->not_before :
+		driver->next_full;
+
+	return Max(1, Min(TimestampDifferenceMilliseconds(now, next),
+					  DRIVER_LOOK_MS));
+}
+
+/*
+ * A cycle of each pool that something was told of.
+ */
+static void
+round_of_cycles(Driver *driver, PoolSet told)
+{
+	TimestampTz begun = GetCurrentTimestamp();
+	MemoryContext old = MemoryContextSwitchTo(driver->context);
+	List	   *pools = NIL;
+	ListCell   *cell;
+	long		pause;
+
+	if (told == ALL_POOLS)
+		driver->next_full = TimestampTzPlusMilliseconds(begun,
+														DriverIntervalMs());
+	if (may_try(driver, "", begun))
+		note_end(driver, "", load_pools(&pools));
+	foreach(cell, pools)
+	{
+		const char *pool = lfirst(cell);
+
+		if ((told & WakePoolSet(pool)) != 0 && may_try(driver, pool, begun))
+			note_end(driver, pool, run_cycle(pool));
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(driver->context);
+	pgstat_report_stat(false);
+	pgstat_report_activity(STATE_IDLE, NULL);
+
+	pause = Min(TimestampDifferenceMilliseconds(begun, GetCurrentTimestamp()),
+				DriverIntervalMs());
+	driver->not_before =
+		Max(driver->not_before,
+			TimestampTzPlusMilliseconds(GetCurrentTimestamp(), pause));
+}
+
+static Failing *
+find_failing(const Driver *driver, const char *pool)
+{
+	ListCell   *cell;
+
+	foreach(cell, driver->failing)
+	{
+		Failing    *failing = lfirst(cell);
+
+		if (strcmp(failing->pool, pool) == 0)
+			return failing;
+	}
+	return NULL;
+}
+
+static bool
+may_try(const Driver *driver, const char *pool, TimestampTz now)
+{
+	Failing    *failing = find_failing(driver, pool);
+
+	return failing == NULL || now >= failing->next_try;
+}
+
+/*
+ * What a cycle's end means for the next one.
+ */
+static void
+note_end(Driver *driver, const char *pool, CycleEnd end)
+{
+	Failing    *failing = find_failing(driver, pool);
+
+	switch (end)
+	{
+		case CYCLE_RETRY:
+			return;
+		case CYCLE_FAILED:
+			note_failure(driver, pool, failing);
+			return;
+		case CYCLE_BUSY:
+			driver->not_before =
+				TimestampTzPlusMilliseconds(GetCurrentTimestamp(), BUSY_MS);
+			WakeKeep(WakePoolSet(pool));
+			break;
+		case CYCLE_MORE:
+			WakeKeep(WakePoolSet(pool));
+			break;
+		case CYCLE_DONE:
+			break;
+	}
+	if (failing != NULL)
+	{
+		driver->failing = list_delete_ptr(driver->failing, failing);
+		pfree(failing->pool);
+		pfree(failing);
+	}
+}
+
+/*
+ * Wait longer after each failure in a row, and say how long.
+ */
+static void
+note_failure(Driver *driver, const char *pool, Failing *failing)
+{
+	if (failing == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		failing = palloc(sizeof(Failing));
+		failing->pool = pstrdup(pool);
+		failing->backoff_ms = FIRST_BACKOFF_MS / 2;
+		driver->failing = lappend(driver->failing, failing);
+		MemoryContextSwitchTo(old);
+	}
+	failing->backoff_ms = Min(failing->backoff_ms * 2, LAST_BACKOFF_MS);
+	failing->next_try = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													failing->backoff_ms);
+	WakeCount(false, 0);
+	ereport(LOG,
+			(errmsg("gpucredit scheduler: a cycle failed"),
+			 errdetail("pool=\"%s\" retry_ms=%d", pool,
+					   failing->backoff_ms)));
+}
+
+/*
+ * The names of the pools, in the current context.  None, where there is no
+ * extension.
+ */
+static CycleEnd
+load_pools(List **pools)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile CycleEnd end = CYCLE_DONE;
+
+	PG_TRY();
+	{
+		if (begin())
+		{
+			SqlResult	rows = SqlRun(&pools_read, NULL);
+
+			for (uint64 i = 0; i < rows.n; i++)
+			{
+				MemoryContext spi = MemoryContextSwitchTo(context);
+
+				*pools = lappend(*pools, SqlText(rows, i, 1));
+				MemoryContextSwitchTo(spi);
+			}
+			SqlFinish();
+		}
+		finish();
+	}
+	PG_CATCH();
+	{
+		*pools = NIL;
+		end = failed(context);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	return end;
+}
+
+/*
+ * One cycle of a pool, in a transaction of its own.
+ */
+static CycleEnd
+run_cycle(const char *pool)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile CycleEnd end = CYCLE_DONE;
+
+	pgstat_report_activity(STATE_RUNNING,
+						   psprintf("SELECT gpucredit.place(%s)", pool));
+	PG_TRY();
+	{
+		uint64		started = 0;
+
+		if (begin())
+		{
+			SqlArgs		args = {0};
+			SqlResult	row;
+
+			SqlArgText(&args, pool);
+			row = SqlRun(&cycle_run, &args);
+			started = SqlInt8(row, 0, 1);
+			if (SqlBool(row, 0, 2))
+				end = CYCLE_BUSY;
+			else if (SqlBool(row, 0, 3))
+				end = CYCLE_MORE;
+			SqlFinish();
+		}
+		finish();
+		if (end != CYCLE_BUSY)
+			WakeCount(true, started);
+	}
+	PG_CATCH();
+	{
+		end = failed(context);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	return end;
+}
+
+/*
+ * After an error: log it, unless it comes with concurrency, and abort.
+ */
+static CycleEnd
+failed(MemoryContext context)
+{
+	int			code = geterrcode();
+	bool		retry = code == ERRCODE_T_R_SERIALIZATION_FAILURE ||
+		code == ERRCODE_T_R_DEADLOCK_DETECTED;
+
+	MemoryContextSwitchTo(context);
+	HOLD_INTERRUPTS();
+	if (!retry)
+		EmitErrorReport();
+	AbortOutOfAnyTransaction();
+	FlushErrorState();
+	RESUME_INTERRUPTS();
+	return retry ? CYCLE_RETRY : CYCLE_FAILED;
+}
+
+/*
+ * Begin a transaction as the extension's owner, inside SPI.  False: there is
+ * no extension, so nothing to do.
+ */
+static bool
+begin(void)
+{
+	Oid			owner;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	if (!database_is_free())
+		proc_exit(0);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	owner = extension_owner();
+	if (!OidIsValid(owner))
+		return false;
+	SetUserIdAndSecContext(owner, SECURITY_LOCAL_USERID_CHANGE);
+	SqlConnect();
+	return true;
+}
+
+/*
+ * Commit, and be ourselves again; an abort does the latter by itself.
+ */
+static void
+finish(void)
+{
+	SetUserIdAndSecContext(GetAuthenticatedUserId(), 0);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+/*
+ * Can the lock that connections take be had at once?  It is kept to the end
+ * of the transaction.
+ */
+static bool
+database_is_free(void)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
+	return LockAcquire(&tag, RowExclusiveLock, false, true) !=
+		LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * Who owns the extension, which stays until the end of the transaction;
+ * InvalidOid where there is none, it is about to go, or the schema is not its
+ * own.
+ */
+static Oid
+extension_owner(void)
+{
+	Oid			extension = get_extension_oid("gpucredit", true);
+	Oid			schema;
+	Relation	relation;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+	Oid			owner = InvalidOid;
+
+	/* DROP EXTENSION waits for us, or we do without it */
+	if (!OidIsValid(extension) ||
+		!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0,
+									   AccessShareLock) ||
+		get_extension_oid("gpucredit", true) != extension)
+		return InvalidOid;
+	schema = get_namespace_oid("gpucredit", true);
+	if (!OidIsValid(schema) ||
+		getExtensionOfObject(NamespaceRelationId, schema) != extension)
+		return InvalidOid;
+	relation = table_open(ExtensionRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(extension));
+	scan = systable_beginscan(relation, ExtensionOidIndexId, true, NULL, 1,
+							  &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		owner = ((Form_pg_extension) GETSTRUCT(tuple))->extowner;
+	systable_endscan(scan);
+	table_close(relation, AccessShareLock);
+	return owner;
+}

@@ -1,0 +1,290 @@
+/*-------------------------------------------------------------------------
+ *
+ * wake.c
+ *		Telling the scheduler's worker that something has committed.
+ *
+ * Who changes what a pool's cycle would decide says so by WakePool().  That
+ * is noted in this backend, and told at XACT_EVENT_COMMIT, when others can
+ * see it already: the pools are added to those of the database, and the
+ * worker's latch is set.  A transaction that aborts tells nothing.  One that
+ * is prepared tells nothing either, as it commits elsewhere; the worker looks
+ * at each interval whatever it was told.
+ *
+ * Pools are told as a set of 64 bits, by a hash of their names; two that
+ * share a bit are looked at together.
+ *
+ * Locking: "lock" of a database's entry guards the worker's process and
+ * latch, which live in shared memory as long as the server does: a latch set
+ * after its process has gone wakes somebody for nothing.  The rest are
+ * atomics.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "shmem/segment.h"
+#include "shmem/wake.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/spin.h"
+#include "utils/timestamp.h"
+
+typedef struct Listener
+{
+	slock_t		lock;
+	int			pid;			/* 0: none */
+	Latch	   *latch;
+	pg_atomic_uint64 pools;		/* something has committed there */
+	pg_atomic_uint64 cycles;
+	pg_atomic_uint64 started;
+	pg_atomic_uint64 failures;
+	pg_atomic_uint64 last_cycle;
+} Listener;
+
+static Size listeners_size(void);
+static void listeners_start(void *memory, bool found);
+static void reset_listener(int number);
+static Listener *my_listener(void);
+static void at_transaction_end(XactEvent event, void *arg);
+static void tell(PoolSet pools);
+static void stop_listening(int code, Datum arg);
+
+static const SegmentPart wake_part = {"gpucredit scheduler", listeners_size,
+listeners_start, reset_listener};
+
+static Listener *listeners = NULL;
+static PoolSet to_tell = 0;		/* at this transaction's commit */
+
+void
+WakeInit(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	SegmentAdd(&wake_part);
+	RegisterXactCallback(at_transaction_end, NULL);
+}
+
+static Size
+listeners_size(void)
+{
+	return sizeof(Listener) * SEGMENT_DATABASES;
+}
+
+/*
+ * Make the memory ready.
+ */
+static void
+listeners_start(void *memory, bool found)
+{
+	listeners = memory;
+	for (int i = 0; i < SEGMENT_DATABASES && !found; i++)
+	{
+		SpinLockInit(&listeners[i].lock);
+		listeners[i].pid = 0;
+		listeners[i].latch = NULL;
+		pg_atomic_init_u64(&listeners[i].pools, 0);
+		pg_atomic_init_u64(&listeners[i].cycles, 0);
+		pg_atomic_init_u64(&listeners[i].started, 0);
+		pg_atomic_init_u64(&listeners[i].failures, 0);
+		pg_atomic_init_u64(&listeners[i].last_cycle, 0);
+	}
+}
+
+/*
+ * For another database: the one before is no more, nor is its worker.
+ */
+static void
+reset_listener(int number)
+{
+	Listener   *listener = &listeners[number];
+
+	pg_atomic_write_u64(&listener->pools, 0);
+	pg_atomic_write_u64(&listener->cycles, 0);
+	pg_atomic_write_u64(&listener->started, 0);
+	pg_atomic_write_u64(&listener->failures, 0);
+	pg_atomic_write_u64(&listener->last_cycle, 0);
+}
+
+/*
+ * This database's entry, NULL where it has none.
+ */
+static Listener *
+my_listener(void)
+{
+	int			number = SegmentReady() ? SegmentDatabase() : -1;
+
+	return number < 0 ? NULL : &listeners[number];
+}
+
+PoolSet
+WakePoolSet(const char *pool)
+{
+	uint32		hash = hash_bytes((const unsigned char *) pool,
+								  (int) strlen(pool));
+
+	return UINT64CONST(1) << (hash % 64);
+}
+
+/*
+ * Once this transaction has committed, a cycle of the pool may find
+ * something to do.
+ */
+void
+WakePool(const char *pool)
+{
+	to_tell |= WakePoolSet(pool);
+}
+
+void
+WakeAll(void)
+{
+	to_tell = ALL_POOLS;
+}
+
+/*
+ * Tell at the commit, forget at an abort.
+ */
+static void
+at_transaction_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+			if (to_tell != 0)
+				tell(to_tell);
+			to_tell = 0;
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			to_tell = 0;
+			break;
+		default:
+			break;
+	}
+}
+
+/*
+ * Tell the worker, if there is one.  The transaction is over: nothing here
+ * may fail or look anything up, so the database's number was taken before,
+ * by a call of it or by its worker.
+ */
+static void
+tell(PoolSet pools)
+{
+	Listener   *listener = NULL;
+	Latch	   *latch;
+
+	for (int i = 0; i < SEGMENT_DATABASES && listener == NULL; i++)
+	{
+		if (SegmentDatabaseOid(i) == MyDatabaseId)
+			listener = &listeners[i];
+	}
+	if (listener == NULL)
+		return;
+	pg_atomic_fetch_or_u64(&listener->pools, pools);
+	SpinLockAcquire(&listener->lock);
+	latch = listener->latch;
+	SpinLockRelease(&listener->lock);
+	if (latch != NULL && latch != MyLatch)
+		SetLatch(latch);
+}
+
+/*
+ * Be the database's worker until this process ends.  False: another is, or
+ * the database has no entry.
+ */
+bool
+WakeListen(void)
+{
+	Listener   *listener = my_listener();
+	bool		first;
+
+	if (listener == NULL)
+		return false;
+	SpinLockAcquire(&listener->lock);
+	first = listener->pid == 0;
+	if (first)
+	{
+		listener->pid = MyProcPid;
+		listener->latch = MyLatch;
+	}
+	SpinLockRelease(&listener->lock);
+	if (first)
+		before_shmem_exit(stop_listening, PointerGetDatum(listener));
+	return first;
+}
+
+static void
+stop_listening(int code, Datum arg)
+{
+	Listener   *listener = (Listener *) DatumGetPointer(arg);
+
+	SpinLockAcquire(&listener->lock);
+	listener->pid = 0;
+	listener->latch = NULL;
+	SpinLockRelease(&listener->lock);
+}
+
+/*
+ * The pools told of since the last time.
+ */
+PoolSet
+WakeTake(void)
+{
+	return pg_atomic_exchange_u64(&my_listener()->pools, 0);
+}
+
+/*
+ * Pools that could not be seen to: the next WakeTake() has them again.
+ */
+void
+WakeKeep(PoolSet pools)
+{
+	pg_atomic_fetch_or_u64(&my_listener()->pools, pools);
+}
+
+/*
+ * Report a cycle.
+ */
+void
+WakeCount(bool success, uint64 started)
+{
+	Listener   *listener = my_listener();
+
+	if (!success)
+	{
+		pg_atomic_fetch_add_u64(&listener->failures, 1);
+		return;
+	}
+	pg_atomic_fetch_add_u64(&listener->cycles, 1);
+	pg_atomic_fetch_add_u64(&listener->started, started);
+	pg_atomic_write_u64(&listener->last_cycle,
+						(uint64) GetCurrentTimestamp());
+}
+
+/*
+ * What this database's worker has done.  False: it has no entry.
+ */
+bool
+WakeRead(WakeReport *report)
+{
+	Listener   *listener = my_listener();
+
+	if (listener == NULL)
+		return false;
+	SpinLockAcquire(&listener->lock);
+	report->pid = listener->pid;
+	SpinLockRelease(&listener->lock);
+	report->cycles = pg_atomic_read_u64(&listener->cycles);
+	report->started = pg_atomic_read_u64(&listener->started);
+	report->failures = pg_atomic_read_u64(&listener->failures);
+	report->last_cycle = (TimestampTz)
+		pg_atomic_read_u64(&listener->last_cycle);
+	return true;
+}

@@ -1,0 +1,382 @@
+# 085_driver.pl: the background worker that runs scheduling cycles
+#
+# The interval is a minute throughout, so what starts sooner does because a
+# commit woke the worker; where the interval itself is tested, it is short.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $node = PostgreSQL::Test::Cluster->new('primary');
+
+# Without preload the setting says that it does nothing.
+$node->init(allows_streaming => 1);
+$node->append_conf('postgresql.conf', "fsync = on\nmax_connections = 50\n");
+$node->start;
+new_database($node, 'credit');
+my ($status, $out, $err) = $node->psql('credit',
+	q{SELECT gpucredit.now(); ALTER SYSTEM SET gpucredit.database = 'credit'});
+like($err, qr/WARNING:  gpucredit.database has no effect.*shared_preload/s,
+	'without preload the setting says what is missing');
+$node->safe_psql('postgres', 'DROP DATABASE credit');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
+
+$node->append_conf(
+	'postgresql.conf', q{
+shared_preload_libraries = 'gpucredit'
+gpucredit.database = 'credit, "Other Db", ghost'
+gpucredit.scheduler_interval = '60s'
+gpucredit.node_suspect = 0
+gpucredit.node_lost = 0
+});
+$node->restart;
+ok(poll(q{SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE backend_type = 'gpucredit launcher'}), 'the launcher is there');
+is(workers(), 0, 'and waits for databases in silence');
+
+# A database that comes is found, and scheduled as soon as there is anything.
+$node->safe_psql('postgres', 'CREATE DATABASE credit');
+ok(poll(q{SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE backend_type = 'gpucredit scheduler' AND datname = 'credit'
+		AND application_name = 'gpucredit scheduler'}),
+	'a database that is created gets its worker');
+set_up('credit');
+my $dbh = connect_to($node, 'credit');
+
+# From the call of reserve, which ends with its commit, to starting.
+my @took;
+foreach my $n (1 .. 30)
+{
+	my $since = time;
+	my $job   = reserve($dbh, "quick $n");
+
+	sleep(0.0005) until attempts($dbh, $job) > 0 || time - $since > 5;
+	push @took, 1000 * (time - $since);
+	$dbh->do(q{SELECT gpucredit.settle('acme', ?, 1, 'completed', '0')},
+		undef, $job);
+	sleep(0.02);
+}
+@took = sort { $a <=> $b } @took;
+diag(sprintf('from the call of reserve to starting: median %.1f ms, worst %.1f ms',
+		$took[15], $took[-1]));
+cmp_ok($took[15], '<', 500, 'a job starts soon after its reserve committed');
+
+# What rolls back wakes nobody; what ends makes room for the next.
+$dbh->do(q{SELECT gpucredit.drain('n2', 'test')});
+$dbh->begin_work;
+my $never = reserve($dbh, 'rolled back');
+$dbh->rollback;
+my $first  = reserve($dbh, 'first',  '4xT4');
+my $second = reserve($dbh, 'second', '4xT4');
+ok(soon(sub { attempts($dbh, $first) == 1 }), 'the first has the node');
+sleep(0.3);
+is(attempts($dbh, $second), 0, 'the second waits');
+$dbh->do(q{SELECT gpucredit.settle('acme', ?, 1, 'completed', '0')},
+	undef, $first);
+ok(soon(sub { attempts($dbh, $second) == 1 }), 'until the first ends');
+my $third = reserve($dbh, 'third', '4xT4');
+sleep(0.2);
+$dbh->do(q{SELECT gpucredit.resume('n2')});
+ok(soon(sub { attempts($dbh, $third) == 1 }), 'or a node comes back');
+finish_all($dbh);
+
+# Whoever else runs cycles, at whatever isolation level: no device twice.
+my @pids = in_parallel(6, \&crowd);
+is(wait_for_children(@pids), 0, 'six clients reserve, place and settle');
+is( query(
+		$node, 'credit',
+		q{SELECT max(attempt) FROM gpucredit.attempt}),
+	'1', 'and every job started once');
+verify_empty($node, 'credit', 'on devices of its own');
+finish_all($dbh);
+
+# A session's settings are not the worker's.
+$node->safe_psql('postgres',
+	"ALTER DATABASE credit SET default_transaction_isolation = serializable;
+	ALTER DATABASE credit SET default_transaction_read_only = on;
+	ALTER DATABASE credit SET statement_timeout = '1ms';
+	ALTER DATABASE credit SET search_path = nowhere");
+my $worker = worker_pid();
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
+ok(poll("SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE backend_type = 'gpucredit scheduler' AND pid <> $worker"),
+	'a worker that is terminated comes back');
+starts('settings', 'whatever a database sets for its sessions');
+$node->safe_psql('postgres', 'ALTER DATABASE credit RESET ALL');
+
+# A pool whose cycle fails is tried more and more seldom; the others go on.
+query(
+	$node, 'credit', q{
+	SELECT gpucredit.create_pool('bad');
+	SELECT gpucredit.register_node('bad', 'b1', 'T4', 4, 16384);
+	CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE 'no cycle today'; END $$;
+	CREATE TRIGGER fail BEFORE UPDATE ON gpucredit.pool
+		FOR EACH ROW WHEN (old.pool = 'bad') EXECUTE FUNCTION public.fail()});
+$node->append_conf('postgresql.conf', 'gpucredit.scheduler_interval = 100');
+$node->reload;
+my $log = -s $node->logfile;
+my $bad = $dbh->selectrow_array(
+	q{SELECT job FROM gpucredit.reserve('acme', '', 'bad', '1xT4', '1 h',
+		pool => 'bad')});
+ok(soon(sub { slurp_file($node->logfile, $log) =~ /retry_ms=2000/ }, 10),
+	'a cycle that fails is tried again, later each time');
+starts('beside', 'and does not hold up other pools');
+my @tries = slurp_file($node->logfile, $log) =~ /ERROR:  no cycle today/g;
+cmp_ok(scalar(@tries), '<=', 4, 'the log is not flooded');
+query($node, 'credit', 'DROP TRIGGER fail ON gpucredit.pool');
+ok(soon(sub { attempts($dbh, $bad) == 1 }, 10), 'it recovers by itself');
+finish_all($dbh);
+
+# The extension goes and comes back.
+$dbh->disconnect;
+$log = -s $node->logfile;
+query($node, 'credit', 'DROP EXTENSION gpucredit CASCADE');
+sleep(0.5);
+set_up('credit');
+starts('again', 'after DROP and CREATE EXTENSION');
+is(join('', grep { /ERROR|FATAL/ } split /^/, slurp_file($node->logfile, $log)), '',
+	'without a word in the log');
+
+# Nobody's schema of that name is taken for the extension.
+$node->safe_psql('postgres', 'CREATE DATABASE "Other Db"');
+query(
+	$node, 'Other Db', q{
+	CREATE SCHEMA gpucredit;
+	CREATE TABLE gpucredit.pool AS SELECT 'default' AS pool;
+	CREATE TABLE public.caught (who text);
+	CREATE FUNCTION gpucredit.place(p text) RETURNS TABLE (action text,
+		org text, job bigint) LANGUAGE sql AS
+		$$ INSERT INTO public.caught VALUES (current_user);
+		SELECT 'start', '', 1 $$});
+ok(poll(q{SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE backend_type = 'gpucredit scheduler' AND datname = 'Other Db'}),
+	'a database without the extension has its worker, too');
+sleep(0.5);
+is(query($node, 'Other Db', 'SELECT count(*) FROM public.caught'),
+	'0', 'which runs nothing there');
+
+# The worker makes room for who wants the database for himself.
+$node->append_conf('postgresql.conf', 'gpucredit.scheduler_interval = 60s');
+$node->reload;
+my $since = time;
+is($node->psql('postgres', 'DROP DATABASE "Other Db"'),
+	0, 'DROP DATABASE is not in the way of it');
+diag(sprintf('DROP DATABASE took %.1f s', time - $since));
+is($node->psql('postgres', 'CREATE DATABASE twin TEMPLATE credit'),
+	0, 'nor is a copy of it');
+is($node->psql('postgres', 'ALTER DATABASE twin RENAME TO "Other Db"'),
+	0, 'which may be given the name of another');
+ok(poll(q{SELECT count(DISTINCT datname) = 2 AND count(*) = 2
+	FROM pg_stat_activity WHERE backend_type = 'gpucredit scheduler'}),
+	'then each has its worker again');
+starts('copied', 'and schedules');
+
+# The launcher ends, and is back with one worker a database.
+my $launcher = $node->safe_psql('postgres',
+	q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'gpucredit launcher'}
+);
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($launcher)");
+ok(poll("SELECT count(*) FILTER (WHERE backend_type = 'gpucredit launcher'
+		AND pid <> $launcher) = 1 AND count(*) = 3
+	FROM pg_stat_activity WHERE backend_type LIKE 'gpucredit %'"),
+	'the launcher comes back, with one worker a database');
+starts('relaunched', 'which schedule');
+
+# The server crashes.
+kill_server($node);
+$node->start;
+starts('crashed', 'after a crash');
+
+# A standby has no worker; promoted, it places again.
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+my $waiting = query(
+	$node, 'credit', q{
+	SELECT gpucredit.drain('n1', 'test'), gpucredit.drain('n2', 'test')
+	\g /dev/null
+	SELECT job FROM gpucredit.reserve('acme', '', 'handed over', '1xT4', '1 h')});
+query($node, 'credit', q{
+	SELECT gpucredit.register_node('default', 'n3', 'T4', 1, 16384, leaf => 'x');
+	SELECT gpucredit.drain('n3', 'test')});
+$node->wait_for_catchup($standby);
+is( $standby->safe_psql('postgres',
+		q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'gpucredit %'}
+	),
+	'0', 'a standby has no worker');
+kill_server($node);
+$since = time;
+$standby->promote;
+query($standby, 'credit', q{SELECT gpucredit.resume('n1')});
+ok( $standby->poll_query_until('credit',
+		"SELECT count(*) = 1 FROM gpucredit.attempt WHERE job = $waiting"),
+	'a standby that is promoted places');
+my $after = time - $since;
+diag(sprintf('%.1f s after its promotion', $after));
+cmp_ok($after, '<', 30, 'within 30 s');
+verify_empty($standby, 'credit');
+
+# Taken off the list, a database is left alone.
+$standby->append_conf('postgresql.conf', q{gpucredit.database = ''});
+$standby->reload;
+ok( $standby->poll_query_until('postgres',
+		q{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE backend_type LIKE 'gpucredit %'}),
+	'no database, no worker');
+$standby->stop;
+done_testing();
+
+# An organisation with credit, and eight devices on two nodes.
+sub set_up
+{
+	my ($db) = @_;
+
+	query(
+		$node, $db, q{
+		CREATE EXTENSION gpucredit;
+		SELECT gpucredit.create_account('acme');
+		SELECT gpucredit.issue('acme', '', 'paid', 1000000);
+		SELECT gpucredit.set_price('T4', 1);
+		SELECT gpucredit.register_node('default', 'n' || n, 'T4', 4, 16384)
+		FROM generate_series(1, 2) n});
+	return;
+}
+
+sub reserve
+{
+	my ($db, $key, $request) = @_;
+
+	return $db->selectrow_array(
+		q{SELECT job FROM gpucredit.reserve('acme', '', ?, ?, '1 h')},
+		undef, $key, $request || '1xT4');
+}
+
+sub attempts
+{
+	my ($db, $job) = @_;
+
+	return $db->selectrow_array(
+		q{SELECT count(*) FROM gpucredit.attempt WHERE org = 'acme'
+			AND job = ? AND ended_at IS NULL}, undef, $job);
+}
+
+# A test: a job that is reserved now starts soon, and is ended.
+sub starts
+{
+	my ($key, $name) = @_;
+	my $db  = connect_to($node, 'credit');
+	my $job = reserve_settled($db, $key);
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	ok(soon(sub { attempts($db, $job) == 1 }, 20), $name);
+	finish_all($db);
+	$db->disconnect;
+	return;
+}
+
+# reserve, in a session that what the database sets for it must not trouble
+sub reserve_settled
+{
+	my ($db, $key) = @_;
+
+	$db->do(q{SET statement_timeout = 0});
+	$db->do(q{SET default_transaction_read_only = off});
+	return reserve($db, $key);
+}
+
+sub finish_all
+{
+	my ($db) = @_;
+
+	$db->do(q{SELECT gpucredit.settle(org, job, attempt, 'completed', '0')
+		FROM gpucredit.attempt WHERE ended_at IS NULL});
+	return;
+}
+
+# Six of these at once: reserve, place and settle, at each isolation level.
+sub crowd
+{
+	my ($number) = @_;
+	my @levels = ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE');
+	my $db = connect_to($node, 'credit');
+
+	foreach my $n (1 .. 25)
+	{
+		try($db, $levels[ ($number + $n) % 3 ],
+			sub { reserve($db, "crowd $number $n") });
+		try($db, $levels[ $n % 3 ],
+			sub { $db->selectall_arrayref('SELECT * FROM gpucredit.place()') });
+		try(
+			$db,
+			$levels[ $number % 3 ],
+			sub {
+				$db->do(
+					q{SELECT gpucredit.settle(org, job, attempt, 'completed', '0')
+					FROM gpucredit.attempt WHERE ended_at IS NULL
+					ORDER BY random() LIMIT 1});
+			});
+	}
+	$db->disconnect;
+	return;
+}
+
+# A transaction at an isolation level, repeated while it may be.
+sub try
+{
+	my ($db, $level, $function) = @_;
+
+	foreach my $turn (1 .. 200)
+	{
+		$db->begin_work;
+		$db->do("SET TRANSACTION ISOLATION LEVEL $level");
+		return if eval { $function->(); $db->commit; 1 };
+		my $state = $db->state;
+		$db->rollback;
+		die "SQLSTATE $state: $@" unless $state =~ /^40/;
+		sleep(0.005);
+	}
+	die "never got through\n";
+}
+
+sub workers
+{
+	return $node->safe_psql('postgres',
+		q{SELECT count(*) FROM pg_stat_activity
+		WHERE backend_type = 'gpucredit scheduler'});
+}
+
+sub worker_pid
+{
+	return $node->safe_psql('postgres',
+		q{SELECT pid FROM pg_stat_activity
+		WHERE backend_type = 'gpucredit scheduler' AND datname = 'credit'});
+}
+
+sub poll
+{
+	my ($sql) = @_;
+
+	return $node->poll_query_until('postgres', $sql);
+}
+
+# Does this become true within so many seconds?
+sub soon
+{
+	my ($function, $seconds) = @_;
+	my $until = time + ($seconds || 5);
+
+	until ($function->())
+	{
+		return 0 if time > $until;
+		sleep(0.01);
+	}
+	return 1;
+}
