@@ -99,7 +99,7 @@ SELECT n, status, reason FROM generate_series(1, 5) n,
 	LATERAL reserve('adm', 'lab/eve', 'a' || n, '2xAdmH|AdmA', '1 h', pool => 'adm');
 -- alone over the quota, of every type it accepts
 SELECT status, reason FROM reserve('adm', 'lab', 'big', '6xAdmH', '1 h', pool => 'adm');
-SELECT status, reason FROM reserve('adm', 'lab', 'wide', '6xAdmH|AdmA', '1 h', pool => 'adm');
+SELECT status, reason FROM reserve('adm', 'lab', 'wide', '5xAdmH|AdmA', '1 h', pool => 'adm');
 -- one too many waiting
 SELECT status, reason FROM reserve('adm', '', 'last', '1xAdmA', '1 h', pool => 'adm');
 SELECT status, reason FROM reserve('adm', '', 'over', '1xAdmA', '1 h', pool => 'adm');

@@ -119,6 +119,159 @@ typedef struct GangScratch
 	Plan		part_best;
 } GangScratch;
 
+
+/* memory.c */
+extern void *DecideAlloc(const DecideArena *arena, int64_t n, size_t size);
+extern void *DecideGrow(const DecideArena *arena, void *items, int32_t n,
+						int32_t *room, size_t size);
+extern void DecidePoll(const DecideArena *arena);
+
+/* sort.c */
+typedef int (*DecideCompareFn) (const void *context, int32_t a, int32_t b);
+extern bool DecideSort(const DecideArena *arena, int32_t *items, int32_t n,
+					   DecideCompareFn compare, const void *context);
+extern void DecideSortKeys(uint64_t *keys, uint64_t *spare, int32_t n);
+
+/* input.c */
+extern const char *DecideInputError(const DecideInput *input);
+
+/* heap.c */
+typedef struct HeapKind
+{
+	bool		(*before) (void *context, int32_t a, int32_t b);
+	void		(*moved) (void *context, int32_t item, int32_t at);
+} HeapKind;
+
+extern void DecideHeapBuild(const HeapKind *kind, void *context,
+							int32_t *items, int32_t n);
+extern void DecideHeapFix(const HeapKind *kind, void *context,
+						  int32_t *items, int32_t n, int32_t at);
+extern void DecideHeapRemove(const HeapKind *kind, void *context,
+							 int32_t *items, int32_t n, int32_t at);
+
+/* fair.c */
+
+/* What places a sibling among others: more use for its weight, later. */
+typedef struct FairShare
+{
+	int64_t		weight;
+	int64_t		usage;
+} FairShare;
+
+/* What accounts have used, by account. */
+typedef struct FairUse
+{
+	const DecideInput *input;
+	int64_t    *own;			/* its own jobs */
+	int64_t    *total;			/* all at or below it */
+	bool	   *inner;			/* it has accounts below it */
+	int32_t    *root;			/* its organisation's account */
+	int32_t    *org;			/* that one's place by name */
+} FairUse;
+
+extern const char *DecideFairBegin(const DecideInput *input,
+								   const DecideArena *arena, FairUse *use);
+extern void DecideFairAdd(FairUse *use, int32_t account, int64_t amount);
+extern int64_t DecideFairAmount(const DecideInput *input, int32_t type,
+								int64_t milli);
+extern int	DecideFairCompare(FairShare a, FairShare b);
+extern FairShare DecideFairOf(const FairUse *use, int32_t account);
+extern FairShare DecideFairOwn(const FairUse *use, int32_t account);
+
+/* forest.c */
+
+/* An account with waiting jobs, in one tree. */
+typedef struct ForestNode
+{
+	int32_t		account;		/* -1: the root */
+	int32_t		parent;			/* -1: the root */
+	int32_t		at;				/* in the parent's heap, -1: taken out */
+	int32_t		next_of_account;
+	int32_t		n;
+	int32_t    *heap;			/* of children, or of a leaf's lines */
+	bool		leaf;
+	bool		own;			/* an inner account's own jobs */
+} ForestNode;
+
+/* An account's jobs of one ask, in one tree. */
+typedef struct ForestLine
+{
+	int32_t		leaf;
+	int32_t		at;				/* in the leaf's heap, -1: taken out */
+	int32_t		next;			/* of items */
+	int32_t		end;
+	int32_t		next_of_ask;
+} ForestLine;
+
+typedef struct Forest
+{
+	const DecideInput *input;
+	FairUse		use;
+	int32_t    *items;			/* jobs, line by line */
+	ForestNode *nodes;
+	int32_t		n_nodes;
+	int32_t		nodes_room;
+	ForestLine *lines;
+	int32_t		n_lines;
+	int32_t		lines_room;
+	int32_t    *account_nodes;	/* an account's nodes, chained; -1: none */
+	int32_t    *account_inner;	/* the last inner one of them */
+	int32_t    *ask_lines;		/* an ask's lines, chained; -1: none */
+	int32_t    *job_lines[2];	/* a job's lines; -1: none */
+	bool	   *taken;			/* by job */
+} Forest;
+
+extern const char *DecideForestBegin(const DecideInput *input,
+									 const DecideArena *arena,
+									 int32_t n_items, Forest *forest);
+extern int32_t DecideForestAdd(Forest *forest, const DecideArena *arena,
+							   int which, int32_t first, int32_t end);
+extern bool DecideForestReady(Forest *forest, const DecideArena *arena);
+extern int32_t DecideForestFirst(const Forest *forest, int32_t root);
+extern bool DecideForestBefore(Forest *forest, int32_t root_a,
+							   int32_t root_b);
+extern void DecideForestTake(Forest *forest, int32_t job);
+extern void DecideForestBlock(Forest *forest, int32_t ask);
+extern void DecideForestCharge(Forest *forest, int32_t account,
+							   int64_t amount);
+extern int	DecideJobCompareOwn(const DecideInput *input, int32_t a,
+								int32_t b);
+extern int	DecideJobCompare(const FairUse *use, int32_t a, int32_t b);
+
+/* queue.c */
+
+/* A tier that is guaranteed a share, and the tree of its jobs. */
+typedef struct TierQueue
+{
+	int32_t		tier;
+	int32_t		root;
+} TierQueue;
+
+typedef struct Queue
+{
+	const DecideInput *input;
+	Forest		forest;
+	int32_t    *aged;			/* aged jobs in order */
+	int32_t		n_aged;
+	int32_t		next_aged;
+	int32_t    *ranks;			/* the tree of each rank, low first */
+	int32_t		n_ranks;
+	int32_t		first_rank;		/* those before it are empty */
+	TierQueue  *shares;			/* low rank first */
+	int32_t		n_shares;
+	int64_t    *tier_used;		/* device-thousandths, by tier */
+	int64_t    *tier_share;		/* as many are guaranteed to it */
+	bool	   *blocked;		/* by ask */
+} Queue;
+
+extern const char *DecideQueueOpen(const DecideInput *input,
+								   const DecideArena *arena, Queue *queue);
+extern int32_t DecideQueueNext(Queue *queue);
+extern void DecideQueueCharge(Queue *queue, int32_t job, int32_t type,
+							  int32_t gpus);
+extern void DecideQueueBlock(Queue *queue, int32_t ask);
+extern bool DecideJobAged(const DecideInput *input, int32_t job);
+
 typedef struct Cycle
 {
 	const DecideInput *input;
@@ -139,32 +292,13 @@ typedef struct Cycle
 	GangScratch *gang;			/* NULL: not yet needed */
 	Plan		single;			/* room for one host */
 
+	Queue		queue;
 	struct ClaimState *claims;
 
 	DecideResult *result;
 	int32_t		starts_room;
 	int32_t		parts_room;
 } Cycle;
-
-/* memory.c */
-extern void *DecideAlloc(const DecideArena *arena, int64_t n, size_t size);
-extern void *DecideGrow(const DecideArena *arena, void *items, int32_t n,
-						int32_t *room, size_t size);
-extern void DecidePoll(const DecideArena *arena);
-
-/* sort.c */
-typedef int (*DecideCompareFn) (const void *context, int32_t a, int32_t b);
-extern bool DecideSort(const DecideArena *arena, int32_t *items, int32_t n,
-					   DecideCompareFn compare, const void *context);
-extern void DecideSortKeys(uint64_t *keys, uint64_t *spare, int32_t n);
-
-/* input.c */
-extern const char *DecideInputError(const DecideInput *input);
-
-/* queue.c */
-extern const char *DecideQueueOrder(const DecideInput *input,
-									const DecideArena *arena,
-									int32_t **order);
 
 /* hosts.c */
 extern const char *DecideHostsLoad(Cycle *cycle);

@@ -135,51 +135,122 @@ job_try(Cycle *cycle, int32_t job)
 }
 
 /*
+ * Promises of earlier cycles count as starts do.
+ */
+static void
+claims_charge(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		i;
+
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *claim = &input->claims[i];
+
+		if (claim->job >= 0)
+			DecideQueueCharge(&cycle->queue, claim->job, claim->type,
+							  claim->gpus);
+		else if (!claim->running)
+			DecideForestCharge(&cycle->queue.forest, claim->account,
+							   DecideFairAmount(input, claim->type,
+												(int64_t) claim->gpus *
+												claim->share));
+	}
+}
+
+/*
+ * So does what a job was just promised.
+ */
+static void
+promise_charge(Cycle *cycle, int32_t job)
+{
+	const DecideResult *result = cycle->result;
+	int32_t		i = result->n_promises - 1;
+
+	while (i >= 0 && result->promises[i].job != job)
+		i--;
+	if (i >= 0)
+		DecideQueueCharge(&cycle->queue, job, result->promises[i].type,
+						  result->promises[i].gpus);
+}
+
+/*
+ * A job had its turn and does not start: say why, once for each ask.  The
+ * others of its ask have turns only where they might be promised devices.
+ * False: out of memory.
+ */
+static bool
+job_waits(Cycle *cycle, int32_t job, DecideReason reason)
+{
+	int32_t		ask = cycle->input->jobs[job].ask;
+	DecideWait *wait = &cycle->result->waits[ask];
+
+	if (reason != DECIDE_NOT_WAITING || !cycle->input->policy.evict)
+		DecideQueueBlock(&cycle->queue, ask);
+	if (wait->reason != DECIDE_NOT_WAITING)
+		return true;
+	wait->job = job;
+	wait->reason = reason;
+	if (reason != DECIDE_NOT_WAITING)
+		return true;
+	if (!DecideHostsGroup(cycle))
+		return false;
+	DecideReasonFind(cycle, &cycle->input->asks[ask], wait);
+	return true;
+}
+
+/*
+ * Give a job its turn: to start, else to be promised devices, else to say why
+ * it waits.  What it gets counts in fair share at once.  False: out of memory.
+ */
+static bool
+job_turn(Cycle *cycle, int32_t job)
+{
+	DecideResult *result = cycle->result;
+	int32_t		ask = cycle->input->jobs[job].ask;
+	Outcome		outcome = OUTCOME_NO_FIT;
+	bool		promised = false;
+
+	if (DecideClaimed(cycle, job))
+		return true;
+	if (result->waits[ask].reason == DECIDE_NOT_WAITING)
+	{
+		if (result->n_starts >= cycle->input->max_starts)
+			return job_waits(cycle, job, DECIDE_ENOUGH_STARTED);
+		outcome = job_try(cycle, job);
+	}
+	if (outcome == OUTCOME_OUT_OF_MEMORY)
+		return false;
+	if (outcome == OUTCOME_STARTED)
+	{
+		const DecideStart *start = &result->starts[result->n_starts - 1];
+
+		DecideQueueCharge(&cycle->queue, job, start->type, start->gpus);
+		return true;
+	}
+	if (!DecideClaimTry(cycle, job, &promised))
+		return false;
+	if (promised)
+		promise_charge(cycle, job);
+	return promised || job_waits(cycle, job, DECIDE_NOT_WAITING);
+}
+
+/*
  * Give every job its turn, in order.  False: out of memory.
  */
 static bool
-jobs_try(Cycle *cycle, const int32_t *order)
+jobs_try(Cycle *cycle)
 {
-	const DecideInput *input = cycle->input;
-	DecideResult *result = cycle->result;
-	int32_t		i;
+	int32_t		turns = 0;
+	int32_t		job;
 
-	for (i = 0; i < input->n_jobs; i++)
+	claims_charge(cycle);
+	while ((job = DecideQueueNext(&cycle->queue)) >= 0)
 	{
-		int32_t		job = order[i];
-		int32_t		index = input->jobs[job].ask;
-		DecideWait *wait = &result->waits[index];
-		Outcome		outcome;
-
-		bool		promised = false;
-
-		if (i % 256 == 0)
+		if (turns++ % 256 == 0)
 			DecidePoll(cycle->arena);
-		if (DecideClaimed(cycle, job) || wait->reason == DECIDE_ENOUGH_STARTED)
-			continue;
-		outcome = OUTCOME_NO_FIT;
-		if (wait->reason == DECIDE_NOT_WAITING)
-		{
-			if (result->n_starts >= input->max_starts)
-			{
-				wait->reason = DECIDE_ENOUGH_STARTED;
-				wait->job = job;
-				continue;
-			}
-			outcome = job_try(cycle, job);
-		}
-		if (outcome == OUTCOME_OUT_OF_MEMORY)
+		if (!job_turn(cycle, job))
 			return false;
-		if (outcome == OUTCOME_STARTED)
-			continue;
-		if (!DecideClaimTry(cycle, job, &promised))
-			return false;
-		if (promised || wait->reason != DECIDE_NOT_WAITING)
-			continue;
-		if (!DecideHostsGroup(cycle))
-			return false;
-		wait->job = job;
-		DecideReasonFind(cycle, &input->asks[index], wait);
 	}
 	return true;
 }
@@ -222,7 +293,6 @@ DecideRun(const DecideInput *input, const DecideArena *arena,
 		  DecideResult *result)
 {
 	Cycle		cycle;
-	int32_t    *order = NULL;
 	const char *error;
 
 	memset(result, 0, sizeof(*result));
@@ -235,11 +305,10 @@ DecideRun(const DecideInput *input, const DecideArena *arena,
 	if (error == NULL)
 		error = DecideHostsLoad(&cycle);
 	if (error == NULL)
-		error = DecideQueueOrder(input, arena, &order);
+		error = DecideQueueOpen(input, arena, &cycle.queue);
 	if (error == NULL && !cycle_prepare(&cycle))
 		error = "out of memory";
-	if (error == NULL && (!DecideClaimsBegin(&cycle) ||
-						  !jobs_try(&cycle, order) ||
+	if (error == NULL && (!DecideClaimsBegin(&cycle) || !jobs_try(&cycle) ||
 						  !DecideClaimsEnd(&cycle)))
 		error = "out of memory";
 	if (error != NULL)

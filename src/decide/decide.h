@@ -450,6 +450,23 @@ extern const char *DecideFeasible(const DecideNode *nodes, int32_t n_nodes,
 								  const DecideArena *arena, bool *feasible);
 
 /*
+ * The order in which the jobs would get their turns if each started at its
+ * turn, with the least devices it takes of the first type it accepts: where
+ * each stands in the queue.  Sets *turns to n_jobs indexes and returns NULL,
+ * or says what is wrong with the input.
+ */
+extern const char *DecideTurns(const DecideInput *input,
+							   const DecideArena *arena, int32_t **turns);
+
+/*
+ * The fair tree: each account's rank, from 1, in the order in which its own
+ * jobs would go among equally urgent ones; equals share a rank.  Sets *ranks
+ * to n_accounts of them and returns NULL, or says what is wrong.
+ */
+extern const char *DecideFairRank(const DecideInput *input,
+								  const DecideArena *arena, int32_t **ranks);
+
+/*
  * Verify a result against its input, by code of its own: no device or host
  * resource over-given, gangs whole, types, memory floors, topology and the
  * spot rule respected.  The time depends on the result's size, not the

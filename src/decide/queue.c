@@ -1,227 +1,426 @@
 /*
  * queue.c
- *	  The order in which jobs get their turn.
+ *	  Whose turn it is: a queue that hears of each start.
  *
- * Tier rank, then submit time, then job id, then organisation: a total order.
- * Priority works inside one account and tier only, so it must not move the
- * account against others: the account's jobs of one tier hold the turns that
- * their own submit times give them, and priority says which of them goes
- * first.
+ * Aged jobs go first, by when they had to be (submitted and their tier's
+ * max_wait), organisation, job.  Then tiers that are guaranteed a share of the
+ * pool, as long as their first job stays within it, and then all tiers by
+ * rank.  Within these the forest says who is first: accounts by fair share,
+ * which each start changes, then priority inside the account, submit time,
+ * organisation, job.
+ *
+ * A job has one turn in a cycle.  An ask that could not start a job is blocked
+ * by the caller, and its other jobs have none.
  */
 #include <string.h>
 
 #include "decide/core.h"
 
-typedef struct Turns
+/*
+ * Has a job waited longer than its tier lets it?
+ */
+bool
+DecideJobAged(const DecideInput *input, int32_t job)
 {
-	const DecideInput *input;
-	const DecideJob *jobs;
-	const int32_t *order;		/* job of each turn before priorities */
-	int32_t		n;
-	int32_t    *group;			/* of each turn */
-	int32_t		n_groups;
-} Turns;
+	return input->jobs[job].aged_at < input->now;
+}
 
 /*
- * Compare two jobs by what gives them their turns.
+ * When a job had to go first.
+ */
+static int64_t
+aged_since(const DecideInput *input, const DecideJob *job)
+{
+	int64_t		wait = input->tiers[job->tier].max_wait;
+
+	if (job->submitted > 0 && wait > INT64_MAX - job->submitted)
+		return INT64_MAX;
+	return job->submitted + wait;
+}
+
+/*
+ * Compare two aged jobs.
  */
 static int
-compare_turn(const void *context, int32_t a, int32_t b)
+compare_aged(const void *context, int32_t a, int32_t b)
 {
-	const DecideInput *input = context;
-	const DecideJob *x = &input->jobs[a];
-	const DecideJob *y = &input->jobs[b];
-	int32_t		rank_x = input->tiers[x->tier].rank;
-	int32_t		rank_y = input->tiers[y->tier].rank;
+	const Queue *queue = context;
+	const DecideJob *x = &queue->input->jobs[a];
+	const DecideJob *y = &queue->input->jobs[b];
+	int64_t		since_x = aged_since(queue->input, x);
+	int64_t		since_y = aged_since(queue->input, y);
+	int32_t		org_x = queue->forest.use.org[x->account];
+	int32_t		org_y = queue->forest.use.org[y->account];
 
-	if (rank_x != rank_y)
-		return rank_x < rank_y ? -1 : 1;
-	if (x->submitted != y->submitted)
-		return x->submitted < y->submitted ? -1 : 1;
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	return strcmp(x->org, y->org);
+	if (since_x != since_y)
+		return since_x < since_y ? -1 : 1;
+	if (org_x != org_y)
+		return org_x < org_y ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
 }
 
 /*
- * Do two jobs belong to one group: rank, account?
+ * Compare two tiers by rank.
+ */
+static int
+compare_rank(const void *context, int32_t a, int32_t b)
+{
+	const DecideTier *tiers = context;
+
+	return tiers[a].rank < tiers[b].rank ? -1 : tiers[a].rank > tiers[b].rank;
+}
+
+/*
+ * Sort jobs by a number from 0 to n_keys - 1 of each, keeping the order of
+ * equals.  count has room for one more than n_keys.
+ */
+static void
+sort_by(const DecideInput *input, const int32_t *from, int32_t *to, int32_t n,
+		bool by_account, int32_t *count, int32_t n_keys)
+{
+	int32_t		i;
+
+	memset(count, 0, ((size_t) n_keys + 1) * sizeof(int32_t));
+	for (i = 0; i < n; i++)
+	{
+		const DecideJob *job = &input->jobs[from[i]];
+
+		count[(by_account ? job->account : job->ask) + 1]++;
+	}
+	for (i = 0; i < n_keys; i++)
+		count[i + 1] += count[i];
+	for (i = 0; i < n; i++)
+	{
+		const DecideJob *job = &input->jobs[from[i]];
+
+		to[count[by_account ? job->account : job->ask]++] = from[i];
+	}
+}
+
+/*
+ * Put aged jobs apart, and the others account by account, ask by ask.
  */
 static bool
-same_group(const DecideInput *input, const DecideJob *x, const DecideJob *y)
+jobs_sort(Queue *queue, const DecideArena *arena, int32_t *others,
+		  int32_t *n_others)
 {
-	return x->account == y->account &&
-		input->tiers[x->tier].rank == input->tiers[y->tier].rank;
+	const DecideInput *input = queue->input;
+	int32_t		n_keys = input->n_asks > input->n_accounts ? input->n_asks :
+		input->n_accounts;
+	int32_t    *spare = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
+	int32_t    *count = DecideAlloc(arena, (int64_t) n_keys + 1,
+									sizeof(int32_t));
+	int32_t		i;
+
+	queue->aged = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
+	if (spare == NULL || count == NULL || queue->aged == NULL)
+		return false;
+	*n_others = 0;
+	for (i = 0; i < input->n_jobs; i++)
+	{
+		if (DecideJobAged(input, i))
+			queue->aged[queue->n_aged++] = i;
+		else
+			others[(*n_others)++] = i;
+	}
+	sort_by(input, others, spare, *n_others, false, count, input->n_asks);
+	sort_by(input, spare, others, *n_others, true, count, input->n_accounts);
+	return DecideSort(arena, queue->aged, queue->n_aged, compare_aged, queue);
 }
 
 /*
- * A number that is the same for jobs of one group.
- */
-static uint64_t
-group_hash(const DecideInput *input, const DecideJob *job)
-{
-	uint64_t	hash = (uint64_t) (uint32_t) job->account << 32 |
-		(uint32_t) input->tiers[job->tier].rank;
-
-	hash *= UINT64_C(0x9E3779B97F4A7C15);
-	return hash ^ (hash >> 32);
-}
-
-/*
- * Number the groups in order of their first turns.  False: out of memory.
+ * Add a tree for the jobs of some tiers, whose items start at first.
  */
 static bool
-groups_number(const DecideArena *arena, Turns *turns)
+tree_add(Queue *queue, const DecideArena *arena, int which, const bool *tiers,
+		 const int32_t *jobs, int32_t n, int32_t *first, int32_t *root)
 {
+	int32_t    *items = queue->forest.items;
+	int32_t		end = *first;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		if (tiers[queue->input->jobs[jobs[i]].tier])
+			items[end++] = jobs[i];
+	}
+	*root = DecideForestAdd(&queue->forest, arena, which, *first, end);
+	*first = end;
+	return *root >= 0;
+}
+
+/*
+ * A tree for each rank, and one for each tier with a share.
+ */
+static bool
+trees_add(Queue *queue, const DecideArena *arena, const int32_t *jobs,
+		  int32_t n)
+{
+	const DecideTier *tiers = queue->input->tiers;
+	int32_t		n_tiers = queue->input->n_tiers;
+	int32_t    *order = DecideAlloc(arena, n_tiers, sizeof(int32_t));
+	bool	   *these = DecideAlloc(arena, n_tiers, sizeof(bool));
+	int32_t		first = 0;
+	int32_t		i;
+
+	queue->ranks = DecideAlloc(arena, n_tiers, sizeof(int32_t));
+	queue->shares = DecideAlloc(arena, n_tiers, sizeof(TierQueue));
+	if (order == NULL || these == NULL || queue->ranks == NULL ||
+		queue->shares == NULL)
+		return false;
+	memset(these, 0, (size_t) n_tiers * sizeof(bool));
+	for (i = 0; i < n_tiers; i++)
+		order[i] = i;
+	if (!DecideSort(arena, order, n_tiers, compare_rank, tiers))
+		return false;
+	for (i = 0; i < n_tiers; i++)
+	{
+		these[order[i]] = true;
+		if (i + 1 < n_tiers && compare_rank(tiers, order[i], order[i + 1]) == 0)
+			continue;
+		if (!tree_add(queue, arena, 0, these, jobs, n, &first,
+					  &queue->ranks[queue->n_ranks++]))
+			return false;
+		memset(these, 0, (size_t) n_tiers * sizeof(bool));
+	}
+	for (i = 0; i < n_tiers; i++)
+	{
+		TierQueue  *share = &queue->shares[queue->n_shares];
+
+		if (tiers[order[i]].share_ppm == 0)
+			continue;
+		these[order[i]] = true;
+		share->tier = order[i];
+		if (!tree_add(queue, arena, 1, these, jobs, n, &first, &share->root))
+			return false;
+		these[order[i]] = false;
+		queue->n_shares++;
+	}
+	return DecideForestReady(&queue->forest, arena);
+}
+
+/*
+ * What of the pool's healthy devices each tier is guaranteed, and uses.
+ */
+static bool
+shares_begin(Queue *queue, const DecideArena *arena)
+{
+	const DecideInput *input = queue->input;
+	int64_t		devices = 0;
+	int32_t		i;
+
+	queue->tier_used = DecideAlloc(arena, input->n_tiers, sizeof(int64_t));
+	queue->tier_share = DecideAlloc(arena, input->n_tiers, sizeof(int64_t));
+	if (queue->tier_used == NULL || queue->tier_share == NULL)
+		return false;
+	for (i = 0; i < input->n_nodes; i++)
+	{
+		const DecideNode *node = &input->nodes[i];
+		uint64_t	there = node->gpus < 64 ?
+			(UINT64_C(1) << node->gpus) - 1 : UINT64_MAX;
+
+		devices += __builtin_popcountll(node->usable & there);
+	}
+	for (i = 0; i < input->n_tiers; i++)
+	{
+		queue->tier_used[i] = input->tiers[i].live;
+		queue->tier_share[i] = devices * input->tiers[i].share_ppm /
+			(1000000 / DECIDE_WHOLE);
+	}
+	return true;
+}
+
+/*
+ * Is a job there twice, or of another organisation than its account?
+ */
+static const char *
+jobs_error(const Queue *queue, const DecideArena *arena)
+{
+	const DecideInput *input = queue->input;
+	const FairUse *use = &queue->forest.use;
 	uint64_t	size = 16;
 	int32_t    *table;
 	int32_t		i;
 
-	while (size < (uint64_t) turns->n * 2)
+	while (size < (uint64_t) input->n_jobs * 2)
 		size *= 2;
 	table = DecideAlloc(arena, (int64_t) size, sizeof(int32_t));
-	turns->group = DecideAlloc(arena, turns->n, sizeof(int32_t));
-	if (table == NULL || turns->group == NULL)
-		return false;
+	if (table == NULL)
+		return "out of memory";
 	memset(table, 0xFF, size * sizeof(int32_t));
-	turns->n_groups = 0;
-	for (i = 0; i < turns->n; i++)
+	for (i = 0; i < input->n_jobs; i++)
 	{
-		const DecideJob *job = &turns->jobs[turns->order[i]];
-		uint64_t	at = group_hash(turns->input, job) & (size - 1);
+		const DecideJob *job = &input->jobs[i];
+		int32_t		org = use->org[job->account];
+		uint64_t	at = ((uint64_t) job->id * UINT64_C(0x9E3779B97F4A7C15) ^
+						  (uint64_t) org * UINT64_C(0xC2B2AE3D27D4EB4F));
 
-		while (table[at] >= 0 &&
-			   !same_group(turns->input, job,
-						   &turns->jobs[turns->order[table[at]]]))
-			at = (at + 1) & (size - 1);
-		if (table[at] < 0)
+		if (strcmp(job->org, input->accounts[use->root[job->account]].name))
+			return "a job is of another organisation than its account";
+		for (at = (at ^ at >> 32) & (size - 1); table[at] >= 0;
+			 at = (at + 1) & (size - 1))
 		{
-			table[at] = i;
-			turns->group[i] = turns->n_groups++;
+			const DecideJob *other = &input->jobs[table[at]];
+
+			if (other->id == job->id && use->org[other->account] == org)
+				return "a job is in the queue twice";
 		}
-		else
-			turns->group[i] = turns->group[table[at]];
+		table[at] = i;
 	}
-	return true;
+	return NULL;
 }
 
 /*
- * Compare two turns of one group by their jobs' priorities, then by turn.
- */
-static int
-compare_priority(const void *context, int32_t a, int32_t b)
-{
-	const Turns *turns = context;
-	const DecideJob *x = &turns->jobs[turns->order[a]];
-	const DecideJob *y = &turns->jobs[turns->order[b]];
-
-	if (x->priority != y->priority)
-		return x->priority > y->priority ? -1 : 1;
-	return a < b ? -1 : 1;
-}
-
-/*
- * Do priorities make a difference at all?
- */
-static bool
-priorities_differ(const DecideInput *input)
-{
-	int32_t		i;
-
-	for (i = 1; i < input->n_jobs; i++)
-	{
-		if (input->jobs[i].priority != input->jobs[0].priority)
-			return true;
-	}
-	return false;
-}
-
-/*
- * List the turns group by group, each group's in order; first[g] is where
- * group g starts.  False: out of memory.
- */
-static bool
-groups_list(const DecideArena *arena, const Turns *turns, int32_t **first,
-			int32_t **list)
-{
-	int32_t    *next;
-	int32_t		i;
-
-	*first = DecideAlloc(arena, (int64_t) turns->n_groups + 1,
-						 sizeof(int32_t));
-	next = DecideAlloc(arena, turns->n_groups, sizeof(int32_t));
-	*list = DecideAlloc(arena, turns->n, sizeof(int32_t));
-	if (*first == NULL || next == NULL || *list == NULL)
-		return false;
-	memset(*first, 0, ((size_t) turns->n_groups + 1) * sizeof(int32_t));
-	for (i = 0; i < turns->n; i++)
-		(*first)[turns->group[i] + 1]++;
-	for (i = 0; i < turns->n_groups; i++)
-	{
-		(*first)[i + 1] += (*first)[i];
-		next[i] = (*first)[i];
-	}
-	for (i = 0; i < turns->n; i++)
-		(*list)[next[turns->group[i]]++] = i;
-	return true;
-}
-
-/*
- * Let priorities exchange jobs within the turns of their own group.  False:
- * out of memory.
- */
-static bool
-exchange_by_priority(const DecideInput *input, const DecideArena *arena,
-					 int32_t *order)
-{
-	int32_t		n = input->n_jobs;
-	int32_t    *before = DecideAlloc(arena, n, sizeof(int32_t));
-	int32_t    *picks = DecideAlloc(arena, n, sizeof(int32_t));
-	Turns		turns = {input, input->jobs, before, n, NULL, 0};
-	int32_t    *first;
-	int32_t    *slots;
-	int32_t		i;
-
-	if (before == NULL || picks == NULL)
-		return false;
-	memcpy(before, order, (size_t) n * sizeof(int32_t));
-	if (!groups_number(arena, &turns) ||
-		!groups_list(arena, &turns, &first, &slots))
-		return false;
-	memcpy(picks, slots, (size_t) n * sizeof(int32_t));
-	for (i = 0; i < turns.n_groups; i++)
-	{
-		if (!DecideSort(arena, picks + first[i], first[i + 1] - first[i],
-						compare_priority, &turns))
-			return false;
-	}
-	for (i = 0; i < n; i++)
-		order[slots[i]] = before[picks[i]];
-	return true;
-}
-
-/*
- * Put the jobs in order.  Returns NULL and sets *order, or says what is wrong.
+ * Line up the jobs.  Returns NULL, or what is wrong.
  */
 const char *
-DecideQueueOrder(const DecideInput *input, const DecideArena *arena,
-				 int32_t **order)
+DecideQueueOpen(const DecideInput *input, const DecideArena *arena,
+				Queue *queue)
 {
 	int32_t    *jobs = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
+	const char *error;
+	int32_t		n;
+
+	memset(queue, 0, sizeof(*queue));
+	queue->input = input;
+	queue->blocked = DecideAlloc(arena, input->n_asks, sizeof(bool));
+	if (jobs == NULL || queue->blocked == NULL ||
+		input->n_jobs > INT32_MAX / 2)
+		return "out of memory";
+	memset(queue->blocked, 0, (size_t) input->n_asks * sizeof(bool));
+	error = DecideForestBegin(input, arena, input->n_jobs * 2,
+							  &queue->forest);
+	if (error == NULL)
+		error = jobs_error(queue, arena);
+	if (error != NULL)
+		return error;
+	if (!shares_begin(queue, arena) || !jobs_sort(queue, arena, jobs, &n) ||
+		!trees_add(queue, arena, jobs, n))
+		return "out of memory";
+	return NULL;
+}
+
+/*
+ * The first job of the tiers that have not got their share: of the lowest
+ * rank, then by fair share.  -1: there is none that stays within it.
+ */
+static int32_t
+share_turn(Queue *queue)
+{
+	const DecideInput *input = queue->input;
+	const TierQueue *best = NULL;
+	int32_t		first = -1;
 	int32_t		i;
 
-	if (jobs == NULL)
-		return "out of memory";
-	for (i = 0; i < input->n_jobs; i++)
-		jobs[i] = i;
-	if (!DecideSort(arena, jobs, input->n_jobs, compare_turn, input))
-		return "out of memory";
-	for (i = 1; i < input->n_jobs; i++)
+	for (i = 0; i < queue->n_shares; i++)
 	{
-		if (compare_turn(input, jobs[i - 1], jobs[i]) == 0)
-			return "a job is in the queue twice";
+		const TierQueue *share = &queue->shares[i];
+		int32_t		job = DecideForestFirst(&queue->forest, share->root);
+		const DecideAsk *ask;
+
+		if (best != NULL && compare_rank(input->tiers, best->tier,
+										 share->tier) != 0)
+			break;
+		if (job < 0)
+			continue;
+		ask = &input->asks[input->jobs[job].ask];
+		if (queue->tier_used[share->tier] + (int64_t) ask->min_gpus *
+			ask->share > queue->tier_share[share->tier])
+			continue;
+		if (best == NULL || DecideForestBefore(&queue->forest, share->root,
+											   best->root))
+		{
+			best = share;
+			first = job;
+		}
 	}
-	if (priorities_differ(input) && !exchange_by_priority(input, arena, jobs))
+	return first;
+}
+
+/*
+ * The job whose turn it is, which it has with that.  -1: all had theirs.
+ */
+int32_t
+DecideQueueNext(Queue *queue)
+{
+	int32_t		job;
+
+	while (queue->next_aged < queue->n_aged)
+	{
+		job = queue->aged[queue->next_aged++];
+		if (!queue->blocked[queue->input->jobs[job].ask])
+			return job;
+	}
+	job = share_turn(queue);
+	while (job < 0 && queue->first_rank < queue->n_ranks)
+	{
+		job = DecideForestFirst(&queue->forest,
+								queue->ranks[queue->first_rank]);
+		if (job < 0)
+			queue->first_rank++;
+	}
+	if (job >= 0)
+		DecideForestTake(&queue->forest, job);
+	return job;
+}
+
+/*
+ * A job got so many devices of a type: its account has them from here on.
+ */
+void
+DecideQueueCharge(Queue *queue, int32_t job, int32_t type, int32_t gpus)
+{
+	const DecideInput *input = queue->input;
+	const DecideJob *j = &input->jobs[job];
+	int64_t		milli = (int64_t) gpus * input->asks[j->ask].share;
+
+	queue->tier_used[j->tier] += milli;
+	DecideForestCharge(&queue->forest, j->account,
+					   DecideFairAmount(input, type, milli));
+}
+
+/*
+ * No job of an ask gets a turn any more.
+ */
+void
+DecideQueueBlock(Queue *queue, int32_t ask)
+{
+	if (queue->blocked[ask])
+		return;
+	queue->blocked[ask] = true;
+	DecideForestBlock(&queue->forest, ask);
+}
+
+/*
+ * The order in which the jobs would have their turns if each started with the
+ * least devices it takes, of the first type it accepts: where a job stands.
+ */
+const char *
+DecideTurns(const DecideInput *input, const DecideArena *arena,
+			int32_t **turns)
+{
+	const char *error = DecideInputError(input);
+	Queue		queue;
+	int32_t		n = 0;
+	int32_t		job;
+
+	if (error == NULL)
+		error = DecideQueueOpen(input, arena, &queue);
+	if (error != NULL)
+		return error;
+	*turns = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
+	if (*turns == NULL)
 		return "out of memory";
-	*order = jobs;
+	while ((job = DecideQueueNext(&queue)) >= 0)
+	{
+		const DecideAsk *ask = &input->asks[input->jobs[job].ask];
+
+		if (n % 256 == 0)
+			DecidePoll(arena);
+		(*turns)[n++] = job;
+		DecideQueueCharge(&queue, job, ask->n_offers > 0 ?
+						  ask->offers[0].type : DECIDE_NO_TYPE,
+						  ask->min_gpus);
+	}
 	return NULL;
 }

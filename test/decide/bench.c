@@ -248,21 +248,51 @@ blocked(const char *trace)
 }
 
 /*
- * The largest queue: 320,000 jobs in 200 classes, 1,000 nodes of 8.
+ * Give the jobs to so many accounts of 50 organisations.
  */
 static void
-large_queue(void)
+queue_spread(World *world, int accounts)
+{
+	int		   *ids = malloc(sizeof(int) * (size_t) (accounts + 1));
+	int			i;
+
+	for (i = 0; i < accounts; i++)
+	{
+		char	   *name = format("org%d/team%d/user%d", i % 50, i % 7, i);
+
+		ids[i] = world_account(world, name);
+		world->accounts[ids[i]].usage = i % 11 * 1000000;
+		free(name);
+	}
+	for (i = 0; i < world->n_jobs && accounts > 0; i++)
+	{
+		DecideJob  *job = &world->jobs[i];
+
+		job->account = ids[i * 31 % accounts];
+		free((char *) job->org);
+		job->org = format("org%d", i * 31 % accounts % 50);
+	}
+	free(ids);
+}
+
+/*
+ * The largest queue: 320,000 jobs in 200 classes, 1,000 nodes of 8; spread
+ * over so many accounts of 50 organisations (0: all of one).
+ */
+static void
+large_queue(int accounts)
 {
 	World		world;
+	char	   *name;
 	int			i;
 
 	world_init(&world);
 	for (i = 0; i < 1000; i++)
 	{
-		char	   *name = format("node-%04d", i);
-		DecideNode *node = world_node(&world, name, world_type(&world, "H100"),
-									  8);
+		DecideNode *node;
 
+		name = format("node-%04d", i);
+		node = world_node(&world, name, world_type(&world, "H100"), 8);
 		free(name);
 		node->cpu_milli = node->cpu_left = 128000;
 		node->leaf = i / 32;
@@ -277,7 +307,11 @@ large_queue(void)
 		world.jobs[i].priority = i % 3;
 		world.jobs[i].tier = world_rank(&world, i % 5);
 	}
-	timed("320000 jobs in 200 classes, 1000 nodes, priorities", &world);
+	queue_spread(&world, accounts);
+	name = format("320000 jobs in 200 classes, %d accounts, 1000 nodes",
+				  accounts > 0 ? accounts : 1);
+	timed(name, &world);
+	free(name);
 }
 
 /*
@@ -321,7 +355,9 @@ bench_all(const char *trace)
 	gangs(trace, 16, DECIDE_TOPOLOGY_ANY, "10000 gangs of 16");
 	gangs(trace, 16, DECIDE_TOPOLOGY_LEAF, "10000 gangs of 16 below one leaf");
 	gangs(trace, 512, DECIDE_TOPOLOGY_ANY, "10000 gangs of 512");
-	large_queue();
+	large_queue(0);
+	large_queue(100);
+	large_queue(2000);
 	growth();
 	return 0;
 }

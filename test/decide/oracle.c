@@ -400,19 +400,19 @@ oracle_judge(const World *world, const DecideResult *result,
 {
 	int			n_nodes = world->n_nodes;
 	DecideNode *nodes = malloc(sizeof(DecideNode) * (size_t) (n_nodes + 1));
-	int		   *order = oracle_order(world);
+	OracleQueue *queue = oracle_queue(world);
 	int			next = 0;
 	char	   *why = NULL;
 	int			turn;
 
 	if (n_nodes > 0)
 		memcpy(nodes, world->nodes, sizeof(DecideNode) * (size_t) n_nodes);
-	for (turn = 0; turn < world->n_jobs && why == NULL; turn++)
+	while (why == NULL && (turn = oracle_next(queue)) >= 0)
 	{
-		const DecideJob *job = &world->jobs[order[turn]];
+		const DecideJob *job = &world->jobs[turn];
 		const DecideAsk *ask = &world->asks[job->ask];
 		const DecideStart *start = next < result->n_starts &&
-			result->starts[next].job == order[turn] ?
+			result->starts[next].job == turn ?
 			&result->starts[next] : NULL;
 		const DecideOffer *offer = NULL;
 		int			count = -1;
@@ -427,8 +427,10 @@ oracle_judge(const World *world, const DecideResult *result,
 			count = oracle_largest(nodes, n_nodes, ask, offer);
 		}
 		if (start == NULL && count >= 0)
-			why = format("%s/%" PRId64 " did not start though it fits",
-						 job->org, job->id);
+			why = format("%s/%" PRId64 " did not start though it fits "
+						 "(start %d is of job %d)", job->org, job->id, next,
+						 next < result->n_starts ?
+						 (int) result->starts[next].job : -1);
 		if (start != NULL && count < 0)
 			why = format("%s/%" PRId64 " started though it does not fit",
 						 job->org, job->id);
@@ -438,12 +440,15 @@ oracle_judge(const World *world, const DecideResult *result,
 		if (start != NULL)
 		{
 			nodes_take(nodes, result, start);
+			oracle_started(queue, turn, start->type, start->gpus);
 			next++;
 		}
+		else
+			oracle_failed(queue, turn);
 	}
 	if (why == NULL && next != result->n_starts)
 		why = format("start %d was not of the job whose turn it was", next);
-	free(order);
+	oracle_queue_free(queue);
 	free(nodes);
 	return why;
 }

@@ -1,82 +1,391 @@
 /*
  * oracle_order.c
- *	  The order of the queue, found the slow way.
+ *	  Whose turn it is, found the slow way: at every turn from nothing.
+ *
+ * Fair share as it is told: of the accounts on one level those with the most
+ * weight for their use stay, and what is below all that stayed is the next
+ * level, until only accounts' own jobs are left.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
 
-/*
- * Is a job before another: by priority if that counts, then by what gives
- * jobs their turns?
- */
-static bool
-before(const World *world, const DecideJob *a, const DecideJob *b,
-	   bool by_priority)
+/* An account, or its own jobs. */
+typedef struct Thing
 {
-	int			rank_a = world->tiers[a->tier].rank;
-	int			rank_b = world->tiers[b->tier].rank;
+	int			account;
+	bool		own;
+	bool		ended;			/* was equal, and goes no deeper */
+} Thing;
 
-	if (by_priority && a->priority != b->priority)
-		return a->priority > b->priority;
-	if (rank_a != rank_b)
-		return rank_a < rank_b;
-	if (a->submitted != b->submitted)
-		return a->submitted < b->submitted;
-	if (a->id != b->id)
-		return a->id < b->id;
-	return strcmp(a->org, b->org) < 0;
+struct OracleQueue
+{
+	const World *world;
+	bool	   *gone;			/* by job: had its turn, or has none */
+	int64_t    *used;			/* by account: its own jobs' starts */
+	int64_t    *tier_used;
+};
+
+OracleQueue *
+oracle_queue(const World *world)
+{
+	OracleQueue *queue = calloc(1, sizeof(OracleQueue));
+	int			i;
+
+	queue->world = world;
+	queue->gone = calloc((size_t) world->n_jobs + 1, sizeof(bool));
+	queue->used = calloc((size_t) world->n_accounts + 1, sizeof(int64_t));
+	queue->tier_used = calloc((size_t) world->n_tiers + 1, sizeof(int64_t));
+	for (i = 0; i < world->n_tiers; i++)
+		queue->tier_used[i] = world->tiers[i].live;
+	return queue;
+}
+
+void
+oracle_queue_free(OracleQueue *queue)
+{
+	free(queue->gone);
+	free(queue->used);
+	free(queue->tier_used);
+	free(queue);
 }
 
 /*
- * The first of the jobs not yet taken, of the group of one of them if given.
+ * Is an account another one, or below it?
+ */
+static bool
+within(const World *world, int account, int above)
+{
+	while (account >= 0 && account != above)
+		account = world->accounts[account].parent;
+	return account == above;
+}
+
+static bool
+has_children(const World *world, int account)
+{
+	int			i;
+
+	for (i = 0; i < world->n_accounts; i++)
+	{
+		if (world->accounts[i].parent == account)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * All that a thing has used, started jobs included.
+ */
+static int64_t
+use_of(const OracleQueue *queue, const Thing *thing)
+{
+	const World *world = queue->world;
+	int64_t		use = 0;
+	int			i;
+
+	for (i = 0; i < world->n_accounts; i++)
+	{
+		const DecideAccount *account = &world->accounts[i];
+
+		if (thing->own ? i == thing->account :
+			within(world, i, thing->account))
+			use += account->usage + queue->used[i] +
+				account->live * world->policy.fair_horizon;
+	}
+	return use;
+}
+
+/*
+ * Weight for use: below 0, a has more; nothing used is more than anything.
  */
 static int
-first_left(const World *world, const bool *taken, const DecideJob *of)
+compare_things(const OracleQueue *queue, const Thing *a, const Thing *b)
 {
+	int64_t		use_a = a->ended ? 0 : use_of(queue, a);
+	int64_t		use_b = b->ended ? 0 : use_of(queue, b);
+	int64_t		weight_a = a->own ? DECIDE_WEIGHT_ONE :
+		queue->world->accounts[a->account].weight;
+	int64_t		weight_b = b->own ? DECIDE_WEIGHT_ONE :
+		queue->world->accounts[b->account].weight;
+
+	if (use_a == 0 || use_b == 0)
+		return (use_a != 0) - (use_b != 0);
+	if ((__int128) weight_a * use_b == (__int128) weight_b * use_a)
+		return 0;
+	return (__int128) weight_a * use_b > (__int128) weight_b * use_a ? -1 : 1;
+}
+
+/*
+ * Of two jobs of one account, or of equal ones, the earlier.
+ */
+static int
+earlier(const World *world, int a, int b, bool own)
+{
+	const DecideJob *x = &world->jobs[a];
+	const DecideJob *y = &world->jobs[b];
+	int			names;
+
+	if (a < 0 || b < 0)
+		return a < 0 ? b : a;
+	if (own && x->priority != y->priority)
+		return x->priority > y->priority ? a : b;
+	if (own && world->policy.order == DECIDE_ORDER_SHORTEST &&
+		x->order_run != y->order_run)
+		return x->order_run < y->order_run ? a : b;
+	if (x->submitted != y->submitted)
+		return x->submitted < y->submitted ? a : b;
+	names = strcmp(x->org, y->org);
+	if (names != 0)
+		return names < 0 ? a : b;
+	return x->id < y->id ? a : b;
+}
+
+/*
+ * Does a thing have any of these jobs?
+ */
+static bool
+has_jobs(const World *world, const bool *jobs, const Thing *thing)
+{
+	int			i;
+
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		if (jobs[i] && (thing->own ?
+						world->jobs[i].account == thing->account :
+						within(world, world->jobs[i].account,
+							   thing->account)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What is below the things of a level, of which those that end stay.
+ */
+static int
+next_level(const World *world, const bool *jobs, const Thing *things, int n,
+		   Thing *below)
+{
+	int			n_below = 0;
+	int			i;
+	int			c;
+
+	for (i = 0; i < n; i++)
+	{
+		Thing		own = {things[i].account, true, false};
+
+		if (things[i].own || !has_children(world, things[i].account))
+		{
+			below[n_below] = things[i];
+			below[n_below++].ended = true;
+			continue;
+		}
+		if (has_jobs(world, jobs, &own))
+			below[n_below++] = own;
+		for (c = 0; c < world->n_accounts; c++)
+		{
+			Thing		child = {c, false, false};
+
+			if (world->accounts[c].parent == things[i].account &&
+				has_jobs(world, jobs, &child))
+				below[n_below++] = child;
+		}
+	}
+	return n_below;
+}
+
+/*
+ * The first of some jobs, -1: there are none.  own: the jobs of one account
+ * compare by priority and the policy's order.
+ */
+static int
+fair_first(const OracleQueue *queue, const bool *jobs, bool own)
+{
+	const World *world = queue->world;
+	size_t		room = (size_t) world->n_accounts * 2 + 1;
+	Thing	   *things = calloc(room, sizeof(Thing));
+	Thing	   *below = calloc(room, sizeof(Thing));
+	bool		all_ended = false;
+	int			n = 0;
 	int			best = -1;
+	int			i;
+	int			j;
+
+	for (i = 0; i < world->n_accounts; i++)
+	{
+		Thing		root = {i, false, false};
+
+		if (world->accounts[i].parent < 0 && has_jobs(world, jobs, &root))
+			things[n++] = root;
+	}
+	while (n > 0 && !all_ended)
+	{
+		int			n_best = 0;
+
+		for (i = 0; i < n; i++)
+		{
+			for (j = 0; j < n; j++)
+			{
+				if (compare_things(queue, &things[j], &things[i]) < 0)
+					break;
+			}
+			if (j == n)
+				below[n_best++] = things[i];
+		}
+		n = next_level(world, jobs, below, n_best, things);
+		all_ended = true;
+		for (i = 0; i < n; i++)
+			all_ended &= things[i].ended;
+	}
+	for (i = 0; i < n; i++)
+	{
+		int			first = -1;
+
+		for (j = 0; j < world->n_jobs; j++)
+		{
+			if (jobs[j] && world->jobs[j].account == things[i].account)
+				first = earlier(world, first, j, own);
+		}
+		best = earlier(world, best, first, false);
+	}
+	free(things);
+	free(below);
+	return best;
+}
+
+/*
+ * The first aged job, by when it had to be first.
+ */
+static int
+aged_first(const OracleQueue *queue)
+{
+	const World *world = queue->world;
+	int			best = -1;
+	int64_t		since = 0;
 	int			i;
 
 	for (i = 0; i < world->n_jobs; i++)
 	{
 		const DecideJob *job = &world->jobs[i];
+		int64_t		due = job->submitted + world->tiers[job->tier].max_wait;
 
-		if (taken[i] || (of != NULL &&
-						 (world->tiers[job->tier].rank !=
-						  world->tiers[of->tier].rank ||
-						  job->account != of->account)))
+		if (queue->gone[i] || world->now <= job->aged_at)
 			continue;
-		if (best < 0 || before(world, job, &world->jobs[best],
-							   of != NULL))
+		if (best < 0 || due < since ||
+			(due == since &&
+			 (strcmp(job->org, world->jobs[best].org) < 0 ||
+			  (strcmp(job->org, world->jobs[best].org) == 0 &&
+			   job->id < world->jobs[best].id))))
+		{
 			best = i;
+			since = due;
+		}
 	}
 	return best;
 }
 
 /*
- * Each turn goes to the first job by tier, submit time, id and organisation
- * that has given none yet; who takes it is the job of highest priority of that
- * one's organisation, account and tier.
+ * Does a tier stay within what is guaranteed to it if a job starts?
  */
-int *
-oracle_order(const World *world)
+static bool
+within_share(const OracleQueue *queue, int job)
 {
-	size_t		n = (size_t) world->n_jobs;
-	int		   *order = malloc(sizeof(int) * (n + 1));
-	bool	   *given = calloc(n + 1, sizeof(bool));
-	bool	   *taken = calloc(n + 1, sizeof(bool));
-	int			turn;
+	const World *world = queue->world;
+	int			tier = world->jobs[job].tier;
+	const DecideAsk *ask = &world->asks[world->jobs[job].ask];
+	int64_t		devices = 0;
+	int			i;
+	int			d;
 
-	for (turn = 0; turn < world->n_jobs; turn++)
+	for (i = 0; i < world->n_nodes; i++)
 	{
-		int			giver = first_left(world, given, NULL);
-
-		given[giver] = true;
-		order[turn] = first_left(world, taken, &world->jobs[giver]);
-		taken[order[turn]] = true;
+		for (d = 0; d < world->nodes[i].gpus; d++)
+			devices += (world->nodes[i].usable >> d) & 1;
 	}
-	free(given);
-	free(taken);
-	return order;
+	return queue->tier_used[tier] + (int64_t) ask->min_gpus * ask->share <=
+		devices * world->tiers[tier].share_ppm / 1000;
+}
+
+/*
+ * The job whose turn it is, -1: none is left.
+ */
+int
+oracle_next(OracleQueue *queue)
+{
+	const World *world = queue->world;
+	bool	   *jobs = calloc((size_t) world->n_jobs + 1, sizeof(bool));
+	bool	   *heads = calloc((size_t) world->n_jobs + 1, sizeof(bool));
+	int			job = aged_first(queue);
+	bool		found = false;
+	int64_t		rank = INT64_MAX;
+	int			t;
+	int			i;
+
+	/* the tiers of the lowest rank that have a first job within their share */
+	for (t = 0; t < world->n_tiers && job < 0; t++)
+	{
+		int			first;
+
+		for (i = 0; i < world->n_jobs; i++)
+			jobs[i] = !queue->gone[i] && world->jobs[i].tier == t;
+		first = world->tiers[t].share_ppm > 0 ?
+			fair_first(queue, jobs, true) : -1;
+		if (first < 0 || !within_share(queue, first) ||
+			world->tiers[t].rank > rank)
+			continue;
+		if (world->tiers[t].rank < rank)
+			memset(heads, 0, (size_t) world->n_jobs);
+		rank = world->tiers[t].rank;
+		heads[first] = true;
+		found = true;
+	}
+	if (found)
+		job = fair_first(queue, heads, false);
+	for (i = 0; i < world->n_jobs && !found; i++)
+	{
+		if (!queue->gone[i] && world->tiers[world->jobs[i].tier].rank < rank)
+			rank = world->tiers[world->jobs[i].tier].rank;
+	}
+	for (i = 0; i < world->n_jobs; i++)
+		jobs[i] = !queue->gone[i] &&
+			world->tiers[world->jobs[i].tier].rank == rank;
+	if (job < 0)
+		job = fair_first(queue, jobs, true);
+	if (job >= 0)
+		queue->gone[job] = true;
+	free(jobs);
+	free(heads);
+	return job;
+}
+
+/*
+ * A job started on so many devices of a type.
+ */
+void
+oracle_started(OracleQueue *queue, int job, int type, int gpus)
+{
+	const World *world = queue->world;
+	const DecideJob *j = &world->jobs[job];
+	int64_t		milli = (int64_t) gpus * world->asks[j->ask].share;
+
+	queue->tier_used[j->tier] += milli;
+	if (type >= 0)
+		queue->used[j->account] += milli * world->weights[type].weight /
+			1000 * world->policy.fair_horizon;
+}
+
+/*
+ * A job could not start: neither can those that ask the same, so that they
+ * have no turn, unless they might be promised devices.
+ */
+void
+oracle_failed(OracleQueue *queue, int job)
+{
+	const World *world = queue->world;
+	int			i;
+
+	for (i = 0; i < world->n_jobs && !world->policy.evict; i++)
+		queue->gone[i] |= world->jobs[i].ask == world->jobs[job].ask;
 }

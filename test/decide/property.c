@@ -63,7 +63,7 @@ static void
 random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 {
 	static const char *const orgs[] = {"acme", "bolt", "corp"};
-	static const char *const accounts[] = {"", "a", "b"};
+	static const char *const accounts[] = {"", "a", "b", "a/x", "a/x/y"};
 	DecideOffer offers[3] = {{0}};
 	DecideAsk	ask = {0};
 	int			kind = random_below(seed, 8);
@@ -103,13 +103,52 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 	{
 		DecideJob  *job = world_job(world, world_ask(world, &ask),
 									orgs[random_below(seed, 3)],
-									accounts[random_below(seed, 3)],
+									accounts[random_below(seed, 5)],
 									first_id + i);
 
-		job->tier = world_rank(world, random_below(seed, 3));
+		job->tier = world_rank(world, random_below(seed, 5));
 		job->submitted = random_below(seed, 4) - 1;
 		job->priority = random_below(seed, 3) - 1;
+		job->order_run = random_below(seed, 3);
+		job->aged_at = random_below(seed, 10);
 	}
+}
+
+/*
+ * Random rules: the time, the policy, tiers, what accounts weigh and used.
+ */
+static void
+random_rules(World *world, uint64_t *seed)
+{
+	bool		used = random_below(seed, 3) > 0;
+	int			i;
+
+	world->now = random_below(seed, 3) > 0 ? 0 : random_below(seed, 10);
+	world->policy.order = (DecideOrder) random_below(seed, 2);
+	world->policy.fair_horizon = random_below(seed, 3);
+	for (i = 0; i < world->n_tiers; i++)
+	{
+		DecideTier *tier = &world->tiers[i];
+
+		tier->rank = random_below(seed, 3);
+		tier->max_wait = random_below(seed, 4);
+		if (random_below(seed, 4) == 0)
+			tier->share_ppm = random_below(seed, 400000);
+		if (random_below(seed, 2) == 0)
+			tier->live = random_below(seed, 3000);
+	}
+	for (i = 0; i < world->n_accounts; i++)
+	{
+		DecideAccount *account = &world->accounts[i];
+
+		account->weight = DECIDE_WEIGHT_ONE * (1 + random_below(seed, 3));
+		if (used && random_below(seed, 2) == 0)
+			account->usage = 1000 * random_below(seed, 4);
+		if (used && random_below(seed, 3) == 0)
+			account->live = 500 * random_below(seed, 4);
+	}
+	for (i = 0; i < world->n_types; i++)
+		world->weights[i].weight = 500 * random_below(seed, 4);
 }
 
 /*
@@ -131,6 +170,7 @@ random_world(World *world, uint64_t *seed)
 		random_node(world, seed, i, nested);
 	for (i = 0; i < n_asks; i++)
 		random_jobs(world, seed, i * 10, false);
+	random_rules(world, seed);
 	if (random_below(seed, 8) == 0)
 		world->max_starts = random_below(seed, 5);
 }
@@ -151,6 +191,7 @@ random_large_world(World *world, uint64_t *seed)
 		random_node(world, seed, i, true);
 	for (i = 0; i < 60; i++)
 		random_jobs(world, seed, i * 10, true);
+	random_rules(world, seed);
 }
 
 /*

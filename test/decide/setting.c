@@ -117,11 +117,12 @@ account_word(World *world, char *name, char *word, char *value)
 static bool
 type_word(World *world, char *name, char *word, char *value)
 {
+	int			type = world_type(world, name);
 	int64_t		n;
 
 	if (strcmp(word, "weight") != 0 || !number_parse(value, &n))
 		return false;
-	world->weights[world_type(world, name)].weight = n;
+	world->weights[type].weight = n;
 	return true;
 }
 

@@ -138,7 +138,7 @@ typedef struct Tap
 
 extern void tap_ok(Tap *tap, bool passed, const char *name, const char *why);
 
-/* scenario.c, setting.c, expect.c */
+/* scenario.c, setting.c, ask.c, expect.c */
 extern int	label_number(const char *name);
 extern bool scenario_file(Tap *tap, const char *path);
 extern bool settings_line(World *world, char *line, char **error);
@@ -163,7 +163,13 @@ extern char *oracle_judge(const World *world, const DecideResult *result,
 						  long *leaf_misses);
 
 /* oracle_order.c */
-extern int *oracle_order(const World *world);
+typedef struct OracleQueue OracleQueue;
+
+extern OracleQueue *oracle_queue(const World *world);
+extern int	oracle_next(OracleQueue *queue);
+extern void oracle_started(OracleQueue *queue, int job, int type, int gpus);
+extern void oracle_failed(OracleQueue *queue, int job);
+extern void oracle_queue_free(OracleQueue *queue);
 
 /* property.c, mutate.c */
 extern void property_tests(Tap *tap, int instances);
