@@ -32,6 +32,14 @@ SELECT s.job_state FROM given, gpucredit.settle('bi', id, 1,
 INSERT INTO given SELECT 'running', job
 	FROM gpucredit.reserve('bi', 'a', 'run', '1xBI-A', '1 h', pool => 'bi');
 SELECT action FROM gpucredit.place('bi');
+INSERT INTO given SELECT 'again', job
+	FROM gpucredit.reserve('bi', 'a', 'again', '1xBI-A', '1 h', pool => 'bi');
+SELECT action FROM gpucredit.place('bi');
+SELECT gpucredit.checkpoint('bi', id, 1, 7, 'uri', sha256(''), 0) FROM given
+WHERE name = 'again';
+SELECT s.job_state FROM given, gpucredit.settle('bi', id, 1, 'preempted') s
+WHERE name = 'again';
+SELECT action, attempt FROM gpucredit.place('bi');
 INSERT INTO given SELECT 'waiting', job
 	FROM gpucredit.reserve('bi', 'a', 'wait', '1xBI-A', '1 h', pool => 'bi');
 INSERT INTO given SELECT 'foreign', job
@@ -245,6 +253,14 @@ INSERT INTO good (fn, arg, value) VALUES
 	('checkpoint', 'uri', $$'uri'$$),
 	('checkpoint', 'sha256', $$sha256('')$$),
 	('checkpoint', 'size_bytes', $$0$$),
+	('reclaim', 'node', $$'bi-1'$$),
+	('reclaim', 'notice', $$'2 min'$$),
+	('resumed', 'org', $$'bi'$$),
+	('resumed', 'job', $${again}$$),
+	('resumed', 'attempt', $$2$$),
+	('resumed', 'from_attempt', $$1$$),
+	('resumed', 'from_step', $$7$$),
+	('resumed', 'sha256', $$sha256('')$$),
 	('set_retry_rule', 'rule', $$'bi'$$),
 	('set_retry_rule', 'class', $$'transient'$$),
 	('set_retry_rule', 'priority', $$1$$),
@@ -564,6 +580,14 @@ INSERT INTO arg_kind VALUES
 	('top_jobs', 'since', '{}'),
 	('invoice', 'org', '{org, known org}'),
 	('invoice', 'month', '{present, instant}'),
+	('reclaim', 'node', '{name, node}'),
+	('reclaim', 'notice', '{present, interval}'),
+	('resumed', 'org', '{org}'),
+	('resumed', 'job', '{job}'),
+	('resumed', 'attempt', '{}'),
+	('resumed', 'from_attempt', '{}'),
+	('resumed', 'from_step', '{}'),
+	('resumed', 'sha256', '{}'),
 	('checkpoint', 'org', '{org}'),
 	('checkpoint', 'job', '{job}'),
 	('checkpoint', 'attempt', '{attempt}'),
@@ -843,6 +867,38 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('top_jobs', 'since', $$'-infinity'$$, '00000'),
 	('invoice', 'month', $$'4713-01-01 BC'$$, '00000'),
 	('invoice', 'month', $$'5874897-12-31'$$, '22023'),
+	('resumed', 'org', $$'no such'$$, 'UC301'),
+	('resumed', 'org', $$'bi-other'$$, 'UC301'),
+	('resumed', 'job', '{waiting}', 'UC302'),
+	('resumed', 'job', '{over}', 'UC302'),
+	('resumed', 'attempt', 'NULL', '22023'),
+	('resumed', 'attempt', '0', 'UC302'),
+	('resumed', 'attempt', '1', 'UC303'),
+	('resumed', 'attempt', '3', 'UC302'),
+	('resumed', 'from_attempt', 'NULL', '22023'),
+	('resumed', 'from_attempt', '0', 'UC302'),
+	('resumed', 'from_attempt', '2', 'UC302'),
+	('resumed', 'from_attempt', '-2147483648', 'UC302'),
+	('resumed', 'from_step', 'NULL', '22023'),
+	('resumed', 'from_step', '8', 'UC302'),
+	('resumed', 'from_step', '-9223372036854775808', 'UC302'),
+	('resumed', 'sha256', $$''$$, '22023'),
+	('resumed', 'sha256', $$'\x00'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": "1 mon"}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": "-1 s"}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": "soon"}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": ""}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": "now"}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": -1}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": 0.5}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": 1e30}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": "178000000 days"}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": null}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_every": [1]}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_bytes": -1}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_bytes": 1.5}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_bytes": 9223372036854775808}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint_bytes": "1 GB"}'$$, '22023'),
 	('checkpoint', 'org', $$'no such'$$, 'UC301'),
 	('checkpoint', 'org', $$'bi-other'$$, 'UC301'),
 	('checkpoint', 'job', '{waiting}', 'UC302'),

@@ -317,7 +317,7 @@ SELECT job, node, gpus FROM pg_temp.place('fitness', beat => false);
 RESET gpucredit.node_suspect;
 SELECT gpucredit.resume('fitness-b');
 SELECT job, node, gpus FROM pg_temp.place('fitness');
--- what ran on a device that fell ill goes on; nothing follows it there
+-- what ran on a device that fell ill ends, and starts anew elsewhere
 SELECT count(*) FROM gpucredit.heartbeat('fitness-a', '{}');
 SELECT pg_temp.clear('fitness');
 SELECT job, node, gpus FROM pg_temp.place('fitness');

@@ -88,6 +88,7 @@ CREATE TABLE gpucredit.node (
 	heard_at timestamptz NOT NULL,
 	draining text,				/* the reason */
 	drain_deadline timestamptz,
+	reclaim_at timestamptz,		/* its provider takes it then */
 	registered_at timestamptz NOT NULL,
 	CONSTRAINT node_pkey PRIMARY KEY (node),
 	CONSTRAINT node_gpus CHECK (gpus BETWEEN 0 AND 64)
@@ -95,6 +96,26 @@ CREATE TABLE gpucredit.node (
 CREATE INDEX node_pool ON gpucredit.node (pool);
 COMMENT ON TABLE gpucredit.node IS
 'Machines with their devices, as registered and as last heard of';
+
+/* A state holds by the clock, whether or not a sweep has acted on it. */
+CREATE VIEW gpucredit.nodes AS
+	SELECT n.node, n.pool, n.gpu_type, n.gpus, n.healthy, n.spot,
+		CASE WHEN n.reclaim_at <= c.at THEN 'gone'
+			WHEN c.lost > '0' AND n.heard_at <= c.at - c.lost THEN 'lost'
+			WHEN n.reclaim_at IS NOT NULL THEN 'reclaimed'
+			WHEN n.draining IS NOT NULL THEN 'draining'
+			WHEN c.suspect > '0' AND n.heard_at < c.at - c.suspect
+			THEN 'suspect' ELSE 'ready' END AS state,
+		CASE WHEN n.reclaim_at IS NULL THEN n.draining END AS reason,
+		LEAST(n.reclaim_at, n.drain_deadline) AS deadline, n.heard_at
+	FROM (SELECT gpucredit.now() AS at,
+			pg_catalog.current_setting('gpucredit.node_suspect')::interval
+				AS suspect,
+			pg_catalog.current_setting('gpucredit.node_lost')::interval
+				AS lost) c
+		CROSS JOIN gpucredit.node n;
+COMMENT ON VIEW gpucredit.nodes IS
+'Nodes and their state now: ready; suspect (silent, gets no new work); draining; reclaimed (its provider takes it at deadline); lost (silent for gpucredit.node_lost); gone (its provider took it). healthy: the devices in service';
 
 DO $dump$
 DECLARE
@@ -160,7 +181,7 @@ Errors: UC401 no such pool; UC303 moving to another pool, changing type or spot,
 
 CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
 	action text, gpus gpucredit.gpuset, share int, deadline timestamptz,
-	time_left interval, spec jsonb);
+	time_left interval, spec jsonb, reason text, save boolean);
 
 CREATE FUNCTION gpucredit.drain(node text, reason text,
 	deadline timestamptz DEFAULT NULL) RETURNS void

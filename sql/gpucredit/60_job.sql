@@ -32,6 +32,7 @@ CREATE TABLE gpucredit.job (
 	spec jsonb NOT NULL,
 	cache text COLLATE "C",		/* spec.cache */
 	options jsonb NOT NULL,
+	save_every interval,		/* spec.checkpoint_every; 0: never */
 	/* what it accepts and was offered, in order of preference */
 	offer_types text[] NOT NULL,
 	offer_memory bigint[] NOT NULL,		/* bytes of each GPU at least */
@@ -71,17 +72,21 @@ CREATE TABLE gpucredit.attempt (
 	per_gpu_hour gpucredit.credits NOT NULL,
 	wall_limit interval,		/* as the job's */
 	hold_window interval,		/* as the job's */
+	save_every interval,		/* NULL: never told to save */
+	save_asked boolean NOT NULL,	/* the job's spec asked for that */
 	started_at timestamptz NOT NULL,
 	held gpucredit.credits NOT NULL,	/* the bill never passes it */
 	surplus gpucredit.credits NOT NULL,	/* held too much, to give back */
 	logged interval NOT NULL DEFAULT '0',	/* elapsed of the last usage row */
 	skewed_at timestamptz,		/* elapsed was first cut */
 	starved boolean NOT NULL DEFAULT false,	/* an extension was denied */
+	saved_at timestamptz,		/* its last checkpoint was told */
 	/* what a heartbeat changes; none of it is indexed */
 	running_at timestamptz,		/* the first heartbeat */
 	heard_at timestamptz,
 	elapsed interval NOT NULL DEFAULT '0',
 	progress bigint,
+	progress_at timestamptz,	/* when it last grew */
 	utilization real,
 	/* the settlement, stored for whoever settles again */
 	ended_at timestamptz,
@@ -115,6 +120,7 @@ CREATE TABLE gpucredit.attempt_gpu (
 	cpu_milli bigint NOT NULL,
 	memory_mib bigint NOT NULL,
 	ended_at timestamptz,		/* over, but not seen gone by its agent */
+	seen_at timestamptz,		/* told to run there after that */
 	free boolean NOT NULL DEFAULT false,	/* may be given out again */
 	/* what the next cycles ask of what runs, alike in all rows of an attempt */
 	account text COLLATE "C" NOT NULL,
@@ -138,11 +144,13 @@ CREATE TABLE gpucredit.directive (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
 	attempt int NOT NULL,
-	cause text NOT NULL,		/* cancel, or drain/node */
+	cause text NOT NULL,		/* cancel, reclaim, drain/node, device/node */
 	action text NOT NULL,
 	reason text NOT NULL,
 	deadline timestamptz,		/* checkpoint turns to stop */
 	given_at timestamptz NOT NULL,
+	starts_at timestamptz,		/* its turn to save; NULL: at once */
+	saved_by timestamptz,		/* promised: its checkpoint is done by then */
 	CONSTRAINT directive_pkey PRIMARY KEY (org, job, attempt, cause),
 	CONSTRAINT directive_action CHECK (action IN ('checkpoint', 'stop'))
 );
@@ -185,10 +193,11 @@ $dump$;
 CREATE TYPE gpucredit.reserve_result AS (job bigint, status text,
 	reason text, held numeric, replayed boolean);
 CREATE TYPE gpucredit.meter_result AS (action text, reason text,
-	billed numeric, held numeric, deadline timestamptz, time_left interval);
+	billed numeric, held numeric, deadline timestamptz, time_left interval,
+	save boolean);
 CREATE TYPE gpucredit.meter_batch_result AS (ordinal int, org text,
 	job bigint, attempt int, action text, reason text, billed numeric,
-	held numeric, deadline timestamptz, time_left interval);
+	held numeric, deadline timestamptz, time_left interval, save boolean);
 CREATE TYPE gpucredit.settle_result AS (outcome text, billed numeric,
 	released numeric, lapsed numeric, refunded numeric, job_state text,
 	retry_at timestamptz, replayed boolean);

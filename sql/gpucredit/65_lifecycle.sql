@@ -33,6 +33,8 @@ INSERT INTO gpucredit.retry_rule_builtin VALUES
 		'A GPU, its links or its node failed: the job is tried again.'),
 	('silent', 1300, 'transient', NULL, NULL, '^not heard from for ',
 		'Its agent fell silent: the job is tried again. Should it have finished, look for the late report in its history.'),
+	('stuck', 1310, 'transient', NULL, NULL, '^no progress for ',
+		'It made no progress: the job is tried again, from its last checkpoint.'),
 	('killed', 1400, 'permanent', NULL, '[137,138)', NULL,
 		'It was killed (SIGKILL), most likely for using too much of the host''s memory: ask for more memory_mib.'),
 	('usage', 1410, 'permanent', NULL, '[2,3)', NULL,
@@ -71,6 +73,7 @@ CREATE TABLE gpucredit.checkpoint (
 	size_bytes bigint NOT NULL,
 	at timestamptz NOT NULL,
 	elapsed interval NOT NULL,	/* of the attempt, metered by then */
+	bad_at timestamptz,			/* found not to be what was told */
 	CONSTRAINT checkpoint_pkey PRIMARY KEY (org, job, attempt, step),
 	CONSTRAINT checkpoint_sha256 CHECK (octet_length(sha256) = 32),
 	CONSTRAINT checkpoint_numbers CHECK (step >= 0 AND size_bytes >= 0
@@ -81,6 +84,9 @@ COMMENT ON TABLE gpucredit.checkpoint IS
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.retry_rule_custom', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.checkpoint', '');
+
+CREATE TYPE gpucredit.resumed_result AS (good boolean, from_attempt int,
+	from_step bigint, uri text, sha256 bytea, size_bytes bigint);
 
 CREATE FUNCTION gpucredit.set_retry_rule(rule text, class text,
 	priority int DEFAULT 100, outcome text DEFAULT NULL,
@@ -106,6 +112,26 @@ step: 0 or more, growing within the attempt; the same again with the same values
 What the attempt has metered by then is what it counts for: so meter first.
 Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; 22023 anything malformed, or a step that is not above the last.';
 
+CREATE FUNCTION gpucredit.reclaim(node text, notice interval) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_reclaim';
+COMMENT ON FUNCTION gpucredit.reclaim(text, interval) IS
+'A node''s provider takes it back (spot). From now on nothing new lands there; what runs there is told to save and leave by the deadline; then the node is gone (view nodes), what is left there is settled as preempted by check_nodes, and queued again.
+notice: how long until then, 0 or more; calling again replaces it, resume takes it back, registering the node once it is gone makes it a new one.
+Where many leave at once, each has its turn to save (table directive: starts_at), so that together they write no more than gpucredit.checkpoint_bandwidth, each at most 1 GB/s. saved_by: promised, its checkpoint is done by then, NULL without a promise: those that lose most per second they write come first, as long as everyone promised can be through by its deadline. How much one writes is the size of the job''s last checkpoint, or spec''s checkpoint_bytes; where neither says, nothing is promised.
+Errors: UC401 no such node; 22023.';
+
+CREATE FUNCTION gpucredit.resumed(org text, job bigint, attempt int,
+	from_attempt int, from_step bigint, sha256 bytea)
+RETURNS gpucredit.resumed_result
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_resumed';
+COMMENT ON FUNCTION gpucredit.resumed(text, bigint, int, int, bigint, bytea) IS
+'An attempt has read the checkpoint it is to go on from, and this is what it found: called before it begins.
+from_attempt, from_step: which one, as heartbeat''s spec said. sha256: of what was read, NULL where nothing could be read. If that is not what was told when it was saved, the checkpoint is bad for good, and the one before it is handed out instead.
+Result: good, and the checkpoint to go on from now: the same if it is good, else the last good one before it, NULL for none (from the start). The same call again gives the same answer.
+Errors: UC301 no such job; UC302 no such attempt, or no such checkpoint of an earlier one; UC303 the attempt is over; 22023.';
+
 /*
  * Sweeps.  Each thing is ended in a subtransaction of its own, so that one
  * that cannot be ended now stops no other.
@@ -118,10 +144,10 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '10ms'
 AS 'MODULE_PATHNAME', 'gpucredit_reap_holds';
 COMMENT ON FUNCTION gpucredit.reap_holds() IS
-'Releases callers'' holds past their ttl, and settles attempts not heard from for gpucredit.meter_lost (counted from the last heartbeat, before the first one from the start, and never from before the server came up) at what was last metered.
+'Releases callers'' holds past their ttl, settles attempts that were told to stop gpucredit.stop_grace ago and did not (as cancelled, preempted, timeout, or failed where stuck), and settles attempts not heard from for gpucredit.meter_lost (counted from the last heartbeat, before the first one from the start, and never from before the server came up) at what was last metered.
 Such an attempt has failed with message "not heard from for ...", and its job is requeued or ended by the retry rules (built in: tried again, within max_retries); node_lost where a node of it is silent too, preempted where it had been told to leave: neither counts as a failure. Its devices stay out of use until its agents tell that it is gone, or gpucredit.node_lost has passed. A report that comes later gets the stored settlement, and what it claims more is audited (decision late), never billed.
 Does at most 1000 of each a call, in half a second; what other transactions hold is left for the next call.
-Result: release_holds, settle_silent, and skipped: how many could not be had now.';
+Result: release_holds, settle_silent, settle_overdue, and skipped: how many could not be had now.';
 
 CREATE FUNCTION gpucredit.check_nodes() RETURNS SETOF gpucredit.sweep_result
 LANGUAGE c VOLATILE SECURITY DEFINER ROWS 2
@@ -129,10 +155,10 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '10ms'
 AS 'MODULE_PATHNAME', 'gpucredit_check_nodes';
 COMMENT ON FUNCTION gpucredit.check_nodes() IS
-'Settles the attempts on nodes not heard from for gpucredit.node_lost as node_lost, at what was last metered; their jobs are requeued, which counts as no failure. Silence counts from the last heartbeat, and never from before the server came up.
+'Settles the attempts on nodes not heard from for gpucredit.node_lost, and those with a device that is not healthy, as node_lost, and those on reclaimed nodes that are gone as preempted, at what was last metered; their jobs are requeued, which counts as no failure. Silence counts from the last heartbeat, and never from before the server came up.
 Nothing depends on its being called: no work is placed on a silent node, and its devices are not given out while its agent may still be at work.
 Does at most 1000 a call, in half a second; what other transactions hold is left for the next call.
-Result: settle_node_lost, and skipped: how many could not be had now.';
+Result: settle_node_lost, settle_device_failed, settle_reclaimed, and skipped: how many could not be had now.';
 
 /* Upkeep by pg_cron */
 

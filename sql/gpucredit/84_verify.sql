@@ -118,7 +118,16 @@ BEGIN ATOMIC
 		LEFT JOIN a ON a.org = d.org AND a.job = d.job
 			AND a.attempt = d.attempt
 	WHERE (check_jobs.tenant IS NULL OR d.org = check_jobs.tenant)
-		AND a.attempt IS NULL;
+		AND a.attempt IS NULL
+	UNION ALL
+	SELECT 'promise_is_in_time', d.org,
+		format('job %s attempt %s', d.job, d.attempt),
+		format('to save from %s, promised by %s, gone at %s', d.starts_at,
+			d.saved_by, d.deadline)
+	FROM gpucredit.directive d
+	WHERE (check_jobs.tenant IS NULL OR d.org = check_jobs.tenant)
+		AND (d.starts_at > d.deadline OR d.saved_by > d.deadline
+			OR d.saved_by < d.starts_at);
 END;
 COMMENT ON FUNCTION gpucredit.check_jobs(text) IS
 'verify: jobs, their attempts and holds.';
@@ -243,7 +252,21 @@ BEGIN ATOMIC
 		LEFT JOIN a ON a.org = c.org AND a.job = c.job
 			AND a.attempt = c.attempt
 	WHERE (check_bills.tenant IS NULL OR c.org = check_bills.tenant)
-		AND (c.elapsed <= a.elapsed) IS NOT TRUE;
+		AND (c.elapsed <= a.elapsed) IS NOT TRUE
+	UNION ALL
+	SELECT 'saved_is_last_checkpoint', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		format('saved at %s, last checkpoint at %s',
+			coalesce(a.saved_at::text, 'no time'),
+			coalesce(c.at::text, 'no time'))
+	FROM a
+		LEFT JOIN (SELECT DISTINCT ON (c.org, c.job, c.attempt) c.org, c.job,
+				c.attempt, c.at
+			FROM gpucredit.checkpoint c
+			WHERE check_bills.tenant IS NULL OR c.org = check_bills.tenant
+			ORDER BY c.org, c.job, c.attempt, c.step DESC) c
+			ON c.org = a.org AND c.job = a.job AND c.attempt = a.attempt
+	WHERE a.saved_at IS DISTINCT FROM c.at;
 END;
 COMMENT ON FUNCTION gpucredit.check_bills(text) IS
 'verify: settlements, entries, usage and checkpoints agree.';
@@ -299,7 +322,7 @@ BEGIN ATOMIC
 		AND a.attempt = t.attempt
 	WHERE (check_devices.tenant IS NULL OR t.org = check_devices.tenant)
 		AND (t.account <> a.account OR t.started_at <> a.started_at
-			OR t.saved_at < t.started_at OR t.expected_end > t.limit_end
+			OR t.saved_at <> coalesce(a.saved_at, a.started_at) OR t.expected_end > t.limit_end
 			OR CASE WHEN a.wall_limit IS NULL OR t.limit_end = 'infinity'
 				THEN a.wall_limit IS NOT NULL OR t.limit_end <> 'infinity'
 				ELSE extract(epoch FROM t.limit_end - t.started_at)

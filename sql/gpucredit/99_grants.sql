@@ -89,7 +89,8 @@ GRANT EXECUTE ON FUNCTION gpucredit.settle
 TO gpucredit_admin, gpucredit_app, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* metering */
-	gpucredit.meter, gpucredit.meter_batch, gpucredit.checkpoint
+	gpucredit.meter, gpucredit.meter_batch, gpucredit.checkpoint,
+	gpucredit.resumed
 TO gpucredit_admin, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */
@@ -98,7 +99,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
 	gpucredit.register_node, gpucredit.drain, gpucredit.resume,
-	gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain
+	gpucredit.reclaim, gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain
 TO gpucredit_admin, gpucredit_operator;
 
 GRANT EXECUTE ON FUNCTION			/* what ends badly, and who sees to it */
@@ -123,7 +124,8 @@ TO gpucredit_admin, gpucredit_auditor;
 GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.tier
 TO gpucredit_operator, gpucredit_app;
 
-GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.attempt,
+GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
+	gpucredit.attempt,
 	gpucredit.attempt_gpu, gpucredit.directive, gpucredit.checkpoint,
 	gpucredit.retry_rule, gpucredit.cron_status
 TO gpucredit_operator;

@@ -23,6 +23,10 @@ static int	exhaust_grace;
 static int	node_suspect;
 static int	node_lost;
 static int	meter_lost;
+static int	stop_grace;
+static int	stuck_after;
+static int	checkpoint_every;
+static double checkpoint_bandwidth;
 static int	retry_backoff;
 static int	retry_backoff_max;
 static int	denial_window;
@@ -70,6 +74,26 @@ SettingsInit(void)
 				   "was last metered.",
 				   "By reap_holds(). 0 switches this off.", &meter_lost, 300,
 				   0);
+	define_seconds("gpucredit.stop_grace",
+				   "How long an attempt told to stop has to end by itself.",
+				   "Then reap_holds() ends it, at what was last metered.",
+				   &stop_grace, 60, 0);
+	define_seconds("gpucredit.stuck_after",
+				   "An attempt whose progress has not grown for so long is "
+				   "told to save, and to stop gpucredit.stop_grace later.",
+				   "Only where progress was ever told. 0 switches this off.",
+				   &stuck_after, 2 * 3600, 0);
+	define_seconds("gpucredit.checkpoint_every",
+				   "How often attempts that may be preempted are due to "
+				   "save, where their spec does not say.",
+				   "0: never.", &checkpoint_every, 1800, 0);
+	DefineCustomRealVariable("gpucredit.checkpoint_bandwidth",
+							 "How many bytes a second all attempts of a pool "
+							 "that must save at once can write together.",
+							 "What is promised to attempts on reclaimed nodes "
+							 "keeps within it. 0 means not limited.",
+							 &checkpoint_bandwidth, 0, 0, 1e15, PGC_SUSET,
+							 GUC_UNIT_BYTE, NULL, NULL, NULL);
 	define_seconds("gpucredit.retry_backoff",
 				   "How long a job waits after its first failure.",
 				   "Doubled with each further one.", &retry_backoff, 30, 0);
@@ -136,6 +160,31 @@ int64
 SettingMeterLost(void)
 {
 	return (int64) meter_lost * USECS_PER_SEC;
+}
+
+int64
+SettingStopGrace(void)
+{
+	return (int64) stop_grace * USECS_PER_SEC;
+}
+
+int64
+SettingStuckAfter(void)
+{
+	return (int64) stuck_after * USECS_PER_SEC;
+}
+
+int64
+SettingCheckpointEvery(void)
+{
+	return (int64) checkpoint_every * USECS_PER_SEC;
+}
+
+/* Bytes a second; 0: not limited. */
+int64
+SettingCheckpointBandwidth(void)
+{
+	return (int64) checkpoint_bandwidth;
 }
 
 int64

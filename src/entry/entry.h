@@ -55,12 +55,14 @@
 	X(settle, JOB, QUIET) \
 	X(cancel, JOB, WAKES) \
 	X(checkpoint, JOB, QUIET) \
+	X(resumed, JOB, QUIET) \
 	X(reap_holds, NOBODY, QUIET) \
 	X(check_nodes, NOBODY, QUIET) \
 	X(register_node, NOBODY, WAKES) \
 	X(heartbeat, NOBODY, QUIET) \
 	X(drain, NOBODY, WAKES) \
 	X(resume, NOBODY, WAKES) \
+	X(reclaim, NOBODY, QUIET) \
 	X(remove_node, NOBODY, WAKES) \
 	X(place, NOBODY, QUIET)
 

@@ -71,6 +71,14 @@ typedef struct PoolPolicy
 extern void PolicyParse(Jsonb *json, PoolPolicy *policy);	/* 22023 */
 extern PoolPolicy *PolicyRead(const char *pool, bool read_only);
 
+/* node.c */
+extern char *NodeLockPool(const char *node, bool reshape);	/* UC401 */
+extern void NodeReclaim(const char *node, TimestampTz at);
+extern void NodeResume(const char *pool, const char *node);
+extern void NodeAudit(const char *operation, const char *decision,
+					  const char *node, const char *pool,
+					  const char *reason);
+
 /* nodes.c */
 
 /* Names with small numbers: GPU types, NVLink domains, leaves. */

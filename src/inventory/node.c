@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * node.c
- *		What operators do to nodes: register, drain, resume, remove.
+ *		What operators do to nodes: register, drain, remove.
  *
  * Each takes the pool's lock first, so that no scheduling cycle decides on a
  * node as it no longer is.
@@ -26,7 +26,6 @@
 
 ENTRY_POINT(register_node);
 ENTRY_POINT(drain);
-ENTRY_POINT(resume);
 ENTRY_POINT(remove_node);
 
 typedef struct GpuNode
@@ -71,7 +70,8 @@ SQL_STATEMENT(node_update, SPI_OK_UPDATE, NODE_TYPES,
 			  "UPDATE gpucredit.node n SET gpu_type = $3, gpus = $4,"
 			  " gpu_memory_mib = $5, cpu_milli = $6, memory_mib = $7,"
 			  " nvlink_domain = $8, leaf = $9, spot = $10, labels = $11,"
-			  " healthy = $12, heard_at = $13"
+			  " healthy = $12, heard_at = $13, reclaim_at ="
+			  " CASE WHEN n.reclaim_at > $13 THEN n.reclaim_at END"
 			  " WHERE n.node = $1 AND n.pool = $2");
 SQL_STATEMENT(node_taken, SPI_OK_SELECT, "text, text, timestamptz",
 			  "SELECT pg_catalog.count(*),"
@@ -79,14 +79,17 @@ SQL_STATEMENT(node_taken, SPI_OK_SELECT, "text, text, timestamptz",
 			  " COALESCE(pg_catalog.sum(g.memory_mib), 0)::bigint"
 			  " FROM gpucredit.attempt_gpu g"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
-			  " AND (g.ended_at IS NULL OR g.ended_at > $3)");
+			  " AND (g.ended_at IS NULL OR GREATEST(g.ended_at, g.seen_at) > $3)");
 SQL_STATEMENT(node_devices, SPI_OK_SELECT, "text, text, timestamptz",
 			  "SELECT g.gpus FROM gpucredit.attempt_gpu g"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
-			  " AND (g.ended_at IS NULL OR g.ended_at > $3)");
+			  " AND (g.ended_at IS NULL OR GREATEST(g.ended_at, g.seen_at) > $3)");
 SQL_STATEMENT(node_drain, SPI_OK_UPDATE, "text, text, timestamptz",
 			  "UPDATE gpucredit.node n SET draining = $2,"
 			  " drain_deadline = $3 WHERE n.node = $1");
+SQL_STATEMENT(node_reclaim, SPI_OK_UPDATE, "text, timestamptz",
+			  "UPDATE gpucredit.node n SET reclaim_at = $2"
+			  " WHERE n.node = $1");
 SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE, "text, text",
 			  "UPDATE gpucredit.attempt_gpu g SET free = true"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
@@ -118,14 +121,10 @@ static void check_change(const GpuNode *node, const char *pool,
 static Taken taken_on(const char *pool, const char *node);
 static void write_node(SqlStatement *statement, const GpuNode *node,
 					   TimestampTz now, uint64 *n);
-static char *lock_pool_of(const char *node, bool reshape);
 static pg_attribute_noreturn() void refuse_unknown(const char *node);
 static pg_attribute_noreturn() void refuse_state(const char *node,
 												 const char *why,
 												 const char *hint);
-static void audit_node(const char *operation, const char *decision,
-					   const char *node, const char *pool,
-					   const char *reason);
 
 Datum
 call_register_node(PG_FUNCTION_ARGS)
@@ -156,7 +155,7 @@ call_register_node(PG_FUNCTION_ARGS)
 					 SqlBool(row, 0, 3));
 		write_node(&node_update, &node, now, &n);
 	}
-	audit_node("register_node", "registered", node.node, node.pool, NULL);
+	NodeAudit("register_node", "registered", node.node, node.pool, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
@@ -270,8 +269,8 @@ write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
 /*
  * Lock the pool a node is in; UC401 where there is no such node.
  */
-static char *
-lock_pool_of(const char *node, bool reshape)
+char *
+NodeLockPool(const char *node, bool reshape)
 {
 	SqlArgs		args = {0};
 	SqlResult	row;
@@ -299,7 +298,7 @@ call_drain(PG_FUNCTION_ARGS)
 	SqlArgs		args = {0};
 
 	SqlConnect();
-	pool = lock_pool_of(node, false);
+	pool = NodeLockPool(node, false);
 	SqlArgText(&args, node);
 	SqlArgText(&args, reason);
 	if (deadline == DT_NOBEGIN)
@@ -319,31 +318,44 @@ call_drain(PG_FUNCTION_ARGS)
 		SqlArgTime(&args, ClockNow());
 		(void) SqlRun(&drain_tell, &args);
 	}
-	audit_node("drain", "draining", node, pool, reason);
+	NodeAudit("drain", "draining", node, pool, reason);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
 
-Datum
-call_resume(PG_FUNCTION_ARGS)
+/*
+ * A locked node is its provider's from then on; DT_NOBEGIN: not after all.
+ */
+void
+NodeReclaim(const char *node, TimestampTz at)
 {
-	char	   *node = ArgName(fcinfo, 0, "node");
-	char	   *pool;
 	SqlArgs		args = {0};
 
-	SqlConnect();
-	pool = lock_pool_of(node, false);
+	SqlArgText(&args, node);
+	if (at == DT_NOBEGIN)
+		SqlArgNull(&args);
+	else
+		SqlArgTime(&args, at);
+	(void) SqlRun(&node_reclaim, &args);
+}
+
+/*
+ * End the draining, and the reclaiming, of a locked node.
+ */
+void
+NodeResume(const char *pool, const char *node)
+{
+	SqlArgs		args = {0};
+
 	SqlArgText(&args, node);
 	SqlArgNull(&args);
 	SqlArgNull(&args);
 	(void) SqlRun(&node_drain, &args);
+	NodeReclaim(node, DT_NOBEGIN);
 	args = (SqlArgs){0};
 	SqlArgText(&args, pool);
 	SqlArgText(&args, node);
 	(void) SqlRun(&drain_untell, &args);
-	audit_node("resume", "resumed", node, pool, NULL);
-	SqlFinish();
-	PG_RETURN_VOID();
 }
 
 Datum
@@ -354,7 +366,7 @@ call_remove_node(PG_FUNCTION_ARGS)
 	SqlArgs		args = {0};
 
 	SqlConnect();
-	pool = lock_pool_of(node, true);
+	pool = NodeLockPool(node, true);
 	if (taken_on(pool, node).attempts > 0)
 		refuse_state(node, "Attempts live on it, or may still run there.",
 					 "Drain it, and wait until they are gone.");
@@ -364,7 +376,7 @@ call_remove_node(PG_FUNCTION_ARGS)
 	args = (SqlArgs){0};
 	SqlArgText(&args, node);
 	(void) SqlRun(&node_delete, &args);
-	audit_node("remove_node", "removed", node, pool, NULL);
+	NodeAudit("remove_node", "removed", node, pool, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
@@ -390,9 +402,9 @@ refuse_state(const char *node, const char *why, const char *hint)
 			 errhint("%s", hint)));
 }
 
-static void
-audit_node(const char *operation, const char *decision, const char *node,
-		   const char *pool, const char *reason)
+void
+NodeAudit(const char *operation, const char *decision, const char *node,
+		  const char *pool, const char *reason)
 {
 	AuditRow	audit = {.operation = operation, .decision = decision,
 		.reason = reason, .at = ClockNow()};

@@ -7,7 +7,9 @@
  */
 #include "postgres.h"
 
+#include "common/clock.h"
 #include "common/errors.h"
+#include "common/settings.h"
 #include "job/attempt.h"
 
 #define ATTEMPT_READ \
@@ -18,6 +20,9 @@ SQL_STATEMENT(attempt_read, SPI_OK_SELECT, "text, bigint, int",
 			  ATTEMPT_READ);
 SQL_STATEMENT(attempt_lock, SPI_OK_SELECT, "text, bigint, int",
 			  ATTEMPT_READ " FOR NO KEY UPDATE OF a");
+SQL_STATEMENT(attempt_lock_live, SPI_OK_SELECT, "text, bigint, int",
+			  ATTEMPT_READ " AND a.ended_at IS NULL"
+			  " FOR NO KEY UPDATE OF a SKIP LOCKED");
 SQL_STATEMENT(usage_insert, SPI_OK_INSERT,
 			  "text, bigint, int, timestamptz, interval, gpucredit.credits,"
 			  " bigint, real",
@@ -50,12 +55,19 @@ AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
 	attempt->logged = SqlDuration(rows, i, 13);
 	attempt->skewed_at = SqlTimeOr(rows, i, 14, DT_NOBEGIN);
 	attempt->starved = SqlBool(rows, i, 15);
-	attempt->running = SqlBool(rows, i, 16);
+	attempt->running_at = SqlTimeOr(rows, i, 16, DT_NOBEGIN);
+	attempt->running = attempt->running_at != DT_NOBEGIN;
 	attempt->ended_at = SqlTimeOr(rows, i, 17, DT_NOBEGIN);
 	attempt->outcome = SqlText(rows, i, 18);
 	attempt->billed = attempt->outcome ? SqlCredits(rows, i, 19) : 0;
 	AttemptTold(rows, i, 20, attempt);
 	attempt->directed = SqlBool(rows, i, 22);
+	attempt->saved_at = SqlTimeOr(rows, i, 23, DT_NOBEGIN);
+	attempt->save_every = SqlIsNull(rows, i, 24) ? -1 :
+		SqlDuration(rows, i, 24);
+	attempt->save_asked = SqlBool(rows, i, 25);
+	attempt->progress_at = SqlTimeOr(rows, i, 26, DT_NOBEGIN);
+	attempt->heard_at = SqlTimeOr(rows, i, 27, DT_NOBEGIN);
 }
 
 /*
@@ -105,6 +117,41 @@ bool
 AttemptLock(const char *org, int64 job, int32 number, Attempt *attempt)
 {
 	return read_one(&attempt_lock, org, job, number, attempt);
+}
+
+/*
+ * The same without waiting, of one that lives.  False: it is over, or another
+ * transaction has it.
+ */
+bool
+AttemptLockLive(const char *org, int64 job, int32 number, Attempt *attempt)
+{
+	return read_one(&attempt_lock_live, org, job, number, attempt);
+}
+
+/*
+ * When an attempt must have reached its wall limit, whatever its agent says:
+ * by the server's own clock, from the first heartbeat.
+ */
+TimestampTz
+AttemptWallEnd(const Attempt *attempt)
+{
+	if (attempt->wall_limit < 0 || attempt->running_at == DT_NOBEGIN)
+		return DT_NOEND;
+	return ClockAdd(ClockAdd(attempt->running_at, attempt->wall_limit),
+					SettingClockSkew());
+}
+
+/*
+ * From when on an attempt is stuck; DT_NOEND where its progress was never
+ * told, or nobody asks.
+ */
+TimestampTz
+AttemptStuckAt(const Attempt *attempt)
+{
+	if (SettingStuckAfter() == 0 || attempt->progress_at == DT_NOBEGIN)
+		return DT_NOEND;
+	return ClockAdd(attempt->progress_at, SettingStuckAfter());
 }
 
 /*

@@ -29,10 +29,16 @@ typedef struct Attempt
 	int64		logged;			/* elapsed of the last usage row */
 	TimestampTz skewed_at;		/* DT_NOBEGIN: never */
 	bool		starved;
+	TimestampTz heard_at;		/* DT_NOBEGIN: not yet */
+	TimestampTz running_at;		/* first heard of; DT_NOBEGIN: not yet */
 	bool		running;		/* it has been heard of */
 	TimestampTz ended_at;		/* DT_NOBEGIN: it lives */
 	char	   *outcome;
 	Credits		billed;			/* of one that ended */
+	TimestampTz saved_at;		/* last checkpoint; DT_NOBEGIN: none */
+	int64		save_every;		/* a checkpoint is due so often; -1: never */
+	bool		save_asked;		/* its spec asked for that */
+	TimestampTz progress_at;	/* when progress last grew */
 	int64		progress;
 	bool		has_progress;
 	float4		utilization;
@@ -41,14 +47,15 @@ typedef struct Attempt
 } Attempt;
 
 /* The columns of an Attempt, from a row "a", and how many they are. */
-#define ATTEMPT_WIDTH	22
+#define ATTEMPT_WIDTH	27
 #define ATTEMPT_COLUMNS \
 	" a.org, a.job, a.attempt, a.hold, a.gpus, a.share, a.per_gpu_hour," \
 	" a.wall_limit, a.hold_window, a.started_at, a.held, a.elapsed," \
-	" a.logged, a.skewed_at, a.starved, a.running_at IS NOT NULL," \
+	" a.logged, a.skewed_at, a.starved, a.running_at," \
 	" a.ended_at, a.outcome, a.billed, a.progress, a.utilization," \
 	" EXISTS (SELECT FROM gpucredit.directive d WHERE d.org = a.org" \
-	"  AND d.job = a.job AND d.attempt = a.attempt)"
+	"  AND d.job = a.job AND d.attempt = a.attempt)," \
+	" a.saved_at, a.save_every, a.save_asked, a.progress_at, a.heard_at"
 
 extern void AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt);
 extern void AttemptTold(SqlResult rows, uint64 i, int column,
@@ -57,6 +64,10 @@ extern bool AttemptRead(const char *org, int64 job, int32 number,
 						Attempt *attempt);
 extern bool AttemptLock(const char *org, int64 job, int32 number,
 						Attempt *attempt);
+extern bool AttemptLockLive(const char *org, int64 job, int32 number,
+							Attempt *attempt);
+extern TimestampTz AttemptWallEnd(const Attempt *attempt);
+extern TimestampTz AttemptStuckAt(const Attempt *attempt);
 extern Credits AttemptBill(const Attempt *attempt);
 extern void AttemptLate(const Attempt *attempt, const char *operation,
 						const char *outcome, int64 claimed);

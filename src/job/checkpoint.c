@@ -44,16 +44,17 @@ SQL_STATEMENT(devices_saved, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET saved_at = $4"
 			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
+SQL_STATEMENT(attempt_saved, SPI_OK_UPDATE,
+			  "text, bigint, int, timestamptz",
+			  "UPDATE gpucredit.attempt a SET saved_at = $4"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  "SELECT 1 FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
 
 static void arg_key(SqlArgs *args, const Attempt *attempt);
-static void lock_attempt(const char *org, int64 job, int32 number,
-						 Attempt *attempt);
 static void check_step(const Attempt *attempt, int64 step);
 static void mark_saved(const Attempt *attempt, TimestampTz at);
-static bytea *take_sha256(FunctionCallInfo fcinfo);
 
 Datum
 call_checkpoint(PG_FUNCTION_ARGS)
@@ -64,7 +65,7 @@ call_checkpoint(PG_FUNCTION_ARGS)
 								 PG_INT32_MAX);
 	int64		step = ArgInt8(fcinfo, 3, "step", 0, PG_INT64_MAX);
 	char	   *uri = ArgText(fcinfo, 4, "uri");
-	bytea	   *sha256 = take_sha256(fcinfo);
+	bytea	   *sha256 = CheckpointSha256(fcinfo, 5);
 	int64		size = ArgInt8(fcinfo, 6, "size_bytes", 0, PG_INT64_MAX);
 	Attempt		attempt;
 	SqlArgs		args = {0};
@@ -77,7 +78,7 @@ call_checkpoint(PG_FUNCTION_ARGS)
 				 errdetail("A checkpoint is of use where it can be found."),
 				 errhint("Pass where it is.")));
 	SqlConnect();
-	lock_attempt(org, job, number, &attempt);
+	CheckpointLockAttempt(org, job, number, &attempt);
 	arg_key(&args, &attempt);
 	SqlArgInt8(&args, step);
 	SqlArgText(&args, uri);
@@ -113,7 +114,8 @@ CheckpointElapsed(const Attempt *attempt)
 }
 
 /*
- * Whoever looks for an attempt to evict asks what that would lose.
+ * When the next is due counts from then; and whoever looks for an attempt to
+ * evict asks what that would lose.
  */
 static void
 mark_saved(const Attempt *attempt, TimestampTz at)
@@ -122,6 +124,7 @@ mark_saved(const Attempt *attempt, TimestampTz at)
 
 	arg_key(&args, attempt);
 	SqlArgTime(&args, at);
+	(void) SqlRun(&attempt_saved, &args);
 	(void) SqlRun(&devices_saved, &args);
 }
 
@@ -136,8 +139,9 @@ arg_key(SqlArgs *args, const Attempt *attempt)
 /*
  * Lock an attempt, or say what of its key is wrong.
  */
-static void
-lock_attempt(const char *org, int64 job, int32 number, Attempt *attempt)
+void
+CheckpointLockAttempt(const char *org, int64 job, int32 number,
+					  Attempt *attempt)
 {
 	SqlArgs		args = {0};
 
@@ -182,13 +186,13 @@ check_step(const Attempt *attempt, int64 step)
 /*
  * The argument "sha256".
  */
-static bytea *
-take_sha256(FunctionCallInfo fcinfo)
+bytea *
+CheckpointSha256(FunctionCallInfo fcinfo, int n)
 {
 	bytea	   *value;
 
-	ArgNotNull(fcinfo, 5, "sha256");
-	value = PG_GETARG_BYTEA_PP(5);
+	ArgNotNull(fcinfo, n, "sha256");
+	value = PG_GETARG_BYTEA_PP(n);
 	if (VARSIZE_ANY_EXHDR(value) != SHA256_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

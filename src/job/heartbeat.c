@@ -5,20 +5,26 @@
  *
  * What the agent says really runs there (running) is what fencing goes by:
  * devices of an attempt that ended without its agent's word are free once a
- * heartbeat came without it.
+ * heartbeat came without it, and not as long as heartbeats come with it.  What
+ * it says of its devices (healthy) holds until it says otherwise; attempts
+ * that had one that failed end (device.c).
  *
- * Locks: the node's row, and rows of attempt_gpu of attempts that are over.
+ * Locks: the node's row, and rows of attempt_gpu of attempts that are over;
+ * for an attempt whose device failed, as device.c says, without waiting.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "audit/audit.h"
 #include "catalog/pg_type.h"
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
 #include "entry/entry.h"
+#include "job/device.h"
+#include "job/meter.h"
 #include "miscadmin.h"
 #include "shmem/wake.h"
 #include "types/clip.h"
@@ -37,22 +43,42 @@ typedef struct Running
 	int32	   *attempts;
 } Running;
 
+/* One heartbeat: what is told, and the node as it then is. */
+typedef struct Beat
+{
+	char	   *node;
+	char	   *pool;
+	GpuSet		healthy;
+	Running		running;
+	TimestampTz now;
+} Beat;
+
 SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
 			  "text, gpucredit.gpuset, timestamptz, boolean",
 			  "UPDATE gpucredit.node n SET healthy = COALESCE($2,"
 			  "  CASE WHEN n.gpus = 0 THEN '{}'"
 			  "  ELSE '{0-' || n.gpus - 1 || '}' END::gpucredit.gpuset), heard_at = $3,"
 			  " tells_running = n.tells_running OR $4"
-			  " WHERE n.node = $1 RETURNING n.pool, n.gpus");
-SQL_STATEMENT(fence_release, SPI_OK_UPDATE,
-			  "text, text, text[], bigint[], int[]",
-			  "UPDATE gpucredit.attempt_gpu g SET free = true"
-			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
-			  " AND g.ended_at IS NOT NULL AND NOT EXISTS"
-			  " (SELECT FROM ROWS FROM (pg_catalog.unnest($3),"
-			  "  pg_catalog.unnest($4), pg_catalog.unnest($5))"
-			  "  AS r (org, job, attempt) WHERE r.org = g.org"
-			  "  AND r.job = g.job AND r.attempt = g.attempt)");
+			  " FROM (SELECT b.healthy FROM gpucredit.node b"
+			  "  WHERE b.node = $1 FOR NO KEY UPDATE) b"
+			  " WHERE n.node = $1 RETURNING n.pool, n.gpus, n.healthy,"
+			  " b.healthy");
+/* of attempts that are over: free where the agent is without it, else noted */
+SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
+			  "text, text, text[], bigint[], int[], timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET free = NOT t.runs,"
+			  " seen_at = CASE WHEN t.runs THEN $6 ELSE g.seen_at END"
+			  " FROM (SELECT f.org, f.job, f.attempt, EXISTS"
+			  "  (SELECT FROM ROWS FROM (pg_catalog.unnest($3),"
+			  "   pg_catalog.unnest($4), pg_catalog.unnest($5))"
+			  "   AS r (org, job, attempt) WHERE r.org = f.org"
+			  "   AND r.job = f.job AND r.attempt = f.attempt) AS runs"
+			  "  FROM gpucredit.attempt_gpu f"
+			  "  WHERE f.pool = $1 AND f.node = $2 AND NOT f.free"
+			  "  AND f.ended_at IS NOT NULL) t"
+			  " WHERE g.org = t.org AND g.job = t.job"
+			  " AND g.attempt = t.attempt AND g.node = $2 AND NOT g.free"
+			  " RETURNING g.free");
 /* where an attempt "a" goes on, as a member of its spec */
 #define RESUME_FROM \
 	"COALESCE((SELECT pg_catalog.jsonb_build_object('checkpoint'," \
@@ -60,64 +86,47 @@ SQL_STATEMENT(fence_release, SPI_OK_UPDATE,
 	" 'uri', c.uri, 'sha256', pg_catalog.encode(c.sha256, 'hex')," \
 	" 'size_bytes', c.size_bytes)) FROM gpucredit.checkpoint c" \
 	" WHERE c.org = a.org AND c.job = a.job AND c.attempt < a.attempt" \
+	" AND c.bad_at IS NULL" \
 	" ORDER BY c.attempt DESC, c.step DESC LIMIT 1), '{}')"
-SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, timestamptz",
-			  "SELECT g.org, g.job, g.attempt,"
-			  " CASE WHEN d.action = 'stop' OR d.deadline <= $3 THEN 'stop'"
-			  "  WHEN d.action IS NOT NULL THEN d.action"
-			  "  WHEN a.running_at IS NULL THEN 'start' ELSE 'continue' END,"
-			  " g.gpus, g.share, CASE WHEN d.action = 'stop'"
-			  "  OR d.deadline <= $3 THEN $3 ELSE d.deadline END,"
+SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
+			  "SELECT" ATTEMPT_COLUMNS ", g.gpus, g.share,"
 			  " CASE WHEN a.running_at IS NULL"
 			  "  THEN j.spec || " RESUME_FROM " ELSE j.spec END"
 			  " FROM gpucredit.attempt_gpu g"
 			  " JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job"
 			  "  AND a.attempt = g.attempt"
 			  " JOIN gpucredit.job j ON j.org = g.org AND j.job = g.job"
-			  " LEFT JOIN LATERAL (SELECT d.action, d.deadline"
-			  "  FROM gpucredit.directive d WHERE d.org = g.org"
-			  "  AND d.job = g.job AND d.attempt = g.attempt"
-			  "  ORDER BY d.action = 'stop' DESC, d.deadline, d.cause"
-			  "  LIMIT 1) d ON true"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NULL ORDER BY g.org, g.job");
+
+#define GPUS_COLUMN		(ATTEMPT_WIDTH + 1)
+#define SHARE_COLUMN	(ATTEMPT_WIDTH + 2)
+#define SPEC_COLUMN		(ATTEMPT_WIDTH + 3)
 
 static void take_running(FunctionCallInfo fcinfo, Running *running);
 static void parse_running(char *text, Running *running);
 static pg_attribute_noreturn() void refuse_running(const char *text);
-static char *beat(FunctionCallInfo fcinfo, const char *node,
-				  const Running *running, TimestampTz now);
-static void put_work(ReturnSetInfo *rsinfo, const char *pool,
-					 const char *node, Running *running, TimestampTz now);
-static void put_strays(ReturnSetInfo *rsinfo, const Running *running,
-					   TimestampTz now);
+static void beat(FunctionCallInfo fcinfo, Beat *beat);
+static void audit_health(const Beat *beat, GpuSet before);
+static void tell_fences(const Beat *beat);
+static void put_work(ReturnSetInfo *rsinfo, Beat *beat);
+static Answer answer_part(const Beat *beat, const Attempt *attempt,
+						  GpuSet gpus);
+static void strike_out(Running *running, const Attempt *attempt);
+static void put_strays(ReturnSetInfo *rsinfo, const Beat *beat);
 
 Datum
 call_heartbeat(PG_FUNCTION_ARGS)
 {
-	char	   *node = ArgName(fcinfo, 0, "node");
-	Running		running;
-	char	   *pool;
-	TimestampTz now;
+	Beat		heard = {.node = ArgName(fcinfo, 0, "node")};
 
 	InitMaterializedSRF(fcinfo, 0);
-	take_running(fcinfo, &running);
+	take_running(fcinfo, &heard.running);
 	SqlConnect();
-	now = ClockNow();
-	pool = beat(fcinfo, node, &running, now);
-	if (running.orgs != NULL)
-	{
-		SqlArgs		args = {0};
-
-		SqlArgText(&args, pool);
-		SqlArgText(&args, node);
-		SqlArgTextArray(&args, running.orgs, running.n);
-		SqlArgInt8Array(&args, running.jobs, running.n);
-		SqlArgInt4Array(&args, running.attempts, running.n);
-		if (SqlRun(&fence_release, &args).n > 0)
-			WakePool(pool);
-	}
-	put_work((ReturnSetInfo *) fcinfo->resultinfo, pool, node, &running, now);
+	heard.now = ClockNow();
+	beat(fcinfo, &heard);
+	tell_fences(&heard);
+	put_work((ReturnSetInfo *) fcinfo->resultinfo, &heard);
 	SqlFinish();
 	return (Datum) 0;
 }
@@ -195,29 +204,30 @@ refuse_running(const char *text)
 }
 
 /*
- * Note that the node lives; returns its pool.
+ * Note that the node lives, and what of it does.
  */
-static char *
-beat(FunctionCallInfo fcinfo, const char *node, const Running *running,
-	 TimestampTz now)
+static void
+beat(FunctionCallInfo fcinfo, Beat *beat)
 {
 	GpuSet		healthy = PG_ARGISNULL(1) ? 0 : PG_GETARG_GPUSET(1);
 	SqlArgs		args = {0};
 	SqlResult	row;
 	int32		gpus;
+	bool		isnull;
+	GpuSet		before;
 
-	SqlArgText(&args, node);
+	SqlArgText(&args, beat->node);
 	if (PG_ARGISNULL(1))
 		SqlArgNull(&args);
 	else
 		SqlArg(&args, GpuSetGetDatum(healthy));
-	SqlArgTime(&args, now);
-	SqlArgBool(&args, running->orgs != NULL);
+	SqlArgTime(&args, beat->now);
+	SqlArgBool(&args, beat->running.orgs != NULL);
 	row = SqlRun(&node_beat, &args);
 	if (row.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_GPUCREDIT_NO_POOL),
-				 errmsg("no such node \"%s\"", ClipForMessage(node)),
+				 errmsg("no such node \"%s\"", ClipForMessage(beat->node)),
 				 errdetail("No node of that name is registered."),
 				 errhint("Register it by gpucredit.register_node().")));
 	gpus = SqlInt4(row, 0, 2);
@@ -226,64 +236,147 @@ beat(FunctionCallInfo fcinfo, const char *node, const Running *running,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"healthy\" names a device the node has not"),
 				 errdetail("Node \"%s\" has %d devices, numbered from 0.",
-						   ClipForMessage(node), gpus),
+						   ClipForMessage(beat->node), gpus),
 				 errhint("Pass a subset of its devices, or NULL for all.")));
-	return SqlText(row, 0, 1);
+	beat->pool = SqlText(row, 0, 1);
+	beat->healthy = DatumGetGpuSet(SqlDatum(row, 0, 3, &isnull));
+	before = DatumGetGpuSet(SqlDatum(row, 0, 4, &isnull));
+	if (before != beat->healthy)
+		audit_health(beat, before);
+}
+
+/*
+ * Devices went out of service, or came back.
+ */
+static void
+audit_health(const Beat *beat, GpuSet before)
+{
+	AuditRow	audit = {.operation = "heartbeat", .at = beat->now,
+		.decision = before & ~beat->healthy ? "device_failed" :
+		"device_back"};
+
+	AuditText(&audit, "node", beat->node);
+	AuditText(&audit, "pool", beat->pool);
+	AuditText(&audit, "was", GpuSetToCString(before));
+	AuditText(&audit, "healthy", GpuSetToCString(beat->healthy));
+	AuditWrite(&audit);
+}
+
+/*
+ * What the agent says it runs is news for the fences of what is over.
+ */
+static void
+tell_fences(const Beat *beat)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	if (beat->running.orgs == NULL)
+		return;
+	SqlArgText(&args, beat->pool);
+	SqlArgText(&args, beat->node);
+	SqlArgTextArray(&args, beat->running.orgs, beat->running.n);
+	SqlArgInt8Array(&args, beat->running.jobs, beat->running.n);
+	SqlArgInt4Array(&args, beat->running.attempts, beat->running.n);
+	SqlArgTime(&args, beat->now);
+	rows = SqlRun(&fences_told, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		if (SqlBool(rows, i, 1))
+			WakePool(beat->pool);
+	}
 }
 
 /*
  * What the node should be doing, and what it does that it should not.
  */
 static void
-put_work(ReturnSetInfo *rsinfo, const char *pool, const char *node,
-		 Running *running, TimestampTz now)
+put_work(ReturnSetInfo *rsinfo, Beat *beat)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, pool);
-	SqlArgText(&args, node);
-	SqlArgTime(&args, now);
+	SqlArgText(&args, beat->pool);
+	SqlArgText(&args, beat->node);
 	rows = SqlRun(&node_work, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
-		char	   *org = SqlText(rows, i, 1);
-		int64		job = SqlInt8(rows, i, 2);
-		int32		attempt = SqlInt4(rows, i, 3);
-		TimestampTz deadline = SqlTimeOr(rows, i, 7, DT_NOEND);
+		Attempt		attempt;
+		bool		isnull;
+		Datum		gpus = SqlDatum(rows, i, GPUS_COLUMN, &isnull);
+		Answer		answer;
+		bool		leaves;
 		Row			row = {0};
 
-		for (int r = 0; r < running->n; r++)
-		{
-			if (running->jobs[r] == job && running->attempts[r] == attempt &&
-				running->orgs[r] != NULL && strcmp(running->orgs[r], org) == 0)
-				running->orgs[r] = NULL;
-		}
-		for (int column = 1; column <= 6; column++)
-		{
-			bool		isnull;
-
-			RowAdd(&row, SqlDatum(rows, i, column, &isnull));
-		}
-		RowTime(&row, deadline);
-		RowDuration(&row, deadline == DT_NOEND ? -1 :
-					Max(deadline - now, 0));
-		{
-			bool		isnull;
-
-			RowAdd(&row, SqlDatum(rows, i, 8, &isnull));
-		}
+		AttemptFrom(rows, i, &attempt);
+		strike_out(&beat->running, &attempt);
+		answer = answer_part(beat, &attempt, DatumGetGpuSet(gpus));
+		leaves = attempt.directed ||
+			(strcmp(answer.action, "continue") != 0 &&
+			 strcmp(answer.action, "start") != 0);
+		RowText(&row, attempt.org);
+		RowAdd(&row, Int64GetDatum(attempt.job));
+		RowAdd(&row, Int32GetDatum(attempt.attempt));
+		RowText(&row, answer.action);
+		RowAdd(&row, gpus);
+		RowAdd(&row, SqlDatum(rows, i, SHARE_COLUMN, &isnull));
+		RowTime(&row, leaves ? answer.deadline : DT_NOEND);
+		RowDuration(&row, leaves ? answer.time_left : -1);
+		RowAdd(&row, SqlDatum(rows, i, SPEC_COLUMN, &isnull));
+		RowText(&row, answer.reason);
+		RowAdd(&row, BoolGetDatum(answer.save));
 		RowPut(rsinfo, &row);
 	}
-	put_strays(rsinfo, running, now);
+	put_strays(rsinfo, beat);
+}
+
+/*
+ * What an attempt is to do on this node; one that lost a device, to end.
+ */
+static Answer
+answer_part(const Beat *beat, const Attempt *attempt, GpuSet gpus)
+{
+	static const Answer broken = {"stop", "device_failed", 0, 0, DT_NOEND, 0,
+		false};
+	Answer		answer;
+
+	if ((gpus & ~beat->healthy) != 0)
+	{
+		DeviceFailed(attempt, beat->node, beat->now);
+		answer = broken;
+		answer.deadline = beat->now;
+		return answer;
+	}
+	answer = AnswerLive(attempt, beat->now);
+	if (!attempt->running && strcmp(answer.action, "continue") == 0)
+		answer.action = "start";
+	return answer;
+}
+
+/*
+ * An attempt that runs, and should.
+ */
+static void
+strike_out(Running *running, const Attempt *attempt)
+{
+	for (int r = 0; r < running->n; r++)
+	{
+		if (running->jobs[r] == attempt->job &&
+			running->attempts[r] == attempt->attempt &&
+			running->orgs[r] != NULL &&
+			strcmp(running->orgs[r], attempt->org) == 0)
+			running->orgs[r] = NULL;
+	}
 }
 
 /*
  * Whatever runs and is not the node's any more is to stop.
  */
 static void
-put_strays(ReturnSetInfo *rsinfo, const Running *running, TimestampTz now)
+put_strays(ReturnSetInfo *rsinfo, const Beat *beat)
 {
+	const Running *running = &beat->running;
+
 	for (int r = 0; r < running->n; r++)
 	{
 		Row			row = {0};
@@ -296,9 +389,11 @@ put_strays(ReturnSetInfo *rsinfo, const Running *running, TimestampTz now)
 		RowText(&row, "stop");
 		RowNull(&row);
 		RowNull(&row);
-		RowTime(&row, now);
+		RowTime(&row, beat->now);
 		RowDuration(&row, 0);
 		RowNull(&row);
+		RowText(&row, "over");
+		RowAdd(&row, BoolGetDatum(false));
 		RowPut(rsinfo, &row);
 	}
 }

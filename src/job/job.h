@@ -52,6 +52,13 @@ typedef struct Job
 	TimestampTz not_before;		/* DT_NOBEGIN: at once */
 } Job;
 
+/* What a spec says of checkpoints; -1: nothing. */
+typedef struct SaveSpec
+{
+	int64		every;			/* microseconds; 0: never */
+	int64		bytes;
+} SaveSpec;
+
 extern const char *const TopologyNames[4];
 
 /* offer.c */
@@ -72,6 +79,9 @@ extern Purpose JobPurpose(const Job *job);
 extern pg_attribute_noreturn() void JobRefuseUnknown(int64 id);
 extern pg_attribute_noreturn() void AttemptRefuseUnknown(int64 job,
 														 int32 attempt);
+
+/* spec.c */
+extern SaveSpec SpecRead(const Jsonb *spec);
 
 /* requeue.c */
 extern LedgerStatus JobFund(Job *job, const char *operation,

@@ -4,8 +4,9 @@
  *		reap_holds, check_nodes: the ends that nobody told.
  *
  * A hold past its ttl is released.  An attempt whose agent, or whose node,
- * fell silent is settled at what was last metered; that its devices are free
- * is for fencing to find out.  Silence counts from the last sign of life and
+ * fell silent, whose node was reclaimed, whose device failed (device.c) or
+ * that should have stopped (overdue.c) is settled at what was last metered;
+ * that its devices are free is for fencing to find out.  Silence counts from the last sign of life and
  * never from before the server itself came up: while it was down, nobody
  * could be heard.  Nothing that is right depends on either having run.
  *
@@ -20,6 +21,8 @@
 #include "common/clock.h"
 #include "common/settings.h"
 #include "entry/entry.h"
+#include "job/device.h"
+#include "job/overdue.h"
 #include "job/settlement.h"
 #include "job/sweep.h"
 
@@ -48,43 +51,38 @@ SQL_STATEMENT(silent_attempts, SPI_OK_SELECT, "timestamptz",
 			  " WHERE a.ended_at IS NULL"
 			  " AND COALESCE(a.heard_at, a.started_at) <= $1"
 			  SWEEP_IN_TURN("a.org", "a.job"));
+#define ATTEMPTS_ON(nodes) \
+	"SELECT l.org, l.job, l.attempt FROM" \
+	" (SELECT DISTINCT g.org, g.job, g.attempt" \
+	"  FROM gpucredit.node n JOIN gpucredit.attempt_gpu g" \
+	"   ON g.pool = n.pool AND g.node = n.node" \
+	"  WHERE " nodes " AND NOT g.free" \
+	"  AND g.ended_at IS NULL) l" SWEEP_IN_TURN("l.org", "l.job")
 SQL_STATEMENT(lost_attempts, SPI_OK_SELECT, "timestamptz",
-			  "SELECT l.org, l.job, l.attempt FROM"
-			  " (SELECT DISTINCT g.org, g.job, g.attempt"
-			  "  FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
-			  "   ON g.pool = n.pool AND g.node = n.node"
-			  "  WHERE n.heard_at <= $1 AND NOT g.free"
-			  "  AND g.ended_at IS NULL) l" SWEEP_IN_TURN("l.org", "l.job"));
-#define LOCK_LIVE \
-	"SELECT" ATTEMPT_COLUMNS ", COALESCE(a.heard_at, a.started_at)" \
-	" FROM gpucredit.attempt a" \
-	" WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3" \
-	" AND a.ended_at IS NULL AND "
-#define NODE_SILENT \
-	"EXISTS (SELECT FROM gpucredit.attempt_gpu g JOIN gpucredit.node n" \
-	" ON n.node = g.node WHERE g.org = $1 AND g.job = $2" \
-	" AND g.attempt = $3 AND n.heard_at <= $4)"
-SQL_STATEMENT(silent_lock, SPI_OK_SELECT, "text, bigint, int, timestamptz",
-			  LOCK_LIVE "COALESCE(a.heard_at, a.started_at) <= $4"
-			  " FOR NO KEY UPDATE OF a SKIP LOCKED");
-SQL_STATEMENT(lost_lock, SPI_OK_SELECT, "text, bigint, int, timestamptz",
-			  LOCK_LIVE NODE_SILENT
-			  " FOR NO KEY UPDATE OF a SKIP LOCKED");
-SQL_STATEMENT(node_silent, SPI_OK_SELECT, "text, bigint, int, timestamptz",
-			  "SELECT " NODE_SILENT);
-
-#define HEARD_COLUMN	(ATTEMPT_WIDTH + 1)
+			  ATTEMPTS_ON("n.heard_at <= $1"));
+SQL_STATEMENT(gone_attempts, SPI_OK_SELECT, "timestamptz",
+			  ATTEMPTS_ON("n.reclaim_at <= $1"));
+#define ATTEMPT_IS_ON(nodes) \
+	"SELECT EXISTS (SELECT FROM gpucredit.attempt_gpu g" \
+	" JOIN gpucredit.node n ON n.node = g.node WHERE g.org = $1" \
+	" AND g.job = $2 AND g.attempt = $3 AND " nodes ")"
+SQL_STATEMENT(is_lost, SPI_OK_SELECT, "text, bigint, int, timestamptz",
+			  ATTEMPT_IS_ON("n.heard_at <= $4"));
+SQL_STATEMENT(is_gone, SPI_OK_SELECT, "text, bigint, int, timestamptz",
+			  ATTEMPT_IS_ON("n.reclaim_at <= $4"));
 
 static Silence silence(void);
 static TimestampTz silent_since(TimestampTz now, TimestampTz up, int64 lost);
 static SqlResult run_at(SqlStatement *statement, TimestampTz at);
-static SqlArgs attempt_key(const char *org, int64 job, int32 number,
-						   TimestampTz since);
+static bool is_on(SqlStatement *nodes, const char *org, int64 job,
+				  int32 number, TimestampTz at);
 static SweepResult release_hold(const char *org, int64 id, int32 number,
 								const void *context);
 static SweepResult settle_silent(const char *org, int64 id, int32 number,
 								 const void *context);
 static SweepResult settle_lost(const char *org, int64 id, int32 number,
+							   const void *context);
+static SweepResult settle_gone(const char *org, int64 id, int32 number,
 							   const void *context);
 static void put_task(FunctionCallInfo fcinfo, const char *task,
 					 int64 affected);
@@ -94,20 +92,24 @@ call_reap_holds(PG_FUNCTION_ARGS)
 {
 	Sweep		sweep;
 	Silence		since;
+	TimestampTz now = ClockNow();
 	int64		released;
 	int64		settled = 0;
+	int64		overdue;
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
 	sweep = SweepBegin();
 	since = silence();
-	released = SweepRun(&sweep, run_at(&dead_holds, ClockNow()),
+	released = SweepRun(&sweep, run_at(&dead_holds, now),
 						release_hold, NULL);
 	if (since.attempts != DT_NOBEGIN)
 		settled = SweepRun(&sweep, run_at(&silent_attempts, since.attempts),
 						   settle_silent, &since);
+	overdue = SweepRun(&sweep, OverdueAttempts(now), OverdueSettle, NULL);
 	put_task(fcinfo, "release_holds", released);
 	put_task(fcinfo, "settle_silent", settled);
+	put_task(fcinfo, "settle_overdue", overdue);
 	put_task(fcinfo, "skipped", sweep.skipped);
 	SqlFinish();
 	return (Datum) 0;
@@ -118,16 +120,23 @@ call_check_nodes(PG_FUNCTION_ARGS)
 {
 	Sweep		sweep;
 	Silence		since;
-	int64		settled = 0;
+	TimestampTz now = ClockNow();
+	int64		lost = 0;
+	int64		broken;
+	int64		gone;
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
 	sweep = SweepBegin();
 	since = silence();
 	if (since.nodes != DT_NOBEGIN)
-		settled = SweepRun(&sweep, run_at(&lost_attempts, since.nodes),
-						   settle_lost, &since);
-	put_task(fcinfo, "settle_node_lost", settled);
+		lost = SweepRun(&sweep, run_at(&lost_attempts, since.nodes),
+						settle_lost, &since);
+	broken = SweepRun(&sweep, DevicesBroken(), DeviceSettle, NULL);
+	gone = SweepRun(&sweep, run_at(&gone_attempts, now), settle_gone, &now);
+	put_task(fcinfo, "settle_node_lost", lost);
+	put_task(fcinfo, "settle_device_failed", broken);
+	put_task(fcinfo, "settle_reclaimed", gone);
 	put_task(fcinfo, "skipped", sweep.skipped);
 	SqlFinish();
 	return (Datum) 0;
@@ -176,18 +185,21 @@ run_at(SqlStatement *statement, TimestampTz at)
 }
 
 /*
- * The parameters of what asks whether an attempt is silent.
+ * Is any node of an attempt one of those, as of an instant?
  */
-static SqlArgs
-attempt_key(const char *org, int64 job, int32 number, TimestampTz since)
+static bool
+is_on(SqlStatement *nodes, const char *org, int64 job, int32 number,
+	  TimestampTz at)
 {
 	SqlArgs		args = {0};
 
+	if (at == DT_NOBEGIN)
+		return false;
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, job);
 	SqlArgInt4(&args, number);
-	SqlArgTime(&args, since);
-	return args;
+	SqlArgTime(&args, at);
+	return SqlBool(SqlRun(nodes, &args), 0, 1);
 }
 
 /*
@@ -207,28 +219,27 @@ settle_silent(const char *org, int64 id, int32 number, const void *context)
 {
 	const Silence *since = context;
 	Settlement	settlement = {.elapsed = -1, .reason = "not_heard_from"};
-	SqlArgs		args = attempt_key(org, id, number, since->attempts);
-	SqlResult	row;
+	TimestampTz heard;
 	Attempt		attempt;
 	Job			job;
 
 	if (!JobLock(org, id, false, &job))
 		return SWEEP_BUSY;
-	row = SqlRun(&silent_lock, &args);
-	if (row.n == 0)
+	if (!AttemptLockLive(org, id, number, &attempt))
 		return SWEEP_IDLE;
-	AttemptFrom(row, 0, &attempt);
+	heard = attempt.heard_at != DT_NOBEGIN ? attempt.heard_at :
+		attempt.started_at;
+	if (heard > since->attempts)
+		return SWEEP_IDLE;
 	settlement.message = psprintf("not heard from for %lld s",
-								  (long long) ((ClockNow() -
-												SqlTime(row, 0,
-														HEARD_COLUMN)) /
+								  (long long) ((ClockNow() - heard) /
 											   USECS_PER_SEC));
-	args = attempt_key(org, id, number, since->nodes);
-	if (since->nodes != DT_NOBEGIN &&
-		SqlBool(SqlRun(&node_silent, &args), 0, 1))
+	if (is_on(&is_lost, org, id, number, since->nodes))
 		settlement.outcome = NODE_LOST;
 	else if (job.cancelled)
 		settlement.outcome = CANCELLED;
+	else if (ClockAdd(heard, SettingMeterLost()) >= AttemptWallEnd(&attempt))
+		settlement.outcome = TIMEOUT;
 	else
 		settlement.outcome = attempt.directed ? PREEMPTED : FAILED;
 	AttemptSettle(&job, &attempt, &settlement);
@@ -244,17 +255,35 @@ settle_lost(const char *org, int64 id, int32 number, const void *context)
 	const Silence *since = context;
 	Settlement	settlement = {.outcome = NODE_LOST, .elapsed = -1,
 		.reason = "node_silent"};
-	SqlArgs		args = attempt_key(org, id, number, since->nodes);
-	SqlResult	row;
 	Attempt		attempt;
 	Job			job;
 
 	if (!JobLock(org, id, false, &job))
 		return SWEEP_BUSY;
-	row = SqlRun(&lost_lock, &args);
-	if (row.n == 0)
+	if (!AttemptLockLive(org, id, number, &attempt) ||
+		!is_on(&is_lost, org, id, number, since->nodes))
 		return SWEEP_IDLE;
-	AttemptFrom(row, 0, &attempt);
+	AttemptSettle(&job, &attempt, &settlement);
+	return SWEEP_DONE;
+}
+
+/*
+ * Settle one attempt of which a node was reclaimed.
+ */
+static SweepResult
+settle_gone(const char *org, int64 id, int32 number, const void *context)
+{
+	const TimestampTz *now = context;
+	Settlement	settlement = {.outcome = PREEMPTED, .elapsed = -1,
+		.reason = "reclaimed"};
+	Attempt		attempt;
+	Job			job;
+
+	if (!JobLock(org, id, false, &job))
+		return SWEEP_BUSY;
+	if (!AttemptLockLive(org, id, number, &attempt) ||
+		!is_on(&is_gone, org, id, number, *now))
+		return SWEEP_IDLE;
 	AttemptSettle(&job, &attempt, &settlement);
 	return SWEEP_DONE;
 }

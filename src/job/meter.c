@@ -5,8 +5,8 @@
  *
  * One statement touches one row, the attempt's own: elapsed is cumulative, so
  * the greatest ever told stands and nothing else is needed to tell a repeat
- * from news.  The answer then says whether the attempt may go on, and an
- * extension is taken ahead of need.
+ * from news.  The answer (answer.c) then says whether the attempt may go on,
+ * and an extension is taken ahead of need.
  *
  * Locks: attempt; for an extension hold, then buckets in burn order.
  *
@@ -48,6 +48,7 @@ SQL_STATEMENT(attempt_beat, SPI_OK_UPDATE_RETURNING,
 			  "text, bigint, int, interval, timestamptz, timestamptz,"
 			  " interval, bigint, real",
 			  "UPDATE gpucredit.attempt a SET elapsed = $4, heard_at = $5,"
+			  " progress_at = " METER_PROGRESS("$8") ","
 			  " progress = COALESCE($8, a.progress),"
 			  " utilization = COALESCE($9, a.utilization),"
 			  " logged = CASE WHEN a.logged <= $7 THEN $4 ELSE a.logged END"
@@ -56,7 +57,8 @@ SQL_STATEMENT(attempt_beat, SPI_OK_UPDATE_RETURNING,
 			  " AND a.elapsed < $4 AND a.started_at <= $6"
 			  " RETURNING a.hold, a.gpus, a.share, a.per_gpu_hour,"
 			  " a.wall_limit, a.hold_window, a.held, a.starved, a.logged,"
-			  " a.progress, a.utilization,"
+			  " a.progress, a.utilization, a.running_at, a.saved_at,"
+			  " a.save_every, a.save_asked, a.progress_at,"
 			  " EXISTS (SELECT FROM gpucredit.directive d"
 			  "  WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3)");
 SQL_STATEMENT(attempt_note, SPI_OK_UPDATE,
@@ -66,14 +68,6 @@ SQL_STATEMENT(attempt_note, SPI_OK_UPDATE,
 SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  "SELECT 1 FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
-/* the one to obey: stop before checkpoint, then the nearest deadline */
-SQL_STATEMENT(directive_read, SPI_OK_SELECT, "text, bigint, int",
-			  "SELECT d.action, d.reason, d.deadline"
-			  " FROM gpucredit.directive d"
-			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
-			  " ORDER BY d.action = 'stop' DESC, d.deadline, d.cause"
-			  " LIMIT 1");
-
 static void take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat);
 static SqlArgs heartbeat_args(const Heartbeat *heartbeat);
 static void arg_told(SqlArgs *args, const Heartbeat *heartbeat);
@@ -82,9 +76,6 @@ static bool beat_any(const Heartbeat *heartbeat, Attempt *attempt);
 static pg_attribute_noreturn() void refuse_unknown(const Heartbeat *heartbeat);
 static Answer go_on(Attempt *attempt, TimestampTz now, bool wait);
 static void note(const Attempt *attempt);
-static Answer answer_live(Attempt *attempt, TimestampTz now);
-static bool answer_directive(const Attempt *attempt, TimestampTz now,
-							 Answer *answer);
 static void audit_skew(const Attempt *attempt, TimestampTz now);
 
 Datum
@@ -122,6 +113,7 @@ call_meter(PG_FUNCTION_ARGS)
 	RowCredits(&out, answer.held);
 	RowTime(&out, answer.deadline);
 	RowDuration(&out, answer.time_left);
+	RowAdd(&out, BoolGetDatum(answer.save));
 	result = SqlFinishRow(RowReturn(fcinfo, &out));
 	DefinerLeave(definer);
 	return result;
@@ -198,7 +190,13 @@ beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 	attempt->held = SqlCredits(row, 0, 7);
 	attempt->starved = SqlBool(row, 0, 8);
 	attempt->logged = SqlDuration(row, 0, 9);
-	attempt->directed = SqlBool(row, 0, 12);
+	attempt->running_at = SqlTime(row, 0, 12);
+	attempt->saved_at = SqlTimeOr(row, 0, 13, DT_NOBEGIN);
+	attempt->save_every = SqlIsNull(row, 0, 14) ? -1 :
+		SqlDuration(row, 0, 14);
+	attempt->save_asked = SqlBool(row, 0, 15);
+	attempt->progress_at = SqlTimeOr(row, 0, 16, DT_NOBEGIN);
+	attempt->directed = SqlBool(row, 0, 17);
 	if (attempt->logged == attempt->elapsed)
 	{
 		AttemptTold(row, 0, 10, attempt);
@@ -286,7 +284,7 @@ go_on(Attempt *attempt, TimestampTz now, bool wait)
 {
 	if (ExtendIsDue(attempt))
 		ExtendHold(attempt, wait);
-	return answer_live(attempt, now);
+	return AnswerLive(attempt, now);
 }
 
 /*
@@ -316,80 +314,14 @@ Answer
 MeterUnchanged(Attempt *attempt, int64 elapsed, TimestampTz now)
 {
 	Answer		answer = {"stop", attempt->outcome, attempt->billed,
-		attempt->held, now, 0};
+		attempt->held, now, 0, false};
 
 	if (attempt->ended_at != DT_NOBEGIN)
 	{
 		AttemptLate(attempt, "meter", NULL, elapsed);
 		return answer;
 	}
-	return answer_live(attempt, now);
-}
-
-/*
- * May a live attempt go on, and for how long as things are?
- */
-static Answer
-answer_live(Attempt *attempt, TimestampTz now)
-{
-	Answer		answer = {"continue", NULL, AttemptBill(attempt),
-		attempt->held, DT_NOEND, -1};
-	int64		funded = ExtendFundedFor(attempt);
-	bool		wall_first = attempt->wall_limit >= 0 &&
-		attempt->wall_limit <= funded;
-	int64		most = wall_first ? attempt->wall_limit : funded;
-
-	if (attempt->directed && answer_directive(attempt, now, &answer) &&
-		strcmp(answer.action, "stop") == 0)
-		return answer;
-	if (attempt->elapsed >= most)
-	{
-		answer.action = "stop";
-		answer.reason = wall_first ? "wall_limit" : "low_funds";
-		answer.deadline = now;
-		answer.time_left = 0;
-		return answer;
-	}
-	if (strcmp(answer.action, "continue") == 0 && !wall_first &&
-		attempt->starved && ExtendIsDue(attempt))
-	{
-		answer.action = "checkpoint";
-		answer.reason = "low_funds";
-	}
-	if (most < PG_INT64_MAX &&
-		(answer.time_left < 0 || most - attempt->elapsed < answer.time_left))
-	{
-		answer.time_left = most - attempt->elapsed;
-		answer.deadline = ClockAdd(now, answer.time_left);
-	}
-	return answer;
-}
-
-/*
- * What the attempt was told; a checkpoint past its deadline is a stop.
- */
-static bool
-answer_directive(const Attempt *attempt, TimestampTz now, Answer *answer)
-{
-	SqlArgs		args = {0};
-	SqlResult	row;
-	TimestampTz deadline;
-
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	row = SqlRun(&directive_read, &args);
-	if (row.n == 0)
-		return false;
-	answer->action = SqlText(row, 0, 1);
-	answer->reason = SqlText(row, 0, 2);
-	deadline = SqlTimeOr(row, 0, 3, DT_NOEND);
-	if (deadline <= now)
-		answer->action = "stop";
-	answer->deadline = strcmp(answer->action, "stop") == 0 ? now : deadline;
-	answer->time_left = answer->deadline == DT_NOEND ? -1 :
-		answer->deadline - now;
-	return true;
+	return AnswerLive(attempt, now);
 }
 
 /*

@@ -19,6 +19,7 @@ typedef struct Answer
 	Credits		held;
 	TimestampTz deadline;		/* DT_NOEND: none */
 	int64		time_left;		/* -1: without end */
+	bool		save;			/* it is time for a checkpoint */
 } Answer;
 
 /*
@@ -28,15 +29,19 @@ typedef struct Answer
  * statement that runs ten thousand times a second.
  */
 #define METER_ELAPSED(e) "LEAST(" e ", $5 - a.started_at + $6)"
+#define METER_PROGRESS(p) \
+	"CASE WHEN " p " IS NULL OR " p " <= a.progress" \
+	" THEN a.progress_at ELSE $5 END"
 #define METER_SET(e, p, u) \
 	" elapsed = GREATEST(a.elapsed, " METER_ELAPSED(e) ")," \
 	" running_at = COALESCE(a.running_at, $5), heard_at = $5," \
-	" progress = COALESCE(" p ", a.progress)," \
+	" progress_at = " METER_PROGRESS(p) ", progress = COALESCE(" p ", a.progress)," \
 	" utilization = COALESCE(" u ", a.utilization)"
 #define METER_MATCH(e) \
 	" a.ended_at IS NULL AND (a.elapsed < " METER_ELAPSED(e) \
 	"  OR a.running_at IS NULL)"
 
+extern Answer AnswerLive(const Attempt *attempt, TimestampTz now);
 extern void MeterCheckUtilization(float4 utilization);
 extern Answer MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now,
 							bool wait);

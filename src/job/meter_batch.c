@@ -361,7 +361,7 @@ find_beat(Beat *beats, int n, const Attempt *attempt)
 static void
 put_answers(ReturnSetInfo *rsinfo, Beat *beats, int n)
 {
-	static const Answer unknown = {"stop", "unknown", 0, 0, DT_NOEND, -1};
+	static const Answer unknown = {"stop", "unknown", 0, 0, DT_NOEND, -1, false};
 	Beat	  **ordered = MemoryContextAllocHuge(CurrentMemoryContext,
 												 sizeof(Beat *) * (n + 1));
 
@@ -389,6 +389,7 @@ put_answers(ReturnSetInfo *rsinfo, Beat *beats, int n)
 		RowCredits(&row, answer->held);
 		RowTime(&row, answer->deadline);
 		RowDuration(&row, answer->time_left);
+		RowAdd(&row, BoolGetDatum(answer->save));
 		RowPut(rsinfo, &row);
 	}
 }

@@ -42,6 +42,7 @@ typedef struct Submission
 	Jsonb	   *spec;
 	Jsonb	   *options;
 	char	   *cache;			/* NULL: none */
+	SaveSpec	save;
 	bool		tier_preemptible;	/* preemptible was not given */
 	bool		tier_wall;		/* wall_limit was not given */
 } Submission;
@@ -52,15 +53,16 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  "text, bigint, text, text, text, gpucredit.gpureq, text, text,"
 			  " int, bigint, bigint, interval, interval, int, jsonb, jsonb,"
 			  " text[], bigint[], gpucredit.credits[], gpucredit.credits[],"
-			  " bigint, timestamptz, text, text",
+			  " bigint, timestamptz, text, text, interval",
 			  "INSERT INTO gpucredit.job (org, job, account, pool, tier,"
 			  " request, topology, preemptible, priority, cpu_milli,"
 			  " memory_mib, wall_limit, hold_window, max_retries, spec,"
 			  " options, offer_types, offer_memory, offer_prices,"
-			  " offer_spot_prices, state, hold, submitted_at, prefer, cache)"
+			  " offer_spot_prices, state, hold, submitted_at, prefer, cache,"
+			  " save_every)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
 			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22,"
-			  " $23, $24)");
+			  " $23, $24, $25)");
 
 static void take_submission(FunctionCallInfo fcinfo, Submission *submission,
 							Request *request);
@@ -163,6 +165,7 @@ take_submission(FunctionCallInfo fcinfo, Submission *submission,
 	RequestInt8(request, job->hold_window =
 				ArgDurationOr(fcinfo, 12, "hold_window", false, -1));
 	RequestJson(request, submission->spec = ArgObject(fcinfo, 13, "spec"));
+	submission->save = SpecRead(submission->spec);
 	RequestJson(request, submission->options =
 				ArgObject(fcinfo, 14, "options"));
 	take_options(submission);
@@ -360,6 +363,7 @@ insert_job(const Submission *submission, TimestampTz at)
 	SqlArgText(&args, job->prefer == DECIDE_TOPOLOGY_ANY ? NULL :
 			   TopologyNames[job->prefer]);
 	SqlArgText(&args, submission->cache);
+	arg_duration(&args, submission->save.every);
 	(void) SqlRun(&job_insert, &args);
 }
 

@@ -18,6 +18,7 @@
 #include "job/sweep.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
@@ -27,8 +28,9 @@
 
 static bool is_stuck(const Sweep *sweep, const char *org);
 static void leave(Sweep *sweep, const char *org);
-static SweepResult try_step(Sweep *sweep, SweepStep step, const char *org,
-							int64 id, int32 number, const void *context);
+static SweepResult try_step(SweepStep step, const char *org, int64 id,
+							int32 number, const void *context,
+							bool *stuck);
 static bool goes_on(const ErrorData *error);
 
 /*
@@ -60,6 +62,7 @@ SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *org = SqlText(rows, i, 1);
+		bool		stuck = false;
 
 		CHECK_FOR_INTERRUPTS();
 		if (done >= SWEEP_MOST || GetCurrentTimestamp() >= sweep->until)
@@ -70,8 +73,8 @@ SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
 			continue;
 		}
 		MemoryContextSwitchTo(each);
-		switch (try_step(sweep, step, org, SqlInt8(rows, i, 2),
-						 SqlInt4(rows, i, 3), context))
+		switch (try_step(step, org, SqlInt8(rows, i, 2),
+						 SqlInt4(rows, i, 3), context, &stuck))
 		{
 			case SWEEP_DONE:
 				done++;
@@ -82,6 +85,8 @@ SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
 			case SWEEP_IDLE:
 				break;
 		}
+		if (stuck)
+			leave(sweep, org);
 		MemoryContextSwitchTo(before);
 		MemoryContextReset(each);
 	}
@@ -118,11 +123,31 @@ leave(Sweep *sweep, const char *org)
 }
 
 /*
- * Do one thing, or nothing of it.
+ * Do one thing outside a sweep, as a sweep would: without waiting, or nothing
+ * of it.
+ */
+SweepResult
+SweepOnce(SweepStep step, const char *org, int64 id, int32 number,
+		  const void *context)
+{
+	int			level = NewGUCNestLevel();
+	bool		stuck = false;
+	SweepResult result;
+
+	(void) set_config_option("lock_timeout", "10ms", PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	result = try_step(step, org, id, number, context, &stuck);
+	AtEOXact_GUC(true, level);
+	return result;
+}
+
+/*
+ * Do one thing, or nothing of it; stuck: its organisation is to be left for
+ * another time.
  */
 static SweepResult
-try_step(Sweep *sweep, SweepStep step, const char *org, int64 id,
-		 int32 number, const void *context)
+try_step(SweepStep step, const char *org, int64 id, int32 number,
+		 const void *context, bool *stuck)
 {
 	MemoryContext memory = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -156,7 +181,7 @@ try_step(Sweep *sweep, SweepStep step, const char *org, int64 id,
 					 errhint("Run gpucredit.verify() to see what is "
 							 "wrong.")));
 		result = SWEEP_BUSY;
-		leave(sweep, org);
+		*stuck = true;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(memory);

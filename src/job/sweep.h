@@ -37,6 +37,8 @@ typedef struct Sweep
 	" ORDER BY " id "), " org " LIMIT 10000"
 
 extern Sweep SweepBegin(void);
+extern SweepResult SweepOnce(SweepStep step, const char *org, int64 id,
+							 int32 number, const void *context);
 extern int64 SweepRun(Sweep *sweep, SqlResult rows, SweepStep step,
 					  const void *context);
 

@@ -19,6 +19,7 @@
 #include "catalog/pg_type.h"
 #include "common/args.h"
 #include "common/errors.h"
+#include "common/settings.h"
 #include "common/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
@@ -40,13 +41,17 @@ SQL_STATEMENT(jobs_start, SPI_OK_UPDATE, "text[], bigint[]",
 			  " WHERE j.org = u.org AND j.job = u.job");
 SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  "text[], bigint[], int[], bigint[], text[], int[], int[],"
-			  " gpucredit.credits[], gpucredit.credits[], timestamptz",
+			  " gpucredit.credits[], gpucredit.credits[], timestamptz,"
+			  " interval",
 			  "INSERT INTO gpucredit.attempt (org, job, attempt, account,"
 			  " pool, hold, gpu_type, gpus, share, per_gpu_hour, wall_limit,"
-			  " hold_window, started_at, held, surplus)"
+			  " hold_window, save_every, save_asked, started_at, held,"
+			  " surplus)"
 			  " SELECT u.org, u.job, u.attempt, j.account, j.pool, u.hold,"
 			  " u.gpu_type, u.gpus, u.share, u.price, j.wall_limit,"
-			  " j.hold_window, $10, u.held,"
+			  " j.hold_window, NULLIF(COALESCE(j.save_every,"
+			  "  CASE WHEN j.preemptible <> 'never' THEN $11 END), '0'),"
+			  " j.save_every > '0' IS TRUE, $10, u.held,"
 			  " h.held OPERATOR(gpucredit.-) u.held"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"
@@ -236,6 +241,7 @@ insert_attempts(const Cycle *cycle)
 	SqlArgCreditsArray(&args, amounts, n);
 	SqlArgCreditsArray(&args, amounts + n, n);
 	SqlArgTime(&args, cycle->now);
+	SqlArgDuration(&args, SettingCheckpointEvery());
 	Ensure(SqlRun(&attempts_insert, &args).n == (uint64) n,
 		   "A job to start has no hold.");
 }

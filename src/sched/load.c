@@ -50,13 +50,14 @@ typedef struct Asks
 
 SQL_STATEMENT(taken_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT g.node, g.gpus, g.share, g.cpu_milli, g.memory_mib,"
-			  " g.ended_at IS NOT NULL AND g.ended_at <= $2"
+			  " g.ended_at IS NOT NULL AND GREATEST(g.ended_at, g.seen_at) <= $2"
 			  " FROM gpucredit.attempt_gpu g"
 			  " WHERE g.pool = $1 AND NOT g.free");
 SQL_STATEMENT(fences_end, SPI_OK_UPDATE, "text, timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET free = true"
 			  " FROM (SELECT f.ctid AS tid FROM gpucredit.attempt_gpu f"
-			  "  WHERE f.pool = $1 AND NOT f.free AND f.ended_at <= $2"
+			  "  WHERE f.pool = $1 AND NOT f.free AND "
+			  "  GREATEST(f.ended_at, f.seen_at) <= $2"
 			  "  FOR NO KEY UPDATE SKIP LOCKED) f"
 			  " WHERE g.ctid = f.tid");
 SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",

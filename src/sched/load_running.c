@@ -42,10 +42,12 @@ SQL_STATEMENT(running_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT g.org, g.job, g.attempt, g.node, g.gpus, g.share,"
 			  " g.cpu_milli, g.memory_mib, g.account, g.tier,"
 			  " g.preemptible, g.min_gpus, g.max_gpus, g.started_at,"
-			  " g.saved_at, g.expected_end, g.limit_end, g.ended_at"
+			  " g.saved_at, g.expected_end, g.limit_end,"
+			  " GREATEST(g.ended_at, g.seen_at)"
 			  " FROM gpucredit.attempt_gpu g"
 			  " WHERE g.pool = $1 AND NOT g.free"
-			  " AND (g.ended_at IS NULL OR g.ended_at > $2)");
+			  " AND (g.ended_at IS NULL"
+			  "  OR GREATEST(g.ended_at, g.seen_at) > $2)");
 
 /* a directive without a deadline only says: save now */
 SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text",

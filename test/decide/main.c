@@ -57,6 +57,7 @@ main(int argc, char **argv)
 	}
 	property_tests(&tap, n);
 	mutation_tests(&tap);
+	rescue_tests(&tap, n);
 	printf("1..%d\n", tap.run);
 	return tap.failed > 0;
 }

@@ -176,6 +176,9 @@ extern void property_tests(Tap *tap, int instances);
 extern void random_world(World *world, uint64_t *seed);
 extern void mutation_tests(Tap *tap);
 
+/* rescue.c */
+extern void rescue_tests(Tap *tap, int instances);
+
 /* bench.c, trace.c */
 extern int	bench_all(const char *trace);
 extern bool trace_nodes(World *world, const char *folder);

@@ -117,6 +117,9 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'job_state text, replayed boolean', 'v', 'admin app operator'),
 ('checkpoint', 'org text, job bigint, attempt int, step bigint, uri text, sha256 bytea, size_bytes bigint',
 	'void', 'v', 'admin agent'),
+('resumed', 'org text, job bigint, attempt int, from_attempt int, from_step bigint, sha256 bytea',
+	'good boolean, from_attempt int, from_step bigint, uri text, sha256 bytea, size_bytes bigint',
+	'v', 'admin agent'),
 ('set_retry_rule', 'rule text, class text, priority int DEFAULT 100, outcome text DEFAULT NULL, exit_codes int4range DEFAULT NULL, message text DEFAULT NULL, advice text DEFAULT NULL',
 	'void', 'v', 'admin operator'),
 ('history', 'org text, job bigint',
@@ -242,7 +245,7 @@ SELECT is(string_agg(c.relname, ' ' ORDER BY c.relname COLLATE "C"), expected.ta
 FROM (VALUES
 	('gpucredit_agent', NULL),
 	('gpucredit_app', 'jobs price tier'),
-	('gpucredit_operator', 'attempt attempt_gpu checkpoint cron_status directive jobs node pool price retry_rule tier'))
+	('gpucredit_operator', 'attempt attempt_gpu checkpoint cron_status directive jobs node nodes pool price retry_rule tier'))
 	expected (role, tables)
 	JOIN roles r ON r.rolname = expected.role
 	LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace

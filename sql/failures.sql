@@ -1,0 +1,427 @@
+-- What fails, and what becomes of the work: devices, nodes taken back, agents
+-- that do not stop or make no progress, checkpoints due and checkpoints bad.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET intervalstyle = 'postgres';
+SET gpucredit.clock = '2027-04-01 00:00+00';
+\set VERBOSITY sqlstate
+\pset null '-'
+
+-- 1 credit an hour, on three nodes of 4; fl-s is a pool of spot nodes
+DO $$
+BEGIN
+	PERFORM gpucredit.create_pool('fl');
+	PERFORM gpucredit.create_pool('fl-s');
+	PERFORM gpucredit.set_price('FL-A', 1);
+	PERFORM gpucredit.register_node('fl', 'fl-' || n, 'FL-A', 4, 40960)
+	FROM generate_series(1, 3) n;
+	PERFORM gpucredit.register_node('fl-s', 'fl-s' || n, 'FL-A', 4, 40960, spot => true)
+	FROM generate_series(1, 4) n;
+	PERFORM gpucredit.create_account('fl');
+	PERFORM gpucredit.issue('fl', '', 'i', 100000);
+	-- what other tests left behind is none of this one's
+	PERFORM gpucredit.reap_holds();
+	PERFORM gpucredit.check_nodes();
+END $$;
+
+CREATE FUNCTION pg_temp.job(job_key text) RETURNS bigint LANGUAGE sql AS $$
+	SELECT r.result[1]::bigint FROM gpucredit.request r
+	WHERE r.org = 'fl' AND r.key = job_key
+$$;
+CREATE FUNCTION pg_temp.key(id bigint) RETURNS text LANGUAGE sql AS $$
+	SELECT r.key FROM gpucredit.request r WHERE r.org = 'fl'
+		AND r.result[1] = id::text AND r.operation = 'reserve'
+$$;
+CREATE FUNCTION pg_temp.later(by interval) RETURNS void LANGUAGE sql AS $$
+	SELECT set_config('gpucredit.clock', (gpucredit.now() + by)::text, false)
+$$;
+-- All nodes of a pool tell what they run, and nothing of what is over.
+CREATE FUNCTION pg_temp.beat(of_pool text DEFAULT 'fl') RETURNS TABLE (
+	node text, job text, attempt int, action text, reason text, save boolean,
+	time_left interval) LANGUAGE sql AS $$
+	SELECT n.node, pg_temp.key(h.job), h.attempt, h.action, h.reason, h.save, h.time_left
+	FROM (SELECT n.node, n.healthy FROM gpucredit.node n
+			WHERE n.pool = of_pool ORDER BY n.node) n,
+		gpucredit.heartbeat(n.node, n.healthy, ARRAY(SELECT concat_ws('/', g.org, g.job, g.attempt)
+			FROM gpucredit.attempt_gpu g
+			WHERE g.node = n.node AND g.ended_at IS NULL)) h
+$$;
+CREATE FUNCTION pg_temp.submit(job_key text, request text, job_spec jsonb DEFAULT '{}',
+	wall interval DEFAULT '10 h', of_pool text DEFAULT 'fl') RETURNS text
+LANGUAGE sql AS $$
+	SELECT status FROM gpucredit.reserve('fl', '', job_key, request, wall, pool => of_pool,
+		spec => job_spec)
+$$;
+CREATE FUNCTION pg_temp.place(of_pool text DEFAULT 'fl') RETURNS TABLE (
+	job text, attempt int, node text, gpus gpucredit.gpuset) LANGUAGE sql AS $$
+	SELECT pg_temp.key(p.job), p.attempt, p.node, p.gpus FROM gpucredit.place(of_pool) p
+$$;
+CREATE FUNCTION pg_temp.attempts(VARIADIC keys text[]) RETURNS TABLE (job text,
+	attempt int, outcome text, elapsed interval, billed gpucredit.credits, job_state text,
+	failures int, retry_in interval) LANGUAGE sql AS $$
+	SELECT k, a.attempt, a.outcome, a.elapsed, a.billed, a.job_state, j.failures,
+		a.retry_at - a.ended_at
+	FROM unnest(keys) k JOIN gpucredit.job j ON j.org = 'fl' AND j.job = pg_temp.job(k)
+		JOIN gpucredit.attempt a ON a.org = 'fl' AND a.job = j.job ORDER BY k, a.attempt
+$$;
+CREATE FUNCTION pg_temp.why(job_key text) RETURNS text LANGUAGE sql AS $$
+	SELECT reason FROM gpucredit.audit WHERE org = 'fl' AND job = pg_temp.job(job_key)
+		AND operation = 'settle' ORDER BY audit DESC LIMIT 1
+$$;
+
+--
+-- A device fails
+--
+-- A gang of 8 on two nodes, a job of 2 on the third
+SELECT pg_temp.submit('gang', '8xFL-A'), pg_temp.submit('two', '2xFL-A');
+SELECT * FROM pg_temp.place();
+SELECT action FROM gpucredit.meter('fl', pg_temp.job('gang'), 1, '0');
+SELECT pg_temp.later('1 h');
+SELECT action FROM gpucredit.meter('fl', pg_temp.job('gang'), 1, '1 h');
+-- one device of fl-1: the whole gang ends, at what was last metered, and it
+-- counts as no failure; what has other devices goes on
+SELECT count(*) FROM pg_temp.beat();
+SELECT pg_temp.later('10 s');
+SELECT pg_temp.key(job) AS job, attempt, action, reason FROM gpucredit.heartbeat('fl-1', '{0-1,3}',
+	ARRAY['fl/' || pg_temp.job('gang') || '/1']);
+SELECT * FROM pg_temp.attempts('gang', 'two');
+SELECT pg_temp.why('gang'), message FROM gpucredit.attempt
+WHERE org = 'fl' AND job = pg_temp.job('gang');
+-- the other node is told, and all its devices are fenced until it says so
+SELECT node, pg_temp.key(h.job) AS job, h.action, h.reason FROM unnest('{fl-2,fl-3}'::text[]) AS n (node),
+	gpucredit.heartbeat(n.node, running => ARRAY['fl/' || pg_temp.job('gang') || '/1']) h;
+SELECT node, gpus, free FROM gpucredit.attempt_gpu WHERE org = 'fl' AND job = pg_temp.job('gang') ORDER BY 1;
+SELECT pg_temp.submit('next', '4xFL-A');
+SELECT * FROM pg_temp.place();				-- two is on fl-3, the rest is fenced
+SELECT * FROM gpucredit.heartbeat('fl-2', running => '{}');
+SELECT * FROM pg_temp.place();
+-- the device is out of service until it is told healthy again
+SELECT node, healthy, state FROM gpucredit.nodes WHERE pool = 'fl' ORDER BY 1;
+SELECT * FROM gpucredit.heartbeat('fl-1', '{0-1,3}', '{}');
+SELECT pg_temp.submit('three', '3xFL-A'), pg_temp.submit('last', '1xFL-A');
+SELECT * FROM pg_temp.place();
+SELECT count(*) FROM gpucredit.heartbeat('fl-1', running => ARRAY['fl/' || pg_temp.job('three') || '/1']);
+SELECT decision, detail FROM gpucredit.audit WHERE operation = 'heartbeat'
+AND detail ->> 'node' = 'fl-1' ORDER BY audit;
+SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
+WHERE org = 'fl' AND ended_at IS NULL;
+SELECT count(gpucredit.cancel('fl', job, 'c' || job)) FROM gpucredit.job
+WHERE org = 'fl' AND ended_at IS NULL;
+
+-- Where it cannot be settled at once, the attempt is told, and a sweep ends
+-- it; it does not come back by the device's coming back in between.
+SELECT pg_temp.submit('held', '1xFL-A');
+SELECT * FROM pg_temp.place();
+UPDATE gpucredit.job SET topology = 'broken' WHERE org = 'fl' AND job = pg_temp.job('held');
+SET client_min_messages = error;
+SELECT action, reason FROM gpucredit.heartbeat('fl-1', '{}');
+SELECT * FROM gpucredit.check_nodes();
+RESET client_min_messages;
+SELECT cause, action, reason FROM gpucredit.directive WHERE org = 'fl';
+UPDATE gpucredit.job SET topology = 'any' WHERE org = 'fl' AND job = pg_temp.job('held');
+SELECT action, reason FROM gpucredit.meter('fl', pg_temp.job('held'), 1, '1 s');
+SELECT * FROM gpucredit.check_nodes();
+SELECT * FROM pg_temp.attempts('held');
+SELECT gpucredit.cancel('fl', pg_temp.job('held'), 'ch');
+SELECT count(*) FROM unnest('{fl-1,fl-2,fl-3}'::text[]) n, gpucredit.heartbeat(n, running => '{}');
+
+--
+-- Fencing
+--
+-- An agent that keeps saying it runs an attempt that is over keeps its
+-- devices out of use, however long; silence alone does so for node_lost.
+SELECT pg_temp.submit('zombie', '4xFL-A'), pg_temp.submit('after', '12xFL-A');
+SELECT * FROM pg_temp.place();
+SELECT pg_temp.job('zombie') AS zombie \gset
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('fl', :zombie, 1, 'preempted');
+RESET ROLE;
+SELECT gpucredit.cancel('fl', :zombie, 'cz');
+CREATE FUNCTION pg_temp.beats(n int, runs text[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. n LOOP
+		PERFORM pg_temp.later('10 s');
+		PERFORM gpucredit.heartbeat('fl-2');
+		PERFORM gpucredit.heartbeat('fl-3');
+		PERFORM gpucredit.heartbeat('fl-1', running => runs);
+	END LOOP;
+END $$;
+SELECT pg_temp.beats(10, ARRAY['fl/' || :zombie || '/1']);
+SELECT * FROM pg_temp.place();
+SELECT gpucredit.remove_node('fl-1');
+-- running not told says nothing
+SELECT pg_temp.beats(5);
+SELECT * FROM pg_temp.place();
+SELECT pg_temp.beats(1);
+SELECT count(*), sum(gpucredit.gpu_count(gpus)) FROM pg_temp.place();
+-- an agent's own word frees at once
+SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('after'), 1, 'preempted');
+SELECT count(*), sum(gpucredit.gpu_count(gpus)) FROM pg_temp.place();
+SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
+WHERE org = 'fl' AND ended_at IS NULL;
+
+--
+-- A node is taken back by its provider
+--
+SELECT count(*) FROM pg_temp.beat('fl-s');
+SELECT pg_temp.submit('spot', '4xFL-A', of_pool => 'fl-s'),
+	pg_temp.submit('wide', '6xFL-A', of_pool => 'fl-s');
+SELECT * FROM pg_temp.place('fl-s');
+SELECT action FROM gpucredit.meter('fl', pg_temp.job('spot'), 1, '0');
+SELECT action FROM gpucredit.meter('fl', pg_temp.job('wide'), 1, '0');
+SELECT pg_temp.later('10 min');
+SELECT count(*) FROM pg_temp.beat('fl-s');
+SELECT gpucredit.reclaim('fl-s1', '2 min');
+SELECT gpucredit.reclaim('fl-s2', '3 min');
+SELECT * FROM pg_temp.beat('fl-s');
+SELECT pg_temp.key(job) AS job, cause, action, deadline - gpucredit.now() AS left,
+	starts_at - gpucredit.now() AS turn, saved_by FROM gpucredit.directive WHERE org = 'fl' ORDER BY 1;
+SELECT node, state, deadline - gpucredit.now() AS left FROM gpucredit.nodes WHERE pool = 'fl-s' ORDER BY 1;
+-- nothing new lands there
+SELECT pg_temp.submit('new', '8xFL-A', of_pool => 'fl-s');
+SELECT * FROM pg_temp.place('fl-s');
+-- not after all; and again, sooner
+SELECT gpucredit.resume('fl-s2');
+SELECT pg_temp.key(job) AS job, deadline - gpucredit.now() AS left FROM gpucredit.directive WHERE org = 'fl' ORDER BY 1;
+SELECT gpucredit.reclaim('fl-s2', '1 min');
+SELECT gpucredit.resume('fl-s2');
+SELECT node, state FROM gpucredit.nodes WHERE node = 'fl-s2';
+SELECT pg_temp.later('59 s');
+SELECT DISTINCT node FROM pg_temp.beat('fl-s');
+SELECT pg_temp.later('59 s');
+SELECT DISTINCT node FROM pg_temp.beat('fl-s');
+SELECT pg_temp.later('1.999999 s');
+SELECT * FROM gpucredit.check_nodes();
+-- gone
+SELECT pg_temp.later('1 us');
+SELECT node, state FROM gpucredit.nodes WHERE node = 'fl-s1';
+SELECT count(*) FROM pg_temp.beat('fl-s') WHERE action = 'stop';
+SELECT * FROM gpucredit.check_nodes();
+SELECT * FROM pg_temp.attempts('spot');
+SELECT pg_temp.why('spot');
+SELECT * FROM pg_temp.place('fl-s');
+-- registered once it is gone, it is a new one
+SELECT gpucredit.register_node('fl-s', 'fl-s1', 'FL-A', 4, 40960, spot => true);
+SELECT node, state FROM gpucredit.nodes WHERE node = 'fl-s1';
+SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
+WHERE org = 'fl' AND ended_at IS NULL;
+SELECT count(gpucredit.cancel('fl', job, 'cs' || job)) FROM gpucredit.job
+WHERE org = 'fl' AND ended_at IS NULL;
+
+-- Many at once: one lane of 0.5 GB/s.  Promised are those that lose most per
+-- second they write, as long as each is through by its deadline.
+SET gpucredit.checkpoint_bandwidth = 500000000;
+SELECT count(*) FROM pg_temp.beat('fl-s');
+SELECT pg_temp.submit(k, r || 'xFL-A', s, of_pool => 'fl-s') FROM (VALUES
+	('r1', 1, '{"checkpoint_bytes": 10000000000}'::jsonb),		-- 20 s, 1 GPU
+	('r2', 2, '{"checkpoint_bytes": 10000000000}'),				-- 20 s, 2 GPUs
+	('r3', 1, '{"checkpoint_bytes": 40000000000}'),				-- 80 s
+	('r4', 4, '{"checkpoint_bytes": 30000000000}'),				-- 60 s, 4 GPUs
+	('r5', 1, '{}')) v (k, r, s);
+SELECT job, node FROM pg_temp.place('fl-s') ORDER BY 1;
+SELECT count(gpucredit.meter('fl', job, attempt, '0')) FROM gpucredit.attempt
+WHERE org = 'fl' AND ended_at IS NULL;
+SELECT pg_temp.later('20 min');
+SELECT count(*) FROM pg_temp.beat('fl-s');
+CREATE FUNCTION pg_temp.turns() RETURNS TABLE (job text, turn interval, saved interval,
+	deadline interval) LANGUAGE sql AS $$
+	SELECT pg_temp.key(d.job), d.starts_at - gpucredit.now(), d.saved_by - gpucredit.now(),
+		d.deadline - gpucredit.now() FROM gpucredit.directive d
+	WHERE d.org = 'fl' AND d.cause = 'reclaim' ORDER BY 1
+$$;
+SELECT count(gpucredit.reclaim(node, '100 s')) FROM unnest('{fl-s1,fl-s2,fl-s3,fl-s4}'::text[]) AS n (node);
+SELECT * FROM pg_temp.turns();
+SELECT DISTINCT job, action, reason, time_left FROM pg_temp.beat('fl-s') ORDER BY 1;
+-- what has begun goes on, and who has saved is through: a lower bandwidth
+-- takes a promise back that nobody was told to begin with
+SELECT pg_temp.later('10 s');
+SET gpucredit.checkpoint_bandwidth = 400000000;
+SELECT gpucredit.reclaim('fl-s4', '90 s');
+SELECT * FROM pg_temp.turns();
+RESET gpucredit.checkpoint_bandwidth;
+SELECT gpucredit.reclaim('fl-s4', '90 s');
+SELECT * FROM pg_temp.turns();
+SELECT pg_temp.later('59 s');
+SELECT count(*) FROM pg_temp.beat('fl-s');
+SELECT pg_temp.later('31 s');
+SELECT * FROM gpucredit.check_nodes();
+SELECT job, outcome, job_state FROM pg_temp.attempts('r1', 'r2', 'r3', 'r4', 'r5');
+SELECT count(gpucredit.cancel('fl', job, 'cr' || job)) FROM gpucredit.job
+WHERE org = 'fl' AND ended_at IS NULL;
+
+--
+-- Who does not stop
+--
+-- The wall limit holds by the server's clock, too: an agent that says it has
+-- run for less is told, and a minute later it is over.
+SELECT pg_temp.beats(1);
+SELECT pg_temp.submit('liar', '1xFL-A', wall => '1 h'), pg_temp.submit('stays', '4xFL-A'),
+	pg_temp.submit('cancelled', '1xFL-A'), pg_temp.submit('mute', '1xFL-A', wall => '4 min');
+SELECT job FROM pg_temp.place();
+SELECT count(gpucredit.meter('fl', job, attempt, '0')) FROM gpucredit.attempt
+WHERE org = 'fl' AND ended_at IS NULL;
+SELECT job_state FROM gpucredit.cancel('fl', pg_temp.job('cancelled'), 'cc');
+CREATE FUNCTION pg_temp.hear(VARIADIC keys text[]) RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT k || ': ' || concat_ws(', ', m.action, m.reason, m.time_left)
+	FROM unnest(keys) k, gpucredit.meter('fl', pg_temp.job(k), 1, '10 min') m
+$$;
+SELECT pg_temp.later('59.999999 s');
+SELECT * FROM gpucredit.reap_holds();
+SELECT pg_temp.later('1 us');
+SELECT * FROM gpucredit.reap_holds();
+SELECT * FROM pg_temp.attempts('cancelled');
+SELECT pg_temp.beats(24);
+SELECT * FROM pg_temp.hear('liar', 'stays');
+SELECT pg_temp.later('5 s');
+SELECT * FROM gpucredit.reap_holds();
+SELECT * FROM pg_temp.attempts('mute');		-- silent, and its time is over
+SELECT pg_temp.beats(330);
+SELECT gpucredit.drain(node, 'fan', gpucredit.now()) FROM gpucredit.attempt_gpu
+WHERE org = 'fl' AND job = pg_temp.job('stays');
+SELECT * FROM pg_temp.hear('liar', 'stays');
+SELECT action, reason FROM unnest('{fl-1,fl-2,fl-3}'::text[]) n, gpucredit.heartbeat(n)
+WHERE job = pg_temp.job('liar');
+SELECT * FROM gpucredit.reap_holds();
+SELECT pg_temp.later('59.999999 s');
+SELECT * FROM pg_temp.hear('liar', 'stays');
+SELECT * FROM gpucredit.reap_holds();
+SELECT pg_temp.later('1 us');
+SELECT * FROM gpucredit.reap_holds();
+SELECT * FROM pg_temp.attempts('liar', 'stays');
+SELECT pg_temp.why('liar'), pg_temp.why('stays');
+SELECT gpucredit.resume(node) FROM gpucredit.node WHERE pool = 'fl' AND draining IS NOT NULL;
+SELECT gpucredit.cancel('fl', pg_temp.job('stays'), 'cst');
+
+-- Out of funds, it waits for credit
+SELECT gpucredit.create_account('fl', 'poor');
+SELECT replayed FROM gpucredit.issue('fl-p', '', 'i', 1);	-- no such account
+SELECT gpucredit.create_account('fl-p');
+SELECT replayed FROM gpucredit.issue('fl-p', '', 'i', 0.5);
+SELECT status, held FROM gpucredit.reserve('fl-p', '', 'poor', '1xFL-A', '10 h', pool => 'fl', hold_window => '30 min');
+SELECT pg_temp.beats(1);
+SELECT count(*) FROM pg_temp.place();
+SELECT job AS poor FROM gpucredit.job WHERE org = 'fl-p' \gset
+SELECT action FROM gpucredit.meter('fl-p', :poor, 1, '0');
+SELECT pg_temp.later('31 min');
+SELECT action, reason, billed FROM gpucredit.meter('fl-p', :poor, 1, '31 min');
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT pg_temp.later('30 s');
+SELECT action, reason, billed FROM gpucredit.meter('fl-p', :poor, 1, '31 min 1 s');
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT outcome, elapsed, billed, job_state FROM gpucredit.attempt WHERE org = 'fl-p';
+SELECT replayed FROM gpucredit.cancel('fl-p', :poor, 'c');
+
+-- No progress: told to save, then to stop, then it is over, and tried again
+SELECT pg_temp.beats(1);
+SELECT pg_temp.submit('stuck', '1xFL-A'), pg_temp.submit('quiet', '1xFL-A');
+SELECT job FROM pg_temp.place();
+SELECT pg_temp.later('1 min');
+CREATE FUNCTION pg_temp.progress(k text, ran interval, count bigint) RETURNS text LANGUAGE sql AS $$
+	SELECT concat_ws(', ', m.action, m.reason, m.time_left)
+	FROM gpucredit.meter('fl', pg_temp.job(k), 1, ran, count) m
+$$;
+SET gpucredit.stuck_after = '10 min';
+SELECT pg_temp.progress('stuck', '1 min', 5), pg_temp.progress('quiet', '1 min', NULL);
+SELECT pg_temp.later('9 min');
+SELECT pg_temp.progress('stuck', '10 min', 6), pg_temp.progress('quiet', '10 min', NULL);
+SELECT pg_temp.later('9 min 59.999999 s');
+SELECT pg_temp.progress('stuck', '19 min', 6), pg_temp.progress('quiet', '19 min', NULL);
+SELECT pg_temp.later('1 us');
+SELECT pg_temp.progress('stuck', '20 min', NULL), pg_temp.progress('quiet', '20 min', NULL);
+SELECT pg_temp.later('1 min');
+SELECT pg_temp.progress('stuck', '21 min', 5), pg_temp.progress('quiet', '21 min', NULL);
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT pg_temp.later('1 min');
+SET gpucredit.stuck_after = 0;
+SELECT pg_temp.progress('stuck', '22 min', NULL);
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+RESET gpucredit.stuck_after;
+SET gpucredit.stuck_after = '10 min';
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT * FROM pg_temp.attempts('stuck');
+SELECT detail ->> 'rule', detail ->> 'message' FROM gpucredit.audit
+WHERE org = 'fl' AND job = pg_temp.job('stuck') AND operation = 'settle';
+RESET gpucredit.stuck_after;
+-- progress in time takes it back
+SELECT gpucredit.cancel('fl', pg_temp.job('stuck'), 'cstuck');
+SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('quiet'), 1, 'completed');
+
+--
+-- Checkpoints
+--
+-- Due every half hour where a job may be preempted; told as an order where
+-- the job asked for it
+SELECT pg_temp.beats(1);
+SELECT pg_temp.submit('plain', '1xFL-A'), pg_temp.submit('asks', '1xFL-A', '{"checkpoint_every": "10 min"}'),
+	pg_temp.submit('seconds', '1xFL-A', '{"checkpoint_every": 600}'),
+	pg_temp.submit('never', '1xFL-A', '{"checkpoint_every": 0}');
+SELECT status FROM gpucredit.reserve('fl', '', 'safe', '1xFL-A', '10 h', tier => 'production_inference', pool => 'fl');
+SELECT count(*) FROM pg_temp.place();
+SELECT pg_temp.key(job) AS job, save_every, save_asked FROM gpucredit.attempt
+WHERE org = 'fl' AND ended_at IS NULL ORDER BY 1;
+SELECT action, save FROM pg_temp.beat();
+CREATE FUNCTION pg_temp.saves(ran interval) RETURNS TABLE (job text, told text, save boolean,
+	node_told text, node_save boolean) LANGUAGE sql AS $$
+	WITH m AS MATERIALIZED (SELECT k, m.* FROM unnest('{asks,never,plain,safe,seconds}'::text[]) k,
+		gpucredit.meter('fl', pg_temp.job(k), 1, ran) m)
+	SELECT m.k, concat_ws(', ', m.action, m.reason), m.save, concat_ws(', ', b.action, b.reason), b.save
+	FROM m LEFT JOIN pg_temp.beat() b ON b.job = m.k ORDER BY 1
+$$;
+SELECT * FROM pg_temp.saves('0');
+SELECT pg_temp.later('9 min 59.999999 s');
+SELECT * FROM pg_temp.saves('9 min');
+SELECT pg_temp.later('1 us');
+SELECT * FROM pg_temp.saves('10 min');
+SELECT gpucredit.checkpoint('fl', pg_temp.job('asks'), 1, 1, 'u1', sha256('1'), 1);
+SELECT pg_temp.later('1 s');
+SELECT * FROM pg_temp.saves('10 min 1 s');
+SELECT pg_temp.later('19 min 59 s');
+SELECT * FROM pg_temp.saves('30 min');
+
+-- Found bad when it is to be gone on from: the one before is handed out
+SELECT gpucredit.checkpoint('fl', pg_temp.job('asks'), 1, n, 'u' || n, sha256(n::text::bytea), n)
+FROM generate_series(2, 3) n;
+SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('asks'), 1, 'preempted');
+SELECT count(*) FROM pg_temp.place();
+CREATE FUNCTION pg_temp.handed() RETURNS TABLE (attempt int, action text, step text) LANGUAGE sql AS $$
+	SELECT h.attempt, h.action, h.spec -> 'checkpoint' ->> 'step' FROM (VALUES ('fl-1'), ('fl-2'), ('fl-3')) n (node),
+		gpucredit.heartbeat(n.node) h WHERE h.job = pg_temp.job('asks')
+$$;
+SELECT * FROM pg_temp.handed();
+SELECT good, from_attempt, from_step, uri, sha256 = sha256('3') AS same, size_bytes
+FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 3, sha256('3'));
+SELECT good, from_attempt, from_step, uri, sha256 = sha256('2') AS of_2, size_bytes
+FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 3, sha256('rotten'));
+SELECT good, from_step FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 3, sha256('rotten'));	-- again
+SELECT good, from_step FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 3, sha256('3'));	-- too late
+SELECT * FROM pg_temp.handed();
+SELECT good, from_step FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 2, NULL);	-- not to be had
+SELECT good, from_step FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 1, sha256('1'));
+SELECT action FROM gpucredit.meter('fl', pg_temp.job('asks'), 2, '0');
+SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('asks'), 2, 'preempted');
+SELECT count(*) FROM pg_temp.place();
+SELECT * FROM pg_temp.handed();
+SELECT good, from_step FROM gpucredit.resumed('fl', pg_temp.job('asks'), 3, 1, 1, sha256('rotten'));
+SELECT * FROM pg_temp.handed();
+SELECT operation, decision, attempt, detail FROM gpucredit.audit
+WHERE org = 'fl' AND job = pg_temp.job('asks') AND operation = 'resumed' ORDER BY audit;
+SET ROLE gpucredit_app;
+SELECT * FROM gpucredit.resumed('fl', 1, 1, 1, 1, NULL);
+SELECT gpucredit.reclaim('fl-1', '1 min');
+SET ROLE gpucredit_operator;
+SELECT count(*) FROM gpucredit.nodes WHERE pool = 'fl';
+RESET ROLE;
+
+SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
+WHERE org = 'fl' AND ended_at IS NULL;
+SELECT * FROM gpucredit.verify();
+-- which sees a save that is not the last, and a promise past its deadline
+BEGIN;
+UPDATE gpucredit.attempt SET saved_at = '2027-01-01' WHERE org = 'fl' AND job = pg_temp.job('asks') AND attempt = 1;
+INSERT INTO gpucredit.directive SELECT 'fl', job, 1, 'reclaim', 'checkpoint', 'reclaim', '2027-05-01 00:00+00',
+	'2027-04-01', '2027-05-01 00:00', '2027-05-01 00:01' FROM (VALUES (pg_temp.job('asks'))) j (job);
+SELECT invariant, regexp_replace(subject, 'job \d+', 'job N') AS subject, detail FROM gpucredit.verify('fl');
+ROLLBACK;

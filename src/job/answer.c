@@ -1,0 +1,179 @@
+/*-------------------------------------------------------------------------
+ *
+ * answer.c
+ *		What a live attempt is to do: go on, save, stop.
+ *
+ * Told by heartbeat and by meter alike, from the attempt's row as it is and
+ * its directives, read only where there are any.  Nothing here depends on a
+ * sweep having run, and nothing is written: that a turn to save has come, that
+ * progress is missing or time is over is seen from the clock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "common/settings.h"
+#include "job/extend.h"
+#include "job/meter.h"
+
+/*
+ * The one to obey: stop before checkpoint, what is due before what has its
+ * turn later, then the nearest deadline, which holds whoever gave it.
+ */
+SQL_STATEMENT(directive_read, SPI_OK_SELECT,
+			  "text, bigint, int, timestamptz",
+			  "SELECT d.action, d.reason,"
+			  " pg_catalog.min(d.deadline) OVER (),"
+			  " COALESCE(d.starts_at > $4, false)"
+			  " FROM gpucredit.directive d"
+			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
+			  " ORDER BY d.action = 'stop' DESC,"
+			  " COALESCE(d.starts_at > $4, false), d.deadline, d.cause"
+			  " LIMIT 1");
+
+static void obey_directive(const Attempt *attempt, TimestampTz now,
+						   Answer *answer);
+static void note_stuck(const Attempt *attempt, TimestampTz now,
+					   Answer *answer);
+static void stop_now(Answer *answer, const char *reason, TimestampTz now);
+static void limit_time(Answer *answer, TimestampTz now, int64 left);
+static bool save_is_due(const Attempt *attempt, TimestampTz now);
+
+/*
+ * May a live attempt go on, and for how long as things are?
+ */
+Answer
+AnswerLive(const Attempt *attempt, TimestampTz now)
+{
+	Answer		answer = {"continue", NULL, AttemptBill(attempt),
+		attempt->held, DT_NOEND, -1, false};
+	int64		funded = ExtendFundedFor(attempt);
+	bool		wall_first = attempt->wall_limit >= 0 &&
+		attempt->wall_limit <= funded;
+	int64		most = wall_first ? attempt->wall_limit : funded;
+
+	if (attempt->directed)
+		obey_directive(attempt, now, &answer);
+	if (strcmp(answer.action, "stop") == 0)
+		return answer;
+	if (attempt->elapsed >= most)
+	{
+		stop_now(&answer, wall_first ? "wall_limit" : "low_funds", now);
+		return answer;
+	}
+	if (now >= AttemptWallEnd(attempt))
+	{
+		stop_now(&answer, "wall_limit", now);
+		return answer;
+	}
+	note_stuck(attempt, now, &answer);
+	if (strcmp(answer.action, "stop") == 0)
+		return answer;
+	if (strcmp(answer.action, "continue") == 0 && !wall_first &&
+		attempt->starved && ExtendIsDue(attempt))
+	{
+		answer.action = "checkpoint";
+		answer.reason = "low_funds";
+	}
+	if (most < PG_INT64_MAX)
+		limit_time(&answer, now, most - attempt->elapsed);
+	answer.save = strcmp(answer.action, "checkpoint") == 0 ||
+		save_is_due(attempt, now);
+	if (answer.save && attempt->save_asked &&
+		strcmp(answer.action, "continue") == 0)
+	{
+		answer.action = "checkpoint";
+		answer.reason = "periodic";
+	}
+	return answer;
+}
+
+/*
+ * What the attempt was told; a checkpoint past its deadline is a stop, and
+ * one whose turn has not come lets it go on until then.
+ */
+static void
+obey_directive(const Attempt *attempt, TimestampTz now, Answer *answer)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+	TimestampTz deadline;
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgTime(&args, now);
+	row = SqlRun(&directive_read, &args);
+	if (row.n == 0)
+		return;
+	deadline = SqlTimeOr(row, 0, 3, DT_NOEND);
+	answer->reason = SqlText(row, 0, 2);
+	if (deadline <= now || strcmp(SqlText(row, 0, 1), "stop") == 0)
+	{
+		stop_now(answer, answer->reason, now);
+		return;
+	}
+	if (!SqlBool(row, 0, 4))
+		answer->action = SqlText(row, 0, 1);
+	if (deadline != DT_NOEND)
+		limit_time(answer, now, deadline - now);
+}
+
+/*
+ * No progress for gpucredit.stuck_after: save, and gpucredit.stop_grace
+ * later stop.
+ */
+static void
+note_stuck(const Attempt *attempt, TimestampTz now, Answer *answer)
+{
+	TimestampTz stuck_at = AttemptStuckAt(attempt);
+	TimestampTz stop_at = ClockAdd(stuck_at, SettingStopGrace());
+
+	if (now < stuck_at)
+		return;
+	if (now >= stop_at)
+	{
+		stop_now(answer, "stuck", now);
+		return;
+	}
+	if (strcmp(answer->action, "checkpoint") != 0 ||
+		stop_at < answer->deadline)
+		answer->reason = "stuck";
+	answer->action = "checkpoint";
+	limit_time(answer, now, stop_at - now);
+}
+
+static void
+stop_now(Answer *answer, const char *reason, TimestampTz now)
+{
+	answer->action = "stop";
+	answer->reason = reason;
+	answer->deadline = now;
+	answer->time_left = 0;
+}
+
+/*
+ * So much time is left at most.
+ */
+static void
+limit_time(Answer *answer, TimestampTz now, int64 left)
+{
+	if (answer->time_left >= 0 && answer->time_left <= left)
+		return;
+	answer->time_left = left;
+	answer->deadline = ClockAdd(now, left);
+}
+
+/*
+ * Has it run as long as it should between two checkpoints?
+ */
+static bool
+save_is_due(const Attempt *attempt, TimestampTz now)
+{
+	TimestampTz since = attempt->saved_at != DT_NOBEGIN ?
+		attempt->saved_at : attempt->running_at;
+
+	return attempt->save_every > 0 && since != DT_NOBEGIN &&
+		now >= ClockAdd(since, attempt->save_every);
+}

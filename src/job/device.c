@@ -1,0 +1,107 @@
+/*-------------------------------------------------------------------------
+ *
+ * device.c
+ *		A device that fails ends the attempt that has it.
+ *
+ * All of it, on every node: a gang with a part missing only waits.  The
+ * server settles it, at what was last metered, as node_lost, which is no
+ * failure of the job; it is queued again at once, and what the agents do not
+ * report gone is fenced.  The device itself is out of service because its
+ * node's row says so, until a heartbeat says otherwise.
+ *
+ * The heartbeat that tells of it settles at once if nobody has the job.  Where
+ * somebody has, the attempt is told to stop by a directive, and the next
+ * heartbeat or check_nodes() settles it.
+ *
+ * Locks: job and attempt, without waiting; then as settlement.c says, for
+ * 10 ms each at most.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/sql.h"
+#include "job/device.h"
+#include "job/settlement.h"
+
+#define BROKEN \
+	" FROM gpucredit.attempt_gpu g" \
+	" JOIN gpucredit.node n ON n.pool = g.pool AND n.node = g.node" \
+	" WHERE NOT g.free AND g.ended_at IS NULL" \
+	" AND NOT n.healthy OPERATOR(gpucredit.@>) g.gpus"
+SQL_STATEMENT(broken_attempts, SPI_OK_SELECT, "",
+			  "SELECT l.org, l.job, l.attempt FROM"
+			  " (SELECT DISTINCT g.org, g.job, g.attempt" BROKEN ") l"
+			  SWEEP_IN_TURN("l.org", "l.job"));
+SQL_STATEMENT(broken_devices, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT g.node,"
+			  " (g.gpus OPERATOR(gpucredit.-) n.healthy)::text" BROKEN
+			  " AND g.org = $1 AND g.job = $2 AND g.attempt = $3"
+			  " ORDER BY g.node LIMIT 1");
+SQL_STATEMENT(broken_tell, SPI_OK_INSERT,
+			  "text, bigint, int, text, timestamptz",
+			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
+			  " action, reason, given_at)"
+			  " SELECT $1, $2, $3, $4, 'stop', 'device_failed', $5"
+			  " WHERE NOT EXISTS (SELECT FROM gpucredit.directive d"
+			  "  WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
+			  "  AND d.cause = $4)"
+			  " ON CONFLICT (org, job, attempt, cause) DO NOTHING");
+
+/*
+ * Live attempts with a device that is not healthy.
+ */
+SqlResult
+DevicesBroken(void)
+{
+	return SqlRun(&broken_attempts, NULL);
+}
+
+/*
+ * Settle one attempt, if a device of it is broken.
+ */
+SweepResult
+DeviceSettle(const char *org, int64 id, int32 number, const void *context)
+{
+	Settlement	settlement = {.outcome = NODE_LOST, .elapsed = -1,
+		.reason = "device_failed"};
+	SqlArgs		args = {0};
+	SqlResult	row;
+	Attempt		attempt;
+	Job			job;
+
+	if (!JobLock(org, id, false, &job))
+		return SWEEP_BUSY;
+	if (!AttemptLockLive(org, id, number, &attempt))
+		return SWEEP_BUSY;
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, id);
+	SqlArgInt4(&args, number);
+	row = SqlRun(&broken_devices, &args);
+	if (row.n == 0)
+		return SWEEP_IDLE;
+	settlement.message = psprintf("device %s of node %s is not healthy",
+								  SqlText(row, 0, 2), SqlText(row, 0, 1));
+	AttemptSettle(&job, &attempt, &settlement);
+	return SWEEP_DONE;
+}
+
+/*
+ * A heartbeat said that a device of an attempt on its node is broken: settle
+ * the attempt, or at least have it told on all its nodes.
+ */
+void
+DeviceFailed(const Attempt *attempt, const char *node, TimestampTz now)
+{
+	SqlArgs		args = {0};
+
+	if (SweepOnce(DeviceSettle, attempt->org, attempt->job, attempt->attempt,
+				  NULL) != SWEEP_BUSY)
+		return;
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgText(&args, psprintf("device/%s", node));
+	SqlArgTime(&args, now);
+	(void) SqlRun(&broken_tell, &args);
+}

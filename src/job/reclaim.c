@@ -1,0 +1,272 @@
+/*-------------------------------------------------------------------------
+ *
+ * reclaim.c
+ *		reclaim: a node's provider takes it back; resume: not after all.
+ *
+ * From the call on nothing new lands on the node, and from its deadline on it
+ * is gone: heartbeat and meter say stop, check_nodes() settles what is left as
+ * preempted.  What runs there is told to save and leave by the deadline: each
+ * attempt by one directive, whichever of its nodes go, that says when its turn
+ * to write is and whether it was promised to be through in time.  All
+ * attempts of the pool that must leave are planned together (rescue.c), anew
+ * with each node that goes or stays, so that many nodes reclaimed at once keep
+ * within gpucredit.checkpoint_bandwidth.
+ *
+ * Locks: pool, then the node's row; directives, without waiting: one that is
+ * locked is of an attempt that is being settled.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/int.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "decide/rescue.h"
+#include "entry/entry.h"
+#include "inventory/inventory.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+
+ENTRY_POINT(reclaim);
+ENTRY_POINT(resume);
+
+/*
+ * What must leave, with what is known of its checkpoints: how much the last
+ * one, or the spec, says it writes; since when nothing is saved; what it was
+ * told.
+ */
+SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT l.org, l.job, l.attempt, l.deadline,"
+			  " COALESCE(c.size_bytes,"
+			  "  (j.spec ->> 'checkpoint_bytes')::bigint),"
+			  " a.gpus::bigint * a.share, COALESCE(a.saved_at, a.running_at),"
+			  " d.starts_at, d.saved_by, COALESCE(a.saved_at >="
+			  "  COALESCE(d.starts_at, d.given_at), false)"
+			  " FROM (SELECT g.org, g.job, g.attempt,"
+			  "   pg_catalog.min(n.reclaim_at) AS deadline"
+			  "  FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
+			  "   ON g.pool = n.pool AND g.node = n.node"
+			  "  WHERE n.pool = $1 AND n.reclaim_at IS NOT NULL"
+			  "  AND NOT g.free AND g.ended_at IS NULL"
+			  "  GROUP BY g.org, g.job, g.attempt) l"
+			  " JOIN gpucredit.attempt a ON a.org = l.org AND a.job = l.job"
+			  "  AND a.attempt = l.attempt"
+			  " JOIN gpucredit.job j ON j.org = l.org AND j.job = l.job"
+			  " LEFT JOIN LATERAL (SELECT c.size_bytes"
+			  "  FROM gpucredit.checkpoint c WHERE c.org = l.org"
+			  "  AND c.job = l.job AND c.bad_at IS NULL"
+			  "  ORDER BY c.attempt DESC, c.step DESC LIMIT 1) c ON true"
+			  " LEFT JOIN gpucredit.directive d ON d.org = l.org"
+			  "  AND d.job = l.job AND d.attempt = l.attempt"
+			  "  AND d.cause = 'reclaim'"
+			  " WHERE l.deadline > $2 ORDER BY l.org, l.job, l.attempt");
+
+#define LEAVING_TYPES \
+	"text[], bigint[], int[], timestamptz[], timestamptz[], timestamptz[]," \
+	" timestamptz"
+#define LEAVING \
+	" FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)," \
+	" pg_catalog.unnest($3), pg_catalog.unnest($4)," \
+	" pg_catalog.unnest($5), pg_catalog.unnest($6))" \
+	" AS u (org, job, attempt, deadline, starts_at, saved_by)"
+SQL_STATEMENT(leaving_change, SPI_OK_UPDATE, LEAVING_TYPES,
+			  "UPDATE gpucredit.directive d SET deadline = l.deadline,"
+			  " starts_at = l.starts_at, saved_by = l.saved_by"
+			  " FROM (SELECT u.*, d.ctid AS tid" LEAVING
+			  "  JOIN gpucredit.directive d ON d.org = u.org"
+			  "  AND d.job = u.job AND d.attempt = u.attempt"
+			  "  AND d.cause = 'reclaim' AND $7 IS NOT NULL"
+			  "  FOR NO KEY UPDATE OF d SKIP LOCKED) l"
+			  " WHERE d.ctid = l.tid");
+SQL_STATEMENT(leaving_tell, SPI_OK_INSERT, LEAVING_TYPES,
+			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
+			  " action, reason, deadline, starts_at, saved_by, given_at)"
+			  " SELECT u.org, u.job, u.attempt, 'reclaim', 'checkpoint',"
+			  " 'reclaim', u.deadline, u.starts_at, u.saved_by, $7" LEAVING
+			  " WHERE NOT EXISTS (SELECT FROM gpucredit.directive d"
+			  "  WHERE d.org = u.org AND d.job = u.job"
+			  "  AND d.attempt = u.attempt AND d.cause = 'reclaim')"
+			  " ON CONFLICT (org, job, attempt, cause) DO NOTHING");
+SQL_STATEMENT(staying_untell, SPI_OK_DELETE, "text, text",
+			  "DELETE FROM gpucredit.directive d WHERE d.ctid = ANY (ARRAY("
+			  " SELECT d.ctid FROM gpucredit.attempt_gpu g"
+			  " JOIN gpucredit.directive d ON d.org = g.org"
+			  "  AND d.job = g.job AND d.attempt = g.attempt"
+			  "  AND d.cause = 'reclaim'"
+			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
+			  " AND g.ended_at IS NULL AND NOT EXISTS"
+			  "  (SELECT FROM gpucredit.attempt_gpu o"
+			  "   JOIN gpucredit.node n ON n.node = o.node"
+			  "   WHERE o.org = g.org AND o.job = g.job"
+			  "   AND o.attempt = g.attempt AND n.reclaim_at IS NOT NULL)"
+			  " FOR NO KEY UPDATE OF d SKIP LOCKED))");
+
+static void plan_leaving(const char *pool, TimestampTz now);
+static RescueJob *read_leaving(const char *pool, TimestampTz now, int *n);
+static void read_job(SqlResult rows, uint64 i, TimestampTz now,
+					 RescueJob *job);
+static SqlArgs leaving_args(const RescueJob *jobs, int n, TimestampTz now);
+static void arg_times(SqlArgs *args, const int64 *times, int n);
+
+Datum
+call_reclaim(PG_FUNCTION_ARGS)
+{
+	char	   *node = ArgName(fcinfo, 0, "node");
+	int64		notice = ArgDuration(fcinfo, 1, "notice", true);
+	TimestampTz now;
+	char	   *pool;
+
+	SqlConnect();
+	pool = NodeLockPool(node, false);
+	now = ClockNow();
+	NodeReclaim(node, ClockAdd(now, notice));
+	plan_leaving(pool, now);
+	NodeAudit("reclaim", "reclaimed", node, pool,
+			  psprintf("notice %lld s", (long long) (notice / USECS_PER_SEC)));
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+Datum
+call_resume(PG_FUNCTION_ARGS)
+{
+	char	   *node = ArgName(fcinfo, 0, "node");
+	char	   *pool;
+	SqlArgs		args = {0};
+
+	SqlConnect();
+	pool = NodeLockPool(node, false);
+	NodeResume(pool, node);
+	SqlArgText(&args, pool);
+	SqlArgText(&args, node);
+	(void) SqlRun(&staying_untell, &args);
+	plan_leaving(pool, ClockNow());
+	NodeAudit("resume", "resumed", node, pool, NULL);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * Plan who of a pool must leave, and tell them.
+ */
+static void
+plan_leaving(const char *pool, TimestampTz now)
+{
+	DecideArena arena = ArenaOf(CurrentMemoryContext);
+	int			n;
+	RescueJob  *jobs = read_leaving(pool, now, &n);
+	SqlArgs		args;
+
+	if (n == 0)
+		return;
+	if (!RescuePlan(jobs, n, now, SettingCheckpointBandwidth(), &arena))
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("%d attempts must leave.", n)));
+	args = leaving_args(jobs, n, now);
+	(void) SqlRun(&leaving_change, &args);
+	(void) SqlRun(&leaving_tell, &args);
+}
+
+/*
+ * The attempts of a pool that must leave, by organisation, job, attempt.
+ */
+static RescueJob *
+read_leaving(const char *pool, TimestampTz now, int *n)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+	RescueJob  *jobs;
+
+	SqlArgText(&args, pool);
+	SqlArgTime(&args, now);
+	rows = SqlRun(&leaving_read, &args);
+	jobs = palloc0(sizeof(RescueJob) * (rows.n + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		read_job(rows, i, now, &jobs[i]);
+	}
+	*n = (int) rows.n;
+	SqlFree(&rows);
+	return jobs;
+}
+
+/*
+ * One of them.
+ */
+static void
+read_job(SqlResult rows, uint64 i, TimestampTz now, RescueJob *job)
+{
+	TimestampTz since = SqlTimeOr(rows, i, 7, now);
+
+	job->org = SqlText(rows, i, 1);
+	job->id = SqlInt8(rows, i, 2);
+	job->attempt = SqlInt4(rows, i, 3);
+	job->deadline = SqlTime(rows, i, 4);
+	job->size = SqlIsNull(rows, i, 5) ? -1 : SqlInt8(rows, i, 5);
+	if (pg_mul_s64_overflow(SqlInt8(rows, i, 6), Max(now - since, 0),
+							&job->at_risk))
+		job->at_risk = PG_INT64_MAX;
+	job->starts = SqlTimeOr(rows, i, 8, now);
+	job->ends = SqlTimeOr(rows, i, 9, DT_NOEND);
+	job->promised = job->ends <= job->deadline;
+	job->saved = SqlBool(rows, i, 10);
+}
+
+/*
+ * The plan as parameters.
+ */
+static SqlArgs
+leaving_args(const RescueJob *jobs, int n, TimestampTz now)
+{
+	const char **orgs = palloc(sizeof(char *) * n);
+	int64	   *ids = palloc(sizeof(int64) * n);
+	int32	   *attempts = palloc(sizeof(int32) * n);
+	int64	   *times = palloc(sizeof(int64) * 3 * n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		orgs[i] = jobs[i].org;
+		ids[i] = jobs[i].id;
+		attempts[i] = jobs[i].attempt;
+		times[i] = jobs[i].deadline;
+		times[n + i] = jobs[i].starts;
+		times[2 * n + i] = jobs[i].promised ? jobs[i].ends : DT_NOEND;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, ids, n);
+	SqlArgInt4Array(&args, attempts, n);
+	arg_times(&args, times, n);
+	arg_times(&args, times + n, n);
+	arg_times(&args, times + 2 * n, n);
+	SqlArgTime(&args, now);
+	return args;
+}
+
+/*
+ * An array of instants; DT_NOEND is null.
+ */
+static void
+arg_times(SqlArgs *args, const int64 *times, int n)
+{
+	Datum	   *values = palloc(sizeof(Datum) * n);
+	bool	   *nulls = palloc(sizeof(bool) * n);
+	int			lower = 1;
+
+	for (int i = 0; i < n; i++)
+	{
+		values[i] = TimestampTzGetDatum(times[i]);
+		nulls[i] = times[i] == DT_NOEND;
+	}
+	SqlArg(args, PointerGetDatum(construct_md_array(values, nulls, 1, &n,
+													&lower, TIMESTAMPTZOID, 8,
+													true, TYPALIGN_DOUBLE)));
+}

@@ -1,0 +1,138 @@
+/*-------------------------------------------------------------------------
+ *
+ * spec.c
+ *		What of a job's spec is not for its agent alone.
+ *
+ *	{"checkpoint_every": "10 min"}	how often it is told to save; a number is
+ *									seconds, 0 is never
+ *	{"checkpoint_bytes": 1000000}	how much one checkpoint is to write
+ *
+ * Everything else in a spec is handed to the agent as it came.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/int.h"
+#include "datatype/timestamp.h"
+#include "job/job.h"
+#include "types/clip.h"
+#include "utils/datetime.h"
+#include "utils/jsonb.h"
+#include "utils/numeric.h"
+
+static int64 read_every(const JsonbValue *value);
+static bool every_from_number(const JsonbValue *value, int64 *us);
+static bool every_from_text(const JsonbValue *value, int64 *us);
+static int64 read_bytes(const JsonbValue *value);
+static JsonbValue *find(const Jsonb *spec, const char *word);
+static bool whole_number(const JsonbValue *value, int64 *number);
+static pg_attribute_noreturn() void refuse(const char *word,
+										   const char *what);
+
+/*
+ * Take what concerns checkpoints out of a spec, or say what is wrong with it.
+ */
+SaveSpec
+SpecRead(const Jsonb *spec)
+{
+	JsonbValue *every = find(spec, "checkpoint_every");
+	JsonbValue *bytes = find(spec, "checkpoint_bytes");
+
+	return (SaveSpec)
+	{
+		every ? read_every(every) : -1, bytes ? read_bytes(bytes) : -1
+	};
+}
+
+static JsonbValue *
+find(const Jsonb *spec, const char *word)
+{
+	return getKeyJsonValueFromContainer((JsonbContainer *) &spec->root, word,
+										(int) strlen(word), NULL);
+}
+
+static int64
+read_every(const JsonbValue *value)
+{
+	int64		us;
+
+	if (!every_from_number(value, &us) && !every_from_text(value, &us))
+		refuse("checkpoint_every",
+			   "Write an interval without months, as \"30 min\", or a whole "
+			   "number of seconds; 0 for never.");
+	return us;
+}
+
+static bool
+every_from_number(const JsonbValue *value, int64 *us)
+{
+	int64		seconds;
+
+	return whole_number(value, &seconds) &&
+		!pg_mul_s64_overflow(seconds, USECS_PER_SEC, us);
+}
+
+/*
+ * An interval, without raising: what is wrong is ours to say.
+ */
+static bool
+every_from_text(const JsonbValue *value, int64 *us)
+{
+	char		work[256];
+	char	   *text;
+	char	   *field[MAXDATEFIELDS];
+	int			ftype[MAXDATEFIELDS];
+	int			nf;
+	int			dtype;
+	struct pg_itm_in parts;
+	int64		days;
+
+	if (value->type != jbvString || value->val.string.len > MAXDATELEN)
+		return false;
+	text = pnstrdup(value->val.string.val, value->val.string.len);
+	return ParseDateTime(text, work, sizeof(work), field, ftype,
+						 MAXDATEFIELDS, &nf) == 0 &&
+		DecodeInterval(field, ftype, nf, INTERVAL_FULL_RANGE, &dtype,
+					   &parts) == 0 &&
+		dtype == DTK_DELTA && parts.tm_year == 0 && parts.tm_mon == 0 &&
+		!pg_mul_s64_overflow(parts.tm_mday, USECS_PER_DAY, &days) &&
+		!pg_add_s64_overflow(days, parts.tm_usec, us) && *us >= 0;
+}
+
+static int64
+read_bytes(const JsonbValue *value)
+{
+	int64		bytes;
+
+	if (!whole_number(value, &bytes))
+		refuse("checkpoint_bytes", "Write a whole number of bytes.");
+	return bytes;
+}
+
+/*
+ * A number of 0 or more, without a fraction, that fits.
+ */
+static bool
+whole_number(const JsonbValue *value, int64 *number)
+{
+	char	   *text;
+	char	   *end;
+
+	if (value->type != jbvNumeric)
+		return false;
+	text = numeric_normalize(value->val.numeric);
+	errno = 0;
+	*number = strtoi64(text, &end, 10);
+	return errno == 0 && end != text && *end == '\0' && *number >= 0;
+}
+
+static void
+refuse(const char *word, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("bad value of \"%s\" in \"spec\"", word),
+			 errdetail("It is not what the word takes."),
+			 errhint("%s", hint)));
+}
