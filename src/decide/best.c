@@ -57,26 +57,28 @@ competitors(const Cycle *cycle, const DecideOffer *offer,
 }
 
 /*
- * The best host that takes all of count devices now, or -1, by looking at each.
+ * The best host that takes all of count devices now, or -1, by looking at each;
+ * and how well it suits.
  */
 int32_t
 DecideBestScan(const Cycle *cycle, const DecideAsk *ask,
-			   const DecideOffer *offer, int32_t count)
+			   const DecideOffer *offer, int32_t count, FitKey *key)
 {
 	const int32_t *hosts;
 	TypeRange	range = competitors(cycle, offer, &hosts);
-	FitKey		best = FIT_NONE;
 	int32_t		found = -1;
 	int32_t		i;
 
+	*key = FIT_NONE;
 	for (i = 0; i < range.n; i++)
 	{
 		int32_t		host = hosts ? hosts[i] : i;
-		FitKey		key = DecideFitKey(&cycle->hosts[host], ask, offer, count);
+		FitKey		its = DecideFitKey(cycle, &cycle->hosts[host], ask, offer,
+									   count);
 
-		if (DecideFitLess(key, best))
+		if (DecideFitLess(its, *key))
 		{
-			best = key;
+			*key = its;
 			found = host;
 		}
 	}
@@ -107,7 +109,8 @@ DecideBestBuild(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer)
 		return NULL;
 	for (i = 0; i < range.n; i++)
 	{
-		best->keys[i] = DecideFitKey(&cycle->hosts[hosts ? hosts[i] : i], ask,
+		best->keys[i] = DecideFitKey(cycle,
+									 &cycle->hosts[hosts ? hosts[i] : i], ask,
 									 offer, ask->min_gpus);
 		best->winners[range.n + i] = i;
 	}
@@ -119,11 +122,12 @@ DecideBestBuild(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer)
 }
 
 /*
- * The best host now, or -1 when none can take the ask any more.
+ * The best host now, or -1 when none can take the ask any more; and how well
+ * it suits.
  */
 int32_t
 DecideBestFind(Cycle *cycle, Best *best, const DecideAsk *ask,
-			   const DecideOffer *offer)
+			   const DecideOffer *offer, FitKey *key)
 {
 	int32_t		i;
 	int32_t		first;
@@ -140,11 +144,13 @@ DecideBestFind(Cycle *cycle, Best *best, const DecideAsk *ask,
 				continue;
 			position = host->place;
 		}
-		best->keys[position] = DecideFitKey(host, ask, offer, ask->min_gpus);
+		best->keys[position] = DecideFitKey(cycle, host, ask, offer,
+											ask->min_gpus);
 		replay(best, position);
 	}
 	best->synced = cycle->changes;
 	first = best->winners[1];
+	*key = best->keys[first];
 	if (best->keys[first].high == UINT64_MAX)
 		return -1;
 	return best->hosts != NULL ? best->hosts[first] : first;

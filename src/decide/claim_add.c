@@ -13,7 +13,8 @@ Plan *
 DecideClaimPlan(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 				int32_t count)
 {
-	int32_t		host = DecideBestScan(cycle, ask, offer, count);
+	FitKey		key;
+	int32_t		host = DecideBestScan(cycle, ask, offer, count, &key);
 
 	if (host >= 0)
 	{

@@ -20,6 +20,7 @@ typedef struct Host
 	int32_t		gpus;
 	int32_t		domain;			/* lowest host of its NVLink domain */
 	int32_t		leaf;			/* lowest host of its leaf */
+	int32_t		kind;			/* index of its type's stretch */
 	int32_t		place;			/* position among the hosts of its type */
 	int64_t		gpu_memory_mib;
 	int64_t		cpu_milli;
@@ -69,6 +70,7 @@ typedef struct Plan
 	int32_t		leaves;
 	int64_t		loss;			/* free devices no longer fed, over the pool */
 	int64_t		free_left;		/* free devices left on the hosts used */
+	int64_t		cold;			/* hosts that do not hold the job's cache */
 	int64_t		spare;			/* devices the scope could still take */
 } Plan;
 
@@ -91,15 +93,18 @@ typedef struct Best
 	uint64_t	synced;			/* the last change it has seen */
 } Best;
 
+/* What typical jobs are like, for the policy fgd. */
+typedef struct Mix Mix;
+
 /* One ask's progress in the cycle. */
 typedef struct AskState
 {
 	int32_t		offer;			/* those before it can start nothing more */
 
-	/* with this offer */
+	/* with this offer and those tied to it */
 	bool		spread;			/* no single host can take it any more */
 	bool		started;		/* a job, on a single host */
-	Best	   *best;			/* NULL: not yet built */
+	Best	  **best;			/* of each offer; NULL: not yet built */
 } AskState;
 
 /* Scratch of gang placement, one slot per host unless said otherwise. */
@@ -295,6 +300,11 @@ typedef struct Cycle
 	Queue		queue;
 	struct ClaimState *claims;
 
+	Mix		   *mix;			/* NULL: the policy is not fgd */
+	DecideCached *cached;		/* by cache and host; node is the host */
+	bool	   *holds;			/* by host: the cache of the job whose turn it
+								 * is; NULL: there are no caches */
+
 	DecideResult *result;
 	int32_t		starts_room;
 	int32_t		parts_room;
@@ -325,21 +335,60 @@ extern int32_t DecideFitFed(const Host *host, int32_t n_free,
 							int64_t cpu_left, int64_t memory_left);
 extern int32_t DecideFitLoss(const Host *host, const DecideAsk *ask,
 							 int32_t gpus, int32_t count);
-extern FitKey DecideFitKey(const Host *host, const DecideAsk *ask,
-						   const DecideOffer *offer, int32_t count);
+extern FitKey DecideFitKey(const Cycle *cycle, const Host *host,
+						   const DecideAsk *ask, const DecideOffer *offer,
+						   int32_t count);
+extern int64_t DecideFitFloor(const DecideOffer *offer);
+extern int64_t DecideFitLeft(const Host *host);
+extern int64_t DecideFitPart(const Cycle *cycle, const Host *host,
+							 const DecideAsk *ask, int32_t gpus,
+							 int32_t count);
 extern bool DecideFitLess(FitKey a, FitKey b);
 
 /* share.c */
 extern int32_t DecideShareDevice(const Host *host, int32_t share);
-extern FitKey DecideShareKey(const Host *host, const DecideAsk *ask);
+extern FitKey DecideShareKey(const Cycle *cycle, const Host *host,
+							 const DecideAsk *ask);
+extern int32_t DecideShareChoose(const Cycle *cycle, const Host *host,
+								 const DecideAsk *ask);
+
+/* fgd.c */
+extern bool DecideMixPrepare(Cycle *cycle);
+extern int64_t DecideFgdSteps(const Cycle *cycle, const Host *host,
+							  const DecideAsk *ask, int32_t gpus,
+							  int32_t count);
+extern FitKey DecideFgdKey(const Cycle *cycle, const Host *host,
+						   const DecideAsk *ask, int32_t count);
+extern FitKey DecideFgdShare(const Cycle *cycle, const Host *host,
+							 const DecideAsk *ask, int32_t *device);
+
+/* spread.c */
+extern FitKey DecideSpreadKey(const Host *host, const DecideAsk *ask,
+							  int32_t count);
+extern int32_t DecideSpreadDevice(const Host *host, int32_t share);
+
+/* cached.c */
+extern bool DecideCachedPrepare(Cycle *cycle);
+extern void DecideCachedMark(Cycle *cycle, int32_t cache, bool holds);
+extern int32_t DecideCachedHost(const Cycle *cycle, const DecideAsk *ask,
+								const DecideOffer *offers, int32_t n_offers,
+								int32_t count, int32_t cache, int32_t host);
+
+/* single.c */
+extern int32_t DecideSingleOffers(const Cycle *cycle, const DecideAsk *ask,
+								  int32_t first);
+extern bool DecideSingleFind(Cycle *cycle, AskState *state,
+							 const DecideAsk *ask, const DecideOffer *offers,
+							 int32_t n_offers, int32_t cache, int32_t *host);
 
 /* best.c */
 extern int32_t DecideBestScan(const Cycle *cycle, const DecideAsk *ask,
-							  const DecideOffer *offer, int32_t count);
+							  const DecideOffer *offer, int32_t count,
+							  FitKey *key);
 extern Best *DecideBestBuild(Cycle *cycle, const DecideAsk *ask,
 							 const DecideOffer *offer);
 extern int32_t DecideBestFind(Cycle *cycle, Best *best, const DecideAsk *ask,
-							  const DecideOffer *offer);
+							  const DecideOffer *offer, FitKey *key);
 
 /* range.c */
 extern int32_t DecideRangeLargest(Cycle *cycle, const DecideAsk *ask,
@@ -370,7 +419,8 @@ extern void DecideGroupFill(Cycle *cycle, const GangAsk *gang,
 							Plan *plan);
 extern void DecidePlanAdd(Cycle *cycle, const GangAsk *gang, Plan *plan,
 						  int32_t host, int32_t gpus);
-extern int	DecidePlanCompare(const Plan *a, const Plan *b);
+extern int	DecidePlanCompare(const Plan *a, const Plan *b,
+							  DecideTopology prefer);
 
 /* start.c */
 extern bool DecideStartAdd(Cycle *cycle, int32_t job,

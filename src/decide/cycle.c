@@ -35,76 +35,88 @@ start_on_host(Cycle *cycle, int32_t job, const DecideOffer *offer,
 }
 
 /*
- * Start a job of a fixed size on the best single host.
+ * The offer by which a host's devices are taken, of those that compete.
  */
-static Outcome
-start_fixed(Cycle *cycle, AskState *state, int32_t job, const DecideAsk *ask,
-			const DecideOffer *offer)
+static const DecideOffer *
+offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
 {
-	int32_t		host;
-
-	if (state->spread)
-		return OUTCOME_NO_FIT;
-	if (state->started && state->best == NULL)
+	if (offers != NULL)
 	{
-		state->best = DecideBestBuild(cycle, ask, offer);
-		if (state->best == NULL)
-			return OUTCOME_OUT_OF_MEMORY;
+		while (offers->type != cycle->hosts[host].type)
+			offers++;
 	}
-	if (state->best != NULL)
-		host = DecideBestFind(cycle, state->best, ask, offer);
-	else
-		host = DecideBestScan(cycle, ask, offer, ask->min_gpus);
-	if (host >= 0)
-	{
-		state->started = true;
-		return start_on_host(cycle, job, offer, ask->min_gpus, host);
-	}
-	state->spread = true;
-	state->best = NULL;
-	return OUTCOME_NO_FIT;
+	return offers;
 }
 
 /*
- * Start a job with one offer: on one host when one can take it, else over
- * several where the topology allows.
+ * Start a job over several hosts, where the topology allows.
  */
 static Outcome
-start_with_offer(Cycle *cycle, AskState *state, int32_t job,
-				 const DecideAsk *ask, const DecideOffer *offer)
+start_over_several(Cycle *cycle, int32_t job, const DecideAsk *ask,
+				   const DecideOffer *offer, int32_t count)
 {
-	int32_t		count = ask->min_gpus;
-	Outcome		outcome;
+	int32_t		cache = cycle->input->jobs[job].cache;
 	Plan	   *plan;
 
-	if (ask->max_gpus == ask->min_gpus)
-	{
-		outcome = start_fixed(cycle, state, job, ask, offer);
-		if (outcome != OUTCOME_NO_FIT)
-			return outcome;
-	}
-	else
-	{
-		int32_t		host;
-
-		if (!DecideHostsGroup(cycle))
-			return OUTCOME_OUT_OF_MEMORY;
-		count = DecideRangeLargest(cycle, ask, offer);
-		if (count == 0)
-			return OUTCOME_NO_FIT;
-		host = DecideBestScan(cycle, ask, offer, count);
-		if (host >= 0)
-			return start_on_host(cycle, job, offer, count, host);
-	}
 	if (count < 2 || ask->topology == DECIDE_TOPOLOGY_NODE)
 		return OUTCOME_NO_FIT;
 	if (!DecideGangPrepare(cycle))
 		return OUTCOME_OUT_OF_MEMORY;
+	DecideCachedMark(cycle, cache, true);
 	plan = DecideGangFind(cycle, ask, offer, count);
+	DecideCachedMark(cycle, cache, false);
 	if (plan == NULL)
 		return OUTCOME_NO_FIT;
 	return DecideStartAdd(cycle, job, offer, count, plan) ?
 		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * Start a job of a fixed size with the offers that compete: on one host when
+ * one can take it, else over several with the first of them that can.
+ */
+static Outcome
+start_fixed(Cycle *cycle, AskState *state, int32_t job, const DecideAsk *ask,
+			const DecideOffer *offers, int32_t n_offers)
+{
+	Outcome		outcome = OUTCOME_NO_FIT;
+	int32_t		host;
+	int32_t		i;
+
+	if (!DecideSingleFind(cycle, state, ask, offers, n_offers,
+						  cycle->input->jobs[job].cache, &host))
+		return OUTCOME_OUT_OF_MEMORY;
+	if (host >= 0)
+		return start_on_host(cycle, job, offer_taken(cycle, offers, host),
+							 ask->min_gpus, host);
+	for (i = 0; i < n_offers && outcome == OUTCOME_NO_FIT; i++)
+		outcome = start_over_several(cycle, job, ask, &offers[i],
+									 ask->min_gpus);
+	return outcome;
+}
+
+/*
+ * Start a job with as many devices of its range as fit now.
+ */
+static Outcome
+start_range(Cycle *cycle, int32_t job, const DecideAsk *ask,
+			const DecideOffer *offer)
+{
+	FitKey		key;
+	int32_t		count;
+	int32_t		host;
+
+	if (!DecideHostsGroup(cycle))
+		return OUTCOME_OUT_OF_MEMORY;
+	count = DecideRangeLargest(cycle, ask, offer);
+	if (count == 0)
+		return OUTCOME_NO_FIT;
+	host = DecideBestScan(cycle, ask, offer, count, &key);
+	if (host < 0)
+		return start_over_several(cycle, job, ask, offer, count);
+	host = DecideCachedHost(cycle, ask, offer, 1, count,
+							cycle->input->jobs[job].cache, host);
+	return start_on_host(cycle, job, offer, count, host);
 }
 
 /*
@@ -121,13 +133,19 @@ job_try(Cycle *cycle, int32_t job)
 
 	while (state->offer < n_offers)
 	{
+		const DecideOffer *offers = cpu_only ? NULL :
+			&ask->offers[state->offer];
+		int32_t		n = cpu_only ? 1 :
+			DecideSingleOffers(cycle, ask, state->offer);
 		Outcome		outcome;
 
-		outcome = start_with_offer(cycle, state, job, ask, cpu_only ? NULL :
-								   &ask->offers[state->offer]);
+		if (ask->max_gpus == ask->min_gpus)
+			outcome = start_fixed(cycle, state, job, ask, offers, n);
+		else
+			outcome = start_range(cycle, job, ask, offers);
 		if (outcome != OUTCOME_NO_FIT)
 			return outcome;
-		state->offer++;
+		state->offer += n;
 		state->spread = state->started = false;
 		state->best = NULL;
 	}
@@ -273,6 +291,10 @@ cycle_prepare(Cycle *cycle)
 		cycle->single.hosts == NULL || cycle->single.gpus == NULL)
 		return false;
 	memset(cycle->asks, 0, (size_t) n * sizeof(AskState));
+	if (!DecideCachedPrepare(cycle) ||
+		(cycle->input->policy.packing == DECIDE_PACKING_FGD &&
+		 !DecideMixPrepare(cycle)))
+		return false;
 	for (i = 0; i < n; i++)
 	{
 		DecideWait *wait = &cycle->result->waits[i];

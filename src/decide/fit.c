@@ -1,6 +1,7 @@
 /*
  * fit.c
- *	  What one host can take of an ask, and how well the two suit each other.
+ *	  What one host can take of an ask, and how well the two suit each other:
+ *	  here by the policy pack, by the others in spread.c and fgd.c.
  *
  * A job's cpu and memory are split by ceil(total * devices here / devices in
  * all).  A host with L left can then take at most floor(L * all / total)
@@ -34,16 +35,37 @@ DecideFitAllowed(const Host *host, const DecideAsk *ask,
 }
 
 /*
- * Do the host's devices have the memory that an offer asks for?  Rounding the
- * floor up to whole MiB changes nothing, as the host has whole MiB.
+ * The memory of a device that an offer asks for, in MiB.  Rounding it up
+ * changes nothing, as hosts have whole MiB.
+ */
+int64_t
+DecideFitFloor(const DecideOffer *offer)
+{
+	return offer->min_memory / (1 << 20) +
+		(offer->min_memory % (1 << 20) != 0);
+}
+
+/*
+ * Thousandths of devices that a host has left.
+ */
+int64_t
+DecideFitLeft(const Host *host)
+{
+	int64_t		left = (int64_t) host->n_free * DECIDE_WHOLE;
+	uint64_t	rest;
+
+	for (rest = host->partial; rest != 0; rest &= rest - 1)
+		left += host->left[__builtin_ctzll(rest)];
+	return left;
+}
+
+/*
+ * Do the host's devices have the memory that an offer asks for?
  */
 bool
 DecideFitMemory(const Host *host, const DecideOffer *offer)
 {
-	int64_t		floor_mib = offer->min_memory / (1 << 20) +
-		(offer->min_memory % (1 << 20) != 0);
-
-	return host->gpu_memory_mib >= floor_mib;
+	return host->gpu_memory_mib >= DecideFitFloor(offer);
 }
 
 /*
@@ -159,36 +181,67 @@ DecideFitLoss(const Host *host, const DecideAsk *ask, int32_t gpus,
 }
 
 /*
- * How well a host suits an ask for whole devices, or for none, all on it;
- * FIT_NONE when it cannot take them.  Whole devices: loss, then fewest free
- * devices left.  None: loss, then fewest free devices, then least cpu left (a
- * host without limit has the most).
+ * How well a host suits a part of a gang by the pool's policy, the lower the
+ * better: -32768 to 32767.
  */
-FitKey
-DecideFitKey(const Host *host, const DecideAsk *ask, const DecideOffer *offer,
-			 int32_t count)
+int64_t
+DecideFitPart(const Cycle *cycle, const Host *host, const DecideAsk *ask,
+			  int32_t gpus, int32_t count)
 {
-	FitKey		key;
-	uint64_t	loss;
+	int64_t		steps;
 
-	if (!DecideFitAllowed(host, ask, offer))
-		return FIT_NONE;
-	if (ask->share < DECIDE_WHOLE)
+	if (cycle->mix != NULL)
 	{
-		if (!has_left(host, ask->cpu_milli, ask->memory_mib))
-			return FIT_NONE;
-		return DecideShareKey(host, ask);
+		steps = DecideFgdSteps(cycle, host, ask, gpus, count);
+		return steps < INT16_MIN ? INT16_MIN :
+			steps > INT16_MAX ? INT16_MAX : steps;
 	}
-	if (host->n_free < count ||
-		!has_left(host, ask->cpu_milli, ask->memory_mib))
-		return FIT_NONE;
-	loss = (uint64_t) DecideFitLoss(host, ask, count, count);
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return gpus - host->n_free;
+	return (int64_t) DecideFitLoss(host, ask, gpus, count) << 8 |
+		(int64_t) (host->n_free - gpus);
+}
+
+/*
+ * How well a host that can take them suits whole devices, or none, by the
+ * policy pack.  Whole devices: loss, then fewest free devices left.  None:
+ * loss, then fewest free devices, then least cpu left (a host without limit
+ * has the most).
+ */
+static FitKey
+pack_key(const Host *host, const DecideAsk *ask, int32_t count)
+{
+	uint64_t	loss = (uint64_t) DecideFitLoss(host, ask, count, count);
+	FitKey		key;
+
 	key.high = loss << 8 | (uint64_t) (host->n_free - count);
 	key.low = 0;
 	if (count == 0)
 		key.low = host->cpu_milli > 0 ?
 			(uint64_t) (host->cpu_left - ask->cpu_milli) : INT64_MAX;
 	return key;
+}
+
+/*
+ * How well a host suits an ask by the pool's policy, all of count devices on
+ * it; FIT_NONE when it cannot take them.
+ */
+FitKey
+DecideFitKey(const Cycle *cycle, const Host *host, const DecideAsk *ask,
+			 const DecideOffer *offer, int32_t count)
+{
+	if (!DecideFitAllowed(host, ask, offer) ||
+		!has_left(host, ask->cpu_milli, ask->memory_mib))
+		return FIT_NONE;
+	if (ask->share < DECIDE_WHOLE)
+		return DecideShareKey(cycle, host, ask);
+	if (host->n_free < count)
+		return FIT_NONE;
+	if (cycle->mix != NULL)
+		return DecideFgdKey(cycle, host, ask, count);
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return DecideSpreadKey(host, ask, count);
+	return pack_key(host, ask, count);
 }
 
 /*

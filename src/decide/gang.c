@@ -25,7 +25,7 @@ static void
 plan_clear(Plan *plan)
 {
 	plan->n = plan->domains = plan->leaves = 0;
-	plan->loss = plan->free_left = plan->spare = 0;
+	plan->loss = plan->free_left = plan->spare = plan->cold = 0;
 }
 
 /*
@@ -53,10 +53,22 @@ leaves_stamp(const Cycle *cycle, const Plan *plan, int32_t first,
 }
 
 /*
+ * Do two hosts of a scope belong to one group: domain, or leaf where few of
+ * those are preferred, or all where few hosts are?
+ */
+static bool
+same_group(const Host *a, const Host *b, DecideTopology prefer)
+{
+	if (prefer == DECIDE_TOPOLOGY_LEAF)
+		return a->leaf == b->leaf;
+	return prefer == DECIDE_TOPOLOGY_NODE || a->domain == b->domain;
+}
+
+/*
  * Find the groups of a scope, and the room below each leaf in it.
  */
 static int32_t
-groups_find(Cycle *cycle, const Scope *scope)
+groups_find(Cycle *cycle, const Scope *scope, DecideTopology prefer)
 {
 	GangScratch *gang = cycle->gang;
 	GangGroup  *group = NULL;
@@ -70,8 +82,8 @@ groups_find(Cycle *cycle, const Scope *scope)
 		const Host *host = &cycle->hosts[scope->hosts[i]];
 		int32_t		room = gang->room[scope->hosts[i]];
 
-		if (i == 0 ||
-			cycle->hosts[scope->hosts[i - 1]].domain != host->domain)
+		if (i == 0 || !same_group(&cycle->hosts[scope->hosts[i - 1]], host,
+								  prefer))
 		{
 			group = &gang->groups[n++];
 			group->hosts = scope->hosts + i;
@@ -156,7 +168,8 @@ group_last(Cycle *cycle, const GangAsk *ask, int32_t n, int32_t wanted,
 										 gang->part_seen, ++gang->stamp,
 										 gang->leaf_seen, stamp);
 		if (gang->part_best.n > 0 &&
-			DecidePlanCompare(&gang->part_best, &gang->part) <= 0)
+			DecidePlanCompare(&gang->part_best, &gang->part,
+							  ask->ask->prefer) <= 0)
 			continue;
 		swap = gang->part_best;
 		gang->part_best = gang->part;
@@ -172,6 +185,29 @@ group_last(Cycle *cycle, const GangAsk *ask, int32_t n, int32_t wanted,
 	plan->leaves += gang->part_best.leaves;
 	plan->loss += gang->part_best.loss;
 	plan->free_left += gang->part_best.free_left;
+	plan->cold += gang->part_best.cold;
+}
+
+/*
+ * Count the domains and leaves of a plan whose groups were not domains.
+ */
+static void
+plan_count(Cycle *cycle, Plan *plan)
+{
+	GangScratch *gang = cycle->gang;
+	uint64_t	stamp = ++gang->stamp;
+	int32_t		i;
+
+	plan->domains = plan->leaves = 0;
+	for (i = 0; i < plan->n; i++)
+	{
+		const Host *host = &cycle->hosts[plan->hosts[i]];
+
+		plan->domains += gang->part_seen[host->domain] != stamp;
+		gang->part_seen[host->domain] = stamp;
+		plan->leaves += gang->leaf_seen[host->leaf] != stamp;
+		gang->leaf_seen[host->leaf] = stamp;
+	}
 }
 
 /*
@@ -179,10 +215,10 @@ group_last(Cycle *cycle, const GangAsk *ask, int32_t n, int32_t wanted,
  */
 static void
 scope_plan(Cycle *cycle, const GangAsk *ask, const Scope *scope, int64_t room,
-		   Plan *plan)
+		   DecideTopology prefer, Plan *plan)
 {
 	GangScratch *gang = cycle->gang;
-	int32_t		n = groups_find(cycle, scope);
+	int32_t		n = groups_find(cycle, scope, prefer);
 	int32_t		wanted = ask->count;
 	uint64_t	stamp = ++gang->stamp;
 
@@ -203,6 +239,8 @@ scope_plan(Cycle *cycle, const GangAsk *ask, const Scope *scope, int64_t room,
 									 stamp, gang->leaf_seen, stamp);
 	}
 	group_last(cycle, ask, n, wanted, stamp, plan);
+	if (prefer == DECIDE_TOPOLOGY_LEAF || prefer == DECIDE_TOPOLOGY_NODE)
+		plan_count(cycle, plan);
 	DecidePoll(cycle->arena);
 }
 
@@ -211,7 +249,8 @@ scope_plan(Cycle *cycle, const GangAsk *ask, const Scope *scope, int64_t room,
  * better than the best so far.
  */
 static void
-scope_try(Cycle *cycle, const GangAsk *ask, const Scope *scope)
+scope_try(Cycle *cycle, const GangAsk *ask, const Scope *scope,
+		  DecideTopology prefer)
 {
 	GangScratch *gang = cycle->gang;
 	int64_t		room = 0;
@@ -221,14 +260,67 @@ scope_try(Cycle *cycle, const GangAsk *ask, const Scope *scope)
 		room += gang->room[scope->hosts[i]];
 	if (room < ask->count)
 		return;
-	scope_plan(cycle, ask, scope, room, &gang->trial);
+	scope_plan(cycle, ask, scope, room, prefer, &gang->trial);
 	if (gang->best.n == 0 ||
-		DecidePlanCompare(&gang->trial, &gang->best) < 0)
+		DecidePlanCompare(&gang->trial, &gang->best, ask->ask->prefer) < 0)
 	{
 		Plan		swap = gang->best;
 
 		gang->best = gang->trial;
 		gang->trial = swap;
+	}
+}
+
+/*
+ * Try the places that keep a gang together better than its topology asks: each
+ * leaf where it may go anywhere, and where few hosts are preferred each domain.
+ */
+static void
+narrow_try(Cycle *cycle, const TypeRange *range, const GangAsk *ask)
+{
+	DecideTopology whole = ask->ask->prefer == DECIDE_TOPOLOGY_NODE ?
+		DECIDE_TOPOLOGY_NODE : DECIDE_TOPOLOGY_ANY;
+	Scope		scope = {0};
+
+	while (DecideScopeNext(cycle, range, DECIDE_TOPOLOGY_LEAF, &scope))
+		scope_try(cycle, ask, &scope, whole);
+	memset(&scope, 0, sizeof(scope));
+	while (whole == DECIDE_TOPOLOGY_NODE &&
+		   DecideScopeNext(cycle, range, DECIDE_TOPOLOGY_NVLINK, &scope))
+		scope_try(cycle, ask, &scope, whole);
+}
+
+/*
+ * Try every place that the gang's topology allows, and better ones within.
+ */
+static void
+scopes_try(Cycle *cycle, const TypeRange *range, const GangAsk *ask)
+{
+	DecideTopology topology = ask->ask->topology;
+	DecideTopology prefer = ask->ask->prefer;
+	Scope		scope = {0};
+	Scope		leaf;
+
+	if (topology == DECIDE_TOPOLOGY_ANY)
+		narrow_try(cycle, range, ask);
+	if (topology == DECIDE_TOPOLOGY_ANY && prefer == DECIDE_TOPOLOGY_LEAF)
+	{
+		/* all hosts, but each leaf's together */
+		scope.hosts = cycle->by_leaf + range->first;
+		scope.n = range->n;
+		scope_try(cycle, ask, &scope, prefer);
+		return;
+	}
+	while (DecideScopeNext(cycle, range, topology, &scope))
+	{
+		memset(&leaf, 0, sizeof(leaf));
+		while (topology == DECIDE_TOPOLOGY_NVLINK &&
+			   DecideScopeLeaf(cycle, &scope, &leaf) && leaf.n < scope.n)
+			scope_try(cycle, ask, &leaf, prefer);
+		scope_try(cycle, ask, &scope,
+				  topology == DECIDE_TOPOLOGY_LEAF &&
+				  prefer == DECIDE_TOPOLOGY_LEAF ? DECIDE_TOPOLOGY_ANY :
+				  prefer);
 	}
 }
 
@@ -243,8 +335,6 @@ DecideGangFind(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 	GangScratch *gang = cycle->gang;
 	TypeRange	range = DecideHostsOfType(cycle, offer->type);
 	GangAsk		asked = {ask, count};
-	Scope		scope = {0};
-	Scope		leaf = {0};
 	int64_t		room = 0;
 	int32_t		i;
 
@@ -262,19 +352,7 @@ DecideGangFind(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 		return NULL;
 
 	plan_clear(&gang->best);
-	if (ask->topology == DECIDE_TOPOLOGY_ANY)
-	{
-		while (DecideScopeNext(cycle, &range, DECIDE_TOPOLOGY_LEAF, &leaf))
-			scope_try(cycle, &asked, &leaf);
-	}
-	while (DecideScopeNext(cycle, &range, ask->topology, &scope))
-	{
-		memset(&leaf, 0, sizeof(leaf));
-		while (ask->topology == DECIDE_TOPOLOGY_NVLINK &&
-			   DecideScopeLeaf(cycle, &scope, &leaf) && leaf.n < scope.n)
-			scope_try(cycle, &asked, &leaf);
-		scope_try(cycle, &asked, &scope);
-	}
+	scopes_try(cycle, &range, &asked);
 	return gang->best.n > 0 ? &gang->best : NULL;
 }
 

@@ -16,18 +16,26 @@ DecidePlanAdd(Cycle *cycle, const GangAsk *gang, Plan *plan, int32_t host,
 	plan->hosts[plan->n] = host;
 	plan->gpus[plan->n] = gpus;
 	plan->n++;
-	plan->loss += DecideFitLoss(h, gang->ask, gpus, gang->count);
+	plan->loss += cycle->input->policy.packing == DECIDE_PACKING_PACK ?
+		DecideFitLoss(h, gang->ask, gpus, gang->count) :
+		DecideFitPart(cycle, h, gang->ask, gpus, gang->count);
 	plan->free_left += h->n_free - gpus;
+	plan->cold += cycle->holds != NULL && !cycle->holds[host];
 }
 
 /*
  * Which of two plans is better: below 0, the first.  Fewest domains, leaves
- * and hosts, least loss, fewest free devices left on the hosts used, least
- * room left around them.
+ * and hosts, of which a preference moves its own to the front, best by the
+ * pool's policy, fewest free devices left on the hosts used, least room left
+ * around them, most hosts that hold the job's cache.
  */
 int
-DecidePlanCompare(const Plan *a, const Plan *b)
+DecidePlanCompare(const Plan *a, const Plan *b, DecideTopology prefer)
 {
+	if (prefer == DECIDE_TOPOLOGY_LEAF && a->leaves != b->leaves)
+		return a->leaves < b->leaves ? -1 : 1;
+	if (prefer == DECIDE_TOPOLOGY_NODE && a->n != b->n)
+		return a->n < b->n ? -1 : 1;
 	if (a->domains != b->domains)
 		return a->domains < b->domains ? -1 : 1;
 	if (a->leaves != b->leaves)
@@ -40,12 +48,28 @@ DecidePlanCompare(const Plan *a, const Plan *b)
 		return a->free_left < b->free_left ? -1 : 1;
 	if (a->spare != b->spare)
 		return a->spare < b->spare ? -1 : 1;
+	if (a->cold != b->cold)
+		return a->cold < b->cold ? -1 : 1;
 	return 0;
 }
 
 /*
- * Of the hosts that can take all that is wanted, add the best to the plan:
- * least loss, fewest free devices left, name.
+ * By what hosts that take equally many devices are chosen: the pool's policy,
+ * then whether they hold the job's cache.  Below 2^17.
+ */
+static uint64_t
+part_rank(const Cycle *cycle, const GangAsk *gang, int32_t host, int32_t gpus)
+{
+	int64_t		part = DecideFitPart(cycle, &cycle->hosts[host], gang->ask,
+									 gpus, gang->count);
+
+	return (uint64_t) (part - INT16_MIN) << 1 |
+		(uint64_t) (cycle->holds != NULL && !cycle->holds[host]);
+}
+
+/*
+ * Of the hosts that can take all that is wanted, add the best to the plan: by
+ * rank, then name.
  */
 static void
 add_last(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
@@ -58,14 +82,11 @@ add_last(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
 	for (i = 0; i < n; i++)
 	{
 		int32_t		host = group->hosts[keys[i] & UINT32_MAX];
-		const Host *h = &cycle->hosts[host];
 		uint64_t	key;
 
 		if (cycle->gang->room[host] < wanted)
 			break;
-		key = (uint64_t) DecideFitLoss(h, gang->ask, wanted,
-									   gang->count) << 40 |
-			(uint64_t) (h->n_free - wanted) << 32 | (uint64_t) host;
+		key = part_rank(cycle, gang, host, wanted) << 32 | (uint64_t) host;
 		if (key < best)
 		{
 			best = key;
@@ -91,16 +112,13 @@ DecideGroupFill(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
 
 	for (i = 0; i < group->n; i++)
 	{
-		const Host *h = &cycle->hosts[group->hosts[i]];
 		int32_t		most = room[group->hosts[i]];
 
 		if (most == 0)
 			continue;
 		keys[n] = (uint64_t) (DECIDE_MAX_DEVICES - most) << 56 | (uint64_t) i;
 		if (most < wanted)
-			keys[n] |= (uint64_t) DecideFitLoss(h, gang->ask, most,
-												gang->count) << 48 |
-				(uint64_t) (h->n_free - most) << 40;
+			keys[n] |= part_rank(cycle, gang, group->hosts[i], most) << 32;
 		n++;
 	}
 	if (n > 1)

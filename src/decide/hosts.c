@@ -168,6 +168,7 @@ find_types(Cycle *cycle)
 			range->n = 0;
 		}
 		range = &cycle->types[cycle->n_types - 1];
+		host->kind = cycle->n_types - 1;
 		host->place = range->n++;
 	}
 	return true;

@@ -2,7 +2,7 @@
  * share.c
  *	  A share of one device: which device of a host, and how well it suits.
  *
- * A share goes onto the device already shared that has the least left of those
+ * By the policy pack a share goes onto the device already shared that has the least left of those
  * it fits on.  Only when there is none, a free device is broken: rather on a
  * host that has fragments already, then where the fewest free devices remain.
  * Both come after what the placement costs the pool in fed free devices, which
@@ -34,12 +34,12 @@ DecideShareDevice(const Host *host, int32_t share)
 }
 
 /*
- * How well a host that may take the share and has its cpu and memory suits it:
- * loss, then what the device has left, then whether the host is broken into
- * already, then fewest free devices left.
+ * How well a host that has its cpu and memory suits a share by the policy
+ * pack: loss, then what the device has left, then whether the host is broken
+ * into already, then fewest free devices left.
  */
-FitKey
-DecideShareKey(const Host *host, const DecideAsk *ask)
+static FitKey
+pack_key(const Host *host, const DecideAsk *ask)
 {
 	int32_t		device = DecideShareDevice(host, ask->share);
 	int32_t		breaks;
@@ -58,4 +58,38 @@ DecideShareKey(const Host *host, const DecideAsk *ask)
 		(uint64_t) (host->n_free - breaks);
 	key.low = 0;
 	return key;
+}
+
+/*
+ * How well a host that may take the share and has its cpu and memory suits it,
+ * by the pool's policy; FIT_NONE where no device has enough left.
+ */
+FitKey
+DecideShareKey(const Cycle *cycle, const Host *host, const DecideAsk *ask)
+{
+	int32_t		device;
+
+	if (cycle->mix != NULL)
+		return DecideFgdShare(cycle, host, ask, &device);
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return DecideSpreadKey(host, ask, 1);
+	return pack_key(host, ask);
+}
+
+/*
+ * The device that a share goes onto by the pool's policy, or -1.
+ */
+int32_t
+DecideShareChoose(const Cycle *cycle, const Host *host, const DecideAsk *ask)
+{
+	int32_t		device;
+
+	if (cycle->mix != NULL)
+	{
+		(void) DecideFgdShare(cycle, host, ask, &device);
+		return device;
+	}
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return DecideSpreadDevice(host, ask->share);
+	return DecideShareDevice(host, ask->share);
 }

@@ -48,7 +48,7 @@ DecideStartPart(const Cycle *cycle, const DecideAsk *ask, int32_t host,
 		part->memory_mib = DecideFitSplit(ask->memory_mib, gpus, count);
 	}
 	if (ask->share < DECIDE_WHOLE)
-		part->devices = UINT64_C(1) << DecideShareDevice(h, ask->share);
+		part->devices = UINT64_C(1) << DecideShareChoose(cycle, h, ask);
 	else
 		part->devices = lowest_devices(h->free, gpus);
 }

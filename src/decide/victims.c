@@ -322,8 +322,8 @@ room_of(const Cycle *cycle, int32_t index)
 	if (search->whole)
 		return DecideFitRoom(host, search->ask->cpu_milli,
 							 search->ask->memory_mib, search->count);
-	return DecideFitLess(DecideFitKey(host, search->ask, search->offer,
-									  search->ask->min_gpus), FIT_NONE);
+	return DecideFitLess(DecideFitKey(cycle, host, search->ask,
+									  search->offer, search->ask->min_gpus), FIT_NONE);
 }
 
 /*

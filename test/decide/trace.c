@@ -77,7 +77,7 @@ trace_nodes(World *world, const char *folder)
 /*
  * Add the pods as jobs, in order of their creation: name, cpu_milli,
  * memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, ...
- * No gpu_spec means any type.
+ * No gpu_spec means any type; all a pod accepts are equally good.
  */
 bool
 trace_pods(World *world, const char *folder, const char *name)
@@ -108,12 +108,14 @@ trace_pods(World *world, const char *folder, const char *name)
 			 type = strtok(NULL, "|"))
 		{
 			offers[ask.n_offers].type = world_type(world, type);
+			offers[ask.n_offers].tied = ask.n_offers > 0;
 			offers[ask.n_offers++].min_memory = 0;
 		}
 		for (i = 0; i < world->n_types && *f[5] == '\0' && ask.min_gpus > 0;
 			 i++)
 		{
 			offers[ask.n_offers].type = i;
+			offers[ask.n_offers].tied = i > 0;
 			offers[ask.n_offers++].min_memory = 0;
 		}
 		world_job(world, world_ask(world, &ask), "openb", "",

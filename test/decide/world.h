@@ -179,9 +179,10 @@ extern void mutation_tests(Tap *tap);
 /* rescue.c */
 extern void rescue_tests(Tap *tap, int instances);
 
-/* bench.c, trace.c */
+/* bench.c, trace.c, openb.c */
 extern int	bench_all(const char *trace);
 extern bool trace_nodes(World *world, const char *folder);
+extern int	openb_all(const char *folder, int seeds);
 extern bool trace_pods(World *world, const char *folder, const char *file);
 
 #endif							/* WORLD_H */

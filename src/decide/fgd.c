@@ -1,0 +1,470 @@
+/*
+ * fgd.c
+ *	  The packing policy fgd: a job goes where typical jobs lose least.
+ *
+ * After "Beware of Fragmentation" (Weng et al., USENIX ATC 2023).  Of what is
+ * left on a host, a typical job cannot use all of it when the host cannot run
+ * it (type, memory of the devices, cpu, memory, too few devices with enough
+ * left), else the devices that have less left than it wants.  The sum of this
+ * over the typical jobs, each by its weight, is how fragmented a host is; a
+ * placement costs what that grows by, and what it strands.
+ *
+ * Stranded is what of a host's devices its cpu or memory can no longer feed,
+ * by what typical jobs have beside a device.
+ *
+ * A typical job weighs what part of the jobs it stands for, times
+ *	  (1 / size)^3, size in devices, at least a quarter: small jobs come often
+ *		and fill what is left by others, and what none of them fits is lost;
+ *	  (devices of the pool / devices that could ever serve it)^2: what only a
+ *		few devices can do is kept for those who need it.
+ *
+ * Costs are compared in steps of 60 thousandths of a device, since smaller
+ * differences are noise that would scatter jobs; within a step the host with
+ * the least left wins, then the device.  The constants are the same for every
+ * pool; docs/scheduling.md says how they were found and how little depends on
+ * their exact values.
+ */
+#include "decide/core.h"
+
+typedef __int128 Wide;
+
+#define COVERED_PERCENT	95		/* of the jobs, by the most frequent asks */
+#define SMALLEST_SIZE	250		/* thousandths of a device */
+#define WEIGHT_ONE		1000000 /* of a whole device, if all jobs were so */
+#define WEIGHT_MOST		INT64_C(1000000000)
+#define STEP			((int64_t) 60 * WEIGHT_ONE)
+#define STEPS_BIAS		(INT64_C(1) << 31)
+
+/* An ask that is typical. */
+typedef struct MixClass
+{
+	const DecideAsk *ask;
+	int64_t		weight;
+} MixClass;
+
+struct Mix
+{
+	MixClass   *classes;
+	int32_t		n;
+	int64_t    *floors;			/* MiB a device needs, by kind of host and
+								 * class; INT64_MAX: not of this type */
+	int64_t		cpu_each;		/* beside a whole device, in typical jobs */
+	int64_t		memory_each;
+};
+
+/* What is left of a host. */
+typedef struct Rest
+{
+	int64_t		cpu;
+	int64_t		memory;
+	int32_t		n_free;
+	int32_t		n_partial;
+	uint16_t	partial[DECIDE_MAX_DEVICES];
+} Rest;
+
+/*
+ * Thousandths of a device that a job of the ask wants.
+ */
+static int64_t
+ask_size(const DecideAsk *ask)
+{
+	return (int64_t) ask->min_gpus * ask->share;
+}
+
+/*
+ * How many jobs there must be of an ask for it to be among the most frequent
+ * that cover enough of all; asks of the same number stand or fall together.
+ */
+static int64_t
+fewest_jobs(const Cycle *cycle, int32_t *order, int32_t n, int64_t all)
+{
+	const DecideTypical *typical = cycle->input->typical;
+	Wide		covered = 0;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		covered += typical[order[i]].jobs;
+		if (covered * 100 >= (Wide) all * COVERED_PERCENT)
+			return typical[order[i]].jobs;
+	}
+	return 1;
+}
+
+/*
+ * Compare two typical asks, the more frequent first.
+ */
+static int
+compare_jobs(const void *context, int32_t a, int32_t b)
+{
+	const DecideTypical *typical = context;
+
+	if (typical[a].jobs != typical[b].jobs)
+		return typical[a].jobs > typical[b].jobs ? -1 : 1;
+	return 0;
+}
+
+/*
+ * The offer of an ask for a type, or NULL.
+ */
+static const DecideOffer *
+offer_of(const DecideAsk *ask, int32_t type)
+{
+	int32_t		i;
+
+	for (i = 0; i < ask->n_offers; i++)
+	{
+		if (ask->offers[i].type == type)
+			return &ask->offers[i];
+	}
+	return NULL;
+}
+
+/*
+ * How many of a job's devices a host would have: all, or, of a gang that may
+ * spread, as many as the host has.
+ */
+static int32_t
+devices_here(const Host *host, const DecideAsk *ask)
+{
+	if (ask->min_gpus > host->gpus && ask->topology != DECIDE_TOPOLOGY_NODE)
+		return host->gpus;
+	return ask->min_gpus;
+}
+
+/*
+ * Devices of the pool that could ever serve a class.
+ */
+static int64_t
+supply_of(const Cycle *cycle, const Mix *mix, int32_t class)
+{
+	const DecideAsk *ask = mix->classes[class].ask;
+	int64_t		supply = 0;
+	int32_t		i;
+
+	for (i = 0; i < cycle->n_hosts; i++)
+	{
+		const Host *host = &cycle->hosts[i];
+		int32_t		gpus = devices_here(host, ask);
+
+		if (gpus > 0 && gpus <= host->gpus &&
+			host->gpu_memory_mib >= mix->floors[(int64_t) host->kind *
+												mix->n + class] &&
+			(host->cpu_milli == 0 || host->cpu_milli >=
+			 DecideFitSplit(ask->cpu_milli, gpus, ask->min_gpus)) &&
+			(host->memory_mib == 0 || host->memory_mib >=
+			 DecideFitSplit(ask->memory_mib, gpus, ask->min_gpus)))
+			supply += host->gpus;
+	}
+	return supply;
+}
+
+/*
+ * What a class weighs that stands for jobs of all; 0: nothing could ever
+ * serve it.
+ */
+static int64_t
+weight_of(const DecideAsk *ask, int64_t jobs, int64_t all, int64_t supply,
+		  int64_t devices)
+{
+	int64_t		size = ask_size(ask);
+	Wide		weight = (Wide) jobs * WEIGHT_ONE / all;
+
+	if (supply == 0)
+		return 0;
+	if (size < SMALLEST_SIZE)
+		size = SMALLEST_SIZE;
+	weight = weight * DECIDE_WHOLE * DECIDE_WHOLE * DECIDE_WHOLE /
+		((Wide) size * size * size);
+	weight = weight * devices / supply * devices / supply;
+	return weight < WEIGHT_MOST ? (int64_t) weight : WEIGHT_MOST;
+}
+
+/*
+ * The least memory of devices for each class, by kind of host.
+ */
+static void
+floors_find(const Cycle *cycle, Mix *mix)
+{
+	int32_t		kind;
+	int32_t		i;
+
+	for (kind = 0; kind < cycle->n_types; kind++)
+	{
+		for (i = 0; i < mix->n; i++)
+		{
+			const DecideOffer *offer = offer_of(mix->classes[i].ask,
+												cycle->types[kind].type);
+
+			mix->floors[(int64_t) kind * mix->n + i] = offer == NULL ?
+				INT64_MAX : DecideFitFloor(offer);
+		}
+	}
+}
+
+/*
+ * Weigh the classes, and find what typical jobs have beside a device.
+ */
+static void
+mix_weigh(const Cycle *cycle, Mix *mix, const int64_t *jobs, int64_t all)
+{
+	Wide		size = 0;
+	Wide		cpu = 0;
+	Wide		memory = 0;
+	int64_t		devices = 0;
+	int32_t		i;
+
+	for (i = 0; i < cycle->n_hosts; i++)
+		devices += cycle->hosts[i].gpus;
+	for (i = 0; i < mix->n; i++)
+	{
+		const DecideAsk *ask = mix->classes[i].ask;
+
+		mix->classes[i].weight = weight_of(ask, jobs[i], all,
+										   supply_of(cycle, mix, i), devices);
+		size += (Wide) ask_size(ask) * jobs[i];
+		cpu += (Wide) ask->cpu_milli * jobs[i];
+		memory += (Wide) ask->memory_mib * jobs[i];
+	}
+	mix->cpu_each = size == 0 ? 0 : (int64_t) (cpu * DECIDE_WHOLE / size);
+	mix->memory_each = size == 0 ? 0 :
+		(int64_t) (memory * DECIDE_WHOLE / size);
+}
+
+/*
+ * Find out what is typical, once a cycle.  False: out of memory.
+ */
+bool
+DecideMixPrepare(Cycle *cycle)
+{
+	const DecideTypical *typical = cycle->input->typical;
+	int32_t		most = cycle->input->n_typical;
+	int32_t    *order = DecideAlloc(cycle->arena, most, sizeof(int32_t));
+	int64_t    *jobs = DecideAlloc(cycle->arena, most, sizeof(int64_t));
+	Mix		   *mix = DecideAlloc(cycle->arena, 1, sizeof(Mix));
+	int64_t		all = 0;
+	int64_t		covered = 0;
+	int64_t		fewest;
+	int32_t		n = 0;
+	int32_t		i;
+
+	if (order == NULL || jobs == NULL || mix == NULL)
+		return false;
+	for (i = 0; i < most; i++)
+	{
+		if (typical[i].ask.min_gpus == 0)
+			continue;
+		order[n++] = i;
+		if (__builtin_add_overflow(all, typical[i].jobs, &all))
+			all = INT64_MAX;
+	}
+	if (!DecideSort(cycle->arena, order, n, compare_jobs, typical))
+		return false;
+	fewest = fewest_jobs(cycle, order, n, all);
+	mix->n = 0;
+	mix->classes = DecideAlloc(cycle->arena, n, sizeof(MixClass));
+	mix->floors = DecideAlloc(cycle->arena, (int64_t) n * cycle->n_types,
+							  sizeof(int64_t));
+	if (mix->classes == NULL || mix->floors == NULL)
+		return false;
+	for (i = 0; i < n && typical[order[i]].jobs >= fewest; i++)
+	{
+		mix->classes[mix->n].ask = &typical[order[i]].ask;
+		jobs[mix->n++] = typical[order[i]].jobs;
+		if (__builtin_add_overflow(covered, typical[order[i]].jobs, &covered))
+			covered = INT64_MAX;
+	}
+	floors_find(cycle, mix);
+	mix_weigh(cycle, mix, jobs, covered);
+	cycle->mix = mix;
+	return true;
+}
+
+/*
+ * What a class cannot use of what is left, of which there are sum thousandths.
+ */
+static int64_t
+unusable(const Mix *mix, int32_t class, const Host *host, const Rest *rest,
+		 int64_t sum)
+{
+	const DecideAsk *ask = mix->classes[class].ask;
+	int32_t		gpus = devices_here(host, ask);
+	int32_t		fitting = rest->n_free;
+	int64_t		splinters = 0;
+	int32_t		i;
+
+	if (host->gpu_memory_mib < mix->floors[(int64_t) host->kind * mix->n +
+										   class] ||
+		(host->cpu_milli > 0 && rest->cpu <
+		 DecideFitSplit(ask->cpu_milli, gpus, ask->min_gpus)) ||
+		(host->memory_mib > 0 && rest->memory <
+		 DecideFitSplit(ask->memory_mib, gpus, ask->min_gpus)))
+		return sum;
+	for (i = 0; i < rest->n_partial; i++)
+	{
+		if (rest->partial[i] >= ask->share)
+			fitting++;
+		else
+			splinters += rest->partial[i];
+	}
+	return fitting < gpus ? sum : splinters;
+}
+
+/*
+ * Of so many thousandths of devices, those beyond what is left feeds, when a
+ * device needs each of it.
+ */
+static int64_t
+stranded_by(int64_t sum, int64_t left, int64_t capacity, int64_t each)
+{
+	Wide		fed;
+
+	if (capacity == 0 || each == 0)
+		return 0;
+	fed = left > 0 ? (Wide) left * DECIDE_WHOLE / each : 0;
+	return fed < sum ? sum - (int64_t) fed : 0;
+}
+
+/*
+ * How bad what is left of a host is, in millionths of thousandths of a device.
+ */
+static int64_t
+badness(const Mix *mix, const Host *host, const Rest *rest)
+{
+	int64_t		sum = (int64_t) rest->n_free * DECIDE_WHOLE;
+	int64_t		cpu;
+	int64_t		memory;
+	int64_t		bad = 0;
+	int32_t		i;
+
+	for (i = 0; i < rest->n_partial; i++)
+		sum += rest->partial[i];
+	if (sum == 0)
+		return 0;
+	for (i = 0; i < mix->n; i++)
+		bad += mix->classes[i].weight * unusable(mix, i, host, rest, sum);
+	cpu = stranded_by(sum, rest->cpu, host->cpu_milli, mix->cpu_each);
+	memory = stranded_by(sum, rest->memory, host->memory_mib,
+						 mix->memory_each);
+	return bad + (cpu > memory ? cpu : memory) * WEIGHT_ONE;
+}
+
+/*
+ * What is left of a host now.
+ */
+static void
+rest_of(const Host *host, Rest *rest)
+{
+	uint64_t	bits;
+
+	rest->cpu = host->cpu_left;
+	rest->memory = host->memory_left;
+	rest->n_free = host->n_free;
+	rest->n_partial = 0;
+	for (bits = host->partial; bits != 0; bits &= bits - 1)
+		rest->partial[rest->n_partial++] = host->left[__builtin_ctzll(bits)];
+}
+
+/*
+ * What it costs to be left with after instead of before.
+ */
+static int64_t
+steps_between(const Mix *mix, const Host *host, const Rest *before,
+			  const Rest *after)
+{
+	int64_t		cost = badness(mix, host, after) - badness(mix, host, before);
+
+	return cost >= 0 ? cost / STEP : -((-cost + STEP - 1) / STEP);
+}
+
+/*
+ * In how many steps whole devices of an ask cost on a host that has them.
+ */
+int64_t
+DecideFgdSteps(const Cycle *cycle, const Host *host, const DecideAsk *ask,
+			   int32_t gpus, int32_t count)
+{
+	Rest		before;
+	Rest		after;
+
+	rest_of(host, &before);
+	after = before;
+	after.n_free -= gpus;
+	after.cpu -= count > 0 ? DecideFitSplit(ask->cpu_milli, gpus, count) :
+		ask->cpu_milli;
+	after.memory -= count > 0 ? DecideFitSplit(ask->memory_mib, gpus, count) :
+		ask->memory_mib;
+	return steps_between(cycle->mix, host, &before, &after);
+}
+
+/*
+ * The key of so many steps on a host that has then so many thousandths left,
+ * of them so many on the device.
+ */
+static FitKey
+key_of(int64_t steps, int64_t left, int64_t on_device)
+{
+	FitKey		key;
+
+	key.high = (uint64_t) (steps + STEPS_BIAS) << 32 |
+		(uint64_t) left << 12 | (uint64_t) on_device;
+	key.low = 0;
+	return key;
+}
+
+/*
+ * How well a host that can take them suits whole devices, or none.
+ */
+FitKey
+DecideFgdKey(const Cycle *cycle, const Host *host, const DecideAsk *ask,
+			 int32_t count)
+{
+	return key_of(DecideFgdSteps(cycle, host, ask, count, count),
+				  DecideFitLeft(host) - (int64_t) count * DECIDE_WHOLE, 0);
+}
+
+/*
+ * How well a host that can take it suits a share, and on which device; FIT_NONE
+ * and -1 where none has enough left.  Of devices with as much left the lowest.
+ */
+FitKey
+DecideFgdShare(const Cycle *cycle, const Host *host, const DecideAsk *ask,
+			   int32_t *device)
+{
+	uint64_t	bits = host->partial | (host->free & -host->free);
+	int64_t		left = DecideFitLeft(host) - ask->share;
+	FitKey		best = FIT_NONE;
+	Rest		before;
+
+	*device = -1;
+	rest_of(host, &before);
+	for (; bits != 0; bits &= bits - 1)
+	{
+		int32_t		i = __builtin_ctzll(bits);
+		uint16_t	rest = (uint16_t) (host->left[i] - ask->share);
+		Rest		after = before;
+		FitKey		key;
+
+		if (host->left[i] < ask->share)
+			continue;
+		after.cpu -= ask->cpu_milli;
+		after.memory -= ask->memory_mib;
+		if ((host->free >> i) & 1)
+		{
+			after.n_free--;
+			after.partial[after.n_partial++] = rest;
+		}
+		else
+			after.partial[__builtin_popcountll(host->partial &
+											   ((UINT64_C(1) << i) - 1))] =
+				rest;
+		key = key_of(steps_between(cycle->mix, host, &before, &after), left,
+					 rest);
+		if (DecideFitLess(key, best))
+		{
+			best = key;
+			*device = i;
+		}
+	}
+	return best;
+}

@@ -1,0 +1,211 @@
+/*
+ * openb.c
+ *	  How much of a full pool stays unused: the harness of "Beware of
+ *	  Fragmentation" (Weng et al., USENIX ATC 2023), by the decision core.
+ *
+ * The trace's pods arrive at the empty cluster in random order, then random
+ * ones of them again, and none leaves; each goes where the policy puts it, or
+ * nowhere where it does not fit.  Told is what of the cluster's devices is
+ * unallocated when so many have been asked for as there are: the mean over the
+ * arrivals in [99.5, 100.5) % of them, and over the seeds.
+ *
+ * What is typical is the trace's own mix of pods.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+static const struct
+{
+	const char *file;
+	const char *name;
+	double		target;			/* of the policy fgd */
+	double		published;		/* by the paper's authors, of theirs */
+}			traces[] =
+
+{
+	{"openb_pod_list_default.csv", "default", 4.3, 4.77},
+	{"openb_pod_list_gpushare100.csv", "gpushare100", 12.4, 13.36},
+	{"openb_pod_list_gpuspec33.csv", "gpuspec33", 7.0, 12.16}
+};
+
+static int64_t
+job_size(const World *world, const DecideJob *job)
+{
+	const DecideAsk *ask = &world->asks[job->ask];
+
+	return (int64_t) ask->min_gpus * ask->share;
+}
+
+static int64_t
+capacity_of(const World *world)
+{
+	int64_t		capacity = 0;
+	int			i;
+
+	for (i = 0; i < world->n_nodes; i++)
+		capacity += (int64_t) world->nodes[i].gpus * DECIDE_WHOLE;
+	return capacity;
+}
+
+/*
+ * What is typical of the pods.
+ */
+static void
+typical_find(World *world)
+{
+	int64_t    *jobs = calloc((size_t) world->n_asks, sizeof(int64_t));
+	int			i;
+
+	for (i = 0; i < world->n_jobs; i++)
+		jobs[world->jobs[i].ask]++;
+	for (i = 0; i < world->n_asks; i++)
+		world_typical(world, &world->asks[i], jobs[i]);
+	free(jobs);
+}
+
+/*
+ * Put the pods in random order, and add random ones of them until 100.5 % of
+ * the capacity is asked for.
+ */
+static void
+arrivals_make(World *world, uint64_t seed)
+{
+	int			n = world->n_jobs;
+	int64_t		capacity = capacity_of(world);
+	int64_t		asked = 0;
+	int			i;
+
+	for (i = n - 1; i > 0; i--)
+	{
+		int			j = random_below(&seed, i + 1);
+		DecideJob	swap = world->jobs[i];
+
+		world->jobs[i] = world->jobs[j];
+		world->jobs[j] = swap;
+	}
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		world->jobs[i].submitted = i;
+		world->jobs[i].id = i;
+		asked += job_size(world, &world->jobs[i]);
+		if (i >= n - 1 && asked * 1000 < capacity * 1005)
+			world_job(world, world->jobs[random_below(&seed, n)].ask, "openb",
+					  "", i + 1);
+	}
+}
+
+/*
+ * What is unallocated, in percent of the capacity.
+ */
+static double
+unallocated(const World *world, const DecideResult *result)
+{
+	bool	   *started = calloc((size_t) world->n_jobs, sizeof(bool));
+	int64_t		capacity = capacity_of(world);
+	int64_t		asked = 0;
+	int64_t		given = 0;
+	double		sum = 0;
+	int			n = 0;
+	int			i;
+
+	for (i = 0; i < result->n_starts; i++)
+		started[result->starts[i].job] = true;
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		int64_t		size = job_size(world, &world->jobs[i]);
+
+		asked += size;
+		if (started[i])
+			given += size;
+		if (asked * 1000 >= capacity * 1005)
+			break;
+		if (asked * 1000 >= capacity * 995)
+		{
+			sum += 100.0 * (double) (capacity - given) / (double) capacity;
+			n++;
+		}
+	}
+	free(started);
+	return sum / n;
+}
+
+/*
+ * One fill of the cluster; below 0: it went wrong.
+ */
+static double
+fill(const char *folder, const char *file, DecidePacking packing,
+	 uint64_t seed)
+{
+	World		world;
+	Pool		pool;
+	DecideArena arena;
+	DecideInput input;
+	DecideResult result;
+	const char *error;
+	double		left = -1;
+
+	world_init(&world);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	if (!trace_nodes(&world, folder) || !trace_pods(&world, folder, file))
+		error = "no such trace";
+	else
+	{
+		typical_find(&world);
+		arrivals_make(&world, seed);
+		world.policy.packing = packing;
+		input = world_input(&world);
+		error = DecideRun(&input, &arena, &result);
+		if (error == NULL)
+			error = DecideCheck(&input, &result, &arena, NULL);
+		if (error == NULL)
+			left = unallocated(&world, &result);
+	}
+	if (error != NULL)
+		fprintf(stderr, "%s: %s\n", file, error);
+	pool_free(&pool);
+	world_free(&world);
+	return left;
+}
+
+/*
+ * All traces by all policies.  Fails when fgd leaves more than it should.
+ */
+int
+openb_all(const char *folder, int seeds)
+{
+	bool		failed = false;
+	size_t		i;
+
+	printf("%-12s %8s %8s %8s %8s %10s\n", "unallocated", "pack", "spread",
+		   "fgd", "target", "published");
+	for (i = 0; i < sizeof(traces) / sizeof(traces[0]); i++)
+	{
+		double		mean[3] = {0, 0, 0};
+		int			packing;
+		int			seed;
+
+		for (packing = 0; packing < 3; packing++)
+		{
+			for (seed = 1; seed <= seeds; seed++)
+			{
+				double		left = fill(folder, traces[i].file,
+										(DecidePacking) packing,
+										(uint64_t) seed);
+
+				if (left < 0)
+					return 2;
+				mean[packing] += left / seeds;
+			}
+		}
+		printf("%-12s %6.2f %% %6.2f %% %6.2f %% %6.2f %% %8.2f %%\n",
+			   traces[i].name, mean[0], mean[1], mean[2], traces[i].target,
+			   traces[i].published);
+		failed |= mean[DECIDE_PACKING_FGD] > traces[i].target;
+	}
+	return failed;
+}
