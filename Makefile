@@ -13,7 +13,7 @@
 # sql/gpucredit/NN_<stage>.sql (the install script's piece), sql/<stage>.sql
 # and expected/<stage>.out; decide is C alone, grants SQL alone.
 STAGES = common types shmem entry audit request ledger admission inventory \
-	job decide sched driver observe grants
+	job decide sched driver observe seal grants
 
 EXTENSION = gpucredit
 MODULE_big = gpucredit

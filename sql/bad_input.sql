@@ -54,6 +54,8 @@ WHERE name = 'spent';
 INSERT INTO given SELECT 'bucket', bucket
 	FROM gpucredit.issue('bi', 'a', 'own', 10);
 
+SELECT count(affected) FROM gpucredit.seal_audit();
+
 -- Calls that work.  {name} stands for an id of the above.
 CREATE TEMP TABLE good (n serial, fn text, arg text, value text);
 INSERT INTO good (fn, arg, value) VALUES
@@ -191,6 +193,10 @@ INSERT INTO good (fn, arg, value) VALUES
 	('resume', 'node', $$'bi-1'$$),
 	('remove_node', 'node', $$'bi-2'$$),
 	('verify', 'org', $$'bi'$$),
+	('verify_audit', 'since', $$NULL$$),
+	('verify_audit', 'published', $$NULL$$),
+	('audit_proof', 'entry', $$(SELECT max(entry_to) FROM gpucredit.seal)$$),
+	('audit_proof', 'kind', $$'entry'$$),
 	('rebuild', 'org', $$'bi'$$),
 	('set_budget', 'org', $$'bi'$$),
 	('set_budget', 'account', $$'a'$$),
@@ -525,6 +531,10 @@ INSERT INTO arg_kind VALUES
 	('resume', 'node', '{name, node}'),
 	('remove_node', 'node', '{name, node}'),
 	('verify', 'org', '{}'),
+	('verify_audit', 'since', '{}'),
+	('verify_audit', 'published', '{}'),
+	('audit_proof', 'entry', '{}'),
+	('audit_proof', 'kind', '{}'),
 	('rebuild', 'org', '{org, known org}'),
 	('set_budget', 'org', '{org, known org}'),
 	('set_budget', 'account', '{account, known account}'),
@@ -921,6 +931,18 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('set_retry_rule', 'message', $$repeat('x', 257)$$, '22023'),
 	('set_retry_rule', 'message', $$repeat('(', 250)$$, '22023'),
 	('set_retry_rule', 'message', $$repeat('x', 10000000)$$, '22023'),
+	('verify_audit', 'since', $$'infinity'$$, '22023'),
+	('verify_audit', 'since', $$'4713-01-01 BC'$$, '00000'),
+	('verify_audit', 'since', $$'294276-12-31 23:59:59+00'$$, '00000'),
+	('verify_audit', 'published', $$''::bytea$$, '00000'),
+	('verify_audit', 'published', $$decode(repeat('00', 10000000), 'hex')$$, '00000'),
+	('audit_proof', 'entry', 'NULL', '22023'),
+	('audit_proof', 'entry', '0', '22023'),
+	('audit_proof', 'entry', '-9223372036854775808', '22023'),
+	('audit_proof', 'entry', '9223372036854775807', '22023'),
+	('audit_proof', 'kind', 'NULL', '22023'),
+	('audit_proof', 'kind', $$'Entry'$$, '22023'),
+	('audit_proof', 'kind', $$repeat('x', 10000000)$$, '22023'),
 	('verify', 'org', $$'no such'$$, '00000'),
 	('verify', 'org', $$repeat('x', 10000000)$$, '00000');
 
@@ -1005,7 +1027,7 @@ FROM result
 WHERE greatest(octet_length(message), octet_length(detail),
 	octet_length(hint)) > 200
 ORDER BY n;
-SELECT count(*) AS calls, count(DISTINCT rows) AS row_counts,
+SELECT count(*) = (SELECT count(*) FROM bad) AS all_called, count(DISTINCT rows) AS row_counts,
 	min(rows) = pg_temp.row_counts() AS unchanged
 FROM result;
 

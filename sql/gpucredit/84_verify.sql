@@ -418,7 +418,7 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'append_only_is_guarded', '', format('table gpucredit.%s', t.name),
 		'trigger missing, or not enabled ALWAYS'
-	FROM unnest(ARRAY['audit', 'entry', 'usage']) AS t (name)
+	FROM unnest(ARRAY['audit', 'entry', 'seal', 'seal_row', 'usage']) AS t (name)
 	WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
 		WHERE g.tgrelid = ('gpucredit.' || t.name)::regclass
 			AND g.tgfoid = 'gpucredit.refuse_change'::regproc
@@ -454,6 +454,35 @@ END;
 COMMENT ON FUNCTION gpucredit.check_guards(text) IS
 'verify: requests, and what guards the tables.';
 
+/* Seals: each the digest of its own row, and of the one before */
+CREATE FUNCTION gpucredit.check_seals(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH s AS (
+		SELECT s.*, lag(s.batch, 1, 0::bigint) OVER chain AS batch_before,
+			lag(s.seal, 1, decode(repeat('00', 32), 'hex')) OVER chain
+				AS seal_before,
+			lag(s.entry_to, 1, (-9223372036854775808)::bigint) OVER chain AS entry_before,
+			lag(s.audit_to, 1, (-9223372036854775808)::bigint) OVER chain AS audit_before
+		FROM gpucredit.seal s WHERE check_seals.tenant IS NULL
+		WINDOW chain AS (ORDER BY s.batch))
+	SELECT 'chain_unbroken', '', format('batch %s', s.batch),
+		CASE WHEN s.batch <> s.batch_before + 1
+			THEN format('follows batch %s', s.batch_before)
+			ELSE format('entries above %s up to %s, after batch %s',
+				s.entry_from, s.entry_to, s.batch_before) END
+	FROM s
+	WHERE s.batch <> s.batch_before + 1 OR s.previous <> s.seal_before
+		OR s.entry_from <> s.entry_before OR s.audit_from <> s.audit_before
+		OR s.seal <> sha256(s.previous || s.root || convert_to(concat_ws(' ',
+			s.batch, s.entry_from, s.entry_to, s.entries, s.audit_from,
+			s.audit_to, s.audits,
+			(extract(epoch FROM s.sealed_at) * 1000000)::bigint), 'UTF8'));
+END;
+COMMENT ON FUNCTION gpucredit.check_seals(text) IS
+'verify: the chain of seals is unbroken; verify_audit() reads the rows too.';
+
 /*
  * The plans depend on whether one organisation is asked for or all, hence
  * PL/pgSQL and custom plans; the memory is for the sums over all entries.
@@ -475,6 +504,7 @@ BEGIN
 	RETURN QUERY SELECT c.* FROM gpucredit.check_jobs(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_bills(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_devices(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_seals(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_guards(verify.org) c;
 END
 $$;

@@ -113,6 +113,12 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 GRANT EXECUTE ON FUNCTION gpucredit.verify
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
+GRANT EXECUTE ON FUNCTION gpucredit.seal_audit
+TO gpucredit_admin, gpucredit_operator;
+
+GRANT EXECUTE ON FUNCTION gpucredit.verify_audit, gpucredit.audit_proof
+TO gpucredit_admin, gpucredit_auditor;
+
 GRANT EXECUTE ON FUNCTION gpucredit.history
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
@@ -127,5 +133,6 @@ TO gpucredit_operator, gpucredit_app;
 GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
 	gpucredit.attempt,
 	gpucredit.attempt_gpu, gpucredit.directive, gpucredit.checkpoint,
-	gpucredit.retry_rule, gpucredit.cron_status
+	gpucredit.retry_rule, gpucredit.cron_status, gpucredit.seals,
+	gpucredit.seal_status
 TO gpucredit_operator;

@@ -140,7 +140,6 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('expire_credits', '', 'task text, affected bigint', 'v', 'admin operator'),
 ('reap_holds', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('check_nodes', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
-('seal_audit', '', 'SETOF task text, affected bigint', 'v', NULL),
 ('maintain', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('install_jobs', '', 'int', 'v', 'admin operator'),
 ('remove_jobs', '', 'int', 'v', 'admin operator'),
@@ -149,6 +148,12 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('verify', 'org text DEFAULT NULL',
 	'SETOF invariant text, org text, subject text, detail text',
 	's', 'admin auditor operator'),
+('seal_audit', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
+('verify_audit', 'since timestamptz DEFAULT NULL, published bytea DEFAULT NULL',
+	'SETOF problem text, batch bigint, row_name text, detail text', 'v', 'admin auditor'),
+('audit_proof', 'entry bigint, kind text DEFAULT ''entry''',
+	'batch bigint, leaf text, leaf_index int, leaves int, path bytea[], header text, previous bytea, root bytea, seal bytea',
+	'v', 'admin auditor'),
 ('rebuild', 'org text', 'SETOF what text, was numeric, is_now numeric',
 	'v', 'admin');
 
@@ -245,7 +250,7 @@ SELECT is(string_agg(c.relname, ' ' ORDER BY c.relname COLLATE "C"), expected.ta
 FROM (VALUES
 	('gpucredit_agent', NULL),
 	('gpucredit_app', 'jobs price tier'),
-	('gpucredit_operator', 'attempt attempt_gpu checkpoint cron_status directive jobs node nodes pool price retry_rule tier'))
+	('gpucredit_operator', 'attempt attempt_gpu checkpoint cron_status directive jobs node nodes pool price retry_rule seal_status seals tier'))
 	expected (role, tables)
 	JOIN roles r ON r.rolname = expected.role
 	LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace

@@ -1,0 +1,140 @@
+/*
+ * 81_seal.sql: entries and audit rows sealed in batches, and proofs of it.
+ *
+ * A batch is the rows of two ranges of ids, below which every transaction has
+ * ended.  Its root is that of a Merkle tree over them; its seal covers the
+ * root and the seal before.  Ids survive dump and restore, so the same batches
+ * can be recomputed anywhere.
+ */
+CREATE TABLE gpucredit.seal (
+	batch bigint NOT NULL,
+	entry_from bigint NOT NULL,		/* above this id */
+	entry_to bigint NOT NULL,		/* up to this one */
+	entries bigint NOT NULL,
+	audit_from bigint NOT NULL,
+	audit_to bigint NOT NULL,
+	audits bigint NOT NULL,
+	sealed_at timestamptz NOT NULL,
+	previous bytea NOT NULL,		/* the seal before; zeros before the first */
+	root bytea NOT NULL,
+	seal bytea NOT NULL,
+	CONSTRAINT seal_pkey PRIMARY KEY (batch),
+	CONSTRAINT seal_entry_to UNIQUE (entry_to, batch),
+	CONSTRAINT seal_audit_to UNIQUE (audit_to, batch)
+);
+COMMENT ON TABLE gpucredit.seal IS
+'Append-only: the chain over entries and audit rows, a link per batch';
+
+/* Only to name the row when a batch is not what was sealed. */
+CREATE TABLE gpucredit.seal_row (
+	batch bigint NOT NULL,
+	entries bytea NOT NULL,
+	audits bytea NOT NULL,
+	CONSTRAINT seal_row_pkey PRIMARY KEY (batch)
+);
+COMMENT ON TABLE gpucredit.seal_row IS
+'Append-only: of each sealed row its id and 8 bytes of its digest';
+
+CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
+	ON gpucredit.seal
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+ALTER TABLE gpucredit.seal ENABLE ALWAYS TRIGGER seal_append_only;
+CREATE TRIGGER seal_row_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
+	ON gpucredit.seal_row
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+ALTER TABLE gpucredit.seal_row ENABLE ALWAYS TRIGGER seal_row_append_only;
+
+/* Of this server's run only; worth nothing anywhere else. */
+CREATE UNLOGGED TABLE gpucredit.seal_pending (
+	entry_to bigint NOT NULL,
+	audit_to bigint NOT NULL,
+	waiting text[] NOT NULL,	/* virtual transactions that had not ended */
+	since timestamptz NOT NULL,
+	server_start timestamptz NOT NULL
+);
+COMMENT ON TABLE gpucredit.seal_pending IS
+'Up to which ids the next call of seal_audit seals, once these have ended';
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_row', '');
+
+/* Rows are sealed in the order of ids alone, whoever's they are. */
+CREATE INDEX entry_id ON gpucredit.entry USING brin (entry)
+	WITH (pages_per_range = 32, autosummarize = on);
+CREATE INDEX audit_id ON gpucredit.audit USING brin (audit)
+	WITH (pages_per_range = 32, autosummarize = on);
+
+CREATE FUNCTION gpucredit.lock_chain() RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+BEGIN
+	LOCK TABLE gpucredit.seal IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
+	RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.lock_chain() IS
+'seal_audit: keeps another call away; false where one is at it.';
+
+CREATE TYPE gpucredit.seal_audit_result AS (task text, affected bigint);
+
+CREATE FUNCTION gpucredit.seal_audit()
+RETURNS SETOF gpucredit.seal_audit_result
+LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 2
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_seal_audit';
+COMMENT ON FUNCTION gpucredit.seal_audit() IS
+'Seals the entries and audit rows of transactions that have ended: batches of at most 8,192 of each, 64 batches a call, each with a Merkle root, chained by SHA-256. Slows and blocks nobody; rows with a smaller id than those of a transaction still open wait for it, at most until the next call after its end. The last seal is published by NOTIFY gpucredit_seal.
+Result: how many entries and how many audit rows were sealed; none where another call is at it.
+Errors: 25001 at REPEATABLE READ and up.';
+
+CREATE TYPE gpucredit.verify_audit_result AS (problem text, batch bigint,
+	row_name text, detail text);
+
+CREATE FUNCTION gpucredit.verify_audit(since timestamptz DEFAULT NULL,
+	published bytea DEFAULT NULL)
+RETURNS SETOF gpucredit.verify_audit_result
+LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_verify_audit';
+COMMENT ON FUNCTION gpucredit.verify_audit(timestamptz, bytea) IS
+'Reads what is sealed again: every link of the chain, and the rows of the batches sealed since an instant (NULL: all).
+published: a seal that was kept outside the database; it must be in the chain, or all of it was rewritten.
+Result: nothing, or the first batch that is not what was sealed, and its first row (as "entry 17") that changed, vanished or was inserted.
+Errors: 22023.';
+
+CREATE TYPE gpucredit.audit_proof_result AS (batch bigint, leaf text,
+	leaf_index int, leaves int, path bytea[], header text, previous bytea,
+	root bytea, seal bytea);
+
+CREATE FUNCTION gpucredit.audit_proof(entry bigint, kind text DEFAULT 'entry')
+RETURNS gpucredit.audit_proof_result
+LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_audit_proof';
+COMMENT ON FUNCTION gpucredit.audit_proof(bigint, text) IS
+'That an entry is what was sealed: its text, its place in the batch''s Merkle tree, the path to the root, and what the seal is made of. docs/seals.md says how to check it with nothing but SHA-256 and a published seal.
+entry: its id. kind: entry, or audit for a row of the trail.
+Errors: 22023 no such row; 55000 it is not sealed yet.';
+
+CREATE VIEW gpucredit.seals AS
+	SELECT s.batch, s.sealed_at, s.entries, s.audits,
+		pg_catalog.encode(s.seal, 'hex') AS seal
+	FROM gpucredit.seal s;
+COMMENT ON VIEW gpucredit.seals IS
+'The chain, to be published: whoever keeps a seal can tell whether anything before it was ever rewritten';
+
+CREATE VIEW gpucredit.seal_status AS
+	SELECT greatest(e.last_value - coalesce(s.entry_to, 0)
+			- CASE WHEN e.is_called THEN 0 ELSE 1 END, 0) AS entries_unsealed,
+		greatest(a.last_value - coalesce(s.audit_to, 0)
+			- CASE WHEN a.is_called THEN 0 ELSE 1 END, 0) AS audits_unsealed,
+		s.batch AS last_batch, s.sealed_at AS last_sealed_at,
+		p.since AS waiting_since, p.waiting AS waiting_for
+	FROM gpucredit.entry_entry_seq e CROSS JOIN gpucredit.audit_audit_seq a
+		LEFT JOIN (SELECT * FROM gpucredit.seal
+			ORDER BY seal.batch DESC LIMIT 1) s ON true
+		LEFT JOIN gpucredit.seal_pending p ON p.waiting IS NOT NULL;
+COMMENT ON VIEW gpucredit.seal_status IS
+'How far sealing is: ids not sealed yet (at most so many rows), and the open transactions (backend/number) it waits for';

@@ -1,0 +1,180 @@
+/*-------------------------------------------------------------------------
+ *
+ * chain.c
+ *		The chain of seals: reading it, and what a seal is the digest of.
+ *
+ * A seal is the SHA-256 of the seal before it, the root of its batch's tree
+ * and its header: whoever knows the last seal knows all before it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/errors.h"
+#include "datatype/timestamp.h"
+#include "seal/seal.h"
+
+#define SEAL_COLUMNS \
+	"s.batch, s.entry_from, s.entry_to, s.entries, s.audit_from, s.audit_to," \
+	" s.audits, s.sealed_at, s.previous, s.root, s.seal"
+
+SQL_STATEMENT(seal_last, SPI_OK_SELECT, "",
+			  "SELECT " SEAL_COLUMNS " FROM gpucredit.seal s"
+			  " ORDER BY s.batch DESC LIMIT 1");
+SQL_STATEMENT(seals_all, SPI_OK_SELECT, "",
+			  "SELECT " SEAL_COLUMNS " FROM gpucredit.seal s"
+			  " ORDER BY s.batch");
+SQL_STATEMENT(seal_of_entry, SPI_OK_SELECT, "bigint",
+			  "SELECT " SEAL_COLUMNS " FROM gpucredit.seal s"
+			  " WHERE s.entry_from < $1 AND s.entry_to >= $1");
+SQL_STATEMENT(seal_of_audit, SPI_OK_SELECT, "bigint",
+			  "SELECT " SEAL_COLUMNS " FROM gpucredit.seal s"
+			  " WHERE s.audit_from < $1 AND s.audit_to >= $1");
+
+static Digest digest_column(SqlResult rows, uint64 i, int column);
+
+/*
+ * What a seal says of itself: its number, its ranges and counts, its instant
+ * in microseconds since 1970.
+ */
+char *
+SealHeader(const Seal *seal)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, INT64_FORMAT, seal->batch);
+	for (int k = 0; k < SEAL_KINDS; k++)
+		appendStringInfo(&text, " " INT64_FORMAT " " INT64_FORMAT " "
+						 INT64_FORMAT, seal->from[k], seal->to[k],
+						 seal->rows[k]);
+	appendStringInfo(&text, " " INT64_FORMAT, seal->sealed_at +
+					 (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
+					 USECS_PER_DAY);
+	return text.data;
+}
+
+/*
+ * What a seal must be.
+ */
+Digest
+SealDigest(const Seal *seal)
+{
+	StringInfoData data;
+	Digest		digest = {{0}};
+
+	initStringInfo(&data);
+	appendBinaryStringInfo(&data, (const char *) seal->previous.bytes,
+						   DIGEST_SIZE);
+	appendBinaryStringInfo(&data, (const char *) seal->root.bytes,
+						   DIGEST_SIZE);
+	appendStringInfoString(&data, SealHeader(seal));
+	DigestOf(&data, digest.bytes);
+	pfree(data.data);
+	return digest;
+}
+
+/*
+ * The last seal.  False, and what stands before the first: there is none yet.
+ * The first batch begins at the lowest id there could be, so that nothing can
+ * be slipped in below it.
+ */
+bool
+SealLast(Seal *seal)
+{
+	SqlResult	rows = SqlRun(&seal_last, NULL);
+
+	if (rows.n == 0)
+	{
+		*seal = SealNone();
+		return false;
+	}
+	*seal = SealFrom(rows, 0);
+	return true;
+}
+
+/*
+ * The whole chain, from its first link.
+ */
+SqlResult
+SealsAll(void)
+{
+	return SqlRun(&seals_all, NULL);
+}
+
+/*
+ * What the first seal follows.
+ */
+Seal
+SealNone(void)
+{
+	Seal		none = {0};
+
+	for (int k = 0; k < SEAL_KINDS; k++)
+		none.from[k] = none.to[k] = PG_INT64_MIN;
+	return none;
+}
+
+Seal
+SealFrom(SqlResult rows, uint64 i)
+{
+	Seal		seal;
+	int			column = 1;
+
+	seal.batch = SqlInt8(rows, i, column++);
+	for (int k = 0; k < SEAL_KINDS; k++)
+	{
+		seal.from[k] = SqlInt8(rows, i, column++);
+		seal.to[k] = SqlInt8(rows, i, column++);
+		seal.rows[k] = SqlInt8(rows, i, column++);
+	}
+	seal.sealed_at = SqlTime(rows, i, column++);
+	seal.previous = digest_column(rows, i, column++);
+	seal.root = digest_column(rows, i, column++);
+	seal.seal = digest_column(rows, i, column++);
+	return seal;
+}
+
+/*
+ * The seal whose batch has a row of this id.  False: it is not sealed yet.
+ */
+bool
+SealOfRow(SealKind kind, int64 id, Seal *seal)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgInt8(&args, id);
+	rows = SqlRun(kind == SEAL_ENTRY ? &seal_of_entry : &seal_of_audit,
+				  &args);
+	if (rows.n == 0)
+		return false;
+	*seal = SealFrom(rows, 0);
+	return true;
+}
+
+static Digest
+digest_column(SqlResult rows, uint64 i, int column)
+{
+	bool		isnull;
+	bytea	   *value = DatumGetByteaPP(SqlDatum(rows, i, column, &isnull));
+	Digest		digest = {{0}};
+
+	Ensure(!isnull && VARSIZE_ANY_EXHDR(value) == DIGEST_SIZE,
+		   "A seal is no digest.");
+	memcpy(digest.bytes, VARDATA_ANY(value), DIGEST_SIZE);
+	return digest;
+}
+
+/*
+ * A digest as bytea.
+ */
+Datum
+DigestDatum(const Digest *digest)
+{
+	bytea	   *value = palloc(VARHDRSZ + DIGEST_SIZE);
+
+	SET_VARSIZE(value, VARHDRSZ + DIGEST_SIZE);
+	memcpy(VARDATA(value), digest->bytes, DIGEST_SIZE);
+	return PointerGetDatum(value);
+}

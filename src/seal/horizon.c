@@ -1,0 +1,220 @@
+/*-------------------------------------------------------------------------
+ *
+ * horizon.c
+ *		Up to which ids everything is decided.
+ *
+ * Ids come from sequences, so rows do not commit in their order: below the
+ * last id given out there may be transactions that have not ended.  Whoever
+ * inserts holds ROW EXCLUSIVE on the table from before it takes an id until it
+ * ends.  So: read the sequences, then see who holds such a lock.  When all of
+ * those have ended, every id up to the ones read is either committed and
+ * visible to a new snapshot, or will never be there.  Nobody is waited for
+ * longer than a moment and nobody waits for us; who has not ended by then is
+ * noted, and asked for again by the next call.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "miscadmin.h"
+#include "seal/seal.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#define PATIENCE_MS		50
+#define NAP_US			1000
+
+SQL_STATEMENT(sequences_read, SPI_OK_SELECT, "",
+			  "SELECT CASE WHEN e.is_called THEN e.last_value ELSE 0 END,"
+			  " CASE WHEN a.is_called THEN a.last_value ELSE 0 END"
+			  " FROM gpucredit.entry_entry_seq e,"
+			  " gpucredit.audit_audit_seq a");
+SQL_STATEMENT(pending_read, SPI_OK_SELECT, "timestamptz",
+			  "SELECT p.entry_to, p.audit_to, p.waiting"
+			  " FROM gpucredit.seal_pending p WHERE p.server_start = $1");
+SQL_STATEMENT(pending_clear, SPI_OK_DELETE, "",
+			  "DELETE FROM gpucredit.seal_pending p");
+SQL_STATEMENT(pending_write, SPI_OK_INSERT,
+			  "bigint, bigint, text[], timestamptz, timestamptz",
+			  "INSERT INTO gpucredit.seal_pending (entry_to, audit_to,"
+			  " waiting, since, server_start) SELECT $1, $2,"
+			  " ARRAY(SELECT DISTINCT u FROM pg_catalog.unnest($3) u),"
+			  " $4, $5");
+
+typedef struct Holders
+{
+	int			n;
+	VirtualTransactionId *ids;
+} Holders;
+
+static bool pending_decided(Horizon *horizon, bool *pending);
+static void read_sequences(Horizon *horizon);
+static Holders find_holders(void);
+static void add_holders(Holders *holders, const char *table);
+static bool wait_for(const Holders *holders);
+static void note_pending(const Horizon *horizon, const Holders *holders);
+static Holders parse_holders(Datum list);
+
+/*
+ * Sets the ids up to which all is decided.  False: nothing new is.
+ */
+bool
+HorizonDecided(Horizon *horizon)
+{
+	Holders		holders;
+	bool		pending;
+
+	if (pending_decided(horizon, &pending))
+		return true;
+	if (pending)
+		return false;
+	read_sequences(horizon);
+	holders = find_holders();
+	if (wait_for(&holders))
+		return true;
+	note_pending(horizon, &holders);
+	return false;
+}
+
+/*
+ * Have those noted by an earlier call ended?  pending: some are noted.  What
+ * was noted before the server's last start has ended with it.
+ */
+static bool
+pending_decided(Horizon *horizon, bool *pending)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+	Holders		holders;
+	bool		isnull;
+
+	SqlArgTime(&args, PgStartTime);
+	row = SqlRun(&pending_read, &args);
+	*pending = row.n > 0;
+	if (row.n == 0)
+	{
+		(void) SqlRun(&pending_clear, NULL);
+		return false;
+	}
+	horizon->to[SEAL_ENTRY] = SqlInt8(row, 0, 1);
+	horizon->to[SEAL_AUDIT] = SqlInt8(row, 0, 2);
+	holders = parse_holders(SqlDatum(row, 0, 3, &isnull));
+	if (!wait_for(&holders))
+		return false;
+	(void) SqlRun(&pending_clear, NULL);
+	return true;
+}
+
+static void
+read_sequences(Horizon *horizon)
+{
+	SqlResult	row = SqlRun(&sequences_read, NULL);
+
+	horizon->to[SEAL_ENTRY] = SqlInt8(row, 0, 1);
+	horizon->to[SEAL_AUDIT] = SqlInt8(row, 0, 2);
+}
+
+/*
+ * Everybody else who may have taken an id and not ended.
+ */
+static Holders
+find_holders(void)
+{
+	Holders		holders = {0, NULL};
+
+	add_holders(&holders, "entry");
+	add_holders(&holders, "audit");
+	return holders;
+}
+
+/*
+ * Add those who hold a table as writers do.
+ */
+static void
+add_holders(Holders *holders, const char *table)
+{
+	Oid			schema = get_namespace_oid("gpucredit", false);
+	LOCKTAG		tag;
+	VirtualTransactionId *found;
+	int			n;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, get_relname_relid(table, schema));
+	found = GetLockConflicts(&tag, ShareLock, &n);
+	holders->ids = holders->ids == NULL ?
+		palloc(sizeof(VirtualTransactionId) * (n + 1)) :
+		repalloc(holders->ids, sizeof(VirtualTransactionId) *
+				 (holders->n + n + 1));
+	memcpy(holders->ids + holders->n, found,
+		   sizeof(VirtualTransactionId) * n);
+	holders->n += n;
+}
+
+/*
+ * Give them a moment to end.  False: some have not.
+ */
+static bool
+wait_for(const Holders *holders)
+{
+	TimestampTz until =
+	TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PATIENCE_MS);
+
+	for (int i = 0; i < holders->n; i++)
+	{
+		while (!VirtualXactLock(holders->ids[i], false))
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (GetCurrentTimestamp() >= until)
+				return false;
+			pg_usleep(NAP_US);
+		}
+	}
+	return true;
+}
+
+/*
+ * Note whom the next call asks for.
+ */
+static void
+note_pending(const Horizon *horizon, const Holders *holders)
+{
+	char	  **texts = palloc(sizeof(char *) * holders->n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < holders->n; i++)
+		texts[i] = psprintf("%d/%u", holders->ids[i].backendId,
+							holders->ids[i].localTransactionId);
+	SqlArgInt8(&args, horizon->to[SEAL_ENTRY]);
+	SqlArgInt8(&args, horizon->to[SEAL_AUDIT]);
+	SqlArgTextArray(&args, (const char *const *) texts, holders->n);
+	SqlArgTime(&args, GetCurrentTimestamp());
+	SqlArgTime(&args, PgStartTime);
+	(void) SqlRun(&pending_write, &args);
+}
+
+/*
+ * The same back from the array it was noted in.
+ */
+static Holders
+parse_holders(Datum list)
+{
+	Holders		holders;
+	Datum	   *elems;
+
+	deconstruct_array(DatumGetArrayTypeP(list), TEXTOID, -1, false,
+					  TYPALIGN_INT, &elems, NULL, &holders.n);
+	holders.ids = palloc(sizeof(VirtualTransactionId) * Max(holders.n, 1));
+	for (int i = 0; i < holders.n; i++)
+	{
+		VirtualTransactionId *id = &holders.ids[i];
+
+		if (sscanf(TextDatumGetCString(elems[i]), "%d/%u", &id->backendId,
+				   &id->localTransactionId) != 2)
+			elog(ERROR, "malformed seal_pending");
+	}
+	return holders;
+}

@@ -1,0 +1,105 @@
+/*-------------------------------------------------------------------------
+ *
+ * proof.c
+ *		audit_proof: that one entry, or audit row, is what was sealed.
+ *
+ * What it returns is enough to compute the seal from the row's text with
+ * nothing but SHA-256 (docs/seals.md says how); whoever knows a published seal
+ * needs to trust nobody here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/args.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "funcapi.h"
+#include "seal/seal.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_audit_proof);
+
+static int	index_of(const Leaves *leaves, int64 id);
+static Datum digests_datum(const Digest *digests, int n);
+static pg_attribute_noreturn() void refuse(const char *kind, int64 id,
+										   bool there);
+
+Datum
+gpucredit_audit_proof(PG_FUNCTION_ARGS)
+{
+	static const char *const kinds[] = {"entry", "audit"};
+	int64		id = ArgInt8(fcinfo, 0, "entry", 1, PG_INT64_MAX);
+	SealKind	kind = (SealKind) ArgWord(ArgText(fcinfo, 1, "kind"), "kind",
+										  kinds, SEAL_KINDS);
+	Leaves		leaves[SEAL_KINDS];
+	Digest		path[MERKLE_DEPTH];
+	Seal		seal;
+	Row			out = {0};
+	char	   *leaf;
+	int			index;
+	int			length;
+
+	SqlConnect();
+	leaf = LeafText(kind, id);
+	if (leaf == NULL || !SealOfRow(kind, id, &seal))
+		refuse(kinds[kind], id, leaf != NULL);
+	for (int k = 0; k < SEAL_KINDS; k++)
+		(void) LeavesRead((SealKind) k, seal.from[k], seal.to[k],
+						  PG_INT32_MAX, &leaves[k]);
+	index = index_of(&leaves[kind], id);
+	if (kind == SEAL_AUDIT)
+		index += leaves[SEAL_ENTRY].n;
+	length = MerklePath(leaves, SEAL_KINDS, index, path);
+
+	RowAdd(&out, Int64GetDatum(seal.batch));
+	RowText(&out, leaf);
+	RowAdd(&out, Int32GetDatum(index));
+	RowAdd(&out, Int32GetDatum(leaves[SEAL_ENTRY].n + leaves[SEAL_AUDIT].n));
+	RowAdd(&out, digests_datum(path, length));
+	RowText(&out, SealHeader(&seal));
+	RowAdd(&out, DigestDatum(&seal.previous));
+	RowAdd(&out, DigestDatum(&seal.root));
+	RowAdd(&out, DigestDatum(&seal.seal));
+	return SqlFinishRow(RowReturn(fcinfo, &out));
+}
+
+static int
+index_of(const Leaves *leaves, int64 id)
+{
+	int			index = 0;
+
+	while (index < leaves->n && leaves->ids[index] != id)
+		index++;
+	Ensure(index < leaves->n, "A sealed row is missing from its batch.");
+	return index;
+}
+
+static Datum
+digests_datum(const Digest *digests, int n)
+{
+	Datum		elems[MERKLE_DEPTH];
+
+	for (int i = 0; i < n; i++)
+		elems[i] = DigestDatum(&digests[i]);
+	return PointerGetDatum(construct_array(elems, n, BYTEAOID, -1, false,
+										   TYPALIGN_INT));
+}
+
+static void
+refuse(const char *kind, int64 id, bool there)
+{
+	if (there)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s " INT64_FORMAT " is not sealed yet", kind, id),
+				 errdetail("Its batch has not been made."),
+				 errhint("Call seal_audit(), or wait for its job.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("there is no %s " INT64_FORMAT, kind, id),
+			 errdetail("No row has that id."),
+			 errhint("statement() and the table audit show ids.")));
+}

@@ -1,0 +1,80 @@
+/*-------------------------------------------------------------------------
+ *
+ * seal.h
+ *		Batches of entries and audit rows, chained by their digests.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SEAL_H
+#define GPUCREDIT_SEAL_H
+
+#include "common/digest.h"
+#include "common/sql.h"
+
+/* The two append-only tables that are sealed, in the order of a batch. */
+typedef enum SealKind
+{
+	SEAL_ENTRY = 0,
+	SEAL_AUDIT
+} SealKind;
+
+#define SEAL_KINDS	2
+
+typedef struct Digest
+{
+	uint8		bytes[DIGEST_SIZE];
+} Digest;
+
+/* Rows of a batch: their ids, and their leaves' digests, in order. */
+typedef struct Leaves
+{
+	int			n;
+	int			size;
+	int64	   *ids;
+	Digest	   *digests;
+} Leaves;
+
+/* One link of the chain.  A batch has the ids above from, up to to. */
+typedef struct Seal
+{
+	int64		batch;
+	int64		from[SEAL_KINDS];
+	int64		to[SEAL_KINDS];
+	int64		rows[SEAL_KINDS];
+	TimestampTz sealed_at;
+	Digest		previous;
+	Digest		root;
+	Digest		seal;
+} Seal;
+
+/* horizon.c */
+typedef struct Horizon
+{
+	int64		to[SEAL_KINDS];
+} Horizon;
+
+extern bool HorizonDecided(Horizon *horizon);
+
+/* leaf.c */
+extern int64 LeavesRead(SealKind kind, int64 from, int64 to, int64 most,
+						Leaves *leaves);
+extern char *LeafText(SealKind kind, int64 id);
+
+/* merkle.c */
+extern Digest MerkleRoot(const Leaves *leaves, int n_lists);
+extern int	MerklePath(const Leaves *leaves, int n_lists, int index,
+					   Digest *path);
+
+#define MERKLE_DEPTH	32
+
+/* chain.c */
+extern char *SealHeader(const Seal *seal);
+extern Digest SealDigest(const Seal *seal);
+extern Datum DigestDatum(const Digest *digest);
+extern Seal SealNone(void);
+extern bool SealLast(Seal *seal);
+extern SqlResult SealsAll(void);
+extern Seal SealFrom(SqlResult rows, uint64 i);
+extern bool SealOfRow(SealKind kind, int64 id, Seal *seal);
+
+#endif							/* GPUCREDIT_SEAL_H */

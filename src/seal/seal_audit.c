@@ -1,0 +1,188 @@
+/*-------------------------------------------------------------------------
+ *
+ * seal_audit.c
+ *		seal_audit: the entries and audit rows decided since, in batches.
+ *
+ * Writers notice nothing: sealing reads what they committed.  With each batch
+ * the ids of its rows and the first bytes of their leaves' digests are kept
+ * apart (seal_row), only to name the row when something does not match: the
+ * root alone decides whether it does.
+ *
+ * Locks: the chain, against another call; that one finds nothing to do.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "miscadmin.h"
+#include "seal/seal.h"
+#include "seal/trace.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_seal_audit);
+
+#define BATCH_ROWS		8192	/* of each kind, at most */
+#define MOST_BATCHES	64		/* a call */
+
+SQL_STATEMENT(chain_lock, SPI_OK_SELECT, "",
+			  "SELECT gpucredit.lock_chain()");
+SQL_STATEMENT(seal_insert, SPI_OK_INSERT,
+			  "bigint, bigint, bigint, bigint, bigint, bigint, bigint,"
+			  " timestamptz, bytea, bytea, bytea",
+			  "INSERT INTO gpucredit.seal (batch, entry_from, entry_to,"
+			  " entries, audit_from, audit_to, audits, sealed_at, previous,"
+			  " root, seal) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
+			  " $11)");
+SQL_STATEMENT(traces_insert, SPI_OK_INSERT, "bigint, bytea, bytea",
+			  "INSERT INTO gpucredit.seal_row (batch, entries, audits)"
+			  " VALUES ($1, $2, $3)");
+SQL_STATEMENT(publish, SPI_OK_SELECT, "bigint, bytea",
+			  "SELECT pg_catalog.pg_notify('gpucredit_seal',"
+			  " pg_catalog.json_build_object('batch', $1, 'seal',"
+			  " pg_catalog.encode($2, 'hex'))::text)");
+
+static void require_read_committed(void);
+static bool seal_batch(Seal *last, const Horizon *horizon,
+					   int64 sealed[SEAL_KINDS]);
+static void write_seal(const Seal *seal, const Leaves *leaves);
+
+Datum
+gpucredit_seal_audit(PG_FUNCTION_ARGS)
+{
+	static const char *const tasks[] = {"seal_entries", "seal_audits"};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int64		sealed[SEAL_KINDS] = {0, 0};
+	MemoryContext each;
+	MemoryContext before = CurrentMemoryContext;
+	Horizon		horizon;
+	int			batches = 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	require_read_committed();
+	SqlConnect();
+	each = AllocSetContextCreate(CurrentMemoryContext, "gpucredit seal",
+								 ALLOCSET_DEFAULT_SIZES);
+	if (SqlBool(SqlRun(&chain_lock, NULL), 0, 1))
+	{
+		Seal		last;
+		bool		any = SealLast(&last);
+		Digest		first = last.seal;
+
+		while (batches < MOST_BATCHES && HorizonDecided(&horizon))
+		{
+			bool		more = true;
+			int			before_round = batches;
+
+			while (more && batches < MOST_BATCHES)
+			{
+				MemoryContextSwitchTo(each);
+				more = seal_batch(&last, &horizon, sealed);
+				batches += more;
+				MemoryContextSwitchTo(before);
+				MemoryContextReset(each);
+			}
+			if (batches == before_round)
+				break;
+		}
+		if (!any ? last.batch > 0 :
+			memcmp(&first, &last.seal, sizeof(Digest)) != 0)
+		{
+			SqlArgs		args = {0};
+
+			SqlArgInt8(&args, last.batch);
+			SqlArg(&args, DigestDatum(&last.seal));
+			(void) SqlRun(&publish, &args);
+		}
+	}
+	for (int k = 0; k < SEAL_KINDS; k++)
+	{
+		Row			row = {0};
+
+		RowText(&row, tasks[k]);
+		RowAdd(&row, Int64GetDatum(sealed[k]));
+		RowPut(rsinfo, &row);
+	}
+	SqlFinish();
+	return (Datum) 0;
+}
+
+/*
+ * What has been decided must be seen, so a snapshot of old does not do.
+ */
+static void
+require_read_committed(void)
+{
+	if (!IsolationUsesXactSnapshot())
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+			 errmsg("sealing needs READ COMMITTED"),
+			 errdetail("This transaction does not see what was committed "
+					   "since it began."),
+			 errhint("Call seal_audit() in a transaction of its own at READ "
+					 "COMMITTED.")));
+}
+
+/*
+ * Seal the next batch of what is decided; last becomes its seal.  False:
+ * there is nothing more.
+ */
+static bool
+seal_batch(Seal *last, const Horizon *horizon, int64 sealed[SEAL_KINDS])
+{
+	Seal		seal = {.batch = last->batch + 1, .previous = last->seal};
+	Leaves		leaves[SEAL_KINDS];
+
+	CHECK_FOR_INTERRUPTS();
+	for (int k = 0; k < SEAL_KINDS; k++)
+	{
+		seal.from[k] = last->to[k];
+		seal.to[k] = LeavesRead((SealKind) k, seal.from[k],
+								Max(horizon->to[k], seal.from[k]),
+								BATCH_ROWS, &leaves[k]);
+		seal.rows[k] = leaves[k].n;
+	}
+	if (leaves[SEAL_ENTRY].n + leaves[SEAL_AUDIT].n == 0)
+		return false;
+	seal.sealed_at = Max(ClockNow(), last->sealed_at);
+	seal.root = MerkleRoot(leaves, SEAL_KINDS);
+	seal.seal = SealDigest(&seal);
+	write_seal(&seal, leaves);
+	for (int k = 0; k < SEAL_KINDS; k++)
+		sealed[k] += leaves[k].n;
+	*last = seal;
+	return true;
+}
+
+/*
+ * A seal's row, and the traces of its batch's.
+ */
+static void
+write_seal(const Seal *seal, const Leaves *leaves)
+{
+	SqlArgs		args = {0};
+	SqlArgs		traces = {0};
+
+	SqlArgInt8(&args, seal->batch);
+	for (int k = 0; k < SEAL_KINDS; k++)
+	{
+		SqlArgInt8(&args, seal->from[k]);
+		SqlArgInt8(&args, seal->to[k]);
+		SqlArgInt8(&args, seal->rows[k]);
+	}
+	SqlArgTime(&args, seal->sealed_at);
+	SqlArg(&args, DigestDatum(&seal->previous));
+	SqlArg(&args, DigestDatum(&seal->root));
+	SqlArg(&args, DigestDatum(&seal->seal));
+	(void) SqlRun(&seal_insert, &args);
+
+	SqlArgInt8(&traces, seal->batch);
+	for (int k = 0; k < SEAL_KINDS; k++)
+		SqlArg(&traces, TracesPack(&leaves[k]));
+	(void) SqlRun(&traces_insert, &traces);
+}

@@ -1,0 +1,205 @@
+/*-------------------------------------------------------------------------
+ *
+ * verify_audit.c
+ *		verify_audit: the first batch and row that is not what was sealed.
+ *
+ * The links are checked from the first one on, however little is asked for: a
+ * link is good only if all before it are.  Then the rows of each batch sealed
+ * since are read and hashed anew.  What is found first is told, since nothing
+ * after it can be relied on.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/args.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "seal/seal.h"
+#include "seal/trace.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_verify_audit);
+
+SQL_STATEMENT(traces_read, SPI_OK_SELECT, "bigint",
+			  "SELECT t.entries, t.audits FROM gpucredit.seal_row t"
+			  " WHERE t.batch = $1");
+
+/* What is wrong, and where. */
+typedef struct Finding
+{
+	const char *problem;		/* NULL: nothing */
+	int64		batch;
+	const char *row;			/* "entry 17", NULL: the link itself */
+	const char *detail;
+} Finding;
+
+static const char *const kinds[] = {"entry", "audit"};
+static const char *const problems[] = {NULL, "changed", "vanished",
+"inserted"};
+
+static Finding check_link(const Seal *before, const Seal *seal);
+static Finding check_rows(const Seal *seal);
+static Finding name_row(const Seal *seal, const Leaves *leaves);
+static Finding check_head(const bytea *head, SqlResult rows);
+static void put_finding(ReturnSetInfo *rsinfo, const Finding *finding);
+
+Datum
+gpucredit_verify_audit(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	TimestampTz since = ArgTimeOrNull(fcinfo, 0, "since");
+	Finding		finding = {0};
+	Seal		before = SealNone();
+	SqlResult	rows;
+	MemoryContext each;
+	MemoryContext outer = CurrentMemoryContext;
+
+	InitMaterializedSRF(fcinfo, 0);
+	SqlConnect();
+	each = AllocSetContextCreate(CurrentMemoryContext, "gpucredit seal",
+								 ALLOCSET_DEFAULT_SIZES);
+	rows = SealsAll();
+	for (uint64 i = 0; i < rows.n && finding.problem == NULL; i++)
+	{
+		Seal		seal = SealFrom(rows, i);
+
+		CHECK_FOR_INTERRUPTS();
+		finding = check_link(&before, &seal);
+		if (finding.problem == NULL && seal.sealed_at >= since)
+		{
+			MemoryContextSwitchTo(each);
+			finding = check_rows(&seal);
+			MemoryContextSwitchTo(outer);
+			if (finding.problem == NULL)
+				MemoryContextReset(each);
+		}
+		before = seal;
+	}
+	if (finding.problem == NULL && !PG_ARGISNULL(1))
+		finding = check_head(PG_GETARG_BYTEA_PP(1), rows);
+	if (finding.problem != NULL)
+		put_finding(rsinfo, &finding);
+	SqlFinish();
+	return (Datum) 0;
+}
+
+/*
+ * Is a seal the digest of what it says, and does it follow the one before?
+ */
+static Finding
+check_link(const Seal *before, const Seal *seal)
+{
+	Finding		finding = {NULL, seal->batch, NULL, NULL};
+	Digest		digest = SealDigest(seal);
+
+	if (seal->batch != before->batch + 1)
+	{
+		finding.batch = before->batch + 1;
+		finding.problem = "vanished";
+		finding.detail = "The chain has no such batch.";
+	}
+	else if (memcmp(&digest, &seal->seal, sizeof(Digest)) != 0)
+	{
+		finding.problem = "changed";
+		finding.detail = "The seal is not the digest of its own row.";
+	}
+	else if (memcmp(&seal->previous, &before->seal, sizeof(Digest)) != 0 ||
+			 memcmp(seal->from, before->to, sizeof(seal->from)) != 0 ||
+			 seal->sealed_at < before->sealed_at)
+	{
+		finding.problem = "changed";
+		finding.detail = "It does not follow the seal before it.";
+	}
+	return finding;
+}
+
+/*
+ * Are a batch's rows those that were sealed?
+ */
+static Finding
+check_rows(const Seal *seal)
+{
+	Finding		finding = {NULL, seal->batch, NULL, NULL};
+	Leaves		leaves[SEAL_KINDS];
+	Digest		root;
+
+	for (int k = 0; k < SEAL_KINDS; k++)
+		(void) LeavesRead((SealKind) k, seal->from[k], seal->to[k],
+						  PG_INT32_MAX, &leaves[k]);
+	root = MerkleRoot(leaves, SEAL_KINDS);
+	if (memcmp(&root, &seal->root, sizeof(Digest)) == 0 &&
+		leaves[SEAL_ENTRY].n == seal->rows[SEAL_ENTRY] &&
+		leaves[SEAL_AUDIT].n == seal->rows[SEAL_AUDIT])
+		return finding;
+	return name_row(seal, leaves);
+}
+
+/*
+ * Which row of a batch is the first that differs?
+ */
+static Finding
+name_row(const Seal *seal, const Leaves *leaves)
+{
+	Finding		finding = {"changed", seal->batch, NULL,
+		"Its rows do not have the root that was sealed."};
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgInt8(&args, seal->batch);
+	row = SqlRun(&traces_read, &args);
+	for (int k = 0; row.n > 0 && k < SEAL_KINDS; k++)
+	{
+		int64		id;
+		bool		isnull;
+		TraceProblem problem = TracesCompare(SqlDatum(row, 0, k + 1, &isnull),
+											 &leaves[k], &id);
+
+		if (problem == TRACE_NONE)
+			continue;
+		finding.problem = problems[problem];
+		finding.row = psprintf("%s " INT64_FORMAT, kinds[k], id);
+		finding.detail = "The row is not what was sealed.";
+		return finding;
+	}
+	return finding;
+}
+
+/*
+ * Is a seal that was published in the chain?
+ */
+static Finding
+check_head(const bytea *head, SqlResult rows)
+{
+	Finding		finding = {"vanished", 0, NULL,
+		"No seal of the chain is the one that was published."};
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		Seal		seal = SealFrom(rows, i);
+
+		if (VARSIZE_ANY_EXHDR(head) == DIGEST_SIZE &&
+			memcmp(VARDATA_ANY(head), seal.seal.bytes, DIGEST_SIZE) == 0)
+			finding.problem = NULL;
+	}
+	return finding;
+}
+
+static void
+put_finding(ReturnSetInfo *rsinfo, const Finding *finding)
+{
+	Row			row = {0};
+
+	RowText(&row, finding->problem);
+	if (finding->batch == 0)
+		RowNull(&row);
+	else
+		RowAdd(&row, Int64GetDatum(finding->batch));
+	RowText(&row, finding->row);
+	RowText(&row, finding->detail);
+	RowPut(rsinfo, &row);
+}

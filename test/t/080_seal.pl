@@ -1,0 +1,144 @@
+# 080_seal.pl: sealing beside writers who commit in any order, proofs checked
+# by a program of their own, and the chain in a restored database
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $checker = "$FindBin::RealBin/../proof/check_proof.pl";
+my $dir     = PostgreSQL::Test::Utils::tempdir();
+my $node    = new_node('main', 'max_prepared_transactions = 2');
+my $sealed  = q{SELECT sum(entries) || ' ' || sum(audits) FROM gpucredit.seals};
+my $there   = q{SELECT (SELECT count(*) FROM gpucredit.entry) || ' ' ||
+	(SELECT count(*) FROM gpucredit.audit)};
+
+new_database($node, 'credit');
+query(
+	$node, 'credit', q{
+	SELECT gpucredit.create_account('o' || n) FROM generate_series(1, 4) n;
+	SELECT gpucredit.issue('o' || n, '', 'paid', 1000)
+	FROM generate_series(1, 4) n});
+
+# An open transaction has taken ids that others, later, have passed.
+my $open = connect_to($node, 'credit');
+$open->begin_work;
+$open->do(q{SELECT * FROM gpucredit.hold('o1', '', 'open', 1, '1 h')});
+query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'later', 1, '1 h')});
+query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
+is( query(
+		$node, 'credit',
+		'SELECT cardinality(waiting_for), entries_unsealed > 0 FROM gpucredit.seal_status'),
+	'1|t',
+	'who is still at work is named');
+query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'still later', 1, '1 h')});
+is(query($node, 'credit', 'SELECT sum(affected) FROM gpucredit.seal_audit()'),
+	'0', 'and nothing is sealed past it');
+$open->commit;
+query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
+is(query($node, 'credit', $sealed), query($node, 'credit', $there),
+	'when it has ended one call seals all');
+
+# The same for one that was prepared, across a restart.
+$open->begin_work;
+$open->do(q{SELECT * FROM gpucredit.hold('o1', '', 'prepared', 1, '1 h')});
+query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
+$open->do(q{PREPARE TRANSACTION 'later'});
+$open->{AutoCommit} = 1;
+query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'after it', 1, '1 h')});
+is(query($node, 'credit', 'SELECT sum(affected) FROM gpucredit.seal_audit()'),
+	'0', 'a prepared transaction is waited for');
+$open->disconnect;
+$node->restart;
+is(query($node, 'credit', 'SELECT sum(affected) FROM gpucredit.seal_audit()'),
+	'0', 'also after a restart');
+query($node, 'credit', q{COMMIT PREPARED 'later'});
+query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
+is(query($node, 'credit', $sealed), query($node, 'credit', $there),
+	'and sealed once it is committed');
+
+# Eight writers, one of four transactions rolled back, and two sealers.
+is( wait_for_children(in_parallel(
+		10,
+		sub {
+			my ($n) = @_;
+			my $dbh   = connect_to($node, 'credit');
+			my $until = time + 8;
+
+			for (my $i = 0; time < $until; $i++)
+			{
+				if ($n >= 8)
+				{
+					$dbh->do('SELECT * FROM gpucredit.seal_audit()');
+					next;
+				}
+				$dbh->begin_work;
+				$dbh->do(
+					q{SELECT * FROM gpucredit.hold(?, '', ?, 0.01, '1 h')},
+					undef, 'o' . (1 + $n % 4), "$n $i");
+				select undef, undef, undef, rand 0.01;
+				rand(4) < 1 ? $dbh->rollback : $dbh->commit;
+			}
+		})),
+	0,
+	'writers and sealers side by side');
+query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
+is(query($node, 'credit', $sealed), query($node, 'credit', $there),
+	'every row is sealed once');
+is(query($node, 'credit', 'SELECT * FROM gpucredit.verify_audit()'),
+	'', 'and nothing has changed');
+cmp_ok(query($node, 'credit', 'SELECT count(*) FROM gpucredit.seals'),
+	'>', 10, 'in many batches');
+
+# A program that shares no code with the extension agrees.
+my @entries = split /\n/, query(
+	$node, 'credit', q{
+	SELECT entry FROM gpucredit.entry ORDER BY random() LIMIT 20});
+
+is(scalar(grep { check_proof($_) eq 'sealed' } @entries),
+	20, 'proofs of 20 entries hold');
+unlike(check_proof($entries[0], sub { $_[0] =~ s/amount (\d+) /amount $1 1/r }),
+	qr/^sealed/, 'that of a changed row does not');
+unlike(check_proof($entries[0], sub { $_[0] =~ s/"leaf_index":\s*(\d+)/'"leaf_index":' . ($1 ^ 1)/er }),
+	qr/^sealed/, 'nor that of a row somewhere else');
+
+# The chain is the same after dump and restore, and goes on.
+my $head = query($node, 'credit', 'SELECT seal FROM gpucredit.seals ORDER BY batch DESC LIMIT 1');
+
+command_ok([ 'pg_dump', '-Fc', '-f', "$dir/dump", $node->connstr('credit') ],
+	'pg_dump');
+my $other = new_node('other');
+
+query($other, 'postgres', 'CREATE DATABASE credit');
+command_ok(
+	[ 'pg_restore', '--exit-on-error', '-d', $other->connstr('credit'), "$dir/dump" ],
+	'pg_restore into another cluster');
+is( query(
+		$other, 'credit',
+		"SELECT * FROM gpucredit.verify_audit(published => decode('$head', 'hex'))"),
+	'', 'the restored rows are those that were sealed');
+query($other, 'credit', q{SELECT * FROM gpucredit.hold('o1', '', 'new', 1, '1 h')});
+is(query($other, 'credit', 'SELECT string_agg(affected::text, $$ $$) FROM gpucredit.seal_audit()'),
+	'1 1', 'and the chain goes on');
+verify_empty($other, 'credit', 'restored');
+verify_empty($node,  'credit', 'in the end');
+done_testing();
+
+# What the checker says of an entry's proof, after it was tampered with.
+sub check_proof
+{
+	my ($entry, $tamper) = @_;
+	my $proof = query($node, 'credit',
+		"SELECT to_json(p) FROM gpucredit.audit_proof($entry) p");
+	my $seal = query($node, 'credit',
+		"SELECT encode(seal, 'hex') FROM gpucredit.audit_proof($entry)");
+	my ($out, $error) = ('', '');
+
+	$proof = $tamper->($proof) if $tamper;
+	IPC::Run::run([ $^X, $checker, $seal ], '<', \$proof, '>', \$out, '2>',
+		\$error);
+	return $out =~ s/\n\z//r;
+}
