@@ -136,6 +136,8 @@ CREATE TABLE gpucredit.attempt_gpu (
 );
 CREATE INDEX attempt_gpu_taken ON gpucredit.attempt_gpu (pool, node)
 	WHERE NOT free;
+CREATE INDEX attempt_gpu_freed ON gpucredit.attempt_gpu (pool, ended_at)
+	WHERE free;
 COMMENT ON TABLE gpucredit.attempt_gpu IS
 'Which devices of which nodes an attempt has, or had';
 
@@ -144,13 +146,14 @@ CREATE TABLE gpucredit.directive (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
 	attempt int NOT NULL,
-	cause text NOT NULL,		/* cancel, reclaim, drain/node, device/node */
+	cause text NOT NULL,		/* cancel, claim, reclaim, drain/node, device/node */
 	action text NOT NULL,
 	reason text NOT NULL,
 	deadline timestamptz,		/* checkpoint turns to stop */
 	given_at timestamptz NOT NULL,
 	starts_at timestamptz,		/* its turn to save; NULL: at once */
 	saved_by timestamptz,		/* promised: its checkpoint is done by then */
+	told_at timestamptz,		/* its agent has it; noted where it may be taken back */
 	CONSTRAINT directive_pkey PRIMARY KEY (org, job, attempt, cause),
 	CONSTRAINT directive_action CHECK (action IN ('checkpoint', 'stop'))
 );

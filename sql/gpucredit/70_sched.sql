@@ -1,6 +1,58 @@
 /*
  * 70_sched.sql: the scheduling cycle of a pool.
+ *
+ * Claims belong to their pool: who has the pool's lock makes and ends them,
+ * and a job's end takes its own with it.  They name jobs of several tenants
+ * and refer to none.
  */
+CREATE TABLE gpucredit.claim (
+	pool text COLLATE "C" NOT NULL,
+	org text COLLATE "C" NOT NULL,
+	job bigint NOT NULL,
+	attempt int NOT NULL,		/* the job's last, that it was made after */
+	account text COLLATE "C" NOT NULL,
+	why text NOT NULL,
+	gpu_type text COLLATE "C",	/* NULL: no GPUs */
+	share int NOT NULL,
+	made_at timestamptz NOT NULL,
+	until timestamptz NOT NULL,
+	CONSTRAINT claim_pkey PRIMARY KEY (pool, org, job)
+);
+COMMENT ON TABLE gpucredit.claim IS
+'Jobs that exact devices are promised to: waiting ones, until those who have the devices have left, and running ones that are to go on there';
+
+CREATE TABLE gpucredit.claim_gpu (
+	pool text COLLATE "C" NOT NULL,
+	org text COLLATE "C" NOT NULL,
+	job bigint NOT NULL,
+	node text COLLATE "C" NOT NULL,
+	gpus gpucredit.gpuset NOT NULL,
+	cpu_milli bigint NOT NULL,
+	memory_mib bigint NOT NULL,
+	CONSTRAINT claim_gpu_pkey PRIMARY KEY (pool, org, job, node)
+);
+COMMENT ON TABLE gpucredit.claim_gpu IS
+'The devices of a claim, a row per node';
+
+CREATE TABLE gpucredit.eviction (
+	pool text COLLATE "C" NOT NULL,
+	org text COLLATE "C" NOT NULL,
+	job bigint NOT NULL,
+	attempt int NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	for_org text COLLATE "C" NOT NULL,
+	for_job bigint NOT NULL,
+	why text NOT NULL,
+	at timestamptz NOT NULL,
+	CONSTRAINT eviction_pkey PRIMARY KEY (pool, org, job, attempt)
+);
+COMMENT ON TABLE gpucredit.eviction IS
+'Attempts that were told to leave, and the claim it was for; as long as that stands';
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim_gpu', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.eviction', '');
+
 CREATE TYPE gpucredit.place_result AS (action text, org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
 	per_gpu_hour numeric, reason text);
@@ -13,7 +65,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_place';
 COMMENT ON FUNCTION gpucredit.place(text, int) IS
 'One scheduling cycle of a pool; never waits for a tenant''s rows.
 max_starts: at most so many jobs, NULL for gpucredit.max_starts.
-Result: action start, a row per node of each job started (share in thousandths of a GPU), in the order decided; or one row busy, where another cycle is running.
+Result: action start, a row per node of each job started (share in thousandths of a GPU), in the order decided; claim, a row per node of devices promised to a job, and with it preempt, a row per node of each job that is told to save and leave for it, resize and move, a row per node where a running job is told to go on with fewer or more devices, or elsewhere; or one row busy, where another cycle is running. reason: tier, entitlement, move, shrink, grow.
 Errors: UC401 no such pool; 22023; 40001 at REPEATABLE READ and up where another cycle committed since the snapshot.';
 
 CREATE FUNCTION gpucredit.plan(pool text DEFAULT 'default')

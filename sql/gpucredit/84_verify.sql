@@ -369,6 +369,84 @@ END;
 COMMENT ON FUNCTION gpucredit.check_devices(text) IS
 'verify: devices, cpu and memory of nodes.';
 
+/*
+ * Claims: promised once, to jobs that wait or run, of devices that are free or
+ * whose holders are leaving.  tenant: only what concerns its jobs.
+ */
+CREATE FUNCTION gpucredit.check_claims(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH promised AS NOT MATERIALIZED (
+		SELECT g.*, c.share, c.gpu_type
+		FROM gpucredit.claim_gpu g
+			JOIN gpucredit.claim c ON c.pool = g.pool AND c.org = g.org
+				AND c.job = g.job)
+	SELECT 'device_promised_once', min(d.org),
+		format('node "%s" device %s', d.node, d.device),
+		format('%s thousandths promised, to %s', sum(d.share),
+			string_agg(format('%s/%s', d.org, d.job), ', '
+				ORDER BY d.org, d.job))
+	FROM (SELECT p.*, unnest(gpucredit.gpuset_to_array(p.gpus)) AS device
+		FROM promised p) d
+	GROUP BY d.pool, d.node, d.device
+	HAVING sum(d.share) > 1000 AND (check_claims.tenant IS NULL
+		OR bool_or(d.org = check_claims.tenant))
+	UNION ALL
+	SELECT 'claim_has_open_job', c.org, format('job %s', c.job),
+		format('claim in pool "%s" after attempt %s, the job %s', c.pool,
+			c.attempt, CASE WHEN j.job IS NULL THEN 'is missing'
+				ELSE format('in pool "%s" is %s, attempt %s', j.pool, j.state,
+				j.attempt) END)
+	FROM gpucredit.claim c
+		LEFT JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job
+	WHERE (check_claims.tenant IS NULL OR c.org = check_claims.tenant)
+		AND (j.pool = c.pool AND j.attempt = c.attempt
+			AND j.state IN ('queued', 'active', 'unfunded')) IS NOT TRUE
+	UNION ALL
+	SELECT 'claim_has_devices', coalesce(c.org, g.org),
+		format('job %s', coalesce(c.job, g.job)),
+		format('claim of %s, devices on %s nodes',
+			coalesce(c.gpu_type, 'no GPUs'), coalesce(g.nodes, 0))
+	FROM gpucredit.claim c
+		FULL JOIN (SELECT g.pool, g.org, g.job, count(*) AS nodes,
+				sum(gpucredit.gpu_count(g.gpus)) AS gpus
+			FROM gpucredit.claim_gpu g GROUP BY g.pool, g.org, g.job) g
+			ON g.pool = c.pool AND g.org = c.org AND g.job = c.job
+	WHERE (check_claims.tenant IS NULL
+			OR coalesce(c.org, g.org) = check_claims.tenant)
+		AND (c.job IS NULL OR g.job IS NULL
+			OR (c.gpu_type IS NULL) <> (g.gpus = 0))
+	UNION ALL
+	SELECT 'promised_device_is_left', p.org,
+		format('job %s node "%s"', p.job, p.node),
+		format('promised %s, of which %s has %s and was not told to leave',
+			p.gpus, format('%s/%s/%s', t.org, t.job, t.attempt), t.gpus)
+	FROM promised p
+		JOIN gpucredit.attempt_gpu t ON t.pool = p.pool AND t.node = p.node
+			AND NOT t.free AND t.ended_at IS NULL AND t.gpus && p.gpus
+	WHERE p.share = 1000
+		AND (check_claims.tenant IS NULL OR p.org = check_claims.tenant)
+		AND NOT EXISTS (SELECT FROM gpucredit.directive d
+			WHERE d.org = t.org AND d.job = t.job AND d.attempt = t.attempt)
+	UNION ALL
+	SELECT 'eviction_has_attempt', e.org,
+		format('job %s attempt %s', e.job, e.attempt),
+		format('told to leave for reasons of %s; %s', e.why,
+			CASE WHEN a.attempt IS NULL THEN 'it is missing'
+				ELSE 'it has no directive' END)
+	FROM gpucredit.eviction e
+		LEFT JOIN gpucredit.attempt a ON a.org = e.org AND a.job = e.job
+			AND a.attempt = e.attempt
+	WHERE (check_claims.tenant IS NULL OR e.org = check_claims.tenant)
+		AND (a.attempt IS NULL OR (a.ended_at IS NULL AND NOT EXISTS
+			(SELECT FROM gpucredit.directive d WHERE d.org = e.org
+				AND d.job = e.job AND d.attempt = e.attempt
+				AND d.cause = 'claim')));
+END;
+COMMENT ON FUNCTION gpucredit.check_claims(text) IS
+'verify: claims, and who is to leave for them.';
+
 /* What guards the tables themselves */
 CREATE FUNCTION gpucredit.check_guards(tenant text)
 RETURNS SETOF gpucredit.verify_result
@@ -505,6 +583,7 @@ BEGIN
 	RETURN QUERY SELECT c.* FROM gpucredit.check_bills(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_devices(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_seals(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_claims(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_guards(verify.org) c;
 END
 $$;

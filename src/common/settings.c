@@ -31,6 +31,8 @@ static int	retry_backoff;
 static int	retry_backoff_max;
 static int	denial_window;
 static int	max_starts;
+static int	claim_timeout;
+static int	grow_after;
 static int	usage_halflife;
 static int	fair_horizon;
 
@@ -94,6 +96,14 @@ SettingsInit(void)
 							 "keeps within it. 0 means not limited.",
 							 &checkpoint_bandwidth, 0, 0, 1e15, PGC_SUSET,
 							 GUC_UNIT_BYTE, NULL, NULL, NULL);
+	define_seconds("gpucredit.claim_timeout",
+				   "How long devices stay promised to a job.",
+				   "Should those who have them not have left by then, the job "
+				   "waits its turn again.", &claim_timeout, 15 * 60, 1);
+	define_seconds("gpucredit.grow_after",
+				   "How long devices must be idle before an elastic job grows "
+				   "into them.",
+				   "0 switches growing off.", &grow_after, 5 * 60, 0);
 	define_seconds("gpucredit.retry_backoff",
 				   "How long a job waits after its first failure.",
 				   "Doubled with each further one.", &retry_backoff, 30, 0);
@@ -203,6 +213,18 @@ int64
 SettingDenialWindow(void)
 {
 	return (int64) denial_window * USECS_PER_SEC;
+}
+
+int64
+SettingClaimTimeout(void)
+{
+	return (int64) claim_timeout * USECS_PER_SEC;
+}
+
+int64
+SettingGrowAfter(void)
+{
+	return (int64) grow_after * USECS_PER_SEC;
 }
 
 int

@@ -24,6 +24,8 @@ extern int64 SettingCheckpointBandwidth(void);
 extern int64 SettingRetryBackoff(void);
 extern int64 SettingRetryBackoffMax(void);
 extern int64 SettingDenialWindow(void);
+extern int64 SettingClaimTimeout(void);
+extern int64 SettingGrowAfter(void);
 extern int	SettingMaxStarts(void);
 extern int64 SettingUsageHalflife(void);
 extern int64 SettingFairHorizon(void);	/* seconds */

@@ -14,16 +14,17 @@
 
 typedef __int128 Wide;
 
+typedef enum ItemKind
+{
+	ITEM_START, ITEM_CLAIM, ITEM_PROMISE, ITEM_MOVE, ITEM_EVICTED
+} ItemKind;
+
 /* Something that a node gives, or gets back. */
 typedef struct Item
 {
 	const DecidePart *part;
 	int32_t		share;
-	int32_t		where;			/* index of the start concerned, or -1 */
-	enum
-	{
-		ITEM_START, ITEM_CLAIM, ITEM_PROMISE, ITEM_MOVE, ITEM_EVICTED
-	}			kind;
+	ItemKind	kind;
 } Item;
 
 typedef struct Items
@@ -97,41 +98,41 @@ items_collect(const DecideInput *input, const DecideResult *result,
 	for (i = 0; i < result->n_starts && fine; i++)
 	{
 		const DecideStart *start = &result->starts[i];
+		Item		item = {NULL, start->share, ITEM_START};
 
 		fine = items_add(arena, items, &result->parts[start->first_part],
-						 start->n_parts,
-						 (Item) {NULL, start->share, i, ITEM_START});
+						 start->n_parts, item);
 	}
 	for (i = 0; i < input->n_claims && fine; i++)
 	{
 		const DecideClaim *claim = &input->claims[i];
+		Item		item = {NULL, claim->share, ITEM_CLAIM};
 
-		if (claim->job >= 0 && job_started(result, claim->job))
-			continue;
-		fine = items_add(arena, items, &input->claim_parts[claim->first_part],
-						 claim->n_parts,
-						 (Item) {NULL, claim->share, -1, ITEM_CLAIM});
+		if (claim->job < 0 || !job_started(result, claim->job))
+			fine = items_add(arena, items,
+							 &input->claim_parts[claim->first_part],
+							 claim->n_parts, item);
 	}
 	for (i = 0; i < result->n_promises && fine; i++)
 	{
 		const DecidePromise *promise = &result->promises[i];
+		Item		item = {NULL, promise->share, ITEM_PROMISE};
 
+		if (promise->why == DECIDE_WHY_MOVE && promise->job < 0)
+			item.kind = ITEM_MOVE;
 		fine = items_add(arena, items,
 						 &result->promise_parts[promise->first_part],
-						 promise->n_parts,
-						 (Item) {NULL, promise->share, -1,
-								 promise->why == DECIDE_WHY_MOVE &&
-								 promise->job < 0 ? ITEM_MOVE : ITEM_PROMISE});
+						 promise->n_parts, item);
 	}
 	for (i = 0; i < result->n_evictions && fine; i++)
 	{
 		const DecideRunning *running =
 		&input->running[result->evictions[i].running];
+		Item		item = {NULL, running->share, ITEM_EVICTED};
 
 		fine = items_add(arena, items,
 						 &input->running_parts[running->first_part],
-						 running->n_parts,
-						 (Item) {NULL, running->share, -1, ITEM_EVICTED});
+						 running->n_parts, item);
 	}
 	return fine;
 }

@@ -2,10 +2,6 @@
  * claim.c
  *	  Claims: devices promised to a job, of which others must leave first.
  *
- * Claims of earlier cycles come before the queue: one all of whose devices are
- * free now becomes a start on exactly these, the others stay out of everybody
- * else's reach.
- *
  * A job that cannot start gets a claim where running jobs may be made to leave
  * for it: to go on elsewhere (move.c), with fewer devices (shrink.c), or back
  * to the queue (victims_host.c, victims_gang.c).  One that was looked at in
@@ -18,147 +14,46 @@
 #include "decide/claim.h"
 
 /*
- * Compare two claims by their jobs.
- */
-static int
-compare_claims(const void *context, int32_t a, int32_t b)
-{
-	const DecideClaim *claims = context;
-	int			order = strcmp(claims[a].org, claims[b].org);
-
-	if (order != 0)
-		return order;
-	return claims[a].id < claims[b].id ? -1 : claims[a].id > claims[b].id;
-}
-
-/*
- * Is what was promised still what the job asks?
+ * Could a job make anybody leave, or shrink, or move?
  */
 static bool
-claim_suits(const Cycle *cycle, const DecideClaim *claim)
+has_rights(const Cycle *cycle, int32_t job)
 {
 	const DecideInput *input = cycle->input;
-	const DecideAsk *ask = &input->asks[input->jobs[claim->job].ask];
-	const DecideOffer *offer = NULL;
-	const Host *first = NULL;
-	int32_t		i;
+	const ClaimState *claims = cycle->claims;
+	const DecideTier *tier = &input->tiers[input->jobs[job].tier];
 
-	for (i = 0; i < ask->n_offers && offer == NULL; i++)
-	{
-		if (ask->offers[i].type == claim->type)
-			offer = &ask->offers[i];
-	}
-	if (claim->share != ask->share || claim->gpus < ask->min_gpus ||
-		claim->gpus > ask->max_gpus || (offer == NULL && claim->gpus > 0))
-		return false;
-	for (i = claim->first_part; i < claim->first_part + claim->n_parts; i++)
-	{
-		const Host *host =
-		&cycle->hosts[cycle->claims->host_of[input->claim_parts[i].node]];
-
-		if (!DecideFitAllowed(host, ask, claim->gpus > 0 ? offer : NULL) ||
-			!DecideHostHas(host, &input->claim_parts[i], claim->share))
-			return false;
-		if (first == NULL)
-			first = host;
-		if ((ask->topology == DECIDE_TOPOLOGY_NODE && host != first) ||
-			(ask->topology == DECIDE_TOPOLOGY_NVLINK &&
-			 host->domain != first->domain) ||
-			(ask->topology == DECIDE_TOPOLOGY_LEAF &&
-			 host->leaf != first->leaf))
-			return false;
-	}
-	return true;
+	return claims->elastic ||
+		(claims->least > INT32_MIN &&
+		 (input->policy.reclaim || input->policy.consolidate ||
+		  (tier->can_preempt && tier->rank < claims->least)));
 }
 
 /*
- * Start a job on the devices of its claim.  False: out of memory.
+ * See who runs that could leave, and for which asks that matters.
  */
-static bool
-claim_start(Cycle *cycle, const DecideClaim *claim)
-{
-	DecideResult *result = cycle->result;
-	DecideStart *start;
-	int32_t		i;
-
-	result->starts = DecideGrow(cycle->arena, result->starts,
-								result->n_starts, &cycle->starts_room,
-								sizeof(DecideStart));
-	if (result->starts == NULL)
-		return false;
-	start = &result->starts[result->n_starts++];
-	start->job = claim->job;
-	start->type = claim->type;
-	start->gpus = claim->gpus;
-	start->share = claim->share;
-	start->first_part = result->n_parts;
-	start->n_parts = claim->n_parts;
-	for (i = 0; i < claim->n_parts; i++)
-	{
-		const DecidePart *part =
-		&cycle->input->claim_parts[claim->first_part + i];
-
-		result->parts = DecideGrow(cycle->arena, result->parts,
-								   result->n_parts, &cycle->parts_room,
-								   sizeof(DecidePart));
-		if (result->parts == NULL)
-			return false;
-		result->parts[result->n_parts++] = *part;
-		DecideHostTake(cycle, cycle->claims->host_of[part->node],
-					   part->devices, claim->share, part->cpu_milli,
-					   part->memory_mib);
-	}
-	return true;
-}
-
-/*
- * Start the jobs whose claims are free, and keep the other claims from
- * everybody.  False: out of memory.
- */
-static bool
-claims_keep(Cycle *cycle)
+static void
+see_rights(Cycle *cycle)
 {
 	const DecideInput *input = cycle->input;
-	int32_t    *order = DecideAlloc(cycle->arena, input->n_claims,
-									sizeof(int32_t));
+	ClaimState *claims = cycle->claims;
 	int32_t		i;
-	int32_t		p;
 
-	if (order == NULL || !DecideHostsGroup(cycle))
-		return false;
-	for (i = 0; i < input->n_claims; i++)
-		order[i] = i;
-	if (!DecideSort(cycle->arena, order, input->n_claims, compare_claims,
-					input->claims))
-		return false;
-	for (i = 0; i < input->n_claims; i++)
+	claims->least = INT32_MIN;
+	for (i = 0; i < input->n_running; i++)
 	{
-		const DecideClaim *claim = &input->claims[order[i]];
+		const DecideRunning *running = &input->running[i];
+		int32_t		rank = input->tiers[running->tier].rank;
 
-		if (claim->job < 0)
-			continue;
-		cycle->claims->promised[claim->job] = true;
-		if (cycle->result->n_starts >= input->max_starts ||
-			!claim_suits(cycle, claim))
-			continue;
-		if (!claim_start(cycle, claim))
-			return false;
-		cycle->claims->started[claim->job] = true;
-		order[i] = -1;
+		claims->elastic |= DecideElasticMayShrink(input, running);
+		if (running->preemptible == DECIDE_PREEMPT_CAPACITY &&
+			rank > claims->least && DecideRunningSettled(input, running))
+			claims->least = rank;
 	}
-	for (i = 0; i < input->n_claims; i++)
-	{
-		const DecideClaim *claim = &input->claims[order[i] < 0 ? 0 : order[i]];
-
-		for (p = 0; order[i] >= 0 && p < claim->n_parts; p++)
-		{
-			const DecidePart *part = &input->claim_parts[claim->first_part + p];
-
-			DecideHostPromise(cycle, cycle->claims->host_of[part->node], part,
-							  claim->share);
-		}
-	}
-	return true;
+	for (i = 0; i < input->n_asks; i++)
+		claims->may[i] = false;
+	for (i = 0; i < input->n_jobs; i++)
+		claims->may[input->jobs[i].ask] |= has_rights(cycle, i);
 }
 
 /*
@@ -181,7 +76,8 @@ DecideClaimsBegin(Cycle *cycle)
 								  sizeof(int32_t));
 	claims->promised = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
 	claims->started = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
-	if (claims->host_of == NULL || claims->promised == NULL ||
+	claims->may = DecideAlloc(cycle->arena, input->n_asks, sizeof(bool));
+	if (claims->may == NULL || claims->host_of == NULL || claims->promised == NULL ||
 		claims->started == NULL)
 		return false;
 	for (i = 0; i < cycle->n_hosts; i++)
@@ -191,10 +87,18 @@ DecideClaimsBegin(Cycle *cycle)
 		memset(claims->promised, 0, (size_t) input->n_jobs * sizeof(bool));
 		memset(claims->started, 0, (size_t) input->n_jobs * sizeof(bool));
 	}
-	for (i = 0; i < input->n_running && !claims->elastic; i++)
-		claims->elastic = DecideElasticMayShrink(input, &input->running[i]);
 	cycle->claims = claims;
-	return input->n_claims == 0 || claims_keep(cycle);
+	see_rights(cycle);
+	return input->n_claims == 0 || DecideClaimsKeep(cycle);
+}
+
+/*
+ * Could a job of an ask get a claim?
+ */
+bool
+DecideClaimsMay(const Cycle *cycle, int32_t ask)
+{
+	return cycle->claims != NULL && cycle->claims->may[ask];
 }
 
 /*
@@ -216,21 +120,6 @@ DecideClaimsStarted(Cycle *cycle, const DecideStart *start)
 		DecideEntitleUse(cycle, cycle->input->jobs[start->job].account,
 						 DecideUsage(cycle->input, start->type, start->gpus,
 									 start->share));
-}
-
-/*
- * Could a job make anybody leave, or shrink, or move?
- */
-static bool
-has_rights(const Cycle *cycle, int32_t job)
-{
-	const DecideInput *input = cycle->input;
-
-	return cycle->claims != NULL && input->n_running > 0 &&
-		input->policy.evict &&
-		(input->tiers[input->jobs[job].tier].can_preempt ||
-		 input->policy.reclaim || input->policy.consolidate ||
-		 cycle->claims->elastic);
 }
 
 /*
@@ -398,7 +287,7 @@ DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
 	int32_t		i;
 
 	*made = false;
-	if (!has_rights(cycle, job))
+	if (cycle->claims == NULL || !has_rights(cycle, job))
 		return true;
 	if (!claims_load(cycle))
 		return false;

@@ -103,6 +103,9 @@ typedef struct ClaimState
 	bool		again;			/* the queue is through */
 	bool		loaded;			/* all of the above */
 	bool		elastic;		/* some running job can do with less */
+	int32_t		least;			/* the least important rank that may be
+								 * evicted; INT32_MIN: none */
+	bool	   *may;			/* by ask: a job of it has some right */
 	bool	   *promised;		/* by job: it has a claim */
 	bool	   *started;		/* by job: on its claim */
 
@@ -194,6 +197,9 @@ extern bool DecidePromisePart(Cycle *cycle, const DecidePart *part);
 extern bool DecidePromisePlan(Cycle *cycle, const DecideAsk *ask,
 							  int32_t count, Plan *plan);
 extern bool DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why);
+
+/* keep.c */
+extern bool DecideClaimsKeep(Cycle *cycle);
 
 /* grow.c */
 extern bool DecideElasticsGrow(Cycle *cycle);

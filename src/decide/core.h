@@ -434,6 +434,7 @@ extern int32_t *DecideStartOrder(Cycle *cycle, const Plan *plan);
 
 /* claim.c */
 extern bool DecideClaimsBegin(Cycle *cycle);
+extern bool DecideClaimsMay(const Cycle *cycle, int32_t ask);
 extern bool DecideClaimed(const Cycle *cycle, int32_t job);
 extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);
 extern void DecideClaimsStarted(Cycle *cycle, const DecideStart *start);

@@ -203,7 +203,7 @@ job_waits(Cycle *cycle, int32_t job, DecideReason reason)
 	int32_t		ask = cycle->input->jobs[job].ask;
 	DecideWait *wait = &cycle->result->waits[ask];
 
-	if (reason != DECIDE_NOT_WAITING || !cycle->input->policy.evict)
+	if (reason != DECIDE_NOT_WAITING || !DecideClaimsMay(cycle, ask))
 		DecideQueueBlock(&cycle->queue, ask);
 	if (wait->reason != DECIDE_NOT_WAITING)
 		return true;

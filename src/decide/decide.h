@@ -183,7 +183,6 @@ typedef struct DecidePolicy
 	DecideOrder order;
 	DecidePacking packing;
 	int64_t		fair_horizon;	/* seconds that running devices count for */
-	bool		evict;			/* claims may be made at all */
 	bool		reclaim;		/* inside a tier accounts take what they are
 								 * entitled to from those who have more */
 	bool		consolidate;	/* running jobs move to make room for a gang */

@@ -192,7 +192,7 @@ DecideElasticsGrow(Cycle *cycle)
 	int32_t		n = 0;
 	int32_t		i;
 
-	if (input->policy.grow_after == DECIDE_NEVER || !input->policy.evict)
+	if (input->policy.grow_after == DECIDE_NEVER)
 		return true;
 	for (i = 0; i < input->n_running; i++)
 	{

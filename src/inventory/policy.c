@@ -31,8 +31,14 @@ typedef struct PolicyWord
 	TakeFn		take;
 } PolicyWord;
 
+static void take_consolidate(PoolPolicy *policy, const char *word,
+							 JsonbValue *value);
 static void take_order(PoolPolicy *policy, const char *word,
 					   JsonbValue *value);
+static void take_reclaim(PoolPolicy *policy, const char *word,
+						 JsonbValue *value);
+static bool yes_or_no(const char *word, JsonbValue *value);
+static void set_defaults(PoolPolicy *policy);
 static void take_packing(PoolPolicy *policy, const char *word,
 						 JsonbValue *value);
 static void take_tier_share(PoolPolicy *policy, const char *word,
@@ -46,8 +52,10 @@ static const char *const order_words[] = {"fair", "shortest"};
 static const char *const packing_words[] = {"pack", "spread", "fgd"};
 
 static const PolicyWord words[] = {
+	{"consolidate", "true or false", take_consolidate},
 	{"order", "fair or shortest", take_order},
 	{"packing", "pack, spread or fgd", take_packing},
+	{"reclaim", "true or false", take_reclaim},
 	{"tier_share", "an object of tiers and fractions", take_tier_share},
 };
 
@@ -64,8 +72,7 @@ PolicyParse(Jsonb *json, PoolPolicy *policy)
 	JsonbIteratorToken token;
 	JsonbValue	v;
 
-	memset(policy, 0, sizeof(PoolPolicy));
-	policy->decide.fair_horizon = SettingFairHorizon();
+	set_defaults(policy);
 	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
 	{
 		char	   *word;
@@ -89,18 +96,48 @@ PolicyParse(Jsonb *json, PoolPolicy *policy)
 PoolPolicy *
 PolicyRead(const char *pool, bool read_only)
 {
-	PoolPolicy *policy = palloc0(sizeof(PoolPolicy));
+	PoolPolicy *policy = palloc(sizeof(PoolPolicy));
 	SqlArgs		args = {0};
 	SqlResult	row;
 	bool		isnull;
 
-	policy->decide.fair_horizon = SettingFairHorizon();
+	set_defaults(policy);
 	SqlArgText(&args, pool);
 	row = read_only ? SqlRead(&policy_read, &args) :
 		SqlRun(&policy_read, &args);
 	if (row.n > 0)
 		PolicyParse(DatumGetJsonbPCopy(SqlDatum(row, 0, 1, &isnull)), policy);
 	return policy;
+}
+
+/*
+ * What a policy says that says nothing.
+ */
+static void
+set_defaults(PoolPolicy *policy)
+{
+	memset(policy, 0, sizeof(PoolPolicy));
+	policy->decide.fair_horizon = SettingFairHorizon();
+	policy->decide.grow_after = SettingGrowAfter() == 0 ? DECIDE_NEVER :
+		SettingGrowAfter();
+}
+
+/*
+ * Do running jobs move to make room?
+ */
+static void
+take_consolidate(PoolPolicy *policy, const char *word, JsonbValue *value)
+{
+	policy->decide.consolidate = yes_or_no(word, value);
+}
+
+/*
+ * Inside a tier, does an account get what it is entitled to from others?
+ */
+static void
+take_reclaim(PoolPolicy *policy, const char *word, JsonbValue *value)
+{
+	policy->decide.reclaim = yes_or_no(word, value);
 }
 
 /*
@@ -156,6 +193,14 @@ take_tier_share(PoolPolicy *policy, const char *word, JsonbValue *value)
 	}
 	if (sum > MILLION)
 		refuse(word, "Its fractions are more than 1 together.");
+}
+
+static bool
+yes_or_no(const char *word, JsonbValue *value)
+{
+	if (value->type != jbvBool)
+		refuse(word, "It must be true or false.");
+	return value->val.boolean;
 }
 
 /*

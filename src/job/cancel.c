@@ -117,6 +117,7 @@ end_waiting(Job *job, AuditRow *audit)
 	}
 	JobSetState(job, "cancelled", job->hold, job->failures, DT_NOBEGIN,
 				audit->at);
+	JobDropClaim(job);
 }
 
 static void

@@ -39,6 +39,13 @@ SQL_STATEMENT(job_state, SPI_OK_UPDATE,
 			  " failures = $5, not_before = $6, ended_at = $7"
 			  " WHERE j.org = $1 AND j.job = $2");
 
+SQL_STATEMENT(claim_drop, SPI_OK_DELETE, "text, text, bigint",
+			  "DELETE FROM gpucredit.claim c"
+			  " WHERE c.pool = $1 AND c.org = $2 AND c.job = $3");
+SQL_STATEMENT(claim_gpu_drop, SPI_OK_DELETE, "text, text, bigint",
+			  "DELETE FROM gpucredit.claim_gpu c"
+			  " WHERE c.pool = $1 AND c.org = $2 AND c.job = $3");
+
 static int	read_array(SqlResult rows, uint64 i, int column, int len,
 					   bool byval, char align, Datum **elems);
 
@@ -152,6 +159,22 @@ JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
 	else
 		SqlArgTime(&args, ended_at);
 	Ensure(SqlRun(&job_state, &args).n == 1, "A job is missing.");
+}
+
+/*
+ * A job that is over is promised nothing any more.  Who was to leave for it is
+ * the next cycle's matter.
+ */
+void
+JobDropClaim(const Job *job)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, job->pool);
+	SqlArgText(&args, job->org);
+	SqlArgInt8(&args, job->job);
+	if (SqlRun(&claim_drop, &args).n > 0)
+		(void) SqlRun(&claim_gpu_drop, &args);
 }
 
 /*

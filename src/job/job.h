@@ -73,6 +73,7 @@ extern bool JobLock(const char *org, int64 id, bool wait, Job *job);
 extern void JobSetState(const Job *job, const char *state, int64 hold,
 						int32 failures, TimestampTz not_before,
 						TimestampTz ended_at);
+extern void JobDropClaim(const Job *job);
 extern void JobReadOffers(SqlResult rows, uint64 i, int types, int memory,
 						  int prices, int spot_prices, Offers *offers);
 extern Purpose JobPurpose(const Job *job);

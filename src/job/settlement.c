@@ -109,6 +109,8 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 	JobSetState(job, settlement->job_state, job->hold, settlement->failures,
 				settlement->requeue ? settlement->retry_at : DT_NOBEGIN,
 				settlement->requeue ? DT_NOBEGIN : settlement->at);
+	if (!settlement->requeue && attempt->directed)
+		JobDropClaim(job);
 	audit_settled(settlement, job, attempt);
 	WakePool(job->pool);
 }

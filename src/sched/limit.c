@@ -53,7 +53,11 @@ static void count_used(Cycle *cycle);
 static bool concerns(const QuotaLimit *limit, const char *org,
 					 const char *account, const char *gpu_type);
 static bool hopeless(const Cycle *cycle, int32 job);
+static const char *type_name(const Cycle *cycle, int32 type);
+static void count_claims(Cycle *cycle);
 static bool keep_start(Cycle *cycle, const DecideStart *start, bool *drop);
+static bool keep_promise(Cycle *cycle, const DecidePromise *promise,
+						 bool *drop);
 static bool narrow(Cycle *cycle, DecideJob *job, const QuotaLimit *limit,
 				   const DecideStart *start);
 static DecideAsk *own_ask(Cycle *cycle, DecideJob *job);
@@ -189,6 +193,15 @@ concerns(const QuotaLimit *limit, const char *org, const char *account,
 }
 
 /*
+ * A GPU type's name; NULL for no GPUs.
+ */
+static const char *
+type_name(const Cycle *cycle, int32 type)
+{
+	return type == DECIDE_NO_TYPE ? NULL : cycle->set->types.names[type];
+}
+
+/*
  * Hold back what no decision of this cycle could start.
  */
 void
@@ -240,20 +253,97 @@ LimitsKept(Cycle *cycle)
 	bool	   *drop;
 	bool		kept = true;
 
-	if (cycle->n_limits == 0 || cycle->result.n_starts == 0)
+	if (cycle->n_limits == 0 ||
+		(cycle->result.n_starts == 0 && cycle->result.n_promises == 0))
 		return true;
 	for (int l = 0; l < cycle->n_limits; l++)
 		cycle->limits[l].new_milli = cycle->limits[l].new_running = 0;
-	drop = palloc0(sizeof(bool) * cycle->input.n_jobs);
+	drop = palloc0(sizeof(bool) * (cycle->input.n_jobs + 1));
+	count_claims(cycle);
 	for (int s = 0; s < cycle->result.n_starts; s++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		kept &= keep_start(cycle, &cycle->result.starts[s], drop);
 	}
+	for (int p = 0; p < cycle->result.n_promises; p++)
+		kept &= keep_promise(cycle, &cycle->result.promises[p], drop);
 	if (!kept)
 		CycleDrop(cycle, drop);
 	pfree(drop);
 	return kept;
+}
+
+/*
+ * What was promised in earlier cycles, and does not start in this one, is
+ * spoken for.
+ */
+static void
+count_claims(Cycle *cycle)
+{
+	bool	   *starts = palloc0(sizeof(bool) * (cycle->input.n_jobs + 1));
+
+	for (int s = 0; s < cycle->result.n_starts; s++)
+		starts[cycle->result.starts[s].job] = true;
+	for (int l = 0; l < cycle->n_limits; l++)
+		cycle->limits[l].claimed_milli = cycle->limits[l].claimed = 0;
+	for (int c = 0; c < cycle->input.n_claims; c++)
+	{
+		const DecideClaim *claim = &cycle->claims[c];
+
+		if (claim->running || (claim->job >= 0 && starts[claim->job]))
+			continue;
+		for (int l = 0; l < cycle->n_limits; l++)
+		{
+			QuotaLimit *limit = &cycle->limits[l];
+
+			if (!concerns(limit, claim->org,
+						  cycle->account_names[claim->account].path,
+						  type_name(cycle, claim->type)))
+				continue;
+			limit->claimed++;
+			limit->claimed_milli += (int64) claim->gpus * claim->share;
+		}
+	}
+	pfree(starts);
+}
+
+/*
+ * Does a promise keep the quotas that its start will stand under?  Else its
+ * job is held back, or does not grow.
+ */
+static bool
+keep_promise(Cycle *cycle, const DecidePromise *promise, bool *drop)
+{
+	DecideRunning *running;
+	int64		more;
+
+	if (promise->job >= 0)
+	{
+		DecideStart start = {promise->job, promise->type, promise->gpus,
+			promise->share, promise->first_part, promise->n_parts};
+
+		return keep_start(cycle, &start, drop);
+	}
+	running = &cycle->running[promise->running];
+	more = (int64) (promise->gpus - running->gpus) * promise->share;
+	for (int l = 0; l < cycle->n_limits && more > 0; l++)
+	{
+		QuotaLimit *limit = &cycle->limits[l];
+
+		if (!concerns(limit, running->org,
+					  cycle->account_names[running->account].path,
+					  type_name(cycle, promise->type)) ||
+			limit->max_milli < 0)
+			continue;
+		if (limit->used_milli + limit->claimed_milli + limit->new_milli +
+			more > limit->max_milli)
+		{
+			running->max_gpus = running->gpus;
+			return false;
+		}
+		limit->new_milli += more;
+	}
+	return true;
 }
 
 /*
@@ -293,8 +383,7 @@ keep_start(Cycle *cycle, const DecideStart *start, bool *drop)
 {
 	DecideJob  *job = &cycle->jobs[start->job];
 	const char *account = cycle->queued[start->job].account;
-	const char *type = start->type == DECIDE_NO_TYPE ? NULL :
-		cycle->set->types.names[start->type];
+	const char *type = type_name(cycle, start->type);
 	int64		milli = (int64) start->gpus * start->share;
 
 	for (int l = 0; l < cycle->n_limits; l++)
@@ -303,10 +392,11 @@ keep_start(Cycle *cycle, const DecideStart *start, bool *drop)
 
 		if (!concerns(limit, job->org, account, type))
 			continue;
-		if ((limit->max_running >= 0 && limit->running +
+		if ((limit->max_running >= 0 && limit->running + limit->claimed +
 			 limit->new_running >= limit->max_running) ||
 			(limit->max_milli >= 0 && limit->used_milli +
-			 limit->new_milli + milli > limit->max_milli))
+			 limit->claimed_milli + limit->new_milli + milli >
+			 limit->max_milli))
 		{
 			drop[start->job] = !narrow(cycle, job, limit, start);
 			return false;
@@ -332,10 +422,11 @@ narrow(Cycle *cycle, DecideJob *job, const QuotaLimit *limit,
 {
 	DecideAsk  *ask = &cycle->asks[job->ask];
 	bool		may_run = limit->max_running < 0 ||
-		limit->running + limit->new_running < limit->max_running;
+		limit->running + limit->claimed + limit->new_running <
+		limit->max_running;
 	int64		room = limit->max_milli < 0 || !may_run ? 0 :
-		(limit->max_milli - limit->used_milli - limit->new_milli) /
-		DECIDE_WHOLE;
+		(limit->max_milli - limit->used_milli - limit->claimed_milli -
+		 limit->new_milli) / DECIDE_WHOLE;
 
 	if (ask->min_gpus < ask->max_gpus && room >= ask->min_gpus)
 	{

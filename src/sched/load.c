@@ -19,16 +19,12 @@
 #include "common/hashfn.h"
 #include "common/settings.h"
 #include "common/sql.h"
-#include "job/job.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-
-/* From this column on a row is what its job asks. */
-#define ASK_COLUMN	10
 
 /* The asks so far, chained by hash. */
 typedef struct AskEntry
@@ -62,11 +58,7 @@ SQL_STATEMENT(fences_end, SPI_OK_UPDATE, "text, timestamptz",
 			  " WHERE g.ctid = f.tid");
 SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT j.org, j.job, j.account, j.tier, j.priority,"
-			  " j.submitted_at, j.hold, j.attempt, j.cache, j.request,"
-			  " j.topology,"
-			  " j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,"
-			  " j.hold_window, j.offer_types, j.offer_prices,"
-			  " j.offer_memory, j.offer_spot_prices, j.prefer"
+			  " j.submitted_at, j.hold, j.attempt, j.cache," ASK_COLUMNS
 			  " FROM gpucredit.job j"
 			  " WHERE j.pool = $1 AND j.state = 'queued'"
 			  " AND (j.not_before IS NULL OR j.not_before <= $2)");
@@ -92,6 +84,8 @@ CycleLoad(Cycle *cycle)
 	ShareBegin(cycle);
 	load_queue(cycle);
 	RunningLoad(cycle);
+	ClaimsLoad(cycle);
+	ElasticLoad(cycle);
 	ShareLoad(cycle);
 	cycle->input.nodes = cycle->set->nodes;
 	cycle->input.n_nodes = cycle->set->n;
@@ -220,6 +214,17 @@ CycleDrop(Cycle *cycle, const bool *drop)
 {
 	int32		kept = 0;
 
+	for (int c = 0; c < cycle->input.n_claims; c++)
+	{
+		DecideClaim *claim = &cycle->claims[c];
+		int32		before = 0;
+
+		if (claim->job < 0)
+			continue;
+		for (int32 i = 0; i < claim->job; i++)
+			before += drop[i];
+		claim->job = drop[claim->job] ? -1 : claim->job - before;
+	}
 	for (int32 i = 0; i < cycle->input.n_jobs; i++)
 	{
 		if (drop[i])
@@ -341,12 +346,38 @@ same_ask(SqlResult rows, uint64 i, uint64 j)
 /*
  * Take apart what a row's job asks.
  */
+void
+AskRead(SqlResult rows, uint64 i, Job *job)
+{
+	bool		isnull;
+
+	memset(job, 0, sizeof(Job));
+	job->request = (GpuReq *)
+		PG_DETOAST_DATUM_COPY(SqlDatum(rows, i, 10, &isnull));
+	job->topology = (DecideTopology) ArgWord(SqlText(rows, i, 11), "topology",
+											 TopologyNames,
+											 lengthof(TopologyNames));
+	if (!SqlIsNull(rows, i, 21))
+		job->prefer = (DecideTopology) ArgWord(SqlText(rows, i, 21), "prefer",
+											   TopologyNames,
+											   lengthof(TopologyNames));
+	job->preemptible = (Preemptible) ArgWord(SqlText(rows, i, 12),
+											 "preemptible", PreemptibleNames,
+											 lengthof(PreemptibleNames));
+	job->cpu_milli = SqlInt8(rows, i, 13);
+	job->memory_mib = SqlInt8(rows, i, 14);
+	job->wall_limit = SqlIsNull(rows, i, 15) ? -1 : SqlDuration(rows, i, 15);
+	JobReadOffers(rows, i, 17, 19, 18, 20, &job->offers);
+}
+
+/*
+ * Add what a row's job asks.
+ */
 static void
 add_ask(const Cycle *cycle, Asks *asks, SqlResult rows, uint64 i)
 {
-	Job			job = {0};
+	Job			job;
 	Queued	   *shared;
-	bool		isnull;
 
 	if (asks->n == asks->size)
 	{
@@ -358,23 +389,7 @@ add_ask(const Cycle *cycle, Asks *asks, SqlResult rows, uint64 i)
 		GROW(asks->next);
 #undef GROW
 	}
-	job.request = (GpuReq *)
-		PG_DETOAST_DATUM_COPY(SqlDatum(rows, i, 10, &isnull));
-	job.topology = (DecideTopology) ArgWord(SqlText(rows, i, 11), "topology",
-											TopologyNames,
-											lengthof(TopologyNames));
-	if (!SqlIsNull(rows, i, 21))
-		job.prefer = (DecideTopology) ArgWord(SqlText(rows, i, 21), "prefer",
-											  TopologyNames,
-											  lengthof(TopologyNames));
-	job.preemptible = (Preemptible) ArgWord(SqlText(rows, i, 12),
-											"preemptible", PreemptibleNames,
-											lengthof(PreemptibleNames));
-	job.cpu_milli = SqlInt8(rows, i, 13);
-	job.memory_mib = SqlInt8(rows, i, 14);
-	job.wall_limit = SqlIsNull(rows, i, 15) ? -1 : SqlDuration(rows, i, 15);
-	JobReadOffers(rows, i, 17, 19, 18, 20, &job.offers);
-
+	AskRead(rows, i, &job);
 	shared = &asks->shared[asks->n];
 	memset(shared, 0, sizeof(Queued));
 	shared->wall_limit = job.wall_limit;

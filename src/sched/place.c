@@ -61,13 +61,17 @@ call_place(PG_FUNCTION_ARGS)
 	{
 		CHECK_FOR_INTERRUPTS();
 		decide(&cycle);
-	} while (!LimitsKept(&cycle) || !CycleLock(&cycle));
+	} while (!LimitsKept(&cycle) || !CycleLock(&cycle) ||
+			 !ClaimsLock(&cycle));
 	LimitsCount(&cycle);
 	CycleApply(&cycle);
+	ClaimsApply(&cycle);
 	SurplusReturn(pool);
-	if (cycle.result.n_starts > 0)
+	if (cycle.result.n_starts > 0 || cycle.result.n_promises > 0 ||
+		cycle.claims_ended)
 		PoolCount(pool);
 	put_starts(rsinfo, &cycle);
+	ClaimsPut(&cycle, rsinfo);
 	SqlFinish();
 	return (Datum) 0;
 }
@@ -92,6 +96,7 @@ gpucredit_plan(PG_FUNCTION_ARGS)
 		decide(&cycle);
 	} while (!LimitsKept(&cycle));
 	put_starts((ReturnSetInfo *) fcinfo->resultinfo, &cycle);
+	ClaimsPut(&cycle, (ReturnSetInfo *) fcinfo->resultinfo);
 	SqlFinish();
 	return (Datum) 0;
 }

@@ -11,6 +11,8 @@
 #include "common/sql.h"
 #include "decide/decide.h"
 #include "inventory/inventory.h"
+#include "job/job.h"
+#include "nodes/execnodes.h"
 
 /* What of a queued job the decision does not need, but its start does. */
 typedef struct Queued
@@ -39,6 +41,8 @@ typedef struct QuotaLimit
 	int64		max_running;	/* -1: no limit */
 	int64		used_milli;
 	int64		running;
+	int64		claimed_milli;	/* promised, and not started by this decision */
+	int64		claimed;
 	int64		new_milli;		/* by the starts of this decision */
 	int64		new_running;
 } QuotaLimit;
@@ -72,6 +76,8 @@ typedef struct Cycle
 	struct HTAB *account_ids;
 	DecideRunning *running;		/* input.running, writable */
 	DecidePart *running_parts;	/* input.running_parts, writable */
+	DecideClaim *claims;		/* input.claims, writable */
+	bool		claims_ended;	/* some were found dead */
 	int			n_limits;
 	QuotaLimit *limits;
 } Cycle;
@@ -97,6 +103,42 @@ extern int32 AccountIndex(Cycle *cycle, const char *org, const char *path);
 
 /* load_running.c */
 extern void RunningLoad(Cycle *cycle);
+
+/*
+ * From this column on a row of ASK_COLUMNS (after nine others) is what its job
+ * "j" asks.
+ */
+#define ASK_COLUMN	10
+#define ASK_COLUMNS \
+	" j.request, j.topology, j.preemptible, j.cpu_milli, j.memory_mib," \
+	" j.wall_limit, j.hold_window, j.offer_types, j.offer_prices," \
+	" j.offer_memory, j.offer_spot_prices, j.prefer"
+
+extern void AskRead(SqlResult rows, uint64 i, Job *job);
+
+/* load_claims.c */
+extern void ClaimsLoad(Cycle *cycle);
+
+/* load_elastic.c */
+extern void ElasticLoad(Cycle *cycle);
+
+/* claim.c */
+extern bool ClaimsLock(Cycle *cycle);
+extern void ClaimsApply(Cycle *cycle);
+
+/* claim_tell.c */
+typedef struct ClaimOwner
+{
+	const char *org;
+	int64		job;
+	int32		attempt;		/* the last one */
+	const char *account;
+} ClaimOwner;
+
+extern ClaimOwner ClaimOwnerOf(const Cycle *cycle,
+							   const DecidePromise *promise);
+extern void ClaimsAudit(const Cycle *cycle);
+extern void ClaimsPut(const Cycle *cycle, ReturnSetInfo *rsinfo);
 
 /* limit.c */
 extern void LimitsLoad(Cycle *cycle);

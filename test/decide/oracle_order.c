@@ -386,6 +386,6 @@ oracle_failed(OracleQueue *queue, int job)
 	const World *world = queue->world;
 	int			i;
 
-	for (i = 0; i < world->n_jobs && !world->policy.evict; i++)
+	for (i = 0; i < world->n_jobs && world->n_running == 0; i++)
 		queue->gone[i] |= world->jobs[i].ask == world->jobs[job].ask;
 }

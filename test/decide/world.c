@@ -115,7 +115,6 @@ world_init(World *world)
 	world->max_starts = INT32_MAX;
 	world->policy.fair_horizon = 3600;
 	world->policy.grow_after = DECIDE_NEVER;
-	world->policy.evict = true;
 }
 
 void

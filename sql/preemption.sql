@@ -1,0 +1,291 @@
+-- Claims: running jobs that make room, elastic ones, consolidation.  Who may
+-- make whom leave has scenarios of its own (test/scenarios); here it meets the
+-- database.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET intervalstyle = 'postgres';
+SET gpucredit.clock = '2027-01-01 00:00+00';
+\set VERBOSITY sqlstate
+\pset null '-'
+
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('pre');
+	PERFORM gpucredit.create_account('pre-2');
+	PERFORM gpucredit.create_account('pre-3');
+	PERFORM gpucredit.issue('pre', '', 'i', 1000000);
+	PERFORM gpucredit.issue('pre-2', '', 'i', 1000000);
+	PERFORM gpucredit.issue('pre-3', '', 'i', 1000000);
+	PERFORM gpucredit.set_price('PRE', 1);
+END $$;
+
+-- A pool with nodes 'name gpus'.
+CREATE FUNCTION pg_temp.scene(pool text, policy jsonb, VARIADIC nodes text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	node text;
+BEGIN
+	PERFORM gpucredit.create_pool(pool, policy);
+	FOREACH node IN ARRAY nodes LOOP
+		PERFORM gpucredit.register_node(pool, pool || '-' ||
+			split_part(node, ' ', 1), 'PRE', split_part(node, ' ', 2)::int,
+			40960);
+	END LOOP;
+END $$;
+CREATE FUNCTION pg_temp.ask(pool text, key text, request text,
+	tier text DEFAULT 'standard_training', tenant text DEFAULT 'pre')
+RETURNS text LANGUAGE sql AS $$
+	SELECT coalesce(r.reason, r.status) FROM gpucredit.reserve(tenant, '',
+		pool || ' ' || key, request, '1 h', tier, pool) r
+$$;
+CREATE FUNCTION pg_temp.key(tenant text, id bigint) RETURNS text
+LANGUAGE sql AS $$
+	SELECT substring(r.key, ' (.*)') FROM gpucredit.request r
+	WHERE r.org = tenant AND r.result[1] = id::text
+		AND r.operation = 'reserve'
+$$;
+CREATE FUNCTION pg_temp.id(pool text, key text, OUT org text, OUT job bigint,
+	OUT attempt int)
+LANGUAGE sql AS $$
+	SELECT r.org, j.job, j.attempt FROM gpucredit.request r
+		JOIN gpucredit.job j ON j.org = r.org AND j.job = r.result[1]::bigint
+	WHERE r.key = id.pool || ' ' || id.key AND r.operation = 'reserve'
+$$;
+CREATE FUNCTION pg_temp.beat(pool text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM gpucredit.heartbeat(n.node, n.healthy)
+	FROM gpucredit.node n WHERE n.pool = beat.pool ORDER BY n.node;
+END $$;
+-- A node lives, and nothing is told to its agent.
+CREATE FUNCTION pg_temp.alive(pool text) RETURNS void LANGUAGE sql AS $$
+	UPDATE gpucredit.node SET heard_at = gpucredit.now()
+	WHERE node.pool = alive.pool
+$$;
+CREATE FUNCTION pg_temp.place(pool text)
+RETURNS TABLE (action text, job text, attempt int, node text,
+	gpus gpucredit.gpuset, reason text)
+LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_temp.alive(pool);
+	RETURN QUERY SELECT p.action, pg_temp.key(p.org, p.job), p.attempt,
+		substring(p.node, '-([^-]*)$'), p.gpus, p.reason
+	FROM gpucredit.place(place.pool) p;
+END $$;
+CREATE FUNCTION pg_temp.meter(pool text, key text)
+RETURNS TABLE (action text, reason text, time_left interval)
+LANGUAGE sql AS $$
+	SELECT m.action, m.reason, m.time_left FROM pg_temp.id(pool, key) i,
+		gpucredit.meter(i.org, i.job, i.attempt, '0') m
+$$;
+CREATE FUNCTION pg_temp.settle(pool text, key text,
+	outcome text DEFAULT 'preempted')
+RETURNS TABLE (outcome text, job_state text) LANGUAGE sql AS $$
+	SELECT s.outcome, s.job_state FROM pg_temp.id(pool, key) i,
+		gpucredit.settle(i.org, i.job, i.attempt, settle.outcome) s
+$$;
+CREATE FUNCTION pg_temp.told(pool text, key text)
+RETURNS TABLE (cause text, action text, reason text, told boolean)
+LANGUAGE sql AS $$
+	SELECT d.cause, d.action, d.reason, d.told_at IS NOT NULL
+	FROM pg_temp.id(pool, key) i JOIN gpucredit.directive d
+		ON d.org = i.org AND d.job = i.job AND d.attempt = i.attempt
+$$;
+SET gpucredit.node_lost = 0;
+
+-- A more important tier: devices are promised, their holders told to save.
+SELECT pg_temp.scene('tier', '{}', 'n 4');
+SELECT pg_temp.ask('tier', 'small', '1xPRE');
+SELECT pg_temp.ask('tier', 'large', '3xPRE', 'batch_inference', 'pre-2');
+SELECT * FROM pg_temp.place('tier');
+SELECT pg_temp.ask('tier', 'urgent', '2xPRE', 'premium_training');
+-- not before the tier's min_run
+SELECT * FROM pg_temp.place('tier');
+SET gpucredit.clock = '2027-01-01 00:10+00';
+SELECT pg_temp.alive('tier');
+SELECT p.action, p.node, p.gpus, p.reason FROM gpucredit.plan('tier') p;
+SELECT * FROM pg_temp.place('tier');
+-- a second cycle at the same instant decides nothing
+SELECT * FROM pg_temp.place('tier');
+SELECT * FROM pg_temp.told('tier', 'large');
+SELECT * FROM pg_temp.meter('tier', 'large');
+SELECT * FROM pg_temp.meter('tier', 'small');
+SELECT * FROM pg_temp.told('tier', 'large');
+SET gpucredit.clock = '2027-01-01 00:11:30+00';
+SELECT * FROM pg_temp.meter('tier', 'large');
+SET gpucredit.clock = '2027-01-01 00:12+00';
+SELECT * FROM pg_temp.meter('tier', 'large');
+-- what waits behind does not get them, nor does who left
+SELECT pg_temp.ask('tier', 'behind', '1xPRE');
+SELECT * FROM pg_temp.settle('tier', 'large');
+SELECT j.state, h.held > '0' AS held FROM pg_temp.id('tier', 'large') i
+	JOIN gpucredit.job j ON j.org = i.org AND j.job = i.job
+	JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold;
+SELECT * FROM pg_temp.place('tier');
+SELECT count(*) FROM gpucredit.claim WHERE pool = 'tier';
+SELECT count(*) FROM gpucredit.eviction WHERE pool = 'tier';
+SELECT * FROM gpucredit.verify();
+-- the trail: nobody's row names another tenant
+SELECT a.org, a.decision, a.reason, a.detail - 'unsaved_us' AS detail
+FROM gpucredit.audit a WHERE a.operation = 'place'
+	AND a.decision IN ('claim', 'preempt') ORDER BY a.audit;
+
+-- One who may be preempted for its spot node only is nobody's victim.
+SELECT pg_temp.scene('spot', '{}', 'n 1');
+SELECT pg_temp.ask('spot', 'first', '1xPRE', 'premium_training');
+SELECT count(*) FROM pg_temp.place('spot');
+SET gpucredit.clock = '2027-01-01 00:30+00';
+SELECT pg_temp.ask('spot', 'urgent', '1xPRE', 'production_inference');
+SELECT * FROM pg_temp.place('spot');
+
+-- A device is lost: who was not told yet is spared, who was told goes.
+SELECT pg_temp.scene('lost', '{}', 'm 1', 'n 1');
+SELECT pg_temp.ask('lost', 'a', '1xPRE'), pg_temp.ask('lost', 'b', '1xPRE');
+SELECT count(*) FROM pg_temp.place('lost');
+SET gpucredit.clock = '2027-01-01 01:00+00';
+SELECT pg_temp.ask('lost', 'pair', '2xPRE', 'premium_training');
+SELECT * FROM pg_temp.place('lost');
+SELECT action, reason FROM pg_temp.meter('lost', 'a');
+SELECT gpucredit.drain('lost-m', 'fan');
+SELECT * FROM pg_temp.place('lost');
+SELECT * FROM pg_temp.told('lost', 'a');
+SELECT * FROM pg_temp.told('lost', 'b');
+SELECT action FROM pg_temp.meter('lost', 'b');
+SELECT count(*) FROM gpucredit.claim WHERE pool = 'lost';
+SELECT a.decision, a.reason, pg_temp.key(a.org, a.job) AS job
+FROM gpucredit.audit a WHERE a.decision IN ('claim_ended', 'spared')
+ORDER BY a.audit;
+SELECT * FROM gpucredit.verify();
+
+-- A claim ends with its job, and at its time.
+SELECT pg_temp.scene('end', '{}', 'n 1');
+SELECT pg_temp.ask('end', 'a', '1xPRE');
+SELECT count(*) FROM pg_temp.place('end');
+SET gpucredit.clock = '2027-01-01 02:00+00';
+SELECT pg_temp.ask('end', 'one', '1xPRE', 'premium_training');
+SELECT action, job FROM pg_temp.place('end');
+SELECT c.job_state FROM pg_temp.id('end', 'one') i,
+	gpucredit.cancel(i.org, i.job, 'end cancel') c;
+SELECT count(*) FROM gpucredit.claim WHERE pool = 'end';
+SELECT * FROM gpucredit.verify();
+SELECT * FROM pg_temp.place('end');
+SELECT * FROM pg_temp.told('end', 'a');
+SELECT pg_temp.ask('end', 'two', '1xPRE', 'premium_training');
+SELECT action, job FROM pg_temp.place('end');
+SELECT action, reason FROM pg_temp.meter('end', 'a');
+SET gpucredit.clock = '2027-01-01 02:14:59+00';
+SELECT * FROM pg_temp.place('end');
+SELECT count(*) FROM gpucredit.claim WHERE pool = 'end';
+SET gpucredit.clock = '2027-01-01 02:15+00';
+SELECT * FROM pg_temp.place('end');
+SELECT count(*) FROM gpucredit.claim WHERE pool = 'end';
+SELECT * FROM gpucredit.verify();
+
+-- Inside a tier: an account below what it is entitled to takes from one above.
+SELECT pg_temp.scene('fair', '{"reclaim": true}', 'n 4');
+SELECT pg_temp.ask('fair', k, '1xPRE') FROM unnest('{a,b,c,d}'::text[]) k;
+SELECT count(*) FROM pg_temp.place('fair');
+SET gpucredit.clock = '2027-01-01 03:00+00';
+SELECT pg_temp.ask('fair', k, '1xPRE', tenant => 'pre-2')
+FROM unnest('{x,y,z}'::text[]) k;
+SELECT action, job, reason FROM pg_temp.place('fair');
+SELECT * FROM pg_temp.place('fair');
+SELECT pg_temp.settle('fair', pg_temp.key(e.org, e.job))
+FROM gpucredit.eviction e WHERE e.pool = 'fair' ORDER BY e.job;
+SELECT action, job FROM pg_temp.place('fair');
+SET gpucredit.clock = '2027-01-01 03:20+00';
+SELECT * FROM pg_temp.place('fair');
+-- without the word, it waits its turn
+SELECT pg_temp.scene('unfair', '{}', 'n 1');
+SELECT pg_temp.ask('unfair', 'a', '1xPRE');
+SELECT count(*) FROM pg_temp.place('unfair');
+SET gpucredit.clock = '2027-01-01 04:00+00';
+SELECT pg_temp.ask('unfair', 'x', '1xPRE', tenant => 'pre-2');
+SELECT * FROM pg_temp.place('unfair');
+SELECT * FROM gpucredit.verify();
+
+-- What the tenant's own limits hold back makes nobody leave.
+SELECT pg_temp.scene('quota', '{}', 'n 1');
+SELECT pg_temp.ask('quota', 'a', '1xPRE');
+SELECT count(*) FROM pg_temp.place('quota');
+SET gpucredit.clock = '2027-01-01 05:00+00';
+SELECT gpucredit.set_quota('pre-3', '', max_running => 0);
+SELECT pg_temp.ask('quota', 'x', '1xPRE', 'premium_training', 'pre-3');
+SELECT * FROM pg_temp.place('quota');
+SELECT gpucredit.set_quota('pre-3', '', max_running => 1);
+SELECT pg_temp.ask('quota', 'y', '1xPRE', 'premium_training', 'pre-3');
+SELECT action, job FROM pg_temp.place('quota');
+SELECT gpucredit.set_quota('pre-3', '');
+SELECT * FROM gpucredit.verify();
+
+-- Elastic: held at its most, started at what fits; gives devices up to its
+-- least for a job ahead rather than that anybody is evicted.
+SELECT pg_temp.scene('elastic', '{}', 'n 4');
+SELECT pg_temp.ask('elastic', 'range', '1-8xPRE');
+SELECT h.held FROM pg_temp.id('elastic', 'range') i
+	JOIN gpucredit.job j ON j.org = i.org AND j.job = i.job
+	JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold;
+SELECT gpucredit.register_node('elastic', 'elastic-o', 'PRE', 4, 40960);
+SELECT gpucredit.drain('elastic-o', 'later');
+SELECT * FROM pg_temp.place('elastic');
+SET gpucredit.clock = '2027-01-01 06:00+00';
+SELECT pg_temp.ask('elastic', 'urgent', '2xPRE', 'premium_training');
+SELECT * FROM pg_temp.place('elastic');
+SELECT * FROM pg_temp.place('elastic');
+SELECT action, reason FROM pg_temp.meter('elastic', 'range');
+SELECT * FROM pg_temp.settle('elastic', 'range', 'resized');
+SELECT j.failures FROM pg_temp.id('elastic', 'range') i
+	JOIN gpucredit.job j ON j.org = i.org AND j.job = i.job;
+SELECT * FROM pg_temp.place('elastic');
+SELECT * FROM gpucredit.verify();
+-- grows into what was idle for gpucredit.grow_after, and not before
+SELECT gpucredit.resume('elastic-o');
+SELECT pg_temp.settle('elastic', 'urgent', 'completed');
+SET gpucredit.clock = '2027-01-01 06:04:59+00';
+SELECT * FROM pg_temp.place('elastic');
+SET gpucredit.clock = '2027-01-01 06:20+00';
+SELECT * FROM pg_temp.place('elastic');
+SELECT * FROM pg_temp.place('elastic');
+SELECT * FROM pg_temp.settle('elastic', 'range', 'resized');
+SELECT * FROM pg_temp.place('elastic');
+SELECT * FROM gpucredit.verify();
+
+-- Consolidation: a running job goes on elsewhere to make room.
+SELECT pg_temp.scene('move', '{"consolidate": true}', 'm 2', 'n 2');
+SELECT pg_temp.ask('move', k, '1xPRE') FROM unnest('{a,b,c}'::text[]) k;
+SELECT count(*) FROM pg_temp.place('move');
+SELECT pg_temp.settle('move', 'b', 'completed');
+SET gpucredit.clock = '2027-01-01 07:00+00';
+SELECT r.status FROM gpucredit.reserve('pre-2', '', 'move pair', '2xPRE',
+	'1 h', pool => 'move', topology => 'node') r;
+SELECT * FROM pg_temp.place('move');
+SELECT * FROM pg_temp.place('move');
+SELECT pg_temp.settle('move', pg_temp.key(e.org, e.job))
+FROM gpucredit.eviction e WHERE e.pool = 'move';
+SELECT * FROM pg_temp.place('move');
+SELECT * FROM gpucredit.verify();
+
+-- What verify says when the books are cooked.
+BEGIN;
+INSERT INTO gpucredit.claim VALUES ('move', 'pre', 0, 1, '', 'tier', 'PRE',
+	1000, gpucredit.now(), gpucredit.now());
+SELECT invariant, subject FROM gpucredit.verify() ORDER BY 1, 2;
+INSERT INTO gpucredit.claim_gpu SELECT 'move', 'pre', 0, g.node, g.gpus, 0, 0
+FROM gpucredit.attempt_gpu g WHERE g.pool = 'move' AND NOT g.free
+	AND g.ended_at IS NULL ORDER BY g.node LIMIT 1;
+SELECT invariant FROM gpucredit.verify() ORDER BY 1;
+INSERT INTO gpucredit.claim SELECT 'move', 'pre-2', 0, 1, '', 'tier', 'PRE',
+	1000, gpucredit.now(), gpucredit.now();
+INSERT INTO gpucredit.claim_gpu SELECT g.pool, 'pre-2', g.job, g.node, g.gpus,
+	0, 0 FROM gpucredit.claim_gpu g WHERE g.pool = 'move';
+SELECT invariant FROM gpucredit.verify('pre-2') ORDER BY 1;
+ROLLBACK;
+BEGIN;
+INSERT INTO gpucredit.eviction SELECT 'move', a.org, a.job, a.attempt, '',
+	'pre', 1, 'tier', gpucredit.now() FROM gpucredit.attempt a
+WHERE a.pool = 'move' AND a.ended_at IS NULL AND a.org = 'pre-2';
+SELECT invariant, org FROM gpucredit.verify();
+ROLLBACK;
+SELECT * FROM gpucredit.verify();

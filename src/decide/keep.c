@@ -1,0 +1,155 @@
+/*
+ * keep.c
+ *	  Claims of earlier cycles, before the queue.
+ *
+ * One all of whose devices are free now becomes a start on exactly these; the
+ * others stay out of everybody else's reach.  One that is no longer what its
+ * job asks starts nothing, and keeps its devices until it ends.
+ */
+#include <string.h>
+
+#include "decide/claim.h"
+
+/*
+ * Compare two claims by their jobs.
+ */
+static int
+compare_claims(const void *context, int32_t a, int32_t b)
+{
+	const DecideClaim *claims = context;
+	int			order = strcmp(claims[a].org, claims[b].org);
+
+	if (order != 0)
+		return order;
+	return claims[a].id < claims[b].id ? -1 : claims[a].id > claims[b].id;
+}
+
+/*
+ * Is what was promised still what the job asks?
+ */
+static bool
+claim_suits(const Cycle *cycle, const DecideClaim *claim)
+{
+	const DecideInput *input = cycle->input;
+	const DecideAsk *ask = &input->asks[input->jobs[claim->job].ask];
+	const DecideOffer *offer = NULL;
+	const Host *first = NULL;
+	int32_t		i;
+
+	for (i = 0; i < ask->n_offers && offer == NULL; i++)
+	{
+		if (ask->offers[i].type == claim->type)
+			offer = &ask->offers[i];
+	}
+	if (claim->share != ask->share || claim->gpus < ask->min_gpus ||
+		claim->gpus > ask->max_gpus || (offer == NULL && claim->gpus > 0))
+		return false;
+	for (i = claim->first_part; i < claim->first_part + claim->n_parts; i++)
+	{
+		const Host *host =
+		&cycle->hosts[cycle->claims->host_of[input->claim_parts[i].node]];
+
+		if (!DecideFitAllowed(host, ask, claim->gpus > 0 ? offer : NULL) ||
+			!DecideHostHas(host, &input->claim_parts[i], claim->share))
+			return false;
+		if (first == NULL)
+			first = host;
+		if ((ask->topology == DECIDE_TOPOLOGY_NODE && host != first) ||
+			(ask->topology == DECIDE_TOPOLOGY_NVLINK &&
+			 host->domain != first->domain) ||
+			(ask->topology == DECIDE_TOPOLOGY_LEAF &&
+			 host->leaf != first->leaf))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Start a job on the devices of its claim.  False: out of memory.
+ */
+static bool
+claim_start(Cycle *cycle, const DecideClaim *claim)
+{
+	DecideResult *result = cycle->result;
+	DecideStart *start;
+	int32_t		i;
+
+	result->starts = DecideGrow(cycle->arena, result->starts,
+								result->n_starts, &cycle->starts_room,
+								sizeof(DecideStart));
+	if (result->starts == NULL)
+		return false;
+	start = &result->starts[result->n_starts++];
+	start->job = claim->job;
+	start->type = claim->type;
+	start->gpus = claim->gpus;
+	start->share = claim->share;
+	start->first_part = result->n_parts;
+	start->n_parts = claim->n_parts;
+	for (i = 0; i < claim->n_parts; i++)
+	{
+		const DecidePart *part =
+		&cycle->input->claim_parts[claim->first_part + i];
+
+		result->parts = DecideGrow(cycle->arena, result->parts,
+								   result->n_parts, &cycle->parts_room,
+								   sizeof(DecidePart));
+		if (result->parts == NULL)
+			return false;
+		result->parts[result->n_parts++] = *part;
+		DecideHostTake(cycle, cycle->claims->host_of[part->node],
+					   part->devices, claim->share, part->cpu_milli,
+					   part->memory_mib);
+	}
+	return true;
+}
+
+/*
+ * Start the jobs whose claims are free, and keep the other claims from
+ * everybody.  False: out of memory.
+ */
+bool
+DecideClaimsKeep(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	int32_t    *order = DecideAlloc(cycle->arena, input->n_claims,
+									sizeof(int32_t));
+	int32_t		i;
+	int32_t		p;
+
+	if (order == NULL || !DecideHostsGroup(cycle))
+		return false;
+	for (i = 0; i < input->n_claims; i++)
+		order[i] = i;
+	if (!DecideSort(cycle->arena, order, input->n_claims, compare_claims,
+					input->claims))
+		return false;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *claim = &input->claims[order[i]];
+
+		if (claim->job < 0)
+			continue;
+		cycle->claims->promised[claim->job] = true;
+		if (cycle->result->n_starts >= input->max_starts ||
+			!claim_suits(cycle, claim))
+			continue;
+		if (!claim_start(cycle, claim))
+			return false;
+		cycle->claims->started[claim->job] = true;
+		order[i] = -1;
+	}
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *claim = &input->claims[order[i] < 0 ? 0 : order[i]];
+
+		for (p = 0; order[i] >= 0 && p < claim->n_parts; p++)
+		{
+			const DecidePart *part = &input->claim_parts[claim->first_part + p];
+
+			DecideHostPromise(cycle, cycle->claims->host_of[part->node], part,
+							  claim->share);
+		}
+	}
+	return true;
+}

@@ -1,0 +1,420 @@
+/*-------------------------------------------------------------------------
+ *
+ * load_claims.c
+ *		Claims of earlier cycles: which stand, and the end of those that do
+ *		not.
+ *
+ * A claim ends when its job started or is over, when a device of it is lost
+ * (its node gone, draining or silent, the device not healthy), and at its
+ * time.  Who was told to leave for it and has not been told yet is spared:
+ * the directive is taken back, if no agent is just being handed it.  A
+ * running job that was to go on elsewhere and is spared loses its claim, too.
+ *
+ * Locks: rows of claims, behind the pool's lock; directives, without waiting.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "sched/sched.h"
+
+/* A claim as read. */
+typedef struct ClaimRow
+{
+	DecideClaim claim;
+	int32		attempt;
+	const char *account;
+	int32		running;		/* index of its job among what runs, or -1 */
+	const char *dead;			/* why it ends; NULL: it stands */
+} ClaimRow;
+
+typedef struct ClaimRows
+{
+	int			n;
+	ClaimRow   *rows;			/* by job, then organisation */
+	int			n_parts;
+	DecidePart *parts;
+} ClaimRows;
+
+SQL_STATEMENT(claims_read, SPI_OK_SELECT, "text, timestamptz, timestamptz",
+			  "SELECT c.org, c.job, c.attempt, c.account, c.gpu_type,"
+			  " c.share, c.until <= $2, g.node, g.gpus, g.cpu_milli,"
+			  " g.memory_mib, n.healthy, n.pool = c.pool"
+			  "  AND n.draining IS NULL AND n.heard_at >= $3"
+			  "  AND (c.gpu_type IS NULL OR n.gpu_type = c.gpu_type)"
+			  " FROM gpucredit.claim c JOIN gpucredit.claim_gpu g"
+			  "  ON g.pool = c.pool AND g.org = c.org AND g.job = c.job"
+			  " LEFT JOIN gpucredit.node n ON n.node = g.node"
+			  " WHERE c.pool = $1 ORDER BY c.job, c.org, g.node");
+SQL_STATEMENT(waiting_read, SPI_OK_SELECT, "text[], bigint[], int[]",
+			  "SELECT u.n FROM ROWS FROM (pg_catalog.unnest($1),"
+			  " pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  " WITH ORDINALITY AS u (org, job, attempt, n)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+			  " WHERE j.state = 'queued' AND j.attempt = u.attempt");
+SQL_STATEMENT(claims_delete, SPI_OK_DELETE, "text, text[], bigint[]",
+			  "DELETE FROM gpucredit.claim c USING"
+			  " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  " AS u (org, job)"
+			  " WHERE c.pool = $1 AND c.org = u.org AND c.job = u.job");
+SQL_STATEMENT(parts_delete, SPI_OK_DELETE, "text",
+			  "DELETE FROM gpucredit.claim_gpu g WHERE g.pool = $1"
+			  " AND NOT EXISTS (SELECT FROM gpucredit.claim c"
+			  "  WHERE c.pool = g.pool AND c.org = g.org AND c.job = g.job)");
+SQL_STATEMENT(orphans_delete, SPI_OK_DELETE_RETURNING, "text",
+			  "DELETE FROM gpucredit.eviction e WHERE e.pool = $1"
+			  " AND NOT EXISTS (SELECT FROM gpucredit.claim c"
+			  "  WHERE c.pool = e.pool AND c.org = e.for_org"
+			  "  AND c.job = e.for_job)"
+			  " RETURNING e.org, e.job, e.attempt, e.account");
+SQL_STATEMENT(directives_spare, SPI_OK_DELETE_RETURNING,
+			  "text[], bigint[], int[]",
+			  "DELETE FROM gpucredit.directive d USING"
+			  " (SELECT f.ctid AS tid, u.n FROM"
+			  "  ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2),"
+			  "   pg_catalog.unnest($3)) WITH ORDINALITY"
+			  "   AS u (org, job, attempt, n)"
+			  "  JOIN gpucredit.directive f ON f.org = u.org"
+			  "   AND f.job = u.job AND f.attempt = u.attempt"
+			  "  WHERE f.cause = 'claim' AND f.told_at IS NULL"
+			  "  FOR UPDATE OF f SKIP LOCKED) s"
+			  " WHERE d.ctid = s.tid RETURNING s.n");
+
+static void read_claims(Cycle *cycle, ClaimRows *claims);
+static void read_part(Cycle *cycle, SqlResult rows, uint64 i,
+					  ClaimRows *claims);
+static void find_jobs(Cycle *cycle, ClaimRows *claims);
+static int32 find_running(const Cycle *cycle, const ClaimRow *row);
+static void find_waiting(const Cycle *cycle, ClaimRows *claims);
+static bool end_dead(Cycle *cycle, ClaimRows *claims);
+static bool spare_victims(Cycle *cycle);
+static void audit_ended(const Cycle *cycle, const ClaimRow *row);
+static void keep_alive(Cycle *cycle, const ClaimRows *claims);
+
+/*
+ * Load the claims that stand, once the queue and what runs are loaded; end
+ * the others.
+ */
+void
+ClaimsLoad(Cycle *cycle)
+{
+	ClaimRows	claims = {0};
+	bool		again;
+
+	cycle->claims_ended = !cycle->read_only && spare_victims(cycle);
+	read_claims(cycle, &claims);
+	find_jobs(cycle, &claims);
+	find_waiting(cycle, &claims);
+	do
+	{
+		again = false;
+		for (int i = 0; i < claims.n; i++)
+		{
+			ClaimRow   *row = &claims.rows[i];
+
+			if (row->dead == NULL && row->running >= 0 &&
+				!cycle->running[row->running].leaving)
+				row->dead = "spared";
+		}
+		if (!cycle->read_only && end_dead(cycle, &claims))
+		{
+			cycle->claims_ended = true;
+			again = spare_victims(cycle);
+		}
+	} while (again);
+	keep_alive(cycle, &claims);
+}
+
+/*
+ * Read all claims of the pool.
+ */
+static void
+read_claims(Cycle *cycle, ClaimRows *claims)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, cycle->pool);
+	SqlArgTime(&args, cycle->now);
+	SqlArgTime(&args, SettingNodeLost() == 0 ? DT_NOBEGIN :
+			   ClockAdd(cycle->now, -SettingNodeLost()));
+	rows = CycleRead(cycle, &claims_read, &args);
+	claims->rows = palloc0(sizeof(ClaimRow) * (rows.n + 1));
+	claims->parts = palloc0(sizeof(DecidePart) * (rows.n + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *org = SqlText(rows, i, 1);
+		int64		job = SqlInt8(rows, i, 2);
+		ClaimRow   *row;
+
+		CHECK_FOR_INTERRUPTS();
+		if (claims->n == 0 ||
+			claims->rows[claims->n - 1].claim.id != job ||
+			strcmp(claims->rows[claims->n - 1].claim.org, org) != 0)
+		{
+			char	   *type = SqlText(rows, i, 5);
+
+			row = &claims->rows[claims->n++];
+			row->claim.org = org;
+			row->claim.id = job;
+			row->claim.job = -1;
+			row->claim.type = type == NULL ? DECIDE_NO_TYPE :
+				NameFind(&cycle->set->types, type);
+			row->claim.share = SqlInt4(rows, i, 6);
+			row->claim.first_part = claims->n_parts;
+			row->attempt = SqlInt4(rows, i, 3);
+			row->account = SqlText(rows, i, 4);
+			row->claim.account = AccountIndex(cycle, org, row->account);
+			row->running = -1;
+			if (SqlBool(rows, i, 7))
+				row->dead = "timeout";
+		}
+		read_part(cycle, rows, i, claims);
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * One row, of the claim read last.
+ */
+static void
+read_part(Cycle *cycle, SqlResult rows, uint64 i, ClaimRows *claims)
+{
+	ClaimRow   *row = &claims->rows[claims->n - 1];
+	DecidePart *part = &claims->parts[claims->n_parts++];
+	GpuSet		healthy;
+	bool		isnull;
+	bool		lost;
+
+	part->node = NodeIndex(cycle->set, SqlText(rows, i, 8));
+	part->devices = DatumGetGpuSet(SqlDatum(rows, i, 9, &isnull));
+	part->gpus = pg_popcount64(part->devices);
+	part->cpu_milli = SqlInt8(rows, i, 10);
+	part->memory_mib = SqlInt8(rows, i, 11);
+	row->claim.gpus += part->gpus;
+	row->claim.n_parts++;
+	healthy = DatumGetGpuSet(SqlDatum(rows, i, 12, &isnull));
+	lost = isnull || SqlIsNull(rows, i, 13) || !SqlBool(rows, i, 13) ||
+		part->node < 0 || (part->devices & ~healthy) != 0;
+	if (lost && row->dead == NULL)
+		row->dead = "lost_device";
+}
+
+/*
+ * Find the claims' jobs in the queue, or among what runs.
+ */
+static void
+find_jobs(Cycle *cycle, ClaimRows *claims)
+{
+	for (int32 j = 0; j < cycle->input.n_jobs && claims->n > 0; j++)
+	{
+		const DecideJob *job = &cycle->jobs[j];
+		int			low = 0;
+		int			high = claims->n;
+
+		while (low < high)
+		{
+			int			middle = low + (high - low) / 2;
+			const DecideClaim *claim = &claims->rows[middle].claim;
+
+			if (claim->id < job->id ||
+				(claim->id == job->id && strcmp(claim->org, job->org) < 0))
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (low < claims->n && claims->rows[low].claim.id == job->id &&
+			strcmp(claims->rows[low].claim.org, job->org) == 0 &&
+			cycle->queued[j].attempt == claims->rows[low].attempt)
+			claims->rows[low].claim.job = j;
+	}
+	for (int i = 0; i < claims->n; i++)
+	{
+		ClaimRow   *row = &claims->rows[i];
+
+		if (row->claim.job < 0)
+			row->running = find_running(cycle, row);
+		row->claim.running = row->running >= 0;
+	}
+}
+
+/*
+ * The live attempt that a claim was made after, or -1.
+ */
+static int32
+find_running(const Cycle *cycle, const ClaimRow *row)
+{
+	for (int32 r = 0; r < cycle->input.n_running; r++)
+	{
+		const DecideRunning *running = &cycle->running[r];
+
+		if (running->id == row->claim.id &&
+			running->attempt == row->attempt && !running->over &&
+			strcmp(running->org, row->claim.org) == 0)
+			return r;
+	}
+	return -1;
+}
+
+/*
+ * Those found nowhere end, unless their jobs wait for some later instant.
+ */
+static void
+find_waiting(const Cycle *cycle, ClaimRows *claims)
+{
+	const char **orgs = palloc(sizeof(char *) * (claims->n + 1));
+	int64	   *jobs = palloc(sizeof(int64) * (claims->n + 1));
+	int32	   *attempts = palloc(sizeof(int32) * (claims->n + 1));
+	ClaimRow  **lost = palloc(sizeof(ClaimRow *) * (claims->n + 1));
+	int			n = 0;
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int i = 0; i < claims->n; i++)
+	{
+		ClaimRow   *row = &claims->rows[i];
+
+		if (row->claim.job >= 0 || row->running >= 0 || row->dead != NULL)
+			continue;
+		orgs[n] = row->claim.org;
+		jobs[n] = row->claim.id;
+		attempts[n] = row->attempt;
+		row->dead = "over";
+		lost[n++] = row;
+	}
+	if (n == 0)
+		return;
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	SqlArgInt4Array(&args, attempts, n);
+	rows = CycleRead(cycle, &waiting_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+		lost[SqlInt8(rows, i, 1) - 1]->dead = NULL;
+	SqlFree(&rows);
+}
+
+/*
+ * Delete the dead claims; false: there are none.  They stay in the list, as
+ * done.
+ */
+static bool
+end_dead(Cycle *cycle, ClaimRows *claims)
+{
+	const char **orgs = palloc(sizeof(char *) * (claims->n + 1));
+	int64	   *jobs = palloc(sizeof(int64) * (claims->n + 1));
+	int			n = 0;
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < claims->n; i++)
+	{
+		ClaimRow   *row = &claims->rows[i];
+
+		if (row->dead == NULL || row->claim.n_parts == 0)
+			continue;
+		orgs[n] = row->claim.org;
+		jobs[n++] = row->claim.id;
+		audit_ended(cycle, row);
+		row->claim.n_parts = 0;
+	}
+	if (n == 0)
+		return false;
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	(void) SqlRun(&claims_delete, &args);
+	args = (SqlArgs)
+	{
+		0
+	};
+	SqlArgText(&args, cycle->pool);
+	(void) SqlRun(&parts_delete, &args);
+	return true;
+}
+
+/*
+ * Take back what victims of claims that ended have not been told yet; false:
+ * nobody was to leave for one.
+ */
+static bool
+spare_victims(Cycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+	SqlResult	spared;
+	const char **orgs;
+	int64	   *jobs;
+	int32	   *attempts;
+
+	SqlArgText(&args, cycle->pool);
+	rows = SqlRun(&orphans_delete, &args);
+	if (rows.n == 0)
+		return false;
+	orgs = palloc(sizeof(char *) * rows.n);
+	jobs = palloc(sizeof(int64) * rows.n);
+	attempts = palloc(sizeof(int32) * rows.n);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		orgs[i] = SqlText(rows, i, 1);
+		jobs[i] = SqlInt8(rows, i, 2);
+		attempts[i] = SqlInt4(rows, i, 3);
+	}
+	args = (SqlArgs)
+	{
+		0
+	};
+	SqlArgTextArray(&args, orgs, (int) rows.n);
+	SqlArgInt8Array(&args, jobs, (int) rows.n);
+	SqlArgInt4Array(&args, attempts, (int) rows.n);
+	spared = SqlRun(&directives_spare, &args);
+	for (uint64 s = 0; s < spared.n; s++)
+	{
+		uint64		i = SqlInt8(spared, s, 1) - 1;
+		ClaimRow	of = {.claim = {.org = orgs[i], .id = jobs[i]},
+			.attempt = attempts[i], .account = SqlText(rows, i, 4)};
+		AuditRow	audit = {.org = orgs[i], .account = of.account,
+			.operation = "place", .decision = "spared", .job = jobs[i],
+			.attempt = attempts[i], .at = cycle->now};
+		int32		r = find_running(cycle, &of);
+
+		if (r >= 0)
+			cycle->running[r].leaving = false;
+		AuditWrite(&audit);
+	}
+	SqlFree(&spared);
+	SqlFree(&rows);
+	return true;
+}
+
+static void
+audit_ended(const Cycle *cycle, const ClaimRow *row)
+{
+	AuditRow	audit = {.org = row->claim.org, .account = row->account,
+		.operation = "place", .decision = "claim_ended",
+		.reason = row->dead, .job = row->claim.id, .at = cycle->now};
+
+	AuditWrite(&audit);
+}
+
+/*
+ * What stands is the decision's input.
+ */
+static void
+keep_alive(Cycle *cycle, const ClaimRows *claims)
+{
+	cycle->claims = palloc(sizeof(DecideClaim) * (claims->n + 1));
+	for (int i = 0; i < claims->n; i++)
+	{
+		if (claims->rows[i].dead == NULL)
+			cycle->claims[cycle->input.n_claims++] = claims->rows[i].claim;
+	}
+	cycle->input.claims = cycle->claims;
+	cycle->input.claim_parts = claims->parts;
+	cycle->input.n_claim_parts = claims->n_parts;
+}

@@ -1,0 +1,153 @@
+/*-------------------------------------------------------------------------
+ *
+ * load_elastic.c
+ *		What running jobs ask that may go on elsewhere or with more devices,
+ *		and which devices were idle for long enough to grow into.
+ *
+ * Read only where somebody could: jobs of a range, and, where the pool
+ * consolidates, all that may be preempted for capacity.  A device is idle
+ * since the last attempt that had it ended, and since its node came.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+
+SQL_STATEMENT(asks_read, SPI_OK_SELECT, "text[], bigint[]",
+			  "SELECT u.n, j.priority, j.submitted_at, NULL, NULL, NULL,"
+			  " NULL, NULL, NULL," ASK_COLUMNS
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  " pg_catalog.unnest($2)) WITH ORDINALITY AS u (org, job, n)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job");
+SQL_STATEMENT(freed_read, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT g.node, g.gpus FROM gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND g.free AND g.ended_at > $2");
+SQL_STATEMENT(new_nodes, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT n.node FROM gpucredit.node n"
+			  " WHERE n.pool = $1 AND n.registered_at > $2");
+
+static void load_asks(Cycle *cycle, const int32 *which, int n);
+static int32 add_ask(Cycle *cycle, const DecideAsk *ask);
+static void load_idle(Cycle *cycle);
+
+/*
+ * Load it for what runs, once that is loaded.
+ */
+void
+ElasticLoad(Cycle *cycle)
+{
+	int32	   *which = palloc(sizeof(int32) * (cycle->input.n_running + 1));
+	bool		growing = false;
+	int			n = 0;
+
+	for (int32 r = 0; r < cycle->input.n_running; r++)
+	{
+		const DecideRunning *running = &cycle->running[r];
+		bool		elastic = running->min_gpus < running->max_gpus;
+
+		if (running->over || running->leaving)
+			continue;
+		if (elastic || (cycle->input.policy.consolidate &&
+						running->preemptible == DECIDE_PREEMPT_CAPACITY))
+			which[n++] = r;
+		growing |= elastic && running->gpus < running->max_gpus &&
+			cycle->input.policy.grow_after != DECIDE_NEVER;
+	}
+	if (n > 0)
+		load_asks(cycle, which, n);
+	if (growing)
+		load_idle(cycle);
+	pfree(which);
+}
+
+/*
+ * What some running jobs ask.
+ */
+static void
+load_asks(Cycle *cycle, const int32 *which, int n)
+{
+	const char **orgs = palloc(sizeof(char *) * n);
+	int64	   *jobs = palloc(sizeof(int64) * n);
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int i = 0; i < n; i++)
+	{
+		orgs[i] = cycle->running[which[i]].org;
+		jobs[i] = cycle->running[which[i]].id;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	rows = CycleRead(cycle, &asks_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		DecideRunning *running =
+		&cycle->running[which[SqlInt8(rows, i, 1) - 1]];
+		DecideAsk	ask;
+		Job			job;
+
+		CHECK_FOR_INTERRUPTS();
+		AskRead(rows, i, &job);
+		ask = OffersAsk(&job, cycle->set);
+		running->priority = SqlInt4(rows, i, 2);
+		running->submitted = SqlTime(rows, i, 3);
+		running->ask = add_ask(cycle, &ask);
+	}
+	SqlFree(&rows);
+}
+
+static int32
+add_ask(Cycle *cycle, const DecideAsk *ask)
+{
+	if (cycle->input.n_asks == cycle->max_asks)
+	{
+		cycle->max_asks *= 2;
+		cycle->asks = repalloc(cycle->asks,
+							   sizeof(DecideAsk) * cycle->max_asks);
+		cycle->input.asks = cycle->asks;
+	}
+	cycle->asks[cycle->input.n_asks] = *ask;
+	return cycle->input.n_asks++;
+}
+
+/*
+ * Which devices were idle since grow_after before now.
+ */
+static void
+load_idle(Cycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int32 i = 0; i < cycle->set->n; i++)
+		cycle->set->nodes[i].idle = cycle->set->nodes[i].usable;
+	SqlArgText(&args, cycle->pool);
+	SqlArgTime(&args, ClockAdd(cycle->now, -cycle->input.policy.grow_after));
+	rows = CycleRead(cycle, &freed_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *name = SqlText(rows, i, 1);
+		int32		node = NodeIndex(cycle->set, name);
+		bool		isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		pfree(name);
+		if (node >= 0)
+			cycle->set->nodes[node].idle &=
+				~DatumGetGpuSet(SqlDatum(rows, i, 2, &isnull));
+	}
+	SqlFree(&rows);
+	rows = CycleRead(cycle, &new_nodes, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int32		node = NodeIndex(cycle->set, SqlText(rows, i, 1));
+
+		if (node >= 0)
+			cycle->set->nodes[node].idle = 0;
+	}
+	SqlFree(&rows);
+}
