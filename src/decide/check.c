@@ -122,9 +122,9 @@ part_error(const DecideInput *input, const DecideStart *start,
 /*
  * What is wrong with one start, held against its ask, or NULL.
  */
-static const char *
-start_error(const DecideInput *input, const DecideResult *result,
-			const DecideStart *start)
+const char *
+DecideCheckStart(const DecideInput *input, const DecideResult *result,
+				 const DecideStart *start)
 {
 	const DecideAsk *ask;
 	const char *error;
@@ -323,7 +323,7 @@ promises_error(const DecideInput *input, const DecideResult *result)
 		DecideStart start = {promise->job, promise->type, promise->gpus,
 			promise->share, promise->first_part, promise->n_parts};
 		const char *error = promise->job < 0 ? NULL :
-			start_error(input, &as_parts, &start);
+			DecideCheckStart(input, &as_parts, &start);
 
 		if (error != NULL)
 			return error;
@@ -355,7 +355,7 @@ DecideCheck(const DecideInput *input, const DecideResult *result,
 		const DecideStart *start = &result->starts[i];
 
 		*where = i;
-		error = start_error(input, result, start);
+		error = DecideCheckStart(input, result, start);
 		if (error != NULL)
 			return error;
 		if (start->first_part != next_part)
@@ -373,5 +373,7 @@ DecideCheck(const DecideInput *input, const DecideResult *result,
 		return error;
 	*where = -1;
 	error = promises_error(input, result);
+	if (error == NULL)
+		error = DecideCheckReserved(input, result, arena);
 	return error != NULL ? error : DecideCheckClaims(input, result, arena);
 }

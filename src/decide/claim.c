@@ -111,6 +111,15 @@ DecideClaimed(const Cycle *cycle, int32_t job)
 }
 
 /*
+ * Did a job (-1: none) start on its claim?
+ */
+bool
+DecideClaimStarted(const Cycle *cycle, int32_t job)
+{
+	return cycle->claims != NULL && job >= 0 && cycle->claims->started[job];
+}
+
+/*
  * A job started.
  */
 void

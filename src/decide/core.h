@@ -277,6 +277,80 @@ extern void DecideQueueCharge(Queue *queue, int32_t job, int32_t type,
 extern void DecideQueueBlock(Queue *queue, int32_t ask);
 extern bool DecideJobAged(const DecideInput *input, int32_t job);
 
+/* timeline.c */
+
+/* Something that has part of a host now gives it back. */
+typedef struct End
+{
+	int64_t		at;				/* as expected */
+	int64_t		limit;			/* at the latest */
+	int32_t		start;			/* the cycle's start it is of, -1: it runs */
+	int32_t		host;
+	int32_t		share;
+	int32_t		next;			/* of the same host, -1: none */
+	uint64_t	devices;
+	int64_t		cpu_milli;
+	int64_t		memory_mib;
+} End;
+
+/* Part of a host is promised to a job that waits. */
+typedef struct Hold
+{
+	int64_t		from;
+	int64_t		until;			/* as expected */
+	int64_t		limit;			/* if it starts at from */
+	int64_t		limit_until;	/* if all runs as long as it may */
+	int32_t		after;			/* so many starts came before it */
+	int32_t		host;
+	int32_t		share;
+	int32_t		next;			/* of the same host, -1: none */
+	uint64_t	devices;
+	int64_t		cpu_milli;
+	int64_t		memory_mib;
+} Hold;
+
+/* Scratch of a search, by host; scopes go by their lowest host. */
+typedef struct TimeSearch
+{
+	int32_t    *scope;			/* -1: no host of this search */
+	int32_t    *bound;			/* no more than so many devices */
+	int32_t    *room;			/* of the last look */
+	int32_t    *stale;			/* next of the scope to look at anew */
+	bool	   *is_stale;
+	int64_t    *scope_bound;
+	int64_t    *scope_room;
+	int32_t    *scope_stale;	/* first to look at anew, -1: none */
+	int32_t    *touched;		/* scopes that may have grown */
+	bool	   *is_touched;
+	struct HoldEvent *events;
+	int32_t		events_room;
+} TimeSearch;
+
+/* What will be given back and what is promised. */
+typedef struct Timeline
+{
+	End		   *ends;
+	int32_t		n_ends;
+	int32_t		ends_room;
+	int32_t    *by_time;		/* those that end at all */
+	int32_t		n_by_time;
+	int32_t		by_time_room;
+	int32_t    *first_end;		/* by host, -1: none */
+	Hold	   *holds;			/* in the order they were made */
+	int32_t		n_holds;
+	int32_t		holds_room;
+	int32_t    *first_hold;		/* by host, -1: none */
+	int32_t    *held;			/* hosts with holds */
+	int32_t		n_held;
+	Host	   *truth;			/* by host: all that is free on a held one */
+	Host	   *future;			/* the hosts at another time */
+	int64_t		shown;			/* hosts are as a job of this limit sees them */
+	int32_t    *node_host;		/* host of each node */
+	int64_t    *floor;			/* by ask: it cannot start before */
+	TimeSearch	search;
+	int32_t		n_promises;		/* so many of the promises are among the holds */
+} Timeline;
+
 typedef struct Cycle
 {
 	const DecideInput *input;
@@ -308,12 +382,64 @@ typedef struct Cycle
 	DecideResult *result;
 	int32_t		starts_room;
 	int32_t		parts_room;
+
+	Timeline   *timeline;		/* NULL: nothing is reserved */
+	bool		reserving;		/* what starts is a reservation, at: */
+	int64_t		at;
+	int32_t		reservations_room;
+	int32_t		reserved_room;
+	int32_t		n_deep;			/* reservations that count for the depth */
+	int32_t		n_aged;			/* of aged jobs */
+	bool		closed;			/* an aged job found none left */
+	bool		trying;			/* the hosts will be as before */
 } Cycle;
+
+/* cycle.c */
+typedef enum Outcome
+{
+	OUTCOME_STARTED,
+	OUTCOME_NO_FIT,
+	OUTCOME_OUT_OF_MEMORY
+} Outcome;
+
+extern Outcome DecideTryOffer(Cycle *cycle, AskState *state, int32_t job,
+							  const DecideAsk *ask, const DecideOffer *offer);
+
+/* timeline.c */
+extern bool DecideTimelineOpen(Cycle *cycle, int64_t wall_limit);
+extern bool DecideTimelineClaims(Cycle *cycle);
+extern bool DecideTimelineStart(Cycle *cycle, int32_t start,
+								const DecidePart *part);
+extern bool DecideTimelineHold(Cycle *cycle, const Hold *hold);
+extern void DecideTimelineShow(Cycle *cycle, int64_t wall_limit);
+extern void DecideTimelineSee(const Cycle *cycle, int32_t host, int64_t at,
+							  int64_t wall_limit, Host *seen);
+extern uint64_t DecideTimelineKept(const Cycle *cycle, int32_t host);
+extern void DecideTimelineShowHost(Cycle *cycle, int32_t host);
+extern int64_t DecideTimeAdd(int64_t at, int64_t run);
+
+extern int64_t DecideJobRun(const DecideInput *input, int32_t job);
+
+/* search.c */
+#define DECIDE_OUT_OF_MEMORY	INT64_MIN
+
+extern int64_t DecideSearch(Cycle *cycle, const DecideAsk *ask,
+							const DecideOffer *offer, int64_t floor,
+							int64_t before);
+
+/* reserve.c */
+extern bool DecideMayReserve(const Cycle *cycle, int32_t job);
+extern bool DecideReserve(Cycle *cycle, int32_t job);
+extern Outcome DecideFreeButReserved(Cycle *cycle, int32_t job,
+									 int32_t *type);
 
 /* hosts.c */
 extern const char *DecideHostsLoad(Cycle *cycle);
 extern bool DecideHostsGroup(Cycle *cycle);
 extern TypeRange DecideHostsOfType(const Cycle *cycle, int32_t type);
+extern void DecideHostDerive(Host *host);
+extern Host *DecideHostTruth(Cycle *cycle, int32_t index);
+extern void DecideHostTouch(Cycle *cycle, int32_t index);
 extern void DecideHostTake(Cycle *cycle, int32_t host, uint64_t devices,
 						   int32_t share, int64_t cpu_milli,
 						   int64_t memory_mib);
@@ -436,6 +562,7 @@ extern int32_t *DecideStartOrder(Cycle *cycle, const Plan *plan);
 extern bool DecideClaimsBegin(Cycle *cycle);
 extern bool DecideClaimsMay(const Cycle *cycle, int32_t ask);
 extern bool DecideClaimed(const Cycle *cycle, int32_t job);
+extern bool DecideClaimStarted(const Cycle *cycle, int32_t job);
 extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);
 extern void DecideClaimsStarted(Cycle *cycle, const DecideStart *start);
 extern bool DecideClaimsEnd(Cycle *cycle);
@@ -444,6 +571,14 @@ extern bool DecideClaimsEnd(Cycle *cycle);
 extern const char *DecideCheckClaims(const DecideInput *input,
 									 const DecideResult *result,
 									 const DecideArena *arena);
+
+/* check.c, check_reserve.c */
+extern const char *DecideCheckStart(const DecideInput *input,
+									const DecideResult *result,
+									const DecideStart *start);
+extern const char *DecideCheckReserved(const DecideInput *input,
+									   const DecideResult *result,
+									   const DecideArena *arena);
 
 /* reason.c */
 extern void DecideReasonFind(Cycle *cycle, const DecideAsk *ask,

@@ -11,13 +11,6 @@
 
 #include "decide/core.h"
 
-typedef enum Outcome
-{
-	OUTCOME_STARTED,
-	OUTCOME_NO_FIT,
-	OUTCOME_OUT_OF_MEMORY
-} Outcome;
-
 /*
  * Start a job all on one host.
  */
@@ -120,6 +113,18 @@ start_range(Cycle *cycle, int32_t job, const DecideAsk *ask,
 }
 
 /*
+ * Start a job with one offer (NULL: without GPUs).
+ */
+Outcome
+DecideTryOffer(Cycle *cycle, AskState *state, int32_t job,
+			   const DecideAsk *ask, const DecideOffer *offer)
+{
+	return ask->max_gpus == ask->min_gpus ?
+		start_fixed(cycle, state, job, ask, offer, 1) :
+		start_range(cycle, job, ask, offer);
+}
+
+/*
  * Give a job its turn.  A CPU-only ask is tried once, without an offer.
  */
 static Outcome
@@ -193,33 +198,62 @@ promise_charge(Cycle *cycle, int32_t job)
 }
 
 /*
- * A job had its turn and does not start: say why, once for each ask.  The
- * others of its ask have turns only where they might be promised devices.
- * False: out of memory.
+ * Say why a job does not start now, once for each ask.  False: out of memory.
  */
 static bool
-job_waits(Cycle *cycle, int32_t job, DecideReason reason)
+job_explain(Cycle *cycle, int32_t job)
 {
 	int32_t		ask = cycle->input->jobs[job].ask;
 	DecideWait *wait = &cycle->result->waits[ask];
+	Outcome		outcome;
 
-	if (reason != DECIDE_NOT_WAITING || !DecideClaimsMay(cycle, ask))
-		DecideQueueBlock(&cycle->queue, ask);
 	if (wait->reason != DECIDE_NOT_WAITING)
-		return true;
-	wait->job = job;
-	wait->reason = reason;
-	if (reason != DECIDE_NOT_WAITING)
 		return true;
 	if (!DecideHostsGroup(cycle))
 		return false;
+	wait->job = job;
 	DecideReasonFind(cycle, &cycle->input->asks[ask], wait);
+	outcome = DecideFreeButReserved(cycle, job, &wait->type);
+	if (outcome == OUTCOME_STARTED)
+	{
+		wait->reason = DECIDE_RESERVED;
+		wait->wanted = wait->available = 0;
+	}
+	return outcome != OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * A job had its turn and does not start: it may get a reservation.  The others
+ * of its ask have turns only where they might get one, or be promised devices.
+ * False: out of memory.
+ */
+static bool
+job_waits(Cycle *cycle, int32_t job)
+{
+	if (!job_explain(cycle, job) || !DecideReserve(cycle, job))
+		return false;
+	if (!DecideClaimsMay(cycle, cycle->input->jobs[job].ask) &&
+		!DecideMayReserve(cycle, job))
+		DecideQueueBlock(&cycle->queue, cycle->input->jobs[job].ask);
 	return true;
 }
 
 /*
+ * No more jobs may start in this cycle.
+ */
+static void
+job_too_many(Cycle *cycle, int32_t job)
+{
+	int32_t		ask = cycle->input->jobs[job].ask;
+
+	cycle->result->waits[ask].reason = DECIDE_ENOUGH_STARTED;
+	cycle->result->waits[ask].job = job;
+	DecideQueueBlock(&cycle->queue, ask);
+}
+
+/*
  * Give a job its turn: to start, else to be promised devices, else to say why
- * it waits.  What it gets counts in fair share at once.  False: out of memory.
+ * it waits, and until when.  What it gets counts in fair share at once.  False: out of memory.
  */
 static bool
 job_turn(Cycle *cycle, int32_t job)
@@ -231,10 +265,14 @@ job_turn(Cycle *cycle, int32_t job)
 
 	if (DecideClaimed(cycle, job))
 		return true;
+	DecideTimelineShow(cycle, cycle->input->asks[ask].wall_limit);
 	if (result->waits[ask].reason == DECIDE_NOT_WAITING)
 	{
 		if (result->n_starts >= cycle->input->max_starts)
-			return job_waits(cycle, job, DECIDE_ENOUGH_STARTED);
+		{
+			job_too_many(cycle, job);
+			return true;
+		}
 		outcome = job_try(cycle, job);
 	}
 	if (outcome == OUTCOME_OUT_OF_MEMORY)
@@ -250,7 +288,7 @@ job_turn(Cycle *cycle, int32_t job)
 		return false;
 	if (promised)
 		promise_charge(cycle, job);
-	return promised || job_waits(cycle, job, DECIDE_NOT_WAITING);
+	return promised || job_waits(cycle, job);
 }
 
 /*

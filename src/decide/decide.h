@@ -188,6 +188,7 @@ typedef struct DecidePolicy
 	bool		consolidate;	/* running jobs move to make room for a gang */
 	int64_t		grow_after;		/* microseconds until an elastic job grows
 								 * into idle devices, or DECIDE_NEVER */
+	int32_t		backfill_depth; /* reservations beside those of aged jobs */
 } DecidePolicy;
 
 /* For whose sake a running job may be told to leave. */
@@ -328,8 +329,9 @@ typedef struct DecideReservation
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
 	int32_t		gpus;			/* in all */
 	int64_t		at;				/* when running jobs end as expected */
-	int64_t		limit_at;		/* when they run as long as they may, or
-								 * DECIDE_NEVER */
+	int64_t		limit_at;		/* when what has its devices runs as long as
+								 * it may, or DECIDE_NEVER */
+	int32_t		after;			/* so many of the starts came before it */
 	int32_t		first_part;		/* index into the result's reserved_parts */
 	int32_t		n_parts;
 } DecideReservation;
@@ -363,6 +365,8 @@ typedef enum DecideReason
 									 * nodes */
 	DECIDE_PROMISED,			/* it has a claim, and those who have its
 								 * devices are leaving */
+	DECIDE_RESERVED,			/* what is free is reserved for jobs ahead of
+								 * it, before its wall limit has passed */
 	DECIDE_ENOUGH_STARTED		/* max_starts was reached before its turn */
 } DecideReason;
 

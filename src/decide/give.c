@@ -33,7 +33,8 @@ device_set(Host *host, int32_t device, uint16_t left)
 
 /*
  * Give back what a part of a job has of a host, all but the devices of keep,
- * or take it again.  What is broken stays out.
+ * or take it again.  What is broken stays out, and what is reserved for others
+ * too early for the job whose turn it is.
  */
 void
 DecideHostGive(Cycle *cycle, int32_t index, const DecidePart *part,
@@ -42,6 +43,7 @@ DecideHostGive(Cycle *cycle, int32_t index, const DecidePart *part,
 	Host	   *host = &cycle->hosts[index];
 	uint64_t	rest;
 
+	keep |= DecideTimelineKept(cycle, index);
 	for (rest = part->devices & host->usable & ~keep; rest != 0;
 		 rest &= rest - 1)
 	{
@@ -97,7 +99,7 @@ void
 DecideHostPromise(Cycle *cycle, int32_t index, const DecidePart *part,
 				  int32_t share)
 {
-	Host	   *host = &cycle->hosts[index];
+	Host	   *host = DecideHostTruth(cycle, index);
 	uint64_t	rest;
 
 	for (rest = part->devices & host->usable; rest != 0; rest &= rest - 1)

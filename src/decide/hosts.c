@@ -121,18 +121,31 @@ host_load(Host *host, const DecideNode *node, int32_t index)
 	host->newer = host->older = -1;
 	for (i = 0; i < node->gpus; i++)
 	{
-		uint64_t	device = UINT64_C(1) << i;
+		if ((node->usable >> i) & 1)
+			host->left[i] = node->device_left[i];
+	}
+	DecideHostDerive(host);
+}
 
-		if ((node->usable & device) == 0)
-			continue;
-		host->left[i] = node->device_left[i];
+/*
+ * Work out what follows from what a host has left.
+ */
+void
+DecideHostDerive(Host *host)
+{
+	int			i;
+
+	host->free = host->partial = 0;
+	host->n_free = 0;
+	for (i = 0; i < host->gpus; i++)
+	{
 		if (host->left[i] == DECIDE_WHOLE)
 		{
-			host->free |= device;
+			host->free |= UINT64_C(1) << i;
 			host->n_free++;
 		}
 		else if (host->left[i] > 0)
-			host->partial |= device;
+			host->partial |= UINT64_C(1) << i;
 	}
 	host->n_fed = DecideFitFed(host, host->n_free, host->cpu_left,
 							   host->memory_left);
@@ -288,8 +301,8 @@ DecideHostsOfType(const Cycle *cycle, int32_t type)
 /*
  * Move a host to the head of the list of changed ones.
  */
-static void
-host_touch(Cycle *cycle, int32_t index)
+void
+DecideHostTouch(Cycle *cycle, int32_t index)
 {
 	Host	   *host = &cycle->hosts[index];
 
@@ -308,13 +321,26 @@ host_touch(Cycle *cycle, int32_t index)
 }
 
 /*
+ * The host with all that is really free on it, if part of it is promised and
+ * it is shown with less.
+ */
+Host *
+DecideHostTruth(Cycle *cycle, int32_t index)
+{
+	if (cycle->timeline != NULL && !cycle->trying &&
+		cycle->timeline->first_hold[index] >= 0)
+		return &cycle->timeline->truth[index];
+	return &cycle->hosts[index];
+}
+
+/*
  * Take what a start uses off a host.
  */
 void
 DecideHostTake(Cycle *cycle, int32_t index, uint64_t devices, int32_t share,
 			   int64_t cpu_milli, int64_t memory_mib)
 {
-	Host	   *host = &cycle->hosts[index];
+	Host	   *host = DecideHostTruth(cycle, index);
 	uint64_t	rest;
 
 	for (rest = devices; rest != 0; rest &= rest - 1)
@@ -336,5 +362,7 @@ DecideHostTake(Cycle *cycle, int32_t index, uint64_t devices, int32_t share,
 		host->memory_left -= memory_mib;
 	host->n_fed = DecideFitFed(host, host->n_free, host->cpu_left,
 							   host->memory_left);
-	host_touch(cycle, index);
+	if (host != &cycle->hosts[index])
+		DecideTimelineShowHost(cycle, index);
+	DecideHostTouch(cycle, index);
 }

@@ -276,6 +276,7 @@ DecideInputError(const DecideInput *input)
 	if (input->n_nodes < 0 || input->n_asks < 0 || input->n_jobs < 0 ||
 		input->n_types < 0 || input->n_tiers < 0 || input->n_accounts < 0 ||
 		input->max_starts < 0 || input->policy.fair_horizon < 0 ||
+		input->policy.backfill_depth < 0 ||
 		input->n_running < 0 || input->n_running_parts < 0 ||
 		input->n_typical < 0 || input->n_cached < 0)
 		return "a number of nodes, asks, jobs or starts is negative";

@@ -99,6 +99,7 @@ hosts_save(Cycle *cycle, bool save)
 	ClaimState *claims = cycle->claims;
 	size_t		size = (size_t) cycle->n_hosts * sizeof(Host);
 
+	cycle->trying = save;
 	if (save)
 	{
 		memcpy(claims->saved, cycle->hosts, size);

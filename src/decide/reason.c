@@ -263,6 +263,8 @@ DecideReasonName(DecideReason reason)
 			return "cpu_and_memory_short";
 		case DECIDE_PROMISED:
 			return "promised";
+		case DECIDE_RESERVED:
+			return "reserved";
 		case DECIDE_ENOUGH_STARTED:
 			return "enough_started";
 	}

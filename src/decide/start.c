@@ -1,7 +1,10 @@
 /*
  * start.c
- *	  A decided start: which devices exactly, and the rows that say so.
+ *	  A decided start or reservation: which devices exactly, and the rows that
+ *	  say so.
  */
+#include <string.h>
+
 #include "decide/core.h"
 
 /*
@@ -71,6 +74,83 @@ DecideStartOrder(Cycle *cycle, const Plan *plan)
 }
 
 /*
+ * Put a plan in order of its hosts.  False: out of memory.
+ */
+static bool
+plan_sort(Cycle *cycle, Plan *plan)
+{
+	int32_t    *order;
+	int32_t    *copy;
+	int32_t		i;
+
+	if (plan->n < 2)
+		return true;
+	order = DecideStartOrder(cycle, plan);
+	copy = DecideAlloc(cycle->arena, (int64_t) plan->n * 2, sizeof(int32_t));
+	if (order == NULL || copy == NULL)
+		return false;
+	for (i = 0; i < plan->n; i++)
+	{
+		copy[i] = plan->hosts[order[i]];
+		copy[plan->n + i] = plan->gpus[order[i]];
+	}
+	memcpy(plan->hosts, copy, (size_t) plan->n * sizeof(int32_t));
+	memcpy(plan->gpus, copy + plan->n, (size_t) plan->n * sizeof(int32_t));
+	return true;
+}
+
+/*
+ * Write the rows of a plan in order.  False: out of memory.
+ */
+static bool
+parts_fill(Cycle *cycle, const DecideAsk *ask, int32_t count,
+		   const Plan *plan, DecidePart **parts, int32_t *n_parts,
+		   int32_t *room)
+{
+	int32_t		i;
+
+	for (i = 0; i < plan->n; i++)
+	{
+		*parts = DecideGrow(cycle->arena, *parts, *n_parts, room,
+							sizeof(DecidePart));
+		if (*parts == NULL)
+			return false;
+		DecideStartPart(cycle, ask, plan->hosts[i], plan->gpus[i], count,
+						&(*parts)[(*n_parts)++]);
+	}
+	return true;
+}
+
+/*
+ * Reserve for a job as planned.  False: out of memory.
+ */
+static bool
+reservation_add(Cycle *cycle, int32_t job, const DecideOffer *offer,
+				int32_t count, const Plan *plan)
+{
+	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	DecideResult *result = cycle->result;
+	DecideReservation *reservation;
+
+	result->reservations = DecideGrow(cycle->arena, result->reservations,
+									  result->n_reservations,
+									  &cycle->reservations_room,
+									  sizeof(DecideReservation));
+	if (result->reservations == NULL)
+		return false;
+	reservation = &result->reservations[result->n_reservations++];
+	reservation->job = job;
+	reservation->type = offer != NULL ? offer->type : DECIDE_NO_TYPE;
+	reservation->gpus = count;
+	reservation->at = reservation->limit_at = cycle->at;
+	reservation->after = result->n_starts;
+	reservation->first_part = result->n_reserved_parts;
+	reservation->n_parts = plan->n;
+	return parts_fill(cycle, ask, count, plan, &result->reserved_parts,
+					  &result->n_reserved_parts, &cycle->reserved_room);
+}
+
+/*
  * Start a job as planned.  False: out of memory.
  */
 bool
@@ -80,16 +160,12 @@ DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
 	DecideResult *result = cycle->result;
 	DecideStart *start;
-	int32_t		only = 0;
-	int32_t    *order = &only;
 	int32_t		i;
 
-	if (plan->n > 1)
-	{
-		order = DecideStartOrder(cycle, plan);
-		if (order == NULL)
-			return false;
-	}
+	if (!plan_sort(cycle, plan))
+		return false;
+	if (cycle->reserving)
+		return reservation_add(cycle, job, offer, count, plan);
 	result->starts = DecideGrow(cycle->arena, result->starts,
 								result->n_starts, &cycle->starts_room,
 								sizeof(DecideStart));
@@ -102,19 +178,16 @@ DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	start->share = ask->share;
 	start->first_part = result->n_parts;
 	start->n_parts = plan->n;
+	if (!parts_fill(cycle, ask, count, plan, &result->parts, &result->n_parts,
+					&cycle->parts_room))
+		return false;
 	for (i = 0; i < plan->n; i++)
 	{
-		DecidePart *part;
-		int32_t		host = plan->hosts[order[i]];
+		const DecidePart *part = &result->parts[start->first_part + i];
 
-		result->parts = DecideGrow(cycle->arena, result->parts,
-								   result->n_parts, &cycle->parts_room,
-								   sizeof(DecidePart));
-		if (result->parts == NULL)
+		if (!DecideTimelineStart(cycle, result->n_starts - 1, part))
 			return false;
-		part = &result->parts[result->n_parts++];
-		DecideStartPart(cycle, ask, host, plan->gpus[order[i]], count, part);
-		DecideHostTake(cycle, host, part->devices, ask->share,
+		DecideHostTake(cycle, plan->hosts[i], part->devices, ask->share,
 					   part->cpu_milli, part->memory_mib);
 	}
 	DecideClaimsStarted(cycle, start);

@@ -12,7 +12,7 @@
 /*
  * The job called ORG[/ACCOUNT]/ID, or -1.
  */
-static int
+int
 job_find(const World *world, const char *name)
 {
 	int			i;
@@ -50,8 +50,8 @@ start_find(const DecideResult *result, int job)
  * One word of "expect start": NODE{devices}[/cpu[/mem]], NODE, or a property
  * of the start, as type=A100, gpus=4, nodes=2, share=460.
  */
-static char *
-start_word(const World *world, const DecideResult *result,
+char *
+start_word(const World *world, const DecidePart *parts,
 		   const DecideStart *start, char *word, int *n_named)
 {
 	char	   *brace = strchr(word, '{');
@@ -83,7 +83,7 @@ start_word(const World *world, const DecideResult *result,
 	}
 	for (i = 0; i < start->n_parts; i++)
 	{
-		part = &result->parts[start->first_part + i];
+		part = &parts[start->first_part + i];
 		if (strcmp(world->nodes[part->node].name, word) == 0)
 			break;
 	}
@@ -119,7 +119,8 @@ expect_start(const World *world, const DecideResult *result, char *rest)
 		return format("%s did not start", name);
 	while ((word = strtok(NULL, " ")) != NULL)
 	{
-		char	   *error = start_word(world, result, start, word, &n_named);
+		char	   *error = start_word(world, result->parts, start, word,
+									   &n_named);
 
 		if (error != NULL)
 		{
@@ -335,6 +336,13 @@ expect_check(World *world, const DecideResult *result, char *line)
 		return expect_start(world, result, rest);
 	if (strcmp(line, "wait") == 0)
 		return expect_wait(world, result, rest);
+	if (strcmp(line, "reserve") == 0)
+		return expect_reserve(world, result, rest);
+	if (strcmp(line, "unreserved") == 0)
+		return expect_unreserved(world, result, rest);
+	if (strcmp(line, "reservations") == 0)
+		return atoi(rest) == result->n_reservations ? NULL :
+			format("%d reservations", result->n_reservations);
 	if (strcmp(line, "order") == 0)
 		return expect_order(world, result, rest);
 	if (strcmp(line, "count") == 0)

@@ -67,6 +67,19 @@ type_name(const World *world, int type)
 }
 
 /*
+ * n1{0-3}/4000/64
+ */
+static void
+part_render(FILE *out, const World *world, const DecidePart *part)
+{
+	char		set[400];
+
+	set_format(set, sizeof(set), part->devices);
+	fprintf(out, " %s%s/%" PRId64 "/%" PRId64, world->nodes[part->node].name,
+			set, part->cpu_milli, part->memory_mib);
+}
+
+/*
  * The result in words: starts in order, then what each ask waits for, asks in
  * the order given (NULL: as they are).
  */
@@ -89,15 +102,20 @@ world_render(const World *world, const DecideResult *result,
 				world->accounts[job->account].name, job->id, type_name(world, start->type),
 				start->gpus, start->share);
 		for (j = 0; j < start->n_parts; j++)
-		{
-			const DecidePart *part = &result->parts[start->first_part + j];
-			char		set[400];
+			part_render(out, world, &result->parts[start->first_part + j]);
+		fprintf(out, "\n");
+	}
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+		const DecideJob *job = &world->jobs[r->job];
 
-			set_format(set, sizeof(set), part->devices);
-			fprintf(out, " %s%s/%" PRId64 "/%" PRId64,
-					world->nodes[part->node].name, set, part->cpu_milli,
-					part->memory_mib);
-		}
+		fprintf(out, "reserve %s/%" PRId64 " %s x%d after %d at %" PRId64
+				" limit %" PRId64 ":", job->org, job->id,
+				type_name(world, r->type), r->gpus, r->after, r->at,
+				r->limit_at);
+		for (j = 0; j < r->n_parts; j++)
+			part_render(out, world, &result->reserved_parts[r->first_part + j]);
 		fprintf(out, "\n");
 	}
 	claims_render(world, result, out);

@@ -49,6 +49,8 @@ policy_word(World *world, char *name, char *word, char *value)
 		return false;
 	if (strcmp(word, "fair_horizon") == 0)
 		world->policy.fair_horizon = n;
+	else if (strcmp(word, "depth") == 0)
+		world->policy.backfill_depth = (int32_t) n;
 	else
 		return false;
 	return true;

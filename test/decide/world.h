@@ -150,6 +150,16 @@ extern bool set_parse(const char *text, const char **end, uint64_t *devices);
 extern bool number_parse(const char *text, int64_t *number);
 extern bool time_parse(const char *text, int64_t *time);
 
+extern int	job_find(const World *world, const char *name);
+extern char *start_word(const World *world, const DecidePart *parts,
+						const DecideStart *start, char *word, int *n_named);
+
+/* expect_reserve.c */
+extern char *expect_reserve(const World *world, const DecideResult *result,
+							char *rest);
+extern char *expect_unreserved(const World *world,
+							   const DecideResult *result, char *rest);
+
 /* running.c */
 extern char *running_line(World *world, char *line);
 

@@ -1,0 +1,299 @@
+/*
+ * check_reserve.c
+ *	  Are the reservations right?  By code that shares nothing with what made
+ *	  them.
+ *
+ * A reservation is a start at another time, so it must be one that its ask
+ * allows.  And when its time comes its devices must be there: beside what is
+ * free now, what runs gives back as expected; what the cycle started or
+ * reserved before it is gone when it is expected to be, and what came after it
+ * at its limit.  That is what backfill promises.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+typedef __int128 Wide;
+
+/* Something that has, gets or will get part of a node. */
+typedef struct Item
+{
+	int32_t		node;
+	int32_t		share;
+	bool		runs;			/* the node lacks it already */
+	int32_t		reservation;	/* -1: it runs or starts */
+	int64_t		order;			/* of the decisions */
+	int64_t		from;
+	int64_t		expected;		/* when it is over */
+	int64_t		limit;
+	const DecidePart *part;
+} Item;
+
+/*
+ * The sum of an instant and a duration, at most DECIDE_NEVER.
+ */
+static int64_t
+later(int64_t at, int64_t by)
+{
+	Wide		sum = (Wide) at + (Wide) by;
+
+	return sum > DECIDE_NEVER ? DECIDE_NEVER : (int64_t) sum;
+}
+
+/*
+ * How long a job may run, or is expected to.
+ */
+static int64_t
+run_of(const DecideInput *input, int32_t job, bool expected)
+{
+	int64_t		limit = input->asks[input->jobs[job].ask].wall_limit;
+	int64_t		run = input->jobs[job].expected_run;
+
+	return expected && run > 0 && run < limit ? run : limit;
+}
+
+/*
+ * Compare two items by node.
+ */
+static int
+compare_item(const void *context, int32_t a, int32_t b)
+{
+	const Item *items = context;
+
+	return items[a].node < items[b].node ? -1 : items[a].node > items[b].node;
+}
+
+/*
+ * What is wrong with the reservations by themselves, or NULL.
+ */
+static const char *
+each_error(const DecideInput *input, const DecideResult *result,
+		   bool *decided)
+{
+	DecideResult reserved = {0};
+	int32_t		next_part = 0;
+	int32_t		after = 0;
+	int32_t		deep = 0;
+	int32_t		i;
+
+	reserved.parts = result->reserved_parts;
+	reserved.n_parts = result->n_reserved_parts;
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+		DecideStart start = {0};
+		const char *error;
+
+		start.job = r->job;
+		start.type = r->type;
+		start.gpus = r->gpus;
+		start.first_part = r->first_part;
+		start.n_parts = r->n_parts;
+		if (r->job < 0 || r->job >= input->n_jobs)
+			return "a reservation is of a job that is not there";
+		start.share = input->asks[input->jobs[r->job].ask].share;
+		error = DecideCheckStart(input, &reserved, &start);
+		if (error != NULL)
+			return error;
+		if (r->first_part != next_part)
+			return "the reservations' parts overlap or leave a gap";
+		next_part += r->n_parts;
+		if (r->after < after || r->after > result->n_starts)
+			return "a reservation is out of order";
+		after = r->after;
+		if (r->at <= input->now || r->limit_at < r->at)
+			return "a reservation is not for a later time";
+		if (decided[r->job])
+			return "a job has a reservation and starts, or has two";
+		decided[r->job] = true;
+		deep += input->jobs[r->job].aged_at >= input->now;
+	}
+	if (deep > input->policy.backfill_depth)
+		return "more jobs have reservations than may";
+	return next_part == result->n_reserved_parts ? NULL :
+		"the reservations' parts overlap or leave a gap";
+}
+
+/*
+ * List what is on the nodes where something is reserved.
+ */
+static int32_t
+items_list(const DecideInput *input, const DecideResult *result,
+		   const bool *marked, Item *items)
+{
+	int32_t		n = 0;
+	int32_t		i;
+	int32_t		p;
+
+	for (i = 0; i < input->n_running; i++)
+	{
+		const DecideRunning *run = &input->running[i];
+
+		for (p = run->first_part; p < run->first_part + run->n_parts; p++)
+		{
+			const DecidePart *part = &input->running_parts[p];
+
+			if (marked[part->node])
+				items[n++] = (Item)
+			{
+				part->node, run->share, true, -1, INT64_MIN, input->now,
+					run->expected_end > input->now ? run->expected_end :
+					later(input->now, 1), run->limit_end, part
+			};
+		}
+	}
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *s = &result->starts[i];
+
+		for (p = s->first_part; p < s->first_part + s->n_parts; p++)
+		{
+			const DecidePart *part = &result->parts[p];
+
+			if (marked[part->node])
+				items[n++] = (Item)
+			{
+				part->node, s->share, false, -1, (int64_t) i << 32,
+					input->now,
+					later(input->now, run_of(input, s->job, true)),
+					later(input->now, run_of(input, s->job, false)), part
+			};
+		}
+	}
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+
+		for (p = r->first_part; p < r->first_part + r->n_parts; p++)
+			items[n++] = (Item)
+		{
+			result->reserved_parts[p].node,
+				input->asks[input->jobs[r->job].ask].share, false, i,
+				((int64_t) r->after << 32) - result->n_reservations + i,
+				r->at, later(r->at, run_of(input, r->job, true)),
+				later(r->at, run_of(input, r->job, false)),
+				&result->reserved_parts[p]
+		};
+	}
+	return n;
+}
+
+/*
+ * Will a reserved part be there at its time?  list names all that is on its
+ * node.
+ */
+static bool
+will_be_there(const DecideInput *input, const Item *items,
+			  const int32_t *list, int32_t n, const Item *mine)
+{
+	const DecideNode *node = &input->nodes[mine->node];
+	int32_t		left[DECIDE_MAX_DEVICES];
+	Wide		cpu = node->cpu_left;
+	Wide		memory = node->memory_left;
+	int32_t		i;
+	int			d;
+
+	for (d = 0; d < node->gpus; d++)
+		left[d] = node->device_left[d];
+	for (i = 0; i < n; i++)
+	{
+		const Item *other = &items[list[i]];
+		int64_t		until = other->order > mine->order ? other->limit :
+			other->expected;
+		bool		there = other->from <= mine->from && until > mine->from;
+		int			sign = other->runs ? !there : -there;
+
+		if (other == mine)
+			sign = -1;
+		for (d = 0; d < node->gpus; d++)
+		{
+			if ((other->part->devices >> d) & 1)
+				left[d] += sign * other->share;
+		}
+		cpu += sign * (Wide) other->part->cpu_milli;
+		memory += sign * (Wide) other->part->memory_mib;
+	}
+	for (d = 0; d < node->gpus; d++)
+	{
+		if (((mine->part->devices >> d) & 1) && left[d] < 0)
+			return false;
+	}
+	return (node->cpu_milli == 0 || mine->part->cpu_milli == 0 || cpu >= 0) &&
+		(node->memory_mib == 0 || mine->part->memory_mib == 0 || memory >= 0);
+}
+
+/*
+ * What is wrong with what will be on the nodes, or NULL.
+ */
+static const char *
+nodes_error(const DecideInput *input, const DecideResult *result,
+			const DecideArena *arena, const bool *marked)
+{
+	int64_t		room = (int64_t) input->n_running_parts + result->n_parts +
+		result->n_reserved_parts;
+	Item	   *items = DecideAlloc(arena, room, sizeof(Item));
+	int32_t    *list = DecideAlloc(arena, room, sizeof(int32_t));
+	int32_t		n;
+	int32_t		first;
+	int32_t		last;
+	int32_t		i;
+
+	if (items == NULL || list == NULL)
+		return "out of memory";
+	n = items_list(input, result, marked, items);
+	for (i = 0; i < n; i++)
+		list[i] = i;
+	if (!DecideSort(arena, list, n, compare_item, items))
+		return "out of memory";
+	for (first = 0; first < n; first = last)
+	{
+		for (last = first + 1; last < n; last++)
+		{
+			if (items[list[last]].node != items[list[first]].node)
+				break;
+		}
+		for (i = first; i < last; i++)
+		{
+			const Item *mine = &items[list[i]];
+
+			if (mine->reservation >= 0 &&
+				!will_be_there(input, items, list + first, last - first, mine))
+				return "what is reserved will not be there at its time";
+		}
+		DecidePoll(arena);
+	}
+	return NULL;
+}
+
+/*
+ * Verify the reservations of a result whose starts are right.
+ */
+const char *
+DecideCheckReserved(const DecideInput *input, const DecideResult *result,
+					const DecideArena *arena)
+{
+	bool	   *decided;
+	bool	   *marked;
+	const char *error;
+	int32_t		i;
+
+	if (result->n_reservations < 0 || result->n_reserved_parts < 0)
+		return "a number of reservations is negative";
+	if (result->n_reservations == 0)
+		return result->n_reserved_parts == 0 ? NULL :
+			"the reservations' parts overlap or leave a gap";
+	decided = DecideAlloc(arena, input->n_jobs, sizeof(bool));
+	marked = DecideAlloc(arena, input->n_nodes, sizeof(bool));
+	if (decided == NULL || marked == NULL)
+		return "out of memory";
+	memset(decided, 0, (size_t) input->n_jobs * sizeof(bool));
+	memset(marked, 0, (size_t) input->n_nodes * sizeof(bool));
+	for (i = 0; i < result->n_starts; i++)
+		decided[result->starts[i].job] = true;
+	error = each_error(input, result, decided);
+	if (error != NULL)
+		return error;
+	for (i = 0; i < result->n_reserved_parts; i++)
+		marked[result->reserved_parts[i].node] = true;
+	return nodes_error(input, result, arena, marked);
+}

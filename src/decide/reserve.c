@@ -1,0 +1,336 @@
+/*
+ * reserve.c
+ *	  Devices promised to a job that cannot start now.
+ *
+ * A reservation is of one type and for the earliest time at which a search
+ * finds room; of equals, the preferred one.  Where exactly is for placement to
+ * say: it is let loose on the hosts as they will be then, and what it would
+ * start is reserved.
+ *
+ * Whoever comes later may use what is promised until then if its wall limit
+ * will have passed by then, and else only what is beside it (timeline.c).  So
+ * what is let in behind a reservation never moves it.
+ *
+ * A job of the queue has one if fewer than the policy's depth do; an aged one
+ * always, up to MOST_AGED.  When even those are used up, nothing behind the
+ * first aged job without one gets devices that it could use: the order of the
+ * queue, kept strictly, promises as much and costs nothing.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+#define MOST_TRIES	64			/* of an elastic ask */
+#define MOST_AGED	256
+
+/*
+ * Make the hosts as they will be for an ask that starts at an instant.
+ */
+static void
+future_show(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+			int64_t at)
+{
+	Timeline   *timeline = cycle->timeline;
+	int32_t		i;
+
+	memcpy(timeline->future, cycle->hosts,
+		   (size_t) cycle->n_hosts * sizeof(Host));
+	for (i = 0; i < cycle->n_hosts; i++)
+	{
+		if (timeline->first_end[i] < 0 && timeline->first_hold[i] < 0)
+			continue;
+		if (DecideFitAllowed(&cycle->hosts[i], ask, offer))
+			DecideTimelineSee(cycle, i, at, ask->wall_limit,
+							  &timeline->future[i]);
+	}
+}
+
+/*
+ * Let placement find devices for a job among the hosts of another time.
+ */
+static Outcome
+future_try(Cycle *cycle, int32_t job, const DecideAsk *ask,
+		   const DecideOffer *offer, int64_t at)
+{
+	Cycle		future;
+	AskState	state;
+	Outcome		outcome;
+
+	if (ask->max_gpus > 1 && !DecideGangPrepare(cycle))
+		return OUTCOME_OUT_OF_MEMORY;
+	future = *cycle;
+	future.hosts = cycle->timeline->future;
+	future.reserving = true;
+	future.at = at;
+	memset(&state, 0, sizeof(state));
+	outcome = DecideTryOffer(&future, &state, job, ask, offer);
+	cycle->reservations_room = future.reservations_room;
+	cycle->reserved_room = future.reserved_room;
+	return outcome;
+}
+
+/*
+ * The offer with which the ask can start earliest from floor on; *at is when.
+ * False: out of memory.
+ */
+static bool
+earliest_offer(Cycle *cycle, const DecideAsk *ask, int64_t floor,
+			   int32_t *best, int64_t *at)
+{
+	bool		cpu_only = ask->max_gpus == 0;
+	int32_t		n_offers = cpu_only ? 1 : ask->n_offers;
+	int32_t		i;
+
+	*at = DECIDE_NEVER;
+	*best = -1;
+	for (i = 0; i < n_offers; i++)
+	{
+		int64_t		found = DecideSearch(cycle, ask,
+										 cpu_only ? NULL : &ask->offers[i],
+										 floor, *at);
+
+		if (found == DECIDE_OUT_OF_MEMORY)
+			return false;
+		if (found < *at)
+		{
+			*at = found;
+			*best = i;
+		}
+	}
+	return true;
+}
+
+/*
+ * When a part is free if all that has it runs as long as it may.
+ */
+static int64_t
+part_limit(const Timeline *timeline, const DecidePart *part, int64_t at)
+{
+	int32_t		host = timeline->node_host[part->node];
+	bool		shares = part->cpu_milli > 0 || part->memory_mib > 0;
+	int64_t		limit = at;
+	int32_t		i;
+
+	for (i = timeline->first_end[host]; i >= 0; i = timeline->ends[i].next)
+	{
+		const End  *end = &timeline->ends[i];
+
+		if (end->at <= at && end->limit > limit &&
+			(shares || (end->devices & part->devices) != 0))
+			limit = end->limit;
+	}
+	for (i = timeline->first_hold[host]; i >= 0; i = timeline->holds[i].next)
+	{
+		const Hold *hold = &timeline->holds[i];
+
+		if (hold->until <= at && hold->limit_until > limit &&
+			(shares || (hold->devices & part->devices) != 0))
+			limit = hold->limit_until;
+	}
+	return limit;
+}
+
+/*
+ * Promise what was just reserved.  False: out of memory.
+ */
+static bool
+reservation_hold(Cycle *cycle, const DecideAsk *ask)
+{
+	const DecideResult *result = cycle->result;
+	DecideReservation *made =
+	&result->reservations[result->n_reservations - 1];
+	const DecidePart *parts = &result->reserved_parts[made->first_part];
+	int32_t		i;
+
+	for (i = 0; i < made->n_parts; i++)
+	{
+		int64_t		limit = part_limit(cycle->timeline, &parts[i], made->at);
+
+		if (limit > made->limit_at)
+			made->limit_at = limit;
+	}
+	for (i = 0; i < made->n_parts; i++)
+	{
+		Hold		hold = {
+			.from = made->at,
+			.until = DecideTimeAdd(made->at,
+								   DecideJobRun(cycle->input, made->job)),
+			.limit = DecideTimeAdd(made->at, ask->wall_limit),
+			.limit_until = DecideTimeAdd(made->limit_at, ask->wall_limit),
+			.after = made->after,
+			.host = cycle->timeline->node_host[parts[i].node],
+			.share = ask->share,
+			.devices = parts[i].devices,
+			.cpu_milli = parts[i].cpu_milli,
+			.memory_mib = parts[i].memory_mib
+		};
+
+		if (!DecideTimelineHold(cycle, &hold))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Make a reservation, if there is a time for it.
+ */
+static Outcome
+reservation_make(Cycle *cycle, int32_t job)
+{
+	int32_t		index = cycle->input->jobs[job].ask;
+	const DecideAsk *ask = &cycle->input->asks[index];
+	int64_t    *floor = &cycle->timeline->floor[index];
+	int32_t		tries;
+
+	for (tries = 0; tries < MOST_TRIES && *floor < DECIDE_NEVER; tries++)
+	{
+		const DecideOffer *given;
+		Outcome		outcome;
+		int32_t		offer;
+
+		if (!earliest_offer(cycle, ask, *floor, &offer, floor))
+			return OUTCOME_OUT_OF_MEMORY;
+		if (offer < 0)
+			break;
+		given = ask->max_gpus == 0 ? NULL : &ask->offers[offer];
+		future_show(cycle, ask, given, *floor);
+		outcome = future_try(cycle, job, ask, given, *floor);
+		if (outcome == OUTCOME_STARTED)
+			return reservation_hold(cycle, ask) ? OUTCOME_STARTED :
+				OUTCOME_OUT_OF_MEMORY;
+		if (outcome == OUTCOME_OUT_OF_MEMORY)
+			return outcome;
+		++*floor;
+	}
+	return OUTCOME_NO_FIT;
+}
+
+/*
+ * From here on give nobody what an aged job could use.
+ */
+static void
+close_hosts(Cycle *cycle, const DecideAsk *ask)
+{
+	int32_t		n_offers = ask->max_gpus == 0 ? 1 : ask->n_offers;
+	int32_t		i;
+	int32_t		o;
+
+	cycle->closed = true;
+	for (i = 0; i < cycle->n_hosts; i++)
+	{
+		for (o = 0; o < n_offers; o++)
+		{
+			if (!DecideFitAllowed(&cycle->hosts[i], ask,
+								  ask->max_gpus == 0 ? NULL : &ask->offers[o]))
+				continue;
+			cycle->hosts[i].open = cycle->timeline->truth[i].open = false;
+			DecideHostTouch(cycle, i);
+			break;
+		}
+	}
+}
+
+/*
+ * May a job that cannot start have a reservation, as far as is known?
+ */
+bool
+DecideMayReserve(const Cycle *cycle, int32_t job)
+{
+	if (cycle->timeline != NULL &&
+		cycle->timeline->floor[cycle->input->jobs[job].ask] == DECIDE_NEVER)
+		return false;
+	return DecideJobAged(cycle->input, job) ? !cycle->closed :
+		cycle->n_deep < cycle->input->policy.backfill_depth;
+}
+
+/*
+ * Reserve devices for a job that cannot start now, if it may have a
+ * reservation.  False: out of memory.
+ */
+bool
+DecideReserve(Cycle *cycle, int32_t job)
+{
+	Outcome		outcome;
+
+	if (!DecideMayReserve(cycle, job))
+		return true;
+	if (!DecideTimelineOpen(cycle, cycle->input->asks
+							[cycle->input->jobs[job].ask].wall_limit) ||
+		!DecideTimelineClaims(cycle))
+		return false;
+	if (DecideJobAged(cycle->input, job) && cycle->n_aged == MOST_AGED)
+	{
+		close_hosts(cycle,
+					&cycle->input->asks[cycle->input->jobs[job].ask]);
+		return true;
+	}
+	outcome = reservation_make(cycle, job);
+	if (outcome == OUTCOME_STARTED)
+	{
+		if (DecideJobAged(cycle->input, job))
+			cycle->n_aged++;
+		else
+			cycle->n_deep++;
+	}
+	return outcome != OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * Is something free kept from the job whose turn it is?
+ */
+static bool
+is_withheld(const Cycle *cycle)
+{
+	const Timeline *timeline = cycle->timeline;
+	int32_t		i;
+
+	for (i = 0; i < timeline->n_held; i++)
+	{
+		const Host *truth = &timeline->truth[timeline->held[i]];
+		const Host *shown = &cycle->hosts[timeline->held[i]];
+
+		if (truth->n_free > shown->n_free ||
+			truth->partial != shown->partial ||
+			truth->cpu_left > shown->cpu_left ||
+			truth->memory_left > shown->memory_left)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Would a job start now if nothing were reserved?  *type is the one it would
+ * get.
+ */
+Outcome
+DecideFreeButReserved(Cycle *cycle, int32_t job, int32_t *type)
+{
+	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	int32_t		n_offers = ask->max_gpus == 0 ? 1 : ask->n_offers;
+	DecideResult *result = cycle->result;
+	int32_t		n = result->n_reservations;
+	int32_t		n_parts = result->n_reserved_parts;
+	Timeline   *timeline = cycle->timeline;
+	Outcome		outcome = OUTCOME_NO_FIT;
+	int32_t		i;
+
+	if (timeline == NULL || !is_withheld(cycle))
+		return OUTCOME_NO_FIT;
+	memcpy(timeline->future, cycle->hosts,
+		   (size_t) cycle->n_hosts * sizeof(Host));
+	for (i = 0; i < timeline->n_held; i++)
+		timeline->future[timeline->held[i]] =
+			timeline->truth[timeline->held[i]];
+	for (i = 0; i < n_offers && outcome == OUTCOME_NO_FIT; i++)
+	{
+		const DecideOffer *offer = ask->max_gpus == 0 ? NULL :
+			&ask->offers[i];
+
+		outcome = future_try(cycle, job, ask, offer, cycle->input->now);
+		if (outcome == OUTCOME_STARTED && offer != NULL)
+			*type = offer->type;
+	}
+	result->n_reservations = n;
+	result->n_reserved_parts = n_parts;
+	return outcome;
+}

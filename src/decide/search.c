@@ -1,0 +1,390 @@
+/*
+ * search.c
+ *	  When could an ask start, as things are expected to go?
+ *
+ * The moments at which a host has more are the ends on it and the expected ends
+ * of its holds; from the moment a job that starts there would live to see a
+ * hold, it has less for it.  All of them are walked in order of time.  Hosts
+ * are added up over scopes: one host, an NVLink domain, a leaf, the type, as
+ * the ask's topology says; a scope can take the ask exactly when the room of
+ * its hosts adds up to it.
+ *
+ * To be quick each host has a bound, its free devices, which counting ends
+ * keeps up to date.  Only in a scope whose bounds suffice the hosts that
+ * changed since are looked at, with all they have.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+/* A host has more or less because of a hold. */
+typedef struct HoldEvent
+{
+	int64_t		at;
+	int32_t		host;
+	bool		more;
+} HoldEvent;
+
+/* One search. */
+typedef struct Quest
+{
+	Cycle	   *cycle;
+	TimeSearch *search;
+	const DecideAsk *ask;
+	const DecideOffer *offer;
+	const int32_t *hosts;		/* NULL: all */
+	TypeRange	range;
+	int32_t		count;			/* room is for a job of so many devices */
+	int64_t		wanted;			/* room that a scope must have */
+	bool		one_host;
+	int32_t		n_events;
+	int32_t		n_touched;
+} Quest;
+
+/*
+ * Get the scratch of searches, once a cycle.  False: out of memory.
+ */
+static bool
+search_open(Cycle *cycle)
+{
+	TimeSearch *search = &cycle->timeline->search;
+	const DecideArena *arena = cycle->arena;
+	int64_t		n = cycle->n_hosts;
+
+	if (search->scope != NULL)
+		return true;
+	search->bound = DecideAlloc(arena, n, sizeof(int32_t));
+	search->room = DecideAlloc(arena, n, sizeof(int32_t));
+	search->stale = DecideAlloc(arena, n, sizeof(int32_t));
+	search->is_stale = DecideAlloc(arena, n, sizeof(bool));
+	search->scope_bound = DecideAlloc(arena, n, sizeof(int64_t));
+	search->scope_room = DecideAlloc(arena, n, sizeof(int64_t));
+	search->scope_stale = DecideAlloc(arena, n, sizeof(int32_t));
+	search->touched = DecideAlloc(arena, n, sizeof(int32_t));
+	search->is_touched = DecideAlloc(arena, n, sizeof(bool));
+	search->scope = DecideAlloc(arena, n, sizeof(int32_t));
+	return search->bound != NULL && search->room != NULL &&
+		search->stale != NULL && search->is_stale != NULL &&
+		search->scope_bound != NULL && search->scope_room != NULL &&
+		search->scope_stale != NULL && search->touched != NULL &&
+		search->is_touched != NULL && search->scope != NULL;
+}
+
+/*
+ * The scope of a host.
+ */
+static int32_t
+scope_of(const Quest *quest, int32_t host)
+{
+	const Host *h = &quest->cycle->hosts[host];
+
+	if (quest->one_host)
+		return host;
+	switch (quest->ask->topology)
+	{
+		case DECIDE_TOPOLOGY_NODE:
+			return host;
+		case DECIDE_TOPOLOGY_NVLINK:
+			return h->domain;
+		case DECIDE_TOPOLOGY_LEAF:
+			return h->leaf;
+		case DECIDE_TOPOLOGY_ANY:
+			break;
+	}
+	return quest->hosts != NULL ? quest->hosts[0] : 0;
+}
+
+/*
+ * A host is to be looked at again.
+ */
+static void
+make_stale(Quest *quest, int32_t host)
+{
+	TimeSearch *search = quest->search;
+	int32_t		scope = search->scope[host];
+
+	if (search->is_stale[host])
+		return;
+	search->is_stale[host] = true;
+	search->stale[host] = search->scope_stale[scope];
+	search->scope_stale[scope] = host;
+}
+
+/*
+ * Set up the hosts as they are now, all of them yet to be looked at.
+ */
+static void
+quest_begin(Quest *quest)
+{
+	TimeSearch *search = quest->search;
+	const Timeline *timeline = quest->cycle->timeline;
+	int32_t		i;
+
+	memset(search->scope, 0xFF,
+		   (size_t) quest->cycle->n_hosts * sizeof(int32_t));
+	for (i = 0; i < quest->range.n; i++)
+	{
+		int32_t		host = quest->hosts ? quest->hosts[i] : i;
+		const Host *h = &quest->cycle->hosts[host];
+		int32_t		scope;
+
+		if (!DecideFitAllowed(h, quest->ask, quest->offer))
+			continue;
+		scope = search->scope[host] = scope_of(quest, host);
+		search->scope_bound[scope] = search->scope_room[scope] = 0;
+		search->scope_stale[scope] = -1;
+		search->is_touched[scope] = false;
+		search->is_stale[host] = false;
+	}
+	for (i = 0; i < quest->range.n; i++)
+	{
+		int32_t		host = quest->hosts ? quest->hosts[i] : i;
+		const Host *h = timeline->first_hold[host] >= 0 ?
+			&timeline->truth[host] : &quest->cycle->hosts[host];
+
+		if (search->scope[host] < 0)
+			continue;
+		search->room[host] = 0;
+		search->bound[host] = h->n_free;
+		search->scope_bound[search->scope[host]] += h->n_free;
+		make_stale(quest, host);
+	}
+}
+
+/*
+ * Compare two hold events by time.
+ */
+static int
+compare_event(const void *context, int32_t a, int32_t b)
+{
+	const HoldEvent *events = context;
+
+	if (events[a].at != events[b].at)
+		return events[a].at < events[b].at ? -1 : 1;
+	return 0;
+}
+
+/*
+ * Add a hold's event.  False: out of memory.
+ */
+static bool
+event_add(Quest *quest, int64_t at, int32_t host, bool more)
+{
+	TimeSearch *search = quest->search;
+	HoldEvent  *event;
+
+	if (at == DECIDE_NEVER || at <= quest->cycle->input->now)
+		return true;
+	search->events = DecideGrow(quest->cycle->arena, search->events,
+								quest->n_events, &search->events_room,
+								sizeof(HoldEvent));
+	if (search->events == NULL)
+		return false;
+	event = &search->events[quest->n_events++];
+	event->at = at;
+	event->host = host;
+	event->more = more;
+	return true;
+}
+
+/*
+ * Find when holds make a difference, in order.  NULL: out of memory.
+ */
+static int32_t *
+events_find(Quest *quest)
+{
+	const Timeline *timeline = quest->cycle->timeline;
+	int64_t		limit = quest->ask->wall_limit;
+	int32_t    *order;
+	int32_t		i;
+
+	for (i = 0; i < timeline->n_holds; i++)
+	{
+		const Hold *hold = &timeline->holds[i];
+
+		if (quest->search->scope[hold->host] < 0)
+			continue;
+		if (!event_add(quest, hold->until, hold->host, true))
+			return NULL;
+		if (limit < DECIDE_NEVER &&
+			!event_add(quest, hold->from - limit + 1, hold->host, false))
+			return NULL;
+	}
+	order = DecideAlloc(quest->cycle->arena, quest->n_events,
+						sizeof(int32_t));
+	if (order == NULL)
+		return NULL;
+	for (i = 0; i < quest->n_events; i++)
+		order[i] = i;
+	if (!DecideSort(quest->cycle->arena, order, quest->n_events,
+					compare_event, quest->search->events))
+		return NULL;
+	return order;
+}
+
+/*
+ * What a host can take of the ask at an instant, with all it has.
+ */
+static int32_t
+host_room(Quest *quest, int32_t host, int64_t at)
+{
+	const DecideAsk *ask = quest->ask;
+	Host		seen;
+
+	DecideTimelineSee(quest->cycle, host, at, ask->wall_limit, &seen);
+	if (quest->one_host)
+		return DecideFitKey(quest->cycle, &seen, ask, quest->offer,
+							ask->min_gpus).high != UINT64_MAX;
+	return DecideFitRoom(&seen, ask->cpu_milli, ask->memory_mib,
+						 quest->count);
+}
+
+/*
+ * Can a scope take the ask now?
+ */
+static bool
+scope_suffices(Quest *quest, int32_t scope, int64_t at)
+{
+	TimeSearch *search = quest->search;
+	int32_t		host;
+
+	/* a shared device has room without being free */
+	if (quest->ask->share == DECIDE_WHOLE &&
+		search->scope_bound[scope] < quest->ask->min_gpus)
+		return false;
+	while ((host = search->scope_stale[scope]) >= 0)
+	{
+		int32_t		room = host_room(quest, host, at);
+
+		search->scope_stale[scope] = search->stale[host];
+		search->is_stale[host] = false;
+		search->scope_room[scope] += room - search->room[host];
+		search->room[host] = room;
+	}
+	return search->scope_room[scope] >= quest->wanted;
+}
+
+/*
+ * A host has more: remember its scope.
+ */
+static void
+host_grew(Quest *quest, int32_t host)
+{
+	TimeSearch *search = quest->search;
+	int32_t		scope = search->scope[host];
+
+	make_stale(quest, host);
+	if (search->is_touched[scope])
+		return;
+	search->is_touched[scope] = true;
+	search->touched[quest->n_touched++] = scope;
+}
+
+/*
+ * What ends gives its devices back.
+ */
+static void
+end_pass(Quest *quest, const End *end)
+{
+	TimeSearch *search = quest->search;
+	const Host *h = &quest->cycle->hosts[end->host];
+	int32_t		gpus = __builtin_popcountll(end->devices);
+
+	if (gpus > h->gpus - search->bound[end->host])
+		gpus = h->gpus - search->bound[end->host];
+	search->bound[end->host] += gpus;
+	search->scope_bound[search->scope[end->host]] += gpus;
+	host_grew(quest, end->host);
+}
+
+/*
+ * Walk the events: the first instant, from floor on and before another, at
+ * which some scope can take the ask, else DECIDE_NEVER.
+ */
+static int64_t
+quest_walk(Quest *quest, const int32_t *order, int64_t floor, int64_t before)
+{
+	const Timeline *timeline = quest->cycle->timeline;
+	const TimeSearch *search = quest->search;
+	int32_t		e = 0;
+	int32_t		h = 0;
+	int32_t		i;
+
+	for (;;)
+	{
+		int64_t		at = before;
+
+		if (e < timeline->n_by_time &&
+			timeline->ends[timeline->by_time[e]].at < at)
+			at = timeline->ends[timeline->by_time[e]].at;
+		if (h < quest->n_events && search->events[order[h]].at < at)
+			at = search->events[order[h]].at;
+		if (at >= before)
+			return DECIDE_NEVER;
+		if ((e + h) % 1024 == 0)
+			DecidePoll(quest->cycle->arena);
+		while (quest->n_touched > 0)
+			search->is_touched[search->touched[--quest->n_touched]] = false;
+		for (; e < timeline->n_by_time; e++)
+		{
+			const End  *end = &timeline->ends[timeline->by_time[e]];
+
+			if (end->at > at)
+				break;
+			if (search->scope[end->host] >= 0)
+				end_pass(quest, end);
+		}
+		for (; h < quest->n_events && search->events[order[h]].at <= at; h++)
+		{
+			const HoldEvent *event = &search->events[order[h]];
+
+			if (event->more)
+				host_grew(quest, event->host);
+			else
+				make_stale(quest, event->host);
+		}
+		if (at < floor)
+			continue;
+		for (i = 0; i < quest->n_touched; i++)
+		{
+			if (scope_suffices(quest, search->touched[i], at))
+				return at;
+		}
+	}
+}
+
+/*
+ * When could the ask start with this offer (NULL: without GPUs), from floor on
+ * and before another instant?  DECIDE_NEVER: not then, as far as anyone can
+ * say; DECIDE_OUT_OF_MEMORY.
+ *
+ * An elastic ask has more room the more devices it has, so that for the
+ * largest is what no size of it can exceed: the caller finds out whether it
+ * really fits, and asks on.
+ */
+int64_t
+DecideSearch(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+			 int64_t floor, int64_t before)
+{
+	Quest		quest = {.cycle = cycle, .search = &cycle->timeline->search,
+		.ask = ask, .offer = offer};
+	const int32_t *order;
+
+	if (!search_open(cycle) || !DecideHostsGroup(cycle))
+		return DECIDE_OUT_OF_MEMORY;
+	quest.range.type = DECIDE_NO_TYPE;
+	quest.range.n = cycle->n_hosts;
+	if (offer != NULL)
+	{
+		quest.range = DecideHostsOfType(cycle, offer->type);
+		quest.hosts = cycle->by_type + quest.range.first;
+	}
+	quest.one_host = ask->max_gpus < 2;
+	quest.count = ask->max_gpus;
+	quest.wanted = quest.one_host ? 1 : ask->min_gpus;
+	quest_begin(&quest);
+	order = events_find(&quest);
+	if (order == NULL)
+		return DECIDE_OUT_OF_MEMORY;
+	return quest_walk(&quest, order, floor, before);
+}

@@ -1,0 +1,99 @@
+/*
+ * expect_reserve.c
+ *	  What scenarios expect of reservations.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/*
+ * The reservation of a job, or NULL.
+ */
+static const DecideReservation *
+reservation_find(const DecideResult *result, int job)
+{
+	int			i;
+
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		if (result->reservations[i].job == job)
+			return &result->reservations[i];
+	}
+	return NULL;
+}
+
+/*
+ * reserve JOB [at=TIME] [limit=TIME] WORD...: words as of a start.
+ */
+char *
+expect_reserve(const World *world, const DecideResult *result, char *rest)
+{
+	char	   *name = strtok(rest, " ");
+	int			job = name != NULL ? job_find(world, name) : -1;
+	const DecideReservation *r;
+	DecideStart start;
+	int			n_named = 0;
+	char	   *word;
+
+	if (job < 0)
+		return format("no job %s", name ? name : "");
+	r = reservation_find(result, job);
+	if (r == NULL)
+		return format("nothing is reserved for %s", name);
+	start = (DecideStart)
+	{
+		job, r->type, r->gpus, world->asks[world->jobs[job].ask].share,
+			r->first_part, r->n_parts
+	};
+	while ((word = strtok(NULL, " ")) != NULL)
+	{
+		char	   *value = strchr(word, '=');
+		bool		limit = strncmp(word, "limit=", 6) == 0;
+		int64_t		time;
+		char	   *error;
+
+		if (limit || strncmp(word, "at=", 3) == 0)
+		{
+			if (!time_parse(value + 1, &time))
+				return format("bad time \"%s\"", word);
+			if (time != (limit ? r->limit_at : r->at))
+				return format("%s at %" PRId64 ", by limit at %" PRId64, name,
+							  r->at, r->limit_at);
+			continue;
+		}
+		error = start_word(world, result->reserved_parts, &start, word,
+						   &n_named);
+		if (error != NULL)
+		{
+			char	   *full = format("%s: %s", name, error);
+
+			free(error);
+			return full;
+		}
+	}
+	if (n_named > 0 && n_named != r->n_parts)
+		return format("%s is on other nodes too", name);
+	return NULL;
+}
+
+/*
+ * unreserved JOB: it does not start, and nothing is reserved for it.
+ */
+char *
+expect_unreserved(const World *world, const DecideResult *result, char *rest)
+{
+	int			job = job_find(world, rest);
+	int			i;
+
+	if (job < 0)
+		return format("no job %s", rest);
+	for (i = 0; i < result->n_starts; i++)
+	{
+		if (result->starts[i].job == job)
+			return format("%s started", rest);
+	}
+	return reservation_find(result, job) == NULL ? NULL :
+		format("something is reserved for %s", rest);
+}
