@@ -183,6 +183,7 @@ extern void oracle_queue_free(OracleQueue *queue);
 
 /* property.c, mutate.c */
 extern void property_tests(Tap *tap, int instances);
+extern void reserve_tests(Tap *tap, int instances);
 extern void random_world(World *world, uint64_t *seed);
 extern void mutation_tests(Tap *tap);
 

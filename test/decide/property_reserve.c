@@ -1,0 +1,347 @@
+/*
+ * property_reserve.c
+ *	  Random clusters on which something runs: are reservations as early as
+ *	  they can be, and kept?
+ *
+ * The first reservation of a cycle is held against trying every instant at
+ * which anything ends.  And a cluster is run until its queue is empty, all
+ * runs as long as they were expected to: the job that was blocked first must
+ * start no later than it was first told, whatever was let in behind it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define MOST_CYCLES	400
+
+/*
+ * Let something run on a node's free devices, or a part of one.
+ */
+static void
+random_run(World *world, uint64_t *seed, int64_t id)
+{
+	int			index = random_below(seed, world->n_nodes);
+	DecideNode *node = &world->nodes[index];
+	DecideRunning *running;
+	DecidePart *part;
+	int			share = random_below(seed, 4) == 0 ? 300 : DECIDE_WHOLE;
+	uint64_t	devices = 0;
+	int			wanted = share < DECIDE_WHOLE ? 1 : 1 + random_below(seed, 4);
+	int			i;
+
+	for (i = 0; i < node->gpus && wanted > 0; i++)
+	{
+		if (node->device_left[i] < share ||
+			(share == DECIDE_WHOLE && ((node->usable >> i) & 1) == 0))
+			continue;
+		devices |= UINT64_C(1) << i;
+		wanted--;
+	}
+	if (devices == 0)
+		return;
+	running = world_running(world, "runs", id);
+	running->account = world_account(world, "runs");
+	running->type = node->type;
+	running->share = share;
+	running->expected_end = 1 + random_below(seed, 20) * 10;
+	running->limit_end = random_below(seed, 5) == 0 ? DECIDE_NEVER :
+		running->expected_end + random_below(seed, 100);
+	if (random_below(seed, 12) == 0)
+		running->expected_end = running->limit_end = DECIDE_NEVER;
+	part = world_part(world, running);
+	part->node = index;
+	part->devices = devices;
+	part->gpus = __builtin_popcountll(devices);
+	part->cpu_milli = node->cpu_left > 0 ?
+		random_below(seed, (int) node->cpu_left + 1) : 0;
+	part->memory_mib = node->memory_left > 0 ?
+		random_below(seed, (int) node->memory_left + 1) : 0;
+	running->gpus = running->min_gpus = running->max_gpus = part->gpus;
+	for (i = 0; i < node->gpus; i++)
+	{
+		if ((devices >> i) & 1)
+			node->device_left[i] = (uint16_t) (node->device_left[i] - share);
+	}
+	if (node->cpu_milli > 0)
+		node->cpu_left -= part->cpu_milli;
+	if (node->memory_mib > 0)
+		node->memory_left -= part->memory_mib;
+}
+
+/*
+ * A random world on which things run, with limits and a depth.
+ */
+static void
+random_busy_world(World *world, uint64_t *seed)
+{
+	int			i;
+
+	random_world(world, seed);
+	world->now = 0;
+	world->policy.backfill_depth = random_below(seed, 5);
+	for (i = 0; i < world->n_asks; i++)
+		world->asks[i].wall_limit = random_below(seed, 6) == 0 ?
+			DECIDE_NEVER : 1 + random_below(seed, 150);
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		DecideJob  *job = &world->jobs[i];
+
+		job->expected_run = random_below(seed, 2) == 0 ? 0 :
+			1 + random_below(seed, 150);
+		if (random_below(seed, 12) == 0)
+			job->aged_at = -1;
+	}
+	for (i = 0; i < 8 && world->n_nodes > 0; i++)
+		random_run(world, seed, i);
+}
+
+/*
+ * Could the job start at an instant, as things are expected to go, with the
+ * cycle's first so many starts?  Asked of placement, on nodes as they are then.
+ */
+static bool
+starts_at(const World *world, const DecideResult *result, int job, int after,
+		  int64_t at)
+{
+	DecideInput input = world_input(world);
+	DecideNode *nodes = malloc(sizeof(DecideNode) *
+							   (size_t) (world->n_nodes + 1));
+	DecideResult then;
+	Pool		pool;
+	DecideArena arena;
+	bool		starts;
+	int			i;
+	int			p;
+	int			d;
+
+	if (world->n_nodes > 0)
+		memcpy(nodes, world->nodes,
+			   sizeof(DecideNode) * (size_t) world->n_nodes);
+	for (i = 0; i < world->n_running + after; i++)
+	{
+		bool		runs = i < world->n_running;
+		const DecideRunning *run = runs ? &world->running[i] : NULL;
+		const DecideStart *start = runs ? NULL :
+			&result->starts[i - world->n_running];
+		int			first = runs ? run->first_part : start->first_part;
+		int			n = runs ? run->n_parts : start->n_parts;
+		int			share = runs ? run->share : start->share;
+		int64_t		end = runs ? run->expected_end : 0;
+
+		if (!runs)
+		{
+			const DecideJob *j = &world->jobs[start->job];
+			int64_t		wall = world->asks[j->ask].wall_limit;
+
+			end = j->expected_run > 0 && j->expected_run < wall ?
+				j->expected_run : wall;
+		}
+		if (runs ? end > at : end <= at)
+			continue;
+		for (p = first; p < first + n; p++)
+		{
+			const DecidePart *part = runs ? &world->parts[p] :
+				&result->parts[p];
+			DecideNode *node = &nodes[part->node];
+			int			sign = runs ? 1 : -1;
+
+			for (d = 0; d < node->gpus; d++)
+			{
+				if ((part->devices >> d) & 1)
+					node->device_left[d] = (uint16_t)
+						(node->device_left[d] + sign * share);
+			}
+			node->cpu_left += node->cpu_milli > 0 ? sign * part->cpu_milli : 0;
+			node->memory_left += node->memory_mib > 0 ?
+				sign * part->memory_mib : 0;
+		}
+	}
+	input.nodes = nodes;
+	input.jobs = &world->jobs[job];
+	input.n_jobs = 1;
+	input.max_starts = 1;
+	input.n_running = 0;
+	input.n_running_parts = 0;
+	input.policy.backfill_depth = 0;
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	starts = DecideRun(&input, &arena, &then) == NULL && then.n_starts == 1;
+	pool_free(&pool);
+	free(nodes);
+	return starts;
+}
+
+/*
+ * Is the first reservation possible, and impossible at any earlier end?
+ */
+static char *
+earliest_error(const World *world, const DecideResult *result)
+{
+	const DecideReservation *r = &result->reservations[0];
+	int			i;
+
+	if (result->n_reservations == 0)
+		return NULL;
+	if (!starts_at(world, result, r->job, r->after, r->at))
+		return format("what is reserved first could not start then");
+	for (i = 0; i < world->n_running + r->after; i++)
+	{
+		int64_t		end;
+
+		if (i < world->n_running)
+			end = world->running[i].expected_end;
+		else
+		{
+			const DecideJob *j =
+			&world->jobs[result->starts[i - world->n_running].job];
+
+			end = world->asks[j->ask].wall_limit;
+			if (j->expected_run > 0 && j->expected_run < end)
+				end = j->expected_run;
+		}
+		if (end < r->at && starts_at(world, result, r->job, r->after, end))
+			return format("the first reservation could be at %" PRId64
+						  ", not %" PRId64, end, r->at);
+	}
+	return NULL;
+}
+
+/*
+ * Nothing that could have a reservation goes without, and those that have one
+ * wait.
+ */
+static char *
+missing_error(const World *world, const DecideResult *result)
+{
+	int			deep = 0;
+	int			i;
+
+	for (i = 0; i < result->n_reservations; i++)
+		deep += world->jobs[result->reservations[i].job].aged_at >= 0;
+	for (i = 0; i < world->n_asks; i++)
+	{
+		const DecideWait *wait = &result->waits[i];
+		bool		found = false;
+		int			r;
+
+		if (wait->reason == DECIDE_NOT_WAITING ||
+			wait->reason == DECIDE_ENOUGH_STARTED ||
+			(deep >= world->policy.backfill_depth &&
+			 world->jobs[wait->job].aged_at >= 0))
+			continue;
+		for (r = 0; r < result->n_reservations; r++)
+			found |= result->reservations[r].job == wait->job;
+		if (!found && result->n_reservations == 0 &&
+			starts_at(world, result, wait->job, result->n_starts,
+					  INT64_MAX - 1))
+			return format("ask %d has no reservation", i);
+	}
+	return NULL;
+}
+
+/*
+ * One instance: NULL, or what is wrong.
+ */
+static char *
+instance_error(uint64_t seed, long *reservations)
+{
+	World		world;
+	World		other;
+	DecideInput input;
+	DecideResult result;
+	Pool		pool;
+	DecideArena arena;
+	int			ask_order[64];
+	const char *error;
+	char	   *text = NULL;
+	char	   *why = NULL;
+
+	random_busy_world(&world, &seed);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	input = world_input(&world);
+	error = DecideRun(&input, &arena, &result);
+	if (error == NULL)
+	{
+		text = world_render(&world, &result, NULL);
+		*reservations += result.n_reservations;
+		error = DecideCheck(&input, &result, &arena, NULL);
+	}
+	if (error != NULL)
+		why = format("%s", error);
+	if (why == NULL)
+		why = earliest_error(&world, &result);
+	if (why == NULL)
+		why = missing_error(&world, &result);
+	if (why == NULL)
+	{
+		Pool		again;
+		DecideArena second;
+		char	   *permuted = NULL;
+
+		world_permute(&world, &seed, &other, ask_order);
+		pool_init(&again);
+		second = pool_arena(&again);
+		input = world_input(&other);
+		if (DecideRun(&input, &second, &result) == NULL)
+			permuted = world_render(&other, &result, ask_order);
+		if (permuted == NULL || strcmp(permuted, text) != 0)
+			why = format("in another order:\n%s", permuted ? permuted : "?");
+		free(permuted);
+		pool_free(&again);
+		world_free(&other);
+	}
+	if (why != NULL)
+	{
+		char	   *full = format("%s\ndecided:\n%s", why, text ? text : "");
+
+		free(why);
+		why = full;
+	}
+	free(text);
+	pool_free(&pool);
+	world_free(&world);
+	return why;
+}
+
+/*
+ * Random instances.
+ */
+void
+reserve_tests(Tap *tap, int instances)
+{
+	long		reservations = 0;
+	int			batch;
+
+	for (batch = 0; batch < 4; batch++)
+	{
+		char	   *name = format("property: %d random busy instances, "
+								  "batch %d", instances, batch);
+		char	   *why = NULL;
+		int			i;
+
+		for (i = 0; i < instances && why == NULL; i++)
+		{
+			uint64_t	seed = (uint64_t) (batch + 100) * 1000000 +
+				(uint64_t) i;
+
+			why = instance_error(seed, &reservations);
+			if (why != NULL)
+			{
+				char	   *full = format("seed %" PRIu64 ": %s", seed, why);
+
+				free(why);
+				why = full;
+			}
+		}
+		tap_ok(tap, why == NULL, name, why);
+		free(why);
+		free(name);
+	}
+	printf("# %ld reservations judged\n", reservations);
+	tap_ok(tap, reservations > instances, "property: something is reserved",
+		   NULL);
+}
