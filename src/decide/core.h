@@ -411,14 +411,15 @@ extern bool DecideTimelineClaims(Cycle *cycle);
 extern bool DecideTimelineStart(Cycle *cycle, int32_t start,
 								const DecidePart *part);
 extern bool DecideTimelineHold(Cycle *cycle, const Hold *hold);
+extern int64_t DecideTimeAdd(int64_t at, int64_t run);
+extern int64_t DecideJobRun(const DecideInput *input, int32_t job);
+
+/* see.c */
 extern void DecideTimelineShow(Cycle *cycle, int64_t wall_limit);
 extern void DecideTimelineSee(const Cycle *cycle, int32_t host, int64_t at,
 							  int64_t wall_limit, Host *seen);
 extern uint64_t DecideTimelineKept(const Cycle *cycle, int32_t host);
 extern void DecideTimelineShowHost(Cycle *cycle, int32_t host);
-extern int64_t DecideTimeAdd(int64_t at, int64_t run);
-
-extern int64_t DecideJobRun(const DecideInput *input, int32_t job);
 
 /* search.c */
 #define DECIDE_OUT_OF_MEMORY	INT64_MIN
