@@ -60,7 +60,7 @@ main(int argc, char **argv)
 			tap_ok(&tap, false, argv[i], "could not be read");
 	}
 	property_tests(&tap, n);
-	reserve_tests(&tap, n / 8);
+	reserve_tests(&tap, n / 30);
 	mutation_tests(&tap);
 	rescue_tests(&tap, n);
 	printf("1..%d\n", tap.run);
