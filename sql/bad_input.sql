@@ -267,6 +267,7 @@ INSERT INTO good (fn, arg, value) VALUES
 	('resumed', 'from_attempt', $$1$$),
 	('resumed', 'from_step', $$7$$),
 	('resumed', 'sha256', $$sha256('')$$),
+	('metric_samples', 'families', $$NULL$$),
 	('set_retry_rule', 'rule', $$'bi'$$),
 	('set_retry_rule', 'class', $$'transient'$$),
 	('set_retry_rule', 'priority', $$1$$),
@@ -943,6 +944,7 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('audit_proof', 'kind', 'NULL', '22023'),
 	('audit_proof', 'kind', $$'Entry'$$, '22023'),
 	('audit_proof', 'kind', $$repeat('x', 10000000)$$, '22023'),
+	('metric_samples', 'families', $$'{no such}'$$, '00000'),
 	('verify', 'org', $$'no such'$$, '00000'),
 	('verify', 'org', $$repeat('x', 10000000)$$, '00000');
 

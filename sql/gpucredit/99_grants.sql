@@ -122,10 +122,16 @@ TO gpucredit_admin, gpucredit_auditor;
 GRANT EXECUTE ON FUNCTION gpucredit.history
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
+GRANT EXECUTE ON FUNCTION gpucredit.metric_samples, gpucredit.metrics_text
+TO gpucredit_admin, gpucredit_operator, gpucredit_auditor, pg_monitor;
+GRANT USAGE ON SCHEMA gpucredit TO pg_monitor;
+
 /* Tables */
 
 GRANT SELECT ON ALL TABLES IN SCHEMA gpucredit
 TO gpucredit_admin, gpucredit_auditor;
+
+GRANT SELECT ON gpucredit.metrics TO gpucredit_operator, pg_monitor;
 
 GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.tier
 TO gpucredit_operator, gpucredit_app;

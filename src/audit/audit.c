@@ -18,6 +18,7 @@
 #include "common/digest.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "entry/count.h"
 #include "miscadmin.h"
 #include "types/credits.h"
 #include "utils/json.h"
@@ -96,6 +97,8 @@ AuditWrite(AuditRow *row)
 {
 	SqlArgs		args = audit_args(row);
 
+	if (strcmp(row->decision, "denied") == 0)
+		CountDenial(row->reason);
 	(void) SqlRun(&audit_insert, &args);
 }
 
@@ -116,6 +119,7 @@ AuditDecision(AuditRow *row, const char *key)
 		AuditWrite(row);
 		return;
 	}
+	CountDenial(row->reason);
 	kind = kind_of(row);
 	first = first_of(row, kind);
 	if (first == 0)

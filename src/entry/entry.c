@@ -8,7 +8,8 @@
  * as one that succeeds.  An argument that no limit could be of (null, too
  * long) is left to the function to refuse.
  *
- * On its way out: the scheduler's worker is told, once it has committed, where
+ * On its way out: what came of it is counted, whatever becomes of its
+ * transaction (count.c); and the scheduler's worker is told, once it has committed, where
  * what waits might start now.
  *
  * All of it needs our shared memory; without it a call is just the call.
@@ -22,6 +23,7 @@
 #include "access/detoast.h"
 #include "common/args.h"
 #include "common/errors.h"
+#include "entry/count.h"
 #include "entry/entry.h"
 #include "entry/rate.h"
 #include "shmem/segment.h"
@@ -56,6 +58,7 @@ void
 EntryInit(void)
 {
 	RateInit();
+	CountInit();
 }
 
 const char *
@@ -80,12 +83,25 @@ Datum
 EntryCall(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 {
 	Datum		result;
+	Call		counted;
 
 	if (!SegmentReady())
 		return call(fcinfo);
-	if (EntryIsLimited(entry) && kinds[entry].subject != ENTRY_SUBJECT_EACH)
-		check_rate(entry, fcinfo);
-	result = call(fcinfo);
+	CountBegin(&counted);
+	PG_TRY();
+	{
+		if (EntryIsLimited(entry) &&
+			kinds[entry].subject != ENTRY_SUBJECT_EACH)
+			check_rate(entry, fcinfo);
+		result = call(fcinfo);
+	}
+	PG_CATCH();
+	{
+		CountEnd(&counted, entry, geterrcode());
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	CountEnd(&counted, entry, 0);
 	if (kinds[entry].wakes)
 		WakeAll();
 	return result;

@@ -15,6 +15,7 @@
 #include "common/args.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "entry/count.h"
 #include "entry/entry.h"
 #include "job/settlement.h"
 
@@ -44,6 +45,7 @@ call_settle(PG_FUNCTION_ARGS)
 	replayed = attempt.ended_at != DT_NOBEGIN;
 	if (replayed)
 	{
+		CountReplay();
 		if (settlement.by_agent)
 			AttemptLate(&attempt, "settle", OutcomeNames[settlement.outcome],
 						settlement.elapsed);

@@ -26,6 +26,7 @@
 #include "common/errors.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "entry/count.h"
 #include "request/request.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -184,6 +185,7 @@ RequestBegin(Request *request, Datum *result)
 							 "take a new key.")));
 		stored = SqlDatum(row, 0, 3, &isnull);
 		Ensure(!isnull, "A request has no result.");
+		CountReplay();
 		*result = replay(request, stored);
 		return true;
 	}

@@ -156,7 +156,8 @@ gc_provision()
 		test)
 			wanted+=(postgresql-$GC_MAJOR-pgtap postgresql-$GC_MAJOR-cron
 				libipc-run-perl libtap-parser-sourcehandler-pgtap-perl
-				clang libclang-rt-14-dev clang-tidy cppcheck pg-bsd-indent)
+				clang libclang-rt-14-dev clang-tidy cppcheck pg-bsd-indent
+				prometheus prometheus-postgres-exporter)
 			;;
 		*) gc_die "gc_provision: what is \"$1\"?" ;;
 	esac
@@ -179,12 +180,13 @@ gc_provision()
 }
 
 # Installs packages, without the "main" cluster that a new PostgreSQL server
-# package would create and start.
+# package would create and start, and without starting any service.
 gc_install()
 {
 	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -y
 		-o DPkg::Lock::Timeout=600)
 	local conf=/etc/postgresql-common/createcluster.conf
+	local policy=/usr/sbin/policy-rc.d ours=
 	local log=${GC_WORK:-/tmp}/apt.log status=0
 
 	if [ "$(id -u)" != 0 ]; then
@@ -193,6 +195,11 @@ gc_install()
 		apt=(sudo -n "${apt[@]}")
 	fi
 	gc_say "installing $*"
+	if [ ! -e "$policy" ]; then
+		ours=1
+		printf '#!/bin/sh\nexit 101\n' | gc_as_root tee "$policy" >/dev/null
+		gc_as_root chmod 755 "$policy"
+	fi
 	{
 		"${apt[@]}" update || true
 		if [ ! -x "$GC_SYSTEM_BIN/postgres" ]; then
@@ -206,6 +213,7 @@ gc_install()
 			status=$?
 		[ ! -f "$conf.gpucredit" ] || gc_as_root mv "$conf.gpucredit" "$conf"
 	} >"$log" 2>&1
+	[ -z "$ours" ] || gc_as_root rm -f "$policy"
 	if [ $status != 0 ]; then
 		tail -20 "$log" >&2
 		gc_die "could not install $*"

@@ -1,0 +1,254 @@
+/*
+ * 88_metrics.sql: what a monitoring system asks.
+ *
+ * Counters come from shared memory, where they are only if the library was
+ * loaded at the server's start; gauges are read from the tables now.  Names,
+ * types and units are Prometheus'.  metrics is a row a sample, metrics_text()
+ * the same in Prometheus' text format.  All may be read by members of
+ * pg_monitor: there is no tenant's name in it but those of accounts whose
+ * balance is low.
+ */
+CREATE TYPE gpucredit.counters_result AS (name text, operation text,
+	kind text, value text, count double precision);
+
+CREATE FUNCTION gpucredit.counters()
+RETURNS SETOF gpucredit.counters_result
+LANGUAGE c VOLATILE ROWS 500
+AS 'MODULE_PATHNAME', 'gpucredit_counters';
+COMMENT ON FUNCTION gpucredit.counters() IS
+'metrics: what shared memory knows of this database: operation and one more label, by kind and value.';
+
+/* Each family: its name without the prefix, type, and meaning. */
+CREATE FUNCTION gpucredit.metric_families()
+RETURNS TABLE (family text, type text, help text)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 30
+BEGIN ATOMIC
+	VALUES
+		('calls_total', 'counter', 'Calls that ended, by operation.'),
+		('replays_total', 'counter', 'Calls that returned a stored result.'),
+		('lock_waits_total', 'counter', 'Calls that waited for a lock.'),
+		('denials_total', 'counter', 'What was denied, by operation and reason.'),
+		('errors_total', 'counter', 'Calls that failed, by operation and SQLSTATE.'),
+		('call_seconds', 'histogram', 'How long calls took.'),
+		('scheduler_up', 'gauge', 'Whether the background worker of this database runs.'),
+		('scheduler_cycles_total', 'counter', 'Scheduling cycles of the background worker.'),
+		('scheduler_started_total', 'counter', 'Jobs the background worker started.'),
+		('scheduler_failures_total', 'counter', 'Cycles of the background worker that failed.'),
+		('scheduler_lag_seconds', 'gauge', 'Time since the background worker''s last cycle.'),
+		('rate_levels_forgotten_total', 'counter', 'Counts of rate limits forgotten for want of room.'),
+		('preloaded', 'gauge', 'Whether there are counters: the library was loaded at start.'),
+		('jobs_open', 'gauge', 'Jobs that are not over, by pool, tier and state.'),
+		('queue_oldest_seconds', 'gauge', 'How long the oldest job that may start has waited.'),
+		('devices_registered', 'gauge', 'Devices of registered nodes, by pool and type.'),
+		('devices_healthy', 'gauge', 'Devices their agents call healthy, on nodes not draining.'),
+		('devices_allocated', 'gauge', 'Devices given to attempts; a share counts as such.'),
+		('devices_fenced', 'gauge', 'Devices of attempts that are over and not seen gone.'),
+		('nodes_registered', 'gauge', 'Nodes, by pool and state.'),
+		('holds_open', 'gauge', 'Open holds, of jobs and of callers.'),
+		('holds_credits', 'gauge', 'Credits in open holds.'),
+		('holds_dead', 'gauge', 'Holds past their ttl and not released.'),
+		('low_balances', 'gauge', 'Accounts below the balance they wish to be told of.'),
+		('low_balance_credits', 'gauge', 'What is available to the lowest of them.'),
+		('cron_job_age_seconds', 'gauge', 'Time since a pg_cron job last ended.'),
+		('cron_job_ok', 'gauge', 'Whether a pg_cron job succeeded the last time.');
+END;
+COMMENT ON FUNCTION gpucredit.metric_families() IS
+'metrics: the families, their types and meaning.';
+
+CREATE FUNCTION gpucredit.queue_gauges(at timestamptz)
+RETURNS TABLE (name text, labels jsonb, value double precision)
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
+BEGIN ATOMIC
+	WITH j AS (
+		SELECT j.pool, j.tier, j.state, count(*) AS n,
+			min(greatest(j.submitted_at, j.not_before)) AS oldest
+		FROM gpucredit.job j
+		WHERE j.state IN ('queued', 'unfunded')
+		GROUP BY j.pool, j.tier, j.state
+		UNION ALL
+		SELECT a.pool, a.tier, CASE WHEN a.running_at IS NULL THEN 'starting'
+			ELSE 'running' END, count(*), NULL
+		FROM (SELECT DISTINCT g.org, g.job, g.attempt
+				FROM gpucredit.attempt_gpu g
+				WHERE NOT g.free AND g.ended_at IS NULL) l
+			JOIN gpucredit.attempt b ON b.org = l.org AND b.job = l.job
+				AND b.attempt = l.attempt
+			CROSS JOIN LATERAL (SELECT b.pool, b.running_at, k.tier
+				FROM gpucredit.job k
+				WHERE k.org = b.org AND k.job = b.job) a
+		GROUP BY 1, 2, 3)
+	SELECT 'jobs_open', jsonb_build_object('pool', j.pool, 'tier', j.tier,
+		'state', j.state), j.n
+	FROM j
+	UNION ALL
+	SELECT 'queue_oldest_seconds', jsonb_build_object('pool', j.pool,
+		'tier', j.tier), greatest(0, extract(epoch FROM
+			queue_gauges.at - j.oldest))
+	FROM j WHERE j.state = 'queued';
+END;
+COMMENT ON FUNCTION gpucredit.queue_gauges(timestamptz) IS
+'metrics: jobs and how long they wait.';
+
+CREATE FUNCTION gpucredit.cluster_gauges(at timestamptz)
+RETURNS TABLE (name text, labels jsonb, value double precision)
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
+BEGIN ATOMIC
+	WITH suspect AS (
+		SELECT pg_catalog.current_setting('gpucredit.node_suspect')::interval
+			AS after),
+	n AS (
+		SELECT n.node, n.pool, n.gpu_type, n.gpus,
+			CASE WHEN n.draining IS NULL
+				THEN gpucredit.gpu_count(n.healthy) ELSE 0 END AS healthy,
+			CASE WHEN n.draining IS NOT NULL THEN 'draining'
+				WHEN s.after > interval '0' AND n.heard_at <= cluster_gauges.at
+					- s.after THEN 'suspect'
+				ELSE 'up' END AS state
+		FROM gpucredit.node n, suspect s),
+	g AS (
+		SELECT g.node,
+			sum(gpucredit.gpu_count(g.gpus) * g.share) FILTER (
+				WHERE g.ended_at IS NULL) / 1000.0 AS allocated,
+			sum(gpucredit.gpu_count(g.gpus)) FILTER (
+				WHERE g.ended_at IS NOT NULL) AS fenced
+		FROM gpucredit.attempt_gpu g WHERE NOT g.free GROUP BY g.node)
+	SELECT d.name, jsonb_build_object('pool', t.pool, 'gpu_type', t.gpu_type),
+		d.value
+	FROM (SELECT n.pool, n.gpu_type, sum(n.gpus) AS gpus,
+			sum(n.healthy) AS healthy, coalesce(sum(g.allocated), 0)
+				AS allocated, coalesce(sum(g.fenced), 0) AS fenced
+		FROM n LEFT JOIN g ON g.node = n.node
+		GROUP BY n.pool, n.gpu_type) t
+		CROSS JOIN LATERAL (VALUES ('devices_registered', t.gpus::double precision),
+			('devices_healthy', t.healthy),
+			('devices_allocated', t.allocated),
+			('devices_fenced', t.fenced)) AS d (name, value)
+	UNION ALL
+	SELECT 'nodes_registered', jsonb_build_object('pool', n.pool, 'state', n.state),
+		count(*)
+	FROM n GROUP BY n.pool, n.state;
+END;
+COMMENT ON FUNCTION gpucredit.cluster_gauges(timestamptz) IS
+'metrics: nodes and devices.';
+
+CREATE FUNCTION gpucredit.money_gauges(at timestamptz)
+RETURNS TABLE (name text, labels jsonb, value double precision)
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
+BEGIN ATOMIC
+	WITH h AS (
+		SELECT CASE WHEN h.job IS NULL THEN 'caller' ELSE 'job' END AS kind,
+			count(*) AS n, sum(h.held)::numeric AS held,
+			count(*) FILTER (WHERE h.job IS NULL
+				AND h.expires_at <= money_gauges.at) AS dead
+		FROM gpucredit.hold h WHERE h.closed_at IS NULL GROUP BY 1),
+	low AS (
+		SELECT a.org, a.account, b.available
+		FROM gpucredit.account a,
+			LATERAL gpucredit.balance(a.org, a.account) b
+		WHERE a.balance_low IS NOT NULL
+			AND b.available < a.balance_low::numeric)
+	SELECT 'holds_open', jsonb_build_object('kind', h.kind), h.n FROM h
+	UNION ALL
+	SELECT 'holds_credits', jsonb_build_object('kind', h.kind), h.held FROM h
+	UNION ALL
+	SELECT 'holds_dead', jsonb_build_object('kind', h.kind), h.dead FROM h
+	UNION ALL
+	SELECT 'low_balances', '{}', count(*) FROM low
+	UNION ALL
+	(SELECT 'low_balance_credits', jsonb_build_object('org', l.org,
+		'account', l.account), l.available
+	FROM low l ORDER BY l.available, l.org, l.account LIMIT 20);
+END;
+COMMENT ON FUNCTION gpucredit.money_gauges(timestamptz) IS
+'metrics: holds and low balances.';
+
+CREATE TYPE gpucredit.metrics_result AS (family text, name text, type text,
+	labels jsonb, value double precision, help text);
+
+/* Only what is asked for is computed; NULL asks for all. */
+CREATE FUNCTION gpucredit.metric_samples(families text[] DEFAULT NULL)
+RETURNS SETOF gpucredit.metrics_result
+LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 500
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	WITH asked AS MATERIALIZED (
+		SELECT f.* FROM gpucredit.metric_families() f
+		WHERE metric_samples.families IS NULL
+			OR f.family = ANY (metric_samples.families)),
+	c AS MATERIALIZED (SELECT * FROM gpucredit.counters()),
+	clock AS MATERIALIZED (SELECT gpucredit.now() AS at),
+	cron AS MATERIALIZED (SELECT r.* FROM gpucredit.cron_jobs() r
+		WHERE (metric_samples.families IS NULL
+			OR metric_samples.families && '{cron_job_age_seconds,cron_job_ok}') AND r.last_ended_at IS NOT NULL),
+	s AS (
+		SELECT c.name, jsonb_strip_nulls(jsonb_build_object('operation',
+			c.operation, coalesce(c.kind, 'kind'), c.value)) AS labels,
+			c.count AS value
+		FROM c
+		UNION ALL
+		SELECT 'preloaded', '{}', (EXISTS (SELECT FROM c))::int
+		UNION ALL
+		SELECT g.* FROM clock, LATERAL gpucredit.queue_gauges(clock.at) g
+		WHERE (metric_samples.families IS NULL
+			OR metric_samples.families && '{jobs_open,queue_oldest_seconds}')
+		UNION ALL
+		SELECT g.* FROM clock, LATERAL gpucredit.cluster_gauges(clock.at) g
+		WHERE (metric_samples.families IS NULL
+			OR metric_samples.families && '{devices_registered,devices_healthy,devices_allocated,devices_fenced,nodes_registered}')
+		UNION ALL
+		SELECT g.* FROM clock, LATERAL gpucredit.money_gauges(clock.at) g
+		WHERE (metric_samples.families IS NULL
+			OR metric_samples.families && '{holds_open,holds_credits,holds_dead,low_balances,low_balance_credits}')
+		UNION ALL
+		SELECT 'cron_job_age_seconds', jsonb_build_object('job', r.job),
+			extract(epoch FROM pg_catalog.clock_timestamp() - r.last_ended_at)
+		FROM cron r
+		UNION ALL
+		SELECT 'cron_job_ok', jsonb_build_object('job', r.job),
+			(r.last_status = 'succeeded')::int
+		FROM cron r)
+	SELECT 'gpucredit_' || f.family, 'gpucredit_' || s.name, f.type, s.labels,
+		s.value, f.help
+	FROM s JOIN asked f
+		ON f.family = s.name OR (f.type = 'histogram'
+			AND s.name IN (f.family || '_bucket', f.family || '_sum',
+				f.family || '_count'));
+END;
+COMMENT ON FUNCTION gpucredit.metric_samples(text[]) IS
+'The rows of the view metrics, of some families (without the prefix), or (NULL) of all.';
+
+CREATE VIEW gpucredit.metrics AS
+	SELECT * FROM gpucredit.metric_samples();
+COMMENT ON VIEW gpucredit.metrics IS
+'What a monitoring system asks: a row a sample, with Prometheus'' names, types and units. Counters need the library in shared_preload_libraries, and begin anew when the server starts';
+
+/* Backslash, quote and newline are what the format has escapes for. */
+CREATE FUNCTION gpucredit.metric_labels(labels jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN count(*) = 0 THEN '' ELSE '{' || string_agg(l.key || '="'
+			|| replace(replace(replace(l.value, E'\\', E'\\\\'), '"', E'\\"'),
+				E'\n', E'\\n') || '"', ',' ORDER BY l.key = 'le', l.key)
+		|| '}' END
+	FROM jsonb_each_text(labels) AS l (key, value);
+END;
+COMMENT ON FUNCTION gpucredit.metric_labels(jsonb) IS
+'metrics_text: labels as the text format has them.';
+
+CREATE FUNCTION gpucredit.metrics_text() RETURNS text
+LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT string_agg(f.text, '' ORDER BY f.family COLLATE "C")
+	FROM (SELECT m.family, format(E'# HELP %s %s\n# TYPE %s %s\n', m.family,
+			m.help, m.family, m.type) || string_agg(m.name
+				|| gpucredit.metric_labels(m.labels) || ' ' || m.value
+				|| E'\n', '' ORDER BY m.labels ->> 'operation' COLLATE "C",
+				m.name COLLATE "C", (m.labels ->> 'le')::float8,
+				m.labels::text COLLATE "C") AS text
+		FROM gpucredit.metric_samples() m
+		GROUP BY m.family, m.help, m.type) f;
+END;
+COMMENT ON FUNCTION gpucredit.metrics_text() IS
+'The view metrics in Prometheus'' text format, for whoever serves it to a scraper.';

@@ -1,0 +1,137 @@
+/*-------------------------------------------------------------------------
+ *
+ * counters.c
+ *		counters: what shared memory knows, a row each.
+ *
+ * Names and units are Prometheus': seconds, _total, and a histogram whose
+ * buckets hold what is not longer than "le".  Nothing without our shared
+ * memory.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/args.h"
+#include "common/compat.h"
+#include "entry/count.h"
+#include "shmem/level.h"
+#include "shmem/segment.h"
+#include "shmem/wake.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_counters);
+
+static void put(ReturnSetInfo *rsinfo, const char *name,
+				const char *operation, const char *kind, const char *value,
+				double count);
+static void put_calls(ReturnSetInfo *rsinfo, EntryPoint entry);
+static void put_errors(ReturnSetInfo *rsinfo);
+static void put_scheduler(ReturnSetInfo *rsinfo);
+
+Datum
+gpucredit_counters(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (!SegmentReady() || SegmentDatabase() < 0)
+		return (Datum) 0;
+	for (int entry = 0; entry < ENTRIES; entry++)
+		put_calls(rsinfo, (EntryPoint) entry);
+	put_errors(rsinfo);
+	put_scheduler(rsinfo);
+	put(rsinfo, "rate_levels_forgotten_total", NULL, NULL, NULL,
+		(double) LevelForgotten());
+	return (Datum) 0;
+}
+
+/*
+ * One row: a counter's name, its labels, its value.
+ */
+static void
+put(ReturnSetInfo *rsinfo, const char *name, const char *operation,
+	const char *kind, const char *value, double count)
+{
+	Row			row = {0};
+
+	RowText(&row, name);
+	RowText(&row, operation);
+	RowText(&row, kind);
+	RowText(&row, value);
+	RowAdd(&row, Float8GetDatum(count));
+	RowPut(rsinfo, &row);
+}
+
+/*
+ * What was counted of an operation; its details once it was called.
+ */
+static void
+put_calls(ReturnSetInfo *rsinfo, EntryPoint entry)
+{
+	const char *name = EntryName(entry);
+	CallCounts	counts;
+	uint64		calls = 0;
+
+	CountRead(entry, &counts);
+	for (int b = 0; b < COUNT_BUCKETS; b++)
+		calls += counts.buckets[b];
+	put(rsinfo, "calls_total", name, NULL, NULL, (double) calls);
+	if (calls == 0)
+		return;
+	put(rsinfo, "replays_total", name, NULL, NULL, (double) counts.replays);
+	put(rsinfo, "lock_waits_total", name, NULL, NULL,
+		(double) counts.lock_waits);
+	for (int d = 0; d < COUNT_DENIALS; d++)
+	{
+		if (counts.denials[d] > 0)
+			put(rsinfo, "denials_total", name, "reason", CountReasons[d],
+				(double) counts.denials[d]);
+	}
+	calls = 0;
+	for (int b = 0; b < COUNT_BUCKETS; b++)
+	{
+		calls += counts.buckets[b];
+		put(rsinfo, "call_seconds_bucket", name, "le",
+			b == COUNT_BUCKETS - 1 ? "+Inf" :
+			psprintf("%g", CountBounds[b] / 1e6), (double) calls);
+	}
+	put(rsinfo, "call_seconds_sum", name, NULL, NULL,
+		(double) counts.microseconds / 1e6);
+	put(rsinfo, "call_seconds_count", name, NULL, NULL, (double) calls);
+}
+
+static void
+put_errors(ReturnSetInfo *rsinfo)
+{
+	ErrorCount *errors = palloc(sizeof(ErrorCount) * COUNT_ERRORS);
+	int			n = CountReadErrors(errors);
+
+	for (int i = 0; i < n; i++)
+		put(rsinfo, "errors_total", errors[i].entry == ENTRIES ? "other" :
+			EntryName(errors[i].entry), "sqlstate",
+			errors[i].sqlstate == 0 ? "other" :
+			unpack_sql_state(errors[i].sqlstate), (double) errors[i].n);
+}
+
+/*
+ * What the background worker of this database did.
+ */
+static void
+put_scheduler(ReturnSetInfo *rsinfo)
+{
+	WakeReport	report;
+
+	if (!WakeRead(&report))
+		return;
+	put(rsinfo, "scheduler_up", NULL, NULL, NULL, report.pid != 0);
+	put(rsinfo, "scheduler_cycles_total", NULL, NULL, NULL,
+		(double) report.cycles);
+	put(rsinfo, "scheduler_started_total", NULL, NULL, NULL,
+		(double) report.started);
+	put(rsinfo, "scheduler_failures_total", NULL, NULL, NULL,
+		(double) report.failures);
+	if (report.last_cycle != 0)
+		put(rsinfo, "scheduler_lag_seconds", NULL, NULL, NULL,
+			(double) (GetCurrentTimestamp() - report.last_cycle) /
+			USECS_PER_SEC);
+}

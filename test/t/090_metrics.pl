@@ -1,0 +1,403 @@
+# 090_metrics.pl: counters and gauges, and the tools that are to read them
+#
+# Debian's exporter reads the queries file, Prometheus scrapes it and judges
+# the rules, promtool tries each alert, and every query of the dashboard is
+# run.  All on free ports of the loopback.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use HTTP::Tiny;
+use JSON::PP;
+use POSIX ':sys_wait_h';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $folder = "$FindBin::RealBin/../../monitoring";
+my $node   = new_node('main');
+my $http   = HTTP::Tiny->new(timeout => 10);
+my %children;
+
+# Without preload there are gauges, and it is said that there are no counters.
+new_database($node, 'credit');
+query(
+	$node, 'credit', q{
+	SELECT gpucredit.create_account('acme');
+	SELECT gpucredit.register_node('default', 'n1', 'T4', 4, 16384)});
+is( metric('preloaded') . ' ' . metric('devices_registered'),
+	'0 4', 'gauges without preload');
+is( query(
+		$node, 'credit',
+		q{SELECT count(*) FROM gpucredit.metrics WHERE type <> 'gauge'}),
+	'0', 'and no counters');
+
+$node->append_conf(
+	'postgresql.conf', q{
+shared_preload_libraries = 'gpucredit'
+gpucredit.database = 'credit'
+gpucredit.node_lost = 0
+deadlock_timeout = 10s
+});
+$node->restart;
+is(metric('preloaded'), 1, 'with preload there are');
+is(metric('calls_total', operation => 'hold'), 0, 'a call not made is 0');
+
+# What calls come to.
+query($node, 'credit',
+	q{SELECT gpucredit.issue('acme', '', 'credit', 100, 'paid');
+	SELECT gpucredit.set_price('T4', 1);
+	SELECT gpucredit.drain('n1', 'test')});
+query($node, 'credit', q{SELECT gpucredit.hold('acme', '', 'h1', 10, '1 h')})
+  for 1 .. 3;
+query($node, 'credit', q{SELECT gpucredit.hold('acme', '', 'h2', 1000, '1 h')});
+query_fails($node, 'credit', q{SELECT gpucredit.hold('acme', '', 'h1', 11, '1 h')},
+	'UC201', 'an error');
+query_fails($node, 'credit', q{SELECT gpucredit.hold('nobody', '', 'h1', 11, '1 h')},
+	'UC001', 'another');
+query($node, 'credit',
+	q{BEGIN; SELECT gpucredit.hold('acme', '', 'h3', 1, '1 h'); ROLLBACK});
+my %hold = (operation => 'hold');
+is(metric('calls_total', %hold), 7, 'calls are counted, whatever becomes of them');
+is(metric('replays_total', %hold), 2, 'replays');
+is(metric('denials_total', %hold, reason => 'insufficient_credits'),
+	1, 'denials by reason');
+is(metric('errors_total', %hold, sqlstate => 'UC201'), 1, 'errors by SQLSTATE');
+is(metric('errors_total', %hold, sqlstate => 'UC001'), 1, 'each');
+is(metric('call_seconds_count', %hold), 7, 'a histogram has all of them');
+is(metric('call_seconds_bucket', %hold, le => '+Inf'), 7, 'in its last bucket');
+is( query(
+		$node, 'credit', q{
+		SELECT bool_and(value >= before) FROM (SELECT value,
+			lag(value, 1, 0) OVER (ORDER BY (labels ->> 'le')::float8) AS before
+		FROM gpucredit.metrics WHERE name = 'gpucredit_call_seconds_bucket'
+			AND labels ->> 'operation' = 'hold') b}),
+	't', 'which grow');
+query($node, 'credit',
+	q{SELECT gpucredit.reserve('acme', '', 'r', '1xT4', '500 h',
+		tier => 'production_inference')});
+is( metric('denials_total', operation => 'reserve',
+		reason => 'insufficient_credits'),
+	1, 'of each operation its own');
+
+# A call that waited for a lock took as long.
+is(metric('lock_waits_total', %hold), 0, 'nobody has waited');
+my $holder = connect_to($node, 'credit');
+$holder->begin_work;
+$holder->do(q{SELECT gpucredit.hold('acme', '', 'first', 1, '1 h')});
+my ($waiter) = in_parallel(
+	1,
+	sub {
+		connect_to($node, 'credit')
+		  ->do(q{SELECT gpucredit.hold('acme', '', 'second', 1, '1 h')});
+	});
+$node->poll_query_until('credit',
+	q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'});
+sleep(0.6);
+$holder->commit;
+wait_for_children($waiter);
+is(metric('lock_waits_total', %hold), 1, 'a call that waited for a lock');
+is( metric('call_seconds_count', %hold)
+	  - metric('call_seconds_bucket', %hold, le => '0.5'),
+	1, 'took as long');
+$holder->disconnect;
+
+# Counting is exact, however many count.
+my $before = metric('calls_total', operation => 'release');
+wait_for_children(
+	in_parallel(
+		8,
+		sub {
+			my $dbh = connect_to($node, 'credit');
+
+			foreach my $n (1 .. 200)
+			{
+				eval { $dbh->do(q{SELECT gpucredit.release('acme', 0, 'x')}) };
+			}
+		}));
+is(metric('calls_total', operation => 'release') - $before,
+	1600, 'eight at once count to the last call');
+is(metric('errors_total', operation => 'release', sqlstate => 'UC003'),
+	1600, 'and its error');
+
+# Gauges, of a job that waits, one that runs, and what they hold.
+my $waiting = reserve('waiting');
+sleep(1.1);
+is(metric('jobs_open', state => 'queued'), 1, 'a job waits');
+cmp_ok(metric('queue_oldest_seconds'), '>=', 1, 'for as long');
+is(metric('nodes_registered', state => 'draining'), 1, 'for a node');
+is(metric('devices_healthy'), 0, 'which gives nothing out');
+query($node, 'credit', q{SELECT gpucredit.resume('n1');
+	SELECT gpucredit.heartbeat('n1')});
+$node->poll_query_until('credit',
+	'SELECT count(*) = 1 FROM gpucredit.attempt');
+is(metric('devices_allocated'), 0.5, 'a job has half a device');
+is(metric('jobs_open', state => 'starting'), 1, 'and starts');
+is(metric('holds_open', kind => 'job'), 1, 'its hold');
+is(metric('holds_credits', kind => 'job'), 0.5, 'of half a credit');
+cmp_ok(metric('scheduler_started_total'), '>=', 1, 'the worker started it');
+cmp_ok(metric('scheduler_lag_seconds'), '<', 30, 'not long ago');
+query(
+	$node, 'credit', q{
+	SELECT gpucredit.settle('acme', job, 1, 'preempted')
+	FROM gpucredit.attempt;
+	UPDATE gpucredit.account SET balance_low = '1000'});
+is(metric('low_balances'), 1, 'an account that is low');
+cmp_ok(metric('low_balance_credits', org => 'acme', account => ''),
+	'<', 100, 'and how low');
+
+# Who monitors needs pg_monitor alone, and sees nothing else.
+query($node, 'credit',
+	'CREATE ROLE monitor LOGIN IN ROLE pg_monitor; CREATE ROLE nobody LOGIN');
+like(as('monitor', 'SELECT gpucredit.metrics_text()'),
+	qr/^gpucredit_calls_total\{operation="hold"\} 9$/m, 'pg_monitor may read');
+isnt((as('monitor', 'SELECT * FROM gpucredit.account'))[0],
+	0, 'but no table');
+isnt((as('nobody', 'SELECT gpucredit.metrics_text()'))[0],
+	0, 'others may not');
+
+# The text format is what Prometheus takes it for.
+my $text = query($node, 'credit', 'SELECT gpucredit.metrics_text()');
+my $file = $node->basedir . '/metrics.txt';
+append_to_file($file, "$text\n");
+command_ok([ 'sh', '-c', "promtool check metrics <'$file'" ],
+	'promtool likes the text');
+command_ok([ 'promtool', 'check', 'rules', "$folder/alerts.yml" ],
+	'and the rules');
+command_ok([ 'promtool', 'test', 'rules', "$folder/alerts_test.yml" ],
+	'each alert fires when it should');
+
+# A label may hold whatever a name may.
+query($node, 'credit',
+	q{SELECT gpucredit.create_pool(E'a"b\\\\c\nd');
+	SELECT gpucredit.register_node(E'a"b\\\\c\nd', 'odd', 'T4', 1, 16384)});
+append_to_file("$file.odd",
+	query($node, 'credit', 'SELECT gpucredit.metrics_text()') . "\n");
+command_ok([ 'sh', '-c', "promtool check metrics <'$file.odd'" ],
+	'odd names are escaped');
+
+# The exporter has the same names, and values.
+my $exporter = PostgreSQL::Test::Cluster::get_free_port();
+my $dsn = sprintf 'host=%s port=%d user=monitor dbname=credit sslmode=disable',
+  $node->host, $node->port;
+start_child(
+	'exporter',
+	{ DATA_SOURCE_NAME => $dsn },
+	'prometheus-postgres-exporter',
+	"--web.listen-address=127.0.0.1:$exporter",
+	"--extend.query-path=$folder/postgres_exporter.yaml",
+	'--disable-default-metrics',
+	'--disable-settings-metrics');
+my $scraped = wait_for_page("http://127.0.0.1:$exporter/metrics");
+is(join("\n", names_of($scraped)),
+	join("\n", names_of(query($node, 'credit', 'SELECT gpucredit.metrics_text()'))),
+	'the exporter has every metric');
+is(join(' ', series_of($scraped, 'gpucredit_calls_total')),
+	join(' ', series_of(
+			query($node, 'credit', 'SELECT gpucredit.metrics_text()'),
+			'gpucredit_calls_total')),
+	'with the same labels and values')
+  or diag($scraped);
+like($scraped, qr/^gpucredit_call_seconds_bucket\{operation="hold",[^}]*le="\+Inf"\} 9$/m,
+	'a histogram is one');
+unlike($scraped, qr/^pg_exporter_user_queries_load_error\S* [1-9]/m,
+	'and has read the file without an error');
+
+# Prometheus scrapes it, judges the rules, and answers the dashboard.
+my $prometheus = PostgreSQL::Test::Cluster::get_free_port();
+my $config = $node->basedir . '/prometheus.yml';
+append_to_file($config, <<"END");
+global:
+  scrape_interval: 1s
+  evaluation_interval: 1s
+rule_files:
+  - $folder/alerts.yml
+scrape_configs:
+  - job_name: gpucredit
+    static_configs:
+      - targets: ['127.0.0.1:$exporter']
+END
+command_ok([ 'promtool', 'check', 'config', $config ], 'the configuration');
+start_child('prometheus', {}, 'prometheus', "--config.file=$config",
+	'--storage.tsdb.path=' . $node->basedir . '/tsdb',
+	"--web.listen-address=127.0.0.1:$prometheus");
+wait_for_page("http://127.0.0.1:$prometheus/-/ready");
+ok( until_true(
+		sub {
+			my $r = ask_prometheus('count_over_time(gpucredit_preloaded[1m])');
+			return @$r && $r->[0]{value}[1] >= 5;
+		}),
+	'Prometheus scrapes it');
+ok( until_true(
+		sub {
+			return scalar
+			  grep { $_->{metric}{alertname} eq 'GpucreditLowBalance' }
+			  @{ ask_prometheus('ALERTS') };
+		}),
+	'an alert fires');
+query($node, 'credit', 'UPDATE gpucredit.account SET balance_low = NULL');
+ok( until_true(
+		sub {
+			return !grep { $_->{metric}{alertname} eq 'GpucreditLowBalance' }
+			  @{ ask_prometheus('ALERTS{alertstate="firing"}') };
+		}),
+	'and ends with its cause');
+query($node, 'credit', q{UPDATE gpucredit.account SET balance_low = '1000';
+	SELECT gpucredit.drain('n1', 'test')});
+reserve('for the dashboard');
+ok(until_true(sub { @{ ask_prometheus('gpucredit_queue_oldest_seconds') } }),
+	'a queue for the dashboard');
+foreach my $panel (@{ decode_json(slurp_file("$folder/grafana.json"))->{panels} })
+{
+	foreach my $target (@{ $panel->{targets} })
+	{
+		my $expression = $target->{expr};
+
+		$expression =~ s/\$__rate_interval/30s/g;
+		$expression =~ s/\$pool/.*/g;
+		my $result = eval { ask_prometheus($expression) };
+		my $empty_ok = $expression =~ /cron_job/;
+
+		ok(defined $result && ($empty_ok || @$result),
+			"dashboard: $panel->{title}: $target->{legendFormat}")
+		  or diag($expression, $@);
+	}
+}
+
+stop_child($_) foreach keys %children;
+verify_empty($node, 'credit');
+$node->stop;
+done_testing();
+
+# The sum of a metric's samples that have these labels; "none" without any.
+sub metric
+{
+	my ($name, %labels) = @_;
+	my $json = encode_json(\%labels);
+
+	return query($node, 'credit',
+		"SELECT coalesce(sum(value)::text, 'none') FROM gpucredit.metrics
+		WHERE name = 'gpucredit_$name' AND labels @> '$json'");
+}
+
+# Half a device for an hour.
+sub reserve
+{
+	return query($node, 'credit',
+		"SELECT job FROM gpucredit.reserve('acme', '', '$_[0]', '0.5xT4', '1 h')"
+	);
+}
+
+# What a statement gives to a role that logs in; its status first in a list.
+sub as
+{
+	my ($role, $sql) = @_;
+	my ($status, $out) = $node->psql('credit', $sql,
+		connstr => $node->connstr('credit') . " user=$role");
+
+	return wantarray ? ($status, $out) : $out;
+}
+
+# The names of the metrics on a page, ours alone.
+sub names_of
+{
+	my %names = map { $_ => 1 } $_[0] =~ /^(gpucredit_\w+)[ {]/mg;
+
+	return sort keys %names;
+}
+
+# The samples of a metric on a page, without what the exporter adds, and
+# without what the background worker does meanwhile.
+sub series_of
+{
+	my ($page, $name) = @_;
+
+	$page =~ s/,?server="[^"]*"//g;
+	return sort grep { !/"place"/ } $page =~ /^(\Q$name\E\S* \S+)$/mg;
+}
+
+sub start_child
+{
+	my ($name, $env, @command) = @_;
+	my $log = "$PostgreSQL::Test::Utils::log_path/090_metrics_$name.log";
+	my $pid = fork();
+
+	die "could not fork: $!" unless defined $pid;
+	if ($pid == 0)
+	{
+		@ENV{ keys %$env } = values %$env;
+		open(STDIN,  '<',  '/dev/null') or POSIX::_exit(1);
+		open(STDOUT, '>',  $log)        or POSIX::_exit(1);
+		open(STDERR, '>&', \*STDOUT)    or POSIX::_exit(1);
+		exec(@command) or POSIX::_exit(1);
+	}
+	$children{$name} = $pid;
+	return;
+}
+
+sub stop_child
+{
+	my $pid = delete $children{ $_[0] } or return;
+
+	kill('TERM', $pid);
+	foreach my $turn (1 .. 100)
+	{
+		return if waitpid($pid, WNOHANG) == $pid;
+		sleep(0.1);
+	}
+	kill('KILL', $pid);
+	waitpid($pid, 0);
+	return;
+}
+
+# Also where a test dies.
+END
+{
+	my $status = $?;
+
+	stop_child($_) foreach keys %children;
+	$? = $status;
+}
+
+sub wait_for_page
+{
+	my ($url) = @_;
+	my $page;
+
+	until_true(
+		sub {
+			my $response = $http->get($url);
+			$page = $response->{content};
+			return $response->{success} && $page ne '';
+		}) or die "$url does not answer: $page\n";
+	return $page;
+}
+
+# What a query of Prometheus returns.
+sub ask_prometheus
+{
+	my ($expression) = @_;
+	my $response = $http->post_form(
+		"http://127.0.0.1:$prometheus/api/v1/query",
+		{ query => $expression });
+	my $answer = decode_json($response->{content});
+
+	die "$response->{content}\n" unless $answer->{status} eq 'success';
+	return $answer->{data}{result};
+}
+
+sub until_true
+{
+	my ($function) = @_;
+	my $until = time + 60;
+
+	until ($function->())
+	{
+		return 0 if time > $until;
+		sleep(0.2);
+	}
+	return 1;
+}
