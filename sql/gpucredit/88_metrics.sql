@@ -49,6 +49,8 @@ BEGIN ATOMIC
 		('holds_dead', 'gauge', 'Holds past their ttl and not released.'),
 		('low_balances', 'gauge', 'Accounts below the balance they wish to be told of.'),
 		('low_balance_credits', 'gauge', 'What is available to the lowest of them.'),
+		('seal_unsealed', 'gauge', 'Entries and audit rows not sealed yet.'),
+		('seal_stalled_seconds', 'gauge', 'How long sealing has waited for an old transaction.'),
 		('cron_job_age_seconds', 'gauge', 'Time since a pg_cron job last ended.'),
 		('cron_job_ok', 'gauge', 'Whether a pg_cron job succeeded the last time.');
 END;
@@ -200,6 +202,15 @@ BEGIN ATOMIC
 		SELECT g.* FROM clock, LATERAL gpucredit.money_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL
 			OR metric_samples.families && '{holds_open,holds_credits,holds_dead,low_balances,low_balance_credits}')
+		UNION ALL
+		SELECT v.name, v.labels, v.value
+		FROM clock, gpucredit.seal_status t CROSS JOIN LATERAL (VALUES
+			('seal_unsealed', '{"kind": "entry"}'::jsonb,
+				t.entries_unsealed::double precision),
+			('seal_unsealed', '{"kind": "audit"}', t.audits_unsealed),
+			('seal_stalled_seconds', '{}', coalesce(greatest(0, extract(
+				epoch FROM clock.at - t.waiting_since)), 0)))
+			AS v (name, labels, value)
 		UNION ALL
 		SELECT 'cron_job_age_seconds', jsonb_build_object('job', r.job),
 			extract(epoch FROM pg_catalog.clock_timestamp() - r.last_ended_at)

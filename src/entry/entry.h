@@ -64,6 +64,7 @@
 	X(resume, NOBODY, WAKES) \
 	X(reclaim, NOBODY, QUIET) \
 	X(remove_node, NOBODY, WAKES) \
+	X(seal_audit, NOBODY, QUIET) \
 	X(place, NOBODY, QUIET)
 
 typedef enum EntryPoint

@@ -17,14 +17,14 @@
 #include "access/xact.h"
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/compat.h"
 #include "common/errors.h"
+#include "entry/entry.h"
 #include "miscadmin.h"
 #include "seal/seal.h"
 #include "seal/trace.h"
 #include "utils/memutils.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_seal_audit);
+ENTRY_POINT(seal_audit);
 
 #define BATCH_ROWS		8192	/* of each kind, at most */
 #define MOST_BATCHES	64		/* a call */
@@ -52,7 +52,7 @@ static bool seal_batch(Seal *last, const Horizon *horizon,
 static void write_seal(const Seal *seal, const Leaves *leaves);
 
 Datum
-gpucredit_seal_audit(PG_FUNCTION_ARGS)
+call_seal_audit(PG_FUNCTION_ARGS)
 {
 	static const char *const tasks[] = {"seal_entries", "seal_audits"};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;

@@ -254,7 +254,7 @@ SELECT is(string_agg(c.relname, ' ' ORDER BY c.relname COLLATE "C"), expected.ta
 FROM (VALUES
 	('gpucredit_agent', NULL),
 	('gpucredit_app', 'jobs price tier'),
-	('gpucredit_operator', 'attempt attempt_gpu checkpoint cron_status directive jobs node nodes pool price retry_rule seal_status seals tier'))
+	('gpucredit_operator', 'attempt attempt_gpu checkpoint cron_status directive jobs metrics node nodes pool price retry_rule seal_status seals tier'))
 	expected (role, tables)
 	JOIN roles r ON r.rolname = expected.role
 	LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace
