@@ -53,6 +53,44 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim_gpu', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.eviction', '');
 
+/* What a pool learns from what it starts; written by its cycle alone. */
+CREATE TABLE gpucredit.typical (
+	pool text COLLATE "C" NOT NULL,
+	day timestamptz NOT NULL,	/* UTC */
+	request gpucredit.gpureq NOT NULL,
+	cpu_milli bigint NOT NULL,	/* of the whole job */
+	memory_mib bigint NOT NULL,
+	jobs bigint NOT NULL,
+	CONSTRAINT typical_pkey
+		PRIMARY KEY (pool, day, request, cpu_milli, memory_mib)
+);
+COMMENT ON TABLE gpucredit.typical IS
+'How many jobs started for the first time, by day and by what they ask; kept for 7 days';
+
+CREATE TABLE gpucredit.node_cache (
+	org text COLLATE "C" NOT NULL,
+	cache text COLLATE "C" NOT NULL,	/* spec.cache of the job */
+	node text COLLATE "C" NOT NULL,
+	pool text COLLATE "C" NOT NULL,
+	used_at timestamptz NOT NULL,
+	CONSTRAINT node_cache_pkey PRIMARY KEY (org, cache, node)
+);
+CREATE INDEX node_cache_pool ON gpucredit.node_cache (pool, node);
+COMMENT ON TABLE gpucredit.node_cache IS
+'Which nodes lately started jobs of a cache key, the last 32 keys of each node';
+
+DO $dump$
+DECLARE
+	name text;
+BEGIN
+	FOREACH name IN ARRAY ARRAY['typical', 'node_cache']
+	LOOP
+		PERFORM pg_catalog.pg_extension_config_dump(
+			('gpucredit.' || name)::regclass, '');
+	END LOOP;
+END
+$dump$;
+
 CREATE TYPE gpucredit.place_result AS (action text, org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
 	per_gpu_hour numeric, reason text);

@@ -532,6 +532,7 @@ typedef struct GangGroup
 	int32_t		n;
 	int32_t		leaf;			/* of the first */
 	int32_t		widest;			/* most room on one host */
+	int32_t		warm;			/* hosts that hold the job's cache */
 	int64_t		room;			/* 0: nothing there, or already in the plan */
 } GangGroup;
 

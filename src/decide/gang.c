@@ -90,10 +90,12 @@ groups_find(Cycle *cycle, const Scope *scope, DecideTopology prefer)
 			group->n = 0;
 			group->leaf = host->leaf;
 			group->widest = 0;
+			group->warm = 0;
 			group->room = 0;
 		}
 		group->n++;
 		group->room += room;
+		group->warm += cycle->holds != NULL && cycle->holds[scope->hosts[i]];
 		if (room > group->widest)
 			group->widest = room;
 		gang->leaf_room[host->leaf] += room;
@@ -103,7 +105,7 @@ groups_find(Cycle *cycle, const Scope *scope, DecideTopology prefer)
 
 /*
  * The group to fill whole next: roomiest, below a leaf in use, below the
- * roomiest leaf, first.
+ * roomiest leaf, with most hosts that hold the cache, first.
  */
 static GangGroup *
 group_roomiest(const Cycle *cycle, int32_t n, uint64_t stamp)
@@ -130,8 +132,14 @@ group_roomiest(const Cycle *cycle, int32_t n, uint64_t stamp)
 				if (!used)
 					continue;
 			}
-			else if (gang->leaf_room[group->leaf] <=
+			else if (gang->leaf_room[group->leaf] !=
 					 gang->leaf_room[best->leaf])
+			{
+				if (gang->leaf_room[group->leaf] <
+					gang->leaf_room[best->leaf])
+					continue;
+			}
+			else if (group->warm <= best->warm)
 				continue;
 		}
 		best = group;

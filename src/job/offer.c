@@ -29,6 +29,7 @@ static void add_any(const GpuReqAlternative *alternative, const NodeSet *set,
 static void add(Offers *offers, const Price *price, int64 memory);
 static const Price *find_price(const Price *prices, int n, const char *type);
 static bool offered(const Offers *offers, const char *type);
+static bool named(const GpuReq *request, const char *type);
 static int	compare_prices(const void *a, const void *b);
 static pg_attribute_noreturn() void refuse_type(const char *type);
 
@@ -154,6 +155,20 @@ refuse_type(const char *type)
 }
 
 /*
+ * Does a request name this type, rather than take it for "*"?
+ */
+static bool
+named(const GpuReq *request, const char *type)
+{
+	for (int i = 0; i < request->nalternatives; i++)
+	{
+		if (strcmp(request->alternatives[i].name, type) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
  * What the decision core is asked.  Types the pool no longer has are left
  * out.
  */
@@ -178,12 +193,17 @@ OffersAsk(const Job *job, const NodeSet *set)
 	for (int i = 0; i < job->offers.n; i++)
 	{
 		int32		type = NameFind(&set->types, job->offers.types[i]);
+		bool		tied = ask.n_offers > 0 && i > 0 &&
+			job->offers.prices[i] == job->offers.prices[i - 1] &&
+			job->offers.spot_prices[i] == job->offers.spot_prices[i - 1] &&
+			!named(job->request, job->offers.types[i]) &&
+			!named(job->request, job->offers.types[i - 1]);
 
 		if (type < 0)
 			continue;
 		offers[ask.n_offers++] = (DecideOffer)
 		{
-			type, job->offers.memory[i], false
+			type, job->offers.memory[i], tied
 		};
 	}
 	return ask;

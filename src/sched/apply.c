@@ -147,6 +147,7 @@ CycleApply(const Cycle *cycle)
 	start_jobs(cycle);
 	insert_attempts(cycle);
 	insert_devices(cycle);
+	LearnStarts(cycle);
 	audit_starts(cycle);
 }
 

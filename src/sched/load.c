@@ -83,6 +83,8 @@ CycleLoad(Cycle *cycle)
 	take_off(cycle);
 	ShareBegin(cycle);
 	load_queue(cycle);
+	TypicalLoad(cycle);
+	CachesLoad(cycle);
 	RunningLoad(cycle);
 	ClaimsLoad(cycle);
 	ElasticLoad(cycle);
@@ -195,6 +197,9 @@ load_queue(Cycle *cycle)
 		cycle->queued[i].account = account;
 		cycle->queued[i].hold = SqlInt8(rows, i, 7);
 		cycle->queued[i].attempt = SqlInt4(rows, i, 8);
+		cycle->queued[i].cache = SqlText(rows, i, 9);
+		if (cycle->queued[i].cache != NULL)
+			job->cache = CacheIndex(cycle, org, cycle->queued[i].cache);
 		pfree(tier);
 	}
 	cycle->asks = asks.asks;
@@ -395,6 +400,7 @@ add_ask(const Cycle *cycle, Asks *asks, SqlResult rows, uint64 i)
 	shared->wall_limit = job.wall_limit;
 	shared->hold_window = SqlIsNull(rows, i, 16) ? -1 :
 		SqlDuration(rows, i, 16);
+	shared->request = GpuReqToCString(job.request);
 	shared->min_gpus = job.request->min_gpus;
 	shared->max_gpus = job.request->max_gpus;
 	shared->noffers = job.offers.n;

@@ -22,6 +22,8 @@ typedef struct Queued
 	int32		attempt;		/* the last one */
 	int64		wall_limit;		/* -1: none */
 	int64		hold_window;	/* -1: none */
+	const char *request;		/* shared by the jobs of an ask */
+	const char *cache;			/* what it wants to find; NULL: nothing */
 	int32		min_gpus;		/* of its request */
 	int32		max_gpus;
 	int			noffers;
@@ -74,6 +76,7 @@ typedef struct Cycle
 	AccountName *account_names;
 	int			max_accounts;
 	struct HTAB *account_ids;
+	struct HTAB *cache_ids;		/* NULL: no job wants to find any */
 	DecideRunning *running;		/* input.running, writable */
 	DecidePart *running_parts;	/* input.running_parts, writable */
 	DecideClaim *claims;		/* input.claims, writable */
@@ -139,6 +142,12 @@ extern ClaimOwner ClaimOwnerOf(const Cycle *cycle,
 							   const DecidePromise *promise);
 extern void ClaimsAudit(const Cycle *cycle);
 extern void ClaimsPut(const Cycle *cycle, ReturnSetInfo *rsinfo);
+
+/* learn.c */
+extern void TypicalLoad(Cycle *cycle);
+extern int32 CacheIndex(Cycle *cycle, const char *org, const char *cache);
+extern void CachesLoad(Cycle *cycle);
+extern void LearnStarts(const Cycle *cycle);
 
 /* limit.c */
 extern void LimitsLoad(Cycle *cycle);

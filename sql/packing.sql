@@ -1,0 +1,137 @@
+-- Where a job goes among the nodes that serve it as well: the pool's packing,
+-- what it learns for it, caches, preferences.  The decisions themselves have
+-- scenarios of their own (test/scenarios).
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET intervalstyle = 'postgres';
+SET gpucredit.clock = '2027-03-01 00:00+00';
+\set VERBOSITY sqlstate
+\pset null '-'
+
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('pk');
+	PERFORM gpucredit.create_account('pk-2');
+	PERFORM gpucredit.issue('pk', '', 'i', 1000000);
+	PERFORM gpucredit.issue('pk-2', '', 'i', 1000000);
+	PERFORM gpucredit.set_price(t, 1) FROM unnest('{PK-A,PK-B}'::text[]) t;
+END $$;
+CREATE FUNCTION pg_temp.scene(pool text, policy jsonb, VARIADIC nodes text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	n text;
+	w text[];
+BEGIN
+	PERFORM gpucredit.create_pool(pool, policy);
+	FOREACH n IN ARRAY nodes LOOP
+		w := string_to_array(n, ' ');
+		PERFORM gpucredit.register_node(pool, pool || '-' || w[1],
+			'PK-' || w[2], w[3]::int, 40960, coalesce(w[4], '0')::bigint,
+			leaf => w[5], nvlink_domain => w[6]);
+	END LOOP;
+END $$;
+CREATE FUNCTION pg_temp.ask(pool text, key text, request text,
+	cpu bigint DEFAULT 0, spec jsonb DEFAULT '{}', options jsonb DEFAULT '{}',
+	org text DEFAULT 'pk') RETURNS text LANGUAGE sql AS $$
+	SELECT coalesce(r.reason, r.status) FROM gpucredit.reserve(org, '',
+		pool || key, request, '1 h', pool => pool, cpu_milli => cpu,
+		spec => spec, options => options) r
+$$;
+CREATE FUNCTION pg_temp.placed(pool text) RETURNS text LANGUAGE sql AS $$
+	SELECT string_agg(substr(p.node, length(pool) + 2) || p.gpus::text
+		|| CASE WHEN p.share < 1000 THEN '/' || p.share ELSE '' END, ' '
+		ORDER BY n)
+	FROM gpucredit.place(pool) WITH ORDINALITY AS p
+		(action, org, job, attempt, node, gpus, share, gpu_type,
+		per_gpu_hour, reason, n)
+	WHERE p.action = 'start'
+$$;
+
+-- pack fills what is in use, spread what is not
+SELECT pg_temp.scene('pk-pack', '{"packing": "pack"}', 'n1 A 4', 'n2 A 4');
+SELECT pg_temp.scene('pk-spread', '{"packing": "spread"}', 'n1 A 4', 'n2 A 4');
+SELECT pool, key, pg_temp.ask(pool, key, '1xPK-A')
+FROM unnest('{pk-pack,pk-spread}'::text[]) pool,
+	unnest('{a,b}'::text[]) key ORDER BY 1, 2;
+SELECT pg_temp.placed('pk-pack') AS pack, pg_temp.placed('pk-spread') AS spread;
+
+-- fgd: jobs here are one device with 8 cores.  n1 has cores for one more of
+-- them, which a job of one core leaves alone
+SELECT pg_temp.scene('pk-fgd', '{"packing": "fgd"}',
+	'n1 A 4 16000', 'n2 A 4 64000');
+SELECT pg_temp.ask('pk-fgd', 'a' || n, '1xPK-A', 8000)
+FROM generate_series(1, 2) n;
+SELECT pg_temp.placed('pk-fgd') AS eight_cores_each;
+SELECT request, cpu_milli, memory_mib, jobs, day FROM gpucredit.typical
+WHERE pool = 'pk-fgd';
+SELECT pg_temp.ask('pk-fgd', 'b', '1xPK-A', 1000);
+SELECT pg_temp.placed('pk-fgd') AS one_core;
+SELECT request, cpu_milli, jobs FROM gpucredit.typical WHERE pool = 'pk-fgd'
+ORDER BY 2;
+-- a job that runs again counts no more
+SELECT job_state FROM gpucredit.settle('pk', (SELECT max(job)
+	FROM gpucredit.job WHERE pool = 'pk-fgd'), 1, 'preempted');
+SELECT pg_temp.placed('pk-fgd') <> '' AS again;
+SELECT sum(jobs) FROM gpucredit.typical WHERE pool = 'pk-fgd';
+-- by fgd, types of one price compete for "*": what only A can serve stays
+SELECT pg_temp.scene('pk-any', '{"packing": "fgd"}', 'n1 A 2', 'n2 B 2');
+SELECT pg_temp.ask('pk-any', 'a', '1xPK-A');
+SELECT pg_temp.placed('pk-any') AS only_a;
+SELECT pg_temp.ask('pk-any', 'b', '1x*');
+SELECT pg_temp.placed('pk-any') AS any_type;
+-- what is older than 7 days is forgotten
+SET gpucredit.clock = '2027-03-08 00:00+00';
+
+
+SELECT gpucredit.register_node('pk-fgd', 'pk-fgd-n3', 'PK-A', 4, 40960);
+SELECT pg_temp.ask('pk-fgd', 'c', '2xPK-A');
+SELECT pg_temp.placed('pk-fgd') AS a_week_later;
+SELECT request, jobs, day FROM gpucredit.typical WHERE pool = 'pk-fgd';
+SET gpucredit.clock = '2027-03-01 00:00+00';
+
+-- A thousandth of a device
+SELECT pg_temp.scene('pk-milli', '{}', 'n1 A 1');
+SELECT pg_temp.ask('pk-milli', 'a', '0.001xPK-A'),
+	pg_temp.ask('pk-milli', 'b', '0.999xPK-A'),
+	pg_temp.ask('pk-milli', 'c', '0.001xPK-A');
+SELECT pg_temp.placed('pk-milli') AS full_to_the_thousandth;
+
+-- A node that holds the job's cache comes before the name, after the policy
+SELECT pg_temp.scene('pk-cache', '{}', 'n1 A 2', 'n2 A 2', 'n3 A 2');
+SELECT pg_temp.ask('pk-cache', 'a', '2xPK-A'),
+	pg_temp.ask('pk-cache', 'b', '2xPK-A', spec => '{"cache": "llama"}');
+SELECT pg_temp.placed('pk-cache') AS first_the_name_decides;
+SELECT org, cache, node FROM gpucredit.node_cache WHERE pool = 'pk-cache';
+SELECT count(gpucredit.settle('pk', job, 1, 'completed', '0'))
+FROM gpucredit.job WHERE pool = 'pk-cache';
+SELECT pg_temp.ask('pk-cache', 'c', '2xPK-A', spec => '{"cache": "llama"}');
+SELECT pg_temp.placed('pk-cache') AS where_it_is;
+SELECT pg_temp.ask('pk-cache', 'd', '2xPK-A', spec => '{"cache": "llama"}',
+	org => 'pk-2');
+SELECT pg_temp.placed('pk-cache') AS of_another_tenant_it_is_not;
+SELECT pg_temp.ask('pk-cache', 'e', '1xPK-A', spec => '{"cache": 1}');
+SELECT pg_temp.ask('pk-cache', 'e', '1xPK-A', spec => '{"cache": ""}');
+
+-- The latest 32 keys of a node are kept
+SELECT pg_temp.scene('pk-many', '{}', 'n1 A 64');
+SELECT count(pg_temp.ask('pk-many', 'k' || n, '1xPK-A',
+	spec => jsonb_build_object('cache', 'k' || n)))
+FROM generate_series(10, 49) n;
+SELECT length(pg_temp.placed('pk-many')) > 0 AS started;
+SELECT count(*), min(cache), max(cache) FROM gpucredit.node_cache
+WHERE node = 'pk-many-n1';
+
+-- A preference puts its kind of place first
+SELECT pg_temp.scene('pk-prefer', '{}', 'n1 A 4 0 l1 d1', 'n2 A 4 0 l2 d1',
+	'n3 A 4 0 l3 d2', 'n4 A 4 0 l3 d3');
+SELECT pg_temp.ask('pk-prefer', 'a', '8xPK-A', options => '{"prefer": "leaf"}');
+SELECT pg_temp.placed('pk-prefer') AS one_leaf;
+SELECT pg_temp.ask('pk-prefer', 'b', '8xPK-A',
+	options => '{"prefer": "nvlink"}');
+SELECT pg_temp.placed('pk-prefer') AS one_domain;
+
+SELECT gpucredit.create_pool('pk-bad', '{"packing": "tight"}');
+SELECT * FROM gpucredit.verify();
