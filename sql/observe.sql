@@ -322,6 +322,16 @@ SELECT pg_temp.after($$UPDATE attempt SET elapsed = '81 min' WHERE job = 1$$);
 SELECT pg_temp.after($$INSERT INTO usage VALUES ('acme', 2, 1, '2026-01-12',
 	'51 min', '10.2')$$);
 
+\echo === shares
+-- use that nobody had; some that is not recorded; of what still runs
+SELECT pg_temp.after($$INSERT INTO fair_usage VALUES ('acme', 'default', '', 1,
+	'2026-01-12')$$);
+SELECT pg_temp.after($$UPDATE attempt SET charged = 5 WHERE job = 1$$);
+SELECT pg_temp.after($$UPDATE attempt SET charged = 0 WHERE ended_at IS NULL$$);
+-- waiting that nobody counts
+SELECT pg_temp.after($$UPDATE job SET waits_from = NULL WHERE state = 'queued'$$);
+SELECT pg_temp.after($$UPDATE job SET waited = '-1 s' WHERE job = 3$$);
+
 \echo === devices
 -- a device to two jobs; too much of a shared one
 SELECT pg_temp.after($$UPDATE attempt_gpu SET node = 'a1', gpus = '{3}'

@@ -47,6 +47,9 @@ CREATE TABLE gpucredit.job (
 	submitted_at timestamptz NOT NULL,
 	not_before timestamptz,		/* backoff */
 	ended_at timestamptz,
+	/* since when it would wait had it waited at one stretch; NULL: it does not */
+	waits_from timestamptz,
+	waited interval NOT NULL DEFAULT '0',	/* before it last left the queue */
 	CONSTRAINT job_pkey PRIMARY KEY (org, job),
 	CONSTRAINT job_sound CHECK (gpucredit.job_is_sound(state, ended_at))
 ) WITH (fillfactor = 70);
@@ -100,12 +103,16 @@ CREATE TABLE gpucredit.attempt (
 	exit_code int,
 	message text,
 	log_uri text,
+	/* thousandths of devices x seconds x type weight / 1000, once it counts in fair_usage */
+	charged bigint,
 	CONSTRAINT attempt_pkey PRIMARY KEY (org, job, attempt)
 ) WITH (fillfactor = 50);
 CREATE INDEX attempt_live ON gpucredit.attempt (org, account)
 	WHERE ended_at IS NULL;
 CREATE INDEX attempt_surplus ON gpucredit.attempt (pool)
 	WHERE surplus > '0' AND ended_at IS NULL;
+CREATE INDEX attempt_uncharged ON gpucredit.attempt (pool)
+	WHERE ended_at IS NOT NULL AND charged IS NULL;
 COMMENT ON TABLE gpucredit.attempt IS
 'Runs of jobs: devices, price, cumulative elapsed time, settlement';
 
@@ -180,12 +187,28 @@ CREATE TRIGGER usage_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
 ALTER TABLE gpucredit.usage ENABLE ALWAYS TRIGGER usage_append_only;
 
+/*
+ * What accounts' own jobs used of a pool, decayed, as of an instant: that of
+ * attempts that are over.  What runs is counted from its devices.  Only place
+ * writes it, under the pool's lock.
+ */
+CREATE TABLE gpucredit.fair_usage (
+	org text COLLATE "C" NOT NULL,
+	pool text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	usage bigint NOT NULL,		/* as attempt.charged */
+	at timestamptz NOT NULL,
+	CONSTRAINT fair_usage_pkey PRIMARY KEY (org, pool, account)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE gpucredit.fair_usage IS
+'Decayed use of a pool by account, for fair share';
+
 DO $dump$
 DECLARE
 	name text;
 BEGIN
 	FOREACH name IN ARRAY ARRAY['job', 'job_job_seq', 'attempt', 'attempt_gpu',
-	'directive', 'usage']
+	'directive', 'usage', 'fair_usage']
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(
 			('gpucredit.' || name)::regclass, '');

@@ -447,6 +447,45 @@ END;
 COMMENT ON FUNCTION gpucredit.check_claims(text) IS
 'verify: claims, and who is to leave for them.';
 
+/* Fair share: what is recorded, and what waiting counts. */
+CREATE FUNCTION gpucredit.check_shares(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT 'fair_usage_is_charged', coalesce(f.org, a.org),
+		format('account "%s" in pool "%s"', coalesce(f.account, a.account),
+			coalesce(f.pool, a.pool)),
+		format('recorded %s of %s charged', coalesce(f.usage::text, 'nothing'),
+			coalesce(a.charged, 0))
+	FROM (SELECT * FROM gpucredit.fair_usage f
+			WHERE check_shares.tenant IS NULL OR f.org = check_shares.tenant) f
+		FULL JOIN (SELECT a.org, a.pool, a.account, sum(a.charged) AS charged
+			FROM gpucredit.attempt a
+			WHERE a.charged > 0 AND (check_shares.tenant IS NULL
+				OR a.org = check_shares.tenant)
+			GROUP BY a.org, a.pool, a.account) a
+			ON a.org = f.org AND a.pool = f.pool AND a.account = f.account
+	WHERE (f.usage BETWEEN 0 AND a.charged) IS NOT TRUE
+	UNION ALL
+	SELECT 'charged_is_over', a.org, format('job %s attempt %s', a.job,
+			a.attempt), format('charged %s, ended at %s', a.charged,
+			coalesce(a.ended_at::text, 'never'))
+	FROM gpucredit.attempt a
+	WHERE (check_shares.tenant IS NULL OR a.org = check_shares.tenant)
+		AND (a.charged < 0 OR (a.charged IS NOT NULL AND a.ended_at IS NULL)
+			OR (a.charged > 0 AND a.gpu_type IS NULL))
+	UNION ALL
+	SELECT 'waiting_is_counted', j.org, format('job %s', j.job),
+		format('%s, waits from %s, waited %s', j.state,
+			coalesce(j.waits_from::text, 'never'), j.waited)
+	FROM gpucredit.job j
+	WHERE (check_shares.tenant IS NULL OR j.org = check_shares.tenant)
+		AND ((j.state = 'queued') <> (j.waits_from IS NOT NULL)
+			OR j.waited < '0');
+END;
+COMMENT ON FUNCTION gpucredit.check_shares(text) IS
+'verify: what fair share and ageing go by.';
+
 /* What guards the tables themselves */
 CREATE FUNCTION gpucredit.check_guards(tenant text)
 RETURNS SETOF gpucredit.verify_result
@@ -584,6 +623,7 @@ BEGIN
 	RETURN QUERY SELECT c.* FROM gpucredit.check_devices(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_seals(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_claims(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_shares(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_guards(verify.org) c;
 END
 $$;

@@ -97,6 +97,9 @@ GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */
 	gpucredit.place, gpucredit.plan, gpucredit.heartbeat
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
+GRANT EXECUTE ON FUNCTION gpucredit.fair_share
+TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
+
 GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
 	gpucredit.register_node, gpucredit.drain, gpucredit.resume,
 	gpucredit.reclaim, gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain

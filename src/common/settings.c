@@ -110,9 +110,11 @@ SettingsInit(void)
 	define_seconds("gpucredit.retry_backoff_max",
 				   "The longest a job waits after a failure.", NULL,
 				   &retry_backoff_max, 3600, 0);
-	define_seconds("gpucredit.usage_halflife",
-				   "How long until what was used counts half in fair share.",
-				   NULL, &usage_halflife, 7 * 24 * 3600, 60);
+	DefineCustomIntVariable("gpucredit.usage_halflife",
+							"How long until what was used counts half in "
+							"fair share.", NULL, &usage_halflife,
+							7 * 24 * 3600, 60, INT_MAX, PGC_SUSET,
+							GUC_UNIT_S, NULL, NULL, NULL);
 	define_seconds("gpucredit.fair_horizon",
 				   "How much use a device that is running or just started "
 				   "counts for in fair share.",

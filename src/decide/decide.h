@@ -470,6 +470,15 @@ extern const char *DecideFairRank(const DecideInput *input,
 								  const DecideArena *arena, int32_t **ranks);
 
 /*
+ * Use that decays, half of it in each half-life (microseconds, > 0, below
+ * 2^51).  DecideDecayed: what is left of it after some time.  DecidePastUsage:
+ * what is left of so much a second that began and ended so long ago.
+ */
+extern int64_t DecideDecayed(int64_t usage, int64_t time, int64_t halflife);
+extern int64_t DecidePastUsage(int64_t rate, int64_t began, int64_t ended,
+							   int64_t halflife);
+
+/*
  * Verify a result against its input, by code of its own: no device or host
  * resource over-given, gangs whole, types, memory floors, topology and the
  * spot rule respected.  The time depends on the result's size, not the

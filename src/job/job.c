@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "common/args.h"
+#include "common/clock.h"
 #include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
@@ -24,7 +25,8 @@ const char *const TopologyNames[4] = {"any", "node", "nvlink", "leaf"};
 	" j.preemptible, j.priority, j.cpu_milli, j.memory_mib, j.wall_limit," \
 	" j.hold_window, j.max_retries, j.offer_types, j.offer_memory," \
 	" j.offer_prices, j.offer_spot_prices, j.state, j.hold, j.attempt," \
-	" j.failures, j.cancelled, j.not_before FROM gpucredit.job j" \
+	" j.failures, j.cancelled, j.not_before, j.waits_from, j.waited" \
+	" FROM gpucredit.job j" \
 	" WHERE j.org = $1 AND j.job = $2 FOR NO KEY UPDATE"
 
 SQL_STATEMENT(job_lock, SPI_OK_SELECT, "text, bigint", JOB_READ);
@@ -34,9 +36,11 @@ SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  "SELECT 1 FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
 SQL_STATEMENT(job_state, SPI_OK_UPDATE,
-			  "text, bigint, text, bigint, int, timestamptz, timestamptz",
+			  "text, bigint, text, bigint, int, timestamptz, timestamptz,"
+			  " timestamptz, interval",
 			  "UPDATE gpucredit.job j SET state = $3, hold = $4,"
-			  " failures = $5, not_before = $6, ended_at = $7"
+			  " failures = $5, not_before = $6, ended_at = $7,"
+			  " waits_from = $8, waited = $9"
 			  " WHERE j.org = $1 AND j.job = $2");
 
 SQL_STATEMENT(claim_drop, SPI_OK_DELETE, "text, text, bigint",
@@ -91,6 +95,8 @@ JobLock(const char *org, int64 id, bool wait, Job *job)
 	job->failures = SqlInt4(row, 0, 20);
 	job->cancelled = SqlBool(row, 0, 21);
 	job->not_before = SqlTimeOr(row, 0, 22, DT_NOBEGIN);
+	job->waits_from = SqlTimeOr(row, 0, 23, DT_NOBEGIN);
+	job->waited = SqlDuration(row, 0, 24);
 	SqlFree(&row);
 	return true;
 }
@@ -137,6 +143,26 @@ JobReadOffers(SqlResult rows, uint64 i, int types, int memory, int prices,
 }
 
 /*
+ * Count the waiting of a job that leaves the queue, or is put into it, where
+ * time before not_before is not waiting.
+ */
+static void
+arg_waiting(SqlArgs *args, const Job *job, bool queued,
+			TimestampTz not_before)
+{
+	TimestampTz now = ClockNow();
+	int64		waited = job->waited;
+
+	if (job->waits_from != DT_NOBEGIN)
+		waited = Max(waited, now - job->waits_from);
+	if (queued)
+		SqlArgTime(args, ClockAdd(Max(now, not_before), -waited));
+	else
+		SqlArgNull(args);
+	SqlArgDuration(args, waited);
+}
+
+/*
  * Move a locked job on.  DT_NOBEGIN: no such instant.
  */
 void
@@ -158,6 +184,7 @@ JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
 		SqlArgNull(&args);
 	else
 		SqlArgTime(&args, ended_at);
+	arg_waiting(&args, job, strcmp(state, "queued") == 0, not_before);
 	Ensure(SqlRun(&job_state, &args).n == 1, "A job is missing.");
 }
 

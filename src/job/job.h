@@ -50,6 +50,8 @@ typedef struct Job
 	int32		failures;
 	bool		cancelled;
 	TimestampTz not_before;		/* DT_NOBEGIN: at once */
+	TimestampTz waits_from;		/* DT_NOBEGIN: it does not wait */
+	int64		waited;			/* before it last left the queue */
 } Job;
 
 /* What a spec says of checkpoints; -1: nothing. */

@@ -59,10 +59,10 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " memory_mib, wall_limit, hold_window, max_retries, spec,"
 			  " options, offer_types, offer_memory, offer_prices,"
 			  " offer_spot_prices, state, hold, submitted_at, prefer, cache,"
-			  " save_every)"
+			  " save_every, waits_from)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
 			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22,"
-			  " $23, $24, $25)");
+			  " $23, $24, $25, $22)");
 
 static void take_submission(FunctionCallInfo fcinfo, Submission *submission,
 							Request *request);

@@ -33,9 +33,11 @@ SQL_STATEMENT(jobs_lock, SPI_OK_SELECT, "text[], bigint[], bigint[]",
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 			  " WHERE j.state = 'queued' AND j.hold = u.hold"
 			  " FOR NO KEY UPDATE OF j SKIP LOCKED");
-SQL_STATEMENT(jobs_start, SPI_OK_UPDATE, "text[], bigint[]",
+SQL_STATEMENT(jobs_start, SPI_OK_UPDATE, "text[], bigint[], timestamptz",
 			  "UPDATE gpucredit.job j SET state = 'active',"
-			  " attempt = j.attempt + 1, not_before = NULL"
+			  " attempt = j.attempt + 1, not_before = NULL,"
+			  " waited = GREATEST($3 - j.waits_from, j.waited),"
+			  " waits_from = NULL"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2)) AS u (org, job)"
 			  " WHERE j.org = u.org AND j.job = u.job");
@@ -200,6 +202,7 @@ start_jobs(const Cycle *cycle)
 	}
 	SqlArgTextArray(&args, orgs, n);
 	SqlArgInt8Array(&args, jobs, n);
+	SqlArgTime(&args, cycle->now);
 	Ensure(SqlRun(&jobs_start, &args).n == (uint64) n,
 		   "A job to start is missing.");
 }

@@ -59,12 +59,15 @@ SQL_STATEMENT(fences_end, SPI_OK_UPDATE, "text, timestamptz",
 SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT j.org, j.job, j.account, j.tier, j.priority,"
 			  " j.submitted_at, j.hold, j.attempt, j.cache," ASK_COLUMNS
+			  ", j.waits_from"
 			  " FROM gpucredit.job j"
 			  " WHERE j.pool = $1 AND j.state = 'queued'"
 			  " AND (j.not_before IS NULL OR j.not_before <= $2)");
 
 static void take_off(Cycle *cycle);
 static void load_queue(Cycle *cycle);
+static int64 aged_at(const Cycle *cycle, const DecideJob *job,
+					 TimestampTz waits_from);
 static int32 find_ask(const Cycle *cycle, Asks *asks, SqlResult rows,
 					  uint64 i);
 static uint32 hash_ask(SqlResult rows, uint64 i);
@@ -88,6 +91,8 @@ CycleLoad(Cycle *cycle)
 	RunningLoad(cycle);
 	ClaimsLoad(cycle);
 	ElasticLoad(cycle);
+	if (cycle->input.n_jobs > 0)
+		UsageLoad(cycle);
 	ShareLoad(cycle);
 	cycle->input.nodes = cycle->set->nodes;
 	cycle->input.n_nodes = cycle->set->n;
@@ -189,7 +194,8 @@ load_queue(Cycle *cycle)
 		job->tier = TierIndex(cycle, tier);
 		job->priority = SqlInt4(rows, i, 5);
 		job->submitted = SqlTime(rows, i, 6);
-		job->aged_at = DECIDE_NEVER;
+		job->aged_at = aged_at(cycle, job,
+							   SqlTime(rows, i, ASK_LAST + 1));
 		job->order_run = 0;
 		job->expected_run = 0;
 		job->cache = 0;
@@ -209,6 +215,19 @@ load_queue(Cycle *cycle)
 	cycle->input.jobs = cycle->jobs;
 	cycle->input.n_jobs = (int32) rows.n;
 	SqlFree(&rows);
+}
+
+/*
+ * When a job is aged that would have waited since then at one stretch.
+ */
+static int64
+aged_at(const Cycle *cycle, const DecideJob *job, TimestampTz waits_from)
+{
+	int64		max_wait = cycle->tiers[job->tier].max_wait;
+
+	if (max_wait > END_TIMESTAMP - waits_from)
+		return DECIDE_NEVER;
+	return waits_from + max_wait;
 }
 
 /*
@@ -314,7 +333,7 @@ hash_ask(SqlResult rows, uint64 i)
 {
 	uint32		hash = 0;
 
-	for (int c = ASK_COLUMN; c <= rows.table->tupdesc->natts; c++)
+	for (int c = ASK_COLUMN; c <= ASK_LAST; c++)
 	{
 		Datum		value;
 		Size		size;
@@ -332,7 +351,7 @@ hash_ask(SqlResult rows, uint64 i)
 static bool
 same_ask(SqlResult rows, uint64 i, uint64 j)
 {
-	for (int c = ASK_COLUMN; c <= rows.table->tupdesc->natts; c++)
+	for (int c = ASK_COLUMN; c <= ASK_LAST; c++)
 	{
 		Datum		value_i;
 		Datum		value_j;

@@ -59,6 +59,7 @@ ShareBegin(Cycle *cycle)
 	PoolPolicy *policy = PolicyRead(cycle->pool, cycle->read_only);
 
 	cycle->input.policy = policy->decide;
+	load_types(cycle);
 	load_tiers(cycle, policy);
 	cycle->max_accounts = 64;
 	cycle->accounts = palloc(sizeof(DecideAccount) * cycle->max_accounts);
@@ -68,12 +69,11 @@ ShareBegin(Cycle *cycle)
 }
 
 /*
- * What is known of the types and accounts that were named.
+ * What is known of the accounts that were named.
  */
 void
 ShareLoad(Cycle *cycle)
 {
-	load_types(cycle);
 	if (cycle->input.n_accounts > 0)
 		load_weights(cycle);
 	cycle->input.tiers = cycle->tiers;

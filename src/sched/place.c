@@ -67,6 +67,7 @@ call_place(PG_FUNCTION_ARGS)
 	CycleApply(&cycle);
 	ClaimsApply(&cycle);
 	SurplusReturn(pool);
+	UsageCharge(&cycle);
 	if (cycle.result.n_starts > 0 || cycle.result.n_promises > 0 ||
 		cycle.claims_ended)
 		PoolCount(pool);

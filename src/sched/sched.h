@@ -108,14 +108,15 @@ extern int32 AccountIndex(Cycle *cycle, const char *org, const char *path);
 extern void RunningLoad(Cycle *cycle);
 
 /*
- * From this column on a row of ASK_COLUMNS (after nine others) is what its job
- * "j" asks.
+ * From the one column to the other a row of ASK_COLUMNS (after nine others) is
+ * what its job "j" asks.
  */
 #define ASK_COLUMN	10
 #define ASK_COLUMNS \
 	" j.request, j.topology, j.preemptible, j.cpu_milli, j.memory_mib," \
 	" j.wall_limit, j.hold_window, j.offer_types, j.offer_prices," \
 	" j.offer_memory, j.offer_spot_prices, j.prefer"
+#define ASK_LAST	21
 
 extern void AskRead(SqlResult rows, uint64 i, Job *job);
 
@@ -148,6 +149,10 @@ extern void TypicalLoad(Cycle *cycle);
 extern int32 CacheIndex(Cycle *cycle, const char *org, const char *cache);
 extern void CachesLoad(Cycle *cycle);
 extern void LearnStarts(const Cycle *cycle);
+
+/* usage.c */
+extern void UsageLoad(Cycle *cycle);
+extern void UsageCharge(const Cycle *cycle);
 
 /* limit.c */
 extern void LimitsLoad(Cycle *cycle);

@@ -59,6 +59,7 @@ main(int argc, char **argv)
 		if (!scenario_file(&tap, argv[i]))
 			tap_ok(&tap, false, argv[i], "could not be read");
 	}
+	decay_tests(&tap);
 	property_tests(&tap, n);
 	reserve_tests(&tap, n / 30);
 	mutation_tests(&tap);

@@ -181,6 +181,9 @@ extern void oracle_started(OracleQueue *queue, int job, int type, int gpus);
 extern void oracle_failed(OracleQueue *queue, int job);
 extern void oracle_queue_free(OracleQueue *queue);
 
+/* decay.c */
+extern void decay_tests(Tap *tap);
+
 /* property.c, mutate.c */
 extern void property_tests(Tap *tap, int instances);
 extern void reserve_tests(Tap *tap, int instances);

@@ -1,0 +1,172 @@
+-- Fair share, ageing and guaranteed shares as the database decides them; the
+-- order itself has scenarios of its own (test/scenarios).
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET intervalstyle = 'postgres';
+SET search_path = gpucredit, public;
+SET gpucredit.clock = '2027-01-01 00:00+00';
+SET gpucredit.node_suspect = 0;
+SET gpucredit.node_lost = 0;
+\pset null '-'
+
+CREATE PROCEDURE pg_temp.tick(passed interval) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('gpucredit.clock', (gpucredit.now() + passed)::text, false);
+END $$;
+-- Submits so many jobs of one GPU; more is in reserve's own words.
+CREATE FUNCTION pg_temp.ask(pool text, org text, account text, key text,
+	n int DEFAULT 1, more text DEFAULT '', request text DEFAULT '1xFair')
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	id bigint;
+BEGIN
+	FOR i IN 1 .. n LOOP
+		EXECUTE format('SELECT job FROM gpucredit.reserve(%L, %L, %L, %L,'
+			' pool => %L%s)', org, account, format('%s %s %s', pool, key, i),
+			request, pool, coalesce(', ' || nullif(more, ''), ''))
+		INTO id;
+	END LOOP;
+	RETURN id;
+END $$;
+-- Who starts in a cycle: how many jobs of each account.
+CREATE FUNCTION pg_temp.cycle(pool text)
+RETURNS TABLE (org text, account text, started bigint) LANGUAGE sql AS $$
+	SELECT p.org, j.account, count(*) FROM gpucredit.place(cycle.pool) p
+		JOIN gpucredit.job j ON j.org = p.org AND j.job = p.job
+	GROUP BY 1, 2 ORDER BY 1, 2
+$$;
+CREATE PROCEDURE pg_temp.finish(pool text, org text DEFAULT NULL)
+LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM gpucredit.settle(a.org, a.job, a.attempt, 'completed',
+		gpucredit.now() - a.started_at)
+	FROM gpucredit.attempt a
+	WHERE a.pool = finish.pool AND a.ended_at IS NULL
+		AND (finish.org IS NULL OR a.org = finish.org);
+END $$;
+
+SELECT create_account('fa'), create_account('fa', 'x', 3), create_account('fa', 'y'),
+	create_account('fb'), create_account('fb', 'z') \g /dev/null
+SELECT issue('fa', '', 'i', 1000000), issue('fb', '', 'i', 1000000) \g /dev/null
+
+-- 100 jobs of each of two equal accounts, 100 devices, one cycle
+SELECT create_pool('fs') \g /dev/null
+SELECT set_price('Fair', 1) \g /dev/null
+SELECT register_node('fs', 'fs-' || n, 'Fair', 10, 80000)
+FROM generate_series(1, 10) n \g /dev/null
+SELECT pg_temp.ask('fs', 'fa', '', 'a', 100) > 0, pg_temp.ask('fs', 'fb', '', 'b', 100) > 0;
+SELECT * FROM pg_temp.cycle('fs');
+SELECT * FROM fair_share('fs');
+-- inside an organisation by weight, its own jobs as one of weight 1
+CALL pg_temp.tick('1 hour');
+CALL pg_temp.finish('fs');
+SELECT pg_temp.ask('fs', 'fa', 'x', 'x', 100) > 0, pg_temp.ask('fs', 'fa', 'y', 'y', 100) > 0;
+SELECT set_quota('fb', '', max_gpus => 0) \g /dev/null
+SELECT * FROM pg_temp.cycle('fs');
+SELECT set_quota('fb', '') \g /dev/null
+-- what was used is charged once, half of it forgotten in a week
+SELECT org, account, usage, at FROM fair_usage WHERE pool = 'fs' ORDER BY 1, 2;
+SELECT count(*), min(charged), max(charged) FROM attempt WHERE pool = 'fs' AND ended_at IS NOT NULL;
+CALL pg_temp.tick('1 hour');
+CALL pg_temp.finish('fs');
+SELECT cancel(org, job, 'c' || job) FROM job WHERE pool = 'fs' AND state = 'queued' \g /dev/null
+SELECT count(*) FROM place('fs');
+CALL pg_temp.tick('7 days');
+SELECT count(*) FROM place('fs');
+SELECT org, account, usage, at FROM fair_usage WHERE pool = 'fs' ORDER BY 1, 2;
+SELECT org, account, decayed, live, share, used, rank FROM fair_share('fs');
+-- a refund lowers the bill, not the use
+SELECT job FROM attempt WHERE pool = 'fs' AND org = 'fa' ORDER BY job LIMIT 1 \gset
+SELECT refunded FROM refund('fa', :job, 'r', 1, 'fairness');
+SELECT count(*) FROM place('fs');
+SELECT org, account, decayed FROM fair_share('fs') WHERE org = 'fa' AND account = '';
+-- and what is over but not charged yet counts as well, in plan and in a cycle
+SELECT pg_temp.ask('fs', 'fb', 'z', 'zz', 60) > 0;
+SELECT * FROM pg_temp.cycle('fs');
+CALL pg_temp.tick('30 min');
+CALL pg_temp.finish('fs');
+SELECT org, account, decayed, live FROM fair_share('fs') WHERE org = 'fb';
+SELECT count(*) FROM place('fs');
+SELECT org, account, decayed, live FROM fair_share('fs') WHERE org = 'fb';
+-- the dearer type counts by its price: 3 of the cheap one
+SELECT set_price('FairBig', 3) \g /dev/null
+SELECT register_node('fs', 'fs-big', 'FairBig', 8, 80000) \g /dev/null
+SELECT pg_temp.ask('fs', 'fa', 'x', 'big', 2, '', '1xFairBig') > 0;
+SELECT * FROM pg_temp.cycle('fs');
+SELECT org, account, live FROM fair_share('fs') WHERE live > 0;
+CALL pg_temp.finish('fs');
+SELECT * FROM verify();
+
+-- Ageing: a tier that waits an hour at most
+SELECT create_pool('fs-ages') \g /dev/null
+SELECT register_node('fs-ages', 'fs-ages-1', 'Fair', 1, 80000) \g /dev/null
+SELECT set_tier('patient', 9, 'capacity', false, max_wait => '1 hour'),
+	set_tier('urgent', 1, 'never', false) \g /dev/null
+SELECT pg_temp.ask('fs-ages', 'fa', '', 'block', 1, $$tier => 'urgent'$$) AS block \gset
+SELECT count(*) FROM place('fs-ages');
+SELECT pg_temp.ask('fs-ages', 'fb', '', 'old', 1, $$tier => 'patient'$$) AS old \gset
+CALL pg_temp.tick('1 hour');
+SELECT pg_temp.ask('fs-ages', 'fa', '', 'new', 1, $$tier => 'urgent'$$) AS new \gset
+SELECT outcome FROM settle('fa', :block, 1, 'completed');
+-- not longer than max_wait yet
+SELECT org FROM plan('fs-ages');
+CALL pg_temp.tick('1 us');
+SELECT org FROM place('fs-ages');
+SELECT state, waits_from, waited FROM job WHERE org = 'fb' AND job = :old;
+-- preempted, it goes on waiting where it was
+CALL pg_temp.tick('10 min');
+SELECT outcome, job_state FROM settle('fb', :old, 1, 'preempted');
+SELECT state, gpucredit.now() - waits_from AS waits FROM job WHERE org = 'fb' AND job = :old;
+SELECT org FROM place('fs-ages');
+-- failed, its backoff is no waiting
+CALL pg_temp.tick('10 min');
+SELECT outcome, job_state, retry_at - gpucredit.now() AS backoff FROM settle('fb', :old, 2, 'failed');
+SELECT gpucredit.now() - waits_from AS waits FROM job WHERE org = 'fb' AND job = :old;
+CALL pg_temp.tick('1 min');
+SELECT gpucredit.now() - waits_from AS waits FROM job WHERE org = 'fb' AND job = :old;
+-- without credit it does not wait for the pool
+SELECT org FROM place('fs-ages');
+SELECT suspend_account('fb', '', true) \g /dev/null
+SELECT outcome, job_state FROM settle('fb', :old, 3, 'preempted');
+SELECT state, waits_from, waited FROM job WHERE org = 'fb' AND job = :old;
+CALL pg_temp.tick('5 hours');
+SELECT suspend_account('fb', '', false) \g /dev/null
+SELECT count(*) FROM place('fs-ages');
+SELECT state, attempt, waited FROM job WHERE org = 'fb' AND job = :old;
+CALL pg_temp.finish('fs-ages');
+SELECT cancel('fa', :new, 'cn') \g /dev/null
+SELECT state, waits_from IS NULL AS "does not wait", waited FROM job WHERE org = 'fa' AND job = :new;
+SELECT * FROM verify();
+
+-- A guaranteed share: a quarter of the pool for a lower tier
+SELECT create_pool('fs-shares', '{"tier_share": {"patient": 0.25}}') \g /dev/null
+SELECT register_node('fs-shares', 'fs-shares-1', 'Fair', 8, 80000) \g /dev/null
+SELECT pg_temp.ask('fs-shares', 'fa', '', 'u', 9, $$tier => 'urgent'$$) > 0,
+	pg_temp.ask('fs-shares', 'fb', '', 'p', 9, $$tier => 'patient'$$) > 0;
+SELECT * FROM pg_temp.cycle('fs-shares');
+CALL pg_temp.finish('fs-shares', 'fa');
+SELECT * FROM pg_temp.cycle('fs-shares');
+SELECT create_pool('fs-shares') \g /dev/null
+CALL pg_temp.finish('fs-shares');
+SELECT count(*) FROM plan('fs-shares') WHERE org = 'fa';
+SELECT * FROM verify();
+
+-- The words of a policy
+\set VERBOSITY sqlstate
+SELECT create_pool('fs-words', '{"order": "shortest"}');
+SELECT create_pool('fs-words', '{"order": "fair", "tier_share": {"patient": 1}}');
+SELECT create_pool('fs-words', '{"order": "longest"}');
+SELECT create_pool('fs-words', '{"order": 1}');
+SELECT create_pool('fs-words', '{"tier_share": 0.5}');
+SELECT create_pool('fs-words', '{"tier_share": {"patient": 1.000001}}');
+SELECT create_pool('fs-words', '{"tier_share": {"patient": -0.1}}');
+SELECT create_pool('fs-words', '{"tier_share": {"patient": "x"}}');
+SELECT create_pool('fs-words', '{"tier_share": {"patient": 0.6, "urgent": 0.5}}');
+SELECT create_pool('fs-words', '{"tier_share": {"nobody": 0.5}}');
+SELECT policy FROM pool WHERE pool = 'fs-words';
+\set VERBOSITY default
+SELECT create_pool('fs-words', '{"colour": "blue"}');
+SELECT * FROM fair_share('fs-words');

@@ -1,0 +1,232 @@
+/*-------------------------------------------------------------------------
+ *
+ * fair_share.c
+ *		fair_share: how the accounts of a pool stand.
+ *
+ * All accounts of the organisations that used it, use it or wait for it, with
+ * the same figures that a cycle decides on.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_fair_share);
+
+#define MILLION		INT64CONST(1000000)
+
+/* What is told of an account, beside its weight and rank. */
+typedef struct Standing
+{
+	int32		account;
+	bool		own;			/* it has jobs of its own here */
+	int64		own_use;
+	int64		decayed;		/* of it and all below */
+	int64		live;
+	int64		children;		/* their weights together */
+	int64		share;			/* millionths of the pool */
+} Standing;
+
+SQL_STATEMENT(waiting_read, SPI_OK_SELECT, "text",
+			  "SELECT DISTINCT j.org, j.account FROM gpucredit.job j"
+			  " WHERE j.pool = $1 AND j.state = 'queued'");
+SQL_STATEMENT(users_read, SPI_OK_SELECT, "text",
+			  "SELECT DISTINCT f.org FROM gpucredit.fair_usage f"
+			  " WHERE f.pool = $1");
+SQL_STATEMENT(accounts_read, SPI_OK_SELECT, "text[]",
+			  "SELECT a.org, a.account FROM gpucredit.account a"
+			  " WHERE a.org = ANY ($1)");
+
+static void name_accounts(Cycle *cycle);
+static Standing *stand(Cycle *cycle, SqlResult waiting);
+static int	compare_names(const void *a, const void *b, void *arg);
+static SqlResult name_users(Cycle *cycle);
+static void put_account(ReturnSetInfo *rsinfo, const Cycle *cycle,
+						const Standing *standing, int128 all_used,
+						int32 rank);
+
+Datum
+gpucredit_fair_share(PG_FUNCTION_ARGS)
+{
+	char	   *pool = ArgName(fcinfo, 0, "pool");
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Cycle		cycle = {.pool = pool, .read_only = true};
+	DecideArena arena = ArenaOf(CurrentMemoryContext);
+	Standing   *standings;
+	SqlResult	waiting;
+	const char *problem;
+	int32	   *ranks;
+	int32	   *order;
+	int128		all_used = 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	SqlConnect();
+	PoolExists(pool);
+	cycle.now = cycle.input.now = ClockNow();
+	cycle.set = NodesLoad(pool, true);
+	cycle.input.nodes = cycle.set->nodes;
+	cycle.input.n_nodes = cycle.set->n;
+	ShareBegin(&cycle);
+	RunningLoad(&cycle);
+	waiting = name_users(&cycle);
+	UsageLoad(&cycle);
+	name_accounts(&cycle);
+	ShareLoad(&cycle);
+	problem = DecideFairRank(&cycle.input, &arena, &ranks);
+	Ensure(problem == NULL, problem);
+
+	standings = stand(&cycle, waiting);
+	order = palloc(sizeof(int32) * (cycle.input.n_accounts + 1));
+	for (int32 i = 0; i < cycle.input.n_accounts; i++)
+	{
+		order[i] = i;
+		all_used += standings[i].own_use;
+	}
+	qsort_arg(order, cycle.input.n_accounts, sizeof(int32), compare_names,
+			  &cycle);
+	for (int32 i = 0; i < cycle.input.n_accounts; i++)
+		put_account(rsinfo, &cycle, &standings[order[i]], all_used,
+					ranks[order[i]]);
+	SqlFinish();
+	return (Datum) 0;
+}
+
+/*
+ * Name the organisations that used the pool, and the accounts that wait for
+ * it, which are returned.
+ */
+static SqlResult
+name_users(Cycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, cycle->pool);
+	rows = SqlRead(&users_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+		(void) AccountIndex(cycle, SqlText(rows, i, 1), "");
+	rows = SqlRead(&waiting_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+		(void) AccountIndex(cycle, SqlText(rows, i, 1), SqlText(rows, i, 2));
+	return rows;
+}
+
+/*
+ * Name all accounts of the organisations named so far.
+ */
+static void
+name_accounts(Cycle *cycle)
+{
+	const char **orgs = palloc(sizeof(char *) *
+							   (cycle->input.n_accounts + 1));
+	int			n = 0;
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int32 i = 0; i < cycle->input.n_accounts; i++)
+	{
+		if (cycle->accounts[i].parent < 0)
+			orgs[n++] = cycle->account_names[i].org;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	rows = SqlRead(&accounts_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		(void) AccountIndex(cycle, SqlText(rows, i, 1), SqlText(rows, i, 2));
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * Add everything up.  An account's share is its part of its siblings' weights,
+ * of its parent's share; an inner account's own jobs are a sibling of its
+ * children where there are any.
+ */
+static Standing *
+stand(Cycle *cycle, SqlResult waiting)
+{
+	int32		n = cycle->input.n_accounts;
+	Standing   *standings = palloc0(sizeof(Standing) * (n + 1));
+	int64		roots = 0;
+
+	for (uint64 i = 0; i < waiting.n; i++)
+		standings[AccountIndex(cycle, SqlText(waiting, i, 1),
+							   SqlText(waiting, i, 2))].own = true;
+	for (int32 i = 0; i < n; i++)
+	{
+		const DecideAccount *account = &cycle->accounts[i];
+		Standing   *standing = &standings[i];
+
+		standing->account = i;
+		standing->own_use = account->usage +
+			account->live * cycle->input.policy.fair_horizon;
+		standing->own |= standing->own_use > 0;
+		for (int32 a = i; a >= 0; a = cycle->accounts[a].parent)
+		{
+			standings[a].decayed += account->usage;
+			standings[a].live += account->live;
+		}
+		if (account->parent < 0)
+			roots += account->weight;
+		else
+			standings[account->parent].children += account->weight;
+	}
+	/* an account is named after those above it */
+	for (int32 i = 0; i < n; i++)
+	{
+		const DecideAccount *account = &cycle->accounts[i];
+		const Standing *above = account->parent < 0 ? NULL :
+			&standings[account->parent];
+		int128		weights = above == NULL ? roots :
+			(int128) above->children + (above->own ? MILLION : 0);
+
+		standings[i].share = (int64)
+			((int128) (above == NULL ? MILLION : above->share) *
+			 account->weight / weights);
+	}
+	return standings;
+}
+
+static int
+compare_names(const void *a, const void *b, void *arg)
+{
+	const AccountName *names = ((const Cycle *) arg)->account_names;
+	const AccountName *x = &names[*(const int32 *) a];
+	const AccountName *y = &names[*(const int32 *) b];
+	int			order = strcmp(x->org, y->org);
+
+	return order != 0 ? order : strcmp(x->path, y->path);
+}
+
+/*
+ * Use is thousandths of devices x seconds; credits have the six decimals.
+ */
+static void
+put_account(ReturnSetInfo *rsinfo, const Cycle *cycle,
+			const Standing *standing, int128 all_used, int32 rank)
+{
+	const AccountName *name = &cycle->account_names[standing->account];
+	int64		used = standing->decayed + standing->live *
+		cycle->input.policy.fair_horizon;
+	Row			row = {0};
+
+	RowText(&row, name->org);
+	RowText(&row, name->path);
+	RowCredits(&row, cycle->accounts[standing->account].weight);
+	RowCredits(&row, (Credits) ((int128) standing->decayed * 10 / 36));
+	RowCredits(&row, standing->live * 1000);
+	RowCredits(&row, standing->share);
+	RowCredits(&row, all_used == 0 ? 0 :
+			   (Credits) ((int128) used * MILLION / all_used));
+	RowAdd(&row, Int32GetDatum(rank));
+	RowPut(rsinfo, &row);
+}

@@ -1,0 +1,347 @@
+/*-------------------------------------------------------------------------
+ *
+ * usage.c
+ *		What accounts used of a pool: for fair share.
+ *
+ * An attempt counts its devices, weighted by what their type costs, for all
+ * the time that it had them, billed or not; it counts less the longer ago that
+ * is (decide/decay.c).  One that runs is counted from its devices.  When one
+ * is over, the next cycle of its pool adds it to fair_usage and notes so in
+ * its row, in one transaction: each counts once, whatever crashes, and no
+ * refund takes it back.  Until then it is counted from its row.
+ *
+ * Only place writes fair_usage, under the pool's lock.
+ *
+ * Locks, without waiting: attempts that are over.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/errors.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+
+#define MOST_CHARGED	10000	/* in a cycle; the others in the next */
+
+#define ENDED \
+	"SELECT a.org, a.account, a.job, a.attempt, a.gpu_type, a.gpus," \
+	" a.share, a.started_at, a.ended_at FROM gpucredit.attempt a" \
+	" WHERE a.pool = $1 AND a.ended_at IS NOT NULL AND a.charged IS NULL"
+
+SQL_STATEMENT(ended_read, SPI_OK_SELECT, "text", ENDED);
+SQL_STATEMENT(ended_lock, SPI_OK_SELECT, "text, bigint",
+			  ENDED " ORDER BY a.org, a.account LIMIT $2"
+			  " FOR NO KEY UPDATE SKIP LOCKED");
+SQL_STATEMENT(ended_charge, SPI_OK_UPDATE,
+			  "text[], bigint[], int[], bigint[]",
+			  "UPDATE gpucredit.attempt a SET charged = u.charged"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"
+			  "  pg_catalog.unnest($4)) AS u (org, job, attempt, charged)"
+			  " WHERE a.org = u.org AND a.job = u.job"
+			  " AND a.attempt = u.attempt");
+SQL_STATEMENT(usage_read, SPI_OK_SELECT, "text, text[]",
+			  "SELECT f.org, f.account, f.usage, f.at"
+			  " FROM gpucredit.fair_usage f"
+			  " WHERE f.org = ANY ($2) AND f.pool = $1");
+SQL_STATEMENT(usage_of, SPI_OK_SELECT, "text, text[], text[]",
+			  "SELECT u.n, f.usage, f.at"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3)) WITH ORDINALITY"
+			  "  AS u (org, account, n)"
+			  " JOIN gpucredit.fair_usage f ON f.org = u.org"
+			  " AND f.pool = $1 AND f.account = u.account");
+SQL_STATEMENT(usage_write, SPI_OK_INSERT,
+			  "text, text[], text[], bigint[], timestamptz",
+			  "INSERT INTO gpucredit.fair_usage AS f"
+			  " (org, pool, account, usage, at)"
+			  " SELECT u.org, $1, u.account, u.usage, $5"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
+			  "  AS u (org, account, usage)"
+			  " ON CONFLICT (org, pool, account) DO UPDATE"
+			  " SET usage = EXCLUDED.usage, at = EXCLUDED.at");
+
+/* Attempts that are over, to be charged to their accounts. */
+typedef struct Charges
+{
+	int			n;
+	const char **orgs;			/* of attempts; each once, of accounts */
+	const char **accounts;
+	int64	   *jobs;
+	int32	   *attempts;
+	int64	   *charged;		/* all that they used */
+	int64	   *usage;			/* of accounts: what is left of that */
+} Charges;
+
+static void add_running(Cycle *cycle);
+static void add_ended(Cycle *cycle);
+static void add_recorded(Cycle *cycle);
+static int64 weighted(const Cycle *cycle, int32 type, int64 milli);
+static int64 ended_rate(const Cycle *cycle, SqlResult rows, uint64 i);
+static int64 ended_left(const Cycle *cycle, SqlResult rows, uint64 i);
+static void note_charged(const Cycle *cycle, SqlResult rows,
+						 Charges *charges);
+static void write_usage(const Cycle *cycle, Charges *charges);
+static int64 plus(int64 a, int64 b);
+
+/*
+ * What the accounts of the organisations named so far used, and what all
+ * accounts and tiers use now.
+ */
+void
+UsageLoad(Cycle *cycle)
+{
+	add_running(cycle);
+	add_ended(cycle);
+	add_recorded(cycle);
+}
+
+/*
+ * Charge what is over to its accounts.
+ */
+void
+UsageCharge(const Cycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+	Charges		charges;
+
+	SqlArgText(&args, cycle->pool);
+	SqlArgInt8(&args, MOST_CHARGED);
+	rows = SqlRun(&ended_lock, &args);
+	if (rows.n == 0)
+		return;
+	charges.orgs = palloc(sizeof(char *) * rows.n);
+	charges.accounts = palloc(sizeof(char *) * rows.n);
+	charges.jobs = palloc(sizeof(int64) * rows.n);
+	charges.attempts = palloc(sizeof(int32) * rows.n);
+	charges.charged = palloc(sizeof(int64) * rows.n);
+	charges.usage = palloc(sizeof(int64) * rows.n);
+	note_charged(cycle, rows, &charges);
+	if (charges.n > 0)
+		write_usage(cycle, &charges);
+	SqlFree(&rows);
+}
+
+/*
+ * What runs: since it started, and now.
+ */
+static void
+add_running(Cycle *cycle)
+{
+	int64		halflife = SettingUsageHalflife();
+
+	for (int32 i = 0; i < cycle->input.n_running; i++)
+	{
+		const DecideRunning *running = &cycle->input.running[i];
+		DecideAccount *account = &cycle->accounts[running->account];
+		int64		milli = (int64) running->gpus * running->share;
+		int64		rate = weighted(cycle, running->type, milli);
+
+		if (running->over)
+			continue;
+		account->live = plus(account->live, rate);
+		account->usage = plus(account->usage,
+							  DecidePastUsage(rate,
+											  cycle->now - running->started,
+											  0, halflife));
+		cycle->tiers[running->tier].live += milli;
+	}
+}
+
+/*
+ * What is over and not charged yet.
+ */
+static void
+add_ended(Cycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, cycle->pool);
+	rows = CycleRead(cycle, &ended_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *org = SqlText(rows, i, 1);
+		char	   *path = SqlText(rows, i, 2);
+		int32		index = AccountIndex(cycle, org, path);
+
+		CHECK_FOR_INTERRUPTS();
+		cycle->accounts[index].usage = plus(cycle->accounts[index].usage,
+											ended_left(cycle, rows, i));
+		pfree(org);
+		pfree(path);
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * What was charged, of all accounts of the organisations.
+ */
+static void
+add_recorded(Cycle *cycle)
+{
+	const char **orgs = palloc_extended(sizeof(char *) *
+										(cycle->input.n_accounts + 1),
+										MCXT_ALLOC_HUGE);
+	int			n = 0;
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int32 i = 0; i < cycle->input.n_accounts; i++)
+	{
+		if (cycle->accounts[i].parent < 0)
+			orgs[n++] = cycle->account_names[i].org;
+	}
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, orgs, n);
+	rows = CycleRead(cycle, &usage_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *org = SqlText(rows, i, 1);
+		char	   *path = SqlText(rows, i, 2);
+		int32		index = AccountIndex(cycle, org, path);
+		int64		left = DecideDecayed(SqlInt8(rows, i, 3),
+										 cycle->now - SqlTime(rows, i, 4),
+										 SettingUsageHalflife());
+
+		CHECK_FOR_INTERRUPTS();
+		cycle->accounts[index].usage = plus(cycle->accounts[index].usage,
+											left);
+		pfree(org);
+		pfree(path);
+	}
+	SqlFree(&rows);
+	pfree(orgs);
+}
+
+/*
+ * Devices in thousandths, weighted by their type's price.
+ */
+static int64
+weighted(const Cycle *cycle, int32 type, int64 milli)
+{
+	if (type == DECIDE_NO_TYPE)
+		return 0;
+	return (int64) ((int128) milli * cycle->input.types[type].weight / 1000);
+}
+
+/*
+ * What an attempt that is over used in each second.  A type that the pool no
+ * longer has counts as its cheapest.
+ */
+static int64
+ended_rate(const Cycle *cycle, SqlResult rows, uint64 i)
+{
+	char	   *name = SqlText(rows, i, 5);
+	int64		milli = (int64) SqlInt4(rows, i, 6) * SqlInt4(rows, i, 7);
+	int32		type = name ? NameFind(&cycle->set->types, name) : -1;
+
+	if (name == NULL)
+		return 0;
+	pfree(name);
+	return type < 0 ? milli : weighted(cycle, type, milli);
+}
+
+/*
+ * What is left of what an attempt that is over used.
+ */
+static int64
+ended_left(const Cycle *cycle, SqlResult rows, uint64 i)
+{
+	return DecidePastUsage(ended_rate(cycle, rows, i),
+						   cycle->now - SqlTime(rows, i, 8),
+						   cycle->now - SqlTime(rows, i, 9),
+						   SettingUsageHalflife());
+}
+
+/*
+ * Note in each attempt what it was charged with, and sum up what is left of
+ * that by account.
+ */
+static void
+note_charged(const Cycle *cycle, SqlResult rows, Charges *charges)
+{
+	SqlArgs		args = {0};
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int64		ran = SqlTime(rows, i, 9) - SqlTime(rows, i, 8);
+
+		CHECK_FOR_INTERRUPTS();
+		charges->orgs[i] = SqlText(rows, i, 1);
+		charges->accounts[i] = SqlText(rows, i, 2);
+		charges->jobs[i] = SqlInt8(rows, i, 3);
+		charges->attempts[i] = SqlInt4(rows, i, 4);
+		charges->charged[i] = (int64)
+			Min((int128) ended_rate(cycle, rows, i) * Max(ran, 0) /
+				USECS_PER_SEC, PG_INT64_MAX);
+		charges->usage[i] = ended_left(cycle, rows, i);
+	}
+	SqlArgTextArray(&args, charges->orgs, (int) rows.n);
+	SqlArgInt8Array(&args, charges->jobs, (int) rows.n);
+	SqlArgInt4Array(&args, charges->attempts, (int) rows.n);
+	SqlArgInt8Array(&args, charges->charged, (int) rows.n);
+	Ensure(SqlRun(&ended_charge, &args).n == rows.n, "An attempt is missing.");
+
+	/* they come by account */
+	charges->n = 0;
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int			last = charges->n - 1;
+
+		if (charges->charged[i] == 0)
+			continue;
+		if (last < 0 || strcmp(charges->orgs[last], charges->orgs[i]) != 0 ||
+			strcmp(charges->accounts[last], charges->accounts[i]) != 0)
+		{
+			last = charges->n++;
+			charges->orgs[last] = charges->orgs[i];
+			charges->accounts[last] = charges->accounts[i];
+			charges->usage[last] = charges->usage[i];
+		}
+		else
+			charges->usage[last] = plus(charges->usage[last],
+										charges->usage[i]);
+	}
+}
+
+/*
+ * Add to what is recorded of the accounts.
+ */
+static void
+write_usage(const Cycle *cycle, Charges *charges)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, charges->orgs, charges->n);
+	SqlArgTextArray(&args, charges->accounts, charges->n);
+	rows = SqlRun(&usage_of, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int64	   *usage = &charges->usage[SqlInt8(rows, i, 1) - 1];
+
+		*usage = plus(*usage, DecideDecayed(SqlInt8(rows, i, 2),
+											cycle->now - SqlTime(rows, i, 3),
+											SettingUsageHalflife()));
+	}
+	SqlFree(&rows);
+	SqlArgInt8Array(&args, charges->usage, charges->n);
+	SqlArgTime(&args, cycle->now);
+	(void) SqlRun(&usage_write, &args);
+}
+
+/*
+ * A sum that stays at the top of its range.
+ */
+static int64
+plus(int64 a, int64 b)
+{
+	return a > PG_INT64_MAX - b ? PG_INT64_MAX : a + b;
+}
