@@ -10,6 +10,9 @@
  * time.  A cycle is one transaction calling gpucredit.place(), nothing else,
  * so whoever else calls it does no harm: the second is told "busy".
  *
+ * Every 5 s it runs check_nodes() and reap_holds() as well, a transaction each,
+ * so that what was lost is queued again long before anybody's minute is over.
+ *
  * A cycle that fails is logged, and that pool's next one waits: a second,
  * doubled with each failure in a row up to a minute; 40001 and 40P01 are tried
  * again at the next interval, as they come with concurrency.
@@ -61,6 +64,7 @@
 #define FIRST_BACKOFF_MS	1000
 #define LAST_BACKOFF_MS		60000
 #define BUSY_MS				20	/* another cycle of the pool is running */
+#define SWEEP_MS			5000
 
 /* Something that failed, and when to try it again. */
 typedef struct Failing
@@ -74,6 +78,7 @@ typedef struct Driver
 {
 	MemoryContext context;		/* reset each round */
 	TimestampTz next_full;		/* when all pools are due */
+	TimestampTz next_sweep;
 	TimestampTz not_before;		/* no cycle before that */
 	List	   *failing;
 } Driver;
@@ -99,6 +104,20 @@ SQL_STATEMENT(cycle_run, SPI_OK_SELECT, "text",
 			  "  false)"
 			  " FROM gpucredit.place($1) r");
 
+/* Sweeps, by names no pool has; they start nothing. */
+#define SWEEP(name) \
+	"SELECT 0::bigint * pg_catalog.count(s.affected), false," \
+	" $1 = '' FROM gpucredit." name "() s"
+SQL_STATEMENT(nodes_sweep, SPI_OK_SELECT, "text", SWEEP("check_nodes"));
+SQL_STATEMENT(holds_sweep, SPI_OK_SELECT, "text", SWEEP("reap_holds"));
+static const struct
+{
+	const char *name;
+	SqlStatement *statement;
+}			sweeps[] = {
+	{"\001check_nodes", &nodes_sweep}, {"\001reap_holds", &holds_sweep}
+};
+
 static void settle_in(Oid database);
 static void look_around(Driver *driver);
 static long wait_ms(const Driver *driver);
@@ -108,7 +127,8 @@ static bool may_try(const Driver *driver, const char *pool, TimestampTz now);
 static void note_end(Driver *driver, const char *pool, CycleEnd end);
 static void note_failure(Driver *driver, const char *pool, Failing *failing);
 static CycleEnd load_pools(List **pools);
-static CycleEnd run_cycle(const char *pool);
+static void run_sweeps(Driver *driver);
+static CycleEnd run_cycle(SqlStatement *statement, const char *pool);
 static CycleEnd failed(MemoryContext context);
 static bool begin(void);
 static bool database_is_free(void);
@@ -135,6 +155,8 @@ DriverWorkerMain(Datum arg)
 		look_around(&driver);
 		told |= WakeTake();
 		now = GetCurrentTimestamp();
+		if (now >= driver.next_sweep)
+			run_sweeps(&driver);
 		if (now >= driver.next_full)
 			told = ALL_POOLS;
 		if (told != 0 && now >= driver.not_before)
@@ -207,6 +229,7 @@ wait_ms(const Driver *driver)
 	TimestampTz next = driver->not_before > now ? driver->not_before :
 		driver->next_full;
 
+	next = Min(next, driver->next_sweep);
 	return Max(1, Min(TimestampDifferenceMilliseconds(now, next),
 					  DRIVER_LOOK_MS));
 }
@@ -233,7 +256,7 @@ round_of_cycles(Driver *driver, PoolSet told)
 		const char *pool = lfirst(cell);
 
 		if ((told & WakePoolSet(pool)) != 0 && may_try(driver, pool, begun))
-			note_end(driver, pool, run_cycle(pool));
+			note_end(driver, pool, run_cycle(&cycle_run, pool));
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(driver->context);
@@ -245,6 +268,28 @@ round_of_cycles(Driver *driver, PoolSet told)
 	driver->not_before =
 		Max(driver->not_before,
 			TimestampTzPlusMilliseconds(GetCurrentTimestamp(), pause));
+}
+
+/*
+ * What ends what nobody ends.
+ */
+static void
+run_sweeps(Driver *driver)
+{
+	TimestampTz begun = GetCurrentTimestamp();
+	MemoryContext old = MemoryContextSwitchTo(driver->context);
+
+	driver->next_sweep = TimestampTzPlusMilliseconds(begun, SWEEP_MS);
+	for (int i = 0; i < (int) lengthof(sweeps); i++)
+	{
+		if (may_try(driver, sweeps[i].name, begun))
+			note_end(driver, sweeps[i].name,
+					 run_cycle(sweeps[i].statement, sweeps[i].name));
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(driver->context);
+	pgstat_report_stat(false);
+	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
 static Failing *
@@ -368,16 +413,17 @@ load_pools(List **pools)
 }
 
 /*
- * One cycle of a pool, in a transaction of its own.
+ * One cycle of a pool, or one sweep, in a transaction of its own.
  */
 static CycleEnd
-run_cycle(const char *pool)
+run_cycle(SqlStatement *statement, const char *pool)
 {
 	MemoryContext context = CurrentMemoryContext;
 	volatile CycleEnd end = CYCLE_DONE;
 
-	pgstat_report_activity(STATE_RUNNING,
-						   psprintf("SELECT gpucredit.place(%s)", pool));
+	pgstat_report_activity(STATE_RUNNING, statement == &cycle_run ?
+						   psprintf("SELECT gpucredit.place(%s)", pool) :
+						   psprintf("SELECT gpucredit.%s()", pool + 1));
 	PG_TRY();
 	{
 		uint64		started = 0;
@@ -388,7 +434,7 @@ run_cycle(const char *pool)
 			SqlResult	row;
 
 			SqlArgText(&args, pool);
-			row = SqlRun(&cycle_run, &args);
+			row = SqlRun(statement, &args);
 			started = SqlInt8(row, 0, 1);
 			if (SqlBool(row, 0, 2))
 				end = CYCLE_BUSY;
@@ -397,7 +443,7 @@ run_cycle(const char *pool)
 			SqlFinish();
 		}
 		finish();
-		if (end != CYCLE_BUSY)
+		if (end != CYCLE_BUSY && statement == &cycle_run)
 			WakeCount(true, started);
 	}
 	PG_CATCH();

@@ -96,6 +96,32 @@ is( query(
 verify_empty($node, 'credit', 'on devices of its own');
 finish_all($dbh);
 
+# What nobody ends, the worker does: a node's provider takes it back.
+{
+	my $gone = reserve($dbh, 'gone');
+
+	ok(soon(sub { attempts($dbh, $gone) == 1 }), 'a job runs');
+	my ($on) = $dbh->selectrow_array(
+		'SELECT node FROM gpucredit.attempt_gpu WHERE job = ? AND NOT free',
+		undef, $gone);
+
+	$dbh->do(q{SELECT gpucredit.reclaim(?, '1 s')}, undef, $on);
+	ok( soon(
+			sub {
+				$dbh->selectrow_array(q{SELECT count(*) FROM gpucredit.attempt
+					WHERE job = ? AND attempt = 2 AND ended_at IS NULL},
+					undef, $gone);
+			},
+			25),
+		'its node is taken back, and it runs elsewhere within 30 s');
+	is( $dbh->selectrow_array(
+			q{SELECT outcome FROM gpucredit.attempt
+				WHERE job = ? AND attempt = 1}, undef, $gone),
+		'preempted', 'with nobody sweeping by hand');
+	finish_all($dbh);
+	$dbh->do('SELECT gpucredit.resume(?)', undef, $on);
+}
+
 # A session's settings are not the worker's.
 $node->safe_psql('postgres',
 	"ALTER DATABASE credit SET default_transaction_isolation = serializable;
