@@ -139,6 +139,9 @@ SELECT pg_temp.job('zombie') AS zombie \gset
 SET ROLE gpucredit_app;
 SELECT outcome FROM gpucredit.settle('fl', :zombie, 1, 'preempted');
 RESET ROLE;
+-- nor does its job start elsewhere
+SELECT count(*) FROM gpucredit.heartbeat('fl-1', running => ARRAY['fl/' || :zombie || '/1']);
+SELECT * FROM pg_temp.place();
 SELECT gpucredit.cancel('fl', :zombie, 'cz');
 CREATE FUNCTION pg_temp.beats(n int, runs text[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

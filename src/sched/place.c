@@ -55,6 +55,7 @@ call_place(PG_FUNCTION_ARGS)
 	LimitsLoad(&cycle);
 	cycle.now = ClockNow();
 	CycleLoad(&cycle);
+	StillHoldBack(&cycle);
 	LimitsHoldBack(&cycle);
 	cycle.input.max_starts = max_starts;
 	do
@@ -89,6 +90,7 @@ gpucredit_plan(PG_FUNCTION_ARGS)
 	cycle.now = ClockNow();
 	LimitsLoad(&cycle);
 	CycleLoad(&cycle);
+	StillHoldBack(&cycle);
 	LimitsHoldBack(&cycle);
 	cycle.input.max_starts = SettingMaxStarts();
 	do

@@ -160,6 +160,9 @@ extern void LimitsHoldBack(Cycle *cycle);
 extern bool LimitsKept(Cycle *cycle);
 extern void LimitsCount(const Cycle *cycle);
 
+/* still.c */
+extern void StillHoldBack(Cycle *cycle);
+
 /* apply.c */
 extern bool CycleLock(Cycle *cycle);
 extern void CycleApply(const Cycle *cycle);
