@@ -17,7 +17,8 @@ DECLARE
 	name text;
 BEGIN
 	FOREACH name IN ARRAY ARRAY['gpucredit_admin', 'gpucredit_operator',
-		'gpucredit_app', 'gpucredit_agent', 'gpucredit_auditor']
+		'gpucredit_app', 'gpucredit_agent', 'gpucredit_auditor',
+		'gpucredit_tenant']
 	LOOP
 		IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = name)
 		THEN
@@ -43,3 +44,9 @@ LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_refuse_change';
 COMMENT ON FUNCTION gpucredit.refuse_change() IS
 'Trigger: refuses UPDATE, DELETE and TRUNCATE of an append-only table (UC901).';
+
+CREATE FUNCTION gpucredit.announce_change() RETURNS trigger
+LANGUAGE c VOLATILE
+AS 'MODULE_PATHNAME', 'gpucredit_announce_change';
+COMMENT ON FUNCTION gpucredit.announce_change() IS
+'Trigger: has every backend read the table again, once this is committed.';

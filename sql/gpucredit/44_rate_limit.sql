@@ -21,14 +21,9 @@ COMMENT ON TABLE gpucredit.rate_limit IS
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.rate_limit', '');
 
-CREATE FUNCTION gpucredit.rate_limit_changed() RETURNS trigger
-LANGUAGE c VOLATILE
-AS 'MODULE_PATHNAME', 'gpucredit_rate_limit_changed';
-COMMENT ON FUNCTION gpucredit.rate_limit_changed() IS
-'Trigger: has every backend read the rate limits again, once this is committed.';
 CREATE TRIGGER rate_limit_changed
 AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON gpucredit.rate_limit
-FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.rate_limit_changed();
+FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.announce_change();
 ALTER TABLE gpucredit.rate_limit ENABLE ALWAYS TRIGGER rate_limit_changed;
 
 CREATE FUNCTION gpucredit.set_rate_limit(org text, account text,

@@ -438,7 +438,7 @@ Errors: UC001 no such account; 22023.';
 
 /* Jobs */
 
-CREATE VIEW gpucredit.jobs AS
+CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 	SELECT j.org, j.job, j.account, j.pool, j.tier, j.request::text AS request,
 		CASE WHEN j.state <> 'active' THEN j.state
 			WHEN j.cancelled OR EXISTS (SELECT FROM gpucredit.directive d
@@ -455,7 +455,8 @@ CREATE VIEW gpucredit.jobs AS
 	FROM gpucredit.job j
 		LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job
 			AND a.attempt = j.attempt
-		LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold;
+		LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold
+	WHERE gpucredit.sees(j.org, j.account);
 COMMENT ON VIEW gpucredit.jobs IS
 'Jobs: what was asked, where they stand, and their last attempt; held: credit set aside for the job now, used: what the live attempt has metered of it';
 

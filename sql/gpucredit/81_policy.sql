@@ -116,7 +116,7 @@ RETURNS SETOF gpucredit.bucket_for_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(job_buckets.org, '');
+	SELECT gpucredit.require_job(job_buckets.org, job_buckets.job);
 	SELECT gpucredit.require_amount(job_buckets.amount);
 	SELECT f.* FROM gpucredit.job j
 		LEFT JOIN gpucredit.hold h ON h.org = job_buckets.org
@@ -129,5 +129,4 @@ END;
 COMMENT ON FUNCTION gpucredit.job_buckets(text, bigint, numeric) IS
 'As buckets_for, for a job that is there: which buckets would pay for an extension of its hold by an amount, or for its next hold.
 amount: credits; NULL: max_share is not looked at.
-Result: as buckets_for; none where there is no such job.
-Errors: UC001 no such organisation; 22023.';
+Result: as buckets_for. Errors: UC301 no such job; 22023.';

@@ -549,11 +549,19 @@ BEGIN ATOMIC
 		AND NOT EXISTS (SELECT FROM gpucredit.account a
 			WHERE a.org = r.org AND a.account = r.account)
 	UNION ALL
-	SELECT 'rate_limit_is_watched', '', 'table gpucredit.rate_limit',
+	SELECT 'tenant_has_account', t.org, format('role "%s"', t.role),
+		format('bound to account "%s", which is not there', t.account)
+	FROM gpucredit.tenant t
+	WHERE (check_guards.tenant IS NULL OR t.org = check_guards.tenant)
+		AND NOT EXISTS (SELECT FROM gpucredit.account a
+			WHERE a.org = t.org AND a.account = t.account)
+	UNION ALL
+	SELECT t.name || '_is_watched', '', format('table gpucredit.%s', t.name),
 		'trigger missing, or not enabled ALWAYS'
+	FROM unnest(ARRAY['rate_limit', 'tenant']) AS t (name)
 	WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
-		WHERE g.tgrelid = 'gpucredit.rate_limit'::regclass
-			AND g.tgfoid = 'gpucredit.rate_limit_changed'::regproc
+		WHERE g.tgrelid = ('gpucredit.' || t.name)::regclass
+			AND g.tgfoid = 'gpucredit.announce_change'::regproc
 			AND g.tgenabled = 'A' AND g.tgtype = 60)
 	UNION ALL
 	SELECT 'sequence_not_behind', '', format('sequence gpucredit.%s', s.name),

@@ -10,6 +10,7 @@
  *   gpucredit_app       holds, jobs, balances
  *   gpucredit_agent     heartbeats, metering, settling, scheduling cycles
  *   gpucredit_auditor   reads everything, changes nothing
+ *   gpucredit_tenant    holds, jobs, balances of what bind_tenant binds it to
  */
 REVOKE ALL ON SCHEMA gpucredit FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit FROM PUBLIC;
@@ -30,7 +31,7 @@ BEGIN
 		EXECUTE format('REVOKE ALL ON TYPE %s FROM PUBLIC', name);
 		EXECUTE format('GRANT USAGE ON TYPE %s TO gpucredit_admin,'
 			' gpucredit_operator, gpucredit_app, gpucredit_agent,'
-			' gpucredit_auditor', name);
+			' gpucredit_auditor, gpucredit_tenant', name);
 	END LOOP;
 	FOR name IN
 		SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
@@ -43,20 +44,20 @@ BEGIN
 	LOOP
 		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO gpucredit_admin,'
 			' gpucredit_operator, gpucredit_app, gpucredit_agent,'
-			' gpucredit_auditor', name);
+			' gpucredit_auditor, gpucredit_tenant', name);
 	END LOOP;
 END
 $types$;
 
 GRANT USAGE ON SCHEMA gpucredit
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
-	gpucredit_auditor;
+	gpucredit_auditor, gpucredit_tenant;
 
 /* Functions */
 
 GRANT EXECUTE ON FUNCTION gpucredit.now
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
-	gpucredit_auditor;
+	gpucredit_auditor, gpucredit_tenant;
 
 GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.create_account, gpucredit.suspend_account,
@@ -145,3 +146,46 @@ GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
 	gpucredit.retry_rule, gpucredit.cron_status, gpucredit.seals,
 	gpucredit.seal_status
 TO gpucredit_operator;
+
+/*
+ * Tenants: the same functions as an application's, and rows of their own.
+ * Functions see to it themselves (src/entry/tenant.c); what is selected goes
+ * through a policy that only narrows, so that no other grant widens it.
+ */
+GRANT EXECUTE ON FUNCTION gpucredit.bind_tenant, gpucredit.unbind_tenant
+TO gpucredit_admin;
+
+GRANT EXECUTE ON FUNCTION gpucredit.sees
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
+	gpucredit_auditor, gpucredit_tenant;
+
+GRANT EXECUTE ON FUNCTION
+	gpucredit.hold, gpucredit.capture, gpucredit.release, gpucredit.reserve,
+	gpucredit.settle, gpucredit.cancel,
+	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
+	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
+	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
+	gpucredit.job_buckets, gpucredit.history
+TO gpucredit_tenant;
+
+GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.tier
+TO gpucredit_tenant;
+
+DO $tenant$
+DECLARE
+	name text;
+BEGIN
+	FOREACH name IN ARRAY ARRAY['account', 'attempt', 'entry', 'hold', 'job']
+	LOOP
+		EXECUTE format('ALTER TABLE gpucredit.%I ENABLE ROW LEVEL SECURITY',
+			name);
+		EXECUTE format('CREATE POLICY whoever_may ON gpucredit.%I'
+			' FOR SELECT USING (true)', name);
+		EXECUTE format('CREATE POLICY tenants_own ON gpucredit.%I'
+			' AS RESTRICTIVE FOR SELECT TO gpucredit_tenant'
+			' USING (gpucredit.sees(org, account))', name);
+		EXECUTE format('GRANT SELECT ON gpucredit.%I TO gpucredit_tenant',
+			name);
+	END LOOP;
+END
+$tenant$;

@@ -3,8 +3,8 @@
  * entry.c
  *		What every call passes on its way in and out.
  *
- * On its way in: its rate limits, before anything else is looked at, so that
- * a replay counts as much as a call that is new, and one that fails as much
+ * On its way in: what a tenant may not touch is not there; then its rate
+ * limits, before anything else is looked at, so that a replay counts as much as a call that is new, and one that fails as much
  * as one that succeeds.  An argument that no limit could be of (null, too
  * long) is left to the function to refuse.
  *
@@ -12,7 +12,8 @@
  * transaction (count.c); and the scheduler's worker is told, once it has committed, where
  * what waits might start now.
  *
- * All of it needs our shared memory; without it a call is just the call.
+ * All but the first needs our shared memory; without it a call is just the
+ * call.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,6 +27,7 @@
 #include "entry/count.h"
 #include "entry/entry.h"
 #include "entry/rate.h"
+#include "entry/tenant.h"
 #include "shmem/segment.h"
 #include "shmem/wake.h"
 #include "types/clip.h"
@@ -57,6 +59,7 @@ static pg_attribute_noreturn() void refuse_rate(EntryPoint entry,
 void
 EntryInit(void)
 {
+	TenantInit();
 	RateInit();
 	CountInit();
 }
@@ -85,6 +88,7 @@ EntryCall(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 	Datum		result;
 	Call		counted;
 
+	TenantCheckCall(entry, kinds[entry].subject, fcinfo);
 	if (!SegmentReady())
 		return call(fcinfo);
 	CountBegin(&counted);

@@ -6,7 +6,7 @@
  * A file with an entry point writes ENTRY_POINT(issue) where others write
  * PG_FUNCTION_INFO_V1(gpucredit_issue), and calls the function itself
  * call_issue().  The SQL function is still gpucredit_issue: EntryCall() around
- * call_issue(), which looks after rate limits, counters and the scheduler's
+ * call_issue(), which looks after tenants, rate limits, counters and the scheduler's
  * waking, whatever the function does.  Each entry point stands in the list
  * below, once.
  *
@@ -100,6 +100,7 @@ extern Datum EntryCall(EntryPoint entry, PGFunction call,
 					   FunctionCallInfo fcinfo);
 extern const char *EntryName(EntryPoint entry);
 extern bool EntryIsLimited(EntryPoint entry);
+extern char *EntryAccountOf(EntrySubject kind, const char *org, int64 id);
 extern bool EntryAdmits(EntryPoint entry, const char *org, int64 job);
 
 #endif							/* GPUCREDIT_ENTRY_H */

@@ -10,12 +10,9 @@
  *
  * Each backend keeps the limits of the organisations it has had calls of,
  * most of which have none, so that a call reads no table.  A trigger on the
- * table announces every change of it, whoever makes it, as an invalidation of
- * the table's relcache entry: PostgreSQL sends that to all backends at the
- * commit of the change and to nobody at its rollback, sends it to standbys,
- * and applies it to the changing transaction itself at its next command.
- * What is kept is forgotten then, and read again with a snapshot of that
- * moment, also where the calling transaction's is older.
+ * table announces every change of it (common/announce.c); what is kept is
+ * forgotten then, and read again with a snapshot of that moment, also where
+ * the calling transaction's is older.
  *
  * The account of a job, hold or bucket never changes, so it is kept as well;
  * it is looked up only where a limit below the organisation might apply.
@@ -25,7 +22,6 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
-#include "commands/trigger.h"
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/compat.h"
@@ -41,8 +37,6 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/uuid.h"
-
-PG_FUNCTION_INFO_V1(gpucredit_rate_limit_changed);
 
 #define ANY_OPERATION	"*"
 #define MOST_ORGS		4096	/* kept by a backend */
@@ -86,16 +80,6 @@ SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text",
 			  "SELECT r.account, r.operation, r.per_second, r.burst, r.setting"
 			  " FROM gpucredit.rate_limit r WHERE r.org = $1"
 			  " ORDER BY r.account, r.operation");
-SQL_STATEMENT(job_account, SPI_OK_SELECT, "text, bigint",
-			  "SELECT j.account FROM gpucredit.job j"
-			  " WHERE j.org = $1 AND j.job = $2");
-SQL_STATEMENT(hold_account, SPI_OK_SELECT, "text, bigint",
-			  "SELECT h.account FROM gpucredit.hold h"
-			  " WHERE h.org = $1 AND h.hold = $2");
-SQL_STATEMENT(bucket_account, SPI_OK_SELECT, "text, bigint",
-			  "SELECT b.account FROM gpucredit.bucket b"
-			  " WHERE b.org = $1 AND b.bucket = $2");
-
 /* What this backend keeps, all of it in one memory context. */
 static MemoryContext kept = NULL;
 static HTAB *kept_orgs = NULL;
@@ -129,22 +113,6 @@ table_changed(Datum arg, Oid relid)
 {
 	if (!OidIsValid(relid) || relid == kept_table)
 		stale = true;
-}
-
-/*
- * The trigger on the table of limits.
- */
-Datum
-gpucredit_rate_limit_changed(PG_FUNCTION_ARGS)
-{
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
-
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("rate_limit_changed must be called as a trigger")));
-	CacheInvalidateRelcache(trigger->tg_relation);
-	return PointerGetDatum(NULL);
 }
 
 /*
@@ -365,20 +333,13 @@ account_of(const OrgLimits *org, const RateSubject *subject)
 static char *
 read_account(const char *org, const RateSubject *subject)
 {
-	SqlStatement *statement =
-	subject->kind == ENTRY_SUBJECT_JOB ? &job_account :
-	subject->kind == ENTRY_SUBJECT_HOLD ? &hold_account : &bucket_account;
-	SqlArgs		args = {0};
-	SqlResult	row;
-	char	   *account = NULL;
 	Definer		definer = enter(subject);
+	char	   *account;
 
 	SqlConnect();
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, subject->id);
-	row = SqlRun(statement, &args);
-	if (row.n > 0)
-		account = MemoryContextStrdup(kept, SqlText(row, 0, 1));
+	account = EntryAccountOf(subject->kind, org, subject->id);
+	if (account != NULL)
+		account = MemoryContextStrdup(kept, account);
 	SqlFinish();
 	leave(subject, definer);
 	return account;

@@ -19,6 +19,7 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "common/unknown.h"
 #include "entry/entry.h"
 #include "job/job.h"
 #include "request/request.h"
@@ -60,7 +61,7 @@ call_cancel(PG_FUNCTION_ARGS)
 	if (RequestBegin(&request, &result))
 		return SqlFinishRow(result);
 	if (!JobLock(org, id, true, &job))
-		JobRefuseUnknown(id);
+		RefuseUnknownJob(id);
 	audit.account = job.account;
 	RowText(&row, cancel_job(&job, &audit));
 	RowAdd(&row, BoolGetDatum(false));

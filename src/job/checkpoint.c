@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "common/unknown.h"
 #include "entry/entry.h"
 #include "job/checkpoint.h"
 #include "job/job.h"
@@ -150,7 +151,7 @@ CheckpointLockAttempt(const char *org, int64 job, int32 number,
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, job);
 	if (SqlRun(&job_exists, &args).n == 0)
-		JobRefuseUnknown(job);
+		RefuseUnknownJob(job);
 	AttemptRefuseUnknown(job, number);
 }
 

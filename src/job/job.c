@@ -12,6 +12,8 @@
 #include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "common/unknown.h"
+#include "entry/tenant.h"
 #include "job/job.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -214,11 +216,12 @@ gpucredit_require_job(PG_FUNCTION_ARGS)
 	int64		id = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
 	SqlArgs		args = {0};
 
+	TenantCheckJob(org, id);
 	SqlConnect();
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, id);
 	if (SqlRead(&job_exists, &args).n == 0)
-		JobRefuseUnknown(id);
+		RefuseUnknownJob(id);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
@@ -238,16 +241,6 @@ JobPurpose(const Job *job)
 	};
 
 	return purpose;
-}
-
-void
-JobRefuseUnknown(int64 id)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_GPUCREDIT_NO_JOB),
-			 errmsg("no such job: %lld", (long long) id),
-			 errdetail("There is none of that number in this organisation."),
-			 errhint("Pass the number gpucredit.reserve() returned.")));
 }
 
 void

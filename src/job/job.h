@@ -79,7 +79,6 @@ extern void JobDropClaim(const Job *job);
 extern void JobReadOffers(SqlResult rows, uint64 i, int types, int memory,
 						  int prices, int spot_prices, Offers *offers);
 extern Purpose JobPurpose(const Job *job);
-extern pg_attribute_noreturn() void JobRefuseUnknown(int64 id);
 extern pg_attribute_noreturn() void AttemptRefuseUnknown(int64 job,
 														 int32 attempt);
 

@@ -19,6 +19,7 @@
 #include "common/definer.h"
 #include "common/errors.h"
 #include "common/settings.h"
+#include "common/unknown.h"
 #include "entry/entry.h"
 #include "job/extend.h"
 #include "job/job.h"
@@ -231,7 +232,7 @@ refuse_unknown(const Heartbeat *heartbeat)
 	SqlArgText(&args, heartbeat->org);
 	SqlArgInt8(&args, heartbeat->job);
 	if (SqlRun(&job_exists, &args).n == 0)
-		JobRefuseUnknown(heartbeat->job);
+		RefuseUnknownJob(heartbeat->job);
 	AttemptRefuseUnknown(heartbeat->job, heartbeat->attempt);
 }
 

@@ -15,6 +15,7 @@
 #include "common/args.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "common/unknown.h"
 #include "entry/count.h"
 #include "entry/entry.h"
 #include "job/settlement.h"
@@ -39,7 +40,7 @@ call_settle(PG_FUNCTION_ARGS)
 	take_settlement(fcinfo, &settlement);
 	SqlConnect();
 	if (!JobLock(org, id, true, &job))
-		JobRefuseUnknown(id);
+		RefuseUnknownJob(id);
 	if (!AttemptLock(org, id, number, &attempt))
 		AttemptRefuseUnknown(id, number);
 	replayed = attempt.ended_at != DT_NOBEGIN;

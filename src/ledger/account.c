@@ -15,6 +15,8 @@
 #include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "common/unknown.h"
+#include "entry/tenant.h"
 #include "entry/entry.h"
 #include "ledger/ledger.h"
 #include "types/clip.h"
@@ -25,8 +27,6 @@ PG_FUNCTION_INFO_V1(gpucredit_require_account);
 
 static pg_attribute_noreturn() void refuse_path(const char *account,
 												const char *why);
-static pg_attribute_noreturn() void refuse_unknown(const char *org,
-												   const char *account);
 static bool account_exists(const char *org, const char *account,
 						   bool read_only);
 
@@ -85,18 +85,6 @@ refuse_path(const char *account, const char *why)
 					 "organisation itself.")));
 }
 
-static void
-refuse_unknown(const char *org, const char *account)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_GPUCREDIT_NO_ACCOUNT),
-			 errmsg("no such account"),
-			 errdetail("There is no account \"%s\" in organisation \"%s\".",
-					   ClipForMessage(account), ClipForMessage(org)),
-			 errhint("Create it, its ancestors first, by "
-					 "gpucredit.create_account().")));
-}
-
 /*
  * Is the account, or one above it, suspended?  UC001 where there is none.
  * Tells the path, too, whether any of it has slices.
@@ -112,7 +100,7 @@ AccountSuspended(AccountPath *path)
 	SqlArgTextArray(&args, path->accounts, path->n);
 	row = SqlRun(&account_read, &args);
 	if (SqlIsNull(row, 0, 2) || !SqlBool(row, 0, 2))
-		refuse_unknown(path->org, path->accounts[0]);
+		RefuseUnknownAccount(path->org, path->accounts[0]);
 	path->sliced = SqlBool(row, 0, 3);
 	return SqlBool(row, 0, 1);
 }
@@ -148,7 +136,7 @@ call_create_account(PG_FUNCTION_ARGS)
 
 	SqlConnect();
 	if (path.n > 1 && !account_exists(org, path.accounts[1], false))
-		refuse_unknown(org, path.accounts[1]);
+		RefuseUnknownAccount(org, path.accounts[1]);
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArg(&args, NumericGetDatum(CreditsToNumeric(weight)));
@@ -177,7 +165,7 @@ call_suspend_account(PG_FUNCTION_ARGS)
 	SqlArgText(&args, account);
 	SqlArgBool(&args, suspended);
 	if (SqlRun(&account_suspend, &args).n == 0)
-		refuse_unknown(org, account);
+		RefuseUnknownAccount(org, account);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();
@@ -193,9 +181,10 @@ gpucredit_require_account(PG_FUNCTION_ARGS)
 	char	   *account = ArgPath(fcinfo, 1, "account");
 
 	(void) AccountParse(org, account);
+	TenantCheckAccount(org, account);
 	SqlConnect();
 	if (!account_exists(org, account, true))
-		refuse_unknown(org, account);
+		RefuseUnknownAccount(org, account);
 	SqlFinish();
 	PG_RETURN_VOID();
 }

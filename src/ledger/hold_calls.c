@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "common/unknown.h"
 #include "entry/entry.h"
 #include "ledger/ledger.h"
 #include "request/request.h"
@@ -175,7 +176,7 @@ static void
 lock_own_hold(const char *org, int64 id, Hold *hold)
 {
 	if (!HoldLock(org, id, true, hold))
-		refuse_hold(id, "There is none of that number in this organisation.");
+		RefuseUnknownHold(id);
 	if (hold->job != 0)
 		refuse_hold(id, "It belongs to a job, and is settled with that.");
 }

@@ -17,7 +17,7 @@ SELECT no_plan();
 CREATE TEMP TABLE interface (n serial, name text, arguments text,
 	result text, volatility "char", roles text);
 INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
-('now', '', 'timestamptz', 'v', 'admin agent app auditor operator'),
+('now', '', 'timestamptz', 'v', 'admin agent app auditor operator tenant'),
 -- setting up
 ('create_account',
 	'org text, account text DEFAULT '''', weight numeric DEFAULT 1',
@@ -39,6 +39,9 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin'),
 ('set_tier', 'tier text, rank int, preemptible text, can_preempt boolean, grace interval DEFAULT ''00:02:00'', min_run interval DEFAULT ''00:10:00'', max_wall interval DEFAULT ''24:00:00'', max_wait interval DEFAULT ''24:00:00'', bill_lost_work boolean DEFAULT true',
 	'void', 'v', 'admin'),
+-- tenants
+('bind_tenant', 'role name, org text, account text DEFAULT ''''', 'void', 'v', 'admin'),
+('unbind_tenant', 'role name, org text, account text DEFAULT ''''', 'void', 'v', 'admin'),
 -- credits
 ('issue', 'org text, account text, key text, amount numeric, kind text DEFAULT ''paid'', expires_at timestamptz DEFAULT NULL, effective_at timestamptz DEFAULT NULL, priority int DEFAULT 100, policy jsonb DEFAULT ''{}'', memo text DEFAULT NULL, valid_for interval DEFAULT NULL',
 	'bucket bigint, replayed boolean', 'v', 'admin'),
@@ -52,50 +55,50 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'refunded numeric, lapsed numeric, replayed boolean', 'v', 'admin'),
 ('balance', 'org text, account text DEFAULT '''', as_of timestamptz DEFAULT NULL',
 	'available numeric, spendable numeric, held numeric, used numeric, spent numeric, promo numeric, granted numeric, paid numeric, next_expiry_at timestamptz, next_expiry_amount numeric',
-	's', 'admin app auditor'),
+	's', 'admin app auditor tenant'),
 ('buckets', 'org text, account text DEFAULT ''''',
 	'SETOF bucket bigint, account text, kind text, priority int, effective_at timestamptz, expires_at timestamptz, issued numeric, available numeric, held numeric, spent numeric, expired numeric, revoked numeric, moved numeric, policy jsonb, usable boolean',
-	's', 'admin app auditor'),
+	's', 'admin app auditor tenant'),
 ('buckets_for', 'org text, account text, request text DEFAULT NULL, tier text DEFAULT ''standard_training'', pool text DEFAULT ''default'', amount numeric DEFAULT NULL',
 	'SETOF bucket bigint, account text, kind text, priority int, expires_at timestamptz, available numeric, policy jsonb, pays boolean, why text, most numeric',
-	's', 'admin app auditor'),
+	's', 'admin app auditor tenant'),
 ('job_buckets', 'org text, job bigint, amount numeric DEFAULT NULL',
 	'SETOF bucket bigint, account text, kind text, priority int, expires_at timestamptz, available numeric, policy jsonb, pays boolean, why text, most numeric',
-	's', 'admin app auditor'),
+	's', 'admin app auditor tenant'),
 ('denials', 'org text, account text DEFAULT '''', since timestamptz DEFAULT NULL',
 	'SETOF account text, operation text, reason text, n bigint, first_at timestamptz, last_at timestamptz',
 	's', 'admin app auditor'),
 ('budgets', 'org text, account text DEFAULT ''''',
 	'SETOF account text, period text, period_start timestamptz, amount numeric, reserved numeric, spent numeric, remaining numeric, hard boolean',
-	's', 'admin app auditor'),
+	's', 'admin app auditor tenant'),
 ('statement', 'org text, account text DEFAULT '''', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL',
 	'SETOF at timestamptz, entry bigint, bucket bigint, kind text, account text, operation text, source text, target text, amount numeric, hold bigint, job bigint, attempt int, available numeric',
-	's', 'admin app auditor'),
+	's', 'admin app auditor tenant'),
 ('usage_by', 'org text, account text, since timestamptz, until timestamptz, by text',
 	'SETOF item text, spent numeric, refunded numeric, net numeric, gpu_hours numeric, jobs bigint',
-	's', 'admin app auditor'),
+	's', 'admin app auditor tenant'),
 ('top_spenders', 'org text, k int, since timestamptz',
 	'SETOF rank bigint, account text, net numeric, spent numeric, refunded numeric, gpu_hours numeric, jobs bigint',
-	's', 'admin app auditor'),
+	's', 'admin app auditor tenant'),
 ('top_jobs', 'org text, k int, since timestamptz',
 	'SETOF rank bigint, job bigint, account text, tier text, gpu_types text[], net numeric, spent numeric, refunded numeric, gpu_hours numeric',
-	's', 'admin app auditor'),
+	's', 'admin app auditor tenant'),
 ('invoice', 'org text, month date',
 	'SETOF line bigint, account text, tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric, refunded numeric, amount numeric',
-	's', 'admin app auditor'),
+	's', 'admin app auditor tenant'),
 -- holds
 ('hold', 'org text, account text, key text, amount numeric, ttl interval',
 	'hold bigint, status text, reason text, held numeric, expires_at timestamptz, replayed boolean',
-	'v', 'admin app'),
+	'v', 'admin app tenant'),
 ('capture', 'org text, hold bigint, key text, amount numeric, final boolean DEFAULT true',
 	'captured numeric, released numeric, lapsed numeric, replayed boolean',
-	'v', 'admin app'),
+	'v', 'admin app tenant'),
 ('release', 'org text, hold bigint, key text',
-	'released numeric, lapsed numeric, replayed boolean', 'v', 'admin app'),
+	'released numeric, lapsed numeric, replayed boolean', 'v', 'admin app tenant'),
 -- jobs
 ('reserve', 'org text, account text, key text, request text, wall_limit interval DEFAULT NULL, tier text DEFAULT ''standard_training'', pool text DEFAULT ''default'', topology text DEFAULT ''any'', preemptible text DEFAULT NULL, max_retries int DEFAULT 3, cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0, hold_window interval DEFAULT NULL, spec jsonb DEFAULT ''{}'', options jsonb DEFAULT ''{}''',
 	'job bigint, status text, reason text, held numeric, replayed boolean',
-	'v', 'admin app'),
+	'v', 'admin app tenant'),
 ('place', 'pool text DEFAULT ''default'', max_starts int DEFAULT NULL',
 	'SETOF action text, org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, per_gpu_hour numeric, reason text',
 	'v', 'admin agent operator'),
@@ -115,9 +118,9 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'v', 'admin agent'),
 ('settle', 'org text, job bigint, attempt int, outcome text, elapsed interval DEFAULT NULL, exit_code int DEFAULT NULL, message text DEFAULT NULL, log_uri text DEFAULT NULL',
 	'outcome text, billed numeric, released numeric, lapsed numeric, refunded numeric, job_state text, retry_at timestamptz, replayed boolean',
-	'v', 'admin agent app'),
+	'v', 'admin agent app tenant'),
 ('cancel', 'org text, job bigint, key text, reason text DEFAULT NULL',
-	'job_state text, replayed boolean', 'v', 'admin app operator'),
+	'job_state text, replayed boolean', 'v', 'admin app operator tenant'),
 ('checkpoint', 'org text, job bigint, attempt int, step bigint, uri text, sha256 bytea, size_bytes bigint',
 	'void', 'v', 'admin agent'),
 ('resumed', 'org text, job bigint, attempt int, from_attempt int, from_step bigint, sha256 bytea',
@@ -127,7 +130,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin operator'),
 ('history', 'org text, job bigint',
 	'SETOF at timestamptz, what text, attempt int, detail text',
-	's', 'admin app auditor operator'),
+	's', 'admin app auditor operator tenant'),
 -- nodes
 ('register_node', 'pool text, node text, gpu_type text, gpus int, gpu_memory_mib bigint, cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0, nvlink_domain text DEFAULT NULL, leaf text DEFAULT NULL, spot boolean DEFAULT false, labels jsonb DEFAULT ''{}''',
 	'void', 'v', 'admin operator'),
@@ -187,14 +190,14 @@ CREATE TEMP TABLE roles AS
 	SELECT r.oid, r.rolname, substring(r.rolname, 'gpucredit_(.*)') AS short
 	FROM pg_roles r WHERE r.rolname = ANY (ARRAY['gpucredit_admin',
 		'gpucredit_operator', 'gpucredit_app', 'gpucredit_agent',
-		'gpucredit_auditor']);
+		'gpucredit_auditor', 'gpucredit_tenant']);
 CREATE TEMP TABLE public_function AS
 	SELECT i.*, p.oid, p.proname
 	FROM interface i
 		JOIN pg_proc p ON p.pronamespace = 'gpucredit'::regnamespace
 			AND p.proname = i.name;
 
-SELECT is(count(*)::int, 5, 'the roles are there') FROM roles;
+SELECT is(count(*)::int, 6, 'the roles are there') FROM roles;
 SELECT isnt(count(*)::int, 0, 'there are functions') FROM public_function;
 SELECT is(count(*)::int, 1, format('%s is one function', name))
 FROM public_function GROUP BY name ORDER BY min(n);
@@ -247,6 +250,7 @@ FROM roles r LEFT JOIN pg_proc p
 	ON p.pronamespace = 'gpucredit'::regnamespace
 	AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
 	AND p.oid <> ALL (SELECT oid FROM public_function)
+	AND p.proname <> 'sees'			-- what policies ask
 	AND (p.prosecdef OR NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
 		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset']::regtype[]::oid[])
 GROUP BY r.rolname ORDER BY r.rolname;
@@ -257,6 +261,7 @@ SELECT is(string_agg(c.relname, ' ' ORDER BY c.relname COLLATE "C"), expected.ta
 FROM (VALUES
 	('gpucredit_agent', NULL),
 	('gpucredit_app', 'jobs price tier'),
+	('gpucredit_tenant', 'account attempt entry hold job jobs price tier'),
 	('gpucredit_operator', 'attempt attempt_gpu checkpoint cron_status directive jobs metrics node nodes pool price retry_rule seal_status seals tier'))
 	expected (role, tables)
 	JOIN roles r ON r.rolname = expected.role

@@ -1,0 +1,165 @@
+-- Tenants: a member of gpucredit_tenant sees and spends what it is bound to
+-- and what is below; anything else is not there, in the same words.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET gpucredit.clock = '2027-07-01 00:00+00';
+\set VERBOSITY sqlstate
+\pset null '-'
+
+DO $$
+BEGIN
+	PERFORM gpucredit.create_pool('te');
+	PERFORM gpucredit.set_price('TE', 1, 'te');
+	PERFORM gpucredit.register_node('te', 'te-1', 'TE', 8, 40960);
+	PERFORM gpucredit.create_account(o), gpucredit.issue(o, '', 'paid', 1000) FROM unnest(ARRAY['te', 'te-other']) o;
+	PERFORM gpucredit.create_account('te', a) FROM unnest(ARRAY['vision', 'vision/alice', 'vision2', 'speech']) a;
+	PERFORM gpucredit.issue('te', 'vision', 'own', 50);
+END $$;
+CREATE ROLE te_vision IN ROLE gpucredit_tenant;
+CREATE ROLE te_all IN ROLE gpucredit_tenant;
+CREATE ROLE te_nobody IN ROLE gpucredit_tenant;
+CREATE ROLE te_person IN ROLE te_vision;	-- of the team, so of its bindings
+CREATE ROLE te_both IN ROLE gpucredit_tenant, gpucredit_app, gpucredit_auditor;
+SELECT gpucredit.bind_tenant('te_vision', 'te', 'vision');
+SELECT gpucredit.bind_tenant('te_both', 'te', 'vision');
+SELECT gpucredit.bind_tenant('te_all', 'te');
+SELECT gpucredit.bind_tenant('te_all', 'te');	-- once is enough
+SELECT org, account, role FROM gpucredit.tenant WHERE org LIKE 'te%' ORDER BY 1, 2, 3;
+-- what others have
+SELECT job AS other_job FROM gpucredit.reserve('te-other', '', 'j', '1xTE', '1 h', pool => 'te') \gset
+SELECT job AS speech_job FROM gpucredit.reserve('te', 'speech', 'sj', '1xTE', '1 h', pool => 'te') \gset
+SELECT hold AS speech_hold FROM gpucredit.hold('te', 'speech', 'sh', 5, '1 h') \gset
+
+-- Bound to a project: it, and what is below.
+SET ROLE te_vision;
+SELECT available, held FROM gpucredit.balance('te', 'vision');
+SELECT available FROM gpucredit.balance('te', 'vision/alice');
+SELECT job AS own_job, status FROM gpucredit.reserve('te', 'vision/alice', 'mine', '1xTE', '1 h', pool => 'te') \gset
+SELECT hold AS own_hold, status FROM gpucredit.hold('te', 'vision', 'held', 2, '1 h') \gset
+SELECT captured, replayed FROM gpucredit.capture('te', :own_hold, 'cap', 1);
+SELECT count(*) FROM gpucredit.history('te', :own_job);
+SELECT account, state FROM gpucredit.jobs WHERE org LIKE 'te%';
+SELECT org, account, count(*) FROM gpucredit.entry GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT org, account FROM gpucredit.account ORDER BY 1, 2;
+SELECT count(*) FROM gpucredit.hold WHERE account <> 'vision' AND account <> 'vision/alice';
+SELECT count(*) FROM gpucredit.audit;
+SELECT job_state FROM gpucredit.cancel('te', :own_job, 'c');
+-- its siblings, its parent and other organisations are not there, in the
+-- words of what really is not
+SELECT * FROM gpucredit.balance('te', 'speech');
+SELECT * FROM gpucredit.balance('te', 'gone');
+SELECT * FROM gpucredit.balance('te', 'vision2');
+SELECT * FROM gpucredit.balance('te');
+SELECT * FROM gpucredit.balance('te-other');
+SELECT * FROM gpucredit.balance('no-such');
+SELECT * FROM gpucredit.top_spenders('te', 5, '2027-01-01');
+SELECT * FROM gpucredit.reserve('te', 'speech', 'k1', '1xTE', '1 h', pool => 'te');
+SELECT * FROM gpucredit.reserve('te-other', '', 'k2', '1xTE', '1 h', pool => 'te');
+SELECT * FROM gpucredit.cancel('te', :speech_job, 'k3');
+SELECT * FROM gpucredit.history('te', :speech_job);
+SELECT * FROM gpucredit.settle('te', :speech_job, 1, 'completed');
+SELECT * FROM gpucredit.settle('te-other', :other_job, 1, 'completed');
+SELECT * FROM gpucredit.release('te', :speech_hold, 'k4');
+SELECT * FROM gpucredit.release('te-other', 1, 'k5');
+SELECT * FROM gpucredit.job_buckets('te', :speech_job);
+RESET ROLE;
+
+-- in the very same words
+CREATE FUNCTION pg_temp.words(call text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	message text;
+	detail text;
+	hint text;
+BEGIN
+	EXECUTE call;
+	RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN concat_ws('; ', SQLSTATE, message, detail, hint);
+END $$;
+SET ROLE te_vision;
+SELECT f.call, replace(pg_temp.words(format(f.call, f.theirs)), f.theirs, 'X') = replace(pg_temp.words(format(f.call, f.nobodys)), f.nobodys, 'X') AS same
+FROM (VALUES ($$SELECT gpucredit.cancel('te', %s, 'k6')$$, :'speech_job', '987654321'),
+	($$SELECT gpucredit.settle('te', %s, 1, 'failed')$$, :'speech_job', '987654321'),
+	($$SELECT gpucredit.history('te', %s)$$, :'speech_job', '987654321'),
+	($$SELECT gpucredit.capture('te', %s, 'k7', 1)$$, :'speech_hold', '987654321'),
+	($$SELECT gpucredit.release('te', %s, 'k8')$$, :'speech_hold', '987654321'),
+	($$SELECT gpucredit.balance('te', '%s')$$, 'speech', 'nowhere'),
+	($$SELECT gpucredit.hold('te', '%s', 'k9', 1, '1 h')$$, 'speech', 'nowhere'),
+	($$SELECT gpucredit.balance('%s', '')$$, 'te-other', 'te-nobodys'),
+	($$SELECT gpucredit.cancel('%s', 1, 'k10')$$, 'te-other', 'te-nobodys')) f (call, theirs, nobodys);
+RESET ROLE;
+
+-- A member of a bound role has its bindings; SET ROLE is who one is.
+SET ROLE te_person;
+SELECT available FROM gpucredit.balance('te', 'vision');
+SELECT * FROM gpucredit.balance('te', 'speech');
+RESET ROLE;
+-- also inside somebody's SECURITY DEFINER function
+CREATE FUNCTION pg_temp.borrowed(account text) RETURNS numeric LANGUAGE sql SECURITY DEFINER
+AS 'SELECT available FROM gpucredit.balance(''te'', account)';
+SET ROLE te_vision;
+SELECT pg_temp.borrowed('vision');
+SELECT pg_temp.borrowed('speech');
+RESET ROLE;
+-- other grants widen nothing
+SET ROLE te_both;
+SELECT org, account FROM gpucredit.account ORDER BY 1, 2;
+SELECT * FROM gpucredit.balance('te', 'speech');
+SELECT * FROM gpucredit.balance('te-other');
+RESET ROLE;
+-- prepared statements and cursors go by who runs them
+PREPARE own AS SELECT count(*) FROM gpucredit.account WHERE org LIKE 'te%';
+EXECUTE own;
+SET ROLE te_vision;
+EXECUTE own;
+RESET ROLE;
+EXECUTE own;
+BEGIN;
+DECLARE mine CURSOR FOR SELECT account FROM gpucredit.account WHERE org LIKE 'te%' ORDER BY account;
+FETCH 1 FROM mine;
+ROLLBACK;
+
+-- Bound to all of an organisation, to nothing, or not any more.
+SET ROLE te_all;
+SELECT available FROM gpucredit.balance('te');
+SELECT count(*) FROM gpucredit.account;
+SELECT job_state FROM gpucredit.cancel('te', :speech_job, 'c2');
+SELECT * FROM gpucredit.cancel('te', 987654321, 'c3');
+SELECT * FROM gpucredit.balance('te-other');
+RESET ROLE;
+SET ROLE te_nobody;
+SELECT * FROM gpucredit.balance('te');
+SELECT * FROM gpucredit.hold('te', '', 'k', 1, '1 h');
+SELECT count(*) FROM gpucredit.account;
+RESET ROLE;
+BEGIN;
+SELECT gpucredit.unbind_tenant('te_vision', 'te', 'vision');
+SET LOCAL ROLE te_vision;
+SELECT * FROM gpucredit.balance('te', 'vision');	-- at once in the same transaction
+ROLLBACK;
+SET ROLE te_vision;
+SELECT available FROM gpucredit.balance('te', 'vision');	-- not taken back after all
+RESET ROLE;
+SELECT gpucredit.unbind_tenant('te_vision', 'te', 'vision');
+SELECT gpucredit.unbind_tenant('te_vision', 'te', 'vision');
+SET ROLE te_person;
+SELECT * FROM gpucredit.balance('te', 'vision');
+RESET ROLE;
+SELECT operation, decision, account, detail ->> 'role' AS role FROM gpucredit.audit WHERE org = 'te' AND operation LIKE '%bind%' ORDER BY audit;
+
+-- Nobody is a tenant by accident: not a superuser, not who is no member.
+GRANT gpucredit_tenant TO CURRENT_USER;
+SELECT available FROM gpucredit.balance('te');
+REVOKE gpucredit_tenant FROM CURRENT_USER;
+-- a binding to what is not there is reported
+BEGIN;
+INSERT INTO gpucredit.tenant VALUES ('te', 'gone', 'te_all');
+ALTER TABLE gpucredit.tenant DISABLE TRIGGER tenant_changed;
+SELECT invariant, subject FROM gpucredit.verify();
+ROLLBACK;
+DROP ROLE te_vision, te_all, te_nobody, te_person, te_both;
+SELECT * FROM gpucredit.verify();

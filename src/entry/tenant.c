@@ -1,0 +1,332 @@
+/*-------------------------------------------------------------------------
+ *
+ * tenant.c
+ *		What a caller who is a tenant may see and spend.
+ *
+ * A tenant is a member of gpucredit_tenant, other than a superuser.  Who calls
+ * is the outer user, the login or SET ROLE role, which no function of anybody's
+ * changes.  Roles are bound to accounts by rows of gpucredit.tenant; a member
+ * of a bound role has its bindings.  What lies outside them does not exist for
+ * a tenant: it is refused with the very error of what is not there, before
+ * anything else is looked at.
+ *
+ * Each backend keeps the bindings of the last tenant it saw; they are read
+ * again when the table, a role or a membership changes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "catalog/namespace.h"
+#include "common/args.h"
+#include "common/compat.h"
+#include "common/definer.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "common/unknown.h"
+#include "entry/tenant.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_sees);
+
+typedef struct Binding
+{
+	char	   *org;
+	char	   *account;
+} Binding;
+
+/* What a tenant may call, besides reading; the rest is refused outright. */
+#define MAY_CALL \
+	(BIT(hold) | BIT(capture) | BIT(release) | BIT(reserve) | BIT(settle) | \
+	 BIT(cancel) | BIT(meter) | BIT(checkpoint))
+#define BIT(name)	(UINT64CONST(1) << ENTRY_##name)
+
+SQL_STATEMENT(bindings_read, SPI_OK_SELECT, "oid",
+			  "SELECT t.org, t.account FROM gpucredit.tenant t"
+			  " JOIN pg_catalog.pg_roles r ON r.rolname = t.role"
+			  " WHERE pg_catalog.pg_has_role($1, r.oid, 'USAGE')");
+
+/* Of the user last asked about. */
+static Oid	known_user = InvalidOid;
+static bool known_tenant;
+static bool bindings_known = false;
+static int	nbindings;
+static Binding *bindings;
+static MemoryContext kept = NULL;
+static Oid	kept_table = InvalidOid;
+
+static void roles_changed(Datum arg, int cacheid, uint32 hashvalue);
+static void table_changed(Datum arg, Oid relid);
+static bool caller_is_tenant(void);
+static bool is_bound(const char *org, const char *account);
+static bool is_covered(const char *org, const char *account);
+static void read_bindings(void);
+static bool covers(const Binding *binding, const char *org,
+				   const char *account);
+static char *name_arg(FunctionCallInfo fcinfo, int n);
+static void check_id(EntrySubject kind, const char *org, int64 id);
+static pg_attribute_noreturn() void refuse_call(const char *what);
+
+void
+TenantInit(void)
+{
+	CacheRegisterSyscacheCallback(AUTHOID, roles_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, roles_changed, (Datum) 0);
+	CacheRegisterRelcacheCallback(table_changed, (Datum) 0);
+}
+
+static void
+roles_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	known_user = InvalidOid;
+	bindings_known = false;
+}
+
+static void
+table_changed(Datum arg, Oid relid)
+{
+	if (!OidIsValid(relid) || relid == kept_table)
+		bindings_known = false;
+}
+
+/*
+ * Refuse a tenant what is not its own.  An argument that could name nothing is
+ * left to the function to refuse.
+ */
+void
+TenantCheckCall(EntryPoint entry, EntrySubject kind, FunctionCallInfo fcinfo)
+{
+	char	   *org;
+	char	   *account;
+	Definer		definer;
+
+	if (!caller_is_tenant())
+		return;
+	if ((MAY_CALL & (UINT64CONST(1) << entry)) == 0)
+		refuse_call(EntryName(entry));
+	org = name_arg(fcinfo, 0);
+	if (org == NULL || PG_ARGISNULL(1))
+		return;
+	/* a function may not have taken on its owner's rights yet */
+	definer = DefinerEnter(fcinfo);
+	if (kind != ENTRY_SUBJECT_ACCOUNT)
+		check_id(kind, org, PG_GETARG_INT64(1));
+	else if ((account = name_arg(fcinfo, 1)) != NULL &&
+			 !is_bound(org, account))
+		RefuseUnknownAccount(org, account);
+	DefinerLeave(definer);
+}
+
+/*
+ * The same of reading functions, which run with their owner's rights.
+ */
+void
+TenantCheckAccount(const char *org, const char *account)
+{
+	if (caller_is_tenant() && !is_bound(org, account))
+		RefuseUnknownAccount(org, account);
+}
+
+void
+TenantCheckJob(const char *org, int64 job)
+{
+	if (caller_is_tenant())
+		check_id(ENTRY_SUBJECT_JOB, org, job);
+}
+
+/*
+ * Does the caller see the rows of an account?  For policies and views: all do
+ * but tenants.
+ */
+Datum
+gpucredit_sees(PG_FUNCTION_ARGS)
+{
+	char	   *org;
+	char	   *account;
+	bool		sees;
+
+	if (!caller_is_tenant())
+		PG_RETURN_BOOL(true);
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		PG_RETURN_BOOL(false);
+	if (!bindings_known)
+	{
+		Definer		definer = DefinerEnter(fcinfo);
+
+		read_bindings();
+		DefinerLeave(definer);
+	}
+	org = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	account = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	sees = nbindings > 0 && is_covered(org, account);
+	pfree(org);
+	pfree(account);
+	PG_RETURN_BOOL(sees);
+}
+
+/*
+ * Is the outer user a tenant?  Bindings go with the user.
+ */
+static bool
+caller_is_tenant(void)
+{
+	Oid			user = GetOuterUserId();
+
+	if (user != known_user)
+	{
+		Oid			role = get_role_oid("gpucredit_tenant", true);
+
+		known_tenant = OidIsValid(role) && !superuser_arg(user) &&
+			is_member_of_role_nosuper(user, role);
+		bindings_known = false;
+		known_user = user;
+	}
+	return known_tenant;
+}
+
+/*
+ * Is an account one of the calling tenant's, or below?  42501 where it has
+ * none at all.
+ */
+static bool
+is_bound(const char *org, const char *account)
+{
+	AcceptInvalidationMessages();
+	if (!caller_is_tenant())
+		return true;			/* not any more */
+	if (!bindings_known)
+		read_bindings();
+	if (nbindings == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("role \"%s\" is bound to no account",
+						GetUserNameFromId(known_user, false)),
+				 errdetail("Members of gpucredit_tenant see and spend only "
+						   "what they are bound to."),
+				 errhint("Have an administrator call "
+						 "gpucredit.bind_tenant().")));
+	return is_covered(org, account);
+}
+
+/*
+ * Does any of the bindings read cover an account?
+ */
+static bool
+is_covered(const char *org, const char *account)
+{
+	for (int i = 0; i < nbindings; i++)
+	{
+		if (covers(&bindings[i], org, account))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Read the caller's bindings, with a snapshot of this moment.
+ */
+static void
+read_bindings(void)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	if (kept == NULL)
+		kept = AllocSetContextCreate(CacheMemoryContext, "gpucredit tenant",
+									 ALLOCSET_SMALL_SIZES);
+	MemoryContextReset(kept);
+	nbindings = 0;
+	kept_table = get_relname_relid("tenant",
+								   get_namespace_oid("gpucredit", false));
+	/* what changes while we read makes them unknown again */
+	bindings_known = true;
+	PG_TRY();
+	{
+		SqlConnect();
+		SqlArg(&args, ObjectIdGetDatum(known_user));
+		rows = SqlReadLatest(&bindings_read, &args);
+		bindings = MemoryContextAlloc(kept, sizeof(Binding) * (rows.n + 1));
+		for (uint64 i = 0; i < rows.n; i++)
+		{
+			bindings[i].org = MemoryContextStrdup(kept, SqlText(rows, i, 1));
+			bindings[i].account = MemoryContextStrdup(kept,
+													  SqlText(rows, i, 2));
+			nbindings++;
+		}
+		SqlFinish();
+	}
+	PG_CATCH();
+	{
+		bindings_known = false;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+static bool
+covers(const Binding *binding, const char *org, const char *account)
+{
+	size_t		size = strlen(binding->account);
+
+	return strcmp(binding->org, org) == 0 &&
+		(size == 0 ||
+		 (strncmp(account, binding->account, size) == 0 &&
+		  (account[size] == '\0' || account[size] == '/')));
+}
+
+/*
+ * An argument that could name an organisation or account, NULL of another.
+ */
+static char *
+name_arg(FunctionCallInfo fcinfo, int n)
+{
+	if (PG_ARGISNULL(n) ||
+		toast_raw_datum_size(PG_GETARG_DATUM(n)) - VARHDRSZ > ARG_NAME_MAX)
+		return NULL;
+	return text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+/*
+ * Refuse a job or hold that is not the tenant's, as one that is not there; in
+ * an organisation that is not, as an account that is not there.
+ */
+static void
+check_id(EntrySubject kind, const char *org, int64 id)
+{
+	char	   *account;
+	bool		bound;
+
+	SqlConnect();
+	account = EntryAccountOf(kind, org, id);
+	bound = is_bound(org, account != NULL ? account : "");
+	if (!bound)
+	{
+		bool		in_org = false;
+
+		for (int i = 0; i < nbindings; i++)
+			in_org |= strcmp(bindings[i].org, org) == 0;
+		if (!in_org)
+			RefuseUnknownAccount(org, "");
+		if (kind == ENTRY_SUBJECT_JOB)
+			RefuseUnknownJob(id);
+		RefuseUnknownHold(id);
+	}
+	SqlFinish();
+}
+
+static void
+refuse_call(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("a tenant may not call \"%s\"", what),
+			 errdetail("The caller is a member of gpucredit_tenant."),
+			 errhint("Call it as a role that is not.")));
+}

@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * tenant.h
+ *		What a caller who is a tenant may see and spend.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_TENANT_H
+#define GPUCREDIT_TENANT_H
+
+#include "entry/entry.h"
+
+extern void TenantInit(void);
+extern void TenantCheckCall(EntryPoint entry, EntrySubject kind,
+							FunctionCallInfo fcinfo);
+extern void TenantCheckAccount(const char *org, const char *account);
+extern void TenantCheckJob(const char *org, int64 job);
+
+#endif							/* GPUCREDIT_TENANT_H */
