@@ -1,0 +1,37 @@
+# 090_walkthroughs.pl: the stories in docs/walkthroughs, told again
+#
+# Each script runs in a database of its own and prints what stands beside it.
+# GC_ACCEPT=DIR leaves what they print in that folder, to look at and copy.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use File::Basename;
+use GpuCredit;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $folder = "$FindBin::RealBin/../../docs/walkthroughs";
+my @scripts = sort glob("$folder/*.sql");
+my $node = new_node('stories', 'fsync = off', 'autovacuum = off');
+
+cmp_ok(scalar @scripts, '>=', 6, 'there are walkthroughs');
+foreach my $script (@scripts)
+{
+	my $name = basename($script, '.sql');
+	my $text = slurp_file($script);
+	my ($out, $expected) = ('', '');
+
+	new_database($node, $name);
+	IPC::Run::run(
+		[ 'psql', '-X', '-a', '-q', '-d', $node->connstr($name), '-f', '-' ],
+		'<', \$text, '>&', \$out);
+	$out =~ s/^psql:<stdin>:\d+: //mg;
+	append_to_file("$ENV{GC_ACCEPT}/$name.out", $out) if $ENV{GC_ACCEPT};
+	$expected = slurp_file("$folder/$name.out") if -e "$folder/$name.out";
+	is($out, $expected, "$name prints what it says");
+	verify_empty($node, $name, "$name: verify() is empty");
+}
+$node->stop;
+done_testing();
