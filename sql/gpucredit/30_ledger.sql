@@ -194,7 +194,7 @@ ALTER TABLE gpucredit.entry ENABLE ALWAYS TRIGGER entry_append_only;
 CREATE TABLE gpucredit.spend_total (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	spent gpucredit.credits NOT NULL,
+	spent numeric(38, 6) NOT NULL,	/* many buckets may come to more than one */
 	CONSTRAINT spend_total_pkey PRIMARY KEY (org, account)
 );
 COMMENT ON TABLE gpucredit.spend_total IS
@@ -215,7 +215,7 @@ CREATE TABLE gpucredit.spend_day (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	day date NOT NULL,			/* UTC */
-	spent gpucredit.credits NOT NULL,	/* below 0: more was refunded */
+	spent numeric(38, 6) NOT NULL,	/* below 0: more was refunded */
 	CONSTRAINT spend_day_pkey PRIMARY KEY (org, account, day)
 );
 CREATE INDEX spend_day_day ON gpucredit.spend_day (day);

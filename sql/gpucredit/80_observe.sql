@@ -163,23 +163,23 @@ BEGIN ATOMIC
 			FROM gpucredit.dead_held(balance_now.org, balance_now.at) d
 				JOIN b ON b.bucket = d.bucket) p (kind, expires_at, amount)
 		) b,
-	(SELECT sum(h.held)::numeric AS held FROM gpucredit.hold h
+	(SELECT sum(h.held::numeric) AS held FROM gpucredit.hold h
 		WHERE h.org = balance_now.org
 			AND gpucredit.is_below(h.account, balance_now.account)
 			AND h.closed_at IS NULL
 			AND coalesce(h.expires_at > balance_now.at, true)) h,
 	(SELECT sum(gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
-			a.elapsed, a.held))::numeric AS used
+			a.elapsed, a.held)::numeric) AS used
 		FROM gpucredit.attempt a
 		WHERE a.org = balance_now.org
 			AND gpucredit.is_below(a.account, balance_now.account)
 			AND a.ended_at IS NULL) a,
-	(SELECT sum(s.spent)::numeric AS spent
+	(SELECT sum(s.spent) AS spent
 		FROM (SELECT t.spent FROM gpucredit.spend_total t
 			WHERE t.org = balance_now.org
 				AND gpucredit.is_below(t.account, balance_now.account)
 			UNION ALL
-			SELECT d.spent FROM gpucredit.spend_delta d
+			SELECT d.spent::numeric FROM gpucredit.spend_delta d
 			WHERE d.org = balance_now.org
 				AND gpucredit.is_below(d.account, balance_now.account)) s) s,
 	(SELECT min(u.remaining) AS room
@@ -227,11 +227,11 @@ BEGIN ATOMIC
 			AND coalesce(b.closed_at > balance_at.at, true)
 			AND b.effective_at <= balance_at.at
 			AND coalesce(b.expires_at > balance_at.at, true)) b,
-	(SELECT sum(f.held) FILTER (WHERE NOT f.dead)::numeric AS held,
-			sum(f.spent)::numeric AS spent
+	(SELECT sum(f.held::numeric) FILTER (WHERE NOT f.dead) AS held,
+			sum(f.spent::numeric) AS spent
 		FROM flow f
 		WHERE gpucredit.is_below(f.account, balance_at.account)) f,
-	(SELECT sum(CASE WHEN a.ended_at IS NULL
+	(SELECT sum((CASE WHEN a.ended_at IS NULL
 			AND coalesce(a.heard_at <= balance_at.at, true)
 			THEN gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
 				a.elapsed, a.held)
@@ -239,7 +239,7 @@ BEGIN ATOMIC
 				WHERE u.org = balance_at.org AND u.job = a.job
 					AND u.attempt = a.attempt AND u.at <= balance_at.at
 				ORDER BY u.elapsed DESC LIMIT 1)
-			END)::numeric AS used
+			END)::numeric) AS used
 		FROM gpucredit.attempt a
 		WHERE a.org = balance_at.org
 			AND gpucredit.is_below(a.account, balance_at.account)
@@ -275,7 +275,7 @@ $$;
 COMMENT ON FUNCTION gpucredit.balance(text, text, timestamptz) IS
 'An account''s credit.
 account: '''' for the organisation. as_of: the same figures as they were at a past instant, told by the entries; NULL or not past: now.
-Result, in credits: available in active buckets of the account and its ancestors; spendable: that, capped by the tightest hard budget on the path (not of the past); held by the account and all below it, used (metered) of that, spent (settled, less refunds); promo + granted + paid = available; when the next of it expires, and how much then. What only time has done (expiry, a hold past its ttl) counts, booked or not.
+Result, in credits: available in active buckets of the account and its ancestors; spendable: that, capped by the tightest hard budget on the path (of the past: not capped, as what budgets were is not kept); held by the account and all below it, used (metered) of that, spent (settled, less refunds); promo + granted + paid = available; when the next of it expires, and how much then. What only time has done (expiry, a hold past its ttl) counts, booked or not.
 Errors: UC001 no such account; 22023.';
 
 /* Buckets */
@@ -420,9 +420,9 @@ BEGIN ATOMIC
 	SELECT r.at, r.entry, r.bucket, r.kind, r.account, r.operation, r.source,
 		r.target, coalesce(r.amount, r.reached)::numeric, r.hold, r.job,
 		r.attempt, r.available
-	FROM (SELECT e.*, (sum(e.effect) OVER (
+	FROM (SELECT e.*, sum(e.effect::numeric) OVER (
 				ORDER BY e.at, e.rank, e.entry, e.bucket, e.hold
-				ROWS UNBOUNDED PRECEDING))::numeric AS available
+				ROWS UNBOUNDED PRECEDING) AS available
 		FROM effect e) r
 	WHERE coalesce(r.at >= statement.since, true)
 		AND coalesce(r.at < statement.until, true)

@@ -154,29 +154,28 @@ COMMENT ON FUNCTION gpucredit.hold_difference(text) IS
 
 /* What accounts have spent, and the newest entry, with what is recorded. */
 CREATE FUNCTION gpucredit.spend_difference(tenant text)
-RETURNS TABLE (org text, account text, found gpucredit.credits,
-	expected gpucredit.credits)
+RETURNS TABLE (org text, account text, found numeric, expected numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT coalesce(s.org, e.org), coalesce(s.account, e.account),
-		coalesce(s.spent, '0'), coalesce(e.spent, '0')
+		coalesce(s.spent, 0.000000), coalesce(e.spent, 0.000000)
 	FROM (SELECT s.org, s.account, sum(s.spent) AS spent
 			FROM (SELECT t.org, t.account, t.spent
 					FROM gpucredit.spend_total t
-				UNION ALL SELECT d.org, d.account, d.spent
+				UNION ALL SELECT d.org, d.account, d.spent::numeric
 					FROM gpucredit.spend_delta d) s
 			WHERE spend_difference.tenant IS NULL
 				OR s.org = spend_difference.tenant
 			GROUP BY s.org, s.account) s
-		FULL JOIN (SELECT e.org, e.account, sum(CASE 'spent'
+		FULL JOIN (SELECT e.org, e.account, sum((CASE 'spent'
 				WHEN e.target THEN e.amount
-				WHEN e.source THEN - e.amount END) AS spent
+				WHEN e.source THEN - e.amount END)::numeric) AS spent
 			FROM gpucredit.entry e
 			WHERE spend_difference.tenant IS NULL
 				OR e.org = spend_difference.tenant
 			GROUP BY e.org, e.account) e
 			ON e.org = s.org AND e.account = s.account
-	WHERE coalesce(s.spent, '0') <> coalesce(e.spent, '0');
+	WHERE coalesce(s.spent, 0) <> coalesce(e.spent, 0);
 END;
 COMMENT ON FUNCTION gpucredit.spend_difference(text) IS
 'Accounts whose recorded spend is not what the entries say.';
@@ -186,23 +185,23 @@ COMMENT ON FUNCTION gpucredit.spend_difference(text) IS
  * A day upkeep has forgotten is missed by nobody.
  */
 CREATE FUNCTION gpucredit.spend_day_difference(tenant text)
-RETURNS TABLE (org text, account text, day date, found gpucredit.credits,
-	expected gpucredit.credits)
+RETURNS TABLE (org text, account text, day date, found numeric,
+	expected numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT s.org, s.account, s.day, s.spent, coalesce(e.spent, '0')
+	SELECT s.org, s.account, s.day, s.spent, coalesce(e.spent, 0.000000)
 	FROM gpucredit.spend_day s
 		LEFT JOIN (SELECT x.org, p.account, x.day, sum(x.spent) AS spent
 			FROM (SELECT e.org, e.account,
 					(e.at AT TIME ZONE 'UTC')::date AS day,
-					CASE 'spent' WHEN e.target THEN e.amount
-						ELSE - e.amount END AS spent
+					(CASE 'spent' WHEN e.target THEN e.amount
+						ELSE - e.amount END)::numeric AS spent
 				FROM gpucredit.entry e
 				WHERE 'spent' IN (e.source, e.target)
 					AND (spend_day_difference.tenant IS NULL
 						OR e.org = spend_day_difference.tenant)
 				UNION ALL
-				SELECT d.org, d.account, d.day, - d.spent
+				SELECT d.org, d.account, d.day, - d.spent::numeric
 				FROM gpucredit.spend_delta d
 				WHERE d.day IS NOT NULL
 					AND (spend_day_difference.tenant IS NULL
@@ -212,7 +211,7 @@ BEGIN ATOMIC
 			ON e.org = s.org AND e.account = s.account AND e.day = s.day
 	WHERE (spend_day_difference.tenant IS NULL
 			OR s.org = spend_day_difference.tenant)
-		AND s.spent <> coalesce(e.spent, '0');
+		AND s.spent <> coalesce(e.spent, 0);
 END;
 COMMENT ON FUNCTION gpucredit.spend_day_difference(text) IS
 'Days of spend that are not what the entries say.';

@@ -167,9 +167,9 @@ BEGIN ATOMIC
 	SELECT a.account, s.today, s.past / s.days
 	FROM unnest(high_spend.accounts) AS a (account),
 		LATERAL (SELECT
-			sum(d.spent::numeric) FILTER (WHERE d.day
+			sum(d.spent) FILTER (WHERE d.day
 				= gpucredit.utc_day(high_spend.at)) AS today,
-			sum(d.spent::numeric) FILTER (WHERE d.day
+			sum(d.spent) FILTER (WHERE d.day
 				< gpucredit.utc_day(high_spend.at)) AS past,
 			gpucredit.utc_day(high_spend.at) - min(d.day) AS days
 		FROM (SELECT s.day, s.spent FROM gpucredit.spend_day s
@@ -177,7 +177,7 @@ BEGIN ATOMIC
 				AND s.day >= gpucredit.utc_day(high_spend.at) - 30
 				AND s.day <= gpucredit.utc_day(high_spend.at)
 			UNION ALL
-			SELECT d.day, d.spent FROM delta d
+			SELECT d.day, d.spent::numeric FROM delta d
 			WHERE d.day >= gpucredit.utc_day(high_spend.at) - 30
 				AND gpucredit.is_below(d.account, a.account)) d) s
 	WHERE coalesce((SELECT count(*) FROM delta d) <= high_spend.most, true)

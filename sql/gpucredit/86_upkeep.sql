@@ -90,7 +90,7 @@ BEGIN ATOMIC
 	USING unnest(repair.buckets) AS d
 	WHERE s.org = repair.tenant AND s.bucket = d.bucket;
 	INSERT INTO gpucredit.spend_delta (org, account, spent)
-	SELECT s.org, s.account, s.expected - s.found
+	SELECT s.org, s.account, (s.expected - s.found)::gpucredit.credits
 	FROM gpucredit.spend_difference(repair.tenant) s;
 	UPDATE gpucredit.spend_day t SET spent = s.expected
 	FROM gpucredit.spend_day_difference(repair.tenant) s
@@ -146,27 +146,29 @@ BEGIN
 	buckets := ARRAY(SELECT d FROM gpucredit.bucket_difference(rebuild.org) d
 		WHERE d.sound AND d.found IS NOT NULL);
 	FOR r IN
-		SELECT d.*, NULL AS account
+		SELECT d.org, d.bucket, d.hold, d.part, d.what,
+			d.found::numeric AS found, d.expected::numeric AS expected,
+			NULL AS account
 		FROM unnest(buckets || holds || parts) AS d
 		UNION ALL
-		SELECT s.org, NULL, NULL, NULL, 'spent', s.found, s.expected, true,
+		SELECT s.org, NULL, NULL, NULL, 'spent', s.found, s.expected,
 			s.account
 		FROM gpucredit.spend_difference(rebuild.org) s
 		UNION ALL
 		SELECT s.org, NULL, NULL, NULL, format('spent on %s', s.day),
-			s.found, s.expected, true, s.account
+			s.found, s.expected, s.account
 		FROM gpucredit.spend_day_difference(rebuild.org) s
 		ORDER BY account, hold NULLS FIRST, part NULLS FIRST, bucket, what
 	LOOP
 		RETURN NEXT ROW(concat_ws(' ', 'account "' || r.account || '"',
 			'hold ' || r.hold, 'part ' || r.part, 'bucket ' || r.bucket,
-			r.what), r.found::numeric, r.expected::numeric);
+			r.what), r.found, r.expected);
 		INSERT INTO gpucredit.audit (org, at, login, actor, operation,
 			decision, account, bucket, hold, detail)
 		VALUES (rebuild.org, gpucredit.now(), session_user,
 			actor, 'rebuild', 'repaired', r.account, r.bucket, r.hold,
 			pg_catalog.jsonb_build_object('what', r.what, 'part', r.part,
-				'was', r.found::numeric, 'is_now', r.expected::numeric));
+				'was', r.found, 'is_now', r.expected));
 	END LOOP;
 	PERFORM gpucredit.repair(rebuild.org, parts, holds, buckets);
 END
@@ -190,7 +192,7 @@ DECLARE
 	tenant text COLLATE "C";
 	accounts text[];
 	days date[];
-	amounts gpucredit.credits[];
+	amounts numeric[];
 	n bigint;
 	total bigint := 0;
 BEGIN
@@ -213,23 +215,23 @@ BEGIN
 		SELECT pg_catalog.array_agg(g.account), pg_catalog.array_agg(g.day),
 			pg_catalog.array_agg(g.spent), coalesce(pg_catalog.sum(g.n), 0)
 		INTO accounts, days, amounts, n
-		FROM (SELECT g.account, g.day, gpucredit.sum(g.spent) AS spent,
+		FROM (SELECT g.account, g.day, sum(g.spent::numeric) AS spent,
 				count(*) AS n
 			FROM gone g GROUP BY g.account, g.day) g;
 		INSERT INTO gpucredit.spend_total AS t (org, account, spent)
-		SELECT tenant, a.account, gpucredit.sum(a.spent)
+		SELECT tenant, a.account, sum(a.spent)
 		FROM unnest(accounts, amounts) AS a (account, spent)
 		GROUP BY a.account
 		ON CONFLICT (org, account)
-		DO UPDATE SET spent = t.spent OPERATOR(gpucredit.+) excluded.spent;
+		DO UPDATE SET spent = t.spent + excluded.spent;
 		INSERT INTO gpucredit.spend_day AS t (org, account, day, spent)
-		SELECT tenant, p.account, a.day, gpucredit.sum(a.spent)
+		SELECT tenant, p.account, a.day, sum(a.spent)
 		FROM unnest(accounts, days, amounts) AS a (account, day, spent),
 			unnest(gpucredit.account_path(a.account)) AS p (account)
 		WHERE a.day IS NOT NULL
 		GROUP BY p.account, a.day
 		ON CONFLICT (org, account, day)
-		DO UPDATE SET spent = t.spent OPERATOR(gpucredit.+) excluded.spent;
+		DO UPDATE SET spent = t.spent + excluded.spent;
 		total := total + n;
 		EXIT WHEN total >= most;
 	END LOOP;

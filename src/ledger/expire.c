@@ -112,7 +112,7 @@ audit_swept(SqlResult sums, TimestampTz at)
 		rows[i].decision = "expired";
 		rows[i].at = at;
 		AuditInt8(&rows[i], "buckets", SqlInt8(sums, i, 2));
-		AuditCredits(&rows[i], "amount", SqlCredits(sums, i, 3));
+		AuditNumber(&rows[i], "amount", SqlText(sums, i, 3));
 	}
 	AuditWriteMany(rows, (int) sums.n);
 }

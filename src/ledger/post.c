@@ -78,7 +78,8 @@ SQL_STATEMENT(entry_sweep, SPI_OK_SELECT, "tid[], timestamptz",
 			  " FROM gpucredit.bucket b WHERE b.ctid = ANY ($1)"
 			  "  AND b.available OPERATOR(gpucredit.>) '0'"
 			  " RETURNING org, amount)"
-			  " SELECT e.org, pg_catalog.count(*), gpucredit.sum(e.amount)"
+			  " SELECT e.org, pg_catalog.count(*),"
+			  " pg_catalog.sum(e.amount::pg_catalog.numeric)::pg_catalog.text"
 			  " FROM e GROUP BY e.org");
 SQL_STATEMENT(bucket_sweep, SPI_OK_UPDATE, "tid[], timestamptz",
 			  "UPDATE gpucredit.bucket b SET available = '0',"

@@ -1,0 +1,54 @@
+--
+-- Amounts at the end of what credits hold: one bucket holds no more than that,
+-- an organisation may.
+--
+SET search_path = gpucredit, public;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET client_min_messages = warning;
+SET gpucredit.clock = '2036-01-01 00:00+00';
+SELECT create_account('hu'), create_account('hu', 'a') \g /dev/null
+SELECT issue('hu', '', 'i0', 9223372036854.775808);
+SELECT replayed FROM issue('hu', '', 'i1', 9223372036854.775807, 'promo', expires_at => '2036-01-03');
+SELECT replayed FROM issue('hu', 'a', 'i2', 9223372036854.775807, 'grant', expires_at => '2036-01-03');
+SELECT replayed FROM issue('hu', '', 'i3', 9223372036854.775807);
+SELECT * FROM balance('hu', 'a') \gx
+SELECT status, held FROM hold('hu', 'a', 'h1', 9223372036854.775807, '1 d');
+SELECT hold AS h2 FROM hold('hu', 'a', 'h2', 9223372036854.775807, '1 d') \gset
+SELECT available, spendable, held FROM balance('hu', 'a');
+SELECT issued, available, held FROM buckets('hu', 'a');
+SELECT source, target, amount, available FROM statement('hu', 'a') ORDER BY entry;
+-- a hold that is dead, and a draw that is short without it
+SELECT captured FROM capture('hu', :h2, 'c2', 9223372036854.775807);
+SELECT status, reason FROM hold('hu', 'a', 'h3', 9223372036854.775807, '1 min');
+SELECT pg_catalog.set_config('gpucredit.clock', '2036-01-02 00:00+00', false);
+SELECT status, reason FROM hold('hu', 'a', 'h4', 9223372036854.775807, '10 d');
+SELECT status, reason FROM hold('hu', 'a', 'h5', 9223372036854.775807, '10 d');
+SELECT status, reason FROM hold('hu', 'a', 'h6', 0.000001, '10 d');
+SELECT pg_catalog.set_config('gpucredit.clock', '2036-01-04 00:00+00', false);
+SELECT hold AS h4 FROM hold('hu', 'a', 'h4', 9223372036854.775807, '10 d') \gset
+SELECT captured FROM capture('hu', :h4, 'c4', 9223372036854.775807);
+-- both spent by one account, folded, told, and what is left swept
+SELECT available, held, spent FROM balance('hu', 'a');
+SELECT count(*) FROM maintain() WHERE task = 'fold_spend' AND affected > 0;
+SELECT count(*) FROM expire_credits();
+SELECT available, held, spent FROM balance('hu', 'a');
+SELECT account, spent FROM spend_total WHERE org = 'hu';
+SELECT item, spent, refunded, net FROM usage_by('hu', '', NULL, NULL, 'account');
+SELECT as_of, b.available, b.held, b.spent FROM (VALUES (timestamptz '2036-01-01 00:00+00'),
+	('2036-01-03 12:00+00')) t (as_of), balance('hu', 'a', as_of) b;
+-- a budget that counts more than credits hold is an error of the call, and
+-- nothing is written
+SELECT set_budget('hu', '', 9223372036854.775807, 'none', hard => false) \g /dev/null
+SELECT replayed FROM issue('hu', '', 'i4', 9223372036854.775807);
+SELECT replayed FROM issue('hu', '', 'i5', 9223372036854.775807);
+SELECT status FROM hold('hu', '', 'b1', 9223372036854.775807, '1 d');
+SELECT status FROM hold('hu', '', 'b2', 1, '1 d');
+SELECT reserved, remaining FROM budgets('hu');
+-- two that expire unused, swept at once
+SELECT replayed FROM issue('hu', 'a', 'i6', 9223372036854.775807, valid_for => '1 h');
+SELECT replayed FROM issue('hu', 'a', 'i7', 9223372036854.775807, valid_for => '1 h');
+SELECT pg_catalog.set_config('gpucredit.clock', '2036-01-04 01:00+00', false);
+SELECT count(*) FROM expire_credits();
+SELECT detail FROM audit WHERE org = 'hu' AND operation = 'expire' ORDER BY audit DESC LIMIT 1;
+SELECT * FROM verify('hu');

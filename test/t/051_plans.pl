@@ -1,0 +1,69 @@
+# 051_plans.pl: plans are kept in a session, and outgrow the tables they were
+# made for
+#
+# A plan made when the tables were empty scans them whole, and nothing but
+# autovacuum, which is off here, would tell the session.  It is kept whatever
+# the values, and made anew after its 100th use.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use Test::More;
+
+my $node = new_node('plans', 'autovacuum = off', 'fsync = off');
+
+new_database($node, 'plans');
+query($node, 'plans', q{
+	SELECT gpucredit.create_account('acme'), gpucredit.create_account('bell');
+	SELECT gpucredit.issue('acme', '', 'i', 100000), gpucredit.issue('bell', '', 'i', 100000);});
+query($node, 'plans', 'VACUUM (ANALYZE)');
+
+my $dbh = connect_to($node, 'plans');
+my $key = 0;
+
+# So many holds, taken and released; how often tables of some size were
+# scanned whole meanwhile.
+sub calls
+{
+	my ($n) = @_;
+	my $before = scans();
+
+	foreach (1 .. $n)
+	{
+		$key++;
+		$dbh->do("SELECT gpucredit.release('acme', h.hold, 'r$key')"
+			  . " FROM gpucredit.hold('acme', '', 'h$key', 1, '1 hour') h");
+	}
+	return scans() - $before;
+}
+
+sub scans
+{
+	$dbh->do('SELECT pg_stat_force_next_flush()');
+	return $dbh->selectrow_array(
+		q{SELECT sum(seq_scan) FROM pg_stat_user_tables
+			WHERE relname IN ('hold', 'hold_part', 'request', 'entry')});
+}
+
+calls(2);
+# it grows under other hands
+query($node, 'plans', q{
+	SELECT count(gpucredit.release('bell', h.hold, 'r' || n))
+	FROM generate_series(1, 2000) n, gpucredit.hold('bell', '', 'h' || n, 1, '1 hour') h});
+cmp_ok(calls(20), '>=', 20, 'the plans of the empty tables are kept, and scan them whole');
+calls(100);
+is(calls(50), 0, 'after 100 uses they were made anew, for the tables as they are');
+
+# they do not depend on the values of the call: a key, an amount, an organisation
+$dbh->do("SELECT gpucredit.hold('bell', '', 'other', 0.000001, '10 days')");
+is(calls(1), 0, 'whatever the values');
+
+# and outlive what changes under them: an index, an ANALYZE
+query($node, 'plans', 'ANALYZE');
+is(calls(10), 0, 'with statistics they are no worse');
+verify_empty($node, 'plans');
+$dbh->disconnect;
+$node->stop;
+done_testing();
