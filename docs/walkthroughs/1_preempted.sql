@@ -21,7 +21,8 @@ SELECT part, bucket, drawn, held FROM gpucredit.hold_part ORDER BY hold, part;
 
 -- Heartbeats: nothing is written to the ledger, what was used is in the hold.
 SET gpucredit.clock = '2030-03-01 13:30+00';
-SELECT * FROM gpucredit.meter('acme', 1, 1, '5 h 30 min');
+SELECT action, reason, billed, held, deadline, time_left
+FROM gpucredit.meter('acme', 1, 1, '5 h 30 min');
 SELECT gpucredit.checkpoint('acme', 1, 1, 42000, 's3://ckpt/1/42000', sha256('42000'), 1048576);
 SELECT available, held, used, spent FROM gpucredit.balance('acme', 'vision');
 
@@ -29,14 +30,16 @@ SELECT available, held, used, spent FROM gpucredit.balance('acme', 'vision');
 -- billed, first drawn first; 80 go back to where they came from last.  The
 -- job is in the queue again, under a new hold, at the prices of now.
 SET gpucredit.clock = '2030-03-01 14:00+00';
-SELECT * FROM gpucredit.settle('acme', 1, 1, 'preempted', '6 h');
+SELECT outcome, billed, released, lapsed, refunded, job_state, retry_at, replayed
+FROM gpucredit.settle('acme', 1, 1, 'preempted', '6 h');
 SELECT bucket, kind, available, held, spent FROM gpucredit.buckets('acme', 'vision');
 SELECT job, state, attempt, failures, held FROM gpucredit.jobs;
 
 -- It starts again, goes on from its checkpoint, and is done in 4.5 hours.
 SELECT action, job, attempt, node, gpus FROM gpucredit.place();
 SET gpucredit.clock = '2030-03-01 18:30+00';
-SELECT * FROM gpucredit.settle('acme', 1, 2, 'completed', '4 h 30 min');
+SELECT outcome, billed, released, lapsed, refunded, job_state, retry_at, replayed
+FROM gpucredit.settle('acme', 1, 2, 'completed', '4 h 30 min');
 
 -- Every entry.
 SELECT entry, at, operation, bucket, source, target, amount, hold, part, attempt

@@ -17,13 +17,14 @@ SELECT action, job, attempt, node, gpus FROM gpucredit.place();
 
 -- The last heartbeat that arrives says 2 hours.
 SET gpucredit.clock = '2030-03-01 10:00+00';
-SELECT * FROM gpucredit.meter('acme', 1, 1, '2 h');
+SELECT action, reason, billed, held, deadline, time_left
+FROM gpucredit.meter('acme', 1, 1, '2 h');
 -- The job ran on to 2 h 30 min and ended; the network was down.  The reaper
 -- waits for exactly 5 minutes of silence.
 SET gpucredit.clock = '2030-03-01 10:04:59.999999+00';
-SELECT * FROM gpucredit.reap_holds();
+SELECT * FROM gpucredit.reap_holds() WHERE task = 'settle_silent';
 SET gpucredit.clock = '2030-03-01 10:05+00';
-SELECT * FROM gpucredit.reap_holds();
+SELECT * FROM gpucredit.reap_holds() WHERE task = 'settle_silent';
 SELECT outcome, elapsed, billed, job_state, ended_at FROM gpucredit.attempt;
 -- It was lost with its node, for all that is known: no failure, so it waits in
 -- the queue again at once.  The work is paid for as far as it was heard of,
@@ -34,9 +35,12 @@ SELECT available, held, spent FROM gpucredit.balance('acme');
 -- The network is back.  A heartbeat is told to stop; the finish gets the
 -- settlement there is, and so does its repetition.
 SET gpucredit.clock = '2030-03-01 10:40+00';
-SELECT * FROM gpucredit.meter('acme', 1, 1, '2 h 20 min');
-SELECT * FROM gpucredit.settle('acme', 1, 1, 'completed', '2 h 30 min', 0);
-SELECT * FROM gpucredit.settle('acme', 1, 1, 'completed', '2 h 30 min', 0);
+SELECT action, reason, billed, held, deadline, time_left
+FROM gpucredit.meter('acme', 1, 1, '2 h 20 min');
+SELECT outcome, billed, released, lapsed, refunded, job_state, retry_at, replayed
+FROM gpucredit.settle('acme', 1, 1, 'completed', '2 h 30 min', 0);
+SELECT outcome, billed, released, lapsed, refunded, job_state, retry_at, replayed
+FROM gpucredit.settle('acme', 1, 1, 'completed', '2 h 30 min', 0);
 -- What it claimed more is in the audit, once for each claim.
 SELECT audit, at, operation, decision, reason, attempt,
 	CASE WHEN operation <> 'place' THEN detail END AS detail

@@ -18,22 +18,25 @@ SELECT action, job, attempt, node, gpus FROM gpucredit.place();
 -- Five minutes before the first window is used up, the next one is held: the
 -- promotion gives what it has, 8, the paid credit 4.
 SET gpucredit.clock = '2030-03-01 10:56+00';
-SELECT * FROM gpucredit.meter('acme', 1, 1, '2 h 56 min');
+SELECT action, reason, billed, held, deadline, time_left
+FROM gpucredit.meter('acme', 1, 1, '2 h 56 min');
 SELECT part, bucket, drawn, held FROM gpucredit.hold_part ORDER BY part;
 
 -- At noon the promotion expires.  What is held stays good.
 SET gpucredit.clock = '2030-03-01 12:00+00';
-SELECT * FROM gpucredit.buckets('acme') \gx
+SELECT bucket, kind, issued, available, held, spent, expired, usable, why FROM gpucredit.buckets('acme');
 SELECT * FROM gpucredit.expire_credits();
 -- The next extension cannot draw from it.
 SET gpucredit.clock = '2030-03-01 13:56+00';
-SELECT * FROM gpucredit.meter('acme', 1, 1, '5 h 56 min');
+SELECT action, reason, billed, held, deadline, time_left
+FROM gpucredit.meter('acme', 1, 1, '5 h 56 min');
 SELECT part, bucket, drawn, held FROM gpucredit.hold_part ORDER BY part;
 
 -- Done after 6 h 30 min: 26 of 36.  First drawn is first spent, so all of the
 -- promotion was used; 10 paid go back.
 SET gpucredit.clock = '2030-03-01 14:30+00';
-SELECT * FROM gpucredit.settle('acme', 1, 1, 'completed', '6 h 30 min');
+SELECT outcome, billed, released, lapsed, refunded, job_state, retry_at, replayed
+FROM gpucredit.settle('acme', 1, 1, 'completed', '6 h 30 min');
 SELECT bucket, kind, available, held, spent, expired FROM gpucredit.buckets('acme');
 
 -- Days later 10 are refunded.  Last spent comes back first: the paid 6; the

@@ -39,7 +39,7 @@ FROM generate_series(1, 1000) n, gpucredit.reserve('acme', '', 'more-' || n, '4x
 GROUP BY 1, 2;
 SELECT * FROM gpucredit.denials('acme');
 SET gpucredit.clock = '2030-03-01 09:01+00';
-SELECT * FROM gpucredit.maintain();
+SELECT * FROM gpucredit.maintain() WHERE affected > 0;
 SELECT at, operation, decision, reason, detail FROM gpucredit.audit
 WHERE org = 'acme' AND decision = 'denied' ORDER BY audit;
 SELECT * FROM gpucredit.denials('acme');

@@ -18,13 +18,15 @@ SELECT account, period_start, amount, reserved, spent, remaining FROM gpucredit.
 -- Another one of that size does not fit into March any more.
 SELECT status, reason FROM gpucredit.reserve('acme', 'vision', 'train-2', '4xA100', '4 h');
 SET gpucredit.clock = '2030-03-31 21:56+00';
-SELECT * FROM gpucredit.meter('acme', 1, 1, '3 h 56 min');
+SELECT action, reason, billed, held, deadline, time_left
+FROM gpucredit.meter('acme', 1, 1, '3 h 56 min');
 -- Nor does the extension: the job is told to save, 4 minutes before its end...
 SELECT account, period_start, reserved, spent, remaining FROM gpucredit.budgets('acme', 'vision');
 -- ... the budget is raised, and it goes on.
 SELECT gpucredit.set_budget('acme', 'vision', 40) \g /dev/null
 SET gpucredit.clock = '2030-03-31 21:57+00';
-SELECT * FROM gpucredit.meter('acme', 1, 1, '3 h 57 min');
+SELECT action, reason, billed, held, deadline, time_left
+FROM gpucredit.meter('acme', 1, 1, '3 h 57 min');
 
 -- Midnight.  April's budget is whole, whoever looks first.
 SET gpucredit.clock = '2030-04-01 00:00+00';
@@ -34,7 +36,8 @@ SELECT status, held FROM gpucredit.reserve('acme', 'vision', 'train-3', '4xA100'
 -- Settled in April after 7 hours: 28 of 32.  The holds were of March, so March
 -- spent them, and March gets back what was too much.
 SET gpucredit.clock = '2030-04-01 01:00+00';
-SELECT * FROM gpucredit.settle('acme', 1, 1, 'completed', '7 h');
+SELECT outcome, billed, released, lapsed, refunded, job_state, retry_at, replayed
+FROM gpucredit.settle('acme', 1, 1, 'completed', '7 h');
 SELECT account, period_start, reserved, spent FROM gpucredit.budget_count ORDER BY period_start;
 -- A refund too counts where its hold did.
 SELECT * FROM gpucredit.refund('acme', 1, 'refund-1', 8, 'a slow switch');

@@ -17,8 +17,7 @@
 -- running jobs) one server idles.  At 100 times that:
 --   * heartbeats come by meter_batch, a collector each rack or so;
 --   * an organisation whose one bucket or budget row is what all of its calls
---     wait for is the first to notice: it issues its credit into several
---     buckets of its projects, and budgets them there;
+--     wait for is the first to notice: set_slices() spreads both over rows;
 --   * maintain() folds at most 10,000 rows of each kind a call: call it until
 --     it has nothing to do, as here below;
 --   * the audit grows by a row per decision, but not by one per denial;

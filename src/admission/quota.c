@@ -49,10 +49,12 @@ SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[]",
 			  " AND q.max_queued IS NOT NULL"
 			  " ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type"
 			  " FOR NO KEY UPDATE");
-SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[]",
+SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[]",
 			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1"
-			  " WHERE q.org = $1 AND q.account = ANY ($2)"
-			  " AND q.max_queued IS NOT NULL");
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3)) AS u (account, gpu_type)"
+			  " WHERE q.org = $1 AND q.account = u.account"
+			  " AND q.gpu_type = u.gpu_type");
 /* below an account: its path and what begins with it and a slash */
 SQL_STATEMENT(queued_count, SPI_OK_SELECT, "text, text, text",
 			  "SELECT pg_catalog.count(*) FROM gpucredit.job j"
@@ -117,34 +119,41 @@ alone_too_large(SqlResult quotas, const QuotaAsk *ask)
 }
 
 /*
- * Do as many jobs wait as may?  If not, one more will: count it.
+ * Do as many jobs wait as may?  If not, one more will: count it, in the rows
+ * that are locked and no others.  A quota that was set since is left alone:
+ * it may stand before them.
  */
 static bool
 queue_full(const AccountPath *path, const QuotaAsk *ask)
 {
 	SqlArgs		args = {0};
 	SqlResult	quotas;
+	const char **accounts;
+	const char **types;
 
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, path->accounts, path->n);
 	quotas = SqlRun(&quotas_lock, &args);
+	accounts = palloc(sizeof(char *) * (quotas.n + 1));
+	types = palloc(sizeof(char *) * (quotas.n + 1));
 	for (uint64 i = 0; i < quotas.n; i++)
 	{
-		char	   *type = SqlText(quotas, i, 2);
-
-		if (!accepts(ask, type))
+		accounts[i] = SqlText(quotas, i, 1);
+		types[i] = SqlText(quotas, i, 2);
+		if (!accepts(ask, types[i]))
 			continue;
 		args = (SqlArgs){0};
 		SqlArgText(&args, path->org);
-		SqlArgText(&args, SqlText(quotas, i, 1));
-		SqlArgText(&args, type);
+		SqlArgText(&args, accounts[i]);
+		SqlArgText(&args, types[i]);
 		if (SqlInt8(SqlRun(&queued_count, &args), 0, 1) >=
 			SqlInt4(quotas, i, 3))
 			return true;
 	}
 	args = (SqlArgs){0};
 	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgTextArray(&args, accounts, quotas.n);
+	SqlArgTextArray(&args, types, quotas.n);
 	(void) SqlRun(&quotas_count, &args);
 	return false;
 }

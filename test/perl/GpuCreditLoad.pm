@@ -33,7 +33,8 @@ my %expected = (
 	capture     => { UC003   => 1 },
 	release     => { UC003   => 1 },
 	refund      => { '22023' => 1 },
-	refund_hold => { '22023' => 1 });
+	refund_hold => { '22023' => 1 },
+	checkpoint  => { UC302   => 1, UC303 => 1, '22023' => 1 });
 
 # How often a client does what.
 my %weights = (
@@ -56,7 +57,14 @@ my %weights = (
 	budget      => 1,
 	maintain    => 1,
 	expire      => 1,
-	balance     => 2);
+	reap        => 1,
+	check_nodes => 1,
+	checkpoint  => 2,
+	suspend     => 1,
+	quota       => 1,
+	alert       => 1,
+	balance     => 2,
+	read        => 2);
 
 # Lines of postgresql.conf: agents here claim any elapsed time, and nodes need
 # no heartbeat.
@@ -417,6 +425,55 @@ sub do_budget
 }
 
 sub do_expire { return (call($_[0], 'expire_credits'))[0]; }
+
+sub do_reap { return (call($_[0], 'reap_holds'))[0]; }
+
+sub do_check_nodes { return (call($_[0], 'check_nodes'))[0]; }
+
+sub do_checkpoint
+{
+	my ($client) = @_;
+	my ($attempt) = live($client, 1) or return 1;
+
+	return (call($client, 'checkpoint', @{$attempt}[ 0 .. 2 ],
+			++$client->{steps}, 's3://ckpt', '\\x' . '00' x 32, 1024))[0];
+}
+
+# Suspended, and lifted again.
+sub do_suspend
+{
+	my ($client) = @_;
+	my @account = (pick(@orgs), pick(@accounts));
+	my ($on) = call($client, 'suspend_account', @account, 'true');
+
+	return $on && (call($client, 'suspend_account', @account, 'false'))[0];
+}
+
+sub do_quota
+{
+	my ($client) = @_;
+
+	return (call($client, 'set_quota', pick(@orgs), pick('', 'vision'),
+			pick(undef, 'H100'), pick(12, 30), pick(10, 30), pick(30, 200)))[0];
+}
+
+sub do_alert
+{
+	my ($client) = @_;
+
+	return (call($client, 'set_alert', pick(@orgs), pick(@accounts),
+			pick(undef, 1000, 100)))[0];
+}
+
+# What people look at while others work.
+sub do_read
+{
+	my ($client) = @_;
+	my @account = (pick(@orgs), pick(@accounts));
+
+	return (call($client, 'buckets_for', @account, '1xH100'))[0]
+	  && (call($client, 'denials', @account))[0];
+}
 
 sub do_maintain { return (call($_[0], 'maintain'))[0]; }
 

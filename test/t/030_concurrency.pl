@@ -16,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $seconds = $ENV{GC_STRESS} || 30;
+my $seconds = $ENV{GC_STRESS} || 60;
 my $seed    = $ENV{GC_SEED}   || time % 1000000;
 my $logs    = PostgreSQL::Test::Utils::tempdir();
 my $node    = new_node('busy', world_conf(), 'log_statement = none');
@@ -186,9 +186,10 @@ sub cut_connections
 	return;
 }
 
-stress('busy', 'everything at once', 10);
+stress('busy', 'everything at once', 16);
 $seconds = int($seconds / 3) || 1;
-stress('cut', 'with connections cut', 8, reconnect => 1);
+stress('cut', 'with connections cut', 16, reconnect => 1);
+$seconds = int($seconds / 2) || 1;
 stress('repeatable', 'at repeatable read', 6, isolation => 'repeatable read');
 stress('serializable', 'at serializable', 6, isolation => 'serializable');
 
