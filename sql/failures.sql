@@ -298,6 +298,16 @@ SELECT pg_temp.why('liar'), pg_temp.why('stays');
 SELECT gpucredit.resume(node) FROM gpucredit.node WHERE pool = 'fl' AND draining IS NOT NULL;
 SELECT gpucredit.cancel('fl', pg_temp.job('stays'), 'cst');
 
+-- One that was to be resized ends as that
+SELECT pg_temp.beats(1);
+SELECT pg_temp.submit('shrinks', '1xFL-A');
+SELECT job FROM pg_temp.place();
+INSERT INTO gpucredit.directive VALUES ('fl', pg_temp.job('shrinks'), 1, 'claim', 'stop', 'resized', NULL, gpucredit.now());
+SELECT pg_temp.beats(6);
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT job, outcome, job_state, failures FROM pg_temp.attempts('shrinks');
+SELECT gpucredit.cancel('fl', pg_temp.job('shrinks'), 'csh');
+
 -- Out of funds, it waits for credit
 SELECT gpucredit.create_account('fl', 'poor');
 SELECT replayed FROM gpucredit.issue('fl-p', '', 'i', 1);	-- no such account

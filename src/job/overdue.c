@@ -6,8 +6,8 @@
  * Whatever an agent is told to stop for, it has gpucredit.stop_grace to do so
  * and to report it.  Then the server ends the attempt at what was last
  * metered: past its wall limit by the server's own clock as timeout, stuck as
- * failed, told to leave as preempted, cancelled as that, and out of funds as
- * preempted, to wait for credit.  So an agent that is silent, broken or
+ * failed, told to leave as preempted or resized, cancelled as that, and out of
+ * funds as preempted, to wait for credit.  So an agent that is silent, broken or
  * lies keeps a job no longer than one that is not; its devices are fenced.
  *
  * Locks: job and attempt, without waiting; then as settlement.c says, for
@@ -113,7 +113,11 @@ is_overdue(const Attempt *attempt, TimestampTz now, Settlement *settlement)
 	settlement->reason = attempt->directed ?
 		directive_reason(attempt, told) : NULL;
 	if (settlement->reason != NULL)
+	{
+		if (strcmp(settlement->reason, "resized") == 0)
+			settlement->outcome = RESIZED;
 		return true;
+	}
 	if (told >= AttemptWallEnd(attempt) ||
 		(attempt->wall_limit >= 0 && elapsed >= attempt->wall_limit))
 	{

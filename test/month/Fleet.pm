@@ -307,7 +307,8 @@ sub _save
 my %outcome = (
 	completed  => 'completed', wall_limit => 'timeout',
 	cancelled  => 'cancelled', stuck      => 'failed',
-	broken     => 'failed',    restarted  => 'failed');
+	broken     => 'failed',    restarted  => 'failed',
+	resized    => 'resized');
 
 # End all parts, and settle when they are gone.
 sub _leave
