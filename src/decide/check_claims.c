@@ -266,7 +266,8 @@ eviction_error(const DecideInput *input, const DecidePromise *leader,
 	tier = &input->tiers[running->tier];
 	if (running->leaving || running->over)
 		return "a job is told to go twice";
-	if (running->started > input->now - tier->min_run)
+	if (running->started >= input->now ||
+		running->started > input->now - tier->min_run)
 		return "a job is told to go before it has run long enough";
 	if ((job == NULL) != (eviction->why == DECIDE_WHY_GROW))
 		return "a job is told to go for the sake of nobody";

@@ -243,14 +243,23 @@ find_victims(Cycle *cycle)
 		return found;
 	if (!found)
 		return DecideVictimsOfGang(cycle);
-	cost = DecideVictimsCost(cycle, claims->chosen, claims->n_chosen);
-	if (cost.rank >= claims->ranks[0] || search->moving)
+	if (search->moving)
 		return true;
-	give_up(cycle);
-	search->above = cost.rank;
-	found = DecideVictimsOfGang(cycle);
-	search->above = INT32_MIN;
-	return found || DecideVictimsOnHost(cycle);
+	cost = DecideVictimsCost(cycle, claims->chosen, claims->n_chosen);
+	if (claims->n_ranks > 0 && cost.rank < claims->ranks[0])
+	{
+		give_up(cycle);
+		search->above = cost.rank;
+		found = DecideVictimsOfGang(cycle);
+		search->above = INT32_MIN;
+		if (found || !DecideVictimsOnHost(cycle))
+			return found;
+	}
+	/* spread over several hosts it may do with fewer */
+	DecideSearchBegin(cycle, search->ask->topology, false);
+	DecideVictimsSpare(cycle);
+	DecideShrinkSpare(cycle);
+	return true;
 }
 
 /*

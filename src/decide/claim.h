@@ -90,6 +90,8 @@ typedef struct ClaimState
 	int32_t    *by_running;		/* candidate of a running job, or -1 */
 	Elastic    *elastics;		/* least important first */
 	int32_t		n_elastics;
+	int32_t    *in_order;		/* by running part: those of an elastic job,
+								 * by host */
 	uint64_t   *shrunk;			/* by running part: devices given in this
 								 * cycle or search */
 	Holder	   *holders;		/* by host, cheapest first */
@@ -177,6 +179,8 @@ extern bool DecideVictimsOnHost(Cycle *cycle);
 extern bool DecideVictimsOfGang(Cycle *cycle);
 
 /* shrink.c */
+extern bool DecideElasticStays(const Cycle *cycle,
+							   const DecideRunning *running);
 extern bool DecideElasticMayShrink(const DecideInput *input,
 								   const DecideRunning *running);
 extern int32_t DecideShrinkGive(Cycle *cycle, int32_t host);

@@ -35,30 +35,74 @@ DecideElasticMayShrink(const DecideInput *input,
 }
 
 /*
- * Would the job of the search have its turn before an elastic one?
+ * Could a running job go on where it is?
  */
-static bool
-is_ahead(const Cycle *cycle, const Elastic *elastic)
+bool
+DecideElasticStays(const Cycle *cycle, const DecideRunning *running)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		p;
+
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+	{
+		const DecidePart *part = &input->running_parts[p];
+		const Host *host = &cycle->hosts[cycle->claims->host_of[part->node]];
+
+		if (!host->open || (part->devices & ~host->usable) != 0 ||
+			(host->spot && running->preemptible == DECIDE_PREEMPT_NEVER))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * How many devices an elastic job gives to another account, as far as both are
+ * entitled.
+ */
+static int32_t
+spare_by_right(const Cycle *cycle, const DecideJob *job,
+			   const DecideRunning *running, int32_t spare)
+{
+	int32_t		low = 0;
+
+	while (low < spare)
+	{
+		int32_t		middle = low + (spare - low + 1) / 2;
+
+		if (DecideEntitleMay(cycle, job->account,
+							 cycle->claims->search.amount, running->account,
+							 DecideUsage(cycle->input, running->type, middle,
+										 DECIDE_WHOLE)))
+			low = middle;
+		else
+			spare = middle - 1;
+	}
+	return low;
+}
+
+/*
+ * How many devices an elastic job gives to that of the search; none, if it
+ * would have its turn before it.
+ */
+static int32_t
+spare_for(const Cycle *cycle, const Elastic *elastic)
 {
 	const DecideInput *input = cycle->input;
 	const DecideJob *job = &input->jobs[cycle->claims->search.job];
 	const DecideRunning *running = &input->running[elastic->running];
 	int32_t		rank = input->tiers[job->tier].rank;
 	int32_t		other = input->tiers[running->tier].rank;
+	bool		ahead = rank < other;
 
-	if (rank != other)
-		return rank < other;
-	if (job->account != running->account)
-		return DecideEntitleMay(cycle, job->account,
-								cycle->claims->search.amount,
-								running->account,
-								DecideUsage(input, running->type,
-											elastic->spare, DECIDE_WHOLE));
-	if (job->priority != running->priority)
-		return job->priority > running->priority;
-	if (job->submitted != running->submitted)
-		return job->submitted < running->submitted;
-	return job->id < running->id;
+	if (rank == other && job->account != running->account)
+		return spare_by_right(cycle, job, running, elastic->spare);
+	if (rank == other)
+		ahead = job->priority != running->priority ?
+			job->priority > running->priority :
+			job->submitted != running->submitted ?
+			job->submitted < running->submitted : job->id < running->id;
+	return ahead ? elastic->spare : 0;
 }
 
 /*
@@ -83,22 +127,23 @@ DecideShrinkGive(Cycle *cycle, int32_t only)
 	ClaimState *claims = cycle->claims;
 	int32_t		n = 0;
 	int32_t		e;
-	int32_t		p;
+	int32_t		i;
 
 	claims->n_given = 0;
 	for (e = 0; e < claims->n_elastics && !claims->search.moving; e++)
 	{
 		Elastic    *elastic = &claims->elastics[e];
 		const DecideRunning *running = &input->running[elastic->running];
+		int32_t		most;
 
 		if (elastic->resized || elastic->spare == 0 ||
 			(elastic->candidate >= 0 &&
-			 claims->candidates[elastic->candidate].gone) ||
-			!is_ahead(cycle, elastic))
+			 claims->candidates[elastic->candidate].gone))
 			continue;
-		for (p = running->first_part; elastic->spare > 0 &&
-			 p < running->first_part + running->n_parts; p++)
+		most = spare_for(cycle, elastic);
+		for (i = 0; i < running->n_parts && most > 0; i++)
 		{
+			int32_t		p = claims->in_order[running->first_part + i];
 			int32_t		host = claims->host_of[input->running_parts[p].node];
 			uint64_t	devices = input->running_parts[p].devices;
 
@@ -107,13 +152,14 @@ DecideShrinkGive(Cycle *cycle, int32_t only)
 								  claims->search.offer))
 				continue;
 			devices = highest_devices(devices & cycle->hosts[host].usable,
-									  elastic->spare);
+									  most);
 			claims->given[claims->n_given++] = (Given)
 			{
 				e, p, devices
 			};
 			claims->shrunk[p] = devices;
 			elastic->spare -= __builtin_popcountll(devices);
+			most -= __builtin_popcountll(devices);
 			n += __builtin_popcountll(devices);
 			DecideHostGiveDevices(cycle, host, devices, true);
 			DecideSearchUpdate(cycle, host);
@@ -193,7 +239,7 @@ promise_rest(Cycle *cycle, const Elastic *elastic, int32_t given,
 	const DecideInput *input = cycle->input;
 	const DecideRunning *running = &input->running[elastic->running];
 	DecidePromise *promise = DecidePromiseAdd(cycle);
-	int32_t		p;
+	int32_t		i;
 
 	if (promise == NULL)
 		return false;
@@ -203,9 +249,9 @@ promise_rest(Cycle *cycle, const Elastic *elastic, int32_t given,
 	promise->type = running->type;
 	promise->share = running->share;
 	promise->gpus = running->gpus - given;
-	for (p = running->first_part; p < running->first_part + running->n_parts;
-		 p++)
+	for (i = 0; i < running->n_parts; i++)
 	{
+		int32_t		p = cycle->claims->in_order[running->first_part + i];
 		DecidePart	part = input->running_parts[p];
 
 		part.devices &= ~cycle->claims->shrunk[p];

@@ -74,8 +74,22 @@ bool
 DecideRunningSettled(const DecideInput *input, const DecideRunning *running)
 {
 	return !running->leaving && !running->over && running->account >= 0 &&
-		input->now >= running->started &&
+		input->now > running->started &&
 		input->now - running->started >= input->tiers[running->tier].min_run;
+}
+
+/*
+ * Compare two running parts by host.
+ */
+static int
+compare_parts(const void *context, int32_t a, int32_t b)
+{
+	const Cycle *cycle = context;
+	const DecidePart *parts = cycle->input->running_parts;
+	int32_t		x = cycle->claims->host_of[parts[a].node];
+	int32_t		y = cycle->claims->host_of[parts[b].node];
+
+	return x < y ? -1 : x > y;
 }
 
 /*
@@ -89,6 +103,7 @@ list_running(Cycle *cycle)
 	int32_t    *order = DecideAlloc(cycle->arena, input->n_running,
 									sizeof(int32_t));
 	int32_t		i;
+	int32_t		p;
 
 	claims->ranks = DecideAlloc(cycle->arena, input->n_tiers,
 								sizeof(int32_t));
@@ -128,13 +143,20 @@ list_running(Cycle *cycle)
 										  running->share)
 			};
 		}
-		if (DecideElasticMayShrink(input, running))
-			claims->elastics[claims->n_elastics++] = (Elastic)
+		if (!DecideElasticMayShrink(input, running) ||
+			!DecideElasticStays(cycle, running))
+			continue;
+		claims->elastics[claims->n_elastics++] = (Elastic)
 		{
 			.running = order[i],
 				.candidate = claims->by_running[order[i]],
 				.spare = running->gpus - running->min_gpus
 		};
+		for (p = 0; p < running->n_parts; p++)
+			claims->in_order[running->first_part + p] = running->first_part + p;
+		if (!DecideSort(cycle->arena, claims->in_order + running->first_part,
+						running->n_parts, compare_parts, cycle))
+			return false;
 	}
 	return true;
 }
@@ -206,6 +228,8 @@ DecideVictimsLoad(Cycle *cycle)
 
 	claims->shrunk = DecideAlloc(arena, input->n_running_parts,
 								 sizeof(uint64_t));
+	claims->in_order = DecideAlloc(arena, input->n_running_parts,
+								   sizeof(int32_t));
 	claims->given = DecideAlloc(arena, input->n_running_parts,
 								sizeof(Given));
 	claims->saved = DecideAlloc(arena, n, sizeof(Host));
@@ -218,7 +242,8 @@ DecideVictimsLoad(Cycle *cycle)
 	claims->scope_room = DecideAlloc(arena, n, sizeof(int64_t));
 	claims->keys = DecideAlloc(arena, n, sizeof(uint64_t));
 	claims->keys_spare = DecideAlloc(arena, n, sizeof(uint64_t));
-	if (claims->shrunk == NULL || claims->given == NULL ||
+	if (claims->shrunk == NULL || claims->in_order == NULL ||
+		claims->given == NULL ||
 		claims->saved == NULL || claims->chosen == NULL ||
 		claims->best == NULL || claims->movers == NULL ||
 		claims->parts == NULL || claims->room == NULL ||

@@ -62,6 +62,7 @@ main(int argc, char **argv)
 	decay_tests(&tap);
 	property_tests(&tap, n);
 	reserve_tests(&tap, n / 30);
+	claims_property_tests(&tap, n / 4);
 	mutation_tests(&tap);
 	rescue_tests(&tap, n);
 	printf("1..%d\n", tap.run);

@@ -190,6 +190,9 @@ extern void reserve_tests(Tap *tap, int instances);
 extern void random_world(World *world, uint64_t *seed);
 extern void mutation_tests(Tap *tap);
 
+/* claims_property.c */
+extern void claims_property_tests(Tap *tap, int instances);
+
 /* rescue.c */
 extern void rescue_tests(Tap *tap, int instances);
 

@@ -1,0 +1,504 @@
+/*
+ * claims_property.c
+ *	  Random full clusters, and who is made to leave them.
+ *
+ * Everything that DecideCheck, another order of the input and the next cycles
+ * say must hold for any of them.  Where one job waits alone, what was decided
+ * is held against every set of running jobs: it must evict where some set
+ * makes room, nobody it could spare, and, for a job on one node, the cheapest
+ * set there is.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define MOST_RUNNING 10
+
+typedef struct Tally
+{
+	long		claims;
+	long		evictions;
+	long		moves;
+	long		resizes;
+	long		judged;
+} Tally;
+
+/*
+ * What a set of victims costs, the worst first.
+ */
+typedef struct Price
+{
+	int			rank;
+	int64_t		lost;
+	int			n;
+	int64_t		oldest;
+	int			gpus;
+} Price;
+
+/*
+ * Something that runs, on devices that are free.
+ */
+static void
+random_running(World *world, uint64_t *seed, int64_t id, bool elastic)
+{
+	static const char *const orgs[] = {"acme", "bolt", "corp"};
+	static const char *const tiers[] = {"1", "2", "3"};
+	int			share = random_below(seed, 5) == 0 ?
+		100 * (1 + random_below(seed, 9)) : DECIDE_WHOLE;
+	int			wanted = share < DECIDE_WHOLE ? 1 : 1 + random_below(seed, 4);
+	const char *org = orgs[random_below(seed, 3)];
+	DecideRunning *running;
+	int			spread = random_below(seed, 3);
+	int			first = random_below(seed, world->n_nodes);
+	int			i;
+	int			d;
+
+	running = world_running(world, org, id);
+	running->account = world_account(world, org);
+	running->tier = world_tier(world, tiers[random_below(seed, 3)]);
+	running->type = 0;
+	running->share = share;
+	running->preemptible = random_below(seed, 4) > 0 ?
+		DECIDE_PREEMPT_CAPACITY : (DecidePreemptible) random_below(seed, 2);
+	running->started = 1000000 * random_below(seed, 900);
+	running->saved_at = running->started +
+		1000000 * random_below(seed, 100);
+	running->leaving = random_below(seed, 12) == 0;
+	for (i = 0; i < world->n_nodes && wanted > 0; i++)
+	{
+		int			index = (first + i) % world->n_nodes;
+		DecideNode *node = &world->nodes[index];
+		DecidePart *part = NULL;
+		int			most = spread == 0 ? 1 : wanted;
+
+		for (d = 0; d < node->gpus && wanted > 0 && most > 0; d++)
+		{
+			if (node->device_left[d] < share)
+				continue;
+			if (part == NULL)
+			{
+				part = world_part(world, running);
+				part->node = index;
+				if (node->cpu_milli > 0 && random_below(seed, 2) == 0)
+					part->cpu_milli = random_below(seed, 4);
+				node->cpu_left -= part->cpu_milli;
+			}
+			part->devices |= UINT64_C(1) << d;
+			part->gpus++;
+			running->gpus++;
+			node->device_left[d] = (uint16_t) (node->device_left[d] - share);
+			wanted--;
+			most--;
+		}
+	}
+	if (running->gpus == 0)
+	{
+		free((char *) world->running[--world->n_running].org);
+		return;
+	}
+	running->min_gpus = running->max_gpus = running->gpus;
+	if (elastic && share == DECIDE_WHOLE && random_below(seed, 2) == 0)
+	{
+		running->min_gpus = 1 + random_below(seed, running->gpus);
+		running->max_gpus = running->gpus + random_below(seed, 4);
+	}
+	running_ask(world, running, DECIDE_TOPOLOGY_ANY);
+}
+
+/*
+ * A job that waits.
+ */
+static void
+random_waiting(World *world, uint64_t *seed, int64_t id, bool alone)
+{
+	static const char *const orgs[] = {"acme", "bolt", "corp"};
+	static const char *const tiers[] = {"0", "1", "2"};
+	DecideOffer offer = {.type = 0};
+	DecideAsk	ask = {
+		.share = DECIDE_WHOLE, .n_offers = 1, .offers = &offer,
+		.spot_ok = random_below(seed, 2) == 0, .wall_limit = DECIDE_NEVER
+	};
+	DecideJob  *job;
+
+	ask.min_gpus = ask.max_gpus = 1 + random_below(seed, 6);
+	if (random_below(seed, 6) == 0)
+	{
+		ask.min_gpus = ask.max_gpus = 1;
+		ask.share = 100 * (1 + random_below(seed, 9));
+	}
+	else if (!alone && random_below(seed, 3) == 0)
+		ask.max_gpus += random_below(seed, 3);
+	ask.topology = (DecideTopology) random_below(seed, 4);
+	if (random_below(seed, 3) == 0)
+		ask.cpu_milli = random_below(seed, 12);
+	job = world_job(world, world_ask(world, &ask),
+					orgs[random_below(seed, 3)], "", id);
+	job->tier = world_tier(world, tiers[random_below(seed, 3)]);
+	job->submitted = random_below(seed, 100);
+}
+
+/*
+ * A full cluster, and jobs that wait, or one alone.
+ */
+static void
+random_full(World *world, uint64_t *seed, bool alone)
+{
+	int			n = 2 + random_below(seed, 4);
+	int			i;
+
+	world_init(world);
+	(void) world_type(world, "H100");
+	world->now = INT64_C(1000000) * 1000;
+	for (i = 0; i < 4; i++)
+	{
+		char	   *name = format("%d", i);
+		int			tier = world_tier(world, name);
+
+		world->tiers[tier].can_preempt = i < 2 || random_below(seed, 3) == 0;
+		world->tiers[tier].min_run = INT64_C(1000000) *
+			random_below(seed, 200);
+		free(name);
+	}
+	world->policy.reclaim = !alone && random_below(seed, 2) == 0;
+	world->policy.consolidate = !alone && random_below(seed, 3) == 0;
+	if (!alone && random_below(seed, 2) == 0)
+		world->policy.grow_after = 1;
+	for (i = 0; i < n; i++)
+	{
+		char	   *name = format("n%d", i);
+		DecideNode *node = world_node(world, name, 0,
+									  1 + random_below(seed, 4));
+
+		free(name);
+		node->leaf = random_below(seed, 3) - 1;
+		node->domain = random_below(seed, 3) - 1;
+		if (random_below(seed, 3) == 0)
+			node->cpu_milli = node->cpu_left = 4 + random_below(seed, 12);
+		node->schedulable = random_below(seed, 12) > 0;
+		node->spot = random_below(seed, 10) == 0;
+		node->idle = random_next(seed);
+		if (random_below(seed, 10) == 0)
+			node->usable = random_next(seed);
+	}
+	for (i = 0; i < MOST_RUNNING; i++)
+		random_running(world, seed, 100 + i, !alone);
+	n = alone ? 1 : 1 + random_below(seed, 5);
+	for (i = 0; i < n; i++)
+		random_waiting(world, seed, i + 1, alone);
+}
+
+/*
+ * May the only job that waits make a running one leave?
+ */
+static bool
+may_evict(const World *world, const DecideRunning *running)
+{
+	const DecideTier *mine = &world->tiers[world->jobs[0].tier];
+	const DecideTier *its = &world->tiers[running->tier];
+
+	return running->preemptible == DECIDE_PREEMPT_CAPACITY &&
+		!running->leaving && mine->can_preempt && mine->rank < its->rank &&
+		world->now > running->started &&
+		world->now >= running->started + its->min_run;
+}
+
+/*
+ * Does the only job fit once a set of running ones is gone?
+ */
+static bool
+fits_without(const World *world, uint64_t set)
+{
+	const DecideAsk *ask = &world->asks[world->jobs[0].ask];
+	DecideNode	nodes[16];
+	int			i;
+	int			j;
+	int			d;
+
+	memcpy(nodes, world->nodes, sizeof(DecideNode) * (size_t) world->n_nodes);
+	for (i = 0; i < world->n_running; i++)
+	{
+		const DecideRunning *running = &world->running[i];
+
+		for (j = running->first_part; ((set >> i) & 1) &&
+			 j < running->first_part + running->n_parts; j++)
+		{
+			const DecidePart *part = &world->parts[j];
+			DecideNode *node = &nodes[part->node];
+
+			for (d = 0; d < node->gpus; d++)
+			{
+				if ((part->devices >> d) & 1)
+					node->device_left[d] = (uint16_t)
+						(node->device_left[d] + running->share);
+			}
+			node->cpu_left += part->cpu_milli;
+		}
+	}
+	return oracle_largest(nodes, world->n_nodes, ask, &ask->offers[0]) >= 0;
+}
+
+/*
+ * What a set costs.
+ */
+static Price
+price_of(const World *world, uint64_t set)
+{
+	Price		price = {1000, 0, 0, INT64_MAX, 0};
+	int			i;
+
+	for (i = 0; i < world->n_running; i++)
+	{
+		const DecideRunning *r = &world->running[i];
+		int			rank = world->tiers[r->tier].rank;
+		int64_t		since = r->saved_at > r->started ? r->saved_at : r->started;
+
+		if (((set >> i) & 1) == 0)
+			continue;
+		price.rank = rank < price.rank ? rank : price.rank;
+		price.lost += (world->now - since) / 1000000 * r->gpus * r->share;
+		price.oldest = r->started < price.oldest ? r->started : price.oldest;
+		price.gpus += r->gpus;
+		price.n++;
+	}
+	return price;
+}
+
+static bool
+cheaper(Price a, Price b)
+{
+	if (a.rank != b.rank)
+		return a.rank > b.rank;
+	if (a.lost != b.lost)
+		return a.lost < b.lost;
+	if (a.n != b.n)
+		return a.n < b.n;
+	if (a.oldest != b.oldest)
+		return a.oldest > b.oldest;
+	return a.gpus < b.gpus;
+}
+
+/*
+ * Was the right thing decided for a job alone?  NULL, or what is wrong.
+ */
+static char *
+alone_error(const World *world, const DecideResult *result, Tally *tally)
+{
+	const DecideAsk *ask = &world->asks[world->jobs[0].ask];
+	uint64_t	may = 0;
+	uint64_t	set = 0;
+	uint64_t	try;
+	Price		price;
+	bool		possible = false;
+	int			i;
+
+	for (i = 0; i < world->n_running; i++)
+		may |= (uint64_t) may_evict(world, &world->running[i]) << i;
+	if (fits_without(world, 0))
+		return result->n_evictions == 0 && result->n_starts == 1 ? NULL :
+			format("it fits, and does not start");
+	for (try = 1; try < UINT64_C(1) << world->n_running; try++)
+		possible |= (try & ~may) == 0 && fits_without(world, try);
+	if (result->n_promises == 0)
+		return possible ? format("nobody is evicted, though some could be") :
+			NULL;
+	for (i = 0; i < result->n_evictions; i++)
+		set |= UINT64_C(1) << result->evictions[i].running;
+	if (set & ~may)
+		return format("one is evicted that may not be");
+	if (!fits_without(world, set))
+		return format("its victims make no room");
+	tally->judged++;
+	for (i = 0; i < world->n_running; i++)
+	{
+		if (((set >> i) & 1) &&
+			fits_without(world, set & ~(UINT64_C(1) << i)))
+			return format("victim %" PRId64 " could be spared",
+						  world->running[i].id);
+	}
+	if (ask->topology != DECIDE_TOPOLOGY_NODE && ask->max_gpus > 1)
+		return NULL;
+	price = price_of(world, set);
+	for (try = 1; try < UINT64_C(1) << world->n_running; try++)
+	{
+		if ((try & ~may) == 0 && cheaper(price_of(world, try), price) &&
+			fits_without(world, try))
+			return format("other victims would have been cheaper: %" PRIx64
+						  " than %" PRIx64, try, set);
+	}
+	return NULL;
+}
+
+/*
+ * Is the result the same with everything in another order?
+ */
+static char *
+permuted(const World *world, const char *text, uint64_t *seed)
+{
+	int			ask_order[64];
+	World		other;
+	DecideInput input;
+	DecideResult result;
+	Pool		pool;
+	DecideArena arena;
+	char	   *again = NULL;
+	char	   *why = NULL;
+
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	world_permute(world, seed, &other, ask_order);
+	input = world_input(&other);
+	if (DecideRun(&input, &arena, &result) != NULL)
+		why = format("fails in another order");
+	else
+		again = world_render(&other, &result, ask_order);
+	if (why == NULL && strcmp(text, again) != 0)
+		why = format("in another order:\n%s", again);
+	free(again);
+	world_free(&other);
+	pool_free(&pool);
+	return why;
+}
+
+/*
+ * With memory that ends after any number of pieces, the call must say so.
+ */
+static char *
+starved(const World *world, const char *text)
+{
+	DecideInput input = world_input(world);
+	long		pieces;
+
+	for (pieces = 0; pieces < 2000; pieces++)
+	{
+		DecideResult result;
+		Pool		pool;
+		DecideArena arena;
+		const char *error;
+		char	   *again = NULL;
+		bool		same = true;
+
+		pool_init(&pool);
+		arena = pool_arena(&pool);
+		pool.fail_after = pieces;
+		error = DecideRun(&input, &arena, &result);
+		if (error == NULL)
+		{
+			again = world_render(world, &result, NULL);
+			same = strcmp(again, text) == 0;
+			free(again);
+		}
+		pool_free(&pool);
+		if (error == NULL)
+			return same ? NULL : format("another result with little memory");
+		if (strcmp(error, "out of memory") != 0)
+			return format("memory for %ld pieces: %s", pieces, error);
+	}
+	return format("never enough memory");
+}
+
+/*
+ * Decide and judge one instance; NULL, or what is wrong.
+ */
+static char *
+instance_error(uint64_t seed, bool alone, Tally *tally)
+{
+	uint64_t	first = seed;
+	World		world;
+	DecideInput input;
+	DecideResult result;
+	Pool		pool;
+	DecideArena arena;
+	const char *error;
+	char	   *why = NULL;
+	char	   *text;
+	int			i;
+
+	random_full(&world, &seed, alone);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	input = world_input(&world);
+	error = DecideRun(&input, &arena, &result);
+	if (error != NULL)
+	{
+		pool_free(&pool);
+		world_free(&world);
+		return format("%s", error);
+	}
+	text = world_render(&world, &result, NULL);
+	error = DecideCheck(&input, &result, &arena, NULL);
+	if (error != NULL)
+		why = format("DecideCheck: %s", error);
+	tally->claims += result.n_promises;
+	tally->evictions += result.n_evictions;
+	for (i = 0; i < result.n_evictions; i++)
+	{
+		tally->moves += result.evictions[i].why == DECIDE_WHY_MOVE;
+		tally->resizes += result.evictions[i].why >= DECIDE_WHY_SHRINK;
+	}
+	if (why == NULL && alone)
+		why = alone_error(&world, &result, tally);
+	if (why == NULL)
+		why = next_error(&world, &result);
+	if (why == NULL)
+		why = permuted(&world, text, &seed);
+	if (why == NULL && first % 64 == 0)
+		why = starved(&world, text);
+	if (why != NULL)
+	{
+		char	   *full = format("%s\ndecided:\n%s", why, text);
+
+		free(why);
+		why = full;
+	}
+	free(text);
+	pool_free(&pool);
+	world_free(&world);
+	return why;
+}
+
+/*
+ * Random full clusters, alone and together.
+ */
+void
+claims_property_tests(Tap *tap, int instances)
+{
+	Tally		tally = {0, 0, 0, 0, 0};
+	int			batch;
+
+	for (batch = 0; batch < 16; batch++)
+	{
+		bool		alone = batch < 8;
+		char	   *name = format("claims: %d random full clusters, %s, "
+								  "batch %d", instances / 16,
+								  alone ? "one job alone" : "many jobs",
+								  batch);
+		char	   *why = NULL;
+		int			i;
+
+		for (i = 0; i < instances / 16 && why == NULL; i++)
+		{
+			uint64_t	seed = (uint64_t) (batch + 100) * 1000000 +
+				(uint64_t) i;
+
+			why = instance_error(seed, alone, &tally);
+			if (why != NULL)
+			{
+				char	   *full = format("seed %" PRIu64 ": %s", seed, why);
+
+				free(why);
+				why = full;
+			}
+		}
+		tap_ok(tap, why == NULL, name, why);
+		free(why);
+		free(name);
+	}
+	printf("# %ld claims with %ld evictions, %ld of them moves, %ld resizes; "
+		   "%ld sets of victims held against all others\n", tally.claims,
+		   tally.evictions, tally.moves, tally.resizes, tally.judged);
+	tap_ok(tap, tally.claims > instances / 8 && tally.judged > instances / 16,
+		   "claims: the instances decide something", NULL);
+}
