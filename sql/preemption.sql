@@ -270,14 +270,14 @@ SELECT * FROM gpucredit.verify();
 -- What verify says when the books are cooked.
 BEGIN;
 INSERT INTO gpucredit.claim VALUES ('move', 'pre', 0, 1, '', 'tier', 'PRE',
-	1000, gpucredit.now(), gpucredit.now());
+	1000, gpucredit.now(), 1, gpucredit.now());
 SELECT invariant, subject FROM gpucredit.verify() ORDER BY 1, 2;
 INSERT INTO gpucredit.claim_gpu SELECT 'move', 'pre', 0, g.node, g.gpus, 0, 0
 FROM gpucredit.attempt_gpu g WHERE g.pool = 'move' AND NOT g.free
 	AND g.ended_at IS NULL ORDER BY g.node LIMIT 1;
 SELECT invariant FROM gpucredit.verify() ORDER BY 1;
 INSERT INTO gpucredit.claim SELECT 'move', 'pre-2', 0, 1, '', 'tier', 'PRE',
-	1000, gpucredit.now(), gpucredit.now();
+	1000, gpucredit.now(), 1, gpucredit.now();
 INSERT INTO gpucredit.claim_gpu SELECT g.pool, 'pre-2', g.job, g.node, g.gpus,
 	0, 0 FROM gpucredit.claim_gpu g WHERE g.pool = 'move';
 SELECT invariant FROM gpucredit.verify('pre-2') ORDER BY 1;

@@ -15,6 +15,7 @@ CREATE TABLE gpucredit.claim (
 	gpu_type text COLLATE "C",	/* NULL: no GPUs */
 	share int NOT NULL,
 	made_at timestamptz NOT NULL,
+	turn int NOT NULL,			/* among those made at that instant */
 	until timestamptz NOT NULL,
 	CONSTRAINT claim_pkey PRIMARY KEY (pool, org, job)
 );

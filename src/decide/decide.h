@@ -269,6 +269,8 @@ typedef struct DecideClaim
 	int32_t		job;			/* index into jobs; -1: it runs, or takes no
 								 * part in this cycle */
 	bool		running;		/* it still runs */
+	int64_t		made;			/* microseconds */
+	int32_t		turn;			/* among those made at that instant */
 	int32_t		account;		/* index of its account */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
 	int32_t		gpus;			/* in all */

@@ -11,17 +11,23 @@
 #include "decide/claim.h"
 
 /*
- * Compare two claims by their jobs.
+ * Compare two claims by when they were made, then by their jobs.
  */
 static int
 compare_claims(const void *context, int32_t a, int32_t b)
 {
-	const DecideClaim *claims = context;
-	int			order = strcmp(claims[a].org, claims[b].org);
+	const DecideClaim *x = (const DecideClaim *) context + a;
+	const DecideClaim *y = (const DecideClaim *) context + b;
+	int			order;
 
+	if (x->made != y->made)
+		return x->made < y->made ? -1 : 1;
+	if (x->turn != y->turn)
+		return x->turn < y->turn ? -1 : 1;
+	order = strcmp(x->org, y->org);
 	if (order != 0)
 		return order;
-	return claims[a].id < claims[b].id ? -1 : claims[a].id > claims[b].id;
+	return x->id < y->id ? -1 : x->id > y->id;
 }
 
 /*
@@ -106,7 +112,7 @@ claim_start(Cycle *cycle, const DecideClaim *claim)
 
 /*
  * Start the jobs whose claims are free, and keep the other claims from
- * everybody.  False: out of memory.
+ * everybody, also from the claims made after them.  False: out of memory.
  */
 bool
 DecideClaimsKeep(Cycle *cycle)
@@ -128,22 +134,17 @@ DecideClaimsKeep(Cycle *cycle)
 	{
 		const DecideClaim *claim = &input->claims[order[i]];
 
-		if (claim->job < 0)
+		if (claim->job >= 0)
+			cycle->claims->promised[claim->job] = true;
+		if (claim->job >= 0 && cycle->result->n_starts < input->max_starts &&
+			claim_suits(cycle, claim))
+		{
+			if (!claim_start(cycle, claim))
+				return false;
+			cycle->claims->started[claim->job] = true;
 			continue;
-		cycle->claims->promised[claim->job] = true;
-		if (cycle->result->n_starts >= input->max_starts ||
-			!claim_suits(cycle, claim))
-			continue;
-		if (!claim_start(cycle, claim))
-			return false;
-		cycle->claims->started[claim->job] = true;
-		order[i] = -1;
-	}
-	for (i = 0; i < input->n_claims; i++)
-	{
-		const DecideClaim *claim = &input->claims[order[i] < 0 ? 0 : order[i]];
-
-		for (p = 0; order[i] >= 0 && p < claim->n_parts; p++)
+		}
+		for (p = 0; p < claim->n_parts; p++)
 		{
 			const DecidePart *part = &input->claim_parts[claim->first_part + p];
 

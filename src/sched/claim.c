@@ -55,14 +55,15 @@ SQL_STATEMENT(claims_insert, SPI_OK_INSERT,
 			  "text, text[], bigint[], int[], text[], text[], text[], int[],"
 			  " timestamptz, timestamptz",
 			  "INSERT INTO gpucredit.claim (pool, org, job, attempt, account,"
-			  " why, gpu_type, share, made_at, until)"
+			  " why, gpu_type, share, made_at, turn, until)"
 			  " SELECT $1, u.org, u.job, u.attempt, u.account, u.why,"
-			  " u.gpu_type, u.share, $9, $10"
+			  " u.gpu_type, u.share, $9, u.turn, $10"
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
 			  "  pg_catalog.unnest($5), pg_catalog.unnest($6),"
 			  "  pg_catalog.unnest($7), pg_catalog.unnest($8))"
-			  " AS u (org, job, attempt, account, why, gpu_type, share)");
+			  " WITH ORDINALITY"
+			  " AS u (org, job, attempt, account, why, gpu_type, share, turn)");
 SQL_STATEMENT(parts_insert, SPI_OK_INSERT,
 			  "text, text[], bigint[], text[], gpucredit.gpuset[],"
 			  " bigint[], bigint[]",

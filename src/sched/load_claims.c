@@ -48,8 +48,8 @@ SQL_STATEMENT(claims_read, SPI_OK_SELECT, "text, timestamptz, timestamptz",
 			  " c.share, c.until <= $2, g.node, g.gpus, g.cpu_milli,"
 			  " g.memory_mib, n.healthy, n.pool = c.pool"
 			  "  AND n.draining IS NULL AND n.heard_at >= $3"
-			  "  AND (c.gpu_type IS NULL OR n.gpu_type = c.gpu_type)"
-			  " FROM gpucredit.claim c JOIN gpucredit.claim_gpu g"
+			  "  AND (c.gpu_type IS NULL OR n.gpu_type = c.gpu_type),"
+			  " c.made_at, c.turn FROM gpucredit.claim c JOIN gpucredit.claim_gpu g"
 			  "  ON g.pool = c.pool AND g.org = c.org AND g.job = c.job"
 			  " LEFT JOIN gpucredit.node n ON n.node = g.node"
 			  " WHERE c.pool = $1 ORDER BY c.job, c.org, g.node");
@@ -172,6 +172,8 @@ read_claims(Cycle *cycle, ClaimRows *claims)
 			row->attempt = SqlInt4(rows, i, 3);
 			row->account = SqlText(rows, i, 4);
 			row->claim.account = AccountIndex(cycle, org, row->account);
+			row->claim.made = SqlTime(rows, i, 14);
+			row->claim.turn = SqlInt4(rows, i, 15);
 			row->running = -1;
 			if (SqlBool(rows, i, 7))
 				row->dead = "timeout";

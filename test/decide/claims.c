@@ -108,6 +108,8 @@ claims_permute(const World *world, uint64_t *seed, const int *new_type,
 		DecideClaim *claim = world_claim(other, old->org, old->id);
 
 		claim->running = old->running;
+		claim->made = old->made;
+		claim->turn = old->turn;
 		claim->gpus = old->gpus;
 		claim->share = old->share;
 		claim->type = old->type >= 0 ? new_type[old->type] : old->type;

@@ -126,7 +126,7 @@ running_copy(const World *world, const DecideRunning *old, World *copy)
 static void
 claim_add(World *copy, const char *org, int64_t id, int job, bool running,
 		  const char *account, int type, int share, const DecidePart *parts,
-		  int n_parts)
+		  int n_parts, int64_t made, int turn)
 {
 	DecideClaim *claim = world_claim(copy, org, id);
 	int			i;
@@ -136,6 +136,8 @@ claim_add(World *copy, const char *org, int64_t id, int job, bool running,
 	claim->account = world_account(copy, account);
 	claim->type = type;
 	claim->share = share;
+	claim->made = made;
+	claim->turn = turn;
 	for (i = 0; i < n_parts; i++)
 	{
 		*world_claim_part(copy, claim) = parts[i];
@@ -213,7 +215,8 @@ world_next(const World *world, const DecideResult *result, World *next)
 		claim_add(next, old->org, old->id, old->job < 0 ? -1 :
 				  job_now[old->job], old->running,
 				  world->accounts[old->account].name, old->type, old->share,
-				  &world->claim_parts[old->first_part], old->n_parts);
+				  &world->claim_parts[old->first_part], old->n_parts, old->made,
+				  old->turn);
 	}
 	for (i = 0; i < result->n_promises; i++)
 	{
@@ -227,7 +230,7 @@ world_next(const World *world, const DecideResult *result, World *next)
 				  job == NULL,
 				  world->accounts[job ? job->account : running->account].name,
 				  p->type, p->share, &result->promise_parts[p->first_part],
-				  p->n_parts);
+				  p->n_parts, world->now, i);
 	}
 	for (i = 0; i < result->n_evictions; i++)
 		next->running[result->evictions[i].running].leaving = true;
@@ -253,7 +256,8 @@ world_left(const World *world, World *left)
 
 		claim_add(left, old->org, old->id, old->job, old->running,
 				  world->accounts[old->account].name, old->type, old->share,
-				  &world->claim_parts[old->first_part], old->n_parts);
+				  &world->claim_parts[old->first_part], old->n_parts, old->made,
+				  old->turn);
 	}
 	for (i = 0; i < world->n_running; i++)
 	{
