@@ -181,6 +181,12 @@ extern void oracle_started(OracleQueue *queue, int job, int type, int gpus);
 extern void oracle_failed(OracleQueue *queue, int job);
 extern void oracle_queue_free(OracleQueue *queue);
 
+/* msr.c */
+extern int	msr_all(const char *folder);
+
+/* msr.c */
+extern int	msr_all(const char *folder);
+
 /* decay.c */
 extern void decay_tests(Tap *tap);
 

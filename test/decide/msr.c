@@ -1,0 +1,372 @@
+/*
+ * msr.c
+ *	  Replays the msr trace against the decision core: months of gangs of 15
+ *	  tenants, one cycle at every submission and every end.
+ *
+ * A job runs as long as the trace says for the GPU type that it got; its wall
+ * limit is that on the slowest type it accepts, times a factor of 1 to 10 from
+ * a fixed seed.  What the core is told of a running job is what the database
+ * would tell it: its limit, and the wall limit times the 75th percentile of run
+ * over wall of its tenant's last 20 jobs.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "msr.h"
+
+/*
+ * Read the trace; returns how many jobs, -1: it could not be read.
+ */
+int
+msr_read(const char *folder, Sim *sim)
+{
+	char	   *path = format("%s/jobs.csv", folder);
+	FILE	   *file = fopen(path, "r");
+	uint64_t	seed = 1;
+	char		line[1024];
+	int			room = 0;
+
+	free(path);
+	if (file == NULL || fgets(line, sizeof(line), file) == NULL)
+		return -1;
+	while (fgets(line, sizeof(line), file) != NULL)
+	{
+		MsrJob		job = {0};
+		char		tenant[32];
+		long		submit;
+		long		run[TYPES];
+		int			t = 0;
+
+		if (sscanf(line, "%*d,%31[^,],%ld,%d,%*[^,],%ld,%ld,%ld", tenant,
+				   &submit, &job.gpus, &run[2], &run[1], &run[0]) != 6)
+			continue;
+		while (t < sim->n_tenants && strcmp(sim->tenants[t].name, tenant) != 0)
+			t++;
+		if (t == sim->n_tenants)
+			strcpy(sim->tenants[sim->n_tenants++].name, tenant);
+		job.tenant = t;
+		job.submitted = submit * SECOND;
+		job.started = -1;
+		for (t = 0; t < TYPES; t++)
+			job.run[t] = run[t] * SECOND;
+		for (t = 0; t < sim->types; t++)
+			job.wall = job.run[t] > job.wall ? job.run[t] : job.wall;
+		job.wall = job.wall / 1000 * (1000 + random_below(&seed, 9001));
+		if (sim->n_jobs == room)
+		{
+			room = room == 0 ? 1024 : room * 2;
+			sim->jobs = realloc(sim->jobs, sizeof(MsrJob) * (size_t) room);
+		}
+		sim->jobs[sim->n_jobs++] = job;
+	}
+	fclose(file);
+	return sim->n_jobs;
+}
+
+/*
+ * The reference clusters: 500 V100, or 300 of each type; nodes of 8.
+ */
+void
+msr_nodes(Sim *sim)
+{
+	static const char *const names[] = {"V100", "P100", "K80"};
+	int			t;
+
+	world_init(&sim->world);
+	for (t = 0; t < sim->types; t++)
+	{
+		int			left = sim->types == 1 ? 500 : 300;
+		int			type = world_type(&sim->world, names[t]);
+
+		for (; left > 0; left -= 8)
+		{
+			char	   *name = format("%s-%03d", names[t], left);
+
+			world_node(&sim->world, name, type, left < 8 ? left : 8);
+			sim->devices += left < 8 ? left : 8;
+			free(name);
+		}
+	}
+}
+
+static int
+compare_int(const void *a, const void *b)
+{
+	return *(const int *) a - *(const int *) b;
+}
+
+/*
+ * Learn from a job that ended: the 75th percentile of the last ones.
+ */
+static void
+msr_learn(Tenant *tenant, const MsrJob *job)
+{
+	int			sorted[LEARNT];
+	int			n;
+
+	tenant->ratios[tenant->n_ratios++ % LEARNT] =
+		(int) (job->run[job->type] * 1000 / job->wall);
+	n = tenant->n_ratios < LEARNT ? tenant->n_ratios : LEARNT;
+	memcpy(sorted, tenant->ratios, sizeof(int) * (size_t) n);
+	qsort(sorted, (size_t) n, sizeof(int), compare_int);
+	tenant->learnt = n < LEARN_FROM ? 1000 : sorted[(n * 3 + 3) / 4 - 1];
+}
+
+/*
+ * How long a job is expected to run.
+ */
+static int64_t
+expected_run(const Sim *sim, const MsrJob *job)
+{
+	const Tenant *tenant = &sim->tenants[job->tenant];
+
+	return tenant->n_ratios < LEARN_FROM ? job->wall :
+		job->wall / 1000 * tenant->learnt;
+}
+
+/*
+ * When a running job is expected to end: outrun, doubled, at most its limit.
+ */
+static int64_t
+expected_end(const Sim *sim, const MsrJob *job)
+{
+	int64_t		run = expected_run(sim, job);
+	int64_t		limit = job->started + job->wall;
+
+	run = run < SECOND ? SECOND : run;
+	while (job->started + run <= sim->now && run < job->wall)
+		run *= 2;
+	run = job->started + run < limit ? job->started + run : limit;
+	return run > sim->now ? run : sim->now + SECOND;
+}
+
+/*
+ * What the core is told of what waits and runs.
+ */
+static void
+msr_input(Sim *sim, DecideInput *input)
+{
+	const DecideArena arena = pool_arena(&sim->pool);
+	size_t		n = (size_t) (sim->n_queue + 1);
+	size_t		n_running = (size_t) (sim->n_running + 1);
+	bool		one = sim->policy <= MSR_BACKFILL;
+	DecideAsk  *asks = arena.alloc(&sim->pool, sizeof(DecideAsk) * n);
+	DecideJob  *jobs = arena.alloc(&sim->pool, sizeof(DecideJob) * n);
+	DecideRunning *running = arena.alloc(&sim->pool,
+										 sizeof(DecideRunning) * n_running);
+	DecidePart *parts = arena.alloc(&sim->pool, sizeof(DecidePart) *
+									n_running * 64);
+	static DecideOffer offers[TYPES];
+	static DecideTier tier;
+	static DecideAccount accounts[TENANTS];
+	static DecideType types[TYPES];
+	int			n_jobs = sim->n_queue;
+	int			i;
+
+	/* those at the head of a strict queue decide alone */
+	if (sim->policy == MSR_FIFO && n_jobs > FIFO_HEAD)
+		n_jobs = FIFO_HEAD;
+	for (i = 0; i < sim->types; i++)
+	{
+		offers[i] = (DecideOffer){.type = i};
+		types[i].weight = 1000;
+	}
+	tier = (DecideTier){.max_wait = one ? DECIDE_NEVER : DAY};
+	for (i = 0; i < sim->n_tenants; i++)
+		accounts[i] = (DecideAccount){.parent = -1,
+										.name = sim->tenants[i].name, .weight = DECIDE_WEIGHT_ONE,
+										.usage = sim->tenants[i].usage,
+										.live = (int64_t) sim->tenants[i].running * DECIDE_WHOLE};
+	for (i = 0; i < n_jobs; i++)
+	{
+		const MsrJob *job = &sim->jobs[sim->queue[i]];
+
+		asks[i] = (DecideAsk){.min_gpus = job->gpus, .max_gpus = job->gpus,
+								.share = DECIDE_WHOLE, .n_offers = sim->types, .offers = offers,
+								.wall_limit = job->wall};
+		jobs[i] = (DecideJob){.ask = i, .account = one ? 0 : job->tenant,
+								.submitted = job->submitted, .id = sim->queue[i],
+								.aged_at = one ? DECIDE_NEVER : job->submitted + DAY,
+								.order_run = expected_run(sim, job),
+								.expected_run = expected_run(sim, job),
+								.org = accounts[one ? 0 : job->tenant].name};
+	}
+	*input = world_input(&sim->world);
+	for (i = 0; i < sim->n_running; i++)
+	{
+		const MsrJob *job = &sim->jobs[sim->running[i]];
+
+		running[i] = (DecideRunning){.org = jobs[0].org, .attempt = 1,
+									   .id = sim->running[i], .account = one ? 0 : job->tenant,
+									   .type = job->type, .gpus = job->gpus, .share = DECIDE_WHOLE,
+									   .min_gpus = job->gpus, .max_gpus = job->gpus,
+									   .first_part = input->n_running_parts, .n_parts = job->n_parts,
+									   .started = job->started, .saved_at = job->started,
+									   .expected_end = expected_end(sim, job),
+									   .limit_end = job->started + job->wall, .ask = -1,
+									   .submitted = job->submitted};
+		running[i].org = accounts[running[i].account].name;
+		if (running[i].limit_end < running[i].expected_end)
+			running[i].limit_end = running[i].expected_end;
+		memcpy(parts + input->n_running_parts, job->parts,
+			   sizeof(DecidePart) * (size_t) job->n_parts);
+		input->n_running_parts += job->n_parts;
+	}
+	input->now = sim->now;
+	input->policy = (DecidePolicy){.fair_horizon = 3600,
+									 .grow_after = DECIDE_NEVER,
+									 .backfill_depth = sim->policy == MSR_FIFO ? 0 : 10,
+									 .order = sim->policy == MSR_SHORTEST ? DECIDE_ORDER_SHORTEST :
+									 DECIDE_ORDER_FAIR};
+	input->types = types;
+	input->n_types = sim->types;
+	input->tiers = &tier;
+	input->n_tiers = 1;
+	input->accounts = accounts;
+	input->n_accounts = one ? 1 : sim->n_tenants;
+	input->asks = asks;
+	input->jobs = jobs;
+	input->n_asks = input->n_jobs = n_jobs;
+	input->running = running;
+	input->n_running = sim->n_running;
+	input->running_parts = parts;
+}
+
+/*
+ * Take a job's devices, or give them back.
+ */
+static void
+msr_devices(Sim *sim, const MsrJob *job, bool take)
+{
+	int			p;
+	int			d;
+
+	for (p = 0; p < job->n_parts; p++)
+	{
+		DecideNode *node = &sim->world.nodes[job->parts[p].node];
+
+		for (d = 0; d < node->gpus; d++)
+		{
+			if ((job->parts[p].devices >> d) & 1)
+				node->device_left[d] = take ? 0 : DECIDE_WHOLE;
+		}
+	}
+}
+
+/*
+ * One cycle.  Strictly first in, first out: nobody passes the first who waits.
+ */
+static const char *
+msr_cycle(Sim *sim, bool *again)
+{
+	DecideArena arena = pool_arena(&sim->pool);
+	DecideInput input;
+	DecideResult result;
+	const char *error;
+	int			kept = 0;
+	int			i;
+
+	msr_input(sim, &input);
+	error = DecideRun(&input, &arena, &result);
+	if (error == NULL)
+		error = DecideCheck(&input, &result, &arena, NULL);
+	for (i = 0; i < result.n_starts && error == NULL; i++)
+	{
+		const DecideStart *start = &result.starts[i];
+		MsrJob	   *job = &sim->jobs[sim->queue[start->job]];
+
+		/* the queue is in order of submission */
+		if (sim->policy == MSR_FIFO && start->job != i)
+			break;
+		job->started = sim->now;
+		job->type = start->type;
+		job->n_parts = start->n_parts;
+		job->parts = malloc(sizeof(DecidePart) * (size_t) start->n_parts);
+		memcpy(job->parts, &result.parts[start->first_part],
+			   sizeof(DecidePart) * (size_t) start->n_parts);
+		job->ended = sim->now + job->run[job->type];
+		msr_devices(sim, job, true);
+		sim->tenants[job->tenant].running += job->gpus;
+		sim->tenants[job->tenant].waiting -= job->gpus;
+		sim->running[sim->n_running++] = sim->queue[start->job];
+	}
+	for (i = 0; i < sim->n_queue; i++)
+	{
+		if (sim->jobs[sim->queue[i]].started < 0)
+			sim->queue[kept++] = sim->queue[i];
+	}
+	*again = sim->policy == MSR_FIFO && sim->n_queue - kept == FIFO_HEAD;
+	sim->n_queue = kept;
+	pool_free(&sim->pool);
+	return error;
+}
+
+/*
+ * End what ends now, and learn from it.
+ */
+static void
+msr_ends(Sim *sim)
+{
+	int			kept = 0;
+	int			i;
+
+	for (i = 0; i < sim->n_running; i++)
+	{
+		MsrJob	   *job = &sim->jobs[sim->running[i]];
+		Tenant	   *tenant = &sim->tenants[job->tenant];
+
+		if (job->ended > sim->now)
+		{
+			sim->running[kept++] = sim->running[i];
+			continue;
+		}
+		msr_devices(sim, job, false);
+		tenant->running -= job->gpus;
+		msr_learn(tenant, job);
+	}
+	sim->n_running = kept;
+}
+
+/*
+ * Replay the whole trace.  NULL, or what is wrong.
+ */
+const char *
+msr_replay(Sim *sim)
+{
+	const char *error = NULL;
+	bool		again;
+	int			i;
+
+	sim->queue = malloc(sizeof(int) * (size_t) (sim->n_jobs + 1));
+	sim->running = malloc(sizeof(int) * (size_t) (sim->n_jobs + 1));
+	pool_init(&sim->pool);
+	while (error == NULL && (sim->next < sim->n_jobs || sim->n_running > 0))
+	{
+		int64_t		until = sim->next < sim->n_jobs ?
+			sim->jobs[sim->next].submitted : INT64_MAX;
+
+		for (i = 0; i < sim->n_running; i++)
+		{
+			if (sim->jobs[sim->running[i]].ended < until)
+				until = sim->jobs[sim->running[i]].ended;
+		}
+		msr_pass(sim, until);
+		msr_ends(sim);
+		while (sim->next < sim->n_jobs &&
+			   sim->jobs[sim->next].submitted <= sim->now)
+		{
+			const MsrJob *job = &sim->jobs[sim->next];
+
+			sim->tenants[job->tenant].waiting += job->gpus;
+			sim->queue[sim->n_queue++] = sim->next++;
+		}
+		again = true;
+		while (sim->n_queue > 0 && again && error == NULL)
+			error = msr_cycle(sim, &again);
+	}
+	if (error == NULL && sim->n_queue > 0)
+		error = "jobs are left that nothing can start";
+	return error;
+}

@@ -1,0 +1,84 @@
+/*
+ * msr.h
+ *	  The replay of the msr trace: its jobs, tenants and cluster.
+ */
+#ifndef MSR_H
+#define MSR_H
+
+#include "world.h"
+
+#define SECOND		INT64_C(1000000)
+#define DAY			(86400 * SECOND)
+#define TYPES		3
+#define TENANTS		32
+#define LEARNT		20
+#define LEARN_FROM	5
+#define HALFLIFE	(7 * DAY)
+#define FIFO_HEAD	16
+
+typedef struct MsrJob
+{
+	int64_t		submitted;
+	int64_t		run[TYPES];		/* V100, P100, K80 */
+	int64_t		wall;
+	int64_t		started;		/* -1: waits */
+	int64_t		ended;
+	int			tenant;
+	int			gpus;
+	int			type;
+	int			n_parts;
+	DecidePart *parts;
+} MsrJob;
+
+typedef enum MsrPolicy
+{
+	MSR_FIFO, MSR_BACKFILL, MSR_DEFAULT, MSR_SHORTEST
+} MsrPolicy;
+
+typedef struct Tenant
+{
+	char		name[32];
+	int			ratios[LEARNT]; /* thousandths, the last jobs' */
+	int			n_ratios;
+	int			learnt;			/* thousandths */
+	int64_t		usage;			/* decayed, as of the last event */
+	int			running;		/* GPUs */
+	int			waiting;
+	/* of this day, GPU-microseconds */
+	double		got;
+	double		wanted;
+	double		due;
+	bool		idle;			/* wanted nothing for a while */
+} Tenant;
+
+typedef struct Sim
+{
+	MsrPolicy	policy;
+	int			types;
+	World		world;			/* its nodes */
+	MsrJob	   *jobs;
+	int			n_jobs;
+	int			next;			/* to be submitted */
+	Tenant		tenants[TENANTS];
+	int			n_tenants;
+	int		   *queue;
+	int			n_queue;
+	int		   *running;
+	int			n_running;
+	int64_t		now;
+	int			devices;
+	double		busy;			/* GPU-microseconds until the last submission */
+	long		days;			/* of tenants with demand all day */
+	long		days_fair;
+	Pool		pool;
+} Sim;
+
+/* msr.c */
+extern int	msr_read(const char *folder, Sim *sim);
+extern void msr_nodes(Sim *sim);
+extern const char *msr_replay(Sim *sim);
+
+/* msr_report.c */
+extern void msr_pass(Sim *sim, int64_t until);
+
+#endif							/* MSR_H */
