@@ -105,10 +105,7 @@ CREATE TYPE gpucredit.budgets_row AS (account text, period text,
 /* The start of the period an instant is in. */
 CREATE FUNCTION gpucredit.period_start(period text, at timestamptz)
 RETURNS timestamptz
-LANGUAGE sql STABLE STRICT PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT CASE WHEN period = 'none' THEN '-infinity'::timestamptz
-		ELSE date_trunc(period, at, 'UTC') END;
-END;
+LANGUAGE c STABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_period_start';
 COMMENT ON FUNCTION gpucredit.period_start(text, timestamptz) IS
 'Internal: when the budget period an instant is in began, by the UTC calendar';

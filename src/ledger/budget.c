@@ -101,8 +101,6 @@ SQL_STATEMENT(shares_take, SPI_OK_INSERT,
 			  " ON CONFLICT (org, hold, account, period, period_start)"
 			  " DO UPDATE SET reserved ="
 			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
-SQL_STATEMENT(period_still, SPI_OK_SELECT, "text, timestamptz, timestamptz",
-			  "SELECT gpucredit.period_start($1, $2) = $3");
 SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,
 			  "text, text[], bigint[], timestamptz",
 			  "SELECT c.account, c.period, c.period_start, c.spread"
@@ -459,14 +457,7 @@ take_counts(const BudgetSet *set, Credits amount)
 static void
 check_period(const BudgetCount *count, TimestampTz at)
 {
-	SqlArgs		args = {0};
-
-	if (count->period_start == DT_NOBEGIN)
-		return;
-	SqlArgText(&args, count->period);
-	SqlArgTime(&args, at);
-	SqlArgTime(&args, count->period_start);
-	if (!SqlBool(SqlRun(&period_still, &args), 0, 1))
+	if (PeriodStart(count->period, at) != count->period_start)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("a budget's period ended during the call"),

@@ -62,6 +62,10 @@ extern bool BudgetPlanSlice(const AccountPath *path, int64 hold,
 extern bool BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait);
 extern void BudgetTake(const BudgetSet *set, int64 hold, Credits amount,
 					   TimestampTz at);
+
+/* period.c */
+extern TimestampTz PeriodStart(const char *period, TimestampTz at);
+
 extern void BudgetReadAlerts(Datum array, BudgetCount *count);
 extern bool BudgetShort(const AccountPath *path, Credits amount,
 						TimestampTz at);

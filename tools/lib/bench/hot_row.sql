@@ -1,0 +1,1 @@
+UPDATE bench.one SET v = v + 1 WHERE id = 1

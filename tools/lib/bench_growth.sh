@@ -1,0 +1,80 @@
+# bench_growth.sh: what a call costs when years of history lie behind it
+#
+# The same calls in two databases, in turns, one client, commits not waited
+# for (as they would hide what the call does): "small" has 100 accounts and
+# 10,000 entries, "large" 100,000 accounts and 10 million entries.  A round
+# submits jobs of random accounts, starts them, meters each once, and settles
+# each; what counts is the latency of the calls as pgbench tells it.
+
+GROWTH_EACH=800
+
+bench_growth()
+{
+	local rounds=7 i db call log=$GC_WORK/growth started
+
+	[ -z "$quick" ] || rounds=2
+	started=$SECONDS
+	growth_prepare small 10 10 10 97
+	growth_prepare large 1000 100 100 970
+	bench_row "growth: accounts and entries written, verified in part" \
+		$((SECONDS - started)) s
+	rm -f "$log".*
+	for ((i = 0; i < rounds; i++)); do
+		for db in small large; do
+			growth_round $db $i
+		done
+	done
+	for call in reserve meter settle; do
+		bench_row "growth: $call at 10,000,000 entries" \
+			"$(bench_median <"$log.$call.large")" ms
+		bench_row "growth: $call, 10,000,000 / 10,000 entries" \
+			"$(paste "$log.$call.large" "$log.$call.small" | bench_ratio |
+				bench_median)" "" "<" 1.3
+	done
+	for db in small large; do
+		export PGDATABASE=$db
+		[ -z "$(bench_sql -c "SELECT * FROM gpucredit.verify('7')")" ] ||
+			gc_die "verify() is not empty after the growth case"
+	done
+}
+
+# A database: NAME ORGS PROJECTS JOBS HOLDS (the last two an organisation).
+growth_prepare()
+{
+	bench_database "$1" -v orgs="$2" -v projects="$3"
+	bench_sql -v orgs="$2" -v projects="$3" -v jobs="$4" -v holds="$5" \
+		-f "$BENCH_SQL/growth.sql" >"$GC_WORK/setup.log"
+	bench_sql -c "SELECT count(gpucredit.register_node('default', 'n' || n,
+		'H100', 64, 81920)) FROM generate_series(1, $GROWTH_EACH / 64 + 1) n" \
+		>"$GC_WORK/setup.log"
+	[ -z "$(bench_sql -c "SELECT * FROM gpucredit.verify('7')")" ] ||
+		gc_die "the history that was written is not right"
+}
+
+# One round in a database: its latencies go to files.
+growth_round()
+{
+	local orgs projects
+
+	export PGDATABASE=$1
+	orgs=$(bench_sql -c "SELECT count(*) FROM gpucredit.account WHERE account = ''")
+	projects=$(bench_sql -c "SELECT count(*) FROM gpucredit.account
+		WHERE org = '0' AND account <> ''")
+	growth_call reserve $(($2 * GROWTH_EACH)) "$orgs" "$projects"
+	bench_sql -c "CALL bench.place_all($GROWTH_EACH)"
+	bench_sql -c "TRUNCATE bench.live" -c "INSERT INTO bench.live
+		SELECT row_number() OVER (ORDER BY random()), org, job
+		FROM gpucredit.attempt WHERE ended_at IS NULL"
+	growth_call meter 0 "$orgs" "$projects"
+	growth_call settle 0 "$orgs" "$projects"
+}
+
+# One call, so many times; its mean latency in ms.
+growth_call()
+{
+	PGOPTIONS='-c synchronous_commit=off' bench_pgbench -r \
+		-f "$BENCH_SQL/growth_$1.sql" -c 1 -t $GROWTH_EACH -D n="$2" \
+		-D orgs="$3" -D projects="$4" >"$GC_WORK/rate"
+	awk -v call="gpucredit.$1(" 'index($0, call) && $1 ~ /^[0-9.]+$/ {
+		print $1 }' "$GC_WORK/pgbench.out" >>"$GC_WORK/growth.$1.$PGDATABASE"
+}
