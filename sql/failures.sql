@@ -7,6 +7,8 @@ SET timezone = 'UTC';
 SET datestyle = 'ISO';
 SET intervalstyle = 'postgres';
 SET gpucredit.clock = '2027-04-01 00:00+00';
+-- each job as soon as it fits: reservations have tests of their own
+SET gpucredit.backfill_depth = 0;
 \set VERBOSITY sqlstate
 \pset null '-'
 

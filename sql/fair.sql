@@ -112,7 +112,7 @@ CALL pg_temp.tick('1 hour');
 SELECT pg_temp.ask('fs-ages', 'fa', '', 'new', 1, $$tier => 'urgent'$$) AS new \gset
 SELECT outcome FROM settle('fa', :block, 1, 'completed');
 -- not longer than max_wait yet
-SELECT org FROM plan('fs-ages');
+SELECT org FROM plan('fs-ages') WHERE action = 'start';
 CALL pg_temp.tick('1 us');
 SELECT org FROM place('fs-ages');
 SELECT state, waits_from, waited FROM job WHERE org = 'fb' AND job = :old;

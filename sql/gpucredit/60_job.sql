@@ -68,6 +68,7 @@ CREATE TABLE gpucredit.attempt (
 	attempt int NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	pool text COLLATE "C" NOT NULL,
+	tier text COLLATE "C" NOT NULL,
 	hold bigint NOT NULL,
 	gpu_type text,				/* NULL: no GPUs */
 	gpus int NOT NULL,
@@ -109,6 +110,10 @@ CREATE TABLE gpucredit.attempt (
 ) WITH (fillfactor = 50);
 CREATE INDEX attempt_live ON gpucredit.attempt (org, account)
 	WHERE ended_at IS NULL;
+/* the sample of how long jobs run of what they may */
+CREATE INDEX attempt_completed ON gpucredit.attempt (org, account, tier,
+	ended_at DESC, job DESC)
+	WHERE outcome = 'completed' AND wall_limit IS NOT NULL;
 CREATE INDEX attempt_surplus ON gpucredit.attempt (pool)
 	WHERE surplus > '0' AND ended_at IS NULL;
 CREATE INDEX attempt_uncharged ON gpucredit.attempt (pool)

@@ -92,6 +92,22 @@ BEGIN
 END
 $dump$;
 
+/*
+ * Not dumped, and nothing depends on it: each cycle reserves anew, and this
+ * only keeps it from telling the trail the same again.
+ */
+CREATE TABLE gpucredit.reservation (
+	org text COLLATE "C" NOT NULL,
+	job bigint NOT NULL,
+	pool text COLLATE "C" NOT NULL,
+	at timestamptz NOT NULL,	/* the expected start */
+	nodes text NOT NULL,
+	told_at timestamptz NOT NULL,
+	CONSTRAINT reservation_pkey PRIMARY KEY (pool, org, job)
+);
+COMMENT ON TABLE gpucredit.reservation IS
+'What the trail was last told to be reserved for jobs that wait';
+
 CREATE TYPE gpucredit.place_result AS (action text, org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
 	per_gpu_hour numeric, reason text);
@@ -107,6 +123,19 @@ max_starts: at most so many jobs, NULL for gpucredit.max_starts.
 Result: action start, a row per node of each job started (share in thousandths of a GPU), in the order decided; claim, a row per node of devices promised to a job, and with it preempt, a row per node of each job that is told to save and leave for it, resize and move, a row per node where a running job is told to go on with fewer or more devices, or elsewhere; or one row busy, where another cycle is running. reason: tier, entitlement, move, shrink, grow.
 Errors: UC401 no such pool; 22023; 40001 at REPEATABLE READ and up where another cycle committed since the snapshot.';
 
+CREATE TYPE gpucredit.explain_result AS (check_name text, passes boolean,
+	detail text);
+
+CREATE FUNCTION gpucredit.explain(org text, job bigint)
+RETURNS SETOF gpucredit.explain_result
+LANGUAGE c STABLE SECURITY DEFINER ROWS 20
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_explain';
+COMMENT ON FUNCTION gpucredit.explain(text, bigint) IS
+'Why a job waits, or where it stands.
+Result: a row per check, in the order in which they are made, whether it stands in no one''s way, and its numbers, with what would have to change: state, account, credit, backoff, quota (a row each), order, turn, claim, type, gpu_memory, spot, topology, nodes, free, together, cpu, host_memory, reserved, reservation (the expected start, and by when at the latest). What comes after the check that fails in the pool is not told.
+Errors: UC301 no such job; 22023.';
+
 CREATE FUNCTION gpucredit.plan(pool text DEFAULT 'default')
 RETURNS SETOF gpucredit.place_result
 LANGUAGE c STABLE SECURITY DEFINER ROWS 100
@@ -114,7 +143,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_plan';
 COMMENT ON FUNCTION gpucredit.plan(text) IS
 'What place would do now, changing nothing.
-Result: as place. Errors: UC401 no such pool.';
+Result: as place; and action reserve, a row per node of what is reserved for a job that cannot start, with when it is expected to and by when at the latest as the reason. Errors: UC401 no such pool.';
 
 CREATE TYPE gpucredit.fair_share_result AS (org text, account text,
 	weight numeric, decayed numeric, live numeric, share numeric,

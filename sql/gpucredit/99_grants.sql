@@ -123,7 +123,7 @@ TO gpucredit_admin, gpucredit_operator;
 GRANT EXECUTE ON FUNCTION gpucredit.verify_audit, gpucredit.audit_proof
 TO gpucredit_admin, gpucredit_auditor;
 
-GRANT EXECUTE ON FUNCTION gpucredit.history
+GRANT EXECUTE ON FUNCTION gpucredit.history, gpucredit.explain
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit.metric_samples, gpucredit.metrics_text

@@ -35,6 +35,7 @@ static int	claim_timeout;
 static int	grow_after;
 static int	usage_halflife;
 static int	fair_horizon;
+static int	backfill_depth;
 
 static void
 define_seconds(const char *name, const char *what, const char *more,
@@ -130,6 +131,14 @@ SettingsInit(void)
 							"A cycle is one transaction; more jobs start in "
 							"the next.", &max_starts, 1000, 1, 100000,
 							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("gpucredit.backfill_depth",
+							"For how many jobs that cannot start a cycle "
+							"reserves devices.",
+							"Others may use them meanwhile only if their wall "
+							"limit ends first. Jobs that have waited longer "
+							"than their tier's max_wait do not count, and have "
+							"reservations in any case.", &backfill_depth, 32,
+							0, 1000, PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
 int64
@@ -239,6 +248,12 @@ int64
 SettingUsageHalflife(void)
 {
 	return (int64) usage_halflife * USECS_PER_SEC;
+}
+
+int
+SettingBackfillDepth(void)
+{
+	return backfill_depth;
 }
 
 /*

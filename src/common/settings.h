@@ -28,6 +28,7 @@ extern int64 SettingClaimTimeout(void);
 extern int64 SettingGrowAfter(void);
 extern int	SettingMaxStarts(void);
 extern int64 SettingUsageHalflife(void);
-extern int64 SettingFairHorizon(void);	/* seconds */
+extern int64 SettingFairHorizon(void);
+extern int	SettingBackfillDepth(void); /* seconds */
 
 #endif							/* GPUCREDIT_SETTINGS_H */

@@ -446,6 +446,14 @@ extern const char *DecideRun(const DecideInput *input,
 							 const DecideArena *arena, DecideResult *result);
 
 /*
+ * The turn that a job has in the queue, counted from 1, as long as nothing
+ * starts before it.  Returns NULL, or what is wrong with the input.
+ */
+extern const char *DecideTurn(const DecideInput *input,
+							  const DecideArena *arena, int32_t job,
+							  int32_t *turn);
+
+/*
  * Could the nodes ever run this, all of them empty, healthy and schedulable?
  * Exactly when DecideRun would then start it.  Sets *feasible and returns
  * NULL, or says what is wrong with the input.

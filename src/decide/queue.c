@@ -424,3 +424,27 @@ DecideTurns(const DecideInput *input, const DecideArena *arena,
 	}
 	return NULL;
 }
+
+/*
+ * The turn that a job has as long as nothing starts before it.
+ */
+const char *
+DecideTurn(const DecideInput *input, const DecideArena *arena, int32_t job,
+		   int32_t *turn)
+{
+	Queue		queue;
+	const char *error = DecideInputError(input);
+	int32_t		next;
+
+	*turn = 0;
+	if (error == NULL)
+		error = DecideQueueOpen(input, arena, &queue);
+	if (error != NULL)
+		return error;
+	do
+	{
+		next = DecideQueueNext(&queue);
+		++*turn;
+	} while (next >= 0 && next != job);
+	return NULL;
+}

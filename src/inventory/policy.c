@@ -118,6 +118,7 @@ set_defaults(PoolPolicy *policy)
 {
 	memset(policy, 0, sizeof(PoolPolicy));
 	policy->decide.fair_horizon = SettingFairHorizon();
+	policy->decide.backfill_depth = SettingBackfillDepth();
 	policy->decide.grow_after = SettingGrowAfter() == 0 ? DECIDE_NEVER :
 		SettingGrowAfter();
 }

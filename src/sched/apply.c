@@ -46,10 +46,10 @@ SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  " gpucredit.credits[], gpucredit.credits[], timestamptz,"
 			  " interval",
 			  "INSERT INTO gpucredit.attempt (org, job, attempt, account,"
-			  " pool, hold, gpu_type, gpus, share, per_gpu_hour, wall_limit,"
+			  " pool, tier, hold, gpu_type, gpus, share, per_gpu_hour, wall_limit,"
 			  " hold_window, save_every, save_asked, started_at, held,"
 			  " surplus)"
-			  " SELECT u.org, u.job, u.attempt, j.account, j.pool, u.hold,"
+			  " SELECT u.org, u.job, u.attempt, j.account, j.pool, j.tier, u.hold,"
 			  " u.gpu_type, u.gpus, u.share, u.price, j.wall_limit,"
 			  " j.hold_window, NULLIF(COALESCE(j.save_every,"
 			  "  CASE WHEN j.preemptible <> 'never' THEN $11 END), '0'),"
@@ -93,7 +93,6 @@ static Credits held_for(const Cycle *cycle, const DecideStart *start,
 						Credits price);
 static void insert_devices(const Cycle *cycle);
 static void audit_starts(const Cycle *cycle);
-static char *describe_nodes(const Cycle *cycle, const DecideStart *start);
 
 /* For every start: its job's row, and what is loaded alongside. */
 #define START_JOB(cycle, i) (&(cycle)->jobs[(cycle)->result.starts[i].job])
@@ -358,7 +357,9 @@ audit_starts(const Cycle *cycle)
 		row->job = START_JOB(cycle, i)->id;
 		row->attempt = START_QUEUED(cycle, i)->attempt + 1;
 		row->at = cycle->now;
-		AuditText(row, "nodes", describe_nodes(cycle, start));
+		AuditText(row, "nodes",
+				  CycleNodes(cycle, &cycle->result.parts[start->first_part],
+							 start->n_parts));
 		AuditText(row, "gpu_type", price.gpu_type);
 		AuditInt8(row, "gpus", start->gpus);
 		AuditInt8(row, "share", start->share);
@@ -371,20 +372,15 @@ audit_starts(const Cycle *cycle)
 /*
  * "n1{0-7} n2{0-3}"
  */
-static char *
-describe_nodes(const Cycle *cycle, const DecideStart *start)
+char *
+CycleNodes(const Cycle *cycle, const DecidePart *parts, int n)
 {
 	StringInfoData text;
 
 	initStringInfo(&text);
-	for (int p = start->first_part; p < start->first_part + start->n_parts;
-		 p++)
-	{
-		const DecidePart *part = &cycle->result.parts[p];
-
+	for (int p = 0; p < n; p++)
 		appendStringInfo(&text, "%s%s%s", text.len > 0 ? " " : "",
-						 cycle->set->nodes[part->node].name,
-						 GpuSetToCString(part->devices));
-	}
+						 cycle->set->nodes[parts[p].node].name,
+						 GpuSetToCString(parts[p].devices));
 	return text.data;
 }

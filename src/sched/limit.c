@@ -55,6 +55,7 @@ static bool concerns(const QuotaLimit *limit, const char *org,
 static bool hopeless(const Cycle *cycle, int32 job);
 static const char *type_name(const Cycle *cycle, int32 type);
 static void count_claims(Cycle *cycle);
+static bool keep_reservations(Cycle *cycle, bool *drop);
 static bool keep_start(Cycle *cycle, const DecideStart *start, bool *drop);
 static bool keep_promise(Cycle *cycle, const DecidePromise *promise,
 						 bool *drop);
@@ -254,7 +255,8 @@ LimitsKept(Cycle *cycle)
 	bool		kept = true;
 
 	if (cycle->n_limits == 0 ||
-		(cycle->result.n_starts == 0 && cycle->result.n_promises == 0))
+		cycle->result.n_starts + cycle->result.n_promises +
+		cycle->result.n_reservations == 0)
 		return true;
 	for (int l = 0; l < cycle->n_limits; l++)
 		cycle->limits[l].new_milli = cycle->limits[l].new_running = 0;
@@ -267,6 +269,7 @@ LimitsKept(Cycle *cycle)
 	}
 	for (int p = 0; p < cycle->result.n_promises; p++)
 		kept &= keep_promise(cycle, &cycle->result.promises[p], drop);
+	kept &= keep_reservations(cycle, drop);
 	if (!kept)
 		CycleDrop(cycle, drop);
 	pfree(drop);
@@ -372,6 +375,31 @@ LimitsCount(const Cycle *cycle)
 	for (int column = 0; column < 3; column++)
 		SqlArgTextArray(&args, texts + column * cycle->n_limits, n);
 	(void) SqlRun(&limits_count, &args);
+}
+
+/*
+ * Those who could not start for a quota if they were given what is reserved
+ * for them are held back, and in nobody's way.  Reservations count among
+ * themselves, but not for the cycles of other pools.
+ */
+static bool
+keep_reservations(Cycle *cycle, bool *drop)
+{
+	QuotaLimit *before = palloc(sizeof(QuotaLimit) * cycle->n_limits);
+	bool		kept = true;
+
+	memcpy(before, cycle->limits, sizeof(QuotaLimit) * cycle->n_limits);
+	for (int i = 0; i < cycle->result.n_reservations; i++)
+	{
+		const DecideReservation *r = &cycle->result.reservations[i];
+		DecideStart start = {.job = r->job, .type = r->type, .gpus = r->gpus,
+			.share = cycle->asks[cycle->jobs[r->job].ask].share};
+
+		kept &= keep_start(cycle, &start, drop);
+	}
+	memcpy(cycle->limits, before, sizeof(QuotaLimit) * cycle->n_limits);
+	pfree(before);
+	return kept;
 }
 
 /*

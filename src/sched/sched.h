@@ -81,6 +81,8 @@ typedef struct Cycle
 	DecidePart *running_parts;	/* input.running_parts, writable */
 	DecideClaim *claims;		/* input.claims, writable */
 	bool		claims_ended;	/* some were found dead */
+	int32	   *ratios;			/* of run to limit, in millionths, by account
+								 * and tier; 0: not known */
 	int			n_limits;
 	QuotaLimit *limits;
 } Cycle;
@@ -167,6 +169,21 @@ extern void StillHoldBack(Cycle *cycle);
 extern bool CycleLock(Cycle *cycle);
 extern void CycleApply(const Cycle *cycle);
 extern StartPrice CyclePrice(const Cycle *cycle, const DecideStart *start);
+
+extern char *CycleNodes(const Cycle *cycle, const DecidePart *parts, int n);
+
+/* expect.c */
+extern bool CycleLearn(Cycle *cycle);
+extern int64 CycleExpect(int64 wall_limit, int32 ratio);
+
+/* reserved.c */
+extern void ReservedTell(const Cycle *cycle);
+
+/* think.c */
+extern void CycleDecide(Cycle *cycle);
+extern void CycleThink(Cycle *cycle);
+extern void CyclePutStarts(ReturnSetInfo *rsinfo, const Cycle *cycle);
+extern void CyclePutReserved(ReturnSetInfo *rsinfo, const Cycle *cycle);
 
 /* surplus.c */
 extern void SurplusReturn(const char *pool);

@@ -131,6 +131,9 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('history', 'org text, job bigint',
 	'SETOF at timestamptz, what text, attempt int, detail text',
 	's', 'admin app auditor operator tenant'),
+('explain', 'org text, job bigint',
+	'SETOF check_name text, passes boolean, detail text',
+	's', 'admin app auditor operator'),
 -- nodes
 ('register_node', 'pool text, node text, gpu_type text, gpus int, gpu_memory_mib bigint, cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0, nvlink_domain text DEFAULT NULL, leaf text DEFAULT NULL, spot boolean DEFAULT false, labels jsonb DEFAULT ''{}''',
 	'void', 'v', 'admin operator'),

@@ -1,0 +1,153 @@
+/*-------------------------------------------------------------------------
+ *
+ * expect.c
+ *		How long jobs are expected to run, by those that ran before.
+ *
+ * A job is expected to run for the 75th percentile of elapsed to wall limit
+ * over the last 20 completed attempts of its account and tier; with fewer
+ * than 5 there is nothing to learn from, and it is expected to use all of its
+ * limit.
+ *
+ * The sample is not kept anywhere: an index over the completed attempts of
+ * each account and tier has it, so that a settlement writes nothing that
+ * another waits for.  It is read only for jobs that a decision starts or
+ * reserves for; what is learnt then may change that decision, which is
+ * made again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+
+#define ALL_OF_IT	1000000		/* millionths of the wall limit */
+
+SQL_STATEMENT(ratios_read, SPI_OK_SELECT, "text[], text[], text[]",
+			  "SELECT u.n, (SELECT CASE WHEN pg_catalog.count(*) < 5"
+			  "  THEN 1000000 ELSE (pg_catalog.array_agg(s.ratio"
+			  "  ORDER BY s.ratio))[(pg_catalog.count(*) * 3 + 3) / 4] END"
+			  " FROM (SELECT LEAST(1000000, pg_catalog.ceil("
+			  "  EXTRACT(epoch FROM a.elapsed) * 1000000"
+			  "  / EXTRACT(epoch FROM a.wall_limit)))::bigint AS ratio"
+			  "  FROM gpucredit.attempt a WHERE a.org = u.org"
+			  "  AND a.account = u.account AND a.tier = u.tier"
+			  "  AND a.outcome = 'completed' AND a.wall_limit IS NOT NULL"
+			  "  ORDER BY a.ended_at DESC, a.job DESC LIMIT 20) s)"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  "  WITH ORDINALITY AS u (org, account, tier, n)");
+
+/*
+ * Where the ratio of a job's account and tier is kept: 0 when not yet known.
+ */
+static int32 *
+ratio_of(const Cycle *cycle, const DecideJob *job)
+{
+	return &cycle->ratios[(Size) job->account * cycle->input.n_tiers +
+						  job->tier];
+}
+
+/*
+ * Read the ratios of so many accounts and tiers.
+ */
+static void
+read_ratios(Cycle *cycle, const int32 *pairs, int n)
+{
+	const char **texts = palloc(sizeof(char *) * 3 * n);
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int i = 0; i < n; i++)
+	{
+		const AccountName *name =
+		&cycle->account_names[pairs[i] / cycle->input.n_tiers];
+
+		texts[i] = name->org;
+		texts[n + i] = name->path;
+		texts[2 * n + i] =
+			cycle->tier_names[pairs[i] % cycle->input.n_tiers];
+	}
+	for (int column = 0; column < 3; column++)
+		SqlArgTextArray(&args, texts + column * n, n);
+	rows = CycleRead(cycle, &ratios_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+		cycle->ratios[pairs[SqlInt8(rows, i, 1) - 1]] =
+			Max((int32) SqlInt8(rows, i, 2), 1);
+	SqlFree(&rows);
+	pfree(texts);
+}
+
+/*
+ * Note a job's account and tier if their ratio is not known yet.
+ */
+static int
+note_pair(const Cycle *cycle, int32 job, int32 *pairs, int n)
+{
+	int32	   *ratio = ratio_of(cycle, &cycle->jobs[job]);
+
+	if (*ratio != 0)
+		return n;
+	*ratio = ALL_OF_IT;
+	pairs[n] = (int32) (ratio - cycle->ratios);
+	return n + 1;
+}
+
+/*
+ * Learn what the jobs of a decision are expected to run.  False: that was not
+ * known when it was made.
+ */
+bool
+CycleLearn(Cycle *cycle)
+{
+	const DecideResult *result = &cycle->result;
+	int32	   *pairs;
+	int			n = 0;
+	bool		known = true;
+
+	if (result->n_reservations + result->n_starts == 0)
+		return true;
+	if (cycle->ratios == NULL)
+		cycle->ratios =
+			MemoryContextAllocExtended(CurrentMemoryContext,
+									   sizeof(int32) *
+									   ((Size) cycle->input.n_accounts *
+										cycle->input.n_tiers + 1),
+									   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	pairs = palloc(sizeof(int32) * (result->n_reservations +
+									result->n_starts));
+	for (int i = 0; i < result->n_starts; i++)
+		n = note_pair(cycle, result->starts[i].job, pairs, n);
+	for (int i = 0; i < result->n_reservations; i++)
+		n = note_pair(cycle, result->reservations[i].job, pairs, n);
+	if (n > 0)
+		read_ratios(cycle, pairs, n);
+	for (int32 j = 0; n > 0 && j < cycle->input.n_jobs; j++)
+	{
+		DecideJob  *job = &cycle->jobs[j];
+		int32		ratio = *ratio_of(cycle, job);
+		int64		run = CycleExpect(cycle->asks[job->ask].wall_limit, ratio);
+
+		if (run != job->expected_run)
+			known = false;
+		job->expected_run = run;
+	}
+	pfree(pairs);
+	return known;
+}
+
+/*
+ * So many millionths of a wall limit, at least a second; 0: all of it.
+ */
+int64
+CycleExpect(int64 wall_limit, int32 ratio)
+{
+	int64		run;
+
+	if (ratio == 0 || ratio >= ALL_OF_IT || wall_limit == DECIDE_NEVER)
+		return 0;
+	run = wall_limit / ALL_OF_IT * ratio +
+		(wall_limit % ALL_OF_IT * ratio + ALL_OF_IT - 1) / ALL_OF_IT;
+	return Min(Max(run, USECS_PER_SEC), wall_limit);
+}

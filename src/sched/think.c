@@ -1,0 +1,151 @@
+/*-------------------------------------------------------------------------
+ *
+ * think.c
+ *		Deciding without doing, and telling what was decided.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+#include "types/gpuset.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_plan);
+
+Datum
+gpucredit_plan(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Cycle		cycle = {.pool = ArgName(fcinfo, 0, "pool")};
+
+	InitMaterializedSRF(fcinfo, 0);
+	SqlConnect();
+	CycleThink(&cycle);
+	CyclePutStarts(rsinfo, &cycle);
+	ClaimsPut(&cycle, rsinfo);
+	CyclePutReserved(rsinfo, &cycle);
+	SqlFinish();
+	return (Datum) 0;
+}
+
+/*
+ * Decide what a cycle of the pool would decide now, changing nothing.
+ */
+void
+CycleThink(Cycle *cycle)
+{
+	cycle->read_only = true;
+	PoolExists(cycle->pool);
+	cycle->now = ClockNow();
+	LimitsLoad(cycle);
+	CycleLoad(cycle);
+	StillHoldBack(cycle);
+	LimitsHoldBack(cycle);
+	cycle->input.max_starts = SettingMaxStarts();
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		CycleDecide(cycle);
+	} while (!LimitsKept(cycle) || !CycleLearn(cycle));
+}
+
+/*
+ * Decide, and have the decision checked by code of its own.
+ */
+void
+CycleDecide(Cycle *cycle)
+{
+	DecideArena arena = ArenaOf(AllocSetContextCreate(CurrentMemoryContext,
+													  "gpucredit decide",
+													  ALLOCSET_DEFAULT_SIZES));
+	const char *problem = DecideRun(&cycle->input, &arena, &cycle->result);
+
+	if (problem == NULL)
+		problem = DecideCheck(&cycle->input, &cycle->result, &arena, NULL);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("the scheduler's decision does not hold"),
+				 errdetail_internal("%s", problem),
+				 errhint("Nothing was started; report this.")));
+}
+
+/*
+ * A row per node of each job that starts.
+ */
+void
+CyclePutStarts(ReturnSetInfo *rsinfo, const Cycle *cycle)
+{
+	for (int i = 0; i < cycle->result.n_starts; i++)
+	{
+		const DecideStart *start = &cycle->result.starts[i];
+		const DecideJob *job = &cycle->jobs[start->job];
+		StartPrice	price = CyclePrice(cycle, start);
+
+		for (int p = start->first_part; p < start->first_part + start->n_parts;
+			 p++)
+		{
+			const DecidePart *part = &cycle->result.parts[p];
+			Row			row = {0};
+
+			RowText(&row, "start");
+			RowText(&row, job->org);
+			RowAdd(&row, Int64GetDatum(job->id));
+			RowAdd(&row, Int32GetDatum(cycle->queued[start->job].attempt + 1));
+			RowText(&row, cycle->set->nodes[part->node].name);
+			RowAdd(&row, GpuSetGetDatum(part->devices));
+			RowAdd(&row, Int32GetDatum(start->share));
+			RowText(&row, price.gpu_type);
+			RowCredits(&row, price.per_gpu_hour);
+			RowNull(&row);
+			RowPut(rsinfo, &row);
+		}
+	}
+}
+
+/*
+ * A row per node of each reservation.
+ */
+void
+CyclePutReserved(ReturnSetInfo *rsinfo, const Cycle *cycle)
+{
+	for (int i = 0; i < cycle->result.n_reservations; i++)
+	{
+		const DecideReservation *r = &cycle->result.reservations[i];
+		const DecideJob *job = &cycle->jobs[r->job];
+		char	   *when = r->limit_at == DECIDE_NEVER ?
+			psprintf("expected at %s",
+					 pstrdup(timestamptz_to_str(r->at))) :
+			psprintf("expected at %s, at the latest at %s",
+					 pstrdup(timestamptz_to_str(r->at)),
+					 pstrdup(timestamptz_to_str(r->limit_at)));
+
+		for (int p = r->first_part; p < r->first_part + r->n_parts; p++)
+		{
+			const DecidePart *part = &cycle->result.reserved_parts[p];
+			Row			row = {0};
+
+			RowText(&row, "reserve");
+			RowText(&row, job->org);
+			RowAdd(&row, Int64GetDatum(job->id));
+			RowAdd(&row, Int32GetDatum(cycle->queued[r->job].attempt + 1));
+			RowText(&row, cycle->set->nodes[part->node].name);
+			RowAdd(&row, GpuSetGetDatum(part->devices));
+			RowAdd(&row, Int32GetDatum(cycle->asks[job->ask].share));
+			RowText(&row, r->type == DECIDE_NO_TYPE ? NULL :
+					cycle->set->types.names[r->type]);
+			RowNull(&row);
+			RowText(&row, when);
+			RowPut(rsinfo, &row);
+		}
+	}
+}
