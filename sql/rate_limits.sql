@@ -151,3 +151,30 @@ SELECT status FROM hold('rate', 'labs', 'behind', 1, '1 h');
 TRUNCATE rate_limit;
 SELECT status FROM hold('rate', 'labs', 'behind', 1, '1 h');
 SELECT * FROM verify();
+
+-- A call that is limited reads no table but its own: what it needs to know of
+-- limits and accounts is read once.
+SELECT set_rate_limit('rate', 'lab/eve', 'meter', 1000, 1000) \g /dev/null
+SELECT action FROM meter('rate', :job, 1, '3 min');
+BEGIN;
+CREATE TEMP VIEW scans AS SELECT relname AS name,
+	coalesce(seq_scan, 0) + coalesce(idx_scan, 0) AS n
+FROM pg_stat_xact_all_tables
+WHERE schemaname = 'gpucredit' AND relname IN ('rate_limit', 'job', 'attempt');
+CREATE TEMP TABLE before AS SELECT * FROM scans;
+SELECT count(*) FROM generate_series(1, 50) n,
+	meter('rate', :job, 1, '3 min' + n * interval '1 s');
+SELECT s.name, s.n - b.n AS scans FROM scans s JOIN before b USING (name)
+ORDER BY 1;
+DROP VIEW scans;
+DROP TABLE before;
+COMMIT;
+SELECT set_rate_limit('rate', 'lab/eve', 'meter', NULL, NULL) \g /dev/null
+
+-- Every function that does something for an organisation passes there.
+SELECT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+WHERE p.pronamespace = 'gpucredit'::regnamespace AND l.lanname = 'c'
+	AND p.provolatile = 'v' AND p.proargnames[1] = 'org'
+	AND NOT EXISTS (SELECT FROM counters() c
+		WHERE c.name = 'calls_total' AND c.operation = p.proname);
+SELECT * FROM verify();
