@@ -148,7 +148,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_create_pool';
 COMMENT ON FUNCTION gpucredit.create_pool(text, jsonb) IS
 'Creates a pool, or sets the policy of one that is there; pool "default" needs no creating.
-policy: {"order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "tier_share": {tier: fraction, ...}}. order: the jobs of one account by submit time, or by learnt run time. packing: of the nodes that serve a job as well, the fullest, the emptiest, or the one where the jobs typical of the last 7 days lose least. tier_share: what of the pool''s devices a tier is guaranteed whatever its rank, at most 1 together.
+policy: {"order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "reclaim": true|false, "consolidate": true|false, "tier_share": {tier: fraction, ...}}. order: the jobs of one account by submit time, or by learnt run time. packing: of the nodes that serve a job as well, the fullest, the emptiest, or the one where the jobs typical of the last 7 days lose least. reclaim: inside a tier, accounts take what they are entitled to now from those who have more, of jobs that may be preempted for capacity. consolidate: such jobs are moved to free devices to make room for what else would not fit. tier_share: what of the pool''s devices a tier is guaranteed whatever its rank, at most 1 together.
 Errors: UC402 no such tier; 22023.';
 
 CREATE FUNCTION gpucredit.set_tier(tier text, rank int, preemptible text,

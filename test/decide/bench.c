@@ -132,11 +132,11 @@ timed(const char *name, World *world)
 		}
 		if (end - start < best)
 			best = end - start;
-		starts = result.n_starts;
+		starts = result.n_starts + result.n_evictions;
 		bytes = pool.bytes;
 		pool_free(&pool);
 	}
-	printf("%-54s %9.2f ms  check %7.2f ms  %6d started  %7.1f MB\n", name,
+	printf("%-54s %9.2f ms  check %7.2f ms  %6d decided  %7.1f MB\n", name,
 		   best * 1e3, checked * 1e3, starts, (double) bytes / 1e6);
 	world_free(world);
 }
@@ -328,6 +328,57 @@ gangs(const char *trace, int gpus, DecideTopology topology, const char *name)
 }
 
 /*
+ * Nodes full of one-GPU jobs of a tenant over its share, and a gang of a tenth
+ * of them of one that has nothing.
+ */
+static void
+reclaim(int nodes)
+{
+	World		world;
+	DecideAsk	ask = {
+		.min_gpus = nodes / 10 * 8, .max_gpus = nodes / 10 * 8,
+		.share = DECIDE_WHOLE, .n_offers = 1, .wall_limit = DECIDE_NEVER
+	};
+	DecideOffer offer = {0};
+	char	   *name;
+	int			i;
+	int			d;
+
+	world_init(&world);
+	world.now = 1000000;
+	world.policy.reclaim = true;
+	(void) world_rank(&world, 0);
+	offer.type = world_type(&world, "H100");
+	ask.offers = &offer;
+	for (i = 0; i < nodes; i++)
+	{
+		name = format("node-%06d", i);
+		world_node(&world, name, offer.type, 8);
+		free(name);
+		for (d = 0; d < 8; d++)
+		{
+			DecideRunning *running = world_running(&world, "over",
+												   (int64_t) i * 8 + d);
+			DecidePart *part = world_part(&world, running);
+
+			running->account = world_account(&world, "over");
+			running->type = offer.type;
+			running->gpus = running->min_gpus = running->max_gpus = 1;
+			running->preemptible = DECIDE_PREEMPT_CAPACITY;
+			part->node = i;
+			part->gpus = 1;
+			part->devices = UINT64_C(1) << d;
+			world.nodes[i].device_left[d] = 0;
+		}
+	}
+	(void) world_job(&world, world_ask(&world, &ask), "under", "", 1);
+	name = format("%d nodes full, a gang of %d reclaims", nodes,
+				  ask.min_gpus);
+	timed(name, &world);
+	free(name);
+}
+
+/*
  * Time everything.
  */
 int
@@ -359,5 +410,8 @@ bench_all(const char *trace)
 	large_queue(100);
 	large_queue(2000);
 	growth();
+	reclaim(250);
+	reclaim(500);
+	reclaim(1000);
 	return 0;
 }
