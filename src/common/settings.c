@@ -46,6 +46,19 @@ define_seconds(const char *name, const char *what, const char *more,
 							NULL, NULL, NULL);
 }
 
+static void
+define_depth(void)
+{
+	DefineCustomIntVariable("gpucredit.backfill_depth",
+							"For how many jobs that cannot start a cycle "
+							"reserves devices.",
+							"Others may use them meanwhile only if their wall "
+							"limit ends first. Jobs that have waited longer "
+							"than their tier's max_wait do not count, and have "
+							"reservations in any case.", &backfill_depth, 32,
+							0, 1000, PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
 void
 SettingsInit(void)
 {
@@ -131,14 +144,7 @@ SettingsInit(void)
 							"A cycle is one transaction; more jobs start in "
 							"the next.", &max_starts, 1000, 1, 100000,
 							PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("gpucredit.backfill_depth",
-							"For how many jobs that cannot start a cycle "
-							"reserves devices.",
-							"Others may use them meanwhile only if their wall "
-							"limit ends first. Jobs that have waited longer "
-							"than their tier's max_wait do not count, and have "
-							"reservations in any case.", &backfill_depth, 32,
-							0, 1000, PGC_SUSET, 0, NULL, NULL, NULL);
+	define_depth();
 }
 
 int64
