@@ -123,6 +123,9 @@ TO gpucredit_admin, gpucredit_operator;
 GRANT EXECUTE ON FUNCTION gpucredit.verify_audit, gpucredit.audit_proof
 TO gpucredit_admin, gpucredit_auditor;
 
+GRANT EXECUTE ON FUNCTION gpucredit.demand, gpucredit.capacity_advice
+TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
+
 GRANT EXECUTE ON FUNCTION gpucredit.history, gpucredit.explain
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
@@ -144,7 +147,8 @@ GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
 	gpucredit.attempt,
 	gpucredit.attempt_gpu, gpucredit.directive, gpucredit.checkpoint,
 	gpucredit.retry_rule, gpucredit.cron_status, gpucredit.seals,
-	gpucredit.seal_status
+	gpucredit.seal_status, gpucredit.node_capacity, gpucredit.capacity,
+	gpucredit.queue_depth
 TO gpucredit_operator;
 
 /*

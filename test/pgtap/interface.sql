@@ -108,6 +108,12 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('fair_share', 'pool text DEFAULT ''default''',
 	'SETOF org text, account text, weight numeric, decayed numeric, live numeric, share numeric, used numeric, rank int',
 	's', 'admin auditor operator'),
+('demand', 'pool text DEFAULT ''default'', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, step interval DEFAULT ''01:00:00''',
+	'SETOF since timestamptz, gpu_type text, supply numeric, allocated numeric, waiting numeric, demand numeric, starts bigint, mean_wait interval',
+	's', 'admin auditor operator'),
+('capacity_advice', 'pool text DEFAULT ''default'', period interval DEFAULT ''7 days'', target numeric[] DEFAULT ''{0.7,0.9}''',
+	'SETOF gpu_type text, supply numeric, allocated numeric, waiting numeric, busy_percent numeric, demand_percent numeric, backlog_change numeric, stranded bigint, advice text, devices bigint',
+	's', 'admin auditor operator'),
 ('explain', 'org text, job bigint',
 	'SETOF check_name text, passes boolean, detail text', 's', NULL),
 ('meter', 'org text, job bigint, attempt int, elapsed interval, progress bigint DEFAULT NULL, utilization real DEFAULT NULL',
@@ -265,7 +271,7 @@ FROM (VALUES
 	('gpucredit_agent', NULL),
 	('gpucredit_app', 'jobs price tier'),
 	('gpucredit_tenant', 'account attempt entry hold job jobs price tier'),
-	('gpucredit_operator', 'attempt attempt_gpu checkpoint cron_status directive jobs metrics node nodes pool price retry_rule seal_status seals tier'))
+	('gpucredit_operator', 'attempt attempt_gpu capacity checkpoint cron_status directive jobs metrics node node_capacity nodes pool price queue_depth retry_rule seal_status seals tier'))
 	expected (role, tables)
 	JOIN roles r ON r.rolname = expected.role
 	LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace

@@ -1,0 +1,110 @@
+-- Is the pool too small, too large, or of the wrong kind?  All numbers are of
+-- one scene, small enough to be checked by hand.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET intervalstyle = 'postgres';
+SET gpucredit.clock = '2027-04-01 00:00+00';
+SET gpucredit.node_suspect = 0;
+SET gpucredit.node_lost = 0;
+\set VERBOSITY sqlstate
+\pset null '-'
+
+-- 12 devices of CP-A with 64 cores, or 32; 4 of CP-B, one of them on spot
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('cp');
+	PERFORM gpucredit.issue('cp', '', 'i', 1000000);
+	PERFORM gpucredit.create_pool('cp');
+	PERFORM gpucredit.set_price(t, 1) FROM unnest('{CP-A,CP-B}'::text[]) t;
+	PERFORM gpucredit.register_node('cp', 'cp-a1', 'CP-A', 8, 40960,
+		cpu_milli => 64000);
+	PERFORM gpucredit.register_node('cp', 'cp-a2', 'CP-A', 4, 40960,
+		cpu_milli => 32000);
+	PERFORM gpucredit.register_node('cp', 'cp-b1', 'CP-B', 3, 40960);
+	PERFORM gpucredit.register_node('cp', 'cp-b2', 'CP-B', 1, 40960,
+		spot => true);
+END $$;
+CREATE FUNCTION pg_temp.ask(key text, request text, cpu bigint DEFAULT 0,
+	tier text DEFAULT 'standard_training', preemptible text DEFAULT NULL)
+RETURNS bigint LANGUAGE sql AS $$
+	SELECT r.job FROM gpucredit.reserve('cp', '', key, request, '24 h', tier,
+		'cp', cpu_milli => cpu, preemptible => preemptible) r
+$$;
+
+SELECT pool, gpu_type, spot, nodes, devices, in_service, allocated, free,
+	stranded, allocated_percent, reported_percent
+FROM gpucredit.capacity WHERE pool = 'cp' ORDER BY 2, 3;
+
+-- From 0:00 on 4 devices with 28 of the 32 cores of their node, from 1:00 on 6
+-- on the other; a half of a CP-B
+SELECT pg_temp.ask('four', '4xCP-A', 28000) IS NOT NULL AS four,
+	pg_temp.ask('half', '0.5xCP-B', 0, 'production_inference') IS NOT NULL AS half;
+SELECT node, gpus, share FROM gpucredit.place('cp');
+SET gpucredit.clock = '2027-04-01 01:00+00';
+SELECT pg_temp.ask('six', '6xCP-A', 60000) IS NOT NULL AS six;
+SELECT node, gpus, share FROM gpucredit.place('cp');
+-- two that do not fit, from 2:00 and from 3:00 on
+SET gpucredit.clock = '2027-04-01 02:00+00';
+SELECT r.status FROM gpucredit.reserve('cp', '', 'eight', '8xCP-A', '2 h',
+	'batch_inference', 'cp') r;
+SELECT node FROM gpucredit.place('cp') WHERE action = 'start';
+SET gpucredit.clock = '2027-04-01 03:00+00';
+SELECT pg_temp.ask('five', '5xCP-A') IS NOT NULL AS five;
+SELECT node FROM gpucredit.place('cp') WHERE action = 'start';
+SET gpucredit.clock = '2027-04-01 04:00+00';
+-- agents: the four at 50 %, the six at 100 %: (4 x 50 + 6 x 100) / 10 = 80
+SELECT count(gpucredit.meter(a.org, a.job, a.attempt, '1 h', NULL,
+	CASE a.gpus WHEN 4 THEN 0.5 ELSE 1 END))
+FROM gpucredit.attempt a WHERE a.pool = 'cp' AND a.gpu_type = 'CP-A';
+
+-- cp-a1 has 2 free devices and 4 of 64 cores: none of them is fed; cp-b1 has 2
+-- whole ones free
+SELECT node, devices, in_service, allocated, free, stranded
+FROM gpucredit.node_capacity WHERE pool = 'cp' ORDER BY 1;
+SELECT gpu_type, spot, nodes, devices, in_service, allocated, free, stranded,
+	allocated_percent, reported_percent
+FROM gpucredit.capacity WHERE pool = 'cp' ORDER BY 1, 2;
+SELECT tier, gpu_type, jobs, devices, longest_wait, median_wait
+FROM gpucredit.queue_depth WHERE pool = 'cp' ORDER BY 1;
+
+-- Hour by hour: 4; then 10 of 12; then 8, then 13 more wait
+SELECT * FROM gpucredit.demand('cp', '2027-04-01 00:00+00',
+	'2027-04-01 04:00+00') WHERE gpu_type = 'CP-A';
+-- half hours in which something began or ended: averages
+SELECT since, gpu_type, allocated, waiting FROM gpucredit.demand('cp',
+	'2027-04-01 00:30+00', '2027-04-01 04:30+00', '2 h');
+
+-- Over the 4 hours 8.5 of 12 devices were allocated, 5.25 wanted more: 13.75
+-- / 0.9 = 15.3, so 4 more; (8 + 13) / 2 waited in the second half, none in the
+-- first.  Of CP-B 0.5 / 0.7 = 0.7, so 3 of 4 are too many
+SELECT * FROM gpucredit.capacity_advice('cp', '4 h');
+SELECT gpu_type, advice, devices
+FROM gpucredit.capacity_advice('cp', '4 h', '{0.1,0.999}');
+SELECT gpu_type, advice, devices
+FROM gpucredit.capacity_advice('cp', '4 h', '{0.05,1.1}');
+
+-- A wait that ends: the six go at 5:00, and of the two that wait the five start,
+-- by their tier, after 2 hours; the eight wait on
+SET gpucredit.clock = '2027-04-01 05:00+00';
+SELECT s.outcome FROM gpucredit.attempt a CROSS JOIN LATERAL
+	gpucredit.settle(a.org, a.job, a.attempt, 'completed', '4 h') s
+WHERE a.pool = 'cp' AND a.gpus = 6;
+SELECT node, gpus FROM gpucredit.place('cp') WHERE action = 'start';
+SET gpucredit.clock = '2027-04-01 06:00+00';
+SELECT since, allocated, waiting, starts, mean_wait
+FROM gpucredit.demand('cp', '2027-04-01 04:00+00', '2027-04-01 06:00+00')
+WHERE gpu_type = 'CP-A';
+
+-- A node that drains is not in service, what runs there is allocated
+SELECT gpucredit.drain('cp-a2', 'disk');
+SELECT gpu_type, devices, in_service, allocated, free, allocated_percent
+FROM gpucredit.capacity WHERE pool = 'cp' AND gpu_type = 'CP-A';
+
+-- A pool that is not there
+SELECT * FROM gpucredit.demand('no such pool');
+SELECT * FROM gpucredit.capacity_advice('no such pool');
+SELECT * FROM gpucredit.demand('cp', step => '0');
+SELECT * FROM gpucredit.verify();

@@ -1,0 +1,279 @@
+/*
+ * 87_capacity.sql: is the pool too small, too large, or of the wrong kind?
+ *
+ * Everything here reads, and derives what was from the attempts and jobs
+ * themselves, so that no collector has to have run.  What a pool had of nodes
+ * in the past is known from those registered now: one that was removed since
+ * is not counted.
+ *
+ * Devices are counted as whole ones, shares as parts of them.  "Stranded" is a
+ * free device for which its node has no cpu or memory left: of F free devices
+ * on a node of G, F - min(F, floor(cpu left x G / cpu), the same for memory).
+ */
+
+/* A row per node. */
+CREATE VIEW gpucredit.node_capacity AS
+	SELECT n.pool, n.node, n.gpu_type, n.spot, s.state, n.gpus AS devices,
+		CASE WHEN s.state IN ('ready', 'suspect')
+			THEN gpucredit.gpu_count(n.healthy) ELSE 0 END AS in_service,
+		t.allocated::numeric(20,3),
+		CASE WHEN s.state = 'ready' THEN f.free ELSE 0 END AS free,
+		CASE WHEN s.state = 'ready' THEN f.free - LEAST(f.free,
+			CASE WHEN n.cpu_milli > 0 THEN
+				GREATEST(n.cpu_milli - t.cpu, 0) * n.gpus / n.cpu_milli END,
+			CASE WHEN n.memory_mib > 0 THEN
+				GREATEST(n.memory_mib - t.memory, 0) * n.gpus / n.memory_mib
+			END) ELSE 0 END AS stranded
+	FROM gpucredit.node n
+		JOIN gpucredit.nodes s ON s.node = n.node
+		CROSS JOIN LATERAL (
+			SELECT coalesce(sum(gpucredit.gpu_count(g.gpus) * g.share), 0)
+					/ 1000.0 AS allocated,
+				coalesce(sum(g.cpu_milli), 0)::bigint AS cpu,
+				coalesce(sum(g.memory_mib), 0)::bigint AS memory,
+				coalesce(gpucredit.union_agg(g.gpus), '{}') AS gpus
+			FROM gpucredit.attempt_gpu g
+			WHERE g.pool = n.pool AND g.node = n.node AND NOT g.free) t
+		CROSS JOIN LATERAL (SELECT gpucredit.gpu_count(
+			n.healthy OPERATOR(gpucredit.-) t.gpus)::bigint AS free) f
+	WHERE n.gpus > 0;
+COMMENT ON VIEW gpucredit.node_capacity IS
+'Devices of each node: in service (healthy, the node neither draining nor gone), allocated (to what runs or is not fenced yet), free and whole, and of these stranded (no cpu or memory left for them)';
+
+CREATE VIEW gpucredit.capacity AS
+	SELECT c.pool, c.gpu_type, c.spot, count(*) AS nodes,
+		sum(c.devices) AS devices, sum(c.in_service) AS in_service,
+		sum(c.allocated)::numeric(20,3) AS allocated,
+		sum(c.free)::bigint AS free, sum(c.stranded)::bigint AS stranded,
+		round(100 * sum(c.allocated)
+			/ NULLIF(sum(GREATEST(c.in_service, c.allocated)), 0), 1)
+			AS allocated_percent,
+		round(r.reported::numeric, 1) AS reported_percent
+	FROM gpucredit.node_capacity c
+		LEFT JOIN LATERAL (
+			SELECT 100 * sum(a.utilization * gpucredit.gpu_count(g.gpus)
+					* g.share) / sum(gpucredit.gpu_count(g.gpus) * g.share)
+					AS reported
+			FROM gpucredit.attempt_gpu g
+				JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job
+					AND a.attempt = g.attempt
+				JOIN gpucredit.node n ON n.node = g.node
+			WHERE g.pool = c.pool AND NOT g.free AND a.ended_at IS NULL
+				AND a.utilization IS NOT NULL AND n.gpu_type = c.gpu_type
+				AND n.spot = c.spot) r ON true
+	GROUP BY c.pool, c.gpu_type, c.spot, r.reported;
+COMMENT ON VIEW gpucredit.capacity IS
+'Devices of each pool by type, on demand or spot: in service, allocated, free, stranded; what part of those in service, or allocated though their node is not, is allocated, and how busy agents report what is allocated (NULL: none does)';
+
+/* Every stretch of time in which a job waited for devices. */
+CREATE VIEW gpucredit.job_wait AS
+	SELECT j.org, j.job, j.pool, j.tier, j.offer_types[1] AS gpu_type,
+		(gpucredit.gpureq_min_gpus(j.request)
+			* gpucredit.gpureq_share(j.request)) / 1000.0 AS devices,
+		w.since, coalesce(n.started_at, j.ended_at) AS until
+	FROM gpucredit.job j
+		CROSS JOIN LATERAL (
+			SELECT 0 AS attempt, j.submitted_at AS since
+			UNION ALL
+			SELECT a.attempt, a.ended_at FROM gpucredit.attempt a
+			WHERE a.org = j.org AND a.job = j.job AND a.ended_at IS NOT NULL) w
+		LEFT JOIN gpucredit.attempt n ON n.org = j.org AND n.job = j.job
+			AND n.attempt = w.attempt + 1
+	WHERE coalesce(n.started_at, j.ended_at, 'infinity') > w.since;
+
+COMMENT ON VIEW gpucredit.job_wait IS
+'Every stretch of time in which a job waited for devices: since it was submitted or an attempt ended, until the next one started or the job was over; until NULL: it still waits';
+
+CREATE VIEW gpucredit.queue_depth AS
+	SELECT w.pool, w.tier, w.gpu_type, count(*) AS jobs,
+		sum(w.devices)::numeric(20,3) AS devices,
+		max(c.at - w.since) AS longest_wait,
+		percentile_disc(0.5) WITHIN GROUP (ORDER BY c.at - w.since)
+			AS median_wait
+	FROM (SELECT gpucredit.now() AS at) c
+		CROSS JOIN gpucredit.job j
+		JOIN gpucredit.job_wait w ON w.org = j.org AND w.job = j.job
+	WHERE j.state = 'queued' AND w.until IS NULL
+	GROUP BY w.pool, w.tier, w.gpu_type;
+COMMENT ON VIEW gpucredit.queue_depth IS
+'Jobs that wait, by tier and by the GPU type they prefer (NULL: none), the devices they want at least, and how long they have waited since they were submitted or last stopped';
+
+/*
+ * What the reports below cannot be about.  length: what a report's time is cut
+ * into; target: the band of demand, NULL where it has none.
+ */
+CREATE FUNCTION gpucredit.require_report(pool text, length interval,
+	target numeric[]) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $require$
+BEGIN
+	IF pool IS NULL OR (pool <> 'default' AND NOT EXISTS
+		(SELECT FROM gpucredit.pool p WHERE p.pool = require_report.pool))
+	THEN
+		RAISE EXCEPTION 'no such pool "%"', left(pool, 64) USING
+			ERRCODE = 'UC401',
+			DETAIL = 'No pool of that name was created.',
+			HINT = 'Create it by gpucredit.create_pool().';
+	END IF;
+	IF length IS NULL OR length <= '0'
+		OR extract(year FROM length) <> 0 OR extract(month FROM length) <> 0
+	THEN
+		RAISE EXCEPTION 'bad length of time' USING
+			ERRCODE = 'invalid_parameter_value',
+			DETAIL = 'It must be more than 0, and months have no length.',
+			HINT = 'Pass days, hours or less.';
+	END IF;
+	IF NOT coalesce(cardinality(target) = 2 AND target[1] > 0
+		AND target[1] <= target[2] AND target[2] < 'Infinity', target IS NULL)
+	THEN
+		RAISE EXCEPTION 'bad target' USING
+			ERRCODE = 'invalid_parameter_value',
+			DETAIL = 'It has a lower and an upper end, both above 0.',
+			HINT = 'Pass them as ''{0.7,0.9}''.';
+	END IF;
+	RETURN true;
+END
+$require$;
+COMMENT ON FUNCTION gpucredit.require_report(text, interval, numeric[]) IS
+'Internal: raises UC401 or 22023 for what no report can be made of.';
+
+CREATE TYPE gpucredit.demand_result AS (since timestamptz, gpu_type text,
+	supply numeric, allocated numeric, waiting numeric, demand numeric,
+	starts bigint, mean_wait interval);
+
+CREATE FUNCTION gpucredit.demand(pool text DEFAULT 'default',
+	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL,
+	step interval DEFAULT '1 hour')
+RETURNS SETOF gpucredit.demand_result
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 200
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	WITH p AS (
+		SELECT coalesce(demand.until, c.at) AS until, c.at,
+			coalesce(demand.since, coalesce(demand.until, c.at)
+				- interval '24 hours') AS since
+		FROM (SELECT gpucredit.now() AS at) c
+		WHERE gpucredit.require_report(demand.pool, demand.step, NULL)),
+	slot AS (
+		SELECT s.since, LEAST(s.since + demand.step, p.until) AS until
+		FROM p, generate_series(p.since, p.until, demand.step) AS s (since)
+		WHERE s.since < p.until),
+	part AS (
+		SELECT n.gpu_type, 's' AS kind, n.gpus::numeric AS devices,
+			n.registered_at AS since, NULL::timestamptz AS until
+		FROM gpucredit.node n
+		WHERE n.pool = demand.pool AND n.gpus > 0
+		UNION ALL
+		SELECT a.gpu_type, 'a', a.gpus * a.share / 1000.0, a.started_at,
+			a.ended_at
+		FROM gpucredit.attempt a, p
+		WHERE a.pool = demand.pool AND a.gpu_type IS NOT NULL
+			AND a.started_at < p.until
+			AND (a.ended_at IS NULL OR a.ended_at > p.since)
+		UNION ALL
+		SELECT w.gpu_type, 'w', w.devices, w.since, w.until
+		FROM gpucredit.job_wait w, p
+		WHERE w.pool = demand.pool AND w.gpu_type IS NOT NULL
+			AND w.since < p.until
+			AND (w.until IS NULL OR w.until > p.since)),
+	cut AS (
+		SELECT s.since, t.gpu_type, t.kind, t.devices, t.since AS from_at,
+			t.until AS to_at, s.until AS slot_until,
+			extract(epoch FROM LEAST(coalesce(t.until, p.at), s.until, p.at)
+				- GREATEST(t.since, s.since))
+				/ extract(epoch FROM LEAST(s.until, p.at) - s.since) AS part
+		FROM slot s, part t, p
+		WHERE t.since < LEAST(s.until, p.at)
+			AND coalesce(t.until, p.at) >= s.since AND s.since < p.at)
+	SELECT c.since, c.gpu_type,
+		round(coalesce(sum(c.devices * c.part) FILTER (WHERE c.kind = 's'), 0),
+			3),
+		round(coalesce(sum(c.devices * c.part) FILTER (WHERE c.kind = 'a'), 0),
+			3),
+		round(coalesce(sum(c.devices * c.part) FILTER (WHERE c.kind = 'w'), 0),
+			3),
+		round(coalesce(sum(c.devices * c.part) FILTER (WHERE c.kind <> 's'), 0),
+			3),
+		count(*) FILTER (WHERE c.kind = 'a' AND c.from_at >= c.since),
+		avg(c.to_at - c.from_at) FILTER (WHERE c.kind = 'w'
+			AND c.to_at >= c.since AND c.to_at < c.slot_until)
+	FROM cut c
+	GROUP BY c.since, c.gpu_type
+	ORDER BY c.since, c.gpu_type;
+END;
+COMMENT ON FUNCTION gpucredit.demand(text, timestamptz, timestamptz,
+	interval) IS
+'What a pool had and what was wanted of it over time, from the attempts and jobs themselves.
+since, until: NULL for the last 24 hours. step: the length of a row''s time.
+Result, by time and GPU type: supply, allocated, waiting (by the preferred type) and demand (allocated and waiting) in devices on average, how many attempts started, and how long those had waited whose wait ended then. Of nodes, those registered today count, from when they were registered.
+Errors: UC401 no such pool; 22023 a step that is not more than 0.';
+
+CREATE TYPE gpucredit.capacity_advice_result AS (gpu_type text,
+	supply numeric, allocated numeric, waiting numeric,
+	busy_percent numeric, demand_percent numeric, backlog_change numeric,
+	stranded bigint, advice text, devices bigint);
+
+CREATE FUNCTION gpucredit.capacity_advice(pool text DEFAULT 'default',
+	period interval DEFAULT '7 days',
+	target numeric[] DEFAULT '{0.7,0.9}')
+RETURNS SETOF gpucredit.capacity_advice_result
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 8
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	WITH half AS (
+		SELECT d.*, h.n
+		FROM (SELECT gpucredit.now() AS at) c
+			CROSS JOIN generate_series(0, 1) AS h (n)
+			CROSS JOIN LATERAL gpucredit.demand(capacity_advice.pool,
+				c.at - capacity_advice.period * (1 - h.n / 2.0),
+				c.at - capacity_advice.period * ((1 - h.n) / 2.0),
+				capacity_advice.period) AS d
+		WHERE gpucredit.require_report(capacity_advice.pool,
+			capacity_advice.period,
+			coalesce(capacity_advice.target, '{}'))),
+	known AS (
+		SELECT h.gpu_type, avg(h.allocated) AS allocated,
+			avg(h.waiting) AS waiting,
+			coalesce(sum(h.waiting) FILTER (WHERE h.n = 1), 0)
+				- coalesce(sum(h.waiting) FILTER (WHERE h.n = 0), 0) AS growth
+		FROM (SELECT t.gpu_type, n.n, coalesce(x.allocated, 0) AS allocated,
+				coalesce(x.waiting, 0) AS waiting
+			FROM (SELECT DISTINCT half.gpu_type FROM half) t
+				CROSS JOIN generate_series(0, 1) AS n (n)
+				LEFT JOIN half x ON x.gpu_type = t.gpu_type AND x.n = n.n) h
+		GROUP BY h.gpu_type),
+	stock AS (
+		SELECT c.gpu_type, sum(c.in_service)::numeric AS supply,
+			sum(c.stranded)::bigint AS stranded
+		FROM gpucredit.capacity c WHERE c.pool = capacity_advice.pool
+		GROUP BY c.gpu_type),
+	told AS (
+		SELECT coalesce(k.gpu_type, s.gpu_type) AS gpu_type,
+			coalesce(s.supply, 0) AS supply,
+			coalesce(k.allocated, 0) AS allocated,
+			coalesce(k.waiting, 0) AS waiting, coalesce(k.growth, 0) AS growth,
+			coalesce(s.stranded, 0) AS stranded,
+			coalesce(k.allocated + k.waiting, 0) AS wanted
+		FROM known k FULL JOIN stock s ON s.gpu_type = k.gpu_type),
+	judged AS (
+		SELECT t.*, ceil(t.wanted / capacity_advice.target[2] - t.supply)
+				AS short,
+			floor(t.supply - t.wanted / capacity_advice.target[1]) AS spare
+		FROM told t)
+	SELECT j.gpu_type, j.supply, round(j.allocated, 3), round(j.waiting, 3),
+		round(100 * j.allocated / NULLIF(j.supply, 0), 1),
+		round(100 * j.wanted / NULLIF(j.supply, 0), 1),
+		round(j.growth, 3), j.stranded,
+		CASE WHEN j.short > 0 AND j.stranded >= j.short THEN 'feed'
+			WHEN j.short > 0 THEN 'buy'
+			WHEN j.spare > 0 THEN 'release' ELSE 'keep' END,
+		CASE WHEN j.short > 0 THEN j.short
+			WHEN j.spare > 0 THEN j.spare ELSE 0 END::bigint
+	FROM judged j
+	ORDER BY j.gpu_type;
+END;
+COMMENT ON FUNCTION gpucredit.capacity_advice(text, interval, numeric[]) IS
+'What a pool lacks, or has too much of: "95 % busy and the backlog grows, what should we buy?"
+period: judged by what was allocated and what waited in it. target: the band, as parts of the supply, in which demand should be.
+Result, by GPU type: devices in service, allocated and waiting on average, what part of the supply was allocated and was wanted, by how many devices more waited in the second half of the period than in the first, devices stranded now; advice: buy so many devices to bring demand down to the band''s upper end; feed, the same, but as many devices are stranded for want of cpu or memory, which are cheaper; release so many to bring it up to the lower end; keep.
+Errors: UC401 no such pool; 22023 a period that is not more than 0, a target that is no band.';
