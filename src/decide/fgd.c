@@ -105,19 +105,22 @@ compare_jobs(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * The offer of an ask for a type, or NULL.
+ * The memory in MiB that a device of this type must have for an ask, the least
+ * where the type is named more than once; INT64_MAX: it is not accepted.
  */
-static const DecideOffer *
-offer_of(const DecideAsk *ask, int32_t type)
+static int64_t
+floor_of(const DecideAsk *ask, int32_t type)
 {
+	int64_t		least = INT64_MAX;
 	int32_t		i;
 
 	for (i = 0; i < ask->n_offers; i++)
 	{
-		if (ask->offers[i].type == type)
-			return &ask->offers[i];
+		if (ask->offers[i].type == type &&
+			DecideFitFloor(&ask->offers[i]) < least)
+			least = DecideFitFloor(&ask->offers[i]);
 	}
-	return NULL;
+	return least;
 }
 
 /*
@@ -192,13 +195,8 @@ floors_find(const Cycle *cycle, Mix *mix)
 	for (kind = 0; kind < cycle->n_types; kind++)
 	{
 		for (i = 0; i < mix->n; i++)
-		{
-			const DecideOffer *offer = offer_of(mix->classes[i].ask,
-												cycle->types[kind].type);
-
-			mix->floors[(int64_t) kind * mix->n + i] = offer == NULL ?
-				INT64_MAX : DecideFitFloor(offer);
-		}
+			mix->floors[(int64_t) kind * mix->n + i] =
+				floor_of(mix->classes[i].ask, cycle->types[kind].type);
 	}
 }
 

@@ -105,6 +105,26 @@ groups_used(const Search *search, bool leaf)
 }
 
 /*
+ * Is one assignment better than the best so far?  The preferred kind of place
+ * counts first.
+ */
+static bool
+search_better(const Search *search, int domains, int leaves, int used)
+{
+	DecideTopology prefer = search->ask->prefer;
+
+	if (prefer == DECIDE_TOPOLOGY_LEAF && leaves != search->leaves)
+		return leaves < search->leaves;
+	if (prefer == DECIDE_TOPOLOGY_NODE && used != search->used)
+		return used < search->used;
+	if (domains != search->domains)
+		return domains < search->domains;
+	if (leaves != search->leaves)
+		return leaves < search->leaves;
+	return used < search->used;
+}
+
+/*
  * A complete assignment: does the topology allow it, and is it better?
  */
 static void
@@ -121,10 +141,7 @@ search_judge(Search *search)
 		(search->ask->topology == DECIDE_TOPOLOGY_NVLINK && domains > 1) ||
 		(search->ask->topology == DECIDE_TOPOLOGY_LEAF && leaves > 1))
 		return;
-	if (!search->found || domains < search->domains ||
-		(domains == search->domains &&
-		 (leaves < search->leaves ||
-		  (leaves == search->leaves && used < search->used))))
+	if (!search->found || search_better(search, domains, leaves, used))
 	{
 		search->domains = domains;
 		search->leaves = leaves;
@@ -254,17 +271,61 @@ fed(const DecideNode *node, int devices, int64_t cpu, int64_t memory)
 }
 
 /*
+ * How well a node suits by spread or fgd: the best of all ways to choose the
+ * devices (whole ones are all alike).
+ */
+static int64_t
+policy_key(const World *world, const DecideNode *node, const DecideAsk *ask,
+		   int count, int64_t loss)
+{
+	Trial		trial = {node, 0, ask->share, ask->cpu_milli, ask->memory_mib};
+	bool		spread = world->policy.packing == DECIDE_PACKING_SPREAD;
+	int64_t		best = INT64_MAX;
+	int64_t		key;
+	int			most = 0;
+	int			i;
+
+	for (i = 0; i < node->gpus && ask->share == DECIDE_WHOLE; i++)
+	{
+		if (((node->usable >> i) & 1) && node->device_left[i] == 1000 &&
+			__builtin_popcountll(trial.devices) < count)
+			trial.devices |= UINT64_C(1) << i;
+	}
+	if (ask->share == DECIDE_WHOLE)
+		return spread ? oracle_spread(&trial, loss) :
+			oracle_fgd(world, &trial);
+	for (i = 0; i < node->gpus; i++)
+	{
+		if (((node->usable >> i) & 1) && node->device_left[i] > most)
+			most = node->device_left[i];
+	}
+	for (i = 0; i < node->gpus; i++)
+	{
+		if (((node->usable >> i) & 1) == 0 ||
+			node->device_left[i] < (spread ? most : ask->share))
+			continue;
+		trial.devices = UINT64_C(1) << i;
+		key = spread ? oracle_spread(&trial, loss) :
+			oracle_fgd(world, &trial);
+		if (key < best)
+			best = key;
+	}
+	return best;
+}
+
+/*
  * How well a single node suits, as one number; the lower the better, -1: not
  * at all.
  */
 static int64_t
-single_key(const DecideNode *node, const DecideAsk *ask,
+single_key(const World *world, const DecideNode *node, const DecideAsk *ask,
 		   const DecideOffer *offer, int count)
 {
 	Search		search = {node, 1, ask, offer, count, {0}, false, 0, 0, 0};
 	int			devices = free_devices(node);
 	int			taken = count;
 	int64_t		left = 0;
+	int			most = 0;
 	int			fragments = 0;
 	int64_t		loss;
 	int			i;
@@ -287,13 +348,18 @@ single_key(const DecideNode *node, const DecideAsk *ask,
 				continue;
 			if (has >= ask->share && has < left)
 				left = has;
+			if (has > most)
+				most = has;
 			fragments += has > 0 && has < 1000;
 		}
-		taken = left == 1000;
+		taken = world->policy.packing == DECIDE_PACKING_SPREAD ?
+			most == 1000 : left == 1000;
 	}
 	loss = fed(node, devices, node->cpu_left, node->memory_left) -
 		fed(node, devices - taken, node->cpu_left - ask->cpu_milli,
 			node->memory_left - ask->memory_mib);
+	if (world->policy.packing != DECIDE_PACKING_PACK)
+		return policy_key(world, node, ask, count, loss);
 	if (offer == NULL)
 		return (loss * 100 + devices) * 1000000000 +
 			(node->cpu_milli > 0 ? node->cpu_left : 999999999);
@@ -303,23 +369,44 @@ single_key(const DecideNode *node, const DecideAsk *ask,
 }
 
 /*
- * Does another node suit a single-node start better, or as well with a lower
- * name?
+ * Does a node hold what a job wants to find?
  */
-static char *
-single_error(const DecideNode *nodes, int n_nodes, const DecideAsk *ask,
-			 const DecideOffer *offer, int count, int chosen)
+static bool
+holds(const World *world, int cache, int node)
 {
-	int64_t		key = single_key(&nodes[chosen], ask, offer, count);
 	int			i;
 
-	for (i = 0; i < n_nodes; i++)
+	for (i = 0; i < world->n_cached && cache > 0; i++)
 	{
-		int64_t		other = single_key(&nodes[i], ask, offer, count);
+		if (world->cached[i].cache == cache && world->cached[i].node == node)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does another node suit a single-node start better, or as well while it holds
+ * the job's cache, or that too with a lower name?
+ */
+static char *
+single_error(const World *world, const DecideNode *nodes,
+			 const DecideJob *job, const DecideOffer *offer, int count,
+			 int chosen)
+{
+	const DecideAsk *ask = &world->asks[job->ask];
+	int64_t		key = single_key(world, &nodes[chosen], ask, offer, count);
+	bool		warm = holds(world, job->cache, chosen);
+	int			i;
+
+	for (i = 0; i < world->n_nodes; i++)
+	{
+		int64_t		other = single_key(world, &nodes[i], ask, offer, count);
+		bool		its = holds(world, job->cache, i);
 
 		if (i == chosen || other < 0)
 			continue;
-		if (other < key || (other == key && strcmp(nodes[i].name,
+		if (other < key || (other == key && its && !warm) ||
+			(other == key && its == warm && strcmp(nodes[i].name,
 												   nodes[chosen].name) < 0))
 			return format("%s would have suited better than %s (%" PRId64
 						  " < %" PRId64 ")", nodes[i].name,
@@ -376,16 +463,25 @@ start_error(const World *world, const DecideNode *nodes,
 	if (start->gpus != count)
 		return format("%d devices where %d fit", start->gpus, count);
 	if (start->n_parts == 1)
-		return single_error(nodes, world->n_nodes, ask, offer, count,
-							parts[0].node);
+		return single_error(world, nodes, &world->jobs[start->job], offer,
+							count, parts[0].node);
 	oracle_fewest(nodes, world->n_nodes, ask, offer, count, &domains, &leaves,
 				  &used);
 	for (i = 0; i < start->n_parts; i++)
 		search.given[parts[i].node] = parts[i].gpus;
-	if (groups_used(&search, false) != domains)
+	if (ask->prefer == DECIDE_TOPOLOGY_LEAF &&
+		groups_used(&search, true) != leaves)
+		return format("%d leaves where %d do", groups_used(&search, true),
+					  leaves);
+	if (ask->prefer == DECIDE_TOPOLOGY_NODE && start->n_parts != used)
+		return format("%d nodes where %d do", start->n_parts, used);
+	if (ask->prefer != DECIDE_TOPOLOGY_LEAF &&
+		ask->prefer != DECIDE_TOPOLOGY_NODE &&
+		groups_used(&search, false) != domains)
 		return format("%d domains where %d do", groups_used(&search, false),
 					  domains);
-	if (groups_used(&search, true) != leaves || start->n_parts != used)
+	if (groups_used(&search, false) != domains ||
+		groups_used(&search, true) != leaves || start->n_parts != used)
 		++* leaf_misses;
 	return NULL;
 }

@@ -98,6 +98,8 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 	ask.cpu_milli = random_below(seed, 2) == 0 ? 0 : random_below(seed, 50);
 	ask.memory_mib = random_below(seed, 3) > 0 ? 0 : random_below(seed, 50);
 	ask.spot_ok = random_below(seed, 2) == 0;
+	ask.prefer = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
+		(DecideTopology) random_below(seed, 4);
 	n = random_below(seed, 4);
 	for (i = 0; i < n; i++)
 	{
@@ -111,6 +113,7 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 		job->priority = random_below(seed, 3) - 1;
 		job->order_run = random_below(seed, 3);
 		job->aged_at = random_below(seed, 10);
+		job->cache = random_below(seed, 3);
 	}
 }
 
@@ -152,6 +155,30 @@ random_rules(World *world, uint64_t *seed)
 }
 
 /*
+ * Random knowledge: how to pack, what jobs are like (as those that wait, some
+ * more often), what nodes hold.
+ */
+static void
+random_knowledge(World *world, uint64_t *seed)
+{
+	int			i;
+
+	world->policy.packing = (DecidePacking) random_below(seed, 3);
+	for (i = 0; i < world->n_asks; i++)
+	{
+		if (random_below(seed, 3) > 0)
+			world_typical(world, &world->asks[i],
+						  1 + random_below(seed, random_below(seed, 2) == 0 ?
+										   3 : 40));
+	}
+	for (i = 0; i < world->n_nodes; i++)
+	{
+		if (random_below(seed, 3) == 0)
+			world_cached(world, 1 + random_below(seed, 2), i);
+	}
+}
+
+/*
  * A whole random world, of at most 5 nodes.
  */
 void
@@ -171,6 +198,7 @@ random_world(World *world, uint64_t *seed)
 	for (i = 0; i < n_asks; i++)
 		random_jobs(world, seed, i * 10, false);
 	random_rules(world, seed);
+	random_knowledge(world, seed);
 	if (random_below(seed, 8) == 0)
 		world->max_starts = random_below(seed, 5);
 }
@@ -192,6 +220,7 @@ random_large_world(World *world, uint64_t *seed)
 	for (i = 0; i < 60; i++)
 		random_jobs(world, seed, i * 10, true);
 	random_rules(world, seed);
+	random_knowledge(world, seed);
 }
 
 /*

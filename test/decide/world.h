@@ -172,6 +172,21 @@ extern void oracle_fewest(const DecideNode *nodes, int n_nodes,
 extern char *oracle_judge(const World *world, const DecideResult *result,
 						  long *leaf_misses);
 
+/* oracle_packing.c */
+
+/* A node once a job is on it. */
+typedef struct Trial
+{
+	const DecideNode *node;
+	uint64_t	devices;		/* that the job has */
+	int			share;			/* of each */
+	int64_t		cpu;
+	int64_t		memory;
+} Trial;
+
+extern int64_t oracle_fgd(const World *world, const Trial *trial);
+extern int64_t oracle_spread(const Trial *trial, int64_t loss);
+
 /* oracle_order.c */
 typedef struct OracleQueue OracleQueue;
 
