@@ -228,6 +228,23 @@ SELECT billed, released, job_state FROM gpucredit.settle('jo-poor', pg_temp.job(
 SELECT available, held, spent FROM gpucredit.balance('jo-poor');
 SELECT * FROM gpucredit.verify('jo-poor');
 
+-- An organisation without any bucket that still pays is as poor, not busy.
+SET gpucredit.clock = '2027-01-03 03:00+00';
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('jo-gone');
+	PERFORM gpucredit.issue('jo-gone', '', 'i', 3, valid_for => '30 min');
+	PERFORM gpucredit.reserve('jo-gone', '', 'g', '1xJO-A', '10 h', hold_window => '1 h', pool => 'jo');
+END $$;
+SELECT job, attempt FROM pg_temp.place();
+SET gpucredit.clock = '2027-01-03 03:56+00';
+SELECT action, reason, held, time_left FROM gpucredit.meter_batch('{jo-gone}', ARRAY[pg_temp.job('g', 'jo-gone')], '{1}', '{56 min}');
+SELECT outcome, billed, lapsed, job_state FROM gpucredit.settle('jo-gone', pg_temp.job('g', 'jo-gone'), 1, 'preempted');
+SELECT job, attempt FROM pg_temp.place();
+SELECT state FROM pg_temp.state('g', 'jo-gone');
+SELECT * FROM gpucredit.cancel('jo-gone', pg_temp.job('g', 'jo-gone'), 'c');
+SELECT * FROM gpucredit.verify('jo-gone');
+
 -- Many heartbeats at once: answered in order; of duplicates the longest
 -- counts; what names nothing real is told to stop, and the others proceed.
 SET gpucredit.clock = '2027-01-04 00:00+00';

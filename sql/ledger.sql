@@ -349,6 +349,18 @@ END $$;
 SET gpucredit.clock = '2027-01-01 01:00+00';
 SELECT status, reason, held FROM gpucredit.hold('le-dead', '', 'h2', 5, '1 h');
 SELECT memo, available, held FROM pg_temp.buckets('le-dead');
+
+-- Who has no bucket at all is short of credit as well.
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('le-dead', 'poor');
+	PERFORM gpucredit.hold('le-dead', '', 'h3', 4, '1 h');
+END $$;
+SET gpucredit.clock = '2027-01-01 02:00+00';
+SELECT moved, status, reason
+FROM gpucredit.transfer('le-dead', 'poor', '', 't1', 1);
+SELECT account, held, closed_at FROM gpucredit.hold
+WHERE org = 'le-dead' ORDER BY hold;
 SELECT * FROM gpucredit.verify('le-dead');
 
 -- Compartments: issued = available + held + spent + expired + revoked + moved,

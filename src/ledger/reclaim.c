@@ -28,13 +28,13 @@ SQL_STATEMENT(dead_exists, SPI_OK_SELECT, "text, timestamptz",
 			  " AND h.expires_at <= $2 LIMIT 1");
 SQL_STATEMENT(path_available, SPI_OK_SELECT,
 			  MAY_PAY_TYPES,
-			  "SELECT COALESCE(LEAST(pg_catalog.sum("
+			  "SELECT LEAST(COALESCE(pg_catalog.sum("
 			  "  b.available::pg_catalog.numeric"
 			  "  OPERATOR(pg_catalog.+) COALESCE("
 			  "   (SELECT gpucredit.sum(s.available)::pg_catalog.numeric"
 			  "    FROM gpucredit.bucket_slice s WHERE b.spread > 0"
-			  "    AND s.org = $1 AND s.bucket = b.bucket), 0)),"
-			  "  9223372036854.775807), 0)::gpucredit.credits"
+			  "    AND s.org = $1 AND s.bucket = b.bucket), 0)), 0),"
+			  "  9223372036854.775807)::gpucredit.credits"
 			  " FROM gpucredit.bucket b WHERE" MAY_PAY);
 SQL_STATEMENT(dead_lock, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"

@@ -95,6 +95,15 @@ our %calls = (
 			span('time_left') ],
 		[qw(org job:bigint attempt:int elapsed:interval)],
 		\&Model::Attempt::meter ],
+	meter_batch => [
+		[   "string_agg(concat_ws(' ', org, job, attempt, action,"
+			  . " coalesce(reason, '-'), billed, held, coalesce("
+			  . Compare::us('deadline')
+			  . ", '-'), coalesce("
+			  . span('time_left')
+			  . "::text, '-')), E'\\n' ORDER BY ordinal)" ],
+		[qw(org:text[] job:bigint[] attempt:int[] elapsed:interval[])],
+		\&Model::Attempt::meter_batch ],
 	settle => [
 		[   qw(outcome billed released lapsed refunded job_state),
 			Compare::us('retry_at'), 'replayed' ],

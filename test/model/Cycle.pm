@@ -7,11 +7,12 @@ package Cycle;
 use strict;
 use warnings;
 
+use Dice;
 use Exporter 'import';
 use Model::Attempt;
 use Model::Job;
 
-our @EXPORT = qw(take_cycle);
+our @EXPORT = qw(take_cycle take_sweep);
 
 # What a cycle decided: jobs that got credit again, jobs that start.
 sub take_cycle
@@ -43,6 +44,48 @@ sub take_cycle
 		$d->fail("job $_->{id} is funded", 'it still waits') if $probe;
 	}
 	take_starts($d, $rows);
+	return;
+}
+
+# What a sweep ended, in the order it did: that it was to end it so, and what
+# that does to credit, is said by the model.  Nothing that was to end goes on,
+# but where the sweep ran out of time.
+sub take_sweep
+{
+	my ($d, $all) = @_;
+	my $m = $d->{m};
+	my $ended = $d->{dbh}->selectall_arrayref(
+		'SELECT a.org, a.job, a.attempt, a.outcome, j.hold'
+		  . ' FROM gpucredit.attempt a'
+		  . ' JOIN gpucredit.audit u ON u.org = a.org AND u.job = a.job'
+		  . " AND u.attempt = a.attempt AND u.operation = 'settle'"
+		  . ' JOIN gpucredit.job j ON j.org = a.org AND j.job = a.job'
+		  . ' WHERE a.ended_at = gpucredit.now() ORDER BY u.audit');
+
+	foreach (@$ended)
+	{
+		my ($org, $id, $number, $outcome, $hold) = @$_;
+		my $job = $m->{job}{$org}{$id};
+		my $attempt = $m->{attempt}{$org}{$id}{$number};
+
+		next if $attempt->{outcome};
+		my $expected = Model::Attempt::overdue($m, $job, $attempt) // 'goes on';
+
+		$d->fail("job $id of $org $expected", "it was ended, $outcome")
+		  if $expected ne $outcome;
+		Model::Attempt::settle($m,
+			{ org => $org, job => $id, attempt => $number, outcome => $outcome },
+			{ holds => [$hold] });
+	}
+	foreach my $attempt ($all ? Dice::live_attempts($m) : ())
+	{
+		my $job = $m->{job}{ $attempt->{org} }{ $attempt->{job} };
+		my $expected = Model::Attempt::overdue($m, $job, $attempt);
+
+		$d->fail("job $job->{id} of $job->{org} is ended, $expected",
+			'it goes on')
+		  if defined $expected;
+	}
 	return;
 }
 

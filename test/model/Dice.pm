@@ -143,6 +143,14 @@ sub elapsed
 		: 1_000_000_000_000_000) . ' microseconds';
 }
 
+# A column of some rows as an array's text.
+sub array
+{
+	my ($rows, $name, $column) = @_;
+
+	return ($name => '{' . join(',', map { qq("$_->[$column]") } @$rows) . '}');
+}
+
 our %throw = (
 	create_account => sub {
 		my ($d) = @_;
@@ -270,7 +278,7 @@ our %throw = (
 				2-4xA100 0.46xA100 0 2x* 1xT4|A100 1xT4 1xX9 1xX9|H100 99xA100)),
 			wall_limit => chance(0.2) ? undef : some_span(20 * HOUR),
 			tier => pick(qw(standard_training standard_training
-				batch_inference production_inference scratch)),
+				batch_inference interactive scratch endless)),
 			max_retries => between(0, 3),
 			hold_window => chance(0.5) ? undef : some_span(3 * HOUR) };
 	},
@@ -287,6 +295,32 @@ our %throw = (
 
 		return { (map { $_ => $attempt->{$_} } qw(org job attempt)),
 			elapsed => elapsed($d, $attempt) };
+	},
+	meter_batch => sub {
+		my ($d) = @_;
+		my %of_org;
+
+		# which of an organisation's gets its last credit is not said
+		foreach my $attempt (live_attempts($d->{m}))
+		{
+			push @{ $of_org{ $attempt->{org} } }, $attempt;
+		}
+		my @beats = map {
+			my $attempt = pick(@{ $of_org{$_} });
+
+			[ @$attempt{qw(org job attempt)}, elapsed($d, $attempt) ]
+		} sort keys %of_org;
+
+		return undef unless @beats;
+		push @beats, [ @{ pick(@beats) }[ 0 .. 2 ], '1000 microseconds' ]
+		  if chance(0.3);
+		push @beats, [ $d->{org}, 987_654_321, 1, '5 microseconds' ]
+		  if chance(0.2);
+		push @beats, [ 'nobody', 1, 1, '5 microseconds' ] if chance(0.1);
+		@beats = reverse @beats if chance(0.5);
+		return { beats => \@beats, array(\@beats, org => 0),
+			array(\@beats, job => 1), array(\@beats, attempt => 2),
+			array(\@beats, elapsed => 3) };
 	},
 	settle => sub {
 		my ($d) = @_;

@@ -14,16 +14,20 @@ use Compare;
 use Cycle;
 use Dice;
 use Model::Value qw(HOUR DAY);
+use Time::HiRes ();
 use Twist;
 
 use constant {
 	ORG_LIVES    => 450,	# calls until there is another organisation
 	ALL_ACCOUNTS => 10,		# calls between looks at all its accounts
 	ALL_ORGS     => 250,
+	LOOK_BACK    => 40,		# calls between looks at the past
+	SWEEP_TIME   => 0.2,	# seconds in which a sweep leaves nothing
 };
 
 my %weight = (
-	meter        => 17, hold            => 10, reserve        => 10,
+	meter        => 13, meter_batch     => 3,
+	hold         => 10, reserve         => 10,
 	settle       => 9,  place           => 9,  capture        => 7,
 	issue        => 7,  release         => 4,  cancel         => 3,
 	refund       => 3,  transfer        => 3,  set_budget     => 2,
@@ -46,6 +50,7 @@ sub new
 			keys  => 0,
 			n     => 0,
 			last  => [],
+			past  => [],
 			calls => {} },
 		$class);
 
@@ -80,6 +85,8 @@ sub set_up
 	  foreach sort keys %{ $self->{m}{price} };
 	$dbh->do("SELECT gpucredit.set_tier('scratch', 5, 'capacity', false,"
 		  . ' bill_lost_work => false)');
+	$dbh->do("SELECT gpucredit.set_tier('endless', 6, 'capacity', false,"
+		  . ' max_wall => NULL)');
 	return;
 }
 
@@ -96,6 +103,7 @@ sub run
 		my ($name, $a) = $self->some_call;
 
 		$self->call($name, $a);
+		$self->look_back if $self->{n} % LOOK_BACK == 0;
 	}
 	$self->look_at($_, all => 1) foreach @{ $self->{orgs} };
 	my $broken = $self->{dbh}
@@ -156,8 +164,68 @@ sub pass_time
 
 		$then = $next if defined $next && $next < $m->{now} + 2 * DAY;
 	}
+	$self->keep_for_later if $then > $m->{now} && chance(0.1);
 	$m->{now} = $then;
 	$self->{dbh}->do("SET gpucredit.clock = '" . when_text($then) . "'");
+	return;
+}
+
+# The figures of an account as an instant leaves them, by the model.
+sub keep_for_later
+{
+	my ($self) = @_;
+	my $m = $self->{m};
+	my $org = $self->{org} // return;
+	my $account = pick(sort keys %{ $m->{account}{$org} }) // return;
+	my $past = $self->{past};
+
+	push @$past, [ $org, $account, $m->{now}, past_figures($m, $org, $account) ];
+	splice(@$past, int(rand(scalar @$past)), 1) if @$past > 30;
+	return;
+}
+
+# Available, held, spent, and by kind; what budgets left is not kept, and what
+# was used is known as far as it was logged.
+sub past_figures
+{
+	my @words = split(/ /, Model::Figures::balance(@_));
+
+	return join(' ', @words[ 1, 3, 5 .. 8 ]);
+}
+
+# A past balance is what the model had then; a statement ends with what is
+# available now.
+sub look_back
+{
+	my ($self) = @_;
+	my ($m, $dbh) = @$self{qw(m dbh)};
+
+	if (@{ $self->{past} })
+	{
+		my ($org, $account, $at, $expected) = @{ pick(@{ $self->{past} }) };
+		my @row = $dbh->selectrow_array(
+			'SELECT available, held, spent, promo, granted, paid'
+			  . ' FROM gpucredit.balance(?, ?, ?)',
+			undef, $org, $account, when_text($at));
+
+		$self->fail("'$account' of $org had $expected at " . when_text($at),
+			"@row")
+		  if "@row" ne $expected;
+	}
+	my $org = $self->{org};
+	my $account = pick(sort keys %{ $m->{account}{$org} });
+	my ($now) = split(/ /, past_figures($m, $org, $account));
+	my ($last) = $dbh->selectrow_array(
+		'SELECT available FROM gpucredit.statement(?, ?) WITH ORDINALITY'
+		  . ' s (at, entry, bucket, kind, account, operation, source, target,'
+		  . ' amount, hold, job, attempt, available, n)'
+		  . ' ORDER BY n DESC LIMIT 1',
+		undef, $org, $account);
+
+	$self->fail("the statement of '$account' of $org ends with $now",
+		$last // 'nothing')
+	  if ($last // '0.000000') ne $now;
+	$self->{calls}{'looks at the past'}++;
 	return;
 }
 
@@ -203,7 +271,9 @@ sub call
 	push @{ $self->{last} },
 	  [ when_text($m->{now}), call_text($dbh, $name, $a) ];
 	shift @{ $self->{last} } if @{ $self->{last} } > 10;
+	my $began = Time::HiRes::time();
 	my ($rows, $state) = $self->ask($name, $a);
+	my $took = Time::HiRes::time() - $began;
 	my $org = $a->{org} // '';
 
 	$org = $self->{org} unless $m->{account}{$org} || $name eq 'create_account';
@@ -220,6 +290,7 @@ sub call
 	}
 	else
 	{
+		take_sweep($self, $took < SWEEP_TIME) if $name eq 'reap_holds';
 		$outcome = $self->judge($name, $a, $rows, $state, $seen[0]);
 	}
 	$self->check($_, $outcome) foreach @seen;
@@ -262,6 +333,12 @@ sub touched
 	my %touched = $self->{n} % ALL_ORGS == 0
 	  ? (map { $_ => 1 } @{ $self->{orgs} }) : ();
 
+	if ($name eq 'meter_batch' && $rows)
+	{
+		$touched{$_} = 1
+		  foreach grep { $m->{account}{$_} }
+		  map { /^(\S+)/ } split(/\n/, $rows->[0][0]);
+	}
 	if ($name eq 'place')
 	{
 		$touched{$_} = 1 foreach map { $_->[1] } @{ $rows || [] };
@@ -273,7 +350,7 @@ sub touched
 	}
 	elsif ($name eq 'reap_holds')
 	{
-		$touched{$_} = 1 foreach grep { $m->dead_holds($_) } @{ $self->{orgs} };
+		$touched{$_} = 1 foreach @{ $self->{orgs} };
 	}
 	delete $touched{$org};
 	return ($org, sort keys %touched);

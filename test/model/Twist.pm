@@ -79,7 +79,7 @@ my %spoiled = (
 sub spoiled
 {
 	my ($d) = @_;
-	my $name = pick(grep { !/^(place|expire_credits|reap_holds|maintain)$/ }
+	my $name = pick(grep { !/^(place|expire_credits|reap_holds|maintain|meter_batch)$/ }
 		sort keys %throw);
 	my $a = $throw{$name}->($d) or return;
 	my @bad = grep { $spoiled{$_} } sort keys %$a;

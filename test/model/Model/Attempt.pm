@@ -14,6 +14,7 @@ use POSIX ();
 use constant {
 	EXHAUST_GRACE => 300 * 1_000_000,
 	CLOCK_SKEW    => 5 * 1_000_000,
+	STOP_GRACE    => 60 * 1_000_000,
 	BACKOFF       => 30 * 1_000_000,
 	BACKOFF_MAX   => HOUR,
 };
@@ -39,7 +40,6 @@ sub start
 		hold    => $job->{hold},
 		started => $m->{now},
 		elapsed => 0,
-		running => 0,
 		starved => 0 };
 	my ($min, $max, $share) = @{ $job->{request} }{qw(min max share)};
 
@@ -91,6 +91,16 @@ sub longest
 	my ($m, $attempt) = @_;
 
 	return $m->{now} - $attempt->{started} + CLOCK_SKEW;
+}
+
+# When its wall limit is reached whatever its agent says: by the server's
+# clock, from the first heartbeat; undef: never.
+sub wall_end
+{
+	my ($job, $attempt) = @_;
+
+	return undef unless defined $job->{wall} && defined $attempt->{running_at};
+	return $attempt->{running_at} + $job->{wall} + CLOCK_SKEW;
 }
 
 # By how much the hold is to grow now, by a window or several; 0: it is not.
@@ -152,13 +162,52 @@ sub meter
 		credits($attempt->{held}), $m->{now}, 0
 	] if $attempt->{outcome};
 	$elapsed = least($elapsed, longest($m, $attempt));
-	if ($elapsed > $attempt->{elapsed} || !$attempt->{running})
+	if ($elapsed > $attempt->{elapsed} || !defined $attempt->{running_at})
 	{
 		$attempt->{elapsed} = most($attempt->{elapsed}, $elapsed);
-		$attempt->{running} = 1;
+		$attempt->{running_at} //= $m->{now};
 		extend($m, $job, $attempt, $new->{row}[3]);
 	}
 	return answer($m, $job, $attempt);
+}
+
+# Many heartbeats: of one attempt's the longest counts, and all of them are
+# answered alike; what names nothing real is told to stop.
+sub meter_batch
+{
+	my ($m, $in, $new) = @_;
+	my @said = split(/\n/, $new->{row}[0]);
+	my (%longest, %answer, @lines);
+
+	foreach my $beat (@{ $in->{beats} })
+	{
+		my $name = join(' ', @$beat[ 0 .. 2 ]);
+		my $held = (split(/ /, shift @said))[6];
+
+		$longest{$name} = [ @$beat, $held ]
+		  if !$longest{$name} || duration($beat->[3], zero_ok => 1)
+		  > duration($longest{$name}[3], zero_ok => 1);
+	}
+	foreach my $name (sort keys %longest)
+	{
+		my %call;
+
+		@call{qw(org job attempt elapsed)} = @{ $longest{$name} };
+		$answer{$name} = eval {
+			meter($m, \%call, { row => [ (undef) x 3, $longest{$name}[4] ] });
+		};
+		next if $answer{$name};
+		die $@ unless ref $@;
+		$answer{$name} = [ 'stop', 'unknown', credits(0), credits(0) ];
+	}
+	foreach my $beat (@{ $in->{beats} })
+	{
+		my $name = join(' ', @$beat[ 0 .. 2 ]);
+
+		push @lines,
+		  join(' ', $name, map { $_ // '-' } @{ $answer{$name} }[ 0 .. 5 ]);
+	}
+	return [ join("\n", @lines) ];
 }
 
 # May a live attempt go on, and how long?
@@ -168,6 +217,7 @@ sub answer
 	my @known  = (credits(bill($attempt)), credits($attempt->{held}));
 	my $funded = funded_for(@$attempt{qw(price gpus share held)});
 	my $wall   = $job->{wall};
+	my $late   = wall_end($job, $attempt);
 	my $why    = 'low_funds';
 	my $end    = $funded;
 
@@ -180,6 +230,8 @@ sub answer
 	return [ 'continue', undef, @known, undef, undef ] unless defined $end;
 	return [ 'stop', $why, @known, $m->{now}, 0 ]
 	  if $attempt->{elapsed} >= $end;
+	return [ 'stop', 'wall_limit', @known, $m->{now}, 0 ]
+	  if ($late // 9e18) <= $m->{now};
 	my $left  = $end - $attempt->{elapsed};
 	my $short = $why eq 'low_funds'
 	  && $attempt->{starved}
@@ -189,6 +241,26 @@ sub answer
 		($short ? ('checkpoint', 'low_funds') : ('continue', undef)),
 		@known, $m->{now} + $left, $left
 	];
+}
+
+# How a sweep ends a live attempt that was to stop, STOP_GRACE ago or longer;
+# undef: it does not.
+sub overdue
+{
+	my ($m, $job, $attempt) = @_;
+	my $told    = $m->{now} - STOP_GRACE;
+	my $elapsed = $attempt->{elapsed} - STOP_GRACE;
+	my $funded  = funded_for(@$attempt{qw(price gpus share held)});
+	my $outcome =
+	    defined $job->{cancelled_at} && $job->{cancelled_at} <= $told
+	  ? 'cancelled'
+	  : (wall_end($job, $attempt) // 9e18) <= $told
+	  || (defined $job->{wall} && $elapsed >= $job->{wall}) ? 'timeout'
+	  : $attempt->{starved} && defined $funded && $elapsed >= $funded
+	  ? 'preempted'
+	  : undef;
+
+	return defined $outcome && $job->{cancelled} ? 'cancelled' : $outcome;
 }
 
 # Is a failure of this kind tried again?

@@ -10,10 +10,11 @@ use Model::Credit;
 use Model::Value;
 
 my %max_wall = (
-	production_inference => undef,
-	standard_training    => 24 * HOUR,
-	batch_inference      => 2 * HOUR,
-	scratch              => 24 * HOUR);
+	interactive       => 12 * HOUR,
+	standard_training => 24 * HOUR,
+	batch_inference   => 2 * HOUR,
+	scratch           => 24 * HOUR,
+	endless           => undef);
 
 # Sets the price of a type in the pool.
 sub set_price
@@ -245,6 +246,7 @@ sub cancel
 			if ($job->{state} eq 'active')
 			{
 				$job->{cancelled} = 1;
+				$job->{cancelled_at} //= $m->{now};
 				return ['stopping'];
 			}
 			if ($job->{state} =~ /^(queued|unfunded)$/)
