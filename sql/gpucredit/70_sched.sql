@@ -93,8 +93,8 @@ END
 $dump$;
 
 /*
- * Not dumped, and nothing depends on it: each cycle reserves anew, and this
- * only keeps it from telling the trail the same again.
+ * Nothing depends on it: each cycle reserves anew, and this only keeps it
+ * from telling the trail the same again.
  */
 CREATE TABLE gpucredit.reservation (
 	org text COLLATE "C" NOT NULL,
@@ -107,6 +107,8 @@ CREATE TABLE gpucredit.reservation (
 );
 COMMENT ON TABLE gpucredit.reservation IS
 'What the trail was last told to be reserved for jobs that wait';
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.reservation', '');
 
 CREATE TYPE gpucredit.place_result AS (action text, org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
