@@ -47,8 +47,9 @@ FROM generate_series(1, 64) n;
 SELECT count(*) FROM gpucredit.place('bf');
 SELECT pg_temp.ask('gang', '64xBF-A', '2 h', 'big');
 SELECT count(*) FROM gpucredit.place('bf');
-SELECT action, pg_temp.key(job) AS job, node, gpus, reason
-FROM gpucredit.plan('bf') ORDER BY node LIMIT 1;
+SELECT count(*) FROM gpucredit.plan('bf');
+SELECT pg_temp.key(job) AS job, attempt, node, gpus, share, gpu_type, expected_at, latest_at
+FROM gpucredit.reservations('bf') ORDER BY node LIMIT 1;
 CREATE TEMP TABLE stream (at timestamptz, started bigint, gang boolean);
 DO $$
 BEGIN
@@ -90,7 +91,8 @@ SELECT set_config('gpucredit.clock', '2027-05-01 03:00+00', false);
 SELECT pg_temp.end_due();
 SELECT count(*) > 0 FROM gpucredit.place('bf');
 SELECT check_name, passes, detail FROM gpucredit.explain('bf', pg_temp.job('poorer'));
-SELECT count(*) FROM gpucredit.plan('bf') WHERE job = pg_temp.job('poorer');
+SELECT count(*) FROM gpucredit.reservations('bf') WHERE job = pg_temp.job('poorer');
+SELECT count(*) FROM gpucredit.reservations('no such');
 
 \echo === Learnt run times
 -- five of six took a quarter of what they may, one all of it: the fifth counts
@@ -120,11 +122,11 @@ SELECT expected_end - started_at AS expected, limit_end - started_at AS longest
 FROM gpucredit.attempt_gpu WHERE job = pg_temp.job('next');
 -- outrun, it is expected to take twice as long
 SELECT pg_temp.ask('all', '64xBF-A', '1 h', 'big');
-SELECT reason FROM gpucredit.plan('bf') WHERE action = 'reserve' LIMIT 1;
+SELECT expected_at, latest_at FROM gpucredit.reservations('bf') LIMIT 1;
 SELECT set_config('gpucredit.clock', '2027-05-01 14:30+00', false);
-SELECT reason FROM gpucredit.plan('bf') WHERE action = 'reserve' LIMIT 1;
+SELECT expected_at, latest_at FROM gpucredit.reservations('bf') LIMIT 1;
 SELECT set_config('gpucredit.clock', '2027-05-01 17:00+00', false);
-SELECT reason FROM gpucredit.plan('bf') WHERE action = 'reserve' LIMIT 1;
+SELECT expected_at, latest_at FROM gpucredit.reservations('bf') LIMIT 1;
 SELECT * FROM gpucredit.verify('bf');
 
 -- nothing of this test is left for others

@@ -41,6 +41,7 @@ SELECT job AS own_job, status FROM gpucredit.reserve('te', 'vision/alice', 'mine
 SELECT hold AS own_hold, status FROM gpucredit.hold('te', 'vision', 'held', 2, '1 h') \gset
 SELECT captured, replayed FROM gpucredit.capture('te', :own_hold, 'cap', 1);
 SELECT count(*) FROM gpucredit.history('te', :own_job);
+SELECT check_name, passes FROM gpucredit.explain('te', :own_job);
 SELECT account, state FROM gpucredit.jobs WHERE org LIKE 'te%';
 SELECT org, account, count(*) FROM gpucredit.entry GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT org, account FROM gpucredit.account ORDER BY 1, 2;
@@ -60,6 +61,8 @@ SELECT * FROM gpucredit.reserve('te', 'speech', 'k1', '1xTE', '1 h', pool => 'te
 SELECT * FROM gpucredit.reserve('te-other', '', 'k2', '1xTE', '1 h', pool => 'te');
 SELECT * FROM gpucredit.cancel('te', :speech_job, 'k3');
 SELECT * FROM gpucredit.history('te', :speech_job);
+SELECT * FROM gpucredit.explain('te', :speech_job);
+SELECT * FROM gpucredit.explain('te-other', :other_job);
 SELECT * FROM gpucredit.settle('te', :speech_job, 1, 'completed');
 SELECT * FROM gpucredit.settle('te-other', :other_job, 1, 'completed');
 SELECT * FROM gpucredit.release('te', :speech_hold, 'k4');
@@ -85,6 +88,7 @@ SELECT f.call, replace(pg_temp.words(format(f.call, f.theirs)), f.theirs, 'X') =
 FROM (VALUES ($$SELECT gpucredit.cancel('te', %s, 'k6')$$, :'speech_job', '987654321'),
 	($$SELECT gpucredit.settle('te', %s, 1, 'failed')$$, :'speech_job', '987654321'),
 	($$SELECT gpucredit.history('te', %s)$$, :'speech_job', '987654321'),
+	($$SELECT gpucredit.explain('te', %s)$$, :'speech_job', '987654321'),
 	($$SELECT gpucredit.capture('te', %s, 'k7', 1)$$, :'speech_hold', '987654321'),
 	($$SELECT gpucredit.release('te', %s, 'k8')$$, :'speech_hold', '987654321'),
 	($$SELECT gpucredit.balance('te', '%s')$$, 'speech', 'nowhere'),

@@ -145,7 +145,21 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_plan';
 COMMENT ON FUNCTION gpucredit.plan(text) IS
 'What place would do now, changing nothing.
-Result: as place; and action reserve, a row per node of what is reserved for a job that cannot start, with when it is expected to and by when at the latest as the reason. Errors: UC401 no such pool.';
+Result: the rows of place. Errors: UC401 no such pool; 22023.';
+
+CREATE TYPE gpucredit.reservation_result AS (org text, job bigint,
+	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
+	expected_at timestamptz, latest_at timestamptz);
+
+CREATE FUNCTION gpucredit.reservations(pool text DEFAULT 'default')
+RETURNS SETOF gpucredit.reservation_result
+LANGUAGE c STABLE SECURITY DEFINER ROWS 100
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_reservations';
+COMMENT ON FUNCTION gpucredit.reservations(text) IS
+'What a cycle of the pool would now reserve for jobs that cannot start, changing nothing.
+Result: a row per node of each reservation, in the order of the queue: share in thousandths of a GPU; expected_at, when the job is expected to start there; latest_at, when it does if all that runs before it takes as long as it may, NULL where something has no limit.
+Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.fair_share_result AS (org text, account text,
 	weight numeric, decayed numeric, live numeric, share numeric,

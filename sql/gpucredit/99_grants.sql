@@ -98,7 +98,7 @@ GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */
 	gpucredit.place, gpucredit.plan, gpucredit.heartbeat
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
-GRANT EXECUTE ON FUNCTION gpucredit.fair_share
+GRANT EXECUTE ON FUNCTION gpucredit.fair_share, gpucredit.reservations
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
@@ -169,7 +169,7 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
-	gpucredit.job_buckets, gpucredit.history
+	gpucredit.job_buckets, gpucredit.history, gpucredit.explain
 TO gpucredit_tenant;
 
 GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.tier

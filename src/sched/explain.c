@@ -18,6 +18,7 @@
 #include "common/errors.h"
 #include "common/sql.h"
 #include "common/unknown.h"
+#include "entry/tenant.h"
 #include "job/job.h"
 #include "sched/sched.h"
 #include "utils/builtins.h"
@@ -126,6 +127,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	TimestampTz not_before;
 	bool		free_to_go;
 
+	TenantCheckJob(org, id);
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
 	SqlArgText(&args, org);

@@ -183,7 +183,6 @@ extern void ReservedTell(const Cycle *cycle);
 extern void CycleDecide(Cycle *cycle);
 extern void CycleThink(Cycle *cycle);
 extern void CyclePutStarts(ReturnSetInfo *rsinfo, const Cycle *cycle);
-extern void CyclePutReserved(ReturnSetInfo *rsinfo, const Cycle *cycle);
 
 /* surplus.c */
 extern void SurplusReturn(const char *pool);

@@ -20,6 +20,9 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_plan);
+PG_FUNCTION_INFO_V1(gpucredit_reservations);
+
+static void put_reserved(ReturnSetInfo *rsinfo, const Cycle *cycle);
 
 Datum
 gpucredit_plan(PG_FUNCTION_ARGS)
@@ -32,7 +35,20 @@ gpucredit_plan(PG_FUNCTION_ARGS)
 	CycleThink(&cycle);
 	CyclePutStarts(rsinfo, &cycle);
 	ClaimsPut(&cycle, rsinfo);
-	CyclePutReserved(rsinfo, &cycle);
+	SqlFinish();
+	return (Datum) 0;
+}
+
+Datum
+gpucredit_reservations(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Cycle		cycle = {.pool = ArgName(fcinfo, 0, "pool")};
+
+	InitMaterializedSRF(fcinfo, 0);
+	SqlConnect();
+	CycleThink(&cycle);
+	put_reserved(rsinfo, &cycle);
 	SqlFinish();
 	return (Datum) 0;
 }
@@ -115,26 +131,19 @@ CyclePutStarts(ReturnSetInfo *rsinfo, const Cycle *cycle)
 /*
  * A row per node of each reservation.
  */
-void
-CyclePutReserved(ReturnSetInfo *rsinfo, const Cycle *cycle)
+static void
+put_reserved(ReturnSetInfo *rsinfo, const Cycle *cycle)
 {
 	for (int i = 0; i < cycle->result.n_reservations; i++)
 	{
 		const DecideReservation *r = &cycle->result.reservations[i];
 		const DecideJob *job = &cycle->jobs[r->job];
-		char	   *when = r->limit_at == DECIDE_NEVER ?
-			psprintf("expected at %s",
-					 pstrdup(timestamptz_to_str(r->at))) :
-			psprintf("expected at %s, at the latest at %s",
-					 pstrdup(timestamptz_to_str(r->at)),
-					 pstrdup(timestamptz_to_str(r->limit_at)));
 
 		for (int p = r->first_part; p < r->first_part + r->n_parts; p++)
 		{
 			const DecidePart *part = &cycle->result.reserved_parts[p];
 			Row			row = {0};
 
-			RowText(&row, "reserve");
 			RowText(&row, job->org);
 			RowAdd(&row, Int64GetDatum(job->id));
 			RowAdd(&row, Int32GetDatum(cycle->queued[r->job].attempt + 1));
@@ -143,8 +152,8 @@ CyclePutReserved(ReturnSetInfo *rsinfo, const Cycle *cycle)
 			RowAdd(&row, Int32GetDatum(cycle->asks[job->ask].share));
 			RowText(&row, r->type == DECIDE_NO_TYPE ? NULL :
 					cycle->set->types.names[r->type]);
-			RowNull(&row);
-			RowText(&row, when);
+			RowTime(&row, r->at);
+			RowTime(&row, r->limit_at);
 			RowPut(rsinfo, &row);
 		}
 	}
