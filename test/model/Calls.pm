@@ -40,7 +40,7 @@ our %calls = (
 		\&Model::Credit::set_budget ],
 	set_quota => [
 		['*'],
-		[qw(org account gpu_type -max_gpus -max_running max_queued:int)],
+		[qw(org account gpu_type max_gpus:int max_running:int max_queued:int)],
 		\&Model::Job::set_quota ],
 	set_slices => [
 		['*'], [qw(org account n:int)], \&Model::Credit::set_slices ],
@@ -104,6 +104,11 @@ our %calls = (
 			  . "::text, '-')), E'\\n' ORDER BY ordinal)" ],
 		[qw(org:text[] job:bigint[] attempt:int[] elapsed:interval[])],
 		\&Model::Attempt::meter_batch ],
+	checkpoint => [
+		['*'],
+		[   qw(org job:bigint attempt:int step:bigint uri sha256:bytea
+			  size_bytes:bigint) ],
+		\&Model::Attempt::checkpoint ],
 	settle => [
 		[   qw(outcome billed released lapsed refunded job_state),
 			Compare::us('retry_at'), 'replayed' ],

@@ -181,6 +181,8 @@ our %throw = (
 
 		return { org => $d->{org}, account => account($d),
 			gpu_type => pick(undef, undef, 'A100'),
+			max_gpus => chance(0.6) ? undef : between(1, 12),
+			max_running => chance(0.6) ? undef : between(1, 6),
 			max_queued => chance(0.5) ? undef : between(0, 6) };
 	},
 	set_slices => sub {
@@ -321,6 +323,16 @@ our %throw = (
 		return { beats => \@beats, array(\@beats, org => 0),
 			array(\@beats, job => 1), array(\@beats, attempt => 2),
 			array(\@beats, elapsed => 3) };
+	},
+	checkpoint => sub {
+		my ($d) = @_;
+		my $attempt = attempt($d) or return undef;
+		my $step = $attempt->{saved_step} // 0;
+
+		return { (map { $_ => $attempt->{$_} } qw(org job attempt)),
+			step => $step + pick(-1, 0, 1, 1, 1, 10), uri => 's3://saved/' .
+			pick(qw(a a a b)), sha256 => '\\x' . 'ab' x 32,
+			size_bytes => 4096 };
 	},
 	settle => sub {
 		my ($d) = @_;

@@ -28,7 +28,7 @@ use constant {
 my %weight = (
 	meter        => 13, meter_batch     => 3,
 	hold         => 10, reserve         => 10,
-	settle       => 9,  place           => 9,  capture        => 7,
+	checkpoint   => 3,  settle          => 9,  place           => 9,  capture        => 7,
 	issue        => 7,  release         => 4,  cancel         => 3,
 	refund       => 3,  transfer        => 3,  set_budget     => 2,
 	refund_hold  => 2,  suspend_account => 1,  revoke         => 1,

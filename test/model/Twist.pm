@@ -71,7 +71,13 @@ my %spoiled = (
 		'{"max_per_job": 0}', '{"tiers": "all"}' ],
 	expires_at => ['infinity'],
 	to_account => [ 'no/such', undef ],
+	max_gpus    => [-1],
+	max_running => [-1],
 	max_queued => [-1],
+	uri => [ '', undef ],
+	sha256 => [ '\\xab', undef ],
+	step => [ -1, undef ],
+	size_bytes => [ -1, undef ],
 	n => [ 0, 65, undef ],
 	map { $_ => [ 987_654_321, 0, -1 ] } qw(job hold bucket attempt));
 

@@ -15,6 +15,7 @@ use constant {
 	EXHAUST_GRACE => 300 * 1_000_000,
 	CLOCK_SKEW    => 5 * 1_000_000,
 	STOP_GRACE    => 60 * 1_000_000,
+	METER_LOST    => 172_800 * 1_000_000,
 	BACKOFF       => 30 * 1_000_000,
 	BACKOFF_MAX   => HOUR,
 };
@@ -53,6 +54,9 @@ sub start
 	  || $start->{gpus} > $max
 	  || ($max && $start->{share} != $share)
 	  || ($max && !defined $job->{offers}{ $start->{gpu_type} });
+	my $passed = Model::Job::passed_by($m, $job, $start);
+
+	die "it passes $passed\n" if defined $passed;
 	die "it costs $start->{price}, not " . credits($attempt->{price}) . "\n"
 	  if $start->{price} ne credits($attempt->{price});
 	$attempt->{held} = cost($attempt->{price}, $start->{gpus}, $share,
@@ -166,6 +170,7 @@ sub meter
 	{
 		$attempt->{elapsed} = most($attempt->{elapsed}, $elapsed);
 		$attempt->{running_at} //= $m->{now};
+		$attempt->{heard_at} = $m->{now};
 		extend($m, $job, $attempt, $new->{row}[3]);
 	}
 	return answer($m, $job, $attempt);
@@ -243,18 +248,22 @@ sub answer
 	];
 }
 
-# How a sweep ends a live attempt that was to stop, STOP_GRACE ago or longer;
-# undef: it does not.
+# How a sweep ends a live attempt that was not heard from for METER_LOST, or
+# was to stop STOP_GRACE ago or longer; undef: it does not.
 sub overdue
 {
 	my ($m, $job, $attempt) = @_;
 	my $told    = $m->{now} - STOP_GRACE;
 	my $elapsed = $attempt->{elapsed} - STOP_GRACE;
 	my $funded  = funded_for(@$attempt{qw(price gpus share held)});
+	my $heard   = $attempt->{heard_at} // $attempt->{started};
+	my $wall_end = wall_end($job, $attempt) // 9e18;
 	my $outcome =
-	    defined $job->{cancelled_at} && $job->{cancelled_at} <= $told
+	    $heard + METER_LOST <= $m->{now}
+	  ? ($heard + METER_LOST >= $wall_end ? 'timeout' : 'failed')
+	  : defined $job->{cancelled_at} && $job->{cancelled_at} <= $told
 	  ? 'cancelled'
-	  : (wall_end($job, $attempt) // 9e18) <= $told
+	  : $wall_end <= $told
 	  || (defined $job->{wall} && $elapsed >= $job->{wall}) ? 'timeout'
 	  : $attempt->{starved} && defined $funded && $elapsed >= $funded
 	  ? 'preempted'
@@ -272,6 +281,27 @@ sub transient
 	return 0 if ($message // '') =~ /CUDA out of memory/;
 	return 1 if ($message // '') =~ /NCCL timeout/;
 	return !grep { defined $code && $code == $_ } 2, 126, 127, 137;
+}
+
+# What an attempt has saved: by the last checkpoint told, what was metered by
+# then.
+sub checkpoint
+{
+	my ($m, $in) = @_;
+	my $org = name($in->{org});
+	my $step = whole($in->{step}, 0);
+
+	refuse('22023') if ($in->{uri} // '') eq '' || length($in->{sha256} // '') != 66;
+	my $size = whole($in->{size_bytes}, 0);
+	my (undef, $attempt) = find_attempt($m, $org, @$in{qw(job attempt)});
+	my $what = join('|', $in->{uri}, $in->{sha256}, $size);
+
+	return [''] if ($attempt->{steps}{$step} // '') eq $what;
+	refuse('UC303') if $attempt->{outcome};
+	refuse('22023') if ($attempt->{saved_step} // -1) >= $step;
+	$attempt->{steps}{$step} = $what;
+	@$attempt{qw(saved_step saved_elapsed)} = ($step, $attempt->{elapsed});
+	return [''];
 }
 
 sub settle
@@ -319,7 +349,10 @@ sub settle
 
 	if ($retry && $job->{tier} eq 'scratch' && $billed)
 	{
-		($refunded, my $more) = $m->refund($billed, $attempt->{hold});
+		my $kept = least($attempt->{saved_elapsed} // 0, $attempt->{elapsed});
+		my $lost = $billed - bill({ %$attempt, elapsed => $kept });
+
+		($refunded, my $more) = $m->refund($lost, $attempt->{hold});
 		$lapsed += $more;
 	}
 	if ($retry)

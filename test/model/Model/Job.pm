@@ -35,14 +35,14 @@ sub set_quota
 	my $quotas = $m->{quota}{$org}{ $in->{account} } ||= {};
 	my $type   = $in->{gpu_type} // '';
 
-	if (defined $in->{max_queued})
+	my %quota;
+
+	foreach my $limit (grep { defined $in->{$_} }
+		qw(max_gpus max_running max_queued))
 	{
-		$quotas->{$type} = whole($in->{max_queued}, 0);
+		$quota{$limit} = whole($in->{$limit}, 0);
 	}
-	else
-	{
-		delete $quotas->{$type};
-	}
+	$quotas->{$type} = \%quota;
 	return [''];
 }
 
@@ -106,6 +106,68 @@ sub held_time
 	return (sort { $a <=> $b } grep { defined } @$job{qw(wall window)})[0];
 }
 
+# The quotas of an account's path that concern a type: where, and which.
+sub quotas
+{
+	my ($m, $org, $account, $type) = @_;
+
+	return map {
+		my $at = $_;
+		my $quotas = $m->{quota}{$org}{$at} || {};
+
+		map { { %{ $quotas->{$_} }, account => $at, type => $_ } }
+		  grep { $_ eq '' || (defined $type && $_ eq $type) }
+		  sort keys %$quotas
+	} path($account);
+}
+
+# Does the request alone, of whatever type, pass what may be used?
+sub is_too_large
+{
+	my ($m, $job) = @_;
+	my ($min, $share) = @{ $job->{request} }{qw(min share)};
+	my @types = sort keys %{ $job->{offers} };
+
+	return 0 unless @types;
+	foreach my $type (@types)
+	{
+		return 0
+		  unless grep { defined $_->{max_gpus}
+			  && $min * $share > $_->{max_gpus} * 1000 }
+		  quotas($m, @$job{qw(org account)}, $type);
+	}
+	return 1;
+}
+
+# What a start would pass: a quota in words, or undef.
+sub passed_by
+{
+	my ($m, $job, $start) = @_;
+
+	foreach my $quota (quotas($m, @$job{qw(org account)}, $start->{gpu_type}))
+	{
+		my ($n, $used) = (1, $start->{gpus} * ($start->{share} // 1000));
+
+		foreach my $other (grep { $_->{state} eq 'active'
+				&& Model::Ledger::is_below($_->{account}, $quota->{account}) }
+			values %{ $m->{job}{ $job->{org} } })
+		{
+			my $attempt =
+			  $m->{attempt}{ $job->{org} }{ $other->{id} }{ $other->{attempt} };
+
+			next if $quota->{type} ne ''
+			  && $quota->{type} ne ($attempt->{gpu_type} // '');
+			$n++;
+			$used += $attempt->{gpus} * ($attempt->{share} // 1000);
+		}
+		return "max_running of '$quota->{account}' ($n)"
+		  if defined $quota->{max_running} && $n > $quota->{max_running};
+		return "max_gpus of '$quota->{account}' ($used)"
+		  if defined $quota->{max_gpus} && $used > $quota->{max_gpus} * 1000;
+	}
+	return undef;
+}
+
 # Does some quota on the path refuse one more job that waits?
 sub queue_is_full
 {
@@ -119,13 +181,15 @@ sub queue_is_full
 
 		foreach my $type (keys %$quotas)
 		{
+			my $most = $quotas->{$type}{max_queued} // next;
+
 			next if $type ne '' && !exists $job->{offers}{$type};
 			my $n = grep {
 				Model::Ledger::is_below($_->{account}, $account)
 				  && ($type eq '' || exists $_->{offers}{$type})
 			} @waiting;
 
-			return 1 if $n >= $quotas->{$type};
+			return 1 if $n >= $most;
 		}
 	}
 	return 0;
@@ -197,7 +261,8 @@ sub admit
 	return 'impossible_request'
 	  if !grep { $job->{request}{min} <= $m->{devices}{$_} }
 	  keys %{ $job->{offers} } and $job->{request}{min};
-	return queue_is_full($m, $job) ? 'quota_exceeded' : undef;
+	return is_too_large($m, $job) || queue_is_full($m, $job)
+	  ? 'quota_exceeded' : undef;
 }
 
 # A new hold for a job: undef, or why not.
