@@ -56,16 +56,22 @@ place_prepare()
 		-v jobs=$PLACE_JOBS -f "$BENCH_SQL/queue.sql" >"$GC_WORK/setup.log"
 }
 
+# A fresh copy of that database, to work in from here on.
+place_copy()
+{
+	gc_run dropdb --if-exists --maintenance-db postgres "$1.copy" 2>/dev/null
+	gc_run createdb --maintenance-db postgres -T "$1" "$1.copy"
+	export PGDATABASE=$1.copy
+	bench_sql -c CHECKPOINT
+}
+
 # Fills the pool of copies of the database, each afresh; prints the rates.
 place_fill()
 {
 	local template=$1 rounds=$2 i
 
 	for ((i = 0; i < rounds; i++)); do
-		gc_run dropdb --if-exists --maintenance-db postgres "$template.copy" 2>/dev/null
-		gc_run createdb --maintenance-db postgres -T "$template" "$template.copy"
-		export PGDATABASE=$template.copy
-		bench_sql -c CHECKPOINT
+		place_copy "$template"
 		gc_guard perl "$GC_SOURCE/tools/lib/bench/place.pl" fill $PLACE_GPUS
 	done
 }
