@@ -98,6 +98,9 @@ GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */
 	gpucredit.place, gpucredit.plan, gpucredit.heartbeat
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
+GRANT EXECUTE ON FUNCTION gpucredit.plan_with
+TO gpucredit_admin, gpucredit_operator;
+
 GRANT EXECUTE ON FUNCTION gpucredit.fair_share, gpucredit.reservations
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 

@@ -42,13 +42,15 @@ SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text[]",
 			  "SELECT q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL"
 			  " FROM gpucredit.quota q"
 			  " WHERE q.org = $1 AND q.account = ANY ($2)");
+#define QUEUE_LIMITS \
+	"SELECT q.account, q.gpu_type, q.max_queued" \
+	" FROM gpucredit.quota q" \
+	" WHERE q.org = $1 AND q.account = ANY ($2)" \
+	" AND q.max_queued IS NOT NULL" \
+	" ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type"
+SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[]", QUEUE_LIMITS);
 SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[]",
-			  "SELECT q.account, q.gpu_type, q.max_queued"
-			  " FROM gpucredit.quota q"
-			  " WHERE q.org = $1 AND q.account = ANY ($2)"
-			  " AND q.max_queued IS NOT NULL"
-			  " ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type"
-			  " FOR NO KEY UPDATE");
+			  QUEUE_LIMITS " FOR NO KEY UPDATE");
 SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[]",
 			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1"
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
@@ -65,16 +67,17 @@ SQL_STATEMENT(queued_count, SPI_OK_SELECT, "text, text, text",
 			  " AND ($3 = '' OR $3 = ANY (j.offer_types))");
 
 static bool alone_too_large(SqlResult quotas, const QuotaAsk *ask);
-static bool queue_full(const AccountPath *path, const QuotaAsk *ask);
+static bool queue_full(const AccountPath *path, const QuotaAsk *ask, bool look);
 static bool accepts(const QuotaAsk *ask, const char *gpu_type);
 static void arg_limit(FunctionCallInfo fcinfo, int n, const char *name,
 					  SqlArgs *args);
 
 /*
- * NULL, or why the quotas on a path deny a submission.
+ * NULL, or why the quotas on a path deny a submission.  look: one that is not
+ * made.
  */
 const char *
-QuotaCheck(const AccountPath *path, const QuotaAsk *ask)
+QuotaCheck(const AccountPath *path, const QuotaAsk *ask, bool look)
 {
 	SqlArgs		args = {0};
 	SqlResult	quotas;
@@ -88,7 +91,7 @@ QuotaCheck(const AccountPath *path, const QuotaAsk *ask)
 	for (uint64 i = 0; i < quotas.n; i++)
 		limits_queue |= SqlBool(quotas, i, 3);
 	if (alone_too_large(quotas, ask) ||
-		(limits_queue && queue_full(path, ask)))
+		(limits_queue && queue_full(path, ask, look)))
 		return "quota_exceeded";
 	return NULL;
 }
@@ -124,7 +127,7 @@ alone_too_large(SqlResult quotas, const QuotaAsk *ask)
  * it may stand before them.
  */
 static bool
-queue_full(const AccountPath *path, const QuotaAsk *ask)
+queue_full(const AccountPath *path, const QuotaAsk *ask, bool look)
 {
 	SqlArgs		args = {0};
 	SqlResult	quotas;
@@ -133,7 +136,7 @@ queue_full(const AccountPath *path, const QuotaAsk *ask)
 
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, path->accounts, path->n);
-	quotas = SqlRun(&quotas_lock, &args);
+	quotas = SqlRun(look ? &quotas_look : &quotas_lock, &args);
 	accounts = palloc(sizeof(char *) * (quotas.n + 1));
 	types = palloc(sizeof(char *) * (quotas.n + 1));
 	for (uint64 i = 0; i < quotas.n; i++)
@@ -150,6 +153,8 @@ queue_full(const AccountPath *path, const QuotaAsk *ask)
 			SqlInt4(quotas, i, 3))
 			return true;
 	}
+	if (look)
+		return false;
 	args = (SqlArgs){0};
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, accounts, quotas.n);

@@ -29,7 +29,6 @@ static HTAB *answers = NULL;
 
 static void digest_ask(const char *pool, const NodeSet *set,
 					   const DecideAsk *ask, uint8 *digest);
-static bool decide(const NodeSet *set, const DecideAsk *ask);
 static void *arena_alloc(void *context, size_t size);
 static void arena_poll(void *context);
 
@@ -57,7 +56,7 @@ PoolCouldRun(const char *pool, const NodeSet *set, const DecideAsk *ask)
 	answer = hash_search(answers, digest, HASH_FIND, NULL);
 	if (answer != NULL)
 		return answer->feasible;
-	feasible = decide(set, ask);
+	feasible = NodesCouldRun(set, ask);
 	answer = hash_search(answers, digest, HASH_ENTER, NULL);
 	answer->feasible = feasible;
 	return feasible;
@@ -85,8 +84,11 @@ digest_ask(const char *pool, const NodeSet *set, const DecideAsk *ask,
 	DigestOf(&text, digest);
 }
 
-static bool
-decide(const NodeSet *set, const DecideAsk *ask)
+/*
+ * The same of a set of nodes that is no pool's; the answer is not kept.
+ */
+bool
+NodesCouldRun(const NodeSet *set, const DecideAsk *ask)
 {
 	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext,
 												  "gpucredit feasible",

@@ -10,6 +10,7 @@
 
 #include "datatype/timestamp.h"
 #include "decide/decide.h"
+#include "fmgr.h"
 #include "types/credits.h"
 #include "utils/jsonb.h"
 
@@ -72,6 +73,24 @@ extern void PolicyParse(Jsonb *json, PoolPolicy *policy);	/* 22023 */
 extern PoolPolicy *PolicyRead(const char *pool, bool read_only);
 
 /* node.c */
+
+/* A node as it is registered. */
+typedef struct GpuNode
+{
+	char	   *pool;
+	char	   *node;
+	char	   *gpu_type;
+	int32		gpus;
+	int64		gpu_memory_mib;
+	int64		cpu_milli;
+	int64		memory_mib;
+	char	   *nvlink_domain;
+	char	   *leaf;
+	bool		spot;
+	Jsonb	   *labels;
+} GpuNode;
+
+extern void NodeTake(FunctionCallInfo fcinfo, GpuNode *node);
 extern char *NodeLockPool(const char *node, bool reshape);	/* UC401 */
 extern void NodeReclaim(const char *node, TimestampTz at);
 extern void NodeResume(const char *pool, const char *node);
@@ -103,6 +122,7 @@ typedef struct NodeSet
 
 extern NodeSet *NodesLoad(const char *pool, bool read_only);
 extern NodeSet *NodesCached(const char *pool);	/* UC401 */
+extern void NodesSuppose(NodeSet *set, const GpuNode *nodes, int n);
 extern int32 NodeIndex(const NodeSet *set, const char *name);	/* or -1 */
 extern int32 NameFind(const NameTable *table, const char *name);	/* or -1 */
 
@@ -112,5 +132,6 @@ extern DecideArena ArenaOf(MemoryContext context);
 /* feasible.c */
 extern bool PoolCouldRun(const char *pool, const NodeSet *set,
 						 const DecideAsk *ask);
+extern bool NodesCouldRun(const NodeSet *set, const DecideAsk *ask);
 
 #endif							/* GPUCREDIT_INVENTORY_H */

@@ -28,21 +28,6 @@ ENTRY_POINT(register_node);
 ENTRY_POINT(drain);
 ENTRY_POINT(remove_node);
 
-typedef struct GpuNode
-{
-	char	   *pool;
-	char	   *node;
-	char	   *gpu_type;
-	int32		gpus;
-	int64		gpu_memory_mib;
-	int64		cpu_milli;
-	int64		memory_mib;
-	char	   *nvlink_domain;
-	char	   *leaf;
-	bool		spot;
-	Jsonb	   *labels;
-} GpuNode;
-
 /* What is taken on a node by attempts that live, or are not fenced yet. */
 typedef struct Taken
 {
@@ -115,7 +100,6 @@ SQL_STATEMENT(drain_untell, SPI_OK_DELETE, "text, text",
 			  " AND d.attempt = g.attempt"
 			  " AND d.cause = 'drain/' || $2");
 
-static void take_node(FunctionCallInfo fcinfo, GpuNode *node);
 static void check_change(const GpuNode *node, const char *pool,
 						 const char *gpu_type, bool spot);
 static Taken taken_on(const char *pool, const char *node);
@@ -135,7 +119,7 @@ call_register_node(PG_FUNCTION_ARGS)
 	SqlResult	row;
 	uint64		n;
 
-	take_node(fcinfo, &node);
+	NodeTake(fcinfo, &node);
 	SqlConnect();
 	PoolLock(node.pool, true);
 	now = ClockNow();
@@ -163,8 +147,8 @@ call_register_node(PG_FUNCTION_ARGS)
 /*
  * The arguments of register_node.
  */
-static void
-take_node(FunctionCallInfo fcinfo, GpuNode *node)
+void
+NodeTake(FunctionCallInfo fcinfo, GpuNode *node)
 {
 	node->pool = ArgName(fcinfo, 0, "pool");
 	node->node = ArgName(fcinfo, 1, "node");

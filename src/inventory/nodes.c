@@ -49,6 +49,7 @@ SQL_STATEMENT(nodes_read, SPI_OK_SELECT, "text, timestamptz",
 
 static void table_init(NameTable *table, const char *what);
 static int32 name_id(NameTable *table, const char *name);
+static int	compare_names(const void *a, const void *b);
 static void read_node(SqlResult rows, uint64 i, NodeSet *set);
 
 /*
@@ -107,6 +108,53 @@ read_node(SqlResult rows, uint64 i, NodeSet *set)
 	node->schedulable = SqlBool(rows, i, 11);
 	for (int d = 0; d < DECIDE_MAX_DEVICES; d++)
 		node->device_left[d] = d < node->gpus ? DECIDE_WHOLE : 0;
+}
+
+/*
+ * Add nodes that are not there, empty and in order, to a set that nothing
+ * refers to by number yet.
+ */
+void
+NodesSuppose(NodeSet *set, const GpuNode *nodes, int n)
+{
+	set->nodes = repalloc_huge(set->nodes,
+							   sizeof(DecideNode) * (set->n + n + 1));
+	for (int i = 0; i < n; i++)
+	{
+		const GpuNode *from = &nodes[i];
+		DecideNode *node = &set->nodes[set->n++];
+
+		*node = (DecideNode)
+		{
+			.name = from->node,
+				.gpus = from->gpus,
+				.type = from->gpus == 0 ? DECIDE_NO_TYPE :
+				name_id(&set->types, from->gpu_type),
+				.gpu_memory_mib = from->gpu_memory_mib,
+				.cpu_milli = from->cpu_milli,
+				.cpu_left = from->cpu_milli,
+				.memory_mib = from->memory_mib,
+				.memory_left = from->memory_mib,
+				.domain = from->nvlink_domain == NULL ? DECIDE_OWN_GROUP :
+				name_id(&set->domains, from->nvlink_domain),
+				.leaf = from->leaf == NULL ? DECIDE_OWN_GROUP :
+				name_id(&set->leaves, from->leaf),
+				.spot = from->spot,
+				.usable = from->gpus == DECIDE_MAX_DEVICES ? ~(uint64) 0 :
+				(UINT64CONST(1) << from->gpus) - 1,
+				.schedulable = true
+		};
+		for (int d = 0; d < from->gpus; d++)
+			node->device_left[d] = DECIDE_WHOLE;
+	}
+	qsort(set->nodes, set->n, sizeof(DecideNode), compare_names);
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+	return strcmp(((const DecideNode *) a)->name,
+				  ((const DecideNode *) b)->name);
 }
 
 /*

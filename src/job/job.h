@@ -84,6 +84,8 @@ extern pg_attribute_noreturn() void AttemptRefuseUnknown(int64 job,
 
 /* spec.c */
 extern SaveSpec SpecRead(const Jsonb *spec);
+extern bool JsonDuration(const JsonbValue *value, int64 *us);
+extern bool JsonWhole(const JsonbValue *value, int64 *number);
 
 /* requeue.c */
 extern LedgerStatus JobFund(Job *job, const char *operation,

@@ -14,38 +14,17 @@
  */
 #include "postgres.h"
 
-#include "admission/quota.h"
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
 #include "entry/entry.h"
-#include "job/job.h"
-#include "request/request.h"
+#include "job/submission.h"
 #include "shmem/wake.h"
-#include "types/clip.h"
 #include "types/duration.h"
-#include "utils/builtins.h"
-#include "utils/numeric.h"
 
 ENTRY_POINT(reserve);
-
-#define DEFAULT_WINDOW	USECS_PER_HOUR	/* of a tier without max_wall */
-#define MOST_RETRIES	1000
-
-/* What a submission has beyond the job itself. */
-typedef struct Submission
-{
-	Job			job;
-	AccountPath path;
-	Jsonb	   *spec;
-	Jsonb	   *options;
-	char	   *cache;			/* NULL: none */
-	SaveSpec	save;
-	bool		tier_preemptible;	/* preemptible was not given */
-	bool		tier_wall;		/* wall_limit was not given */
-} Submission;
 
 SQL_STATEMENT(job_next, SPI_OK_SELECT, "",
 			  "SELECT pg_catalog.nextval('gpucredit.job_job_seq')");
@@ -64,12 +43,6 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22,"
 			  " $23, $24, $25, $22)");
 
-static void take_submission(FunctionCallInfo fcinfo, Submission *submission,
-							Request *request);
-static void take_options(Submission *submission);
-static void take_cache(Submission *submission);
-static void apply_tier(Submission *submission);
-static const char *check(Submission *submission);
 static const char *fund(Submission *submission, Hold *hold,
 						TimestampTz *at);
 static void insert_job(const Submission *submission, TimestampTz at);
@@ -86,12 +59,12 @@ call_reserve(PG_FUNCTION_ARGS)
 	Hold		hold = {0};
 	AuditRow	audit = {.operation = "reserve"};
 
-	take_submission(fcinfo, &submission, &request);
+	SubmissionTake(fcinfo, &submission, &request);
 	SqlConnect();
 	if (RequestBegin(&request, &result))
 		return SqlFinishRow(result);
 
-	audit.reason = check(&submission);
+	audit.reason = SubmissionCheck(&submission, NULL);
 	audit.at = ClockNow();
 	if (audit.reason == NULL)
 		audit.reason = fund(&submission, &hold, &audit.at);
@@ -121,190 +94,6 @@ call_reserve(PG_FUNCTION_ARGS)
 	RowCredits(&row, hold.drawn);
 	RowAdd(&row, BoolGetDatum(false));
 	return SqlFinishRow(RequestFinish(&request, &row));
-}
-
-/*
- * The arguments, and their fingerprint.
- */
-static void
-take_submission(FunctionCallInfo fcinfo, Submission *submission,
-				Request *request)
-{
-	Job		   *job = &submission->job;
-	char	   *word;
-
-	job->org = ArgName(fcinfo, 0, "org");
-	job->account = ArgPath(fcinfo, 1, "account");
-	submission->path = AccountParse(job->org, job->account);
-	RequestInit(request, fcinfo, "reserve", job->org,
-				ArgName(fcinfo, 2, "key"));
-	RequestText(request, job->account);
-	job->request = GpuReqParse(ArgText(fcinfo, 3, "request"));
-	RequestText(request, GpuReqToCString(job->request));
-
-	job->wall_limit = ArgDurationOr(fcinfo, 4, "wall_limit", false, -1);
-	submission->tier_wall = job->wall_limit < 0;
-	RequestInt8(request, job->wall_limit);
-	RequestText(request, job->tier = ArgName(fcinfo, 5, "tier"));
-	RequestText(request, job->pool = ArgName(fcinfo, 6, "pool"));
-	RequestText(request, word = ArgName(fcinfo, 7, "topology"));
-	job->topology = (DecideTopology) ArgWord(word, "topology", TopologyNames,
-											 lengthof(TopologyNames));
-	RequestText(request, word = ArgNameOrNull(fcinfo, 8, "preemptible"));
-	submission->tier_preemptible = word == NULL;
-	if (word != NULL)
-		job->preemptible = (Preemptible) ArgWord(word, "preemptible",
-												 PreemptibleNames,
-												 lengthof(PreemptibleNames));
-	RequestInt8(request, job->max_retries =
-				ArgInt4(fcinfo, 9, "max_retries", 0, MOST_RETRIES));
-	RequestInt8(request, job->cpu_milli =
-				ArgInt8(fcinfo, 10, "cpu_milli", 0, INT64CONST(1) << 40));
-	RequestInt8(request, job->memory_mib =
-				ArgInt8(fcinfo, 11, "memory_mib", 0, INT64CONST(1) << 40));
-	RequestInt8(request, job->hold_window =
-				ArgDurationOr(fcinfo, 12, "hold_window", false, -1));
-	RequestJson(request, submission->spec = ArgObject(fcinfo, 13, "spec"));
-	submission->save = SpecRead(submission->spec);
-	RequestJson(request, submission->options =
-				ArgObject(fcinfo, 14, "options"));
-	take_options(submission);
-	take_cache(submission);
-}
-
-/*
- * {"priority": n, "prefer": word}.
- */
-static void
-take_options(Submission *submission)
-{
-	JsonbIterator *it = JsonbIteratorInit(&submission->options->root);
-	JsonbIteratorToken token;
-	JsonbValue	v;
-
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
-	{
-		char	   *word;
-
-		if (token != WJB_KEY)
-			continue;
-		word = pnstrdup(v.val.string.val, v.val.string.len);
-		(void) JsonbIteratorNext(&it, &v, true);
-		if (strcmp(word, "priority") == 0 && v.type == jbvNumeric)
-		{
-			bool		bad = false;
-
-			submission->job.priority = numeric_int4_opt_error(v.val.numeric,
-															  &bad);
-			if (!bad)
-				continue;
-		}
-		else if (strcmp(word, "prefer") == 0 && v.type == jbvString)
-		{
-			/* all of the words but the first, "any" */
-			submission->job.prefer = (DecideTopology)
-				(1 + ArgWord(pnstrdup(v.val.string.val, v.val.string.len),
-							 "prefer", TopologyNames + 1,
-							 lengthof(TopologyNames) - 1));
-			continue;
-		}
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("bad word \"%s\" in \"options\"",
-						ClipForMessage(word)),
-				 errdetail("It is unknown, or its value is not what it "
-						   "takes."),
-				 errhint("Words are priority (an integer) and prefer "
-						 "(nvlink, leaf, node).")));
-	}
-}
-
-/*
- * {"cache": key}: what the job wants to find on its node.
- */
-static void
-take_cache(Submission *submission)
-{
-	JsonbValue	v;
-
-	if (getKeyJsonValueFromContainer(&submission->spec->root, "cache", 5,
-									 &v) == NULL)
-		return;
-	if (v.type != jbvString || v.val.string.len == 0 ||
-		v.val.string.len > ARG_NAME_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("bad \"cache\" in \"spec\""),
-				 errdetail("It names what the job wants to find on its node, "
-						   "in 1 to 255 bytes."),
-				 errhint("Pass a string, or leave it out.")));
-	submission->cache = pnstrdup(v.val.string.val, v.val.string.len);
-}
-
-/*
- * What the tier settles, and what it allows.
- */
-static void
-apply_tier(Submission *submission)
-{
-	Job		   *job = &submission->job;
-	Tier		tier;
-
-	TierRead(job->tier, &tier);
-	if (submission->tier_preemptible)
-		job->preemptible = tier.preemptible;
-	else if (job->preemptible < tier.preemptible)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"preemptible\" is less willing than the tier"),
-				 errdetail("Jobs of tier \"%s\" are preemptible \"%s\".",
-						   ClipForMessage(job->tier),
-						   PreemptibleNames[tier.preemptible]),
-				 errhint("Leave it out, or choose another tier.")));
-	if (submission->tier_wall)
-		job->wall_limit = tier.max_wall;
-	else if (tier.max_wall >= 0 && job->wall_limit > tier.max_wall)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"wall_limit\" is longer than the tier allows"),
-				 errdetail("Jobs of tier \"%s\" run %lld seconds at most.",
-						   ClipForMessage(job->tier),
-						   (long long) (tier.max_wall / USECS_PER_SEC)),
-				 errhint("Ask for less, or choose another tier.")));
-	if (job->wall_limit < 0 && job->hold_window < 0)
-		job->hold_window = DEFAULT_WINDOW;
-}
-
-/*
- * All that can be said before money is asked: NULL, or why it is denied.
- */
-static const char *
-check(Submission *submission)
-{
-	Job		   *job = &submission->job;
-	bool		suspended = AccountSuspended(&submission->path);
-	NodeSet    *set;
-	const char *reason;
-	DecideAsk	ask;
-	QuotaAsk	quota;
-
-	apply_tier(submission);
-	set = NodesCached(job->pool);
-	reason = OffersMake(job->request, job->pool, set, ClockNow(),
-						&job->offers);
-	if (suspended)
-		return "account_suspended";
-	if (reason != NULL)
-		return reason;
-	ask = OffersAsk(job, set);
-	if (!PoolCouldRun(job->pool, set, &ask))
-		return "impossible_request";
-	quota = (QuotaAsk)
-	{
-		job->request->min_gpus, job->request->share_milli, job->offers.n,
-			job->offers.types
-	};
-	return QuotaCheck(&submission->path, &quota);
 }
 
 /*

@@ -23,10 +23,8 @@
 
 static int64 read_every(const JsonbValue *value);
 static bool every_from_number(const JsonbValue *value, int64 *us);
-static bool every_from_text(const JsonbValue *value, int64 *us);
 static int64 read_bytes(const JsonbValue *value);
 static JsonbValue *find(const Jsonb *spec, const char *word);
-static bool whole_number(const JsonbValue *value, int64 *number);
 static pg_attribute_noreturn() void refuse(const char *word,
 										   const char *what);
 
@@ -57,7 +55,7 @@ read_every(const JsonbValue *value)
 {
 	int64		us;
 
-	if (!every_from_number(value, &us) && !every_from_text(value, &us))
+	if (!every_from_number(value, &us) && !JsonDuration(value, &us))
 		refuse("checkpoint_every",
 			   "Write an interval without months, as \"30 min\", or a whole "
 			   "number of seconds; 0 for never.");
@@ -69,15 +67,15 @@ every_from_number(const JsonbValue *value, int64 *us)
 {
 	int64		seconds;
 
-	return whole_number(value, &seconds) &&
+	return JsonWhole(value, &seconds) &&
 		!pg_mul_s64_overflow(seconds, USECS_PER_SEC, us);
 }
 
 /*
  * An interval, without raising: what is wrong is ours to say.
  */
-static bool
-every_from_text(const JsonbValue *value, int64 *us)
+bool
+JsonDuration(const JsonbValue *value, int64 *us)
 {
 	char		work[256];
 	char	   *text;
@@ -105,7 +103,7 @@ read_bytes(const JsonbValue *value)
 {
 	int64		bytes;
 
-	if (!whole_number(value, &bytes))
+	if (!JsonWhole(value, &bytes))
 		refuse("checkpoint_bytes", "Write a whole number of bytes.");
 	return bytes;
 }
@@ -113,8 +111,8 @@ read_bytes(const JsonbValue *value)
 /*
  * A number of 0 or more, without a fraction, that fits.
  */
-static bool
-whole_number(const JsonbValue *value, int64 *number)
+bool
+JsonWhole(const JsonbValue *value, int64 *number)
 {
 	char	   *text;
 	char	   *end;

@@ -21,18 +21,20 @@
 #include "miscadmin.h"
 #include "sched/sched.h"
 
-#define LIMITS \
+#define LIMITS(orgs) \
 	"SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running" \
 	" FROM gpucredit.quota q" \
 	" WHERE (q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL)" \
 	" AND q.org IN (SELECT j.org FROM gpucredit.job j" \
-	"  WHERE j.pool = $1 AND j.state = 'queued')" \
+	"  WHERE j.pool = $1 AND j.state = 'queued'" orgs ")" \
 	" ORDER BY q.org, pg_catalog.length(q.account) DESC, q.account," \
 	"  q.gpu_type"
 
-SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text", LIMITS);
+SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text", LIMITS(""));
+SQL_STATEMENT(limits_suppose, SPI_OK_SELECT, "text, text[]",
+			  LIMITS(" UNION SELECT pg_catalog.unnest($2)"));
 SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text",
-			  LIMITS " FOR NO KEY UPDATE OF q SKIP LOCKED");
+			  LIMITS("") " FOR NO KEY UPDATE OF q SKIP LOCKED");
 SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[]",
 			  "SELECT a.org, a.account, a.gpu_type, pg_catalog.count(*),"
 			  " pg_catalog.sum(a.gpus::bigint * a.share)::bigint"
@@ -74,8 +76,13 @@ LimitsLoad(Cycle *cycle)
 	SqlResult	rows;
 
 	SqlArgText(&args, cycle->pool);
-	rows = cycle->read_only ? SqlRead(&limits_read, &args) :
-		SqlRun(&limits_read, &args);
+	if (cycle->supposed != NULL)
+	{
+		SupposedOrgs(cycle, &args);
+		rows = SqlRead(&limits_suppose, &args);
+	}
+	else
+		rows = CycleRead(cycle, &limits_read, &args);
 	if (rows.n == 0)
 		return;
 	read_limits(cycle, rows, cycle->read_only);
@@ -475,15 +482,7 @@ narrow(Cycle *cycle, DecideJob *job, const QuotaLimit *limit,
 static DecideAsk *
 own_ask(Cycle *cycle, DecideJob *job)
 {
-	if (cycle->input.n_asks == cycle->max_asks)
-	{
-		cycle->max_asks *= 2;
-		cycle->asks = repalloc(cycle->asks,
-							   sizeof(DecideAsk) * cycle->max_asks);
-		cycle->input.asks = cycle->asks;
-	}
-	cycle->asks[cycle->input.n_asks] = cycle->asks[job->ask];
-	job->ask = cycle->input.n_asks++;
+	job->ask = CycleAddAsk(cycle, &cycle->asks[job->ask]);
 	return &cycle->asks[job->ask];
 }
 

@@ -66,8 +66,6 @@ SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
 
 static void take_off(Cycle *cycle);
 static void load_queue(Cycle *cycle);
-static int64 aged_at(const Cycle *cycle, const DecideJob *job,
-					 TimestampTz waits_from);
 static int32 find_ask(const Cycle *cycle, Asks *asks, SqlResult rows,
 					  uint64 i);
 static uint32 hash_ask(SqlResult rows, uint64 i);
@@ -83,9 +81,11 @@ CycleLoad(Cycle *cycle)
 {
 	cycle->input.now = cycle->now;
 	cycle->set = NodesLoad(cycle->pool, cycle->read_only);
+	SupposeNodes(cycle);
 	take_off(cycle);
 	ShareBegin(cycle);
 	load_queue(cycle);
+	SupposeJobs(cycle);
 	TypicalLoad(cycle);
 	CachesLoad(cycle);
 	RunningLoad(cycle);
@@ -194,8 +194,8 @@ load_queue(Cycle *cycle)
 		job->tier = TierIndex(cycle, tier);
 		job->priority = SqlInt4(rows, i, 5);
 		job->submitted = SqlTime(rows, i, 6);
-		job->aged_at = aged_at(cycle, job,
-							   SqlTime(rows, i, ASK_LAST + 1));
+		job->aged_at = CycleAgedAt(cycle, job->tier,
+								   SqlTime(rows, i, ASK_LAST + 1));
 		job->order_run = 0;
 		job->expected_run = 0;
 		job->cache = 0;
@@ -218,12 +218,12 @@ load_queue(Cycle *cycle)
 }
 
 /*
- * When a job is aged that would have waited since then at one stretch.
+ * When a job of a tier is aged that would have waited since then at one stretch.
  */
-static int64
-aged_at(const Cycle *cycle, const DecideJob *job, TimestampTz waits_from)
+int64
+CycleAgedAt(const Cycle *cycle, int32 tier, TimestampTz waits_from)
 {
-	int64		max_wait = cycle->tiers[job->tier].max_wait;
+	int64		max_wait = cycle->tiers[tier].max_wait;
 
 	if (max_wait > END_TIMESTAMP - waits_from)
 		return DECIDE_NEVER;
@@ -428,4 +428,24 @@ add_ask(const Cycle *cycle, Asks *asks, SqlResult rows, uint64 i)
 	shared->offer_spot_prices = job.offers.spot_prices;
 	asks->asks[asks->n] = OffersAsk(&job, cycle->set);
 	asks->rows[asks->n++] = i;
+}
+
+/*
+ * Add an ask that comes from no row of the queue.  It may be one of those that
+ * are there, and is copied before they move.
+ */
+int32
+CycleAddAsk(Cycle *cycle, const DecideAsk *ask)
+{
+	DecideAsk	copy = *ask;
+
+	if (cycle->input.n_asks == cycle->max_asks)
+	{
+		cycle->max_asks *= 2;
+		cycle->asks = repalloc(cycle->asks,
+							   sizeof(DecideAsk) * cycle->max_asks);
+		cycle->input.asks = cycle->asks;
+	}
+	cycle->asks[cycle->input.n_asks] = copy;
+	return cycle->input.n_asks++;
 }

@@ -31,7 +31,6 @@ SQL_STATEMENT(new_nodes, SPI_OK_SELECT, "text, timestamptz",
 			  " WHERE n.pool = $1 AND n.registered_at > $2");
 
 static void load_asks(Cycle *cycle, const int32 *which, int n);
-static int32 add_ask(Cycle *cycle, const DecideAsk *ask);
 static void load_idle(Cycle *cycle);
 
 /*
@@ -95,23 +94,9 @@ load_asks(Cycle *cycle, const int32 *which, int n)
 		ask = OffersAsk(&job, cycle->set);
 		running->priority = SqlInt4(rows, i, 2);
 		running->submitted = SqlTime(rows, i, 3);
-		running->ask = add_ask(cycle, &ask);
+		running->ask = CycleAddAsk(cycle, &ask);
 	}
 	SqlFree(&rows);
-}
-
-static int32
-add_ask(Cycle *cycle, const DecideAsk *ask)
-{
-	if (cycle->input.n_asks == cycle->max_asks)
-	{
-		cycle->max_asks *= 2;
-		cycle->asks = repalloc(cycle->asks,
-							   sizeof(DecideAsk) * cycle->max_asks);
-		cycle->input.asks = cycle->asks;
-	}
-	cycle->asks[cycle->input.n_asks] = *ask;
-	return cycle->input.n_asks++;
 }
 
 /*
@@ -150,4 +135,5 @@ load_idle(Cycle *cycle)
 			cycle->set->nodes[node].idle = 0;
 	}
 	SqlFree(&rows);
+	SupposedAreNew(cycle);
 }

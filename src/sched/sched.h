@@ -62,6 +62,7 @@ typedef struct Cycle
 	const char *pool;
 	TimestampTz now;
 	bool		read_only;		/* plan: change nothing */
+	struct Supposed *supposed;	/* plan_with: what is not there; or NULL */
 	NodeSet    *set;
 	DecideInput input;
 	DecideResult result;
@@ -99,6 +100,9 @@ extern void CycleLoad(Cycle *cycle);
 extern SqlResult CycleRead(const Cycle *cycle, SqlStatement *statement,
 						   SqlArgs *args);
 extern void CycleDrop(Cycle *cycle, const bool *drop);
+extern int32 CycleAddAsk(Cycle *cycle, const DecideAsk *ask);
+extern int64 CycleAgedAt(const Cycle *cycle, int32 tier,
+						 TimestampTz waits_from);
 
 /* load_accounts.c */
 extern void ShareBegin(Cycle *cycle);
@@ -178,6 +182,12 @@ extern int64 CycleExpect(int64 wall_limit, int32 ratio);
 
 /* reserved.c */
 extern void ReservedTell(const Cycle *cycle);
+
+/* suppose.c */
+extern void SupposedOrgs(const Cycle *cycle, SqlArgs *args);
+extern void SupposeNodes(Cycle *cycle);
+extern void SupposeJobs(Cycle *cycle);
+extern void SupposedAreNew(Cycle *cycle);
 
 /* think.c */
 extern void CycleDecide(Cycle *cycle);

@@ -7,6 +7,11 @@
  * which anything ends.  And a cluster is run until its queue is empty, all
  * runs as long as they were expected to: the job that was blocked first must
  * start no later than it was first told, whatever was let in behind it.
+ *
+ * That holds of the reservation that is the first of its cycle, and is asked
+ * of no other: those behind it are kept within a cycle (check_reserve.c), but
+ * may move from one to the next, when one before them takes other devices
+ * that are free at the same time.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,0 +1,212 @@
+/*-------------------------------------------------------------------------
+ *
+ * submission.c
+ *		What is submitted: its arguments, and whether it may be queued.
+ *
+ * reserve() queues it; plan_with() only supposes it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "admission/quota.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/errors.h"
+#include "job/submission.h"
+#include "types/clip.h"
+#include "utils/builtins.h"
+#include "utils/numeric.h"
+
+#define DEFAULT_WINDOW	USECS_PER_HOUR	/* of a tier without max_wall */
+#define MOST_RETRIES	1000
+
+static void take_options(Submission *submission);
+static void take_cache(Submission *submission);
+static void apply_tier(Submission *submission);
+
+/*
+ * The arguments, and their fingerprint.
+ */
+void
+SubmissionTake(FunctionCallInfo fcinfo, Submission *submission,
+			   Request *request)
+{
+	Job		   *job = &submission->job;
+	char	   *word;
+
+	job->org = ArgName(fcinfo, 0, "org");
+	job->account = ArgPath(fcinfo, 1, "account");
+	submission->path = AccountParse(job->org, job->account);
+	RequestInit(request, fcinfo, "reserve", job->org,
+				ArgName(fcinfo, 2, "key"));
+	RequestText(request, job->account);
+	job->request = GpuReqParse(ArgText(fcinfo, 3, "request"));
+	RequestText(request, GpuReqToCString(job->request));
+
+	job->wall_limit = ArgDurationOr(fcinfo, 4, "wall_limit", false, -1);
+	submission->tier_wall = job->wall_limit < 0;
+	RequestInt8(request, job->wall_limit);
+	RequestText(request, job->tier = ArgName(fcinfo, 5, "tier"));
+	RequestText(request, job->pool = ArgName(fcinfo, 6, "pool"));
+	RequestText(request, word = ArgName(fcinfo, 7, "topology"));
+	job->topology = (DecideTopology) ArgWord(word, "topology", TopologyNames,
+											 lengthof(TopologyNames));
+	RequestText(request, word = ArgNameOrNull(fcinfo, 8, "preemptible"));
+	submission->tier_preemptible = word == NULL;
+	if (word != NULL)
+		job->preemptible = (Preemptible) ArgWord(word, "preemptible",
+												 PreemptibleNames,
+												 lengthof(PreemptibleNames));
+	RequestInt8(request, job->max_retries =
+				ArgInt4(fcinfo, 9, "max_retries", 0, MOST_RETRIES));
+	RequestInt8(request, job->cpu_milli =
+				ArgInt8(fcinfo, 10, "cpu_milli", 0, INT64CONST(1) << 40));
+	RequestInt8(request, job->memory_mib =
+				ArgInt8(fcinfo, 11, "memory_mib", 0, INT64CONST(1) << 40));
+	RequestInt8(request, job->hold_window =
+				ArgDurationOr(fcinfo, 12, "hold_window", false, -1));
+	RequestJson(request, submission->spec = ArgObject(fcinfo, 13, "spec"));
+	submission->save = SpecRead(submission->spec);
+	RequestJson(request, submission->options =
+				ArgObject(fcinfo, 14, "options"));
+	take_options(submission);
+	take_cache(submission);
+}
+
+/*
+ * {"priority": n, "prefer": word}.
+ */
+static void
+take_options(Submission *submission)
+{
+	JsonbIterator *it = JsonbIteratorInit(&submission->options->root);
+	JsonbIteratorToken token;
+	JsonbValue	v;
+
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		char	   *word;
+
+		if (token != WJB_KEY)
+			continue;
+		word = pnstrdup(v.val.string.val, v.val.string.len);
+		(void) JsonbIteratorNext(&it, &v, true);
+		if (strcmp(word, "priority") == 0 && v.type == jbvNumeric)
+		{
+			bool		bad = false;
+
+			submission->job.priority = numeric_int4_opt_error(v.val.numeric,
+															  &bad);
+			if (!bad)
+				continue;
+		}
+		else if (strcmp(word, "prefer") == 0 && v.type == jbvString)
+		{
+			/* all of the words but the first, "any" */
+			submission->job.prefer = (DecideTopology)
+				(1 + ArgWord(pnstrdup(v.val.string.val, v.val.string.len),
+							 "prefer", TopologyNames + 1,
+							 lengthof(TopologyNames) - 1));
+			continue;
+		}
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("bad word \"%s\" in \"options\"",
+						ClipForMessage(word)),
+				 errdetail("It is unknown, or its value is not what it "
+						   "takes."),
+				 errhint("Words are priority (an integer) and prefer "
+						 "(nvlink, leaf, node).")));
+	}
+}
+
+/*
+ * {"cache": key}: what the job wants to find on its node.
+ */
+static void
+take_cache(Submission *submission)
+{
+	JsonbValue	v;
+
+	if (getKeyJsonValueFromContainer(&submission->spec->root, "cache", 5,
+									 &v) == NULL)
+		return;
+	if (v.type != jbvString || v.val.string.len == 0 ||
+		v.val.string.len > ARG_NAME_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("bad \"cache\" in \"spec\""),
+				 errdetail("It names what the job wants to find on its node, "
+						   "in 1 to 255 bytes."),
+				 errhint("Pass a string, or leave it out.")));
+	submission->cache = pnstrdup(v.val.string.val, v.val.string.len);
+}
+
+/*
+ * What the tier settles, and what it allows.
+ */
+static void
+apply_tier(Submission *submission)
+{
+	Job		   *job = &submission->job;
+	Tier		tier;
+
+	TierRead(job->tier, &tier);
+	if (submission->tier_preemptible)
+		job->preemptible = tier.preemptible;
+	else if (job->preemptible < tier.preemptible)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"preemptible\" is less willing than the tier"),
+				 errdetail("Jobs of tier \"%s\" are preemptible \"%s\".",
+						   ClipForMessage(job->tier),
+						   PreemptibleNames[tier.preemptible]),
+				 errhint("Leave it out, or choose another tier.")));
+	if (submission->tier_wall)
+		job->wall_limit = tier.max_wall;
+	else if (tier.max_wall >= 0 && job->wall_limit > tier.max_wall)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"wall_limit\" is longer than the tier allows"),
+				 errdetail("Jobs of tier \"%s\" run %lld seconds at most.",
+						   ClipForMessage(job->tier),
+						   (long long) (tier.max_wall / USECS_PER_SEC)),
+				 errhint("Ask for less, or choose another tier.")));
+	if (job->wall_limit < 0 && job->hold_window < 0)
+		job->hold_window = DEFAULT_WINDOW;
+}
+
+/*
+ * All that can be said before money is asked: NULL, or why it is denied.  With
+ * a set of nodes other than the pool's, nothing is locked or counted.
+ */
+const char *
+SubmissionCheck(Submission *submission, const NodeSet *supposed)
+{
+	Job		   *job = &submission->job;
+	bool		suspended = AccountSuspended(&submission->path);
+	const NodeSet *set;
+	const char *reason;
+	DecideAsk	ask;
+	QuotaAsk	quota;
+
+	apply_tier(submission);
+	set = supposed ? supposed : NodesCached(job->pool);
+	reason = OffersMake(job->request, job->pool, set, ClockNow(),
+						&job->offers);
+	if (suspended)
+		return "account_suspended";
+	if (reason != NULL)
+		return reason;
+	ask = OffersAsk(job, set);
+	if (supposed ? !NodesCouldRun(set, &ask) :
+		!PoolCouldRun(job->pool, set, &ask))
+		return "impossible_request";
+	quota = (QuotaAsk)
+	{
+		job->request->min_gpus, job->request->share_milli, job->offers.n,
+			job->offers.types
+	};
+	return QuotaCheck(&submission->path, &quota, supposed != NULL);
+}
