@@ -154,6 +154,28 @@ CALL pg_temp.finish('fs-shares');
 SELECT count(*) FROM plan('fs-shares') WHERE org = 'fa';
 SELECT * FROM verify();
 
+-- Shortest first, by what was learnt; a job without a limit goes last
+SELECT create_account('fc') \g /dev/null
+SELECT issue('fc', '', 'i', 1000000) \g /dev/null
+SELECT create_pool('fs-short', '{"order": "shortest"}') \g /dev/null
+SELECT register_node('fs-short', 'fs-short-1', 'Fair', 5, 80000) \g /dev/null
+SELECT set_tier('brief', 5, 'never', false), set_tier('whole', 5, 'never', false) \g /dev/null
+SELECT pg_temp.ask('fs-short', 'fc', '', 'past', 5, $$tier => 'brief', wall_limit => '8 hours'$$) > 0;
+SELECT * FROM pg_temp.cycle('fs-short');
+CALL pg_temp.tick('1 hour');
+CALL pg_temp.finish('fs-short');
+SELECT pg_temp.ask('fs-short', 'fc', '', 'forever', 1, $$tier => 'whole', hold_window => '1 hour'$$) AS forever \gset
+SELECT pg_temp.ask('fs-short', 'fc', '', 'long', 1, $$tier => 'whole', wall_limit => '5 hours'$$) AS long \gset
+SELECT pg_temp.ask('fs-short', 'fc', '', 'short', 1, $$tier => 'whole', wall_limit => '3 hours'$$) AS short \gset
+SELECT pg_temp.ask('fs-short', 'fc', '', 'brief', 1, $$tier => 'brief', wall_limit => '16 hours'$$) AS brief \gset
+SELECT job = :brief AS brief FROM place('fs-short', 1);
+SELECT job = :short AS short FROM place('fs-short', 1);
+SELECT job = :long AS long FROM place('fs-short', 1);
+SELECT job = :forever AS forever FROM place('fs-short', 1);
+CALL pg_temp.tick('1 hour');
+CALL pg_temp.finish('fs-short');
+SELECT * FROM verify();
+
 -- The words of a policy
 \set VERBOSITY sqlstate
 SELECT create_pool('fs-words', '{"order": "shortest"}');

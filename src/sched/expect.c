@@ -12,7 +12,8 @@
  * each account and tier has it, so that a settlement writes nothing that
  * another waits for.  It is read only for jobs that a decision starts or
  * reserves for; what is learnt then may change that decision, which is
- * made again.
+ * made again.  A pool whose policy orders by run time needs it of all jobs, and
+ * before the first decision.
  *
  *-------------------------------------------------------------------------
  */
@@ -95,6 +96,43 @@ note_pair(const Cycle *cycle, int32 job, int32 *pairs, int n)
 }
 
 /*
+ * Make room for the ratios of all accounts and tiers, none of them known.
+ */
+static void
+ratios_open(Cycle *cycle)
+{
+	if (cycle->ratios == NULL)
+		cycle->ratios =
+			MemoryContextAllocExtended(CurrentMemoryContext,
+									   sizeof(int32) *
+									   ((Size) cycle->input.n_accounts *
+										cycle->input.n_tiers + 1),
+									   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+}
+
+/*
+ * Let all jobs of known ratios be expected to run by them.  False: that is
+ * news of one.
+ */
+static bool
+expect_all(Cycle *cycle)
+{
+	bool		known = true;
+
+	for (int32 j = 0; j < cycle->input.n_jobs; j++)
+	{
+		DecideJob  *job = &cycle->jobs[j];
+		int32		ratio = *ratio_of(cycle, job);
+		int64		run = CycleExpect(cycle->asks[job->ask].wall_limit, ratio);
+
+		if (run != job->expected_run)
+			known = false;
+		job->expected_run = run;
+	}
+	return known;
+}
+
+/*
  * Learn what the jobs of a decision are expected to run.  False: that was not
  * known when it was made.
  */
@@ -108,13 +146,7 @@ CycleLearn(Cycle *cycle)
 
 	if (result->n_reservations + result->n_starts == 0)
 		return true;
-	if (cycle->ratios == NULL)
-		cycle->ratios =
-			MemoryContextAllocExtended(CurrentMemoryContext,
-									   sizeof(int32) *
-									   ((Size) cycle->input.n_accounts *
-										cycle->input.n_tiers + 1),
-									   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	ratios_open(cycle);
 	pairs = palloc(sizeof(int32) * (result->n_reservations +
 									result->n_starts));
 	for (int i = 0; i < result->n_starts; i++)
@@ -122,19 +154,42 @@ CycleLearn(Cycle *cycle)
 	for (int i = 0; i < result->n_reservations; i++)
 		n = note_pair(cycle, result->reservations[i].job, pairs, n);
 	if (n > 0)
-		read_ratios(cycle, pairs, n);
-	for (int32 j = 0; n > 0 && j < cycle->input.n_jobs; j++)
 	{
-		DecideJob  *job = &cycle->jobs[j];
-		int32		ratio = *ratio_of(cycle, job);
-		int64		run = CycleExpect(cycle->asks[job->ask].wall_limit, ratio);
-
-		if (run != job->expected_run)
-			known = false;
-		job->expected_run = run;
+		read_ratios(cycle, pairs, n);
+		known = expect_all(cycle);
 	}
 	pfree(pairs);
 	return known;
+}
+
+/*
+ * Learn what all waiting jobs are expected to run, where their order goes by
+ * it.  One that has no limit goes last.
+ */
+void
+CycleLearnOrder(Cycle *cycle)
+{
+	int32	   *pairs;
+	int			n = 0;
+
+	if (cycle->input.policy.order != DECIDE_ORDER_SHORTEST ||
+		cycle->input.n_jobs == 0)
+		return;
+	ratios_open(cycle);
+	pairs = palloc(sizeof(int32) * cycle->input.n_jobs);
+	for (int32 j = 0; j < cycle->input.n_jobs; j++)
+		n = note_pair(cycle, j, pairs, n);
+	if (n > 0)
+		read_ratios(cycle, pairs, n);
+	pfree(pairs);
+	(void) expect_all(cycle);
+	for (int32 j = 0; j < cycle->input.n_jobs; j++)
+	{
+		DecideJob  *job = &cycle->jobs[j];
+
+		job->order_run = job->expected_run > 0 ? job->expected_run :
+			cycle->asks[job->ask].wall_limit;
+	}
 }
 
 /*

@@ -94,6 +94,7 @@ CycleLoad(Cycle *cycle)
 	if (cycle->input.n_jobs > 0)
 		UsageLoad(cycle);
 	ShareLoad(cycle);
+	CycleLearnOrder(cycle);
 	cycle->input.nodes = cycle->set->nodes;
 	cycle->input.n_nodes = cycle->set->n;
 }

@@ -178,6 +178,7 @@ extern char *CycleNodes(const Cycle *cycle, const DecidePart *parts, int n);
 
 /* expect.c */
 extern bool CycleLearn(Cycle *cycle);
+extern void CycleLearnOrder(Cycle *cycle);
 extern int64 CycleExpect(int64 wall_limit, int32 ratio);
 
 /* reserved.c */
