@@ -43,7 +43,7 @@ $standby->start;
 $primary->stop;
 sleep($lost + 1);
 $primary->start;
-is(swept($primary), '0 0 0 0 0', 'a restart makes nothing silent at once');
+like(swept($primary), qr{^0( 0)*$}, 'a restart makes nothing silent at once');
 sleep(3);
 is(heartbeat($primary, 'n1'), '1', 'one node comes back');
 ok($primary->poll_query_until('credit',
@@ -61,7 +61,7 @@ $primary->wait_for_catchup($standby);
 $primary->stop('immediate');
 sleep($lost + 1);
 $standby->promote;
-is(swept($standby), '0 0 0 0 0', 'a promotion makes nothing silent at once');
+like(swept($standby), qr{^0( 0)*$}, 'a promotion makes nothing silent at once');
 sleep($lost);
 ok($standby->poll_query_until('credit',
 		'SELECT sum(affected) > 0 FROM gpucredit.check_nodes()'),
