@@ -22,10 +22,11 @@
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
+/* in order, or a plan that hopes for an early hit reads all holds there are */
 SQL_STATEMENT(dead_exists, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT 1 FROM gpucredit.hold h WHERE h.org = $1"
 			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
-			  " AND h.expires_at <= $2 LIMIT 1");
+			  " AND h.expires_at <= $2 ORDER BY h.expires_at LIMIT 1");
 SQL_STATEMENT(path_available, SPI_OK_SELECT,
 			  MAY_PAY_TYPES,
 			  "SELECT LEAST(COALESCE(pg_catalog.sum("
