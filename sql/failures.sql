@@ -144,6 +144,7 @@ RESET ROLE;
 -- nor does its job start elsewhere
 SELECT count(*) FROM gpucredit.heartbeat('fl-1', running => ARRAY['fl/' || :zombie || '/1']);
 SELECT * FROM pg_temp.place();
+SELECT check_name, passes, detail FROM gpucredit.explain('fl', :zombie) WHERE check_name = 'earlier attempt';
 SELECT gpucredit.cancel('fl', :zombie, 'cz');
 CREATE FUNCTION pg_temp.beats(n int, runs text[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

@@ -3,7 +3,8 @@
  * explain.c
  *		explain: why a job waits, or what became of it, check by check.
  *
- * What its own rows say comes first: state, account, credit, backoff, quotas.
+ * What its own rows say comes first: state, account, credit, backoff, an
+ * earlier attempt, quotas.
  * For a job in the queue the next cycle is then thought through as plan does,
  * and what that comes to is told: how far its request gets in the pool, its
  * turn, and what is reserved for it or promised to it.
@@ -108,6 +109,7 @@ static void put_account(ReturnSetInfo *rsinfo, const char *org,
 						const char *account);
 static void put_credit(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
 					   bool funded);
+static bool put_still(ReturnSetInfo *rsinfo, const char *org, int64 id);
 static bool put_quotas(ReturnSetInfo *rsinfo, const char *org,
 					   const char *account, const GpuReq *request);
 static void put_cycle(ReturnSetInfo *rsinfo, const char *pool,
@@ -149,6 +151,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 			"it need not wait to be tried again" :
 			psprintf("it failed, and is tried again at %s",
 					 time_text(not_before)));
+		free_to_go &= put_still(rsinfo, org, id);
 		free_to_go &= put_quotas(rsinfo, org, account, job.request);
 		if (free_to_go && strcmp(state, "queued") == 0)
 			put_cycle(rsinfo, SqlText(row, 0, 2), org, id);
@@ -255,6 +258,23 @@ put_credit(ReturnSetInfo *rsinfo, SqlResult row, const char *org, bool funded)
 				 "transfer credits, or raise a budget",
 				 CreditsToCString(OffersHold(&job)),
 				 available.n > 0 ? SqlText(available, 0, 1) : "0"));
+}
+
+/*
+ * Whether an earlier attempt is over.  False: it may still run somewhere.
+ */
+static bool
+put_still(ReturnSetInfo *rsinfo, const char *org, int64 id)
+{
+	char	   *nodes = StillRunsOn(org, id, ClockNow());
+
+	if (nodes == NULL)
+		return true;
+	put(rsinfo, "earlier attempt", false,
+		psprintf("it may still run on %s: until a heartbeat comes without "
+				 "it, or node_lost has passed, it does not start again",
+				 nodes));
+	return false;
 }
 
 /*

@@ -168,6 +168,7 @@ extern void LimitsCount(const Cycle *cycle);
 
 /* still.c */
 extern void StillHoldBack(Cycle *cycle);
+extern char *StillRunsOn(const char *org, int64 job, TimestampTz now);
 
 /* apply.c */
 extern bool CycleLock(Cycle *cycle);

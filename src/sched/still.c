@@ -7,8 +7,9 @@
  * elsewhere while a part of its last attempt still runs on a node that has
  * not been told yet, it would run twice.  So it waits until each such node has
  * told that it is gone, or has been silent for gpucredit.node_lost, when its
- * agent has long stopped everything, or was taken by its provider.  On nodes that never tell what they run
- * nothing of the kind is known, and nothing waited for.
+ * agent has long stopped everything, or was taken by its provider.  On nodes
+ * that never tell what they run nothing of the kind is known, and nothing
+ * waited for.
  *
  * Locks: none.
  *
@@ -27,13 +28,21 @@ typedef struct JobKey
 	int64		job;
 } JobKey;
 
+/* parameters 2 and 3: node_lost ago, and now */
+#define STILL_RUNS \
+	" FROM gpucredit.attempt_gpu g" \
+	" JOIN gpucredit.node n ON n.node = g.node" \
+	" WHERE NOT g.free AND g.ended_at IS NOT NULL" \
+	" AND GREATEST(g.ended_at, g.seen_at) > $2" \
+	" AND n.tells_running AND n.heard_at > $2" \
+	" AND (n.reclaim_at IS NULL OR n.reclaim_at > $3)"
+
 SQL_STATEMENT(still_read, SPI_OK_SELECT, "text, timestamptz, timestamptz",
-			  "SELECT DISTINCT g.org, g.job FROM gpucredit.attempt_gpu g"
-			  " JOIN gpucredit.node n ON n.node = g.node"
-			  " WHERE g.pool = $1 AND NOT g.free AND g.ended_at IS NOT NULL"
-			  " AND GREATEST(g.ended_at, g.seen_at) > $2"
-			  " AND n.tells_running AND n.heard_at > $2"
-			  " AND (n.reclaim_at IS NULL OR n.reclaim_at > $3)");
+			  "SELECT DISTINCT g.org, g.job" STILL_RUNS " AND g.pool = $1");
+SQL_STATEMENT(still_nodes, SPI_OK_SELECT,
+			  "text, timestamptz, timestamptz, bigint",
+			  "SELECT pg_catalog.string_agg(DISTINCT g.node, ', ')" STILL_RUNS
+			  " AND g.org = $1 AND g.job = $4");
 
 static int	compare_keys(const void *a, const void *b);
 
@@ -73,6 +82,24 @@ StillHoldBack(Cycle *cycle)
 					compare_keys) != NULL;
 	}
 	CycleDrop(cycle, drop);
+}
+
+/*
+ * The nodes on which a job's last attempt may still be running, NULL of none.
+ * With the caller's snapshot.
+ */
+char *
+StillRunsOn(const char *org, int64 job, TimestampTz now)
+{
+	SqlArgs		args = {0};
+
+	if (SettingNodeLost() == 0)
+		return NULL;
+	SqlArgText(&args, org);
+	SqlArgTime(&args, ClockAdd(now, -SettingNodeLost()));
+	SqlArgTime(&args, now);
+	SqlArgInt8(&args, job);
+	return SqlText(SqlRead(&still_nodes, &args), 0, 1);
 }
 
 static int
