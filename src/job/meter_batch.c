@@ -313,11 +313,13 @@ answer_rows(Beat *beats, int n, SqlResult rows, TimestampTz now,
 	{
 		Attempt		attempt;
 		Beat	   *beat;
+		int64		most;
 
 		CHECK_FOR_INTERRUPTS();
 		AttemptFrom(rows, i, &attempt);
 		beat = find_beat(beats, n, &attempt);
 		Ensure(beat != NULL, "An attempt came back that was not asked for.");
+		most = now - attempt.started_at + SettingClockSkew();
 		beat->answer = accepted ? MeterAccepted(&attempt, beat->elapsed, now, false) :
 			MeterUnchanged(&attempt, beat->elapsed, now);
 		beat->answered = true;
@@ -325,7 +327,7 @@ answer_rows(Beat *beats, int n, SqlResult rows, TimestampTz now,
 		/* not late, not over: over a limit, or somebody else has the row */
 		if (!accepted && attempt.ended_at == DT_NOBEGIN &&
 			beat->answer.reason == NULL &&
-			(beat->elapsed > attempt.elapsed || !attempt.running))
+			(Min(beat->elapsed, most) > attempt.elapsed || !attempt.running))
 			beat->answer.reason = beat->limited ? "rate_limited" : "busy";
 	}
 	SqlFree(&rows);
