@@ -73,9 +73,13 @@ sub take_sweep
 
 		$d->fail("job $id of $org $expected", "it was ended, $outcome")
 		  if $expected ne $outcome;
+
+		# without credit for another the job still names its last hold
+		my @new = $hold == $job->{hold}{id} ? () : ($hold);
+
 		Model::Attempt::settle($m,
 			{ org => $org, job => $id, attempt => $number, outcome => $outcome },
-			{ holds => [$hold] });
+			{ holds => \@new });
 	}
 	foreach my $attempt ($all ? Dice::live_attempts($m) : ())
 	{
