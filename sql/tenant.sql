@@ -104,6 +104,7 @@ SELECT * FROM gpucredit.balance('te', 'speech');
 RESET ROLE;
 -- also inside somebody's SECURITY DEFINER function
 CREATE FUNCTION pg_temp.borrowed(account text) RETURNS numeric LANGUAGE sql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
 AS 'SELECT available FROM gpucredit.balance(''te'', account)';
 SET ROLE te_vision;
 SELECT pg_temp.borrowed('vision');

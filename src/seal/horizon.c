@@ -18,6 +18,7 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "common/errors.h"
 #include "miscadmin.h"
 #include "seal/seal.h"
 #include "storage/lmgr.h"
@@ -212,9 +213,9 @@ parse_holders(Datum list)
 	{
 		VirtualTransactionId *id = &holders.ids[i];
 
-		if (sscanf(TextDatumGetCString(elems[i]), "%d/%u", &id->backendId,
-				   &id->localTransactionId) != 2)
-			elog(ERROR, "malformed seal_pending");
+		Ensure(sscanf(TextDatumGetCString(elems[i]), "%d/%u", &id->backendId,
+					  &id->localTransactionId) == 2,
+			   "A transaction that sealing waits for has no such name.");
 	}
 	return holders;
 }
