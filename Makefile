@@ -25,8 +25,13 @@ EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" \
 SCRIPT_SQL = $(EXTENSION)--$(EXTVERSION).sql
 PIECES = $(sort $(wildcard sql/gpucredit/[0-9][0-9]_*.sql))
 
+# Released versions are frozen in sql/releases.  How to come from one to this
+# is written by tools/upgrade, which is told the rest by upgrade-VERSION.sql.
 DATA = $(wildcard sql/releases/$(EXTENSION)--*.sql)
-DATA_built = $(SCRIPT_SQL)
+RELEASES = $(patsubst sql/releases/upgrade-%.sql,%,\
+	$(wildcard sql/releases/upgrade-*.sql))
+UPGRADES = $(patsubst %,$(EXTENSION)--%--$(EXTVERSION).sql,$(RELEASES))
+DATA_built = $(SCRIPT_SQL) $(UPGRADES)
 
 SOURCES = $(sort $(wildcard src/*/*.c)) src/gpucredit.c
 OBJS = $(SOURCES:.c=.o)
@@ -73,6 +78,12 @@ include $(PGXS)
 $(SCRIPT_SQL): $(PIECES) $(EXTENSION).control Makefile
 	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit'; \
 	   for piece in $(PIECES); do echo; cat $$piece; done; } > $@.tmp
+	@mv $@.tmp $@
+
+$(UPGRADES): $(EXTENSION)--%--$(EXTVERSION).sql: sql/releases/upgrade-%.sql \
+		sql/releases/$(EXTENSION)--%.sql $(SCRIPT_SQL) tools/upgrade
+	@perl tools/upgrade sql/releases/$(EXTENSION)--$*.sql $(SCRIPT_SQL) $< \
+		> $@.tmp
 	@mv $@.tmp $@
 
 # Objects follow the headers they included (-MMD), and the flags they were

@@ -117,4 +117,28 @@ SELECT node, gpus FROM place('adm');
 SELECT set_quota('adm', ''), set_quota('adm', 'lab', 'AdmH') \g /dev/null
 SELECT node, gpus FROM place('adm');
 
+-- while max_queued is far, jobs that wait are not counted each time; near it
+-- they are, to the last
+SELECT create_account('far'), issue('far', '', 'i', 1000000),
+	create_account('far', 'p') \g /dev/null
+SELECT set_quota('far', '', max_queued => 150), set_quota('far', 'p', max_queued => 1000) \g /dev/null
+SELECT status FROM reserve('far', 'p', 'f0', '1xAdmA', '1 h', pool => 'adm');
+SELECT account, spare FROM quota WHERE org = 'far' ORDER BY account;
+SELECT status FROM reserve('far', '', 'f00', '1xAdmA', '1 h', pool => 'adm');
+SELECT account, spare FROM quota WHERE org = 'far' ORDER BY account;
+SELECT status, reason, count(*), min(n), max(n) FROM generate_series(1, 160) n,
+	LATERAL reserve('far', 'p', 'f' || n, '1xAdmA', '1 h', pool => 'adm')
+GROUP BY status, reason ORDER BY min(n);
+SELECT account, spare FROM quota WHERE org = 'far' ORDER BY account;
+-- an older quota that allows less denies although the other has some to spare
+SELECT set_quota('far', 'p', max_queued => 100), set_quota('far', '', max_queued => 1000) \g /dev/null
+SELECT status FROM reserve('far', '', 'f1000', '1xAdmA', '1 h', pool => 'adm');
+SELECT status, reason FROM reserve('far', 'p', 'f1001', '1xAdmA', '1 h', pool => 'adm');
+SELECT account, spare FROM quota WHERE org = 'far' ORDER BY account;
+SELECT * FROM verify('far');
+UPDATE quota SET spare = 900 WHERE org = 'far' AND account = '';
+SELECT * FROM verify('far');
+SELECT set_quota('far', '', max_queued => 1000) \g /dev/null
+
 SELECT * FROM verify('adm');
+SELECT * FROM verify('far');

@@ -129,6 +129,96 @@ SELECT set_config('gpucredit.clock', '2027-05-01 17:00+00', false);
 SELECT expected_at, latest_at FROM gpucredit.reservations('bf') LIMIT 1;
 SELECT * FROM gpucredit.verify('bf');
 
+\echo === Let in before a reservation, and slow to start
+DO $$
+BEGIN
+	PERFORM set_config('gpucredit.clock', '2027-05-02 00:00+00', false);
+	PERFORM gpucredit.create_pool('bs');
+	PERFORM gpucredit.register_node('bs', 'bs-' || n, 'BF-A', 8, 40960)
+	FROM generate_series(1, 2) n;
+	PERFORM gpucredit.reserve('bf', '', 'bs ' || k.key, k.request, k.wall, pool => 'bs')
+	FROM (VALUES ('holder', '8xBF-A', '2 h'::interval)) k (key, request, wall);
+	PERFORM gpucredit.place('bs');
+	PERFORM gpucredit.reserve('bf', '', 'bs ' || k.key, k.request, k.wall, pool => 'bs')
+	FROM (VALUES ('gang', '16xBF-A', '1 h'::interval), ('slow', '4xBF-A', '2 h'), ('mute', '1xBF-A', '2 h'),
+		('long', '1xBF-A', '2 h 1 s')) k (key, request, wall);
+END $$;
+SELECT action, pg_temp.key(job) AS job, node FROM gpucredit.place('bs');
+SELECT pg_temp.key(job) AS job, node, expected_at FROM gpucredit.reservations('bs') ORDER BY node LIMIT 1;
+-- who is in nobody's way has all of its limit from the first heartbeat on, who
+-- was let in has what is left of it
+SELECT set_config('gpucredit.clock', '2027-05-02 00:30+00', false);
+SELECT k.key, m.action, m.deadline, m.time_left
+FROM unnest('{bs holder,bs slow}'::text[]) k (key), gpucredit.meter('bf', pg_temp.job(k.key), 1, '0') m;
+SELECT set_config('gpucredit.clock', '2027-05-02 01:59:59.999999+00', false);
+SELECT action, reason, time_left FROM gpucredit.meter('bf', pg_temp.job('bs slow'), 1, '1 h 20 min');
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT set_config('gpucredit.clock', '2027-05-02 02:00+00', false);
+SELECT k.key, m.action, m.reason, m.time_left
+FROM unnest('{bs holder,bs slow}'::text[]) k (key), gpucredit.meter('bf', pg_temp.job(k.key), 1, '1 h 25 min') m;
+SELECT job_state FROM gpucredit.settle('bf', pg_temp.job('bs slow'), 1, 'timeout');
+SELECT job_state FROM gpucredit.settle('bf', pg_temp.job('bs holder'), 1, 'completed');
+-- who does not even answer is over gpucredit.stop_grace later
+SELECT set_config('gpucredit.clock', '2027-05-02 02:00:59.999999+00', false);
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT set_config('gpucredit.clock', '2027-05-02 02:01+00', false);
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT outcome FROM gpucredit.attempt WHERE org = 'bf' AND job = pg_temp.job('bs mute');
+SELECT action, pg_temp.key(job) AS job, node FROM gpucredit.place('bs');
+SELECT * FROM gpucredit.verify('bf');
+
+\echo === Explain says why
+CREATE FUNCTION pg_temp.why(key text, VARIADIC checks text[])
+RETURNS TABLE (check_name text, passes boolean, detail text) LANGUAGE sql AS $$
+	SELECT e.check_name, e.passes, e.detail
+	FROM gpucredit.explain('bf', pg_temp.job(key)) e
+	WHERE e.check_name = ANY (checks) $$;
+-- its account is suspended: what waits goes on waiting, and may start
+SELECT gpucredit.suspend_account('bf', 'big', true);
+SELECT * FROM pg_temp.why('all', 'account');
+SELECT gpucredit.suspend_account('bf', 'big', false);
+SELECT * FROM pg_temp.why('all', 'account');
+-- its turn, and its account's among all that have jobs here
+SELECT * FROM pg_temp.why('bs long', 'order', 'free', 'reservation');
+-- it waited longer than its tier lets it
+SELECT set_config('gpucredit.clock', '2027-05-03 02:00+00', false);
+SELECT * FROM pg_temp.why('bs long', 'order');
+-- it failed, and is tried again
+DO $$
+BEGIN
+	PERFORM set_config('gpucredit.clock', '2027-05-03 03:00+00', false);
+	PERFORM gpucredit.settle('bf', pg_temp.job('bs gang'), 1, 'completed');
+	PERFORM gpucredit.create_account('bf-p');
+	PERFORM gpucredit.issue('bf-p', '', 'i', 1);
+END $$;
+SELECT count(*) FROM gpucredit.place('bs');
+SELECT job_state, retry_at FROM gpucredit.settle('bf', pg_temp.job('bs long'), 1, 'node_lost');
+SELECT count(*) FROM gpucredit.place('bs');
+SELECT job_state, retry_at FROM gpucredit.settle('bf', pg_temp.job('bs long'), 2, 'failed', exit_code => 75);
+SELECT * FROM pg_temp.why('bs long', 'state', 'backoff', 'order');
+-- nothing is left to pay for another attempt
+SELECT status FROM gpucredit.reserve('bf-p', '', 'poor', '1xBF-A', '1 h', pool => 'bs');
+SELECT count(*) FROM gpucredit.place('bs');
+SELECT job AS poor FROM gpucredit.job WHERE org = 'bf-p' \gset
+SELECT set_config('gpucredit.clock', '2027-05-03 03:30+00', false);
+SELECT action FROM gpucredit.meter('bf-p', :poor, 1, '30 min');
+SELECT job_state FROM gpucredit.settle('bf-p', :poor, 1, 'node_lost');
+SELECT check_name, passes, detail FROM gpucredit.explain('bf-p', :poor) WHERE check_name IN ('state', 'credit', 'turn');
+-- devices are promised to it, and those who have them are leaving
+DO $$
+BEGIN
+	PERFORM gpucredit.create_pool('bc');
+	PERFORM gpucredit.register_node('bc', 'bc-1', 'BF-A', 1, 40960);
+	PERFORM gpucredit.reserve('bf', '', 'bc low', '1xBF-A', '8 h', pool => 'bc');
+	PERFORM gpucredit.place('bc');
+	PERFORM set_config('gpucredit.clock', '2027-05-03 05:30+00', false);
+	PERFORM gpucredit.reserve('bf', '', 'bc high', '1xBF-A', '1 h', 'premium_training', pool => 'bc');
+END $$;
+SELECT * FROM pg_temp.why('bc high', 'claim');
+SELECT action, pg_temp.key(job) AS job FROM gpucredit.place('bc');
+SELECT * FROM pg_temp.why('bc high', 'claim');
+SELECT * FROM gpucredit.verify();
+
 -- nothing of this test is left for others
 SELECT set_config('gpucredit.clock', '2027-05-02 12:00+00', false);
 SELECT count(gpucredit.cancel('bf', j.job, 'end ' || j.job)) > 0

@@ -79,4 +79,32 @@ SELECT e.extversion = a.default_version AS newest, e.extrelocatable
 FROM pg_extension e JOIN pg_available_extensions a ON a.name = e.extname
 WHERE e.extname = 'gpucredit';
 
+-- Every function there is, called with nothing but NULL, even by a superuser:
+-- an answer or an error that says what is wrong, never a crash.
+CREATE TABLE pg_temp.called (function text, state text);
+DO $$
+DECLARE
+	f record;
+BEGIN
+	FOR f IN SELECT p.oid::regprocedure AS name, format('SELECT gpucredit.%I(%s)',
+			p.proname, (SELECT string_agg('NULL::' || t::regtype, ', ' ORDER BY n)
+				FROM unnest(p.proargtypes) WITH ORDINALITY u (t, n))) AS call
+		FROM pg_proc p
+		WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.prokind = 'f'
+			AND NOT (p.prorettype IN ('trigger'::regtype, 'internal'::regtype)
+				OR p.proargtypes::oid[] && ARRAY['internal', 'cstring']::regtype[]::oid[])
+	LOOP
+		BEGIN
+			EXECUTE f.call;
+			RAISE EXCEPTION SQLSTATE '00000';
+		EXCEPTION WHEN OTHERS THEN
+			INSERT INTO pg_temp.called VALUES (f.name, SQLSTATE);
+		END;
+	END LOOP;
+END
+$$;
+SELECT count(*) > 100 AS called,
+	count(*) FILTER (WHERE state ~ '^(XX|58|53)') AS broken FROM pg_temp.called;
+SELECT function, state FROM pg_temp.called WHERE state ~ '^(XX|58|53)' ORDER BY 1;
+
 SELECT * FROM gpucredit.verify();

@@ -212,6 +212,14 @@ SELECT * FROM pg_temp.place('fl-s');
 -- registered once it is gone, it is a new one
 SELECT gpucredit.register_node('fl-s', 'fl-s1', 'FL-A', 4, 40960, spot => true);
 SELECT node, state FROM gpucredit.nodes WHERE node = 'fl-s1';
+-- at once: who is there is told to stop, also who was told to leave later
+SELECT gpucredit.reclaim(node, '10 min') FROM (SELECT DISTINCT g.node FROM gpucredit.attempt_gpu g
+	WHERE g.org = 'fl' AND g.job = pg_temp.job('wide') AND g.ended_at IS NULL) n;
+SELECT action, reason, time_left FROM gpucredit.meter('fl', pg_temp.job('wide'), 1, '12 min');
+SELECT gpucredit.reclaim(node, '0'::interval) FROM (SELECT DISTINCT g.node FROM gpucredit.attempt_gpu g
+	WHERE g.org = 'fl' AND g.job = pg_temp.job('wide') AND g.ended_at IS NULL) n;
+SELECT action, reason, time_left FROM gpucredit.meter('fl', pg_temp.job('wide'), 1, '12 min 1 s');
+SELECT count(gpucredit.resume(node)) FROM gpucredit.node WHERE pool = 'fl-s';
 SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
 WHERE org = 'fl' AND ended_at IS NULL;
 SELECT count(gpucredit.cancel('fl', job, 'cs' || job)) FROM gpucredit.job

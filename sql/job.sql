@@ -194,6 +194,17 @@ SELECT action, held, time_left FROM gpucredit.meter('jo', pg_temp.job('serve'), 
 SELECT billed, job_state FROM gpucredit.settle('jo', pg_temp.job('serve'), 1, 'completed');
 SELECT * FROM gpucredit.verify('jo');
 
+-- A heartbeat that comes after the held time logs what it answers: the bill
+-- within the hold as it has just extended it.
+SELECT status, held FROM gpucredit.reserve('jo', 'a', 'late', '1xJO-A', '10 h', hold_window => '1 h', pool => 'jo');
+SELECT job, attempt FROM pg_temp.place();
+SELECT action FROM gpucredit.meter('jo', pg_temp.job('late'), 1, '1 s');
+SET gpucredit.clock = '2027-01-02 04:36+00';
+SELECT action, held, billed FROM gpucredit.meter('jo', pg_temp.job('late'), 1, '61 min');
+SELECT elapsed, billed FROM gpucredit.usage WHERE org = 'jo' AND job = pg_temp.job('late');
+SELECT billed, job_state FROM gpucredit.settle('jo', pg_temp.job('late'), 1, 'completed');
+SELECT * FROM gpucredit.verify('jo');
+
 -- Without funds: checkpoint while there is time, stop when there is none;
 -- when funds arrive, on it goes.
 DO $$

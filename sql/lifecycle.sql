@@ -272,6 +272,34 @@ SELECT pg_temp.run('lapses', '2xLC-A', 'lc', '2 h', 'lc-b') > 0;
 SELECT billed, lapsed, refunded, job_state
 FROM gpucredit.settle('lc-b', pg_temp.job('lapses', 'lc-b'), 1, 'preempted');
 SELECT replayed FROM gpucredit.cancel('lc-b', pg_temp.job('lapses', 'lc-b'), 'kl');
+-- a tier may say otherwise for an outcome, either way, and take that back
+SELECT gpucredit.set_lost_work('lc', 'preempted', true),
+	gpucredit.set_lost_work('standard_training', 'node_lost', false);
+CREATE FUNCTION pg_temp.lose(tier text, outcome text, OUT billed numeric,
+	OUT refunded numeric, OUT job_state text) LANGUAGE plpgsql AS $$
+DECLARE
+	id bigint := pg_temp.run(concat_ws(' ', 'lose', tier, outcome, clock_timestamp()), '2xLC-A', tier);
+BEGIN
+	PERFORM gpucredit.checkpoint('lc', id, 1, 1, 'u', sha256(''), 1);
+	PERFORM pg_temp.later('30 min');
+	SELECT s.billed, s.refunded, s.job_state INTO billed, refunded, job_state
+	FROM gpucredit.settle('lc', id, 1, outcome, '90 min', exit_code => 1) s;
+	PERFORM gpucredit.cancel('lc', id, 'cancel ' || id);
+END $$;
+CREATE TEMP TABLE losers (n serial, tier text, outcome text);
+INSERT INTO losers (tier, outcome) SELECT t, o
+FROM unnest('{lc,standard_training}'::text[]) t, unnest('{preempted,node_lost,failed,resized,out_of_memory,timeout,completed}'::text[]) o;
+SELECT l.tier, l.outcome, p.* FROM losers l, pg_temp.lose(l.tier, l.outcome) p ORDER BY n;
+SELECT gpucredit.set_lost_work('lc', 'preempted', NULL),
+	gpucredit.set_lost_work('lc', 'resized', NULL),
+	gpucredit.set_lost_work('standard_training', 'node_lost', true);
+SELECT l.tier, l.outcome, p.* FROM losers l, pg_temp.lose(l.tier, l.outcome) p
+WHERE l.outcome IN ('preempted', 'node_lost') ORDER BY n;
+SELECT gpucredit.set_lost_work('standard_training', 'node_lost', NULL);
+SELECT gpucredit.set_lost_work('lc', 'completed', false);
+SELECT gpucredit.set_lost_work('no such', 'preempted', false);
+SELECT decision, detail FROM gpucredit.audit WHERE operation = 'set_lost_work' ORDER BY audit LIMIT 3;
+SELECT count(*) FROM gpucredit.lost_work;
 
 --
 -- A lost finish
@@ -369,6 +397,7 @@ SELECT gpucredit.checkpoint('lc', 1, 1, 1, 'u', sha256(''), 1);
 SELECT * FROM gpucredit.reap_holds();
 SELECT * FROM gpucredit.check_nodes();
 SELECT gpucredit.set_retry_rule('mine', 'transient');
+SELECT gpucredit.set_lost_work('lc', 'failed', true);
 SELECT gpucredit.install_jobs();
 SET ROLE gpucredit_agent;
 SELECT gpucredit.checkpoint('lc', 0, 1, 1, 'u', sha256(''), 1);
@@ -401,8 +430,10 @@ SELECT * FROM gpucredit.verify();
 BEGIN;
 UPDATE gpucredit.attempt SET refunded = '3' WHERE org = 'lc' AND job = pg_temp.job('loses') AND attempt = 1;
 UPDATE gpucredit.checkpoint SET elapsed = '5 h' WHERE org = 'lc' AND job = pg_temp.job('loses');
+INSERT INTO gpucredit.lost_work VALUES ('no such', 'failed', true);
 INSERT INTO gpucredit.checkpoint
 SELECT org, job, 99, step, uri, sha256, size_bytes, at, elapsed FROM gpucredit.checkpoint
 WHERE org = 'lc' AND job = pg_temp.job('loses');
 SELECT invariant, regexp_replace(subject, 'job \d+', 'job N') AS subject, detail FROM gpucredit.verify('lc');
+SELECT invariant, subject, detail FROM gpucredit.verify() WHERE invariant LIKE 'lost%';
 ROLLBACK;

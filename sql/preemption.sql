@@ -158,6 +158,18 @@ SELECT a.decision, a.reason, pg_temp.key(a.org, a.job) AS job
 FROM gpucredit.audit a WHERE a.decision IN ('claim_ended', 'spared')
 ORDER BY a.audit;
 SELECT * FROM gpucredit.verify();
+-- so it is with a node that its provider takes back
+SELECT pg_temp.scene('taken', '{}', 'm 1', 'n 1');
+SELECT pg_temp.ask('taken', 'a', '1xPRE'), pg_temp.ask('taken', 'b', '1xPRE');
+SELECT count(*) FROM pg_temp.place('taken');
+SET gpucredit.clock = '2027-01-01 01:30+00';
+SELECT pg_temp.ask('taken', 'pair', '2xPRE', 'premium_training');
+SELECT action, job FROM pg_temp.place('taken') ORDER BY 1, 2;
+SELECT gpucredit.reclaim('taken-m', '5 min');
+SELECT action, job FROM pg_temp.place('taken');
+SELECT count(*) FROM gpucredit.claim WHERE pool = 'taken';
+SELECT * FROM pg_temp.told('taken', 'b');
+SELECT * FROM gpucredit.verify();
 
 -- A claim ends with its job, and at its time.
 SELECT pg_temp.scene('end', '{}', 'n 1');

@@ -215,6 +215,17 @@ ROLLBACK;
 SELECT pg_temp.state_of($$issue('rq-2', '', 'tx', 1)$$);
 SELECT available, held, spent FROM gpucredit.balance('rq-2');
 
+-- A stored time is the same instant to a session that writes times otherwise.
+BEGIN;
+SET LOCAL datestyle = 'German';
+SET LOCAL timezone = 'Pacific/Kiritimati';
+SELECT replayed FROM gpucredit.hold('rq-2', '', 'written otherwise', 0.5, '27 h');
+SET LOCAL datestyle = 'ISO, MDY';
+SET LOCAL timezone = 'UTC';
+SELECT expires_at - gpucredit.now() AS ttl, replayed
+FROM gpucredit.hold('rq-2', '', 'written otherwise', 0.5, '27 h');
+ROLLBACK;
+
 -- A result type that has grown since: what was stored before has NULL there.
 BEGIN;
 SELECT replayed FROM gpucredit.issue('rq-2', '', 'grown', 1);

@@ -16,8 +16,10 @@
 
 #include "common/clock.h"
 #include "common/compat.h"
+#include "common/log.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "common/trace.h"
 #include "driver/driver.h"
 #include "entry/entry.h"
 #include "shmem/level.h"
@@ -37,6 +39,8 @@ _PG_init(void)
 {
 	ClockInit();
 	SettingsInit();
+	TraceInit();
+	LogInit();
 	SqlInit();
 	SegmentInit();
 	LevelInit();

@@ -38,6 +38,12 @@ AS 'MODULE_PATHNAME', 'gpucredit_now';
 COMMENT ON FUNCTION gpucredit.now() IS
 'The instant gpucredit works with: the wall clock, or gpucredit.clock where that is set.';
 
+CREATE FUNCTION gpucredit.clip_for_message(text) RETURNS text
+LANGUAGE c STABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_clip_for_message';
+COMMENT ON FUNCTION gpucredit.clip_for_message(text) IS
+'Internal: a caller''s text as an error message repeats it, cut short and without what a terminal would obey.';
+
 /* What guards every append-only table, also against its owner. */
 CREATE FUNCTION gpucredit.refuse_change() RETURNS trigger
 LANGUAGE c VOLATILE

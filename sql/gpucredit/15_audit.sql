@@ -19,10 +19,14 @@ CREATE TABLE gpucredit.audit (
 	hold bigint,
 	job bigint,
 	attempt int,
-	detail jsonb,
+	detail jsonb,				/* the arguments, and what came of them */
+	application_name text,		/* as the session called itself */
+	client_addr inet,			/* where it came from; NULL: a local socket */
+	trace uuid,					/* the W3C trace of the job, else of the caller */
 	CONSTRAINT audit_pkey PRIMARY KEY (org, audit)
 );
 CREATE INDEX audit_job ON gpucredit.audit (org, job) WHERE job IS NOT NULL;
+CREATE INDEX audit_trace ON gpucredit.audit (trace) WHERE trace IS NOT NULL;
 COMMENT ON TABLE gpucredit.audit IS
 'Append-only trail of every credit and scheduling decision';
 
@@ -30,6 +34,17 @@ CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.audit
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
 ALTER TABLE gpucredit.audit ENABLE ALWAYS TRIGGER audit_append_only;
+
+/* Functions written in SQL tell the trail by this. */
+CREATE FUNCTION gpucredit.write_audit(operation text,
+	decision text, org text, account text, bucket bigint, hold bigint,
+	detail jsonb)
+RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_write_audit';
+COMMENT ON FUNCTION gpucredit.write_audit(text, text, text, text, bigint,
+	bigint, jsonb) IS
+'Internal: a row of the trail, of now and of who called. org: '''' for no tenant''s; account, bucket, hold, detail: NULL where it concerns none.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.audit', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.audit_audit_seq', '');

@@ -16,6 +16,8 @@ CREATE TABLE gpucredit.request (
 	CONSTRAINT request_fingerprint_size
 		CHECK (octet_length(fingerprint) = 16)
 ) WITH (fillfactor = 70);
+/* by which upkeep finds what is to be forgotten */
+CREATE INDEX request_created ON gpucredit.request (created_at);
 COMMENT ON TABLE gpucredit.request IS
 'Idempotency keys of the last gpucredit.key_retention, with arguments'' fingerprint and result';
 

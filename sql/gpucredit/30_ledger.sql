@@ -47,6 +47,18 @@ COMMENT ON FUNCTION gpucredit.parts_are_sound(gpucredit.credits,
 	gpucredit.credits, gpucredit.credits) IS
 'Internal: what was drawn is the sum of what became of it, none negative.';
 
+CREATE FUNCTION gpucredit.hold_is_sound(drawn gpucredit.credits,
+	held gpucredit.credits, captured gpucredit.credits,
+	refunded gpucredit.credits, released gpucredit.credits,
+	lapsed gpucredit.credits, job bigint, expires_at timestamptz,
+	closed_at timestamptz) RETURNS boolean
+LANGUAGE c IMMUTABLE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_hold_is_sound';
+COMMENT ON FUNCTION gpucredit.hold_is_sound(gpucredit.credits,
+	gpucredit.credits, gpucredit.credits, gpucredit.credits,
+	gpucredit.credits, gpucredit.credits, bigint, timestamptz, timestamptz) IS
+'Internal: what the CHECK of hold says.';
+
 CREATE FUNCTION gpucredit.entry_is_sound(source text, target text,
 	amount gpucredit.credits) RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
@@ -129,11 +141,10 @@ CREATE TABLE gpucredit.hold (
 	created_at timestamptz NOT NULL,
 	closed_at timestamptz,
 	sliced boolean NOT NULL DEFAULT false,	/* what returns goes to slices */
+	trace uuid,					/* of its job, else of who took it */
 	CONSTRAINT hold_pkey PRIMARY KEY (org, hold),
-	CONSTRAINT hold_sound CHECK (gpucredit.parts_are_sound(drawn, held,
-		captured, refunded, released, lapsed)),
-	CONSTRAINT hold_closed CHECK (closed_at IS NULL OR held = '0'),
-	CONSTRAINT hold_mortal CHECK ((job IS NULL) = (expires_at IS NOT NULL))
+	CONSTRAINT hold_sound CHECK (gpucredit.hold_is_sound(drawn, held,
+		captured, refunded, released, lapsed, job, expires_at, closed_at))
 ) WITH (fillfactor = 70);
 CREATE INDEX hold_open ON gpucredit.hold (org, account)
 	WHERE closed_at IS NULL;
@@ -174,6 +185,7 @@ CREATE TABLE gpucredit.entry (
 	part int,
 	job bigint,
 	attempt int,
+	trace uuid,					/* of its hold, else of who caused it */
 	CONSTRAINT entry_pkey PRIMARY KEY (org, entry),
 	CONSTRAINT entry_sound
 		CHECK (gpucredit.entry_is_sound(source, target, amount))

@@ -7,6 +7,14 @@
  * back.  Periods are of the UTC calendar; the first call that touches one
  * makes its counter.
  */
+CREATE FUNCTION gpucredit.counts_are_sound(reserved gpucredit.credits,
+	spent gpucredit.credits) RETURNS boolean
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_counts_are_sound';
+COMMENT ON FUNCTION gpucredit.counts_are_sound(gpucredit.credits,
+	gpucredit.credits) IS
+'Internal: what is counted in a budget is not negative.';
+
 CREATE TABLE gpucredit.budget (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
@@ -35,7 +43,7 @@ CREATE TABLE gpucredit.budget_count (
 	CONSTRAINT budget_count_pkey
 		PRIMARY KEY (org, account, period, period_start),
 	CONSTRAINT budget_count_not_negative
-		CHECK (reserved >= '0' AND spent >= '0')
+		CHECK (gpucredit.counts_are_sound(reserved, spent))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.budget_count IS
 'What was reserved and spent against a budget in one period; the sum of hold_budget';
@@ -51,10 +59,25 @@ CREATE TABLE gpucredit.hold_budget (
 	CONSTRAINT hold_budget_pkey
 		PRIMARY KEY (org, hold, account, period, period_start),
 	CONSTRAINT hold_budget_not_negative
-		CHECK (reserved >= '0' AND spent >= '0')
+		CHECK (gpucredit.counts_are_sound(reserved, spent))
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE gpucredit.hold_budget IS
 'Which budgets and periods a hold was counted in, and with how much';
+
+/* What set_budget said, for balances of the past. */
+CREATE TABLE gpucredit.budget_log (
+	org text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	period text NOT NULL,
+	at timestamptz NOT NULL,	/* the last word of an instant stays */
+	amount gpucredit.credits,	/* NULL: the budget was removed */
+	hard boolean NOT NULL,
+	anew boolean NOT NULL,		/* there was none before: it counts from here */
+	entry bigint NOT NULL,		/* what was drawn by then, at this instant */
+	CONSTRAINT budget_log_pkey PRIMARY KEY (org, account, period, at)
+);
+COMMENT ON TABLE gpucredit.budget_log IS
+'The budgets there were, and since when';
 
 CREATE TABLE gpucredit.alert (
 	org text COLLATE "C" NOT NULL,
@@ -79,7 +102,7 @@ DECLARE
 	name text;
 BEGIN
 	FOREACH name IN ARRAY ARRAY['budget', 'budget_count', 'hold_budget',
-		'alert', 'alert_alert_seq']
+		'budget_log', 'alert', 'alert_alert_seq']
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(
 			('gpucredit.' || name)::regclass, '');

@@ -3,10 +3,18 @@
  *
  * A quota limits an account and all below it: devices, running jobs (more
  * wait), queued jobs (more are denied).  What is in use is counted from live
- * attempts and waiting jobs, never stored.  Whoever lets something in under a
+ * attempts and waiting jobs, never stored; but while max_queued is far, that
+ * nobody need count is (spare).  Whoever lets something in under a
  * quota locks its row and counts it up, so that a transaction with an older
  * snapshot gets 40001 at REPEATABLE READ and up.
  */
+CREATE FUNCTION gpucredit.quota_is_sound(max_gpus int, max_running int,
+	max_queued int, spare int) RETURNS boolean
+LANGUAGE c IMMUTABLE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_quota_is_sound';
+COMMENT ON FUNCTION gpucredit.quota_is_sound(int, int, int, int) IS
+'Internal: no limit of a quota is negative, nor what it has to spare.';
+
 CREATE TABLE gpucredit.quota (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
@@ -14,10 +22,12 @@ CREATE TABLE gpucredit.quota (
 	max_gpus int,
 	max_running int,
 	max_queued int,
-	cycle bigint NOT NULL DEFAULT 0,	/* admissions under it so far */
+	cycle bigint NOT NULL DEFAULT 0,	/* who let something in, so far */
+	/* so many more may wait, whatever happens, before anybody need count */
+	spare int NOT NULL DEFAULT 0,
 	CONSTRAINT quota_pkey PRIMARY KEY (org, account, gpu_type),
-	CONSTRAINT quota_not_negative CHECK (max_gpus >= 0 AND max_running >= 0
-		AND max_queued >= 0)
+	CONSTRAINT quota_not_negative CHECK (gpucredit.quota_is_sound(max_gpus,
+		max_running, max_queued, spare))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.quota IS
 'Limits on devices, running and queued jobs of an account and all below it; NULL: no limit';

@@ -83,7 +83,8 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles r
 		WHERE r.rolname = require_role.role)
 	THEN
-		RAISE EXCEPTION 'no such role: "%"', require_role.role
+		RAISE EXCEPTION 'no such role: "%"',
+			gpucredit.clip_for_message(require_role.role::text)
 			USING ERRCODE = 'undefined_object',
 			DETAIL = 'Only a role that is there can be bound.',
 			HINT = 'Create it first: CREATE ROLE.';
@@ -97,12 +98,9 @@ CREATE FUNCTION gpucredit.audit_binding(org text, account text,
 	operation text, decision text, role name) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	INSERT INTO gpucredit.audit (org, at, login, actor, operation, decision,
-		account, detail)
-	VALUES (audit_binding.org, gpucredit.now(), session_user,
-		coalesce(nullif(current_setting('role'), 'none'), session_user),
-		audit_binding.operation, audit_binding.decision,
-		audit_binding.account, jsonb_build_object('role', audit_binding.role));
+	SELECT gpucredit.write_audit(audit_binding.operation,
+		audit_binding.decision, audit_binding.org, audit_binding.account, NULL, NULL,
+		jsonb_build_object('role', audit_binding.role));
 END;
 COMMENT ON FUNCTION gpucredit.audit_binding(text, text, text, text, name) IS
 'Internal: the audit row of a binding made or taken back.';

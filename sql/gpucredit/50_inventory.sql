@@ -161,7 +161,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_tier';
 COMMENT ON FUNCTION gpucredit.set_tier(text, int, text, boolean, interval,
 	interval, interval, interval, boolean) IS
 'Creates a tier or replaces one, built-in ones included.
-rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit. bill_lost_work: false gives back, at settlement, what was spent since its last checkpoint on an attempt whose job goes back to the queue (preempted, its node lost, resized, failed and tried again).
+rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit. bill_lost_work: false gives back, at settlement, what was spent since its last checkpoint on an attempt whose job goes back to the queue (preempted, its node lost, resized, failed and tried again); set_lost_work says so for one of these outcomes.
 Errors: 22023.';
 
 /* Nodes */
@@ -181,7 +181,8 @@ Errors: UC401 no such pool; UC303 moving to another pool, changing type or spot,
 
 CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
 	action text, gpus gpucredit.gpuset, share int, deadline timestamptz,
-	time_left interval, spec jsonb, reason text, save boolean);
+	time_left interval, spec jsonb, reason text, save boolean,
+	traceparent text);
 
 CREATE FUNCTION gpucredit.drain(node text, reason text,
 	deadline timestamptz DEFAULT NULL) RETURNS void

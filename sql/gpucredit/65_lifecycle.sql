@@ -63,6 +63,17 @@ CREATE VIEW gpucredit.retry_rule AS
 COMMENT ON VIEW gpucredit.retry_rule IS
 'The retry rules in force: the first that matches, by priority and name, says whether a failed attempt is tried again';
 
+CREATE TABLE gpucredit.lost_work (
+	tier text COLLATE "C" NOT NULL,
+	outcome text COLLATE "C" NOT NULL,
+	billed boolean NOT NULL,
+	CONSTRAINT lost_work_pkey PRIMARY KEY (tier, outcome),
+	CONSTRAINT lost_work_outcome CHECK (outcome IN ('failed',
+		'out_of_memory', 'preempted', 'node_lost', 'resized'))
+);
+COMMENT ON TABLE gpucredit.lost_work IS
+'Where a tier''s jobs pay for lost work otherwise than its bill_lost_work says: after which outcome';
+
 CREATE TABLE gpucredit.checkpoint (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
@@ -83,6 +94,7 @@ COMMENT ON TABLE gpucredit.checkpoint IS
 'What attempts saved; a job''s next attempt goes on from the last step of the last attempt that saved any';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.retry_rule_custom', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.lost_work', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.checkpoint', '');
 
 CREATE TYPE gpucredit.resumed_result AS (good boolean, from_attempt int,
@@ -100,6 +112,15 @@ COMMENT ON FUNCTION gpucredit.set_retry_rule(text, text, int, text,
 class: transient (tried again, within the job''s max_retries) or permanent; NULL removes the rule, or gives a built-in one of that name back. outcome: failed, out_of_memory, NULL for both. exit_codes: as ''[137,137]''; message: a regular expression of at most 256 bytes, without back references, that the message''s first 4096 characters match; NULL for either: whatever it is. advice: what the audit row and the job''s history say.
 A preemption or the loss of a node needs no rule: it is no failure. Nor is SIGTERM or SIGKILL (exit codes 143, 137) of an attempt that was told to stop or to save.
 Errors: 22023.';
+
+CREATE FUNCTION gpucredit.set_lost_work(tier text, outcome text,
+	billed boolean) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_set_lost_work';
+COMMENT ON FUNCTION gpucredit.set_lost_work(text, text, boolean) IS
+'Says who pays, in one tier and after one outcome, for what a job must do again: what an attempt ran since its last checkpoint (all of it without one), where the job goes back to the queue.
+outcome: failed, out_of_memory, preempted, node_lost, resized. billed: true, the tenant pays; false, it is refunded at settlement to the buckets it came from; NULL: as the tier''s bill_lost_work says.
+Errors: UC402 unknown tier; 22023.';
 
 CREATE FUNCTION gpucredit.checkpoint(org text, job bigint, attempt int,
 	step bigint, uri text, sha256 bytea, size_bytes bigint) RETURNS void
@@ -173,7 +194,8 @@ BEGIN ATOMIC
 			'SELECT * FROM gpucredit.expire_credits()'),
 		('reap_holds', '* * * * *', 'SELECT * FROM gpucredit.reap_holds()'),
 		('check_nodes', '* * * * *', 'SELECT * FROM gpucredit.check_nodes()'),
-		('seal_audit', '* * * * *', 'SELECT * FROM gpucredit.seal_audit()'))
+		('seal_audit', '* * * * *', 'SELECT * FROM gpucredit.seal_audit()'),
+		('check_books', '43 2 * * *', 'SELECT * FROM gpucredit.check_books()'))
 		AS t (name, schedule, command)
 	WHERE to_regprocedure('gpucredit.' || t.name || '()') IS NOT NULL
 	UNION ALL
@@ -265,11 +287,8 @@ CREATE FUNCTION gpucredit.audit_jobs(operation text, decision text, n int)
 RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	INSERT INTO gpucredit.audit (org, at, login, actor, operation, decision,
-		detail)
-	VALUES ('', gpucredit.now(), session_user,
-		coalesce(nullif(current_setting('role'), 'none'), session_user),
-		audit_jobs.operation, audit_jobs.decision,
+	SELECT gpucredit.write_audit(audit_jobs.operation,
+		audit_jobs.decision, '', NULL, NULL, NULL,
 		jsonb_build_object('jobs', audit_jobs.n));
 END;
 COMMENT ON FUNCTION gpucredit.audit_jobs(text, text, int) IS
@@ -300,7 +319,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.install_jobs() IS
-'Has pg_cron do the upkeep, as the owner of the extension: maintain, reap_holds, check_nodes, expire_credits and seal_audit each minute, and once a day the log of their runs older than 3 days deleted. Calling again puts back what was changed. Before DROP EXTENSION gpucredit, call remove_jobs.
+'Has pg_cron do the upkeep, as the owner of the extension: maintain, reap_holds, check_nodes, expire_credits and seal_audit each minute, and once a day check_books, and the log of their runs older than 3 days deleted. Calling again puts back what was changed. Before DROP EXTENSION gpucredit, call remove_jobs.
 Result: the number of jobs; gpucredit.cron_status shows how they fare.
 Errors: 55000 where pg_cron is not loaded, not created, or lives in another database; the hint is the SQL to run there.';
 

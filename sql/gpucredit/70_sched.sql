@@ -93,8 +93,8 @@ END
 $dump$;
 
 /*
- * Nothing depends on it: each cycle reserves anew, and this only keeps it
- * from telling the trail the same again.
+ * Each cycle reserves anew; this keeps it from telling the trail the same
+ * again, and lets it reserve the same devices where nothing is earlier.
  */
 CREATE TABLE gpucredit.reservation (
 	org text COLLATE "C" NOT NULL,
@@ -103,10 +103,14 @@ CREATE TABLE gpucredit.reservation (
 	at timestamptz NOT NULL,	/* the expected start */
 	nodes text NOT NULL,
 	told_at timestamptz NOT NULL,
+	/* what the next cycle reserves again, where nothing is earlier */
+	gpu_type text,				/* NULL: no GPUs */
+	on_nodes text[] NOT NULL,	/* by name */
+	gpus gpucredit.gpuset[] NOT NULL,
 	CONSTRAINT reservation_pkey PRIMARY KEY (pool, org, job)
 );
 COMMENT ON TABLE gpucredit.reservation IS
-'What the trail was last told to be reserved for jobs that wait';
+'What was last reserved for jobs that wait, as the trail was told';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.reservation', '');
 

@@ -191,66 +191,6 @@ END;
 COMMENT ON FUNCTION gpucredit.balance_now(text, text, timestamptz) IS
 'The balance from the running figures; at: the present instant.';
 
-/*
- * The past is told by the entries; what was used by the heartbeat, where the
- * last one is old enough, else by the usage that was logged.
- */
-CREATE FUNCTION gpucredit.balance_at(org text, account text,
-	at timestamptz) RETURNS SETOF gpucredit.balance_result
-LANGUAGE sql STABLE PARALLEL SAFE
-BEGIN ATOMIC
-	WITH flow AS MATERIALIZED (
-		SELECT f.bucket, f.hold, f.account, f.available, f.held, f.spent,
-			coalesce(h.expires_at <= balance_at.at, false) AS dead
-		FROM (SELECT e.bucket, e.hold, e.account,
-				coalesce(sum(CASE 'available' WHEN e.target THEN e.amount
-					WHEN e.source THEN - e.amount END), '0') AS available,
-				coalesce(sum(CASE 'held' WHEN e.target THEN e.amount
-					WHEN e.source THEN - e.amount END), '0') AS held,
-				coalesce(sum(CASE 'spent' WHEN e.target THEN e.amount
-					WHEN e.source THEN - e.amount END), '0') AS spent
-			FROM gpucredit.entry e
-			WHERE e.org = balance_at.org AND e.at <= balance_at.at
-			GROUP BY e.bucket, e.hold, e.account) f
-			LEFT JOIN gpucredit.hold h ON h.org = balance_at.org
-				AND h.hold = f.hold)
-	SELECT r.*
-	FROM (SELECT array_agg(b.kind) AS kinds,
-			array_agg(b.expires_at) AS expiries,
-			array_agg(f.available) AS amounts
-		FROM gpucredit.bucket b
-			JOIN (SELECT f.bucket, sum(f.available + CASE WHEN f.dead
-					THEN f.held ELSE '0' END)::numeric AS available
-				FROM flow f GROUP BY f.bucket) f ON f.bucket = b.bucket
-		WHERE b.org = balance_at.org
-			AND b.account = ANY (gpucredit.account_path(balance_at.account))
-			AND coalesce(b.closed_at > balance_at.at, true)
-			AND b.effective_at <= balance_at.at
-			AND coalesce(b.expires_at > balance_at.at, true)) b,
-	(SELECT sum(f.held::numeric) FILTER (WHERE NOT f.dead) AS held,
-			sum(f.spent::numeric) AS spent
-		FROM flow f
-		WHERE gpucredit.is_below(f.account, balance_at.account)) f,
-	(SELECT sum((CASE WHEN a.ended_at IS NULL
-			AND coalesce(a.heard_at <= balance_at.at, true)
-			THEN gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
-				a.elapsed, a.held)
-			ELSE (SELECT u.billed FROM gpucredit.usage u
-				WHERE u.org = balance_at.org AND u.job = a.job
-					AND u.attempt = a.attempt AND u.at <= balance_at.at
-				ORDER BY u.elapsed DESC LIMIT 1)
-			END)::numeric) AS used
-		FROM gpucredit.attempt a
-		WHERE a.org = balance_at.org
-			AND gpucredit.is_below(a.account, balance_at.account)
-			AND a.started_at <= balance_at.at
-			AND coalesce(a.ended_at > balance_at.at, true)) a,
-	LATERAL gpucredit.balance_of(NULL, f.held, a.used, f.spent, b.kinds,
-		b.expiries, b.amounts) r;
-END;
-COMMENT ON FUNCTION gpucredit.balance_at(text, text, timestamptz) IS
-'The balance at a past instant, from the entries.';
-
 /* PL/pgSQL, since it keeps its plans: a balance is asked for often. */
 CREATE FUNCTION gpucredit.balance(org text, account text DEFAULT '',
 	as_of timestamptz DEFAULT NULL) RETURNS gpucredit.balance_result
@@ -263,6 +203,8 @@ DECLARE
 BEGIN
 	PERFORM gpucredit.require_account(balance.org, balance.account);
 	IF balance.as_of < at THEN
+		PERFORM gpucredit.require_kept('as_of', balance.as_of, 'entry'),
+			gpucredit.require_kept('as_of', balance.as_of, 'usage');
 		SELECT r.* INTO result FROM gpucredit.balance_at(balance.org,
 			balance.account, balance.as_of) r;
 	ELSE
@@ -275,8 +217,8 @@ $$;
 COMMENT ON FUNCTION gpucredit.balance(text, text, timestamptz) IS
 'An account''s credit.
 account: '''' for the organisation. as_of: the same figures as they were at a past instant, told by the entries; NULL or not past: now.
-Result, in credits: available in active buckets of the account and its ancestors; spendable: that, capped by the tightest hard budget on the path (of the past: not capped, as what budgets were is not kept); held by the account and all below it, used (metered) of that, spent (settled, less refunds); promo + granted + paid = available; when the next of it expires, and how much then. What only time has done (expiry, a hold past its ttl) counts, booked or not.
-Errors: UC001 no such account; 22023.';
+Result, in credits: available in active buckets of the account and its ancestors; spendable: that, capped by the tightest hard budget on the path; held by the account and all below it, used (metered) of that, spent (settled, less refunds); promo + granted + paid = available; when the next of it expires, and how much then. What only time has done (expiry, a hold past its ttl) counts, booked or not.
+Errors: UC001 no such account; 22023, also for an as_of before what is kept.';
 
 /* Buckets */
 
@@ -339,7 +281,9 @@ CREATE TYPE gpucredit.statement_result AS (at timestamptz, entry bigint,
  * All that ever happened to the buckets on a path, each with what it adds to
  * the bucket's free credit (free) were the bucket active.  Beside the entries
  * stand the instants at which time alone acts; rank orders those of one
- * instant: a bucket's span, then a ttl, then entries, then the closing.
+ * instant: a bucket's span, then a ttl, then entries, then the closing.  What
+ * entries that have left came to stands before everything; it is no effect of
+ * its own, but what the bucket has when it becomes active.
  */
 CREATE FUNCTION gpucredit.bucket_event(tenant text, leaf text,
 	now timestamptz)
@@ -361,7 +305,15 @@ BEGIN ATOMIC
 			JOIN gpucredit.entry e ON e.org = bucket_event.tenant
 				AND e.bucket = b.bucket
 			LEFT JOIN gpucredit.hold h ON h.org = bucket_event.tenant
-				AND h.hold = e.hold)
+				AND h.hold = e.hold),
+	left_line AS MATERIALIZED (
+		SELECT b.bucket, b.kind, b.owner, n.account, n.hold, n.available,
+			n.held, h.expires_at AS ttl
+		FROM b
+			JOIN gpucredit.closing_net n ON n.org = bucket_event.tenant
+				AND n.bucket = b.bucket
+			LEFT JOIN gpucredit.hold h ON h.org = bucket_event.tenant
+				AND h.hold = n.hold)
 	SELECT l.at, 3, l.entry, l.bucket, l.kind, l.account, l.operation,
 		l.source, l.target, l.amount, l.hold, l.job, l.attempt,
 		CASE 'available' WHEN l.target THEN l.amount
@@ -370,15 +322,26 @@ BEGIN ATOMIC
 			THEN l.amount ELSE '0' END, l.active
 	FROM line l
 	UNION ALL
+	SELECT '-infinity', 0, NULL, l.bucket, l.kind, l.owner, 'closing',
+		'issued', 'available', NULL, NULL, NULL, NULL, sum(l.available), false
+	FROM left_line l
+	GROUP BY l.bucket, l.kind, l.owner
+	UNION ALL
 	SELECT d.ttl, 2, NULL, d.bucket, d.kind, d.account, 'free', 'held',
 		'available', d.held, d.hold, NULL, NULL, d.held,
 		d.ttl >= b.effective_at AND coalesce(d.ttl < b.expires_at, true)
 			AND coalesce(d.ttl <= b.closed_at, true)
 	FROM (SELECT l.ttl, l.bucket, l.kind, l.account, l.hold,
-			sum(CASE 'held' WHEN l.target THEN l.amount
-				WHEN l.source THEN - l.amount END) AS held
-		FROM line l
-		WHERE l.ttl <= bucket_event.now AND l.at < l.ttl
+			sum(l.held) AS held
+		FROM (SELECT l.ttl, l.bucket, l.kind, l.account, l.hold,
+				CASE 'held' WHEN l.target THEN l.amount
+					WHEN l.source THEN - l.amount END AS held
+			FROM line l
+			WHERE l.ttl <= bucket_event.now AND l.at < l.ttl
+			UNION ALL
+			SELECT l.ttl, l.bucket, l.kind, l.account, l.hold, l.held
+			FROM left_line l
+			WHERE l.ttl <= bucket_event.now) l
 		GROUP BY l.ttl, l.bucket, l.kind, l.account, l.hold) d
 		JOIN b ON b.bucket = d.bucket
 	WHERE d.held <> '0'
@@ -405,6 +368,8 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(statement.org, statement.account);
+	SELECT gpucredit.require_kept('since', statement.since),
+		gpucredit.require_kept('until', statement.until);
 	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at),
 	event AS (
 		SELECT e.*, sum(e.free) OVER (PARTITION BY e.bucket
@@ -413,7 +378,8 @@ BEGIN ATOMIC
 		FROM clock c, LATERAL gpucredit.bucket_event(statement.org,
 			statement.account, c.at) e),
 	effect AS (
-		SELECT e.*, CASE WHEN e.operation = 'activate' AND e.rank = 1
+		SELECT e.*, CASE WHEN e.rank = 0 THEN '0'
+			WHEN e.operation = 'activate' AND e.rank = 1
 			THEN e.reached WHEN e.amount IS NULL THEN - e.reached
 			WHEN e.active THEN e.free ELSE '0' END AS effect
 		FROM event e)
@@ -433,8 +399,8 @@ COMMENT ON FUNCTION gpucredit.statement(text, text, timestamptz,
 	timestamptz) IS
 'What happened to the buckets an account may spend, oldest first.
 [since, until): NULL for no bound; the running figure starts from all there was before since.
-Result: the entries, amounts in credits, account: on whose behalf; available: what was available to the account just after. A row without an entry is what time alone did: activate and expire of a bucket, free of a hold past its ttl, close of a revoked bucket; the entry that books it later changes available no more.
-Errors: UC001 no such account; 22023.';
+Result: the entries, amounts in credits, account: on whose behalf; available: what was available to the account just after. A row without an entry is what time alone did: activate and expire of a bucket, free of a hold past its ttl, close of a revoked bucket; the entry that books it later changes available no more. Of a bucket with entries that have left, activate shows what they left it.
+Errors: UC001 no such account; 22023, also for a since or until before what is kept.';
 
 /* Jobs */
 
@@ -451,7 +417,8 @@ CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 		h.held::numeric AS held,
 		CASE WHEN a.ended_at IS NULL THEN gpucredit.bill(a.per_gpu_hour,
 			a.gpus, a.share, a.elapsed, a.held) END::numeric AS used,
-		j.submitted_at, j.not_before, a.started_at, j.ended_at
+		j.submitted_at, j.not_before, a.started_at, j.ended_at,
+		substr(j.traceparent, 4, 32) AS trace
 	FROM gpucredit.job j
 		LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job
 			AND a.attempt = j.attempt
@@ -467,7 +434,16 @@ COMMENT ON FUNCTION gpucredit.require_job(text, bigint) IS
 'Refuses what is no job of the organisation (UC301).';
 
 CREATE TYPE gpucredit.history_result AS (at timestamptz, what text,
-	attempt int, detail text);
+	attempt int, detail text, trace text);
+
+/*
+ * Jobs are numbered as they come, so a few pages of index tell where one's
+ * entries may be; several ranges in each leave room for jobs that run for
+ * weeks.  What is appended writes nothing to it.
+ */
+CREATE INDEX entry_job ON gpucredit.entry
+	USING brin (job pg_catalog.int8_minmax_multi_ops)
+	WITH (pages_per_range = 32, autosummarize = on);
 
 CREATE FUNCTION gpucredit.history(org text, job bigint)
 RETURNS SETOF gpucredit.history_result
@@ -480,20 +456,23 @@ BEGIN ATOMIC
 			a.operation || ' ' || a.decision AS what, a.attempt,
 			concat_ws(', ', a.reason, (SELECT string_agg(d.key || ' ' ||
 					d.value, ', ' ORDER BY d.key)
-				FROM jsonb_each_text(a.detail) d)) AS detail
+				FROM jsonb_each_text(a.detail) d)) AS detail, a.trace
 		FROM gpucredit.audit a
 		WHERE a.org = history.org AND a.job = history.job
 		UNION ALL
 		SELECT a.running_at, 2, a.attempt, 'first heartbeat', a.attempt,
 			format('%s x %s of %s at %s per hour', a.gpus,
 				(a.share / 1000.0)::numeric(6, 3), a.gpu_type,
-				a.per_gpu_hour::numeric)
+				a.per_gpu_hour::numeric), a.trace
 		FROM gpucredit.attempt a
 		WHERE a.org = history.org AND a.job = history.job
 			AND a.running_at IS NOT NULL
 		UNION ALL
 		SELECT u.at, 3, u.attempt, u.nth, u.attempt,
-			format('elapsed %s, billed %s', u.elapsed, u.billed::numeric)
+			format('elapsed %s, billed %s', u.elapsed, u.billed::numeric),
+			(SELECT a.trace FROM gpucredit.attempt a
+				WHERE a.org = history.org AND a.job = history.job
+					AND a.attempt = u.attempt)
 		FROM (SELECT u.*, CASE 1
 				WHEN row_number() OVER (PARTITION BY u.attempt
 					ORDER BY u.elapsed DESC, u.at DESC)
@@ -507,13 +486,22 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT e.at, 4, e.entry, e.source || ' to ' || e.target, e.attempt,
 			format('%s of bucket %s, hold %s, by %s', e.amount::numeric,
-				e.bucket, e.hold, e.operation)
+				e.bucket, e.hold, e.operation), e.trace
 		FROM gpucredit.entry e
-		WHERE e.org = history.org AND e.job = history.job)
-	SELECT l.at, l.what, l.attempt, l.detail
+		WHERE e.org = history.org AND e.job = history.job
+		UNION ALL
+		SELECT c.at, 5, c.step, 'checkpoint', c.attempt,
+			format('step %s, %s bytes at %s, after %s', c.step, c.size_bytes,
+				c.uri, c.elapsed), a.trace
+		FROM gpucredit.checkpoint c
+			JOIN gpucredit.attempt a ON a.org = history.org
+				AND a.job = history.job AND a.attempt = c.attempt
+		WHERE c.org = history.org AND c.job = history.job)
+	SELECT l.at, l.what, l.attempt, l.detail,
+		replace(l.trace::text, '-', '')
 	FROM line l
 	ORDER BY l.at, l.rank, l.id;
 END;
 COMMENT ON FUNCTION gpucredit.history(text, bigint) IS
-'A job''s whole story, oldest first: decisions, the credit moved for it, the first and the last usage of each attempt.
+'A job''s whole story, oldest first, as far as it is kept: decisions, the credit moved for it, its checkpoints, the first and the last usage of each attempt. trace: the W3C trace a line belongs to, NULL for none: the job''s, where it was submitted with gpucredit.traceparent.
 Errors: UC301 no such job; 22023.';

@@ -35,6 +35,16 @@ CREATE TABLE gpucredit.seal_row (
 COMMENT ON TABLE gpucredit.seal_row IS
 'Append-only: of each sealed row its id and 8 bytes of its digest';
 
+/* While rows of one kind are there and those of the other have left. */
+CREATE TABLE gpucredit.seal_leaf (
+	batch bigint NOT NULL,
+	kind text NOT NULL,
+	digests bytea NOT NULL,
+	CONSTRAINT seal_leaf_pkey PRIMARY KEY (batch)
+);
+COMMENT ON TABLE gpucredit.seal_leaf IS
+'Append-only: of batches of which one kind of rows has left, the digests of its leaves, so that the root can be computed';
+
 CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.seal
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
@@ -43,6 +53,11 @@ CREATE TRIGGER seal_row_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.seal_row
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
 ALTER TABLE gpucredit.seal_row ENABLE ALWAYS TRIGGER seal_row_append_only;
+
+CREATE TRIGGER seal_leaf_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
+	ON gpucredit.seal_leaf
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+ALTER TABLE gpucredit.seal_leaf ENABLE ALWAYS TRIGGER seal_leaf_append_only;
 
 /* Of this server's run only; worth nothing anywhere else. */
 CREATE UNLOGGED TABLE gpucredit.seal_pending (
@@ -57,12 +72,14 @@ COMMENT ON TABLE gpucredit.seal_pending IS
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_row', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_leaf', '');
 
-/* Rows are sealed in the order of ids alone, whoever's they are. */
-CREATE INDEX entry_id ON gpucredit.entry USING brin (entry)
-	WITH (pages_per_range = 32, autosummarize = on);
-CREATE INDEX audit_id ON gpucredit.audit USING brin (audit)
-	WITH (pages_per_range = 32, autosummarize = on);
+/*
+ * Rows are sealed, and leave, in the order of ids alone, whoever's they are.
+ * (Not BRIN: a range of pages that is used again keeps its old bounds.)
+ */
+CREATE INDEX entry_id ON gpucredit.entry (entry);
+CREATE INDEX audit_id ON gpucredit.audit (audit);
 
 CREATE FUNCTION gpucredit.lock_chain() RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -120,8 +137,13 @@ Errors: 22023 no such row; 55000 it is not sealed yet.';
 
 CREATE VIEW gpucredit.seals AS
 	SELECT s.batch, s.sealed_at, s.entries, s.audits,
-		pg_catalog.encode(s.seal, 'hex') AS seal
-	FROM gpucredit.seal s;
+		pg_catalog.encode(s.seal, 'hex') AS seal,
+		s.batch <= coalesce(l.entry, 0) AS entries_left,
+		s.batch <= coalesce(l.audit, 0) AS audits_left
+	FROM gpucredit.seal s CROSS JOIN (
+		SELECT max(d.batch_to) FILTER (WHERE d.kind = 'entry') AS entry,
+			max(d.batch_to) FILTER (WHERE d.kind = 'audit') AS audit
+		FROM gpucredit.departure d) l;
 COMMENT ON VIEW gpucredit.seals IS
 'The chain, to be published: whoever keeps a seal can tell whether anything before it was ever rewritten';
 

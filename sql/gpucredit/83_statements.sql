@@ -33,7 +33,15 @@ BEGIN ATOMIC
 			AND 'spent' IN (e.source, e.target)
 			AND e.at >= coalesce(spend_line.since, '-infinity')
 			AND e.at < coalesce(spend_line.until, 'infinity')
-		GROUP BY e.account, e.job, e.hold, 4) e
+		GROUP BY e.account, e.job, e.hold, 4
+		UNION ALL
+		SELECT n.account, n.job, n.hold, NULL, sum(n.billed)::numeric,
+			sum(n.refunded)::numeric
+		FROM gpucredit.closing_net n
+		WHERE n.org = spend_line.tenant AND spend_line.since IS NULL
+			AND gpucredit.is_below(n.account, spend_line.top)
+			AND (n.billed > '0' OR n.refunded > '0')
+		GROUP BY n.account, n.job, n.hold) e
 		LEFT JOIN gpucredit.job j ON j.org = spend_line.tenant
 			AND j.job = e.job
 		LEFT JOIN LATERAL (SELECT a.gpu_type, a.gpus, a.share, a.elapsed
@@ -44,7 +52,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.spend_line(text, text, timestamptz,
 	timestamptz) IS
-'What an account and all below it spent in [since, until), a line per hold and UTC day.';
+'What an account and all below it spent in [since, until), a line per hold and UTC day; since NULL: also what left, of no day. The caller has asked require_kept().';
 
 /* How arguments are refused in C, for functions written in SQL. */
 CREATE FUNCTION gpucredit.require_sense(name text, value text,
@@ -59,7 +67,8 @@ BEGIN
 	ELSIF NOT sense THEN
 		RAISE EXCEPTION '"%" %', name, problem
 			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = format('It is "%s".', left(value, 40)), HINT = hint;
+			DETAIL = format('It is "%s".',
+				gpucredit.clip_for_message(value)), HINT = hint;
 	END IF;
 END
 $$;
@@ -77,6 +86,8 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(usage_by.org, usage_by.account);
+	SELECT gpucredit.require_kept('since', usage_by.since),
+		gpucredit.require_kept('until', usage_by.until);
 	SELECT gpucredit.require_sense('by', usage_by.by, usage_by.by
 		IN ('account', 'tier', 'gpu_type', 'day', 'job'), 'is unknown',
 		'Pass account, tier, gpu_type, day or job.');
@@ -96,7 +107,7 @@ COMMENT ON FUNCTION gpucredit.usage_by(text, text, timestamptz, timestamptz,
 'What an account and all below it spent in [since, until), NULL for no bound.
 by: account, tier, gpu_type, day (UTC), job. What is running counts when it is settled, a refund when it is given.
 Result: a row per item (NULL: callers'' own holds, which have no job, tier or GPU type), in credits: spent, refunded, net = spent - refunded; GPU hours of the attempts settled; how many jobs.
-Errors: UC001 no such account; 22023.';
+Errors: UC001 no such account; 22023, also for a since or until before what is kept.';
 
 CREATE TYPE gpucredit.top_spenders_result AS (rank bigint, account text,
 	net numeric, spent numeric, refunded numeric, gpu_hours numeric,
@@ -108,6 +119,7 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(top_spenders.org, '');
+	SELECT gpucredit.require_kept('since', top_spenders.since);
 	SELECT gpucredit.require_sense('k', top_spenders.k::text,
 		top_spenders.k > 0, 'is out of range', 'Pass 1 or more.');
 	SELECT row_number() OVER (ORDER BY u.net DESC, u.account COLLATE "C"),
@@ -125,7 +137,7 @@ END;
 COMMENT ON FUNCTION gpucredit.top_spenders(text, int, timestamptz) IS
 'The k accounts that spent most since an instant (NULL: ever), each by itself, without those below it.
 Result: as usage_by, the most first.
-Errors: UC001 no such organisation; 22023.';
+Errors: UC001 no such organisation; 22023, also for a since before what is kept.';
 
 CREATE TYPE gpucredit.top_jobs_result AS (rank bigint, job bigint,
 	account text, tier text, gpu_types text[], net numeric, spent numeric,
@@ -137,6 +149,7 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(top_jobs.org, '');
+	SELECT gpucredit.require_kept('since', top_jobs.since);
 	SELECT gpucredit.require_sense('k', top_jobs.k::text,
 		top_jobs.k > 0, 'is out of range', 'Pass 1 or more.');
 	SELECT row_number() OVER (ORDER BY u.net DESC, u.job), u.job, u.account,
@@ -155,7 +168,7 @@ END;
 COMMENT ON FUNCTION gpucredit.top_jobs(text, int, timestamptz) IS
 'The k jobs that spent most since an instant (NULL: ever).
 Result: the most first, with the GPU types their attempts ran on; figures as usage_by.
-Errors: UC001 no such organisation; 22023.';
+Errors: UC001 no such organisation; 22023, also for a since before what is kept.';
 
 CREATE TYPE gpucredit.invoice_result AS (line bigint, account text,
 	tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric,
@@ -170,6 +183,8 @@ BEGIN ATOMIC
 	SELECT gpucredit.require_sense('month', invoice.month::text,
 		invoice.month BETWEEN '4713-01-01 BC' AND '294275-12-31',
 		'is out of range', 'Pass any day of the month.');
+	SELECT gpucredit.require_kept('month', date_trunc('month',
+		invoice.month::timestamp) AT TIME ZONE 'UTC');
 	SELECT row_number() OVER (ORDER BY l.account COLLATE "C",
 			l.tier COLLATE "C", l.gpu_type COLLATE "C"),
 		l.account, l.tier, l.gpu_type, count(DISTINCT l.job),
@@ -187,7 +202,7 @@ COMMENT ON FUNCTION gpucredit.invoice(text, date) IS
 'An organisation''s month (UTC): what was settled in it, less what was refunded in it, to the last micro-credit.
 month: any day of it.
 Result: a line per account, tier and GPU type; the last two are NULL on the line of an account''s own holds without a job. amount = spent - refunded, below 0 where more was refunded than spent.
-Errors: UC001 no such organisation; 22023.';
+Errors: UC001 no such organisation; 22023, also for a month before what is kept.';
 
 /* Denials: those in the audit, and those not counted there yet */
 CREATE TYPE gpucredit.denials_result AS (account text, operation text,
@@ -200,6 +215,7 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(denials.org, denials.account);
+	SELECT gpucredit.require_kept('since', denials.since, 'audit');
 	SELECT d.account, d.operation, d.reason, sum(d.n)::bigint, min(d.first),
 		max(d.last)
 	FROM (SELECT a.account, a.operation, a.reason,
@@ -221,5 +237,5 @@ BEGIN ATOMIC
 	ORDER BY d.account COLLATE "C", d.operation, d.reason;
 END;
 COMMENT ON FUNCTION gpucredit.denials(text, text, timestamptz) IS
-'How often an account and those below it were denied since an instant (NULL: ever), exactly: also those of a storm, of which the audit has the first and a number.
-Errors: UC001 no such account; 22023.';
+'How often an account and those below it were denied since an instant (NULL: as long as the audit is kept), exactly: also those of a storm, of which the audit has the first and a number.
+Errors: UC001 no such account; 22023, also for a since before what is kept.';

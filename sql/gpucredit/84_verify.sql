@@ -16,7 +16,11 @@ BEGIN ATOMIC
 		UNION ALL SELECT h.org, h.account, 'hold' FROM gpucredit.hold h
 		UNION ALL SELECT c.org, c.account, 'budget'
 			FROM gpucredit.budget_count c
+		/* those of a hold have its account: entry_matches_hold */
 		UNION ALL SELECT e.org, e.account, 'entry' FROM gpucredit.entry e
+			WHERE e.hold IS NULL
+		UNION ALL SELECT c.org, c.account, 'closing'
+			FROM gpucredit.closing c WHERE c.hold = 0
 		UNION ALL SELECT j.org, j.account, 'job' FROM gpucredit.job j
 		UNION ALL SELECT a.org, a.account, 'attempt' FROM gpucredit.attempt a
 		UNION ALL SELECT t.org, t.account, 'spend_total'
@@ -127,10 +131,22 @@ BEGIN ATOMIC
 	FROM gpucredit.directive d
 	WHERE (check_jobs.tenant IS NULL OR d.org = check_jobs.tenant)
 		AND (d.starts_at > d.deadline OR d.saved_by > d.deadline
-			OR d.saved_by < d.starts_at);
+			OR d.saved_by < d.starts_at)
+	UNION ALL
+	SELECT 'spare_is_spare', q.org, format('quota of account "%s"', q.account),
+		format('%s more may wait without a look, %s jobs are not over, of %s',
+			q.spare, n.n, coalesce(q.max_queued::text, 'no limit'))
+	FROM gpucredit.quota q
+		CROSS JOIN LATERAL (SELECT count(*) AS n FROM j
+			WHERE j.org = q.org AND j.ended_at IS NULL
+				AND (q.account = '' OR j.account = q.account
+					OR starts_with(j.account, q.account || '/'))) n
+	WHERE (check_jobs.tenant IS NULL OR q.org = check_jobs.tenant)
+		AND q.spare > 0
+		AND (q.gpu_type = '' AND n.n + q.spare <= q.max_queued) IS NOT TRUE;
 END;
 COMMENT ON FUNCTION gpucredit.check_jobs(text) IS
-'verify: jobs, their attempts and holds.';
+'verify: jobs, their attempts and holds, and what quotas take for granted of them.';
 
 /* Budgets: what they count is what holds were counted with */
 CREATE FUNCTION gpucredit.check_budgets(tenant text)
@@ -170,7 +186,28 @@ BEGIN ATOMIC
 				OR b.org = check_budgets.tenant
 			GROUP BY b.org, b.hold, b.account, b.period) b
 		LEFT JOIN gpucredit.hold h ON h.org = b.org AND h.hold = b.hold
-	WHERE (b.reserved <= h.held AND b.spent <= h.captured) IS NOT TRUE;
+	WHERE (b.reserved <= h.held AND b.spent <= h.captured) IS NOT TRUE
+	UNION ALL
+	SELECT 'budget_is_logged', coalesce(b.org, l.org),
+		format('account "%s" %s', coalesce(b.account, l.account),
+			coalesce(b.period, l.period)),
+		format('is %s%s, last logged as %s%s',
+			coalesce(b.amount::text, 'none'),
+			CASE WHEN b.hard THEN ', hard' END,
+			coalesce(l.amount::text, 'none'),
+			CASE WHEN l.amount IS NOT NULL AND l.hard THEN ', hard' END)
+	FROM (SELECT * FROM gpucredit.budget b
+			WHERE check_budgets.tenant IS NULL
+				OR b.org = check_budgets.tenant) b
+		FULL JOIN (SELECT DISTINCT ON (l.org, l.account, l.period) l.*
+			FROM gpucredit.budget_log l
+			WHERE check_budgets.tenant IS NULL
+				OR l.org = check_budgets.tenant
+			ORDER BY l.org, l.account, l.period, l.at DESC) l
+			ON l.org = b.org AND l.account = b.account
+				AND l.period = b.period
+	WHERE (b.amount, b.hard) IS DISTINCT FROM
+		(l.amount, CASE WHEN l.amount IS NOT NULL THEN l.hard END);
 END;
 COMMENT ON FUNCTION gpucredit.check_budgets(text) IS
 'verify: budgets count what holds were counted with, and no more.';
@@ -191,9 +228,17 @@ BEGIN ATOMIC
 				THEN 'no attempt' ELSE 'not settled' END))
 	FROM a
 		FULL JOIN (SELECT e.org, e.job, e.attempt, sum(e.amount) AS spent
-			FROM gpucredit.entry e
-			WHERE (check_bills.tenant IS NULL OR e.org = check_bills.tenant)
-				AND e.target = 'spent' AND e.job IS NOT NULL
+			FROM (SELECT e.org, e.job, e.attempt, e.amount
+				FROM gpucredit.entry e
+				WHERE (check_bills.tenant IS NULL
+						OR e.org = check_bills.tenant)
+					AND e.target = 'spent' AND e.job IS NOT NULL
+				UNION ALL
+				SELECT c.org, c.job, c.attempt, c.spent
+				FROM gpucredit.closing c
+				WHERE (check_bills.tenant IS NULL
+						OR c.org = check_bills.tenant)
+					AND c.spent IS NOT NULL AND c.job IS NOT NULL) e
 			GROUP BY e.org, e.job, e.attempt) e
 			ON e.org = a.org AND e.job = a.job AND e.attempt = a.attempt
 	WHERE coalesce(a.billed, '0') <> coalesce(e.spent, '0')
@@ -203,10 +248,18 @@ BEGIN ATOMIC
 		format('expected %s, found %s', coalesce(e.refunded, '0'), a.refunded)
 	FROM a
 		LEFT JOIN (SELECT e.org, e.job, e.attempt, sum(e.amount) AS refunded
-			FROM gpucredit.entry e
-			WHERE (check_bills.tenant IS NULL OR e.org = check_bills.tenant)
-				AND e.source = 'spent' AND e.target = 'available'
-				AND e.attempt IS NOT NULL
+			FROM (SELECT e.org, e.job, e.attempt, e.amount
+				FROM gpucredit.entry e
+				WHERE (check_bills.tenant IS NULL
+						OR e.org = check_bills.tenant)
+					AND e.source = 'spent' AND e.target = 'available'
+					AND e.attempt IS NOT NULL
+				UNION ALL
+				SELECT c.org, c.job, c.attempt, c.given_back
+				FROM gpucredit.closing c
+				WHERE (check_bills.tenant IS NULL
+						OR c.org = check_bills.tenant)
+					AND c.given_back IS NOT NULL) e
 			GROUP BY e.org, e.job, e.attempt) e
 			ON e.org = a.org AND e.job = a.job AND e.attempt = a.attempt
 	WHERE a.refunded <> coalesce(e.refunded, '0')
@@ -535,7 +588,8 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'append_only_is_guarded', '', format('table gpucredit.%s', t.name),
 		'trigger missing, or not enabled ALWAYS'
-	FROM unnest(ARRAY['audit', 'entry', 'seal', 'seal_row', 'usage']) AS t (name)
+	FROM unnest(ARRAY['audit', 'closing', 'departure', 'entry', 'seal',
+		'seal_leaf', 'seal_row', 'usage']) AS t (name)
 	WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
 		WHERE g.tgrelid = ('gpucredit.' || t.name)::regclass
 			AND g.tgfoid = 'gpucredit.refuse_change'::regproc
@@ -548,6 +602,12 @@ BEGIN ATOMIC
 	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
 		AND NOT EXISTS (SELECT FROM gpucredit.account a
 			WHERE a.org = r.org AND a.account = r.account)
+	UNION ALL
+	SELECT 'lost_work_has_tier', '', format('tier "%s"', l.tier),
+		format('after %s, but no such tier', l.outcome)
+	FROM gpucredit.lost_work l
+	WHERE check_guards.tenant IS NULL
+		AND NOT EXISTS (SELECT FROM gpucredit.tier t WHERE t.tier = l.tier)
 	UNION ALL
 	SELECT 'tenant_has_account', t.org, format('role "%s"', t.role),
 		format('bound to account "%s", which is not there', t.account)
@@ -621,6 +681,12 @@ SET work_mem = '128MB'
 SET jit = off
 AS $$
 BEGIN
+	IF verify.org IS NOT NULL THEN
+		/* one of megabytes would be compared with every row */
+		PERFORM gpucredit.require_sense('org',
+			left(verify.org, 256), octet_length(verify.org) <= 255,
+			'is too long', 'Pass an organisation, or NULL for all.');
+	END IF;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_buckets(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_slices(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_holds(verify.org) c;
@@ -629,7 +695,9 @@ BEGIN
 	RETURN QUERY SELECT c.* FROM gpucredit.check_jobs(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_bills(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_devices(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_traces(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_seals(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_departures(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_claims(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_shares(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_guards(verify.org) c;
@@ -638,4 +706,5 @@ $$;
 COMMENT ON FUNCTION gpucredit.verify(text) IS
 'Recomputes every figure from the entries and tells what does not hold; nothing, when all does. One snapshot: safe on a live system.
 org: only what concerns one organisation; NULL: everything.
-Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers.';
+Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers.
+Errors: 22023 for what is too long to be an organisation.';

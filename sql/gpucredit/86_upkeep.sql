@@ -117,8 +117,6 @@ DECLARE
 	parts gpucredit.difference[];
 	holds gpucredit.difference[];
 	buckets gpucredit.difference[];
-	actor text := coalesce(nullif(pg_catalog.current_setting('role'), 'none'),
-		session_user);
 	r record;
 	/* a cursor locks the next row when it is asked for it */
 	burn_order CURSOR FOR SELECT b.bucket, b.spread FROM gpucredit.bucket b
@@ -163,10 +161,8 @@ BEGIN
 		RETURN NEXT ROW(concat_ws(' ', 'account "' || r.account || '"',
 			'hold ' || r.hold, 'part ' || r.part, 'bucket ' || r.bucket,
 			r.what), r.found, r.expected);
-		INSERT INTO gpucredit.audit (org, at, login, actor, operation,
-			decision, account, bucket, hold, detail)
-		VALUES (rebuild.org, gpucredit.now(), session_user,
-			actor, 'rebuild', 'repaired', r.account, r.bucket, r.hold,
+		PERFORM gpucredit.write_audit('rebuild', 'repaired', rebuild.org,
+			r.account, r.bucket, r.hold,
 			pg_catalog.jsonb_build_object('what', r.what, 'part', r.part,
 				'was', r.found, 'is_now', r.expected));
 	END LOOP;
@@ -241,24 +237,6 @@ $$;
 COMMENT ON FUNCTION gpucredit.fold_spend(int) IS
 'maintain: folds at most so many deltas of spend into the totals, and into the days of each account on the path; the number folded.';
 
-/* Two days more than what averages look at, for clocks that differ. */
-CREATE FUNCTION gpucredit.forget_days(most int) RETURNS bigint
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-AS $$
-DECLARE
-	oldest date := gpucredit.utc_day(gpucredit.now()) - 32;
-	n bigint;
-BEGIN
-	DELETE FROM gpucredit.spend_day s
-	WHERE s.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.spend_day o
-		WHERE o.day < oldest LIMIT most FOR UPDATE SKIP LOCKED));
-	GET DIAGNOSTICS n = ROW_COUNT;
-	RETURN n;
-END
-$$;
-COMMENT ON FUNCTION gpucredit.forget_days(int) IS
-'maintain: deletes at most so many days of spend that no average looks at; the number deleted.';
-
 /* Denials that were counted one by one become a number in the audit. */
 CREATE FUNCTION gpucredit.fold_denials(most int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -294,9 +272,11 @@ BEGIN
 				max(d.at) FILTER (WHERE d.n > 0) AS last
 			FROM gone d GROUP BY d.audit) g;
 		INSERT INTO gpucredit.audit (org, at, login, actor, operation,
-			decision, reason, account, detail)
+			decision, reason, account, application_name, client_addr, trace,
+			detail)
 		SELECT a.org, c.last, a.login, a.actor, a.operation, a.decision,
-			a.reason, a.account, coalesce(a.detail, '{}') - 'key'
+			a.reason, a.account, a.application_name, a.client_addr, a.trace,
+			coalesce(a.detail, '{}') - 'key'
 				|| jsonb_build_object('repeats', c.n, 'of', a.audit,
 					'since', c.first)
 		FROM unnest(firsts, counts, since, until)
@@ -313,46 +293,48 @@ $$;
 COMMENT ON FUNCTION gpucredit.fold_denials(int) IS
 'maintain: enters the number of denials that were like one in the audit, at most so many; the number of rows folded.';
 
-CREATE FUNCTION gpucredit.forget_requests(most int) RETURNS bigint
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-AS $$
-DECLARE
-	oldest timestamptz := gpucredit.now()
-		- pg_catalog.current_setting('gpucredit.key_retention')::interval;
-	n bigint;
-BEGIN
-	DELETE FROM gpucredit.request r
-	WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.request o
-		WHERE o.created_at < oldest LIMIT most FOR UPDATE SKIP LOCKED));
-	GET DIAGNOSTICS n = ROW_COUNT;
-	RETURN n;
-END
-$$;
-COMMENT ON FUNCTION gpucredit.forget_requests(int) IS
-'maintain: deletes at most so many keys past gpucredit.key_retention; the number deleted.';
-
-/* A directive given while its attempt was being settled is left behind. */
-CREATE FUNCTION gpucredit.forget_directives(most int) RETURNS bigint
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-AS $$
-DECLARE
-	n bigint;
-BEGIN
-	DELETE FROM gpucredit.directive d
-	WHERE d.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.directive o
-		JOIN gpucredit.attempt a ON a.org = o.org AND a.job = o.job
-			AND a.attempt = o.attempt
-		WHERE a.ended_at IS NOT NULL LIMIT most FOR UPDATE OF o SKIP LOCKED));
-	GET DIAGNOSTICS n = ROW_COUNT;
-	RETURN n;
-END
-$$;
-COMMENT ON FUNCTION gpucredit.forget_directives(int) IS
-'maintain: deletes at most so many directives of attempts that are over; the number deleted.';
+/*
+ * What nobody looks at any more: days of spend, two more kept than averages
+ * look at, for clocks that differ; keys; directives given while their attempt
+ * was being settled.
+ */
+CREATE FUNCTION gpucredit.forget(most int)
+RETURNS SETOF gpucredit.maintain_result
+LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 3
+BEGIN ATOMIC
+	WITH days AS (
+		DELETE FROM gpucredit.spend_day s
+		WHERE s.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.spend_day o
+			WHERE o.day < (SELECT gpucredit.utc_day(gpucredit.now()) - 32)
+			LIMIT forget.most FOR UPDATE SKIP LOCKED))
+		RETURNING 1),
+	requests AS (
+		DELETE FROM gpucredit.request r
+		WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.request o
+			WHERE o.created_at < (SELECT gpucredit.now()
+				- current_setting('gpucredit.key_retention')::interval)
+			LIMIT forget.most FOR UPDATE SKIP LOCKED))
+		RETURNING 1),
+	directives AS (
+		DELETE FROM gpucredit.directive d
+		WHERE d.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.directive o
+				JOIN gpucredit.attempt a ON a.org = o.org AND a.job = o.job
+					AND a.attempt = o.attempt
+			WHERE a.ended_at IS NOT NULL
+			LIMIT forget.most FOR UPDATE OF o SKIP LOCKED))
+		RETURNING 1)
+	SELECT 'forget_days', count(*) FROM days
+	UNION ALL
+	SELECT 'forget_requests', count(*) FROM requests
+	UNION ALL
+	SELECT 'forget_directives', count(*) FROM directives;
+END;
+COMMENT ON FUNCTION gpucredit.forget(int) IS
+'maintain: deletes at most so many rows each of what nobody looks at any more: days of spend beyond those averages look at, keys past gpucredit.key_retention, directives of attempts that are over; how many.';
 
 CREATE FUNCTION gpucredit.maintain()
 RETURNS SETOF gpucredit.maintain_result
-LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 6
+LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 9
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT 'fold_spend', gpucredit.fold_spend(10000)
@@ -361,12 +343,14 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'fold_denials', gpucredit.fold_denials(10000)
 	UNION ALL
-	SELECT 'forget_days', gpucredit.forget_days(10000)
+	SELECT * FROM gpucredit.forget(10000)
 	UNION ALL
-	SELECT 'forget_requests', gpucredit.forget_requests(10000)
+	SELECT 'forget_usage', gpucredit.forget_usage(10000)
 	UNION ALL
-	SELECT 'forget_directives', gpucredit.forget_directives(10000);
+	SELECT 'depart_entries', gpucredit.depart('entry', 16)
+	UNION ALL
+	SELECT 'depart_audits', gpucredit.depart('audit', 16);
 END;
 COMMENT ON FUNCTION gpucredit.maintain() IS
-'Upkeep, to be called now and then: folds recorded spend and counted denials, raises the alerts that are due and were not raised by a call, forgets days of spend, keys past gpucredit.key_retention and directives of attempts that are over. At most 10,000 rows of each a call, so call again while any affected is 10000. Waits for nobody.
+'Upkeep, to be called now and then: folds recorded spend and counted denials, raises the alerts that are due and were not raised by a call, forgets days of spend, keys past gpucredit.key_retention and directives of attempts that are over; usage rows, entries and audit rows past their retention leave. At most 10,000 rows of each a call, of entries and audit rows 16 batches, so call again while any affected is 10000 or more. Waits for nobody.
 Result: each task, and how many rows it took.';

@@ -110,7 +110,8 @@ BEGIN
 	IF pool IS NULL OR (pool <> 'default' AND NOT EXISTS
 		(SELECT FROM gpucredit.pool p WHERE p.pool = require_report.pool))
 	THEN
-		RAISE EXCEPTION 'no such pool "%"', left(pool, 64) USING
+		RAISE EXCEPTION 'no such pool "%"',
+			gpucredit.clip_for_message(pool) USING
 			ERRCODE = 'UC401',
 			DETAIL = 'No pool of that name was created.',
 			HINT = 'Create it by gpucredit.create_pool().';
@@ -137,6 +138,27 @@ $require$;
 COMMENT ON FUNCTION gpucredit.require_report(text, interval, numeric[]) IS
 'Internal: raises UC401 or 22023 for what no report can be made of.';
 
+CREATE FUNCTION gpucredit.require_slots(since timestamptz,
+	until timestamptz, step interval) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $require$
+BEGIN
+	IF NOT (isfinite(since) AND isfinite(until)) OR (step > '0'
+		AND extract(epoch FROM until) - extract(epoch FROM since)
+			> extract(epoch FROM step) * 100000)
+	THEN
+		RAISE EXCEPTION 'too many steps' USING
+			ERRCODE = 'invalid_parameter_value',
+			DETAIL = 'A report has at most 100000 of them.',
+			HINT = 'Pass a longer step, or "since" and "until" that are nearer.';
+	END IF;
+	RETURN true;
+END
+$require$;
+COMMENT ON FUNCTION gpucredit.require_slots(timestamptz, timestamptz,
+	interval) IS
+'Internal: raises 22023 for a time that has too many steps to report.';
+
 CREATE TYPE gpucredit.demand_result AS (since timestamptz, gpu_type text,
 	supply numeric, allocated numeric, waiting numeric, demand numeric,
 	starts bigint, mean_wait interval);
@@ -153,7 +175,10 @@ BEGIN ATOMIC
 			coalesce(demand.since, coalesce(demand.until, c.at)
 				- interval '24 hours') AS since
 		FROM (SELECT gpucredit.now() AS at) c
-		WHERE gpucredit.require_report(demand.pool, demand.step, NULL)),
+		WHERE gpucredit.require_report(demand.pool, demand.step, NULL)
+			AND gpucredit.require_slots(coalesce(demand.since,
+					coalesce(demand.until, c.at) - interval '24 hours'),
+				coalesce(demand.until, c.at), demand.step)),
 	slot AS (
 		SELECT s.since, LEAST(s.since + demand.step, p.until) AS until
 		FROM p, generate_series(p.since, p.until, demand.step) AS s (since)

@@ -37,6 +37,7 @@ BEGIN
 		SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
 		WHERE p.pronamespace = 'gpucredit'::pg_catalog.regnamespace
 			AND NOT p.prosecdef
+			AND p.proname !~ '_(sound|digest)$'	/* what constraints call */
 			AND p.proargtypes::oid[] || p.prorettype && ARRAY[
 				'gpucredit.credits'::pg_catalog.regtype,
 				'gpucredit.gpureq'::pg_catalog.regtype,
@@ -62,6 +63,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.create_account, gpucredit.suspend_account,
 	gpucredit.set_price, gpucredit.create_pool, gpucredit.set_tier,
+	gpucredit.set_lost_work,
 	gpucredit.set_budget, gpucredit.set_quota, gpucredit.set_rate_limit,
 	gpucredit.set_slices,
 	gpucredit.issue, gpucredit.revoke, gpucredit.transfer,
@@ -77,6 +79,14 @@ GRANT EXECUTE ON FUNCTION			/* balances */
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor;
+
+GRANT EXECUTE ON FUNCTION			/* screens */
+	gpucredit.cluster_map, gpucredit.queue, gpucredit.queue_reasons,
+	gpucredit.burn_rate, gpucredit.last_minute
+TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
+
+GRANT EXECUTE ON FUNCTION gpucredit.report_html
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* holds; submitting */
 	gpucredit.hold, gpucredit.capture, gpucredit.release,
@@ -111,7 +121,7 @@ TO gpucredit_admin, gpucredit_operator;
 
 GRANT EXECUTE ON FUNCTION			/* what ends badly, and who sees to it */
 	gpucredit.set_retry_rule, gpucredit.reap_holds, gpucredit.check_nodes,
-	gpucredit.install_jobs, gpucredit.remove_jobs
+	gpucredit.install_jobs, gpucredit.remove_jobs, gpucredit.check_books
 TO gpucredit_admin, gpucredit_operator;
 
 GRANT EXECUTE ON FUNCTION gpucredit.cron_jobs
@@ -150,7 +160,7 @@ GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
 	gpucredit.attempt,
 	gpucredit.attempt_gpu, gpucredit.directive, gpucredit.checkpoint,
 	gpucredit.retry_rule, gpucredit.cron_status, gpucredit.seals,
-	gpucredit.seal_status, gpucredit.node_capacity, gpucredit.capacity,
+	gpucredit.seal_status, gpucredit.departure, gpucredit.node_capacity, gpucredit.capacity,
 	gpucredit.queue_depth
 TO gpucredit_operator;
 
@@ -172,7 +182,8 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
-	gpucredit.job_buckets, gpucredit.history, gpucredit.explain
+	gpucredit.job_buckets, gpucredit.history, gpucredit.explain,
+	gpucredit.report_html
 TO gpucredit_tenant;
 
 GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.tier

@@ -9,6 +9,14 @@
  * two submissions at once cannot both be the last.  Devices in use and
  * running jobs are the scheduler's matter: the job waits.
  *
+ * Jobs need no counting while the limit is far.  Who counts those that wait
+ * also counts those that are not over; no more can come to wait but by a
+ * submission, which has the quota's row.  So half of what is left between
+ * these and the limit is noted in the row as spare: as many submissions may
+ * follow without looking.  Half, and nothing where little is left, for the
+ * sake of those that were under way unseen when the quota was set.  A quota
+ * of one type has none: what types a job accepts may change.
+ *
  * Locks: quotas with max_queued, leaf to root; before dead holds, budgets and
  * buckets.
  *
@@ -27,6 +35,8 @@
 
 ENTRY_POINT(set_quota);
 
+#define SPARE_LEAST		64		/* less is not worth noting */
+
 SQL_STATEMENT(quota_upsert, SPI_OK_INSERT, "text, text, text, int, int, int",
 			  "INSERT INTO gpucredit.quota (org, account, gpu_type,"
 			  " max_gpus, max_running, max_queued)"
@@ -34,40 +44,57 @@ SQL_STATEMENT(quota_upsert, SPI_OK_INSERT, "text, text, text, int, int, int",
 			  " ON CONFLICT (org, account, gpu_type) DO UPDATE"
 			  " SET max_gpus = EXCLUDED.max_gpus,"
 			  " max_running = EXCLUDED.max_running,"
-			  " max_queued = EXCLUDED.max_queued");
+			  " max_queued = EXCLUDED.max_queued, spare = 0");
 SQL_STATEMENT(quota_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.quota q WHERE q.org = $1"
 			  " AND q.account = $2 AND q.gpu_type = $3");
 SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text[]",
-			  "SELECT q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL"
-			  " FROM gpucredit.quota q"
-			  " WHERE q.org = $1 AND q.account = ANY ($2)");
+			  "SELECT q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL,"
+			  " q.account FROM gpucredit.quota q"
+			  " WHERE q.org = $1 AND q.account = ANY ($2)"
+			  " ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type");
 #define QUEUE_LIMITS \
 	"SELECT q.account, q.gpu_type, q.max_queued" \
 	" FROM gpucredit.quota q" \
 	" WHERE q.org = $1 AND q.account = ANY ($2)" \
-	" AND q.max_queued IS NOT NULL" \
+	" AND q.max_queued IS NOT NULL AND (q.gpu_type = '' OR $3)" \
 	" ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type"
-SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[]", QUEUE_LIMITS);
-SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[]",
+SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[], boolean",
+			  QUEUE_LIMITS);
+SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[], boolean",
 			  QUEUE_LIMITS " FOR NO KEY UPDATE");
-SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[]",
-			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1"
+SQL_STATEMENT(quota_spare, SPI_OK_UPDATE, "text, text",
+			  "UPDATE gpucredit.quota q"
+			  " SET cycle = q.cycle + 1, spare = q.spare - 1"
+			  " WHERE q.org = $1 AND q.account = $2 AND q.gpu_type = ''"
+			  " AND q.spare > 0");
+SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[], int[]",
+			  "UPDATE gpucredit.quota q"
+			  " SET cycle = q.cycle + 1, spare = u.spare"
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
-			  "  pg_catalog.unnest($3)) AS u (account, gpu_type)"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
+			  "  AS u (account, gpu_type, spare)"
 			  " WHERE q.org = $1 AND q.account = u.account"
 			  " AND q.gpu_type = u.gpu_type");
 /* below an account: its path and what begins with it and a slash */
 SQL_STATEMENT(queued_count, SPI_OK_SELECT, "text, text, text",
-			  "SELECT pg_catalog.count(*) FROM gpucredit.job j"
+			  "SELECT pg_catalog.count(*) FILTER ("
+			  "  WHERE j.state IN ('queued', 'unfunded')),"
+			  " pg_catalog.count(*) FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.ended_at IS NULL"
-			  " AND j.state IN ('queued', 'unfunded')"
 			  " AND ($2 = '' OR j.account = $2"
 			  "  OR (j.account >= $2 || '/' AND j.account < $2 || '0'))"
 			  " AND ($3 = '' OR $3 = ANY (j.offer_types))");
 
 static bool alone_too_large(SqlResult quotas, const QuotaAsk *ask);
-static bool queue_full(const AccountPath *path, const QuotaAsk *ask, bool look);
+static bool queue_full(AccountPath *path, const QuotaAsk *ask,
+					   SqlResult known, bool look);
+static bool all_spare(const char *org, const char *const *accounts, int n);
+static bool none_full(const AccountPath *path, const QuotaAsk *ask,
+					  SqlResult quotas, int32 *spares);
+static int32 spare_of(int32 max_queued, int64 open);
+static void count_up(const AccountPath *path, SqlResult quotas,
+					 const int32 *spares);
 static bool accepts(const QuotaAsk *ask, const char *gpu_type);
 static void arg_limit(FunctionCallInfo fcinfo, int n, const char *name,
 					  SqlArgs *args);
@@ -77,21 +104,17 @@ static void arg_limit(FunctionCallInfo fcinfo, int n, const char *name,
  * made.
  */
 const char *
-QuotaCheck(const AccountPath *path, const QuotaAsk *ask, bool look)
+QuotaCheck(AccountPath *path, const QuotaAsk *ask, bool look)
 {
 	SqlArgs		args = {0};
 	SqlResult	quotas;
-	bool		limits_queue = false;
 
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, path->accounts, path->n);
 	quotas = SqlRun(&quotas_read, &args);
 	if (quotas.n == 0)
 		return NULL;
-	for (uint64 i = 0; i < quotas.n; i++)
-		limits_queue |= SqlBool(quotas, i, 3);
-	if (alone_too_large(quotas, ask) ||
-		(limits_queue && queue_full(path, ask, look)))
+	if (alone_too_large(quotas, ask) || queue_full(path, ask, quotas, look))
 		return "quota_exceeded";
 	return NULL;
 }
@@ -127,40 +150,120 @@ alone_too_large(SqlResult quotas, const QuotaAsk *ask)
  * it may stand before them.
  */
 static bool
-queue_full(const AccountPath *path, const QuotaAsk *ask, bool look)
+queue_full(AccountPath *path, const QuotaAsk *ask, SqlResult known, bool look)
 {
+	const char **limited = palloc(sizeof(char *) * known.n);
+	int			n = 0;
+	bool		typed = false;
 	SqlArgs		args = {0};
 	SqlResult	quotas;
-	const char **accounts;
-	const char **types;
+	int32	   *spares;
 
+	for (uint64 i = 0; i < known.n; i++)
+	{
+		if (!SqlBool(known, i, 3))
+			continue;
+		typed |= *SqlText(known, i, 1) != '\0';
+		limited[n++] = SqlText(known, i, 4);
+	}
+	if (n == 0)
+		return false;
+	path->budgeted = true;		/* by now, after a wait, it may be */
+	if (!look && !typed && all_spare(path->org, limited, n))
+		return false;
 	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgTextArray(&args, limited, n);
+	SqlArgBool(&args, typed);
 	quotas = SqlRun(look ? &quotas_look : &quotas_lock, &args);
-	accounts = palloc(sizeof(char *) * (quotas.n + 1));
-	types = palloc(sizeof(char *) * (quotas.n + 1));
+	spares = palloc(sizeof(int32) * (quotas.n + 1));
+	if (!none_full(path, ask, quotas, spares))
+		return true;
+	if (!look)
+		count_up(path, quotas, spares);
+	return false;
+}
+
+/*
+ * Lock quotas of any type, leaf to root, and count a submission in each.
+ * False: one has nothing to spare.
+ */
+static bool
+all_spare(const char *org, const char *const *accounts, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		SqlArgs		args = {0};
+
+		SqlArgText(&args, org);
+		SqlArgText(&args, accounts[i]);
+		if (SqlRun(&quota_spare, &args).n == 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Do fewer jobs wait than may, under each of some quotas?  Says how many more
+ * may follow without a look.
+ */
+static bool
+none_full(const AccountPath *path, const QuotaAsk *ask, SqlResult quotas,
+		  int32 *spares)
+{
+	for (uint64 i = 0; i < quotas.n; i++)
+	{
+		char	   *type = SqlText(quotas, i, 2);
+		int32		max_queued = SqlInt4(quotas, i, 3);
+		SqlArgs		args = {0};
+		SqlResult	row;
+
+		spares[i] = 0;
+		if (!accepts(ask, type))
+			continue;
+		SqlArgText(&args, path->org);
+		SqlArgText(&args, SqlText(quotas, i, 1));
+		SqlArgText(&args, type);
+		row = SqlRun(&queued_count, &args);
+		if (SqlInt8(row, 0, 1) >= max_queued)
+			return false;
+		if (*type == '\0')
+			spares[i] = spare_of(max_queued, SqlInt8(row, 0, 2));
+	}
+	return true;
+}
+
+/*
+ * How many submissions may follow this one without a look, where so many jobs
+ * are not over before it.
+ */
+static int32
+spare_of(int32 max_queued, int64 open)
+{
+	int64		spare = (max_queued - 1 - open) / 2;
+
+	return spare < SPARE_LEAST ? 0 : (int32) spare;
+}
+
+/*
+ * Count a submission in the locked rows.
+ */
+static void
+count_up(const AccountPath *path, SqlResult quotas, const int32 *spares)
+{
+	const char **accounts = palloc(sizeof(char *) * (quotas.n + 1));
+	const char **types = palloc(sizeof(char *) * (quotas.n + 1));
+	SqlArgs		args = {0};
+
 	for (uint64 i = 0; i < quotas.n; i++)
 	{
 		accounts[i] = SqlText(quotas, i, 1);
 		types[i] = SqlText(quotas, i, 2);
-		if (!accepts(ask, types[i]))
-			continue;
-		args = (SqlArgs){0};
-		SqlArgText(&args, path->org);
-		SqlArgText(&args, accounts[i]);
-		SqlArgText(&args, types[i]);
-		if (SqlInt8(SqlRun(&queued_count, &args), 0, 1) >=
-			SqlInt4(quotas, i, 3))
-			return true;
 	}
-	if (look)
-		return false;
-	args = (SqlArgs){0};
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, accounts, quotas.n);
 	SqlArgTextArray(&args, types, quotas.n);
+	SqlArgInt4Array(&args, spares, quotas.n);
 	(void) SqlRun(&quotas_count, &args);
-	return false;
 }
 
 static bool

@@ -19,7 +19,7 @@ typedef struct QuotaAsk
 	const char *const *gpu_types;
 } QuotaAsk;
 
-extern const char *QuotaCheck(const AccountPath *path, const QuotaAsk *ask,
+extern const char *QuotaCheck(AccountPath *path, const QuotaAsk *ask,
 							  bool look);
 
 #endif							/* GPUCREDIT_QUOTA_H */

@@ -7,52 +7,65 @@
  * identical denials does not fill it: the first of them is a row, the others
  * are counted (15_audit.sql).
  *
+ * Who, beside roles, is what pg_stat_activity shows of the session: its
+ * application_name and the address it came from (a pooler's, behind one).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "audit/audit.h"
+#include "catalog/pg_type.h"
 #include "common/args.h"
 #include "common/clock.h"
+#include "common/compat.h"
 #include "common/digest.h"
 #include "common/settings.h"
 #include "common/sql.h"
 #include "entry/count.h"
 #include "miscadmin.h"
 #include "types/credits.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/datum.h"
+#include "utils/fmgrprotos.h"
+#include "utils/guc.h"
 #include "utils/json.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_write_audit);
 
 #define KIND_SIZE	16
 
 #define AUDIT_INSERT \
 	"INSERT INTO gpucredit.audit (org, at, login, actor, operation," \
-	" decision, reason, account, bucket, hold, job, attempt, detail)" \
+	" decision, reason, account, bucket, hold, job, attempt, detail," \
+	" application_name, client_addr, trace)" \
 	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12," \
-	" $13::pg_catalog.jsonb)"
-SQL_STATEMENT(audit_insert, SPI_OK_INSERT,
-			  "text, timestamptz, text, text, text, text, text, text,"
-			  " bigint, bigint, bigint, int, text",
-			  AUDIT_INSERT);
-SQL_STATEMENT(audit_insert_denial, SPI_OK_INSERT_RETURNING,
-			  "text, timestamptz, text, text, text, text, text, text,"
-			  " bigint, bigint, bigint, int, text",
+	" $13::pg_catalog.jsonb, $14, $15, $16)"
+#define AUDIT_TYPES \
+	"text, timestamptz, text, text, text, text, text, text," \
+	" bigint, bigint, bigint, int, text, text, inet, uuid"
+SQL_STATEMENT(audit_insert, SPI_OK_INSERT, AUDIT_TYPES, AUDIT_INSERT);
+SQL_STATEMENT(audit_insert_denial, SPI_OK_INSERT_RETURNING, AUDIT_TYPES,
 			  AUDIT_INSERT " RETURNING audit");
 SQL_STATEMENT(audit_insert_many, SPI_OK_INSERT,
 			  "timestamptz, text, text, text, text[], text[], text[], text[],"
-			  " bigint[], bigint[], int[], text[]",
+			  " bigint[], bigint[], int[], text[], text, inet, uuid[]",
 			  "INSERT INTO gpucredit.audit (org, at, login, actor, operation,"
-			  " decision, reason, account, hold, job, attempt, detail)"
+			  " decision, reason, account, hold, job, attempt, detail,"
+			  " application_name, client_addr, trace)"
 			  " SELECT u.org, $1, $2, $3, $4, u.decision, u.reason, u.account,"
 			  " NULLIF(u.hold, 0), NULLIF(u.job, 0), NULLIF(u.attempt, 0),"
-			  " u.detail::pg_catalog.jsonb"
+			  " u.detail::pg_catalog.jsonb, $13, $14, u.trace"
 			  " FROM ROWS FROM (pg_catalog.unnest($5),"
 			  " pg_catalog.unnest($6), pg_catalog.unnest($7),"
 			  " pg_catalog.unnest($8), pg_catalog.unnest($9),"
 			  " pg_catalog.unnest($10), pg_catalog.unnest($11),"
-			  " pg_catalog.unnest($12))"
+			  " pg_catalog.unnest($12), pg_catalog.unnest($15))"
 			  " AS u (org, decision, reason, account, hold, job, attempt,"
-			  " detail)");
+			  " detail, trace)");
 
 SQL_STATEMENT(denial_first, SPI_OK_SELECT, "text, bytea, timestamptz",
 			  "SELECT d.audit FROM gpucredit.denial d WHERE d.org = $1"
@@ -68,6 +81,8 @@ static bytea *kind_of(const AuditRow *row);
 static int64 first_of(const AuditRow *row, bytea *kind);
 static const char *finish_detail(AuditRow *row);
 static char *login_name(void);
+static void arg_session(SqlArgs *args);
+static Datum client_addr(void);
 static void begin_member(AuditRow *row, const char *name);
 static void arg_id(SqlArgs *args, int64 id);
 
@@ -203,7 +218,54 @@ audit_args(AuditRow *row)
 	else
 		SqlArgInt4(&args, row->attempt);
 	SqlArgText(&args, finish_detail(row));
+	arg_session(&args);
+	TraceArg(&args, TraceOr(row->trace));
 	return args;
+}
+
+/*
+ * What a session calls itself, and where it comes from.
+ */
+static void
+arg_session(SqlArgs *args)
+{
+	Datum		client = client_addr();
+
+	SqlArgText(args, application_name != NULL && *application_name != '\0' ?
+			   application_name : NULL);
+	if (client == (Datum) 0)
+		SqlArgNull(args);
+	else
+		SqlArg(args, client);
+}
+
+/*
+ * The address of the session's client, 0 for one on this machine's socket or
+ * a background worker.  It stays as long as the session.
+ */
+static Datum
+client_addr(void)
+{
+	static Datum addr = (Datum) 0;
+	static bool asked = false;
+
+	if (!asked)
+	{
+		LOCAL_FCINFO(fcinfo, 0);
+		Datum		value;
+
+		InitFunctionCallInfoData(*fcinfo, NULL, 0, InvalidOid, NULL, NULL);
+		value = inet_client_addr(fcinfo);
+		if (!fcinfo->isnull)
+		{
+			MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+			addr = datumCopy(value, false, -1);
+			MemoryContextSwitchTo(old);
+		}
+		asked = true;
+	}
+	return addr;
 }
 
 /*
@@ -215,6 +277,7 @@ AuditWriteMany(AuditRow *rows, int n)
 	const char **text = palloc(sizeof(char *) * 5 * Max(n, 1));
 	int64	   *ids = palloc(sizeof(int64) * 2 * Max(n, 1));
 	int32	   *attempts = palloc(sizeof(int32) * Max(n, 1));
+	Trace	   *traces = palloc(sizeof(Trace) * Max(n, 1));
 	SqlArgs		args = {0};
 
 	if (n == 0)
@@ -229,6 +292,7 @@ AuditWriteMany(AuditRow *rows, int n)
 		ids[i] = rows[i].hold;
 		ids[n + i] = rows[i].job;
 		attempts[i] = rows[i].attempt;
+		traces[i] = TraceOr(rows[i].trace);
 	}
 	SqlArgTime(&args, rows[0].at);
 	SqlArgText(&args, login_name());
@@ -240,6 +304,8 @@ AuditWriteMany(AuditRow *rows, int n)
 	SqlArgInt8Array(&args, ids + n, n);
 	SqlArgInt4Array(&args, attempts, n);
 	SqlArgTextArray(&args, text + 4 * n, n);
+	arg_session(&args);
+	TraceArgArray(&args, traces, n);
 	(void) SqlRun(&audit_insert_many, &args);
 }
 
@@ -269,6 +335,19 @@ AuditText(AuditRow *row, const char *name, const char *value)
 	escape_json(row->detail, value);
 }
 
+/*
+ * An instant in UTC, whatever the caller's time zone is.
+ */
+void
+AuditTime(AuditRow *row, const char *name, TimestampTz at)
+{
+	char		text[MAXDATELEN + 1];
+	int			utc = 0;
+
+	AuditText(row, name, JsonEncodeDateTime(text, TimestampTzGetDatum(at),
+											TIMESTAMPTZOID, &utc));
+}
+
 void
 AuditNumber(AuditRow *row, const char *name, const char *value)
 {
@@ -296,4 +375,35 @@ finish_detail(AuditRow *row)
 		return NULL;
 	appendStringInfoChar(row->detail, '}');
 	return row->detail->data;
+}
+
+/*
+ * For functions written in SQL: a row of the trail, of now and the caller.
+ */
+Datum
+gpucredit_write_audit(PG_FUNCTION_ARGS)
+{
+	AuditRow	audit = {
+		.operation = ArgName(fcinfo, 0, "operation"),
+		.decision = ArgName(fcinfo, 1, "decision"),
+		.org = ArgPath(fcinfo, 2, "org"),
+		.account = PG_ARGISNULL(3) ? NULL : ArgPath(fcinfo, 3, "account"),
+		.bucket = PG_ARGISNULL(4) ? 0 : PG_GETARG_INT64(4),
+		.hold = PG_ARGISNULL(5) ? 0 : PG_GETARG_INT64(5),
+		.at = ClockNow()
+	};
+
+	if (!PG_ARGISNULL(6))
+	{
+		Jsonb	   *detail = PG_GETARG_JSONB_P(6);
+
+		/* an object less its end, which comes with the last member */
+		audit.detail = makeStringInfo();
+		(void) JsonbToCString(audit.detail, &detail->root, VARSIZE(detail));
+		audit.detail->data[--audit.detail->len] = '\0';
+	}
+	SqlConnect();
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
 }

@@ -8,7 +8,9 @@
 #ifndef GPUCREDIT_AUDIT_H
 #define GPUCREDIT_AUDIT_H
 
+#include "common/trace.h"
 #include "datatype/timestamp.h"
+#include "fmgr.h"
 #include "lib/stringinfo.h"
 
 /* What 0 and NULL mean: does not concern one. */
@@ -24,6 +26,7 @@ typedef struct AuditRow
 	int64		job;
 	int32		attempt;
 	TimestampTz at;
+	Trace		trace;			/* what it is about; none: the session's */
 	StringInfo	detail;			/* from AuditDetail...() */
 } AuditRow;
 
@@ -31,10 +34,14 @@ extern void AuditWrite(AuditRow *row);
 extern void AuditDecision(AuditRow *row, const char *key);
 extern void AuditWriteMany(AuditRow *rows, int n);
 
-/* Build a flat JSON object; the first call makes it. */
+/* Build a JSON object; the first call makes it. */
 extern void AuditText(AuditRow *row, const char *name, const char *value);
+extern void AuditTime(AuditRow *row, const char *name, TimestampTz at);
 extern void AuditNumber(AuditRow *row, const char *name, const char *value);
 extern void AuditInt8(AuditRow *row, const char *name, int64 value);
 extern void AuditCredits(AuditRow *row, const char *name, int64 value);
+
+/* arguments.c */
+extern void AuditArgs(AuditRow *row, FunctionCallInfo fcinfo);
 
 #endif							/* GPUCREDIT_AUDIT_H */

@@ -14,12 +14,14 @@
 #include "common/errors.h"
 #include "miscadmin.h"
 #include "types/clip.h"
+#include "types/control.h"
 #include "types/duration.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 
 static char *take_text(FunctionCallInfo fcinfo, int n, const char *name,
 					   Size most, bool empty_ok);
+static char *plain(char *value, const char *name);
 static pg_attribute_noreturn() void refuse_null(const char *name);
 
 /*
@@ -49,6 +51,25 @@ take_text(FunctionCallInfo fcinfo, int n, const char *name, Size most,
 	return text_to_cstring(PG_GETARG_TEXT_PP(n));
 }
 
+/*
+ * A name as it is, unless it has what would deface whatever shows it.
+ */
+static char *
+plain(char *value, const char *name)
+{
+	pg_wchar	code;
+	int			size;
+
+	if (unlikely(ControlCharIn(value, strlen(value), &size, &code) != NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" has a control character", name),
+				 errdetail("It is \"%s\"; the character is U+%04X.",
+						   ClipForMessage(value), code),
+				 errhint("A name has only characters that can be seen.")));
+	return value;
+}
+
 static void
 refuse_null(const char *name)
 {
@@ -69,6 +90,15 @@ ArgNotNull(FunctionCallInfo fcinfo, int n, const char *name)
 char *
 ArgName(FunctionCallInfo fcinfo, int n, const char *name)
 {
+	return plain(take_text(fcinfo, n, name, ARG_NAME_MAX, false), name);
+}
+
+/*
+ * A caller's own token: it names nothing that anybody is shown.
+ */
+char *
+ArgKey(FunctionCallInfo fcinfo, int n, const char *name)
+{
 	return take_text(fcinfo, n, name, ARG_NAME_MAX, false);
 }
 
@@ -81,7 +111,7 @@ ArgNameOrNull(FunctionCallInfo fcinfo, int n, const char *name)
 char *
 ArgPath(FunctionCallInfo fcinfo, int n, const char *name)
 {
-	return take_text(fcinfo, n, name, ARG_NAME_MAX, true);
+	return plain(take_text(fcinfo, n, name, ARG_NAME_MAX, true), name);
 }
 
 char *

@@ -20,11 +20,14 @@
 #define ARG_NAME_MAX	255		/* bytes of an org, account, key, pool, ... */
 #define ARG_TEXT_MAX	8192	/* bytes of any other text, or of a jsonb */
 
-/* Names: never null, never empty, at most 255 bytes. */
+/* Names: never null, never empty, at most 255 bytes, no control character. */
 extern char *ArgName(FunctionCallInfo fcinfo, int n, const char *name);
 extern char *ArgNameOrNull(FunctionCallInfo fcinfo, int n, const char *name);
 
-/* The same, but '' is a value (account). */
+/* A key may have any character. */
+extern char *ArgKey(FunctionCallInfo fcinfo, int n, const char *name);
+
+/* Names, but '' is a value (account). */
 extern char *ArgPath(FunctionCallInfo fcinfo, int n, const char *name);
 
 /* Other texts: at most 8 kB. */

@@ -36,6 +36,9 @@ static int	grow_after;
 static int	usage_halflife;
 static int	fair_horizon;
 static int	backfill_depth;
+static int	usage_retention;
+static int	entry_retention;
+static int	audit_retention;
 
 static void
 define_seconds(const char *name, const char *what, const char *more,
@@ -44,6 +47,36 @@ define_seconds(const char *name, const char *what, const char *more,
 	DefineCustomIntVariable(name, what, more, variable, value, least,
 							INT_MAX / 1000, PGC_SUSET, GUC_UNIT_S,
 							NULL, NULL, NULL);
+}
+
+/* How long rows stay, in minutes, so that years fit. */
+static void
+define_retention(const char *name, const char *what, const char *more,
+				 int *variable)
+{
+	DefineCustomIntVariable(name, what, more, variable, 0, 0,
+							INT_MAX / 1000, PGC_SUSET, GUC_UNIT_MIN,
+							NULL, NULL, NULL);
+}
+
+/* What leaves when: usage, entries, the trail. */
+static void
+define_retentions(void)
+{
+	define_retention("gpucredit.usage_retention",
+					 "How long usage rows are kept.",
+					 "Those of attempts that are over then leave by "
+					 "maintain(). 0: for ever.", &usage_retention);
+	define_retention("gpucredit.entry_retention",
+					 "How long entries are kept.",
+					 "Sealed batches then leave by maintain(), at 40 days at "
+					 "the earliest, after their closing balances were "
+					 "written. 0: for ever.", &entry_retention);
+	define_retention("gpucredit.audit_retention",
+					 "How long audit rows are kept.",
+					 "Sealed batches then leave by maintain(), not before "
+					 "gpucredit.key_retention and a day. 0: for ever.",
+					 &audit_retention);
 }
 
 static void
@@ -145,6 +178,7 @@ SettingsInit(void)
 							"the next.", &max_starts, 1000, 1, 100000,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	define_depth();
+	define_retentions();
 }
 
 int64
@@ -269,4 +303,25 @@ int64
 SettingFairHorizon(void)
 {
 	return fair_horizon;
+}
+
+/*
+ * Of these three 0 means for ever.
+ */
+int64
+SettingUsageRetention(void)
+{
+	return usage_retention * USECS_PER_MINUTE;
+}
+
+int64
+SettingEntryRetention(void)
+{
+	return entry_retention * USECS_PER_MINUTE;
+}
+
+int64
+SettingAuditRetention(void)
+{
+	return audit_retention * USECS_PER_MINUTE;
 }

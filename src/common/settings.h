@@ -29,6 +29,9 @@ extern int64 SettingGrowAfter(void);
 extern int	SettingMaxStarts(void);
 extern int64 SettingUsageHalflife(void);
 extern int64 SettingFairHorizon(void);
+extern int64 SettingUsageRetention(void);
+extern int64 SettingEntryRetention(void);
+extern int64 SettingAuditRetention(void);
 extern int	SettingBackfillDepth(void); /* seconds */
 
 #endif							/* GPUCREDIT_SETTINGS_H */

@@ -19,9 +19,12 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_bucket_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_parts_are_sound);
+PG_FUNCTION_INFO_V1(gpucredit_hold_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_entry_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_job_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_slice_is_sound);
+PG_FUNCTION_INFO_V1(gpucredit_counts_are_sound);
+PG_FUNCTION_INFO_V1(gpucredit_quota_is_sound);
 
 /* The moves there are. */
 static const char *const moves[][2] = {
@@ -84,24 +87,63 @@ is_one_of(text *value, const char *const *words, int n)
 /*
  * (kind, effective_at, expires_at or NULL, issued, available, held, spent,
  * expired, revoked, moved, lent to slices: this alone may be negative, since
- * slices take back what others held)
+ * slices take back what others held).  Until ALTER EXTENSION UPDATE the
+ * constraint of 0.1.0 calls it without the last.
  */
 Datum
 gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(is_one_of(PG_GETARG_TEXT_PP(0), kinds, lengthof(kinds)) &&
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) && !PG_ARGISNULL(1) &&
+				   is_one_of(PG_GETARG_TEXT_PP(0), kinds, lengthof(kinds)) &&
 				   (PG_ARGISNULL(2) ||
 					PG_GETARG_TIMESTAMPTZ(2) > PG_GETARG_TIMESTAMPTZ(1)) &&
-				   adds_up(fcinfo, 3, 4, 9, PG_GETARG_CREDITS(10)));
+				   adds_up(fcinfo, 3, 4, 9,
+						   PG_NARGS() > 10 ? PG_GETARG_CREDITS(10) : 0));
 }
 
 /*
- * (drawn, and the five that it is the sum of): of a hold, and of its parts
+ * (drawn, and the five that it is the sum of): of a hold's part
  */
 Datum
 gpucredit_parts_are_sound(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(adds_up(fcinfo, 0, 1, 5, 0));
+}
+
+/*
+ * (the same of a hold, job or NULL, expires_at or NULL, closed_at or NULL): a
+ * job's lives as long as it does, a caller's own until it expires; a closed
+ * one holds nothing
+ */
+Datum
+gpucredit_hold_is_sound(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(adds_up(fcinfo, 0, 1, 5, 0) &&
+				   PG_ARGISNULL(6) != PG_ARGISNULL(7) &&
+				   (PG_ARGISNULL(8) || PG_GETARG_CREDITS(1) == 0));
+}
+
+/*
+ * (reserved, spent)
+ */
+Datum
+gpucredit_counts_are_sound(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(PG_GETARG_CREDITS(0) >= 0 && PG_GETARG_CREDITS(1) >= 0);
+}
+
+/*
+ * (max_gpus, max_running, max_queued, each may be NULL, spare)
+ */
+Datum
+gpucredit_quota_is_sound(PG_FUNCTION_ARGS)
+{
+	for (int i = 0; i < 4; i++)
+	{
+		if (!PG_ARGISNULL(i) && PG_GETARG_INT32(i) < 0)
+			PG_RETURN_BOOL(false);
+	}
+	PG_RETURN_BOOL(true);
 }
 
 /*
@@ -144,8 +186,11 @@ gpucredit_entry_is_sound(PG_FUNCTION_ARGS)
 Datum
 gpucredit_job_is_sound(PG_FUNCTION_ARGS)
 {
-	text	   *state = PG_GETARG_TEXT_PP(0);
+	text	   *state;
 
+	if (PG_ARGISNULL(0))
+		PG_RETURN_BOOL(false);
+	state = PG_GETARG_TEXT_PP(0);
 	PG_RETURN_BOOL(PG_ARGISNULL(1) ?
 				   is_one_of(state, waiting_states,
 							 lengthof(waiting_states)) :

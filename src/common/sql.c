@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "common/errors.h"
@@ -152,18 +153,21 @@ prepare(SqlStatement *statement)
 
 /*
  * A generic plan made while a table was small stays until statistics change,
- * and inside one transaction for ever: plan anew after 100, 1,000, ... uses,
- * when the planner sees what the tables have become.
+ * and inside one transaction for ever: plan anew whenever a statement was used
+ * twice as often as when it was last planned, when the planner sees what the
+ * tables have become.
  */
 static inline bool
 outgrown(uint64 uses)
 {
-	return uses == 100 || uses == 1000 || uses == 10000 || uses == 100000 ||
-		uses == 1000000;
+	return uses > 0 && (uses & (uses - 1)) == 0;
 }
 
-static inline void
-ready(SqlStatement *statement, SqlArgs *args)
+/*
+ * See to it that a statement has a plan, for so many parameters.
+ */
+void
+SqlReady(SqlStatement *statement, SqlArgs *args)
 {
 	if (unlikely(statement->plan == NULL ||
 				 statement->generation != generation ||
@@ -183,7 +187,7 @@ execute(SqlStatement *statement, SqlArgs *args, bool read_only)
 	MemoryContext caller = CurrentMemoryContext;
 	int			rc;
 
-	ready(statement, args);
+	SqlReady(statement, args);
 	rc = SPI_execute_plan(statement->plan, args ? args->values : NULL,
 						  args ? args->nulls : NULL, read_only, 0);
 	MemoryContextSwitchTo(caller);	/* SPI leaves us in its own */
@@ -193,12 +197,18 @@ execute(SqlStatement *statement, SqlArgs *args, bool read_only)
 /*
  * Insist on the kind of result a statement must have.
  */
-static SqlResult
-executed(const SqlStatement *statement, int rc)
+void
+SqlExpect(const SqlStatement *statement, int rc)
 {
 	if (rc != statement->expected)
 		elog(ERROR, "unexpected result %s of \"%s\"",
 			 SPI_result_code_string(rc), statement->text);
+}
+
+static SqlResult
+executed(const SqlStatement *statement, int rc)
+{
+	SqlExpect(statement, rc);
 	return (SqlResult)
 	{
 		SPI_processed, SPI_tuptable
@@ -225,7 +235,8 @@ SqlRead(SqlStatement *statement, SqlArgs *args)
 
 /*
  * Run a query with a snapshot taken now, whatever the transaction's isolation
- * level: for what is remembered past the transaction.
+ * level: for what is remembered past the transaction.  In parallel mode there
+ * is none to be had but the statement's own.
  */
 SqlResult
 SqlReadLatest(SqlStatement *statement, SqlArgs *args)
@@ -234,8 +245,9 @@ SqlReadLatest(SqlStatement *statement, SqlArgs *args)
 	Snapshot	snapshot;
 	int			rc;
 
-	ready(statement, args);
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	SqlReady(statement, args);
+	snapshot = RegisterSnapshot(IsInParallelMode() ? GetActiveSnapshot() :
+								GetLatestSnapshot());
 	rc = SPI_execute_snapshot(statement->plan, args ? args->values : NULL,
 							  args ? args->nulls : NULL, snapshot,
 							  InvalidSnapshot, true, false, 0);
@@ -252,7 +264,7 @@ SqlCursor(SqlStatement *statement, SqlArgs *args)
 {
 	Portal		portal;
 
-	ready(statement, args);
+	SqlReady(statement, args);
 	portal = SPI_cursor_open(NULL, statement->plan, args->values,
 							 args->nulls, false);
 	if (portal == NULL)

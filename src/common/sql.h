@@ -60,10 +60,19 @@ extern Datum SqlFinishRow(Datum row);
 extern SqlResult SqlRun(SqlStatement *statement, SqlArgs *args);
 extern SqlResult SqlRead(SqlStatement *statement, SqlArgs *args);
 extern SqlResult SqlReadLatest(SqlStatement *statement, SqlArgs *args);
+extern void SqlReady(SqlStatement *statement, SqlArgs *args);
+extern void SqlExpect(const SqlStatement *statement, int rc);
 extern Portal SqlCursor(SqlStatement *statement, SqlArgs *args);
 extern SqlResult SqlFetch(Portal portal);
 extern void SqlFree(SqlResult *result);
 extern Oid	SqlTypeOid(const char *name);
+
+/* sql_each.c: columns count from 0 */
+typedef void (*SqlRowFunction) (void *context, const Datum *values,
+								const bool *nulls);
+
+extern void SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
+					SqlRowFunction function, void *context);
 
 extern void SqlArg(SqlArgs *args, Datum value);
 extern void SqlArgNull(SqlArgs *args);

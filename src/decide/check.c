@@ -321,7 +321,7 @@ promises_error(const DecideInput *input, const DecideResult *result)
 	{
 		const DecidePromise *promise = &result->promises[i];
 		DecideStart start = {promise->job, promise->type, promise->gpus,
-			promise->share, promise->first_part, promise->n_parts};
+			promise->share, promise->first_part, promise->n_parts, 0};
 		const char *error = promise->job < 0 ? NULL :
 			DecideCheckStart(input, &as_parts, &start);
 
@@ -375,5 +375,10 @@ DecideCheck(const DecideInput *input, const DecideResult *result,
 	error = promises_error(input, result);
 	if (error == NULL)
 		error = DecideCheckReserved(input, result, arena);
-	return error != NULL ? error : DecideCheckClaims(input, result, arena);
+	if (error == NULL)
+		error = DecideCheckClaims(input, result, arena);
+	if (error == NULL)
+		error = DecideCheckEntitled(input, result, arena);
+	return error != NULL ? error :
+		DecideCheckOrder(input, result, arena, where);
 }

@@ -5,8 +5,8 @@
  * A job that cannot start gets a claim where running jobs may be made to leave
  * for it: to go on elsewhere (move.c), with fewer devices (shrink.c), or back
  * to the queue (victims_host.c, victims_gang.c).  One that was looked at in
- * vain is not looked at again, nor is another that asks the same for the same
- * account and tier, until a claim was made: then all that waited have another
+ * vain is not looked at again, nor is another that asks the same for as long
+ * or longer, for the same account and tier, until a claim was made: then all that waited have another
  * turn, so that a further cycle at the same instant finds nothing to decide.
  */
 #include <string.h>
@@ -132,12 +132,15 @@ DecideClaimsStarted(Cycle *cycle, const DecideStart *start)
 }
 
 /*
- * Do two jobs stand alike as far as claims go?
+ * Do two jobs stand alike as far as claims go, but for their wall limits?
  */
 static bool
-stand_alike(const DecideInput *input, int32_t a, int32_t b)
+stand_alike(const Cycle *cycle, int32_t a, int32_t b)
 {
-	return input->jobs[a].ask == input->jobs[b].ask &&
+	const DecideInput *input = cycle->input;
+
+	return cycle->class_of[input->jobs[a].ask] ==
+		cycle->class_of[input->jobs[b].ask] &&
 		input->jobs[a].tier == input->jobs[b].tier &&
 		input->jobs[a].account == input->jobs[b].account;
 }
@@ -151,14 +154,14 @@ tried_entry(const Cycle *cycle, int32_t job)
 {
 	const ClaimState *claims = cycle->claims;
 	const DecideJob *j = &cycle->input->jobs[job];
-	uint64_t	hash = (uint64_t) (uint32_t) j->ask << 32 ^
+	uint64_t	hash = (uint64_t) (uint32_t) cycle->class_of[j->ask] << 32 ^
 		(uint64_t) (uint32_t) j->tier << 24 ^ (uint32_t) j->account;
 	uint64_t	at;
 
 	hash *= UINT64_C(0x9E3779B97F4A7C15);
 	for (at = (hash ^ hash >> 32) & (claims->tried_size - 1);
 		 claims->tried[at] >= 0 &&
-		 !stand_alike(cycle->input, claims->tried[at], job);
+		 !stand_alike(cycle, claims->tried[at], job);
 		 at = (at + 1) & (claims->tried_size - 1))
 		;
 	return &claims->tried[at];
@@ -312,8 +315,10 @@ DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
 	tried = tried_entry(cycle, job);
 	if (!cycle->claims->again)
 		cycle->claims->waiting[cycle->claims->n_waiting++] = job;
-	if (*tried >= 0)
+	if (*tried >= 0 && cycle->input->asks
+		[cycle->input->jobs[*tried].ask].wall_limit <= ask->wall_limit)
 		return true;
+	DecideTimelineShow(cycle, ask->wall_limit);
 	for (i = 0; i < n_offers && !*made; i++)
 	{
 		if (!claim_with_offer(cycle, job, cpu_only ? NULL : &ask->offers[i],

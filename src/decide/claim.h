@@ -5,7 +5,7 @@
 #ifndef DECIDE_CLAIM_H
 #define DECIDE_CLAIM_H
 
-#include "decide/core.h"
+#include "decide/timeline.h"
 
 /* A running job that may be made to leave so that another has room. */
 typedef struct Candidate

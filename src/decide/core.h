@@ -277,80 +277,6 @@ extern void DecideQueueCharge(Queue *queue, int32_t job, int32_t type,
 extern void DecideQueueBlock(Queue *queue, int32_t ask);
 extern bool DecideJobAged(const DecideInput *input, int32_t job);
 
-/* timeline.c */
-
-/* Something that has part of a host now gives it back. */
-typedef struct End
-{
-	int64_t		at;				/* as expected */
-	int64_t		limit;			/* at the latest */
-	int32_t		start;			/* the cycle's start it is of, -1: it runs */
-	int32_t		host;
-	int32_t		share;
-	int32_t		next;			/* of the same host, -1: none */
-	uint64_t	devices;
-	int64_t		cpu_milli;
-	int64_t		memory_mib;
-} End;
-
-/* Part of a host is promised to a job that waits. */
-typedef struct Hold
-{
-	int64_t		from;
-	int64_t		until;			/* as expected */
-	int64_t		limit;			/* if it starts at from */
-	int64_t		limit_until;	/* if all runs as long as it may */
-	int32_t		after;			/* so many starts came before it */
-	int32_t		host;
-	int32_t		share;
-	int32_t		next;			/* of the same host, -1: none */
-	uint64_t	devices;
-	int64_t		cpu_milli;
-	int64_t		memory_mib;
-} Hold;
-
-/* Scratch of a search, by host; scopes go by their lowest host. */
-typedef struct TimeSearch
-{
-	int32_t    *scope;			/* -1: no host of this search */
-	int32_t    *bound;			/* no more than so many devices */
-	int32_t    *room;			/* of the last look */
-	int32_t    *stale;			/* next of the scope to look at anew */
-	bool	   *is_stale;
-	int64_t    *scope_bound;
-	int64_t    *scope_room;
-	int32_t    *scope_stale;	/* first to look at anew, -1: none */
-	int32_t    *touched;		/* scopes that may have grown */
-	bool	   *is_touched;
-	struct HoldEvent *events;
-	int32_t		events_room;
-} TimeSearch;
-
-/* What will be given back and what is promised. */
-typedef struct Timeline
-{
-	End		   *ends;
-	int32_t		n_ends;
-	int32_t		ends_room;
-	int32_t    *by_time;		/* those that end at all */
-	int32_t		n_by_time;
-	int32_t		by_time_room;
-	int32_t    *first_end;		/* by host, -1: none */
-	Hold	   *holds;			/* in the order they were made */
-	int32_t		n_holds;
-	int32_t		holds_room;
-	int32_t    *first_hold;		/* by host, -1: none */
-	int32_t    *held;			/* hosts with holds */
-	int32_t		n_held;
-	Host	   *truth;			/* by host: all that is free on a held one */
-	Host	   *future;			/* the hosts at another time */
-	int64_t		shown;			/* hosts are as a job of this limit sees them */
-	int32_t    *node_host;		/* host of each node */
-	int64_t    *floor;			/* by ask: it cannot start before */
-	TimeSearch	search;
-	int32_t		n_promises;		/* so many of the promises are among the holds */
-} Timeline;
-
 typedef struct Cycle
 {
 	const DecideInput *input;
@@ -367,7 +293,8 @@ typedef struct Cycle
 	int32_t		latest;			/* host that changed last, -1: none */
 	uint64_t	changes;
 
-	AskState   *asks;
+	int32_t    *class_of;		/* class of each ask */
+	struct AskClass *classes;
 	GangScratch *gang;			/* NULL: not yet needed */
 	Plan		single;			/* room for one host */
 
@@ -379,18 +306,20 @@ typedef struct Cycle
 	bool	   *holds;			/* by host: the cache of the job whose turn it
 								 * is; NULL: there are no caches */
 
+	const DecideTold **told;	/* by job; NULL: nobody was told anything */
+	int32_t    *told_host;		/* host of each node */
+
 	DecideResult *result;
 	int32_t		starts_room;
 	int32_t		parts_room;
 
-	Timeline   *timeline;		/* NULL: nothing is reserved */
+	struct Timeline *timeline;	/* NULL: nothing is reserved */
 	bool		reserving;		/* what starts is a reservation, at: */
 	int64_t		at;
 	int32_t		reservations_room;
 	int32_t		reserved_room;
 	int32_t		n_deep;			/* reservations that count for the depth */
 	int32_t		n_aged;			/* of aged jobs */
-	bool		closed;			/* an aged job found none left */
 	bool		trying;			/* the hosts will be as before */
 } Cycle;
 
@@ -405,28 +334,10 @@ typedef enum Outcome
 extern Outcome DecideTryOffer(Cycle *cycle, AskState *state, int32_t job,
 							  const DecideAsk *ask, const DecideOffer *offer);
 
-/* timeline.c */
-extern bool DecideTimelineOpen(Cycle *cycle, int64_t wall_limit);
-extern bool DecideTimelineClaims(Cycle *cycle);
-extern bool DecideTimelineStart(Cycle *cycle, int32_t start,
-								const DecidePart *part);
-extern bool DecideTimelineHold(Cycle *cycle, const Hold *hold);
-extern int64_t DecideTimeAdd(int64_t at, int64_t run);
-extern int64_t DecideJobRun(const DecideInput *input, int32_t job);
-
-/* see.c */
-extern void DecideTimelineShow(Cycle *cycle, int64_t wall_limit);
-extern void DecideTimelineSee(const Cycle *cycle, int32_t host, int64_t at,
-							  int64_t wall_limit, Host *seen);
-extern uint64_t DecideTimelineKept(const Cycle *cycle, int32_t host);
-extern void DecideTimelineShowHost(Cycle *cycle, int32_t host);
-
-/* search.c */
-#define DECIDE_OUT_OF_MEMORY	INT64_MIN
-
-extern int64_t DecideSearch(Cycle *cycle, const DecideAsk *ask,
-							const DecideOffer *offer, int64_t floor,
-							int64_t before);
+/* told.c */
+extern bool DecideToldPrepare(Cycle *cycle);
+extern Outcome DecideToldTry(Cycle *cycle, int32_t job, const DecideAsk *ask,
+							 const DecideOffer *offers, int32_t n_offers);
 
 /* reserve.c */
 extern bool DecideMayReserve(const Cycle *cycle, int32_t job);
@@ -462,6 +373,8 @@ extern int32_t DecideFitFed(const Host *host, int32_t n_free,
 							int64_t cpu_left, int64_t memory_left);
 extern int32_t DecideFitLoss(const Host *host, const DecideAsk *ask,
 							 int32_t gpus, int32_t count);
+extern bool DecideFitTakes(const Host *host, const DecideAsk *ask,
+						   const DecideOffer *offer, int32_t count);
 extern FitKey DecideFitKey(const Cycle *cycle, const Host *host,
 						   const DecideAsk *ask, const DecideOffer *offer,
 						   int32_t count);
@@ -554,6 +467,9 @@ extern int	DecidePlanCompare(const Plan *a, const Plan *b,
 extern bool DecideStartAdd(Cycle *cycle, int32_t job,
 						   const DecideOffer *offer, int32_t count,
 						   Plan *plan);
+extern bool DecideStartOn(Cycle *cycle, int32_t job, int32_t type,
+						  int32_t gpus, const int32_t *hosts,
+						  const DecidePart *parts, int32_t n_parts);
 
 extern void DecideStartPart(const Cycle *cycle, const DecideAsk *ask,
 							int32_t host, int32_t gpus, int32_t count,
@@ -579,6 +495,16 @@ extern const char *DecideCheckStart(const DecideInput *input,
 									const DecideResult *result,
 									const DecideStart *start);
 extern const char *DecideCheckReserved(const DecideInput *input,
+									   const DecideResult *result,
+									   const DecideArena *arena);
+
+/* check_order.c */
+extern const char *DecideCheckOrder(const DecideInput *input,
+									const DecideResult *result,
+									const DecideArena *arena, int32_t *where);
+
+/* check_entitle.c */
+extern const char *DecideCheckEntitled(const DecideInput *input,
 									   const DecideResult *result,
 									   const DecideArena *arena);
 

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "decide/core.h"
+#include "decide/class.h"
 
 /*
  * Start a job all on one host.
@@ -125,14 +125,11 @@ DecideTryOffer(Cycle *cycle, AskState *state, int32_t job,
 }
 
 /*
- * Give a job its turn.  A CPU-only ask is tried once, without an offer.
+ * Try to start a job.  A CPU-only ask is tried once, without an offer.
  */
 static Outcome
-job_try(Cycle *cycle, int32_t job)
+job_start(Cycle *cycle, AskState *state, int32_t job, const DecideAsk *ask)
 {
-	int32_t		index = cycle->input->jobs[job].ask;
-	const DecideAsk *ask = &cycle->input->asks[index];
-	AskState   *state = &cycle->asks[index];
 	bool		cpu_only = ask->max_gpus == 0;
 	int32_t		n_offers = cpu_only ? 1 : ask->n_offers;
 
@@ -142,8 +139,10 @@ job_try(Cycle *cycle, int32_t job)
 			&ask->offers[state->offer];
 		int32_t		n = cpu_only ? 1 :
 			DecideSingleOffers(cycle, ask, state->offer);
-		Outcome		outcome;
+		Outcome		outcome = DecideToldTry(cycle, job, ask, offers, n);
 
+		if (outcome != OUTCOME_NO_FIT)
+			return outcome;
 		if (ask->max_gpus == ask->min_gpus)
 			outcome = start_fixed(cycle, state, job, ask, offers, n);
 		else
@@ -198,28 +197,62 @@ promise_charge(Cycle *cycle, int32_t job)
 }
 
 /*
- * Say why a job does not start now, once for each ask.  False: out of memory.
+ * A job could not start: find out why, and whether any of its class could.
+ * False: out of memory.
  */
 static bool
-job_explain(Cycle *cycle, int32_t job)
+class_fails(Cycle *cycle, AskClass *class, int32_t job, const DecideAsk *ask)
 {
-	int32_t		ask = cycle->input->jobs[job].ask;
-	DecideWait *wait = &cycle->result->waits[ask];
 	Outcome		outcome;
 
-	if (wait->reason != DECIDE_NOT_WAITING)
-		return true;
 	if (!DecideHostsGroup(cycle))
 		return false;
-	wait->job = job;
-	DecideReasonFind(cycle, &cycle->input->asks[ask], wait);
-	outcome = DecideFreeButReserved(cycle, job, &wait->type);
+	class->wait.type = DECIDE_NO_TYPE;
+	DecideReasonFind(cycle, ask, &class->wait);
+	outcome = DecideFreeButReserved(cycle, job, &class->wait.type);
 	if (outcome == OUTCOME_STARTED)
 	{
-		wait->reason = DECIDE_RESERVED;
-		wait->wanted = wait->available = 0;
+		class->wait.reason = DECIDE_RESERVED;
+		class->wait.wanted = class->wait.available = 0;
 	}
+	DecideClassFail(class, ask->wall_limit, outcome == OUTCOME_NO_FIT);
 	return outcome != OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * Try to start a job, unless it is known to be in vain.
+ */
+static Outcome
+job_try(Cycle *cycle, int32_t job)
+{
+	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	AskClass   *class = DecideClassOf(cycle, job);
+	Outcome		outcome;
+
+	if (DecideClassFailed(class, ask->wall_limit))
+		return OUTCOME_NO_FIT;
+	DecideTimelineShow(cycle, ask->wall_limit);
+	outcome = job_start(cycle,
+						DecideClassState(cycle, class, ask->wall_limit),
+						job, ask);
+	if (outcome == OUTCOME_NO_FIT && !class_fails(cycle, class, job, ask))
+		return OUTCOME_OUT_OF_MEMORY;
+	return outcome;
+}
+
+/*
+ * Say why a job does not start now, once for each ask: what stood in the way
+ * of the last of its class that was tried.
+ */
+static void
+job_explain(Cycle *cycle, int32_t job)
+{
+	DecideWait *wait = &cycle->result->waits[cycle->input->jobs[job].ask];
+
+	if (wait->reason != DECIDE_NOT_WAITING)
+		return;
+	*wait = DecideClassOf(cycle, job)->wait;
+	wait->job = job;
 }
 
 /*
@@ -230,7 +263,8 @@ job_explain(Cycle *cycle, int32_t job)
 static bool
 job_waits(Cycle *cycle, int32_t job)
 {
-	if (!job_explain(cycle, job) || !DecideReserve(cycle, job))
+	job_explain(cycle, job);
+	if (!DecideReserve(cycle, job))
 		return false;
 	if (!DecideClaimsMay(cycle, cycle->input->jobs[job].ask) &&
 		!DecideMayReserve(cycle, job))
@@ -265,7 +299,6 @@ job_turn(Cycle *cycle, int32_t job)
 
 	if (DecideClaimed(cycle, job))
 		return true;
-	DecideTimelineShow(cycle, cycle->input->asks[ask].wall_limit);
 	if (result->waits[ask].reason == DECIDE_NOT_WAITING)
 	{
 		if (result->n_starts >= cycle->input->max_starts)
@@ -321,15 +354,14 @@ cycle_prepare(Cycle *cycle)
 	int32_t		n = cycle->input->n_asks;
 	int32_t		i;
 
-	cycle->asks = DecideAlloc(arena, n, sizeof(AskState));
 	cycle->result->waits = DecideAlloc(arena, n, sizeof(DecideWait));
 	cycle->single.hosts = DecideAlloc(arena, 1, sizeof(int32_t));
 	cycle->single.gpus = DecideAlloc(arena, 1, sizeof(int32_t));
-	if (cycle->asks == NULL || cycle->result->waits == NULL ||
+	if (cycle->result->waits == NULL ||
 		cycle->single.hosts == NULL || cycle->single.gpus == NULL)
 		return false;
-	memset(cycle->asks, 0, (size_t) n * sizeof(AskState));
-	if (!DecideCachedPrepare(cycle) ||
+	if (!DecideClassesFind(cycle) || !DecideCachedPrepare(cycle) ||
+		!DecideToldPrepare(cycle) ||
 		(cycle->input->policy.packing == DECIDE_PACKING_FGD &&
 		 !DecideMixPrepare(cycle)))
 		return false;

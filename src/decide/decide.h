@@ -279,6 +279,19 @@ typedef struct DecideClaim
 	int32_t		n_parts;
 } DecideClaim;
 
+/*
+ * What the cycle before reserved for a job that waits.  Of the parts node and
+ * devices count; they are in order of the nodes' names.
+ */
+typedef struct DecideTold
+{
+	int32_t		job;			/* index into jobs; each once */
+	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
+	int32_t		gpus;			/* in all */
+	int32_t		first_part;		/* index into the input's told_parts */
+	int32_t		n_parts;
+} DecideTold;
+
 typedef struct DecideInput
 {
 	int64_t		now;			/* microseconds */
@@ -308,6 +321,10 @@ typedef struct DecideInput
 	int32_t		n_claims;
 	const DecidePart *claim_parts;
 	int32_t		n_claim_parts;
+	const DecideTold *told;
+	int32_t		n_told;
+	const DecidePart *told_parts;
+	int32_t		n_told_parts;
 } DecideInput;
 
 /* A job that starts.  Its parts are in order of the nodes' names. */
@@ -319,6 +336,9 @@ typedef struct DecideStart
 	int32_t		share;			/* thousandths of each device */
 	int32_t		first_part;		/* index into the result's parts */
 	int32_t		n_parts;
+	int64_t		fit;			/* by the pool's policy when it was placed,
+								 * the lower the better; 0 of shares and
+								 * claims */
 } DecideStart;
 
 /*
@@ -491,8 +511,10 @@ extern int64_t DecidePastUsage(int64_t rate, int64_t began, int64_t ended,
 /*
  * Verify a result against its input, by code of its own: no device or host
  * resource over-given, gangs whole, types, memory floors, topology and the
- * spot rule respected.  The time depends on the result's size, not the
- * input's.  Returns NULL, or what is wrong; *where (may be NULL) is then the
+ * spot rule respected, reservations and claims what they should be, nobody
+ * evicted beyond what accounts are entitled to, no job started before one like
+ * it that is ahead of it.  The time depends on the result's size; where
+ * something starts, each job is looked at once.  Returns NULL, or what is wrong; *where (may be NULL) is then the
  * index of the start concerned, or -1.
  */
 extern const char *DecideCheck(const DecideInput *input,

@@ -223,6 +223,20 @@ pack_key(const Host *host, const DecideAsk *ask, int32_t count)
 }
 
 /*
+ * Can a host take all of an ask, with count devices?
+ */
+bool
+DecideFitTakes(const Host *host, const DecideAsk *ask,
+			   const DecideOffer *offer, int32_t count)
+{
+	if (!DecideFitAllowed(host, ask, offer) ||
+		!has_left(host, ask->cpu_milli, ask->memory_mib))
+		return false;
+	return ask->share < DECIDE_WHOLE ?
+		DecideShareDevice(host, ask->share) >= 0 : host->n_free >= count;
+}
+
+/*
  * How well a host suits an ask by the pool's policy, all of count devices on
  * it; FIT_NONE when it cannot take them.
  */
@@ -230,13 +244,10 @@ FitKey
 DecideFitKey(const Cycle *cycle, const Host *host, const DecideAsk *ask,
 			 const DecideOffer *offer, int32_t count)
 {
-	if (!DecideFitAllowed(host, ask, offer) ||
-		!has_left(host, ask->cpu_milli, ask->memory_mib))
+	if (!DecideFitTakes(host, ask, offer, count))
 		return FIT_NONE;
 	if (ask->share < DECIDE_WHOLE)
 		return DecideShareKey(cycle, host, ask);
-	if (host->n_free < count)
-		return FIT_NONE;
 	if (cycle->mix != NULL)
 		return DecideFgdKey(cycle, host, ask, count);
 	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)

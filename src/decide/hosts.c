@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "decide/core.h"
+#include "decide/timeline.h"
 
 /*
  * Compare two nodes by name.

@@ -113,6 +113,31 @@ running_error(const DecideInput *input, const DecideRunning *running)
 }
 
 /*
+ * What is wrong with one reservation of the cycle before, or NULL.
+ */
+static const char *
+told_error(const DecideInput *input, const DecideTold *told)
+{
+	int32_t		i;
+
+	if (told->job < 0 || told->job >= input->n_jobs)
+		return "a reservation made before is of a job that is not there";
+	if (told->n_parts < 1 || told->first_part < 0 ||
+		told->first_part > input->n_told_parts - told->n_parts)
+		return "a reservation made before has no parts";
+	for (i = 0; i < told->n_parts; i++)
+	{
+		const DecidePart *part = &input->told_parts[told->first_part + i];
+
+		if (part->node < 0 || part->node >= input->n_nodes)
+			return "a reservation made before is on a node that is not there";
+		if (part->gpus != __builtin_popcountll(part->devices))
+			return "a reservation made before has not the devices it says";
+	}
+	return NULL;
+}
+
+/*
  * What is wrong with one claim, or NULL.
  */
 static const char *
@@ -301,5 +326,7 @@ DecideInputError(const DecideInput *input)
 		error = running_error(input, &input->running[i]);
 	for (i = 0; i < input->n_claims && error == NULL; i++)
 		error = claim_error(input, &input->claims[i]);
+	for (i = 0; i < input->n_told && error == NULL; i++)
+		error = told_error(input, &input->told[i]);
 	return error;
 }

@@ -92,6 +92,7 @@ claim_start(Cycle *cycle, const DecideClaim *claim)
 	start->share = claim->share;
 	start->first_part = result->n_parts;
 	start->n_parts = claim->n_parts;
+	start->fit = 0;
 	for (i = 0; i < claim->n_parts; i++)
 	{
 		const DecidePart *part =

@@ -12,13 +12,14 @@
  * what is let in behind a reservation never moves it.
  *
  * A job of the queue has one if fewer than the policy's depth do; an aged one
- * always, up to MOST_AGED.  When even those are used up, nothing behind the
- * first aged job without one gets devices that it could use: the order of the
- * queue, kept strictly, promises as much and costs nothing.
+ * always, up to MOST_AGED.  Those behind go on in order, and others may pass
+ * them: what is promised to an aged job is that it waits no longer than those
+ * ahead of it may run, one after the other, and for that it is enough that
+ * the first of them has a reservation that nobody puts off.
  */
 #include <string.h>
 
-#include "decide/core.h"
+#include "decide/class.h"
 
 #define MOST_TRIES	64			/* of an elastic ask */
 #define MOST_AGED	256
@@ -63,7 +64,9 @@ future_try(Cycle *cycle, int32_t job, const DecideAsk *ask,
 	future.reserving = true;
 	future.at = at;
 	memset(&state, 0, sizeof(state));
-	outcome = DecideTryOffer(&future, &state, job, ask, offer);
+	outcome = DecideToldTry(&future, job, ask, offer, 1);
+	if (outcome == OUTCOME_NO_FIT)
+		outcome = DecideTryOffer(&future, &state, job, ask, offer);
 	cycle->reservations_room = future.reservations_room;
 	cycle->reserved_room = future.reserved_room;
 	return outcome;
@@ -177,57 +180,33 @@ reservation_hold(Cycle *cycle, const DecideAsk *ask)
 static Outcome
 reservation_make(Cycle *cycle, int32_t job)
 {
-	int32_t		index = cycle->input->jobs[job].ask;
-	const DecideAsk *ask = &cycle->input->asks[index];
-	int64_t    *floor = &cycle->timeline->floor[index];
+	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	AskClass   *class = DecideClassOf(cycle, job);
+	int64_t		floor = DecideClassFloor(cycle, class, ask->wall_limit);
 	int32_t		tries;
 
-	for (tries = 0; tries < MOST_TRIES && *floor < DECIDE_NEVER; tries++)
+	for (tries = 0; tries < MOST_TRIES && floor < DECIDE_NEVER; tries++)
 	{
 		const DecideOffer *given;
 		Outcome		outcome;
 		int32_t		offer;
 
-		if (!earliest_offer(cycle, ask, *floor, &offer, floor))
+		if (!earliest_offer(cycle, ask, floor, &offer, &floor) ||
+			!DecideClassReserved(cycle, class, ask->wall_limit, floor))
 			return OUTCOME_OUT_OF_MEMORY;
 		if (offer < 0)
 			break;
 		given = ask->max_gpus == 0 ? NULL : &ask->offers[offer];
-		future_show(cycle, ask, given, *floor);
-		outcome = future_try(cycle, job, ask, given, *floor);
+		future_show(cycle, ask, given, floor);
+		outcome = future_try(cycle, job, ask, given, floor);
 		if (outcome == OUTCOME_STARTED)
 			return reservation_hold(cycle, ask) ? OUTCOME_STARTED :
 				OUTCOME_OUT_OF_MEMORY;
 		if (outcome == OUTCOME_OUT_OF_MEMORY)
 			return outcome;
-		++*floor;
+		floor++;
 	}
 	return OUTCOME_NO_FIT;
-}
-
-/*
- * From here on give nobody what an aged job could use.
- */
-static void
-close_hosts(Cycle *cycle, const DecideAsk *ask)
-{
-	int32_t		n_offers = ask->max_gpus == 0 ? 1 : ask->n_offers;
-	int32_t		i;
-	int32_t		o;
-
-	cycle->closed = true;
-	for (i = 0; i < cycle->n_hosts; i++)
-	{
-		for (o = 0; o < n_offers; o++)
-		{
-			if (!DecideFitAllowed(&cycle->hosts[i], ask,
-								  ask->max_gpus == 0 ? NULL : &ask->offers[o]))
-				continue;
-			cycle->hosts[i].open = cycle->timeline->truth[i].open = false;
-			DecideHostTouch(cycle, i);
-			break;
-		}
-	}
 }
 
 /*
@@ -236,10 +215,13 @@ close_hosts(Cycle *cycle, const DecideAsk *ask)
 bool
 DecideMayReserve(const Cycle *cycle, int32_t job)
 {
-	if (cycle->timeline != NULL &&
-		cycle->timeline->floor[cycle->input->jobs[job].ask] == DECIDE_NEVER)
+	int64_t		limit = cycle->input->asks
+		[cycle->input->jobs[job].ask].wall_limit;
+
+	if (DecideClassFloor(cycle, DecideClassOf(cycle, job), limit) ==
+		DECIDE_NEVER)
 		return false;
-	return DecideJobAged(cycle->input, job) ? !cycle->closed :
+	return DecideJobAged(cycle->input, job) ? cycle->n_aged < MOST_AGED :
 		cycle->n_deep < cycle->input->policy.backfill_depth;
 }
 
@@ -258,12 +240,6 @@ DecideReserve(Cycle *cycle, int32_t job)
 							[cycle->input->jobs[job].ask].wall_limit) ||
 		!DecideTimelineClaims(cycle))
 		return false;
-	if (DecideJobAged(cycle->input, job) && cycle->n_aged == MOST_AGED)
-	{
-		close_hosts(cycle,
-					&cycle->input->asks[cycle->input->jobs[job].ask]);
-		return true;
-	}
 	outcome = reservation_make(cycle, job);
 	if (outcome == OUTCOME_STARTED)
 	{

@@ -15,15 +15,7 @@
  */
 #include <string.h>
 
-#include "decide/core.h"
-
-/* A host has more or less because of a hold. */
-typedef struct HoldEvent
-{
-	int64_t		at;
-	int32_t		host;
-	bool		more;
-} HoldEvent;
+#include "decide/timeline.h"
 
 /* One search. */
 typedef struct Quest
@@ -37,8 +29,12 @@ typedef struct Quest
 	int32_t		count;			/* room is for a job of so many devices */
 	int64_t		wanted;			/* room that a scope must have */
 	bool		one_host;
-	int32_t		n_events;
 	int32_t		n_touched;
+
+	/* what comes next of each list */
+	int32_t		next_end;
+	int32_t		next_from;
+	int32_t		next_until;
 } Quest;
 
 /*
@@ -152,77 +148,6 @@ quest_begin(Quest *quest)
 }
 
 /*
- * Compare two hold events by time.
- */
-static int
-compare_event(const void *context, int32_t a, int32_t b)
-{
-	const HoldEvent *events = context;
-
-	if (events[a].at != events[b].at)
-		return events[a].at < events[b].at ? -1 : 1;
-	return 0;
-}
-
-/*
- * Add a hold's event.  False: out of memory.
- */
-static bool
-event_add(Quest *quest, int64_t at, int32_t host, bool more)
-{
-	TimeSearch *search = quest->search;
-	HoldEvent  *event;
-
-	if (at == DECIDE_NEVER || at <= quest->cycle->input->now)
-		return true;
-	search->events = DecideGrow(quest->cycle->arena, search->events,
-								quest->n_events, &search->events_room,
-								sizeof(HoldEvent));
-	if (search->events == NULL)
-		return false;
-	event = &search->events[quest->n_events++];
-	event->at = at;
-	event->host = host;
-	event->more = more;
-	return true;
-}
-
-/*
- * Find when holds make a difference, in order.  NULL: out of memory.
- */
-static int32_t *
-events_find(Quest *quest)
-{
-	const Timeline *timeline = quest->cycle->timeline;
-	int64_t		limit = quest->ask->wall_limit;
-	int32_t    *order;
-	int32_t		i;
-
-	for (i = 0; i < timeline->n_holds; i++)
-	{
-		const Hold *hold = &timeline->holds[i];
-
-		if (quest->search->scope[hold->host] < 0)
-			continue;
-		if (!event_add(quest, hold->until, hold->host, true))
-			return NULL;
-		if (limit < DECIDE_NEVER &&
-			!event_add(quest, hold->from - limit + 1, hold->host, false))
-			return NULL;
-	}
-	order = DecideAlloc(quest->cycle->arena, quest->n_events,
-						sizeof(int32_t));
-	if (order == NULL)
-		return NULL;
-	for (i = 0; i < quest->n_events; i++)
-		order[i] = i;
-	if (!DecideSort(quest->cycle->arena, order, quest->n_events,
-					compare_event, quest->search->events))
-		return NULL;
-	return order;
-}
-
-/*
  * What a host can take of the ask at an instant, with all it has.
  */
 static int32_t
@@ -233,8 +158,7 @@ host_room(Quest *quest, int32_t host, int64_t at)
 
 	DecideTimelineSee(quest->cycle, host, at, ask->wall_limit, &seen);
 	if (quest->one_host)
-		return DecideFitKey(quest->cycle, &seen, ask, quest->offer,
-							ask->min_gpus).high != UINT64_MAX;
+		return DecideFitTakes(&seen, ask, quest->offer, ask->min_gpus);
 	return DecideFitRoom(&seen, ask->cpu_milli, ask->memory_mib,
 						 quest->count);
 }
@@ -298,53 +222,128 @@ end_pass(Quest *quest, const End *end)
 }
 
 /*
- * Walk the events: the first instant, from floor on and before another, at
+ * The next of the ends.
+ */
+static const End *
+next_end(const Quest *quest)
+{
+	const Timeline *timeline = quest->cycle->timeline;
+
+	return quest->next_end < timeline->n_by_time ?
+		&timeline->ends[timeline->by_time[quest->next_end]] : NULL;
+}
+
+/*
+ * The next of the holds to be over, or to start.
+ */
+static const Hold *
+next_hold(const Quest *quest, const int32_t *order, int32_t next)
+{
+	const Timeline *timeline = quest->cycle->timeline;
+
+	return next < timeline->n_holds ? &timeline->holds[order[next]] : NULL;
+}
+
+/*
+ * The first instant at which a job of the ask would live to see a hold.
+ */
+static int64_t
+seen_from(const Quest *quest, const Hold *hold)
+{
+	return hold->from - quest->ask->wall_limit + 1;
+}
+
+/*
+ * The earlier of two instants.
+ */
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * The next instant at which any host has more or less, or the one given if
+ * that is earlier.
+ */
+static int64_t
+quest_next(const Quest *quest, int64_t before)
+{
+	const Timeline *timeline = quest->cycle->timeline;
+	const End  *end = next_end(quest);
+	const Hold *until = next_hold(quest, timeline->by_until,
+								  quest->next_until);
+	const Hold *from = next_hold(quest, timeline->by_from, quest->next_from);
+	int64_t		at = before;
+
+	if (end != NULL)
+		at = earlier(at, end->at);
+	if (until != NULL)
+		at = earlier(at, until->until);
+	if (from != NULL && quest->ask->wall_limit < DECIDE_NEVER)
+		at = earlier(at, seen_from(quest, from));
+	return at;
+}
+
+/*
+ * Pass over all that happens until an instant.
+ */
+static void
+quest_pass(Quest *quest, int64_t at)
+{
+	const Timeline *timeline = quest->cycle->timeline;
+	const int32_t *scope = quest->search->scope;
+	const End  *end;
+	const Hold *hold;
+
+	while ((end = next_end(quest)) != NULL && end->at <= at)
+	{
+		if (scope[end->host] >= 0)
+			end_pass(quest, end);
+		quest->next_end++;
+	}
+	while ((hold = next_hold(quest, timeline->by_until,
+							 quest->next_until)) != NULL && hold->until <= at)
+	{
+		if (scope[hold->host] >= 0)
+			host_grew(quest, hold->host);
+		quest->next_until++;
+	}
+	while (quest->ask->wall_limit < DECIDE_NEVER &&
+		   (hold = next_hold(quest, timeline->by_from,
+							 quest->next_from)) != NULL &&
+		   seen_from(quest, hold) <= at)
+	{
+		if (scope[hold->host] >= 0)
+			make_stale(quest, hold->host);
+		quest->next_from++;
+	}
+}
+
+/*
+ * Walk through time: the first instant, from floor on and before another, at
  * which some scope can take the ask, else DECIDE_NEVER.
  */
 static int64_t
-quest_walk(Quest *quest, const int32_t *order, int64_t floor, int64_t before)
+quest_walk(Quest *quest, int64_t floor, int64_t before)
 {
-	const Timeline *timeline = quest->cycle->timeline;
-	const TimeSearch *search = quest->search;
-	int32_t		e = 0;
-	int32_t		h = 0;
+	TimeSearch *search = quest->search;
+	int32_t		steps = 0;
 	int32_t		i;
 
+	/* until floor it is only to be known who is there */
+	quest_pass(quest, earlier(floor, before) - 1);
 	for (;;)
 	{
-		int64_t		at = before;
+		int64_t		at = quest_next(quest, before);
 
-		if (e < timeline->n_by_time &&
-			timeline->ends[timeline->by_time[e]].at < at)
-			at = timeline->ends[timeline->by_time[e]].at;
-		if (h < quest->n_events && search->events[order[h]].at < at)
-			at = search->events[order[h]].at;
 		if (at >= before)
 			return DECIDE_NEVER;
-		if ((e + h) % 1024 == 0)
+		if (++steps % 1024 == 0)
 			DecidePoll(quest->cycle->arena);
 		while (quest->n_touched > 0)
 			search->is_touched[search->touched[--quest->n_touched]] = false;
-		for (; e < timeline->n_by_time; e++)
-		{
-			const End  *end = &timeline->ends[timeline->by_time[e]];
-
-			if (end->at > at)
-				break;
-			if (search->scope[end->host] >= 0)
-				end_pass(quest, end);
-		}
-		for (; h < quest->n_events && search->events[order[h]].at <= at; h++)
-		{
-			const HoldEvent *event = &search->events[order[h]];
-
-			if (event->more)
-				host_grew(quest, event->host);
-			else
-				make_stale(quest, event->host);
-		}
-		if (at < floor)
-			continue;
+		quest_pass(quest, at);
 		for (i = 0; i < quest->n_touched; i++)
 		{
 			if (scope_suffices(quest, search->touched[i], at))
@@ -368,7 +367,6 @@ DecideSearch(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 {
 	Quest		quest = {.cycle = cycle, .search = &cycle->timeline->search,
 		.ask = ask, .offer = offer};
-	const int32_t *order;
 
 	if (!search_open(cycle) || !DecideHostsGroup(cycle))
 		return DECIDE_OUT_OF_MEMORY;
@@ -383,8 +381,5 @@ DecideSearch(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 	quest.count = ask->max_gpus;
 	quest.wanted = quest.one_host ? 1 : ask->min_gpus;
 	quest_begin(&quest);
-	order = events_find(&quest);
-	if (order == NULL)
-		return DECIDE_OUT_OF_MEMORY;
-	return quest_walk(&quest, order, floor, before);
+	return quest_walk(&quest, floor, before);
 }

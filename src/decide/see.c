@@ -13,68 +13,103 @@
  * Only hosts with holds look different to different jobs.  They are shown, in
  * cycle->hosts, as the job whose turn it is sees them; what is really free
  * there is kept apart.  So placement knows nothing of holds.
+ *
+ * What is left beside each hold of a host, and the least of it up to each, is
+ * worked out once and kept until the host changes: what a job of another limit
+ * sees is then found by looking for the last hold it lives to see.  Jobs
+ * between whose limits no hold starts see the same.
  */
-#include "decide/core.h"
+#include "decide/timeline.h"
 
 /*
  * Give back part of a host, or with a negative sign take it.
  */
 static void
-host_give(Host *host, uint64_t devices, int32_t share, int64_t cpu_milli,
-		  int64_t memory_mib, int sign)
+left_give(const Host *host, Left *left, uint64_t devices, int32_t share,
+		  int64_t cpu_milli, int64_t memory_mib, int sign)
 {
 	uint64_t	rest;
 
 	for (rest = devices; rest != 0; rest &= rest - 1)
 	{
 		int			i = __builtin_ctzll(rest);
-		int32_t		left = host->left[i] + sign * share;
+		int32_t		amount = left->devices[i] + sign * share;
 
-		host->left[i] = (uint16_t) (left < 0 ? 0 :
-									left > DECIDE_WHOLE ? DECIDE_WHOLE : left);
+		left->devices[i] = (uint16_t) (amount < 0 ? 0 :
+									   amount > DECIDE_WHOLE ? DECIDE_WHOLE :
+									   amount);
 	}
 	if (host->cpu_milli > 0)
-		host->cpu_left += sign * cpu_milli;
+		left->cpu += sign * cpu_milli;
 	if (host->memory_mib > 0)
-		host->memory_left += sign * memory_mib;
+		left->memory += sign * memory_mib;
+}
+
+/*
+ * The lesser of what is left on a host at two times.
+ */
+static void
+left_lesser(const Host *host, Left *left, const Left *other)
+{
+	int			d;
+
+	for (d = 0; d < host->gpus; d++)
+	{
+		if (other->devices[d] < left->devices[d])
+			left->devices[d] = other->devices[d];
+	}
+	if (other->cpu < left->cpu)
+		left->cpu = other->cpu;
+	if (other->memory < left->memory)
+		left->memory = other->memory;
+}
+
+/*
+ * The host with all that is free on it now.
+ */
+static const Host *
+host_now(const Cycle *cycle, int32_t index)
+{
+	return cycle->timeline->first_hold[index] >= 0 ?
+		&cycle->timeline->truth[index] : &cycle->hosts[index];
 }
 
 /*
  * All that is free on a host now, as far below 0 as it was given to us.
  */
 static void
-host_start(const Cycle *cycle, int32_t index, Host *host)
+left_now(const Cycle *cycle, const Host *host, Left *left)
 {
-	const Timeline *timeline = cycle->timeline;
-	const DecideNode *node;
+	const DecideNode *node = &cycle->input->nodes[host->node];
+	int			d;
 
-	*host = timeline->first_hold[index] >= 0 ? timeline->truth[index] :
-		cycle->hosts[index];
-	node = &cycle->input->nodes[host->node];
+	for (d = 0; d < host->gpus; d++)
+		left->devices[d] = host->left[d];
+	left->cpu = host->cpu_left;
+	left->memory = host->memory_left;
 	if (host->cpu_milli > 0 && node->cpu_left < 0)
-		host->cpu_left += node->cpu_left;
+		left->cpu += node->cpu_left;
 	if (host->memory_mib > 0 && node->memory_left < 0)
-		host->memory_left += node->memory_left;
+		left->memory += node->memory_left;
 }
 
 /*
- * What a host has left at an instant, as expected.
+ * What a host has left at a later instant, as expected.
  */
 static void
-host_at(const Cycle *cycle, int32_t index, int64_t at, Host *host)
+left_at(const Cycle *cycle, int32_t index, int64_t at, Left *left)
 {
 	const Timeline *timeline = cycle->timeline;
+	const Host *host = host_now(cycle, index);
 	int32_t		i;
 
-	host_start(cycle, index, host);
-	if (at == cycle->input->now)
-		return;
+	left_now(cycle, host, left);
 	for (i = timeline->first_end[index]; i >= 0; i = timeline->ends[i].next)
 	{
 		const End  *end = &timeline->ends[i];
 
 		if (end->at <= at)
-			host_give(host, end->devices, end->share, end->cpu_milli,
+			left_give(host, left, end->devices, end->share, end->cpu_milli,
 					  end->memory_mib, 1);
 	}
 	for (i = timeline->first_hold[index]; i >= 0;
@@ -83,8 +118,8 @@ host_at(const Cycle *cycle, int32_t index, int64_t at, Host *host)
 		const Hold *hold = &timeline->holds[i];
 
 		if (hold->from <= at && hold->until > at)
-			host_give(host, hold->devices, hold->share, hold->cpu_milli,
-					  hold->memory_mib, -1);
+			left_give(host, left, hold->devices, hold->share,
+					  hold->cpu_milli, hold->memory_mib, -1);
 	}
 }
 
@@ -92,19 +127,20 @@ host_at(const Cycle *cycle, int32_t index, int64_t at, Host *host)
  * What a host has left when a hold starts, beside it.
  */
 static void
-host_beside(const Cycle *cycle, int32_t index, int32_t beside, Host *host)
+left_beside(const Cycle *cycle, int32_t index, int32_t beside, Left *left)
 {
 	const Timeline *timeline = cycle->timeline;
 	const Hold *mine = &timeline->holds[beside];
+	const Host *host = host_now(cycle, index);
 	int32_t		i;
 
-	host_start(cycle, index, host);
+	left_now(cycle, host, left);
 	for (i = timeline->first_end[index]; i >= 0; i = timeline->ends[i].next)
 	{
 		const End  *end = &timeline->ends[i];
 
 		if ((end->start >= mine->after ? end->limit : end->at) <= mine->from)
-			host_give(host, end->devices, end->share, end->cpu_milli,
+			left_give(host, left, end->devices, end->share, end->cpu_milli,
 					  end->memory_mib, 1);
 	}
 	for (i = timeline->first_hold[index]; i >= 0;
@@ -115,18 +151,59 @@ host_beside(const Cycle *cycle, int32_t index, int32_t beside, Host *host)
 		if (i == beside ||
 			(hold->from <= mine->from &&
 			 (i > beside ? hold->limit : hold->until) > mine->from))
-			host_give(host, hold->devices, hold->share, hold->cpu_milli,
-					  hold->memory_mib, -1);
+			left_give(host, left, hold->devices, hold->share,
+					  hold->cpu_milli, hold->memory_mib, -1);
 	}
 }
 
 /*
- * The lesser of two amounts.
+ * How many of a host's holds start at an instant or before.
  */
-static int64_t
-lesser(int64_t a, int64_t b)
+static int32_t
+besides_until(const HostView *view, int64_t at)
 {
-	return a < b ? a : b;
+	int32_t		low = 0;
+	int32_t		high = view->n;
+
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+
+		if (view->besides[middle].from <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Work out what is left beside each hold of a host, if it changed since.
+ */
+static const HostView *
+view_of(const Cycle *cycle, int32_t index)
+{
+	const Timeline *timeline = cycle->timeline;
+	HostView   *view = &timeline->views[index];
+	const Host *host = host_now(cycle, index);
+	Left		least;
+	int32_t		i;
+
+	if (view->fresh)
+		return view;
+	left_now(cycle, host, &least);
+	for (i = 0; i < view->n; i++)
+	{
+		Beside	   *beside = &view->besides[i];
+
+		beside->from = timeline->holds[view->order[i]].from;
+		left_beside(cycle, index, view->order[i], &beside->left);
+		if (beside->from > cycle->input->now)
+			left_lesser(host, &least, &beside->left);
+		beside->least = least;
+	}
+	view->fresh = true;
+	return view;
 }
 
 /*
@@ -137,33 +214,31 @@ void
 DecideTimelineSee(const Cycle *cycle, int32_t index, int64_t at,
 				  int64_t wall_limit, Host *seen)
 {
-	const Timeline *timeline = cycle->timeline;
-	int64_t		last = DecideTimeAdd(at, wall_limit);
-	int32_t		i;
+	const Host *host = host_now(cycle, index);
+	const HostView *view = view_of(cycle, index);
+	int64_t		last = DecideTimeAdd(at, wall_limit) - 1;
+	int32_t		n = besides_until(view, last);
+	const Left *left;
+	Left		least;
 	int			d;
 
-	host_at(cycle, index, at, seen);
-	for (i = timeline->first_hold[index]; i >= 0;
-		 i = timeline->holds[i].next)
+	if (at == cycle->input->now && n > 0)
+		left = &view->besides[n - 1].least;
+	else
 	{
-		const Hold *hold = &timeline->holds[i];
-		Host		then;
-
-		if (hold->from <= at || hold->from >= last)
-			continue;
-		host_beside(cycle, index, i, &then);
-		for (d = 0; d < seen->gpus; d++)
-		{
-			if (then.left[d] < seen->left[d])
-				seen->left[d] = then.left[d];
-		}
-		seen->cpu_left = lesser(seen->cpu_left, then.cpu_left);
-		seen->memory_left = lesser(seen->memory_left, then.memory_left);
+		if (at == cycle->input->now)
+			left_now(cycle, host, &least);
+		else
+			left_at(cycle, index, at, &least);
+		while (n > 0 && view->besides[n - 1].from > at)
+			left_lesser(host, &least, &view->besides[--n].left);
+		left = &least;
 	}
-	if (seen->cpu_left < 0)
-		seen->cpu_left = 0;
-	if (seen->memory_left < 0)
-		seen->memory_left = 0;
+	*seen = *host;
+	for (d = 0; d < host->gpus; d++)
+		seen->left[d] = left->devices[d];
+	seen->cpu_left = left->cpu > 0 ? left->cpu : 0;
+	seen->memory_left = left->memory > 0 ? left->memory : 0;
 	DecideHostDerive(seen);
 }
 
@@ -195,8 +270,8 @@ DecideTimelineKept(const Cycle *cycle, int32_t host)
 /*
  * Show a held host as the job whose turn it is sees it.
  */
-void
-DecideTimelineShowHost(Cycle *cycle, int32_t index)
+static void
+host_show(Cycle *cycle, int32_t index)
 {
 	Host	   *host = &cycle->hosts[index];
 	Host		seen;
@@ -210,44 +285,63 @@ DecideTimelineShowHost(Cycle *cycle, int32_t index)
 }
 
 /*
+ * A held host changed: show it anew.
+ */
+void
+DecideTimelineShowHost(Cycle *cycle, int32_t index)
+{
+	cycle->timeline->views[index].fresh = false;
+	host_show(cycle, index);
+}
+
+/*
+ * How many holds of all hosts a job that starts now and may stay for so long
+ * lives to see.
+ */
+static int32_t
+holds_seen(const Cycle *cycle, int64_t wall_limit)
+{
+	const Timeline *timeline = cycle->timeline;
+	int64_t		last = DecideTimeAdd(cycle->input->now, wall_limit);
+	int32_t		low = 0;
+	int32_t		high = timeline->n_holds;
+
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+
+		if (timeline->holds[timeline->by_from[middle]].from < last)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Do jobs of two wall limits see the same?
+ */
+bool
+DecideTimelineAlike(const Cycle *cycle, int64_t a, int64_t b)
+{
+	return a == b || cycle->timeline == NULL ||
+		holds_seen(cycle, a) == holds_seen(cycle, b);
+}
+
+/*
  * Show the held hosts as a job with this wall limit sees them.
  */
 void
 DecideTimelineShow(Cycle *cycle, int64_t wall_limit)
 {
 	Timeline   *timeline = cycle->timeline;
+	bool		alike;
 	int32_t		i;
 
-	if (timeline == NULL || timeline->shown == wall_limit)
+	if (timeline == NULL)
 		return;
+	alike = DecideTimelineAlike(cycle, timeline->shown, wall_limit);
 	timeline->shown = wall_limit;
-	for (i = 0; i < timeline->n_held; i++)
-		DecideTimelineShowHost(cycle, timeline->held[i]);
-}
-
-/*
- * Promise part of a host.  False: out of memory.
- */
-bool
-DecideTimelineHold(Cycle *cycle, const Hold *hold)
-{
-	Timeline   *timeline = cycle->timeline;
-	int32_t		host = hold->host;
-
-	timeline->holds = DecideGrow(cycle->arena, timeline->holds,
-								 timeline->n_holds, &timeline->holds_room,
-								 sizeof(Hold));
-	if (timeline->holds == NULL)
-		return false;
-	if (timeline->first_hold[host] < 0)
-	{
-		timeline->truth[host] = cycle->hosts[host];
-		timeline->held[timeline->n_held++] = host;
-	}
-	timeline->holds[timeline->n_holds] = *hold;
-	timeline->holds[timeline->n_holds].next = timeline->first_hold[host];
-	timeline->first_hold[host] = timeline->n_holds++;
-	DecideTimelineShowHost(cycle, host);
-	DecideHostTouch(cycle, host);
-	return true;
+	for (i = 0; i < timeline->n_held && !alike; i++)
+		host_show(cycle, timeline->held[i]);
 }

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "decide/core.h"
+#include "decide/timeline.h"
 
 /*
  * Compare two entries of a plan by host.
@@ -100,37 +100,15 @@ plan_sort(Cycle *cycle, Plan *plan)
 }
 
 /*
- * Write the rows of a plan in order.  False: out of memory.
+ * Reserve just this for a job.  False: out of memory.
  */
 static bool
-parts_fill(Cycle *cycle, const DecideAsk *ask, int32_t count,
-		   const Plan *plan, DecidePart **parts, int32_t *n_parts,
-		   int32_t *room)
+reservation_add(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
+				const DecidePart *parts, int32_t n_parts)
 {
-	int32_t		i;
-
-	for (i = 0; i < plan->n; i++)
-	{
-		*parts = DecideGrow(cycle->arena, *parts, *n_parts, room,
-							sizeof(DecidePart));
-		if (*parts == NULL)
-			return false;
-		DecideStartPart(cycle, ask, plan->hosts[i], plan->gpus[i], count,
-						&(*parts)[(*n_parts)++]);
-	}
-	return true;
-}
-
-/*
- * Reserve for a job as planned.  False: out of memory.
- */
-static bool
-reservation_add(Cycle *cycle, int32_t job, const DecideOffer *offer,
-				int32_t count, const Plan *plan)
-{
-	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
 	DecideResult *result = cycle->result;
 	DecideReservation *reservation;
+	int32_t		i;
 
 	result->reservations = DecideGrow(cycle->arena, result->reservations,
 									  result->n_reservations,
@@ -140,32 +118,59 @@ reservation_add(Cycle *cycle, int32_t job, const DecideOffer *offer,
 		return false;
 	reservation = &result->reservations[result->n_reservations++];
 	reservation->job = job;
-	reservation->type = offer != NULL ? offer->type : DECIDE_NO_TYPE;
-	reservation->gpus = count;
+	reservation->type = type;
+	reservation->gpus = gpus;
 	reservation->at = reservation->limit_at = cycle->at;
 	reservation->after = result->n_starts;
 	reservation->first_part = result->n_reserved_parts;
-	reservation->n_parts = plan->n;
-	return parts_fill(cycle, ask, count, plan, &result->reserved_parts,
-					  &result->n_reserved_parts, &cycle->reserved_room);
+	reservation->n_parts = n_parts;
+	for (i = 0; i < n_parts; i++)
+	{
+		result->reserved_parts = DecideGrow(cycle->arena,
+											result->reserved_parts,
+											result->n_reserved_parts,
+											&cycle->reserved_room,
+											sizeof(DecidePart));
+		if (result->reserved_parts == NULL)
+			return false;
+		result->reserved_parts[result->n_reserved_parts++] = parts[i];
+	}
+	return true;
 }
 
 /*
- * Start a job as planned.  False: out of memory.
+ * How well these hosts suit whole devices, for whoever asks why.
+ */
+static int64_t
+parts_fit(const Cycle *cycle, const DecideAsk *ask, int32_t gpus,
+		  const int32_t *hosts, const DecidePart *parts, int32_t n_parts)
+{
+	int64_t		fit = 0;
+	int32_t		i;
+
+	if (ask->share < DECIDE_WHOLE || gpus == 0)
+		return 0;
+	for (i = 0; i < n_parts; i++)
+		fit += DecideFitPart(cycle, &cycle->hosts[hosts[i]], ask,
+							 parts[i].gpus, gpus);
+	return fit;
+}
+
+/*
+ * Start a job on just these parts of these hosts, which are free, or reserve
+ * them.  False: out of memory.
  */
 bool
-DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
-			   int32_t count, Plan *plan)
+DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
+			  const int32_t *hosts, const DecidePart *parts, int32_t n_parts)
 {
 	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
 	DecideResult *result = cycle->result;
 	DecideStart *start;
 	int32_t		i;
 
-	if (!plan_sort(cycle, plan))
-		return false;
 	if (cycle->reserving)
-		return reservation_add(cycle, job, offer, count, plan);
+		return reservation_add(cycle, job, type, gpus, parts, n_parts);
 	result->starts = DecideGrow(cycle->arena, result->starts,
 								result->n_starts, &cycle->starts_room,
 								sizeof(DecideStart));
@@ -173,23 +178,47 @@ DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
 		return false;
 	start = &result->starts[result->n_starts++];
 	start->job = job;
-	start->type = offer != NULL ? offer->type : DECIDE_NO_TYPE;
-	start->gpus = count;
+	start->type = type;
+	start->gpus = gpus;
 	start->share = ask->share;
 	start->first_part = result->n_parts;
-	start->n_parts = plan->n;
-	if (!parts_fill(cycle, ask, count, plan, &result->parts, &result->n_parts,
-					&cycle->parts_room))
-		return false;
-	for (i = 0; i < plan->n; i++)
+	start->n_parts = n_parts;
+	start->fit = parts_fit(cycle, ask, gpus, hosts, parts, n_parts);
+	for (i = 0; i < n_parts; i++)
 	{
-		const DecidePart *part = &result->parts[start->first_part + i];
-
-		if (!DecideTimelineStart(cycle, result->n_starts - 1, part))
+		result->parts = DecideGrow(cycle->arena, result->parts,
+								   result->n_parts, &cycle->parts_room,
+								   sizeof(DecidePart));
+		if (result->parts == NULL)
 			return false;
-		DecideHostTake(cycle, plan->hosts[i], part->devices, ask->share,
-					   part->cpu_milli, part->memory_mib);
+		result->parts[result->n_parts++] = parts[i];
+		if (!DecideTimelineStart(cycle, result->n_starts - 1, &parts[i]))
+			return false;
+		DecideHostTake(cycle, hosts[i], parts[i].devices, start->share,
+					   parts[i].cpu_milli, parts[i].memory_mib);
 	}
 	DecideClaimsStarted(cycle, start);
 	return true;
+}
+
+/*
+ * Start a job as planned, or reserve that.  False: out of memory.
+ */
+bool
+DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
+			   int32_t count, Plan *plan)
+{
+	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	DecidePart	one = {0};
+	DecidePart *parts = plan->n == 1 ? &one :
+		DecideAlloc(cycle->arena, plan->n, sizeof(DecidePart));
+	int32_t		i;
+
+	if (parts == NULL || !plan_sort(cycle, plan))
+		return false;
+	for (i = 0; i < plan->n; i++)
+		DecideStartPart(cycle, ask, plan->hosts[i], plan->gpus[i], count,
+						&parts[i]);
+	return DecideStartOn(cycle, job, offer != NULL ? offer->type :
+						 DECIDE_NO_TYPE, count, plan->hosts, parts, plan->n);
 }

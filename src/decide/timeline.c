@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "decide/core.h"
+#include "decide/timeline.h"
 
 /*
  * The end of a run, which may be never.
@@ -77,6 +77,35 @@ end_add(Cycle *cycle, const DecidePart *part, int32_t share, int32_t start,
 }
 
 /*
+ * Put an item behind those of a sorted list that are not after it.  False: out
+ * of memory.
+ */
+static bool
+list_insert(const DecideArena *arena, int32_t **list, int32_t n, int32_t *room,
+			int32_t item, DecideCompareFn compare, const void *context)
+{
+	int32_t		low = 0;
+	int32_t		high = n;
+
+	*list = DecideGrow(arena, *list, n, room, sizeof(int32_t));
+	if (*list == NULL)
+		return false;
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+
+		if (compare(context, (*list)[middle], item) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	memmove(*list + low + 1, *list + low,
+			(size_t) (n - low) * sizeof(int32_t));
+	(*list)[low] = item;
+	return true;
+}
+
+/*
  * Put the latest end in its place in order of time.  False: out of memory.
  */
 static bool
@@ -84,30 +113,12 @@ end_order(Cycle *cycle)
 {
 	Timeline   *timeline = cycle->timeline;
 	int32_t		index = timeline->n_ends - 1;
-	int32_t		low = 0;
-	int32_t		high = timeline->n_by_time;
 
 	if (timeline->ends[index].at == DECIDE_NEVER)
 		return true;
-	timeline->by_time = DecideGrow(cycle->arena, timeline->by_time,
-								   timeline->n_by_time,
-								   &timeline->by_time_room, sizeof(int32_t));
-	if (timeline->by_time == NULL)
-		return false;
-	while (low < high)
-	{
-		int32_t		middle = low + (high - low) / 2;
-
-		if (compare_end(timeline->ends, timeline->by_time[middle], index) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	memmove(timeline->by_time + low + 1, timeline->by_time + low,
-			(size_t) (timeline->n_by_time - low) * sizeof(int32_t));
-	timeline->by_time[low] = index;
-	timeline->n_by_time++;
-	return true;
+	return list_insert(cycle->arena, &timeline->by_time, timeline->n_by_time++,
+					   &timeline->by_time_room, index, compare_end,
+					   timeline->ends);
 }
 
 /*
@@ -187,6 +198,74 @@ ends_load(Cycle *cycle)
 	}
 	return DecideSort(cycle->arena, timeline->by_time, timeline->n_by_time,
 					  compare_end, timeline->ends);
+}
+
+/*
+ * Compare two holds by when they start.
+ */
+static int
+compare_from(const void *context, int32_t a, int32_t b)
+{
+	const Hold *holds = context;
+
+	if (holds[a].from != holds[b].from)
+		return holds[a].from < holds[b].from ? -1 : 1;
+	return 0;
+}
+
+/*
+ * Compare two holds by when they are expected to be over.
+ */
+static int
+compare_until(const void *context, int32_t a, int32_t b)
+{
+	const Hold *holds = context;
+
+	if (holds[a].until != holds[b].until)
+		return holds[a].until < holds[b].until ? -1 : 1;
+	return 0;
+}
+
+/*
+ * Promise part of a host.  False: out of memory.
+ */
+bool
+DecideTimelineHold(Cycle *cycle, const Hold *hold)
+{
+	Timeline   *timeline = cycle->timeline;
+	const DecideArena *arena = cycle->arena;
+	int32_t		index = timeline->n_holds;
+	int32_t		host = hold->host;
+	HostView   *view = &timeline->views[host];
+
+	timeline->holds = DecideGrow(arena, timeline->holds, index,
+								 &timeline->holds_room, sizeof(Hold));
+	view->besides = DecideGrow(arena, view->besides, view->n, &view->room,
+							   sizeof(Beside));
+	if (timeline->holds == NULL || view->besides == NULL)
+		return false;
+	if (timeline->first_hold[host] < 0)
+	{
+		timeline->truth[host] = cycle->hosts[host];
+		timeline->held[timeline->n_held++] = host;
+	}
+	timeline->holds[index] = *hold;
+	timeline->holds[index].next = timeline->first_hold[host];
+	timeline->first_hold[host] = index;
+	if (!list_insert(arena, &timeline->by_from, index,
+					 &timeline->by_from_room, index, compare_from,
+					 timeline->holds) ||
+		!list_insert(arena, &timeline->by_until, index,
+					 &timeline->by_until_room, index, compare_until,
+					 timeline->holds) ||
+		!list_insert(arena, &view->order, view->n, &view->order_room, index,
+					 compare_from, timeline->holds))
+		return false;
+	timeline->n_holds++;
+	view->n++;
+	DecideTimelineShowHost(cycle, host);
+	DecideHostTouch(cycle, host);
+	return true;
 }
 
 /*
@@ -276,20 +355,18 @@ DecideTimelineOpen(Cycle *cycle, int64_t wall_limit)
 	timeline->node_host = DecideAlloc(arena, n, sizeof(int32_t));
 	timeline->truth = DecideAlloc(arena, n, sizeof(Host));
 	timeline->future = DecideAlloc(arena, n, sizeof(Host));
-	timeline->floor = DecideAlloc(arena, cycle->input->n_asks,
-								  sizeof(int64_t));
+	timeline->views = DecideAlloc(arena, n, sizeof(HostView));
 	if (timeline->first_end == NULL || timeline->first_hold == NULL ||
 		timeline->held == NULL || timeline->node_host == NULL ||
 		timeline->truth == NULL || timeline->future == NULL ||
-		timeline->floor == NULL)
+		timeline->views == NULL)
 		return false;
+	memset(timeline->views, 0, (size_t) n * sizeof(HostView));
 	for (i = 0; i < n; i++)
 	{
 		timeline->first_end[i] = timeline->first_hold[i] = -1;
 		timeline->node_host[cycle->hosts[i].node] = i;
 	}
-	for (i = 0; i < cycle->input->n_asks; i++)
-		timeline->floor[i] = cycle->input->now;
 	timeline->shown = wall_limit;
 	cycle->timeline = timeline;
 	return ends_load(cycle) && claims_load(cycle);

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * driver.c
- *		The settings of the background workers, and the launcher's start.
+ *		The settings of the background workers, the launcher's start, and
+ *		what the log tells of workers.
  *
  * gpucredit.database names the databases that are scheduled.  A launcher
  * (launcher.c), which belongs to no database, sees to it that each of them
@@ -14,14 +15,20 @@
 
 #include <limits.h>
 
+#include "commands/dbcommands.h"
+#include "common/log.h"
 #include "driver/driver.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
+#include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 #include "utils/varlena.h"
 
 static bool check_databases(char **newval, void **extra, GucSource source);
+static void log_end(int code, Datum arg);
+static void log_life(const char *event);
 
 static char *databases = NULL;
 static int	interval_ms = 1000;
@@ -104,4 +111,37 @@ check_databases(char **newval, void **extra, GucSource source)
 	list_free(names);
 	free(copy);
 	return valid;
+}
+
+/*
+ * Log that this worker has come, and that it goes when it does.
+ */
+void
+DriverLogLife(void)
+{
+	log_life("scheduler_started");
+	before_shmem_exit(log_end, (Datum) 0);
+}
+
+static void
+log_end(int code, Datum arg)
+{
+	log_life("scheduler_stopped");
+}
+
+/*
+ * The name is read while there is a transaction, and kept.
+ */
+static void
+log_life(const char *event)
+{
+	static char *database = NULL;
+	StringInfo	line;
+
+	if (database == NULL)
+		database = MemoryContextStrdup(TopMemoryContext,
+									   get_database_name(MyDatabaseId));
+	line = LogBegin(event);
+	LogText(line, "database", database);
+	LogNow(line);
 }

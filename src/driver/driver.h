@@ -16,6 +16,7 @@
 extern void DriverInit(void);
 extern List *DriverDatabases(void);
 extern int	DriverIntervalMs(void);
+extern void DriverLogLife(void);
 
 extern PGDLLEXPORT void DriverLauncherMain(Datum arg);
 extern PGDLLEXPORT void DriverWorkerMain(Datum arg);

@@ -19,6 +19,7 @@
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_database.h"
+#include "common/log.h"
 #include "driver/driver.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -54,6 +55,7 @@ static Charge *find_charge(const char *database);
 static long look_after(Charge *charge);
 static void mind_worker(Charge *charge, TimestampTz now);
 static void start_worker(Charge *charge, Oid database, TimestampTz now);
+static void log_no_room(const Charge *charge);
 static Oid	find_database(const char *name);
 static void end_workers(int code, Datum arg);
 
@@ -206,13 +208,25 @@ start_worker(Charge *charge, Oid database, TimestampTz now)
 		charge->delay_ms = Min(charge->delay_ms * 2, LATE_MS);
 		charge->next_try = TimestampTzPlusMilliseconds(now,
 													   charge->delay_ms);
-		ereport(LOG,
-				(errmsg("no room for the gpucredit scheduler of database \"%s\"",
-						charge->database),
-				 errdetail("Trying again in %d s.", charge->delay_ms / 1000),
-				 errhint("Increase max_worker_processes.")));
+		log_no_room(charge);
 	}
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * There is no slot for a worker: max_worker_processes is too low.
+ */
+static void
+log_no_room(const Charge *charge)
+{
+	StringInfo	line = LogBegin("scheduler_no_slot");
+
+	LogText(line, "database", charge->database);
+	LogText(line, "increase", "max_worker_processes");
+	LogNumber(line, "retry_ms", charge->delay_ms);
+	LogNow(line);
+	pfree(line->data);
+	pfree(line);
 }
 
 /*

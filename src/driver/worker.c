@@ -13,7 +13,7 @@
  * Every 5 s it runs check_nodes() and reap_holds() as well, a transaction each,
  * so that what was lost is queued again long before anybody's minute is over.
  *
- * A cycle that fails is logged, and that pool's next one waits: a second,
+ * A cycle that fails is logged, as are the worker's own start and end, and that pool's next one waits: a second,
  * doubled with each failure in a row up to a minute; 40001 and 40P01 are tried
  * again at the next interval, as they come with concurrency.
  *
@@ -42,6 +42,7 @@
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
 #include "commands/extension.h"
+#include "common/log.h"
 #include "common/sql.h"
 #include "driver/driver.h"
 #include "miscadmin.h"
@@ -65,6 +66,7 @@
 #define LAST_BACKOFF_MS		60000
 #define BUSY_MS				20	/* another cycle of the pool is running */
 #define SWEEP_MS			5000
+#define SWEEP_MARK			'\001'	/* begins a name that no pool has */
 
 /* Something that failed, and when to try it again. */
 typedef struct Failing
@@ -196,6 +198,7 @@ settle_in(Oid database)
 	StartTransactionCommand();
 	if (!WakeListen())
 		proc_exit(0);
+	DriverLogLife();
 	CommitTransactionCommand();
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
@@ -355,6 +358,8 @@ note_end(Driver *driver, const char *pool, CycleEnd end)
 static void
 note_failure(Driver *driver, const char *pool, Failing *failing)
 {
+	StringInfo	line;
+
 	if (failing == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
@@ -369,10 +374,13 @@ note_failure(Driver *driver, const char *pool, Failing *failing)
 	failing->next_try = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
 													failing->backoff_ms);
 	WakeCount(false, 0);
-	ereport(LOG,
-			(errmsg("gpucredit scheduler: a cycle failed"),
-			 errdetail("pool=\"%s\" retry_ms=%d", pool,
-					   failing->backoff_ms)));
+	line = LogBegin(*pool == SWEEP_MARK ? "sweep_failed" : "cycle_failed");
+	if (*pool == SWEEP_MARK)
+		LogText(line, "sweep", pool + 1);
+	else
+		LogText(line, "pool", pool);
+	LogNumber(line, "retry_ms", failing->backoff_ms);
+	LogNow(line);
 }
 
 /*

@@ -15,6 +15,8 @@
  * All but the first needs our shared memory; without it a call is just the
  * call.
  *
+ * Whatever is logged meanwhile has the caller's trace as its context.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -24,6 +26,7 @@
 #include "access/detoast.h"
 #include "common/args.h"
 #include "common/errors.h"
+#include "common/trace.h"
 #include "entry/count.h"
 #include "entry/entry.h"
 #include "entry/rate.h"
@@ -50,6 +53,9 @@ static const EntryKind kinds[ENTRIES] = {
 #undef ENTRY_KIND
 };
 
+static Datum call_counted(EntryPoint entry, PGFunction call,
+						  FunctionCallInfo fcinfo);
+static void tell_trace(void *name);
 static void check_rate(EntryPoint entry, FunctionCallInfo fcinfo);
 static bool fits_name(FunctionCallInfo fcinfo, int n);
 static pg_attribute_noreturn() void refuse_rate(EntryPoint entry,
@@ -86,11 +92,41 @@ Datum
 EntryCall(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 {
 	Datum		result;
+	ErrorContextCallback context = {
+		.previous = error_context_stack,
+		.callback = tell_trace,
+		.arg = unconstify(char *, kinds[entry].name)
+	};
+
+	if (TraceParent() != NULL)
+		error_context_stack = &context;
+	TenantCheckCall(entry, kinds[entry].subject, fcinfo);
+	result = SegmentReady() ? call_counted(entry, call, fcinfo) :
+		call(fcinfo);
+	error_context_stack = context.previous;
+	return result;
+}
+
+/*
+ * Which trace an error, or a line of the log, belongs to.
+ */
+static void
+tell_trace(void *name)
+{
+	if (TraceParent() != NULL)
+		errcontext("gpucredit call=%s traceparent=%s", (const char *) name,
+				   TraceParent());
+}
+
+/*
+ * Make a call, within its rate limits, and count it.
+ */
+static Datum
+call_counted(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
+{
+	Datum		result;
 	Call		counted;
 
-	TenantCheckCall(entry, kinds[entry].subject, fcinfo);
-	if (!SegmentReady())
-		return call(fcinfo);
 	CountBegin(&counted);
 	PG_TRY();
 	{

@@ -40,6 +40,7 @@
 	X(create_pool, NOBODY, WAKES) \
 	X(set_tier, NOBODY, WAKES) \
 	X(set_retry_rule, NOBODY, QUIET) \
+	X(set_lost_work, NOBODY, QUIET) \
 	X(issue, ACCOUNT, WAKES) \
 	X(revoke, BUCKET, QUIET) \
 	X(transfer, ACCOUNT, WAKES) \

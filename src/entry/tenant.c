@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "common/args.h"
 #include "common/compat.h"
@@ -57,6 +58,8 @@ SQL_STATEMENT(bindings_read, SPI_OK_SELECT, "oid",
 static Oid	known_user = InvalidOid;
 static bool known_tenant;
 static bool bindings_known = false;
+static bool passing;			/* read in parallel mode: good for one */
+static TimestampTz passing_for; /* of the client's statements, and there */
 static int	nbindings;
 static Binding *bindings;
 static MemoryContext kept = NULL;
@@ -67,6 +70,7 @@ static void table_changed(Datum arg, Oid relid);
 static bool caller_is_tenant(void);
 static bool is_bound(const char *org, const char *account);
 static bool is_covered(const char *org, const char *account);
+static bool bindings_good(void);
 static void read_bindings(void);
 static bool covers(const Binding *binding, const char *org,
 				   const char *account);
@@ -156,7 +160,7 @@ gpucredit_sees(PG_FUNCTION_ARGS)
 		PG_RETURN_BOOL(true);
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		PG_RETURN_BOOL(false);
-	if (!bindings_known)
+	if (!bindings_good())
 	{
 		Definer		definer = DefinerEnter(fcinfo);
 
@@ -201,7 +205,7 @@ is_bound(const char *org, const char *account)
 	AcceptInvalidationMessages();
 	if (!caller_is_tenant())
 		return true;			/* not any more */
-	if (!bindings_known)
+	if (!bindings_good())
 		read_bindings();
 	if (nbindings == 0)
 		ereport(ERROR,
@@ -230,7 +234,20 @@ is_covered(const char *org, const char *account)
 }
 
 /*
- * Read the caller's bindings, with a snapshot of this moment.
+ * May the bindings last read be used?
+ */
+static bool
+bindings_good(void)
+{
+	return bindings_known &&
+		(!passing || (IsInParallelMode() &&
+					  passing_for == GetCurrentStatementStartTimestamp()));
+}
+
+/*
+ * Read the caller's bindings, with a snapshot of this moment.  In parallel
+ * mode there is none to be had but the statement's, which may be an old one:
+ * what it shows is not kept past the statement.
  */
 static void
 read_bindings(void)
@@ -247,6 +264,8 @@ read_bindings(void)
 								   get_namespace_oid("gpucredit", false));
 	/* what changes while we read makes them unknown again */
 	bindings_known = true;
+	passing = IsInParallelMode();
+	passing_for = GetCurrentStatementStartTimestamp();
 	PG_TRY();
 	{
 		SqlConnect();

@@ -27,7 +27,6 @@ typedef struct Tier
 	int32		rank;
 	Preemptible preemptible;
 	int64		max_wall;		/* microseconds; -1: no limit */
-	bool		bill_lost_work;
 } Tier;
 
 extern const char *const PreemptibleNames[3];
@@ -94,8 +93,8 @@ extern void NodeTake(FunctionCallInfo fcinfo, GpuNode *node);
 extern char *NodeLockPool(const char *node, bool reshape);	/* UC401 */
 extern void NodeReclaim(const char *node, TimestampTz at);
 extern void NodeResume(const char *pool, const char *node);
-extern void NodeAudit(const char *operation, const char *decision,
-					  const char *node, const char *pool,
+extern void NodeAudit(FunctionCallInfo fcinfo, const char *operation,
+					  const char *decision, const char *pool,
 					  const char *reason);
 
 /* nodes.c */

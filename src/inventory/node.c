@@ -139,7 +139,7 @@ call_register_node(PG_FUNCTION_ARGS)
 					 SqlBool(row, 0, 3));
 		write_node(&node_update, &node, now, &n);
 	}
-	NodeAudit("register_node", "registered", node.node, node.pool, NULL);
+	NodeAudit(fcinfo, "register_node", "registered", NULL, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
@@ -302,7 +302,7 @@ call_drain(PG_FUNCTION_ARGS)
 		SqlArgTime(&args, ClockNow());
 		(void) SqlRun(&drain_tell, &args);
 	}
-	NodeAudit("drain", "draining", node, pool, reason);
+	NodeAudit(fcinfo, "drain", "draining", pool, reason);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
@@ -360,7 +360,7 @@ call_remove_node(PG_FUNCTION_ARGS)
 	args = (SqlArgs){0};
 	SqlArgText(&args, node);
 	(void) SqlRun(&node_delete, &args);
-	NodeAudit("remove_node", "removed", node, pool, NULL);
+	NodeAudit(fcinfo, "remove_node", "removed", pool, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
@@ -386,14 +386,17 @@ refuse_state(const char *node, const char *why, const char *hint)
 			 errhint("%s", hint)));
 }
 
+/*
+ * The audit row of a call about a node; pool: NULL where that is an argument.
+ */
 void
-NodeAudit(const char *operation, const char *decision, const char *node,
-		  const char *pool, const char *reason)
+NodeAudit(FunctionCallInfo fcinfo, const char *operation,
+		  const char *decision, const char *pool, const char *reason)
 {
 	AuditRow	audit = {.operation = operation, .decision = decision,
 		.reason = reason, .at = ClockNow()};
 
-	AuditText(&audit, "node", node);
+	AuditArgs(&audit, fcinfo);
 	AuditText(&audit, "pool", pool);
 	AuditWrite(&audit);
 }

@@ -193,7 +193,7 @@ call_create_pool(PG_FUNCTION_ARGS)
 	SqlArgJson(&args, policy);
 	SqlArgTime(&args, audit.at);
 	(void) SqlRun(&pool_upsert, &args);
-	AuditText(&audit, "pool", pool);
+	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();

@@ -119,7 +119,7 @@ call_set_price(PG_FUNCTION_ARGS)
 	AuditText(&audit, "pool", pool);
 	AuditCredits(&audit, "per_gpu_hour", price);
 	AuditText(&audit, "spot", spot ? "true" : "false");
-	AuditText(&audit, "effective_at", timestamptz_to_str(effective_at));
+	AuditTime(&audit, "effective_at", effective_at);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();

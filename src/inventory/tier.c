@@ -21,8 +21,7 @@ ENTRY_POINT(set_tier);
 const char *const PreemptibleNames[3] = {"never", "reclaim", "capacity"};
 
 SQL_STATEMENT(tier_read, SPI_OK_SELECT, "text",
-			  "SELECT t.rank, t.preemptible, t.max_wall,"
-			  " t.bill_lost_work"
+			  "SELECT t.rank, t.preemptible, t.max_wall"
 			  " FROM gpucredit.tier t WHERE t.tier = $1");
 SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 			  "text, int, text, boolean, interval, interval, interval,"
@@ -61,7 +60,6 @@ TierRead(const char *name, Tier *tier)
 											  PreemptibleNames,
 											  lengthof(PreemptibleNames));
 	tier->max_wall = SqlIsNull(row, 0, 3) ? -1 : SqlDuration(row, 0, 3);
-	tier->bill_lost_work = SqlBool(row, 0, 4);
 }
 
 Datum
@@ -90,8 +88,7 @@ call_set_tier(PG_FUNCTION_ARGS)
 
 	SqlConnect();
 	(void) SqlRun(&tier_upsert, &args);
-	AuditText(&audit, "tier", tier);
-	AuditText(&audit, "preemptible", preemptible);
+	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();

@@ -63,6 +63,7 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
 	bool		wall_first = attempt->wall_limit >= 0 &&
 		attempt->wall_limit <= funded;
 	int64		most = wall_first ? attempt->wall_limit : funded;
+	TimestampTz wall_end = AttemptWallEnd(attempt);
 
 	if (attempt->directed)
 		obey_directive(attempt, now, &answer);
@@ -73,7 +74,7 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
 		stop_now(&answer, wall_first ? "wall_limit" : "low_funds", now);
 		return answer;
 	}
-	if (now >= AttemptWallEnd(attempt))
+	if (now >= wall_end)
 	{
 		stop_now(&answer, "wall_limit", now);
 		return answer;
@@ -89,6 +90,8 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
 	}
 	if (most < PG_INT64_MAX)
 		limit_time(&answer, now, most - attempt->elapsed);
+	if (attempt->ends_by != DT_NOEND)
+		limit_time(&answer, now, attempt->ends_by - now);
 	answer.save = strcmp(answer.action, "checkpoint") == 0 ||
 		save_is_due(attempt, now);
 	if (answer.save && attempt->save_asked &&

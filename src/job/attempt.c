@@ -68,6 +68,7 @@ AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
 	attempt->save_asked = SqlBool(rows, i, 25);
 	attempt->progress_at = SqlTimeOr(rows, i, 26, DT_NOBEGIN);
 	attempt->heard_at = SqlTimeOr(rows, i, 27, DT_NOBEGIN);
+	attempt->ends_by = SqlTimeOr(rows, i, 28, DT_NOEND);
 }
 
 /*
@@ -131,15 +132,20 @@ AttemptLockLive(const char *org, int64 job, int32 number, Attempt *attempt)
 
 /*
  * When an attempt must have reached its wall limit, whatever its agent says:
- * by the server's own clock, from the first heartbeat.
+ * by the server's own clock, from the first heartbeat.  One that was let in
+ * before a reservation is over by an instant that was fixed when it started,
+ * however long it takes to start.
  */
 TimestampTz
 AttemptWallEnd(const Attempt *attempt)
 {
-	if (attempt->wall_limit < 0 || attempt->running_at == DT_NOBEGIN)
-		return DT_NOEND;
-	return ClockAdd(ClockAdd(attempt->running_at, attempt->wall_limit),
-					SettingClockSkew());
+	TimestampTz end = attempt->ends_by;
+
+	if (attempt->wall_limit >= 0 && attempt->running_at != DT_NOBEGIN)
+		end = Min(end, ClockAdd(ClockAdd(attempt->running_at,
+										 attempt->wall_limit),
+								SettingClockSkew()));
+	return end;
 }
 
 /*

@@ -24,6 +24,7 @@ typedef struct Attempt
 	int64		wall_limit;		/* -1: none */
 	int64		hold_window;	/* -1: the whole wall limit is held */
 	TimestampTz started_at;
+	TimestampTz ends_by;		/* DT_NOEND: nobody waits for its devices */
 	Credits		held;
 	int64		elapsed;
 	int64		logged;			/* elapsed of the last usage row */
@@ -47,7 +48,7 @@ typedef struct Attempt
 } Attempt;
 
 /* The columns of an Attempt, from a row "a", and how many they are. */
-#define ATTEMPT_WIDTH	27
+#define ATTEMPT_WIDTH	28
 #define ATTEMPT_COLUMNS \
 	" a.org, a.job, a.attempt, a.hold, a.gpus, a.share, a.per_gpu_hour," \
 	" a.wall_limit, a.hold_window, a.started_at, a.held, a.elapsed," \
@@ -55,7 +56,8 @@ typedef struct Attempt
 	" a.ended_at, a.outcome, a.billed, a.progress, a.utilization," \
 	" EXISTS (SELECT FROM gpucredit.directive d WHERE d.org = a.org" \
 	"  AND d.job = a.job AND d.attempt = a.attempt)," \
-	" a.saved_at, a.save_every, a.save_asked, a.progress_at, a.heard_at"
+	" a.saved_at, a.save_every, a.save_asked, a.progress_at, a.heard_at," \
+	" a.ends_by"
 
 extern void AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt);
 extern void AttemptTold(SqlResult rows, uint64 i, int column,

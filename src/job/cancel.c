@@ -53,7 +53,7 @@ call_cancel(PG_FUNCTION_ARGS)
 	AuditRow	audit = {.org = org, .operation = "cancel", .job = id,
 		.at = DT_NOBEGIN};
 
-	RequestInit(&request, fcinfo, "cancel", org, ArgName(fcinfo, 2, "key"));
+	RequestInit(&request, fcinfo, "cancel", org, ArgKey(fcinfo, 2, "key"));
 	RequestInt8(&request, id);
 	RequestText(&request, reason = ArgTextOrNull(fcinfo, 3, "reason"));
 
@@ -63,6 +63,7 @@ call_cancel(PG_FUNCTION_ARGS)
 	if (!JobLock(org, id, true, &job))
 		RefuseUnknownJob(id);
 	audit.account = job.account;
+	audit.trace = job.trace;
 	RowText(&row, cancel_job(&job, &audit));
 	RowAdd(&row, BoolGetDatum(false));
 

@@ -20,6 +20,7 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/int.h"
+#include "common/log.h"
 #include "common/settings.h"
 #include "job/extend.h"
 #include "ledger/ledger.h"
@@ -37,6 +38,7 @@ SQL_STATEMENT(purpose_read, SPI_OK_SELECT, "text, bigint",
 static int64 windows_due(const Attempt *attempt);
 static Credits extension(const Attempt *attempt, int64 windows);
 static Purpose read_purpose(const Attempt *attempt);
+static void log_starved(const AuditRow *audit, Credits amount);
 static void write_held(const Attempt *attempt);
 
 /*
@@ -118,6 +120,7 @@ ExtendHold(Attempt *attempt, bool wait)
 	if (!HoldLock(attempt->org, attempt->hold, wait, &hold))
 		return;
 	audit.account = hold.account;
+	audit.trace = hold.trace;
 	path = AccountParse(hold.org, hold.account);
 	audit.reason = "account_suspended";
 	if (!AccountSuspended(&path))
@@ -149,6 +152,26 @@ ExtendHold(Attempt *attempt, bool wait)
 	audit.decision = attempt->starved ? "denied" : "granted";
 	AuditCredits(&audit, "amount", amount);
 	AuditWrite(&audit);
+	if (attempt->starved)
+		log_starved(&audit, amount);
+}
+
+/*
+ * A job will have to stop for want of credit.
+ */
+static void
+log_starved(const AuditRow *audit, Credits amount)
+{
+	StringInfo	line = LogBegin("extension_denied");
+
+	LogText(line, "org", audit->org);
+	LogText(line, "account", audit->account);
+	LogNumber(line, "job", audit->job);
+	LogNumber(line, "attempt", audit->attempt);
+	LogText(line, "reason", audit->reason);
+	LogText(line, "amount", CreditsToCString(amount));
+	LogTrace(line, &audit->trace);
+	LogAtCommit(line);
 }
 
 /*

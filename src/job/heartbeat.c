@@ -21,6 +21,7 @@
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/errors.h"
+#include "common/log.h"
 #include "common/sql.h"
 #include "entry/entry.h"
 #include "job/device.h"
@@ -91,7 +92,8 @@ SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
 			  "SELECT" ATTEMPT_COLUMNS ", g.gpus, g.share,"
 			  " CASE WHEN a.running_at IS NULL"
-			  "  THEN j.spec || " RESUME_FROM " ELSE j.spec END"
+			  "  THEN j.spec || " RESUME_FROM " ELSE j.spec END,"
+			  " j.traceparent"
 			  " FROM gpucredit.attempt_gpu g"
 			  " JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job"
 			  "  AND a.attempt = g.attempt"
@@ -102,12 +104,13 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
 #define GPUS_COLUMN		(ATTEMPT_WIDTH + 1)
 #define SHARE_COLUMN	(ATTEMPT_WIDTH + 2)
 #define SPEC_COLUMN		(ATTEMPT_WIDTH + 3)
+#define TRACE_COLUMN	(ATTEMPT_WIDTH + 4)
 
 static void take_running(FunctionCallInfo fcinfo, Running *running);
 static void parse_running(char *text, Running *running);
 static pg_attribute_noreturn() void refuse_running(const char *text);
 static void beat(FunctionCallInfo fcinfo, Beat *beat);
-static void audit_health(const Beat *beat, GpuSet before);
+static void tell_health(const Beat *beat, GpuSet before);
 static void tell_fences(const Beat *beat);
 static void put_work(ReturnSetInfo *rsinfo, Beat *beat);
 static Answer answer_part(const Beat *beat, const Attempt *attempt,
@@ -242,15 +245,16 @@ beat(FunctionCallInfo fcinfo, Beat *beat)
 	beat->healthy = DatumGetGpuSet(SqlDatum(row, 0, 3, &isnull));
 	before = DatumGetGpuSet(SqlDatum(row, 0, 4, &isnull));
 	if (before != beat->healthy)
-		audit_health(beat, before);
+		tell_health(beat, before);
 }
 
 /*
- * Devices went out of service, or came back.
+ * Devices went out of service, or came back: the trail and the log know.
  */
 static void
-audit_health(const Beat *beat, GpuSet before)
+tell_health(const Beat *beat, GpuSet before)
 {
+	StringInfo	line;
 	AuditRow	audit = {.operation = "heartbeat", .at = beat->now,
 		.decision = before & ~beat->healthy ? "device_failed" :
 		"device_back"};
@@ -260,6 +264,13 @@ audit_health(const Beat *beat, GpuSet before)
 	AuditText(&audit, "was", GpuSetToCString(before));
 	AuditText(&audit, "healthy", GpuSetToCString(beat->healthy));
 	AuditWrite(&audit);
+
+	line = LogBegin(audit.decision);
+	LogText(line, "node", beat->node);
+	LogText(line, "pool", beat->pool);
+	LogText(line, "was", GpuSetToCString(before));
+	LogText(line, "healthy", GpuSetToCString(beat->healthy));
+	LogAtCommit(line);
 }
 
 /*
@@ -325,6 +336,7 @@ put_work(ReturnSetInfo *rsinfo, Beat *beat)
 		RowAdd(&row, SqlDatum(rows, i, SPEC_COLUMN, &isnull));
 		RowText(&row, answer.reason);
 		RowAdd(&row, BoolGetDatum(answer.save));
+		RowText(&row, SqlText(rows, i, TRACE_COLUMN));
 		RowPut(rsinfo, &row);
 	}
 	put_strays(rsinfo, beat);
@@ -394,6 +406,7 @@ put_strays(ReturnSetInfo *rsinfo, const Beat *beat)
 		RowNull(&row);
 		RowText(&row, "over");
 		RowAdd(&row, BoolGetDatum(false));
+		RowNull(&row);
 		RowPut(rsinfo, &row);
 	}
 }

@@ -27,7 +27,7 @@ const char *const TopologyNames[4] = {"any", "node", "nvlink", "leaf"};
 	" j.preemptible, j.priority, j.cpu_milli, j.memory_mib, j.wall_limit," \
 	" j.hold_window, j.max_retries, j.offer_types, j.offer_memory," \
 	" j.offer_prices, j.offer_spot_prices, j.state, j.hold, j.attempt," \
-	" j.failures, j.cancelled, j.not_before, j.waits_from, j.waited" \
+	" j.failures, j.cancelled, j.not_before, j.waits_from, j.waited, j.traceparent" \
 	" FROM gpucredit.job j" \
 	" WHERE j.org = $1 AND j.job = $2 FOR NO KEY UPDATE"
 
@@ -99,6 +99,7 @@ JobLock(const char *org, int64 id, bool wait, Job *job)
 	job->not_before = SqlTimeOr(row, 0, 22, DT_NOBEGIN);
 	job->waits_from = SqlTimeOr(row, 0, 23, DT_NOBEGIN);
 	job->waited = SqlDuration(row, 0, 24);
+	job->trace = TraceOfParent(SqlText(row, 0, 25));
 	SqlFree(&row);
 	return true;
 }
@@ -237,7 +238,8 @@ JobPurpose(const Job *job)
 		.ntypes = job->offers.n,
 		.gpu_types = job->offers.types,
 		.tier = job->tier,
-		.pool = job->pool
+		.pool = job->pool,
+		.trace = job->trace
 	};
 
 	return purpose;

@@ -10,6 +10,7 @@
 #ifndef GPUCREDIT_JOB_H
 #define GPUCREDIT_JOB_H
 
+#include "audit/audit.h"
 #include "common/sql.h"
 #include "inventory/inventory.h"
 #include "ledger/ledger.h"
@@ -52,6 +53,7 @@ typedef struct Job
 	TimestampTz not_before;		/* DT_NOBEGIN: at once */
 	TimestampTz waits_from;		/* DT_NOBEGIN: it does not wait */
 	int64		waited;			/* before it last left the queue */
+	Trace		trace;			/* it was submitted with */
 } Job;
 
 /* What a spec says of checkpoints; -1: nothing. */
@@ -86,6 +88,9 @@ extern pg_attribute_noreturn() void AttemptRefuseUnknown(int64 job,
 extern SaveSpec SpecRead(const Jsonb *spec);
 extern bool JsonDuration(const JsonbValue *value, int64 *us);
 extern bool JsonWhole(const JsonbValue *value, int64 *number);
+
+/* job_trace.c */
+extern void JobTraces(AuditRow *rows, int n);
 
 /* requeue.c */
 extern LedgerStatus JobFund(Job *job, const char *operation,

@@ -17,6 +17,7 @@
 #include "common/settings.h"
 #include "common/sql.h"
 #include "job/attempt.h"
+#include "job/job.h"
 
 SQL_STATEMENT(late_known, SPI_OK_SELECT, "text, bigint, int, bigint",
 			  "SELECT 1 FROM gpucredit.audit u"
@@ -65,5 +66,6 @@ AttemptLate(const Attempt *attempt, const char *operation,
 				 CreditsBillWithin(attempt->per_gpu_hour, attempt->gpus,
 								   attempt->share, claimed, PG_INT64_MAX));
 	AuditCredits(&audit, "billed", attempt->billed);
+	JobTraces(&audit, 1);
 	AuditWrite(&audit);
 }

@@ -19,6 +19,7 @@
 
 #include "common/args.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/settings.h"
 #include "entry/entry.h"
 #include "job/device.h"
@@ -35,6 +36,15 @@ typedef struct Silence
 	TimestampTz attempts;
 	TimestampTz nodes;
 } Silence;
+
+/* What is left on nodes that are not there any more, and how it ends. */
+typedef struct Leftover
+{
+	SqlStatement *nodes;
+	TimestampTz at;
+	Outcome		outcome;
+	const char *reason;
+} Leftover;
 
 /* "walwriter" starts when recovery, or the server's start, has ended. */
 SQL_STATEMENT(up_since, SPI_OK_SELECT, "",
@@ -71,6 +81,15 @@ SQL_STATEMENT(is_lost, SPI_OK_SELECT, "text, bigint, int, timestamptz",
 SQL_STATEMENT(is_gone, SPI_OK_SELECT, "text, bigint, int, timestamptz",
 			  ATTEMPT_IS_ON("n.reclaim_at <= $4"));
 
+/* nodes that attempts were just lost with */
+SQL_STATEMENT(lost_nodes, SPI_OK_SELECT, "timestamptz, timestamptz",
+			  "SELECT n.pool, n.node, n.heard_at, pg_catalog.count(*)"
+			  " FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
+			  "  ON g.pool = n.pool AND g.node = n.node"
+			  " WHERE n.heard_at <= $1 AND NOT g.free AND g.ended_at >= $2"
+			  " GROUP BY n.pool, n.node ORDER BY n.node LIMIT 100");
+
+static void log_lost(TimestampTz silent, TimestampTz now);
 static Silence silence(void);
 static TimestampTz silent_since(TimestampTz now, TimestampTz up, int64 lost);
 static SqlResult run_at(SqlStatement *statement, TimestampTz at);
@@ -80,10 +99,8 @@ static SweepResult release_hold(const char *org, int64 id, int32 number,
 								const void *context);
 static SweepResult settle_silent(const char *org, int64 id, int32 number,
 								 const void *context);
-static SweepResult settle_lost(const char *org, int64 id, int32 number,
-							   const void *context);
-static SweepResult settle_gone(const char *org, int64 id, int32 number,
-							   const void *context);
+static SweepResult settle_leftover(const char *org, int64 id, int32 number,
+								   const void *context);
 static void put_task(FunctionCallInfo fcinfo, const char *task,
 					 int64 affected);
 
@@ -121,6 +138,7 @@ call_check_nodes(PG_FUNCTION_ARGS)
 	Sweep		sweep;
 	Silence		since;
 	TimestampTz now = ClockNow();
+	Leftover	taken = {&is_gone, now, PREEMPTED, "reclaimed"};
 	int64		lost = 0;
 	int64		broken;
 	int64		gone;
@@ -130,16 +148,49 @@ call_check_nodes(PG_FUNCTION_ARGS)
 	sweep = SweepBegin();
 	since = silence();
 	if (since.nodes != DT_NOBEGIN)
+	{
+		Leftover	left = {&is_lost, since.nodes, NODE_LOST, "node_silent"};
+
 		lost = SweepRun(&sweep, run_at(&lost_attempts, since.nodes),
-						settle_lost, &since);
+						settle_leftover, &left);
+	}
+	if (lost > 0)
+		log_lost(since.nodes, now);
 	broken = SweepRun(&sweep, DevicesBroken(), DeviceSettle, NULL);
-	gone = SweepRun(&sweep, run_at(&gone_attempts, now), settle_gone, &now);
+	gone = SweepRun(&sweep, run_at(&gone_attempts, now), settle_leftover,
+					&taken);
 	put_task(fcinfo, "settle_node_lost", lost);
 	put_task(fcinfo, "settle_device_failed", broken);
 	put_task(fcinfo, "settle_reclaimed", gone);
 	put_task(fcinfo, "skipped", sweep.skipped);
 	SqlFinish();
 	return (Datum) 0;
+}
+
+/*
+ * Tell the log which nodes took attempts with them.
+ */
+static void
+log_lost(TimestampTz silent, TimestampTz now)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgTime(&args, silent);
+	SqlArgTime(&args, now);
+	rows = SqlRun(&lost_nodes, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		StringInfo	line = LogBegin("node_lost");
+
+		LogText(line, "node", SqlText(rows, i, 2));
+		LogText(line, "pool", SqlText(rows, i, 1));
+		LogNumber(line, "silent_s", (now - SqlTime(rows, i, 3)) /
+				  USECS_PER_SEC);
+		LogNumber(line, "attempts", SqlInt8(rows, i, 4));
+		LogAtCommit(line);
+	}
+	SqlFree(&rows);
 }
 
 /*
@@ -247,42 +298,21 @@ settle_silent(const char *org, int64 id, int32 number, const void *context)
 }
 
 /*
- * Settle one attempt of which a node is lost.
+ * Settle one attempt of which a node is lost, or was taken back.
  */
 static SweepResult
-settle_lost(const char *org, int64 id, int32 number, const void *context)
+settle_leftover(const char *org, int64 id, int32 number, const void *context)
 {
-	const Silence *since = context;
-	Settlement	settlement = {.outcome = NODE_LOST, .elapsed = -1,
-		.reason = "node_silent"};
+	const Leftover *left = context;
+	Settlement	settlement = {.outcome = left->outcome, .elapsed = -1,
+		.reason = left->reason};
 	Attempt		attempt;
 	Job			job;
 
 	if (!JobLock(org, id, false, &job))
 		return SWEEP_BUSY;
 	if (!AttemptLockLive(org, id, number, &attempt) ||
-		!is_on(&is_lost, org, id, number, since->nodes))
-		return SWEEP_IDLE;
-	AttemptSettle(&job, &attempt, &settlement);
-	return SWEEP_DONE;
-}
-
-/*
- * Settle one attempt of which a node was reclaimed.
- */
-static SweepResult
-settle_gone(const char *org, int64 id, int32 number, const void *context)
-{
-	const TimestampTz *now = context;
-	Settlement	settlement = {.outcome = PREEMPTED, .elapsed = -1,
-		.reason = "reclaimed"};
-	Attempt		attempt;
-	Job			job;
-
-	if (!JobLock(org, id, false, &job))
-		return SWEEP_BUSY;
-	if (!AttemptLockLive(org, id, number, &attempt) ||
-		!is_on(&is_gone, org, id, number, *now))
+		!is_on(left->nodes, org, id, number, left->at))
 		return SWEEP_IDLE;
 	AttemptSettle(&job, &attempt, &settlement);
 	return SWEEP_DONE;

@@ -61,7 +61,8 @@ SQL_STATEMENT(attempt_beat, SPI_OK_UPDATE_RETURNING,
 			  " a.progress, a.utilization, a.running_at, a.saved_at,"
 			  " a.save_every, a.save_asked, a.progress_at,"
 			  " EXISTS (SELECT FROM gpucredit.directive d"
-			  "  WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3)");
+			  "  WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3),"
+			  " a.ends_by");
 SQL_STATEMENT(attempt_note, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz",
 			  "UPDATE gpucredit.attempt a SET logged = $4, skewed_at = $5"
@@ -75,7 +76,7 @@ static void arg_told(SqlArgs *args, const Heartbeat *heartbeat);
 static bool beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt);
 static bool beat_any(const Heartbeat *heartbeat, Attempt *attempt);
 static pg_attribute_noreturn() void refuse_unknown(const Heartbeat *heartbeat);
-static Answer go_on(Attempt *attempt, TimestampTz now, bool wait);
+static Answer go_on(Attempt *attempt, bool log, TimestampTz now, bool wait);
 static void note(const Attempt *attempt);
 static void audit_skew(const Attempt *attempt, TimestampTz now);
 
@@ -98,7 +99,8 @@ call_meter(PG_FUNCTION_ARGS)
 	attempt.attempt = heartbeat.attempt;
 	attempt.elapsed = heartbeat.elapsed;
 	if (beat_ordinary(&heartbeat, &attempt))
-		answer = go_on(&attempt, heartbeat.now, true);
+		answer = go_on(&attempt, attempt.logged == attempt.elapsed,
+					   heartbeat.now, true);
 	else if (beat_any(&heartbeat, &attempt))
 		answer = MeterAccepted(&attempt, heartbeat.elapsed, heartbeat.now,
 							   true);
@@ -167,7 +169,7 @@ arg_told(SqlArgs *args, const Heartbeat *heartbeat)
 
 /*
  * The heartbeat that nearly all are: news of a running attempt, nothing to
- * cut, no usage row due.  False: it is another.
+ * cut.  False: it is another.
  */
 static bool
 beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
@@ -198,11 +200,9 @@ beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 	attempt->save_asked = SqlBool(row, 0, 15);
 	attempt->progress_at = SqlTimeOr(row, 0, 16, DT_NOBEGIN);
 	attempt->directed = SqlBool(row, 0, 17);
+	attempt->ends_by = SqlTimeOr(row, 0, 18, DT_NOEND);
 	if (attempt->logged == attempt->elapsed)
-	{
-		AttemptTold(row, 0, 10, attempt);
-		AttemptLogUsage(attempt, AttemptBill(attempt), heartbeat->now);
-	}
+		AttemptTold(row, 0, 10, attempt);	/* for the usage row */
 	return true;
 }
 
@@ -268,23 +268,23 @@ MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
 		audit_skew(attempt, now);
 	}
 	if (log)
-	{
 		attempt->logged = attempt->elapsed;
-		AttemptLogUsage(attempt, AttemptBill(attempt), now);
-	}
 	if (cut || log)
 		note(attempt);
-	return go_on(attempt, now, wait);
+	return go_on(attempt, log, now, wait);
 }
 
 /*
- * Extend a running attempt's hold if need be, and say how it goes on.
+ * Extend a running attempt's hold if need be, log what it used if that is due
+ * (its bill is within the hold as it then is), and say how it goes on.
  */
 static Answer
-go_on(Attempt *attempt, TimestampTz now, bool wait)
+go_on(Attempt *attempt, bool log, TimestampTz now, bool wait)
 {
 	if (ExtendIsDue(attempt))
 		ExtendHold(attempt, wait);
+	if (log)
+		AttemptLogUsage(attempt, AttemptBill(attempt), now);
 	return AnswerLive(attempt, now);
 }
 
@@ -337,5 +337,6 @@ audit_skew(const Attempt *attempt, TimestampTz now)
 		.attempt = attempt->attempt, .hold = attempt->hold, .at = now};
 
 	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
+	JobTraces(&audit, 1);
 	AuditWrite(&audit);
 }

@@ -33,6 +33,7 @@ SQL_STATEMENT(overdue_attempts, SPI_OK_SELECT,
 			  "SELECT a.org, a.job, a.attempt FROM gpucredit.attempt a"
 			  " WHERE a.ended_at IS NULL"
 			  " AND (a.running_at + a.wall_limit <= $2"
+			  "  OR a.ends_by <= $1"
 			  "  OR a.elapsed - $4 >= a.wall_limit"
 			  "  OR a.progress_at <= $3"
 			  "  OR (a.starved AND gpucredit.bill(a.per_gpu_hour, a.gpus,"

@@ -24,6 +24,7 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/int.h"
+#include "common/log.h"
 #include "common/settings.h"
 #include "common/sql.h"
 #include "decide/rescue.h"
@@ -64,7 +65,7 @@ SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text, timestamptz",
 			  " LEFT JOIN gpucredit.directive d ON d.org = l.org"
 			  "  AND d.job = l.job AND d.attempt = l.attempt"
 			  "  AND d.cause = 'reclaim'"
-			  " WHERE l.deadline > $2 ORDER BY l.org, l.job, l.attempt");
+			  " WHERE l.deadline >= $2 ORDER BY l.org, l.job, l.attempt");
 
 #define LEAVING_TYPES \
 	"text[], bigint[], int[], timestamptz[], timestamptz[], timestamptz[]," \
@@ -107,6 +108,7 @@ SQL_STATEMENT(staying_untell, SPI_OK_DELETE, "text, text",
 			  " FOR NO KEY UPDATE OF d SKIP LOCKED))");
 
 static void plan_leaving(const char *pool, TimestampTz now);
+static void log_storm(const char *pool, const RescueJob *jobs, int n);
 static RescueJob *read_leaving(const char *pool, TimestampTz now, int *n);
 static void read_job(SqlResult rows, uint64 i, TimestampTz now,
 					 RescueJob *job);
@@ -126,7 +128,7 @@ call_reclaim(PG_FUNCTION_ARGS)
 	now = ClockNow();
 	NodeReclaim(node, ClockAdd(now, notice));
 	plan_leaving(pool, now);
-	NodeAudit("reclaim", "reclaimed", node, pool,
+	NodeAudit(fcinfo, "reclaim", "reclaimed", pool,
 			  psprintf("notice %lld s", (long long) (notice / USECS_PER_SEC)));
 	SqlFinish();
 	PG_RETURN_VOID();
@@ -146,7 +148,7 @@ call_resume(PG_FUNCTION_ARGS)
 	SqlArgText(&args, node);
 	(void) SqlRun(&staying_untell, &args);
 	plan_leaving(pool, ClockNow());
-	NodeAudit("resume", "resumed", node, pool, NULL);
+	NodeAudit(fcinfo, "resume", "resumed", pool, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
@@ -172,6 +174,27 @@ plan_leaving(const char *pool, TimestampTz now)
 	args = leaving_args(jobs, n, now);
 	(void) SqlRun(&leaving_change, &args);
 	(void) SqlRun(&leaving_tell, &args);
+	log_storm(pool, jobs, n);
+}
+
+/*
+ * More must leave than can save before they are gone.
+ */
+static void
+log_storm(const char *pool, const RescueJob *jobs, int n)
+{
+	int64		unsaved = 0;
+	StringInfo	line;
+
+	for (int i = 0; i < n; i++)
+		unsaved += !jobs[i].promised && !jobs[i].saved && jobs[i].size >= 0;
+	if (unsaved == 0)
+		return;
+	line = LogBegin("reclaim_storm");
+	LogText(line, "pool", pool);
+	LogNumber(line, "leaving", n);
+	LogNumber(line, "unsaved", unsaved);
+	LogAtCommit(line);
 }
 
 /*

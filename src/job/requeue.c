@@ -41,7 +41,7 @@ JobFund(Job *job, const char *operation, const LockedBuckets *locked,
 	Hold		hold;
 	LedgerStatus status;
 	AuditRow	audit = {.org = job->org, .account = job->account,
-		.operation = operation, .job = job->job};
+		.operation = operation, .job = job->job, .trace = job->trace};
 
 	if (AccountSuspended(&path))
 	{

@@ -26,26 +26,29 @@
 
 ENTRY_POINT(reserve);
 
+#define DEFAULT_RETRIES	3		/* as sql/gpucredit/60_job.sql declares */
+
 SQL_STATEMENT(job_next, SPI_OK_SELECT, "",
 			  "SELECT pg_catalog.nextval('gpucredit.job_job_seq')");
 SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  "text, bigint, text, text, text, gpucredit.gpureq, text, text,"
 			  " int, bigint, bigint, interval, interval, int, jsonb, jsonb,"
 			  " text[], bigint[], gpucredit.credits[], gpucredit.credits[],"
-			  " bigint, timestamptz, text, text, interval",
+			  " bigint, timestamptz, text, text, interval, text",
 			  "INSERT INTO gpucredit.job (org, job, account, pool, tier,"
 			  " request, topology, preemptible, priority, cpu_milli,"
 			  " memory_mib, wall_limit, hold_window, max_retries, spec,"
 			  " options, offer_types, offer_memory, offer_prices,"
 			  " offer_spot_prices, state, hold, submitted_at, prefer, cache,"
-			  " save_every, waits_from)"
+			  " save_every, waits_from, traceparent)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
 			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22,"
-			  " $23, $24, $25, $22)");
+			  " $23, $24, $25, $22, $26)");
 
 static const char *fund(Submission *submission, Hold *hold,
 						TimestampTz *at);
 static void insert_job(const Submission *submission, TimestampTz at);
+static void audit_asked(AuditRow *audit, const Submission *submission);
 static void arg_duration(SqlArgs *args, int64 us);
 
 Datum
@@ -79,9 +82,7 @@ call_reserve(PG_FUNCTION_ARGS)
 	audit.decision = audit.reason ? "denied" : "granted";
 	audit.hold = hold.hold;
 	audit.job = audit.reason ? 0 : job->job;
-	AuditText(&audit, "request", GpuReqToCString(job->request));
-	AuditText(&audit, "tier", job->tier);
-	AuditText(&audit, "pool", job->pool);
+	audit_asked(&audit, &submission);
 	AuditCredits(&audit, "amount", audit.reason ? 0 : hold.drawn);
 	AuditDecision(&audit, request.key);
 
@@ -153,7 +154,40 @@ insert_job(const Submission *submission, TimestampTz at)
 			   TopologyNames[job->prefer]);
 	SqlArgText(&args, submission->cache);
 	arg_duration(&args, submission->save.every);
+	SqlArgText(&args, TraceParent());
 	(void) SqlRun(&job_insert, &args);
+}
+
+/*
+ * What was asked for, where it is not the default.  The spec is the agent's
+ * matter alone, and kept with the job.
+ */
+static void
+audit_asked(AuditRow *audit, const Submission *submission)
+{
+	const Job  *job = &submission->job;
+
+	AuditText(audit, "request", GpuReqToCString(job->request));
+	AuditText(audit, "tier", job->tier);
+	AuditText(audit, "pool", job->pool);
+	if (!submission->tier_wall)
+		AuditInt8(audit, "wall_limit_us", job->wall_limit);
+	if (job->hold_window >= 0)
+		AuditInt8(audit, "hold_window_us", job->hold_window);
+	if (job->topology != DECIDE_TOPOLOGY_ANY)
+		AuditText(audit, "topology", TopologyNames[job->topology]);
+	if (!submission->tier_preemptible)
+		AuditText(audit, "preemptible", PreemptibleNames[job->preemptible]);
+	if (job->max_retries != DEFAULT_RETRIES)
+		AuditInt8(audit, "max_retries", job->max_retries);
+	if (job->cpu_milli > 0)
+		AuditInt8(audit, "cpu_milli", job->cpu_milli);
+	if (job->memory_mib > 0)
+		AuditInt8(audit, "memory_mib", job->memory_mib);
+	if (JB_ROOT_COUNT(submission->options) > 0)
+		AuditNumber(audit, "options",
+					JsonbToCString(NULL, &submission->options->root,
+								   VARSIZE(submission->options)));
 }
 
 static void

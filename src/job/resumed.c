@@ -170,6 +170,7 @@ condemn(const Found *found, const Attempt *attempt)
 	(void) SqlRun(&checkpoint_bad, &args);
 	AuditInt8(&audit, "from_attempt", found->from_attempt);
 	AuditInt8(&audit, "from_step", found->from_step);
+	JobTraces(&audit, 1);
 	AuditWrite(&audit);
 }
 

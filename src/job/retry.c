@@ -137,8 +137,7 @@ call_set_retry_rule(PG_FUNCTION_ARGS)
 		SqlArgText(&args, advice);
 		(void) SqlRun(&rule_upsert, &args);
 	}
-	AuditText(&audit, "rule", rule);
-	AuditText(&audit, "class", class);
+	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();

@@ -4,8 +4,8 @@
  *		The end of an attempt, exactly once.
  *
  * Its bill is spent out of its hold, the rest goes back to the very buckets
- * it came from, and ending the attempt is what frees its devices.  Where the
- * tier does not bill lost work, what the job must do again is refunded.  The job
+ * it came from, and ending the attempt is what frees its devices.  Where lost
+ * work is not billed (lost_work.c), what the job must do again is refunded.  The job
  * then is over, or goes back to the queue under a new hold.  All of it is one
  * transaction.
  *
@@ -254,7 +254,7 @@ move_money(Settlement *settlement, Job *job, const Attempt *attempt)
 
 /*
  * Give back what was spent on work that the job must do again: that since the
- * attempt's last checkpoint, where the tier does not bill it.
+ * attempt's last checkpoint, where it is not billed.
  */
 static void
 refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
@@ -264,12 +264,9 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 	Attempt		saved = *attempt;
 	Credits		lost;
 	Returned	back;
-	Tier		tier;
 
-	if (!settlement->requeue || settlement->billed == 0)
-		return;
-	TierRead(job->tier, &tier);
-	if (tier.bill_lost_work)
+	if (!settlement->requeue || settlement->billed == 0 ||
+		LostWorkIsBilled(job->tier, settlement->outcome))
 		return;
 	saved.elapsed = Min(CheckpointElapsed(attempt), attempt->elapsed);
 	lost = settlement->billed - AttemptBill(&saved);
@@ -351,7 +348,7 @@ audit_settled(const Settlement *settlement, const Job *job,
 	AuditRow	audit = {.org = job->org, .account = job->account,
 		.operation = "settle", .decision = OutcomeNames[settlement->outcome],
 		.job = attempt->job, .attempt = attempt->attempt,
-		.hold = attempt->hold, .at = settlement->at};
+		.hold = attempt->hold, .at = settlement->at, .trace = job->trace};
 
 	audit.reason = settlement->reason;
 	if (settlement->elapsed > attempt->elapsed)

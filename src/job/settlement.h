@@ -48,5 +48,6 @@ typedef struct Settlement
 extern void AttemptSettle(Job *job, Attempt *attempt,
 						  Settlement *settlement);
 extern void AttemptSettled(const Attempt *attempt, Settlement *settlement);
+extern bool LostWorkIsBilled(const char *tier, Outcome outcome);
 
 #endif							/* GPUCREDIT_SETTLEMENT_H */

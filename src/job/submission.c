@@ -39,7 +39,7 @@ SubmissionTake(FunctionCallInfo fcinfo, Submission *submission,
 	job->account = ArgPath(fcinfo, 1, "account");
 	submission->path = AccountParse(job->org, job->account);
 	RequestInit(request, fcinfo, "reserve", job->org,
-				ArgName(fcinfo, 2, "key"));
+				ArgKey(fcinfo, 2, "key"));
 	RequestText(request, job->account);
 	job->request = GpuReqParse(ArgText(fcinfo, 3, "request"));
 	RequestText(request, GpuReqToCString(job->request));

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/log.h"
 #include "job/sweep.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
@@ -31,6 +32,7 @@ static void leave(Sweep *sweep, const char *org);
 static SweepResult try_step(SweepStep step, const char *org, int64 id,
 							int32 number, const void *context,
 							bool *stuck);
+static char *failed_line(const char *org, int64 id, const ErrorData *error);
 static bool goes_on(const ErrorData *error);
 
 /*
@@ -178,6 +180,7 @@ try_step(SweepStep step, const char *org, int64 id, int32 number,
 							error->message),
 					 errdetail("It was at %lld; the other organisations "
 							   "were served.", (long long) id),
+					 errdetail_log("%s", failed_line(org, id, error)),
 					 errhint("Run gpucredit.verify() to see what is "
 							 "wrong.")));
 		result = SWEEP_BUSY;
@@ -187,6 +190,20 @@ try_step(SweepStep step, const char *org, int64 id, int32 number,
 	MemoryContextSwitchTo(memory);
 	CurrentResourceOwner = owner;
 	return result;
+}
+
+/*
+ * The same for the log.
+ */
+static char *
+failed_line(const char *org, int64 id, const ErrorData *error)
+{
+	StringInfo	line = LogBegin("sweep_failed");
+
+	LogText(line, "org", org);
+	LogNumber(line, "id", id);
+	LogText(line, "sqlstate", unpack_sql_state(error->sqlerrcode));
+	return line->data;
 }
 
 /*

@@ -31,9 +31,10 @@ static bool account_exists(const char *org, const char *account,
 						   bool read_only);
 
 SQL_STATEMENT(account_read, SPI_OK_SELECT, "text, text, text[]",
-			  "SELECT pg_catalog.bool_or(a.suspended),"
-			  " pg_catalog.bool_or(a.account = $2),"
-			  " pg_catalog.bool_or(a.slices > 1)"
+			  "SELECT a.suspended, a.account = $2, a.slices > 1,"
+			  " a.balance_low IS NOT NULL, EXISTS ("
+			  "  SELECT FROM gpucredit.budget b"
+			  "  WHERE b.org = $1 AND b.account = ANY ($3))"
 			  " FROM gpucredit.account a"
 			  " WHERE a.org = $1 AND a.account = ANY ($3)");
 SQL_STATEMENT(account_upsert, SPI_OK_INSERT,
@@ -52,7 +53,7 @@ SQL_STATEMENT(account_suspend, SPI_OK_UPDATE, "text, text, boolean",
 AccountPath
 AccountParse(const char *org, const char *account)
 {
-	AccountPath path = {org, 0, {NULL}, false};
+	AccountPath path = {.org = org};
 	char	   *copy = pstrdup(account);
 	char	   *slash;
 
@@ -87,22 +88,34 @@ refuse_path(const char *account, const char *why)
 
 /*
  * Is the account, or one above it, suspended?  UC001 where there is none.
- * Tells the path, too, whether any of it has slices.
+ * Tells the path, too, whether any of it has slices, a budget, or somebody to
+ * tell when its balance is low.
  */
 bool
 AccountSuspended(AccountPath *path)
 {
 	SqlArgs		args = {0};
-	SqlResult	row;
+	SqlResult	rows;
+	bool		exists = false;
+	bool		suspended = false;
 
 	SqlArgText(&args, path->org);
 	SqlArgText(&args, path->accounts[0]);
 	SqlArgTextArray(&args, path->accounts, path->n);
-	row = SqlRun(&account_read, &args);
-	if (SqlIsNull(row, 0, 2) || !SqlBool(row, 0, 2))
+	rows = SqlRun(&account_read, &args);
+	path->sliced = path->watched = path->budgeted = false;
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		suspended |= SqlBool(rows, i, 1);
+		exists |= SqlBool(rows, i, 2);
+		path->sliced |= SqlBool(rows, i, 3);
+		path->watched |= SqlBool(rows, i, 4);
+		path->budgeted |= SqlBool(rows, i, 5);
+	}
+	if (!exists)
 		RefuseUnknownAccount(path->org, path->accounts[0]);
-	path->sliced = SqlBool(row, 0, 3);
-	return SqlBool(row, 0, 1);
+	path->looked = true;
+	return suspended;
 }
 
 /*
@@ -120,7 +133,7 @@ account_exists(const char *org, const char *account, bool read_only)
 	SqlArgTextArray(&args, &account, 1);
 	row = read_only ? SqlRead(&account_read, &args) :
 		SqlRun(&account_read, &args);
-	return !SqlIsNull(row, 0, 2) && SqlBool(row, 0, 2);
+	return row.n > 0;
 }
 
 Datum

@@ -30,6 +30,7 @@
 #include "entry/entry.h"
 #include "ledger/alert.h"
 #include "lib/stringinfo.h"
+#include "utils/fmgrprotos.h"
 #include "utils/json.h"
 
 ENTRY_POINT(set_alert);
@@ -73,6 +74,7 @@ AlertBudget(const char *org, const BudgetCount *count, Credits before,
 	for (int i = 0; i < count->nalerts; i++)
 	{
 		SqlArgs		args = {0};
+		char	   *share;
 
 		if (before >= count->alerts[i] || after < count->alerts[i])
 			continue;
@@ -81,9 +83,10 @@ AlertBudget(const char *org, const BudgetCount *count, Credits before,
 		SqlArgText(&args, count->account);
 		SqlArgText(&args, count->period);
 		SqlArgTime(&args, count->period_start);
-		SqlArgText(&args, count->alert_shares[i]);
-		SqlArgText(&args, describe(org, count, count->alert_shares[i],
-								   after));
+		share = DatumGetCString(DirectFunctionCall1(numeric_out,
+													count->alert_shares[i]));
+		SqlArgText(&args, share);
+		SqlArgText(&args, describe(org, count, share, after));
 		(void) SqlRun(&alert_raise, &args);
 	}
 }
@@ -96,7 +99,7 @@ AlertBalance(const AccountPath *path, TimestampTz at)
 {
 	SqlArgs		args = {0};
 
-	if (IsolationIsSerializable())
+	if (IsolationIsSerializable() || (path->looked && !path->watched))
 		return;
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, path->accounts, path->n);
@@ -197,7 +200,7 @@ call_set_alert(PG_FUNCTION_ARGS)
 	bool		remove = PG_ARGISNULL(2);
 	Credits		low = remove ? 0 : ArgAmount(fcinfo, 2, "balance_low", false);
 	AccountPath path = AccountParse(org, account);
-	AccountPath own = {org, 1, {account}, false};
+	AccountPath own = {.org = org, .n = 1, .accounts = {account}};
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "set_alert", .decision = remove ? "removed" : "set",
 		.at = ClockNow()};

@@ -6,8 +6,8 @@
  * A hold counts in the period it is taken in, an extension in the period of
  * the extension.  The counter of a period is made by the first call that
  * touches it.  Counters are locked leaf to root, before any bucket, and
- * changed after the credit was found; an account without budgets costs one
- * look and no lock.
+ * changed after the credit was found, or at once (budget_take.c); an account
+ * without budgets costs no lock.
  *
  * A counter may be spread over slices (slice.h): a hold that counts in its
  * slice alone was planned and locked as such, else all of it is locked.
@@ -22,7 +22,6 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
-#include "ledger/alert.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -39,7 +38,10 @@ SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "  FROM gpucredit.budget_count c"
 			  "  WHERE c.org = $1 AND c.account = b.account"
 			  "  AND c.period = b.period AND c.period_start ="
-			  "   gpucredit.period_start(b.period, $3))"
+			  "   gpucredit.period_start(b.period, $3)),"
+			  " (SELECT true FROM gpucredit.hold h WHERE h.org = $1"
+			  "  AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
+			  "  AND h.expires_at <= $3 ORDER BY h.expires_at LIMIT 1)"
 			  " FROM gpucredit.budget b"
 			  " WHERE b.org = $1 AND b.account = ANY ($2)"
 			  " ORDER BY pg_catalog.length(b.account) DESC, b.account,"
@@ -60,7 +62,6 @@ SQL_STATEMENT(budgets_lock_free, SPI_OK_SELECT, "text, text[]",
 	" JOIN gpucredit." table " c ON c.account = u.account" \
 	"  AND c.period = u.period AND c.period_start = u.period_start" \
 	" WHERE c.org = $1"
-#define COUNTS_TYPES "text, text[], text[], timestamptz[]"
 SQL_STATEMENT(counts_read, SPI_OK_SELECT, COUNTS_TYPES,
 			  COUNTS_READ("budget_count_whole", "0"));
 SQL_STATEMENT(counts_lock, SPI_OK_SELECT, COUNTS_TYPES,
@@ -80,27 +81,6 @@ SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
 			  "  u.period, u.period_start"
 			  " ON CONFLICT (org, account, period, period_start)"
 			  " DO NOTHING");
-SQL_STATEMENT(counts_take, SPI_OK_UPDATE,
-			  COUNTS_TYPES ", gpucredit.credits",
-			  "UPDATE gpucredit.budget_count c"
-			  " SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
-			  " FROM ROWS FROM (pg_catalog.unnest($2),"
-			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
-			  "  AS u (account, period, period_start)"
-			  " WHERE c.org = $1 AND c.account = u.account"
-			  " AND c.period = u.period"
-			  " AND c.period_start = u.period_start");
-SQL_STATEMENT(shares_take, SPI_OK_INSERT,
-			  COUNTS_TYPES ", gpucredit.credits, bigint",
-			  "INSERT INTO gpucredit.hold_budget AS h"
-			  " (org, hold, account, period, period_start, reserved)"
-			  " SELECT $1, $6, u.account, u.period, u.period_start, $5"
-			  " FROM ROWS FROM (pg_catalog.unnest($2),"
-			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
-			  "  AS u (account, period, period_start)"
-			  " ON CONFLICT (org, hold, account, period, period_start)"
-			  " DO UPDATE SET reserved ="
-			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
 SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,
 			  "text, text[], bigint[], timestamptz",
 			  "SELECT c.account, c.period, c.period_start, c.spread"
@@ -119,15 +99,11 @@ SQL_STATEMENT(counts_any, SPI_OK_SELECT, "text",
 			  " LIMIT 1");
 
 static bool make_counts(const AccountPath *path, bool wait, BudgetSet *set);
-static bool read_budgets(const AccountPath *path, TimestampTz at,
-						 BudgetSet *set);
-static SqlArgs key_args(const BudgetSet *set);
+static void keep_locked(BudgetSet *set);
 static bool read_counts(SqlStatement *statement, BudgetSet *set);
 static BudgetCount *read_count(BudgetSet *set, SqlResult rows, uint64 i);
 static bool lock_counts(bool wait, BudgetSet *set);
 static bool over(const BudgetSet *set, Credits amount);
-static void take_counts(const BudgetSet *set, Credits amount);
-static void check_period(const BudgetCount *count, TimestampTz at);
 
 /*
  * Lock the counters of the budgets on a path, and see whether an amount fits
@@ -139,24 +115,46 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 		   const BudgetSet *known, BudgetSet *set)
 {
 	set->org = path->org;
-	set->n = 0;
-	if (amount == 0)
+	if (amount == 0 ||
+		(known == NULL && path->looked && !path->budgeted))
+	{
+		set->n = 0;
 		return LEDGER_DONE;
+	}
+	if (known != NULL)
+		*set = *known;
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (known != NULL)
-			*set = *known;
-		else if (!read_budgets(path, ClockNow(), set) &&
-				 !make_counts(path, wait, set))
+		if (known == NULL && !BudgetRead(path, ClockNow(), set) &&
+			!make_counts(path, wait, set))
 			return LEDGER_BUSY;
 		if (set->n == 0)
 			return LEDGER_DONE;
 		if (lock_counts(wait, set))
 			return over(set, amount) ? LEDGER_OVER_BUDGET : LEDGER_DONE;
 		/* a budget was removed while its counter was waited for */
-	} while (wait && known == NULL);
+		if (wait && known != NULL)
+			keep_locked(set);
+	} while (wait);
 	return LEDGER_BUSY;
+}
+
+/*
+ * Forget the counters that are no more: what is locked by now forbids to look
+ * for others.
+ */
+static void
+keep_locked(BudgetSet *set)
+{
+	int			n = 0;
+
+	for (int i = 0; i < set->n; i++)
+	{
+		if (set->counts[i].locked)
+			set->counts[n++] = set->counts[i];
+	}
+	set->n = n;
 }
 
 /*
@@ -166,12 +164,14 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 static bool
 lock_counts(bool wait, BudgetSet *set)
 {
-	SqlArgs		args = key_args(set);
+	SqlArgs		args = BudgetKeys(set);
 	Portal		portal = SqlCursor(wait ? &counts_lock : &counts_lock_free,
 								   &args);
 	int			locked = 0;
 	SqlResult	row;
 
+	for (int i = 0; i < set->n; i++)
+		set->counts[i].locked = false;
 	while ((row = SqlFetch(portal)).n > 0)
 	{
 		BudgetCount *count = read_count(set, row, 0);
@@ -192,7 +192,7 @@ lock_counts(bool wait, BudgetSet *set)
 bool
 BudgetPlanSlice(const AccountPath *path, int64 hold, BudgetSet *set)
 {
-	if (!read_budgets(path, ClockNow(), set))
+	if (!BudgetRead(path, ClockNow(), set))
 		return false;
 	for (int i = 0; i < set->n; i++)
 	{
@@ -213,7 +213,7 @@ BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
 {
 	for (int i = 0; i < set->n; i++)
 	{
-		BudgetSet	one = {set->org, 1, &set->counts[i]};
+		BudgetSet	one = {set->org, 1, &set->counts[i], false, false};
 
 		if (one.counts->slice > 0)
 		{
@@ -243,7 +243,7 @@ make_counts(const AccountPath *path, bool wait, BudgetSet *set)
 	if (SqlRun(wait ? &budgets_lock : &budgets_lock_free, &args).n !=
 		(uint64) set->n && !wait)
 		return false;
-	args = key_args(set);
+	args = BudgetKeys(set);
 	(void) SqlRun(&counts_make, &args);
 	return true;
 }
@@ -252,8 +252,8 @@ make_counts(const AccountPath *path, bool wait, BudgetSet *set)
  * The budgets on a path, with the period an instant is in.  False: one of
  * them has no counter for it yet.
  */
-static bool
-read_budgets(const AccountPath *path, TimestampTz at, BudgetSet *set)
+bool
+BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
 {
 	bool		counted = true;
 	SqlArgs		args = {0};
@@ -265,6 +265,7 @@ read_budgets(const AccountPath *path, TimestampTz at, BudgetSet *set)
 	rows = SqlRun(&budgets_read, &args);
 	set->org = path->org;
 	set->n = (int) rows.n;
+	set->dead = rows.n > 0 && !SqlIsNull(rows, 0, 9);
 	set->counts = palloc0(sizeof(BudgetCount) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -296,7 +297,7 @@ BudgetReadAlerts(Datum array, BudgetCount *count)
 	deconstruct_array(DatumGetArrayTypePCopy(array), NUMERICOID, -1, false,
 					  TYPALIGN_INT, &elems, NULL, &count->nalerts);
 	count->alerts = palloc(sizeof(Credits) * (count->nalerts + 1));
-	count->alert_shares = palloc(sizeof(char *) * (count->nalerts + 1));
+	count->alert_shares = elems;
 	for (int i = 0; i < count->nalerts; i++)
 	{
 		Credits		share = CreditsFromNumeric(DatumGetNumeric(elems[i]),
@@ -305,16 +306,14 @@ BudgetReadAlerts(Datum array, BudgetCount *count)
 		count->alerts[i] = CreditsMulRatioSat(count->amount, share,
 											  SHARE_ONE,
 											  CREDITS_ROUND_DOWN);
-		count->alert_shares[i] =
-			DatumGetCString(DirectFunctionCall1(numeric_out, elems[i]));
 	}
 }
 
 /*
  * The parameters that name a set's counters.
  */
-static SqlArgs
-key_args(const BudgetSet *set)
+SqlArgs
+BudgetKeys(const BudgetSet *set)
 {
 	const char **accounts = palloc(sizeof(char *) * set->n);
 	const char **periods = palloc(sizeof(char *) * set->n);
@@ -343,7 +342,7 @@ key_args(const BudgetSet *set)
 static bool
 read_counts(SqlStatement *statement, BudgetSet *set)
 {
-	SqlArgs		args = key_args(set);
+	SqlArgs		args = BudgetKeys(set);
 	SqlResult	rows = SqlRun(statement, &args);
 
 	for (uint64 i = 0; i < rows.n; i++)
@@ -359,6 +358,7 @@ read_count(BudgetSet *set, SqlResult rows, uint64 i)
 	count->reserved = SqlCredits(rows, i, 2);
 	count->spent = SqlCredits(rows, i, 3);
 	count->spread = SqlInt4(rows, i, 4);
+	count->locked = true;
 	return count;
 }
 
@@ -386,84 +386,11 @@ BudgetShort(const AccountPath *path, Credits amount, TimestampTz at)
 {
 	BudgetSet	set;
 
-	(void) read_budgets(path, at, &set);
+	(void) BudgetRead(path, at, &set);
 	if (set.n == 0)
 		return false;
 	(void) read_counts(&counts_read, &set);
 	return over(&set, amount);
-}
-
-/*
- * Count an amount of a hold in the locked counters, and alert who asked to
- * be.  at: the instant of the call.
- */
-void
-BudgetTake(const BudgetSet *set, int64 hold, Credits amount, TimestampTz at)
-{
-	SqlArgs		args;
-
-	if (set->n == 0)
-		return;
-	for (int i = 0; i < set->n; i++)
-		check_period(&set->counts[i], at);
-	take_counts(set, amount);
-	args = key_args(set);
-	SqlArgCredits(&args, amount);
-	SqlArgInt8(&args, hold);
-	(void) SqlRun(&shares_take, &args);
-	for (int i = 0; i < set->n; i++)
-	{
-		const BudgetCount *count = &set->counts[i];
-		Credits		before = CreditsAdd(count->reserved, count->spent);
-
-		if (count->slice > 0)
-			continue;			/* no slice can pass a threshold */
-		AlertBudget(set->org, count, before, CreditsAdd(before, amount), at);
-		if (count->slices > 1 || count->spread > 0)
-			CountEven(set->org, count, amount);
-	}
-}
-
-/*
- * Count an amount in the counters, or in those of their slices that are
- * locked alone.
- */
-static void
-take_counts(const BudgetSet *set, Credits amount)
-{
-	BudgetSet	whole = {set->org, 0,
-		palloc(sizeof(BudgetCount) * set->n)};
-	SqlArgs		args;
-
-	for (int i = 0; i < set->n; i++)
-	{
-		if (set->counts[i].slice > 0)
-			CountTakeSlice(set->org, &set->counts[i], amount);
-		else
-			whole.counts[whole.n++] = set->counts[i];
-	}
-	if (whole.n == 0)
-		return;
-	args = key_args(&whole);
-	SqlArgCredits(&args, amount);
-	Ensure(SqlRun(&counts_take, &args).n == (uint64) whole.n,
-		   "A budget's counter is missing.");
-}
-
-/*
- * The period turned while this call waited for a bucket: it would have to
- * lock another counter now, out of order.  The retry will find it.
- */
-static void
-check_period(const BudgetCount *count, TimestampTz at)
-{
-	if (PeriodStart(count->period, at) != count->period_start)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("a budget's period ended during the call"),
-				 errdetail("It waited for credit across the turn of a %s.",
-						   count->period),
-				 errhint("Retry the transaction.")));
 }
 
 /*
@@ -478,7 +405,7 @@ BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 	SqlArgs		args = {0};
 	Portal		portal;
 
-	if (!read_budgets(path, at, set))
+	if (!BudgetRead(path, at, set))
 		(void) make_counts(path, true, set);
 	SqlArgText(&args, path->org);
 	if (SqlRun(&counts_any, &args).n == 0)

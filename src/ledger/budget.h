@@ -8,6 +8,7 @@
 #ifndef GPUCREDIT_BUDGET_H
 #define GPUCREDIT_BUDGET_H
 
+#include "common/sql.h"
 #include "ledger/ledger.h"
 
 /* One budget's counter, locked. */
@@ -20,12 +21,13 @@ typedef struct BudgetCount
 	bool		hard;
 	int			nalerts;
 	Credits    *alerts;			/* thresholds in credits */
-	const char **alert_shares;	/* as they were set */
+	Datum	   *alert_shares;	/* numerics, as they were set */
 	Credits		reserved;		/* with what its slices have */
 	Credits		spent;
 	int32		slices;			/* over how many it may be spread */
 	int32		spread;			/* and is */
 	int32		slice;			/* this alone is locked; 0: all of it */
+	bool		locked;
 } BudgetCount;
 
 typedef struct BudgetSet
@@ -33,6 +35,8 @@ typedef struct BudgetSet
 	const char *org;
 	int			n;
 	BudgetCount *counts;
+	bool		counted;		/* by BudgetCountAtOnce() */
+	bool		dead;			/* a hold past its ttl is not released yet */
 } BudgetSet;
 
 /* What a hold has in one budget and period, its counter locked. */
@@ -60,8 +64,16 @@ extern LedgerStatus BudgetLock(const AccountPath *path, Credits amount,
 extern bool BudgetPlanSlice(const AccountPath *path, int64 hold,
 							BudgetSet *set);
 extern bool BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait);
-extern void BudgetTake(const BudgetSet *set, int64 hold, Credits amount,
-					   TimestampTz at);
+extern bool BudgetRead(const AccountPath *path, TimestampTz at,
+					   BudgetSet *set);
+extern SqlArgs BudgetKeys(const BudgetSet *set);
+
+/* budget_take.c */
+extern bool BudgetLook(const AccountPath *path, BudgetSet *set);
+extern bool BudgetCountAtOnce(BudgetSet *set, Credits amount);
+extern void BudgetUncount(BudgetSet *set, Credits amount);
+extern void BudgetTake(const BudgetSet *set, int64 hold, bool new,
+					   Credits amount, TimestampTz at);
 
 /* period.c */
 extern TimestampTz PeriodStart(const char *period, TimestampTz at);
@@ -76,6 +88,9 @@ extern void BudgetReturn(const Hold *hold, HoldShares *shares,
 						 Credits captured, Credits given_back);
 extern void BudgetRefund(const Hold *hold, HoldShares *shares,
 						 Credits amount);
+
+/* The parameters that name a set's counters. */
+#define COUNTS_TYPES "text, text[], text[], timestamptz[]"
 
 /* Leaf to root, then by name: one order for all counters of an org. */
 #define BUDGET_ORDER \

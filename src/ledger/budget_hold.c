@@ -59,11 +59,19 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
+	int64		counted = 0;
 
 	if (hold->sliced)
 		return SharesLockSlices(hold, wait, shares);
 	SqlArgText(&args, hold->org);
 	SqlArgInt8(&args, hold->hold);
+	if (!wait)
+	{
+		counted = SqlInt8(SqlRun(&shares_count, &args), 0, 1);
+		shares->n = 0;
+		if (counted == 0)
+			return true;
+	}
 	rows = SqlRun(wait ? &shares_lock : &shares_lock_free, &args);
 	shares->n = (int) rows.n;
 	shares->shares = palloc0(sizeof(HoldShare) * (rows.n + 1));
@@ -78,8 +86,7 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 		share->spent = SqlCredits(rows, i, 5);
 	}
 	SqlFree(&rows);
-	return wait ||
-		SqlInt8(SqlRun(&shares_count, &args), 0, 1) == shares->n;
+	return wait || counted == shares->n;
 }
 
 /*

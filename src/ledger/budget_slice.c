@@ -36,14 +36,17 @@ SQL_STATEMENT(slices_lock, SPI_OK_SELECT, KEY_TYPES, SLICES_READ ") s");
 SQL_STATEMENT(slices_lock_free, SPI_OK_SELECT, KEY_TYPES,
 			  SLICES_READ " SKIP LOCKED) s");
 #define SLICE_ROOM \
-	"SELECT 1 FROM gpucredit.budget_slice s" OF_KEY(s) \
-	" AND s.slice = $5 AND (s.reserved OPERATOR(gpucredit.+) s.spent)" \
-	"  OPERATOR(gpucredit.<=) (s.most OPERATOR(gpucredit.-) $6)" \
-	" FOR NO KEY UPDATE"
+	" AND (s.reserved OPERATOR(gpucredit.+) s.spent)" \
+	"  OPERATOR(gpucredit.<=) (s.most OPERATOR(gpucredit.-) $6)"
 SQL_STATEMENT(slice_room, SPI_OK_SELECT, KEY_TYPES ", int, gpucredit.credits",
-			  SLICE_ROOM);
+			  "SELECT 1 FROM gpucredit.budget_slice s" OF_KEY(s)
+			  " AND s.slice = $5" SLICE_ROOM " FOR NO KEY UPDATE");
+/* one that is free and has room, the next from its own */
 SQL_STATEMENT(slice_room_free, SPI_OK_SELECT,
-			  KEY_TYPES ", int, gpucredit.credits", SLICE_ROOM " SKIP LOCKED");
+			  KEY_TYPES ", int, gpucredit.credits, int",
+			  "SELECT s.slice FROM gpucredit.budget_slice s" OF_KEY(s)
+			  SLICE_ROOM " ORDER BY ($7 + s.slice - $5) % $7 LIMIT 1"
+			  " FOR NO KEY UPDATE SKIP LOCKED");
 #define SLICE_READ \
 	"SELECT 1 FROM gpucredit.budget_slice s" OF_KEY(s) \
 	" AND s.slice = $5 FOR NO KEY UPDATE"
@@ -155,17 +158,27 @@ CountLockSlices(const char *org, BudgetCount *count, bool wait)
 }
 
 /*
- * Lock one slice of a counter, if it may take an amount.
+ * Lock one slice of a counter that may take an amount: the hold's own, or the
+ * next that is free.
  */
 bool
-CountLockSlice(const char *org, const BudgetCount *count, Credits amount,
-			   bool wait)
+CountLockSlice(const char *org, BudgetCount *count, Credits amount, bool wait)
 {
 	SqlArgs		args = count_args(org, count);
+	SqlResult	row;
 
 	SqlArgInt4(&args, count->slice);
 	SqlArgCredits(&args, amount);
-	return SqlRun(wait ? &slice_room : &slice_room_free, &args).n == 1;
+	SqlArgInt4(&args, count->spread);
+	row = SqlRun(&slice_room_free, &args);
+	if (row.n == 1)
+	{
+		count->slice = SqlInt4(row, 0, 1);
+		SqlFree(&row);
+		return true;
+	}
+	args.n--;
+	return wait && SqlRun(&slice_room, &args).n == 1;
 }
 
 /*

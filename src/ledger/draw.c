@@ -30,6 +30,9 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
+/* What is left of a bucket's life, for a draw to take from it at once. */
+#define AT_ONCE_LASTS	USECS_PER_DAY
+
 #define COLUMNS \
 	"SELECT b.bucket, b.available, b.expires_at, b.max_per_job," \
 	" b.max_share, b.slices, b.spread"
@@ -42,6 +45,16 @@ SQL_STATEMENT(bucket_draw, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  COLUMNS CANDIDATES " FOR NO KEY UPDATE OF b");
 SQL_STATEMENT(bucket_draw_free, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  COLUMNS CANDIDATES " FOR NO KEY UPDATE OF b SKIP LOCKED");
+SQL_STATEMENT(bucket_look, SPI_OK_SELECT, MAY_PAY_TYPES,
+			  "SELECT b.bucket, b.available, b.expires_at, b.slices > 1"
+			  " OR b.spread > 0 OR b.max_per_job IS NOT NULL"
+			  " OR b.max_share IS NOT NULL" CANDIDATES " LIMIT 1");
+SQL_STATEMENT(buckets_from, SPI_OK_SELECT, "text, text[], bigint",
+			  "SELECT b.bucket FROM gpucredit.bucket b"
+			  " WHERE b.org = $1 AND b.account = ANY ($2)"
+			  " AND (b.bucket = $3 OR b.closed_at IS NULL"
+			  "  AND (b.available OPERATOR(gpucredit.>) '0'"
+			  "   OR b.spread > 0)) ORDER BY" BURN_ORDER);
 SQL_STATEMENT(slice_look, SPI_OK_SELECT, MAY_PAY_TYPES ", bigint",
 			  COLUMNS ", (SELECT s.available FROM gpucredit.bucket_slice s"
 			  "  WHERE b.spread > 0 AND s.org = $1 AND s.bucket = b.bucket"
@@ -58,8 +71,14 @@ SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
 	" WHERE s.org = $1 AND s.bucket = $2 AND s.slice = $3" \
 	" FOR NO KEY UPDATE"
 SQL_STATEMENT(slice_lock, SPI_OK_SELECT, "text, bigint, int", SLICE_READ);
-SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT, "text, bigint, int",
-			  SLICE_READ " SKIP LOCKED");
+/* one that is free and has enough, the next from its own */
+SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT,
+			  "text, bigint, int, int, gpucredit.credits",
+			  "SELECT s.available, s.slice FROM gpucredit.bucket_slice s"
+			  " WHERE s.org = $1 AND s.bucket = $2"
+			  " AND s.available OPERATOR(gpucredit.>=) $5"
+			  " ORDER BY ($4 + s.slice - $3) % $4 LIMIT 1"
+			  " FOR NO KEY UPDATE SKIP LOCKED");
 SQL_STATEMENT(job_drawn, SPI_OK_SELECT, "text, bigint, bigint",
 			  "SELECT COALESCE(gpucredit.sum("
 			  "  p.held OPERATOR(gpucredit.+) p.spent), '0')"
@@ -78,7 +97,7 @@ static void start(Draw *draw);
 static void take(Draw *draw, SqlResult row, Credits missing);
 static Credits most(Draw *draw, SqlResult row, uint64 i, Credits missing);
 static void add_part(Draw *draw, const DrawPart *part);
-static bool lock_planned(const Draw *draw, const DrawPart *part);
+static bool lock_planned(const Draw *draw, DrawPart *part);
 static Credits share_cap(Draw *draw, int64 bucket, Numeric max_share);
 static Credits job_cap(Draw *draw, int64 bucket, Credits max_per_job);
 static Credits drawn(SqlStatement *statement, const char *org, int64 owner,
@@ -132,6 +151,73 @@ start(Draw *draw)
 }
 
 /*
+ * Does the first bucket that may pay have it all, as an unlocked look says,
+ * with neither a cap nor an end in sight?  Then it is the draw's one part.
+ */
+bool
+LedgerLook(Draw *draw)
+{
+	SqlArgs		args;
+	SqlResult	row;
+	DrawPart	part = {.amount = draw->amount};
+
+	start(draw);
+	args = MayPayArgs(draw->path, draw->purpose, draw->at);
+	row = SqlRun(&bucket_look, &args);
+	if (row.n == 0)
+		return false;
+	part.bucket = SqlInt8(row, 0, 1);
+	part.expires_at = SqlTimeOr(row, 0, 3, DT_NOEND);
+	if (SqlCredits(row, 0, 2) < draw->amount || SqlBool(row, 0, 4) ||
+		part.expires_at <= ClockAdd(draw->at, AT_ONCE_LASTS))
+		return false;
+	SqlFree(&row);
+	add_part(draw, &part);
+	return true;
+}
+
+/*
+ * What was taken at once has not expired meanwhile, unless it was waited for
+ * that long.
+ */
+void
+DrawCheckTaken(const Draw *draw)
+{
+	if (draw->parts[0].expires_at <= draw->at)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("credit expired during the call"),
+				 errdetail("It was waited for for a day."),
+				 errhint("Retry the transaction.")));
+}
+
+/*
+ * The buckets that a draw may still lock after the one it asked at once,
+ * which it has locked: that one, and those behind it in burn order.
+ */
+LockedBuckets
+LedgerFrom(const Draw *draw)
+{
+	int64		first = draw->parts[0].bucket;
+	LockedBuckets from = {0, NULL, NULL};
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, draw->path->org);
+	SqlArgTextArray(&args, draw->path->accounts, draw->path->n);
+	SqlArgInt8(&args, first);
+	rows = SqlRun(&buckets_from, &args);
+	from.ids = palloc(sizeof(int64) * (rows.n + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		if (from.n > 0 || SqlInt8(rows, i, 1) == first)
+			from.ids[from.n++] = SqlInt8(rows, i, 1);
+	}
+	SqlFree(&rows);
+	return from;
+}
+
+/*
  * What to take from where in a hold's slice, as an unlocked look says.
  * False: it is not all there.
  */
@@ -155,7 +241,8 @@ LedgerPlanSlice(Draw *draw, int64 hold)
 
 		part.amount = most(draw, rows, i, missing);
 		part.expires_at = SqlTimeOr(rows, i, 3, DT_NOEND);
-		part.slice = SliceOf(hold, SqlInt4(rows, i, 7));
+		part.spread = SqlInt4(rows, i, 7);
+		part.slice = SliceOf(hold, part.spread);
 		if (part.amount <= 0)
 			continue;
 		if (part.slice == 0 ? slices > 1 : SqlIsNull(rows, i, 8) ||
@@ -187,10 +274,27 @@ LedgerLockPlanned(Draw *draw)
 }
 
 /*
- * Lock one slice, or a bucket's row that is still not spread.
+ * Take what was planned by the statement that locks it, if that is one slice
+ * of a bucket far from its end, and any of them is free that has enough.
+ */
+bool
+LedgerTakePlanned(Draw *draw)
+{
+	DrawPart   *part = &draw->parts[0];
+
+	if (draw->nparts != 1 || part->slice == 0 ||
+		part->expires_at <= ClockAdd(draw->at, AT_ONCE_LASTS))
+		return false;
+	return LedgerTakeSlice(draw->path->org, part->bucket, part->spread,
+						   &part->slice, part->amount);
+}
+
+/*
+ * Lock one slice, or a bucket's row that is still not spread.  Of slices the
+ * hold's own is waited for only if no other is free that has enough.
  */
 static bool
-lock_planned(const Draw *draw, const DrawPart *part)
+lock_planned(const Draw *draw, DrawPart *part)
 {
 	SqlArgs		args = {0};
 	SqlResult	row;
@@ -200,7 +304,16 @@ lock_planned(const Draw *draw, const DrawPart *part)
 	if (part->slice > 0)
 	{
 		SqlArgInt4(&args, part->slice);
-		row = SqlRun(draw->wait ? &slice_lock : &slice_lock_free, &args);
+		SqlArgInt4(&args, part->spread);
+		SqlArgCredits(&args, part->amount);
+		row = SqlRun(&slice_lock_free, &args);
+		if (row.n == 1)
+			part->slice = SqlInt4(row, 0, 2);
+		else if (draw->wait)
+		{
+			args.n -= 2;
+			row = SqlRun(&slice_lock, &args);
+		}
 	}
 	else
 		row = SqlRun(draw->wait ? &bucket_lock : &bucket_lock_free, &args);

@@ -47,7 +47,7 @@ call_hold(PG_FUNCTION_ARGS)
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "hold"};
 
-	RequestInit(&request, fcinfo, "hold", org, ArgName(fcinfo, 2, "key"));
+	RequestInit(&request, fcinfo, "hold", org, ArgKey(fcinfo, 2, "key"));
 	RequestText(&request, account);
 	RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", false));
 	RequestInt8(&request, ttl = ArgDuration(fcinfo, 4, "ttl", false));
@@ -72,6 +72,7 @@ call_hold(PG_FUNCTION_ARGS)
 	audit.decision = audit.reason ? "denied" : "granted";
 	audit.hold = audit.reason ? 0 : hold.hold;
 	AuditCredits(&audit, "amount", amount);
+	AuditInt8(&audit, "ttl_us", ttl);
 	AuditDecision(&audit, request.key);
 
 	if (audit.reason)
@@ -101,7 +102,7 @@ call_capture(PG_FUNCTION_ARGS)
 	Returned	returned;
 	TimestampTz at;
 
-	RequestInit(&request, fcinfo, "capture", org, ArgName(fcinfo, 2, "key"));
+	RequestInit(&request, fcinfo, "capture", org, ArgKey(fcinfo, 2, "key"));
 	RequestInt8(&request, id);
 	RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", true));
 	RequestInt8(&request, final = ArgBool(fcinfo, 4, "final"));
@@ -146,7 +147,7 @@ call_release(PG_FUNCTION_ARGS)
 	Returned	returned;
 	TimestampTz at;
 
-	RequestInit(&request, fcinfo, "release", org, ArgName(fcinfo, 2, "key"));
+	RequestInit(&request, fcinfo, "release", org, ArgKey(fcinfo, 2, "key"));
 	RequestInt8(&request, id);
 
 	SqlConnect();
@@ -197,7 +198,7 @@ audit_settled(const Request *request, const Hold *hold, const char *decision,
 {
 	AuditRow	audit = {.org = hold->org, .account = hold->account,
 		.operation = request->operation, .decision = decision,
-		.hold = hold->hold, .at = at};
+		.hold = hold->hold, .at = at, .trace = hold->trace};
 
 	AuditCredits(&audit, "captured", captured);
 	AuditCredits(&audit, "released", returned.released);

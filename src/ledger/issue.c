@@ -93,7 +93,7 @@ call_issue(PG_FUNCTION_ARGS)
 	issue.org = ArgName(fcinfo, 0, "org");
 	issue.account = ArgPath(fcinfo, 1, "account");
 	RequestInit(&request, fcinfo, "issue", issue.org,
-				ArgName(fcinfo, 2, "key"));
+				ArgKey(fcinfo, 2, "key"));
 	RequestText(&request, issue.account);
 	RequestInt8(&request, issue.amount = ArgAmount(fcinfo, 3, "amount",
 												   false));
@@ -131,10 +131,7 @@ call_issue(PG_FUNCTION_ARGS)
 	audit.org = issue.org;
 	audit.account = issue.account;
 	audit.at = now;
-	AuditCredits(&audit, "amount", issue.amount);
-	AuditText(&audit, "kind", issue.kind);
-	AuditText(&audit, "memo", issue.memo);
-	AuditText(&audit, "key", request.key);
+	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);
 
 	RowAdd(&row, Int64GetDatum(audit.bucket));

@@ -13,6 +13,7 @@
 #ifndef GPUCREDIT_LEDGER_H
 #define GPUCREDIT_LEDGER_H
 
+#include "common/trace.h"
 #include "datatype/timestamp.h"
 #include "types/credits.h"
 
@@ -25,6 +26,9 @@ typedef struct AccountPath
 	int			n;
 	const char *accounts[ACCOUNT_MAX_LEVELS + 1];
 	bool		sliced;			/* one of them, as AccountSuspended() saw */
+	bool		looked;			/* the two below are known */
+	bool		budgeted;		/* one of them has a budget */
+	bool		watched;		/* one of them is told of a low balance */
 } AccountPath;
 
 /* Whose business credit is drawn for: what buckets' policies look at. */
@@ -37,6 +41,7 @@ typedef struct Purpose
 	const char *pool;
 	const struct LockedBuckets *locked; /* draw from these alone; NULL: any */
 	bool		any;			/* whatever the policies say: a transfer */
+	Trace		trace;			/* the job's */
 } Purpose;
 
 /*
@@ -74,6 +79,7 @@ typedef struct Hold
 	TimestampTz expires_at;		/* DT_NOEND: never */
 	TimestampTz closed_at;		/* DT_NOBEGIN: open */
 	bool		sliced;			/* what returns goes to slices */
+	Trace		trace;			/* of all its entries */
 } Hold;
 
 #define HoldIsOpen(h)	((h)->closed_at == DT_NOBEGIN)

@@ -117,7 +117,8 @@ PartsGiveBack(Hold *hold, const Cause *cause, HoldPart *parts, int n, Credits ca
 	Returned	returned = {0, 0};
 	Move	   *moves = palloc(sizeof(Move) * (2 * n + 1));
 	Posting		posting = {.org = hold->org, .account = hold->account,
-		.cause = cause, .hold = hold->hold, .at = at, .n = 0,
+		.cause = cause, .hold = hold->hold, .at = at, .trace = hold->trace,
+		.n = 0,
 		.moves = moves};
 
 	for (int i = 0; i < n && capture > 0; i++)

@@ -26,4 +26,7 @@ extern Returned PartsGiveBack(Hold *hold, const Cause *cause, HoldPart *parts,
 							  int n, Credits capture, Credits amount,
 							  TimestampTz at);
 
+/* hold.c */
+extern void HoldUpdate(const Hold *hold);
+
 #endif							/* GPUCREDIT_PARTS_H */

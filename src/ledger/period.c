@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "common/compat.h"
+#include "common/errors.h"
 #include "ledger/budget.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -15,17 +16,38 @@
 PG_FUNCTION_INFO_V1(gpucredit_period_start);
 
 /*
- * When the period an instant is in began; period none never did.
+ * When the period an instant is in began; period none never did.  All of them
+ * begin with a day, so what was found for a day is remembered.
  */
 TimestampTz
 PeriodStart(const char *period, TimestampTz at)
 {
+	static const char *const periods[] = {
+		"day", "week", "month", "quarter", "year"
+	};
+	static struct
+	{
+		int64		day;
+		TimestampTz start;
+	}			known[lengthof(periods)];
+	int64		day = at / USECS_PER_DAY - (at % USECS_PER_DAY < 0);
+	int			i = 0;
+
 	if (strcmp(period, "none") == 0)
 		return DT_NOBEGIN;
-	return DatumGetTimestampTz(DirectFunctionCall3(timestamptz_trunc_zone,
-												   CStringGetTextDatum(period),
-												   TimestampTzGetDatum(at),
-												   CStringGetTextDatum("UTC")));
+	while (i < (int) lengthof(periods) && strcmp(period, periods[i]) != 0)
+		i++;
+	Ensure(i < (int) lengthof(periods), "A budget's period is unknown.");
+	if (known[i].start == 0 || known[i].day != day)
+	{
+		known[i].start = DatumGetTimestampTz(
+											 DirectFunctionCall3(timestamptz_trunc_zone,
+																 CStringGetTextDatum(period),
+																 TimestampTzGetDatum(at),
+																 CStringGetTextDatum("UTC")));
+		known[i].day = day;
+	}
+	return known[i].start;
 }
 
 Datum

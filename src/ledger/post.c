@@ -26,10 +26,11 @@ static const char *const compartment_name[COMPARTMENTS] = {
 
 SQL_STATEMENT(entry_insert, SPI_OK_INSERT,
 			  "text, timestamptz, text, bigint, text, text,"
-			  " gpucredit.credits, text, bigint, int, bigint, int",
+			  " gpucredit.credits, text, bigint, int, bigint, int, uuid",
 			  "INSERT INTO gpucredit.entry (org, at, account, bucket, source,"
-			  " target, amount, operation, hold, part, job, attempt)"
-			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)");
+			  " target, amount, operation, hold, part, job, attempt, trace)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
+			  " $13)");
 #define ADD(column, n) \
 	#column " = b." #column " OPERATOR(gpucredit.+) $" #n
 SQL_STATEMENT(bucket_add, SPI_OK_UPDATE,
@@ -50,6 +51,46 @@ SQL_STATEMENT(slice_add, SPI_OK_UPDATE,
 			  ADD(held, 5) ", " ADD(spent, 6) ", " ADD(expired, 7)
 			  " WHERE s.org = $1 AND s.bucket = $2 AND s.slice = $3");
 #undef ADD
+SQL_STATEMENT(bucket_take, SPI_OK_UPDATE,
+			  "text, bigint, gpucredit.credits",
+			  "UPDATE gpucredit.bucket b"
+			  " SET available = b.available OPERATOR(gpucredit.-) $3,"
+			  " held = b.held OPERATOR(gpucredit.+) $3"
+			  " WHERE b.org = $1 AND b.bucket = $2 AND b.closed_at IS NULL"
+			  " AND b.spread = 0 AND b.available OPERATOR(gpucredit.>=) $3");
+SQL_STATEMENT(slice_take, SPI_OK_UPDATE_RETURNING,
+			  "text, bigint, int, int, gpucredit.credits",
+			  "WITH f AS MATERIALIZED ("
+			  " SELECT s.slice FROM gpucredit.bucket_slice s"
+			  " WHERE s.org = $1 AND s.bucket = $2"
+			  "  AND s.available OPERATOR(gpucredit.>=) $5"
+			  " ORDER BY ($4 + s.slice - $3) % $4 LIMIT 1"
+			  " FOR NO KEY UPDATE SKIP LOCKED)"
+			  " UPDATE gpucredit.bucket_slice s"
+			  " SET available = s.available OPERATOR(gpucredit.-) $5,"
+			  " held = s.held OPERATOR(gpucredit.+) $5 FROM f"
+			  " WHERE s.org = $1 AND s.bucket = $2 AND s.slice = f.slice"
+			  " RETURNING s.slice");
+#define HOLD_TYPES \
+	"text, bigint, text, bigint, gpucredit.credits, timestamptz," \
+	" timestamptz, boolean, uuid"
+#define HOLD_INSERT \
+	"INSERT INTO gpucredit.hold (org, hold, account, job, drawn, held," \
+	" expires_at, created_at, sliced, trace)" \
+	" VALUES ($1, $2, $3, $4, $5, $5, $6, $7, $8, $9)"
+SQL_STATEMENT(hold_insert, SPI_OK_INSERT, HOLD_TYPES, HOLD_INSERT);
+/* a hold of one part, as most are, with its entry */
+SQL_STATEMENT(hold_insert_whole, SPI_OK_INSERT,
+			  HOLD_TYPES ", bigint, text, int",
+			  "WITH h AS (" HOLD_INSERT "), p AS ("
+			  " INSERT INTO gpucredit.hold_part"
+			  " (org, hold, part, bucket, drawn, held)"
+			  " VALUES ($1, $2, 1, $10, $5, $5))"
+			  " INSERT INTO gpucredit.entry (org, at, account, bucket,"
+			  " source, target, amount, operation, hold, part, job,"
+			  " attempt, trace)"
+			  " VALUES ($1, $7, $3, $10, 'available', 'held', $5, $11, $2,"
+			  " 1, $4, $12, $9)");
 SQL_STATEMENT(part_insert, SPI_OK_INSERT,
 			  "text, bigint, int, bigint, gpucredit.credits",
 			  "INSERT INTO gpucredit.hold_part"
@@ -70,11 +111,11 @@ SQL_STATEMENT(bucket_close, SPI_OK_UPDATE, "text, bigint, timestamptz",
 			  " WHERE b.org = $1 AND b.bucket = $2");
 
 /* A locked row stays where it is: by place they are found fastest. */
-SQL_STATEMENT(entry_sweep, SPI_OK_SELECT, "tid[], timestamptz",
+SQL_STATEMENT(entry_sweep, SPI_OK_SELECT, "tid[], timestamptz, uuid",
 			  "WITH e AS (INSERT INTO gpucredit.entry (org, at, account,"
-			  "  bucket, source, target, amount, operation)"
+			  "  bucket, source, target, amount, operation, trace)"
 			  " SELECT b.org, $2, b.account, b.bucket, 'available',"
-			  "  'expired', b.available, 'expire'"
+			  "  'expired', b.available, 'expire', $3"
 			  " FROM gpucredit.bucket b WHERE b.ctid = ANY ($1)"
 			  "  AND b.available OPERATOR(gpucredit.>) '0'"
 			  " RETURNING org, amount)"
@@ -149,9 +190,88 @@ LedgerPost(const Posting *posting)
 		for (int j = 0; j < i && !seen; j++)
 			seen = posting->moves[j].bucket == move->bucket &&
 				posting->moves[j].slice == move->slice;
-		if (!seen)
+		if (!seen && !posting->taken)
 			add_to_bucket(posting, i);
 	}
+}
+
+/*
+ * Lock a bucket and move an amount of it from available to held, in one.  The
+ * caller enters it.  False: it has not as much, was closed or is spread.
+ */
+bool
+LedgerTake(const char *org, int64 bucket, Credits amount)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, bucket);
+	SqlArgCredits(&args, amount);
+	return SqlRun(&bucket_take, &args).n == 1;
+}
+
+/*
+ * The same of a slice that nobody has and that has enough, the next to be
+ * found from a given one; never waits.
+ */
+bool
+LedgerTakeSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
+				Credits amount)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, bucket);
+	SqlArgInt4(&args, *slice);
+	SqlArgInt4(&args, spread);
+	SqlArgCredits(&args, amount);
+	row = SqlRun(&slice_take, &args);
+	if (row.n == 0)
+		return false;
+	*slice = SqlInt4(row, 0, 1);
+	SqlFree(&row);
+	return true;
+}
+
+/*
+ * Write a new hold, and what it draws.
+ */
+void
+LedgerOpen(const Hold *hold, const Posting *posting)
+{
+	const Move *move = posting->moves;
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, hold->org);
+	SqlArgInt8(&args, hold->hold);
+	SqlArgText(&args, hold->account);
+	arg_id(&args, hold->job);
+	SqlArgCredits(&args, hold->drawn);
+	if (hold->job == 0)
+		SqlArgTime(&args, hold->expires_at);
+	else
+		SqlArgNull(&args);
+	SqlArgTime(&args, posting->at);
+	SqlArgBool(&args, hold->sliced);
+	TraceArg(&args, hold->trace);
+	if (posting->n != 1)
+	{
+		(void) SqlRun(&hold_insert, &args);
+		LedgerPost(posting);
+		return;
+	}
+	Ensure(move->amount == hold->drawn && move->part == 1,
+		   "A hold is not what it draws.");
+	SqlArgInt8(&args, move->bucket);
+	SqlArgText(&args, posting->cause->operation);
+	if (posting->cause->attempt == 0)
+		SqlArgNull(&args);
+	else
+		SqlArgInt4(&args, posting->cause->attempt);
+	(void) SqlRun(&hold_insert_whole, &args);
+	if (!posting->taken)
+		add_to_bucket(posting, 0);
 }
 
 static void
@@ -189,6 +309,7 @@ insert_entry(const Posting *posting, const Move *move)
 		SqlArgNull(&args);
 	else
 		SqlArgInt4(&args, posting->cause->attempt);
+	TraceArg(&args, TraceOr(posting->trace));
 	(void) SqlRun(&entry_insert, &args);
 }
 
@@ -293,7 +414,9 @@ LedgerSweep(Datum places, uint64 n, TimestampTz at)
 
 	SqlArg(&args, places);
 	SqlArgTime(&args, at);
+	TraceArg(&args, TraceOr(NO_TRACE));
 	sums = SqlRun(&entry_sweep, &args);
+	args.n--;
 	Ensure(SqlRun(&bucket_sweep, &args).n == n,
 		   "A bucket moved under its lock.");
 	return sums;

@@ -36,11 +36,17 @@ typedef struct Posting
 	const Cause *cause;
 	int64		hold;			/* 0: none */
 	TimestampTz at;
+	Trace		trace;			/* the hold's; none: the session's */
 	int			n;
 	const Move *moves;
+	bool		taken;			/* LedgerTake() changed the buckets */
 } Posting;
 
 extern void LedgerPost(const Posting *posting);
+extern void LedgerOpen(const Hold *hold, const Posting *posting);
+extern bool LedgerTake(const char *org, int64 bucket, Credits amount);
+extern bool LedgerTakeSlice(const char *org, int64 bucket, int32 spread,
+							int32 *slice, Credits amount);
 extern void LedgerClose(const char *org, int64 bucket, TimestampTz at);
 extern SqlResult LedgerSweep(Datum places, uint64 n, TimestampTz at);
 extern void LedgerSetSlices(const char *org, int64 bucket, int32 n);
@@ -75,7 +81,11 @@ typedef struct Draw
 } Draw;
 
 extern LedgerStatus LedgerDraw(Draw *draw);
+extern bool LedgerLook(Draw *draw);
+extern void DrawCheckTaken(const Draw *draw);
+extern LockedBuckets LedgerFrom(const Draw *draw);
 extern bool LedgerPlanSlice(Draw *draw, int64 hold);
+extern bool LedgerTakePlanned(Draw *draw);
 extern bool LedgerLockPlanned(Draw *draw);
 extern void LedgerEven(const Draw *draw);
 extern void SpendAdd(const Hold *hold, Credits spent, TimestampTz at);

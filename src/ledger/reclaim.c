@@ -60,11 +60,11 @@ SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
 			  "  AND p.held OPERATOR(gpucredit.>) '0'))"
 			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
 
+static bool any_dead(const char *org);
 static LockedBuckets reclaim(const AccountPath *path, const Purpose *purpose,
 							 Credits amount, const Hold *also);
 static LockedBuckets lock_buckets(const AccountPath *path, const int64 *holds, int n,
 								  TimestampTz at);
-static bool any_dead(const char *org, TimestampTz now);
 
 /*
  * Release the organisation's dead holds, if a draw would be short without.
@@ -104,7 +104,7 @@ LedgerReclaimFree(const char *org)
 	SqlResult	rows;
 	bool		any = false;
 
-	if (!any_dead(org, now))
+	if (!any_dead(org))
 		return false;
 	SqlArgText(&args, org);
 	SqlArgTime(&args, now);
@@ -132,7 +132,7 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 	SqlArgs		args = {0};
 	SqlResult	rows = {0};
 
-	if (any_dead(path->org, now) &&
+	if (any_dead(path->org) &&
 		(LedgerAvailable(path, purpose, now) < amount ||
 		 BudgetShort(path, amount, now)))
 	{
@@ -200,13 +200,16 @@ lock_buckets(const AccountPath *path, const int64 *holds, int n,
 	return locked;
 }
 
+/*
+ * Is a hold past its ttl and not released?
+ */
 static bool
-any_dead(const char *org, TimestampTz now)
+any_dead(const char *org)
 {
 	SqlArgs		args = {0};
 
 	SqlArgText(&args, org);
-	SqlArgTime(&args, now);
+	SqlArgTime(&args, ClockNow());
 	return SqlRun(&dead_exists, &args).n > 0;
 }
 
@@ -244,6 +247,7 @@ HoldReap(const char *org, int64 id, bool wait)
 							&audit.at) != LEDGER_DONE)
 		return false;
 	audit.account = hold.account;
+	audit.trace = hold.trace;
 	AuditCredits(&audit, "released", returned.released);
 	AuditCredits(&audit, "lapsed", returned.lapsed);
 	AuditWrite(&audit);

@@ -135,7 +135,7 @@ take_share(Share *share, Credits amount)
 static void
 lock_budgets(const char *org, Share *shares, int n)
 {
-	AccountPath none = {org, 0, {NULL}, false};
+	AccountPath none = {.org = org};
 	int64	   *ids = palloc(sizeof(int64) * n);
 
 	for (int i = 0; i < n; i++)
@@ -225,7 +225,8 @@ finish_share(Share *share, const Cause *cause, TimestampTz at)
 {
 	Hold	   *hold = share->hold;
 	Posting		posting = {.org = hold->org, .account = hold->account,
-		.cause = cause, .hold = hold->hold, .at = at, .n = share->n,
+		.cause = cause, .hold = hold->hold, .at = at, .trace = hold->trace,
+		.n = share->n,
 		.moves = share->moves};
 	SqlArgs		args = {0};
 

@@ -83,7 +83,7 @@ begin(Refund *refund, FunctionCallInfo fcinfo, const char *operation,
 
 	refund->org = ArgName(fcinfo, 0, "org");
 	RequestInit(request, fcinfo, operation, refund->org,
-				ArgName(fcinfo, 2, "key"));
+				ArgKey(fcinfo, 2, "key"));
 	RequestInt8(request, refund->id = ArgInt8(fcinfo, 1, subject,
 											  PG_INT64_MIN, PG_INT64_MAX));
 	RequestInt8(request, refund->amount = ArgAmount(fcinfo, 3, "amount",
@@ -122,6 +122,7 @@ carry_out(Refund *refund, Hold *holds, int n, int64 job)
 	returned = HoldsRefund(holds, n, &cause, refund->amount, &audit.at);
 
 	audit.account = holds[0].account;
+	audit.trace = holds[0].trace;
 	AuditCredits(&audit, "amount", refund->amount);
 	AuditCredits(&audit, "lapsed", returned.lapsed);
 	AuditText(&audit, "key", request->key);

@@ -68,7 +68,7 @@ call_revoke(PG_FUNCTION_ARGS)
 	Credits		revoked;
 	AccountPath path;
 
-	RequestInit(&request, fcinfo, "revoke", org, ArgName(fcinfo, 2, "key"));
+	RequestInit(&request, fcinfo, "revoke", org, ArgKey(fcinfo, 2, "key"));
 	RequestInt8(&request, id);
 	audit.reason = ArgTextOrNull(fcinfo, 3, "reason");
 	RequestText(&request, audit.reason);
@@ -108,7 +108,8 @@ release_dead(const char *org, int64 id)
 	row = SqlRun(&bucket_dead, &args);
 	if (row.n > 0 && SqlBool(row, 0, 2))
 	{
-		AccountPath path = {org, 1, {SqlText(row, 0, 1)}, false};
+		AccountPath path = {.org = org, .n = 1,
+			.accounts = {SqlText(row, 0, 1)}};
 		Purpose		purpose = {0};
 
 		(void) LedgerReclaim(&path, &purpose, PG_INT64_MAX);

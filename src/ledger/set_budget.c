@@ -60,12 +60,32 @@ SQL_STATEMENT(counts_delete, SPI_OK_DELETE, "text, text, text",
 SQL_STATEMENT(shares_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.hold_budget h WHERE h.org = $1"
 			  " AND h.account = $2 AND h.period = $3");
+SQL_STATEMENT(budget_log, SPI_OK_INSERT,
+			  "text, text, text, timestamptz, gpucredit.credits, boolean",
+			  "INSERT INTO gpucredit.budget_log AS l"
+			  " (org, account, period, at, amount, hard, anew, entry)"
+			  " SELECT $1, $2, $3, GREATEST($4, p.at), $5, $6,"
+			  " $5 IS NOT NULL AND p.amount IS NULL,"
+			  " COALESCE(pg_catalog.pg_sequence_last_value("
+			  "  'gpucredit.entry_entry_seq'::pg_catalog.regclass), 0)"
+			  " FROM (SELECT) s LEFT JOIN (SELECT b.at, b.amount"
+			  "  FROM gpucredit.budget_log b WHERE b.org = $1"
+			  "  AND b.account = $2 AND b.period = $3"
+			  "  ORDER BY b.at DESC LIMIT 1) p ON true"
+			  " ON CONFLICT (org, account, period, at) DO UPDATE"
+			  " SET amount = EXCLUDED.amount, hard = EXCLUDED.hard,"
+			  " anew = l.anew OR EXCLUDED.anew,"
+			  " entry = CASE WHEN EXCLUDED.anew THEN EXCLUDED.entry"
+			  "  ELSE l.entry END");
 
 SQL_STATEMENT(alert_budgets, SPI_OK_SELECT, "text, text, timestamptz",
 			  "SELECT gpucredit.alert_budgets($1, $2, $3)");
 
 static void alert_of_taken(const char *org, const char *account,
 						   TimestampTz at);
+static void log_budget(const char *org, const char *account,
+					   const char *period, TimestampTz at,
+					   const Credits *amount, bool hard);
 static void check_alerts(FunctionCallInfo fcinfo);
 static pg_attribute_noreturn() void refuse_budget(const char *why);
 
@@ -93,7 +113,8 @@ call_set_budget(PG_FUNCTION_ARGS)
 	SqlArgText(&args, period);
 	if (remove)
 	{
-		(void) SqlRun(&budget_delete, &args);
+		if (SqlRun(&budget_delete, &args).n > 0)
+			log_budget(org, account, period, audit.at, NULL, hard);
 		BudgetFold(org, account, period);
 		(void) SqlRun(&counts_lock, &args);
 		(void) SqlRun(&counts_delete, &args);
@@ -107,15 +128,35 @@ call_set_budget(PG_FUNCTION_ARGS)
 		SqlArg(&args, PG_GETARG_DATUM(5));
 		SqlArgTime(&args, audit.at);
 		(void) SqlRun(&budget_upsert, &args);
+		log_budget(org, account, period, audit.at, &amount, hard);
 		BudgetFold(org, account, period);
 		alert_of_taken(org, account, audit.at);
-		AuditCredits(&audit, "amount", amount);
-		AuditText(&audit, "hard", hard ? "true" : "false");
 	}
-	AuditText(&audit, "period", period);
+	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();
+}
+
+/*
+ * Keep what was said, for balances of the past.  amount NULL: removed.
+ */
+static void
+log_budget(const char *org, const char *account, const char *period,
+		   TimestampTz at, const Credits *amount, bool hard)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgText(&args, period);
+	SqlArgTime(&args, at);
+	if (amount == NULL)
+		SqlArgNull(&args);
+	else
+		SqlArgCredits(&args, *amount);
+	SqlArgBool(&args, hard);
+	(void) SqlRun(&budget_log, &args);
 }
 
 /*

@@ -7,7 +7,9 @@
  * A bucket (a budget's counter) is its own row and the rows of its slices;
  * each figure is their sum.  A hold belongs to one slice by its number.  It
  * draws "in its slice" where each bucket that it needs, in burn order, has
- * the amount in that slice alone; then it locks nothing else.  Otherwise it
+ * the amount in that slice alone; then it locks that, or in its stead, if
+ * another transaction has it, the next that is free and has enough, and
+ * nothing else.  Otherwise it
  * draws "at large": of each bucket it needs it locks its row and all slices,
  * and what remains is shared out evenly again.  So what is granted, and from
  * which buckets, is the same as without slices.  What returns is added to the
@@ -58,7 +60,7 @@ extern int32 SliceLockForReturn(const char *org, int64 bucket, int64 hold,
 
 /* budget_slice.c */
 extern bool CountLockSlices(const char *org, BudgetCount *count, bool wait);
-extern bool CountLockSlice(const char *org, const BudgetCount *count,
+extern bool CountLockSlice(const char *org, BudgetCount *count,
 						   Credits amount, bool wait);
 extern void CountTakeSlice(const char *org, const BudgetCount *count,
 						   Credits amount);

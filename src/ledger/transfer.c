@@ -68,7 +68,7 @@ call_transfer(PG_FUNCTION_ARGS)
 
 	take_accounts(&transfer, fcinfo);
 	RequestInit(&request, fcinfo, "transfer", transfer.org,
-				ArgName(fcinfo, 3, "key"));
+				ArgKey(fcinfo, 3, "key"));
 	RequestText(&request, transfer.from);
 	RequestText(&request, transfer.to);
 	RequestInt8(&request, transfer.amount = ArgAmount(fcinfo, 4, "amount",
@@ -113,7 +113,8 @@ carry_out(Transfer *transfer, AuditRow *audit)
 {
 	AccountPath from = AccountParse(transfer->org, transfer->from);
 	AccountPath to = AccountParse(transfer->org, transfer->to);
-	AccountPath own = {transfer->org, 1, {transfer->from}, false};
+	AccountPath own = {.org = transfer->org, .n = 1,
+		.accounts = {transfer->from}};
 	Purpose		purpose = {.any = true};
 	LockedBuckets locked;
 	LedgerStatus status;

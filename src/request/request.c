@@ -30,6 +30,8 @@
 #include "request/request.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/json.h"
 #include "utils/lsyscache.h"
 
 #define FINGERPRINT_SIZE	16
@@ -45,6 +47,7 @@ static bool insert_key(Request *request, bytea *print);
 static bool renew_key(Request *request, bytea *print);
 static Datum replay(Request *request, Datum stored);
 static int	replayed_column(TupleDesc tupdesc);
+static char *stored_text(Oid type, Datum value);
 
 SQL_STATEMENT(request_insert, SPI_OK_INSERT,
 			  "text, text, text, bytea, timestamptz",
@@ -258,6 +261,25 @@ replayed_column(TupleDesc tupdesc)
 }
 
 /*
+ * A value as text that means the same to every session: a time does not, whose
+ * text goes by DateStyle and TimeZone.
+ */
+static char *
+stored_text(Oid type, Datum value)
+{
+	char		text[MAXDATELEN + 1];
+	int			utc = 0;
+	Oid			output;
+	bool		isvarlena;
+
+	Assert(type != INTERVALOID);
+	if (type == TIMESTAMPTZOID)
+		return pstrdup(JsonEncodeDateTime(text, value, type, &utc));
+	getTypeOutputInfo(type, &output, &isvarlena);
+	return OidOutputFunctionCall(output, value);
+}
+
+/*
  * Store the result under the key, and make the row to return.
  */
 Datum
@@ -269,14 +291,9 @@ RequestFinish(Request *request, Row *row)
 
 	for (int i = 0; i < row->n; i++)
 	{
-		Oid			output;
-		bool		isvarlena;
-
-		if (row->nulls[i])
-			continue;
-		getTypeOutputInfo(TupleDescAttr(tupdesc, i)->atttypid, &output,
-						  &isvarlena);
-		columns[i] = OidOutputFunctionCall(output, row->values[i]);
+		if (!row->nulls[i])
+			columns[i] = stored_text(TupleDescAttr(tupdesc, i)->atttypid,
+									 row->values[i]);
 	}
 	SqlArgText(&args, request->org);
 	SqlArgText(&args, request->key);

@@ -44,26 +44,31 @@ SQL_STATEMENT(jobs_start, SPI_OK_UPDATE, "text[], bigint[], timestamptz",
 SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  "text[], bigint[], int[], bigint[], text[], int[], int[],"
 			  " gpucredit.credits[], gpucredit.credits[], timestamptz,"
-			  " interval",
+			  " interval, timestamptz[]",
 			  "INSERT INTO gpucredit.attempt (org, job, attempt, account,"
 			  " pool, tier, hold, gpu_type, gpus, share, per_gpu_hour, wall_limit,"
-			  " hold_window, save_every, save_asked, started_at, held,"
-			  " surplus)"
+			  " hold_window, save_every, save_asked, started_at, ends_by,"
+			  " held, surplus, trace)"
 			  " SELECT u.org, u.job, u.attempt, j.account, j.pool, j.tier, u.hold,"
 			  " u.gpu_type, u.gpus, u.share, u.price, j.wall_limit,"
 			  " j.hold_window, NULLIF(COALESCE(j.save_every,"
 			  "  CASE WHEN j.preemptible <> 'never' THEN $11 END), '0'),"
-			  " j.save_every > '0' IS TRUE, $10, u.held,"
-			  " h.held OPERATOR(gpucredit.-) u.held"
+			  " j.save_every > '0' IS TRUE, $10,"
+			  " NULLIF(u.ends_by, 'infinity'), u.held,"
+			  " h.held OPERATOR(gpucredit.-) u.held,"
+			  " CASE WHEN j.traceparent ~ '^..-[0-9a-f]{32}-' THEN"
+			  "  pg_catalog.substr(j.traceparent, 4, 32)::pg_catalog.uuid END"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"
 			  "  pg_catalog.unnest($4), pg_catalog.unnest($5),"
 			  "  pg_catalog.unnest($6), pg_catalog.unnest($7),"
-			  "  pg_catalog.unnest($8), pg_catalog.unnest($9))"
+			  "  pg_catalog.unnest($8), pg_catalog.unnest($9),"
+			  "  pg_catalog.unnest($12))"
 			  " AS u (org, job, attempt, hold, gpu_type, gpus, share, price,"
-			  "  held)"
+			  "  held, ends_by)"
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
-			  " JOIN gpucredit.hold h ON h.org = u.org AND h.hold = u.hold");
+			  " CROSS JOIN LATERAL (SELECT d.held FROM gpucredit.hold d"
+			  "  WHERE d.org = u.org AND d.hold = u.hold OFFSET 0) h");
 SQL_STATEMENT(devices_insert, SPI_OK_INSERT,
 			  "text, text[], bigint[], int[], text[], gpucredit.gpuset[],"
 			  " int[], bigint[], bigint[], int[], int[], timestamptz,"
@@ -91,8 +96,13 @@ static void start_jobs(const Cycle *cycle);
 static void insert_attempts(const Cycle *cycle);
 static Credits held_for(const Cycle *cycle, const DecideStart *start,
 						Credits price);
+static TimestampTz end_after(const Cycle *cycle, int64 run);
+static bool is_let_in(const Cycle *cycle, int start);
 static void insert_devices(const Cycle *cycle);
 static void audit_starts(const Cycle *cycle);
+static void audit_score(AuditRow *row, const Cycle *cycle, int i);
+static int	count_groups(const Cycle *cycle, const DecideStart *start,
+						 bool leaves);
 
 /* For every start: its job's row, and what is loaded alongside. */
 #define START_JOB(cycle, i) (&(cycle)->jobs[(cycle)->result.starts[i].job])
@@ -159,17 +169,17 @@ CycleApply(const Cycle *cycle)
 StartPrice
 CyclePrice(const Cycle *cycle, const DecideStart *start)
 {
-	const Queued *queued = &cycle->queued[start->job];
+	const Offers *offers = &cycle->queued[start->job].asked->offers;
 	StartPrice	price = {NULL, 0};
 	int			offer = 0;
 
 	if (start->type == DECIDE_NO_TYPE)
 		return price;
 	price.gpu_type = cycle->set->types.names[start->type];
-	while (offer < queued->noffers &&
-		   strcmp(queued->offer_types[offer], price.gpu_type) != 0)
+	while (offer < offers->n &&
+		   strcmp(offers->types[offer], price.gpu_type) != 0)
 		offer++;
-	Ensure(offer < queued->noffers, "A job got a type it was not offered.");
+	Ensure(offer < offers->n, "A job got a type it was not offered.");
 	for (int p = 0; p < start->n_parts; p++)
 	{
 		const DecidePart *part =
@@ -177,8 +187,8 @@ CyclePrice(const Cycle *cycle, const DecideStart *start)
 
 		price.per_gpu_hour = Max(price.per_gpu_hour,
 								 cycle->set->nodes[part->node].spot ?
-								 queued->offer_spot_prices[offer] :
-								 queued->offer_prices[offer]);
+								 offers->spot_prices[offer] :
+								 offers->prices[offer]);
 	}
 	return price;
 }
@@ -217,6 +227,7 @@ insert_attempts(const Cycle *cycle)
 	int64	   *ids = palloc(sizeof(int64) * 2 * n);
 	int32	   *numbers = palloc(sizeof(int32) * 3 * n);
 	Credits    *amounts = palloc(sizeof(Credits) * 2 * n);
+	TimestampTz *ends = palloc(sizeof(TimestampTz) * n);
 	SqlArgs		args = {0};
 
 	for (int i = 0; i < n; i++)
@@ -224,6 +235,9 @@ insert_attempts(const Cycle *cycle)
 		const DecideStart *start = &cycle->result.starts[i];
 		StartPrice	price = CyclePrice(cycle, start);
 
+		ends[i] = !is_let_in(cycle, i) ? DT_NOEND :
+			end_after(cycle,
+					  cycle->asks[START_JOB(cycle, i)->ask].wall_limit);
 		texts[i] = START_JOB(cycle, i)->org;
 		texts[n + i] = price.gpu_type;
 		ids[i] = START_JOB(cycle, i)->id;
@@ -245,8 +259,41 @@ insert_attempts(const Cycle *cycle)
 	SqlArgCreditsArray(&args, amounts + n, n);
 	SqlArgTime(&args, cycle->now);
 	SqlArgDuration(&args, SettingCheckpointEvery());
+	SqlArgTimeArray(&args, ends, n);
 	Ensure(SqlRun(&attempts_insert, &args).n == (uint64) n,
 		   "A job to start has no hold.");
+}
+
+/*
+ * Was a start let in before a reservation that needs what it gets?
+ */
+static bool
+is_let_in(const Cycle *cycle, int start)
+{
+	const DecideResult *result = &cycle->result;
+	const DecideStart *s = &result->starts[start];
+
+	for (int i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+
+		for (int p = 0; p < s->n_parts && r->after <= start; p++)
+		{
+			const DecidePart *mine = &result->parts[s->first_part + p];
+
+			for (int q = 0; q < r->n_parts; q++)
+			{
+				const DecidePart *theirs =
+				&result->reserved_parts[r->first_part + q];
+
+				if (mine->node == theirs->node &&
+					((mine->devices & theirs->devices) != 0 ||
+					 mine->cpu_milli > 0 || mine->memory_mib > 0))
+					return true;
+			}
+		}
+	}
+	return false;
 }
 
 /*
@@ -255,12 +302,12 @@ insert_attempts(const Cycle *cycle)
 static Credits
 held_for(const Cycle *cycle, const DecideStart *start, Credits price)
 {
-	const Queued *queued = &cycle->queued[start->job];
-	int64		duration = queued->wall_limit;
+	const QueuedAsk *asked = cycle->queued[start->job].asked;
+	int64		duration = asked->wall_limit;
 
-	if (queued->hold_window >= 0 &&
-		(duration < 0 || queued->hold_window < duration))
-		duration = queued->hold_window;
+	if (asked->hold_window >= 0 &&
+		(duration < 0 || asked->hold_window < duration))
+		duration = asked->hold_window;
 	return CreditsHoldExact(price, start->gpus, start->share, duration);
 }
 
@@ -305,8 +352,8 @@ insert_devices(const Cycle *cycle)
 			numbers[2 * n + p] = part->memory_mib;
 			small[p] = START_QUEUED(cycle, i)->attempt + 1;
 			small[n + p] = start->share;
-			small[2 * n + p] = START_QUEUED(cycle, i)->min_gpus;
-			small[3 * n + p] = START_QUEUED(cycle, i)->max_gpus;
+			small[2 * n + p] = START_QUEUED(cycle, i)->asked->min_gpus;
+			small[3 * n + p] = START_QUEUED(cycle, i)->asked->max_gpus;
 			times[p] = end_after(cycle, job->expected_run > 0 ?
 								 job->expected_run : wall_limit);
 			times[n + p] = end_after(cycle, wall_limit);
@@ -365,8 +412,58 @@ audit_starts(const Cycle *cycle)
 		AuditInt8(row, "share", start->share);
 		AuditCredits(row, "per_gpu_hour", price.per_gpu_hour);
 		AuditInt8(row, "turn", i + 1);
+		audit_score(row, cycle, i);
 	}
+	JobTraces(rows, n);
 	AuditWriteMany(rows, n);
+}
+
+/*
+ * Why then, and why there: how long it has waited, whether it went first for
+ * that, and what placements are compared by, in that order.
+ */
+static void
+audit_score(AuditRow *row, const Cycle *cycle, int i)
+{
+	const DecideStart *start = &cycle->result.starts[i];
+	const DecideJob *job = START_JOB(cycle, i);
+
+	AuditInt8(row, "waited_us", Max(cycle->now - job->submitted, 0));
+	if (job->aged_at <= cycle->now)
+		AuditNumber(row, "aged", "true");
+	if (start->type == DECIDE_NO_TYPE)
+		return;
+	AuditNumber(row, "score",
+				psprintf("{\"domains\":%d,\"leaves\":%d,\"nodes\":%d,"
+						 "\"fit\":%lld}", count_groups(cycle, start, false),
+						 count_groups(cycle, start, true), start->n_parts,
+						 (long long) start->fit));
+}
+
+/*
+ * Over how many NVLink domains, or leaves, a start is spread.
+ */
+static int
+count_groups(const Cycle *cycle, const DecideStart *start, bool leaves)
+{
+	const DecidePart *parts = &cycle->result.parts[start->first_part];
+	const DecideNode *nodes = cycle->set->nodes;
+	int			n = 0;
+
+	for (int p = 0; p < start->n_parts; p++)
+	{
+		int32_t		group = leaves ? nodes[parts[p].node].leaf :
+			nodes[parts[p].node].domain;
+		int			q = 0;
+
+		CHECK_FOR_INTERRUPTS();
+		while (group != DECIDE_OWN_GROUP && q < p &&
+			   group != (leaves ? nodes[parts[q].node].leaf :
+						 nodes[parts[q].node].domain))
+			q++;
+		n += group == DECIDE_OWN_GROUP || q == p;
+	}
+	return n;
 }
 
 /*

@@ -95,6 +95,7 @@ audit_claims(const Cycle *cycle)
 		AuditInt8(row, "share", promise->share);
 		AuditInt8(row, "evictions", promise->n_evictions);
 	}
+	JobTraces(rows, n);
 	AuditWriteMany(rows, n);
 }
 
@@ -128,6 +129,7 @@ audit_evictions(const Cycle *cycle)
 		AuditInt8(row, "grace_us", cycle->tiers[running->tier].grace);
 		AuditInt8(row, "unsaved_us", cycle->now - running->saved_at);
 	}
+	JobTraces(rows, n);
 	AuditWriteMany(rows, n);
 }
 

@@ -358,6 +358,21 @@ put_request(ReturnSetInfo *rsinfo, const DecideWait *wait)
 }
 
 /*
+ * "account 3 of 12 by fair share": among those that have jobs waiting or
+ * running in the pool, and those above them.
+ */
+static char *
+fair_text(const Cycle *cycle, const DecideArena *arena, int32 account)
+{
+	int32	   *ranks;
+	const char *problem = DecideFairRank(&cycle->input, arena, &ranks);
+
+	Ensure(problem == NULL, problem);
+	return psprintf("account %d of %d by fair share", ranks[account],
+					cycle->input.n_accounts);
+}
+
+/*
  * Its place in the order of the queue.
  */
 static void
@@ -372,9 +387,10 @@ put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 
 	(void) DecideTurn(&cycle->input, &arena, index, &turn);
 	put(rsinfo, "order", turn == 1,
-		psprintf("turn %d of %d: tier \"%s\" of rank %d, %s, priority %d "
-				 "within its account", turn, cycle->input.n_jobs,
+		psprintf("turn %d of %d: tier \"%s\" of rank %d, %s, %s, priority "
+				 "%d within its account", turn, cycle->input.n_jobs,
 				 cycle->tier_names[job->tier], cycle->tiers[job->tier].rank,
+				 fair_text(cycle, &arena, job->account),
 				 aged ? psprintf("aged since %s", time_text(job->aged_at)) :
 				 job->aged_at == DECIDE_NEVER ? "it does not age" :
 				 psprintf("aged, and first, from %s on",

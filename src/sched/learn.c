@@ -326,7 +326,7 @@ count_typical(const Cycle *cycle)
 
 		if (cycle->queued[job].attempt > 0 || ask->max_gpus == 0)
 			continue;
-		requests[n] = cycle->queued[job].request;
+		requests[n] = cycle->queued[job].asked->request;
 		amounts[n] = ask->cpu_milli;
 		amounts[most + n++] = ask->memory_mib;
 	}

@@ -13,19 +13,16 @@
 #include "postgres.h"
 
 #include "common/errors.h"
+#include "common/hashfn.h"
 #include "common/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
+#include "utils/builtins.h"
 #include "utils/hsearch.h"
 
-#define NAME_SIZE	256			/* of an organisation, an account's path */
 #define WEIGHT_MOST INT64CONST(1000000000)
 
-typedef struct AccountKey
-{
-	char		org[NAME_SIZE];
-	char		path[NAME_SIZE];
-} AccountKey;
+typedef AccountName AccountKey; /* by what the pointers point to */
 
 typedef struct AccountEntry
 {
@@ -44,7 +41,9 @@ SQL_STATEMENT(weights_read, SPI_OK_SELECT, "text[], text[]",
 
 static void load_tiers(Cycle *cycle, const PoolPolicy *policy);
 static DecideTier *add_tier(Cycle *cycle, const char *name);
-static int32 add_account(Cycle *cycle, AccountKey *key);
+static uint32 hash_account(const void *key, Size size);
+static int	match_account(const void *a, const void *b, Size size);
+static int32 add_account(Cycle *cycle, const AccountKey *key);
 static void load_types(Cycle *cycle);
 static void load_weights(Cycle *cycle);
 
@@ -55,7 +54,8 @@ void
 ShareBegin(Cycle *cycle)
 {
 	HASHCTL		control = {.keysize = sizeof(AccountKey),
-		.entrysize = sizeof(AccountEntry), .hcxt = CurrentMemoryContext};
+		.entrysize = sizeof(AccountEntry), .hash = hash_account,
+		.match = match_account, .hcxt = CurrentMemoryContext};
 	PoolPolicy *policy = PolicyRead(cycle->pool, cycle->read_only);
 
 	cycle->input.policy = policy->decide;
@@ -65,7 +65,8 @@ ShareBegin(Cycle *cycle)
 	cycle->accounts = palloc(sizeof(DecideAccount) * cycle->max_accounts);
 	cycle->account_names = palloc(sizeof(AccountName) * cycle->max_accounts);
 	cycle->account_ids = hash_create("gpucredit accounts", 256, &control,
-									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+									 HASH_ELEM | HASH_FUNCTION |
+									 HASH_COMPARE | HASH_CONTEXT);
 }
 
 /*
@@ -148,19 +149,34 @@ TierIndex(Cycle *cycle, const char *name)
 	return cycle->input.n_tiers - 1;
 }
 
+static uint32
+hash_account(const void *key, Size size)
+{
+	const AccountKey *account = key;
+
+	return hash_combine(hash_bytes((const unsigned char *) account->org,
+								   (int) strlen(account->org)),
+						hash_bytes((const unsigned char *) account->path,
+								   (int) strlen(account->path)));
+}
+
+static int
+match_account(const void *a, const void *b, Size size)
+{
+	const AccountKey *x = a;
+	const AccountKey *y = b;
+
+	return strcmp(x->org, y->org) != 0 || strcmp(x->path, y->path) != 0;
+}
+
 /*
  * The number of an account.
  */
 int32
 AccountIndex(Cycle *cycle, const char *org, const char *path)
 {
-	AccountKey	key;
+	AccountKey	key = {org, path};
 
-	memset(&key, 0, sizeof(key));
-	Ensure(strlen(org) < NAME_SIZE && strlen(path) < NAME_SIZE,
-		   "An account's name is longer than allowed.");
-	strcpy(key.org, org);
-	strcpy(key.path, path);
 	return add_account(cycle, &key);
 }
 
@@ -168,28 +184,28 @@ AccountIndex(Cycle *cycle, const char *org, const char *path)
  * The number of an account; a new one, and those above it, if it is new.
  */
 static int32
-add_account(Cycle *cycle, AccountKey *key)
+add_account(Cycle *cycle, const AccountKey *key)
 {
 	bool		found;
 	AccountEntry *entry = hash_search(cycle->account_ids, key, HASH_FIND,
 									  NULL);
-	AccountKey	above;
 	int32		parent = -1;
-	char	   *slash;
 	int32		n;
 
 	if (entry != NULL)
 		return entry->index;
 	if (*key->path != '\0')
 	{
-		memset(&above, 0, sizeof(above));
-		strcpy(above.org, key->org);
-		slash = strrchr(key->path, '/');
-		if (slash != NULL)
-			memcpy(above.path, key->path, slash - key->path);
+		const char *slash = strrchr(key->path, '/');
+		AccountKey	above = {key->org, slash == NULL ? "" :
+			pnstrdup(key->path, slash - key->path)};
+
 		parent = add_account(cycle, &above);
 	}
 	entry = hash_search(cycle->account_ids, key, HASH_ENTER, &found);
+	entry->key.org = parent < 0 ? pstrdup(key->org) :
+		cycle->account_names[parent].org;
+	entry->key.path = pstrdup(key->path);
 	n = cycle->input.n_accounts++;
 	if (n == cycle->max_accounts)
 	{
@@ -202,10 +218,7 @@ add_account(Cycle *cycle, AccountKey *key)
 											 cycle->max_accounts);
 	}
 	entry->index = n;
-	cycle->account_names[n] = (AccountName)
-	{
-		entry->key.org, entry->key.path
-	};
+	cycle->account_names[n] = entry->key;
 	cycle->accounts[n] = (DecideAccount)
 	{
 		.parent = parent, .weight = DECIDE_WEIGHT_ONE,
@@ -213,6 +226,57 @@ add_account(Cycle *cycle, AccountKey *key)
 			psprintf("%s/%s", key->org, key->path)
 	};
 	return n;
+}
+
+/*
+ * The number of a row's account, which is mostly that of the row before, or
+ * -1.
+ */
+int32
+AccountOfRow(Cycle *cycle, int32 before, Datum org, Datum path)
+{
+	char	   *org_text;
+	char	   *path_text;
+	int32		account;
+
+	if (before >= 0 && TextIs(path, cycle->account_names[before].path) &&
+		TextIs(org, cycle->account_names[before].org))
+		return before;
+	org_text = TextDatumGetCString(org);
+	path_text = TextDatumGetCString(path);
+	account = AccountIndex(cycle, org_text, path_text);
+	pfree(org_text);
+	pfree(path_text);
+	return account;
+}
+
+/*
+ * The same of its tier.
+ */
+int32
+TierOfRow(Cycle *cycle, int32 before, Datum tier)
+{
+	char	   *name;
+	int32		number;
+
+	if (before >= 0 && TextIs(tier, cycle->tier_names[before]))
+		return before;
+	name = TextDatumGetCString(tier);
+	number = TierIndex(cycle, name);
+	pfree(name);
+	return number;
+}
+
+/*
+ * Is a text just this?
+ */
+bool
+TextIs(Datum value, const char *what)
+{
+	text	   *bytes = DatumGetTextPP(value);
+	Size		size = VARSIZE_ANY_EXHDR(bytes);
+
+	return strncmp(VARDATA_ANY(bytes), what, size) == 0 && what[size] == '\0';
 }
 
 /*

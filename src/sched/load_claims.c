@@ -5,8 +5,8 @@
  *		not.
  *
  * A claim ends when its job started or is over, when a device of it is lost
- * (its node gone, draining or silent, the device not healthy), and at its
- * time.  Who was told to leave for it and has not been told yet is spared:
+ * (its node gone or going, draining or silent, the device not healthy), and
+ * at its time.  Who was told to leave for it and has not been told yet is spared:
  * the directive is taken back, if no agent is just being handed it.  A
  * running job that was to go on elsewhere and is spared loses its claim, too.
  *
@@ -19,6 +19,7 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/settings.h"
 #include "common/sql.h"
 #include "miscadmin.h"
@@ -47,7 +48,8 @@ SQL_STATEMENT(claims_read, SPI_OK_SELECT, "text, timestamptz, timestamptz",
 			  "SELECT c.org, c.job, c.attempt, c.account, c.gpu_type,"
 			  " c.share, c.until <= $2, g.node, g.gpus, g.cpu_milli,"
 			  " g.memory_mib, n.healthy, n.pool = c.pool"
-			  "  AND n.draining IS NULL AND n.heard_at >= $3"
+			  "  AND n.draining IS NULL AND n.reclaim_at IS NULL"
+			  "  AND n.heard_at >= $3"
 			  "  AND (c.gpu_type IS NULL OR n.gpu_type = c.gpu_type),"
 			  " c.made_at, c.turn FROM gpucredit.claim c JOIN gpucredit.claim_gpu g"
 			  "  ON g.pool = c.pool AND g.org = c.org AND g.job = c.job"
@@ -91,7 +93,6 @@ static void read_claims(Cycle *cycle, ClaimRows *claims);
 static void read_part(Cycle *cycle, SqlResult rows, uint64 i,
 					  ClaimRows *claims);
 static void find_jobs(Cycle *cycle, ClaimRows *claims);
-static int32 find_running(const Cycle *cycle, const ClaimRow *row);
 static void find_waiting(const Cycle *cycle, ClaimRows *claims);
 static bool end_dead(Cycle *cycle, ClaimRows *claims);
 static bool spare_victims(Cycle *cycle);
@@ -242,27 +243,10 @@ find_jobs(Cycle *cycle, ClaimRows *claims)
 		ClaimRow   *row = &claims->rows[i];
 
 		if (row->claim.job < 0)
-			row->running = find_running(cycle, row);
+			row->running = RunningFind(cycle, row->claim.org,
+									   row->claim.id, row->attempt);
 		row->claim.running = row->running >= 0;
 	}
-}
-
-/*
- * The live attempt that a claim was made after, or -1.
- */
-static int32
-find_running(const Cycle *cycle, const ClaimRow *row)
-{
-	for (int32 r = 0; r < cycle->input.n_running; r++)
-	{
-		const DecideRunning *running = &cycle->running[r];
-
-		if (running->id == row->claim.id &&
-			running->attempt == row->attempt && !running->over &&
-			strcmp(running->org, row->claim.org) == 0)
-			return r;
-	}
-	return -1;
 }
 
 /*
@@ -378,15 +362,14 @@ spare_victims(Cycle *cycle)
 	for (uint64 s = 0; s < spared.n; s++)
 	{
 		uint64		i = SqlInt8(spared, s, 1) - 1;
-		ClaimRow	of = {.claim = {.org = orgs[i], .id = jobs[i]},
-			.attempt = attempts[i], .account = SqlText(rows, i, 4)};
-		AuditRow	audit = {.org = orgs[i], .account = of.account,
+		AuditRow	audit = {.org = orgs[i], .account = SqlText(rows, i, 4),
 			.operation = "place", .decision = "spared", .job = jobs[i],
 			.attempt = attempts[i], .at = cycle->now};
-		int32		r = find_running(cycle, &of);
+		int32		r = RunningFind(cycle, orgs[i], jobs[i], attempts[i]);
 
 		if (r >= 0)
 			cycle->running[r].leaving = false;
+		JobTraces(&audit, 1);
 		AuditWrite(&audit);
 	}
 	SqlFree(&spared);
@@ -394,14 +377,28 @@ spare_victims(Cycle *cycle)
 	return true;
 }
 
+/*
+ * Tell the trail of a claim that ended; that it was in vain, the log as well.
+ */
 static void
 audit_ended(const Cycle *cycle, const ClaimRow *row)
 {
 	AuditRow	audit = {.org = row->claim.org, .account = row->account,
 		.operation = "place", .decision = "claim_ended",
 		.reason = row->dead, .job = row->claim.id, .at = cycle->now};
+	StringInfo	line;
 
+	JobTraces(&audit, 1);
 	AuditWrite(&audit);
+	if (strcmp(row->dead, "timeout") != 0)
+		return;
+	line = LogBegin("claim_timed_out");
+	LogText(line, "pool", cycle->pool);
+	LogText(line, "org", audit.org);
+	LogText(line, "account", audit.account);
+	LogNumber(line, "job", audit.job);
+	LogTrace(line, &audit.trace);
+	LogAtCommit(line);
 }
 
 /*

@@ -29,25 +29,35 @@
 
 #define SOON	USECS_PER_SEC
 
-/* A row's place among those of its attempt. */
-typedef struct PartKey
+/* A row: an attempt, as each of its rows tells of it, and what it has on a node. */
+typedef struct RunningRow
 {
-	int64		job;
-	int32		attempt;
-	Datum		org;
-	uint64		row;
-} PartKey;
+	DecideRunning running;
+	DecidePart	part;
+	bool		here;			/* the node is of the pool */
+} RunningRow;
 
-SQL_STATEMENT(running_read, SPI_OK_SELECT, "text, timestamptz",
-			  "SELECT g.org, g.job, g.attempt, g.node, g.gpus, g.share,"
-			  " g.cpu_milli, g.memory_mib, g.account, g.tier,"
-			  " g.preemptible, g.min_gpus, g.max_gpus, g.started_at,"
-			  " g.saved_at, g.expected_end, g.limit_end,"
-			  " GREATEST(g.ended_at, g.seen_at)"
+/* What is known while the rows come. */
+typedef struct RunningLoading
+{
+	Cycle	   *cycle;
+	RunningRow *rows;
+	int32		n;
+	int32		size;
+	TimestampTz fenced_since;	/* what ended before is not fenced any more */
+	bool		run_out;		/* such a fence is still up */
+	int32		node;			/* of the row before */
+	int32		account;
+	int32		tier;
+} RunningLoading;
+
+SQL_STATEMENT(running_read, SPI_OK_SELECT, "text",
+			  "SELECT g.org, g.account, g.job, g.attempt, g.node, g.gpus,"
+			  " g.share, g.cpu_milli, g.memory_mib, g.tier, g.preemptible,"
+			  " g.min_gpus, g.max_gpus, g.started_at, g.saved_at,"
+			  " g.expected_end, g.limit_end, g.ended_at, g.seen_at"
 			  " FROM gpucredit.attempt_gpu g"
-			  " WHERE g.pool = $1 AND NOT g.free"
-			  " AND (g.ended_at IS NULL"
-			  "  OR GREATEST(g.ended_at, g.seen_at) > $2)");
+			  " WHERE g.pool = $1 AND NOT g.free");
 
 /* a directive without a deadline only says: save now */
 SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text",
@@ -60,189 +70,233 @@ SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text",
 			  " AND (d.action = 'stop' OR d.deadline IS NOT NULL)"
 			  " GROUP BY d.org, d.job, d.attempt");
 
-static int	compare_keys(const void *a, const void *b);
-static int	compare_text(Datum a, Datum b);
-static void load_attempt(Cycle *cycle, SqlResult rows, uint64 i,
-						 DecideRunning *running);
-static void load_part(Cycle *cycle, SqlResult rows, uint64 i,
-					  DecideRunning *running);
-static void load_leaving(Cycle *cycle, DecideRunning *running, int32 n);
+static void add_row(void *context, const Datum *values, const bool *nulls);
+static void read_attempt(RunningLoading *loading, const Datum *values,
+						 const bool *nulls, DecideRunning *running);
+static void read_part(RunningLoading *loading, const Datum *values,
+					  RunningRow *row);
+static void take_off(DecideNode *node, GpuSet gpus, int32 share,
+					 int64 cpu_milli, int64 memory_mib);
+static int	compare_attempts(const void *a, const void *b);
+static void join_parts(Cycle *cycle, const RunningRow *rows, int32 n);
+static void load_leaving(Cycle *cycle);
 static int64 expect_end(int64 now, int64 started, int64 expected,
 						int64 limit);
 
 /*
- * Load what has devices of the pool: live attempts, and those that are over
- * but not fenced yet.
+ * Load what has devices of the pool, live attempts and those that are over but
+ * not fenced yet, and take these off the nodes.  Fences that have run out are
+ * taken down.
  */
 void
 RunningLoad(Cycle *cycle)
 {
+	RunningLoading loading = {.cycle = cycle, .size = 256,
+		.fenced_since = ClockAdd(cycle->now, -SettingNodeLost()),
+		.node = -1, .account = -1, .tier = -1};
 	SqlArgs		args = {0};
-	SqlResult	rows;
-	PartKey    *keys;
-	DecideRunning *running;
-	int32		n = 0;
 
+	loading.rows = palloc(sizeof(RunningRow) * loading.size);
 	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, ClockAdd(cycle->now, -SettingNodeLost()));
-	rows = CycleRead(cycle, &running_read, &args);
-	keys = MemoryContextAllocHuge(CurrentMemoryContext,
-								  sizeof(PartKey) * (rows.n + 1));
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		bool		isnull;
-
-		keys[i] = (PartKey)
-		{
-			SqlInt8(rows, i, 2), SqlInt4(rows, i, 3),
-				SqlDatum(rows, i, 1, &isnull), i
-		};
-	}
-	qsort(keys, rows.n, sizeof(PartKey), compare_keys);
-
-	running = MemoryContextAllocHuge(CurrentMemoryContext,
-									 sizeof(DecideRunning) * (rows.n + 1));
-	cycle->running_parts = MemoryContextAllocHuge(CurrentMemoryContext,
-												  sizeof(DecidePart) *
-												  (rows.n + 1));
-	cycle->input.n_running_parts = 0;
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (n == 0 || keys[i].job != keys[i - 1].job ||
-			keys[i].attempt != keys[i - 1].attempt ||
-			compare_text(keys[i].org, keys[i - 1].org) != 0)
-		{
-			/* one whose nodes are all gone has nothing here */
-			if (n == 0 || running[n - 1].n_parts > 0)
-				n++;
-			load_attempt(cycle, rows, keys[i].row, &running[n - 1]);
-		}
-		load_part(cycle, rows, keys[i].row, &running[n - 1]);
-	}
-	if (n > 0 && running[n - 1].n_parts == 0)
-		n--;
-	load_leaving(cycle, running, n);
-	pfree(keys);
-	SqlFree(&rows);
-	cycle->input.running = cycle->running = running;
-	cycle->input.n_running = n;
-	cycle->input.running_parts = cycle->running_parts;
+	SqlEach(&running_read, &args, cycle->read_only, add_row, &loading);
+	if (loading.run_out && !cycle->read_only)
+		FencesEnd(cycle);
+	qsort(loading.rows, loading.n, sizeof(RunningRow), compare_attempts);
+	join_parts(cycle, loading.rows, loading.n);
+	pfree(loading.rows);
+	load_leaving(cycle);
 }
 
 /*
- * By job and attempt, whose numbers almost never meet over organisations,
- * and then by those.
+ * One row.
  */
-static int
-compare_keys(const void *a, const void *b)
+static void
+add_row(void *context, const Datum *values, const bool *nulls)
 {
-	const PartKey *x = a;
-	const PartKey *y = b;
+	RunningLoading *loading = context;
+	RunningRow *row;
+	TimestampTz ended = nulls[17] ? DT_NOBEGIN :
+		Max(DatumGetTimestampTz(values[17]),
+			nulls[18] ? DT_NOBEGIN : DatumGetTimestampTz(values[18]));
 
-	if (x->job != y->job)
-		return x->job < y->job ? -1 : 1;
-	if (x->attempt != y->attempt)
-		return x->attempt < y->attempt ? -1 : 1;
-	return compare_text(x->org, y->org);
-}
-
-/*
- * Compare two texts as bytes.
- */
-static int
-compare_text(Datum a, Datum b)
-{
-	text	   *x = DatumGetTextPP(a);
-	text	   *y = DatumGetTextPP(b);
-	Size		nx = VARSIZE_ANY_EXHDR(x);
-	Size		ny = VARSIZE_ANY_EXHDR(y);
-	int			order = memcmp(VARDATA_ANY(x), VARDATA_ANY(y), Min(nx, ny));
-
-	if (order != 0 || nx == ny)
-		return order;
-	return nx < ny ? -1 : 1;
+	if (!nulls[17] && ended <= loading->fenced_since)
+	{
+		loading->run_out = true;
+		return;
+	}
+	if (loading->n == loading->size)
+	{
+		loading->size *= 2;
+		loading->rows = repalloc_huge(loading->rows,
+									  sizeof(RunningRow) * loading->size);
+	}
+	row = &loading->rows[loading->n++];
+	read_attempt(loading, values, nulls, &row->running);
+	if (!nulls[17])
+	{
+		row->running.leaving = row->running.over = true;
+		row->running.expected_end = ClockAdd(ended, SettingNodeLost());
+	}
+	row->running.limit_end = Max(row->running.limit_end,
+								 row->running.expected_end);
+	read_part(loading, values, row);
 }
 
 /*
  * What all rows of an attempt say alike.
  */
 static void
-load_attempt(Cycle *cycle, SqlResult rows, uint64 i, DecideRunning *running)
+read_attempt(RunningLoading *loading, const Datum *values, const bool *nulls,
+			 DecideRunning *running)
 {
-	char	   *account = SqlText(rows, i, 9);
-	char	   *tier = SqlText(rows, i, 10);
-	char	   *preemptible = SqlText(rows, i, 11);
-	TimestampTz ended = SqlTimeOr(rows, i, 18, DT_NOBEGIN);
+	Cycle	   *cycle = loading->cycle;
+	char	   *preemptible = TextDatumGetCString(values[10]);
 
-	memset(running, 0, sizeof(*running));
-	running->org = SqlText(rows, i, 1);
-	running->id = SqlInt8(rows, i, 2);
-	running->attempt = SqlInt4(rows, i, 3);
-	running->account = AccountIndex(cycle, running->org, account);
-	running->tier = TierIndex(cycle, tier);
-	running->type = DECIDE_NO_TYPE;
-	running->ask = -1;
-	running->share = SqlInt4(rows, i, 6);
-	running->min_gpus = SqlInt4(rows, i, 12);
-	running->max_gpus = SqlInt4(rows, i, 13);
-	running->first_part = cycle->input.n_running_parts;
-	running->preemptible = (DecidePreemptible)
-		ArgWord(preemptible, "preemptible", PreemptibleNames,
-				lengthof(PreemptibleNames));
-	running->started = SqlTime(rows, i, 14);
-	running->saved_at = SqlTime(rows, i, 15);
-	running->limit_end = SqlTime(rows, i, 17);
-	if (ended == DT_NOBEGIN)
-		running->expected_end = expect_end(cycle->now, running->started,
-										   SqlTime(rows, i, 16),
-										   running->limit_end);
-	else
+	loading->account = AccountOfRow(cycle, loading->account, values[0],
+									values[1]);
+	loading->tier = TierOfRow(cycle, loading->tier, values[9]);
+	*running = (DecideRunning)
 	{
-		running->leaving = running->over = true;
-		running->expected_end = ClockAdd(ended, SettingNodeLost());
-	}
-	running->limit_end = Max(running->limit_end, running->expected_end);
-	pfree(account);
-	pfree(tier);
+		.org = cycle->account_names[loading->account].org,
+			.id = DatumGetInt64(values[2]),
+			.attempt = DatumGetInt32(values[3]),
+			.account = loading->account,
+			.tier = loading->tier,
+			.type = DECIDE_NO_TYPE,
+			.ask = -1,
+			.share = DatumGetInt32(values[6]),
+			.min_gpus = DatumGetInt32(values[11]),
+			.max_gpus = DatumGetInt32(values[12]),
+			.preemptible = (DecidePreemptible)
+			ArgWord(preemptible, "preemptible", PreemptibleNames,
+					lengthof(PreemptibleNames)),
+			.started = DatumGetTimestampTz(values[13]),
+			.saved_at = DatumGetTimestampTz(values[14]),
+			.limit_end = DatumGetTimestampTz(values[16])
+	};
+	running->expected_end = expect_end(cycle->now, running->started,
+									   DatumGetTimestampTz(values[15]),
+									   running->limit_end);
 	pfree(preemptible);
 }
 
 /*
- * One row.  Devices that a node no longer has are not in the way of anything.
+ * What it has on the row's node.  Devices that a node no longer has are not in
+ * the way of anything.
  */
 static void
-load_part(Cycle *cycle, SqlResult rows, uint64 i, DecideRunning *running)
+read_part(RunningLoading *loading, const Datum *values, RunningRow *row)
 {
-	char	   *name = SqlText(rows, i, 4);
-	int32		index = NodeIndex(cycle->set, name);
-	const DecideNode *node;
-	DecidePart *part;
-	bool		isnull;
+	NodeSet    *set = loading->cycle->set;
+	GpuSet		gpus = DatumGetGpuSet(values[5]);
+	DecideNode *node;
 
-	pfree(name);
-	if (index < 0)
+	if (loading->node < 0 ||
+		!TextIs(values[4], set->nodes[loading->node].name))
+	{
+		char	   *name = TextDatumGetCString(values[4]);
+
+		loading->node = NodeIndex(set, name);
+		pfree(name);
+	}
+	row->here = loading->node >= 0;
+	if (!row->here)
 		return;
-	node = &cycle->set->nodes[index];
-	part = &cycle->running_parts[cycle->input.n_running_parts++];
-	part->node = index;
-	part->devices = DatumGetGpuSet(SqlDatum(rows, i, 5, &isnull));
+	node = &set->nodes[loading->node];
+	row->part = (DecidePart)
+	{
+		.node = loading->node,
+			.devices = gpus,
+			.cpu_milli = DatumGetInt64(values[7]),
+			.memory_mib = DatumGetInt64(values[8])
+	};
 	if (node->gpus < DECIDE_MAX_DEVICES)
-		part->devices &= (UINT64CONST(1) << node->gpus) - 1;
-	part->gpus = pg_popcount64(part->devices);
-	part->cpu_milli = SqlInt8(rows, i, 7);
-	part->memory_mib = SqlInt8(rows, i, 8);
-	running->n_parts++;
-	running->gpus += part->gpus;
-	if (part->gpus > 0)
-		running->type = node->type;
+		row->part.devices &= (UINT64CONST(1) << node->gpus) - 1;
+	row->part.gpus = pg_popcount64(row->part.devices);
+	take_off(node, row->part.devices, row->running.share,
+			 row->part.cpu_milli, row->part.memory_mib);
+}
+
+static void
+take_off(DecideNode *node, GpuSet gpus, int32 share, int64 cpu_milli,
+		 int64 memory_mib)
+{
+	while (gpus != 0)
+	{
+		uint16	   *left = &node->device_left[pg_rightmost_one_pos64(gpus)];
+
+		*left -= Min(*left, share);
+		gpus &= gpus - 1;
+	}
+	if (node->cpu_milli > 0)
+		node->cpu_left -= cpu_milli;
+	if (node->memory_mib > 0)
+		node->memory_left -= memory_mib;
+}
+
+/*
+ * By job and attempt, whose numbers almost never meet over organisations,
+ * then by those; parts by node.
+ */
+static int
+compare_attempts(const void *a, const void *b)
+{
+	const RunningRow *x = a;
+	const RunningRow *y = b;
+	int			order;
+
+	if (x->running.id != y->running.id)
+		return x->running.id < y->running.id ? -1 : 1;
+	if (x->running.attempt != y->running.attempt)
+		return x->running.attempt < y->running.attempt ? -1 : 1;
+	order = strcmp(x->running.org, y->running.org);
+	if (order != 0)
+		return order;
+	return x->part.node < y->part.node ? -1 : x->part.node > y->part.node;
+}
+
+/*
+ * Make attempts of sorted rows.  One whose nodes are all gone has nothing here.
+ */
+static void
+join_parts(Cycle *cycle, const RunningRow *rows, int32 n)
+{
+	DecideRunning *running = MemoryContextAllocHuge(CurrentMemoryContext,
+													sizeof(DecideRunning) *
+													(n + 1));
+	DecidePart *parts = MemoryContextAllocHuge(CurrentMemoryContext,
+											   sizeof(DecidePart) * (n + 1));
+	DecideRunning *last = NULL;
+
+	for (int32 i = 0; i < n; i++)
+	{
+		const RunningRow *row = &rows[i];
+
+		if (!row->here)
+			continue;
+		if (last == NULL || last->id != row->running.id ||
+			last->attempt != row->running.attempt ||
+			strcmp(last->org, row->running.org) != 0)
+		{
+			last = &running[cycle->input.n_running++];
+			*last = row->running;
+			last->first_part = cycle->input.n_running_parts;
+		}
+		parts[cycle->input.n_running_parts++] = row->part;
+		last->n_parts++;
+		last->gpus += row->part.gpus;
+		if (row->part.gpus > 0)
+			last->type = cycle->set->nodes[row->part.node].type;
+	}
+	cycle->input.running = cycle->running = running;
+	cycle->input.running_parts = cycle->running_parts = parts;
 }
 
 /*
  * Who has been told to leave, and is expected to be gone by then.
  */
 static void
-load_leaving(Cycle *cycle, DecideRunning *running, int32 n)
+load_leaving(Cycle *cycle)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -251,37 +305,52 @@ load_leaving(Cycle *cycle, DecideRunning *running, int32 n)
 	rows = CycleRead(cycle, &leaving_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
-		int64		job = SqlInt8(rows, i, 2);
-		int32		attempt = SqlInt4(rows, i, 3);
 		char	   *org = SqlText(rows, i, 1);
-		int32		low = 0;
-		int32		high = n;
+		int32		r = RunningFind(cycle, org, SqlInt8(rows, i, 2),
+									SqlInt4(rows, i, 3));
 
 		CHECK_FOR_INTERRUPTS();
-		while (low < high)
+		if (r >= 0)
 		{
-			int32		middle = low + (high - low) / 2;
-			const DecideRunning *at = &running[middle];
+			DecideRunning *running = &cycle->running[r];
 
-			if (at->id < job || (at->id == job && at->attempt < attempt) ||
-				(at->id == job && at->attempt == attempt &&
-				 strcmp(at->org, org) < 0))
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		if (low < n && running[low].id == job &&
-			running[low].attempt == attempt &&
-			strcmp(running[low].org, org) == 0)
-		{
-			running[low].leaving = true;
-			running[low].expected_end =
-				Min(running[low].expected_end,
+			running->leaving = true;
+			running->expected_end =
+				Min(running->expected_end,
 					Max(SqlTime(rows, i, 4), cycle->now + SOON));
 		}
 		pfree(org);
 	}
 	SqlFree(&rows);
+}
+
+/*
+ * The live attempt of these numbers, or -1.
+ */
+int32
+RunningFind(const Cycle *cycle, const char *org, int64 job, int32 attempt)
+{
+	int32		low = 0;
+	int32		high = cycle->input.n_running;
+
+	while (low < high)
+	{
+		int32		middle = low + (high - low) / 2;
+		const DecideRunning *at = &cycle->running[middle];
+
+		if (at->id < job || (at->id == job && at->attempt < attempt) ||
+			(at->id == job && at->attempt == attempt &&
+			 strcmp(at->org, org) < 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < cycle->input.n_running && cycle->running[low].id == job &&
+		cycle->running[low].attempt == attempt &&
+		strcmp(cycle->running[low].org, org) == 0 &&
+		!cycle->running[low].over)
+		return low;
+	return -1;
 }
 
 /*

@@ -4,9 +4,10 @@
  *		What the last cycle reserved, and telling the trail what changed.
  *
  * Reservations are made anew in every cycle, from what there is.  The table
- * only remembers what was told last, so that the trail hears of a reservation
- * when it is made, gets other devices, or moves by more than MOVED; a cycle
- * that changes nothing writes nothing.
+ * remembers what was told last, so that the trail hears of a reservation when
+ * it is made, gets other devices, or moves by more than MOVED, and so that the
+ * next cycle reserves the same devices where these are as early as any; a
+ * cycle that changes nothing writes nothing.
  *
  * Locks: rows that only cycles of this pool touch.
  *
@@ -15,36 +16,44 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
+#include "catalog/pg_type.h"
 #include "common/args.h"
 #include "common/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
+#include "utils/array.h"
 #include "utils/timestamp.h"
 
 #define MOVED	(60 * USECS_PER_SEC)
 
-SQL_STATEMENT(told_read, SPI_OK_SELECT, "text",
-			  "SELECT r.org, r.job, r.at, r.nodes"
-			  " FROM gpucredit.reservation r WHERE r.pool = $1");
 SQL_STATEMENT(told_delete, SPI_OK_DELETE, "text, text[], bigint[]",
 			  "DELETE FROM gpucredit.reservation r"
 			  " USING ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3)) AS u (org, job)"
 			  " WHERE r.org = u.org AND r.job = u.job AND r.pool = $1");
 SQL_STATEMENT(told_insert, SPI_OK_INSERT,
-			  "text, text[], bigint[], timestamptz[], text[], timestamptz",
+			  "text, text[], bigint[], timestamptz[], text[], timestamptz,"
+			  " text[], int[], text[], gpucredit.gpuset[]",
 			  "INSERT INTO gpucredit.reservation (org, job, pool, at, nodes,"
-			  " told_at)"
-			  " SELECT u.org, u.job, $1, u.at, u.nodes, $6"
+			  " told_at, gpu_type, on_nodes, gpus)"
+			  " SELECT u.org, u.job, $1, u.at, u.nodes, $6, u.gpu_type,"
+			  " p.nodes, p.gpus"
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
-			  "  pg_catalog.unnest($5)) AS u (org, job, at, nodes)");
+			  "  pg_catalog.unnest($5), pg_catalog.unnest($7))"
+			  "  WITH ORDINALITY AS u (org, job, at, nodes, gpu_type, n)"
+			  " JOIN (SELECT g.n, pg_catalog.array_agg(g.node ORDER BY g.i)"
+			  "  AS nodes, pg_catalog.array_agg(g.gpus ORDER BY g.i) AS gpus"
+			  "  FROM ROWS FROM (pg_catalog.unnest($8),"
+			  "   pg_catalog.unnest($9), pg_catalog.unnest($10))"
+			  "   WITH ORDINALITY AS g (n, node, gpus, i) GROUP BY g.n) p"
+			  "  ON p.n = u.n");
 
 static const DecideReservation *find_reservation(const Cycle *cycle,
 												 const char *org, int64 job);
-static void forget(const Cycle *cycle, SqlResult rows, const uint64 *old,
-				   int n);
+static void forget(const Cycle *cycle, const ToldRow **old, int n);
 static void tell(const Cycle *cycle, const bool *known);
+static void arg_parts(const Cycle *cycle, const bool *known, SqlArgs *args);
 
 /*
  * Tell the trail of reservations that are not what it was told last.
@@ -53,34 +62,29 @@ void
 ReservedTell(const Cycle *cycle)
 {
 	const DecideResult *result = &cycle->result;
-	SqlArgs		args = {0};
-	SqlResult	rows;
 	bool	   *known = palloc0(sizeof(bool) * (result->n_reservations + 1));
-	uint64	   *old;
+	const ToldRow **old = palloc(sizeof(ToldRow *) * (cycle->n_told + 1));
 	int			n = 0;
 
-	SqlArgText(&args, cycle->pool);
-	rows = SqlRun(&told_read, &args);
-	old = palloc(sizeof(uint64) * (rows.n + 1));
-	for (uint64 i = 0; i < rows.n; i++)
+	for (int i = 0; i < cycle->n_told; i++)
 	{
-		const DecideReservation *r =
-		find_reservation(cycle, SqlText(rows, i, 1), SqlInt8(rows, i, 2));
-		TimestampTz at = SqlTime(rows, i, 3);
+		const ToldRow *told = &cycle->told[i];
+		const DecideReservation *r = find_reservation(cycle, told->org,
+													  told->job);
 
 		CHECK_FOR_INTERRUPTS();
-		if (r != NULL && r->at <= at + MOVED && r->at >= at - MOVED &&
-			strcmp(SqlText(rows, i, 4),
+		if (r != NULL && r->at <= told->at + MOVED &&
+			r->at >= told->at - MOVED &&
+			strcmp(told->nodes,
 				   CycleNodes(cycle, &result->reserved_parts[r->first_part],
 							  r->n_parts)) == 0)
 			known[r - result->reservations] = true;
 		else
-			old[n++] = i;
+			old[n++] = told;
 	}
 	if (n > 0)
-		forget(cycle, rows, old, n);
+		forget(cycle, old, n);
 	tell(cycle, known);
-	SqlFree(&rows);
 }
 
 static const DecideReservation *
@@ -101,7 +105,7 @@ find_reservation(const Cycle *cycle, const char *org, int64 job)
  * Forget what was told before and is not so now.
  */
 static void
-forget(const Cycle *cycle, SqlResult rows, const uint64 *old, int n)
+forget(const Cycle *cycle, const ToldRow **old, int n)
 {
 	const char **orgs = palloc(sizeof(char *) * n);
 	int64	   *jobs = palloc(sizeof(int64) * n);
@@ -109,8 +113,8 @@ forget(const Cycle *cycle, SqlResult rows, const uint64 *old, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		orgs[i] = SqlText(rows, old[i], 1);
-		jobs[i] = SqlInt8(rows, old[i], 2);
+		orgs[i] = old[i]->org;
+		jobs[i] = old[i]->job;
 	}
 	SqlArgText(&args, cycle->pool);
 	SqlArgTextArray(&args, orgs, n);
@@ -126,7 +130,7 @@ tell(const Cycle *cycle, const bool *known)
 {
 	const DecideResult *result = &cycle->result;
 	int			room = result->n_reservations;
-	const char **texts = palloc(sizeof(char *) * 2 * (room + 1));
+	const char **texts = palloc(sizeof(char *) * 3 * (room + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (room + 1));
 	TimestampTz *times = palloc(sizeof(TimestampTz) * (room + 1));
 	AuditRow   *rows = palloc0(sizeof(AuditRow) * (room + 1));
@@ -145,6 +149,8 @@ tell(const Cycle *cycle, const bool *known)
 		texts[room + n] = CycleNodes(cycle,
 									 &result->reserved_parts[r->first_part],
 									 r->n_parts);
+		texts[2 * room + n] = r->type == DECIDE_NO_TYPE ? NULL :
+			cycle->set->types.names[r->type];
 		jobs[n] = job->id;
 		times[n] = r->at;
 		row->org = job->org;
@@ -156,12 +162,11 @@ tell(const Cycle *cycle, const bool *known)
 		row->job = job->id;
 		row->at = cycle->now;
 		AuditText(row, "nodes", texts[room + n]);
-		AuditText(row, "gpu_type", r->type == DECIDE_NO_TYPE ? NULL :
-				  cycle->set->types.names[r->type]);
+		AuditText(row, "gpu_type", texts[2 * room + n]);
 		AuditInt8(row, "gpus", r->gpus);
-		AuditText(row, "expected_start", timestamptz_to_str(r->at));
-		AuditText(row, "start_by_limit", r->limit_at == DECIDE_NEVER ? NULL :
-				  timestamptz_to_str(r->limit_at));
+		AuditTime(row, "expected_start", r->at);
+		if (r->limit_at != DECIDE_NEVER)
+			AuditTime(row, "start_by_limit", r->limit_at);
 		AuditInt8(row, "turn", i + 1);
 		n++;
 	}
@@ -173,6 +178,48 @@ tell(const Cycle *cycle, const bool *known)
 	SqlArgTimeArray(&args, times, n);
 	SqlArgTextArray(&args, texts + room, n);
 	SqlArgTime(&args, cycle->now);
+	SqlArgTextArray(&args, texts + 2 * room, n);
+	arg_parts(cycle, known, &args);
 	(void) SqlRun(&told_insert, &args);
+	JobTraces(rows, n);
 	AuditWriteMany(rows, n);
+}
+
+/*
+ * The parts of all reservations that are not known: whose each is, its node
+ * and devices.
+ */
+static void
+arg_parts(const Cycle *cycle, const bool *known, SqlArgs *args)
+{
+	const DecideResult *result = &cycle->result;
+	int			room = result->n_reserved_parts;
+	int32	   *numbers = palloc(sizeof(int32) * room);
+	const char **nodes = palloc(sizeof(char *) * room);
+	Datum	   *sets = palloc(sizeof(Datum) * room);
+	int			n = 0;
+	int			number = 0;
+
+	for (int i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+
+		if (known[i])
+			continue;
+		number++;
+		for (int p = r->first_part; p < r->first_part + r->n_parts; p++)
+		{
+			const DecidePart *part = &result->reserved_parts[p];
+
+			numbers[n] = number;
+			nodes[n] = cycle->set->nodes[part->node].name;
+			sets[n++] = GpuSetGetDatum(part->devices);
+		}
+	}
+	SqlArgInt4Array(args, numbers, n);
+	SqlArgTextArray(args, nodes, n);
+	SqlArg(args, PointerGetDatum(construct_array(sets, n,
+												 SqlTypeOid("gpucredit.gpuset"),
+												 8, true,
+												 TYPALIGN_DOUBLE)));
 }

@@ -14,22 +14,25 @@
 #include "job/job.h"
 #include "nodes/execnodes.h"
 
+/* What jobs of an ask have alike that only their starts need. */
+typedef struct QueuedAsk
+{
+	int64		wall_limit;		/* -1: none */
+	int64		hold_window;	/* -1: none */
+	const char *request;
+	int32		min_gpus;		/* of the request */
+	int32		max_gpus;
+	Offers		offers;
+} QueuedAsk;
+
 /* What of a queued job the decision does not need, but its start does. */
 typedef struct Queued
 {
 	const char *account;		/* its path */
 	int64		hold;
 	int32		attempt;		/* the last one */
-	int64		wall_limit;		/* -1: none */
-	int64		hold_window;	/* -1: none */
-	const char *request;		/* shared by the jobs of an ask */
 	const char *cache;			/* what it wants to find; NULL: nothing */
-	int32		min_gpus;		/* of its request */
-	int32		max_gpus;
-	int			noffers;
-	const char **offer_types;	/* shared by the jobs of an ask */
-	Credits    *offer_prices;
-	Credits    *offer_spot_prices;
+	const QueuedAsk *asked;
 } Queued;
 
 /* A quota on devices or running jobs, and what is in use under it. */
@@ -56,6 +59,15 @@ typedef struct AccountName
 	const char *path;
 } AccountName;
 
+/* A reservation as the cycle before told of it. */
+typedef struct ToldRow
+{
+	const char *org;
+	int64		job;
+	TimestampTz at;
+	const char *nodes;
+} ToldRow;
+
 /* All that a cycle knows. */
 typedef struct Cycle
 {
@@ -81,6 +93,10 @@ typedef struct Cycle
 	DecideRunning *running;		/* input.running, writable */
 	DecidePart *running_parts;	/* input.running_parts, writable */
 	DecideClaim *claims;		/* input.claims, writable */
+	int			n_told;
+	ToldRow    *told;			/* by job, then organisation */
+	DecideTold *input_told;		/* input.told, writable */
+	DecidePart *told_parts;		/* input.told_parts, writable */
 	bool		claims_ended;	/* some were found dead */
 	int32	   *ratios;			/* of run to limit, in millionths, by account
 								 * and tier; 0: not known */
@@ -103,15 +119,25 @@ extern void CycleDrop(Cycle *cycle, const bool *drop);
 extern int32 CycleAddAsk(Cycle *cycle, const DecideAsk *ask);
 extern int64 CycleAgedAt(const Cycle *cycle, int32 tier,
 						 TimestampTz waits_from);
+extern void FencesEnd(const Cycle *cycle);
+
+/* load_queue.c */
+extern void QueueLoad(Cycle *cycle);
+extern void QueuedAskOf(QueuedAsk *asked, const Job *job);
 
 /* load_accounts.c */
 extern void ShareBegin(Cycle *cycle);
 extern void ShareLoad(Cycle *cycle);
 extern int32 TierIndex(Cycle *cycle, const char *name);
 extern int32 AccountIndex(Cycle *cycle, const char *org, const char *path);
+extern int32 TierOfRow(Cycle *cycle, int32 before, Datum tier);
+extern int32 AccountOfRow(Cycle *cycle, int32 before, Datum org, Datum path);
+extern bool TextIs(Datum value, const char *what);
 
 /* load_running.c */
 extern void RunningLoad(Cycle *cycle);
+extern int32 RunningFind(const Cycle *cycle, const char *org, int64 job,
+						 int32 attempt);
 
 /*
  * From the one column to the other a row of ASK_COLUMNS (after nine others) is
@@ -181,6 +207,9 @@ extern char *CycleNodes(const Cycle *cycle, const DecidePart *parts, int n);
 extern bool CycleLearn(Cycle *cycle);
 extern void CycleLearnOrder(Cycle *cycle);
 extern int64 CycleExpect(int64 wall_limit, int32 ratio);
+
+/* load_told.c */
+extern void ToldLoad(Cycle *cycle);
 
 /* reserved.c */
 extern void ReservedTell(const Cycle *cycle);

@@ -405,7 +405,8 @@ SupposeNodes(Cycle *cycle)
  * What a supposed job is in the queue.
  */
 static void
-add_job(Cycle *cycle, const Submission *submission, int32 ask, int32 ordinal)
+add_job(Cycle *cycle, const Submission *submission, int32 ask,
+		const QueuedAsk *asked, int32 ordinal)
 {
 	const Job  *from = &submission->job;
 	int32		n = cycle->input.n_jobs++;
@@ -429,16 +430,8 @@ add_job(Cycle *cycle, const Submission *submission, int32 ask, int32 ordinal)
 	*queued = (Queued)
 	{
 		.account = from->account,
-			.wall_limit = from->wall_limit,
-			.hold_window = from->hold_window,
-			.request = GpuReqToCString(from->request),
 			.cache = submission->cache,
-			.min_gpus = from->request->min_gpus,
-			.max_gpus = from->request->max_gpus,
-			.noffers = from->offers.n,
-			.offer_types = from->offers.types,
-			.offer_prices = from->offers.prices,
-			.offer_spot_prices = from->offers.spot_prices
+			.asked = asked
 	};
 }
 
@@ -450,6 +443,7 @@ void
 SupposeJobs(Cycle *cycle)
 {
 	Supposed   *supposed = cycle->supposed;
+	QueuedAsk  *asked = NULL;
 	int32		ask = -1;
 
 	if (supposed == NULL || supposed->n_jobs == 0)
@@ -475,13 +469,15 @@ SupposeJobs(Cycle *cycle)
 			supposed->denied[i] = SubmissionCheck(submission, cycle->set);
 			if (supposed->denied[i] == NULL)
 			{
-				DecideAsk	asked = OffersAsk(&submission->job, cycle->set);
+				DecideAsk	decided = OffersAsk(&submission->job, cycle->set);
 
-				ask = CycleAddAsk(cycle, &asked);
+				ask = CycleAddAsk(cycle, &decided);
+				asked = palloc(sizeof(QueuedAsk));
+				QueuedAskOf(asked, &submission->job);
 			}
 		}
 		if (supposed->denied[i] == NULL)
-			add_job(cycle, submission, ask, i + 1);
+			add_job(cycle, submission, ask, asked, i + 1);
 	}
 }
 

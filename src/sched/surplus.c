@@ -27,12 +27,16 @@ SQL_STATEMENT(surplus_lock, SPI_OK_SELECT, "text, bigint",
 			  " AND a.surplus OPERATOR(gpucredit.>) '0'"
 			  " AND a.ended_at IS NULL"
 			  " FOR NO KEY UPDATE SKIP LOCKED LIMIT $2");
-SQL_STATEMENT(surplus_clear, SPI_OK_UPDATE, "text, bigint, int",
+SQL_STATEMENT(surplus_clear, SPI_OK_UPDATE, "text[], bigint[], int[]",
 			  "UPDATE gpucredit.attempt a SET surplus = '0'"
-			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  "  AS u (org, job, attempt)"
+			  " WHERE a.org = u.org AND a.job = u.job"
+			  " AND a.attempt = u.attempt");
 
-static void give_back(const char *org, int64 job, int32 attempt, int64 id,
-					  Credits surplus);
+static bool give_back(AuditRow *row, Credits surplus);
+static void clear(const AuditRow *given, int n);
 
 /*
  * Give back what attempts of a pool hold too much.
@@ -42,44 +46,78 @@ SurplusReturn(const char *pool)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
+	AuditRow   *given;
+	int			n = 0;
 
 	SqlArgText(&args, pool);
 	SqlArgInt8(&args, SettingMaxStarts());
 	rows = SqlRun(&surplus_lock, &args);
+	if (rows.n == 0)
+		return;
+	given = palloc0(sizeof(AuditRow) * rows.n);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
+		AuditRow   *row = &given[n];
+
 		CHECK_FOR_INTERRUPTS();
-		give_back(SqlText(rows, i, 1), SqlInt8(rows, i, 2),
-				  SqlInt4(rows, i, 3), SqlInt8(rows, i, 4),
-				  SqlCredits(rows, i, 5));
+		*row = (AuditRow)
+		{
+			.org = SqlText(rows, i, 1), .operation = "shrink",
+				.decision = "released", .reason = "cheaper_type",
+				.hold = SqlInt8(rows, i, 4), .job = SqlInt8(rows, i, 2),
+				.attempt = SqlInt4(rows, i, 3)
+		};
+		if (give_back(row, SqlCredits(rows, i, 5)))
+			n++;
 	}
+	SqlFree(&rows);
+	if (n == 0)
+		return;
+	clear(given, n);
+	AuditWriteMany(given, n);
 }
 
 /*
- * Give one attempt's surplus back, if its hold and buckets are free.
+ * Give the surplus of an attempt's hold back, if hold and buckets are free.
  */
-static void
-give_back(const char *org, int64 job, int32 attempt, int64 id,
-		  Credits surplus)
+static bool
+give_back(AuditRow *row, Credits surplus)
 {
-	Cause		cause = {"shrink", job, attempt};
+	Cause		cause = {row->operation, row->job, row->attempt};
 	Hold		hold;
 	Returned	returned;
-	SqlArgs		args = {0};
-	AuditRow	audit = {.org = org, .operation = "shrink",
-		.decision = "released", .reason = "cheaper_type", .hold = id,
-		.job = job, .attempt = attempt};
 
-	if (!HoldLock(org, id, false, &hold) ||
+	if (!HoldLock(row->org, row->hold, false, &hold) ||
 		HoldShrink(&hold, &cause, surplus, false, &returned) != LEDGER_DONE)
-		return;
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, job);
-	SqlArgInt4(&args, attempt);
-	Ensure(SqlRun(&surplus_clear, &args).n == 1, "An attempt is missing.");
-	audit.account = hold.account;
-	audit.at = ClockNow();
-	AuditCredits(&audit, "released", returned.released);
-	AuditCredits(&audit, "lapsed", returned.lapsed);
-	AuditWrite(&audit);
+		return false;
+	row->account = hold.account;
+	row->trace = hold.trace;
+	row->at = ClockNow();
+	AuditCredits(row, "released", returned.released);
+	AuditCredits(row, "lapsed", returned.lapsed);
+	return true;
+}
+
+/*
+ * These attempts hold nothing too much any more.
+ */
+static void
+clear(const AuditRow *given, int n)
+{
+	const char **orgs = palloc(sizeof(char *) * n);
+	int64	   *jobs = palloc(sizeof(int64) * n);
+	int32	   *attempts = palloc(sizeof(int32) * n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		orgs[i] = given[i].org;
+		jobs[i] = given[i].job;
+		attempts[i] = given[i].attempt;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	SqlArgInt4Array(&args, attempts, n);
+	Ensure(SqlRun(&surplus_clear, &args).n == (uint64) n,
+		   "An attempt is missing.");
 }

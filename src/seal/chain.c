@@ -24,6 +24,10 @@ SQL_STATEMENT(seal_last, SPI_OK_SELECT, "",
 SQL_STATEMENT(seals_all, SPI_OK_SELECT, "",
 			  "SELECT " SEAL_COLUMNS " FROM gpucredit.seal s"
 			  " ORDER BY s.batch");
+SQL_STATEMENT(seals_before, SPI_OK_SELECT, "bigint, timestamptz, bigint",
+			  "SELECT " SEAL_COLUMNS " FROM gpucredit.seal s"
+			  " WHERE s.batch > $1 AND s.batch <= $1 + $3"
+			  " AND s.sealed_at < $2 ORDER BY s.batch");
 SQL_STATEMENT(seal_of_entry, SPI_OK_SELECT, "bigint",
 			  "SELECT " SEAL_COLUMNS " FROM gpucredit.seal s"
 			  " WHERE s.entry_from < $1 AND s.entry_to >= $1");
@@ -100,6 +104,20 @@ SqlResult
 SealsAll(void)
 {
 	return SqlRun(&seals_all, NULL);
+}
+
+/*
+ * The links after a batch, at most so many, that were made before an instant.
+ */
+SqlResult
+SealsBefore(int64 after, TimestampTz before, int64 most)
+{
+	SqlArgs		args = {0};
+
+	SqlArgInt8(&args, after);
+	SqlArgTime(&args, before);
+	SqlArgInt8(&args, most);
+	return SqlRun(&seals_before, &args);
 }
 
 /*

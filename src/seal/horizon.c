@@ -19,6 +19,7 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "common/errors.h"
+#include "common/log.h"
 #include "miscadmin.h"
 #include "seal/seal.h"
 #include "storage/lmgr.h"
@@ -29,6 +30,7 @@
 
 #define PATIENCE_MS		50
 #define NAP_US			1000
+#define STALLED_S		600		/* waiting so long is told in the log */
 
 SQL_STATEMENT(sequences_read, SPI_OK_SELECT, "",
 			  "SELECT CASE WHEN e.is_called THEN e.last_value ELSE 0 END,"
@@ -36,7 +38,7 @@ SQL_STATEMENT(sequences_read, SPI_OK_SELECT, "",
 			  " FROM gpucredit.entry_entry_seq e,"
 			  " gpucredit.audit_audit_seq a");
 SQL_STATEMENT(pending_read, SPI_OK_SELECT, "timestamptz",
-			  "SELECT p.entry_to, p.audit_to, p.waiting"
+			  "SELECT p.entry_to, p.audit_to, p.waiting, p.since"
 			  " FROM gpucredit.seal_pending p WHERE p.server_start = $1");
 SQL_STATEMENT(pending_clear, SPI_OK_DELETE, "",
 			  "DELETE FROM gpucredit.seal_pending p");
@@ -58,6 +60,7 @@ static void read_sequences(Horizon *horizon);
 static Holders find_holders(void);
 static void add_holders(Holders *holders, const char *table);
 static bool wait_for(const Holders *holders);
+static void log_stalled(const Holders *holders, TimestampTz since);
 static void note_pending(const Horizon *horizon, const Holders *holders);
 static Holders parse_holders(Datum list);
 
@@ -106,9 +109,32 @@ pending_decided(Horizon *horizon, bool *pending)
 	horizon->to[SEAL_AUDIT] = SqlInt8(row, 0, 2);
 	holders = parse_holders(SqlDatum(row, 0, 3, &isnull));
 	if (!wait_for(&holders))
+	{
+		log_stalled(&holders, SqlTime(row, 0, 4));
 		return false;
+	}
 	(void) SqlRun(&pending_clear, NULL);
 	return true;
+}
+
+/*
+ * Say that sealing has waited for long, and for whom, as pg_locks names them.
+ */
+static void
+log_stalled(const Holders *holders, TimestampTz since)
+{
+	int64		waited = (GetCurrentTimestamp() - since) / USECS_PER_SEC;
+	StringInfo	line;
+
+	if (waited < STALLED_S)
+		return;
+	line = LogBegin("seal_stalled");
+	LogNumber(line, "waited_s", waited);
+	LogNumber(line, "transactions", holders->n);
+	if (holders->n > 0)
+		LogText(line, "first", psprintf("%d/%u", holders->ids[0].backendId,
+										holders->ids[0].localTransactionId));
+	LogAtCommit(line);
 }
 
 static void

@@ -13,7 +13,7 @@
  *		...
  *
  * Numbers are decimal, credits in millionths, instants in microseconds since
- * 1970, jsonb as the server prints it.  It depends on no setting, survives
+ * 1970, jsonb, addresses and uuids as the server prints them.  It depends on no setting, survives
  * dump and restore, and a column that comes later and is null changes nothing.
  *
  *-------------------------------------------------------------------------
@@ -27,6 +27,7 @@
 #include "seal/seal.h"
 #include "types/credits.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -34,10 +35,11 @@
 /* Every column, in an order that stays; new ones go last. */
 #define ENTRY_COLUMNS \
 	"e.org, e.entry, e.at, e.account, e.bucket, e.source, e.target," \
-	" e.amount, e.operation, e.hold, e.part, e.job, e.attempt"
+	" e.amount, e.operation, e.hold, e.part, e.job, e.attempt, e.trace"
 #define AUDIT_COLUMNS \
 	"a.org, a.audit, a.at, a.login, a.actor, a.operation, a.decision," \
-	" a.reason, a.account, a.bucket, a.hold, a.job, a.attempt, a.detail"
+	" a.reason, a.account, a.bucket, a.hold, a.job, a.attempt, a.detail," \
+	" a.application_name, a.client_addr, a.trace"
 
 SQL_STATEMENT(entries_read, SPI_OK_SELECT, "bigint, bigint, bigint",
 			  "SELECT " ENTRY_COLUMNS " FROM gpucredit.entry e"
@@ -48,11 +50,12 @@ SQL_STATEMENT(audits_read, SPI_OK_SELECT, "bigint, bigint, bigint",
 			  " WHERE a.audit > $1 AND a.audit <= $2"
 			  " ORDER BY a.audit LIMIT $3");
 
-static const char *const kind_names[] = {"entry", "audit"};
+const char *const SealKindNames[SEAL_KINDS] = {"entry", "audit"};
 
 static SqlResult read_rows(SealKind kind, int64 from, int64 to, int64 most);
 static void put_row(StringInfo text, SealKind kind, SqlResult rows, uint64 i);
 static void put_value(StringInfo out, Oid type, Datum value);
+static void put_output(StringInfo out, PGFunction output, Datum value);
 
 /*
  * Add the leaves of the rows with ids above from, up to to, at most so many.
@@ -119,7 +122,7 @@ put_row(StringInfo text, SealKind kind, SqlResult rows, uint64 i)
 	StringInfoData value;
 
 	initStringInfo(&value);
-	appendStringInfo(text, "%s\n", kind_names[kind]);
+	appendStringInfo(text, "%s\n", SealKindNames[kind]);
 	for (int c = 1; c <= tupdesc->natts; c++)
 	{
 		Form_pg_attribute column = TupleDescAttr(tupdesc, c - 1);
@@ -170,7 +173,25 @@ put_value(StringInfo out, Oid type, Datum value)
 				(void) JsonbToCString(out, &json->root, VARSIZE(json));
 				break;
 			}
+		case INETOID:
+			put_output(out, inet_out, value);
+			break;
+		case UUIDOID:
+			put_output(out, uuid_out, value);
+			break;
 		default:				/* credits: the one type of our own */
 			appendStringInfo(out, INT64_FORMAT, DatumGetCredits(value));
 	}
+}
+
+/*
+ * A value as its type prints it, which depends on no setting.
+ */
+static void
+put_output(StringInfo out, PGFunction output, Datum value)
+{
+	char	   *string = DatumGetCString(DirectFunctionCall1(output, value));
+
+	appendStringInfoString(out, string);
+	pfree(string);
 }

@@ -16,7 +16,7 @@
 #include "common/compat.h"
 #include "common/errors.h"
 #include "funcapi.h"
-#include "seal/seal.h"
+#include "seal/left.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 
@@ -26,29 +26,34 @@ static int	index_of(const Leaves *leaves, int64 id);
 static Datum digests_datum(const Digest *digests, int n);
 static pg_attribute_noreturn() void refuse(const char *kind, int64 id,
 										   bool there);
+static pg_attribute_noreturn() void refuse_left(const char *kind, int64 id,
+												int64 batch);
 
 Datum
 gpucredit_audit_proof(PG_FUNCTION_ARGS)
 {
-	static const char *const kinds[] = {"entry", "audit"};
 	int64		id = ArgInt8(fcinfo, 0, "entry", 1, PG_INT64_MAX);
 	SealKind	kind = (SealKind) ArgWord(ArgText(fcinfo, 1, "kind"), "kind",
-										  kinds, SEAL_KINDS);
+										  SealKindNames, SEAL_KINDS);
 	Leaves		leaves[SEAL_KINDS];
 	Digest		path[MERKLE_DEPTH];
-	Seal		seal;
+	Left		left;
+	Seal		seal = {0};
 	Row			out = {0};
 	char	   *leaf;
+	bool		sealed;
 	int			index;
 	int			length;
 
 	SqlConnect();
 	leaf = LeafText(kind, id);
-	if (leaf == NULL || !SealOfRow(kind, id, &seal))
-		refuse(kinds[kind], id, leaf != NULL);
-	for (int k = 0; k < SEAL_KINDS; k++)
-		(void) LeavesRead((SealKind) k, seal.from[k], seal.to[k],
-						  PG_INT32_MAX, &leaves[k]);
+	left = LeftRead();
+	sealed = SealOfRow(kind, id, &seal);
+	if (leaf == NULL && sealed && LeftHas(&left, kind, &seal))
+		refuse_left(SealKindNames[kind], id, seal.batch);
+	if (leaf == NULL || !sealed)
+		refuse(SealKindNames[kind], id, leaf != NULL);
+	BatchLeaves(&left, &seal, leaves);
 	index = index_of(&leaves[kind], id);
 	if (kind == SEAL_AUDIT)
 		index += leaves[SEAL_ENTRY].n;
@@ -102,4 +107,15 @@ refuse(const char *kind, int64 id, bool there)
 			 errmsg("there is no %s " INT64_FORMAT, kind, id),
 			 errdetail("No row has that id."),
 			 errhint("statement() and the table audit show ids.")));
+}
+
+static void
+refuse_left(const char *kind, int64 id, int64 batch)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s " INT64_FORMAT " is not there any more", kind, id),
+			 errdetail("The rows of batch " INT64_FORMAT " have left.", batch),
+			 errhint("A proof made before still ends at the seal of its "
+					 "batch, which view seals has.")));
 }

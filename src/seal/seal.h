@@ -20,6 +20,9 @@ typedef enum SealKind
 
 #define SEAL_KINDS	2
 
+/* their tables */
+extern const char *const SealKindNames[SEAL_KINDS];
+
 typedef struct Digest
 {
 	uint8		bytes[DIGEST_SIZE];
@@ -74,6 +77,7 @@ extern Datum DigestDatum(const Digest *digest);
 extern Seal SealNone(void);
 extern bool SealLast(Seal *seal);
 extern SqlResult SealsAll(void);
+extern SqlResult SealsBefore(int64 after, TimestampTz before, int64 most);
 extern Seal SealFrom(SqlResult rows, uint64 i);
 extern bool SealOfRow(SealKind kind, int64 id, Seal *seal);
 

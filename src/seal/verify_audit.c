@@ -17,7 +17,7 @@
 #include "common/errors.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "seal/seal.h"
+#include "seal/left.h"
 #include "seal/trace.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -29,6 +29,10 @@ SQL_STATEMENT(traces_read, SPI_OK_SELECT, "bigint",
 			  "SELECT t.entries, t.audits FROM gpucredit.seal_row t"
 			  " WHERE t.batch = $1");
 
+SQL_STATEMENT(departures_check, SPI_OK_SELECT, "",
+			  "SELECT c.subject, c.detail"
+			  " FROM gpucredit.check_departures(NULL) c LIMIT 1");
+
 /* What is wrong, and where. */
 typedef struct Finding
 {
@@ -38,13 +42,14 @@ typedef struct Finding
 	const char *detail;
 } Finding;
 
-static const char *const kinds[] = {"entry", "audit"};
 static const char *const problems[] = {NULL, "changed", "vanished",
 "inserted"};
 
 static Finding check_link(const Seal *before, const Seal *seal);
-static Finding check_rows(const Seal *seal);
-static Finding name_row(const Seal *seal, const Leaves *leaves);
+static Finding check_rows(const Left *left, const Seal *seal);
+static Finding name_row(const Left *left, const Seal *seal,
+						const Leaves *leaves);
+static Finding check_departures(void);
 static Finding check_head(const bytea *head, SqlResult rows);
 static void put_finding(ReturnSetInfo *rsinfo, const Finding *finding);
 
@@ -55,6 +60,7 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 	TimestampTz since = ArgTimeOrNull(fcinfo, 0, "since");
 	Finding		finding = {0};
 	Seal		before = SealNone();
+	Left		left;
 	SqlResult	rows;
 	MemoryContext each;
 	MemoryContext outer = CurrentMemoryContext;
@@ -63,6 +69,7 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 	SqlConnect();
 	each = AllocSetContextCreate(CurrentMemoryContext, "gpucredit seal",
 								 ALLOCSET_DEFAULT_SIZES);
+	left = LeftRead();
 	rows = SealsAll();
 	for (uint64 i = 0; i < rows.n && finding.problem == NULL; i++)
 	{
@@ -73,13 +80,15 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 		if (finding.problem == NULL && seal.sealed_at >= since)
 		{
 			MemoryContextSwitchTo(each);
-			finding = check_rows(&seal);
+			finding = check_rows(&left, &seal);
 			MemoryContextSwitchTo(outer);
 			if (finding.problem == NULL)
 				MemoryContextReset(each);
 		}
 		before = seal;
 	}
+	if (finding.problem == NULL)
+		finding = check_departures();
 	if (finding.problem == NULL && !PG_ARGISNULL(1))
 		finding = check_head(PG_GETARG_BYTEA_PP(1), rows);
 	if (finding.problem != NULL)
@@ -119,52 +128,80 @@ check_link(const Seal *before, const Seal *seal)
 }
 
 /*
- * Are a batch's rows those that were sealed?
+ * Are a batch's rows those that were sealed?  Of those that have left the
+ * digests are, while the others are there; then none may be there again.
  */
 static Finding
-check_rows(const Seal *seal)
+check_rows(const Left *left, const Seal *seal)
 {
 	Finding		finding = {NULL, seal->batch, NULL, NULL};
 	Leaves		leaves[SEAL_KINDS];
-	Digest		root;
 
-	for (int k = 0; k < SEAL_KINDS; k++)
-		(void) LeavesRead((SealKind) k, seal->from[k], seal->to[k],
-						  PG_INT32_MAX, &leaves[k]);
-	root = MerkleRoot(leaves, SEAL_KINDS);
-	if (memcmp(&root, &seal->root, sizeof(Digest)) == 0 &&
-		leaves[SEAL_ENTRY].n == seal->rows[SEAL_ENTRY] &&
-		leaves[SEAL_AUDIT].n == seal->rows[SEAL_AUDIT])
+	BatchLeaves(left, seal, leaves);
+	if (LeftAll(left, seal) ?
+		leaves[SEAL_ENTRY].n + leaves[SEAL_AUDIT].n == 0 :
+		BatchIsSealed(seal, leaves))
 		return finding;
-	return name_row(seal, leaves);
+	return name_row(left, seal, leaves);
 }
 
 /*
  * Which row of a batch is the first that differs?
  */
 static Finding
-name_row(const Seal *seal, const Leaves *leaves)
+name_row(const Left *left, const Seal *seal, const Leaves *leaves)
 {
 	Finding		finding = {"changed", seal->batch, NULL,
 		"Its rows do not have the root that was sealed."};
 	SqlArgs		args = {0};
 	SqlResult	row;
 
+	for (int k = 0; k < SEAL_KINDS; k++)
+	{
+		if (!LeftHas(left, (SealKind) k, seal) || leaves[k].n == 0 ||
+			leaves[k].ids[0] == 0)
+			continue;
+		finding.problem = "inserted";
+		finding.row = psprintf("%s " INT64_FORMAT, SealKindNames[k],
+							   leaves[k].ids[0]);
+		finding.detail = "The rows of its batch have left.";
+		return finding;
+	}
 	SqlArgInt8(&args, seal->batch);
 	row = SqlRun(&traces_read, &args);
 	for (int k = 0; row.n > 0 && k < SEAL_KINDS; k++)
 	{
 		int64		id;
 		bool		isnull;
-		TraceProblem problem = TracesCompare(SqlDatum(row, 0, k + 1, &isnull),
-											 &leaves[k], &id);
+		TraceProblem problem = LeftHas(left, (SealKind) k, seal) ?
+			TRACE_NONE : TracesCompare(SqlDatum(row, 0, k + 1, &isnull),
+									   &leaves[k], &id);
 
 		if (problem == TRACE_NONE)
 			continue;
 		finding.problem = problems[problem];
-		finding.row = psprintf("%s " INT64_FORMAT, kinds[k], id);
+		finding.row = psprintf("%s " INT64_FORMAT, SealKindNames[k], id);
 		finding.detail = "The row is not what was sealed.";
 		return finding;
+	}
+	return finding;
+}
+
+/*
+ * Are those that have left those that were sealed, and their closings what
+ * was written then?
+ */
+static Finding
+check_departures(void)
+{
+	Finding		finding = {NULL, 0, NULL, NULL};
+	SqlResult	rows = SqlRun(&departures_check, NULL);
+
+	if (rows.n > 0)
+	{
+		finding.problem = "changed";
+		finding.row = SqlText(rows, 0, 1);
+		finding.detail = SqlText(rows, 0, 2);
 	}
 	return finding;
 }

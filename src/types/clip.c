@@ -1,27 +1,68 @@
 /*-------------------------------------------------------------------------
  *
  * clip.c
- *		Caller's text, cut short enough to stand in an error message.
+ *		Caller's text, made fit to stand in an error message.
+ *
+ * A message goes to a log and to terminals: what they would obey is written
+ * out as \x1b or \u009b.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "common/compat.h"
+#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
-
 #include "types/clip.h"
+#include "types/control.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_clip_for_message);
 
 /*
  * ClipForMessage
- *		The text itself if it is short, else its first CLIP_BYTES bytes, less
- *		a character cut in two, and an ellipsis.
+ *		The text itself if it is short and plain, else its first CLIP_BYTES
+ *		bytes, less a character cut in two, and an ellipsis; control
+ *		characters escaped.
  */
 const char *
 ClipForMessage(const char *text)
 {
 	int			len = (int) strnlen(text, CLIP_BYTES + MAX_MULTIBYTE_CHAR_LEN);
+	bool		whole = len <= CLIP_BYTES;
+	StringInfoData message;
+	const char *control;
+	const char *end;
+	pg_wchar	code;
+	int			size;
 
-	if (len <= CLIP_BYTES)
+	if (!whole)
+		len = pg_mbcliplen(text, len, CLIP_BYTES);
+	end = text + len;
+	control = ControlCharIn(text, len, &size, &code);
+	if (whole && control == NULL)
 		return text;
-	return psprintf("%.*s...", pg_mbcliplen(text, len, CLIP_BYTES), text);
+	initStringInfo(&message);
+	while (control != NULL)
+	{
+		appendBinaryStringInfo(&message, text, control - text);
+		appendStringInfo(&message, code < 0x80 ? "\\x%02x" : "\\u%04x", code);
+		text = control + size;
+		control = ControlCharIn(text, end - text, &size, &code);
+	}
+	appendBinaryStringInfo(&message, text, end - text);
+	if (!whole)
+		appendStringInfoString(&message, "...");
+	return message.data;
+}
+
+/*
+ * The same for functions written in SQL.
+ */
+Datum
+gpucredit_clip_for_message(PG_FUNCTION_ARGS)
+{
+	char	   *value = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+	PG_RETURN_TEXT_P(cstring_to_text(ClipForMessage(value)));
 }

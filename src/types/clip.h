@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * clip.h
- *		Caller's text, cut short enough to stand in an error message.
+ *		Caller's text, made fit to stand in an error message.
  *
  *-------------------------------------------------------------------------
  */

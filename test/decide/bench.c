@@ -276,11 +276,29 @@ queue_spread(World *world, int accounts)
 }
 
 /*
- * The largest queue: 320,000 jobs in 200 classes, 1,000 nodes of 8; spread
- * over so many accounts of 50 organisations (0: all of one).
+ * Give each job a wall limit of its own.
  */
 static void
-large_queue(int accounts)
+own_limits(World *world)
+{
+	int			i;
+
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		DecideAsk	ask = world->asks[world->jobs[i].ask];
+
+		ask.wall_limit = 1000000 * (INT64_C(60) + (int64_t) i * 7919 % 100003);
+		world->jobs[i].ask = world_ask_again(world, &ask);
+	}
+}
+
+/*
+ * The largest queue: 320,000 jobs in 200 classes, 1,000 nodes of 8; spread
+ * over so many accounts of 50 organisations (0: all of one); with limits of
+ * their own, and reservations, or without.
+ */
+static void
+large_queue(int accounts, bool limits)
 {
 	World		world;
 	char	   *name;
@@ -308,8 +326,14 @@ large_queue(int accounts)
 		world.jobs[i].tier = world_rank(&world, i % 5);
 	}
 	queue_spread(&world, accounts);
-	name = format("320000 jobs in 200 classes, %d accounts, 1000 nodes",
-				  accounts > 0 ? accounts : 1);
+	if (limits)
+	{
+		own_limits(&world);
+		world.policy.backfill_depth = 32;
+	}
+	name = format("320000 jobs in 200 classes, %d accounts, 1000 nodes%s",
+				  accounts > 0 ? accounts : 1,
+				  limits ? ", own limits" : "");
 	timed(name, &world);
 	free(name);
 }
@@ -406,9 +430,10 @@ bench_all(const char *trace)
 	gangs(trace, 16, DECIDE_TOPOLOGY_ANY, "10000 gangs of 16");
 	gangs(trace, 16, DECIDE_TOPOLOGY_LEAF, "10000 gangs of 16 below one leaf");
 	gangs(trace, 512, DECIDE_TOPOLOGY_ANY, "10000 gangs of 512");
-	large_queue(0);
-	large_queue(100);
-	large_queue(2000);
+	large_queue(0, false);
+	large_queue(100, false);
+	large_queue(2000, false);
+	large_queue(2000, true);
 	growth();
 	reclaim(250);
 	reclaim(500);

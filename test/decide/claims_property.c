@@ -332,74 +332,6 @@ alone_error(const World *world, const DecideResult *result, Tally *tally)
 }
 
 /*
- * Is the result the same with everything in another order?
- */
-static char *
-permuted(const World *world, const char *text, uint64_t *seed)
-{
-	int			ask_order[64];
-	World		other;
-	DecideInput input;
-	DecideResult result;
-	Pool		pool;
-	DecideArena arena;
-	char	   *again = NULL;
-	char	   *why = NULL;
-
-	pool_init(&pool);
-	arena = pool_arena(&pool);
-	world_permute(world, seed, &other, ask_order);
-	input = world_input(&other);
-	if (DecideRun(&input, &arena, &result) != NULL)
-		why = format("fails in another order");
-	else
-		again = world_render(&other, &result, ask_order);
-	if (why == NULL && strcmp(text, again) != 0)
-		why = format("in another order:\n%s", again);
-	free(again);
-	world_free(&other);
-	pool_free(&pool);
-	return why;
-}
-
-/*
- * With memory that ends after any number of pieces, the call must say so.
- */
-static char *
-starved(const World *world, const char *text)
-{
-	DecideInput input = world_input(world);
-	long		pieces;
-
-	for (pieces = 0; pieces < 2000; pieces++)
-	{
-		DecideResult result;
-		Pool		pool;
-		DecideArena arena;
-		const char *error;
-		char	   *again = NULL;
-		bool		same = true;
-
-		pool_init(&pool);
-		arena = pool_arena(&pool);
-		pool.fail_after = pieces;
-		error = DecideRun(&input, &arena, &result);
-		if (error == NULL)
-		{
-			again = world_render(world, &result, NULL);
-			same = strcmp(again, text) == 0;
-			free(again);
-		}
-		pool_free(&pool);
-		if (error == NULL)
-			return same ? NULL : format("another result with little memory");
-		if (strcmp(error, "out of memory") != 0)
-			return format("memory for %ld pieces: %s", pieces, error);
-	}
-	return format("never enough memory");
-}
-
-/*
  * Decide and judge one instance; NULL, or what is wrong.
  */
 static char *
@@ -443,9 +375,9 @@ instance_error(uint64_t seed, bool alone, Tally *tally)
 	if (why == NULL)
 		why = next_error(&world, &result);
 	if (why == NULL)
-		why = permuted(&world, text, &seed);
+		why = again_permuted(&world, text, &seed);
 	if (why == NULL && first % 64 == 0)
-		why = starved(&world, text);
+		why = again_starved(&world, text);
 	if (why != NULL)
 	{
 		char	   *full = format("%s\ndecided:\n%s", why, text);

@@ -5,7 +5,7 @@
  *	  runner check FILE...     scenarios, then random instances; prints TAP
  *	  runner bench [FOLDER]    timings, with openb's CSV files if given
  *	  runner openb FOLDER [SEEDS]	  how much a full pool leaves unused
- *	  runner msr FOLDER		   waits and completion times on that trace
+ *	  runner msr FOLDER [CLUSTERS [SEED]]	  waits and completion times
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,12 +49,14 @@ main(int argc, char **argv)
 		return bench_all(argc > 2 ? argv[2] : NULL);
 	if (argc >= 3 && strcmp(argv[1], "openb") == 0)
 		return openb_all(argv[2], argc > 3 ? atoi(argv[3]) : 10);
-	if (argc == 3 && strcmp(argv[1], "msr") == 0)
-		return msr_all(argv[2]);
+	if (argc >= 3 && strcmp(argv[1], "msr") == 0)
+		return msr_all(argv[2], argc > 3 && atoi(argv[3]) == 1 ? 1 : 2,
+					   argc > 4 ? atoi(argv[4]) : 1);
 	if (argc < 3 || strcmp(argv[1], "check") != 0)
 	{
 		fprintf(stderr, "usage: %s check FILE... | bench [FOLDER] | "
-				"openb FOLDER [SEEDS] | msr FOLDER\n", argv[0]);
+				"openb FOLDER [SEEDS] | msr FOLDER [CLUSTERS [SEED]]\n",
+				argv[0]);
 		return 2;
 	}
 	for (i = 2; i < argc; i++)
@@ -65,7 +67,9 @@ main(int argc, char **argv)
 	decay_tests(&tap);
 	property_tests(&tap, n);
 	reserve_tests(&tap, n / 30);
+	stream_tests(&tap, n / 8);
 	claims_property_tests(&tap, n / 4);
+	entitled_tests(&tap, n / 8);
 	mutation_tests(&tap);
 	rescue_tests(&tap, n);
 	printf("1..%d\n", tap.run);

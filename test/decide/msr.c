@@ -17,14 +17,14 @@
 #include "msr.h"
 
 /*
- * Read the trace; returns how many jobs, -1: it could not be read.
+ * Read the trace, with limits by a seed; returns how many jobs, -1: it could
+ * not be read.
  */
 int
-msr_read(const char *folder, Sim *sim)
+msr_read(const char *folder, uint64_t seed, Sim *sim)
 {
 	char	   *path = format("%s/jobs.csv", folder);
 	FILE	   *file = fopen(path, "r");
-	uint64_t	seed = 1;
 	char		line[1024];
 	int			room = 0;
 
@@ -143,43 +143,26 @@ expected_end(const Sim *sim, const MsrJob *job)
 }
 
 /*
- * What the core is told of what waits and runs.
+ * What the core is told of who waits.  Without fair share all are of one
+ * account, and nobody ages.
  */
 static void
-msr_input(Sim *sim, DecideInput *input)
+msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
+			const DecideOffer *offers, DecideInput *input)
 {
 	const DecideArena arena = pool_arena(&sim->pool);
-	size_t		n = (size_t) (sim->n_queue + 1);
-	size_t		n_running = (size_t) (sim->n_running + 1);
-	bool		one = sim->policy <= MSR_BACKFILL;
-	DecideAsk  *asks = arena.alloc(&sim->pool, sizeof(DecideAsk) * n);
-	DecideJob  *jobs = arena.alloc(&sim->pool, sizeof(DecideJob) * n);
-	DecideRunning *running = arena.alloc(&sim->pool,
-										 sizeof(DecideRunning) * n_running);
-	DecidePart *parts = arena.alloc(&sim->pool, sizeof(DecidePart) *
-									n_running * 64);
-	static DecideOffer offers[TYPES];
-	static DecideTier tier;
-	static DecideAccount accounts[TENANTS];
-	static DecideType types[TYPES];
-	int			n_jobs = sim->n_queue;
+	int64_t		max_wait = one ? DECIDE_NEVER : sim->setting->max_wait;
+	int			n = sim->n_queue;
+	DecideAsk  *asks;
+	DecideJob  *jobs;
 	int			i;
 
 	/* those at the head of a strict queue decide alone */
-	if (sim->policy == MSR_FIFO && n_jobs > FIFO_HEAD)
-		n_jobs = FIFO_HEAD;
-	for (i = 0; i < sim->types; i++)
-	{
-		offers[i] = (DecideOffer){.type = i};
-		types[i].weight = 1000;
-	}
-	tier = (DecideTier){.max_wait = one ? DECIDE_NEVER : DAY};
-	for (i = 0; i < sim->n_tenants; i++)
-		accounts[i] = (DecideAccount){.parent = -1,
-										.name = sim->tenants[i].name, .weight = DECIDE_WEIGHT_ONE,
-										.usage = sim->tenants[i].usage,
-										.live = (int64_t) sim->tenants[i].running * DECIDE_WHOLE};
-	for (i = 0; i < n_jobs; i++)
+	if (sim->setting->policy == MSR_FIFO && n > FIFO_HEAD)
+		n = FIFO_HEAD;
+	asks = arena.alloc(&sim->pool, sizeof(DecideAsk) * (size_t) n);
+	jobs = arena.alloc(&sim->pool, sizeof(DecideJob) * (size_t) n);
+	for (i = 0; i < n; i++)
 	{
 		const MsrJob *job = &sim->jobs[sim->queue[i]];
 
@@ -188,18 +171,38 @@ msr_input(Sim *sim, DecideInput *input)
 								.wall_limit = job->wall};
 		jobs[i] = (DecideJob){.ask = i, .account = one ? 0 : job->tenant,
 								.submitted = job->submitted, .id = sim->queue[i],
-								.aged_at = one ? DECIDE_NEVER : job->submitted + DAY,
+								.aged_at = max_wait == DECIDE_NEVER ? DECIDE_NEVER :
+								job->submitted + max_wait,
 								.order_run = expected_run(sim, job),
 								.expected_run = expected_run(sim, job),
 								.org = accounts[one ? 0 : job->tenant].name};
 	}
-	*input = world_input(&sim->world);
+	input->asks = asks;
+	input->jobs = jobs;
+	input->n_asks = input->n_jobs = n;
+}
+
+/*
+ * What the core is told of who runs.
+ */
+static void
+msr_running(Sim *sim, bool one, const DecideAccount *accounts,
+			DecideInput *input)
+{
+	const DecideArena arena = pool_arena(&sim->pool);
+	DecideRunning *running = arena.alloc(&sim->pool, sizeof(DecideRunning) *
+										 (size_t) (sim->n_running + 1));
+	DecidePart *parts = arena.alloc(&sim->pool, sizeof(DecidePart) * 64 *
+									(size_t) (sim->n_running + 1));
+	int			i;
+
 	for (i = 0; i < sim->n_running; i++)
 	{
 		const MsrJob *job = &sim->jobs[sim->running[i]];
+		int			account = one ? 0 : job->tenant;
 
-		running[i] = (DecideRunning){.org = jobs[0].org, .attempt = 1,
-									   .id = sim->running[i], .account = one ? 0 : job->tenant,
+		running[i] = (DecideRunning){.org = accounts[account].name,
+									   .id = sim->running[i], .attempt = 1, .account = account,
 									   .type = job->type, .gpus = job->gpus, .share = DECIDE_WHOLE,
 									   .min_gpus = job->gpus, .max_gpus = job->gpus,
 									   .first_part = input->n_running_parts, .n_parts = job->n_parts,
@@ -207,18 +210,51 @@ msr_input(Sim *sim, DecideInput *input)
 									   .expected_end = expected_end(sim, job),
 									   .limit_end = job->started + job->wall, .ask = -1,
 									   .submitted = job->submitted};
-		running[i].org = accounts[running[i].account].name;
 		if (running[i].limit_end < running[i].expected_end)
 			running[i].limit_end = running[i].expected_end;
 		memcpy(parts + input->n_running_parts, job->parts,
 			   sizeof(DecidePart) * (size_t) job->n_parts);
 		input->n_running_parts += job->n_parts;
 	}
+	input->running = running;
+	input->n_running = sim->n_running;
+	input->running_parts = parts;
+}
+
+/*
+ * What the core is told.
+ */
+static void
+msr_input(Sim *sim, DecideInput *input)
+{
+	static DecideOffer offers[TYPES];
+	static DecideTier tier;
+	static DecideAccount accounts[TENANTS];
+	static DecideType types[TYPES];
+	MsrPolicy	policy = sim->setting->policy;
+	bool		one = policy <= MSR_BACKFILL;
+	int			i;
+
+	for (i = 0; i < sim->types; i++)
+	{
+		offers[i] = (DecideOffer){.type = i};
+		types[i].weight = 1000;
+	}
+	tier = (DecideTier){.max_wait = one ? DECIDE_NEVER :
+						  sim->setting->max_wait};
+	for (i = 0; i < sim->n_tenants; i++)
+		accounts[i] = (DecideAccount){.parent = -1,
+										.name = sim->tenants[i].name, .weight = DECIDE_WEIGHT_ONE,
+										.usage = sim->tenants[i].usage,
+										.live = (int64_t) sim->tenants[i].running * DECIDE_WHOLE};
+	*input = world_input(&sim->world);
+	msr_waiting(sim, one, accounts, offers, input);
+	msr_running(sim, one, accounts, input);
 	input->now = sim->now;
 	input->policy = (DecidePolicy){.fair_horizon = 3600,
 									 .grow_after = DECIDE_NEVER,
-									 .backfill_depth = sim->policy == MSR_FIFO ? 0 : 10,
-									 .order = sim->policy == MSR_SHORTEST ? DECIDE_ORDER_SHORTEST :
+									 .backfill_depth = policy == MSR_FIFO ? 0 : DEPTH,
+									 .order = policy == MSR_SHORTEST ? DECIDE_ORDER_SHORTEST :
 									 DECIDE_ORDER_FAIR};
 	input->types = types;
 	input->n_types = sim->types;
@@ -226,12 +262,6 @@ msr_input(Sim *sim, DecideInput *input)
 	input->n_tiers = 1;
 	input->accounts = accounts;
 	input->n_accounts = one ? 1 : sim->n_tenants;
-	input->asks = asks;
-	input->jobs = jobs;
-	input->n_asks = input->n_jobs = n_jobs;
-	input->running = running;
-	input->n_running = sim->n_running;
-	input->running_parts = parts;
 }
 
 /*
@@ -278,7 +308,7 @@ msr_cycle(Sim *sim, bool *again)
 		MsrJob	   *job = &sim->jobs[sim->queue[start->job]];
 
 		/* the queue is in order of submission */
-		if (sim->policy == MSR_FIFO && start->job != i)
+		if (sim->setting->policy == MSR_FIFO && start->job != i)
 			break;
 		job->started = sim->now;
 		job->type = start->type;
@@ -297,7 +327,7 @@ msr_cycle(Sim *sim, bool *again)
 		if (sim->jobs[sim->queue[i]].started < 0)
 			sim->queue[kept++] = sim->queue[i];
 	}
-	*again = sim->policy == MSR_FIFO && sim->n_queue - kept == FIFO_HEAD;
+	*again = sim->setting->policy == MSR_FIFO && sim->n_queue - kept == FIFO_HEAD;
 	sim->n_queue = kept;
 	pool_free(&sim->pool);
 	return error;
@@ -327,6 +357,39 @@ msr_ends(Sim *sim)
 		msr_learn(tenant, job);
 	}
 	sim->n_running = kept;
+}
+
+/*
+ * Could a cycle start anything?  Not where no type has as many devices free as
+ * the smallest job that waits has to have; in a strict queue, the first.
+ */
+static bool
+msr_may_start(const Sim *sim)
+{
+	int			left[TYPES] = {0};
+	int			n = sim->setting->policy == MSR_FIFO ? 1 : sim->n_queue;
+	int			smallest = INT32_MAX;
+	int			i;
+	int			d;
+
+	for (i = 0; i < n && i < sim->n_queue; i++)
+	{
+		if (sim->jobs[sim->queue[i]].gpus < smallest)
+			smallest = sim->jobs[sim->queue[i]].gpus;
+	}
+	for (i = 0; i < sim->world.n_nodes; i++)
+	{
+		const DecideNode *node = &sim->world.nodes[i];
+
+		for (d = 0; d < node->gpus; d++)
+			left[node->type] += node->device_left[d] == DECIDE_WHOLE;
+	}
+	for (i = 0; i < sim->types; i++)
+	{
+		if (left[i] >= smallest)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -362,7 +425,7 @@ msr_replay(Sim *sim)
 			sim->tenants[job->tenant].waiting += job->gpus;
 			sim->queue[sim->n_queue++] = sim->next++;
 		}
-		again = true;
+		again = msr_may_start(sim);
 		while (sim->n_queue > 0 && again && error == NULL)
 			error = msr_cycle(sim, &again);
 	}

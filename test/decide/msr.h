@@ -13,8 +13,8 @@
 #define TENANTS		32
 #define LEARNT		20
 #define LEARN_FROM	5
-#define HALFLIFE	(7 * DAY)
 #define FIFO_HEAD	16
+#define DEPTH		32			/* gpucredit.backfill_depth as it comes */
 
 typedef struct MsrJob
 {
@@ -35,6 +35,16 @@ typedef enum MsrPolicy
 	MSR_FIFO, MSR_BACKFILL, MSR_DEFAULT, MSR_SHORTEST
 } MsrPolicy;
 
+/* A pool's settings. */
+typedef struct MsrSetting
+{
+	const char *name;
+	MsrPolicy	policy;
+	int64_t		max_wait;		/* of the tier */
+	int64_t		halflife;		/* gpucredit.usage_halflife */
+	double		least_gain;		/* FIFO's mean wait over its own, 0: any */
+} MsrSetting;
+
 typedef struct Tenant
 {
 	char		name[32];
@@ -53,7 +63,7 @@ typedef struct Tenant
 
 typedef struct Sim
 {
-	MsrPolicy	policy;
+	const MsrSetting *setting;
 	int			types;
 	World		world;			/* its nodes */
 	MsrJob	   *jobs;
@@ -73,8 +83,22 @@ typedef struct Sim
 	Pool		pool;
 } Sim;
 
+/* What came of it, in hours. */
+typedef struct MsrOutcome
+{
+	double		completion;
+	double		p95;
+	double		wait;
+	double		gang_completion;
+	double		gang_wait;
+	double		busy;			/* part of the devices, until the last
+								 * submission */
+	double		fair;			/* part of the tenant-days */
+	long		days;
+} MsrOutcome;
+
 /* msr.c */
-extern int	msr_read(const char *folder, Sim *sim);
+extern int	msr_read(const char *folder, uint64_t seed, Sim *sim);
 extern void msr_nodes(Sim *sim);
 extern const char *msr_replay(Sim *sim);
 

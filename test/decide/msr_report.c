@@ -77,6 +77,7 @@ void
 msr_pass(Sim *sim, int64_t until)
 {
 	int64_t		last = sim->jobs[sim->n_jobs - 1].submitted;
+	int64_t		halflife = sim->setting->halflife;
 	double		due[TENANTS];
 	int			i;
 
@@ -96,8 +97,8 @@ msr_pass(Sim *sim, int64_t until)
 				(double) step;
 			tenant->due += due[i] * (double) step;
 			tenant->idle |= tenant->running + tenant->waiting == 0;
-			tenant->usage = DecideDecayed(tenant->usage, step, HALFLIFE) +
-				DecidePastUsage(rate, step, 0, HALFLIFE);
+			tenant->usage = DecideDecayed(tenant->usage, step, halflife) +
+				DecidePastUsage(rate, step, 0, halflife);
 			if (sim->now < last)
 				sim->busy += (double) tenant->running * (double) step;
 		}
@@ -117,91 +118,186 @@ compare_int64(const void *a, const void *b)
 }
 
 /*
- * Print what came of it, in hours.
+ * What came of it, in hours.
  */
-static void
-msr_report(const Sim *sim, const char *name)
+static MsrOutcome
+msr_outcome(const Sim *sim)
 {
 	const double hour = 3600.0 * (double) SECOND;
 	int64_t    *took = malloc(sizeof(int64_t) * (size_t) sim->n_jobs);
-	double		completion = 0;
-	double		wait = 0;
-	double		gang_wait = 0;
-	double		gang_completion = 0;
+	MsrOutcome	out = {0};
 	int			gangs = 0;
 	int			i;
 
 	for (i = 0; i < sim->n_jobs; i++)
 	{
 		const MsrJob *job = &sim->jobs[i];
+		double		wait = (double) (job->started - job->submitted) / hour;
 
 		took[i] = job->ended - job->submitted;
-		completion += (double) took[i];
-		wait += (double) (job->started - job->submitted);
+		out.completion += (double) took[i] / hour / sim->n_jobs;
+		out.wait += wait / sim->n_jobs;
 		if (job->gpus > 16)
 		{
-			gang_wait += (double) (job->started - job->submitted);
-			gang_completion += (double) took[i];
+			out.gang_completion += (double) took[i] / hour;
+			out.gang_wait += wait;
 			gangs++;
 		}
 	}
 	qsort(took, (size_t) sim->n_jobs, sizeof(int64_t), compare_int64);
-	printf("| %s | %.2f | %.2f | %.3f | %.1f %% | %.2f | %.2f | %.3f of %ld |\n",
-		   name, completion / sim->n_jobs / hour,
-		   (double) took[(sim->n_jobs * 95 + 99) / 100 - 1] / hour,
-		   wait / sim->n_jobs / hour, 100 * sim->busy / sim->devices /
-		   (double) sim->jobs[sim->n_jobs - 1].submitted,
-		   gang_completion / gangs / hour, gang_wait / gangs / hour,
-		   sim->days > 0 ? (double) sim->days_fair / (double) sim->days : 1.0,
-		   sim->days);
-	fflush(stdout);
+	out.p95 = (double) took[(sim->n_jobs * 95 + 99) / 100 - 1] / hour;
+	out.gang_completion /= gangs;
+	out.gang_wait /= gangs;
+	out.busy = sim->busy / sim->devices /
+		(double) sim->jobs[sim->n_jobs - 1].submitted;
+	out.fair = sim->days > 0 ? (double) sim->days_fair / (double) sim->days : 1;
+	out.days = sim->days;
 	free(took);
+	return out;
 }
 
 /*
- * Replay the trace with every policy on both clusters; prints tables.
+ * Replay the trace with one setting.  False: it went wrong.
  */
-int
-msr_all(const char *folder)
+static bool
+msr_one(const char *folder, int types, const MsrSetting *setting,
+		uint64_t seed, MsrOutcome *out)
 {
-	static const char *const names[] = {"FIFO", "FIFO + backfill", "default",
-	"order: shortest"};
-	int			types;
-	int			policy;
+	Sim		   *sim = calloc(1, sizeof(Sim));
+	const char *error;
 	int			i;
 
-	for (types = 1; types <= TYPES; types += TYPES - 1)
-	{
-		printf("%s\n\n| | completion, mean h | p95 h | wait, mean h |"
-			   " utilisation | gangs over 16: completion, mean h | wait, mean h"
-			   " | tenant-days at 0.8 of their share |\n"
-			   "|---|---|---|---|---|---|---|---|\n", types == 1 ? "500 V100" :
-			   "300 V100, 300 P100, 300 K80");
-		for (policy = MSR_FIFO; policy <= MSR_SHORTEST; policy++)
-		{
-			Sim		   *sim = calloc(1, sizeof(Sim));
-			const char *error;
+	sim->types = types;
+	sim->setting = setting;
+	msr_nodes(sim);
+	error = msr_read(folder, seed, sim) > 0 ? msr_replay(sim) :
+		"no trace there";
+	if (error != NULL)
+		fprintf(stderr, "%s: %s\n", setting->name, error);
+	else
+		*out = msr_outcome(sim);
+	for (i = 0; i < sim->n_jobs; i++)
+		free(sim->jobs[i].parts);
+	free(sim->jobs);
+	free(sim->queue);
+	free(sim->running);
+	world_free(&sim->world);
+	free(sim);
+	return error == NULL;
+}
 
-			sim->types = types;
-			sim->policy = (MsrPolicy) policy;
-			msr_nodes(sim);
-			error = msr_read(folder, sim) > 0 ? msr_replay(sim) :
-				"no trace there";
-			if (error != NULL)
-			{
-				fprintf(stderr, "%s: %s\n", names[policy], error);
-				return 1;
-			}
-			msr_report(sim, names[policy]);
-			for (i = 0; i < sim->n_jobs; i++)
-				free(sim->jobs[i].parts);
-			free(sim->jobs);
-			free(sim->queue);
-			free(sim->running);
-			world_free(&sim->world);
-			free(sim);
+/*
+ * A row of the table.
+ */
+static void
+msr_row(const MsrSetting *setting, const MsrOutcome *out)
+{
+	if (setting->policy <= MSR_BACKFILL)
+		printf("| %s | | |", setting->name);
+	else
+		printf("| %s | %d d | %d d |", setting->name,
+			   (int) (setting->max_wait / DAY),
+			   (int) (setting->halflife / DAY));
+	printf(" %.1f | %.1f | %.1f | %.1f %% | %.1f | %.1f | %.3f of %ld |\n",
+		   out->completion, out->p95, out->wait, 100 * out->busy,
+		   out->gang_completion, out->gang_wait, out->fair, out->days);
+	fflush(stdout);
+}
+
+/*
+ * One figure against its target.  True: it was missed.
+ */
+static bool
+msr_target(const char *what, double figure, const char *relation,
+		   double target)
+{
+	bool		met = *relation == '<' ? figure <= target : figure >= target;
+
+	printf("target | %s | %.3f | %s %.3f | %s\n", what, figure, relation,
+		   target, met ? "met" : "missed");
+	return !met;
+}
+
+/*
+ * What the issue asks of a setting.  True: something was missed.
+ */
+static bool
+msr_judge(const char *cluster, const MsrSetting *setting,
+		  const MsrOutcome *out, const MsrOutcome *fifo)
+{
+	char	   *name = format("%s, %s", cluster, setting->name);
+	char	   *wait = format("%s: FIFO's wait / its", name);
+	char	   *took = format("%s: gangs' time / FIFO's", name);
+	char	   *idle = format("%s: gangs' wait / FIFO's", name);
+	char	   *fair = format("%s: tenant-days", name);
+	bool		missed;
+
+	missed = msr_target(wait, fifo->wait / out->wait, ">=",
+						setting->least_gain);
+	missed |= msr_target(took, out->gang_completion / fifo->gang_completion,
+						 "<=", 1.1);
+	missed |= msr_target(idle, out->gang_wait / fifo->gang_wait, "<=", 1.1);
+	missed |= msr_target(fair, out->fair, ">=", 0.95);
+	free(name);
+	free(wait);
+	free(took);
+	free(idle);
+	free(fair);
+	return missed;
+}
+
+/*
+ * Replay the trace with every setting on the first or both of the clusters;
+ * prints tables, and what is asked.  Returns how it ended: 1, a target was
+ * missed; 2, it went wrong.
+ *
+ * A pool that is asked for more than it has for weeks keeps no max_wait of a
+ * day, and a share by the day wants use to be remembered for a day: those are
+ * the settings that are judged.  As they come they are told, too.
+ */
+int
+msr_all(const char *folder, int clusters, int seed)
+{
+	static const MsrSetting settings[] = {
+		{"FIFO", MSR_FIFO, DECIDE_NEVER, 7 * DAY, 0},
+		{"FIFO + backfill", MSR_BACKFILL, DECIDE_NEVER, 7 * DAY, 0},
+		{"default", MSR_DEFAULT, 30 * DAY, DAY, 1.1},
+		{"order: shortest", MSR_SHORTEST, 30 * DAY, DAY, 2},
+		{"default", MSR_DEFAULT, 30 * DAY, 7 * DAY, 0},
+		{"order: shortest", MSR_SHORTEST, 30 * DAY, 7 * DAY, 0},
+		{"default", MSR_DEFAULT, DAY, 7 * DAY, 0},
+		{"order: shortest", MSR_SHORTEST, DAY, 7 * DAY, 0}
+	};
+	const int	n = sizeof(settings) / sizeof(settings[0]);
+	bool		missed = false;
+	int			cluster;
+	int			i;
+
+	for (cluster = 0; cluster < clusters; cluster++)
+	{
+		const char *name = cluster == 0 ? "500 V100" :
+			"300 V100, 300 P100, 300 K80";
+		MsrOutcome	out[8];
+
+		printf("%s\n\n| | max_wait | half-life | completion, mean h | p95 h |"
+			   " wait, mean h | utilisation | gangs over 16: completion, mean h"
+			   " | wait, mean h | tenant-days with their share |\n"
+			   "|---|---|---|---|---|---|---|---|---|---|\n", name);
+		for (i = 0; i < n; i++)
+		{
+			if (!msr_one(folder, cluster == 0 ? 1 : TYPES, &settings[i],
+						 (uint64_t) seed, &out[i]))
+				return 2;
+			msr_row(&settings[i], &out[i]);
+		}
+		printf("\n");
+		for (i = 0; i < n; i++)
+		{
+			if (settings[i].least_gain > 0)
+				missed |= msr_judge(cluster == 0 ? "500" : "3 x 300",
+									&settings[i], &out[i], &out[0]);
 		}
 		printf("\n");
 	}
-	return 0;
+	return missed;
 }

@@ -309,6 +309,37 @@ break_left_over(Broken *b)
 	return true;
 }
 
+/*
+ * Let another of its kind that waits be ahead of a job that starts.
+ */
+static bool
+break_order(Broken *b)
+{
+	DecideJob  *job = &b->world->jobs[b->start->job];
+	int			i;
+	int			k;
+
+	for (i = 0; i < b->world->n_jobs; i++)
+	{
+		DecideJob  *other = &b->world->jobs[i];
+
+		for (k = 0; k < b->result->n_starts; k++)
+		{
+			if (b->result->starts[k].job == i)
+				break;
+		}
+		if (k < b->result->n_starts || other->ask != job->ask ||
+			other->tier != job->tier || other->account != job->account)
+			continue;
+		other->aged_at = job->aged_at;
+		other->priority = job->priority;
+		other->order_run = job->order_run;
+		other->submitted = job->submitted - 1;
+		return true;
+	}
+	return false;
+}
+
 static bool
 break_too_many(Broken *b)
 {
@@ -353,6 +384,7 @@ static const struct
 	{"parts that are not there", break_beyond_parts},
 	{"parts of no start", break_left_over},
 	{"more starts than may be", break_too_many},
+	{"a start before one like it that is ahead", break_order},
 };
 
 /*

@@ -290,77 +290,6 @@ reasons_error(const World *world, const DecideResult *result)
 }
 
 /*
- * Is the result the same with everything in another order?
- */
-static char *
-order_error(const World *world, const char *text, uint64_t *seed)
-{
-	int			ask_order[64];
-	World		other;
-	DecideInput input;
-	DecideResult result;
-	Pool		pool;
-	DecideArena arena;
-	char	   *again = NULL;
-	char	   *why = NULL;
-
-	pool_init(&pool);
-	arena = pool_arena(&pool);
-	world_permute(world, seed, &other, ask_order);
-	input = world_input(&other);
-	if (DecideRun(&input, &arena, &result) != NULL)
-		why = format("fails in another order");
-	else
-		again = world_render(&other, &result, ask_order);
-	if (why == NULL && strcmp(text, again) != 0)
-		why = format("in another order:\n%s", again);
-	free(again);
-	world_free(&other);
-	pool_free(&pool);
-	return why;
-}
-
-/*
- * With memory that ends after any number of pieces, the call must say so.
- */
-static char *
-memory_error(const World *world, const char *text)
-{
-	DecideInput input = world_input(world);
-	long		pieces;
-
-	for (pieces = 0; pieces < 1000; pieces++)
-	{
-		DecideResult result;
-		Pool		pool;
-		DecideArena arena;
-		const char *error;
-		char	   *again;
-		bool		same;
-
-		pool_init(&pool);
-		arena = pool_arena(&pool);
-		pool.fail_after = pieces;
-		error = DecideRun(&input, &arena, &result);
-		if (error != NULL)
-		{
-			same = strcmp(error, "out of memory") == 0 &&
-				result.n_starts == 0 && result.starts == NULL;
-			pool_free(&pool);
-			if (!same)
-				return format("memory for %ld pieces: %s", pieces, error);
-			continue;
-		}
-		again = world_render(world, &result, NULL);
-		same = strcmp(again, text) == 0;
-		free(again);
-		pool_free(&pool);
-		return same ? NULL : format("another result with little memory");
-	}
-	return format("never enough memory");
-}
-
-/*
  * Run and judge one instance; NULL, or what is wrong.
  */
 static char *
@@ -405,9 +334,9 @@ instance_error(uint64_t seed, bool large, long *starts, long *waits,
 	if (why == NULL)
 		why = feasible_error(&world, &arena);
 	if (why == NULL)
-		why = order_error(&world, text, &seed);
+		why = again_permuted(&world, text, &seed);
 	if (why == NULL && seed % 16 == 0)
-		why = memory_error(&world, text);
+		why = again_starved(&world, text);
 	if (why != NULL && text != NULL)
 	{
 		char	   *full = format("%s\ndecided:\n%s", why, text);

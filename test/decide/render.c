@@ -327,7 +327,7 @@ world_permute(const World *world, uint64_t *seed, World *other,
 			offers[j].type = new_type[offers[j].type];
 		}
 		ask.offers = offers;
-		ask_order[asks[i]] = world_ask(other, &ask);
+		ask_order[asks[i]] = world_ask_again(other, &ask);
 	}
 	for (i = 0; i < world->n_jobs; i++)
 	{

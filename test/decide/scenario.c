@@ -272,43 +272,6 @@ job_line(World *world, char *line)
 }
 
 /*
- * Decide a permuted world, and say how its result differs, if it does.
- */
-static char *
-permuted_error(const World *world, const char *expected, uint64_t *seed)
-{
-	World		other;
-	Pool		pool;
-	DecideArena arena;
-	DecideInput input;
-	DecideResult result;
-	int		   *ask_order = malloc(sizeof(int) * (size_t) (world->n_asks + 1));
-	const char *error;
-	char	   *why = NULL;
-	char	   *text;
-
-	pool_init(&pool);
-	arena = pool_arena(&pool);
-	world_permute(world, seed, &other, ask_order);
-	input = world_input(&other);
-	error = DecideRun(&input, &arena, &result);
-	if (error != NULL)
-		why = format("in another order: %s", error);
-	else
-	{
-		text = world_render(&other, &result, ask_order);
-		if (strcmp(text, expected) != 0)
-			why = format("in another order:\n%sinstead of:\n%s", text,
-						 expected);
-		free(text);
-	}
-	pool_free(&pool);
-	world_free(&other);
-	free(ask_order);
-	return why;
-}
-
-/*
  * Decide a world and hold the result against all that is expected.
  */
 static char *
@@ -355,7 +318,7 @@ world_judge(World *world, Scenario *scenario, char **expectations,
 		free(wrong);
 	}
 	for (i = 0; i < PERMUTATIONS && why == NULL; i++)
-		why = permuted_error(world, text, &seed);
+		why = again_permuted(world, text, &seed);
 	if (why == NULL && result.n_starts < world->max_starts)
 	{
 		char	   *wrong = next_error(world, &result);

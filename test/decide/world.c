@@ -328,6 +328,15 @@ world_ask(World *world, const DecideAsk *ask)
 		if (ask_equal(&world->asks[i], ask))
 			return i;
 	}
+	return world_ask_again(world, ask);
+}
+
+/*
+ * The number of a new ask, even if another asks the same.
+ */
+int
+world_ask_again(World *world, const DecideAsk *ask)
+{
 	world->asks = grown(world->asks, world->n_asks, &world->asks_room,
 						sizeof(DecideAsk));
 	world->asks[world->n_asks] = *ask;

@@ -82,6 +82,7 @@ extern int	world_type(World *world, const char *name);
 extern DecideNode *world_node(World *world, const char *name, int type,
 							  int gpus);
 extern int	world_ask(World *world, const DecideAsk *ask);
+extern int	world_ask_again(World *world, const DecideAsk *ask);
 extern int	world_tier(World *world, const char *name);
 extern int	world_rank(World *world, int rank);
 extern int	world_account(World *world, const char *name);
@@ -123,6 +124,9 @@ extern int *random_order(uint64_t *seed, int n);
 extern const char *type_name(const World *world, int type);
 extern char *world_render(const World *world, const DecideResult *result,
 						  const int *ask_order);
+extern char *again_permuted(const World *world, const char *expected,
+							uint64_t *seed);
+extern char *again_starved(const World *world, const char *expected);
 extern void world_permute(const World *world, uint64_t *seed, World *other,
 						  int *ask_order);
 extern uint64_t random_next(uint64_t *seed);
@@ -196,11 +200,8 @@ extern void oracle_started(OracleQueue *queue, int job, int type, int gpus);
 extern void oracle_failed(OracleQueue *queue, int job);
 extern void oracle_queue_free(OracleQueue *queue);
 
-/* msr.c */
-extern int	msr_all(const char *folder);
-
-/* msr.c */
-extern int	msr_all(const char *folder);
+/* msr_report.c */
+extern int	msr_all(const char *folder, int clusters, int seed);
 
 /* decay.c */
 extern void decay_tests(Tap *tap);
@@ -210,6 +211,12 @@ extern void property_tests(Tap *tap, int instances);
 extern void reserve_tests(Tap *tap, int instances);
 extern void random_world(World *world, uint64_t *seed);
 extern void mutation_tests(Tap *tap);
+
+/* stream.c */
+extern void stream_tests(Tap *tap, int instances);
+
+/* entitled.c */
+extern void entitled_tests(Tap *tap, int instances);
 
 /* claims_property.c */
 extern void claims_property_tests(Tap *tap, int instances);

@@ -14,6 +14,7 @@ use Model::Attempt;
 use Model::Credit;
 use Model::Job;
 use Model::Ledger;
+use Model::Node;
 use POSIX ();
 
 our @EXPORT = qw(%calls call_sql call_values call_text when_text);
@@ -45,8 +46,26 @@ our %calls = (
 	set_slices => [
 		['*'], [qw(org account n:int)], \&Model::Credit::set_slices ],
 	set_price => [
-		['*'], [qw(gpu_type per_gpu_hour:numeric pool)],
+		['*'], [qw(gpu_type per_gpu_hour:numeric pool -effective_at spot:boolean)],
 		\&Model::Job::set_price ],
+	register_node => [
+		['*'],
+		[   qw(pool node gpu_type gpus:int gpu_memory_mib:bigint -cpu_milli
+			  -memory_mib -nvlink_domain -leaf spot:boolean) ],
+		\&Model::Node::register_node ],
+	drain => [
+		['*'], [qw(node reason deadline:us)], \&Model::Node::drain ],
+	reclaim => [ ['*'], [qw(node notice:interval)], \&Model::Node::reclaim ],
+	resume  => [ ['*'], [qw(node)], \&Model::Node::resume ],
+	heartbeat => [
+		[   "coalesce(string_agg(concat_ws(' ', org, job, attempt, action,"
+			  . " gpus, share, coalesce("
+			  . Compare::us('deadline')
+			  . ", '-'), coalesce("
+			  . span('time_left')
+			  . "::text, '-'), coalesce(reason, '-')), E'\\n'), '')" ],
+		[qw(node)],
+		\&Model::Node::heartbeat ],
 	issue => [
 		[qw(bucket replayed)],
 		[   qw(org account key amount:numeric kind expires_at:us
@@ -109,16 +128,20 @@ our %calls = (
 		[   qw(org job:bigint attempt:int step:bigint uri sha256:bytea
 			  size_bytes:bigint) ],
 		\&Model::Attempt::checkpoint ],
+	set_lost_work => [
+		['*'], [qw(tier outcome billed:boolean)],
+		\&Model::Attempt::set_lost_work ],
 	settle => [
 		[   qw(outcome billed released lapsed refunded job_state),
 			Compare::us('retry_at'), 'replayed' ],
 		[   qw(org job:bigint attempt:int outcome elapsed:interval
 			  exit_code:int message) ],
 		\&Model::Attempt::settle ],
-	reap_holds => [ ["''"], [], sub { return [''] } ],
+	reap_holds  => [ ["''"], [], sub { return [''] } ],
+	check_nodes => [ ["''"], [], sub { return [''] } ],
 	maintain   => [ ["''"], [], sub { return [''] } ],
 	place      => [
-		[qw(action org job attempt gpus share gpu_type per_gpu_hour)],
+		[qw(action org job attempt node gpus share gpu_type per_gpu_hour)],
 		[qw(pool)], undef ]);
 
 # The call with placeholders.  Parameters written with a minus are left out,

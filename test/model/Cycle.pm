@@ -14,6 +14,8 @@ use Model::Job;
 
 our @EXPORT = qw(take_cycle take_sweep);
 
+use constant WHOLE => 1000;
+
 # What a cycle decided: jobs that got credit again, jobs that start.
 sub take_cycle
 {
@@ -44,7 +46,94 @@ sub take_cycle
 		$d->fail("job $_->{id} is funded", 'it still waits') if $probe;
 	}
 	take_starts($d, $rows);
+	take_claims($d, $rows);
+	left_waiting($d);
 	return;
+}
+
+# Whom the scheduler told to leave, and whom it spared: who was told already
+# never is.
+sub take_claims
+{
+	my ($d, $rows) = @_;
+	my $m = $d->{m};
+	my $told = $d->{dbh}->selectall_arrayref(
+		'SELECT org, job, attempt, reason, '
+		  . '(extract(epoch FROM deadline) * 1000000)::bigint'
+		  . " FROM gpucredit.directive WHERE cause = 'claim'");
+	my %stands;
+
+	foreach (@$told)
+	{
+		my ($org, $job, $number, $reason, $deadline) = @$_;
+		my $attempt = $m->{attempt}{$org}{$job}{$number};
+
+		next if !$attempt || $attempt->{outcome};
+		$stands{"$org|$job"} = 1;
+		eval {
+			Model::Node::tell_claim($m, $attempt, $reason, $deadline);
+			1;
+		} or $d->fail('it is told to leave as the rules are',
+			"job $job of $org, $reason: $@");
+	}
+	foreach (grep { $_->[0] =~ /^(preempt|resize|move)$/ } @$rows)
+	{
+		$d->fail("a directive for job $_->[2] of $_->[1]", "action $_->[0]")
+		  unless $stands{"$_->[1]|$_->[2]"};
+		$d->{calls}{"place $_->[0]"}++;
+	}
+	foreach my $attempt (Dice::live_attempts($m))
+	{
+		my $claim = $attempt->{directives}{claim} or next;
+
+		next if $stands{"$attempt->{org}|$attempt->{job}"};
+		$d->fail('who was told to leave stays told so',
+			"job $attempt->{job} of $attempt->{org}") if $claim->{told};
+		delete $attempt->{directives}{claim};
+	}
+	return;
+}
+
+# Where one job waits that neither backoff nor a quota keeps from starting,
+# and no device is promised to anybody, it does not fit on any one node.
+sub left_waiting
+{
+	my ($d) = @_;
+	my $m = $d->{m};
+	my @waiting = grep {
+		$_->{state} eq 'queued' && ($_->{not_before} // 0) <= $m->{now}
+	} map { values %$_ } values %{ $m->{job} };
+	my @may = grep { keys %{ $_->{may} } }
+	  map { { job => $_, may => Model::Job::may_start($m, $_) } } @waiting;
+
+	return if @may != 1 || $d->{dbh}->selectrow_array(
+		'SELECT 1 FROM gpucredit.claim LIMIT 1');
+	my ($job, $may) = @{ $may[0] }{qw(job may)};
+
+	foreach my $node (grep { !$_->{draining} && !defined $_->{reclaim_at} }
+		values %{ $m->{node} })
+	{
+		my $free = $node->{gpus};
+
+		next if $node->{spot} && !Model::Job::spot_ok($job);
+		next unless $may->{ $node->{gpu_type} };
+		$free -= $_->{share} < WHOLE ? 1 : devices_in($_->{nodes}{ $node->{name} })
+		  foreach Model::Node::attempts_on($m, $node->{name});
+		$d->fail("job $job->{id} of $job->{org} starts on $node->{name}",
+			'it waits') if $free >= $job->{request}{min};
+	}
+	$d->{calls}{'waits alone'}++;
+	return;
+}
+
+# How many devices a set's text names.
+sub devices_in
+{
+	my ($gpus) = @_;
+	my $n = 0;
+
+	$n += /-(\d+)/ ? $1 - $` + 1 : 1 foreach $gpus =~ /[\d-]+/g;
+	return $n;
 }
 
 # What a sweep ended, in the order it did: that it was to end it so, and what
@@ -52,7 +141,7 @@ sub take_cycle
 # but where the sweep ran out of time.
 sub take_sweep
 {
-	my ($d, $all) = @_;
+	my ($d, $how, $all) = @_;
 	my $m = $d->{m};
 	my $ended = $d->{dbh}->selectall_arrayref(
 		'SELECT a.org, a.job, a.attempt, a.outcome, j.hold'
@@ -69,7 +158,7 @@ sub take_sweep
 		my $attempt = $m->{attempt}{$org}{$id}{$number};
 
 		next if $attempt->{outcome};
-		my $expected = Model::Attempt::overdue($m, $job, $attempt) // 'goes on';
+		my $expected = $how->($m, $job, $attempt) // 'goes on';
 
 		$d->fail("job $id of $org $expected", "it was ended, $outcome")
 		  if $expected ne $outcome;
@@ -84,7 +173,7 @@ sub take_sweep
 	foreach my $attempt ($all ? Dice::live_attempts($m) : ())
 	{
 		my $job = $m->{job}{ $attempt->{org} }{ $attempt->{job} };
-		my $expected = Model::Attempt::overdue($m, $job, $attempt);
+		my $expected = $how->($m, $job, $attempt);
 
 		$d->fail("job $job->{id} of $job->{org} is ended, $expected",
 			'it goes on')
@@ -101,9 +190,12 @@ sub take_starts
 
 	foreach (@$rows)
 	{
-		my ($action, $org, $job, $attempt, $gpus, $share, $type, $price) = @$_;
+		my ($action, $org, $job, $attempt, $node, $gpus, $share, $type, $price) =
+		  @$_;
 
-		$d->fail('start', $action) if $action ne 'start';
+		$d->fail('no more than these actions', $action)
+		  if $action !~ /^(start|claim|preempt|resize|move)$/;
+		next if $action ne 'start';
 		my $name = "$org|$job";
 
 		push @order, $name unless $start{$name};
@@ -115,8 +207,20 @@ sub take_starts
 			share    => $share,
 			gpu_type => $type,
 			price    => $price };
-		$start{$name}{gpus} += /-(\d+)/ ? $1 - $` + 1 : 1
-		  foreach $gpus =~ /[\d-]+/g;
+		$start{$name}{gpus} += devices_in($gpus);
+		$start{$name}{nodes}{$node} = $gpus;
+	}
+
+	# who was let in before a reservation, only the scheduler knows
+	my $let_in = @order
+	  ? $d->{dbh}->selectcol_arrayref(q{SELECT org || '|' || job
+		FROM gpucredit.attempt
+		WHERE started_at = gpucredit.now() AND ends_by IS NOT NULL})
+	  : [];
+
+	foreach (@$let_in)
+	{
+		$start{$_}{let_in} = 1 if $start{$_};
 	}
 	foreach (@order)
 	{

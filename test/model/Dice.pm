@@ -81,6 +81,15 @@ sub by_id
 	return sort { $a->{id} <=> $b->{id} } @_;
 }
 
+# The nodes there are.
+sub by_name
+{
+	my ($d) = @_;
+	my $nodes = $d->{m}{node};
+
+	return map { $nodes->{$_} } sort keys %$nodes;
+}
+
 sub own_hold
 {
 	my ($d, $open) = @_;
@@ -180,10 +189,10 @@ our %throw = (
 		my ($d) = @_;
 
 		return { org => $d->{org}, account => account($d),
-			gpu_type => pick(undef, undef, 'A100'),
-			max_gpus => chance(0.6) ? undef : between(1, 12),
-			max_running => chance(0.6) ? undef : between(1, 6),
-			max_queued => chance(0.5) ? undef : between(0, 6) };
+			gpu_type => pick(undef, undef, qw(A100 A100 H100)),
+			max_gpus => chance(0.6) ? undef : between(1, 6),
+			max_running => chance(0.6) ? undef : between(1, 3),
+			max_queued => chance(0.6) ? undef : between(0, 5) };
 	},
 	set_slices => sub {
 		my ($d) = @_;
@@ -194,8 +203,42 @@ our %throw = (
 	set_price => sub {
 		my ($d) = @_;
 
-		return { gpu_type => pick(qw(A100 H100)), pool => $d->{pool},
-			per_gpu_hour => chance(0.05) ? 0 : some_amount(5) };
+		return { gpu_type => pick(qw(A100 A100 H100)), pool => $d->{pool},
+			per_gpu_hour => chance(0.05) ? 0 : some_amount(5),
+			spot => chance(0.4) ? 1 : 0 };
+	},
+	register_node => sub {
+		my ($d) = @_;
+		my $node = pick(by_name($d));
+
+		return { pool => $d->{pool}, node => $node->{name}, gpus => 8,
+			gpu_memory_mib => 81920, map { $_ => $node->{$_} }
+			  qw(gpu_type spot) };
+	},
+	drain => sub {
+		my ($d) = @_;
+
+		return { node => pick(by_name($d))->{name}, reason => 'repair',
+			deadline => chance(0.2) ? undef
+			: $d->{m}{now} + between(-10, 90) * 60_000_000 };
+	},
+	reclaim => sub {
+		my ($d) = @_;
+
+		return { node => pick(by_name($d))->{name},
+			notice => chance(0.1) ? '0 microseconds' : some_span(HOUR) };
+	},
+	resume => sub {
+		my ($d) = @_;
+		my @away = grep { $_->{draining} || defined $_->{reclaim_at} }
+		  by_name($d);
+
+		return @away ? { node => pick(@away)->{name} } : undef;
+	},
+	heartbeat => sub {
+		my ($d) = @_;
+
+		return { node => pick(by_name($d))->{name} };
 	},
 	issue => sub {
 		my ($d) = @_;
@@ -277,10 +320,11 @@ our %throw = (
 
 		return { base($d), pool => $d->{pool},
 			request => pick(qw(1xH100 1xA100 2xA100 1xH100|A100 3xA100|H100
-				2-4xA100 0.46xA100 0 2x* 1xT4|A100 1xT4 1xX9 1xX9|H100 99xA100)),
+				2-4xA100 1-6xH100 2-8xA100 0.46xA100 0 2x* 1xT4|A100 1xT4 1xX9 1xX9|H100 99xA100)),
 			wall_limit => chance(0.2) ? undef : some_span(20 * HOUR),
 			tier => pick(qw(standard_training standard_training
-				batch_inference interactive scratch endless)),
+				batch_inference interactive scratch scratch scratch endless
+				premium_training production_inference)),
 			max_retries => between(0, 3),
 			hold_window => chance(0.5) ? undef : some_span(3 * HOUR) };
 	},
@@ -334,6 +378,12 @@ our %throw = (
 			pick(qw(a a a b)), sha256 => '\\x' . 'ab' x 32,
 			size_bytes => 4096 };
 	},
+	set_lost_work => sub {
+		return { tier => pick(qw(scratch scratch interactive)),
+			outcome => pick(qw(failed preempted node_lost resized
+				out_of_memory)),
+			billed => pick(undef, undef, 0, 0, 1) };
+	},
 	settle => sub {
 		my ($d) = @_;
 		my $attempt = attempt($d) or return undef;
@@ -348,7 +398,7 @@ our %throw = (
 				'CUDA out of memory') };
 	},
 	map { $_ => sub { return {} } }
-	  qw(place expire_credits reap_holds maintain));
+	  qw(place expire_credits reap_holds check_nodes maintain));
 
 $throw{place} = sub { return { pool => $_[0]->{pool} } };
 

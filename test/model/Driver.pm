@@ -26,15 +26,18 @@ use constant {
 };
 
 my %weight = (
-	meter        => 13, meter_batch     => 3,
-	hold         => 10, reserve         => 10,
-	checkpoint   => 3,  settle          => 9,  place           => 9,  capture        => 7,
-	issue        => 7,  release         => 4,  cancel         => 3,
+	meter        => 12, meter_batch     => 3,  set_lost_work   => 0.2,
+	hold         => 8,  reserve         => 11,
+	checkpoint   => 5,  settle          => 10, place          => 10,
+	capture      => 6,
+	issue        => 7,  release         => 3,  cancel         => 2,
 	refund       => 3,  transfer        => 3,  set_budget     => 2,
 	refund_hold  => 2,  suspend_account => 1,  revoke         => 1,
-	set_slices  => 1,  set_quota       => 1,  set_price      => 0.5,
+	set_slices   => 1,  set_quota       => 3,  set_price      => 0.6,
 	create_account => 0.5,
 	reap_holds   => 0.5, expire_credits => 1,  maintain       => 0.2,
+	check_nodes  => 0.5, heartbeat      => 3,  drain          => 0.5,
+	reclaim      => 0.5, resume         => 1,  register_node  => 0.2,
 	replay       => 5,  spoil           => 4);
 
 # dbh: a database of its own, with the extension and nothing else.
@@ -57,8 +60,6 @@ sub new
 	srand($seed);
 	$self->{m}{now} = (1_893_456_000 + 86_400 * ($seed % 700)) * 1_000_000;
 	$self->{m}{pool} = $self->{pool};
-	$self->{m}{devices} = { A100 => 24, H100 => 16, X9 => 8 };
-	$self->{m}{price} = { A100 => 1_234_567, H100 => 3_500_001, T4 => 400_000 };
 	$self->set_up;
 	return $self;
 }
@@ -74,15 +75,26 @@ sub set_up
 	  "gpucredit.clock = '" . when_text($self->{m}{now}) . "'",
 	  'timezone = UTC', 'client_min_messages = warning';
 	$dbh->do("SELECT gpucredit.create_pool('floor')");
-	foreach my $type (qw(A100 A100 A100 H100 H100 X9))
+	foreach my $type (qw(A100 A100 A100 H100 H100 X9 spot))
 	{
 		$n++;
-		$dbh->do("SELECT gpucredit.register_node('floor', 'n$n', '$type',"
-			  . ' 8, 81920)');
+		my %node = (pool => 'floor', node => "n$n",
+			gpu_type => $type eq 'spot' ? 'A100' : $type, gpus => 8,
+			gpu_memory_mib => 81920, spot => $type eq 'spot' ? 1 : 0);
+
+		$self->ask('register_node', \%node);
+		Model::Node::register_node($self->{m}, \%node);
 	}
-	$dbh->do("SELECT gpucredit.set_price(?, ?, 'floor')",
-		undef, $_, Model::Value::credits($self->{m}{price}{$_}))
-	  foreach sort keys %{ $self->{m}{price} };
+	foreach my $price ([ A100 => 1_234_567, 0 ], [ H100 => 3_500_001, 0 ],
+		[ T4 => 400_000, 0 ], [ A100 => 700_001, 1 ])
+	{
+		my %price = (gpu_type => $price->[0], pool => 'floor',
+			per_gpu_hour => Model::Value::credits($price->[1]),
+			spot => $price->[2]);
+
+		$self->ask('set_price', \%price);
+		Model::Job::set_price($self->{m}, \%price);
+	}
 	$dbh->do("SELECT gpucredit.set_tier('scratch', 5, 'capacity', false,"
 		  . ' bill_lost_work => false)');
 	$dbh->do("SELECT gpucredit.set_tier('endless', 6, 'capacity', false,"
@@ -184,13 +196,12 @@ sub keep_for_later
 	return;
 }
 
-# Available, held, spent, and by kind; what budgets left is not kept, and what
-# was used is known as far as it was logged.
+# All of a balance but what was used, which is known as far as it was logged.
 sub past_figures
 {
 	my @words = split(/ /, Model::Figures::balance(@_));
 
-	return join(' ', @words[ 1, 3, 5 .. 8 ]);
+	return join(' ', @words[ 1 .. 3, 5 .. 8 ]);
 }
 
 # A past balance is what the model had then; a statement ends with what is
@@ -204,7 +215,7 @@ sub look_back
 	{
 		my ($org, $account, $at, $expected) = @{ pick(@{ $self->{past} }) };
 		my @row = $dbh->selectrow_array(
-			'SELECT available, held, spent, promo, granted, paid'
+			'SELECT available, spendable, held, spent, promo, granted, paid'
 			  . ' FROM gpucredit.balance(?, ?, ?)',
 			undef, $org, $account, when_text($at));
 
@@ -290,7 +301,10 @@ sub call
 	}
 	else
 	{
-		take_sweep($self, $took < SWEEP_TIME) if $name eq 'reap_holds';
+		take_sweep($self, \&Model::Attempt::overdue, $took < SWEEP_TIME)
+		  if $name eq 'reap_holds';
+		take_sweep($self, \&Model::Attempt::gone, $took < SWEEP_TIME)
+		  if $name eq 'check_nodes';
 		$outcome = $self->judge($name, $a, $rows, $state, $seen[0]);
 	}
 	$self->check($_, $outcome) foreach @seen;
@@ -344,11 +358,7 @@ sub touched
 		$touched{$_} = 1 foreach map { $_->[1] } @{ $rows || [] };
 		$touched{ $_->{org} } = 1 foreach Model::Job::waiting($m);
 	}
-	elsif ($name eq 'expire_credits')
-	{
-		$touched{$_} = 1 foreach @{ $self->{orgs} };
-	}
-	elsif ($name eq 'reap_holds')
+	elsif ($name =~ /^(expire_credits|reap_holds|check_nodes)$/)
 	{
 		$touched{$_} = 1 foreach @{ $self->{orgs} };
 	}

@@ -74,6 +74,8 @@ my %spoiled = (
 	max_gpus    => [-1],
 	max_running => [-1],
 	max_queued => [-1],
+	node   => [ 'nowhere', '', undef ],
+	notice => [ '1 month', '-5 microseconds', undef ],
 	uri => [ '', undef ],
 	sha256 => [ '\\xab', undef ],
 	step => [ -1, undef ],
@@ -85,8 +87,9 @@ my %spoiled = (
 sub spoiled
 {
 	my ($d) = @_;
-	my $name = pick(grep { !/^(place|expire_credits|reap_holds|maintain|meter_batch)$/ }
-		sort keys %throw);
+	my $name = pick(grep {
+		!/^(place|expire_credits|reap_holds|check_nodes|maintain
+			|meter_batch|register_node|set_price)$/x } sort keys %throw);
 	my $a = $throw{$name}->($d) or return;
 	my @bad = grep { $spoiled{$_} } sort keys %$a;
 	my $what = pick(@bad);
@@ -95,7 +98,6 @@ sub spoiled
 	return if $name eq 'set_budget' && $what eq 'amount' && !defined $bad;
 	return if $name eq 'set_budget' && $what eq 'amount' && $bad eq '0';
 	return if $name eq 'capture' && $what eq 'amount' && ($bad // 1) eq '0';
-	return if $name eq 'set_price';
 	return ($name, { %$a, $what => $bad });
 }
 

@@ -39,6 +39,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin'),
 ('set_tier', 'tier text, rank int, preemptible text, can_preempt boolean, grace interval DEFAULT ''00:02:00'', min_run interval DEFAULT ''00:10:00'', max_wall interval DEFAULT ''24:00:00'', max_wait interval DEFAULT ''24:00:00'', bill_lost_work boolean DEFAULT true',
 	'void', 'v', 'admin'),
+('set_lost_work', 'tier text, outcome text, billed boolean', 'void', 'v', 'admin'),
 -- tenants
 ('bind_tenant', 'role name, org text, account text DEFAULT ''''', 'void', 'v', 'admin'),
 ('unbind_tenant', 'role name, org text, account text DEFAULT ''''', 'void', 'v', 'admin'),
@@ -114,6 +115,23 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('fair_share', 'pool text DEFAULT ''default''',
 	'SETOF org text, account text, weight numeric, decayed numeric, live numeric, share numeric, used numeric, rank int',
 	's', 'admin auditor operator'),
+-- a report, and screens for an operator
+('report_html', 'org text DEFAULT NULL, since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL',
+	'text', 's', 'admin app auditor operator tenant'),
+('cluster_map', 'pool text DEFAULT ''default'', width int DEFAULT 100, height int DEFAULT 40',
+	'SETOF text', 's', 'admin auditor operator'),
+('queue', 'pool text DEFAULT ''default'', most int DEFAULT 20',
+	'SETOF org text, account text, job bigint, tier text, request text, waits interval, reason text, expected_at timestamptz',
+	's', 'admin auditor operator'),
+('queue_reasons', 'pool text DEFAULT ''default''',
+	'SETOF reason text, tier text, jobs bigint, devices numeric, longest interval',
+	's', 'admin auditor operator'),
+('burn_rate', 'most int DEFAULT 20',
+	'SETOF org text, available numeric, held numeric, per_day numeric, days_left numeric, runs_out timestamptz',
+	's', 'admin auditor operator'),
+('last_minute', 'span interval DEFAULT ''00:01:00''',
+	'SETOF what text, reason text, jobs bigint, times bigint, latest timestamptz, org text, job bigint',
+	's', 'admin auditor operator'),
 ('demand', 'pool text DEFAULT ''default'', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, step interval DEFAULT ''01:00:00''',
 	'SETOF since timestamptz, gpu_type text, supply numeric, allocated numeric, waiting numeric, demand numeric, starts bigint, mean_wait interval',
 	's', 'admin auditor operator'),
@@ -159,6 +177,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('reap_holds', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('check_nodes', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('maintain', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
+('check_books', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('install_jobs', '', 'int', 'v', 'admin operator'),
 ('remove_jobs', '', 'int', 'v', 'admin operator'),
 ('cron_jobs', '', 'SETOF job text, schedule text, active boolean, last_status text, last_message text, last_started_at timestamptz, last_ended_at timestamptz, failures bigint',
@@ -263,7 +282,7 @@ FROM roles r LEFT JOIN pg_proc p
 	AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
 	AND p.oid <> ALL (SELECT oid FROM public_function)
 	AND p.proname <> 'sees'			-- what policies ask
-	AND (p.prosecdef OR NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
+	AND (p.prosecdef OR p.proname ~ '_sound$' OR NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
 		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset']::regtype[]::oid[])
 GROUP BY r.rolname ORDER BY r.rolname;
 
@@ -274,7 +293,7 @@ FROM (VALUES
 	('gpucredit_agent', NULL),
 	('gpucredit_app', 'jobs price tier'),
 	('gpucredit_tenant', 'account attempt entry hold job jobs price tier'),
-	('gpucredit_operator', 'attempt attempt_gpu capacity checkpoint cron_status directive jobs metrics node node_capacity nodes pool price queue_depth retry_rule seal_status seals tier'))
+	('gpucredit_operator', 'attempt attempt_gpu capacity checkpoint cron_status departure directive jobs metrics node node_capacity nodes pool price queue_depth retry_rule seal_status seals tier'))
 	expected (role, tables)
 	JOIN roles r ON r.rolname = expected.role
 	LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace

@@ -87,12 +87,13 @@ query($node, 'credit', 'SELECT gpucredit.install_jobs()');
 is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
 	2 * $jobs, "which this database's own leave alone");
 
-# The log of runs is pruned: pretend that it is time for that, and that there
-# is something to prune.
+# The log of runs is pruned, and the books are checked: pretend that it is time
+# for that, and that there is something to prune.
 query(
 	$node, 'credit', q{
 	SELECT cron.schedule(jobname, '* * * * *', command) FROM cron.job
-	WHERE jobname = 'gpucredit prune_log credit';
+	WHERE jobname IN ('gpucredit prune_log credit',
+		'gpucredit check_books credit');
 	INSERT INTO cron.job_run_details (jobid, runid, command, status, end_time)
 	VALUES (1, -1, 'SELECT * FROM gpucredit.maintain()', 'succeeded',
 			now() - interval '4 days'),
@@ -103,7 +104,7 @@ query(
 ok( $node->poll_query_until(
 		'credit', q{
 	SELECT (SELECT count(*) FILTER (WHERE last_status = 'succeeded') >= }
-		  . (2 * $jobs - 1) . q{ FROM gpucredit.cron_status)
+		  . (2 * $jobs - 2) . q{ FROM gpucredit.cron_status)
 		AND EXISTS (SELECT FROM gpucredit.attempt WHERE outcome = 'failed')
 		AND EXISTS (SELECT FROM gpucredit.bucket WHERE expired > '0')
 		AND NOT EXISTS (SELECT FROM cron.job_run_details WHERE runid = -1)}),

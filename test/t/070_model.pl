@@ -20,7 +20,7 @@ my @seeds = $ENV{GC_SEED} ? ($ENV{GC_SEED}) : (1 .. $ENV{GC_SEEDS} || 20);
 my $node  = new_node('main', 'fsync = off', 'synchronous_commit = off',
 	'full_page_writes = off', 'shared_buffers = 64MB',
 	'gpucredit.node_suspect = 0', 'gpucredit.node_lost = 0',
-	'gpucredit.meter_lost = 172800', 'gpucredit.grow_after = 0',
+	'gpucredit.meter_lost = 172800',
 	'jit = off');
 my $results = "$ENV{TESTDIR}/model";
 

@@ -172,8 +172,8 @@ command_ok([ 'promtool', 'test', 'rules', "$folder/alerts_test.yml" ],
 
 # A label may hold whatever a name may.
 query($node, 'credit',
-	q{SELECT gpucredit.create_pool(E'a"b\\\\c\nd');
-	SELECT gpucredit.register_node(E'a"b\\\\c\nd', 'odd', 'T4', 1, 16384)});
+	q{SELECT gpucredit.create_pool(E'a"b\\\\c{d}=,');
+	SELECT gpucredit.register_node(E'a"b\\\\c{d}=,', 'odd', 'T4', 1, 16384)});
 append_to_file("$file.odd",
 	query($node, 'credit', 'SELECT gpucredit.metrics_text()') . "\n");
 command_ok([ 'sh', '-c', "promtool check metrics <'$file.odd'" ],

@@ -7,7 +7,7 @@
 #   bench_pgbench OPTION...         one pgbench run; prints its rate
 #   bench_median, bench_ratio       statistics, from standard input
 #   bench_row CASE MEASURED UNIT [COMPARISON TARGET]   a row of the table
-#   bench_report                    print the table; false: a target missed
+#   bench_table                     print the table; false: a target missed
 #
 # Scripts for psql and pgbench are in tools/lib/bench.  $quick is set where runs
 # are to be short.
@@ -119,7 +119,7 @@ bench_row()
 	printf '   %s\n' "${BENCH_ROWS[-1]}" >&2
 }
 
-bench_report()
+bench_table()
 {
 	{
 		printf '%s\n' "${BENCH_ABOUT[@]}" ''

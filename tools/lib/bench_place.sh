@@ -87,13 +87,13 @@ bench_place()
 		place_prepare "$name" "$classes" "$spread"
 		place_fill "$name" $rounds >"$GC_WORK/$name.rates"
 		bench_row "place: durable starts, $label" \
-			"$(bench_median <"$GC_WORK/$name.rates")" /s ">=" 3000
+			"$(bench_median <"$GC_WORK/$name.rates")" /s ">=" 5000
 		[ "$spread" = 0 ] || continue
 		bench_sql -v jobs=$PLACE_JOBS -v started=$PLACE_GPUS \
 			-v classes="$classes" -f "$BENCH_SQL/refill.sql" >"$GC_WORK/setup.log"
 		gc_guard perl "$GC_SOURCE/tools/lib/bench/place.pl" idle $cycles \
 			>"$GC_WORK/$name.idle"
 		bench_row "place: idle cycle over 10,000 blocked jobs, $label" \
-			"$(bench_median <"$GC_WORK/$name.idle")" ms "<" 150
+			"$(bench_median <"$GC_WORK/$name.idle")" ms "<" 50
 	done
 }

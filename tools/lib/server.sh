@@ -157,7 +157,8 @@ gc_provision()
 			wanted+=(postgresql-$GC_MAJOR-pgtap postgresql-$GC_MAJOR-cron
 				libipc-run-perl libtap-parser-sourcehandler-pgtap-perl
 				clang libclang-rt-14-dev clang-tidy cppcheck pg-bsd-indent
-				prometheus prometheus-postgres-exporter)
+				prometheus prometheus-postgres-exporter
+				chromium fonts-dejavu-core pgbouncer sqlsmith valgrind)
 			;;
 		*) gc_die "gc_provision: what is \"$1\"?" ;;
 	esac

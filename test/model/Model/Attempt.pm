@@ -7,7 +7,9 @@ package Model::Attempt;
 use strict;
 use warnings;
 
+use List::Util 'max';
 use Model::Job;
+use Model::Node;
 use Model::Value;
 use POSIX ();
 
@@ -37,7 +39,11 @@ sub start
 	  or die "a job starts that is not there\n";
 	my $attempt = {
 		%$start,
-		price   => $job->{offers}{ $start->{gpu_type} // '' } // 0,
+		price   => price_there($m, $job, $start),
+		tier    => $job->{tier},
+		least   => $job->{request}{min},
+		most    => $job->{request}{max},
+		directives => {},
 		hold    => $job->{hold},
 		started => $m->{now},
 		elapsed => 0,
@@ -57,6 +63,15 @@ sub start
 	my $passed = Model::Job::passed_by($m, $job, $start);
 
 	die "it passes $passed\n" if defined $passed;
+	foreach my $node (map { $m->{node}{$_} } sort keys %{ $start->{nodes} })
+	{
+		die "it is on node $node->{name}, which takes nothing\n"
+		  if $node->{draining} || defined $node->{reclaim_at};
+		die "it is on spot node $node->{name}\n"
+		  if $node->{spot} && !Model::Job::spot_ok($job);
+		die "node $node->{name} is of another type\n"
+		  if $max && $node->{gpu_type} ne $start->{gpu_type};
+	}
 	die "it costs $start->{price}, not " . credits($attempt->{price}) . "\n"
 	  if $start->{price} ne credits($attempt->{price});
 	$attempt->{held} = cost($attempt->{price}, $start->{gpus}, $share,
@@ -68,6 +83,16 @@ sub start
 	$m->{attempt}{ $start->{org} }{ $start->{job} }{ $start->{attempt} } =
 	  $attempt;
 	return;
+}
+
+# The dearer of what its nodes cost: spot nodes have a price of their own.
+sub price_there
+{
+	my ($m, $job, $start) = @_;
+	my $offer = $job->{offers}{ $start->{gpu_type} // '' } or return 0;
+
+	return max(map { $offer->[ $m->{node}{$_}{spot} ? 1 : 0 ] }
+		keys %{ $start->{nodes} });
 }
 
 sub find_attempt
@@ -98,11 +123,12 @@ sub longest
 }
 
 # When its wall limit is reached whatever its agent says: by the server's
-# clock, from the first heartbeat; undef: never.
+# clock, from the first heartbeat, or by when it was to be over; undef: never.
 sub wall_end
 {
 	my ($job, $attempt) = @_;
 
+	return $attempt->{started} + $job->{wall} if $attempt->{let_in};
 	return undef unless defined $job->{wall} && defined $attempt->{running_at};
 	return $attempt->{running_at} + $job->{wall} + CLOCK_SKEW;
 }
@@ -226,25 +252,32 @@ sub answer
 	my $why    = 'low_funds';
 	my $end    = $funded;
 
+	my ($told, $leave_by) = Model::Node::told($m, $attempt);
+
 	return [ 'stop', 'cancelled', @known, $m->{now}, 0 ] if $job->{cancelled};
+	return [ 'stop', $told, @known, $m->{now}, 0 ]
+	  if defined $told && $leave_by <= $m->{now};
 	if (defined $wall && (!defined $funded || $wall <= $funded))
 	{
 		$why = 'wall_limit';
 		$end = $wall;
 	}
-	return [ 'continue', undef, @known, undef, undef ] unless defined $end;
 	return [ 'stop', $why, @known, $m->{now}, 0 ]
-	  if $attempt->{elapsed} >= $end;
+	  if defined $end && $attempt->{elapsed} >= $end;
 	return [ 'stop', 'wall_limit', @known, $m->{now}, 0 ]
 	  if ($late // 9e18) <= $m->{now};
-	my $left  = $end - $attempt->{elapsed};
-	my $short = $why eq 'low_funds'
+	my @left = sort { $a <=> $b } defined $end ? $end - $attempt->{elapsed} : (),
+	  defined $told ? $leave_by - $m->{now} : (),
+	  $attempt->{let_in} ? $late - $m->{now} : ();
+	my $short = defined $end
+	  && $why eq 'low_funds'
 	  && $attempt->{starved}
 	  && extension($job, $attempt) > 0;
 
 	return [
-		($short ? ('checkpoint', 'low_funds') : ('continue', undef)),
-		@known, $m->{now} + $left, $left
+		(defined $told ? ('checkpoint', $told)
+			: $short ? ('checkpoint', 'low_funds') : ('continue', undef)),
+		@known, @left ? ($m->{now} + $left[0], $left[0]) : (undef, undef)
 	];
 }
 
@@ -258,11 +291,15 @@ sub overdue
 	my $funded  = funded_for(@$attempt{qw(price gpus share held)});
 	my $heard   = $attempt->{heard_at} // $attempt->{started};
 	my $wall_end = wall_end($job, $attempt) // 9e18;
+	my $left_for = Model::Node::was_to_leave($attempt, $told);
 	my $outcome =
 	    $heard + METER_LOST <= $m->{now}
-	  ? ($heard + METER_LOST >= $wall_end ? 'timeout' : 'failed')
+	  ? (   $heard + METER_LOST >= $wall_end ? 'timeout'
+		  : %{ $attempt->{directives} }        ? 'preempted'
+		  :                                      'failed')
 	  : defined $job->{cancelled_at} && $job->{cancelled_at} <= $told
 	  ? 'cancelled'
+	  : defined $left_for ? ($left_for eq 'resized' ? 'resized' : 'preempted')
 	  : $wall_end <= $told
 	  || (defined $job->{wall} && $elapsed >= $job->{wall}) ? 'timeout'
 	  : $attempt->{starved} && defined $funded && $elapsed >= $funded
@@ -270,6 +307,16 @@ sub overdue
 	  : undef;
 
 	return defined $outcome && $job->{cancelled} ? 'cancelled' : $outcome;
+}
+
+# How a look at the nodes ends a live attempt: one of its nodes is gone.
+sub gone
+{
+	my ($m, $job, $attempt) = @_;
+	my $leaves_at = Model::Node::leaves_at($m, $attempt);
+
+	return defined $leaves_at && $leaves_at <= $m->{now}
+	  ? 'preempted' : undef;
 }
 
 # Is a failure of this kind tried again?
@@ -304,6 +351,26 @@ sub checkpoint
 	return [''];
 }
 
+# Who pays, in a tier and after an outcome, for what must be done again.
+sub set_lost_work
+{
+	my ($m, $in) = @_;
+
+	refuse('22023')
+	  unless ($in->{outcome} // '') =~
+	  /^(failed|out_of_memory|preempted|node_lost|resized)$/;
+	refuse('UC402') unless Model::Job::is_tier(name($in->{tier}));
+	$m->{lost_work}{ $in->{tier} }{ $in->{outcome} } = $in->{billed};
+	return [''];
+}
+
+sub lost_is_billed
+{
+	my ($m, $tier, $outcome) = @_;
+
+	return $m->{lost_work}{$tier}{$outcome} // $tier ne 'scratch';
+}
+
 sub settle
 {
 	my ($m, $in, $new) = @_;
@@ -321,9 +388,12 @@ sub settle
 	my $billed = $attempt->{billed} = bill($attempt);
 	my $code   = $in->{exit_code} // 0;
 
+	my $told = $job->{cancelled} || %{ $attempt->{directives} };
+
 	if ($outcome eq 'failed'
-		&& (   ($code == 143 && ($job->{cancelled} || $attempt->{starved}))
-			|| ($code == 137 && $job->{cancelled})))
+		&& (   ($code == 143 && ($told || $attempt->{starved}))
+			|| ($code == 137 && ($job->{cancelled}
+					|| defined Model::Node::was_to_leave($attempt, $m->{now})))))
 	{
 		$outcome = $job->{cancelled} ? 'cancelled' : 'preempted';
 	}
@@ -347,7 +417,7 @@ sub settle
 	my ($released, $lapsed) = $m->close_hold($attempt->{hold});
 	my $refunded = 0;
 
-	if ($retry && $job->{tier} eq 'scratch' && $billed)
+	if ($retry && $billed && !lost_is_billed($m, $job->{tier}, $outcome))
 	{
 		my $kept = least($attempt->{saved_elapsed} // 0, $attempt->{elapsed});
 		my $lost = $billed - bill({ %$attempt, elapsed => $kept });

@@ -7,21 +7,32 @@ use strict;
 use warnings;
 
 use Model::Credit;
+use Model::Node;
 use Model::Value;
 
 my %max_wall = (
+	production_inference => undef,
+	premium_training  => 24 * HOUR,
 	interactive       => 12 * HOUR,
 	standard_training => 24 * HOUR,
 	batch_inference   => 2 * HOUR,
 	scratch           => 24 * HOUR,
 	endless           => undef);
 
+sub is_tier
+{
+	my ($tier) = @_;
+
+	return exists $max_wall{$tier};
+}
+
 # Sets the price of a type in the pool.
 sub set_price
 {
 	my ($m, $in) = @_;
 
-	$m->{price}{ $in->{gpu_type} } = amount($in->{per_gpu_hour}, 1);
+	$m->{ $in->{spot} ? 'spot' : 'price' }{ $in->{gpu_type} } =
+	  amount($in->{per_gpu_hour}, 1);
 	return [''];
 }
 
@@ -65,24 +76,35 @@ sub parse
 		types => [ split(/\|/, $4) ] };
 }
 
-# What a request is offered: a price for each type, or why nothing.
+# May a job be put on a node that its provider may take back?
+sub spot_ok
+{
+	my ($job) = @_;
+
+	return $job->{tier} ne 'production_inference';
+}
+
+# What a request is offered: for each type a price, and one on spot nodes; or
+# why nothing.
 sub offers
 {
 	my ($m, $request) = @_;
 	my %offers;
 	my $present = 0;
+	my $devices = Model::Node::devices($m, 1);
 
 	foreach my $type (@{ $request->{types} })
 	{
-		my @types = $type eq '*' ? keys %{ $m->{devices} } : ($type);
+		my @types = $type eq '*' ? keys %$devices : ($type);
 
 		foreach (@types)
 		{
 			refuse('UC402')
-			  unless defined $m->{price}{$_} || $m->{devices}{$_};
-			next unless $m->{devices}{$_};
+			  unless defined $m->{price}{$_} || $devices->{$_};
+			next unless $devices->{$_};
 			$present = 1;
-			$offers{$_} = $m->{price}{$_} if defined $m->{price}{$_};
+			$offers{$_} = [ $m->{price}{$_}, $m->{spot}{$_} // $m->{price}{$_} ]
+			  if defined $m->{price}{$_};
 		}
 	}
 	return \%offers if %offers || !@{ $request->{types} };
@@ -93,7 +115,8 @@ sub offers
 sub first_hold
 {
 	my ($job) = @_;
-	my ($dearest) = sort { $b <=> $a } values %{ $job->{offers} }, 0;
+	my ($dearest) = sort { $b <=> $a } 0,
+	  map { spot_ok($job) ? @$_ : $_->[0] } values %{ $job->{offers} };
 
 	return cost($dearest, $job->{request}{max}, $job->{request}{share},
 		held_time($job), 1);
@@ -166,6 +189,22 @@ sub passed_by
 		  if defined $quota->{max_gpus} && $used > $quota->{max_gpus} * 1000;
 	}
 	return undef;
+}
+
+# On which types no quota keeps a job from starting with the least it asks.
+sub may_start
+{
+	my ($m, $job) = @_;
+	my %may;
+
+	foreach my $type (sort keys %{ $job->{offers} })
+	{
+		my %start = (gpu_type => $type, gpus => $job->{request}{min},
+			share => $job->{request}{share});
+
+		$may{$type} = 1 unless defined passed_by($m, $job, \%start);
+	}
+	return \%may;
 }
 
 # Does some quota on the path refuse one more job that waits?
@@ -248,7 +287,7 @@ sub admit
 {
 	my ($m, $job) = @_;
 
-	refuse('UC402') unless exists $max_wall{ $job->{tier} };
+	refuse('UC402') unless is_tier($job->{tier});
 	my $max = $max_wall{ $job->{tier} };
 
 	refuse('22023')
@@ -258,8 +297,10 @@ sub admit
 	refuse('UC401') unless $job->{pool} eq $m->{pool};
 	$job->{offers} = offers($m, $job->{request});
 	return $job->{offers} unless ref $job->{offers};
+	my $devices = Model::Node::devices($m, spot_ok($job));
+
 	return 'impossible_request'
-	  if !grep { $job->{request}{min} <= $m->{devices}{$_} }
+	  if !grep { $job->{request}{min} <= ($devices->{$_} // 0) }
 	  keys %{ $job->{offers} } and $job->{request}{min};
 	return is_too_large($m, $job) || queue_is_full($m, $job)
 	  ? 'quota_exceeded' : undef;

@@ -54,6 +54,7 @@ my %SQL = (
     cancel => q{SELECT job_state, replayed
         FROM gpucredit.cancel($1, $2, $3, $4)},
     maintain => q{SELECT affected FROM gpucredit.maintain()},
+    report_html => q{SELECT gpucredit.report_html(since => $1) AS page},
     verify   => q{SELECT invariant, org, subject, detail
         FROM gpucredit.verify()},
 );

@@ -28,7 +28,7 @@ sub main
     }
     return 0 if $mode eq 'check';
 
-    my $status = eval { _play($plan, $opt{keep}) };
+    my $status = eval { _play($plan, $opt{keep}, $opt{report}) };
     return $status if defined $status;
     print STDERR "\ndemo: $@";
     return 1;
@@ -37,7 +37,7 @@ sub main
 # Plays a plan and reports.
 sub _play
 {
-    my ($plan, $keep) = @_;
+    my ($plan, $keep, $file) = @_;
     require GpuCreditDemo::Db;
     require GpuCreditDemo::Progress;
     require GpuCreditDemo::Replay;
@@ -57,9 +57,27 @@ sub _play
     my $report = GpuCreditDemo::Report->new(plan => $plan, db => $db,
         replay => $replay, unicode => scalar $locale =~ /utf-?8/i);
     my $good = $report->print_all;
+    $good = 0 if $file && !_write_page($db, $file);
     _look_around($plan, $db->timestamp($replay->{now})) if $keep;
     $db->disconnect;
     return $good ? 0 : 1;
+}
+
+# Leaves the report as a page for a browser, and says where; false where that
+# failed.
+sub _write_page
+{
+    my ($db, $file) = @_;
+    my $rows = $db->call('report_html', $db->timestamp(0));
+    my $out;
+    if (!$rows || !open($out, '>', $file) || !print({$out} $rows->[0]{page})
+        || !close($out))
+    {
+        print STDERR "demo: could not write the report to $file: $!\n";
+        return 0;
+    }
+    print "\nThe report, for a browser: $file\n";
+    return 1;
 }
 
 # What to ask a server that is left running, whose own clock is years away

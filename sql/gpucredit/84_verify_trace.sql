@@ -1,0 +1,50 @@
+/*
+ * 84_verify_trace.sql: what was submitted in a trace is all told in it.
+ */
+CREATE FUNCTION gpucredit.check_traces(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH traced AS (
+		SELECT j.org, j.job, j.traceparent ~
+				'^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-|$)'
+				AS sound,
+			substr(j.traceparent, 4, 32) AS trace
+		FROM gpucredit.job j
+		WHERE j.traceparent IS NOT NULL
+			AND (check_traces.tenant IS NULL OR j.org = check_traces.tenant)),
+	told AS (
+		SELECT a.org, a.job, format('attempt %s', a.attempt) AS what, a.trace
+		FROM gpucredit.attempt a
+		WHERE check_traces.tenant IS NULL OR a.org = check_traces.tenant
+		UNION ALL
+		SELECT h.org, h.job, format('hold %s', h.hold), h.trace
+		FROM gpucredit.hold h
+		WHERE h.job IS NOT NULL
+			AND (check_traces.tenant IS NULL OR h.org = check_traces.tenant)
+		UNION ALL
+		SELECT a.org, a.job, format('audit %s', a.audit), a.trace
+		FROM gpucredit.audit a
+		WHERE a.job IS NOT NULL
+			AND (check_traces.tenant IS NULL OR a.org = check_traces.tenant))
+	SELECT 'traceparent_is_sound', t.org, format('job %s', t.job),
+		'gpucredit.traceparent would not take it'
+	FROM traced t WHERE NOT t.sound
+	UNION ALL
+	SELECT 'trace_is_of_job', t.org, format('job %s', t.job),
+		format('%s is of %s, the job of %s', o.what,
+			coalesce(o.trace::text, 'none'), t.trace::uuid)
+	FROM traced t JOIN told o ON o.org = t.org AND o.job = t.job
+	WHERE t.sound AND o.trace IS DISTINCT FROM
+		CASE WHEN t.sound THEN t.trace::uuid END
+	UNION ALL
+	SELECT 'trace_is_of_hold', e.org, format('entry %s', e.entry),
+		format('it is of %s, hold %s of %s',
+			coalesce(e.trace::text, 'none'), h.hold, h.trace)
+	FROM gpucredit.hold h
+		JOIN gpucredit.entry e ON e.org = h.org AND e.hold = h.hold
+	WHERE h.trace IS NOT NULL AND e.trace IS DISTINCT FROM h.trace
+		AND (check_traces.tenant IS NULL OR h.org = check_traces.tenant);
+END;
+COMMENT ON FUNCTION gpucredit.check_traces(text) IS
+'verify: what belongs to a job or hold of a trace belongs to that trace.';

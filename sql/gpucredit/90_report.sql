@@ -1,0 +1,559 @@
+/*
+ * 90_report.sql: the figures of report_html().
+ *
+ * One function a question, each reads its tables once and adds up at once, so
+ * that a month of a million attempts is a few scans.  What is asked about
+ * stands in a report_scope: an organisation or all, and a span of time; where
+ * the caller is a tenant also which accounts are his, for nothing else may
+ * enter any figure.
+ */
+CREATE TYPE gpucredit.report_scope AS (org text, since timestamptz,
+	until timestamptz, at timestamptz, narrow boolean, orgs text[],
+	accounts text[]);
+
+/* What a report can be about; since and until made whole. */
+CREATE FUNCTION gpucredit.report_span(since timestamptz, until timestamptz,
+	at timestamptz, OUT first timestamptz, OUT last timestamptz)
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	last := coalesce(until, at);
+	IF NOT isfinite(last) OR NOT coalesce(isfinite(since), true) THEN
+		RAISE EXCEPTION 'a report''s time must be finite'
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = 'It is cut into days.', HINT = 'Pass instants.';
+	END IF;
+	first := coalesce(since, (date_trunc('day', last AT TIME ZONE 'UTC')
+		- interval '29 days') AT TIME ZONE 'UTC');
+	IF first >= last OR last - first > interval '3660 days' THEN
+		RAISE EXCEPTION 'a report cannot be about that time'
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = format('It is from %s to %s.', first, last),
+			HINT = 'Pass a "since" before "until", at most 3660 days.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.report_span(timestamptz, timestamptz,
+	timestamptz) IS
+'report_html: the time it is about: until NULL is now, since NULL thirty UTC days with that of until. 22023 for what is no such time.';
+
+/*
+ * A tenant's accounts are written down, and refused as require_account()
+ * refuses where there are none of them.
+ */
+CREATE FUNCTION gpucredit.report_about(org text, since timestamptz,
+	until timestamptz) RETURNS gpucredit.report_scope
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	s gpucredit.report_scope;
+	kept timestamptz := gpucredit.kept_from('entry');
+	hidden text;
+BEGIN
+	s.org := org;
+	s.at := gpucredit.now();
+	PERFORM gpucredit.require_kept('since', since),
+		gpucredit.require_kept('until', coalesce(until, s.at));
+	SELECT r.first, r.last INTO s.since, s.until
+	FROM gpucredit.report_span(since, until, s.at) r;
+	IF s.since <= kept THEN		/* nobody asked for so long ago */
+		s.since := kept + interval '1 us';
+	END IF;
+	SELECT array_agg(a.org) FILTER (WHERE v.sees),
+		array_agg(a.account) FILTER (WHERE v.sees),
+		min(a.org) FILTER (WHERE NOT v.sees)
+	INTO s.orgs, s.accounts, hidden
+	FROM gpucredit.account a
+		CROSS JOIN LATERAL gpucredit.sees(a.org, a.account) AS v (sees)
+	WHERE a.org = report_about.org OR report_about.org IS NULL;
+	s.narrow := hidden IS NOT NULL;
+	IF s.orgs IS NULL AND (org IS NOT NULL OR s.narrow) THEN
+		PERFORM gpucredit.require_account(coalesce(org, hidden), '');
+	END IF;
+	IF NOT s.narrow THEN
+		s.orgs := NULL;
+		s.accounts := NULL;
+	END IF;
+	RETURN s;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.report_about(text, timestamptz, timestamptz) IS
+'report_html: what the report is about, of which the caller may see all.';
+
+/* Spend */
+
+/* How long a bar stands for, so that there are at most 72 of them. */
+CREATE FUNCTION gpucredit.report_step(scope gpucredit.report_scope)
+RETURNS interval
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN d.span <= interval '72 hours' THEN interval '1 hour'
+		WHEN d.span <= interval '62 days' THEN interval '1 day'
+		WHEN d.span <= interval '434 days' THEN interval '7 days'
+		ELSE interval '61 days' END
+	FROM (SELECT scope.until - scope.since AS span) d;
+END;
+COMMENT ON FUNCTION gpucredit.report_step(gpucredit.report_scope) IS
+'report_html: the time that each bar of spend stands for.';
+
+/* Bars begin with the hour, or the UTC day, that the report begins in. */
+CREATE FUNCTION gpucredit.report_first(scope gpucredit.report_scope)
+RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT date_bin(least(gpucredit.report_step(scope), interval '1 day'),
+		scope.since, '2000-01-01 00:00+00'::timestamptz);
+END;
+COMMENT ON FUNCTION gpucredit.report_first(gpucredit.report_scope) IS
+'report_html: where the first bar of spend begins.';
+
+CREATE TYPE gpucredit.report_line AS (kind text, org text, account text,
+	gpu_type text, bin timestamptz, spent numeric, refunded numeric);
+
+/*
+ * Settlements name their attempt; a refund names the job and the hold, and is
+ * for what the hold's attempt ran on, as in spend_line().
+ */
+CREATE FUNCTION gpucredit.report_lines(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit.report_line
+LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 10000
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	tenant text COLLATE "C" := scope.org;
+	since timestamptz := scope.since;
+	until timestamptz := scope.until;
+	narrow boolean := scope.narrow;
+	orgs text[] := scope.orgs;
+	accounts text[] := scope.accounts;
+	first timestamptz := gpucredit.report_first(scope);
+	step interval := gpucredit.report_step(scope);
+BEGIN
+	RETURN QUERY
+	SELECT CASE WHEN grouping(g.bin) = 1 THEN 'account'
+			WHEN grouping(g.org) = 0 THEN 'series'
+			WHEN grouping(g.gpu_type) = 0 THEN 'type' ELSE 'time' END,
+		g.org, CASE WHEN grouping(g.account) = 0 THEN g.account
+			ELSE g.item END, g.gpu_type, g.bin, sum(g.spent), sum(g.refunded)
+	FROM (SELECT e.org::text AS org, e.account::text AS account,
+			CASE WHEN tenant IS NOT NULL THEN e.account::text END AS item,
+			e.gpu_type, e.bin, coalesce(gpucredit.sum(e.amount) FILTER (
+				WHERE e.target = 'spent'), '0')::numeric AS spent,
+			coalesce(gpucredit.sum(e.amount) FILTER (
+				WHERE e.target <> 'spent'), '0')::numeric AS refunded
+		FROM (SELECT e.org, e.account, e.target, e.amount,
+				date_bin(step, e.at, first) AS bin,
+				CASE WHEN e.attempt IS NULL AND e.job IS NOT NULL THEN
+					(SELECT a.gpu_type FROM gpucredit.attempt a
+					WHERE a.org = e.org AND a.job = e.job AND a.hold = e.hold
+					ORDER BY a.attempt DESC LIMIT 1)
+				ELSE a.gpu_type END AS gpu_type
+			FROM gpucredit.entry e
+				LEFT JOIN gpucredit.attempt a ON a.org = e.org
+					AND a.job = e.job AND a.attempt = e.attempt
+			WHERE (tenant IS NULL OR e.org = tenant)
+				AND e.at >= since AND e.at < until
+				AND (e.source = 'spent' OR e.target = 'spent')
+				AND (NOT narrow OR (e.org::text, e.account::text) IN (
+					SELECT * FROM unnest(orgs, accounts)))
+			OFFSET 0) e		/* so that groups are not taken to be many */
+		GROUP BY 1, 2, 3, 4, 5) g
+	GROUP BY GROUPING SETS ((g.org, g.account), (g.org, g.item, g.bin),
+		(g.gpu_type, g.bin), (g.bin));
+END
+$$;
+COMMENT ON FUNCTION gpucredit.report_lines(gpucredit.report_scope) IS
+'report_html: what was spent and refunded in the time. By kind: account, all of each account; series, of each bar, by organisation, or by account of the one told of; type, by GPU type (NULL: callers'' own holds); time, in all.';
+
+CREATE TYPE gpucredit.report_hours_line AS (org text, account text,
+	gpu_type text, hours numeric, attempts bigint);
+
+CREATE FUNCTION gpucredit.report_hours(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit.report_hours_line
+LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1000
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	tenant text COLLATE "C" := scope.org;
+	since timestamptz := scope.since;
+	until timestamptz := scope.until;
+	narrow boolean := scope.narrow;
+	orgs text[] := scope.orgs;
+	accounts text[] := scope.accounts;
+BEGIN
+	RETURN QUERY
+	SELECT a.org::text, a.account::text, a.gpu_type,
+		round(sum(extract(epoch FROM a.elapsed) * (a.gpus * a.share))
+			/ 3600000, 6), count(*)
+	FROM gpucredit.attempt a
+	WHERE (tenant IS NULL OR a.org = tenant) AND a.gpu_type IS NOT NULL
+		AND a.ended_at >= since AND a.ended_at < until
+		AND (NOT narrow OR (a.org::text, a.account::text) IN (
+			SELECT * FROM unnest(orgs, accounts)))
+	GROUP BY 1, 2, 3;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.report_hours(gpucredit.report_scope) IS
+'report_html: GPU hours of the attempts that ended in the time, by account and GPU type.';
+
+/* Use of the devices */
+
+/* Since 1970, exactly.  Stable, as what it calls, so that it is inlined. */
+CREATE FUNCTION gpucredit.report_micros(at timestamptz) RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT (date_part('epoch', report_micros.at) * 1000000)::bigint;
+END;
+COMMENT ON FUNCTION gpucredit.report_micros(timestamptz) IS
+'report_html: an instant in microseconds.';
+
+CREATE TYPE gpucredit.report_slot AS (hour timestamptz, length numeric,
+	busy numeric, supply numeric);
+
+/*
+ * An attempt is two events, not an hour after hour: what it adds from its
+ * start on and takes away from its end on.  Of each hour only two sums are
+ * needed, of what changes in it, and of that times what is left of the hour.
+ * The supply is known where all is told: from the nodes registered now.
+ */
+CREATE FUNCTION gpucredit.report_slots(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit.report_slot
+LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 750
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	tenant text COLLATE "C" := scope.org;
+	since timestamptz := scope.since;
+	until timestamptz := least(scope.until, scope.at);
+	hour1 timestamptz := date_bin('1 hour', since, '2000-01-01 00:00+00');
+	narrow boolean := scope.narrow;
+	orgs text[] := scope.orgs;
+	accounts text[] := scope.accounts;
+BEGIN
+	RETURN QUERY
+	WITH change AS (
+		SELECT 'a' AS kind, v.t / 3600000000 AS hour, sum(v.w) AS w,
+			sum(v.w * (3600000000 - v.t % 3600000000)) AS rest
+		FROM (SELECT gpucredit.report_micros(greatest(a.started_at, since))
+					AS s,
+				gpucredit.report_micros(least(a.ended_at, until)) AS e,
+				a.gpus::bigint * a.share AS w
+			FROM gpucredit.attempt a
+			WHERE (tenant IS NULL OR a.org = tenant)
+				AND a.gpu_type IS NOT NULL AND a.started_at < until
+				AND (a.ended_at IS NULL OR a.ended_at > since)
+				AND (NOT narrow OR (a.org::text, a.account::text) IN (
+					SELECT * FROM unnest(orgs, accounts)))) a
+			CROSS JOIN LATERAL (VALUES (a.s, a.w), (a.e, - a.w)) AS v (t, w)
+		GROUP BY 2
+		UNION ALL
+		SELECT 's', v.t / 3600000000, sum(v.w),
+			sum(v.w * (3600000000 - v.t % 3600000000))
+		FROM gpucredit.node n
+			CROSS JOIN LATERAL (VALUES
+				(gpucredit.report_micros(greatest(n.registered_at, since)),
+					1000::bigint * n.gpus),
+				(gpucredit.report_micros(until), -1000::bigint * n.gpus))
+				AS v (t, w)
+		WHERE tenant IS NULL AND NOT narrow AND n.registered_at < until
+		GROUP BY 2),
+	hour AS (
+		SELECT h.hour, coalesce(sum(c.w) FILTER (WHERE c.kind = 'a'), 0) AS aw,
+			coalesce(sum(c.rest) FILTER (WHERE c.kind = 'a'), 0) AS ar,
+			coalesce(sum(c.w) FILTER (WHERE c.kind = 's'), 0) AS sw,
+			coalesce(sum(c.rest) FILTER (WHERE c.kind = 's'), 0) AS sr
+		FROM generate_series(hour1, until, '1 hour') AS h (hour)
+			LEFT JOIN change c
+				ON c.hour = gpucredit.report_micros(h.hour) / 3600000000
+		GROUP BY h.hour)
+	SELECT h.hour, extract(epoch FROM least(h.hour + interval '1 hour', until)
+			- greatest(h.hour, since)) / 3600,
+		(h.ar + 3600000000 * (sum(h.aw) OVER w - h.aw)) / 3600000000000,
+		(h.sr + 3600000000 * (sum(h.sw) OVER w - h.sw)) / 3600000000000
+	FROM hour h
+	WHERE h.hour < until AND since < until	/* not a time to come */
+	WINDOW w AS (ORDER BY h.hour);
+END
+$$;
+COMMENT ON FUNCTION gpucredit.report_slots(gpucredit.report_scope) IS
+'report_html: for each hour, how much of it counts, and in device-hours what was allocated and what was there (0 where only a part of the tenants is told of).';
+
+/* Waits */
+
+CREATE TYPE gpucredit.report_wait AS (tier text, rank int, started bigint,
+	median interval, p95 interval, longest interval, waiting bigint,
+	waiting_longest interval);
+
+/*
+ * Counted by the second first, which several processes can do and sorting
+ * cannot.
+ */
+CREATE FUNCTION gpucredit.report_waits(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit.report_wait
+LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 8
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	tenant text COLLATE "C" := scope.org;
+	since timestamptz := scope.since;
+	until timestamptz := scope.until;
+	at timestamptz := scope.at;
+	narrow boolean := scope.narrow;
+	orgs text[] := scope.orgs;
+	accounts text[] := scope.accounts;
+BEGIN
+	RETURN QUERY
+	SELECT w.tier, t.rank, w.started, make_interval(secs => w.waits[1]),
+		make_interval(secs => w.waits[2]), make_interval(secs => w.waits[3]),
+		w.waiting, at - w.oldest
+	FROM (SELECT n.tier, coalesce(sum(n.n) FILTER (WHERE n.started), 0)::bigint
+				AS started,
+			ARRAY[min(n.wait) FILTER (WHERE n.started AND n.upto >= 0.5 * n.of),
+				min(n.wait) FILTER (WHERE n.started AND n.upto >= 0.95 * n.of),
+				max(n.wait) FILTER (WHERE n.started)] AS waits,
+			sum(n.waiting)::bigint AS waiting, min(n.oldest) AS oldest
+		FROM (SELECT n.*, sum(n.n) OVER (PARTITION BY n.tier, n.started
+					ORDER BY n.wait) AS upto,
+				sum(n.n) OVER (PARTITION BY n.tier, n.started) AS of
+			FROM (SELECT j.tier, j.started, j.wait, count(*) AS n,
+					count(*) FILTER (WHERE j.waits) AS waiting,
+					min(j.waits_from) FILTER (WHERE j.waits) AS oldest
+				FROM (SELECT j.tier::text AS tier, j.attempt > 0 AS started,
+						floor(date_part('epoch', j.waited)) AS wait,
+						j.state = 'queued' AS waits, j.waits_from
+					FROM gpucredit.job j
+					WHERE (tenant IS NULL OR j.org = tenant)
+						AND j.submitted_at >= since AND j.submitted_at < until
+						AND (NOT narrow OR (j.org::text, j.account::text) IN (
+							SELECT * FROM unnest(orgs, accounts)))
+					OFFSET 0) j	/* so that groups are not taken to be many */
+				GROUP BY j.tier, j.started, j.wait) n) n
+		GROUP BY n.tier) w
+		LEFT JOIN gpucredit.tier t ON t.tier = w.tier
+	ORDER BY t.rank, w.tier COLLATE "C";
+END
+$$;
+COMMENT ON FUNCTION gpucredit.report_waits(gpucredit.report_scope) IS
+'report_html: how long the jobs submitted in the time have waited in the queue, in whole seconds, by tier: those that have started, and those that still wait.';
+
+/* Credit */
+
+CREATE TYPE gpucredit.report_bucket AS (org text, account text,
+	expires_at timestamptz, available numeric);
+
+/*
+ * What is available now, by owner and expiry; what dead holds hold is.  A
+ * tenant is told of the buckets it may spend, its accounts' ancestors'
+ * included, as by buckets().
+ */
+CREATE FUNCTION gpucredit.report_credit(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit.report_bucket
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	WITH dead AS MATERIALIZED (
+		SELECT p.org, p.bucket, sum(p.held)::numeric AS held
+		FROM gpucredit.hold h
+			JOIN gpucredit.hold_part p ON p.org = h.org AND p.hold = h.hold
+		WHERE (scope.org IS NULL OR h.org = scope.org) AND h.job IS NULL
+			AND h.closed_at IS NULL AND h.expires_at <= scope.at
+		GROUP BY p.org, p.bucket),
+	path AS MATERIALIZED (
+		SELECT DISTINCT v.org, p.account
+		FROM unnest(scope.orgs, scope.accounts) AS v (org, account)
+			CROSS JOIN LATERAL unnest(gpucredit.account_path(v.account))
+				AS p (account))
+	SELECT b.org, b.account, b.expires_at,
+		sum(b.available::numeric + coalesce(d.held, 0))
+	FROM gpucredit.bucket_whole b
+		LEFT JOIN dead d ON d.org = b.org AND d.bucket = b.bucket
+	WHERE (scope.org IS NULL OR b.org = scope.org)
+		AND (NOT scope.narrow OR EXISTS (SELECT FROM path p
+			WHERE p.org = b.org AND p.account = b.account))
+		AND b.closed_at IS NULL AND b.effective_at <= scope.at
+		AND coalesce(b.expires_at > scope.at, true)
+	GROUP BY b.org, b.account, b.expires_at
+	HAVING sum(b.available::numeric + coalesce(d.held, 0)) <> 0;
+END;
+COMMENT ON FUNCTION gpucredit.report_credit(gpucredit.report_scope) IS
+'report_html: what is available now in active buckets, by owner and expiry.';
+
+CREATE FUNCTION gpucredit.report_held(scope gpucredit.report_scope)
+RETURNS TABLE (org text, held numeric)
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT h.org, sum(h.held::numeric)
+	FROM gpucredit.hold h
+	WHERE (scope.org IS NULL OR h.org = scope.org)
+		AND (NOT scope.narrow OR (h.org::text, h.account::text) IN (
+			SELECT v.org, v.account
+			FROM unnest(scope.orgs, scope.accounts) AS v (org, account)))
+		AND h.closed_at IS NULL AND coalesce(h.expires_at > scope.at, true)
+	GROUP BY h.org;
+END;
+COMMENT ON FUNCTION gpucredit.report_held(gpucredit.report_scope) IS
+'report_html: what open holds hold, by organisation.';
+
+/*
+ * Spend a day, of the last 7 UTC days and of today so far, since the account
+ * is there; of a day at least.  From the days that upkeep keeps, and what it
+ * has not folded.
+ */
+CREATE FUNCTION gpucredit.spend_rate(orgs text[], accounts text[],
+	at timestamptz)
+RETURNS TABLE (org text, account text, today numeric, week numeric,
+	per_day numeric)
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT a.org, a.account, coalesce(s.today, 0), coalesce(s.week, 0),
+		round(coalesce(s.week, 0) / d.days, 6)
+	FROM unnest(spend_rate.orgs, spend_rate.accounts) AS v (org, account)
+		JOIN gpucredit.account a ON a.org = v.org AND a.account = v.account
+		CROSS JOIN LATERAL (SELECT gpucredit.utc_day(spend_rate.at) AS today) t
+		CROSS JOIN LATERAL (SELECT greatest(1, extract(epoch FROM spend_rate.at
+			- greatest((t.today - 7)::timestamp AT TIME ZONE 'UTC',
+				a.created_at)) / 86400) AS days) d
+		CROSS JOIN LATERAL (
+			SELECT sum(p.spent) FILTER (WHERE p.day = t.today) AS today,
+				sum(p.spent) AS week
+			FROM (SELECT s.day, s.spent FROM gpucredit.spend_day s
+				WHERE s.org = a.org AND s.account = a.account
+					AND s.day BETWEEN t.today - 7 AND t.today
+				UNION ALL
+				SELECT s.day, s.spent::numeric FROM gpucredit.spend_delta s
+				WHERE s.org = a.org
+					AND gpucredit.is_below(s.account, a.account)
+					AND s.day BETWEEN t.today - 7 AND t.today) p) s;
+END;
+COMMENT ON FUNCTION gpucredit.spend_rate(text[], text[], timestamptz) IS
+'What accounts and all below them spent, less refunds: on the UTC day of an instant until it, with the 7 days before, and of these a day on average, or since the account was created.';
+
+/*
+ * What burns is what expires soonest; so by an expiry all is gone that expired
+ * until then, and what is spent a day from then on: credit lasts until the
+ * earliest of t + (all - what has expired by t) / rate over the expiries t,
+ * now among them.  Ten years ahead is never.
+ */
+CREATE FUNCTION gpucredit.runs_out(expiries timestamptz[], amounts numeric[],
+	per_day numeric, at timestamptz) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT min(l.t + make_interval(secs => (l.days * 86400)::float8))
+	FROM (SELECT g.t, CASE WHEN g.rest <= 0 THEN 0
+				WHEN runs_out.per_day > 0 AND g.rest / runs_out.per_day < 3653
+				THEN g.rest / runs_out.per_day END AS days
+		FROM (SELECT e.t, sum(e.amount) OVER () - sum(e.amount) OVER (
+					ORDER BY e.t) AS rest
+			FROM (SELECT x.t, sum(x.amount) AS amount
+				FROM (SELECT runs_out.at, 0
+					UNION ALL SELECT * FROM unnest(runs_out.expiries,
+						runs_out.amounts)) AS x (t, amount)
+				GROUP BY x.t) e) g
+		WHERE g.t IS NOT NULL) l
+	WHERE l.days IS NOT NULL;
+END;
+COMMENT ON FUNCTION gpucredit.runs_out(timestamptz[], numeric[], numeric,
+	timestamptz) IS
+'When credit of these expiries (NULL: never) and amounts is used up or expired, spent at so much a day and what expires soonest first; NULL: not within ten years.';
+
+/* A row per organisation (account NULL), and per owner in the one told of. */
+CREATE TYPE gpucredit.report_owner AS (org text, account text,
+	available numeric, held numeric, per_day numeric, expiries timestamptz[],
+	amounts numeric[], runs_out timestamptz);
+
+CREATE FUNCTION gpucredit.report_owners(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit.report_owner
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	WITH top AS MATERIALIZED (
+		SELECT a.org::text AS org, a.account::text AS account
+		FROM gpucredit.account a
+		WHERE NOT scope.narrow AND a.account = ''
+			AND (scope.org IS NULL OR a.org = scope.org)
+		UNION ALL
+		SELECT v.org, v.account
+		FROM unnest(scope.orgs, scope.accounts) AS v (org, account)
+		WHERE NOT EXISTS (
+			SELECT FROM unnest(scope.orgs, scope.accounts) AS u (org, account)
+			WHERE u.org = v.org AND u.account = ANY (
+				(gpucredit.account_path(v.account))[2:]))),
+	credit AS MATERIALIZED (
+		SELECT c.* FROM gpucredit.report_credit(scope) c),
+	rate AS (
+		SELECT r.org, sum(r.per_day) AS per_day
+		FROM (SELECT array_agg(t.org) AS orgs, array_agg(t.account) AS accounts
+				FROM top t) t
+			CROSS JOIN LATERAL gpucredit.spend_rate(t.orgs, t.accounts,
+				scope.at) r
+		GROUP BY r.org),
+	pile AS (
+		SELECT c.org, CASE WHEN grouping(c.account) = 0 THEN c.account
+			END AS account, sum(c.available) AS available,
+			array_agg(c.expires_at) AS expiries,
+			array_agg(c.available) AS amounts
+		FROM credit c
+		GROUP BY GROUPING SETS ((c.org), (c.org, c.account)))
+	SELECT t.org, NULL, coalesce(p.available, 0.000000),
+		coalesce(h.held, 0.000000), coalesce(r.per_day, 0.000000), coalesce(p.expiries, '{}'),
+		coalesce(p.amounts, '{}'), gpucredit.runs_out(p.expiries, p.amounts,
+			coalesce(r.per_day, 0), scope.at)
+	FROM (SELECT DISTINCT top.org FROM top) t
+		LEFT JOIN pile p ON p.org = t.org AND p.account IS NULL
+		LEFT JOIN rate r ON r.org = t.org
+		LEFT JOIN gpucredit.report_held(scope) h ON h.org = t.org
+	UNION ALL
+	SELECT p.org, p.account, p.available, NULL, NULL, p.expiries, p.amounts,
+		NULL
+	FROM pile p
+	WHERE p.account IS NOT NULL AND scope.org IS NOT NULL;
+END;
+COMMENT ON FUNCTION gpucredit.report_owners(gpucredit.report_scope) IS
+'report_html: who has how much credit, what it spends a day, and when that runs out.';
+
+/* Fair share, of organisations, or of what is just below an account. */
+CREATE TYPE gpucredit.report_share AS (pool text, org text, account text,
+	weight numeric, due numeric, used numeric);
+
+CREATE FUNCTION gpucredit.report_shares(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit.report_share
+LANGUAGE sql STABLE PARALLEL RESTRICTED
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	WITH f AS MATERIALIZED (
+		SELECT p.pool::text AS pool, f.org, f.account, f.weight, f.share,
+			f.used
+		FROM gpucredit.pool p
+			CROSS JOIN LATERAL gpucredit.fair_share(p.pool) f
+		WHERE (scope.org IS NULL OR f.org = scope.org)
+			AND (NOT scope.narrow OR (f.org, f.account) IN (
+				SELECT v.org, v.account
+				FROM unnest(scope.orgs, scope.accounts) AS v (org, account)))),
+	top AS (
+		SELECT f.* FROM f
+		WHERE NOT EXISTS (SELECT FROM f u WHERE u.pool = f.pool
+			AND u.org = f.org AND u.account <> f.account
+			AND gpucredit.is_below(f.account, u.account))),
+	chosen AS (
+		SELECT t.* FROM top t
+		WHERE (scope.org IS NULL AND NOT scope.narrow) OR NOT EXISTS (
+			SELECT FROM f WHERE f.pool = t.pool AND f.org = t.org
+				AND f.account <> t.account
+				AND gpucredit.is_below(f.account, t.account))
+		UNION ALL
+		SELECT f.* FROM f
+			JOIN top t ON t.pool = f.pool AND t.org = f.org
+				AND t.account = (gpucredit.account_path(f.account))[2]
+		WHERE scope.org IS NOT NULL OR scope.narrow)
+	SELECT c.pool, c.org, c.account, c.weight,
+		c.share / nullif(sum(c.share) OVER (PARTITION BY c.pool), 0),
+		c.used / nullif(sum(c.used) OVER (PARTITION BY c.pool), 0)
+	FROM chosen c;
+END;
+COMMENT ON FUNCTION gpucredit.report_shares(gpucredit.report_scope) IS
+'report_html: how those told of stand in fair share of each pool, as parts of what is due to and used by them together.';

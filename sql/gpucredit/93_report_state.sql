@@ -1,0 +1,375 @@
+/*
+ * 93_report_state.sql: the sections of report_html() on what is now and on
+ * the devices: balance, use, fairness.
+ */
+/* Of the next 14, 30 or 90 days: as many as there is something to see. */
+CREATE FUNCTION gpucredit.report_outlook(scope gpucredit.report_scope,
+	owners gpucredit.report_owner[]) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH o AS MATERIALIZED (
+		SELECT row_number() OVER () AS id, o.available::float8 AS available,
+			greatest(o.per_day, 0)::float8 AS per_day, o.expiries, o.amounts,
+			o.runs_out
+		FROM unnest(report_outlook.owners) o WHERE o.account IS NULL),
+	span AS MATERIALIZED (
+		SELECT min(d.days) AS days
+		FROM unnest(ARRAY[14, 30, 90]) AS d (days)
+		WHERE d.days = 90 OR NOT EXISTS (SELECT FROM o
+			WHERE coalesce(o.runs_out >= (scope).at
+				+ 0.9 * d.days * interval '1 day', true))),
+	/* by each expiry, now among them: what is gone then at least */
+	gone AS MATERIALIZED (
+		SELECT o.id, e.t, coalesce(sum(e.amount) OVER (PARTITION BY o.id
+				ORDER BY e.t), 0)::float8 AS gone
+		FROM o CROSS JOIN LATERAL (
+			SELECT (scope).at AS t, 0::numeric AS amount
+			UNION ALL
+			SELECT x.t, x.amount
+			FROM unnest(o.expiries, o.amounts) AS x (t, amount)
+			WHERE x.t IS NOT NULL) e),
+	point AS MATERIALIZED (
+		SELECT p.n, sum(p.rest)::numeric AS rest
+		FROM (SELECT d.n, o.id, greatest(0, o.available - max(g.gone
+				+ o.per_day * date_part('epoch', d.t - g.t) / 86400)) AS rest
+			FROM (SELECT n, (scope).at + n * s.days / 90.0 * interval '1 day'
+						AS t
+					FROM span s, generate_series(0, 90) AS n) d
+				CROSS JOIN o JOIN gone g ON g.id = o.id AND g.t <= d.t
+			GROUP BY d.n, o.id, o.available) p
+		GROUP BY p.n),
+	axis AS (
+		SELECT k.tick, greatest(ceil(m.most / k.tick), 1) * k.tick AS high,
+			m.most
+		FROM (SELECT max(p.rest) AS most FROM point p) m
+			CROSS JOIN LATERAL gpucredit.report_tick(m.most) AS k (tick)),
+	line AS (
+		SELECT string_agg(trim_scale(round(1000.0 * p.n / 90, 1)) || ','
+			|| trim_scale(round(100 - 100 * p.rest / a.high, 2)), ' '
+			ORDER BY p.n) AS points
+		FROM point p, axis a),
+	mark AS (
+		SELECT string_agg(DISTINCT format('<line class="expiry" x1="%s"'
+				' x2="%s" y1="0" y2="100"/>', x.x, x.x), '') AS lines
+		FROM o CROSS JOIN LATERAL unnest(o.expiries) AS e (t)
+			CROSS JOIN LATERAL (SELECT trim_scale(round(1000 * extract(epoch
+				FROM e.t - (scope).at) / (86400 * span.days), 0)) AS x
+				FROM span) x
+		WHERE x.x <= 1000),
+	out AS (
+		SELECT o.runs_out, trim_scale(round(100 * extract(epoch FROM o.runs_out
+			- (scope).at) / (86400 * s.days), 1)) AS x
+		FROM o, span s WHERE (SELECT count(*) FROM o) = 1
+			AND o.runs_out < (scope).at + s.days * interval '1 day')
+	SELECT gpucredit.report_chart('wide', format('Credit available in the next'
+			' %s days, spent as in the last 7; dashed: something expires',
+			s.days),
+		gpucredit.report_svg('outlook-svg', 'area', 1000, 100,
+			format('Credit available in the next %s days', s.days), format(
+				'Now %s, after a third of it %s, after two thirds %s, at its'
+				' end %s.', round(p.a[1], 2), round(p.a[31], 2),
+				round(p.a[61], 2), round(p.a[91], 2)),
+			gpucredit.report_grid(0, a.high, a.tick, 1000)
+			|| format('<polygon class="soft" points="0,100 %s 1000,100"/>',
+				l.points)
+			|| coalesce(m.lines, '')
+			|| format('<polyline class="line" points="%s"/>', l.points)
+			|| coalesce((SELECT format('<line class="out" x1="%s" x2="%s"'
+				' y1="0" y2="100"/>', 10 * out.x, 10 * out.x) FROM out), '')),
+		0, a.high, a.tick,
+		ARRAY(SELECT to_char(((scope).at + n * s.days / 3.0 * interval '1 day')
+			AT TIME ZONE 'UTC', 'FMDD Mon')
+			FROM generate_series(0, 3) AS n ORDER BY n),
+		coalesce((SELECT format('<span class="mark%s" style="left:%s%%">'
+			'runs out %s</span>', CASE WHEN out.x > 50 THEN ' left' ELSE ''
+			END, out.x, gpucredit.report_day(gpucredit.utc_day(out.runs_out)))
+			FROM out), ''))
+	FROM axis a, line l, mark m, span s,
+		(SELECT array_agg(point.rest ORDER BY point.n) AS a FROM point) p
+	WHERE a.most > 0;
+END;
+COMMENT ON FUNCTION gpucredit.report_outlook(gpucredit.report_scope,
+	gpucredit.report_owner[]) IS
+'report_html: the chart of credit to come.';
+
+CREATE FUNCTION gpucredit.report_owner_row(scope gpucredit.report_scope,
+	owner gpucredit.report_owner, name text, class text) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT format('<tr role="row"%s data-org="%s" data-account="%s">',
+			report_owner_row.class, gpucredit.html(coalesce((owner).org, '')),
+			gpucredit.html(coalesce((owner).account, '')))
+		|| gpucredit.report_head(report_owner_row.name)
+		|| gpucredit.report_money_cell('Available', 'available',
+			(owner).available)
+		|| CASE WHEN (owner).held IS NULL
+			THEN gpucredit.report_cell('Held', '&ndash;')
+			ELSE gpucredit.report_money_cell('Held', 'held', (owner).held) END
+		|| CASE WHEN (owner).per_day IS NULL
+			THEN gpucredit.report_cell('Spent a day', '&ndash;')
+			ELSE gpucredit.report_money_cell('Spent a day', 'per-day',
+				(owner).per_day) END
+		|| gpucredit.report_cell('Runs out', CASE
+			WHEN (owner).account IS NOT NULL OR (owner).org IS NULL
+				THEN '&ndash;'
+			WHEN (owner).available <= 0 THEN '<b class="warn">now</b>'
+			WHEN (owner).runs_out < (scope).at + interval '30 days'
+				THEN '<b class="warn">' || gpucredit.report_day(
+					gpucredit.utc_day((owner).runs_out)) || ', '
+					|| gpucredit.report_ahead((owner).runs_out - (scope).at)
+					|| '</b>'
+			ELSE coalesce(gpucredit.report_day(
+				gpucredit.utc_day((owner).runs_out)), 'not within 10 years')
+			END, 'runs-out', gpucredit.report_stamp((owner).runs_out))
+		|| '</tr>';
+END;
+COMMENT ON FUNCTION gpucredit.report_owner_row(gpucredit.report_scope,
+	gpucredit.report_owner, text, text) IS
+'report_html: one line of who has how much.';
+
+CREATE FUNCTION gpucredit.report_balance(scope gpucredit.report_scope,
+	owners gpucredit.report_owner[]) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH o AS MATERIALIZED (
+		SELECT o.*, row_number() OVER (PARTITION BY o.account IS NULL
+			ORDER BY o.runs_out, o.available DESC, o.org COLLATE "C",
+				o.account COLLATE "C") AS n
+		FROM unnest(report_balance.owners) o),
+	total AS (
+		SELECT coalesce(sum(o.available), 0) AS available,
+			coalesce(sum(o.held), 0) AS held,
+			coalesce(sum(o.per_day), 0) AS per_day, count(*) AS owners,
+			min(o.runs_out) AS runs_out, count(*) FILTER (
+				WHERE o.runs_out < (scope).at + interval '30 days') AS soon
+		FROM o WHERE o.account IS NULL),
+	shown AS (
+		SELECT o.* FROM o
+		WHERE ((scope).org IS NULL) = (o.account IS NULL) AND o.n <= 15),
+	rows AS (
+		SELECT string_agg(gpucredit.report_owner_row(scope,
+			ROW(s.org, s.account, s.available, s.held, s.per_day, s.expiries,
+				s.amounts, s.runs_out)::gpucredit.report_owner,
+			gpucredit.report_name(scope, s.org, s.account), ''), ''
+			ORDER BY s.n) AS rows
+		FROM shown s),
+	ahead AS (
+		SELECT x.t, o.org, o.account, sum(x.amount) AS amount
+		FROM o CROSS JOIN LATERAL unnest(o.expiries, o.amounts)
+				AS x (t, amount)
+		WHERE ((scope).org IS NULL) = (o.account IS NULL) AND x.t IS NOT NULL
+		GROUP BY x.t, o.org, o.account
+		ORDER BY x.t, o.org COLLATE "C", o.account COLLATE "C" LIMIT 12)
+	SELECT gpucredit.report_section('balance', 'Balance, and what lies ahead',
+		CASE WHEN t.available = 0 THEN 'There is no credit to spend.'
+		WHEN (scope).org IS NULL AND t.owners > 1 THEN format('%s of %s'
+			' organisations run out of credit within 30 days.', t.soon,
+			t.owners)
+		WHEN t.runs_out IS NULL THEN 'At what was spent a day lately, the'
+			' credit lasts for more than ten years.'
+		ELSE format('At what was spent a day lately, the credit is used up or'
+			' expired on %s.', gpucredit.report_day(
+				gpucredit.utc_day(t.runs_out))) END
+		|| format(' As of %s UTC.', gpucredit.report_instant((scope).at)),
+		coalesce(gpucredit.report_outlook(scope, report_balance.owners), '')
+		|| gpucredit.report_table('balances',
+			'Credit in active buckets, credit in open holds, and spend a day'
+			' over the last 7 days',
+			ARRAY['Whose', '>Available', '>Held', '>Spent a day', '>Runs out'],
+			coalesce(r.rows, '')
+			|| CASE WHEN (scope).org IS NULL AND t.owners > 15
+				THEN '<tr role="row">' || gpucredit.report_head((t.owners - 15)
+					|| ' others') || (SELECT
+					gpucredit.report_money_cell('Available', 'available',
+						sum(o.available))
+					|| gpucredit.report_money_cell('Held', 'held', sum(o.held))
+					|| gpucredit.report_money_cell('Spent a day', 'per-day',
+						sum(o.per_day))
+					|| gpucredit.report_cell('Runs out', 'later')
+					FROM o WHERE o.n > 15 AND o.account IS NULL) || '</tr>'
+				ELSE '' END
+			|| gpucredit.report_owner_row(scope, ROW(CASE
+				WHEN t.owners = 1 THEN (scope).org END, NULL, t.available,
+				t.held, t.per_day, NULL, NULL,
+				t.runs_out)::gpucredit.report_owner, 'In all',
+				' class="sum"'))
+		|| coalesce((SELECT gpucredit.report_table('expiries',
+			'Credit that expires, the next 12',
+			ARRAY['On (UTC)', 'Whose', '>When', '>Available now'],
+			string_agg(format('<tr role="row" data-org="%s" data-account="%s"'
+				' data-at="%s">', gpucredit.html(a.org),
+				gpucredit.html(coalesce(a.account, '')),
+				gpucredit.report_stamp(a.t))
+			|| gpucredit.report_head(gpucredit.report_instant(a.t))
+			|| '<td role="cell" data-label="Whose">'
+			|| gpucredit.report_name(scope, a.org, a.account) || '</td>'
+			|| gpucredit.report_cell('When',
+				gpucredit.report_ahead(a.t - (scope).at))
+			|| gpucredit.report_money_cell('Available now', 'available',
+				a.amount) || '</tr>', '' ORDER BY a.t, a.org COLLATE "C",
+				a.account COLLATE "C"))
+			FROM ahead a HAVING count(*) > 0),
+			'<p class="none">Nothing of it expires.</p>'))
+	FROM total t, rows r;
+END;
+COMMENT ON FUNCTION gpucredit.report_balance(gpucredit.report_scope,
+	gpucredit.report_owner[]) IS
+'report_html: balances, what expires, and when credit runs out.';
+
+/*
+ * A row a day, or a row a weekday where there were too many days.  Dark is
+ * busy: of the devices there were, or of the busiest hour where only a part
+ * is told of.
+ */
+CREATE FUNCTION gpucredit.report_use(scope gpucredit.report_scope,
+	slots gpucredit.report_slot[]) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH slot AS MATERIALIZED (
+		SELECT CASE WHEN (scope).until - (scope).since <= interval '35 days'
+				THEN to_char(s.hour AT TIME ZONE 'UTC', 'YYYY-MM-DD')
+				ELSE to_char(s.hour AT TIME ZONE 'UTC', 'ID') END AS key,
+			CASE WHEN (scope).until - (scope).since <= interval '35 days'
+				THEN to_char(s.hour AT TIME ZONE 'UTC', 'FMDD Mon')
+				ELSE to_char(s.hour AT TIME ZONE 'UTC', 'Dy') END AS label,
+			to_char(s.hour AT TIME ZONE 'UTC', 'HH24')::int AS hour,
+			s.length, s.busy, s.supply
+		FROM unnest(report_use.slots) s),
+	total AS (
+		SELECT coalesce(sum(s.busy), 0) AS busy, sum(s.supply) AS supply,
+			sum(s.length) AS length, sum(s.supply) > 0 AS known
+		FROM slot s),
+	cell AS MATERIALIZED (
+		SELECT c.*, c.busy / nullif(CASE WHEN t.known THEN c.supply
+				ELSE c.length * max(c.busy / c.length) OVER () END, 0) AS part,
+			dense_rank() OVER (ORDER BY c.key) - 1 AS row
+		FROM (SELECT s.key, s.label, s.hour, sum(s.length) AS length,
+				sum(s.busy) AS busy, sum(s.supply) AS supply
+			FROM slot s GROUP BY s.key, s.label, s.hour) c, total t),
+	row AS MATERIALIZED (
+		SELECT c.row, c.key, c.label, sum(c.busy) AS busy,
+			sum(c.supply) AS supply, sum(c.length) AS length,
+			min(c.busy / c.length) AS least, max(c.busy / c.length) AS most
+		FROM cell c GROUP BY c.row, c.key, c.label),
+	drawn AS (
+		SELECT string_agg(gpucredit.report_rect('h' || CASE
+				WHEN c.part IS NULL THEN 'x' WHEN c.part = 0 THEN '0'
+				ELSE least(5, 1 + floor(c.part * 5))::text END,
+			c.hour + 0.04, c.row + 0.05, 0.92, 0.9, format(
+				' data-row="%s" data-hour="%s" data-busy="%s" data-supply="%s"',
+				c.key, c.hour, round(c.busy, 6), round(c.supply, 6)),
+			format('%s, %s:00: %s devices', c.label, lpad(c.hour::text, 2, '0'),
+				round(c.busy / c.length, 2))
+			|| CASE WHEN c.supply > 0 THEN ', '
+				|| round(100 * c.part, 1) || ' %' ELSE '' END), ''
+			ORDER BY c.row, c.hour) AS cells
+		FROM cell c)
+	SELECT gpucredit.report_section('use', 'Use of the devices',
+		CASE WHEN t.busy = 0 THEN 'No device was in use in this time.'
+		WHEN t.known THEN format('Of the devices there were, %s were given to'
+			' jobs: %s of %s on average.', gpucredit.report_percent(t.busy,
+				t.supply), round(t.busy / t.length, 1),
+			round(t.supply / t.length, 1))
+		ELSE format('On average %s devices were given to jobs.',
+			round(t.busy / t.length, 2)) END,
+		CASE WHEN t.busy > 0 THEN format('<figure class="heat"><figcaption>'
+			'Devices in use by hour of the day (UTC)%s</figcaption>'
+			'<div class="rows" aria-hidden="true">%s</div>'
+			'<div class="plot" style="height:%srem">%s</div>'
+			'<div class="rows r" aria-hidden="true">%s</div>'
+			'<div class="x" aria-hidden="true"><span>0</span><span>6</span>'
+			'<span>12</span><span>18</span><span>24</span></div>'
+			'<ul class="key">%s</ul></figure>',
+			CASE WHEN t.known THEN ', of all there were; right, the mean'
+				ELSE ', of the busiest hour; right, the mean number' END,
+			(SELECT string_agg('<span>' || r.label || '</span>', ''
+				ORDER BY r.row) FROM row r),
+			(SELECT 1.25 * count(*) FROM row r),
+			gpucredit.report_svg('use-svg', 'map', 24,
+				(SELECT count(*)::int FROM row r), 'Devices in use by hour',
+				(SELECT format('Busiest: %s, %s:00, with %s devices.', c.label,
+						lpad(c.hour::text, 2, '0'),
+						round(c.busy / c.length, 2))
+					FROM cell c ORDER BY c.busy / c.length DESC, c.row, c.hour
+					LIMIT 1), d.cells),
+			(SELECT string_agg('<span>' || CASE WHEN t.known
+				THEN gpucredit.report_percent(r.busy, r.supply)
+				ELSE round(r.busy / r.length, 1)::text END || '</span>', ''
+				ORDER BY r.row) FROM row r),
+			'<li><i class="h0"></i>none</li><li><i class="h1"></i>to 20&nbsp;%'
+			'</li><li><i class="h2"></i>to 40&nbsp;%</li><li><i class="h3"></i>'
+			'to 60&nbsp;%</li><li><i class="h4"></i>to 80&nbsp;%</li><li>'
+			'<i class="h5"></i>more</li>')
+		|| gpucredit.report_more('The same in numbers', gpucredit.report_table(
+			'use-rows', 'Devices in use; device-hours in all',
+			ARRAY[CASE WHEN (scope).until - (scope).since
+				<= interval '35 days' THEN 'Day' ELSE 'Weekday' END,
+				'>Mean', '>Quietest hour', '>Busiest hour', '>Device-hours',
+				'>Of all'],
+			(SELECT string_agg(format('<tr role="row" data-row="%s">', r.key)
+				|| gpucredit.report_head(r.label)
+				|| gpucredit.report_cell('Mean',
+					round(r.busy / r.length, 2)::text)
+				|| gpucredit.report_cell('Quietest hour',
+					round(r.least, 2)::text)
+				|| gpucredit.report_cell('Busiest hour', round(r.most, 2)::text)
+				|| gpucredit.report_cell('Device-hours', to_char(r.busy,
+					'FM999,999,999,990.0'), 'busy', round(r.busy, 6)::text)
+				|| gpucredit.report_cell('Of all', gpucredit.report_percent(
+					r.busy, r.supply))
+				|| '</tr>', '' ORDER BY r.row) FROM row r))) END)
+	FROM total t, drawn d;
+END;
+COMMENT ON FUNCTION gpucredit.report_use(gpucredit.report_scope,
+	gpucredit.report_slot[]) IS
+'report_html: the map of the devices'' use.';
+
+/* A bar for what was used, across it a mark where it is due. */
+CREATE FUNCTION gpucredit.report_fairness(scope gpucredit.report_scope)
+RETURNS text
+LANGUAGE sql STABLE PARALLEL RESTRICTED
+BEGIN ATOMIC
+	WITH s AS MATERIALIZED (
+		SELECT s.*, row_number() OVER (PARTITION BY s.pool ORDER BY s.due DESC,
+				s.org COLLATE "C", s.account COLLATE "C") AS n,
+			dense_rank() OVER (ORDER BY s.pool COLLATE "C") AS nth,
+			max(greatest(s.due, s.used)) OVER (PARTITION BY s.pool) AS most
+		FROM gpucredit.report_shares(scope) s),
+	page AS (
+		SELECT s.pool, s.nth, gpucredit.report_table('shares-' || s.nth,
+			'Pool <bdi>' || gpucredit.html(s.pool) || '</bdi>: bar, what was'
+			' used; mark, what is due',
+			ARRAY['Whose', '~Used and due', '>Weight', '>Due', '>Used',
+				'>Over or under'],
+			string_agg(format('<tr role="row" data-pool="%s" data-org="%s"'
+				' data-account="%s" data-due="%s" data-used="%s">',
+				gpucredit.html(s.pool), gpucredit.html(s.org),
+				gpucredit.html(s.account), round(s.due, 6), round(s.used, 6))
+			|| gpucredit.report_head(gpucredit.report_name(scope, s.org,
+				CASE WHEN (scope).org IS NOT NULL OR s.account <> ''
+					THEN s.account END))
+			|| gpucredit.report_graph_cell(gpucredit.report_svg('share-' || s.nth
+				|| '-' || s.n, 'rule', 1000, 100, 'Used and due',
+				'As in this row.',
+				gpucredit.report_rect('bar', 0, 25, coalesce(1000 * s.used
+					/ nullif(s.most, 0), 0), 50)
+				|| gpucredit.report_rect('tick', least(994, coalesce(1000
+					* s.due / nullif(s.most, 0), 0)), 0, 6, 100)))
+			|| gpucredit.report_cell('Weight', trim_scale(s.weight)::text)
+			|| gpucredit.report_cell('Due', gpucredit.report_percent(s.due, 1))
+			|| gpucredit.report_cell('Used', gpucredit.report_percent(s.used,
+				1))
+			|| gpucredit.report_cell('Over or under', coalesce(CASE
+				WHEN s.used >= s.due THEN '+' ELSE '' END
+				|| gpucredit.report_percent(s.used - s.due, 1), '&ndash;'))
+			|| '</tr>', '' ORDER BY s.n)) AS part
+		FROM s WHERE s.n <= 12 AND s.nth <= 4 GROUP BY s.pool, s.nth)
+	SELECT gpucredit.report_section('fairness', 'Fairness', CASE
+		WHEN count(*) = 0 THEN 'Nobody has used a pool or waits for one.'
+		ELSE 'What was used of each pool, lately more than long ago, beside'
+			' what is due by weights. Who is under goes first.' END,
+		string_agg(p.part, '' ORDER BY p.nth))
+	FROM page p;
+END;
+COMMENT ON FUNCTION gpucredit.report_fairness(gpucredit.report_scope) IS
+'report_html: fair share, what is due and what was used.';

@@ -1,0 +1,377 @@
+/*
+ * 95_screen.sql: a screenful each, for an operator's psql and \watch.
+ *
+ *   SELECT * FROM gpucredit.cluster_map() \watch 1
+ *
+ * Nothing is kept for them: each is a query over what is there, bounded to a
+ * screen, and fast enough to be asked every second of 1,213 nodes and 10,000
+ * jobs that wait.  Names are shown as they may stand on a terminal.
+ */
+
+/* What was lately decided is found by the time of it. */
+CREATE INDEX audit_at ON gpucredit.audit USING brin (at)
+	WITH (autosummarize = on, pages_per_range = 16);
+
+CREATE FUNCTION gpucredit.screen_name(name text, width int) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN length(n.name) > screen_name.width
+		THEN left(n.name, screen_name.width - 1) || '~' ELSE n.name END
+	FROM (SELECT regexp_replace(screen_name.name,
+		CASE getdatabaseencoding() WHEN 'UTF8'
+			THEN '[\x01-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
+			ELSE '[\x01-\x1f\x7f]' END, '?', 'g') AS name) n;
+END;
+COMMENT ON FUNCTION gpucredit.screen_name(text, int) IS
+'Internal: a name as a screen shows it, at most so wide.';
+
+/*
+ * A row per node: what each of its devices is, a character each.  letters:
+ * the organisations that have one, in order.
+ */
+CREATE FUNCTION gpucredit.node_blocks(pool text, letters text[])
+RETURNS TABLE (node text, gpu_type text, gpus int, state text, block text,
+	used int, sole text)
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 1000
+BEGIN ATOMIC
+	WITH d AS MATERIALIZED (
+		SELECT g.node, d.device, bool_or(g.ended_at IS NULL) AS live,
+			min(g.share) FILTER (WHERE g.ended_at IS NULL) AS share,
+			count(DISTINCT g.org) FILTER (WHERE g.ended_at IS NULL) AS orgs,
+			min(g.org) FILTER (WHERE g.ended_at IS NULL) AS org
+		FROM gpucredit.attempt_gpu g
+			CROSS JOIN LATERAL unnest(gpucredit.gpuset_to_array(g.gpus))
+				AS d (device)
+		WHERE g.pool = node_blocks.pool AND NOT g.free
+		GROUP BY g.node, d.device)
+	SELECT n.node, n.gpu_type, n.gpus, n.state, b.block, b.used, b.sole
+	FROM gpucredit.nodes n
+		LEFT JOIN (
+			SELECT m.node, string_agg(CASE
+				WHEN NOT m.healthy OPERATOR(gpucredit.@>) i.i THEN '!'
+				WHEN d.node IS NULL THEN '.'
+				WHEN NOT d.live THEN '%'
+				WHEN d.orgs > 1 THEN '*'
+				WHEN l.n IS NULL THEN '+'
+				WHEN d.share < 1000 THEN chr(96 + l.n::int)
+				ELSE chr(64 + l.n::int) END, '' ORDER BY i.i) AS block,
+				count(d.node)::int AS used,
+				mode() WITHIN GROUP (ORDER BY d.org) AS sole
+			FROM gpucredit.node m
+				CROSS JOIN LATERAL generate_series(0, m.gpus - 1) AS i (i)
+				LEFT JOIN d ON d.node = m.node AND d.device = i.i
+				LEFT JOIN unnest(node_blocks.letters) WITH ORDINALITY
+					AS l (org, n) ON l.org = d.org
+			WHERE m.pool = node_blocks.pool
+			GROUP BY m.node) b ON b.node = n.node
+	WHERE n.pool = node_blocks.pool;
+END;
+COMMENT ON FUNCTION gpucredit.node_blocks(text, text[]) IS
+'cluster_map: the devices of each node, a character each; how many are in use, and who has most of them.';
+
+/*
+ * In as much detail as fits: nodes by name with their devices, the devices
+ * alone, or a character for a node.
+ */
+CREATE FUNCTION gpucredit.cluster_map(pool text DEFAULT 'default',
+	width int DEFAULT 100, height int DEFAULT 40)
+RETURNS TABLE (map text)
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 40
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit.require_report(cluster_map.pool, '1 s', NULL);
+	SELECT gpucredit.require_sense('width', cluster_map.width::text,
+		cluster_map.width BETWEEN 40 AND 1000, 'is out of range',
+		'Pass 40 to 1000 columns.');
+	SELECT gpucredit.require_sense('height', cluster_map.height::text,
+		cluster_map.height BETWEEN 10 AND 1000, 'is out of range',
+		'Pass 10 to 1000 lines.');
+	WITH top AS MATERIALIZED (
+		SELECT t.org, t.devices, row_number() OVER (ORDER BY t.org) AS n
+		FROM (SELECT g.org, sum(gpucredit.gpu_count(g.gpus) * g.share)
+					/ 1000.0 AS devices
+				FROM gpucredit.attempt_gpu g
+				WHERE g.pool = cluster_map.pool AND NOT g.free
+					AND g.ended_at IS NULL AND gpucredit.gpu_count(g.gpus) > 0
+				GROUP BY g.org
+				ORDER BY 2 DESC, g.org
+				LIMIT least(26, least(4, cluster_map.height / 10)
+					* (cluster_map.width / 24))) t),
+	b AS MATERIALIZED (
+		SELECT b.*, left(CASE WHEN b.state IN ('lost', 'gone') THEN '#'
+				WHEN b.state IN ('draining', 'reclaimed') THEN '('
+				WHEN b.state = 'suspect' THEN '?' ELSE '[' END, 1) AS opens,
+			CASE WHEN b.state IN ('lost', 'gone') THEN '#'
+				WHEN b.state IN ('draining', 'reclaimed') THEN ')'
+				WHEN b.state = 'suspect' THEN '?' ELSE ']' END AS closes,
+			t.n AS letter, max(b.gpus) OVER w AS widest,
+			least(20, max(length(b.node)) OVER w) AS longest,
+			count(*) OVER w AS nodes
+		FROM gpucredit.node_blocks(cluster_map.pool, ARRAY(
+				SELECT t.org FROM top t ORDER BY t.n)) b
+			LEFT JOIN top t ON t.org = b.sole
+		WINDOW w AS (PARTITION BY b.gpu_type)),
+	kind AS MATERIALIZED (
+		SELECT k.*, k.legend + sum(1 + ceil(k.nodes::numeric / greatest(1,
+				cluster_map.width / (k.longest + k.widest + 4)))) OVER () AS named,
+			k.legend + sum(1 + ceil(k.nodes::numeric / greatest(1,
+				cluster_map.width / (k.widest + 3)))) OVER () AS bare
+		FROM (SELECT b.gpu_type, min(b.nodes) AS nodes,
+				min(b.widest) AS widest, min(b.longest) AS longest,
+				sum(b.gpus) AS gpus, sum(b.used) AS used,
+				ceil(11.0 / (cluster_map.width / 17)) + (SELECT
+					ceil(count(*)::numeric / (cluster_map.width / 24))
+					FROM top) AS legend
+			FROM b GROUP BY b.gpu_type) k),
+	cell AS (
+		SELECT b.gpu_type, b.node, CASE
+			WHEN k.named <= cluster_map.height
+				THEN rpad(gpucredit.screen_name(b.node, 20), k.longest::int)
+					|| ' ' || rpad(b.opens || coalesce(b.block, '')
+					|| b.closes, k.widest::int + 3)
+			WHEN k.bare <= cluster_map.height
+				THEN rpad(b.opens || coalesce(b.block, '') || b.closes,
+					k.widest::int + 3)
+			WHEN b.opens <> '[' THEN translate(b.opens, '(', '-')
+			WHEN b.block LIKE '%!%' THEN '!'
+			WHEN coalesce(b.used, 0) = 0 THEN '.'
+			WHEN b.letter IS NULL THEN '+'
+			WHEN b.used < b.gpus THEN chr(96 + b.letter::int)
+			ELSE chr(64 + b.letter::int) END AS text,
+			CASE WHEN k.named <= cluster_map.height
+				THEN cluster_map.width / (k.longest + k.widest + 4)
+			WHEN k.bare <= cluster_map.height
+				THEN cluster_map.width / (k.widest + 3)
+			ELSE cluster_map.width END AS per_line
+		FROM b JOIN kind k ON k.gpu_type = b.gpu_type),
+	line AS (
+		SELECT c.gpu_type, (c.n - 1) / greatest(1, c.per_line) AS row,
+			string_agg(c.text, '' ORDER BY c.n) AS text
+		FROM (SELECT c.*, row_number() OVER (PARTITION BY c.gpu_type
+				ORDER BY c.node) AS n FROM cell c) c
+		GROUP BY 1, 2
+		UNION ALL
+		SELECT k.gpu_type, -1, left(format('%s: %s nodes, %s of %s devices in'
+			' use', gpucredit.screen_name(k.gpu_type, 20), k.nodes,
+			coalesce(k.used, 0), k.gpus), cluster_map.width)
+		FROM kind k),
+	legend AS (
+		SELECT 1 AS part, (t.n - 1) / (cluster_map.width / 24) AS row,
+			string_agg(rpad(chr(64 + t.n::int) || ' '
+				|| gpucredit.screen_name(t.org, 11) || ' '
+				|| trim_scale(t.devices), 24), '' ORDER BY t.n) AS text
+		FROM top t GROUP BY 2
+		UNION ALL
+		SELECT 2, (w.n - 1) / (cluster_map.width / 17),
+			string_agg(rpad(w.word, 17), '' ORDER BY w.n)
+		FROM unnest(CASE WHEN (SELECT min(k.bare) FROM kind k)
+				> cluster_map.height
+			THEN ARRAY['a node each:', 'A full', 'a partly used',
+				'+ of others', '. idle', '! unhealthy', '? silent',
+				'- leaving', '# lost']
+			ELSE ARRAY['. free', 'A whole', 'a shared', '* of several',
+				'+ of others', '! unhealthy', '% not seen gone', '[ready]',
+				'(leaving)', '?silent?', '#lost#'] END)
+			WITH ORDINALITY AS w (word, n)
+		GROUP BY 2),
+	page AS (
+		SELECT rtrim(l.text) AS text, row_number() OVER (ORDER BY l.gpu_type,
+				l.row) AS n, count(*) OVER () AS of, cluster_map.height
+				- (SELECT count(*) FROM legend) AS room
+		FROM line l)
+	SELECT p.text
+	FROM (SELECT CASE WHEN p.n = p.room AND p.of > p.room
+				THEN '... and ' || (p.of - p.room + 1) || ' lines more'
+				ELSE p.text END AS text, 0 AS part, p.n
+			FROM page p WHERE p.n <= p.room
+		UNION ALL
+		SELECT rtrim(l.text), l.part, l.row FROM legend l) p
+	ORDER BY p.part, p.n;
+END;
+COMMENT ON FUNCTION gpucredit.cluster_map(text, int, int) IS
+'The nodes of a pool as a picture, for \watch: blocks of devices by GPU type, organisations as letters.
+width, height: of the screen, in characters; 40 to 1000 columns, 10 to 1000 lines. Where the blocks do not fit, a character stands for a node.
+Result: lines of text, the legend last.
+Errors: UC401 no such pool; 22023.';
+
+/*
+ * The queue.  Why a job waits is told by what is known without planning a
+ * cycle: its credit and backoff, its account, quotas, claims, what was
+ * reserved for it, and what is free of the types it accepts.  explain() says
+ * all about one job.
+ */
+CREATE FUNCTION gpucredit.queued_jobs(pool text, at timestamptz)
+RETURNS TABLE (org text, account text, job bigint, tier text, request text,
+	devices numeric, waits interval, reason text, expected_at timestamptz)
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 1000
+BEGIN ATOMIC
+	WITH stock AS MATERIALIZED (
+		SELECT c.gpu_type, sum(c.in_service) AS in_service,
+			sum(c.free) AS free, max(c.free) AS most
+		FROM gpucredit.node_capacity c
+		WHERE c.pool = queued_jobs.pool
+		GROUP BY c.gpu_type),
+	types AS MATERIALIZED (	/* once for all that accept the same */
+		SELECT o.offer_types, coalesce(sum(s.in_service), 0) AS in_service,
+			coalesce(max(s.free), 0) AS free, coalesce(max(s.most), 0) AS most
+		FROM (SELECT DISTINCT j.offer_types FROM gpucredit.job j
+			WHERE j.pool = queued_jobs.pool AND j.state = 'queued') o
+			LEFT JOIN stock s ON s.gpu_type = ANY (o.offer_types)
+		GROUP BY o.offer_types),
+	quota AS MATERIALIZED (
+		SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running,
+			count(a.job) AS running, coalesce(sum(a.gpus), 0) AS gpus
+		FROM gpucredit.quota q
+			LEFT JOIN gpucredit.attempt a ON a.org = q.org
+				AND a.ended_at IS NULL
+				AND gpucredit.is_below(a.account, q.account)
+				AND (q.gpu_type = '' OR a.gpu_type = q.gpu_type)
+		WHERE q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL
+		GROUP BY q.org, q.account, q.gpu_type)
+	SELECT j.org, j.account, j.job, j.tier, j.request::text,
+		n.gpus * gpucredit.gpureq_share(j.request) / 1000.0,
+		queued_jobs.at - coalesce(j.waits_from, j.submitted_at),
+		CASE WHEN j.state = 'unfunded' AND EXISTS (
+				SELECT FROM gpucredit.account a WHERE a.org = j.org
+				AND a.suspended AND gpucredit.is_below(j.account, a.account))
+				THEN 'account suspended'
+			WHEN j.state = 'unfunded' THEN 'no credit'
+			WHEN j.not_before > queued_jobs.at THEN 'backs off after a failure'
+			WHEN c.job IS NOT NULL THEN 'devices promised, others leave them'
+			WHEN EXISTS (SELECT FROM quota q WHERE q.org = j.org
+				AND gpucredit.is_below(j.account, q.account)
+				AND (q.gpu_type = '' OR ARRAY[q.gpu_type::text]
+					= j.offer_types)
+				AND (q.running >= q.max_running
+					OR q.gpus + n.gpus > q.max_gpus))
+				THEN 'quota'
+			WHEN n.gpus > 0 AND coalesce(t.in_service, 0) = 0
+				THEN 'no such device in service'
+			WHEN n.gpus > coalesce(t.free, 0) AND gpucredit.gpureq_share(
+				j.request) = 1000 THEN 'too few free devices'
+			WHEN j.topology <> 'any' AND n.gpus > coalesce(t.most, 0)
+				AND gpucredit.gpureq_share(j.request) = 1000
+				THEN 'too few free together'
+			WHEN r.job IS NOT NULL THEN 'devices reserved for later'
+			ELSE 'behind others' END, r.at
+	FROM gpucredit.job j
+		CROSS JOIN LATERAL (SELECT gpucredit.gpureq_min_gpus(j.request)
+			AS gpus) n
+		LEFT JOIN types t ON t.offer_types = j.offer_types
+		LEFT JOIN gpucredit.claim c ON c.pool = j.pool AND c.org = j.org
+			AND c.job = j.job
+		LEFT JOIN gpucredit.reservation r ON r.pool = j.pool AND r.org = j.org
+			AND r.job = j.job
+	WHERE j.pool = queued_jobs.pool AND j.state IN ('queued', 'unfunded');
+END;
+COMMENT ON FUNCTION gpucredit.queued_jobs(text, timestamptz) IS
+'queue, queue_reasons: the jobs of a pool that wait, and why.';
+
+CREATE TYPE gpucredit.queue_result AS (org text, account text, job bigint,
+	tier text, request text, waits interval, reason text,
+	expected_at timestamptz);
+
+CREATE FUNCTION gpucredit.queue(pool text DEFAULT 'default',
+	most int DEFAULT 20) RETURNS SETOF gpucredit.queue_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 20
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit.require_report(queue.pool, '1 s', NULL);
+	SELECT gpucredit.require_sense('most', queue.most::text,
+		queue.most BETWEEN 1 AND 1000, 'is out of range', 'Pass 1 to 1000.');
+	SELECT gpucredit.screen_name(q.org, 24),
+		gpucredit.screen_name(q.account, 32), q.job, q.tier,
+		gpucredit.screen_name(q.request, 24), date_trunc('second', q.waits),
+		q.reason, date_trunc('second', q.expected_at)
+	FROM (SELECT gpucredit.now() AS at) c
+		CROSS JOIN LATERAL gpucredit.queued_jobs(queue.pool, c.at) q
+		LEFT JOIN gpucredit.tier t ON t.tier = q.tier
+	ORDER BY q.expected_at, t.rank, q.waits DESC, q.org, q.job
+	LIMIT queue.most;
+END;
+COMMENT ON FUNCTION gpucredit.queue(text, int) IS
+'The jobs of a pool that wait, at most so many (1 to 1000), and why; for \watch. First those that devices are reserved for, by when they are expected to start, then by tier and how long they have waited.
+Result: names as a screen shows them; waits: in the queue so far; expected_at: the start as last told to the trail. explain() says all about one job.
+Errors: UC401 no such pool; 22023.';
+
+CREATE TYPE gpucredit.queue_reasons_result AS (reason text, tier text,
+	jobs bigint, devices numeric, longest interval);
+
+CREATE FUNCTION gpucredit.queue_reasons(pool text DEFAULT 'default')
+RETURNS SETOF gpucredit.queue_reasons_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 20
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit.require_report(queue_reasons.pool, '1 s', NULL);
+	SELECT q.reason, q.tier, count(*), trim_scale(sum(q.devices)),
+		date_trunc('second', max(q.waits))
+	FROM (SELECT gpucredit.now() AS at) c
+		CROSS JOIN LATERAL gpucredit.queued_jobs(queue_reasons.pool, c.at) q
+	GROUP BY q.reason, q.tier
+	ORDER BY 3 DESC, q.reason, q.tier;
+END;
+COMMENT ON FUNCTION gpucredit.queue_reasons(text) IS
+'How many jobs of a pool wait for what, by tier, with the devices they want at least; for \watch.
+Errors: UC401 no such pool.';
+
+/* Money: who runs out first. */
+CREATE TYPE gpucredit.burn_rate_result AS (org text, available numeric,
+	held numeric, per_day numeric, days_left numeric, runs_out timestamptz);
+
+CREATE FUNCTION gpucredit.burn_rate(most int DEFAULT 20)
+RETURNS SETOF gpucredit.burn_rate_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED ROWS 20
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit.require_sense('most', burn_rate.most::text,
+		burn_rate.most BETWEEN 1 AND 1000, 'is out of range',
+		'Pass 1 to 1000.');
+	SELECT gpucredit.screen_name(o.org, 32), o.available, o.held, o.per_day,
+		round(extract(epoch FROM o.runs_out - c.at) / 86400, 1),
+		date_trunc('second', o.runs_out)
+	FROM (SELECT gpucredit.now() AS at) c
+		CROSS JOIN LATERAL gpucredit.report_owners(ROW(NULL, NULL, NULL, c.at,
+			false, NULL, NULL)::gpucredit.report_scope) o
+	ORDER BY o.runs_out, o.available, o.org
+	LIMIT burn_rate.most;
+END;
+COMMENT ON FUNCTION gpucredit.burn_rate(int) IS
+'Organisations by when their credit runs out, the first so many (1 to 1000); for \watch.
+Result, in credits: available in active buckets, held, spent a day in the last 7 days; days left until it is used up or expired at that, NULL: not within ten years.
+Errors: 22023.';
+
+CREATE TYPE gpucredit.last_minute_result AS (what text, reason text,
+	jobs bigint, times bigint, latest timestamptz, org text, job bigint);
+
+CREATE FUNCTION gpucredit.last_minute(span interval DEFAULT '1 min')
+RETURNS SETOF gpucredit.last_minute_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 20
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit.require_sense('span', last_minute.span::text,
+		last_minute.span > '0' AND last_minute.span <= '1 day',
+		'is out of range', 'Pass more than 0, and at most a day.');
+	SELECT a.operation || ' ' || a.decision,
+		gpucredit.screen_name(a.reason, 40), count(DISTINCT (a.org, a.job)),
+		count(*), date_trunc('second', max(a.at)),
+		gpucredit.screen_name((array_agg(a.org ORDER BY a.at DESC,
+			a.audit DESC))[1], 24),
+		(array_agg(a.job ORDER BY a.at DESC, a.audit DESC))[1]
+	FROM (SELECT gpucredit.now() AS at) c
+		JOIN gpucredit.audit a ON a.at > c.at - last_minute.span
+			AND a.at <= c.at
+	WHERE a.operation IN ('place', 'settle', 'requeue', 'fund', 'cancel',
+			'reap', 'heartbeat', 'check_nodes', 'drain', 'resume', 'reclaim')
+	GROUP BY a.operation, a.decision, gpucredit.screen_name(a.reason, 40)
+	ORDER BY a.operation = 'place' DESC, count(*) DESC, 1, 2
+	LIMIT 40;
+END;
+COMMENT ON FUNCTION gpucredit.last_minute(interval) IS
+'What the scheduler did in the last minute, or so far back (at most a day), and what became of jobs; for \watch.
+Result: what was decided, why, of how many jobs and how often; when last, and of which job.
+Errors: 22023.';

@@ -1,0 +1,254 @@
+-- upgrade-0.1.0.sql: what tools/upgrade cannot know of the way from 0.1.0:
+-- what becomes of rows, and of tables and types that have grown.
+--
+-- Columns that a table got since stand last in it, whatever their place in a
+-- new one.
+
+-- first
+ALTER TABLE gpucredit.bucket DROP CONSTRAINT bucket_sound;
+DROP FUNCTION gpucredit.bucket_is_sound(text, timestamptz, timestamptz, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits);
+
+/* Nothing may look at a column whose type changes; it gets a new body below. */
+DROP FUNCTION gpucredit.check_buckets(text);
+DROP FUNCTION gpucredit.repair(text, gpucredit.difference[], gpucredit.difference[], gpucredit.difference[]);
+DROP FUNCTION gpucredit.spend_difference(text);
+CREATE OR REPLACE FUNCTION gpucredit.balance_now(org text, account text,
+	at timestamptz) RETURNS SETOF gpucredit.balance_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT (NULL::gpucredit.balance_result).* WHERE false;
+END;
+
+/* What upkeep forgets is one function's matter now. */
+CREATE OR REPLACE FUNCTION gpucredit.maintain()
+RETURNS SETOF gpucredit.maintain_result
+LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 6
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT (NULL::gpucredit.maintain_result).* WHERE false;
+END;
+DROP FUNCTION gpucredit.forget_requests(int);
+DROP FUNCTION gpucredit.forget_directives(int);
+
+-- at: CREATE TABLE gpucredit.audit
+ALTER TABLE gpucredit.audit
+	ADD COLUMN application_name text,
+	ADD COLUMN client_addr inet,
+	ADD COLUMN trace uuid;
+
+-- at: CREATE TABLE gpucredit.entry
+ALTER TABLE gpucredit.entry ADD COLUMN trace uuid;
+
+-- at: CREATE TYPE gpucredit.history_result
+ALTER TYPE gpucredit.history_result ADD ATTRIBUTE trace text;
+
+-- at: CREATE TABLE gpucredit.account
+ALTER TABLE gpucredit.account
+	ADD COLUMN slices int NOT NULL DEFAULT 1,
+	ADD COLUMN balance_low gpucredit.credits,
+	ADD CONSTRAINT account_slices CHECK (slices BETWEEN 1 AND 64);
+
+-- at: CREATE TABLE gpucredit.bucket
+ALTER TABLE gpucredit.bucket
+	ADD COLUMN lent gpucredit.credits NOT NULL DEFAULT '0',
+	ADD COLUMN slices int NOT NULL DEFAULT 1,
+	ADD COLUMN spread int NOT NULL DEFAULT 0,
+	ADD CONSTRAINT bucket_sound CHECK (gpucredit.bucket_is_sound(kind,
+		effective_at, expires_at, issued, available, held, spent, expired,
+		revoked, moved, lent));
+
+-- at: CREATE TABLE gpucredit.hold
+ALTER TABLE gpucredit.hold
+	ADD COLUMN sliced boolean NOT NULL DEFAULT false,
+	ADD COLUMN trace uuid,
+	DROP CONSTRAINT hold_sound,
+	DROP CONSTRAINT hold_closed,
+	DROP CONSTRAINT hold_mortal;
+ALTER TABLE gpucredit.hold
+	ADD CONSTRAINT hold_sound CHECK (gpucredit.hold_is_sound(drawn, held,
+		captured, refunded, released, lapsed, job, expires_at, closed_at));
+
+-- at: CREATE TABLE gpucredit.spend_total
+ALTER TABLE gpucredit.spend_total
+	ALTER COLUMN spent TYPE numeric(38, 6) USING spent::numeric;
+
+-- at: CREATE TABLE gpucredit.spend_delta
+ALTER TABLE gpucredit.spend_delta ADD COLUMN day date;
+
+-- at: CREATE TABLE gpucredit.budget
+ALTER TABLE gpucredit.budget ADD COLUMN slices int NOT NULL DEFAULT 1;
+
+-- at: CREATE TABLE gpucredit.budget_count
+ALTER TABLE gpucredit.budget_count
+	ADD COLUMN spread int NOT NULL DEFAULT 0,
+	DROP CONSTRAINT budget_count_not_negative;
+ALTER TABLE gpucredit.budget_count
+	ADD CONSTRAINT budget_count_not_negative
+		CHECK (gpucredit.counts_are_sound(reserved, spent));
+
+-- at: CREATE TABLE gpucredit.hold_budget
+ALTER TABLE gpucredit.hold_budget DROP CONSTRAINT hold_budget_not_negative;
+ALTER TABLE gpucredit.hold_budget
+	ADD CONSTRAINT hold_budget_not_negative
+		CHECK (gpucredit.counts_are_sound(reserved, spent));
+
+-- at: CREATE TABLE gpucredit.quota
+ALTER TABLE gpucredit.quota
+	ADD COLUMN spare int NOT NULL DEFAULT 0,
+	DROP CONSTRAINT quota_not_negative;
+ALTER TABLE gpucredit.quota
+	ADD CONSTRAINT quota_not_negative CHECK (gpucredit.quota_is_sound(
+		max_gpus, max_running, max_queued, spare));
+
+-- at: CREATE TABLE gpucredit.alert
+ALTER TABLE gpucredit.alert
+	ADD COLUMN bucket bigint NOT NULL DEFAULT 0,
+	DROP CONSTRAINT alert_once;
+ALTER TABLE gpucredit.alert
+	ADD CONSTRAINT alert_once UNIQUE (org, account, kind, period, period_start,
+		threshold, bucket);
+
+-- at: CREATE TABLE gpucredit.node
+ALTER TABLE gpucredit.node ADD COLUMN reclaim_at timestamptz;
+
+-- at: CREATE TYPE gpucredit.heartbeat_result
+ALTER TYPE gpucredit.heartbeat_result
+	ADD ATTRIBUTE reason text, ADD ATTRIBUTE save boolean,
+	ADD ATTRIBUTE traceparent text;
+
+-- at: CREATE TYPE gpucredit.meter_result
+ALTER TYPE gpucredit.meter_result ADD ATTRIBUTE save boolean;
+
+-- at: CREATE TYPE gpucredit.meter_batch_result
+ALTER TYPE gpucredit.meter_batch_result ADD ATTRIBUTE save boolean;
+
+-- at: CREATE TABLE gpucredit.job
+ALTER TABLE gpucredit.job
+	ADD COLUMN prefer text,
+	ADD COLUMN cache text COLLATE "C",
+	ADD COLUMN save_every interval,
+	ADD COLUMN traceparent text,
+	ADD COLUMN waits_from timestamptz,
+	ADD COLUMN waited interval NOT NULL DEFAULT '0';
+/* how long it waited before its last attempt is not known any more */
+UPDATE gpucredit.job j
+SET waits_from = greatest(j.submitted_at, j.not_before,
+	(SELECT max(a.ended_at) FROM gpucredit.attempt a
+		WHERE a.org = j.org AND a.job = j.job))
+WHERE j.state = 'queued';
+ALTER TABLE gpucredit.job
+	ADD COLUMN ask bytea NOT NULL GENERATED ALWAYS AS (gpucredit.ask_digest(request,
+		topology, prefer, preemptible, cpu_milli, memory_mib, wall_limit,
+		hold_window, offer_types, offer_memory, offer_prices,
+		offer_spot_prices)) STORED;
+
+-- at: CREATE INDEX job_queue
+DROP INDEX gpucredit.job_queue;
+-- as new
+
+-- at: CREATE TABLE gpucredit.attempt
+ALTER TABLE gpucredit.attempt
+	ADD COLUMN tier text COLLATE "C",
+	ADD COLUMN save_every interval,
+	ADD COLUMN save_asked boolean NOT NULL DEFAULT false,
+	ADD COLUMN saved_at timestamptz,
+	ADD COLUMN progress_at timestamptz,
+	ADD COLUMN trace uuid,
+	ADD COLUMN ends_by timestamptz,
+	ADD COLUMN charged bigint;
+UPDATE gpucredit.attempt a
+SET tier = j.tier, saved_at = (SELECT c.at FROM gpucredit.checkpoint c
+	WHERE c.org = a.org AND c.job = a.job AND c.attempt = a.attempt
+	ORDER BY c.step DESC LIMIT 1)
+FROM gpucredit.job j
+WHERE j.org = a.org AND j.job = a.job;
+ALTER TABLE gpucredit.attempt
+	ALTER COLUMN tier SET NOT NULL,
+	ALTER COLUMN save_asked DROP DEFAULT;
+
+-- at: CREATE TABLE gpucredit.attempt_gpu
+ALTER TABLE gpucredit.attempt_gpu
+	ADD COLUMN seen_at timestamptz,
+	ADD COLUMN account text COLLATE "C",
+	ADD COLUMN tier text COLLATE "C",
+	ADD COLUMN preemptible text,
+	ADD COLUMN min_gpus int,
+	ADD COLUMN max_gpus int,
+	ADD COLUMN started_at timestamptz,
+	ADD COLUMN saved_at timestamptz,
+	ADD COLUMN expected_end timestamptz,
+	ADD COLUMN limit_end timestamptz;
+/* expected to run as long as it may, as nothing has been learnt yet */
+UPDATE gpucredit.attempt_gpu g
+SET account = a.account, tier = a.tier, preemptible = j.preemptible,
+	min_gpus = gpucredit.gpureq_min_gpus(j.request),
+	max_gpus = gpucredit.gpureq_max_gpus(j.request),
+	started_at = a.started_at, saved_at = coalesce(a.saved_at, a.started_at),
+	expected_end = coalesce(a.started_at + a.wall_limit, 'infinity'),
+	limit_end = coalesce(a.started_at + a.wall_limit, 'infinity')
+FROM gpucredit.attempt a
+	JOIN gpucredit.job j ON j.org = a.org AND j.job = a.job
+WHERE a.org = g.org AND a.job = g.job AND a.attempt = g.attempt;
+ALTER TABLE gpucredit.attempt_gpu
+	ALTER COLUMN account SET NOT NULL,
+	ALTER COLUMN tier SET NOT NULL,
+	ALTER COLUMN preemptible SET NOT NULL,
+	ALTER COLUMN min_gpus SET NOT NULL,
+	ALTER COLUMN max_gpus SET NOT NULL,
+	ALTER COLUMN started_at SET NOT NULL,
+	ALTER COLUMN saved_at SET NOT NULL,
+	ALTER COLUMN expected_end SET NOT NULL,
+	ALTER COLUMN limit_end SET NOT NULL;
+
+-- at: CREATE TABLE gpucredit.directive
+ALTER TABLE gpucredit.directive
+	ADD COLUMN starts_at timestamptz,
+	ADD COLUMN saved_by timestamptz,
+	ADD COLUMN told_at timestamptz;
+
+-- at: CREATE TABLE gpucredit.checkpoint
+ALTER TABLE gpucredit.checkpoint ADD COLUMN bad_at timestamptz;
+
+-- at: INSERT INTO gpucredit.retry_rule_builtin
+DELETE FROM gpucredit.retry_rule_builtin;
+-- as new
+
+-- last
+/* The days that averages look at.  What is not folded yet has no day. */
+INSERT INTO gpucredit.spend_day (org, account, day, spent)
+SELECT e.org, p.account, e.day, sum(e.spent)
+FROM (SELECT e.org, e.account, (e.at AT TIME ZONE 'UTC')::date AS day,
+		(CASE 'spent' WHEN e.target THEN e.amount
+			ELSE - e.amount END)::numeric AS spent
+	FROM gpucredit.entry e
+	WHERE 'spent' IN (e.source, e.target)
+		AND e.at > gpucredit.now() - '32 days'::interval) e,
+	unnest(gpucredit.account_path(e.account)) AS p (account)
+GROUP BY e.org, p.account, e.day;
+
+/* Budgets there are; what they were before is not known. */
+INSERT INTO gpucredit.budget_log (org, account, period, at, amount, hard,
+	anew, entry)
+SELECT b.org, b.account, b.period, b.set_at, b.amount, b.hard, true,
+	coalesce((SELECT max(e.entry) FROM gpucredit.entry e
+		WHERE e.org = b.org AND e.at <= b.set_at), 0)
+FROM gpucredit.budget b;
+
+/* What constraints call is nobody else's. */
+REVOKE EXECUTE ON FUNCTION gpucredit.entry_is_sound,
+	gpucredit.parts_are_sound
+FROM gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
+	gpucredit_auditor, gpucredit_tenant;
+
+/*
+ * Created when the control file named no schema, it formally is in the
+ * installer's first one, whose owner could drop it with that; and a dump would
+ * name a schema that CREATE EXTENSION now refuses.  No command moves an
+ * extension that is not relocatable.
+ */
+DELETE FROM pg_depend USING pg_extension
+WHERE extname = 'gpucredit' AND classid = 'pg_extension'::regclass
+	AND objid = pg_extension.oid AND refclassid = 'pg_namespace'::regclass
+	AND refobjid = extnamespace;
+UPDATE pg_extension SET extnamespace = 'pg_catalog'::regnamespace
+WHERE extname = 'gpucredit';

@@ -1,0 +1,93 @@
+-- A screenful each: cluster_map, queue, queue_reasons, burn_rate, last_minute.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET intervalstyle = 'postgres';
+SET gpucredit.clock = '2041-09-01 00:00+00';
+\set VERBOSITY sqlstate
+\pset null '-'
+
+-- Nodes with 8, 4 and 2 devices; two tenants, and one with a hostile name.
+SELECT gpucredit.create_pool('sc');
+SELECT gpucredit.set_price(t, 1, 'sc') FROM unnest('{SC-A,SC-B,SC-C}'::text[]) t;
+SELECT gpucredit.register_node('sc', 'sc-a' || n, 'SC-A', 8, 40960) FROM generate_series(1, 4) n;
+SELECT gpucredit.register_node('sc', 'sc-b' || n, 'SC-B', 4, 40960) FROM generate_series(1, 3) n;
+SELECT * FROM gpucredit.cluster_map('sc');
+DO $$
+DECLARE
+	o text;
+BEGIN
+	FOREACH o IN ARRAY ARRAY['sc-one', 'sc-two', 'sc[2J-three'] LOOP
+		PERFORM gpucredit.create_account(o);
+		PERFORM gpucredit.issue(o, '', 'paid', 100);
+	END LOOP;
+	PERFORM gpucredit.create_account('sc-two', 'a');
+	PERFORM gpucredit.create_account('sc-two', 'b');
+	PERFORM gpucredit.create_account('sc-poor');
+	PERFORM gpucredit.issue('sc-poor', '', 'paid', 1.5);
+END $$;
+CREATE FUNCTION pg_temp.ask(org text, account text, key text, request text,
+	tier text DEFAULT 'standard_training', topology text DEFAULT 'any')
+RETURNS text LANGUAGE sql AS $$
+	SELECT r.status FROM gpucredit.reserve(org, account, key, request, '1 h', tier, 'sc', topology) r
+$$;
+SELECT pg_temp.ask('sc-one', '', '1', '8xSC-A'), pg_temp.ask('sc-two', 'a', '2', '4xSC-A'),
+	pg_temp.ask('sc[2J-three', '', '3', '2xSC-A'), pg_temp.ask('sc-one', '', '4', '0.5xSC-B'),
+	pg_temp.ask('sc-one', '', '5', '0.3xSC-B'), pg_temp.ask('sc-two', 'b', '6', '0.6xSC-B'),
+	pg_temp.ask('sc-two', 'b', '7', '0.4xSC-B'), pg_temp.ask('sc-poor', '', '8', '1xSC-B');
+SELECT count(*) FROM gpucredit.place('sc');
+-- One ends and is not seen gone, a device breaks, a node drains; those that
+-- nobody hears of fall silent, and are lost.
+SET gpucredit.clock = '2041-09-01 00:00:30+00';
+SELECT gpucredit.register_node('sc', 'sc-b4', 'SC-B', 4, 40960);
+SELECT count(*) FROM gpucredit.heartbeat('sc-a1');
+SELECT count(*) FROM gpucredit.heartbeat('sc-a2');
+SELECT count(*) FROM gpucredit.heartbeat('sc-a3', '{0-5,7}');
+SELECT gpucredit.drain('sc-a4', 'maintenance');
+SELECT job AS poor FROM gpucredit.job WHERE org = 'sc-poor' \gset
+SET ROLE gpucredit_app;
+SELECT job_state FROM gpucredit.settle('sc-poor', :poor, 1, 'completed');
+RESET ROLE;
+SELECT * FROM gpucredit.cluster_map('sc');
+SET gpucredit.clock = '2041-09-01 00:01:00+00';
+SELECT * FROM gpucredit.cluster_map('sc');
+-- less room: the devices alone, then a node each
+SELECT * FROM gpucredit.cluster_map('sc', 40, 12);
+SELECT * FROM gpucredit.cluster_map('sc', 60, 10);
+SELECT count(*), max(length(map)) FROM gpucredit.cluster_map('sc', 41, 10);
+
+-- What waits, and for what
+SET gpucredit.node_suspect = 0;
+SET gpucredit.node_lost = 0;
+SELECT gpucredit.set_quota('sc-two', 'b', max_running => 1);
+SELECT pg_temp.ask('sc-one', '', 'big', '28xSC-A'), pg_temp.ask('sc-one', '', 'node', '8xSC-A', 'interactive', 'node'),
+	pg_temp.ask('sc-two', 'b', 'quota', '1xSC-B'), 
+	pg_temp.ask('sc[2J-three', '', 'next', '1xSC-B');
+SET gpucredit.clock = '2041-09-01 00:02:00+00';
+SELECT org, account, tier, request, waits, reason, expected_at FROM gpucredit.queue('sc');
+SELECT org, reason FROM gpucredit.queue('sc', 2);
+SELECT * FROM gpucredit.queue_reasons('sc');
+SELECT count(*) FROM gpucredit.place('sc') WHERE action = 'start';
+SELECT org, account, request, waits, reason, expected_at FROM gpucredit.queue('sc');
+
+-- Money, and the last minute
+SET gpucredit.clock = '2041-09-01 00:30:00+00';
+SELECT count(*) FROM gpucredit.job j, gpucredit.settle(j.org, j.job, 1, 'completed', '20 min') s
+WHERE j.pool = 'sc' AND j.state = 'active';
+SELECT * FROM gpucredit.burn_rate(1000) WHERE org LIKE 'sc%';
+SELECT count(*) FROM gpucredit.burn_rate(1);
+SELECT what, reason, jobs, times, latest, org FROM gpucredit.last_minute() WHERE org LIKE 'sc%';
+SELECT what, reason, jobs, times, latest, org FROM gpucredit.last_minute('1 hour')
+WHERE org LIKE 'sc%' AND what LIKE 'place%';
+
+-- No such pool, no such size
+SELECT * FROM gpucredit.cluster_map('no such');
+SELECT * FROM gpucredit.cluster_map('sc', 39);
+SELECT * FROM gpucredit.queue('no such');
+SELECT * FROM gpucredit.queue('sc', 0);
+SELECT * FROM gpucredit.queue_reasons(NULL);
+SELECT * FROM gpucredit.burn_rate(NULL);
+SELECT * FROM gpucredit.last_minute('2 days');
+SELECT * FROM gpucredit.verify('sc-one');

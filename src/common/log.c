@@ -1,0 +1,183 @@
+/*-------------------------------------------------------------------------
+ *
+ * log.c
+ *		Lines of the server log that an operator must see.
+ *
+ * Each is one message of level LOG, "gpucredit event=... key=value ...", for
+ * people and for programs: words and numbers are bare, all other values are
+ * JSON strings, so that nothing a tenant named can look like another line or
+ * another key.  Ordinary calls log nothing.
+ *
+ * What a transaction did is logged once it has committed (or is prepared);
+ * what it took back, in whole or in a subtransaction, is not.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "common/log.h"
+#include "types/clip.h"
+#include "utils/json.h"
+#include "utils/memutils.h"
+
+/* A line that waits for its transaction's end. */
+typedef struct Waiting
+{
+	struct Waiting *next;
+	int			level;			/* of the subtransaction it belongs to */
+	char	   *text;
+} Waiting;
+
+static Waiting *waiting = NULL; /* in TopTransactionContext, last first */
+
+static void at_transaction_end(XactEvent event, void *arg);
+static void at_subtransaction_end(SubXactEvent event, SubTransactionId self,
+								  SubTransactionId parent, void *arg);
+static void emit_in_order(Waiting *lines);
+static void emit(const char *text);
+
+void
+LogInit(void)
+{
+	RegisterXactCallback(at_transaction_end, NULL);
+	RegisterSubXactCallback(at_subtransaction_end, NULL);
+}
+
+StringInfo
+LogBegin(const char *event)
+{
+	StringInfo	line = makeStringInfo();
+
+	appendStringInfo(line, "gpucredit event=%s", event);
+	return line;
+}
+
+/*
+ * A value that may be anything; NULL is left out.
+ */
+void
+LogText(StringInfo line, const char *name, const char *value)
+{
+	if (value == NULL)
+		return;
+	appendStringInfo(line, " %s=", name);
+	escape_json(line, ClipForMessage(value));
+}
+
+void
+LogNumber(StringInfo line, const char *name, int64 value)
+{
+	appendStringInfo(line, " %s=" INT64_FORMAT, name, value);
+}
+
+/*
+ * The trace it belongs to, if any: its own, else the session's.
+ */
+void
+LogTrace(StringInfo line, const Trace *trace)
+{
+	Trace		whose = TraceOr(*trace);
+
+	if (whose.known)
+		appendStringInfo(line, " trace=%s", TraceText(&whose));
+}
+
+/*
+ * Log it once the present (sub)transaction has committed.
+ */
+void
+LogAtCommit(StringInfo line)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	Waiting    *last = palloc(sizeof(Waiting));
+
+	last->next = waiting;
+	last->level = GetCurrentTransactionNestLevel();
+	last->text = pstrdup(line->data);
+	waiting = last;
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Log it whatever comes.
+ */
+void
+LogNow(StringInfo line)
+{
+	emit(line->data);
+}
+
+/*
+ * Log what has committed, forget what has not.
+ */
+static void
+at_transaction_end(XactEvent event, void *arg)
+{
+	Waiting    *lines = waiting;
+
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+			waiting = NULL;
+			emit_in_order(lines);
+			break;
+		case XACT_EVENT_ABORT:
+			waiting = NULL;
+			break;
+		default:
+			break;
+	}
+}
+
+/*
+ * Lines of a subtransaction become its parent's, or are forgotten.
+ */
+static void
+at_subtransaction_end(SubXactEvent event, SubTransactionId self,
+					  SubTransactionId parent, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		while (waiting != NULL && waiting->level >= level)
+			waiting = waiting->next;
+	}
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		for (Waiting *line = waiting; line != NULL && line->level >= level;
+			 line = line->next)
+			line->level = level - 1;
+	}
+}
+
+/*
+ * Log lines that stand last first.
+ */
+static void
+emit_in_order(Waiting *lines)
+{
+	Waiting    *ordered = NULL;
+
+	while (lines != NULL)
+	{
+		Waiting    *next = lines->next;
+
+		lines->next = ordered;
+		ordered = lines;
+		lines = next;
+	}
+	for (; ordered != NULL; ordered = ordered->next)
+		emit(ordered->text);
+}
+
+static void
+emit(const char *text)
+{
+	ereport(LOG,
+			(errmsg_internal("%s", text),
+			 errhidestmt(true),
+			 errhidecontext(true)));
+}

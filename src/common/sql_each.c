@@ -1,0 +1,115 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_each.c
+ *		Reading many rows without keeping any.
+ *
+ * What SqlRun() returns is a copy of every row, whose columns are found anew
+ * each time one is asked for.  A scheduling cycle reads hundreds of thousands
+ * of rows and wants a few numbers of each: here a function sees each row as it
+ * comes, where the executor has it.  It must not run statements itself.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/errors.h"
+#include "common/sql.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "nodes/params.h"
+#include "tcop/dest.h"
+
+/* Where the executor sends the rows. */
+typedef struct EachReceiver
+{
+	DestReceiver receiver;		/* first */
+	MemoryContext caller;
+	SqlRowFunction function;
+	void	   *context;
+} EachReceiver;
+
+static ParamListInfo params_of(const SqlStatement *statement, SqlArgs *args);
+
+/*
+ * A row has come.
+ */
+static bool
+each_receive(TupleTableSlot *slot, DestReceiver *self)
+{
+	EachReceiver *each = (EachReceiver *) self;
+	MemoryContext executor = MemoryContextSwitchTo(each->caller);
+
+	CHECK_FOR_INTERRUPTS();
+	slot_getallattrs(slot);
+	each->function(each->context, slot->tts_values, slot->tts_isnull);
+	MemoryContextSwitchTo(executor);
+	return true;
+}
+
+static void
+each_begin(DestReceiver *self, int operation, TupleDesc row)
+{
+}
+
+static void
+each_end(DestReceiver *self)
+{
+}
+
+/*
+ * Run a query, with a snapshot of its own or (read_only) the caller's, and
+ * call a function with the columns of each row.  What they point to is gone
+ * when it returns; what it allocates is in the caller's memory context.
+ */
+void
+SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
+		SqlRowFunction function, void *context)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	EachReceiver each = {
+		.receiver = {
+			.receiveSlot = each_receive,
+			.rStartup = each_begin,
+			.rShutdown = each_end,
+			.rDestroy = each_end,
+			/* SPI treats some kinds specially; not this one */
+			.mydest = DestSQLFunction
+		},
+		.caller = caller,
+		.function = function,
+		.context = context
+	};
+	SPIExecuteOptions options = {
+		.read_only = read_only,
+		.dest = &each.receiver
+	};
+	int			rc;
+
+	SqlReady(statement, args);
+	options.params = params_of(statement, args);
+	rc = SPI_execute_plan_extended(statement->plan, &options);
+	MemoryContextSwitchTo(caller);
+	SqlExpect(statement, rc);
+}
+
+/*
+ * Parameters as the executor takes them.
+ */
+static ParamListInfo
+params_of(const SqlStatement *statement, SqlArgs *args)
+{
+	ParamListInfo params;
+
+	if (args == NULL || args->n == 0)
+		return NULL;
+	params = makeParamList(args->n);
+	for (int i = 0; i < args->n; i++)
+		params->params[i] = (ParamExternData)
+	{
+		.value = args->values[i],
+			.isnull = args->nulls[i] == 'n',
+			.pflags = PARAM_FLAG_CONST,
+			.ptype = SPI_getargtypeid(statement->plan, i)
+	};
+	return params;
+}

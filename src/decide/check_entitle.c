@@ -1,0 +1,393 @@
+/*
+ * check_entitle.c
+ *	  Does nobody take more than he is entitled to, from nobody who has less?
+ *	  By code that shares nothing with what made it.
+ *
+ * What accounts are entitled to is dealt out anew, by filling who asks for
+ * less than his part until nobody does.  Then each eviction for the sake of an
+ * entitlement is held against that: the taker's side, up to where the paths
+ * part, stays within it, and the giver's side keeps as much.  A result does not
+ * say whether a start came before a claim, nor which victim came first, so
+ * starts count for the giver and not against the taker, and all victims of a
+ * claim for the taker: what is refused is wrong however it was.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+typedef __int128 Wide;
+
+/* By account: of its own jobs, and of it with all below it. */
+typedef struct Sums
+{
+	int64_t    *own;
+	int64_t    *all;
+} Sums;
+
+typedef struct Books
+{
+	const DecideInput *input;
+	Sums		demand;
+	Sums		due;
+	Sums		taker;			/* use, as it counts against a taker */
+	Sums		giver;			/* use, as it counts for a giver */
+	int64_t		capacity;
+	int32_t    *first;			/* child, by account + 1; -1: none */
+	int32_t    *next;			/* of the same parent, -1: none */
+	bool	   *filled;			/* who asks for less than his part */
+	bool	   *dealt;			/* by account + 1 */
+} Books;
+
+/*
+ * Devices as they count in use.
+ */
+static int64_t
+worth(const DecideInput *input, int32_t type, int64_t gpus, int64_t share)
+{
+	int64_t		weight = type >= 0 && type < input->n_types ?
+		input->types[type].weight : 1000;
+
+	return (int64_t) ((Wide) gpus * share * weight / 1000);
+}
+
+static void
+book(const Books *books, const Sums *sums, int32_t account, int64_t amount)
+{
+	sums->own[account] += amount;
+	while (account >= 0)
+	{
+		sums->all[account] += amount;
+		account = books->input->accounts[account].parent;
+	}
+}
+
+/*
+ * Add up what runs, waits and is promised.
+ */
+static void
+book_all(const Books *books, const DecideResult *result)
+{
+	const DecideInput *input = books->input;
+	int32_t		i;
+
+	for (i = 0; i < input->n_running; i++)
+	{
+		const DecideRunning *r = &input->running[i];
+		int64_t		amount = worth(input, r->type, r->gpus, r->share);
+
+		book(books, &books->demand, r->account, amount);
+		if (r->leaving)
+			continue;
+		book(books, &books->taker, r->account, amount);
+		book(books, &books->giver, r->account, amount);
+	}
+	for (i = 0; i < input->n_jobs; i++)
+	{
+		const DecideAsk *ask = &input->asks[input->jobs[i].ask];
+
+		if (ask->n_offers > 0)
+			book(books, &books->demand, input->jobs[i].account,
+				 worth(input, ask->offers[0].type, ask->min_gpus,
+					   ask->share));
+	}
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *c = &input->claims[i];
+		int64_t		amount = worth(input, c->type, c->gpus, c->share);
+
+		if (c->job < 0 && !c->running)
+			book(books, &books->demand, c->account, amount);
+		book(books, &books->taker, c->account, amount);
+		book(books, &books->giver, c->account, amount);
+	}
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *s = &result->starts[i];
+
+		book(books, &books->giver, input->jobs[s->job].account,
+			 worth(input, s->type, s->gpus, s->share));
+	}
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *p = &result->promises[i];
+
+		if (p->job >= 0)
+			book(books, &books->giver, input->jobs[p->job].account,
+				 worth(input, p->type, p->gpus, p->share));
+	}
+}
+
+/*
+ * Devices of the pool, as they count in use.
+ */
+static int64_t
+all_there_is(const DecideInput *input)
+{
+	int64_t		sum = 0;
+	int32_t		i;
+	int			d;
+
+	for (i = 0; i < input->n_nodes; i++)
+	{
+		const DecideNode *node = &input->nodes[i];
+
+		for (d = 0; d < node->gpus && node->schedulable; d++)
+		{
+			if ((node->usable >> d) & 1)
+				sum += worth(input, node->type, 1, DECIDE_WHOLE);
+		}
+	}
+	return sum;
+}
+
+/*
+ * The children of each account, and of none (the organisations).
+ */
+static bool
+list_children(Books *books, const DecideArena *arena)
+{
+	const DecideInput *input = books->input;
+	int32_t		n = input->n_accounts;
+	int32_t		i;
+
+	books->first = DecideAlloc(arena, (int64_t) n + 1, sizeof(int32_t));
+	books->next = DecideAlloc(arena, n, sizeof(int32_t));
+	books->filled = DecideAlloc(arena, n, sizeof(bool));
+	books->dealt = DecideAlloc(arena, (int64_t) n + 1, sizeof(bool));
+	if (books->first == NULL || books->next == NULL ||
+		books->filled == NULL || books->dealt == NULL)
+		return false;
+	for (i = 0; i <= n; i++)
+	{
+		books->first[i] = -1;
+		books->dealt[i] = false;
+	}
+	for (i = 0; i < n; i++)
+	{
+		int32_t    *first = &books->first[input->accounts[i].parent + 1];
+
+		books->filled[i] = false;
+		books->next[i] = *first;
+		*first = i;
+	}
+	return true;
+}
+
+/*
+ * Give what they ask for to those who ask for no more than their part of what
+ * is left, until there are none.  The account's own jobs are one of them.
+ */
+static void
+fill(Books *books, int32_t parent, int64_t *amount, Wide *weights,
+	 bool *own_filled)
+{
+	const DecideInput *input = books->input;
+	bool		again = true;
+	int32_t		i;
+
+	while (again)
+	{
+		again = false;
+		for (i = books->first[parent + 1]; i >= 0; i = books->next[i])
+		{
+			int64_t		demand = books->demand.all[i];
+			int64_t		weight = input->accounts[i].weight;
+
+			if (books->filled[i] ||
+				(Wide) demand * *weights > (Wide) *amount * weight)
+				continue;
+			books->due.all[i] = demand;
+			*amount -= demand;
+			*weights -= weight;
+			books->filled[i] = again = true;
+		}
+		if (!*own_filled && (Wide) books->demand.own[parent] * *weights <=
+			(Wide) *amount * DECIDE_WEIGHT_ONE)
+		{
+			books->due.own[parent] = books->demand.own[parent];
+			*amount -= books->demand.own[parent];
+			*weights -= DECIDE_WEIGHT_ONE;
+			*own_filled = again = true;
+		}
+	}
+}
+
+/*
+ * Deal an amount out among the accounts below one (-1: the organisations), and
+ * its own jobs, once.
+ */
+static void
+deal_below(Books *books, int32_t parent, int64_t amount)
+{
+	const DecideInput *input = books->input;
+	bool		own_filled = parent < 0;
+	Wide		weights = parent < 0 ? 0 : DECIDE_WEIGHT_ONE;
+	int32_t		i;
+
+	if (books->dealt[parent + 1])
+		return;
+	books->dealt[parent + 1] = true;
+	if (parent >= 0 && books->first[parent + 1] < 0)
+	{
+		books->due.own[parent] = amount;
+		return;
+	}
+	for (i = books->first[parent + 1]; i >= 0; i = books->next[i])
+		weights += input->accounts[i].weight;
+	fill(books, parent, &amount, &weights, &own_filled);
+	for (i = books->first[parent + 1]; i >= 0; i = books->next[i])
+	{
+		if (!books->filled[i])
+			books->due.all[i] = (int64_t)
+				((Wide) amount * input->accounts[i].weight / weights);
+	}
+	if (!own_filled)
+		books->due.own[parent] = (int64_t)
+			((Wide) amount * DECIDE_WEIGHT_ONE / weights);
+}
+
+/*
+ * Deal out on the way down to an account, and below it.
+ */
+static void
+deal_to(Books *books, int32_t account)
+{
+	int32_t		parent = books->input->accounts[account].parent;
+
+	if (parent >= 0)
+		deal_to(books, parent);
+	else
+		deal_below(books, -1, books->capacity);
+	deal_below(books, account, books->due.all[account]);
+}
+
+/*
+ * Is an account, or one above it, the other?
+ */
+static bool
+is_within(const DecideInput *input, int32_t account, int32_t other)
+{
+	while (account >= 0 && account != other)
+		account = input->accounts[account].parent;
+	return account == other;
+}
+
+/*
+ * What is wrong with one eviction, or NULL.
+ */
+static const char *
+eviction_error(Books *books, int32_t taker, int64_t taken, int32_t giver,
+			   int64_t given)
+{
+	const DecideInput *input = books->input;
+	int32_t		account;
+
+	if (taker == giver)
+		return "an account takes from itself what it is entitled to";
+	deal_to(books, taker);
+	if (books->taker.own[taker] + taken > books->due.own[taker])
+		return "an account takes more than it is entitled to";
+	for (account = taker; account >= 0 && !is_within(input, giver, account);
+		 account = input->accounts[account].parent)
+	{
+		if (books->taker.all[account] + taken > books->due.all[account])
+			return "an account takes more than it is entitled to";
+	}
+	deal_to(books, giver);
+	if (books->giver.own[giver] - given < books->due.own[giver])
+		return "an account is left less than it is entitled to";
+	for (account = giver; account >= 0 && !is_within(input, taker, account);
+		 account = input->accounts[account].parent)
+	{
+		if (books->giver.all[account] - given < books->due.all[account])
+			return "an account is left less than it is entitled to";
+	}
+	return NULL;
+}
+
+/*
+ * Room for the sums of all accounts.  False: out of memory.
+ */
+static bool
+sums_open(const DecideArena *arena, int32_t n, Sums *sums)
+{
+	sums->own = DecideAlloc(arena, n, sizeof(int64_t));
+	sums->all = DecideAlloc(arena, n, sizeof(int64_t));
+	if (sums->own == NULL || sums->all == NULL)
+		return false;
+	memset(sums->own, 0, (size_t) n * sizeof(int64_t));
+	memset(sums->all, 0, (size_t) n * sizeof(int64_t));
+	return true;
+}
+
+/*
+ * Go through the promises as they were made.
+ */
+static const char *
+walk(Books *books, const DecideResult *result)
+{
+	const DecideInput *input = books->input;
+	int32_t		i;
+	int32_t		e;
+
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *p = &result->promises[i];
+		int64_t		taken = worth(input, p->type, p->gpus, p->share);
+
+		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions;
+			 e++)
+		{
+			const DecideRunning *r =
+			&input->running[result->evictions[e].running];
+
+			book(books, &books->taker, r->account,
+				 -worth(input, r->type, r->gpus, r->share));
+		}
+		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions;
+			 e++)
+		{
+			const DecideRunning *r =
+			&input->running[result->evictions[e].running];
+			int64_t		given = worth(input, r->type, r->gpus, r->share);
+			const char *error = NULL;
+
+			if (result->evictions[e].why != DECIDE_WHY_ENTITLEMENT)
+				continue;
+			error = eviction_error(books, input->jobs[p->job].account, taken,
+								   r->account, given);
+			if (error != NULL)
+				return error;
+			book(books, &books->giver, r->account, -given);
+		}
+		if (p->job >= 0)
+			book(books, &books->taker, input->jobs[p->job].account, taken);
+	}
+	return NULL;
+}
+
+/*
+ * Verify what is taken by entitlement, in a result whose claims are right.
+ */
+const char *
+DecideCheckEntitled(const DecideInput *input, const DecideResult *result,
+					const DecideArena *arena)
+{
+	Books		books = {.input = input};
+	int32_t		n = input->n_accounts;
+	int32_t		i = 0;
+
+	while (i < result->n_evictions &&
+		   result->evictions[i].why != DECIDE_WHY_ENTITLEMENT)
+		i++;
+	if (i == result->n_evictions)
+		return NULL;
+	if (!list_children(&books, arena) || !sums_open(arena, n, &books.demand) ||
+		!sums_open(arena, n, &books.due) ||
+		!sums_open(arena, n, &books.taker) ||
+		!sums_open(arena, n, &books.giver))
+		return "out of memory";
+	books.capacity = all_there_is(input);
+	book_all(&books, result);
+	return walk(&books, result);
+}

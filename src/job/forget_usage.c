@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * forget_usage.c
+ *		Old usage rows leave.
+ *
+ * Usage tells how a bill grew; the bill itself is the attempt's and its
+ * entries'.  So rows of attempts that have been over for the whole retention
+ * leave without a trace but the instant up to which they may have: a balance
+ * of before cannot be told any more.
+ *
+ * Locks: the chain's, so that one call is at it; never waits.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "common/append_only.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "common/settings.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_forget_usage);
+
+SQL_STATEMENT(usage_lock, SPI_OK_SELECT, "",
+			  "SELECT gpucredit.lock_chain()");
+SQL_STATEMENT(usage_delete, SPI_OK_DELETE, "timestamptz, bigint",
+			  "DELETE FROM gpucredit.usage u WHERE u.ctid = ANY (ARRAY("
+			  "SELECT o.ctid FROM gpucredit.usage o"
+			  " JOIN gpucredit.attempt a ON a.org = o.org AND a.job = o.job"
+			  " AND a.attempt = o.attempt"
+			  " WHERE o.at < $1 AND a.ended_at < $1"
+			  " ORDER BY o.at LIMIT $2))");
+SQL_STATEMENT(horizon_forget, SPI_OK_DELETE, "timestamptz",
+			  "DELETE FROM gpucredit.usage_horizon h WHERE h.until < $1");
+SQL_STATEMENT(horizon_write, SPI_OK_INSERT, "timestamptz",
+			  "INSERT INTO gpucredit.usage_horizon (until) SELECT $1"
+			  " WHERE NOT EXISTS (SELECT FROM gpucredit.usage_horizon)");
+
+/*
+ * forget_usage(most): how many rows have left.
+ */
+Datum
+gpucredit_forget_usage(PG_FUNCTION_ARGS)
+{
+	int64		most = ArgInt8(fcinfo, 0, "most", 1, PG_INT32_MAX);
+	int64		kept = SettingUsageRetention();
+	TimestampTz before = ClockNow() - kept;
+	uint64		n = 0;
+
+	/* a snapshot of old does not see what left meanwhile */
+	if (kept == 0 || IsolationUsesXactSnapshot())
+		PG_RETURN_INT64(0);
+	SqlConnect();
+	if (SqlBool(SqlRun(&usage_lock, NULL), 0, 1))
+	{
+		SqlArgs		args = {0};
+		SqlArgs		older = {0};
+		SqlArgs		newer = {0};
+
+		SqlArgTime(&args, before);
+		SqlArgInt8(&args, most);
+		n = AppendOnlyDelete("usage", &usage_delete, &args);
+		if (n > 0)
+		{
+			SqlArgTime(&older, before);
+			(void) SqlRun(&horizon_forget, &older);
+			SqlArgTime(&newer, before);
+			(void) SqlRun(&horizon_write, &newer);
+		}
+	}
+	SqlFinish();
+	PG_RETURN_INT64((int64) n);
+}

@@ -1,0 +1,47 @@
+/*-------------------------------------------------------------------------
+ *
+ * job_trace.c
+ *		The traces of jobs, for audit rows about them.
+ *
+ * Where a job's row is not at hand: what a cycle decides of jobs, and what a
+ * heartbeat rarely has to tell of one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "job/job.h"
+
+SQL_STATEMENT(traces_read, SPI_OK_SELECT, "text[], bigint[]",
+			  "SELECT u.n, j.traceparent"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2)) WITH ORDINALITY AS u (org, job, n)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+			  " WHERE j.traceparent IS NOT NULL");
+
+/*
+ * Give each row the trace of its job, if that has one.
+ */
+void
+JobTraces(AuditRow *rows, int n)
+{
+	const char **orgs = palloc(sizeof(char *) * Max(n, 1));
+	int64	   *jobs = palloc(sizeof(int64) * Max(n, 1));
+	SqlArgs		args = {0};
+	SqlResult	found;
+
+	if (n == 0)
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		orgs[i] = rows[i].org;
+		jobs[i] = rows[i].job;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	found = SqlRun(&traces_read, &args);
+	for (uint64 i = 0; i < found.n; i++)
+		rows[SqlInt8(found, i, 1) - 1].trace =
+			TraceOfParent(SqlText(found, i, 2));
+	SqlFree(&found);
+}

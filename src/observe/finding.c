@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * finding.c
+ *		What the nightly check of the books finds, for the server log.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/args.h"
+#include "common/compat.h"
+#include "common/log.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_log_finding);
+
+/*
+ * One line of verify() or verify_audit(), for the log.
+ */
+Datum
+gpucredit_log_finding(PG_FUNCTION_ARGS)
+{
+	static const char *const names[] = {"invariant", "org", "subject",
+	"detail"};
+	StringInfo	line = LogBegin("verify_failed");
+
+	for (int i = 0; i < (int) lengthof(names); i++)
+		LogText(line, names[i], ArgTextOrNull(fcinfo, i, names[i]));
+	LogAtCommit(line);
+	PG_RETURN_VOID();
+}

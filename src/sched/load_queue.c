@@ -1,0 +1,292 @@
+/*-------------------------------------------------------------------------
+ *
+ * load_queue.c
+ *		The jobs that may start now.
+ *
+ * Of each that waits only what tells it from others is read, from an index
+ * that has all of it; it comes account by account, in the order of submission.
+ * What jobs ask stands behind a digest (job/ask.c), and of each digest the
+ * first job is read whole and taken apart.  So a cycle over very many jobs
+ * costs an index entry for each, and a row for each kind of job.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/errors.h"
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define DIGEST_BYTES	16
+#define MOST_JOBS		(PG_INT32_MAX / 2)
+
+typedef struct AskEntry
+{
+	char		digest[DIGEST_BYTES];	/* key */
+	int32		ask;
+} AskEntry;
+
+/* The first job of an ask. */
+typedef struct AskJob
+{
+	const char *org;
+	int64		job;
+	Datum		digest;
+} AskJob;
+
+/* What is known while the rows come. */
+typedef struct QueueLoading
+{
+	Cycle	   *cycle;
+	int32		size;			/* room for so many jobs */
+	int32		n_asks;
+	int32		max_asks;
+	AskJob	   *firsts;			/* by ask */
+	HTAB	   *asks;
+	int32		account;		/* of the row before, -1 at first */
+	int32		tier;
+} QueueLoading;
+
+SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT j.org, j.account, j.submitted_at, j.job, j.ask,"
+			  " j.tier, j.priority, j.waits_from, j.hold, j.attempt, j.cache"
+			  " FROM gpucredit.job j"
+			  " WHERE j.pool = $1 AND j.state = 'queued'"
+			  " AND (j.not_before IS NULL OR j.not_before <= $2)");
+SQL_STATEMENT(asks_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
+			  "SELECT u.n, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
+			  ASK_COLUMNS
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  "  WITH ORDINALITY AS u (org, job, ask, n)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+			  " WHERE j.ask = u.ask");
+
+static void add_job(void *context, const Datum *values, const bool *nulls);
+static void make_room(QueueLoading *loading);
+static int32 find_ask(QueueLoading *loading, Datum digest, int32 job);
+static void load_asks(QueueLoading *loading);
+static void drop_unknown(Cycle *cycle, const bool *known);
+
+/*
+ * Load the queue.
+ */
+void
+QueueLoad(Cycle *cycle)
+{
+	HASHCTL		control = {.keysize = DIGEST_BYTES,
+		.entrysize = sizeof(AskEntry), .hcxt = CurrentMemoryContext};
+	QueueLoading loading = {.cycle = cycle, .size = 256, .max_asks = 64,
+		.account = -1, .tier = -1};
+	SqlArgs		args = {0};
+
+	cycle->jobs = palloc(sizeof(DecideJob) * loading.size);
+	cycle->queued = palloc(sizeof(Queued) * loading.size);
+	loading.firsts = palloc(sizeof(AskJob) * loading.max_asks);
+	loading.asks = hash_create("gpucredit asks", 256, &control,
+							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	SqlArgText(&args, cycle->pool);
+	SqlArgTime(&args, cycle->now);
+	SqlEach(&queue_read, &args, cycle->read_only, add_job, &loading);
+	cycle->input.jobs = cycle->jobs;
+	load_asks(&loading);
+	hash_destroy(loading.asks);
+}
+
+/*
+ * One row.
+ */
+static void
+add_job(void *context, const Datum *values, const bool *nulls)
+{
+	QueueLoading *loading = context;
+	Cycle	   *cycle = loading->cycle;
+	int32		n = cycle->input.n_jobs;
+	const AccountName *name;
+	DecideJob  *job;
+	Queued	   *queued;
+
+	if (n == loading->size)
+		make_room(loading);
+	loading->account = AccountOfRow(cycle, loading->account, values[0],
+									values[1]);
+	loading->tier = TierOfRow(cycle, loading->tier, values[5]);
+	name = &cycle->account_names[loading->account];
+	job = &cycle->jobs[n];
+	*job = (DecideJob)
+	{
+		.tier = loading->tier,
+			.account = loading->account,
+			.priority = DatumGetInt32(values[6]),
+			.submitted = DatumGetTimestampTz(values[2]),
+			.id = DatumGetInt64(values[3]),
+			.org = name->org
+	};
+	Ensure(!nulls[7], "A job waits, and not since any time.");
+	job->aged_at = CycleAgedAt(cycle, job->tier,
+							   DatumGetTimestampTz(values[7]));
+	job->ask = find_ask(loading, values[4], n);
+	queued = &cycle->queued[n];
+	*queued = (Queued)
+	{
+		.account = name->path,
+			.hold = DatumGetInt64(values[8]),
+			.attempt = DatumGetInt32(values[9]),
+			.cache = nulls[10] ? NULL : TextDatumGetCString(values[10])
+	};
+	if (queued->cache != NULL)
+		job->cache = CacheIndex(cycle, job->org, queued->cache);
+	cycle->input.n_jobs++;
+}
+
+/*
+ * Room for twice as many jobs.
+ */
+static void
+make_room(QueueLoading *loading)
+{
+	Cycle	   *cycle = loading->cycle;
+
+	if (loading->size > MOST_JOBS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many jobs wait in pool \"%s\"", cycle->pool),
+				 errdetail("A cycle decides on %d at most.", MOST_JOBS),
+				 errhint("Submit to several pools.")));
+	loading->size *= 2;
+	cycle->jobs = repalloc_huge(cycle->jobs,
+								sizeof(DecideJob) * loading->size);
+	cycle->queued = repalloc_huge(cycle->queued,
+								  sizeof(Queued) * loading->size);
+}
+
+/*
+ * The ask of a digest, a new one if there is none.
+ */
+static int32
+find_ask(QueueLoading *loading, Datum digest, int32 job)
+{
+	bytea	   *bytes = DatumGetByteaPP(digest);
+	AskEntry   *entry;
+	bool		found;
+
+	Ensure(VARSIZE_ANY_EXHDR(bytes) == DIGEST_BYTES,
+		   "The digest of a job is of the wrong length.");
+	entry = hash_search(loading->asks, VARDATA_ANY(bytes), HASH_ENTER, &found);
+	if (found)
+		return entry->ask;
+	if (loading->n_asks == loading->max_asks)
+	{
+		loading->max_asks *= 2;
+		loading->firsts = repalloc_huge(loading->firsts, sizeof(AskJob) *
+										loading->max_asks);
+	}
+	entry->ask = loading->n_asks++;
+	loading->firsts[entry->ask] = (AskJob)
+	{
+		.org = loading->cycle->jobs[job].org,
+			.job = loading->cycle->jobs[job].id,
+			.digest = PointerGetDatum(DatumGetByteaPCopy(digest))
+	};
+	return entry->ask;
+}
+
+/*
+ * Take apart what the first job of each ask asks.  One that another
+ * transaction changed since waits for the next cycle, with all that ask the
+ * same.
+ */
+static void
+load_asks(QueueLoading *loading)
+{
+	Cycle	   *cycle = loading->cycle;
+	int			n = loading->n_asks;
+	const char **orgs = palloc(sizeof(char *) * (n + 1));
+	int64	   *jobs = palloc(sizeof(int64) * (n + 1));
+	Datum	   *digests = palloc(sizeof(Datum) * (n + 1));
+	QueuedAsk  *asked = palloc(sizeof(QueuedAsk) * (n + 1));
+	bool	   *known = palloc0(sizeof(bool) * (n + 1));
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	cycle->max_asks = Max(n, 16);
+	cycle->asks = palloc(sizeof(DecideAsk) * cycle->max_asks);
+	cycle->input.asks = cycle->asks;
+	cycle->input.n_asks = n;
+	if (n == 0)
+		return;
+	for (int a = 0; a < n; a++)
+	{
+		orgs[a] = loading->firsts[a].org;
+		jobs[a] = loading->firsts[a].job;
+		digests[a] = loading->firsts[a].digest;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	SqlArg(&args, PointerGetDatum(construct_array(digests, n, BYTEAOID, -1,
+												  false, TYPALIGN_INT)));
+	rows = CycleRead(cycle, &asks_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int64		a = SqlInt8(rows, i, 1) - 1;
+		Job			job;
+
+		CHECK_FOR_INTERRUPTS();
+		AskRead(rows, i, &job);
+		QueuedAskOf(&asked[a], &job);
+		cycle->asks[a] = OffersAsk(&job, cycle->set);
+		known[a] = true;
+	}
+	for (int32 j = 0; j < cycle->input.n_jobs; j++)
+		cycle->queued[j].asked = &asked[cycle->jobs[j].ask];
+	if (rows.n < (uint64) n)
+		drop_unknown(cycle, known);
+	SqlFree(&rows);
+}
+
+/*
+ * Leave out the jobs whose ask is not known, and give that ask some content:
+ * nobody asks it.
+ */
+static void
+drop_unknown(Cycle *cycle, const bool *known)
+{
+	bool	   *drop = palloc(sizeof(bool) * (cycle->input.n_jobs + 1));
+
+	for (int32 j = 0; j < cycle->input.n_jobs; j++)
+		drop[j] = !known[cycle->jobs[j].ask];
+	for (int32 a = 0; a < cycle->input.n_asks; a++)
+	{
+		if (!known[a])
+			cycle->asks[a] = (DecideAsk)
+		{
+			.share = DECIDE_WHOLE, .wall_limit = DECIDE_NEVER
+		};
+	}
+	CycleDrop(cycle, drop);
+	pfree(drop);
+}
+
+/*
+ * What jobs that ask this have alike.
+ */
+void
+QueuedAskOf(QueuedAsk *asked, const Job *job)
+{
+	*asked = (QueuedAsk)
+	{
+		.wall_limit = job->wall_limit,
+			.hold_window = job->hold_window,
+			.request = GpuReqToCString(job->request),
+			.min_gpus = job->request->min_gpus,
+			.max_gpus = job->request->max_gpus,
+			.offers = job->offers
+	};
+}

@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * control.c
+ *		Characters that a terminal obeys and a reader does not see.
+ *
+ * They are the control characters of ASCII and Unicode (among them the escape
+ * that begins a terminal's commands, and its one-character form U+009B), the
+ * line and paragraph separators, and the marks that turn the direction of a
+ * text around.  Where the database is not in UTF-8 only ASCII's are known: no
+ * encoding a server may have uses their bytes within other characters.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "types/control.h"
+
+static bool is_control(pg_wchar code);
+
+static bool
+is_control(pg_wchar code)
+{
+	return code < 0x20 || (code >= 0x7F && code <= 0x9F) ||
+		code == 0x200E || code == 0x200F ||
+		(code >= 0x2028 && code <= 0x202E) ||
+		(code >= 0x2066 && code <= 0x2069);
+}
+
+/*
+ * The first such character of a text in the database's encoding, with its
+ * size in bytes and its number; NULL if there is none.
+ */
+const char *
+ControlCharIn(const char *text, int len, int *size, pg_wchar *code)
+{
+	const unsigned char *at = (const unsigned char *) text;
+	const unsigned char *end = at + len;
+	bool		utf8 = GetDatabaseEncoding() == PG_UTF8;
+
+	while (at < end)
+	{
+		*size = 1;
+		*code = *at;
+		if (*at >= 0x80)
+		{
+			/* a character that is cut short is none of these */
+			*size = utf8 ? pg_utf_mblen(at) : 1;
+			*code = utf8 && *size <= end - at ? utf8_to_unicode(at) : ' ';
+		}
+		if (is_control(*code))
+			return (const char *) at;
+		at += *size;
+	}
+	return NULL;
+}

@@ -1,0 +1,90 @@
+/*
+ * again.c
+ *	  Decide a world once more: in another order, with little memory.
+ *
+ * Whatever the order of its input, a decision is the same; and with memory
+ * that ends anywhere it says so, and has decided nothing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define MOST_PIECES 2000
+
+/*
+ * Decide a world in another order, and say how the result differs, if it does.
+ */
+char *
+again_permuted(const World *world, const char *expected, uint64_t *seed)
+{
+	World		other;
+	Pool		pool;
+	DecideArena arena;
+	DecideInput input;
+	DecideResult result;
+	int		   *ask_order = malloc(sizeof(int) * (size_t) (world->n_asks + 1));
+	const char *error;
+	char	   *why = NULL;
+	char	   *text;
+
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	world_permute(world, seed, &other, ask_order);
+	input = world_input(&other);
+	error = DecideRun(&input, &arena, &result);
+	if (error != NULL)
+		why = format("in another order: %s", error);
+	else
+	{
+		text = world_render(&other, &result, ask_order);
+		if (strcmp(text, expected) != 0)
+			why = format("in another order:\n%sinstead of:\n%s", text,
+						 expected);
+		free(text);
+	}
+	pool_free(&pool);
+	world_free(&other);
+	free(ask_order);
+	return why;
+}
+
+/*
+ * Decide a world with memory that ends after any number of pieces.
+ */
+char *
+again_starved(const World *world, const char *expected)
+{
+	DecideInput input = world_input(world);
+	long		pieces;
+
+	for (pieces = 0; pieces < MOST_PIECES; pieces++)
+	{
+		DecideResult result;
+		Pool		pool;
+		DecideArena arena;
+		const char *error;
+		char	   *text;
+		bool		same;
+
+		pool_init(&pool);
+		arena = pool_arena(&pool);
+		pool.fail_after = pieces;
+		error = DecideRun(&input, &arena, &result);
+		if (error != NULL)
+		{
+			same = strcmp(error, "out of memory") == 0 &&
+				result.n_starts == 0 && result.starts == NULL;
+			pool_free(&pool);
+			if (!same)
+				return format("memory for %ld pieces: %s", pieces, error);
+			continue;
+		}
+		text = world_render(world, &result, NULL);
+		same = strcmp(text, expected) == 0;
+		free(text);
+		pool_free(&pool);
+		return same ? NULL : format("another result with little memory");
+	}
+	return format("never enough memory");
+}

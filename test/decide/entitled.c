@@ -1,0 +1,248 @@
+/*
+ * entitled.c
+ *	  Full clusters in which accounts take what they are entitled to: what is
+ *	  decided must pass the check, and what would go beyond must not.
+ *
+ * A result is made wrong by making one account worth more: the victims' one,
+ * which then is left less than it is due, or all others than the taker's,
+ * which then takes more than it is.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define MUCH INT64_C(1000000000000000)
+
+static const char *const names[] = {
+	"acme", "bolt", "acme/one", "acme/two", "bolt/one/deep", "corp"
+};
+
+#define N_NAMES ((int) (sizeof(names) / sizeof(names[0])))
+
+/*
+ * The organisation of an account.
+ */
+static char *
+org_of(const char *name)
+{
+	return format("%.*s", (int) strcspn(name, "/"), name);
+}
+
+/*
+ * A cluster full of one-GPU jobs of some accounts, and jobs of others.
+ */
+static void
+random_taken(World *world, uint64_t *seed)
+{
+	DecideOffer offer = {0, 0, false};
+	int64_t		id = 1;
+	int			i;
+	int			n;
+	int			d;
+
+	world_init(world);
+	offer.type = world_type(world, "H100");
+	world->now = INT64_C(1000000000);
+	world->policy.reclaim = true;
+	n = 1 + random_below(seed, 3);
+	for (i = 0; i < n; i++)
+	{
+		char	   *name = format("n%d", i);
+		DecideNode *node = world_node(world, name, 0,
+									  2 + random_below(seed, 6));
+
+		free(name);
+		for (d = 0; d < node->gpus; d++)
+		{
+			const char *name_of = names[random_below(seed, N_NAMES)];
+			char	   *org = org_of(name_of);
+			DecideRunning *running = world_running(world, org, id++);
+			DecidePart *part = world_part(world, running);
+
+			free(org);
+			running->account = world_account(world, name_of);
+			running->tier = world_rank(world, 1);
+			running->type = 0;
+			running->gpus = running->min_gpus = running->max_gpus = 1;
+			running->preemptible = DECIDE_PREEMPT_CAPACITY;
+			running->started = running->saved_at = id;
+			part->node = i;
+			part->gpus = 1;
+			part->devices = UINT64_C(1) << d;
+			node->device_left[d] = 0;
+		}
+	}
+	n = 1 + random_below(seed, 3);
+	for (i = 0; i < n; i++)
+	{
+		int			gpus = 1 + random_below(seed, 3);
+		DecideAsk	ask = {
+			.min_gpus = gpus, .max_gpus = gpus, .share = DECIDE_WHOLE,
+			.n_offers = 1, .offers = &offer, .wall_limit = DECIDE_NEVER
+		};
+		const char *name_of = names[random_below(seed, N_NAMES)];
+		char	   *org = org_of(name_of);
+		DecideJob  *job = world_job(world, world_ask(world, &ask), org, "",
+									id++);
+
+		free(org);
+		job->account = world_account(world, name_of);
+		job->tier = world_rank(world, 1);
+		job->submitted = i;
+	}
+	for (i = 0; i < world->n_accounts; i++)
+		world->accounts[i].weight = DECIDE_WEIGHT_ONE *
+			(1 + random_below(seed, 3));
+}
+
+/*
+ * Is an account an organisation with nobody below it?
+ */
+static bool
+stands_alone(const World *world, int account)
+{
+	int			i;
+
+	for (i = 0; i < world->n_accounts; i++)
+	{
+		if (world->accounts[i].parent == account)
+			return false;
+	}
+	return world->accounts[account].parent < 0;
+}
+
+/*
+ * Make a victim's account worth far more.  NULL, or what is wrong.
+ */
+static char *
+damage_giver(World *world, const DecideResult *result,
+			 const DecideArena *arena, int account)
+{
+	int64_t		weight = world->accounts[account].weight;
+	DecideInput input = world_input(world);
+	const char *error;
+
+	world->accounts[account].weight = MUCH;
+	error = DecideCheck(&input, result, arena, NULL);
+	world->accounts[account].weight = weight;
+	return error != NULL && strstr(error, "entitled to") ?
+		NULL : format("%s is left too little, and that is not reported",
+					  world->accounts[account].name);
+}
+
+/*
+ * Make a taker's account worth next to nothing, where the others could use all
+ * there is.  NULL, or what is wrong.
+ */
+static char *
+damage_taker(World *world, const DecideResult *result,
+			 const DecideArena *arena, int account)
+{
+	int64_t		weight = world->accounts[account].weight;
+	int64_t		used = 0;
+	int64_t		all = 0;
+	DecideInput input = world_input(world);
+	const char *error;
+	int			i;
+
+	for (i = 0; i < world->n_nodes; i++)
+		all += world->nodes[i].gpus;
+	for (i = 0; i < world->n_running; i++)
+		used += world->running[i].account != account;
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		if (world->jobs[i].account != account)
+			used += world->asks[world->jobs[i].ask].min_gpus;
+	}
+	if (used < all)
+		return NULL;
+	world->accounts[account].weight = 1;
+	error = DecideCheck(&input, result, arena, NULL);
+	world->accounts[account].weight = weight;
+	return error != NULL && strstr(error, "entitled to") ? NULL :
+		format("%s takes too much, and that is not reported",
+			   world->accounts[account].name);
+}
+
+/*
+ * Decide one instance and make it wrong; NULL, or what is wrong.
+ */
+static char *
+taken_error(uint64_t seed, long *damaged)
+{
+	World		world;
+	DecideInput input;
+	DecideResult result;
+	Pool		pool;
+	DecideArena arena;
+	const char *error;
+	char	   *why = NULL;
+	int			p;
+	int			e;
+
+	random_taken(&world, &seed);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	input = world_input(&world);
+	error = DecideRun(&input, &arena, &result);
+	if (error == NULL)
+		error = DecideCheck(&input, &result, &arena, NULL);
+	if (error != NULL)
+		why = format("%s", error);
+	for (p = 0; p < result.n_promises && why == NULL; p++)
+	{
+		const DecidePromise *promise = &result.promises[p];
+		int			taker = world.jobs[promise->job].account;
+
+		if (stands_alone(&world, taker))
+		{
+			why = damage_taker(&world, &result, &arena, taker);
+			++*damaged;
+		}
+		for (e = 0; e < promise->n_evictions && why == NULL; e++)
+		{
+			int			giver = world.running
+				[result.evictions[promise->first_eviction + e].running].account;
+
+			if (!stands_alone(&world, giver))
+				continue;
+			why = damage_giver(&world, &result, &arena, giver);
+			++*damaged;
+		}
+	}
+	pool_free(&pool);
+	world_free(&world);
+	return why;
+}
+
+/*
+ * Random instances.
+ */
+void
+entitled_tests(Tap *tap, int instances)
+{
+	long		damaged = 0;
+	char	   *why = NULL;
+	int			i;
+
+	for (i = 0; i < instances && why == NULL; i++)
+	{
+		why = taken_error(900000000 + (uint64_t) i, &damaged);
+		if (why != NULL)
+		{
+			char	   *full = format("instance %d: %s", i, why);
+
+			free(why);
+			why = full;
+		}
+	}
+	printf("# %ld evictions by entitlement made wrong\n", damaged);
+	tap_ok(tap, why == NULL, "entitled: what is taken is due, and what is not "
+		   "is reported", why);
+	tap_ok(tap, why != NULL || damaged > instances / 10,
+		   "entitled: something is taken", NULL);
+	free(why);
+}

@@ -1,0 +1,559 @@
+/*
+ * stream.c
+ *	  Clusters that run, cycle after cycle, through a stream of small jobs: are
+ *	  reservations kept?
+ *
+ * Gangs and small jobs of one account wait in the order in which they came;
+ * what starts runs as long as it was expected to, or as its limit lets it, and
+ * small jobs go on coming.  Of every cycle is asked:
+ *
+ * - No start has a device of a reservation made before it, unless its wall
+ *   limit has passed by then.
+ * - Who had a reservation in the cycle before has one that is no later, or
+ *   starts: what is let in behind it never moves it, be it the first of its
+ *   cycle or the last.  Not asked of those behind somebody who is to start
+ *   earlier than he was told; nor of anybody in a cycle in which something had
+ *   ended early or outrun what was expected of it: then all may move.
+ *
+ * And a gang of 64 devices starts just when it was first told, through a
+ * stream of small jobs that never lets the cluster fall idle.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define MOST_JOBS	160
+#define MOST_PARTS	16
+#define NOT_TOLD	(-1)
+
+typedef enum State
+{
+	STATE_COMES,
+	STATE_WAITS,
+	STATE_RUNS,
+	STATE_OVER
+} State;
+
+typedef struct StreamJob
+{
+	State		state;
+	int			gpus;
+	int			share;
+	DecideTopology topology;
+	int64_t		cpu_milli;
+	int64_t		comes;
+	int64_t		wall;
+	int64_t		expected;		/* <= wall */
+	int64_t		runs;			/* <= wall */
+	int64_t		started;
+	int64_t		told;			/* when it is to start, by the last cycle */
+	int64_t		first_told;
+	int			n_parts;		/* that it has, or was told of */
+	DecidePart	parts[MOST_PARTS];
+} StreamJob;
+
+typedef struct Stream
+{
+	int			n_nodes;
+	int			gpus[MOST_PARTS];
+	int			domain[MOST_PARTS];
+	int64_t		cpu_milli;
+	int			depth;
+	int64_t		now;
+	bool		unexpected;		/* since the last cycle */
+	int			n;
+	StreamJob	jobs[MOST_JOBS];
+	long		kept;			/* reservations seen again */
+	long		backfilled;		/* starts behind a reservation */
+} Stream;
+
+/*
+ * A job's place in the order.
+ */
+static int64_t
+turn_of(const Stream *stream, int job)
+{
+	return stream->jobs[job].comes * MOST_JOBS + job;
+}
+
+/*
+ * When a running job is expected to end, as the scheduler would say: outrun,
+ * what was expected is doubled, up to the limit.
+ */
+static int64_t
+expected_end(const Stream *stream, const StreamJob *job)
+{
+	int64_t		run = job->expected;
+
+	while (job->started + run <= stream->now && run < job->wall)
+		run = run * 2 < job->wall ? run * 2 : job->wall;
+	return job->started + run;
+}
+
+/*
+ * The world as a cycle sees it.  Job numbers are the stream's.
+ */
+static void
+stream_world(const Stream *stream, World *world)
+{
+	int			type;
+	int			i;
+	int			p;
+	int			d;
+
+	world_init(world);
+	world->now = stream->now;
+	world->policy.backfill_depth = stream->depth;
+	type = world_type(world, "a");
+	for (i = 0; i < stream->n_nodes; i++)
+	{
+		char	   *name = format("n%02d", i);
+		DecideNode *node = world_node(world, name, type, stream->gpus[i]);
+
+		node->domain = stream->domain[i];
+		node->cpu_milli = node->cpu_left = stream->cpu_milli;
+		free(name);
+	}
+	for (i = 0; i < stream->n; i++)
+	{
+		const StreamJob *job = &stream->jobs[i];
+		DecideOffer offer = {type, 0, false};
+		DecideAsk	ask = {
+			.min_gpus = job->gpus, .max_gpus = job->gpus, .share = job->share,
+			.n_offers = 1, .offers = &offer, .topology = job->topology,
+			.cpu_milli = job->cpu_milli, .wall_limit = job->wall
+		};
+
+		if (job->state == STATE_WAITS)
+		{
+			DecideJob  *waits = world_job(world, world_ask(world, &ask), "o",
+										  "", i);
+
+			waits->submitted = turn_of(stream, i);
+			waits->expected_run = job->expected < job->wall ?
+				job->expected : 0;
+		}
+		if (job->state == STATE_RUNS)
+		{
+			DecideRunning *runs = world_running(world, "o", i);
+
+			runs->account = world_account(world, "o");
+			runs->type = type;
+			runs->share = job->share;
+			runs->gpus = runs->min_gpus = runs->max_gpus = job->gpus;
+			runs->started = runs->saved_at = job->started;
+			runs->expected_end = expected_end(stream, job);
+			runs->limit_end = job->started + job->wall;
+			for (p = 0; p < job->n_parts; p++)
+			{
+				const DecidePart *part = &job->parts[p];
+				DecideNode *node = &world->nodes[part->node];
+
+				*world_part(world, runs) = *part;
+				for (d = 0; d < node->gpus; d++)
+				{
+					if ((part->devices >> d) & 1)
+						node->device_left[d] = (uint16_t)
+							(node->device_left[d] - job->share);
+				}
+				if (node->cpu_milli > 0)
+					node->cpu_left -= part->cpu_milli;
+			}
+		}
+	}
+}
+
+/*
+ * What the last cycle told those who wait.
+ */
+static void
+stream_told(const Stream *stream, DecideInput *input, DecideTold *told,
+			DecidePart *parts)
+{
+	int			i;
+	int			p;
+
+	input->told = told;
+	input->told_parts = parts;
+	for (i = 0; i < input->n_jobs; i++)
+	{
+		const StreamJob *job = &stream->jobs[input->jobs[i].id];
+
+		if (job->told == NOT_TOLD)
+			continue;
+		told[input->n_told++] = (DecideTold)
+		{
+			i, 0, job->gpus, input->n_told_parts, job->n_parts
+		};
+		for (p = 0; p < job->n_parts; p++)
+			parts[input->n_told_parts++] = job->parts[p];
+	}
+}
+
+/*
+ * Put down which parts a job has, or was told of.
+ */
+static void
+parts_note(StreamJob *job, const DecidePart *parts, int n)
+{
+	int			p;
+
+	job->n_parts = n;
+	for (p = 0; p < n; p++)
+		job->parts[p] = parts[p];
+}
+
+/*
+ * Has a start devices of a reservation that was made before it, for longer
+ * than until then?
+ */
+static char *
+outlives_error(const World *world, const DecideResult *result)
+{
+	int			s;
+	int			r;
+	int			p;
+	int			q;
+
+	for (s = 0; s < result->n_starts; s++)
+	{
+		const DecideStart *start = &result->starts[s];
+		int64_t		end = world->now +
+			world->asks[world->jobs[start->job].ask].wall_limit;
+
+		for (r = 0; r < result->n_reservations; r++)
+		{
+			const DecideReservation *held = &result->reservations[r];
+			int			share =
+			world->asks[world->jobs[held->job].ask].share;
+
+			if (held->after > s || end <= held->at ||
+				start->share + share <= DECIDE_WHOLE)
+				continue;
+			for (p = 0; p < start->n_parts; p++)
+			{
+				const DecidePart *mine = &result->parts[start->first_part + p];
+
+				for (q = 0; q < held->n_parts; q++)
+				{
+					const DecidePart *theirs =
+					&result->reserved_parts[held->first_part + q];
+
+					if (mine->node == theirs->node &&
+						(mine->devices & theirs->devices) != 0)
+						return format("job %" PRId64 " may outlive what job %"
+									  PRId64 " is promised at %" PRId64,
+									  world->jobs[start->job].id,
+									  world->jobs[held->job].id, held->at);
+				}
+			}
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Carry out what a cycle decided, and hold its reservations against those of
+ * the cycle before.
+ */
+static char *
+stream_apply(Stream *stream, const World *world, const DecideResult *result)
+{
+	int64_t		told[MOST_JOBS];
+	int64_t		gains = INT64_MAX;	/* who is to start earlier than told */
+	int			i;
+
+	for (i = 0; i < stream->n; i++)
+		told[i] = NOT_TOLD;
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+
+		told[world->jobs[r->job].id] = r->at;
+		parts_note(&stream->jobs[world->jobs[r->job].id],
+				   &result->reserved_parts[r->first_part], r->n_parts);
+	}
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *start = &result->starts[i];
+		StreamJob  *job = &stream->jobs[world->jobs[start->job].id];
+
+		job->state = STATE_RUNS;
+		job->started = stream->now;
+		parts_note(job, &result->parts[start->first_part], start->n_parts);
+		told[world->jobs[start->job].id] = stream->now;
+		stream->backfilled += result->n_reservations > 0 &&
+			result->reservations[0].after <= i;
+	}
+	for (i = 0; i < stream->n; i++)
+	{
+		const StreamJob *job = &stream->jobs[i];
+
+		if (told[i] != NOT_TOLD && told[i] < job->told &&
+			turn_of(stream, i) < gains)
+			gains = turn_of(stream, i);
+	}
+	for (i = 0; i < stream->n; i++)
+	{
+		StreamJob  *job = &stream->jobs[i];
+		bool		before = job->told != NOT_TOLD;
+
+		if (before && !stream->unexpected && turn_of(stream, i) < gains)
+		{
+			stream->kept++;
+			if (told[i] == NOT_TOLD || told[i] > job->told)
+				return format("job %d was to start at %" PRId64 ", and is at %"
+							  PRId64, i, job->told, told[i]);
+		}
+		if (job->first_told == NOT_TOLD)
+			job->first_told = told[i];
+		job->told = job->state == STATE_RUNS ? NOT_TOLD : told[i];
+	}
+	stream->unexpected = false;
+	return NULL;
+}
+
+/*
+ * One cycle: NULL, or what is wrong.
+ */
+static char *
+stream_cycle(Stream *stream)
+{
+	World		world;
+	Pool		pool;
+	DecideArena arena;
+	DecideInput input;
+	DecideResult result;
+	DecideTold	told[MOST_JOBS];
+	DecidePart	parts[MOST_JOBS * MOST_PARTS];
+	const char *error;
+	char	   *why = NULL;
+
+	stream_world(stream, &world);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	input = world_input(&world);
+	stream_told(stream, &input, told, parts);
+	error = DecideRun(&input, &arena, &result);
+	if (error == NULL)
+		error = DecideCheck(&input, &result, &arena, NULL);
+	if (error != NULL)
+		why = format("%s", error);
+	if (why == NULL)
+		why = outlives_error(&world, &result);
+	if (why == NULL)
+		why = stream_apply(stream, &world, &result);
+	if (why != NULL)
+	{
+		char	   *decided = world_render(&world, &result, NULL);
+		char	   *full = format("at %" PRId64 ": %s\n%s", stream->now, why,
+								  decided);
+
+		free(decided);
+		free(why);
+		why = full;
+	}
+	pool_free(&pool);
+	world_free(&world);
+	return why;
+}
+
+/*
+ * Go to the next instant at which anything comes or ends.  False: there is
+ * none.
+ */
+static bool
+stream_step(Stream *stream)
+{
+	int64_t		next = INT64_MAX;
+	int			i;
+
+	for (i = 0; i < stream->n; i++)
+	{
+		const StreamJob *job = &stream->jobs[i];
+		int64_t		at = job->state == STATE_COMES ? job->comes :
+			job->state == STATE_RUNS ? job->started + job->runs : INT64_MAX;
+
+		if (at < next)
+			next = at;
+	}
+	if (next == INT64_MAX)
+		return false;
+	stream->now = next;
+	for (i = 0; i < stream->n; i++)
+	{
+		StreamJob  *job = &stream->jobs[i];
+
+		if (job->state == STATE_COMES && job->comes <= next)
+			job->state = STATE_WAITS;
+		else if (job->state == STATE_RUNS)
+		{
+			if (job->started + job->runs <= next)
+			{
+				job->state = STATE_OVER;
+				stream->unexpected |= job->runs != job->expected;
+			}
+			else if (job->started + job->expected <= next)
+				stream->unexpected = true;	/* it outran it */
+		}
+	}
+	return true;
+}
+
+/*
+ * Run until nothing comes any more: NULL, or what is wrong.
+ */
+static char *
+stream_run(Stream *stream)
+{
+	char	   *why = NULL;
+
+	while (why == NULL && stream_step(stream))
+		why = stream_cycle(stream);
+	return why;
+}
+
+/*
+ * Add a job.
+ */
+static StreamJob *
+stream_job(Stream *stream, int gpus, int64_t comes, int64_t wall)
+{
+	StreamJob  *job = &stream->jobs[stream->n++];
+
+	memset(job, 0, sizeof(*job));
+	job->gpus = gpus;
+	job->share = DECIDE_WHOLE;
+	job->comes = comes;
+	job->wall = job->expected = job->runs = wall;
+	job->told = job->first_told = NOT_TOLD;
+	return job;
+}
+
+/*
+ * A random cluster and a random stream.
+ */
+static void
+random_stream(Stream *stream, uint64_t *seed)
+{
+	bool		exact = random_below(seed, 3) > 0;
+	int			total = 0;
+	int			i;
+
+	memset(stream, 0, sizeof(*stream));
+	stream->n_nodes = 1 + random_below(seed, 5);
+	stream->depth = 1 + random_below(seed, 6);
+	for (i = 0; i < stream->n_nodes; i++)
+	{
+		stream->gpus[i] = 1 + random_below(seed, 6);
+		stream->domain[i] = random_below(seed, 3) == 0 ? DECIDE_OWN_GROUP :
+			random_below(seed, 2);
+		total += stream->gpus[i];
+	}
+	stream->cpu_milli = random_below(seed, 3) == 0 ? 8000 : 0;
+	for (i = 0; i < 40; i++)
+	{
+		bool		gang = random_below(seed, 4) == 0;
+		StreamJob  *job = stream_job(stream, gang ?
+									 1 + random_below(seed, total) :
+									 1 + random_below(seed, 2),
+									 random_below(seed, 200),
+									 1 + random_below(seed, gang ? 60 : 30));
+
+		job->topology = random_below(seed, 4) > 0 ? DECIDE_TOPOLOGY_ANY :
+			(DecideTopology) random_below(seed, 3);
+		if (job->gpus == 1 && random_below(seed, 5) == 0)
+			job->share = 100 * (1 + random_below(seed, 9));
+		if (stream->cpu_milli > 0 && random_below(seed, 2) == 0)
+			job->cpu_milli = 500 * (1 + random_below(seed, 4));
+		if (random_below(seed, 2) == 0)
+			job->expected = 1 + random_below(seed, (int) job->wall);
+		job->runs = exact ? job->expected : 1 + random_below(seed,
+															 (int) job->wall);
+	}
+}
+
+/*
+ * Eight nodes of eight devices, a stream of small jobs, and a gang of 64.
+ */
+static char *
+gang_error(uint64_t seed)
+{
+	Stream	   *stream = calloc(1, sizeof(Stream));
+	StreamJob  *gang = NULL;
+	char	   *why;
+	int			i;
+
+	stream->n_nodes = 8;
+	stream->depth = 1;
+	for (i = 0; i < 8; i++)
+	{
+		stream->gpus[i] = 8;
+		stream->domain[i] = DECIDE_OWN_GROUP;
+	}
+	for (i = 0; i < 140; i++)
+	{
+		StreamJob  *job = stream_job(stream, i == 40 ? 64 :
+									 1 + random_below(&seed, 4),
+									 i < 40 ? 0 : i,
+									 20 + random_below(&seed, 100));
+
+		if (i == 40)
+			gang = job;
+	}
+	why = stream_run(stream);
+	if (why == NULL && gang->started != gang->first_told)
+		why = format("the gang was to start at %" PRId64 ", and did at %"
+					 PRId64, gang->first_told, gang->started);
+	if (why == NULL && stream->backfilled < 5)
+		why = format("nothing was let in behind the gang");
+	free(stream);
+	return why;
+}
+
+/*
+ * Random streams, and the gang.
+ */
+void
+stream_tests(Tap *tap, int instances)
+{
+	Stream	   *stream = calloc(1, sizeof(Stream));
+	long		kept = 0;
+	long		backfilled = 0;
+	char	   *why = NULL;
+	uint64_t	i;
+
+	for (i = 0; i < (uint64_t) instances && why == NULL; i++)
+	{
+		uint64_t	seed = 700000000 + i;
+
+		random_stream(stream, &seed);
+		why = stream_run(stream);
+		kept += stream->kept;
+		backfilled += stream->backfilled;
+		if (why != NULL)
+		{
+			char	   *full = format("stream %" PRIu64 ": %s", i, why);
+
+			free(why);
+			why = full;
+		}
+	}
+	free(stream);
+	printf("# %ld reservations seen again, %ld starts behind one\n", kept,
+		   backfilled);
+	tap_ok(tap, why == NULL, "streams: no reservation moves later, nobody "
+		   "outlives one", why);
+	tap_ok(tap, why != NULL || (kept > instances && backfilled > instances),
+		   "streams: there are reservations and starts behind them", NULL);
+	free(why);
+	why = NULL;
+	for (i = 0; i < 20 && why == NULL; i++)
+		why = gang_error(800000000 + i);
+	tap_ok(tap, why == NULL, "streams: a gang of 64 starts when it was told",
+		   why);
+	free(why);
+}

@@ -1,0 +1,273 @@
+-- Who may do what: every object of the extension x every role, and PUBLIC.
+--
+-- The list is the whole of it: whatever it does not say is refused, and an
+-- object, role or privilege that is not in it fails the test.  A new object
+-- belongs into it.
+--
+--   function  acts with its owner's rights      execute
+--   internal  acts with its caller's            execute
+--   table, view, sequence                       read; nobody may do anything else
+--   type                                        use
+--
+-- Row types of tables and array types have no privileges of their own worth
+-- the name: without the table they are of no use.
+\set ON_ERROR_ROLLBACK 1
+\set ON_ERROR_STOP true
+\set QUIET 1
+\pset format unaligned
+\pset tuples_only true
+\pset pager off
+
+BEGIN;
+SET LOCAL client_min_messages = warning;
+SELECT no_plan();
+CREATE ROLE gpucredit_test_nobody;
+
+CREATE TEMP TABLE listed (kind text, roles text, names text);
+INSERT INTO listed VALUES
+('schema', 'admin agent app auditor operator pg_monitor tenant',
+	'gpucredit'),
+('function', '',
+	'require_account require_job'),
+('function', 'admin',
+	'bind_tenant create_account create_pool issue rebuild refund refund_hold revoke set_budget
+		set_lost_work set_price set_quota set_rate_limit set_slices set_tier suspend_account transfer
+		unbind_tenant'),
+('function', 'admin agent',
+	'checkpoint meter meter_batch resumed'),
+('function', 'admin agent app tenant',
+	'settle'),
+('function', 'admin agent operator',
+	'heartbeat place plan'),
+('function', 'admin app auditor',
+	'denials'),
+('function', 'admin app auditor operator tenant',
+	'explain history report_html'),
+('function', 'admin app auditor tenant',
+	'balance buckets buckets_for budgets invoice job_buckets statement top_jobs top_spenders
+		usage_by'),
+('function', 'admin app operator tenant',
+	'cancel'),
+('function', 'admin app tenant',
+	'capture hold release reserve'),
+('function', 'admin auditor',
+	'audit_proof verify_audit'),
+('function', 'admin auditor operator',
+	'burn_rate capacity_advice cluster_map cron_jobs demand fair_share last_minute queue
+		queue_reasons reservations verify'),
+('function', 'admin auditor operator pg_monitor',
+	'metric_samples metrics_text'),
+('function', 'admin operator',
+	'check_books check_nodes drain expire_credits install_jobs maintain plan_with reap_holds
+		reclaim register_node remove_jobs remove_node resume seal_audit set_alert set_retry_rule'),
+('internal', '',		-- of reports and screens
+	'html node_blocks queued_jobs report_about report_ahead report_balance report_bin_name
+		report_bins report_cell report_chart report_credit report_day report_fairness report_first
+		report_graph_cell report_grid report_head report_held report_hours report_instant
+		report_lines report_micros report_money report_money_cell report_more report_name
+		report_outlook report_owner_row report_owners report_page report_percent report_rect
+		report_section report_series report_shares report_short report_slots report_span
+		report_spend report_spenders report_stamp report_step report_style report_svg report_table
+		report_tick report_tile report_tiles report_time report_use report_waiting report_waits
+		runs_out screen_name spend_rate'),
+('internal', '',
+	'account_path alert_balances alert_budgets ask_digest alert_expiries alert_spend announce_change
+		audit_binding audit_jobs balance_at balance_now balance_of bucket_difference bucket_event
+		bucket_fit bucket_is_sound budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
+		check_departures check_devices check_guards check_holds check_jobs check_seals check_shares check_slices
+		check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
+		closings_digest counts_are_sound cron_job_name cron_tasks dead_held depart departure_digest entry_by_bucket entry_by_part entry_is_sound fold_denials fold_spend
+		forget forget_usage high_spend hold_difference hold_is_sound is_below
+		job_is_sound kept_from kind_rank lock_chain log_finding metric_families metric_labels money_gauges
+		offer_types part_difference parts_are_sound period_start queue_gauges raise_alert raise_alerts refuse_change
+		quota_is_sound repair require_amount require_cron require_kept require_report require_role require_sense require_slots
+		slice_is_sound spend_day_difference spend_difference spend_line unschedule utc_day write_audit'),
+('internal', 'admin agent app auditor operator tenant',
+	'avg bill credits_accum credits_accum_inv credits_add credits_avg credits_cmp
+		credits_eq credits_ge credits_gt credits_hash credits_hash_extended credits_in
+		credits_larger credits_le credits_lt credits_mul credits_ne credits_neg credits_out
+		credits_recv credits_send credits_smaller credits_sub credits_sum credits_to_numeric
+		gpu_count gpureq_cmp gpureq_eq gpureq_ge gpureq_gt gpureq_hash
+		gpureq_hash_extended gpureq_in gpureq_le gpureq_lt gpureq_max_gpus gpureq_min_gpus
+		gpureq_min_memory gpureq_ne gpureq_out gpureq_recv gpureq_send gpureq_share gpureq_types
+		gpuset_cmp gpuset_contained gpuset_contains gpuset_contains_device gpuset_device_contained
+		gpuset_difference gpuset_eq gpuset_from_array gpuset_ge gpuset_gt gpuset_hash
+		gpuset_hash_extended gpuset_in gpuset_intersection gpuset_le gpuset_lt gpuset_ne gpuset_out
+		gpuset_overlaps gpuset_recv gpuset_send gpuset_to_array gpuset_union
+		int4_to_credits int8_to_credits max min mul_credits now numeric_to_credits
+		sees sum union_agg'),
+('view', 'admin app auditor operator tenant',
+	'jobs tier'),
+('view', 'admin auditor',
+	'bucket_whole budget_count_whole closing_net job_wait'),
+('view', 'admin auditor operator',
+	'capacity cron_status node_capacity nodes queue_depth retry_rule seal_status seals'),
+('view', 'admin auditor operator pg_monitor',
+	'metrics'),
+('table', 'admin app auditor operator tenant',
+	'price'),
+('table', 'admin auditor',
+	'alert audit bucket bucket_slice budget budget_count budget_log budget_slice claim claim_gpu closing denial
+		eviction fair_usage hold_budget hold_part lost_work node_cache quota rate_limit request reservation
+		retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending seal_row spend_day spend_delta
+		spend_total tenant tier_builtin tier_custom typical usage usage_horizon'),
+('table', 'admin auditor operator',
+	'attempt_gpu checkpoint departure directive node pool'),
+('table', 'admin auditor operator tenant',
+	'attempt'),
+('table', 'admin auditor tenant',
+	'account entry hold job'),
+('sequence', '',
+	'alert_alert_seq audit_audit_seq bucket_bucket_seq entry_entry_seq hold_hold_seq job_job_seq'),
+('type', 'admin agent app auditor operator tenant',
+	'gpucredit.burn_rate_result gpucredit.last_minute_result gpucredit.queue_reasons_result
+		gpucredit.queue_result gpucredit.report_bucket gpucredit.report_hours_line
+		gpucredit.report_line gpucredit.report_owner gpucredit.report_scope gpucredit.report_share
+		gpucredit.report_slot gpucredit.report_wait'),
+('type', 'admin agent app auditor operator tenant',
+	'gpucredit.audit_proof_result gpucredit.balance_result gpucredit.bucket_for_result
+		gpucredit.bucket_result gpucredit.budgets_row gpucredit.cancel_result
+		gpucredit.capacity_advice_result gpucredit.capture_result gpucredit.counters_result
+		gpucredit.credits gpucredit.cron_status_result gpucredit.demand_result
+		gpucredit.denials_result gpucredit.difference gpucredit.expire_credits_result
+		gpucredit.explain_result gpucredit.fair_share_result gpucredit.gpureq gpucredit.gpuset
+		gpucredit.heartbeat_result gpucredit.history_result gpucredit.hold_result
+		gpucredit.invoice_result gpucredit.issue_result gpucredit.maintain_result
+		gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result
+		gpucredit.place_result gpucredit.rebuild_result gpucredit.refund_result
+		gpucredit.release_result gpucredit.reservation_result gpucredit.reserve_result
+		gpucredit.resumed_result gpucredit.revoke_result gpucredit.seal_audit_result
+		gpucredit.settle_result gpucredit.statement_result gpucredit.sweep_result
+		gpucredit.top_jobs_result gpucredit.top_spenders_result gpucredit.transfer_result
+		gpucredit.usage_by_result gpucredit.verify_audit_result gpucredit.verify_result');
+
+CREATE TEMP VIEW role AS
+	SELECT r.oid, coalesce(substring(r.rolname, '^gpucredit_(?!test_)(.*)$'),
+		CASE r.rolname WHEN 'pg_monitor' THEN 'pg_monitor' ELSE 'public' END) AS short
+	FROM pg_roles r WHERE r.rolname = ANY (ARRAY['gpucredit_admin',
+		'gpucredit_operator', 'gpucredit_app', 'gpucredit_agent',
+		'gpucredit_auditor', 'gpucredit_tenant', 'pg_monitor',
+		'gpucredit_test_nobody']);
+
+-- Every object of the extension that has privileges, and of each privilege,
+-- who has it.  Partitions stand for themselves as one, whatever their span.
+CREATE TEMP VIEW object AS
+	SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e
+		ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
+	WHERE e.extname = 'gpucredit' AND d.deptype = 'e'
+	UNION
+	SELECT 'pg_class'::regclass, c.oid FROM pg_class c
+	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+	UNION
+	SELECT 'pg_proc'::regclass, p.oid FROM pg_proc p
+	WHERE p.pronamespace = 'gpucredit'::regnamespace;
+CREATE TEMP VIEW privilege AS
+	SELECT CASE WHEN p.prosecdef OR p.proname = 'meter' THEN 'function' ELSE 'internal' END AS kind,
+		p.proname::text AS name, 'execute' AS what, r.short
+	FROM object o JOIN pg_proc p ON o.classid = 'pg_proc'::regclass AND p.oid = o.objid
+		LEFT JOIN role r ON has_function_privilege(r.oid, p.oid, 'EXECUTE')
+	UNION ALL
+	SELECT CASE c.relkind WHEN 'S' THEN 'sequence' WHEN 'v' THEN 'view' ELSE 'table' END,
+		CASE WHEN c.relispartition THEN pg_partition_root(c.oid)::regclass::text || ' (partition)' ELSE c.relname END,
+		'read', r.short
+	FROM object o JOIN pg_class c ON o.classid = 'pg_class'::regclass AND c.oid = o.objid
+			AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+		LEFT JOIN role r ON CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(r.oid, c.oid, 'SELECT')
+			ELSE has_any_column_privilege(r.oid, c.oid, 'SELECT') END
+	UNION ALL
+	SELECT 'type', format_type(t.oid, NULL), 'use', r.short
+	FROM object o JOIN pg_type t ON o.classid = 'pg_type'::regclass AND t.oid = o.objid
+		LEFT JOIN pg_class c ON c.oid = t.typrelid
+		LEFT JOIN role r ON has_type_privilege(r.oid, t.oid, 'USAGE')
+	WHERE t.typelem = 0 AND coalesce(c.relkind = 'c', true)
+	UNION ALL
+	SELECT 'schema', 'gpucredit', 'use', r.short FROM role r
+	WHERE has_schema_privilege(r.oid, 'gpucredit', 'USAGE');
+CREATE TEMP VIEW found AS
+	SELECT p.kind, p.name, coalesce(string_agg(DISTINCT p.short, ' '), '') AS roles
+	FROM privilege p GROUP BY p.kind, p.name;
+
+CREATE TEMP TABLE may AS
+	SELECT l.kind, n.name, l.roles
+	FROM listed l, regexp_split_to_table(l.names, '\s+') AS n (name);
+
+SELECT is(count(*)::int, 8, 'the roles are there') FROM role;
+SELECT is(string_agg(m.kind || ' ' || m.name, ', '), NULL, 'nothing is listed twice')
+FROM (SELECT kind, name FROM may GROUP BY kind, name HAVING count(*) > 1) m;
+-- the matrix
+SELECT is(f.roles, m.roles, coalesce(f.kind, m.kind) || ' ' || coalesce(f.name, m.name))
+FROM found f FULL JOIN may m ON m.kind = f.kind AND m.name = f.name
+ORDER BY coalesce(f.kind, m.kind), coalesce(f.name, m.name) COLLATE "C";
+
+-- Overloaded functions and partitions are one line above: of each all alike.
+SELECT is(string_agg(DISTINCT d.name, ', '), NULL, 'what has one name has one set of privileges')
+FROM (SELECT p.proname AS name
+	FROM object o JOIN pg_proc p ON o.classid = 'pg_proc'::regclass AND p.oid = o.objid
+		CROSS JOIN role r
+	GROUP BY p.proname, r.oid
+	HAVING bool_or(has_function_privilege(r.oid, p.oid, 'EXECUTE'))
+		<> bool_and(has_function_privilege(r.oid, p.oid, 'EXECUTE'))
+	UNION ALL
+	SELECT c.relname
+	FROM object o JOIN pg_class c ON o.classid = 'pg_class'::regclass AND c.oid = o.objid
+			AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+		CROSS JOIN role r
+	WHERE has_table_privilege(r.oid, c.oid, 'SELECT') <> has_any_column_privilege(r.oid, c.oid, 'SELECT')
+	UNION ALL
+	SELECT pg_partition_root(c.oid)::regclass::text
+	FROM object o JOIN pg_class c ON o.classid = 'pg_class'::regclass AND c.oid = o.objid
+			AND c.relispartition AND c.relkind IN ('r', 'p')
+		CROSS JOIN role r
+	GROUP BY pg_partition_root(c.oid), r.oid
+	HAVING bool_or(has_table_privilege(r.oid, c.oid, 'SELECT'))
+		<> bool_and(has_table_privilege(r.oid, c.oid, 'SELECT'))) d;
+
+-- Nobody writes, creates, or hands a privilege on.
+SELECT is(string_agg(format('%s: %s', r.short, c.relname), ', '), NULL,
+	'no role writes a table, a column or a sequence')
+FROM object o JOIN pg_class c ON o.classid = 'pg_class'::regclass AND c.oid = o.objid
+	CROSS JOIN role r
+WHERE CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(r.oid, c.oid, 'USAGE, UPDATE')
+	WHEN c.relkind IN ('r', 'p', 'v', 'm', 'f') THEN has_table_privilege(r.oid, c.oid,
+			'INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
+		OR has_any_column_privilege(r.oid, c.oid, 'INSERT, UPDATE, REFERENCES') END;
+SELECT is(string_agg(r.short, ', '), NULL, 'no role creates anything in the schema')
+FROM role r WHERE has_schema_privilege(r.oid, 'gpucredit', 'CREATE');
+SELECT is(string_agg(format('%s: %s', r.short, o.objid), ', '), NULL, 'no role may grant')
+FROM object o CROSS JOIN role r
+WHERE CASE o.classid
+	WHEN 'pg_proc'::regclass THEN has_function_privilege(r.oid, o.objid, 'EXECUTE WITH GRANT OPTION')
+	WHEN 'pg_type'::regclass THEN has_type_privilege(r.oid, o.objid, 'USAGE WITH GRANT OPTION')
+	WHEN 'pg_class'::regclass THEN (SELECT c.relkind IN ('r', 'p', 'v', 'm', 'f')
+			AND has_table_privilege(r.oid, c.oid, 'SELECT WITH GRANT OPTION')
+		FROM pg_class c WHERE c.oid = o.objid) END;
+SELECT is(string_agg(format('%s: %s', r.short, x.name), ', '), NULL, 'no role owns anything here')
+FROM (SELECT p.proowner AS owner, p.proname AS name FROM object o JOIN pg_proc p
+		ON o.classid = 'pg_proc'::regclass AND p.oid = o.objid
+	UNION ALL
+	SELECT c.relowner, c.relname FROM object o JOIN pg_class c
+		ON o.classid = 'pg_class'::regclass AND c.oid = o.objid
+	UNION ALL
+	SELECT t.typowner, t.typname FROM object o JOIN pg_type t
+		ON o.classid = 'pg_type'::regclass AND t.oid = o.objid) x
+	JOIN role r ON r.oid = x.owner;
+-- what acts with its owner's rights pins its path
+SELECT is(string_agg(p.proname, ', '), NULL, 'who acts as the owner pins the search path')
+FROM object o JOIN pg_proc p ON o.classid = 'pg_proc'::regclass AND p.oid = o.objid
+WHERE p.prosecdef AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false);
+-- there is no kind of object that this does not look at
+SELECT is(string_agg(DISTINCT pg_describe_object(o.classid, o.objid, 0), ', '), NULL,
+	'every kind of object is looked at, or has no privileges')
+FROM object o
+WHERE o.classid <> ALL (ARRAY['pg_class', 'pg_proc', 'pg_type', 'pg_namespace', 'pg_operator',
+	'pg_opclass', 'pg_opfamily', 'pg_cast']::regclass[]);
+-- members get a role's privileges by inheriting them; none has another's
+SELECT is(string_agg(format('%s in %s', m.member::regrole, m.roleid::regrole), ', '), NULL,
+	'no role is a member of another')
+FROM pg_auth_members m
+WHERE m.member IN (SELECT r.oid FROM role r WHERE r.short <> 'pg_monitor')
+	OR m.roleid IN (SELECT r.oid FROM role r WHERE r.short <> 'pg_monitor')
+	AND m.member IN (SELECT r.oid FROM role r);
+
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,236 @@
+# 092_report.pl: report_html() in a browser
+#
+# Chromium opens the page as on a phone (360 pixels wide) and on a desk, in
+# light and in dark, and a script that only this test adds measures it: that
+# nothing is wider than the screen, that no text is too small or too faint,
+# and what numbers a reader sees.  Those are compared with what the ledger
+# says by other ways.  Pictures are left in the test's folder.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use IPC::Run;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my ($chromium) = grep { -x } map { "$_/chromium" } split /:/, $ENV{PATH};
+plan skip_all => 'no chromium here' unless $chromium;
+
+my $folder = "$PostgreSQL::Test::Utils::tmp_check/report";
+mkdir $folder;
+my $node = new_node('main');
+new_database($node, 'credit');
+fill();
+
+# The whole installation, one organisation, and one that never did anything.
+my %sql = (
+	all  => 'SELECT gpucredit.report_html()',
+	acme => q{SELECT gpucredit.report_html('acme')},
+	none => q{SELECT gpucredit.report_html('idle', gpucredit.now() - interval '400 days')});
+my %page   = map { $_ => at_the_end($sql{$_}) } keys %sql;
+my %ledger = ledger();
+
+foreach my $name (sort keys %page)
+{
+	foreach my $width (360, 1100)
+	{
+		look_at($name, $width, $_) for 'light', 'dark';
+	}
+}
+print_it();
+verify_empty($node, 'credit');
+done_testing();
+
+# Some days of work of three organisations, one of which has a name that would
+# write the page itself.
+sub fill
+{
+	query(
+		$node, 'credit', q{
+	SET gpucredit.clock = '2027-03-01 00:00+00';
+	SET gpucredit.node_suspect = 0;
+	SET gpucredit.node_lost = 0;
+	DO $$
+	DECLARE
+		o text;
+		j bigint;
+		at timestamptz := '2027-03-01 00:00+00';
+		evil text := '"><script>document.title = ''owned''<img src=x onerror=alert(1)>';
+		deep text := 'a/' || repeat('long', 40);
+	BEGIN
+		PERFORM gpucredit.set_price('H100', 2.5), gpucredit.set_price('T4', 0.35);
+		PERFORM gpucredit.register_node('default', 'h' || n, 'H100', 8, 81920)
+		FROM generate_series(1, 2) n;
+		PERFORM gpucredit.register_node('default', 't1', 'T4', 4, 16384);
+		FOREACH o IN ARRAY ARRAY['acme', evil, 'idle'] LOOP
+			PERFORM gpucredit.create_account(o), gpucredit.create_account(o, 'a'),
+				gpucredit.create_account(o, deep), gpucredit.create_account(o, 'b');
+			PERFORM gpucredit.issue(o, '', 'paid', 1234567.891234);
+			PERFORM gpucredit.issue(o, 'a', 'promo', 500, 'promo', at + interval '20 days');
+		END LOOP;
+		FOR i IN 1 .. 60 LOOP
+			at := at + interval '2 h 7 min';
+			PERFORM set_config('gpucredit.clock', at::text, false);
+			o := (ARRAY['acme', evil])[1 + i % 2];
+			SELECT r.job INTO j
+			FROM gpucredit.reserve(o, (ARRAY['a', 'b', deep])[1 + i % 3], 'job' || i,
+				(ARRAY['4xH100', '1xT4', '8xH100'])[1 + i / 7 % 3], '10 h',
+				(ARRAY['interactive', 'standard_training'])[1 + i / 2 % 2]) r;
+			PERFORM set_config('gpucredit.clock', (at + i * interval '3 s')::text, false);
+			PERFORM gpucredit.place();
+			PERFORM set_config('gpucredit.clock', (at + interval '2 h')::text, false);
+			PERFORM gpucredit.settle(o, j, 1, 'completed', interval '1 h' + i * interval '17.123 s');
+			IF i % 20 = 0 THEN
+				PERFORM gpucredit.refund(o, j, 'refund' || i, 0.123456, 'test');
+			END IF;
+		END LOOP;
+		PERFORM gpucredit.reserve('acme', 'b', 'waits' || i, '8xH100', '10 h')
+		FROM generate_series(1, 5) i;
+		PERFORM gpucredit.hold('acme', 'b', 'hold', 77.7, '30 days');
+	END
+	$$});
+	return;
+}
+
+sub at_the_end
+{
+	my ($sql) = @_;
+
+	return query($node, 'credit',
+		"SET gpucredit.clock = '2027-03-08 00:00+00'; SET timezone = 'UTC'; $sql");
+}
+
+# The same figures by organisation, by other functions than the report's.
+sub ledger
+{
+	my %is;
+	my $rows = at_the_end(
+		q{SELECT o.org, coalesce(sum(u.net), 0.000000), coalesce(sum(u.spent), 0.000000),
+			coalesce(sum(u.refunded), 0.000000),
+			(SELECT sum(b.available) FROM (SELECT DISTINCT ON (b.bucket) b.available
+				FROM gpucredit.account c, gpucredit.buckets(c.org, c.account) b
+				WHERE c.org = o.org) b),
+			(gpucredit.balance(o.org)).held
+		FROM gpucredit.account o
+			LEFT JOIN gpucredit.usage_by(o.org, '', NULL, NULL, 'account') u ON true
+		WHERE o.account = '' GROUP BY o.org});
+
+	foreach my $row (split /\n/, $rows)
+	{
+		my ($org, @figures) = split /\|/, $row;
+
+		@{ $is{$org} }{qw(net spent refunded available held)} = @figures;
+	}
+	$is{acme}{$_} = at_the_end(
+		"SELECT net FROM gpucredit.usage_by('acme', '', NULL, NULL, 'gpu_type') WHERE item = '$_'")
+	  for 'H100', 'T4';
+	return %is;
+}
+
+# Opens a page in a frame of a width, and checks what was measured in it.
+sub look_at
+{
+	my ($name, $width, $scheme) = @_;
+	my $what   = "$name, $width pixels, $scheme";
+	my $script = slurp_checkout('test/report/measure.js');
+	my $page   = $page{$name};
+
+	$page =~ s{</body>}{<script>$script</script></body>} or die "no end of a body\n";
+	write_file("$name.html", $page);
+	write_file('frame.html',
+		qq{<body style="margin:0"><iframe src="$name.html"}
+		  . qq{ style="border:0;width:${width}px;height:6000px"></iframe>}
+		  . q{<pre id="m"></pre><script>addEventListener('message',}
+		  . q{ e => document.getElementById('m').textContent = e.data)</script>});
+	# a window is not made narrower than 500 pixels, a frame is
+	my @view = ('--blink-settings=preferredColorScheme=' . ($scheme eq 'dark' ? 0 : 1),
+		'--window-size=' . ($width < 600 ? 600 : $width) . ',6000', '--hide-scrollbars');
+	my $dom = chromium(@view, '--virtual-time-budget=10000', '--dump-dom');
+	my ($json) = $dom =~ m{<pre id="m">(.+?)</pre>}s;
+	ok($json, "$what: measured") or return diag($dom);
+	my %reference = (lt => '<', gt => '>', amp => '&', nbsp => ' ');
+	$json =~ s/&(lt|gt|amp|nbsp);/$reference{$1}/g;
+	my $seen = decode_json($json);
+
+	is($seen->{dark} ? 'dark' : 'light', $scheme, "$what: that scheme it is");
+	is_deeply($seen->{wide}, [], "$what: nothing is wider than the screen");
+	cmp_ok($seen->{scroll}, '<=', $width, "$what: nothing to scroll sideways");
+	cmp_ok($seen->{small},  '>=', 12,     "$what: no text below 12 pixels");
+	is_deeply($seen->{faint}, [], "$what: text has a contrast of 4.5 or more");
+	is_deeply($seen->{dim}, [], "$what: bars and lines one of 3 or more");
+	is_deeply($seen->{mute}, [], "$what: each picture has a title and words");
+	is_deeply($seen->{wrong}, [], "$what: what is read is what is given as data");
+	is($seen->{scripts}, 1, "$what: no script but the test's");
+	unlike($seen->{title}, qr/owned/, "$what: no name has become script");
+	numbers($what, $name, $seen->{numbers});
+
+	my $picture = "$folder/$name-$width-$scheme.png";
+	chromium(@view, "--screenshot=$picture");
+	cmp_ok(-s $picture // 0, '>', 20_000, "$what: a picture was taken");
+	return;
+}
+
+# The numbers that were read, against the ledger's.
+sub numbers
+{
+	my ($what, $name, $read) = @_;
+	my @orgs = $name eq 'all' ? sort keys %ledger : $name eq 'none' ? 'idle' : $name;
+	my %sum;
+
+	$sum{ $_->{table} }{ $_->{key} } = $_->{value} for grep { $_->{sum} } @$read;
+	my %total = map {
+		my $key = $_;
+		$key => query($node, 'credit', 'SELECT ' . join(' + ', map { $ledger{$_}{$key} } @orgs))
+	} qw(net spent refunded available held);
+	is($sum{balances}{$_}, $total{$_}, "$what: $_") for qw(available held);
+	return if $name eq 'none';
+	is($sum{'spend-days'}{$_}, $total{$_}, "$what: $_ over time") for qw(net spent refunded);
+	is($sum{"spend-by-$_"}{net}, $total{net}, "$what: net by $_") for qw(account type);
+	foreach my $row (@$read)
+	{
+		is($row->{value}, $ledger{acme}{ $row->{type} }, "$what: net on $row->{type}")
+		  if $name eq 'acme' && $row->{table} eq 'spend-by-type' && $row->{type};
+		is($row->{value}, $ledger{ $row->{org} }{net}, "$what: net of an organisation")
+		  if $name eq 'all' && $row->{table} eq 'spend-by-account' && $row->{org};
+	}
+	return;
+}
+
+# Printed it is some pages.
+sub print_it
+{
+	write_file('frame.html', $page{acme});
+	chromium("--print-to-pdf=$folder/acme.pdf", '--no-pdf-header-footer');
+	my $pages = () = slurp_file("$folder/acme.pdf") =~ m{/Type\s*/Page\b}g;
+	cmp_ok($pages, '>=', 2, 'printed on some pages');
+	cmp_ok($pages, '<=', 8, 'but not on many');
+	return;
+}
+
+# Opens the frame; what Chromium prints.
+sub chromium
+{
+	my @command = (
+		$chromium, '--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
+		'--no-first-run', '--allow-file-access-from-files', "--user-data-dir=$folder/profile",
+		@_, "file://$folder/frame.html");
+	my ($out, $err);
+
+	local $ENV{HOME} = $folder;
+	IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(300))
+	  or diag($err);
+	return $out // '';
+}
+
+sub write_file
+{
+	my ($name, $text) = @_;
+
+	open(my $file, '>', "$folder/$name") or die "could not write $name: $!\n";
+	print $file $text;
+	close($file) or die "could not write $name: $!\n";
+	return;
+}

@@ -1,0 +1,92 @@
+# 096_operating.pl: docs/operating.md does what it says, and what it and
+# docs/consistency.md name is there
+#
+# Blocks marked sh, sql and conf are run as they stand, in their order.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $root = "$FindBin::RealBin/../..";
+my $text = slurp_file("$root/docs/operating.md");
+my @blocks;
+
+push @blocks, [ $1, $2 ] while $text =~ /^```(\w+)\n(.*?)^```$/msg;
+cmp_ok(scalar(@blocks), '>=', 12, 'there are commands');
+
+my $node = PostgreSQL::Test::Cluster->new('primary');
+
+$node->init(allows_streaming => 1);
+$node->append_conf('postgresql.conf',
+	join('', "cron.host = '" . $node->host . "'\nmax_connections = 50\n",
+		map { $_->[0] eq 'conf' ? $_->[1] : () } @blocks));
+$node->start;
+{
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+
+	local $ENV{PGHOST}     = $node->host;
+	local $ENV{PGPORT}     = $node->port;
+	local $ENV{PGDATABASE} = 'mydb';
+
+	chdir $folder or die "$folder: $!\n";
+	foreach my $block (@blocks)
+	{
+		my ($kind, $commands) = @$block;
+		my ($name) = $commands =~ /^\s*(.*)/;
+		my ($out, $err) = ('', '');
+
+		next unless $kind =~ /^(sh|sql)$/;
+		my $ran = IPC::Run::run(
+			$kind eq 'sh' ? [ 'bash', '-eu', '-o', 'pipefail', '-' ] :
+			[ 'psql', '-X', '-q', '-At', '-v', 'ON_ERROR_STOP=1', '-f', '-' ],
+			'<', \$commands, '>', \$out, '2>', \$err);
+
+		ok($ran, "runs: $name") or diag($out, $err);
+		is(join('', grep { $_ ne 't' } split /\n/, $out), '', 'says nothing but t')
+		  if $commands =~ /'gpucredit_preloaded'/;
+	}
+	chdir $root;
+}
+verify_empty($node, 'mydb',     'the database');
+verify_empty($node, 'restored', 'the restored one');
+$node->stop;
+
+# Each alert, and each event of the log, is explained; and none that is not.
+my %alerts  = map { $_ => 1 } slurp_file("$root/monitoring/alerts.yml") =~ /alert: (\w+)/g;
+my %told    = map { $_ => 1 } $text =~ /^\| (Gpucredit\w+) \|/mg;
+my %events;
+
+foreach my $file (glob("$root/src/*/*.c"))
+{
+	my $code = slurp_file($file);
+
+	$events{$_} = 1 foreach map { /"([a-z]+_[a-z_]+)"/g } $code =~ /(?:LogBegin|log_life)\(([^;]*?)\);/gs;
+	$events{$_} = 1 foreach $code =~ /LogBegin\(audit\.decision\)/ ? ('device_failed', 'device_back') : ();
+}
+my %explained = map { map { $_ => 1 } /`(\w+)`/g } $text =~ /^\| (`\w+`(?:, `\w+`)*) \|/mg;
+
+is_deeply([ sort keys %told ], [ sort keys %alerts ], 'every alert is explained');
+is_deeply([ sort keys %explained ], [ sort keys %events ], 'every event of the log is explained');
+
+# What is named is there, with the words that are quoted from it.
+foreach my $page (qw(operating consistency))
+{
+	my $page_text = slurp_file("$root/docs/$page.md");
+	my @missing;
+
+	while ($page_text =~ m{`((?:test|sql|docs|monitoring|tools)/[\w./-]+)`(?: "([^"]+)")?}g)
+	{
+		my ($path, $quoted) = ($1, $2);
+
+		push @missing, $path unless -e "$root/$path";
+		push @missing, "$path: $quoted"
+		  if $quoted && -f "$root/$path" && index(slurp_file("$root/$path") =~ s/\s+/ /gr, $quoted) < 0;
+	}
+	is(join(', ', @missing), '', "$page.md names what is there");
+}
+done_testing();

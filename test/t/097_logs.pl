@@ -1,0 +1,271 @@
+# 097_logs.pl: what an operator must know stands in the server log, a line each
+# that a program can read; ordinary calls leave none
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_node(
+	'logs',
+	"shared_preload_libraries = 'gpucredit'",
+	"gpucredit.database = 'worked'",
+	'gpucredit.scheduler_interval = 50',
+	"log_destination = 'stderr,jsonlog'",
+	'logging_collector = on',
+	"log_directory = 'log'",
+	"log_filename = 'server.log'",
+	"listen_addresses = '127.0.0.1'",
+	'log_statement = none',
+	'log_min_messages = warning',
+	'log_min_error_statement = error');
+my $folder = $node->data_dir . '/log';
+my $seen   = 0;
+my $marks  = 0;
+my $trace  = '4bf92f3577b34da6a3ce929d0e0e4736';
+
+new_database($node, 'credit');
+my $dbh = connect_to($node, 'credit');
+clock('2028-03-01 00:00+00');
+$dbh->do($_) foreach (
+	q{SELECT gpucredit.create_account('acme'),
+		gpucredit.create_account('acme', 'lab')},
+	q{SELECT gpucredit.issue('acme', '', 'i', 8)},
+	q{SELECT gpucredit.set_price('T4', 1)},
+	q{SELECT gpucredit.register_node('default', n, 'T4', 4, 16384)
+		FROM unnest(ARRAY['n1', 'n2']) n});
+
+# An ordinary day: nothing to read.
+$dbh->do(q{SET gpucredit.traceparent = '00-} . $trace . q{-00f067aa0ba902b7-01'});
+my $job = one(q{SELECT job FROM gpucredit.reserve('acme', 'lab', 'j', '4xT4',
+	'2 h', hold_window => '1 h')});
+$dbh->do(q{RESET gpucredit.traceparent});
+is(one(q{SELECT node FROM gpucredit.place()}), 'n1', 'a job runs');
+$dbh->do(q{SELECT gpucredit.heartbeat('n1')});
+$dbh->do(qq{SELECT gpucredit.meter('acme', $job, 1, '0')});
+one(q{SELECT status FROM gpucredit.reserve('acme', '', 'too much', '4xT4', '9 h')});
+one(q{SELECT hold FROM gpucredit.hold('acme', '', 'h', 1, '1 min')});
+$dbh->do(qq{SELECT gpucredit.$_()})
+  foreach qw(maintain reap_holds check_nodes expire_credits seal_audit check_books);
+is_deeply([ lines() ], [], 'ordinary calls leave no line');
+
+# Money that could not be extended: once, with the trace of the job.
+one(q{SELECT status FROM gpucredit.hold('acme', '', 'rest', 3, '1 d')});
+clock('2028-03-01 00:57+00');
+one(qq{SELECT action FROM gpucredit.meter('acme', $job, 1, '57 min')}) foreach 1 .. 2;
+like(join("\n", lines()),
+	qr/^gpucredit event=extension_denied org="acme" account="lab" job=$job attempt=1 reason="insufficient_credits" amount="4\.000000" trace=$trace$/,
+	'an attempt that will have to stop for want of credit, once');
+
+# An error is logged with the trace it belongs to.
+$dbh->do(q{SET gpucredit.traceparent = '00-} . $trace . q{-00f067aa0ba902b7-01'});
+{
+	local $dbh->{PrintError} = 0;
+	eval { one(q{SELECT gpucredit.release('acme', -1, 'none')}) };
+}
+$dbh->do(q{RESET gpucredit.traceparent});
+like(whole_log(),
+	qr/CONTEXT:  gpucredit call=release traceparent=00-$trace-00f067aa0ba902b7-01/,
+	'an error in a trace says so');
+
+# Who: also where from.
+my $far = DBI->connect(
+	'dbi:Pg:dbname=credit;host=127.0.0.1;application_name=far;port=' . $node->port,
+	undef, undef, { RaiseError => 1, PrintError => 0 });
+$far->do(q{SELECT gpucredit.set_alert('acme', 'lab', 1)}) foreach 1 .. 2;
+$far->disconnect;
+is(join(' ', map { "@$_" } @{ $dbh->selectall_arrayref(
+	q{SELECT application_name, client_addr FROM gpucredit.audit WHERE operation = 'set_alert'}) }),
+	'far 127.0.0.1 far 127.0.0.1', 'an audit row tells from where');
+
+# What is rolled back is not told, nor what a savepoint took back.
+$dbh->do(q{SELECT gpucredit.heartbeat('n2')});
+$dbh->begin_work;
+$dbh->do(q{SELECT gpucredit.heartbeat('n2', '{0-2}')});
+$dbh->rollback;
+$dbh->begin_work;
+$dbh->do('SAVEPOINT a');
+$dbh->do(q{SELECT gpucredit.heartbeat('n2', '{0-1}')});
+$dbh->do('ROLLBACK TO a');
+$dbh->do('SAVEPOINT b');
+$dbh->do(q{SELECT gpucredit.heartbeat('n2', '{0-2}')});
+$dbh->do('RELEASE b');
+is_deeply([ lines() ], [], 'nothing is told before the commit');
+$dbh->commit;
+is_deeply([ lines() ],
+	[ 'gpucredit event=device_failed node="n2" pool="default" was="{0-3}" healthy="{0-2}"' ],
+	'a device that failed, once it has committed');
+$dbh->do(q{SELECT gpucredit.heartbeat('n2')});
+like(join("\n", lines()), qr/^gpucredit event=device_back node="n2" /, 'and came back');
+
+# A node that is lost, with what ran there.
+clock('2028-03-01 01:03+00');
+$dbh->do(q{SELECT gpucredit.heartbeat('n2')});
+is(one(q{SELECT affected FROM gpucredit.check_nodes() WHERE task = 'settle_node_lost'}),
+	1, 'a node is lost');
+is_deeply([ lines() ],
+	[ 'gpucredit event=node_lost node="n1" pool="default" silent_s=3780 attempts=1' ],
+	'is told with how much was lost there');
+$dbh->do(q{SELECT gpucredit.check_nodes()});
+is_deeply([ lines() ], [], 'once');
+
+# What a tenant named cannot look like a line or a key of its own.
+my $evil = q{x" event=fake LOG:  gpucredit event=node_lost \\};
+$dbh->do(q{SELECT gpucredit.create_pool(?)}, undef, 'p');
+$dbh->do(q{SELECT gpucredit.register_node('p', ?, 'T4', 2, 16384)}, undef, $evil);
+$dbh->do(q{SELECT gpucredit.heartbeat(?, '{0}')}, undef, $evil);
+my @told = lines();
+is(scalar(@told), 1, 'a hostile name is one line');
+like($told[0], qr/^gpucredit event=device_failed node="x\\" event=fake LOG:  gpucredit event=node_lost \\\\" pool="p" /,
+	'and one value');
+
+# More must leave a pool than can save in time.
+$dbh->do(q{SELECT gpucredit.issue('acme', '', 'more', 100)});
+$dbh->do(q{SELECT gpucredit.create_pool('spot')});
+$dbh->do(q{SELECT gpucredit.register_node('spot', 's' || n, 'T4', 1, 16384)
+	FROM generate_series(1, 3) n});
+one(qq{SELECT status FROM gpucredit.reserve('acme', '', 's$_', '1xT4', '1 h',
+	pool => 'spot', spec => '{"checkpoint_bytes": 60000000000}')}) foreach 1 .. 3;
+$dbh->do(q{SELECT count(*) FROM gpucredit.place('spot')});
+$dbh->do(qq{SELECT gpucredit.meter('acme', job, 1, '0') FROM gpucredit.attempt WHERE pool = 'spot'});
+lines();
+$dbh->do(q{SET gpucredit.checkpoint_bandwidth = '1GB'});
+$dbh->do(qq{SELECT gpucredit.reclaim('s$_', '2 min')}) foreach 1 .. 3;
+like(join("\n", lines()), qr/^gpucredit event=reclaim_storm pool="spot" leaving=3 unsaved=\d+$/m,
+	'a storm of reclaims');
+
+# A sweep that cannot do its work for an organisation.
+one(q{SELECT hold FROM gpucredit.hold('acme', '', 'broken', 1, '1 min')});
+$dbh->do(q{CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS
+	$$ BEGIN RAISE 'no release today'; END $$});
+$dbh->do(q{CREATE TRIGGER fail BEFORE UPDATE ON gpucredit.hold
+	FOR EACH ROW EXECUTE FUNCTION public.fail()});
+clock('2028-03-01 02:00+00');
+{
+	local $dbh->{PrintWarn} = 0;
+	$dbh->do(q{SELECT gpucredit.reap_holds()});
+}
+$dbh->do(q{DROP TRIGGER fail ON gpucredit.hold});
+whole_log();
+like(json_field('detail'), qr/^gpucredit event=sweep_failed org="acme" id=\d+ sqlstate="P0001"$/m,
+	'a sweep that fails for one organisation');
+
+# Sealing that waits for an open transaction for long.
+my $open = connect_to($node, 'credit');
+$open->begin_work;
+$open->do(q{SELECT gpucredit.hold('acme', '', 'open', 1, '1 h')});
+$dbh->do(q{SELECT gpucredit.seal_audit()});
+lines();
+$dbh->do(q{SELECT gpucredit.seal_audit()});
+is_deeply([ lines() ], [], 'sealing waits in silence');
+$dbh->do(q{UPDATE gpucredit.seal_pending SET since = since - interval '11 min'});
+$dbh->do(q{SELECT gpucredit.seal_audit()});
+like(join("\n", lines()), qr/^gpucredit event=seal_stalled waited_s=66\d transactions=1 first="\d+\/\d+"$/,
+	'but not for ever');
+$open->rollback;
+$dbh->do(q{SELECT gpucredit.seal_audit()});
+
+# What the nightly check finds.
+$dbh->do(q{ALTER TABLE gpucredit.audit DISABLE TRIGGER audit_append_only});
+$dbh->do(q{UPDATE gpucredit.bucket SET issued = issued + '1', available = available + '1'
+	WHERE org = 'acme' AND memo IS NULL AND bucket = (SELECT min(bucket) FROM gpucredit.bucket)});
+$dbh->do(q{UPDATE gpucredit.audit SET reason = 'another' WHERE audit = (SELECT min(audit) FROM gpucredit.audit)});
+my $found = one(q{SELECT affected FROM gpucredit.check_books() WHERE task = 'verify'});
+cmp_ok($found, '>=', 2, 'the check of the books finds what is wrong');
+@told = lines();
+is(scalar(grep { /^gpucredit event=verify_failed invariant="/ } @told), $found + 1,
+	'and tells each');
+like(join("\n", @told), qr/invariant="sealed_row_changed" subject="audit \d+"/,
+	'also a sealed row that was changed');
+like(join("\n", @told), qr/invariant="append_only_is_guarded"/, 'and a guard that is gone');
+$dbh->disconnect;
+
+# The worker comes, goes, and fails.
+new_database($node, 'worked');
+ok(appears(qr/event=scheduler_started database="worked"/), 'the worker starts');
+query(
+	$node, 'worked', q{
+	SELECT gpucredit.create_account('acme'), gpucredit.issue('acme', '', 'i', 100),
+		gpucredit.set_price('T4', 1), gpucredit.create_pool('bad'),
+		gpucredit.register_node('bad', 'b1', 'T4', 4, 16384);
+	CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE 'no cycle today'; END $$;
+	CREATE TRIGGER fail BEFORE UPDATE ON gpucredit.pool
+		FOR EACH ROW EXECUTE FUNCTION public.fail();
+	SET gpucredit.traceparent = '00-} . $trace . q{-00f067aa0ba902b7-01';
+	SELECT gpucredit.reserve('acme', '', 'j', '1xT4', '1 h', pool => 'bad')});
+ok(appears(qr/event=cycle_failed pool="bad" retry_ms=\d+/), 'a cycle fails');
+query($node, 'worked', 'DROP TRIGGER fail ON gpucredit.pool');
+ok($node->poll_query_until('worked',
+	qq{SELECT count(*) = 1 FROM gpucredit.audit WHERE decision = 'start'
+		AND trace = '$trace' AND application_name = 'gpucredit scheduler'}),
+	'what it places is of the trace of the job, not of the worker');
+$node->append_conf('postgresql.conf', "gpucredit.database = ''");
+$node->reload;
+ok(appears(qr/event=scheduler_stopped database="worked"/), 'the worker stops');
+
+# Every line is one object of the JSON log as well.
+my $text = slurp_file("$folder/server.json");
+my @objects = map { decode_json($_) } grep { /gpucredit event=/ } split /\n/, $text;
+cmp_ok(scalar(grep { $_->{message} =~ /^gpucredit event=[a-z_]+ / } @objects), '>=', 10,
+	'the same in the JSON log');
+is(scalar(grep { exists $_->{statement} && $_->{error_severity} eq 'LOG' } @objects), 0,
+	'without the statement, which may be long');
+$node->stop;
+done_testing();
+
+# The server log, with all that this session has said by now: the collector
+# writes it when it comes to it.
+sub whole_log
+{
+	my $mark = 'mark ' . ++$marks;
+
+	$dbh->do("DO 'BEGIN RAISE LOG ''$mark''; END'");
+	appears(qr/LOG:  $mark$/m);
+	return slurp_file("$folder/server.log");
+}
+
+# Our lines of the log since the last look.
+sub lines
+{
+	my $text = substr(whole_log(), $seen);
+
+	$seen += length $text;
+	return map { /LOG:  (gpucredit event=.*)/ ? $1 : () } split /\n/, $text;
+}
+
+# Does a line like that appear?
+sub appears
+{
+	my ($pattern) = @_;
+
+	foreach (1 .. 300)
+	{
+		return 1 if slurp_file("$folder/server.log") =~ $pattern;
+		select undef, undef, undef, 0.1;
+	}
+	return 0;
+}
+
+# A field of all that the JSON log has, a line each.
+sub json_field
+{
+	my ($field) = @_;
+
+	return join "\n", map { decode_json($_)->{$field} // () }
+	  split /\n/, slurp_file("$folder/server.json");
+}
+
+sub clock
+{
+	$dbh->do('SELECT set_config(?, ?, false)', undef, 'gpucredit.clock', $_[0]);
+}
+
+sub one
+{
+	return $dbh->selectrow_array($_[0]);
+}

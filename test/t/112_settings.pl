@@ -1,0 +1,206 @@
+# 112_settings.pl: settings, files and programs are out of everybody's reach
+#
+# Each of the extension's settings is set by each role, by every way there is
+# of setting one; test/hostile/settings.txt says what becomes of it.  No role
+# of the extension reads or writes files, runs programs or becomes another.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl", "$FindBin::RealBin/../hostile";
+use Calls;
+use GpuCredit;
+use Test::More;
+
+my $node = new_node('main', "shared_preload_libraries = 'gpucredit'", 'fsync = off');
+my %code = (yes => '', no => '42501', start => '55P02');
+
+new_database($node, 'credit');
+$node->safe_psql('credit', Calls::logins());
+
+# The file, and what there is.
+my ($head, @lines) = grep { !/^\s*(#|$)/ } split /\n/,
+  slurp_checkout('test/hostile/settings.txt');
+my (undef, @roles) = split ' ', $head;
+my %expected = map { my ($name, @fate) = split ' '; $name => \@fate } @lines;
+my %value = map { split /\|/ } split /\n/, query($node, 'credit', q{
+	SELECT name || '|' || coalesce(nullif(setting, ''), CASE
+		WHEN name ~ 'trace' THEN '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+		ELSE '2027-01-01' END)
+	FROM pg_settings WHERE name LIKE 'gpucredit.%'});
+
+is_deeply([ sort keys %expected ], [ sort keys %value ], 'every setting is in settings.txt');
+is_deeply(
+	[ sort @roles ],
+	[ sort 'superuser', split /\n/, query($node, 'credit', q{
+		SELECT substr(rolname, 11) FROM pg_roles WHERE rolname LIKE 'gpucredit\_%'}) ],
+	'and every role');
+
+foreach my $i (0 .. $#roles)
+{
+	my $dbh = connect_as($roles[$i]);
+	my (@set, @config, @local);
+
+	foreach my $name (sort keys %value)
+	{
+		my $wanted = $code{ $expected{$name}[$i] };
+		my $quoted = "'$value{$name}'";
+
+		push @set, $name unless state_of($dbh, "SET $name = $quoted") eq $wanted;
+		push @config, $name
+		  unless state_of($dbh, "SELECT set_config('$name', $quoted, false)") eq $wanted;
+		push @local, $name
+		  unless state_of($dbh, "DO \$\$ BEGIN SET LOCAL $name = $quoted; END \$\$") eq $wanted;
+	}
+	is("@set", '', "$roles[$i]: SET");
+	is("@config", '', "$roles[$i]: set_config()");
+	is("@local", '', "$roles[$i]: SET LOCAL in a block");
+	$dbh->disconnect;
+	next if $i == 0;
+
+	my (@role, @database, @function, @start);
+
+	# and by other ways, what is not everybody's own affair
+	foreach my $name (grep { $expected{$_}[$i] ne 'yes' } sort keys %value)
+	{
+		my $quoted = "'$value{$name}'";
+
+		$dbh = connect_as($roles[$i]);
+		push @role, $name
+		  unless state_of($dbh, "ALTER ROLE h_$roles[$i] SET $name = $quoted") =~ /^(42501|55P02)$/;
+		push @database, $name
+		  unless state_of($dbh, "ALTER DATABASE credit SET $name = $quoted") eq '42501';
+		push @function, $name
+		  unless state_of($dbh, "CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql SET $name = $quoted AS 'SELECT 1'") =~ /^(42501|55P02)$/;
+		$dbh->disconnect;
+		# what a connection asks for is not taken, or there is none
+		$dbh = connect_as($roles[$i], "-c $name=" . other($value{$name}));
+		push @start, $name
+		  if $dbh && $dbh->selectrow_array('SELECT current_setting(?)', undef, $name) =~
+		  /^\Q@{[ other($value{$name}) ]}\E/;
+	}
+	is("@role", '', "$roles[$i]: ALTER ROLE SET");
+	is("@database", '', "$roles[$i]: ALTER DATABASE SET");
+	is("@function", '', "$roles[$i]: a function's SET clause");
+	is("@start", '', "$roles[$i]: options of the connection");
+}
+
+# A name of ours that is none is refused, not kept until we come.
+query_fails($node, 'credit', "SELECT gpucredit.now(); SET gpucredit.no_such = 1", '42602',
+	'a setting that is not there');
+
+# Files, programs and other people.
+foreach my $role (@roles[ 1 .. $#roles ], 'nobody')
+{
+	my $dbh = connect_as($role);
+	my @open;
+
+	foreach my $try (
+		q{COPY (SELECT 1) TO '/tmp/gpucredit-out'},
+		q{COPY (SELECT 1) TO PROGRAM 'true'},
+		q{CREATE TEMP TABLE t (a text); COPY t FROM '/etc/passwd'},
+		q{CREATE TEMP TABLE t (a text); COPY t FROM PROGRAM 'id'},
+		q{SELECT pg_read_file('postgresql.conf')},
+		q{SELECT pg_read_binary_file('PG_VERSION')},
+		q{SELECT pg_stat_file('PG_VERSION')},
+		q{SELECT pg_ls_dir('.')},
+		q{SELECT pg_ls_logdir()},
+		q{SELECT lo_import('/etc/passwd')},
+		q{SELECT lo_export(1, '/tmp/gpucredit-out')},
+		q{LOAD 'gpucredit'},
+		q{LOAD '$libdir/../../../../../../tmp/evil'},
+		q{CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE c AS 'gpucredit', 'gpucredit_now'},
+		q{SET ROLE postgres},
+		q{SET SESSION AUTHORIZATION postgres},
+		q{CREATE ROLE h_more},
+		q{ALTER ROLE gpucredit_admin SUPERUSER},
+		q{GRANT gpucredit_admin TO h_nobody},
+		# these only warn, where there is nothing to give away
+		q<GRANT SELECT ON gpucredit.entry TO PUBLIC; DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_class WHERE relacl::text ~ '[{,]=' AND relnamespace = 'gpucredit'::regnamespace); RAISE insufficient_privilege; END $$>,
+		q<GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gpucredit TO PUBLIC; DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_proc WHERE proacl::text ~ '[{,]=' AND pronamespace = 'gpucredit'::regnamespace); RAISE insufficient_privilege; END $$>,
+		q{COPY gpucredit.entry FROM STDIN},
+		q{CREATE TABLE gpucredit.mine ()},
+		q{CREATE FUNCTION gpucredit.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'},
+		q{CREATE RULE r AS ON INSERT TO gpucredit.entry DO INSTEAD NOTHING},
+		q{CREATE TRIGGER t BEFORE INSERT ON gpucredit.entry FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_change()},
+		q{CREATE POLICY p ON gpucredit.entry USING (true)},
+		q{ALTER TABLE gpucredit.entry DISABLE TRIGGER ALL},
+		q{ALTER TABLE gpucredit.entry DISABLE ROW LEVEL SECURITY},
+		q{CREATE OR REPLACE FUNCTION gpucredit.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz'},
+		q{CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION gpucredit.refuse_change()},
+		q{CREATE STATISTICS gpucredit.s ON org, account FROM gpucredit.entry},
+		q{CREATE INDEX ON gpucredit.entry (amount)},
+		q{LOCK TABLE gpucredit.entry IN ACCESS EXCLUSIVE MODE},
+		q{SET session_replication_role = replica},
+		q{CREATE CAST (text AS gpucredit.credits) WITH INOUT AS IMPLICIT},
+		q{CREATE OPERATOR CLASS oc DEFAULT FOR TYPE gpucredit.credits USING hash AS STORAGE bigint})
+	{
+		push @open, $try unless tried($dbh, $try) =~ /^(42501|42P01|0LP01)$/;
+	}
+	push @open, 'ALTER SYSTEM'
+	  unless state_of($dbh, q{ALTER SYSTEM SET gpucredit.clock = ''}) eq '42501';
+	is(join('; ', @open), '', "$role: files, programs, others' rights, our objects");
+	$dbh->disconnect;
+}
+is( query($node, 'credit', q{
+		SELECT string_agg(r.rolname, ' ') FROM pg_roles r
+		WHERE r.rolname LIKE 'gpucredit\_%' AND (rolsuper OR rolcreaterole
+			OR rolcreatedb OR rolcanlogin OR rolreplication OR rolbypassrls
+			OR EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid))}),
+	'', 'the roles have no attribute and no membership');
+
+# What runs with the owner's rights builds no statement out of arguments.
+is( query($node, 'credit', q{
+		SELECT string_agg(p.proname, ' ' ORDER BY p.proname)
+		FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang AND l.lanname = 'plpgsql'
+		WHERE p.pronamespace = 'gpucredit'::regnamespace
+			AND regexp_replace(p.prosrc, '--[^\n]*|/\*.*?\*/', '', 'g') ~ '\mEXECUTE\M'}),
+	'cron_jobs install_jobs unschedule',
+	'statements are made of text only where pg_cron may not be there');
+is( query($node, 'credit', q{
+		SELECT string_agg(p.proname, ' ' ORDER BY p.proname)
+		FROM pg_proc p
+		WHERE p.pronamespace = 'gpucredit'::regnamespace
+			AND p.prosrc ~ '\mEXECUTE\s+(format|[a-z_]+\s*(\|\||;|INTO|USING))'}),
+	'', 'and there of constant text');
+verify_empty($node, 'credit');
+done_testing();
+
+sub connect_as
+{
+	my ($role, $options) = @_;
+	local $ENV{PGOPTIONS} = $options || '';
+
+	return DBI->connect(
+		sprintf('dbi:Pg:dbname=credit;host=%s;port=%s', $node->host, $node->port),
+		$role eq 'superuser' ? undef : "h_$role", undef,
+		{ AutoCommit => 1, RaiseError => 0, PrintError => 0, PrintWarn => 0 });
+}
+
+# Another value that is valid as well.
+sub other
+{
+	my ($value) = @_;
+
+	return $value =~ /^\d+$/ ? $value + 1 : '2028-01-01';
+}
+
+# The SQLSTATE a statement ends with; '' of success.
+sub state_of
+{
+	my ($dbh, $sql) = @_;
+
+	$dbh->{pg_server_prepare} = 0;
+	return defined $dbh->do($sql) ? '' : $dbh->state;
+}
+
+# The same, and nothing of it stays.
+sub tried
+{
+	my ($dbh, $sql) = @_;
+
+	$dbh->begin_work;
+	my $state = state_of($dbh, $sql);
+	$dbh->rollback;
+	return $state;
+}

@@ -1,0 +1,118 @@
+-- report.sql: a month of :jobs jobs that ran and are over, on 4 types of GPU
+-- and in 5 tiers, written straight into the tables.  Nothing but a benchmark
+-- may write like this; verify() says that the books are right all the same.
+SET client_min_messages = warning;
+SET synchronous_commit = off;
+SET maintenance_work_mem = '512MB';
+SET work_mem = '256MB';
+SET gpucredit.node_suspect = 0;
+
+-- one job by calls, whose rows the others are copied from
+SELECT set_config('gpucredit.clock', (now() - interval '29 days 23 hours')::text, false);
+SELECT gpucredit.set_price(t, 2.5) FROM unnest('{A100,H100,L40S,T4}'::text[]) t;
+SELECT gpucredit.register_node('default', t || '-' || n, t, 64, 81920)
+FROM unnest('{A100,H100,L40S,T4}'::text[]) t, generate_series(1, 6) n;
+SELECT job FROM gpucredit.reserve('0', '0', 'report', '1xH100', '1 hour',
+	'production_inference') \gset
+SELECT count(*) FROM gpucredit.place();
+SELECT set_config('gpucredit.clock', (now() - interval '29 days 22 hours')::text, false);
+SELECT gpucredit.settle('0', :job, 1, 'completed', '48 minutes');
+RESET gpucredit.clock;
+
+CREATE TEMP TABLE past AS
+SELECT n + 1000000 AS id, (n % :orgs)::text AS org,
+	(n / :orgs % :projects)::text AS account, b.bucket,
+	(ARRAY['A100', 'H100', 'L40S', 'T4'])[1 + n * 7 % 4] AS gpu_type,
+	(ARRAY['production_inference', 'premium_training', 'standard_training',
+		'batch_inference', 'interactive'])[1 + n % 5] AS tier,
+	now() - interval '29 days 21 hours' + n * interval '29 days 20 hours' / :jobs
+		AS at,
+	n % 7200 * 7919 % 7200 * interval '1 s' AS waited,
+	(1 + n % 4) * interval '12 minutes' AS elapsed,
+	((1 + n % 4) * 0.5)::gpucredit.credits AS spent,
+	(2.5 - (1 + n % 4) * 0.5)::gpucredit.credits AS returned
+FROM generate_series(1, :jobs) n
+	JOIN gpucredit.bucket b ON b.org = (n % :orgs)::text;
+
+ALTER TABLE gpucredit.entry DROP CONSTRAINT entry_pkey;
+DROP INDEX gpucredit.entry_bucket, gpucredit.entry_at;
+INSERT INTO gpucredit.hold (org, hold, account, job, drawn, held, captured,
+	released, created_at, closed_at)
+SELECT p.org, p.id, p.account, p.id, '2.5', '0', p.spent, p.returned, p.at,
+	p.at + p.elapsed
+FROM past p;
+INSERT INTO gpucredit.hold_part (org, hold, part, bucket, drawn, held, spent,
+	returned)
+SELECT p.org, p.id, 1, p.bucket, '2.5', '0', p.spent, p.returned FROM past p;
+INSERT INTO gpucredit.entry (org, at, account, bucket, source, target, amount,
+	operation, hold, part, job, attempt)
+SELECT p.org, m.at, p.account, p.bucket, m.source, m.target, m.amount,
+	m.operation, p.id, 1, p.id, m.attempt
+FROM past p CROSS JOIN LATERAL (VALUES
+	(p.at, 'available', 'held', '2.5'::gpucredit.credits, 'reserve', NULL),
+	(p.at + p.elapsed, 'held', 'spent', p.spent, 'settle', 1),
+	(p.at + p.elapsed, 'held', 'available', p.returned, 'settle', 1))
+	AS m (at, source, target, amount, operation, attempt)
+WHERE m.amount > '0'
+ORDER BY m.at;
+
+
+INSERT INTO gpucredit.job (org, job, account, pool, tier, request, topology,
+	prefer, preemptible, priority, cpu_milli, memory_mib, wall_limit,
+	hold_window, max_retries, spec, cache, options, save_every, offer_types,
+	offer_memory, offer_prices, offer_spot_prices, state, hold, attempt,
+	failures, cancelled, submitted_at, not_before, ended_at, waits_from,
+	waited)
+SELECT p.org, p.id, p.account, j.pool, p.tier, j.request, j.topology, j.prefer,
+	j.preemptible, j.priority, j.cpu_milli, j.memory_mib, j.wall_limit,
+	j.hold_window, j.max_retries, j.spec, j.cache, j.options, j.save_every,
+	j.offer_types, j.offer_memory, j.offer_prices, j.offer_spot_prices,
+	j.state, p.id, 1, 0, false, p.at - p.waited, j.not_before,
+	p.at + p.elapsed, NULL, p.waited
+FROM past p, gpucredit.job j
+WHERE j.org = '0' AND j.job = :job;
+INSERT INTO gpucredit.attempt (org, job, attempt, account, pool, tier, hold,
+	gpu_type, gpus, share, per_gpu_hour, wall_limit, hold_window, save_every,
+	save_asked, started_at, held, surplus, logged, skewed_at, starved,
+	saved_at, running_at, heard_at, elapsed, progress, progress_at,
+	utilization, ended_at, outcome, billed, released, lapsed, refunded,
+	job_state, retry_at, exit_code, message, log_uri, charged)
+SELECT p.org, p.id, 1, p.account, a.pool, p.tier, p.id, p.gpu_type, a.gpus,
+	a.share, a.per_gpu_hour, a.wall_limit, a.hold_window, a.save_every,
+	a.save_asked, p.at, a.held, a.surplus, p.elapsed, a.skewed_at, a.starved,
+	a.saved_at, p.at, p.at + p.elapsed, p.elapsed, a.progress, a.progress_at,
+	a.utilization, p.at + p.elapsed, a.outcome, p.spent, p.returned, a.lapsed,
+	a.refunded, a.job_state, a.retry_at, a.exit_code, a.message, a.log_uri, 0
+FROM past p, gpucredit.attempt a
+WHERE a.org = '0' AND a.job = :job;
+INSERT INTO gpucredit.attempt_gpu (org, job, attempt, node, pool, gpus, share,
+	cpu_milli, memory_mib, ended_at, seen_at, free, account, tier, preemptible,
+	min_gpus, max_gpus, started_at, saved_at, expected_end, limit_end)
+SELECT p.org, p.id, 1, p.gpu_type || '-1', g.pool, g.gpus, g.share,
+	g.cpu_milli, g.memory_mib, p.at + p.elapsed, p.at + p.elapsed, true,
+	p.account, p.tier, g.preemptible, g.min_gpus, g.max_gpus, p.at, p.at,
+	p.at + interval '1 hour', p.at + interval '1 hour'
+FROM past p, gpucredit.attempt_gpu g
+WHERE g.org = '0' AND g.job = :job;
+INSERT INTO gpucredit.usage (org, job, attempt, at, elapsed, billed)
+SELECT p.org, p.id, 1, p.at + p.elapsed, p.elapsed, p.spent FROM past p;
+
+UPDATE gpucredit.bucket b
+SET available = b.available - n.spent, spent = b.spent + n.spent
+FROM (SELECT p.org, gpucredit.sum(p.spent) AS spent
+	FROM past p GROUP BY p.org) n
+WHERE b.org = n.org;
+INSERT INTO gpucredit.spend_delta (org, account, spent, day)
+SELECT p.org, p.account, gpucredit.sum(p.spent),
+	((p.at + p.elapsed) AT TIME ZONE 'UTC')::date
+FROM past p GROUP BY p.org, p.account, 4;
+SELECT setval('gpucredit.hold_hold_seq', max(id)),
+	setval('gpucredit.job_job_seq', max(id)) FROM past;
+
+ALTER TABLE gpucredit.entry ADD CONSTRAINT entry_pkey
+	PRIMARY KEY (org, entry);
+CREATE INDEX entry_bucket ON gpucredit.entry (org, bucket);
+CREATE INDEX entry_at ON gpucredit.entry USING brin (at)
+	WITH (autosummarize = on);
+SELECT count(affected) FROM gpucredit.maintain();
+VACUUM ANALYZE;
