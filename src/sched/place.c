@@ -39,6 +39,7 @@ call_place(PG_FUNCTION_ARGS)
 	int32		max_starts = PG_ARGISNULL(1) ? SettingMaxStarts() :
 		ArgInt4(fcinfo, 1, "max_starts", 0, 100000);
 	Cycle		cycle = {.pool = pool};
+	bool		told;
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
@@ -64,11 +65,11 @@ call_place(PG_FUNCTION_ARGS)
 	LimitsCount(&cycle);
 	CycleApply(&cycle);
 	ClaimsApply(&cycle);
-	ReservedTell(&cycle);
+	told = ReservedTell(&cycle);
 	SurplusReturn(pool);
 	UsageCharge(&cycle);
 	if (cycle.result.n_starts > 0 || cycle.result.n_promises > 0 ||
-		cycle.claims_ended)
+		cycle.claims_ended || told)
 		PoolCount(pool);
 	CyclePutStarts(rsinfo, &cycle);
 	ClaimsPut(&cycle, rsinfo);

@@ -52,13 +52,14 @@ SQL_STATEMENT(told_insert, SPI_OK_INSERT,
 static const DecideReservation *find_reservation(const Cycle *cycle,
 												 const char *org, int64 job);
 static void forget(const Cycle *cycle, const ToldRow **old, int n);
-static void tell(const Cycle *cycle, const bool *known);
+static bool tell(const Cycle *cycle, const bool *known);
 static void arg_parts(const Cycle *cycle, const bool *known, SqlArgs *args);
 
 /*
- * Tell the trail of reservations that are not what it was told last.
+ * Tell the trail of reservations that are not what it was told last.  True:
+ * some were not.
  */
-void
+bool
 ReservedTell(const Cycle *cycle)
 {
 	const DecideResult *result = &cycle->result;
@@ -84,7 +85,7 @@ ReservedTell(const Cycle *cycle)
 	}
 	if (n > 0)
 		forget(cycle, old, n);
-	tell(cycle, known);
+	return tell(cycle, known) || n > 0;
 }
 
 static const DecideReservation *
@@ -123,9 +124,10 @@ forget(const Cycle *cycle, const ToldRow **old, int n)
 }
 
 /*
- * A row of the trail for each reservation that it does not know.
+ * A row of the trail for each reservation that it does not know.  True: there
+ * are some.
  */
-static void
+static bool
 tell(const Cycle *cycle, const bool *known)
 {
 	const DecideResult *result = &cycle->result;
@@ -171,7 +173,7 @@ tell(const Cycle *cycle, const bool *known)
 		n++;
 	}
 	if (n == 0)
-		return;
+		return false;
 	SqlArgText(&args, cycle->pool);
 	SqlArgTextArray(&args, texts, n);
 	SqlArgInt8Array(&args, jobs, n);
@@ -183,6 +185,7 @@ tell(const Cycle *cycle, const bool *known)
 	(void) SqlRun(&told_insert, &args);
 	JobTraces(rows, n);
 	AuditWriteMany(rows, n);
+	return true;
 }
 
 /*

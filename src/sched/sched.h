@@ -212,7 +212,7 @@ extern int64 CycleExpect(int64 wall_limit, int32 ratio);
 extern void ToldLoad(Cycle *cycle);
 
 /* reserved.c */
-extern void ReservedTell(const Cycle *cycle);
+extern bool ReservedTell(const Cycle *cycle);
 
 /* suppose.c */
 extern void SupposedOrgs(const Cycle *cycle, SqlArgs *args);
