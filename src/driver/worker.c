@@ -15,7 +15,7 @@
  *
  * A cycle that fails is logged, as are the worker's own start and end, and that pool's next one waits: a second,
  * doubled with each failure in a row up to a minute; 40001 and 40P01 are tried
- * again at the next interval, as they come with concurrency.
+ * again at once, as they come with concurrency.
  *
  * It acts as the owner of the extension, and only if schema gpucredit belongs
  * to the extension: anybody with CREATE on the database could make one that
@@ -64,7 +64,7 @@
 
 #define FIRST_BACKOFF_MS	1000
 #define LAST_BACKOFF_MS		60000
-#define BUSY_MS				20	/* another cycle of the pool is running */
+#define BUSY_MS				20	/* others are in the way of a cycle */
 #define SWEEP_MS			5000
 #define SWEEP_MARK			'\001'	/* begins a name that no pool has */
 
@@ -155,10 +155,10 @@ DriverWorkerMain(Datum arg)
 		TimestampTz now;
 
 		look_around(&driver);
-		told |= WakeTake();
 		now = GetCurrentTimestamp();
 		if (now >= driver.next_sweep)
 			run_sweeps(&driver);
+		told |= WakeTake();		/* by sweeps of ours, too */
 		if (now >= driver.next_full)
 			told = ALL_POOLS;
 		if (told != 0 && now >= driver.not_before)
@@ -329,6 +329,11 @@ note_end(Driver *driver, const char *pool, CycleEnd end)
 	switch (end)
 	{
 		case CYCLE_RETRY:
+			if (*pool == SWEEP_MARK)
+				return;
+			driver->not_before =
+				TimestampTzPlusMilliseconds(GetCurrentTimestamp(), BUSY_MS);
+			WakeKeep(*pool == '\0' ? ALL_POOLS : WakePoolSet(pool));
 			return;
 		case CYCLE_FAILED:
 			note_failure(driver, pool, failing);

@@ -264,6 +264,8 @@ tell_health(const Beat *beat, GpuSet before)
 	AuditText(&audit, "was", GpuSetToCString(before));
 	AuditText(&audit, "healthy", GpuSetToCString(beat->healthy));
 	AuditWrite(&audit);
+	if (beat->healthy & ~before)
+		WakePool(beat->pool);
 
 	line = LogBegin(audit.decision);
 	LogText(line, "node", beat->node);

@@ -26,6 +26,7 @@
 #include "job/overdue.h"
 #include "job/settlement.h"
 #include "job/sweep.h"
+#include "shmem/wake.h"
 
 ENTRY_POINT(reap_holds);
 ENTRY_POINT(check_nodes);
@@ -120,6 +121,8 @@ call_reap_holds(PG_FUNCTION_ARGS)
 	since = silence();
 	released = SweepRun(&sweep, run_at(&dead_holds, now),
 						release_hold, NULL);
+	if (released > 0)
+		WakeAll();
 	if (since.attempts != DT_NOBEGIN)
 		settled = SweepRun(&sweep, run_at(&silent_attempts, since.attempts),
 						   settle_silent, &since);

@@ -94,7 +94,16 @@ is( query(
 		q{SELECT max(attempt) FROM gpucredit.attempt}),
 	'1', 'and every job started once');
 verify_empty($node, 'credit', 'on devices of its own');
-finish_all($dbh);
+
+# Who was too slow for another's settle left jobs that wait.
+ok( soon(
+		sub {
+			finish_all($dbh);
+			$dbh->selectrow_array(
+				q{SELECT count(*) = 0 FROM gpucredit.job WHERE ended_at IS NULL});
+		},
+		60),
+	'what they left is finished');
 
 # What nobody ends, the worker does: a node's provider takes it back.
 {
@@ -118,9 +127,65 @@ finish_all($dbh);
 			q{SELECT outcome FROM gpucredit.attempt
 				WHERE job = ? AND attempt = 1}, undef, $gone),
 		'preempted', 'with nobody sweeping by hand');
+	cmp_ok(
+		$dbh->selectrow_array(
+			q{SELECT EXTRACT(epoch FROM b.started_at - a.ended_at)
+			FROM gpucredit.attempt a JOIN gpucredit.attempt b USING (org, job)
+			WHERE a.job = ? AND a.attempt = 1 AND b.attempt = 2},
+			undef, $gone),
+		'<', 0.9, 'at once when the sweep has ended it');
 	finish_all($dbh);
 	$dbh->do('SELECT gpucredit.resume(?)', undef, $on);
 }
+
+# Nor does anybody tell when a hold's time is up, and the sweep finds it.
+{
+	$dbh->do(q{SELECT gpucredit.create_account('poor'),
+		gpucredit.issue('poor', '', 'paid', 3)});
+	my ($job) = $dbh->selectrow_array(
+		q{SELECT job FROM gpucredit.reserve('poor', '', 'job', '1xT4', '1 h')});
+
+	ok(soon(sub { attempts($dbh, $job) == 1 }), 'a job runs, and is preempted');
+	$dbh->begin_work;
+	$dbh->do(q{SELECT gpucredit.hold('poor', '', 'hold', 2, '1 s'),
+		gpucredit.set_price('T4', 2),
+		gpucredit.settle('poor', ?, 1, 'preempted', '0')}, undef, $job);
+	$dbh->commit;
+	is( $dbh->selectrow_array(
+			'SELECT state FROM gpucredit.job WHERE job = ?', undef, $job),
+		'unfunded', 'when others have its credit');
+	ok(soon(sub { attempts($dbh, $job) == 1 }, 25),
+		'it has what a hold past its ttl held, and runs');
+	$dbh->do(q{SELECT gpucredit.set_price('T4', 1)});
+	finish_all($dbh);
+}
+
+# Devices that come back are there for who waits.
+$dbh->do(q{SELECT gpucredit.heartbeat('n' || n, '{}')
+	FROM generate_series(1, 2) n});
+my $broken = reserve($dbh, 'broken');
+sleep(0.3);
+is(attempts($dbh, $broken), 0, 'a job waits while no device works');
+$dbh->do(q{SELECT gpucredit.heartbeat('n1')});
+ok(soon(sub { attempts($dbh, $broken) == 1 }), 'until one works again');
+$dbh->do(q{SELECT gpucredit.heartbeat('n2')});
+finish_all($dbh);
+
+# What comes with concurrency does not cost a minute.
+query(
+	$node, 'credit', q{
+	CREATE SEQUENCE public.times;
+	CREATE FUNCTION public.once() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN
+			IF nextval('public.times') = 1 THEN
+				RAISE SQLSTATE '40001';
+			END IF;
+			RETURN new;
+		END $$;
+	CREATE TRIGGER once BEFORE UPDATE ON gpucredit.pool
+		FOR EACH ROW EXECUTE FUNCTION public.once()});
+starts('disturbed', 'a cycle that meets others is tried again');
+query($node, 'credit', 'DROP TRIGGER once ON gpucredit.pool');
 
 # A session's settings are not the worker's.
 $node->safe_psql('postgres',
@@ -290,8 +355,8 @@ sub attempts
 	my ($db, $job) = @_;
 
 	return $db->selectrow_array(
-		q{SELECT count(*) FROM gpucredit.attempt WHERE org = 'acme'
-			AND job = ? AND ended_at IS NULL}, undef, $job);
+		q{SELECT count(*) FROM gpucredit.attempt
+			WHERE job = ? AND ended_at IS NULL}, undef, $job);
 }
 
 # A test: a job that is reserved now starts soon, and is ended.
