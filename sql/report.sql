@@ -171,6 +171,7 @@ DROP ROLE rp_vision, rp_nobody;
 SELECT gpucredit.report_html('no-such');
 SELECT gpucredit.report_html('rp', '2027-08-05 00:00+00', '2027-08-05 00:00+00');
 SELECT gpucredit.report_html('rp', '-infinity');
+SELECT gpucredit.report_html('rp', '4714-11-24 00:00+00 BC', '294276-12-31 23:59:59+00');
 SELECT gpucredit.report_html('rp', NULL, 'infinity');
 SELECT gpucredit.report_html('rp', '2000-01-01', '2027-01-01');
 

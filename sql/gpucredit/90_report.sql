@@ -26,7 +26,9 @@ BEGIN
 	END IF;
 	first := coalesce(since, (date_trunc('day', last AT TIME ZONE 'UTC')
 		- interval '29 days') AT TIME ZONE 'UTC');
-	IF first >= last OR last - first > interval '3660 days' THEN
+	/* as numbers: the difference of two far instants wraps around */
+	IF first >= last OR extract(epoch FROM last) - extract(epoch FROM first)
+			> 3660 * 86400 THEN
 		RAISE EXCEPTION 'a report cannot be about that time'
 			USING ERRCODE = 'invalid_parameter_value',
 			DETAIL = format('It is from %s to %s.', first, last),
