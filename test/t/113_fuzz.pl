@@ -1,9 +1,9 @@
 # 113_fuzz.pl: random calls of every function, by every role, many at a time
 #
 # No crash, no internal error, nothing an interface would not say, and in the
-# end verify() is empty.  GC_CALLS_SECONDS (25) so long; GC_SEED=n (printed)
-# makes each client call the same again: a client's calls depend on the seed
-# alone, and stand in the folder "fuzz" of the test's output.
+# end verify() is empty.  GC_CALLS_SECONDS (25) so long; GC_SEED=n for other
+# calls than those of seed 1: a client's calls depend on the seed alone, and
+# stand in the folder "fuzz" of the test's output.
 
 use strict;
 use warnings;
@@ -16,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seconds = $ENV{GC_CALLS_SECONDS} || 25;
-my $seed    = $ENV{GC_SEED} || 1 + int(rand(1_000_000));
+my $seed    = $ENV{GC_SEED} || 1;
 my $results = "$ENV{TESTDIR}/fuzz";
 my @roles   = (@Calls::ROLES, 'admin', 'app', 'agent', 'nobody');
 my $node    = new_node('main', "shared_preload_libraries = 'gpucredit'",
