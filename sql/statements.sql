@@ -143,4 +143,37 @@ SELECT count(*) FROM top_jobs('acme', 9, NULL);
 SET ROLE gpucredit_agent;
 SELECT count(*) FROM top_spenders('acme', 9, NULL);
 RESET ROLE;
+
+--
+-- CSV is COPY of any of them, for whom it is
+--
+SELECT create_account('acme', 'lab, "west"') \g /dev/null
+SELECT hold FROM hold('acme', 'lab, "west"', 'h2', 3, '1 day') \gset
+SELECT captured FROM capture('acme', :hold, 'c4', 1.25) \g /dev/null
+COPY (SELECT * FROM statement('acme', 'vision', '2026-02-01 00:00+00')) TO STDOUT CSV HEADER;
+COPY (SELECT * FROM usage_by('acme', '', NULL, NULL, 'account')) TO STDOUT CSV HEADER;
+COPY (SELECT * FROM usage_by('acme', '', NULL, NULL, 'tier')) TO STDOUT CSV HEADER;
+COPY (SELECT * FROM top_spenders('acme', 3, '2026-02-01 00:00+00')) TO STDOUT CSV HEADER;
+COPY (SELECT * FROM top_jobs('acme', 2, NULL)) TO STDOUT CSV HEADER;
+COPY (SELECT * FROM invoice('acme', '2026-02-01')) TO STDOUT CSV HEADER;
+COPY (SELECT * FROM balance('acme', 'vision', '2026-01-15 00:30+00')) TO STDOUT CSV HEADER;
+COPY (SELECT * FROM balance('acme', 'vision')) TO STDOUT CSV HEADER;
+-- a tenant's are its own
+CREATE ROLE st_vision IN ROLE gpucredit_tenant;
+SELECT bind_tenant('st_vision', 'acme', 'vision') \g /dev/null
+SET ROLE st_vision;
+COPY (SELECT account, operation, source, target, amount, hold, job, attempt, available
+	FROM statement('acme', 'vision/alice')) TO STDOUT CSV;
+COPY (SELECT * FROM usage_by('acme', 'vision', NULL, NULL, 'job')) TO STDOUT CSV;
+COPY (SELECT * FROM balance('acme', 'vision', '2026-01-15 00:30+00')) TO STDOUT CSV;
+COPY (SELECT account, source, target, sum(amount) FROM entry GROUP BY 1, 2, 3 ORDER BY 1, 2, 3) TO STDOUT CSV;
+COPY tenant TO STDOUT CSV;
+COPY (SELECT * FROM statement('acme', 'speech')) TO STDOUT CSV;
+COPY (SELECT * FROM usage_by('acme', '', NULL, NULL, 'job')) TO STDOUT CSV;
+COPY (SELECT * FROM invoice('acme', '2026-02-01')) TO STDOUT CSV;
+COPY (SELECT * FROM top_spenders('acme', 3, NULL)) TO STDOUT CSV;
+COPY (SELECT * FROM top_jobs('acme', 3, NULL)) TO STDOUT CSV;
+RESET ROLE;
+SELECT unbind_tenant('st_vision', 'acme', 'vision') \g /dev/null
+DROP ROLE st_vision;
 SELECT * FROM verify();

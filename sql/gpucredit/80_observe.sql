@@ -364,7 +364,7 @@ COMMENT ON FUNCTION gpucredit.bucket_event(text, text, timestamptz) IS
 CREATE FUNCTION gpucredit.statement(org text, account text DEFAULT '',
 	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL)
 RETURNS SETOF gpucredit.statement_result
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(statement.org, statement.account);
@@ -383,13 +383,16 @@ BEGIN ATOMIC
 			THEN e.reached WHEN e.amount IS NULL THEN - e.reached
 			WHEN e.active THEN e.free ELSE '0' END AS effect
 		FROM event e)
-	SELECT r.at, r.entry, r.bucket, r.kind, r.account, r.operation, r.source,
-		r.target, coalesce(r.amount, r.reached)::numeric, r.hold, r.job,
-		r.attempt, r.available
+	SELECT r.at, r.entry, r.bucket, r.kind,
+		CASE WHEN v.sees THEN r.account END, r.operation, r.source, r.target,
+		coalesce(r.amount, r.reached)::numeric, CASE WHEN v.sees THEN r.hold END,
+		CASE WHEN v.sees THEN r.job END, CASE WHEN v.sees THEN r.attempt END,
+		r.available
 	FROM (SELECT e.*, sum(e.effect::numeric) OVER (
 				ORDER BY e.at, e.rank, e.entry, e.bucket, e.hold
 				ROWS UNBOUNDED PRECEDING) AS available
 		FROM effect e) r
+		CROSS JOIN LATERAL gpucredit.sees(statement.org, r.account) AS v (sees)
 	WHERE coalesce(r.at >= statement.since, true)
 		AND coalesce(r.at < statement.until, true)
 		AND (r.entry IS NOT NULL OR r.effect <> '0')
@@ -399,7 +402,7 @@ COMMENT ON FUNCTION gpucredit.statement(text, text, timestamptz,
 	timestamptz) IS
 'What happened to the buckets an account may spend, oldest first.
 [since, until): NULL for no bound; the running figure starts from all there was before since.
-Result: the entries, amounts in credits, account: on whose behalf; available: what was available to the account just after. A row without an entry is what time alone did: activate and expire of a bucket, free of a hold past its ttl, close of a revoked bucket; the entry that books it later changes available no more. Of a bucket with entries that have left, activate shows what they left it.
+Result: the entries, amounts in credits, account: on whose behalf; available: what was available to the account just after. A row without an entry is what time alone did: activate and expire of a bucket, free of a hold past its ttl, close of a revoked bucket; the entry that books it later changes available no more. Of a bucket with entries that have left, activate shows what they left it. A tenant is told what others did to a bucket it may spend, not who and what for: account, hold, job and attempt are NULL there.
 Errors: UC001 no such account; 22023, also for a since or until before what is kept.';
 
 /* Jobs */
