@@ -209,13 +209,20 @@ COMMENT ON FUNCTION gpucredit.cron_tasks() IS
 'install_jobs: what runs when.';
 
 /* pg_cron keeps 63 bytes of a name. */
+CREATE FUNCTION gpucredit.cron_job_of(database text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN octet_length(database) <= 36 THEN database
+		ELSE md5(database) END;
+END;
+COMMENT ON FUNCTION gpucredit.cron_job_of(text) IS
+'install_jobs: what the names of a database''s jobs end in.';
+
 CREATE FUNCTION gpucredit.cron_job_name(task text, database text)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT CASE WHEN octet_length(database) <= 36
-		THEN format('gpucredit %s %s', task, database)
-		ELSE format('gpucredit %s %s', task, md5(database)) END;
+	SELECT format('gpucredit %s %s', task, gpucredit.cron_job_of(database));
 END;
 COMMENT ON FUNCTION gpucredit.cron_job_name(text, text) IS
 'install_jobs: the name of a task''s job in pg_cron.';
@@ -243,14 +250,16 @@ BEGIN
 		RAISE EXCEPTION 'pg_cron lives in database "%"', home
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = 'Its jobs can be set up in that database only.',
-			HINT = 'Run there, as a superuser: ' || (SELECT string_agg(
-				format(CASE
-					WHEN removing THEN 'SELECT cron.unschedule(%L);'
-					WHEN t.task = 'prune_log'
-					THEN 'SELECT cron.schedule(%L, %L, %L);'
-					ELSE 'SELECT cron.schedule_in_database(%L, %L, %L, %L);'
+			HINT = 'Run there, as a superuser: ' || format(
+				'SELECT count(cron.unschedule(jobid)) FROM cron.job WHERE'
+				' substring(jobname::text FROM %L) = %L;',
+				'^gpucredit [^ ]+ (.*)$', gpucredit.cron_job_of(here))
+				|| CASE WHEN removing THEN '' ELSE (SELECT string_agg(
+				format(CASE t.task
+					WHEN 'prune_log' THEN ' SELECT cron.schedule(%L, %L, %L);'
+					ELSE ' SELECT cron.schedule_in_database(%L, %L, %L, %L);'
 					END, gpucredit.cron_job_name(t.task, here), t.schedule,
-					t.command, here), ' ') FROM gpucredit.cron_tasks() t);
+					t.command, here), '') FROM gpucredit.cron_tasks() t) END;
 	END IF;
 	IF NOT EXISTS (SELECT FROM pg_catalog.pg_extension e
 		WHERE e.extname = 'pg_cron')
@@ -265,23 +274,34 @@ $$;
 COMMENT ON FUNCTION gpucredit.require_cron(boolean) IS
 'install_jobs: refuses where there is no pg_cron (55000), and says what to run.';
 
-/* Takes away what is not wanted any more, as a task an upgrade dropped. */
+/*
+ * Takes away what is not wanted any more: a task an upgrade dropped, jobs of a
+ * database that is gone or has another name, and one that scheduling it again
+ * would leave as it is: under another cron.host or port, in another database,
+ * as another user.
+ */
 CREATE FUNCTION gpucredit.unschedule(keep text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
 	n int;
 BEGIN
-	EXECUTE 'SELECT count(cron.unschedule(j.jobid)) FROM cron.job j'
-		' WHERE j.jobname <> ALL ($1)'
-		' AND substring(j.jobname::text FROM ''^gpucredit [^ ]+ (.*)$'') = $2'
-	INTO n USING keep, substring(gpucredit.cron_job_name('any',
-		pg_catalog.current_database()) FROM '^gpucredit [^ ]+ (.*)$');
+	EXECUTE 'SELECT count(cron.unschedule(j.jobid)) FROM cron.job j,'
+		' substring(j.jobname::text FROM ''^gpucredit [^ ]+ (.*)$'') AS o (of)'
+		' WHERE o.of = gpucredit.cron_job_of($2)'
+		'  AND (j.jobname <> ALL ($1) OR (j.nodename, j.nodeport, j.database,'
+		'   j.username) IS DISTINCT FROM (coalesce($3, j.nodename), $4, $2,'
+		'   current_user::text))'
+		' OR o.of <> ALL (ARRAY(SELECT gpucredit.cron_job_of(d.datname)'
+		'  FROM pg_catalog.pg_database d))'
+	INTO n USING keep, pg_catalog.current_database()::text,
+		pg_catalog.current_setting('cron.host', true),
+		pg_catalog.current_setting('port')::int;
 	RETURN n;
 END
 $$;
 COMMENT ON FUNCTION gpucredit.unschedule(text[]) IS
-'install_jobs, remove_jobs: takes this database''s jobs out of pg_cron but for those named; how many.';
+'install_jobs, remove_jobs: takes this database''s jobs out of pg_cron but for those named that are as they should be, and those of databases that are gone; how many.';
 
 CREATE FUNCTION gpucredit.audit_jobs(operation text, decision text, n int)
 RETURNS void
@@ -300,9 +320,12 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	t record;
-	names text[] := '{}';
+	names text[];
 BEGIN
 	PERFORM gpucredit.require_cron(false);
+	names := ARRAY(SELECT gpucredit.cron_job_name(c.task,
+			pg_catalog.current_database()) FROM gpucredit.cron_tasks() c);
+	PERFORM gpucredit.unschedule(names);
 	FOR t IN SELECT gpucredit.cron_job_name(c.task,
 			pg_catalog.current_database()) AS name, c.schedule, c.command
 		FROM gpucredit.cron_tasks() c
@@ -310,16 +333,14 @@ BEGIN
 		EXECUTE 'SELECT cron.alter_job(cron.schedule($1, $2, $3),'
 			' active => true)'
 			USING t.name, t.schedule, t.command;
-		names := names || t.name;
 	END LOOP;
-	PERFORM gpucredit.unschedule(names);
 	PERFORM gpucredit.audit_jobs('install_jobs', 'installed',
 		cardinality(names));
 	RETURN cardinality(names);
 END
 $$;
 COMMENT ON FUNCTION gpucredit.install_jobs() IS
-'Has pg_cron do the upkeep, as the owner of the extension: maintain, reap_holds, check_nodes, expire_credits and seal_audit each minute, and once a day check_books, and the log of their runs older than 3 days deleted. Calling again puts back what was changed. Before DROP EXTENSION gpucredit, call remove_jobs.
+'Has pg_cron do the upkeep, as the owner of the extension: maintain, reap_holds, check_nodes, expire_credits and seal_audit each minute, and once a day check_books, and the log of their runs older than 3 days deleted. Calling again puts back what was changed, also after cron.host, the port or a database''s name changed. Before DROP EXTENSION gpucredit, call remove_jobs.
 Result: the number of jobs; gpucredit.cron_status shows how they fare.
 Errors: 55000 where pg_cron is not loaded, not created, or lives in another database; the hint is the SQL to run there.';
 

@@ -57,24 +57,40 @@ is( query(
 	SELECT held FROM gpucredit.hold WHERE job IS NULL}),
 	'20.000000', 'a hold holds');
 
-# Setting up twice is setting up once; what was changed is put back.
+# Setting up twice is setting up once; what was changed is put back, by hand or
+# by moving.
 my $jobs = query($node, 'credit', 'SELECT gpucredit.install_jobs()');
 cmp_ok($jobs, '>=', 4, "$jobs jobs are set up");
-query($node, 'credit',
-	q{UPDATE cron.job SET schedule = '0 0 1 1 *', active = false
-	  WHERE jobname LIKE 'gpucredit reap_holds %'});
+my $as_set_up = all_jobs();
+query(
+	$node, 'credit', q{
+	CREATE ROLE boss SUPERUSER;
+	CREATE DATABASE passing;
+	UPDATE cron.job SET schedule = '0 0 1 1 *', active = false
+	WHERE jobname LIKE 'gpucredit reap_holds %';
+	UPDATE cron.job SET command = 'SELECT 1'
+	WHERE jobname LIKE 'gpucredit maintain %';
+	UPDATE cron.job SET nodename = 'elsewhere', nodeport = 1
+	WHERE jobname LIKE 'gpucredit check_nodes %';
+	UPDATE cron.job SET database = 'postgres'
+	WHERE jobname LIKE 'gpucredit expire_credits %';
+	UPDATE cron.job SET username = 'boss'
+	WHERE jobname LIKE 'gpucredit seal_audit %';
+	SELECT cron.schedule_in_database('gpucredit maintain passing',
+		'* * * * *', 'SELECT 1', 'passing');
+	SELECT cron.schedule('gpucredit gone credit', '* * * * *', 'SELECT 1')});
 is(query($node, 'credit', 'SELECT gpucredit.install_jobs()'),
 	$jobs, 'and again');
-is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
-	$jobs, 'there are as many as one call sets up');
-is( query(
-		$node, 'credit', q{
-	SELECT schedule, active FROM gpucredit.cron_status
-	WHERE job LIKE 'gpucredit reap_holds %'}),
-	'* * * * *|t', 'with the schedule put back');
+is(all_jobs(), "$as_set_up\n" .
+	join('|', 'gpucredit maintain passing', '* * * * *', 'SELECT 1',
+		$node->host, $node->port, qw(passing postgres t)),
+	'all are back as they were, no more and no fewer');
+query($node, 'credit', 'DROP DATABASE passing');
+query($node, 'credit', 'SELECT gpucredit.install_jobs()');
+is(all_jobs(), $as_set_up, 'those of a database that is gone are gone');
 
-# Another database's jobs are set up by the SQL in the hint, as it stands;
-# neither database touches the other's.
+# Another database's jobs are set up by the SQL in the hint, as it stands,
+# however they were before; neither database touches the other's.
 new_database($node, 'other');
 query_fails($node, 'other', 'SELECT gpucredit.install_jobs()',
 	'55000', "refused outside pg_cron's own database");
@@ -83,9 +99,16 @@ $elsewhere =~ s/^[^:]*: //;
 query($node, 'credit', $elsewhere);
 is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
 	2 * $jobs, 'the hint sets up the same jobs for it');
+my $of_both = all_jobs();
+query(
+	$node, 'credit', q{
+	UPDATE cron.job SET nodename = 'elsewhere', active = false,
+		username = 'boss', command = 'SELECT 1'
+	WHERE jobname LIKE 'gpucredit % other'});
+query($node, 'credit', $elsewhere);
 query($node, 'credit', 'SELECT gpucredit.install_jobs()');
-is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
-	2 * $jobs, "which this database's own leave alone");
+is(all_jobs(), $of_both,
+	"which puts back what was changed, and this database's own leave alone");
 
 # The log of runs is pruned, and the books are checked: pretend that it is time
 # for that, and that there is something to prune.
@@ -150,6 +173,17 @@ is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
 verify_empty($node, 'credit');
 $node->stop;
 done_testing();
+
+# All there is to say of all jobs.
+sub all_jobs
+{
+	return query(
+		$node, 'credit', q{
+		SELECT jobname, schedule, command, nodename, nodeport, database,
+			username, active
+		FROM cron.job
+		ORDER BY jobname LIKE '% passing', jobname COLLATE "C", username});
+}
 
 # The hint of the error a statement makes.
 sub hint_of
