@@ -1,4 +1,4 @@
-# 090_walkthroughs.pl: the stories in docs/walkthroughs, told again
+# 091_walkthroughs.pl: the stories in docs/walkthroughs, told again
 #
 # Each script runs in a database of its own and prints what stands beside it.
 # GC_ACCEPT=DIR leaves what they print in that folder, to look at and copy.

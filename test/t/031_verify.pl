@@ -1,4 +1,4 @@
-# 030_verify.pl: verify, rebuild and maintain while work goes on
+# 031_verify.pl: verify, rebuild and maintain while work goes on
 #
 # Each call of verify is one snapshot, so it finds nothing amiss in the middle
 # of any traffic; rebuild waits for the calls it meets, and mends figures

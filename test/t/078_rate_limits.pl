@@ -1,4 +1,4 @@
-# 080_rate_limits.pl: rate limits over processes, restarts, crashes and dumps
+# 078_rate_limits.pl: rate limits over processes, restarts, crashes and dumps
 #
 # What is left of a limit lives in shared memory; the limits themselves are
 # rows.  The clock stands still where counts have to be exact.
