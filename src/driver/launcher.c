@@ -17,7 +17,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_database.h"
 #include "common/log.h"
 #include "driver/driver.h"
@@ -230,7 +229,9 @@ log_no_room(const Charge *charge)
 }
 
 /*
- * A database that may be connected to, by name.
+ * A database that may be connected to, by name.  Not by pg_database's index:
+ * who has no database can open that only once somebody who has one has
+ * written the shared relation cache's file, which each start removes.
  */
 static Oid
 find_database(const char *name)
@@ -245,8 +246,7 @@ find_database(const char *name)
 	relation = table_open(DatabaseRelationId, AccessShareLock);
 	ScanKeyInit(&key, Anum_pg_database_datname, BTEqualStrategyNumber,
 				F_NAMEEQ, CStringGetDatum(name));
-	scan = systable_beginscan(relation, DatabaseNameIndexId, true, NULL, 1,
-							  &key);
+	scan = systable_beginscan(relation, InvalidOid, false, NULL, 1, &key);
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple) &&
 		((Form_pg_database) GETSTRUCT(tuple))->datallowconn)

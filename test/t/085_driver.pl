@@ -285,6 +285,20 @@ kill_server($node);
 $node->start;
 starts('crashed', 'after a crash');
 
+# After a start it waits for nobody to connect first.
+$node->append_conf('postgresql.conf', 'autovacuum = off');
+$node->stop;
+$log = -s $node->logfile;
+$node->start;
+ok( soon(
+		sub {
+			slurp_file($node->logfile, $log) =~
+			  /event=scheduler_started database="credit"/;
+		},
+		30),
+	'after a start nobody has to connect first');
+unlike(slurp_file($node->logfile, $log), qr/FATAL/, 'and nothing fails before');
+
 # A standby has no worker; promoted, it places again.
 $node->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
