@@ -138,6 +138,32 @@ $dbh->do(qq{SELECT gpucredit.reclaim('s$_', '2 min')}) foreach 1 .. 3;
 like(join("\n", lines()), qr/^gpucredit event=reclaim_storm pool="spot" leaving=3 unsaved=\d+$/m,
 	'a storm of reclaims');
 
+# Devices that were promised, and whose holder did not leave: told once, with
+# the trace of the job that waits.
+$dbh->do(q{SELECT gpucredit.create_pool('full')});
+$dbh->do(q{SELECT gpucredit.register_node('full', 'f1', 'T4', 4, 16384)});
+one(q{SELECT status FROM gpucredit.reserve('acme', '', 'stays', '4xT4', '2 h',
+	'standard_training', 'full')});
+is(one(q{SELECT node FROM gpucredit.place('full')}), 'f1', 'a job has a whole node');
+clock('2028-03-01 01:13+00');
+$dbh->do(q{SELECT gpucredit.heartbeat('f1')});
+$dbh->do(q{SET gpucredit.traceparent = '00-} . $trace . q{-00f067aa0ba902b7-01'});
+my $promised = one(q{SELECT job FROM gpucredit.reserve('acme', 'lab', 'comes before it',
+	'4xT4', '1 h', 'premium_training', 'full')});
+$dbh->do(q{RESET gpucredit.traceparent});
+$dbh->do(q{SELECT count(*) FROM gpucredit.place('full')});
+is(one('SELECT count(*) FROM gpucredit.claim'), 1, 'it is promised to another');
+clock('2028-03-01 01:27+00');
+$dbh->do(q{SELECT gpucredit.heartbeat('f1')});
+$dbh->do(q{SELECT count(*) FROM gpucredit.place('full')});
+is_deeply([ lines() ], [], 'which is waited for in silence');
+clock('2028-03-01 01:29+00');
+$dbh->do(q{SELECT gpucredit.heartbeat('f1')});
+$dbh->do(q{SELECT count(*) FROM gpucredit.place('full')});
+is_deeply([ lines() ],
+	[ qq{gpucredit event=claim_timed_out pool="full" org="acme" account="lab" job=$promised trace=$trace} ],
+	'and then no longer');
+
 # A sweep that cannot do its work for an organisation.
 one(q{SELECT hold FROM gpucredit.hold('acme', '', 'broken', 1, '1 min')});
 $dbh->do(q{CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS
@@ -204,9 +230,34 @@ ok($node->poll_query_until('worked',
 	qq{SELECT count(*) = 1 FROM gpucredit.audit WHERE decision = 'start'
 		AND trace = '$trace' AND application_name = 'gpucredit scheduler'}),
 	'what it places is of the trace of the job, not of the worker');
+
+# Its sweep meets a failing machine: the whole of it is put off, and told.
+my $short = query(
+	$node, 'worked', q{
+	CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE 'no room today' USING ERRCODE = 'disk_full'; END $$;
+	CREATE TRIGGER fail BEFORE UPDATE ON gpucredit.hold
+		FOR EACH ROW EXECUTE FUNCTION public.full();
+	SELECT hold FROM gpucredit.hold('acme', '', 'short', 1, '1 s')});
+ok(appears(qr/event=sweep_failed sweep="reap_holds" retry_ms=1000$/m), 'a sweep of it fails');
+query($node, 'worked', 'DROP TRIGGER fail ON gpucredit.hold');
+ok($node->poll_query_until('worked',
+	qq{SELECT closed_at IS NOT NULL FROM gpucredit.hold WHERE hold = $short}),
+	'and the next one does what was left');
+unlike(slurp_file("$folder/server.log"), qr/event=sweep_failed sweep="check_nodes"/,
+	'the other sweep never failed');
+
 $node->append_conf('postgresql.conf', "gpucredit.database = ''");
 $node->reload;
 ok(appears(qr/event=scheduler_stopped database="worked"/), 'the worker stops');
+
+# No process to be had for another database's worker: told, with what to raise.
+new_database($node, 'second');
+$node->append_conf('postgresql.conf',
+	"gpucredit.database = 'worked, second'\nmax_worker_processes = 3\nautovacuum = off");
+$node->restart;
+ok(appears(qr/event=scheduler_no_slot database="(?:worked|second)" increase="max_worker_processes" retry_ms=2000$/m),
+	'there is no slot for one of two workers');
 
 # Every line is one object of the JSON log as well.
 my $text = slurp_file("$folder/server.json");
