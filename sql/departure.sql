@@ -59,7 +59,8 @@ UNION ALL SELECT 'by tier ' || org, t::text FROM (SELECT DISTINCT org FROM accou
 UNION ALL SELECT 'by job ' || org, t::text FROM (SELECT DISTINCT org FROM account) a, usage_by(org, '', NULL, NULL, 'job') t
 UNION ALL SELECT 'march ' || a.org || '/' || a.account, s::text FROM account a, statement(a.org, a.account, '2027-02-01') s
 UNION ALL SELECT 'invoice ' || org, t::text FROM (SELECT DISTINCT org FROM account) a, invoice(org, '2027-03-01') t
-UNION ALL SELECT 'february ' || a.org || '/' || a.account, b::text FROM account a, balance(a.org, a.account, '2027-02-10') b;
+UNION ALL SELECT 'february ' || a.org || '/' || a.account, b::text FROM account a, balance(a.org, a.account, '2027-02-10') b
+UNION ALL SELECT 'page ' || coalesce(p.org, ''), report_html(p.org, '2027-02-01') FROM unnest('{acme,zeta,NULL}'::text[]) AS p (org);
 CREATE FUNCTION pg_temp.told_otherwise() RETURNS SETOF text LANGUAGE sql AS $$
 	SELECT what || ' ' || b FROM (
 	SELECT 'balance ' || a.org || '/' || a.account AS what, b::text FROM account a, balance(a.org, a.account) b
@@ -71,6 +72,7 @@ CREATE FUNCTION pg_temp.told_otherwise() RETURNS SETOF text LANGUAGE sql AS $$
 	UNION ALL SELECT 'march ' || a.org || '/' || a.account, s::text FROM account a, statement(a.org, a.account, '2027-02-01') s
 	UNION ALL SELECT 'invoice ' || org, t::text FROM (SELECT DISTINCT org FROM account) a, invoice(org, '2027-03-01') t
 	UNION ALL SELECT 'february ' || a.org || '/' || a.account, b::text FROM account a, balance(a.org, a.account, '2027-02-10') b
+	UNION ALL SELECT 'page ' || coalesce(p.org, ''), report_html(p.org, '2027-02-01') FROM unnest('{acme,zeta,NULL}'::text[]) AS p (org)
 	EXCEPT ALL SELECT what, b FROM told) d $$;
 
 -- Kept for ever unless it is said how long; and what is not sealed stays
@@ -114,6 +116,34 @@ SELECT spent FROM usage_by('acme', '', '2027-01-02', NULL, 'job');
 SELECT spent FROM top_spenders('acme', 1, '2027-01-02');
 SELECT spent FROM top_jobs('acme', 1, '2027-01-02');
 SELECT spent FROM invoice('acme', '2027-01-02');
+SELECT length(report_html('acme', '2027-01-02'));
+SELECT length(report_html('acme', NULL, '2027-01-02'));
+-- a page that nobody said when to begin begins with what is kept
+SELECT substring(report_html('acme', NULL, '2027-01-20') FROM 'data-since="([^"]*)"') AS since,
+	to_char(kept_from('entry') + interval '1 us', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS kept;
+-- its numbers are those of closings and entries together, and of entries alone where it tells of a time
+CREATE FUNCTION pg_temp.page_is_wrong(since timestamptz) RETURNS TABLE (org text, what text, page numeric, books numeric)
+LANGUAGE sql AS $$
+	WITH books AS (
+		SELECT org, sum(available) AS available, sum(held) AS held
+		FROM (SELECT org, available::numeric, held::numeric FROM closing_net
+			UNION ALL SELECT e.org, CASE 'available' WHEN e.target THEN e.amount WHEN e.source THEN - e.amount ELSE '0' END::numeric,
+				CASE 'held' WHEN e.target THEN e.amount WHEN e.source THEN - e.amount ELSE '0' END::numeric FROM entry e) b
+		GROUP BY org),
+	told AS (
+		SELECT a.org, report_html(a.org, since) AS page, b.available, b.held, u.net
+		FROM (SELECT DISTINCT org FROM account) a JOIN books b USING (org),
+			LATERAL (SELECT coalesce(sum(net), 0) AS net FROM usage_by(a.org, '', since, NULL, 'account')) u)
+	SELECT t.org, w.what, w.page, w.books
+	FROM told t, LATERAL (VALUES
+		('available', substring(t.page FROM '<dd data-available="([^"]*)"')::numeric, t.available),
+		('net', substring(t.page FROM '<dd data-net="([^"]*)"')::numeric, t.net),
+		('held', substring(substring(t.page FROM '<table role="table" id="balances">.*?</table>')
+			FROM '.*data-held="([^"]*)"')::numeric, t.held)) AS w (what, page, books)
+	WHERE w.page IS DISTINCT FROM w.books $$;
+SELECT pg_temp.at('2027-03-01 00:01') \g /dev/null
+SELECT * FROM pg_temp.page_is_wrong('2027-02-01');
+SELECT pg_temp.at('2027-03-01 00:00') \g /dev/null
 -- a row that left is not "no such row"; a proof of the trail's rows needs none of it
 \set VERBOSITY default
 SELECT audit_proof(:old_entry);
@@ -211,6 +241,10 @@ SELECT * FROM verify();
 SELECT * FROM verify_audit(published => decode(:'published', 'hex'));
 SELECT account, available, held, spent FROM account a, balance(a.org, a.account) b ORDER BY org, account;
 SELECT spent, refunded FROM top_jobs('acme', 5, NULL);
+-- on a page a hold that is dead counts as given back already
+SELECT affected FROM reap_holds() WHERE task = 'release_holds';
+SELECT pg_temp.at('2028-06-01 00:01') \g /dev/null
+SELECT * FROM pg_temp.page_is_wrong('2028-05-20');
 -- and sums that are wrong are repaired from closings alone
 ALTER TABLE bucket DROP CONSTRAINT bucket_sound;
 BEGIN;

@@ -3,7 +3,8 @@
 # Clients work while another session, whose clock is ahead, has entries and
 # usage leave; whoever verifies meanwhile finds nothing.  Then years pass in
 # rounds: after the first few the tables are no larger, whatever has gone
-# through them.  What is left is dumped, restored, and as good.
+# through them; who kept a proof of a row can still show what it was.  What is
+# left is dumped, restored, and as good.
 
 use strict;
 use warnings;
@@ -11,12 +12,15 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
 use GpuCreditLoad;
+use IPC::Run;
+use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
 my $seed = $ENV{GC_SEED} || time % 1000000;
 my $dir  = PostgreSQL::Test::Utils::tempdir();
+my $checker = "$FindBin::RealBin/../proof/check_proof.pl";
 my $node = new_node('main', world_conf(), 'log_statement = none');
 
 diag("GC_SEED=$seed");
@@ -108,7 +112,7 @@ sub through_the_years
 {
 	my @tables = qw(entry audit request usage seal_row seal_leaf);
 	my $rounds = 9;
-	my @sizes;
+	my (@sizes, @kept);
 
 	new_database($node, 'years');
 	query($node, 'years', q{
@@ -120,6 +124,7 @@ sub through_the_years
 	foreach my $round (1 .. $rounds)
 	{
 		push @sizes, a_round($round, @tables);
+		@kept = proofs() if $round == 1;
 	}
 	foreach my $i (0 .. $#tables)
 	{
@@ -138,7 +143,60 @@ sub through_the_years
 	verify_empty($node, 'years', 'verify() is empty after years');
 	is(query($node, 'years', 'SELECT * FROM gpucredit.verify_audit()'),
 		'', 'verify_audit() after years, too');
+	still_proven(@kept);
 	return;
+}
+
+# Proofs of entries and of rows of the trail, as somebody may keep them.
+sub proofs
+{
+	my $json = query($node, 'years', q{
+		SELECT jsonb_build_object('kind', r.kind, 'id', r.id, 'proof', p)
+		FROM (SELECT * FROM (SELECT 'entry' AS kind, entry AS id FROM gpucredit.entry
+				UNION ALL SELECT 'audit', audit FROM gpucredit.audit) a
+			ORDER BY random() LIMIT 40) r, gpucredit.audit_proof(r.id, r.kind) p});
+
+	return map { decode_json($_) } split /\n/, $json;
+}
+
+# Tests: the rows have left, and the proofs end at seals that the chain has.
+sub still_proven
+{
+	my @kept  = @_;
+	my %seals = map { split /\|/ }
+	  split /\n/, query($node, 'years', 'SELECT batch, seal FROM gpucredit.seals');
+	my ($left, $sealed, $forged) = (0, 0, 0);
+
+	foreach my $row (@kept)
+	{
+		my $proof = $row->{proof};
+		my $seal  = $seals{ $proof->{batch} };
+
+		$left++ if query($node, 'years', "SELECT count(*) FROM gpucredit.$row->{kind}
+			WHERE $row->{kind} = $row->{id}") eq '0';
+		$sealed++ if check_proof($proof, $seal) eq 'sealed';
+		$proof->{leaf} =~ s/^(at \d+ .*)\d$/${1}x/m or die "no instant: $proof->{leaf}";
+		$forged++ if check_proof($proof, $seal) eq 'sealed';
+	}
+	is(scalar(@kept), 40, 'proofs were kept');
+	is($left,         40, 'of rows that have left since');
+	is($sealed, 40, 'each ends at a seal that is in the chain');
+	is($forged, 0,  'none of a row that was another');
+	is( query($node, 'years', "SELECT count(*) FROM gpucredit.verify_audit(
+			published => decode('$seals{ $kept[0]{proof}{batch} }', 'hex'))"),
+		'0', 'which is the chain that was published');
+	return;
+}
+
+# What a program that shares no code with the extension says of a proof.
+sub check_proof
+{
+	my ($proof, $seal) = @_;
+	my $json = encode_json($proof);
+	my ($out, $error);
+
+	IPC::Run::run([ $^X, $checker, $seal ], '<', \$json, '>', \$out, '2>', \$error);
+	return $out =~ s/\n\z//r;
 }
 
 # A round: 50 days of work, then upkeep and vacuum; the sizes of the tables.
