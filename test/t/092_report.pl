@@ -40,7 +40,7 @@ foreach my $name (sort keys %page)
 		look_at($name, $width, $_) for 'light', 'dark';
 	}
 }
-print_it();
+print_it($_) foreach qw(acme all);
 verify_empty($node, 'credit');
 done_testing();
 
@@ -199,15 +199,107 @@ sub numbers
 	return;
 }
 
-# Printed it is some pages.
+# Tests: printed from a screen that is dark, it is some pages of dark on white
+# with nothing at their edges, and whoever has only the paper reads the same.
 sub print_it
 {
-	write_file('frame.html', $page{acme});
-	chromium("--print-to-pdf=$folder/acme.pdf", '--no-pdf-header-footer');
-	my $pages = () = slurp_file("$folder/acme.pdf") =~ m{/Type\s*/Page\b}g;
-	cmp_ok($pages, '>=', 2, 'printed on some pages');
-	cmp_ok($pages, '<=', 8, 'but not on many');
+	my ($name) = @_;
+	my $pdf = "$folder/$name.pdf";
+
+	write_file('frame.html', $page{$name});
+	chromium("--print-to-pdf=$pdf", '--no-pdf-header-footer',
+		'--blink-settings=preferredColorScheme=0');
+	my @sheets = pictures($pdf);
+	cmp_ok(scalar(@sheets), '>=', 2, "$name: printed on some pages");
+	cmp_ok(scalar(@sheets), '<=', 10, "$name: but not on many");
+	foreach my $n (1 .. @sheets)
+	{
+		my $sheet = $sheets[ $n - 1 ];
+
+		cmp_ok($sheet->{dark}, '<', 0.25, "$name: page $n is not dark");
+		cmp_ok($sheet->{dark}, '>', 0.0005, "$name: page $n is not empty");
+		is($sheet->{edge}, 0, "$name: page $n has nothing in its margins");
+	}
+
+	# each word whole, and between the margins of 15 mm
+	my $words = output_of('pdftotext', '-bbox', $pdf, '-');
+	my @wide  = grep { $_->[0] < 42 || $_->[1] > $_->[2] - 42 } words($words);
+	is_deeply(\@wide, [], "$name: no word is cut off");
+
+	my $text = output_of('pdftotext', '-layout', $pdf, '-');
+	my $bare = $text =~ s/\s+//gr;
+	my ($last) = $page{$name} =~ m{<footer><p>(.*?)</p>}s;
+	my @said = ($page{$name} =~ m{<h2[^>]*>(.*?)</h2>}gs, $last);
+	s/<[^>]*>|\s+//g foreach @said;
+	is_deeply([ grep { index($bare, $_) < 0 } @said ], [],
+		"$name: every section is there, and the last line");
+	my @orgs = $name eq 'all' ? sort keys %ledger : $name;
+	foreach my $figure (qw(net spent refunded available held))
+	{
+		my $sum = query($node, 'credit', q{SELECT to_char(}
+			  . join(' + ', map { $ledger{$_}{$figure} } @orgs)
+			  . q{, 'FM999,999,999,999,990.000000')});
+
+		like($text, qr/(?<![\d,.])\Q$sum\E(?!\d)/, "$name: $figure can be read: $sum");
+	}
 	return;
+}
+
+# Of each page what part is darker than a middle grey, and how many points of
+# its outermost 12 mm are not white.
+sub pictures
+{
+	my ($pdf) = @_;
+	my $points = 36;				# an inch
+	my $margin = int(12 / 25.4 * $points);
+	my @sheets;
+
+	output_of('pdftoppm', '-gray', '-r', $points, $pdf, "$pdf-page");
+	foreach my $file (sort glob("$pdf-page*.pgm"))
+	{
+		my ($width, $height, $grey) =
+		  slurp_file($file) =~ /\AP5\s+(\d+)\s+(\d+)\s+255\s(.*)\z/s
+		  or die "$file is no picture\n";
+		my @rows = unpack("(a$width)*", $grey);
+		my $edge = 0;
+
+		foreach my $y (0 .. $#rows)
+		{
+			my $row = $rows[$y];
+
+			$row = substr($row, 0, $margin) . substr($row, - $margin)
+			  if $y >= $margin && $y < $height - $margin;
+			$edge += $row =~ tr/\xff//c;
+		}
+		push @sheets,
+		  { dark => ($grey =~ tr/\x00-\x7f//) / ($width * $height), edge => $edge };
+	}
+	return @sheets;
+}
+
+# The words of a PDF: where each begins and ends, how wide its page is, itself.
+sub words
+{
+	my ($boxes) = @_;
+	my ($page, @words);
+
+	foreach (split /\n/, $boxes)
+	{
+		$page = $1 if /<page width="([\d.]+)"/;
+		push @words, [ $1, $2, $page, $3 ]
+		  if /<word xMin="([-\d.]+)".* xMax="([-\d.]+)".*?>(.*)<\/word>/;
+	}
+	die "no word in it\n" unless @words;
+	return @words;
+}
+
+sub output_of
+{
+	my ($out, $err);
+
+	IPC::Run::run(\@_, '<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(300))
+	  or die "@_: $err";
+	return $out;
 }
 
 # Opens the frame; what Chromium prints.

@@ -20,7 +20,7 @@
 #
 # Functions (details above each):
 #   gc_workdir NAME                 private folder, removed at exit
-#   gc_provision build|test         install what is missing
+#   gc_provision build|test|server  install what is missing
 #   gc_build DIR [MAKE ARG...]      build and install a copy of the checkout
 #   gc_use_build DIR                use what gc_build left in DIR earlier
 #   gc_server_start DIR [LINE...]   initdb if new, start, export PG*
@@ -38,6 +38,7 @@ GC_MAJOR=${PG_MAJOR:-15}
 GC_SYSTEM_BIN=/usr/lib/postgresql/$GC_MAJOR/bin
 GC_PG_CONFIG=$GC_SYSTEM_BIN/pg_config
 GC_BIN=$GC_SYSTEM_BIN
+GC_TREES="/usr/lib/postgresql/$GC_MAJOR /usr/share/postgresql/$GC_MAJOR"
 GC_WORK=
 GC_SERVERS=()
 GC_CHILD=
@@ -145,6 +146,7 @@ gc_cleanup()
 # Installs the Debian packages that are missing.
 #   build   the server, what compiles the extension, Perl's database driver
 #   test    that, the test frameworks and the checkers of the code
+#   server  build, and what a server of our own is compiled with
 gc_provision()
 {
 	local wanted=(postgresql-$GC_MAJOR postgresql-server-dev-$GC_MAJOR gcc
@@ -158,8 +160,10 @@ gc_provision()
 				libipc-run-perl libtap-parser-sourcehandler-pgtap-perl
 				clang libclang-rt-14-dev clang-tidy cppcheck pg-bsd-indent
 				prometheus prometheus-postgres-exporter
-				chromium fonts-dejavu-core pgbouncer sqlsmith valgrind)
+				chromium fonts-dejavu-core poppler-utils pgbouncer sqlsmith
+				valgrind)
 			;;
+		server) wanted+=(bzip2 libipc-run-perl tzdata) ;;
 		*) gc_die "gc_provision: what is \"$1\"?" ;;
 	esac
 
@@ -231,14 +235,14 @@ gc_as_root()
 }
 
 # Copies the checkout to DIR/src, compiles it there, and installs it into
-# DIR/pg, a copy of the machine's PostgreSQL.  The checkout itself is only
+# DIR/pg, a copy of PostgreSQL ($GC_TREES).  The checkout itself is only
 # read, so whoever may read it can build it.
 gc_build()
 {
 	local dir=$1
 	shift
 
-	[ -x "$GC_PG_CONFIG" ] || gc_die "no PostgreSQL $GC_MAJOR at $GC_SYSTEM_BIN"
+	[ -x "$GC_PG_CONFIG" ] || gc_die "no PostgreSQL: $GC_PG_CONFIG"
 	mkdir -p "$dir/src"
 	tar -C "$GC_ROOT" --exclude=./.git --exclude='*.o' --exclude='*.d' \
 		--exclude='*.so' --exclude='./.build-flags' \
@@ -250,15 +254,15 @@ gc_build()
 
 	if ! GC_RUN_IN=$dir/src gc_guard sh -c '
 		set -e
-		for tree in lib share; do
-			mkdir -p "$1/pg/usr/$tree/postgresql"
-			cp -a "/usr/$tree/postgresql/$2" "$1/pg/usr/$tree/postgresql/"
+		for tree in $2; do
+			mkdir -p "$1/pg${tree%/*}"
+			cp -a "$tree" "$1/pg${tree%/*}/"
 		done
 		dir=$1 pg_config=$3
 		shift 3
 		make -s -j "$(nproc)" PG_CONFIG="$pg_config" "$@"
 		make -s PG_CONFIG="$pg_config" DESTDIR="$dir/pg" "$@" install
-		' build "$dir" "$GC_MAJOR" "$GC_PG_CONFIG" "$@" >"$dir/build.log" 2>&1
+		' build "$dir" "$GC_TREES" "$GC_PG_CONFIG" "$@" >"$dir/build.log" 2>&1
 	then
 		tail -40 "$dir/build.log" >&2
 		gc_die "the build failed"
@@ -269,7 +273,7 @@ gc_build()
 # Uses the server and the extension that gc_build left in DIR.
 gc_use_build()
 {
-	GC_BIN=$1/pg/usr/lib/postgresql/$GC_MAJOR/bin
+	GC_BIN=$1/pg$("$GC_PG_CONFIG" --bindir)
 	GC_SOURCE=$1/src
 	[ -x "$GC_BIN/postgres" ] || gc_die "no build in $1"
 	export GC_BIN GC_SOURCE
