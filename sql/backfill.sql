@@ -204,6 +204,11 @@ SELECT set_config('gpucredit.clock', '2027-05-03 03:30+00', false);
 SELECT action FROM gpucredit.meter('bf-p', :poor, 1, '30 min');
 SELECT job_state FROM gpucredit.settle('bf-p', :poor, 1, 'node_lost');
 SELECT check_name, passes, detail FROM gpucredit.explain('bf-p', :poor) WHERE check_name IN ('state', 'credit', 'turn');
+-- at the prices of now, which its next hold will be at
+BEGIN;
+SELECT gpucredit.set_price('BF-A', 3);
+SELECT check_name, passes, detail FROM gpucredit.explain('bf-p', :poor) WHERE check_name = 'credit';
+ROLLBACK;
 -- devices are promised to it, and those who have them are leaving
 DO $$
 BEGIN

@@ -242,6 +242,8 @@ put_credit(ReturnSetInfo *rsinfo, SqlResult row, const char *org, bool funded)
 	SqlArgs		args = {0};
 	SqlResult	available;
 	Job			job = {0};
+	char	   *pool = SqlText(row, 0, 2);
+	Offers		offers;
 
 	if (funded)
 	{
@@ -250,6 +252,10 @@ put_credit(ReturnSetInfo *rsinfo, SqlResult row, const char *org, bool funded)
 		return;
 	}
 	AskRead(row, 0, &job);
+	/* its next hold is at the prices there are then */
+	if (OffersMake(job.request, pool, NodesCached(pool), ClockNow(),
+				   &offers) == NULL)
+		job.offers = offers;
 	SqlArgText(&args, org);
 	SqlArgText(&args, SqlText(row, 0, 1));
 	available = SqlRead(&available_read, &args);
