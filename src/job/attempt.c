@@ -30,6 +30,7 @@ SQL_STATEMENT(usage_insert, SPI_OK_INSERT,
 			  " billed, progress, utilization)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
 
+static void told(SqlResult rows, uint64 i, int column, Attempt *attempt);
 static bool read_one(SqlStatement *statement, const char *org, int64 job,
 					 int32 number, Attempt *attempt);
 
@@ -60,7 +61,7 @@ AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
 	attempt->ended_at = SqlTimeOr(rows, i, 17, DT_NOBEGIN);
 	attempt->outcome = SqlText(rows, i, 18);
 	attempt->billed = attempt->outcome ? SqlCredits(rows, i, 19) : 0;
-	AttemptTold(rows, i, 20, attempt);
+	told(rows, i, 20, attempt);
 	attempt->directed = SqlBool(rows, i, 22);
 	attempt->saved_at = SqlTimeOr(rows, i, 23, DT_NOBEGIN);
 	attempt->save_every = SqlIsNull(rows, i, 24) ? -1 :
@@ -74,8 +75,8 @@ AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
 /*
  * What its agent told: progress in a column, utilization in the next.
  */
-void
-AttemptTold(SqlResult rows, uint64 i, int column, Attempt *attempt)
+static void
+told(SqlResult rows, uint64 i, int column, Attempt *attempt)
 {
 	bool		isnull;
 	Datum		value = SqlDatum(rows, i, column, &isnull);

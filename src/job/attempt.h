@@ -60,8 +60,6 @@ typedef struct Attempt
 	" a.ends_by"
 
 extern void AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt);
-extern void AttemptTold(SqlResult rows, uint64 i, int column,
-						Attempt *attempt);
 extern bool AttemptRead(const char *org, int64 job, int32 number,
 						Attempt *attempt);
 extern bool AttemptLock(const char *org, int64 job, int32 number,

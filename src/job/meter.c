@@ -24,6 +24,7 @@
 #include "job/extend.h"
 #include "job/job.h"
 #include "job/meter.h"
+#include "types/duration.h"
 
 ENTRY_POINT(meter);
 
@@ -38,6 +39,13 @@ typedef struct Heartbeat
 	NullableDatum utilization;
 	TimestampTz now;
 } Heartbeat;
+
+/* The attempt whose row a heartbeat changed, and how many such there are. */
+typedef struct Beaten
+{
+	Attempt    *attempt;
+	int			n;
+} Beaten;
 
 SQL_STATEMENT(attempt_meter, SPI_OK_UPDATE_RETURNING,
 			  "text, bigint, int, interval, timestamptz, interval, bigint,"
@@ -56,13 +64,12 @@ SQL_STATEMENT(attempt_beat, SPI_OK_UPDATE_RETURNING,
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3"
 			  " AND a.ended_at IS NULL AND a.running_at IS NOT NULL"
 			  " AND a.elapsed < $4 AND a.started_at <= $6"
-			  " RETURNING a.hold, a.gpus, a.share, a.per_gpu_hour,"
-			  " a.wall_limit, a.hold_window, a.held, a.starved, a.logged,"
-			  " a.progress, a.utilization, a.running_at, a.saved_at,"
-			  " a.save_every, a.save_asked, a.progress_at,"
+			  " RETURNING a.hold, a.gpus, a.share, a.per_gpu_hour, a.held,"
+			  " a.starved, a.logged, a.running_at, a.save_asked,"
 			  " EXISTS (SELECT FROM gpucredit.directive d"
 			  "  WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3),"
-			  " a.ends_by");
+			  " a.wall_limit, a.hold_window, a.save_every, a.saved_at,"
+			  " a.ends_by, a.progress_at, a.progress, a.utilization");
 SQL_STATEMENT(attempt_note, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz",
 			  "UPDATE gpucredit.attempt a SET logged = $4, skewed_at = $5"
@@ -74,6 +81,9 @@ static void take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat);
 static SqlArgs heartbeat_args(const Heartbeat *heartbeat);
 static void arg_told(SqlArgs *args, const Heartbeat *heartbeat);
 static bool beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt);
+static void take_beaten(void *context, const Datum *values,
+						const bool *nulls);
+static int64 duration_of(Datum value);
 static bool beat_any(const Heartbeat *heartbeat, Attempt *attempt);
 static pg_attribute_noreturn() void refuse_unknown(const Heartbeat *heartbeat);
 static Answer go_on(Attempt *attempt, bool log, TimestampTz now, bool wait);
@@ -175,35 +185,54 @@ static bool
 beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 {
 	SqlArgs		args = heartbeat_args(heartbeat);
-	SqlResult	row;
+	Beaten		beaten = {attempt, 0};
 
 	SqlArgTime(&args, ClockAdd(heartbeat->now, SettingClockSkew() -
 							   heartbeat->elapsed));
 	SqlArgDuration(&args, heartbeat->elapsed - SettingUsageInterval());
 	arg_told(&args, heartbeat);
-	row = SqlRun(&attempt_beat, &args);
-	if (row.n == 0)
-		return false;
-	attempt->hold = SqlInt8(row, 0, 1);
-	attempt->gpus = SqlInt4(row, 0, 2);
-	attempt->share = SqlInt4(row, 0, 3);
-	attempt->per_gpu_hour = SqlCredits(row, 0, 4);
-	attempt->wall_limit = SqlIsNull(row, 0, 5) ? -1 : SqlDuration(row, 0, 5);
-	attempt->hold_window = SqlIsNull(row, 0, 6) ? -1 : SqlDuration(row, 0, 6);
-	attempt->held = SqlCredits(row, 0, 7);
-	attempt->starved = SqlBool(row, 0, 8);
-	attempt->logged = SqlDuration(row, 0, 9);
-	attempt->running_at = SqlTime(row, 0, 12);
-	attempt->saved_at = SqlTimeOr(row, 0, 13, DT_NOBEGIN);
-	attempt->save_every = SqlIsNull(row, 0, 14) ? -1 :
-		SqlDuration(row, 0, 14);
-	attempt->save_asked = SqlBool(row, 0, 15);
-	attempt->progress_at = SqlTimeOr(row, 0, 16, DT_NOBEGIN);
-	attempt->directed = SqlBool(row, 0, 17);
-	attempt->ends_by = SqlTimeOr(row, 0, 18, DT_NOEND);
-	if (attempt->logged == attempt->elapsed)
-		AttemptTold(row, 0, 10, attempt);	/* for the usage row */
-	return true;
+	SqlEach(&attempt_beat, &args, false, take_beaten, &beaten);
+	return beaten.n == 1;
+}
+
+/*
+ * The row it is the heartbeat of, as it now is.
+ */
+static void
+take_beaten(void *context, const Datum *values, const bool *nulls)
+{
+	Beaten	   *beaten = context;
+	Attempt    *attempt = beaten->attempt;
+
+	beaten->n++;
+	attempt->hold = DatumGetInt64(values[0]);
+	attempt->gpus = DatumGetInt32(values[1]);
+	attempt->share = DatumGetInt32(values[2]);
+	attempt->per_gpu_hour = DatumGetCredits(values[3]);
+	attempt->held = DatumGetCredits(values[4]);
+	attempt->starved = DatumGetBool(values[5]);
+	attempt->logged = duration_of(values[6]);
+	attempt->running_at = DatumGetTimestampTz(values[7]);
+	attempt->save_asked = DatumGetBool(values[8]);
+	attempt->directed = DatumGetBool(values[9]);
+	attempt->wall_limit = nulls[10] ? -1 : duration_of(values[10]);
+	attempt->hold_window = nulls[11] ? -1 : duration_of(values[11]);
+	attempt->save_every = nulls[12] ? -1 : duration_of(values[12]);
+	attempt->saved_at = nulls[13] ? DT_NOBEGIN :
+		DatumGetTimestampTz(values[13]);
+	attempt->ends_by = nulls[14] ? DT_NOEND : DatumGetTimestampTz(values[14]);
+	attempt->progress_at = nulls[15] ? DT_NOBEGIN :
+		DatumGetTimestampTz(values[15]);
+	attempt->has_progress = !nulls[16];
+	attempt->progress = nulls[16] ? 0 : DatumGetInt64(values[16]);
+	attempt->has_utilization = !nulls[17];
+	attempt->utilization = nulls[17] ? 0 : DatumGetFloat4(values[17]);
+}
+
+static int64
+duration_of(Datum value)
+{
+	return DurationFromInterval(DatumGetIntervalP(value), NULL);
 }
 
 /*
