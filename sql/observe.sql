@@ -328,6 +328,8 @@ SELECT pg_temp.after($$INSERT INTO fair_usage VALUES ('acme', 'default', '', 1,
 	'2026-01-12')$$);
 SELECT pg_temp.after($$UPDATE attempt SET charged = 5 WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET charged = 0 WHERE ended_at IS NULL$$);
+-- what no cycle would charge, or would look at for nothing
+SELECT pg_temp.after($$UPDATE attempt SET due = NOT due$$);
 -- waiting that nobody counts
 SELECT pg_temp.after($$UPDATE job SET waits_from = NULL WHERE state = 'queued'$$);
 SELECT pg_temp.after($$UPDATE job SET waited = '-1 s' WHERE job = 3$$);

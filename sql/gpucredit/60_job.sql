@@ -78,11 +78,21 @@ CREATE INDEX job_queue ON gpucredit.job (pool, org, account, submitted_at, job)
 	WHERE state = 'queued';
 CREATE INDEX job_unfunded ON gpucredit.job (pool) WHERE state = 'unfunded';
 CREATE INDEX job_open ON gpucredit.job (org, account) WHERE ended_at IS NULL;
+/* attempts that live are found by it: the last of each */
+CREATE INDEX job_active ON gpucredit.job (org, account)
+	INCLUDE (job, attempt) WHERE state = 'active';
+/* the sample of how long jobs run of what they may */
+CREATE INDEX job_completed ON gpucredit.job (org, account, tier,
+	ended_at DESC, job DESC)
+	WHERE state = 'completed' AND wall_limit IS NOT NULL;
 COMMENT ON TABLE gpucredit.job IS 'What tenants submitted';
 
 /*
- * No CHECKs here: each would be parsed anew at every heartbeat.  verify()
- * knows what they would say.
+ * Every heartbeat pays for what is declared here.  So there are no CHECKs:
+ * each would be parsed anew; verify() knows what they would say.  And there
+ * is one index beside the key, over a column that says when it has a row:
+ * each would be opened, and its columns compared.  Attempts that live, and
+ * those that completed, are found by their jobs.
  */
 CREATE TABLE gpucredit.attempt (
 	org text COLLATE "C" NOT NULL,
@@ -104,6 +114,7 @@ CREATE TABLE gpucredit.attempt (
 	ends_by timestamptz,		/* let in before a reservation: over by then */
 	held gpucredit.credits NOT NULL,	/* the bill never passes it */
 	surplus gpucredit.credits NOT NULL,	/* held too much, to give back */
+	due boolean NOT NULL DEFAULT false,	/* a cycle has that to do, or to charge */
 	logged interval NOT NULL DEFAULT '0',	/* elapsed of the last usage row */
 	skewed_at timestamptz,		/* elapsed was first cut */
 	starved boolean NOT NULL DEFAULT false,	/* an extension was denied */
@@ -132,16 +143,7 @@ CREATE TABLE gpucredit.attempt (
 	trace uuid,					/* as the job's */
 	CONSTRAINT attempt_pkey PRIMARY KEY (org, job, attempt)
 ) WITH (fillfactor = 50);
-CREATE INDEX attempt_live ON gpucredit.attempt (org, account)
-	WHERE ended_at IS NULL;
-/* the sample of how long jobs run of what they may */
-CREATE INDEX attempt_completed ON gpucredit.attempt (org, account, tier,
-	ended_at DESC, job DESC)
-	WHERE outcome = 'completed' AND wall_limit IS NOT NULL;
-CREATE INDEX attempt_surplus ON gpucredit.attempt (pool)
-	WHERE surplus > '0' AND ended_at IS NULL;
-CREATE INDEX attempt_uncharged ON gpucredit.attempt (pool)
-	WHERE ended_at IS NOT NULL AND charged IS NULL;
+CREATE INDEX attempt_due ON gpucredit.attempt (pool) WHERE due;
 COMMENT ON TABLE gpucredit.attempt IS
 'Runs of jobs: devices, price, cumulative elapsed time, settlement';
 

@@ -170,10 +170,12 @@ BEGIN ATOMIC
 			AND coalesce(h.expires_at > balance_now.at, true)) h,
 	(SELECT sum(gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
 			a.elapsed, a.held)::numeric) AS used
-		FROM gpucredit.attempt a
-		WHERE a.org = balance_now.org
-			AND gpucredit.is_below(a.account, balance_now.account)
-			AND a.ended_at IS NULL) a,
+		FROM gpucredit.job j
+			CROSS JOIN LATERAL (SELECT t.* FROM gpucredit.attempt t
+				WHERE t.org = j.org AND t.job = j.job
+					AND t.attempt = j.attempt OFFSET 0) a
+		WHERE j.org = balance_now.org AND j.state = 'active'
+			AND gpucredit.is_below(j.account, balance_now.account)) a,
 	(SELECT sum(s.spent) AS spent
 		FROM (SELECT t.spent FROM gpucredit.spend_total t
 			WHERE t.org = balance_now.org

@@ -528,6 +528,16 @@ BEGIN ATOMIC
 		AND (a.charged < 0 OR (a.charged IS NOT NULL AND a.ended_at IS NULL)
 			OR (a.charged > 0 AND a.gpu_type IS NULL))
 	UNION ALL
+	SELECT 'attempt_is_due', a.org, format('job %s attempt %s', a.job,
+			a.attempt), format('%s; surplus %s, charged %s, ended at %s',
+			CASE WHEN a.due THEN 'due' ELSE 'not due' END, a.surplus,
+			coalesce(a.charged::text, 'nothing'),
+			coalesce(a.ended_at::text, 'never'))
+	FROM gpucredit.attempt a
+	WHERE (check_shares.tenant IS NULL OR a.org = check_shares.tenant)
+		AND a.due <> (a.surplus > '0'
+			OR (a.ended_at IS NOT NULL AND a.charged IS NULL))
+	UNION ALL
 	SELECT 'waiting_is_counted', j.org, format('job %s', j.job),
 		format('%s, waits from %s, waited %s', j.state,
 			coalesce(j.waits_from::text, 'never'), j.waited)

@@ -223,8 +223,12 @@ BEGIN ATOMIC
 		SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running,
 			count(a.job) AS running, coalesce(sum(a.gpus), 0) AS gpus
 		FROM gpucredit.quota q
-			LEFT JOIN gpucredit.attempt a ON a.org = q.org
-				AND a.ended_at IS NULL
+			LEFT JOIN (SELECT j.org, j.account, j.job, a.gpu_type, a.gpus
+				FROM gpucredit.job j
+					CROSS JOIN LATERAL (SELECT t.* FROM gpucredit.attempt t
+						WHERE t.org = j.org AND t.job = j.job
+							AND t.attempt = j.attempt OFFSET 0) a
+				WHERE j.state = 'active') a ON a.org = q.org
 				AND gpucredit.is_below(a.account, q.account)
 				AND (q.gpu_type = '' OR a.gpu_type = q.gpu_type)
 		WHERE q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL

@@ -5,6 +5,8 @@
 -- new one.
 
 -- first
+DROP INDEX gpucredit.attempt_live;
+DROP INDEX gpucredit.attempt_surplus;
 ALTER TABLE gpucredit.bucket DROP CONSTRAINT bucket_sound;
 DROP FUNCTION gpucredit.bucket_is_sound(text, timestamptz, timestamptz, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits);
 
@@ -155,9 +157,10 @@ ALTER TABLE gpucredit.attempt
 	ADD COLUMN progress_at timestamptz,
 	ADD COLUMN trace uuid,
 	ADD COLUMN ends_by timestamptz,
-	ADD COLUMN charged bigint;
+	ADD COLUMN charged bigint,
+	ADD COLUMN due boolean NOT NULL DEFAULT false;
 UPDATE gpucredit.attempt a
-SET tier = j.tier, saved_at = (SELECT c.at FROM gpucredit.checkpoint c
+SET tier = j.tier, due = a.surplus > '0' OR a.ended_at IS NOT NULL, saved_at = (SELECT c.at FROM gpucredit.checkpoint c
 	WHERE c.org = a.org AND c.job = a.job AND c.attempt = a.attempt
 	ORDER BY c.step DESC LIMIT 1)
 FROM gpucredit.job j

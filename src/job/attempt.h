@@ -59,6 +59,15 @@ typedef struct Attempt
 	" a.saved_at, a.save_every, a.save_asked, a.progress_at, a.heard_at," \
 	" a.ends_by"
 
+/*
+ * Attempts "a" that live: the last ones of the jobs "j" that are active,
+ * looked up one by one, whatever there is of others.
+ */
+#define LIVE_ATTEMPTS \
+	" FROM gpucredit.job j CROSS JOIN LATERAL (SELECT t.*" \
+	"  FROM gpucredit.attempt t WHERE t.org = j.org AND t.job = j.job" \
+	"  AND t.attempt = j.attempt OFFSET 0) a WHERE j.state = 'active'"
+
 extern void AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt);
 extern bool AttemptRead(const char *org, int64 job, int32 number,
 						Attempt *attempt);

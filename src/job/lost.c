@@ -58,8 +58,7 @@ SQL_STATEMENT(dead_holds, SPI_OK_SELECT, "timestamptz",
 			  " WHERE h.closed_at IS NULL AND h.expires_at IS NOT NULL"
 			  " AND h.expires_at <= $1" SWEEP_IN_TURN("h.org", "h.hold"));
 SQL_STATEMENT(silent_attempts, SPI_OK_SELECT, "timestamptz",
-			  "SELECT a.org, a.job, a.attempt FROM gpucredit.attempt a"
-			  " WHERE a.ended_at IS NULL"
+			  "SELECT a.org, a.job, a.attempt" LIVE_ATTEMPTS
 			  " AND COALESCE(a.heard_at, a.started_at) <= $1"
 			  SWEEP_IN_TURN("a.org", "a.job"));
 #define ATTEMPTS_ON(nodes) \

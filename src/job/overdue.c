@@ -30,8 +30,7 @@
  */
 SQL_STATEMENT(overdue_attempts, SPI_OK_SELECT,
 			  "timestamptz, timestamptz, timestamptz, interval",
-			  "SELECT a.org, a.job, a.attempt FROM gpucredit.attempt a"
-			  " WHERE a.ended_at IS NULL"
+			  "SELECT a.org, a.job, a.attempt" LIVE_ATTEMPTS
 			  " AND (a.running_at + a.wall_limit <= $2"
 			  "  OR a.ends_by <= $1"
 			  "  OR a.elapsed - $4 >= a.wall_limit"

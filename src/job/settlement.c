@@ -46,7 +46,7 @@ SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
 			  " outcome = $6, billed = $7, released = $8, lapsed = $9,"
 			  " refunded = $10, job_state = $11, retry_at = $12,"
 			  " exit_code = $13, message = $14, log_uri = $15,"
-			  " skewed_at = $16, surplus = '0'"
+			  " skewed_at = $16, surplus = '0', due = true"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 SQL_STATEMENT(devices_free, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz, boolean",

@@ -8,8 +8,9 @@
  * than 5 there is nothing to learn from, and it is expected to use all of its
  * limit.
  *
- * The sample is not kept anywhere: an index over the completed attempts of
- * each account and tier has it, so that a settlement writes nothing that
+ * The sample is not kept anywhere: an index over the completed jobs of each
+ * account and tier has it (the last attempt of such a job is the one that
+ * completed), so that a settlement writes nothing that
  * another waits for.  It is read only for jobs that a decision starts or
  * reserves for; what is learnt then may change that decision, which is
  * made again.  A pool whose policy orders by run time needs it of all jobs, and
@@ -31,11 +32,14 @@ SQL_STATEMENT(ratios_read, SPI_OK_SELECT, "text[], text[], text[]",
 			  "  ORDER BY s.ratio))[(pg_catalog.count(*) * 3 + 3) / 4] END"
 			  " FROM (SELECT LEAST(1000000, pg_catalog.ceil("
 			  "  EXTRACT(epoch FROM a.elapsed) * 1000000"
-			  "  / EXTRACT(epoch FROM a.wall_limit)))::bigint AS ratio"
-			  "  FROM gpucredit.attempt a WHERE a.org = u.org"
-			  "  AND a.account = u.account AND a.tier = u.tier"
-			  "  AND a.outcome = 'completed' AND a.wall_limit IS NOT NULL"
-			  "  ORDER BY a.ended_at DESC, a.job DESC LIMIT 20) s)"
+			  "  / EXTRACT(epoch FROM j.wall_limit)))::bigint AS ratio"
+			  "  FROM (SELECT j.org, j.job, j.attempt, j.wall_limit"
+			  "   FROM gpucredit.job j WHERE j.org = u.org"
+			  "   AND j.account = u.account AND j.tier = u.tier"
+			  "   AND j.state = 'completed' AND j.wall_limit IS NOT NULL"
+			  "   ORDER BY j.ended_at DESC, j.job DESC LIMIT 20) j"
+			  "  JOIN gpucredit.attempt a ON a.org = j.org"
+			  "   AND a.job = j.job AND a.attempt = j.attempt) s)"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
 			  "  WITH ORDINALITY AS u (org, account, tier, n)");

@@ -46,9 +46,8 @@ SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text",
 			  "SELECT q.account, NULLIF(q.gpu_type, ''), q.max_gpus,"
 			  " q.max_running, pg_catalog.count(a.job)::int,"
 			  " COALESCE(pg_catalog.sum(a.gpus::bigint * a.share), 0)::bigint"
-			  " FROM gpucredit.quota q LEFT JOIN gpucredit.attempt a"
-			  " ON a.org = q.org AND a.ended_at IS NULL"
-			  " AND (q.account = '' OR a.account = q.account"
+			  " FROM gpucredit.quota q LEFT JOIN (SELECT a.*" LIVE_ATTEMPTS
+			  " AND j.org = $1) a ON (q.account = '' OR a.account = q.account"
 			  "  OR pg_catalog.starts_with(a.account, q.account || '/'))"
 			  " AND (q.gpu_type = '' OR a.gpu_type = q.gpu_type)"
 			  " WHERE q.org = $1 AND (q.account = '' OR q.account = $2"

@@ -38,8 +38,7 @@ SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text",
 SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[]",
 			  "SELECT a.org, a.account, a.gpu_type, pg_catalog.count(*),"
 			  " pg_catalog.sum(a.gpus::bigint * a.share)::bigint"
-			  " FROM gpucredit.attempt a"
-			  " WHERE a.org = ANY ($1) AND a.ended_at IS NULL"
+			  LIVE_ATTEMPTS " AND j.org = ANY ($1)"
 			  " GROUP BY a.org, a.account, a.gpu_type");
 SQL_STATEMENT(limits_count, SPI_OK_UPDATE, "text[], text[], text[]",
 			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1"

@@ -11,6 +11,7 @@
 #include "common/sql.h"
 #include "decide/decide.h"
 #include "inventory/inventory.h"
+#include "job/attempt.h"
 #include "job/job.h"
 #include "nodes/execnodes.h"
 

@@ -24,11 +24,10 @@
 SQL_STATEMENT(surplus_lock, SPI_OK_SELECT, "text, bigint",
 			  "SELECT a.org, a.job, a.attempt, a.hold, a.surplus"
 			  " FROM gpucredit.attempt a WHERE a.pool = $1"
-			  " AND a.surplus OPERATOR(gpucredit.>) '0'"
-			  " AND a.ended_at IS NULL"
+			  " AND a.due AND a.ended_at IS NULL"
 			  " FOR NO KEY UPDATE SKIP LOCKED LIMIT $2");
 SQL_STATEMENT(surplus_clear, SPI_OK_UPDATE, "text[], bigint[], int[]",
-			  "UPDATE gpucredit.attempt a SET surplus = '0'"
+			  "UPDATE gpucredit.attempt a SET surplus = '0', due = false"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
 			  "  AS u (org, job, attempt)"

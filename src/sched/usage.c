@@ -29,7 +29,7 @@
 #define ENDED \
 	"SELECT a.org, a.account, a.job, a.attempt, a.gpu_type, a.gpus," \
 	" a.share, a.started_at, a.ended_at FROM gpucredit.attempt a" \
-	" WHERE a.pool = $1 AND a.ended_at IS NOT NULL AND a.charged IS NULL"
+	" WHERE a.pool = $1 AND a.due AND a.ended_at IS NOT NULL"
 
 SQL_STATEMENT(ended_read, SPI_OK_SELECT, "text", ENDED);
 SQL_STATEMENT(ended_lock, SPI_OK_SELECT, "text, bigint",
@@ -37,7 +37,7 @@ SQL_STATEMENT(ended_lock, SPI_OK_SELECT, "text, bigint",
 			  " FOR NO KEY UPDATE SKIP LOCKED");
 SQL_STATEMENT(ended_charge, SPI_OK_UPDATE,
 			  "text[], bigint[], int[], bigint[]",
-			  "UPDATE gpucredit.attempt a SET charged = u.charged"
+			  "UPDATE gpucredit.attempt a SET charged = u.charged, due = false"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"
 			  "  pg_catalog.unnest($4)) AS u (org, job, attempt, charged)"

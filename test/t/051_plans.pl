@@ -83,6 +83,62 @@ foreach my $index ('entry_job', 'request_created')
 			  . " WHERE indexrelname = '$index'"),
 		't', "by $index");
 }
+
+# Attempts that live, what a cycle has to do about those that are over, and the
+# sample of what completed are found without reading those that are over.
+query($node, 'plans', q{
+	SELECT gpucredit.set_price('A10', 1), gpucredit.register_node('live', 'm', 'A10', 64, 24576);
+	SELECT gpucredit.set_quota('bell', '', max_running => 1000);
+	DO $$
+	BEGIN
+		FOR round IN 1 .. 6 LOOP
+			PERFORM gpucredit.reserve('bell', '', format('live-%s-%s', round, n),
+				'1xA10', '1 hour', pool => 'live') FROM generate_series(1, 50) n;
+			PERFORM gpucredit.place('live');
+			EXIT WHEN round = 6;
+			PERFORM gpucredit.settle(a.org, a.job, a.attempt, 'completed')
+			FROM gpucredit.attempt a WHERE a.pool = 'live' AND a.ended_at IS NULL;
+		END LOOP;
+		PERFORM gpucredit.settle(a.org, a.job, a.attempt, 'completed')
+		FROM gpucredit.attempt a WHERE a.pool = 'live' AND a.ended_at IS NULL
+		ORDER BY a.job LIMIT 47;
+		PERFORM gpucredit.reserve('bell', '', 'live', '1xA10', '1 hour', pool => 'live');
+	END $$});
+query($node, 'plans', 'VACUUM (ANALYZE)');
+
+my $scanned = q{SELECT sum(t.seq_scan) FROM pg_stat_user_tables t
+	WHERE t.relid IN ('gpucredit.job'::regclass, 'gpucredit.attempt'::regclass)};
+
+$dbh->do('SET seq_page_cost = 10');	# as if the tables were ten times as long
+foreach my $call (
+	[ 'job_active', q{SELECT used > 0 OR held > 0 FROM gpucredit.balance('bell')} ],
+	[ 'job_active', 'SELECT count(*) FROM gpucredit.reap_holds()' ],
+	[ 'job_active', q{SELECT count(*) FROM gpucredit.explain('bell', (SELECT max(job)
+		FROM gpucredit.job))} ],
+	[ 'job_active', q{SELECT count(*) FROM gpucredit.queue('live')} ],
+	[ 'job_completed', q{SELECT count(*) FROM gpucredit.plan('live')} ],
+	[ 'attempt_due', q{SELECT count(*) FROM gpucredit.place('live')} ])
+{
+	my ($index, $sql) = @$call;
+	my $was = used($index);
+	my $before;
+
+	$dbh->selectall_arrayref($sql);	# plans are made
+	$before = $dbh->selectrow_array($scanned);
+	$dbh->selectall_arrayref($sql);
+	$dbh->do('SELECT pg_stat_force_next_flush()');
+	is($dbh->selectrow_array($scanned) - $before, 0, "attempts that live, and few others, are read: $sql");
+	cmp_ok(used($index), '>', $was, "... by $index");
+}
+
+sub used
+{
+	my ($index) = @_;
+
+	$dbh->do('SELECT pg_stat_force_next_flush()');
+	return scalar $dbh->selectrow_array(
+		'SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = ?', undef, $index);
+}
 verify_empty($node, 'plans');
 $dbh->disconnect;
 $node->stop;
