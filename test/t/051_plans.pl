@@ -87,6 +87,7 @@ foreach my $index ('entry_job', 'request_created')
 # Attempts that live, what a cycle has to do about those that are over, and the
 # sample of what completed are found without reading those that are over.
 query($node, 'plans', q{
+	SELECT gpucredit.create_pool('live');
 	SELECT gpucredit.set_price('A10', 1), gpucredit.register_node('live', 'm', 'A10', 64, 24576);
 	SELECT gpucredit.set_quota('bell', '', max_running => 1000);
 	DO $$
