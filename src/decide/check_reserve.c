@@ -7,7 +7,8 @@
  * allows.  And when its time comes its devices must be there: beside what is
  * free now, what runs gives back as expected; what the cycle started or
  * reserved before it is gone when it is expected to be, and what came after it
- * at its limit.  That is what backfill promises.
+ * at its limit.  What was reserved after it for the very same instant has its
+ * turn after it.  That is what backfill promises.
  */
 #include <string.h>
 
@@ -200,7 +201,9 @@ will_be_there(const DecideInput *input, const Item *items,
 		const Item *other = &items[list[i]];
 		int64_t		until = other->order > mine->order ? other->limit :
 			other->expected;
-		bool		there = other->from <= mine->from && until > mine->from;
+		bool		came = other->from < mine->from ||
+			(other->from == mine->from && other->order < mine->order);
+		bool		there = came && until > mine->from;
 		int			sign = other->runs ? !there : -there;
 
 		if (other == mine)

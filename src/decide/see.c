@@ -8,7 +8,8 @@
  *
  * At the start of a hold, what the hold was made over counts as expected.
  * What came later counts by its limit: it was let in on the condition that the
- * hold is none the worse for it.
+ * hold is none the worse for it.  A later hold that starts at the same instant
+ * does not count, as it has its turn after this one.
  *
  * Only hosts with holds look different to different jobs.  They are shown, in
  * cycle->hosts, as the job whose turn it is sees them; what is really free
@@ -149,8 +150,10 @@ left_beside(const Cycle *cycle, int32_t index, int32_t beside, Left *left)
 		const Hold *hold = &timeline->holds[i];
 
 		if (i == beside ||
-			(hold->from <= mine->from &&
-			 (i > beside ? hold->limit : hold->until) > mine->from))
+			(i < beside && hold->from <= mine->from &&
+			 hold->until > mine->from) ||
+			(i > beside && hold->from < mine->from &&
+			 hold->limit > mine->from))
 			left_give(host, left, hold->devices, hold->share,
 					  hold->cpu_milli, hold->memory_mib, -1);
 	}

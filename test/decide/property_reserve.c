@@ -8,10 +8,8 @@
  * runs as long as they were expected to: the job that was blocked first must
  * start no later than it was first told, whatever was let in behind it.
  *
- * That holds of the reservation that is the first of its cycle, and is asked
- * of no other: those behind it are kept within a cycle (check_reserve.c), but
- * may move from one to the next, when one before them takes other devices
- * that are free at the same time.
+ * Here no cycle knows what the one before it told, so that only the first
+ * reservation stays.  stream.c tells, and asks it of all of them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -483,7 +481,7 @@ aged_line(int n_aged, int *reserved, bool *starts)
  * these is let in.
  */
 static void
-aged_tests(Tap *tap)
+line_tests(Tap *tap)
 {
 	int			reserved;
 	bool		starts;
@@ -537,7 +535,7 @@ reserve_tests(Tap *tap, int instances)
 		free(why);
 		free(name);
 	}
-	aged_tests(tap);
+	line_tests(tap);
 	printf("# %ld reservations judged\n", reservations);
 	tap_ok(tap, reservations > instances, "property: something is reserved",
 		   NULL);

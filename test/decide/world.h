@@ -203,6 +203,9 @@ extern void oracle_queue_free(OracleQueue *queue);
 /* msr_report.c */
 extern int	msr_all(const char *folder, int clusters, int seed);
 
+/* aged.c */
+extern void aged_tests(Tap *tap);
+
 /* decay.c */
 extern void decay_tests(Tap *tap);
 

@@ -1,0 +1,319 @@
+/*
+ * aged.c
+ *	  More aged jobs than have reservations: does each start when it must?
+ *
+ * An aged job waits, from when it is aged, no longer than those ahead of it and
+ * one more may run, one after the other.  Only 256 of them have reservations
+ * at a time.  So more than that wait for most of a cluster each, in a stream of
+ * small jobs that would fit, and every job's wait is held against the bound.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define GANGS		280
+#define SMALL		60
+#define JOBS		(GANGS + SMALL)
+#define NODES		2
+#define DEVICES		4			/* of a node */
+#define LONGEST		10			/* wall limit */
+#define MAX_WAIT	50
+#define NOT_STARTED	(-1)
+
+typedef struct AgedJob
+{
+	int			gpus;
+	int64_t		comes;
+	int64_t		wall;
+	int64_t		runs;			/* <= wall */
+	int64_t		started;
+	int			n_told;			/* parts that it was told of, or has */
+	DecidePart	parts[NODES];
+} AgedJob;
+
+typedef struct AgedLine
+{
+	AgedJob		jobs[JOBS];
+	int64_t		now;
+	int			most_aged;		/* that waited at once */
+	int			passed;			/* small ones that started before a gang that
+								 * was there before them */
+} AgedLine;
+
+/*
+ * Gangs that all are there when it begins and run as long as they may, each
+ * second one on everything; and small jobs that go on coming, for which the
+ * others leave room.
+ */
+static void
+line_begin(AgedLine *line, uint64_t *seed)
+{
+	int			i;
+
+	memset(line, 0, sizeof(*line));
+	for (i = 0; i < JOBS; i++)
+	{
+		AgedJob    *job = &line->jobs[i];
+		bool		gang = i < GANGS;
+
+		job->started = NOT_STARTED;
+		job->gpus = !gang ? 1 : i % 2 == 0 ? DEVICES + 1 : NODES * DEVICES;
+		job->wall = gang ? LONGEST : 1 + random_below(seed, LONGEST);
+		job->comes = gang ? 0 : random_below(seed, GANGS * LONGEST);
+		job->runs = job->wall;
+	}
+}
+
+/*
+ * Does it run?
+ */
+static bool
+runs_at(const AgedJob *job, int64_t now)
+{
+	return job->started != NOT_STARTED && job->started + job->runs > now;
+}
+
+/*
+ * The world as a cycle sees it.
+ */
+static void
+line_world(AgedLine *line, World *world)
+{
+	DecideOffer offer = {0, 0, false};
+	int			aged = 0;
+	int			tier;
+	int			i;
+	int			p;
+
+	world_init(world);
+	world->now = line->now;
+	offer.type = world_type(world, "a");
+	for (i = 0; i < NODES; i++)
+		world_node(world, i == 0 ? "n0" : "n1", offer.type, DEVICES);
+	tier = world_rank(world, 0);
+	world->tiers[tier].max_wait = MAX_WAIT;
+	for (i = 0; i < JOBS; i++)
+	{
+		const AgedJob *job = &line->jobs[i];
+		DecideAsk	ask = {
+			.min_gpus = job->gpus, .max_gpus = job->gpus,
+			.share = DECIDE_WHOLE, .n_offers = 1, .offers = &offer,
+			.wall_limit = job->wall
+		};
+
+		if (job->started == NOT_STARTED && job->comes <= line->now)
+		{
+			DecideJob  *waits = world_job(world, world_ask(world, &ask), "o",
+										  "", i);
+
+			waits->submitted = job->comes;
+			waits->aged_at = job->comes + MAX_WAIT;
+			aged += waits->aged_at < line->now;
+		}
+		else if (runs_at(job, line->now))
+		{
+			DecideRunning *runs = world_running(world, "o", i);
+
+			runs->account = world_account(world, "o");
+			runs->type = offer.type;
+			runs->gpus = runs->min_gpus = runs->max_gpus = job->gpus;
+			runs->started = runs->saved_at = job->started;
+			runs->expected_end = runs->limit_end = job->started + job->wall;
+			for (p = 0; p < job->n_told; p++)
+			{
+				const DecidePart *part = &job->parts[p];
+				uint64_t	rest = part->devices;
+
+				*world_part(world, runs) = *part;
+				for (; rest != 0; rest &= rest - 1)
+					world->nodes[part->node].device_left
+						[__builtin_ctzll(rest)] = 0;
+			}
+		}
+	}
+	if (aged > line->most_aged)
+		line->most_aged = aged;
+}
+
+/*
+ * What the cycle before told those who wait.
+ */
+static void
+line_told(const AgedLine *line, DecideInput *input, DecideTold *told,
+		  DecidePart *parts)
+{
+	int			i;
+	int			p;
+
+	input->told = told;
+	input->told_parts = parts;
+	for (i = 0; i < input->n_jobs; i++)
+	{
+		const AgedJob *job = &line->jobs[input->jobs[i].id];
+
+		if (job->n_told == 0)
+			continue;
+		told[input->n_told++] = (DecideTold)
+		{
+			i, 0, job->gpus, input->n_told_parts, job->n_told
+		};
+		for (p = 0; p < job->n_told; p++)
+			parts[input->n_told_parts++] = job->parts[p];
+	}
+}
+
+/*
+ * Note what a job has, or was told of.
+ */
+static void
+parts_note(AgedJob *job, const DecidePart *parts, int n)
+{
+	int			p;
+
+	job->n_told = n;
+	for (p = 0; p < n; p++)
+		job->parts[p] = parts[p];
+}
+
+/*
+ * One cycle: NULL, or what is wrong.
+ */
+static const char *
+line_cycle(AgedLine *line)
+{
+	World		world;
+	Pool		pool;
+	DecideArena arena;
+	DecideInput input;
+	DecideResult result;
+	DecideTold	told[JOBS];
+	DecidePart	parts[JOBS * NODES];
+	const char *error;
+	int			i;
+
+	line_world(line, &world);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	input = world_input(&world);
+	line_told(line, &input, told, parts);
+	error = DecideRun(&input, &arena, &result);
+	if (error == NULL)
+		error = DecideCheck(&input, &result, &arena, NULL);
+	for (i = 0; i < JOBS && error == NULL; i++)
+	{
+		if (line->jobs[i].started == NOT_STARTED)
+			line->jobs[i].n_told = 0;
+	}
+	for (i = 0; i < result.n_reservations && error == NULL; i++)
+	{
+		const DecideReservation *r = &result.reservations[i];
+
+		parts_note(&line->jobs[world.jobs[r->job].id],
+				   &result.reserved_parts[r->first_part], r->n_parts);
+	}
+	for (i = 0; i < result.n_starts && error == NULL; i++)
+	{
+		const DecideStart *start = &result.starts[i];
+		int			id = (int) world.jobs[start->job].id;
+
+		line->jobs[id].started = line->now;
+		line->passed += id >= GANGS &&
+			line->jobs[GANGS - 1].started == NOT_STARTED;
+		parts_note(&line->jobs[id], &result.parts[start->first_part],
+				   start->n_parts);
+	}
+	pool_free(&pool);
+	world_free(&world);
+	return error;
+}
+
+/*
+ * Go to the next instant at which anything comes, ends or is aged.  False:
+ * there is none.
+ */
+static bool
+line_step(AgedLine *line)
+{
+	int64_t		next = INT64_MAX;
+	int			i;
+
+	for (i = 0; i < JOBS; i++)
+	{
+		const AgedJob *job = &line->jobs[i];
+		int64_t		at[] = {job->comes, job->comes + MAX_WAIT + 1,
+		job->started + job->runs};
+		int			first = job->started == NOT_STARTED ? 0 : 2;
+		int			last = job->started == NOT_STARTED ? 1 : 2;
+
+		for (; first <= last; first++)
+		{
+			if (at[first] > line->now && at[first] < next)
+				next = at[first];
+		}
+	}
+	line->now = next;
+	return next < INT64_MAX;
+}
+
+/*
+ * Did any job wait longer than is promised?  Ahead of it are those that came
+ * before it and still waited when it was aged.
+ */
+static char *
+line_late(const AgedLine *line)
+{
+	int			i;
+	int			k;
+
+	for (i = 0; i < JOBS; i++)
+	{
+		const AgedJob *job = &line->jobs[i];
+		int64_t		aged_at = job->comes + MAX_WAIT;
+		int			ahead = 0;
+
+		if (job->started == NOT_STARTED)
+			return format("job %d never started", i);
+		for (k = 0; k < JOBS; k++)
+		{
+			const AgedJob *other = &line->jobs[k];
+
+			ahead += (other->comes < job->comes ||
+					  (other->comes == job->comes && k < i)) &&
+				other->started > aged_at;
+		}
+		if (job->started > aged_at + (int64_t) (ahead + 1) * LONGEST)
+			return format("job %d, aged at %" PRId64 " behind %d others, "
+						  "started at %" PRId64, i, aged_at, ahead,
+						  job->started);
+	}
+	return NULL;
+}
+
+/*
+ * From the first cycle until nothing waits.
+ */
+void
+aged_tests(Tap *tap)
+{
+	AgedLine   *line = malloc(sizeof(AgedLine));
+	uint64_t	seed = 900000000;
+	const char *error;
+	char	   *why;
+
+	line_begin(line, &seed);
+	do
+		error = line_cycle(line);
+	while (error == NULL && line_step(line));
+	why = error != NULL ? format("at %" PRId64 ": %s", line->now, error) :
+		line_late(line);
+	printf("# %d aged at once, %d let in before them\n", line->most_aged,
+		   line->passed);
+	tap_ok(tap, why == NULL, "aged: each starts no later than promised", why);
+	tap_ok(tap, why != NULL || (line->most_aged > 256 && line->passed > 20),
+		   "aged: more than have reservations, and some are let in", NULL);
+	free(why);
+	free(line);
+}

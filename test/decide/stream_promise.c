@@ -1,0 +1,326 @@
+/*
+ * stream_promise.c
+ *	  What is promised to who waits, asked of a cycle of a stream.
+ *
+ * Nobody who is let in may outlive what is promised, of all reservations of a
+ * cycle; nobody is kept out whom no promise needs out; and who is told a later
+ * time than before would be told the same if nobody had been let in behind him.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stream.h"
+
+/*
+ * Has a start devices of a reservation that was made before it, for longer
+ * than until then?
+ */
+char *
+stream_outlives(const World *world, const DecideResult *result)
+{
+	int			s;
+	int			r;
+	int			p;
+	int			q;
+
+	for (s = 0; s < result->n_starts; s++)
+	{
+		const DecideStart *start = &result->starts[s];
+		int64_t		end = world->now +
+			world->asks[world->jobs[start->job].ask].wall_limit;
+
+		for (r = 0; r < result->n_reservations; r++)
+		{
+			const DecideReservation *held = &result->reservations[r];
+			int			share =
+			world->asks[world->jobs[held->job].ask].share;
+
+			if (held->after > s || end <= held->at ||
+				start->share + share <= DECIDE_WHOLE)
+				continue;
+			for (p = 0; p < start->n_parts; p++)
+			{
+				const DecidePart *mine = &result->parts[start->first_part + p];
+
+				for (q = 0; q < held->n_parts; q++)
+				{
+					const DecidePart *theirs =
+					&result->reserved_parts[held->first_part + q];
+
+					if (mine->node == theirs->node &&
+						(mine->devices & theirs->devices) != 0)
+						return format("job %" PRId64 " may outlive what job %"
+									  PRId64 " is promised at %" PRId64,
+									  world->jobs[start->job].id,
+									  world->jobs[held->job].id, held->at);
+				}
+			}
+		}
+	}
+	return NULL;
+}
+
+
+/*
+ * Would the result still be right if a job, which is kept from devices that
+ * are reserved, started on these as well?
+ */
+static bool
+harmless_start(const World *world, const DecideInput *input,
+			   const DecideResult *result, int job, int node, uint64_t devices)
+{
+	const DecideAsk *ask = &world->asks[world->jobs[job].ask];
+	DecideStart starts[MOST_JOBS];
+	DecidePart	parts[MOST_JOBS * MOST_PARTS];
+	DecideReservation reservations[MOST_JOBS];
+	DecidePart	reserved[MOST_JOBS * MOST_PARTS];
+	DecideResult with = *result;
+	Pool		pool;
+	DecideArena arena;
+	bool		right;
+	int			i;
+	int			p;
+
+	for (i = 0; i < result->n_starts; i++)
+		starts[i] = result->starts[i];
+	for (i = 0; i < result->n_parts; i++)
+		parts[i] = result->parts[i];
+	starts[with.n_starts++] = (DecideStart)
+	{
+		.job = job, .type = 0, .gpus = ask->min_gpus, .share = ask->share,
+			.first_part = result->n_parts, .n_parts = 1
+	};
+	parts[with.n_parts++] = (DecidePart)
+	{
+		node, ask->min_gpus, devices, ask->cpu_milli, ask->memory_mib
+	};
+	with.n_reservations = with.n_reserved_parts = 0;
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		DecideReservation held = result->reservations[i];
+
+		/* what it was promised itself is not in its way */
+		if (held.job == job)
+			continue;
+		for (p = 0; p < held.n_parts; p++)
+			reserved[with.n_reserved_parts + p] =
+				result->reserved_parts[held.first_part + p];
+		held.first_part = with.n_reserved_parts;
+		with.n_reserved_parts += held.n_parts;
+		reservations[with.n_reservations++] = held;
+	}
+	with.starts = starts;
+	with.parts = parts;
+	with.reservations = reservations;
+	with.reserved_parts = reserved;
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	right = DecideCheck(input, &with, &arena, NULL) == NULL;
+	pool_free(&pool);
+	return right;
+}
+
+/*
+ * Is a job kept waiting for what is reserved, though it could have devices of
+ * one node and all that is reserved would be there at its time?  Every set of
+ * devices of each node is tried; the start comes after all others and after
+ * all reservations, which allows it no more than its own turn did.
+ */
+char *
+stream_harmless(const World *world, const DecideInput *input,
+				const DecideResult *result, long *refused)
+{
+	int			a;
+	int			n;
+
+	for (a = 0; a < world->n_asks; a++)
+	{
+		const DecideWait *wait = &result->waits[a];
+
+		if (wait->reason != DECIDE_RESERVED)
+			continue;
+		++*refused;
+		for (n = 0; n < world->n_nodes; n++)
+		{
+			uint64_t	all = UINT64_C(1) << world->nodes[n].gpus;
+			uint64_t	devices;
+
+			for (devices = 1; devices < all; devices++)
+			{
+				if (__builtin_popcountll(devices) != world->asks[a].min_gpus ||
+					!harmless_start(world, input, result, wait->job, n,
+									devices))
+					continue;
+				return format("job %" PRId64 " is kept from devices 0x%" PRIx64
+							  " of node %s, whose reservations it does not"
+							  " touch", world->jobs[wait->job].id, devices,
+							  world->nodes[n].name);
+			}
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Was a job let in behind another that waits, since that was promised what it
+ * is, to be over by then?
+ */
+static bool
+let_in_behind(const Stream *stream, int job, int other)
+{
+	const StreamJob *waits = &stream->jobs[job];
+	const StreamJob *runs = &stream->jobs[other];
+
+	return runs->state == STATE_RUNS && runs->started >= waits->told_since &&
+		runs->started + runs->wall <= waits->told &&
+		stream_turn(stream, other) > stream_turn(stream, job);
+}
+
+/*
+ * When and where a cycle lets a job start; NOT_TOLD: it does not say.
+ */
+static int64_t
+decided_of(const World *world, const DecideResult *result, int job,
+		   const DecidePart **parts, int *n_parts)
+{
+	int			i;
+
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *start = &result->starts[i];
+
+		*parts = &result->parts[start->first_part];
+		*n_parts = start->n_parts;
+		if (world->jobs[start->job].id == job)
+			return world->now;
+	}
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *held = &result->reservations[i];
+
+		*parts = &result->reserved_parts[held->first_part];
+		*n_parts = held->n_parts;
+		if (world->jobs[held->job].id == job)
+			return held->at;
+	}
+	*n_parts = 0;
+	return NOT_TOLD;
+}
+
+/*
+ * Do two cycles of a stream let all start alike that are ahead of a job?
+ */
+static bool
+same_ahead(const Stream *stream, int job,
+		   const World *world_a, const DecideResult *a,
+		   const World *world_b, const DecideResult *b)
+{
+	int			i;
+	int			p;
+
+	for (i = 0; i < stream->n; i++)
+	{
+		const DecidePart *x;
+		const DecidePart *y;
+		int			n_x;
+		int			n_y;
+
+		if (stream_turn(stream, i) >= stream_turn(stream, job))
+			continue;
+		if (decided_of(world_a, a, i, &x, &n_x) !=
+			decided_of(world_b, b, i, &y, &n_y) || n_x != n_y)
+			return false;
+		for (p = 0; p < n_x; p++)
+		{
+			if (x[p].node != y[p].node || x[p].devices != y[p].devices)
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * When a job would be told to start if nobody had been let in behind it;
+ * INT64_MAX: never, or those ahead of it would go otherwise, too.
+ */
+static int64_t
+told_alone(const Stream *stream, int job, const World *world,
+		   const DecideResult *result)
+{
+	Stream	   *alone = malloc(sizeof(Stream));
+	int64_t		at = NOT_TOLD;
+	World		then;
+	Pool		pool;
+	DecideArena arena;
+	DecideInput input;
+	DecideResult decided;
+	DecideTold	told[MOST_JOBS];
+	DecidePart	parts[MOST_JOBS * MOST_PARTS];
+	const DecidePart *where;
+	int			i;
+
+	*alone = *stream;
+	for (i = 0; i < stream->n; i++)
+	{
+		if (let_in_behind(stream, job, i))
+			alone->jobs[i].state = STATE_OVER;
+	}
+	stream_world(alone, &then);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	input = world_input(&then);
+	stream_told(alone, &input, told, parts);
+	if (DecideRun(&input, &arena, &decided) == NULL &&
+		same_ahead(stream, job, world, result, &then, &decided))
+		at = decided_of(&then, &decided, job, &where, &i);
+	pool_free(&pool);
+	world_free(&then);
+	free(alone);
+	return at == NOT_TOLD ? INT64_MAX : at;
+}
+
+/*
+ * Is somebody told a later time than he would be, had nobody been let in behind
+ * him?  The stream is as before the cycle.  Asked of those who are told a later
+ * one than before, also where something ended early or outran what was expected
+ * of it: that may move anybody, but those let in behind have no part in it.
+ * Not where he would start before he was told: then what moved was ahead of him.
+ */
+char *
+stream_in_the_way(const Stream *stream, const World *world,
+				  const DecideResult *result, long *moved)
+{
+	int			i;
+	int			k;
+
+	for (i = 0; i < stream->n; i++)
+	{
+		const StreamJob *job = &stream->jobs[i];
+		bool		behind = false;
+		const DecidePart *parts;
+		int			n;
+		int64_t		at;
+		int64_t		alone;
+
+		if (job->state != STATE_WAITS || job->told == NOT_TOLD)
+			continue;
+		at = decided_of(world, result, i, &parts, &n);
+		if (at == NOT_TOLD)
+			at = INT64_MAX;
+		for (k = 0; k < stream->n && !behind; k++)
+			behind = let_in_behind(stream, i, k);
+		if (!behind || at <= job->told)
+			continue;
+		alone = told_alone(stream, i, world, result);
+		if (alone < job->told || alone == INT64_MAX)
+			continue;
+		++*moved;
+		if (alone < at)
+			return format("job %d, that was to start at %" PRId64
+						  ", is to at %" PRId64 ", and would at %" PRId64
+						  " had nobody been let in", i, job->told, at, alone);
+	}
+	return NULL;
+}
