@@ -51,8 +51,7 @@ SQL_STATEMENT(quota_delete, SPI_OK_DELETE, "text, text, text",
 SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text[]",
 			  "SELECT q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL,"
 			  " q.account FROM gpucredit.quota q"
-			  " WHERE q.org = $1 AND q.account = ANY ($2)"
-			  " ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type");
+			  " WHERE q.org = $1 AND q.account = ANY ($2)");
 #define QUEUE_LIMITS \
 	"SELECT q.account, q.gpu_type, q.max_queued" \
 	" FROM gpucredit.quota q" \
@@ -76,15 +75,17 @@ SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[], int[]",
 			  "  AS u (account, gpu_type, spare)"
 			  " WHERE q.org = $1 AND q.account = u.account"
 			  " AND q.gpu_type = u.gpu_type");
+#define QUEUED \
+	"SELECT pg_catalog.count(*) FILTER (" \
+	"  WHERE j.state IN ('queued', 'unfunded'))," \
+	" pg_catalog.count(*) FROM gpucredit.job j" \
+	" WHERE j.org = $1 AND j.ended_at IS NULL" \
+	" AND ($2 = '' OR $2 = ANY (j.offer_types))"
+SQL_STATEMENT(queued_all, SPI_OK_SELECT, "text, text", QUEUED);
 /* below an account: its path and what begins with it and a slash */
-SQL_STATEMENT(queued_count, SPI_OK_SELECT, "text, text, text",
-			  "SELECT pg_catalog.count(*) FILTER ("
-			  "  WHERE j.state IN ('queued', 'unfunded')),"
-			  " pg_catalog.count(*) FROM gpucredit.job j"
-			  " WHERE j.org = $1 AND j.ended_at IS NULL"
-			  " AND ($2 = '' OR j.account = $2"
-			  "  OR (j.account >= $2 || '/' AND j.account < $2 || '0'))"
-			  " AND ($3 = '' OR $3 = ANY (j.offer_types))");
+SQL_STATEMENT(queued_below, SPI_OK_SELECT, "text, text, text",
+			  QUEUED " AND j.account >= $3 AND j.account < $3 || '0'"
+			  " AND (j.account = $3 OR j.account >= $3 || '/')");
 
 static bool alone_too_large(SqlResult quotas, const QuotaAsk *ask);
 static bool queue_full(AccountPath *path, const QuotaAsk *ask,
@@ -92,6 +93,8 @@ static bool queue_full(AccountPath *path, const QuotaAsk *ask,
 static bool all_spare(const char *org, const char *const *accounts, int n);
 static bool none_full(const AccountPath *path, const QuotaAsk *ask,
 					  SqlResult quotas, int32 *spares);
+static SqlResult count_queued(const char *org, const char *account,
+							  const char *gpu_type);
 static int32 spare_of(int32 max_queued, int64 open);
 static void count_up(const AccountPath *path, SqlResult quotas,
 					 const int32 *spares);
@@ -159,12 +162,16 @@ queue_full(AccountPath *path, const QuotaAsk *ask, SqlResult known, bool look)
 	SqlResult	quotas;
 	int32	   *spares;
 
-	for (uint64 i = 0; i < known.n; i++)
+	for (int level = 0; level < path->n; level++)
 	{
-		if (!SqlBool(known, i, 3))
-			continue;
-		typed |= *SqlText(known, i, 1) != '\0';
-		limited[n++] = SqlText(known, i, 4);
+		for (uint64 i = 0; i < known.n; i++)
+		{
+			if (!SqlBool(known, i, 3) ||
+				strcmp(SqlText(known, i, 4), path->accounts[level]) != 0)
+				continue;
+			typed |= *SqlText(known, i, 1) != '\0';
+			limited[n++] = path->accounts[level];
+		}
 	}
 	if (n == 0)
 		return false;
@@ -214,22 +221,34 @@ none_full(const AccountPath *path, const QuotaAsk *ask, SqlResult quotas,
 	{
 		char	   *type = SqlText(quotas, i, 2);
 		int32		max_queued = SqlInt4(quotas, i, 3);
-		SqlArgs		args = {0};
 		SqlResult	row;
 
 		spares[i] = 0;
 		if (!accepts(ask, type))
 			continue;
-		SqlArgText(&args, path->org);
-		SqlArgText(&args, SqlText(quotas, i, 1));
-		SqlArgText(&args, type);
-		row = SqlRun(&queued_count, &args);
+		row = count_queued(path->org, SqlText(quotas, i, 1), type);
 		if (SqlInt8(row, 0, 1) >= max_queued)
 			return false;
 		if (*type == '\0')
 			spares[i] = spare_of(max_queued, SqlInt8(row, 0, 2));
 	}
 	return true;
+}
+
+/*
+ * How many jobs of an account and below wait, and how many are not over.
+ */
+static SqlResult
+count_queued(const char *org, const char *account, const char *gpu_type)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgText(&args, gpu_type);
+	if (*account == '\0')
+		return SqlRun(&queued_all, &args);
+	SqlArgText(&args, account);
+	return SqlRun(&queued_below, &args);
 }
 
 /*

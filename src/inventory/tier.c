@@ -20,9 +20,12 @@ ENTRY_POINT(set_tier);
 
 const char *const PreemptibleNames[3] = {"never", "reclaim", "capacity"};
 
-SQL_STATEMENT(tier_read, SPI_OK_SELECT, "text",
-			  "SELECT t.rank, t.preemptible, t.max_wall"
-			  " FROM gpucredit.tier t WHERE t.tier = $1");
+/* the view gpucredit.tier, in the order of what counts */
+#define TIER_READ(table) \
+	"SELECT t.rank, t.preemptible, t.max_wall" \
+	" FROM gpucredit." table " t WHERE t.tier = $1"
+SQL_STATEMENT(tier_custom, SPI_OK_SELECT, "text", TIER_READ("tier_custom"));
+SQL_STATEMENT(tier_builtin, SPI_OK_SELECT, "text", TIER_READ("tier_builtin"));
 SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 			  "text, int, text, boolean, interval, interval, interval,"
 			  " interval, boolean",
@@ -46,7 +49,9 @@ TierRead(const char *name, Tier *tier)
 	SqlResult	row;
 
 	SqlArgText(&args, name);
-	row = SqlRun(&tier_read, &args);
+	row = SqlRun(&tier_custom, &args);
+	if (row.n == 0)
+		row = SqlRun(&tier_builtin, &args);
 	if (row.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_GPUCREDIT_NO_TYPE),

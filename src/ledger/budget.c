@@ -32,20 +32,15 @@
 #define SHARE_ONE	INT64CONST(1000000)
 
 SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
-			  "SELECT b.account, b.period,"
-			  " gpucredit.period_start(b.period, $3), b.amount, b.hard,"
-			  " b.alert_at, b.slices, (SELECT c.spread"
+			  "SELECT b.account, b.period, b.amount, b.hard, b.alert_at,"
+			  " b.slices, c.spread, c.reserved, c.spent"
+			  " FROM gpucredit.budget b LEFT JOIN LATERAL ("
+			  "  SELECT c.spread, c.reserved, c.spent"
 			  "  FROM gpucredit.budget_count c"
 			  "  WHERE c.org = $1 AND c.account = b.account"
 			  "  AND c.period = b.period AND c.period_start ="
-			  "   gpucredit.period_start(b.period, $3)),"
-			  " (SELECT true FROM gpucredit.hold h WHERE h.org = $1"
-			  "  AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
-			  "  AND h.expires_at <= $3 ORDER BY h.expires_at LIMIT 1)"
-			  " FROM gpucredit.budget b"
-			  " WHERE b.org = $1 AND b.account = ANY ($2)"
-			  " ORDER BY pg_catalog.length(b.account) DESC, b.account,"
-			  "  b.period");
+			  "   gpucredit.period_start(b.period, $3) LIMIT 1) c ON true"
+			  " WHERE b.org = $1 AND b.account = ANY ($2)");
 #define BUDGETS_LOCK \
 	"SELECT b.period FROM gpucredit.budget b" \
 	" WHERE b.org = $1 AND b.account = ANY ($2)" \
@@ -98,12 +93,11 @@ SQL_STATEMENT(counts_any, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
 			  " LIMIT 1");
 
-static bool make_counts(const AccountPath *path, bool wait, BudgetSet *set);
+static int	compare_counts(const void *a, const void *b);
 static void keep_locked(BudgetSet *set);
 static bool read_counts(SqlStatement *statement, BudgetSet *set);
 static BudgetCount *read_count(BudgetSet *set, SqlResult rows, uint64 i);
 static bool lock_counts(bool wait, BudgetSet *set);
-static bool over(const BudgetSet *set, Credits amount);
 
 /*
  * Lock the counters of the budgets on a path, and see whether an amount fits
@@ -127,12 +121,13 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (known == NULL && !BudgetRead(path, ClockNow(), set) &&
-			!make_counts(path, wait, set))
+			!BudgetMakeCounts(path, wait, set))
 			return LEDGER_BUSY;
 		if (set->n == 0)
 			return LEDGER_DONE;
 		if (lock_counts(wait, set))
-			return over(set, amount) ? LEDGER_OVER_BUDGET : LEDGER_DONE;
+			return BudgetOver(set, amount) ? LEDGER_OVER_BUDGET :
+				LEDGER_DONE;
 		/* a budget was removed while its counter was waited for */
 		if (wait && known != NULL)
 			keep_locked(set);
@@ -213,7 +208,7 @@ BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
 {
 	for (int i = 0; i < set->n; i++)
 	{
-		BudgetSet	one = {set->org, 1, &set->counts[i], false, false};
+		BudgetSet	one = {set->org, 1, &set->counts[i], false};
 
 		if (one.counts->slice > 0)
 		{
@@ -222,7 +217,7 @@ BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
 		}
 		else if (!read_counts(wait ? &counts_lock : &counts_lock_free,
 							  &one) ||
-				 one.counts->spread > 0 || over(&one, amount))
+				 one.counts->spread > 0 || BudgetOver(&one, amount))
 			return false;
 	}
 	return true;
@@ -233,8 +228,8 @@ BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
  * rows are locked first, before any counter is: whoever does not wait finds
  * out by that, and never waits for another's insert.  False: it would have.
  */
-static bool
-make_counts(const AccountPath *path, bool wait, BudgetSet *set)
+bool
+BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)
 {
 	SqlArgs		args = {0};
 
@@ -249,8 +244,9 @@ make_counts(const AccountPath *path, bool wait, BudgetSet *set)
 }
 
 /*
- * The budgets on a path, with the period an instant is in.  False: one of
- * them has no counter for it yet.
+ * The budgets on a path, leaf to root, with the period an instant is in, and
+ * what is counted so far, as an unlocked look says.  False: one of them has no
+ * counter for it yet.
  */
 bool
 BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
@@ -265,7 +261,6 @@ BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
 	rows = SqlRun(&budgets_read, &args);
 	set->org = path->org;
 	set->n = (int) rows.n;
-	set->dead = rows.n > 0 && !SqlIsNull(rows, 0, 9);
 	set->counts = palloc0(sizeof(BudgetCount) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -274,16 +269,39 @@ BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
 
 		count->account = SqlText(rows, i, 1);
 		count->period = SqlText(rows, i, 2);
-		count->period_start = SqlTime(rows, i, 3);
-		count->amount = SqlCredits(rows, i, 4);
-		count->hard = SqlBool(rows, i, 5);
-		BudgetReadAlerts(SqlDatum(rows, i, 6, &isnull), count);
-		count->slices = SqlInt4(rows, i, 7);
-		count->spread = SqlIsNull(rows, i, 8) ? 0 : SqlInt4(rows, i, 8);
-		counted &= !SqlIsNull(rows, i, 8);
+		count->period_start = PeriodStart(count->period, at);
+		count->amount = SqlCredits(rows, i, 3);
+		count->hard = SqlBool(rows, i, 4);
+		BudgetReadAlerts(SqlDatum(rows, i, 5, &isnull), count);
+		count->slices = SqlInt4(rows, i, 6);
+		if (SqlIsNull(rows, i, 7))
+		{
+			counted = false;
+			continue;
+		}
+		count->spread = SqlInt4(rows, i, 7);
+		count->reserved = SqlCredits(rows, i, 8);
+		count->spent = SqlCredits(rows, i, 9);
 	}
 	SqlFree(&rows);
+	qsort(set->counts, set->n, sizeof(BudgetCount), compare_counts);
 	return counted;
+}
+
+/*
+ * BUDGET_ORDER, of accounts on one path: the longer is below the other.
+ */
+static int
+compare_counts(const void *a, const void *b)
+{
+	const BudgetCount *one = a;
+	const BudgetCount *other = b;
+	size_t		length = strlen(one->account);
+	size_t		other_length = strlen(other->account);
+
+	if (length != other_length)
+		return length > other_length ? -1 : 1;
+	return strcmp(one->period, other->period);
 }
 
 /*
@@ -362,8 +380,11 @@ read_count(BudgetSet *set, SqlResult rows, uint64 i)
 	return count;
 }
 
-static bool
-over(const BudgetSet *set, Credits amount)
+/*
+ * Does an amount pass a hard budget?
+ */
+bool
+BudgetOver(const BudgetSet *set, Credits amount)
 {
 	for (int i = 0; i < set->n; i++)
 	{
@@ -390,7 +411,7 @@ BudgetShort(const AccountPath *path, Credits amount, TimestampTz at)
 	if (set.n == 0)
 		return false;
 	(void) read_counts(&counts_read, &set);
-	return over(&set, amount);
+	return BudgetOver(&set, amount);
 }
 
 /*
@@ -406,7 +427,7 @@ BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 	Portal		portal;
 
 	if (!BudgetRead(path, at, set))
-		(void) make_counts(path, true, set);
+		(void) BudgetMakeCounts(path, true, set);
 	SqlArgText(&args, path->org);
 	if (SqlRun(&counts_any, &args).n == 0)
 		return;

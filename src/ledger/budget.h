@@ -36,7 +36,6 @@ typedef struct BudgetSet
 	int			n;
 	BudgetCount *counts;
 	bool		counted;		/* by BudgetCountAtOnce() */
-	bool		dead;			/* a hold past its ttl is not released yet */
 } BudgetSet;
 
 /* What a hold has in one budget and period, its counter locked. */
@@ -64,12 +63,16 @@ extern LedgerStatus BudgetLock(const AccountPath *path, Credits amount,
 extern bool BudgetPlanSlice(const AccountPath *path, int64 hold,
 							BudgetSet *set);
 extern bool BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait);
+extern bool BudgetMakeCounts(const AccountPath *path, bool wait,
+							 BudgetSet *set);
+extern bool BudgetOver(const BudgetSet *set, Credits amount);
 extern bool BudgetRead(const AccountPath *path, TimestampTz at,
 					   BudgetSet *set);
 extern SqlArgs BudgetKeys(const BudgetSet *set);
 
 /* budget_take.c */
-extern bool BudgetLook(const AccountPath *path, BudgetSet *set);
+extern bool BudgetLook(const AccountPath *path, Credits amount,
+					   BudgetSet *set);
 extern bool BudgetCountAtOnce(BudgetSet *set, Credits amount);
 extern void BudgetUncount(BudgetSet *set, Credits amount);
 extern void BudgetTake(const BudgetSet *set, int64 hold, bool new,

@@ -60,24 +60,30 @@ static void take_counts(const BudgetSet *set, Credits amount);
 static void check_period(const BudgetCount *count, TimestampTz at);
 
 /*
- * The budgets on a path, if a hold may be counted in them at once: each has
- * its counter, and none is spread, or to be.
+ * The budgets on a path, if an amount may be counted in them at once: none is
+ * spread, or to be, and it seems to fit (else dead holds may free what is
+ * lacking, which come before budgets).  Makes the counters that are missing.
  */
 bool
-BudgetLook(const AccountPath *path, BudgetSet *set)
+BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 {
+	bool		counted;
+
 	set->org = path->org;
 	set->n = 0;
-	set->counted = set->dead = false;
+	set->counted = false;
 	if (path->looked && !path->budgeted)
 		return true;
-	if (!BudgetRead(path, ClockNow(), set))
-		return false;
+	counted = BudgetRead(path, ClockNow(), set);
 	for (int i = 0; i < set->n; i++)
 	{
 		if (set->counts[i].slices > 1 || set->counts[i].spread > 0)
 			return false;
 	}
+	if (BudgetOver(set, amount))
+		return false;
+	if (!counted)
+		(void) BudgetMakeCounts(path, true, set);
 	return true;
 }
 
@@ -92,7 +98,7 @@ BudgetCountAtOnce(BudgetSet *set, Credits amount)
 	{
 		if (!count_at_once(set->org, &set->counts[i], amount))
 		{
-			BudgetSet	before = {set->org, i, set->counts, true, false};
+			BudgetSet	before = {set->org, i, set->counts, true};
 
 			BudgetUncount(&before, amount);
 			return false;
@@ -183,7 +189,7 @@ static void
 take_counts(const BudgetSet *set, Credits amount)
 {
 	BudgetSet	whole = {set->org, 0,
-		palloc(sizeof(BudgetCount) * set->n), false, false};
+		palloc(sizeof(BudgetCount) * set->n), false};
 	SqlArgs		args;
 
 	for (int i = 0; i < set->n; i++)

@@ -165,11 +165,9 @@ take_at_once(Opening *opening, LockedBuckets *locked)
 	const AccountPath *path = draw->path;
 	Credits		amount = draw->amount;
 
-	/* dead holds may free what a budget lacks: they come before it */
 	if (!draw->wait || draw->purpose->locked != NULL || path->sliced ||
 		amount == 0 || !LedgerLook(draw) ||
-		!BudgetLook(path, &opening->budgets) ||
-		opening->budgets.dead)
+		!BudgetLook(path, amount, &opening->budgets))
 		return false;
 	if (opening->hold->hold == 0)
 		opening->hold->hold = next_hold();
