@@ -424,6 +424,61 @@ DELETE FROM gpucredit.audit WHERE org = 'le';
 TRUNCATE gpucredit.usage;
 RESET session_replication_role;
 
+-- Nobody writes a row of money that cannot be, in whatever role: not one more
+-- credit than there is, none below zero, no hold that is closed and holds.
+CREATE FUNCTION pg_temp.refused(deed text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+	relation text;
+	name text;
+BEGIN
+	EXECUTE deed;
+	RETURN 'was done';
+EXCEPTION WHEN check_violation THEN
+	GET STACKED DIAGNOSTICS relation = TABLE_NAME, name = CONSTRAINT_NAME;
+	RETURN format('%s of %s: %s', name, relation, SQLERRM);
+END
+$$;
+SET session_replication_role = replica;
+SELECT pg_temp.refused(format('UPDATE gpucredit.bucket SET %s
+	WHERE org = ''le'' AND bucket = (SELECT min(bucket)
+		FROM gpucredit.bucket WHERE org = ''le'')', change))
+FROM unnest(ARRAY['available = available + ''1''', 'available = ''-1'',
+	issued = issued - available - ''1''', 'kind = ''gift''',
+	'expires_at = effective_at', 'lent = ''1''', 'memo = memo']) AS change;
+SELECT pg_temp.refused(format('UPDATE gpucredit.hold SET %s
+	WHERE org = ''le-ttl'' AND hold = (SELECT min(hold) FROM gpucredit.hold
+		WHERE org = ''le-ttl'')', change))
+FROM unnest(ARRAY['drawn = drawn + ''1''', 'released = ''-1'',
+	drawn = drawn - released - ''1''', 'job = 1, expires_at = ''infinity''',
+	'held = held + ''1'', drawn = drawn + ''1'', closed_at = ''2027-01-01''',
+	'sliced = sliced']) AS change;
+SELECT pg_temp.refused(format('UPDATE gpucredit.hold_part SET %s
+	WHERE org = ''le-ttl'' AND hold = (SELECT min(hold) FROM gpucredit.hold_part
+		WHERE org = ''le-ttl'')', change))
+FROM unnest(ARRAY['drawn = drawn + ''1''', 'lapsed = ''-1'',
+	drawn = drawn - lapsed - ''1''', 'part = part']) AS change;
+BEGIN;
+SELECT pg_temp.refused(format('INSERT INTO gpucredit.bucket (org, bucket,
+	account, kind, priority, effective_at, policy, created_at, issued,
+	available) VALUES (''le'', 0, '''', ''paid'', 1, ''2027-01-01'', ''{}'',
+	''2027-01-01'', ''9'', %L)', available))
+FROM unnest(ARRAY['8', '9']) AS available;
+SELECT pg_temp.refused(format('INSERT INTO gpucredit.hold (org, hold, account,
+	drawn, held, expires_at, created_at) VALUES (''le'', 0, '''', ''9'', %L,
+	''2027-01-02'', ''2027-01-01'')', held))
+FROM unnest(ARRAY['8', '9']) AS held;
+SELECT pg_temp.refused(format('INSERT INTO gpucredit.hold_part (org, hold,
+	part, bucket, drawn, held) VALUES (''le'', 0, 1, 1, ''9'', %L)', held))
+FROM unnest(ARRAY['8', '9']) AS held;
+ROLLBACK;
+RESET session_replication_role;
+-- what is not there at all is refused as such
+INSERT INTO gpucredit.bucket (org, bucket, account, priority, effective_at,
+	policy, created_at)
+VALUES ('le', 0, '', 1, '2027-01-01', '{}', '2027-01-01');
+SELECT gpucredit.refuse_unsound();
+
 -- Every decision on credit is in the audit, denials included.
 SELECT operation, decision, reason, account, detail - 'key' AS detail
 FROM gpucredit.audit WHERE org = 'le-ttl' ORDER BY audit;

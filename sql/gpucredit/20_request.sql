@@ -12,9 +12,7 @@ CREATE TABLE gpucredit.request (
 	fingerprint bytea NOT NULL,
 	result text[],				/* NULL only inside the call itself */
 	created_at timestamptz NOT NULL,
-	CONSTRAINT request_pkey PRIMARY KEY (org, key),
-	CONSTRAINT request_fingerprint_size
-		CHECK (octet_length(fingerprint) = 16)
+	CONSTRAINT request_pkey PRIMARY KEY (org, key)
 ) WITH (fillfactor = 70);
 /* by which upkeep finds what is to be forgotten */
 CREATE INDEX request_created ON gpucredit.request (created_at);

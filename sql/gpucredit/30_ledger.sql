@@ -11,21 +11,16 @@
  *
  * Only src/ledger/post.c writes bucket, hold_part and entry.
  */
-/* What the CHECKs of busy tables call: one function each is parsed fast. */
-CREATE FUNCTION gpucredit.bucket_is_sound(kind text,
-	effective_at timestamptz, expires_at timestamptz,
-	issued gpucredit.credits, available gpucredit.credits,
-	held gpucredit.credits, spent gpucredit.credits,
-	expired gpucredit.credits, revoked gpucredit.credits,
-	moved gpucredit.credits, lent gpucredit.credits) RETURNS boolean
-LANGUAGE c IMMUTABLE PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_bucket_is_sound';
-COMMENT ON FUNCTION gpucredit.bucket_is_sound(text, timestamptz, timestamptz,
-	gpucredit.credits, gpucredit.credits, gpucredit.credits,
-	gpucredit.credits, gpucredit.credits, gpucredit.credits,
-	gpucredit.credits, gpucredit.credits) IS
-'Internal: a bucket''s kind is known, it ends after it starts, no compartment is negative, and issued is their sum and what its slices have.';
+/*
+ * On the tables that every hold writes: a CHECK would be parsed anew by every
+ * statement.
+ */
+CREATE FUNCTION gpucredit.refuse_unsound() RETURNS trigger
+LANGUAGE c AS 'MODULE_PATHNAME', 'gpucredit_refuse_unsound';
+COMMENT ON FUNCTION gpucredit.refuse_unsound() IS
+'Internal: refuses a bucket, hold or part of a hold whose amounts do not add up (23514).';
 
+/* What CHECKs of other busy tables call: one function each is parsed fast. */
 CREATE FUNCTION gpucredit.slice_is_sound(lent gpucredit.credits,
 	available gpucredit.credits, held gpucredit.credits,
 	spent gpucredit.credits, expired gpucredit.credits) RETURNS boolean
@@ -35,29 +30,6 @@ COMMENT ON FUNCTION gpucredit.slice_is_sound(gpucredit.credits,
 	gpucredit.credits, gpucredit.credits, gpucredit.credits,
 	gpucredit.credits) IS
 'Internal: what a slice has available is not negative, and its figures add up to what it was lent.';
-
-CREATE FUNCTION gpucredit.parts_are_sound(drawn gpucredit.credits,
-	held gpucredit.credits, spent gpucredit.credits,
-	refunded gpucredit.credits, returned gpucredit.credits,
-	lapsed gpucredit.credits) RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_parts_are_sound';
-COMMENT ON FUNCTION gpucredit.parts_are_sound(gpucredit.credits,
-	gpucredit.credits, gpucredit.credits, gpucredit.credits,
-	gpucredit.credits, gpucredit.credits) IS
-'Internal: what was drawn is the sum of what became of it, none negative.';
-
-CREATE FUNCTION gpucredit.hold_is_sound(drawn gpucredit.credits,
-	held gpucredit.credits, captured gpucredit.credits,
-	refunded gpucredit.credits, released gpucredit.credits,
-	lapsed gpucredit.credits, job bigint, expires_at timestamptz,
-	closed_at timestamptz) RETURNS boolean
-LANGUAGE c IMMUTABLE PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_hold_is_sound';
-COMMENT ON FUNCTION gpucredit.hold_is_sound(gpucredit.credits,
-	gpucredit.credits, gpucredit.credits, gpucredit.credits,
-	gpucredit.credits, gpucredit.credits, bigint, timestamptz, timestamptz) IS
-'Internal: what the CHECK of hold says.';
 
 CREATE FUNCTION gpucredit.entry_is_sound(source text, target text,
 	amount gpucredit.credits) RETURNS boolean
@@ -116,15 +88,20 @@ CREATE TABLE gpucredit.bucket (
 	lent gpucredit.credits NOT NULL DEFAULT '0',	/* what is there */
 	slices int NOT NULL DEFAULT 1,	/* over how many it may be spread */
 	spread int NOT NULL DEFAULT 0,	/* over how many it is; 0: all is here */
-	CONSTRAINT bucket_pkey PRIMARY KEY (org, bucket),
-	CONSTRAINT bucket_sound CHECK (gpucredit.bucket_is_sound(kind,
-		effective_at, expires_at, issued, available, held, spent, expired,
-		revoked, moved, lent))
+	CONSTRAINT bucket_pkey PRIMARY KEY (org, bucket)
 ) WITH (fillfactor = 50);
 /* nothing that a call changes is indexed, so that updates stay HOT */
 CREATE INDEX bucket_account ON gpucredit.bucket (org, account);
 COMMENT ON TABLE gpucredit.bucket IS
 'Credits bought or granted in one go, with their own expiry and policy; each column of an amount is the sum of the entries';
+
+CREATE TRIGGER bucket_sound_new BEFORE INSERT ON gpucredit.bucket
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+CREATE TRIGGER bucket_sound AFTER UPDATE ON gpucredit.bucket
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+ALTER TABLE gpucredit.bucket
+	ENABLE ALWAYS TRIGGER bucket_sound_new,
+	ENABLE ALWAYS TRIGGER bucket_sound;
 
 CREATE TABLE gpucredit.hold (
 	org text COLLATE "C" NOT NULL,
@@ -142,9 +119,7 @@ CREATE TABLE gpucredit.hold (
 	closed_at timestamptz,
 	sliced boolean NOT NULL DEFAULT false,	/* what returns goes to slices */
 	trace uuid,					/* of its job, else of who took it */
-	CONSTRAINT hold_pkey PRIMARY KEY (org, hold),
-	CONSTRAINT hold_sound CHECK (gpucredit.hold_is_sound(drawn, held,
-		captured, refunded, released, lapsed, job, expires_at, closed_at))
+	CONSTRAINT hold_pkey PRIMARY KEY (org, hold)
 ) WITH (fillfactor = 70);
 CREATE INDEX hold_open ON gpucredit.hold (org, account)
 	WHERE closed_at IS NULL;
@@ -152,6 +127,14 @@ CREATE INDEX hold_mortal ON gpucredit.hold (org, expires_at)
 	WHERE closed_at IS NULL AND expires_at IS NOT NULL;
 COMMENT ON TABLE gpucredit.hold IS
 'Credit set aside: drawn = held + captured + refunded + released + lapsed; refunded was captured once, wherever it went';
+
+CREATE TRIGGER hold_sound_new BEFORE INSERT ON gpucredit.hold
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+CREATE TRIGGER hold_sound AFTER UPDATE ON gpucredit.hold
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+ALTER TABLE gpucredit.hold
+	ENABLE ALWAYS TRIGGER hold_sound_new,
+	ENABLE ALWAYS TRIGGER hold_sound;
 
 CREATE TABLE gpucredit.hold_part (
 	org text COLLATE "C" NOT NULL,
@@ -164,12 +147,18 @@ CREATE TABLE gpucredit.hold_part (
 	refunded gpucredit.credits NOT NULL DEFAULT '0',
 	returned gpucredit.credits NOT NULL DEFAULT '0',
 	lapsed gpucredit.credits NOT NULL DEFAULT '0',
-	CONSTRAINT hold_part_pkey PRIMARY KEY (org, hold, part),
-	CONSTRAINT hold_part_sound CHECK (gpucredit.parts_are_sound(drawn, held,
-		spent, refunded, returned, lapsed))
+	CONSTRAINT hold_part_pkey PRIMARY KEY (org, hold, part)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE gpucredit.hold_part IS
 'How much of a hold came from which bucket, in burn order';
+
+CREATE TRIGGER hold_part_sound_new BEFORE INSERT ON gpucredit.hold_part
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+CREATE TRIGGER hold_part_sound AFTER UPDATE ON gpucredit.hold_part
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+ALTER TABLE gpucredit.hold_part
+	ENABLE ALWAYS TRIGGER hold_part_sound_new,
+	ENABLE ALWAYS TRIGGER hold_part_sound;
 
 CREATE TABLE gpucredit.entry (
 	org text COLLATE "C" NOT NULL,

@@ -25,9 +25,7 @@ CREATE TABLE gpucredit.quota (
 	cycle bigint NOT NULL DEFAULT 0,	/* who let something in, so far */
 	/* so many more may wait, whatever happens, before anybody need count */
 	spare int NOT NULL DEFAULT 0,
-	CONSTRAINT quota_pkey PRIMARY KEY (org, account, gpu_type),
-	CONSTRAINT quota_not_negative CHECK (gpucredit.quota_is_sound(max_gpus,
-		max_running, max_queued, spare))
+	CONSTRAINT quota_pkey PRIMARY KEY (org, account, gpu_type)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.quota IS
 'Limits on devices, running and queued jobs of an account and all below it; NULL: no limit';

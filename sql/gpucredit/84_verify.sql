@@ -84,6 +84,7 @@ BEGIN ATOMIC
 		('active_job_has_live_attempt', (CASE j.state WHEN 'active' THEN 1
 			ELSE 0 END) <> coalesce(n.live, 0)
 			OR n.live_last <> j.attempt),
+		('job_is_sound', NOT gpucredit.job_is_sound(j.state, j.ended_at)),
 		('attempts_in_sequence', j.attempt <> coalesce(n.attempts, 0)
 			OR j.attempt <> coalesce(n.last, 0)))
 		AS w (invariant, broken)
@@ -132,6 +133,14 @@ BEGIN ATOMIC
 	WHERE (check_jobs.tenant IS NULL OR d.org = check_jobs.tenant)
 		AND (d.starts_at > d.deadline OR d.saved_by > d.deadline
 			OR d.saved_by < d.starts_at)
+	UNION ALL
+	SELECT 'quota_is_sound', q.org, format('quota of account "%s"', q.account),
+		format('devices %s, running %s, queued %s, spare %s', q.max_gpus,
+			q.max_running, q.max_queued, q.spare)
+	FROM gpucredit.quota q
+	WHERE (check_jobs.tenant IS NULL OR q.org = check_jobs.tenant)
+		AND NOT gpucredit.quota_is_sound(q.max_gpus, q.max_running,
+			q.max_queued, q.spare)
 	UNION ALL
 	SELECT 'spare_is_spare', q.org, format('quota of account "%s"', q.account),
 		format('%s more may wait without a look, %s jobs are not over, of %s',
@@ -559,6 +568,12 @@ BEGIN ATOMIC
 	FROM gpucredit.request r
 	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
 		AND r.result IS NULL
+	UNION ALL
+	SELECT 'fingerprint_has_size', r.org, format('key "%s"', r.key),
+		format('%s bytes', octet_length(r.fingerprint))
+	FROM gpucredit.request r
+	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
+		AND octet_length(r.fingerprint) <> 16
 	UNION ALL
 	SELECT 'denial_is_audited', d.org, format('audit %s', d.audit),
 		format('%s denials at %s are like one that is not there', sum(d.n),

@@ -8,6 +8,12 @@
 DROP INDEX gpucredit.attempt_live;
 DROP INDEX gpucredit.attempt_surplus;
 ALTER TABLE gpucredit.bucket DROP CONSTRAINT bucket_sound;
+ALTER TABLE gpucredit.hold
+	DROP CONSTRAINT hold_sound,
+	DROP CONSTRAINT hold_closed,
+	DROP CONSTRAINT hold_mortal;
+ALTER TABLE gpucredit.hold_part DROP CONSTRAINT hold_part_sound;
+DROP FUNCTION gpucredit.parts_are_sound(gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits);
 DROP FUNCTION gpucredit.bucket_is_sound(text, timestamptz, timestamptz, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits);
 
 /* Nothing may look at a column whose type changes; it gets a new body below. */
@@ -38,6 +44,9 @@ ALTER TABLE gpucredit.audit
 	ADD COLUMN client_addr inet,
 	ADD COLUMN trace uuid;
 
+-- at: CREATE TABLE gpucredit.request
+ALTER TABLE gpucredit.request DROP CONSTRAINT request_fingerprint_size;
+
 -- at: CREATE TABLE gpucredit.entry
 ALTER TABLE gpucredit.entry ADD COLUMN trace uuid;
 
@@ -54,21 +63,15 @@ ALTER TABLE gpucredit.account
 ALTER TABLE gpucredit.bucket
 	ADD COLUMN lent gpucredit.credits NOT NULL DEFAULT '0',
 	ADD COLUMN slices int NOT NULL DEFAULT 1,
-	ADD COLUMN spread int NOT NULL DEFAULT 0,
-	ADD CONSTRAINT bucket_sound CHECK (gpucredit.bucket_is_sound(kind,
-		effective_at, expires_at, issued, available, held, spent, expired,
-		revoked, moved, lent));
+	ADD COLUMN spread int NOT NULL DEFAULT 0;
 
 -- at: CREATE TABLE gpucredit.hold
 ALTER TABLE gpucredit.hold
 	ADD COLUMN sliced boolean NOT NULL DEFAULT false,
-	ADD COLUMN trace uuid,
-	DROP CONSTRAINT hold_sound,
-	DROP CONSTRAINT hold_closed,
-	DROP CONSTRAINT hold_mortal;
-ALTER TABLE gpucredit.hold
-	ADD CONSTRAINT hold_sound CHECK (gpucredit.hold_is_sound(drawn, held,
-		captured, refunded, released, lapsed, job, expires_at, closed_at));
+	ADD COLUMN trace uuid;
+
+-- at: CREATE TABLE gpucredit.hold_part
+/* its CHECK went first, with the function it called */
 
 -- at: CREATE TABLE gpucredit.spend_total
 ALTER TABLE gpucredit.spend_total
@@ -98,9 +101,6 @@ ALTER TABLE gpucredit.hold_budget
 ALTER TABLE gpucredit.quota
 	ADD COLUMN spare int NOT NULL DEFAULT 0,
 	DROP CONSTRAINT quota_not_negative;
-ALTER TABLE gpucredit.quota
-	ADD CONSTRAINT quota_not_negative CHECK (gpucredit.quota_is_sound(
-		max_gpus, max_running, max_queued, spare));
 
 -- at: CREATE TABLE gpucredit.alert
 ALTER TABLE gpucredit.alert
@@ -129,6 +129,7 @@ ALTER TABLE gpucredit.job
 	ADD COLUMN prefer text,
 	ADD COLUMN cache text COLLATE "C",
 	ADD COLUMN save_every interval,
+	DROP CONSTRAINT job_sound,
 	ADD COLUMN traceparent text,
 	ADD COLUMN waits_from timestamptz,
 	ADD COLUMN waited interval NOT NULL DEFAULT '0';
@@ -238,8 +239,7 @@ SELECT b.org, b.account, b.period, b.set_at, b.amount, b.hard, true,
 FROM gpucredit.budget b;
 
 /* What constraints call is nobody else's. */
-REVOKE EXECUTE ON FUNCTION gpucredit.entry_is_sound,
-	gpucredit.parts_are_sound
+REVOKE EXECUTE ON FUNCTION gpucredit.entry_is_sound
 FROM gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 	gpucredit_auditor, gpucredit_tenant;
 

@@ -1,25 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * sound.c
- *		What the CHECK constraints of busy tables say.
+ *		What makes a row sound, of busy tables.
  *
- * PostgreSQL parses a constraint's expression anew in every statement that
- * writes the table, so a long expression costs more than what it checks: one
- * function a table is parsed in a microsecond.  These hold whatever the code
- * above does, and for a superuser's UPDATE too.
+ * PostgreSQL parses a CHECK's expression anew in every statement that writes
+ * the table, so a long expression costs more than what it checks.  Of the
+ * tables that every hold writes a trigger asks these (sound_row.c), of others
+ * a CHECK of one call; both hold whatever the code above does, and for a
+ * superuser's UPDATE too.  Of jobs and quotas, which are not money, verify()
+ * asks.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "common/compat.h"
+#include "common/sound.h"
 #include "types/credits.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+/* the CHECKs of 0.1.0 call the first two, until ALTER EXTENSION UPDATE */
 PG_FUNCTION_INFO_V1(gpucredit_bucket_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_parts_are_sound);
-PG_FUNCTION_INFO_V1(gpucredit_hold_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_entry_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_job_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_slice_is_sound);
@@ -87,8 +90,7 @@ is_one_of(text *value, const char *const *words, int n)
 /*
  * (kind, effective_at, expires_at or NULL, issued, available, held, spent,
  * expired, revoked, moved, lent to slices: this alone may be negative, since
- * slices take back what others held).  Until ALTER EXTENSION UPDATE the
- * constraint of 0.1.0 calls it without the last.
+ * slices take back what others held; 0.1.0 does not know it).
  */
 Datum
 gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)

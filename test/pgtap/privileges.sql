@@ -73,13 +73,13 @@ INSERT INTO listed VALUES
 ('internal', '',
 	'account_path alert_balances alert_budgets ask_digest alert_expiries alert_spend announce_change
 		audit_binding audit_jobs balance_at balance_now balance_of bucket_difference bucket_event
-		bucket_fit bucket_is_sound budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
+		bucket_fit budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
 		check_departures check_devices check_guards check_holds check_jobs check_seals check_shares check_slices
 		check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
 		closings_digest counts_are_sound cron_job_name cron_job_of cron_tasks dead_held depart departure_digest entry_by_bucket entry_by_part entry_is_sound fold_denials fold_spend
-		forget forget_usage high_spend hold_difference hold_is_sound is_below
+		forget forget_usage high_spend hold_difference is_below
 		job_is_sound kept_from kind_rank lock_chain log_finding metric_families metric_labels money_gauges
-		offer_types part_difference parts_are_sound period_start queue_gauges raise_alert raise_alerts refuse_change
+		offer_types part_difference period_start queue_gauges raise_alert raise_alerts refuse_change refuse_unsound
 		quota_is_sound repair require_amount require_cron require_kept require_report require_role require_sense require_slots
 		slice_is_sound spend_day_difference spend_difference spend_line unschedule utc_day write_audit'),
 ('internal', 'admin agent app auditor operator tenant',
