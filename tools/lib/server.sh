@@ -163,7 +163,7 @@ gc_provision()
 				chromium fonts-dejavu-core poppler-utils pgbouncer sqlsmith
 				valgrind)
 			;;
-		server) wanted+=(bzip2 libipc-run-perl tzdata) ;;
+		server) wanted+=(bzip2 libipc-run-perl libxml2-dev pkg-config tzdata) ;;
 		*) gc_die "gc_provision: what is \"$1\"?" ;;
 	esac
 
