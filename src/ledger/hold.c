@@ -23,9 +23,7 @@
 #include "ledger/slice.h"
 
 #define HOLD_READ \
-	"SELECT h.account, h.job, h.drawn, h.held, h.captured, h.released," \
-	" h.lapsed, h.expires_at, h.closed_at, h.sliced, h.trace" \
-	" FROM gpucredit.hold h" \
+	"SELECT" HOLD_COLUMNS " FROM gpucredit.hold h" \
 	" WHERE h.org = $1 AND h.hold = $2 FOR NO KEY UPDATE"
 SQL_STATEMENT(hold_lock, SPI_OK_SELECT, "text, bigint", HOLD_READ);
 SQL_STATEMENT(hold_lock_free, SPI_OK_SELECT, "text, bigint",
@@ -136,19 +134,29 @@ HoldLock(const char *org, int64 id, bool wait, Hold *hold)
 		return false;
 	hold->org = org;
 	hold->hold = id;
-	hold->account = SqlText(row, 0, 1);
-	hold->job = SqlIsNull(row, 0, 2) ? 0 : SqlInt8(row, 0, 2);
-	hold->drawn = SqlCredits(row, 0, 3);
-	hold->held = SqlCredits(row, 0, 4);
-	hold->captured = SqlCredits(row, 0, 5);
-	hold->released = SqlCredits(row, 0, 6);
-	hold->lapsed = SqlCredits(row, 0, 7);
-	hold->expires_at = SqlTimeOr(row, 0, 8, DT_NOEND);
-	hold->closed_at = SqlTimeOr(row, 0, 9, DT_NOBEGIN);
-	hold->sliced = SqlBool(row, 0, 10);
-	hold->trace = TraceColumn(row, 0, 11);
+	HoldFrom(row, 0, 1, hold);
 	SqlFree(&row);
 	return true;
+}
+
+/*
+ * The rest of a hold, from HOLD_COLUMNS in a column and those after it.
+ */
+void
+HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold)
+{
+	hold->account = SqlText(rows, i, column);
+	hold->job = SqlIsNull(rows, i, column + 1) ? 0 :
+		SqlInt8(rows, i, column + 1);
+	hold->drawn = SqlCredits(rows, i, column + 2);
+	hold->held = SqlCredits(rows, i, column + 3);
+	hold->captured = SqlCredits(rows, i, column + 4);
+	hold->released = SqlCredits(rows, i, column + 5);
+	hold->lapsed = SqlCredits(rows, i, column + 6);
+	hold->expires_at = SqlTimeOr(rows, i, column + 7, DT_NOEND);
+	hold->closed_at = SqlTimeOr(rows, i, column + 8, DT_NOBEGIN);
+	hold->sliced = SqlBool(rows, i, column + 9);
+	hold->trace = TraceColumn(rows, i, column + 10);
 }
 
 /*

@@ -99,6 +99,20 @@ typedef struct Cause
 	int32		attempt;
 } Cause;
 
+/*
+ * One of many holds that are to give back: hold.org and hold.hold say which,
+ * and what follows the amount, what came of it.
+ */
+typedef struct Shrinking
+{
+	Cause		cause;
+	Credits		amount;
+	bool		done;			/* or a row of it is locked */
+	TimestampTz at;
+	Returned	returned;
+	Hold		hold;
+} Shrinking;
+
 /* hold.c */
 extern const char *LedgerReason(LedgerStatus status);
 
@@ -120,6 +134,9 @@ extern Returned HoldSettle(Hold *hold, const Cause *cause, Credits captured,
 extern LedgerStatus HoldTryRelease(Hold *hold, const Cause *cause,
 								   Returned *returned, TimestampTz *at);
 extern bool HoldLock(const char *org, int64 id, bool wait, Hold *hold);
+
+/* shrink.c */
+extern void HoldsShrink(Shrinking *all, int n);
 
 /* reclaim.c */
 extern bool HoldReap(const char *org, int64 id, bool wait);

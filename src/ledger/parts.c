@@ -114,18 +114,37 @@ Returned
 PartsGiveBack(Hold *hold, const Cause *cause, HoldPart *parts, int n, Credits capture,
 			  Credits amount, TimestampTz at)
 {
+	Posting		posting;
+	Returned	returned = PartsDivide(hold, cause, parts, n, capture, amount,
+									   at, &posting);
+
+	LedgerPost(&posting);
+	return returned;
+}
+
+/*
+ * What of the parts is spent, the first of them, and returned, the last: as
+ * a posting that the caller is to write, and in the hold.
+ */
+Returned
+PartsDivide(Hold *hold, const Cause *cause, HoldPart *parts, int n,
+			Credits capture, Credits amount, TimestampTz at,
+			Posting *posting)
+{
 	Returned	returned = {0, 0};
 	Move	   *moves = palloc(sizeof(Move) * (2 * n + 1));
-	Posting		posting = {.org = hold->org, .account = hold->account,
-		.cause = cause, .hold = hold->hold, .at = at, .trace = hold->trace,
-		.n = 0,
-		.moves = moves};
 
+	*posting = (Posting)
+	{
+		.org = hold->org, .account = hold->account, .cause = cause,
+			.hold = hold->hold, .at = at, .trace = hold->trace,
+			.moves = moves
+	};
 	for (int i = 0; i < n && capture > 0; i++)
 	{
 		Credits		part = Min(parts[i].held, capture);
 
-		moves[posting.n++] = (Move)
+		moves[posting->n++] = (Move)
 		{
 			parts[i].bucket, parts[i].part, HELD, SPENT, part, parts[i].slice
 		};
@@ -142,7 +161,7 @@ PartsGiveBack(Hold *hold, const Cause *cause, HoldPart *parts, int n, Credits ca
 
 		if (part == 0)
 			continue;
-		moves[posting.n++] = (Move)
+		moves[posting->n++] = (Move)
 		{
 			parts[i].bucket, parts[i].part, HELD, target, part, parts[i].slice
 		};
@@ -156,6 +175,5 @@ PartsGiveBack(Hold *hold, const Cause *cause, HoldPart *parts, int n, Credits ca
 	Ensure(capture == 0 && amount == 0, "A hold has less than it should.");
 	hold->released += returned.released;
 	hold->lapsed += returned.lapsed;
-	LedgerPost(&posting);
 	return returned;
 }

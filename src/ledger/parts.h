@@ -25,8 +25,16 @@ extern int	PartsLock(const Hold *hold, bool wait, HoldPart **parts);
 extern Returned PartsGiveBack(Hold *hold, const Cause *cause, HoldPart *parts,
 							  int n, Credits capture, Credits amount,
 							  TimestampTz at);
+extern Returned PartsDivide(Hold *hold, const Cause *cause, HoldPart *parts,
+							int n, Credits capture, Credits amount,
+							TimestampTz at, Posting *posting);
 
-/* hold.c */
+/* hold.c: columns of a Hold, from a row "h" */
+#define HOLD_COLUMNS \
+	" h.account, h.job, h.drawn, h.held, h.captured, h.released," \
+	" h.lapsed, h.expires_at, h.closed_at, h.sliced, h.trace"
+
+extern void HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold);
 extern void HoldUpdate(const Hold *hold);
 
 #endif							/* GPUCREDIT_PARTS_H */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * post.c
- *		Entries, and the running sums they change.  Nothing else writes them.
+ *		Entries, and the running sums they change.  Nothing else writes them,
+ *		but post_returns.c, set by set.
  *
  * A move is balanced by construction: what leaves one compartment of a bucket
  * enters another.  The bucket's row and the hold's part are the running sums
@@ -193,6 +194,15 @@ LedgerPost(const Posting *posting)
 		if (!seen && !posting->taken)
 			add_to_bucket(posting, i);
 	}
+}
+
+/*
+ * How entries name a compartment.
+ */
+const char *
+LedgerCompartment(Compartment compartment)
+{
+	return compartment_name[compartment];
 }
 
 /*

@@ -43,6 +43,7 @@ typedef struct Posting
 } Posting;
 
 extern void LedgerPost(const Posting *posting);
+extern const char *LedgerCompartment(Compartment compartment);
 extern void LedgerOpen(const Hold *hold, const Posting *posting);
 extern bool LedgerTake(const char *org, int64 bucket, Credits amount);
 extern bool LedgerTakeSlice(const char *org, int64 bucket, int32 spread,
@@ -53,6 +54,9 @@ extern void LedgerSetSlices(const char *org, int64 bucket, int32 n);
 extern void LedgerFold(const char *org, int64 bucket);
 extern void LedgerSpread(const char *org, int64 bucket, int32 n,
 						 Credits share, bool anew);
+
+/* post_returns.c */
+extern void LedgerPostReturns(const Posting *postings, int n);
 
 /* What a locked bucket gives to a draw. */
 typedef struct DrawPart

@@ -13,7 +13,6 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/clock.h"
 #include "common/errors.h"
 #include "common/settings.h"
 #include "common/sql.h"
@@ -34,7 +33,8 @@ SQL_STATEMENT(surplus_clear, SPI_OK_UPDATE, "text[], bigint[], int[]",
 			  " WHERE a.org = u.org AND a.job = u.job"
 			  " AND a.attempt = u.attempt");
 
-static bool give_back(AuditRow *row, Credits surplus);
+static Shrinking *read_surplus(SqlResult rows);
+static AuditRow audit_row(const Shrinking *shrunk);
 static void clear(const AuditRow *given, int n);
 
 /*
@@ -45,6 +45,7 @@ SurplusReturn(const char *pool)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
+	Shrinking  *holds;
 	AuditRow   *given;
 	int			n = 0;
 
@@ -53,23 +54,15 @@ SurplusReturn(const char *pool)
 	rows = SqlRun(&surplus_lock, &args);
 	if (rows.n == 0)
 		return;
-	given = palloc0(sizeof(AuditRow) * rows.n);
+	holds = read_surplus(rows);
+	SqlFree(&rows);
+	HoldsShrink(holds, (int) rows.n);
+	given = palloc(sizeof(AuditRow) * rows.n);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
-		AuditRow   *row = &given[n];
-
-		CHECK_FOR_INTERRUPTS();
-		*row = (AuditRow)
-		{
-			.org = SqlText(rows, i, 1), .operation = "shrink",
-				.decision = "released", .reason = "cheaper_type",
-				.hold = SqlInt8(rows, i, 4), .job = SqlInt8(rows, i, 2),
-				.attempt = SqlInt4(rows, i, 3)
-		};
-		if (give_back(row, SqlCredits(rows, i, 5)))
-			n++;
+		if (holds[i].done)
+			given[n++] = audit_row(&holds[i]);
 	}
-	SqlFree(&rows);
 	if (n == 0)
 		return;
 	clear(given, n);
@@ -77,24 +70,42 @@ SurplusReturn(const char *pool)
 }
 
 /*
- * Give the surplus of an attempt's hold back, if hold and buckets are free.
+ * What is to be given back of which hold.
  */
-static bool
-give_back(AuditRow *row, Credits surplus)
+static Shrinking *
+read_surplus(SqlResult rows)
 {
-	Cause		cause = {row->operation, row->job, row->attempt};
-	Hold		hold;
-	Returned	returned;
+	Shrinking  *holds = palloc0(sizeof(Shrinking) * rows.n);
 
-	if (!HoldLock(row->org, row->hold, false, &hold) ||
-		HoldShrink(&hold, &cause, surplus, false, &returned) != LEDGER_DONE)
-		return false;
-	row->account = hold.account;
-	row->trace = hold.trace;
-	row->at = ClockNow();
-	AuditCredits(row, "released", returned.released);
-	AuditCredits(row, "lapsed", returned.lapsed);
-	return true;
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		holds[i].hold.org = SqlText(rows, i, 1);
+		holds[i].cause.operation = "shrink";
+		holds[i].cause.job = SqlInt8(rows, i, 2);
+		holds[i].cause.attempt = SqlInt4(rows, i, 3);
+		holds[i].hold.hold = SqlInt8(rows, i, 4);
+		holds[i].amount = SqlCredits(rows, i, 5);
+	}
+	return holds;
+}
+
+/*
+ * What the trail is told of one.
+ */
+static AuditRow
+audit_row(const Shrinking *shrunk)
+{
+	AuditRow	row = {.org = shrunk->hold.org,
+		.account = shrunk->hold.account,
+		.operation = shrunk->cause.operation, .decision = "released",
+		.reason = "cheaper_type", .hold = shrunk->hold.hold,
+		.job = shrunk->cause.job, .attempt = shrunk->cause.attempt,
+		.at = shrunk->at, .trace = shrunk->hold.trace};
+
+	AuditCredits(&row, "released", shrunk->returned.released);
+	AuditCredits(&row, "lapsed", shrunk->returned.lapsed);
+	return row;
 }
 
 /*
