@@ -274,7 +274,7 @@ sub stop_poolers
 		my ($pid) = <$file> =~ /^(\d+)/;
 
 		close($file);
-		kill('QUIT', $pid) if $pid;
+		kill('TERM', $pid) if $pid;
 	}
 	%pooler = ();
 	$? = $status;
