@@ -25,6 +25,7 @@
 #include "common/sql.h"
 #include "entry/entry.h"
 #include "ledger/slice.h"
+#include "types/clip.h"
 #include "utils/array.h"
 
 ENTRY_POINT(set_budget);
@@ -86,8 +87,10 @@ static void alert_of_taken(const char *org, const char *account,
 static void log_budget(const char *org, const char *account,
 					   const char *period, TimestampTz at,
 					   const Credits *amount, bool hard);
+static Credits take_amount(FunctionCallInfo fcinfo);
+static char *take_period(FunctionCallInfo fcinfo);
 static void check_alerts(FunctionCallInfo fcinfo);
-static pg_attribute_noreturn() void refuse_budget(const char *why);
+static pg_attribute_noreturn() void refuse_alerts(const char *why);
 
 Datum
 call_set_budget(PG_FUNCTION_ARGS)
@@ -95,8 +98,8 @@ call_set_budget(PG_FUNCTION_ARGS)
 	char	   *org = ArgName(fcinfo, 0, "org");
 	char	   *account = ArgPath(fcinfo, 1, "account");
 	bool		remove = PG_ARGISNULL(2);
-	Credits		amount = remove ? 0 : ArgAmount(fcinfo, 2, "amount", true);
-	char	   *period = ArgName(fcinfo, 3, "period");
+	Credits		amount = remove ? 0 : take_amount(fcinfo);
+	char	   *period = take_period(fcinfo);
 	bool		hard = ArgBool(fcinfo, 4, "hard");
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
@@ -104,7 +107,6 @@ call_set_budget(PG_FUNCTION_ARGS)
 		.at = ClockNow()};
 	SqlArgs		args = {0};
 
-	(void) ArgWord(period, "period", periods, lengthof(periods));
 	check_alerts(fcinfo);
 	SqlConnect();
 	(void) AccountSuspended(&path);
@@ -176,6 +178,46 @@ alert_of_taken(const char *org, const char *account, TimestampTz at)
 }
 
 /*
+ * What may be spent, 0 or more.
+ */
+static Credits
+take_amount(FunctionCallInfo fcinfo)
+{
+	Credits		amount = CreditsFromNumeric(PG_GETARG_NUMERIC(2), "amount");
+
+	if (amount < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_GPUCREDIT_BAD_BUDGET),
+				 errmsg("bad \"amount\" of a budget"),
+				 errdetail("It is %s.", CreditsToCString(amount)),
+				 errhint("Pass 0 or more, or NULL to remove the budget.")));
+	return amount;
+}
+
+/*
+ * One of the periods there are.
+ */
+static char *
+take_period(FunctionCallInfo fcinfo)
+{
+	char	   *period;
+
+	ArgNotNull(fcinfo, 3, "period");
+	period = ArgText(fcinfo, 3, "period");
+	for (int i = 0; i < (int) lengthof(periods); i++)
+	{
+		if (strcmp(period, periods[i]) == 0)
+			return period;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_BAD_BUDGET),
+			 errmsg("bad \"period\" of a budget: \"%s\"",
+					ClipForMessage(period)),
+			 errdetail("There is no such period."),
+			 errhint("Pass none, day, week, month, quarter or year.")));
+}
+
+/*
  * Thresholds are shares of the amount, each above 0 and at most 10.
  */
 static void
@@ -191,22 +233,22 @@ check_alerts(FunctionCallInfo fcinfo)
 	deconstruct_array(array, NUMERICOID, -1, false, TYPALIGN_INT, &elems,
 					  &nulls, &n);
 	if (ARR_NDIM(array) > 1 || n > MOST_ALERTS)
-		refuse_budget("It has more than 16 thresholds, or more than one "
+		refuse_alerts("It has more than 16 thresholds, or more than one "
 					  "dimension.");
 	for (int i = 0; i < n; i++)
 	{
 		Credits		share;
 
 		if (nulls[i])
-			refuse_budget("A threshold is null.");
+			refuse_alerts("A threshold is null.");
 		share = CreditsFromNumeric(DatumGetNumeric(elems[i]), "alert_at");
 		if (share <= 0 || share > MOST_ALERT_SHARE)
-			refuse_budget("A threshold is not above 0 and at most 10.");
+			refuse_alerts("A threshold is not above 0 and at most 10.");
 	}
 }
 
 static void
-refuse_budget(const char *why)
+refuse_alerts(const char *why)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_BAD_BUDGET),

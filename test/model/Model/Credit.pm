@@ -77,11 +77,13 @@ sub set_slices
 sub set_budget
 {
 	my ($m, $in) = @_;
-	my $org    = name($in->{org});
-	my $amount = defined $in->{amount} ? amount($in->{amount}, 1) : undef;
+	my $org = name($in->{org});
 
 	path($in->{account});
-	refuse('22023') unless $is_period{ $in->{period} };
+	refuse('UC101')
+	  if !$is_period{ $in->{period} } || ($in->{amount} // '') =~ /^-/;
+	my $amount = defined $in->{amount} ? amount($in->{amount}, 1) : undef;
+
 	$m->require_account($org, $in->{account});
 	$m->{budget}->set($org, $in->{account}, $in->{period}, $amount,
 		whole($in->{hard}));
