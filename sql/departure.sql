@@ -246,7 +246,6 @@ SELECT affected FROM reap_holds() WHERE task = 'release_holds';
 SELECT pg_temp.at('2028-06-01 00:01') \g /dev/null
 SELECT * FROM pg_temp.page_is_wrong('2028-05-20');
 -- and sums that are wrong are repaired from closings alone
-ALTER TABLE bucket DISABLE TRIGGER bucket_sound;
 BEGIN;
 UPDATE bucket SET spent = spent + '1', available = available - '1' WHERE bucket = 1;
 UPDATE spend_total SET spent = spent + 1 WHERE org = 'acme' AND account = 'a';

@@ -216,7 +216,8 @@ BEGIN
 		END LOOP;
 		found := ARRAY(SELECT concat_ws(' ', v.invariant || ':', v.org,
 			v.subject || ':', v.detail)
-			COLLATE "C" FROM gpucredit.verify() v ORDER BY 1);
+			COLLATE "C" FROM gpucredit.verify() v
+			WHERE v.invariant <> 'soundness_is_guarded' ORDER BY 1);
 		mended := ARRAY(SELECT format('rebuilt %s: %s, was %s', r.what,
 			coalesce(trim_scale(r.is_now)::text, 'none'),
 			coalesce(trim_scale(r.was)::text, 'none'))
@@ -224,7 +225,8 @@ BEGIN
 		IF mended <> '{}' THEN
 			remaining := ARRAY(SELECT concat_ws(' ', 'still',
 				v.invariant || ':', v.org, v.subject || ':', v.detail)
-				COLLATE "C" FROM gpucredit.verify() v ORDER BY 1)
+				COLLATE "C" FROM gpucredit.verify() v
+				WHERE v.invariant <> 'soundness_is_guarded' ORDER BY 1)
 				|| format('audited %s', (SELECT count(*)
 					FROM gpucredit.audit a WHERE a.operation = 'rebuild'));
 		END IF;
@@ -388,6 +390,22 @@ SELECT pg_temp.after($$ALTER SEQUENCE job_job_seq RESTART$$,
 	$$ALTER SEQUENCE bucket_bucket_seq RESTART$$);
 
 \pset tuples_only off
+-- guards that are gone, asleep, or look at some of the rows only
+BEGIN;
+ALTER TABLE bucket DISABLE TRIGGER bucket_sound;
+ALTER TABLE hold ENABLE TRIGGER hold_sound_new;
+DROP TRIGGER hold_part_sound ON hold_part;
+CREATE TRIGGER hold_part_sound AFTER UPDATE OF held ON hold_part
+	FOR EACH ROW EXECUTE FUNCTION refuse_unsound();
+ALTER TABLE hold_part ENABLE ALWAYS TRIGGER hold_part_sound;
+DROP TRIGGER entry_append_only ON entry;
+DROP TRIGGER seal_append_only ON seal;
+CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON seal
+	FOR EACH STATEMENT WHEN (false) EXECUTE FUNCTION refuse_change();
+ALTER TABLE seal ENABLE ALWAYS TRIGGER seal_append_only;
+SELECT invariant, subject, detail FROM verify() ORDER BY subject;
+ROLLBACK;
+
 -- one organisation is looked at, one is mended
 BEGIN;
 UPDATE bucket SET available = available - '1', spent = spent + '1'

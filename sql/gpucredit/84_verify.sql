@@ -611,14 +611,25 @@ BEGIN ATOMIC
 	WHERE c.contype = 'f'
 		AND c.confrelid = 'gpucredit.account'::regclass
 	UNION ALL
-	SELECT 'append_only_is_guarded', '', format('table gpucredit.%s', t.name),
+	SELECT g.invariant, '', format('table gpucredit.%s', g.name),
 		'trigger missing, or not enabled ALWAYS'
-	FROM unnest(ARRAY['audit', 'closing', 'departure', 'entry', 'seal',
-		'seal_leaf', 'seal_row', 'usage']) AS t (name)
-	WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
-		WHERE g.tgrelid = ('gpucredit.' || t.name)::regclass
-			AND g.tgfoid = 'gpucredit.refuse_change'::regproc
-			AND g.tgenabled = 'A' AND g.tgtype & 56 = 56)
+	FROM (SELECT 'append_only_is_guarded', t.name,
+			'gpucredit.refuse_change'::regproc, ARRAY[58]
+		FROM unnest(ARRAY['audit', 'closing', 'departure', 'entry', 'seal',
+			'seal_leaf', 'seal_row', 'usage']) AS t (name)
+		UNION ALL
+		SELECT 'soundness_is_guarded', t.name,
+			'gpucredit.refuse_unsound'::regproc, ARRAY[7, 17]
+		FROM unnest(ARRAY['bucket', 'hold', 'hold_part']) AS t (name)
+		UNION ALL
+		SELECT t.name || '_is_watched', t.name,
+			'gpucredit.announce_change'::regproc, ARRAY[60]
+		FROM unnest(ARRAY['rate_limit', 'tenant']) AS t (name))
+		AS g (invariant, name, function, types)
+	WHERE NOT g.types <@ ARRAY(SELECT t.tgtype::int FROM pg_catalog.pg_trigger t
+		WHERE t.tgrelid = ('gpucredit.' || g.name)::regclass
+			AND t.tgfoid = g.function AND t.tgenabled = 'A'
+			AND t.tgqual IS NULL AND t.tgattr = '')
 	UNION ALL
 	SELECT 'rate_limit_has_account', r.org, format('account "%s"', r.account),
 		format('%s a second of %s, but no such account', r.per_second,
@@ -640,14 +651,6 @@ BEGIN ATOMIC
 	WHERE (check_guards.tenant IS NULL OR t.org = check_guards.tenant)
 		AND NOT EXISTS (SELECT FROM gpucredit.account a
 			WHERE a.org = t.org AND a.account = t.account)
-	UNION ALL
-	SELECT t.name || '_is_watched', '', format('table gpucredit.%s', t.name),
-		'trigger missing, or not enabled ALWAYS'
-	FROM unnest(ARRAY['rate_limit', 'tenant']) AS t (name)
-	WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g
-		WHERE g.tgrelid = ('gpucredit.' || t.name)::regclass
-			AND g.tgfoid = 'gpucredit.announce_change'::regproc
-			AND g.tgenabled = 'A' AND g.tgtype = 60)
 	UNION ALL
 	SELECT 'sequence_not_behind', '', format('sequence gpucredit.%s', s.name),
 		format('at %s, ids go to %s', coalesce(s.at, 0), s.newest)
