@@ -16,6 +16,7 @@
 #include "access/htup_details.h"
 #include "audit/audit.h"
 #include "catalog/pg_type.h"
+#include "common/definer.h"
 #include "common/digest.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -44,15 +45,11 @@ static void put_text(AuditRow *row, const char *name, const char *value);
 void
 AuditArgs(AuditRow *row, FunctionCallInfo fcinfo)
 {
-	HeapTuple	tuple = SearchSysCache1(PROCOID,
-										ObjectIdGetDatum(fcinfo->flinfo->fn_oid));
+	HeapTuple	tuple = FunctionRow(fcinfo->flinfo->fn_oid);
 	Oid		   *types;
 	char	  **names;
 	char	   *modes;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for function %u",
-			 fcinfo->flinfo->fn_oid);
 	(void) get_func_arg_info(tuple, &types, &names, &modes);
 	for (int i = 0; i < PG_NARGS(); i++)
 	{

@@ -49,14 +49,30 @@ DefinerLeave(Definer definer)
 static Oid
 owner_of(Oid function)
 {
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	HeapTuple	tuple = FunctionRow(function);
 	Oid			owner;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for function %u", function);
 	owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
 	ReleaseSysCache(tuple);
 	return owner;
+}
+
+/*
+ * The row of pg_proc of a function that is being called, to be released.
+ * Nothing keeps it from being dropped meanwhile.
+ */
+HeapTuple
+FunctionRow(Oid function)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("function with OID %u does not exist", function),
+				 errdetail("It was dropped while it was called."),
+				 errhint("Call it again once gpucredit is installed.")));
+	return tuple;
 }
 
 /*

@@ -8,6 +8,7 @@
 #ifndef GPUCREDIT_DEFINER_H
 #define GPUCREDIT_DEFINER_H
 
+#include "access/htup.h"
 #include "fmgr.h"
 
 /* Whom to be again afterwards. */
@@ -19,5 +20,6 @@ typedef struct Definer
 
 extern Definer DefinerEnter(FunctionCallInfo fcinfo);
 extern void DefinerLeave(Definer definer);
+extern HeapTuple FunctionRow(Oid function);
 
 #endif							/* GPUCREDIT_DEFINER_H */

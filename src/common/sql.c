@@ -33,6 +33,8 @@ static void prepare(SqlStatement *statement);
 static SqlResult execute(SqlStatement *statement, SqlArgs *args,
 						 bool read_only);
 static SqlResult executed(const SqlStatement *statement, int rc);
+static pg_attribute_noreturn() void refuse_result(int rc,
+												  const SqlStatement *statement);
 static Oid	credits_type(void);
 static void forget_plans(Datum arg, int cacheid, uint32 hashvalue);
 static void arg_array(SqlArgs *args, Datum *elems, int n, Oid type, int len,
@@ -59,19 +61,17 @@ forget_plans(Datum arg, int cacheid, uint32 hashvalue)
 void
 SqlConnect(void)
 {
-	int			rc = SPI_connect();
+	int			rc PG_USED_FOR_ASSERTS_ONLY = SPI_connect();
 
-	if (rc != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed: %s", SPI_result_code_string(rc));
+	Assert(rc == SPI_OK_CONNECT);
 }
 
 void
 SqlFinish(void)
 {
-	int			rc = SPI_finish();
+	int			rc PG_USED_FOR_ASSERTS_ONLY = SPI_finish();
 
-	if (rc != SPI_OK_FINISH)
-		elog(ERROR, "SPI_finish failed: %s", SPI_result_code_string(rc));
+	Assert(rc == SPI_OK_FINISH);
 }
 
 /*
@@ -140,8 +140,7 @@ prepare(SqlStatement *statement)
 	plan = SPI_prepare_cursor(statement->text, nargs, types,
 							  CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL)
-		elog(ERROR, "SPI_prepare_cursor failed: %s",
-			 SPI_result_code_string(SPI_result));
+		refuse_result(SPI_result, statement);
 	SPI_keepplan(plan);
 	if (statement->plan != NULL)
 		SPI_freeplan(statement->plan);
@@ -201,8 +200,23 @@ void
 SqlExpect(const SqlStatement *statement, int rc)
 {
 	if (rc != statement->expected)
-		elog(ERROR, "unexpected result %s of \"%s\"",
-			 SPI_result_code_string(rc), statement->text);
+		refuse_result(rc, statement);
+}
+
+/*
+ * No statement here has another result, unless somebody put a rule on one of
+ * the tables.
+ */
+static void
+refuse_result(int rc, const SqlStatement *statement)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INTERNAL_ERROR),
+			 errmsg("a statement of gpucredit had an unexpected result: %s",
+					SPI_result_code_string(rc)),
+			 errdetail("The statement is: %s", statement->text),
+			 errhint("Drop whatever rule was put on the tables of "
+					 "gpucredit.")));
 }
 
 static SqlResult
@@ -268,8 +282,7 @@ SqlCursor(SqlStatement *statement, SqlArgs *args)
 	portal = SPI_cursor_open(NULL, statement->plan, args->values,
 							 args->nulls, false);
 	if (portal == NULL)
-		elog(ERROR, "SPI_cursor_open failed: %s",
-			 SPI_result_code_string(SPI_result));
+		refuse_result(SPI_result, statement);
 	return portal;
 }
 

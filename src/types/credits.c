@@ -512,6 +512,10 @@ report_unusable(CreditsParseError error, const char *subject,
 							 object, CREDITS_DECIMALS)));
 			break;
 		case CREDITS_PARSE_NOT_FINITE:
+		case CREDITS_PARSE_OK:
+		case CREDITS_PARSE_SYNTAX:
+			/* what numeric_out writes is a number, or one of these words */
+			Assert(error == CREDITS_PARSE_NOT_FINITE);
 			ereport(ERROR,
 					(errcode(code),
 					 errmsg("%s is not a finite number", subject),
@@ -519,11 +523,8 @@ report_unusable(CreditsParseError error, const char *subject,
 							   "credits."),
 					 errhint("Make %s a finite number.", object)));
 			break;
-		case CREDITS_PARSE_OK:
-		case CREDITS_PARSE_SYNTAX:
-			break;
 	}
-	elog(ERROR, "unexpected result %d of reading a number", (int) error);
+	pg_unreachable();
 }
 
 /* report_overflow: arithmetic whose result does not fit. */

@@ -178,7 +178,10 @@ state_of(FunctionCallInfo fcinfo)
 	MemoryContext context;
 
 	if (!AggCheckCallContext(fcinfo, &context))
-		elog(ERROR, "aggregate function called outside an aggregate");
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("aggregate function called outside an aggregate"),
+				 errhint("Call the aggregates sum and avg.")));
 	if (PG_ARGISNULL(0))
 		return MemoryContextAllocZero(context, sizeof(CreditsAggState));
 	return (CreditsAggState *) PG_GETARG_POINTER(0);
