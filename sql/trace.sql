@@ -14,16 +14,20 @@ SET application_name = 'trace test';
 SELECT gpucredit.now();
 -- What is no traceparent is refused, and nothing of it is kept.
 SHOW gpucredit.traceparent;
-CREATE FUNCTION pg_temp.refused(value text) RETURNS TABLE (state text, detail text)
+CREATE FUNCTION pg_temp.refused(value text) RETURNS TABLE (state text, detail text, plain boolean)
 LANGUAGE plpgsql AS $$
+DECLARE
+	message text;
 BEGIN
 	PERFORM set_config('gpucredit.traceparent', value, false);
-	RETURN QUERY SELECT 'taken', NULL;
+	RETURN QUERY SELECT 'taken', NULL, NULL::boolean;
 EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, detail = PG_EXCEPTION_DETAIL;
+	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, detail = PG_EXCEPTION_DETAIL, message = MESSAGE_TEXT;
+	-- it goes to logs and terminals
+	plain := message !~ '[[:cntrl:]]' AND length(message) < 200;
 	RETURN NEXT;
 END $$;
-SELECT n, r.state, r.detail FROM (VALUES
+SELECT n, r.state, r.plain, r.detail FROM (VALUES
 	(1, '00'), (2, 'x'),
 	(3, '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0'),
 	(4, '00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01'),
@@ -41,7 +45,8 @@ SELECT n, r.state, r.detail FROM (VALUES
 	(16, '01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01' || repeat('-a', 37)),
 	(17, '01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-a'),
 	(18, '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00'),
-	(19, ''))
+	(19, ''),
+	(20, E'\x1b[2J\x1b]0;x\x07' || repeat('x', 100000)))
 	v (n, value), pg_temp.refused(v.value) r ORDER BY n;
 SET gpucredit.traceparent = 'nonsense';
 -- any role may say which trace it works for

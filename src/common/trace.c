@@ -18,9 +18,11 @@
 
 #include "catalog/pg_type.h"
 #include "common/trace.h"
+#include "types/clip.h"
 #include "utils/array.h"
 #include "utils/guc.h"
 
+#define TRACEPARENT		"gpucredit.traceparent"
 #define VERSION_END		2		/* "00-" */
 #define TRACE_AT		3		/* 32 digits, "-" */
 #define PARENT_AT		36		/* 16 digits, "-" */
@@ -41,7 +43,7 @@ static int	digit_value(char digit);
 void
 TraceInit(void)
 {
-	DefineCustomStringVariable("gpucredit.traceparent",
+	DefineCustomStringVariable(TRACEPARENT,
 							   "The trace that calls of this session belong "
 							   "to.",
 							   "As in the W3C header of that name; kept with "
@@ -82,7 +84,10 @@ check_traceparent(char **newval, void **extra, GucSource source)
 		fault = find_fault(*newval);
 	if (fault != NULL)
 	{
+		/* not the server's own message, which repeats whatever it was */
 		GUC_check_errcode(ERRCODE_INVALID_PARAMETER_VALUE);
+		GUC_check_errmsg("invalid value for parameter \"%s\": \"%s\"",
+						 TRACEPARENT, ClipForMessage(*newval));
 		GUC_check_errdetail("%s", fault);
 		GUC_check_errhint("Pass the traceparent header as it came, as "
 						  "\"00-4bf92f3577b34da6a3ce929d0e0e4736-"
