@@ -219,7 +219,7 @@ msr_target(const char *what, double figure, const char *relation,
 }
 
 /*
- * What the issue asks of a setting.  True: something was missed.
+ * What is asked of a setting.  True: something was missed.
  */
 static bool
 msr_judge(const char *cluster, const MsrSetting *setting,
