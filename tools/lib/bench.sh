@@ -16,6 +16,9 @@ BENCH_ROWS=()
 BENCH_MISSED=0
 BENCH_ABOUT=()
 
+# Sessions whose commits take 2 ms more, as on a slower disk.
+BENCH_SLOW='-c commit_delay=2000 -c commit_siblings=0'
+
 # Durability as PostgreSQL ships it.  Nodes of a benchmark send no heartbeats,
 # so node_suspect is off.
 bench_server()

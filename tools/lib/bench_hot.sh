@@ -7,7 +7,6 @@
 # piece and over 16 slices, in turns.
 
 HOT_CLIENTS=16
-HOT_SLOW='-c commit_delay=2000 -c commit_siblings=0'
 
 bench_hot()
 {
@@ -27,9 +26,9 @@ bench_hot()
 	done
 	for ((i = 0; i < rounds; i++)); do
 		hot_slices 1
-		PGOPTIONS=$HOT_SLOW hot_run hold $seconds >>"$one"
+		PGOPTIONS=$BENCH_SLOW hot_run hold $seconds >>"$one"
 		hot_slices 16
-		PGOPTIONS=$HOT_SLOW hot_run hold $seconds >>"$many"
+		PGOPTIONS=$BENCH_SLOW hot_run hold $seconds >>"$many"
 	done
 	[ -z "$(bench_sql -c 'SELECT * FROM gpucredit.verify()')" ] ||
 		gc_die "verify() is not empty after the hot case"
