@@ -19,8 +19,8 @@ Errors: UC001 no such account; 22003, 22023.';
 /*
  * Alerts once: never waits for another transaction that raises the same, and
  * raises none that is there.  1195593026 is "GCAB", the class of our advisory
- * locks; the key is a hash, and who meets another's key leaves its alert to
- * the next call.
+ * locks; the key is a hash, the same in whatever time zone a session is, and
+ * who meets another's key leaves its alert to the next call.
  */
 CREATE FUNCTION gpucredit.raise_alert(tenant text, at timestamptz,
 	account text, kind text, period text, period_start timestamptz,
@@ -43,7 +43,7 @@ BEGIN ATOMIC
 					AND o.bucket = raise_alert.bucket)
 			AND pg_try_advisory_xact_lock(1195593026, hashtext(concat_ws('|',
 				raise_alert.tenant, raise_alert.account, raise_alert.kind,
-				raise_alert.period, raise_alert.period_start,
+				raise_alert.period, extract(epoch FROM raise_alert.period_start),
 				raise_alert.threshold, raise_alert.bucket)))
 		ON CONFLICT (org, account, kind, period, period_start, threshold,
 			bucket) DO NOTHING
