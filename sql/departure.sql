@@ -224,6 +224,7 @@ SELECT job_state FROM cancel('acme', 2, 'x', 'no more');
 SELECT released, lapsed FROM release('acme', 2, 'rel');
 SELECT refunded, lapsed FROM refund('acme', 1, 'r3', 2.5, 'all of it');
 SELECT refunded FROM refund('acme', 1, 'r4', 0.000001, 'more than all');
+SELECT outcome, billed, replayed FROM settle('acme', 1, 1, 'failed', '2 hours');	-- settled once, for good
 SELECT * FROM verify();
 SELECT * FROM rebuild('acme');
 
