@@ -124,12 +124,6 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 10000
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	tenant text COLLATE "C" := scope.org;
-	since timestamptz := scope.since;
-	until timestamptz := scope.until;
-	narrow boolean := scope.narrow;
-	orgs text[] := scope.orgs;
-	accounts text[] := scope.accounts;
 	first timestamptz := gpucredit.report_first(scope);
 	step interval := gpucredit.report_step(scope);
 BEGIN
@@ -140,7 +134,7 @@ BEGIN
 		g.org, CASE WHEN grouping(g.account) = 0 THEN g.account
 			ELSE g.item END, g.gpu_type, g.bin, sum(g.spent), sum(g.refunded)
 	FROM (SELECT e.org::text AS org, e.account::text AS account,
-			CASE WHEN tenant IS NOT NULL THEN e.account::text END AS item,
+			CASE WHEN scope.org IS NOT NULL THEN e.account::text END AS item,
 			e.gpu_type, e.bin, coalesce(gpucredit.sum(e.amount) FILTER (
 				WHERE e.target = 'spent'), '0')::numeric AS spent,
 			coalesce(gpucredit.sum(e.amount) FILTER (
@@ -155,11 +149,11 @@ BEGIN
 			FROM gpucredit.entry e
 				LEFT JOIN gpucredit.attempt a ON a.org = e.org
 					AND a.job = e.job AND a.attempt = e.attempt
-			WHERE (tenant IS NULL OR e.org = tenant)
-				AND e.at >= since AND e.at < until
+			WHERE (scope.org IS NULL OR e.org = scope.org)
+				AND e.at >= scope.since AND e.at < scope.until
 				AND (e.source = 'spent' OR e.target = 'spent')
-				AND (NOT narrow OR (e.org::text, e.account::text) IN (
-					SELECT * FROM unnest(orgs, accounts)))
+				AND (NOT scope.narrow OR (e.org::text, e.account::text) IN (
+					SELECT * FROM unnest(scope.orgs, scope.accounts)))
 			OFFSET 0) e		/* so that groups are not taken to be many */
 		GROUP BY 1, 2, 3, 4, 5) g
 	GROUP BY GROUPING SETS ((g.org, g.account), (g.org, g.item, g.bin),
@@ -177,23 +171,17 @@ RETURNS SETOF gpucredit.report_hours_line
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1000
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	tenant text COLLATE "C" := scope.org;
-	since timestamptz := scope.since;
-	until timestamptz := scope.until;
-	narrow boolean := scope.narrow;
-	orgs text[] := scope.orgs;
-	accounts text[] := scope.accounts;
 BEGIN
 	RETURN QUERY
 	SELECT a.org::text, a.account::text, a.gpu_type,
 		round(sum(extract(epoch FROM a.elapsed) * (a.gpus * a.share))
 			/ 3600000, 6), count(*)
 	FROM gpucredit.attempt a
-	WHERE (tenant IS NULL OR a.org = tenant) AND a.gpu_type IS NOT NULL
-		AND a.ended_at >= since AND a.ended_at < until
-		AND (NOT narrow OR (a.org::text, a.account::text) IN (
-			SELECT * FROM unnest(orgs, accounts)))
+	WHERE (scope.org IS NULL OR a.org = scope.org)
+		AND a.gpu_type IS NOT NULL
+		AND a.ended_at >= scope.since AND a.ended_at < scope.until
+		AND (NOT scope.narrow OR (a.org::text, a.account::text) IN (
+			SELECT * FROM unnest(scope.orgs, scope.accounts)))
 	GROUP BY 1, 2, 3;
 END
 $$;
@@ -226,28 +214,24 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 750
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	tenant text COLLATE "C" := scope.org;
-	since timestamptz := scope.since;
 	until timestamptz := least(scope.until, scope.at);
-	hour1 timestamptz := date_bin('1 hour', since, '2000-01-01 00:00+00');
-	narrow boolean := scope.narrow;
-	orgs text[] := scope.orgs;
-	accounts text[] := scope.accounts;
+	hour1 timestamptz := date_bin('1 hour', scope.since,
+		'2000-01-01 00:00+00');
 BEGIN
 	RETURN QUERY
 	WITH change AS (
 		SELECT 'a' AS kind, v.t / 3600000000 AS hour, sum(v.w) AS w,
 			sum(v.w * (3600000000 - v.t % 3600000000)) AS rest
-		FROM (SELECT gpucredit.report_micros(greatest(a.started_at, since))
-					AS s,
+		FROM (SELECT gpucredit.report_micros(greatest(a.started_at,
+					scope.since)) AS s,
 				gpucredit.report_micros(least(a.ended_at, until)) AS e,
 				a.gpus::bigint * a.share AS w
 			FROM gpucredit.attempt a
-			WHERE (tenant IS NULL OR a.org = tenant)
+			WHERE (scope.org IS NULL OR a.org = scope.org)
 				AND a.gpu_type IS NOT NULL AND a.started_at < until
-				AND (a.ended_at IS NULL OR a.ended_at > since)
-				AND (NOT narrow OR (a.org::text, a.account::text) IN (
-					SELECT * FROM unnest(orgs, accounts)))) a
+				AND (a.ended_at IS NULL OR a.ended_at > scope.since)
+				AND (NOT scope.narrow OR (a.org::text, a.account::text) IN (
+					SELECT * FROM unnest(scope.orgs, scope.accounts)))) a
 			CROSS JOIN LATERAL (VALUES (a.s, a.w), (a.e, - a.w)) AS v (t, w)
 		GROUP BY 2
 		UNION ALL
@@ -255,11 +239,12 @@ BEGIN
 			sum(v.w * (3600000000 - v.t % 3600000000))
 		FROM gpucredit.node n
 			CROSS JOIN LATERAL (VALUES
-				(gpucredit.report_micros(greatest(n.registered_at, since)),
-					1000::bigint * n.gpus),
+				(gpucredit.report_micros(greatest(n.registered_at,
+					scope.since)), 1000::bigint * n.gpus),
 				(gpucredit.report_micros(until), -1000::bigint * n.gpus))
 				AS v (t, w)
-		WHERE tenant IS NULL AND NOT narrow AND n.registered_at < until
+		WHERE scope.org IS NULL AND NOT scope.narrow
+			AND n.registered_at < until
 		GROUP BY 2),
 	hour AS (
 		SELECT h.hour, coalesce(sum(c.w) FILTER (WHERE c.kind = 'a'), 0) AS aw,
@@ -271,11 +256,11 @@ BEGIN
 				ON c.hour = gpucredit.report_micros(h.hour) / 3600000000
 		GROUP BY h.hour)
 	SELECT h.hour, extract(epoch FROM least(h.hour + interval '1 hour', until)
-			- greatest(h.hour, since)) / 3600,
+			- greatest(h.hour, scope.since)) / 3600,
 		(h.ar + 3600000000 * (sum(h.aw) OVER w - h.aw)) / 3600000000000,
 		(h.sr + 3600000000 * (sum(h.sw) OVER w - h.sw)) / 3600000000000
 	FROM hour h
-	WHERE h.hour < until AND since < until	/* not a time to come */
+	WHERE h.hour < until AND scope.since < until	/* not a time to come */
 	WINDOW w AS (ORDER BY h.hour);
 END
 $$;
@@ -297,19 +282,11 @@ RETURNS SETOF gpucredit.report_wait
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 8
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	tenant text COLLATE "C" := scope.org;
-	since timestamptz := scope.since;
-	until timestamptz := scope.until;
-	at timestamptz := scope.at;
-	narrow boolean := scope.narrow;
-	orgs text[] := scope.orgs;
-	accounts text[] := scope.accounts;
 BEGIN
 	RETURN QUERY
 	SELECT w.tier, t.rank, w.started, make_interval(secs => w.waits[1]),
 		make_interval(secs => w.waits[2]), make_interval(secs => w.waits[3]),
-		w.waiting, at - w.oldest
+		w.waiting, scope.at - w.oldest
 	FROM (SELECT n.tier, coalesce(sum(n.n) FILTER (WHERE n.started), 0)::bigint
 				AS started,
 			ARRAY[min(n.wait) FILTER (WHERE n.started AND n.upto >= 0.5 * n.of),
@@ -326,10 +303,12 @@ BEGIN
 						floor(date_part('epoch', j.waited)) AS wait,
 						j.state = 'queued' AS waits, j.waits_from
 					FROM gpucredit.job j
-					WHERE (tenant IS NULL OR j.org = tenant)
-						AND j.submitted_at >= since AND j.submitted_at < until
-						AND (NOT narrow OR (j.org::text, j.account::text) IN (
-							SELECT * FROM unnest(orgs, accounts)))
+					WHERE (scope.org IS NULL OR j.org = scope.org)
+						AND j.submitted_at >= scope.since
+						AND j.submitted_at < scope.until
+						AND (NOT scope.narrow
+							OR (j.org::text, j.account::text) IN (SELECT *
+								FROM unnest(scope.orgs, scope.accounts)))
 					OFFSET 0) j	/* so that groups are not taken to be many */
 				GROUP BY j.tier, j.started, j.wait) n) n
 		GROUP BY n.tier) w
