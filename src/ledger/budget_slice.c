@@ -47,17 +47,24 @@ SQL_STATEMENT(slice_room_free, SPI_OK_SELECT,
 			  "SELECT s.slice FROM gpucredit.budget_slice s" OF_KEY(s)
 			  SLICE_ROOM " ORDER BY ($7 + s.slice - $5) % $7 LIMIT 1"
 			  " FOR NO KEY UPDATE SKIP LOCKED");
+/* unless the budget was removed, and with it what holds were counted in it */
+#define SHARE_LIVES(t) \
+	" AND EXISTS (SELECT FROM gpucredit.hold_budget h WHERE h.org = $1" \
+	"  AND h.hold = $5 AND h.account = " #t ".account" \
+	"  AND h.period = " #t ".period" \
+	"  AND h.period_start = " #t ".period_start)"
 #define SLICE_READ \
-	"SELECT 1 FROM gpucredit.budget_slice s" OF_KEY(s) \
-	" AND s.slice = $5 FOR NO KEY UPDATE"
-SQL_STATEMENT(slice_lock, SPI_OK_SELECT, KEY_TYPES ", int", SLICE_READ);
-SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT, KEY_TYPES ", int",
+	"SELECT 1 FROM gpucredit.budget_slice s" OF_KEY(s) SHARE_LIVES(s) \
+	" AND s.slice = $6 FOR NO KEY UPDATE OF s"
+SQL_STATEMENT(slice_lock, SPI_OK_SELECT, KEY_TYPES ", bigint, int",
+			  SLICE_READ);
+SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT, KEY_TYPES ", bigint, int",
 			  SLICE_READ " SKIP LOCKED");
 #define COUNT_READ \
-	"SELECT 1 FROM gpucredit.budget_count c" OF_KEY(c) \
-	" FOR NO KEY UPDATE"
-SQL_STATEMENT(count_lock, SPI_OK_SELECT, KEY_TYPES, COUNT_READ);
-SQL_STATEMENT(count_lock_free, SPI_OK_SELECT, KEY_TYPES,
+	"SELECT 1 FROM gpucredit.budget_count c" OF_KEY(c) SHARE_LIVES(c) \
+	" FOR NO KEY UPDATE OF c"
+SQL_STATEMENT(count_lock, SPI_OK_SELECT, KEY_TYPES ", bigint", COUNT_READ);
+SQL_STATEMENT(count_lock_free, SPI_OK_SELECT, KEY_TYPES ", bigint",
 			  COUNT_READ " SKIP LOCKED");
 SQL_STATEMENT(slice_change, SPI_OK_UPDATE,
 			  KEY_TYPES ", int, gpucredit.credits, gpucredit.credits",
@@ -357,7 +364,8 @@ SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
 
 /*
  * Lock the slice a share is counted in, or the counter's row where there is
- * none by now; returns how many were locked.
+ * none by now; returns how many were locked.  A budget set anew meanwhile may
+ * have the same of its own, which do not count the share.
  */
 static int
 lock_share(const Hold *hold, HoldShare *share, int32 spread, bool wait)
@@ -365,6 +373,7 @@ lock_share(const Hold *hold, HoldShare *share, int32 spread, bool wait)
 	SqlArgs		args = key_args(hold->org, share->account, share->period,
 								share->period_start);
 
+	SqlArgInt8(&args, hold->hold);
 	share->slice = SliceOf(hold->hold, spread);
 	if (share->slice > 0)
 	{
