@@ -161,6 +161,21 @@ SELECT * FROM gpucredit.balance('te', 'vision');
 RESET ROLE;
 SELECT operation, decision, account, detail ->> 'role' AS role FROM gpucredit.audit WHERE org = 'te' AND operation LIKE '%bind%' ORDER BY audit;
 
+-- Who is a tenant cannot be told: then nobody is let through, not only tenants.
+BEGIN;
+ALTER ROLE gpucredit_tenant RENAME TO te_renamed;
+SET LOCAL ROLE te_vision;
+SAVEPOINT a;
+SELECT available FROM gpucredit.balance('te-other');
+ROLLBACK TO a;
+SELECT count(*) FROM gpucredit.job;
+ROLLBACK TO a;
+SELECT * FROM gpucredit.hold('te-other', '', 'stolen', 1, '1 h');
+ROLLBACK TO a;
+SET LOCAL ROLE gpucredit_app;
+SELECT available FROM gpucredit.balance('te-other');
+ROLLBACK;
+
 -- Nobody is a tenant by accident: not a superuser, not who is no member.
 GRANT gpucredit_tenant TO CURRENT_USER;
 SELECT available FROM gpucredit.balance('te');

@@ -176,7 +176,9 @@ gpucredit_sees(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is the outer user a tenant?  Bindings go with the user.
+ * Is the outer user a tenant?  Bindings go with the user.  Members keep what
+ * was granted to the role when somebody renames it, so without its name
+ * nobody is let through but a superuser.
  */
 static bool
 caller_is_tenant(void)
@@ -187,7 +189,14 @@ caller_is_tenant(void)
 	{
 		Oid			role = get_role_oid("gpucredit_tenant", true);
 
-		known_tenant = OidIsValid(role) && !superuser_arg(user) &&
+		if (!OidIsValid(role) && !superuser_arg(user))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("role \"gpucredit_tenant\" does not exist"),
+					 errdetail("Who is a tenant cannot be told without it."),
+					 errhint("Give the role that was renamed its name "
+							 "back.")));
+		known_tenant = !superuser_arg(user) &&
 			is_member_of_role_nosuper(user, role);
 		bindings_known = false;
 		known_user = user;
