@@ -403,7 +403,10 @@ DROP TRIGGER seal_append_only ON seal;
 CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON seal
 	FOR EACH STATEMENT WHEN (false) EXECUTE FUNCTION refuse_change();
 ALTER TABLE seal ENABLE ALWAYS TRIGGER seal_append_only;
-SELECT invariant, subject, detail FROM verify() ORDER BY subject;
+ALTER TABLE job DISABLE ROW LEVEL SECURITY;
+DROP POLICY tenants_own ON attempt;
+ALTER POLICY tenants_own ON account USING (true);
+SELECT invariant, subject, detail FROM verify() ORDER BY subject, invariant;
 ROLLBACK;
 
 -- one organisation is looked at, one is mended

@@ -631,6 +631,18 @@ BEGIN ATOMIC
 			AND t.tgfoid = g.function AND t.tgenabled = 'A'
 			AND t.tgqual IS NULL AND t.tgattr = '')
 	UNION ALL
+	SELECT 'rows_are_kept_apart', '', format('table gpucredit.%s', t.name),
+		'row-level security off, or not by the policy for tenants'
+	FROM unnest(ARRAY['account', 'attempt', 'entry', 'hold', 'job'])
+		AS t (name)
+	WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c
+			JOIN pg_catalog.pg_policy p ON p.polrelid = c.oid
+		WHERE c.oid = ('gpucredit.' || t.name)::regclass AND c.relrowsecurity
+			AND p.polcmd = 'r' AND NOT p.polpermissive
+			AND p.polroles = ARRAY[to_regrole('gpucredit_tenant')::oid]
+			AND pg_get_expr(p.polqual, p.polrelid)
+				= 'gpucredit.sees(org, account)')
+	UNION ALL
 	SELECT 'rate_limit_has_account', r.org, format('account "%s"', r.account),
 		format('%s a second of %s, but no such account', r.per_second,
 			r.operation)
