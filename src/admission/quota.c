@@ -49,9 +49,12 @@ SQL_STATEMENT(quota_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.quota q WHERE q.org = $1"
 			  " AND q.account = $2 AND q.gpu_type = $3");
 SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text[]",
-			  "SELECT q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL,"
-			  " q.account FROM gpucredit.quota q"
-			  " WHERE q.org = $1 AND q.account = ANY ($2)");
+			  "SELECT q.* FROM " PATH_LEVELS(2) ", LATERAL ("
+			  "  SELECT q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL,"
+			  "  q.account FROM gpucredit.quota q"
+			  "  WHERE q.org = $1 AND q.account = p.account OFFSET 0) q"
+			  " WHERE EXISTS (SELECT FROM gpucredit.quota q"
+			  "  WHERE q.org = $1)");
 #define QUEUE_LIMITS \
 	"SELECT q.account, q.gpu_type, q.max_queued" \
 	" FROM gpucredit.quota q" \

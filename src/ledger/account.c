@@ -31,12 +31,12 @@ static bool account_exists(const char *org, const char *account,
 						   bool read_only);
 
 SQL_STATEMENT(account_read, SPI_OK_SELECT, "text, text, text[]",
-			  "SELECT a.suspended, a.account = $2, a.slices > 1,"
+			  "SELECT a.suspended, p.account = $2, a.slices > 1,"
 			  " a.balance_low IS NOT NULL, EXISTS ("
-			  "  SELECT FROM gpucredit.budget b"
-			  "  WHERE b.org = $1 AND b.account = ANY ($3))"
-			  " FROM gpucredit.account a"
-			  " WHERE a.org = $1 AND a.account = ANY ($3)");
+			  "  SELECT FROM gpucredit.budget b WHERE b.org = $1)"
+			  " FROM " PATH_LEVELS(3) ", LATERAL (SELECT a.suspended,"
+			  "  a.slices, a.balance_low FROM gpucredit.account a"
+			  "  WHERE a.org = $1 AND a.account = p.account OFFSET 0) a");
 SQL_STATEMENT(account_upsert, SPI_OK_INSERT,
 			  "text, text, numeric, timestamptz",
 			  "INSERT INTO gpucredit.account AS a"
@@ -88,8 +88,8 @@ refuse_path(const char *account, const char *why)
 
 /*
  * Is the account, or one above it, suspended?  UC001 where there is none.
- * Tells the path, too, whether any of it has slices, a budget, or somebody to
- * tell when its balance is low.
+ * Tells the path, too, whether any of it has slices, or somebody to tell when its
+ * balance is low, and whether the organisation has budgets.
  */
 bool
 AccountSuspended(AccountPath *path)

@@ -32,15 +32,14 @@
 #define SHARE_ONE	INT64CONST(1000000)
 
 SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
-			  "SELECT b.account, b.period, b.amount, b.hard, b.alert_at,"
-			  " b.slices, c.spread, c.reserved, c.spent"
-			  " FROM gpucredit.budget b LEFT JOIN LATERAL ("
-			  "  SELECT c.spread, c.reserved, c.spent"
-			  "  FROM gpucredit.budget_count c"
-			  "  WHERE c.org = $1 AND c.account = b.account"
-			  "  AND c.period = b.period AND c.period_start ="
-			  "   gpucredit.period_start(b.period, $3) LIMIT 1) c ON true"
-			  " WHERE b.org = $1 AND b.account = ANY ($2)");
+			  "SELECT b.* FROM " PATH_LEVELS(2) ", LATERAL ("
+			  "  SELECT b.account, b.period, b.amount, b.hard, b.alert_at,"
+			  "  b.slices, c.spread, c.reserved, c.spent"
+			  "  FROM gpucredit.budget b LEFT JOIN gpucredit.budget_count c"
+			  "   ON c.org = $1 AND c.account = b.account"
+			  "   AND c.period = b.period AND c.period_start ="
+			  "    gpucredit.period_start(b.period, $3)"
+			  "  WHERE b.org = $1 AND b.account = p.account OFFSET 0) b");
 #define BUDGETS_LOCK \
 	"SELECT b.period FROM gpucredit.budget b" \
 	" WHERE b.org = $1 AND b.account = ANY ($2)" \

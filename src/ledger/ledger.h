@@ -27,9 +27,17 @@ typedef struct AccountPath
 	const char *accounts[ACCOUNT_MAX_LEVELS + 1];
 	bool		sliced;			/* one of them, as AccountSuspended() saw */
 	bool		looked;			/* the two below are known */
-	bool		budgeted;		/* one of them has a budget */
+	bool		budgeted;		/* the organisation has a budget */
 	bool		watched;		/* one of them is told of a low balance */
 } AccountPath;
+
+/*
+ * A path's levels as rows "p", for what has a row or a few at each: joined
+ * LATERAL with OFFSET 0 they are looked up one by one.  By "= ANY" a generic
+ * plan, which takes an array to have ten elements, reads all accounts of an
+ * organisation that has some dozens.
+ */
+#define PATH_LEVELS(n) "(SELECT pg_catalog.unnest($" #n ") AS account) p"
 
 /* Whose business credit is drawn for: what buckets' policies look at. */
 typedef struct Purpose
