@@ -73,12 +73,12 @@ future_try(Cycle *cycle, int32_t job, const DecideAsk *ask,
 }
 
 /*
- * The offer with which the ask can start earliest from floor on; *at is when.
- * False: out of memory.
+ * The offer with which the ask can start earliest from floor on, with the first
+ * n_tried of its offers only after that; *at is when.  False: out of memory.
  */
 static bool
 earliest_offer(Cycle *cycle, const DecideAsk *ask, int64_t floor,
-			   int32_t *best, int64_t *at)
+			   int32_t n_tried, int32_t *best, int64_t *at)
 {
 	bool		cpu_only = ask->max_gpus == 0;
 	int32_t		n_offers = cpu_only ? 1 : ask->n_offers;
@@ -90,7 +90,8 @@ earliest_offer(Cycle *cycle, const DecideAsk *ask, int64_t floor,
 	{
 		int64_t		found = DecideSearch(cycle, ask,
 										 cpu_only ? NULL : &ask->offers[i],
-										 floor, *at);
+										 i < n_tried ? floor + 1 : floor,
+										 *at);
 
 		if (found == DECIDE_OUT_OF_MEMORY)
 			return false;
@@ -175,7 +176,9 @@ reservation_hold(Cycle *cycle, const DecideAsk *ask)
 }
 
 /*
- * Make a reservation, if there is a time for it.
+ * Make a reservation, if there is a time for it.  A search may say that an
+ * elastic ask could start when it cannot: then the other offers are to be
+ * asked of that instant, too.
  */
 static Outcome
 reservation_make(Cycle *cycle, int32_t job)
@@ -183,6 +186,7 @@ reservation_make(Cycle *cycle, int32_t job)
 	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
 	AskClass   *class = DecideClassOf(cycle, job);
 	int64_t		floor = DecideClassFloor(cycle, class, ask->wall_limit);
+	int32_t		n_tried = 0;
 	int32_t		tries;
 
 	for (tries = 0; tries < MOST_TRIES && floor < DECIDE_NEVER; tries++)
@@ -191,7 +195,7 @@ reservation_make(Cycle *cycle, int32_t job)
 		Outcome		outcome;
 		int32_t		offer;
 
-		if (!earliest_offer(cycle, ask, floor, &offer, &floor) ||
+		if (!earliest_offer(cycle, ask, floor, n_tried, &offer, &floor) ||
 			!DecideClassReserved(cycle, class, ask->wall_limit, floor))
 			return OUTCOME_OUT_OF_MEMORY;
 		if (offer < 0)
@@ -204,7 +208,7 @@ reservation_make(Cycle *cycle, int32_t job)
 				OUTCOME_OUT_OF_MEMORY;
 		if (outcome == OUTCOME_OUT_OF_MEMORY)
 			return outcome;
-		floor++;
+		n_tried = offer + 1;
 	}
 	return OUTCOME_NO_FIT;
 }
@@ -265,8 +269,8 @@ is_withheld(const Cycle *cycle)
 		const Host *truth = &timeline->truth[timeline->held[i]];
 		const Host *shown = &cycle->hosts[timeline->held[i]];
 
-		if (truth->n_free > shown->n_free ||
-			truth->partial != shown->partial ||
+		if (memcmp(truth->left, shown->left,
+				   (size_t) truth->gpus * sizeof(truth->left[0])) != 0 ||
 			truth->cpu_left > shown->cpu_left ||
 			truth->memory_left > shown->memory_left)
 			return true;

@@ -2,9 +2,11 @@
  * search.c
  *	  When could an ask start, as things are expected to go?
  *
- * The moments at which a host has more are the ends on it and the expected ends
- * of its holds; from the moment a job that starts there would live to see a
- * hold, it has less for it.  All of them are walked in order of time.  Hosts
+ * The moments at which a host has more are the ends on it, the expected ends
+ * of its holds, and their starts: who starts no sooner than a hold finds gone
+ * what is expected to be, though beside the hold it counts by its limit.  From
+ * the moment a job that starts there would live to see a hold, it has less for
+ * it.  All of them are walked in order of time.  Hosts
  * are added up over scopes: one host, an NVLink domain, a leaf, the type, as
  * the ask's topology says; a scope can take the ask exactly when the room of
  * its hosts adds up to it.
@@ -33,6 +35,7 @@ typedef struct Quest
 
 	/* what comes next of each list */
 	int32_t		next_end;
+	int32_t		next_seen;
 	int32_t		next_from;
 	int32_t		next_until;
 } Quest;
@@ -274,14 +277,17 @@ quest_next(const Quest *quest, int64_t before)
 	const Hold *until = next_hold(quest, timeline->by_until,
 								  quest->next_until);
 	const Hold *from = next_hold(quest, timeline->by_from, quest->next_from);
+	const Hold *seen = next_hold(quest, timeline->by_from, quest->next_seen);
 	int64_t		at = before;
 
 	if (end != NULL)
 		at = earlier(at, end->at);
 	if (until != NULL)
 		at = earlier(at, until->until);
-	if (from != NULL && quest->ask->wall_limit < DECIDE_NEVER)
-		at = earlier(at, seen_from(quest, from));
+	if (from != NULL)
+		at = earlier(at, from->from);
+	if (seen != NULL && quest->ask->wall_limit < DECIDE_NEVER)
+		at = earlier(at, seen_from(quest, seen));
 	return at;
 }
 
@@ -309,14 +315,21 @@ quest_pass(Quest *quest, int64_t at)
 			host_grew(quest, hold->host);
 		quest->next_until++;
 	}
+	while ((hold = next_hold(quest, timeline->by_from,
+							 quest->next_from)) != NULL && hold->from <= at)
+	{
+		if (scope[hold->host] >= 0)
+			host_grew(quest, hold->host);
+		quest->next_from++;
+	}
 	while (quest->ask->wall_limit < DECIDE_NEVER &&
 		   (hold = next_hold(quest, timeline->by_from,
-							 quest->next_from)) != NULL &&
+							 quest->next_seen)) != NULL &&
 		   seen_from(quest, hold) <= at)
 	{
 		if (scope[hold->host] >= 0)
 			make_stale(quest, hold->host);
-		quest->next_from++;
+		quest->next_seen++;
 	}
 }
 

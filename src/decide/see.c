@@ -125,6 +125,25 @@ left_at(const Cycle *cycle, int32_t index, int64_t at, Left *left)
 }
 
 /*
+ * A hold is none the worse for who has what it has no part of.
+ */
+static void
+left_unasked(const Host *host, const Hold *hold, Left *left)
+{
+	int			d;
+
+	for (d = 0; d < host->gpus; d++)
+	{
+		if (((hold->devices >> d) & 1) == 0)
+			left->devices[d] = DECIDE_WHOLE;
+	}
+	if (hold->cpu_milli == 0)
+		left->cpu = INT64_MAX;
+	if (hold->memory_mib == 0)
+		left->memory = INT64_MAX;
+}
+
+/*
  * What a host has left when a hold starts, beside it.
  */
 static void
@@ -157,6 +176,7 @@ left_beside(const Cycle *cycle, int32_t index, int32_t beside, Left *left)
 			left_give(host, left, hold->devices, hold->share,
 					  hold->cpu_milli, hold->memory_mib, -1);
 	}
+	left_unasked(host, mine, left);
 }
 
 /*

@@ -394,6 +394,8 @@ instance_error(uint64_t seed, long *reservations)
 	if (why == NULL)
 		why = earliest_error(&world, &result);
 	if (why == NULL)
+		why = earlier_error(&world, &result);
+	if (why == NULL)
 		why = missing_error(&world, &result);
 	if (why == NULL)
 		why = apart_error(&world, &result);

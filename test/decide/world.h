@@ -124,6 +124,7 @@ extern int *random_order(uint64_t *seed, int n);
 extern const char *type_name(const World *world, int type);
 extern char *world_render(const World *world, const DecideResult *result,
 						  const int *ask_order);
+extern char *earlier_error(const World *world, const DecideResult *result);
 extern char *again_permuted(const World *world, const char *expected,
 							uint64_t *seed);
 extern char *again_starved(const World *world, const char *expected);
