@@ -13,9 +13,8 @@
  * Every 5 s it runs check_nodes() and reap_holds() as well, a transaction each,
  * so that what was lost is queued again long before anybody's minute is over.
  *
- * A cycle that fails is logged, as are the worker's own start and end, and that pool's next one waits: a second,
- * doubled with each failure in a row up to a minute; 40001 and 40P01 are tried
- * again at once, as they come with concurrency.
+ * A cycle that fails is logged, as are the worker's own start and end, and that
+ * pool's next one waits (failing.c).
  *
  * It acts as the owner of the extension, and only if schema gpucredit belongs
  * to the extension: anybody with CREATE on the database could make one that
@@ -45,6 +44,7 @@
 #include "common/log.h"
 #include "common/sql.h"
 #include "driver/driver.h"
+#include "driver/failing.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -62,19 +62,8 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#define FIRST_BACKOFF_MS	1000
-#define LAST_BACKOFF_MS		60000
 #define BUSY_MS				20	/* others are in the way of a cycle */
 #define SWEEP_MS			5000
-#define SWEEP_MARK			'\001'	/* begins a name that no pool has */
-
-/* Something that failed, and when to try it again. */
-typedef struct Failing
-{
-	char	   *pool;			/* "": reading which pools there are */
-	TimestampTz next_try;
-	int			backoff_ms;
-} Failing;
 
 typedef struct Driver
 {
@@ -90,7 +79,7 @@ typedef enum CycleEnd
 	CYCLE_DONE,
 	CYCLE_MORE,					/* it started as many as one may */
 	CYCLE_BUSY,
-	CYCLE_RETRY,				/* 40001, 40P01 */
+	CYCLE_RETRY,				/* 40001, 40P01, a few times in a row */
 	CYCLE_FAILED
 } CycleEnd;
 
@@ -124,14 +113,14 @@ static void settle_in(Oid database);
 static void look_around(Driver *driver);
 static long wait_ms(const Driver *driver);
 static void round_of_cycles(Driver *driver, PoolSet pools);
-static Failing *find_failing(const Driver *driver, const char *pool);
-static bool may_try(const Driver *driver, const char *pool, TimestampTz now);
+static void again_soon(Driver *driver, PoolSet pools);
 static void note_end(Driver *driver, const char *pool, CycleEnd end);
-static void note_failure(Driver *driver, const char *pool, Failing *failing);
-static CycleEnd load_pools(List **pools);
+static CycleEnd load_pools(const Driver *driver, List **pools);
 static void run_sweeps(Driver *driver);
-static CycleEnd run_cycle(SqlStatement *statement, const char *pool);
-static CycleEnd failed(MemoryContext context);
+static CycleEnd run_cycle(const Driver *driver, SqlStatement *statement,
+						  const char *pool);
+static CycleEnd failed(const Driver *driver, const char *pool,
+					   MemoryContext context);
 static bool begin(void);
 static bool database_is_free(void);
 static Oid	extension_owner(void);
@@ -252,14 +241,15 @@ round_of_cycles(Driver *driver, PoolSet told)
 	if (told == ALL_POOLS)
 		driver->next_full = TimestampTzPlusMilliseconds(begun,
 														DriverIntervalMs());
-	if (may_try(driver, "", begun))
-		note_end(driver, "", load_pools(&pools));
+	if (FailingMayTry(driver->failing, "", begun))
+		note_end(driver, "", load_pools(driver, &pools));
 	foreach(cell, pools)
 	{
 		const char *pool = lfirst(cell);
 
-		if ((told & WakePoolSet(pool)) != 0 && may_try(driver, pool, begun))
-			note_end(driver, pool, run_cycle(&cycle_run, pool));
+		if ((told & WakePoolSet(pool)) != 0 &&
+			FailingMayTry(driver->failing, pool, begun))
+			note_end(driver, pool, run_cycle(driver, &cycle_run, pool));
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(driver->context);
@@ -285,9 +275,9 @@ run_sweeps(Driver *driver)
 	driver->next_sweep = TimestampTzPlusMilliseconds(begun, SWEEP_MS);
 	for (int i = 0; i < (int) lengthof(sweeps); i++)
 	{
-		if (may_try(driver, sweeps[i].name, begun))
+		if (FailingMayTry(driver->failing, sweeps[i].name, begun))
 			note_end(driver, sweeps[i].name,
-					 run_cycle(sweeps[i].statement, sweeps[i].name));
+					 run_cycle(driver, sweeps[i].statement, sweeps[i].name));
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(driver->context);
@@ -295,27 +285,15 @@ run_sweeps(Driver *driver)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
-static Failing *
-find_failing(const Driver *driver, const char *pool)
+/*
+ * Others are in the way: try these pools again in a moment.
+ */
+static void
+again_soon(Driver *driver, PoolSet pools)
 {
-	ListCell   *cell;
-
-	foreach(cell, driver->failing)
-	{
-		Failing    *failing = lfirst(cell);
-
-		if (strcmp(failing->pool, pool) == 0)
-			return failing;
-	}
-	return NULL;
-}
-
-static bool
-may_try(const Driver *driver, const char *pool, TimestampTz now)
-{
-	Failing    *failing = find_failing(driver, pool);
-
-	return failing == NULL || now >= failing->next_try;
+	driver->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													 BUSY_MS);
+	WakeKeep(pools);
 }
 
 /*
@@ -324,24 +302,20 @@ may_try(const Driver *driver, const char *pool, TimestampTz now)
 static void
 note_end(Driver *driver, const char *pool, CycleEnd end)
 {
-	Failing    *failing = find_failing(driver, pool);
-
 	switch (end)
 	{
 		case CYCLE_RETRY:
-			if (*pool == SWEEP_MARK)
-				return;
-			driver->not_before =
-				TimestampTzPlusMilliseconds(GetCurrentTimestamp(), BUSY_MS);
-			WakeKeep(*pool == '\0' ? ALL_POOLS : WakePoolSet(pool));
+			driver->failing = FailingRetried(driver->failing, pool);
+			if (*pool != SWEEP_MARK)
+				again_soon(driver, *pool == '\0' ? ALL_POOLS :
+						   WakePoolSet(pool));
 			return;
 		case CYCLE_FAILED:
-			note_failure(driver, pool, failing);
+			driver->failing = FailingFailed(driver->failing, pool);
+			WakeCount(false, 0);
 			return;
 		case CYCLE_BUSY:
-			driver->not_before =
-				TimestampTzPlusMilliseconds(GetCurrentTimestamp(), BUSY_MS);
-			WakeKeep(WakePoolSet(pool));
+			again_soon(driver, WakePoolSet(pool));
 			break;
 		case CYCLE_MORE:
 			WakeKeep(WakePoolSet(pool));
@@ -349,43 +323,7 @@ note_end(Driver *driver, const char *pool, CycleEnd end)
 		case CYCLE_DONE:
 			break;
 	}
-	if (failing != NULL)
-	{
-		driver->failing = list_delete_ptr(driver->failing, failing);
-		pfree(failing->pool);
-		pfree(failing);
-	}
-}
-
-/*
- * Wait longer after each failure in a row, and say how long.
- */
-static void
-note_failure(Driver *driver, const char *pool, Failing *failing)
-{
-	StringInfo	line;
-
-	if (failing == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-		failing = palloc(sizeof(Failing));
-		failing->pool = pstrdup(pool);
-		failing->backoff_ms = FIRST_BACKOFF_MS / 2;
-		driver->failing = lappend(driver->failing, failing);
-		MemoryContextSwitchTo(old);
-	}
-	failing->backoff_ms = Min(failing->backoff_ms * 2, LAST_BACKOFF_MS);
-	failing->next_try = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-													failing->backoff_ms);
-	WakeCount(false, 0);
-	line = LogBegin(*pool == SWEEP_MARK ? "sweep_failed" : "cycle_failed");
-	if (*pool == SWEEP_MARK)
-		LogText(line, "sweep", pool + 1);
-	else
-		LogText(line, "pool", pool);
-	LogNumber(line, "retry_ms", failing->backoff_ms);
-	LogNow(line);
+	driver->failing = FailingOver(driver->failing, pool);
 }
 
 /*
@@ -393,7 +331,7 @@ note_failure(Driver *driver, const char *pool, Failing *failing)
  * extension.
  */
 static CycleEnd
-load_pools(List **pools)
+load_pools(const Driver *driver, List **pools)
 {
 	MemoryContext context = CurrentMemoryContext;
 	volatile CycleEnd end = CYCLE_DONE;
@@ -418,7 +356,7 @@ load_pools(List **pools)
 	PG_CATCH();
 	{
 		*pools = NIL;
-		end = failed(context);
+		end = failed(driver, "", context);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
@@ -429,7 +367,7 @@ load_pools(List **pools)
  * One cycle of a pool, or one sweep, in a transaction of its own.
  */
 static CycleEnd
-run_cycle(SqlStatement *statement, const char *pool)
+run_cycle(const Driver *driver, SqlStatement *statement, const char *pool)
 {
 	MemoryContext context = CurrentMemoryContext;
 	volatile CycleEnd end = CYCLE_DONE;
@@ -461,7 +399,7 @@ run_cycle(SqlStatement *statement, const char *pool)
 	}
 	PG_CATCH();
 	{
-		end = failed(context);
+		end = failed(driver, pool, context);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
@@ -469,14 +407,16 @@ run_cycle(SqlStatement *statement, const char *pool)
 }
 
 /*
- * After an error: log it, unless it comes with concurrency, and abort.
+ * After an error: log it, unless it comes with concurrency and not too often,
+ * and abort.
  */
 static CycleEnd
-failed(MemoryContext context)
+failed(const Driver *driver, const char *pool, MemoryContext context)
 {
 	int			code = geterrcode();
-	bool		retry = code == ERRCODE_T_R_SERIALIZATION_FAILURE ||
-		code == ERRCODE_T_R_DEADLOCK_DETECTED;
+	bool		retry = (code == ERRCODE_T_R_SERIALIZATION_FAILURE ||
+						 code == ERRCODE_T_R_DEADLOCK_DETECTED) &&
+		FailingMayRetry(driver->failing, pool);
 
 	MemoryContextSwitchTo(context);
 	HOLD_INTERRUPTS();

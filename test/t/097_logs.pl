@@ -231,6 +231,20 @@ ok($node->poll_query_until('worked',
 		AND trace = '$trace' AND application_name = 'gpucredit scheduler'}),
 	'what it places is of the trace of the job, not of the worker');
 
+# One that meets nothing but 40001 has failed as well: it is not tried again and again unseen.
+query(
+	$node, 'worked', q{
+	SELECT gpucredit.create_pool('late'), gpucredit.register_node('late', 'l1', 'T4', 4, 16384);
+	CREATE FUNCTION public.conflict() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE 'always late' USING ERRCODE = 'serialization_failure'; END $$;
+	CREATE TRIGGER fail BEFORE UPDATE ON gpucredit.pool
+		FOR EACH ROW EXECUTE FUNCTION public.conflict()});
+query($node, 'worked', q{SELECT gpucredit.reserve('acme', '', 'k', '1xT4', '1 h', pool => 'late')});
+ok(appears(qr/event=cycle_failed pool="late" retry_ms=1000$/m), 'a cycle that conflicts each time fails');
+ok(appears(qr/always late/), 'and the log says with what');
+ok(appears(qr/event=cycle_failed pool="late" retry_ms=2000$/m), 'it is put off longer and longer');
+query($node, 'worked', 'DROP TRIGGER fail ON gpucredit.pool');
+
 # Its sweep meets a failing machine: the whole of it is put off, and told.
 my $short = query(
 	$node, 'worked', q{

@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * failing.h
+ *		What of a worker's doings fails, and when it is tried again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_FAILING_H
+#define GPUCREDIT_FAILING_H
+
+#include "datatype/timestamp.h"
+#include "nodes/pg_list.h"
+
+#define SWEEP_MARK	'\001'		/* begins a name that no pool has */
+
+/* By name: of a pool, of a sweep; "": reading which pools there are. */
+extern bool FailingMayTry(List *failing, const char *name, TimestampTz now);
+extern bool FailingMayRetry(List *failing, const char *name);
+extern List *FailingRetried(List *failing, const char *name);
+extern List *FailingFailed(List *failing, const char *name);
+extern List *FailingOver(List *failing, const char *name);
+
+#endif							/* GPUCREDIT_FAILING_H */
