@@ -225,6 +225,9 @@ SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor',
 SET gpucredit.clock = '2027-01-03 01:59+00';
 SELECT action, reason, held, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '119 min');
 SET gpucredit.clock = '2027-01-03 02:10+00';
+-- the very instant at which all is used up
+SELECT action, reason, held, billed, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '119 min 59.999999 s');
+SELECT action, reason, held, billed, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '2 h');
 SELECT action, reason, held, billed, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '121 min');
 -- stopped for good, unless it is told again with credit there
 SELECT replayed FROM gpucredit.issue('jo-poor', '', 'i3', 2);

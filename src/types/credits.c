@@ -417,7 +417,7 @@ CreditsHoldExact(Credits per_gpu_hour, int gpus, int share_milli,
 
 /*
  * CreditsElapsedFor
- *		The longest time, in microseconds, whose bill does not pass amount.
+ *		The longest time, in microseconds, that amount pays for.
  */
 int64
 CreditsElapsedFor(Credits per_gpu_hour, int gpus, int share_milli,

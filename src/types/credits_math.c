@@ -135,7 +135,7 @@ CreditsTryBill(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 
 /*
  * CreditsTryElapsedFor
- *		The longest time whose bill, rounded half up, does not pass amount.
+ *		The longest time that costs no more than amount, before rounding.
  *
  * INT64_MAX when no time ever costs that much, 0 when amount is negative.
  */
@@ -158,13 +158,7 @@ CreditsTryElapsedFor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 		*result = INT64_MAX;
 		return true;
 	}
-
-	/*
-	 * The bill is (factor x t + D/2) / D rounded down, so it stays at amount
-	 * as long as factor x t < (amount + 1) x D - D/2. D is even.
-	 */
-	reach = (Wide) amount * BILL_DIVISOR + BILL_DIVISOR / 2 - 1;
-	reach /= factor;
+	reach = (Wide) amount * BILL_DIVISOR / factor;
 	*result = reach > (Wide) INT64_MAX ? INT64_MAX : (int64_t) reach;
 	return true;
 }

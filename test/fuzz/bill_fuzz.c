@@ -115,7 +115,7 @@ check_bill(Credits price, int32_t gpus, int32_t share, int64_t elapsed)
 	}
 }
 
-/* check_elapsed_for: the longest time whose bill does not pass amount. */
+/* check_elapsed_for: the longest time that costs no more than amount. */
 static void
 check_elapsed_for(Credits price, int32_t gpus, int32_t share, Credits amount)
 {
@@ -133,12 +133,12 @@ check_elapsed_for(Credits price, int32_t gpus, int32_t share, Credits amount)
 		CHECK(elapsed == 0);
 		return;
 	}
-	CHECK(CreditsTryBill(price, gpus, share, elapsed, CREDITS_ROUND_HALF_UP,
+	CHECK(CreditsTryBill(price, gpus, share, elapsed, CREDITS_ROUND_UP,
 						 &bill));
 	CHECK(bill <= amount);
 	if (elapsed < INT64_MAX)
 		CHECK(!CreditsTryBill(price, gpus, share, elapsed + 1,
-							  CREDITS_ROUND_HALF_UP, &bill) || bill > amount);
+							  CREDITS_ROUND_UP, &bill) || bill > amount);
 }
 
 /* check_result: is it what the oracle says, or refused where it must be? */

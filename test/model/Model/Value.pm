@@ -146,17 +146,15 @@ sub cost
 	return $product->bdiv(UNIT)->numify;
 }
 
-# The longest time whose cost, rounded half up, is not above an amount;
-# undef: none is.
+# The longest time that costs no more than an amount, before rounding; undef:
+# any does.
 sub funded_for
 {
 	my ($price, $gpus, $share, $amount) = @_;
 	my $rate = $price * $gpus * $share;
 
 	return undef if $rate == 0;
-	my $below = (Math::BigInt->new($amount) + 1) * UNIT - UNIT / 2;
-
-	return (($below - 1)->bdiv($rate))->numify;
+	return (Math::BigInt->new($amount) * UNIT)->bdiv($rate)->numify;
 }
 
 # When the period of the UTC calendar began that an instant is in.
