@@ -777,6 +777,7 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('reserve', 'max_retries', '1001', '22023'),
 	('reserve', 'max_retries', '2147483647', '22023'),
 	('reserve', 'options', $$'{"priority": "1"}'$$, '22023'),
+	('reserve', 'options', $$'{"priority": 1.5}'$$, '22023'),
 	('reserve', 'options', $$'{"priority": 2147483648}'$$, '22023'),
 	('reserve', 'options', $$'{"priority": 1e1000}'$$, '22023'),
 	('reserve', 'options', $$'{"priority": null}'$$, '22023'),

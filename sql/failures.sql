@@ -329,10 +329,10 @@ SELECT pg_temp.beats(1);
 SELECT count(*) FROM pg_temp.place();
 SELECT job AS poor FROM gpucredit.job WHERE org = 'fl-p' \gset
 SELECT action FROM gpucredit.meter('fl-p', :poor, 1, '0');
-SELECT pg_temp.later('31 min');
-SELECT action, reason, billed FROM gpucredit.meter('fl-p', :poor, 1, '31 min');
+SELECT pg_temp.later('30 min 59 s');
+SELECT action, reason, billed FROM gpucredit.meter('fl-p', :poor, 1, '30 min 59 s');
 SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
-SELECT pg_temp.later('30 s');
+SELECT pg_temp.later('31 s');
 SELECT action, reason, billed FROM gpucredit.meter('fl-p', :poor, 1, '31 min 1 s');
 SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
 SELECT outcome, elapsed, billed, job_state FROM gpucredit.attempt WHERE org = 'fl-p';

@@ -136,6 +136,8 @@ CALL pg_temp.tick('5 hours');
 SELECT suspend_account('fb', '', false) \g /dev/null
 SELECT count(*) FROM place('fs-ages');
 SELECT state, attempt, waited FROM job WHERE org = 'fb' AND job = :old;
+SELECT attempt, (detail ->> 'waited_us')::bigint * interval '1 us' AS waited
+FROM audit WHERE org = 'fb' AND job = :old AND decision = 'start' ORDER BY audit;
 CALL pg_temp.finish('fs-ages');
 SELECT cancel('fa', :new, 'cn') \g /dev/null
 SELECT state, waits_from IS NULL AS "does not wait", waited FROM job WHERE org = 'fa' AND job = :new;

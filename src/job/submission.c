@@ -21,6 +21,7 @@
 #define DEFAULT_WINDOW	USECS_PER_HOUR	/* of a tier without max_wall */
 #define MOST_RETRIES	1000
 
+static bool is_whole(Numeric value, int32 rounded);
 static void take_options(Submission *submission);
 static void take_cache(Submission *submission);
 static void apply_tier(Submission *submission);
@@ -74,6 +75,16 @@ SubmissionTake(FunctionCallInfo fcinfo, Submission *submission,
 	take_cache(submission);
 }
 
+/* A fraction was rounded. */
+static bool
+is_whole(Numeric value, int32 rounded)
+{
+	return DatumGetBool(DirectFunctionCall2(numeric_eq,
+											NumericGetDatum(value),
+											NumericGetDatum
+											(int64_to_numeric(rounded))));
+}
+
 /*
  * {"priority": n, "prefer": word}.
  */
@@ -98,7 +109,7 @@ take_options(Submission *submission)
 
 			submission->job.priority = numeric_int4_opt_error(v.val.numeric,
 															  &bad);
-			if (!bad)
+			if (!bad && is_whole(v.val.numeric, submission->job.priority))
 				continue;
 		}
 		else if (strcmp(word, "prefer") == 0 && v.type == jbvString)

@@ -420,8 +420,8 @@ audit_starts(const Cycle *cycle)
 }
 
 /*
- * Why then, and why there: how long it has waited, whether it went first for
- * that, and what placements are compared by, in that order.
+ * Why then, and why there: how long it has waited in the queue in all, whether
+ * it went first for that, and what placements are compared by, in that order.
  */
 static void
 audit_score(AuditRow *row, const Cycle *cycle, int i)
@@ -429,7 +429,8 @@ audit_score(AuditRow *row, const Cycle *cycle, int i)
 	const DecideStart *start = &cycle->result.starts[i];
 	const DecideJob *job = START_JOB(cycle, i);
 
-	AuditInt8(row, "waited_us", Max(cycle->now - job->submitted, 0));
+	AuditInt8(row, "waited_us",
+			  Max(cycle->now - START_QUEUED(cycle, i)->waits_from, 0));
 	if (job->aged_at <= cycle->now)
 		AuditNumber(row, "aged", "true");
 	if (start->type == DECIDE_NO_TYPE)

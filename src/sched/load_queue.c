@@ -139,6 +139,7 @@ add_job(void *context, const Datum *values, const bool *nulls)
 		.account = name->path,
 			.hold = DatumGetInt64(values[8]),
 			.attempt = DatumGetInt32(values[9]),
+			.waits_from = DatumGetTimestampTz(values[7]),
 			.cache = nulls[10] ? NULL : TextDatumGetCString(values[10])
 	};
 	if (queued->cache != NULL)

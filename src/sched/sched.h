@@ -32,6 +32,7 @@ typedef struct Queued
 	const char *account;		/* its path */
 	int64		hold;
 	int32		attempt;		/* the last one */
+	TimestampTz waits_from;		/* as if it had waited at one stretch */
 	const char *cache;			/* what it wants to find; NULL: nothing */
 	const QueuedAsk *asked;
 } Queued;
