@@ -4,13 +4,14 @@
  *		What every call passes on its way in and out.
  *
  * On its way in: what a tenant may not touch is not there; then its rate
- * limits, before anything else is looked at, so that a replay counts as much as a call that is new, and one that fails as much
- * as one that succeeds.  An argument that no limit could be of (null, too
- * long) is left to the function to refuse.
+ * limits, before anything else is looked at, so that a replay counts as much
+ * as a call that is new, and one that fails as much as one that succeeds.  An
+ * argument that no limit could be of (null, too long) is left to the function
+ * to refuse.
  *
- * On its way out: what came of it is counted, whatever becomes of its
- * transaction (count.c); and the scheduler's worker is told, once it has committed, where
- * what waits might start now.
+ * On its way out: what came of it is counted, a tenant's refusal too, whatever
+ * becomes of its transaction (count.c); and the scheduler's worker is told,
+ * once it has committed, where what waits might start now.
  *
  * All but the first needs our shared memory; without it a call is just the
  * call.
@@ -100,9 +101,13 @@ EntryCall(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 
 	if (TraceParent() != NULL)
 		error_context_stack = &context;
-	TenantCheckCall(entry, kinds[entry].subject, fcinfo);
-	result = SegmentReady() ? call_counted(entry, call, fcinfo) :
-		call(fcinfo);
+	if (SegmentReady())
+		result = call_counted(entry, call, fcinfo);
+	else
+	{
+		TenantCheckCall(entry, kinds[entry].subject, fcinfo);
+		result = call(fcinfo);
+	}
 	error_context_stack = context.previous;
 	return result;
 }
@@ -119,7 +124,8 @@ tell_trace(void *name)
 }
 
 /*
- * Make a call, within its rate limits, and count it.
+ * Make a call, by whom it may be made and within its rate limits, and count
+ * it.
  */
 static Datum
 call_counted(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
@@ -130,6 +136,7 @@ call_counted(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 	CountBegin(&counted);
 	PG_TRY();
 	{
+		TenantCheckCall(entry, kinds[entry].subject, fcinfo);
 		if (EntryIsLimited(entry) &&
 			kinds[entry].subject != ENTRY_SUBJECT_EACH)
 			check_rate(entry, fcinfo);

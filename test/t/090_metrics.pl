@@ -83,6 +83,16 @@ is( metric('denials_total', operation => 'reserve',
 		reason => 'insufficient_credits'),
 	1, 'of each operation its own');
 
+# Nobody tries unseen whether others' accounts are there.
+query($node, 'credit', q{CREATE ROLE curious IN ROLE gpucredit_tenant});
+query_fails($node, 'credit', q{SET ROLE curious; SELECT gpucredit.capture('acme', 1, 'c', 1)},
+	'42501', 'a tenant of nothing');
+query($node, 'credit', q{SELECT gpucredit.bind_tenant('curious', 'acme')});
+query_fails($node, 'credit', q{SET ROLE curious; SELECT gpucredit.capture('other', 1, 'c', 1)},
+	'UC001', "and another's organisation");
+is_deeply([ map { metric('errors_total', operation => 'capture', sqlstate => $_) } qw(42501 UC001) ],
+	[ 1, 1 ], 'are counted');
+
 # A call that waited for a lock took as long.
 is(metric('lock_waits_total', %hold), 0, 'nobody has waited');
 my $holder = connect_to($node, 'credit');
