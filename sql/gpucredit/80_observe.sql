@@ -442,12 +442,13 @@ CREATE TYPE gpucredit.history_result AS (at timestamptz, what text,
 	attempt int, detail text, trace text);
 
 /*
- * Jobs are numbered as they come, so a few pages of index tell where one's
- * entries may be; several ranges in each leave room for jobs that run for
- * weeks.  What is appended writes nothing to it.
+ * Entries are appended in the order of time, and jobs are numbered as they
+ * come, so a few pages of index tell where those of a span or of a job may be;
+ * several ranges of jobs in each leave room for jobs that run for weeks.  What
+ * is appended writes nothing to it, but looks: so it is one index for both.
  */
-CREATE INDEX entry_job ON gpucredit.entry
-	USING brin (job pg_catalog.int8_minmax_multi_ops)
+CREATE INDEX entry_pages ON gpucredit.entry
+	USING brin (at, job pg_catalog.int8_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
 
 CREATE FUNCTION gpucredit.history(org text, job bigint)

@@ -7,10 +7,6 @@
  * GPU type it was for; callers' own holds have no job, tier or GPU type.
  */
 
-/* Entries are appended in the order of time: a few pages of index do. */
-CREATE INDEX entry_at ON gpucredit.entry USING brin (at)
-	WITH (autosummarize = on);
-
 CREATE FUNCTION gpucredit.spend_line(tenant text, top text,
 	since timestamptz, until timestamptz)
 RETURNS TABLE (account text, job bigint, tier text, gpu_type text, day text,

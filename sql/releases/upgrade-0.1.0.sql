@@ -7,6 +7,7 @@
 -- first
 DROP INDEX gpucredit.attempt_live;
 DROP INDEX gpucredit.attempt_surplus;
+DROP INDEX gpucredit.entry_at;
 ALTER TABLE gpucredit.bucket DROP CONSTRAINT bucket_sound;
 ALTER TABLE gpucredit.hold
 	DROP CONSTRAINT hold_sound,

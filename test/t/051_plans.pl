@@ -77,7 +77,7 @@ is( query($node, 'plans', q{
 		WHERE h.what IN ('available to held', 'held to available')}),
 	'2', "a job's entries are found");
 query($node, 'plans', 'SELECT count(*) FROM gpucredit.maintain()');
-foreach my $index ('entry_job', 'request_created')
+foreach my $index ('entry_pages', 'request_created')
 {
 	is( query($node, 'plans', "SELECT idx_scan > 0 FROM pg_stat_user_indexes"
 			  . " WHERE indexrelname = '$index'"),

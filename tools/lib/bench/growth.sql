@@ -21,7 +21,8 @@ SELECT gpucredit.settle('0', :job, 1, 'completed', '48 minutes');
 RESET gpucredit.clock;
 
 ALTER TABLE gpucredit.entry DROP CONSTRAINT entry_pkey;
-DROP INDEX gpucredit.entry_bucket, gpucredit.entry_at, gpucredit.entry_id;
+DROP INDEX gpucredit.entry_bucket, gpucredit.entry_pages,
+	gpucredit.entry_id;
 ALTER TABLE gpucredit.hold DROP CONSTRAINT hold_pkey;
 ALTER TABLE gpucredit.hold_part DROP CONSTRAINT hold_part_pkey;
 
@@ -104,8 +105,9 @@ ALTER TABLE gpucredit.entry ADD CONSTRAINT entry_pkey
 	PRIMARY KEY (org, entry);
 CREATE INDEX entry_bucket ON gpucredit.entry (org, bucket);
 CREATE INDEX entry_id ON gpucredit.entry (entry);
-CREATE INDEX entry_at ON gpucredit.entry USING brin (at)
-	WITH (autosummarize = on);
+CREATE INDEX entry_pages ON gpucredit.entry
+	USING brin (at, job pg_catalog.int8_minmax_multi_ops)
+	WITH (pages_per_range = 32, autosummarize = on);
 CREATE TABLE bench.live (n int PRIMARY KEY, org text, job bigint);
 VACUUM ANALYZE;
 CHECKPOINT;

@@ -35,7 +35,7 @@ FROM generate_series(1, :jobs) n
 	JOIN gpucredit.bucket b ON b.org = (n % :orgs)::text;
 
 ALTER TABLE gpucredit.entry DROP CONSTRAINT entry_pkey;
-DROP INDEX gpucredit.entry_bucket, gpucredit.entry_at;
+DROP INDEX gpucredit.entry_bucket, gpucredit.entry_pages;
 INSERT INTO gpucredit.hold (org, hold, account, job, drawn, held, captured,
 	released, created_at, closed_at)
 SELECT p.org, p.id, p.account, p.id, '2.5', '0', p.spent, p.returned, p.at,
@@ -112,7 +112,8 @@ SELECT setval('gpucredit.hold_hold_seq', max(id)),
 ALTER TABLE gpucredit.entry ADD CONSTRAINT entry_pkey
 	PRIMARY KEY (org, entry);
 CREATE INDEX entry_bucket ON gpucredit.entry (org, bucket);
-CREATE INDEX entry_at ON gpucredit.entry USING brin (at)
-	WITH (autosummarize = on);
+CREATE INDEX entry_pages ON gpucredit.entry
+	USING brin (at, job pg_catalog.int8_minmax_multi_ops)
+	WITH (pages_per_range = 32, autosummarize = on);
 SELECT count(affected) FROM gpucredit.maintain();
 VACUUM ANALYZE;
