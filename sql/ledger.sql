@@ -471,6 +471,25 @@ FROM unnest(ARRAY['8', '9']) AS held;
 SELECT pg_temp.refused(format('INSERT INTO gpucredit.hold_part (org, hold,
 	part, bucket, drawn, held) VALUES (''le'', 0, 1, 1, ''9'', %L)', held))
 FROM unnest(ARRAY['8', '9']) AS held;
+SELECT pg_temp.refused(format('INSERT INTO gpucredit.entry (org, entry, at,
+	account, bucket, source, target, amount, operation) VALUES (''le'', 0,
+	''2027-01-01'', '''', 1, %s, ''hold'')', move))
+FROM unnest(ARRAY['''spent'', ''held'', ''1''', '''held'', ''nowhere'', ''1''',
+	'''available'', ''held'', ''0''', '''available'', ''held'', ''1''']) AS move;
+SELECT pg_temp.refused(format('INSERT INTO gpucredit.budget_count (org,
+	account, period, period_start, reserved) VALUES (''le'', '''', ''day'',
+	''2027-01-01'', %L)', reserved))
+FROM unnest(ARRAY['-1', '1']) AS reserved;
+SELECT pg_temp.refused(format('UPDATE gpucredit.budget_count SET %s
+	WHERE org = ''le''', change))
+FROM unnest(ARRAY['spent = ''-1''', 'reserved = ''0''']) AS change;
+SELECT pg_temp.refused(format('INSERT INTO gpucredit.hold_budget (org, hold,
+	account, period, period_start, reserved) VALUES (''le'', 0, '''', ''day'',
+	''2027-01-01'', %L)', reserved))
+FROM unnest(ARRAY['-1', '1']) AS reserved;
+SELECT pg_temp.refused(format('UPDATE gpucredit.hold_budget SET %s
+	WHERE org = ''le'' AND hold = 0', change))
+FROM unnest(ARRAY['spent = ''-1''', 'reserved = ''0''']) AS change;
 ROLLBACK;
 RESET session_replication_role;
 -- what is not there at all is refused as such

@@ -398,6 +398,9 @@ DROP TRIGGER hold_part_sound ON hold_part;
 CREATE TRIGGER hold_part_sound AFTER UPDATE OF held ON hold_part
 	FOR EACH ROW EXECUTE FUNCTION refuse_unsound();
 ALTER TABLE hold_part ENABLE ALWAYS TRIGGER hold_part_sound;
+ALTER TABLE entry DISABLE TRIGGER entry_sound_new;
+ALTER TABLE budget_count ENABLE TRIGGER budget_count_sound;
+DROP TRIGGER hold_budget_sound_new ON hold_budget;
 DROP TRIGGER entry_append_only ON entry;
 DROP TRIGGER seal_append_only ON seal;
 CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON seal

@@ -18,7 +18,7 @@
 CREATE FUNCTION gpucredit.refuse_unsound() RETURNS trigger
 LANGUAGE c AS 'MODULE_PATHNAME', 'gpucredit_refuse_unsound';
 COMMENT ON FUNCTION gpucredit.refuse_unsound() IS
-'Internal: refuses a bucket, hold or part of a hold whose amounts do not add up (23514).';
+'Internal: refuses a bucket, hold, part of a hold, entry or count of a budget whose amounts cannot be (23514).';
 
 /* What CHECKs of other busy tables call: one function each is parsed fast. */
 CREATE FUNCTION gpucredit.slice_is_sound(lent gpucredit.credits,
@@ -30,13 +30,6 @@ COMMENT ON FUNCTION gpucredit.slice_is_sound(gpucredit.credits,
 	gpucredit.credits, gpucredit.credits, gpucredit.credits,
 	gpucredit.credits) IS
 'Internal: what a slice has available is not negative, and its figures add up to what it was lent.';
-
-CREATE FUNCTION gpucredit.entry_is_sound(source text, target text,
-	amount gpucredit.credits) RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_entry_is_sound';
-COMMENT ON FUNCTION gpucredit.entry_is_sound(text, text, gpucredit.credits)
-IS 'Internal: such a move between compartments exists, and its amount is above 0.';
 
 CREATE TABLE gpucredit.account (
 	org text COLLATE "C" NOT NULL,
@@ -175,9 +168,7 @@ CREATE TABLE gpucredit.entry (
 	job bigint,
 	attempt int,
 	trace uuid,					/* of its hold, else of who caused it */
-	CONSTRAINT entry_pkey PRIMARY KEY (org, entry),
-	CONSTRAINT entry_sound
-		CHECK (gpucredit.entry_is_sound(source, target, amount))
+	CONSTRAINT entry_pkey PRIMARY KEY (org, entry)
 );
 CREATE INDEX entry_bucket ON gpucredit.entry (org, bucket);
 COMMENT ON TABLE gpucredit.entry IS
@@ -186,7 +177,11 @@ COMMENT ON TABLE gpucredit.entry IS
 CREATE TRIGGER entry_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.entry
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
-ALTER TABLE gpucredit.entry ENABLE ALWAYS TRIGGER entry_append_only;
+CREATE TRIGGER entry_sound_new BEFORE INSERT ON gpucredit.entry
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+ALTER TABLE gpucredit.entry
+	ENABLE ALWAYS TRIGGER entry_append_only,
+	ENABLE ALWAYS TRIGGER entry_sound_new;
 
 /*
  * What an account itself has spent, less refunds: totals, and the deltas that

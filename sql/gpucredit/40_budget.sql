@@ -7,14 +7,6 @@
  * back.  Periods are of the UTC calendar; the first call that touches one
  * makes its counter.
  */
-CREATE FUNCTION gpucredit.counts_are_sound(reserved gpucredit.credits,
-	spent gpucredit.credits) RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_counts_are_sound';
-COMMENT ON FUNCTION gpucredit.counts_are_sound(gpucredit.credits,
-	gpucredit.credits) IS
-'Internal: what is counted in a budget is not negative.';
-
 CREATE TABLE gpucredit.budget (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
@@ -41,12 +33,18 @@ CREATE TABLE gpucredit.budget_count (
 	spent gpucredit.credits NOT NULL DEFAULT '0',
 	spread int NOT NULL DEFAULT 0,	/* part of it is in so many budget_slice */
 	CONSTRAINT budget_count_pkey
-		PRIMARY KEY (org, account, period, period_start),
-	CONSTRAINT budget_count_not_negative
-		CHECK (gpucredit.counts_are_sound(reserved, spent))
+		PRIMARY KEY (org, account, period, period_start)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.budget_count IS
 'What was reserved and spent against a budget in one period; the sum of hold_budget';
+
+CREATE TRIGGER budget_count_sound_new BEFORE INSERT ON gpucredit.budget_count
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+CREATE TRIGGER budget_count_sound AFTER UPDATE ON gpucredit.budget_count
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+ALTER TABLE gpucredit.budget_count
+	ENABLE ALWAYS TRIGGER budget_count_sound_new,
+	ENABLE ALWAYS TRIGGER budget_count_sound;
 
 CREATE TABLE gpucredit.hold_budget (
 	org text COLLATE "C" NOT NULL,
@@ -57,12 +55,18 @@ CREATE TABLE gpucredit.hold_budget (
 	reserved gpucredit.credits NOT NULL,
 	spent gpucredit.credits NOT NULL DEFAULT '0',
 	CONSTRAINT hold_budget_pkey
-		PRIMARY KEY (org, hold, account, period, period_start),
-	CONSTRAINT hold_budget_not_negative
-		CHECK (gpucredit.counts_are_sound(reserved, spent))
+		PRIMARY KEY (org, hold, account, period, period_start)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE gpucredit.hold_budget IS
 'Which budgets and periods a hold was counted in, and with how much';
+
+CREATE TRIGGER hold_budget_sound_new BEFORE INSERT ON gpucredit.hold_budget
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+CREATE TRIGGER hold_budget_sound AFTER UPDATE ON gpucredit.hold_budget
+	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+ALTER TABLE gpucredit.hold_budget
+	ENABLE ALWAYS TRIGGER hold_budget_sound_new,
+	ENABLE ALWAYS TRIGGER hold_budget_sound;
 
 /* What set_budget said, for balances of the past. */
 CREATE TABLE gpucredit.budget_log (

@@ -620,7 +620,11 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT 'soundness_is_guarded', t.name,
 			'gpucredit.refuse_unsound'::regproc, ARRAY[7, 17]
-		FROM unnest(ARRAY['bucket', 'hold', 'hold_part']) AS t (name)
+		FROM unnest(ARRAY['bucket', 'budget_count', 'hold', 'hold_budget',
+			'hold_part']) AS t (name)
+		UNION ALL
+		SELECT 'soundness_is_guarded', 'entry',
+			'gpucredit.refuse_unsound'::regproc, ARRAY[7]
 		UNION ALL
 		SELECT t.name || '_is_watched', t.name,
 			'gpucredit.announce_change'::regproc, ARRAY[60]

@@ -14,6 +14,8 @@ ALTER TABLE gpucredit.hold
 	DROP CONSTRAINT hold_closed,
 	DROP CONSTRAINT hold_mortal;
 ALTER TABLE gpucredit.hold_part DROP CONSTRAINT hold_part_sound;
+ALTER TABLE gpucredit.entry DROP CONSTRAINT entry_sound;
+DROP FUNCTION gpucredit.entry_is_sound(text, text, gpucredit.credits);
 DROP FUNCTION gpucredit.parts_are_sound(gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits);
 DROP FUNCTION gpucredit.bucket_is_sound(text, timestamptz, timestamptz, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits);
 
@@ -88,15 +90,9 @@ ALTER TABLE gpucredit.budget ADD COLUMN slices int NOT NULL DEFAULT 1;
 ALTER TABLE gpucredit.budget_count
 	ADD COLUMN spread int NOT NULL DEFAULT 0,
 	DROP CONSTRAINT budget_count_not_negative;
-ALTER TABLE gpucredit.budget_count
-	ADD CONSTRAINT budget_count_not_negative
-		CHECK (gpucredit.counts_are_sound(reserved, spent));
 
 -- at: CREATE TABLE gpucredit.hold_budget
 ALTER TABLE gpucredit.hold_budget DROP CONSTRAINT hold_budget_not_negative;
-ALTER TABLE gpucredit.hold_budget
-	ADD CONSTRAINT hold_budget_not_negative
-		CHECK (gpucredit.counts_are_sound(reserved, spent));
 
 -- at: CREATE TABLE gpucredit.quota
 ALTER TABLE gpucredit.quota
@@ -238,11 +234,6 @@ SELECT b.org, b.account, b.period, b.set_at, b.amount, b.hard, true,
 	coalesce((SELECT max(e.entry) FROM gpucredit.entry e
 		WHERE e.org = b.org AND e.at <= b.set_at), 0)
 FROM gpucredit.budget b;
-
-/* What constraints call is nobody else's. */
-REVOKE EXECUTE ON FUNCTION gpucredit.entry_is_sound
-FROM gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
-	gpucredit_auditor, gpucredit_tenant;
 
 /*
  * Created when the control file named no schema, it formally is in the

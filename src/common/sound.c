@@ -20,13 +20,12 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-/* the CHECKs of 0.1.0 call the first two, until ALTER EXTENSION UPDATE */
+/* the CHECKs of 0.1.0 call the first three, until ALTER EXTENSION UPDATE */
 PG_FUNCTION_INFO_V1(gpucredit_bucket_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_parts_are_sound);
 PG_FUNCTION_INFO_V1(gpucredit_entry_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_job_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_slice_is_sound);
-PG_FUNCTION_INFO_V1(gpucredit_counts_are_sound);
 PG_FUNCTION_INFO_V1(gpucredit_quota_is_sound);
 
 /* The moves there are. */

@@ -54,6 +54,21 @@ static SoundTable tables[] = {
 		.is_sound = gpucredit_parts_are_sound, .n = 6,
 		.columns = {"drawn", "held", "spent", "refunded", "returned",
 		"lapsed"}
+	},
+	{
+		.name = "entry", .constraint = "entry_sound",
+		.is_sound = gpucredit_entry_is_sound, .n = 3,
+		.columns = {"source", "target", "amount"}
+	},
+	{
+		.name = "budget_count", .constraint = "budget_count_sound",
+		.is_sound = gpucredit_counts_are_sound, .n = 2,
+		.columns = {"reserved", "spent"}
+	},
+	{
+		.name = "hold_budget", .constraint = "hold_budget_sound",
+		.is_sound = gpucredit_counts_are_sound, .n = 2,
+		.columns = {"reserved", "spent"}
 	}
 };
 
