@@ -349,6 +349,8 @@ SELECT pg_temp.after($$UPDATE attempt SET charged = 5 WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET charged = 0 WHERE ended_at IS NULL$$);
 -- what no cycle would charge, or would look at for nothing
 SELECT pg_temp.after($$UPDATE attempt SET due = NOT due$$);
+-- a waiting job that would be started as something else
+SELECT pg_temp.after($$UPDATE job SET cpu_milli = 1 WHERE state = 'queued'$$);
 -- waiting that nobody counts
 SELECT pg_temp.after($$UPDATE job SET waits_from = NULL WHERE state = 'queued'$$);
 SELECT pg_temp.after($$UPDATE job SET waited = '-1 s' WHERE job = 3$$);

@@ -55,11 +55,11 @@ CREATE TABLE gpucredit.job (
 	offer_memory bigint[] NOT NULL,		/* bytes of each GPU at least */
 	offer_prices gpucredit.credits[] NOT NULL,
 	offer_spot_prices gpucredit.credits[] NOT NULL,
-	/* what it asks, in short: cycles read that of each job, and one job of each */
-	ask bytea NOT NULL GENERATED ALWAYS AS (gpucredit.ask_digest(request,
-		topology, prefer, preemptible, cpu_milli, memory_mib, wall_limit,
-		hold_window, offer_types, offer_memory, offer_prices,
-		offer_spot_prices)) STORED,
+	/*
+	 * What it asks, in short (ask_digest): cycles read that of each job, and
+	 * one job of each.  Not generated: that would be parsed anew as well.
+	 */
+	ask bytea NOT NULL,
 	/* where it stands; active: its attempt says how */
 	state text NOT NULL,
 	hold bigint NOT NULL,		/* the present one, or the last */

@@ -85,6 +85,11 @@ BEGIN ATOMIC
 			ELSE 0 END) <> coalesce(n.live, 0)
 			OR n.live_last <> j.attempt),
 		('job_is_sound', NOT gpucredit.job_is_sound(j.state, j.ended_at)),
+		('ask_is_of_its_job', j.state = 'queued'
+			AND j.ask <> gpucredit.ask_digest(j.request, j.topology, j.prefer,
+				j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,
+				j.hold_window, j.offer_types, j.offer_memory, j.offer_prices,
+				j.offer_spot_prices)),
 		('attempts_in_sequence', j.attempt <> coalesce(n.attempts, 0)
 			OR j.attempt <> coalesce(n.last, 0)))
 		AS w (invariant, broken)

@@ -4,8 +4,9 @@
  *		What a job asks of its pool, in short.
  *
  * Jobs that ask the same are alike to a scheduling cycle, which takes apart
- * what one of them asks.  The digest is a generated column, so that it is
- * right whoever writes the row.  It is a cryptographic one: a tenant who could
+ * what one of them asks.  The digest is written with what it is of, by
+ * reserve and by who makes offers anew, and checked by verify().  It is a
+ * cryptographic one: a tenant who could
  * make two asks meet would have a job started as something else.
  *
  *-------------------------------------------------------------------------
