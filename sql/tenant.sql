@@ -110,6 +110,22 @@ SET ROLE te_vision;
 SELECT pg_temp.borrowed('vision');
 SELECT pg_temp.borrowed('speech');
 RESET ROLE;
+-- or by what somebody who sees everything made of a table
+CREATE ROLE te_owner IN ROLE gpucredit_auditor;
+GRANT CREATE ON SCHEMA public TO te_owner;
+SET ROLE te_owner;
+CREATE VIEW public.te_accounts AS SELECT org, account FROM gpucredit.account;
+CREATE FUNCTION public.te_jobs() RETURNS bigint LANGUAGE sql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS 'SELECT count(*) FROM gpucredit.job WHERE account !~ ''^vision(/|$)''';
+GRANT SELECT ON public.te_accounts TO PUBLIC;
+SELECT count(*) > 4 AS more, public.te_jobs() > 0 AS others FROM public.te_accounts;
+SET ROLE te_vision;
+SELECT * FROM public.te_accounts ORDER BY 1, 2;
+SELECT public.te_jobs();
+RESET ROLE;
+DROP OWNED BY te_owner;
+DROP ROLE te_owner;
 -- other grants widen nothing
 SET ROLE te_both;
 SELECT org, account FROM gpucredit.account ORDER BY 1, 2;

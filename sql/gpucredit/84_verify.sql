@@ -648,7 +648,7 @@ BEGIN ATOMIC
 			JOIN pg_catalog.pg_policy p ON p.polrelid = c.oid
 		WHERE c.oid = ('gpucredit.' || t.name)::regclass AND c.relrowsecurity
 			AND p.polcmd = 'r' AND NOT p.polpermissive
-			AND p.polroles = ARRAY[to_regrole('gpucredit_tenant')::oid]
+			AND p.polroles = ARRAY[0::oid]
 			AND pg_get_expr(p.polqual, p.polrelid)
 				= 'gpucredit.sees(org, account)')
 	UNION ALL

@@ -167,7 +167,9 @@ TO gpucredit_operator;
 /*
  * Tenants: the same functions as an application's, and rows of their own.
  * Functions see to it themselves (src/entry/tenant.c); what is selected goes
- * through a policy that only narrows, so that no other grant widens it.
+ * through a policy that only narrows, so that no other grant widens it.  It is
+ * for every role: who reads for a tenant, by a view or SECURITY DEFINER, shows
+ * it its own (but a superuser, whom no policy binds).
  */
 GRANT EXECUTE ON FUNCTION gpucredit.bind_tenant, gpucredit.unbind_tenant
 TO gpucredit_admin;
@@ -200,7 +202,7 @@ BEGIN
 		EXECUTE format('CREATE POLICY whoever_may ON gpucredit.%I'
 			' FOR SELECT USING (true)', name);
 		EXECUTE format('CREATE POLICY tenants_own ON gpucredit.%I'
-			' AS RESTRICTIVE FOR SELECT TO gpucredit_tenant'
+			' AS RESTRICTIVE FOR SELECT'
 			' USING (gpucredit.sees(org, account))', name);
 		EXECUTE format('GRANT SELECT ON gpucredit.%I TO gpucredit_tenant',
 			name);
