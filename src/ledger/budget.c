@@ -41,7 +41,7 @@ SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "    gpucredit.period_start(b.period, $3)"
 			  "  WHERE b.org = $1 AND b.account = p.account OFFSET 0) b");
 #define BUDGETS_LOCK \
-	"SELECT b.period FROM gpucredit.budget b" \
+	"SELECT b.account, b.period FROM gpucredit.budget b" \
 	" WHERE b.org = $1 AND b.account = ANY ($2)" \
 	" ORDER BY pg_catalog.length(b.account) DESC, b.account, b.period" \
 	" FOR NO KEY UPDATE"
@@ -116,38 +116,37 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 	}
 	if (known != NULL)
 		*set = *known;
-	do
+	else if (!BudgetRead(path, ClockNow(), set) &&
+			 !BudgetMakeCounts(path, wait, set))
+		return LEDGER_BUSY;
+	if (set->n == 0)
+		return LEDGER_DONE;
+	if (!lock_counts(wait, set))
 	{
-		CHECK_FOR_INTERRUPTS();
-		if (known == NULL && !BudgetRead(path, ClockNow(), set) &&
-			!BudgetMakeCounts(path, wait, set))
+		if (!wait)
 			return LEDGER_BUSY;
-		if (set->n == 0)
-			return LEDGER_DONE;
-		if (lock_counts(wait, set))
-			return BudgetOver(set, amount) ? LEDGER_OVER_BUDGET :
-				LEDGER_DONE;
 		/* a budget was removed while its counter was waited for */
-		if (wait && known != NULL)
-			keep_locked(set);
-	} while (wait);
-	return LEDGER_BUSY;
+		keep_locked(set);
+	}
+	return BudgetOver(set, amount) ? LEDGER_OVER_BUDGET : LEDGER_DONE;
 }
 
 /*
- * Forget the counters that are no more: what is locked by now forbids to look
- * for others.
+ * Forget the budgets that are no more: what is locked by now forbids to look
+ * for others.  The set may share its counters with one that is kept.
  */
 static void
 keep_locked(BudgetSet *set)
 {
+	BudgetCount *kept = palloc(sizeof(BudgetCount) * (set->n + 1));
 	int			n = 0;
 
 	for (int i = 0; i < set->n; i++)
 	{
 		if (set->counts[i].locked)
-			set->counts[n++] = set->counts[i];
+			kept[n++] = set->counts[i];
 	}
+	set->counts = kept;
 	set->n = n;
 }
 
@@ -226,19 +225,38 @@ BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
  * Make the counters of a period that nobody has touched yet.  The budgets'
  * rows are locked first, before any counter is: whoever does not wait finds
  * out by that, and never waits for another's insert.  False: it would have.
+ * A budget removed while its row was waited for is dropped from the set.
  */
 bool
 BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)
 {
 	SqlArgs		args = {0};
+	SqlResult	rows;
 
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, path->accounts, path->n);
-	if (SqlRun(wait ? &budgets_lock : &budgets_lock_free, &args).n !=
-		(uint64) set->n && !wait)
+	rows = SqlRun(wait ? &budgets_lock : &budgets_lock_free, &args);
+	if (rows.n != (uint64) set->n && !wait)
 		return false;
-	args = BudgetKeys(set);
-	(void) SqlRun(&counts_make, &args);
+	for (int i = 0; i < set->n; i++)
+		set->counts[i].locked = false;
+	for (uint64 r = 0; r < rows.n; r++)
+	{
+		char	   *account = SqlText(rows, r, 1);
+		char	   *period = SqlText(rows, r, 2);
+
+		for (int i = 0; i < set->n; i++)
+			set->counts[i].locked |=
+				strcmp(set->counts[i].account, account) == 0 &&
+				strcmp(set->counts[i].period, period) == 0;
+	}
+	SqlFree(&rows);
+	keep_locked(set);
+	if (set->n > 0)
+	{
+		args = BudgetKeys(set);
+		(void) SqlRun(&counts_make, &args);
+	}
 	return true;
 }
 
