@@ -48,12 +48,12 @@ SQL_STATEMENT(account_set, SPI_OK_UPDATE, "text, text, int",
 			  "UPDATE gpucredit.account a SET slices = $3"
 			  " WHERE a.org = $1 AND a.account = $2");
 SQL_STATEMENT(budgets_lock, SPI_OK_SELECT, "text, text, int",
-			  "SELECT 1 FROM gpucredit.budget b"
+			  "SELECT b.period FROM gpucredit.budget b"
 			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3"
 			  " ORDER BY b.period FOR NO KEY UPDATE");
-SQL_STATEMENT(budgets_set, SPI_OK_UPDATE, "text, text, int",
+SQL_STATEMENT(budgets_set, SPI_OK_UPDATE, "text, text, int, text[]",
 			  "UPDATE gpucredit.budget b SET slices = $3"
-			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3");
+			  " WHERE b.org = $1 AND b.account = $2 AND b.period = ANY ($4)");
 SQL_STATEMENT(buckets_other, SPI_OK_SELECT, "text, text, int",
 			  "SELECT b.bucket, b.spread FROM gpucredit.bucket b"
 			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3"
@@ -91,18 +91,26 @@ call_set_slices(PG_FUNCTION_ARGS)
 
 /*
  * Budgets have the number in their own rows; counters that are spread over
- * another one are put together.
+ * another one are put together.  A budget that appeared while one of them was
+ * waited for is left alone: it may stand before it.
  */
 static void
 set_budgets(const char *org, const char *account, int32 n)
 {
+	const char **periods;
 	SqlArgs		args = {0};
+	SqlResult	rows;
 
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArgInt4(&args, n);
-	if (SqlRun(&budgets_lock, &args).n == 0)
+	rows = SqlRun(&budgets_lock, &args);
+	if (rows.n == 0)
 		return;
+	periods = palloc(sizeof(char *) * rows.n);
+	for (uint64 i = 0; i < rows.n; i++)
+		periods[i] = SqlText(rows, i, 1);
+	SqlArgTextArray(&args, periods, (int) rows.n);
 	(void) SqlRun(&budgets_set, &args);
 	BudgetFold(org, account, NULL);
 }
