@@ -210,7 +210,8 @@ sub settings
 			WHEN 'bool' THEN CASE setting WHEN 'on' THEN 'off' ELSE 'on' END
 			ELSE (SELECT max(v) FROM unnest(enumvals) v WHERE v <> setting) END)
 		FROM pg_settings
-		WHERE context = 'user' AND vartype IN ('bool', 'enum')
+		WHERE context = 'user'
+			AND (vartype = 'bool' OR vartype = 'enum' AND cardinality(enumvals) > 1)
 			AND name !~ '^(debug_print|transaction_|trace_)'
 			AND name NOT IN (
 				'exit_on_error',				-- ends the session at refusals
