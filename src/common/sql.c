@@ -21,7 +21,9 @@
 #include "types/duration.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -114,6 +116,21 @@ credits_type(void)
 		as_of = generation;
 	}
 	return oid;
+}
+
+/*
+ * The next number of a sequence of the schema gpucredit: what SELECT nextval()
+ * would say, for a fifth of its cost.
+ */
+int64
+SqlNext(const char *sequence)
+{
+	Oid			schema = get_namespace_oid("gpucredit", false);
+	Oid			oid = get_relname_relid(sequence, schema);
+
+	Ensure(OidIsValid(oid), "A sequence is missing.");
+	return DatumGetInt64(DirectFunctionCall1(nextval_oid,
+											 ObjectIdGetDatum(oid)));
 }
 
 /*

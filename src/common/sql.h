@@ -66,6 +66,7 @@ extern Portal SqlCursor(SqlStatement *statement, SqlArgs *args);
 extern SqlResult SqlFetch(Portal portal);
 extern void SqlFree(SqlResult *result);
 extern Oid	SqlTypeOid(const char *name);
+extern int64 SqlNext(const char *sequence);
 
 /* sql_each.c: columns count from 0 */
 typedef void (*SqlRowFunction) (void *context, const Datum *values,

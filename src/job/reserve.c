@@ -28,8 +28,6 @@ ENTRY_POINT(reserve);
 
 #define DEFAULT_RETRIES	3		/* as sql/gpucredit/60_job.sql declares */
 
-SQL_STATEMENT(job_next, SPI_OK_SELECT, "",
-			  "SELECT pg_catalog.nextval('gpucredit.job_job_seq')");
 SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  "text, bigint, text, text, text, gpucredit.gpureq, text, text,"
 			  " int, bigint, bigint, interval, interval, int, jsonb, jsonb,"
@@ -110,7 +108,7 @@ fund(Submission *submission, Hold *hold, TimestampTz *at)
 	Purpose		purpose;
 	LedgerStatus status;
 
-	cause.job = job->job = SqlInt8(SqlRun(&job_next, NULL), 0, 1);
+	cause.job = job->job = SqlNext("job_job_seq");
 	purpose = JobPurpose(job);
 	status = HoldOpen(&submission->path, &purpose, &cause, amount, 0, true,
 					  hold, at);

@@ -42,8 +42,6 @@ typedef struct Opening
 	bool		taken;			/* counted and taken by what locked it */
 } Opening;
 
-SQL_STATEMENT(hold_next, SPI_OK_SELECT, "",
-			  "SELECT pg_catalog.nextval('gpucredit.hold_hold_seq')");
 SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
 			  "SELECT COALESCE(pg_catalog.max(p.part), 0)"
 			  " FROM gpucredit.hold_part p WHERE p.org = $1 AND p.hold = $2");
@@ -356,7 +354,7 @@ post_draw(Opening *opening, bool new, int32 last_part)
 static int64
 next_hold(void)
 {
-	return SqlInt8(SqlRun(&hold_next, NULL), 0, 1);
+	return SqlNext("hold_hold_seq");
 }
 
 static int32
