@@ -35,17 +35,21 @@
 SQL_STATEMENT(slices_lock, SPI_OK_SELECT, KEY_TYPES, SLICES_READ ") s");
 SQL_STATEMENT(slices_lock_free, SPI_OK_SELECT, KEY_TYPES,
 			  SLICES_READ " SKIP LOCKED) s");
-#define SLICE_ROOM \
-	" AND (s.reserved OPERATOR(gpucredit.+) s.spent)" \
-	"  OPERATOR(gpucredit.<=) (s.most OPERATOR(gpucredit.-) $6)"
+#define SLICE_ROOM(t) \
+	"(" #t ".reserved OPERATOR(gpucredit.+) " #t ".spent)" \
+	" OPERATOR(gpucredit.<=) (" #t ".most OPERATOR(gpucredit.-) $6)"
 SQL_STATEMENT(slice_room, SPI_OK_SELECT, KEY_TYPES ", int, gpucredit.credits",
 			  "SELECT 1 FROM gpucredit.budget_slice s" OF_KEY(s)
-			  " AND s.slice = $5" SLICE_ROOM " FOR NO KEY UPDATE");
-/* one that is free and has room, the next from its own */
+			  " AND s.slice = $5 AND " SLICE_ROOM(s) " FOR NO KEY UPDATE");
+/* one that is free and had room, the next from its own; see SLICE_FREE */
 SQL_STATEMENT(slice_room_free, SPI_OK_SELECT,
 			  KEY_TYPES ", int, gpucredit.credits, int",
-			  "SELECT s.slice FROM gpucredit.budget_slice s" OF_KEY(s)
-			  SLICE_ROOM " ORDER BY ($7 + s.slice - $5) % $7 LIMIT 1"
+			  "SELECT s.slice, " SLICE_ROOM(s)
+			  " FROM gpucredit.budget_slice s" OF_KEY(s)
+			  " AND s.slice = ANY (ARRAY(SELECT r.slice"
+			  "  FROM gpucredit.budget_slice r" OF_KEY(r)
+			  "  AND " SLICE_ROOM(r) "))"
+			  " ORDER BY ($7 + s.slice - $5) % $7 LIMIT 1"
 			  " FOR NO KEY UPDATE SKIP LOCKED");
 /* unless the budget was removed, and with it what holds were counted in it */
 #define SHARE_LIVES(t) \
@@ -181,8 +185,7 @@ CountLockSlice(const char *org, BudgetCount *count, Credits amount, bool wait)
 	if (row.n == 1)
 	{
 		count->slice = SqlInt4(row, 0, 1);
-		SqlFree(&row);
-		return true;
+		return SqlBool(row, 0, 2);
 	}
 	args.n--;
 	return wait && SqlRun(&slice_room, &args).n == 1;

@@ -71,14 +71,10 @@ SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
 	" WHERE s.org = $1 AND s.bucket = $2 AND s.slice = $3" \
 	" FOR NO KEY UPDATE"
 SQL_STATEMENT(slice_lock, SPI_OK_SELECT, "text, bigint, int", SLICE_READ);
-/* one that is free and has enough, the next from its own */
+/* one that is free and had enough, the next from its own */
 SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT,
 			  "text, bigint, int, int, gpucredit.credits",
-			  "SELECT s.available, s.slice FROM gpucredit.bucket_slice s"
-			  " WHERE s.org = $1 AND s.bucket = $2"
-			  " AND s.available OPERATOR(gpucredit.>=) $5"
-			  " ORDER BY ($4 + s.slice - $3) % $4 LIMIT 1"
-			  " FOR NO KEY UPDATE SKIP LOCKED");
+			  "SELECT s.available, s.slice" SLICE_FREE);
 SQL_STATEMENT(job_drawn, SPI_OK_SELECT, "text, bigint, bigint",
 			  "SELECT COALESCE(gpucredit.sum("
 			  "  p.held OPERATOR(gpucredit.+) p.spent), '0')"
@@ -277,14 +273,14 @@ LedgerLockPlanned(Draw *draw)
  * Take what was planned by the statement that locks it, if that is one slice
  * of a bucket far from its end, and any of them is free that has enough.
  */
-bool
+TakeStatus
 LedgerTakePlanned(Draw *draw)
 {
 	DrawPart   *part = &draw->parts[0];
 
 	if (draw->nparts != 1 || part->slice == 0 ||
 		part->expires_at <= ClockAdd(draw->at, AT_ONCE_LASTS))
-		return false;
+		return TAKE_BUSY;
 	return LedgerTakeSlice(draw->path->org, part->bucket, part->spread,
 						   &part->slice, part->amount);
 }

@@ -212,11 +212,6 @@ draw_in_slice(Opening *opening)
 	if (draw->amount == 0 || !LedgerPlanSlice(draw, hold) ||
 		!BudgetPlanSlice(draw->path, hold, &opening->budgets))
 		return false;
-	if (opening->budgets.n == 0 && LedgerTakePlanned(draw))
-	{
-		write_taken(opening);
-		return true;
-	}
 	if (!draw->wait)
 		return write_planned(opening);
 	BeginInternalSubTransaction(NULL);
@@ -246,14 +241,24 @@ draw_in_slice(Opening *opening)
 }
 
 /*
- * Lock what was planned in the hold's slice, and write it.
+ * Lock what was planned in the hold's slice, and write it.  What has too
+ * little is not followed by a wait for another: it stays locked until the
+ * subtransaction ends.
  */
 static bool
 write_planned(Opening *opening)
 {
 	Draw	   *draw = opening->draw;
+	TakeStatus	taken = opening->budgets.n > 0 ? TAKE_BUSY :
+		LedgerTakePlanned(draw);
 
-	if (!BudgetLockPlanned(&opening->budgets, draw->amount, draw->wait) ||
+	if (taken == TAKE_DONE)
+	{
+		write_taken(opening);
+		return true;
+	}
+	if (taken == TAKE_SHORT ||
+		!BudgetLockPlanned(&opening->budgets, draw->amount, draw->wait) ||
 		!LedgerLockPlanned(draw))
 		return false;
 	opening->write(opening);

@@ -19,6 +19,7 @@
 #include "common/errors.h"
 #include "common/sql.h"
 #include "ledger/post.h"
+#include "ledger/slice.h"
 #include "miscadmin.h"
 
 static const char *const compartment_name[COMPARTMENTS] = {
@@ -61,17 +62,14 @@ SQL_STATEMENT(bucket_take, SPI_OK_UPDATE,
 			  " AND b.spread = 0 AND b.available OPERATOR(gpucredit.>=) $3");
 SQL_STATEMENT(slice_take, SPI_OK_UPDATE_RETURNING,
 			  "text, bigint, int, int, gpucredit.credits",
-			  "WITH f AS MATERIALIZED ("
-			  " SELECT s.slice FROM gpucredit.bucket_slice s"
-			  " WHERE s.org = $1 AND s.bucket = $2"
-			  "  AND s.available OPERATOR(gpucredit.>=) $5"
-			  " ORDER BY ($4 + s.slice - $3) % $4 LIMIT 1"
-			  " FOR NO KEY UPDATE SKIP LOCKED)"
+			  "WITH f AS MATERIALIZED (SELECT s.slice,"
+			  "  CASE WHEN s.available OPERATOR(gpucredit.>=) $5 THEN $5"
+			  "  ELSE '0' END AS amount" SLICE_FREE ")"
 			  " UPDATE gpucredit.bucket_slice s"
-			  " SET available = s.available OPERATOR(gpucredit.-) $5,"
-			  " held = s.held OPERATOR(gpucredit.+) $5 FROM f"
+			  " SET available = s.available OPERATOR(gpucredit.-) f.amount,"
+			  " held = s.held OPERATOR(gpucredit.+) f.amount FROM f"
 			  " WHERE s.org = $1 AND s.bucket = $2 AND s.slice = f.slice"
-			  " RETURNING s.slice");
+			  " RETURNING s.slice, f.amount OPERATOR(gpucredit.=) $5");
 #define HOLD_TYPES \
 	"text, bigint, text, bigint, gpucredit.credits, timestamptz," \
 	" timestamptz, boolean, uuid"
@@ -224,7 +222,7 @@ LedgerTake(const char *org, int64 bucket, Credits amount)
  * The same of a slice that nobody has and that has enough, the next to be
  * found from a given one; never waits.
  */
-bool
+TakeStatus
 LedgerTakeSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
 				Credits amount)
 {
@@ -238,10 +236,9 @@ LedgerTakeSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
 	SqlArgCredits(&args, amount);
 	row = SqlRun(&slice_take, &args);
 	if (row.n == 0)
-		return false;
+		return TAKE_BUSY;
 	*slice = SqlInt4(row, 0, 1);
-	SqlFree(&row);
-	return true;
+	return SqlBool(row, 0, 2) ? TAKE_DONE : TAKE_SHORT;
 }
 
 /*

@@ -42,12 +42,20 @@ typedef struct Posting
 	bool		taken;			/* LedgerTake() changed the buckets */
 } Posting;
 
+/* What came of an attempt to take an amount without waiting. */
+typedef enum TakeStatus
+{
+	TAKE_DONE,
+	TAKE_BUSY,					/* nothing is locked */
+	TAKE_SHORT					/* what is locked has too little by now */
+} TakeStatus;
+
 extern void LedgerPost(const Posting *posting);
 extern const char *LedgerCompartment(Compartment compartment);
 extern void LedgerOpen(const Hold *hold, const Posting *posting);
 extern bool LedgerTake(const char *org, int64 bucket, Credits amount);
-extern bool LedgerTakeSlice(const char *org, int64 bucket, int32 spread,
-							int32 *slice, Credits amount);
+extern TakeStatus LedgerTakeSlice(const char *org, int64 bucket, int32 spread,
+								  int32 *slice, Credits amount);
 extern void LedgerClose(const char *org, int64 bucket, TimestampTz at);
 extern SqlResult LedgerSweep(Datum places, uint64 n, TimestampTz at);
 extern void LedgerSetSlices(const char *org, int64 bucket, int32 n);
@@ -89,7 +97,7 @@ extern bool LedgerLook(Draw *draw);
 extern void DrawCheckTaken(const Draw *draw);
 extern LockedBuckets LedgerFrom(const Draw *draw);
 extern bool LedgerPlanSlice(Draw *draw, int64 hold);
-extern bool LedgerTakePlanned(Draw *draw);
+extern TakeStatus LedgerTakePlanned(Draw *draw);
 extern bool LedgerLockPlanned(Draw *draw);
 extern void LedgerEven(const Draw *draw);
 extern void SpendAdd(const Hold *hold, Credits spent, TimestampTz at);

@@ -9,8 +9,7 @@
  * draws "in its slice" where each bucket that it needs, in burn order, has
  * the amount in that slice alone; then it locks that, or in its stead, if
  * another transaction has it, the next that is free and has enough, and
- * nothing else.  Otherwise it
- * draws "at large": of each bucket it needs it locks its row and all slices,
+ * nothing else.  Otherwise it draws "at large": of each bucket it needs it locks its row and all slices,
  * and what remains is shared out evenly again.  So what is granted, and from
  * which buckets, is the same as without slices.  What returns is added to the
  * hold's slice, or to the bucket's row if there is none: either is right.
@@ -24,7 +23,7 @@
  *
  * Locks, within the order of buckets and of budgets: the bucket's (counter's)
  * row, then its slices, then the next bucket.  A draw in a slice that finds
- * too little after it waited must let go what it locked, as the rows it needs
+ * too little in what it locked must let go what it locked, as the rows it needs
  * then stand before: it runs in a subtransaction.
  *
  *-------------------------------------------------------------------------
@@ -44,6 +43,21 @@ SliceOf(int64 hold, int32 n)
 {
 	return n == 0 ? 0 : (int32) (hold % n) + 1;
 }
+
+/*
+ * A slice "s" of a bucket that nobody has locked and that had an amount when
+ * the statement began, the next from a given one: of $1 org, $2 bucket, $3
+ * slice, $4 spread, $5 amount.  What it has by now is for the caller to see.
+ * Were that asked here, one that has less would be passed over but stay
+ * locked, out of the order in which others are then waited for.
+ */
+#define SLICE_FREE \
+	" FROM gpucredit.bucket_slice s WHERE s.org = $1 AND s.bucket = $2" \
+	" AND s.slice = ANY (ARRAY(SELECT e.slice FROM gpucredit.bucket_slice e" \
+	"  WHERE e.org = $1 AND e.bucket = $2" \
+	"  AND e.available OPERATOR(gpucredit.>=) $5))" \
+	" ORDER BY ($4 + s.slice - $3) % $4 LIMIT 1" \
+	" FOR NO KEY UPDATE SKIP LOCKED"
 
 /* What an amount, shared out, makes of slices. */
 static inline bool
