@@ -120,7 +120,8 @@ credits_type(void)
 
 /*
  * The next number of a sequence of the schema gpucredit: what SELECT nextval()
- * would say, for a fifth of its cost.
+ * would say, for a fifth of its cost.  All else goes through SPI, as tables may
+ * be another server's; a sequence is where the call is.
  */
 int64
 SqlNext(const char *sequence)

@@ -88,8 +88,8 @@ refuse_path(const char *account, const char *why)
 
 /*
  * Is the account, or one above it, suspended?  UC001 where there is none.
- * Tells the path, too, whether any of it has slices, or somebody to tell when its
- * balance is low, and whether the organisation has budgets.
+ * Tells the path, too, whether any of it has slices, or somebody to tell when
+ * its balance is low, and whether the organisation has budgets.
  */
 bool
 AccountSuspended(AccountPath *path)

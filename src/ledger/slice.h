@@ -9,10 +9,11 @@
  * draws "in its slice" where each bucket that it needs, in burn order, has
  * the amount in that slice alone; then it locks that, or in its stead, if
  * another transaction has it, the next that is free and has enough, and
- * nothing else.  Otherwise it draws "at large": of each bucket it needs it locks its row and all slices,
- * and what remains is shared out evenly again.  So what is granted, and from
- * which buckets, is the same as without slices.  What returns is added to the
- * hold's slice, or to the bucket's row if there is none: either is right.
+ * nothing else.  Otherwise it draws "at large": of each bucket it needs it
+ * locks its row and all slices, and what remains is shared out evenly again.
+ * So what is granted, and from which buckets, is the same as without slices.
+ * What returns is added to the hold's slice, or to the bucket's row if there
+ * is none: either is right.
  *
  * Spread and put together: who draws at large spreads a bucket whose account
  * has slices where each would have SLICE_WORTH times what is drawn, and puts
@@ -23,8 +24,8 @@
  *
  * Locks, within the order of buckets and of budgets: the bucket's (counter's)
  * row, then its slices, then the next bucket.  A draw in a slice that finds
- * too little in what it locked must let go what it locked, as the rows it needs
- * then stand before: it runs in a subtransaction.
+ * too little in what it locked must let go of it, as the rows it needs then
+ * stand before: it runs in a subtransaction.
  *
  *-------------------------------------------------------------------------
  */
