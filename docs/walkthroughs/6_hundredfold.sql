@@ -4,13 +4,13 @@
 -- another, and what each left behind is counted: rows per job are the same, so
 -- the work per job is, and no call reads more than its own.  Rates are of a
 -- machine and stand here as tools/bench measured them (docs/benchmarks.md, 2
--- cores, one commit 0.13 ms):
+-- cores, one commit 0.09 ms):
 --
---   reserve + settle          2,161 pairs/s   = 187 million jobs a day
---   heartbeats, one a call   15,495 /s        = 77,000 attempts at 5 s each
---   heartbeats, by thousands 188,734 /s       = 940,000 attempts at 5 s each
---   starts                   13,769 /s        a queue of 10,000 in 0.8 s
---   an idle cycle over 10,000 blocked jobs  15.0 ms
+--   reserve + settle          1,309 pairs/s   = 113 million jobs a day
+--   heartbeats, one a call   15,111 /s        = 75,000 attempts at 5 s each
+--   heartbeats, by thousands 130,712 /s       = 650,000 attempts at 5 s each
+--   starts                   14,025 /s        a queue of 10,000 in 0.8 s
+--   an idle cycle over 10,000 blocked jobs  15.3 ms
 --   sequential scans of tenants' tables       none
 --
 -- At the load this was made for (tens of thousands of accounts, thousands of
