@@ -326,7 +326,7 @@ sub series_of
 	my ($page, $name) = @_;
 
 	$page =~ s/,?server="[^"]*"//g;
-	return sort grep { !/"place"/ } $page =~ /^(\Q$name\E\S* \S+)$/mg;
+	return sort grep { !/"(?:place|check_nodes|reap_holds)"/ } $page =~ /^(\Q$name\E\S* \S+)$/mg;
 }
 
 sub start_child
