@@ -15,8 +15,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "audit/audit.h"
-#include "catalog/pg_type.h"
+#include "audit/detail.h"
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/compat.h"
@@ -25,13 +24,10 @@
 #include "common/sql.h"
 #include "entry/count.h"
 #include "miscadmin.h"
-#include "types/credits.h"
 #include "utils/builtins.h"
-#include "utils/datetime.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
-#include "utils/json.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_write_audit);
@@ -42,23 +38,23 @@ PG_FUNCTION_INFO_V1(gpucredit_write_audit);
 	"INSERT INTO gpucredit.audit (org, at, login, actor, operation," \
 	" decision, reason, account, bucket, hold, job, attempt, detail," \
 	" application_name, client_addr, trace)" \
-	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12," \
-	" $13::pg_catalog.jsonb, $14, $15, $16)"
+	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13," \
+	" $14, $15, $16)"
 #define AUDIT_TYPES \
 	"text, timestamptz, text, text, text, text, text, text," \
-	" bigint, bigint, bigint, int, text, text, inet, uuid"
+	" bigint, bigint, bigint, int, jsonb, text, inet, uuid"
 SQL_STATEMENT(audit_insert, SPI_OK_INSERT, AUDIT_TYPES, AUDIT_INSERT);
 SQL_STATEMENT(audit_insert_denial, SPI_OK_INSERT_RETURNING, AUDIT_TYPES,
 			  AUDIT_INSERT " RETURNING audit");
 SQL_STATEMENT(audit_insert_many, SPI_OK_INSERT,
 			  "timestamptz, text, text, text, text[], text[], text[], text[],"
-			  " bigint[], bigint[], int[], text[], text, inet, uuid[]",
+			  " bigint[], bigint[], int[], jsonb[], text, inet, uuid[]",
 			  "INSERT INTO gpucredit.audit (org, at, login, actor, operation,"
 			  " decision, reason, account, hold, job, attempt, detail,"
 			  " application_name, client_addr, trace)"
 			  " SELECT u.org, $1, $2, $3, $4, u.decision, u.reason, u.account,"
 			  " NULLIF(u.hold, 0), NULLIF(u.job, 0), NULLIF(u.attempt, 0),"
-			  " u.detail::pg_catalog.jsonb, $13, $14, u.trace"
+			  " u.detail, $13, $14, u.trace"
 			  " FROM ROWS FROM (pg_catalog.unnest($5),"
 			  " pg_catalog.unnest($6), pg_catalog.unnest($7),"
 			  " pg_catalog.unnest($8), pg_catalog.unnest($9),"
@@ -79,11 +75,9 @@ SQL_STATEMENT(denial_insert, SPI_OK_INSERT,
 static SqlArgs audit_args(AuditRow *row);
 static bytea *kind_of(const AuditRow *row);
 static int64 first_of(const AuditRow *row, bytea *kind);
-static const char *finish_detail(AuditRow *row);
 static char *login_name(void);
 static void arg_session(SqlArgs *args);
 static Datum client_addr(void);
-static void begin_member(AuditRow *row, const char *name);
 static void arg_id(SqlArgs *args, int64 id);
 
 static char *
@@ -159,7 +153,8 @@ static bytea *
 kind_of(const AuditRow *row)
 {
 	const char *words[] = {row->operation, row->reason, row->account,
-	login_name(), CallerName(), row->detail ? row->detail->data : ""};
+	login_name(), CallerName()};
+	Jsonb	   *detail = DetailJson(row->detail);
 	uint8		digest[DIGEST_SIZE];
 	bytea	   *kind = palloc(VARHDRSZ + KIND_SIZE);
 	StringInfoData text;
@@ -168,6 +163,9 @@ kind_of(const AuditRow *row)
 	for (int i = 0; i < (int) lengthof(words); i++)
 		appendBinaryStringInfo(&text, words[i] ? words[i] : "",
 							   words[i] ? strlen(words[i]) + 1 : 1);
+	if (detail != NULL)
+		appendBinaryStringInfo(&text, VARDATA(detail), VARSIZE(detail) -
+							   VARHDRSZ);
 	DigestOf(&text, digest);
 	SET_VARSIZE(kind, VARHDRSZ + KIND_SIZE);
 	memcpy(VARDATA(kind), digest, KIND_SIZE);
@@ -217,7 +215,7 @@ audit_args(AuditRow *row)
 		SqlArgNull(&args);
 	else
 		SqlArgInt4(&args, row->attempt);
-	SqlArgText(&args, finish_detail(row));
+	SqlArgJson(&args, DetailJson(row->detail));
 	arg_session(&args);
 	TraceArg(&args, TraceOr(row->trace));
 	return args;
@@ -274,7 +272,7 @@ client_addr(void)
 void
 AuditWriteMany(AuditRow *rows, int n)
 {
-	const char **text = palloc(sizeof(char *) * 5 * Max(n, 1));
+	const char **text = palloc(sizeof(char *) * 4 * Max(n, 1));
 	int64	   *ids = palloc(sizeof(int64) * 2 * Max(n, 1));
 	int32	   *attempts = palloc(sizeof(int32) * Max(n, 1));
 	Trace	   *traces = palloc(sizeof(Trace) * Max(n, 1));
@@ -288,7 +286,6 @@ AuditWriteMany(AuditRow *rows, int n)
 		text[n + i] = rows[i].decision;
 		text[2 * n + i] = rows[i].reason;
 		text[3 * n + i] = rows[i].account;
-		text[4 * n + i] = finish_detail(&rows[i]);
 		ids[i] = rows[i].hold;
 		ids[n + i] = rows[i].job;
 		attempts[i] = rows[i].attempt;
@@ -303,78 +300,10 @@ AuditWriteMany(AuditRow *rows, int n)
 	SqlArgInt8Array(&args, ids, n);
 	SqlArgInt8Array(&args, ids + n, n);
 	SqlArgInt4Array(&args, attempts, n);
-	SqlArgTextArray(&args, text + 4 * n, n);
+	DetailArgArray(&args, rows, n);
 	arg_session(&args);
 	TraceArgArray(&args, traces, n);
 	(void) SqlRun(&audit_insert_many, &args);
-}
-
-/*
- * Details, a member of a JSON object at a time.
- */
-static void
-begin_member(AuditRow *row, const char *name)
-{
-	if (row->detail == NULL)
-	{
-		row->detail = makeStringInfo();
-		appendStringInfoChar(row->detail, '{');
-	}
-	else
-		appendStringInfoChar(row->detail, ',');
-	escape_json(row->detail, name);
-	appendStringInfoChar(row->detail, ':');
-}
-
-void
-AuditText(AuditRow *row, const char *name, const char *value)
-{
-	if (value == NULL)
-		return;
-	begin_member(row, name);
-	escape_json(row->detail, value);
-}
-
-/*
- * An instant in UTC, whatever the caller's time zone is.
- */
-void
-AuditTime(AuditRow *row, const char *name, TimestampTz at)
-{
-	char		text[MAXDATELEN + 1];
-	int			utc = 0;
-
-	AuditText(row, name, JsonEncodeDateTime(text, TimestampTzGetDatum(at),
-											TIMESTAMPTZOID, &utc));
-}
-
-void
-AuditNumber(AuditRow *row, const char *name, const char *value)
-{
-	begin_member(row, name);
-	appendStringInfoString(row->detail, value);
-}
-
-void
-AuditInt8(AuditRow *row, const char *name, int64 value)
-{
-	begin_member(row, name);
-	appendStringInfo(row->detail, INT64_FORMAT, value);
-}
-
-void
-AuditCredits(AuditRow *row, const char *name, int64 value)
-{
-	AuditNumber(row, name, CreditsToCString(value));
-}
-
-static const char *
-finish_detail(AuditRow *row)
-{
-	if (row->detail == NULL)
-		return NULL;
-	appendStringInfoChar(row->detail, '}');
-	return row->detail->data;
 }
 
 /*
@@ -394,14 +323,7 @@ gpucredit_write_audit(PG_FUNCTION_ARGS)
 	};
 
 	if (!PG_ARGISNULL(6))
-	{
-		Jsonb	   *detail = PG_GETARG_JSONB_P(6);
-
-		/* an object less its end, which comes with the last member */
-		audit.detail = makeStringInfo();
-		(void) JsonbToCString(audit.detail, &detail->root, VARSIZE(detail));
-		audit.detail->data[--audit.detail->len] = '\0';
-	}
+		AuditMembers(&audit, PG_GETARG_JSONB_P(6));
 	SqlConnect();
 	AuditWrite(&audit);
 	SqlFinish();

@@ -11,7 +11,8 @@
 #include "common/trace.h"
 #include "datatype/timestamp.h"
 #include "fmgr.h"
-#include "lib/stringinfo.h"
+
+typedef struct AuditDetail AuditDetail;
 
 /* What 0 and NULL mean: does not concern one. */
 typedef struct AuditRow
@@ -27,14 +28,14 @@ typedef struct AuditRow
 	int32		attempt;
 	TimestampTz at;
 	Trace		trace;			/* what it is about; none: the session's */
-	StringInfo	detail;			/* from AuditDetail...() */
+	AuditDetail *detail;		/* as detail.c has it */
 } AuditRow;
 
 extern void AuditWrite(AuditRow *row);
 extern void AuditDecision(AuditRow *row, const char *key);
 extern void AuditWriteMany(AuditRow *rows, int n);
 
-/* Build a JSON object; the first call makes it. */
+/* detail.c: add a member to its JSON object; the first call makes it. */
 extern void AuditText(AuditRow *row, const char *name, const char *value);
 extern void AuditTime(AuditRow *row, const char *name, TimestampTz at);
 extern void AuditNumber(AuditRow *row, const char *name, const char *value);

@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * detail.h
+ *		What a row of the trail tells in particular.
+ *
+ * audit.h has what callers add to it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AUDIT_DETAIL_H
+#define GPUCREDIT_AUDIT_DETAIL_H
+
+#include "audit/audit.h"
+#include "common/sql.h"
+
+extern void AuditMembers(AuditRow *row, Jsonb *object);
+extern Jsonb *DetailJson(const AuditDetail *detail);
+extern void DetailArgArray(SqlArgs *args, const AuditRow *rows, int n);
+
+#endif							/* GPUCREDIT_AUDIT_DETAIL_H */
