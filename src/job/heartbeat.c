@@ -108,6 +108,7 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
 
 static void take_running(FunctionCallInfo fcinfo, Running *running);
 static void parse_running(char *text, Running *running);
+static int64 parse_number(const char *digits, int64 most, const char *text);
 static pg_attribute_noreturn() void refuse_running(const char *text);
 static void beat(FunctionCallInfo fcinfo, Beat *beat);
 static void tell_health(const Beat *beat, GpuSet before);
@@ -172,8 +173,6 @@ parse_running(char *text, Running *running)
 	char	   *copy = pstrdup(text);
 	char	   *attempt = strrchr(copy, '/');
 	char	   *job;
-	char	   *end;
-	long		number;
 
 	if (attempt == NULL)
 		refuse_running(text);
@@ -182,16 +181,31 @@ parse_running(char *text, Running *running)
 	if (job == NULL || job == copy)
 		refuse_running(text);
 	*job++ = '\0';
-	errno = 0;
-	number = strtol(attempt, &end, 10);
-	if (errno != 0 || end == attempt || *end != '\0' || number < 1 ||
-		number > PG_INT32_MAX)
-		refuse_running(text);
-	running->attempts[running->n] = (int32) number;
-	running->jobs[running->n] = strtoi64(job, &end, 10);
-	if (errno != 0 || end == job || *end != '\0')
-		refuse_running(text);
+	running->attempts[running->n] = (int32) parse_number(attempt, PG_INT32_MAX,
+														 text);
+	running->jobs[running->n] = parse_number(job, PG_INT64_MAX, text);
 	running->orgs[running->n++] = copy;
+}
+
+/*
+ * A number of a job or an attempt, as heartbeat writes it: digits alone, the
+ * first not 0.
+ */
+static int64
+parse_number(const char *digits, int64 most, const char *text)
+{
+	int64		number = 0;
+
+	if (*digits < '1' || *digits > '9')
+		refuse_running(text);
+	for (; *digits != '\0'; digits++)
+	{
+		if (*digits < '0' || *digits > '9' ||
+			number > (most - (*digits - '0')) / 10)
+			refuse_running(text);
+		number = number * 10 + (*digits - '0');
+	}
+	return number;
 }
 
 static void
