@@ -93,6 +93,14 @@ LANGUAGE sql AS $$
 	FROM pg_temp.id(pool, key) i JOIN gpucredit.directive d
 		ON d.org = i.org AND d.job = i.job AND d.attempt = i.attempt
 $$;
+-- What explain tells of leaving.
+CREATE FUNCTION pg_temp.why(pool text, key text)
+RETURNS TABLE (check_name text, passes boolean, detail text)
+LANGUAGE sql AS $$
+	SELECT e.check_name, e.passes, e.detail FROM pg_temp.id(pool, key) i,
+		gpucredit.explain(i.org, i.job) e
+	WHERE e.check_name IN ('leaving', 'claim', 'preemption')
+$$;
 SET gpucredit.node_lost = 0;
 
 -- A more important tier: devices are promised, their holders told to save.
@@ -103,14 +111,20 @@ SELECT * FROM pg_temp.place('tier');
 SELECT pg_temp.ask('tier', 'urgent', '2xPRE', 'premium_training');
 -- not before the tier's min_run
 SELECT * FROM pg_temp.place('tier');
+SELECT * FROM pg_temp.why('tier', 'urgent');
 SET gpucredit.clock = '2027-01-01 00:10+00';
 SELECT pg_temp.alive('tier');
+SELECT * FROM pg_temp.why('tier', 'urgent');
 SELECT p.action, p.node, p.gpus, p.reason FROM gpucredit.plan('tier') p;
 SELECT * FROM pg_temp.place('tier');
 -- a second cycle at the same instant decides nothing
 SELECT * FROM pg_temp.place('tier');
 SELECT * FROM pg_temp.told('tier', 'large');
+SELECT * FROM pg_temp.why('tier', 'large');
+SELECT * FROM pg_temp.why('tier', 'small');
+SELECT * FROM pg_temp.why('tier', 'urgent');
 SELECT * FROM pg_temp.meter('tier', 'large');
+SELECT * FROM pg_temp.why('tier', 'large');
 SELECT * FROM pg_temp.meter('tier', 'small');
 SELECT * FROM pg_temp.told('tier', 'large');
 SET gpucredit.clock = '2027-01-01 00:11:30+00';
@@ -139,6 +153,7 @@ SELECT count(*) FROM pg_temp.place('spot');
 SET gpucredit.clock = '2027-01-01 00:30+00';
 SELECT pg_temp.ask('spot', 'urgent', '1xPRE', 'production_inference');
 SELECT * FROM pg_temp.place('spot');
+SELECT * FROM pg_temp.why('spot', 'urgent');
 
 -- A device is lost: who was not told yet is spared, who was told goes.
 SELECT pg_temp.scene('lost', '{}', 'm 1', 'n 1');
@@ -147,12 +162,21 @@ SELECT count(*) FROM pg_temp.place('lost');
 SET gpucredit.clock = '2027-01-01 01:00+00';
 SELECT pg_temp.ask('lost', 'pair', '2xPRE', 'premium_training');
 SELECT * FROM pg_temp.place('lost');
+SELECT pg_temp.ask('lost', 'late', '2xPRE', 'premium_training');
+SELECT * FROM pg_temp.why('lost', 'late');
+SELECT c.job_state FROM pg_temp.id('lost', 'late') i,
+	gpucredit.cancel(i.org, i.job, 'lost late cancel') c;
 SELECT action, reason FROM pg_temp.meter('lost', 'a');
 SELECT gpucredit.drain('lost-m', 'fan');
 SELECT * FROM pg_temp.place('lost');
 SELECT * FROM pg_temp.told('lost', 'a');
 SELECT * FROM pg_temp.told('lost', 'b');
 SELECT action FROM pg_temp.meter('lost', 'b');
+SELECT gpucredit.drain('lost-m', 'fan', gpucredit.now() + '10 min');
+SELECT * FROM pg_temp.why('lost', 'a');
+SELECT c.job_state FROM pg_temp.id('lost', 'b') i,
+	gpucredit.cancel(i.org, i.job, 'lost b cancel') c;
+SELECT * FROM pg_temp.why('lost', 'b');
 SELECT count(*) FROM gpucredit.claim WHERE pool = 'lost';
 SELECT a.decision, a.reason, pg_temp.key(a.org, a.job) AS job
 FROM gpucredit.audit a WHERE a.decision IN ('claim_ended', 'spared')
@@ -167,6 +191,7 @@ SELECT pg_temp.ask('taken', 'pair', '2xPRE', 'premium_training');
 SELECT action, job FROM pg_temp.place('taken') ORDER BY 1, 2;
 SELECT gpucredit.reclaim('taken-m', '5 min');
 SELECT action, job FROM pg_temp.place('taken');
+SELECT * FROM pg_temp.why('taken', 'a');
 SELECT count(*) FROM gpucredit.claim WHERE pool = 'taken';
 SELECT * FROM pg_temp.told('taken', 'b');
 SELECT * FROM gpucredit.verify();

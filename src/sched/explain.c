@@ -7,21 +7,21 @@
  * earlier attempt, quotas.
  * For a job in the queue the next cycle is then thought through as plan does,
  * and what that comes to is told: how far its request gets in the pool, its
- * turn, and what is reserved for it or promised to it.
+ * turn, and what is reserved for it or promised to it.  Who leaves for whom is
+ * told by explain_leave.c.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "common/args.h"
-#include "common/clock.h"
 #include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
 #include "common/unknown.h"
 #include "entry/tenant.h"
 #include "job/job.h"
-#include "sched/sched.h"
+#include "sched/explain.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -99,9 +99,6 @@ static const PoolCheck pool_checks[] = {
 	"what is free is reserved for jobs ahead of it, sooner than its wall limit ends: with a shorter wall_limit it might start before them"},
 };
 
-static void put(ReturnSetInfo *rsinfo, const char *check, bool passes,
-				const char *detail);
-static const char *time_text(TimestampTz at);
 static void put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
 					  int64 id);
 static void put_account(ReturnSetInfo *rsinfo, const char *org,
@@ -146,10 +143,10 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 		put_credit(rsinfo, row, org, strcmp(state, "queued") == 0);
 		not_before = SqlTimeOr(row, 0, 5, DT_NOBEGIN);
 		free_to_go = not_before <= ClockNow();
-		put(rsinfo, "backoff", free_to_go, free_to_go ?
-			"it need not wait to be tried again" :
-			psprintf("it failed, and is tried again at %s",
-					 time_text(not_before)));
+		ExplainPut(rsinfo, "backoff", free_to_go, free_to_go ?
+				   "it need not wait to be tried again" :
+				   psprintf("it failed, and is tried again at %s",
+							ExplainTime(not_before)));
 		free_to_go &= put_still(rsinfo, org, id);
 		free_to_go &= put_quotas(rsinfo, org, account, job.request);
 		if (free_to_go && strcmp(state, "queued") == 0)
@@ -159,8 +156,12 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-static void
-put(ReturnSetInfo *rsinfo, const char *check, bool passes, const char *detail)
+/*
+ * One row.
+ */
+void
+ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
+		   const char *detail)
 {
 	Row			row = {0};
 
@@ -170,8 +171,8 @@ put(ReturnSetInfo *rsinfo, const char *check, bool passes, const char *detail)
 	RowPut(rsinfo, &row);
 }
 
-static const char *
-time_text(TimestampTz at)
+const char *
+ExplainTime(TimestampTz at)
 {
 	return at == DT_NOEND ? "never" : pstrdup(timestamptz_to_str(at));
 }
@@ -188,30 +189,31 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 	SqlResult	live;
 
 	if (strcmp(state, "queued") == 0)
-		put(rsinfo, "state", true, psprintf("queued, submitted at %s, %d "
-											"attempts so far",
-											time_text(SqlTime(row, 0, 4)),
-											attempt));
+		ExplainPut(rsinfo, "state", true, psprintf("queued, submitted at %s, %d "
+												   "attempts so far",
+												   ExplainTime(SqlTime(row, 0, 4)),
+												   attempt));
 	else if (strcmp(state, "unfunded") == 0)
-		put(rsinfo, "state", false, "unfunded: it waits for credit before it "
-			"is queued again, which happens by itself");
+		ExplainPut(rsinfo, "state", false, "unfunded: it waits for credit before it "
+				   "is queued again, which happens by itself");
 	else if (strcmp(state, "active") == 0)
 	{
 		SqlArgText(&args, org);
 		SqlArgInt8(&args, id);
 		SqlArgInt4(&args, attempt);
 		live = SqlRead(&attempt_read, &args);
-		put(rsinfo, "state", true,
-			psprintf("attempt %d has %s since %s, expected to end at %s, at "
-					 "the latest at %s", attempt, SqlText(live, 0, 4),
-					 time_text(SqlTime(live, 0, 1)),
-					 time_text(SqlTime(live, 0, 2)),
-					 time_text(SqlTime(live, 0, 3))));
+		ExplainPut(rsinfo, "state", true,
+				   psprintf("attempt %d has %s since %s, expected to end at %s, at "
+							"the latest at %s", attempt, SqlText(live, 0, 4),
+							ExplainTime(SqlTime(live, 0, 1)),
+							ExplainTime(SqlTime(live, 0, 2)),
+							ExplainTime(SqlTime(live, 0, 3))));
+		ExplainLeaving(rsinfo, org, id, attempt);
 	}
 	else
-		put(rsinfo, "state", false,
-			psprintf("%s at %s, after %d attempts: it will not run again",
-					 state, time_text(SqlTime(row, 0, 6)), attempt));
+		ExplainPut(rsinfo, "state", false,
+				   psprintf("%s at %s, after %d attempts: it will not run again",
+							state, ExplainTime(SqlTime(row, 0, 6)), attempt));
 }
 
 /*
@@ -226,10 +228,10 @@ put_account(ReturnSetInfo *rsinfo, const char *org, const char *account)
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	rows = SqlRead(&suspended_read, &args);
-	put(rsinfo, "account", rows.n == 0, rows.n == 0 ? "not suspended" :
-		psprintf("account \"%s\" is suspended: no new credit is held below "
-				 "it until suspend_account() ends that",
-				 SqlText(rows, 0, 1)));
+	ExplainPut(rsinfo, "account", rows.n == 0, rows.n == 0 ? "not suspended" :
+			   psprintf("account \"%s\" is suspended: no new credit is held below "
+						"it until suspend_account() ends that",
+						SqlText(rows, 0, 1)));
 }
 
 /*
@@ -246,8 +248,8 @@ put_credit(ReturnSetInfo *rsinfo, SqlResult row, const char *org, bool funded)
 
 	if (funded)
 	{
-		put(rsinfo, "credit", true, psprintf("%s credits are held for it",
-											 CreditsToCString(SqlCredits(row, 0, 8))));
+		ExplainPut(rsinfo, "credit", true, psprintf("%s credits are held for it",
+													CreditsToCString(SqlCredits(row, 0, 8))));
 		return;
 	}
 	AskRead(row, 0, &job);
@@ -258,11 +260,11 @@ put_credit(ReturnSetInfo *rsinfo, SqlResult row, const char *org, bool funded)
 	SqlArgText(&args, org);
 	SqlArgText(&args, SqlText(row, 0, 1));
 	available = SqlRead(&available_read, &args);
-	put(rsinfo, "credit", false,
-		psprintf("%s credits wanted, %s available to its account: issue or "
-				 "transfer credits, or raise a budget",
-				 CreditsToCString(OffersHold(&job)),
-				 available.n > 0 ? SqlText(available, 0, 1) : "0"));
+	ExplainPut(rsinfo, "credit", false,
+			   psprintf("%s credits wanted, %s available to its account: issue or "
+						"transfer credits, or raise a budget",
+						CreditsToCString(OffersHold(&job)),
+						available.n > 0 ? SqlText(available, 0, 1) : "0"));
 }
 
 /*
@@ -275,10 +277,10 @@ put_still(ReturnSetInfo *rsinfo, const char *org, int64 id)
 
 	if (nodes == NULL)
 		return true;
-	put(rsinfo, "earlier attempt", false,
-		psprintf("it may still run on %s: until a heartbeat comes without "
-				 "it, or node_lost has passed, it does not start again",
-				 nodes));
+	ExplainPut(rsinfo, "earlier attempt", false,
+			   psprintf("it may still run on %s: until a heartbeat comes without "
+						"it, or node_lost has passed, it does not start again",
+						nodes));
 	return false;
 }
 
@@ -324,12 +326,12 @@ put_quotas(ReturnSetInfo *rsinfo, const char *org, const char *account,
 		if (!gpus || !jobs)
 			appendStringInfoString(&detail, ": one of its own must end "
 								   "first, or set_quota() allow more");
-		put(rsinfo, "quota", gpus && jobs, detail.data);
+		ExplainPut(rsinfo, "quota", gpus && jobs, detail.data);
 		if ((!gpus || !jobs) && type == NULL)
 			all = false;
 	}
 	if (rows.n == 0)
-		put(rsinfo, "quota", true, "no quota limits what it uses");
+		ExplainPut(rsinfo, "quota", true, "no quota limits what it uses");
 	return all;
 }
 
@@ -351,14 +353,14 @@ put_request(ReturnSetInfo *rsinfo, const DecideWait *wait)
 										  (long long) wait->wanted,
 										  (long long) wait->available);
 
-			put(rsinfo, check->name, false, detail);
+			ExplainPut(rsinfo, check->name, false, detail);
 			return;
 		}
 		if (wait->reason == DECIDE_NOT_WAITING ||
 			wait->reason > DECIDE_RESERVED)
 			return;
 		if (check->passes != NULL && strcmp(last, check->name) != 0)
-			put(rsinfo, last = check->name, true, check->passes);
+			ExplainPut(rsinfo, last = check->name, true, check->passes);
 	}
 }
 
@@ -391,15 +393,15 @@ put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 	bool		aged = job->aged_at < cycle->now;
 
 	(void) DecideTurn(&cycle->input, &arena, index, &turn);
-	put(rsinfo, "order", turn == 1,
-		psprintf("turn %d of %d: tier \"%s\" of rank %d, %s, %s, priority "
-				 "%d within its account", turn, cycle->input.n_jobs,
-				 cycle->tier_names[job->tier], cycle->tiers[job->tier].rank,
-				 fair_text(cycle, &arena, job->account),
-				 aged ? psprintf("aged since %s", time_text(job->aged_at)) :
-				 job->aged_at == DECIDE_NEVER ? "it does not age" :
-				 psprintf("aged, and first, from %s on",
-						  time_text(job->aged_at)), job->priority));
+	ExplainPut(rsinfo, "order", turn == 1,
+			   psprintf("turn %d of %d: tier \"%s\" of rank %d, %s, %s, priority "
+						"%d within its account", turn, cycle->input.n_jobs,
+						cycle->tier_names[job->tier], cycle->tiers[job->tier].rank,
+						fair_text(cycle, &arena, job->account),
+						aged ? psprintf("aged since %s", ExplainTime(job->aged_at)) :
+						job->aged_at == DECIDE_NEVER ? "it does not age" :
+						psprintf("aged, and first, from %s on",
+								 ExplainTime(job->aged_at)), job->priority));
 }
 
 /*
@@ -414,19 +416,19 @@ put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 
 		if (r->job != index)
 			continue;
-		put(rsinfo, "reservation", true,
-			psprintf("%s, expected start %s, by limit %s",
-					 CycleNodes(cycle,
-								&cycle->result.reserved_parts[r->first_part],
-								r->n_parts), time_text(r->at),
-					 time_text(r->limit_at)));
+		ExplainPut(rsinfo, "reservation", true,
+				   psprintf("%s, expected start %s, by limit %s",
+							CycleNodes(cycle,
+									   &cycle->result.reserved_parts[r->first_part],
+									   r->n_parts), ExplainTime(r->at),
+							ExplainTime(r->limit_at)));
 		return;
 	}
-	put(rsinfo, "reservation", false,
-		psprintf("nothing is reserved for it: gpucredit.backfill_depth is %d, "
-				 "and %d jobs have reservations",
-				 cycle->input.policy.backfill_depth,
-				 cycle->result.n_reservations));
+	ExplainPut(rsinfo, "reservation", false,
+			   psprintf("nothing is reserved for it: gpucredit.backfill_depth is %d, "
+						"and %d jobs have reservations",
+						cycle->input.policy.backfill_depth,
+						cycle->result.n_reservations));
 }
 
 /*
@@ -437,6 +439,7 @@ put_cycle(ReturnSetInfo *rsinfo, const char *pool, const char *org, int64 id)
 {
 	Cycle		cycle = {.pool = pool};
 	int32		index = 0;
+	bool		claimed = false;
 
 	CycleThink(&cycle);
 	while (index < cycle.input.n_jobs && (cycle.jobs[index].id != id ||
@@ -444,8 +447,8 @@ put_cycle(ReturnSetInfo *rsinfo, const char *pool, const char *org, int64 id)
 		index++;
 	if (index == cycle.input.n_jobs)
 	{
-		put(rsinfo, "turn", false, "the tenant's quotas hold it back, beside "
-			"what else of it would start now");
+		ExplainPut(rsinfo, "turn", false, "the tenant's quotas hold it back, beside "
+				   "what else of it would start now");
 		return;
 	}
 	put_order(rsinfo, &cycle, index);
@@ -455,24 +458,30 @@ put_cycle(ReturnSetInfo *rsinfo, const char *pool, const char *org, int64 id)
 
 		if (start->job != index)
 			continue;
-		put(rsinfo, "turn", true,
-			psprintf("the next cycle starts it on %s",
-					 CycleNodes(&cycle, &cycle.result.parts[start->first_part],
-								start->n_parts)));
+		ExplainPut(rsinfo, "turn", true,
+				   psprintf("the next cycle starts it on %s",
+							CycleNodes(&cycle, &cycle.result.parts[start->first_part],
+									   start->n_parts)));
 		return;
 	}
 	for (int i = 0; i < cycle.input.n_claims; i++)
 	{
-		if (cycle.input.claims[i].job == index)
-			put(rsinfo, "claim", true, "devices are promised to it, and those "
-				"who have them are leaving");
+		if (cycle.input.claims[i].job != index)
+			continue;
+		claimed = true;
+		ExplainPut(rsinfo, "claim", true, "devices are promised to it, and those "
+				   "who have them are leaving");
 	}
 	for (int i = 0; i < cycle.result.n_promises; i++)
 	{
-		if (cycle.result.promises[i].job == index)
-			put(rsinfo, "claim", true, "the next cycle promises it devices, "
-				"and tells those who have them to leave");
+		if (cycle.result.promises[i].job != index)
+			continue;
+		claimed = true;
+		ExplainPut(rsinfo, "claim", true, "the next cycle promises it devices, "
+				   "and tells those who have them to leave");
 	}
 	put_request(rsinfo, &cycle.result.waits[cycle.jobs[index].ask]);
+	if (!claimed)
+		ExplainPreemption(rsinfo, &cycle, index);
 	put_reservation(rsinfo, &cycle, index);
 }

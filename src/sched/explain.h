@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain.h
+ *		What the parts of explain share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_EXPLAIN_H
+#define GPUCREDIT_EXPLAIN_H
+
+#include "common/clock.h"
+#include "sched/sched.h"
+
+/* explain.c */
+extern void ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
+					   const char *detail);
+extern const char *ExplainTime(TimestampTz at);
+
+/* explain_leave.c */
+extern void ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
+						   int32 attempt);
+extern void ExplainPreemption(ReturnSetInfo *rsinfo, const Cycle *cycle,
+							  int32 index);
+
+#endif							/* GPUCREDIT_EXPLAIN_H */

@@ -1,0 +1,207 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain_leave.c
+ *		What explain tells of leaving: what a running job was told to leave
+ *		for, and why one that could make others leave does not yet.
+ *
+ * For whose job somebody leaves is another tenant's matter, and not told.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/explain.h"
+
+/* the node of a cause is behind its slash */
+SQL_STATEMENT(told_read, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT pg_catalog.split_part(d.cause, '/', 1),"
+			  " pg_catalog.substr(d.cause,"
+			  "  pg_catalog.strpos(d.cause, '/') + 1),"
+			  " d.given_at, d.action = 'stop', d.deadline, e.why,"
+			  " d.told_at IS NOT NULL"
+			  " FROM gpucredit.directive d LEFT JOIN gpucredit.eviction e"
+			  "  ON e.org = d.org AND e.job = d.job"
+			  "  AND e.attempt = d.attempt AND d.cause = 'claim'"
+			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
+			  " ORDER BY d.deadline, d.cause");
+
+/* Who runs on what a job accepts, and could be made to leave for it. */
+typedef struct Victims
+{
+	int			ready;			/* now */
+	int			young;			/* not before their tier's min_run is over */
+	TimestampTz first;			/* of those the first, and the last */
+	TimestampTz last;
+	int			leaving;		/* for somebody, already */
+} Victims;
+
+static const char *cause_text(const char *cause, const char *node, const char *why,
+							  bool told);
+static bool accepts(const DecideAsk *ask, int32 type);
+static bool has_right(const Cycle *cycle, const DecideJob *job,
+					  const DecideRunning *running);
+static Victims count_victims(const Cycle *cycle, const DecideJob *job);
+
+/*
+ * What a live attempt was told to leave for, a row each.
+ */
+void
+ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
+			   int32 attempt)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, job);
+	SqlArgInt4(&args, attempt);
+	rows = SqlRead(&told_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		bool		stop = SqlBool(rows, i, 4) || SqlIsNull(rows, i, 5);
+
+		ExplainPut(rsinfo, "leaving", false,
+				   psprintf("told at %s to %s: %s",
+							ExplainTime(SqlTime(rows, i, 3)),
+							stop ? "stop" :
+							psprintf("save and be gone by %s",
+									 ExplainTime(SqlTime(rows, i, 5))),
+							cause_text(SqlText(rows, i, 1),
+									   SqlText(rows, i, 2),
+									   SqlText(rows, i, 6),
+									   SqlBool(rows, i, 7))));
+	}
+}
+
+/*
+ * For what it leaves.
+ */
+static const char *
+cause_text(const char *cause, const char *node, const char *why, bool told)
+{
+	static const char *const whys[][2] = {
+		{"tier", "its devices are promised to a job of a more important tier"},
+		{"entitlement", "its devices are promised to an account that has less than it is entitled to"},
+		{"move", "it goes on elsewhere, where devices are promised to it"},
+		{"shrink", "it goes on with fewer devices, the others are promised to a job ahead of it"},
+		{"grow", "it goes on with more devices"}
+	};
+	const char *text = "the claim it was for is over";
+
+	if (strcmp(cause, "drain") == 0)
+		return psprintf("node %s is drained", node);
+	if (strcmp(cause, "device") == 0)
+		return psprintf("a device of node %s failed", node);
+	if (strcmp(cause, "reclaim") == 0)
+		return "a node it runs on is reclaimed by its provider";
+	if (strcmp(cause, "cancel") == 0)
+		return "it was cancelled";
+	for (int w = 0; why != NULL && w < (int) lengthof(whys); w++)
+	{
+		if (strcmp(why, whys[w][0]) == 0)
+			text = whys[w][1];
+	}
+	return psprintf("%s%s", text, told ? "" :
+					"; its agent does not know yet");
+}
+
+/*
+ * Why a job without a claim, that has the right to make others leave, does
+ * not.  Jobs that have no such right are told nothing.
+ */
+void
+ExplainPreemption(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+{
+	const DecideJob *job = &cycle->jobs[index];
+	const DecideTier *tier = &cycle->tiers[job->tier];
+	Victims		victims;
+	StringInfoData detail;
+
+	if (!tier->can_preempt && !cycle->input.policy.reclaim)
+		return;
+	victims = count_victims(cycle, job);
+	initStringInfo(&detail);
+	if (victims.ready + victims.young + victims.leaving == 0)
+		appendStringInfoString(&detail, "nothing that runs on what it accepts "
+							   "may be made to leave for it");
+	if (victims.ready > 0)
+		appendStringInfo(&detail, "%d running jobs might be made to leave "
+						 "now: not enough for it, or more than its account "
+						 "is entitled to", victims.ready);
+	if (victims.young > 0)
+		appendStringInfo(&detail, "%s%d running jobs might be made to leave, "
+						 "but not before their tier's min_run is over: from "
+						 "%s on, all of them from %s on",
+						 detail.len > 0 ? "; " : "", victims.young,
+						 ExplainTime(victims.first),
+						 ExplainTime(victims.last));
+	if (victims.leaving > 0)
+		appendStringInfo(&detail, "%s%d running jobs are leaving already",
+						 detail.len > 0 ? "; " : "", victims.leaving);
+	ExplainPut(rsinfo, "preemption", false, detail.data);
+}
+
+static Victims
+count_victims(const Cycle *cycle, const DecideJob *job)
+{
+	const DecideAsk *ask = &cycle->asks[job->ask];
+	Victims		victims = {.first = DT_NOEND, .last = DT_NOBEGIN};
+
+	for (int32 i = 0; i < cycle->input.n_running; i++)
+	{
+		const DecideRunning *running = &cycle->running[i];
+		TimestampTz from = ClockAdd(running->started,
+									cycle->tiers[running->tier].min_run);
+
+		CHECK_FOR_INTERRUPTS();
+		if (running->over || !accepts(ask, running->type) ||
+			!has_right(cycle, job, running))
+			continue;
+		if (running->leaving)
+			victims.leaving++;
+		else if (from <= cycle->now && running->started < cycle->now)
+			victims.ready++;
+		else
+		{
+			victims.young++;
+			victims.first = Min(victims.first, from);
+			victims.last = Max(victims.last, from);
+		}
+	}
+	return victims;
+}
+
+/*
+ * Does an ask accept a type?  One for no GPUs runs on all nodes.
+ */
+static bool
+accepts(const DecideAsk *ask, int32 type)
+{
+	if (ask->max_gpus == 0)
+		return true;
+	for (int32 o = 0; o < ask->n_offers; o++)
+	{
+		if (ask->offers[o].type == type)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May a job make a running one leave, by its tier, or in its tier by what their
+ * accounts are entitled to?
+ */
+static bool
+has_right(const Cycle *cycle, const DecideJob *job,
+		  const DecideRunning *running)
+{
+	const DecideTier *tier = &cycle->tiers[job->tier];
+
+	return running->preemptible == DECIDE_PREEMPT_CAPACITY &&
+		((tier->can_preempt &&
+		  tier->rank < cycle->tiers[running->tier].rank) ||
+		 (cycle->input.policy.reclaim && job->tier == running->tier &&
+		  job->account != running->account));
+}
