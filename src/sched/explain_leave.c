@@ -143,6 +143,9 @@ ExplainPreemption(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 	ExplainPut(rsinfo, "preemption", false, detail.data);
 }
 
+/*
+ * Who could be made to leave for a job, and when.
+ */
 static Victims
 count_victims(const Cycle *cycle, const DecideJob *job)
 {

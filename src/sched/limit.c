@@ -3,15 +3,11 @@
  * limit.c
  *		Quotas on devices and running jobs, in a scheduling cycle.
  *
- * The rows of the quotas that queued jobs stand under are locked first, so
- * that two pools cannot both start the last job allowed; where one is locked
- * elsewhere its jobs wait a cycle.  What is in use is counted after.  The
+ * Which there are, and what is in use, is loaded before (limit_load.c).  The
  * decision core knows no quotas: its starts are walked in order, and where
  * one passes a quota it is given fewer devices, or loses that type, or the
  * job is held back; then the cycle decides anew.  So what a tenant's own
  * limits hold back blocks nobody else.
- *
- * Locks: quotas, without waiting.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,27 +15,8 @@
 
 #include "common/sql.h"
 #include "miscadmin.h"
-#include "sched/sched.h"
+#include "sched/limit.h"
 
-#define LIMITS(orgs) \
-	"SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running" \
-	" FROM gpucredit.quota q" \
-	" WHERE (q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL)" \
-	" AND q.org IN (SELECT j.org FROM gpucredit.job j" \
-	"  WHERE j.pool = $1 AND j.state = 'queued'" orgs ")" \
-	" ORDER BY q.org, pg_catalog.length(q.account) DESC, q.account," \
-	"  q.gpu_type"
-
-SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text", LIMITS(""));
-SQL_STATEMENT(limits_suppose, SPI_OK_SELECT, "text, text[]",
-			  LIMITS(" UNION SELECT pg_catalog.unnest($2)"));
-SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text",
-			  LIMITS("") " FOR NO KEY UPDATE OF q SKIP LOCKED");
-SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[]",
-			  "SELECT a.org, a.account, a.gpu_type, pg_catalog.count(*),"
-			  " pg_catalog.sum(a.gpus::bigint * a.share)::bigint"
-			  LIVE_ATTEMPTS " AND j.org = ANY ($1)"
-			  " GROUP BY a.org, a.account, a.gpu_type");
 SQL_STATEMENT(limits_count, SPI_OK_UPDATE, "text[], text[], text[]",
 			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
@@ -48,12 +25,7 @@ SQL_STATEMENT(limits_count, SPI_OK_UPDATE, "text[], text[], text[]",
 			  " WHERE q.org = u.org AND q.account = u.account"
 			  " AND q.gpu_type = u.gpu_type");
 
-static void read_limits(Cycle *cycle, SqlResult rows, bool locked);
-static QuotaLimit *find_limit(Cycle *cycle, SqlResult rows, uint64 i);
-static void count_used(Cycle *cycle);
-static bool concerns(const QuotaLimit *limit, const char *org,
-					 const char *account, const char *gpu_type);
-static bool hopeless(const Cycle *cycle, int32 job);
+static bool hopeless(const Cycle *cycle, const LimitList *over, int32 job);
 static const char *type_name(const Cycle *cycle, int32 type);
 static void count_claims(Cycle *cycle);
 static bool keep_reservations(Cycle *cycle, bool *drop);
@@ -64,140 +36,6 @@ static bool narrow(Cycle *cycle, DecideJob *job, const QuotaLimit *limit,
 				   const DecideStart *start);
 static DecideAsk *own_ask(Cycle *cycle, DecideJob *job);
 static void drop_type(DecideAsk *ask, int32 type);
-
-/*
- * Lock and count the quotas that queued jobs of the pool stand under.
- */
-void
-LimitsLoad(Cycle *cycle)
-{
-	SqlArgs		args = {0};
-	SqlResult	rows;
-
-	SqlArgText(&args, cycle->pool);
-	if (cycle->supposed != NULL)
-	{
-		SupposedOrgs(cycle, &args);
-		rows = SqlRead(&limits_suppose, &args);
-	}
-	else
-		rows = CycleRead(cycle, &limits_read, &args);
-	if (rows.n == 0)
-		return;
-	read_limits(cycle, rows, cycle->read_only);
-	if (!cycle->read_only)
-		read_limits(cycle, SqlRun(&limits_lock, &args), true);
-	count_used(cycle);
-}
-
-/*
- * First all of them, then again those that could be locked, as they are now.
- */
-static void
-read_limits(Cycle *cycle, SqlResult rows, bool locked)
-{
-	if (cycle->limits == NULL)
-	{
-		cycle->n_limits = (int) rows.n;
-		cycle->limits = palloc0(sizeof(QuotaLimit) * rows.n);
-		for (uint64 i = 0; i < rows.n; i++)
-		{
-			cycle->limits[i].org = SqlText(rows, i, 1);
-			cycle->limits[i].account = SqlText(rows, i, 2);
-			cycle->limits[i].gpu_type = SqlText(rows, i, 3);
-		}
-	}
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		QuotaLimit *limit = find_limit(cycle, rows, i);
-
-		if (limit == NULL)
-			continue;			/* set since: the next cycle's matter */
-		limit->busy = !locked;
-		limit->max_milli = SqlIsNull(rows, i, 4) ? -1 :
-			(int64) SqlInt4(rows, i, 4) * DECIDE_WHOLE;
-		limit->max_running = SqlIsNull(rows, i, 5) ? -1 : SqlInt4(rows, i, 5);
-	}
-}
-
-/*
- * The quota a row is about, NULL if it was not among those first read.
- */
-static QuotaLimit *
-find_limit(Cycle *cycle, SqlResult rows, uint64 i)
-{
-	char	   *org = SqlText(rows, i, 1);
-	char	   *account = SqlText(rows, i, 2);
-	char	   *type = SqlText(rows, i, 3);
-
-	for (int l = 0; l < cycle->n_limits; l++)
-	{
-		QuotaLimit *limit = &cycle->limits[l];
-
-		if (strcmp(limit->org, org) == 0 &&
-			strcmp(limit->account, account) == 0 &&
-			strcmp(limit->gpu_type, type) == 0)
-			return limit;
-	}
-	return NULL;
-}
-
-/*
- * What live attempts have under each quota.
- */
-static void
-count_used(Cycle *cycle)
-{
-	const char **orgs = palloc(sizeof(char *) * cycle->n_limits);
-	int			n = 0;
-	SqlArgs		args = {0};
-	SqlResult	rows;
-
-	/* the quotas come by organisation */
-	for (int l = 0; l < cycle->n_limits; l++)
-	{
-		if (n == 0 || strcmp(orgs[n - 1], cycle->limits[l].org) != 0)
-			orgs[n++] = cycle->limits[l].org;
-	}
-	SqlArgTextArray(&args, orgs, n);
-	rows = cycle->read_only ? SqlRead(&limits_used, &args) :
-		SqlRun(&limits_used, &args);
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		char	   *org = SqlText(rows, i, 1);
-		char	   *account = SqlText(rows, i, 2);
-		char	   *type = SqlText(rows, i, 3);
-
-		CHECK_FOR_INTERRUPTS();
-		for (int l = 0; l < cycle->n_limits; l++)
-		{
-			QuotaLimit *limit = &cycle->limits[l];
-
-			if (!concerns(limit, org, account, type))
-				continue;
-			limit->running += SqlInt8(rows, i, 4);
-			limit->used_milli += SqlInt8(rows, i, 5);
-		}
-	}
-	SqlFree(&rows);
-}
-
-/*
- * Does a quota concern a job, were it to get this type (NULL: whatever it
- * gets)?
- */
-static bool
-concerns(const QuotaLimit *limit, const char *org, const char *account,
-		 const char *gpu_type)
-{
-	size_t		size = strlen(limit->account);
-
-	return strcmp(limit->org, org) == 0 &&
-		(size == 0 || (strncmp(account, limit->account, size) == 0 &&
-					   (account[size] == '\0' || account[size] == '/'))) &&
-		(*limit->gpu_type == '\0' ||
-		 (gpu_type != NULL && strcmp(limit->gpu_type, gpu_type) == 0));
-}
 
 /*
  * A GPU type's name; NULL for no GPUs.
@@ -215,32 +53,39 @@ void
 LimitsHoldBack(Cycle *cycle)
 {
 	bool	   *drop;
+	LimitList	over = {0};
 
 	if (cycle->n_limits == 0 || cycle->input.n_jobs == 0)
 		return;
 	drop = palloc(sizeof(bool) * cycle->input.n_jobs);
 	for (int32 j = 0; j < cycle->input.n_jobs; j++)
-		drop[j] = hopeless(cycle, j);
+	{
+		/* they come account by account */
+		if (j == 0 || cycle->jobs[j].account != cycle->jobs[j - 1].account)
+			over = LimitsOver(cycle, cycle->jobs[j].org,
+							  cycle->queued[j].account);
+		drop[j] = hopeless(cycle, &over, j);
+	}
 	CycleDrop(cycle, drop);
 	pfree(drop);
 }
 
 /*
- * Is a job's start ruled out by a quota of any type, or by a busy one?
+ * Is a job's start ruled out by a quota of any type that it stands under, or
+ * by a busy one?
  */
 static bool
-hopeless(const Cycle *cycle, int32 job)
+hopeless(const Cycle *cycle, const LimitList *over, int32 job)
 {
 	const DecideAsk *ask = &cycle->asks[cycle->jobs[job].ask];
-	const char *org = cycle->jobs[job].org;
 
-	for (int l = 0; l < cycle->n_limits; l++)
+	for (int l = 0; l < over->n; l++)
 	{
-		const QuotaLimit *limit = &cycle->limits[l];
+		const QuotaLimit *limit = over->limits[l];
 
-		if (limit->busy && strcmp(limit->org, org) == 0)
+		if (limit->busy)
 			return true;
-		if (concerns(limit, org, cycle->queued[job].account, NULL) &&
+		if (LimitConcerns(limit, NULL) &&
 			((limit->max_running >= 0 &&
 			  limit->running >= limit->max_running) ||
 			 (limit->max_milli >= 0 && limit->used_milli +
@@ -298,16 +143,17 @@ count_claims(Cycle *cycle)
 	for (int c = 0; c < cycle->input.n_claims; c++)
 	{
 		const DecideClaim *claim = &cycle->claims[c];
+		LimitList	over;
 
 		if (claim->running || (claim->job >= 0 && starts[claim->job]))
 			continue;
-		for (int l = 0; l < cycle->n_limits; l++)
+		over = LimitsOver(cycle, claim->org,
+						  cycle->account_names[claim->account].path);
+		for (int l = 0; l < over.n; l++)
 		{
-			QuotaLimit *limit = &cycle->limits[l];
+			QuotaLimit *limit = over.limits[l];
 
-			if (!concerns(limit, claim->org,
-						  cycle->account_names[claim->account].path,
-						  type_name(cycle, claim->type)))
+			if (!LimitConcerns(limit, type_name(cycle, claim->type)))
 				continue;
 			limit->claimed++;
 			limit->claimed_milli += (int64) claim->gpus * claim->share;
@@ -324,6 +170,7 @@ static bool
 keep_promise(Cycle *cycle, const DecidePromise *promise, bool *drop)
 {
 	DecideRunning *running;
+	LimitList	over;
 	int64		more;
 
 	if (promise->job >= 0)
@@ -335,13 +182,13 @@ keep_promise(Cycle *cycle, const DecidePromise *promise, bool *drop)
 	}
 	running = &cycle->running[promise->running];
 	more = (int64) (promise->gpus - running->gpus) * promise->share;
-	for (int l = 0; l < cycle->n_limits && more > 0; l++)
+	over = LimitsOver(cycle, running->org,
+					  cycle->account_names[running->account].path);
+	for (int l = 0; l < over.n && more > 0; l++)
 	{
-		QuotaLimit *limit = &cycle->limits[l];
+		QuotaLimit *limit = over.limits[l];
 
-		if (!concerns(limit, running->org,
-					  cycle->account_names[running->account].path,
-					  type_name(cycle, promise->type)) ||
+		if (!LimitConcerns(limit, type_name(cycle, promise->type)) ||
 			limit->max_milli < 0)
 			continue;
 		if (limit->used_milli + limit->claimed_milli + limit->new_milli +
@@ -391,7 +238,8 @@ LimitsCount(const Cycle *cycle)
 static bool
 keep_reservations(Cycle *cycle, bool *drop)
 {
-	QuotaLimit *before = palloc(sizeof(QuotaLimit) * cycle->n_limits);
+	QuotaLimit *before = palloc_extended(sizeof(QuotaLimit) * cycle->n_limits,
+										 MCXT_ALLOC_HUGE);
 	bool		kept = true;
 
 	memcpy(before, cycle->limits, sizeof(QuotaLimit) * cycle->n_limits);
@@ -416,15 +264,16 @@ static bool
 keep_start(Cycle *cycle, const DecideStart *start, bool *drop)
 {
 	DecideJob  *job = &cycle->jobs[start->job];
-	const char *account = cycle->queued[start->job].account;
 	const char *type = type_name(cycle, start->type);
 	int64		milli = (int64) start->gpus * start->share;
+	LimitList	over = LimitsOver(cycle, job->org,
+								  cycle->queued[start->job].account);
 
-	for (int l = 0; l < cycle->n_limits; l++)
+	for (int l = 0; l < over.n; l++)
 	{
-		QuotaLimit *limit = &cycle->limits[l];
+		QuotaLimit *limit = over.limits[l];
 
-		if (!concerns(limit, job->org, account, type))
+		if (!LimitConcerns(limit, type))
 			continue;
 		if ((limit->max_running >= 0 && limit->running + limit->claimed +
 			 limit->new_running >= limit->max_running) ||
@@ -436,12 +285,12 @@ keep_start(Cycle *cycle, const DecideStart *start, bool *drop)
 			return false;
 		}
 	}
-	for (int l = 0; l < cycle->n_limits; l++)
+	for (int l = 0; l < over.n; l++)
 	{
-		if (!concerns(&cycle->limits[l], job->org, account, type))
+		if (!LimitConcerns(over.limits[l], type))
 			continue;
-		cycle->limits[l].new_running++;
-		cycle->limits[l].new_milli += milli;
+		over.limits[l]->new_running++;
+		over.limits[l]->new_milli += milli;
 	}
 	return true;
 }

@@ -53,9 +53,6 @@ static void load_weights(Cycle *cycle);
 void
 ShareBegin(Cycle *cycle)
 {
-	HASHCTL		control = {.keysize = sizeof(AccountKey),
-		.entrysize = sizeof(AccountEntry), .hash = hash_account,
-		.match = match_account, .hcxt = CurrentMemoryContext};
 	PoolPolicy *policy = PolicyRead(cycle->pool, cycle->read_only);
 
 	cycle->input.policy = policy->decide;
@@ -64,9 +61,23 @@ ShareBegin(Cycle *cycle)
 	cycle->max_accounts = 64;
 	cycle->accounts = palloc(sizeof(DecideAccount) * cycle->max_accounts);
 	cycle->account_names = palloc(sizeof(AccountName) * cycle->max_accounts);
-	cycle->account_ids = hash_create("gpucredit accounts", 256, &control,
-									 HASH_ELEM | HASH_FUNCTION |
-									 HASH_COMPARE | HASH_CONTEXT);
+	cycle->account_ids = AccountTable("gpucredit accounts",
+									  sizeof(AccountEntry));
+}
+
+/*
+ * An empty table of entries that begin with an account's name, by what that
+ * points to.
+ */
+HTAB *
+AccountTable(const char *what, Size entry)
+{
+	HASHCTL		control = {.keysize = sizeof(AccountKey), .entrysize = entry,
+		.hash = hash_account, .match = match_account,
+		.hcxt = CurrentMemoryContext};
+
+	return hash_create(what, 256, &control, HASH_ELEM | HASH_FUNCTION |
+					   HASH_COMPARE | HASH_CONTEXT);
 }
 
 /*

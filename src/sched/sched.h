@@ -37,22 +37,7 @@ typedef struct Queued
 	const QueuedAsk *asked;
 } Queued;
 
-/* A quota on devices or running jobs, and what is in use under it. */
-typedef struct QuotaLimit
-{
-	const char *org;
-	const char *account;
-	const char *gpu_type;		/* '': any */
-	bool		busy;			/* locked elsewhere */
-	int64		max_milli;		/* thousandths of devices; -1: no limit */
-	int64		max_running;	/* -1: no limit */
-	int64		used_milli;
-	int64		running;
-	int64		claimed_milli;	/* promised, and not started by this decision */
-	int64		claimed;
-	int64		new_milli;		/* by the starts of this decision */
-	int64		new_running;
-} QuotaLimit;
+typedef struct QuotaLimit QuotaLimit;
 
 /* What an account is called in the tables. */
 typedef struct AccountName
@@ -103,7 +88,8 @@ typedef struct Cycle
 	int32	   *ratios;			/* of run to limit, in millionths, by account
 								 * and tier; 0: not known */
 	int			n_limits;
-	QuotaLimit *limits;
+	QuotaLimit *limits;			/* by organisation and account */
+	struct HTAB *limit_ids;
 } Cycle;
 
 /* What a start is billed at. */
@@ -132,6 +118,7 @@ extern void ShareBegin(Cycle *cycle);
 extern void ShareLoad(Cycle *cycle);
 extern int32 TierIndex(Cycle *cycle, const char *name);
 extern int32 AccountIndex(Cycle *cycle, const char *org, const char *path);
+extern struct HTAB *AccountTable(const char *what, Size entry);
 extern int32 TierOfRow(Cycle *cycle, int32 before, Datum tier);
 extern int32 AccountOfRow(Cycle *cycle, int32 before, Datum org, Datum path);
 extern bool TextIs(Datum value, const char *what);
@@ -188,8 +175,10 @@ extern void LearnStarts(const Cycle *cycle);
 extern void UsageLoad(Cycle *cycle);
 extern void UsageCharge(const Cycle *cycle);
 
-/* limit.c */
+/* limit_load.c */
 extern void LimitsLoad(Cycle *cycle);
+
+/* limit.c */
 extern void LimitsHoldBack(Cycle *cycle);
 extern bool LimitsKept(Cycle *cycle);
 extern void LimitsCount(const Cycle *cycle);

@@ -1,0 +1,286 @@
+/*-------------------------------------------------------------------------
+ *
+ * limit_load.c
+ *		Which quotas on devices and running jobs there are, what is in use
+ *		under them, and which concern an account.
+ *
+ * The rows of the quotas that queued jobs stand under are locked first, so
+ * that two pools cannot both start the last job allowed; where one is locked
+ * elsewhere the jobs below it wait a cycle.  What is in use is counted after.
+ *
+ * An account's quotas are found by its name and those above it, never by
+ * looking through all of them: each account may have some.
+ *
+ * Locks: quotas, without waiting.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/sql.h"
+#include "miscadmin.h"
+#include "sched/limit.h"
+#include "utils/hsearch.h"
+
+/* An account's quotas. */
+typedef struct LimitEntry
+{
+	AccountName key;
+	int32		first;			/* index of its own, which follow each other */
+	int32		n_own;
+	QuotaLimit **over;			/* its own and those above; NULL: not yet
+								 * known */
+	int			n_over;
+} LimitEntry;
+
+#define LIMITS(orgs) \
+	"SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running" \
+	" FROM gpucredit.quota q" \
+	" WHERE (q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL)" \
+	" AND q.org IN (SELECT j.org FROM gpucredit.job j" \
+	"  WHERE j.pool = $1 AND j.state = 'queued'" orgs ")" \
+	" ORDER BY q.org, pg_catalog.length(q.account) DESC, q.account," \
+	"  q.gpu_type"
+
+SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text", LIMITS(""));
+SQL_STATEMENT(limits_suppose, SPI_OK_SELECT, "text, text[]",
+			  LIMITS(" UNION SELECT pg_catalog.unnest($2)"));
+SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text",
+			  LIMITS("") " FOR NO KEY UPDATE OF q SKIP LOCKED");
+SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[]",
+			  "SELECT a.org, a.account, a.gpu_type, pg_catalog.count(*),"
+			  " pg_catalog.sum(a.gpus::bigint * a.share)::bigint"
+			  LIVE_ATTEMPTS " AND j.org = ANY ($1)"
+			  " GROUP BY a.org, a.account, a.gpu_type");
+
+static void read_limits(Cycle *cycle, SqlResult rows, bool locked);
+static void note_limits(Cycle *cycle, SqlResult rows);
+static LimitEntry *find_entry(const Cycle *cycle, const char *org,
+							  const char *account);
+static void add_own(const Cycle *cycle, const char *org, const char *account,
+					LimitEntry *entry);
+static QuotaLimit *find_limit(const Cycle *cycle, SqlResult rows, uint64 i);
+static void count_used(Cycle *cycle);
+
+/*
+ * Lock and count the quotas that queued jobs of the pool stand under.
+ */
+void
+LimitsLoad(Cycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, cycle->pool);
+	if (cycle->supposed != NULL)
+	{
+		SupposedOrgs(cycle, &args);
+		rows = SqlRead(&limits_suppose, &args);
+	}
+	else
+		rows = CycleRead(cycle, &limits_read, &args);
+	if (rows.n == 0)
+		return;
+	read_limits(cycle, rows, cycle->read_only);
+	if (!cycle->read_only)
+		read_limits(cycle, SqlRun(&limits_lock, &args), true);
+	count_used(cycle);
+}
+
+/*
+ * First all of them, then again those that could be locked, as they are now.
+ */
+static void
+read_limits(Cycle *cycle, SqlResult rows, bool locked)
+{
+	if (cycle->limits == NULL)
+		note_limits(cycle, rows);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		QuotaLimit *limit = find_limit(cycle, rows, i);
+
+		CHECK_FOR_INTERRUPTS();
+		if (limit == NULL)
+			continue;			/* set since: the next cycle's matter */
+		limit->busy = !locked;
+		limit->max_milli = SqlIsNull(rows, i, 4) ? -1 :
+			(int64) SqlInt4(rows, i, 4) * DECIDE_WHOLE;
+		limit->max_running = SqlIsNull(rows, i, 5) ? -1 : SqlInt4(rows, i, 5);
+	}
+}
+
+/*
+ * Note what quotas there are, account by account.
+ */
+static void
+note_limits(Cycle *cycle, SqlResult rows)
+{
+	LimitEntry *entry = NULL;
+
+	cycle->n_limits = (int) rows.n;
+	cycle->limits = MemoryContextAllocExtended(CurrentMemoryContext,
+											   sizeof(QuotaLimit) * rows.n,
+											   MCXT_ALLOC_HUGE |
+											   MCXT_ALLOC_ZERO);
+	cycle->limit_ids = AccountTable("gpucredit quotas", sizeof(LimitEntry));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		QuotaLimit *limit = &cycle->limits[i];
+
+		CHECK_FOR_INTERRUPTS();
+		limit->org = SqlText(rows, i, 1);
+		limit->account = SqlText(rows, i, 2);
+		limit->gpu_type = SqlText(rows, i, 3);
+		if (entry == NULL || strcmp(entry->key.path, limit->account) != 0 ||
+			strcmp(entry->key.org, limit->org) != 0)
+		{
+			entry = find_entry(cycle, limit->org, limit->account);
+			entry->first = (int32) i;
+		}
+		entry->n_own++;
+	}
+}
+
+/*
+ * What is known of an account; nothing yet, of a new one.
+ */
+static LimitEntry *
+find_entry(const Cycle *cycle, const char *org, const char *account)
+{
+	AccountName key = {org, account};
+	bool		found;
+	LimitEntry *entry = hash_search(cycle->limit_ids, &key, HASH_FIND, NULL);
+
+	if (entry != NULL)
+		return entry;
+	key = (AccountName)
+	{
+		pstrdup(org), pstrdup(account)
+	};
+	entry = hash_search(cycle->limit_ids, &key, HASH_ENTER, &found);
+	entry->first = entry->n_own = entry->n_over = 0;
+	entry->over = NULL;
+	return entry;
+}
+
+/*
+ * The quotas that an account stands under, its own first, then those of the
+ * ones above it.
+ */
+LimitList
+LimitsOver(const Cycle *cycle, const char *org, const char *account)
+{
+	LimitEntry *entry = find_entry(cycle, org, account);
+
+	if (entry->over == NULL)
+	{
+		char	   *path = pstrdup(account);
+
+		entry->over = palloc(sizeof(QuotaLimit *) * Max(entry->n_own, 1));
+		add_own(cycle, org, path, entry);
+		while (*path != '\0')
+		{
+			char	   *slash = strrchr(path, '/');
+
+			*(slash != NULL ? slash : path) = '\0';
+			add_own(cycle, org, path, entry);
+		}
+		pfree(path);
+	}
+	return (LimitList)
+	{
+		entry->n_over, entry->over
+	};
+}
+
+/*
+ * Add an account's own quotas to what another stands under.
+ */
+static void
+add_own(const Cycle *cycle, const char *org, const char *account,
+		LimitEntry *entry)
+{
+	AccountName key = {org, account};
+	const LimitEntry *own = hash_search(cycle->limit_ids, &key, HASH_FIND,
+										NULL);
+
+	if (own == NULL || own->n_own == 0)
+		return;
+	entry->over = repalloc(entry->over, sizeof(QuotaLimit *) *
+						   (entry->n_over + own->n_own));
+	for (int32 l = 0; l < own->n_own; l++)
+		entry->over[entry->n_over++] = &cycle->limits[own->first + l];
+}
+
+/*
+ * The quota a row is about, NULL if it was not among those first read.
+ */
+static QuotaLimit *
+find_limit(const Cycle *cycle, SqlResult rows, uint64 i)
+{
+	char	   *org = SqlText(rows, i, 1);
+	char	   *account = SqlText(rows, i, 2);
+	char	   *type = SqlText(rows, i, 3);
+	const LimitEntry *entry = find_entry(cycle, org, account);
+	QuotaLimit *limit = NULL;
+
+	for (int32 l = 0; l < entry->n_own && limit == NULL; l++)
+	{
+		if (strcmp(cycle->limits[entry->first + l].gpu_type, type) == 0)
+			limit = &cycle->limits[entry->first + l];
+	}
+	pfree(org);
+	pfree(account);
+	pfree(type);
+	return limit;
+}
+
+/*
+ * What live attempts have under each quota.
+ */
+static void
+count_used(Cycle *cycle)
+{
+	const char **orgs = palloc_extended(sizeof(char *) * cycle->n_limits,
+										MCXT_ALLOC_HUGE);
+	int			n = 0;
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	/* the quotas come by organisation */
+	for (int l = 0; l < cycle->n_limits; l++)
+	{
+		if (n == 0 || strcmp(orgs[n - 1], cycle->limits[l].org) != 0)
+			orgs[n++] = cycle->limits[l].org;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	rows = cycle->read_only ? SqlRead(&limits_used, &args) :
+		SqlRun(&limits_used, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *type = SqlText(rows, i, 3);
+		LimitList	over = LimitsOver(cycle, SqlText(rows, i, 1),
+									  SqlText(rows, i, 2));
+
+		CHECK_FOR_INTERRUPTS();
+		for (int l = 0; l < over.n; l++)
+		{
+			if (!LimitConcerns(over.limits[l], type))
+				continue;
+			over.limits[l]->running += SqlInt8(rows, i, 4);
+			over.limits[l]->used_milli += SqlInt8(rows, i, 5);
+		}
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * Does a quota count a device of this type (NULL: of none, or whatever it
+ * is)?
+ */
+bool
+LimitConcerns(const QuotaLimit *limit, const char *gpu_type)
+{
+	return *limit->gpu_type == '\0' ||
+		(gpu_type != NULL && strcmp(limit->gpu_type, gpu_type) == 0);
+}
