@@ -6,7 +6,7 @@
  * Each takes the pool's lock first, so that no scheduling cycle decides on a
  * node as it no longer is.
  *
- * Locks: pool, then the node's row.
+ * Locks: pool, then the node's row; directives, without waiting.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,6 +42,13 @@ SQL_STATEMENT(node_pool, SPI_OK_SELECT, "text",
 SQL_STATEMENT(node_lock, SPI_OK_SELECT, "text",
 			  "SELECT n.pool, n.gpu_type, n.spot FROM gpucredit.node n"
 			  " WHERE n.node = $1 FOR NO KEY UPDATE");
+/* what attempts were told for this node's drain, as far as it is free */
+#define DRAIN_DIRECTIVES \
+	"SELECT d.ctid FROM gpucredit.attempt_gpu g" \
+	" JOIN gpucredit.directive d ON d.org = g.org AND d.job = g.job" \
+	"  AND d.attempt = g.attempt AND d.cause = 'drain/' || $2" \
+	" WHERE g.pool = $1 AND g.node = $2 AND NOT g.free" \
+	" FOR NO KEY UPDATE OF d SKIP LOCKED"
 #define NODE_TYPES \
 	"text, text, text, int, bigint, bigint, bigint, text, text, boolean," \
 	" jsonb, gpucredit.gpuset, timestamptz"
@@ -81,6 +88,14 @@ SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE, "text, text",
 			  " AND g.ended_at IS NOT NULL");
 SQL_STATEMENT(node_delete, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.node n WHERE n.node = $1");
+/*
+ * Directives that are locked are of attempts that are being settled: who has
+ * the pool's lock does not wait for them.
+ */
+SQL_STATEMENT(drain_change, SPI_OK_UPDATE,
+			  "text, text, timestamptz, timestamptz",
+			  "UPDATE gpucredit.directive d SET deadline = $3, given_at = $4"
+			  " WHERE d.ctid = ANY (ARRAY(" DRAIN_DIRECTIVES "))");
 SQL_STATEMENT(drain_tell, SPI_OK_INSERT,
 			  "text, text, timestamptz, timestamptz",
 			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
@@ -88,17 +103,15 @@ SQL_STATEMENT(drain_tell, SPI_OK_INSERT,
 			  " SELECT g.org, g.job, g.attempt, 'drain/' || g.node,"
 			  " 'checkpoint', 'drain', $3, $4 FROM gpucredit.attempt_gpu g"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
-			  " AND g.ended_at IS NULL ORDER BY g.org, g.job, g.attempt"
-			  " ON CONFLICT (org, job, attempt, cause) DO UPDATE"
-			  " SET deadline = EXCLUDED.deadline,"
-			  " given_at = EXCLUDED.given_at");
+			  " AND g.ended_at IS NULL AND NOT EXISTS"
+			  "  (SELECT FROM gpucredit.directive d WHERE d.org = g.org"
+			  "   AND d.job = g.job AND d.attempt = g.attempt"
+			  "   AND d.cause = 'drain/' || g.node)"
+			  " ORDER BY g.org, g.job, g.attempt"
+			  " ON CONFLICT (org, job, attempt, cause) DO NOTHING");
 SQL_STATEMENT(drain_untell, SPI_OK_DELETE, "text, text",
 			  "DELETE FROM gpucredit.directive d"
-			  " USING gpucredit.attempt_gpu g"
-			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
-			  " AND d.org = g.org AND d.job = g.job"
-			  " AND d.attempt = g.attempt"
-			  " AND d.cause = 'drain/' || $2");
+			  " WHERE d.ctid = ANY (ARRAY(" DRAIN_DIRECTIVES "))");
 
 static void check_change(const GpuNode *node, const char *pool,
 						 const char *gpu_type, bool spot);
@@ -300,6 +313,7 @@ call_drain(PG_FUNCTION_ARGS)
 	{
 		SqlArgTime(&args, deadline);
 		SqlArgTime(&args, ClockNow());
+		(void) SqlRun(&drain_change, &args);
 		(void) SqlRun(&drain_tell, &args);
 	}
 	NodeAudit(fcinfo, "drain", "draining", pool, reason);
