@@ -19,7 +19,6 @@
 #include "audit/audit.h"
 #include "catalog/pg_type.h"
 #include "common/args.h"
-#include "common/clock.h"
 #include "common/errors.h"
 #include "common/log.h"
 #include "common/sql.h"
@@ -54,16 +53,18 @@ typedef struct Beat
 	TimestampTz now;
 } Beat;
 
+/* heard of when the row was to be had: one that waited long is not silent */
 SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
-			  "text, gpucredit.gpuset, timestamptz, boolean",
+			  "text, gpucredit.gpuset, boolean",
 			  "UPDATE gpucredit.node n SET healthy = COALESCE($2,"
 			  "  CASE WHEN n.gpus = 0 THEN '{}'"
-			  "  ELSE '{0-' || n.gpus - 1 || '}' END::gpucredit.gpuset), heard_at = $3,"
-			  " tells_running = n.tells_running OR $4"
+			  "  ELSE '{0-' || n.gpus - 1 || '}' END::gpucredit.gpuset),"
+			  " heard_at = gpucredit.now(),"
+			  " tells_running = n.tells_running OR $3"
 			  " FROM (SELECT b.healthy FROM gpucredit.node b"
 			  "  WHERE b.node = $1 FOR NO KEY UPDATE) b"
 			  " WHERE n.node = $1 RETURNING n.pool, n.gpus, n.healthy,"
-			  " b.healthy");
+			  " b.healthy, n.heard_at");
 /* of attempts that are over: free where the agent is without it, else noted */
 SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 			  "text, text, text[], bigint[], int[], timestamptz",
@@ -127,7 +128,6 @@ call_heartbeat(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	take_running(fcinfo, &heard.running);
 	SqlConnect();
-	heard.now = ClockNow();
 	beat(fcinfo, &heard);
 	tell_fences(&heard);
 	put_work((ReturnSetInfo *) fcinfo->resultinfo, &heard);
@@ -238,7 +238,6 @@ beat(FunctionCallInfo fcinfo, Beat *beat)
 		SqlArgNull(&args);
 	else
 		SqlArg(&args, GpuSetGetDatum(healthy));
-	SqlArgTime(&args, beat->now);
 	SqlArgBool(&args, beat->running.orgs != NULL);
 	row = SqlRun(&node_beat, &args);
 	if (row.n == 0)
@@ -258,6 +257,7 @@ beat(FunctionCallInfo fcinfo, Beat *beat)
 	beat->pool = SqlText(row, 0, 1);
 	beat->healthy = DatumGetGpuSet(SqlDatum(row, 0, 3, &isnull));
 	before = DatumGetGpuSet(SqlDatum(row, 0, 4, &isnull));
+	beat->now = SqlTime(row, 0, 5);
 	if (before != beat->healthy)
 		tell_health(beat, before);
 }
