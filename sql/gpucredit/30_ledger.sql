@@ -168,9 +168,9 @@ CREATE TABLE gpucredit.entry (
 	job bigint,
 	attempt int,
 	trace uuid,					/* of its hold, else of who caused it */
-	CONSTRAINT entry_pkey PRIMARY KEY (org, entry)
+	/* entries are read by bucket, or by number alone (81_seal.sql) */
+	CONSTRAINT entry_pkey PRIMARY KEY (org, bucket, entry)
 );
-CREATE INDEX entry_bucket ON gpucredit.entry (org, bucket);
 COMMENT ON TABLE gpucredit.entry IS
 'Append-only: each moves an amount of one bucket from one compartment to another';
 

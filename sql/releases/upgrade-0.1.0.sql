@@ -8,6 +8,7 @@
 DROP INDEX gpucredit.attempt_live;
 DROP INDEX gpucredit.attempt_surplus;
 DROP INDEX gpucredit.entry_at;
+DROP INDEX gpucredit.entry_bucket;
 ALTER TABLE gpucredit.bucket DROP CONSTRAINT bucket_sound;
 ALTER TABLE gpucredit.hold
 	DROP CONSTRAINT hold_sound,
@@ -51,7 +52,10 @@ ALTER TABLE gpucredit.audit
 ALTER TABLE gpucredit.request DROP CONSTRAINT request_fingerprint_size;
 
 -- at: CREATE TABLE gpucredit.entry
-ALTER TABLE gpucredit.entry ADD COLUMN trace uuid;
+ALTER TABLE gpucredit.entry
+	ADD COLUMN trace uuid,
+	DROP CONSTRAINT entry_pkey,
+	ADD CONSTRAINT entry_pkey PRIMARY KEY (org, bucket, entry);
 
 -- at: CREATE TYPE gpucredit.history_result
 ALTER TYPE gpucredit.history_result ADD ATTRIBUTE trace text;

@@ -21,8 +21,7 @@ SELECT gpucredit.settle('0', :job, 1, 'completed', '48 minutes');
 RESET gpucredit.clock;
 
 ALTER TABLE gpucredit.entry DROP CONSTRAINT entry_pkey;
-DROP INDEX gpucredit.entry_bucket, gpucredit.entry_pages,
-	gpucredit.entry_id;
+DROP INDEX gpucredit.entry_pages, gpucredit.entry_id;
 ALTER TABLE gpucredit.hold DROP CONSTRAINT hold_pkey;
 ALTER TABLE gpucredit.hold_part DROP CONSTRAINT hold_part_pkey;
 
@@ -102,8 +101,7 @@ ALTER TABLE gpucredit.hold ADD CONSTRAINT hold_pkey PRIMARY KEY (org, hold);
 ALTER TABLE gpucredit.hold_part ADD CONSTRAINT hold_part_pkey
 	PRIMARY KEY (org, hold, part);
 ALTER TABLE gpucredit.entry ADD CONSTRAINT entry_pkey
-	PRIMARY KEY (org, entry);
-CREATE INDEX entry_bucket ON gpucredit.entry (org, bucket);
+	PRIMARY KEY (org, bucket, entry);
 CREATE INDEX entry_id ON gpucredit.entry (entry);
 CREATE INDEX entry_pages ON gpucredit.entry
 	USING brin (at, job pg_catalog.int8_minmax_multi_ops)

@@ -35,7 +35,7 @@ FROM generate_series(1, :jobs) n
 	JOIN gpucredit.bucket b ON b.org = (n % :orgs)::text;
 
 ALTER TABLE gpucredit.entry DROP CONSTRAINT entry_pkey;
-DROP INDEX gpucredit.entry_bucket, gpucredit.entry_pages;
+DROP INDEX gpucredit.entry_pages;
 INSERT INTO gpucredit.hold (org, hold, account, job, drawn, held, captured,
 	released, created_at, closed_at)
 SELECT p.org, p.id, p.account, p.id, '2.5', '0', p.spent, p.returned, p.at,
@@ -110,8 +110,7 @@ SELECT setval('gpucredit.hold_hold_seq', max(id)),
 	setval('gpucredit.job_job_seq', max(id)) FROM past;
 
 ALTER TABLE gpucredit.entry ADD CONSTRAINT entry_pkey
-	PRIMARY KEY (org, entry);
-CREATE INDEX entry_bucket ON gpucredit.entry (org, bucket);
+	PRIMARY KEY (org, bucket, entry);
 CREATE INDEX entry_pages ON gpucredit.entry
 	USING brin (at, job pg_catalog.int8_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
