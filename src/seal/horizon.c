@@ -12,6 +12,10 @@
  * longer than a moment and nobody waits for us; who has not ended by then is
  * noted, and asked for again by the next call.
  *
+ * VACUUM holds such a table in a mode of its own, which no mode tells from a
+ * writer's; it may go on for hours and takes no ids, so it is known by what
+ * its process says of itself, and not waited for.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -24,6 +28,8 @@
 #include "seal/seal.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
@@ -58,7 +64,10 @@ typedef struct Holders
 static bool pending_decided(Horizon *horizon, bool *pending);
 static void read_sequences(Horizon *horizon);
 static Holders find_holders(void);
-static void add_holders(Holders *holders, const char *table);
+static Holders find_others(void);
+static void add_holders(Holders *holders, const Holders *others,
+						const char *table);
+static bool among(VirtualTransactionId id, const Holders *others);
 static bool wait_for(const Holders *holders);
 static void log_stalled(const Holders *holders, TimestampTz since);
 static void note_pending(const Horizon *horizon, const Holders *holders);
@@ -153,17 +162,34 @@ static Holders
 find_holders(void)
 {
 	Holders		holders = {0, NULL};
+	Holders		others = find_others();
 
-	add_holders(&holders, "entry");
-	add_holders(&holders, "audit");
+	add_holders(&holders, &others, "entry");
+	add_holders(&holders, &others, "audit");
 	return holders;
 }
 
 /*
- * Add those who hold a table as writers do.
+ * Every other transaction of a process in this database that is not VACUUM.
+ * Who comes later takes ids later than those read.
+ */
+static Holders
+find_others(void)
+{
+	Holders		others;
+
+	others.ids = GetCurrentVirtualXIDs(InvalidTransactionId, false, false,
+									   PROC_IS_AUTOVACUUM | PROC_IN_VACUUM,
+									   &others.n);
+	return others;
+}
+
+/*
+ * Add those who hold a table as writers do, and are among the others; what is
+ * prepared has no process by which it could be.
  */
 static void
-add_holders(Holders *holders, const char *table)
+add_holders(Holders *holders, const Holders *others, const char *table)
 {
 	Oid			schema = get_namespace_oid("gpucredit", false);
 	LOCKTAG		tag;
@@ -176,9 +202,23 @@ add_holders(Holders *holders, const char *table)
 		palloc(sizeof(VirtualTransactionId) * (n + 1)) :
 		repalloc(holders->ids, sizeof(VirtualTransactionId) *
 				 (holders->n + n + 1));
-	memcpy(holders->ids + holders->n, found,
-		   sizeof(VirtualTransactionId) * n);
-	holders->n += n;
+	for (int i = 0; i < n; i++)
+	{
+		if (VirtualTransactionIdIsRecoveredPreparedXact(found[i]) ||
+			among(found[i], others))
+			holders->ids[holders->n++] = found[i];
+	}
+}
+
+static bool
+among(VirtualTransactionId id, const Holders *others)
+{
+	for (int i = 0; i < others->n; i++)
+	{
+		if (VirtualTransactionIdEquals(others->ids[i], id))
+			return true;
+	}
+	return false;
 }
 
 /*

@@ -20,9 +20,10 @@ use DBI;
 use Exporter 'import';
 use GpuCredit;
 use JSON::PP;
+use PostgreSQL::Test::Utils;
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(setup_world run_client settle_accounts world_conf);
+our @EXPORT = qw(setup_world run_client answered settle_accounts world_conf);
 
 my @orgs     = qw(acme bell core);
 my @accounts = ('', 'vision', 'vision/alice', 'speech');
@@ -35,6 +36,10 @@ my %expected = (
 	refund      => { '22023' => 1 },
 	refund_hold => { '22023' => 1 },
 	checkpoint  => { UC302   => 1, UC303 => 1, '22023' => 1 });
+
+# What has a key, or is settled once, and so is answered again as it was.
+my $keyed = qr/^(?:issue|hold|capture|release|reserve|cancel|settle|revoke
+	|transfer|refund|refund_hold)$/x;
 
 # How often a client does what.
 my %weights = (
@@ -113,13 +118,15 @@ sub setup_world
 }
 
 # Does random things for so many seconds, or until the server is gone.
-# Options: number, seed, log, seconds; isolation; reconnect => 1: whoever ends
-# the connection is not the server, so connect again and send the call again.
+# Options: number, seed, log, seconds; least: go on after that until so many
+# calls with a key have been answered, however slow the machine is; isolation;
+# reconnect => 1: whoever ends the connection is not the server, so connect
+# again and send the call again.
 sub run_client
 {
 	my ($node, $db, %options) = @_;
-	my $client = { %options, node => $node, db => $db, sent => 0, holds => [],
-		jobs => [], buckets => [], captured => [] };
+	my $client = { %options, node => $node, db => $db, sent => 0, answered => 0,
+		least => $options{least} || 0, holds => [], jobs => [], buckets => [], captured => [] };
 	my $until = time + $options{seconds};
 	my @bag;
 
@@ -128,7 +135,8 @@ sub run_client
 	$client->{fh}->autoflush(1);
 	push @bag, ($_) x $weights{$_} foreach sort keys %weights;
 	return unless open_connection($client);
-	while (time < $until)
+	while (time < $until
+		|| $client->{answered} < $client->{least} && time < $until + 180)
 	{
 		my $do = __PACKAGE__->can('do_' . $bag[ rand @bag ]);
 
@@ -189,6 +197,7 @@ sub call
 		if ($rows)
 		{
 			note_line($client, 'got', { id => $id, rows => $rows });
+			$client->{answered}++ if $function =~ $keyed;
 			return (1, $rows);
 		}
 		if ($state =~ /^(?:08|57P0|22000$)/ || !$client->{dbh}->ping)
@@ -522,6 +531,30 @@ sub read_log
 	return (\@calls, \@unexpected, \%states);
 }
 
+# How many calls with a key clients that still work have been answered.
+sub answered
+{
+	my $n = 0;
+
+	foreach my $file (grep { -e } @_)
+	{
+		my $text = slurp_file($file);
+		my %sent = map { $_ => 1 } do
+		{
+			my @ids;
+
+			while ($text =~ /^sent .*"function":"(\w+)","id":(\d+)\}$/mg)
+			{
+				push @ids, $2 if $1 =~ $keyed;
+			}
+			@ids;
+		};
+
+		$n += grep { $sent{$_} } $text =~ /^got \{"id":(\d+),/mg;
+	}
+	return $n;
+}
+
 # A result as text, without the word that tells a replay.
 sub result_text
 {
@@ -570,8 +603,7 @@ sub check_call
 
 	return check_places($dbh, $account, $call) if $function eq 'place';
 	return check_meter($dbh, $account, $call) if $function eq 'meter';
-	return '' unless $function =~ /^(?:issue|hold|capture|release|reserve|cancel|settle|revoke|transfer
-		|refund|refund_hold)$/x;
+	return '' unless $function =~ $keyed;
 	return check_keyed($dbh, $account, $call);
 }
 

@@ -1,7 +1,7 @@
 # 010_crash.pl: the whole server is killed, again and again
 #
 # Clients do everything at once; the postmaster and all its processes get
-# SIGKILL at a random moment.  After each restart every call that was
+# SIGKILL at a random moment after some have been answered.  After each restart every call that was
 # acknowledged is there, once, with exactly the result it was answered; one
 # that was cut off takes effect once when it is sent again; and the books
 # balance.
@@ -65,6 +65,7 @@ foreach my $round (1 .. $crashes)
 	my $moment = 0.3 + rand(1.2);
 	my $choice = int(rand(100000));
 	my @files  = map { "$logs/$round-$_.log" } 0 .. $clients - 1;
+	my $since  = time;
 	my (@pids, $account, @sums);
 
 	@pids = in_parallel(
@@ -78,6 +79,7 @@ foreach my $round (1 .. $crashes)
 				seconds => 60);
 		});
 	sleep($moment);
+	sleep(0.05) until answered(@files) >= 10 || time - $since > 50;
 	kill_server($node);
 	push @broken, "round $round: a client died" if wait_for_children(@pids);
 	$node->start;

@@ -14,6 +14,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
+use POSIX ':sys_wait_h';
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -68,7 +69,7 @@ sub kill_during
 				print $fh "done\n";
 			}
 		});
-	sleep(0.001) until -s $log;
+	sleep(0.001) until -s $log || waitpid($pid, WNOHANG) == $pid;
 	sleep($seconds);
 	kill_server($node);
 	wait_for_children($pid);

@@ -120,6 +120,7 @@ sub stress
 				number  => $_[0],
 				seed    => $seed,
 				log     => $files[ $_[0] ],
+				least   => 21,
 				seconds => $seconds);
 		});
 	cut_connections($db, time + $seconds - 1) if $options{reconnect};

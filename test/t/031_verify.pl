@@ -9,12 +9,14 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
+use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
 my $seconds = $ENV{GC_VERIFY_SECONDS} || 8;
 my $node    = new_node('main');
 my $db      = 'credit';
+my $stop    = PostgreSQL::Test::Utils::tempdir() . '/stop';
 
 new_database($node, $db);
 
@@ -35,7 +37,8 @@ foreach my $org ('o1', 'o2')
 		SELECT gpucredit.issue('$org', 'a/x', 'b3', 500, 'grant')});
 }
 
-# Calls again what had to give way to others; any other error ends the test.
+# Calls again what had to give way to others; nothing where a hold's time was
+# up; any other error ends the test.
 sub call
 {
 	my ($dbh, $sql, @args) = @_;
@@ -47,22 +50,22 @@ sub call
 		};
 
 		return $rows if $rows;
+		return if $dbh->state eq 'UC003';
 		die "$sql: $@" unless $dbh->state =~ /^40(001|P01)$/;
 	}
 }
 
-# Submits, starts, meters and settles jobs, and takes holds, until time is up.
+# Submits, starts, meters and settles jobs, and takes holds, until told to stop.
 sub traffic
 {
 	my ($worker) = @_;
 	my $dbh      = connect_to($node, $db);
-	my $end      = time() + $seconds;
 	my @accounts = ('', 'a', 'a/x');
 	my @outcomes = ('completed', 'failed', 'preempted', 'node_lost');
 	my @requests = ('1xH100', '8xH100', '0.5xT4', '2xH100|T4');
 
 	srand($worker);
-	for (my $n = 0; time() < $end; $n++)
+	for (my $n = 0; !-e $stop; $n++)
 	{
 		my $org     = 'o' . (1 + int(rand(2)));
 		my $account = $accounts[ rand(@accounts) ];
@@ -103,14 +106,23 @@ sub traffic
 	return;
 }
 
+# In how many ways attempts have ended.
+sub outcomes
+{
+	return query($node, $db,
+		q{SELECT count(DISTINCT outcome) FROM gpucredit.attempt});
+}
+
 my @children = in_parallel(4, \&traffic);
 my $dbh      = connect_to($node, $db);
-my $end      = time() + $seconds - 1;
+my $end      = time() + $seconds;
 my %seen     = (verified => 0, mended => 0, folded => 0, wrong => '',
 	missed => '', unasked => '');
 
+# for that long, and until all there is to be seen has been
 sleep 0.5;
-while (time() < $end)
+while (time() < $end
+	|| time() < $end + 300 && !($seen{verified} > 2 && $seen{folded} && outcomes() > 3))
 {
 	my $wrong = call($dbh, 'SELECT * FROM gpucredit.verify()');
 
@@ -132,22 +144,21 @@ while (time() < $end)
 	$seen{missed} .= "$mended\n" if $mended ne 'available issued';
 	$seen{mended}++;
 }
+append_to_file($stop, '');
 is(wait_for_children(@children), 0, 'the traffic met no error');
 is($seen{wrong}, '', "verify found nothing, $seen{verified} times");
 is($seen{unasked}, '', 'rebuild found nothing where nothing was wrong');
 is($seen{missed}, '', "rebuild mended under traffic, $seen{mended} times");
 cmp_ok($seen{verified}, '>', 2, 'verify ran beside the traffic');
 cmp_ok($seen{folded}, '>', 0, 'spend was folded beside the traffic');
-cmp_ok(
-	query($node, $db, q{SELECT count(DISTINCT outcome) FROM gpucredit.attempt}),
-	'>', 3, 'attempts ended in many ways');
+cmp_ok(outcomes(), '>', 3, 'attempts ended in many ways');
 verify_empty($node, $db, 'verify is empty after it all');
 
 # Upkeep in an open transaction stands in nobody's way.
 my $spent = q{SELECT spent FROM gpucredit.balance('o1')};
 my $hold  = sub {
 	query($node, $db, qq{
-		SET statement_timeout = '5s';
+		SET statement_timeout = '2min';
 		SELECT gpucredit.hold('o1', 'a', '$_[0]', 3, '1 h');
 		SELECT captured FROM gpucredit.capture('o1', (SELECT max(hold)
 			FROM gpucredit.hold WHERE org = 'o1'), '$_[0]-c', 3)});
@@ -160,7 +171,7 @@ my $folded = $dbh->selectall_arrayref('SELECT * FROM gpucredit.maintain()');
 cmp_ok($folded->[0][1], '>=', 1, 'an open transaction has folded');
 is(query($node, $db, $spent), $before, 'unseen, it changes no balance');
 $hold->('m2');
-is( query($node, $db, q{SET statement_timeout = '5s';
+is( query($node, $db, q{SET statement_timeout = '2min';
 		SELECT affected FROM gpucredit.maintain()
 		WHERE task = 'fold_spend'}),
 	0, 'another call finds it busy, and does not wait');
@@ -174,7 +185,7 @@ $dbh->selectall_arrayref(q{SELECT * FROM gpucredit.spend_delta
 query($node, $db, q{SELECT gpucredit.hold('o2', '', 'm3', 3, '1 h');
 	SELECT gpucredit.capture('o2', (SELECT max(hold) FROM gpucredit.hold
 		WHERE org = 'o2'), 'm3-c', 3)});
-is( query($node, $db, q{SET statement_timeout = '5s';
+is( query($node, $db, q{SET statement_timeout = '2min';
 		SELECT affected FROM gpucredit.maintain()
 		WHERE task = 'fold_spend'}),
 	1, 'deltas that are locked are left, others folded');
@@ -186,7 +197,7 @@ $dbh->do(q{SELECT gpucredit.hold('o1', '', 'm4', 3, '1 h')});
 query_fails($node, $db, q{SET lock_timeout = '200ms';
 	SELECT * FROM gpucredit.rebuild('o1')}, '55P03',
 	'rebuild waits for a call in flight');
-is( query($node, $db, q{SET lock_timeout = '200ms';
+is( query($node, $db, q{SET lock_timeout = '2min';
 		SELECT count(*) FROM gpucredit.rebuild('o2')}),
 	0, 'but for none of another organisation');
 $dbh->commit;

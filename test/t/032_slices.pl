@@ -142,7 +142,7 @@ foreach my $isolation ('read committed', 'repeatable read', 'serializable')
 			: q{
 			SELECT gpucredit.set_slices('hot', 'a', 3);
 			SELECT gpucredit.issue('hot', '', 'i1', 1000000);
-			SELECT gpucredit.set_budget('hot', '', 400.000001),
+			SELECT gpucredit.set_budget('hot', '', 400.000001, 'none'),
 				gpucredit.set_budget('hot', 'a', 900, 'day', hard => false)});
 		my @pids = in_parallel($clients,
 			sub { take_all($db, $isolation, $_[0], 1, 0.03, 0.000001) });

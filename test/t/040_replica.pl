@@ -21,7 +21,7 @@ my $seed    = $ENV{GC_SEED} || time % 1000000;
 my $dir     = PostgreSQL::Test::Utils::tempdir();
 my $primary = PostgreSQL::Test::Cluster->new('primary');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
-my (@pids, $account, @after);
+my (@pids, $account, @after, $since);
 
 diag("GC_SEED=$seed");
 $primary->init(allows_streaming => 1);
@@ -34,6 +34,9 @@ $standby->start;
 $primary->append_conf('postgresql.conf',
 	"synchronous_commit = remote_apply\nsynchronous_standby_names = 'standby'\n");
 $primary->reload;
+$primary->poll_query_until('postgres',
+	q{SELECT sync_state = 'sync' FROM pg_stat_replication})
+  or die 'the standby confirms no commit';
 new_database($primary, 'credit');
 setup_world($primary, 'credit');
 
@@ -56,7 +59,9 @@ query_fails($standby, 'credit',
 			log     => "$dir/$_[0].log",
 			seconds => 60);
 	});
+$since = time;
 sleep(6);
+sleep(0.05) until answered(glob("$dir/*.log")) > 50 || time - $since > 50;
 kill_server($primary);
 is(wait_for_children(@pids), 0, 'every client noticed');
 $standby->promote;
@@ -84,6 +89,7 @@ is_deeply($account->{unexpected}, [], 'no client saw an error it should not');
 			number  => $_[0],
 			seed    => $seed + 1,
 			log     => "$dir/after-$_[0].log",
+			least   => 7,
 			seconds => 4);
 	});
 is(wait_for_children(@pids), 0, 'clients work on the new primary');

@@ -11,7 +11,8 @@ use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
 use Test::More;
 
-my $node = new_node('main', 'gpucredit.clock_skew = 1000000');
+my $node = new_node('main', 'gpucredit.clock_skew = 1000000',
+	'gpucredit.node_suspect = 0');
 
 # Calls every function that runs C; its results, without what time is in.
 my @calls = (

@@ -41,10 +41,21 @@ sub calls
 
 sub scans
 {
+	alone();
 	$dbh->do('SELECT pg_stat_force_next_flush()');
 	return $dbh->selectrow_array(
 		q{SELECT sum(seq_scan) FROM pg_stat_user_tables
 			WHERE relname IN ('hold', 'hold_part', 'request', 'entry')});
+}
+
+# Waits until no other session is left: what one has counted it tells at its
+# very end, which psql does not wait for.
+sub alone
+{
+	$node->poll_query_until('postgres', q{SELECT count(*) = 1
+		FROM pg_stat_activity WHERE datname = 'plans'})
+	  or die 'a session does not end';
+	return;
 }
 
 calls(5);
@@ -77,6 +88,7 @@ is( query($node, 'plans', q{
 		WHERE h.what IN ('available to held', 'held to available')}),
 	'2', "a job's entries are found");
 query($node, 'plans', 'SELECT count(*) FROM gpucredit.maintain()');
+alone();
 foreach my $index ('entry_pages', 'request_created')
 {
 	is( query($node, 'plans', "SELECT idx_scan > 0 FROM pg_stat_user_indexes"
@@ -110,6 +122,7 @@ query($node, 'plans', 'VACUUM (ANALYZE)');
 my $scanned = q{SELECT sum(t.seq_scan) FROM pg_stat_user_tables t
 	WHERE t.relid IN ('gpucredit.job'::regclass, 'gpucredit.attempt'::regclass)};
 
+alone();
 $dbh->do('SET seq_page_cost = 10');	# as if the tables were ten times as long
 foreach my $call (
 	[ 'job_active', q{SELECT used > 0 OR held > 0 FROM gpucredit.balance('bell')} ],

@@ -21,7 +21,7 @@ use Time::HiRes qw(time);
 my $seed = $ENV{GC_SEED} || time % 1000000;
 my $dir  = PostgreSQL::Test::Utils::tempdir();
 my $checker = "$FindBin::RealBin/../proof/check_proof.pl";
-my $node = new_node('main', world_conf(), 'log_statement = none');
+my $node = new_node('main', world_conf(), 'log_statement = none', 'autovacuum = off');
 
 diag("GC_SEED=$seed");
 while_clients_work();
@@ -47,6 +47,7 @@ sub while_clients_work
 						number  => $n,
 						seed    => $seed,
 						log     => "$dir/busy-$n.log",
+						least   => 100,
 						seconds => $seconds) if $n < 2;
 					return $n == 2 ? have_leave($seconds) : keep_verifying($seconds);
 				})),
@@ -75,7 +76,10 @@ sub have_leave
 
 	$dbh->do(q{SET gpucredit.entry_retention = '1 min'});
 	$dbh->do(q{SET gpucredit.usage_retention = '1 min'});
-	while (time < $until)
+	# until the time is over and enough has left
+	while (time < $until
+		|| time < $until + 180 && !$dbh->selectrow_array(q{SELECT sum(rows) > 50
+			FROM gpucredit.departure WHERE kind = 'entry'}))
 	{
 		$dbh->do('RESET gpucredit.clock');
 		$dbh->do('SELECT * FROM gpucredit.seal_audit()');

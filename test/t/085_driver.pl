@@ -1,7 +1,8 @@
 # 085_driver.pl: the background worker that runs scheduling cycles
 #
-# The interval is a minute throughout, so what starts sooner does because a
-# commit woke the worker; where the interval itself is tested, it is short.
+# The interval is ten minutes throughout, so what starts within one does because
+# a commit or a sweep woke the worker, however slow the machine is; where the
+# interval itself is tested, it is short.
 
 use strict;
 use warnings;
@@ -31,9 +32,11 @@ $node->append_conf(
 	'postgresql.conf', q{
 shared_preload_libraries = 'gpucredit'
 gpucredit.database = 'credit, "Other Db", ghost'
-gpucredit.scheduler_interval = '60s'
+gpucredit.scheduler_interval = '10min'
 gpucredit.node_suspect = 0
 gpucredit.node_lost = 0
+gpucredit.meter_lost = '1h'
+autovacuum = off
 });
 $node->restart;
 ok(poll(q{SELECT count(*) = 1 FROM pg_stat_activity
@@ -56,16 +59,17 @@ foreach my $n (1 .. 30)
 	my $since = time;
 	my $job   = reserve($dbh, "quick $n");
 
-	sleep(0.0005) until attempts($dbh, $job) > 0 || time - $since > 5;
+	sleep(0.0005) until attempts($dbh, $job) > 0 || time - $since > 60;
 	push @took, 1000 * (time - $since);
+	last if $took[-1] > 60_000;
 	$dbh->do(q{SELECT gpucredit.settle('acme', ?, 1, 'completed', '0')},
 		undef, $job);
 	sleep(0.02);
 }
 @took = sort { $a <=> $b } @took;
 diag(sprintf('from the call of reserve to starting: median %.1f ms, worst %.1f ms',
-		$took[15], $took[-1]));
-cmp_ok($took[15], '<', 500, 'a job starts soon after its reserve committed');
+		$took[@took / 2], $took[-1]));
+cmp_ok($took[-1], '<', 60_000, 'a job starts soon after its reserve committed');
 
 # What rolls back wakes nobody; what ends makes room for the next.
 $dbh->do(q{SELECT gpucredit.drain('n2', 'test')});
@@ -101,8 +105,7 @@ ok( soon(
 			finish_all($dbh);
 			$dbh->selectrow_array(
 				q{SELECT count(*) = 0 FROM gpucredit.job WHERE ended_at IS NULL});
-		},
-		60),
+		}),
 	'what they left is finished');
 
 # What nobody ends, the worker does: a node's provider takes it back.
@@ -120,9 +123,8 @@ ok( soon(
 				$dbh->selectrow_array(q{SELECT count(*) FROM gpucredit.attempt
 					WHERE job = ? AND attempt = 2 AND ended_at IS NULL},
 					undef, $gone);
-			},
-			25),
-		'its node is taken back, and it runs elsewhere within 30 s');
+			}),
+		'its node is taken back, and it runs elsewhere');
 	is( $dbh->selectrow_array(
 			q{SELECT outcome FROM gpucredit.attempt
 				WHERE job = ? AND attempt = 1}, undef, $gone),
@@ -133,7 +135,7 @@ ok( soon(
 			FROM gpucredit.attempt a JOIN gpucredit.attempt b USING (org, job)
 			WHERE a.job = ? AND a.attempt = 1 AND b.attempt = 2},
 			undef, $gone),
-		'<', 0.9, 'at once when the sweep has ended it');
+		'<', 60, 'at once when the sweep has ended it');
 	finish_all($dbh);
 	$dbh->do('SELECT gpucredit.resume(?)', undef, $on);
 }
@@ -146,15 +148,17 @@ ok( soon(
 		q{SELECT job FROM gpucredit.reserve('poor', '', 'job', '1xT4', '1 h')});
 
 	ok(soon(sub { attempts($dbh, $job) == 1 }), 'a job runs, and is preempted');
+	# all in one instant, before the hold's time is up
 	$dbh->begin_work;
+	$dbh->do(q{SELECT set_config('gpucredit.clock', clock_timestamp()::text, true)});
 	$dbh->do(q{SELECT gpucredit.hold('poor', '', 'hold', 2, '1 s'),
 		gpucredit.set_price('T4', 2),
 		gpucredit.settle('poor', ?, 1, 'preempted', '0')}, undef, $job);
-	$dbh->commit;
 	is( $dbh->selectrow_array(
 			'SELECT state FROM gpucredit.job WHERE job = ?', undef, $job),
 		'unfunded', 'when others have its credit');
-	ok(soon(sub { attempts($dbh, $job) == 1 }, 25),
+	$dbh->commit;
+	ok(soon(sub { attempts($dbh, $job) == 1 }),
 		'it has what a hold past its ttl held, and runs');
 	$dbh->do(q{SELECT gpucredit.set_price('T4', 1)});
 	finish_all($dbh);
@@ -171,7 +175,7 @@ ok(soon(sub { attempts($dbh, $broken) == 1 }), 'until one works again');
 $dbh->do(q{SELECT gpucredit.heartbeat('n2')});
 finish_all($dbh);
 
-# What comes with concurrency does not cost a minute.
+# What comes with concurrency does not cost an interval.
 query(
 	$node, 'credit', q{
 	CREATE SEQUENCE public.times;
@@ -216,13 +220,14 @@ my $log = -s $node->logfile;
 my $bad = $dbh->selectrow_array(
 	q{SELECT job FROM gpucredit.reserve('acme', '', 'bad', '1xT4', '1 h',
 		pool => 'bad')});
-ok(soon(sub { slurp_file($node->logfile, $log) =~ /retry_ms=2000/ }, 10),
+ok(soon(sub { slurp_file($node->logfile, $log) =~ /retry_ms=2000/ }),
 	'a cycle that fails is tried again, later each time');
 starts('beside', 'and does not hold up other pools');
-my @tries = slurp_file($node->logfile, $log) =~ /ERROR:  no cycle today/g;
-cmp_ok(scalar(@tries), '<=', 4, 'the log is not flooded');
+my @tries = slurp_file($node->logfile, $log) =~ /event=cycle_failed pool="bad" retry_ms=(\d+)/g;
+is("@tries", join(' ', map { $_ > 6 ? 60000 : 1000 * 2**($_ - 1) } 1 .. @tries),
+	'each time twice as late, so the log is not flooded');
 query($node, 'credit', 'DROP TRIGGER fail ON gpucredit.pool');
-ok(soon(sub { attempts($dbh, $bad) == 1 }, 10), 'it recovers by itself');
+ok(soon(sub { attempts($dbh, $bad) == 1 }, 180), 'it recovers by itself');
 finish_all($dbh);
 
 # The extension goes and comes back.
@@ -254,16 +259,16 @@ is(query($node, 'Other Db', 'SELECT count(*) FROM public.caught'),
 	'0', 'which runs nothing there');
 
 # The worker makes room for who wants the database for himself.
-$node->append_conf('postgresql.conf', 'gpucredit.scheduler_interval = 60s');
+$node->append_conf('postgresql.conf', 'gpucredit.scheduler_interval = 10min');
 $node->reload;
 my $since = time;
-is($node->psql('postgres', 'DROP DATABASE "Other Db"'),
-	0, 'DROP DATABASE is not in the way of it');
+ok(soon(sub { done_alone('DROP DATABASE "Other Db"') }),
+	'it is not in the way of DROP DATABASE');
 diag(sprintf('DROP DATABASE took %.1f s', time - $since));
-is($node->psql('postgres', 'CREATE DATABASE twin TEMPLATE credit'),
-	0, 'nor is a copy of it');
-is($node->psql('postgres', 'ALTER DATABASE twin RENAME TO "Other Db"'),
-	0, 'which may be given the name of another');
+ok(soon(sub { done_alone('CREATE DATABASE twin TEMPLATE credit') }),
+	'nor of a copy of it');
+ok(soon(sub { done_alone('ALTER DATABASE twin RENAME TO "Other Db"') }),
+	'which may be given the name of another');
 ok(poll(q{SELECT count(DISTINCT datname) = 2 AND count(*) = 2
 	FROM pg_stat_activity WHERE backend_type = 'gpucredit scheduler'}),
 	'then each has its worker again');
@@ -286,7 +291,6 @@ $node->start;
 starts('crashed', 'after a crash');
 
 # After a start it waits for nobody to connect first.
-$node->append_conf('postgresql.conf', 'autovacuum = off');
 $node->stop;
 $log = -s $node->logfile;
 $node->start;
@@ -294,8 +298,7 @@ ok( soon(
 		sub {
 			slurp_file($node->logfile, $log) =~
 			  /event=scheduler_started database="credit"/;
-		},
-		30),
+		}),
 	'after a start nobody has to connect first');
 unlike(slurp_file($node->logfile, $log), qr/FATAL/, 'and nothing fails before');
 
@@ -324,9 +327,7 @@ query($standby, 'credit', q{SELECT gpucredit.resume('n1')});
 ok( $standby->poll_query_until('credit',
 		"SELECT count(*) = 1 FROM gpucredit.attempt WHERE job = $waiting"),
 	'a standby that is promoted places');
-my $after = time - $since;
-diag(sprintf('%.1f s after its promotion', $after));
-cmp_ok($after, '<', 30, 'within 30 s');
+diag(sprintf('%.1f s after its promotion', time - $since));
 verify_empty($standby, 'credit');
 
 # Taken off the list, a database is left alone.
@@ -373,28 +374,20 @@ sub attempts
 			WHERE job = ? AND ended_at IS NULL}, undef, $job);
 }
 
-# A test: a job that is reserved now starts soon, and is ended.
+# A test: a job that is reserved now starts soon, and is ended; in a session
+# that what the database sets for it does not trouble, from its first statement.
 sub starts
 {
 	my ($key, $name) = @_;
+	local $ENV{PGOPTIONS} = '-c statement_timeout=0 -c default_transaction_read_only=off';
 	my $db  = connect_to($node, 'credit');
-	my $job = reserve_settled($db, $key);
+	my $job = reserve($db, $key);
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-	ok(soon(sub { attempts($db, $job) == 1 }, 20), $name);
+	ok(soon(sub { attempts($db, $job) == 1 }), $name);
 	finish_all($db);
 	$db->disconnect;
 	return;
-}
-
-# reserve, in a session that what the database sets for it must not trouble
-sub reserve_settled
-{
-	my ($db, $key) = @_;
-
-	$db->do(q{SET statement_timeout = 0});
-	$db->do(q{SET default_transaction_read_only = off});
-	return reserve($db, $key);
 }
 
 sub finish_all
@@ -438,7 +431,9 @@ sub try
 {
 	my ($db, $level, $function) = @_;
 
-	foreach my $turn (1 .. 200)
+	my $until = time + 180;
+
+	while (time < $until)
 	{
 		$db->begin_work;
 		$db->do("SET TRANSACTION ISOLATION LEVEL $level");
@@ -446,7 +441,7 @@ sub try
 		my $state = $db->state;
 		$db->rollback;
 		die "SQLSTATE $state: $@" unless $state =~ /^40/;
-		sleep(0.005);
+		sleep(rand(0.01));
 	}
 	die "never got through\n";
 }
@@ -472,11 +467,22 @@ sub poll
 	return $node->poll_query_until('postgres', $sql);
 }
 
-# Does this become true within so many seconds?
+# Is this done, or is somebody in the database for whom it has to wait?
+sub done_alone
+{
+	my ($sql) = @_;
+	my $state = sqlstate_of($node, 'postgres', $sql);
+
+	die "$sql: $state\n" unless $state =~ /^(?:55006)?$/;
+	return $state eq '';
+}
+
+# Does this become true within so many seconds, by default a tenth of the
+# interval?
 sub soon
 {
 	my ($function, $seconds) = @_;
-	my $until = time + ($seconds || 5);
+	my $until = time + ($seconds || 60);
 
 	until ($function->())
 	{

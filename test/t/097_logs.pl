@@ -15,6 +15,9 @@ my $node = new_node(
 	"shared_preload_libraries = 'gpucredit'",
 	"gpucredit.database = 'worked'",
 	'gpucredit.scheduler_interval = 50',
+	'gpucredit.node_suspect = 0',
+	'gpucredit.node_lost = 0',
+	'autovacuum = off',
 	"log_destination = 'stderr,jsonlog'",
 	'logging_collector = on',
 	"log_directory = 'log'",
@@ -104,6 +107,7 @@ like(join("\n", lines()), qr/^gpucredit event=device_back node="n2" /, 'and came
 
 # A node that is lost, with what ran there.
 clock('2028-03-01 01:03+00');
+$dbh->do(q{SET gpucredit.node_lost = '60s'});
 $dbh->do(q{SELECT gpucredit.heartbeat('n2')});
 is(one(q{SELECT affected FROM gpucredit.check_nodes() WHERE task = 'settle_node_lost'}),
 	1, 'a node is lost');
@@ -190,7 +194,7 @@ $dbh->do(q{SELECT gpucredit.seal_audit()});
 is_deeply([ lines() ], [], 'sealing waits in silence');
 $dbh->do(q{UPDATE gpucredit.seal_pending SET since = since - interval '11 min'});
 $dbh->do(q{SELECT gpucredit.seal_audit()});
-like(join("\n", lines()), qr/^gpucredit event=seal_stalled waited_s=66\d transactions=1 first="\d+\/\d+"$/,
+like(join("\n", lines()), qr/^gpucredit event=seal_stalled waited_s=\d{3,} transactions=1 first="\d+\/\d+"$/,
 	'but not for ever');
 $open->rollback;
 $dbh->do(q{SELECT gpucredit.seal_audit()});
@@ -227,7 +231,7 @@ query(
 ok(appears(qr/event=cycle_failed pool="bad" retry_ms=\d+/), 'a cycle fails');
 query($node, 'worked', 'DROP TRIGGER fail ON gpucredit.pool');
 ok($node->poll_query_until('worked',
-	qq{SELECT count(*) = 1 FROM gpucredit.audit WHERE decision = 'start'
+	qq{SELECT count(*) > 0 FROM gpucredit.audit WHERE decision = 'start'
 		AND trace = '$trace' AND application_name = 'gpucredit scheduler'}),
 	'what it places is of the trace of the job, not of the worker');
 
@@ -268,7 +272,7 @@ ok(appears(qr/event=scheduler_stopped database="worked"/), 'the worker stops');
 # No process to be had for another database's worker: told, with what to raise.
 new_database($node, 'second');
 $node->append_conf('postgresql.conf',
-	"gpucredit.database = 'worked, second'\nmax_worker_processes = 3\nautovacuum = off");
+	"gpucredit.database = 'worked, second'\nmax_worker_processes = 3");
 $node->restart;
 ok(appears(qr/event=scheduler_no_slot database="(?:worked|second)" increase="max_worker_processes" retry_ms=2000$/m),
 	'there is no slot for one of two workers');
@@ -308,7 +312,7 @@ sub appears
 {
 	my ($pattern) = @_;
 
-	foreach (1 .. 300)
+	foreach (1 .. 1800)
 	{
 		return 1 if slurp_file("$folder/server.log") =~ $pattern;
 		select undef, undef, undef, 0.1;

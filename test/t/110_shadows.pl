@@ -16,7 +16,7 @@ use Test::More;
 
 my @calls = Calls::all();
 my $node  = new_node('main', "shared_preload_libraries = 'gpucredit'",
-	'fsync = off', 'max_parallel_workers = 2', 'max_locks_per_transaction = 512');
+	'fsync = off', 'autovacuum = off', 'max_parallel_workers = 2', 'max_locks_per_transaction = 512');
 
 # What has no equal answer twice: the server's own counters.
 my %own_answer = map { $_ => 1 } qw(metric_samples metrics_text);

@@ -24,7 +24,7 @@ my $node    = new_node('main', "shared_preload_libraries = 'gpucredit'",
 	'gpucredit.node_suspect = 5', 'gpucredit.node_lost = 8',
 	'gpucredit.stop_grace = 2', 'gpucredit.claim_timeout = 5',
 	'gpucredit.grow_after = 1', 'gpucredit.retry_backoff = 1',
-	'gpucredit.denial_window = 2', 'statement_timeout = 60s',
+	'gpucredit.denial_window = 2', 'statement_timeout = 10min',
 	'log_min_messages = warning', 'log_error_verbosity = verbose');
 
 mkdir $results;
@@ -93,6 +93,8 @@ sub client
 		Fuzz::functions($role eq 'nobody' ? 'gpucredit_admin' : "h_$role"));
 	my $fuzz = Fuzz->new($role, $seed * 100 + $i, $rows);
 	my $until = time + $seconds;
+	my $least = 1 + int(1000 / @roles);
+	my $n     = 0;
 	my %count;
 
 	$list->disconnect;
@@ -100,7 +102,7 @@ sub client
 	$dbh->{pg_placeholder_dollaronly} = 1;
 	open(my $calls, '>', "$results/$i.sql") or die;
 	open(my $wrong, '>', "$results/$i.bad") or die;
-	while (time < $until)
+	while (time < $until || $n < $least)
 	{
 		my $together = Fuzz::chance(0.7) ? 0 : 1 + int(rand(4));
 		my $level = Fuzz::pick('READ COMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE');
@@ -120,6 +122,7 @@ sub client
 			if ($sql =~ /^SELECT.*?(gpucredit\.\w+)\(/)
 			{
 				$count{"$1 $code"}++;
+				$n++;
 			}
 			next if $done;
 			die "lost: $sql\n" if $dbh->ping <= 0;
