@@ -152,6 +152,18 @@ SELECT set_budget('al', 'ops', 150), set_budget('al', 'ops', 90) \g /dev/null
 SELECT account, kind, threshold, detail FROM pg_temp.news();
 SELECT * FROM verify('al');
 
+-- a budget of 0 is passed by what is taken first, which a hard one never lets
+-- be: who was refused has passed nothing
+SELECT create_account('al0'), issue('al0', '', 'i', 10), set_budget('al0', '', 0) \g /dev/null
+SELECT reason FROM hold('al0', '', 'h1', 1, '1 h');
+SELECT maintain(), set_budget('al0', '', 0) \g /dev/null
+SELECT count(*) FROM alert WHERE org = 'al0';
+SELECT set_budget('al0', '', 0, hard => false) \g /dev/null
+SELECT status FROM hold('al0', '', 'h2', 0.000001, '1 h');
+SELECT threshold, detail -> 'taken' AS taken FROM alert WHERE org = 'al0' ORDER BY 1;
+SELECT maintain() \g /dev/null
+SELECT count(*) FROM alert WHERE org = 'al0';
+
 -- a day of spend that is wrong is seen, and mended
 UPDATE spend_day SET spent = '1' WHERE org = 'al' AND account = 'lab' AND day = '2032-08-01';
 INSERT INTO alert (org, at, account, kind, period, period_start, threshold, detail)

@@ -152,7 +152,9 @@ SELECT k.key, m.action, m.deadline, m.time_left
 FROM unnest('{bs holder,bs slow}'::text[]) k (key), gpucredit.meter('bf', pg_temp.job(k.key), 1, '0') m;
 SELECT set_config('gpucredit.clock', '2027-05-02 01:59:59.999999+00', false);
 SELECT action, reason, time_left FROM gpucredit.meter('bf', pg_temp.job('bs slow'), 1, '1 h 20 min');
-SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT gpucredit.reap_holds() \g /dev/null
+SELECT key, (SELECT a.outcome FROM gpucredit.attempt a WHERE a.org = 'bf' AND a.job = pg_temp.job(key))
+FROM unnest('{bs holder,bs slow,bs mute}'::text[]) key;
 SELECT set_config('gpucredit.clock', '2027-05-02 02:00+00', false);
 SELECT k.key, m.action, m.reason, m.time_left
 FROM unnest('{bs holder,bs slow}'::text[]) k (key), gpucredit.meter('bf', pg_temp.job(k.key), 1, '1 h 25 min') m;
@@ -160,10 +162,13 @@ SELECT job_state FROM gpucredit.settle('bf', pg_temp.job('bs slow'), 1, 'timeout
 SELECT job_state FROM gpucredit.settle('bf', pg_temp.job('bs holder'), 1, 'completed');
 -- who does not even answer is over gpucredit.stop_grace later
 SELECT set_config('gpucredit.clock', '2027-05-02 02:00:59.999999+00', false);
-SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT gpucredit.reap_holds() \g /dev/null
+SELECT key, (SELECT a.outcome FROM gpucredit.attempt a WHERE a.org = 'bf' AND a.job = pg_temp.job(key))
+FROM unnest('{bs holder,bs slow,bs mute}'::text[]) key;
 SELECT set_config('gpucredit.clock', '2027-05-02 02:01+00', false);
-SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
-SELECT outcome FROM gpucredit.attempt WHERE org = 'bf' AND job = pg_temp.job('bs mute');
+SELECT gpucredit.reap_holds() \g /dev/null
+SELECT key, (SELECT a.outcome FROM gpucredit.attempt a WHERE a.org = 'bf' AND a.job = pg_temp.job(key))
+FROM unnest('{bs holder,bs slow,bs mute}'::text[]) key;
 SELECT action, pg_temp.key(job) AS job, node FROM gpucredit.place('bs');
 SELECT * FROM gpucredit.verify('bf');
 

@@ -310,7 +310,12 @@ DO $$ BEGIN PERFORM gpucredit.hold('lc', 'a', 'dead', 7, '4 min');
 	PERFORM gpucredit.hold('lc', 'a', 'alive', 7, '1 day'); END $$;
 SELECT pg_temp.later('299.999999 s');
 SELECT pg_temp.beat();
-SELECT task, affected > 0 AS any FROM gpucredit.reap_holds();	-- the hold is dead, the attempt not yet
+SELECT gpucredit.reap_holds() \g /dev/null
+-- the hold is dead, the attempt not yet
+SELECT r.key, h.closed_at IS NOT NULL AS released FROM gpucredit.hold h
+	JOIN gpucredit.request r ON r.org = h.org AND r.operation = 'hold' AND r.result[1] = h.hold::text
+WHERE h.org = 'lc' AND r.key IN ('alive', 'dead') ORDER BY 1;
+SELECT outcome FROM gpucredit.attempt WHERE org = 'lc' AND job = pg_temp.job('silent');
 SELECT pg_temp.later('1 us');
 SELECT pg_temp.beat();						-- its node lives
 SET gpucredit.meter_lost = 0;

@@ -143,7 +143,7 @@ SELECT count(*) FROM gpucredit.eviction WHERE pool = 'tier';
 SELECT * FROM gpucredit.verify();
 -- the trail: nobody's row names another tenant
 SELECT a.org, a.decision, a.reason, a.detail - 'unsaved_us' AS detail
-FROM gpucredit.audit a WHERE a.operation = 'place'
+FROM gpucredit.audit a WHERE a.operation = 'place' AND a.org LIKE 'pre%'
 	AND a.decision IN ('claim', 'preempt') ORDER BY a.audit;
 
 -- One who may be preempted for its spot node only is nobody's victim.
@@ -180,6 +180,7 @@ SELECT * FROM pg_temp.why('lost', 'b');
 SELECT count(*) FROM gpucredit.claim WHERE pool = 'lost';
 SELECT a.decision, a.reason, pg_temp.key(a.org, a.job) AS job
 FROM gpucredit.audit a WHERE a.decision IN ('claim_ended', 'spared')
+	AND a.org LIKE 'pre%'
 ORDER BY a.audit;
 SELECT * FROM gpucredit.verify();
 -- so it is with a node that its provider takes back

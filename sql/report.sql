@@ -173,6 +173,9 @@ SELECT gpucredit.report_html('rp', '2027-08-05 00:00+00', '2027-08-05 00:00+00')
 SELECT gpucredit.report_html('rp', '-infinity');
 SELECT gpucredit.report_html('rp', '4714-11-24 00:00+00 BC', '294276-12-31 23:59:59+00');
 SELECT gpucredit.report_html('rp', NULL, 'infinity');
+SELECT gpucredit.report_html('rp', '294276-12-01 00:00+00', '294276-12-31 23:59:59.999999+00');
+SELECT gpucredit.report_html('rp', NULL, '4714-11-26 00:00+00 BC');
+SELECT length(gpucredit.report_html('rp', l - interval '3650 days', l)) > 1000 FROM unnest('{4700-01-01 00:00+00 BC,294275-12-31 23:59:59.999999+00}'::timestamptz[]) l;
 SELECT gpucredit.report_html('rp', '2000-01-01', '2027-01-01');
 
 SELECT * FROM gpucredit.verify('rp');

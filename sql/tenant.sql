@@ -96,6 +96,13 @@ FROM (VALUES ($$SELECT gpucredit.cancel('te', %s, 'k6')$$, :'speech_job', '98765
 	($$SELECT gpucredit.balance('%s', '')$$, 'te-other', 'te-nobodys'),
 	($$SELECT gpucredit.cancel('%s', 1, 'k10')$$, 'te-other', 'te-nobodys')) f (call, theirs, nobodys);
 RESET ROLE;
+-- A key is the organisation's: that a sibling's call has taken it is told, not
+-- which function it was; who has the whole organisation is told that, too.
+SET ROLE te_vision;
+SELECT pg_temp.words($$SELECT gpucredit.reserve('te', 'vision', 'sh', '1xTE', '1 h', pool => 'te')$$);
+SET ROLE te_all;
+SELECT pg_temp.words($$SELECT gpucredit.reserve('te', 'vision', 'sh', '1xTE', '1 h', pool => 'te')$$);
+RESET ROLE;
 
 -- A member of a bound role has its bindings; SET ROLE is who one is.
 SET ROLE te_person;

@@ -87,7 +87,7 @@ BEGIN ATOMIC
 		WHERE b.org = alert_budgets.tenant
 			AND (alert_budgets.account IS NULL
 				OR b.account = alert_budgets.account)) c
-	WHERE c.taken >= trunc(c.amount * c.threshold, 6);
+	WHERE c.taken > 0 AND c.taken >= trunc(c.amount * c.threshold, 6);
 END;
 COMMENT ON FUNCTION gpucredit.alert_budgets(text, text, timestamptz) IS
 'Internal: alerts of thresholds that an account''s budgets (NULL: all) have passed in their present period; how many.';

@@ -24,6 +24,14 @@ BEGIN
 			USING ERRCODE = 'invalid_parameter_value',
 			DETAIL = 'It is cut into days.', HINT = 'Pass instants.';
 	END IF;
+	/* so that no day or bar of it begins or ends where there is no instant */
+	IF last < '4712-01-01 00:00+00 BC' OR since < '4712-01-01 00:00+00 BC'
+			OR last >= '294276-01-01 00:00+00' THEN
+		RAISE EXCEPTION 'a report cannot be about that time'
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = 'It is at an end of what time can be told of.',
+			HINT = 'Pass instants from the year 4712 BC on and before 294276.';
+	END IF;
 	first := coalesce(since, (date_trunc('day', last AT TIME ZONE 'UTC')
 		- interval '29 days') AT TIME ZONE 'UTC');
 	/* as numbers: the difference of two far instants wraps around */

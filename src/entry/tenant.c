@@ -146,6 +146,15 @@ TenantCheckJob(const char *org, int64 job)
 }
 
 /*
+ * May the caller be told of any call of an organisation?
+ */
+bool
+TenantSeesAll(const char *org)
+{
+	return is_bound(org, "");
+}
+
+/*
  * Does the caller see the rows of an account?  For policies and views: all do
  * but tenants.
  */

@@ -15,5 +15,6 @@ extern void TenantCheckCall(EntryPoint entry, EntrySubject kind,
 							FunctionCallInfo fcinfo);
 extern void TenantCheckAccount(const char *org, const char *account);
 extern void TenantCheckJob(const char *org, int64 job);
+extern bool TenantSeesAll(const char *org);
 
 #endif							/* GPUCREDIT_TENANT_H */

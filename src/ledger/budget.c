@@ -322,7 +322,8 @@ compare_counts(const void *a, const void *b)
 }
 
 /*
- * The thresholds of a budget, in credits.
+ * The thresholds of a budget, in credits; of a budget that is too small for
+ * one, or 0, the least that can be taken.
  */
 void
 BudgetReadAlerts(Datum array, BudgetCount *count)
@@ -338,9 +339,9 @@ BudgetReadAlerts(Datum array, BudgetCount *count)
 		Credits		share = CreditsFromNumeric(DatumGetNumeric(elems[i]),
 											   "alert_at");
 
-		count->alerts[i] = CreditsMulRatioSat(count->amount, share,
-											  SHARE_ONE,
-											  CREDITS_ROUND_DOWN);
+		count->alerts[i] = Max(1, CreditsMulRatioSat(count->amount, share,
+													 SHARE_ONE,
+													 CREDITS_ROUND_DOWN));
 	}
 }
 

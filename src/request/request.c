@@ -27,6 +27,7 @@
 #include "common/settings.h"
 #include "common/sql.h"
 #include "entry/count.h"
+#include "entry/tenant.h"
 #include "request/request.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -45,6 +46,8 @@
 static bytea *fingerprint(Request *request);
 static bool insert_key(Request *request, bytea *print);
 static bool renew_key(Request *request, bytea *print);
+static pg_attribute_noreturn() void refuse_key(Request *request,
+											   const char *operation);
 static Datum replay(Request *request, Datum stored);
 static int	replayed_column(TupleDesc tupdesc);
 static char *stored_text(Oid type, Datum value);
@@ -179,13 +182,7 @@ RequestBegin(Request *request, Datum *result)
 			!DatumGetBool(DirectFunctionCall2(byteaeq,
 											  SqlDatum(row, 0, 2, &isnull),
 											  PointerGetDatum(print))))
-			ereport(ERROR,
-					(errcode(ERRCODE_GPUCREDIT_KEY_REUSED),
-					 errmsg("the key was used before with other arguments"),
-					 errdetail("It belongs to a call of \"%s\".",
-							   SqlText(row, 0, 1)),
-					 errhint("Repeat a call with exactly its arguments, or "
-							 "take a new key.")));
+			refuse_key(request, SqlText(row, 0, 1));
 		stored = SqlDatum(row, 0, 3, &isnull);
 		Ensure(!isnull, "A request has no result.");
 		CountReplay();
@@ -223,6 +220,23 @@ renew_key(Request *request, bytea *print)
 	SqlArgTime(&args, ClockNow());
 	SqlArgTime(&args, ClockAdd(ClockNow(), -SettingKeyRetention()));
 	return SqlRun(&request_renew, &args).n == 1;
+}
+
+/*
+ * Whose call it was the row does not say, so a tenant of a part of the
+ * organisation is not told which function it was.
+ */
+static void
+refuse_key(Request *request, const char *operation)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_KEY_REUSED),
+			 errmsg("the key was used before with other arguments"),
+			 TenantSeesAll(request->org) ?
+			 errdetail("It belongs to a call of \"%s\".", operation) :
+			 errdetail("It belongs to another call in the organisation."),
+			 errhint("Repeat a call with exactly its arguments, or take a "
+					 "new key.")));
 }
 
 /*

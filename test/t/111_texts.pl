@@ -171,7 +171,7 @@ sub attack
 	$expected = $as_name if $as_name eq '22021';
 	$tried++;
 	$dbh->begin_work;
-	$dbh->do('SET LOCAL statement_timeout = '10min'');
+	$dbh->do("SET LOCAL statement_timeout = '10min'");
 	my $done = eval { $dbh->do(Calls::sql($call, $arg => $value)); 1 };
 	my $code = $done ? 'ok' : $dbh->state;
 	my $said = $done ? '' : $dbh->errstr;
