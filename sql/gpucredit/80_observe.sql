@@ -451,22 +451,37 @@ CREATE INDEX entry_pages ON gpucredit.entry
 	USING brin (at, job pg_catalog.int8_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
 
+/*
+ * Of one instant the lines follow the decisions, in the order of these (turn):
+ * after each what it wrote.  A settlement decides last, knowing what became of
+ * the job, so a requeue is told after the settlement that it is part of.
+ */
 CREATE FUNCTION gpucredit.history(org text, job bigint)
 RETURNS SETOF gpucredit.history_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit.require_job(history.org, history.job);
-	WITH line AS (
-		SELECT a.at, 1 AS rank, a.audit AS id,
-			a.operation || ' ' || a.decision AS what, a.attempt,
+	WITH told AS (
+		SELECT a.*, coalesce(CASE WHEN a.operation = 'requeue'
+				THEN min(a.audit) FILTER (WHERE a.operation = 'settle') OVER (
+					PARTITION BY a.at ORDER BY a.audit ROWS BETWEEN CURRENT ROW
+					AND UNBOUNDED FOLLOWING) END, a.audit) AS turn
+		FROM gpucredit.audit a
+		WHERE a.org = history.org AND a.job = history.job),
+	line AS (
+		SELECT a.at, a.turn, CASE a.operation WHEN 'requeue' THEN 7 ELSE 1 END
+			AS rank, a.audit AS id, a.operation || ' ' || a.decision AS what,
+			a.attempt,
 			concat_ws(', ', a.reason, (SELECT string_agg(d.key || ' ' ||
 					d.value, ', ' ORDER BY d.key)
 				FROM jsonb_each_text(a.detail) d)) AS detail, a.trace
-		FROM gpucredit.audit a
-		WHERE a.org = history.org AND a.job = history.job
+		FROM told a
 		UNION ALL
-		SELECT a.running_at, 2, a.attempt, 'first heartbeat', a.attempt,
+		SELECT a.running_at, coalesce((SELECT max(t.turn) FROM told t
+				WHERE t.at = a.running_at AND t.operation = 'place'
+					AND t.attempt = a.attempt), 0),
+			2, a.attempt, 'first heartbeat', a.attempt,
 			format('%s x %s of %s at %s per hour', a.gpus,
 				(a.share / 1000.0)::numeric(6, 3), a.gpu_type,
 				a.per_gpu_hour::numeric), a.trace
@@ -474,7 +489,12 @@ BEGIN ATOMIC
 		WHERE a.org = history.org AND a.job = history.job
 			AND a.running_at IS NOT NULL
 		UNION ALL
-		SELECT u.at, 3, u.attempt, u.nth, u.attempt,
+		SELECT u.at, coalesce((SELECT min(t.turn) FROM told t
+				WHERE t.at = u.at AND t.operation = 'settle'
+					AND t.attempt = u.attempt), (SELECT max(t.turn) FROM told t
+				WHERE t.at = u.at AND t.operation = 'place'
+					AND t.attempt = u.attempt), 0),
+			CASE u.nth WHEN 'first usage' THEN 3 ELSE 4 END, u.attempt, u.nth, u.attempt,
 			format('elapsed %s, billed %s', u.elapsed, u.billed::numeric),
 			(SELECT a.trace FROM gpucredit.attempt a
 				WHERE a.org = history.org AND a.job = history.job
@@ -490,13 +510,17 @@ BEGIN ATOMIC
 			WHERE u.org = history.org AND u.job = history.job) u
 		WHERE u.nth IS NOT NULL
 		UNION ALL
-		SELECT e.at, 4, e.entry, e.source || ' to ' || e.target, e.attempt,
+		SELECT e.at, coalesce((SELECT min(t.turn) FROM told t
+				WHERE t.at = e.at AND t.operation = e.operation
+					AND (e.attempt IS NULL OR t.attempt = e.attempt)),
+				9223372036854775807),
+			CASE e.operation WHEN 'requeue' THEN 8 ELSE 5 END, e.entry, e.source || ' to ' || e.target, e.attempt,
 			format('%s of bucket %s, hold %s, by %s', e.amount::numeric,
 				e.bucket, e.hold, e.operation), e.trace
 		FROM gpucredit.entry e
 		WHERE e.org = history.org AND e.job = history.job
 		UNION ALL
-		SELECT c.at, 5, c.step, 'checkpoint', c.attempt,
+		SELECT c.at, 9223372036854775807, 6, c.step, 'checkpoint', c.attempt,
 			format('step %s, %s bytes at %s, after %s', c.step, c.size_bytes,
 				c.uri, c.elapsed), a.trace
 		FROM gpucredit.checkpoint c
@@ -506,7 +530,7 @@ BEGIN ATOMIC
 	SELECT l.at, l.what, l.attempt, l.detail,
 		replace(l.trace::text, '-', '')
 	FROM line l
-	ORDER BY l.at, l.rank, l.id;
+	ORDER BY l.at, l.turn, l.rank, l.id;
 END;
 COMMENT ON FUNCTION gpucredit.history(text, bigint) IS
 'A job''s whole story, oldest first, as far as it is kept: decisions, the credit moved for it, its checkpoints, the first and the last usage of each attempt. trace: the W3C trace a line belongs to, NULL for none: the job''s, where it was submitted with gpucredit.traceparent.

@@ -539,17 +539,14 @@ sub answered
 	foreach my $file (grep { -e } @_)
 	{
 		my $text = slurp_file($file);
-		my %sent = map { $_ => 1 } do
+		my %sent;
+
+		while ($text =~ /^sent .*"function":"(\w+)","id":(\d+)\}$/mg)
 		{
-			my @ids;
+			my ($function, $id) = ($1, $2);
 
-			while ($text =~ /^sent .*"function":"(\w+)","id":(\d+)\}$/mg)
-			{
-				push @ids, $2 if $1 =~ $keyed;
-			}
-			@ids;
-		};
-
+			$sent{$id} = 1 if $function =~ $keyed;
+		}
 		$n += grep { $sent{$_} } $text =~ /^got \{"id":(\d+),/mg;
 	}
 	return $n;
