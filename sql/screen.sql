@@ -82,6 +82,19 @@ SELECT what, reason, jobs, times, latest, org FROM gpucredit.last_minute() WHERE
 SELECT what, reason, jobs, times, latest, org FROM gpucredit.last_minute('1 hour')
 WHERE org LIKE 'sc%' AND what LIKE 'place%';
 
+-- The oldest of a queue is measured as the queue is: a job that was preempted
+-- has waited 10 s before it ran, and 60 s since
+SELECT gpucredit.create_pool('sq'), gpucredit.set_price('SC-B', 1, 'sq'), gpucredit.register_node('sq', 'sq-1', 'SC-B', 1, 40960),
+	gpucredit.issue('sc-one', '', 'sq credit', 1000) \g /dev/null
+SELECT status FROM gpucredit.reserve('sc-one', '', 'sq', '1xSC-B', '20 h', pool => 'sq');
+SET gpucredit.clock = '2041-09-01 00:30:10+00';
+SELECT action FROM gpucredit.place('sq');
+SET gpucredit.clock = '2041-09-01 10:30:10+00';
+SELECT job_state FROM gpucredit.job j, gpucredit.settle(j.org, j.job, 1, 'preempted', '10 h') WHERE j.pool = 'sq';
+SET gpucredit.clock = '2041-09-01 10:31:10+00';
+SELECT value FROM gpucredit.metric_samples('{queue_oldest_seconds}') WHERE labels ->> 'pool' = 'sq';
+SELECT waits FROM gpucredit.queue('sq');
+
 -- No such pool, no such size
 SELECT * FROM gpucredit.cluster_map('no such');
 SELECT * FROM gpucredit.cluster_map('sc', 39);

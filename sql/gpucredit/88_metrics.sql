@@ -63,7 +63,8 @@ LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
 	WITH j AS (
 		SELECT j.pool, j.tier, j.state, count(*) AS n,
-			min(greatest(j.submitted_at, j.not_before)) AS oldest
+			min(coalesce(j.waits_from, j.submitted_at)) FILTER (
+				WHERE coalesce(j.not_before <= queue_gauges.at, true)) AS oldest
 		FROM gpucredit.job j
 		WHERE j.state IN ('queued', 'unfunded')
 		GROUP BY j.pool, j.tier, j.state
