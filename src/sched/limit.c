@@ -105,12 +105,12 @@ LimitsKept(Cycle *cycle)
 	bool	   *drop;
 	bool		kept = true;
 
+	for (int l = 0; l < cycle->n_limits; l++)
+		cycle->limits[l].new_milli = cycle->limits[l].new_running = 0;
 	if (cycle->n_limits == 0 ||
 		cycle->result.n_starts + cycle->result.n_promises +
 		cycle->result.n_reservations == 0)
 		return true;
-	for (int l = 0; l < cycle->n_limits; l++)
-		cycle->limits[l].new_milli = cycle->limits[l].new_running = 0;
 	drop = palloc0(sizeof(bool) * (cycle->input.n_jobs + 1));
 	count_claims(cycle);
 	for (int s = 0; s < cycle->result.n_starts; s++)
@@ -191,8 +191,8 @@ keep_promise(Cycle *cycle, const DecidePromise *promise, bool *drop)
 		if (!LimitConcerns(limit, type_name(cycle, promise->type)) ||
 			limit->max_milli < 0)
 			continue;
-		if (limit->used_milli + limit->claimed_milli + limit->new_milli +
-			more > limit->max_milli)
+		if (limit->busy || limit->used_milli + limit->claimed_milli +
+			limit->new_milli + more > limit->max_milli)
 		{
 			running->max_gpus = running->gpus;
 			return false;

@@ -16,6 +16,7 @@ struct QuotaLimit
 	const char *org;
 	const char *account;
 	const char *gpu_type;		/* '': any */
+	bool		locked;			/* by this cycle */
 	bool		busy;			/* locked elsewhere */
 	int64		max_milli;		/* thousandths of devices; -1: no limit */
 	int64		max_running;	/* -1: no limit */

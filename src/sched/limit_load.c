@@ -4,9 +4,10 @@
  *		Which quotas on devices and running jobs there are, what is in use
  *		under them, and which concern an account.
  *
- * The rows of the quotas that queued jobs stand under are locked first, so
- * that two pools cannot both start the last job allowed; where one is locked
- * elsewhere the jobs below it wait a cycle.  What is in use is counted after.
+ * The rows of those that a decision's starts stand under are locked before it
+ * is carried out, so that two pools cannot both start the last job allowed, and
+ * what is in use is counted again; where one is locked elsewhere the jobs below
+ * it wait a cycle.  A cycle that starts nothing locks, and so writes, nothing.
  *
  * An account's quotas are found by its name and those above it, never by
  * looking through all of them: each account may have some.
@@ -17,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "common/errors.h"
 #include "common/sql.h"
 #include "miscadmin.h"
 #include "sched/limit.h"
@@ -45,15 +47,24 @@ typedef struct LimitEntry
 SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text", LIMITS(""));
 SQL_STATEMENT(limits_suppose, SPI_OK_SELECT, "text, text[]",
 			  LIMITS(" UNION SELECT pg_catalog.unnest($2)"));
-SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text",
-			  LIMITS("") " FOR NO KEY UPDATE OF q SKIP LOCKED");
+SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text[], text[], text[]",
+			  "SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  "  AS u (org, account, gpu_type)"
+			  " JOIN gpucredit.quota q ON q.org = u.org"
+			  "  AND q.account = u.account AND q.gpu_type = u.gpu_type"
+			  " WHERE q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL"
+			  " FOR NO KEY UPDATE OF q SKIP LOCKED");
 SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[]",
 			  "SELECT a.org, a.account, a.gpu_type, pg_catalog.count(*),"
 			  " pg_catalog.sum(a.gpus::bigint * a.share)::bigint"
 			  LIVE_ATTEMPTS " AND j.org = ANY ($1)"
 			  " GROUP BY a.org, a.account, a.gpu_type");
 
-static void read_limits(Cycle *cycle, SqlResult rows, bool locked);
+static bool read_limits(const Cycle *cycle, SqlResult rows, bool locked);
+static bool is_wanted(const QuotaLimit *limit);
+static bool count_again(Cycle *cycle);
 static void note_limits(Cycle *cycle, SqlResult rows);
 static LimitEntry *find_entry(const Cycle *cycle, const char *org,
 							  const char *account);
@@ -63,7 +74,7 @@ static QuotaLimit *find_limit(const Cycle *cycle, SqlResult rows, uint64 i);
 static void count_used(Cycle *cycle);
 
 /*
- * Lock and count the quotas that queued jobs of the pool stand under.
+ * Read and count the quotas that queued jobs of the pool stand under.
  */
 void
 LimitsLoad(Cycle *cycle)
@@ -81,32 +92,112 @@ LimitsLoad(Cycle *cycle)
 		rows = CycleRead(cycle, &limits_read, &args);
 	if (rows.n == 0)
 		return;
-	read_limits(cycle, rows, cycle->read_only);
-	if (!cycle->read_only)
-		read_limits(cycle, SqlRun(&limits_lock, &args), true);
+	note_limits(cycle, rows);
+	read_limits(cycle, rows, false);
 	count_used(cycle);
 }
 
 /*
- * First all of them, then again those that could be locked, as they are now.
+ * Lock the quotas that a decision's starts and promises stand under, as
+ * LimitsKept() counted them.  False: one is not to be had, or is not as it was
+ * read; the cycle must then decide anew.
  */
-static void
-read_limits(Cycle *cycle, SqlResult rows, bool locked)
+bool
+LimitsLock(Cycle *cycle)
 {
-	if (cycle->limits == NULL)
-		note_limits(cycle, rows);
+	int			n = 0;
+	const char **texts;
+	QuotaLimit **wanted;
+	SqlArgs		args = {0};
+	bool		same;
+
+	for (int l = 0; l < cycle->n_limits; l++)
+		n += is_wanted(&cycle->limits[l]);
+	if (n == 0)
+		return true;
+	texts = palloc_extended(sizeof(char *) * 3 * n, MCXT_ALLOC_HUGE);
+	wanted = palloc_extended(sizeof(QuotaLimit *) * n, MCXT_ALLOC_HUGE);
+	n = 0;
+	for (int l = 0; l < cycle->n_limits; l++)
+	{
+		if (is_wanted(&cycle->limits[l]))
+			wanted[n++] = &cycle->limits[l];
+	}
+	for (int l = 0; l < n; l++)
+	{
+		texts[l] = wanted[l]->org;
+		texts[n + l] = wanted[l]->account;
+		texts[2 * n + l] = wanted[l]->gpu_type;
+		wanted[l]->busy = true;
+	}
+	for (int column = 0; column < 3; column++)
+		SqlArgTextArray(&args, texts + column * n, n);
+	same = read_limits(cycle, SqlRun(&limits_lock, &args), true);
+	for (int l = 0; l < n; l++)
+		same &= !wanted[l]->busy;
+	same &= count_again(cycle);
+	if (!same)
+		LimitsHoldBack(cycle);
+	return same;
+}
+
+/*
+ * Is a quota to be locked for what was decided, and not yet?
+ */
+static bool
+is_wanted(const QuotaLimit *limit)
+{
+	return !limit->locked && (limit->new_running > 0 || limit->new_milli > 0);
+}
+
+/*
+ * Count what is in use once more, some being locked now.  False: it is not
+ * what it was.
+ */
+static bool
+count_again(Cycle *cycle)
+{
+	Size		size = sizeof(QuotaLimit) * cycle->n_limits;
+	QuotaLimit *before = palloc_extended(size, MCXT_ALLOC_HUGE);
+	bool		same = true;
+
+	memcpy(before, cycle->limits, size);
+	for (int l = 0; l < cycle->n_limits; l++)
+		cycle->limits[l].running = cycle->limits[l].used_milli = 0;
+	count_used(cycle);
+	for (int l = 0; l < cycle->n_limits; l++)
+		same &= before[l].running == cycle->limits[l].running &&
+			before[l].used_milli == cycle->limits[l].used_milli;
+	pfree(before);
+	return same;
+}
+
+/*
+ * What quotas allow: first all of them, then those that could be locked, as
+ * they are now.  False: one is not what it was.
+ */
+static bool
+read_limits(const Cycle *cycle, SqlResult rows, bool locked)
+{
+	bool		same = true;
+
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		QuotaLimit *limit = find_limit(cycle, rows, i);
+		int64		max_milli = SqlIsNull(rows, i, 4) ? -1 :
+			(int64) SqlInt4(rows, i, 4) * DECIDE_WHOLE;
+		int64		max_running = SqlIsNull(rows, i, 5) ? -1 :
+			SqlInt4(rows, i, 5);
 
 		CHECK_FOR_INTERRUPTS();
-		if (limit == NULL)
-			continue;			/* set since: the next cycle's matter */
-		limit->busy = !locked;
-		limit->max_milli = SqlIsNull(rows, i, 4) ? -1 :
-			(int64) SqlInt4(rows, i, 4) * DECIDE_WHOLE;
-		limit->max_running = SqlIsNull(rows, i, 5) ? -1 : SqlInt4(rows, i, 5);
+		same &= limit->max_milli == max_milli &&
+			limit->max_running == max_running;
+		limit->max_milli = max_milli;
+		limit->max_running = max_running;
+		limit->locked = locked;
+		limit->busy = false;
 	}
+	return same;
 }
 
 /*
@@ -213,7 +304,7 @@ add_own(const Cycle *cycle, const char *org, const char *account,
 }
 
 /*
- * The quota a row is about, NULL if it was not among those first read.
+ * The quota a row is about, which is among those first read.
  */
 static QuotaLimit *
 find_limit(const Cycle *cycle, SqlResult rows, uint64 i)
@@ -222,17 +313,16 @@ find_limit(const Cycle *cycle, SqlResult rows, uint64 i)
 	char	   *account = SqlText(rows, i, 2);
 	char	   *type = SqlText(rows, i, 3);
 	const LimitEntry *entry = find_entry(cycle, org, account);
-	QuotaLimit *limit = NULL;
+	int32		l = entry->first;
 
-	for (int32 l = 0; l < entry->n_own && limit == NULL; l++)
-	{
-		if (strcmp(cycle->limits[entry->first + l].gpu_type, type) == 0)
-			limit = &cycle->limits[entry->first + l];
-	}
+	while (l < entry->first + entry->n_own &&
+		   strcmp(cycle->limits[l].gpu_type, type) != 0)
+		l++;
+	Ensure(l < entry->first + entry->n_own, "A quota is missing.");
 	pfree(org);
 	pfree(account);
 	pfree(type);
-	return limit;
+	return &cycle->limits[l];
 }
 
 /*

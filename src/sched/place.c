@@ -3,8 +3,8 @@
  * place.c
  *		place: one scheduling cycle of a pool.
  *
- * Lock the pool and the quotas concerned, load, decide, check the decision,
- * lock the jobs, apply.
+ * Lock the pool, load, decide, check the decision, lock the quotas concerned
+ * and the jobs, apply.
  * Where a job to start is not to be had, it is left out and the cycle decides
  * again, so that what it would have used is not idle.
  *
@@ -61,7 +61,7 @@ call_place(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		CycleDecide(&cycle);
 	} while (!LimitsKept(&cycle) || !CycleLearn(&cycle) ||
-			 !CycleLock(&cycle) || !ClaimsLock(&cycle));
+			 !LimitsLock(&cycle) || !CycleLock(&cycle) || !ClaimsLock(&cycle));
 	LimitsCount(&cycle);
 	CycleApply(&cycle);
 	ClaimsApply(&cycle);

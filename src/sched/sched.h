@@ -177,6 +177,7 @@ extern void UsageCharge(const Cycle *cycle);
 
 /* limit_load.c */
 extern void LimitsLoad(Cycle *cycle);
+extern bool LimitsLock(Cycle *cycle);
 
 /* limit.c */
 extern void LimitsHoldBack(Cycle *cycle);
