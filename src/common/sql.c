@@ -39,8 +39,6 @@ static pg_attribute_noreturn() void refuse_result(int rc,
 												  const SqlStatement *statement);
 static Oid	credits_type(void);
 static void forget_plans(Datum arg, int cacheid, uint32 hashvalue);
-static void arg_array(SqlArgs *args, Datum *elems, int n, Oid type, int len,
-					  bool byval, char align);
 
 /*
  * Watch for the schema's coming and going.
@@ -403,12 +401,21 @@ SqlArgJson(SqlArgs *args, Jsonb *value)
 		SqlArg(args, JsonbPGetDatum(value));
 }
 
-static void
-arg_array(SqlArgs *args, Datum *elems, int n, Oid type, int len, bool byval,
-		  char align)
+/*
+ * An array of one dimension; nulls NULL: none is.
+ */
+void
+SqlArgArray(SqlArgs *args, Datum *elems, bool *nulls, int n, Oid type)
 {
-	SqlArg(args, PointerGetDatum(construct_array(elems, n, type, len, byval,
-												 align)));
+	int			lower = 1;
+	int16		len;
+	bool		byval;
+	char		align;
+
+	get_typlenbyvalalign(type, &len, &byval, &align);
+	SqlArg(args, PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
+													&lower, type, len, byval,
+													align)));
 }
 
 void
@@ -416,16 +423,13 @@ SqlArgTextArray(SqlArgs *args, const char *const *values, int n)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
-	int			lower = 1;
 
 	for (int i = 0; i < n; i++)
 	{
 		nulls[i] = values[i] == NULL;
 		elems[i] = nulls[i] ? (Datum) 0 : CStringGetTextDatum(values[i]);
 	}
-	SqlArg(args, PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
-													&lower, TEXTOID, -1,
-													false, TYPALIGN_INT)));
+	SqlArgArray(args, elems, nulls, n, TEXTOID);
 }
 
 void
@@ -435,7 +439,7 @@ SqlArgInt8Array(SqlArgs *args, const int64 *values, int n)
 
 	for (int i = 0; i < n; i++)
 		elems[i] = Int64GetDatum(values[i]);
-	arg_array(args, elems, n, INT8OID, 8, true, TYPALIGN_DOUBLE);
+	SqlArgArray(args, elems, NULL, n, INT8OID);
 }
 
 void
@@ -445,7 +449,7 @@ SqlArgInt4Array(SqlArgs *args, const int32 *values, int n)
 
 	for (int i = 0; i < n; i++)
 		elems[i] = Int32GetDatum(values[i]);
-	arg_array(args, elems, n, INT4OID, 4, true, TYPALIGN_INT);
+	SqlArgArray(args, elems, NULL, n, INT4OID);
 }
 
 void
@@ -455,7 +459,7 @@ SqlArgTimeArray(SqlArgs *args, const TimestampTz *values, int n)
 
 	for (int i = 0; i < n; i++)
 		elems[i] = TimestampTzGetDatum(values[i]);
-	arg_array(args, elems, n, TIMESTAMPTZOID, 8, true, TYPALIGN_DOUBLE);
+	SqlArgArray(args, elems, NULL, n, TIMESTAMPTZOID);
 }
 
 void
@@ -465,7 +469,7 @@ SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n)
 
 	for (int i = 0; i < n; i++)
 		elems[i] = CreditsGetDatum(values[i]);
-	arg_array(args, elems, n, credits_type(), 8, true, TYPALIGN_DOUBLE);
+	SqlArgArray(args, elems, NULL, n, credits_type());
 }
 
 /*

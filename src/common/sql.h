@@ -85,6 +85,8 @@ extern void SqlArgTime(SqlArgs *args, TimestampTz value);
 extern void SqlArgCredits(SqlArgs *args, Credits value);
 extern void SqlArgDuration(SqlArgs *args, int64 microseconds);
 extern void SqlArgJson(SqlArgs *args, Jsonb *value);	/* NULL: null */
+extern void SqlArgArray(SqlArgs *args, Datum *elems, bool *nulls, int n,
+						Oid type);	/* nulls NULL: none */
 extern void SqlArgTextArray(SqlArgs *args, const char *const *values, int n);
 extern void SqlArgInt8Array(SqlArgs *args, const int64 *values, int n);
 extern void SqlArgInt4Array(SqlArgs *args, const int32 *values, int n);

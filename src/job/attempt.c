@@ -7,10 +7,14 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/settings.h"
 #include "job/attempt.h"
+#include "types/duration.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 #define ATTEMPT_READ \
 	"SELECT" ATTEMPT_COLUMNS " FROM gpucredit.attempt a" \
@@ -29,6 +33,15 @@ SQL_STATEMENT(usage_insert, SPI_OK_INSERT,
 			  "INSERT INTO gpucredit.usage (org, job, attempt, at, elapsed,"
 			  " billed, progress, utilization)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+SQL_STATEMENT(usages_insert, SPI_OK_INSERT,
+			  "text[], bigint[], int[], timestamptz, interval[],"
+			  " gpucredit.credits[], bigint[], real[]",
+			  "INSERT INTO gpucredit.usage (org, job, attempt, at, elapsed,"
+			  " billed, progress, utilization)"
+			  " SELECT pg_catalog.unnest($1), pg_catalog.unnest($2),"
+			  " pg_catalog.unnest($3), $4, pg_catalog.unnest($5),"
+			  " pg_catalog.unnest($6), pg_catalog.unnest($7),"
+			  " pg_catalog.unnest($8)");
 
 static void told(SqlResult rows, uint64 i, int column, Attempt *attempt);
 static bool read_one(SqlStatement *statement, const char *org, int64 job,
@@ -196,4 +209,45 @@ AttemptLogUsage(const Attempt *attempt, Credits billed, TimestampTz at)
 	else
 		SqlArgNull(&args);
 	(void) SqlRun(&usage_insert, &args);
+}
+
+/*
+ * The same of many, each with the bill it has.
+ */
+void
+AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
+{
+	static const Oid types[5] = {TEXTOID, INT8OID, INT4OID, INTERVALOID,
+	INT8OID};
+	Datum	   *columns[6];
+	bool	   *nulls[6] = {NULL};
+	Credits    *billed = palloc(sizeof(Credits) * n);
+	SqlArgs		args = {0};
+
+	for (int c = 0; c < 6; c++)
+		columns[c] = palloc(sizeof(Datum) * n);
+	nulls[4] = palloc(sizeof(bool) * n);
+	nulls[5] = palloc(sizeof(bool) * n);
+	for (int i = 0; i < n; i++)
+	{
+		const Attempt *attempt = attempts[i];
+
+		columns[0][i] = CStringGetTextDatum(attempt->org);
+		columns[1][i] = Int64GetDatum(attempt->job);
+		columns[2][i] = Int32GetDatum(attempt->attempt);
+		columns[3][i] = IntervalPGetDatum(DurationToInterval(attempt->elapsed));
+		billed[i] = AttemptBill(attempt);
+		columns[4][i] = Int64GetDatum(attempt->progress);
+		nulls[4][i] = !attempt->has_progress;
+		columns[5][i] = Float4GetDatum(attempt->utilization);
+		nulls[5][i] = !attempt->has_utilization;
+	}
+	for (int c = 0; c < 3; c++)
+		SqlArgArray(&args, columns[c], NULL, n, types[c]);
+	SqlArgTime(&args, at);
+	SqlArgArray(&args, columns[3], NULL, n, types[3]);
+	SqlArgCreditsArray(&args, billed, n);
+	SqlArgArray(&args, columns[4], nulls[4], n, types[4]);
+	SqlArgArray(&args, columns[5], nulls[5], n, FLOAT4OID);
+	(void) SqlRun(&usages_insert, &args);
 }

@@ -82,5 +82,7 @@ extern void AttemptLate(const Attempt *attempt, const char *operation,
 						const char *outcome, int64 claimed);
 extern void AttemptLogUsage(const Attempt *attempt, Credits billed,
 							TimestampTz at);
+extern void AttemptsLogUsage(const Attempt *const *attempts, int n,
+							 TimestampTz at);
 
 #endif							/* GPUCREDIT_ATTEMPT_H */

@@ -65,12 +65,8 @@ SQL_STATEMENT(attempt_meter, SPI_OK_UPDATE_RETURNING,
 	" WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3" \
 	" AND a.ended_at IS NULL AND a.running_at IS NOT NULL" \
 	" AND a.elapsed < $4 AND a.started_at <= $6" \
-	" RETURNING a.hold, a.gpus, a.share, a.per_gpu_hour, a.held," \
-	" a.starved, a.logged, a.running_at, a.save_asked," \
-	" EXISTS (SELECT FROM gpucredit.directive d" \
-	"  WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3)," \
-	" a.wall_limit, a.hold_window, a.save_every, a.saved_at, a.ends_by," \
-	" a.progress_at, a.progress, a.utilization"
+	" RETURNING" BEATEN_COLUMNS("EXISTS (SELECT FROM gpucredit.directive d" \
+	"  WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3)")
 SQL_STATEMENT(attempt_beat, SPI_OK_UPDATE_RETURNING, BEAT_TYPES, BEAT(""));
 SQL_STATEMENT(attempt_beat_told, SPI_OK_UPDATE_RETURNING,
 			  BEAT_TYPES ", bigint, real",
@@ -93,7 +89,6 @@ static void take_beaten(void *context, const Datum *values,
 static int64 duration_of(Datum value);
 static bool beat_any(const Heartbeat *heartbeat, Attempt *attempt);
 static pg_attribute_noreturn() void refuse_unknown(const Heartbeat *heartbeat);
-static Answer go_on(Attempt *attempt, bool log, TimestampTz now, bool wait);
 static void note(const Attempt *attempt);
 static void audit_skew(const Attempt *attempt, TimestampTz now);
 
@@ -116,8 +111,11 @@ call_meter(PG_FUNCTION_ARGS)
 	attempt.attempt = heartbeat.attempt;
 	attempt.elapsed = heartbeat.elapsed;
 	if (beat_ordinary(&heartbeat, &attempt))
-		answer = go_on(&attempt, attempt.logged == attempt.elapsed,
-					   heartbeat.now, true);
+	{
+		answer = MeterGoOn(&attempt, heartbeat.now, true);
+		if (attempt.logged == attempt.elapsed)
+			AttemptLogUsage(&attempt, AttemptBill(&attempt), heartbeat.now);
+	}
 	else if (beat_any(&heartbeat, &attempt))
 		answer = MeterAccepted(&attempt, heartbeat.elapsed, heartbeat.now,
 							   true);
@@ -213,9 +211,17 @@ static void
 take_beaten(void *context, const Datum *values, const bool *nulls)
 {
 	Beaten	   *beaten = context;
-	Attempt    *attempt = beaten->attempt;
 
 	beaten->n++;
+	MeterBeaten(beaten->attempt, values, nulls);
+}
+
+/*
+ * An attempt, but for its key and elapsed, from BEATEN_COLUMNS.
+ */
+void
+MeterBeaten(Attempt *attempt, const Datum *values, const bool *nulls)
+{
 	attempt->hold = DatumGetInt64(values[0]);
 	attempt->gpus = DatumGetInt32(values[1]);
 	attempt->share = DatumGetInt32(values[2]);
@@ -301,6 +307,7 @@ MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
 		attempt->skewed_at == DT_NOBEGIN;
 	bool		log = attempt->elapsed > attempt->logged &&
 		attempt->elapsed - attempt->logged >= SettingUsageInterval();
+	Answer		answer;
 
 	if (cut)
 	{
@@ -311,20 +318,21 @@ MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
 		attempt->logged = attempt->elapsed;
 	if (cut || log)
 		note(attempt);
-	return go_on(attempt, log, now, wait);
+	answer = MeterGoOn(attempt, now, wait);
+	if (log)
+		AttemptLogUsage(attempt, AttemptBill(attempt), now);
+	return answer;
 }
 
 /*
- * Extend a running attempt's hold if need be, log what it used if that is due
- * (its bill is within the hold as it then is), and say how it goes on.
+ * Extend a running attempt's hold if need be, and say how it goes on.  Its
+ * bill is within the hold as it then is.
  */
-static Answer
-go_on(Attempt *attempt, bool log, TimestampTz now, bool wait)
+Answer
+MeterGoOn(Attempt *attempt, TimestampTz now, bool wait)
 {
 	if (ExtendIsDue(attempt))
 		ExtendHold(attempt, wait);
-	if (log)
-		AttemptLogUsage(attempt, AttemptBill(attempt), now);
 	return AnswerLive(attempt, now);
 }
 

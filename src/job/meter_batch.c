@@ -3,13 +3,19 @@
  * meter_batch.c
  *		Many heartbeats in one call.
  *
- * The inputs are deduplicated (the largest elapsed counts), sorted, and
- * applied by one statement that skips rows another transaction has locked:
- * those are answered from what is known, and their next heartbeat, being
- * cumulative, brings what this one did not.  One that names nothing real is
- * told to stop, and the others proceed.  One over a rate limit of its
- * account's is answered like a busy one: a tenant's limit is no other's
- * matter.
+ * The inputs are deduplicated and sorted (beats.c), and applied by statements
+ * that skip rows another transaction has locked: those are answered from what
+ * is known, and their next heartbeat, being cumulative, brings what this one
+ * did not.  One that names nothing real is told to stop, and the others
+ * proceed.  One over a rate limit of its account's is answered like a busy
+ * one: a tenant's limit is no other's matter.
+ *
+ * Nearly all are ordinary: news, of an attempt that runs, with nothing to
+ * cut.  One narrow statement takes those, another what is left, if anything
+ * is.  Both find the rows by key, lock them, and change them where they then
+ * are.  Sets in the target list cost half of what functions in FROM do, which
+ * keep all rows; the subquery within the join leaves the planner no row of it
+ * to carry along for the lock.
  *
  * Locks: attempts by key; for extensions hold, then buckets; never waits.
  *
@@ -18,297 +24,279 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/args.h"
 #include "common/clock.h"
-#include "common/errors.h"
 #include "common/settings.h"
 #include "entry/entry.h"
-#include "job/meter.h"
+#include "job/beats.h"
 #include "miscadmin.h"
 #include "types/duration.h"
-#include "utils/array.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 ENTRY_POINT(meter_batch);
 
-/* One input; those of the same attempt stand together after sorting. */
-typedef struct Beat
+/* What a statement is about, and where its rows go. */
+typedef struct Pass
 {
-	int			ordinal;		/* from 0 */
-	Datum		org_datum;
-	char	   *org;
-	int64		job;
-	int32		attempt;
-	int64		elapsed;
-	Datum		elapsed_datum;
-	Datum		progress;
-	bool		progress_null;
-	Datum		utilization;
-	bool		utilization_null;
-	bool		limited;		/* over a rate limit: changes nothing */
-	bool		answered;
-	Answer		answer;
-} Beat;
+	Beat	  **beats;
+	int			n;
+	Attempt    *attempts;		/* of an ordinary beat: room for each */
+} Pass;
 
-#define BEATS \
-	" ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)," \
-	" pg_catalog.unnest($3), pg_catalog.unnest($4)," \
-	" pg_catalog.unnest($7), pg_catalog.unnest($8))" \
-	" AS u (org, job, attempt, elapsed, progress, utilization)"
+#define KEYS \
+	" pg_catalog.unnest($1) AS org, pg_catalog.unnest($2) AS job," \
+	" pg_catalog.unnest($3) AS attempt"
+#define KEYS_MATCH " a.org = u.org AND a.job = u.job AND a.attempt = u.attempt"
+#define DIRECTED \
+	"EXISTS (SELECT FROM gpucredit.directive d WHERE d.org = a.org" \
+	" AND d.job = a.job AND d.attempt = a.attempt)"
 
+/* OFFSET 0: rows are locked before they are joined to be changed. */
+#define BEAT_TYPES \
+	"text[], bigint[], int[], interval[], timestamptz, timestamptz[]," \
+	" interval[], int[]"
+#define BEAT(sets, columns, column_names) \
+	"UPDATE gpucredit.attempt a SET elapsed = l.elapsed, heard_at = $5," sets \
+	" logged = CASE WHEN a.logged <= l.log_from THEN l.elapsed" \
+	"  ELSE a.logged END" \
+	" FROM (SELECT k.tid, u.elapsed, u.log_from, u.place" column_names \
+	"  FROM (SELECT" KEYS ", pg_catalog.unnest($4) AS elapsed," \
+	"   pg_catalog.unnest($6) AS started_by," \
+	"   pg_catalog.unnest($7) AS log_from," \
+	"   pg_catalog.unnest($8) AS place" columns ") u" \
+	"  CROSS JOIN LATERAL (SELECT a.ctid AS tid FROM gpucredit.attempt a" \
+	"   WHERE" KEYS_MATCH " AND a.ended_at IS NULL" \
+	"   AND a.running_at IS NOT NULL AND a.elapsed < u.elapsed" \
+	"   AND a.started_at <= u.started_by" \
+	"   FOR NO KEY UPDATE OF a SKIP LOCKED) k OFFSET 0) l" \
+	" WHERE a.ctid = l.tid RETURNING" BEATEN_COLUMNS(DIRECTED) ", l.place"
+SQL_STATEMENT(attempts_beat, SPI_OK_UPDATE_RETURNING, BEAT_TYPES,
+			  BEAT("", "", ""));
+SQL_STATEMENT(attempts_beat_told, SPI_OK_UPDATE_RETURNING,
+			  BEAT_TYPES ", bigint[], real[]",
+			  BEAT(" progress_at = " METER_PROGRESS("l.progress") ","
+				   " progress = COALESCE(l.progress, a.progress),"
+				   " utilization = COALESCE(l.utilization, a.utilization),",
+				   ", pg_catalog.unnest($9) AS progress,"
+				   " pg_catalog.unnest($10) AS utilization",
+				   ", u.progress, u.utilization"));
 SQL_STATEMENT(attempts_meter, SPI_OK_UPDATE_RETURNING,
 			  "text[], bigint[], int[], interval[], timestamptz, interval,"
 			  " bigint[], real[]",
 			  "UPDATE gpucredit.attempt a SET"
 			  METER_SET("l.elapsed", "l.progress", "l.utilization")
-			  " FROM (SELECT a.ctid AS tid, u.elapsed, u.progress,"
-			  "  u.utilization FROM" BEATS
-			  "  JOIN gpucredit.attempt a ON a.org = u.org"
-			  "  AND a.job = u.job AND a.attempt = u.attempt"
-			  "  WHERE" METER_MATCH("u.elapsed")
-			  "  FOR NO KEY UPDATE OF a SKIP LOCKED) l"
+			  " FROM (SELECT k.tid, u.elapsed, u.progress, u.utilization"
+			  "  FROM (SELECT" KEYS ", pg_catalog.unnest($4) AS elapsed,"
+			  "   pg_catalog.unnest($7) AS progress,"
+			  "   pg_catalog.unnest($8) AS utilization) u"
+			  "  CROSS JOIN LATERAL (SELECT a.ctid AS tid"
+			  "   FROM gpucredit.attempt a WHERE" KEYS_MATCH " AND"
+			  METER_MATCH("u.elapsed")
+			  "   FOR NO KEY UPDATE OF a SKIP LOCKED) k OFFSET 0) l"
 			  " WHERE a.ctid = l.tid RETURNING" ATTEMPT_COLUMNS);
 SQL_STATEMENT(attempts_read, SPI_OK_SELECT, "text[], bigint[], int[]",
-			  "SELECT" ATTEMPT_COLUMNS
-			  " FROM ROWS FROM (pg_catalog.unnest($1),"
-			  " pg_catalog.unnest($2), pg_catalog.unnest($3))"
-			  " AS u (org, job, attempt) JOIN gpucredit.attempt a"
-			  "  ON a.org = u.org AND a.job = u.job"
-			  "  AND a.attempt = u.attempt");
+			  "SELECT" ATTEMPT_COLUMNS " FROM (SELECT" KEYS ") u"
+			  " JOIN gpucredit.attempt a ON" KEYS_MATCH);
 
-static int	take_array(FunctionCallInfo fcinfo, int arg, const char *name,
-					   Datum **elems, bool **nulls);
-static int	take_beats(FunctionCallInfo fcinfo, Beat **beats);
-static int	compare_beats(const void *a, const void *b);
-static int	compare_keys(const Beat *a, const Beat *b);
-static SqlArgs batch_args(Beat *beats, int n, bool unanswered, int nargs,
-						  TimestampTz now);
-static void answer_rows(Beat *beats, int n, SqlResult rows, TimestampTz now,
-						bool accepted);
-static Beat *find_beat(Beat *beats, int n, const Attempt *attempt);
-static void put_answers(ReturnSetInfo *rsinfo, Beat *beats, int n);
+static void beat_ordinary(const Beats *beats, TimestampTz now);
+static void take_beaten(void *context, const Datum *values,
+						const bool *nulls);
+static void beat_any(const Beats *beats, TimestampTz now);
+static void answer_taken(const Beats *beats, TimestampTz now);
+static void answer_rest(const Beats *beats, TimestampTz now);
+static bool admitted(const Beat *beat);
+static bool outstanding(const Beat *beat);
+static bool unanswered(const Beat *beat);
+static Pass pick(const Beats *beats, BeatTest test);
+static void put_answers(ReturnSetInfo *rsinfo, const Beats *beats);
 
 Datum
 call_meter_batch(PG_FUNCTION_ARGS)
 {
-	Beat	   *beats;
-	int			n;
+	Beats		beats;
 	TimestampTz now;
-	SqlArgs		args;
 
 	InitMaterializedSRF(fcinfo, 0);
-	n = take_beats(fcinfo, &beats);
-	qsort(beats, n, sizeof(Beat), compare_beats);
+	beats = BeatsTake(fcinfo);
 
 	SqlConnect();
 	now = ClockNow();
-	args = batch_args(beats, n, false, 8, now);
-	answer_rows(beats, n, SqlRun(&attempts_meter, &args), now, true);
-	args = batch_args(beats, n, true, 3, now);
-	answer_rows(beats, n, SqlRun(&attempts_read, &args), now, false);
-	put_answers((ReturnSetInfo *) fcinfo->resultinfo, beats, n);
+	beat_ordinary(&beats, now);
+	beat_any(&beats, now);
+	answer_taken(&beats, now);
+	answer_rest(&beats, now);
+	put_answers((ReturnSetInfo *) fcinfo->resultinfo, &beats);
 	SqlFinish();
 	return (Datum) 0;
 }
 
-/*
- * An array argument's elements.
- */
-static int
-take_array(FunctionCallInfo fcinfo, int arg, const char *name, Datum **elems,
-		   bool **nulls)
+static bool
+admitted(const Beat *beat)
 {
-	ArrayType  *array;
-	int16		len;
-	bool		byval;
-	char		align;
-	int			n;
+	return !beat->limited;
+}
 
-	ArgNotNull(fcinfo, arg, name);
-	array = PG_GETARG_ARRAYTYPE_P(arg);
-	if (ARR_NDIM(array) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"%s\" must have one dimension", name),
-				 errdetail("It has %d.", ARR_NDIM(array)),
-				 errhint("Pass a plain array.")));
-	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &byval, &align);
-	deconstruct_array(array, ARR_ELEMTYPE(array), len, byval, align, elems,
-					  nulls, &n);
-	return n;
+static bool
+outstanding(const Beat *beat)
+{
+	return !beat->limited && beat->taken == NULL;
+}
+
+static bool
+unanswered(const Beat *beat)
+{
+	return !beat->answered;
+}
+
+static Pass
+pick(const Beats *beats, BeatTest test)
+{
+	Pass		pass = {
+		.beats = MemoryContextAllocHuge(CurrentMemoryContext,
+										sizeof(Beat *) *
+										(beats->n_counting + 1))
+	};
+
+	pass.n = BeatsPick(beats, test, pass.beats);
+	return pass;
 }
 
 /*
- * The inputs, checked.
- */
-static int
-take_beats(FunctionCallInfo fcinfo, Beat **beats)
-{
-	static const char *const names[] = {"org", "job", "attempt", "elapsed",
-	"progress", "utilization"};
-	Datum	   *elems[6] = {NULL};
-	bool	   *nulls[6] = {NULL};
-	int			n = 0;
-
-	for (int arg = 0; arg < 6; arg++)
-	{
-		int			length;
-
-		if (arg >= 4 && PG_ARGISNULL(arg))
-			continue;
-		length = take_array(fcinfo, arg, names[arg], &elems[arg],
-							&nulls[arg]);
-		if (arg == 0)
-			n = length;
-		if (length != n)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("arrays of unequal length"),
-					 errdetail("\"org\" has %d elements, \"%s\" has %d.", n,
-							   names[arg], length),
-					 errhint("Pass one element per heartbeat in each.")));
-	}
-
-	*beats = MemoryContextAllocHuge(CurrentMemoryContext,
-									sizeof(Beat) * (n + 1));
-	for (int i = 0; i < n; i++)
-	{
-		Beat	   *beat = &(*beats)[i];
-
-		CHECK_FOR_INTERRUPTS();
-		for (int arg = 0; arg < 4; arg++)
-		{
-			if (nulls[arg][i])
-				ereport(ERROR,
-						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						 errmsg("\"%s\" has a null element", names[arg]),
-						 errdetail("It is number %d.", i + 1),
-						 errhint("Pass a value for each heartbeat.")));
-		}
-		beat->ordinal = i;
-		beat->org_datum = elems[0][i];
-		beat->org = TextDatumGetCString(elems[0][i]);
-		beat->job = DatumGetInt64(elems[1][i]);
-		beat->attempt = DatumGetInt32(elems[2][i]);
-		beat->elapsed_datum = elems[3][i];
-		beat->elapsed = DurationFromInterval(DatumGetIntervalP(elems[3][i]),
-											 "elapsed");
-		if (beat->elapsed < 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("\"elapsed\" must be 0 or more"),
-					 errdetail("Element %d is %lld microseconds.", i + 1,
-							   (long long) beat->elapsed),
-					 errhint("Pass how long the attempt has run so far.")));
-		beat->progress_null = nulls[4] == NULL || nulls[4][i];
-		beat->progress = beat->progress_null ? (Datum) 0 : elems[4][i];
-		beat->utilization_null = nulls[5] == NULL || nulls[5][i];
-		if (!beat->utilization_null)
-			MeterCheckUtilization(DatumGetFloat4(elems[5][i]));
-		beat->utilization = beat->utilization_null ? (Datum) 0 : elems[5][i];
-		beat->limited = !EntryAdmits(ENTRY_meter_batch, beat->org, beat->job);
-		beat->answered = false;
-	}
-	return n;
-}
-
-/*
- * By key, then the largest elapsed first: that is the one that counts.
- */
-static int
-compare_beats(const void *a, const void *b)
-{
-	const Beat *ba = a;
-	const Beat *bb = b;
-	int			order = compare_keys(ba, bb);
-
-	if (order != 0)
-		return order;
-	if (ba->elapsed != bb->elapsed)
-		return ba->elapsed > bb->elapsed ? -1 : 1;
-	return (ba->ordinal > bb->ordinal) - (ba->ordinal < bb->ordinal);
-}
-
-static int
-compare_keys(const Beat *a, const Beat *b)
-{
-	int			order = strcmp(a->org, b->org);
-
-	if (order != 0)
-		return order;
-	if (a->job != b->job)
-		return a->job < b->job ? -1 : 1;
-	return (a->attempt > b->attempt) - (a->attempt < b->attempt);
-}
-
-/*
- * The parameters of either statement: arrays of the beats that count.
- */
-static SqlArgs
-batch_args(Beat *beats, int n, bool unanswered, int nargs, TimestampTz now)
-{
-	Size		size = sizeof(Datum) * (n + 1);
-	Datum	   *column[6];
-	bool	   *nulls[6];
-	static const Oid types[6] = {TEXTOID, INT8OID, INT4OID, INTERVALOID,
-	INT8OID, FLOAT4OID};
-	Datum		arrays[6];
-	int			used = 0;
-	SqlArgs		args = {0};
-
-	for (int c = 0; c < 6; c++)
-	{
-		column[c] = MemoryContextAllocHuge(CurrentMemoryContext, size);
-		nulls[c] = palloc0(n + 1);
-	}
-	for (int i = 0; i < n; i++)
-	{
-		if ((i > 0 && compare_keys(&beats[i - 1], &beats[i]) == 0) ||
-			(unanswered ? beats[i].answered : beats[i].limited))
-			continue;
-		column[0][used] = beats[i].org_datum;
-		column[1][used] = Int64GetDatum(beats[i].job);
-		column[2][used] = Int32GetDatum(beats[i].attempt);
-		column[3][used] = beats[i].elapsed_datum;
-		column[4][used] = beats[i].progress;
-		nulls[4][used] = beats[i].progress_null;
-		column[5][used] = beats[i].utilization;
-		nulls[5][used++] = beats[i].utilization_null;
-	}
-	for (int c = 0; c < 6; c++)
-	{
-		int16		len;
-		bool		byval;
-		char		align;
-		int			lower = 1;
-
-		get_typlenbyvalalign(types[c], &len, &byval, &align);
-		arrays[c] = PointerGetDatum(construct_md_array(column[c], nulls[c], 1,
-													   &used, &lower,
-													   types[c], len, byval,
-													   align));
-	}
-	for (int c = 0; c < Min(nargs, 4); c++)
-		SqlArg(&args, arrays[c]);
-	if (nargs > 4)
-	{
-		SqlArgTime(&args, now);
-		SqlArgDuration(&args, SettingClockSkew());
-		SqlArg(&args, arrays[4]);
-		SqlArg(&args, arrays[5]);
-	}
-	return args;
-}
-
-/*
- * Answer the beats a statement returned rows for.
+ * Apply the heartbeats that are as nearly all are.
  */
 static void
-answer_rows(Beat *beats, int n, SqlResult rows, TimestampTz now,
-			bool accepted)
+beat_ordinary(const Beats *beats, TimestampTz now)
 {
+	Pass		pass = pick(beats, admitted);
+	Size		size = sizeof(Datum) * (pass.n + 1);
+	Datum	   *started_by = MemoryContextAllocHuge(CurrentMemoryContext,
+													size);
+	Datum	   *log_from = MemoryContextAllocHuge(CurrentMemoryContext, size);
+	Datum	   *place = MemoryContextAllocHuge(CurrentMemoryContext, size);
+	SqlArgs		args = {0};
+
+	if (pass.n == 0)
+		return;
+	pass.attempts = MemoryContextAllocHuge(CurrentMemoryContext,
+										   sizeof(Attempt) * pass.n);
+	for (int i = 0; i < pass.n; i++)
+	{
+		int64		elapsed = pass.beats[i]->elapsed;
+
+		started_by[i] = TimestampTzGetDatum(ClockAdd(now, SettingClockSkew() -
+													 elapsed));
+		log_from[i] = IntervalPGetDatum(DurationToInterval(elapsed -
+														   SettingUsageInterval()));
+		place[i] = Int32GetDatum(i);
+	}
+	BeatsArgKeys(&args, pass.beats, pass.n);
+	BeatsArgElapsed(&args, pass.beats, pass.n);
+	SqlArgTime(&args, now);
+	SqlArgArray(&args, started_by, NULL, pass.n, TIMESTAMPTZOID);
+	SqlArgArray(&args, log_from, NULL, pass.n, INTERVALOID);
+	SqlArgArray(&args, place, NULL, pass.n, INT4OID);
+	if (beats->told)
+		BeatsArgTold(&args, pass.beats, pass.n);
+	SqlEach(beats->told ? &attempts_beat_told : &attempts_beat, &args, false,
+			take_beaten, &pass);
+}
+
+/*
+ * The attempt of one of them, as it now is.
+ */
+static void
+take_beaten(void *context, const Datum *values, const bool *nulls)
+{
+	Pass	   *pass = context;
+	int			place = DatumGetInt32(values[BEATEN_WIDTH]);
+	Beat	   *beat = pass->beats[place];
+	Attempt    *attempt = &pass->attempts[place];
+
+	*attempt = (Attempt)
+	{
+		.org = beat->org, .job = beat->job, .attempt = beat->attempt,
+			.elapsed = beat->elapsed
+	};
+	MeterBeaten(attempt, values, nulls);
+	beat->taken = attempt;
+	beat->ordinary = true;
+}
+
+/*
+ * Apply what others are news.
+ */
+static void
+beat_any(const Beats *beats, TimestampTz now)
+{
+	Pass		pass = pick(beats, outstanding);
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	if (pass.n == 0)
+		return;
+	BeatsArgKeys(&args, pass.beats, pass.n);
+	BeatsArgElapsed(&args, pass.beats, pass.n);
+	SqlArgTime(&args, now);
+	SqlArgDuration(&args, SettingClockSkew());
+	BeatsArgTold(&args, pass.beats, pass.n);
+	rows = SqlRun(&attempts_meter, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		Attempt    *attempt = palloc0(sizeof(Attempt));
+
+		CHECK_FOR_INTERRUPTS();
+		AttemptFrom(rows, i, attempt);
+		BeatsFind(beats, attempt)->taken = attempt;
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * Answer those that were accepted, by key.
+ */
+static void
+answer_taken(const Beats *beats, TimestampTz now)
+{
+	const Attempt **logged =
+	MemoryContextAllocHuge(CurrentMemoryContext,
+						   sizeof(Attempt *) * (beats->n_counting + 1));
+	int			n_logged = 0;
+
+	for (int i = 0; i < beats->n_counting; i++)
+	{
+		Beat	   *beat = beats->counting[i];
+
+		CHECK_FOR_INTERRUPTS();
+		if (beat->taken == NULL)
+			continue;
+		beat->answered = true;
+		if (!beat->ordinary)
+		{
+			beat->answer = MeterAccepted(beat->taken, beat->elapsed, now,
+										 false);
+			continue;
+		}
+		beat->answer = MeterGoOn(beat->taken, now, false);
+		if (beat->taken->logged == beat->elapsed)
+			logged[n_logged++] = beat->taken;
+	}
+	if (n_logged > 0)
+		AttemptsLogUsage(logged, n_logged, now);
+}
+
+/*
+ * Answer those that changed nothing.
+ */
+static void
+answer_rest(const Beats *beats, TimestampTz now)
+{
+	Pass		pass = pick(beats, unanswered);
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	if (pass.n == 0)
+		return;
+	BeatsArgKeys(&args, pass.beats, pass.n);
+	rows = SqlRun(&attempts_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		Attempt		attempt;
@@ -317,16 +305,13 @@ answer_rows(Beat *beats, int n, SqlResult rows, TimestampTz now,
 
 		CHECK_FOR_INTERRUPTS();
 		AttemptFrom(rows, i, &attempt);
-		beat = find_beat(beats, n, &attempt);
-		Ensure(beat != NULL, "An attempt came back that was not asked for.");
+		beat = BeatsFind(beats, &attempt);
 		most = now - attempt.started_at + SettingClockSkew();
-		beat->answer = accepted ? MeterAccepted(&attempt, beat->elapsed, now, false) :
-			MeterUnchanged(&attempt, beat->elapsed, now);
+		beat->answer = MeterUnchanged(&attempt, beat->elapsed, now);
 		beat->answered = true;
 
 		/* not late, not over: over a limit, or somebody else has the row */
-		if (!accepted && attempt.ended_at == DT_NOBEGIN &&
-			beat->answer.reason == NULL &&
+		if (attempt.ended_at == DT_NOBEGIN && beat->answer.reason == NULL &&
 			(Min(beat->elapsed, most) > attempt.elapsed || !attempt.running))
 			beat->answer.reason = beat->limited ? "rate_limited" : "busy";
 	}
@@ -334,57 +319,25 @@ answer_rows(Beat *beats, int n, SqlResult rows, TimestampTz now,
 }
 
 /*
- * The beat that counts for an attempt: the first of its key.
- */
-static Beat *
-find_beat(Beat *beats, int n, const Attempt *attempt)
-{
-	Beat		key = {.org = attempt->org, .job = attempt->job,
-		.attempt = attempt->attempt};
-	int			low = 0;
-	int			high = n;
-
-	while (low < high)
-	{
-		int			middle = low + (high - low) / 2;
-
-		if (compare_keys(&beats[middle], &key) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < n && compare_keys(&beats[low], &key) == 0 ?
-		&beats[low] : NULL;
-}
-
-/*
  * A row per input, in the order given; duplicates are answered alike.
  */
 static void
-put_answers(ReturnSetInfo *rsinfo, Beat *beats, int n)
+put_answers(ReturnSetInfo *rsinfo, const Beats *beats)
 {
 	static const Answer unknown = {"stop", "unknown", 0, 0, DT_NOEND, -1, false};
-	Beat	  **ordered = MemoryContextAllocHuge(CurrentMemoryContext,
-												 sizeof(Beat *) * (n + 1));
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < beats->n; i++)
 	{
-		if (i > 0 && compare_keys(&beats[i - 1], &beats[i]) == 0)
-			beats[i].answer = beats[i - 1].answer;
-		else if (!beats[i].answered)
-			beats[i].answer = unknown;
-		ordered[beats[i].ordinal] = &beats[i];
-	}
-	for (int i = 0; i < n; i++)
-	{
-		const Answer *answer = &ordered[i]->answer;
+		const Beat *beat = &beats->all[i];
+		const Answer *answer = beat->counts->answered ?
+			&beat->counts->answer : &unknown;
 		Row			row = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		RowAdd(&row, Int32GetDatum(i + 1));
-		RowAdd(&row, ordered[i]->org_datum);
-		RowAdd(&row, Int64GetDatum(ordered[i]->job));
-		RowAdd(&row, Int32GetDatum(ordered[i]->attempt));
+		RowAdd(&row, beat->org_datum);
+		RowAdd(&row, Int64GetDatum(beat->job));
+		RowAdd(&row, Int32GetDatum(beat->attempt));
 		RowText(&row, answer->action);
 		RowText(&row, answer->reason);
 		RowCredits(&row, answer->billed);

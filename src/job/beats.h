@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * beats.h
+ *		The heartbeats of one call.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_BEATS_H
+#define GPUCREDIT_BEATS_H
+
+#include "common/args.h"
+#include "job/meter.h"
+
+/* One input, and what becomes of it. */
+typedef struct Beat
+{
+	struct Beat *counts;		/* the one of its attempt that does */
+	Datum		org_datum;
+	char	   *org;
+	int64		job;
+	int32		attempt;
+	int64		elapsed;
+	Datum		elapsed_datum;
+	Datum		progress;
+	bool		progress_null;
+	Datum		utilization;
+	bool		utilization_null;
+	bool		limited;		/* over a rate limit: changes nothing */
+	bool		ordinary;		/* accepted, with nothing to cut */
+	Attempt    *taken;			/* accepted: its attempt as it now is */
+	bool		answered;
+	Answer		answer;
+} Beat;
+
+typedef struct Beats
+{
+	int			n;
+	Beat	   *all;			/* in the order given */
+	int			n_counting;
+	Beat	  **counting;		/* one an attempt, by key */
+	bool		told;			/* any has progress or utilization */
+} Beats;
+
+typedef bool (*BeatTest) (const Beat *beat);
+
+extern Beats BeatsTake(FunctionCallInfo fcinfo);
+extern int	BeatsPick(const Beats *beats, BeatTest test, Beat **picked);
+extern void BeatsArgKeys(SqlArgs *args, Beat *const *beats, int n);
+extern void BeatsArgElapsed(SqlArgs *args, Beat *const *beats, int n);
+extern void BeatsArgTold(SqlArgs *args, Beat *const *beats, int n);
+extern Beat *BeatsFind(const Beats *beats, const Attempt *attempt);
+
+#endif							/* GPUCREDIT_BEATS_H */
