@@ -291,6 +291,22 @@ FROM gpucredit.meter_batch(array_fill('jo'::text, ARRAY[10000]),
 	array_fill(1, ARRAY[10000]),
 	(SELECT array_agg(n * '1 ms'::interval ORDER BY n) FROM generate_series(1, 10000) n));
 SELECT elapsed FROM gpucredit.attempt WHERE org = 'jo' AND job = pg_temp.job('b3');
+-- of attempts that run: what is told stays where nothing is, progress counts
+-- from when it grew, usage is logged where that is due
+SET gpucredit.clock = '2027-01-04 00:20+00';
+SELECT ordinal, action, billed FROM gpucredit.meter_batch('{jo,jo,jo,jo}',
+	ARRAY[pg_temp.job('b3'), pg_temp.job('b1'), pg_temp.job('b2'), pg_temp.job('b3')], '{1,1,1,1}',
+	'{4 min,12 min,11 min,5 min}', '{9,NULL,4,NULL}', '{0.9,NULL,0.2,NULL}');
+SELECT pg_temp.key(job) AS job, elapsed, logged, heard_at, progress, progress_at, utilization
+FROM gpucredit.attempt WHERE org = 'jo' AND ended_at IS NULL ORDER BY 1;
+-- one of them claims more than passed
+SET gpucredit.clock = '2027-01-04 00:25+00';
+SELECT ordinal, action, billed FROM gpucredit.meter_batch('{jo,jo,jo}',
+	ARRAY[pg_temp.job('b1'), pg_temp.job('b2'), pg_temp.job('b3')], '{1,1,1}', '{16 min,12 min,40 min}');
+SELECT pg_temp.key(job) AS job, elapsed, logged, heard_at, progress, progress_at, utilization, skewed_at
+FROM gpucredit.attempt WHERE org = 'jo' AND ended_at IS NULL ORDER BY 1;
+SELECT pg_temp.key(u.job) AS job, at, elapsed, billed, progress, utilization FROM gpucredit.usage u
+WHERE org = 'jo' AND job IN (SELECT pg_temp.job('b' || n) FROM generate_series(1, 3) n) ORDER BY 1, 2;
 
 -- Settling: what each outcome makes of the job.
 SELECT b.job_state FROM generate_series(1, 3) n,
