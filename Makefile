@@ -101,6 +101,10 @@ SECONDS = 60
 fuzz:
 	@$(MAKE) -s --no-print-directory -C test/fuzz run SECONDS=$(SECONDS)
 
+# most tests under AddressSanitizer and UBSan, the core under valgrind
+sanitize:
+	tools/test sanitize
+
 lint:
 	tools/lint
 indent:
@@ -120,4 +124,4 @@ clean-tests:
 print-%:
 	@echo $($*)
 
-.PHONY: FORCE decide-check fuzz lint indent indent-check clean-tests
+.PHONY: FORCE decide-check fuzz sanitize lint indent indent-check clean-tests

@@ -171,6 +171,11 @@ DROP TABLE before;
 COMMIT;
 SELECT set_rate_limit('rate', 'lab/eve', 'meter', NULL, NULL) \g /dev/null
 
+-- A limit of a function there is not, as a dump of a later version has, is none.
+INSERT INTO rate_limit (org, account, operation, per_second, burst) VALUES ('rate', 'lab/eve', 'no_more', 1, 1);
+SELECT count(*) FROM generate_series(1, 50) n, meter('rate', :job, 1, '4 min' + n * interval '1 s');
+DELETE FROM rate_limit WHERE operation = 'no_more';
+
 -- Every function that does something for an organisation passes there.
 SELECT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
 WHERE p.pronamespace = 'gpucredit'::regnamespace AND l.lanname = 'c'

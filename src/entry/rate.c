@@ -272,14 +272,14 @@ read_limit(SqlResult rows, uint64 i, OrgLimits *org)
 	char	   *operation = SqlText(rows, i, 2);
 	int			entry = RateOperation(operation);
 	pg_uuid_t  *setting;
-	uint64		mask = entry == ENTRIES ? PG_UINT64_MAX :
-		UINT64CONST(1) << entry;
+	uint64		mask;
 	uint8		digest[DIGEST_SIZE];
 	StringInfoData name;
 	bool		isnull;
 
 	if (entry < 0)
 		return;
+	mask = entry == ENTRIES ? PG_UINT64_MAX : UINT64CONST(1) << entry;
 	limit->account = MemoryContextStrdup(kept, SqlText(rows, i, 1));
 	limit->operation = MemoryContextStrdup(kept, operation);
 	limit->level.per_second = DatumGetFloat8(SqlDatum(rows, i, 3, &isnull));

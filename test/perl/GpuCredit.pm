@@ -42,6 +42,7 @@ BEGIN
 	  or die "$pg_config does not know where PGXS is\n";
 	unshift @INC, "$pgxs/test/perl";
 	$ENV{PATH} = "$bin:$ENV{PATH}";
+	$ENV{PGCTLTIMEOUT} ||= 300;	# a minute is short for a busy machine
 	$ENV{PG_REGRESS} ||= "$pgxs/test/regress/pg_regress";
 
 	# PostgreSQL's modules keep data folders and logs below TESTDIR

@@ -58,14 +58,16 @@ is( query(
 	'20.000000', 'a hold holds');
 
 # Setting up twice is setting up once; what was changed is put back, by hand or
-# by moving.
+# by moving.  In one transaction, so that cron never runs what was changed.
 my $jobs = query($node, 'credit', 'SELECT gpucredit.install_jobs()');
 cmp_ok($jobs, '>=', 4, "$jobs jobs are set up");
 my $as_set_up = all_jobs();
-query(
-	$node, 'credit', q{
+query($node, 'credit', q{
 	CREATE ROLE boss SUPERUSER;
-	CREATE DATABASE passing;
+	CREATE DATABASE passing});
+my $put_back = query(
+	$node, 'credit', q{
+	BEGIN;
 	UPDATE cron.job SET schedule = '0 0 1 1 *', active = false
 	WHERE jobname LIKE 'gpucredit reap_holds %';
 	UPDATE cron.job SET command = 'SELECT 1'
@@ -77,10 +79,12 @@ query(
 	UPDATE cron.job SET username = 'boss'
 	WHERE jobname LIKE 'gpucredit seal_audit %';
 	SELECT cron.schedule_in_database('gpucredit maintain passing',
-		'* * * * *', 'SELECT 1', 'passing');
-	SELECT cron.schedule('gpucredit gone credit', '* * * * *', 'SELECT 1')});
-is(query($node, 'credit', 'SELECT gpucredit.install_jobs()'),
-	$jobs, 'and again');
+		'* * * * *', 'SELECT 1', 'passing') \g /dev/null
+	SELECT cron.schedule('gpucredit gone credit', '* * * * *', 'SELECT 1')
+	\g /dev/null
+	SELECT gpucredit.install_jobs();
+	COMMIT});
+is($put_back, $jobs, 'and again');
 is(all_jobs(), "$as_set_up\n" .
 	join('|', 'gpucredit maintain passing', '* * * * *', 'SELECT 1',
 		$node->host, $node->port, qw(passing postgres t)),
@@ -101,11 +105,13 @@ is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
 	2 * $jobs, 'the hint sets up the same jobs for it');
 my $of_both = all_jobs();
 query(
-	$node, 'credit', q{
+	$node, 'credit', qq{
+	BEGIN;
 	UPDATE cron.job SET nodename = 'elsewhere', active = false,
 		username = 'boss', command = 'SELECT 1'
-	WHERE jobname LIKE 'gpucredit % other'});
-query($node, 'credit', $elsewhere);
+	WHERE jobname LIKE 'gpucredit % other';
+	$elsewhere
+	;COMMIT});
 query($node, 'credit', 'SELECT gpucredit.install_jobs()');
 is(all_jobs(), $of_both,
 	"which puts back what was changed, and this database's own leave alone");
