@@ -229,6 +229,46 @@ SELECT action, pg_temp.key(job) AS job FROM gpucredit.place('bc');
 SELECT * FROM pg_temp.why('bc high', 'claim');
 SELECT * FROM gpucredit.verify();
 
+\echo === A second cycle at the same instant decides nothing
+DO $$
+BEGIN
+	PERFORM gpucredit.set_tier('bn-2', 502, 'never', false);
+	PERFORM gpucredit.set_tier('bn-3', 503, 'never', true);
+	PERFORM gpucredit.set_tier('bn-4', 504, 'capacity', false, grace => '1 min', min_run => '0');
+	PERFORM gpucredit.create_pool('bn');
+	PERFORM gpucredit.create_account('bf', 'bn-' || n) FROM generate_series(1, 3) n;
+	PERFORM gpucredit.register_node('bn', 'bn-1', 'BF-A', 3, 40960);
+	PERFORM set_config('gpucredit.clock', '2027-05-04 00:00+00', false);
+	PERFORM gpucredit.heartbeat('bn-1', '{0-2}');
+	PERFORM gpucredit.reserve('bf', 'bn-1', 'bn runs', '1xBF-A', '1 h', pool => 'bn');
+	PERFORM gpucredit.place('bn');
+	PERFORM gpucredit.reserve('bf', 'bn-2', 'bn waits', '3xBF-A', '1 h', pool => 'bn');
+	PERFORM gpucredit.reserve('bf', 'bn-2', 'bn short', '1xBF-A', '30 min', pool => 'bn');
+	PERFORM gpucredit.reserve('bf', 'bn-3', 'bn long', '1xBF-A', '2 h', pool => 'bn');
+END $$;
+-- who is let in behind a reservation puts his account behind others
+SELECT action, pg_temp.key(job) AS job FROM gpucredit.place('bn');
+SELECT count(*) FROM gpucredit.place('bn');
+-- who is told to leave lets another be reserved elsewhere, and a third one in
+DO $$
+BEGIN
+	PERFORM gpucredit.create_pool('bv');
+	PERFORM gpucredit.register_node('bv', 'bv-1', 'BF-A', 2, 40960);
+	PERFORM gpucredit.register_node('bv', 'bv-2', 'BF-A', 4, 40960);
+	PERFORM gpucredit.reserve('bf', '', 'bv runs', '1xBF-A', '2 h', 'bn-2', pool => 'bv');
+	PERFORM gpucredit.reserve('bf', '', 'bv leaves', '4xBF-A', '20 h', 'bn-4', pool => 'bv');
+	PERFORM gpucredit.place('bv');
+	PERFORM set_config('gpucredit.clock', '2027-05-04 00:01+00', false);
+	PERFORM gpucredit.heartbeat('bv-1', '{0-1}'), gpucredit.heartbeat('bv-2', '{0-3}');
+	PERFORM gpucredit.reserve('bf', '', 'bv waits', '2xBF-A', '2 h', 'bn-2', pool => 'bv', topology => 'node');
+	PERFORM gpucredit.reserve('bf', '', 'bv comes', '2xBF-A', '1 h', 'bn-3', pool => 'bv', topology => 'node');
+	PERFORM gpucredit.reserve('bf', '', 'bv long', '1xBF-A', '5 h', 'bn-3', pool => 'bv');
+END $$;
+SELECT action, pg_temp.key(job) AS job, node, gpus, reason FROM gpucredit.place('bv');
+SELECT pg_temp.key(job) AS job, node, gpus, expected_at FROM gpucredit.reservations('bv');
+SELECT count(*) FROM gpucredit.place('bv');
+SELECT * FROM gpucredit.verify();
+
 -- nothing of this test is left for others
 SELECT set_config('gpucredit.clock', '2027-05-02 12:00+00', false);
 SELECT count(gpucredit.cancel('bf', j.job, 'end ' || j.job)) > 0

@@ -321,7 +321,7 @@ promises_error(const DecideInput *input, const DecideResult *result)
 	{
 		const DecidePromise *promise = &result->promises[i];
 		DecideStart start = {promise->job, promise->type, promise->gpus,
-			promise->share, promise->first_part, promise->n_parts, 0};
+			promise->share, promise->first_part, promise->n_parts, 0, false};
 		const char *error = promise->job < 0 ? NULL :
 			DecideCheckStart(input, &as_parts, &start);
 

@@ -85,20 +85,30 @@ job_started(const DecideResult *result, int32_t job)
 }
 
 /*
- * List all that nodes give and get back.  A claim whose job started is that
- * start.
+ * List all that nodes give and get back.  A claim whose job started has what
+ * that start has; like one that does not, it goes before all others, and what
+ * the next is to have of the same device need not be there yet.
  */
 static bool
 items_collect(const DecideInput *input, const DecideResult *result,
 			  const DecideArena *arena, Items *items)
 {
-	bool		fine = true;
+	bool	   *claimed = DecideAlloc(arena, input->n_jobs, sizeof(bool));
+	bool		fine = claimed != NULL;
 	int32_t		i;
 
+	for (i = 0; i < input->n_jobs && fine; i++)
+		claimed[i] = false;
+	for (i = 0; i < input->n_claims && fine; i++)
+	{
+		if (input->claims[i].job >= 0)
+			claimed[input->claims[i].job] = true;
+	}
 	for (i = 0; i < result->n_starts && fine; i++)
 	{
 		const DecideStart *start = &result->starts[i];
-		Item		item = {NULL, start->share, ITEM_START};
+		Item		item = {NULL, start->share,
+			claimed[start->job] ? ITEM_CLAIM : ITEM_START};
 
 		fine = items_add(arena, items, &result->parts[start->first_part],
 						 start->n_parts, item);

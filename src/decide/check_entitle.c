@@ -9,7 +9,9 @@
  * part, stays within it, and the giver's side keeps as much.  A result does not
  * say whether a start came before a claim, nor which victim came first, so
  * starts count for the giver and not against the taker, and all victims of a
- * claim for the taker: what is refused is wrong however it was.
+ * claim for the taker: what is refused is wrong however it was.  What they are
+ * entitled to depends on what they have a use for, and who started before it
+ * was dealt out has a use for what he got: a promise says how many had.
  */
 #include <string.h>
 
@@ -34,6 +36,7 @@ typedef struct Books
 	int64_t		capacity;
 	int32_t    *first;			/* child, by account + 1; -1: none */
 	int32_t    *next;			/* of the same parent, -1: none */
+	int32_t		after;			/* starts that count as what they got */
 	bool	   *filled;			/* who asks for less than his part */
 	bool	   *dealt;			/* by account + 1 */
 } Books;
@@ -262,6 +265,34 @@ deal_to(Books *books, int32_t account)
 }
 
 /*
+ * Deal out anew once so many starts count as what they got.
+ */
+static void
+deal_after(Books *books, const DecideResult *result, int32_t after)
+{
+	const DecideInput *input = books->input;
+	int32_t		i;
+
+	if (after == books->after)
+		return;
+	for (; books->after < after; books->after++)
+	{
+		const DecideStart *s = &result->starts[books->after];
+		const DecideJob *job = &input->jobs[s->job];
+		const DecideAsk *ask = &input->asks[job->ask];
+
+		if (ask->n_offers > 0)
+			book(books, &books->demand, job->account,
+				 worth(input, s->type, s->gpus, s->share) -
+				 worth(input, ask->offers[0].type, ask->min_gpus,
+					   ask->share));
+	}
+	for (i = 0; i < input->n_accounts; i++)
+		books->filled[i] = books->dealt[i] = false;
+	books->dealt[i] = false;
+}
+
+/*
  * Is an account, or one above it, the other?
  */
 static bool
@@ -335,6 +366,9 @@ walk(Books *books, const DecideResult *result)
 		const DecidePromise *p = &result->promises[i];
 		int64_t		taken = worth(input, p->type, p->gpus, p->share);
 
+		if (p->after < books->after || p->after > result->n_starts)
+			return "a promise came after starts that were not there";
+		deal_after(books, result, p->after);
 		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions;
 			 e++)
 		{
@@ -362,6 +396,13 @@ walk(Books *books, const DecideResult *result)
 		}
 		if (p->job >= 0)
 			book(books, &books->taker, input->jobs[p->job].account, taken);
+		else if (p->why == DECIDE_WHY_GROW)
+		{
+			const DecideRunning *r = &input->running[p->running];
+
+			book(books, &books->giver, r->account, taken -
+				 worth(input, r->type, r->gpus, r->share));
+		}
 	}
 	return NULL;
 }

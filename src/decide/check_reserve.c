@@ -5,7 +5,8 @@
  *
  * A reservation is a start at another time, so it must be one that its ask
  * allows.  And when its time comes its devices must be there: beside what is
- * free now, what runs gives back as expected; what the cycle started or
+ * free now, what runs gives back as expected, and who is told to go within his
+ * grace; what the cycle started or
  * reserved before it is gone when it is expected to be, and what came after it
  * at its limit.  What was reserved after it for the very same instant has its
  * turn after it.  That is what backfill promises.
@@ -51,6 +52,50 @@ run_of(const DecideInput *input, int32_t job, bool expected)
 	int64_t		run = input->jobs[job].expected_run;
 
 	return expected && run > 0 && run < limit ? run : limit;
+}
+
+/*
+ * When what runs, or starts, is expected to be over that would be so at an
+ * instant: not before soon.
+ */
+static int64_t
+not_before(const DecideInput *input, int64_t at)
+{
+	int64_t		soonest = later(input->now, input->soon);
+
+	return at > soonest ? at : soonest;
+}
+
+/*
+ * When running jobs are expected to be over.  NULL: out of memory.
+ */
+static int64_t *
+ends_expected(const DecideInput *input, const DecideResult *result,
+			  const DecideArena *arena)
+{
+	int64_t    *ends = DecideAlloc(arena, input->n_running, sizeof(int64_t));
+	int32_t		i;
+
+	for (i = 0; i < input->n_running && ends != NULL; i++)
+		ends[i] = input->running[i].expected_end;
+	for (i = 0; i < result->n_evictions && ends != NULL; i++)
+	{
+		int32_t		r = result->evictions[i].running;
+		int64_t		gone;
+
+		if (r < 0 || r >= input->n_running)
+			continue;
+		gone = not_before(input, later(input->now, input->tiers
+									   [input->running[r].tier].grace));
+		if (gone < ends[r])
+			ends[r] = gone;
+	}
+	for (i = 0; i < input->n_running && ends != NULL; i++)
+	{
+		if (ends[i] <= input->now)
+			ends[i] = later(input->now, 1);
+	}
+	return ends;
 }
 
 /*
@@ -120,7 +165,7 @@ each_error(const DecideInput *input, const DecideResult *result,
  */
 static int32_t
 items_list(const DecideInput *input, const DecideResult *result,
-		   const bool *marked, Item *items)
+		   const int64_t *ends, const bool *marked, Item *items)
 {
 	int32_t		n = 0;
 	int32_t		i;
@@ -138,8 +183,7 @@ items_list(const DecideInput *input, const DecideResult *result,
 				items[n++] = (Item)
 			{
 				part->node, run->share, true, -1, INT64_MIN, input->now,
-					run->expected_end > input->now ? run->expected_end :
-					later(input->now, 1), run->limit_end, part
+					ends[i], run->limit_end, part
 			};
 		}
 	}
@@ -156,7 +200,8 @@ items_list(const DecideInput *input, const DecideResult *result,
 			{
 				part->node, s->share, false, -1, (int64_t) i << 32,
 					input->now,
-					later(input->now, run_of(input, s->job, true)),
+					not_before(input, later(input->now,
+											run_of(input, s->job, true))),
 					later(input->now, run_of(input, s->job, false)), part
 			};
 		}
@@ -236,14 +281,15 @@ nodes_error(const DecideInput *input, const DecideResult *result,
 		result->n_reserved_parts;
 	Item	   *items = DecideAlloc(arena, room, sizeof(Item));
 	int32_t    *list = DecideAlloc(arena, room, sizeof(int32_t));
+	int64_t    *ends = ends_expected(input, result, arena);
 	int32_t		n;
 	int32_t		first;
 	int32_t		last;
 	int32_t		i;
 
-	if (items == NULL || list == NULL)
+	if (items == NULL || list == NULL || ends == NULL)
 		return "out of memory";
-	n = items_list(input, result, marked, items);
+	n = items_list(input, result, ends, marked, items);
 	for (i = 0; i < n; i++)
 		list[i] = i;
 	if (!DecideSort(arena, list, n, compare_item, items))

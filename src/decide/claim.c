@@ -132,6 +132,17 @@ DecideClaimsStarted(Cycle *cycle, const DecideStart *start)
 }
 
 /*
+ * Did somebody look in vain for what accounts are entitled to, in a round in
+ * which jobs started?  These use more now, and have a use for other amounts.
+ */
+bool
+DecideClaimsUnsettled(const Cycle *cycle)
+{
+	return cycle->claims != NULL && cycle->claims->loaded &&
+		(cycle->input->policy.reclaim || cycle->claims->elastic);
+}
+
+/*
  * Do two jobs stand alike as far as claims go, but for their wall limits?
  */
 static bool
@@ -375,14 +386,15 @@ DecideClaimsEnd(Cycle *cycle)
 		return false;
 	for (i = 0; i < input->n_claims; i++)
 	{
-		DecideWait *wait = input->claims[i].job < 0 ? NULL :
-			&cycle->result->waits[input->jobs[input->claims[i].job].ask];
+		int32_t		job = input->claims[cycle->claims->in_turn[i]].job;
+		DecideWait *wait = job < 0 ? NULL :
+			&cycle->result->waits[input->jobs[job].ask];
 
 		if (wait != NULL && wait->reason == DECIDE_NOT_WAITING &&
-			!cycle->claims->started[input->claims[i].job])
+			!cycle->claims->started[job])
 		{
 			wait->reason = DECIDE_PROMISED;
-			wait->job = input->claims[i].job;
+			wait->job = job;
 		}
 	}
 	for (i = 0; i < cycle->result->n_promises; i++)

@@ -83,6 +83,7 @@ typedef struct Search
 typedef struct ClaimState
 {
 	int32_t    *host_of;		/* by node */
+	int32_t    *in_turn;		/* claims of earlier cycles, as they were made */
 	Candidate  *candidates;		/* cheapest first */
 	int32_t		n_candidates;
 	int32_t    *ranks;			/* of candidates, the least important first */
@@ -156,6 +157,9 @@ extern void DecideEntitleUse(Cycle *cycle, int32_t account, int64_t amount);
 extern bool DecideEntitleMay(const Cycle *cycle, int32_t taker,
 							 int64_t taken, int32_t giver, int64_t given);
 
+extern bool DecideEntitleWithin(const Cycle *cycle, int32_t taker,
+								int64_t taken, int32_t giver);
+
 /* victims.c */
 extern int64_t DecideRunningLost(const DecideInput *input,
 								 const DecideRunning *running);
@@ -169,6 +173,7 @@ extern void DecideVictimRoom(Cycle *cycle, int32_t candidate);
 extern void DecideSearchBegin(Cycle *cycle, DecideTopology topology,
 							  bool single);
 extern void DecideSearchUpdate(Cycle *cycle, int32_t host);
+extern bool DecideVictimsEntitled(const Cycle *cycle, int32_t spared);
 extern void DecideVictimsSpare(Cycle *cycle);
 extern Cost DecideVictimsCost(const Cycle *cycle, const int32_t *chosen,
 							  int32_t n);

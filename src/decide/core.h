@@ -321,6 +321,8 @@ typedef struct Cycle
 	int32_t		n_deep;			/* reservations that count for the depth */
 	int32_t		n_aged;			/* of aged jobs */
 	bool		trying;			/* the hosts will be as before */
+	int32_t		n_before;		/* starts before the first turn in vain; -1:
+								 * there was none */
 } Cycle;
 
 /* cycle.c */
@@ -331,8 +333,19 @@ typedef enum Outcome
 	OUTCOME_OUT_OF_MEMORY
 } Outcome;
 
+extern const char *DecideRound(const DecideInput *input,
+							   const DecideArena *arena, DecideResult *result,
+							   bool *over);
 extern Outcome DecideTryOffer(Cycle *cycle, AskState *state, int32_t job,
 							  const DecideAsk *ask, const DecideOffer *offer);
+
+/* carry.c */
+extern int64_t DecideStartEnd(const DecideInput *input, int32_t job,
+							  bool expected);
+extern bool DecideCarryOut(const DecideInput *input,
+						   const DecideResult *result,
+						   const DecideArena *arena, int32_t made_before,
+						   int32_t *job_now, DecideInput *next);
 
 /* told.c */
 extern bool DecideToldPrepare(Cycle *cycle);
@@ -482,6 +495,7 @@ extern bool DecideClaimsMay(const Cycle *cycle, int32_t ask);
 extern bool DecideClaimed(const Cycle *cycle, int32_t job);
 extern bool DecideClaimStarted(const Cycle *cycle, int32_t job);
 extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);
+extern bool DecideClaimsUnsettled(const Cycle *cycle);
 extern void DecideClaimsStarted(Cycle *cycle, const DecideStart *start);
 extern bool DecideClaimsEnd(Cycle *cycle);
 

@@ -1,8 +1,8 @@
 /*
  * cycle.c
- *	  One cycle: jobs in order, each onto the first offer that fits now.
+ *	  A round of turns: jobs in order, each onto the first offer that fits now.
  *
- * Within a cycle capacity only shrinks.  So what failed once stays failed: an
+ * A cycle is one of them, or several (rounds.c).  Within one capacity only shrinks.  So what failed once stays failed: an
  * ask that could not start a job is passed over, an offer that did not fit is
  * not looked at again, and once no single host can take an ask, only gangs are
  * tried.
@@ -263,6 +263,8 @@ job_explain(Cycle *cycle, int32_t job)
 static bool
 job_waits(Cycle *cycle, int32_t job)
 {
+	if (cycle->n_before < 0)
+		cycle->n_before = cycle->result->n_starts;
 	job_explain(cycle, job);
 	if (!DecideReserve(cycle, job))
 		return false;
@@ -378,11 +380,77 @@ cycle_prepare(Cycle *cycle)
 }
 
 /*
- * Decide one cycle.
+ * Did a job start whose cache another wants to find that has a reservation?
+ * The nodes hold it now.  Who asks for a fixed number of devices has what he
+ * was told again, wherever it is.
+ */
+static bool
+caches_came(const Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	const DecideResult *result = cycle->result;
+	int32_t		r;
+	int32_t		s;
+
+	for (r = 0; r < result->n_reservations; r++)
+	{
+		const DecideJob *job = &input->jobs[result->reservations[r].job];
+		const DecideAsk *ask = &input->asks[job->ask];
+
+		if (job->cache == 0 || ask->min_gpus == ask->max_gpus)
+			continue;
+		for (s = 0; s < result->n_starts; s++)
+		{
+			if (input->jobs[result->starts[s].job].cache == job->cache)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Did jobs start after others had their turns in vain whom that concerns?
+ * After one that has a reservation: who started is behind others now.  After
+ * any, where tiers have a guaranteed share: he is at the front again, and may
+ * be more than is left of it.  And whoever looked in vain for what accounts are
+ * entitled to.
+ */
+static bool
+starts_concern(const Cycle *cycle)
+{
+	const DecideResult *result = cycle->result;
+
+	if (DecideClaimsUnsettled(cycle))
+		return true;
+	return result->n_reservations > 0 &&
+		(result->reservations[0].after < result->n_starts ||
+		 (cycle->queue.n_shares > 0 && cycle->n_before < result->n_starts) ||
+		 caches_came(cycle));
+}
+
+/*
+ * Is nothing left to decide?  Nothing is where nothing was decided, or only
+ * what changes nothing for anybody else; and what may start no more waits for
+ * the next cycle.  Promises do change something: those who have the devices
+ * will leave.
+ */
+static bool
+round_is_over(const Cycle *cycle)
+{
+	const DecideResult *result = cycle->result;
+
+	if (result->n_starts >= cycle->input->max_starts)
+		return true;
+	return result->n_promises == 0 &&
+		(result->n_starts == 0 || !starts_concern(cycle));
+}
+
+/*
+ * Give all jobs their turns once.  *over: a further round decides nothing.
  */
 const char *
-DecideRun(const DecideInput *input, const DecideArena *arena,
-		  DecideResult *result)
+DecideRound(const DecideInput *input, const DecideArena *arena,
+			DecideResult *result, bool *over)
 {
 	Cycle		cycle;
 	const char *error;
@@ -392,6 +460,7 @@ DecideRun(const DecideInput *input, const DecideArena *arena,
 	cycle.input = input;
 	cycle.arena = arena;
 	cycle.result = result;
+	cycle.n_before = -1;
 
 	error = DecideInputError(input);
 	if (error == NULL)
@@ -403,7 +472,7 @@ DecideRun(const DecideInput *input, const DecideArena *arena,
 	if (error == NULL && (!DecideClaimsBegin(&cycle) || !jobs_try(&cycle) ||
 						  !DecideClaimsEnd(&cycle)))
 		error = "out of memory";
-	if (error != NULL)
-		memset(result, 0, sizeof(*result));
+	if (error == NULL)
+		*over = round_is_over(&cycle);
 	return error;
 }

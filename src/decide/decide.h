@@ -295,6 +295,8 @@ typedef struct DecideTold
 typedef struct DecideInput
 {
 	int64_t		now;			/* microseconds */
+	int64_t		soon;			/* microseconds that whoever is about to be
+								 * over is given at least */
 	DecidePolicy policy;
 	const DecideType *types;
 	int32_t		n_types;
@@ -310,7 +312,7 @@ typedef struct DecideInput
 	int32_t		n_jobs;
 	const DecideTypical *typical;	/* in any order */
 	int32_t		n_typical;
-	const DecideCached *cached; /* in any order, each pair once */
+	const DecideCached *cached; /* in any order */
 	int32_t		n_cached;
 	int32_t		max_starts;		/* at most so many starts, >= 0 */
 	const DecideRunning *running;
@@ -339,6 +341,8 @@ typedef struct DecideStart
 	int64_t		fit;			/* by the pool's policy when it was placed,
 								 * the lower the better; 0 of shares and
 								 * claims */
+	bool		let_in;			/* before a reservation that needs what it
+								 * gets: it must not pass its limit */
 } DecideStart;
 
 /*
@@ -436,6 +440,9 @@ typedef struct DecidePromise
 	int32_t		n_parts;
 	int32_t		first_eviction; /* index into the result's evictions */
 	int32_t		n_evictions;	/* only a leader has some */
+	int32_t		after;			/* so many of the starts counted as what they
+								 * got when accounts were dealt what they are
+								 * entitled to, the others as what they ask */
 } DecidePromise;
 
 typedef struct DecideResult
@@ -456,11 +463,16 @@ typedef struct DecideResult
 	int32_t		n_promise_parts;
 	DecideEviction *evictions;
 	int32_t		n_evictions;
+	int32_t    *timed;			/* jobs whose expected run had a part in this,
+								 * some more than once */
+	int32_t		n_timed;
 } DecideResult;
 
 /*
  * Decide one cycle.  Returns NULL and fills result, or says what is wrong with
- * the input (or "out of memory"); result is then empty.
+ * the input (or "out of memory"); result is then empty.  Once a result is
+ * carried out, a further cycle at the same instant decides nothing, unless
+ * this one started as many as it may.
  */
 extern const char *DecideRun(const DecideInput *input,
 							 const DecideArena *arena, DecideResult *result);

@@ -376,3 +376,31 @@ DecideEntitleMay(const Cycle *cycle, int32_t taker, int64_t taken,
 	}
 	return true;
 }
+
+/*
+ * Does one account, with what it takes, stay within what it is entitled to, as
+ * far up as another is not below?
+ */
+bool
+DecideEntitleWithin(const Cycle *cycle, int32_t taker, int64_t taken,
+					int32_t giver)
+{
+	const DecideAccount *accounts = cycle->input->accounts;
+	const Entitle *entitle = &cycle->claims->entitle;
+
+	if (entitle->used_own[taker] + taken > entitle->due_own[taker])
+		return false;
+	while (taker >= 0)
+	{
+		int32_t		above = giver;
+
+		while (above >= 0 && entitle->depth[above] > entitle->depth[taker])
+			above = accounts[above].parent;
+		if (above == taker)
+			break;
+		if (entitle->used[taker] + taken > entitle->due[taker])
+			return false;
+		taker = accounts[taker].parent;
+	}
+	return true;
+}

@@ -92,7 +92,49 @@ hide_busy(Cycle *cycle)
 }
 
 /*
- * Promise a job all the devices of a plan, and tell it to go on there.
+ * Give a running job's hosts what it has, or take that again.
+ */
+static void
+grower_give(Cycle *cycle, const DecideRunning *running, bool give)
+{
+	int32_t		p;
+
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+		DecideHostGive(cycle, cycle->claims->host_of
+					   [cycle->input->running_parts[p].node],
+					   &cycle->input->running_parts[p], 0, running->share,
+					   give);
+}
+
+/*
+ * Keep from all others what a running job is promised beside what it has.  What
+ * it leaves is nobody's before it has left.
+ */
+static void
+grower_keep(Cycle *cycle, const DecideRunning *running, DecidePart part)
+{
+	int32_t		p;
+
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+	{
+		const DecidePart *has = &cycle->input->running_parts[p];
+
+		if (has->node != part.node)
+			continue;
+		part.cpu_milli -= has->cpu_milli < part.cpu_milli ?
+			has->cpu_milli : part.cpu_milli;
+		part.memory_mib -= has->memory_mib < part.memory_mib ?
+			has->memory_mib : part.memory_mib;
+	}
+	DecideHostPromise(cycle, cycle->claims->host_of[part.node], &part,
+					  running->share);
+}
+
+/*
+ * Promise a job all the devices of a plan, made while what it has was given
+ * back, and tell it to go on there.
  */
 static bool
 promise_growth(Cycle *cycle, int32_t index, const DecideAsk *ask,
@@ -113,27 +155,11 @@ promise_growth(Cycle *cycle, int32_t index, const DecideAsk *ask,
 	if (!DecidePromisePlan(cycle, ask, count, plan) ||
 		!DecideEvictionAdd(cycle, index, DECIDE_WHY_GROW))
 		return false;
-	for (i = 0; i < cycle->result->promises
-		 [cycle->result->n_promises - 1].n_parts; i++)
-	{
-		const DecidePart *part = &cycle->result->promise_parts
-			[cycle->result->promises[cycle->result->n_promises - 1].first_part
-		 + i];
-
-		DecideHostTake(cycle, cycle->claims->host_of[part->node],
-					   part->devices, running->share, part->cpu_milli,
-					   part->memory_mib);
-	}
-	/* what it leaves is nobody's before it has left */
-	for (i = running->first_part; i < running->first_part + running->n_parts;
-		 i++)
-	{
-		DecidePart	part = cycle->input->running_parts[i];
-		int32_t		host = cycle->claims->host_of[part.node];
-
-		part.devices &= cycle->hosts[host].free;
-		DecideHostPromise(cycle, host, &part, DECIDE_WHOLE);
-	}
+	grower_give(cycle, running, false);
+	promise = &cycle->result->promises[cycle->result->n_promises - 1];
+	for (i = 0; i < promise->n_parts; i++)
+		grower_keep(cycle, running,
+					cycle->result->promise_parts[promise->first_part + i]);
 	return true;
 }
 
@@ -157,11 +183,7 @@ grow_one(Cycle *cycle, int32_t index)
 			offer = ask.offers[p];
 	}
 	offer.tied = false;
-	for (p = running->first_part; p < running->first_part + running->n_parts;
-		 p++)
-		DecideHostGive(cycle, cycle->claims->host_of
-					   [input->running_parts[p].node],
-					   &input->running_parts[p], 0, running->share, true);
+	grower_give(cycle, running, true);
 	ask.min_gpus = running->gpus + 1;
 	ask.max_gpus = running->max_gpus;
 	count = DecideRangeLargest(cycle, &ask, &offer);
@@ -172,11 +194,7 @@ grow_one(Cycle *cycle, int32_t index)
 	}
 	if (plan != NULL)
 		return promise_growth(cycle, index, &ask, count, plan);
-	for (p = running->first_part; p < running->first_part + running->n_parts;
-		 p++)
-		DecideHostGive(cycle, cycle->claims->host_of
-					   [input->running_parts[p].node],
-					   &input->running_parts[p], 0, running->share, false);
+	grower_give(cycle, running, false);
 	return true;
 }
 

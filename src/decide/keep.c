@@ -71,6 +71,45 @@ claim_suits(const Cycle *cycle, const DecideClaim *claim)
 }
 
 /*
+ * Does somebody who is leaving still have part of what was promised at this
+ * very instant?  Then his leaving is what the promise is of, even if as much
+ * is free beside him, kept for a reservation: that is for whom it is kept.
+ */
+static bool
+claim_is_new(const DecideInput *input, const DecideClaim *claim)
+{
+	int32_t		r;
+	int32_t		i;
+	int32_t		p;
+
+	for (r = 0; claim->made == input->now && r < input->n_running; r++)
+	{
+		const DecideRunning *running = &input->running[r];
+
+		if (!running->leaving || running->over)
+			continue;
+		for (i = running->first_part;
+			 i < running->first_part + running->n_parts; i++)
+		{
+			const DecidePart *has = &input->running_parts[i];
+
+			for (p = claim->first_part;
+				 p < claim->first_part + claim->n_parts; p++)
+			{
+				const DecidePart *part = &input->claim_parts[p];
+
+				if (part->node == has->node &&
+					((part->devices & has->devices) != 0 ||
+					 (part->cpu_milli > 0 && has->cpu_milli > 0) ||
+					 (part->memory_mib > 0 && has->memory_mib > 0)))
+					return true;
+			}
+		}
+	}
+	return false;
+}
+
+/*
  * Start a job on the devices of its claim.  False: out of memory.
  */
 static bool
@@ -126,6 +165,7 @@ DecideClaimsKeep(Cycle *cycle)
 
 	if (order == NULL || !DecideHostsGroup(cycle))
 		return false;
+	cycle->claims->in_turn = order;
 	for (i = 0; i < input->n_claims; i++)
 		order[i] = i;
 	if (!DecideSort(cycle->arena, order, input->n_claims, compare_claims,
@@ -138,7 +178,7 @@ DecideClaimsKeep(Cycle *cycle)
 		if (claim->job >= 0)
 			cycle->claims->promised[claim->job] = true;
 		if (claim->job >= 0 && cycle->result->n_starts < input->max_starts &&
-			claim_suits(cycle, claim))
+			claim_suits(cycle, claim) && !claim_is_new(input, claim))
 		{
 			if (!claim_start(cycle, claim))
 				return false;

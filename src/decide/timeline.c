@@ -129,11 +129,10 @@ start_end_add(Cycle *cycle, int32_t index, const DecidePart *part)
 {
 	const DecideInput *input = cycle->input;
 	const DecideStart *start = &cycle->result->starts[index];
-	int64_t		limit = input->asks[input->jobs[start->job].ask].wall_limit;
 
 	return end_add(cycle, part, start->share, index,
-				   DecideTimeAdd(input->now, DecideJobRun(input, start->job)),
-				   DecideTimeAdd(input->now, limit));
+				   DecideStartEnd(input, start->job, true),
+				   DecideStartEnd(input, start->job, false));
 }
 
 /*

@@ -407,6 +407,39 @@ DecideSearchUpdate(Cycle *cycle, int32_t host)
 }
 
 /*
+ * May the job of the search still take from all that are chosen, now that one
+ * keeps what he has?  His own account, or one beside it, uses it again.
+ */
+bool
+DecideVictimsEntitled(const Cycle *cycle, int32_t spared)
+{
+	const DecideInput *input = cycle->input;
+	const ClaimState *claims = cycle->claims;
+	const int32_t *root = cycle->queue.forest.use.root;
+	const Search *search = &claims->search;
+	const DecideJob *job = &input->jobs[search->job];
+	const DecideTier *tier = &input->tiers[job->tier];
+	int32_t		i;
+
+	if (search->moving || !input->policy.reclaim ||
+		root[input->running[claims->candidates[spared].running].account] !=
+		root[job->account])
+		return true;
+	for (i = 0; i < claims->n_chosen; i++)
+	{
+		const Candidate *candidate = claims->chosen[i] < 0 ? NULL :
+			&claims->candidates[claims->chosen[i]];
+
+		if (candidate != NULL && candidate->given &&
+			!(tier->can_preempt && tier->rank < candidate->rank) &&
+			!DecideEntitleWithin(cycle, job->account, search->amount,
+								 input->running[candidate->running].account))
+			return false;
+	}
+	return true;
+}
+
+/*
  * Spare whom the search can do without, the dearest first; what is left of the
  * chosen is in order of cost.
  */
@@ -420,7 +453,8 @@ DecideVictimsSpare(Cycle *cycle)
 	for (i = claims->n_chosen - 1; i >= 0; i--)
 	{
 		DecideVictimGive(cycle, claims->chosen[i], false);
-		if (claims->n_ready == 0)
+		if (claims->n_ready == 0 ||
+			!DecideVictimsEntitled(cycle, claims->chosen[i]))
 			DecideVictimGive(cycle, claims->chosen[i], true);
 		else
 			claims->chosen[i] = -1;

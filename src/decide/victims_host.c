@@ -128,7 +128,8 @@ choose_greedily(Cycle *cycle, Descent *descent)
 		for (i = claims->n_chosen - 1; i >= 0; i--)
 		{
 			DecideVictimGive(cycle, claims->chosen[i], false);
-			if (claims->room[descent->host] < claims->search.count)
+			if (claims->room[descent->host] < claims->search.count ||
+				!DecideVictimsEntitled(cycle, claims->chosen[i]))
 			{
 				DecideVictimGive(cycle, claims->chosen[i], true);
 				continue;

@@ -98,7 +98,6 @@ static void insert_attempts(const Cycle *cycle);
 static Credits held_for(const Cycle *cycle, const DecideStart *start,
 						Credits price);
 static TimestampTz end_after(const Cycle *cycle, int64 run);
-static bool is_let_in(const Cycle *cycle, int start);
 static void insert_devices(const Cycle *cycle);
 static void audit_starts(const Cycle *cycle);
 static void audit_score(AuditRow *row, const Cycle *cycle, int i);
@@ -236,7 +235,7 @@ insert_attempts(const Cycle *cycle)
 		const DecideStart *start = &cycle->result.starts[i];
 		StartPrice	price = CyclePrice(cycle, start);
 
-		ends[i] = !is_let_in(cycle, i) ? DT_NOEND :
+		ends[i] = !start->let_in ? DT_NOEND :
 			end_after(cycle,
 					  cycle->asks[START_JOB(cycle, i)->ask].wall_limit);
 		texts[i] = START_JOB(cycle, i)->org;
@@ -263,38 +262,6 @@ insert_attempts(const Cycle *cycle)
 	SqlArgTimeArray(&args, ends, n);
 	Ensure(SqlRun(&attempts_insert, &args).n == (uint64) n,
 		   "A job to start has no hold.");
-}
-
-/*
- * Was a start let in before a reservation that needs what it gets?
- */
-static bool
-is_let_in(const Cycle *cycle, int start)
-{
-	const DecideResult *result = &cycle->result;
-	const DecideStart *s = &result->starts[start];
-
-	for (int i = 0; i < result->n_reservations; i++)
-	{
-		const DecideReservation *r = &result->reservations[i];
-
-		for (int p = 0; p < s->n_parts && r->after <= start; p++)
-		{
-			const DecidePart *mine = &result->parts[s->first_part + p];
-
-			for (int q = 0; q < r->n_parts; q++)
-			{
-				const DecidePart *theirs =
-				&result->reserved_parts[r->first_part + q];
-
-				if (mine->node == theirs->node &&
-					((mine->devices & theirs->devices) != 0 ||
-					 mine->cpu_milli > 0 || mine->memory_mib > 0))
-					return true;
-			}
-		}
-	}
-	return false;
 }
 
 /*

@@ -11,8 +11,8 @@
  * The sample is not kept anywhere: an index over the completed jobs of each
  * account and tier has it (the last attempt of such a job is the one that
  * completed), so that a settlement writes nothing that
- * another waits for.  It is read only for jobs that a decision starts or
- * reserves for; what is learnt then may change that decision, which is
+ * another waits for.  It is read only for jobs that a decision starts,
+ * reserves or keeps devices for; what is learnt then may change that decision, which is
  * made again.  A pool whose policy orders by run time needs it of all jobs, and
  * before the first decision.
  *
@@ -148,15 +148,12 @@ CycleLearn(Cycle *cycle)
 	int			n = 0;
 	bool		known = true;
 
-	if (result->n_reservations + result->n_starts == 0)
+	if (result->n_timed == 0)
 		return true;
 	ratios_open(cycle);
-	pairs = palloc(sizeof(int32) * (result->n_reservations +
-									result->n_starts));
-	for (int i = 0; i < result->n_starts; i++)
-		n = note_pair(cycle, result->starts[i].job, pairs, n);
-	for (int i = 0; i < result->n_reservations; i++)
-		n = note_pair(cycle, result->reservations[i].job, pairs, n);
+	pairs = palloc(sizeof(int32) * result->n_timed);
+	for (int i = 0; i < result->n_timed; i++)
+		n = note_pair(cycle, result->timed[i], pairs, n);
 	if (n > 0)
 	{
 		read_ratios(cycle, pairs, n);

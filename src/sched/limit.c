@@ -176,7 +176,7 @@ keep_promise(Cycle *cycle, const DecidePromise *promise, bool *drop)
 	if (promise->job >= 0)
 	{
 		DecideStart start = {promise->job, promise->type, promise->gpus,
-			promise->share, promise->first_part, promise->n_parts, 0};
+			promise->share, promise->first_part, promise->n_parts, 0, false};
 
 		return keep_start(cycle, &start, drop);
 	}

@@ -37,6 +37,7 @@ void
 CycleLoad(Cycle *cycle)
 {
 	cycle->input.now = cycle->now;
+	cycle->input.soon = CYCLE_SOON;
 	cycle->set = NodesLoad(cycle->pool, cycle->read_only);
 	SupposeNodes(cycle);
 	ShareBegin(cycle);

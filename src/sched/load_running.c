@@ -11,7 +11,7 @@
  * An attempt that runs longer than it was expected to is expected to run
  * twice as long, and so on, at most as long as its limit lets it.  One that
  * outlives even that, and one told to leave whose deadline has passed, is
- * expected to be gone within SOON.
+ * expected to be gone within CYCLE_SOON.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,8 +26,6 @@
 #include "port/pg_bitutils.h"
 #include "sched/sched.h"
 #include "utils/builtins.h"
-
-#define SOON	USECS_PER_SEC
 
 /* A row: an attempt, as each of its rows tells of it, and what it has on a node. */
 typedef struct RunningRow
@@ -317,7 +315,7 @@ load_leaving(Cycle *cycle)
 			running->leaving = true;
 			running->expected_end =
 				Min(running->expected_end,
-					Max(SqlTime(rows, i, 4), cycle->now + SOON));
+					Max(SqlTime(rows, i, 4), cycle->now + CYCLE_SOON));
 		}
 		pfree(org);
 	}
@@ -368,5 +366,5 @@ expect_end(int64 now, int64 started, int64 expected, int64 limit)
 		run = run > (PG_INT64_MAX - started) / 2 ? limit - started : run * 2;
 		expected = Min(started + run, limit);
 	}
-	return Max(expected, now + SOON);
+	return Max(expected, now + CYCLE_SOON);
 }

@@ -15,6 +15,9 @@
 #include "job/job.h"
 #include "nodes/execnodes.h"
 
+/* Whoever is about to be over is expected to be so within this. */
+#define CYCLE_SOON	USECS_PER_SEC
+
 /* What jobs of an ask have alike that only their starts need. */
 typedef struct QueuedAsk
 {

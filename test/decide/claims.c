@@ -133,6 +133,38 @@ claims_permute(const World *world, uint64_t *seed, const int *new_type,
 }
 
 /*
+ * What the cycle before reserved, in another order.
+ */
+void
+told_permute(const World *world, uint64_t *seed, const int *new_type,
+			 const int *new_node, World *other)
+{
+	int		   *order = random_order(seed, world->n_told);
+	int			i;
+	int			j;
+
+	for (i = 0; i < world->n_told; i++)
+	{
+		const DecideTold *old = &world->told[order[i]];
+		const DecideJob *job = &world->jobs[old->job];
+
+		for (j = 0; other->jobs[j].id != job->id ||
+			 strcmp(other->jobs[j].org, job->org) != 0; j++)
+			 /* find it */ ;
+		world_told(other, j, old->type >= 0 ? new_type[old->type] : old->type,
+				   &world->told_parts[old->first_part], old->n_parts);
+		for (j = 0; j < old->n_parts; j++)
+		{
+			DecidePart *part = &other->told_parts[other->n_told_parts -
+												  old->n_parts + j];
+
+			part->node = new_node[part->node];
+		}
+	}
+	free(order);
+}
+
+/*
  * Parts as text.
  */
 static void

@@ -45,7 +45,7 @@ expect_reserve(const World *world, const DecideResult *result, char *rest)
 	start = (DecideStart)
 	{
 		job, r->type, r->gpus, world->asks[world->jobs[job].ask].share,
-			r->first_part, r->n_parts, 0
+			r->first_part, r->n_parts, 0, false
 	};
 	while ((word = strtok(NULL, " ")) != NULL)
 	{

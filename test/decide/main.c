@@ -73,6 +73,7 @@ main(int argc, char **argv)
 	entitled_tests(&tap, n / 8);
 	mutation_tests(&tap);
 	rescue_tests(&tap, n);
+	fixpoint_tests(&tap, n / 12);
 	printf("1..%d\n", tap.run);
 	return tap.failed > 0;
 }

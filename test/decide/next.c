@@ -42,6 +42,7 @@ world_copy(const World *world, World *copy)
 
 	world_init(copy);
 	copy->now = world->now;
+	copy->max_starts = world->max_starts;
 	copy->policy = world->policy;
 	for (i = 0; i < world->n_types; i++)
 	{
@@ -146,6 +147,43 @@ claim_add(World *copy, const char *org, int64_t id, int job, bool running,
 }
 
 /*
+ * An instant so much later, if it ever comes.
+ */
+static int64_t
+later(int64_t at, int64_t by)
+{
+	return by > DECIDE_NEVER - at ? DECIDE_NEVER : at + by;
+}
+
+/*
+ * A node holds what a job that starts there wants to find.
+ */
+static void
+node_caches(World *world, int cache, int node)
+{
+	int			i = 0;
+
+	while (i < world->n_cached && (world->cached[i].cache != cache ||
+								   world->cached[i].node != node))
+		i++;
+	if (cache > 0 && i == world->n_cached)
+		world_cached(world, cache, node);
+}
+
+/*
+ * Somebody was told to go, and has his tier's grace to do so.
+ */
+static void
+run_leaves(const World *world, DecideRunning *running)
+{
+	int64_t		gone = later(world->now, world->tiers[running->tier].grace);
+
+	running->leaving = true;
+	if (gone < running->expected_end)
+		running->expected_end = gone;
+}
+
+/*
  * What a job in the queue became.
  */
 static void
@@ -168,6 +206,10 @@ start_run(const World *world, const DecideResult *result,
 	running->min_gpus = ask->min_gpus;
 	running->max_gpus = ask->max_gpus;
 	running->started = running->saved_at = world->now;
+	running->limit_end = later(world->now, ask->wall_limit);
+	running->expected_end = job->expected_run > 0 &&
+		job->expected_run < ask->wall_limit ?
+		later(world->now, job->expected_run) : running->limit_end;
 	running->ask = world_ask(next, ask);
 	for (i = 0; i < start->n_parts; i++)
 	{
@@ -175,6 +217,7 @@ start_run(const World *world, const DecideResult *result,
 
 		*world_part(next, running) = *part;
 		node_take(&next->nodes[part->node], part, start->share, true);
+		node_caches(next, job->cache, part->node);
 	}
 	next->accounts[running->account].live += (int64_t) start->gpus *
 		start->share * weight / 1000;
@@ -233,16 +276,44 @@ world_next(const World *world, const DecideResult *result, World *next)
 				  p->n_parts, world->now, i);
 	}
 	for (i = 0; i < result->n_evictions; i++)
-		next->running[result->evictions[i].running].leaving = true;
+		run_leaves(world, &next->running[result->evictions[i].running]);
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+
+		world_told(next, job_now[r->job], r->type,
+				   &result->reserved_parts[r->first_part], r->n_parts);
+	}
 	free(job_now);
 }
 
 /*
- * The world once all have left who were told to.  Those who go on elsewhere
- * are in the queue.
+ * What a run had is free again.
+ */
+static void
+run_ended(const World *world, const DecideRunning *run, World *left)
+{
+	int64_t		weight = run->type >= 0 ? world->weights[run->type].weight : 0;
+	int64_t		milli = (int64_t) run->gpus * run->share;
+	DecideAccount *account =
+	&left->accounts[world_account(left, world->accounts[run->account].name)];
+	int			i;
+
+	for (i = run->first_part; i < run->first_part + run->n_parts; i++)
+		node_take(&left->nodes[world->parts[i].node], &world->parts[i],
+				  run->share, false);
+	account->live -= milli * weight / 1000 < account->live ?
+		milli * weight / 1000 : account->live;
+	left->tiers[run->tier].live -= milli < left->tiers[run->tier].live ?
+		milli : left->tiers[run->tier].live;
+}
+
+/*
+ * The world once some have left.  Those who were told to go on elsewhere are in
+ * the queue.
  */
 void
-world_left(const World *world, World *left)
+world_without(const World *world, const bool *gone, World *left)
 {
 	int			i;
 	int			j;
@@ -250,6 +321,10 @@ world_left(const World *world, World *left)
 	world_copy(world, left);
 	for (i = 0; i < world->n_jobs; i++)
 		(void) job_copy(world, &world->jobs[i], left);
+	for (i = 0; i < world->n_told; i++)
+		world_told(left, world->told[i].job, world->told[i].type,
+				   &world->told_parts[world->told[i].first_part],
+				   world->told[i].n_parts);
 	for (i = 0; i < world->n_claims; i++)
 	{
 		const DecideClaim *old = &world->claims[i];
@@ -263,14 +338,12 @@ world_left(const World *world, World *left)
 	{
 		const DecideRunning *old = &world->running[i];
 
-		if (!old->leaving)
+		if (!gone[i])
 		{
 			(void) running_copy(world, old, left);
 			continue;
 		}
-		for (j = old->first_part; j < old->first_part + old->n_parts; j++)
-			node_take(&left->nodes[world->parts[j].node], &world->parts[j],
-					  old->share, false);
+		run_ended(world, old, left);
 		for (j = 0; j < left->n_claims; j++)
 		{
 			DecideClaim *claim = &left->claims[j];
@@ -286,6 +359,21 @@ world_left(const World *world, World *left)
 			left->jobs[claim->job].tier = old->tier;
 		}
 	}
+}
+
+/*
+ * The world once all have left who were told to.
+ */
+static void
+world_left(const World *world, World *left)
+{
+	bool	   *gone = malloc(sizeof(bool) * (size_t) (world->n_running + 1));
+	int			i;
+
+	for (i = 0; i < world->n_running; i++)
+		gone[i] = world->running[i].leaving;
+	world_without(world, gone, left);
+	free(gone);
 }
 
 /*
@@ -348,7 +436,8 @@ next_error(const World *world, const DecideResult *result)
 	error = DecideRun(&input, &arena, &again);
 	if (error != NULL)
 		why = format("a second cycle fails: %s", error);
-	else if (again.n_starts + again.n_promises + again.n_evictions > 0)
+	else if (result->n_starts < world->max_starts &&
+			 again.n_starts + again.n_promises + again.n_evictions > 0)
 	{
 		text = world_render(&next, &again, NULL);
 		why = format("a second cycle decides:\n%s", text);

@@ -349,6 +349,7 @@ world_permute(const World *world, uint64_t *seed, World *other,
 	knowledge_permute(world, seed, other, new_type, labels, nodes);
 	running_permute(world, seed, new_type, new_node, ask_order, other);
 	claims_permute(world, seed, new_type, new_node, other);
+	told_permute(world, seed, new_type, new_node, other);
 	free(nodes);
 	free(asks);
 	free(jobs);

@@ -211,8 +211,7 @@ stream_apply(Stream *stream, const World *world, const DecideResult *result)
 		job->started = stream->now;
 		parts_note(job, &result->parts[start->first_part], start->n_parts);
 		told[world->jobs[start->job].id] = stream->now;
-		stream->backfilled += result->n_reservations > 0 &&
-			result->reservations[0].after <= i;
+		stream->backfilled += start->let_in;
 	}
 	for (i = 0; i < stream->n; i++)
 	{

@@ -154,6 +154,8 @@ world_free(World *world)
 	free(world->parts);
 	free(world->claims);
 	free(world->claim_parts);
+	free(world->told);
+	free(world->told_parts);
 	world_init(world);
 }
 
@@ -476,6 +478,38 @@ world_claim_part(World *world, DecideClaim *claim)
 }
 
 /*
+ * Say what the cycle before reserved for a job.
+ */
+void
+world_told(World *world, int job, int type, const DecidePart *parts,
+		   int n_parts)
+{
+	DecideTold *told;
+	int			i;
+
+	world->told = grown(world->told, world->n_told, &world->told_room,
+						sizeof(DecideTold));
+	told = &world->told[world->n_told++];
+	*told = (DecideTold)
+	{
+		.job = job, .type = type, .first_part = world->n_told_parts,
+			.n_parts = n_parts
+	};
+	for (i = 0; i < n_parts; i++)
+	{
+		world->told_parts = grown(world->told_parts, world->n_told_parts,
+								  &world->told_parts_room,
+								  sizeof(DecidePart));
+		world->told_parts[world->n_told_parts++] = (DecidePart)
+		{
+			.node = parts[i].node, .gpus = parts[i].gpus,
+				.devices = parts[i].devices
+		};
+		told->gpus += parts[i].gpus;
+	}
+}
+
+/*
  * The world as input to the core.
  */
 DecideInput
@@ -497,7 +531,9 @@ world_input(const World *world)
 		.max_starts = world->max_starts,
 		.claims = world->claims, .n_claims = world->n_claims,
 		.claim_parts = world->claim_parts,
-		.n_claim_parts = world->n_claim_parts
+		.n_claim_parts = world->n_claim_parts,
+		.told = world->told, .n_told = world->n_told,
+		.told_parts = world->told_parts, .n_told_parts = world->n_told_parts
 	};
 
 	return input;

@@ -70,6 +70,12 @@ typedef struct World
 	DecidePart *claim_parts;
 	int			n_claim_parts;
 	int			claim_parts_room;
+	DecideTold *told;			/* what the cycle before reserved */
+	int			n_told;
+	int			told_room;
+	DecidePart *told_parts;
+	int			n_told_parts;
+	int			told_parts_room;
 } World;
 
 /* world.c */
@@ -100,6 +106,8 @@ extern char *format(const char *form,...)
 
 extern DecideClaim *world_claim(World *world, const char *org, int64_t id);
 extern DecidePart *world_claim_part(World *world, DecideClaim *claim);
+extern void world_told(World *world, int job, int type,
+					   const DecidePart *parts, int n_parts);
 
 /* claims.c */
 extern void running_ask(World *world, DecideRunning *running,
@@ -112,11 +120,14 @@ extern char *claims_expect(World *world, const DecideResult *result,
 extern void claims_permute(const World *world, uint64_t *seed,
 						   const int *new_type, const int *new_node,
 						   World *other);
+extern void told_permute(const World *world, uint64_t *seed,
+						 const int *new_type, const int *new_node,
+						 World *other);
 
 /* next.c */
 extern void world_next(const World *world, const DecideResult *result,
 					   World *next);
-extern void world_left(const World *world, World *next);
+extern void world_without(const World *world, const bool *gone, World *left);
 extern char *next_error(const World *world, const DecideResult *result);
 
 /* render.c */
@@ -221,6 +232,9 @@ extern void stream_tests(Tap *tap, int instances);
 
 /* entitled.c */
 extern void entitled_tests(Tap *tap, int instances);
+
+/* fixpoint.c */
+extern void fixpoint_tests(Tap *tap, int instances);
 
 /* claims_property.c */
 extern void claims_property_tests(Tap *tap, int instances);

@@ -1,0 +1,526 @@
+/*
+ * fixpoint.c
+ *	  A second cycle at the same instant decides nothing.
+ *
+ * Random pools with all there is: reservations, tiers, entitlements,
+ * consolidation, elastic jobs, shares, gangs, limits, caches, and what the
+ * cycle before told.  What was decided is carried out, as a load after it
+ * would see it (next.c), and decided on once more: nothing may start, be
+ * promised or be told, and who waits is told what he was told.  Then time
+ * passes, some leave, and the pool has its next cycle.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define SECOND		INT64_C(1000000)
+#define MOST_CYCLES	3
+
+/* Pools that were wrong once, in a way that few are. */
+static const uint64_t wrong_once[] = {
+	700000249,					/* who grew has more to give */
+	700015772, 700022185,		/* caches came with starts, for ranges */
+	700022311, 700057931,		/* guaranteed shares */
+	700111137,					/* entitled by one who was then spared */
+	700127650,					/* growth on a node with reservations */
+	700133770					/* two claims of one device */
+};
+
+typedef struct Counts
+{
+	long		cycles;
+	long		starts;
+	long		claims;
+	long		reservations;
+} Counts;
+
+/*
+ * One of the accounts.
+ */
+static char *
+random_account(uint64_t *seed)
+{
+	static const char *const orgs[] = {"acme", "bolt", "corp"};
+	static const char *const paths[] = {"", "", "/a", "/b", "/a/x"};
+
+	return format("%s%s", orgs[random_below(seed, 3)],
+				  paths[random_below(seed, 5)]);
+}
+
+/*
+ * A duration in seconds, sometimes one of a few that many have.
+ */
+static int64_t
+random_time(uint64_t *seed, int most)
+{
+	return SECOND * (random_below(seed, 2) == 0 ?
+					 1 + random_below(seed, 4) * most / 4 :
+					 1 + random_below(seed, most));
+}
+
+/*
+ * Nodes of up to four devices, some of them limited, grouped or broken.
+ */
+static void
+random_nodes(World *world, uint64_t *seed)
+{
+	int			n = 1 + random_below(seed, 5);
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		char	   *name = format("n%d", i);
+		DecideNode *node = world_node(world, name, random_below(seed, 4) == 0,
+									  1 + random_below(seed, 4));
+
+		free(name);
+		node->leaf = random_below(seed, 3) - 1;
+		node->domain = random_below(seed, 3) - 1;
+		if (random_below(seed, 3) == 0)
+			node->cpu_milli = node->cpu_left = 4 + random_below(seed, 12);
+		if (random_below(seed, 5) == 0)
+			node->memory_mib = node->memory_left = 4 + random_below(seed, 12);
+		node->schedulable = random_below(seed, 12) > 0;
+		node->spot = random_below(seed, 8) == 0;
+		node->idle = random_next(seed);
+		if (random_below(seed, 10) == 0)
+			node->usable = random_next(seed);
+		if (random_below(seed, 3) == 0)
+			world_cached(world, 1 + random_below(seed, 2), i);
+	}
+}
+
+/*
+ * Take what a running job gets on a node.  False: nothing.
+ */
+static bool
+random_part(World *world, uint64_t *seed, DecideRunning *running, int index,
+			int most)
+{
+	DecideNode *node = &world->nodes[index];
+	DecidePart *part = NULL;
+	int			d;
+
+	if (running->gpus > 0 && node->type != running->type)
+		return false;
+	for (d = 0; d < node->gpus && most > 0; d++)
+	{
+		if (node->device_left[d] < running->share)
+			continue;
+		if (part == NULL)
+			part = world_part(world, running);
+		part->node = index;
+		part->devices |= UINT64_C(1) << d;
+		part->gpus++;
+		node->device_left[d] = (uint16_t) (node->device_left[d] -
+										   running->share);
+		most--;
+	}
+	if (part == NULL)
+		return false;
+	if (node->cpu_left > 0 && random_below(seed, 2) == 0)
+		part->cpu_milli = random_below(seed, (int) node->cpu_left + 1) / 2;
+	if (node->memory_left > 0 && random_below(seed, 2) == 0)
+		part->memory_mib = random_below(seed, (int) node->memory_left + 1) / 2;
+	node->cpu_left -= part->cpu_milli;
+	node->memory_left -= part->memory_mib;
+	running->type = node->type;
+	running->gpus += part->gpus;
+	return true;
+}
+
+/*
+ * Something that runs on what is free.
+ */
+static void
+random_run(World *world, uint64_t *seed, int64_t id)
+{
+	char	   *account = random_account(seed);
+	char	   *org = format("%.*s", (int) strcspn(account, "/"), account);
+	DecideRunning *running = world_running(world, org, id);
+	int			wanted = 1 + random_below(seed, 4);
+	int			first = random_below(seed, world->n_nodes);
+	int			i;
+
+	running->account = world_account(world, account);
+	free(account);
+	free(org);
+	running->tier = random_below(seed, world->n_tiers);
+	if (random_below(seed, 5) == 0)
+		running->share = 100 * (1 + random_below(seed, 9));
+	running->preemptible = random_below(seed, 4) > 0 ?
+		DECIDE_PREEMPT_CAPACITY : (DecidePreemptible) random_below(seed, 2);
+	running->started = world->now - random_time(seed, 900);
+	running->saved_at = running->started + random_time(seed, 100);
+	running->expected_end = world->now + random_time(seed, 120) - SECOND;
+	running->limit_end = running->expected_end + random_time(seed, 100) -
+		SECOND;
+	if (random_below(seed, 6) == 0)
+		running->limit_end = DECIDE_NEVER;
+	if (random_below(seed, 12) == 0)
+		running->expected_end = running->limit_end = DECIDE_NEVER;
+	running->leaving = random_below(seed, 12) == 0;
+	for (i = 0; i < world->n_nodes; i++)
+		(void) random_part(world, seed, running, (first + i) % world->n_nodes,
+						   running->share < DECIDE_WHOLE ? 1 - running->gpus :
+						   wanted - running->gpus);
+	if (running->gpus == 0)
+	{
+		free((char *) world->running[--world->n_running].org);
+		return;
+	}
+	world->accounts[running->account].live += (int64_t) running->gpus *
+		running->share * world->weights[running->type].weight / 1000;
+	world->tiers[running->tier].live += (int64_t) running->gpus *
+		running->share;
+	running->min_gpus = running->max_gpus = running->gpus;
+	if (running->share == DECIDE_WHOLE && random_below(seed, 3) == 0)
+	{
+		running->min_gpus = 1 + random_below(seed, running->gpus);
+		running->max_gpus = running->gpus + random_below(seed, 4);
+	}
+	running->submitted = running->started - random_below(seed, 3);
+	running_ask(world, running, (DecideTopology) random_below(seed, 2));
+}
+
+/*
+ * Jobs that wait, all of one ask.
+ */
+static void
+random_waiting(World *world, uint64_t *seed, int64_t id)
+{
+	DecideOffer offers[2] = {{.type = random_below(seed, 2)}, {0}};
+	DecideAsk	ask = {
+		.share = DECIDE_WHOLE, .n_offers = 1 + random_below(seed, 2),
+		.offers = offers, .spot_ok = random_below(seed, 2) == 0,
+		.wall_limit = random_below(seed, 8) == 0 ? DECIDE_NEVER :
+		random_time(seed, 150)
+	};
+	int			n = 1 + random_below(seed, 3);
+	int			i;
+
+	offers[1].type = 1 - offers[0].type;
+	offers[1].tied = random_below(seed, 3) == 0;
+	ask.min_gpus = ask.max_gpus = 1 + random_below(seed, 5);
+	if (random_below(seed, 5) == 0)
+	{
+		ask.min_gpus = ask.max_gpus = 1;
+		ask.share = 100 * (1 + random_below(seed, 9));
+	}
+	else if (random_below(seed, 10) == 0)
+		ask.min_gpus = ask.max_gpus = ask.n_offers = 0;
+	else if (random_below(seed, 3) == 0)
+		ask.max_gpus += random_below(seed, 3);
+	ask.topology = (DecideTopology) random_below(seed, 4);
+	ask.prefer = random_below(seed, 3) > 0 ? DECIDE_TOPOLOGY_ANY :
+		(DecideTopology) random_below(seed, 4);
+	if (random_below(seed, 3) == 0)
+		ask.cpu_milli = random_below(seed, 12);
+	if (random_below(seed, 6) == 0)
+		ask.memory_mib = random_below(seed, 12);
+	for (i = 0; i < n; i++)
+	{
+		char	   *account = random_account(seed);
+		DecideJob  *job;
+
+		account[strcspn(account, "/")] = '\0';
+		job = world_job(world, world_ask(world, &ask), account,
+						random_below(seed, 2) == 0 ? "" : "a", id + i);
+		free(account);
+		job->tier = random_below(seed, world->n_tiers);
+		job->submitted = random_below(seed, 100);
+		job->priority = random_below(seed, 3);
+		job->order_run = random_below(seed, 3);
+		job->cache = random_below(seed, 3);
+		job->expected_run = random_below(seed, 2) == 0 ? 0 :
+			random_time(seed, 150);
+		if (random_below(seed, 10) == 0)
+			job->aged_at = world->now - random_below(seed, 3) * SECOND;
+	}
+}
+
+/*
+ * Tiers, and what the pool's owner chose.
+ */
+static void
+random_policy(World *world, uint64_t *seed)
+{
+	int			i;
+
+	for (i = 0; i < 4; i++)
+	{
+		int			number = world_rank(world, i);
+		DecideTier *tier = &world->tiers[number];
+
+		tier->rank = i > 0 && random_below(seed, 4) == 0 ? i - 1 : i;
+		tier->can_preempt = random_below(seed, 2) == 0;
+		tier->grace = SECOND * random_below(seed, 4) * 20;
+		tier->min_run = SECOND * random_below(seed, 200);
+		tier->max_wait = SECOND * random_below(seed, 3000);
+		if (random_below(seed, 6) == 0)
+			tier->share_ppm = random_below(seed, 500000);
+	}
+	world->policy.order = (DecideOrder) random_below(seed, 2);
+	world->policy.packing = (DecidePacking) random_below(seed, 3);
+	world->policy.fair_horizon = random_below(seed, 3) * 1800;
+	world->policy.reclaim = random_below(seed, 2) == 0;
+	world->policy.consolidate = random_below(seed, 3) == 0;
+	world->policy.backfill_depth = random_below(seed, 6);
+	if (random_below(seed, 2) == 0)
+		world->policy.grow_after = SECOND * random_below(seed, 100);
+	if (random_below(seed, 8) == 0)
+		world->max_starts = random_below(seed, 5);
+}
+
+/*
+ * A pool on which some things run and others wait.
+ */
+static void
+random_pool(World *world, uint64_t *seed)
+{
+	int			n;
+	int			i;
+
+	world_init(world);
+	world->now = SECOND * 10000;
+	(void) world_type(world, "H100");
+	(void) world_type(world, "A100");
+	world->weights[1].weight = 1000 + 500 * random_below(seed, 3);
+	random_policy(world, seed);
+	random_nodes(world, seed);
+	n = random_below(seed, 12);
+	for (i = 0; i < n; i++)
+		random_run(world, seed, 1000 + i);
+	n = 1 + random_below(seed, 8);
+	for (i = 0; i < n; i++)
+		random_waiting(world, seed, 10 * i);
+	for (i = 0; i < world->n_accounts; i++)
+	{
+		world->accounts[i].weight = DECIDE_WEIGHT_ONE *
+			(1 + random_below(seed, 3));
+		world->accounts[i].usage = random_below(seed, 3) * INT64_C(1000000);
+	}
+	for (i = 0; i < world->n_asks; i++)
+	{
+		if (random_below(seed, 3) > 0)
+			world_typical(world, &world->asks[i], 1 + random_below(seed, 20));
+	}
+}
+
+/*
+ * Is who waits told just what he was told?
+ */
+static bool
+reserved_alike(const World *world, const DecideResult *a, const World *next,
+			   const DecideResult *b)
+{
+	int			i;
+	int			p;
+
+	if (a->n_reservations != b->n_reservations)
+		return false;
+	for (i = 0; i < a->n_reservations; i++)
+	{
+		const DecideReservation *r = &a->reservations[i];
+		const DecideReservation *s = &b->reservations[i];
+
+		if (world->jobs[r->job].id != next->jobs[s->job].id ||
+			strcmp(world->jobs[r->job].org, next->jobs[s->job].org) != 0 ||
+			r->at != s->at || r->limit_at != s->limit_at ||
+			r->type != s->type || r->n_parts != s->n_parts)
+			return false;
+		for (p = 0; p < r->n_parts; p++)
+		{
+			const DecidePart *x = &a->reserved_parts[r->first_part + p];
+			const DecidePart *y = &b->reserved_parts[s->first_part + p];
+
+			if (x->node != y->node || x->devices != y->devices)
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Does a second cycle decide nothing?  *next is the world it sees.
+ */
+static char *
+second_error(const World *world, const DecideResult *result,
+			 const World *next)
+{
+	Pool		pool;
+	DecideArena arena;
+	DecideInput input = world_input(next);
+	DecideResult again;
+	const char *error;
+	char	   *why = NULL;
+
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	error = DecideRun(&input, &arena, &again);
+	if (error != NULL)
+		why = format("a second cycle fails: %s", error);
+	else if (again.n_starts + again.n_promises + again.n_evictions > 0 ||
+			 !reserved_alike(world, result, next, &again))
+	{
+		char	   *text = world_render(next, &again, NULL);
+
+		why = format("a second cycle decides:\n%s", text);
+		free(text);
+	}
+	pool_free(&pool);
+	return why;
+}
+
+/*
+ * Time passes, and some of those leave who are to, or are over.
+ */
+static void
+time_passes(const World *world, uint64_t *seed, World *later)
+{
+	bool	   *gone = malloc(sizeof(bool) * (size_t) (world->n_running + 1));
+	int64_t		now = world->now + random_below(seed, 40) * SECOND;
+	int			i;
+
+	for (i = 0; i < world->n_running; i++)
+	{
+		const DecideRunning *running = &world->running[i];
+
+		gone[i] = (running->leaving && random_below(seed, 3) > 0) ||
+			running->expected_end <= now || random_below(seed, 8) == 0;
+	}
+	world_without(world, gone, later);
+	later->now = now;
+	free(gone);
+}
+
+/*
+ * One cycle of a world, which is then what it will be in the next; NULL, or
+ * what is wrong.
+ */
+static char *
+cycle_error(World *world, uint64_t *seed, Counts *counts)
+{
+	DecideInput input = world_input(world);
+	DecideResult result;
+	World		next;
+	World		later;
+	Pool		pool;
+	DecideArena arena;
+	const char *error;
+	char	   *why = NULL;
+	char	   *text;
+
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	error = DecideRun(&input, &arena, &result);
+	if (error != NULL)
+	{
+		pool_free(&pool);
+		return format("%s", error);
+	}
+	text = world_render(world, &result, NULL);
+	error = DecideCheck(&input, &result, &arena, NULL);
+	if (error != NULL)
+		why = format("DecideCheck: %s", error);
+	world_next(world, &result, &next);
+	if (why == NULL && result.n_starts < world->max_starts)
+		why = second_error(world, &result, &next);
+	if (why == NULL)
+		why = again_permuted(world, text, seed);
+	if (why != NULL)
+	{
+		char	   *full = format("%s\ndecided:\n%s", why, text);
+
+		free(why);
+		why = full;
+	}
+	counts->cycles++;
+	counts->starts += result.n_starts;
+	counts->claims += result.n_promises;
+	counts->reservations += result.n_reservations;
+	time_passes(&next, seed, &later);
+	free(text);
+	pool_free(&pool);
+	world_free(&next);
+	world_free(world);
+	*world = later;
+	return why;
+}
+
+/*
+ * One pool; NULL, or what is wrong.
+ */
+static char *
+pool_error(uint64_t seed, Counts *counts)
+{
+	uint64_t	first = seed;
+	World		world;
+	char	   *why = NULL;
+	int			i;
+
+	random_pool(&world, &seed);
+	for (i = 0; i < MOST_CYCLES && why == NULL; i++)
+	{
+		why = cycle_error(&world, &seed, counts);
+		if (why != NULL)
+		{
+			char	   *full = format("seed %" PRIu64 ", cycle %d: %s", first,
+									  i + 1, why);
+
+			free(why);
+			why = full;
+		}
+	}
+	world_free(&world);
+	return why;
+}
+
+/*
+ * Random pools.
+ */
+void
+fixpoint_tests(Tap *tap, int instances)
+{
+	Counts		counts = {0};
+	long		wrong = 0;
+	char	   *first = NULL;
+	char	   *name = format("fixpoint: of %d random pools none decides at once "
+							  "again", instances);
+	int			i;
+
+	for (i = 0; i < instances; i++)
+	{
+		char	   *why = pool_error(UINT64_C(700000000) + (uint64_t) i,
+									 &counts);
+
+		wrong += why != NULL;
+		if (first == NULL)
+			first = why;
+		else
+			free(why);
+	}
+	for (i = 0; i < (int) (sizeof(wrong_once) / sizeof(wrong_once[0])); i++)
+	{
+		char	   *why = pool_error(wrong_once[i], &counts);
+
+		wrong += why != NULL;
+		if (first == NULL)
+			first = why;
+		else
+			free(why);
+	}
+	if (wrong > 0)
+		printf("# %ld pools are wrong\n", wrong);
+	tap_ok(tap, wrong == 0, name, first);
+	free(first);
+	free(name);
+	printf("# %ld cycles with %ld starts, %ld claims, %ld reservations\n",
+		   counts.cycles, counts.starts, counts.claims, counts.reservations);
+	tap_ok(tap, counts.starts > instances && counts.claims > instances / 4 &&
+		   counts.reservations > instances,
+		   "fixpoint: the pools decide something", NULL);
+}
