@@ -16,7 +16,8 @@ typedef __int128 Wide;
 
 typedef enum ItemKind
 {
-	ITEM_START, ITEM_CLAIM, ITEM_PROMISE, ITEM_MOVE, ITEM_EVICTED
+	ITEM_START, ITEM_CLAIM, ITEM_PROMISE, ITEM_MOVE, ITEM_EVICTED,
+	ITEM_LEAVING				/* will be given back by who leaves already */
 } ItemKind;
 
 /* Something that a node gives, or gets back. */
@@ -123,6 +124,16 @@ items_collect(const DecideInput *input, const DecideResult *result,
 							 &input->claim_parts[claim->first_part],
 							 claim->n_parts, item);
 	}
+	for (i = 0; i < input->n_running && input->n_claims > 0 && fine; i++)
+	{
+		const DecideRunning *running = &input->running[i];
+		Item		item = {NULL, running->share, ITEM_LEAVING};
+
+		if (running->leaving)
+			fine = items_add(arena, items,
+							 &input->running_parts[running->first_part],
+							 running->n_parts, item);
+	}
 	for (i = 0; i < result->n_promises && fine; i++)
 	{
 		const DecidePromise *promise = &result->promises[i];
@@ -184,6 +195,8 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 				back[d] += item->share;
 			else if (item->kind == ITEM_CLAIM)
 				claimed[d] += item->share;
+			else if (item->kind == ITEM_LEAVING)
+				claimed[d] -= (node->usable >> d) & 1 ? item->share : 0;
 			else
 				need[d] += item->share;
 			if (item->kind == ITEM_MOVE && left[d] < item->share)
@@ -193,6 +206,11 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 		{
 			cpu_claimed += item->part->cpu_milli;
 			memory_claimed += item->part->memory_mib;
+		}
+		else if (item->kind == ITEM_LEAVING)
+		{
+			cpu_claimed -= item->part->cpu_milli;
+			memory_claimed -= item->part->memory_mib;
 		}
 		else if (item->kind == ITEM_EVICTED)
 		{
@@ -208,11 +226,15 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 	}
 	for (d = 0; d < node->gpus; d++)
 	{
-		int32_t		free = left[d] > claimed[d] ? left[d] - claimed[d] : 0;
+		/* those who leave give back first what was promised before */
+		int32_t		taken = claimed[d] > 0 ? claimed[d] : 0;
+		int32_t		free = left[d] > taken ? left[d] - taken : 0;
 
 		if (need[d] > 0 && need[d] > free + back[d])
 			return "a device is promised twice, or not given back by anybody";
 	}
+	cpu_claimed = cpu_claimed > 0 ? cpu_claimed : 0;
+	memory_claimed = memory_claimed > 0 ? memory_claimed : 0;
 	cpu = cpu > cpu_claimed ? cpu - cpu_claimed : 0;
 	memory = memory > memory_claimed ? memory - memory_claimed : 0;
 	if (promised && ((node->cpu_milli > 0 && cpu_need > cpu) ||
