@@ -4,9 +4,9 @@
  *		The type credits: text and binary form, casts, and arithmetic that
  *		raises 22003 where credits_math.c returns false.
  *
- * A value is an int64, so what compares, hashes and sends it is the server's
- * own code for bigint (see 10_types.sql). The binary form is that int64 in
- * network order.
+ * A value is an int64, so what hashes and sends it is the server's own code
+ * for bigint (see 10_types.sql), and compare.c compares it. The binary form is
+ * that int64 in network order.
  *
  *-------------------------------------------------------------------------
  */
