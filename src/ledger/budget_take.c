@@ -4,9 +4,9 @@
  *		Counting what a hold draws in the budgets on its account's path.
  *
  * Counters are locked first (budget.c), and changed when the credit has been
- * found.  Or each is changed by the statement that locks it, leaf to root, if
- * it allows that once it is locked; then the credit may still be short, and
- * what was counted must be taken back.
+ * found.  Or they are changed by the statement that locks them, leaf to root.
+ * If one does not allow that once it is locked, or the credit is short, what
+ * was counted must be taken back.
  *
  * Locks: counters in BUDGET_ORDER.
  *
@@ -19,16 +19,16 @@
 #include "ledger/alert.h"
 #include "ledger/slice.h"
 
-SQL_STATEMENT(count_take, SPI_OK_UPDATE_RETURNING,
-			  "text, text, text, timestamptz, gpucredit.credits,"
-			  " gpucredit.credits",
-			  "UPDATE gpucredit.budget_count c"
-			  " SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
-			  " WHERE c.org = $1 AND c.account = $2 AND c.period = $3"
-			  " AND c.period_start = $4 AND c.spread = 0"
-			  " AND ($6 IS NULL OR c.reserved OPERATOR(gpucredit.+) c.spent"
-			  "  OPERATOR(gpucredit.<=) ($6 OPERATOR(gpucredit.-) $5))"
-			  " RETURNING c.reserved, c.spent");
+/* in the order of the keys: one after the other is found, locked and changed */
+SQL_STATEMENT(counts_take_at_once, SPI_OK_INSERT_RETURNING,
+			  COUNTS_TYPES ", gpucredit.credits, int",
+			  "INSERT INTO gpucredit.budget_count AS c"
+			  " (org, account, period, period_start, reserved)"
+			  " SELECT $1, ($2)[n], ($3)[n], ($4)[n], $5"
+			  " FROM pg_catalog.generate_series(1, $6) AS n"
+			  " ON CONFLICT (org, account, period, period_start)"
+			  " DO UPDATE SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
+			  " RETURNING c.reserved, c.spent, c.spread");
 SQL_STATEMENT(counts_take, SPI_OK_UPDATE,
 			  COUNTS_TYPES ", gpucredit.credits",
 			  "UPDATE gpucredit.budget_count c"
@@ -54,15 +54,14 @@ SQL_STATEMENT(shares_take, SPI_OK_INSERT,
 			  " DO UPDATE SET reserved ="
 			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
 
-static bool count_at_once(const char *org, BudgetCount *count,
-						  Credits amount);
 static void take_counts(const BudgetSet *set, Credits amount);
 static void check_period(const BudgetCount *count, TimestampTz at);
 
 /*
  * The budgets on a path, if an amount may be counted in them at once: none is
  * spread, or to be, and it seems to fit (else dead holds may free what is
- * lacking, which come before budgets).  Makes the counters that are missing.
+ * lacking, which come before budgets), nor does a hard one end where credits
+ * do.  Makes the counters that are missing.
  */
 bool
 BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
@@ -77,7 +76,10 @@ BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 	counted = BudgetRead(path, ClockNow(), set);
 	for (int i = 0; i < set->n; i++)
 	{
-		if (set->counts[i].slices > 1 || set->counts[i].spread > 0)
+		BudgetCount *count = &set->counts[i];
+
+		if (count->slices > 1 || count->spread > 0 ||
+			(count->hard && count->amount > PG_INT64_MAX - amount))
 			return false;
 	}
 	if (BudgetOver(set, amount))
@@ -88,52 +90,37 @@ BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 }
 
 /*
- * Lock the counters of a set and count an amount in each.  False: one does not
- * allow it; those before it in order are locked, but nothing is counted.
+ * Lock the counters of a set, and count an amount in each.  False: one does
+ * not allow it, as it is by now; all are locked, but nothing is counted.
  */
 bool
 BudgetCountAtOnce(BudgetSet *set, Credits amount)
 {
+	bool		spread = false;
+	SqlArgs		args;
+	SqlResult	rows;
+
+	if (set->n == 0)
+		return true;
+	args = BudgetKeys(set);
+	SqlArgCredits(&args, amount);
+	SqlArgInt4(&args, set->n);
+	rows = SqlRun(&counts_take_at_once, &args);
+	Ensure(rows.n == (uint64) set->n, "A budget's counter is missing.");
 	for (int i = 0; i < set->n; i++)
 	{
-		if (!count_at_once(set->org, &set->counts[i], amount))
-		{
-			BudgetSet	before = {set->org, i, set->counts, true};
+		BudgetCount *count = &set->counts[i];
 
-			BudgetUncount(&before, amount);
-			return false;
-		}
+		count->reserved = CreditsSub(SqlCredits(rows, i, 1), amount);
+		count->spent = SqlCredits(rows, i, 2);
+		spread |= SqlInt4(rows, i, 3) > 0;
 	}
+	SqlFree(&rows);
 	set->counted = true;
-	return true;
-}
-
-/*
- * One counter.  It may also be locked by a statement that changes nothing,
- * having waited for it.
- */
-static bool
-count_at_once(const char *org, BudgetCount *count, Credits amount)
-{
-	SqlArgs		args = {0};
-	SqlResult	row;
-
-	SqlArgText(&args, org);
-	SqlArgText(&args, count->account);
-	SqlArgText(&args, count->period);
-	SqlArgTime(&args, count->period_start);
-	SqlArgCredits(&args, amount);
-	if (count->hard)
-		SqlArgCredits(&args, count->amount);
-	else
-		SqlArgNull(&args);
-	row = SqlRun(&count_take, &args);
-	if (row.n == 0)
-		return false;
-	count->reserved = CreditsSub(SqlCredits(row, 0, 1), amount);
-	count->spent = SqlCredits(row, 0, 2);
-	SqlFree(&row);
-	return true;
+	if (!spread && !BudgetOver(set, amount))
+		return true;
+	BudgetUncount(set, amount);
+	return false;
 }
 
 /*
