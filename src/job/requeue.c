@@ -58,7 +58,7 @@ JobFund(Job *job, const char *operation, const LockedBuckets *locked,
 	purpose = JobPurpose(job);
 	purpose.locked = locked;
 	status = HoldOpen(&path, &purpose, &cause, amount, 0, locked != NULL,
-					  &hold, at);
+					  NULL, &hold, at);
 	if (status != LEDGER_DONE)
 		return status;
 	job->hold = hold.hold;

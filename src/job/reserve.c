@@ -44,8 +44,17 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " $23, $24, $25, $22, $26, gpucredit.ask_digest($6, $7, $23,"
 			  " $8, $10, $11, $12, $13, $17, $18, $19, $20))");
 
-static const char *fund(Submission *submission, Hold *hold,
+/* What a submission is expected to be granted with. */
+typedef struct Grant
+{
+	Request    *request;
+	const Job  *job;
+} Grant;
+
+static const char *fund(Submission *submission, Request *request, Hold *hold,
 						TimestampTz *at);
+static void expect_grant(void *context, const Hold *hold);
+static void add_grant(Row *row, const Job *job, const Hold *hold);
 static void insert_job(const Submission *submission, TimestampTz at);
 static void audit_asked(AuditRow *audit, const Submission *submission);
 static void arg_duration(SqlArgs *args, int64 us);
@@ -69,7 +78,7 @@ call_reserve(PG_FUNCTION_ARGS)
 	audit.reason = SubmissionCheck(&submission, NULL);
 	audit.at = ClockNow();
 	if (audit.reason == NULL)
-		audit.reason = fund(&submission, &hold, &audit.at);
+		audit.reason = fund(&submission, &request, &hold, &audit.at);
 	if (audit.reason == NULL)
 	{
 		insert_job(&submission, audit.at);
@@ -79,30 +88,55 @@ call_reserve(PG_FUNCTION_ARGS)
 	audit.org = job->org;
 	audit.account = job->account;
 	audit.decision = audit.reason ? "denied" : "granted";
-	audit.hold = hold.hold;
+	audit.hold = audit.reason ? 0 : hold.hold;
 	audit.job = audit.reason ? 0 : job->job;
 	audit_asked(&audit, &submission);
 	AuditCredits(&audit, "amount", audit.reason ? 0 : hold.drawn);
 	AuditDecision(&audit, request.key);
 
-	if (audit.reason)
-		RowNull(&row);
-	else
-		RowAdd(&row, Int64GetDatum(job->job));
+	if (audit.reason == NULL)
+	{
+		add_grant(&row, job, &hold);
+		return SqlFinishRow(request.stored ? RowReturn(fcinfo, &row) :
+							RequestFinish(&request, &row));
+	}
+	RowNull(&row);
 	RowText(&row, audit.decision);
 	RowText(&row, audit.reason);
-	RowCredits(&row, hold.drawn);
+	RowCredits(&row, 0);
 	RowAdd(&row, BoolGetDatum(false));
 	return SqlFinishRow(RequestFinish(&request, &row));
+}
+
+static void
+expect_grant(void *context, const Hold *hold)
+{
+	Grant	   *grant = context;
+	Row			row = {0};
+
+	add_grant(&row, grant->job, hold);
+	RequestExpect(grant->request, &row);
+}
+
+static void
+add_grant(Row *row, const Job *job, const Hold *hold)
+{
+	RowAdd(row, Int64GetDatum(job->job));
+	RowText(row, "granted");
+	RowNull(row);
+	RowCredits(row, hold->drawn);
+	RowAdd(row, BoolGetDatum(false));
 }
 
 /*
  * Hold the credit: NULL, or why it is denied.
  */
 static const char *
-fund(Submission *submission, Hold *hold, TimestampTz *at)
+fund(Submission *submission, Request *request, Hold *hold, TimestampTz *at)
 {
 	Job		   *job = &submission->job;
+	Grant		grant = {request, job};
+	Expecting	expecting = {expect_grant, &grant};
 	Cause		cause = {"reserve", 0, 0};
 	Credits		amount = OffersHold(job);
 	Purpose		purpose;
@@ -111,7 +145,7 @@ fund(Submission *submission, Hold *hold, TimestampTz *at)
 	cause.job = job->job = SqlNext("job_job_seq");
 	purpose = JobPurpose(job);
 	status = HoldOpen(&submission->path, &purpose, &cause, amount, 0, true,
-					  hold, at);
+					  &expecting, hold, at);
 	if (status != LEDGER_DONE)
 		return LedgerReason(status);
 	job->hold = hold->hold;

@@ -206,7 +206,8 @@ BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
 {
 	for (int i = 0; i < set->n; i++)
 	{
-		BudgetSet	one = {set->org, 1, &set->counts[i], false};
+		BudgetSet	one = {.org = set->org, .n = 1,
+			.counts = &set->counts[i]};
 
 		if (one.counts->slice > 0)
 		{

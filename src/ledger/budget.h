@@ -36,6 +36,7 @@ typedef struct BudgetSet
 	int			n;
 	BudgetCount *counts;
 	bool		counted;		/* by BudgetCountAtOnce() */
+	bool		shared;			/* BudgetShare() wrote the hold's shares */
 } BudgetSet;
 
 /* What a hold has in one budget and period, its counter locked. */
@@ -75,7 +76,10 @@ extern bool BudgetLook(const AccountPath *path, Credits amount,
 					   BudgetSet *set);
 extern bool BudgetCountAtOnce(BudgetSet *set, Credits amount);
 extern void BudgetUncount(BudgetSet *set, Credits amount);
-extern void BudgetTake(const BudgetSet *set, int64 hold, bool new,
+extern void BudgetShare(BudgetSet *set, int64 hold, bool new,
+						Credits amount);
+extern void BudgetUnshare(BudgetSet *set, int64 hold);
+extern void BudgetTake(BudgetSet *set, int64 hold, bool new,
 					   Credits amount, TimestampTz at);
 
 /* period.c */

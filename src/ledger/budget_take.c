@@ -54,6 +54,10 @@ SQL_STATEMENT(shares_take, SPI_OK_INSERT,
 			  " DO UPDATE SET reserved ="
 			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
 
+SQL_STATEMENT(shares_delete, SPI_OK_DELETE, "text, bigint",
+			  "DELETE FROM gpucredit.hold_budget h"
+			  " WHERE h.org = $1 AND h.hold = $2");
+
 static void take_counts(const BudgetSet *set, Credits amount);
 static void check_period(const BudgetCount *count, TimestampTz at);
 
@@ -70,7 +74,7 @@ BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 
 	set->org = path->org;
 	set->n = 0;
-	set->counted = false;
+	set->counted = set->shared = false;
 	if (path->looked && !path->budgeted)
 		return true;
 	counted = BudgetRead(path, ClockNow(), set);
@@ -135,26 +139,56 @@ BudgetUncount(BudgetSet *set, Credits amount)
 }
 
 /*
- * Count an amount of a hold, new or not, in the locked counters (unless it is
- * counted there), and alert who asked to be.  at: the instant of the call.
+ * Write with what a hold, new or not, is counted in a set's budgets.
  */
 void
-BudgetTake(const BudgetSet *set, int64 hold, bool new, Credits amount,
-		   TimestampTz at)
+BudgetShare(BudgetSet *set, int64 hold, bool new, Credits amount)
 {
 	SqlArgs		args;
 
+	if (set->n == 0)
+		return;
+	args = BudgetKeys(set);
+	SqlArgCredits(&args, amount);
+	SqlArgInt8(&args, hold);
+	SqlArgInt4(&args, set->n);
+	(void) SqlRun(new ? &shares_insert : &shares_take, &args);
+	set->shared = true;
+}
+
+/*
+ * Take that back, of a new hold.
+ */
+void
+BudgetUnshare(BudgetSet *set, int64 hold)
+{
+	SqlArgs		args = {0};
+
+	set->shared = false;
+	if (set->n == 0)
+		return;
+	SqlArgText(&args, set->org);
+	SqlArgInt8(&args, hold);
+	Ensure(SqlRun(&shares_delete, &args).n == (uint64) set->n,
+		   "A hold's share of a budget is missing.");
+}
+
+/*
+ * Count an amount of a hold, new or not, in the locked counters (unless it is
+ * counted there, and its shares are written), and alert who asked to be.  at: the instant of the call.
+ */
+void
+BudgetTake(BudgetSet *set, int64 hold, bool new, Credits amount,
+		   TimestampTz at)
+{
 	if (set->n == 0)
 		return;
 	for (int i = 0; i < set->n; i++)
 		check_period(&set->counts[i], at);
 	if (!set->counted)
 		take_counts(set, amount);
-	args = BudgetKeys(set);
-	SqlArgCredits(&args, amount);
-	SqlArgInt8(&args, hold);
-	SqlArgInt4(&args, set->n);
-	(void) SqlRun(new ? &shares_insert : &shares_take, &args);
+	if (!set->shared)
+		BudgetShare(set, hold, new, amount);
 	for (int i = 0; i < set->n; i++)
 	{
 		const BudgetCount *count = &set->counts[i];
@@ -175,8 +209,8 @@ BudgetTake(const BudgetSet *set, int64 hold, bool new, Credits amount,
 static void
 take_counts(const BudgetSet *set, Credits amount)
 {
-	BudgetSet	whole = {set->org, 0,
-		palloc(sizeof(BudgetCount) * set->n), false};
+	BudgetSet	whole = {.org = set->org,
+		.counts = palloc(sizeof(BudgetCount) * set->n)};
 	SqlArgs		args;
 
 	for (int i = 0; i < set->n; i++)

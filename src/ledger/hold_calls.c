@@ -19,11 +19,26 @@
 #include "entry/entry.h"
 #include "ledger/ledger.h"
 #include "request/request.h"
+#include "utils/builtins.h"
 
 ENTRY_POINT(hold);
 ENTRY_POINT(capture);
 ENTRY_POINT(release);
 
+/* What a hold is expected to be granted with. */
+typedef struct Grant
+{
+	Request    *request;
+	Credits		amount;
+} Grant;
+
+SQL_STATEMENT(hold_end, SPI_OK_SELECT, "text, bigint",
+			  "SELECT h.expires_at FROM gpucredit.hold h"
+			  " WHERE h.org = $1 AND h.hold = $2");
+
+static void expect_grant(void *context, const Hold *hold);
+static void add_grant(Row *row, const Hold *hold, Credits amount);
+static void complete_grant(Request *request, char **columns);
 static void lock_own_hold(const char *org, int64 id, Hold *hold);
 static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why);
 static void audit_settled(const Request *request, const Hold *hold,
@@ -48,6 +63,7 @@ call_hold(PG_FUNCTION_ARGS)
 		.operation = "hold"};
 
 	RequestInit(&request, fcinfo, "hold", org, ArgKey(fcinfo, 2, "key"));
+	request.complete = complete_grant;
 	RequestText(&request, account);
 	RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", false));
 	RequestInt8(&request, ttl = ArgDuration(fcinfo, 4, "ttl", false));
@@ -62,8 +78,10 @@ call_hold(PG_FUNCTION_ARGS)
 	}
 	else
 	{
+		Grant		grant = {&request, amount};
+		Expecting	expecting = {expect_grant, &grant};
 		LedgerStatus status = HoldOpen(&path, &purpose, &cause, amount, ttl,
-									   true, &hold, &audit.at);
+									   true, &expecting, &hold, &audit.at);
 
 		if (status != LEDGER_DONE)
 			audit.reason = LedgerReason(status);
@@ -75,16 +93,61 @@ call_hold(PG_FUNCTION_ARGS)
 	AuditInt8(&audit, "ttl_us", ttl);
 	AuditDecision(&audit, request.key);
 
-	if (audit.reason)
-		RowNull(&row);
-	else
-		RowAdd(&row, Int64GetDatum(hold.hold));
+	if (audit.reason == NULL)
+	{
+		add_grant(&row, &hold, amount);
+		return SqlFinishRow(request.stored ? RowReturn(fcinfo, &row) :
+							RequestFinish(&request, &row));
+	}
+	RowNull(&row);
 	RowText(&row, audit.decision);
 	RowText(&row, audit.reason);
-	RowCredits(&row, audit.reason ? 0 : amount);
-	RowTime(&row, audit.reason ? DT_NOEND : hold.expires_at);
+	RowCredits(&row, 0);
+	RowNull(&row);
 	RowAdd(&row, BoolGetDatum(false));
 	return SqlFinishRow(RequestFinish(&request, &row));
+}
+
+/*
+ * Before the hold is made nobody knows when it will be dead: a replay reads
+ * that from the hold, whose row stays as long as any.
+ */
+static void
+expect_grant(void *context, const Hold *hold)
+{
+	Grant	   *grant = context;
+	Hold		unmade = *hold;
+	Row			row = {0};
+
+	unmade.expires_at = DT_NOEND;
+	add_grant(&row, &unmade, grant->amount);
+	RequestExpect(grant->request, &row);
+}
+
+static void
+add_grant(Row *row, const Hold *hold, Credits amount)
+{
+	RowAdd(row, Int64GetDatum(hold->hold));
+	RowText(row, "granted");
+	RowNull(row);
+	RowCredits(row, amount);
+	RowTime(row, hold->expires_at);
+	RowAdd(row, BoolGetDatum(false));
+}
+
+static void
+complete_grant(Request *request, char **columns)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	if (columns[0] == NULL || columns[4] != NULL)
+		return;
+	SqlArgText(&args, request->org);
+	SqlArgInt8(&args, pg_strtoint64(columns[0]));
+	row = SqlRun(&hold_end, &args);
+	Ensure(row.n == 1, "A hold that was granted is missing.");
+	columns[4] = RequestStoredTime(SqlTime(row, 0, 1));
 }
 
 Datum

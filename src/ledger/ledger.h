@@ -128,13 +128,26 @@ extern const char *LedgerReason(LedgerStatus status);
 extern AccountPath AccountParse(const char *org, const char *account);
 extern bool AccountSuspended(AccountPath *path);	/* UC001 */
 
-/* hold.c */
+/*
+ * What the caller of HoldOpen() writes of a hold it expects to be granted:
+ * before the locks that others wait for, where that can be told.
+ */
+typedef struct Expecting
+{
+	void		(*write) (void *context, const Hold *hold);
+	void	   *context;
+} Expecting;
+
+/* opening.c */
 extern LedgerStatus HoldOpen(const AccountPath *path, const Purpose *purpose,
 							 const Cause *cause, Credits amount, int64 ttl,
-							 bool wait, Hold *hold, TimestampTz *at);
+							 bool wait, const Expecting *expecting,
+							 Hold *hold, TimestampTz *at);
 extern LedgerStatus HoldExtend(Hold *hold, const AccountPath *path,
 							   const Purpose *purpose, const Cause *cause,
 							   Credits amount, bool wait, TimestampTz *at);
+
+/* hold.c */
 extern LedgerStatus HoldShrink(Hold *hold, const Cause *cause, Credits amount,
 							   bool wait, Returned *returned);
 extern Returned HoldSettle(Hold *hold, const Cause *cause, Credits captured,

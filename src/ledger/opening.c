@@ -4,12 +4,14 @@
  *		Credit on its way into a hold: one that is opened, or extended.
  *
  * Nearly always the first bucket in burn order has all of it, no policy caps
- * what it gives, and it is far from its end: then each counter of a budget,
- * and the bucket, are changed by the statement that locks them, and nothing
- * but appending is left to do while others wait for the bucket.  What that
+ * what it gives, and it is far from its end: then all of a new hold that has
+ * nothing to do with the instant is written before anything is locked, and
+ * the counters of budgets, and the bucket, are changed by the statement that
+ * locks them.  What is left to do while others wait for the bucket is to
+ * append the hold, its entry and the decision.  What that
  * relies on (enough is left, neither closed nor spread) is asked again by the
  * statements themselves, of the rows as they are once they are locked.  Where
- * they say no, what was counted is taken back and the long way is gone, with
+ * they say no, what was written is taken back and the long way is gone, with
  * what is locked by now: the budgets there were, and of the buckets only those
  * that do not stand before the one that was asked.
  *
@@ -39,6 +41,8 @@ typedef struct Opening
 	const Cause *cause;
 	void		(*write) (struct Opening *opening);
 	int64		ttl;			/* of a caller's own, new hold */
+	const Expecting *expecting; /* NULL: the caller writes nothing before */
+	bool		prepared;		/* the part of a new hold is written */
 	bool		taken;			/* counted and taken by what locked it */
 } Opening;
 
@@ -48,6 +52,8 @@ SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
 
 static LedgerStatus carry_out(Opening *opening);
 static bool take_at_once(Opening *opening, LockedBuckets *locked);
+static void prepare(Opening *opening);
+static void unprepare(Opening *opening);
 static void write_taken(Opening *opening);
 static bool draw_in_slice(Opening *opening);
 static bool write_planned(Opening *opening);
@@ -65,12 +71,13 @@ static int32 last_part(const Hold *hold);
  */
 LedgerStatus
 HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
-		 Credits amount, int64 ttl, bool wait, Hold *hold, TimestampTz *at)
+		 Credits amount, int64 ttl, bool wait, const Expecting *expecting,
+		 Hold *hold, TimestampTz *at)
 {
 	Draw		draw = {.path = path, .purpose = purpose, .amount = amount,
 		.wait = wait};
 	Opening		opening = {&draw, .hold = hold, .cause = cause,
-		.write = write_open, .ttl = ttl};
+		.write = write_open, .ttl = ttl, .expecting = expecting};
 	LedgerStatus status;
 
 	memset(hold, 0, sizeof(Hold));
@@ -169,6 +176,7 @@ take_at_once(Opening *opening, LockedBuckets *locked)
 		return false;
 	if (opening->hold->hold == 0)
 		opening->hold->hold = next_hold();
+	prepare(opening);
 	if (BudgetCountAtOnce(&opening->budgets, amount))
 	{
 		if (LedgerTake(path->org, draw->parts[0].bucket, amount))
@@ -178,9 +186,47 @@ take_at_once(Opening *opening, LockedBuckets *locked)
 		}
 		BudgetUncount(&opening->budgets, amount);
 	}
+	unprepare(opening);
 	*locked = LedgerFrom(draw);
 	locked->budgets = &opening->budgets;
 	return false;
+}
+
+/*
+ * Write what can be told before anything is locked, so that nobody waits for
+ * it: of a new hold its one part and what budgets count it with, and whatever
+ * its caller expects.
+ */
+static void
+prepare(Opening *opening)
+{
+	const Draw *draw = opening->draw;
+	Hold	   *hold = opening->hold;
+
+	if (draw->hold != NULL)
+		return;
+	hold->drawn = hold->held = draw->amount;
+	if (opening->expecting != NULL)
+		opening->expecting->write(opening->expecting->context, hold);
+	LedgerOpenPart(hold, draw->parts[0].bucket);
+	BudgetShare(&opening->budgets, hold->hold, true, draw->amount);
+	opening->prepared = true;
+}
+
+/*
+ * Take that back.
+ */
+static void
+unprepare(Opening *opening)
+{
+	Hold	   *hold = opening->hold;
+
+	if (!opening->prepared)
+		return;
+	LedgerDropPart(hold);
+	BudgetUnshare(&opening->budgets, hold->hold);
+	hold->drawn = hold->held = 0;
+	opening->prepared = false;
 }
 
 /*
@@ -340,7 +386,8 @@ post_draw(Opening *opening, bool new, int32 last_part)
 	Move	   *moves = palloc(sizeof(Move) * Max(draw->nparts, 1));
 	Posting		posting = {.org = draw->path->org, .account = hold->account,
 		.cause = opening->cause, .hold = hold->hold, .at = draw->at,
-		.trace = hold->trace, .n = draw->nparts, .moves = moves, .taken = opening->taken};
+		.trace = hold->trace, .n = draw->nparts, .moves = moves, .taken = opening->taken,
+		.parted = opening->prepared};
 
 	if (!opening->taken)
 		LedgerEven(draw);

@@ -77,6 +77,11 @@ SQL_STATEMENT(slice_take, SPI_OK_UPDATE_RETURNING,
 	"INSERT INTO gpucredit.hold (org, hold, account, job, drawn, held," \
 	" expires_at, created_at, sliced, trace)" \
 	" VALUES ($1, $2, $3, $4, $5, $5, $6, $7, $8, $9)"
+#define HOLD_ENTRY \
+	" INSERT INTO gpucredit.entry (org, at, account, bucket, source, target," \
+	" amount, operation, hold, part, job, attempt, trace)" \
+	" VALUES ($1, $7, $3, $10, 'available', 'held', $5, $11, $2, 1, $4, $12," \
+	" $9)"
 SQL_STATEMENT(hold_insert, SPI_OK_INSERT, HOLD_TYPES, HOLD_INSERT);
 /* a hold of one part, as most are, with its entry */
 SQL_STATEMENT(hold_insert_whole, SPI_OK_INSERT,
@@ -84,17 +89,19 @@ SQL_STATEMENT(hold_insert_whole, SPI_OK_INSERT,
 			  "WITH h AS (" HOLD_INSERT "), p AS ("
 			  " INSERT INTO gpucredit.hold_part"
 			  " (org, hold, part, bucket, drawn, held)"
-			  " VALUES ($1, $2, 1, $10, $5, $5))"
-			  " INSERT INTO gpucredit.entry (org, at, account, bucket,"
-			  " source, target, amount, operation, hold, part, job,"
-			  " attempt, trace)"
-			  " VALUES ($1, $7, $3, $10, 'available', 'held', $5, $11, $2,"
-			  " 1, $4, $12, $9)");
+			  " VALUES ($1, $2, 1, $10, $5, $5))" HOLD_ENTRY);
+/* and one whose part is there */
+SQL_STATEMENT(hold_insert_parted, SPI_OK_INSERT,
+			  HOLD_TYPES ", bigint, text, int",
+			  "WITH h AS (" HOLD_INSERT ")" HOLD_ENTRY);
 SQL_STATEMENT(part_insert, SPI_OK_INSERT,
 			  "text, bigint, int, bigint, gpucredit.credits",
 			  "INSERT INTO gpucredit.hold_part"
 			  " (org, hold, part, bucket, drawn, held)"
 			  " VALUES ($1, $2, $3, $4, $5, $5)");
+SQL_STATEMENT(part_delete, SPI_OK_DELETE, "text, bigint",
+			  "DELETE FROM gpucredit.hold_part p"
+			  " WHERE p.org = $1 AND p.hold = $2");
 #define ADD(column, n) \
 	#column " = p." #column " OPERATOR(gpucredit.+) $" #n
 SQL_STATEMENT(part_add, SPI_OK_UPDATE,
@@ -276,9 +283,39 @@ LedgerOpen(const Hold *hold, const Posting *posting)
 		SqlArgNull(&args);
 	else
 		SqlArgInt4(&args, posting->cause->attempt);
-	(void) SqlRun(&hold_insert_whole, &args);
+	(void) SqlRun(posting->parted ? &hold_insert_parted : &hold_insert_whole,
+				  &args);
 	if (!posting->taken)
 		add_to_bucket(posting, 0);
+}
+
+/*
+ * Write the one part of a hold that is about to be opened.
+ */
+void
+LedgerOpenPart(const Hold *hold, int64 bucket)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, hold->org);
+	SqlArgInt8(&args, hold->hold);
+	SqlArgInt4(&args, 1);
+	SqlArgInt8(&args, bucket);
+	SqlArgCredits(&args, hold->drawn);
+	(void) SqlRun(&part_insert, &args);
+}
+
+/*
+ * The hold is not opened like that, after all.
+ */
+void
+LedgerDropPart(const Hold *hold)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, hold->org);
+	SqlArgInt8(&args, hold->hold);
+	Ensure(SqlRun(&part_delete, &args).n == 1, "A part of a hold is missing.");
 }
 
 static void

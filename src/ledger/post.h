@@ -40,6 +40,7 @@ typedef struct Posting
 	int			n;
 	const Move *moves;
 	bool		taken;			/* LedgerTake() changed the buckets */
+	bool		parted;			/* LedgerOpenPart() wrote the new part */
 } Posting;
 
 /* What came of an attempt to take an amount without waiting. */
@@ -53,6 +54,8 @@ typedef enum TakeStatus
 extern void LedgerPost(const Posting *posting);
 extern const char *LedgerCompartment(Compartment compartment);
 extern void LedgerOpen(const Hold *hold, const Posting *posting);
+extern void LedgerOpenPart(const Hold *hold, int64 bucket);
+extern void LedgerDropPart(const Hold *hold);
 extern bool LedgerTake(const char *org, int64 bucket, Credits amount);
 extern TakeStatus LedgerTakeSlice(const char *org, int64 bucket, int32 spread,
 								  int32 *slice, Credits amount);
