@@ -28,17 +28,19 @@ SQL_STATEMENT(counts_take_at_once, SPI_OK_INSERT_RETURNING,
 			  " FROM pg_catalog.generate_series(1, $6) AS n"
 			  " ON CONFLICT (org, account, period, period_start)"
 			  " DO UPDATE SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
-			  " RETURNING c.reserved, c.spent, c.spread");
+			  " RETURNING c.reserved, c.spent, c.spread, c.xmax = '0'");
+#define COUNTS_OF_SET \
+	" ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)," \
+	"  pg_catalog.unnest($4)) AS u (account, period, period_start)" \
+	" WHERE c.org = $1 AND c.account = u.account" \
+	" AND c.period = u.period AND c.period_start = u.period_start"
+SQL_STATEMENT(counts_delete, SPI_OK_DELETE, COUNTS_TYPES,
+			  "DELETE FROM gpucredit.budget_count c USING" COUNTS_OF_SET);
 SQL_STATEMENT(counts_take, SPI_OK_UPDATE,
 			  COUNTS_TYPES ", gpucredit.credits",
 			  "UPDATE gpucredit.budget_count c"
 			  " SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
-			  " FROM ROWS FROM (pg_catalog.unnest($2),"
-			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
-			  "  AS u (account, period, period_start)"
-			  " WHERE c.org = $1 AND c.account = u.account"
-			  " AND c.period = u.period"
-			  " AND c.period_start = u.period_start");
+			  " FROM" COUNTS_OF_SET);
 #define SHARES_INSERT \
 	"INSERT INTO gpucredit.hold_budget AS h" \
 	" (org, hold, account, period, period_start, reserved)" \
@@ -95,17 +97,20 @@ BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 
 /*
  * Lock the counters of a set, and count an amount in each.  False: one does
- * not allow it, as it is by now; all are locked, but nothing is counted.
+ * not allow it, as it is by now, or is gone with its budget; those that are
+ * there are locked, but nothing is counted.
  */
 bool
 BudgetCountAtOnce(BudgetSet *set, Credits amount)
 {
+	BudgetSet	made = {.org = set->org};
 	bool		spread = false;
 	SqlArgs		args;
 	SqlResult	rows;
 
 	if (set->n == 0)
 		return true;
+	made.counts = palloc(sizeof(BudgetCount) * set->n);
 	args = BudgetKeys(set);
 	SqlArgCredits(&args, amount);
 	SqlArgInt4(&args, set->n);
@@ -118,12 +123,19 @@ BudgetCountAtOnce(BudgetSet *set, Credits amount)
 		count->reserved = CreditsSub(SqlCredits(rows, i, 1), amount);
 		count->spent = SqlCredits(rows, i, 2);
 		spread |= SqlInt4(rows, i, 3) > 0;
+		if (SqlBool(rows, i, 4))
+			made.counts[made.n++] = *count;
 	}
 	SqlFree(&rows);
 	set->counted = true;
-	if (!spread && !BudgetOver(set, amount))
+	if (made.n == 0 && !spread && !BudgetOver(set, amount))
 		return true;
 	BudgetUncount(set, amount);
+	if (made.n > 0)
+	{
+		args = BudgetKeys(&made);
+		(void) SqlRun(&counts_delete, &args);
+	}
 	return false;
 }
 

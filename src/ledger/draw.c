@@ -24,6 +24,7 @@
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "ledger/look.h"
 #include "ledger/post.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
@@ -45,10 +46,6 @@ SQL_STATEMENT(bucket_draw, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  COLUMNS CANDIDATES " FOR NO KEY UPDATE OF b");
 SQL_STATEMENT(bucket_draw_free, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  COLUMNS CANDIDATES " FOR NO KEY UPDATE OF b SKIP LOCKED");
-SQL_STATEMENT(bucket_look, SPI_OK_SELECT, MAY_PAY_TYPES,
-			  "SELECT b.bucket, b.available, b.expires_at, b.slices > 1"
-			  " OR b.spread > 0 OR b.max_per_job IS NOT NULL"
-			  " OR b.max_share IS NOT NULL" CANDIDATES " LIMIT 1");
 SQL_STATEMENT(buckets_from, SPI_OK_SELECT, "text, text[], bigint",
 			  "SELECT b.bucket FROM gpucredit.bucket b"
 			  " WHERE b.org = $1 AND b.account = ANY ($2)"
@@ -153,21 +150,16 @@ start(Draw *draw)
 bool
 LedgerLook(Draw *draw)
 {
-	SqlArgs		args;
-	SqlResult	row;
+	FirstBucket first;
 	DrawPart	part = {.amount = draw->amount};
 
 	start(draw);
-	args = MayPayArgs(draw->path, draw->purpose, draw->at);
-	row = SqlRun(&bucket_look, &args);
-	if (row.n == 0)
+	if (!BucketFirst(draw->path, draw->purpose, draw->at, &first) ||
+		!first.plain || first.available < draw->amount ||
+		first.expires_at <= ClockAdd(draw->at, AT_ONCE_LASTS))
 		return false;
-	part.bucket = SqlInt8(row, 0, 1);
-	part.expires_at = SqlTimeOr(row, 0, 3, DT_NOEND);
-	if (SqlCredits(row, 0, 2) < draw->amount || SqlBool(row, 0, 4) ||
-		part.expires_at <= ClockAdd(draw->at, AT_ONCE_LASTS))
-		return false;
-	SqlFree(&row);
+	part.bucket = first.bucket;
+	part.expires_at = first.expires_at;
 	add_part(draw, &part);
 	return true;
 }

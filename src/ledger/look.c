@@ -1,0 +1,165 @@
+/*-------------------------------------------------------------------------
+ *
+ * look.c
+ *		Which bucket comes first, as an unlocked look says.
+ *
+ * Nearly every account has a few buckets, and setting up what chooses and
+ * sorts them as a query (MAY_PAY, BURN_ORDER) costs more than to go through
+ * them here.  Both are said again in C, so: a bucket that may pay by one may
+ * pay by the other, and comes first by both.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/sql.h"
+#include "ledger/look.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+/* The columns of bucket_look. */
+enum
+{
+	BUCKET, AVAILABLE, EXPIRES_AT, EFFECTIVE_AT, PRIORITY, KIND, ACCOUNT,
+	GPU_TYPES, TIERS, POOLS, MAX_PER_JOB, MAX_SHARE, SLICES, SPREAD
+};
+
+SQL_STATEMENT(bucket_look, SPI_OK_SELECT, "text, text[]",
+			  "SELECT b.bucket, b.available, b.expires_at, b.effective_at,"
+			  " b.priority, b.kind, b.account, b.gpu_types, b.tiers, b.pools,"
+			  " b.max_per_job, b.max_share, b.slices, b.spread"
+			  " FROM gpucredit.bucket b WHERE b.org = $1"
+			  " AND b.account = ANY ($2) AND b.closed_at IS NULL");
+
+/* What is looked for, and the first so far. */
+typedef struct Looking
+{
+	const Purpose *purpose;
+	TimestampTz at;
+	bool		found;
+	FirstBucket first;
+} Looking;
+
+static void see(void *context, const Datum *values, const bool *nulls);
+static bool may_pay(const Looking *looking, const Datum *values,
+					const bool *nulls);
+static bool allows(Datum array, const char *const *names, int n);
+static int	kind_rank(Datum kind);
+static int	compare(const FirstBucket *one, const FirstBucket *other);
+
+/*
+ * The first bucket that may pay, and has something.  False: there is none.
+ */
+bool
+BucketFirst(const AccountPath *path, const Purpose *purpose, TimestampTz at,
+			FirstBucket *first)
+{
+	Looking		looking = {.purpose = purpose, .at = at};
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlEach(&bucket_look, &args, false, see, &looking);
+	*first = looking.first;
+	return looking.found;
+}
+
+static void
+see(void *context, const Datum *values, const bool *nulls)
+{
+	Looking    *looking = context;
+	FirstBucket bucket = {
+		.bucket = DatumGetInt64(values[BUCKET]),
+		.available = DatumGetCredits(values[AVAILABLE]),
+		.expires_at = nulls[EXPIRES_AT] ? DT_NOEND :
+		DatumGetTimestampTz(values[EXPIRES_AT]),
+		.effective_at = DatumGetTimestampTz(values[EFFECTIVE_AT]),
+		.priority = DatumGetInt32(values[PRIORITY])
+	};
+	int32		spread = DatumGetInt32(values[SPREAD]);
+
+	if (bucket.effective_at > looking->at ||
+		bucket.expires_at <= looking->at ||
+		(bucket.available <= 0 && spread == 0) ||
+		!may_pay(looking, values, nulls))
+		return;
+	bucket.kind_rank = kind_rank(values[KIND]);
+	bucket.depth = VARSIZE_ANY_EXHDR(DatumGetPointer(values[ACCOUNT]));
+	bucket.plain = nulls[MAX_PER_JOB] && nulls[MAX_SHARE] && spread == 0 &&
+		DatumGetInt32(values[SLICES]) == 1;
+	if (!looking->found || compare(&bucket, &looking->first) < 0)
+		looking->first = bucket;
+	looking->found = true;
+}
+
+/*
+ * MAY_PAY, of a bucket's policy.
+ */
+static bool
+may_pay(const Looking *looking, const Datum *values, const bool *nulls)
+{
+	const Purpose *purpose = looking->purpose;
+
+	if (purpose->any)
+		return true;
+	if (purpose->job == 0)
+		return nulls[GPU_TYPES] && nulls[TIERS] && nulls[POOLS];
+	return (nulls[GPU_TYPES] ||
+			allows(values[GPU_TYPES], purpose->gpu_types, purpose->ntypes)) &&
+		(nulls[TIERS] || allows(values[TIERS], &purpose->tier, 1)) &&
+		(nulls[POOLS] || allows(values[POOLS], &purpose->pool, 1));
+}
+
+/*
+ * Does an array have all of some names?
+ */
+static bool
+allows(Datum array, const char *const *names, int n)
+{
+	Datum	   *elems;
+	bool	   *nulls;
+	int			nelems;
+	int			found = 0;
+
+	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false,
+					  TYPALIGN_INT, &elems, &nulls, &nelems);
+	for (int i = 0; i < n; i++)
+	{
+		for (int j = 0; j < nelems && found == i; j++)
+		{
+			if (!nulls[j] && strcmp(TextDatumGetCString(elems[j]),
+									names[i]) == 0)
+				found++;
+		}
+	}
+	return found == n;
+}
+
+/*
+ * BURN_ORDER.  Accounts of one path are as long as they are deep.
+ */
+static int
+kind_rank(Datum kind)
+{
+	char	   *word = TextDatumGetCString(kind);
+
+	return strcmp(word, "promo") == 0 ? 1 : strcmp(word, "grant") == 0 ? 2 : 3;
+}
+
+static int
+compare(const FirstBucket *one, const FirstBucket *other)
+{
+	if (one->priority != other->priority)
+		return one->priority < other->priority ? -1 : 1;
+	if (one->expires_at != other->expires_at)
+		return one->expires_at < other->expires_at ? -1 : 1;
+	if (one->kind_rank != other->kind_rank)
+		return one->kind_rank - other->kind_rank;
+	if (one->depth != other->depth)
+		return one->depth > other->depth ? -1 : 1;
+	if (one->effective_at != other->effective_at)
+		return one->effective_at < other->effective_at ? -1 : 1;
+	return one->bucket < other->bucket ? -1 : 1;
+}
