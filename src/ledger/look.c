@@ -66,6 +66,9 @@ BucketFirst(const AccountPath *path, const Purpose *purpose, TimestampTz at,
 	return looking.found;
 }
 
+/*
+ * A bucket: does it come before those seen so far?
+ */
 static void
 see(void *context, const Datum *values, const bool *nulls)
 {

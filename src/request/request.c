@@ -327,6 +327,9 @@ RequestFinish(Request *request, Row *row)
 	return RowReturn(request->fcinfo, row);
 }
 
+/*
+ * Write a result under the key.
+ */
 static void
 store(Request *request, const Row *row)
 {
