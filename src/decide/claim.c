@@ -6,8 +6,9 @@
  * for it: to go on elsewhere (move.c), with fewer devices (shrink.c), or back
  * to the queue (victims_host.c, victims_gang.c).  One that was looked at in
  * vain is not looked at again, nor is another that asks the same for as long
- * or longer, for the same account and tier, until a claim was made: then all that waited have another
- * turn, so that a further cycle at the same instant finds nothing to decide.
+ * or longer, for the same account and tier, until a claim was made: then all
+ * that waited have another turn, so that a further cycle at the same instant
+ * finds nothing to decide.
  */
 #include <string.h>
 

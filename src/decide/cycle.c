@@ -2,10 +2,10 @@
  * cycle.c
  *	  A round of turns: jobs in order, each onto the first offer that fits now.
  *
- * A cycle is one of them, or several (rounds.c).  Within one capacity only shrinks.  So what failed once stays failed: an
- * ask that could not start a job is passed over, an offer that did not fit is
- * not looked at again, and once no single host can take an ask, only gangs are
- * tried.
+ * A cycle is one of them, or several (rounds.c).  Within one capacity only
+ * shrinks.  So what failed once stays failed: an ask that could not start a job
+ * is passed over, an offer that did not fit is not looked at again, and once no
+ * single host can take an ask, only gangs are tried.
  */
 #include <string.h>
 
@@ -289,7 +289,8 @@ job_too_many(Cycle *cycle, int32_t job)
 
 /*
  * Give a job its turn: to start, else to be promised devices, else to say why
- * it waits, and until when.  What it gets counts in fair share at once.  False: out of memory.
+ * it waits, and until when.  What it gets counts in fair share at once.  False:
+ * out of memory.
  */
 static bool
 job_turn(Cycle *cycle, int32_t job)

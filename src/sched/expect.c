@@ -12,9 +12,9 @@
  * account and tier has it (the last attempt of such a job is the one that
  * completed), so that a settlement writes nothing that
  * another waits for.  It is read only for jobs that a decision starts,
- * reserves or keeps devices for; what is learnt then may change that decision, which is
- * made again.  A pool whose policy orders by run time needs it of all jobs, and
- * before the first decision.
+ * reserves or keeps devices for; what is learnt then may change that decision,
+ * which is made again.  A pool whose policy orders by run time needs it of all
+ * jobs, and before the first decision.
  *
  *-------------------------------------------------------------------------
  */
