@@ -4,13 +4,13 @@
 -- another, and what each left behind is counted: rows per job are the same, so
 -- the work per job is, and no call reads more than its own.  Rates are of a
 -- machine and stand here as tools/bench measured them (docs/benchmarks.md, 2
--- cores, one commit 0.09 ms):
+-- cores, one commit 0.10 ms):
 --
---   reserve + settle          1,309 pairs/s   = 113 million jobs a day
---   heartbeats, one a call   15,111 /s        = 75,000 attempts at 5 s each
---   heartbeats, by thousands 130,712 /s       = 650,000 attempts at 5 s each
---   starts                   14,025 /s        a queue of 10,000 in 0.8 s
---   an idle cycle over 10,000 blocked jobs  15.3 ms
+--   reserve + settle          1,101 pairs/s   = 95 million jobs a day
+--   heartbeats, one a call   14,459 /s        = 72,000 attempts at 5 s each
+--   heartbeats, by thousands 188,639 /s       = 940,000 attempts at 5 s each
+--   starts                   13,499 /s        a queue of 10,000 in 0.8 s
+--   an idle cycle over 10,000 blocked jobs  21.3 ms
 --   sequential scans of tenants' tables       none
 --
 -- At the load this was made for (tens of thousands of accounts, thousands of
