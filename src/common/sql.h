@@ -68,8 +68,8 @@ extern void SqlFree(SqlResult *result);
 extern Oid	SqlTypeOid(const char *name);
 extern int64 SqlNext(const char *sequence);
 
-/* sql_each.c: columns count from 0 */
-typedef void (*SqlRowFunction) (void *context, const Datum *values,
+/* sql_each.c: columns count from 0; false: this row is the last */
+typedef bool (*SqlRowFunction) (void *context, const Datum *values,
 								const bool *nulls);
 
 extern void SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,

@@ -38,12 +38,13 @@ each_receive(TupleTableSlot *slot, DestReceiver *self)
 {
 	EachReceiver *each = (EachReceiver *) self;
 	MemoryContext executor = MemoryContextSwitchTo(each->caller);
+	bool		more;
 
 	CHECK_FOR_INTERRUPTS();
 	slot_getallattrs(slot);
-	each->function(each->context, slot->tts_values, slot->tts_isnull);
+	more = each->function(each->context, slot->tts_values, slot->tts_isnull);
 	MemoryContextSwitchTo(executor);
-	return true;
+	return more;
 }
 
 static void
@@ -59,7 +60,9 @@ each_end(DestReceiver *self)
 /*
  * Run a query, with a snapshot of its own or (read_only) the caller's, and
  * call a function with the columns of each row.  What they point to is gone
- * when it returns; what it allocates is in the caller's memory context.
+ * when it returns; what it allocates is in the caller's memory context.  Where
+ * it wants no more, the statement ends there: what it would have written, or
+ * locked, after that row it leaves alone.
  */
 void
 SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,

@@ -84,7 +84,7 @@ static void take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat);
 static SqlArgs heartbeat_args(const Heartbeat *heartbeat);
 static void arg_told(SqlArgs *args, const Heartbeat *heartbeat);
 static bool beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt);
-static void take_beaten(void *context, const Datum *values,
+static bool take_beaten(void *context, const Datum *values,
 						const bool *nulls);
 static int64 duration_of(Datum value);
 static bool beat_any(const Heartbeat *heartbeat, Attempt *attempt);
@@ -207,13 +207,14 @@ beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 /*
  * The row it is the heartbeat of, as it now is.
  */
-static void
+static bool
 take_beaten(void *context, const Datum *values, const bool *nulls)
 {
 	Beaten	   *beaten = context;
 
 	beaten->n++;
 	MeterBeaten(beaten->attempt, values, nulls);
+	return true;
 }
 
 /*

@@ -98,7 +98,7 @@ SQL_STATEMENT(attempts_read, SPI_OK_SELECT, "text[], bigint[], int[]",
 			  " JOIN gpucredit.attempt a ON" KEYS_MATCH);
 
 static void beat_ordinary(const Beats *beats, TimestampTz now);
-static void take_beaten(void *context, const Datum *values,
+static bool take_beaten(void *context, const Datum *values,
 						const bool *nulls);
 static void beat_any(const Beats *beats, TimestampTz now);
 static void answer_taken(const Beats *beats, TimestampTz now);
@@ -203,7 +203,7 @@ beat_ordinary(const Beats *beats, TimestampTz now)
 /*
  * The attempt of one of them, as it now is.
  */
-static void
+static bool
 take_beaten(void *context, const Datum *values, const bool *nulls)
 {
 	Pass	   *pass = context;
@@ -219,6 +219,7 @@ take_beaten(void *context, const Datum *values, const bool *nulls)
 	MeterBeaten(attempt, values, nulls);
 	beat->taken = attempt;
 	beat->ordinary = true;
+	return true;
 }
 
 /*

@@ -35,7 +35,7 @@ typedef struct BudgetSet
 	const char *org;
 	int			n;
 	BudgetCount *counts;
-	bool		counted;		/* by BudgetCountAtOnce() */
+	int			counted;		/* the first so many, by BudgetCountAtOnce() */
 	bool		shared;			/* BudgetShare() wrote the hold's shares */
 } BudgetSet;
 

@@ -60,6 +60,17 @@ SQL_STATEMENT(shares_delete, SPI_OK_DELETE, "text, bigint",
 			  "DELETE FROM gpucredit.hold_budget h"
 			  " WHERE h.org = $1 AND h.hold = $2");
 
+/* A set on its way to be counted. */
+typedef struct Counting
+{
+	BudgetSet  *set;
+	Credits		amount;
+	BudgetSet	made;			/* counters that were gone with their budgets */
+	bool		spread;			/* the last one is */
+} Counting;
+
+static bool see_counted(void *context, const Datum *values,
+						const bool *nulls);
 static void take_counts(const BudgetSet *set, Credits amount);
 static void check_period(const BudgetCount *count, TimestampTz at);
 
@@ -76,7 +87,8 @@ BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 
 	set->org = path->org;
 	set->n = 0;
-	set->counted = set->shared = false;
+	set->counted = 0;
+	set->shared = false;
 	if (path->looked && !path->budgeted)
 		return true;
 	counted = BudgetRead(path, ClockNow(), set);
@@ -97,46 +109,54 @@ BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 
 /*
  * Lock the counters of a set, and count an amount in each.  False: one does
- * not allow it, as it is by now, or is gone with its budget; those that are
- * there are locked, but nothing is counted.
+ * not allow it, as it is by now, or is gone with its budget; what is locked
+ * stays so, but nothing is counted.  One that is spread is the last that is
+ * locked: its slices come before the next counter.
  */
 bool
 BudgetCountAtOnce(BudgetSet *set, Credits amount)
 {
-	BudgetSet	made = {.org = set->org};
-	bool		spread = false;
+	Counting	counting = {.set = set, .amount = amount,
+		.made = {.org = set->org}};
 	SqlArgs		args;
-	SqlResult	rows;
 
+	set->counted = 0;
 	if (set->n == 0)
 		return true;
-	made.counts = palloc(sizeof(BudgetCount) * set->n);
+	counting.made.counts = palloc(sizeof(BudgetCount) * set->n);
 	args = BudgetKeys(set);
 	SqlArgCredits(&args, amount);
 	SqlArgInt4(&args, set->n);
-	rows = SqlRun(&counts_take_at_once, &args);
-	Ensure(rows.n == (uint64) set->n, "A budget's counter is missing.");
-	for (int i = 0; i < set->n; i++)
-	{
-		BudgetCount *count = &set->counts[i];
-
-		count->reserved = CreditsSub(SqlCredits(rows, i, 1), amount);
-		count->spent = SqlCredits(rows, i, 2);
-		spread |= SqlInt4(rows, i, 3) > 0;
-		if (SqlBool(rows, i, 4))
-			made.counts[made.n++] = *count;
-	}
-	SqlFree(&rows);
-	set->counted = true;
-	if (made.n == 0 && !spread && !BudgetOver(set, amount))
+	SqlEach(&counts_take_at_once, &args, false, see_counted, &counting);
+	Ensure(set->counted == set->n || counting.spread,
+		   "A budget's counter is missing.");
+	if (!counting.spread && counting.made.n == 0 && !BudgetOver(set, amount))
 		return true;
 	BudgetUncount(set, amount);
-	if (made.n > 0)
+	if (counting.made.n > 0)
 	{
-		args = BudgetKeys(&made);
+		args = BudgetKeys(&counting.made);
 		(void) SqlRun(&counts_delete, &args);
 	}
 	return false;
+}
+
+/*
+ * The next counter, with the amount in it.
+ */
+static bool
+see_counted(void *context, const Datum *values, const bool *nulls)
+{
+	Counting   *counting = context;
+	BudgetCount *count = &counting->set->counts[counting->set->counted++];
+
+	count->reserved = CreditsSub(DatumGetCredits(values[0]),
+								 counting->amount);
+	count->spent = DatumGetCredits(values[1]);
+	counting->spread = DatumGetInt32(values[2]) > 0;
+	if (DatumGetBool(values[3]))
+		counting->made.counts[counting->made.n++] = *count;
+	return !counting->spread;
 }
 
 /*
@@ -145,9 +165,12 @@ BudgetCountAtOnce(BudgetSet *set, Credits amount)
 void
 BudgetUncount(BudgetSet *set, Credits amount)
 {
-	if (set->n > 0)
-		take_counts(set, -amount);
-	set->counted = false;
+	BudgetSet	counted = {.org = set->org, .n = set->counted,
+		.counts = set->counts};
+
+	if (counted.n > 0)
+		take_counts(&counted, -amount);
+	set->counted = 0;
 }
 
 /*
@@ -197,7 +220,7 @@ BudgetTake(BudgetSet *set, int64 hold, bool new, Credits amount,
 		return;
 	for (int i = 0; i < set->n; i++)
 		check_period(&set->counts[i], at);
-	if (!set->counted)
+	if (set->counted == 0)
 		take_counts(set, amount);
 	if (!set->shared)
 		BudgetShare(set, hold, new, amount);

@@ -42,7 +42,7 @@ typedef struct Looking
 	FirstBucket first;
 } Looking;
 
-static void see(void *context, const Datum *values, const bool *nulls);
+static bool see(void *context, const Datum *values, const bool *nulls);
 static bool may_pay(const Looking *looking, const Datum *values,
 					const bool *nulls);
 static bool allows(Datum array, const char *const *names, int n);
@@ -69,7 +69,7 @@ BucketFirst(const AccountPath *path, const Purpose *purpose, TimestampTz at,
 /*
  * A bucket: does it come before those seen so far?
  */
-static void
+static bool
 see(void *context, const Datum *values, const bool *nulls)
 {
 	Looking    *looking = context;
@@ -87,7 +87,7 @@ see(void *context, const Datum *values, const bool *nulls)
 		bucket.expires_at <= looking->at ||
 		(bucket.available <= 0 && spread == 0) ||
 		!may_pay(looking, values, nulls))
-		return;
+		return true;
 	bucket.kind_rank = kind_rank(values[KIND]);
 	bucket.depth = VARSIZE_ANY_EXHDR(DatumGetPointer(values[ACCOUNT]));
 	bucket.plain = nulls[MAX_PER_JOB] && nulls[MAX_SHARE] && spread == 0 &&
@@ -95,6 +95,7 @@ see(void *context, const Datum *values, const bool *nulls)
 	if (!looking->found || compare(&bucket, &looking->first) < 0)
 		looking->first = bucket;
 	looking->found = true;
+	return true;
 }
 
 /*

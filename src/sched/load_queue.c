@@ -69,7 +69,7 @@ SQL_STATEMENT(asks_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 			  " WHERE j.ask = u.ask");
 
-static void add_job(void *context, const Datum *values, const bool *nulls);
+static bool add_job(void *context, const Datum *values, const bool *nulls);
 static void make_room(QueueLoading *loading);
 static int32 find_ask(QueueLoading *loading, Datum digest, int32 job);
 static void load_asks(QueueLoading *loading);
@@ -103,7 +103,7 @@ QueueLoad(Cycle *cycle)
 /*
  * One row.
  */
-static void
+static bool
 add_job(void *context, const Datum *values, const bool *nulls)
 {
 	QueueLoading *loading = context;
@@ -145,6 +145,7 @@ add_job(void *context, const Datum *values, const bool *nulls)
 	if (queued->cache != NULL)
 		job->cache = CacheIndex(cycle, job->org, queued->cache);
 	cycle->input.n_jobs++;
+	return true;
 }
 
 /*

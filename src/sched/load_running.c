@@ -68,7 +68,7 @@ SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text",
 			  " AND (d.action = 'stop' OR d.deadline IS NOT NULL)"
 			  " GROUP BY d.org, d.job, d.attempt");
 
-static void add_row(void *context, const Datum *values, const bool *nulls);
+static bool add_row(void *context, const Datum *values, const bool *nulls);
 static void read_attempt(RunningLoading *loading, const Datum *values,
 						 const bool *nulls, DecideRunning *running);
 static void read_part(RunningLoading *loading, const Datum *values,
@@ -108,7 +108,7 @@ RunningLoad(Cycle *cycle)
 /*
  * One row.
  */
-static void
+static bool
 add_row(void *context, const Datum *values, const bool *nulls)
 {
 	RunningLoading *loading = context;
@@ -120,7 +120,7 @@ add_row(void *context, const Datum *values, const bool *nulls)
 	if (!nulls[17] && ended <= loading->fenced_since)
 	{
 		loading->run_out = true;
-		return;
+		return true;
 	}
 	if (loading->n == loading->size)
 	{
@@ -138,6 +138,7 @@ add_row(void *context, const Datum *values, const bool *nulls)
 	row->running.limit_end = Max(row->running.limit_end,
 								 row->running.expected_end);
 	read_part(loading, values, row);
+	return true;
 }
 
 /*
