@@ -9,7 +9,9 @@
  * another key.  Ordinary calls log nothing.
  *
  * What a transaction did is logged once it has committed (or is prepared);
- * what it took back, in whole or in a subtransaction, is not.
+ * what it took back, in whole or in a subtransaction, is not.  No client is
+ * sent a line, whatever its client_min_messages: what its encoding does not
+ * have would be an error after the commit, which ends the whole server.
  *
  *-------------------------------------------------------------------------
  */
@@ -176,7 +178,7 @@ emit_in_order(Waiting *lines)
 static void
 emit(const char *text)
 {
-	ereport(LOG,
+	ereport(LOG_SERVER_ONLY,
 			(errmsg_internal("%s", text),
 			 errhidestmt(true),
 			 errhidecontext(true)));

@@ -127,6 +127,24 @@ is(scalar(@told), 1, 'a hostile name is one line');
 like($told[0], qr/^gpucredit event=device_failed node="x\\" event=fake LOG:  gpucredit event=node_lost \\\\" pool="p" /,
 	'and one value');
 
+# A line is the operator's alone: a client that asks for what is logged, in an
+# encoding that does not have a node's name, gets none, and no error after its
+# commit.
+$dbh->do(q{SELECT gpucredit.register_node('p', U&'n\65E5', 'T4', 2, 16384)});
+$dbh->do(q{SET client_encoding = latin1});
+$dbh->do(q{SET client_min_messages = log});
+{
+	my $sent = '';
+
+	local $SIG{__WARN__} = sub { $sent .= $_[0] };
+	$dbh->do(q{SELECT gpucredit.heartbeat(U&'n\65E5', '{0}')});
+	is($sent, '', 'a client is sent no line of the log');
+}
+$dbh->do(q{RESET client_min_messages});
+$dbh->do(q{RESET client_encoding});
+like(join("\n", lines()), qr/event=device_failed node="n\xE6\x97\xA5" pool="p" /,
+	'which has it');
+
 # More must leave a pool than can save in time.
 $dbh->do(q{SELECT gpucredit.issue('acme', '', 'more', 100)});
 $dbh->do(q{SELECT gpucredit.create_pool('spot')});
