@@ -81,8 +81,12 @@ SELECT job, status, held FROM reserve('adm', '', 'month', '1xAdmH', '5 h',
 SELECT :'m_status' AS status, :m_held AS held;
 SELECT action, node FROM place('adm');
 SELECT period_start, reserved, spent FROM budgets('adm') WHERE period = 'month';
+-- one budget a period; one that was set since counts what is taken since
+SELECT set_budget('adm', '', 30, 'day') \g /dev/null
 SET gpucredit.clock = '2027-03-01 00:00+00';
 SELECT action, billed, held FROM meter('adm', :m_job, 1, '58 min');
+SELECT period, period_start, reserved, remaining FROM budgets('adm');
+SELECT set_budget('adm', '', NULL, 'day') \g /dev/null
 SELECT period_start, reserved, spent FROM budget_count
 WHERE org = 'adm' AND account = '' ORDER BY period_start;
 SELECT outcome, billed, released FROM settle('adm', :m_job, 1, 'completed', '60 min 36 s');
@@ -110,6 +114,12 @@ SELECT count(*) FROM place('adm');
 SELECT r.key, j.state FROM jobs j JOIN request r ON r.org = j.org
 	AND r.operation = 'reserve' AND r.result[1]::bigint = j.job
 WHERE j.org = 'adm' AND j.state <> 'completed' ORDER BY r.key;
+-- whose quota of a type it was not offered is not told as in its way
+SELECT set_quota('adm', 'lab/eve', 'AdmT', max_gpus => 1) \g /dev/null
+SELECT q.passes, split_part(q.detail, ':', 1) AS quota
+FROM reserve('adm', 'lab/eve', 'a5', '2xAdmH|AdmA', '1 h', pool => 'adm') r, explain('adm', r.job) q
+WHERE q.check_name = 'quota';
+SELECT set_quota('adm', 'lab/eve', 'AdmT') \g /dev/null
 SELECT job AS first FROM reserve('adm', 'lab/eve', 'a1', '2xAdmH|AdmA', '1 h', pool => 'adm') \gset
 SELECT outcome FROM settle('adm', :first, 1, 'completed', '0');
 SELECT node, gpus FROM place('adm');

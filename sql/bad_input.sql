@@ -717,6 +717,7 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('issue', 'effective_at', $$'2028-01-01 00:00+00'$$, '22023'),
 	('issue', 'effective_at', $$'294276-12-31 23:59:59+00'$$, '22023'),
 	('issue', 'valid_for', $$'1 day'$$, '22023'),
+	('issue', 'policy', $$'{"gpu_types": ["no such"], "tiers": ["no such"], "pools": ["no such"]}'$$, '00000'),
 	('issue', 'policy', $$'{"gpu_types": "BI-A"}'$$, '22023'),
 	('issue', 'policy', $$'{"gpu_types": [1]}'$$, '22023'),
 	('issue', 'policy', $$'{"gpu_types": [["BI-A"]]}'$$, '22023'),
@@ -1075,7 +1076,7 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('audit_proof', 'kind', $$'Entry'$$, '22023'),
 	('audit_proof', 'kind', $$repeat('x', 10000000)$$, '22023'),
 	('metric_samples', 'families', $$'{no such}'$$, '00000'),
-	('verify', 'org', $$'no such'$$, '00000'),
+	('verify', 'org', $$'no such'$$, 'UC001'),
 	('verify', 'org', $$repeat('x', 10000000)$$, '22023');
 
 -- Every argument of every public function is above.

@@ -257,6 +257,8 @@ FROM gpucredit.balance('lc');
 SELECT source, target, amount, operation FROM gpucredit.entry
 WHERE org = 'lc' AND job = pg_temp.job('loses') AND attempt = 1 ORDER BY entry;
 SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('loses'), 'kl');
+-- told before the job is queued again, of one instant as it all is
+SELECT h.what, h.attempt FROM gpucredit.history('lc', pg_temp.job('loses')) h;
 -- without a checkpoint, all of it; what the job does not do again is billed
 SELECT pg_temp.run('loses all', '2xLC-A', 'lc', '1 h') > 0;
 SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('loses all'), 1, 'failed');
@@ -264,7 +266,10 @@ SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('loses all'), 'kla');
 SELECT pg_temp.run('pays', '2xLC-A', 'lc', '1 h') > 0;
 SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('pays'), 1, 'failed', exit_code => 127);
 SELECT pg_temp.run('pays, too', '2xLC-A', 'lc', '1 h') > 0;
+SELECT gpucredit.checkpoint('lc', pg_temp.job('pays, too'), 1, 1, 'u', sha256(''), 1);
 SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('pays, too'), 1, 'completed');
+-- what was metered and saved at the instant of the settlement came before it
+SELECT h.what, h.attempt FROM gpucredit.history('lc', pg_temp.job('pays, too')) h;
 -- credit that expired meanwhile lapses
 DO $$ BEGIN PERFORM gpucredit.issue('lc-b', '', 'short', 2, 'promo', priority => 1,
 	valid_for => '90 min'); END $$;

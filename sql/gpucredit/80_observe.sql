@@ -491,7 +491,8 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT u.at, coalesce((SELECT min(t.turn) FROM told t
 				WHERE t.at = u.at AND t.operation = 'settle'
-					AND t.attempt = u.attempt), (SELECT max(t.turn) FROM told t
+					AND t.attempt = u.attempt AND u.nth = 'last usage'),
+				(SELECT max(t.turn) FROM told t
 				WHERE t.at = u.at AND t.operation = 'place'
 					AND t.attempt = u.attempt), 0),
 			CASE u.nth WHEN 'first usage' THEN 3 ELSE 4 END, u.attempt, u.nth, u.attempt,
@@ -511,21 +512,29 @@ BEGIN ATOMIC
 		WHERE u.nth IS NOT NULL
 		UNION ALL
 		SELECT e.at, coalesce((SELECT min(t.turn) FROM told t
-				WHERE t.at = e.at AND t.operation = e.operation
-					AND (e.attempt IS NULL OR t.attempt = e.attempt)),
-				9223372036854775807),
+				WHERE t.at = e.at AND (e.attempt IS NULL
+						OR t.attempt = e.attempt)
+					AND t.operation = CASE WHEN e.operation = 'refund'
+							AND e.attempt IS NOT NULL
+						THEN 'settle'	/* of lost work */
+						ELSE e.operation END), 9223372036854775807),
 			CASE e.operation WHEN 'requeue' THEN 8 ELSE 5 END, e.entry, e.source || ' to ' || e.target, e.attempt,
 			format('%s of bucket %s, hold %s, by %s', e.amount::numeric,
 				e.bucket, e.hold, e.operation), e.trace
 		FROM gpucredit.entry e
 		WHERE e.org = history.org AND e.job = history.job
 		UNION ALL
-		SELECT c.at, 9223372036854775807, 6, c.step, 'checkpoint', c.attempt,
+		SELECT c.at, coalesce(s.turn, 9223372036854775807),
+			CASE WHEN s.turn IS NULL THEN 6 ELSE 0 END, c.step, 'checkpoint',
+			c.attempt,
 			format('step %s, %s bytes at %s, after %s', c.step, c.size_bytes,
 				c.uri, c.elapsed), a.trace
 		FROM gpucredit.checkpoint c
 			JOIN gpucredit.attempt a ON a.org = history.org
 				AND a.job = history.job AND a.attempt = c.attempt
+			CROSS JOIN LATERAL (SELECT min(t.turn) AS turn FROM told t
+				WHERE t.at = c.at AND t.operation = 'settle'
+					AND t.attempt = c.attempt) s
 		WHERE c.org = history.org AND c.job = history.job)
 	SELECT l.at, l.what, l.attempt, l.detail,
 		replace(l.trace::text, '-', '')

@@ -735,6 +735,13 @@ BEGIN
 		PERFORM gpucredit.require_sense('org',
 			left(verify.org, 256), octet_length(verify.org) <= 255,
 			'is too long', 'Pass an organisation, or NULL for all.');
+		/* of one that is misspelt nothing is wrong, or right */
+		IF NOT EXISTS (SELECT FROM gpucredit.account a
+				WHERE a.org = verify.org)
+			AND NOT EXISTS (SELECT FROM gpucredit.check_accounts(verify.org))
+		THEN
+			PERFORM gpucredit.require_account(verify.org, '');
+		END IF;
 	END IF;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_buckets(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_slices(verify.org) c;
@@ -756,4 +763,4 @@ COMMENT ON FUNCTION gpucredit.verify(text) IS
 'Recomputes every figure from the entries and tells what does not hold; nothing, when all does. One snapshot: safe on a live system.
 org: only what concerns one organisation; NULL: everything.
 Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers.
-Errors: 22023 for what is too long to be an organisation.';
+Errors: UC001 no such account: nothing names that organisation; 22023 for what is too long to be one.';

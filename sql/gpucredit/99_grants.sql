@@ -105,13 +105,14 @@ GRANT EXECUTE ON FUNCTION			/* metering */
 TO gpucredit_admin, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */
-	gpucredit.place, gpucredit.plan, gpucredit.heartbeat
+	gpucredit.place, gpucredit.heartbeat
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
-GRANT EXECUTE ON FUNCTION gpucredit.plan_with
-TO gpucredit_admin, gpucredit_operator;
+GRANT EXECUTE ON FUNCTION gpucredit.plan
+TO gpucredit_admin, gpucredit_operator, gpucredit_agent, gpucredit_auditor;
 
-GRANT EXECUTE ON FUNCTION gpucredit.fair_share, gpucredit.reservations
+GRANT EXECUTE ON FUNCTION
+	gpucredit.plan_with, gpucredit.fair_share, gpucredit.reservations
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */

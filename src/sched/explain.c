@@ -42,7 +42,7 @@ SQL_STATEMENT(suspended_read, SPI_OK_SELECT, "text, text",
 			  " ORDER BY pg_catalog.length(a.account) LIMIT 1");
 SQL_STATEMENT(available_read, SPI_OK_SELECT, "text, text",
 			  "SELECT b.available::text FROM gpucredit.balance($1, $2) b");
-SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text",
+SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text, bigint",
 			  "SELECT q.account, NULLIF(q.gpu_type, ''), q.max_gpus,"
 			  " q.max_running, pg_catalog.count(a.job)::int,"
 			  " COALESCE(pg_catalog.sum(a.gpus::bigint * a.share), 0)::bigint"
@@ -53,6 +53,9 @@ SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text",
 			  " WHERE q.org = $1 AND (q.account = '' OR q.account = $2"
 			  "  OR pg_catalog.starts_with($2, q.account || '/'))"
 			  " AND (q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL)"
+			  " AND (q.gpu_type = '' OR q.gpu_type = ANY ((SELECT"
+			  "   j.offer_types FROM gpucredit.job j"
+			  "  WHERE j.org = $1 AND j.job = $3)::text[]))"
 			  " GROUP BY q.account, q.gpu_type, q.max_gpus, q.max_running"
 			  " ORDER BY pg_catalog.length(q.account), q.account, q.gpu_type");
 SQL_STATEMENT(attempt_read, SPI_OK_SELECT, "text, bigint, int",
@@ -107,7 +110,7 @@ static void put_credit(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
 					   bool funded);
 static bool put_still(ReturnSetInfo *rsinfo, const char *org, int64 id);
 static bool put_quotas(ReturnSetInfo *rsinfo, const char *org,
-					   const char *account, const GpuReq *request);
+					   const char *account, int64 id, const GpuReq *request);
 static void put_cycle(ReturnSetInfo *rsinfo, const char *pool,
 					  const char *org, int64 id);
 
@@ -148,7 +151,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 				   psprintf("it failed, and is tried again at %s",
 							ExplainTime(not_before)));
 		free_to_go &= put_still(rsinfo, org, id);
-		free_to_go &= put_quotas(rsinfo, org, account, job.request);
+		free_to_go &= put_quotas(rsinfo, org, account, id, job.request);
 		if (free_to_go && strcmp(state, "queued") == 0)
 			put_cycle(rsinfo, SqlText(row, 0, 2), org, id);
 	}
@@ -285,12 +288,12 @@ put_still(ReturnSetInfo *rsinfo, const char *org, int64 id)
 }
 
 /*
- * Each quota that it waits under.  False: one of them holds it back, whatever
- * type it gets.
+ * Each quota that it waits under, of a type only where it was offered that
+ * one.  False: one of them holds it back, whatever type it gets.
  */
 static bool
 put_quotas(ReturnSetInfo *rsinfo, const char *org, const char *account,
-		   const GpuReq *request)
+		   int64 id, const GpuReq *request)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -298,6 +301,7 @@ put_quotas(ReturnSetInfo *rsinfo, const char *org, const char *account,
 
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
+	SqlArgInt8(&args, id);
 	rows = SqlRead(&quotas_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{

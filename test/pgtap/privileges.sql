@@ -38,7 +38,9 @@ INSERT INTO listed VALUES
 ('function', 'admin agent app tenant',
 	'settle'),
 ('function', 'admin agent operator',
-	'heartbeat place plan'),
+	'heartbeat place'),
+('function', 'admin agent auditor operator',
+	'plan'),
 ('function', 'admin app auditor',
 	'denials'),
 ('function', 'admin app auditor operator tenant',
@@ -53,12 +55,12 @@ INSERT INTO listed VALUES
 ('function', 'admin auditor',
 	'audit_proof verify_audit'),
 ('function', 'admin auditor operator',
-	'burn_rate capacity_advice cluster_map cron_jobs demand fair_share last_minute queue
+	'burn_rate capacity_advice cluster_map cron_jobs demand fair_share last_minute plan_with queue
 		queue_reasons reservations verify'),
 ('function', 'admin auditor operator pg_monitor',
 	'metric_samples metrics_text'),
 ('function', 'admin operator',
-	'check_books check_nodes drain expire_credits install_jobs maintain plan_with reap_holds
+	'check_books check_nodes drain expire_credits install_jobs maintain reap_holds
 		reclaim register_node remove_jobs remove_node resume seal_audit set_alert set_retry_rule'),
 ('internal', '',		-- of reports and screens
 	'html node_blocks queued_jobs report_about report_ahead report_balance report_bin_name

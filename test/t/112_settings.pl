@@ -31,6 +31,9 @@ my %value = map { split /\|/ } split /\n/, query($node, 'credit', q{
 
 is_deeply([ sort keys %expected ], [ sort keys %value ], 'every setting is in settings.txt');
 is_deeply(
+	[ sort { $a cmp $b } slurp_checkout('README.md') =~ /^\| `(gpucredit\.\w+)` \|/mg ],
+	[ sort keys %value ], 'and in README.md');
+is_deeply(
 	[ sort @roles ],
 	[ sort 'superuser', split /\n/, query($node, 'credit', q{
 		SELECT substr(rolname, 11) FROM pg_roles WHERE rolname LIKE 'gpucredit\_%'}) ],
