@@ -128,8 +128,9 @@ BEGIN
 	PERFORM gpucredit.require_account(rebuild.org, '');
 	/* no fold meanwhile: it would add to days that are being repaired */
 	LOCK TABLE gpucredit.spend_total IN SHARE UPDATE EXCLUSIVE MODE;
+	/* who has a job's hold may wait for others that are dead */
 	PERFORM FROM gpucredit.hold h WHERE h.org = rebuild.org
-		ORDER BY h.hold FOR NO KEY UPDATE;
+		ORDER BY h.job IS NULL, h.hold FOR NO KEY UPDATE;
 	FOR b IN burn_order LOOP
 		IF b.spread > 0 THEN
 			PERFORM FROM gpucredit.bucket_slice s WHERE s.org = rebuild.org

@@ -7,7 +7,8 @@
  * what would pass a hard budget, or reach the next alert: who would need that
  * counts at large, sees the whole, and shares out anew.  They are worth what
  * the budget's row says, so who shares out locks that row too, if it can be
- * had; set_budget, which has it, puts the counter together.
+ * had, and who spreads a counter changes it; set_budget, which has it, puts the
+ * counter together.
  *
  * Locks: counters in BUDGET_ORDER, each with its slices; the budget's row
  * after them, never waiting for it.
@@ -81,6 +82,9 @@ SQL_STATEMENT(budget_read, SPI_OK_SELECT, "text, text, text",
 			  " b.alert_at FROM gpucredit.budget b"
 			  " WHERE b.org = $1 AND b.account = $2 AND b.period = $3"
 			  " FOR NO KEY UPDATE SKIP LOCKED");
+SQL_STATEMENT(budget_touch, SPI_OK_UPDATE, "text, text, text",
+			  "UPDATE gpucredit.budget b SET slices = b.slices"
+			  " WHERE b.org = $1 AND b.account = $2 AND b.period = $3");
 SQL_STATEMENT(slices_make, SPI_OK_INSERT,
 			  KEY_TYPES ", int, gpucredit.credits",
 			  "INSERT INTO gpucredit.budget_slice"
@@ -102,11 +106,11 @@ SQL_STATEMENT(slices_fold, SPI_OK_UPDATE, KEY_TYPES,
 			  " spent = c.spent OPERATOR(gpucredit.+) s.spent, spread = 0"
 			  " FROM (SELECT gpucredit.sum(s.reserved) AS reserved,"
 			  "  gpucredit.sum(s.spent) AS spent FROM s) s" OF_KEY(c));
-SQL_STATEMENT(counts_spread, SPI_OK_SELECT, "text, text, text",
+SQL_STATEMENT(counts_lock, SPI_OK_SELECT, "text, text, text, boolean",
 			  "SELECT c.period, c.period_start, c.spread"
 			  " FROM gpucredit.budget_count c"
 			  " WHERE c.org = $1 AND c.account = $2"
-			  " AND COALESCE(c.period = $3, true) AND c.spread > 0"
+			  " AND COALESCE(c.period = $3, true) AND (c.spread > 0 OR $4)"
 			  " ORDER BY c.period, c.period_start FOR NO KEY UPDATE");
 SQL_STATEMENT(shares_read, SPI_OK_SELECT, "text, bigint",
 			  "SELECT h.account, h.period, h.period_start, h.reserved,"
@@ -122,6 +126,7 @@ static SqlArgs key_args(const char *org, const char *account,
 static SqlArgs count_args(const char *org, const BudgetCount *count);
 static void change_slice(SqlArgs *args, int32 slice, Credits reserved,
 						 Credits spent);
+static void touch_budget(const char *org, const BudgetCount *count);
 static bool room_left(const char *org, const BudgetCount *count,
 					  Credits taken, int32 *slices, Credits *room);
 static int	lock_share(const Hold *hold, HoldShare *share, int32 spread,
@@ -254,10 +259,27 @@ CountEven(const char *org, const BudgetCount *count, Credits amount)
 		(void) SqlRun(&slices_even, &args);
 		return;
 	}
+	touch_budget(org, count);
 	SqlArgInt4(&args, slices);
 	(void) SqlRun(&count_spread, &args);
 	SqlArgCredits(&args, share);
 	(void) SqlRun(&slices_make, &args);
+}
+
+/*
+ * A set_budget() that waits for the budget's row may have a snapshot in which
+ * the counter is not spread yet, and would leave it so.  That the row has
+ * changed is 40001 for it.
+ */
+static void
+touch_budget(const char *org, const BudgetCount *count)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgText(&args, count->account);
+	SqlArgText(&args, count->period);
+	Ensure(SqlRun(&budget_touch, &args).n == 1, "A budget is missing.");
 }
 
 /*
@@ -298,10 +320,11 @@ room_left(const char *org, const BudgetCount *count, Credits taken,
 
 /*
  * Put together whatever counters of an account's budgets (of one period,
- * NULL: of all) are spread; their budgets' rows are locked.
+ * NULL: of all) are spread; their budgets' rows are locked.  all: the others
+ * are locked, too, each in its turn.
  */
 void
-BudgetFold(const char *org, const char *account, const char *period)
+BudgetFold(const char *org, const char *account, const char *period, bool all)
 {
 	SqlArgs		args = {0};
 	Portal		portal;
@@ -309,7 +332,8 @@ BudgetFold(const char *org, const char *account, const char *period)
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArgText(&args, period);
-	portal = SqlCursor(&counts_spread, &args);
+	SqlArgBool(&args, all);
+	portal = SqlCursor(&counts_lock, &args);
 	while (true)
 	{
 		SqlResult	row = SqlFetch(portal);
@@ -322,6 +346,8 @@ BudgetFold(const char *org, const char *account, const char *period)
 		count.period_start = SqlTime(row, 0, 2);
 		count.spread = SqlInt4(row, 0, 3);
 		SqlFree(&row);
+		if (count.spread == 0)
+			continue;
 		(void) CountLockSlices(org, &count, true);
 		args = count_args(org, &count);
 		Ensure(SqlRun(&slices_fold, &args).n == 1,

@@ -51,10 +51,6 @@ SQL_STATEMENT(budget_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.budget b WHERE b.org = $1"
 			  " AND b.account = $2 AND b.period = $3");
 
-SQL_STATEMENT(counts_lock, SPI_OK_SELECT, "text, text, text",
-			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
-			  " AND c.account = $2 AND c.period = $3"
-			  " ORDER BY c.period_start FOR NO KEY UPDATE");
 SQL_STATEMENT(counts_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.budget_count c WHERE c.org = $1"
 			  " AND c.account = $2 AND c.period = $3");
@@ -117,8 +113,7 @@ call_set_budget(PG_FUNCTION_ARGS)
 	{
 		if (SqlRun(&budget_delete, &args).n > 0)
 			log_budget(org, account, period, audit.at, NULL, hard);
-		BudgetFold(org, account, period);
-		(void) SqlRun(&counts_lock, &args);
+		BudgetFold(org, account, period, true);
 		(void) SqlRun(&counts_delete, &args);
 		/* with those of holds whose counters the above waited for */
 		(void) SqlRun(&shares_delete, &args);
@@ -131,7 +126,7 @@ call_set_budget(PG_FUNCTION_ARGS)
 		SqlArgTime(&args, audit.at);
 		(void) SqlRun(&budget_upsert, &args);
 		log_budget(org, account, period, audit.at, &amount, hard);
-		BudgetFold(org, account, period);
+		BudgetFold(org, account, period, false);
 		alert_of_taken(org, account, audit.at);
 	}
 	AuditArgs(&audit, fcinfo);

@@ -112,7 +112,7 @@ set_budgets(const char *org, const char *account, int32 n)
 		periods[i] = SqlText(rows, i, 1);
 	SqlArgTextArray(&args, periods, (int) rows.n);
 	(void) SqlRun(&budgets_set, &args);
-	BudgetFold(org, account, NULL);
+	BudgetFold(org, account, NULL, false);
 }
 
 /*

@@ -84,6 +84,6 @@ extern void CountEven(const char *org, const BudgetCount *count,
 extern bool SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares);
 extern void ShareReturnSlice(const char *org, const HoldShare *share);
 extern void BudgetFold(const char *org, const char *account,
-					   const char *period);
+					   const char *period, bool all);
 
 #endif							/* GPUCREDIT_SLICE_H */
