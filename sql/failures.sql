@@ -146,6 +146,9 @@ SELECT count(*) FROM gpucredit.heartbeat('fl-1', running => ARRAY['fl/' || :zomb
 SELECT * FROM pg_temp.place();
 SELECT check_name, passes, detail FROM gpucredit.explain('fl', :zombie) WHERE check_name = 'earlier attempt';
 SELECT gpucredit.cancel('fl', :zombie, 'cz');
+-- who waits for its devices is told what they are kept for
+SELECT check_name, passes, regexp_replace(detail, ' \d{4}-.*', ' T') AS detail
+FROM gpucredit.explain('fl', pg_temp.job('after')) WHERE check_name IN ('free', 'kept');
 CREATE FUNCTION pg_temp.beats(n int, runs text[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1 .. n LOOP

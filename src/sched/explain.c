@@ -485,6 +485,7 @@ put_cycle(ReturnSetInfo *rsinfo, const char *pool, const char *org, int64 id)
 				   "and tells those who have them to leave");
 	}
 	put_request(rsinfo, &cycle.result.waits[cycle.jobs[index].ask]);
+	ExplainKept(rsinfo, &cycle, index);
 	if (!claimed)
 		ExplainPreemption(rsinfo, &cycle, index);
 	put_reservation(rsinfo, &cycle, index);

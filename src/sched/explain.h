@@ -19,6 +19,8 @@ extern const char *ExplainTime(TimestampTz at);
 /* explain_leave.c */
 extern void ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 						   int32 attempt);
+extern void ExplainKept(ReturnSetInfo *rsinfo, const Cycle *cycle,
+						int32 index);
 extern void ExplainPreemption(ReturnSetInfo *rsinfo, const Cycle *cycle,
 							  int32 index);
 

@@ -2,7 +2,8 @@
  *
  * explain_leave.c
  *		What explain tells of leaving: what a running job was told to leave
- *		for, and why one that could make others leave does not yet.
+ *		for, why one that could make others leave does not yet, and what is
+ *		left but not known to be.
  *
  * For whose job somebody leaves is another tenant's matter, and not told.
  *
@@ -141,6 +142,36 @@ ExplainPreemption(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 		appendStringInfo(&detail, "%s%d running jobs are leaving already",
 						 detail.len > 0 ? "; " : "", victims.leaving);
 	ExplainPut(rsinfo, "preemption", false, detail.data);
+}
+
+/*
+ * Devices a job accepts on which nothing runs any more as far as is known, but
+ * which no heartbeat has shown to be free.
+ */
+void
+ExplainKept(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+{
+	const DecideAsk *ask = &cycle->asks[cycle->jobs[index].ask];
+	int64		devices = 0;
+	TimestampTz last = DT_NOBEGIN;
+
+	for (int32 i = 0; i < cycle->input.n_running; i++)
+	{
+		const DecideRunning *running = &cycle->running[i];
+
+		CHECK_FOR_INTERRUPTS();
+		if (!running->over || running->gpus == 0 ||
+			!accepts(ask, running->type))
+			continue;
+		devices += running->gpus;
+		last = Max(last, running->expected_end);
+	}
+	if (devices > 0)
+		ExplainPut(rsinfo, "kept", false,
+				   psprintf("%lld devices are kept from all: what ran there is "
+							"over, but its node has not told that it is gone; "
+							"they are given out when it does, or from %s on",
+							(long long) devices, ExplainTime(last)));
 }
 
 /*
