@@ -75,6 +75,14 @@ SQL_STATEMENT(budget_log, SPI_OK_INSERT,
 			  " entry = CASE WHEN EXCLUDED.anew THEN EXCLUDED.entry"
 			  "  ELSE l.entry END");
 
+/* changes nothing: who does not see what is logged since is to know that */
+SQL_STATEMENT(budget_logged, SPI_OK_UPDATE, "text, text, text",
+			  "UPDATE gpucredit.budget_log l SET hard = l.hard"
+			  " WHERE l.org = $1 AND l.account = $2 AND l.period = $3"
+			  " AND l.at = (SELECT pg_catalog.max(b.at)"
+			  "  FROM gpucredit.budget_log b WHERE b.org = $1"
+			  "  AND b.account = $2 AND b.period = $3)");
+
 SQL_STATEMENT(alert_budgets, SPI_OK_SELECT, "text, text, timestamptz",
 			  "SELECT gpucredit.alert_budgets($1, $2, $3)");
 
@@ -136,7 +144,10 @@ call_set_budget(PG_FUNCTION_ARGS)
 }
 
 /*
- * Keep what was said, for balances of the past.  amount NULL: removed.
+ * Keep what was said, for balances of the past.  amount NULL: removed.  The
+ * word before is changed with it: whoever sets the budget on a snapshot in
+ * which that is the last gets 40001, which the budget's row, if it was removed
+ * since, does not bring about.
  */
 static void
 log_budget(const char *org, const char *account, const char *period,
@@ -147,6 +158,7 @@ log_budget(const char *org, const char *account, const char *period,
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArgText(&args, period);
+	(void) SqlRun(&budget_logged, &args);
 	SqlArgTime(&args, at);
 	if (amount == NULL)
 		SqlArgNull(&args);
