@@ -815,6 +815,8 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('capacity_advice', 'target', $$'{0.5}'$$, '22023'),
 	('capacity_advice', 'target', $$'{0,0.5}'$$, '22023'),
 	('capacity_advice', 'target', $$'{0.9,0.7}'$$, '22023'),
+	('capacity_advice', 'target', $$'{1e-300,0.7}'$$, '22023'),
+	('capacity_advice', 'target', $$'{0.7,1e300}'$$, '22023'),
 	('capacity_advice', 'target', $$'{NaN,NaN}'$$, '22023'),
 	('capacity_advice', 'target', $$'{0.7,NULL}'$$, '22023'),
 	('place', 'max_starts', '2147483647', '22023'),

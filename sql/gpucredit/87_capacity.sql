@@ -124,12 +124,12 @@ BEGIN
 			DETAIL = 'It must be more than 0, and months have no length.',
 			HINT = 'Pass days, hours or less.';
 	END IF;
-	IF NOT coalesce(cardinality(target) = 2 AND target[1] > 0
-		AND target[1] <= target[2] AND target[2] < 'Infinity', target IS NULL)
+	IF NOT coalesce(cardinality(target) = 2 AND target[1] >= 0.001
+		AND target[1] <= target[2] AND target[2] <= 1000, target IS NULL)
 	THEN
 		RAISE EXCEPTION 'bad target' USING
 			ERRCODE = 'invalid_parameter_value',
-			DETAIL = 'It has a lower and an upper end, both above 0.',
+			DETAIL = 'It has a lower and an upper end, from 0.001 to 1000.',
 			HINT = 'Pass them as ''{0.7,0.9}''.';
 	END IF;
 	RETURN true;

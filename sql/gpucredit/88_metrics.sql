@@ -34,6 +34,7 @@ BEGIN ATOMIC
 		('scheduler_cycles_total', 'counter', 'Scheduling cycles of the background worker.'),
 		('scheduler_started_total', 'counter', 'Jobs the background worker started.'),
 		('scheduler_failures_total', 'counter', 'Cycles of the background worker that failed.'),
+		('scheduler_interval_seconds', 'gauge', 'How long the background worker waits at most between two cycles (gpucredit.scheduler_interval).'),
 		('scheduler_lag_seconds', 'gauge', 'Time since the background worker''s last cycle.'),
 		('rate_levels_forgotten_total', 'counter', 'Counts of rate limits forgotten for want of room.'),
 		('preloaded', 'gauge', 'Whether there are counters: the library was loaded at start.'),

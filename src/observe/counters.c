@@ -17,6 +17,7 @@
 #include "shmem/level.h"
 #include "shmem/segment.h"
 #include "shmem/wake.h"
+#include "utils/guc.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_counters);
@@ -130,6 +131,9 @@ put_scheduler(ReturnSetInfo *rsinfo)
 		(double) report.started);
 	put(rsinfo, "scheduler_failures_total", NULL, NULL, NULL,
 		(double) report.failures);
+	put(rsinfo, "scheduler_interval_seconds", NULL, NULL, NULL,
+		atoi(GetConfigOption("gpucredit.scheduler_interval", false, false)) /
+		1000.0);
 	if (report.last_cycle != 0)
 		put(rsinfo, "scheduler_lag_seconds", NULL, NULL, NULL,
 			(double) (GetCurrentTimestamp() - report.last_cycle) /

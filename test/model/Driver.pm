@@ -251,7 +251,7 @@ sub some_call
 		my $a;
 
 		($name, $a) = replayed($self) if $name eq 'replay';
-		($name, $a) = spoiled($self) if $name eq 'spoil';
+		($name, $a) = spoiled($self) if $name && $name eq 'spoil';
 		$a ||= $throw{$name}->($self) if $name;
 		return ($name, $a) if $a;
 	}

@@ -151,6 +151,7 @@ is(metric('holds_open', kind => 'job'), 1, 'its hold');
 is(metric('holds_credits', kind => 'job'), 0.5, 'of half a credit');
 ok(until_true(sub { metric('scheduler_started_total') >= 1 }), 'the worker started it');
 cmp_ok(metric('scheduler_lag_seconds'), '<', time - $began, 'since the server came up');
+is(metric('scheduler_interval_seconds'), 1, 'one is due each second');
 query(
 	$node, 'credit', q{
 	SELECT gpucredit.settle('acme', job, 1, 'preempted')

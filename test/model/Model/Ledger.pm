@@ -157,7 +157,7 @@ sub most_from
 	if (defined $policy->{max_per_job} && $job)
 	{
 		my @parts = map { @{ $_->{parts} } }
-		  grep { ($_->{job} || 0) == $job->{id} }
+		  grep { defined $job->{id} && ($_->{job} || 0) == $job->{id} }
 		  values %{ $self->{hold}{ $bucket->{org} } };
 
 		$most = least($most,
