@@ -147,6 +147,21 @@ CREATE VIEW gpucredit.seals AS
 COMMENT ON VIEW gpucredit.seals IS
 'The chain, to be published: whoever keeps a seal can tell whether anything before it was ever rewritten';
 
+/* A standby cannot read an unlogged table, nor plan a query that might. */
+CREATE FUNCTION gpucredit.seal_waits()
+RETURNS TABLE (since timestamptz, waiting text[])
+LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT pg_catalog.pg_is_in_recovery() THEN
+		RETURN QUERY SELECT p.since, p.waiting FROM gpucredit.seal_pending p;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.seal_waits() IS
+'seal_status: the open transactions (backend/number) that sealing waits for, and since when; on a standby none, as it does not seal.';
+
 CREATE VIEW gpucredit.seal_status AS
 	SELECT greatest(e.last_value - coalesce(s.entry_to, 0)
 			- CASE WHEN e.is_called THEN 0 ELSE 1 END, 0) AS entries_unsealed,
@@ -157,6 +172,6 @@ CREATE VIEW gpucredit.seal_status AS
 	FROM gpucredit.entry_entry_seq e CROSS JOIN gpucredit.audit_audit_seq a
 		LEFT JOIN (SELECT * FROM gpucredit.seal
 			ORDER BY seal.batch DESC LIMIT 1) s ON true
-		LEFT JOIN gpucredit.seal_pending p ON p.waiting IS NOT NULL;
+		LEFT JOIN gpucredit.seal_waits() p ON true;
 COMMENT ON VIEW gpucredit.seal_status IS
 'How far sealing is: ids not sealed yet (at most so many rows), and the open transactions (backend/number) it waits for';

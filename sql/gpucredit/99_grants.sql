@@ -125,7 +125,7 @@ GRANT EXECUTE ON FUNCTION			/* what ends badly, and who sees to it */
 	gpucredit.install_jobs, gpucredit.remove_jobs, gpucredit.check_books
 TO gpucredit_admin, gpucredit_operator;
 
-GRANT EXECUTE ON FUNCTION gpucredit.cron_jobs
+GRANT EXECUTE ON FUNCTION gpucredit.cron_jobs, gpucredit.seal_waits
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit.verify

@@ -66,15 +66,17 @@ SealDigest(const Seal *seal)
 {
 	StringInfoData data;
 	Digest		digest = {{0}};
+	char	   *header = SealHeader(seal);
 
 	initStringInfo(&data);
 	appendBinaryStringInfo(&data, (const char *) seal->previous.bytes,
 						   DIGEST_SIZE);
 	appendBinaryStringInfo(&data, (const char *) seal->root.bytes,
 						   DIGEST_SIZE);
-	appendStringInfoString(&data, SealHeader(seal));
+	appendStringInfoString(&data, header);
 	DigestOf(&data, digest.bytes);
 	pfree(data.data);
+	pfree(header);
 	return digest;
 }
 

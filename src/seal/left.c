@@ -47,6 +47,16 @@ LeftRead(void)
 	return left;
 }
 
+/*
+ * Has more left since?  Who reads rows by one snapshot after another then has
+ * to read again.
+ */
+bool
+LeftMore(const Left *left)
+{
+	return LeftRead().departures != left->departures;
+}
+
 bool
 LeftHas(const Left *left, SealKind kind, const Seal *seal)
 {
@@ -105,6 +115,7 @@ add_kept(const Seal *seal, SealKind kind, Leaves *leaves)
 	memcpy(leaves->digests + leaves->n, VARDATA_ANY(kept),
 		   sizeof(Digest) * n);
 	leaves->n += n;
+	SqlFree(&row);
 }
 
 /*

@@ -18,6 +18,7 @@ typedef struct Left
 } Left;
 
 extern Left LeftRead(void);
+extern bool LeftMore(const Left *left);
 extern bool LeftAll(const Left *left, const Seal *seal);
 extern bool LeftHas(const Left *left, SealKind kind, const Seal *seal);
 extern void BatchLeaves(const Left *left, const Seal *seal,

@@ -46,14 +46,18 @@ gpucredit_audit_proof(PG_FUNCTION_ARGS)
 	int			length;
 
 	SqlConnect();
-	leaf = LeafText(kind, id);
-	left = LeftRead();
-	sealed = SealOfRow(kind, id, &seal);
+	do
+	{
+		left = LeftRead();
+		leaf = LeafText(kind, id);
+		sealed = SealOfRow(kind, id, &seal);
+		if (leaf != NULL && sealed)
+			BatchLeaves(&left, &seal, leaves);
+	} while (LeftMore(&left));
 	if (leaf == NULL && sealed && LeftHas(&left, kind, &seal))
 		refuse_left(SealKindNames[kind], id, seal.batch);
 	if (leaf == NULL || !sealed)
 		refuse(SealKindNames[kind], id, leaf != NULL);
-	BatchLeaves(&left, &seal, leaves);
 	index = index_of(&leaves[kind], id);
 	if (kind == SEAL_AUDIT)
 		index += leaves[SEAL_ENTRY].n;

@@ -6,7 +6,8 @@
  * The links are checked from the first one on, however little is asked for: a
  * link is good only if all before it are.  Then the rows of each batch sealed
  * since are read and hashed anew.  What is found first is told, since nothing
- * after it can be relied on.
+ * after it can be relied on; unless rows left meanwhile, which is begun anew
+ * for, as they may be all that is missing.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,6 +46,8 @@ typedef struct Finding
 static const char *const problems[] = {NULL, "changed", "vanished",
 "inserted"};
 
+static Finding check_chain(const Left *left, SqlResult rows,
+						   TimestampTz since);
 static Finding check_link(const Seal *before, const Seal *seal);
 static Finding check_rows(const Left *left, const Seal *seal);
 static Finding name_row(const Left *left, const Seal *seal,
@@ -58,19 +61,41 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	TimestampTz since = ArgTimeOrNull(fcinfo, 0, "since");
-	Finding		finding = {0};
-	Seal		before = SealNone();
+	Finding		finding;
 	Left		left;
-	SqlResult	rows;
-	MemoryContext each;
-	MemoryContext outer = CurrentMemoryContext;
+	SqlResult	rows = {0};
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
-	each = AllocSetContextCreate(CurrentMemoryContext, "gpucredit seal",
-								 ALLOCSET_DEFAULT_SIZES);
-	left = LeftRead();
-	rows = SealsAll();
+	do
+	{
+		SqlFree(&rows);
+		left = LeftRead();
+		rows = SealsAll();
+		finding = check_chain(&left, rows, since);
+	} while (finding.problem != NULL && LeftMore(&left));
+	if (finding.problem == NULL)
+		finding = check_departures();
+	if (finding.problem == NULL && !PG_ARGISNULL(1))
+		finding = check_head(PG_GETARG_BYTEA_PP(1), rows);
+	if (finding.problem != NULL)
+		put_finding(rsinfo, &finding);
+	SqlFinish();
+	return (Datum) 0;
+}
+
+/*
+ * The first link, or row of a batch sealed since, that is not what was sealed.
+ */
+static Finding
+check_chain(const Left *left, SqlResult rows, TimestampTz since)
+{
+	Finding		finding = {0};
+	Seal		before = SealNone();
+	MemoryContext outer = CurrentMemoryContext;
+	MemoryContext each = AllocSetContextCreate(outer, "gpucredit seal",
+											   ALLOCSET_DEFAULT_SIZES);
+
 	for (uint64 i = 0; i < rows.n && finding.problem == NULL; i++)
 	{
 		Seal		seal = SealFrom(rows, i);
@@ -80,21 +105,14 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 		if (finding.problem == NULL && seal.sealed_at >= since)
 		{
 			MemoryContextSwitchTo(each);
-			finding = check_rows(&left, &seal);
+			finding = check_rows(left, &seal);
 			MemoryContextSwitchTo(outer);
 			if (finding.problem == NULL)
 				MemoryContextReset(each);
 		}
 		before = seal;
 	}
-	if (finding.problem == NULL)
-		finding = check_departures();
-	if (finding.problem == NULL && !PG_ARGISNULL(1))
-		finding = check_head(PG_GETARG_BYTEA_PP(1), rows);
-	if (finding.problem != NULL)
-		put_finding(rsinfo, &finding);
-	SqlFinish();
-	return (Datum) 0;
+	return finding;
 }
 
 /*

@@ -190,6 +190,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'SETOF invariant text, org text, subject text, detail text',
 	's', 'admin auditor operator'),
 ('seal_audit', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
+('seal_waits', '', 'SETOF record', 's', 'admin auditor operator'),
 ('verify_audit', 'since timestamptz DEFAULT NULL, published bytea DEFAULT NULL',
 	'SETOF problem text, batch bigint, row_name text, detail text', 'v', 'admin auditor'),
 ('audit_proof', 'entry bigint, kind text DEFAULT ''entry''',

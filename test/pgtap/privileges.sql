@@ -56,7 +56,7 @@ INSERT INTO listed VALUES
 	'audit_proof verify_audit'),
 ('function', 'admin auditor operator',
 	'burn_rate capacity_advice cluster_map cron_jobs demand fair_share last_minute plan_with queue
-		queue_reasons reservations verify'),
+		queue_reasons reservations seal_waits verify'),
 ('function', 'admin auditor operator pg_monitor',
 	'metric_samples metrics_text'),
 ('function', 'admin operator',

@@ -45,6 +45,8 @@ is( query($standby, 'credit', q{SELECT paid FROM gpucredit.balance('acme')}),
 	query($primary, 'credit', q{SELECT paid FROM gpucredit.balance('acme')}),
 	'a standby tells the balance');
 verify_empty($standby, 'credit', 'and verifies the books');
+like(query($standby, 'credit', 'SELECT gpucredit.metrics_text()'),
+	qr/^gpucredit_seal_unsealed\{kind="entry"\} \d/m, 'and tells its metrics');
 query_fails($standby, 'credit',
 	q{SELECT gpucredit.issue('acme', '', 'standby', 1)},
 	'25006', 'but takes no calls');

@@ -10,6 +10,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
+use DBD::Pg ':async';
 use GpuCredit;
 use GpuCreditLoad;
 use IPC::Run;
@@ -25,6 +26,7 @@ my $node = new_node('main', world_conf(), 'log_statement = none', 'autovacuum = 
 
 diag("GC_SEED=$seed");
 while_clients_work();
+while_read();
 through_the_years();
 as_a_dump();
 $node->stop;
@@ -109,6 +111,45 @@ sub keep_verifying
 		$dbh->do('COMMIT');
 	}
 	return $found > 0 ? 1 : 0;
+}
+
+# Tests: who reads rows that leave at that moment, by one snapshot after another,
+# takes none for missing.
+sub while_read
+{
+	my $reader = connect_to($node, 'busy');
+	my $mover  = connect_to($node, 'busy');
+	my $pid    = $reader->{pg_pid};
+
+	$mover->do(q{SELECT gpucredit.create_account('late')});
+	$mover->do(q{SET gpucredit.entry_retention = '1 min'});
+	$reader->{PrintError} = 0;
+	foreach ([ entry => 'SELECT * FROM gpucredit.verify_audit()', '' ],
+		[ departure => 'SELECT batch FROM gpucredit.audit_proof(%d)', '22023' ])
+	{
+		my ($table, $statement, $state) = @$_;
+
+		$mover->do('RESET gpucredit.clock');
+		$mover->do(qq{SELECT gpucredit.issue('late', '', '$table', 1)});
+		$mover->do('SELECT * FROM gpucredit.seal_audit()');
+		$mover->do(q{SELECT set_config('gpucredit.clock',
+			(now() + '50 days'::interval)::text, false)});
+		$statement = sprintf $statement,
+		  $mover->selectrow_array('SELECT max(entry) FROM gpucredit.entry');
+		$mover->begin_work;
+		$mover->do(q{SELECT gpucredit.depart('entry', 1000)});
+		$mover->do(qq{LOCK TABLE gpucredit.$table IN ACCESS EXCLUSIVE MODE});
+		$reader->do($statement, { pg_async => PG_ASYNC });
+		$node->poll_query_until('busy',
+			"SELECT count(*) > 0 FROM pg_locks WHERE pid = $pid AND NOT granted");
+		$mover->commit;
+
+		my $rows = eval { $reader->pg_result };
+		is_deeply([ $rows ? $rows + 0 : 0, $reader->state ], [ 0, $state ],
+			"$table: what leaves meanwhile is not missing");
+	}
+	$_->disconnect foreach $reader, $mover;
+	return;
 }
 
 # Tests: a table is as large as what is kept of it.
