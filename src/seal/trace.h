@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_TRACE_H
-#define GPUCREDIT_TRACE_H
+#ifndef GPUCREDIT_SEAL_TRACE_H
+#define GPUCREDIT_SEAL_TRACE_H
 
 #include "seal/seal.h"
 
@@ -22,4 +22,4 @@ extern Datum TracesPack(const Leaves *leaves);
 extern TraceProblem TracesCompare(Datum traces, const Leaves *leaves,
 								  int64 *id);
 
-#endif							/* GPUCREDIT_TRACE_H */
+#endif							/* GPUCREDIT_SEAL_TRACE_H */
