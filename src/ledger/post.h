@@ -106,6 +106,7 @@ extern void LedgerEven(const Draw *draw);
 extern void SpendAdd(const Hold *hold, Credits spent, TimestampTz at);
 extern LockedBuckets LedgerReclaim(const AccountPath *path,
 								   const Purpose *purpose, Credits amount);
+extern void LedgerReclaimFor(const AccountPath *path, int64 bucket);
 extern bool LedgerReclaimFree(const char *org);
 
 /*

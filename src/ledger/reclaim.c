@@ -47,7 +47,7 @@ SQL_STATEMENT(dead_lock_free, SPI_OK_SELECT, "text, timestamptz",
 			  " AND h.expires_at <= $2 ORDER BY h.hold"
 			  " FOR NO KEY UPDATE SKIP LOCKED");
 SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
-			  "text, text[], timestamptz, bigint[]",
+			  "text, text[], timestamptz, bigint[], bigint",
 			  "SELECT b.bucket, b.spread FROM gpucredit.bucket b"
 			  " WHERE b.org = $1"
 			  " AND (b.account = ANY ($2) AND b.closed_at IS NULL"
@@ -57,14 +57,16 @@ SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
 			  "  AND (b.expires_at IS NULL OR b.expires_at > $3)"
 			  " OR b.bucket IN (SELECT p.bucket FROM gpucredit.hold_part p"
 			  "  WHERE p.org = $1 AND p.hold = ANY ($4)"
-			  "  AND p.held OPERATOR(gpucredit.>) '0'))"
+			  "  AND p.held OPERATOR(gpucredit.>) '0')"
+			  " OR b.bucket = $5)"
 			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
 
 static bool any_dead(const char *org);
 static LockedBuckets reclaim(const AccountPath *path, const Purpose *purpose,
-							 Credits amount, const Hold *also);
+							 Credits amount, const Hold *also,
+							 int64 bucket);
 static LockedBuckets lock_buckets(const AccountPath *path, const int64 *holds, int n,
-								  TimestampTz at);
+								  int64 bucket, TimestampTz at);
 
 /*
  * Release the organisation's dead holds, if a draw would be short without.
@@ -76,7 +78,20 @@ LedgerReclaim(const AccountPath *path, const Purpose *purpose,
 {
 	LockedBuckets none = {-1, NULL, NULL};
 
-	return amount > 0 ? reclaim(path, purpose, amount, NULL) : none;
+	return amount > 0 ? reclaim(path, purpose, amount, NULL, 0) : none;
+}
+
+/*
+ * Release the organisation's dead holds before a bucket of an account is
+ * revoked, which is locked with theirs if there are any: by now there may be
+ * none of it, and it may stand before them.
+ */
+void
+LedgerReclaimFor(const AccountPath *path, int64 bucket)
+{
+	Purpose		purpose = {0};
+
+	(void) reclaim(path, &purpose, PG_INT64_MAX, NULL, bucket);
 }
 
 /*
@@ -88,7 +103,7 @@ HoldLockForNext(const Hold *hold, const Purpose *purpose)
 {
 	AccountPath path = AccountParse(hold->org, hold->account);
 
-	return reclaim(&path, purpose, PG_INT64_MAX, hold);
+	return reclaim(&path, purpose, PG_INT64_MAX, hold, 0);
 }
 
 /*
@@ -119,11 +134,11 @@ LedgerReclaimFree(const char *org)
 
 /*
  * Release dead holds if less than an amount is available; the buckets of one
- * more hold are locked with theirs.
+ * more hold, or one more bucket, are locked with theirs.
  */
 static LockedBuckets
 reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
-		const Hold *also)
+		const Hold *also, int64 bucket)
 {
 	TimestampTz now = ClockNow();
 	int64	   *ids;
@@ -152,7 +167,7 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 		BudgetSet  *budgets = palloc0(sizeof(BudgetSet));
 
 		BudgetLockUnion(path, ids, n, now, budgets);
-		locked = lock_buckets(path, ids, n, now);
+		locked = lock_buckets(path, ids, n, bucket, now);
 		locked.budgets = budgets;
 	}
 	for (int i = 0; i < dead; i++)
@@ -164,12 +179,12 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 }
 
 /*
- * Lock the buckets an account could draw from, and those of some holds, each
- * with its slices.
+ * Lock the buckets an account could draw from, those of some holds, and (0:
+ * none) one more, each with its slices.
  */
 static LockedBuckets
 lock_buckets(const AccountPath *path, const int64 *holds, int n,
-			 TimestampTz at)
+			 int64 bucket, TimestampTz at)
 {
 	LockedBuckets locked = {0, palloc(sizeof(int64) * 8), NULL};
 	int			size = 8;
@@ -180,6 +195,7 @@ lock_buckets(const AccountPath *path, const int64 *holds, int n,
 	SqlArgTextArray(&args, path->accounts, path->n);
 	SqlArgTime(&args, at);
 	SqlArgInt8Array(&args, holds, n);
+	SqlArgInt8(&args, bucket);
 	portal = SqlCursor(&bucket_lock_all, &args);
 	while (true)
 	{

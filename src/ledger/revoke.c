@@ -110,9 +110,8 @@ release_dead(const char *org, int64 id)
 	{
 		AccountPath path = {.org = org, .n = 1,
 			.accounts = {SqlText(row, 0, 1)}};
-		Purpose		purpose = {0};
 
-		(void) LedgerReclaim(&path, &purpose, PG_INT64_MAX);
+		LedgerReclaimFor(&path, id);
 	}
 }
 
