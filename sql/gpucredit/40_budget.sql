@@ -34,7 +34,7 @@ CREATE TABLE gpucredit.budget_count (
 	spread int NOT NULL DEFAULT 0,	/* part of it is in so many budget_slice */
 	CONSTRAINT budget_count_pkey
 		PRIMARY KEY (org, account, period, period_start)
-) WITH (fillfactor = 50);
+) WITH (fillfactor = 10);		/* each is updated all the time */
 COMMENT ON TABLE gpucredit.budget_count IS
 'What was reserved and spent against a budget in one period; the sum of hold_budget';
 

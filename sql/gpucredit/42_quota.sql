@@ -26,7 +26,7 @@ CREATE TABLE gpucredit.quota (
 	/* so many more may wait, whatever happens, before anybody need count */
 	spare int NOT NULL DEFAULT 0,
 	CONSTRAINT quota_pkey PRIMARY KEY (org, account, gpu_type)
-) WITH (fillfactor = 50);
+) WITH (fillfactor = 10);		/* each is updated all the time */
 COMMENT ON TABLE gpucredit.quota IS
 'Limits on devices, running and queued jobs of an account and all below it; NULL: no limit';
 

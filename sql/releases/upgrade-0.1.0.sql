@@ -93,7 +93,8 @@ ALTER TABLE gpucredit.budget ADD COLUMN slices int NOT NULL DEFAULT 1;
 -- at: CREATE TABLE gpucredit.budget_count
 ALTER TABLE gpucredit.budget_count
 	ADD COLUMN spread int NOT NULL DEFAULT 0,
-	DROP CONSTRAINT budget_count_not_negative;
+	DROP CONSTRAINT budget_count_not_negative,
+	SET (fillfactor = 10);
 
 -- at: CREATE TABLE gpucredit.hold_budget
 ALTER TABLE gpucredit.hold_budget DROP CONSTRAINT hold_budget_not_negative;
@@ -101,7 +102,8 @@ ALTER TABLE gpucredit.hold_budget DROP CONSTRAINT hold_budget_not_negative;
 -- at: CREATE TABLE gpucredit.quota
 ALTER TABLE gpucredit.quota
 	ADD COLUMN spare int NOT NULL DEFAULT 0,
-	DROP CONSTRAINT quota_not_negative;
+	DROP CONSTRAINT quota_not_negative,
+	SET (fillfactor = 10);
 
 -- at: CREATE TABLE gpucredit.alert
 ALTER TABLE gpucredit.alert

@@ -28,10 +28,12 @@
 #include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
+#include "common/errors.h"
 #include "common/sql.h"
 #include "entry/entry.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
+#include "utils/builtins.h"
 
 ENTRY_POINT(set_quota);
 
@@ -48,13 +50,13 @@ SQL_STATEMENT(quota_upsert, SPI_OK_INSERT, "text, text, text, int, int, int",
 SQL_STATEMENT(quota_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.quota q WHERE q.org = $1"
 			  " AND q.account = $2 AND q.gpu_type = $3");
-SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text[]",
-			  "SELECT q.* FROM " PATH_LEVELS(2) ", LATERAL ("
-			  "  SELECT q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL,"
-			  "  q.account FROM gpucredit.quota q"
+SQL_STATEMENT(quotas_read, SPI_OK_SELECT, ACCOUNT_TYPES,
+			  "SELECT " ACCOUNT_COLUMNS ", q.account, q.gpu_type, q.max_gpus,"
+			  " q.limited" ACCOUNT_LEVELS
+			  " LEFT JOIN LATERAL (SELECT q.account, q.gpu_type, q.max_gpus,"
+			  "  q.max_queued IS NOT NULL AS limited FROM gpucredit.quota q"
 			  "  WHERE q.org = $1 AND q.account = p.account OFFSET 0) q"
-			  " WHERE EXISTS (SELECT FROM gpucredit.quota q"
-			  "  WHERE q.org = $1)");
+			  " ON true");
 #define QUEUE_LIMITS \
 	"SELECT q.account, q.gpu_type, q.max_queued" \
 	" FROM gpucredit.quota q" \
@@ -65,11 +67,18 @@ SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[], boolean",
 			  QUEUE_LIMITS);
 SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[], boolean",
 			  QUEUE_LIMITS " FOR NO KEY UPDATE");
-SQL_STATEMENT(quota_spare, SPI_OK_UPDATE, "text, text",
-			  "UPDATE gpucredit.quota q"
-			  " SET cycle = q.cycle + 1, spare = q.spare - 1"
-			  " WHERE q.org = $1 AND q.account = $2 AND q.gpu_type = ''"
-			  " AND q.spare > 0");
+/*
+ * In the order given: one after the other is found, locked and changed.  One
+ * that was just removed is made anew, and must be removed again.
+ */
+SQL_STATEMENT(quotas_spare, SPI_OK_INSERT_RETURNING, "text, text[], int",
+			  "INSERT INTO gpucredit.quota AS q (org, account, gpu_type)"
+			  " SELECT $1, ($2)[n], ''"
+			  " FROM pg_catalog.generate_series(1, $3) AS n"
+			  " ON CONFLICT (org, account, gpu_type) DO UPDATE"
+			  " SET cycle = q.cycle + 1,"
+			  " spare = CASE WHEN q.spare > 0 THEN q.spare - 1 ELSE 0 END"
+			  " RETURNING q.spare, q.cycle = 0");
 SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[], int[]",
 			  "UPDATE gpucredit.quota q"
 			  " SET cycle = q.cycle + 1, spare = u.spare"
@@ -90,10 +99,28 @@ SQL_STATEMENT(queued_below, SPI_OK_SELECT, "text, text, text",
 			  QUEUED " AND j.account >= $3 AND j.account < $3 || '0'"
 			  " AND (j.account = $3 OR j.account >= $3 || '/')");
 
-static bool alone_too_large(SqlResult quotas, const QuotaAsk *ask);
-static bool queue_full(AccountPath *path, const QuotaAsk *ask,
-					   SqlResult known, bool look);
+/* A quota on a path, as an unlocked look says. */
+typedef struct Quota
+{
+	const char *account;
+	const char *gpu_type;		/* "": any */
+	int32		max_gpus;		/* -1: no limit */
+	bool		limited;		/* it has a max_queued */
+} Quota;
+
+/* Quotas that a submission is counted in by the statement that locks them. */
+typedef struct Sparing
+{
+	int			spared;			/* the first so many had something to spare */
+	bool		made;			/* the one after these is no more */
+} Sparing;
+
+static bool see_quota(void *context, const Datum *values, const bool *nulls);
+static bool alone_too_large(const List *quotas, const QuotaAsk *ask);
+static bool queue_full(const QuotaLook *look, const QuotaAsk *ask,
+					   bool supposed);
 static bool all_spare(const char *org, const char *const *accounts, int n);
+static bool see_spare(void *context, const Datum *values, const bool *nulls);
 static bool none_full(const AccountPath *path, const QuotaAsk *ask,
 					  SqlResult quotas, int32 *spares);
 static SqlResult count_queued(const char *org, const char *account,
@@ -106,21 +133,44 @@ static void arg_limit(FunctionCallInfo fcinfo, int n, const char *name,
 					  SqlArgs *args);
 
 /*
- * NULL, or why the quotas on a path deny a submission.  look: one that is not
- * made.
+ * Look at an account, and at the quotas on its path.
+ */
+void
+QuotaRead(QuotaLook *look)
+{
+	AccountLookWith(&quotas_read, see_quota, &look->account);
+}
+
+/*
+ * A level of the path, with one of its quotas if it has any.
+ */
+static bool
+see_quota(void *context, const Datum *values, const bool *nulls)
+{
+	QuotaLook  *look = context;
+	Quota	   *quota;
+
+	AccountSee(&look->account, values);
+	if (nulls[5])
+		return true;			/* the level has none */
+	quota = palloc(sizeof(Quota));
+	quota->account = TextDatumGetCString(values[5]);
+	quota->gpu_type = TextDatumGetCString(values[6]);
+	quota->max_gpus = nulls[7] ? -1 : DatumGetInt32(values[7]);
+	quota->limited = DatumGetBool(values[8]);
+	look->quotas = lappend(look->quotas, quota);
+	return true;
+}
+
+/*
+ * NULL, or why the quotas on a path deny a submission.  supposed: one that is
+ * not made.
  */
 const char *
-QuotaCheck(AccountPath *path, const QuotaAsk *ask, bool look)
+QuotaCheck(const QuotaLook *look, const QuotaAsk *ask, bool supposed)
 {
-	SqlArgs		args = {0};
-	SqlResult	quotas;
-
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	quotas = SqlRun(&quotas_read, &args);
-	if (quotas.n == 0)
-		return NULL;
-	if (alone_too_large(quotas, ask) || queue_full(path, ask, quotas, look))
+	if (look->quotas != NIL && (alone_too_large(look->quotas, ask) ||
+								queue_full(look, ask, supposed)))
 		return "quota_exceeded";
 	return NULL;
 }
@@ -129,21 +179,23 @@ QuotaCheck(AccountPath *path, const QuotaAsk *ask, bool look)
  * Does the request, of each type it accepts, pass some quota all alone?
  */
 static bool
-alone_too_large(SqlResult quotas, const QuotaAsk *ask)
+alone_too_large(const List *quotas, const QuotaAsk *ask)
 {
 	int64		needed = (int64) ask->min_gpus * ask->share;
 	bool		fits = ask->ntypes == 0;
+	ListCell   *lc;
 
 	for (int t = 0; t < ask->ntypes && !fits; t++)
 	{
 		fits = true;
-		for (uint64 i = 0; i < quotas.n; i++)
+		foreach(lc, quotas)
 		{
-			char	   *type = SqlText(quotas, i, 1);
+			const Quota *quota = lfirst(lc);
 
-			if (!SqlIsNull(quotas, i, 2) &&
-				(*type == '\0' || strcmp(type, ask->gpu_types[t]) == 0) &&
-				needed > (int64) SqlInt4(quotas, i, 2) * 1000)
+			if (quota->max_gpus >= 0 &&
+				(*quota->gpu_type == '\0' ||
+				 strcmp(quota->gpu_type, ask->gpu_types[t]) == 0) &&
+				needed > (int64) quota->max_gpus * 1000)
 				fits = false;
 		}
 	}
@@ -156,59 +208,86 @@ alone_too_large(SqlResult quotas, const QuotaAsk *ask)
  * it may stand before them.
  */
 static bool
-queue_full(AccountPath *path, const QuotaAsk *ask, SqlResult known, bool look)
+queue_full(const QuotaLook *look, const QuotaAsk *ask, bool supposed)
 {
-	const char **limited = palloc(sizeof(char *) * known.n);
+	AccountPath *path = look->account.path;
+	const char **limited = palloc(sizeof(char *) * list_length(look->quotas));
 	int			n = 0;
 	bool		typed = false;
 	SqlArgs		args = {0};
 	SqlResult	quotas;
 	int32	   *spares;
+	ListCell   *lc;
 
 	for (int level = 0; level < path->n; level++)
 	{
-		for (uint64 i = 0; i < known.n; i++)
+		foreach(lc, look->quotas)
 		{
-			if (!SqlBool(known, i, 3) ||
-				strcmp(SqlText(known, i, 4), path->accounts[level]) != 0)
+			const Quota *quota = lfirst(lc);
+
+			if (!quota->limited ||
+				strcmp(quota->account, path->accounts[level]) != 0)
 				continue;
-			typed |= *SqlText(known, i, 1) != '\0';
+			typed |= *quota->gpu_type != '\0';
 			limited[n++] = path->accounts[level];
 		}
 	}
 	if (n == 0)
 		return false;
 	path->budgeted = true;		/* by now, after a wait, it may be */
-	if (!look && !typed && all_spare(path->org, limited, n))
+	if (!supposed && !typed && all_spare(path->org, limited, n))
 		return false;
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, limited, n);
 	SqlArgBool(&args, typed);
-	quotas = SqlRun(look ? &quotas_look : &quotas_lock, &args);
+	quotas = SqlRun(supposed ? &quotas_look : &quotas_lock, &args);
 	spares = palloc(sizeof(int32) * (quotas.n + 1));
 	if (!none_full(path, ask, quotas, spares))
 		return true;
-	if (!look)
+	if (!supposed)
 		count_up(path, quotas, spares);
 	return false;
 }
 
 /*
  * Lock quotas of any type, leaf to root, and count a submission in each.
- * False: one has nothing to spare.
+ * False: one has nothing left to spare, or is no more; those behind it are
+ * left alone.
  */
 static bool
 all_spare(const char *org, const char *const *accounts, int n)
 {
-	for (int i = 0; i < n; i++)
-	{
-		SqlArgs		args = {0};
+	Sparing		sparing = {0};
+	SqlArgs		args = {0};
 
+	SqlArgText(&args, org);
+	SqlArgTextArray(&args, accounts, n);
+	SqlArgInt4(&args, n);
+	SqlEach(&quotas_spare, &args, false, see_spare, &sparing);
+	if (sparing.made)
+	{
+		args.n = 0;
 		SqlArgText(&args, org);
-		SqlArgText(&args, accounts[i]);
-		if (SqlRun(&quota_spare, &args).n == 0)
-			return false;
+		SqlArgText(&args, accounts[sparing.spared]);
+		SqlArgText(&args, "");
+		Ensure(SqlRun(&quota_delete, &args).n == 1, "A quota is missing.");
 	}
+	return sparing.spared == n;
+}
+
+/*
+ * The next quota, locked and counted up.  One that comes to nothing is looked
+ * at, as if it had nothing before.
+ */
+static bool
+see_spare(void *context, const Datum *values, const bool *nulls)
+{
+	Sparing    *sparing = context;
+
+	sparing->made = DatumGetBool(values[1]);
+	if (sparing->made || DatumGetInt32(values[0]) == 0)
+		return false;
+	sparing->spared++;
 	return true;
 }
 

@@ -8,7 +8,8 @@
 #ifndef GPUCREDIT_QUOTA_H
 #define GPUCREDIT_QUOTA_H
 
-#include "ledger/ledger.h"
+#include "ledger/account.h"
+#include "nodes/pg_list.h"
 
 /* What a submission asks of quotas. */
 typedef struct QuotaAsk
@@ -19,7 +20,15 @@ typedef struct QuotaAsk
 	const char *const *gpu_types;
 } QuotaAsk;
 
-extern const char *QuotaCheck(AccountPath *path, const QuotaAsk *ask,
-							  bool look);
+/* The quotas on a path, as an unlocked look says. */
+typedef struct QuotaLook
+{
+	AccountLook account;		/* first */
+	List	   *quotas;
+} QuotaLook;
+
+extern void QuotaRead(QuotaLook *look);
+extern const char *QuotaCheck(const QuotaLook *look, const QuotaAsk *ask,
+							  bool supposed);
 
 #endif							/* GPUCREDIT_QUOTA_H */

@@ -18,7 +18,7 @@
 #include "common/unknown.h"
 #include "entry/tenant.h"
 #include "entry/entry.h"
-#include "ledger/ledger.h"
+#include "ledger/account.h"
 #include "types/clip.h"
 
 ENTRY_POINT(create_account);
@@ -27,16 +27,12 @@ PG_FUNCTION_INFO_V1(gpucredit_require_account);
 
 static pg_attribute_noreturn() void refuse_path(const char *account,
 												const char *why);
+static bool see(void *context, const Datum *values, const bool *nulls);
 static bool account_exists(const char *org, const char *account,
 						   bool read_only);
 
-SQL_STATEMENT(account_read, SPI_OK_SELECT, "text, text, text[]",
-			  "SELECT a.suspended, p.account = $2, a.slices > 1,"
-			  " a.balance_low IS NOT NULL, EXISTS ("
-			  "  SELECT FROM gpucredit.budget b WHERE b.org = $1)"
-			  " FROM " PATH_LEVELS(3) ", LATERAL (SELECT a.suspended,"
-			  "  a.slices, a.balance_low FROM gpucredit.account a"
-			  "  WHERE a.org = $1 AND a.account = p.account OFFSET 0) a");
+SQL_STATEMENT(account_read, SPI_OK_SELECT, ACCOUNT_TYPES,
+			  "SELECT " ACCOUNT_COLUMNS ACCOUNT_LEVELS);
 SQL_STATEMENT(account_upsert, SPI_OK_INSERT,
 			  "text, text, numeric, timestamptz",
 			  "INSERT INTO gpucredit.account AS a"
@@ -94,28 +90,53 @@ refuse_path(const char *account, const char *why)
 bool
 AccountSuspended(AccountPath *path)
 {
+	AccountLook look = {.path = path};
+
+	AccountLookWith(&account_read, see, &look);
+	return look.suspended;
+}
+
+/*
+ * The same by a statement that reads more: see must hand each row to
+ * AccountSee().
+ */
+void
+AccountLookWith(SqlStatement *statement, SqlRowFunction see,
+				AccountLook *look)
+{
+	AccountPath *path = look->path;
 	SqlArgs		args = {0};
-	SqlResult	rows;
-	bool		exists = false;
-	bool		suspended = false;
 
 	SqlArgText(&args, path->org);
 	SqlArgText(&args, path->accounts[0]);
 	SqlArgTextArray(&args, path->accounts, path->n);
-	rows = SqlRun(&account_read, &args);
 	path->sliced = path->watched = path->budgeted = false;
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		suspended |= SqlBool(rows, i, 1);
-		exists |= SqlBool(rows, i, 2);
-		path->sliced |= SqlBool(rows, i, 3);
-		path->watched |= SqlBool(rows, i, 4);
-		path->budgeted |= SqlBool(rows, i, 5);
-	}
-	if (!exists)
+	SqlEach(statement, &args, false, see, look);
+	if (!look->exists)
 		RefuseUnknownAccount(path->org, path->accounts[0]);
 	path->looked = true;
-	return suspended;
+}
+
+static bool
+see(void *context, const Datum *values, const bool *nulls)
+{
+	AccountSee(context, values);
+	return true;
+}
+
+/*
+ * A level of the path; any may come several times.
+ */
+void
+AccountSee(AccountLook *look, const Datum *values)
+{
+	AccountPath *path = look->path;
+
+	look->suspended |= DatumGetBool(values[0]);
+	look->exists |= DatumGetBool(values[1]);
+	path->sliced |= DatumGetBool(values[2]);
+	path->watched |= DatumGetBool(values[3]);
+	path->budgeted |= DatumGetBool(values[4]);
 }
 
 /*

@@ -92,6 +92,16 @@ SQL_STATEMENT(counts_any, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
 			  " LIMIT 1");
 
+/* Budgets as they are read. */
+typedef struct BudgetLooking
+{
+	BudgetSet  *set;
+	TimestampTz at;
+	int			room;
+	bool		counted;		/* each has a counter */
+} BudgetLooking;
+
+static bool see_budget(void *context, const Datum *values, const bool *nulls);
 static int	compare_counts(const void *a, const void *b);
 static void keep_locked(BudgetSet *set);
 static bool read_counts(SqlStatement *statement, BudgetSet *set);
@@ -269,41 +279,55 @@ BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)
 bool
 BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
 {
-	bool		counted = true;
+	BudgetLooking looking = {.set = set, .at = at, .room = path->n,
+		.counted = true};
 	SqlArgs		args = {0};
-	SqlResult	rows;
 
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, path->accounts, path->n);
 	SqlArgTime(&args, at);
-	rows = SqlRun(&budgets_read, &args);
 	set->org = path->org;
-	set->n = (int) rows.n;
-	set->counts = palloc0(sizeof(BudgetCount) * (rows.n + 1));
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		BudgetCount *count = &set->counts[i];
-		bool		isnull;
-
-		count->account = SqlText(rows, i, 1);
-		count->period = SqlText(rows, i, 2);
-		count->period_start = PeriodStart(count->period, at);
-		count->amount = SqlCredits(rows, i, 3);
-		count->hard = SqlBool(rows, i, 4);
-		BudgetReadAlerts(SqlDatum(rows, i, 5, &isnull), count);
-		count->slices = SqlInt4(rows, i, 6);
-		if (SqlIsNull(rows, i, 7))
-		{
-			counted = false;
-			continue;
-		}
-		count->spread = SqlInt4(rows, i, 7);
-		count->reserved = SqlCredits(rows, i, 8);
-		count->spent = SqlCredits(rows, i, 9);
-	}
-	SqlFree(&rows);
+	set->n = 0;
+	set->counts = palloc(sizeof(BudgetCount) * looking.room);
+	SqlEach(&budgets_read, &args, false, see_budget, &looking);
 	qsort(set->counts, set->n, sizeof(BudgetCount), compare_counts);
-	return counted;
+	return looking.counted;
+}
+
+/*
+ * A budget, and its counter where that is there.
+ */
+static bool
+see_budget(void *context, const Datum *values, const bool *nulls)
+{
+	BudgetLooking *looking = context;
+	BudgetSet  *set = looking->set;
+	BudgetCount *count;
+
+	if (set->n == looking->room)
+	{
+		looking->room *= 2;
+		set->counts = repalloc(set->counts,
+							   sizeof(BudgetCount) * looking->room);
+	}
+	count = &set->counts[set->n++];
+	memset(count, 0, sizeof(BudgetCount));
+	count->account = TextDatumGetCString(values[0]);
+	count->period = TextDatumGetCString(values[1]);
+	count->period_start = PeriodStart(count->period, looking->at);
+	count->amount = DatumGetCredits(values[2]);
+	count->hard = DatumGetBool(values[3]);
+	BudgetReadAlerts(values[4], count);
+	count->slices = DatumGetInt32(values[5]);
+	if (nulls[6])
+		looking->counted = false;
+	else
+	{
+		count->spread = DatumGetInt32(values[6]);
+		count->reserved = DatumGetCredits(values[7]);
+		count->spent = DatumGetCredits(values[8]);
+	}
+	return true;
 }
 
 /*

@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * account.h
+ *		Reading an account's path, with whatever else is known of its levels.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_ACCOUNT_H
+#define GPUCREDIT_ACCOUNT_H
+
+#include "common/sql.h"
+#include "ledger/ledger.h"
+
+/* The levels of a path there are, "p" and "a", and what AccountSee() takes. */
+#define ACCOUNT_TYPES "text, text, text[]"
+#define ACCOUNT_COLUMNS \
+	"a.suspended, p.account = $2, a.slices > 1," \
+	" a.balance_low IS NOT NULL, EXISTS (" \
+	"  SELECT FROM gpucredit.budget b WHERE b.org = $1)"
+#define ACCOUNT_LEVELS \
+	" FROM " PATH_LEVELS(3) " CROSS JOIN LATERAL (SELECT a.suspended," \
+	"  a.slices, a.balance_low FROM gpucredit.account a" \
+	"  WHERE a.org = $1 AND a.account = p.account OFFSET 0) a"
+
+/* A look at a path. */
+typedef struct AccountLook
+{
+	AccountPath *path;
+	bool		exists;
+	bool		suspended;
+} AccountLook;
+
+extern void AccountLookWith(SqlStatement *statement, SqlRowFunction see,
+							AccountLook *look);
+extern void AccountSee(AccountLook *look, const Datum *values);
+
+#endif							/* GPUCREDIT_ACCOUNT_H */
