@@ -6,7 +6,7 @@
 # refunded, and at every isolation level.  No call meets a deadlock.
 #
 # GC_SEED replays the clients' random choices, GC_STRESS says for how many
-# seconds they work.
+# seconds the last part works.
 
 use strict;
 use warnings;
@@ -21,6 +21,10 @@ my $seconds = $ENV{GC_STRESS} || 15;
 my $seed    = $ENV{GC_SEED}   || time % 1000000;
 my $logs    = PostgreSQL::Test::Utils::tempdir();
 my $node    = new_node('sliced', 'log_statement = none');
+
+# a round needs half as much again for its database
+my $round_seconds = 2;
+my $rounds        = int($seconds / $round_seconds / 1.5) || 1;
 
 diag("GC_SEED=$seed");
 
@@ -164,24 +168,16 @@ foreach my $isolation ('read committed', 'repeatable read', 'serializable')
 	}
 }
 
-# Everything that moves credit, at once
-setup('mix', q{
-	SELECT gpucredit.set_slices('hot', 'a', 4);
-	SELECT gpucredit.issue('hot', '', 'b' || n, 400, valid_for => '1 day')
-	FROM generate_series(1, 3) n;
-	SELECT gpucredit.issue('hot', 'a', 'c', 500, 'promo');
-	SELECT gpucredit.set_budget('hot', '', 1500),
-		gpucredit.set_budget('hot', 'a', 800, 'day')});
-
+# Everything that moves credit, at random.
 sub do_everything
 {
-	my ($number) = @_;
-	my $dbh  = client('mix', 'read committed');
-	my $end  = time() + $seconds;
+	my ($db, $round, $number) = @_;
+	my $dbh  = client($db, 'read committed');
+	my $end  = time() + $round_seconds;
 	my $said = '';
 	my (@open, @captured);
 
-	srand($seed + $number);
+	srand($seed + 100 * $round + $number);
 	for (my $n = 0; time() < $end; $n++)
 	{
 		my $key     = "$number/$n";
@@ -240,32 +236,47 @@ sub do_everything
 		}
 		$said .= "$row->{error}\n" if $row->{error};
 	}
-	append_to_file("$logs/mix-$number", $said);
+	append_to_file("$logs/$db-$number", $said);
 	return;
 }
 
-my @pids   = in_parallel(16, \&do_everything);
-my @slicer = in_parallel(1, sub { keep_slicing('mix', 'read committed') });
-my $wrong  = '';
-my $until  = time() + $seconds - 1;
-
-while (time() < $until)
+# In new databases each time: what accounts, buckets and budgets are spread
+# over changes most while they are new.
+foreach my $round (1 .. $rounds)
 {
-	$wrong .= query($node, 'mix', 'SELECT * FROM gpucredit.verify()');
-	sleep 0.5;
+	my $db    = "mix$round";
+	my $name  = "everything at once, $round";
+	my $wrong = '';
+	my $until = time() + $round_seconds - 0.5;
+
+	setup($db, q{
+		SELECT gpucredit.set_slices('hot', 'a', 4);
+		SELECT gpucredit.issue('hot', '', 'b' || n, 400, valid_for => '1 day')
+		FROM generate_series(1, 3) n;
+		SELECT gpucredit.issue('hot', 'a', 'c', 500, 'promo');
+		SELECT gpucredit.set_budget('hot', '', 1500),
+			gpucredit.set_budget('hot', 'a', 800, 'day')});
+	my @pids   = in_parallel(16, sub { do_everything($db, $round, @_) });
+	my @slicer = in_parallel(1, sub { keep_slicing($db, 'read committed') });
+
+	while (time() < $until)
+	{
+		$wrong .= query($node, $db, 'SELECT * FROM gpucredit.verify()');
+		sleep 0.5;
+	}
+	is(wait_for_children(@pids), 0, "$name: every client went on");
+	append_to_file("$logs/$db.stop", '');
+	is(wait_for_children(@slicer), 0, "$name: slices were changed");
+	is(errors_of($db), '', "$name: no errors");
+	is($wrong, '', "$name: verify() is empty all the time");
+	no_deadlocks($db, $name);
+	query($node, $db, q{SELECT gpucredit.set_slices('hot', '', 1),
+		gpucredit.set_slices('hot', 'a', 1)});
+	is( query($node, $db, q{SELECT (SELECT count(*) FROM gpucredit.bucket
+			WHERE spread > 0 AND closed_at IS NULL),
+			(SELECT count(*) FROM gpucredit.budget_slice)}),
+		'0|0', "$name: one slice is the plain form");
+	verify_empty($node, $db);
 }
-is(wait_for_children(@pids), 0, 'everything at once: every client went on');
-append_to_file("$logs/mix.stop", '');
-is(wait_for_children(@slicer), 0, 'everything at once: slices were changed');
-is(errors_of('mix'), '', 'everything at once: no errors');
-is($wrong, '', 'everything at once: verify() is empty all the time');
-no_deadlocks('mix', 'everything at once');
-query($node, 'mix', q{SELECT gpucredit.set_slices('hot', '', 1),
-	gpucredit.set_slices('hot', 'a', 1)});
-is( query($node, 'mix', q{SELECT (SELECT count(*) FROM gpucredit.bucket
-		WHERE spread > 0 AND closed_at IS NULL),
-		(SELECT count(*) FROM gpucredit.budget_slice)}),
-	'0|0', 'one slice is the plain form');
-verify_empty($node, 'mix');
 
 done_testing();
