@@ -11,12 +11,16 @@
 #include "common/sql.h"
 #include "ledger/ledger.h"
 
-/* The levels of a path there are, "p" and "a", and what AccountSee() takes. */
+/*
+ * The levels of a path there are, "p" and "a", and what AccountSee() takes.
+ * The first of an organisation's budgets is asked for in order, which only the
+ * key has: to find any, the planner may read those of all, who has none or not.
+ */
 #define ACCOUNT_TYPES "text, text, text[]"
 #define ACCOUNT_COLUMNS \
 	"a.suspended, p.account = $2, a.slices > 1," \
-	" a.balance_low IS NOT NULL, EXISTS (" \
-	"  SELECT FROM gpucredit.budget b WHERE b.org = $1)"
+	" a.balance_low IS NOT NULL, (SELECT true FROM gpucredit.budget b" \
+	"  WHERE b.org = $1 ORDER BY b.account, b.period LIMIT 1) IS NOT NULL"
 #define ACCOUNT_LEVELS \
 	" FROM " PATH_LEVELS(3) " CROSS JOIN LATERAL (SELECT a.suspended," \
 	"  a.slices, a.balance_low FROM gpucredit.account a" \

@@ -90,7 +90,7 @@ SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,
 			  " ORDER BY" BUDGET_ORDER " FOR NO KEY UPDATE OF c");
 SQL_STATEMENT(counts_any, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
-			  " LIMIT 1");
+			  " ORDER BY c.account, c.period, c.period_start LIMIT 1");
 
 /* Budgets as they are read. */
 typedef struct BudgetLooking
