@@ -145,6 +145,27 @@ foreach my $call (
 	cmp_ok(used($index), '>', $was, "... by $index");
 }
 
+# An organisation without budgets does not read those of all others, however
+# they lie: to find any at all of one's own, that would be the cheapest hope.
+query($node, 'plans', q{
+	CREATE TEMP TABLE a AS SELECT format('o%s', o) AS org, format('a%s', n) AS account
+	FROM generate_series(1, 40) o, generate_series(1, 50) n;
+	SELECT count(gpucredit.create_account(o.org)) FROM (SELECT DISTINCT org FROM a) o;
+	SELECT count(gpucredit.create_account(org, account)) FROM a;
+	SELECT count(gpucredit.set_budget(org, account, 1))
+	FROM (SELECT * FROM a ORDER BY md5(org || account)) a;
+	ANALYZE gpucredit.budget});
+alone();
+$dbh->do('RESET seq_page_cost');
+$scanned = q{SELECT seq_scan FROM pg_stat_user_tables
+	WHERE relid = 'gpucredit.budget'::regclass};
+$dbh->do('SELECT pg_stat_force_next_flush()');
+my $whole = $dbh->selectrow_array($scanned);
+$dbh->do(q{SELECT gpucredit.hold('acme', '', 'without', 1, '1 hour'),
+	gpucredit.reserve('acme', '', 'without job', '1xT4', '1 hour')});
+$dbh->do('SELECT pg_stat_force_next_flush()');
+is($dbh->selectrow_array($scanned), $whole, 'budgets of others are not read');
+
 sub used
 {
 	my ($index) = @_;
