@@ -170,6 +170,7 @@ COPY (SELECT account, source, target, sum(amount) FROM entry GROUP BY 1, 2, 3 OR
 COPY tenant TO STDOUT CSV;
 COPY (SELECT * FROM statement('acme', 'speech')) TO STDOUT CSV;
 COPY (SELECT * FROM usage_by('acme', '', NULL, NULL, 'job')) TO STDOUT CSV;
+-- also where no account is asked for
 COPY (SELECT * FROM invoice('acme', '2026-02-01')) TO STDOUT CSV;
 COPY (SELECT * FROM top_spenders('acme', 3, NULL)) TO STDOUT CSV;
 COPY (SELECT * FROM top_jobs('acme', 3, NULL)) TO STDOUT CSV;

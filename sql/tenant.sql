@@ -48,6 +48,8 @@ SELECT org, account FROM gpucredit.account ORDER BY 1, 2;
 SELECT count(*) FROM gpucredit.hold WHERE account <> 'vision' AND account <> 'vision/alice';
 SELECT count(*) FROM gpucredit.audit;
 SELECT job_state FROM gpucredit.cancel('te', :own_job, 'c');
+-- what asks for no account tells it of its own
+SELECT account, net FROM gpucredit.top_spenders('te', 5, NULL);
 -- its siblings, its parent and other organisations are not there, in the
 -- words of what really is not
 SELECT * FROM gpucredit.balance('te', 'speech');
@@ -56,7 +58,9 @@ SELECT * FROM gpucredit.balance('te', 'vision2');
 SELECT * FROM gpucredit.balance('te');
 SELECT * FROM gpucredit.balance('te-other');
 SELECT * FROM gpucredit.balance('no-such');
-SELECT * FROM gpucredit.top_spenders('te', 5, '2027-01-01');
+SELECT * FROM gpucredit.top_spenders('te-other', 5, NULL);
+SELECT * FROM gpucredit.top_jobs('te-other', 5, NULL);
+SELECT * FROM gpucredit.invoice('te-other', '2027-07-01');
 SELECT * FROM gpucredit.reserve('te', 'speech', 'k1', '1xTE', '1 h', pool => 'te');
 SELECT * FROM gpucredit.reserve('te-other', '', 'k2', '1xTE', '1 h', pool => 'te');
 SELECT * FROM gpucredit.cancel('te', :speech_job, 'k3');
@@ -94,6 +98,8 @@ FROM (VALUES ($$SELECT gpucredit.cancel('te', %s, 'k6')$$, :'speech_job', '98765
 	($$SELECT gpucredit.balance('te', '%s')$$, 'speech', 'nowhere'),
 	($$SELECT gpucredit.hold('te', '%s', 'k9', 1, '1 h')$$, 'speech', 'nowhere'),
 	($$SELECT gpucredit.balance('%s', '')$$, 'te-other', 'te-nobodys'),
+	($$SELECT gpucredit.top_jobs('%s', 5, NULL)$$, 'te-other', 'te-nobodys'),
+	($$SELECT gpucredit.invoice('%s', '2027-07-01')$$, 'te-other', 'te-nobodys'),
 	($$SELECT gpucredit.cancel('%s', 1, 'k10')$$, 'te-other', 'te-nobodys')) f (call, theirs, nobodys);
 RESET ROLE;
 -- A key is the organisation's: that a sibling's call has taken it is told, not
@@ -167,6 +173,7 @@ RESET ROLE;
 SET ROLE te_nobody;
 SELECT * FROM gpucredit.balance('te');
 SELECT * FROM gpucredit.hold('te', '', 'k', 1, '1 h');
+SELECT * FROM gpucredit.top_jobs('te', 5, NULL);
 SELECT count(*) FROM gpucredit.account;
 RESET ROLE;
 BEGIN;

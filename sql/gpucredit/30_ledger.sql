@@ -314,3 +314,10 @@ LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_require_account';
 COMMENT ON FUNCTION gpucredit.require_account(text, text) IS
 'Internal: raises UC001 unless the account exists, 22023 where its name is malformed.';
+
+CREATE FUNCTION gpucredit.require_organisation(org text)
+RETURNS void
+LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_require_organisation';
+COMMENT ON FUNCTION gpucredit.require_organisation(text) IS
+'Internal: raises UC001 unless the organisation exists; for a tenant, unless any of its accounts is bound.';

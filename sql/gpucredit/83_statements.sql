@@ -111,10 +111,10 @@ CREATE TYPE gpucredit.top_spenders_result AS (rank bigint, account text,
 
 CREATE FUNCTION gpucredit.top_spenders(org text, k int, since timestamptz)
 RETURNS SETOF gpucredit.top_spenders_result
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(top_spenders.org, '');
+	SELECT gpucredit.require_organisation(top_spenders.org);
 	SELECT gpucredit.require_kept('since', top_spenders.since);
 	SELECT gpucredit.require_sense('k', top_spenders.k::text,
 		top_spenders.k > 0, 'is out of range', 'Pass 1 or more.');
@@ -126,13 +126,14 @@ BEGIN ATOMIC
 			count(DISTINCT l.job) AS jobs
 		FROM gpucredit.spend_line(top_spenders.org, '', top_spenders.since,
 			NULL) l
+		WHERE gpucredit.sees(top_spenders.org, l.account)
 		GROUP BY l.account) u
 	WHERE u.net > 0
 	ORDER BY 1 LIMIT top_spenders.k;
 END;
 COMMENT ON FUNCTION gpucredit.top_spenders(text, int, timestamptz) IS
 'The k accounts that spent most since an instant (NULL: ever), each by itself, without those below it.
-Result: as usage_by, the most first.
+Result: as usage_by, the most first. A tenant is told of its own accounts alone.
 Errors: UC001 no such organisation; 22023, also for a since before what is kept.';
 
 CREATE TYPE gpucredit.top_jobs_result AS (rank bigint, job bigint,
@@ -141,10 +142,10 @@ CREATE TYPE gpucredit.top_jobs_result AS (rank bigint, job bigint,
 
 CREATE FUNCTION gpucredit.top_jobs(org text, k int, since timestamptz)
 RETURNS SETOF gpucredit.top_jobs_result
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(top_jobs.org, '');
+	SELECT gpucredit.require_organisation(top_jobs.org);
 	SELECT gpucredit.require_kept('since', top_jobs.since);
 	SELECT gpucredit.require_sense('k', top_jobs.k::text,
 		top_jobs.k > 0, 'is out of range', 'Pass 1 or more.');
@@ -157,13 +158,14 @@ BEGIN ATOMIC
 			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours
 		FROM gpucredit.spend_line(top_jobs.org, '', top_jobs.since, NULL) l
 		WHERE l.job IS NOT NULL
+			AND gpucredit.sees(top_jobs.org, l.account)
 		GROUP BY l.job, l.account, l.tier) u
 	WHERE u.net > 0
 	ORDER BY 1 LIMIT top_jobs.k;
 END;
 COMMENT ON FUNCTION gpucredit.top_jobs(text, int, timestamptz) IS
 'The k jobs that spent most since an instant (NULL: ever).
-Result: the most first, with the GPU types their attempts ran on; figures as usage_by.
+Result: the most first, with the GPU types their attempts ran on; figures as usage_by. A tenant is told of the jobs of its own accounts alone.
 Errors: UC001 no such organisation; 22023, also for a since before what is kept.';
 
 CREATE TYPE gpucredit.invoice_result AS (line bigint, account text,
@@ -172,10 +174,10 @@ CREATE TYPE gpucredit.invoice_result AS (line bigint, account text,
 
 CREATE FUNCTION gpucredit.invoice(org text, month date)
 RETURNS SETOF gpucredit.invoice_result
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(invoice.org, '');
+	SELECT gpucredit.require_organisation(invoice.org);
 	SELECT gpucredit.require_sense('month', invoice.month::text,
 		invoice.month BETWEEN '4713-01-01 BC' AND '294275-12-31',
 		'is out of range', 'Pass any day of the month.');
@@ -191,13 +193,14 @@ BEGIN ATOMIC
 		LATERAL gpucredit.spend_line(invoice.org, '',
 			m.first AT TIME ZONE 'UTC',
 			(m.first + '1 month'::interval) AT TIME ZONE 'UTC') l
+	WHERE gpucredit.sees(invoice.org, l.account)
 	GROUP BY l.account, l.tier, l.gpu_type
 	ORDER BY 1;
 END;
 COMMENT ON FUNCTION gpucredit.invoice(text, date) IS
 'An organisation''s month (UTC): what was settled in it, less what was refunded in it, to the last micro-credit.
 month: any day of it.
-Result: a line per account, tier and GPU type; the last two are NULL on the line of an account''s own holds without a job. amount = spent - refunded, below 0 where more was refunded than spent.
+Result: a line per account, tier and GPU type; the last two are NULL on the line of an account''s own holds without a job. amount = spent - refunded, below 0 where more was refunded than spent. A tenant is told of its own accounts alone.
 Errors: UC001 no such organisation; 22023, also for a month before what is kept.';
 
 /* Denials: those in the audit, and those not counted there yet */

@@ -69,6 +69,7 @@ static void roles_changed(Datum arg, int cacheid, uint32 hashvalue);
 static void table_changed(Datum arg, Oid relid);
 static bool caller_is_tenant(void);
 static bool is_bound(const char *org, const char *account);
+static bool is_bound_in(const char *org);
 static bool is_covered(const char *org, const char *account);
 static bool bindings_good(void);
 static void read_bindings(void);
@@ -136,6 +137,17 @@ TenantCheckAccount(const char *org, const char *account)
 {
 	if (caller_is_tenant() && !is_bound(org, account))
 		RefuseUnknownAccount(org, account);
+}
+
+/*
+ * The same where no account is named: of an organisation that any of its
+ * accounts is in, a tenant is told what is its own.
+ */
+void
+TenantCheckOrg(const char *org)
+{
+	if (caller_is_tenant() && !is_bound(org, "") && !is_bound_in(org))
+		RefuseUnknownAccount(org, "");
 }
 
 void
@@ -235,6 +247,20 @@ is_bound(const char *org, const char *account)
 				 errhint("Have an administrator call "
 						 "gpucredit.bind_tenant().")));
 	return is_covered(org, account);
+}
+
+/*
+ * Is any of the bindings read of an organisation?
+ */
+static bool
+is_bound_in(const char *org)
+{
+	for (int i = 0; i < nbindings; i++)
+	{
+		if (strcmp(bindings[i].org, org) == 0)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -345,11 +371,7 @@ check_id(EntrySubject kind, const char *org, int64 id)
 	bound = is_bound(org, account != NULL ? account : "");
 	if (!bound)
 	{
-		bool		in_org = false;
-
-		for (int i = 0; i < nbindings; i++)
-			in_org |= strcmp(bindings[i].org, org) == 0;
-		if (!in_org)
+		if (!is_bound_in(org))
 			RefuseUnknownAccount(org, "");
 		if (kind == ENTRY_SUBJECT_JOB)
 			RefuseUnknownJob(id);

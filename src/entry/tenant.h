@@ -14,6 +14,7 @@ extern void TenantInit(void);
 extern void TenantCheckCall(EntryPoint entry, EntrySubject kind,
 							FunctionCallInfo fcinfo);
 extern void TenantCheckAccount(const char *org, const char *account);
+extern void TenantCheckOrg(const char *org);
 extern void TenantCheckJob(const char *org, int64 job);
 extern bool TenantSeesAll(const char *org);
 

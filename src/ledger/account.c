@@ -24,6 +24,7 @@
 ENTRY_POINT(create_account);
 ENTRY_POINT(suspend_account);
 PG_FUNCTION_INFO_V1(gpucredit_require_account);
+PG_FUNCTION_INFO_V1(gpucredit_require_organisation);
 
 static pg_attribute_noreturn() void refuse_path(const char *account,
 												const char *why);
@@ -219,6 +220,22 @@ gpucredit_require_account(PG_FUNCTION_ARGS)
 	SqlConnect();
 	if (!account_exists(org, account, true))
 		RefuseUnknownAccount(org, account);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * The same of an organisation, of which a tenant of a part is told that part.
+ */
+Datum
+gpucredit_require_organisation(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+
+	TenantCheckOrg(org);
+	SqlConnect();
+	if (!account_exists(org, "", true))
+		RefuseUnknownAccount(org, "");
 	SqlFinish();
 	PG_RETURN_VOID();
 }

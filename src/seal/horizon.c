@@ -12,9 +12,9 @@
  * longer than a moment and nobody waits for us; who has not ended by then is
  * noted, and asked for again by the next call.
  *
- * VACUUM holds such a table in a mode of its own, which no mode tells from a
- * writer's; it may go on for hours and takes no ids, so it is known by what
- * its process says of itself, and not waited for.
+ * Others hold such a table for hours and take no ids: VACUUM, ANALYZE, CREATE
+ * INDEX CONCURRENTLY.  Theirs are other modes, so each holder is asked which
+ * it has.
  *
  *-------------------------------------------------------------------------
  */
@@ -64,10 +64,7 @@ typedef struct Holders
 static bool pending_decided(Horizon *horizon, bool *pending);
 static void read_sequences(Horizon *horizon);
 static Holders find_holders(void);
-static Holders find_others(void);
-static void add_holders(Holders *holders, const Holders *others,
-						const char *table);
-static bool among(VirtualTransactionId id, const Holders *others);
+static bool writes(const LockInstanceData *lock, const Oid tables[SEAL_KINDS]);
 static bool wait_for(const Holders *holders);
 static void log_stalled(const Holders *holders, TimestampTz since);
 static void note_pending(const Horizon *horizon, const Holders *holders);
@@ -156,69 +153,47 @@ read_sequences(Horizon *horizon)
 }
 
 /*
- * Everybody else who may have taken an id and not ended.
+ * Everybody else who may have taken an id and not ended.  Who comes later
+ * takes ids later than those read.
  */
 static Holders
 find_holders(void)
 {
-	Holders		holders = {0, NULL};
-	Holders		others = find_others();
+	LockData   *locks = GetLockStatusData();
+	Oid			schema = get_namespace_oid("gpucredit", false);
+	Oid			tables[SEAL_KINDS];
+	Holders		holders = {0, palloc(sizeof(VirtualTransactionId) *
+									 (locks->nelements + 1))};
 
-	add_holders(&holders, &others, "entry");
-	add_holders(&holders, &others, "audit");
+	for (int k = 0; k < SEAL_KINDS; k++)
+		tables[k] = get_relname_relid(SealKindNames[k], schema);
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		const LockInstanceData *lock = &locks->locks[i];
+		VirtualTransactionId *id = &holders.ids[holders.n];
+
+		id->backendId = lock->backend;
+		id->localTransactionId = lock->lxid;
+		if (writes(lock, tables) && VirtualTransactionIdIsValid(*id))
+			holders.n++;
+	}
 	return holders;
 }
 
 /*
- * Every other transaction of a process in this database that is not VACUUM.
- * Who comes later takes ids later than those read.
+ * Is it another's lock on one of the tables, in the mode of those who insert?
  */
-static Holders
-find_others(void)
-{
-	Holders		others;
-
-	others.ids = GetCurrentVirtualXIDs(InvalidTransactionId, false, false,
-									   PROC_IS_AUTOVACUUM | PROC_IN_VACUUM,
-									   &others.n);
-	return others;
-}
-
-/*
- * Add those who hold a table as writers do, and are among the others; what is
- * prepared has no process by which it could be.
- */
-static void
-add_holders(Holders *holders, const Holders *others, const char *table)
-{
-	Oid			schema = get_namespace_oid("gpucredit", false);
-	LOCKTAG		tag;
-	VirtualTransactionId *found;
-	int			n;
-
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, get_relname_relid(table, schema));
-	found = GetLockConflicts(&tag, ShareLock, &n);
-	holders->ids = holders->ids == NULL ?
-		palloc(sizeof(VirtualTransactionId) * (n + 1)) :
-		repalloc(holders->ids, sizeof(VirtualTransactionId) *
-				 (holders->n + n + 1));
-	for (int i = 0; i < n; i++)
-	{
-		if (VirtualTransactionIdIsRecoveredPreparedXact(found[i]) ||
-			among(found[i], others))
-			holders->ids[holders->n++] = found[i];
-	}
-}
-
 static bool
-among(VirtualTransactionId id, const Holders *others)
+writes(const LockInstanceData *lock, const Oid tables[SEAL_KINDS])
 {
-	for (int i = 0; i < others->n; i++)
-	{
-		if (VirtualTransactionIdEquals(others->ids[i], id))
-			return true;
-	}
-	return false;
+	const LOCKTAG *tag = &lock->locktag;
+
+	return tag->locktag_type == LOCKTAG_RELATION &&
+		tag->locktag_field1 == MyDatabaseId &&
+		(tag->locktag_field2 == tables[SEAL_ENTRY] ||
+		 tag->locktag_field2 == tables[SEAL_AUDIT]) &&
+		(lock->holdMask & LOCKBIT_ON(RowExclusiveLock)) != 0 &&
+		lock->pid != MyProcPid;
 }
 
 /*

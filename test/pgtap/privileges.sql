@@ -28,7 +28,7 @@ INSERT INTO listed VALUES
 ('schema', 'admin agent app auditor operator pg_monitor tenant',
 	'gpucredit'),
 ('function', '',
-	'require_account require_job'),
+	'require_account require_job require_organisation'),
 ('function', 'admin',
 	'bind_tenant create_account create_pool issue rebuild refund refund_hold revoke set_budget
 		set_lost_work set_price set_quota set_rate_limit set_slices set_tier suspend_account transfer

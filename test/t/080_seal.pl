@@ -43,6 +43,19 @@ query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
 is(query($node, 'credit', $sealed), query($node, 'credit', $there),
 	'when it has ended one call seals all');
 
+# Who only looks after the tables is not waited for, until it writes.
+$open->begin_work;
+$open->do('ANALYZE gpucredit.entry, gpucredit.audit');
+query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'beside ANALYZE', 1, '1 h')});
+query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
+is(query($node, 'credit', $sealed), query($node, 'credit', $there), 'ANALYZE is not waited for');
+$open->do(q{SELECT * FROM gpucredit.hold('o1', '', 'after ANALYZE', 1, '1 h')});
+query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'later than that', 1, '1 h')});
+is(query($node, 'credit', 'SELECT sum(affected) FROM gpucredit.seal_audit()'),
+	'0', 'it is once it has written');
+$open->commit;
+query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
+
 # VACUUM is not: held up here by a page that somebody looks at, it waits for long.
 {
 	my $looker = connect_to($node, 'credit');
