@@ -394,6 +394,22 @@ SELECT * FROM pg_temp.counts();
 SELECT * FROM verify();
 
 --
+-- Revoked while the clock stands before what was drawn: closed no earlier than
+-- that, so the past is told in the order in which it was
+--
+SELECT pg_temp.at('2026-05-01 00:00+00') \g /dev/null
+SELECT create_account('theta') \g /dev/null
+SELECT bucket AS theta FROM issue('theta', '', 'i', 10) \gset
+SELECT pg_temp.at('2026-05-01 00:00:10+00') \g /dev/null
+SELECT held FROM hold('theta', '', 'h1', 3, '1 h');
+SELECT pg_temp.at('2026-05-01 00:00:05+00') \g /dev/null
+SELECT held FROM hold('theta', '', 'h2', 2, '1 h');
+SELECT * FROM revoke('theta', :theta, 'r', 'a mistake');
+SELECT * FROM verify('theta');
+SELECT pg_temp.at('2026-05-01 00:00:20+00') \g /dev/null
+SELECT at, operation, target, amount, available FROM statement('theta');
+
+--
 -- Rows that tell of money are not changed; refunds and moves are rebuilt
 --
 DELETE FROM entry WHERE operation = 'transfer';

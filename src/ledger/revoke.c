@@ -49,8 +49,22 @@ SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint",
 			  " b.closed_at IS NOT NULL, b.spread FROM gpucredit.bucket b"
 			  " WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE");
 
+/*
+ * Two bounds, so that a range is expected to be short, and found by the block
+ * ranges of its time.
+ */
+SQL_STATEMENT(bucket_last, SPI_OK_SELECT, "text, bigint, timestamptz",
+			  "SELECT pg_catalog.max(l.at) FROM ("
+			  "SELECT e.at FROM gpucredit.entry e"
+			  " WHERE e.org = $1 AND e.bucket = $2 AND e.at > $3"
+			  " AND e.at < 'infinity'"
+			  " UNION ALL SELECT c.drawn_last FROM gpucredit.closing c"
+			  " WHERE c.org = $1 AND c.bucket = $2 AND c.drawn_last > $3"
+			  " AND $3 < gpucredit.kept_from('entry')) l");
+
 static void release_dead(const char *org, int64 id);
 static void lock_bucket(const char *org, int64 id, Bucket *bucket);
+static TimestampTz instant_after(const char *org, int64 id, TimestampTz now);
 static Credits empty_bucket(const char *org, int64 id, const Bucket *bucket);
 
 Datum
@@ -142,10 +156,31 @@ lock_bucket(const char *org, int64 id, Bucket *bucket)
 		LedgerFold(org, id);
 		bucket->available = CreditsAdd(bucket->available, in_slices);
 	}
-	bucket->at = ClockNow();
+	bucket->at = instant_after(org, id, ClockNow());
 	bucket->expired = SqlTimeOr(row, 0, 3, DT_NOEND) <= bucket->at;
 	bucket->closed = SqlBool(row, 0, 4);
 	SqlFree(&row);
+}
+
+/*
+ * An instant no earlier than anything that happened to a locked bucket: where
+ * the clock was set back, what was drawn of it may be later than now, and
+ * nothing is drawn of a bucket after it was closed.
+ */
+static TimestampTz
+instant_after(const char *org, int64 id, TimestampTz now)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+	TimestampTz last;
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, id);
+	SqlArgTime(&args, now);
+	row = SqlRun(&bucket_last, &args);
+	last = SqlTimeOr(row, 0, 1, now);
+	SqlFree(&row);
+	return Max(now, last);
 }
 
 /*
