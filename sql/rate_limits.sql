@@ -128,6 +128,22 @@ SELECT status FROM hold('rate-other', '', 'b4', 1, '1 h');
 SELECT status FROM hold('rate-other', '', 'b5', 1, '1 h');
 COMMIT;
 
+-- A clock that was set to the end of time, and back to its beginning, goes on
+-- from there.
+SELECT set_rate_limit('rate-other', '', 'release', 1, 1);
+SET gpucredit.clock = '294276-12-31 23:59:59+00';
+SELECT * FROM release('rate-other', 0, 'k');
+SELECT * FROM release('rate-other', 0, 'k');
+SET gpucredit.clock = '4713-01-01 00:00:00+00 BC';
+SELECT * FROM release('rate-other', 0, 'k');
+SET gpucredit.clock = '4713-01-01 00:00:01+00 BC';
+SELECT * FROM release('rate-other', 0, 'k');
+SELECT * FROM release('rate-other', 0, 'k');
+RESET gpucredit.clock;
+SELECT * FROM release('rate-other', 0, 'k');
+SELECT set_rate_limit('rate-other', '', 'release', NULL, NULL);
+SET gpucredit.clock = '2027-03-01 03:10:01+00';
+
 -- Limits are the admin's to set, and in the audit.
 SELECT account, decision, detail FROM audit
 WHERE org = 'rate' AND operation = 'set_rate_limit' ORDER BY audit LIMIT 2;

@@ -255,6 +255,6 @@ static void
 fill(Bucket *bucket, TimestampTz now)
 {
 	bucket->tokens = tokens_at(bucket, now);
-	if (now > bucket->at || bucket->at - now > LATE)
+	if (now > bucket->at || now < bucket->at - LATE)
 		bucket->at = now;
 }
