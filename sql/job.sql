@@ -220,6 +220,10 @@ SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor',
 SET gpucredit.clock = '2027-01-03 00:57+00';
 SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '57 min');
 SELECT replayed FROM gpucredit.issue('jo-poor', '', 'i2', 2);
+-- told again, though the agent's clock stands: once; what is late tries nothing
+SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '56 min 59 s');
+SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '57 min');
+SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '57 min');
 SET gpucredit.clock = '2027-01-03 00:58+00';
 SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '58 min');
 SET gpucredit.clock = '2027-01-03 01:59+00';
@@ -253,6 +257,12 @@ END $$;
 SELECT job, attempt FROM pg_temp.place();
 SET gpucredit.clock = '2027-01-03 03:56+00';
 SELECT action, reason, held, time_left FROM gpucredit.meter_batch('{jo-gone}', ARRAY[pg_temp.job('g', 'jo-gone')], '{1}', '{56 min}');
+BEGIN;
+SELECT replayed FROM gpucredit.issue('jo-gone', '', 'i2', 2);
+SELECT action, reason, held, time_left FROM gpucredit.meter_batch('{jo-gone}', ARRAY[pg_temp.job('g', 'jo-gone')], '{1}', '{55 min}');
+SELECT action, reason, held, time_left FROM gpucredit.meter_batch('{jo-gone}', ARRAY[pg_temp.job('g', 'jo-gone')], '{1}', '{56 min}');
+SELECT action, reason, held, time_left FROM gpucredit.meter_batch('{jo-gone}', ARRAY[pg_temp.job('g', 'jo-gone')], '{1}', '{56 min}');
+ROLLBACK;
 SELECT outcome, billed, lapsed, job_state FROM gpucredit.settle('jo-gone', pg_temp.job('g', 'jo-gone'), 1, 'preempted');
 SELECT job, attempt FROM pg_temp.place();
 SELECT state FROM pg_temp.state('g', 'jo-gone');

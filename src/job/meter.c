@@ -121,7 +121,12 @@ call_meter(PG_FUNCTION_ARGS)
 							   true);
 	else if (AttemptRead(heartbeat.org, heartbeat.job, heartbeat.attempt,
 						 &attempt))
-		answer = MeterUnchanged(&attempt, heartbeat.elapsed, heartbeat.now);
+	{
+		if (!MeterTryAgain(&attempt, heartbeat.elapsed, heartbeat.now, true,
+						   &answer))
+			answer = MeterUnchanged(&attempt, heartbeat.elapsed,
+									heartbeat.now);
+	}
 	else
 		refuse_unknown(&heartbeat);
 
@@ -354,6 +359,29 @@ note(const Attempt *attempt)
 	else
 		SqlArgTime(&args, attempt->skewed_at);
 	Ensure(SqlRun(&attempt_note, &args).n == 1, "An attempt is missing.");
+}
+
+/*
+ * A heartbeat that is no news, nor late, of an attempt that was denied its
+ * extension: credit may have come since, though the agent's clock stands.
+ * Answer it by trying again.  False: there is nothing to try.
+ */
+bool
+MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait,
+			  Answer *answer)
+{
+	if (attempt->ended_at != DT_NOBEGIN || !attempt->starved ||
+		elapsed < attempt->elapsed || !ExtendIsDue(attempt))
+		return false;
+	if (!(wait ? AttemptLock : AttemptLockLive) (attempt->org, attempt->job,
+												 attempt->attempt, attempt) ||
+		attempt->ended_at != DT_NOBEGIN)
+		return false;
+	if (attempt->starved)
+		*answer = MeterGoOn(attempt, now, wait);
+	else
+		*answer = AnswerLive(attempt, now);
+	return true;
 }
 
 /*

@@ -61,6 +61,8 @@ extern Answer MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now,
 extern void MeterBeaten(Attempt *attempt, const Datum *values,
 						const bool *nulls);
 extern Answer MeterGoOn(Attempt *attempt, TimestampTz now, bool wait);
+extern bool MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now,
+						  bool wait, Answer *answer);
 extern Answer MeterUnchanged(Attempt *attempt, int64 elapsed,
 							 TimestampTz now);
 

@@ -308,7 +308,10 @@ answer_rest(const Beats *beats, TimestampTz now)
 		AttemptFrom(rows, i, &attempt);
 		beat = BeatsFind(beats, &attempt);
 		most = now - attempt.started_at + SettingClockSkew();
-		beat->answer = MeterUnchanged(&attempt, beat->elapsed, now);
+		if (beat->limited ||
+			!MeterTryAgain(&attempt, beat->elapsed, now, false,
+						   &beat->answer))
+			beat->answer = MeterUnchanged(&attempt, beat->elapsed, now);
 		beat->answered = true;
 
 		/* not late, not over: over a limit, or somebody else has the row */

@@ -186,17 +186,23 @@ sub meter
 	my $org     = name($in->{org});
 	my $elapsed = duration($in->{elapsed}, zero_ok => 1);
 	my ($job, $attempt) = find_attempt($m, $org, @$in{qw(job attempt)});
+	my $told;
 
 	return [
 		'stop', $attempt->{outcome}, credits($attempt->{billed}),
 		credits($attempt->{held}), $m->{now}, 0
 	] if $attempt->{outcome};
+	$told    = $elapsed;
 	$elapsed = least($elapsed, longest($m, $attempt));
 	if ($elapsed > $attempt->{elapsed} || !defined $attempt->{running_at})
 	{
 		$attempt->{elapsed} = most($attempt->{elapsed}, $elapsed);
 		$attempt->{running_at} //= $m->{now};
 		$attempt->{heard_at} = $m->{now};
+		extend($m, $job, $attempt, $new->{row}[3]);
+	}
+	elsif ($attempt->{starved} && $told >= $attempt->{elapsed})
+	{
 		extend($m, $job, $attempt, $new->{row}[3]);
 	}
 	return answer($m, $job, $attempt);
