@@ -156,5 +156,31 @@ UPDATE quota SET spare = 900 WHERE org = 'far' AND account = '';
 SELECT * FROM verify('far');
 SELECT set_quota('far', '', max_queued => 1000) \g /dev/null
 
+-- A month that turns while a hold waits: what it was counted in is over, and
+-- so is what was full then; asked again, it counts in the new one.
+SET gpucredit.clock = '2027-03-31 23:00+00';
+SELECT create_account('turn') \g /dev/null
+SELECT issue('turn', '', 'i', 100), set_budget('turn', '', 20) \g /dev/null
+SELECT status FROM hold('turn', '', 'h', 18, '10 h');
+BEGIN;
+CREATE FUNCTION pg_temp.meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('gpucredit.clock', '2027-04-01 00:00+00', false);
+	UPDATE gpucredit.budget_count SET reserved = reserved + TG_ARGV[0]::gpucredit.credits
+	WHERE org = 'turn';
+	RETURN NEW;
+END $$;
+SAVEPOINT s;
+CREATE TRIGGER meanwhile BEFORE INSERT ON hold_part FOR EACH ROW EXECUTE FUNCTION pg_temp.meanwhile('0');
+SELECT status, reason FROM hold('turn', '', 'counted', 2, '1 h');
+ROLLBACK TO s;
+CREATE TRIGGER meanwhile BEFORE INSERT ON hold_part FOR EACH ROW EXECUTE FUNCTION pg_temp.meanwhile('1');
+SELECT status, reason FROM hold('turn', '', 'full', 2, '1 h');
+ROLLBACK;
+SET gpucredit.clock = '2027-04-01 00:00+00';
+SELECT status, reason FROM hold('turn', '', 'full', 2, '1 h');
+SELECT period_start, reserved FROM budgets('turn');
+
 SELECT * FROM verify('adm');
 SELECT * FROM verify('far');
+SELECT * FROM verify('turn');

@@ -138,7 +138,10 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 		/* a budget was removed while its counter was waited for */
 		keep_locked(set);
 	}
-	return BudgetOver(set, amount) ? LEDGER_OVER_BUDGET : LEDGER_DONE;
+	if (!BudgetOver(set, amount))
+		return LEDGER_DONE;
+	BudgetCheckPeriods(set, ClockNow());
+	return LEDGER_OVER_BUDGET;
 }
 
 /*

@@ -67,6 +67,7 @@ extern bool BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait);
 extern bool BudgetMakeCounts(const AccountPath *path, bool wait,
 							 BudgetSet *set);
 extern bool BudgetOver(const BudgetSet *set, Credits amount);
+extern void BudgetCheckPeriods(const BudgetSet *set, TimestampTz at);
 extern bool BudgetRead(const AccountPath *path, TimestampTz at,
 					   BudgetSet *set);
 extern SqlArgs BudgetKeys(const BudgetSet *set);

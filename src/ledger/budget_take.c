@@ -72,7 +72,6 @@ typedef struct Counting
 static bool see_counted(void *context, const Datum *values,
 						const bool *nulls);
 static void take_counts(const BudgetSet *set, Credits amount);
-static void check_period(const BudgetCount *count, TimestampTz at);
 
 /*
  * The budgets on a path, if an amount may be counted in them at once: none is
@@ -218,8 +217,7 @@ BudgetTake(BudgetSet *set, int64 hold, bool new, Credits amount,
 {
 	if (set->n == 0)
 		return;
-	for (int i = 0; i < set->n; i++)
-		check_period(&set->counts[i], at);
+	BudgetCheckPeriods(set, at);
 	if (set->counted == 0)
 		take_counts(set, amount);
 	if (!set->shared)
@@ -264,17 +262,23 @@ take_counts(const BudgetSet *set, Credits amount)
 }
 
 /*
- * The period turned while this call waited for a bucket: it would have to
- * lock another counter now, out of order.  The retry will find it.
+ * The period turned while this call waited: it would have to lock another
+ * counter now, out of order, and what was full may be of the period that
+ * ended.  The retry will find it.
  */
-static void
-check_period(const BudgetCount *count, TimestampTz at)
+void
+BudgetCheckPeriods(const BudgetSet *set, TimestampTz at)
 {
-	if (PeriodStart(count->period, at) != count->period_start)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("a budget's period ended during the call"),
-				 errdetail("It waited for credit across the turn of a %s.",
-						   count->period),
-				 errhint("Retry the transaction.")));
+	for (int i = 0; i < set->n; i++)
+	{
+		const BudgetCount *count = &set->counts[i];
+
+		if (PeriodStart(count->period, at) != count->period_start)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("a budget's period ended during the call"),
+					 errdetail("It waited for credit across the turn of a %s.",
+							   count->period),
+					 errhint("Retry the transaction.")));
+	}
 }
