@@ -59,14 +59,16 @@ my %weights = (
 	transfer    => 3,
 	refund      => 3,
 	refund_hold => 2,
-	budget      => 1,
+	budget      => 2,
+	slices      => 1,
+	rebuild     => 1,
 	maintain    => 1,
 	expire      => 1,
 	reap        => 1,
 	check_nodes => 1,
 	checkpoint  => 2,
 	suspend     => 1,
-	quota       => 1,
+	quota       => 2,
 	alert       => 1,
 	balance     => 2,
 	read        => 2);
@@ -425,12 +427,33 @@ sub do_refund_hold
 			amount($hold->[2]), 'an outage'))[0];
 }
 
+# Set, changed or removed.
 sub do_budget
 {
 	my ($client) = @_;
 
 	return (call($client, 'set_budget', pick(@orgs), pick(@accounts),
-			pick(150, 1000, 5000), pick(qw(month day none))))[0];
+			pick(150, 1000, 5000, undef), pick(qw(month day none))))[0];
+}
+
+# Spread over slices, or put together again.
+sub do_slices
+{
+	my ($client) = @_;
+
+	return (call($client, 'set_slices', pick(@orgs), pick(@accounts),
+			pick(1, 2, 5)))[0];
+}
+
+# Nothing here is wrong, whatever others do meanwhile.
+sub do_rebuild
+{
+	my ($client) = @_;
+	my ($on, $rows) = call($client, 'rebuild', pick(@orgs));
+
+	note_line($client, 'unexpected', { function => 'rebuild', rows => $rows })
+	  if @{ $rows || [] };
+	return $on;
 }
 
 sub do_expire { return (call($_[0], 'expire_credits'))[0]; }
@@ -458,12 +481,15 @@ sub do_suspend
 	return $on && (call($client, 'suspend_account', @account, 'false'))[0];
 }
 
+# Set, changed or removed.
 sub do_quota
 {
 	my ($client) = @_;
 
 	return (call($client, 'set_quota', pick(@orgs), pick('', 'vision'),
-			pick(undef, 'H100'), pick(12, 30), pick(10, 30), pick(30, 200)))[0];
+			pick(undef, 'H100'),
+			@{ pick([ 12, 10, 200 ], [ 30, 30, 30 ], [ 30, 10, 200 ],
+					[ undef, undef, undef ]) }))[0];
 }
 
 sub do_alert
