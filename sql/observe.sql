@@ -334,6 +334,7 @@ SELECT pg_temp.after($$UPDATE budget_count SET reserved = reserved - '1',
 SELECT pg_temp.after($$DELETE FROM budget_count$$);
 SELECT pg_temp.after($$UPDATE hold_budget SET reserved = '3'$$,
 	$$UPDATE budget_count SET reserved = '3'$$);
+SELECT pg_temp.after($$UPDATE hold SET counted = false WHERE hold = 5$$);
 
 \echo === bills
 SELECT pg_temp.after($$UPDATE attempt SET billed = '15' WHERE job = 1$$);

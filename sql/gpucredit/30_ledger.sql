@@ -112,6 +112,7 @@ CREATE TABLE gpucredit.hold (
 	closed_at timestamptz,
 	sliced boolean NOT NULL DEFAULT false,	/* what returns goes to slices */
 	trace uuid,					/* of its job, else of who took it */
+	counted boolean NOT NULL DEFAULT true,	/* hold_budget may have it */
 	CONSTRAINT hold_pkey PRIMARY KEY (org, hold)
 ) WITH (fillfactor = 70);
 CREATE INDEX hold_open ON gpucredit.hold (org, account)

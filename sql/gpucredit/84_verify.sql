@@ -193,6 +193,8 @@ BEGIN ATOMIC
 			'holds %s and captured %s', b.reserved, b.spent, b.account,
 			b.period, coalesce(h.held::text, 'nothing: it is missing'),
 			h.captured)
+			|| CASE WHEN NOT h.counted THEN ', and is not said to be counted'
+				ELSE '' END
 	FROM (SELECT b.org, b.hold, b.account, b.period,
 				sum(b.reserved) AS reserved, sum(b.spent) AS spent
 			FROM gpucredit.hold_budget b
@@ -200,7 +202,8 @@ BEGIN ATOMIC
 				OR b.org = check_budgets.tenant
 			GROUP BY b.org, b.hold, b.account, b.period) b
 		LEFT JOIN gpucredit.hold h ON h.org = b.org AND h.hold = b.hold
-	WHERE (b.reserved <= h.held AND b.spent <= h.captured) IS NOT TRUE
+	WHERE (b.reserved <= h.held AND b.spent <= h.captured AND h.counted)
+		IS NOT TRUE
 	UNION ALL
 	SELECT 'budget_is_logged', coalesce(b.org, l.org),
 		format('account "%s" %s', coalesce(b.account, l.account),

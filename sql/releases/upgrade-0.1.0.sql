@@ -75,7 +75,8 @@ ALTER TABLE gpucredit.bucket
 -- at: CREATE TABLE gpucredit.hold
 ALTER TABLE gpucredit.hold
 	ADD COLUMN sliced boolean NOT NULL DEFAULT false,
-	ADD COLUMN trace uuid;
+	ADD COLUMN trace uuid,
+	ADD COLUMN counted boolean NOT NULL DEFAULT true;
 
 -- at: CREATE TABLE gpucredit.hold_part
 /* its CHECK went first, with the function it called */

@@ -16,7 +16,8 @@
  *
  * What a call pays for it: a look at a partial index that is empty unless
  * somebody set a threshold for balances; nothing for buckets that are more
- * than a week from their end; at a settlement a look at the last days.
+ * than a week from their end; at a settlement a look at the last days
+ * (alert_spend.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -36,7 +37,6 @@
 ENTRY_POINT(set_alert);
 
 #define EXPIRY_AHEAD	(7 * USECS_PER_DAY)
-#define DELTAS_MOST		200		/* a call looks at; maintain() at all */
 
 SQL_STATEMENT(alert_raise, SPI_OK_SELECT,
 			  "text, timestamptz, text, text, timestamptz, text, text",
@@ -50,10 +50,6 @@ SQL_STATEMENT(alert_balances, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "SELECT gpucredit.alert_balances($1, $2, $3)");
 SQL_STATEMENT(alert_expiries, SPI_OK_SELECT, "text, bigint[], timestamptz",
 			  "SELECT gpucredit.alert_expiries($1, $2, $3)");
-SQL_STATEMENT(spend_high, SPI_OK_SELECT, "text, text[], timestamptz, int",
-			  "SELECT 1 FROM gpucredit.high_spend($1, $2, $3, $4) LIMIT 1");
-SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
-			  "SELECT gpucredit.alert_spend($1, $2, $3, $4)");
 SQL_STATEMENT(account_watch, SPI_OK_UPDATE, "text, text, gpucredit.credits",
 			  "UPDATE gpucredit.account a SET balance_low = $3"
 			  " WHERE a.org = $1 AND a.account = $2");
@@ -135,25 +131,6 @@ AlertDrawn(const Draw *draw)
 		(void) SqlRun(&alert_expiries, &args);
 	}
 	AlertBalance(draw->path, draw->at);
-}
-
-/*
- * Has an account, or one above it, spent more today than is usual?
- */
-void
-AlertSpend(const char *org, const char *account, TimestampTz at)
-{
-	AccountPath path = AccountParse(org, account);
-	SqlArgs		args = {0};
-
-	if (IsolationIsSerializable())
-		return;
-	SqlArgText(&args, org);
-	SqlArgTextArray(&args, path.accounts, path.n);
-	SqlArgTime(&args, at);
-	SqlArgInt4(&args, DELTAS_MOST);
-	if (SqlRun(&spend_high, &args).n > 0)
-		(void) SqlRun(&alert_spend, &args);
 }
 
 /*

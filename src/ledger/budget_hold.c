@@ -61,6 +61,9 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 	SqlResult	rows;
 	int64		counted = 0;
 
+	shares->n = 0;
+	if (!hold->counted)
+		return true;
 	if (hold->sliced)
 		return SharesLockSlices(hold, wait, shares);
 	SqlArgText(&args, hold->org);
@@ -68,7 +71,6 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 	if (!wait)
 	{
 		counted = SqlInt8(SqlRun(&shares_count, &args), 0, 1);
-		shares->n = 0;
 		if (counted == 0)
 			return true;
 	}

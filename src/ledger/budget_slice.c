@@ -369,7 +369,6 @@ SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
 	SqlArgText(&args, hold->org);
 	SqlArgInt8(&args, hold->hold);
 	rows = SqlRun(&shares_read, &args);
-	shares->n = 0;
 	shares->shares = palloc0(sizeof(HoldShare) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{

@@ -31,10 +31,10 @@ SQL_STATEMENT(hold_lock_free, SPI_OK_SELECT, "text, bigint",
 SQL_STATEMENT(hold_update, SPI_OK_UPDATE,
 			  "text, bigint, gpucredit.credits, gpucredit.credits,"
 			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
-			  " timestamptz, boolean",
+			  " timestamptz, boolean, boolean",
 			  "UPDATE gpucredit.hold h SET drawn = $3, held = $4,"
 			  " captured = $5, released = $6, lapsed = $7, closed_at = $8,"
-			  " sliced = $9"
+			  " sliced = $9, counted = $10"
 			  " WHERE h.org = $1 AND h.hold = $2");
 
 /*
@@ -157,6 +157,7 @@ HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold)
 	hold->closed_at = SqlTimeOr(rows, i, column + 8, DT_NOBEGIN);
 	hold->sliced = SqlBool(rows, i, column + 9);
 	hold->trace = TraceColumn(rows, i, column + 10);
+	hold->counted = SqlBool(rows, i, column + 11);
 }
 
 /*
@@ -179,5 +180,6 @@ HoldUpdate(const Hold *hold)
 	else
 		SqlArgTime(&args, hold->closed_at);
 	SqlArgBool(&args, hold->sliced);
+	SqlArgBool(&args, hold->counted);
 	Ensure(SqlRun(&hold_update, &args).n == 1, "A hold is missing.");
 }

@@ -88,6 +88,7 @@ typedef struct Hold
 	TimestampTz closed_at;		/* DT_NOBEGIN: open */
 	bool		sliced;			/* what returns goes to slices */
 	Trace		trace;			/* of all its entries */
+	bool		counted;		/* in budgets, or was */
 } Hold;
 
 #define HoldIsOpen(h)	((h)->closed_at == DT_NOBEGIN)

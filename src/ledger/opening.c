@@ -325,6 +325,7 @@ write_open(Opening *opening)
 	hold->drawn = hold->held = draw->amount;
 	hold->expires_at = opening->ttl > 0 ? ClockAdd(draw->at, opening->ttl) :
 		DT_NOEND;
+	hold->counted = opening->budgets.n > 0;
 	BudgetTake(&opening->budgets, hold->hold, true, draw->amount, draw->at);
 	post_draw(opening, true, 0);
 }
@@ -338,6 +339,7 @@ write_extension(Opening *opening)
 	Draw	   *draw = opening->draw;
 	Hold	   *hold = opening->hold;
 
+	hold->counted |= opening->budgets.n > 0;
 	BudgetTake(&opening->budgets, hold->hold, false, draw->amount,
 			   draw->at);
 	post_draw(opening, false, last_part(hold));

@@ -32,6 +32,21 @@ SQL_STATEMENT(parts_lock, SPI_OK_SELECT, "text, bigint",
 SQL_STATEMENT(parts_lock_free, SPI_OK_SELECT, "text, bigint",
 			  PARTS_READ " FOR NO KEY UPDATE OF b SKIP LOCKED");
 
+/* a hold of one part, as most are */
+SQL_STATEMENT(parts_held, SPI_OK_SELECT, "text, bigint",
+			  "SELECT p.part, p.bucket, p.held FROM gpucredit.hold_part p"
+			  " WHERE p.org = $1 AND p.hold = $2"
+			  " AND p.held OPERATOR(gpucredit.>) '0'"
+			  " ORDER BY p.part LIMIT 2");
+#define BUCKET_READ \
+	"SELECT b.expires_at, b.closed_at IS NOT NULL FROM gpucredit.bucket b" \
+	" WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE"
+SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint", BUCKET_READ);
+SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
+			  BUCKET_READ " SKIP LOCKED");
+
+static bool only_part(const Hold *hold, HoldPart *part);
+static bool lock_bucket(const Hold *hold, bool wait, HoldPart *part);
 static bool lock_place(const Hold *hold, HoldPart *parts, uint64 n,
 					   int32 spread, bool wait);
 static int	compare_parts(const void *a, const void *b);
@@ -47,6 +62,12 @@ PartsLock(const Hold *hold, bool wait, HoldPart **parts)
 	SqlResult	rows;
 	Credits		sum = 0;
 
+	if (!hold->sliced)
+	{
+		*parts = palloc(sizeof(HoldPart));
+		if (only_part(hold, *parts))
+			return lock_bucket(hold, wait, *parts) ? 1 : -1;
+	}
 	SqlArgText(&args, hold->org);
 	SqlArgInt8(&args, hold->hold);
 	rows = SqlRun(hold->sliced ? &parts_read :
@@ -75,6 +96,55 @@ PartsLock(const Hold *hold, bool wait, HoldPart **parts)
 	}
 	qsort(*parts, rows.n, sizeof(HoldPart), compare_parts);
 	return (int) rows.n;
+}
+
+/*
+ * Is all that a locked hold holds of one part?
+ */
+static bool
+only_part(const Hold *hold, HoldPart *part)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, hold->org);
+	SqlArgInt8(&args, hold->hold);
+	rows = SqlRun(&parts_held, &args);
+	if (rows.n != 1)
+	{
+		SqlFree(&rows);
+		return false;
+	}
+	part->part = SqlInt4(rows, 0, 1);
+	part->bucket = SqlInt8(rows, 0, 2);
+	part->held = SqlCredits(rows, 0, 3);
+	part->slice = 0;
+	SqlFree(&rows);
+	Ensure(part->held == hold->held, "A hold is not the sum of its parts.");
+	return true;
+}
+
+/*
+ * Lock the bucket of a part.  False: it is locked, and wait was false.
+ */
+static bool
+lock_bucket(const Hold *hold, bool wait, HoldPart *part)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, hold->org);
+	SqlArgInt8(&args, part->bucket);
+	row = SqlRun(wait ? &bucket_lock : &bucket_lock_free, &args);
+	if (row.n == 0)
+	{
+		Ensure(!wait, "A hold's bucket is missing.");
+		return false;
+	}
+	part->expires_at = SqlTimeOr(row, 0, 1, DT_NOEND);
+	part->closed = SqlBool(row, 0, 2);
+	SqlFree(&row);
+	return true;
 }
 
 /*

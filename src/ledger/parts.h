@@ -32,7 +32,8 @@ extern Returned PartsDivide(Hold *hold, const Cause *cause, HoldPart *parts,
 /* hold.c: columns of a Hold, from a row "h" */
 #define HOLD_COLUMNS \
 	" h.account, h.job, h.drawn, h.held, h.captured, h.released," \
-	" h.lapsed, h.expires_at, h.closed_at, h.sliced, h.trace"
+	" h.lapsed, h.expires_at, h.closed_at, h.sliced, h.trace," \
+	" h.counted"
 
 extern void HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold);
 extern void HoldUpdate(const Hold *hold);

@@ -26,13 +26,20 @@ static const char *const compartment_name[COMPARTMENTS] = {
 	"issued", "available", "held", "spent", "expired", "revoked", "moved"
 };
 
-SQL_STATEMENT(entry_insert, SPI_OK_INSERT,
-			  "text, timestamptz, text, bigint, text, text,"
-			  " gpucredit.credits, text, bigint, int, bigint, int, uuid",
-			  "INSERT INTO gpucredit.entry (org, at, account, bucket, source,"
-			  " target, amount, operation, hold, part, job, attempt, trace)"
-			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
-			  " $13)");
+/* a settlement mostly has two: what was spent, and what is given back */
+#define ENTRY_TYPES \
+	"text, timestamptz, text, text, bigint, bigint, int, uuid" MOVE_TYPES
+#define MOVE_TYPES ", bigint, text, text, gpucredit.credits, int"
+#define ENTRY_INSERT(values) \
+	"INSERT INTO gpucredit.entry (org, at, account, operation, hold, job," \
+	" attempt, trace, bucket, source, target, amount, part)" \
+	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, " values ")"
+SQL_STATEMENT(entry_insert, SPI_OK_INSERT, ENTRY_TYPES,
+			  ENTRY_INSERT("$9, $10, $11, $12, $13"));
+SQL_STATEMENT(entries_insert, SPI_OK_INSERT, ENTRY_TYPES MOVE_TYPES,
+			  ENTRY_INSERT("$9, $10, $11, $12, $13),"
+						   " ($1, $2, $3, $4, $5, $6, $7, $8,"
+						   " $14, $15, $16, $17, $18"));
 #define ADD(column, n) \
 	#column " = b." #column " OPERATOR(gpucredit.+) $" #n
 SQL_STATEMENT(bucket_add, SPI_OK_UPDATE,
@@ -72,15 +79,15 @@ SQL_STATEMENT(slice_take, SPI_OK_UPDATE_RETURNING,
 			  " RETURNING s.slice, f.amount OPERATOR(gpucredit.=) $5");
 #define HOLD_TYPES \
 	"text, bigint, text, bigint, gpucredit.credits, timestamptz," \
-	" timestamptz, boolean, uuid"
+	" timestamptz, boolean, uuid, boolean"
 #define HOLD_INSERT \
 	"INSERT INTO gpucredit.hold (org, hold, account, job, drawn, held," \
-	" expires_at, created_at, sliced, trace)" \
-	" VALUES ($1, $2, $3, $4, $5, $5, $6, $7, $8, $9)"
+	" expires_at, created_at, sliced, trace, counted)" \
+	" VALUES ($1, $2, $3, $4, $5, $5, $6, $7, $8, $9, $10)"
 #define HOLD_ENTRY \
 	" INSERT INTO gpucredit.entry (org, at, account, bucket, source, target," \
 	" amount, operation, hold, part, job, attempt, trace)" \
-	" VALUES ($1, $7, $3, $10, 'available', 'held', $5, $11, $2, 1, $4, $12," \
+	" VALUES ($1, $7, $3, $11, 'available', 'held', $5, $12, $2, 1, $4, $13," \
 	" $9)"
 SQL_STATEMENT(hold_insert, SPI_OK_INSERT, HOLD_TYPES, HOLD_INSERT);
 /* a hold of one part, as most are, with its entry */
@@ -89,7 +96,7 @@ SQL_STATEMENT(hold_insert_whole, SPI_OK_INSERT,
 			  "WITH h AS (" HOLD_INSERT "), p AS ("
 			  " INSERT INTO gpucredit.hold_part"
 			  " (org, hold, part, bucket, drawn, held)"
-			  " VALUES ($1, $2, 1, $10, $5, $5))" HOLD_ENTRY);
+			  " VALUES ($1, $2, 1, $11, $5, $5))" HOLD_ENTRY);
 /* and one whose part is there */
 SQL_STATEMENT(hold_insert_parted, SPI_OK_INSERT,
 			  HOLD_TYPES ", bigint, text, int",
@@ -170,10 +177,12 @@ SQL_STATEMENT(bucket_lend, SPI_OK_UPDATE, "text, bigint, int",
 			  "  WHERE s.org = $1 AND s.bucket = $2) s"
 			  " WHERE b.org = $1 AND b.bucket = $2");
 
-static void insert_entry(const Posting *posting, const Move *move);
+static void insert_entries(const Posting *posting, int first, int n);
 static void add_to_bucket(const Posting *posting, int first);
-static void change_part(const Posting *posting, const Move *move);
+static void insert_part(const Posting *posting, const Move *move);
+static void change_part(const Posting *posting, int first);
 static void arg_id(SqlArgs *args, int64 id);
+static void arg_number(SqlArgs *args, int32 number);
 
 /*
  * Write entries, and change the sums they change.
@@ -185,17 +194,25 @@ LedgerPost(const Posting *posting)
 	{
 		const Move *move = &posting->moves[i];
 		bool		seen = false;
+		bool		seen_part = move->part == 0;
 
 		CHECK_FOR_INTERRUPTS();
-		Ensure(move->amount > 0, "A move is not of a positive amount.");
-		insert_entry(posting, move);
-		if (move->part != 0)
-			change_part(posting, move);
+		if (i % 2 == 0)
+			insert_entries(posting, i, Min(posting->n - i, 2));
 
-		/* one update per bucket, with the sum of its moves */
-		for (int j = 0; j < i && !seen; j++)
-			seen = posting->moves[j].bucket == move->bucket &&
-				posting->moves[j].slice == move->slice;
+		/* one update per part and per bucket, with the sum of its moves */
+		for (int j = 0; j < i && !(seen && seen_part); j++)
+		{
+			const Move *before = &posting->moves[j];
+
+			seen |= before->bucket == move->bucket &&
+				before->slice == move->slice;
+			seen_part |= before->part == move->part;
+		}
+		if (!seen_part && move->target == HELD)
+			insert_part(posting, move);
+		else if (!seen_part)
+			change_part(posting, i);
 		if (!seen && !posting->taken)
 			add_to_bucket(posting, i);
 	}
@@ -269,6 +286,7 @@ LedgerOpen(const Hold *hold, const Posting *posting)
 	SqlArgTime(&args, posting->at);
 	SqlArgBool(&args, hold->sliced);
 	TraceArg(&args, hold->trace);
+	SqlArgBool(&args, hold->counted);
 	if (posting->n != 1)
 	{
 		(void) SqlRun(&hold_insert, &args);
@@ -279,10 +297,7 @@ LedgerOpen(const Hold *hold, const Posting *posting)
 		   "A hold is not what it draws.");
 	SqlArgInt8(&args, move->bucket);
 	SqlArgText(&args, posting->cause->operation);
-	if (posting->cause->attempt == 0)
-		SqlArgNull(&args);
-	else
-		SqlArgInt4(&args, posting->cause->attempt);
+	arg_number(&args, posting->cause->attempt);
 	(void) SqlRun(posting->parted ? &hold_insert_parted : &hold_insert_whole,
 				  &args);
 	if (!posting->taken)
@@ -327,34 +342,43 @@ arg_id(SqlArgs *args, int64 id)
 		SqlArgInt8(args, id);
 }
 
+static void
+arg_number(SqlArgs *args, int32 number)
+{
+	if (number == 0)
+		SqlArgNull(args);
+	else
+		SqlArgInt4(args, number);
+}
+
 /*
- * Append one entry.
+ * Append entries of one move, or two.
  */
 static void
-insert_entry(const Posting *posting, const Move *move)
+insert_entries(const Posting *posting, int first, int n)
 {
 	SqlArgs		args = {0};
 
 	SqlArgText(&args, posting->org);
 	SqlArgTime(&args, posting->at);
 	SqlArgText(&args, posting->account);
-	SqlArgInt8(&args, move->bucket);
-	SqlArgText(&args, compartment_name[move->source]);
-	SqlArgText(&args, compartment_name[move->target]);
-	SqlArgCredits(&args, move->amount);
 	SqlArgText(&args, posting->cause->operation);
 	arg_id(&args, posting->hold);
-	if (move->part == 0)
-		SqlArgNull(&args);
-	else
-		SqlArgInt4(&args, move->part);
 	arg_id(&args, posting->cause->job);
-	if (posting->cause->attempt == 0)
-		SqlArgNull(&args);
-	else
-		SqlArgInt4(&args, posting->cause->attempt);
+	arg_number(&args, posting->cause->attempt);
 	TraceArg(&args, TraceOr(posting->trace));
-	(void) SqlRun(&entry_insert, &args);
+	for (int i = first; i < first + n; i++)
+	{
+		const Move *move = &posting->moves[i];
+
+		Ensure(move->amount > 0, "A move is not of a positive amount.");
+		SqlArgInt8(&args, move->bucket);
+		SqlArgText(&args, compartment_name[move->source]);
+		SqlArgText(&args, compartment_name[move->target]);
+		SqlArgCredits(&args, move->amount);
+		arg_number(&args, move->part);
+	}
+	(void) SqlRun(n == 1 ? &entry_insert : &entries_insert, &args);
 }
 
 /*
@@ -400,34 +424,65 @@ add_to_bucket(const Posting *posting, int first)
 }
 
 /*
- * A part is born by what is drawn, and then divides itself into what was
- * spent, returned and lapsed; of what was spent, some may be refunded.
+ * A part is born by what is drawn.
  */
 static void
-change_part(const Posting *posting, const Move *move)
+insert_part(const Posting *posting, const Move *move)
 {
-	bool		refund = move->source == SPENT;
 	SqlArgs		args = {0};
 
 	SqlArgText(&args, posting->org);
 	SqlArgInt8(&args, posting->hold);
 	SqlArgInt4(&args, move->part);
-	if (move->target == HELD)
+	SqlArgInt8(&args, move->bucket);
+	SqlArgCredits(&args, move->amount);
+	(void) SqlRun(&part_insert, &args);
+}
+
+/*
+ * Then it divides itself into what was spent, returned and lapsed; of what was
+ * spent, some may be refunded.  Apply all moves that concern it, the first of
+ * which is given.
+ */
+static void
+change_part(const Posting *posting, int first)
+{
+	int32		part = posting->moves[first].part;
+	Credits		held = 0;
+	Credits		spent = 0;
+	Credits		refunded = 0;
+	Credits		returned = 0;
+	Credits		lapsed = 0;
+	SqlArgs		args = {0};
+
+	for (int i = first; i < posting->n; i++)
 	{
-		SqlArgInt8(&args, move->bucket);
-		SqlArgCredits(&args, move->amount);
-		(void) SqlRun(&part_insert, &args);
-		return;
+		const Move *move = &posting->moves[i];
+
+		if (move->part != part)
+			continue;
+		if (move->source == SPENT)
+		{
+			spent = CreditsSub(spent, move->amount);
+			refunded = CreditsAdd(refunded, move->amount);
+			continue;
+		}
+		held = CreditsSub(held, move->amount);
+		if (move->target == SPENT)
+			spent = CreditsAdd(spent, move->amount);
+		else if (move->target == AVAILABLE)
+			returned = CreditsAdd(returned, move->amount);
+		else
+			lapsed = CreditsAdd(lapsed, move->amount);
 	}
-	SqlArgCredits(&args, refund ? 0 : -move->amount);
-	SqlArgCredits(&args, refund ? -move->amount :
-				  move->target == SPENT ? move->amount : 0);
-	SqlArgCredits(&args, refund ? move->amount : 0);
-	SqlArgCredits(&args, !refund && move->target == AVAILABLE ?
-				  move->amount : 0);
-	SqlArgCredits(&args, !refund && (move->target == EXPIRED ||
-									 move->target == REVOKED) ?
-				  move->amount : 0);
+	SqlArgText(&args, posting->org);
+	SqlArgInt8(&args, posting->hold);
+	SqlArgInt4(&args, part);
+	SqlArgCredits(&args, held);
+	SqlArgCredits(&args, spent);
+	SqlArgCredits(&args, refunded);
+	SqlArgCredits(&args, returned);
+	SqlArgCredits(&args, lapsed);
 	Ensure(SqlRun(&part_add, &args).n == 1, "A part of a hold is missing.");
 }
 

@@ -28,11 +28,6 @@ SQL_STATEMENT(holds_lock, SPI_OK_SELECT, "text[], bigint[]",
 			  "SELECT u.n," HOLD_COLUMNS GIVEN_HOLDS
 			  " JOIN gpucredit.hold h ON h.org = u.org AND h.hold = u.hold"
 			  " ORDER BY u.n FOR NO KEY UPDATE OF h SKIP LOCKED");
-/* asked once the holds are locked */
-SQL_STATEMENT(holds_counted, SPI_OK_SELECT, "text[], bigint[]",
-			  "SELECT u.n" GIVEN_HOLDS
-			  " WHERE EXISTS (SELECT FROM gpucredit.hold_budget b"
-			  "  WHERE b.org = u.org AND b.hold = u.hold)");
 SQL_STATEMENT(parts_lock, SPI_OK_SELECT, "text[], bigint[]",
 			  "SELECT u.n, p.part, p.bucket, p.held, b.expires_at,"
 			  " b.closed_at IS NOT NULL" GIVEN_HOLDS
@@ -174,23 +169,13 @@ static void
 shrink_others(Batch *batch)
 {
 	bool	   *plain = palloc(sizeof(bool) * Max(batch->n, 1));
-	SqlArgs		args;
-	SqlResult	rows;
 
-	if (batch->n == 0)
-		return;
-	for (int i = 0; i < batch->n; i++)
-		plain[i] = !batch->of[i]->hold.sliced;
-	args = batch_args(batch);
-	rows = SqlRun(&holds_counted, &args);
-	for (uint64 i = 0; i < rows.n; i++)
-		plain[SqlInt8(rows, i, 1) - 1] = false;
-	SqlFree(&rows);
 	for (int i = 0; i < batch->n; i++)
 	{
 		Shrinking  *one = batch->of[i];
 
 		CHECK_FOR_INTERRUPTS();
+		plain[i] = !one->hold.sliced && !one->hold.counted;
 		if (plain[i] ||
 			HoldShrink(&one->hold, &one->cause, one->amount, false,
 					   &one->returned) != LEDGER_DONE)
