@@ -164,6 +164,16 @@ SELECT threshold, detail -> 'taken' AS taken FROM alert WHERE org = 'al0' ORDER 
 SELECT maintain() \g /dev/null
 SELECT count(*) FROM alert WHERE org = 'al0';
 
+-- what keeps one from being raised twice is no advisory lock: a stranger could
+-- hold that, and the alert would not come
+BEGIN;
+SELECT create_account('al1'), issue('al1', '', 'i', 10), set_budget('al1', '', 5) \g /dev/null
+SELECT status FROM hold('al1', '', 'h1', 3, '1 h');
+SELECT count(*) AS raised FROM alert WHERE org = 'al1';
+SELECT locktype, classid::regclass, mode FROM pg_locks
+WHERE pid = pg_backend_pid() AND locktype IN ('advisory', 'object') AND classid <> 'pg_database'::regclass;
+ROLLBACK;
+
 -- a day of spend that is wrong is seen, and mended
 UPDATE spend_day SET spent = '1' WHERE org = 'al' AND account = 'lab' AND day = '2032-08-01';
 INSERT INTO alert (org, at, account, kind, period, period_start, threshold, detail)

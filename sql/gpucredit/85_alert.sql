@@ -16,11 +16,16 @@ COMMENT ON FUNCTION gpucredit.set_alert(text, text, numeric) IS
 balance_low: credits, above 0, compared with what is available to the account; NULL: no alert.
 Errors: UC001 no such account; 22003, 22023.';
 
+CREATE FUNCTION gpucredit.take_alert(name text) RETURNS boolean
+LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_take_alert';
+COMMENT ON FUNCTION gpucredit.take_alert(text) IS
+'Internal: locks an alert by a hash of its name until the transaction ends; false where another has it.';
+
 /*
  * Alerts once: never waits for another transaction that raises the same, and
- * raises none that is there.  1195593026 is "GCAB", the class of our advisory
- * locks; the key is a hash, the same in whatever time zone a session is, and
- * who meets another's key leaves its alert to the next call.
+ * raises none that is there.  Its name is the same in whatever time zone a
+ * session is; who meets another's leaves its alert to the next call.
  */
 CREATE FUNCTION gpucredit.raise_alert(tenant text, at timestamptz,
 	account text, kind text, period text, period_start timestamptz,
@@ -41,10 +46,10 @@ BEGIN ATOMIC
 					AND o.period_start = raise_alert.period_start
 					AND o.threshold = raise_alert.threshold
 					AND o.bucket = raise_alert.bucket)
-			AND pg_try_advisory_xact_lock(1195593026, hashtext(concat_ws('|',
-				raise_alert.tenant, raise_alert.account, raise_alert.kind,
-				raise_alert.period, extract(epoch FROM raise_alert.period_start),
-				raise_alert.threshold, raise_alert.bucket)))
+			AND gpucredit.take_alert(concat_ws('|', raise_alert.tenant,
+				raise_alert.account, raise_alert.kind, raise_alert.period,
+				extract(epoch FROM raise_alert.period_start),
+				raise_alert.threshold, raise_alert.bucket))
 		ON CONFLICT (org, account, kind, period, period_start, threshold,
 			bucket) DO NOTHING
 		RETURNING a.detail)

@@ -9,8 +9,9 @@
  * are seen by the calls that touch them, and by maintain(), which looks at
  * all accounts.  So one that a call could not raise is raised by the next.
  *
- * Nothing here waits: who cannot have the alert's advisory lock at once leaves
- * it to the transaction that has it (gpucredit.raise_alert()).  At
+ * Nothing here waits: who cannot have the alert's lock at once leaves it to
+ * the transaction that has it (gpucredit.raise_alert()).  It is no advisory
+ * lock: anybody may hold one of those, and so keep an alert from others.  At
  * SERIALIZABLE a call does not look at other calls' rows, which would make
  * them each other's conflict; maintain() does.
  *
@@ -25,16 +26,22 @@
 
 #include "access/xact.h"
 #include "audit/audit.h"
+#include "catalog/namespace.h"
 #include "common/args.h"
 #include "common/clock.h"
+#include "common/hashfn.h"
 #include "common/sql.h"
 #include "entry/entry.h"
 #include "ledger/alert.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
+#include "utils/lsyscache.h"
 
 ENTRY_POINT(set_alert);
+PG_FUNCTION_INFO_V1(gpucredit_take_alert);
 
 #define EXPIRY_AHEAD	(7 * USECS_PER_DAY)
 
@@ -85,6 +92,24 @@ AlertBudget(const char *org, const BudgetCount *count, Credits before,
 		SqlArgText(&args, describe(org, count, share, after));
 		(void) SqlRun(&alert_raise, &args);
 	}
+}
+
+/*
+ * take_alert(name): whose is an alert, until the end of its transaction?
+ * False: another's, perhaps of one whose name has the same hash.
+ */
+Datum
+gpucredit_take_alert(PG_FUNCTION_ARGS)
+{
+	text	   *name = PG_GETARG_TEXT_PP(0);
+	Oid			schema = get_namespace_oid("gpucredit", false);
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, get_relname_relid("alert", schema),
+					   hash_bytes((unsigned char *) VARDATA_ANY(name),
+								  VARSIZE_ANY_EXHDR(name)), 0);
+	PG_RETURN_BOOL(LockAcquire(&tag, ExclusiveLock, false, true) !=
+				   LOCKACQUIRE_NOT_AVAIL);
 }
 
 /*
