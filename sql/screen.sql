@@ -94,6 +94,12 @@ SELECT job_state FROM gpucredit.job j, gpucredit.settle(j.org, j.job, 1, 'preemp
 SET gpucredit.clock = '2041-09-01 10:31:10+00';
 SELECT value FROM gpucredit.metric_samples('{queue_oldest_seconds}') WHERE labels ->> 'pool' = 'sq';
 SELECT waits FROM gpucredit.queue('sq');
+-- one that backs off does not wait yet
+SELECT gpucredit.create_pool('sr'), gpucredit.set_price('SC-B', 1, 'sr'), gpucredit.register_node('sr', 'sr-1', 'SC-B', 1, 40960) \g /dev/null
+SELECT status FROM gpucredit.reserve('sc-one', '', 'sr', '1xSC-B', '1 h', pool => 'sr');
+SELECT action FROM gpucredit.place('sr');
+SELECT job_state, retry_at FROM gpucredit.job j, gpucredit.settle(j.org, j.job, j.attempt, 'failed', '0 s', 75, 'x') s WHERE j.pool = 'sr';
+SELECT waits, reason FROM gpucredit.queue('sr');
 
 -- No such pool, no such size
 SELECT * FROM gpucredit.cluster_map('no such');

@@ -150,6 +150,22 @@ SELECT * FROM gpucredit.issue('te', 'vision', 'own2', 1);
 -- but an auditor's tables are an auditor's
 SELECT count(*) > 0 AS all_of_it FROM gpucredit.audit WHERE org = 'te-other';
 RESET ROLE;
+-- who is given functions alone misses none
+BEGIN;
+REVOKE SELECT ON gpucredit.account, gpucredit.attempt, gpucredit.entry, gpucredit.hold, gpucredit.job, gpucredit.jobs FROM gpucredit_tenant;
+SET LOCAL ROLE te_vision;
+SELECT status FROM gpucredit.reserve('te', 'vision', 'rv', '1xTE', '1 h', pool => 'te') \g /dev/null
+SELECT count(*) FROM gpucredit.statement('te', 'vision') \g /dev/null
+SELECT count(*) FROM gpucredit.top_spenders('te', 1, NULL);
+SELECT account FROM gpucredit.jobs;
+ROLLBACK;
+-- no policy binds who has BYPASSRLS; calls and the view do
+BEGIN;
+ALTER ROLE te_vision BYPASSRLS;
+SET LOCAL ROLE te_vision;
+SELECT count(*) FILTER (WHERE account !~ '^vision(/|$)') FROM gpucredit.jobs;
+SELECT available FROM gpucredit.balance('te', 'speech');
+ROLLBACK;
 -- prepared statements and cursors go by who runs them
 PREPARE own AS SELECT count(*) FROM gpucredit.account WHERE org LIKE 'te%';
 EXECUTE own;

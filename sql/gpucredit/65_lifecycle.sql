@@ -181,22 +181,22 @@ Nothing depends on its being called: no work is placed on a silent node, and its
 Does at most 1000 a call, in half a second; what other transactions hold is left for the next call.
 Result: settle_node_lost, settle_device_failed, settle_reclaimed, and skipped: how many could not be had now.';
 
-/* Upkeep by pg_cron */
+/*
+ * Upkeep by pg_cron, at READ COMMITTED whatever the database's default: what
+ * has been decided since a snapshot was taken could not be sealed, nor leave.
+ */
 
 CREATE FUNCTION gpucredit.cron_tasks()
 RETURNS TABLE (task text, schedule text, command text)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT t.name, t.schedule, t.command
-	FROM (VALUES
-		('maintain', '* * * * *', 'SELECT * FROM gpucredit.maintain()'),
-		('expire_credits', '* * * * *',
-			'SELECT * FROM gpucredit.expire_credits()'),
-		('reap_holds', '* * * * *', 'SELECT * FROM gpucredit.reap_holds()'),
-		('check_nodes', '* * * * *', 'SELECT * FROM gpucredit.check_nodes()'),
-		('seal_audit', '* * * * *', 'SELECT * FROM gpucredit.seal_audit()'),
-		('check_books', '43 2 * * *', 'SELECT * FROM gpucredit.check_books()'))
-		AS t (name, schedule, command)
+	SELECT t.name, t.schedule,
+		'SET TRANSACTION ISOLATION LEVEL READ COMMITTED;'
+		' SELECT * FROM gpucredit.' || t.name || '()'
+	FROM (VALUES ('maintain', '* * * * *'), ('expire_credits', '* * * * *'),
+		('reap_holds', '* * * * *'), ('check_nodes', '* * * * *'),
+		('seal_audit', '* * * * *'), ('check_books', '43 2 * * *'))
+		AS t (name, schedule)
 	WHERE to_regprocedure('gpucredit.' || t.name || '()') IS NOT NULL
 	UNION ALL
 	SELECT 'prune_log', '17 3 * * *',

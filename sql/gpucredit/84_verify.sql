@@ -722,12 +722,14 @@ COMMENT ON FUNCTION gpucredit.check_seals(text) IS
 
 /*
  * The plans depend on whether one organisation is asked for or all, hence
- * PL/pgSQL and custom plans; the memory is for the sums over all entries.
+ * PL/pgSQL and custom plans; the memory is for the sums over all entries.  A
+ * policy is known by its text.
  */
 CREATE FUNCTION gpucredit.verify(org text DEFAULT NULL)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
+SET quote_all_identifiers = off
 SET plan_cache_mode = force_custom_plan
 SET work_mem = '128MB'
 SET jit = off

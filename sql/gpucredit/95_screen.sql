@@ -235,7 +235,8 @@ BEGIN ATOMIC
 		GROUP BY q.org, q.account, q.gpu_type)
 	SELECT j.org, j.account, j.job, j.tier, j.request::text,
 		n.gpus * gpucredit.gpureq_share(j.request) / 1000.0,
-		queued_jobs.at - coalesce(j.waits_from, j.submitted_at),
+		greatest(queued_jobs.at - coalesce(j.waits_from, j.submitted_at),
+			'0'),	/* it begins when a failure's backoff is over */
 		CASE WHEN j.state = 'unfunded' AND EXISTS (
 				SELECT FROM gpucredit.account a WHERE a.org = j.org
 				AND a.suspended AND gpucredit.is_below(j.account, a.account))

@@ -196,6 +196,9 @@ sub same_as_in_peace
 	is_deeply([ grep { /ERROR/ && !/^(install|remove)_jobs/ } @{ $war->{said} } ],
 		[], "$name: each call succeeds")
 	  if $as{quiet};
+	is_deeply([ grep { /^(verify|check_books)\b/ } @{ $war->{said} } ],
+		[ grep { /^(verify|check_books)\b/ } @{ $peace->{said} } ],
+		"$name: and the books are found in order");
 	delete @{ $war->{kept} }{ keys %random };
 	is_deeply($war->{kept}, $peace->{kept}, "$name: and leaves the same");
 	verify_empty($node, $name, "$name: verify() is empty");
