@@ -107,4 +107,21 @@ SELECT count(*) > 100 AS called,
 	count(*) FILTER (WHERE state ~ '^(XX|58|53)') AS broken FROM pg_temp.called;
 SELECT function, state FROM pg_temp.called WHERE state ~ '^(XX|58|53)' ORDER BY 1;
 
+-- A trigger of somebody's on a table of ours that calls us: a statement that
+-- is prepared anew while it runs, within itself.
+BEGIN;
+CREATE FUNCTION pg_temp.call_again() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM gpucredit.create_account(NEW.org, NEW.account || '/x');
+	RETURN NULL;
+END
+$$;
+SELECT gpucredit.create_account('again');
+CREATE TRIGGER call_again AFTER INSERT ON gpucredit.audit FOR EACH ROW
+	WHEN (NEW.account !~ 'x') EXECUTE FUNCTION pg_temp.call_again();
+SELECT count(gpucredit.create_account('again', 'a' || n))
+FROM generate_series(1, 20) n;
+SELECT count(*) FROM gpucredit.account WHERE org = 'again';
+ROLLBACK;
+
 SELECT * FROM gpucredit.verify();

@@ -3,10 +3,7 @@
  * sql.c
  *		The one way from C to the database: prepared statements over SPI.
  *
- * Plans are kept (SPI_keepplan), so PostgreSQL revalidates them itself when a
- * table changes.  What it cannot survive is the types of the parameters going
- * away: when a schema is created or dropped anywhere, the generation moves on
- * and each statement is prepared anew at its next use.
+ * Statements are prepared, and their plans kept, by sql_plan.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,31 +26,9 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-static uint64 generation = 1;
-
-static void prepare(SqlStatement *statement);
 static SqlResult execute(SqlStatement *statement, SqlArgs *args,
 						 bool read_only);
-static SqlResult executed(const SqlStatement *statement, int rc);
-static pg_attribute_noreturn() void refuse_result(int rc,
-												  const SqlStatement *statement);
-static Oid	credits_type(void);
-static void forget_plans(Datum arg, int cacheid, uint32 hashvalue);
-
-/*
- * Watch for the schema's coming and going.
- */
-void
-SqlInit(void)
-{
-	CacheRegisterSyscacheCallback(NAMESPACEOID, forget_plans, (Datum) 0);
-}
-
-static void
-forget_plans(Datum arg, int cacheid, uint32 hashvalue)
-{
-	generation++;
-}
+static SqlResult executed(SqlStatement *statement, int rc);
 
 /*
  * Enter and leave SPI, around everything else here.
@@ -87,36 +62,6 @@ SqlFinishRow(Datum row)
 }
 
 /*
- * The OID of a type by name, as "bigint" or "gpucredit.credits".
- */
-Oid
-SqlTypeOid(const char *name)
-{
-	Oid			oid;
-	int32		typmod;
-
-	parseTypeString(name, &oid, &typmod, false);
-	return oid;
-}
-
-/*
- * The OID of credits, looked up once.
- */
-static Oid
-credits_type(void)
-{
-	static Oid	oid = InvalidOid;
-	static uint64 as_of = 0;
-
-	if (as_of != generation)
-	{
-		oid = SqlTypeOid("gpucredit.credits");
-		as_of = generation;
-	}
-	return oid;
-}
-
-/*
  * The next number of a sequence of the schema gpucredit: what SELECT nextval()
  * would say, for a fifth of its cost.  All else goes through SPI, as tables may
  * be another server's; a sequence is where the call is.
@@ -130,67 +75,6 @@ SqlNext(const char *sequence)
 	Ensure(OidIsValid(oid), "A sequence is missing.");
 	return DatumGetInt64(DirectFunctionCall1(nextval_oid,
 											 ObjectIdGetDatum(oid)));
-}
-
-/*
- * Prepare and keep a statement's plan.
- */
-static void
-prepare(SqlStatement *statement)
-{
-	Oid			types[SQL_MAX_ARGS];
-	char	   *list = pstrdup(statement->types);
-	char	   *state = NULL;
-	char	   *name;
-	SPIPlanPtr	plan;
-	uint64		now = generation;
-	int			nargs = 0;
-
-	for (name = strtok_r(list, ",", &state); name != NULL;
-		 name = strtok_r(NULL, ",", &state))
-	{
-		Ensure(nargs < SQL_MAX_ARGS, "A statement has too many parameters.");
-		types[nargs++] = SqlTypeOid(name);
-	}
-
-	plan = SPI_prepare_cursor(statement->text, nargs, types,
-							  CURSOR_OPT_GENERIC_PLAN);
-	if (plan == NULL)
-		refuse_result(SPI_result, statement);
-	SPI_keepplan(plan);
-	if (statement->plan != NULL)
-		SPI_freeplan(statement->plan);
-	statement->plan = plan;
-	statement->nargs = nargs;
-	statement->generation = now;
-	pfree(list);
-}
-
-/*
- * A generic plan made while a table was small stays until statistics change,
- * and inside one transaction for ever: plan anew whenever a statement was used
- * twice as often as when it was last planned, when the planner sees what the
- * tables have become.
- */
-static inline bool
-outgrown(uint64 uses)
-{
-	return uses > 0 && (uses & (uses - 1)) == 0;
-}
-
-/*
- * See to it that a statement has a plan, for so many parameters.
- */
-void
-SqlReady(SqlStatement *statement, SqlArgs *args)
-{
-	if (unlikely(statement->plan == NULL ||
-				 statement->generation != generation ||
-				 outgrown(statement->uses)))
-		prepare(statement);
-	statement->uses++;
-	Ensure(statement->nargs == (args ? args->n : 0),
-		   "A statement was given the wrong number of parameters.");
 }
 
 /*
@@ -209,34 +93,8 @@ execute(SqlStatement *statement, SqlArgs *args, bool read_only)
 	return executed(statement, rc);
 }
 
-/*
- * Insist on the kind of result a statement must have.
- */
-void
-SqlExpect(const SqlStatement *statement, int rc)
-{
-	if (rc != statement->expected)
-		refuse_result(rc, statement);
-}
-
-/*
- * No statement here has another result, unless somebody put a rule on one of
- * the tables.
- */
-static void
-refuse_result(int rc, const SqlStatement *statement)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INTERNAL_ERROR),
-			 errmsg("a statement of gpucredit had an unexpected result: %s",
-					SPI_result_code_string(rc)),
-			 errdetail("The statement is: %s", statement->text),
-			 errhint("Drop whatever rule was put on the tables of "
-					 "gpucredit.")));
-}
-
 static SqlResult
-executed(const SqlStatement *statement, int rc)
+executed(SqlStatement *statement, int rc)
 {
 	SqlExpect(statement, rc);
 	return (SqlResult)
@@ -298,7 +156,8 @@ SqlCursor(SqlStatement *statement, SqlArgs *args)
 	portal = SPI_cursor_open(NULL, statement->plan, args->values,
 							 args->nulls, false);
 	if (portal == NULL)
-		refuse_result(SPI_result, statement);
+		SqlRefuse(SPI_result, statement);
+	statement->running--;		/* the cursor has the plan by now */
 	return portal;
 }
 
@@ -469,7 +328,7 @@ SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n)
 
 	for (int i = 0; i < n; i++)
 		elems[i] = CreditsGetDatum(values[i]);
-	SqlArgArray(args, elems, NULL, n, credits_type());
+	SqlArgArray(args, elems, NULL, n, SqlCreditsType());
 }
 
 /*

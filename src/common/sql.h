@@ -35,10 +35,12 @@ typedef struct SqlStatement
 	int			nargs;
 	uint64		generation;
 	uint64		uses;
+	int			running;		/* so often, in this transaction */
+	LocalTransactionId running_in;
 } SqlStatement;
 
 #define SQL_STATEMENT(name, expected, types, text) \
-	static SqlStatement name = {types, expected, text, NULL, 0, 0, 0}
+	static SqlStatement name = {types, expected, text, NULL, 0, 0, 0, 0, 0}
 
 typedef struct SqlArgs
 {
@@ -53,20 +55,25 @@ typedef struct SqlResult
 	SPITupleTable *table;		/* NULL: no rows come back */
 } SqlResult;
 
-extern void SqlInit(void);
 extern void SqlConnect(void);
 extern void SqlFinish(void);
 extern Datum SqlFinishRow(Datum row);
 extern SqlResult SqlRun(SqlStatement *statement, SqlArgs *args);
 extern SqlResult SqlRead(SqlStatement *statement, SqlArgs *args);
 extern SqlResult SqlReadLatest(SqlStatement *statement, SqlArgs *args);
-extern void SqlReady(SqlStatement *statement, SqlArgs *args);
-extern void SqlExpect(const SqlStatement *statement, int rc);
 extern Portal SqlCursor(SqlStatement *statement, SqlArgs *args);
 extern SqlResult SqlFetch(Portal portal);
 extern void SqlFree(SqlResult *result);
-extern Oid	SqlTypeOid(const char *name);
 extern int64 SqlNext(const char *sequence);
+
+/* sql_plan.c */
+extern void SqlInit(void);
+extern void SqlReady(SqlStatement *statement, SqlArgs *args);
+extern void SqlExpect(SqlStatement *statement, int rc);
+extern void SqlRefuse(int rc, const SqlStatement *statement)
+			pg_attribute_noreturn();
+extern Oid	SqlTypeOid(const char *name);
+extern Oid	SqlCreditsType(void);
 
 /* sql_each.c: columns count from 0; false: this row is the last */
 typedef bool (*SqlRowFunction) (void *context, const Datum *values,
