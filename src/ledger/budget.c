@@ -43,7 +43,8 @@ SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
 #define BUDGETS_LOCK \
 	"SELECT b.account, b.period FROM gpucredit.budget b" \
 	" WHERE b.org = $1 AND b.account = ANY ($2)" \
-	" ORDER BY pg_catalog.length(b.account) DESC, b.account, b.period" \
+	" ORDER BY pg_catalog.length(b.account) DESC, b.account," \
+	" b.period COLLATE pg_catalog.\"C\"" \
 	" FOR NO KEY UPDATE"
 SQL_STATEMENT(budgets_lock, SPI_OK_SELECT, "text, text[]", BUDGETS_LOCK);
 SQL_STATEMENT(budgets_lock_free, SPI_OK_SELECT, "text, text[]",
@@ -64,6 +65,7 @@ SQL_STATEMENT(counts_lock, SPI_OK_SELECT, COUNTS_TYPES,
 SQL_STATEMENT(counts_lock_free, SPI_OK_SELECT, COUNTS_TYPES,
 			  COUNTS_READ("budget_count", "c.spread") " ORDER BY" BUDGET_ORDER
 			  " FOR NO KEY UPDATE OF c SKIP LOCKED");
+/* of none that is there: what it conflicts with it would wait for */
 SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
 			  "INSERT INTO gpucredit.budget_count"
 			  " (org, account, period, period_start)"
@@ -71,8 +73,11 @@ SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
 			  "  AS u (account, period, period_start)"
+			  " WHERE NOT EXISTS (SELECT FROM gpucredit.budget_count c"
+			  "  WHERE c.org = $1 AND c.account = u.account"
+			  "  AND c.period = u.period AND c.period_start = u.period_start)"
 			  " ORDER BY pg_catalog.length(u.account) DESC, u.account,"
-			  "  u.period, u.period_start"
+			  "  u.period COLLATE pg_catalog.\"C\", u.period_start"
 			  " ON CONFLICT (org, account, period, period_start)"
 			  " DO NOTHING");
 SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,

@@ -102,7 +102,7 @@ extern void BudgetRefund(const Hold *hold, HoldShares *shares,
 
 /* Leaf to root, then by name: one order for all counters of an org. */
 #define BUDGET_ORDER \
-	" pg_catalog.length(c.account) DESC, c.account, c.period," \
-	" c.period_start"
+	" pg_catalog.length(c.account) DESC, c.account," \
+	" c.period COLLATE pg_catalog.\"C\", c.period_start"
 
 #endif							/* GPUCREDIT_BUDGET_H */

@@ -111,7 +111,8 @@ SQL_STATEMENT(counts_lock, SPI_OK_SELECT, "text, text, text, boolean",
 			  " FROM gpucredit.budget_count c"
 			  " WHERE c.org = $1 AND c.account = $2"
 			  " AND COALESCE(c.period = $3, true) AND (c.spread > 0 OR $4)"
-			  " ORDER BY c.period, c.period_start FOR NO KEY UPDATE");
+			  " ORDER BY c.period COLLATE pg_catalog.\"C\","
+			  " c.period_start FOR NO KEY UPDATE");
 SQL_STATEMENT(shares_read, SPI_OK_SELECT, "text, bigint",
 			  "SELECT h.account, h.period, h.period_start, h.reserved,"
 			  " h.spent, c.spread"

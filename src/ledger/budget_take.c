@@ -19,23 +19,18 @@
 #include "ledger/alert.h"
 #include "ledger/slice.h"
 
-/* in the order of the keys: one after the other is found, locked and changed */
-SQL_STATEMENT(counts_take_at_once, SPI_OK_INSERT_RETURNING,
-			  COUNTS_TYPES ", gpucredit.credits, int",
-			  "INSERT INTO gpucredit.budget_count AS c"
-			  " (org, account, period, period_start, reserved)"
-			  " SELECT $1, ($2)[n], ($3)[n], ($4)[n], $5"
-			  " FROM pg_catalog.generate_series(1, $6) AS n"
-			  " ON CONFLICT (org, account, period, period_start)"
-			  " DO UPDATE SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
-			  " RETURNING c.reserved, c.spent, c.spread, c.xmax = '0'");
+SQL_STATEMENT(count_take, SPI_OK_UPDATE_RETURNING,
+			  "text, text, text, timestamptz, gpucredit.credits",
+			  "UPDATE gpucredit.budget_count c"
+			  " SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
+			  " WHERE c.org = $1 AND c.account = $2 AND c.period = $3"
+			  " AND c.period_start = $4"
+			  " RETURNING c.reserved, c.spent, c.spread");
 #define COUNTS_OF_SET \
 	" ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)," \
 	"  pg_catalog.unnest($4)) AS u (account, period, period_start)" \
 	" WHERE c.org = $1 AND c.account = u.account" \
 	" AND c.period = u.period AND c.period_start = u.period_start"
-SQL_STATEMENT(counts_delete, SPI_OK_DELETE, COUNTS_TYPES,
-			  "DELETE FROM gpucredit.budget_count c USING" COUNTS_OF_SET);
 SQL_STATEMENT(counts_take, SPI_OK_UPDATE,
 			  COUNTS_TYPES ", gpucredit.credits",
 			  "UPDATE gpucredit.budget_count c"
@@ -60,13 +55,12 @@ SQL_STATEMENT(shares_delete, SPI_OK_DELETE, "text, bigint",
 			  "DELETE FROM gpucredit.hold_budget h"
 			  " WHERE h.org = $1 AND h.hold = $2");
 
-/* A set on its way to be counted. */
+/* A counter on its way to be counted in. */
 typedef struct Counting
 {
-	BudgetSet  *set;
+	BudgetCount *count;
 	Credits		amount;
-	BudgetSet	made;			/* counters that were gone with their budgets */
-	bool		spread;			/* the last one is */
+	bool		found;
 } Counting;
 
 static bool see_counted(void *context, const Datum *values,
@@ -107,55 +101,56 @@ BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 }
 
 /*
- * Lock the counters of a set, and count an amount in each.  False: one does
- * not allow it, as it is by now, or is gone with its budget; what is locked
- * stays so, but nothing is counted.  One that is spread is the last that is
- * locked: its slices come before the next counter.
+ * Lock the counters of a set, one after the other, and count an amount in
+ * each.  False: one does not allow it, as it is by now, or is gone with its
+ * budget; what is locked stays so, but nothing is counted.  One that is spread
+ * is the last that is locked: its slices come before the next counter.  None
+ * is made here: whoever does that has the budget's row, or others would wait
+ * for it in no order.
  */
 bool
 BudgetCountAtOnce(BudgetSet *set, Credits amount)
 {
-	Counting	counting = {.set = set, .amount = amount,
-		.made = {.org = set->org}};
-	SqlArgs		args;
+	bool		good = true;
 
 	set->counted = 0;
-	if (set->n == 0)
-		return true;
-	counting.made.counts = palloc(sizeof(BudgetCount) * set->n);
-	args = BudgetKeys(set);
-	SqlArgCredits(&args, amount);
-	SqlArgInt4(&args, set->n);
-	SqlEach(&counts_take_at_once, &args, false, see_counted, &counting);
-	Ensure(set->counted == set->n || counting.spread,
-		   "A budget's counter is missing.");
-	if (!counting.spread && counting.made.n == 0 && !BudgetOver(set, amount))
+	for (int i = 0; i < set->n && good; i++)
+	{
+		BudgetCount *count = &set->counts[i];
+		Counting	counting = {.count = count, .amount = amount};
+		SqlArgs		args = {0};
+
+		SqlArgText(&args, set->org);
+		SqlArgText(&args, count->account);
+		SqlArgText(&args, count->period);
+		SqlArgTime(&args, count->period_start);
+		SqlArgCredits(&args, amount);
+		SqlEach(&count_take, &args, false, see_counted, &counting);
+		if (counting.found)
+			set->counted++;
+		good = counting.found && count->spread == 0;
+	}
+	if (good && !BudgetOver(set, amount))
 		return true;
 	BudgetUncount(set, amount);
-	if (counting.made.n > 0)
-	{
-		args = BudgetKeys(&counting.made);
-		(void) SqlRun(&counts_delete, &args);
-	}
 	return false;
 }
 
 /*
- * The next counter, with the amount in it.
+ * A counter, with the amount in it.
  */
 static bool
 see_counted(void *context, const Datum *values, const bool *nulls)
 {
 	Counting   *counting = context;
-	BudgetCount *count = &counting->set->counts[counting->set->counted++];
+	BudgetCount *count = counting->count;
 
 	count->reserved = CreditsSub(DatumGetCredits(values[0]),
 								 counting->amount);
 	count->spent = DatumGetCredits(values[1]);
-	counting->spread = DatumGetInt32(values[2]) > 0;
-	if (DatumGetBool(values[3]))
-		counting->made.counts[counting->made.n++] = *count;
-	return !counting->spread;
+	count->spread = DatumGetInt32(values[2]);
+	counting->found = true;
+	return true;
 }
 
 /*

@@ -50,7 +50,8 @@ SQL_STATEMENT(account_set, SPI_OK_UPDATE, "text, text, int",
 SQL_STATEMENT(budgets_lock, SPI_OK_SELECT, "text, text, int",
 			  "SELECT b.period FROM gpucredit.budget b"
 			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3"
-			  " ORDER BY b.period FOR NO KEY UPDATE");
+			  " ORDER BY b.period COLLATE pg_catalog.\"C\""
+			  " FOR NO KEY UPDATE");
 SQL_STATEMENT(budgets_set, SPI_OK_UPDATE, "text, text, int, text[]",
 			  "UPDATE gpucredit.budget b SET slices = $3"
 			  " WHERE b.org = $1 AND b.account = $2 AND b.period = ANY ($4)");

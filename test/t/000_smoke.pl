@@ -8,6 +8,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
+use DBD::Pg ':async';
 use JSON::PP;
 use Test::More;
 
@@ -120,6 +121,36 @@ query($node, 'postgres',
 query_fails($node, 'owned',
 	'SET SESSION AUTHORIZATION creator; CREATE EXTENSION gpucredit',
 	'42501', 'the owner of a database cannot install it');
+
+# Where the database's own order of words is another (in Lithuanian "year" comes
+# before "month"), counters are locked in one order all the same: who waits for
+# the last has those before it.
+$node->safe_psql('postgres', q{CREATE DATABASE lt TEMPLATE template0
+	ENCODING UTF8 LOCALE_PROVIDER icu ICU_LOCALE 'lt'});
+query($node, 'lt', q{
+	CREATE EXTENSION gpucredit;
+	SELECT gpucredit.create_account('acme'), gpucredit.issue('acme', '', 'i', 9);
+	SELECT gpucredit.set_budget('acme', '', 9, p)
+	FROM unnest('{year,month}'::text[]) p;
+	SELECT gpucredit.hold('acme', '', 'h', 1, '1 hour');});
+is(query($node, 'lt', "SELECT 'year' < 'month'"), 't', 'year before month');
+my ($keeper, $holder) = map { connect_to($node, 'lt') } 1 .. 2;
+foreach my $call (q{hold('acme', '', 'h2', 1, '1 hour')}, q{release('acme', 1, 'r')})
+{
+	$keeper->begin_work;
+	$keeper->do(q{SELECT FROM gpucredit.budget_count
+		WHERE period = 'year' FOR NO KEY UPDATE});
+	$holder->do("SELECT gpucredit.$call", { pg_async => PG_ASYNC });
+	$node->poll_query_until('lt', q{SELECT EXISTS (SELECT FROM pg_stat_activity
+		WHERE wait_event_type = 'Lock' AND datname = 'lt')});
+	is( query($node, 'lt', q{SELECT count(*) FROM (SELECT FROM
+			gpucredit.budget_count FOR NO KEY UPDATE SKIP LOCKED) c}),
+		0, "$call: month is locked before year");
+	$keeper->rollback;
+	$holder->pg_result;
+}
+verify_empty($node, 'lt');
+$_->disconnect foreach $keeper, $holder;
 
 $node->stop;
 done_testing();
