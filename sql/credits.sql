@@ -409,6 +409,21 @@ SELECT * FROM verify('theta');
 SELECT pg_temp.at('2026-05-01 00:00:20+00') \g /dev/null
 SELECT at, operation, target, amount, available FROM statement('theta');
 
+-- set back while a hold waits for a bucket that was there before: it is drawn
+-- at the instant at which it was found active
+BEGIN;
+SELECT bucket FROM issue('theta', '', 'i2', 10) \g /dev/null
+CREATE FUNCTION pg_temp.back() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('gpucredit.clock', '2026-05-01 00:00:19+00', false);
+	RETURN NEW;
+END $$;
+CREATE TRIGGER back BEFORE INSERT ON hold_part FOR EACH ROW EXECUTE FUNCTION pg_temp.back();
+SELECT held FROM hold('theta', '', 'h3', 1, '1 h');
+SELECT at FROM entry WHERE org = 'theta' AND operation = 'hold' ORDER BY entry DESC LIMIT 1;
+SELECT * FROM verify('theta');
+ROLLBACK;
+
 --
 -- Rows that tell of money are not changed; refunds and moves are rebuilt
 --

@@ -54,6 +54,16 @@ ClockNow(void)
 }
 
 /*
+ * The instant after a wait, of a call that began to decide at another: what
+ * was active then stays so, though the clock was set back meanwhile.
+ */
+TimestampTz
+ClockAfter(TimestampTz begun)
+{
+	return Max(begun, ClockNow());
+}
+
+/*
  * Is this a simulation, whose instants mean nothing to the server?
  */
 bool

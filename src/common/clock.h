@@ -15,6 +15,7 @@
 
 extern void ClockInit(void);
 extern TimestampTz ClockNow(void);
+extern TimestampTz ClockAfter(TimestampTz begun);
 extern bool ClockFrozen(void);
 extern TimestampTz ClockAdd(TimestampTz instant, int64 microseconds);
 

@@ -122,7 +122,7 @@ LedgerDraw(Draw *draw)
 		SqlFree(&row);
 
 		/* waiting for this bucket may have cost an earlier one its life */
-		draw->at = ClockNow();
+		draw->at = ClockAfter(draw->at);
 		missing = draw->amount - drop_expired(draw);
 	}
 	SPI_cursor_close(portal);
@@ -257,7 +257,7 @@ LedgerLockPlanned(Draw *draw)
 		if (!lock_planned(draw, &draw->parts[i]))
 			return false;
 	}
-	draw->at = ClockNow();
+	draw->at = ClockAfter(draw->at);
 	return drop_expired(draw) == draw->amount;
 }
 

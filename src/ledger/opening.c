@@ -235,7 +235,7 @@ unprepare(Opening *opening)
 static void
 write_taken(Opening *opening)
 {
-	opening->draw->at = ClockNow();
+	opening->draw->at = ClockAfter(opening->draw->at);
 	DrawCheckTaken(opening->draw);
 	opening->taken = true;
 	opening->write(opening);
