@@ -50,14 +50,15 @@ SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint",
 			  " WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE");
 
 /*
- * Two bounds, so that a range is expected to be short, and found by the block
- * ranges of its time.
+ * Who is later than an instant is found by the block ranges of its time,
+ * which two bounds make look short; by key all entries of a bucket were read.
  */
 SQL_STATEMENT(bucket_last, SPI_OK_SELECT, "text, bigint, timestamptz",
 			  "SELECT pg_catalog.max(l.at) FROM ("
-			  "SELECT e.at FROM gpucredit.entry e"
-			  " WHERE e.org = $1 AND e.bucket = $2 AND e.at > $3"
-			  " AND e.at < 'infinity'"
+			  "SELECT e.at FROM (SELECT n.org, n.bucket, n.at"
+			  "  FROM gpucredit.entry n"
+			  "  WHERE n.at > $3 AND n.at < 'infinity' OFFSET 0) e"
+			  " WHERE e.org = $1 AND e.bucket = $2"
 			  " UNION ALL SELECT c.drawn_last FROM gpucredit.closing c"
 			  " WHERE c.org = $1 AND c.bucket = $2 AND c.drawn_last > $3"
 			  " AND $3 < gpucredit.kept_from('entry')) l");
