@@ -122,8 +122,8 @@ sub setup_world
 # Does random things for so many seconds, or until the server is gone.
 # Options: number, seed, log, seconds; least: go on after that until so many
 # calls with a key have been answered, however slow the machine is; isolation;
-# reconnect => 1: whoever ends the connection is not the server, so connect
-# again and send the call again.
+# without: what it does not do; reconnect => 1: whoever ends the connection is
+# not the server, so connect again and send the call again.
 sub run_client
 {
 	my ($node, $db, %options) = @_;
@@ -135,7 +135,8 @@ sub run_client
 	srand($options{seed} * 1000 + $options{number});
 	open($client->{fh}, '>>', $options{log}) or die "$options{log}: $!";
 	$client->{fh}->autoflush(1);
-	push @bag, ($_) x $weights{$_} foreach sort keys %weights;
+	push @bag, ($_) x $weights{$_}
+	  foreach grep { $_ ne ($options{without} // '') } sort keys %weights;
 	return unless open_connection($client);
 	while (time < $until
 		|| $client->{answered} < $client->{least} && time < $until + 180)

@@ -174,6 +174,7 @@ sub fill_source
 				number  => $_[0],
 				seed    => $seed,
 				log     => "$dir/source-$_[0].log",
+				without => 'slices',	# the release had none
 				seconds => 4);
 		}));
 	verify_empty($node, 'source', 'verify() is empty before');
