@@ -335,6 +335,7 @@ put_work(ReturnSetInfo *rsinfo, Beat *beat)
 		bool		leaves;
 		Row			row = {0};
 
+		CHECK_FOR_INTERRUPTS();
 		AttemptFrom(rows, i, &attempt);
 		strike_out(&beat->running, &attempt);
 		answer = answer_part(beat, &attempt, DatumGetGpuSet(gpus));
@@ -409,6 +410,7 @@ put_strays(ReturnSetInfo *rsinfo, const Beat *beat)
 	{
 		Row			row = {0};
 
+		CHECK_FOR_INTERRUPTS();
 		if (running->orgs[r] == NULL)
 			continue;
 		RowText(&row, running->orgs[r]);
