@@ -390,7 +390,8 @@ SELECT pg_temp.after($$ALTER TABLE bucket ADD CONSTRAINT bucket_of
 SELECT pg_temp.after($$ALTER TABLE usage DISABLE TRIGGER usage_append_only$$,
 	$$ALTER TABLE audit ENABLE TRIGGER audit_append_only$$);
 SELECT pg_temp.after($$ALTER SEQUENCE job_job_seq RESTART$$,
-	$$ALTER SEQUENCE bucket_bucket_seq RESTART$$);
+	$$ALTER SEQUENCE bucket_bucket_seq RESTART$$,
+	$$ALTER SEQUENCE audit_audit_seq RESTART$$);
 
 \pset tuples_only off
 -- guards that are gone, asleep, or look at some of the rows only

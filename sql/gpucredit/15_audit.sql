@@ -64,6 +64,7 @@ CREATE TABLE gpucredit.denial (
 	CONSTRAINT denial_counts CHECK (n IN (0, 1))
 );
 CREATE INDEX denial_first ON gpucredit.denial (org, kind, at) WHERE n = 0;
+ALTER TABLE gpucredit.denial REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.denial IS
 'Denials like one that was audited a moment ago, not yet counted in the audit';
 

@@ -204,6 +204,7 @@ CREATE TABLE gpucredit.spend_delta (
 	day date					/* UTC; NULL: a repair, of no day */
 );
 CREATE INDEX spend_delta_account ON gpucredit.spend_delta (org, account);
+ALTER TABLE gpucredit.spend_delta REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.spend_delta IS
 'Settled spend not yet folded into spend_total and spend_day';
 

@@ -78,6 +78,7 @@ ALTER TABLE gpucredit.closing ENABLE ALWAYS TRIGGER closing_append_only;
 CREATE TABLE gpucredit.usage_horizon (
 	until timestamptz NOT NULL		/* all that left was before */
 );
+ALTER TABLE gpucredit.usage_horizon REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.usage_horizon IS
 'Up to which instant usage rows may have left; no row: none has';
 

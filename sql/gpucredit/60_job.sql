@@ -214,6 +214,7 @@ CREATE TABLE gpucredit.usage (
 );
 CREATE INDEX usage_attempt ON gpucredit.usage (org, job, attempt);
 CREATE INDEX usage_at ON gpucredit.usage (at);
+ALTER TABLE gpucredit.usage REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.usage IS
 'Append-only: metered usage, at most every gpucredit.usage_interval per attempt and at settlement';
 

@@ -682,6 +682,8 @@ BEGIN ATOMIC
 		('bucket_bucket_seq', (SELECT max(b.bucket) FROM gpucredit.bucket b)),
 		('hold_hold_seq', (SELECT max(h.hold) FROM gpucredit.hold h)),
 		('entry_entry_seq', (SELECT max(e.entry) FROM gpucredit.entry e)),
+		('audit_audit_seq', (SELECT max(a.audit) FROM gpucredit.audit a)),
+		('alert_alert_seq', (SELECT max(a.alert) FROM gpucredit.alert a)),
 		('job_job_seq', (SELECT max(j.job) FROM gpucredit.job j)))
 		AS m (name, newest)
 		CROSS JOIN LATERAL (SELECT m.name, m.newest, pg_sequence_last_value(

@@ -67,6 +67,17 @@ is( query(
 		AND c.relname !~ '_builtin$'}),
 	'', 'no durable table or sequence is missing from a dump');
 
+# And each could be published: upkeep deletes from tables without a key, too.
+is( query(
+		$node, 'credit', q{
+	SELECT string_agg(c.relname, ' ')
+	FROM pg_class c
+	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind = 'r'
+		AND c.relpersistence = 'p' AND c.relreplident <> 'f'
+		AND NOT EXISTS (SELECT FROM pg_index i
+			WHERE i.indrelid = c.oid AND i.indisprimary)}),
+	'', 'every durable table has a replica identity');
+
 # PUBLIC can do nothing, and a definer's path is pinned.
 is( query(
 		$node, 'credit', q{
