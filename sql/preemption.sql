@@ -196,6 +196,24 @@ SELECT * FROM pg_temp.why('taken', 'a');
 SELECT count(*) FROM gpucredit.claim WHERE pool = 'taken';
 SELECT * FROM pg_temp.told('taken', 'b');
 SELECT * FROM gpucredit.verify();
+-- and with one that falls silent: from the instant on at which it is lost
+SET gpucredit.node_lost = '1min';
+SELECT pg_temp.scene('silent', '{}', 'm 1', 'n 1');
+SELECT pg_temp.ask('silent', 'a', '1xPRE'), pg_temp.ask('silent', 'b', '1xPRE');
+SELECT count(*) FROM pg_temp.place('silent');
+SET gpucredit.clock = '2027-01-01 01:45+00';
+SELECT pg_temp.ask('silent', 'pair', '2xPRE', 'premium_training');
+SELECT action, job FROM pg_temp.place('silent') ORDER BY 1, 2;
+SET gpucredit.clock = '2027-01-01 01:45:59.999999+00';
+SELECT state FROM gpucredit.nodes WHERE node = 'silent-m';
+SELECT count(*) FROM gpucredit.place('silent');
+SELECT count(*) FROM gpucredit.claim WHERE pool = 'silent';
+SET gpucredit.clock = '2027-01-01 01:46+00';
+SELECT state FROM gpucredit.nodes WHERE node = 'silent-m';
+SELECT count(*) FROM gpucredit.place('silent');
+SELECT count(*) FROM gpucredit.claim WHERE pool = 'silent';
+SET gpucredit.node_lost = 0;
+SELECT * FROM gpucredit.verify();
 
 -- A claim ends with its job, and at its time.
 SELECT pg_temp.scene('end', '{}', 'n 1');

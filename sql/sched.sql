@@ -306,7 +306,9 @@ SELECT count(*) FROM generate_series(1, 8) n, pg_temp.ask('fitness', 'f' || n, '
 SELECT gpucredit.drain('fitness-b', 'fan');
 SET gpucredit.clock = '2027-01-02 00:00:01+00';
 SELECT count(*) FROM gpucredit.heartbeat('fitness-c', '{1}');
-SET gpucredit.clock = '2027-01-02 00:00:20.000001+00';
+-- at 20 s to the microsecond, as the view says
+SET gpucredit.clock = '2027-01-02 00:00:20+00';
+SELECT node, state FROM gpucredit.nodes WHERE pool = 'fitness' ORDER BY node;
 SELECT job, node, gpus FROM pg_temp.place('fitness', beat => false);
 SELECT count(*) FROM gpucredit.heartbeat('fitness-a', '{0-1}');
 SELECT job, node, gpus FROM pg_temp.place('fitness', beat => false);

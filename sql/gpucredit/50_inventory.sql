@@ -104,7 +104,7 @@ CREATE VIEW gpucredit.nodes AS
 			WHEN c.lost > '0' AND n.heard_at <= c.at - c.lost THEN 'lost'
 			WHEN n.reclaim_at IS NOT NULL THEN 'reclaimed'
 			WHEN n.draining IS NOT NULL THEN 'draining'
-			WHEN c.suspect > '0' AND n.heard_at < c.at - c.suspect
+			WHEN c.suspect > '0' AND n.heard_at <= c.at - c.suspect
 			THEN 'suspect' ELSE 'ready' END AS state,
 		CASE WHEN n.reclaim_at IS NULL THEN n.draining END AS reason,
 		LEAST(n.reclaim_at, n.drain_deadline) AS deadline, n.heard_at

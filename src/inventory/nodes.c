@@ -44,7 +44,7 @@ SQL_STATEMENT(nodes_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT n.node, n.gpu_type, n.gpus, n.gpu_memory_mib,"
 			  " n.cpu_milli, n.memory_mib, n.nvlink_domain, n.leaf, n.spot,"
 			  " n.healthy, n.draining IS NULL AND n.reclaim_at IS NULL"
-			  " AND n.heard_at >= $2"
+			  " AND n.heard_at > $2"
 			  " FROM gpucredit.node n WHERE n.pool = $1 ORDER BY n.node");
 
 static void table_init(NameTable *table, const char *what);

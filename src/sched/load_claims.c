@@ -49,7 +49,7 @@ SQL_STATEMENT(claims_read, SPI_OK_SELECT, "text, timestamptz, timestamptz",
 			  " c.share, c.until <= $2, g.node, g.gpus, g.cpu_milli,"
 			  " g.memory_mib, n.healthy, n.pool = c.pool"
 			  "  AND n.draining IS NULL AND n.reclaim_at IS NULL"
-			  "  AND n.heard_at >= $3"
+			  "  AND n.heard_at > $3"
 			  "  AND (c.gpu_type IS NULL OR n.gpu_type = c.gpu_type),"
 			  " c.made_at, c.turn FROM gpucredit.claim c JOIN gpucredit.claim_gpu g"
 			  "  ON g.pool = c.pool AND g.org = c.org AND g.job = c.job"
