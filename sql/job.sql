@@ -409,6 +409,36 @@ SELECT job_state FROM gpucredit.cancel('jo-unf', pg_temp.job('u', 'jo-unf'), 'c'
 SELECT available, held, spent FROM gpucredit.balance('jo-unf');
 SELECT gpucredit.set_price('JO-A', 2, 'jo');
 SELECT * FROM gpucredit.verify('jo-unf');
+-- Credit for some of those that wait: one cycle takes them all, of each account
+-- the oldest, and plan says which.
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('jo-few');
+	PERFORM gpucredit.create_account('jo-few', leaf) FROM unnest('{a,b}'::text[]) leaf;
+	PERFORM gpucredit.create_pool('jo-few');
+	PERFORM gpucredit.register_node('jo-few', 'jo-few', 'JO-F', 8, 1000);
+	PERFORM gpucredit.set_price('JO-F', 1);
+	PERFORM gpucredit.issue('jo-few', '', 'i', 10);
+	PERFORM gpucredit.set_budget('jo-few', 'b', 100, 'none');
+	PERFORM gpucredit.reserve('jo-few', leaf, leaf || n, '1xJO-F', '1 h', pool => 'jo-few')
+	FROM generate_series(1, 3) n, unnest('{a,b}'::text[]) leaf;
+	PERFORM gpucredit.place('jo-few');
+	PERFORM gpucredit.suspend_account('jo-few', '', true);
+	PERFORM gpucredit.settle('jo-few', j.job, 1, 'preempted', '0')
+	FROM gpucredit.job j WHERE j.org = 'jo-few' ORDER BY j.job;
+END $$;
+SELECT count(*) FROM gpucredit.plan('jo-few');
+SELECT gpucredit.suspend_account('jo-few', '', false);
+SELECT status FROM gpucredit.hold('jo-few', '', 'h', 5.5, '1 day');
+SELECT gpucredit.set_budget('jo-few', 'b', 1, 'none');
+SELECT key, check_name, passes, detail FROM unnest('{a1,a3,b3}'::text[]) key,
+	gpucredit.explain('jo-few', pg_temp.job(key, 'jo-few')) e WHERE check_name = 'credit';
+CREATE TEMPORARY TABLE foreseen AS SELECT * FROM gpucredit.plan('jo-few');
+SELECT s.key, s.attempt, EXISTS (SELECT FROM foreseen f WHERE f.job = p.job AND f.gpus::text = p.gpus::text) AS foreseen
+FROM gpucredit.place('jo-few') p JOIN LATERAL (SELECT r.key, p.attempt FROM gpucredit.request r
+	WHERE r.org = p.org AND r.operation = 'reserve' AND r.result[1] = p.job::text) s ON true ORDER BY 1;
+SELECT count(*) FROM gpucredit.place('jo-few');
+SELECT * FROM gpucredit.verify('jo-few');
 
 -- What is spent of a bucket per job counts over all its attempts.
 SET gpucredit.clock = '2027-01-08 00:00+00';

@@ -106,8 +106,7 @@ static void put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
 					  int64 id);
 static void put_account(ReturnSetInfo *rsinfo, const char *org,
 						const char *account);
-static void put_credit(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
-					   bool funded);
+static void put_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held);
 static bool put_still(ReturnSetInfo *rsinfo, const char *org, int64 id);
 static bool put_quotas(ReturnSetInfo *rsinfo, const char *org,
 					   const char *account, int64 id, const GpuReq *request);
@@ -125,6 +124,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	Job			job = {0};
 	char	   *state;
 	char	   *account;
+	Credits		held;
 	TimestampTz not_before;
 	bool		free_to_go;
 
@@ -137,13 +137,18 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	if (row.n == 0)
 		RefuseUnknownJob(id);
 	AskRead(row, 0, &job);
-	account = SqlText(row, 0, 1);
+	job.org = org;
+	job.job = id;
+	job.account = account = SqlText(row, 0, 1);
+	job.pool = SqlText(row, 0, 2);
+	job.tier = SqlText(row, 0, 9);
 	state = SqlText(row, 0, 3);
+	held = SqlIsNull(row, 0, 8) ? 0 : SqlCredits(row, 0, 8);
 	put_state(rsinfo, row, org, id);
 	if (strcmp(state, "queued") == 0 || strcmp(state, "unfunded") == 0)
 	{
 		put_account(rsinfo, org, account);
-		put_credit(rsinfo, row, org, strcmp(state, "queued") == 0);
+		put_credit(rsinfo, &job, strcmp(state, "queued") == 0 ? &held : NULL);
 		not_before = SqlTimeOr(row, 0, 5, DT_NOBEGIN);
 		free_to_go = not_before <= ClockNow();
 		ExplainPut(rsinfo, "backoff", free_to_go, free_to_go ?
@@ -153,7 +158,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 		free_to_go &= put_still(rsinfo, org, id);
 		free_to_go &= put_quotas(rsinfo, org, account, id, job.request);
 		if (free_to_go && strcmp(state, "queued") == 0)
-			put_cycle(rsinfo, SqlText(row, 0, 2), org, id);
+			put_cycle(rsinfo, job.pool, org, id);
 	}
 	SqlFinish();
 	return (Datum) 0;
@@ -238,36 +243,37 @@ put_account(ReturnSetInfo *rsinfo, const char *org, const char *account)
 }
 
 /*
- * Is it paid for?
+ * Is it paid for?  held: of it; NULL: it waits for credit.
  */
 static void
-put_credit(ReturnSetInfo *rsinfo, SqlResult row, const char *org, bool funded)
+put_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 {
 	SqlArgs		args = {0};
 	SqlResult	available;
-	Job			job = {0};
-	char	   *pool = SqlText(row, 0, 2);
 	Offers		offers;
+	bool		could;
 
-	if (funded)
+	if (held != NULL)
 	{
 		ExplainPut(rsinfo, "credit", true, psprintf("%s credits are held for it",
-													CreditsToCString(SqlCredits(row, 0, 8))));
+													CreditsToCString(*held)));
 		return;
 	}
-	AskRead(row, 0, &job);
 	/* its next hold is at the prices there are then */
-	if (OffersMake(job.request, pool, NodesCached(pool), ClockNow(),
-				   &offers) == NULL)
-		job.offers = offers;
-	SqlArgText(&args, org);
-	SqlArgText(&args, SqlText(row, 0, 1));
+	if (OffersMake(job->request, job->pool, NodesCached(job->pool),
+				   ClockNow(), &offers) == NULL)
+		job->offers = offers;
+	could = FundCouldPay(job, NULL);
+	SqlArgText(&args, job->org);
+	SqlArgText(&args, job->account);
 	available = SqlRead(&available_read, &args);
-	ExplainPut(rsinfo, "credit", false,
-			   psprintf("%s credits wanted, %s available to its account: issue or "
-						"transfer credits, or raise a budget",
-						CreditsToCString(OffersHold(&job)),
-						available.n > 0 ? SqlText(available, 0, 1) : "0"));
+	ExplainPut(rsinfo, "credit", could,
+			   psprintf("%s credits wanted, %s available to its account: %s",
+						CreditsToCString(OffersHold(job)),
+						available.n > 0 ? SqlText(available, 0, 1) : "0",
+						could ? "a cycle takes them once those of its account "
+						"that wait longer have theirs" :
+						"issue or transfer credits, or raise a budget"));
 }
 
 /*

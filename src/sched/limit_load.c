@@ -45,8 +45,11 @@ typedef struct LimitEntry
 	"  q.gpu_type"
 
 SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text", LIMITS(""));
-SQL_STATEMENT(limits_suppose, SPI_OK_SELECT, "text, text[]",
-			  LIMITS(" UNION SELECT pg_catalog.unnest($2)"));
+/* for plan: those of jobs that would be queued first, too, and are supposed */
+SQL_STATEMENT(limits_look, SPI_OK_SELECT, "text, text[]",
+			  LIMITS(" UNION SELECT j.org FROM gpucredit.job j"
+					 "  WHERE j.pool = $1 AND j.state = 'unfunded'"
+					 " UNION SELECT pg_catalog.unnest($2)"));
 SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text[], text[], text[]",
 			  "SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
@@ -83,13 +86,13 @@ LimitsLoad(Cycle *cycle)
 	SqlResult	rows;
 
 	SqlArgText(&args, cycle->pool);
-	if (cycle->supposed != NULL)
+	if (cycle->read_only)
 	{
 		SupposedOrgs(cycle, &args);
-		rows = SqlRead(&limits_suppose, &args);
+		rows = SqlRead(&limits_look, &args);
 	}
 	else
-		rows = CycleRead(cycle, &limits_read, &args);
+		rows = SqlRun(&limits_read, &args);
 	if (rows.n == 0)
 		return;
 	note_limits(cycle, rows);

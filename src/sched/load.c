@@ -43,6 +43,8 @@ CycleLoad(Cycle *cycle)
 	ShareBegin(cycle);
 	RunningLoad(cycle);
 	QueueLoad(cycle);
+	if (cycle->read_only)
+		FundForesee(cycle);
 	SupposeJobs(cycle);
 	TypicalLoad(cycle);
 	CachesLoad(cycle);

@@ -225,5 +225,7 @@ extern void SurplusReturn(const char *pool);
 
 /* fund.c */
 extern void FundWaiting(const char *pool);
+extern void FundForesee(Cycle *cycle);
+extern bool FundCouldPay(const Job *job, struct HTAB *counted);
 
 #endif							/* GPUCREDIT_SCHED_H */

@@ -365,11 +365,12 @@ void
 SupposedOrgs(const Cycle *cycle, SqlArgs *args)
 {
 	const Supposed *supposed = cycle->supposed;
-	const char **orgs = palloc(sizeof(char *) * (supposed->n_jobs + 1));
+	int			n = supposed != NULL ? supposed->n_jobs : 0;
+	const char **orgs = palloc(sizeof(char *) * (n + 1));
 
-	for (int i = 0; i < supposed->n_jobs; i++)
+	for (int i = 0; i < n; i++)
 		orgs[i] = supposed->jobs[i].job.org;
-	SqlArgTextArray(args, orgs, supposed->n_jobs);
+	SqlArgTextArray(args, orgs, n);
 }
 
 /*

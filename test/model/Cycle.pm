@@ -21,8 +21,7 @@ sub take_cycle
 {
 	my ($d, $rows) = @_;
 	my $m = $d->{m};
-	my %waits = map { ("$_->{org}|$_->{id}" => $_) } Model::Job::waiting($m);
-	my $funded = %waits ? $d->{dbh}->selectall_arrayref(
+	my $funded = Model::Job::waiting($m) ? $d->{dbh}->selectall_arrayref(
 		"SELECT j.org, j.job, j.hold FROM gpucredit.job j"
 		  . " WHERE j.state <> 'unfunded' AND j.ended_at IS NULL"
 		  . ' ORDER BY j.hold') : [];
@@ -34,12 +33,12 @@ sub take_cycle
 
 		next unless $job->{state} eq 'unfunded';
 		$d->fail('the oldest of its account is funded first', "job $id")
-		  unless delete $waits{"$org|$id"};
+		  unless grep { $_ == $job } Model::Job::waiting($m);
 		$job->{state} =
 		  Model::Job::requeue($m, $job, { holds => [$hold] });
 		$d->fail('it stays unfunded', "job $id") if $job->{state} ne 'queued';
 	}
-	foreach (map { $waits{$_} } sort keys %waits)
+	foreach (sort { $a->{id} <=> $b->{id} } Model::Job::waiting($m))
 	{
 		my $probe = Model::Job::affordable($m, $_);
 
