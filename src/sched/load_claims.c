@@ -61,6 +61,12 @@ SQL_STATEMENT(waiting_read, SPI_OK_SELECT, "text[], bigint[], int[]",
 			  " WITH ORDINALITY AS u (org, job, attempt, n)"
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 			  " WHERE j.state = 'queued' AND j.attempt = u.attempt");
+SQL_STATEMENT(claims_lock, SPI_OK_SELECT, "text, text[], bigint[], int[]",
+			  "SELECT u.i FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
+			  "  AS u (org, job, i)"
+			  " JOIN gpucredit.claim c ON c.pool = $1 AND c.org = u.org"
+			  "  AND c.job = u.job FOR UPDATE OF c SKIP LOCKED");
 SQL_STATEMENT(claims_delete, SPI_OK_DELETE, "text, text[], bigint[]",
 			  "DELETE FROM gpucredit.claim c USING"
 			  " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))"
@@ -94,6 +100,7 @@ static void read_part(Cycle *cycle, SqlResult rows, uint64 i,
 					  ClaimRows *claims);
 static void find_jobs(Cycle *cycle, ClaimRows *claims);
 static void find_waiting(const Cycle *cycle, ClaimRows *claims);
+static void lock_dead(const Cycle *cycle, ClaimRows *claims);
 static bool end_dead(Cycle *cycle, ClaimRows *claims);
 static bool spare_victims(Cycle *cycle);
 static void audit_ended(const Cycle *cycle, const ClaimRow *row);
@@ -287,6 +294,48 @@ find_waiting(const Cycle *cycle, ClaimRows *claims)
 }
 
 /*
+ * Lock the dead claims' rows.  One that another transaction has is dead all the
+ * same, and his to delete, or the next cycle's: nothing is waited for.
+ */
+static void
+lock_dead(const Cycle *cycle, ClaimRows *claims)
+{
+	const char **orgs = palloc(sizeof(char *) * (claims->n + 1));
+	int64	   *jobs = palloc(sizeof(int64) * (claims->n + 1));
+	int32	   *rows_of = palloc(sizeof(int32) * (claims->n + 1));
+	bool	   *locked = palloc0(sizeof(bool) * (claims->n + 1));
+	int			n = 0;
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int i = 0; i < claims->n; i++)
+	{
+		const ClaimRow *row = &claims->rows[i];
+
+		if (row->dead == NULL || row->claim.n_parts == 0)
+			continue;
+		orgs[n] = row->claim.org;
+		jobs[n] = row->claim.id;
+		rows_of[n++] = i;
+	}
+	if (n == 0)
+		return;
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	SqlArgInt4Array(&args, rows_of, n);
+	rows = SqlRun(&claims_lock, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+		locked[SqlInt4(rows, i, 1)] = true;
+	SqlFree(&rows);
+	for (int k = 0; k < n; k++)
+	{
+		if (!locked[rows_of[k]])
+			claims->rows[rows_of[k]].claim.n_parts = 0;
+	}
+}
+
+/*
  * Delete the dead claims; false: there are none.  They stay in the list, as
  * done.
  */
@@ -298,6 +347,7 @@ end_dead(Cycle *cycle, ClaimRows *claims)
 	int			n = 0;
 	SqlArgs		args = {0};
 
+	lock_dead(cycle, claims);
 	for (int i = 0; i < claims->n; i++)
 	{
 		ClaimRow   *row = &claims->rows[i];
