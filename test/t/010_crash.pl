@@ -35,7 +35,7 @@ my $balance = q{
 			WHERE source = 'issued') e,
 		(SELECT gpucredit.sum(issued) AS issued, gpucredit.sum(available + held
 			+ spent + expired + revoked + moved) AS all_of_it
-		FROM gpucredit.bucket) b};
+		FROM gpucredit.bucket_whole) b};
 
 # A key that took effect twice.
 my $twice = q{
