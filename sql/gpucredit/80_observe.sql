@@ -99,30 +99,40 @@ COMMENT ON FUNCTION gpucredit.balance_of(numeric, numeric, numeric, numeric,
 	text[], timestamptz[], numeric[]) IS
 'A balance from what budgets leave room for (NULL: no budget), its sums, and the active buckets'' kinds, expiries and available amounts.';
 
-/* A dead hold's part counts as free, whether or not it was released. */
+/*
+ * A dead hold's part counts as free, whether or not it was released.  Level by
+ * level by the keys: a plan that is kept would read all budgets of the
+ * organisation.
+ */
 CREATE FUNCTION gpucredit.budgets_at(org text, account text, at timestamptz)
 RETURNS SETOF gpucredit.budgets_row
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT b.account, b.period, t.start, b.amount::numeric, r.reserved,
+	SELECT b.account, b.period, b.start, b.amount::numeric, r.reserved,
 		r.spent, b.amount::numeric - r.reserved - r.spent, b.hard
-	FROM gpucredit.budget b
-		CROSS JOIN LATERAL (SELECT
-			gpucredit.period_start(b.period, budgets_at.at) AS start) t
-		LEFT JOIN gpucredit.budget_count_whole c ON c.org = budgets_at.org
-			AND c.account = b.account AND c.period = b.period
-			AND c.period_start = t.start
+	FROM unnest(gpucredit.account_path(budgets_at.account)) AS p (account)
+		CROSS JOIN LATERAL (SELECT b.*,
+				gpucredit.period_start(b.period, budgets_at.at) AS start
+			FROM gpucredit.budget b
+			WHERE b.org = budgets_at.org AND b.account = p.account
+			OFFSET 0) b
+		LEFT JOIN LATERAL (SELECT c.reserved, c.spent
+			FROM gpucredit.budget_count_whole c
+			WHERE c.org = budgets_at.org AND c.account = b.account
+				AND c.period = b.period AND c.period_start = b.start
+			OFFSET 0) c ON true
 		CROSS JOIN LATERAL (SELECT coalesce(c.reserved, '0')::numeric
 			- coalesce((SELECT sum(hb.reserved)::numeric
-				FROM gpucredit.hold h JOIN gpucredit.hold_budget hb
-					ON hb.org = h.org AND hb.hold = h.hold
-				WHERE h.org = budgets_at.org AND h.closed_at IS NULL
-					AND h.expires_at <= budgets_at.at
-					AND hb.account = b.account AND hb.period = b.period
-					AND hb.period_start = t.start), 0),
+				FROM (SELECT h.hold FROM gpucredit.hold h
+						WHERE h.org = budgets_at.org AND h.closed_at IS NULL
+							AND h.expires_at <= budgets_at.at OFFSET 0) h
+					CROSS JOIN LATERAL (SELECT hb.reserved
+						FROM gpucredit.hold_budget hb
+						WHERE hb.org = budgets_at.org AND hb.hold = h.hold
+							AND hb.account = b.account
+							AND hb.period = b.period
+							AND hb.period_start = b.start OFFSET 0) hb), 0),
 			coalesce(c.spent, '0')::numeric) r (reserved, spent)
-	WHERE b.org = budgets_at.org
-		AND b.account = ANY (gpucredit.account_path(budgets_at.account))
 	ORDER BY length(b.account) DESC, b.period;
 END;
 COMMENT ON FUNCTION gpucredit.budgets_at(text, text, timestamptz) IS
@@ -193,7 +203,13 @@ END;
 COMMENT ON FUNCTION gpucredit.balance_now(text, text, timestamptz) IS
 'The balance from the running figures; at: the present instant.';
 
-/* PL/pgSQL, since it keeps its plans: a balance is asked for often. */
+CREATE FUNCTION gpucredit.balance_kept(org text, account text,
+	at timestamptz) RETURNS gpucredit.balance_result
+LANGUAGE c STABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_balance_kept';
+COMMENT ON FUNCTION gpucredit.balance_kept(text, text, timestamptz) IS
+'Internal: balance_now() by a plan that is kept, as a balance is asked for often.';
+
 CREATE FUNCTION gpucredit.balance(org text, account text DEFAULT '',
 	as_of timestamptz DEFAULT NULL) RETURNS gpucredit.balance_result
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE
@@ -210,8 +226,7 @@ BEGIN
 		SELECT r.* INTO result FROM gpucredit.balance_at(balance.org,
 			balance.account, balance.as_of) r;
 	ELSE
-		SELECT r.* INTO result FROM gpucredit.balance_now(balance.org,
-			balance.account, at) r;
+		result := gpucredit.balance_kept(balance.org, balance.account, at);
 	END IF;
 	RETURN result;
 END

@@ -74,7 +74,7 @@ INSERT INTO listed VALUES
 		runs_out screen_name spend_rate'),
 ('internal', '',
 	'account_path alert_balances alert_budgets ask_digest alert_expiries alert_spend announce_change
-		audit_binding audit_jobs balance_at balance_now balance_of bucket_difference bucket_event
+		audit_binding audit_jobs balance_at balance_kept balance_now balance_of bucket_difference bucket_event
 		bucket_fit budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
 		check_departures check_devices check_guards check_holds check_jobs check_seals check_shares check_slices
 		check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
