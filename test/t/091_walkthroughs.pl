@@ -1,6 +1,7 @@
 # 091_walkthroughs.pl: the stories in docs/walkthroughs, told again
 #
-# Each script runs in a database of its own and prints what stands beside it.
+# Each script runs in a database of its own and prints what stands beside it;
+# the tour in README.md what stands in it.
 # GC_ACCEPT=DIR leaves what they print in that folder, to look at and copy.
 
 use strict;
@@ -32,6 +33,35 @@ foreach my $script (@scripts)
 	$expected = slurp_file("$folder/$name.out") if -e "$folder/$name.out";
 	is($out, $expected, "$name prints what it says");
 	verify_empty($node, $name, "$name: verify() is empty");
+}
+
+# The tour: what follows a statement, up to an empty line, is what it prints.
+{
+	my ($tour) = slurp_checkout('README.md') =~ /^```sql\n(.*?)^```/ms;
+	my ($sql, $printing, $out, @shown) = ('', 0, '');
+
+	foreach my $line (split /\n/, $tour)
+	{
+		if ($printing && $line ne '' && $line !~ /^(SELECT|SET|UPDATE|-- )/)
+		{
+			push @shown, $line;
+			next;
+		}
+		$sql .= "$line\n";
+		$printing = $line =~ /;$/;
+	}
+	query($node, 'postgres', 'CREATE DATABASE tour');
+	IPC::Run::run([ 'psql', '-X', '-q', '-d', $node->connstr('tour'), '-f', '-' ],
+		'<', \$sql, '>&', \$out);
+	$out =~ s/^psql:<stdin>:\d+: //mg;
+	# the first statements return nothing worth showing
+	my ($printed, $shown) = map {
+		join("\n", grep { !/^(\(\d+ rows?\))?$/ } map { s/ +$//r } @$_)
+	} [ split /\n/, $out ], \@shown;
+
+	cmp_ok(scalar @shown, '>', 40, 'the tour shows what it prints');
+	is(substr($printed, -length($shown)), $shown, 'and prints it');
+	verify_empty($node, 'tour', 'the tour: verify() is empty');
 }
 $node->stop;
 done_testing();
