@@ -479,9 +479,14 @@ BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 
 	if (!BudgetRead(path, at, set))
 		(void) BudgetMakeCounts(path, true, set);
+	for (int i = 0; i < set->n; i++)
+		set->counts[i].locked = false;
 	SqlArgText(&args, path->org);
 	if (SqlRun(&counts_any, &args).n == 0)
+	{
+		keep_locked(set);
 		return;
+	}
 	SqlArgTextArray(&args, path->accounts, path->n);
 	SqlArgInt8Array(&args, holds, n);
 	SqlArgTime(&args, at);
@@ -500,6 +505,13 @@ BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 		count.spread = SqlInt4(row, 0, 4);
 		SqlFree(&row);
 		(void) CountLockSlices(path->org, &count, true);
+		for (int i = 0; i < set->n; i++)
+			set->counts[i].locked |= set->counts[i].period_start ==
+				count.period_start &&
+				strcmp(set->counts[i].account, count.account) == 0 &&
+				strcmp(set->counts[i].period, count.period) == 0;
 	}
 	SPI_cursor_close(portal);
+	/* one of a budget removed, and set again, is not to be waited for later */
+	keep_locked(set);
 }
