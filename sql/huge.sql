@@ -2,6 +2,7 @@
 -- Amounts at the end of what credits hold: one bucket holds no more than that,
 -- an organisation may.
 --
+\set SHOW_CONTEXT never
 SET search_path = gpucredit, public;
 SET timezone = 'UTC';
 SET datestyle = 'ISO';
