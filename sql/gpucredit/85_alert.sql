@@ -159,6 +159,7 @@ COMMENT ON FUNCTION gpucredit.alert_expiries(text, bigint[], timestamptz) IS
  * for who spent nothing.  Deltas that are
  * not folded count, unless there are more than so many: then nobody is named,
  * and maintain() will see it.  most NULL: no deltas are looked at.
+ * src/ledger/alert_spend.c looks first whether it may be so, by the same rule.
  */
 CREATE FUNCTION gpucredit.high_spend(tenant text, accounts text[],
 	at timestamptz, most int)

@@ -24,6 +24,7 @@
 #include "common/compat.h"
 #include "common/definer.h"
 #include "common/errors.h"
+#include "common/path.h"
 #include "common/sql.h"
 #include "common/unknown.h"
 #include "entry/tenant.h"
@@ -336,12 +337,8 @@ read_bindings(void)
 static bool
 covers(const Binding *binding, const char *org, const char *account)
 {
-	size_t		size = strlen(binding->account);
-
 	return strcmp(binding->org, org) == 0 &&
-		(size == 0 ||
-		 (strncmp(account, binding->account, size) == 0 &&
-		  (account[size] == '\0' || account[size] == '/')));
+		PathIsBelow(account, binding->account);
 }
 
 /*

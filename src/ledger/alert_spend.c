@@ -14,6 +14,7 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "common/path.h"
 #include "common/sql.h"
 #include "ledger/alert.h"
 #include "utils/builtins.h"
@@ -59,7 +60,6 @@ static bool might_be_dear(const AccountPath *path, TimestampTz at);
 static bool see_day(void *context, const Datum *values, const bool *nulls);
 static bool see_delta(void *context, const Datum *values, const bool *nulls);
 static void add(SpendLook *look, int level, DateADT day, double spent);
-static bool is_below(const char *account, size_t length, const char *top);
 
 /*
  * Alert where an account on a path spent more today than it uses to.
@@ -146,7 +146,7 @@ static bool
 see_delta(void *context, const Datum *values, const bool *nulls)
 {
 	SpendLook  *look = context;
-	text	   *account = DatumGetTextPP(values[0]);
+	char	   *account = TextDatumGetCString(values[0]);
 	double		spent = (double) DatumGetCredits(values[2]) / MICRO;
 
 	if (++look->deltas > DELTAS_MOST)
@@ -155,8 +155,7 @@ see_delta(void *context, const Datum *values, const bool *nulls)
 		return true;			/* a repair, of no day */
 	for (int level = 0; level < look->path->n; level++)
 	{
-		if (is_below(VARDATA_ANY(account), VARSIZE_ANY_EXHDR(account),
-					 look->path->accounts[level]))
+		if (PathIsBelow(account, look->path->accounts[level]))
 			add(look, level, DatumGetDateADT(values[1]), spent);
 	}
 	return true;
@@ -175,17 +174,4 @@ add(SpendLook *look, int level, DateADT day, double spent)
 		of->past += spent;
 	of->most += Abs(spent);
 	of->first = Min(of->first, day);
-}
-
-/*
- * Is an account, of so many bytes, another one or below that?
- */
-static bool
-is_below(const char *account, size_t length, const char *top)
-{
-	size_t		top_length = strlen(top);
-
-	return top_length == 0 ||
-		(length >= top_length && memcmp(account, top, top_length) == 0 &&
-		 (length == top_length || account[top_length] == '/'));
 }

@@ -55,10 +55,10 @@ SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint",
  */
 SQL_STATEMENT(bucket_last, SPI_OK_SELECT, "text, bigint, timestamptz",
 			  "SELECT pg_catalog.max(l.at) FROM ("
-			  "SELECT e.at FROM (SELECT n.org, n.bucket, n.at"
-			  "  FROM gpucredit.entry n"
-			  "  WHERE n.at > $3 AND n.at < 'infinity' OFFSET 0) e"
-			  " WHERE e.org = $1 AND e.bucket = $2"
+			  "SELECT e.at FROM (SELECT n.bucket, n.at"
+			  "  FROM gpucredit.entry n WHERE n.org = $1"
+			  "  AND n.at > $3 AND n.at < 'infinity' OFFSET 0) e"
+			  " WHERE e.bucket = $2"
 			  " UNION ALL SELECT c.drawn_last FROM gpucredit.closing c"
 			  " WHERE c.org = $1 AND c.bucket = $2 AND c.drawn_last > $3"
 			  " AND $3 < gpucredit.kept_from('entry')) l");
