@@ -103,6 +103,38 @@ SELECT gpucredit.drain('cp-a2', 'disk');
 SELECT gpu_type, devices, in_service, allocated, free, allocated_percent
 FROM gpucredit.capacity WHERE pool = 'cp' AND gpu_type = 'CP-A';
 
+-- Of what runs there without a device nothing is told
+SELECT pg_temp.ask('none', '0', 1000) IS NOT NULL AS none;
+SELECT node, gpus FROM gpucredit.place('cp') WHERE action = 'start' AND gpu_type IS NULL;
+SELECT count(gpucredit.meter(a.org, a.job, a.attempt, '0 s', NULL, 0.5))
+FROM gpucredit.attempt a WHERE a.pool = 'cp' AND a.gpus = 0;
+SELECT gpu_type, spot, allocated, reported_percent FROM gpucredit.capacity
+WHERE pool = 'cp' ORDER BY 1, 2;
+
+-- A wait that ends at the very beginning ends then
+SELECT since, starts, mean_wait FROM gpucredit.demand('cp', '2027-04-01 05:00+00',
+	'2027-04-01 06:00+00') WHERE gpu_type = 'CP-A';
+-- A day has 24 hours, also where a time zone's has not
+SET gpucredit.clock = '2027-04-05 00:00+00';
+SET timezone = 'Europe/Berlin';
+SELECT since, allocated FROM gpucredit.demand('cp', '2027-03-27 23:00+00', '2027-04-04 23:00+00', '4 days')
+WHERE gpu_type = 'CP-A' AND allocated > 0;
+SELECT gpu_type, allocated FROM gpucredit.capacity_advice('cp', '9 days');
+SET timezone = 'UTC';
+
+-- A type that has just come is judged since then: full for two hours, it is not
+-- to be released; the others, since when it was asked for
+DO $$
+BEGIN
+	PERFORM gpucredit.register_node('cp', 'cp-c1', 'CP-C', 2, 40960);
+	PERFORM gpucredit.set_price('CP-C', 1);
+END $$;
+SELECT pg_temp.ask('full', '2xCP-C') IS NOT NULL AS full, pg_temp.ask('more', '1xCP-C') IS NOT NULL AS more;
+SELECT gpu_type, gpus FROM gpucredit.place('cp') WHERE node = 'cp-c1';
+SET gpucredit.clock = '2027-04-05 02:00+00';
+SELECT gpu_type, supply, allocated, waiting, busy_percent, backlog_change, advice, devices
+FROM gpucredit.capacity_advice('cp');
+
 -- A pool that is not there
 SELECT * FROM gpucredit.demand('no such pool');
 SELECT * FROM gpucredit.capacity_advice('no such pool');

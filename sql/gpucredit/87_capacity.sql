@@ -52,7 +52,8 @@ CREATE VIEW gpucredit.capacity AS
 	FROM gpucredit.node_capacity c
 		LEFT JOIN LATERAL (
 			SELECT 100 * sum(a.utilization * gpucredit.gpu_count(g.gpus)
-					* g.share) / sum(gpucredit.gpu_count(g.gpus) * g.share)
+					* g.share)
+					/ NULLIF(sum(gpucredit.gpu_count(g.gpus) * g.share), 0)
 					AS reported
 			FROM gpucredit.attempt_gpu g
 				JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job
@@ -173,15 +174,18 @@ BEGIN ATOMIC
 	WITH p AS (
 		SELECT coalesce(demand.until, c.at) AS until, c.at,
 			coalesce(demand.since, coalesce(demand.until, c.at)
-				- interval '24 hours') AS since
+				- interval '24 hours') AS since,
+			/* a day is 24 hours, whatever the session's time zone */
+			make_interval(secs => extract(epoch FROM demand.step)
+				::double precision) AS step
 		FROM (SELECT gpucredit.now() AS at) c
 		WHERE gpucredit.require_report(demand.pool, demand.step, NULL)
 			AND gpucredit.require_slots(coalesce(demand.since,
 					coalesce(demand.until, c.at) - interval '24 hours'),
 				coalesce(demand.until, c.at), demand.step)),
 	slot AS (
-		SELECT s.since, LEAST(s.since + demand.step, p.until) AS until
-		FROM p, generate_series(p.since, p.until, demand.step) AS s (since)
+		SELECT s.since, LEAST(s.since + p.step, p.until) AS until
+		FROM p, generate_series(p.since, p.until, p.step) AS s (since)
 		WHERE s.since < p.until),
 	part AS (
 		SELECT n.gpu_type, 's' AS kind, n.gpus::numeric AS devices,
@@ -200,7 +204,7 @@ BEGIN ATOMIC
 		FROM gpucredit.job_wait w, p
 		WHERE w.pool = demand.pool AND w.gpu_type IS NOT NULL
 			AND w.since < p.until
-			AND (w.until IS NULL OR w.until > p.since)),
+			AND (w.until IS NULL OR w.until >= p.since)),
 	cut AS (
 		SELECT s.since, t.gpu_type, t.kind, t.devices, t.since AS from_at,
 			t.until AS to_at, s.until AS slot_until,
@@ -245,17 +249,37 @@ RETURNS SETOF gpucredit.capacity_advice_result
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 8
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	WITH half AS (
-		SELECT d.*, h.n
+	WITH p AS (
+		SELECT c.at, c.at - make_interval(secs =>
+				extract(epoch FROM capacity_advice.period)::double precision)
+				AS since
 		FROM (SELECT gpucredit.now() AS at) c
-			CROSS JOIN generate_series(0, 1) AS h (n)
-			CROSS JOIN LATERAL gpucredit.demand(capacity_advice.pool,
-				c.at - capacity_advice.period * (1 - h.n / 2.0),
-				c.at - capacity_advice.period * ((1 - h.n) / 2.0),
-				capacity_advice.period) AS d
 		WHERE gpucredit.require_report(capacity_advice.pool,
 			capacity_advice.period,
 			coalesce(capacity_advice.target, '{}'))),
+	young AS (	/* a type's time begins when the first of its nodes came */
+		SELECT n.gpu_type, min(n.registered_at) AS since
+		FROM gpucredit.node n, p
+		WHERE n.pool = capacity_advice.pool AND n.gpus > 0
+		GROUP BY n.gpu_type, p.since
+		HAVING min(n.registered_at) > p.since),
+	begun AS (
+		SELECT s.since, p.at, s.since + make_interval(secs =>
+				extract(epoch FROM p.at - s.since)::double precision / 2)
+				AS middle
+		FROM p CROSS JOIN LATERAL (SELECT p.since
+			UNION SELECT y.since FROM young y) s),
+	half AS (
+		SELECT d.*, h.n
+		FROM begun b
+			CROSS JOIN generate_series(0, 1) AS h (n)
+			CROSS JOIN LATERAL gpucredit.demand(capacity_advice.pool,
+				CASE h.n WHEN 0 THEN b.since ELSE b.middle END,
+				CASE h.n WHEN 0 THEN b.middle ELSE b.at END,
+				capacity_advice.period) AS d
+			LEFT JOIN young y ON y.gpu_type = d.gpu_type
+			CROSS JOIN p
+		WHERE b.since = coalesce(y.since, p.since)),
 	known AS (
 		SELECT h.gpu_type, avg(h.allocated) AS allocated,
 			avg(h.waiting) AS waiting,
@@ -299,6 +323,6 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.capacity_advice(text, interval, numeric[]) IS
 'What a pool lacks, or has too much of: "95 % busy and the backlog grows, what should we buy?"
-period: judged by what was allocated and what waited in it. target: the band, as parts of the supply, in which demand should be.
-Result, by GPU type: devices in service, allocated and waiting on average, what part of the supply was allocated and was wanted, by how many devices more waited in the second half of the period than in the first, devices stranded now; advice: buy so many devices to bring demand down to the band''s upper end; feed, the same, but as many devices are stranded for want of cpu or memory, which are cheaper; release so many to bring it up to the lower end; keep.
+period: judged by what was allocated and what waited in it; of a type that came later, since the first of its nodes was registered. target: the band, as parts of the supply, in which demand should be.
+Result, by GPU type: devices in service, allocated and waiting on average, what part of the supply was allocated and was wanted, by how many devices more waited in the second half of that time than in the first, devices stranded now; advice: buy so many devices to bring demand down to the band''s upper end; feed, the same, but as many devices are stranded for want of cpu or memory, which are cheaper; release so many to bring it up to the lower end; keep.
 Errors: UC401 no such pool; 22023 a period that is not more than 0, a target that is no band.';
