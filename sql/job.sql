@@ -318,6 +318,30 @@ FROM gpucredit.attempt WHERE org = 'jo' AND ended_at IS NULL ORDER BY 1;
 SELECT pg_temp.key(u.job) AS job, at, elapsed, billed, progress, utilization FROM gpucredit.usage u
 WHERE org = 'jo' AND job IN (SELECT pg_temp.job('b' || n) FROM generate_series(1, 3) n) ORDER BY 1, 2;
 
+-- Whatever a heartbeat says, the attempt's row is updated in place (HOT): the
+-- first one, an ordinary one, one with all it can tell, one that is cut, one
+-- that extends the hold, and those of a batch.
+SELECT status FROM gpucredit.reserve('jo', 'a', 'hot', '1xJO-A', '3 h', hold_window => '1 h', pool => 'jo');
+SELECT job FROM pg_temp.place() WHERE job = 'hot';
+BEGIN;
+SET LOCAL gpucredit.clock = '2027-01-04 00:50+00';
+SELECT pg_stat_get_xact_tuples_updated('gpucredit.attempt'::regclass) AS all_before,
+	pg_stat_get_xact_tuples_hot_updated('gpucredit.attempt'::regclass) AS hot_before \gset
+SELECT action FROM gpucredit.meter('jo', pg_temp.job('hot'), 1, '0');
+SELECT action FROM gpucredit.meter('jo', pg_temp.job('hot'), 1, '1 min');
+SELECT action FROM gpucredit.meter('jo', pg_temp.job('hot'), 1, '20 min', 7, 0.5);
+SELECT action FROM gpucredit.meter('jo', pg_temp.job('hot'), 1, '2 h');
+SELECT action FROM gpucredit.meter_batch('{jo,jo}', ARRAY[pg_temp.job('b1'), pg_temp.job('b3')], '{1,1}', '{45 min,46 min}');
+SELECT action FROM gpucredit.meter_batch('{jo,jo}', ARRAY[pg_temp.job('b1'), pg_temp.job('b3')], '{1,1}', '{46 min,47 min}',
+	'{20,21}', '{0.1,0.2}');
+SET LOCAL gpucredit.clock = '2027-01-04 01:22+00';
+SELECT action, held FROM gpucredit.meter('jo', pg_temp.job('hot'), 1, '56 min');
+SELECT pg_stat_get_xact_tuples_updated('gpucredit.attempt'::regclass) - :all_before AS updated,
+	pg_stat_get_xact_tuples_hot_updated('gpucredit.attempt'::regclass) - :hot_before AS hot;
+ROLLBACK;
+SELECT job_state FROM gpucredit.cancel('jo', pg_temp.job('hot'), 'not hot');
+SELECT job_state FROM gpucredit.settle('jo', pg_temp.job('hot'), 1, 'cancelled');
+
 -- Settling: what each outcome makes of the job.
 SELECT b.job_state FROM generate_series(1, 3) n,
 	gpucredit.settle('jo', pg_temp.job('b' || n), 1, 'completed') b;
