@@ -55,7 +55,8 @@ my %weights = (
 	settle      => 14,
 	heartbeat   => 5,
 	drain       => 1,
-	revoke      => 1,
+	reclaim     => 1,
+	revoke      => 2,
 	transfer    => 3,
 	refund      => 3,
 	refund_hold => 2,
@@ -63,6 +64,9 @@ my %weights = (
 	slices      => 1,
 	rebuild     => 1,
 	maintain    => 1,
+	seal        => 1,
+	verify      => 1,
+	plan        => 1,
 	expire      => 1,
 	reap        => 1,
 	check_nodes => 1,
@@ -307,7 +311,7 @@ sub do_reserve
 	my $org = pick(@orgs);
 	my $key = new_key($client);
 	my ($on, $rows) = call($client, 'reserve', $org, pick(@accounts), $key,
-		pick(qw(1xH100 1xH100 2xH100|A100 4xA100|H100 0.25xA100 12xH100 1x* 0)),
+		pick(qw(1xH100 1xH100 2xH100|A100 4xA100|H100 0.25xA100 12xH100 1-4xH100 1x* 0)),
 		pick('1 hour', '2 hours', '20 min'),
 		pick(qw(standard_training interactive premium_training)),
 		'default', 'any', undef, 3, 1000, 1024, pick(undef, undef, '10 min'),
@@ -387,11 +391,28 @@ sub do_drain
 	return $on && (call($client, 'resume', $node))[0];
 }
 
+# Its machine is taken away, with notice or at once, and is there again.
+sub do_reclaim
+{
+	my ($client) = @_;
+	my $node = pick(qw(h3 a2));
+	my ($on) = call($client, 'reclaim', $node, pick('1 hour', '0 s'));
+
+	return $on && (call($client, 'resume', $node))[0];
+}
+
+# One of its own, or one that open holds draw on, whoever has it; what there
+# was at the start stays, so that there is something to do.
 sub do_revoke
 {
 	my ($client) = @_;
-	my $bucket = splice(@{ $client->{buckets} },
-		rand @{ $client->{buckets} }, 1) or return 1;
+	my ($used) = look($client, q{
+		SELECT org, bucket FROM gpucredit.bucket
+		WHERE held > '0' AND closed_at IS NULL AND memo IS NOT NULL
+		ORDER BY random() LIMIT 1});
+	my $bucket = rand(2) < 1 && $used
+	  || splice(@{ $client->{buckets} }, rand @{ $client->{buckets} }, 1)
+	  or return 1;
 
 	return (call($client, 'revoke', @$bucket, new_key($client), 'a mistake'))[0];
 }
@@ -447,15 +468,30 @@ sub do_slices
 }
 
 # Nothing here is wrong, whatever others do meanwhile.
-sub do_rebuild
-{
-	my ($client) = @_;
-	my ($on, $rows) = call($client, 'rebuild', pick(@orgs));
+sub do_rebuild { return find_nothing($_[0], 'rebuild', pick(@orgs)); }
 
-	note_line($client, 'unexpected', { function => 'rebuild', rows => $rows })
+sub do_verify { return find_nothing($_[0], 'verify', pick(@orgs)); }
+
+sub find_nothing
+{
+	my ($client, $function, @args) = @_;
+	my ($on, $rows) = call($client, $function, @args);
+
+	note_line($client, 'unexpected', { function => $function, rows => $rows })
 	  if @{ $rows || [] };
 	return $on;
 }
+
+# Which needs READ COMMITTED.
+sub do_seal
+{
+	my ($client) = @_;
+
+	return 1 if $client->{isolation};
+	return (call($client, 'seal_audit'))[0];
+}
+
+sub do_plan { return (call($_[0], 'plan', 'default'))[0]; }
 
 sub do_expire { return (call($_[0], 'expire_credits'))[0]; }
 
