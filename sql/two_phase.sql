@@ -231,3 +231,22 @@ FROM keyed ORDER BY n;
 -- each took effect once
 SELECT account, kind, available, spent, revoked, moved FROM buckets('tk', 'a');
 SELECT * FROM verify('tk');
+
+-- Who is refused is told why, and what to do instead.
+CREATE FUNCTION pg_temp.advice(call text, OUT detail text, OUT hint text)
+LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE 'SELECT gpucredit.' || call;
+EXCEPTION WHEN SQLSTATE 'UC003' THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+END $$;
+RESET gpucredit.clock;
+SELECT count(set_price('TPH', 1)), count(register_node('default', 'tph', 'TPH', 1, 1024)),
+	count(issue('tk', 'a', 'more', 10));
+SELECT status FROM reserve('tk', 'a', 'a job''s', '1xTPH', '1 hour');
+SELECT max(hold) AS of_job FROM gpucredit.hold WHERE org = 'tk' AND job IS NOT NULL \gset
+SELECT hold AS own FROM hold('tk', 'a', 'own', 1, '1 hour') \gset
+SELECT captured FROM capture('tk', :own, 'own captured', 1);
+SELECT c.call, c.of, a.* FROM (VALUES (1, 'capture', 'none', -1, ', 1'), (2, 'capture', 'a job''s', :of_job, ', 1'),
+	(3, 'capture', 'closed', :own, ', 1'), (4, 'release', 'none', -1, ''), (5, 'release', 'closed', :own, '')) c (n, call, of, hold, rest),
+	pg_temp.advice(format('%s(''tk'', %s, ''late''%s)', c.call, c.hold, c.rest)) a ORDER BY c.n;

@@ -42,5 +42,5 @@ RefuseUnknownHold(int64 id)
 			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
 			 errmsg("no such hold, or hold closed: %lld", (long long) id),
 			 errdetail("There is none of that number in this organisation."),
-			 errhint("Take a new hold by gpucredit.hold().")));
+			 errhint("Pass the number gpucredit.hold() returned.")));
 }

@@ -32,6 +32,9 @@ typedef struct Grant
 	Credits		amount;
 } Grant;
 
+/* What is left to who comes to capture too late. */
+#define TAKE_ANOTHER "Take a new hold by gpucredit.hold()."
+
 SQL_STATEMENT(hold_end, SPI_OK_SELECT, "text, bigint",
 			  "SELECT h.expires_at FROM gpucredit.hold h"
 			  " WHERE h.org = $1 AND h.hold = $2");
@@ -40,7 +43,8 @@ static void expect_grant(void *context, const Hold *hold);
 static void add_grant(Row *row, const Hold *hold, Credits amount);
 static void complete_grant(Request *request, char **columns);
 static void lock_own_hold(const char *org, int64 id, Hold *hold);
-static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why);
+static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why,
+												const char *hint);
 static void audit_settled(const Request *request, const Hold *hold,
 						  const char *decision, Credits captured,
 						  Returned returned, TimestampTz at);
@@ -175,9 +179,9 @@ call_capture(PG_FUNCTION_ARGS)
 		return SqlFinishRow(result);
 	lock_own_hold(org, id, &hold);
 	if (!HoldIsOpen(&hold))
-		refuse_hold(id, "It is closed.");
+		refuse_hold(id, "It is closed.", TAKE_ANOTHER);
 	if (hold.expires_at <= ClockNow())
-		refuse_hold(id, "It is past its ttl.");
+		refuse_hold(id, "It is past its ttl.", TAKE_ANOTHER);
 	if (amount > hold.held)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -187,7 +191,7 @@ call_capture(PG_FUNCTION_ARGS)
 				 errhint("Capture at most that.")));
 	returned = HoldSettle(&hold, &cause, amount, final, &at);
 	if (hold.expires_at <= at)
-		refuse_hold(id, "It is past its ttl.");
+		refuse_hold(id, "It is past its ttl.", TAKE_ANOTHER);
 	audit_settled(&request, &hold, "captured", amount, returned, at);
 
 	RowCredits(&row, amount);
@@ -225,7 +229,7 @@ call_release(PG_FUNCTION_ARGS)
 	else if (hold.closed_at >= hold.expires_at)
 		returned = (Returned){hold.released, hold.lapsed};
 	else
-		refuse_hold(id, "It is closed.");
+		refuse_hold(id, "It is closed.", "Nothing of it is left to release.");
 
 	RowCredits(&row, returned.released);
 	RowCredits(&row, returned.lapsed);
@@ -242,17 +246,18 @@ lock_own_hold(const char *org, int64 id, Hold *hold)
 	if (!HoldLock(org, id, true, hold))
 		RefuseUnknownHold(id);
 	if (hold->job != 0)
-		refuse_hold(id, "It belongs to a job, and is settled with that.");
+		refuse_hold(id, "It belongs to a job, and is settled with that.",
+					"Call gpucredit.settle() or gpucredit.cancel() for the job.");
 }
 
 static void
-refuse_hold(int64 id, const char *why)
+refuse_hold(int64 id, const char *why, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
 			 errmsg("no such hold, or hold closed: %lld", (long long) id),
 			 errdetail_internal("%s", why),
-			 errhint("Take a new hold by gpucredit.hold().")));
+			 errhint("%s", hint)));
 }
 
 static void
