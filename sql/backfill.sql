@@ -201,6 +201,44 @@ SELECT job_state, retry_at FROM gpucredit.settle('bf', pg_temp.job('bs long'), 1
 SELECT count(*) FROM gpucredit.place('bs');
 SELECT job_state, retry_at FROM gpucredit.settle('bf', pg_temp.job('bs long'), 2, 'failed', exit_code => 75);
 SELECT * FROM pg_temp.why('bs long', 'state', 'backoff', 'order');
+-- as many start as may in one cycle
+BEGIN;
+SET LOCAL gpucredit.max_starts = 1;
+SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs turn 1', '1xBF-A', '1 h', pool => 'bs');
+SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs turn 2', '1xBF-A', '1 h', pool => 'bs');
+SELECT * FROM pg_temp.why('bs turn 1', 'turn', 'reservation');
+SELECT * FROM pg_temp.why('bs turn 2', 'turn', 'reservation');
+-- what else of its account starts now leaves no room under a quota: of all
+-- types, or of one, when the others are told of
+SET LOCAL gpucredit.max_starts = 10;
+SELECT gpucredit.set_price('BF-B', 1), gpucredit.register_node('bs', 'bs-b', 'BF-B', 1, 40960), gpucredit.set_quota('bf', 'fast', max_gpus => 11, max_running => 3);
+SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs turn 3', '2xBF-A|BF-B', '1 h', pool => 'bs');
+SELECT * FROM pg_temp.why('bs turn 3', 'quota', 'turn', 'topology');
+SELECT gpucredit.set_quota('bf', 'fast'), gpucredit.set_quota('bf', 'fast', 'BF-A', max_gpus => 11);
+SELECT * FROM pg_temp.why('bs turn 3', 'quota', 'turn', 'topology', 'reservation');
+SELECT gpucredit.set_quota('bf', 'fast', 'BF-A', max_gpus => 9);
+SELECT * FROM pg_temp.why('bs turn 3', 'quota', 'turn', 'topology', 'reservation');
+SELECT gpucredit.set_quota('bf', 'fast', 'BF-A', max_gpus => 12);
+SELECT * FROM pg_temp.why('bs turn 3', 'quota', 'turn', 'topology', 'reservation');
+-- cpu: of one node, or beside devices
+SELECT gpucredit.set_quota('bf', 'fast', 'BF-A'), gpucredit.register_node('bs', 'bs-b', 'BF-B', 4, 40960, cpu_milli => 4000);
+SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs cpu 1', '1xBF-B', '1 h', pool => 'bs', cpu_milli => 3000);
+SELECT count(*) FROM gpucredit.place('bs');
+SELECT gpucredit.drain('bs-1', 'x'), gpucredit.drain('bs-2', 'x');
+SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs cpu 2', '2xBF-B', '1 h', pool => 'bs', cpu_milli => 2001, topology => 'node');
+SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs cpu 3', '0', '1 h', pool => 'bs', cpu_milli => 1001);
+SELECT * FROM pg_temp.why('bs cpu 2', 'cpu');
+SELECT * FROM pg_temp.why('bs cpu 3', 'cpu');
+ROLLBACK;
+-- where it stands: starting, running, and longer than was expected
+SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs learnt', '1xBF-A', '4 h', pool => 'bs');
+SELECT count(*) FROM gpucredit.place('bs');
+SELECT * FROM pg_temp.why('bs learnt', 'state');
+SELECT action FROM gpucredit.meter('bf', pg_temp.job('bs learnt'), 1, '0');
+SELECT set_config('gpucredit.clock', '2027-05-03 04:15+00', false);
+SELECT * FROM pg_temp.why('bs learnt', 'state');
+SELECT job_state FROM gpucredit.settle('bf', pg_temp.job('bs learnt'), 1, 'completed');
+SELECT set_config('gpucredit.clock', '2027-05-03 03:00+00', false);
 -- nothing is left to pay for another attempt
 SELECT status FROM gpucredit.reserve('bf-p', '', 'poor', '1xBF-A', '1 h', pool => 'bs');
 SELECT count(*) FROM gpucredit.place('bs');
@@ -224,9 +262,9 @@ BEGIN
 	PERFORM set_config('gpucredit.clock', '2027-05-03 05:30+00', false);
 	PERFORM gpucredit.reserve('bf', '', 'bc high', '1xBF-A', '1 h', 'premium_training', pool => 'bc');
 END $$;
-SELECT * FROM pg_temp.why('bc high', 'claim');
+SELECT * FROM pg_temp.why('bc high', 'claim', 'free', 'reserved', 'reservation');
 SELECT action, pg_temp.key(job) AS job FROM gpucredit.place('bc');
-SELECT * FROM pg_temp.why('bc high', 'claim');
+SELECT * FROM pg_temp.why('bc high', 'claim', 'free', 'reserved', 'reservation');
 SELECT * FROM gpucredit.verify();
 
 \echo === A second cycle at the same instant decides nothing

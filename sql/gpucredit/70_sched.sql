@@ -139,7 +139,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_explain';
 COMMENT ON FUNCTION gpucredit.explain(text, bigint) IS
 'Why a job waits, or where it stands.
-Result: a row per check, in the order in which they are made, whether it stands in no one''s way, and its numbers, with what would have to change: state, leaving (a row for each thing a running job was told to leave for), account, credit, backoff, earlier attempt (not known to be gone), quota (a row each), order, turn, claim, type, gpu_memory, spot, topology, nodes, free, together, cpu, host_memory, reserved, kept (devices nothing is known to run on, not seen free yet), preemption (why one that may make others leave does not yet), reservation (the expected start, and by when at the latest). What comes after the check that fails in the pool is not told.
+Result: a row per check, in the order in which they are made, whether it stands in no one''s way, and its numbers, with what would have to change: state, leaving (a row for each thing a running job was told to leave for), account, credit, backoff, earlier attempt (not known to be gone), quota (a row each), order, turn, claim (devices promised to it, when they are expected to be free, and until when), quota again (one that is used up by what else starts now), type, gpu_memory, spot, topology, nodes, free, together, cpu, host_memory, reserved, kept (devices nothing is known to run on, not seen free yet), preemption (why one that may make others leave does not yet), reservation (the expected start, and by when at the latest). What comes after the check that fails in the pool is not told.
 Errors: UC301 no such job; 22023.';
 
 CREATE FUNCTION gpucredit.plan(pool text DEFAULT 'default')

@@ -23,6 +23,7 @@
 #define DECIDE_OWN_GROUP	(-1)	/* domain or leaf of its own */
 #define DECIDE_NEVER		INT64_MAX	/* an instant that does not come */
 #define DECIDE_WEIGHT_ONE	1000000 /* an account's weight of 1 */
+#define DECIDE_MOST_AGED	256 /* aged jobs that have reservations */
 
 /*
  * Where memory comes from.  alloc returns memory aligned for any object, or

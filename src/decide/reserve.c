@@ -12,8 +12,8 @@
  * what is let in behind a reservation never moves it.
  *
  * A job of the queue has one if fewer than the policy's depth do; an aged one
- * always, up to MOST_AGED.  Those behind go on in order, and others may pass
- * them: what is promised to an aged job is that it waits no longer than those
+ * always, up to DECIDE_MOST_AGED.  Those behind go on in order, and others may
+ * pass them: what is promised to an aged job is that it waits no longer than those
  * ahead of it may run, one after the other, and for that it is enough that
  * the first of them has a reservation that nobody puts off.
  */
@@ -22,7 +22,6 @@
 #include "decide/class.h"
 
 #define MOST_TRIES	64			/* of an elastic ask */
-#define MOST_AGED	256
 
 /*
  * Make the hosts as they will be for an ask that starts at an instant.
@@ -225,7 +224,7 @@ DecideMayReserve(const Cycle *cycle, int32_t job)
 	if (DecideClassFloor(cycle, DecideClassOf(cycle, job), limit) ==
 		DECIDE_NEVER)
 		return false;
-	return DecideJobAged(cycle->input, job) ? cycle->n_aged < MOST_AGED :
+	return DecideJobAged(cycle->input, job) ? cycle->n_aged < DECIDE_MOST_AGED :
 		cycle->n_deep < cycle->input->policy.backfill_depth;
 }
 

@@ -5,10 +5,8 @@
  *
  * What its own rows say comes first: state, account, credit, backoff, an
  * earlier attempt, quotas.
- * For a job in the queue the next cycle is then thought through as plan does,
- * and what that comes to is told: how far its request gets in the pool, its
- * turn, and what is reserved for it or promised to it.  Who leaves for whom is
- * told by explain_leave.c.
+ * For a job in the queue the next cycle is then thought through
+ * (explain_cycle.c).  Who leaves for whom is told by explain_leave.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -62,56 +60,19 @@ SQL_STATEMENT(attempt_read, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT pg_catalog.min(g.started_at),"
 			  " pg_catalog.min(g.expected_end), pg_catalog.min(g.limit_end),"
 			  " pg_catalog.string_agg(g.node || g.gpus::text, ' '"
-			  "  ORDER BY g.node)"
+			  "  ORDER BY g.node),"
+			  " (SELECT s.state FROM gpucredit.jobs s"
+			  "  WHERE s.org = $1 AND s.job = $2)"
 			  " FROM gpucredit.attempt_gpu g WHERE g.org = $1 AND g.job = $2"
 			  " AND g.attempt = $3");
-
-/* A check of the request against the pool, and the reason it fails for. */
-typedef struct PoolCheck
-{
-	const char *name;
-	DecideReason reason;
-	const char *passes;
-	const char *fails;			/* wanted, available */
-} PoolCheck;
-
-static const PoolCheck pool_checks[] = {
-	{"type", DECIDE_NO_SUCH_TYPE, "the pool has a type it accepts",
-	"the pool has no node of a type it accepts: register one, or accept another type"},
-	{"gpu_memory", DECIDE_NO_SUCH_MEMORY, "some have the memory it asks for",
-	"%lld MiB on each device wanted, %lld there are at most: ask for less, or for another type"},
-	{"spot", DECIDE_SPOT_ONLY, "there are nodes it may use",
-	"only spot nodes would do, and it may not be preempted: let it be"},
-	{"topology", DECIDE_POOL_TOO_SMALL, "the pool is large enough for it",
-	"%lld devices wanted, %lld there are within what its topology allows: ask for fewer, or for another topology"},
-	{"nodes", DECIDE_NODES_UNAVAILABLE, "some take new work",
-	"no node it could use takes new work now: see the view nodes"},
-	{"free", DECIDE_NOT_ENOUGH_SHARE, NULL,
-	"%lld thousandths of a device wanted, %lld are free on the best one"},
-	{"free", DECIDE_NOT_ENOUGH_GPUS, "enough devices are free",
-	"%lld devices wanted, %lld are free: some must end first"},
-	{"together", DECIDE_NOT_TOGETHER, "enough of them are together",
-	"%lld devices wanted, %lld are free within the best place that its topology allows"},
-	{"cpu", DECIDE_CPU_SHORT, "cpu is there",
-	"%lld wanted, %lld have the cpu for it: it asks for much cpu for its devices"},
-	{"host_memory", DECIDE_MEMORY_SHORT, "host memory is there",
-	"%lld wanted, %lld have the host memory for it: it asks for much memory for its devices"},
-	{"host_memory", DECIDE_CPU_AND_MEMORY_SHORT, NULL,
-	"cpu and host memory are there, but not on the same nodes"},
-	{"reserved", DECIDE_RESERVED, "nothing that is free is reserved for others",
-	"what is free is reserved for jobs ahead of it, sooner than its wall limit ends: with a shorter wall_limit it might start before them"},
-};
 
 static void put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
 					  int64 id);
 static void put_account(ReturnSetInfo *rsinfo, const char *org,
-						const char *account);
+						const char *account, bool held);
 static void put_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held);
 static bool put_still(ReturnSetInfo *rsinfo, const char *org, int64 id);
-static bool put_quotas(ReturnSetInfo *rsinfo, const char *org,
-					   const char *account, int64 id, const GpuReq *request);
-static void put_cycle(ReturnSetInfo *rsinfo, const char *pool,
-					  const char *org, int64 id);
+static bool put_quotas(ReturnSetInfo *rsinfo, const Job *job);
 
 Datum
 gpucredit_explain(PG_FUNCTION_ARGS)
@@ -147,7 +108,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	put_state(rsinfo, row, org, id);
 	if (strcmp(state, "queued") == 0 || strcmp(state, "unfunded") == 0)
 	{
-		put_account(rsinfo, org, account);
+		put_account(rsinfo, org, account, strcmp(state, "queued") == 0);
 		put_credit(rsinfo, &job, strcmp(state, "queued") == 0 ? &held : NULL);
 		not_before = SqlTimeOr(row, 0, 5, DT_NOBEGIN);
 		free_to_go = not_before <= ClockNow();
@@ -156,9 +117,9 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 				   psprintf("it failed, and is tried again at %s",
 							ExplainTime(not_before)));
 		free_to_go &= put_still(rsinfo, org, id);
-		free_to_go &= put_quotas(rsinfo, org, account, id, job.request);
+		free_to_go &= put_quotas(rsinfo, &job);
 		if (free_to_go && strcmp(state, "queued") == 0)
-			put_cycle(rsinfo, job.pool, org, id);
+			ExplainCycle(rsinfo, &job);
 	}
 	SqlFinish();
 	return (Datum) 0;
@@ -195,6 +156,9 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 	int32		attempt = SqlInt4(row, 0, 7);
 	SqlArgs		args = {0};
 	SqlResult	live;
+	TimestampTz started;
+	TimestampTz expected;
+	TimestampTz limit;
 
 	if (strcmp(state, "queued") == 0)
 		ExplainPut(rsinfo, "state", true, psprintf("queued, submitted at %s, %d "
@@ -210,12 +174,16 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 		SqlArgInt8(&args, id);
 		SqlArgInt4(&args, attempt);
 		live = SqlRead(&attempt_read, &args);
+		started = SqlTime(live, 0, 1);
+		limit = SqlTime(live, 0, 3);
+		expected = RunningExpectEnd(ClockNow(), started,
+									SqlTime(live, 0, 2), limit);
 		ExplainPut(rsinfo, "state", true,
-				   psprintf("attempt %d has %s since %s, expected to end at %s, at "
-							"the latest at %s", attempt, SqlText(live, 0, 4),
-							ExplainTime(SqlTime(live, 0, 1)),
-							ExplainTime(SqlTime(live, 0, 2)),
-							ExplainTime(SqlTime(live, 0, 3))));
+				   psprintf("%s: attempt %d has %s since %s, expected to end at "
+							"%s, at the latest at %s", SqlText(live, 0, 5),
+							attempt, SqlText(live, 0, 4), ExplainTime(started),
+							ExplainTime(expected),
+							ExplainTime(Max(limit, expected))));
 		ExplainLeaving(rsinfo, org, id, attempt);
 	}
 	else
@@ -225,10 +193,11 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 }
 
 /*
- * May its account begin new work?
+ * May its account begin new work?  What is held for it already may be used.
  */
 static void
-put_account(ReturnSetInfo *rsinfo, const char *org, const char *account)
+put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,
+			bool held)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -236,10 +205,12 @@ put_account(ReturnSetInfo *rsinfo, const char *org, const char *account)
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	rows = SqlRead(&suspended_read, &args);
-	ExplainPut(rsinfo, "account", rows.n == 0, rows.n == 0 ? "not suspended" :
+	ExplainPut(rsinfo, "account", rows.n == 0 || held, rows.n == 0 ?
+			   "not suspended" :
 			   psprintf("account \"%s\" is suspended: no new credit is held below "
-						"it until suspend_account() ends that",
-						SqlText(rows, 0, 1)));
+						"it until suspend_account() ends that%s",
+						SqlText(rows, 0, 1), held ?
+						"; what is held for this job it may still use" : ""));
 }
 
 /*
@@ -298,16 +269,16 @@ put_still(ReturnSetInfo *rsinfo, const char *org, int64 id)
  * one.  False: one of them holds it back, whatever type it gets.
  */
 static bool
-put_quotas(ReturnSetInfo *rsinfo, const char *org, const char *account,
-		   int64 id, const GpuReq *request)
+put_quotas(ReturnSetInfo *rsinfo, const Job *job)
 {
+	const GpuReq *request = job->request;
 	SqlArgs		args = {0};
 	SqlResult	rows;
 	bool		all = true;
 
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgInt8(&args, id);
+	SqlArgText(&args, job->org);
+	SqlArgText(&args, job->account);
+	SqlArgInt8(&args, job->job);
 	rows = SqlRead(&quotas_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -334,8 +305,11 @@ put_quotas(ReturnSetInfo *rsinfo, const char *org, const char *account,
 							 SqlIsNull(rows, i, 3) ? "" : ";", running,
 							 SqlInt4(rows, i, 4));
 		if (!gpus || !jobs)
-			appendStringInfoString(&detail, ": one of its own must end "
-								   "first, or set_quota() allow more");
+			appendStringInfo(&detail, ": one of its own must end first, or "
+							 "set_quota() allow more%s",
+							 type != NULL && job->offers.n > 1 ?
+							 "; what follows is of the other types it accepts" :
+							 "");
 		ExplainPut(rsinfo, "quota", gpus && jobs, detail.data);
 		if ((!gpus || !jobs) && type == NULL)
 			all = false;
@@ -343,156 +317,4 @@ put_quotas(ReturnSetInfo *rsinfo, const char *org, const char *account,
 	if (rows.n == 0)
 		ExplainPut(rsinfo, "quota", true, "no quota limits what it uses");
 	return all;
-}
-
-/*
- * How far the request of a job that does not start gets in the pool.
- */
-static void
-put_request(ReturnSetInfo *rsinfo, const DecideWait *wait)
-{
-	const char *last = "";
-
-	for (int c = 0; c < (int) lengthof(pool_checks); c++)
-	{
-		const PoolCheck *check = &pool_checks[c];
-
-		if (check->reason == wait->reason)
-		{
-			char	   *detail = psprintf(check->fails,
-										  (long long) wait->wanted,
-										  (long long) wait->available);
-
-			ExplainPut(rsinfo, check->name, false, detail);
-			return;
-		}
-		if (wait->reason == DECIDE_NOT_WAITING ||
-			wait->reason > DECIDE_RESERVED)
-			return;
-		if (check->passes != NULL && strcmp(last, check->name) != 0)
-			ExplainPut(rsinfo, last = check->name, true, check->passes);
-	}
-}
-
-/*
- * "account 3 of 12 by fair share": among those that have jobs waiting or
- * running in the pool, and those above them.
- */
-static char *
-fair_text(const Cycle *cycle, const DecideArena *arena, int32 account)
-{
-	int32	   *ranks;
-	const char *problem = DecideFairRank(&cycle->input, arena, &ranks);
-
-	Ensure(problem == NULL, problem);
-	return psprintf("account %d of %d by fair share", ranks[account],
-					cycle->input.n_accounts);
-}
-
-/*
- * Its place in the order of the queue.
- */
-static void
-put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
-{
-	const DecideJob *job = &cycle->jobs[index];
-	DecideArena arena = ArenaOf(AllocSetContextCreate(CurrentMemoryContext,
-													  "gpucredit order",
-													  ALLOCSET_DEFAULT_SIZES));
-	int32		turn = 0;
-	bool		aged = job->aged_at < cycle->now;
-
-	(void) DecideTurn(&cycle->input, &arena, index, &turn);
-	ExplainPut(rsinfo, "order", turn == 1,
-			   psprintf("turn %d of %d: tier \"%s\" of rank %d, %s, %s, priority "
-						"%d within its account", turn, cycle->input.n_jobs,
-						cycle->tier_names[job->tier], cycle->tiers[job->tier].rank,
-						fair_text(cycle, &arena, job->account),
-						aged ? psprintf("aged since %s", ExplainTime(job->aged_at)) :
-						job->aged_at == DECIDE_NEVER ? "it does not age" :
-						psprintf("aged, and first, from %s on",
-								 ExplainTime(job->aged_at)), job->priority));
-}
-
-/*
- * What is reserved for it.
- */
-static void
-put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
-{
-	for (int i = 0; i < cycle->result.n_reservations; i++)
-	{
-		const DecideReservation *r = &cycle->result.reservations[i];
-
-		if (r->job != index)
-			continue;
-		ExplainPut(rsinfo, "reservation", true,
-				   psprintf("%s, expected start %s, by limit %s",
-							CycleNodes(cycle,
-									   &cycle->result.reserved_parts[r->first_part],
-									   r->n_parts), ExplainTime(r->at),
-							ExplainTime(r->limit_at)));
-		return;
-	}
-	ExplainPut(rsinfo, "reservation", false,
-			   psprintf("nothing is reserved for it: gpucredit.backfill_depth is %d, "
-						"and %d jobs have reservations",
-						cycle->input.policy.backfill_depth,
-						cycle->result.n_reservations));
-}
-
-/*
- * What the next cycle would do with a job that may start.
- */
-static void
-put_cycle(ReturnSetInfo *rsinfo, const char *pool, const char *org, int64 id)
-{
-	Cycle		cycle = {.pool = pool};
-	int32		index = 0;
-	bool		claimed = false;
-
-	CycleThink(&cycle);
-	while (index < cycle.input.n_jobs && (cycle.jobs[index].id != id ||
-										  strcmp(cycle.jobs[index].org, org) != 0))
-		index++;
-	if (index == cycle.input.n_jobs)
-	{
-		ExplainPut(rsinfo, "turn", false, "the tenant's quotas hold it back, beside "
-				   "what else of it would start now");
-		return;
-	}
-	put_order(rsinfo, &cycle, index);
-	for (int i = 0; i < cycle.result.n_starts; i++)
-	{
-		const DecideStart *start = &cycle.result.starts[i];
-
-		if (start->job != index)
-			continue;
-		ExplainPut(rsinfo, "turn", true,
-				   psprintf("the next cycle starts it on %s",
-							CycleNodes(&cycle, &cycle.result.parts[start->first_part],
-									   start->n_parts)));
-		return;
-	}
-	for (int i = 0; i < cycle.input.n_claims; i++)
-	{
-		if (cycle.input.claims[i].job != index)
-			continue;
-		claimed = true;
-		ExplainPut(rsinfo, "claim", true, "devices are promised to it, and those "
-				   "who have them are leaving");
-	}
-	for (int i = 0; i < cycle.result.n_promises; i++)
-	{
-		if (cycle.result.promises[i].job != index)
-			continue;
-		claimed = true;
-		ExplainPut(rsinfo, "claim", true, "the next cycle promises it devices, "
-				   "and tells those who have them to leave");
-	}
-	put_request(rsinfo, &cycle.result.waits[cycle.jobs[index].ask]);
-	ExplainKept(rsinfo, &cycle, index);
-	if (!claimed)
-		ExplainPreemption(rsinfo, &cycle, index);
-	put_reservation(rsinfo, &cycle, index);
 }

@@ -16,6 +16,9 @@ extern void ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
 					   const char *detail);
 extern const char *ExplainTime(TimestampTz at);
 
+/* explain_cycle.c */
+extern void ExplainCycle(ReturnSetInfo *rsinfo, const Job *job);
+
 /* explain_leave.c */
 extern void ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 						   int32 attempt);

@@ -78,8 +78,6 @@ static void take_off(DecideNode *node, GpuSet gpus, int32 share,
 static int	compare_attempts(const void *a, const void *b);
 static void join_parts(Cycle *cycle, const RunningRow *rows, int32 n);
 static void load_leaving(Cycle *cycle);
-static int64 expect_end(int64 now, int64 started, int64 expected,
-						int64 limit);
 
 /*
  * Load what has devices of the pool, live attempts and those that are over but
@@ -173,9 +171,9 @@ read_attempt(RunningLoading *loading, const Datum *values, const bool *nulls,
 			.saved_at = DatumGetTimestampTz(values[14]),
 			.limit_end = DatumGetTimestampTz(values[16])
 	};
-	running->expected_end = expect_end(cycle->now, running->started,
-									   DatumGetTimestampTz(values[15]),
-									   running->limit_end);
+	running->expected_end = RunningExpectEnd(cycle->now, running->started,
+											 DatumGetTimestampTz(values[15]),
+											 running->limit_end);
 	pfree(preemptible);
 }
 
@@ -355,8 +353,8 @@ RunningFind(const Cycle *cycle, const char *org, int64 job, int32 attempt)
 /*
  * When an attempt is expected to end: always after now.
  */
-static int64
-expect_end(int64 now, int64 started, int64 expected, int64 limit)
+int64
+RunningExpectEnd(int64 now, int64 started, int64 expected, int64 limit)
 {
 	int64		run = Max(expected - started, 1);
 

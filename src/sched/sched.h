@@ -128,6 +128,8 @@ extern bool TextIs(Datum value, const char *what);
 
 /* load_running.c */
 extern void RunningLoad(Cycle *cycle);
+extern int64 RunningExpectEnd(int64 now, int64 started, int64 expected,
+							  int64 limit);
 extern int32 RunningFind(const Cycle *cycle, const char *org, int64 job,
 						 int32 attempt);
 

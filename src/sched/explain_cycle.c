@@ -1,0 +1,393 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain_cycle.c
+ *		What the next cycle does with a job that is in the queue.
+ *
+ * It is thought through as plan does, and what that comes to is told: quotas
+ * that what else starts now uses up, the job's place in the order, its turn,
+ * what is promised to it, how far its request gets in the pool, and what is
+ * reserved for it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "common/errors.h"
+#include "common/settings.h"
+#include "common/sql.h"
+#include "sched/explain.h"
+#include "sched/limit.h"
+#include "utils/memutils.h"
+
+SQL_STATEMENT(claim_read, SPI_OK_SELECT, "text, text, bigint",
+			  "SELECT c.until FROM gpucredit.claim c"
+			  " WHERE c.pool = $1 AND c.org = $2 AND c.job = $3");
+
+/* A check of the request against the pool, and the reason it fails for. */
+typedef struct PoolCheck
+{
+	const char *name;
+	DecideReason reason;
+	const char *passes;
+	const char *fails;			/* wanted, available */
+} PoolCheck;
+
+static const PoolCheck pool_checks[] = {
+	{"type", DECIDE_NO_SUCH_TYPE, "the pool has a type it accepts",
+	"the pool has no node of a type it accepts: register one, or accept another type"},
+	{"gpu_memory", DECIDE_NO_SUCH_MEMORY, "some have the memory it asks for",
+	"%lld MiB on each device wanted, %lld there are at most: ask for less, or for another type"},
+	{"spot", DECIDE_SPOT_ONLY, "there are nodes it may use",
+	"only spot nodes would do, and it may not be preempted: let it be"},
+	{"topology", DECIDE_POOL_TOO_SMALL, "the pool is large enough for it",
+	"%lld devices wanted, %lld there are within what its topology allows: ask for fewer, or for another topology"},
+	{"nodes", DECIDE_NODES_UNAVAILABLE, "some take new work",
+	"no node it could use takes new work now: see the view nodes"},
+	{"free", DECIDE_NOT_ENOUGH_SHARE, NULL,
+	"%lld thousandths of a device wanted, %lld are free on the best one"},
+	{"free", DECIDE_NOT_ENOUGH_GPUS, "enough devices are free",
+	"%lld devices wanted, %lld are free: some must end first"},
+	{"together", DECIDE_NOT_TOGETHER, "enough of them are together",
+	"%lld devices wanted, %lld are free within the best place that its topology allows"},
+	{"cpu", DECIDE_CPU_SHORT, "cpu is there",
+	"%lld devices wanted, %lld free ones have the cpu beside them that it asks for: some must end first, or it must ask for less"},
+	{"host_memory", DECIDE_MEMORY_SHORT, "host memory is there",
+	"%lld devices wanted, %lld free ones have the host memory beside them that it asks for: some must end first, or it must ask for less"},
+	{"host_memory", DECIDE_CPU_AND_MEMORY_SHORT, NULL,
+	"cpu and host memory are there, but not on the same nodes"},
+	{"reserved", DECIDE_RESERVED, "nothing that is free is reserved for others",
+	"what is free is reserved for jobs ahead of it, sooner than its wall limit ends: with a shorter wall_limit it might start before them"},
+};
+
+static const PoolCheck one_host_checks[] = {
+	{"cpu", DECIDE_CPU_SHORT, NULL,
+	"%lld thousandths of a cpu wanted, %lld are free on the best node"},
+	{"host_memory", DECIDE_MEMORY_SHORT, NULL,
+	"%lld MiB of host memory wanted, %lld are free on the best node"},
+};
+
+static void put_beside(ReturnSetInfo *rsinfo, const Cycle *cycle,
+					   const Job *job);
+static void put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
+static bool put_start(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
+static bool put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
+static void put_request(ReturnSetInfo *rsinfo, const Cycle *cycle,
+						int32 index);
+static void put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle,
+							int32 index);
+
+/*
+ * What the next cycle would do with a job that may start.
+ */
+void
+ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
+{
+	Cycle		cycle = {.pool = job->pool};
+	int32		index = 0;
+
+	CycleThink(&cycle);
+	while (index < cycle.input.n_jobs &&
+		   (cycle.jobs[index].id != job->job ||
+			strcmp(cycle.jobs[index].org, job->org) != 0))
+		index++;
+	if (index == cycle.input.n_jobs)
+	{
+		put_beside(rsinfo, &cycle, job);
+		ExplainPut(rsinfo, "turn", false, "the tenant's quotas hold it back, beside "
+				   "what else of it would start now");
+		return;
+	}
+	put_order(rsinfo, &cycle, index);
+	if (put_start(rsinfo, &cycle, index) || put_claim(rsinfo, &cycle, index))
+		return;
+	put_beside(rsinfo, &cycle, job);
+	if (cycle.result.waits[cycle.jobs[index].ask].reason ==
+		DECIDE_ENOUGH_STARTED)
+	{
+		ExplainPut(rsinfo, "turn", false,
+				   psprintf("before its turn as many jobs start as may in one cycle: "
+							"gpucredit.max_starts is %d, a later cycle goes on",
+							cycle.input.max_starts));
+		return;
+	}
+	put_request(rsinfo, &cycle, index);
+	ExplainKept(rsinfo, &cycle, index);
+	ExplainPreemption(rsinfo, &cycle, index);
+	put_reservation(rsinfo, &cycle, index);
+}
+
+/*
+ * Does the job accept devices that the quota counts?
+ */
+static bool
+concerns(const Cycle *cycle, const QuotaLimit *limit, const DecideAsk *ask)
+{
+	bool		any = LimitConcerns(limit, NULL);
+
+	for (int o = 0; o < ask->n_offers && !any; o++)
+		any = LimitConcerns(limit,
+							cycle->set->types.names[ask->offers[o].type]);
+	return any;
+}
+
+/*
+ * The quotas that would let the job start if nothing else did.
+ */
+static void
+put_beside(ReturnSetInfo *rsinfo, const Cycle *cycle, const Job *job)
+{
+	DecideAsk	ask = OffersAsk(job, cycle->set);
+	int64		milli = (int64) ask.min_gpus * ask.share;
+	LimitList	over = {0};
+
+	if (cycle->n_limits > 0)
+		over = LimitsOver(cycle, job->org, job->account);
+	for (int l = 0; l < over.n; l++)
+	{
+		const QuotaLimit *limit = over.limits[l];
+		int64		gpus = limit->max_milli - limit->used_milli - milli;
+		int64		gpus_soon = limit->claimed_milli + limit->new_milli;
+		int64		jobs = limit->max_running - limit->running - 1;
+		int64		jobs_soon = limit->claimed + limit->new_running;
+		bool		few_gpus = limit->max_milli >= 0 && gpus >= 0 &&
+			gpus < gpus_soon;
+		bool		few_jobs = limit->max_running >= 0 && jobs >= 0 &&
+			jobs < jobs_soon;
+		StringInfoData detail;
+
+		if (!(few_gpus || few_jobs) || !concerns(cycle, limit, &ask))
+			continue;
+		initStringInfo(&detail);
+		appendStringInfo(&detail, "account \"%s\", %s:", limit->account,
+						 *limit->gpu_type != '\0' ? limit->gpu_type :
+						 "any type");
+		if (few_gpus)
+			appendStringInfo(&detail, " %lld thousandths of GPUs wanted, "
+							 "%lld in use and %lld about to be, of %lld",
+							 (long long) milli, (long long) limit->used_milli,
+							 (long long) gpus_soon,
+							 (long long) limit->max_milli);
+		if (few_jobs)
+			appendStringInfo(&detail, "%s %lld jobs run and %lld are about to, "
+							 "of %lld", few_gpus ? ";" : "",
+							 (long long) limit->running, (long long) jobs_soon,
+							 (long long) limit->max_running);
+		if (*limit->gpu_type != '\0' && ask.n_offers > 1)
+			appendStringInfoString(&detail, ": what follows is of the other "
+								   "types it accepts");
+		ExplainPut(rsinfo, "quota", false, detail.data);
+	}
+}
+
+/*
+ * The next cycle starts it.
+ */
+static bool
+put_start(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+{
+	const DecideResult *result = &cycle->result;
+
+	for (int i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *start = &result->starts[i];
+
+		if (start->job != index)
+			continue;
+		ExplainPut(rsinfo, "turn", true,
+				   psprintf("the next cycle starts it on %s",
+							CycleNodes(cycle, &result->parts[start->first_part],
+									   start->n_parts)));
+		return true;
+	}
+	return false;
+}
+
+/*
+ * When those that have something of what is promised are expected to have
+ * left.
+ */
+static TimestampTz
+left_by(const Cycle *cycle, const DecideClaim *claim)
+{
+	const DecidePart *parts = &cycle->input.claim_parts[claim->first_part];
+	TimestampTz last = cycle->now;
+
+	for (int32 i = 0; i < cycle->input.n_running; i++)
+	{
+		const DecideRunning *running = &cycle->running[i];
+
+		for (int r = 0; r < running->n_parts; r++)
+		{
+			const DecidePart *has =
+			&cycle->running_parts[running->first_part + r];
+
+			for (int p = 0; p < claim->n_parts; p++)
+			{
+				if (parts[p].node == has->node &&
+					((parts[p].devices & has->devices) != 0 ||
+					 parts[p].devices == 0))
+					last = Max(last, running->expected_end);
+			}
+		}
+	}
+	return last;
+}
+
+/*
+ * What is promised to it, or will be by the next cycle.
+ */
+static bool
+put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+{
+	const DecideJob *job = &cycle->jobs[index];
+
+	for (int i = 0; i < cycle->input.n_claims; i++)
+	{
+		const DecideClaim *claim = &cycle->input.claims[i];
+		SqlArgs		args = {0};
+		SqlResult	row;
+
+		if (claim->job != index)
+			continue;
+		SqlArgText(&args, cycle->pool);
+		SqlArgText(&args, job->org);
+		SqlArgInt8(&args, job->id);
+		row = SqlRead(&claim_read, &args);
+		ExplainPut(rsinfo, "claim", true,
+				   psprintf("%s promised to it, and those who have something there "
+							"are leaving: expected start %s; the promise ends at %s",
+							CycleNodes(cycle, &cycle->input.claim_parts[claim->first_part],
+									   claim->n_parts),
+							ExplainTime(left_by(cycle, claim)),
+							ExplainTime(row.n > 0 ? SqlTime(row, 0, 1) :
+										cycle->now)));
+		return true;
+	}
+	for (int i = 0; i < cycle->result.n_promises; i++)
+	{
+		const DecidePromise *promise = &cycle->result.promises[i];
+
+		if (promise->job != index)
+			continue;
+		ExplainPut(rsinfo, "claim", true,
+				   psprintf("the next cycle promises it %s, and tells those who have "
+							"something there to leave",
+							CycleNodes(cycle,
+									   &cycle->result.promise_parts[promise->first_part],
+									   promise->n_parts)));
+		return true;
+	}
+	return false;
+}
+
+/*
+ * How far the request of a job that does not start gets in the pool.
+ */
+static void
+put_request(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+{
+	const DecideAsk *ask = &cycle->asks[cycle->jobs[index].ask];
+	const DecideWait *wait = &cycle->result.waits[cycle->jobs[index].ask];
+	bool		one_host = ask->max_gpus == 0 || ask->share < DECIDE_WHOLE;
+	const char *last = "";
+
+	for (int c = 0; c < (int) lengthof(pool_checks); c++)
+	{
+		const PoolCheck *check = &pool_checks[c];
+
+		if (check->reason == wait->reason)
+		{
+			for (int o = 0; o < (int) lengthof(one_host_checks) && one_host;
+				 o++)
+			{
+				if (one_host_checks[o].reason == wait->reason)
+					check = &one_host_checks[o];
+			}
+			ExplainPut(rsinfo, check->name, false,
+					   psprintf(check->fails, (long long) wait->wanted,
+								(long long) wait->available));
+			return;
+		}
+		if (wait->reason == DECIDE_NOT_WAITING ||
+			wait->reason > DECIDE_RESERVED)
+			return;
+		if (check->passes != NULL && strcmp(last, check->name) != 0)
+			ExplainPut(rsinfo, last = check->name, true, check->passes);
+	}
+}
+
+/*
+ * "account 3 of 12 by fair share": among those that have jobs waiting or
+ * running in the pool, and those above them.
+ */
+static char *
+fair_text(const Cycle *cycle, const DecideArena *arena, int32 account)
+{
+	int32	   *ranks;
+	const char *problem = DecideFairRank(&cycle->input, arena, &ranks);
+
+	Ensure(problem == NULL, problem);
+	return psprintf("account %d of %d by fair share", ranks[account],
+					cycle->input.n_accounts);
+}
+
+/*
+ * Its place in the order of the queue.
+ */
+static void
+put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+{
+	const DecideJob *job = &cycle->jobs[index];
+	DecideArena arena = ArenaOf(AllocSetContextCreate(CurrentMemoryContext,
+													  "gpucredit order",
+													  ALLOCSET_DEFAULT_SIZES));
+	int32		turn = 0;
+	bool		aged = job->aged_at < cycle->now;
+
+	(void) DecideTurn(&cycle->input, &arena, index, &turn);
+	ExplainPut(rsinfo, "order", turn == 1,
+			   psprintf("turn %d of %d: tier \"%s\" of rank %d, %s, %s, priority "
+						"%d within its account", turn, cycle->input.n_jobs,
+						cycle->tier_names[job->tier], cycle->tiers[job->tier].rank,
+						fair_text(cycle, &arena, job->account),
+						aged ? psprintf("aged since %s", ExplainTime(job->aged_at)) :
+						job->aged_at == DECIDE_NEVER ? "it does not age" :
+						psprintf("aged, and first, from %s on",
+								 ExplainTime(job->aged_at)), job->priority));
+}
+
+/*
+ * What is reserved for it.
+ */
+static void
+put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+{
+	bool		aged = cycle->jobs[index].aged_at < cycle->now;
+	int32		most = aged ? DECIDE_MOST_AGED :
+		cycle->input.policy.backfill_depth;
+	int32		others = 0;
+
+	for (int i = 0; i < cycle->result.n_reservations; i++)
+	{
+		const DecideReservation *r = &cycle->result.reservations[i];
+
+		others += (cycle->jobs[r->job].aged_at < cycle->now) == aged;
+		if (r->job != index)
+			continue;
+		ExplainPut(rsinfo, "reservation", true,
+				   psprintf("%s, expected start %s, by limit %s",
+							CycleNodes(cycle,
+									   &cycle->result.reserved_parts[r->first_part],
+									   r->n_parts), ExplainTime(r->at),
+							ExplainTime(r->limit_at)));
+		return;
+	}
+	ExplainPut(rsinfo, "reservation", false, others < most ?
+			   "nothing is reserved for it: of what is in its way not enough is "
+			   "known to end" :
+			   psprintf("nothing is reserved for it: %d jobs ahead of it have "
+						"reservations, %s", others, aged ?
+						"which is as many as aged ones may" :
+						"which gpucredit.backfill_depth allows no more of"));
+}
