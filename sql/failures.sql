@@ -228,6 +228,49 @@ WHERE org = 'fl' AND ended_at IS NULL;
 SELECT count(gpucredit.cancel('fl', job, 'cs' || job)) FROM gpucredit.job
 WHERE org = 'fl' AND ended_at IS NULL;
 
+-- Whose node is named first does not matter: what is planned gives way to who
+-- would lose more, until its attempt has been told that its turn has come; then
+-- it is kept, and so is the turn of one that saves without a promise.
+SELECT count(*) FROM pg_temp.beat('fl-s');
+SELECT pg_temp.submit(k, '4xFL-A', s, of_pool => 'fl-s') FROM (VALUES
+	('g1', '{"checkpoint_bytes": 60000000000}'::jsonb), ('g2', '{}'),
+	('g3', '{"checkpoint_bytes": 60000000000}'), ('g4', '{"checkpoint_bytes": 50000000000}')) v (k, s);
+SELECT job, node FROM pg_temp.place('fl-s') ORDER BY 1;
+SELECT count(gpucredit.meter('fl', job, attempt, '0')) FROM gpucredit.attempt
+WHERE org = 'fl' AND ended_at IS NULL;
+SELECT pg_temp.later('10 min');
+SELECT gpucredit.checkpoint('fl', pg_temp.job('g1'), 1, 1, 'u', sha256('1'), 60000000000);
+SELECT pg_temp.later('10 min');
+SET gpucredit.checkpoint_bandwidth = 1000000000;
+SELECT count(*) FROM pg_temp.beat('fl-s');
+CREATE FUNCTION pg_temp.turns() RETURNS TABLE (job text, turn interval, saved interval,
+	deadline interval) LANGUAGE sql AS $$
+	SELECT pg_temp.key(d.job), d.starts_at - gpucredit.now(), d.saved_by - gpucredit.now(),
+		d.deadline - gpucredit.now() FROM gpucredit.directive d
+	WHERE d.org = 'fl' AND d.cause = 'reclaim' ORDER BY 1
+$$;
+SELECT count(gpucredit.reclaim(node, '100 s')) FROM unnest('{fl-s1,fl-s2,fl-s3}'::text[]) AS n (node);
+SELECT * FROM pg_temp.turns();
+-- a row whose plan moves by less than a second stays as it was written
+SELECT xmin AS was FROM gpucredit.directive WHERE org = 'fl' AND job = pg_temp.job('g3') \gset
+SELECT pg_temp.later('999 ms');
+SELECT gpucredit.resume('fl-s4');
+SELECT xmin = :was AS as_it_was FROM gpucredit.directive WHERE org = 'fl' AND job = pg_temp.job('g3');
+SELECT job, action, time_left FROM pg_temp.beat('fl-s') WHERE job IN ('g1', 'g3');
+-- g4 would lose as much in less time, but g3 has begun
+SELECT gpucredit.reclaim('fl-s4', '99 s');
+SELECT * FROM pg_temp.turns();
+SELECT pg_temp.later('57.001 s');
+SELECT gpucredit.resume('fl-s3');
+SELECT DISTINCT job, action FROM pg_temp.beat('fl-s') ORDER BY 1;
+SELECT gpucredit.reclaim('fl-s3', '90 s');
+SELECT DISTINCT job, action FROM pg_temp.beat('fl-s') ORDER BY 1;
+SELECT * FROM pg_temp.turns();
+RESET gpucredit.checkpoint_bandwidth;
+SELECT count(gpucredit.resume(node)) FROM gpucredit.node WHERE pool = 'fl-s';
+SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
+WHERE org = 'fl' AND ended_at IS NULL;
+
 -- Many at once: one lane of 0.5 GB/s.  Promised are those that lose most per
 -- second they write, as long as each is through by its deadline.
 SET gpucredit.checkpoint_bandwidth = 500000000;
@@ -243,12 +286,6 @@ SELECT count(gpucredit.meter('fl', job, attempt, '0')) FROM gpucredit.attempt
 WHERE org = 'fl' AND ended_at IS NULL;
 SELECT pg_temp.later('20 min');
 SELECT count(*) FROM pg_temp.beat('fl-s');
-CREATE FUNCTION pg_temp.turns() RETURNS TABLE (job text, turn interval, saved interval,
-	deadline interval) LANGUAGE sql AS $$
-	SELECT pg_temp.key(d.job), d.starts_at - gpucredit.now(), d.saved_by - gpucredit.now(),
-		d.deadline - gpucredit.now() FROM gpucredit.directive d
-	WHERE d.org = 'fl' AND d.cause = 'reclaim' ORDER BY 1
-$$;
 SELECT count(gpucredit.reclaim(node, '100 s')) FROM unnest('{fl-s1,fl-s2,fl-s3,fl-s4}'::text[]) AS n (node);
 SELECT * FROM pg_temp.turns();
 SELECT DISTINCT job, action, reason, time_left FROM pg_temp.beat('fl-s') ORDER BY 1;

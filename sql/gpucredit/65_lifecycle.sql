@@ -139,7 +139,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_reclaim';
 COMMENT ON FUNCTION gpucredit.reclaim(text, interval) IS
 'A node''s provider takes it back (spot). From now on nothing new lands there; what runs there is told to save and leave by the deadline; then the node is gone (view nodes), what is left there is settled as preempted by check_nodes, and queued again.
 notice: how long until then, 0 or more; calling again replaces it, resume takes it back, registering the node once it is gone makes it a new one.
-Where many leave at once, each has its turn to save (table directive: starts_at), so that together they write no more than gpucredit.checkpoint_bandwidth, each at most 1 GB/s. saved_by: promised, its checkpoint is done by then, NULL without a promise: those that lose most per second they write come first, as long as everyone promised can be through by its deadline. How much one writes is the size of the job''s last checkpoint, or spec''s checkpoint_bytes; where neither says, nothing is promised.
+Where many leave at once, each has its turn to save (table directive: starts_at), so that together they write no more than gpucredit.checkpoint_bandwidth, each at most 1 GB/s. saved_by: promised, its checkpoint is done by then, NULL without a promise: those that lose most per second they write come first, as long as everyone promised can be through by its deadline. Until an attempt is told that its turn has come (told_at), that is a plan, made anew by each call. How much one writes is the size of the job''s last checkpoint, or spec''s checkpoint_bytes; where neither says, nothing is promised.
 Errors: UC401 no such node; 22023.';
 
 CREATE FUNCTION gpucredit.resumed(org text, job bigint, attempt int,

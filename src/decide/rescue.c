@@ -8,14 +8,15 @@
  * write (device-time since the last checkpoint over the time to write it); one
  * is promised if, with all promised before it, each still ends by its deadline
  * when they go in the order of their deadlines, each to the lane that is free
- * first.  So a promise is never broken by a later one, and fewer jobs in that
- * order never make one of them later (the sorted times at which lanes are free
- * only fall), hence what was promised once fits at each later instant, too,
- * while it goes as planned.
+ * first.
  *
- * What is already writing keeps its lane until it is through.  One without a
- * promise has its turn when all that are promised are through: at once, where
- * none is; at its deadline, where there is no time left.
+ * Nodes that go at once are told of one after the other, and each time all is
+ * planned anew: so a promise stands from the moment on at which its job was told
+ * that its turn has come, and keeps its lane until it is through.  Until then
+ * it is a plan, which gives way to who would lose more; else those would be
+ * promised whose nodes happen to be named first.  One without a promise has its
+ * turn when all that are promised are through: at once, where none is; at its
+ * deadline, where there is no time left.
  */
 #include <string.h>
 
@@ -31,7 +32,7 @@ typedef struct Rescue
 	int64_t		bandwidth;
 	int64_t    *time;			/* to write, of each */
 	int32_t    *order;			/* jobs by deadline */
-	bool	   *in;				/* promised so far, and not begun */
+	bool	   *in;				/* promised so far, and not told */
 	int32_t		n;
 	int64_t    *begun;			/* until when lanes are taken, at first */
 	int32_t		n_lanes;
@@ -41,7 +42,8 @@ typedef struct Rescue
 static bool prepare(Rescue *plan, RescueJob *jobs, int32_t n, int64_t now,
 					int64_t bandwidth, const DecideArena *arena);
 static void take_begun(Rescue *plan);
-static bool has_begun(const RescueJob *job, int64_t now);
+static bool has_begun(const RescueJob *job);
+static bool fits(const Rescue *plan, int32_t index);
 static bool lay_out(const Rescue *plan, bool write);
 static void heap_sink(int64_t *heap, int32_t n);
 static void give_turns(Rescue *plan);
@@ -69,11 +71,11 @@ RescuePlan(RescueJob *jobs, int32_t n, int64_t now, int64_t bandwidth,
 		RescueJob  *job = &jobs[wish[i]];
 
 		DecidePoll(arena);
-		if (has_begun(job, now) || job->saved)
+		if (has_begun(job) || job->saved)
 			continue;
 		job->promised = false;
 		plan.in[wish[i]] = job->size >= 0;
-		if (plan.in[wish[i]] && !lay_out(&plan, false))
+		if (plan.in[wish[i]] && !fits(&plan, wish[i]))
 			plan.in[wish[i]] = false;
 	}
 	(void) lay_out(&plan, true);
@@ -137,7 +139,7 @@ take_begun(Rescue *plan)
 	{
 		const RescueJob *job = &plan->jobs[i];
 
-		if (!has_begun(job, plan->now) || job->saved ||
+		if (!has_begun(job) || job->saved ||
 			job->ends <= plan->begun[0])
 			continue;
 		plan->begun[0] = job->ends;
@@ -149,9 +151,22 @@ take_begun(Rescue *plan)
  * Was it promised, and told?  Then that stays as it is.
  */
 static bool
-has_begun(const RescueJob *job, int64_t now)
+has_begun(const RescueJob *job)
 {
-	return job->promised && (job->saved || job->starts <= now);
+	return job->promised && (job->saved || job->told);
+}
+
+/*
+ * Are all in time with this one?  Where each has a lane of its own, nobody is
+ * in anybody's way.
+ */
+static bool
+fits(const Rescue *plan, int32_t index)
+{
+	if (plan->n_lanes >= plan->n)
+		return after(plan->now, plan->time[index]) <=
+			plan->jobs[index].deadline;
+	return lay_out(plan, false);
 }
 
 /*
@@ -230,10 +245,13 @@ give_turns(Rescue *plan)
 	for (int32_t i = 0; i < plan->n; i++)
 	{
 		RescueJob  *job = &plan->jobs[i];
+		int64_t		turn;
 
 		if (job->promised || job->saved)
 			continue;
-		job->starts = last < job->deadline ? last : job->deadline;
+		turn = last < job->deadline ? last : job->deadline;
+		if (!job->told || turn < job->starts)
+			job->starts = turn;
 		job->ends = INT64_MAX;
 	}
 }
@@ -251,8 +269,7 @@ by_deadline(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Who was promised first; then who loses most for each second it writes; of
- * equals who loses more.
+ * Who loses most for each second it writes; of equals who loses more.
  */
 static int
 by_loss(const void *context, int32_t a, int32_t b)
@@ -263,8 +280,6 @@ by_loss(const void *context, int32_t a, int32_t b)
 	__int128	loss_a = (__int128) ja->at_risk * plan->time[b];
 	__int128	loss_b = (__int128) jb->at_risk * plan->time[a];
 
-	if (ja->promised != jb->promised)
-		return ja->promised ? -1 : 1;
 	if (loss_a != loss_b)
 		return loss_a > loss_b ? -1 : 1;
 	if (ja->at_risk != jb->at_risk)

@@ -26,6 +26,7 @@ typedef struct RescueJob
 	int64_t		size;			/* bytes to write; below 0: not known */
 	int64_t		at_risk;		/* device-time since its last checkpoint */
 	bool		saved;			/* it has saved since it was told */
+	bool		told;			/* it was told that its turn has come */
 	bool		promised;
 	int64_t		starts;			/* its turn; of one not promised, too */
 	int64_t		ends;			/* promised: it has saved by then */
@@ -33,8 +34,9 @@ typedef struct RescueJob
 
 /*
  * Plan anew at an instant.  bandwidth is what all write together, in bytes a
- * second, 0 for not limited.  What was promised stays promised, what has begun
- * goes on; the others are promised greedily.  False: out of memory.
+ * second, 0 for not limited.  What was promised and told, or is through, stays
+ * as it is; all others are promised greedily, whatever was planned for them
+ * before.  False: out of memory.
  */
 extern bool RescuePlan(RescueJob *jobs, int32_t n, int64_t now,
 					   int64_t bandwidth, const DecideArena *arena);

@@ -12,6 +12,8 @@
  *
  * Every 5 s it runs check_nodes() and reap_holds() as well, a transaction each,
  * so that what was lost is queued again long before anybody's minute is over.
+ * A sweep that ended anything is followed by another, after a pause as long as
+ * it took: each has half a second, and a part of a large pool takes longer.
  *
  * A cycle that fails is logged, as are the worker's own start and end, and that
  * pool's next one waits (failing.c).
@@ -77,7 +79,8 @@ typedef struct Driver
 typedef enum CycleEnd
 {
 	CYCLE_DONE,
-	CYCLE_MORE,					/* it started as many as one may */
+	CYCLE_MORE,					/* it started as many as one may, or there may
+								 * be more to sweep */
 	CYCLE_BUSY,
 	CYCLE_RETRY,				/* 40001, 40P01, a few times in a row */
 	CYCLE_FAILED
@@ -95,10 +98,11 @@ SQL_STATEMENT(cycle_run, SPI_OK_SELECT, "text",
 			  "  false)"
 			  " FROM gpucredit.place($1) r");
 
-/* Sweeps, by names no pool has; they start nothing. */
+/* Sweeps, by names no pool has; they start nothing, and may have ended much. */
 #define SWEEP(name) \
-	"SELECT 0::bigint * pg_catalog.count(s.affected), false," \
-	" $1 = '' FROM gpucredit." name "() s"
+	"SELECT 0::bigint, false, $1 <> '' AND COALESCE(pg_catalog.bool_or(" \
+	"  s.affected > 0 AND s.task <> 'skipped'), false)" \
+	" FROM gpucredit." name "() s"
 SQL_STATEMENT(nodes_sweep, SPI_OK_SELECT, "text", SWEEP("check_nodes"));
 SQL_STATEMENT(holds_sweep, SPI_OK_SELECT, "text", SWEEP("reap_holds"));
 static const struct
@@ -271,14 +275,24 @@ run_sweeps(Driver *driver)
 {
 	TimestampTz begun = GetCurrentTimestamp();
 	MemoryContext old = MemoryContextSwitchTo(driver->context);
+	TimestampTz now;
+	bool		more = false;
 
-	driver->next_sweep = TimestampTzPlusMilliseconds(begun, SWEEP_MS);
 	for (int i = 0; i < (int) lengthof(sweeps); i++)
 	{
-		if (FailingMayTry(driver->failing, sweeps[i].name, begun))
-			note_end(driver, sweeps[i].name,
-					 run_cycle(driver, sweeps[i].statement, sweeps[i].name));
+		CycleEnd	end;
+
+		if (!FailingMayTry(driver->failing, sweeps[i].name, begun))
+			continue;
+		end = run_cycle(driver, sweeps[i].statement, sweeps[i].name);
+		more |= end == CYCLE_MORE;
+		note_end(driver, sweeps[i].name, end);
 	}
+	now = GetCurrentTimestamp();
+	driver->next_sweep = more ?
+		TimestampTzPlusMilliseconds(now, Max(BUSY_MS,
+											 TimestampDifferenceMilliseconds(begun, now))) :
+		TimestampTzPlusMilliseconds(begun, SWEEP_MS);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(driver->context);
 	pgstat_report_stat(false);
@@ -318,7 +332,8 @@ note_end(Driver *driver, const char *pool, CycleEnd end)
 			again_soon(driver, WakePoolSet(pool));
 			break;
 		case CYCLE_MORE:
-			WakeKeep(WakePoolSet(pool));
+			if (*pool != SWEEP_MARK)
+				WakeKeep(WakePoolSet(pool));
 			break;
 		case CYCLE_DONE:
 			break;

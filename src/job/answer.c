@@ -5,9 +5,10 @@
  *
  * Told by heartbeat and by meter alike, from the attempt's row as it is and
  * its directives, read only where there are any.  Nothing here depends on a
- * sweep having run, and nothing is written but that a directive for the sake
- * of a claim, which may be taken back until then, was told: that a turn to save
- * has come, that progress is missing or time is over is seen from the clock.
+ * sweep having run, and nothing is written but that a directive was told which
+ * may be taken back until then: one for the sake of a claim, and a turn to save
+ * that has come.  That progress is missing or time is over is seen from the
+ * clock.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,21 +27,22 @@ SQL_STATEMENT(directive_read, SPI_OK_SELECT,
 			  "text, bigint, int, timestamptz",
 			  "SELECT d.action, d.reason,"
 			  " pg_catalog.min(d.deadline) OVER (),"
-			  " COALESCE(d.starts_at > $4, false)"
+			  " d.cause = 'reclaim' AND d.told_at IS NULL"
 			  " FROM gpucredit.directive d"
 			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
 			  " AND (d.cause <> 'claim' OR d.told_at IS NOT NULL)"
 			  " ORDER BY d.action = 'stop' DESC,"
-			  " COALESCE(d.starts_at > $4, false), d.deadline, d.cause"
+			  " d.cause = 'reclaim' AND d.told_at IS NULL, d.deadline, d.cause"
 			  " LIMIT 1");
 
-/* one that is just being taken back is not told */
+/* one that is just being taken back, or planned anew, is not told */
 SQL_STATEMENT(directive_tell, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz",
 			  "UPDATE gpucredit.directive d SET told_at = $4"
 			  " FROM (SELECT f.ctid AS tid FROM gpucredit.directive f"
 			  "  WHERE f.org = $1 AND f.job = $2 AND f.attempt = $3"
-			  "  AND f.cause = 'claim' AND f.told_at IS NULL"
+			  "  AND (f.cause = 'claim' OR f.cause = 'reclaim'"
+			  "   AND f.starts_at <= $4) AND f.told_at IS NULL"
 			  "  FOR UPDATE SKIP LOCKED) s WHERE d.ctid = s.tid");
 
 static void obey_directive(const Attempt *attempt, TimestampTz now,

@@ -10,7 +10,9 @@
  * to write is and whether it was promised to be through in time.  All
  * attempts of the pool that must leave are planned together (rescue.c), anew
  * with each node that goes or stays, so that many nodes reclaimed at once keep
- * within gpucredit.checkpoint_bandwidth.
+ * within gpucredit.checkpoint_bandwidth.  What that moves by less than a
+ * second is not written again: nodes reclaimed by one transaction would each
+ * leave a version of every row.
  *
  * Locks: pool, then the node's row; directives, without waiting: one that is
  * locked is of an attempt that is being settled.
@@ -47,7 +49,8 @@ SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text, timestamptz",
 			  "  (j.spec ->> 'checkpoint_bytes')::bigint),"
 			  " a.gpus::bigint * a.share, COALESCE(a.saved_at, a.running_at),"
 			  " d.starts_at, d.saved_by, COALESCE(a.saved_at >="
-			  "  COALESCE(d.starts_at, d.given_at), false)"
+			  "  COALESCE(LEAST(d.told_at, d.starts_at), d.given_at), false),"
+			  " d.told_at IS NOT NULL"
 			  " FROM (SELECT g.org, g.job, g.attempt,"
 			  "   pg_catalog.min(n.reclaim_at) AS deadline"
 			  "  FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
@@ -82,6 +85,12 @@ SQL_STATEMENT(leaving_change, SPI_OK_UPDATE, LEAVING_TYPES,
 			  "  JOIN gpucredit.directive d ON d.org = u.org"
 			  "  AND d.job = u.job AND d.attempt = u.attempt"
 			  "  AND d.cause = 'reclaim' AND $7 IS NOT NULL"
+			  "  WHERE d.deadline IS DISTINCT FROM u.deadline"
+			  "  OR (d.saved_by IS NULL) <> (u.saved_by IS NULL)"
+			  "  OR GREATEST(d.starts_at - u.starts_at,"
+			  "   u.starts_at - d.starts_at, d.saved_by - u.saved_by,"
+			  "   u.saved_by - d.saved_by, CASE WHEN d.starts_at IS NULL"
+			  "    THEN '1 s'::interval END) >= '1 s'"
 			  "  FOR NO KEY UPDATE OF d SKIP LOCKED) l"
 			  " WHERE d.ctid = l.tid");
 SQL_STATEMENT(leaving_tell, SPI_OK_INSERT, LEAVING_TYPES,
@@ -241,6 +250,7 @@ read_job(SqlResult rows, uint64 i, TimestampTz now, RescueJob *job)
 	job->ends = SqlTimeOr(rows, i, 9, DT_NOEND);
 	job->promised = job->ends <= job->deadline;
 	job->saved = SqlBool(rows, i, 10);
+	job->told = SqlBool(rows, i, 11);
 }
 
 /*

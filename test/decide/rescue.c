@@ -4,7 +4,8 @@
  *
  * Small numbers, so that ties, exact fits and deadlines just missed are
  * common.  What is promised is recomputed by trying each job in turn on a
- * plain table of lanes, and the plan made again later must keep it.
+ * plain table of lanes; the plan made again later must keep what was told of it,
+ * and for the rest be the one that greed would make.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,7 +42,17 @@ before(const RescueJob *a, const RescueJob *b)
 }
 
 /*
- * Can these be through, each by its deadline, going in that order?
+ * Was it promised, and told?
+ */
+static bool
+stands(const RescueJob *job)
+{
+	return job->promised && (job->told || job->saved);
+}
+
+/*
+ * Can these be through, each by its deadline, going in that order, beside those
+ * who write already?
  */
 static bool
 feasible(const RescueJob *jobs, const bool *in, int n, int64_t now,
@@ -53,6 +64,18 @@ feasible(const RescueJob *jobs, const bool *in, int n, int64_t now,
 
 	for (int l = 0; l < n_lanes; l++)
 		lanes[l] = now;
+	for (int i = 0; i < n; i++)
+	{
+		int			lane = 0;
+
+		for (int l = 1; l < n_lanes; l++)
+		{
+			if (lanes[l] < lanes[lane])
+				lane = l;
+		}
+		if (stands(&jobs[i]) && !jobs[i].saved && jobs[i].ends > lanes[lane])
+			lanes[lane] = jobs[i].ends;
+	}
 	for (;;)
 	{
 		int			next = -1;
@@ -97,7 +120,7 @@ worth_more(const RescueJob *a, const RescueJob *b, int64_t bandwidth)
 }
 
 /*
- * Who should be promised, nobody having been before.
+ * Who should be promised beside those whose promise stands.
  */
 static void
 greedy(const RescueJob *jobs, bool *in, int n, int64_t now,
@@ -112,7 +135,8 @@ greedy(const RescueJob *jobs, bool *in, int n, int64_t now,
 
 		for (int i = 0; i < n; i++)
 		{
-			if (!tried[i] && jobs[i].size >= 0 &&
+			if (!tried[i] && jobs[i].size >= 0 && !stands(&jobs[i]) &&
+				!jobs[i].saved &&
 				(next < 0 ||
 				 worth_more(&jobs[i], &jobs[next], bandwidth)))
 				next = i;
@@ -190,32 +214,45 @@ judge_permuted(const RescueJob *given, const RescueJob *planned, int n,
 }
 
 /*
- * Planned again later, with one more: what was promised is kept, what had
- * begun stands as it was, and what is saved already is nobody's lane.
+ * Planned again later, with one more: what was promised and told stands as it
+ * was, and what is saved already is nobody's lane; who was told to save
+ * without a promise goes on with that.
  */
 static const char *
 judge_later(RescueJob *jobs, int n, int64_t now, int64_t bandwidth,
 			uint64_t *seed, const DecideArena *arena)
 {
 	RescueJob	was[MOST];
+	bool		expected[MOST];
 
 	now += random_below(seed, 4) * SECOND;
 	for (int i = 0; i < n - 1; i++)
+	{
+		jobs[i].told = jobs[i].starts <= now && random_below(seed, 2) == 0;
 		jobs[i].saved = jobs[i].promised && jobs[i].starts < now &&
 			random_below(seed, 2) == 0;
+	}
 	memcpy(was, jobs, sizeof(RescueJob) * n);
 	if (!RescuePlan(jobs, n, now, bandwidth, arena))
 		return "out of memory";
+	greedy(was, expected, n, now, bandwidth);
 	for (int i = 0; i < n; i++)
 	{
-		if (was[i].promised && !jobs[i].promised)
-			return "a promise was taken back";
-		if (was[i].promised && was[i].starts <= now &&
-			(jobs[i].starts != was[i].starts || jobs[i].ends != was[i].ends))
-			return "what had begun was moved";
+		if (stands(&was[i]))
+		{
+			if (!jobs[i].promised || jobs[i].starts != was[i].starts ||
+				jobs[i].ends != was[i].ends)
+				return "what was told was moved";
+			continue;
+		}
+		if (jobs[i].promised != expected[i])
+			return "another is promised later than greed would";
 		if (jobs[i].promised && (jobs[i].ends > jobs[i].deadline ||
-								 (!was[i].promised && jobs[i].starts < now)))
+								 jobs[i].starts < now))
 			return "a later promise is not in time";
+		if (!jobs[i].promised && was[i].told &&
+			jobs[i].starts > was[i].starts)
+			return "who was told to save is told to wait";
 	}
 	return NULL;
 }

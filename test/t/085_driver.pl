@@ -164,6 +164,31 @@ ok( soon(
 	finish_all($dbh);
 }
 
+# What one sweep has no time for, the next does at once: a sweep ends before half
+# of deadlock_timeout has passed.
+{
+	$node->safe_psql('postgres',
+		q{ALTER SYSTEM SET deadlock_timeout = '20ms'});
+	$node->reload;
+	$dbh->do(q{SELECT gpucredit.create_account('many'),
+		gpucredit.issue('many', '', 'paid', 1000)});
+	$dbh->do(q{SELECT count(gpucredit.hold('many', '', 'hold ' || n, 1, '1 ms'))
+		FROM generate_series(1, 1000) n});
+	ok( soon(
+			sub {
+				$dbh->selectrow_array(q{SELECT count(*) = 0 FROM gpucredit.hold
+					WHERE org = 'many' AND closed_at IS NULL});
+			}),
+		'a thousand holds past their ttl are released');
+	cmp_ok(
+		$dbh->selectrow_array(
+			q{SELECT EXTRACT(epoch FROM max(closed_at) - min(closed_at))
+			FROM gpucredit.hold WHERE org = 'many'}),
+		'<', 60, 'by one sweep after the other');
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET deadlock_timeout');
+	$node->reload;
+}
+
 # Devices that come back are there for who waits.
 $dbh->do(q{SELECT gpucredit.heartbeat('n' || n, '{}')
 	FROM generate_series(1, 2) n});
