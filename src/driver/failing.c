@@ -24,7 +24,7 @@
 typedef struct Failing
 {
 	char	   *name;
-	TimestampTz next_try;
+	TimestampTz next_try;		/* 0: at any time */
 	int			backoff_ms;
 	int			retries;		/* in a row */
 } Failing;
@@ -71,6 +71,29 @@ FailingMayTry(List *failing, const char *name, TimestampTz now)
 	const Failing *one = find(failing, name);
 
 	return one == NULL || now >= one->next_try;
+}
+
+/*
+ * The pools whose next try has come since the last call; all of them, if it is
+ * that of their list.
+ */
+PoolSet
+FailingDue(List *failing, TimestampTz now)
+{
+	PoolSet		due = 0;
+	ListCell   *cell;
+
+	foreach(cell, failing)
+	{
+		Failing    *one = lfirst(cell);
+
+		if (one->next_try == 0 || now < one->next_try ||
+			*one->name == SWEEP_MARK)
+			continue;
+		one->next_try = 0;
+		due |= *one->name == '\0' ? ALL_POOLS : WakePoolSet(one->name);
+	}
+	return due;
 }
 
 /*

@@ -10,11 +10,13 @@
 
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
+#include "shmem/wake.h"
 
 #define SWEEP_MARK	'\001'		/* begins a name that no pool has */
 
 /* By name: of a pool, of a sweep; "": reading which pools there are. */
 extern bool FailingMayTry(List *failing, const char *name, TimestampTz now);
+extern PoolSet FailingDue(List *failing, TimestampTz now);
 extern bool FailingMayRetry(List *failing, const char *name);
 extern List *FailingRetried(List *failing, const char *name);
 extern List *FailingFailed(List *failing, const char *name);

@@ -152,6 +152,7 @@ DriverWorkerMain(Datum arg)
 		if (now >= driver.next_sweep)
 			run_sweeps(&driver);
 		told |= WakeTake();		/* by sweeps of ours, too */
+		told |= FailingDue(driver.failing, now);
 		if (now >= driver.next_full)
 			told = ALL_POOLS;
 		if (told != 0 && now >= driver.not_before)

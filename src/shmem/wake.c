@@ -6,7 +6,7 @@
  * Who changes what a pool's cycle would decide says so by WakePool().  That
  * is noted in this backend, and told at XACT_EVENT_COMMIT, when others can
  * see it already: the pools are added to those of the database, and the
- * worker's latch is set.  A transaction that aborts tells nothing.  One that
+ * worker's latch is set.  What is rolled back tells nothing.  A transaction that
  * is prepared tells nothing either, as it commits elsewhere; the worker looks
  * at each interval whatever it was told.
  *
@@ -28,6 +28,7 @@
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "port/pg_bitutils.h"
 #include "shmem/segment.h"
 #include "shmem/wake.h"
 #include "storage/ipc.h"
@@ -51,7 +52,10 @@ static Size listeners_size(void);
 static void listeners_start(void *memory, bool found);
 static void reset_listener(int number);
 static Listener *my_listener(void);
+static void add_to_tell(PoolSet pools);
 static void at_transaction_end(XactEvent event, void *arg);
+static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
+								  SubTransactionId parent, void *arg);
 static void tell(PoolSet pools);
 static void stop_listening(int code, Datum arg);
 
@@ -60,6 +64,7 @@ listeners_start, reset_listener};
 
 static Listener *listeners = NULL;
 static PoolSet to_tell = 0;		/* at this transaction's commit */
+static SubTransactionId told_in[64];	/* by bit: the first that asked for it */
 
 void
 WakeInit(void)
@@ -68,6 +73,7 @@ WakeInit(void)
 		return;
 	SegmentAdd(&wake_part);
 	RegisterXactCallback(at_transaction_end, NULL);
+	RegisterSubXactCallback(at_subtransaction_end, NULL);
 }
 
 static Size
@@ -138,13 +144,26 @@ WakePoolSet(const char *pool)
 void
 WakePool(const char *pool)
 {
-	to_tell |= WakePoolSet(pool);
+	add_to_tell(WakePoolSet(pool));
 }
 
 void
 WakeAll(void)
 {
-	to_tell = ALL_POOLS;
+	add_to_tell(ALL_POOLS);
+}
+
+/*
+ * Note who asked for what is not noted yet.
+ */
+static void
+add_to_tell(PoolSet pools)
+{
+	SubTransactionId mine = GetCurrentSubTransactionId();
+
+	for (PoolSet left = pools & ~to_tell; left != 0; left &= left - 1)
+		told_in[pg_rightmost_one_pos64(left)] = mine;
+	to_tell |= pools;
 }
 
 /*
@@ -166,6 +185,25 @@ at_transaction_end(XactEvent event, void *arg)
 			break;
 		default:
 			break;
+	}
+}
+
+/*
+ * What a subtransaction asked for that is rolled back, or one below it, which
+ * has a later number, is not to be told.
+ */
+static void
+at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
+					  SubTransactionId parent, void *arg)
+{
+	if (event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	for (PoolSet left = to_tell; left != 0; left &= left - 1)
+	{
+		int			bit = pg_rightmost_one_pos64(left);
+
+		if (told_in[bit] >= mine)
+			to_tell &= ~(UINT64CONST(1) << bit);
 	}
 }
 

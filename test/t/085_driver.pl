@@ -73,9 +73,17 @@ cmp_ok($took[-1], '<', 60_000, 'a job starts soon after its reserve committed');
 
 # What rolls back wakes nobody; what ends makes room for the next.
 $dbh->do(q{SELECT gpucredit.drain('n2', 'test')});
+my $before = quiet_cycles();
 $dbh->begin_work;
 my $never = reserve($dbh, 'rolled back');
 $dbh->rollback;
+$dbh->begin_work;
+$dbh->do('SAVEPOINT here');
+$never = reserve($dbh, 'rolled back');
+$dbh->do('ROLLBACK TO here');
+$dbh->commit;
+sleep(0.3);
+is(cycles(), $before, 'what is rolled back, also to a savepoint, wakes nobody');
 my $first  = reserve($dbh, 'first',  '4xT4');
 my $second = reserve($dbh, 'second', '4xT4');
 ok(soon(sub { attempts($dbh, $first) == 1 }), 'the first has the node');
@@ -214,6 +222,16 @@ query(
 	CREATE TRIGGER once BEFORE UPDATE ON gpucredit.pool
 		FOR EACH ROW EXECUTE FUNCTION public.once()});
 starts('disturbed', 'a cycle that meets others is tried again');
+query($node, 'credit', q{
+	ALTER SEQUENCE public.times RESTART;
+	CREATE OR REPLACE FUNCTION public.once() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN
+			IF nextval('public.times') = 1 THEN
+				RAISE 'not this time';
+			END IF;
+			RETURN new;
+		END $$});
+starts('failed', 'one that fails is tried again long before the interval');
 query($node, 'credit', 'DROP TRIGGER once ON gpucredit.pool');
 
 # A session's settings are not the worker's.
@@ -379,6 +397,25 @@ sub set_up
 		SELECT gpucredit.register_node('default', 'n' || n, 'T4', 4, 16384)
 		FROM generate_series(1, 2) n});
 	return;
+}
+
+# How many cycles there were; and once there are no more.
+sub cycles
+{
+	return query($node, 'credit',
+		q{SELECT value FROM gpucredit.metrics WHERE name = 'gpucredit_scheduler_cycles_total'});
+}
+
+sub quiet_cycles
+{
+	my $last = -1;
+
+	while ((my $now = cycles()) != $last)
+	{
+		$last = $now;
+		sleep(0.3);
+	}
+	return $last;
 }
 
 sub reserve
