@@ -169,13 +169,14 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 	int32_t		need[DECIDE_MAX_DEVICES] = {0};
 	int32_t		back[DECIDE_MAX_DEVICES] = {0};
 	int32_t		claimed[DECIDE_MAX_DEVICES] = {0};
-	Wide		cpu = node->cpu_left > 0 ? node->cpu_left : 0;
-	Wide		memory = node->memory_left > 0 ? node->memory_left : 0;
+	Wide		cpu = node->cpu_left;
+	Wide		memory = node->memory_left;
 	Wide		cpu_need = 0;
 	Wide		memory_need = 0;
 	Wide		cpu_claimed = 0;
 	Wide		memory_claimed = 0;
-	bool		promised = false;
+	bool		cpu_promised = false;
+	bool		memory_promised = false;
 	int32_t		i;
 	int32_t		d;
 
@@ -221,7 +222,10 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 		{
 			cpu_need += item->part->cpu_milli;
 			memory_need += item->part->memory_mib;
-			promised = promised || item->kind != ITEM_START;
+			cpu_promised |= item->kind != ITEM_START &&
+				item->part->cpu_milli > 0;
+			memory_promised |= item->kind != ITEM_START &&
+				item->part->memory_mib > 0;
 		}
 	}
 	for (d = 0; d < node->gpus; d++)
@@ -235,10 +239,13 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 	}
 	cpu_claimed = cpu_claimed > 0 ? cpu_claimed : 0;
 	memory_claimed = memory_claimed > 0 ? memory_claimed : 0;
-	cpu = cpu > cpu_claimed ? cpu - cpu_claimed : 0;
-	memory = memory > memory_claimed ? memory - memory_claimed : 0;
-	if (promised && ((node->cpu_milli > 0 && cpu_need > cpu) ||
-					 (node->memory_mib > 0 && memory_need > memory)))
+	/* what is taken beyond what there is has to come back, too */
+	if (cpu > 0)
+		cpu = cpu > cpu_claimed ? cpu - cpu_claimed : 0;
+	if (memory > 0)
+		memory = memory > memory_claimed ? memory - memory_claimed : 0;
+	if ((cpu_promised && node->cpu_milli > 0 && cpu_need > cpu) ||
+		(memory_promised && node->memory_mib > 0 && memory_need > memory))
 		return "a node's cpu or memory is promised over what it will have";
 	return NULL;
 }

@@ -36,6 +36,9 @@ typedef struct Host
 	uint64_t	partial;		/* devices shared, with something left */
 	int64_t		cpu_left;
 	int64_t		memory_left;
+	int64_t		cpu_over;		/* taken beyond what there is; given back
+								 * before anything is left */
+	int64_t		memory_over;
 	uint16_t	left[DECIDE_MAX_DEVICES];
 
 	/* the list of hosts, latest changed first */
@@ -362,6 +365,8 @@ extern Outcome DecideFreeButReserved(Cycle *cycle, int32_t job,
 extern const char *DecideHostsLoad(Cycle *cycle);
 extern bool DecideHostsGroup(Cycle *cycle);
 extern TypeRange DecideHostsOfType(const Cycle *cycle, int32_t type);
+extern void DecideHostFeed(Host *host, int64_t cpu_milli,
+						   int64_t memory_mib);
 extern void DecideHostDerive(Host *host);
 extern Host *DecideHostTruth(Cycle *cycle, int32_t index);
 extern void DecideHostTouch(Cycle *cycle, int32_t index);

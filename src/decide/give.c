@@ -52,10 +52,10 @@ DecideHostGive(Cycle *cycle, int32_t index, const DecidePart *part,
 		device_set(host, i, (uint16_t)
 				   (give ? host->left[i] + share : host->left[i] - share));
 	}
-	if (host->cpu_milli > 0)
-		host->cpu_left += give ? part->cpu_milli : -part->cpu_milli;
-	if (host->memory_mib > 0)
-		host->memory_left += give ? part->memory_mib : -part->memory_mib;
+	DecideHostFeed(host, host->cpu_milli == 0 ? 0 :
+				   give ? part->cpu_milli : -part->cpu_milli,
+				   host->memory_mib == 0 ? 0 :
+				   give ? part->memory_mib : -part->memory_mib);
 	host->n_fed = DecideFitFed(host, host->n_free, host->cpu_left,
 							   host->memory_left);
 }

@@ -96,6 +96,23 @@ compare_leaf_label(const void *context, int32_t a, int32_t b)
 }
 
 /*
+ * Let a host have so much more cpu and memory left, or less.  A node that was
+ * made smaller under what runs there has given more than it has: what comes
+ * back makes up for that first.
+ */
+void
+DecideHostFeed(Host *host, int64_t cpu_milli, int64_t memory_mib)
+{
+	int64_t		cpu = host->cpu_left - host->cpu_over + cpu_milli;
+	int64_t		memory = host->memory_left - host->memory_over + memory_mib;
+
+	host->cpu_left = cpu > 0 ? cpu : 0;
+	host->cpu_over = cpu > 0 ? 0 : -cpu;
+	host->memory_left = memory > 0 ? memory : 0;
+	host->memory_over = memory > 0 ? 0 : -memory;
+}
+
+/*
  * Copy a node.
  */
 static void
@@ -112,8 +129,7 @@ host_load(Host *host, const DecideNode *node, int32_t index)
 	host->gpu_memory_mib = node->gpu_memory_mib;
 	host->cpu_milli = node->cpu_milli;
 	host->memory_mib = node->memory_mib;
-	host->cpu_left = node->cpu_left > 0 ? node->cpu_left : 0;
-	host->memory_left = node->memory_left > 0 ? node->memory_left : 0;
+	DecideHostFeed(host, node->cpu_left, node->memory_left);
 	host->spot = node->spot;
 	host->open = node->schedulable;
 	host->usable = node->gpus == 0 ? 0 :

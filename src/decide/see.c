@@ -79,19 +79,14 @@ host_now(const Cycle *cycle, int32_t index)
  * All that is free on a host now, as far below 0 as it was given to us.
  */
 static void
-left_now(const Cycle *cycle, const Host *host, Left *left)
+left_now(const Host *host, Left *left)
 {
-	const DecideNode *node = &cycle->input->nodes[host->node];
 	int			d;
 
 	for (d = 0; d < host->gpus; d++)
 		left->devices[d] = host->left[d];
-	left->cpu = host->cpu_left;
-	left->memory = host->memory_left;
-	if (host->cpu_milli > 0 && node->cpu_left < 0)
-		left->cpu += node->cpu_left;
-	if (host->memory_mib > 0 && node->memory_left < 0)
-		left->memory += node->memory_left;
+	left->cpu = host->cpu_left - host->cpu_over;
+	left->memory = host->memory_left - host->memory_over;
 }
 
 /*
@@ -104,7 +99,7 @@ left_at(const Cycle *cycle, int32_t index, int64_t at, Left *left)
 	const Host *host = host_now(cycle, index);
 	int32_t		i;
 
-	left_now(cycle, host, left);
+	left_now(host, left);
 	for (i = timeline->first_end[index]; i >= 0; i = timeline->ends[i].next)
 	{
 		const End  *end = &timeline->ends[i];
@@ -154,7 +149,7 @@ left_beside(const Cycle *cycle, int32_t index, int32_t beside, Left *left)
 	const Host *host = host_now(cycle, index);
 	int32_t		i;
 
-	left_now(cycle, host, left);
+	left_now(host, left);
 	for (i = timeline->first_end[index]; i >= 0; i = timeline->ends[i].next)
 	{
 		const End  *end = &timeline->ends[i];
@@ -214,7 +209,7 @@ view_of(const Cycle *cycle, int32_t index)
 
 	if (view->fresh)
 		return view;
-	left_now(cycle, host, &least);
+	left_now(host, &least);
 	for (i = 0; i < view->n; i++)
 	{
 		Beside	   *beside = &view->besides[i];
@@ -250,7 +245,7 @@ DecideTimelineSee(const Cycle *cycle, int32_t index, int64_t at,
 	else
 	{
 		if (at == cycle->input->now)
-			left_now(cycle, host, &least);
+			left_now(host, &least);
 		else
 			left_at(cycle, index, at, &least);
 		while (n > 0 && view->besides[n - 1].from > at)
@@ -260,8 +255,9 @@ DecideTimelineSee(const Cycle *cycle, int32_t index, int64_t at,
 	*seen = *host;
 	for (d = 0; d < host->gpus; d++)
 		seen->left[d] = left->devices[d];
-	seen->cpu_left = left->cpu > 0 ? left->cpu : 0;
-	seen->memory_left = left->memory > 0 ? left->memory : 0;
+	seen->cpu_left = seen->cpu_over = 0;
+	seen->memory_left = seen->memory_over = 0;
+	DecideHostFeed(seen, left->cpu, left->memory);
 	DecideHostDerive(seen);
 }
 

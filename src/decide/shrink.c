@@ -50,7 +50,9 @@ DecideElasticStays(const Cycle *cycle, const DecideRunning *running)
 		const Host *host = &cycle->hosts[cycle->claims->host_of[part->node]];
 
 		if (!host->open || (part->devices & ~host->usable) != 0 ||
-			(host->spot && running->preemptible == DECIDE_PREEMPT_NEVER))
+			(host->spot && running->preemptible == DECIDE_PREEMPT_NEVER) ||
+			(part->cpu_milli > 0 && host->cpu_over > 0) ||
+			(part->memory_mib > 0 && host->memory_over > 0))
 			return false;
 	}
 	return true;
