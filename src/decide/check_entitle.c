@@ -9,7 +9,8 @@
  * part, stays within it, and the giver's side keeps as much.  A result does not
  * say whether a start came before a claim, nor which victim came first, so
  * starts count for the giver and not against the taker, and all victims of a
- * claim for the taker: what is refused is wrong however it was.  What they are
+ * claim for the taker, and those that leave for a tier's sake against the
+ * giver: what is refused is wrong however it was.  What they are
  * entitled to depends on what they have a use for, and who started before it
  * was dealt out has a use for what he got: a promise says how many had.
  */
@@ -375,8 +376,11 @@ walk(Books *books, const DecideResult *result)
 			const DecideRunning *r =
 			&input->running[result->evictions[e].running];
 
-			book(books, &books->taker, r->account,
-				 -worth(input, r->type, r->gpus, r->share));
+			int64_t		given = worth(input, r->type, r->gpus, r->share);
+
+			book(books, &books->taker, r->account, -given);
+			if (result->evictions[e].why == DECIDE_WHY_TIER)
+				book(books, &books->giver, r->account, -given);
 		}
 		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions;
 			 e++)

@@ -16,6 +16,7 @@ typedef struct Candidate
 								 * last checkpoint */
 	int64_t		amount;			/* what it counts in usage */
 	bool		given;			/* given back, in the search at hand */
+	bool		passed;			/* over, in the search at hand */
 	bool		gone;			/* told to leave, in this cycle */
 } Candidate;
 
@@ -168,6 +169,8 @@ extern bool DecideRunningSettled(const DecideInput *input,
 extern bool DecideVictimsLoad(Cycle *cycle);
 extern bool DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
 							DecideWhy *why);
+extern DecideWhy DecideVictimWhy(const Cycle *cycle,
+								 const Candidate *candidate);
 extern void DecideVictimGive(Cycle *cycle, int32_t candidate, bool give);
 extern void DecideVictimRoom(Cycle *cycle, int32_t candidate);
 extern void DecideSearchBegin(Cycle *cycle, DecideTopology topology,

@@ -118,22 +118,6 @@ DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why)
 }
 
 /*
- * By what right the job of the search makes a candidate leave.
- */
-static DecideWhy
-why_leaves(const Cycle *cycle, const Candidate *candidate)
-{
-	const DecideInput *input = cycle->input;
-	const Search *search = &cycle->claims->search;
-	const DecideTier *tier = &input->tiers[input->jobs[search->job].tier];
-
-	if (search->moving)
-		return DECIDE_WHY_MOVE;
-	return tier->can_preempt && tier->rank < candidate->rank ?
-		DECIDE_WHY_TIER : DECIDE_WHY_ENTITLEMENT;
-}
-
-/*
  * The victims chosen are told to go; their hosts are again as they are now.
  */
 static bool
@@ -146,7 +130,7 @@ evict_chosen(Cycle *cycle, DecideWhy *why)
 	{
 		Candidate  *candidate = &claims->candidates[claims->chosen[i]];
 
-		*why = why_leaves(cycle, candidate);
+		*why = DecideVictimWhy(cycle, candidate);
 		DecideVictimGive(cycle, claims->chosen[i], false);
 		candidate->gone = true;
 		if (!claims->search.moving)

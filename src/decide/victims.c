@@ -270,7 +270,7 @@ DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
 	const DecideTier *tier = &input->tiers[job->tier];
 	const DecideRunning *running = &input->running[candidate->running];
 
-	if (candidate->gone || candidate->given ||
+	if (candidate->gone || candidate->given || candidate->passed ||
 		candidate->rank <= search->above)
 		return false;
 	if (search->moving)
@@ -285,6 +285,22 @@ DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
 	return input->policy.reclaim && job->tier == running->tier &&
 		DecideEntitleMay(cycle, job->account, search->amount,
 						 running->account, candidate->amount);
+}
+
+/*
+ * By what right the job of the search makes a candidate leave.
+ */
+DecideWhy
+DecideVictimWhy(const Cycle *cycle, const Candidate *candidate)
+{
+	const DecideInput *input = cycle->input;
+	const Search *search = &cycle->claims->search;
+	const DecideTier *tier = &input->tiers[input->jobs[search->job].tier];
+
+	if (search->moving)
+		return DECIDE_WHY_MOVE;
+	return tier->can_preempt && tier->rank < candidate->rank ?
+		DECIDE_WHY_TIER : DECIDE_WHY_ENTITLEMENT;
 }
 
 /*

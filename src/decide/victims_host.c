@@ -4,7 +4,9 @@
  *
  * Every set of a host's candidates is tried, the cheapest first, and none that
  * cannot be better than the best so far: as a set only grows dearer, one that
- * makes room is not looked beyond.  A host with so many candidates that this
+ * makes room is not looked beyond.  Where entitlements count, those of the
+ * job's own organisation come before the others: once they have left, it may
+ * take from these.  A host with so many candidates that this
  * takes too long (shares; never with 8 devices held whole) gets the cheapest
  * that together make room, less whoever can be spared.
  */
@@ -63,11 +65,26 @@ keep_best(Cycle *cycle, Descent *descent)
 }
 
 /*
+ * In which of two passes a candidate has its turn.
+ */
+static int
+pass_of(const Cycle *cycle, int32_t index)
+{
+	const DecideInput *input = cycle->input;
+	const int32_t *root = cycle->queue.forest.use.root;
+	const ClaimState *claims = cycle->claims;
+
+	return input->policy.reclaim &&
+		root[input->jobs[claims->search.job].account] !=
+		root[input->running[claims->candidates[index].running].account];
+}
+
+/*
  * Try the sets that have those chosen so far, and of the others only some from
  * here on.
  */
 static void
-descend(Cycle *cycle, Descent *descent, int32_t from)
+descend(Cycle *cycle, Descent *descent, int pass, int32_t from)
 {
 	ClaimState *claims = cycle->claims;
 	int32_t		i;
@@ -77,12 +94,22 @@ descend(Cycle *cycle, Descent *descent, int32_t from)
 		keep_best(cycle, descent);
 		return;
 	}
-	for (i = from; i < descent->last && descent->steps > 0; i++)
+	for (i = from; descent->steps > 0; i++)
 	{
-		int32_t		index = claims->holders[i].candidate;
 		Cost		before = descent->cost;
+		int32_t		index;
 		DecideWhy	why;
 
+		if (i == descent->last && pass == 0 && cycle->input->policy.reclaim)
+		{
+			pass = 1;
+			i = descent->first;
+		}
+		if (i >= descent->last)
+			break;
+		index = claims->holders[i].candidate;
+		if (pass_of(cycle, index) != pass)
+			continue;
 		descent->steps--;
 		if (!DecideVictimMay(cycle, &claims->candidates[index], &why))
 			continue;
@@ -92,7 +119,7 @@ descend(Cycle *cycle, Descent *descent, int32_t from)
 		{
 			DecideVictimGive(cycle, index, true);
 			claims->chosen[claims->n_chosen++] = index;
-			descend(cycle, descent, i + 1);
+			descend(cycle, descent, pass, i + 1);
 			claims->n_chosen--;
 			DecideVictimGive(cycle, index, false);
 		}
@@ -214,7 +241,7 @@ DecideVictimsOnHost(Cycle *cycle)
 			DecidePoll(cycle->arena);
 		descent.cost = DecideVictimsCost(cycle, NULL, 0);
 		descent.cost.shrunk = DecideShrinkGive(cycle, index);
-		descend(cycle, &descent, descent.first);
+		descend(cycle, &descent, 0, descent.first);
 		if (descent.steps <= 0)
 			choose_greedily(cycle, &descent);
 		DecideShrinkTake(cycle);

@@ -188,6 +188,9 @@ extern void oracle_fewest(const DecideNode *nodes, int n_nodes,
 extern char *oracle_judge(const World *world, const DecideResult *result,
 						  long *leaf_misses);
 
+/* oracle_victims.c */
+extern bool oracle_may_evict(const World *world, uint64_t set);
+
 /* oracle_packing.c */
 
 /* A node once a job is on it. */

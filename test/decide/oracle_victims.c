@@ -1,0 +1,198 @@
+/*
+ * oracle_victims.c
+ *	  Who may be made to leave for the only job that waits, found from nothing.
+ *
+ * A set of running jobs may be evicted if each may be for itself, by its tier
+ * or for the sake of an entitlement, and if, when all of them have left, each
+ * account that gives for the latter has what it is due, and the taker's has no
+ * more than it is.  In which order they leave says nothing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define MOST_ACCOUNTS 16
+
+/* By account: of its own jobs, and of it with all below it. */
+typedef struct Amounts
+{
+	int64_t		own[MOST_ACCOUNTS];
+	int64_t		all[MOST_ACCOUNTS];
+} Amounts;
+
+static void
+amounts_add(const World *world, Amounts *amounts, int account, int64_t amount)
+{
+	amounts->own[account] += amount;
+	for (; account >= 0; account = world->accounts[account].parent)
+		amounts->all[account] += amount;
+}
+
+/*
+ * Deal out among the children of an account (-1: the organisations) and, unless
+ * nobody is below it, its own jobs: who asks for no more than his part of what
+ * is left gets that, one after the other, and the others their part of the rest.
+ */
+static void
+deal(const World *world, const Amounts *demand, int parent, int64_t amount,
+	 Amounts *due)
+{
+	bool		full[MOST_ACCOUNTS + 1] = {false};
+	int64_t		weights = 0;
+	int			n = world->n_accounts;
+	int			i;
+
+	if (parent >= 0)
+		due->all[parent] = due->own[parent] = amount;
+	for (i = 0; i < n; i++)
+	{
+		full[i] = world->accounts[i].parent != parent;
+		weights += full[i] ? 0 : world->accounts[i].weight;
+	}
+	if (weights == 0)
+		return;
+	full[n] = parent < 0;
+	weights += full[n] ? 0 : DECIDE_WEIGHT_ONE;
+	for (i = 0; i <= n; i++)
+	{
+		int64_t		weight = i < n ? world->accounts[i].weight :
+			DECIDE_WEIGHT_ONE;
+		int64_t		wants = i < n ? demand->all[i] :
+			parent < 0 ? 0 : demand->own[parent];
+
+		if (full[i] || wants * weights > amount * weight)
+			continue;
+		full[i] = true;
+		if (i < n)
+			deal(world, demand, i, wants, due);
+		else
+			due->own[parent] = wants;
+		amount -= wants;
+		weights -= weight;
+		i = -1;					/* from the first again */
+	}
+	for (i = 0; i <= n; i++)
+	{
+		if (full[i])
+			continue;
+		if (i < n)
+			deal(world, demand, i,
+				 amount * world->accounts[i].weight / weights, due);
+		else
+			due->own[parent] = amount * DECIDE_WEIGHT_ONE / weights;
+	}
+}
+
+/*
+ * What each account is entitled to.
+ */
+static void
+entitled(const World *world, Amounts *due)
+{
+	const DecideAsk *ask = &world->asks[world->jobs[0].ask];
+	Amounts		demand = {{0}, {0}};
+	int64_t		capacity = 0;
+	int			i;
+	int			d;
+
+	for (i = 0; i < world->n_nodes; i++)
+	{
+		for (d = 0; d < world->nodes[i].gpus; d++)
+			capacity += world->nodes[i].schedulable &&
+				((world->nodes[i].usable >> d) & 1) ? DECIDE_WHOLE : 0;
+	}
+	for (i = 0; i < world->n_running; i++)
+		amounts_add(world, &demand, world->running[i].account,
+					(int64_t) world->running[i].gpus *
+					world->running[i].share);
+	amounts_add(world, &demand, world->jobs[0].account,
+				(int64_t) ask->min_gpus * ask->share);
+	deal(world, &demand, -1, capacity, due);
+}
+
+/*
+ * Is an account the other, or below it?
+ */
+static bool
+is_below(const World *world, int account, int other)
+{
+	while (account >= 0 && account != other)
+		account = world->accounts[account].parent;
+	return account == other;
+}
+
+/*
+ * May the only job that waits make a running one leave for its tier's sake, or
+ * could it for its account's?
+ */
+static bool
+may_evict(const World *world, const DecideRunning *running, bool *by_tier)
+{
+	const DecideJob *job = &world->jobs[0];
+	const DecideTier *mine = &world->tiers[job->tier];
+	const DecideTier *its = &world->tiers[running->tier];
+
+	*by_tier = mine->can_preempt && mine->rank < its->rank;
+	return running->preemptible == DECIDE_PREEMPT_CAPACITY &&
+		!running->leaving && world->now > running->started &&
+		world->now >= running->started + its->min_run &&
+		(*by_tier || (world->policy.reclaim && job->tier == running->tier &&
+					  job->account != running->account));
+}
+
+/*
+ * May a set of running jobs be evicted for the only one that waits?
+ */
+bool
+oracle_may_evict(const World *world, uint64_t set)
+{
+	const DecideJob *job = &world->jobs[0];
+	const DecideAsk *ask = &world->asks[job->ask];
+	int64_t		taken = (int64_t) ask->min_gpus * ask->share;
+	Amounts		due = {{0}, {0}};
+	Amounts		used = {{0}, {0}};
+	bool		by_tier;
+	int			i;
+	int			a;
+
+	entitled(world, &due);
+	for (i = 0; i < world->n_running; i++)
+	{
+		const DecideRunning *r = &world->running[i];
+
+		if (!r->leaving && ((set >> i) & 1) == 0)
+			amounts_add(world, &used, r->account, (int64_t) r->gpus * r->share);
+	}
+	for (i = 0; i < world->n_running; i++)
+	{
+		int			giver = world->running[i].account;
+
+		if (((set >> i) & 1) == 0)
+			continue;
+		if (!may_evict(world, &world->running[i], &by_tier))
+			return false;
+		if (by_tier)
+			continue;
+		if (used.own[giver] < due.own[giver] ||
+			used.own[job->account] + taken > due.own[job->account])
+			return false;
+		for (a = giver; !is_below(world, job->account, a);
+			 a = world->accounts[a].parent)
+		{
+			if (used.all[a] < due.all[a])
+				return false;
+			if (world->accounts[a].parent < 0)
+				break;
+		}
+		for (a = job->account; !is_below(world, giver, a);
+			 a = world->accounts[a].parent)
+		{
+			if (used.all[a] + taken > due.all[a])
+				return false;
+			if (world->accounts[a].parent < 0)
+				break;
+		}
+	}
+	return true;
+}
