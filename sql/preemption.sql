@@ -308,6 +308,45 @@ SELECT * FROM pg_temp.settle('elastic', 'range', 'resized');
 SELECT * FROM pg_temp.place('elastic');
 SELECT * FROM gpucredit.verify();
 
+-- As far as its quota allows, and not where its next hold could not be paid.
+SELECT pg_temp.scene('grow', '{}', 'g 4', 'h 4', 'i 2');
+SELECT pg_temp.ask('grow', 'fill', '4xPRE', 'premium_training');
+SELECT pg_temp.ask('grow', 'small', '2xPRE', 'premium_training');
+SELECT pg_temp.ask('grow', 'wide', '2-8xPRE', tenant => 'pre-3');
+SELECT * FROM pg_temp.place('grow');
+SELECT pg_temp.settle('grow', k, 'completed') FROM unnest('{fill,small}'::text[]) k;
+SET gpucredit.clock = '2027-01-01 06:30+00';
+BEGIN;
+SELECT gpucredit.set_quota('pre-3', '', max_gpus => 4);
+SELECT * FROM pg_temp.place('grow');
+SELECT gpucredit.set_quota('pre-3', '', max_gpus => 6);
+SELECT * FROM pg_temp.place('grow');
+ROLLBACK;
+BEGIN;
+SELECT gpucredit.suspend_account('pre-3', '', true);
+SELECT * FROM pg_temp.place('grow');
+ROLLBACK;
+-- 8 for the next hour of 8, less what is left of 4 after 10 minutes and 2 of grace
+BEGIN;
+SELECT h.status FROM gpucredit.balance('pre-3') b, gpucredit.hold('pre-3', '', 'most',
+	b.available - 4.799999, '1 h') h;
+SELECT * FROM pg_temp.place('grow');
+ROLLBACK;
+BEGIN;
+SELECT h.status FROM gpucredit.balance('pre-3') b, gpucredit.hold('pre-3', '', 'most',
+	b.available - 4.8, '1 h') h;
+SELECT count(*) FROM pg_temp.place('grow');
+ROLLBACK;
+-- what it is to have counts in its quota before it has it
+SELECT gpucredit.set_quota('pre-3', '', max_gpus => 9);
+SELECT * FROM pg_temp.place('grow');
+SELECT pg_temp.ask('grow', 'more', '2xPRE', tenant => 'pre-3');
+SELECT * FROM pg_temp.place('grow');
+SELECT * FROM pg_temp.settle('grow', 'wide', 'resized');
+SELECT * FROM pg_temp.place('grow');
+SELECT gpucredit.set_quota('pre-3', '');
+SELECT * FROM gpucredit.verify();
+
 -- Consolidation: a running job goes on elsewhere to make room.
 SELECT pg_temp.scene('move', '{"consolidate": true}', 'm 2', 'n 2');
 SELECT pg_temp.ask('move', k, '1xPRE') FROM unnest('{a,b,c}'::text[]) k;

@@ -3,8 +3,8 @@
  *	  Elastic jobs that grow into devices nobody has had a use for.
  *
  * After the queue, and only into devices that were idle for the pool's
- * grow_after and are in no claim and no reservation.  The job is promised its
- * own devices and more of them, as its topology allows, and told to go on
+ * grow_after and are in no claim and no reservation.  The job is promised more
+ * devices, of these and its own, as its topology allows, and told to go on
  * there.  The most important tier first, then who started first.
  */
 #include <string.h>

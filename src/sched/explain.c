@@ -222,6 +222,7 @@ put_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 	SqlArgs		args = {0};
 	SqlResult	available;
 	Offers		offers;
+	Cycle		cycle = {.read_only = true};
 	bool		could;
 
 	if (held != NULL)
@@ -234,7 +235,7 @@ put_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 	if (OffersMake(job->request, job->pool, NodesCached(job->pool),
 				   ClockNow(), &offers) == NULL)
 		job->offers = offers;
-	could = FundCouldPay(job, NULL);
+	could = AffordHold(&cycle, job, OffersHold(job), NULL);
 	SqlArgText(&args, job->org);
 	SqlArgText(&args, job->account);
 	available = SqlRead(&available_read, &args);

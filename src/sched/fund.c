@@ -7,8 +7,7 @@
  * cannot be paid for: newer ones of the account wait behind it.  Nothing is
  * waited for: a busy account's jobs wait a cycle.
  *
- * plan, which takes no hold, asks what buckets would give and budgets leave,
- * and keeps count of what it took in mind.
+ * plan, which takes no hold, asks what there would be (afford.c).
  *
  * Locks, all without waiting: job, buckets.  plan takes none.
  *
@@ -48,30 +47,9 @@ SQL_STATEMENT(unfunded_look, SPI_OK_SELECT,
 					   " j.submitted_at, CASE WHEN j.not_before > $4 THEN"
 					   " NULL ELSE j.waited END, j.attempt, j.cache,"
 					   ASK_COLUMNS));
-SQL_STATEMENT(budgets_look, SPI_OK_SELECT, "text, text",
-			  "SELECT b.period || ' ' || b.account,"
-			  " b.remaining::gpucredit.credits"
-			  " FROM gpucredit.budgets($1, $2) b WHERE b.hard");
-SQL_STATEMENT(buckets_look, SPI_OK_SELECT,
-			  "text, text, text[], text, text, bigint, gpucredit.credits",
-			  "SELECT f.bucket::text, f.available::gpucredit.credits,"
-			  " f.most::gpucredit.credits FROM gpucredit.bucket_fit($1, $2,"
-			  "  $3, $4, $5, $6, NULL, $7::numeric) f WHERE f.pays");
-
-/* What plan has in mind of a bucket, or of a budget. */
-typedef struct Counted
-{
-	AccountName what;			/* path: the bucket, or period and account */
-	Credits		amount;
-} Counted;
-
 static SqlArgs unfunded_args(const char *pool);
 static bool fund(const char *org, int64 id);
 static bool foresee(Cycle *cycle, SqlResult rows, uint64 i, HTAB *counted);
-static bool budgets_leave(const Job *job, Credits amount, HTAB *counted,
-						  bool count);
-static bool buckets_give(const Job *job, Credits amount, HTAB *counted);
-static Counted *counted_of(HTAB *counted, const Job *job, const char *what);
 static void add_job(Cycle *cycle, SqlResult rows, uint64 i, const Job *job);
 
 /*
@@ -146,7 +124,7 @@ FundForesee(Cycle *cycle)
 		return;
 	waiting = AccountTable("gpucredit accounts without credit",
 						   sizeof(AccountName));
-	counted = AccountTable("gpucredit credit in mind", sizeof(Counted));
+	counted = AffordCount();
 	cycle->jobs = repalloc_huge(cycle->jobs, sizeof(DecideJob) *
 								(cycle->input.n_jobs + rows.n + 1));
 	cycle->queued = repalloc_huge(cycle->queued, sizeof(Queued) *
@@ -187,111 +165,11 @@ foresee(Cycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
 				   &offers) == NULL)
 		job.offers = offers;
 	path = AccountParse(job.org, job.account);
-	if (AccountSuspended(&path) || !FundCouldPay(&job, counted))
+	if (AccountSuspended(&path) || !AffordHold(cycle, &job, OffersHold(&job), counted))
 		return false;
 	if (!SqlIsNull(rows, i, 7))
 		add_job(cycle, rows, i, &job);
 	return true;
-}
-
-/*
- * Is there the credit for a job's next hold, beside what is counted (NULL:
- * nothing is)?  Then it is counted, too.
- */
-bool
-FundCouldPay(const Job *job, HTAB *counted)
-{
-	Credits		amount = OffersHold(job);
-
-	if (!budgets_leave(job, amount, counted, false) ||
-		!buckets_give(job, amount, counted))
-		return false;
-	if (counted != NULL)
-		(void) budgets_leave(job, amount, counted, true);
-	return true;
-}
-
-/*
- * Do the hard budgets on the path leave so much?  count: it is in mind.
- */
-static bool
-budgets_leave(const Job *job, Credits amount, HTAB *counted, bool count)
-{
-	SqlArgs		args = {0};
-	SqlResult	rows;
-
-	SqlArgText(&args, job->org);
-	SqlArgText(&args, job->account);
-	rows = SqlRead(&budgets_look, &args);
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		Credits		left = SqlCredits(rows, i, 2);
-		Counted    *mind = counted_of(counted, job, SqlText(rows, i, 1));
-
-		if (count)
-			mind->amount += amount;
-		else if (left - (mind != NULL ? mind->amount : 0) < amount)
-			return false;
-	}
-	return true;
-}
-
-/*
- * Do the buckets that may pay have so much, taken in burn order?
- */
-static bool
-buckets_give(const Job *job, Credits amount, HTAB *counted)
-{
-	Credits		missing = amount;
-	Counted   **minds;
-	Credits    *takes;
-	SqlArgs		args = {0};
-	SqlResult	rows;
-	uint64		n;
-
-	if (amount == 0)
-		return true;
-	SqlArgText(&args, job->org);
-	SqlArgText(&args, job->account);
-	SqlArgTextArray(&args, job->offers.types, job->offers.n);
-	SqlArgText(&args, job->tier);
-	SqlArgText(&args, job->pool);
-	SqlArgInt8(&args, job->job);
-	SqlArgCredits(&args, amount);
-	rows = SqlRead(&buckets_look, &args);
-	minds = palloc(sizeof(Counted *) * (rows.n + 1));
-	takes = palloc(sizeof(Credits) * (rows.n + 1));
-	for (n = 0; n < rows.n && missing > 0; n++)
-	{
-		Credits		left = SqlCredits(rows, n, 2);
-
-		minds[n] = counted_of(counted, job, SqlText(rows, n, 1));
-		if (minds[n] != NULL)
-			left -= minds[n]->amount;
-		takes[n] = Min(missing, Min(left, SqlCredits(rows, n, 3)));
-		missing -= takes[n];
-	}
-	for (uint64 i = 0; i < n && missing == 0 && counted != NULL; i++)
-		minds[i]->amount += takes[i];
-	return missing == 0;
-}
-
-/*
- * What is in mind of a bucket or budget of a job's organisation.
- */
-static Counted *
-counted_of(HTAB *counted, const Job *job, const char *what)
-{
-	AccountName key = {job->org, what};
-	Counted    *mind;
-	bool		found;
-
-	if (counted == NULL)
-		return NULL;
-	mind = hash_search(counted, &key, HASH_ENTER, &found);
-	if (!found)
-		mind->amount = 0;
-	return mind;
 }
 
 /*

@@ -28,6 +28,7 @@ SQL_STATEMENT(limits_count, SPI_OK_UPDATE, "text[], text[], text[]",
 static bool hopeless(const Cycle *cycle, const LimitList *over, int32 job);
 static const char *type_name(const Cycle *cycle, int32 type);
 static void count_claims(Cycle *cycle);
+static int32 gpus_of(const Cycle *cycle, const DecideClaim *claim);
 static bool keep_reservations(Cycle *cycle, bool *drop);
 static bool keep_start(Cycle *cycle, const DecideStart *start, bool *drop);
 static bool keep_promise(Cycle *cycle, const DecidePromise *promise,
@@ -105,6 +106,7 @@ LimitsKept(Cycle *cycle)
 	bool	   *drop;
 	bool		kept = true;
 
+	LimitsLoadGrowing(cycle);
 	for (int l = 0; l < cycle->n_limits; l++)
 		cycle->limits[l].new_milli = cycle->limits[l].new_running = 0;
 	if (cycle->n_limits == 0 ||
@@ -143,9 +145,10 @@ count_claims(Cycle *cycle)
 	for (int c = 0; c < cycle->input.n_claims; c++)
 	{
 		const DecideClaim *claim = &cycle->claims[c];
+		int32		has = claim->running ? gpus_of(cycle, claim) : 0;
 		LimitList	over;
 
-		if (claim->running || (claim->job >= 0 && starts[claim->job]))
+		if (has >= claim->gpus || (claim->job >= 0 && starts[claim->job]))
 			continue;
 		over = LimitsOver(cycle, claim->org,
 						  cycle->account_names[claim->account].path);
@@ -155,16 +158,33 @@ count_claims(Cycle *cycle)
 
 			if (!LimitConcerns(limit, type_name(cycle, claim->type)))
 				continue;
-			limit->claimed++;
-			limit->claimed_milli += (int64) claim->gpus * claim->share;
+			limit->claimed += !claim->running;
+			limit->claimed_milli += (int64) (claim->gpus - has) * claim->share;
 		}
 	}
 	pfree(starts);
 }
 
 /*
+ * How many devices a running job has that is to go on elsewhere.
+ */
+static int32
+gpus_of(const Cycle *cycle, const DecideClaim *claim)
+{
+	for (int32 r = 0; r < cycle->input.n_running; r++)
+	{
+		const DecideRunning *running = &cycle->running[r];
+
+		if (running->id == claim->id && !running->over &&
+			strcmp(running->org, claim->org) == 0)
+			return running->gpus;
+	}
+	return claim->gpus;
+}
+
+/*
  * Does a promise keep the quotas that its start will stand under?  Else its
- * job is held back, or does not grow.
+ * job is held back, or grows less.
  */
 static bool
 keep_promise(Cycle *cycle, const DecidePromise *promise, bool *drop)
@@ -187,14 +207,16 @@ keep_promise(Cycle *cycle, const DecidePromise *promise, bool *drop)
 	for (int l = 0; l < over.n && more > 0; l++)
 	{
 		QuotaLimit *limit = over.limits[l];
+		int64		room = limit->max_milli - limit->used_milli -
+			limit->claimed_milli - limit->new_milli;
 
 		if (!LimitConcerns(limit, type_name(cycle, promise->type)) ||
 			limit->max_milli < 0)
 			continue;
-		if (limit->busy || limit->used_milli + limit->claimed_milli +
-			limit->new_milli + more > limit->max_milli)
+		if (limit->busy || room < more)
 		{
-			running->max_gpus = running->gpus;
+			running->max_gpus = running->gpus + (limit->busy || room < 0 ? 0 :
+												 (int32) (room / DECIDE_WHOLE));
 			return false;
 		}
 		limit->new_milli += more;

@@ -36,6 +36,7 @@ typedef struct LimitList
 } LimitList;
 
 /* limit_load.c */
+extern void LimitsLoadGrowing(Cycle *cycle);
 extern LimitList LimitsOver(const Cycle *cycle, const char *org,
 							const char *account);
 extern bool LimitConcerns(const QuotaLimit *limit, const char *gpu_type);

@@ -50,6 +50,12 @@ SQL_STATEMENT(limits_look, SPI_OK_SELECT, "text, text[]",
 			  LIMITS(" UNION SELECT j.org FROM gpucredit.job j"
 					 "  WHERE j.pool = $1 AND j.state = 'unfunded'"
 					 " UNION SELECT pg_catalog.unnest($2)"));
+/* and those of running jobs that could grow */
+SQL_STATEMENT(limits_growing, SPI_OK_SELECT, "text, text[], text[]",
+			  LIMITS(" UNION SELECT j.org FROM gpucredit.job j"
+					 "  WHERE j.pool = $1 AND j.state = 'unfunded'"
+					 " UNION SELECT pg_catalog.unnest($2)"
+					 " UNION SELECT pg_catalog.unnest($3)"));
 SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text[], text[], text[]",
 			  "SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
@@ -93,6 +99,43 @@ LimitsLoad(Cycle *cycle)
 	}
 	else
 		rows = SqlRun(&limits_read, &args);
+	if (rows.n == 0)
+		return;
+	note_limits(cycle, rows);
+	read_limits(cycle, rows, false);
+	count_used(cycle);
+}
+
+/*
+ * Where a running job is to grow, read them once more, with those that all
+ * jobs stand under that could.  As a rule none does, so this is not read at
+ * once.
+ */
+void
+LimitsLoadGrowing(Cycle *cycle)
+{
+	const char **orgs;
+	int			n = 0;
+	bool		grows = false;
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int p = 0; p < cycle->result.n_promises && !grows; p++)
+		grows = cycle->result.promises[p].why == DECIDE_WHY_GROW;
+	if (!grows || cycle->limits_growing)
+		return;
+	cycle->limits_growing = true;
+	orgs = palloc(sizeof(char *) * cycle->input.n_running);
+	for (int32 r = 0; r < cycle->input.n_running; r++)
+	{
+		if (cycle->running[r].ask >= 0 &&
+			cycle->running[r].gpus < cycle->running[r].max_gpus)
+			orgs[n++] = cycle->running[r].org;
+	}
+	SqlArgText(&args, cycle->pool);
+	SupposedOrgs(cycle, &args);
+	SqlArgTextArray(&args, orgs, n);
+	rows = CycleRead(cycle, &limits_growing, &args);
 	if (rows.n == 0)
 		return;
 	note_limits(cycle, rows);

@@ -60,7 +60,8 @@ call_place(PG_FUNCTION_ARGS)
 	{
 		CHECK_FOR_INTERRUPTS();
 		CycleDecide(&cycle);
-	} while (!LimitsKept(&cycle) || !CycleLearn(&cycle) ||
+	} while (!LimitsKept(&cycle) || !AffordGoingOn(&cycle) ||
+			 !CycleLearn(&cycle) ||
 			 !LimitsLock(&cycle) || !CycleLock(&cycle) || !ClaimsLock(&cycle));
 	LimitsCount(&cycle);
 	CycleApply(&cycle);

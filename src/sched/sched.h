@@ -93,6 +93,7 @@ typedef struct Cycle
 	int			n_limits;
 	QuotaLimit *limits;			/* by organisation and account */
 	struct HTAB *limit_ids;
+	bool		limits_growing; /* those of jobs that could grow are there */
 } Cycle;
 
 /* What a start is billed at. */
@@ -228,6 +229,11 @@ extern void SurplusReturn(const char *pool);
 /* fund.c */
 extern void FundWaiting(const char *pool);
 extern void FundForesee(Cycle *cycle);
-extern bool FundCouldPay(const Job *job, struct HTAB *counted);
+
+/* afford.c */
+extern struct HTAB *AffordCount(void);
+extern bool AffordHold(const Cycle *cycle, const Job *job, Credits amount,
+					   struct HTAB *counted);
+extern bool AffordGoingOn(Cycle *cycle);
 
 #endif							/* GPUCREDIT_SCHED_H */

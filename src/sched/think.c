@@ -71,7 +71,8 @@ CycleThink(Cycle *cycle)
 	{
 		CHECK_FOR_INTERRUPTS();
 		CycleDecide(cycle);
-	} while (!LimitsKept(cycle) || !CycleLearn(cycle));
+	} while (!LimitsKept(cycle) || !AffordGoingOn(cycle) ||
+			 !CycleLearn(cycle));
 }
 
 /*
