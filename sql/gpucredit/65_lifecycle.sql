@@ -242,7 +242,7 @@ BEGIN
 		RAISE EXCEPTION 'pg_cron is not loaded'
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = 'Its background worker is what would run the jobs.',
-			HINT = format('Set shared_preload_libraries = ''pg_cron'' and'
+			HINT = format('Add pg_cron to shared_preload_libraries and set'
 				' cron.database_name = ''%s'' in postgresql.conf, restart,'
 				' and run: CREATE EXTENSION pg_cron;', here);
 	END IF;
