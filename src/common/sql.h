@@ -24,6 +24,7 @@
 #include "utils/jsonb.h"
 
 #define SQL_MAX_ARGS	32
+#define SQL_MAX_COLUMNS	64		/* of a table that is read whole */
 
 typedef struct SqlStatement
 {
@@ -81,6 +82,21 @@ typedef bool (*SqlRowFunction) (void *context, const Datum *values,
 
 extern void SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
 					SqlRowFunction function, void *context);
+
+/* sql_whole.c: which columns of a table, of a row that came as one value */
+typedef struct SqlWhole
+{
+	const char *const *names;
+	int			n;
+	/* found on first use */
+	uint64		type;
+	int			places[SQL_MAX_COLUMNS];	/* from 0 */
+} SqlWhole;
+
+#define SQL_WHOLE(names)	{names, lengthof(names), 0, {0}}
+
+extern void SqlTakeApart(SqlWhole *whole, Datum row, Datum *values,
+						 bool *nulls);
 
 extern void SqlArg(SqlArgs *args, Datum value);
 extern void SqlArgNull(SqlArgs *args);

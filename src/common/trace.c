@@ -232,13 +232,11 @@ TraceArgArray(SqlArgs *args, const Trace *traces, int n)
 }
 
 /*
- * From a column of type uuid.
+ * From a uuid.
  */
 Trace
-TraceColumn(SqlResult result, uint64 row, int column)
+TraceFrom(Datum value, bool isnull)
 {
-	bool		isnull;
-	Datum		value = SqlDatum(result, row, column, &isnull);
 	Trace		trace = {.known = !isnull};
 
 	if (!isnull)

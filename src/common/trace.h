@@ -28,6 +28,6 @@ extern Trace TraceOfParent(const char *traceparent);
 extern char *TraceText(const Trace *trace);
 extern void TraceArg(SqlArgs *args, Trace trace);
 extern void TraceArgArray(SqlArgs *args, const Trace *traces, int n);
-extern Trace TraceColumn(SqlResult result, uint64 row, int column);
+extern Trace TraceFrom(Datum value, bool isnull);
 
 #endif							/* GPUCREDIT_TRACE_H */

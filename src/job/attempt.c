@@ -43,62 +43,86 @@ SQL_STATEMENT(usages_insert, SPI_OK_INSERT,
 			  " pg_catalog.unnest($6), pg_catalog.unnest($7),"
 			  " pg_catalog.unnest($8)");
 
-static void told(SqlResult rows, uint64 i, int column, Attempt *attempt);
+static const char *const attempt_names[] = {
+	"org", "job", "attempt", "hold", "gpus", "share", "per_gpu_hour",
+	"wall_limit", "hold_window", "started_at", "held", "elapsed", "logged",
+	"skewed_at", "starved", "running_at", "ended_at", "outcome", "billed",
+	"progress", "utilization", "saved_at", "save_every", "save_asked",
+	"progress_at", "heard_at", "ends_by"
+};
+static SqlWhole attempt_row = SQL_WHOLE(attempt_names);
+
+static int64 duration_of(Datum value);
 static bool read_one(SqlStatement *statement, const char *org, int64 job,
 					 int32 number, Attempt *attempt);
 
 /*
- * An attempt from a row of ATTEMPT_COLUMNS.
+ * An attempt from ATTEMPT_COLUMNS.
+ */
+void
+AttemptTake(const Datum *values, Attempt *attempt)
+{
+	Datum		value[lengthof(attempt_names)];
+	bool		null[lengthof(attempt_names)];
+
+	SqlTakeApart(&attempt_row, values[0], value, null);
+	attempt->directed = DatumGetBool(values[1]);
+	attempt->org = TextDatumGetCString(value[0]);
+	attempt->job = DatumGetInt64(value[1]);
+	attempt->attempt = DatumGetInt32(value[2]);
+	attempt->hold = DatumGetInt64(value[3]);
+	attempt->gpus = DatumGetInt32(value[4]);
+	attempt->share = DatumGetInt32(value[5]);
+	attempt->per_gpu_hour = DatumGetCredits(value[6]);
+	attempt->wall_limit = null[7] ? -1 : duration_of(value[7]);
+	attempt->hold_window = null[8] ? -1 : duration_of(value[8]);
+	attempt->started_at = DatumGetTimestampTz(value[9]);
+	attempt->held = DatumGetCredits(value[10]);
+	attempt->elapsed = duration_of(value[11]);
+	attempt->logged = duration_of(value[12]);
+	attempt->skewed_at = null[13] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[13]);
+	attempt->starved = DatumGetBool(value[14]);
+	attempt->running = !null[15];
+	attempt->running_at = null[15] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[15]);
+	attempt->ended_at = null[16] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[16]);
+	attempt->outcome = null[17] ? NULL : TextDatumGetCString(value[17]);
+	attempt->billed = null[18] ? 0 : DatumGetCredits(value[18]);
+	attempt->has_progress = !null[19];
+	attempt->progress = null[19] ? 0 : DatumGetInt64(value[19]);
+	attempt->has_utilization = !null[20];
+	attempt->utilization = null[20] ? 0 : DatumGetFloat4(value[20]);
+	attempt->saved_at = null[21] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[21]);
+	attempt->save_every = null[22] ? -1 : duration_of(value[22]);
+	attempt->save_asked = DatumGetBool(value[23]);
+	attempt->progress_at = null[24] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[24]);
+	attempt->heard_at = null[25] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[25]);
+	attempt->ends_by = null[26] ? DT_NOEND : DatumGetTimestampTz(value[26]);
+}
+
+static int64
+duration_of(Datum value)
+{
+	return DurationFromInterval(DatumGetIntervalP(value), NULL);
+}
+
+/*
+ * The same of row i of a result.
  */
 void
 AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
 {
-	attempt->org = SqlText(rows, i, 1);
-	attempt->job = SqlInt8(rows, i, 2);
-	attempt->attempt = SqlInt4(rows, i, 3);
-	attempt->hold = SqlInt8(rows, i, 4);
-	attempt->gpus = SqlInt4(rows, i, 5);
-	attempt->share = SqlInt4(rows, i, 6);
-	attempt->per_gpu_hour = SqlCredits(rows, i, 7);
-	attempt->wall_limit = SqlIsNull(rows, i, 8) ? -1 : SqlDuration(rows, i, 8);
-	attempt->hold_window = SqlIsNull(rows, i, 9) ? -1 :
-		SqlDuration(rows, i, 9);
-	attempt->started_at = SqlTime(rows, i, 10);
-	attempt->held = SqlCredits(rows, i, 11);
-	attempt->elapsed = SqlDuration(rows, i, 12);
-	attempt->logged = SqlDuration(rows, i, 13);
-	attempt->skewed_at = SqlTimeOr(rows, i, 14, DT_NOBEGIN);
-	attempt->starved = SqlBool(rows, i, 15);
-	attempt->running_at = SqlTimeOr(rows, i, 16, DT_NOBEGIN);
-	attempt->running = attempt->running_at != DT_NOBEGIN;
-	attempt->ended_at = SqlTimeOr(rows, i, 17, DT_NOBEGIN);
-	attempt->outcome = SqlText(rows, i, 18);
-	attempt->billed = attempt->outcome ? SqlCredits(rows, i, 19) : 0;
-	told(rows, i, 20, attempt);
-	attempt->directed = SqlBool(rows, i, 22);
-	attempt->saved_at = SqlTimeOr(rows, i, 23, DT_NOBEGIN);
-	attempt->save_every = SqlIsNull(rows, i, 24) ? -1 :
-		SqlDuration(rows, i, 24);
-	attempt->save_asked = SqlBool(rows, i, 25);
-	attempt->progress_at = SqlTimeOr(rows, i, 26, DT_NOBEGIN);
-	attempt->heard_at = SqlTimeOr(rows, i, 27, DT_NOBEGIN);
-	attempt->ends_by = SqlTimeOr(rows, i, 28, DT_NOEND);
-}
-
-/*
- * What its agent told: progress in a column, utilization in the next.
- */
-static void
-told(SqlResult rows, uint64 i, int column, Attempt *attempt)
-{
+	Datum		values[ATTEMPT_WIDTH];
 	bool		isnull;
-	Datum		value = SqlDatum(rows, i, column, &isnull);
 
-	attempt->has_progress = !isnull;
-	attempt->progress = isnull ? 0 : DatumGetInt64(value);
-	value = SqlDatum(rows, i, column + 1, &isnull);
-	attempt->has_utilization = !isnull;
-	attempt->utilization = isnull ? 0 : DatumGetFloat4(value);
+	for (int c = 0; c < ATTEMPT_WIDTH; c++)
+		values[c] = SqlDatum(rows, i, c + 1, &isnull);
+	AttemptTake(values, attempt);
 }
 
 /*

@@ -47,17 +47,16 @@ typedef struct Attempt
 	bool		directed;		/* there are directives */
 } Attempt;
 
-/* The columns of an Attempt, from a row "a", and how many they are. */
-#define ATTEMPT_WIDTH	28
+/*
+ * What an Attempt is read from, of a row "a" of the table: the row as one
+ * value (sql_whole.c), and whether there are directives.
+ */
+#define ATTEMPT_WIDTH	2
+#define ATTEMPT_DIRECTED(org, job, attempt) \
+	"EXISTS (SELECT FROM gpucredit.directive d WHERE d.org = " org \
+	" AND d.job = " job " AND d.attempt = " attempt ")"
 #define ATTEMPT_COLUMNS \
-	" a.org, a.job, a.attempt, a.hold, a.gpus, a.share, a.per_gpu_hour," \
-	" a.wall_limit, a.hold_window, a.started_at, a.held, a.elapsed," \
-	" a.logged, a.skewed_at, a.starved, a.running_at," \
-	" a.ended_at, a.outcome, a.billed, a.progress, a.utilization," \
-	" EXISTS (SELECT FROM gpucredit.directive d WHERE d.org = a.org" \
-	"  AND d.job = a.job AND d.attempt = a.attempt)," \
-	" a.saved_at, a.save_every, a.save_asked, a.progress_at, a.heard_at," \
-	" a.ends_by"
+	" a, " ATTEMPT_DIRECTED("a.org", "a.job", "a.attempt")
 
 /*
  * Attempts "a" that live: the last ones of the jobs "j" that are active,
@@ -68,6 +67,7 @@ typedef struct Attempt
 	"  FROM gpucredit.attempt t WHERE t.org = j.org AND t.job = j.job" \
 	"  AND t.attempt = j.attempt OFFSET 0) a WHERE j.state = 'active'"
 
+extern void AttemptTake(const Datum *values, Attempt *attempt);
 extern void AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt);
 extern bool AttemptRead(const char *org, int64 job, int32 number,
 						Attempt *attempt);

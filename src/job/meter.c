@@ -65,8 +65,7 @@ SQL_STATEMENT(attempt_meter, SPI_OK_UPDATE_RETURNING,
 	" WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3" \
 	" AND a.ended_at IS NULL AND a.running_at IS NOT NULL" \
 	" AND a.elapsed < $4 AND a.started_at <= $6" \
-	" RETURNING" BEATEN_COLUMNS("EXISTS (SELECT FROM gpucredit.directive d" \
-	"  WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3)")
+	" RETURNING a, " ATTEMPT_DIRECTED("$1", "$2", "$3")
 SQL_STATEMENT(attempt_beat, SPI_OK_UPDATE_RETURNING, BEAT_TYPES, BEAT(""));
 SQL_STATEMENT(attempt_beat_told, SPI_OK_UPDATE_RETURNING,
 			  BEAT_TYPES ", bigint, real",
@@ -86,7 +85,6 @@ static void arg_told(SqlArgs *args, const Heartbeat *heartbeat);
 static bool beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt);
 static bool take_beaten(void *context, const Datum *values,
 						const bool *nulls);
-static int64 duration_of(Datum value);
 static bool beat_any(const Heartbeat *heartbeat, Attempt *attempt);
 static pg_attribute_noreturn() void refuse_unknown(const Heartbeat *heartbeat);
 static void note(const Attempt *attempt);
@@ -106,10 +104,6 @@ call_meter(PG_FUNCTION_ARGS)
 	definer = DefinerEnter(fcinfo);
 	SqlConnect();
 	heartbeat.now = ClockNow();
-	attempt.org = heartbeat.org;
-	attempt.job = heartbeat.job;
-	attempt.attempt = heartbeat.attempt;
-	attempt.elapsed = heartbeat.elapsed;
 	if (beat_ordinary(&heartbeat, &attempt))
 	{
 		answer = MeterGoOn(&attempt, heartbeat.now, true);
@@ -218,44 +212,8 @@ take_beaten(void *context, const Datum *values, const bool *nulls)
 	Beaten	   *beaten = context;
 
 	beaten->n++;
-	MeterBeaten(beaten->attempt, values, nulls);
+	AttemptTake(values, beaten->attempt);
 	return true;
-}
-
-/*
- * An attempt, but for its key and elapsed, from BEATEN_COLUMNS.
- */
-void
-MeterBeaten(Attempt *attempt, const Datum *values, const bool *nulls)
-{
-	attempt->hold = DatumGetInt64(values[0]);
-	attempt->gpus = DatumGetInt32(values[1]);
-	attempt->share = DatumGetInt32(values[2]);
-	attempt->per_gpu_hour = DatumGetCredits(values[3]);
-	attempt->held = DatumGetCredits(values[4]);
-	attempt->starved = DatumGetBool(values[5]);
-	attempt->logged = duration_of(values[6]);
-	attempt->running_at = DatumGetTimestampTz(values[7]);
-	attempt->save_asked = DatumGetBool(values[8]);
-	attempt->directed = DatumGetBool(values[9]);
-	attempt->wall_limit = nulls[10] ? -1 : duration_of(values[10]);
-	attempt->hold_window = nulls[11] ? -1 : duration_of(values[11]);
-	attempt->save_every = nulls[12] ? -1 : duration_of(values[12]);
-	attempt->saved_at = nulls[13] ? DT_NOBEGIN :
-		DatumGetTimestampTz(values[13]);
-	attempt->ends_by = nulls[14] ? DT_NOEND : DatumGetTimestampTz(values[14]);
-	attempt->progress_at = nulls[15] ? DT_NOBEGIN :
-		DatumGetTimestampTz(values[15]);
-	attempt->has_progress = !nulls[16];
-	attempt->progress = nulls[16] ? 0 : DatumGetInt64(values[16]);
-	attempt->has_utilization = !nulls[17];
-	attempt->utilization = nulls[17] ? 0 : DatumGetFloat4(values[17]);
-}
-
-static int64
-duration_of(Datum value)
-{
-	return DurationFromInterval(DatumGetIntervalP(value), NULL);
 }
 
 /*

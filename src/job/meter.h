@@ -41,25 +41,10 @@ typedef struct Answer
 	" a.ended_at IS NULL AND (a.elapsed < " METER_ELAPSED(e) \
 	"  OR a.running_at IS NULL)"
 
-/*
- * What is read of an attempt whose heartbeat was ordinary: news, of one that
- * runs, with nothing to cut.  Fewer columns than ATTEMPT_COLUMNS: each costs.
- */
-#define BEATEN_COLUMNS(directed) \
-	" a.hold, a.gpus, a.share, a.per_gpu_hour, a.held, a.starved, a.logged," \
-	" a.running_at, a.save_asked, " directed ", a.wall_limit, a.hold_window," \
-	" a.save_every, a.saved_at, a.ends_by, a.progress_at, a.progress," \
-	" a.utilization"
-
-/* how many those are */
-#define BEATEN_WIDTH	18
-
 extern Answer AnswerLive(const Attempt *attempt, TimestampTz now);
 extern void MeterCheckUtilization(float4 utilization);
 extern Answer MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now,
 							bool wait);
-extern void MeterBeaten(Attempt *attempt, const Datum *values,
-						const bool *nulls);
 extern Answer MeterGoOn(Attempt *attempt, TimestampTz now, bool wait);
 extern bool MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now,
 						  bool wait, Answer *answer);

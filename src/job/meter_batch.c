@@ -46,9 +46,6 @@ typedef struct Pass
 	" pg_catalog.unnest($1) AS org, pg_catalog.unnest($2) AS job," \
 	" pg_catalog.unnest($3) AS attempt"
 #define KEYS_MATCH " a.org = u.org AND a.job = u.job AND a.attempt = u.attempt"
-#define DIRECTED \
-	"EXISTS (SELECT FROM gpucredit.directive d WHERE d.org = a.org" \
-	" AND d.job = a.job AND d.attempt = a.attempt)"
 
 /* OFFSET 0: rows are locked before they are joined to be changed. */
 #define BEAT_TYPES \
@@ -68,7 +65,7 @@ typedef struct Pass
 	"   AND a.running_at IS NOT NULL AND a.elapsed < u.elapsed" \
 	"   AND a.started_at <= u.started_by" \
 	"   FOR NO KEY UPDATE OF a SKIP LOCKED) k OFFSET 0) l" \
-	" WHERE a.ctid = l.tid RETURNING" BEATEN_COLUMNS(DIRECTED) ", l.place"
+	" WHERE a.ctid = l.tid RETURNING" ATTEMPT_COLUMNS ", l.place"
 SQL_STATEMENT(attempts_beat, SPI_OK_UPDATE_RETURNING, BEAT_TYPES,
 			  BEAT("", "", ""));
 SQL_STATEMENT(attempts_beat_told, SPI_OK_UPDATE_RETURNING,
@@ -207,16 +204,11 @@ static bool
 take_beaten(void *context, const Datum *values, const bool *nulls)
 {
 	Pass	   *pass = context;
-	int			place = DatumGetInt32(values[BEATEN_WIDTH]);
+	int			place = DatumGetInt32(values[ATTEMPT_WIDTH]);
 	Beat	   *beat = pass->beats[place];
 	Attempt    *attempt = &pass->attempts[place];
 
-	*attempt = (Attempt)
-	{
-		.org = beat->org, .job = beat->job, .attempt = beat->attempt,
-			.elapsed = beat->elapsed
-	};
-	MeterBeaten(attempt, values, nulls);
+	AttemptTake(values, attempt);
 	beat->taken = attempt;
 	beat->ordinary = true;
 	return true;

@@ -21,9 +21,11 @@
 #include "common/sql.h"
 #include "ledger/parts.h"
 #include "ledger/slice.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 #define HOLD_READ \
-	"SELECT" HOLD_COLUMNS " FROM gpucredit.hold h" \
+	"SELECT h FROM gpucredit.hold h" \
 	" WHERE h.org = $1 AND h.hold = $2 FOR NO KEY UPDATE"
 SQL_STATEMENT(hold_lock, SPI_OK_SELECT, "text, bigint", HOLD_READ);
 SQL_STATEMENT(hold_lock_free, SPI_OK_SELECT, "text, bigint",
@@ -36,6 +38,12 @@ SQL_STATEMENT(hold_update, SPI_OK_UPDATE,
 			  " captured = $5, released = $6, lapsed = $7, closed_at = $8,"
 			  " sliced = $9, counted = $10"
 			  " WHERE h.org = $1 AND h.hold = $2");
+
+static const char *const hold_names[] = {
+	"account", "job", "drawn", "held", "captured", "released", "lapsed",
+	"expires_at", "closed_at", "sliced", "trace", "counted"
+};
+static SqlWhole hold_row = SQL_WHOLE(hold_names);
 
 /*
  * Why a hold is denied, as callers are told.
@@ -140,24 +148,28 @@ HoldLock(const char *org, int64 id, bool wait, Hold *hold)
 }
 
 /*
- * The rest of a hold, from HOLD_COLUMNS in a column and those after it.
+ * The rest of a hold, from a column with its row.
  */
 void
 HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold)
 {
-	hold->account = SqlText(rows, i, column);
-	hold->job = SqlIsNull(rows, i, column + 1) ? 0 :
-		SqlInt8(rows, i, column + 1);
-	hold->drawn = SqlCredits(rows, i, column + 2);
-	hold->held = SqlCredits(rows, i, column + 3);
-	hold->captured = SqlCredits(rows, i, column + 4);
-	hold->released = SqlCredits(rows, i, column + 5);
-	hold->lapsed = SqlCredits(rows, i, column + 6);
-	hold->expires_at = SqlTimeOr(rows, i, column + 7, DT_NOEND);
-	hold->closed_at = SqlTimeOr(rows, i, column + 8, DT_NOBEGIN);
-	hold->sliced = SqlBool(rows, i, column + 9);
-	hold->trace = TraceColumn(rows, i, column + 10);
-	hold->counted = SqlBool(rows, i, column + 11);
+	Datum		value[lengthof(hold_names)];
+	bool		null[lengthof(hold_names)];
+	bool		isnull;
+
+	SqlTakeApart(&hold_row, SqlDatum(rows, i, column, &isnull), value, null);
+	hold->account = TextDatumGetCString(value[0]);
+	hold->job = null[1] ? 0 : DatumGetInt64(value[1]);
+	hold->drawn = DatumGetCredits(value[2]);
+	hold->held = DatumGetCredits(value[3]);
+	hold->captured = DatumGetCredits(value[4]);
+	hold->released = DatumGetCredits(value[5]);
+	hold->lapsed = DatumGetCredits(value[6]);
+	hold->expires_at = null[7] ? DT_NOEND : DatumGetTimestampTz(value[7]);
+	hold->closed_at = null[8] ? DT_NOBEGIN : DatumGetTimestampTz(value[8]);
+	hold->sliced = DatumGetBool(value[9]);
+	hold->trace = TraceFrom(value[10], null[10]);
+	hold->counted = DatumGetBool(value[11]);
 }
 
 /*

@@ -29,12 +29,7 @@ extern Returned PartsDivide(Hold *hold, const Cause *cause, HoldPart *parts,
 							int n, Credits capture, Credits amount,
 							TimestampTz at, Posting *posting);
 
-/* hold.c: columns of a Hold, from a row "h" */
-#define HOLD_COLUMNS \
-	" h.account, h.job, h.drawn, h.held, h.captured, h.released," \
-	" h.lapsed, h.expires_at, h.closed_at, h.sliced, h.trace," \
-	" h.counted"
-
+/* hold.c: a Hold, from a column with a whole row of the table */
 extern void HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold);
 extern void HoldUpdate(const Hold *hold);
 

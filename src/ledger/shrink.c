@@ -25,7 +25,7 @@
 	" WITH ORDINALITY AS u (org, hold, n)"
 
 SQL_STATEMENT(holds_lock, SPI_OK_SELECT, "text[], bigint[]",
-			  "SELECT u.n," HOLD_COLUMNS GIVEN_HOLDS
+			  "SELECT u.n, h" GIVEN_HOLDS
 			  " JOIN gpucredit.hold h ON h.org = u.org AND h.hold = u.hold"
 			  " ORDER BY u.n FOR NO KEY UPDATE OF h SKIP LOCKED");
 SQL_STATEMENT(parts_lock, SPI_OK_SELECT, "text[], bigint[]",
