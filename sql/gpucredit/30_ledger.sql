@@ -203,7 +203,7 @@ CREATE TABLE gpucredit.spend_delta (
 	spent gpucredit.credits NOT NULL,
 	day date					/* UTC; NULL: a repair, of no day */
 );
-CREATE INDEX spend_delta_account ON gpucredit.spend_delta (org, account);
+CREATE INDEX spend_delta_day ON gpucredit.spend_delta (org, day);
 ALTER TABLE gpucredit.spend_delta REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.spend_delta IS
 'Settled spend not yet folded into spend_total and spend_day';

@@ -9,6 +9,7 @@ DROP INDEX gpucredit.attempt_live;
 DROP INDEX gpucredit.attempt_surplus;
 DROP INDEX gpucredit.entry_at;
 DROP INDEX gpucredit.entry_bucket;
+DROP INDEX gpucredit.spend_delta_account;
 ALTER TABLE gpucredit.bucket DROP CONSTRAINT bucket_sound;
 ALTER TABLE gpucredit.hold
 	DROP CONSTRAINT hold_sound,

@@ -48,6 +48,9 @@ SqlTakeApart(SqlWhole *whole, Datum row, Datum *values, bool *nulls)
 	}
 }
 
+/*
+ * Where the columns are in rows of a type.
+ */
 static void
 find_columns(SqlWhole *whole, const TypeCacheEntry *type)
 {

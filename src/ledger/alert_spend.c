@@ -40,6 +40,7 @@ typedef struct SpendLook
 	const AccountPath *path;
 	DateADT		today;
 	Spending   *of;				/* each account of the path */
+	bool		past;			/* there is a day before this one */
 	int			deltas;
 } SpendLook;
 
@@ -49,10 +50,9 @@ SQL_STATEMENT(days_read, SPI_OK_SELECT, "text, text[], date, date",
 			  "  FROM gpucredit.spend_day d WHERE d.org = $1"
 			  "  AND d.account = p.account AND d.day >= $3 AND d.day <= $4"
 			  "  OFFSET 0) s");
-/* in the order of an index: to find any, all might be read */
 SQL_STATEMENT(deltas_read, SPI_OK_SELECT, "text, int",
 			  "SELECT d.account, d.day, d.spent FROM gpucredit.spend_delta d"
-			  " WHERE d.org = $1 ORDER BY d.account LIMIT $2");
+			  " WHERE d.org = $1 ORDER BY d.day LIMIT $2");
 SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
 			  "SELECT gpucredit.alert_spend($1, $2, $3, $4)");
 
@@ -96,16 +96,16 @@ might_be_dear(const AccountPath *path, TimestampTz at)
 		look.of[level].first = look.today;
 
 	SqlArgText(&args, path->org);
-	SqlArgInt4(&args, DELTAS_MOST + 1);
-	SqlEach(&deltas_read, &args, false, see_delta, &look);
-	if (look.deltas > DELTAS_MOST)
-		return false;
-	args = (SqlArgs){0};
-	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, path->accounts, path->n);
 	SqlArg(&args, DateADTGetDatum(look.today - DAYS));
 	SqlArg(&args, DateADTGetDatum(look.today));
 	SqlEach(&days_read, &args, false, see_day, &look);
+	args = (SqlArgs){0};
+	SqlArgText(&args, path->org);
+	SqlArgInt4(&args, DELTAS_MOST + 1);
+	SqlEach(&deltas_read, &args, false, see_delta, &look);
+	if (!look.past || look.deltas > DELTAS_MOST)
+		return false;
 
 	for (int level = 0; level < path->n; level++)
 	{
@@ -131,6 +131,7 @@ see_day(void *context, const Datum *values, const bool *nulls)
 	double		spent = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
 														   values[2]));
 
+	look->past |= DatumGetDateADT(values[1]) < look->today;
 	for (int level = 0; level < look->path->n; level++)
 	{
 		if (strcmp(look->path->accounts[level], account) == 0)
@@ -140,19 +141,25 @@ see_day(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * What an account spent, and is not folded.
+ * What an account spent, and is not folded; the oldest first.  Where nothing
+ * was spent before today, the first says so.
  */
 static bool
 see_delta(void *context, const Datum *values, const bool *nulls)
 {
 	SpendLook  *look = context;
-	char	   *account = TextDatumGetCString(values[0]);
-	double		spent = (double) DatumGetCredits(values[2]) / MICRO;
+	bool		dated = !nulls[1];	/* a repair is of no day */
+	char	   *account;
+	double		spent;
 
-	if (++look->deltas > DELTAS_MOST)
+	if (dated && DatumGetDateADT(values[1]) < look->today)
+		look->past = true;
+	if (!look->past || ++look->deltas > DELTAS_MOST)
 		return false;
-	if (nulls[1])
-		return true;			/* a repair, of no day */
+	if (!dated)
+		return true;
+	account = TextDatumGetCString(values[0]);
+	spent = (double) DatumGetCredits(values[2]) / MICRO;
 	for (int level = 0; level < look->path->n; level++)
 	{
 		if (PathIsBelow(account, look->path->accounts[level]))
