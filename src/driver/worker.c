@@ -18,35 +18,19 @@
  * A cycle that fails is logged, as are the worker's own start and end, and that
  * pool's next one waits (failing.c).
  *
- * It acts as the owner of the extension, and only if schema gpucredit belongs
- * to the extension: anybody with CREATE on the database could make one that
- * does not.  Where there is no extension it looks again at each interval.
- *
- * Each time it looks around, and each cycle, takes the lock on the database
- * that every new connection takes.  Where that is not to be had, somebody
- * wants the database for himself (DROP DATABASE, ALTER DATABASE, CREATE
- * DATABASE ... TEMPLATE): those wait up to 5 s for others to be gone, so it
- * goes.  The launcher starts it again if the database lives.
+ * It acts as the owner of the extension (owner.c).  Where there is no extension
+ * it looks again at each interval.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
-#include "catalog/dependency.h"
-#include "catalog/indexing.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_database.h"
-#include "catalog/pg_extension.h"
-#include "catalog/pg_namespace.h"
-#include "commands/extension.h"
 #include "common/log.h"
 #include "common/sql.h"
 #include "driver/driver.h"
 #include "driver/failing.h"
+#include "driver/owner.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -54,14 +38,9 @@
 #include "shmem/wake.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "tcop/tcopprot.h"
-#include "utils/acl.h"
-#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #define BUSY_MS				20	/* others are in the way of a cycle */
@@ -125,10 +104,6 @@ static CycleEnd run_cycle(const Driver *driver, SqlStatement *statement,
 						  const char *pool);
 static CycleEnd failed(const Driver *driver, const char *pool,
 					   MemoryContext context);
-static bool begin(void);
-static bool database_is_free(void);
-static Oid	extension_owner(void);
-static void finish(void);
 
 void
 DriverWorkerMain(Datum arg)
@@ -210,10 +185,7 @@ look_around(Driver *driver)
 		ProcessConfigFile(PGC_SIGHUP);
 		driver->next_full = 0;
 	}
-	StartTransactionCommand();
-	if (!database_is_free())
-		proc_exit(0);
-	CommitTransactionCommand();
+	OwnerMakeRoom();
 }
 
 /*
@@ -354,7 +326,7 @@ load_pools(const Driver *driver, List **pools)
 
 	PG_TRY();
 	{
-		if (begin())
+		if (OwnerBegin())
 		{
 			SqlResult	rows = SqlRun(&pools_read, NULL);
 
@@ -367,7 +339,7 @@ load_pools(const Driver *driver, List **pools)
 			}
 			SqlFinish();
 		}
-		finish();
+		OwnerFinish();
 	}
 	PG_CATCH();
 	{
@@ -395,7 +367,7 @@ run_cycle(const Driver *driver, SqlStatement *statement, const char *pool)
 	{
 		uint64		started = 0;
 
-		if (begin())
+		if (OwnerBegin())
 		{
 			SqlArgs		args = {0};
 			SqlResult	row;
@@ -409,7 +381,7 @@ run_cycle(const Driver *driver, SqlStatement *statement, const char *pool)
 				end = CYCLE_MORE;
 			SqlFinish();
 		}
-		finish();
+		OwnerFinish();
 		if (end != CYCLE_BUSY && statement == &cycle_run)
 			WakeCount(true, started);
 	}
@@ -442,90 +414,4 @@ failed(const Driver *driver, const char *pool, MemoryContext context)
 	FlushErrorState();
 	RESUME_INTERRUPTS();
 	return retry ? CYCLE_RETRY : CYCLE_FAILED;
-}
-
-/*
- * Begin a transaction as the extension's owner, inside SPI.  False: there is
- * no extension, so nothing to do.
- */
-static bool
-begin(void)
-{
-	Oid			owner;
-
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	if (!database_is_free())
-		proc_exit(0);
-	PushActiveSnapshot(GetTransactionSnapshot());
-	owner = extension_owner();
-	if (!OidIsValid(owner))
-		return false;
-	SetUserIdAndSecContext(owner, SECURITY_LOCAL_USERID_CHANGE);
-	SqlConnect();
-	return true;
-}
-
-/*
- * Commit, and be ourselves again; an abort does the latter by itself.
- */
-static void
-finish(void)
-{
-	SetUserIdAndSecContext(GetAuthenticatedUserId(), 0);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-}
-
-/*
- * Can the lock that connections take be had at once?  It is kept to the end
- * of the transaction.
- */
-static bool
-database_is_free(void)
-{
-	LOCKTAG		tag;
-
-	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
-	return LockAcquire(&tag, RowExclusiveLock, false, true) !=
-		LOCKACQUIRE_NOT_AVAIL;
-}
-
-/*
- * Who owns the extension, which stays until the end of the transaction;
- * InvalidOid where there is none, it is about to go, or the schema is not its
- * own.
- */
-static Oid
-extension_owner(void)
-{
-	Oid			extension = get_extension_oid("gpucredit", true);
-	Oid			schema;
-	Relation	relation;
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple	tuple;
-	Oid			owner = InvalidOid;
-
-	/* DROP EXTENSION waits for us, or we do without it */
-	if (!OidIsValid(extension) ||
-		!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0,
-									   AccessShareLock) ||
-		get_extension_oid("gpucredit", true) != extension)
-		return InvalidOid;
-	schema = get_namespace_oid("gpucredit", true);
-	if (!OidIsValid(schema) ||
-		getExtensionOfObject(NamespaceRelationId, schema) != extension)
-		return InvalidOid;
-	relation = table_open(ExtensionRelationId, AccessShareLock);
-	ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(extension));
-	scan = systable_beginscan(relation, ExtensionOidIndexId, true, NULL, 1,
-							  &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		owner = ((Form_pg_extension) GETSTRUCT(tuple))->extowner;
-	systable_endscan(scan);
-	table_close(relation, AccessShareLock);
-	return owner;
 }
