@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * suppose.h
+ *		What plan_with supposes: nodes and jobs that are not there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SUPPOSE_H
+#define GPUCREDIT_SUPPOSE_H
+
+#include "job/submission.h"
+#include "sched/sched.h"
+
+typedef struct Supposed
+{
+	int			n_nodes;
+	GpuNode    *nodes;
+	int			n_jobs;
+	Submission *jobs;
+	const char **denied;		/* of each job; NULL: it is in the queue */
+} Supposed;
+
+#endif							/* GPUCREDIT_SUPPOSE_H */
