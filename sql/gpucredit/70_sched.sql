@@ -158,7 +158,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_plan_with';
 COMMENT ON FUNCTION gpucredit.plan_with(text, jsonb) IS
 'What place would do now if there were more nodes or jobs, changing nothing.
-what: {"nodes": [..], "jobs": [..]}, at most 8 kB. A node has name, and the other arguments of register_node as words; a job has org, and the other arguments of reserve but key and pool; what has a default there may be left out, and so may account. "count": n stands for n of them, of nodes named name-1 to name-n; 10,000 nodes and 10,000 jobs at most. Nodes are idle and just registered. Jobs are just submitted, and their credit is taken to be there; what else reserve looks at, it looks at.
+what: {"nodes": [..], "jobs": [..]}, at most 8 kB. A node has name, and the other arguments of register_node as words; a job has org, and the other arguments of reserve but key and pool; what has a default there may be left out, and so may account. "count": n stands for n of them, of nodes named name-1 to name-n; 10,000 nodes and 10,000 jobs at most. Nodes are idle and just registered. Jobs are just submitted, and their credit is taken to be there; what else reserve looks at, it looks at, for each as if it were the only one (max_queued does not count those supposed beside it).
 Result: the rows of place. A supposed job has a number below 0: -1 for the first, counting each of a "count"; and one row with action denied where reserve would deny it, with the reason.
 Errors: UC401 no such pool; 22023 unknown word, bad value, node that is there already; else as register_node and reserve.';
 
