@@ -96,9 +96,8 @@ compare_leaf_label(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Let a host have so much more cpu and memory left, or less.  A node that was
- * made smaller under what runs there has given more than it has: what comes
- * back makes up for that first.
+ * Let a host have so much more cpu and memory left, or less.  A node may have
+ * given more than it has: what comes back makes up for that first.
  */
 void
 DecideHostFeed(Host *host, int64_t cpu_milli, int64_t memory_mib)
