@@ -134,6 +134,16 @@ SELECT gpu_type, gpus FROM gpucredit.place('cp') WHERE node = 'cp-c1';
 SET gpucredit.clock = '2027-04-05 02:00+00';
 SELECT gpu_type, supply, allocated, waiting, busy_percent, backlog_change, advice, devices
 FROM gpucredit.capacity_advice('cp');
+-- and where it has come this instant, there is only what was before
+DO $$
+BEGIN
+	PERFORM gpucredit.settle(a.org, a.job, a.attempt, 'completed', '2 h') FROM gpucredit.attempt a
+	WHERE a.pool = 'cp' AND a.gpu_type = 'CP-C' AND a.ended_at IS NULL;
+	PERFORM gpucredit.remove_node('cp-c1');
+	PERFORM gpucredit.register_node('cp', 'cp-c1', 'CP-C', 2, 40960);
+END $$;
+SELECT allocated, waiting, busy_percent, backlog_change, advice, devices
+FROM gpucredit.capacity_advice('cp', '4 h') WHERE gpu_type = 'CP-C';
 
 -- A pool that is not there
 SELECT * FROM gpucredit.demand('no such pool');

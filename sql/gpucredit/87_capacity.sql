@@ -261,8 +261,8 @@ BEGIN ATOMIC
 		SELECT n.gpu_type, min(n.registered_at) AS since
 		FROM gpucredit.node n, p
 		WHERE n.pool = capacity_advice.pool AND n.gpus > 0
-		GROUP BY n.gpu_type, p.since
-		HAVING min(n.registered_at) > p.since),
+		GROUP BY n.gpu_type, p.since, p.at
+		HAVING min(n.registered_at) > p.since AND min(n.registered_at) < p.at),
 	begun AS (
 		SELECT s.since, p.at, s.since + make_interval(secs =>
 				extract(epoch FROM p.at - s.since)::double precision / 2)
