@@ -171,16 +171,18 @@ extern bool DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
 							DecideWhy *why);
 extern DecideWhy DecideVictimWhy(const Cycle *cycle,
 								 const Candidate *candidate);
-extern void DecideVictimGive(Cycle *cycle, int32_t candidate, bool give);
-extern void DecideVictimRoom(Cycle *cycle, int32_t candidate);
-extern void DecideSearchBegin(Cycle *cycle, DecideTopology topology,
-							  bool single);
-extern void DecideSearchUpdate(Cycle *cycle, int32_t host);
 extern bool DecideVictimsEntitled(const Cycle *cycle, int32_t spared);
 extern void DecideVictimsSpare(Cycle *cycle);
 extern Cost DecideVictimsCost(const Cycle *cycle, const int32_t *chosen,
 							  int32_t n);
 extern int	DecideCostCompare(const Cost *a, const Cost *b);
+
+/* victims_room.c */
+extern void DecideVictimGive(Cycle *cycle, int32_t candidate, bool give);
+extern void DecideVictimRoom(Cycle *cycle, int32_t candidate);
+extern void DecideSearchBegin(Cycle *cycle, DecideTopology topology,
+							  bool single);
+extern void DecideSearchUpdate(Cycle *cycle, int32_t host);
 
 /* victims_host.c, victims_gang.c */
 extern bool DecideVictimsOnHost(Cycle *cycle);

@@ -508,6 +508,12 @@ extern bool DecideClaimsEnd(Cycle *cycle);
 extern const char *DecideCheckClaims(const DecideInput *input,
 									 const DecideResult *result,
 									 const DecideArena *arena);
+extern bool DecideCheckStarts(const DecideResult *result, int32_t job);
+
+/* check_given.c */
+extern const char *DecideCheckGiven(const DecideInput *input,
+									const DecideResult *result,
+									const DecideArena *arena);
 
 /* check.c, check_reserve.c */
 extern const char *DecideCheckStart(const DecideInput *input,
