@@ -355,8 +355,25 @@ SELECT pg_temp.settle('move', 'b', 'completed');
 SET gpucredit.clock = '2027-01-01 07:00+00';
 SELECT r.status FROM gpucredit.reserve('pre-2', '', 'move pair', '2xPRE',
 	'1 h', pool => 'move', topology => 'node') r;
+-- not one whose next hold could not be taken
+BEGIN;
+SELECT gpucredit.suspend_account('pre', '', true);
+SELECT * FROM pg_temp.place('move');
+ROLLBACK;
 SELECT * FROM pg_temp.place('move');
 SELECT * FROM pg_temp.place('move');
+-- its devices there are lost before it is told: the pair keeps its claim
+BEGIN;
+SELECT h.action FROM gpucredit.claim_gpu g
+	JOIN gpucredit.eviction e USING (pool, org, job),
+	gpucredit.heartbeat(g.node, gpucredit.gpuset_difference('{0-1}', g.gpus)) h
+WHERE g.pool = 'move';
+SELECT * FROM pg_temp.place('move');
+SELECT count(*) FROM gpucredit.claim c WHERE c.pool = 'move';
+SELECT count(*) FROM gpucredit.directive d JOIN gpucredit.job j USING (org, job)
+WHERE j.pool = 'move';
+SELECT * FROM gpucredit.verify();
+ROLLBACK;
 SELECT pg_temp.settle('move', pg_temp.key(e.org, e.job))
 FROM gpucredit.eviction e WHERE e.pool = 'move';
 SELECT * FROM pg_temp.place('move');
