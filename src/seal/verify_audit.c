@@ -30,6 +30,10 @@ SQL_STATEMENT(traces_read, SPI_OK_SELECT, "bigint",
 			  "SELECT t.entries, t.audits FROM gpucredit.seal_row t"
 			  " WHERE t.batch = $1");
 
+SQL_STATEMENT(traces_last, SPI_OK_SELECT, "",
+			  "SELECT COALESCE(pg_catalog.max(t.batch), 0)"
+			  " FROM gpucredit.seal_row t");
+
 SQL_STATEMENT(departures_check, SPI_OK_SELECT, "",
 			  "SELECT c.subject, c.detail"
 			  " FROM gpucredit.check_departures(NULL) c LIMIT 1");
@@ -47,7 +51,7 @@ static const char *const problems[] = {NULL, "changed", "vanished",
 "inserted"};
 
 static Finding check_chain(const Left *left, SqlResult rows,
-						   TimestampTz since);
+						   TimestampTz since, int64 last);
 static Finding check_link(const Seal *before, const Seal *seal);
 static Finding check_rows(const Left *left, const Seal *seal);
 static Finding name_row(const Left *left, const Seal *seal,
@@ -64,6 +68,7 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 	Finding		finding;
 	Left		left;
 	SqlResult	rows = {0};
+	int64		last;
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
@@ -71,8 +76,10 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 	{
 		SqlFree(&rows);
 		left = LeftRead();
+		/* before the seals, of which there may be more by then */
+		last = SqlInt8(SqlRun(&traces_last, NULL), 0, 1);
 		rows = SealsAll();
-		finding = check_chain(&left, rows, since);
+		finding = check_chain(&left, rows, since, last);
 	} while (finding.problem != NULL && LeftMore(&left));
 	if (finding.problem == NULL)
 		finding = check_departures();
@@ -86,9 +93,10 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 
 /*
  * The first link, or row of a batch sealed since, that is not what was sealed.
+ * A chain that ends before the last batch that left a trace has lost its end.
  */
 static Finding
-check_chain(const Left *left, SqlResult rows, TimestampTz since)
+check_chain(const Left *left, SqlResult rows, TimestampTz since, int64 last)
 {
 	Finding		finding = {0};
 	Seal		before = SealNone();
@@ -111,6 +119,12 @@ check_chain(const Left *left, SqlResult rows, TimestampTz since)
 				MemoryContextReset(each);
 		}
 		before = seal;
+	}
+	if (finding.problem == NULL && before.batch < last)
+	{
+		finding.problem = "vanished";
+		finding.batch = before.batch + 1;
+		finding.detail = "The chain has no such batch.";
 	}
 	return finding;
 }
