@@ -7,7 +7,8 @@
  * decision core knows no quotas: its starts are walked in order, and where
  * one passes a quota it is given fewer devices, or loses that type, or the
  * job is held back; then the cycle decides anew.  So what a tenant's own
- * limits hold back blocks nobody else.
+ * limits hold back blocks nobody else.  Where what was in its way is given up
+ * in the end it is tried again (limit_again.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +36,7 @@ static bool keep_promise(Cycle *cycle, const DecidePromise *promise,
 						 bool *drop);
 static bool narrow(Cycle *cycle, DecideJob *job, const QuotaLimit *limit,
 				   const DecideStart *start);
-static DecideAsk *own_ask(Cycle *cycle, DecideJob *job);
+static DecideAsk *own_ask(Cycle *cycle, int32 index);
 static void drop_type(DecideAsk *ask, int32 type);
 
 /*
@@ -110,8 +111,8 @@ LimitsKept(Cycle *cycle)
 	for (int l = 0; l < cycle->n_limits; l++)
 		cycle->limits[l].new_milli = cycle->limits[l].new_running = 0;
 	if (cycle->n_limits == 0 ||
-		cycle->result.n_starts + cycle->result.n_promises +
-		cycle->result.n_reservations == 0)
+		(cycle->result.n_starts + cycle->result.n_promises +
+		 cycle->result.n_reservations == 0 && !cycle->gave_up))
 		return true;
 	drop = palloc0(sizeof(bool) * (cycle->input.n_jobs + 1));
 	count_claims(cycle);
@@ -122,11 +123,12 @@ LimitsKept(Cycle *cycle)
 	}
 	for (int p = 0; p < cycle->result.n_promises; p++)
 		kept &= keep_promise(cycle, &cycle->result.promises[p], drop);
+	cycle->gave_up |= !kept;
 	kept &= keep_reservations(cycle, drop);
 	if (!kept)
-		CycleDrop(cycle, drop);
+		LimitsDrop(cycle, drop);
 	pfree(drop);
-	return kept;
+	return kept && LimitsSettled(cycle);
 }
 
 /*
@@ -335,13 +337,13 @@ narrow(Cycle *cycle, DecideJob *job, const QuotaLimit *limit,
 
 	if (ask->min_gpus < ask->max_gpus && room >= ask->min_gpus)
 	{
-		ask = own_ask(cycle, job);
+		ask = own_ask(cycle, start->job);
 		ask->max_gpus = (int32) Min(room, start->gpus - 1);
 		return true;
 	}
 	if (*limit->gpu_type == '\0' || ask->n_offers < 2)
 		return false;
-	ask = own_ask(cycle, job);
+	ask = own_ask(cycle, start->job);
 	drop_type(ask, start->type);
 	return true;
 }
@@ -350,8 +352,13 @@ narrow(Cycle *cycle, DecideJob *job, const QuotaLimit *limit,
  * Give a job an ask of its own, which may then change.
  */
 static DecideAsk *
-own_ask(Cycle *cycle, DecideJob *job)
+own_ask(Cycle *cycle, int32 index)
 {
+	DecideJob  *job = &cycle->jobs[index];
+	Queued	   *queued = &cycle->queued[index];
+
+	if (queued->whole_ask == 0)
+		queued->whole_ask = job->ask + 1;
 	job->ask = CycleAddAsk(cycle, &cycle->asks[job->ask]);
 	return &cycle->asks[job->ask];
 }

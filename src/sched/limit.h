@@ -41,4 +41,8 @@ extern LimitList LimitsOver(const Cycle *cycle, const char *org,
 							const char *account);
 extern bool LimitConcerns(const QuotaLimit *limit, const char *gpu_type);
 
+/* limit_again.c */
+extern void LimitsDrop(Cycle *cycle, const bool *drop);
+extern bool LimitsSettled(Cycle *cycle);
+
 #endif							/* GPUCREDIT_LIMIT_H */

@@ -181,10 +181,7 @@ LimitsLock(Cycle *cycle)
 	same = read_limits(cycle, SqlRun(&limits_lock, &args), true);
 	for (int l = 0; l < n; l++)
 		same &= !wanted[l]->busy;
-	same &= count_again(cycle);
-	if (!same)
-		LimitsHoldBack(cycle);
-	return same;
+	return count_again(cycle) && same;
 }
 
 /*

@@ -25,7 +25,6 @@ SQL_STATEMENT(told_read, SPI_OK_SELECT, "text",
 
 static bool add_parts(Cycle *cycle, SqlResult rows, uint64 i,
 					  DecideTold *told, int *room);
-static void find_jobs(Cycle *cycle, DecideTold *told);
 
 /*
  * Load it, once nodes and queue are.
@@ -62,9 +61,11 @@ ToldLoad(Cycle *cycle)
 	}
 	cycle->n_told = (int) rows.n;
 	SqlFree(&rows);
-	find_jobs(cycle, told);
-	cycle->input.told = cycle->input_told = told;
+	cycle->all_told = told;
+	cycle->input_told = palloc(sizeof(DecideTold) * cycle->n_told);
+	cycle->input.told = cycle->input_told;
 	cycle->input.told_parts = cycle->told_parts;
+	ToldFind(cycle);
 }
 
 /*
@@ -119,9 +120,16 @@ add_parts(Cycle *cycle, SqlResult rows, uint64 i, DecideTold *told, int *room)
 /*
  * Find their jobs in the queue, and leave out the others.
  */
-static void
-find_jobs(Cycle *cycle, DecideTold *told)
+void
+ToldFind(Cycle *cycle)
 {
+	DecideTold *told = cycle->all_told;
+
+	cycle->input.n_told = 0;
+	if (cycle->n_told == 0)
+		return;
+	for (int i = 0; i < cycle->n_told; i++)
+		told[i].job = -1;
 	for (int32 j = 0; j < cycle->input.n_jobs; j++)
 	{
 		const DecideJob *job = &cycle->jobs[j];
@@ -146,6 +154,6 @@ find_jobs(Cycle *cycle, DecideTold *told)
 	for (int i = 0; i < cycle->n_told; i++)
 	{
 		if (told[i].job >= 0 && told[i].n_parts > 0)
-			told[cycle->input.n_told++] = told[i];
+			cycle->input_told[cycle->input.n_told++] = told[i];
 	}
 }

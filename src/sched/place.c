@@ -6,7 +6,8 @@
  * Lock the pool, load, decide, check the decision, lock the quotas concerned
  * and the jobs, apply.
  * Where a job to start is not to be had, it is left out and the cycle decides
- * again, so that what it would have used is not idle.
+ * again, so that what it would have used is not idle, nor its quotas kept for
+ * it.
  *
  * Locks: the pool's row, without waiting; then as fund.c, apply.c and
  * surplus.c say, none of which waits.
@@ -29,6 +30,7 @@
 
 ENTRY_POINT(place);
 
+static bool is_had(Cycle *cycle);
 static void put_busy(ReturnSetInfo *rsinfo);
 
 Datum
@@ -61,8 +63,7 @@ call_place(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		CycleDecide(&cycle);
 	} while (!LimitsKept(&cycle) || !AffordGoingOn(&cycle) ||
-			 !CycleLearn(&cycle) ||
-			 !LimitsLock(&cycle) || !CycleLock(&cycle) || !ClaimsLock(&cycle));
+			 !CycleLearn(&cycle) || !is_had(&cycle));
 	LimitsCount(&cycle);
 	CycleApply(&cycle);
 	ClaimsApply(&cycle);
@@ -76,6 +77,19 @@ call_place(PG_FUNCTION_ARGS)
 	ClaimsPut(&cycle, rsinfo);
 	SqlFinish();
 	return (Datum) 0;
+}
+
+/*
+ * Lock what a decision needs.  False: some of it is not to be had, and the cycle
+ * must decide anew without.
+ */
+static bool
+is_had(Cycle *cycle)
+{
+	if (LimitsLock(cycle) && CycleLock(cycle) && ClaimsLock(cycle))
+		return true;
+	LimitsBeginAgain(cycle);
+	return false;
 }
 
 static void

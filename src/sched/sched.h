@@ -35,6 +35,9 @@ typedef struct Queued
 	const char *account;		/* its path */
 	int64		hold;
 	int32		attempt;		/* the last one */
+	int32		whole_ask;		/* what it asked for before quotas narrowed
+								 * that, plus 1; 0: they did not */
+	bool		again;			/* a quota held it back once before */
 	TimestampTz waits_from;		/* as if it had waited at one stretch */
 	const char *cache;			/* what it wants to find; NULL: nothing */
 	const QueuedAsk *asked;
@@ -85,6 +88,7 @@ typedef struct Cycle
 	DecideClaim *claims;		/* input.claims, writable */
 	int			n_told;
 	ToldRow    *told;			/* by job, then organisation */
+	DecideTold *all_told;		/* alongside, of jobs in the queue or not */
 	DecideTold *input_told;		/* input.told, writable */
 	DecidePart *told_parts;		/* input.told_parts, writable */
 	bool		claims_ended;	/* some were found dead */
@@ -94,6 +98,10 @@ typedef struct Cycle
 	QuotaLimit *limits;			/* by organisation and account */
 	struct HTAB *limit_ids;
 	bool		limits_growing; /* those of jobs that could grow are there */
+	struct HeldJob *held;		/* by quotas */
+	int			n_held;
+	int			max_held;
+	bool		gave_up;		/* what was decided passed a quota */
 } Cycle;
 
 /* What a start is billed at. */
@@ -190,6 +198,9 @@ extern void LimitsHoldBack(Cycle *cycle);
 extern bool LimitsKept(Cycle *cycle);
 extern void LimitsCount(const Cycle *cycle);
 
+/* limit_again.c */
+extern void LimitsBeginAgain(Cycle *cycle);
+
 /* still.c */
 extern void StillHoldBack(Cycle *cycle);
 extern char *StillRunsOn(const char *org, int64 job, TimestampTz now);
@@ -203,11 +214,13 @@ extern char *CycleNodes(const Cycle *cycle, const DecidePart *parts, int n);
 
 /* expect.c */
 extern bool CycleLearn(Cycle *cycle);
+extern void CycleExpectAgain(Cycle *cycle);
 extern void CycleLearnOrder(Cycle *cycle);
 extern int64 CycleExpect(int64 wall_limit, int32 ratio);
 
 /* load_told.c */
 extern void ToldLoad(Cycle *cycle);
+extern void ToldFind(Cycle *cycle);
 
 /* reserved.c */
 extern bool ReservedTell(const Cycle *cycle);
