@@ -337,9 +337,9 @@ SELECT action, reason, billed FROM gpucredit.meter('lc', pg_temp.job('silent'), 
 SELECT action, reason, billed FROM gpucredit.meter('lc', pg_temp.job('silent'), 1, '66 min');
 SELECT action, reason, billed FROM gpucredit.meter_batch('{lc}', ARRAY[pg_temp.job('silent')], '{1}', '{67 min}');
 SELECT outcome, billed, released, job_state, replayed
-FROM gpucredit.settle('lc', pg_temp.job('silent'), 1, 'completed', '70 min');
+FROM gpucredit.settle('lc', pg_temp.job('silent'), 1, 'completed', '65 min');
 SELECT outcome, billed, released, job_state, replayed
-FROM gpucredit.settle('lc', pg_temp.job('silent'), 1, 'completed', '70 min');
+FROM gpucredit.settle('lc', pg_temp.job('silent'), 1, 'completed', '65 min');
 SELECT outcome, elapsed, billed FROM gpucredit.attempt WHERE org = 'lc' AND job = pg_temp.job('silent');
 SELECT operation, decision, reason, detail - 'hold' AS detail FROM gpucredit.audit
 WHERE org = 'lc' AND job = pg_temp.job('silent') AND operation IN ('settle', 'meter') ORDER BY audit;

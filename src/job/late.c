@@ -6,7 +6,8 @@
  * The settlement stands, and the claim is never billed; it is evidence, and
  * goes to the trail.  An agent that repeats itself says nothing new: a finish
  * is entered once for what it claims, heartbeats once in each
- * gpucredit.usage_interval.
+ * gpucredit.usage_interval.  That it completed is news whatever a heartbeat
+ * claimed before.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,11 +20,12 @@
 #include "job/attempt.h"
 #include "job/job.h"
 
-SQL_STATEMENT(late_known, SPI_OK_SELECT, "text, bigint, int, bigint",
+SQL_STATEMENT(late_known, SPI_OK_SELECT, "text, bigint, int, bigint, boolean",
 			  "SELECT 1 FROM gpucredit.audit u"
 			  " WHERE u.org = $1 AND u.job = $2 AND u.attempt = $3"
 			  " AND u.decision = 'late'"
-			  " AND (u.detail ->> 'claimed_us')::bigint > $4 LIMIT 1");
+			  " AND (u.detail ->> 'claimed_us')::bigint > $4"
+			  " AND (NOT $5 OR u.detail ->> 'outcome' = 'completed') LIMIT 1");
 
 /*
  * Enter what a call claims of an attempt that is over, if it is more than
@@ -54,6 +56,7 @@ AttemptLate(const Attempt *attempt, const char *operation,
 	SqlArgInt4(&args, attempt->attempt);
 	SqlArgInt8(&args, outcome != NULL ? claimed - 1 :
 			   claimed - SettingUsageInterval());
+	SqlArgBool(&args, completed);
 	if (SqlRun(&late_known, &args).n > 0)
 		return;
 
