@@ -17,7 +17,7 @@ new_database($node, 'credit');
 query_fails($node, 'credit', 'SELECT gpucredit.install_jobs()',
 	'55000', 'refused where pg_cron is not loaded');
 like(hint_of('credit', 'SELECT gpucredit.install_jobs()'),
-	qr/shared_preload_libraries = 'pg_cron'.*cron\.database_name = 'credit'/s,
+	qr/Add pg_cron to shared_preload_libraries.*cron\.database_name = 'credit'/s,
 	'and the hint says how to load it');
 is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.cron_status'),
 	'0', 'cron_status is there, and empty');
