@@ -350,8 +350,8 @@ SqlIsNull(SqlResult result, uint64 row, int column)
 	return isnull;
 }
 
-static Datum
-not_null(SqlResult result, uint64 row, int column)
+Datum
+SqlNotNull(SqlResult result, uint64 row, int column)
 {
 	bool		isnull;
 	Datum		value = SqlDatum(result, row, column, &isnull);
@@ -363,38 +363,38 @@ not_null(SqlResult result, uint64 row, int column)
 int64
 SqlInt8(SqlResult result, uint64 row, int column)
 {
-	return DatumGetInt64(not_null(result, row, column));
+	return DatumGetInt64(SqlNotNull(result, row, column));
 }
 
 int32
 SqlInt4(SqlResult result, uint64 row, int column)
 {
-	return DatumGetInt32(not_null(result, row, column));
+	return DatumGetInt32(SqlNotNull(result, row, column));
 }
 
 bool
 SqlBool(SqlResult result, uint64 row, int column)
 {
-	return DatumGetBool(not_null(result, row, column));
+	return DatumGetBool(SqlNotNull(result, row, column));
 }
 
 Credits
 SqlCredits(SqlResult result, uint64 row, int column)
 {
-	return DatumGetCredits(not_null(result, row, column));
+	return DatumGetCredits(SqlNotNull(result, row, column));
 }
 
 int64
 SqlDuration(SqlResult result, uint64 row, int column)
 {
-	return DurationFromInterval(DatumGetIntervalP(not_null(result, row,
-														   column)), NULL);
+	return DurationFromInterval(DatumGetIntervalP(SqlNotNull(result, row,
+															 column)), NULL);
 }
 
 TimestampTz
 SqlTime(SqlResult result, uint64 row, int column)
 {
-	return DatumGetTimestampTz(not_null(result, row, column));
+	return DatumGetTimestampTz(SqlNotNull(result, row, column));
 }
 
 TimestampTz

@@ -88,12 +88,14 @@ typedef struct SqlWhole
 {
 	const char *const *names;
 	int			n;
+	int			never_null;		/* the first so many */
 	/* found on first use */
 	uint64		type;
 	int			places[SQL_MAX_COLUMNS];	/* from 0 */
 } SqlWhole;
 
-#define SQL_WHOLE(names)	{names, lengthof(names), 0, {0}}
+#define SQL_WHOLE(names, never_null) \
+	{names, lengthof(names), never_null, 0, {0}}
 
 extern void SqlTakeApart(SqlWhole *whole, Datum row, Datum *values,
 						 bool *nulls);
@@ -118,6 +120,7 @@ extern void SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n);
 
 /* Columns count from 1; rows from 0.  The plain forms refuse a null. */
 extern Datum SqlDatum(SqlResult result, uint64 row, int column, bool *isnull);
+extern Datum SqlNotNull(SqlResult result, uint64 row, int column);
 extern bool SqlIsNull(SqlResult result, uint64 row, int column);
 extern int64 SqlInt8(SqlResult result, uint64 row, int column);
 extern int32 SqlInt4(SqlResult result, uint64 row, int column);

@@ -45,6 +45,8 @@ SqlTakeApart(SqlWhole *whole, Datum row, Datum *values, bool *nulls)
 	{
 		values[i] = all[whole->places[i]];
 		nulls[i] = is_null[whole->places[i]];
+		Ensure(i >= whole->never_null || !nulls[i],
+			   "A column that is never null is null.");
 	}
 }
 

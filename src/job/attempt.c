@@ -45,12 +45,12 @@ SQL_STATEMENT(usages_insert, SPI_OK_INSERT,
 
 static const char *const attempt_names[] = {
 	"org", "job", "attempt", "hold", "gpus", "share", "per_gpu_hour",
-	"wall_limit", "hold_window", "started_at", "held", "elapsed", "logged",
-	"skewed_at", "starved", "running_at", "ended_at", "outcome", "billed",
-	"progress", "utilization", "saved_at", "save_every", "save_asked",
-	"progress_at", "heard_at", "ends_by"
+	"started_at", "held", "elapsed", "logged", "starved", "save_asked",
+	"wall_limit", "hold_window", "skewed_at", "running_at", "ended_at",
+	"outcome", "billed", "progress", "utilization", "saved_at",
+	"save_every", "progress_at", "heard_at", "ends_by"
 };
-static SqlWhole attempt_row = SQL_WHOLE(attempt_names);
+static SqlWhole attempt_row = SQL_WHOLE(attempt_names, 13);
 
 static int64 duration_of(Datum value);
 static bool read_one(SqlStatement *statement, const char *org, int64 job,
@@ -74,30 +74,32 @@ AttemptTake(const Datum *values, Attempt *attempt)
 	attempt->gpus = DatumGetInt32(value[4]);
 	attempt->share = DatumGetInt32(value[5]);
 	attempt->per_gpu_hour = DatumGetCredits(value[6]);
-	attempt->wall_limit = null[7] ? -1 : duration_of(value[7]);
-	attempt->hold_window = null[8] ? -1 : duration_of(value[8]);
-	attempt->started_at = DatumGetTimestampTz(value[9]);
-	attempt->held = DatumGetCredits(value[10]);
-	attempt->elapsed = duration_of(value[11]);
-	attempt->logged = duration_of(value[12]);
-	attempt->skewed_at = null[13] ? DT_NOBEGIN :
-		DatumGetTimestampTz(value[13]);
-	attempt->starved = DatumGetBool(value[14]);
-	attempt->running = !null[15];
-	attempt->running_at = null[15] ? DT_NOBEGIN :
+	attempt->wall_limit = null[13] ? -1 : duration_of(value[13]);
+	attempt->hold_window = null[14] ? -1 : duration_of(value[14]);
+	attempt->started_at = DatumGetTimestampTz(value[7]);
+	attempt->held = DatumGetCredits(value[8]);
+	attempt->elapsed = duration_of(value[9]);
+	attempt->logged = duration_of(value[10]);
+	attempt->skewed_at = null[15] ? DT_NOBEGIN :
 		DatumGetTimestampTz(value[15]);
-	attempt->ended_at = null[16] ? DT_NOBEGIN :
+	attempt->starved = DatumGetBool(value[11]);
+	attempt->running = !null[16];
+	attempt->running_at = null[16] ? DT_NOBEGIN :
 		DatumGetTimestampTz(value[16]);
-	attempt->outcome = null[17] ? NULL : TextDatumGetCString(value[17]);
-	attempt->billed = null[18] ? 0 : DatumGetCredits(value[18]);
-	attempt->has_progress = !null[19];
-	attempt->progress = null[19] ? 0 : DatumGetInt64(value[19]);
-	attempt->has_utilization = !null[20];
-	attempt->utilization = null[20] ? 0 : DatumGetFloat4(value[20]);
-	attempt->saved_at = null[21] ? DT_NOBEGIN :
-		DatumGetTimestampTz(value[21]);
-	attempt->save_every = null[22] ? -1 : duration_of(value[22]);
-	attempt->save_asked = DatumGetBool(value[23]);
+	attempt->ended_at = null[17] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[17]);
+	attempt->outcome = null[18] ? NULL : TextDatumGetCString(value[18]);
+	Ensure(attempt->outcome == NULL || !null[19],
+		   "An attempt that is over has no bill.");
+	attempt->billed = attempt->outcome == NULL ? 0 : DatumGetCredits(value[19]);
+	attempt->has_progress = !null[20];
+	attempt->progress = null[20] ? 0 : DatumGetInt64(value[20]);
+	attempt->has_utilization = !null[21];
+	attempt->utilization = null[21] ? 0 : DatumGetFloat4(value[21]);
+	attempt->saved_at = null[22] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[22]);
+	attempt->save_every = null[23] ? -1 : duration_of(value[23]);
+	attempt->save_asked = DatumGetBool(value[12]);
 	attempt->progress_at = null[24] ? DT_NOBEGIN :
 		DatumGetTimestampTz(value[24]);
 	attempt->heard_at = null[25] ? DT_NOBEGIN :
@@ -118,10 +120,9 @@ void
 AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
 {
 	Datum		values[ATTEMPT_WIDTH];
-	bool		isnull;
 
 	for (int c = 0; c < ATTEMPT_WIDTH; c++)
-		values[c] = SqlDatum(rows, i, c + 1, &isnull);
+		values[c] = SqlNotNull(rows, i, c + 1);
 	AttemptTake(values, attempt);
 }
 

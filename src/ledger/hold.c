@@ -40,10 +40,11 @@ SQL_STATEMENT(hold_update, SPI_OK_UPDATE,
 			  " WHERE h.org = $1 AND h.hold = $2");
 
 static const char *const hold_names[] = {
-	"account", "job", "drawn", "held", "captured", "released", "lapsed",
-	"expires_at", "closed_at", "sliced", "trace", "counted"
+	"account", "drawn", "held", "captured", "released", "lapsed", "sliced",
+	"counted",
+	"job", "expires_at", "closed_at", "trace"
 };
-static SqlWhole hold_row = SQL_WHOLE(hold_names);
+static SqlWhole hold_row = SQL_WHOLE(hold_names, 8);
 
 /*
  * Why a hold is denied, as callers are told.
@@ -155,21 +156,20 @@ HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold)
 {
 	Datum		value[lengthof(hold_names)];
 	bool		null[lengthof(hold_names)];
-	bool		isnull;
 
-	SqlTakeApart(&hold_row, SqlDatum(rows, i, column, &isnull), value, null);
+	SqlTakeApart(&hold_row, SqlNotNull(rows, i, column), value, null);
 	hold->account = TextDatumGetCString(value[0]);
-	hold->job = null[1] ? 0 : DatumGetInt64(value[1]);
-	hold->drawn = DatumGetCredits(value[2]);
-	hold->held = DatumGetCredits(value[3]);
-	hold->captured = DatumGetCredits(value[4]);
-	hold->released = DatumGetCredits(value[5]);
-	hold->lapsed = DatumGetCredits(value[6]);
-	hold->expires_at = null[7] ? DT_NOEND : DatumGetTimestampTz(value[7]);
-	hold->closed_at = null[8] ? DT_NOBEGIN : DatumGetTimestampTz(value[8]);
-	hold->sliced = DatumGetBool(value[9]);
-	hold->trace = TraceFrom(value[10], null[10]);
-	hold->counted = DatumGetBool(value[11]);
+	hold->drawn = DatumGetCredits(value[1]);
+	hold->held = DatumGetCredits(value[2]);
+	hold->captured = DatumGetCredits(value[3]);
+	hold->released = DatumGetCredits(value[4]);
+	hold->lapsed = DatumGetCredits(value[5]);
+	hold->sliced = DatumGetBool(value[6]);
+	hold->counted = DatumGetBool(value[7]);
+	hold->job = null[8] ? 0 : DatumGetInt64(value[8]);
+	hold->expires_at = null[9] ? DT_NOEND : DatumGetTimestampTz(value[9]);
+	hold->closed_at = null[10] ? DT_NOBEGIN : DatumGetTimestampTz(value[10]);
+	hold->trace = TraceFrom(value[11], null[11]);
 }
 
 /*
