@@ -289,6 +289,14 @@ SELECT count(*) FROM pg_temp.beat('fl-s');
 SELECT count(gpucredit.reclaim(node, '100 s')) FROM unnest('{fl-s1,fl-s2,fl-s3,fl-s4}'::text[]) AS n (node);
 SELECT * FROM pg_temp.turns();
 SELECT DISTINCT job, action, reason, time_left FROM pg_temp.beat('fl-s') ORDER BY 1;
+SELECT k AS job, split_part(detail, '; ', 2) AS saves
+FROM unnest('{r1,r2,r3,r5}'::text[]) k, gpucredit.explain('fl', pg_temp.job(k))
+WHERE check_name = 'leaving';
+BEGIN;
+SELECT gpucredit.checkpoint('fl', pg_temp.job('r1'), 1, 1, 'u', sha256('1'), 10000000000);
+SELECT split_part(detail, '; ', 2) AS saves FROM gpucredit.explain('fl', pg_temp.job('r1'))
+WHERE check_name = 'leaving';
+ROLLBACK;
 -- what has begun goes on, and who has saved is through: a lower bandwidth
 -- takes a promise back that nobody was told to begin with
 SELECT pg_temp.later('10 s');

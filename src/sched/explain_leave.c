@@ -21,8 +21,19 @@ SQL_STATEMENT(told_read, SPI_OK_SELECT, "text, bigint, int",
 			  " pg_catalog.substr(d.cause,"
 			  "  pg_catalog.strpos(d.cause, '/') + 1),"
 			  " d.given_at, d.action = 'stop', d.deadline, e.why,"
-			  " d.told_at IS NOT NULL"
-			  " FROM gpucredit.directive d LEFT JOIN gpucredit.eviction e"
+			  " d.told_at IS NOT NULL, d.starts_at, d.saved_by,"
+			  " CASE WHEN a.saved_at >= COALESCE("
+			  "  LEAST(d.told_at, d.starts_at), d.given_at)"
+			  "  THEN a.saved_at END,"
+			  " j.spec ->> 'checkpoint_bytes' IS NOT NULL"
+			  "  OR EXISTS (SELECT FROM gpucredit.checkpoint c"
+			  "   WHERE c.org = d.org AND c.job = d.job"
+			  "   AND c.bad_at IS NULL)"
+			  " FROM gpucredit.directive d JOIN gpucredit.job j"
+			  "  ON j.org = d.org AND j.job = d.job"
+			  " JOIN gpucredit.attempt a ON a.org = d.org"
+			  "  AND a.job = d.job AND a.attempt = d.attempt"
+			  " LEFT JOIN gpucredit.eviction e"
 			  "  ON e.org = d.org AND e.job = d.job"
 			  "  AND e.attempt = d.attempt AND d.cause = 'claim'"
 			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
@@ -38,8 +49,9 @@ typedef struct Victims
 	int			leaving;		/* for somebody, already */
 } Victims;
 
-static const char *cause_text(const char *cause, const char *node, const char *why,
-							  bool told);
+static const char *cause_text(SqlResult rows, uint64 i);
+static const char *claim_text(const char *why, bool told);
+static const char *turn_text(SqlResult rows, uint64 i);
 static bool accepts(const DecideAsk *ask, int32 type);
 static bool has_right(const Cycle *cycle, const DecideJob *job,
 					  const DecideRunning *running);
@@ -69,10 +81,7 @@ ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 							stop ? "stop" :
 							psprintf("save and be gone by %s",
 									 ExplainTime(SqlTime(rows, i, 5))),
-							cause_text(SqlText(rows, i, 1),
-									   SqlText(rows, i, 2),
-									   SqlText(rows, i, 6),
-									   SqlBool(rows, i, 7))));
+							cause_text(rows, i)));
 	}
 }
 
@@ -80,7 +89,28 @@ ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
  * For what it leaves.
  */
 static const char *
-cause_text(const char *cause, const char *node, const char *why, bool told)
+cause_text(SqlResult rows, uint64 i)
+{
+	const char *cause = SqlText(rows, i, 1);
+	const char *node = SqlText(rows, i, 2);
+
+	if (strcmp(cause, "drain") == 0)
+		return psprintf("node %s is drained", node);
+	if (strcmp(cause, "device") == 0)
+		return psprintf("a device of node %s failed", node);
+	if (strcmp(cause, "reclaim") == 0)
+		return psprintf("a node it runs on is reclaimed by its provider; %s",
+						turn_text(rows, i));
+	if (strcmp(cause, "cancel") == 0)
+		return "it was cancelled";
+	return claim_text(SqlText(rows, i, 6), SqlBool(rows, i, 7));
+}
+
+/*
+ * For which claim.
+ */
+static const char *
+claim_text(const char *why, bool told)
 {
 	static const char *const whys[][2] = {
 		{"tier", "its devices are promised to a job of a more important tier"},
@@ -91,14 +121,6 @@ cause_text(const char *cause, const char *node, const char *why, bool told)
 	};
 	const char *text = "the claim it was for is over";
 
-	if (strcmp(cause, "drain") == 0)
-		return psprintf("node %s is drained", node);
-	if (strcmp(cause, "device") == 0)
-		return psprintf("a device of node %s failed", node);
-	if (strcmp(cause, "reclaim") == 0)
-		return "a node it runs on is reclaimed by its provider";
-	if (strcmp(cause, "cancel") == 0)
-		return "it was cancelled";
 	for (int w = 0; why != NULL && w < (int) lengthof(whys); w++)
 	{
 		if (strcmp(why, whys[w][0]) == 0)
@@ -106,6 +128,31 @@ cause_text(const char *cause, const char *node, const char *why, bool told)
 	}
 	return psprintf("%s%s", text, told ? "" :
 					"; its agent does not know yet");
+}
+
+/*
+ * Whether what it has done will be saved, where its node is reclaimed.
+ */
+static const char *
+turn_text(SqlResult rows, uint64 i)
+{
+	const char *turn = SqlIsNull(rows, i, 8) ? "now" :
+		psprintf("at %s", ExplainTime(SqlTime(rows, i, 8)));
+	bool		told = SqlBool(rows, i, 7);
+
+	if (!SqlIsNull(rows, i, 10))
+		return psprintf("it has saved at %s, since it was told",
+						ExplainTime(SqlTime(rows, i, 10)));
+	if (!SqlIsNull(rows, i, 9))
+		return psprintf("its turn to save comes %s, and it %s to be through "
+						"by %s", turn, told ? "is promised" :
+						"will then be promised",
+						ExplainTime(SqlTime(rows, i, 9)));
+	return psprintf("its turn to save comes %s, without a promise to be "
+					"through by then: %s", turn, SqlBool(rows, i, 11) ?
+					"no time or bandwidth is left for it" :
+					"neither an earlier checkpoint nor \"checkpoint_bytes\" "
+					"in its spec tells how much it writes");
 }
 
 /*
