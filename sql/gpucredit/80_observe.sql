@@ -488,9 +488,13 @@ BEGIN ATOMIC
 		SELECT a.at, a.turn, CASE a.operation WHEN 'requeue' THEN 7 ELSE 1 END
 			AS rank, a.audit AS id, a.operation || ' ' || a.decision AS what,
 			a.attempt,
-			concat_ws(', ', a.reason, (SELECT string_agg(d.key || ' ' ||
-					d.value, ', ' ORDER BY d.key)
-				FROM jsonb_each_text(a.detail) d)) AS detail, a.trace
+			concat_ws(', ', a.reason, (SELECT string_agg(CASE
+					WHEN d.key LIKE '%\_us'	/* a length of time */
+					THEN left(d.key, -3) || ' ' || d.value::bigint
+						* interval '1 microsecond'
+					ELSE d.key || ' ' || (d.value #>> '{}') END, ', '
+					ORDER BY d.key)
+				FROM jsonb_each(a.detail) d)) AS detail, a.trace
 		FROM told a
 		UNION ALL
 		SELECT a.running_at, coalesce((SELECT max(t.turn) FROM told t
