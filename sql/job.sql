@@ -462,6 +462,22 @@ SELECT s.key, s.attempt, EXISTS (SELECT FROM foreseen f WHERE f.job = p.job AND 
 FROM gpucredit.place('jo-few') p JOIN LATERAL (SELECT r.key, p.attempt FROM gpucredit.request r
 	WHERE r.org = p.org AND r.operation = 'reserve' AND r.result[1] = p.job::text) s ON true ORDER BY 1;
 SELECT count(*) FROM gpucredit.place('jo-few');
+-- what costs nothing is held back by no budget, however far that is passed
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('jo-few', 'c');
+	PERFORM gpucredit.reserve('jo-few', 'c', 'c1', '0', '1 h', pool => 'jo-few');
+	PERFORM gpucredit.place('jo-few');
+	PERFORM gpucredit.suspend_account('jo-few', 'c', true);
+	PERFORM gpucredit.settle('jo-few', pg_temp.job('c1', 'jo-few'), 1, 'preempted', '0');
+	PERFORM gpucredit.suspend_account('jo-few', 'c', false);
+	PERFORM gpucredit.set_budget('jo-few', 'c', 1, 'none');
+	PERFORM gpucredit.hold('jo-few', 'c', 'hc', 0.1, '1 day');
+	PERFORM gpucredit.set_budget('jo-few', 'c', 0.01, 'none');
+END $$;
+SELECT passes, detail FROM gpucredit.explain('jo-few', pg_temp.job('c1', 'jo-few')) WHERE check_name = 'credit';
+SELECT action FROM gpucredit.plan('jo-few');
+SELECT action FROM gpucredit.place('jo-few');
 SELECT * FROM gpucredit.verify('jo-few');
 
 -- What is spent of a bucket per job counts over all its attempts.

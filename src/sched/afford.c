@@ -136,11 +136,13 @@ goes_on(Cycle *cycle, const DecideRunning *running, HTAB *counted)
 
 /*
  * Is there so much credit for a job's next hold, beside what is counted (NULL:
- * nothing is)?  Then it is counted, too.
+ * nothing is)?  Then it is counted, too.  What costs nothing asks nobody.
  */
 bool
 AffordHold(const Cycle *cycle, const Job *job, Credits amount, HTAB *counted)
 {
+	if (amount == 0)
+		return true;
 	if (!budgets_leave(cycle, job, amount, counted, false) ||
 		!buckets_give(cycle, job, amount, counted))
 		return false;
@@ -189,8 +191,6 @@ buckets_give(const Cycle *cycle, const Job *job, Credits amount,
 	SqlResult	rows;
 	uint64		n;
 
-	if (amount == 0)
-		return true;
 	SqlArgText(&args, job->org);
 	SqlArgText(&args, job->account);
 	SqlArgTextArray(&args, job->offers.types, job->offers.n);
