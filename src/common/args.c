@@ -293,12 +293,6 @@ ArgWord(const char *value, const char *name, const char *const *words,
  * Who called, taken from the server: inside SECURITY DEFINER functions the
  * current user is the definer, the outer user is the caller.
  */
-Oid
-CallerOid(void)
-{
-	return GetOuterUserId();
-}
-
 char *
 CallerName(void)
 {

@@ -61,7 +61,6 @@ extern int	ArgWord(const char *value, const char *name,
 					const char *const *words, int nwords);
 
 /* Who called: the login or SET ROLE role, not the definer. */
-extern Oid	CallerOid(void);
 extern char *CallerName(void);
 extern bool CallerHasRole(const char *role);
 

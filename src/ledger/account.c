@@ -3,7 +3,8 @@
  * account.c
  *		Accounts: an organisation, and paths below it.
  *
- * Nothing takes a lock on an account: its row is read, never waited for.
+ * Calls that move credit only read an account's row: they neither lock it nor
+ * wait for who changes it.
  *
  *-------------------------------------------------------------------------
  */

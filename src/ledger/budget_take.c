@@ -203,8 +203,9 @@ BudgetUnshare(BudgetSet *set, int64 hold)
 }
 
 /*
- * Count an amount of a hold, new or not, in the locked counters (unless it is
- * counted there, and its shares are written), and alert who asked to be.  at: the instant of the call.
+ * Count an amount of a hold, new or not, in the locked counters, unless that
+ * is done and its shares are written; and alert who asked to be.  at: the
+ * instant of the call.
  */
 void
 BudgetTake(BudgetSet *set, int64 hold, bool new, Credits amount,

@@ -175,7 +175,7 @@ DrawCheckTaken(const Draw *draw)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("credit expired during the call"),
-				 errdetail("It was waited for for a day."),
+				 errdetail("The call waited a day for it."),
 				 errhint("Retry the transaction.")));
 }
 

@@ -388,8 +388,8 @@ post_draw(Opening *opening, bool new, int32 last_part)
 	Move	   *moves = palloc(sizeof(Move) * Max(draw->nparts, 1));
 	Posting		posting = {.org = draw->path->org, .account = hold->account,
 		.cause = opening->cause, .hold = hold->hold, .at = draw->at,
-		.trace = hold->trace, .n = draw->nparts, .moves = moves, .taken = opening->taken,
-		.parted = opening->prepared};
+		.trace = hold->trace, .n = draw->nparts, .moves = moves,
+		.taken = opening->taken, .parted = opening->prepared};
 
 	if (!opening->taken)
 		LedgerEven(draw);

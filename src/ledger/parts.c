@@ -181,8 +181,8 @@ compare_parts(const void *a, const void *b)
  * Spend the first of the parts, return the last, and enter both.
  */
 Returned
-PartsGiveBack(Hold *hold, const Cause *cause, HoldPart *parts, int n, Credits capture,
-			  Credits amount, TimestampTz at)
+PartsGiveBack(Hold *hold, const Cause *cause, HoldPart *parts, int n,
+			  Credits capture, Credits amount, TimestampTz at)
 {
 	Posting		posting;
 	Returned	returned = PartsDivide(hold, cause, parts, n, capture, amount,

@@ -65,8 +65,8 @@ static bool any_dead(const char *org);
 static LockedBuckets reclaim(const AccountPath *path, const Purpose *purpose,
 							 Credits amount, const Hold *also,
 							 int64 bucket);
-static LockedBuckets lock_buckets(const AccountPath *path, const int64 *holds, int n,
-								  int64 bucket, TimestampTz at);
+static LockedBuckets lock_buckets(const AccountPath *path, const int64 *holds,
+								  int n, int64 bucket, TimestampTz at);
 
 /*
  * Release the organisation's dead holds, if a draw would be short without.
@@ -163,7 +163,6 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 	if (dead > 0 || also != NULL)
 	{
 		int			n = dead + (also != NULL ? 1 : 0);
-
 		BudgetSet  *budgets = palloc0(sizeof(BudgetSet));
 
 		BudgetLockUnion(path, ids, n, now, budgets);

@@ -13,6 +13,7 @@
 #include "audit/audit.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "common/unknown.h"
 #include "entry/entry.h"
 #include "ledger/refund.h"
 #include "request/request.h"
@@ -40,7 +41,6 @@ static bool begin(Refund *refund, FunctionCallInfo fcinfo,
 				  const char *operation, const char *subject);
 static Datum carry_out(Refund *refund, Hold *holds, int n, int64 job);
 static int	lock_job_holds(const Refund *refund, Hold **holds);
-static pg_attribute_noreturn() void refuse_job(int64 id);
 static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why);
 
 Datum
@@ -149,7 +149,7 @@ lock_job_holds(const Refund *refund, Hold **holds)
 	SqlArgInt8(&args, refund->id);
 	rows = SqlRun(&job_holds, &args);
 	if (rows.n == 0)
-		refuse_job(refund->id);
+		RefuseUnknownJob(refund->id);
 	for (uint64 i = 0; i < rows.n; i++)
 		n += SqlBool(rows, i, 2);
 	*holds = palloc(sizeof(Hold) * Max(n, 1));
@@ -162,16 +162,6 @@ lock_job_holds(const Refund *refund, Hold **holds)
 	}
 	SqlFree(&rows);
 	return n;
-}
-
-static void
-refuse_job(int64 id)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_GPUCREDIT_NO_JOB),
-			 errmsg("no such job: %lld", (long long) id),
-			 errdetail("There is none of that number in this organisation."),
-			 errhint("Pass the number gpucredit.reserve() returned.")));
 }
 
 static void

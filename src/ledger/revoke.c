@@ -4,7 +4,7 @@
  *		revoke: what a bucket has is taken away, and the bucket closed.
  *
  * What is held of it stays good; what returns to it later is revoked too
- * (hold.c, refund.c).  The credit of holds past their ttl is available, so
+ * (parts.c, refund.c).  The credit of holds past their ttl is available, so
  * these are released first.  A bucket that has expired has nothing left to
  * revoke: what no sweep has booked yet is booked as expired.
  *

@@ -110,13 +110,26 @@ static int	count_groups(const Cycle *cycle, const DecideStart *start,
 	(&(cycle)->queued[(cycle)->result.starts[i].job])
 
 /*
- * Lock the jobs that are to start.  False: some are gone or not to be had;
- * they are taken out of the cycle, which must then decide anew.
+ * Lock the jobs that are to start.  False: the cycle must decide anew.
  */
 bool
 CycleLock(Cycle *cycle)
 {
 	int			n = cycle->result.n_starts;
+	int32	   *which = palloc(sizeof(int32) * (n + 1));
+
+	for (int i = 0; i < n; i++)
+		which[i] = cycle->result.starts[i].job;
+	return CycleLockJobs(cycle, which, n);
+}
+
+/*
+ * Lock some jobs of the queue.  False: some are gone or not to be had; they
+ * are taken out of the cycle, which must then decide anew.
+ */
+bool
+CycleLockJobs(Cycle *cycle, const int32 *which, int n)
+{
 	const char **orgs = palloc(sizeof(char *) * (n + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (n + 1));
 	int64	   *holds = palloc(sizeof(int64) * (n + 1));
@@ -129,17 +142,17 @@ CycleLock(Cycle *cycle)
 	drop = palloc0(sizeof(bool) * cycle->input.n_jobs);
 	for (int i = 0; i < n; i++)
 	{
-		orgs[i] = START_JOB(cycle, i)->org;
-		jobs[i] = START_JOB(cycle, i)->id;
-		holds[i] = START_QUEUED(cycle, i)->hold;
-		drop[cycle->result.starts[i].job] = true;
+		orgs[i] = cycle->jobs[which[i]].org;
+		jobs[i] = cycle->jobs[which[i]].id;
+		holds[i] = cycle->queued[which[i]].hold;
+		drop[which[i]] = true;
 	}
 	SqlArgTextArray(&args, orgs, n);
 	SqlArgInt8Array(&args, jobs, n);
 	SqlArgInt8Array(&args, holds, n);
 	rows = SqlRun(&jobs_lock, &args);
 	for (uint64 i = 0; i < rows.n; i++)
-		drop[cycle->result.starts[SqlInt8(rows, i, 1) - 1].job] = false;
+		drop[which[SqlInt8(rows, i, 1) - 1]] = false;
 	if (rows.n == (uint64) n)
 		return true;
 	SqlFree(&rows);
@@ -398,7 +411,7 @@ audit_score(AuditRow *row, const Cycle *cycle, int i)
 
 	AuditInt8(row, "waited_us",
 			  Max(cycle->now - START_QUEUED(cycle, i)->waits_from, 0));
-	if (job->aged_at <= cycle->now)
+	if (job->aged_at < cycle->now)
 		AuditNumber(row, "aged", "true");
 	if (start->type == DECIDE_NO_TYPE)
 		return;

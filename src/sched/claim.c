@@ -30,13 +30,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-SQL_STATEMENT(jobs_lock, SPI_OK_SELECT, "text[], bigint[], bigint[]",
-			  "SELECT u.n FROM ROWS FROM (pg_catalog.unnest($1),"
-			  " pg_catalog.unnest($2), pg_catalog.unnest($3))"
-			  " WITH ORDINALITY AS u (org, job, hold, n)"
-			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
-			  " WHERE j.state = 'queued' AND j.hold = u.hold"
-			  " FOR NO KEY UPDATE OF j SKIP LOCKED");
 SQL_STATEMENT(victims_lock, SPI_OK_SELECT, "text[], bigint[], int[]",
 			  "SELECT u.n FROM ROWS FROM (pg_catalog.unnest($1),"
 			  " pg_catalog.unnest($2), pg_catalog.unnest($3))"
@@ -141,42 +134,15 @@ ClaimsLock(Cycle *cycle)
 static bool
 lock_jobs(Cycle *cycle)
 {
+	int32	   *which = palloc(sizeof(int32) * cycle->result.n_promises);
 	int			n = 0;
-	int			most = cycle->result.n_promises;
-	const char **orgs = palloc(sizeof(char *) * most);
-	int64	   *jobs = palloc(sizeof(int64) * most);
-	int64	   *holds = palloc(sizeof(int64) * most);
-	int32	   *which = palloc(sizeof(int32) * most);
-	bool	   *drop;
-	SqlArgs		args = {0};
-	SqlResult	rows;
 
-	drop = palloc0(sizeof(bool) * (cycle->input.n_jobs + 1));
-	for (int i = 0; i < most; i++)
+	for (int i = 0; i < cycle->result.n_promises; i++)
 	{
-		int32		job = cycle->result.promises[i].job;
-
-		if (job < 0)
-			continue;
-		orgs[n] = cycle->jobs[job].org;
-		jobs[n] = cycle->jobs[job].id;
-		holds[n] = cycle->queued[job].hold;
-		which[n++] = job;
-		drop[job] = true;
+		if (cycle->result.promises[i].job >= 0)
+			which[n++] = cycle->result.promises[i].job;
 	}
-	if (n == 0)
-		return true;
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgInt8Array(&args, holds, n);
-	rows = SqlRun(&jobs_lock, &args);
-	for (uint64 i = 0; i < rows.n; i++)
-		drop[which[SqlInt8(rows, i, 1) - 1]] = false;
-	if (rows.n == (uint64) n)
-		return true;
-	SqlFree(&rows);
-	CycleDrop(cycle, drop);
-	return false;
+	return CycleLockJobs(cycle, which, n);
 }
 
 /*

@@ -17,8 +17,6 @@
 
 static void audit_claims(const Cycle *cycle);
 static void audit_evictions(const Cycle *cycle);
-static char *describe_parts(const Cycle *cycle, const DecidePart *parts,
-							int n);
 static void put_part(const Cycle *cycle, ReturnSetInfo *rsinfo,
 					 const char *action, const char *org, int64 job,
 					 int32 attempt, const DecidePart *part, int32 share,
@@ -89,8 +87,8 @@ audit_claims(const Cycle *cycle)
 		row->job = owner.job;
 		row->at = cycle->now;
 		AuditText(row, "nodes",
-				  describe_parts(cycle, &cycle->result.promise_parts
-								 [promise->first_part], promise->n_parts));
+				  CycleNodes(cycle, &cycle->result.promise_parts
+							 [promise->first_part], promise->n_parts));
 		AuditInt8(row, "gpus", promise->gpus);
 		AuditInt8(row, "share", promise->share);
 		AuditInt8(row, "evictions", promise->n_evictions);
@@ -131,22 +129,6 @@ audit_evictions(const Cycle *cycle)
 	}
 	JobTraces(rows, n);
 	AuditWriteMany(rows, n);
-}
-
-/*
- * "n1{0-7} n2{0-3}"
- */
-static char *
-describe_parts(const Cycle *cycle, const DecidePart *parts, int n)
-{
-	StringInfoData text;
-
-	initStringInfo(&text);
-	for (int p = 0; p < n; p++)
-		appendStringInfo(&text, "%s%s%s", p > 0 ? " " : "",
-						 cycle->set->nodes[parts[p].node].name,
-						 GpuSetToCString(parts[p].devices));
-	return text.data;
 }
 
 /*

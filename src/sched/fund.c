@@ -47,6 +47,7 @@ SQL_STATEMENT(unfunded_look, SPI_OK_SELECT,
 					   " j.submitted_at, CASE WHEN j.not_before > $4 THEN"
 					   " NULL ELSE j.waited END, j.attempt, j.cache,"
 					   ASK_COLUMNS));
+
 static SqlArgs unfunded_args(const char *pool);
 static bool fund(const char *org, int64 id);
 static bool foresee(Cycle *cycle, SqlResult rows, uint64 i, HTAB *counted);

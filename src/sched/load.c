@@ -30,6 +30,7 @@ SQL_STATEMENT(fences_end, SPI_OK_UPDATE, "text, timestamptz",
 			  "  GREATEST(f.ended_at, f.seen_at) <= $2"
 			  "  FOR NO KEY UPDATE SKIP LOCKED) f"
 			  " WHERE g.ctid = f.tid");
+
 /*
  * Load all that a cycle decides on.
  */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * load_elastic.c
- *		What running jobs ask that may go on elsewhere or with more devices,
- *		and which devices were idle for long enough to grow into.
+ *		Of running jobs that may go on elsewhere, or with more devices: what
+ *		they ask, and which devices were idle for long enough to grow into.
  *
  * Read only where somebody could: jobs of a range, and, where the pool
  * consolidates, all that may be preempted for capacity.  A device is idle

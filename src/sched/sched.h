@@ -71,6 +71,7 @@ typedef struct Cycle
 	NodeSet    *set;
 	DecideInput input;
 	DecideResult result;
+	MemoryContext decided;		/* the result's */
 	DecideJob  *jobs;			/* input.jobs, writable */
 	Queued	   *queued;			/* alongside */
 	DecideAsk  *asks;			/* input.asks, writable */
@@ -142,16 +143,11 @@ extern int64 RunningExpectEnd(int64 now, int64 started, int64 expected,
 extern int32 RunningFind(const Cycle *cycle, const char *org, int64 job,
 						 int32 attempt);
 
-/*
- * From the one column to the other a row of ASK_COLUMNS (after nine others) is
- * what its job "j" asks.
- */
-#define ASK_COLUMN	10
+/* What a job "j" asks: columns 10 to 21 of a row, for AskRead(). */
 #define ASK_COLUMNS \
 	" j.request, j.topology, j.preemptible, j.cpu_milli, j.memory_mib," \
 	" j.wall_limit, j.hold_window, j.offer_types, j.offer_prices," \
 	" j.offer_memory, j.offer_spot_prices, j.prefer"
-#define ASK_LAST	21
 
 extern void AskRead(SqlResult rows, uint64 i, Job *job);
 
@@ -207,6 +203,7 @@ extern char *StillRunsOn(const char *org, int64 job, TimestampTz now);
 
 /* apply.c */
 extern bool CycleLock(Cycle *cycle);
+extern bool CycleLockJobs(Cycle *cycle, const int32 *which, int n);
 extern void CycleApply(const Cycle *cycle);
 extern StartPrice CyclePrice(const Cycle *cycle, const DecideStart *start);
 

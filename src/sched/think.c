@@ -76,16 +76,22 @@ CycleThink(Cycle *cycle)
 }
 
 /*
- * Decide, and have the decision checked by code of its own.
+ * Decide, and have the decision checked by code of its own.  What was decided
+ * before is forgotten: quotas may have a cycle decide very often.
  */
 void
 CycleDecide(Cycle *cycle)
 {
-	DecideArena arena = ArenaOf(AllocSetContextCreate(CurrentMemoryContext,
-													  "gpucredit decide",
-													  ALLOCSET_DEFAULT_SIZES));
-	const char *problem = DecideRun(&cycle->input, &arena, &cycle->result);
+	DecideArena arena;
+	const char *problem;
 
+	if (cycle->decided == NULL)
+		cycle->decided = AllocSetContextCreate(CurrentMemoryContext,
+											   "gpucredit decide",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContextReset(cycle->decided);
+	arena = ArenaOf(cycle->decided);
+	problem = DecideRun(&cycle->input, &arena, &cycle->result);
 	if (problem == NULL)
 		problem = DecideCheck(&cycle->input, &cycle->result, &arena, NULL);
 	if (problem != NULL)

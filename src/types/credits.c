@@ -315,43 +315,6 @@ CreditsMulRatio(Credits rate, int64 num, int64 den, bool round_half_up)
 }
 
 /*
- * CreditsBill
- *		What a rate per hour comes to in elapsed_us, rounded half up.
- */
-Credits
-CreditsBill(Credits rate_per_hour, int64 elapsed_us)
-{
-	return CreditsMulRatio(rate_per_hour, elapsed_us, MICROSECONDS_PER_HOUR,
-						   true);
-}
-
-/*
- * CreditsHoldFor
- *		What to hold for duration_us at a rate per hour: rounded up.
- */
-Credits
-CreditsHoldFor(Credits rate_per_hour, int64 duration_us)
-{
-	Credits		result;
-
-	if (!CreditsTryMulRatio(rate_per_hour, duration_us,
-							MICROSECONDS_PER_HOUR, CREDITS_ROUND_UP, &result))
-		report_overflow();
-	return result;
-}
-
-/*
- * CreditsRateFor
- *		The rate per hour of these GPUs, rounded up: to show, not to bill.
- */
-Credits
-CreditsRateFor(Credits per_gpu_hour, int gpus, int share_milli)
-{
-	return CreditsHoldExact(per_gpu_hour, gpus, share_milli,
-							MICROSECONDS_PER_HOUR);
-}
-
-/*
  * CreditsBillExact
  *		What these GPUs cost for elapsed_us, rounded half up once.
  */

@@ -10,8 +10,7 @@
  * hold for the same time is rounded up and so is never less than the bill.
  * The ...Exact functions take the price of one whole GPU, the number of GPUs
  * and the share of each in thousandths, and keep the full precision of that
- * product; CreditsRateFor gives a rate to show or to compare with, never one
- * to bill from. Prices, GPUs, shares and times passed here are not negative.
+ * product.  Prices, GPUs, shares and times passed here are not negative.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,13 +37,7 @@ extern Credits CreditsMul(Credits a, int64 factor);
 extern Credits CreditsMulRatio(Credits rate, int64 num, int64 den,
 							   bool round_half_up);
 
-/* From a rate per hour for everything that runs. */
-extern Credits CreditsBill(Credits rate_per_hour, int64 elapsed_us);
-extern Credits CreditsHoldFor(Credits rate_per_hour, int64 duration_us);
-
 /* From the price of one whole GPU. */
-extern Credits CreditsRateFor(Credits per_gpu_hour, int gpus,
-							  int share_milli);
 extern Credits CreditsBillExact(Credits per_gpu_hour, int gpus,
 								int share_milli, int64 elapsed_us);
 extern Credits CreditsHoldExact(Credits per_gpu_hour, int gpus,

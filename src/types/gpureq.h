@@ -26,17 +26,12 @@ typedef struct GpuReq
 	GpuReqAlternative alternatives[FLEXIBLE_ARRAY_MEMBER];	/* by preference */
 } GpuReq;
 
-#define GPUREQ_SIZE(n) \
-	(offsetof(GpuReq, alternatives) + (n) * sizeof(GpuReqAlternative))
-
 #define DatumGetGpuReqP(d)		((GpuReq *) PG_DETOAST_DATUM(d))
 #define GpuReqPGetDatum(r)		PointerGetDatum(r)
 #define PG_GETARG_GPUREQ_P(n)	DatumGetGpuReqP(PG_GETARG_DATUM(n))
 #define PG_RETURN_GPUREQ_P(r)	PG_RETURN_POINTER(r)
 
 #define GpuReqIsCpuOnly(r)		((r)->max_gpus == 0)
-#define GpuReqIsShare(r)		((r)->share_milli < GPUREQ_WHOLE)
-#define GpuReqIsElastic(r)		((r)->min_gpus < (r)->max_gpus)
 #define GpuReqAlternativeIsAny(a) \
 	((a)->name[0] == '*' && (a)->name[1] == '\0')
 
