@@ -785,7 +785,7 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('reserve', 'options', $$'{"prefer": "no such"}'$$, '22023'),
 	('reserve', 'options', $$'{"prefer": ["nvlink"]}'$$, '22023'),
 	('place', 'max_starts', '-1', '22023'),
-	('demand', 'pool', 'NULL', 'UC401'),
+	('demand', 'pool', 'NULL', '22023'),
 	('demand', 'since', $$'-infinity'$$, '22023'),
 	('demand', 'until', $$'infinity'$$, '22023'),
 	('demand', 'since', $$'4713-01-01 BC'$$, '22023'),

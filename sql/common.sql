@@ -34,6 +34,9 @@ SET gpucredit.clock = '294277-01-01 00:00+00';
 SET gpucredit.clock = '4714-01-01 00:00 BC';
 SET gpucredit.clock = '2027-01-01 00:00 Nowhere/Land';
 SELECT set_config('gpucredit.clock', repeat('2', 100000), false);
+\set VERBOSITY default
+SET gpucredit.clock = 'tomorrow at noon';
+\set VERBOSITY sqlstate
 SELECT gpucredit.now();
 SET LOCAL gpucredit.clock = '';			-- outside a transaction: nothing
 

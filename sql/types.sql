@@ -132,6 +132,16 @@ SELECT v, pg_typeof(v) FROM (SELECT '1.5'::credits * 1.5 AS v) t;
 SELECT v, pg_typeof(v) FROM (SELECT '1.5'::credits / 4 AS v) t;
 SELECT '1.5'::credits > 1, '1.5'::credits = 1.50, round('1.55'::credits, 1);
 
+-- So is all arithmetic where the schema is not on the path; it is exact, and
+-- what does not fit is refused as soon as it is to be credits again.
+BEGIN;
+SET LOCAL search_path = pg_catalog;
+SELECT v, pg_typeof(v) FROM (SELECT '9223372036854.775807'::gpucredit.credits
+	+ '0.000001'::gpucredit.credits AS v) t;
+SELECT ('9223372036854.775807'::gpucredit.credits
+	+ '0.000001'::gpucredit.credits)::gpucredit.credits;
+ROLLBACK;
+
 --
 -- credits: comparison
 --

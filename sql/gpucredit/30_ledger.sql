@@ -243,7 +243,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_create_account';
 COMMENT ON FUNCTION gpucredit.create_account(text, text, numeric) IS
 'Creates an account, or sets the weight of one that is there.
 org: the organisation. account: '''' for the organisation itself, else a path below it ("vision/alice", at most 8 levels). weight: share among siblings, above 0.
-Errors: UC001 where the parent does not exist; 22023 for a malformed name or weight.';
+Errors: UC001 where the parent does not exist; UC202 rate limited; 22003; 22023 for a malformed name, or a weight that is not above 0.';
 
 CREATE FUNCTION gpucredit.suspend_account(org text, account text,
 	suspended boolean) RETURNS void
@@ -251,7 +251,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_suspend_account';
 COMMENT ON FUNCTION gpucredit.suspend_account(text, text, boolean) IS
 'Suspends an account and all below it, or lifts that: no new hold or extension; what runs goes on to the end of its hold.
-Errors: UC001 no such account.';
+Errors: UC001 no such account; UC202 rate limited; 22023.';
 
 /* Credits */
 
@@ -270,7 +270,7 @@ COMMENT ON FUNCTION gpucredit.issue(text, text, text, numeric, text,
 'Issues credits to an account as a new bucket.
 amount: credits, above 0, at most 6 decimals. kind: paid, promo, grant. Active in [effective_at, expires_at); effective_at NULL: now; valid_for: expires that long after effective_at. priority: low burns first. policy: what it pays for, words gpu_types, tiers, pools, max_per_job, max_share.
 Result: the bucket, and whether the call was a replay.
-Errors: UC001 no such account; UC201 key used with other arguments; 22003 amount; 22023 anything else malformed.';
+Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003 amount; 22023 anything else malformed.';
 
 CREATE TYPE gpucredit.hold_result AS (hold bigint, status text, reason text,
 	held numeric, expires_at timestamptz, replayed boolean);
@@ -286,8 +286,8 @@ AS 'MODULE_PATHNAME', 'gpucredit_hold';
 COMMENT ON FUNCTION gpucredit.hold(text, text, text, numeric, interval) IS
 'Sets credit aside for a caller with a scheduler of its own.
 amount: credits, above 0. ttl: how long the hold lives, above 0; from then on it is refused to capture and its credit is free.
-Result: status granted, or denied with reason insufficient_credits or account_suspended (hold NULL, held 0).
-Errors: UC001 no such account; UC201 key used with other arguments; 22003, 22023.';
+Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended (hold NULL, held 0).
+Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
 
 CREATE FUNCTION gpucredit.capture(org text, hold bigint, key text,
 	amount numeric, final boolean DEFAULT true)
@@ -298,7 +298,7 @@ COMMENT ON FUNCTION gpucredit.capture(text, bigint, text, numeric, boolean) IS
 'Spends what a hold holds; final: the rest goes back to its buckets and the hold is closed.
 amount: credits, 0 or more, at most what is held.
 Result: captured; released to buckets; lapsed, since their bucket had expired or was revoked.
-Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201; 22003; 22023 more than is held.';
+Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201; UC202 rate limited; 22003; 22023 more than is held.';
 
 CREATE FUNCTION gpucredit.release(org text, hold bigint, key text)
 RETURNS gpucredit.release_result
@@ -307,7 +307,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_release';
 COMMENT ON FUNCTION gpucredit.release(text, bigint, text) IS
 'Gives what a hold still holds back to the very buckets it came from.
 Result: released, and lapsed, since their bucket had expired or was revoked; of a hold that ran past its ttl and was released already, what was released then.
-Errors: UC003 no such hold, captured, or of a job; UC201; 22023.';
+Errors: UC003 no such hold, captured, or of a job; UC201; UC202 rate limited; 22023.';
 
 /* For reading functions written in SQL. */
 CREATE FUNCTION gpucredit.require_account(org text, account text)

@@ -123,7 +123,7 @@ COMMENT ON FUNCTION gpucredit.set_budget(text, text, numeric, text, boolean,
 	numeric[]) IS
 'Limits what an account and all below it may reserve and spend in a period; one budget per account and period. Counts the holds begun after it was set.
 amount: credits, 0 or more; NULL removes the budget. period: none, day, week, month, quarter, year (UTC calendar). hard: refuses (reason budget_exceeded), else it only alerts. alert_at: shares of the amount, above 0 and at most 10, at most 16 of them.
-Errors: UC001 no such account; UC101 bad budget: an amount below 0, an unknown period, thresholds that are none; 22003, 22023.';
+Errors: UC001 no such account; UC101 bad budget: an amount below 0, an unknown period, thresholds that are none; UC202 rate limited; 22003, 22023.';
 
 CREATE TYPE gpucredit.budgets_row AS (account text, period text,
 	period_start timestamptz, amount numeric, reserved numeric,

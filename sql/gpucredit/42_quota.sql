@@ -40,4 +40,4 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_quota';
 COMMENT ON FUNCTION gpucredit.set_quota(text, text, text, int, int, int) IS
 'Limits what an account and all below it may have at once, of a GPU type or (NULL) of any.
 max_gpus: devices in use. max_running: jobs started; more wait. max_queued: jobs waiting; more are denied as quota_exceeded, as is a request that alone passes max_gpus. NULL: no limit; all three NULL removes the quota.
-Errors: UC001 no such account; 22023.';
+Errors: UC001 no such account; UC202 rate limited; 22023.';

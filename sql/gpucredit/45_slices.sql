@@ -92,4 +92,4 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_slices';
 COMMENT ON FUNCTION gpucredit.set_slices(text, text, int) IS
 'Spreads an account''s buckets and the counters of its budgets over slices, so that many calls for it at once do not queue for one row; 1 puts them together again. No figure changes, nor what is granted. Worth it where calls wait for each other''s commits.
 account: the one whose buckets and budgets these are, '''' for the organisation; accounts below it have their own. n: 1 to 64, about as many as calls at once.
-Errors: UC001 no such account; 22023.';
+Errors: UC001 no such account; UC202 rate limited; 22023.';

@@ -197,11 +197,11 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_resume';
 COMMENT ON FUNCTION gpucredit.resume(text) IS
 'Ends the draining of a node; attempts told to leave for it, and not for another, may stay.
-Errors: UC401 no such node.';
+Errors: UC401 no such node; 22023.';
 
 CREATE FUNCTION gpucredit.remove_node(node text) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_remove_node';
 COMMENT ON FUNCTION gpucredit.remove_node(text) IS
 'Forgets a node on which nothing runs.
-Errors: UC401 no such node; UC303 while attempts live there.';
+Errors: UC401 no such node; UC303 while attempts live there; 22023.';

@@ -279,8 +279,8 @@ COMMENT ON FUNCTION gpucredit.reserve(text, text, text, text, interval, text,
 	text, text, text, int, bigint, bigint, interval, jsonb, jsonb) IS
 'Submits a job: holds its credit and queues it.
 request: a gpureq, as "8xH100|A100@40GB". wall_limit: NULL for the tier''s max_wall, which it may not pass. topology: any, node, nvlink, leaf. preemptible: as the tier (NULL) or more willing. max_retries: 0 to 1000 failures tried again. cpu_milli (thousandths of a core), memory_mib: of the whole job. hold_window: hold for this long at a time. options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
-Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, account_suspended, no_price, impossible_request.
-Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; UC402 tier or GPU type; 22P02 request; 22023.';
+Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, budget_exceeded, quota_exceeded, account_suspended, no_price or impossible_request (nothing in the pool could ever run it).
+Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 what it would hold does not fit; 22023.';
 
 CREATE FUNCTION gpucredit.meter(org text, job bigint, attempt int,
 	elapsed interval, progress bigint DEFAULT NULL,
@@ -292,7 +292,7 @@ COMMENT ON FUNCTION gpucredit.meter(text, bigint, int, interval, bigint,
 'An attempt''s heartbeat.
 elapsed: how long the attempt has run, cumulative, by the agent''s monotonic clock; one that is not more than the last changes nothing. progress: any growing count. utilization: 0 to 1.
 Result: action continue, checkpoint (save now, gone by deadline) or stop (now), why, billed so far, held for the attempt, when it would have to stop as things are, and how long until then.
-Errors: UC301 no such job; UC302 no such attempt; 22023.';
+Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023.';
 
 CREATE FUNCTION gpucredit.meter_batch(org text[], job bigint[],
 	attempt int[], elapsed interval[], progress bigint[] DEFAULT NULL,
@@ -318,7 +318,7 @@ COMMENT ON FUNCTION gpucredit.settle(text, bigint, int, text, interval, int,
 'Ends an attempt, exactly once: its bill is spent, the rest of the hold goes back to the very buckets it came from, its devices are free.
 outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized. elapsed: final, cumulative; NULL or less than metered: what was metered stands; agents only. exit_code, message: what the retry rules look at (table retry_rule): failed and out_of_memory are tried again, within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
 Result: the stored settlement; refunded: what the tier does not bill of work the job must do again; the job''s state, and when it may start again; replayed: it was settled before.
-Errors: UC301 no such job; UC302 no such attempt; 22023; 42501 elapsed by one who is not an agent.';
+Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023; 42501 elapsed by one who is not an agent.';
 
 CREATE FUNCTION gpucredit.cancel(org text, job bigint, key text,
 	reason text DEFAULT NULL) RETURNS gpucredit.cancel_result
@@ -327,7 +327,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_cancel';
 COMMENT ON FUNCTION gpucredit.cancel(text, bigint, text, text) IS
 'Cancels a job: one that waits ends now, one that runs is told to stop and ends when its agent settles it; one that is over stays as it is.
 Result: the job''s state after the call.
-Errors: UC301 no such job; UC201 key used with other arguments; 22023.';
+Errors: UC301 no such job; UC201 key used with other arguments; UC202 rate limited; 22023.';
 
 CREATE FUNCTION gpucredit.heartbeat(node text,
 	healthy gpucredit.gpuset DEFAULT NULL, running text[] DEFAULT NULL)

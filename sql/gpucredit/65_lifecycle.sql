@@ -131,7 +131,7 @@ COMMENT ON FUNCTION gpucredit.checkpoint(text, bigint, int, bigint, text,
 'An attempt has saved its state, where the job''s next attempt may go on; heartbeat hands the last one out in spec, as "checkpoint".
 step: 0 or more, growing within the attempt; the same again with the same values changes nothing. uri: where it is. sha256: of its content, 32 bytes. size_bytes: 0 or more.
 What the attempt has metered by then is what it counts for: so meter first.
-Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; 22023 anything malformed, or a step that is not above the last.';
+Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; UC202 rate limited; 22023 anything malformed, or a step that is not above the last.';
 
 CREATE FUNCTION gpucredit.reclaim(node text, notice interval) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -151,7 +151,7 @@ COMMENT ON FUNCTION gpucredit.resumed(text, bigint, int, int, bigint, bytea) IS
 'An attempt has read the checkpoint it is to go on from, and this is what it found: called before it begins.
 from_attempt, from_step: which one, as heartbeat''s spec said. sha256: of what was read, NULL where nothing could be read. If that is not what was told when it was saved, the checkpoint is bad for good, and the one before it is handed out instead.
 Result: good, and the checkpoint to go on from now: the same if it is good, else the last good one before it, NULL for none (from the start). The same call again gives the same answer.
-Errors: UC301 no such job; UC302 no such attempt, or no such checkpoint of an earlier one; UC303 the attempt is over; 22023.';
+Errors: UC301 no such job; UC302 no such attempt, or no such checkpoint of an earlier one; UC303 the attempt is over; UC202 rate limited; 22023.';
 
 /*
  * Sweeps.  Each thing is ended in a subtransaction of its own, so that one

@@ -188,4 +188,4 @@ AS 'MODULE_PATHNAME', 'gpucredit_fair_share';
 COMMENT ON FUNCTION gpucredit.fair_share(text) IS
 'How the accounts of a pool stand in fair share: all of the organisations that used it, use it or wait for it.
 Result, of each account and all below it: weight among its siblings; decayed, GPU-hours used so far, half of it forgotten in each gpucredit.usage_halflife; live, GPUs it has now; both count a GPU as its type''s price over the pool''s cheapest. share: the fraction of the pool due to it by weights (an inner account''s own jobs are a child of weight 1). used: its fraction of all use, live counted for gpucredit.fair_horizon. rank: in the order in which accounts'' own jobs go, equals alike.
-Errors: UC401 no such pool.';
+Errors: UC401 no such pool; 22023.';

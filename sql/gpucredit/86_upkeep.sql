@@ -173,7 +173,7 @@ $$;
 COMMENT ON FUNCTION gpucredit.rebuild(text) IS
 'Recomputes an organisation''s running sums (buckets, holds and their parts, recorded spend) from its entries, repairs what differs, and audits each repair. Its money stands still meanwhile.
 Result: each figure that differed, in credits; none where all was right. What the entries themselves make negative is left as it is: verify reports it.
-Errors: UC001 no such organisation.';
+Errors: UC001 no such organisation; 22023.';
 
 CREATE TYPE gpucredit.maintain_result AS (task text, affected bigint);
 

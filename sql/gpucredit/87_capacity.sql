@@ -108,8 +108,10 @@ CREATE FUNCTION gpucredit.require_report(pool text, length interval,
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $require$
 BEGIN
-	IF pool IS NULL OR (pool <> 'default' AND NOT EXISTS
-		(SELECT FROM gpucredit.pool p WHERE p.pool = require_report.pool))
+	PERFORM gpucredit.require_sense('pool', pool, true, NULL,
+		'Pass a pool''s name.');
+	IF pool <> 'default' AND NOT EXISTS
+		(SELECT FROM gpucredit.pool p WHERE p.pool = require_report.pool)
 	THEN
 		RAISE EXCEPTION 'no such pool "%"',
 			gpucredit.clip_for_message(pool) USING

@@ -320,7 +320,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.queue_reasons(text) IS
 'How many jobs of a pool wait for what, by tier, with the devices they want at least; for \watch.
-Errors: UC401 no such pool.';
+Errors: UC401 no such pool; 22023.';
 
 /* Money: who runs out first. */
 CREATE TYPE gpucredit.burn_rate_result AS (org text, available numeric,

@@ -107,6 +107,8 @@ check_clock(char **newval, void **extra, GucSource source)
 		{
 			GUC_check_errdetail("It must be empty or a finite timestamp "
 								"with time zone.");
+			GUC_check_errhint("Set it as '2026-01-31 12:00:00+00', or to '' "
+							  "for the wall clock.");
 			return false;
 		}
 		setting.frozen = true;

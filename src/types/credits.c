@@ -499,7 +499,8 @@ report_overflow(void)
 			 errmsg("credits out of range"),
 			 errdetail("The result does not lie between %s and %s.",
 					   CreditsToCString(CREDITS_MIN),
-					   CreditsToCString(CREDITS_MAX))));
+					   CreditsToCString(CREDITS_MAX)),
+			 errhint("Use smaller amounts.")));
 }
 
 /* refuse_argument: an argument against its rule, "must ...". */

@@ -71,7 +71,8 @@ gpucredit_gpuset_in(PG_FUNCTION_ARGS)
 					 errmsg("device out of range for type gpuset: \"%s\"",
 							ClipForMessage(text)),
 					 errdetail("A node has devices 0 to %d.",
-							   GPUSET_MAX_DEVICES - 1)));
+							   GPUSET_MAX_DEVICES - 1),
+					 errhint("Number a node's devices from 0.")));
 			break;
 		case GPUSET_PARSE_RANGE:
 			ereport(ERROR,
@@ -288,7 +289,8 @@ gpucredit_gpuset_from_array(PG_FUNCTION_ARGS)
 					 errmsg("device %d is out of range for type gpuset",
 							device),
 					 errdetail("A node has devices 0 to %d.",
-							   GPUSET_MAX_DEVICES - 1)));
+							   GPUSET_MAX_DEVICES - 1),
+					 errhint("Number a node's devices from 0.")));
 		result |= GpuSetSingle(device);
 	}
 	PG_RETURN_GPUSET(result);

@@ -256,6 +256,28 @@ SELECT ok(obj_description(f.oid, 'pg_proc') ~ 'Errors: ' OR p.proretset
 		OR p.pronargs = 0,
 	format('%s says what it refuses', name))
 FROM public_function f JOIN pg_proc p ON p.oid = f.oid ORDER BY f.n;
+CREATE FUNCTION pg_temp.limited(name text) RETURNS boolean
+LANGUAGE plpgsql AS $limited$
+BEGIN
+	PERFORM gpucredit.set_rate_limit('comments', '', name, 1, 1);
+	RETURN true;
+EXCEPTION WHEN invalid_parameter_value THEN
+	RETURN false;
+END
+$limited$;
+SELECT gpucredit.create_account('comments');
+SELECT is(obj_description(oid, 'pg_proc') ~ 'UC202', pg_temp.limited(name),
+	format('%s says whether its calls may be too many', name))
+FROM public_function WHERE name NOT IN ('set_rate_limit', 'meter_batch')
+ORDER BY n;
+SELECT ok(obj_description(f.oid, 'pg_proc') ~ ('\m' || reason || '\M'),
+	format('%s says that it may deny as %s', name, reason))
+FROM public_function f JOIN (VALUES
+	('hold', '{insufficient_credits,budget_exceeded,account_suspended}'::text[]),
+	('transfer', '{insufficient_credits,account_suspended}'),
+	('reserve', '{insufficient_credits,budget_exceeded,quota_exceeded,account_suspended,no_price,impossible_request}'))
+	d (name, reasons) USING (name), unnest(reasons) reason
+ORDER BY f.n, reason;
 
 -- It runs with its owner's rights, on a path nobody can put anything into.
 -- (meter does the same by itself, faster: sql/job.sql sees that it does.)
