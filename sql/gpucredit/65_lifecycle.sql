@@ -202,7 +202,8 @@ BEGIN ATOMIC
 	SELECT 'prune_log', '17 3 * * *',
 		'DELETE FROM cron.job_run_details d'
 		' WHERE d.command LIKE ''%gpucredit.%'''
-		' AND coalesce(d.end_time, d.start_time)'
+		' AND coalesce(d.end_time, d.start_time, (SELECT min('
+		' coalesce(l.start_time, l.end_time)) FROM cron.job_run_details l WHERE l.runid > d.runid))'
 		' < pg_catalog.now() - interval ''3 days''';
 END;
 COMMENT ON FUNCTION gpucredit.cron_tasks() IS

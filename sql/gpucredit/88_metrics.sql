@@ -29,6 +29,7 @@ BEGIN ATOMIC
 		('lock_waits_total', 'counter', 'Calls that waited for a lock.'),
 		('denials_total', 'counter', 'What was denied, by operation and reason.'),
 		('errors_total', 'counter', 'Calls that failed, by operation and SQLSTATE.'),
+		('internal_errors_total', 'counter', 'Calls that failed by the machine or by stored data (SQLSTATE 53..., 58..., XX...).'),
 		('call_seconds', 'histogram', 'How long calls took.'),
 		('scheduler_up', 'gauge', 'Whether the background worker of this database runs.'),
 		('scheduler_cycles_total', 'counter', 'Scheduling cycles of the background worker.'),
@@ -52,7 +53,7 @@ BEGIN ATOMIC
 		('low_balance_credits', 'gauge', 'What is available to the lowest of them.'),
 		('seal_unsealed', 'gauge', 'Entries and audit rows not sealed yet.'),
 		('seal_stalled_seconds', 'gauge', 'How long sealing has waited for an old transaction.'),
-		('cron_job_age_seconds', 'gauge', 'Time since a pg_cron job last ended.'),
+		('cron_job_age_seconds', 'gauge', 'Time since a pg_cron job last ended; of one that is due each minute and never has, since the server started.'),
 		('cron_job_ok', 'gauge', 'Whether a pg_cron job succeeded the last time.');
 END;
 COMMENT ON FUNCTION gpucredit.metric_families() IS
@@ -166,6 +167,41 @@ END;
 COMMENT ON FUNCTION gpucredit.money_gauges(timestamptz) IS
 'metrics: holds and low balances.';
 
+/*
+ * By the last run that is over: one that hangs leaves the age growing.  A run
+ * that could not connect has failed and no time; what is due each minute and
+ * never ran may have nobody who runs it.  The label is not "job", which a
+ * scraper has for its own.
+ */
+CREATE FUNCTION gpucredit.cron_gauges()
+RETURNS TABLE (name text, labels jsonb, value double precision)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE ROWS 20
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_catalog.pg_extension e
+		WHERE e.extname = 'pg_cron')
+	THEN
+		RETURN;
+	END IF;
+	RETURN QUERY EXECUTE
+		'SELECT g.name, jsonb_build_object(''cron_job'', j.jobname), g.value'
+		' FROM cron.job j'
+		' LEFT JOIN (SELECT DISTINCT ON (d.jobid) d.jobid, d.status,'
+		'   max(d.end_time) OVER (PARTITION BY d.jobid) AS ended_at'
+		'  FROM cron.job_run_details d'
+		'  WHERE d.status IN (''succeeded'', ''failed'')'
+		'  ORDER BY d.jobid, d.runid DESC) r ON r.jobid = j.jobid'
+		' CROSS JOIN LATERAL (VALUES (''cron_job_age_seconds'','
+		'   extract(epoch FROM clock_timestamp() - coalesce(r.ended_at,'
+		'    CASE j.schedule WHEN ''* * * * *'''
+		'    THEN pg_postmaster_start_time() END))::float8),'
+		'  (''cron_job_ok'', (r.status = ''succeeded'')::int)) g (name, value)'
+		' WHERE j.jobname LIKE ''gpucredit %'' AND g.value IS NOT NULL';
+END
+$$;
+COMMENT ON FUNCTION gpucredit.cron_gauges() IS
+'metrics: upkeep by pg_cron; none where there is no pg_cron.';
+
 CREATE TYPE gpucredit.metrics_result AS (family text, name text, type text,
 	labels jsonb, value double precision, help text);
 
@@ -182,9 +218,6 @@ BEGIN ATOMIC
 			OR f.family = ANY (metric_samples.families)),
 	c AS MATERIALIZED (SELECT * FROM gpucredit.counters()),
 	clock AS MATERIALIZED (SELECT gpucredit.now() AS at),
-	cron AS MATERIALIZED (SELECT r.* FROM gpucredit.cron_jobs() r
-		WHERE (metric_samples.families IS NULL
-			OR metric_samples.families && '{cron_job_age_seconds,cron_job_ok}') AND r.last_ended_at IS NOT NULL),
 	s AS (
 		SELECT c.name, jsonb_strip_nulls(jsonb_build_object('operation',
 			c.operation, coalesce(c.kind, 'kind'), c.value)) AS labels,
@@ -192,6 +225,10 @@ BEGIN ATOMIC
 		FROM c
 		UNION ALL
 		SELECT 'preloaded', '{}', (EXISTS (SELECT FROM c))::int
+		UNION ALL
+		SELECT 'internal_errors_total', '{}', coalesce(sum(c.count) FILTER (
+			WHERE c.kind = 'sqlstate' AND c.value ~ '^(53|58|XX)'), 0)
+		FROM c HAVING count(*) > 0
 		UNION ALL
 		SELECT g.* FROM clock, LATERAL gpucredit.queue_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL
@@ -214,13 +251,9 @@ BEGIN ATOMIC
 				epoch FROM clock.at - t.waiting_since)), 0)))
 			AS v (name, labels, value)
 		UNION ALL
-		SELECT 'cron_job_age_seconds', jsonb_build_object('job', r.job),
-			extract(epoch FROM pg_catalog.clock_timestamp() - r.last_ended_at)
-		FROM cron r
-		UNION ALL
-		SELECT 'cron_job_ok', jsonb_build_object('job', r.job),
-			(r.last_status = 'succeeded')::int
-		FROM cron r)
+		SELECT g.* FROM gpucredit.cron_gauges() g
+		WHERE (metric_samples.families IS NULL
+			OR metric_samples.families && '{cron_job_age_seconds,cron_job_ok}'))
 	SELECT 'gpucredit_' || f.family, 'gpucredit_' || s.name, f.type, s.labels,
 		s.value, f.help
 	FROM s JOIN asked f

@@ -93,6 +93,32 @@ query($node, 'credit', 'DROP DATABASE passing');
 query($node, 'credit', 'SELECT gpucredit.install_jobs()');
 is(all_jobs(), $as_set_up, 'those of a database that is gone are gone');
 
+# What is told of them: that one could not connect, that one hangs, that one
+# never ran.
+is( query(
+		$node, 'credit', q{
+	BEGIN;
+	DELETE FROM cron.job_run_details;
+	INSERT INTO cron.job_run_details (jobid, runid, command, status,
+		return_message, start_time, end_time)
+	SELECT j.jobid, 100000 + r.n, j.command, r.status, NULL, r.at,
+		CASE r.status WHEN 'succeeded' THEN r.at END
+	FROM cron.job j,
+		(VALUES (1, 'reap_holds', 'failed', NULL),
+			(2, 'maintain', 'succeeded', now() - interval '1 h'),
+			(3, 'maintain', 'running', now() - interval '30 min'),
+			(4, 'check_books', 'failed', NULL)) AS r (n, task, status, at)
+	WHERE j.jobname = 'gpucredit ' || r.task || ' credit';
+	SELECT split_part(m.labels ->> 'cron_job', ' ', 2),
+		CASE substring(m.name FROM 'ok|age') WHEN 'ok' THEN m.value::text
+			WHEN 'age' THEN (m.value >= 3600)::text END
+	FROM gpucredit.metrics m WHERE m.name LIKE 'gpucredit_cron_job_%'
+		AND m.labels ->> 'cron_job' ~ 'reap|maintain|seal|books'
+	ORDER BY 1, m.name;
+	ROLLBACK}),
+	"check_books|0\nmaintain|true\nmaintain|1\nreap_holds|false\nreap_holds|0\nseal_audit|false",
+	'what fails, hangs or never ran is seen in the metrics');
+
 # Another database's jobs are set up by the SQL in the hint, as it stands,
 # however they were before; neither database touches the other's.
 new_database($node, 'other');
@@ -130,6 +156,7 @@ query(
 			now() - interval '4 days'),
 		(1, -2, 'SELECT * FROM gpucredit.maintain()', 'succeeded',
 			now() - interval '2 days'),
+		(1, -4, 'SELECT * FROM gpucredit.maintain()', 'failed', NULL),
 		(1000, -3, 'SELECT 1', 'succeeded', now() - interval '4 days')});
 
 ok( $node->poll_query_until(

@@ -69,6 +69,15 @@ is(metric('denials_total', %hold, reason => 'insufficient_credits'),
 	1, 'denials by reason');
 is(metric('errors_total', %hold, sqlstate => 'UC201'), 1, 'errors by SQLSTATE');
 is(metric('errors_total', %hold, sqlstate => 'UC001'), 1, 'each');
+is(metric('internal_errors_total'), 0, 'none of which is of the machine or of stored data');
+query_fails($node, 'credit', q{BEGIN;
+	CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE 'no room today' USING ERRCODE = 'disk_full'; END $$;
+	CREATE TRIGGER fail BEFORE UPDATE ON gpucredit.hold
+		FOR EACH ROW EXECUTE FUNCTION public.full();
+	SELECT gpucredit.capture('acme', min(hold), 'c', 1) FROM gpucredit.hold},
+	'53100', 'one that is');
+is(metric('internal_errors_total'), 1, 'is counted where there was none before');
 is(metric('call_seconds_count', %hold), 7, 'a histogram has all of them');
 is(metric('call_seconds_bucket', %hold, le => '+Inf'), 7, 'in its last bucket');
 is( query(
