@@ -244,8 +244,9 @@ BEGIN
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = 'Its background worker is what would run the jobs.',
 			HINT = format('Add pg_cron to shared_preload_libraries and set'
-				' cron.database_name = ''%s'' in postgresql.conf, restart,'
-				' and run: CREATE EXTENSION pg_cron;', here);
+				' cron.database_name = ''%s'' and'
+				' cron.use_background_workers = on in postgresql.conf,'
+				' restart, and run: CREATE EXTENSION pg_cron;', here);
 	END IF;
 	IF home <> here THEN
 		RAISE EXCEPTION 'pg_cron lives in database "%"', home

@@ -23,7 +23,7 @@ my $node = PostgreSQL::Test::Cluster->new('primary');
 
 $node->init(allows_streaming => 1);
 $node->append_conf('postgresql.conf',
-	join('', "cron.host = '" . $node->host . "'\nmax_connections = 50\n",
+	join('', "max_connections = 50\n",
 		map { $_->[0] eq 'conf' ? $_->[1] : () } @blocks));
 $node->start;
 {
@@ -32,6 +32,7 @@ $node->start;
 	local $ENV{PGHOST}     = $node->host;
 	local $ENV{PGPORT}     = $node->port;
 	local $ENV{PGDATABASE} = 'mydb';
+	local $ENV{PATH} = slow_dump($folder) . ":$ENV{PATH}";
 
 	chdir $folder or die "$folder: $!\n";
 	foreach my $block (@blocks)
@@ -53,7 +54,11 @@ $node->start;
 	chdir $root;
 }
 verify_empty($node, 'mydb',     'the database');
-verify_empty($node, 'restored', 'the restored one');
+query($node, 'postgres', 'ALTER DATABASE mydb_before ALLOW_CONNECTIONS true');
+verify_empty($node, 'mydb_before', 'the one before it');
+cmp_ok(query($node, 'mydb_before', 'SELECT count(*) FROM gpucredit.seals'), '>',
+	query($node, 'mydb', 'SELECT count(*) FROM gpucredit.seals'),
+	'something was sealed while the dump was made');
 $node->stop;
 
 # Each alert, and each event of the log, is explained; and none that is not.
@@ -90,3 +95,21 @@ foreach my $page (qw(operating consistency))
 	is(join(', ', @missing), '', "$page.md names what is there");
 }
 done_testing();
+
+# A pg_dump for the front of the PATH, while which upkeep goes on, as it does.
+sub slow_dump
+{
+	my ($folder) = @_;
+	my ($dump) = grep { -x } map { "$_/pg_dump" } split /:/, $ENV{PATH};
+
+	mkdir "$folder/bin" or die "$folder/bin: $!\n";
+	append_to_file("$folder/bin/pg_dump", <<"END");
+#!/bin/sh
+set -e
+'$dump' "\$@"
+psql -XqAt -d mydb -c "SELECT gpucredit.create_account('acme', 'late')" >/dev/null
+psql -XqAt -d mydb -c 'SELECT gpucredit.seal_audit()' >/dev/null
+END
+	chmod 0755, "$folder/bin/pg_dump";
+	return "$folder/bin";
+}
