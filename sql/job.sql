@@ -525,7 +525,12 @@ SET gpucredit.clock = '2027-01-09 00:01:09.999999+00';
 SELECT job, attempt FROM pg_temp.place();
 SET gpucredit.clock = '2027-01-09 00:01:10+00';
 SELECT job, attempt FROM pg_temp.place();
-SELECT job_state FROM gpucredit.settle('jo', :app2, 2, 'completed');
+-- an administrator may say what an agent may
+CREATE ROLE gpucredit_test_admin IN ROLE gpucredit_admin;
+SET ROLE gpucredit_test_admin;
+SELECT billed > 0 AS billed, job_state FROM gpucredit.settle('jo', :app2, 2, 'completed', '3 s');
+RESET ROLE;
+DROP ROLE gpucredit_test_admin;
 -- what a node runs and should not is told to stop
 SELECT org, job, attempt, action, gpus FROM gpucredit.heartbeat('jo-b', running => '{gone/17/3}');
 DROP ROLE gpucredit_test_app;

@@ -67,7 +67,8 @@ call_settle(PG_FUNCTION_ARGS)
 }
 
 /*
- * The arguments after the attempt's key; only agents say elapsed.
+ * The arguments after the attempt's key.  Who may meter says elapsed; only an
+ * agent's word is that the attempt is gone.
  */
 static void
 take_settlement(FunctionCallInfo fcinfo, Settlement *settlement)
@@ -81,7 +82,8 @@ take_settlement(FunctionCallInfo fcinfo, Settlement *settlement)
 	settlement->message = ArgTextOrNull(fcinfo, 6, "message");
 	settlement->log_uri = ArgTextOrNull(fcinfo, 7, "log_uri");
 	settlement->by_agent = CallerHasRole("gpucredit_agent");
-	if (settlement->elapsed >= 0 && !settlement->by_agent)
+	if (settlement->elapsed >= 0 && !settlement->by_agent &&
+		!CallerHasRole("gpucredit_admin"))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("only an agent may say how long an attempt ran"),
