@@ -80,10 +80,11 @@ CREATE VIEW gpucredit.job_wait AS
 			WHERE a.org = j.org AND a.job = j.job AND a.ended_at IS NOT NULL) w
 		LEFT JOIN gpucredit.attempt n ON n.org = j.org AND n.job = j.job
 			AND n.attempt = w.attempt + 1
-	WHERE coalesce(n.started_at, j.ended_at, 'infinity') > w.since;
+	WHERE n.started_at >= w.since OR (n.started_at IS NULL
+		AND coalesce(j.ended_at, 'infinity') > w.since);
 
 COMMENT ON VIEW gpucredit.job_wait IS
-'Every stretch of time in which a job waited for devices: since it was submitted or an attempt ended, until the next one started or the job was over; until NULL: it still waits';
+'Every stretch of time in which a job waited for devices: since it was submitted or an attempt ended, until the next one started or the job was over; one that started at once waited from then until then; until NULL: it still waits';
 
 CREATE VIEW gpucredit.queue_depth AS
 	SELECT w.pool, w.tier, w.gpu_type, count(*) AS jobs,
@@ -236,7 +237,7 @@ COMMENT ON FUNCTION gpucredit.demand(text, timestamptz, timestamptz,
 	interval) IS
 'What a pool had and what was wanted of it over time, from the attempts and jobs themselves.
 since, until: NULL for the last 24 hours. step: the length of a row''s time.
-Result, by time and GPU type: supply, allocated, waiting (by the preferred type) and demand (allocated and waiting) in devices on average, how many attempts started, and how long those had waited whose wait ended then. Of nodes, those registered today count, from when they were registered.
+Result, by time and GPU type: supply, allocated, waiting (by the preferred type) and demand (allocated and waiting) in devices on average, how many attempts started, and how long those had waited on average whose wait ended then (0 of one that started at once). Of nodes, those registered today count, from when they were registered.
 Errors: UC401 no such pool; 22023 a step that is not more than 0.';
 
 CREATE TYPE gpucredit.capacity_advice_result AS (gpu_type text,
