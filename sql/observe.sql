@@ -457,6 +457,20 @@ SELECT job, state, attempt, failures, held FROM jobs ORDER BY org, job;
 SELECT * FROM verify();
 SELECT * FROM rebuild('acme');
 
+-- a null that somebody forced where none may be: refused, and found
+BEGIN;
+ALTER TABLE hold ALTER counted DROP NOT NULL;
+ALTER TABLE attempt ALTER gpus DROP NOT NULL;
+UPDATE hold SET counted = NULL WHERE org = 'acme' AND hold = 1;
+UPDATE attempt SET gpus = NULL WHERE org = 'acme' AND job = 1;
+SAVEPOINT forced;
+SELECT * FROM release('acme', 1, 'forced');
+ROLLBACK TO forced;
+SELECT * FROM meter('acme', 1, 1, '1 h');
+ROLLBACK TO forced;
+SELECT invariant, subject, detail FROM verify('acme');
+ROLLBACK;
+
 --
 -- Who may read
 --

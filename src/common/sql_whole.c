@@ -19,6 +19,7 @@
 #include "common/sql.h"
 #include "utils/typcache.h"
 
+static pg_attribute_noreturn() void refuse_null(const char *column);
 static void find_columns(SqlWhole *whole, const TypeCacheEntry *type);
 
 /*
@@ -45,9 +46,24 @@ SqlTakeApart(SqlWhole *whole, Datum row, Datum *values, bool *nulls)
 	{
 		values[i] = all[whole->places[i]];
 		nulls[i] = is_null[whole->places[i]];
-		Ensure(i >= whole->never_null || !nulls[i],
-			   "A column that is never null is null.");
+		if (i < whole->never_null && nulls[i])
+			refuse_null(whole->names[i]);
 	}
+}
+
+/*
+ * Not by Ensure(), which ends the server where assertions are on: it takes
+ * only somebody who drops NOT NULL and writes one.
+ */
+static void
+refuse_null(const char *column)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("gpucredit found its own data inconsistent"),
+			 errdetail("Column \"%s\" of a row is null, and must not be.",
+					   column),
+			 errhint("Run gpucredit.verify() to see what is wrong.")));
 }
 
 /*
