@@ -194,3 +194,13 @@ SELECT policy FROM pool WHERE pool = 'fs-words';
 \set VERBOSITY default
 SELECT create_pool('fs-words', '{"colour": "blue"}');
 SELECT * FROM fair_share('fs-words');
+-- Weights that add up to more than one can be
+SELECT create_pool('fs-heavy'), register_node('fs-heavy', 'fs-heavy-1', 'Fair', 2, 80000) \g /dev/null
+SELECT create_account('fh' || n, '', 4611686018427.387904), create_account('fh' || n, 'a', 9223372036854.775807),
+	create_account('fh' || n, 'b', 9223372036854.775807), issue('fh' || n, '', 'i', 1000)
+FROM generate_series(1, 4) n \g /dev/null
+SELECT count(pg_temp.ask('fs-heavy', 'fh' || n, a, a)) FROM generate_series(1, 4) n, unnest('{a,b}'::text[]) a;
+SELECT org, account, started FROM pg_temp.cycle('fs-heavy');
+CALL pg_temp.tick('1 hour');
+SELECT org, account, share, used, rank FROM fair_share('fs-heavy') WHERE org <= 'fh2';
+SELECT sum(share::numeric) FROM fair_share('fs-heavy') WHERE account = '';

@@ -23,15 +23,18 @@ PG_FUNCTION_INFO_V1(gpucredit_fair_share);
 
 #define MILLION		INT64CONST(1000000)
 
-/* What is told of an account, beside its weight and rank. */
+/*
+ * What is told of an account, beside its weight and rank.  A sum of weights, or
+ * of use, may be more than one of them can be.
+ */
 typedef struct Standing
 {
 	int32		account;
 	bool		own;			/* it has jobs of its own here */
-	int64		own_use;
-	int64		decayed;		/* of it and all below */
-	int64		live;
-	int64		children;		/* their weights together */
+	int128		own_use;
+	int128		decayed;		/* of it and all below */
+	int128		live;
+	int128		children;		/* their weights together */
 	int64		share;			/* millionths of the pool */
 } Standing;
 
@@ -52,6 +55,7 @@ static SqlResult name_users(Cycle *cycle);
 static void put_account(ReturnSetInfo *rsinfo, const Cycle *cycle,
 						const Standing *standing, int128 all_used,
 						int32 rank);
+static Credits millionths(int128 amount);
 
 Datum
 gpucredit_fair_share(PG_FUNCTION_ARGS)
@@ -156,7 +160,7 @@ stand(Cycle *cycle, SqlResult waiting)
 {
 	int32		n = cycle->input.n_accounts;
 	Standing   *standings = palloc0(sizeof(Standing) * (n + 1));
-	int64		roots = 0;
+	int128		roots = 0;
 
 	for (uint64 i = 0; i < waiting.n; i++)
 		standings[AccountIndex(cycle, SqlText(waiting, i, 1),
@@ -168,7 +172,7 @@ stand(Cycle *cycle, SqlResult waiting)
 
 		standing->account = i;
 		standing->own_use = account->usage +
-			account->live * cycle->input.policy.fair_horizon;
+			(int128) account->live * cycle->input.policy.fair_horizon;
 		standing->own |= standing->own_use > 0;
 		for (int32 a = i; a >= 0; a = cycle->accounts[a].parent)
 		{
@@ -187,7 +191,7 @@ stand(Cycle *cycle, SqlResult waiting)
 		const Standing *above = account->parent < 0 ? NULL :
 			&standings[account->parent];
 		int128		weights = above == NULL ? roots :
-			(int128) above->children + (above->own ? MILLION : 0);
+			above->children + (above->own ? MILLION : 0);
 
 		standings[i].share = (int64)
 			((int128) (above == NULL ? MILLION : above->share) *
@@ -215,18 +219,27 @@ put_account(ReturnSetInfo *rsinfo, const Cycle *cycle,
 			const Standing *standing, int128 all_used, int32 rank)
 {
 	const AccountName *name = &cycle->account_names[standing->account];
-	int64		used = standing->decayed + standing->live *
+	int128		used = standing->decayed + standing->live *
 		cycle->input.policy.fair_horizon;
 	Row			row = {0};
 
 	RowText(&row, name->org);
 	RowText(&row, name->path);
 	RowCredits(&row, cycle->accounts[standing->account].weight);
-	RowCredits(&row, (Credits) ((int128) standing->decayed * 10 / 36));
-	RowCredits(&row, standing->live * 1000);
+	RowCredits(&row, millionths(standing->decayed * 10 / 36));
+	RowCredits(&row, millionths(standing->live * 1000));
 	RowCredits(&row, standing->share);
 	RowCredits(&row, all_used == 0 ? 0 :
-			   (Credits) ((int128) used * MILLION / all_used));
+			   millionths(used * MILLION / all_used));
 	RowAdd(&row, Int32GetDatum(rank));
 	RowPut(rsinfo, &row);
+}
+
+/*
+ * As a column has it: what is more than that stays at the top of its range.
+ */
+static Credits
+millionths(int128 amount)
+{
+	return (Credits) Min(amount, PG_INT64_MAX);
 }
