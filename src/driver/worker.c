@@ -52,6 +52,8 @@ typedef struct Driver
 	TimestampTz next_full;		/* when all pools are due */
 	TimestampTz next_sweep;
 	TimestampTz not_before;		/* no cycle before that */
+	bool		behind;			/* in the last round of all pools, some had no
+								 * cycle */
 	List	   *failing;
 } Driver;
 
@@ -213,6 +215,7 @@ round_of_cycles(Driver *driver, PoolSet told)
 	MemoryContext old = MemoryContextSwitchTo(driver->context);
 	List	   *pools = NIL;
 	ListCell   *cell;
+	bool		behind = false;
 	long		pause;
 
 	if (told == ALL_POOLS)
@@ -223,11 +226,18 @@ round_of_cycles(Driver *driver, PoolSet told)
 	foreach(cell, pools)
 	{
 		const char *pool = lfirst(cell);
+		CycleEnd	end = CYCLE_FAILED;
 
 		if ((told & WakePoolSet(pool)) != 0 &&
 			FailingMayTry(driver->failing, pool, begun))
-			note_end(driver, pool, run_cycle(driver, &cycle_run, pool));
+		{
+			end = run_cycle(driver, &cycle_run, pool);
+			note_end(driver, pool, end);
+		}
+		behind |= end != CYCLE_DONE && end != CYCLE_MORE;
 	}
+	if (told == ALL_POOLS)
+		driver->behind = behind;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(driver->context);
 	pgstat_report_stat(false);
@@ -299,7 +309,7 @@ note_end(Driver *driver, const char *pool, CycleEnd end)
 			return;
 		case CYCLE_FAILED:
 			driver->failing = FailingFailed(driver->failing, pool);
-			WakeCount(false, 0);
+			WakeCount(false, 0, true);
 			return;
 		case CYCLE_BUSY:
 			again_soon(driver, WakePoolSet(pool));
@@ -383,7 +393,7 @@ run_cycle(const Driver *driver, SqlStatement *statement, const char *pool)
 		}
 		OwnerFinish();
 		if (end != CYCLE_BUSY && statement == &cycle_run)
-			WakeCount(true, started);
+			WakeCount(true, started, driver->behind);
 	}
 	PG_CATCH();
 	{

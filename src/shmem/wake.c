@@ -288,10 +288,12 @@ WakeKeep(PoolSet pools)
 }
 
 /*
- * Report a cycle.
+ * Report a cycle.  While another pool has none, the last one stays when it was:
+ * a pool that others keep from its cycles is not hidden by those that have
+ * theirs.
  */
 void
-WakeCount(bool success, uint64 started)
+WakeCount(bool success, uint64 started, bool behind)
 {
 	Listener   *listener = my_listener();
 
@@ -302,8 +304,9 @@ WakeCount(bool success, uint64 started)
 	}
 	pg_atomic_fetch_add_u64(&listener->cycles, 1);
 	pg_atomic_fetch_add_u64(&listener->started, started);
-	pg_atomic_write_u64(&listener->last_cycle,
-						(uint64) GetCurrentTimestamp());
+	if (!behind)
+		pg_atomic_write_u64(&listener->last_cycle,
+							(uint64) GetCurrentTimestamp());
 }
 
 /*

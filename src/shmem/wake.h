@@ -21,7 +21,7 @@ typedef struct WakeReport
 	uint64		cycles;
 	uint64		started;		/* jobs */
 	uint64		failures;
-	TimestampTz last_cycle;		/* that succeeded; 0: none yet */
+	TimestampTz last_cycle;		/* since when all pools had theirs; 0: never */
 } WakeReport;
 
 extern void WakeInit(void);
@@ -33,7 +33,7 @@ extern bool WakeListen(void);
 extern PoolSet WakeTake(void);
 extern void WakeKeep(PoolSet pools);
 extern PoolSet WakePoolSet(const char *pool);
-extern void WakeCount(bool success, uint64 started);
+extern void WakeCount(bool success, uint64 started, bool behind);
 
 extern bool WakeRead(WakeReport *report);
 

@@ -173,6 +173,17 @@ is(metric('low_balances'), 1, 'an account that is low');
 cmp_ok(metric('low_balance_credits', org => 'acme', account => ''),
 	'<', 100, 'and how low');
 
+# A pool that somebody keeps from its cycles is seen beside those that have theirs.
+query($node, 'credit', q{SELECT gpucredit.create_pool('other')});
+$holder = connect_to($node, 'credit');
+$holder->begin_work;
+$holder->do(q{SELECT cycle FROM gpucredit.pool WHERE pool = 'default' FOR NO KEY UPDATE});
+ok(until_true(sub { metric('scheduler_lag_seconds') >= 3 }, time + 60),
+	'a pool without a cycle is late');
+$holder->rollback;
+$holder->disconnect;
+ok(until_true(sub { metric('scheduler_lag_seconds') < 3 }), 'until it has one');
+
 # Who monitors needs pg_monitor alone, and sees nothing else.
 query($node, 'credit',
 	'CREATE ROLE monitor LOGIN IN ROLE pg_monitor; CREATE ROLE nobody LOGIN');
