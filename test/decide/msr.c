@@ -253,7 +253,7 @@ msr_input(Sim *sim, DecideInput *input)
 	input->now = sim->now;
 	input->policy = (DecidePolicy){.fair_horizon = 3600,
 									 .grow_after = DECIDE_NEVER,
-									 .backfill_depth = policy == MSR_FIFO ? 0 : DEPTH,
+									 .backfill_depth = sim->setting->depth,
 									 .order = policy == MSR_SHORTEST ? DECIDE_ORDER_SHORTEST :
 									 DECIDE_ORDER_FAIR};
 	input->types = types;

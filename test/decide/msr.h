@@ -14,7 +14,6 @@
 #define LEARNT		20
 #define LEARN_FROM	5
 #define FIFO_HEAD	16
-#define DEPTH		32			/* gpucredit.backfill_depth as it comes */
 
 typedef struct MsrJob
 {
@@ -42,6 +41,7 @@ typedef struct MsrSetting
 	MsrPolicy	policy;
 	int64_t		max_wait;		/* of the tier */
 	int64_t		halflife;		/* gpucredit.usage_halflife */
+	int			depth;			/* gpucredit.backfill_depth */
 	double		least_gain;		/* FIFO's mean wait over its own, 0: any */
 } MsrSetting;
 
