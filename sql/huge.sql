@@ -17,6 +17,7 @@ SELECT * FROM balance('hu', 'a') \gx
 SELECT status, held FROM hold('hu', 'a', 'h1', 9223372036854.775807, '1 d');
 SELECT hold AS h2 FROM hold('hu', 'a', 'h2', 9223372036854.775807, '1 d') \gset
 SELECT available, spendable, held FROM balance('hu', 'a');
+SELECT value > 1.8e13 AS held FROM metric_samples() WHERE name LIKE '%holds_credits' AND labels ->> 'kind' = 'caller';
 SELECT issued, available, held FROM buckets('hu', 'a');
 SELECT source, target, amount, available FROM statement('hu', 'a') ORDER BY entry;
 -- a hold that is dead, and a draw that is short without it

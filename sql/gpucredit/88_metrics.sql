@@ -142,7 +142,7 @@ LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
 	WITH h AS (
 		SELECT CASE WHEN h.job IS NULL THEN 'caller' ELSE 'job' END AS kind,
-			count(*) AS n, sum(h.held)::numeric AS held,
+			count(*) AS n, sum(h.held::numeric) AS held,
 			count(*) FILTER (WHERE h.job IS NULL
 				AND h.expires_at <= money_gauges.at) AS dead
 		FROM gpucredit.hold h WHERE h.closed_at IS NULL GROUP BY 1),

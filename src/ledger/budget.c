@@ -25,21 +25,8 @@
 #include "ledger/slice.h"
 #include "miscadmin.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
-#include "utils/numeric.h"
 #include "utils/timestamp.h"
 
-#define SHARE_ONE	INT64CONST(1000000)
-
-SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
-			  "SELECT b.* FROM " PATH_LEVELS(2) ", LATERAL ("
-			  "  SELECT b.account, b.period, b.amount, b.hard, b.alert_at,"
-			  "  b.slices, c.spread, c.reserved, c.spent"
-			  "  FROM gpucredit.budget b LEFT JOIN gpucredit.budget_count c"
-			  "   ON c.org = $1 AND c.account = b.account"
-			  "   AND c.period = b.period AND c.period_start ="
-			  "    gpucredit.period_start(b.period, $3)"
-			  "  WHERE b.org = $1 AND b.account = p.account OFFSET 0) b");
 #define BUDGETS_LOCK \
 	"SELECT b.account, b.period FROM gpucredit.budget b" \
 	" WHERE b.org = $1 AND b.account = ANY ($2)" \
@@ -97,17 +84,6 @@ SQL_STATEMENT(counts_any, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
 			  " ORDER BY c.account, c.period, c.period_start LIMIT 1");
 
-/* Budgets as they are read. */
-typedef struct BudgetLooking
-{
-	BudgetSet  *set;
-	TimestampTz at;
-	int			room;
-	bool		counted;		/* each has a counter */
-} BudgetLooking;
-
-static bool see_budget(void *context, const Datum *values, const bool *nulls);
-static int	compare_counts(const void *a, const void *b);
 static void keep_locked(BudgetSet *set);
 static bool read_counts(SqlStatement *statement, BudgetSet *set);
 static BudgetCount *read_count(BudgetSet *set, SqlResult rows, uint64 i);
@@ -277,105 +253,6 @@ BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)
 		(void) SqlRun(&counts_make, &args);
 	}
 	return true;
-}
-
-/*
- * The budgets on a path, leaf to root, with the period an instant is in, and
- * what is counted so far, as an unlocked look says.  False: one of them has no
- * counter for it yet.
- */
-bool
-BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
-{
-	BudgetLooking looking = {.set = set, .at = at, .room = path->n,
-		.counted = true};
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	SqlArgTime(&args, at);
-	set->org = path->org;
-	set->n = 0;
-	set->counts = palloc(sizeof(BudgetCount) * looking.room);
-	SqlEach(&budgets_read, &args, false, see_budget, &looking);
-	qsort(set->counts, set->n, sizeof(BudgetCount), compare_counts);
-	return looking.counted;
-}
-
-/*
- * A budget, and its counter where that is there.
- */
-static bool
-see_budget(void *context, const Datum *values, const bool *nulls)
-{
-	BudgetLooking *looking = context;
-	BudgetSet  *set = looking->set;
-	BudgetCount *count;
-
-	if (set->n == looking->room)
-	{
-		looking->room *= 2;
-		set->counts = repalloc(set->counts,
-							   sizeof(BudgetCount) * looking->room);
-	}
-	count = &set->counts[set->n++];
-	memset(count, 0, sizeof(BudgetCount));
-	count->account = TextDatumGetCString(values[0]);
-	count->period = TextDatumGetCString(values[1]);
-	count->period_start = PeriodStart(count->period, looking->at);
-	count->amount = DatumGetCredits(values[2]);
-	count->hard = DatumGetBool(values[3]);
-	BudgetReadAlerts(values[4], count);
-	count->slices = DatumGetInt32(values[5]);
-	if (nulls[6])
-		looking->counted = false;
-	else
-	{
-		count->spread = DatumGetInt32(values[6]);
-		count->reserved = DatumGetCredits(values[7]);
-		count->spent = DatumGetCredits(values[8]);
-	}
-	return true;
-}
-
-/*
- * BUDGET_ORDER, of accounts on one path: the longer is below the other.
- */
-static int
-compare_counts(const void *a, const void *b)
-{
-	const BudgetCount *one = a;
-	const BudgetCount *other = b;
-	size_t		length = strlen(one->account);
-	size_t		other_length = strlen(other->account);
-
-	if (length != other_length)
-		return length > other_length ? -1 : 1;
-	return strcmp(one->period, other->period);
-}
-
-/*
- * The thresholds of a budget, in credits; of a budget that is too small for
- * one, or 0, the least that can be taken.
- */
-void
-BudgetReadAlerts(Datum array, BudgetCount *count)
-{
-	Datum	   *elems;
-
-	deconstruct_array(DatumGetArrayTypePCopy(array), NUMERICOID, -1, false,
-					  TYPALIGN_INT, &elems, NULL, &count->nalerts);
-	count->alerts = palloc(sizeof(Credits) * (count->nalerts + 1));
-	count->alert_shares = elems;
-	for (int i = 0; i < count->nalerts; i++)
-	{
-		Credits		share = CreditsFromNumeric(DatumGetNumeric(elems[i]),
-											   "alert_at");
-
-		count->alerts[i] = Max(1, CreditsMulRatioSat(count->amount, share,
-													 SHARE_ONE,
-													 CREDITS_ROUND_DOWN));
-	}
 }
 
 /*

@@ -58,6 +58,7 @@ typedef struct HoldShares
 	HoldShare  *shares;
 } HoldShares;
 
+/* budget.c */
 extern LedgerStatus BudgetLock(const AccountPath *path, Credits amount,
 							   bool wait, const BudgetSet *known,
 							   BudgetSet *set);
@@ -67,10 +68,16 @@ extern bool BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait);
 extern bool BudgetMakeCounts(const AccountPath *path, bool wait,
 							 BudgetSet *set);
 extern bool BudgetOver(const BudgetSet *set, Credits amount);
-extern void BudgetCheckPeriods(const BudgetSet *set, TimestampTz at);
+extern SqlArgs BudgetKeys(const BudgetSet *set);
+extern bool BudgetShort(const AccountPath *path, Credits amount,
+						TimestampTz at);
+extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,
+							int n, TimestampTz at, BudgetSet *set);
+
+/* budget_read.c */
 extern bool BudgetRead(const AccountPath *path, TimestampTz at,
 					   BudgetSet *set);
-extern SqlArgs BudgetKeys(const BudgetSet *set);
+extern void BudgetReadAlerts(Datum array, BudgetCount *count);
 
 /* budget_take.c */
 extern bool BudgetLook(const AccountPath *path, Credits amount,
@@ -82,15 +89,12 @@ extern void BudgetShare(BudgetSet *set, int64 hold, bool new,
 extern void BudgetUnshare(BudgetSet *set, int64 hold);
 extern void BudgetTake(BudgetSet *set, int64 hold, bool new,
 					   Credits amount, TimestampTz at);
+extern void BudgetCheckPeriods(const BudgetSet *set, TimestampTz at);
 
 /* period.c */
 extern TimestampTz PeriodStart(const char *period, TimestampTz at);
 
-extern void BudgetReadAlerts(Datum array, BudgetCount *count);
-extern bool BudgetShort(const AccountPath *path, Credits amount,
-						TimestampTz at);
-extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,
-							int n, TimestampTz at, BudgetSet *set);
+/* budget_hold.c */
 extern bool BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares);
 extern void BudgetReturn(const Hold *hold, HoldShares *shares,
 						 Credits captured, Credits given_back);

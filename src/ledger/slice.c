@@ -1,25 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * slice.c
- *		The slices of buckets: locking them, and set_slices.
+ *		Locking the slices of buckets.
  *
- * Locks: as slice.h says; set_slices: the account's row, its budgets and
- * their counters, its buckets in burn order, each with its slices.
+ * Locks: as slice.h says.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
-#include "entry/entry.h"
 #include "ledger/slice.h"
-#include "miscadmin.h"
-
-ENTRY_POINT(set_slices);
 
 #define SLICES_READ \
 	"SELECT pg_catalog.count(*)," \
@@ -43,108 +35,6 @@ SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT, "text, bigint, int",
 SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint", BUCKET_READ);
 SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
 			  BUCKET_READ " SKIP LOCKED");
-
-SQL_STATEMENT(account_set, SPI_OK_UPDATE, "text, text, int",
-			  "UPDATE gpucredit.account a SET slices = $3"
-			  " WHERE a.org = $1 AND a.account = $2");
-SQL_STATEMENT(budgets_lock, SPI_OK_SELECT, "text, text, int",
-			  "SELECT b.period FROM gpucredit.budget b"
-			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3"
-			  " ORDER BY b.period COLLATE pg_catalog.\"C\""
-			  " FOR NO KEY UPDATE");
-SQL_STATEMENT(budgets_set, SPI_OK_UPDATE, "text, text, int, text[]",
-			  "UPDATE gpucredit.budget b SET slices = $3"
-			  " WHERE b.org = $1 AND b.account = $2 AND b.period = ANY ($4)");
-SQL_STATEMENT(buckets_other, SPI_OK_SELECT, "text, text, int",
-			  "SELECT b.bucket, b.spread FROM gpucredit.bucket b"
-			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3"
-			  " AND b.closed_at IS NULL AND b.swept_at IS NULL"
-			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
-
-static void set_budgets(const char *org, const char *account, int32 n);
-static void set_buckets(const char *org, const char *account, int32 n);
-
-Datum
-call_set_slices(PG_FUNCTION_ARGS)
-{
-	char	   *org = ArgName(fcinfo, 0, "org");
-	char	   *account = ArgPath(fcinfo, 1, "account");
-	int32		n = ArgInt4(fcinfo, 2, "n", 1, MOST_SLICES);
-	AccountPath path = AccountParse(org, account);
-	AuditRow	audit = {.org = org, .account = account,
-		.operation = "set_slices", .decision = "set"};
-	SqlArgs		args = {0};
-
-	SqlConnect();
-	(void) AccountSuspended(&path);
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgInt4(&args, n);
-	(void) SqlRun(&account_set, &args);
-	set_budgets(org, account, n);
-	set_buckets(org, account, n);
-	audit.at = ClockNow();
-	AuditInt8(&audit, "n", n);
-	AuditWrite(&audit);
-	SqlFinish();
-	PG_RETURN_VOID();
-}
-
-/*
- * Budgets have the number in their own rows; counters that are spread over
- * another one are put together.  A budget that appeared while one of them was
- * waited for is left alone: it may stand before it.
- */
-static void
-set_budgets(const char *org, const char *account, int32 n)
-{
-	const char **periods;
-	SqlArgs		args = {0};
-	SqlResult	rows;
-
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgInt4(&args, n);
-	rows = SqlRun(&budgets_lock, &args);
-	if (rows.n == 0)
-		return;
-	periods = palloc(sizeof(char *) * rows.n);
-	for (uint64 i = 0; i < rows.n; i++)
-		periods[i] = SqlText(rows, i, 1);
-	SqlArgTextArray(&args, periods, (int) rows.n);
-	(void) SqlRun(&budgets_set, &args);
-	BudgetFold(org, account, NULL, false);
-}
-
-/*
- * Buckets that still may pay, likewise.
- */
-static void
-set_buckets(const char *org, const char *account, int32 n)
-{
-	SqlArgs		args = {0};
-	Portal		portal;
-
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgInt4(&args, n);
-	portal = SqlCursor(&buckets_other, &args);
-	while (true)
-	{
-		SqlResult	row = SqlFetch(portal);
-		Credits		available;
-
-		CHECK_FOR_INTERRUPTS();
-		if (row.n == 0)
-			break;
-		if (SlicesLock(org, SqlInt8(row, 0, 1), SqlInt4(row, 0, 2), true,
-					   &available))
-			LedgerFold(org, SqlInt8(row, 0, 1));
-		LedgerSetSlices(org, SqlInt8(row, 0, 1), n);
-		SqlFree(&row);
-	}
-	SPI_cursor_close(portal);
-}
 
 /*
  * Lock all slices of a bucket whose row is locked.  False: there are none, or
