@@ -497,3 +497,11 @@ INSERT INTO gpucredit.directive SELECT 'fl', job, 1, 'reclaim', 'checkpoint', 'r
 	'2027-04-01', '2027-05-01 00:00', '2027-05-01 00:01' FROM (VALUES (pg_temp.job('asks'))) j (job);
 SELECT invariant, regexp_replace(subject, 'job \d+', 'job N') AS subject, detail FROM gpucredit.verify('fl');
 ROLLBACK;
+
+-- Where nothing can be written, upkeep is refused; it is nobody's bad data.
+BEGIN READ ONLY;
+SELECT * FROM gpucredit.reap_holds();
+ROLLBACK;
+BEGIN READ ONLY;
+SELECT * FROM gpucredit.check_nodes();
+ROLLBACK;

@@ -19,6 +19,7 @@
 #include "job/sweep.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
+#include "tcop/utility.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
@@ -36,13 +37,15 @@ static char *failed_line(const char *org, int64 id, const ErrorData *error);
 static bool goes_on(const ErrorData *error);
 
 /*
- * Begin a sweep: from now on its time runs.
+ * Begin a sweep: from now on its time runs.  Where nothing can be written it
+ * is refused as a whole: the things' own errors would be taken for bad data.
  */
 Sweep
 SweepBegin(void)
 {
 	Sweep		sweep = {.memory = CurrentMemoryContext};
 
+	PreventCommandIfReadOnly("upkeep");
 	sweep.until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
 											  Min(SWEEP_MOST_MS,
 												  DeadlockTimeout / 2));
