@@ -115,6 +115,21 @@ ratios_open(Cycle *cycle)
 }
 
 /*
+ * So many millionths of a wall limit, at least a second; 0: all of it.
+ */
+static int64
+expected_run(int64 wall_limit, int32 ratio)
+{
+	int64		run;
+
+	if (ratio == 0 || ratio >= ALL_OF_IT || wall_limit == DECIDE_NEVER)
+		return 0;
+	run = wall_limit / ALL_OF_IT * ratio +
+		(wall_limit % ALL_OF_IT * ratio + ALL_OF_IT - 1) / ALL_OF_IT;
+	return Min(Max(run, USECS_PER_SEC), wall_limit);
+}
+
+/*
  * Let all jobs of known ratios be expected to run by them.  False: that is
  * news of one.
  */
@@ -127,7 +142,7 @@ expect_all(Cycle *cycle)
 	{
 		DecideJob  *job = &cycle->jobs[j];
 		int32		ratio = *ratio_of(cycle, job);
-		int64		run = CycleExpect(cycle->asks[job->ask].wall_limit, ratio);
+		int64		run = expected_run(cycle->asks[job->ask].wall_limit, ratio);
 
 		if (run != job->expected_run)
 			known = false;
@@ -201,19 +216,4 @@ CycleLearnOrder(Cycle *cycle)
 		job->order_run = job->expected_run > 0 ? job->expected_run :
 			cycle->asks[job->ask].wall_limit;
 	}
-}
-
-/*
- * So many millionths of a wall limit, at least a second; 0: all of it.
- */
-int64
-CycleExpect(int64 wall_limit, int32 ratio)
-{
-	int64		run;
-
-	if (ratio == 0 || ratio >= ALL_OF_IT || wall_limit == DECIDE_NEVER)
-		return 0;
-	run = wall_limit / ALL_OF_IT * ratio +
-		(wall_limit % ALL_OF_IT * ratio + ALL_OF_IT - 1) / ALL_OF_IT;
-	return Min(Max(run, USECS_PER_SEC), wall_limit);
 }

@@ -213,7 +213,6 @@ extern char *CycleNodes(const Cycle *cycle, const DecidePart *parts, int n);
 extern bool CycleLearn(Cycle *cycle);
 extern void CycleExpectAgain(Cycle *cycle);
 extern void CycleLearnOrder(Cycle *cycle);
-extern int64 CycleExpect(int64 wall_limit, int32 ratio);
 
 /* load_told.c */
 extern void ToldLoad(Cycle *cycle);

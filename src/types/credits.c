@@ -298,23 +298,6 @@ CreditsMul(Credits a, int64 factor)
 }
 
 /*
- * CreditsMulRatio
- *		rate x num / den, rounded half up or toward zero.
- */
-Credits
-CreditsMulRatio(Credits rate, int64 num, int64 den, bool round_half_up)
-{
-	Credits		result;
-
-	Assert(den > 0);
-	if (!CreditsTryMulRatio(rate, num, den,
-							round_half_up ? CREDITS_ROUND_HALF_UP :
-							CREDITS_ROUND_DOWN, &result))
-		report_overflow();
-	return result;
-}
-
-/*
  * CreditsBillExact
  *		What these GPUs cost for elapsed_us, rounded half up once.
  */

@@ -34,8 +34,6 @@ extern Credits CreditsAdd(Credits a, Credits b);
 extern Credits CreditsSub(Credits a, Credits b);
 extern Credits CreditsNeg(Credits a);
 extern Credits CreditsMul(Credits a, int64 factor);
-extern Credits CreditsMulRatio(Credits rate, int64 num, int64 den,
-							   bool round_half_up);
 
 /* From the price of one whole GPU. */
 extern Credits CreditsBillExact(Credits per_gpu_hour, int gpus,
