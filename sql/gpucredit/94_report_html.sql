@@ -100,6 +100,11 @@ table tr.sum{border-top:1px solid var(--ink);border-bottom:0}
 body,main{background:#fff}
 main{padding:0;max-width:none}
 body{font-size:10pt}
+table{font-size:9pt}
+tbody th{min-width:9rem}
+.g{width:20%;min-width:5rem}
+thead{break-after:avoid}
+tbody tr:first-child{break-before:avoid}
 section{margin-top:1.5rem}
 figure,tr,h2,dl,.lead{break-inside:avoid}
 h2,.lead,figcaption,caption{break-after:avoid}
@@ -138,7 +143,8 @@ BEGIN ATOMIC
 				|| gpucredit.report_money(o.held) || ' held')
 		|| gpucredit.report_tile('GPU-hours', to_char(h.hours,
 			'FM999,999,999,990.0'), 'hours', h.hours::text,
-			to_char(h.attempts, 'FM999,999,999,990') || ' runs that ended')
+			to_char(h.attempts, 'FM999,999,999,990') || CASE h.attempts WHEN 1
+				THEN ' run' ELSE ' runs' END || ' that ended')
 		|| CASE WHEN u.supply > 0 THEN gpucredit.report_tile('Devices in use',
 			gpucredit.report_percent(u.busy, u.supply), 'use',
 			round(u.busy / u.supply, 6)::text, 'on average, of '
