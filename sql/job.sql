@@ -479,6 +479,28 @@ SELECT passes, detail FROM gpucredit.explain('jo-few', pg_temp.job('c1', 'jo-few
 SELECT action FROM gpucredit.plan('jo-few');
 SELECT action FROM gpucredit.place('jo-few');
 SELECT * FROM gpucredit.verify('jo-few');
+-- What cannot be paid for blocks nobody, not even in its own account: the
+-- oldest wants more than there is, the next draws from another bucket
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('jo-past');
+	PERFORM gpucredit.create_pool('jo-past');
+	PERFORM gpucredit.register_node('jo-past', 'jo-past-' || t, t, 17, 1000), gpucredit.set_price(t, 1)
+	FROM unnest('{JO-P,JO-Q}'::text[]) t;
+	PERFORM gpucredit.issue('jo-past', '', 'i', 100);
+	PERFORM gpucredit.reserve('jo-past', '', r.key, r.request, '1 h', pool => 'jo-past')
+	FROM (VALUES ('wide', '8xJO-P'), ('wide2', '8xJO-P'), ('other', '2xJO-Q'), ('small', '1xJO-P')) r (key, request);
+	PERFORM gpucredit.place('jo-past');
+	PERFORM gpucredit.revoke('jo-past', b.bucket, 'r', 'test') FROM gpucredit.bucket b WHERE b.org = 'jo-past';
+	PERFORM gpucredit.settle('jo-past', j.job, 1, 'preempted', '0')
+	FROM gpucredit.job j WHERE j.org = 'jo-past' AND j.state = 'active' ORDER BY j.job;
+	PERFORM gpucredit.issue('jo-past', '', 'p', 7);
+	PERFORM gpucredit.issue('jo-past', '', 'q', 5, policy => '{"gpu_types": ["JO-Q"]}');
+END $$;
+SELECT pg_temp.key(p.job, 'jo-past') AS key, p.attempt FROM gpucredit.plan('jo-past') p ORDER BY 1;
+SELECT pg_temp.key(p.job, 'jo-past') AS key, p.attempt FROM gpucredit.place('jo-past') p ORDER BY 1;
+SELECT available, held FROM gpucredit.balance('jo-past');
+SELECT * FROM gpucredit.verify('jo-past');
 
 -- What is spent of a bucket per job counts over all its attempts.
 SET gpucredit.clock = '2027-01-08 00:00+00';

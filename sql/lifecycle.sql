@@ -435,6 +435,31 @@ SELECT h.at, h.what, h.attempt, regexp_replace(left(h.detail, 60), '(bucket|hold
 FROM gpucredit.history('lc', pg_temp.job('silent')) h;
 SELECT count(gpucredit.cancel(org, job, 'end ' || job)) FROM gpucredit.job
 WHERE pool = 'lc' AND ended_at IS NULL;
+-- Who is killed at the wall limit has timed out, who was stuck is tried again
+-- as such, and who has used up its hold waits for credit: no job is to blame
+-- for the signal that was its agent's answer
+SET gpucredit.stuck_after = '30 min';
+SELECT pg_temp.run('late', ran => '1 s') > 0, pg_temp.run('stuck', ran => '1 s') > 0;
+SELECT action, reason FROM gpucredit.meter('lc', pg_temp.job('stuck'), 1, '2 s', 7);
+SELECT job AS broke, status FROM gpucredit.reserve('lc-b', '', 'broke', '4xLC-A', '10 h', pool => 'lc', hold_window => '1 h') \gset
+SELECT count(*) FROM gpucredit.place('lc');
+SELECT status, held FROM gpucredit.hold('lc-b', '', 'rest', (SELECT available FROM gpucredit.balance('lc-b')), '365 days');
+SELECT action FROM gpucredit.meter('lc-b', :broke, 1, '0');
+SELECT pg_temp.later('1 h');
+SELECT k.key, action, reason FROM (VALUES ('late', '1 h'::interval), ('stuck', '1 h')) k (key, ran),
+	gpucredit.meter('lc', pg_temp.job(k.key), 1, k.ran);
+SELECT action, reason FROM gpucredit.meter('lc-b', :broke, 1, '1 h');
+SELECT outcome, job_state FROM gpucredit.settle('lc-b', :broke, 1, 'failed', exit_code => 137);
+SELECT outcome, job_state FROM gpucredit.settle('lc', pg_temp.job('stuck'), 1, 'failed', exit_code => 137, message => 'SIGKILL');
+SELECT pg_temp.later('9 h');
+SELECT action, reason FROM gpucredit.meter('lc', pg_temp.job('late'), 1, '10 h');
+SELECT outcome, job_state FROM gpucredit.settle('lc', pg_temp.job('late'), 1, 'failed', exit_code => 143);
+SELECT pg_temp.key(u.job, u.org) AS job, u.decision, u.reason, u.detail ->> 'rule' AS rule, u.detail ->> 'message' AS message
+FROM gpucredit.audit u WHERE u.operation = 'settle' AND (u.job = :broke OR u.job IN (pg_temp.job('late'), pg_temp.job('stuck')))
+ORDER BY u.audit;
+RESET gpucredit.stuck_after;
+SELECT gpucredit.cancel('lc-b', :broke, 'kb'), gpucredit.cancel('lc', pg_temp.job('stuck'), 'kst');
+SELECT released FROM gpucredit.release('lc-b', (SELECT hold FROM gpucredit.hold WHERE org = 'lc-b' AND closed_at IS NULL), 'rest back');
 SELECT * FROM gpucredit.verify();
 -- which sees a refund and a checkpoint that cannot be
 BEGIN;

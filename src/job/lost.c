@@ -6,9 +6,11 @@
  * A hold past its ttl is released.  An attempt whose agent, or whose node,
  * fell silent, whose node was reclaimed, whose device failed (device.c) or
  * that should have stopped (overdue.c) is settled at what was last metered;
- * that its devices are free is for fencing to find out.  Silence counts from the last sign of life and
- * never from before the server itself came up: while it was down, nobody
- * could be heard.  Nothing that is right depends on either having run.
+ * that its devices are free is for fencing to find out.  Silence counts from
+ * the last sign of life and never from before the server itself came up:
+ * while it was down, nobody could be heard.  Nor could anybody report an end,
+ * so whoever had to stop then has gpucredit.stop_grace from that instant, too.
+ * Nothing that is right depends on either having run.
  *
  * Locks: job and attempt, without waiting; then as settlement.c and
  * reclaim.c say, for 10 ms each at most (see sweep.c).
@@ -36,6 +38,7 @@ typedef struct Silence
 {
 	TimestampTz attempts;
 	TimestampTz nodes;
+	bool		reachable;		/* whoever had to stop could report it */
 } Silence;
 
 /* What is left on nodes that are not there any more, and how it ends. */
@@ -112,7 +115,7 @@ call_reap_holds(PG_FUNCTION_ARGS)
 	TimestampTz now = ClockNow();
 	int64		released;
 	int64		settled = 0;
-	int64		overdue;
+	int64		overdue = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
@@ -125,7 +128,8 @@ call_reap_holds(PG_FUNCTION_ARGS)
 	if (since.attempts != DT_NOBEGIN)
 		settled = SweepRun(&sweep, run_at(&silent_attempts, since.attempts),
 						   settle_silent, &since);
-	overdue = SweepRun(&sweep, OverdueAttempts(now), OverdueSettle, NULL);
+	if (since.reachable)
+		overdue = SweepRun(&sweep, OverdueAttempts(now), OverdueSettle, NULL);
 	put_task(fcinfo, "release_holds", released);
 	put_task(fcinfo, "settle_silent", settled);
 	put_task(fcinfo, "settle_overdue", overdue);
@@ -209,7 +213,8 @@ silence(void)
 	return (Silence)
 	{
 		silent_since(now, up, SettingMeterLost()),
-			silent_since(now, up, SettingNodeLost())
+			silent_since(now, up, SettingNodeLost()),
+			up <= ClockAdd(now, -SettingStopGrace())
 	};
 }
 

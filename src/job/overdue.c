@@ -26,15 +26,16 @@
 /*
  * Candidates; what they are is looked at again under their locks.  $1: told
  * to stop by then; $2: the same by the server's clock; $3: no progress since;
- * $4: gpucredit.stop_grace.
+ * $4: gpucredit.stop_grace; $5: gpucredit.stuck_after.
  */
 SQL_STATEMENT(overdue_attempts, SPI_OK_SELECT,
-			  "timestamptz, timestamptz, timestamptz, interval",
+			  "timestamptz, timestamptz, timestamptz, interval, interval",
 			  "SELECT a.org, a.job, a.attempt" LIVE_ATTEMPTS
 			  " AND (a.running_at + a.wall_limit <= $2"
 			  "  OR a.ends_by <= $1"
 			  "  OR a.elapsed - $4 >= a.wall_limit"
-			  "  OR a.progress_at <= $3"
+			  "  OR (a.progress_at <= $3"
+			  "   AND a.heard_at >= a.progress_at + $5)"
 			  "  OR (a.starved AND gpucredit.bill(a.per_gpu_hour, a.gpus,"
 			  "   a.share, GREATEST(a.elapsed - $4, '0'), a.held)"
 			  "   OPERATOR(gpucredit.=) a.held)"
@@ -51,8 +52,6 @@ SQL_STATEMENT(directive_overdue, SPI_OK_SELECT,
 			  "  ELSE d.deadline END <= $4"
 			  " ORDER BY d.cause LIMIT 1");
 
-static bool is_overdue(const Attempt *attempt, TimestampTz now,
-					   Settlement *settlement);
 static const char *directive_reason(const Attempt *attempt,
 									TimestampTz since);
 
@@ -73,6 +72,7 @@ OverdueAttempts(TimestampTz now)
 		SqlArgTime(&args, ClockAdd(ClockAdd(told, -SettingStopGrace()),
 								   -SettingStuckAfter()));
 	SqlArgDuration(&args, SettingStopGrace());
+	SqlArgDuration(&args, SettingStuckAfter());
 	return SqlRun(&overdue_attempts, &args);
 }
 
@@ -90,7 +90,7 @@ OverdueSettle(const char *org, int64 id, int32 number, const void *context)
 		return SWEEP_BUSY;
 	if (!AttemptLockLive(org, id, number, &attempt))
 		return SWEEP_BUSY;
-	if (!is_overdue(&attempt, ClockNow(), &settlement))
+	if (!OverdueSince(&attempt, ClockNow(), SettingStopGrace(), &settlement))
 		return SWEEP_IDLE;
 	if (job.cancelled)
 		settlement.outcome = CANCELLED;
@@ -99,14 +99,15 @@ OverdueSettle(const char *org, int64 id, int32 number, const void *context)
 }
 
 /*
- * Has it been told to stop, gpucredit.stop_grace ago or longer?  What for, in
- * the order in which answer.c looks.
+ * Had it to stop so long ago, or longer?  What for, in the order in which
+ * answer.c looks.
  */
-static bool
-is_overdue(const Attempt *attempt, TimestampTz now, Settlement *settlement)
+bool
+OverdueSince(const Attempt *attempt, TimestampTz now, int64 ago,
+			 Settlement *settlement)
 {
-	TimestampTz told = ClockAdd(now, -SettingStopGrace());
-	int64		elapsed = attempt->elapsed - SettingStopGrace();
+	TimestampTz told = ClockAdd(now, -ago);
+	int64		elapsed = attempt->elapsed - ago;
 	TimestampTz stuck_at = AttemptStuckAt(attempt);
 
 	settlement->outcome = PREEMPTED;
@@ -130,13 +131,17 @@ is_overdue(const Attempt *attempt, TimestampTz now, Settlement *settlement)
 		settlement->reason = "low_funds";
 		return true;
 	}
-	if (stuck_at == DT_NOEND || told < ClockAdd(stuck_at, SettingStopGrace()))
-		return false;
+	if (stuck_at == DT_NOEND || attempt->heard_at < stuck_at ||
+		told < ClockAdd(stuck_at, SettingStopGrace()))
+		return false;			/* who was not heard of since is silent */
 	settlement->outcome = FAILED;
 	settlement->reason = "stuck";
-	settlement->message = psprintf("no progress for %lld s",
+	settlement->message = psprintf("no progress for %lld s%s%s",
 								   (long long) ((now - attempt->progress_at) /
-												USECS_PER_SEC));
+												USECS_PER_SEC),
+								   settlement->message ? ": " : "",
+								   settlement->message ?
+								   settlement->message : "");
 	return true;
 }
 

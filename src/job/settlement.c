@@ -27,6 +27,7 @@
 #include "common/settings.h"
 #include "common/sql.h"
 #include "job/checkpoint.h"
+#include "job/overdue.h"
 #include "job/retry.h"
 #include "job/settlement.h"
 #include "ledger/refund.h"
@@ -60,21 +61,13 @@ SQL_STATEMENT(stored_read, SPI_OK_SELECT, "text, bigint, int",
 			  " a.job_state, a.retry_at FROM gpucredit.attempt a"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 
-/* told to go now, not just to save */
-SQL_STATEMENT(directive_due, SPI_OK_SELECT,
-			  "text, bigint, int, timestamptz",
-			  "SELECT 1 FROM gpucredit.directive d"
-			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
-			  " AND (d.action = 'stop' OR d.deadline <= $4) LIMIT 1");
-
 /* What a shell reports of a process that a signal ended. */
 #define EXIT_SIGKILL	137
 #define EXIT_SIGTERM	143
 
 static void cut_elapsed(Settlement *settlement, Attempt *attempt);
-static bool was_made_to_leave(const Settlement *settlement,
-							  const Attempt *attempt);
-static bool directive_is_due(const Attempt *attempt);
+static void see_signal(Settlement *settlement, const Job *job,
+					   const Attempt *attempt);
 static void what_next(Settlement *settlement, const Job *job);
 static void move_money(Settlement *settlement, Job *job,
 					   const Attempt *attempt);
@@ -96,11 +89,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 	settlement->retry_at = DT_NOBEGIN;
 	cut_elapsed(settlement, attempt);
 	settlement->billed = AttemptBill(attempt);
-	if (was_made_to_leave(settlement, attempt))
-	{
-		settlement->outcome = job->cancelled ? CANCELLED : PREEMPTED;
-		settlement->reason = "made_to_leave";
-	}
+	see_signal(settlement, job, attempt);
 	what_next(settlement, job);
 	move_money(settlement, job, attempt);
 	end_attempt(settlement, attempt);
@@ -157,33 +146,30 @@ cut_elapsed(Settlement *settlement, Attempt *attempt)
 }
 
 /*
- * Did it end by the very signal that made it leave, as it was told to?  That
- * is no failure.
+ * Did it end by the very signal that made it stop, as it was told to?  Then
+ * it ended for what it was told that, which is no failure of its own, but
+ * where it was stuck.  Who has only to save may be ended by SIGTERM, to leave.
  */
-static bool
-was_made_to_leave(const Settlement *settlement, const Attempt *attempt)
+static void
+see_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
 {
-	if (settlement->outcome != FAILED || !settlement->has_exit_code)
-		return false;
-	switch (settlement->exit_code)
+	Settlement	stop = {.message = settlement->message};
+
+	if (settlement->outcome != FAILED || !settlement->has_exit_code ||
+		(settlement->exit_code != EXIT_SIGTERM &&
+		 settlement->exit_code != EXIT_SIGKILL))
+		return;
+	if (!OverdueSince(attempt, ClockNow(), 0, &stop))
 	{
-		case EXIT_SIGTERM:
-			return attempt->directed || attempt->starved;
-		case EXIT_SIGKILL:
-			return attempt->directed && directive_is_due(attempt);
-		default:
-			return false;
+		if (settlement->exit_code == EXIT_SIGKILL ||
+			!(attempt->directed || attempt->starved))
+			return;
+		stop.outcome = PREEMPTED;
 	}
-}
-
-static bool
-directive_is_due(const Attempt *attempt)
-{
-	SqlArgs		args = {0};
-
-	arg_key(&args, attempt);
-	SqlArgTime(&args, ClockNow());
-	return SqlRun(&directive_due, &args).n > 0;
+	settlement->message = stop.message;
+	settlement->reason = stop.outcome == TIMEOUT || stop.outcome == FAILED ?
+		stop.reason : "made_to_leave";
+	settlement->outcome = job->cancelled ? CANCELLED : stop.outcome;
 }
 
 /*

@@ -3,9 +3,11 @@
  * fund.c
  *		Jobs that wait for credit resume by themselves when it comes.
  *
- * Each cycle tries the jobs of each account, oldest first, until one of them
- * cannot be paid for: newer ones of the account wait behind it.  Nothing is
- * waited for: a busy account's jobs wait a cycle.
+ * Each cycle tries the jobs of each account, oldest first.  Of those that ask
+ * the same in the same tier none is tried after one that could not be paid
+ * for; others are, as they may want less, or draw from other buckets: what
+ * cannot be paid for blocks nobody.  Nothing is waited for: a busy account's
+ * jobs wait a cycle.
  *
  * plan, which takes no hold, asks what there would be (afford.c).
  *
@@ -25,19 +27,31 @@
 #define MOST_TRIED	1000
 
 /*
- * The first of each account, then the second of each; more accounts than one
- * cycle tries take turns.
+ * The first of each account, then the second of each; where there are more
+ * than one cycle tries, the first of each kind go before the second, and
+ * accounts take turns.  kind: the first of all that ask the same.
  */
+#define TURNS \
+	"pg_catalog.hashtextextended(c.org || '/' || c.account, $3)," \
+	" c.org, c.account"
 #define UNFUNDED(columns) \
-	"SELECT" columns " FROM (SELECT k.org, k.job, k.account," \
-	"  pg_catalog.row_number() OVER (PARTITION BY k.org, k.account" \
-	"   ORDER BY k.submitted_at, k.job) AS n" \
-	"  FROM gpucredit.job k" \
-	"  WHERE k.pool = $1 AND k.state = 'unfunded') u" \
+	"SELECT" columns ", u.kind::text FROM (SELECT c.*, pg_catalog.row_number()" \
+	"   OVER (PARTITION BY c.org, c.account ORDER BY c.submitted_at, c.job)" \
+	"    AS turn" \
+	"  FROM (SELECT c.* FROM (SELECT k.org, k.job, k.account," \
+	"     k.submitted_at, pg_catalog.first_value(k.job) OVER w AS kind," \
+	"     pg_catalog.row_number() OVER w AS n" \
+	"    FROM gpucredit.job k" \
+	"    WHERE k.pool = $1 AND k.state = 'unfunded'" \
+	"    WINDOW w AS (PARTITION BY k.org, k.account, k.tier, k.ask" \
+	"     ORDER BY k.submitted_at, k.job)) c" \
+	"   ORDER BY c.n, " TURNS ", c.submitted_at, c.job LIMIT $2) c) u" \
 	" JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job" \
-	" ORDER BY u.n, pg_catalog.hashtextextended(u.org || '/' || u.account," \
-	"  $3), u.org, u.account LIMIT $2"
+	" ORDER BY u.turn, pg_catalog.hashtextextended(u.org || '/' || u.account," \
+	"  $3), u.org, u.account"
 
+#define READ_KIND	4
+#define LOOK_KIND	(ASK_LAST + 1)
 SQL_STATEMENT(unfunded_read, SPI_OK_SELECT, "text, bigint, bigint",
 			  UNFUNDED(" j.org, j.account, j.job"));
 /* of a job that backs off no stay in the queue is told */
@@ -65,16 +79,16 @@ FundWaiting(const char *pool)
 
 	if (rows.n == 0)
 		return;
-	waiting = AccountTable("gpucredit accounts without credit",
+	waiting = AccountTable("gpucredit kinds without credit",
 						   sizeof(AccountName));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
-		AccountName account = {SqlText(rows, i, 1), SqlText(rows, i, 2)};
+		AccountName kind = {SqlText(rows, i, 1), SqlText(rows, i, READ_KIND)};
 
 		CHECK_FOR_INTERRUPTS();
-		if (hash_search(waiting, &account, HASH_FIND, NULL) == NULL &&
-			!fund(account.org, SqlInt8(rows, i, 3)))
-			(void) hash_search(waiting, &account, HASH_ENTER, NULL);
+		if (hash_search(waiting, &kind, HASH_FIND, NULL) == NULL &&
+			!fund(kind.org, SqlInt8(rows, i, 3)))
+			(void) hash_search(waiting, &kind, HASH_ENTER, NULL);
 	}
 	hash_destroy(waiting);
 }
@@ -123,7 +137,7 @@ FundForesee(Cycle *cycle)
 	rows = SqlRead(&unfunded_look, &args);
 	if (rows.n == 0)
 		return;
-	waiting = AccountTable("gpucredit accounts without credit",
+	waiting = AccountTable("gpucredit kinds without credit",
 						   sizeof(AccountName));
 	counted = AffordCount();
 	cycle->jobs = repalloc_huge(cycle->jobs, sizeof(DecideJob) *
@@ -133,12 +147,12 @@ FundForesee(Cycle *cycle)
 	cycle->input.jobs = cycle->jobs;
 	for (uint64 i = 0; i < rows.n; i++)
 	{
-		AccountName account = {SqlText(rows, i, 1), SqlText(rows, i, 2)};
+		AccountName kind = {SqlText(rows, i, 1), SqlText(rows, i, LOOK_KIND)};
 
 		CHECK_FOR_INTERRUPTS();
-		if (hash_search(waiting, &account, HASH_FIND, NULL) == NULL &&
+		if (hash_search(waiting, &kind, HASH_FIND, NULL) == NULL &&
 			!foresee(cycle, rows, i, counted))
-			(void) hash_search(waiting, &account, HASH_ENTER, NULL);
+			(void) hash_search(waiting, &kind, HASH_ENTER, NULL);
 	}
 	hash_destroy(waiting);
 	hash_destroy(counted);

@@ -2,7 +2,8 @@
 # up, restarted or promoted, is what silence counts from
 #
 # The last that was heard is ten hours old.  What is long each look says for
-# itself: an hour, or as long as the server has been up.
+# itself: an hour, or as long as the server has been up.  Nor could be told what
+# ended meanwhile: whose time has run out by then has stop_grace to say how.
 
 use strict;
 use warnings;
@@ -14,7 +15,7 @@ use Test::More;
 
 my @conf = (
 	"gpucredit.meter_lost = '1h'", "gpucredit.node_lost = '1h'",
-	'gpucredit.node_suspect = 0');
+	'gpucredit.node_suspect = 0', "gpucredit.stop_grace = '1h'");
 my $primary = PostgreSQL::Test::Cluster->new('primary');
 
 $primary->init(allows_streaming => 1);
@@ -29,12 +30,13 @@ query(
 	SELECT gpucredit.set_price('T4', 1);
 	SELECT gpucredit.register_node('default', 'n1', 'T4', 4, 16384);
 	SELECT gpucredit.register_node('default', 'n2', 'T4', 4, 16384);
-	SELECT gpucredit.reserve('acme', '', n::text, '4xT4', '20 h')
+	SELECT gpucredit.reserve('acme', '', n::text, '3xT4', '20 h')
 	FROM generate_series(1, 2) n;
+	SELECT gpucredit.reserve('acme', '', 'short', '1xT4', '8 h');
 	SELECT count(*) FROM gpucredit.place();
 	SELECT gpucredit.meter('acme', job, 1, '1 s') FROM gpucredit.job});
 is(query($primary, 'credit', 'SELECT count(*) FROM gpucredit.attempt'),
-	'2', 'two jobs run');
+	'3', 'three jobs run');
 
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 
@@ -47,14 +49,19 @@ $primary->restart;
 like(swept($primary), qr{^0( 0)*$}, 'a restart makes nothing silent at once');
 sleep(2);
 is(query($primary, 'credit', q{SELECT count(*) FROM gpucredit.heartbeat('n1')}),
-	'1', 'one node comes back');
+	'2', 'one node comes back');
+is( query(
+		$primary, 'credit', q{
+	SET gpucredit.stop_grace = '1s';
+	SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue'}),
+	'1', 'one has been up long enough to say that it was done');
 cmp_ok(lost($primary), '>', 0, 'the other does not');
 is( query(
 		$primary, 'credit', q{
 	SELECT a.outcome, g.node, a.billed FROM gpucredit.attempt a
 	JOIN gpucredit.attempt_gpu g USING (org, job, attempt)
-	WHERE a.outcome IS NOT NULL}),
-	'node_lost|n2|0.001111', 'its job is settled at what was metered');
+	WHERE a.outcome IS NOT NULL ORDER BY 1}),
+	"node_lost|n2|0.000833\ntimeout|n1|0.000278", 'its job is settled at what was metered');
 
 # Promoted after longer than that
 $primary->wait_for_catchup($standby);
