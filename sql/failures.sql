@@ -419,6 +419,7 @@ WHERE org = 'fl' AND job = pg_temp.job('stuck') AND operation = 'settle';
 RESET gpucredit.stuck_after;
 -- of whom nothing is heard meanwhile, silence is the matter: nobody told him
 SET gpucredit.meter_lost = 0;
+SET gpucredit.stuck_after = '10 min';
 SELECT pg_temp.submit('away', '1xFL-A');
 SELECT pg_temp.beats(1);
 SELECT job FROM pg_temp.place();
@@ -428,7 +429,7 @@ SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
 SELECT action, reason FROM gpucredit.meter('fl', pg_temp.job('away'), 1, '1 h', 2);
 SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('away'), 1, 'completed');
 RESET gpucredit.meter_lost;
-SET gpucredit.stuck_after = 0;
+RESET gpucredit.stuck_after;
 -- progress in time takes it back
 SELECT gpucredit.cancel('fl', pg_temp.job('stuck'), 'cstuck');
 SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('quiet'), 1, 'completed');

@@ -21,7 +21,8 @@ sub take_cycle
 {
 	my ($d, $rows) = @_;
 	my $m = $d->{m};
-	my $funded = Model::Job::waiting($m) ? $d->{dbh}->selectall_arrayref(
+	my @waiting = Model::Job::waiting($m);
+	my $funded = @waiting ? $d->{dbh}->selectall_arrayref(
 		"SELECT j.org, j.job, j.hold FROM gpucredit.job j"
 		  . " WHERE j.state <> 'unfunded' AND j.ended_at IS NULL"
 		  . ' ORDER BY j.hold') : [];
@@ -32,22 +33,32 @@ sub take_cycle
 		my $job = $m->{job}{$org}{$id};
 
 		next unless $job->{state} eq 'unfunded';
-		$d->fail('the oldest of its account is funded first', "job $id")
-		  unless grep { $_ == $job } Model::Job::waiting($m);
+		$d->fail('the oldest of its account is funded first',
+			"job $_->{id} before job $id")
+		  foreach grep { Model::Job::affordable($m, $_) && !behind($m, $_) }
+		  Model::Job::waiting_before($m, $job);
 		$job->{state} =
 		  Model::Job::requeue($m, $job, { holds => [$hold] });
 		$d->fail('it stays unfunded', "job $id") if $job->{state} ne 'queued';
 	}
-	foreach (sort { $a->{id} <=> $b->{id} } Model::Job::waiting($m))
+	foreach (Model::Job::waiting($m))
 	{
-		my $probe = Model::Job::affordable($m, $_);
-
-		$d->fail("job $_->{id} is funded", 'it still waits') if $probe;
+		$d->fail("job $_->{id} is funded", 'it still waits')
+		  if Model::Job::affordable($m, $_) && !behind($m, $_);
 	}
 	take_starts($d, $rows);
 	take_claims($d, $rows);
 	left_waiting($d);
 	return;
+}
+
+# Does a job wait for credit behind one of its account that asks the same?
+sub behind
+{
+	my ($m, $job) = @_;
+
+	return grep { Model::Job::alike($job, $_) }
+	  Model::Job::waiting_before($m, $job);
 }
 
 # Whom the scheduler told to leave, and whom it spared: who was told already

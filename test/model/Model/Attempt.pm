@@ -292,27 +292,35 @@ sub answer
 sub overdue
 {
 	my ($m, $job, $attempt) = @_;
-	my $told    = $m->{now} - STOP_GRACE;
-	my $elapsed = $attempt->{elapsed} - STOP_GRACE;
-	my $funded  = funded_for(@$attempt{qw(price gpus share held)});
-	my $heard   = $attempt->{heard_at} // $attempt->{started};
+	my $heard    = $attempt->{heard_at} // $attempt->{started};
 	my $wall_end = wall_end($job, $attempt) // 9e18;
-	my $left_for = Model::Node::was_to_leave($attempt, $told);
 	my $outcome =
-	    $heard + METER_LOST <= $m->{now}
-	  ? (   $heard + METER_LOST >= $wall_end ? 'timeout'
-		  : %{ $attempt->{directives} }        ? 'preempted'
-		  :                                      'failed')
-	  : defined $job->{cancelled_at} && $job->{cancelled_at} <= $told
-	  ? 'cancelled'
-	  : defined $left_for ? ($left_for eq 'resized' ? 'resized' : 'preempted')
-	  : $wall_end <= $told
-	  || (defined $job->{wall} && $elapsed >= $job->{wall}) ? 'timeout'
-	  : $attempt->{starved} && defined $funded && $elapsed >= $funded
-	  ? 'preempted'
-	  : undef;
+	    $heard + METER_LOST > $m->{now} ? stopped($m, $job, $attempt, STOP_GRACE)
+	  : $heard + METER_LOST >= $wall_end ? 'timeout'
+	  : %{ $attempt->{directives} } ? 'preempted'
+	  : 'failed';
 
 	return defined $outcome && $job->{cancelled} ? 'cancelled' : $outcome;
+}
+
+# What a live attempt was to stop for so long ago; undef: it was not.
+sub stopped
+{
+	my ($m, $job, $attempt, $ago) = @_;
+	my $told     = $m->{now} - $ago;
+	my $elapsed  = $attempt->{elapsed} - $ago;
+	my $funded   = funded_for(@$attempt{qw(price gpus share held)});
+	my $left_for = Model::Node::was_to_leave($attempt, $told);
+
+	return 'cancelled'
+	  if defined $job->{cancelled_at} && $job->{cancelled_at} <= $told;
+	return $left_for eq 'resized' ? 'resized' : 'preempted' if defined $left_for;
+	return 'timeout'
+	  if (wall_end($job, $attempt) // 9e18) <= $told
+	  || (defined $job->{wall} && $elapsed >= $job->{wall});
+	return 'preempted'
+	  if $attempt->{starved} && defined $funded && $elapsed >= $funded;
+	return undef;
 }
 
 # How a look at the nodes ends a live attempt: one of its nodes is gone.
@@ -394,14 +402,13 @@ sub settle
 	my $billed = $attempt->{billed} = bill($attempt);
 	my $code   = $in->{exit_code} // 0;
 
-	my $told = $job->{cancelled} || %{ $attempt->{directives} };
-
-	if ($outcome eq 'failed'
-		&& (   ($code == 143 && ($told || $attempt->{starved}))
-			|| ($code == 137 && ($job->{cancelled}
-					|| defined Model::Node::was_to_leave($attempt, $m->{now})))))
+	if ($outcome eq 'failed' && ($code == 143 || $code == 137))
 	{
-		$outcome = $job->{cancelled} ? 'cancelled' : 'preempted';
+		my $why = stopped($m, $job, $attempt, 0);
+
+		$why //= 'preempted' if $code == 143
+		  && ($job->{cancelled} || $attempt->{starved} || %{ $attempt->{directives} });
+		$outcome = $job->{cancelled} ? 'cancelled' : $why if defined $why;
 	}
 	my $state   = $last_state{$outcome};
 	my $retry   = !defined $state;

@@ -259,6 +259,7 @@ sub reserve
 				org         => $org,
 				account     => $in->{account},
 				id          => $new->{row}[0],
+				asks        => $in->{request},
 				request     => $request,
 				tier        => $in->{tier},
 				pool        => $in->{pool},
@@ -401,23 +402,41 @@ sub affordable
 		\%probe);
 }
 
-# Jobs that wait for credit: the oldest of each account.
+# Jobs that wait for credit, of each account the oldest first.
 sub waiting
 {
 	my ($m) = @_;
-	my %oldest;
 
-	foreach my $job (map { values %$_ } values %{ $m->{job} })
+	my @jobs = sort { $a->{submitted} <=> $b->{submitted} || $a->{id} <=> $b->{id} }
+	  grep { $_->{state} eq 'unfunded' }
+	  map { values %$_ } values %{ $m->{job} };
+
+	return @jobs;
+}
+
+# Of these, those of the account of a job that wait longer than it does.
+sub waiting_before
+{
+	my ($m, $job) = @_;
+	my @before;
+
+	foreach my $other (grep { $_->{org} eq $job->{org}
+			  && $_->{account} eq $job->{account} } waiting($m))
 	{
-		next unless $job->{state} eq 'unfunded';
-		my $slot = \$oldest{"$job->{org}|$job->{account}"};
-
-		$$slot = $job
-		  if !$$slot
-		  || ($job->{submitted} <=> $$slot->{submitted}
-			|| $job->{id} <=> $$slot->{id}) < 0;
+		last if $other == $job;
+		push @before, $other;
 	}
-	return values %oldest;
+	return @before;
+}
+
+# Do two jobs ask the same, as far as their holds are concerned?
+sub alike
+{
+	my ($one, $other) = @_;
+
+	return 0
+	  if grep { ($one->{$_} // '') ne ($other->{$_} // '') } qw(tier wall window);
+	return $one->{asks} eq $other->{asks};
 }
 
 1;
