@@ -32,11 +32,11 @@
  * accounts take turns.  kind: the first of all that ask the same.
  */
 #define TURNS \
-	"pg_catalog.hashtextextended(c.org || '/' || c.account, $3)," \
+	" pg_catalog.hashtextextended(c.org || '/' || c.account, $3)," \
 	" c.org, c.account"
 #define UNFUNDED(columns) \
-	"SELECT" columns ", u.kind::text FROM (SELECT c.*, pg_catalog.row_number()" \
-	"   OVER (PARTITION BY c.org, c.account ORDER BY c.submitted_at, c.job)" \
+	"SELECT" columns ", c.kind::text FROM (SELECT u.*, pg_catalog.row_number()" \
+	"   OVER (PARTITION BY u.org, u.account ORDER BY u.submitted_at, u.job)" \
 	"    AS turn" \
 	"  FROM (SELECT c.* FROM (SELECT k.org, k.job, k.account," \
 	"     k.submitted_at, pg_catalog.first_value(k.job) OVER w AS kind," \
@@ -45,13 +45,12 @@
 	"    WHERE k.pool = $1 AND k.state = 'unfunded'" \
 	"    WINDOW w AS (PARTITION BY k.org, k.account, k.tier, k.ask" \
 	"     ORDER BY k.submitted_at, k.job)) c" \
-	"   ORDER BY c.n, " TURNS ", c.submitted_at, c.job LIMIT $2) c) u" \
-	" JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job" \
-	" ORDER BY u.turn, pg_catalog.hashtextextended(u.org || '/' || u.account," \
-	"  $3), u.org, u.account"
+	"   ORDER BY c.n," TURNS ", c.submitted_at, c.job LIMIT $2) u) c" \
+	" JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job" \
+	" ORDER BY c.turn," TURNS
 
 #define READ_KIND	4
-#define LOOK_KIND	(ASK_LAST + 1)
+#define LOOK_KIND	22			/* behind ASK_COLUMNS */
 SQL_STATEMENT(unfunded_read, SPI_OK_SELECT, "text, bigint, bigint",
 			  UNFUNDED(" j.org, j.account, j.job"));
 /* of a job that backs off no stay in the queue is told */
