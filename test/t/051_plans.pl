@@ -124,6 +124,7 @@ my $scanned = q{SELECT sum(t.seq_scan) FROM pg_stat_user_tables t
 
 alone();
 $dbh->do('SET seq_page_cost = 10');	# as if the tables were ten times as long
+$dbh->do('SET gpucredit.stop_grace = 0');	# the server has just come up
 foreach my $call (
 	[ 'job_active', q{SELECT used > 0 OR held > 0 FROM gpucredit.balance('bell')} ],
 	[ 'job_active', 'SELECT count(*) FROM gpucredit.reap_holds()' ],
