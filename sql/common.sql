@@ -36,6 +36,9 @@ SET gpucredit.clock = '2027-01-01 00:00 Nowhere/Land';
 SELECT set_config('gpucredit.clock', repeat('2', 100000), false);
 \set VERBOSITY default
 SET gpucredit.clock = 'tomorrow at noon';
+-- so is a duration, told as durations are
+SELECT gpucredit.hold('none', '', 'key', 1, '-90 min');
+SELECT gpucredit.meter_batch('{none,none}', '{1,2}', '{1,1}', '{1 s,-1.5 s}');
 \set VERBOSITY sqlstate
 SELECT gpucredit.now();
 SET LOCAL gpucredit.clock = '';			-- outside a transaction: nothing

@@ -235,7 +235,7 @@ ArgDuration(FunctionCallInfo fcinfo, int n, const char *name, bool zero_ok)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" must be %s", name,
 						zero_ok ? "0 or more" : "above 0"),
-				 errdetail("It is %lld microseconds.", (long long) us),
+				 errdetail("It is %s.", DurationToCString(us)),
 				 errhint("Pass a longer interval.")));
 	return us;
 }

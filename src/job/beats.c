@@ -132,8 +132,8 @@ take_beat(Beat *beat, int i, Datum *const *elems, bool *const *nulls)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"elapsed\" must be 0 or more"),
-				 errdetail("Element %d is %lld microseconds.", i + 1,
-						   (long long) beat->elapsed),
+				 errdetail("Element %d is %s.", i + 1,
+						   DurationToCString(beat->elapsed)),
 				 errhint("Pass how long the attempt has run so far.")));
 	if (!beat->progress_null)
 		beat->progress = elems[4][i];

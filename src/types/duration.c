@@ -10,6 +10,7 @@
 #include "common/int.h"
 
 #include "types/duration.h"
+#include "utils/builtins.h"
 
 /*
  * DurationFromInterval
@@ -51,4 +52,16 @@ DurationToInterval(int64 microseconds)
 
 	result->time = microseconds;
 	return result;
+}
+
+/*
+ * DurationToCString
+ *		The same as text.
+ */
+char *
+DurationToCString(int64 microseconds)
+{
+	Datum		interval = PointerGetDatum(DurationToInterval(microseconds));
+
+	return DatumGetCString(DirectFunctionCall1(interval_out, interval));
 }

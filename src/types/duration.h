@@ -17,5 +17,6 @@
 extern int64 DurationFromInterval(const Interval *interval,
 								  const char *argname);
 extern Interval *DurationToInterval(int64 microseconds);
+extern char *DurationToCString(int64 microseconds);
 
 #endif							/* GPUCREDIT_DURATION_H */
