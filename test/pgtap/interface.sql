@@ -397,7 +397,7 @@ WHERE p.pronamespace = 'gpucredit'::regnamespace
 	AND NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
 		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset',
 		'internal']::regtype[]::oid[]
-ORDER BY 1;
+ORDER BY p.proname;
 
 SELECT * FROM finish();
 ROLLBACK;
