@@ -158,7 +158,7 @@ is( query($node, 'credit', q{
 		FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang AND l.lanname = 'plpgsql'
 		WHERE p.pronamespace = 'gpucredit'::regnamespace
 			AND regexp_replace(p.prosrc, '--[^\n]*|/\*.*?\*/', '', 'g') ~ '\mEXECUTE\M'}),
-	'cron_jobs install_jobs unschedule',
+	'cron_gauges cron_jobs install_jobs unschedule',
 	'statements are made of text only where pg_cron may not be there');
 is( query($node, 'credit', q{
 		SELECT string_agg(p.proname, ' ' ORDER BY p.proname)
