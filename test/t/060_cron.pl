@@ -1,7 +1,7 @@
 # 060_cron.pl: upkeep by pg_cron: nobody here calls a sweep by hand
 #
-# A real pg_cron works as docs/operating.md sets it up, where nobody may log in
-# over TCP.  Its jobs run at full minutes, so this takes one or two.
+# A real pg_cron works over the socket alone.  Its jobs run at full minutes,
+# so this takes one or two.
 
 use strict;
 use warnings;
@@ -27,8 +27,6 @@ $node->append_conf(
 shared_preload_libraries = 'pg_cron'
 cron.database_name = 'credit'
 cron.host = '@{[$node->host]}'
-cron.use_background_workers = on
-max_worker_processes = 32
 listen_addresses = ''
 gpucredit.meter_lost = '5s'
 gpucredit.node_suspect = 0
