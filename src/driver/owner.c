@@ -63,14 +63,15 @@ OwnerBegin(void)
 }
 
 /*
- * Commit, and be ourselves again; an abort does the latter by itself.
+ * Commit, and only then be ourselves again: triggers that are deferred to the
+ * commit are others' code.  An abort does the latter by itself.
  */
 void
 OwnerFinish(void)
 {
-	SetUserIdAndSecContext(GetAuthenticatedUserId(), 0);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
+	SetUserIdAndSecContext(GetAuthenticatedUserId(), 0);
 }
 
 /*

@@ -278,8 +278,23 @@ $dbh->disconnect;
 $log = -s $node->logfile;
 query($node, 'credit', 'DROP EXTENSION gpucredit CASCADE');
 sleep(0.5);
-set_up('credit');
+$node->safe_psql('postgres', 'CREATE ROLE boss SUPERUSER');
+set_up('credit', 'boss');
+query(
+	$node, 'credit', q{
+	CREATE TABLE public.acted (who text);
+	CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN
+			INSERT INTO public.acted VALUES (current_user);
+			RETURN new;
+		END $$;
+	CREATE CONSTRAINT TRIGGER note AFTER INSERT ON gpucredit.attempt
+		DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION public.note()});
 starts('again', 'after DROP and CREATE EXTENSION');
+is(query($node, 'credit', 'SELECT DISTINCT who FROM public.acted'),
+	'boss', 'it is the owner to the end of its commit');
+query($node, 'credit', 'DROP TRIGGER note ON gpucredit.attempt');
 is(join('', grep { /ERROR|FATAL/ } split /^/, slurp_file($node->logfile, $log)), '',
 	'without a word in the log');
 
@@ -383,14 +398,16 @@ ok( $standby->poll_query_until('postgres',
 $standby->stop;
 done_testing();
 
-# An organisation with credit, and eight devices on two nodes.
+# An organisation with credit, and eight devices on two nodes; the extension is
+# somebody's.
 sub set_up
 {
-	my ($db) = @_;
+	my ($db, $owner) = @_;
 
 	query(
-		$node, $db, q{
+		$node, $db, 'SET ROLE ' . ($owner || 'NONE') . q{;
 		CREATE EXTENSION gpucredit;
+		RESET ROLE;
 		SELECT gpucredit.create_account('acme');
 		SELECT gpucredit.issue('acme', '', 'paid', 1000000);
 		SELECT gpucredit.set_price('T4', 1);
