@@ -55,7 +55,7 @@ SQL_STATEMENT(bindings_read, SPI_OK_SELECT, "oid",
 			  " JOIN pg_catalog.pg_roles r ON r.rolname = t.role"
 			  " WHERE pg_catalog.pg_has_role($1, r.oid, 'USAGE')");
 
-/* Of the user last asked about. */
+/* Of the user last asked about; nobody, once a role has changed. */
 static Oid	known_user = InvalidOid;
 static bool known_tenant;
 static bool bindings_known = false;
@@ -242,7 +242,7 @@ is_bound(const char *org, const char *account)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("role \"%s\" is bound to no account",
-						GetUserNameFromId(known_user, false)),
+						GetUserNameFromId(GetOuterUserId(), false)),
 				 errdetail("Members of gpucredit_tenant see and spend only "
 						   "what they are bound to."),
 				 errhint("Have an administrator call "
@@ -314,7 +314,7 @@ read_bindings(void)
 	PG_TRY();
 	{
 		SqlConnect();
-		SqlArg(&args, ObjectIdGetDatum(known_user));
+		SqlArg(&args, ObjectIdGetDatum(GetOuterUserId()));
 		rows = SqlReadLatest(&bindings_read, &args);
 		bindings = MemoryContextAlloc(kept, sizeof(Binding) * (rows.n + 1));
 		for (uint64 i = 0; i < rows.n; i++)
