@@ -74,8 +74,10 @@ SqlCreditsType(void)
 
 	if (as_of != generation)
 	{
+		uint64		now = generation;	/* it may move on meanwhile */
+
 		oid = SqlTypeOid("gpucredit.credits");
-		as_of = generation;
+		as_of = now;
 	}
 	return oid;
 }

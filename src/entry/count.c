@@ -268,9 +268,12 @@ CountReadErrors(ErrorCount *errors)
 	for (int i = 0; i < COUNT_ERRORS && number >= 0; i++)
 	{
 		ErrorCounter *error = &counters[number].errors[i];
-		uint64		key = pg_atomic_read_u64(&error->key);
 		uint64		count = pg_atomic_read_u64(&error->n);
+		uint64		key;
 
+		/* what was counted has its key: not one read before it was taken */
+		pg_read_barrier();
+		key = pg_atomic_read_u64(&error->key);
 		if (count > 0)
 			errors[n++] = (ErrorCount)
 		{
