@@ -125,10 +125,10 @@ SELECT outcome FROM settle('adm', :first, 1, 'completed', '0');
 SELECT node, gpus FROM place('adm');
 -- a cycle that starts nothing locks no quota, and writes none
 CREATE TEMP TABLE locker AS SELECT account, gpu_type, xmax::text AS before
-FROM quota WHERE org = 'adm';
+FROM quota_turn WHERE org = 'adm';
 SELECT count(*) FROM place('adm');
 SELECT account, gpu_type, q.xmax::text = before AS untouched
-FROM quota q JOIN locker USING (account, gpu_type) WHERE q.org = 'adm' ORDER BY 1, 2;
+FROM quota_turn q JOIN locker USING (account, gpu_type) WHERE q.org = 'adm' ORDER BY 1, 2;
 -- removed, it holds nobody back
 SELECT set_quota('adm', ''), set_quota('adm', 'lab', 'AdmH') \g /dev/null
 SELECT node, gpus FROM place('adm');

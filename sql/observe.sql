@@ -312,6 +312,8 @@ SELECT pg_temp.after($$UPDATE job SET ended_at = NULL
 -- a quota below nothing; a key whose arguments nobody can compare
 SELECT pg_temp.after($$INSERT INTO quota (org, account, gpu_type, max_gpus)
 	VALUES ('acme', '', '', -1)$$);
+SELECT pg_temp.after($$INSERT INTO quota_turn (org, account, gpu_type)
+	VALUES ('acme', '', 'H100')$$);
 SELECT pg_temp.after($$UPDATE request SET fingerprint = '\x00'
 	WHERE key = (SELECT min(key) FROM request)$$);
 -- a hold whose job is over; whose job is gone

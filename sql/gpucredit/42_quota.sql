@@ -22,7 +22,7 @@ CREATE TABLE gpucredit.quota (
 	max_gpus int,
 	max_running int,
 	max_queued int,
-	cycle bigint NOT NULL DEFAULT 0,	/* who let something in, so far */
+	cycle bigint NOT NULL DEFAULT 0,	/* submissions counted, so far */
 	/* so many more may wait, whatever happens, before anybody need count */
 	spare int NOT NULL DEFAULT 0,
 	CONSTRAINT quota_pkey PRIMARY KEY (org, account, gpu_type)
@@ -31,6 +31,18 @@ COMMENT ON TABLE gpucredit.quota IS
 'Limits on devices, running and queued jobs of an account and all below it; NULL: no limit';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.quota', '');
+
+CREATE TABLE gpucredit.quota_turn (
+	org text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	gpu_type text COLLATE "C" NOT NULL,
+	turn bigint NOT NULL DEFAULT 0,		/* cycles that started jobs, so far */
+	CONSTRAINT quota_turn_pkey PRIMARY KEY (org, account, gpu_type)
+) WITH (fillfactor = 10);		/* each is updated all the time */
+COMMENT ON TABLE gpucredit.quota_turn IS
+'A row for each quota: the scheduling cycle that starts jobs under it has this one';
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.quota_turn', '');
 
 CREATE FUNCTION gpucredit.set_quota(org text, account text,
 	gpu_type text DEFAULT NULL, max_gpus int DEFAULT NULL,

@@ -147,6 +147,18 @@ BEGIN ATOMIC
 		AND NOT gpucredit.quota_is_sound(q.max_gpus, q.max_running,
 			q.max_queued, q.spare)
 	UNION ALL
+	SELECT 'quota_has_its_turn', coalesce(q.org, t.org),
+		format('quota of account "%s"', coalesce(q.account, t.account)),
+		CASE WHEN t.org IS NULL THEN 'no cycle can start jobs under it'
+			ELSE 'a turn without a quota' END
+	FROM (SELECT q.* FROM gpucredit.quota q
+			WHERE check_jobs.tenant IS NULL OR q.org = check_jobs.tenant) q
+		FULL JOIN (SELECT t.* FROM gpucredit.quota_turn t
+			WHERE check_jobs.tenant IS NULL OR t.org = check_jobs.tenant) t
+			ON t.org = q.org AND t.account = q.account
+			AND t.gpu_type = q.gpu_type
+	WHERE q.org IS NULL OR t.org IS NULL
+	UNION ALL
 	SELECT 'spare_is_spare', q.org, format('quota of account "%s"', q.account),
 		format('%s more may wait without a look, %s jobs are not over, of %s',
 			q.spare, n.n, coalesce(q.max_queued::text, 'no limit'))

@@ -224,6 +224,10 @@ DELETE FROM gpucredit.retry_rule_builtin;
 -- as new
 
 -- last
+/* Each quota has its turn. */
+INSERT INTO gpucredit.quota_turn (org, account, gpu_type)
+SELECT org, account, gpu_type FROM gpucredit.quota;
+
 /* The days that averages look at.  What is not folded yet has no day. */
 INSERT INTO gpucredit.spend_day (org, account, day, spent)
 SELECT e.org, p.account, e.day, sum(e.spent)

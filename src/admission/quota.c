@@ -18,7 +18,7 @@
  * of one type has none: what types a job accepts may change.
  *
  * Locks: quotas with max_queued, leaf to root; before dead holds, budgets and
- * buckets.
+ * buckets.  set_quota: the quota, then its turn, which cycles have (limit.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -50,6 +50,13 @@ SQL_STATEMENT(quota_upsert, SPI_OK_INSERT, "text, text, text, int, int, int",
 SQL_STATEMENT(quota_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.quota q WHERE q.org = $1"
 			  " AND q.account = $2 AND q.gpu_type = $3");
+SQL_STATEMENT(turn_upsert, SPI_OK_INSERT, "text, text, text",
+			  "INSERT INTO gpucredit.quota_turn AS t (org, account, gpu_type)"
+			  " VALUES ($1, $2, $3) ON CONFLICT (org, account, gpu_type)"
+			  " DO UPDATE SET turn = t.turn + 1");
+SQL_STATEMENT(turn_delete, SPI_OK_DELETE, "text, text, text",
+			  "DELETE FROM gpucredit.quota_turn t WHERE t.org = $1"
+			  " AND t.account = $2 AND t.gpu_type = $3");
 SQL_STATEMENT(quotas_read, SPI_OK_SELECT, ACCOUNT_TYPES,
 			  "SELECT " ACCOUNT_COLUMNS ", q.account, q.gpu_type, q.max_gpus,"
 			  " q.limited" ACCOUNT_LEVELS
@@ -403,6 +410,7 @@ call_set_quota(PG_FUNCTION_ARGS)
 	static const char *const names[] = {"max_gpus", "max_running",
 	"max_queued"};
 	SqlArgs		args = {0};
+	SqlArgs		key;
 
 	if (type != NULL && !GpuTypeNameValid(type, strlen(type)))
 		ereport(ERROR,
@@ -416,6 +424,7 @@ call_set_quota(PG_FUNCTION_ARGS)
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArgText(&args, type ? type : "");
+	key = args;
 	if (remove)
 		(void) SqlRun(&quota_delete, &args);
 	else
@@ -428,6 +437,7 @@ call_set_quota(PG_FUNCTION_ARGS)
 		}
 		(void) SqlRun(&quota_upsert, &args);
 	}
+	(void) SqlRun(remove ? &turn_delete : &turn_upsert, &key);
 	AuditText(&audit, "gpu_type", type);
 	AuditWrite(&audit);
 	SqlFinish();

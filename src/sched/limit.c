@@ -19,12 +19,12 @@
 #include "sched/limit.h"
 
 SQL_STATEMENT(limits_count, SPI_OK_UPDATE, "text[], text[], text[]",
-			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1"
+			  "UPDATE gpucredit.quota_turn t SET turn = t.turn + 1"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
 			  "  AS u (org, account, gpu_type)"
-			  " WHERE q.org = u.org AND q.account = u.account"
-			  " AND q.gpu_type = u.gpu_type");
+			  " WHERE t.org = u.org AND t.account = u.account"
+			  " AND t.gpu_type = u.gpu_type");
 
 static bool hopeless(const Cycle *cycle, const LimitList *over, int32 job);
 static const char *type_name(const Cycle *cycle, int32 type);
@@ -227,7 +227,7 @@ keep_promise(Cycle *cycle, const DecidePromise *promise, bool *drop)
 }
 
 /*
- * Count up the rows of the quotas that this cycle's starts stand under, so
+ * Count up the turns of the quotas that this cycle's starts stand under, so
  * that a cycle with an older snapshot cannot go by what was before.
  */
 void

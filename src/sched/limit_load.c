@@ -4,15 +4,17 @@
  *		Which quotas on devices and running jobs there are, what is in use
  *		under them, and which concern an account.
  *
- * The rows of those that a decision's starts stand under are locked before it
+ * The turns of those that a decision's starts stand under are locked before it
  * is carried out, so that two pools cannot both start the last job allowed, and
- * what is in use is counted again; where one is locked elsewhere the jobs below
- * it wait a cycle.  A cycle that starts nothing locks, and so writes, nothing.
+ * what is allowed and in use is read again; where one is locked elsewhere, by
+ * another pool's cycle or as the quota is being set, the jobs below it wait a
+ * cycle.  Submissions, which lock the quota itself, are in nobody's way.  A
+ * cycle that starts nothing locks, and so writes, nothing.
  *
  * An account's quotas are found by its name and those above it, never by
  * looking through all of them: each account may have some.
  *
- * Locks: quotas, without waiting.
+ * Locks: turns of quotas, without waiting.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,15 +58,19 @@ SQL_STATEMENT(limits_growing, SPI_OK_SELECT, "text, text[], text[]",
 					 "  WHERE j.pool = $1 AND j.state = 'unfunded'"
 					 " UNION SELECT pg_catalog.unnest($2)"
 					 " UNION SELECT pg_catalog.unnest($3)"));
+#define KEYS \
+	" FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)," \
+	"  pg_catalog.unnest($3)) AS u (org, account, gpu_type)"
 SQL_STATEMENT(limits_lock, SPI_OK_SELECT, "text[], text[], text[]",
+			  "SELECT t.org, t.account, t.gpu_type" KEYS
+			  " JOIN gpucredit.quota_turn t ON t.org = u.org"
+			  "  AND t.account = u.account AND t.gpu_type = u.gpu_type"
+			  " FOR NO KEY UPDATE OF t SKIP LOCKED");
+SQL_STATEMENT(limits_again, SPI_OK_SELECT, "text[], text[], text[]",
 			  "SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running"
-			  " FROM ROWS FROM (pg_catalog.unnest($1),"
-			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
-			  "  AS u (org, account, gpu_type)"
-			  " JOIN gpucredit.quota q ON q.org = u.org"
+			  KEYS " JOIN gpucredit.quota q ON q.org = u.org"
 			  "  AND q.account = u.account AND q.gpu_type = u.gpu_type"
-			  " WHERE q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL"
-			  " FOR NO KEY UPDATE OF q SKIP LOCKED");
+			  " WHERE q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL");
 SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[]",
 			  "SELECT a.org, a.account, a.gpu_type, pg_catalog.count(*),"
 			  " pg_catalog.sum(a.gpus::bigint * a.share)::bigint"
@@ -72,6 +78,7 @@ SQL_STATEMENT(limits_used, SPI_OK_SELECT, "text[]",
 			  " GROUP BY a.org, a.account, a.gpu_type");
 
 static bool read_limits(const Cycle *cycle, SqlResult rows, bool locked);
+static void arg_keys(SqlArgs *args, QuotaLimit *const *limits, int n);
 static bool is_wanted(const QuotaLimit *limit);
 static bool count_again(Cycle *cycle);
 static void note_limits(Cycle *cycle, SqlResult rows);
@@ -144,44 +151,63 @@ LimitsLoadGrowing(Cycle *cycle)
 }
 
 /*
- * Lock the quotas that a decision's starts and promises stand under, as
- * LimitsKept() counted them.  False: one is not to be had, or is not as it was
- * read; the cycle must then decide anew.
+ * Lock the turns of the quotas that a decision's starts and promises stand
+ * under, as LimitsKept() counted them.  False: one is not to be had, or its
+ * quota is not as it was read; the cycle must then decide anew.
  */
 bool
 LimitsLock(Cycle *cycle)
 {
+	QuotaLimit **wanted = palloc_extended(sizeof(QuotaLimit *) *
+										  (cycle->n_limits + 1),
+										  MCXT_ALLOC_HUGE);
 	int			n = 0;
-	const char **texts;
-	QuotaLimit **wanted;
 	SqlArgs		args = {0};
+	SqlResult	turns;
 	bool		same;
 
 	for (int l = 0; l < cycle->n_limits; l++)
-		n += is_wanted(&cycle->limits[l]);
+	{
+		if (!is_wanted(&cycle->limits[l]))
+			continue;
+		cycle->limits[l].busy = true;
+		wanted[n++] = &cycle->limits[l];
+	}
 	if (n == 0)
 		return true;
-	texts = palloc_extended(sizeof(char *) * 3 * n, MCXT_ALLOC_HUGE);
-	wanted = palloc_extended(sizeof(QuotaLimit *) * n, MCXT_ALLOC_HUGE);
-	n = 0;
-	for (int l = 0; l < cycle->n_limits; l++)
-	{
-		if (is_wanted(&cycle->limits[l]))
-			wanted[n++] = &cycle->limits[l];
-	}
-	for (int l = 0; l < n; l++)
-	{
-		texts[l] = wanted[l]->org;
-		texts[n + l] = wanted[l]->account;
-		texts[2 * n + l] = wanted[l]->gpu_type;
-		wanted[l]->busy = true;
-	}
-	for (int column = 0; column < 3; column++)
-		SqlArgTextArray(&args, texts + column * n, n);
-	same = read_limits(cycle, SqlRun(&limits_lock, &args), true);
+	arg_keys(&args, wanted, n);
+	turns = SqlRun(&limits_lock, &args);
+	same = turns.n == (uint64) n;
+	for (n = 0; n < (int) turns.n; n++)
+		wanted[n] = find_limit(cycle, turns, n);
+	args.n = 0;
+	arg_keys(&args, wanted, n);
+	/* what is allowed is read when the turns are had: set_quota has them, too */
+	same &= read_limits(cycle, SqlRun(&limits_again, &args), true);
 	for (int l = 0; l < n; l++)
 		same &= !wanted[l]->busy;
 	return count_again(cycle) && same;
+}
+
+/*
+ * Parameters: arrays of organisations, accounts and GPU types.
+ */
+static void
+arg_keys(SqlArgs *args, QuotaLimit *const *limits, int n)
+{
+	const char **texts = palloc_extended(sizeof(char *) * (n + 1),
+										 MCXT_ALLOC_HUGE);
+
+	for (int l = 0; l < n; l++)
+		texts[l] = limits[l]->org;
+	SqlArgTextArray(args, texts, n);
+	for (int l = 0; l < n; l++)
+		texts[l] = limits[l]->account;
+	SqlArgTextArray(args, texts, n);
+	for (int l = 0; l < n; l++)
+		texts[l] = limits[l]->gpu_type;
+	SqlArgTextArray(args, texts, n);
+	pfree(texts);
 }
 
 /*
@@ -216,7 +242,7 @@ count_again(Cycle *cycle)
 }
 
 /*
- * What quotas allow: first all of them, then those that could be locked, as
+ * What quotas allow: first all of them, then those whose turns are locked, as
  * they are now.  False: one is not what it was.
  */
 static bool
