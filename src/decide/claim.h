@@ -16,7 +16,6 @@ typedef struct Candidate
 								 * last checkpoint */
 	int64_t		amount;			/* what it counts in usage */
 	bool		given;			/* given back, in the search at hand */
-	bool		passed;			/* over, in the search at hand */
 	bool		gone;			/* told to leave, in this cycle */
 } Candidate;
 
@@ -79,6 +78,7 @@ typedef struct Search
 	bool		moving;			/* victims are to go on elsewhere */
 	int32_t		above;			/* victims' ranks must be above it */
 	int64_t		amount;			/* what the job will count in usage */
+	int32_t		steps;			/* left to try sets of victims */
 } Search;
 
 typedef struct ClaimState
@@ -125,6 +125,14 @@ typedef struct ClaimState
 	int32_t    *scope_of;		/* by host */
 	int64_t    *scope_room;		/* by scope */
 	int32_t		n_ready;		/* scopes with room enough */
+	int32_t    *listed;			/* candidates that might leave a scope */
+	int32_t		n_listed;
+	int32_t    *brings;			/* by candidate: devices; -1: not listed */
+	int64_t    *to_come;		/* by place in the list: devices that those
+								 * from there on bring */
+	int32_t    *taken;			/* places in the list of those chosen */
+	uint64_t   *order;			/* one per candidate */
+	uint64_t   *order_spare;
 	uint64_t   *keys;			/* one per host */
 	uint64_t   *keys_spare;
 	Host	   *saved;			/* the hosts, before something was tried */
@@ -184,9 +192,12 @@ extern void DecideSearchBegin(Cycle *cycle, DecideTopology topology,
 							  bool single);
 extern void DecideSearchUpdate(Cycle *cycle, int32_t host);
 
-/* victims_host.c, victims_gang.c */
+/* victims_host.c, victims_gang.c, victims_sets.c */
 extern bool DecideVictimsOnHost(Cycle *cycle);
 extern bool DecideVictimsOfGang(Cycle *cycle);
+extern bool DecideVictimsAllEntitled(const Cycle *cycle);
+extern bool DecideVictimsOfSets(Cycle *cycle, const Scope *scope,
+								int32_t rank);
 
 /* shrink.c */
 extern bool DecideElasticStays(const Cycle *cycle,

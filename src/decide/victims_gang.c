@@ -15,7 +15,7 @@
 
 #define INDEX_MASK	UINT64_C(0xFFFFFF)
 #define MOST_LOST	UINT32_MAX	/* device-seconds, as a key tells them */
-#define MOST_PASSED	4			/* over, one after the other */
+#define MOST_STEPS	4096		/* beyond the first set, in all scopes */
 
 /*
  * Give back all that may be made to leave a host, of tiers not more important
@@ -95,8 +95,8 @@ take_back(Cycle *cycle)
  * more than that, when all who are chosen have left?  Some of them leave for
  * its tier's sake, which asks for nothing, but counts.
  */
-static bool
-all_entitled(const Cycle *cycle)
+bool
+DecideVictimsAllEntitled(const Cycle *cycle)
 {
 	const ClaimState *claims = cycle->claims;
 	const DecideInput *input = cycle->input;
@@ -116,28 +116,6 @@ all_entitled(const Cycle *cycle)
 }
 
 /*
- * Of those chosen in vain, one to pass over the next time: the first, or (last)
- * the last, who would leave for the sake of an entitlement; -1: there is none.
- */
-static int32_t
-one_entitled(const Cycle *cycle, bool last)
-{
-	const ClaimState *claims = cycle->claims;
-	int32_t		i;
-
-	for (i = 0; i < claims->n_chosen && cycle->input->policy.reclaim; i++)
-	{
-		int32_t		index = claims->chosen
-			[last ? claims->n_chosen - 1 - i : i];
-
-		if (DecideVictimWhy(cycle, &claims->candidates[index]) ==
-			DECIDE_WHY_ENTITLEMENT)
-			return index;
-	}
-	return -1;
-}
-
-/*
  * Clear the hosts of a scope, in the order of the keys, until there is room,
  * and spare whom that can do without.  False: it comes to nothing.
  */
@@ -153,68 +131,40 @@ clear_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 	if (claims->n_ready == 0)
 		return false;
 	DecideVictimsSpare(cycle);
-	return all_entitled(cycle);
-}
-
-/*
- * The same, passing over one who was chosen in vain, and then more: the first,
- * or (last) the last, of those who then were.
- */
-static bool
-clear_without(Cycle *cycle, const Scope *scope, int32_t rank, bool last,
-			  int32_t next)
-{
-	ClaimState *claims = cycle->claims;
-	int32_t		passed[MOST_PASSED];
-	int32_t		n = 0;
-	bool		found = false;
-
-	while (!found && next >= 0 && n < MOST_PASSED)
-	{
-		claims->candidates[next].passed = true;
-		passed[n++] = next;
-		found = clear_scope(cycle, scope, rank);
-		next = one_entitled(cycle, last);
-		if (!found)
-			take_back(cycle);
-	}
-	while (n > 0)
-		claims->candidates[passed[--n]].passed = false;
-	return found;
+	return DecideVictimsAllEntitled(cycle);
 }
 
 /*
  * Choose victims within one scope, of tiers not more important than rank.
- * False: there is never room; nothing is then given.
- *
- * What an account has beyond its entitlement may be used up by victims that do
- * not suffice, where one beside them would: so some are passed over.
+ * False: none were found; nothing is then given.
  */
 static bool
 choose_in_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 {
 	ClaimState *claims = cycle->claims;
 	int64_t		room = 0;
-	int32_t		first;
-	int32_t		last;
+	int64_t		most = 0;
 	int32_t		i;
 
+	for (i = 0; i < scope->n; i++)
+		most += cycle->hosts[scope->hosts[i]].gpus;
+	if (most < claims->search.count)
+		return false;
 	for (i = 0; i < scope->n; i++)
 	{
 		room += clearing_of(cycle, scope->hosts[i], rank, &claims->keys[i]);
 		claims->keys[i] = (claims->keys[i] & ~INDEX_MASK) | (uint64_t) i;
 	}
-	if (room < claims->search.count)
-		return false;
-	if (scope->n > 1)
-		DecideSortKeys(claims->keys, claims->keys_spare, scope->n);
-	if (clear_scope(cycle, scope, rank))
-		return true;
-	first = one_entitled(cycle, false);
-	last = one_entitled(cycle, true);
-	take_back(cycle);
-	return clear_without(cycle, scope, rank, true, last) ||
-		clear_without(cycle, scope, rank, false, first);
+	if (room >= claims->search.count)
+	{
+		if (scope->n > 1)
+			DecideSortKeys(claims->keys, claims->keys_spare, scope->n);
+		if (clear_scope(cycle, scope, rank))
+			return true;
+		take_back(cycle);
+	}
+	return cycle->input->policy.reclaim && !claims->search.moving &&
+		DecideVictimsOfSets(cycle, scope, rank);
 }
 
 /*
@@ -250,6 +200,7 @@ try_scopes(Cycle *cycle, DecideTopology topology, bool only_rank, Cost *best,
 	Scope		scope = {0};
 	int32_t		r;
 
+	claims->search.steps = MOST_STEPS;
 	DecideSearchBegin(cycle, topology, false);
 	while (DecideScopeNext(cycle, &claims->search.range, topology, &scope))
 	{
