@@ -325,6 +325,8 @@ FROM (VALUES ('1x' || repeat('N', 10000000)), (repeat('1', 10000000)),
 	LATERAL pg_temp.parse('gpureq', input) AS answer;
 SELECT pg_temp.parse('gpureq', '1x' || repeat('N', 8000)) AS clipped;
 SELECT pg_temp.parse('gpureq', '1x' || repeat('昇', 8000)) AS clipped_between;
+-- where the limit is within a character
+SELECT pg_temp.parse('gpureq', '1xN' || repeat('昇', 8000)) AS limit_within;
 
 --
 -- gpureq: parts, order, hash

@@ -419,6 +419,9 @@ report(GpuReqParseError error, const char *text, size_t errpos, bool binary)
 	const ParseMessage *message = &parse_messages[error];
 	int			code = ERRCODE_INVALID_TEXT_REPRESENTATION;
 
+	/* what is too long may be cut within a character */
+	int			before = pg_mbcliplen(text, (int) strlen(text), (int) errpos);
+
 	if (binary)
 		code = ERRCODE_INVALID_BINARY_REPRESENTATION;
 	else if (message->bounds)
@@ -431,7 +434,7 @@ report(GpuReqParseError error, const char *text, size_t errpos, bool binary)
 			 errmsg("invalid input syntax for type gpureq: \"%s\"",
 					ClipForMessage(text)),
 			 errdetail("%s (at character %d).", message->detail,
-					   pg_mbstrlen_with_len(text, (int) errpos) + 1),
+					   pg_mbstrlen_with_len(text, before) + 1),
 			 errhint("%s", message->hint)));
 }
 
