@@ -97,10 +97,14 @@ DriverLauncherMain(Datum arg)
 static void
 take_list(void)
 {
-	MemoryContext old = MemoryContextSwitchTo(charges_context);
+	MemoryContext scratch = AllocSetContextCreate(charges_context,
+												  "gpucredit databases",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(scratch);
 	List	   *names = DriverDatabases();
 	ListCell   *cell;
 
+	MemoryContextSwitchTo(charges_context);
 	foreach(cell, charges)
 		((Charge *) lfirst(cell))->wanted = false;
 	foreach(cell, names)
@@ -118,6 +122,7 @@ take_list(void)
 		charge->wanted = true;
 	}
 	MemoryContextSwitchTo(old);
+	MemoryContextDelete(scratch);
 }
 
 static Charge *
