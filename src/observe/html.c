@@ -51,6 +51,8 @@ gpucredit_html(PG_FUNCTION_ARGS)
 	for (int i = 0; i < size;)
 	{
 		unsigned char c = utf8[i];
+		int			length = c >= 0x80 && known ?
+			pg_utf_mblen((unsigned char *) utf8 + i) : 1;
 
 		if (c == '<')
 			appendStringInfoString(&page, "&lt;");
@@ -68,13 +70,12 @@ gpucredit_html(PG_FUNCTION_ARGS)
 			put_reference(&page, PICTURE_OF_DEL);
 		else if (c < 0x80)
 			appendStringInfoChar(&page, c);
-		else if (!known)
+		else if (!known || length > size - i)
 			put_reference(&page, REPLACEMENT);
 		else
 			put_reference(&page,
 						  utf8_to_unicode((unsigned char *) utf8 + i));
-		i += (c >= 0x80 && known) ?
-			pg_utf_mblen((unsigned char *) utf8 + i) : 1;
+		i += length;
 	}
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(page.data, page.len));
 }
