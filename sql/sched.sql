@@ -358,4 +358,15 @@ SELECT count(*) FROM gpucredit.attempt a, gpucredit.settle(a.org, a.job, a.attem
 WHERE a.pool = 'large' AND a.ended_at IS NULL AND a.gpus > 2;
 SELECT count(*) > 0 AS more FROM gpucredit.place('large');
 
+-- The queue is read by its index, in order, even where the planner would rather
+-- read the table; and what the session was set to stays as it was.
+\c -
+SET random_page_cost = 1000000;
+BEGIN;
+SELECT count(*) FROM gpucredit.place('large');
+SELECT pg_stat_get_xact_numscans('gpucredit.job_queue'::regclass) > 0 AS by_index;
+COMMIT;
+SELECT current_setting('enable_seqscan') AS seqscan, current_setting('enable_bitmapscan') AS bitmapscan,
+	current_setting('jit') AS jit;
+
 SELECT * FROM gpucredit.verify();

@@ -20,6 +20,7 @@
 #include "sched/sched.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -69,6 +70,7 @@ SQL_STATEMENT(asks_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 			  " WHERE j.ask = u.ask");
 
+static void read_queue(QueueLoading *loading);
 static bool add_job(void *context, const Datum *values, const bool *nulls);
 static void make_room(QueueLoading *loading);
 static int32 find_ask(QueueLoading *loading, Datum digest, int32 job);
@@ -85,19 +87,40 @@ QueueLoad(Cycle *cycle)
 		.entrysize = sizeof(AskEntry), .hcxt = CurrentMemoryContext};
 	QueueLoading loading = {.cycle = cycle, .size = 256, .max_asks = 64,
 		.account = -1, .tier = -1};
-	SqlArgs		args = {0};
 
 	cycle->jobs = palloc(sizeof(DecideJob) * loading.size);
 	cycle->queued = palloc(sizeof(Queued) * loading.size);
 	loading.firsts = palloc(sizeof(AskJob) * loading.max_asks);
 	loading.asks = hash_create("gpucredit asks", 256, &control,
 							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, cycle->now);
-	SqlEach(&queue_read, &args, cycle->read_only, add_job, &loading);
+	read_queue(&loading);
 	cycle->input.jobs = cycle->jobs;
 	load_asks(&loading);
 	hash_destroy(loading.asks);
+}
+
+/*
+ * Read the queue by its index.  Where most jobs wait, or few pages are known to
+ * be visible to all (a table that was restored, or has grown by much since it
+ * was vacuumed), the planner would rather read the table itself, and have that
+ * compiled each time; it takes longer, and comes in no order.
+ */
+static void
+read_queue(QueueLoading *loading)
+{
+	static const char *const off[] = {
+		"enable_seqscan", "enable_bitmapscan", "jit"
+	};
+	int			level = NewGUCNestLevel();
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, loading->cycle->pool);
+	SqlArgTime(&args, loading->cycle->now);
+	for (int i = 0; i < (int) lengthof(off); i++)
+		(void) set_config_option(off[i], "off", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	SqlEach(&queue_read, &args, loading->cycle->read_only, add_job, loading);
+	AtEOXact_GUC(true, level);
 }
 
 /*
