@@ -479,6 +479,41 @@ SELECT passes, detail FROM gpucredit.explain('jo-few', pg_temp.job('c1', 'jo-few
 SELECT action FROM gpucredit.plan('jo-few');
 SELECT action FROM gpucredit.place('jo-few');
 SELECT * FROM gpucredit.verify('jo-few');
+-- explain names the budget that keeps a job from its credit, and the rules of
+-- the buckets that do not pay for it
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('jo-why');
+	PERFORM gpucredit.create_account('jo-why', 'p');
+	PERFORM gpucredit.create_pool('jo-why');
+	PERFORM gpucredit.register_node('jo-why', 'jo-why', 'JO-F', 8, 1000);
+	PERFORM gpucredit.issue('jo-why', '', 'i1', 20);
+	PERFORM gpucredit.issue('jo-why', '', 'i2', 50, policy => '{"gpu_types": ["JO-A"]}');
+	PERFORM gpucredit.issue('jo-why', 'p', 'i3', 30, policy => '{"tiers": ["interactive"], "pools": ["jo-few"]}');
+	PERFORM gpucredit.issue('jo-why', '', 'i4', 5, priority => 200, policy => '{"max_per_job": 1.5}');
+	PERFORM gpucredit.issue('jo-why', '', 'i5', 7, effective_at => gpucredit.now() + interval '1 day');
+	PERFORM gpucredit.reserve('jo-why', 'p', 'r', '4xJO-F', '1 h', pool => 'jo-why');
+	PERFORM gpucredit.place('jo-why');
+	PERFORM gpucredit.suspend_account('jo-why', '', true);
+	PERFORM gpucredit.settle('jo-why', pg_temp.job('r', 'jo-why'), 1, 'preempted', '0');
+	PERFORM gpucredit.suspend_account('jo-why', '', false);
+	PERFORM gpucredit.set_budget('jo-why', 'p', 10, 'none');
+	PERFORM gpucredit.set_budget('jo-why', 'p', 0.5, 'day', false);
+	PERFORM gpucredit.set_budget('jo-why', '', 10.5, 'month');
+	PERFORM gpucredit.hold('jo-why', 'p', 'h1', 7, '1 day');
+END $$;
+SELECT check_name, passes, detail FROM gpucredit.explain('jo-why', pg_temp.job('r', 'jo-why'));
+SELECT released FROM gpucredit.release('jo-why', (SELECT max(hold) FROM gpucredit.hold WHERE org = 'jo-why'), 'h1 r');
+SELECT gpucredit.set_budget('jo-why', '', 3, 'month');
+SELECT check_name, passes, detail FROM gpucredit.explain('jo-why', pg_temp.job('r', 'jo-why')) WHERE check_name ~ 'budget|credit|bucket';
+SELECT gpucredit.set_budget('jo-why', '', 30, 'month'), (gpucredit.hold('jo-why', '', 'h2', 18.5, '1 day')).status;
+SELECT check_name, passes, detail FROM gpucredit.explain('jo-why', pg_temp.job('r', 'jo-why')) WHERE check_name ~ 'budget|credit|bucket';
+SELECT count(*) FROM gpucredit.plan('jo-why');
+SELECT gpucredit.set_budget('jo-why', '', 40, 'month'), (gpucredit.issue('jo-why', 'p', 'i6', 1)).replayed;
+SELECT check_name, passes, detail FROM gpucredit.explain('jo-why', pg_temp.job('r', 'jo-why')) WHERE check_name ~ 'budget|credit|bucket';
+SELECT action FROM gpucredit.plan('jo-why');
+SELECT action FROM gpucredit.place('jo-why');
+SELECT * FROM gpucredit.verify('jo-why');
 -- What cannot be paid for blocks nobody, not even in its own account: the
 -- oldest wants more than there is, the next draws from another bucket
 DO $$

@@ -4,7 +4,7 @@
  *		explain: why a job waits, or what became of it, check by check.
  *
  * What its own rows say comes first: state, account, credit, backoff, an
- * earlier attempt, quotas.
+ * earlier attempt, quotas.  Of credit explain_credit.c tells.
  * For a job in the queue the next cycle is then thought through
  * (explain_cycle.c).  Who leaves for whom is told by explain_leave.c.
  *
@@ -38,8 +38,6 @@ SQL_STATEMENT(suspended_read, SPI_OK_SELECT, "text, text",
 			  "  OR a.account = $2"
 			  "  OR pg_catalog.starts_with($2, a.account || '/'))"
 			  " ORDER BY pg_catalog.length(a.account) LIMIT 1");
-SQL_STATEMENT(available_read, SPI_OK_SELECT, "text, text",
-			  "SELECT b.available::text FROM gpucredit.balance($1, $2) b");
 SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text, bigint",
 			  "SELECT q.account, NULLIF(q.gpu_type, ''), q.max_gpus,"
 			  " q.max_running, pg_catalog.count(a.job)::int,"
@@ -70,7 +68,6 @@ static void put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
 					  int64 id);
 static void put_account(ReturnSetInfo *rsinfo, const char *org,
 						const char *account, bool held);
-static void put_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held);
 static bool put_still(ReturnSetInfo *rsinfo, const char *org, int64 id);
 static bool put_quotas(ReturnSetInfo *rsinfo, const Job *job);
 
@@ -109,7 +106,8 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	if (strcmp(state, "queued") == 0 || strcmp(state, "unfunded") == 0)
 	{
 		put_account(rsinfo, org, account, strcmp(state, "queued") == 0);
-		put_credit(rsinfo, &job, strcmp(state, "queued") == 0 ? &held : NULL);
+		ExplainCredit(rsinfo, &job,
+					  strcmp(state, "queued") == 0 ? &held : NULL);
 		not_before = SqlTimeOr(row, 0, 5, DT_NOBEGIN);
 		free_to_go = not_before <= ClockNow();
 		ExplainPut(rsinfo, "backoff", free_to_go, free_to_go ?
@@ -211,41 +209,6 @@ put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,
 						"it until suspend_account() ends that%s",
 						SqlText(rows, 0, 1), held ?
 						"; what is held for this job it may still use" : ""));
-}
-
-/*
- * Is it paid for?  held: of it; NULL: it waits for credit.
- */
-static void
-put_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
-{
-	SqlArgs		args = {0};
-	SqlResult	available;
-	Offers		offers;
-	Cycle		cycle = {.read_only = true};
-	bool		could;
-
-	if (held != NULL)
-	{
-		ExplainPut(rsinfo, "credit", true, psprintf("%s credits are held for it",
-													CreditsToCString(*held)));
-		return;
-	}
-	/* its next hold is at the prices there are then */
-	if (OffersMake(job->request, job->pool, NodesCached(job->pool),
-				   ClockNow(), &offers) == NULL)
-		job->offers = offers;
-	could = AffordHold(&cycle, job, OffersHold(job), NULL);
-	SqlArgText(&args, job->org);
-	SqlArgText(&args, job->account);
-	available = SqlRead(&available_read, &args);
-	ExplainPut(rsinfo, "credit", could,
-			   psprintf("%s credits wanted, %s available to its account: %s",
-						CreditsToCString(OffersHold(job)),
-						available.n > 0 ? SqlText(available, 0, 1) : "0",
-						could ? "a cycle takes them once those of its account "
-						"that wait longer have theirs" :
-						"issue or transfer credits, or raise a budget"));
 }
 
 /*

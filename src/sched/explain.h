@@ -16,6 +16,10 @@ extern void ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
 					   const char *detail);
 extern const char *ExplainTime(TimestampTz at);
 
+/* explain_credit.c */
+extern void ExplainCredit(ReturnSetInfo *rsinfo, Job *job,
+						  const Credits *held);
+
 /* explain_cycle.c */
 extern void ExplainCycle(ReturnSetInfo *rsinfo, const Job *job);
 
