@@ -37,6 +37,10 @@ SELECT count(*) FROM expire_credits();
 SELECT available, held, spent FROM balance('hu', 'a');
 SELECT account, spent FROM spend_total WHERE org = 'hu';
 SELECT item, spent, refunded, net FROM usage_by('hu', '', NULL, NULL, 'account');
+SELECT account, spent FROM top_spenders('hu', 3, '2035-01-01');
+SELECT sum(amount) FROM invoice('hu', '2036-01-01');
+SELECT report_html('hu', '2035-01-01', '2036-01-05') LIKE '%18,446,744,073,709.55%' AS reported;
+SELECT org, held FROM burn_rate() WHERE org = 'hu';
 SELECT as_of, b.available, b.held, b.spent FROM (VALUES (timestamptz '2036-01-01 00:00+00'),
 	('2036-01-03 12:00+00')) t (as_of), balance('hu', 'a', as_of) b;
 -- a budget that counts more than credits hold is an error of the call, and

@@ -503,6 +503,7 @@ BEGIN
 	PERFORM gpucredit.hold('jo-why', 'p', 'h1', 7, '1 day');
 END $$;
 SELECT check_name, passes, detail FROM gpucredit.explain('jo-why', pg_temp.job('r', 'jo-why'));
+SELECT reason FROM gpucredit.queue('jo-why');
 SELECT released FROM gpucredit.release('jo-why', (SELECT max(hold) FROM gpucredit.hold WHERE org = 'jo-why'), 'h1 r');
 SELECT gpucredit.set_budget('jo-why', '', 3, 'month');
 SELECT check_name, passes, detail FROM gpucredit.explain('jo-why', pg_temp.job('r', 'jo-why')) WHERE check_name ~ 'budget|credit|bucket';

@@ -261,6 +261,9 @@ SELECT pg_temp.after($$UPDATE bucket SET expires_at = '2026-01-11'
 	WHERE bucket = 3$$);
 SELECT pg_temp.after($$UPDATE bucket SET closed_at = '2026-01-05'
 	WHERE bucket = 1$$);
+-- what it may pay for is not what its policy says
+SELECT pg_temp.after($$UPDATE bucket SET tiers = '{interactive}',
+	max_per_job = '1' WHERE bucket = 1$$);
 
 \echo === entries
 -- an entry that makes a bucket have less than nothing: nothing to rebuild
@@ -325,6 +328,16 @@ SELECT pg_temp.after($$UPDATE job SET state = 'queued' WHERE job = 3$$);
 SELECT pg_temp.after($$DELETE FROM attempt WHERE job = 3$$);
 SELECT pg_temp.after($$UPDATE job SET attempt = 2 WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET account = '' WHERE job = 3$$);
+SELECT pg_temp.after($$UPDATE attempt SET tier = 'interactive'
+	WHERE job = 3$$);
+-- devices on terms that are not the job's
+SELECT pg_temp.after($$UPDATE attempt_gpu SET preemptible = 'never',
+	max_gpus = 64 WHERE job = 3$$);
+-- a settlement that says more, or less, went back than did
+SELECT pg_temp.after($$UPDATE attempt SET released = released + '1'
+	WHERE job = 1 AND attempt = 1$$);
+SELECT pg_temp.after($$UPDATE attempt SET lapsed = NULL
+	WHERE job = 1 AND attempt = 1$$);
 -- an attempt that counts on more than is held
 SELECT pg_temp.after($$UPDATE attempt SET held = '2.5' WHERE job = 3$$);
 SELECT pg_temp.after($$INSERT INTO directive VALUES ('acme', 1, 2, 'cancel',
@@ -415,6 +428,13 @@ ALTER TABLE seal ENABLE ALWAYS TRIGGER seal_append_only;
 ALTER TABLE job DISABLE ROW LEVEL SECURITY;
 DROP POLICY tenants_own ON attempt;
 ALTER POLICY tenants_own ON account USING (true);
+-- and what may be missing now is not compared with anything
+ALTER TABLE bucket ALTER available DROP NOT NULL;
+ALTER TABLE hold ALTER counted DROP NOT NULL;
+ALTER TABLE attempt_gpu ALTER free DROP NOT NULL;
+ALTER TABLE fair_usage ALTER usage DROP NOT NULL;
+UPDATE hold SET counted = NULL;
+UPDATE attempt_gpu SET free = NULL;
 SELECT invariant, subject, detail FROM verify() ORDER BY subject, invariant;
 ROLLBACK;
 

@@ -71,12 +71,16 @@ SELECT org, reason FROM gpucredit.queue('sc', 2);
 SELECT * FROM gpucredit.queue_reasons('sc');
 SELECT count(*) FROM gpucredit.place('sc') WHERE action = 'start';
 SELECT org, account, request, waits, reason, expected_at FROM gpucredit.queue('sc');
+-- in the columns of the README all of them are 80 characters wide at most
+SELECT org, 12 AS job, request, waits, reason, to_char(expected_at, 'Mon DD HH24:MI') AS expected FROM gpucredit.queue('sc');
 
 -- Money, and the last minute
 SET gpucredit.clock = '2041-09-01 00:30:00+00';
 SELECT count(*) FROM gpucredit.job j, gpucredit.settle(j.org, j.job, 1, 'completed', '20 min') s
 WHERE j.pool = 'sc' AND j.state = 'active';
 SELECT * FROM gpucredit.burn_rate(1000) WHERE org LIKE 'sc%';
+SELECT org, available, held, per_day, days_left FROM gpucredit.burn_rate(1000) WHERE org LIKE 'sc%';
+SELECT what, reason, jobs, org, 12 AS job FROM gpucredit.last_minute() WHERE org LIKE 'sc%';
 SELECT count(*) FROM gpucredit.burn_rate(1);
 SELECT what, reason, jobs, times, latest, org FROM gpucredit.last_minute() WHERE org LIKE 'sc%';
 SELECT what, reason, jobs, times, latest, org FROM gpucredit.last_minute('1 hour')

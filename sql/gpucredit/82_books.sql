@@ -281,6 +281,19 @@ BEGIN ATOMIC
 		WHERE check_buckets.tenant IS NULL OR b.org = check_buckets.tenant) b
 	WHERE b.least < '0' OR b.issued <> b.whole
 	UNION ALL
+	SELECT 'policy_is_enforced', b.org, format('bucket %s', b.bucket),
+		format('policy %s; enforced is %s', b.policy,
+			jsonb_strip_nulls(jsonb_build_object('gpu_types', b.gpu_types,
+			'tiers', b.tiers, 'pools', b.pools, 'max_per_job',
+			b.max_per_job::numeric, 'max_share', b.max_share)))
+	FROM gpucredit.bucket b
+	WHERE (check_buckets.tenant IS NULL OR b.org = check_buckets.tenant)
+		AND (to_jsonb(b.gpu_types), to_jsonb(b.tiers), to_jsonb(b.pools),
+			to_jsonb(b.max_per_job::numeric), to_jsonb(b.max_share))
+			IS DISTINCT FROM (b.policy -> 'gpu_types', b.policy -> 'tiers',
+			b.policy -> 'pools', b.policy -> 'max_per_job',
+			b.policy -> 'max_share')
+	UNION ALL
 	SELECT 'drawn_while_active', b.org, format('bucket %s', b.bucket),
 		format('drawn from %s to %s, active from %s to %s', e.drawn_first,
 			e.drawn_last, b.effective_at,

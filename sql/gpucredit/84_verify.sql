@@ -105,8 +105,12 @@ BEGIN ATOMIC
 	SELECT 'attempt_has_job', a.org, format('job %s attempt %s', a.job,
 			a.attempt), format('account "%s", job of "%s"', a.account,
 			coalesce(j.account, '(none)'))
+			|| CASE WHEN (j.pool, j.tier) <> (a.pool, a.tier)
+				THEN format('; pool "%s", tier "%s", job "%s", "%s"', a.pool,
+				a.tier, j.pool, j.tier) ELSE '' END
 	FROM a LEFT JOIN j ON j.org = a.org AND j.job = a.job
-	WHERE j.account IS DISTINCT FROM a.account
+	WHERE (j.account = a.account AND j.pool = a.pool AND j.tier = a.tier)
+		IS NOT TRUE
 	UNION ALL
 	SELECT 'live_attempt_within_hold', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
@@ -303,6 +307,20 @@ BEGIN ATOMIC
 		OR (a.ended_at IS NULL) <> (a.billed IS NULL)
 		OR a.billed > a.held OR a.elapsed < '0'
 	UNION ALL
+	/* a surplus went back before it, or with it; what was refunded with it
+	   may have lapsed */
+	SELECT 'settlement_is_of_its_hold', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		format('of %s held billed %s, released %s, lapsed %s; hold %s released %s, lapsed %s, refunded %s',
+			a.held, a.billed, coalesce(a.released::text, 'nothing'),
+			coalesce(a.lapsed::text, 'nothing'), h.hold, h.released, h.lapsed,
+			h.refunded)
+	FROM a JOIN gpucredit.hold h ON h.org = a.org AND h.hold = a.hold
+	WHERE a.billed IS NOT NULL
+		AND (check_bills.tenant IS NULL OR h.org = check_bills.tenant)
+		AND (a.released <= h.released AND a.lapsed <= h.lapsed + h.refunded
+			AND a.billed + a.released + a.lapsed >= a.held) IS NOT TRUE
+	UNION ALL
 	SELECT 'bill_is_the_metered', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		format('ran %s of held %s: expected %s, found %s', a.elapsed, a.held,
@@ -400,10 +418,17 @@ BEGIN ATOMIC
 		format('account "%s", from %s to %s, saved %s, expected to end %s; the attempt: account "%s", from %s for %s',
 			t.account, t.started_at, t.limit_end, t.saved_at, t.expected_end,
 			a.account, a.started_at, a.wall_limit)
+			|| format('; tier "%s", %s to %s devices, preemptible %s', t.tier,
+			t.min_gpus, t.max_gpus, t.preemptible)
 	FROM taken t JOIN gpucredit.attempt a ON a.org = t.org AND a.job = t.job
 		AND a.attempt = t.attempt
+		LEFT JOIN gpucredit.job j ON j.org = t.org AND j.job = t.job
 	WHERE (check_devices.tenant IS NULL OR t.org = check_devices.tenant)
-		AND (t.account <> a.account OR t.started_at <> a.started_at
+		AND (t.account <> a.account OR t.tier <> a.tier
+			OR t.preemptible <> j.preemptible
+			OR t.min_gpus <> gpucredit.gpureq_min_gpus(j.request)
+			OR t.max_gpus <> gpucredit.gpureq_max_gpus(j.request)
+			OR t.started_at <> a.started_at
 			OR t.saved_at <> coalesce(a.saved_at, a.started_at) OR t.expected_end > t.limit_end
 			OR CASE WHEN a.wall_limit IS NULL OR t.limit_end = 'infinity'
 				THEN a.wall_limit IS NOT NULL OR t.limit_end <> 'infinity'
@@ -476,14 +501,15 @@ BEGIN ATOMIC
 		OR bool_or(d.org = check_claims.tenant))
 	UNION ALL
 	SELECT 'claim_has_open_job', c.org, format('job %s', c.job),
-		format('claim in pool "%s" after attempt %s, the job %s', c.pool,
-			c.attempt, CASE WHEN j.job IS NULL THEN 'is missing'
-				ELSE format('in pool "%s" is %s, attempt %s', j.pool, j.state,
-				j.attempt) END)
+		format('claim of "%s" in pool "%s" after attempt %s, the job %s',
+			c.account, c.pool, c.attempt, CASE WHEN j.job IS NULL THEN 'is missing'
+				ELSE format('of "%s" in pool "%s" is %s, attempt %s', j.account,
+				j.pool, j.state, j.attempt) END)
 	FROM gpucredit.claim c
 		LEFT JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job
 	WHERE (check_claims.tenant IS NULL OR c.org = check_claims.tenant)
-		AND (j.pool = c.pool AND j.attempt = c.attempt
+		AND (j.pool = c.pool AND j.account = c.account
+			AND j.attempt = c.attempt
 			AND j.state IN ('queued', 'active', 'unfunded')) IS NOT TRUE
 	UNION ALL
 	SELECT 'claim_has_devices', coalesce(c.org, g.org),
@@ -654,6 +680,54 @@ BEGIN ATOMIC
 		WHERE t.tgrelid = ('gpucredit.' || g.name)::regclass
 			AND t.tgfoid = g.function AND t.tgenabled = 'A'
 			AND t.tgqual IS NULL AND t.tgattr = '')
+	UNION ALL
+	/* no other check asks of a figure whether it is there at all */
+	SELECT 'column_is_filled', '', format('table gpucredit.%s', c.relname),
+		format('column %s may be null', a.attname)
+	FROM pg_catalog.pg_class c
+		JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+			AND a.attnum > 0 AND NOT a.attisdropped AND NOT a.attnotnull
+		JOIN (VALUES
+			('alert bucket_slice budget budget_count budget_slice claim_gpu
+				denial departure eviction fair_usage hold_budget hold_part
+				lost_work node_cache pool price rate_limit seal seal_leaf
+				seal_pending seal_row spend_day spend_total tenant typical
+				usage_horizon', ''),
+			('account', 'balance_low'),
+			('attempt_gpu', 'ended_at seen_at'),
+			('attempt', 'gpu_type wall_limit hold_window save_every ends_by
+				skewed_at saved_at running_at heard_at progress
+				progress_at utilization ended_at outcome billed released
+				lapsed refunded job_state retry_at exit_code message
+				log_uri charged trace'),
+			('audit', 'reason account bucket hold job attempt detail
+				application_name client_addr trace'),
+			('bucket', 'expires_at closed_at swept_at gpu_types tiers pools
+				max_per_job max_share memo'),
+			('budget_log', 'amount'),
+			('checkpoint', 'bad_at'),
+			('claim', 'gpu_type'),
+			('closing', 'job attempt drawn_first drawn_last issued drawn spent
+				returned held_expired held_revoked refunded given_back
+				spent_expired spent_revoked expired revoked moved'),
+			('directive', 'deadline starts_at saved_by told_at'),
+			('entry', 'hold part job attempt trace'),
+			('hold', 'job expires_at closed_at trace'),
+			('job', 'prefer wall_limit hold_window cache save_every not_before
+				ended_at waits_from traceparent'),
+			('node', 'nvlink_domain leaf draining drain_deadline reclaim_at'),
+			('quota', 'max_gpus max_running max_queued'),
+			('request', 'result'),
+			('reservation', 'gpu_type'),
+			('retry_rule_builtin retry_rule_custom',
+				'outcome exit_codes message advice'),
+			('spend_delta', 'day'),
+			('tier_builtin tier_custom', 'max_wall'),
+			('usage', 'progress utilization'))
+			AS n (tables, columns)
+			ON c.relname = ANY (regexp_split_to_array(n.tables, '\s+'))
+	WHERE c.relnamespace = 'gpucredit'::regnamespace
+		AND a.attname <> ALL (regexp_split_to_array(n.columns, '\s+'))
 	UNION ALL
 	SELECT 'rows_are_kept_apart', '', format('table gpucredit.%s', t.name),
 		'row-level security off, or not by the policy for tenants'

@@ -43,6 +43,7 @@ BEGIN ATOMIC
 		('queue_oldest_seconds', 'gauge', 'How long the oldest job that may start has waited.'),
 		('devices_registered', 'gauge', 'Devices of registered nodes, by pool and type.'),
 		('devices_healthy', 'gauge', 'Devices their agents call healthy, on nodes not draining.'),
+		('devices_usable', 'gauge', 'Devices that are healthy on nodes not draining, or taken although they are not: devices_allocated is a part of them.'),
 		('devices_allocated', 'gauge', 'Devices given to attempts; a share counts as such.'),
 		('devices_fenced', 'gauge', 'Devices of attempts that are over and not seen gone.'),
 		('nodes_registered', 'gauge', 'Nodes, by pool and state.'),
@@ -103,8 +104,8 @@ BEGIN ATOMIC
 			AS after),
 	n AS (
 		SELECT n.node, n.pool, n.gpu_type, n.gpus,
-			CASE WHEN n.draining IS NULL
-				THEN gpucredit.gpu_count(n.healthy) ELSE 0 END AS healthy,
+			CASE WHEN n.draining IS NULL THEN n.healthy ELSE '{}' END
+				AS healthy,
 			CASE WHEN n.draining IS NOT NULL THEN 'draining'
 				WHEN s.after > interval '0' AND n.heard_at <= cluster_gauges.at
 					- s.after THEN 'suspect'
@@ -115,17 +116,22 @@ BEGIN ATOMIC
 			sum(gpucredit.gpu_count(g.gpus) * g.share) FILTER (
 				WHERE g.ended_at IS NULL) / 1000.0 AS allocated,
 			sum(gpucredit.gpu_count(g.gpus)) FILTER (
-				WHERE g.ended_at IS NOT NULL) AS fenced
+				WHERE g.ended_at IS NOT NULL) AS fenced,
+			gpucredit.union_agg(g.gpus) AS taken
 		FROM gpucredit.attempt_gpu g WHERE NOT g.free GROUP BY g.node)
 	SELECT d.name, jsonb_build_object('pool', t.pool, 'gpu_type', t.gpu_type),
 		d.value
 	FROM (SELECT n.pool, n.gpu_type, sum(n.gpus) AS gpus,
-			sum(n.healthy) AS healthy, coalesce(sum(g.allocated), 0)
-				AS allocated, coalesce(sum(g.fenced), 0) AS fenced
+			sum(gpucredit.gpu_count(n.healthy)) AS healthy,
+			sum(gpucredit.gpu_count(n.healthy
+				OPERATOR(gpucredit.|) coalesce(g.taken, '{}'))) AS usable,
+			coalesce(sum(g.allocated), 0) AS allocated,
+			coalesce(sum(g.fenced), 0) AS fenced
 		FROM n LEFT JOIN g ON g.node = n.node
 		GROUP BY n.pool, n.gpu_type) t
 		CROSS JOIN LATERAL (VALUES ('devices_registered', t.gpus::double precision),
 			('devices_healthy', t.healthy),
+			('devices_usable', t.usable),
 			('devices_allocated', t.allocated),
 			('devices_fenced', t.fenced)) AS d (name, value)
 	UNION ALL
@@ -236,7 +242,7 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT g.* FROM clock, LATERAL gpucredit.cluster_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL
-			OR metric_samples.families && '{devices_registered,devices_healthy,devices_allocated,devices_fenced,nodes_registered}')
+			OR metric_samples.families && '{devices_registered,devices_healthy,devices_usable,devices_allocated,devices_fenced,nodes_registered}')
 		UNION ALL
 		SELECT g.* FROM clock, LATERAL gpucredit.money_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL

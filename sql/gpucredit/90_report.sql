@@ -147,7 +147,7 @@ BEGIN
 				WHERE e.target = 'spent'), '0')::numeric AS spent,
 			coalesce(gpucredit.sum(e.amount) FILTER (
 				WHERE e.target <> 'spent'), '0')::numeric AS refunded
-		FROM (SELECT e.org, e.account, e.target, e.amount,
+		FROM (SELECT e.org, e.account, e.bucket, e.target, e.amount,
 				date_bin(step, e.at, first) AS bin,
 				CASE WHEN e.attempt IS NULL AND e.job IS NOT NULL THEN
 					(SELECT a.gpu_type FROM gpucredit.attempt a
@@ -163,7 +163,7 @@ BEGIN
 				AND (NOT scope.narrow OR (e.org::text, e.account::text) IN (
 					SELECT * FROM unnest(scope.orgs, scope.accounts)))
 			OFFSET 0) e		/* so that groups are not taken to be many */
-		GROUP BY 1, 2, 3, 4, 5) g
+		GROUP BY 1, 2, 3, 4, 5, e.bucket) g	/* of one bucket it fits */
 	GROUP BY GROUPING SETS ((g.org, g.account), (g.org, g.item, g.bin),
 		(g.gpu_type, g.bin), (g.bin));
 END

@@ -241,7 +241,7 @@ BEGIN ATOMIC
 				SELECT FROM gpucredit.account a WHERE a.org = j.org
 				AND a.suspended AND gpucredit.is_below(j.account, a.account))
 				THEN 'account suspended'
-			WHEN j.state = 'unfunded' THEN 'no credit'
+			WHEN j.state = 'unfunded' THEN 'no credit or budget'
 			WHEN j.not_before > queued_jobs.at THEN 'backs off after a failure'
 			WHEN c.job IS NOT NULL THEN 'devices promised, others leave them'
 			WHEN EXISTS (SELECT FROM quota q WHERE q.org = j.org

@@ -155,6 +155,11 @@ query($node, 'credit', q{SELECT gpucredit.resume('n1');
 $node->poll_query_until('credit',
 	'SELECT count(*) = 1 FROM gpucredit.attempt');
 is(metric('devices_allocated'), 0.5, 'a job has half a device');
+like(query($node, 'credit', q{BEGIN; SELECT gpucredit.drain('n1', 'x');
+	SELECT string_agg(substr(name, 19) || ' ' || value, ', ' ORDER BY name)
+	FROM gpucredit.metrics WHERE name ~ '_devices_(allocated|healthy|usable)';
+	ROLLBACK}), qr/^allocated 0.5, healthy 0, usable 1$/m,
+	'of those that could work, or do: never more than all');
 is(metric('jobs_open', state => 'starting'), 1, 'and starts');
 is(metric('holds_open', kind => 'job'), 1, 'its hold');
 is(metric('holds_credits', kind => 'job'), 0.5, 'of half a credit');
