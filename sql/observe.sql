@@ -488,7 +488,9 @@ UPDATE attempt SET gpus = NULL WHERE org = 'acme' AND job = 1;
 SAVEPOINT forced;
 SELECT * FROM release('acme', 1, 'forced');
 ROLLBACK TO forced;
+\set VERBOSITY sqlstate
 SELECT * FROM meter('acme', 1, 1, '1 h');
+\set VERBOSITY default
 ROLLBACK TO forced;
 SELECT invariant, subject, detail FROM verify('acme');
 ROLLBACK;

@@ -33,6 +33,14 @@ is_deeply([ sort keys %expected ], [ sort keys %value ], 'every setting is in se
 is_deeply(
 	[ sort { $a cmp $b } slurp_checkout('README.md') =~ /^\| `(gpucredit\.\w+)` \|/mg ],
 	[ sort keys %value ], 'and in README.md');
+my %default = slurp_checkout('README.md') =~ /^\| `(gpucredit\.\w+)` \| ([^|]+?) \|/mg;
+s/ d$/ days/, s/^\(empty\)$// foreach values %default;
+is(query($node, 'credit', 'SELECT s.name, s.boot_val, s.unit FROM pg_settings s JOIN (VALUES '
+	  . join(', ', map { "('$_', '$default{$_}')" } sort keys %default) . q{)
+	AS d (name, value) USING (name)
+	WHERE CASE WHEN s.unit IN ('ms', 's', 'min')
+		THEN (s.boot_val || s.unit)::interval <> d.value::interval
+		ELSE coalesce(s.boot_val, '') <> d.value END ORDER BY 1}), '', 'with its default');
 is_deeply(
 	[ sort @roles ],
 	[ sort 'superuser', split /\n/, query($node, 'credit', q{
