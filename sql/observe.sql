@@ -438,6 +438,30 @@ UPDATE attempt_gpu SET free = NULL;
 SELECT invariant, subject, detail FROM verify() ORDER BY subject, invariant;
 ROLLBACK;
 
+-- each table is known that has a column which may not be null
+BEGIN;
+DO $$
+DECLARE
+	c record;
+BEGIN
+	FOR c IN SELECT a.attrelid::regclass AS name, min(a.attname) AS col
+		FROM pg_attribute a JOIN pg_class r ON r.oid = a.attrelid
+		WHERE r.relnamespace = 'gpucredit'::regnamespace AND r.relkind = 'r'
+			AND a.attnum > 0 AND a.attnotnull AND NOT EXISTS (SELECT
+				FROM pg_index i WHERE i.indrelid = a.attrelid
+				AND i.indisprimary AND a.attnum = ANY (i.indkey))
+		GROUP BY a.attrelid
+	LOOP
+		EXECUTE format('ALTER TABLE %s ALTER %I DROP NOT NULL', c.name, c.col);
+	END LOOP;
+END $$;
+WITH v AS MATERIALIZED (SELECT v.subject FROM verify() v
+	WHERE v.invariant = 'column_is_filled')
+SELECT r.relname AS not_told FROM pg_class r
+WHERE r.relnamespace = 'gpucredit'::regnamespace AND r.relkind = 'r'
+	AND 'table gpucredit.' || r.relname NOT IN (SELECT v.subject FROM v) ORDER BY 1;
+ROLLBACK;
+
 -- one organisation is looked at, one is mended
 BEGIN;
 UPDATE bucket SET available = available - '1', spent = spent + '1'

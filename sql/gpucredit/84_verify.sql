@@ -687,10 +687,11 @@ BEGIN ATOMIC
 	FROM pg_catalog.pg_class c
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
 			AND a.attnum > 0 AND NOT a.attisdropped AND NOT a.attnotnull
-		JOIN (VALUES
+		JOIN (SELECT t.name, regexp_split_to_array(v.columns, '\s+') AS columns
+			FROM (VALUES
 			('alert bucket_slice budget budget_count budget_slice claim_gpu
 				denial departure eviction fair_usage hold_budget hold_part
-				lost_work node_cache pool price rate_limit seal seal_leaf
+				lost_work node_cache pool price quota_turn rate_limit seal seal_leaf
 				seal_pending seal_row spend_day spend_total tenant typical
 				usage_horizon', ''),
 			('account', 'balance_low'),
@@ -724,10 +725,11 @@ BEGIN ATOMIC
 			('spend_delta', 'day'),
 			('tier_builtin tier_custom', 'max_wall'),
 			('usage', 'progress utilization'))
-			AS n (tables, columns)
-			ON c.relname = ANY (regexp_split_to_array(n.tables, '\s+'))
+				AS v (tables, columns)
+				CROSS JOIN LATERAL regexp_split_to_table(v.tables, '\s+')
+					AS t (name) OFFSET 0) n ON n.name = c.relname
 	WHERE c.relnamespace = 'gpucredit'::regnamespace
-		AND a.attname <> ALL (regexp_split_to_array(n.columns, '\s+'))
+		AND a.attname <> ALL (n.columns)
 	UNION ALL
 	SELECT 'rows_are_kept_apart', '', format('table gpucredit.%s', t.name),
 		'row-level security off, or not by the policy for tenants'
