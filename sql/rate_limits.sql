@@ -199,3 +199,20 @@ WHERE p.pronamespace = 'gpucredit'::regnamespace AND l.lanname = 'c'
 	AND NOT EXISTS (SELECT FROM counters() c
 		WHERE c.name = 'calls_total' AND c.operation = p.proname);
 SELECT * FROM verify();
+
+-- What limits an organisation has is read once, and again after a change
+CREATE TEMP VIEW reads AS SELECT coalesce(seq_scan, 0) + coalesce(idx_scan, 0) AS n
+FROM pg_stat_xact_user_tables WHERE relid = 'gpucredit.rate_limit'::regclass;
+BEGIN;
+SELECT n AS n0 FROM reads \gset
+SELECT create_account('rate-none') \g /dev/null
+SELECT status FROM hold('rate-none', '', 'n1', 1, '1 h');
+SELECT status FROM hold('rate-none', '', 'n2', 1, '1 h');
+SELECT status FROM hold('rate-none', '', 'n3', 1, '1 h');
+SELECT n - :n0 AS reads FROM reads;
+SELECT set_rate_limit('rate-other', '', 'release', 1, 1);
+SELECT n AS n0 FROM reads \gset
+SELECT status FROM hold('rate-none', '', 'n4', 1, '1 h');
+SELECT status FROM hold('rate-none', '', 'n5', 1, '1 h');
+SELECT n - :n0 AS reads FROM reads;
+ROLLBACK;

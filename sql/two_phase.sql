@@ -250,3 +250,20 @@ SELECT captured FROM capture('tk', :own, 'own captured', 1);
 SELECT c.call, c.of, a.* FROM (VALUES (1, 'capture', 'none', -1, ', 1'), (2, 'capture', 'a job''s', :of_job, ', 1'),
 	(3, 'capture', 'closed', :own, ', 1'), (4, 'release', 'none', -1, ''), (5, 'release', 'closed', :own, '')) c (n, call, of, hold, rest),
 	pg_temp.advice(format('%s(''tk'', %s, ''late''%s)', c.call, c.hold, c.rest)) a ORDER BY c.n;
+-- A clock set back: what was booked as over stays over; what was over by the
+-- clock alone is not, until it is time again
+SET gpucredit.clock = '2030-01-01 00:00+00';
+SELECT create_account('tb'), issue('tb', '', 'short', 10, valid_for => '1 hour') \g /dev/null
+SELECT hold AS back FROM hold('tb', '', 'back', 3, '10 min') \gset
+SET gpucredit.clock = '2030-01-01 02:00+00';
+SELECT available, held FROM balance('tb');
+SET gpucredit.clock = '2030-01-01 00:05+00';
+SELECT available, held FROM balance('tb');
+SET gpucredit.clock = '2030-01-01 02:00+00';
+SELECT lapsed FROM release('tb', :back, 'back r');
+SELECT count(*) FROM expire_credits() WHERE affected > 0;
+SET gpucredit.clock = '2030-01-01 00:05+00';
+SELECT available, held FROM balance('tb');
+\set VERBOSITY sqlstate
+SELECT captured FROM capture('tb', :back, 'back c', 1);
+SELECT * FROM verify('tb');

@@ -22,7 +22,8 @@ COMMENT ON FUNCTION gpucredit.account_path(text) IS
 
 /*
  * Each arm is a range of an index on (org, account), empty where it does not
- * apply; '0' is the character after '/'.
+ * apply; '0' is the character after '/'.  NULL, not false, where it is not: ask
+ * IS NOT TRUE for that.
  */
 CREATE FUNCTION gpucredit.is_below(account text, top text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

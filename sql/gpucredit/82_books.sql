@@ -493,7 +493,7 @@ BEGIN ATOMIC
 	FROM p
 		JOIN h ON h.org = p.org AND h.hold = p.hold
 		JOIN gpucredit.bucket b ON b.org = p.org AND b.bucket = p.bucket
-	WHERE NOT gpucredit.is_below(h.account, b.account);
+	WHERE gpucredit.is_below(h.account, b.account) IS NOT TRUE;
 END;
 COMMENT ON FUNCTION gpucredit.check_holds(text) IS
 'verify: holds and their parts.';
