@@ -57,9 +57,10 @@ SQL_STATEMENT(turn_upsert, SPI_OK_INSERT, "text, text, text",
 SQL_STATEMENT(turn_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.quota_turn t WHERE t.org = $1"
 			  " AND t.account = $2 AND t.gpu_type = $3");
+/* who finds a limited one looks for budgets anyway (queue_full) */
 SQL_STATEMENT(quotas_read, SPI_OK_SELECT, ACCOUNT_TYPES,
-			  "SELECT " ACCOUNT_COLUMNS ", q.account, q.gpu_type, q.max_gpus,"
-			  " q.limited" ACCOUNT_LEVELS
+			  "SELECT " ACCOUNT_COLUMNS("q.limited IS TRUE OR " ORG_BUDGETED)
+			  ", q.account, q.gpu_type, q.max_gpus, q.limited" ACCOUNT_LEVELS
 			  " LEFT JOIN LATERAL (SELECT q.account, q.gpu_type, q.max_gpus,"
 			  "  q.max_queued IS NOT NULL AS limited FROM gpucredit.quota q"
 			  "  WHERE q.org = $1 AND q.account = p.account OFFSET 0) q"
@@ -74,18 +75,14 @@ SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[], boolean",
 			  QUEUE_LIMITS);
 SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[], boolean",
 			  QUEUE_LIMITS " FOR NO KEY UPDATE");
-/*
- * In the order given: one after the other is found, locked and changed.  One
- * that was just removed is made anew, and must be removed again.
- */
-SQL_STATEMENT(quotas_spare, SPI_OK_INSERT_RETURNING, "text, text[], int",
-			  "INSERT INTO gpucredit.quota AS q (org, account, gpu_type)"
-			  " SELECT $1, ($2)[n], ''"
-			  " FROM pg_catalog.generate_series(1, $3) AS n"
-			  " ON CONFLICT (org, account, gpu_type) DO UPDATE"
-			  " SET cycle = q.cycle + 1,"
+/* in their turn: each is found, locked and changed before the next */
+SQL_STATEMENT(quotas_spare, SPI_OK_UPDATE_RETURNING,
+			  "text, text[], int[], int",
+			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1,"
 			  " spare = CASE WHEN q.spare > 0 THEN q.spare - 1 ELSE 0 END"
-			  " RETURNING q.spare, q.cycle = 0");
+			  " FROM (SELECT pg_catalog.unnest($3) AS n) u"
+			  " WHERE u.n = $4 AND q.org = $1 AND q.account = ($2)[u.n]"
+			  " AND q.gpu_type = '' RETURNING q.spare");
 SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[], int[]",
 			  "UPDATE gpucredit.quota q"
 			  " SET cycle = q.cycle + 1, spare = u.spare"
@@ -119,7 +116,7 @@ typedef struct Quota
 typedef struct Sparing
 {
 	int			spared;			/* the first so many had something to spare */
-	bool		made;			/* the one after these is no more */
+	bool		none;			/* the one after these had nothing */
 } Sparing;
 
 static bool see_quota(void *context, const Datum *values, const bool *nulls);
@@ -265,19 +262,21 @@ static bool
 all_spare(const char *org, const char *const *accounts, int n)
 {
 	Sparing		sparing = {0};
-	SqlArgs		args = {0};
+	int32	   *numbers = palloc(sizeof(int32) * n);
+	int			before = -1;
 
-	SqlArgText(&args, org);
-	SqlArgTextArray(&args, accounts, n);
-	SqlArgInt4(&args, n);
-	SqlEach(&quotas_spare, &args, false, see_spare, &sparing);
-	if (sparing.made)
+	for (int i = 0; i < n; i++)
+		numbers[i] = i + 1;
+	while (before < sparing.spared && sparing.spared < n && !sparing.none)
 	{
-		args.n = 0;
+		SqlArgs		args = {0};
+
+		before = sparing.spared;
 		SqlArgText(&args, org);
-		SqlArgText(&args, accounts[sparing.spared]);
-		SqlArgText(&args, "");
-		Ensure(SqlRun(&quota_delete, &args).n == 1, "A quota is missing.");
+		SqlArgTextArray(&args, accounts, n);
+		SqlArgInt4Array(&args, numbers, n);
+		SqlArgInt4(&args, before + 1);
+		SqlEachInTurn(&quotas_spare, &args, see_spare, &sparing);
 	}
 	return sparing.spared == n;
 }
@@ -291,11 +290,10 @@ see_spare(void *context, const Datum *values, const bool *nulls)
 {
 	Sparing    *sparing = context;
 
-	sparing->made = DatumGetBool(values[1]);
-	if (sparing->made || DatumGetInt32(values[0]) == 0)
-		return false;
-	sparing->spared++;
-	return true;
+	sparing->none = DatumGetInt32(values[0]) == 0;
+	if (!sparing->none)
+		sparing->spared++;
+	return !sparing->none;
 }
 
 /*

@@ -82,6 +82,8 @@ typedef bool (*SqlRowFunction) (void *context, const Datum *values,
 
 extern void SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
 					SqlRowFunction function, void *context);
+extern void SqlEachInTurn(SqlStatement *statement, SqlArgs *args,
+						  SqlRowFunction function, void *context);
 
 /* sql_whole.c: which columns of a table, of a row that came as one value */
 typedef struct SqlWhole

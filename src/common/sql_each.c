@@ -8,6 +8,10 @@
  * of rows and wants a few numbers of each: here a function sees each row as it
  * comes, where the executor has it.  It must not run statements itself.
  *
+ * It can also say in which order a statement locks and changes rows, which the
+ * plan of a join does not: the statement picks its rows by a number that is a
+ * parameter, and that counts up as each row is handed over (SqlEachInTurn).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -26,8 +30,11 @@ typedef struct EachReceiver
 	MemoryContext caller;
 	SqlRowFunction function;
 	void	   *context;
+	ParamExternData *turn;		/* NULL: rows come in any order */
 } EachReceiver;
 
+static void run(SqlStatement *statement, SqlArgs *args, bool read_only,
+				bool in_turn, SqlRowFunction function, void *context);
 static ParamListInfo params_of(const SqlStatement *statement, SqlArgs *args);
 
 /*
@@ -43,6 +50,9 @@ each_receive(TupleTableSlot *slot, DestReceiver *self)
 	CHECK_FOR_INTERRUPTS();
 	slot_getallattrs(slot);
 	more = each->function(each->context, slot->tts_values, slot->tts_isnull);
+	if (each->turn != NULL)
+		each->turn->value = Int32GetDatum(DatumGetInt32(each->turn->value) +
+										  1);
 	MemoryContextSwitchTo(executor);
 	return more;
 }
@@ -68,6 +78,29 @@ void
 SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
 		SqlRowFunction function, void *context)
 {
+	run(statement, args, read_only, false, function, context);
+}
+
+/*
+ * The same of a statement whose last parameter, an int, is the number of the
+ * row whose turn it is: "u.n = $7".  A row that its plan comes to before its
+ * turn is passed over, neither locked nor changed: the caller asks again from
+ * there, until nothing comes.
+ */
+void
+SqlEachInTurn(SqlStatement *statement, SqlArgs *args,
+			  SqlRowFunction function, void *context)
+{
+	run(statement, args, false, true, function, context);
+}
+
+/*
+ * Run a statement, with each row handed to a function.
+ */
+static void
+run(SqlStatement *statement, SqlArgs *args, bool read_only, bool in_turn,
+	SqlRowFunction function, void *context)
+{
 	MemoryContext caller = CurrentMemoryContext;
 	EachReceiver each = {
 		.receiver = {
@@ -90,6 +123,11 @@ SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
 
 	SqlReady(statement, args);
 	options.params = params_of(statement, args);
+	if (in_turn)
+	{
+		each.turn = &options.params->params[args->n - 1];
+		each.turn->pflags = 0;	/* nobody may take it for a constant */
+	}
 	rc = SPI_execute_plan_extended(statement->plan, &options);
 	MemoryContextSwitchTo(caller);
 	SqlExpect(statement, rc);

@@ -16,6 +16,7 @@
 #include "inventory/inventory.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
+#include "utils/builtins.h"
 
 ENTRY_POINT(set_price);
 
@@ -26,19 +27,30 @@ SQL_STATEMENT(price_upsert, SPI_OK_INSERT,
 			  " VALUES ($1, $2, $3, $4, $5)"
 			  " ON CONFLICT (gpu_type, pool, spot, effective_at)"
 			  " DO UPDATE SET per_gpu_hour = EXCLUDED.per_gpu_hour");
-/* a pool's own price before the general one, then the latest */
 SQL_STATEMENT(price_read, SPI_OK_SELECT, "text, timestamptz",
-			  "SELECT DISTINCT ON (p.gpu_type, p.spot)"
-			  " p.gpu_type, p.spot, p.per_gpu_hour FROM gpucredit.price p"
-			  " WHERE p.pool IN ($1, '') AND p.effective_at <= $2"
-			  " ORDER BY p.gpu_type, p.spot, p.pool = '',"
-			  " p.effective_at DESC");
+			  "SELECT p.gpu_type, p.pool, p.spot, p.effective_at,"
+			  " p.per_gpu_hour FROM gpucredit.price p"
+			  " WHERE p.pool IN ($1, '') AND p.effective_at <= $2");
 SQL_STATEMENT(price_known, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.price p WHERE p.gpu_type = $1"
 			  " LIMIT 1");
 SQL_STATEMENT(node_known, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.node n WHERE n.gpu_type = $1"
 			  " LIMIT 1");
+
+/* A price in force, as far as it was read. */
+typedef struct InForce
+{
+	char	   *gpu_type;
+	bool		spot;
+	bool		own;			/* the pool's, not the general one */
+	TimestampTz since;
+	Credits		per_gpu_hour;
+} InForce;
+
+static bool see_price(void *context, const Datum *values, const bool *nulls);
+static bool text_is(Datum value, const char *word);
+static int	compare_prices(const ListCell *a, const ListCell *b);
 
 /*
  * The prices in force in a pool at an instant, by type.  A type with only a
@@ -47,28 +59,87 @@ SQL_STATEMENT(node_known, SPI_OK_SELECT, "text",
 int
 PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 {
+	List	   *in_force = NIL;
 	SqlArgs		args = {0};
-	SqlResult	rows;
 	int			n = 0;
+	ListCell   *lc;
 
 	SqlArgText(&args, pool);
 	SqlArgTime(&args, at);
-	rows = read_only ? SqlRead(&price_read, &args) :
-		SqlRun(&price_read, &args);
-	*prices = palloc(sizeof(Price) * Max(rows.n, 1));
-	for (uint64 i = 0; i < rows.n; i++)
+	SqlEach(&price_read, &args, read_only, see_price, &in_force);
+	list_sort(in_force, compare_prices);
+	*prices = palloc(sizeof(Price) * Max(list_length(in_force), 1));
+	foreach(lc, in_force)
 	{
-		char	   *type = SqlText(rows, i, 1);
-		Credits		price = SqlCredits(rows, i, 3);
+		const InForce *price = lfirst(lc);
+		Price		both = {price->gpu_type, price->per_gpu_hour,
+			price->per_gpu_hour};
 
-		/* false sorts before true: a spot price follows the other */
-		if (n > 0 && strcmp((*prices)[n - 1].gpu_type, type) == 0)
-			(*prices)[n - 1].spot = price;
+		/* a spot price follows the other */
+		if (n > 0 && strcmp((*prices)[n - 1].gpu_type, price->gpu_type) == 0)
+			(*prices)[n - 1].spot = price->per_gpu_hour;
 		else
-			(*prices)[n++] = (Price){type, price, price};
+			(*prices)[n++] = both;
 	}
-	SqlFree(&rows);
 	return n;
+}
+
+/*
+ * A pool's own price goes before the general one, then the latest: to sort
+ * them costs a statement more than to keep the best here.
+ */
+static bool
+see_price(void *context, const Datum *values, const bool *nulls)
+{
+	List	  **in_force = context;
+	bool		own = !text_is(values[1], "");
+	bool		spot = DatumGetBool(values[2]);
+	TimestampTz since = DatumGetTimestampTz(values[3]);
+	InForce    *price = NULL;
+	ListCell   *lc;
+
+	foreach(lc, *in_force)
+	{
+		price = lfirst(lc);
+		if (price->spot == spot && text_is(values[0], price->gpu_type))
+			break;
+		price = NULL;
+	}
+	if (price == NULL)
+	{
+		price = palloc(sizeof(InForce));
+		price->gpu_type = TextDatumGetCString(values[0]);
+		price->spot = spot;
+		*in_force = lappend(*in_force, price);
+	}
+	else if (own != price->own ? price->own : since < price->since)
+		return true;
+	price->own = own;
+	price->since = since;
+	price->per_gpu_hour = DatumGetCredits(values[4]);
+	return true;
+}
+
+static bool
+text_is(Datum value, const char *word)
+{
+	const char *data = VARDATA_ANY(DatumGetPointer(value));
+	Size		size = VARSIZE_ANY_EXHDR(DatumGetPointer(value));
+
+	return size == strlen(word) && memcmp(data, word, size) == 0;
+}
+
+/*
+ * By type, the spot price last.
+ */
+static int
+compare_prices(const ListCell *a, const ListCell *b)
+{
+	const InForce *one = lfirst(a);
+	const InForce *other = lfirst(b);
+	int			order = strcmp(one->gpu_type, other->gpu_type);
+
+	return order != 0 ? order : (int) one->spot - (int) other->spot;
 }
 
 /*

@@ -34,7 +34,7 @@ static bool account_exists(const char *org, const char *account,
 						   bool read_only);
 
 SQL_STATEMENT(account_read, SPI_OK_SELECT, ACCOUNT_TYPES,
-			  "SELECT " ACCOUNT_COLUMNS ACCOUNT_LEVELS);
+			  "SELECT " ACCOUNT_COLUMNS(ORG_BUDGETED) ACCOUNT_LEVELS);
 SQL_STATEMENT(account_upsert, SPI_OK_INSERT,
 			  "text, text, numeric, timestamptz",
 			  "INSERT INTO gpucredit.account AS a"

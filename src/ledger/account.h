@@ -17,10 +17,12 @@
  * key has: to find any, the planner may read those of all, who has none or not.
  */
 #define ACCOUNT_TYPES "text, text, text[]"
-#define ACCOUNT_COLUMNS \
+#define ACCOUNT_COLUMNS(budgeted) \
 	"a.suspended, p.account = $2, a.slices > 1," \
-	" a.balance_low IS NOT NULL, (SELECT true FROM gpucredit.budget b" \
-	"  WHERE b.org = $1 ORDER BY b.account, b.period LIMIT 1) IS NOT NULL"
+	" a.balance_low IS NOT NULL, " budgeted
+#define ORG_BUDGETED \
+	"(SELECT b.account FROM gpucredit.budget b WHERE b.org = $1" \
+	"  ORDER BY b.account LIMIT 1) IS NOT NULL"
 #define ACCOUNT_LEVELS \
 	" FROM " PATH_LEVELS(3) " CROSS JOIN LATERAL (SELECT a.suspended," \
 	"  a.slices, a.balance_low FROM gpucredit.account a" \

@@ -19,13 +19,19 @@
 #include "ledger/alert.h"
 #include "ledger/slice.h"
 
-SQL_STATEMENT(count_take, SPI_OK_UPDATE_RETURNING,
-			  "text, text, text, timestamptz, gpucredit.credits",
-			  "UPDATE gpucredit.budget_count c"
-			  " SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
-			  " WHERE c.org = $1 AND c.account = $2 AND c.period = $3"
-			  " AND c.period_start = $4"
-			  " RETURNING c.reserved, c.spent, c.spread");
+#define COUNT_TYPES COUNTS_TYPES ", gpucredit.credits, int[], int"
+#define COUNT_TAKE(from, n) \
+	"UPDATE gpucredit.budget_count c" \
+	" SET reserved = c.reserved OPERATOR(gpucredit.+) $5" from \
+	" c.org = $1 AND c.account = ($2)[" n "] AND c.period = ($3)[" n "]" \
+	" AND c.period_start = ($4)[" n "]" \
+	" RETURNING c.reserved, c.spent, c.spread"
+SQL_STATEMENT(count_take, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
+			  COUNT_TAKE(" WHERE", "$7"));
+/* several, in their turn */
+SQL_STATEMENT(counts_take_each, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
+			  COUNT_TAKE(" FROM (SELECT pg_catalog.unnest($6) AS n) u"
+						 " WHERE u.n = $7 AND", "u.n"));
 #define COUNTS_OF_SET \
 	" ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)," \
 	"  pg_catalog.unnest($4)) AS u (account, period, period_start)" \
@@ -38,15 +44,13 @@ SQL_STATEMENT(counts_take, SPI_OK_UPDATE,
 			  " FROM" COUNTS_OF_SET);
 #define SHARES_INSERT \
 	"INSERT INTO gpucredit.hold_budget AS h" \
-	" (org, hold, account, period, period_start, reserved)" \
-	" SELECT $1, $6, ($2)[n], ($3)[n], ($4)[n], $5" \
-	" FROM pg_catalog.generate_series(1, $7) AS n"
+	" (org, hold, account, period, period_start, reserved, spent)" \
+	" SELECT $1, $6, pg_catalog.unnest($2), pg_catalog.unnest($3)," \
+	" pg_catalog.unnest($4), $5, '0'::gpucredit.credits"
 SQL_STATEMENT(shares_insert, SPI_OK_INSERT,
-			  COUNTS_TYPES ", gpucredit.credits, bigint, int",
-			  SHARES_INSERT);
+			  COUNTS_TYPES ", gpucredit.credits, bigint", SHARES_INSERT);
 SQL_STATEMENT(shares_take, SPI_OK_INSERT,
-			  COUNTS_TYPES ", gpucredit.credits, bigint, int",
-			  SHARES_INSERT
+			  COUNTS_TYPES ", gpucredit.credits, bigint", SHARES_INSERT
 			  " ON CONFLICT (org, hold, account, period, period_start)"
 			  " DO UPDATE SET reserved ="
 			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
@@ -55,16 +59,16 @@ SQL_STATEMENT(shares_delete, SPI_OK_DELETE, "text, bigint",
 			  "DELETE FROM gpucredit.hold_budget h"
 			  " WHERE h.org = $1 AND h.hold = $2");
 
-/* A counter on its way to be counted in. */
+/* Counters on their way to be counted in. */
 typedef struct Counting
 {
-	BudgetCount *count;
+	BudgetSet  *set;
 	Credits		amount;
-	bool		found;
 } Counting;
 
 static bool see_counted(void *context, const Datum *values,
 						const bool *nulls);
+static bool is_spread(const BudgetSet *set);
 static void take_counts(const BudgetSet *set, Credits amount);
 
 /*
@@ -111,46 +115,58 @@ BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 bool
 BudgetCountAtOnce(BudgetSet *set, Credits amount)
 {
-	bool		good = true;
+	Counting	counting = {.set = set, .amount = amount};
+	int32	   *numbers;
+	int			before = -1;
 
 	set->counted = 0;
-	for (int i = 0; i < set->n && good; i++)
+	if (set->n == 0)
+		return true;
+	numbers = palloc(sizeof(int32) * set->n);
+	for (int i = 0; i < set->n; i++)
+		numbers[i] = i + 1;
+	while (before < set->counted && set->counted < set->n &&
+		   !is_spread(set))
 	{
-		BudgetCount *count = &set->counts[i];
-		Counting	counting = {.count = count, .amount = amount};
-		SqlArgs		args = {0};
+		SqlArgs		args = BudgetKeys(set);
 
-		SqlArgText(&args, set->org);
-		SqlArgText(&args, count->account);
-		SqlArgText(&args, count->period);
-		SqlArgTime(&args, count->period_start);
+		before = set->counted;
 		SqlArgCredits(&args, amount);
-		SqlEach(&count_take, &args, false, see_counted, &counting);
-		if (counting.found)
-			set->counted++;
-		good = counting.found && count->spread == 0;
+		SqlArgInt4Array(&args, numbers, set->n);
+		SqlArgInt4(&args, before + 1);
+		SqlEachInTurn(before + 1 == set->n ? &count_take : &counts_take_each,
+					  &args, see_counted, &counting);
 	}
-	if (good && !BudgetOver(set, amount))
+	if (set->counted == set->n && !is_spread(set) && !BudgetOver(set, amount))
 		return true;
 	BudgetUncount(set, amount);
 	return false;
 }
 
 /*
- * A counter, with the amount in it.
+ * The next counter, with the amount in it.
  */
 static bool
 see_counted(void *context, const Datum *values, const bool *nulls)
 {
 	Counting   *counting = context;
-	BudgetCount *count = counting->count;
+	BudgetSet  *set = counting->set;
+	BudgetCount *count = &set->counts[set->counted++];
 
 	count->reserved = CreditsSub(DatumGetCredits(values[0]),
 								 counting->amount);
 	count->spent = DatumGetCredits(values[1]);
 	count->spread = DatumGetInt32(values[2]);
-	counting->found = true;
-	return true;
+	return !is_spread(set);
+}
+
+/*
+ * Was the last counter that was counted in spread?
+ */
+static bool
+is_spread(const BudgetSet *set)
+{
+	return set->counted > 0 && set->counts[set->counted - 1].spread > 0;
 }
 
 /*
@@ -180,7 +196,6 @@ BudgetShare(BudgetSet *set, int64 hold, bool new, Credits amount)
 	args = BudgetKeys(set);
 	SqlArgCredits(&args, amount);
 	SqlArgInt8(&args, hold);
-	SqlArgInt4(&args, set->n);
 	(void) SqlRun(new ? &shares_insert : &shares_take, &args);
 	set->shared = true;
 }
