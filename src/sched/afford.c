@@ -178,6 +178,25 @@ budgets_leave(const Cycle *cycle, const Job *job, Credits amount,
 }
 
 /*
+ * What a question about the buckets that may pay for a job's next hold goes
+ * by: organisation, account, types, tier, pool, job, amount.
+ */
+SqlArgs
+AffordArgs(const Job *job, Credits amount)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, job->org);
+	SqlArgText(&args, job->account);
+	SqlArgTextArray(&args, job->offers.types, job->offers.n);
+	SqlArgText(&args, job->tier);
+	SqlArgText(&args, job->pool);
+	SqlArgInt8(&args, job->job);
+	SqlArgCredits(&args, amount);
+	return args;
+}
+
+/*
  * Do the buckets that may pay have so much, taken in burn order?
  */
 static bool
@@ -187,18 +206,10 @@ buckets_give(const Cycle *cycle, const Job *job, Credits amount,
 	Credits		missing = amount;
 	Counted   **minds;
 	Credits    *takes;
-	SqlArgs		args = {0};
-	SqlResult	rows;
+	SqlArgs		args = AffordArgs(job, amount);
+	SqlResult	rows = CycleRead(cycle, &buckets_look, &args);
 	uint64		n;
 
-	SqlArgText(&args, job->org);
-	SqlArgText(&args, job->account);
-	SqlArgTextArray(&args, job->offers.types, job->offers.n);
-	SqlArgText(&args, job->tier);
-	SqlArgText(&args, job->pool);
-	SqlArgInt8(&args, job->job);
-	SqlArgCredits(&args, amount);
-	rows = CycleRead(cycle, &buckets_look, &args);
 	minds = palloc(sizeof(Counted *) * (rows.n + 1));
 	takes = palloc(sizeof(Credits) * (rows.n + 1));
 	for (n = 0; n < rows.n && missing > 0; n++)

@@ -48,7 +48,7 @@ static void put_rules(ReturnSetInfo *rsinfo, SqlResult rows);
 void
 ExplainCredit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 {
-	SqlArgs		args = {0};
+	SqlArgs		args;
 	SqlResult	rows;
 	Offers		offers;
 	Credits		wanted;
@@ -78,13 +78,7 @@ ExplainCredit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 		return;
 	}
 	budgets = put_budgets(rsinfo, job, wanted);
-	SqlArgText(&args, job->org);
-	SqlArgText(&args, job->account);
-	SqlArgTextArray(&args, job->offers.types, job->offers.n);
-	SqlArgText(&args, job->tier);
-	SqlArgText(&args, job->pool);
-	SqlArgInt8(&args, job->job);
-	SqlArgCredits(&args, wanted);
+	args = AffordArgs(job, wanted);
 	rows = SqlRead(&buckets_read, &args);
 	available = rows.n > 0 ? SqlText(rows, 0, 4) : "0.000000";
 	payable = rows.n > 0 ? SqlText(rows, 0, 5) : "0.000000";

@@ -243,6 +243,7 @@ extern void FundForesee(Cycle *cycle);
 extern struct HTAB *AffordCount(void);
 extern bool AffordHold(const Cycle *cycle, const Job *job, Credits amount,
 					   struct HTAB *counted);
+extern SqlArgs AffordArgs(const Job *job, Credits amount);
 extern bool AffordGoingOn(Cycle *cycle);
 
 #endif							/* GPUCREDIT_SCHED_H */
