@@ -513,6 +513,8 @@ UPDATE attempt SET gpus = NULL WHERE org = 'acme' AND job = 1;
 SAVEPOINT forced;
 SELECT * FROM release('acme', 1, 'forced');
 ROLLBACK TO forced;
+SELECT * FROM meter('acme', 1, 1, '1 h');
+ROLLBACK TO forced;
 \set VERBOSITY sqlstate
 SELECT * FROM meter('acme', 1, 1, '1 h');
 \set VERBOSITY default
