@@ -433,6 +433,55 @@ SELECT job_state FROM gpucredit.cancel('jo-unf', pg_temp.job('u', 'jo-unf'), 'c'
 SELECT available, held, spent FROM gpucredit.balance('jo-unf');
 SELECT gpucredit.set_price('JO-A', 2, 'jo');
 SELECT * FROM gpucredit.verify('jo-unf');
+-- What it is offered is made anew, too: types that came since count for "*",
+-- one that nobody knows any more is passed over, and where nothing it asks for
+-- is there, it keeps what it was offered.
+CREATE FUNCTION pg_temp.offers() RETURNS TABLE (request text, state text,
+	offer_types text[], offer_prices text[], held numeric) LANGUAGE sql AS $$
+	SELECT j.request::text, j.state, j.offer_types, j.offer_prices::text[], h.held::numeric
+	FROM gpucredit.job j LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold
+	WHERE j.org = 'renew' ORDER BY j.job
+$$;
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('renew');
+	PERFORM gpucredit.issue('renew', '', 'i', 100);
+	PERFORM gpucredit.create_pool('renew');
+	PERFORM gpucredit.register_node('renew', 'renew-' || n, 'JO-N' || n, 8, 1000)
+	FROM generate_series(1, 2) n;
+	PERFORM gpucredit.set_price('JO-N1', 1, 'renew');
+	PERFORM gpucredit.reserve('renew', '', r, r, '1 h', pool => 'renew')
+	FROM unnest('{1x*,1xJO-N2|JO-N1,1xJO-N1}'::text[]) r;
+	PERFORM gpucredit.place('renew');
+END $$;
+SELECT * FROM pg_temp.offers();
+DO $$
+BEGIN
+	PERFORM gpucredit.register_node('renew', 'renew-3', 'JO-N3', 8, 1000);
+	PERFORM gpucredit.set_price('JO-N3', 4, 'renew');
+	PERFORM gpucredit.remove_node('renew-2');
+END $$;
+SELECT pg_temp.key(j.job, 'renew') AS request, s.job_state
+FROM gpucredit.job j, gpucredit.settle('renew', j.job, 1, 'preempted', '0') s
+WHERE j.org = 'renew' ORDER BY j.job;
+SELECT * FROM pg_temp.offers();
+SELECT pg_temp.key(p.job, 'renew') AS request, p.gpu_type FROM gpucredit.place('renew') p;
+DO $$
+BEGIN
+	PERFORM gpucredit.suspend_account('renew', '', true);
+	PERFORM gpucredit.settle('renew', j.job, 2, 'preempted', '0')
+	FROM gpucredit.job j WHERE j.org = 'renew' ORDER BY j.job;
+	PERFORM gpucredit.cancel('renew', pg_temp.job('1x*', 'renew'), 'c');
+	PERFORM gpucredit.remove_node('renew-1');
+	PERFORM gpucredit.suspend_account('renew', '', false);
+END $$;
+SELECT count(*) FROM gpucredit.plan('renew');
+SELECT key, passes, detail FROM unnest('{1xJO-N2|JO-N1,1xJO-N1}'::text[]) key,
+	gpucredit.explain('renew', pg_temp.job(key, 'renew')) WHERE check_name = 'credit';
+SELECT count(*) FROM gpucredit.place('renew');
+SELECT * FROM pg_temp.offers();
+SELECT * FROM gpucredit.verify('renew');
+
 -- Credit for some of those that wait: one cycle takes them all, of each account
 -- the oldest, and plan says which.
 DO $$

@@ -180,6 +180,15 @@ SELECT pg_temp.clear('types');
 SELECT job, node, gpu_type, per_gpu_hour FROM pg_temp.place('types');
 SELECT pg_temp.clear('types');
 
+-- what is named beside "*" has its own place and floor, before it or behind
+SELECT pg_temp.ask('types', 'behind', '1x*|SC-A@50GB');
+SELECT pg_temp.ask('types', 'before', '1xSC-C@30GB|*|SC-A@30GB');
+SELECT pg_temp.ask('types', 'floor of any', '1xSC-C|*@50GB') AS floor_of_any;
+SELECT pg_temp.key(job) AS job, request, offer_types, offer_memory FROM gpucredit.job
+WHERE org = 'sc' AND pool = 'types' AND state = 'queued' ORDER BY job.job;
+SELECT job, node, gpu_type FROM pg_temp.place('types');
+SELECT pg_temp.clear('types');
+
 -- A memory floor is a floor: GB and GiB differ.
 SELECT pg_temp.scene('memory', 'small A 2 memory 40960', 'large A 2 memory 81920');
 SELECT pg_temp.ask('memory', '60 GB', '1xSC-A@60GB');

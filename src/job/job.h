@@ -69,6 +69,7 @@ extern const char *const TopologyNames[4];
 extern const char *OffersMake(const GpuReq *request, const char *pool,
 							  const NodeSet *set, TimestampTz at,
 							  Offers *offers);
+extern void OffersRenew(Job *job, const NodeSet *set, TimestampTz at);
 extern DecideAsk OffersAsk(const Job *job, const NodeSet *set);
 extern Credits OffersHold(const Job *job);
 

@@ -24,11 +24,14 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_offer_types);
 
-static void add_any(const GpuReqAlternative *alternative, const NodeSet *set,
+static const char *make(const GpuReq *request, const char *pool,
+						const NodeSet *set, TimestampTz at, bool submitted,
+						Offers *offers);
+static void add_any(const GpuReq *request,
+					const GpuReqAlternative *alternative, const NodeSet *set,
 					const Price *prices, int n, Offers *offers);
 static void add(Offers *offers, const Price *price, int64 memory);
 static const Price *find_price(const Price *prices, int n, const char *type);
-static bool offered(const Offers *offers, const char *type);
 static bool named(const GpuReq *request, const char *type);
 static int	compare_prices(const void *a, const void *b);
 static pg_attribute_noreturn() void refuse_type(const char *type);
@@ -40,6 +43,31 @@ static pg_attribute_noreturn() void refuse_type(const char *type);
 const char *
 OffersMake(const GpuReq *request, const char *pool, const NodeSet *set,
 		   TimestampTz at, Offers *offers)
+{
+	return make(request, pool, set, at, true, offers);
+}
+
+/*
+ * Make a job's offers anew, for its next hold.  Where nothing it asks for is
+ * priced or there any more, it keeps those it has.  What it named was known
+ * when it was submitted, so nobody is told of a type that is not any more.
+ */
+void
+OffersRenew(Job *job, const NodeSet *set, TimestampTz at)
+{
+	Offers		offers;
+
+	if (make(job->request, job->pool, set, at, false, &offers) == NULL)
+		job->offers = offers;
+}
+
+/*
+ * One offer after the other, in the order of the request.  submitted: it is
+ * now that it is made, so a type nobody knows is a misspelling.
+ */
+static const char *
+make(const GpuReq *request, const char *pool, const NodeSet *set,
+	 TimestampTz at, bool submitted, Offers *offers)
 {
 	Price	   *prices;
 	int			n = PricesRead(pool, at, false, &prices);
@@ -62,18 +90,19 @@ OffersMake(const GpuReq *request, const char *pool, const NodeSet *set,
 		if (GpuReqAlternativeIsAny(alternative))
 		{
 			present |= set->types.n > 0;
-			add_any(alternative, set, prices, n, offers);
+			add_any(request, alternative, set, prices, n, offers);
 			continue;
 		}
 		price = find_price(prices, n, alternative->name);
 		if (NameFind(&set->types, alternative->name) < 0)
 		{
-			if (price == NULL && !PriceTypeKnown(alternative->name))
+			if (submitted && price == NULL &&
+				!PriceTypeKnown(alternative->name))
 				refuse_type(alternative->name);
 			continue;
 		}
 		present = true;
-		if (price != NULL && !offered(offers, alternative->name))
+		if (price != NULL)
 			add(offers, price, alternative->min_memory);
 	}
 	if (offers->n > 0)
@@ -82,11 +111,12 @@ OffersMake(const GpuReq *request, const char *pool, const NodeSet *set,
 }
 
 /*
- * Every other type of the pool that has a price, cheapest first.
+ * Every type of the pool that has a price, cheapest first, but those that the
+ * request names: they have a place and a floor of their own.
  */
 static void
-add_any(const GpuReqAlternative *alternative, const NodeSet *set,
-		const Price *prices, int n, Offers *offers)
+add_any(const GpuReq *request, const GpuReqAlternative *alternative,
+		const NodeSet *set, const Price *prices, int n, Offers *offers)
 {
 	Price	   *sorted = palloc(sizeof(Price) * (n + 1));
 
@@ -96,7 +126,7 @@ add_any(const GpuReqAlternative *alternative, const NodeSet *set,
 	for (int i = 0; i < n; i++)
 	{
 		if (NameFind(&set->types, sorted[i].gpu_type) >= 0 &&
-			!offered(offers, sorted[i].gpu_type))
+			!named(request, sorted[i].gpu_type))
 			add(offers, &sorted[i], alternative->min_memory);
 	}
 	pfree(sorted);
@@ -120,17 +150,6 @@ find_price(const Price *prices, int n, const char *type)
 			return &prices[i];
 	}
 	return NULL;
-}
-
-static bool
-offered(const Offers *offers, const char *type)
-{
-	for (int i = 0; i < offers->n; i++)
-	{
-		if (strcmp(offers->types[i], type) == 0)
-			return true;
-	}
-	return false;
 }
 
 static int

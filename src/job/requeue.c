@@ -38,7 +38,6 @@ JobFund(Job *job, const char *operation, const LockedBuckets *locked,
 {
 	AccountPath path = AccountParse(job->org, job->account);
 	Cause		cause = {operation, job->job, 0};
-	Offers		offers;
 	Purpose		purpose;
 	Credits		amount;
 	Hold		hold;
@@ -51,9 +50,7 @@ JobFund(Job *job, const char *operation, const LockedBuckets *locked,
 		*at = ClockNow();
 		return LEDGER_SHORT;
 	}
-	if (OffersMake(job->request, job->pool, NodesCached(job->pool),
-				   ClockNow(), &offers) == NULL)
-		job->offers = offers;
+	OffersRenew(job, NodesCached(job->pool), ClockNow());
 	amount = OffersHold(job);
 	purpose = JobPurpose(job);
 	purpose.locked = locked;

@@ -103,7 +103,6 @@ goes_on(Cycle *cycle, const DecideRunning *running, HTAB *counted)
 	AccountPath path;
 	SqlArgs		args = {0};
 	SqlResult	row;
-	Offers		offers;
 	Credits		bill;
 	Credits		more;
 	Job			job;
@@ -123,9 +122,7 @@ goes_on(Cycle *cycle, const DecideRunning *running, HTAB *counted)
 	path = AccountParse(job.org, job.account);
 	if (AccountSuspended(&path))
 		return false;
-	if (OffersMake(job.request, job.pool, cycle->set, cycle->now,
-				   &offers) == NULL)
-		job.offers = offers;
+	OffersRenew(&job, cycle->set, cycle->now);
 	bill = CreditsBillWithin(SqlCredits(row, 0, 4), SqlInt4(row, 0, 5),
 							 SqlInt4(row, 0, 6), runs, SqlCredits(row, 0, 2));
 	more = CreditsSub(OffersHold(&job),

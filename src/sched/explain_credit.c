@@ -50,7 +50,6 @@ ExplainCredit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 {
 	SqlArgs		args;
 	SqlResult	rows;
-	Offers		offers;
 	Credits		wanted;
 	const char *first = "a cycle takes them once those of its account that "
 		"wait longer have theirs";
@@ -67,9 +66,7 @@ ExplainCredit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 		return;
 	}
 	/* its next hold is at the prices there are then */
-	if (OffersMake(job->request, job->pool, NodesCached(job->pool),
-				   ClockNow(), &offers) == NULL)
-		job->offers = offers;
+	OffersRenew(job, NodesCached(job->pool), ClockNow());
 	wanted = OffersHold(job);
 	if (wanted == 0)
 	{

@@ -165,7 +165,6 @@ static bool
 foresee(Cycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
 {
 	AccountPath path;
-	Offers		offers;
 	Job			job;
 
 	AskRead(rows, i, &job);
@@ -175,9 +174,7 @@ foresee(Cycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
 	job.tier = SqlText(rows, i, 4);
 	job.pool = pstrdup(cycle->pool);
 	job.priority = SqlInt4(rows, i, 5);
-	if (OffersMake(job.request, job.pool, cycle->set, cycle->now,
-				   &offers) == NULL)
-		job.offers = offers;
+	OffersRenew(&job, cycle->set, cycle->now);
 	path = AccountParse(job.org, job.account);
 	if (AccountSuspended(&path) || !AffordHold(cycle, &job, OffersHold(&job), counted))
 		return false;
