@@ -253,6 +253,11 @@ UPDATE spend_total SET spent = spent + 1 WHERE org = 'acme' AND account = 'a';
 SELECT invariant, subject, detail FROM verify() ORDER BY 1, 2, 3;
 SELECT * FROM rebuild('acme');
 SELECT * FROM verify();
+-- what audit rows alone told that left is compared with nothing
+UPDATE bucket SET priority = 7, memo = 'x';
+UPDATE bucket SET closed_at = '2027-01-08' WHERE bucket = 3;
+UPDATE hold SET sliced = true WHERE hold = (SELECT min(hold) FROM hold);
+SELECT * FROM verify();
 ROLLBACK;
 
 \c :regression

@@ -43,6 +43,26 @@ SELECT report_html('hu', '2035-01-01', '2036-01-05') LIKE '%18,446,744,073,709.5
 SELECT org, held FROM burn_rate() WHERE org = 'hu';
 SELECT as_of, b.available, b.held, b.spent FROM (VALUES (timestamptz '2036-01-01 00:00+00'),
 	('2036-01-03 12:00+00')) t (as_of), balance('hu', 'a', as_of) b;
+-- spent, refunded and spent again by one bucket in one bar of a report
+SELECT create_account('hr') \g /dev/null
+SELECT replayed FROM issue('hr', '', 'i', 9223372036854.775807);
+DO $$
+DECLARE
+	h bigint;
+BEGIN
+	FOR n IN 1 .. 3 LOOP
+		IF h IS NOT NULL THEN
+			PERFORM gpucredit.refund_hold('hr', h, 'r' || n, 9223372036854.775807, 'again');
+		END IF;
+		h := hold FROM gpucredit.hold('hr', '', 'h' || n, 9223372036854.775807, '1 d');
+		PERFORM gpucredit.capture('hr', h, 'c' || n, 9223372036854.775807);
+	END LOOP;
+END $$;
+SELECT item, spent, refunded, net FROM usage_by('hr', '', NULL, NULL, 'account');
+SELECT kind, account, bin, spent, refunded FROM report_lines(report_about('hr', '2036-01-04', '2036-01-05')) ORDER BY kind;
+SELECT report_html('hr', '2036-01-01', '2036-01-05') LIKE '%' || figure || '%' AS reported
+FROM unnest('{"27,670,116,110,564.32","18,446,744,073,709.55","9,223,372,036,854.77"}'::text[]) figure;
+SELECT * FROM verify('hr');
 -- a budget that counts more than credits hold is an error of the call, and
 -- nothing is written
 SELECT set_budget('hu', '', 9223372036854.775807, 'none', hard => false) \g /dev/null

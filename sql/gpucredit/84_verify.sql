@@ -847,6 +847,7 @@ BEGIN
 	RETURN QUERY SELECT c.* FROM gpucredit.check_bills(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_devices(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_traces(verify.org) c;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_told(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_seals(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_departures(verify.org) c;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_claims(verify.org) c;

@@ -124,7 +124,9 @@ CREATE TYPE gpucredit.report_line AS (kind text, org text, account text,
 
 /*
  * Settlements name their attempt; a refund names the job and the hold, and is
- * for what the hold's attempt ran on, as in spend_line().
+ * for what the hold's attempt ran on, as in spend_line().  What is refunded may
+ * be spent again, so sums are numeric: those of one bucket, too, may pass what
+ * credits hold.
  */
 CREATE FUNCTION gpucredit.report_lines(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_line
@@ -143,11 +145,11 @@ BEGIN
 			ELSE g.item END, g.gpu_type, g.bin, sum(g.spent), sum(g.refunded)
 	FROM (SELECT e.org::text AS org, e.account::text AS account,
 			CASE WHEN scope.org IS NOT NULL THEN e.account::text END AS item,
-			e.gpu_type, e.bin, coalesce(gpucredit.sum(e.amount) FILTER (
-				WHERE e.target = 'spent'), '0')::numeric AS spent,
-			coalesce(gpucredit.sum(e.amount) FILTER (
-				WHERE e.target <> 'spent'), '0')::numeric AS refunded
-		FROM (SELECT e.org, e.account, e.bucket, e.target, e.amount,
+			e.gpu_type, e.bin, coalesce(sum(e.amount::numeric) FILTER (
+				WHERE e.target = 'spent'), 0.000000) AS spent,
+			coalesce(sum(e.amount::numeric) FILTER (
+				WHERE e.target <> 'spent'), 0.000000) AS refunded
+		FROM (SELECT e.org, e.account, e.target, e.amount,
 				date_bin(step, e.at, first) AS bin,
 				CASE WHEN e.attempt IS NULL AND e.job IS NOT NULL THEN
 					(SELECT a.gpu_type FROM gpucredit.attempt a
@@ -163,7 +165,7 @@ BEGIN
 				AND (NOT scope.narrow OR (e.org::text, e.account::text) IN (
 					SELECT * FROM unnest(scope.orgs, scope.accounts)))
 			OFFSET 0) e		/* so that groups are not taken to be many */
-		GROUP BY 1, 2, 3, 4, 5, e.bucket) g	/* of one bucket it fits */
+		GROUP BY 1, 2, 3, 4, 5) g
 	GROUP BY GROUPING SETS ((g.org, g.account), (g.org, g.item, g.bin),
 		(g.gpu_type, g.bin), (g.bin));
 END

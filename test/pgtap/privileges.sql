@@ -77,7 +77,7 @@ INSERT INTO listed VALUES
 		audit_binding audit_jobs balance_at balance_kept balance_now balance_of bucket_difference bucket_event
 		bucket_fit budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
 		check_departures check_devices check_guards check_holds check_jobs check_seals check_shares check_slices
-		check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
+		check_told check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
 		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held depart departure_digest entry_by_bucket entry_by_part fold_denials fold_spend
 		forget forget_usage high_spend hold_difference is_below
 		job_is_sound kept_from kind_rank lock_chain log_finding metric_families metric_labels money_gauges
