@@ -173,9 +173,11 @@ END $$;
 SAVEPOINT s;
 CREATE TRIGGER meanwhile BEFORE INSERT ON hold_part FOR EACH ROW EXECUTE FUNCTION pg_temp.meanwhile('0');
 SELECT status, reason FROM hold('turn', '', 'counted', 2, '1 h');
+\echo :SQLSTATE
 ROLLBACK TO s;
 CREATE TRIGGER meanwhile BEFORE INSERT ON hold_part FOR EACH ROW EXECUTE FUNCTION pg_temp.meanwhile('1');
 SELECT status, reason FROM hold('turn', '', 'full', 2, '1 h');
+\echo :SQLSTATE
 ROLLBACK;
 SET gpucredit.clock = '2027-04-01 00:00+00';
 SELECT status, reason FROM hold('turn', '', 'full', 2, '1 h');

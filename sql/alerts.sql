@@ -59,6 +59,18 @@ SELECT * FROM pg_temp.news();
 SELECT pg_temp.at('2032-03-04 00:00+00') \g /dev/null
 SELECT revoked FROM revoke('al', :big, 'r1', 'a mistake');
 SELECT * FROM pg_temp.news();
+-- so does a hold that grows: the first with which it is below
+BEGIN;
+SELECT create_pool('al'), set_price('Alert', 10), register_node('al', 'al-1', 'Alert', 1, 1000),
+	create_account('al', 'jobs'), issue('al', 'jobs', 'ij', 1000) \g /dev/null
+SELECT set_alert('al', 'jobs', (SELECT available FROM balance('al', 'jobs')) - 15) \g /dev/null
+SELECT job, held FROM reserve('al', 'jobs', 'j', '1xAlert', '5 h', pool => 'al', hold_window => '1 h') \gset
+SELECT action FROM place('al');
+SELECT * FROM pg_temp.news();
+SELECT pg_temp.at('2032-03-04 00:56+00') \g /dev/null
+SELECT action, held FROM meter('al', :job, 1, '56 min');
+SELECT * FROM pg_temp.news();
+ROLLBACK;
 SELECT set_alert('al', 'lab/eve'), set_alert('al', 'ops') \g /dev/null
 SELECT decision, account, detail FROM audit
 WHERE org = 'al' AND operation = 'set_alert' ORDER BY audit;
@@ -106,6 +118,24 @@ SELECT count(pg_temp.spend('lab/eve', d::text, 10)) FROM (SELECT d, pg_temp.at(
 	(timestamptz '2032-05-01' + d * interval '1 day')::text)
 	FROM generate_series(0, 29) d OFFSET 0) d;
 SELECT * FROM pg_temp.news();
+SELECT pg_temp.at('2032-05-31 12:00+00') \g /dev/null
+-- by a job's settlement as by a capture
+BEGIN;
+SELECT create_pool('al'), set_price('Alert', 10), register_node('al', 'al-1', 'Alert', 1, 1000) \g /dev/null
+SELECT job FROM reserve('al', 'lab/eve', 'dear', '1xAlert', '5 h', pool => 'al') \gset
+SELECT action FROM place('al');
+SELECT pg_temp.at('2032-05-31 14:00+00') \g /dev/null
+SELECT billed FROM settle('al', :job, 1, 'completed', '78 min');
+SELECT * FROM pg_temp.news();
+ROLLBACK;
+BEGIN;
+SELECT create_pool('al'), set_price('Alert', 10), register_node('al', 'al-1', 'Alert', 1, 1000) \g /dev/null
+SELECT job FROM reserve('al', 'lab/eve', 'dear', '1xAlert', '5 h', pool => 'al') \gset
+SELECT action FROM place('al');
+SELECT pg_temp.at('2032-05-31 14:00+00') \g /dev/null
+SELECT billed FROM settle('al', :job, 1, 'completed', '78 min 1 s');
+SELECT * FROM pg_temp.news();
+ROLLBACK;
 SELECT pg_temp.at('2032-05-31 12:00+00') \g /dev/null
 SELECT pg_temp.spend('lab/eve', 'a', 13);
 SELECT * FROM pg_temp.news();

@@ -64,6 +64,8 @@ RESET gpucredit.denial_window;
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT count(*) FROM generate_series(1, 4) n, hold('de', 'a', 's' || n, 50, '1 h');
 COMMIT;
+SELECT count(*) FROM audit WHERE org = 'de' AND decision = 'denied'
+	AND at = '2034-01-01 00:03+00';
 SELECT account, operation, reason, n FROM denials('de', 'a');
 
 -- a denial that is lost, or is like none there is, is seen

@@ -98,6 +98,20 @@ SELECT pg_temp.ask('fs', 'fa', 'x', 'big', 2, '', '1xFairBig') > 0;
 SELECT * FROM pg_temp.cycle('fs');
 SELECT org, account, live FROM fair_share('fs') WHERE live > 0;
 CALL pg_temp.finish('fs');
+-- a free type counts as the cheapest that is not, and jobs without GPUs nothing
+SELECT create_account('fd'), create_account('fe'), create_account('ff') \g /dev/null
+SELECT create_pool('fs-free') \g /dev/null
+SELECT set_price('FairGift', 0), register_node('fs-free', 'fs-gift', 'FairGift', 4, 80000),
+	register_node('fs-free', 'fs-dear', 'FairBig', 8, 80000), register_node('fs-free', 'fs-cheap', 'Fair', 8, 80000),
+	issue('fe', '', 'i', 1000) \g /dev/null
+SELECT pg_temp.ask('fs-free', 'fd', '', 'gift', 2, '', '1xFairGift') > 0, pg_temp.ask('fs-free', 'fe', '', 'big', 2, '', '1xFairBig') > 0,
+	pg_temp.ask('fs-free', 'ff', '', 'cpu', 2, '', '0') > 0;
+SELECT * FROM pg_temp.cycle('fs-free');
+SELECT org, live FROM fair_share('fs-free') WHERE account = '' ORDER BY 1;
+CALL pg_temp.tick('1 hour');
+CALL pg_temp.finish('fs-free');
+SELECT count(*) FROM place('fs-free');
+SELECT org, usage FROM fair_usage WHERE pool = 'fs-free' ORDER BY 1;
 SELECT * FROM verify();
 
 -- Ageing: a tier that waits an hour at most

@@ -72,6 +72,38 @@ SELECT pg_temp.quote('1xIN-A', 'in-spot') AS spot_is_cheaper;
 SELECT gpucredit.set_price('IN-A', 7, 'in-spot', spot => true);
 SELECT pg_temp.quote('1xIN-A', 'in-spot') AS spot_is_dearer,
 	pg_temp.quote('1xIN-A', 'in-spot', tier => 'production_inference') AS never_on_spot;
+-- a general spot price is no match for a pool's own, but for its on-demand one
+BEGIN;
+SELECT gpucredit.set_price('IN-A', 11, spot => true);
+SELECT pg_temp.quote('1xIN-A', 'in-spot') AS the_pools_own, pg_temp.quote('1xIN-A') AS the_general_one;
+ROLLBACK;
+-- one that has a spot price alone costs that on all nodes
+BEGIN;
+SELECT gpucredit.set_price('IN-S', 5, spot => true);
+SELECT gpucredit.register_node('in', 'in-only-spot', 'IN-S', 1, 40960);
+SELECT pg_temp.quote('1xIN-S') AS only_spot, pg_temp.quote('1xIN-S', tier => 'production_inference') AS never_on_spot;
+ROLLBACK;
+-- a gang on nodes of both kinds has one price, the dearer
+BEGIN;
+SELECT gpucredit.heartbeat(n) FROM unnest('{in-s,in-d}'::text[]) n;
+SELECT job AS gang, held FROM gpucredit.reserve('in', '', 'gang', '8xIN-A', '1 h', pool => 'in-spot') \gset
+SELECT node, gpus, per_gpu_hour FROM gpucredit.place('in-spot');
+SELECT per_gpu_hour FROM gpucredit.attempt WHERE org = 'in' AND job = :gang;
+ROLLBACK;
+-- what is in the pool without a price is passed over while another remains
+BEGIN;
+SELECT gpucredit.register_node('in', 'in-free', 'IN-F', 1, 40960);
+SELECT pg_temp.quote('1xIN-F') AS no_price, pg_temp.quote('1xIN-F|IN-B|IN-A') AS of_the_last;
+ROLLBACK;
+-- silent, draining and broken devices count as there: they may come back
+BEGIN;
+SELECT gpucredit.heartbeat('in-1', '{}');
+SELECT pg_temp.quote('4xIN-A') AS broken, pg_temp.quote('5xIN-A') AS more;
+SELECT gpucredit.drain('in-1', 'fan');
+SELECT pg_temp.quote('4xIN-A') AS draining;
+SET LOCAL gpucredit.clock = '2027-01-01 03:00+00';
+SELECT pg_temp.quote('4xIN-A') AS silent;
+ROLLBACK;
 
 -- Tiers: five are there from the start; set_tier adds to them, or overlays.
 SELECT tier, rank, preemptible, can_preempt, grace, min_run, max_wall,
@@ -161,6 +193,11 @@ SELECT action, time_left FROM gpucredit.heartbeat('in-2');
 SELECT gpucredit.drain('in-2', 'no hurry');
 SELECT action, reason FROM gpucredit.meter('in', :job, 1, '5 s');
 SELECT gpucredit.drain('in-2', 'hurry', '2027-01-01 01:10+00');
+SELECT action, reason FROM gpucredit.meter('in', :job, 1, '6 s');
+-- registering the node again does not end it
+SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 6, 81920, 6000, 1024);
+SELECT draining, drain_deadline FROM gpucredit.node WHERE node = 'in-2';
+SELECT * FROM gpucredit.place('in');
 SELECT action, reason FROM gpucredit.meter('in', :job, 1, '6 s');
 SELECT gpucredit.resume('in-2');
 SELECT action, reason FROM gpucredit.meter('in', :job, 1, '7 s');

@@ -112,6 +112,21 @@ SELECT pg_temp.placed('pk-cache') AS where_it_is;
 SELECT pg_temp.ask('pk-cache', 'd', '2xPK-A', spec => '{"cache": "llama"}',
 	org => 'pk-2');
 SELECT pg_temp.placed('pk-cache') AS of_another_tenant_it_is_not;
+-- for 7 days, to the instant
+SELECT count(gpucredit.settle(org, job, 1, 'completed', '0')) FROM gpucredit.job
+WHERE pool = 'pk-cache' AND state = 'active';
+SET gpucredit.node_suspect = 0;
+BEGIN;
+SET LOCAL gpucredit.clock = '2027-03-07 23:59:59.999999+00';
+SELECT pg_temp.ask('pk-cache', 'f', '2xPK-A', spec => '{"cache": "llama"}');
+SELECT pg_temp.placed('pk-cache') AS still;
+ROLLBACK;
+BEGIN;
+SET LOCAL gpucredit.clock = '2027-03-08 00:00+00';
+SELECT pg_temp.ask('pk-cache', 'f', '2xPK-A', spec => '{"cache": "llama"}');
+SELECT pg_temp.placed('pk-cache') AS forgotten;
+ROLLBACK;
+RESET gpucredit.node_suspect;
 SELECT pg_temp.ask('pk-cache', 'e', '1xPK-A', spec => '{"cache": 1}');
 SELECT pg_temp.ask('pk-cache', 'e', '1xPK-A', spec => '{"cache": ""}');
 

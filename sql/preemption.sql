@@ -301,6 +301,21 @@ SELECT gpucredit.resume('elastic-o');
 SELECT pg_temp.settle('elastic', 'urgent', 'completed');
 SET gpucredit.clock = '2027-01-01 06:04:59+00';
 SELECT * FROM pg_temp.place('elastic');
+-- to the instant, of the devices and of its own start
+SET gpucredit.grow_after = '12min';
+SET gpucredit.clock = '2027-01-01 06:11:59.999999+00';
+SELECT * FROM pg_temp.place('elastic');
+BEGIN;
+SET LOCAL gpucredit.clock = '2027-01-01 06:12+00';
+SELECT action, job, gpus, reason FROM pg_temp.place('elastic');
+ROLLBACK;
+-- a node counts as idle since it came
+BEGIN;
+UPDATE gpucredit.node SET registered_at = '2027-01-01 06:00:00.000001+00' WHERE node = 'elastic-o';
+SET LOCAL gpucredit.clock = '2027-01-01 06:12+00';
+SELECT action, job, gpus, reason FROM pg_temp.place('elastic');
+ROLLBACK;
+RESET gpucredit.grow_after;
 SET gpucredit.clock = '2027-01-01 06:20+00';
 SELECT * FROM pg_temp.place('elastic');
 SELECT * FROM pg_temp.place('elastic');

@@ -68,6 +68,9 @@ SELECT job AS job, status FROM reserve('rate', 'lab/eve', 'l3', '1xRateG',
 SELECT status FROM reserve('rate', 'lab/eve', 'l4', '1xRateG', '1 h');
 SELECT status FROM hold('rate', 'lab', 'l5', 1, '1 h');
 SELECT status FROM hold('rate', 'lab', 'l6', 1, '1 h');
+-- who is refused may still read, as often as it likes
+SELECT count(*) > 5 AS told FROM balance('rate', 'lab/eve') b, buckets('rate', 'lab'), explain('rate', :job), statement('rate', 'lab');
+SELECT * FROM verify('rate');
 
 -- A limit that is set again starts full; one that is set the same, too.
 SET gpucredit.clock = '2027-03-01 03:00:01+00';

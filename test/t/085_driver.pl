@@ -37,6 +37,7 @@ gpucredit.node_suspect = 0
 gpucredit.node_lost = 0
 gpucredit.meter_lost = '1h'
 autovacuum = off
+max_prepared_transactions = 2
 });
 $node->restart;
 ok(poll(q{SELECT count(*) = 1 FROM pg_stat_activity
@@ -84,6 +85,11 @@ $dbh->do('ROLLBACK TO here');
 $dbh->commit;
 sleep(0.3);
 is(cycles(), $before, 'what is rolled back, also to a savepoint, wakes nobody');
+my $prepared = reserve_prepared('prepared');
+sleep(0.3);
+is(cycles(), $before, 'nor does what was prepared, when it is committed');
+$dbh->do(q{SELECT gpucredit.cancel('acme', ?, 'prepared no more')},
+	undef, $prepared);
 my $first  = reserve($dbh, 'first',  '4xT4');
 my $second = reserve($dbh, 'second', '4xT4');
 ok(soon(sub { attempts($dbh, $first) == 1 }), 'the first has the node');
@@ -266,6 +272,10 @@ my $bad = $dbh->selectrow_array(
 ok(soon(sub { slurp_file($node->logfile, $log) =~ /retry_ms=2000/ }),
 	'a cycle that fails is tried again, later each time');
 starts('beside', 'and does not hold up other pools');
+$prepared = reserve_prepared('prepared, too');
+ok(soon(sub { attempts($dbh, $prepared) == 1 }),
+	'the interval sees what was prepared');
+finish_all($dbh);
 my @tries = slurp_file($node->logfile, $log) =~ /event=cycle_failed pool="bad" retry_ms=(\d+)/g;
 is("@tries", join(' ', map { $_ > 6 ? 60000 : 1000 * 2**($_ - 1) } 1 .. @tries),
 	'each time twice as late, so the log is not flooded');
@@ -442,6 +452,19 @@ sub reserve
 	return $db->selectrow_array(
 		q{SELECT job FROM gpucredit.reserve('acme', '', ?, ?, '1 h')},
 		undef, $key, $request || '1xT4');
+}
+
+# A job of a transaction that was prepared, and then committed.
+sub reserve_prepared
+{
+	my ($key) = @_;
+
+	$dbh->begin_work;
+	my $job = reserve($dbh, $key);
+	$dbh->do(q{PREPARE TRANSACTION 'reserve'});
+	$dbh->{AutoCommit} = 1;
+	$dbh->do(q{COMMIT PREPARED 'reserve'});
+	return $job;
 }
 
 sub attempts
