@@ -156,12 +156,15 @@ UPDATE quota SET spare = 900 WHERE org = 'far' AND account = '';
 SELECT * FROM verify('far');
 SELECT set_quota('far', '', max_queued => 1000) \g /dev/null
 
--- A month that turns while a hold waits: what it was counted in is over, and
--- so is what was full then; asked again, it counts in the new one.
-SET gpucredit.clock = '2027-03-31 23:00+00';
+-- A month that turns while a hold waits, here for a dead hold that has what the
+-- budget lacks: what it was counted in is over, and so is what was full then;
+-- asked again, it counts in the new one.
+SET gpucredit.clock = '2027-03-31 22:00+00';
 SELECT create_account('turn') \g /dev/null
 SELECT issue('turn', '', 'i', 100), set_budget('turn', '', 20) \g /dev/null
-SELECT status FROM hold('turn', '', 'h', 18, '10 h');
+SELECT status FROM hold('turn', '', 'h', 8, '10 h');
+SELECT status FROM hold('turn', '', 'dead', 10, '1 h');
+SET gpucredit.clock = '2027-03-31 23:00+00';
 BEGIN;
 CREATE FUNCTION pg_temp.meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -171,17 +174,18 @@ BEGIN
 	RETURN NEW;
 END $$;
 SAVEPOINT s;
-CREATE TRIGGER meanwhile BEFORE INSERT ON hold_part FOR EACH ROW EXECUTE FUNCTION pg_temp.meanwhile('0');
-SELECT status, reason FROM hold('turn', '', 'counted', 2, '1 h');
+CREATE TRIGGER meanwhile BEFORE UPDATE ON hold FOR EACH ROW EXECUTE FUNCTION pg_temp.meanwhile('0');
+SELECT status, reason FROM hold('turn', '', 'counted', 12, '1 h');
 \echo :SQLSTATE
 ROLLBACK TO s;
-CREATE TRIGGER meanwhile BEFORE INSERT ON hold_part FOR EACH ROW EXECUTE FUNCTION pg_temp.meanwhile('1');
-SELECT status, reason FROM hold('turn', '', 'full', 2, '1 h');
+CREATE TRIGGER meanwhile BEFORE UPDATE ON hold FOR EACH ROW EXECUTE FUNCTION pg_temp.meanwhile('1');
+SELECT status, reason FROM hold('turn', '', 'full', 12, '1 h');
 \echo :SQLSTATE
 ROLLBACK;
 SET gpucredit.clock = '2027-04-01 00:00+00';
-SELECT status, reason FROM hold('turn', '', 'full', 2, '1 h');
+SELECT status, reason FROM hold('turn', '', 'full', 12, '1 h');
 SELECT period_start, reserved FROM budgets('turn');
+SELECT * FROM verify('turn');
 
 SELECT * FROM verify('adm');
 SELECT * FROM verify('far');

@@ -498,6 +498,22 @@ INSERT INTO gpucredit.bucket (org, bucket, account, priority, effective_at,
 VALUES ('le', 0, '', 1, '2027-01-01', '{}', '2027-01-01');
 SELECT gpucredit.refuse_unsound();
 
+-- Many holds in one transaction: each is written before its locks, in a
+-- subtransaction; beyond some dozens they are not, and are granted as well.
+BEGIN;
+SELECT gpucredit.create_account('le-many'),
+	gpucredit.issue('le-many', '', 'i', 100) \g /dev/null
+SELECT status, count(*), sum(held) FROM generate_series(1, 100) n,
+	LATERAL gpucredit.hold('le-many', '', 'h' || n, 0.5, '1 h')
+GROUP BY status;
+COMMIT;
+SELECT count(*) AS holds, count(DISTINCT h.xmin::text) AS transactions,
+	count(*) FILTER (WHERE h.created_at = e.at) AS told_alike
+FROM gpucredit.hold h JOIN gpucredit.entry e ON e.org = h.org
+	AND e.hold = h.hold
+WHERE h.org = 'le-many';
+SELECT available, held FROM gpucredit.balance('le-many');
+
 -- Every decision on credit is in the audit, denials included.
 SELECT operation, decision, reason, account, detail - 'key' AS detail
 FROM gpucredit.audit WHERE org = 'le-ttl' ORDER BY audit;

@@ -73,7 +73,8 @@ BEGIN ATOMIC
 		held = coalesce(n.held, w.held), spent = coalesce(n.spent, w.spent),
 		expired = coalesce(n.expired, w.expired),
 		revoked = coalesce(n.revoked, w.revoked),
-		moved = coalesce(n.moved, w.moved), lent = '0', spread = 0
+		moved = coalesce(n.moved, w.moved), lent = '0', spread = 0,
+		raised_at = greatest(b.raised_at, gpucredit.now())
 	FROM (SELECT d.bucket,
 			max(d.expected) FILTER (WHERE d.what = 'issued') AS issued,
 			max(d.expected) FILTER (WHERE d.what = 'available') AS available,

@@ -71,7 +71,8 @@ ALTER TABLE gpucredit.account
 ALTER TABLE gpucredit.bucket
 	ADD COLUMN lent gpucredit.credits NOT NULL DEFAULT '0',
 	ADD COLUMN slices int NOT NULL DEFAULT 1,
-	ADD COLUMN spread int NOT NULL DEFAULT 0;
+	ADD COLUMN spread int NOT NULL DEFAULT 0,
+	ADD COLUMN raised_at timestamptz NOT NULL DEFAULT '-infinity';
 
 -- at: CREATE TABLE gpucredit.hold
 ALTER TABLE gpucredit.hold

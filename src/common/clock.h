@@ -4,7 +4,8 @@
  *		The instant a call works with.
  *
  * One instant per call, read from the wall clock after the last lock that
- * decides.  gpucredit.clock freezes it for tests and simulation.
+ * decides (or before it, where that is as good: ledger/opening.c).
+ * gpucredit.clock freezes it for tests and simulation.
  *
  *-------------------------------------------------------------------------
  */

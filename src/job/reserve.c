@@ -44,112 +44,103 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " $23, $24, $25, $22, $26, gpucredit.ask_digest($6, $7, $23,"
 			  " $8, $10, $11, $12, $13, $17, $18, $19, $20))");
 
-/* What a submission is expected to be granted with. */
-typedef struct Grant
+/* A submission, and what is answered. */
+typedef struct Asking
 {
-	Request    *request;
-	const Job  *job;
-} Grant;
+	Request		request;
+	Submission	submission;
+	Row			row;
+} Asking;
 
-static const char *fund(Submission *submission, Request *request, Hold *hold,
-						TimestampTz *at);
-static void expect_grant(void *context, const Hold *hold);
-static void add_grant(Row *row, const Job *job, const Hold *hold);
+static const char *fund(Asking *asking, TimestampTz *at);
+static void grant(void *context, const Hold *hold, TimestampTz at);
+static void deny(Asking *asking, const char *reason, TimestampTz at);
 static void insert_job(const Submission *submission, TimestampTz at);
-static void audit_asked(AuditRow *audit, const Submission *submission);
+static void audit_asked(const Asking *asking, const char *reason,
+						const Hold *hold, TimestampTz at);
+static void add_asked(AuditRow *audit, const Submission *submission);
 static void arg_duration(SqlArgs *args, int64 us);
 
 Datum
 call_reserve(PG_FUNCTION_ARGS)
 {
-	Submission	submission = {0};
-	Job		   *job = &submission.job;
-	Request		request;
+	Asking		asking = {0};
+	const char *reason;
+	TimestampTz at;
 	Datum		result;
-	Row			row = {0};
-	Hold		hold = {0};
-	AuditRow	audit = {.operation = "reserve"};
 
-	SubmissionTake(fcinfo, &submission, &request);
+	SubmissionTake(fcinfo, &asking.submission, &asking.request);
 	SqlConnect();
-	if (RequestBegin(&request, &result))
+	if (RequestBegin(&asking.request, &result))
 		return SqlFinishRow(result);
 
-	audit.reason = SubmissionCheck(&submission, NULL);
-	audit.at = ClockNow();
-	if (audit.reason == NULL)
-		audit.reason = fund(&submission, &request, &hold, &audit.at);
-	if (audit.reason == NULL)
-	{
-		insert_job(&submission, audit.at);
-		WakePool(job->pool);
-	}
-
-	audit.org = job->org;
-	audit.account = job->account;
-	audit.decision = audit.reason ? "denied" : "granted";
-	audit.hold = audit.reason ? 0 : hold.hold;
-	audit.job = audit.reason ? 0 : job->job;
-	audit_asked(&audit, &submission);
-	AuditCredits(&audit, "amount", audit.reason ? 0 : hold.drawn);
-	AuditDecision(&audit, request.key);
-
-	if (audit.reason == NULL)
-	{
-		add_grant(&row, job, &hold);
-		return SqlFinishRow(request.stored ? RowReturn(fcinfo, &row) :
-							RequestFinish(&request, &row));
-	}
-	RowNull(&row);
-	RowText(&row, audit.decision);
-	RowText(&row, audit.reason);
-	RowCredits(&row, 0);
-	RowAdd(&row, BoolGetDatum(false));
-	return SqlFinishRow(RequestFinish(&request, &row));
+	reason = SubmissionCheck(&asking.submission, NULL);
+	at = ClockNow();
+	if (reason == NULL)
+		reason = fund(&asking, &at);
+	if (reason == NULL)
+		WakePool(asking.submission.job.pool);
+	else
+		deny(&asking, reason, at);
+	return SqlFinishRow(RowReturn(fcinfo, &asking.row));
 }
 
-static void
-expect_grant(void *context, const Hold *hold)
+/*
+ * Hold the credit, and queue the job with it: NULL, or why it is denied.
+ */
+static const char *
+fund(Asking *asking, TimestampTz *at)
 {
-	Grant	   *grant = context;
-	Row			row = {0};
+	Job		   *job = &asking->submission.job;
+	Granting	granting = {grant, asking};
+	Cause		cause = {"reserve", 0, 0};
+	Purpose		purpose;
+	Hold		hold;
+	LedgerStatus status;
 
-	add_grant(&row, grant->job, hold);
-	RequestExpect(grant->request, &row);
+	cause.job = job->job = SqlNext("job_job_seq");
+	purpose = JobPurpose(job);
+	status = HoldOpen(&asking->submission.path, &purpose, &cause,
+					  OffersHold(job), 0, true, &granting, &hold, at);
+	return status == LEDGER_DONE ? NULL : LedgerReason(status);
 }
 
+/*
+ * Write what comes of it.
+ */
 static void
-add_grant(Row *row, const Job *job, const Hold *hold)
+grant(void *context, const Hold *hold, TimestampTz at)
 {
+	Asking	   *asking = context;
+	Row		   *row = &asking->row;
+	Job		   *job = &asking->submission.job;
+
+	*row = (Row){0};
 	RowAdd(row, Int64GetDatum(job->job));
 	RowText(row, "granted");
 	RowNull(row);
 	RowCredits(row, hold->drawn);
 	RowAdd(row, BoolGetDatum(false));
+	RequestStore(&asking->request, row);
+
+	job->hold = hold->hold;
+	insert_job(&asking->submission, at);
+	audit_asked(asking, NULL, hold, at);
 }
 
-/*
- * Hold the credit: NULL, or why it is denied.
- */
-static const char *
-fund(Submission *submission, Request *request, Hold *hold, TimestampTz *at)
+static void
+deny(Asking *asking, const char *reason, TimestampTz at)
 {
-	Job		   *job = &submission->job;
-	Grant		grant = {request, job};
-	Expecting	expecting = {expect_grant, &grant};
-	Cause		cause = {"reserve", 0, 0};
-	Credits		amount = OffersHold(job);
-	Purpose		purpose;
-	LedgerStatus status;
+	Row		   *row = &asking->row;
 
-	cause.job = job->job = SqlNext("job_job_seq");
-	purpose = JobPurpose(job);
-	status = HoldOpen(&submission->path, &purpose, &cause, amount, 0, true,
-					  &expecting, hold, at);
-	if (status != LEDGER_DONE)
-		return LedgerReason(status);
-	job->hold = hold->hold;
-	return NULL;
+	*row = (Row){0};
+	RowNull(row);
+	RowText(row, "denied");
+	RowText(row, reason);
+	RowCredits(row, 0);
+	RowAdd(row, BoolGetDatum(false));
+	RequestStore(&asking->request, row);
+	audit_asked(asking, reason, NULL, at);
 }
 
 /*
@@ -192,11 +183,33 @@ insert_job(const Submission *submission, TimestampTz at)
 }
 
 /*
+ * hold: NULL where it was denied.
+ */
+static void
+audit_asked(const Asking *asking, const char *reason, const Hold *hold,
+			TimestampTz at)
+{
+	const Job  *job = &asking->submission.job;
+	AuditRow	audit = {.org = job->org, .account = job->account,
+		.operation = "reserve", .decision = reason ? "denied" : "granted",
+		.reason = reason, .at = at};
+
+	if (hold != NULL)
+	{
+		audit.hold = hold->hold;
+		audit.job = job->job;
+	}
+	add_asked(&audit, &asking->submission);
+	AuditCredits(&audit, "amount", hold ? hold->drawn : 0);
+	AuditDecision(&audit, asking->request.key);
+}
+
+/*
  * What was asked for, where it is not the default.  The spec is the agent's
  * matter alone, and kept with the job.
  */
 static void
-audit_asked(AuditRow *audit, const Submission *submission)
+add_asked(AuditRow *audit, const Submission *submission)
 {
 	const Job  *job = &submission->job;
 

@@ -35,8 +35,6 @@ typedef struct BudgetSet
 	const char *org;
 	int			n;
 	BudgetCount *counts;
-	int			counted;		/* the first so many, by BudgetCountAtOnce() */
-	bool		shared;			/* BudgetShare() wrote the hold's shares */
 } BudgetSet;
 
 /* What a hold has in one budget and period, its counter locked. */
@@ -82,13 +80,13 @@ extern void BudgetReadAlerts(Datum array, BudgetCount *count);
 /* budget_take.c */
 extern bool BudgetLook(const AccountPath *path, Credits amount,
 					   BudgetSet *set);
-extern bool BudgetCountAtOnce(BudgetSet *set, Credits amount);
-extern void BudgetUncount(BudgetSet *set, Credits amount);
-extern void BudgetShare(BudgetSet *set, int64 hold, bool new,
+extern const BudgetCount *BudgetTurned(const BudgetSet *set,
+									   TimestampTz at);
+extern bool BudgetTryCount(BudgetSet *set, Credits amount);
+extern void BudgetTake(const BudgetSet *set, Credits amount, TimestampTz at);
+extern void BudgetShare(const BudgetSet *set, int64 hold, bool new,
 						Credits amount);
-extern void BudgetUnshare(BudgetSet *set, int64 hold);
-extern void BudgetTake(BudgetSet *set, int64 hold, bool new,
-					   Credits amount, TimestampTz at);
+extern void BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at);
 extern void BudgetCheckPeriods(const BudgetSet *set, TimestampTz at);
 
 /* period.c */

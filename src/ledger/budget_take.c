@@ -4,9 +4,9 @@
  *		Counting what a hold draws in the budgets on its account's path.
  *
  * Counters are locked first (budget.c), and changed when the credit has been
- * found.  Or they are changed by the statement that locks them, leaf to root.
- * If one does not allow that once it is locked, or the credit is short, what
- * was counted must be taken back.
+ * found.  Or they are changed by the statement that locks them, leaf to root:
+ * if one does not allow that once it is locked, or the credit is short, the
+ * caller rolls that back.
  *
  * Locks: counters in BUDGET_ORDER.
  *
@@ -55,40 +55,34 @@ SQL_STATEMENT(shares_take, SPI_OK_INSERT,
 			  " DO UPDATE SET reserved ="
 			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
 
-SQL_STATEMENT(shares_delete, SPI_OK_DELETE, "text, bigint",
-			  "DELETE FROM gpucredit.hold_budget h"
-			  " WHERE h.org = $1 AND h.hold = $2");
-
 /* Counters on their way to be counted in. */
 typedef struct Counting
 {
 	BudgetSet  *set;
 	Credits		amount;
+	int			counted;		/* the first so many */
+	bool		spread;			/* the last of them is */
 } Counting;
 
 static bool see_counted(void *context, const Datum *values,
 						const bool *nulls);
-static bool is_spread(const BudgetSet *set);
 static void take_counts(const BudgetSet *set, Credits amount);
 
 /*
- * The budgets on a path, if an amount may be counted in them at once: none is
- * spread, or to be, and it seems to fit (else dead holds may free what is
- * lacking, which come before budgets), nor does a hard one end where credits
- * do.  Makes the counters that are missing.
+ * The budgets on a path, if an amount may be counted in them at once: each has
+ * its counter, none is spread, or to be, and it seems to fit (else dead holds
+ * may free what is lacking, which come before budgets), nor does a hard one
+ * end where credits do.
  */
 bool
 BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 {
-	bool		counted;
-
 	set->org = path->org;
 	set->n = 0;
-	set->counted = 0;
-	set->shared = false;
 	if (path->looked && !path->budgeted)
 		return true;
-	counted = BudgetRead(path, ClockNow(), set);
+	if (!BudgetRead(path, ClockNow(), set))
+		return false;
 	for (int i = 0; i < set->n; i++)
 	{
 		BudgetCount *count = &set->counts[i];
@@ -97,50 +91,59 @@ BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 			(count->hard && count->amount > PG_INT64_MAX - amount))
 			return false;
 	}
-	if (BudgetOver(set, amount))
-		return false;
-	if (!counted)
-		(void) BudgetMakeCounts(path, true, set);
-	return true;
+	return !BudgetOver(set, amount);
+}
+
+/*
+ * The first budget of a set whose period an instant is not in; NULL: there is
+ * none.
+ */
+const BudgetCount *
+BudgetTurned(const BudgetSet *set, TimestampTz at)
+{
+	for (int i = 0; i < set->n; i++)
+	{
+		const BudgetCount *count = &set->counts[i];
+
+		if (PeriodStart(count->period, at) != count->period_start)
+			return count;
+	}
+	return NULL;
 }
 
 /*
  * Lock the counters of a set, one after the other, and count an amount in
- * each.  False: one does not allow it, as it is by now, or is gone with its
- * budget; what is locked stays so, but nothing is counted.  One that is spread
- * is the last that is locked: its slices come before the next counter.  None
- * is made here: whoever does that has the budget's row, or others would wait
- * for it in no order.
+ * each.  False: one does not allow it, as it is by now, is spread, or is gone
+ * with its budget; what was locked and counted by then is to be rolled back.
+ * None is made here: whoever does that has the budget's row, or others would
+ * wait for it in no order.
  */
 bool
-BudgetCountAtOnce(BudgetSet *set, Credits amount)
+BudgetTryCount(BudgetSet *set, Credits amount)
 {
 	Counting	counting = {.set = set, .amount = amount};
 	int32	   *numbers;
 	int			before = -1;
 
-	set->counted = 0;
 	if (set->n == 0)
 		return true;
 	numbers = palloc(sizeof(int32) * set->n);
 	for (int i = 0; i < set->n; i++)
 		numbers[i] = i + 1;
-	while (before < set->counted && set->counted < set->n &&
-		   !is_spread(set))
+	while (before < counting.counted && counting.counted < set->n &&
+		   !counting.spread)
 	{
 		SqlArgs		args = BudgetKeys(set);
 
-		before = set->counted;
+		before = counting.counted;
 		SqlArgCredits(&args, amount);
 		SqlArgInt4Array(&args, numbers, set->n);
 		SqlArgInt4(&args, before + 1);
 		SqlEachInTurn(before + 1 == set->n ? &count_take : &counts_take_each,
 					  &args, see_counted, &counting);
 	}
-	if (set->counted == set->n && !is_spread(set) && !BudgetOver(set, amount))
-		return true;
-	BudgetUncount(set, amount);
-	return false;
+	return counting.counted == set->n && !counting.spread &&
+		!BudgetOver(set, amount);
 }
 
 /*
@@ -150,44 +153,20 @@ static bool
 see_counted(void *context, const Datum *values, const bool *nulls)
 {
 	Counting   *counting = context;
-	BudgetSet  *set = counting->set;
-	BudgetCount *count = &set->counts[set->counted++];
+	BudgetCount *count = &counting->set->counts[counting->counted++];
 
 	count->reserved = CreditsSub(DatumGetCredits(values[0]),
 								 counting->amount);
 	count->spent = DatumGetCredits(values[1]);
-	count->spread = DatumGetInt32(values[2]);
-	return !is_spread(set);
-}
-
-/*
- * Was the last counter that was counted in spread?
- */
-static bool
-is_spread(const BudgetSet *set)
-{
-	return set->counted > 0 && set->counts[set->counted - 1].spread > 0;
-}
-
-/*
- * Take back what was counted at once; the counters stay locked.
- */
-void
-BudgetUncount(BudgetSet *set, Credits amount)
-{
-	BudgetSet	counted = {.org = set->org, .n = set->counted,
-		.counts = set->counts};
-
-	if (counted.n > 0)
-		take_counts(&counted, -amount);
-	set->counted = 0;
+	counting->spread = DatumGetInt32(values[2]) > 0;
+	return !counting->spread;
 }
 
 /*
  * Write with what a hold, new or not, is counted in a set's budgets.
  */
 void
-BudgetShare(BudgetSet *set, int64 hold, bool new, Credits amount)
+BudgetShare(const BudgetSet *set, int64 hold, bool new, Credits amount)
 {
 	SqlArgs		args;
 
@@ -197,52 +176,44 @@ BudgetShare(BudgetSet *set, int64 hold, bool new, Credits amount)
 	SqlArgCredits(&args, amount);
 	SqlArgInt8(&args, hold);
 	(void) SqlRun(new ? &shares_insert : &shares_take, &args);
-	set->shared = true;
 }
 
 /*
- * Take that back, of a new hold.
- */
-void
-BudgetUnshare(BudgetSet *set, int64 hold)
-{
-	SqlArgs		args = {0};
-
-	set->shared = false;
-	if (set->n == 0)
-		return;
-	SqlArgText(&args, set->org);
-	SqlArgInt8(&args, hold);
-	Ensure(SqlRun(&shares_delete, &args).n == (uint64) set->n,
-		   "A hold's share of a budget is missing.");
-}
-
-/*
- * Count an amount of a hold, new or not, in the locked counters, unless that
- * is done and its shares are written; and alert who asked to be.  at: the
+ * Count an amount in the locked counters, and alert who asked to be.  at: the
  * instant of the call.
  */
 void
-BudgetTake(BudgetSet *set, int64 hold, bool new, Credits amount,
-		   TimestampTz at)
+BudgetTake(const BudgetSet *set, Credits amount, TimestampTz at)
 {
 	if (set->n == 0)
 		return;
 	BudgetCheckPeriods(set, at);
-	if (set->counted == 0)
-		take_counts(set, amount);
-	if (!set->shared)
-		BudgetShare(set, hold, new, amount);
+	take_counts(set, amount);
+	BudgetAlert(set, amount, at);
 	for (int i = 0; i < set->n; i++)
 	{
 		const BudgetCount *count = &set->counts[i];
-		Credits		before = CreditsAdd(count->reserved, count->spent);
+
+		if (count->slice == 0 && (count->slices > 1 || count->spread > 0))
+			CountEven(set->org, count, amount);
+	}
+}
+
+/*
+ * Alert who asked to be, now that an amount was counted.
+ */
+void
+BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at)
+{
+	for (int i = 0; i < set->n; i++)
+	{
+		const BudgetCount *count = &set->counts[i];
+		Credits		before;
 
 		if (count->slice > 0)
 			continue;			/* no slice can pass a threshold */
+		before = CreditsAdd(count->reserved, count->spent);
 		AlertBudget(set->org, count, before, CreditsAdd(before, amount), at);
-		if (count->slices > 1 || count->spread > 0)
-			CountEven(set->org, count, amount);
 	}
 }
 
@@ -280,16 +251,13 @@ take_counts(const BudgetSet *set, Credits amount)
 void
 BudgetCheckPeriods(const BudgetSet *set, TimestampTz at)
 {
-	for (int i = 0; i < set->n; i++)
-	{
-		const BudgetCount *count = &set->counts[i];
+	const BudgetCount *turned = BudgetTurned(set, at);
 
-		if (PeriodStart(count->period, at) != count->period_start)
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("a budget's period ended during the call"),
-					 errdetail("It waited for credit across the turn of a %s.",
-							   count->period),
-					 errhint("Retry the transaction.")));
-	}
+	if (turned != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("a budget's period ended during the call"),
+				 errdetail("It waited for credit across the turn of a %s.",
+						   turned->period),
+				 errhint("Retry the transaction.")));
 }

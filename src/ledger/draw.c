@@ -46,12 +46,6 @@ SQL_STATEMENT(bucket_draw, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  COLUMNS CANDIDATES " FOR NO KEY UPDATE OF b");
 SQL_STATEMENT(bucket_draw_free, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  COLUMNS CANDIDATES " FOR NO KEY UPDATE OF b SKIP LOCKED");
-SQL_STATEMENT(buckets_from, SPI_OK_SELECT, "text, text[], bigint",
-			  "SELECT b.bucket FROM gpucredit.bucket b"
-			  " WHERE b.org = $1 AND b.account = ANY ($2)"
-			  " AND (b.bucket = $3 OR b.closed_at IS NULL"
-			  "  AND (b.available OPERATOR(gpucredit.>) '0'"
-			  "   OR b.spread > 0)) ORDER BY" BURN_ORDER);
 SQL_STATEMENT(slice_look, SPI_OK_SELECT, MAY_PAY_TYPES ", bigint",
 			  COLUMNS ", (SELECT s.available FROM gpucredit.bucket_slice s"
 			  "  WHERE b.spread > 0 AND s.org = $1 AND s.bucket = b.bucket"
@@ -177,32 +171,6 @@ DrawCheckTaken(const Draw *draw)
 				 errmsg("credit expired during the call"),
 				 errdetail("The call waited a day for it."),
 				 errhint("Retry the transaction.")));
-}
-
-/*
- * The buckets that a draw may still lock after the one it asked at once,
- * which it has locked: that one, and those behind it in burn order.
- */
-LockedBuckets
-LedgerFrom(const Draw *draw)
-{
-	int64		first = draw->parts[0].bucket;
-	LockedBuckets from = {0, NULL, NULL};
-	SqlArgs		args = {0};
-	SqlResult	rows;
-
-	SqlArgText(&args, draw->path->org);
-	SqlArgTextArray(&args, draw->path->accounts, draw->path->n);
-	SqlArgInt8(&args, first);
-	rows = SqlRun(&buckets_from, &args);
-	from.ids = palloc(sizeof(int64) * (rows.n + 1));
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		if (from.n > 0 || SqlInt8(rows, i, 1) == first)
-			from.ids[from.n++] = SqlInt8(rows, i, 1);
-	}
-	SqlFree(&rows);
-	return from;
 }
 
 /*

@@ -25,23 +25,23 @@ ENTRY_POINT(hold);
 ENTRY_POINT(capture);
 ENTRY_POINT(release);
 
-/* What a hold is expected to be granted with. */
-typedef struct Grant
+/* A hold that is asked for. */
+typedef struct Asking
 {
-	Request    *request;
+	Request		request;
+	const char *account;
 	Credits		amount;
-} Grant;
+	int64		ttl;
+	Row			row;			/* what is answered */
+} Asking;
 
 /* What is left to who comes to capture too late. */
 #define TAKE_ANOTHER "Take a new hold by gpucredit.hold()."
 
-SQL_STATEMENT(hold_end, SPI_OK_SELECT, "text, bigint",
-			  "SELECT h.expires_at FROM gpucredit.hold h"
-			  " WHERE h.org = $1 AND h.hold = $2");
-
-static void expect_grant(void *context, const Hold *hold);
-static void add_grant(Row *row, const Hold *hold, Credits amount);
-static void complete_grant(Request *request, char **columns);
+static void grant(void *context, const Hold *hold, TimestampTz at);
+static void deny(Asking *asking, const char *reason, TimestampTz at);
+static void audit_asked(const Asking *asking, const char *reason, int64 hold,
+						TimestampTz at);
 static void lock_own_hold(const char *org, int64 id, Hold *hold);
 static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why,
 												const char *hint);
@@ -53,105 +53,86 @@ Datum
 call_hold(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
-	char	   *account = ArgPath(fcinfo, 1, "account");
-	Credits		amount;
-	int64		ttl;
-	AccountPath path = AccountParse(org, account);
+	Asking		asking = {.account = ArgPath(fcinfo, 1, "account")};
+	Granting	granting = {grant, &asking};
+	Request    *request = &asking.request;
+	AccountPath path = AccountParse(org, asking.account);
 	Purpose		purpose = {0};
 	Cause		cause = {"hold", 0, 0};
-	Request		request;
+	LedgerStatus status;
 	Datum		result;
-	Row			row = {0};
-	Hold		hold = {0};
-	AuditRow	audit = {.org = org, .account = account,
-		.operation = "hold"};
+	Hold		hold;
+	TimestampTz at;
 
-	RequestInit(&request, fcinfo, "hold", org, ArgKey(fcinfo, 2, "key"));
-	request.complete = complete_grant;
-	RequestText(&request, account);
-	RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", false));
-	RequestInt8(&request, ttl = ArgDuration(fcinfo, 4, "ttl", false));
+	RequestInit(request, fcinfo, "hold", org, ArgKey(fcinfo, 2, "key"));
+	RequestText(request, asking.account);
+	RequestInt8(request, asking.amount = ArgAmount(fcinfo, 3, "amount",
+												   false));
+	RequestInt8(request, asking.ttl = ArgDuration(fcinfo, 4, "ttl", false));
 
 	SqlConnect();
-	if (RequestBegin(&request, &result))
+	if (RequestBegin(request, &result))
 		return SqlFinishRow(result);
 	if (AccountSuspended(&path))
-	{
-		audit.reason = "account_suspended";
-		audit.at = ClockNow();
-	}
+		deny(&asking, "account_suspended", ClockNow());
 	else
 	{
-		Grant		grant = {&request, amount};
-		Expecting	expecting = {expect_grant, &grant};
-		LedgerStatus status = HoldOpen(&path, &purpose, &cause, amount, ttl,
-									   true, &expecting, &hold, &audit.at);
-
+		status = HoldOpen(&path, &purpose, &cause, asking.amount, asking.ttl,
+						  true, &granting, &hold, &at);
 		if (status != LEDGER_DONE)
-			audit.reason = LedgerReason(status);
+			deny(&asking, LedgerReason(status), at);
 	}
-
-	audit.decision = audit.reason ? "denied" : "granted";
-	audit.hold = audit.reason ? 0 : hold.hold;
-	AuditCredits(&audit, "amount", amount);
-	AuditInt8(&audit, "ttl_us", ttl);
-	AuditDecision(&audit, request.key);
-
-	if (audit.reason == NULL)
-	{
-		add_grant(&row, &hold, amount);
-		return SqlFinishRow(request.stored ? RowReturn(fcinfo, &row) :
-							RequestFinish(&request, &row));
-	}
-	RowNull(&row);
-	RowText(&row, audit.decision);
-	RowText(&row, audit.reason);
-	RowCredits(&row, 0);
-	RowNull(&row);
-	RowAdd(&row, BoolGetDatum(false));
-	return SqlFinishRow(RequestFinish(&request, &row));
+	return SqlFinishRow(RowReturn(fcinfo, &asking.row));
 }
 
 /*
- * Before the hold is made nobody knows when it will be dead: a replay reads
- * that from the hold, whose row stays as long as any.
+ * Write what comes of it.
  */
 static void
-expect_grant(void *context, const Hold *hold)
+grant(void *context, const Hold *hold, TimestampTz at)
 {
-	Grant	   *grant = context;
-	Hold		unmade = *hold;
-	Row			row = {0};
+	Asking	   *asking = context;
+	Row		   *row = &asking->row;
 
-	unmade.expires_at = DT_NOEND;
-	add_grant(&row, &unmade, grant->amount);
-	RequestExpect(grant->request, &row);
-}
-
-static void
-add_grant(Row *row, const Hold *hold, Credits amount)
-{
+	*row = (Row){0};
 	RowAdd(row, Int64GetDatum(hold->hold));
 	RowText(row, "granted");
 	RowNull(row);
-	RowCredits(row, amount);
+	RowCredits(row, asking->amount);
 	RowTime(row, hold->expires_at);
 	RowAdd(row, BoolGetDatum(false));
+	RequestStore(&asking->request, row);
+	audit_asked(asking, NULL, hold->hold, at);
 }
 
 static void
-complete_grant(Request *request, char **columns)
+deny(Asking *asking, const char *reason, TimestampTz at)
 {
-	SqlArgs		args = {0};
-	SqlResult	row;
+	Row		   *row = &asking->row;
 
-	if (columns[0] == NULL || columns[4] != NULL)
-		return;
-	SqlArgText(&args, request->org);
-	SqlArgInt8(&args, pg_strtoint64(columns[0]));
-	row = SqlRun(&hold_end, &args);
-	Ensure(row.n == 1, "A hold that was granted is missing.");
-	columns[4] = RequestStoredTime(SqlTime(row, 0, 1));
+	*row = (Row){0};
+	RowNull(row);
+	RowText(row, "denied");
+	RowText(row, reason);
+	RowCredits(row, 0);
+	RowNull(row);
+	RowAdd(row, BoolGetDatum(false));
+	RequestStore(&asking->request, row);
+	audit_asked(asking, reason, 0, at);
+}
+
+static void
+audit_asked(const Asking *asking, const char *reason, int64 hold,
+			TimestampTz at)
+{
+	AuditRow	audit = {.org = asking->request.org,
+		.account = asking->account, .operation = "hold",
+		.decision = reason ? "denied" : "granted", .reason = reason,
+		.hold = hold, .at = at};
+
+	AuditCredits(&audit, "amount", asking->amount);
+	AuditInt8(&audit, "ttl_us", asking->ttl);
+	AuditDecision(&audit, asking->request.key);
 }
 
 Datum

@@ -130,19 +130,20 @@ extern AccountPath AccountParse(const char *org, const char *account);
 extern bool AccountSuspended(AccountPath *path);	/* UC001 */
 
 /*
- * What the caller of HoldOpen() writes of a hold it expects to be granted:
- * before the locks that others wait for, where that can be told.
+ * What the caller of HoldOpen() writes with a hold that is granted.  Where it
+ * turns out that it is not granted like that, what was written is rolled back,
+ * and it may be asked again.
  */
-typedef struct Expecting
+typedef struct Granting
 {
-	void		(*write) (void *context, const Hold *hold);
+	void		(*write) (void *context, const Hold *hold, TimestampTz at);
 	void	   *context;
-} Expecting;
+} Granting;
 
 /* opening.c */
 extern LedgerStatus HoldOpen(const AccountPath *path, const Purpose *purpose,
 							 const Cause *cause, Credits amount, int64 ttl,
-							 bool wait, const Expecting *expecting,
+							 bool wait, const Granting *granting,
 							 Hold *hold, TimestampTz *at);
 extern LedgerStatus HoldExtend(Hold *hold, const AccountPath *path,
 							   const Purpose *purpose, const Cause *cause,

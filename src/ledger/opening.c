@@ -4,19 +4,23 @@
  *		Credit on its way into a hold: one that is opened, or extended.
  *
  * Nearly always the first bucket in burn order has all of it, no policy caps
- * what it gives, and it is far from its end: then all of a new hold that has
- * nothing to do with the instant is written before anything is locked, and
- * the counters of budgets, and the bucket, are changed by the statement that
- * locks them.  What is left to do while others wait for the bucket is to
- * append the hold, its entry and the decision.  What that
- * relies on (enough is left, neither closed nor spread) is asked again by the
- * statements themselves, of the rows as they are once they are locked.  Where
- * they say no, what was written is taken back and the long way is gone, with
- * what is locked by now: the budgets there were, and of the buckets only those
- * that do not stand before the one that was asked.
+ * what it gives, and it is far from its end.  Then all that a hold takes is
+ * written before anything is locked: its row and part, its entry, its shares
+ * of budgets, and whatever the caller writes of it.  Last the counters of
+ * budgets, and then the bucket, are changed by the statement that locks them,
+ * so that nobody who waits for them waits for more than that and a commit.
+ * The instant of such a hold is that before the locks.  It is as good as one
+ * after them, if since then no credit came into the bucket (raised_at): all
+ * that was taken from it meanwhile only left less, and it was enough.
+ * What else this relies on (enough is left, neither closed nor spread) is asked
+ * again by the statements themselves, of the rows as they are once they are
+ * locked.  Where they say no, or waited so long that the instant is not this
+ * call's any more, all of it is rolled back, as it was written in a
+ * subtransaction, and the long way is gone.
  *
- * The long way locks first and takes after.  Of an account with slices
- * (slice.h) a hold draws in its slice if it can.
+ * The long way locks first and takes after; the instant is that of the last
+ * lock.  Of an account with slices (slice.h) a hold draws in its slice if it
+ * can.
  *
  * Locks: dead holds if short, budgets leaf to root, buckets in burn order.
  *
@@ -24,13 +28,24 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
 #include "ledger/alert.h"
 #include "ledger/parts.h"
 #include "ledger/slice.h"
+#include "storage/proc.h"
 #include "utils/resowner.h"
+
+/* How long a hold may have waited for its locks, and tell the instant before. */
+#define AT_ONCE_WAITS	(100 * INT64CONST(1000))
+
+/*
+ * So many subtransactions one transaction may have on behalf of its holds: a
+ * snapshot of others has room for 64, and reads all else from disk.
+ */
+#define MOST_SUBTRANSACTIONS	32
 
 /* Credit on its way into a hold. */
 typedef struct Opening
@@ -41,9 +56,8 @@ typedef struct Opening
 	const Cause *cause;
 	void		(*write) (struct Opening *opening);
 	int64		ttl;			/* of a caller's own, new hold */
-	const Expecting *expecting; /* NULL: the caller writes nothing before */
-	bool		prepared;		/* the part of a new hold is written */
-	bool		taken;			/* counted and taken by what locked it */
+	const Granting *granting;	/* NULL: the caller writes nothing with it */
+	bool		taken;			/* what locks the buckets takes from them */
 } Opening;
 
 SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
@@ -51,12 +65,13 @@ SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
 			  " FROM gpucredit.hold_part p WHERE p.org = $1 AND p.hold = $2");
 
 static LedgerStatus carry_out(Opening *opening);
-static bool take_at_once(Opening *opening, LockedBuckets *locked);
-static void prepare(Opening *opening);
-static void unprepare(Opening *opening);
-static void write_taken(Opening *opening);
+static bool take_at_once(Opening *opening);
+static bool write_at_once(Opening *opening);
+static bool few_subtransactions(void);
 static bool draw_in_slice(Opening *opening);
 static bool write_planned(Opening *opening);
+static bool in_subtransaction(bool (*work) (Opening *opening),
+							  Opening *opening);
 static void write_open(Opening *opening);
 static void write_extension(Opening *opening);
 static LedgerStatus find_credit(Draw *draw, BudgetSet *budgets);
@@ -71,13 +86,13 @@ static int32 last_part(const Hold *hold);
  */
 LedgerStatus
 HoldOpen(const AccountPath *path, const Purpose *purpose, const Cause *cause,
-		 Credits amount, int64 ttl, bool wait, const Expecting *expecting,
+		 Credits amount, int64 ttl, bool wait, const Granting *granting,
 		 Hold *hold, TimestampTz *at)
 {
 	Draw		draw = {.path = path, .purpose = purpose, .amount = amount,
 		.wait = wait};
 	Opening		opening = {&draw, .hold = hold, .cause = cause,
-		.write = write_open, .ttl = ttl, .expecting = expecting};
+		.write = write_open, .ttl = ttl, .granting = granting};
 	LedgerStatus status;
 
 	memset(hold, 0, sizeof(Hold));
@@ -120,7 +135,7 @@ HoldExtend(Hold *hold, const AccountPath *path, const Purpose *purpose,
 
 /*
  * Find the credit, at once or in the hold's slice if it is there, else at
- * large; dead holds are released first if it takes that.  Then write what was
+ * large; dead holds are released first if it takes that.  And write what is
  * drawn.
  */
 static LedgerStatus
@@ -132,9 +147,9 @@ carry_out(Opening *opening)
 	Purpose		within;
 	LedgerStatus status = LEDGER_DONE;
 
-	if (!take_at_once(opening, &locked))
+	if (!take_at_once(opening))
 	{
-		if (draw->wait && purpose->locked == NULL && locked.n < 0)
+		if (draw->wait && purpose->locked == NULL)
 			locked = LedgerReclaim(draw->path, purpose, draw->amount);
 		if (locked.n >= 0)
 		{
@@ -147,7 +162,10 @@ carry_out(Opening *opening)
 		{
 			status = find_credit(draw, &opening->budgets);
 			if (status == LEDGER_DONE)
+			{
+				BudgetTake(&opening->budgets, draw->amount, draw->at);
 				opening->write(opening);
+			}
 		}
 		draw->purpose = purpose;
 	}
@@ -159,86 +177,61 @@ carry_out(Opening *opening)
 }
 
 /*
- * Count and take what is asked by the statements that lock it.  False: it
- * must be drawn the long way; *locked says within what, if some of it is
- * locked by now.
+ * Write the hold before anything is locked, if it looks as if it could be had
+ * like that.  False: it must be drawn the long way, and nothing is locked.
  */
 static bool
-take_at_once(Opening *opening, LockedBuckets *locked)
+take_at_once(Opening *opening)
 {
 	Draw	   *draw = opening->draw;
-	const AccountPath *path = draw->path;
-	Credits		amount = draw->amount;
 
-	if (!draw->wait || draw->purpose->locked != NULL || path->sliced ||
-		amount == 0 || !LedgerLook(draw) ||
-		!BudgetLook(path, amount, &opening->budgets))
+	if (!draw->wait || draw->purpose->locked != NULL || draw->path->sliced ||
+		draw->amount == 0 || !LedgerLook(draw) ||
+		!BudgetLook(draw->path, draw->amount, &opening->budgets))
 		return false;
-	if (opening->hold->hold == 0)
-		opening->hold->hold = next_hold();
-	prepare(opening);
-	if (BudgetCountAtOnce(&opening->budgets, amount))
-	{
-		if (LedgerTake(path->org, draw->parts[0].bucket, amount))
-		{
-			write_taken(opening);
-			return true;
-		}
-		BudgetUncount(&opening->budgets, amount);
-	}
-	unprepare(opening);
-	*locked = LedgerFrom(draw);
-	locked->budgets = &opening->budgets;
-	return false;
+	/* no earlier than what was seen: budgets count what begins after them */
+	draw->at = ClockAfter(draw->at);
+	return BudgetTurned(&opening->budgets, draw->at) == NULL &&
+		few_subtransactions() && in_subtransaction(write_at_once, opening);
 }
 
 /*
- * Write what can be told before anything is locked, so that nobody waits for
- * it: of a new hold its one part and what budgets count it with, and whatever
- * its caller expects.
+ * Write it, then count and take it.  False: what is locked by now says no.
  */
-static void
-prepare(Opening *opening)
+static bool
+write_at_once(Opening *opening)
 {
 	const Draw *draw = opening->draw;
-	Hold	   *hold = opening->hold;
+	BudgetSet  *budgets = &opening->budgets;
 
-	if (draw->hold != NULL)
-		return;
-	hold->drawn = hold->held = draw->amount;
-	if (opening->expecting != NULL)
-		opening->expecting->write(opening->expecting->context, hold);
-	LedgerOpenPart(hold, draw->parts[0].bucket);
-	BudgetShare(&opening->budgets, hold->hold, true, draw->amount);
-	opening->prepared = true;
-}
-
-/*
- * Take that back.
- */
-static void
-unprepare(Opening *opening)
-{
-	Hold	   *hold = opening->hold;
-
-	if (!opening->prepared)
-		return;
-	LedgerDropPart(hold);
-	BudgetUnshare(&opening->budgets, hold->hold);
-	hold->drawn = hold->held = 0;
-	opening->prepared = false;
-}
-
-/*
- * Write what was taken at once.
- */
-static void
-write_taken(Opening *opening)
-{
-	opening->draw->at = ClockAfter(opening->draw->at);
-	DrawCheckTaken(opening->draw);
 	opening->taken = true;
 	opening->write(opening);
+	opening->taken = false;
+	if (!BudgetTryCount(budgets, draw->amount) ||
+		!LedgerTake(draw->path->org, draw->parts[0].bucket, draw->amount,
+					draw->at) ||
+		ClockNow() - draw->at > AT_ONCE_WAITS)
+		return false;
+	BudgetAlert(budgets, draw->amount, draw->at);
+	return true;
+}
+
+/*
+ * May this transaction have one more subtransaction for a hold that could do
+ * without?
+ */
+static bool
+few_subtransactions(void)
+{
+	static LocalTransactionId transaction = InvalidLocalTransactionId;
+	static int	n = 0;
+
+	if (transaction != MyProc->lxid)
+	{
+		transaction = MyProc->lxid;
+		n = 0;
+	}
+	return n++ < MOST_SUBTRANSACTIONS;
 }
 
 /*
@@ -251,21 +244,60 @@ draw_in_slice(Opening *opening)
 {
 	Draw	   *draw = opening->draw;
 	int64		hold = opening->hold->hold;
-	MemoryContext memory = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool found = false;
 
 	if (draw->amount == 0 || !LedgerPlanSlice(draw, hold) ||
 		!BudgetPlanSlice(draw->path, hold, &opening->budgets))
 		return false;
-	if (!draw->wait)
-		return write_planned(opening);
+	return draw->wait ? in_subtransaction(write_planned, opening) :
+		write_planned(opening);
+}
+
+/*
+ * Lock what was planned in the hold's slice, and write it.  What has too
+ * little is not followed by a wait for another: it stays locked until the
+ * subtransaction ends.
+ */
+static bool
+write_planned(Opening *opening)
+{
+	Draw	   *draw = opening->draw;
+	TakeStatus	taken = opening->budgets.n > 0 ? TAKE_BUSY :
+		LedgerTakePlanned(draw);
+
+	if (taken == TAKE_SHORT ||
+		(taken == TAKE_BUSY &&
+		 (!BudgetLockPlanned(&opening->budgets, draw->amount, draw->wait) ||
+		  !LedgerLockPlanned(draw))))
+		return false;
+	if (taken == TAKE_DONE)
+	{
+		draw->at = ClockAfter(draw->at);
+		DrawCheckTaken(draw);
+	}
+	opening->taken = taken == TAKE_DONE;
+	BudgetTake(&opening->budgets, draw->amount, draw->at);
+	opening->write(opening);
+	opening->taken = false;
+	return true;
+}
+
+/*
+ * Do something in a subtransaction, which is rolled back where it comes to
+ * nothing.
+ */
+static bool
+in_subtransaction(bool (*work) (Opening *opening), Opening *opening)
+{
+	MemoryContext memory = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool done = false;
+
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(memory);
 	PG_TRY();
 	{
-		found = write_planned(opening);
-		if (found)
+		done = work(opening);
+		if (done)
 			ReleaseCurrentSubTransaction();
 		else
 			RollbackAndReleaseCurrentSubTransaction();
@@ -283,32 +315,7 @@ draw_in_slice(Opening *opening)
 	PG_END_TRY();
 	MemoryContextSwitchTo(memory);
 	CurrentResourceOwner = owner;
-	return found;
-}
-
-/*
- * Lock what was planned in the hold's slice, and write it.  What has too
- * little is not followed by a wait for another: it stays locked until the
- * subtransaction ends.
- */
-static bool
-write_planned(Opening *opening)
-{
-	Draw	   *draw = opening->draw;
-	TakeStatus	taken = opening->budgets.n > 0 ? TAKE_BUSY :
-		LedgerTakePlanned(draw);
-
-	if (taken == TAKE_DONE)
-	{
-		write_taken(opening);
-		return true;
-	}
-	if (taken == TAKE_SHORT ||
-		!BudgetLockPlanned(&opening->budgets, draw->amount, draw->wait) ||
-		!LedgerLockPlanned(draw))
-		return false;
-	opening->write(opening);
-	return true;
+	return done;
 }
 
 /*
@@ -326,8 +333,10 @@ write_open(Opening *opening)
 	hold->expires_at = opening->ttl > 0 ? ClockAdd(draw->at, opening->ttl) :
 		DT_NOEND;
 	hold->counted = opening->budgets.n > 0;
-	BudgetTake(&opening->budgets, hold->hold, true, draw->amount, draw->at);
+	BudgetShare(&opening->budgets, hold->hold, true, draw->amount);
 	post_draw(opening, true, 0);
+	if (opening->granting != NULL)
+		opening->granting->write(opening->granting->context, hold, draw->at);
 }
 
 /*
@@ -340,8 +349,7 @@ write_extension(Opening *opening)
 	Hold	   *hold = opening->hold;
 
 	hold->counted |= opening->budgets.n > 0;
-	BudgetTake(&opening->budgets, hold->hold, false, draw->amount,
-			   draw->at);
+	BudgetShare(&opening->budgets, hold->hold, false, draw->amount);
 	post_draw(opening, false, last_part(hold));
 }
 
@@ -389,7 +397,7 @@ post_draw(Opening *opening, bool new, int32 last_part)
 	Posting		posting = {.org = draw->path->org, .account = hold->account,
 		.cause = opening->cause, .hold = hold->hold, .at = draw->at,
 		.trace = hold->trace, .n = draw->nparts, .moves = moves,
-		.taken = opening->taken, .parted = opening->prepared};
+		.taken = opening->taken};
 
 	if (!opening->taken)
 		LedgerEven(draw);

@@ -16,11 +16,13 @@
  */
 #include "postgres.h"
 
+#include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
 #include "ledger/post.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
+#include "utils/timestamp.h"
 
 static const char *const compartment_name[COMPARTMENTS] = {
 	"issued", "available", "held", "spent", "expired", "revoked", "moved"
@@ -45,10 +47,11 @@ SQL_STATEMENT(entries_insert, SPI_OK_INSERT, ENTRY_TYPES MOVE_TYPES,
 SQL_STATEMENT(bucket_add, SPI_OK_UPDATE,
 			  "text, bigint, gpucredit.credits, gpucredit.credits,"
 			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
-			  " gpucredit.credits, gpucredit.credits",
+			  " gpucredit.credits, gpucredit.credits, timestamptz",
 			  "UPDATE gpucredit.bucket b SET " ADD(issued, 3) ", "
 			  ADD(available, 4) ", " ADD(held, 5) ", " ADD(spent, 6) ", "
-			  ADD(expired, 7) ", " ADD(revoked, 8) ", " ADD(moved, 9)
+			  ADD(expired, 7) ", " ADD(revoked, 8) ", " ADD(moved, 9) ","
+			  " raised_at = GREATEST(b.raised_at, $10)"
 			  " WHERE b.org = $1 AND b.bucket = $2");
 #undef ADD
 #define ADD(column, n) \
@@ -61,12 +64,13 @@ SQL_STATEMENT(slice_add, SPI_OK_UPDATE,
 			  " WHERE s.org = $1 AND s.bucket = $2 AND s.slice = $3");
 #undef ADD
 SQL_STATEMENT(bucket_take, SPI_OK_UPDATE,
-			  "text, bigint, gpucredit.credits",
+			  "text, bigint, gpucredit.credits, timestamptz",
 			  "UPDATE gpucredit.bucket b"
 			  " SET available = b.available OPERATOR(gpucredit.-) $3,"
 			  " held = b.held OPERATOR(gpucredit.+) $3"
 			  " WHERE b.org = $1 AND b.bucket = $2 AND b.closed_at IS NULL"
-			  " AND b.spread = 0 AND b.available OPERATOR(gpucredit.>=) $3");
+			  " AND b.spread = 0 AND b.available OPERATOR(gpucredit.>=) $3"
+			  " AND b.raised_at <= $4");
 SQL_STATEMENT(slice_take, SPI_OK_UPDATE_RETURNING,
 			  "text, bigint, int, int, gpucredit.credits",
 			  "WITH f AS MATERIALIZED (SELECT s.slice,"
@@ -97,18 +101,11 @@ SQL_STATEMENT(hold_insert_whole, SPI_OK_INSERT,
 			  " INSERT INTO gpucredit.hold_part"
 			  " (org, hold, part, bucket, drawn, held)"
 			  " VALUES ($1, $2, 1, $11, $5, $5))" HOLD_ENTRY);
-/* and one whose part is there */
-SQL_STATEMENT(hold_insert_parted, SPI_OK_INSERT,
-			  HOLD_TYPES ", bigint, text, int",
-			  "WITH h AS (" HOLD_INSERT ")" HOLD_ENTRY);
 SQL_STATEMENT(part_insert, SPI_OK_INSERT,
 			  "text, bigint, int, bigint, gpucredit.credits",
 			  "INSERT INTO gpucredit.hold_part"
 			  " (org, hold, part, bucket, drawn, held)"
 			  " VALUES ($1, $2, $3, $4, $5, $5)");
-SQL_STATEMENT(part_delete, SPI_OK_DELETE, "text, bigint",
-			  "DELETE FROM gpucredit.hold_part p"
-			  " WHERE p.org = $1 AND p.hold = $2");
 #define ADD(column, n) \
 	#column " = p." #column " OPERATOR(gpucredit.+) $" #n
 SQL_STATEMENT(part_add, SPI_OK_UPDATE,
@@ -142,12 +139,13 @@ SQL_STATEMENT(bucket_sweep, SPI_OK_UPDATE, "tid[], timestamptz",
 
 #define ADD(column) \
 	#column " = b." #column " OPERATOR(gpucredit.+) s." #column
-SQL_STATEMENT(slices_fold, SPI_OK_UPDATE, "text, bigint",
+SQL_STATEMENT(slices_fold, SPI_OK_UPDATE, "text, bigint, timestamptz",
 			  "WITH s AS (DELETE FROM gpucredit.bucket_slice s"
 			  " WHERE s.org = $1 AND s.bucket = $2 RETURNING s.*)"
 			  " UPDATE gpucredit.bucket b SET " ADD(available) ", "
 			  ADD(held) ", " ADD(spent) ", " ADD(expired) ","
-			  " lent = '0', spread = 0"
+			  " lent = '0', spread = 0,"
+			  " raised_at = GREATEST(b.raised_at, $3)"
 			  " FROM (SELECT gpucredit.sum(s.available) AS available,"
 			  "  gpucredit.sum(s.held) AS held,"
 			  "  gpucredit.sum(s.spent) AS spent,"
@@ -229,16 +227,18 @@ LedgerCompartment(Compartment compartment)
 
 /*
  * Lock a bucket and move an amount of it from available to held, in one.  The
- * caller enters it.  False: it has not as much, was closed or is spread.
+ * caller enters it, at an instant that may be over.  False: it has not as
+ * much, got some since that instant, was closed or is spread.
  */
 bool
-LedgerTake(const char *org, int64 bucket, Credits amount)
+LedgerTake(const char *org, int64 bucket, Credits amount, TimestampTz at)
 {
 	SqlArgs		args = {0};
 
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, bucket);
 	SqlArgCredits(&args, amount);
+	SqlArgTime(&args, at);
 	return SqlRun(&bucket_take, &args).n == 1;
 }
 
@@ -298,39 +298,9 @@ LedgerOpen(const Hold *hold, const Posting *posting)
 	SqlArgInt8(&args, move->bucket);
 	SqlArgText(&args, posting->cause->operation);
 	arg_number(&args, posting->cause->attempt);
-	(void) SqlRun(posting->parted ? &hold_insert_parted : &hold_insert_whole,
-				  &args);
+	(void) SqlRun(&hold_insert_whole, &args);
 	if (!posting->taken)
 		add_to_bucket(posting, 0);
-}
-
-/*
- * Write the one part of a hold that is about to be opened.
- */
-void
-LedgerOpenPart(const Hold *hold, int64 bucket)
-{
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	SqlArgInt4(&args, 1);
-	SqlArgInt8(&args, bucket);
-	SqlArgCredits(&args, hold->drawn);
-	(void) SqlRun(&part_insert, &args);
-}
-
-/*
- * The hold is not opened like that, after all.
- */
-void
-LedgerDropPart(const Hold *hold)
-{
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	Ensure(SqlRun(&part_delete, &args).n == 1, "A part of a hold is missing.");
 }
 
 static void
@@ -420,6 +390,7 @@ add_to_bucket(const Posting *posting, int first)
 	}
 	for (int c = 0; c < COMPARTMENTS; c++)
 		SqlArgCredits(&args, change[c]);
+	SqlArgTime(&args, change[AVAILABLE] > 0 ? posting->at : DT_NOBEGIN);
 	Ensure(SqlRun(&bucket_add, &args).n == 1, "A bucket is missing.");
 }
 
@@ -536,7 +507,8 @@ LedgerSetSlices(const char *org, int64 bucket, int32 n)
 }
 
 /*
- * Put a locked bucket and its locked slices together again.
+ * Put a locked bucket and its locked slices together again.  What came into
+ * the slices comes into the bucket now.
  */
 void
 LedgerFold(const char *org, int64 bucket)
@@ -545,6 +517,7 @@ LedgerFold(const char *org, int64 bucket)
 
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, bucket);
+	SqlArgTime(&args, ClockNow());
 	Ensure(SqlRun(&slices_fold, &args).n == 1, "A bucket is missing.");
 }
 

@@ -39,8 +39,7 @@ typedef struct Posting
 	Trace		trace;			/* the hold's; none: the session's */
 	int			n;
 	const Move *moves;
-	bool		taken;			/* LedgerTake() changed the buckets */
-	bool		parted;			/* LedgerOpenPart() wrote the new part */
+	bool		taken;			/* LedgerTake() changes the bucket */
 } Posting;
 
 /* What came of an attempt to take an amount without waiting. */
@@ -54,9 +53,8 @@ typedef enum TakeStatus
 extern void LedgerPost(const Posting *posting);
 extern const char *LedgerCompartment(Compartment compartment);
 extern void LedgerOpen(const Hold *hold, const Posting *posting);
-extern void LedgerOpenPart(const Hold *hold, int64 bucket);
-extern void LedgerDropPart(const Hold *hold);
-extern bool LedgerTake(const char *org, int64 bucket, Credits amount);
+extern bool LedgerTake(const char *org, int64 bucket, Credits amount,
+					   TimestampTz at);
 extern TakeStatus LedgerTakeSlice(const char *org, int64 bucket, int32 spread,
 								  int32 *slice, Credits amount);
 extern void LedgerClose(const char *org, int64 bucket, TimestampTz at);
@@ -98,7 +96,6 @@ typedef struct Draw
 extern LedgerStatus LedgerDraw(Draw *draw);
 extern bool LedgerLook(Draw *draw);
 extern void DrawCheckTaken(const Draw *draw);
-extern LockedBuckets LedgerFrom(const Draw *draw);
 extern bool LedgerPlanSlice(Draw *draw, int64 hold);
 extern TakeStatus LedgerTakePlanned(Draw *draw);
 extern bool LedgerLockPlanned(Draw *draw);

@@ -51,7 +51,6 @@ static pg_attribute_noreturn() void refuse_key(Request *request,
 static Datum replay(Request *request, Datum stored);
 static int	replayed_column(TupleDesc tupdesc);
 static char *stored_text(Oid type, Datum value);
-static void store(Request *request, const Row *row);
 
 SQL_STATEMENT(request_insert, SPI_OK_INSERT,
 			  "text, text, text, bytea, timestamptz",
@@ -79,8 +78,6 @@ RequestInit(Request *request, FunctionCallInfo fcinfo, const char *operation,
 	request->operation = operation;
 	request->org = org;
 	request->key = key;
-	request->stored = false;
-	request->complete = NULL;
 	initStringInfo(&request->arguments);
 	RequestText(request, operation);
 }
@@ -261,8 +258,6 @@ replay(Request *request, Datum stored)
 	for (int i = 0; i < Min(n, tupdesc->natts); i++)
 		columns[i] = nulls[i] ? NULL : TextDatumGetCString(elems[i]);
 	columns[replayed_column(tupdesc)] = "true";
-	if (request->complete != NULL)
-		request->complete(request, columns);
 	return HeapTupleGetDatum(BuildTupleFromCStrings(attin, columns));
 }
 
@@ -291,30 +286,14 @@ stored_text(Oid type, Datum value)
 
 	Assert(type != INTERVALOID);
 	if (type == TIMESTAMPTZOID)
-		return RequestStoredTime(DatumGetTimestampTz(value));
+	{
+		char		text[MAXDATELEN + 1];
+		int			utc = 0;
+
+		return pstrdup(JsonEncodeDateTime(text, value, TIMESTAMPTZOID, &utc));
+	}
 	getTypeOutputInfo(type, &output, &isvarlena);
 	return OidOutputFunctionCall(output, value);
-}
-
-char *
-RequestStoredTime(TimestampTz at)
-{
-	char		text[MAXDATELEN + 1];
-	int			utc = 0;
-
-	return pstrdup(JsonEncodeDateTime(text, TimestampTzGetDatum(at),
-									  TIMESTAMPTZOID, &utc));
-}
-
-/*
- * Store the result that is expected, before the locks that others wait for.
- * If it comes to that the call is finished by RowReturn(), else as any other.
- */
-void
-RequestExpect(Request *request, const Row *row)
-{
-	store(request, row);
-	request->stored = true;
 }
 
 /*
@@ -323,15 +302,15 @@ RequestExpect(Request *request, const Row *row)
 Datum
 RequestFinish(Request *request, Row *row)
 {
-	store(request, row);
+	RequestStore(request, row);
 	return RowReturn(request->fcinfo, row);
 }
 
 /*
- * Write a result under the key.
+ * Store the result under the key.
  */
-static void
-store(Request *request, const Row *row)
+void
+RequestStore(Request *request, const Row *row)
 {
 	TupleDesc	tupdesc = RowType(request->fcinfo);
 	const char **columns = palloc0(sizeof(char *) * row->n);

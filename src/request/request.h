@@ -27,10 +27,6 @@ typedef struct Request
 	const char *org;
 	const char *key;
 	StringInfoData arguments;	/* what the fingerprint is of */
-	bool		stored;			/* the expected result is */
-
-	/* fills what an expected result left out, at a replay; NULL: nothing */
-	void		(*complete) (struct Request *request, char **columns);
 } Request;
 
 extern void RequestInit(Request *request, FunctionCallInfo fcinfo,
@@ -40,8 +36,7 @@ extern void RequestText(Request *request, const char *value);
 extern void RequestInt8(Request *request, int64 value);
 extern void RequestJson(Request *request, Jsonb *value);
 extern bool RequestBegin(Request *request, Datum *result);
-extern void RequestExpect(Request *request, const Row *row);
+extern void RequestStore(Request *request, const Row *row);
 extern Datum RequestFinish(Request *request, Row *row);
-extern char *RequestStoredTime(TimestampTz at);
 
 #endif							/* GPUCREDIT_REQUEST_H */
