@@ -143,6 +143,8 @@ DecideClassState(const Cycle *cycle, AskClass *class, int64_t wall_limit)
 		}
 		state->started = false;
 		state->best = NULL;
+		state->several = false;
+		state->gangs = NULL;
 	}
 	class->limit = wall_limit;
 	return state;

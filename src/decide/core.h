@@ -108,6 +108,8 @@ typedef struct AskState
 	bool		spread;			/* no single host can take it any more */
 	bool		started;		/* a job, on a single host */
 	Best	  **best;			/* of each offer; NULL: not yet built */
+	bool		several;		/* a job started on several hosts */
+	struct Gangs **gangs;		/* of each offer; NULL: not yet built */
 } AskState;
 
 /* Scratch of gang placement, one slot per host unless said otherwise. */
@@ -121,6 +123,7 @@ typedef struct GangScratch
 	uint64_t   *leaf_seen;		/* by leaf: stamp of the plan that used it */
 	uint64_t   *part_seen;		/* the same for one group of a plan */
 	uint64_t	stamp;
+	struct GangLayout *layouts; /* by type; NULL: not yet */
 	Plan		best;
 	Plan		trial;
 	Plan		part;
@@ -428,6 +431,8 @@ extern int32_t DecideSpreadDevice(const Host *host, int32_t share);
 /* cached.c */
 extern bool DecideCachedPrepare(Cycle *cycle);
 extern void DecideCachedMark(Cycle *cycle, int32_t cache, bool holds);
+extern const DecideCached *DecideCachedHolders(const Cycle *cycle,
+											   int32_t cache, int32_t *n);
 extern int32_t DecideCachedHost(const Cycle *cycle, const DecideAsk *ask,
 								const DecideOffer *offers, int32_t n_offers,
 								int32_t count, int32_t cache, int32_t host);
@@ -476,6 +481,10 @@ typedef struct GangAsk
 extern void DecideGroupFill(Cycle *cycle, const GangAsk *gang,
 							const GangGroup *group, int32_t wanted,
 							Plan *plan);
+extern uint64_t DecidePartRank(const Cycle *cycle, const GangAsk *gang,
+							   int32_t host, int32_t gpus);
+extern void DecidePlanClear(Plan *plan);
+extern void DecidePlanCount(Cycle *cycle, Plan *plan);
 extern void DecidePlanAdd(Cycle *cycle, const GangAsk *gang, Plan *plan,
 						  int32_t host, int32_t gpus);
 extern int	DecidePlanCompare(const Plan *a, const Plan *b,

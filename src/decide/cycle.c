@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "decide/class.h"
+#include "decide/gangs.h"
 
 /*
  * Start a job all on one host.
@@ -42,13 +43,15 @@ offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
 }
 
 /*
- * Start a job over several hosts, where the topology allows.
+ * Start a job over several hosts, where the topology allows.  gangs is what is
+ * known of its ask and offer; NULL: nothing is kept of that.
  */
 static Outcome
 start_over_several(Cycle *cycle, int32_t job, const DecideAsk *ask,
-				   const DecideOffer *offer, int32_t count)
+				   const DecideOffer *offer, int32_t count, Gangs *gangs)
 {
 	int32_t		cache = cycle->input->jobs[job].cache;
+	bool		found = true;
 	Plan	   *plan;
 
 	if (count < 2 || ask->topology == DECIDE_TOPOLOGY_NODE)
@@ -56,12 +59,37 @@ start_over_several(Cycle *cycle, int32_t job, const DecideAsk *ask,
 	if (!DecideGangPrepare(cycle))
 		return OUTCOME_OUT_OF_MEMORY;
 	DecideCachedMark(cycle, cache, true);
-	plan = DecideGangFind(cycle, ask, offer, count);
+	if (gangs != NULL)
+		found = DecideGangsFind(cycle, gangs, ask, offer, cache, &plan);
+	else
+		plan = DecideGangFind(cycle, ask, offer, count);
 	DecideCachedMark(cycle, cache, false);
+	if (!found)
+		return OUTCOME_OUT_OF_MEMORY;
 	if (plan == NULL)
 		return OUTCOME_NO_FIT;
 	return DecideStartAdd(cycle, job, offer, count, plan) ?
 		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * Keep what is known of where gangs go with all offers that compete.  False:
+ * out of memory.
+ */
+static bool
+gangs_build(Cycle *cycle, AskState *state, const DecideAsk *ask,
+			const DecideOffer *offers, int32_t n_offers)
+{
+	int32_t		i;
+
+	state->gangs = DecideAlloc(cycle->arena, n_offers, sizeof(Gangs *));
+	for (i = 0; state->gangs != NULL && i < n_offers; i++)
+	{
+		state->gangs[i] = DecideGangsBuild(cycle, ask, &offers[i]);
+		if (state->gangs[i] == NULL)
+			return false;
+	}
+	return state->gangs != NULL;
 }
 
 /*
@@ -82,9 +110,14 @@ start_fixed(Cycle *cycle, AskState *state, int32_t job, const DecideAsk *ask,
 	if (host >= 0)
 		return start_on_host(cycle, job, offer_taken(cycle, offers, host),
 							 ask->min_gpus, host);
+	if (state->several && state->gangs == NULL &&
+		!gangs_build(cycle, state, ask, offers, n_offers))
+		return OUTCOME_OUT_OF_MEMORY;
 	for (i = 0; i < n_offers && outcome == OUTCOME_NO_FIT; i++)
 		outcome = start_over_several(cycle, job, ask, &offers[i],
-									 ask->min_gpus);
+									 ask->min_gpus, state->gangs == NULL ?
+									 NULL : state->gangs[i]);
+	state->several = outcome == OUTCOME_STARTED;
 	return outcome;
 }
 
@@ -106,7 +139,7 @@ start_range(Cycle *cycle, int32_t job, const DecideAsk *ask,
 		return OUTCOME_NO_FIT;
 	host = DecideBestScan(cycle, ask, offer, count, &key);
 	if (host < 0)
-		return start_over_several(cycle, job, ask, offer, count);
+		return start_over_several(cycle, job, ask, offer, count, NULL);
 	host = DecideCachedHost(cycle, ask, offer, 1, count,
 							cycle->input->jobs[job].cache, host);
 	return start_on_host(cycle, job, offer, count, host);
@@ -152,6 +185,8 @@ job_start(Cycle *cycle, AskState *state, int32_t job, const DecideAsk *ask)
 		state->offer += n;
 		state->spread = state->started = false;
 		state->best = NULL;
+		state->several = false;
+		state->gangs = NULL;
 	}
 	return OUTCOME_NO_FIT;
 }

@@ -21,8 +21,8 @@
 /*
  * Make an empty plan.
  */
-static void
-plan_clear(Plan *plan)
+void
+DecidePlanClear(Plan *plan)
 {
 	plan->n = plan->domains = plan->leaves = 0;
 	plan->loss = plan->free_left = plan->spare = plan->cold = 0;
@@ -158,7 +158,7 @@ group_last(Cycle *cycle, const GangAsk *ask, int32_t n, int32_t wanted,
 	GangScratch *gang = cycle->gang;
 	int32_t		i;
 
-	plan_clear(&gang->part_best);
+	DecidePlanClear(&gang->part_best);
 	for (i = 0; i < n; i++)
 	{
 		const GangGroup *group = &gang->groups[i];
@@ -169,7 +169,7 @@ group_last(Cycle *cycle, const GangAsk *ask, int32_t n, int32_t wanted,
 		if (gang->part_best.n == 1 && gang->part_best.leaves == 0 &&
 			group->widest < wanted)
 			continue;
-		plan_clear(&gang->part);
+		DecidePlanClear(&gang->part);
 		DecideGroupFill(cycle, ask, group, wanted, &gang->part);
 		gang->part.spare = group->room - wanted;
 		gang->part.leaves = leaves_stamp(cycle, &gang->part, 0,
@@ -199,8 +199,8 @@ group_last(Cycle *cycle, const GangAsk *ask, int32_t n, int32_t wanted,
 /*
  * Count the domains and leaves of a plan whose groups were not domains.
  */
-static void
-plan_count(Cycle *cycle, Plan *plan)
+void
+DecidePlanCount(Cycle *cycle, Plan *plan)
 {
 	GangScratch *gang = cycle->gang;
 	uint64_t	stamp = ++gang->stamp;
@@ -230,7 +230,7 @@ scope_plan(Cycle *cycle, const GangAsk *ask, const Scope *scope, int64_t room,
 	int32_t		wanted = ask->count;
 	uint64_t	stamp = ++gang->stamp;
 
-	plan_clear(plan);
+	DecidePlanClear(plan);
 	plan->spare = room - wanted;
 	for (;;)
 	{
@@ -248,7 +248,7 @@ scope_plan(Cycle *cycle, const GangAsk *ask, const Scope *scope, int64_t room,
 	}
 	group_last(cycle, ask, n, wanted, stamp, plan);
 	if (prefer == DECIDE_TOPOLOGY_LEAF || prefer == DECIDE_TOPOLOGY_NODE)
-		plan_count(cycle, plan);
+		DecidePlanCount(cycle, plan);
 	DecidePoll(cycle->arena);
 }
 
@@ -359,7 +359,7 @@ DecideGangFind(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 	if (room < count)
 		return NULL;
 
-	plan_clear(&gang->best);
+	DecidePlanClear(&gang->best);
 	scopes_try(cycle, &range, &asked);
 	return gang->best.n > 0 ? &gang->best : NULL;
 }
@@ -372,7 +372,7 @@ plan_alloc(Cycle *cycle, Plan *plan)
 {
 	plan->hosts = DecideAlloc(cycle->arena, cycle->n_hosts, sizeof(int32_t));
 	plan->gpus = DecideAlloc(cycle->arena, cycle->n_hosts, sizeof(int32_t));
-	plan_clear(plan);
+	DecidePlanClear(plan);
 	return plan->hosts != NULL && plan->gpus != NULL;
 }
 
@@ -408,6 +408,7 @@ DecideGangPrepare(Cycle *cycle)
 	memset(gang->leaf_seen, 0, (size_t) n * sizeof(uint64_t));
 	memset(gang->part_seen, 0, (size_t) n * sizeof(uint64_t));
 	gang->stamp = 0;
+	gang->layouts = NULL;
 	cycle->gang = gang;
 	return true;
 }

@@ -57,8 +57,8 @@ DecidePlanCompare(const Plan *a, const Plan *b, DecideTopology prefer)
  * By what hosts that take equally many devices are chosen: the pool's policy,
  * then whether they hold the job's cache.  Below 2^17.
  */
-static uint64_t
-part_rank(const Cycle *cycle, const GangAsk *gang, int32_t host, int32_t gpus)
+uint64_t
+DecidePartRank(const Cycle *cycle, const GangAsk *gang, int32_t host, int32_t gpus)
 {
 	int64_t		part = DecideFitPart(cycle, &cycle->hosts[host], gang->ask,
 									 gpus, gang->count);
@@ -86,7 +86,7 @@ add_last(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
 
 		if (cycle->gang->room[host] < wanted)
 			break;
-		key = part_rank(cycle, gang, host, wanted) << 32 | (uint64_t) host;
+		key = DecidePartRank(cycle, gang, host, wanted) << 32 | (uint64_t) host;
 		if (key < best)
 		{
 			best = key;
@@ -118,7 +118,7 @@ DecideGroupFill(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
 			continue;
 		keys[n] = (uint64_t) (DECIDE_MAX_DEVICES - most) << 56 | (uint64_t) i;
 		if (most < wanted)
-			keys[n] |= part_rank(cycle, gang, group->hosts[i], most) << 32;
+			keys[n] |= DecidePartRank(cycle, gang, group->hosts[i], most) << 32;
 		n++;
 	}
 	if (n > 1)

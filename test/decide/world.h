@@ -236,6 +236,10 @@ extern void stream_tests(Tap *tap, int instances);
 /* entitled.c */
 extern void entitled_tests(Tap *tap, int instances);
 
+/* gangs.c */
+extern void random_gangs(World *world, uint64_t *seed);
+extern void gangs_tests(Tap *tap, int instances);
+
 /* fixpoint.c */
 extern void fixpoint_tests(Tap *tap, int instances);
 

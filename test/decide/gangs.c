@@ -1,0 +1,316 @@
+/*
+ * gangs.c
+ *	  Many gangs that ask the same go where each would go by itself.
+ *
+ * For the second of a class on, the core keeps what it knows of the hosts; the
+ * first of each is placed by looking at all of them.  So a world is decided
+ * twice: as it is, and with each job a class of its own, told from others by
+ * a few bytes of the device memory it wants, which nodes have in MiB.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define MOST_NODES	64
+
+/* What nodes of a world are like. */
+typedef struct Shape
+{
+	int			types;
+	int			most_gpus;
+	int			leaves;			/* 0: each node its own */
+	int			domains;		/* below each leaf; 0: each node its own */
+	bool		crossed;		/* a domain may be below any leaf */
+	bool		limited;		/* cpu and memory */
+	bool		busy;			/* some devices are taken */
+} Shape;
+
+/*
+ * Where a node is.
+ */
+static void
+random_place(const Shape *shape, uint64_t *seed, DecideNode *node)
+{
+	if (shape->leaves > 0 && random_below(seed, 20) > 0)
+		node->leaf = random_below(seed, shape->leaves);
+	if (shape->domains == 0 || random_below(seed, 20) == 0)
+		return;
+	if (shape->crossed)
+		node->domain = random_below(seed, shape->domains * 4);
+	else if (node->leaf >= 0)
+		node->domain = node->leaf * 8 + random_below(seed, shape->domains);
+}
+
+/*
+ * A random node.
+ */
+static void
+random_node(World *world, const Shape *shape, uint64_t *seed, int index)
+{
+	char	   *name = format("n%03d", (index * 37 + 11) % 1000);
+	DecideNode *node = world_node(world, name,
+								  random_below(seed, shape->types),
+								  random_below(seed, 8) > 0 ?
+								  shape->most_gpus :
+								  random_below(seed, shape->most_gpus + 1));
+	int			i;
+
+	free(name);
+	node->gpu_memory_mib = 80000;
+	random_place(shape, seed, node);
+	if (shape->limited && random_below(seed, 3) > 0)
+	{
+		node->cpu_milli = 10 + random_below(seed, 60);
+		node->cpu_left = random_below(seed, (int) node->cpu_milli + 1);
+		node->memory_mib = random_below(seed, 2) * 50;
+		node->memory_left = node->memory_mib;
+	}
+	node->spot = random_below(seed, 12) == 0;
+	node->schedulable = random_below(seed, 16) > 0;
+	for (i = 0; i < node->gpus && shape->busy; i++)
+	{
+		if (random_below(seed, 4) == 0)
+			node->device_left[i] = (uint16_t)
+				(random_below(seed, 3) == 0 ? 400 : 0);
+	}
+}
+
+/*
+ * Something that runs on what is free of a node.
+ */
+static void
+random_running(World *world, uint64_t *seed, int64_t id)
+{
+	int			index = random_below(seed, world->n_nodes);
+	DecideNode *node = &world->nodes[index];
+	uint64_t	devices = 0;
+	DecideRunning *running;
+	DecidePart *part;
+	int			d;
+
+	for (d = 0; d < node->gpus; d++)
+	{
+		if (node->device_left[d] < DECIDE_WHOLE || random_below(seed, 2) == 0)
+			continue;
+		devices |= UINT64_C(1) << d;
+		node->device_left[d] = 0;
+	}
+	if (devices == 0)
+		return;
+	running = world_running(world, "runs", id);
+	running->account = world_account(world, "runs");
+	running->type = node->type;
+	running->gpus = running->min_gpus = running->max_gpus =
+		__builtin_popcountll(devices);
+	running->expected_end = 1 + random_below(seed, 20) * 10;
+	running->limit_end = running->expected_end + random_below(seed, 100);
+	part = world_part(world, running);
+	part->node = index;
+	part->devices = devices;
+	part->gpus = running->gpus;
+}
+
+/*
+ * A class of gangs, and other jobs in between.
+ */
+static void
+random_class(World *world, uint64_t *seed, int class, bool ends)
+{
+	DecideOffer offers[2] = {{0}};
+	DecideAsk	ask = {0};
+	int			n = 1 + random_below(seed, 24);
+	int			index;
+	int			i;
+
+	ask.offers = offers;
+	ask.n_offers = 1 + random_below(seed, world->n_types);
+	for (i = 0; i < ask.n_offers; i++)
+	{
+		offers[i].type = i;
+		offers[i].min_memory = INT64_C(1048576) * 1000;
+		offers[i].tied = i > 0 && random_below(seed, 2) == 0;
+	}
+	ask.share = DECIDE_WHOLE;
+	ask.wall_limit = ends ? 1 + random_below(seed, 150) : DECIDE_NEVER;
+	ask.min_gpus = ask.max_gpus = random_below(seed, 6) == 0 ?
+		1 + random_below(seed, 4) : 2 + random_below(seed, 28);
+	ask.topology = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
+		(DecideTopology) random_below(seed, 4);
+	ask.prefer = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
+		(DecideTopology) random_below(seed, 4);
+	ask.cpu_milli = random_below(seed, 3) > 0 ? 0 : random_below(seed, 60);
+	ask.memory_mib = random_below(seed, 3) > 0 ? 0 : random_below(seed, 60);
+	ask.spot_ok = random_below(seed, 2) == 0;
+	index = world_ask(world, &ask);
+	for (i = 0; i < n; i++)
+	{
+		DecideJob  *job = world_job(world, index, "acme", "",
+									class * 100 + i);
+
+		job->tier = world_rank(world, 0);
+		job->submitted = random_below(seed, 100);
+		job->cache = random_below(seed, 2) * random_below(seed, 4);
+	}
+}
+
+/*
+ * A world in which gangs of a few classes wait.
+ */
+void
+random_gangs(World *world, uint64_t *seed)
+{
+	static const char *const type_names[] = {"A100", "H100"};
+	static const int gpus[] = {8, 4, 8, 2, 1, 16};
+	Shape		shape;
+	int			n_nodes = 4 + random_below(seed, MOST_NODES - 3);
+	bool		ends = random_below(seed, 3) == 0;
+	int			i;
+
+	shape.types = 1 + random_below(seed, 2);
+	shape.most_gpus = gpus[random_below(seed, 6)];
+	shape.leaves = random_below(seed, 4) == 0 ? 0 : 1 + random_below(seed, 6);
+	shape.domains = random_below(seed, 4) == 0 ? 0 : 1 + random_below(seed, 4);
+	shape.crossed = random_below(seed, 8) == 0;
+	shape.limited = random_below(seed, 3) == 0;
+	shape.busy = random_below(seed, 2) == 0;
+	world_init(world);
+	for (i = 0; i < shape.types; i++)
+		world_type(world, type_names[i]);
+	for (i = 0; i < n_nodes; i++)
+		random_node(world, &shape, seed, i);
+	for (i = 0; i < n_nodes; i++)
+	{
+		while (random_below(seed, 4) == 0)
+			world_cached(world, 1 + random_below(seed, 3), i);
+	}
+	for (i = 0; i < 1 + random_below(seed, 4); i++)
+		random_class(world, seed, i, ends);
+	for (i = 0; i < n_nodes && ends; i++)
+		random_running(world, seed, 10000 + i);
+	world->policy.packing = (DecidePacking) random_below(seed, 3);
+	world->policy.backfill_depth = random_below(seed, 4);
+	for (i = 0; i < world->n_asks; i++)
+		world_typical(world, &world->asks[i], 1 + random_below(seed, 40));
+}
+
+/*
+ * Make each job of a world a class of its own.
+ */
+static void
+classes_split(World *world)
+{
+	int			i;
+	int			j;
+
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		DecideAsk	ask = world->asks[world->jobs[i].ask];
+		DecideOffer offers[WORLD_MAX_OFFERS];
+
+		for (j = 0; j < ask.n_offers; j++)
+		{
+			offers[j] = ask.offers[j];
+			offers[j].min_memory -= i;
+		}
+		ask.offers = offers;
+		world->jobs[i].ask = world_ask_again(world, &ask);
+	}
+}
+
+/*
+ * What is decided of a world: starts and reservations, as text.  NULL: an
+ * error, which *why then is.  starve: with too little memory, too.
+ */
+static char *
+decided(const World *world, bool starve, long *gangs, char **why)
+{
+	DecideInput input = world_input(world);
+	DecideResult result;
+	Pool		pool;
+	DecideArena arena;
+	const char *error;
+	char	   *text = NULL;
+	char	   *waits;
+	int			i;
+
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	error = DecideRun(&input, &arena, &result);
+	if (error == NULL)
+		error = DecideCheck(&input, &result, &arena, NULL);
+	if (error != NULL)
+		*why = format("%s", error);
+	else
+	{
+		text = world_render(world, &result, NULL);
+		if (starve)
+			*why = again_starved(world, text);
+		waits = strncmp(text, "wait ", 5) == 0 ? text :
+			strstr(text, "\nwait ");
+		if (waits != NULL)
+			*waits = '\0';
+		for (i = 0; i < result.n_starts; i++)
+			*gangs += result.starts[i].n_parts > 1;
+	}
+	pool_free(&pool);
+	return text;
+}
+
+/*
+ * Decide a world both ways.  NULL, or what is wrong.
+ */
+static char *
+instance_error(uint64_t seed, long *gangs)
+{
+	World		world;
+	char	   *why = NULL;
+	char	   *together;
+	char	   *alone = NULL;
+	long		ignored = 0;
+
+	random_gangs(&world, &seed);
+	together = decided(&world, seed % 16 == 0, gangs, &why);
+	if (why == NULL)
+	{
+		classes_split(&world);
+		alone = decided(&world, false, &ignored, &why);
+	}
+	if (why == NULL && strcmp(together, alone) != 0)
+		why = format("decided:\n%s\neach by itself:\n%s", together, alone);
+	free(together);
+	free(alone);
+	world_free(&world);
+	return why;
+}
+
+/*
+ * Random worlds of gangs.
+ */
+void
+gangs_tests(Tap *tap, int instances)
+{
+	char	   *name = format("gangs: %d pools, each gang goes where it would "
+							  "by itself", instances);
+	char	   *why = NULL;
+	long		gangs = 0;
+	int			i;
+
+	for (i = 0; i < instances && why == NULL; i++)
+	{
+		why = instance_error((uint64_t) i, &gangs);
+		if (why != NULL)
+		{
+			char	   *full = format("seed %d: %s", i, why);
+
+			free(why);
+			why = full;
+		}
+	}
+	tap_ok(tap, why == NULL, name, why);
+	free(why);
+	free(name);
+	printf("# %ld gangs over several nodes\n", gangs);
+	tap_ok(tap, gangs > instances, "gangs: there are enough of them", NULL);
+}
