@@ -113,7 +113,7 @@ random_running(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * A class of gangs, and other jobs in between.
+ * A class of gangs, which may end, some sooner than others.
  */
 static void
 random_class(World *world, uint64_t *seed, int class, bool ends)
@@ -121,7 +121,7 @@ random_class(World *world, uint64_t *seed, int class, bool ends)
 	DecideOffer offers[2] = {{0}};
 	DecideAsk	ask = {0};
 	int			n = 1 + random_below(seed, 24);
-	int			index;
+	int			index[2];
 	int			i;
 
 	ask.offers = offers;
@@ -143,10 +143,16 @@ random_class(World *world, uint64_t *seed, int class, bool ends)
 	ask.cpu_milli = random_below(seed, 3) > 0 ? 0 : random_below(seed, 60);
 	ask.memory_mib = random_below(seed, 3) > 0 ? 0 : random_below(seed, 60);
 	ask.spot_ok = random_below(seed, 2) == 0;
-	index = world_ask(world, &ask);
+	index[0] = index[1] = world_ask(world, &ask);
+	if (ends && random_below(seed, 2) == 0)
+	{
+		ask.wall_limit = 1 + random_below(seed, 150);
+		index[1] = world_ask_again(world, &ask);
+	}
 	for (i = 0; i < n; i++)
 	{
-		DecideJob  *job = world_job(world, index, "acme", "",
+		DecideJob  *job = world_job(world, index[random_below(seed, 2)],
+									"acme", "",
 									class * 100 + i);
 
 		job->tier = world_rank(world, 0);

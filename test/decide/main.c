@@ -71,7 +71,7 @@ main(int argc, char **argv)
 	aged_tests(&tap);
 	claims_property_tests(&tap, n / 4);
 	entitled_tests(&tap, n / 8);
-	gangs_tests(&tap, n / 12);
+	gangs_tests(&tap, n / 4);
 	mutation_tests(&tap);
 	rescue_tests(&tap, n);
 	fixpoint_tests(&tap, n / 12);
