@@ -472,3 +472,48 @@ WHERE org = 'lc' AND job = pg_temp.job('loses');
 SELECT invariant, regexp_replace(subject, 'job \d+', 'job N') AS subject, detail FROM gpucredit.verify('lc');
 SELECT invariant, subject, detail FROM gpucredit.verify() WHERE invariant LIKE 'lost%';
 ROLLBACK;
+
+--
+-- A sweep queues what waits for credit, too
+--
+RESET gpucredit.clock_skew;
+SET gpucredit.clock = '2027-04-01 00:00+00';
+DO $$
+DECLARE
+	j record;
+BEGIN
+	PERFORM gpucredit.create_pool('lf');
+	PERFORM gpucredit.set_price('LF', 1, 'lf');
+	PERFORM gpucredit.register_node('lf', 'lf-1', 'LF', 8, 40960);
+	PERFORM gpucredit.create_account('lf');
+	PERFORM gpucredit.create_account('lf', 'off');
+	PERFORM gpucredit.issue('lf', '', 'i1', 7);
+	PERFORM gpucredit.reserve('lf', a.account, a.key, a.request, '1 h', pool => 'lf')
+	FROM (VALUES ('', 'first', '2xLF'), ('', 'same', '2xLF'), ('', 'less', '1xLF'),
+		('off', 'off', '2xLF')) AS a (account, key, request);
+	PERFORM FROM gpucredit.place('lf');
+	PERFORM set_config('gpucredit.clock', '2027-04-01 01:00+00', false);
+	FOR j IN SELECT * FROM gpucredit.job WHERE org = 'lf' ORDER BY job LOOP
+		PERFORM gpucredit.settle('lf', j.job, 1, 'preempted', '1 h');
+	END LOOP;
+	PERFORM gpucredit.suspend_account('lf', 'off', true);
+END $$;
+CREATE FUNCTION pg_temp.states() RETURNS text LANGUAGE sql AS $$
+	SELECT string_agg(r.key || ' ' || j.state, ', ' ORDER BY j.job) FROM gpucredit.job j
+		JOIN gpucredit.request r ON r.org = j.org AND r.operation = 'reserve' AND r.result[1] = j.job::text
+	WHERE j.org = 'lf' $$;
+SELECT * FROM gpucredit.reap_holds();
+SELECT pg_temp.states();
+-- as in a cycle, only what asks less is tried behind what cannot be paid for
+SELECT count(gpucredit.issue('lf', '', 'i2', 1));
+SELECT * FROM gpucredit.reap_holds() WHERE task = 'fund_jobs';
+SELECT pg_temp.states();
+SELECT count(gpucredit.issue('lf', '', 'i3', 3));
+SELECT * FROM gpucredit.reap_holds() WHERE task = 'fund_jobs';
+SELECT pg_temp.states();
+SELECT count(gpucredit.issue('lf', '', 'i4', 3)), count(gpucredit.suspend_account('lf', 'off', false));
+SELECT * FROM gpucredit.reap_holds() WHERE task = 'fund_jobs';
+SELECT pg_temp.states();
+SELECT operation, decision, detail FROM gpucredit.audit WHERE org = 'lf' AND operation = 'fund' ORDER BY audit;
+SELECT * FROM gpucredit.reap_holds() WHERE task = 'fund_jobs';
+SELECT * FROM gpucredit.verify();

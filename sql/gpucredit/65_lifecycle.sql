@@ -160,15 +160,16 @@ Errors: UC301 no such job; UC302 no such attempt, or no such checkpoint of an ea
 CREATE TYPE gpucredit.sweep_result AS (task text, affected bigint);
 
 CREATE FUNCTION gpucredit.reap_holds() RETURNS SETOF gpucredit.sweep_result
-LANGUAGE c VOLATILE SECURITY DEFINER ROWS 3
+LANGUAGE c VOLATILE SECURITY DEFINER ROWS 5
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '10ms'
 AS 'MODULE_PATHNAME', 'gpucredit_reap_holds';
 COMMENT ON FUNCTION gpucredit.reap_holds() IS
 'Releases callers'' holds past their ttl, settles attempts that were told to stop gpucredit.stop_grace ago and did not (as cancelled, preempted, timeout, or failed where stuck), and settles attempts not heard from for gpucredit.meter_lost (counted from the last heartbeat, before the first one from the start, and never from before the server came up) at what was last metered.
 Such an attempt has failed with message "not heard from for ...", and its job is requeued or ended by the retry rules (built in: tried again, within max_retries); node_lost where a node of it is silent too, preempted where it had been told to leave: neither counts as a failure. Its devices stay out of use until its agents tell that it is gone, or gpucredit.node_lost has passed. A report that comes later gets the stored settlement, and what it claims more is audited (decision late), never billed.
+Last queues jobs that wait for credit where there is some, as cycles do, but stands in line for their rows a moment (50 ms each, 100 ms a call): beside calls that never pause a cycle finds them locked every time.
 Does at most 1000 of each a call, in half a second; what other transactions hold is left for the next call.
-Result: release_holds, settle_silent, settle_overdue, and skipped: how many could not be had now.';
+Result: release_holds, settle_silent, settle_overdue, fund_jobs (queued), and skipped: how many could not be had now.';
 
 CREATE FUNCTION gpucredit.check_nodes() RETURNS SETOF gpucredit.sweep_result
 LANGUAGE c VOLATILE SECURITY DEFINER ROWS 2

@@ -95,7 +95,8 @@ extern void JobTraces(AuditRow *rows, int n);
 
 /* requeue.c */
 extern LedgerStatus JobFund(Job *job, const char *operation,
-							const LockedBuckets *locked, TimestampTz *at);
+							const LockedBuckets *locked, bool wait,
+							TimestampTz *at);
 extern void JobSetOffers(const Job *job);
 
 #endif							/* GPUCREDIT_JOB_H */

@@ -3,7 +3,8 @@
  * lost.c
  *		reap_holds, check_nodes: the ends that nobody told.
  *
- * A hold past its ttl is released.  An attempt whose agent, or whose node,
+ * A hold past its ttl is released.  A job that waits for credit is queued where
+ * there is some (fund.c).  An attempt whose agent, or whose node,
  * fell silent, whose node was reclaimed, whose device failed (device.c) or
  * that should have stopped (overdue.c) is settled at what was last metered;
  * that its devices are free is for fencing to find out.  Silence counts from
@@ -13,7 +14,7 @@
  * Nothing that is right depends on either having run.
  *
  * Locks: job and attempt, without waiting; then as settlement.c and
- * reclaim.c say, for 10 ms each at most (see sweep.c).
+ * reclaim.c say, for 10 ms each at most (see sweep.c); last as fund.c says.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +26,7 @@
 #include "common/settings.h"
 #include "entry/entry.h"
 #include "job/device.h"
+#include "job/fund.h"
 #include "job/overdue.h"
 #include "job/settlement.h"
 #include "job/sweep.h"
@@ -116,6 +118,7 @@ call_reap_holds(PG_FUNCTION_ARGS)
 	int64		released;
 	int64		settled = 0;
 	int64		overdue = 0;
+	int64		funded;
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
@@ -123,16 +126,18 @@ call_reap_holds(PG_FUNCTION_ARGS)
 	since = silence();
 	released = SweepRun(&sweep, run_at(&dead_holds, now),
 						release_hold, NULL);
-	if (released > 0)
-		WakeAll();
 	if (since.attempts != DT_NOBEGIN)
 		settled = SweepRun(&sweep, run_at(&silent_attempts, since.attempts),
 						   settle_silent, &since);
 	if (since.reachable)
 		overdue = SweepRun(&sweep, OverdueAttempts(now), OverdueSettle, NULL);
+	funded = FundSwept(&sweep);
+	if (released > 0 || funded > 0)
+		WakeAll();
 	put_task(fcinfo, "release_holds", released);
 	put_task(fcinfo, "settle_silent", settled);
 	put_task(fcinfo, "settle_overdue", overdue);
+	put_task(fcinfo, "fund_jobs", funded);
 	put_task(fcinfo, "skipped", sweep.skipped);
 	SqlFinish();
 	return (Datum) 0;

@@ -30,11 +30,12 @@ SQL_STATEMENT(job_offers, SPI_OK_UPDATE,
 /*
  * Take a new hold for a locked job; job->hold is then that.  Not done: the
  * account has no credit for it, or is suspended.  locked is what
- * HoldLockForNext() locked; without it nothing is waited for.
+ * HoldLockForNext() locked; whoever has not, and would wait, first looks
+ * whether there is anything to wait for.
  */
 LedgerStatus
 JobFund(Job *job, const char *operation, const LockedBuckets *locked,
-		TimestampTz *at)
+		bool wait, TimestampTz *at)
 {
 	AccountPath path = AccountParse(job->org, job->account);
 	Cause		cause = {operation, job->job, 0};
@@ -53,9 +54,15 @@ JobFund(Job *job, const char *operation, const LockedBuckets *locked,
 	OffersRenew(job, NodesCached(job->pool), ClockNow());
 	amount = OffersHold(job);
 	purpose = JobPurpose(job);
+	if (wait && locked == NULL &&
+		LedgerAvailable(&path, &purpose, ClockNow()) < amount)
+	{
+		*at = ClockNow();
+		return LEDGER_SHORT;
+	}
 	purpose.locked = locked;
-	status = HoldOpen(&path, &purpose, &cause, amount, 0, locked != NULL,
-					  NULL, &hold, at);
+	status = HoldOpen(&path, &purpose, &cause, amount, 0, wait, NULL, &hold,
+					  at);
 	if (status != LEDGER_DONE)
 		return status;
 	job->hold = hold.hold;

@@ -234,7 +234,8 @@ move_money(Settlement *settlement, Job *job, const Attempt *attempt)
 	if (!settlement->requeue)
 		return;
 	settlement->job_state =
-		JobFund(job, "requeue", &locked, &settlement->at) == LEDGER_DONE ?
+		JobFund(job, "requeue", &locked, true,
+				&settlement->at) == LEDGER_DONE ?
 		"queued" : "unfunded";
 }
 

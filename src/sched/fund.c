@@ -7,7 +7,7 @@
  * the same in the same tier none is tried after one that could not be paid
  * for; others are, as they may want less, or draw from other buckets: what
  * cannot be paid for blocks nobody.  Nothing is waited for: a busy account's
- * jobs wait a cycle.
+ * jobs wait a cycle, or a sweep, which waits a moment (job/fund.c).
  *
  * plan, which takes no hold, asks what there would be (afford.c).
  *
@@ -19,50 +19,25 @@
 
 #include "common/clock.h"
 #include "common/sql.h"
+#include "job/fund.h"
 #include "job/job.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "utils/hsearch.h"
 
-#define MOST_TRIED	1000
-
-/*
- * The first of each account, then the second of each; where there are more
- * than one cycle tries, the first of each kind go before the second, and
- * accounts take turns.  kind: the first of all that ask the same.
- */
-#define TURNS \
-	" pg_catalog.hashtextextended(c.org || '/' || c.account, $3)," \
-	" c.org, c.account"
-#define UNFUNDED(columns) \
-	"SELECT" columns ", c.kind::text FROM (SELECT u.*, pg_catalog.row_number()" \
-	"   OVER (PARTITION BY u.org, u.account ORDER BY u.submitted_at, u.job)" \
-	"    AS turn" \
-	"  FROM (SELECT c.* FROM (SELECT k.org, k.job, k.account," \
-	"     k.submitted_at, pg_catalog.first_value(k.job) OVER w AS kind," \
-	"     pg_catalog.row_number() OVER w AS n" \
-	"    FROM gpucredit.job k" \
-	"    WHERE k.pool = $1 AND k.state = 'unfunded'" \
-	"    WINDOW w AS (PARTITION BY k.org, k.account, k.tier, k.ask" \
-	"     ORDER BY k.submitted_at, k.job)) c" \
-	"   ORDER BY c.n," TURNS ", c.submitted_at, c.job LIMIT $2) u) c" \
-	" JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job" \
-	" ORDER BY c.turn," TURNS
-
-#define READ_KIND	4
 #define LOOK_KIND	22			/* behind ASK_COLUMNS */
-SQL_STATEMENT(unfunded_read, SPI_OK_SELECT, "text, bigint, bigint",
-			  UNFUNDED(" j.org, j.account, j.job"));
+#define OF_POOL " AND k.pool = $3"
+SQL_STATEMENT(unfunded_read, SPI_OK_SELECT, "bigint, bigint, text",
+			  UNFUNDED(" j.org, j.job, c.kind", OF_POOL));
 /* of a job that backs off no stay in the queue is told */
 SQL_STATEMENT(unfunded_look, SPI_OK_SELECT,
-			  "text, bigint, bigint, timestamptz",
+			  "bigint, bigint, text, timestamptz",
 			  UNFUNDED(" j.org, j.account, j.job, j.tier, j.priority,"
 					   " j.submitted_at, CASE WHEN j.not_before > $4 THEN"
 					   " NULL ELSE j.waited END, j.attempt, j.cache,"
-					   ASK_COLUMNS));
+					   ASK_COLUMNS ", c.kind", OF_POOL));
 
 static SqlArgs unfunded_args(const char *pool);
-static bool fund(const char *org, int64 id);
 static bool foresee(Cycle *cycle, SqlResult rows, uint64 i, HTAB *counted);
 static void add_job(Cycle *cycle, SqlResult rows, uint64 i, const Job *job);
 
@@ -74,22 +49,21 @@ FundWaiting(const char *pool)
 {
 	SqlArgs		args = unfunded_args(pool);
 	SqlResult	rows = SqlRun(&unfunded_read, &args);
-	HTAB	   *waiting;
+	bool	   *short_of;
 
 	if (rows.n == 0)
 		return;
-	waiting = AccountTable("gpucredit kinds without credit",
-						   sizeof(AccountName));
+	short_of = palloc0(sizeof(bool) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
-		AccountName kind = {SqlText(rows, i, 1), SqlText(rows, i, READ_KIND)};
+		int32		kind = SqlInt4(rows, i, 3);
 
 		CHECK_FOR_INTERRUPTS();
-		if (hash_search(waiting, &kind, HASH_FIND, NULL) == NULL &&
-			!fund(kind.org, SqlInt8(rows, i, 3)))
-			(void) hash_search(waiting, &kind, HASH_ENTER, NULL);
+		if (!short_of[kind])
+			short_of[kind] = !FundJob(SqlText(rows, i, 1),
+									  SqlInt8(rows, i, 2), false);
 	}
-	hash_destroy(waiting);
+	pfree(short_of);
 }
 
 static SqlArgs
@@ -97,28 +71,10 @@ unfunded_args(const char *pool)
 {
 	SqlArgs		args = {0};
 
-	SqlArgText(&args, pool);
-	SqlArgInt8(&args, MOST_TRIED);
+	SqlArgInt8(&args, UNFUNDED_MOST);
 	SqlArgInt8(&args, ClockNow());
+	SqlArgText(&args, pool);
 	return args;
-}
-
-/*
- * Queue one job.  False: it goes on waiting.
- */
-static bool
-fund(const char *org, int64 id)
-{
-	Job			job;
-	TimestampTz at;
-
-	if (!JobLock(org, id, false, &job) ||
-		strcmp(job.state, "unfunded") != 0 ||
-		JobFund(&job, "fund", NULL, &at) != LEDGER_DONE)
-		return false;
-	JobSetState(&job, "queued", job.hold, job.failures, job.not_before,
-				DT_NOBEGIN);
-	return true;
 }
 
 /*
@@ -129,15 +85,14 @@ FundForesee(Cycle *cycle)
 {
 	SqlArgs		args = unfunded_args(cycle->pool);
 	SqlResult	rows;
-	HTAB	   *waiting;
+	bool	   *short_of;
 	HTAB	   *counted;
 
 	SqlArgTime(&args, cycle->now);
 	rows = SqlRead(&unfunded_look, &args);
 	if (rows.n == 0)
 		return;
-	waiting = AccountTable("gpucredit kinds without credit",
-						   sizeof(AccountName));
+	short_of = palloc0(sizeof(bool) * (rows.n + 1));
 	counted = AffordCount();
 	cycle->jobs = repalloc_huge(cycle->jobs, sizeof(DecideJob) *
 								(cycle->input.n_jobs + rows.n + 1));
@@ -146,14 +101,13 @@ FundForesee(Cycle *cycle)
 	cycle->input.jobs = cycle->jobs;
 	for (uint64 i = 0; i < rows.n; i++)
 	{
-		AccountName kind = {SqlText(rows, i, 1), SqlText(rows, i, LOOK_KIND)};
+		int32		kind = SqlInt4(rows, i, LOOK_KIND);
 
 		CHECK_FOR_INTERRUPTS();
-		if (hash_search(waiting, &kind, HASH_FIND, NULL) == NULL &&
-			!foresee(cycle, rows, i, counted))
-			(void) hash_search(waiting, &kind, HASH_ENTER, NULL);
+		if (!short_of[kind])
+			short_of[kind] = !foresee(cycle, rows, i, counted);
 	}
-	hash_destroy(waiting);
+	pfree(short_of);
 	hash_destroy(counted);
 }
 

@@ -12,7 +12,7 @@ use Exporter 'import';
 use Model::Attempt;
 use Model::Job;
 
-our @EXPORT = qw(take_cycle take_sweep);
+our @EXPORT = qw(take_cycle take_funded take_sweep);
 
 use constant WHOLE => 1000;
 
@@ -20,6 +20,18 @@ use constant WHOLE => 1000;
 sub take_cycle
 {
 	my ($d, $rows) = @_;
+
+	take_funded($d, 1);
+	take_starts($d, $rows);
+	take_claims($d, $rows);
+	left_waiting($d);
+	return;
+}
+
+# Jobs that got credit again; all that could, unless it ran out of time.
+sub take_funded
+{
+	my ($d, $all) = @_;
 	my $m = $d->{m};
 	my @waiting = Model::Job::waiting($m);
 	my $funded = @waiting ? $d->{dbh}->selectall_arrayref(
@@ -41,14 +53,11 @@ sub take_cycle
 		  Model::Job::requeue($m, $job, { holds => [$hold] });
 		$d->fail('it stays unfunded', "job $id") if $job->{state} ne 'queued';
 	}
-	foreach (Model::Job::waiting($m))
+	foreach ($all ? Model::Job::waiting($m) : ())
 	{
 		$d->fail("job $_->{id} is funded", 'it still waits')
 		  if Model::Job::affordable($m, $_) && !behind($m, $_);
 	}
-	take_starts($d, $rows);
-	take_claims($d, $rows);
-	left_waiting($d);
 	return;
 }
 
@@ -154,7 +163,9 @@ sub take_sweep
 	my ($d, $how, $all) = @_;
 	my $m = $d->{m};
 	my $ended = $d->{dbh}->selectall_arrayref(
-		'SELECT a.org, a.job, a.attempt, a.outcome, j.hold'
+		'SELECT a.org, a.job, a.attempt, a.outcome, j.hold, EXISTS (SELECT'
+		  . '  FROM gpucredit.audit f WHERE f.org = j.org AND f.job = j.job'
+		  . "  AND f.hold = j.hold AND f.operation = 'fund')"
 		  . ' FROM gpucredit.attempt a'
 		  . ' JOIN gpucredit.audit u ON u.org = a.org AND u.job = a.job'
 		  . " AND u.attempt = a.attempt AND u.operation = 'settle'"
@@ -163,7 +174,7 @@ sub take_sweep
 
 	foreach (@$ended)
 	{
-		my ($org, $id, $number, $outcome, $hold) = @$_;
+		my ($org, $id, $number, $outcome, $hold, $later) = @$_;
 		my $job = $m->{job}{$org}{$id};
 		my $attempt = $m->{attempt}{$org}{$id}{$number};
 
@@ -173,8 +184,9 @@ sub take_sweep
 		$d->fail("job $id of $org $expected", "it was ended, $outcome")
 		  if $expected ne $outcome;
 
-		# without credit for another the job still names its last hold
-		my @new = $hold == $job->{hold}{id} ? () : ($hold);
+		# without credit for another the job still names its last hold, or
+		# one that it got after it
+		my @new = $later || $hold == $job->{hold}{id} ? () : ($hold);
 
 		Model::Attempt::settle($m,
 			{ org => $org, job => $id, attempt => $number, outcome => $outcome },

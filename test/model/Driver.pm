@@ -23,6 +23,7 @@ use constant {
 	ALL_ORGS     => 250,
 	LOOK_BACK    => 40,		# calls between looks at the past
 	SWEEP_TIME   => 0.2,	# seconds in which a sweep leaves nothing
+	FUND_TIME    => 0.1,	# or no job without credit that there is
 };
 
 my %weight = (
@@ -301,8 +302,11 @@ sub call
 	}
 	else
 	{
-		take_sweep($self, \&Model::Attempt::overdue, $took < SWEEP_TIME)
-		  if $name eq 'reap_holds';
+		if ($name eq 'reap_holds')
+		{
+			take_sweep($self, \&Model::Attempt::overdue, $took < SWEEP_TIME);
+			take_funded($self, $took < FUND_TIME);
+		}
 		take_sweep($self, \&Model::Attempt::gone, $took < SWEEP_TIME)
 		  if $name eq 'check_nodes';
 		$outcome = $self->judge($name, $a, $rows, $state, $seen[0]);

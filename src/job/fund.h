@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * fund.h
+ *		Jobs that wait for credit, and their next holds.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_FUND_H
+#define GPUCREDIT_FUND_H
+
+#include "job/sweep.h"
+
+/*
+ * The first of each account, then the second of each; where there are more
+ * than are tried at once ($1), the first of each kind go before the second,
+ * and accounts take turns ($2).  kind: the first of all that ask the same, who
+ * cannot be paid for either where that cannot.
+ */
+#define UNFUNDED_MOST	1000
+#define UNFUNDED_TURNS \
+	" pg_catalog.hashtextextended(c.org || '/' || c.account, $2)," \
+	" c.org, c.account"
+#define UNFUNDED(columns, of_pool) \
+	"SELECT" columns " FROM (SELECT u.*, pg_catalog.row_number()" \
+	"   OVER (PARTITION BY u.org, u.account ORDER BY u.submitted_at, u.job)" \
+	"    AS turn, pg_catalog.dense_rank() OVER (ORDER BY u.org, u.first)::int" \
+	"    AS kind" \
+	"  FROM (SELECT c.* FROM (SELECT k.org, k.job, k.account," \
+	"     k.submitted_at, pg_catalog.first_value(k.job) OVER w AS first," \
+	"     pg_catalog.row_number() OVER w AS n" \
+	"    FROM gpucredit.job k" \
+	"    WHERE k.state = 'unfunded'" of_pool \
+	"    WINDOW w AS (PARTITION BY k.org, k.account, k.pool, k.tier, k.ask" \
+	"     ORDER BY k.submitted_at, k.job)) c" \
+	"   ORDER BY c.n," UNFUNDED_TURNS ", c.submitted_at, c.job LIMIT $1) u) c" \
+	" JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job" \
+	" ORDER BY c.turn," UNFUNDED_TURNS
+
+extern bool FundJob(const char *org, int64 id, bool wait);
+extern int64 FundSwept(Sweep *sweep);
+
+#endif							/* GPUCREDIT_FUND_H */

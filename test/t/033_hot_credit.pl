@@ -1,0 +1,112 @@
+# 033_hot_credit.pl: a job that waits for credit beside clients that never pause
+#
+# There is hardly an instant at which nobody has their bucket's row, so cycles,
+# which wait for nobody, may find it locked every time.  A sweep stands in line
+# for it.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use constant {
+	CLIENTS => 4,
+	KEEPS   => 0.005,	# seconds for which each keeps the row
+	MOST    => 300,		# seconds until all is taken to be lost
+};
+
+my $node = new_node('main');
+my $db   = 'credit';
+my $stop = PostgreSQL::Test::Utils::tempdir() . '/stop';
+
+new_database($node, $db);
+
+# The one credit there was is spent by the job that then asks for another.
+query($node, $db, $_) foreach (
+	q{SELECT gpucredit.set_price('T4', 1)},
+	q{SELECT gpucredit.register_node('default', 'n1', 'T4', 8, 16384)},
+	q{SELECT gpucredit.create_account('hot'), gpucredit.create_account('calm')},
+	q{SELECT gpucredit.issue(o, '', 'i1', 1) FROM unnest('{hot,calm}'::text[]) o},
+	q{SELECT gpucredit.reserve(o, '', 'j', '1xT4', '1 h')
+		FROM unnest('{hot,calm}'::text[]) o},
+	q{SELECT count(*) FROM gpucredit.place()},
+	q{SET gpucredit.clock_skew = '2 h';
+		SELECT gpucredit.settle(j.org, j.job, 1, 'preempted', '1 h')
+		FROM gpucredit.job j});
+is(states(), 'unfunded unfunded', 'both jobs wait for credit');
+query($node, $db, q{SELECT gpucredit.issue('hot', '', 'i2', 1000000)});
+
+my @children = in_parallel(CLIENTS, \&draw);
+my $dbh      = connect_to($node, $db);
+my $end      = time() + MOST;
+my ($sweeps, $funded) = (0, 0);
+
+# until all of them are at work
+sleep 0.05 while time() < $end && held() < 20;
+while ($funded == 0 && time() < $end)
+{
+	($funded) = map { $_->[1] } grep { $_->[0] eq 'fund_jobs' }
+	  @{ $dbh->selectall_arrayref('SELECT * FROM gpucredit.reap_holds()') };
+	$sweeps++;
+}
+is($funded, 1, 'a sweep queues the job beside clients that never pause');
+note("with the sweep number $sweeps");
+append_to_file($stop, '');
+is(wait_for_children(@children), 0, 'none of them met an error');
+is(states(), 'unfunded queued', 'the other has no credit');
+
+# Who has a row for long is not waited for, by this or any other organisation's.
+query($node, $db, q{SELECT gpucredit.issue('calm', '', 'i2', 10);
+	SELECT gpucredit.cancel('hot', j.job, 'x') FROM gpucredit.job j
+	WHERE j.org = 'hot'});
+$dbh->begin_work;
+$dbh->do(q{SELECT FROM gpucredit.bucket b WHERE b.org = 'calm' FOR UPDATE});
+is(swept(), '0|1', 'a sweep gives up where the row is kept');
+is(states(), 'unfunded cancelled', 'and the job goes on waiting');
+$dbh->rollback;
+is(swept(), '1|0', 'until it is free');
+is(states(), 'queued cancelled', 'and it is queued');
+verify_empty($node, $db);
+
+done_testing();
+
+# Takes credit, keeps the row for a moment, and begins anew.
+sub draw
+{
+	my ($worker) = @_;
+	my $own = connect_to($node, $db);
+
+	for (my $n = 0; !-e $stop; $n++)
+	{
+		$own->begin_work;
+		$own->do(q{SELECT gpucredit.hold('hot', '', ?, 0.000001, '1 h')},
+			undef, "$worker-$n");
+		sleep KEEPS;
+		$own->commit;
+	}
+	return;
+}
+
+sub states
+{
+	return query($node, $db,
+		q{SELECT string_agg(state, ' ' ORDER BY org) FROM gpucredit.job});
+}
+
+sub held
+{
+	return query($node, $db,
+		q{SELECT count(*) FROM gpucredit.hold WHERE job IS NULL});
+}
+
+# What a sweep queued, and what it could not have.
+sub swept
+{
+	return query($node, $db, q{SET statement_timeout = '2min';
+		SELECT string_agg(affected::text, '|' ORDER BY task)
+		FROM gpucredit.reap_holds() WHERE task IN ('fund_jobs', 'skipped')});
+}
