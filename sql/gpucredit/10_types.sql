@@ -121,6 +121,19 @@ CREATE OPERATOR gpucredit.>= (
 	RESTRICT = pg_catalog.scalargesel, JOIN = pg_catalog.scalargejoinsel
 );
 
+COMMENT ON OPERATOR gpucredit.= (gpucredit.credits, gpucredit.credits) IS
+'Are the amounts equal?';
+COMMENT ON OPERATOR gpucredit.<> (gpucredit.credits, gpucredit.credits) IS
+'Do the amounts differ?';
+COMMENT ON OPERATOR gpucredit.< (gpucredit.credits, gpucredit.credits) IS
+'Is the first amount less?';
+COMMENT ON OPERATOR gpucredit.<= (gpucredit.credits, gpucredit.credits) IS
+'Is the first amount less, or are they equal?';
+COMMENT ON OPERATOR gpucredit.> (gpucredit.credits, gpucredit.credits) IS
+'Is the first amount greater?';
+COMMENT ON OPERATOR gpucredit.>= (gpucredit.credits, gpucredit.credits) IS
+'Is the first amount greater, or are they equal?';
+
 CREATE OPERATOR CLASS gpucredit.credits_ops DEFAULT FOR TYPE gpucredit.credits USING btree AS
 	OPERATOR 1 gpucredit.<, OPERATOR 2 gpucredit.<=, OPERATOR 3 gpucredit.=,
 	OPERATOR 4 gpucredit.>=, OPERATOR 5 gpucredit.>,
@@ -435,6 +448,19 @@ CREATE OPERATOR gpucredit.>= (
 	RESTRICT = pg_catalog.scalargesel, JOIN = pg_catalog.scalargejoinsel
 );
 
+COMMENT ON OPERATOR gpucredit.= (gpucredit.gpureq, gpucredit.gpureq) IS
+'Do the requests ask the same, whatever their text?';
+COMMENT ON OPERATOR gpucredit.<> (gpucredit.gpureq, gpucredit.gpureq) IS
+'Do the requests ask different things?';
+COMMENT ON OPERATOR gpucredit.< (gpucredit.gpureq, gpucredit.gpureq) IS
+'Is the first request before the second in the order of indexes?';
+COMMENT ON OPERATOR gpucredit.<= (gpucredit.gpureq, gpucredit.gpureq) IS
+'Is the first request before the second in the order of indexes, or equal?';
+COMMENT ON OPERATOR gpucredit.> (gpucredit.gpureq, gpucredit.gpureq) IS
+'Is the first request behind the second in the order of indexes?';
+COMMENT ON OPERATOR gpucredit.>= (gpucredit.gpureq, gpucredit.gpureq) IS
+'Is the first request behind the second in the order of indexes, or equal?';
+
 CREATE OPERATOR CLASS gpucredit.gpureq_ops DEFAULT FOR TYPE gpucredit.gpureq USING btree AS
 	OPERATOR 1 gpucredit.<, OPERATOR 2 gpucredit.<=, OPERATOR 3 gpucredit.=,
 	OPERATOR 4 gpucredit.>=, OPERATOR 5 gpucredit.>,
@@ -585,6 +611,19 @@ CREATE OPERATOR gpucredit.>= (
 	COMMUTATOR = OPERATOR(gpucredit.<=), NEGATOR = OPERATOR(gpucredit.<),
 	RESTRICT = pg_catalog.scalargesel, JOIN = pg_catalog.scalargejoinsel
 );
+
+COMMENT ON OPERATOR gpucredit.= (gpucredit.gpuset, gpucredit.gpuset) IS
+'Are the same devices in both sets?';
+COMMENT ON OPERATOR gpucredit.<> (gpucredit.gpuset, gpucredit.gpuset) IS
+'Is a device in only one of the sets?';
+COMMENT ON OPERATOR gpucredit.< (gpucredit.gpuset, gpucredit.gpuset) IS
+'Is the first set before the second in the order of indexes?';
+COMMENT ON OPERATOR gpucredit.<= (gpucredit.gpuset, gpucredit.gpuset) IS
+'Is the first set before the second in the order of indexes, or equal?';
+COMMENT ON OPERATOR gpucredit.> (gpucredit.gpuset, gpucredit.gpuset) IS
+'Is the first set behind the second in the order of indexes?';
+COMMENT ON OPERATOR gpucredit.>= (gpucredit.gpuset, gpucredit.gpuset) IS
+'Is the first set behind the second in the order of indexes, or equal?';
 
 CREATE OPERATOR CLASS gpucredit.gpuset_ops DEFAULT FOR TYPE gpucredit.gpuset USING btree AS
 	OPERATOR 1 gpucredit.<, OPERATOR 2 gpucredit.<=, OPERATOR 3 gpucredit.=,

@@ -257,6 +257,8 @@ Errors: UC001 no such account; UC202 rate limited; 22023.';
 /* Credits */
 
 CREATE TYPE gpucredit.issue_result AS (bucket bigint, replayed boolean);
+COMMENT ON TYPE gpucredit.issue_result IS
+'The bucket that issue() made.';
 
 CREATE FUNCTION gpucredit.issue(org text, account text, key text,
 	amount numeric, kind text DEFAULT 'paid',
@@ -275,10 +277,16 @@ Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate l
 
 CREATE TYPE gpucredit.hold_result AS (hold bigint, status text, reason text,
 	held numeric, expires_at timestamptz, replayed boolean);
+COMMENT ON TYPE gpucredit.hold_result IS
+'What hold() granted, or why it did not.';
 CREATE TYPE gpucredit.capture_result AS (captured numeric, released numeric,
 	lapsed numeric, replayed boolean);
+COMMENT ON TYPE gpucredit.capture_result IS
+'What capture() spent, and what of the hold went back.';
 CREATE TYPE gpucredit.release_result AS (released numeric, lapsed numeric,
 	replayed boolean);
+COMMENT ON TYPE gpucredit.release_result IS
+'What of a hold went back: all of it, and how much of that has lapsed.';
 
 CREATE FUNCTION gpucredit.hold(org text, account text, key text,
 	amount numeric, ttl interval) RETURNS gpucredit.hold_result

@@ -12,11 +12,19 @@ CREATE INDEX bucket_due ON gpucredit.bucket (expires_at)
 CREATE INDEX hold_job ON gpucredit.hold (org, job) WHERE job IS NOT NULL;
 
 CREATE TYPE gpucredit.revoke_result AS (revoked numeric, replayed boolean);
+COMMENT ON TYPE gpucredit.revoke_result IS
+'What revoke() took from a bucket.';
 CREATE TYPE gpucredit.transfer_result AS (moved numeric, status text,
 	reason text, replayed boolean);
+COMMENT ON TYPE gpucredit.transfer_result IS
+'What transfer() moved, or why it did not.';
 CREATE TYPE gpucredit.refund_result AS (refunded numeric, lapsed numeric,
 	replayed boolean);
+COMMENT ON TYPE gpucredit.refund_result IS
+'What was refunded, and how much of that has lapsed.';
 CREATE TYPE gpucredit.expire_credits_result AS (task text, affected bigint);
+COMMENT ON TYPE gpucredit.expire_credits_result IS
+'What expire_credits() did, and to how many buckets.';
 
 CREATE FUNCTION gpucredit.revoke(org text, bucket bigint, key text,
 	reason text) RETURNS gpucredit.revoke_result

@@ -128,6 +128,8 @@ Errors: UC001 no such account; UC101 bad budget: an amount below 0, an unknown p
 CREATE TYPE gpucredit.budgets_row AS (account text, period text,
 	period_start timestamptz, amount numeric, reserved numeric,
 	spent numeric, remaining numeric, hard boolean);
+COMMENT ON TYPE gpucredit.budgets_row IS
+'A budget on an account''s path, in the period of this instant.';
 
 /* The start of the period an instant is in. */
 CREATE FUNCTION gpucredit.period_start(period text, at timestamptz)

@@ -183,6 +183,8 @@ CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
 	action text, gpus gpucredit.gpuset, share int, deadline timestamptz,
 	time_left interval, spec jsonb, reason text, save boolean,
 	traceparent text);
+COMMENT ON TYPE gpucredit.heartbeat_result IS
+'What a node should be doing now: a row an attempt, and one for each that heartbeat() is told of and should not be.';
 
 CREATE FUNCTION gpucredit.drain(node text, reason text,
 	deadline timestamptz DEFAULT NULL) RETURNS void

@@ -254,16 +254,26 @@ $dump$;
 
 CREATE TYPE gpucredit.reserve_result AS (job bigint, status text,
 	reason text, held numeric, replayed boolean);
+COMMENT ON TYPE gpucredit.reserve_result IS
+'The job that reserve() made, or why it did not.';
 CREATE TYPE gpucredit.meter_result AS (action text, reason text,
 	billed numeric, held numeric, deadline timestamptz, time_left interval,
 	save boolean);
+COMMENT ON TYPE gpucredit.meter_result IS
+'What an attempt has to do, what it has cost, and how long its hold lasts.';
 CREATE TYPE gpucredit.meter_batch_result AS (ordinal int, org text,
 	job bigint, attempt int, action text, reason text, billed numeric,
 	held numeric, deadline timestamptz, time_left interval, save boolean);
+COMMENT ON TYPE gpucredit.meter_batch_result IS
+'What meter() would answer, with the place of its input.';
 CREATE TYPE gpucredit.settle_result AS (outcome text, billed numeric,
 	released numeric, lapsed numeric, refunded numeric, job_state text,
 	retry_at timestamptz, replayed boolean);
+COMMENT ON TYPE gpucredit.settle_result IS
+'How an attempt ended, what became of its hold, and of its job.';
 CREATE TYPE gpucredit.cancel_result AS (job_state text, replayed boolean);
+COMMENT ON TYPE gpucredit.cancel_result IS
+'The state of a job once it is cancelled.';
 
 CREATE FUNCTION gpucredit.reserve(org text, account text, key text,
 	request text, wall_limit interval DEFAULT NULL,

@@ -99,6 +99,8 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.checkpoint', '');
 
 CREATE TYPE gpucredit.resumed_result AS (good boolean, from_attempt int,
 	from_step bigint, uri text, sha256 bytea, size_bytes bigint);
+COMMENT ON TYPE gpucredit.resumed_result IS
+'Whether the checkpoint that was read is good; if not, the one before it.';
 
 CREATE FUNCTION gpucredit.set_retry_rule(rule text, class text,
 	priority int DEFAULT 100, outcome text DEFAULT NULL,
@@ -158,6 +160,8 @@ Errors: UC301 no such job; UC302 no such attempt, or no such checkpoint of an ea
  * that cannot be ended now stops no other.
  */
 CREATE TYPE gpucredit.sweep_result AS (task text, affected bigint);
+COMMENT ON TYPE gpucredit.sweep_result IS
+'What a sweep did: each of its tasks, and how much of it there was.';
 
 CREATE FUNCTION gpucredit.reap_holds() RETURNS SETOF gpucredit.sweep_result
 LANGUAGE c VOLATILE SECURITY DEFINER ROWS 5
@@ -368,6 +372,8 @@ CREATE TYPE gpucredit.cron_status_result AS (job text, schedule text,
 	active boolean, last_status text, last_message text,
 	last_started_at timestamptz, last_ended_at timestamptz,
 	failures bigint);
+COMMENT ON TYPE gpucredit.cron_status_result IS
+'A job of pg_cron''s that belongs to the extension, and how it last went.';
 
 CREATE FUNCTION gpucredit.cron_jobs()
 RETURNS SETOF gpucredit.cron_status_result

@@ -117,6 +117,8 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.reservation', '');
 CREATE TYPE gpucredit.place_result AS (action text, org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
 	per_gpu_hour numeric, reason text);
+COMMENT ON TYPE gpucredit.place_result IS
+'What a cycle of the scheduler decided: a row a job and node.';
 
 CREATE FUNCTION gpucredit.place(pool text DEFAULT 'default',
 	max_starts int DEFAULT NULL) RETURNS SETOF gpucredit.place_result
@@ -131,6 +133,8 @@ Errors: UC401 no such pool; 22023; 40001 at REPEATABLE READ and up where another
 
 CREATE TYPE gpucredit.explain_result AS (check_name text, passes boolean,
 	detail text);
+COMMENT ON TYPE gpucredit.explain_result IS
+'One check that a job passes or does not pass, with its figures.';
 
 CREATE FUNCTION gpucredit.explain(org text, job bigint)
 RETURNS SETOF gpucredit.explain_result
@@ -165,6 +169,8 @@ Errors: UC401 no such pool; 22023 unknown word, bad value, node that is there al
 CREATE TYPE gpucredit.reservation_result AS (org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
 	expected_at timestamptz, latest_at timestamptz);
+COMMENT ON TYPE gpucredit.reservation_result IS
+'The devices of one node that wait for a job, and from when on.';
 
 CREATE FUNCTION gpucredit.reservations(pool text DEFAULT 'default')
 RETURNS SETOF gpucredit.reservation_result
@@ -179,6 +185,8 @@ Errors: UC401 no such pool; 22023.';
 CREATE TYPE gpucredit.fair_share_result AS (org text, account text,
 	weight numeric, decayed numeric, live numeric, share numeric,
 	used numeric, rank int);
+COMMENT ON TYPE gpucredit.fair_share_result IS
+'An account in a pool: its weight, its use, and its turn.';
 
 CREATE FUNCTION gpucredit.fair_share(pool text DEFAULT 'default')
 RETURNS SETOF gpucredit.fair_share_result

@@ -50,6 +50,8 @@ CREATE TYPE gpucredit.balance_result AS (available numeric,
 	spendable numeric, held numeric, used numeric, spent numeric,
 	promo numeric, granted numeric, paid numeric,
 	next_expiry_at timestamptz, next_expiry_amount numeric);
+COMMENT ON TYPE gpucredit.balance_result IS
+'An account''s figures of one instant.';
 
 /* Of each bucket, what dead holds hold: free, but not booked as such yet. */
 CREATE FUNCTION gpucredit.dead_held(org text, at timestamptz)
@@ -245,6 +247,8 @@ CREATE TYPE gpucredit.bucket_result AS (bucket bigint, account text,
 	expires_at timestamptz, issued numeric, available numeric, held numeric,
 	spent numeric, expired numeric, revoked numeric, moved numeric,
 	policy jsonb, usable boolean, why text);
+COMMENT ON TYPE gpucredit.bucket_result IS
+'A bucket an account may spend from, what became of its credit, and why it does not pay where it does not.';
 
 CREATE FUNCTION gpucredit.buckets(org text, account text DEFAULT '')
 RETURNS SETOF gpucredit.bucket_result
@@ -294,6 +298,8 @@ CREATE TYPE gpucredit.statement_result AS (at timestamptz, entry bigint,
 	bucket bigint, kind text, account text, operation text, source text,
 	target text, amount numeric, hold bigint, job bigint, attempt int,
 	available numeric);
+COMMENT ON TYPE gpucredit.statement_result IS
+'An entry, or what time alone did, with what is available after it.';
 
 /*
  * All that ever happened to the buckets on a path, each with what it adds to
@@ -456,6 +462,8 @@ COMMENT ON FUNCTION gpucredit.require_job(text, bigint) IS
 
 CREATE TYPE gpucredit.history_result AS (at timestamptz, what text,
 	attempt int, detail text, trace text);
+COMMENT ON TYPE gpucredit.history_result IS
+'Something that happened to a job, or was decided about it.';
 
 /*
  * Entries are appended in the order of time, and jobs are numbered as they

@@ -13,6 +13,8 @@ COMMENT ON FUNCTION gpucredit.offer_types(text, text, text) IS
 CREATE TYPE gpucredit.bucket_for_result AS (bucket bigint, account text,
 	kind text, priority int, expires_at timestamptz, available numeric,
 	policy jsonb, pays boolean, why text, most numeric);
+COMMENT ON TYPE gpucredit.bucket_for_result IS
+'A bucket, whether it would pay for what is asked, and the most it would give.';
 
 /*
  * gpu_types NULL: a caller's own hold.  job: of which max_per_job counts what

@@ -95,6 +95,8 @@ COMMENT ON FUNCTION gpucredit.lock_chain() IS
 'seal_audit: keeps another call away; false where one is at it.';
 
 CREATE TYPE gpucredit.seal_audit_result AS (task text, affected bigint);
+COMMENT ON TYPE gpucredit.seal_audit_result IS
+'What seal_audit() did: each of its tasks, and how many rows it sealed.';
 
 CREATE FUNCTION gpucredit.seal_audit()
 RETURNS SETOF gpucredit.seal_audit_result
@@ -108,6 +110,8 @@ Errors: 25001 at REPEATABLE READ and up.';
 
 CREATE TYPE gpucredit.verify_audit_result AS (problem text, batch bigint,
 	row_name text, detail text);
+COMMENT ON TYPE gpucredit.verify_audit_result IS
+'A batch or a row of the trail that is not as it was sealed.';
 
 CREATE FUNCTION gpucredit.verify_audit(since timestamptz DEFAULT NULL,
 	published bytea DEFAULT NULL)
@@ -124,6 +128,8 @@ Errors: 22023.';
 CREATE TYPE gpucredit.audit_proof_result AS (batch bigint, leaf text,
 	leaf_index int, leaves int, path bytea[], header text, previous bytea,
 	root bytea, seal bytea);
+COMMENT ON TYPE gpucredit.audit_proof_result IS
+'The path from a row to its seal, for a check without the database.';
 
 CREATE FUNCTION gpucredit.audit_proof(entry bigint, kind text DEFAULT 'entry')
 RETURNS gpucredit.audit_proof_result

@@ -88,6 +88,8 @@ COMMENT ON FUNCTION gpucredit.entry_by_part(text) IS
 CREATE TYPE gpucredit.difference AS (org text, bucket bigint, hold bigint,
 	part int, what text, found gpucredit.credits, expected gpucredit.credits,
 	sound boolean);
+COMMENT ON TYPE gpucredit.difference IS
+'A figure of a bucket or hold that is not what the entries say.';
 
 CREATE FUNCTION gpucredit.bucket_difference(tenant text)
 RETURNS SETOF gpucredit.difference
@@ -255,6 +257,8 @@ COMMENT ON FUNCTION gpucredit.spend_day_difference(text) IS
 
 CREATE TYPE gpucredit.verify_result AS (invariant text, org text,
 	subject text, detail text);
+COMMENT ON TYPE gpucredit.verify_result IS
+'An invariant that does not hold, and where.';
 
 /* Money: buckets */
 CREATE FUNCTION gpucredit.check_buckets(tenant text)

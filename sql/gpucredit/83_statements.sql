@@ -74,6 +74,8 @@ COMMENT ON FUNCTION gpucredit.require_sense(text, text, boolean, text,
 
 CREATE TYPE gpucredit.usage_by_result AS (item text, spent numeric,
 	refunded numeric, net numeric, gpu_hours numeric, jobs bigint);
+COMMENT ON TYPE gpucredit.usage_by_result IS
+'What one account, tier, GPU type, day or job has cost.';
 
 CREATE FUNCTION gpucredit.usage_by(org text, account text,
 	since timestamptz, until timestamptz, by text)
@@ -108,6 +110,8 @@ Errors: UC001 no such account; 22023, also for a since or until before what is k
 CREATE TYPE gpucredit.top_spenders_result AS (rank bigint, account text,
 	net numeric, spent numeric, refunded numeric, gpu_hours numeric,
 	jobs bigint);
+COMMENT ON TYPE gpucredit.top_spenders_result IS
+'An account, by what it and those below it spent.';
 
 CREATE FUNCTION gpucredit.top_spenders(org text, k int, since timestamptz)
 RETURNS SETOF gpucredit.top_spenders_result
@@ -139,6 +143,8 @@ Errors: UC001 no such organisation; 22023, also for a since before what is kept.
 CREATE TYPE gpucredit.top_jobs_result AS (rank bigint, job bigint,
 	account text, tier text, gpu_types text[], net numeric, spent numeric,
 	refunded numeric, gpu_hours numeric);
+COMMENT ON TYPE gpucredit.top_jobs_result IS
+'A job, by what it has cost.';
 
 CREATE FUNCTION gpucredit.top_jobs(org text, k int, since timestamptz)
 RETURNS SETOF gpucredit.top_jobs_result
@@ -171,6 +177,8 @@ Errors: UC001 no such organisation; 22023, also for a since before what is kept.
 CREATE TYPE gpucredit.invoice_result AS (line bigint, account text,
 	tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric,
 	refunded numeric, amount numeric);
+COMMENT ON TYPE gpucredit.invoice_result IS
+'A line of an invoice: what an account used of a tier and GPU type in a month.';
 
 CREATE FUNCTION gpucredit.invoice(org text, month date)
 RETURNS SETOF gpucredit.invoice_result
@@ -206,6 +214,8 @@ Errors: UC001 no such organisation; 22023, also for a month before what is kept.
 /* Denials: those in the audit, and those not counted there yet */
 CREATE TYPE gpucredit.denials_result AS (account text, operation text,
 	reason text, n bigint, first_at timestamptz, last_at timestamptz);
+COMMENT ON TYPE gpucredit.denials_result IS
+'What an account was denied: how often, why, when first and last.';
 
 CREATE FUNCTION gpucredit.denials(org text, account text DEFAULT '',
 	since timestamptz DEFAULT NULL)

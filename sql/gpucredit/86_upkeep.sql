@@ -4,6 +4,8 @@
 
 CREATE TYPE gpucredit.rebuild_result AS (what text, was numeric,
 	is_now numeric);
+COMMENT ON TYPE gpucredit.rebuild_result IS
+'A figure that rebuild() mended: what it was, and what it is now.';
 
 /*
  * Makes one organisation's differences good.  The caller has locked the rows.
@@ -177,6 +179,8 @@ Result: each figure that differed, in credits; none where all was right. What th
 Errors: UC001 no such organisation; 22023.';
 
 CREATE TYPE gpucredit.maintain_result AS (task text, affected bigint);
+COMMENT ON TYPE gpucredit.maintain_result IS
+'What maintain() did: each of its tasks, and how much of it there was.';
 
 /*
  * One call at a time folds, which a lock on the table says that no reader and

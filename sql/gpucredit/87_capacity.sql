@@ -166,6 +166,8 @@ COMMENT ON FUNCTION gpucredit.require_slots(timestamptz, timestamptz,
 CREATE TYPE gpucredit.demand_result AS (since timestamptz, gpu_type text,
 	supply numeric, allocated numeric, waiting numeric, demand numeric,
 	starts bigint, mean_wait interval);
+COMMENT ON TYPE gpucredit.demand_result IS
+'Devices there were, were used and were wanted, in one stretch of time.';
 
 CREATE FUNCTION gpucredit.demand(pool text DEFAULT 'default',
 	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL,
@@ -244,6 +246,8 @@ CREATE TYPE gpucredit.capacity_advice_result AS (gpu_type text,
 	supply numeric, allocated numeric, waiting numeric,
 	busy_percent numeric, demand_percent numeric, backlog_change numeric,
 	stranded bigint, advice text, devices bigint);
+COMMENT ON TYPE gpucredit.capacity_advice_result IS
+'A GPU type of a pool: how busy it is, how its queue changes, and what to do.';
 
 CREATE FUNCTION gpucredit.capacity_advice(pool text DEFAULT 'default',
 	period interval DEFAULT '7 days',

@@ -10,6 +10,8 @@
  */
 CREATE TYPE gpucredit.counters_result AS (name text, operation text,
 	kind text, value text, count double precision);
+COMMENT ON TYPE gpucredit.counters_result IS
+'One count of the shared memory, for the metrics.';
 
 CREATE FUNCTION gpucredit.counters()
 RETURNS SETOF gpucredit.counters_result
@@ -210,6 +212,8 @@ COMMENT ON FUNCTION gpucredit.cron_gauges() IS
 
 CREATE TYPE gpucredit.metrics_result AS (family text, name text, type text,
 	labels jsonb, value double precision, help text);
+COMMENT ON TYPE gpucredit.metrics_result IS
+'One sample of the metrics, with what its family is.';
 
 /* Only what is asked for is computed; NULL asks for all. */
 CREATE FUNCTION gpucredit.metric_samples(families text[] DEFAULT NULL)

@@ -10,6 +10,8 @@
 CREATE TYPE gpucredit.report_scope AS (org text, since timestamptz,
 	until timestamptz, at timestamptz, narrow boolean, orgs text[],
 	accounts text[]);
+COMMENT ON TYPE gpucredit.report_scope IS
+'What a report is of: its time, the organisations and the accounts.';
 
 /* What a report can be about; since and until made whole. */
 CREATE FUNCTION gpucredit.report_span(since timestamptz, until timestamptz,
@@ -121,6 +123,8 @@ COMMENT ON FUNCTION gpucredit.report_first(gpucredit.report_scope) IS
 
 CREATE TYPE gpucredit.report_line AS (kind text, org text, account text,
 	gpu_type text, bin timestamptz, spent numeric, refunded numeric);
+COMMENT ON TYPE gpucredit.report_line IS
+'What was spent and refunded in one bar of a report.';
 
 /*
  * Settlements name their attempt; a refund names the job and the hold, and is
@@ -175,6 +179,8 @@ COMMENT ON FUNCTION gpucredit.report_lines(gpucredit.report_scope) IS
 
 CREATE TYPE gpucredit.report_hours_line AS (org text, account text,
 	gpu_type text, hours numeric, attempts bigint);
+COMMENT ON TYPE gpucredit.report_hours_line IS
+'The GPU-hours of an account in a report''s time.';
 
 CREATE FUNCTION gpucredit.report_hours(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_hours_line
@@ -211,6 +217,8 @@ COMMENT ON FUNCTION gpucredit.report_micros(timestamptz) IS
 
 CREATE TYPE gpucredit.report_slot AS (hour timestamptz, length numeric,
 	busy numeric, supply numeric);
+COMMENT ON TYPE gpucredit.report_slot IS
+'An hour of a report: devices busy, and devices there were.';
 
 /*
  * An attempt is two events, not an hour after hour: what it adds from its
@@ -282,6 +290,8 @@ COMMENT ON FUNCTION gpucredit.report_slots(gpucredit.report_scope) IS
 CREATE TYPE gpucredit.report_wait AS (tier text, rank int, started bigint,
 	median interval, p95 interval, longest interval, waiting bigint,
 	waiting_longest interval);
+COMMENT ON TYPE gpucredit.report_wait IS
+'How long the jobs of a tier waited in a report''s time.';
 
 /*
  * Counted by the second first, which several processes can do and sorting
@@ -333,6 +343,8 @@ COMMENT ON FUNCTION gpucredit.report_waits(gpucredit.report_scope) IS
 
 CREATE TYPE gpucredit.report_bucket AS (org text, account text,
 	expires_at timestamptz, available numeric);
+COMMENT ON TYPE gpucredit.report_bucket IS
+'A bucket in a report: what it has, and until when.';
 
 /*
  * What is available now, by owner and expiry; what dead holds hold is.  A
@@ -456,6 +468,8 @@ COMMENT ON FUNCTION gpucredit.runs_out(timestamptz[], numeric[], numeric,
 CREATE TYPE gpucredit.report_owner AS (org text, account text,
 	available numeric, held numeric, per_day numeric, expiries timestamptz[],
 	amounts numeric[], runs_out timestamptz);
+COMMENT ON TYPE gpucredit.report_owner IS
+'An account with credit in a report: what it has, and when that runs out.';
 
 CREATE FUNCTION gpucredit.report_owners(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_owner
@@ -510,6 +524,8 @@ COMMENT ON FUNCTION gpucredit.report_owners(gpucredit.report_scope) IS
 /* Fair share, of organisations, or of what is just below an account. */
 CREATE TYPE gpucredit.report_share AS (pool text, org text, account text,
 	weight numeric, due numeric, used numeric);
+COMMENT ON TYPE gpucredit.report_share IS
+'An account in a report: what it is due of a pool, and what it used.';
 
 CREATE FUNCTION gpucredit.report_shares(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_share

@@ -276,6 +276,8 @@ COMMENT ON FUNCTION gpucredit.queued_jobs(text, timestamptz) IS
 CREATE TYPE gpucredit.queue_result AS (org text, account text, job bigint,
 	tier text, request text, waits interval, reason text,
 	expected_at timestamptz);
+COMMENT ON TYPE gpucredit.queue_result IS
+'A job that waits: for how long, for what, and when it is expected to start.';
 
 CREATE FUNCTION gpucredit.queue(pool text DEFAULT 'default',
 	most int DEFAULT 20) RETURNS SETOF gpucredit.queue_result
@@ -303,6 +305,8 @@ Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.queue_reasons_result AS (reason text, tier text,
 	jobs bigint, devices numeric, longest interval);
+COMMENT ON TYPE gpucredit.queue_reasons_result IS
+'What jobs wait for: how many of a tier for the same reason.';
 
 CREATE FUNCTION gpucredit.queue_reasons(pool text DEFAULT 'default')
 RETURNS SETOF gpucredit.queue_reasons_result
@@ -325,6 +329,8 @@ Errors: UC401 no such pool; 22023.';
 /* Money: who runs out first. */
 CREATE TYPE gpucredit.burn_rate_result AS (org text, available numeric,
 	held numeric, per_day numeric, days_left numeric, runs_out timestamptz);
+COMMENT ON TYPE gpucredit.burn_rate_result IS
+'An organisation''s credit, its spend a day, and when it runs out at that.';
 
 CREATE FUNCTION gpucredit.burn_rate(most int DEFAULT 20)
 RETURNS SETOF gpucredit.burn_rate_result
@@ -351,6 +357,8 @@ Errors: 22023.';
 
 CREATE TYPE gpucredit.last_minute_result AS (what text, reason text,
 	jobs bigint, times bigint, latest timestamptz, org text, job bigint);
+COMMENT ON TYPE gpucredit.last_minute_result IS
+'What was decided in the last minute: each kind of decision, how often, and its latest job.';
 
 CREATE FUNCTION gpucredit.last_minute(span interval DEFAULT '1 min')
 RETURNS SETOF gpucredit.last_minute_result

@@ -382,13 +382,19 @@ SET LOCAL ROLE gpucredit_test_nobody;
 SELECT throws_ok($$SELECT gpucredit.now()$$, '42501', NULL, 'nobody reads not even the clock');
 RESET ROLE;
 
--- Every table, view and type says what it is.
+-- Every table, view, type and operator says what it is.
 SELECT ok(obj_description(c.oid, 'pg_class') <> '', format('%s says what it is', c.oid::regclass))
 FROM pg_class c
 WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v')
 ORDER BY c.relname;
-SELECT ok(obj_description(t, 'pg_type') <> '', format('%s says what it is', t))
-FROM unnest(ARRAY['gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset']::regtype[]) t;
+SELECT ok(obj_description(t.oid, 'pg_type') <> '', format('%s says what it is', t.oid::regtype))
+FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
+WHERE t.typnamespace = 'gpucredit'::regnamespace
+	AND (t.typcategory <> 'A' AND c.oid IS NULL OR c.relkind = 'c')
+ORDER BY t.typname;
+SELECT ok(obj_description(oid, 'pg_operator') <> '', format('%s says what it does', oid::regoperator))
+FROM pg_operator WHERE oprnamespace = 'gpucredit'::regnamespace
+ORDER BY oprname, oprleft, oprright;
 SELECT ok(obj_description('gpucredit'::regnamespace, 'pg_namespace') <> '', 'the schema says what it is');
 SELECT ok(obj_description(p.oid, 'pg_proc') <> '', format('%s says what it does', p.oid::regprocedure))
 FROM pg_proc p
