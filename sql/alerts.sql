@@ -204,6 +204,31 @@ SELECT locktype, classid::regclass, mode FROM pg_locks
 WHERE pid = pg_backend_pid() AND locktype IN ('advisory', 'object') AND classid <> 'pg_database'::regclass;
 ROLLBACK;
 
+-- metrics name the 20 lowest of those who wish to be told, and are low
+BEGIN;
+SELECT create_account('alm') \g /dev/null
+SELECT create_account('alm', 'm' || n), issue('alm', 'm' || n, 'i' || n, 1 + n * 0.001), set_alert('alm', 'm' || n, 1.024)
+FROM generate_series(1, 30) n \g /dev/null
+SELECT labels ->> 'org' AS org, count(*), min(value), max(value) FROM metric_samples('{low_balance_credits}') GROUP BY 1;
+SELECT value >= 23 AS all_of_them FROM metric_samples('{low_balances}');
+ROLLBACK;
+-- and each family is read where it is asked for, and only there
+BEGIN;
+CREATE TEMP VIEW reads AS SELECT sum(coalesce(seq_scan, 0) + coalesce(idx_scan, 0)) AS n
+FROM pg_stat_xact_user_tables WHERE schemaname = 'gpucredit';
+CREATE FUNCTION pg_temp.reads(family text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	before bigint := (SELECT n FROM reads);
+BEGIN
+	PERFORM * FROM gpucredit.metric_samples(ARRAY[family]);
+	RETURN (SELECT n FROM reads) - before;
+END $$;
+SELECT CASE WHEN r.n > 0 THEN 'tables' ELSE 'none' END AS reads, string_agg(f.family, ' ' ORDER BY f.family) AS families
+FROM metric_families() f, LATERAL (SELECT pg_temp.reads(f.family) AS n) r GROUP BY 1 ORDER BY 1;
+DROP FUNCTION pg_temp.reads(text);
+DROP VIEW reads;
+COMMIT;
+
 -- a day of spend that is wrong is seen, and mended
 UPDATE spend_day SET spent = '1' WHERE org = 'al' AND account = 'lab' AND day = '2032-08-01';
 INSERT INTO alert (org, at, account, kind, period, period_start, threshold, detail)

@@ -129,6 +129,51 @@ SELECT set_config('gpucredit.clock', '2027-05-01 17:00+00', false);
 SELECT expected_at, latest_at FROM gpucredit.reservations('bf') LIMIT 1;
 SELECT * FROM gpucredit.verify('bf');
 
+-- fewer than five tell nothing; of more than twenty the latest count; of its
+-- own account and tier; at least a second, if the limit is not less
+DO $$
+BEGIN
+	PERFORM set_config('gpucredit.clock', '2027-05-01 20:00+00', false);
+	PERFORM gpucredit.create_pool('bl'), gpucredit.create_account('bf', 'learns'), gpucredit.create_account('bf', 'other');
+	PERFORM gpucredit.register_node('bl', 'bl-1', 'BF-A', 8, 40960);
+END $$;
+CREATE FUNCTION pg_temp.runs(key text, account text, wall interval, tier text DEFAULT 'standard_training') RETURNS bigint
+LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM gpucredit.reserve('bf', account, key, '1xBF-A', wall, tier, 'bl');
+	PERFORM gpucredit.place('bl');
+	RETURN pg_temp.job(key);
+END $$;
+-- So many have completed, after such a part of their limits.
+CREATE FUNCTION pg_temp.ran(key text, times int, part float) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	id bigint;
+BEGIN
+	FOR n IN 1 .. times LOOP
+		id := pg_temp.runs(concat(key, n), 'learns', '40 s');
+		PERFORM set_config('gpucredit.clock', (gpucredit.now() + '40 s')::text, false);
+		PERFORM gpucredit.settle('bf', id, 1, 'completed', '40 s'::interval * part);
+	END LOOP;
+END $$;
+CREATE FUNCTION pg_temp.expected(key text, account text DEFAULT 'learns', wall interval DEFAULT '8 h',
+	tier text DEFAULT 'standard_training') RETURNS interval LANGUAGE plpgsql AS $$
+DECLARE
+	id bigint := pg_temp.runs(key, account, wall, tier);
+	expected interval := (SELECT expected_end - started_at FROM gpucredit.attempt_gpu WHERE org = 'bf' AND job = id);
+BEGIN
+	PERFORM gpucredit.cancel('bf', id, 'cancel ' || key), gpucredit.settle('bf', id, 1, 'cancelled', '0');
+	RETURN expected;
+END $$;
+SELECT pg_temp.ran('bl four ', 4, 0.25), pg_temp.expected('bl after 4') AS after_four;
+SELECT pg_temp.ran('bl fifth ', 1, 0.25), pg_temp.expected('bl after 5') AS after_five;
+SELECT pg_temp.expected('bl other account', 'other') AS other_account,
+	pg_temp.expected('bl other tier', tier => 'premium_training') AS other_tier;
+SELECT pg_temp.expected('bl short', wall => '2 s') AS of_2_s, pg_temp.expected('bl shorter', wall => '0.5 s') AS of_half_a_second;
+SELECT pg_temp.ran('bl long ', 20, 0.75), pg_temp.expected('bl after 25') AS of_the_last_20;
+SELECT pg_temp.ran('bl again ', 14, 0.25), pg_temp.expected('bl after 39') AS six_are_long;
+SELECT pg_temp.ran('bl and again ', 1, 0.25), pg_temp.expected('bl after 40') AS five_are_long;
+SELECT * FROM gpucredit.verify('bf');
+
 \echo === Let in before a reservation, and slow to start
 DO $$
 BEGIN
@@ -306,6 +351,43 @@ SELECT action, pg_temp.key(job) AS job, node, gpus, reason FROM gpucredit.place(
 SELECT pg_temp.key(job) AS job, node, gpus, expected_at FROM gpucredit.reservations('bv');
 SELECT count(*) FROM gpucredit.place('bv');
 SELECT * FROM gpucredit.verify();
+
+\echo === What the trail hears of a reservation
+DO $$
+BEGIN
+	PERFORM gpucredit.create_pool('bh');
+	PERFORM gpucredit.register_node('bh', 'bh-1', 'BF-A', 2, 40960);
+	PERFORM gpucredit.reserve('bf', '', 'bh holds', '2xBF-A', '2 h', pool => 'bh');
+	PERFORM gpucredit.place('bh');
+	PERFORM gpucredit.reserve('bf', '', 'bh waits', '1xBF-A', '1 h', pool => 'bh');
+END $$;
+CREATE FUNCTION pg_temp.heard() RETURNS TABLE (reason text, told jsonb) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM gpucredit.place('bh');
+	RETURN QUERY SELECT a.reason, a.detail FROM gpucredit.audit a WHERE a.org = 'bf'
+		AND a.job = pg_temp.job('bh waits') AND a.decision = 'reserve' ORDER BY a.audit;
+END $$;
+SELECT * FROM pg_temp.heard();
+-- a cycle that changes nothing writes nothing
+SELECT xmin AS was FROM gpucredit.reservation WHERE org = 'bf' AND job = pg_temp.job('bh waits') \gset
+SELECT set_config('gpucredit.clock', (gpucredit.now() + '1 s')::text, false) \g /dev/null
+SELECT count(*) FROM pg_temp.heard();
+SELECT xmin = :was AS as_it_was FROM gpucredit.reservation WHERE org = 'bf' AND job = pg_temp.job('bh waits');
+-- one that moves by a minute, either way; by more; that is elsewhere
+CREATE FUNCTION pg_temp.heard_of(deed text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	told bigint;
+BEGIN
+	EXECUTE format('UPDATE gpucredit.reservation SET %s WHERE pool = %L', deed, 'bh');
+	PERFORM set_config('gpucredit.clock', (gpucredit.now() + '1 us')::text, false);
+	SELECT count(*) - 1 INTO told FROM pg_temp.heard();
+	RAISE EXCEPTION USING ERRCODE = 'XX999';
+EXCEPTION WHEN SQLSTATE 'XX999' THEN
+	RETURN told;
+END $$;
+SELECT deed, pg_temp.heard_of(deed) FROM unnest(ARRAY['at = at + ''60 s''', 'at = at - interval ''60 s''',
+	'at = at + ''60.000001 s''', 'at = at - interval ''60.000001 s''', 'nodes = ''bh-2''']) deed;
+SELECT * FROM gpucredit.verify('bf');
 
 -- nothing of this test is left for others
 SELECT set_config('gpucredit.clock', '2027-05-02 12:00+00', false);

@@ -172,6 +172,27 @@ SELECT count(*), sum(gpucredit.gpu_count(gpus)) FROM pg_temp.place();
 SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
 WHERE org = 'fl' AND ended_at IS NULL;
 
+-- where running was never told, its devices are fenced by time alone, and its
+-- job is not waited for
+DO $$
+BEGIN
+	PERFORM gpucredit.create_pool('fl-n');
+	PERFORM gpucredit.register_node('fl-n', 'fl-n' || n, 'FL-A', 1, 40960) FROM generate_series(1, 2) n;
+END $$;
+SELECT pg_temp.submit('untold', '1xFL-A', of_pool => 'fl-n');
+SELECT * FROM pg_temp.place('fl-n');
+SELECT count(*) FROM gpucredit.heartbeat('fl-n1');
+SELECT pg_temp.job('untold') AS untold \gset
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('fl', :untold, 1, 'preempted');
+RESET ROLE;
+SELECT * FROM pg_temp.place('fl-n');
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('fl', :untold, 2, 'preempted');
+RESET ROLE;
+SELECT * FROM pg_temp.place('fl-n');
+SELECT gpucredit.cancel('fl', :untold, 'cu');
+
 --
 -- A node is taken back by its provider
 --

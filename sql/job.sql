@@ -587,6 +587,31 @@ SELECT pg_temp.key(p.job, 'jo-past') AS key, p.attempt FROM gpucredit.place('jo-
 SELECT available, held FROM gpucredit.balance('jo-past');
 SELECT * FROM gpucredit.verify('jo-past');
 
+-- More wait than a cycle tries: accounts take turns, so the few of one do not
+-- wait for the many of another that were there first.
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('turns'), gpucredit.create_account('turns', 'many'), gpucredit.create_account('turns', 'few');
+	PERFORM gpucredit.create_pool('turns');
+	PERFORM gpucredit.register_node('turns', 'turns', 'JO-F', 2, 1000);
+	PERFORM gpucredit.issue('turns', '', 'i', 100);
+	PERFORM gpucredit.reserve('turns', CASE WHEN n <= 1000 THEN 'many' ELSE 'few' END, 'k' || n, '0.001xJO-F', '1 h',
+		pool => 'turns') FROM generate_series(1, 1030) n;
+	PERFORM gpucredit.place('turns');
+	PERFORM gpucredit.place('turns');
+	PERFORM gpucredit.suspend_account('turns', '', true);
+	PERFORM gpucredit.settle('turns', j.job, 1, 'preempted', '0')
+	FROM gpucredit.job j WHERE j.org = 'turns' ORDER BY j.job;
+	PERFORM gpucredit.suspend_account('turns', '', false);
+END $$;
+SELECT account, state, count(*) FROM gpucredit.job WHERE org = 'turns' GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT count(*) FROM gpucredit.plan('turns');
+SELECT count(*) FROM gpucredit.place('turns');
+SELECT account, state, count(*) FROM gpucredit.job WHERE org = 'turns' GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT count(*) FROM gpucredit.place('turns');
+SELECT count(gpucredit.settle('turns', job, 2, 'completed', '0')) FROM gpucredit.job WHERE org = 'turns' AND state = 'active';
+SELECT * FROM gpucredit.verify('turns');
+
 -- What is spent of a bucket per job counts over all its attempts.
 SET gpucredit.clock = '2027-01-08 00:00+00';
 DO $$

@@ -76,6 +76,16 @@ SELECT job_state FROM gpucredit.settle('pk', (SELECT max(job)
 	FROM gpucredit.job WHERE pool = 'pk-fgd'), 1, 'preempted');
 SELECT pg_temp.placed('pk-fgd') <> '' AS again;
 SELECT sum(jobs) FROM gpucredit.typical WHERE pool = 'pk-fgd';
+-- 1,000 kinds a day, of which those that are known go on being counted
+BEGIN;
+INSERT INTO gpucredit.typical (pool, day, request, cpu_milli, memory_mib, jobs)
+SELECT 'pk-fgd', '2027-03-01 00:00+00', '1xPK-A', 100000 + n, 0, 1
+FROM generate_series(1, 1000 - (SELECT count(*) FROM gpucredit.typical WHERE pool = 'pk-fgd')::int) n;
+SELECT count(*), sum(jobs) FROM gpucredit.typical WHERE pool = 'pk-fgd';
+SELECT pg_temp.ask('pk-fgd', 'new', '1xPK-A', 2000), pg_temp.ask('pk-fgd', 'known', '1xPK-A', 1000);
+SELECT pg_temp.placed('pk-fgd') <> '' AS both;
+SELECT count(*), sum(jobs), sum(jobs) FILTER (WHERE cpu_milli = 1000) AS known FROM gpucredit.typical WHERE pool = 'pk-fgd';
+ROLLBACK;
 -- by fgd, types of one price compete for "*": what only A can serve stays
 SELECT pg_temp.scene('pk-any', '{"packing": "fgd"}', 'n1 A 2', 'n2 B 2');
 SELECT pg_temp.ask('pk-any', 'a', '1xPK-A');

@@ -260,6 +260,8 @@ BEGIN ATOMIC
 			('seal_stalled_seconds', '{}', coalesce(greatest(0, extract(
 				epoch FROM clock.at - t.waiting_since)), 0)))
 			AS v (name, labels, value)
+		WHERE (metric_samples.families IS NULL
+			OR metric_samples.families && '{seal_unsealed,seal_stalled_seconds}')
 		UNION ALL
 		SELECT g.* FROM gpucredit.cron_gauges() g
 		WHERE (metric_samples.families IS NULL

@@ -313,6 +313,13 @@ foreach my $panel (@{ decode_json(slurp_file("$folder/grafana.json"))->{panels} 
 }
 
 stop_child($_) foreach keys %children;
+
+# What was counted is gone at a restart, as Prometheus expects.
+cmp_ok(metric('calls_total', operation => 'release'), '>=', 1600, 'what was counted');
+$node->restart;
+is_deeply(
+	[ map { metric($_, operation => 'release') } qw(calls_total errors_total) ],
+	[ 0, 'none' ], 'begins at 0 after a restart');
 verify_empty($node, 'credit');
 $node->stop;
 done_testing();
