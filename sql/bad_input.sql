@@ -956,6 +956,12 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('set_budget', 'alert_at', $$'{NaN}'$$, '22003'),
 	('set_budget', 'alert_at', $$'{Infinity}'$$, '22003'),
 	('set_budget', 'alert_at', $$'{{0.5},{1}}'$$, 'UC101'),
+	('set_budget', 'alert_at', $$'{10}'$$, '00000'),
+	('set_budget', 'alert_at', $$'{10.000001}'$$, 'UC101'),
+	('set_budget', 'alert_at', $$(SELECT array_agg(n / 16.0)
+		FROM generate_series(1, 16) n)$$, '00000'),
+	('set_budget', 'alert_at', $$(SELECT array_agg(n / 17.0)
+		FROM generate_series(1, 17) n)$$, 'UC101'),
 	('set_budget', 'alert_at', $$(SELECT array_agg(n / 10000.0)
 		FROM generate_series(1, 10000) n)$$, 'UC101'),
 	('set_slices', 'n', '0', '22023'),
