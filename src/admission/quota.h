@@ -20,6 +20,15 @@ typedef struct QuotaAsk
 	const char *const *gpu_types;
 } QuotaAsk;
 
+/* A quota on a path, as an unlocked look says. */
+typedef struct Quota
+{
+	const char *account;
+	const char *gpu_type;		/* "": any */
+	int32		max_gpus;		/* -1: no limit */
+	bool		limited;		/* it has a max_queued */
+} Quota;
+
 /* The quotas on a path, as an unlocked look says. */
 typedef struct QuotaLook
 {
@@ -27,8 +36,13 @@ typedef struct QuotaLook
 	List	   *quotas;
 } QuotaLook;
 
+/* quota.c */
 extern void QuotaRead(QuotaLook *look);
 extern const char *QuotaCheck(const QuotaLook *look, const QuotaAsk *ask,
 							  bool supposed);
+
+/* queued.c */
+extern bool QuotaQueueFull(const QuotaLook *look, const QuotaAsk *ask,
+						   bool supposed);
 
 #endif							/* GPUCREDIT_QUOTA_H */

@@ -82,7 +82,7 @@ typedef bool (*SqlRowFunction) (void *context, const Datum *values,
 
 extern void SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
 					SqlRowFunction function, void *context);
-extern void SqlEachInTurn(SqlStatement *statement, SqlArgs *args,
+extern void SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
 						  SqlRowFunction function, void *context);
 
 /* sql_whole.c: which columns of a table, of a row that came as one value */

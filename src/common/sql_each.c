@@ -10,7 +10,9 @@
  *
  * It can also say in which order a statement locks and changes rows, which the
  * plan of a join does not: the statement picks its rows by a number that is a
- * parameter, and that counts up as each row is handed over (SqlEachInTurn).
+ * parameter, and that counts up as each row is handed over (SqlEachInTurn).  A
+ * row that its plan comes to before its turn is passed over, neither locked
+ * nor changed; then the statement is run again from there.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,10 +33,11 @@ typedef struct EachReceiver
 	SqlRowFunction function;
 	void	   *context;
 	ParamExternData *turn;		/* NULL: rows come in any order */
+	bool		enough;			/* the function wants no more */
 } EachReceiver;
 
-static void run(SqlStatement *statement, SqlArgs *args, bool read_only,
-				bool in_turn, SqlRowFunction function, void *context);
+static bool run(SqlStatement *statement, SqlArgs *args, bool read_only,
+				int32 *turn, SqlRowFunction function, void *context);
 static ParamListInfo params_of(const SqlStatement *statement, SqlArgs *args);
 
 /*
@@ -50,6 +53,7 @@ each_receive(TupleTableSlot *slot, DestReceiver *self)
 	CHECK_FOR_INTERRUPTS();
 	slot_getallattrs(slot);
 	more = each->function(each->context, slot->tts_values, slot->tts_isnull);
+	each->enough = !more;
 	if (each->turn != NULL)
 		each->turn->value = Int32GetDatum(DatumGetInt32(each->turn->value) +
 										  1);
@@ -78,27 +82,43 @@ void
 SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
 		SqlRowFunction function, void *context)
 {
-	run(statement, args, read_only, false, function, context);
+	(void) run(statement, args, read_only, NULL, function, context);
 }
 
 /*
- * The same of a statement whose last parameter, an int, is the number of the
- * row whose turn it is: "u.n = $7".  A row that its plan comes to before its
- * turn is passed over, neither locked nor changed: the caller asks again from
- * there, until nothing comes.
+ * The same, in turn, of a statement with two more parameters: the numbers of
+ * the rows, int[], from 1 to n, and the number of that whose turn it is, int:
+ * "u.n = $7".  It ends with the last, where none comes that should, or where
+ * the function wants no more.
  */
 void
-SqlEachInTurn(SqlStatement *statement, SqlArgs *args,
+SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
 			  SqlRowFunction function, void *context)
 {
-	run(statement, args, false, true, function, context);
+	int32	   *numbers = palloc(sizeof(int32) * n);
+	int32		turn = 1;
+	int32		before = 0;
+
+	for (int i = 0; i < n; i++)
+		numbers[i] = i + 1;
+	SqlArgInt4Array(args, numbers, n);
+	SqlArgInt4(args, turn);
+	while (before < turn && turn <= n)
+	{
+		before = turn;
+		args->values[args->n - 1] = Int32GetDatum(turn);
+		if (!run(statement, args, false, &turn, function, context))
+			break;
+	}
+	pfree(numbers);
 }
 
 /*
- * Run a statement, with each row handed to a function.
+ * Run a statement, with each row handed to a function.  False: it wants no
+ * more.  turn: NULL, or whose turn it is, and then was next.
  */
-static void
-run(SqlStatement *statement, SqlArgs *args, bool read_only, bool in_turn,
+static bool
+run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
 	SqlRowFunction function, void *context)
 {
 	MemoryContext caller = CurrentMemoryContext;
@@ -123,7 +143,7 @@ run(SqlStatement *statement, SqlArgs *args, bool read_only, bool in_turn,
 
 	SqlReady(statement, args);
 	options.params = params_of(statement, args);
-	if (in_turn)
+	if (turn != NULL)
 	{
 		each.turn = &options.params->params[args->n - 1];
 		each.turn->pflags = 0;	/* nobody may take it for a constant */
@@ -131,6 +151,9 @@ run(SqlStatement *statement, SqlArgs *args, bool read_only, bool in_turn,
 	rc = SPI_execute_plan_extended(statement->plan, &options);
 	MemoryContextSwitchTo(caller);
 	SqlExpect(statement, rc);
+	if (turn != NULL)
+		*turn = DatumGetInt32(each.turn->value);
+	return !each.enough;
 }
 
 /*

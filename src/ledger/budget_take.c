@@ -122,26 +122,14 @@ bool
 BudgetTryCount(BudgetSet *set, Credits amount)
 {
 	Counting	counting = {.set = set, .amount = amount};
-	int32	   *numbers;
-	int			before = -1;
+	SqlArgs		args;
 
 	if (set->n == 0)
 		return true;
-	numbers = palloc(sizeof(int32) * set->n);
-	for (int i = 0; i < set->n; i++)
-		numbers[i] = i + 1;
-	while (before < counting.counted && counting.counted < set->n &&
-		   !counting.spread)
-	{
-		SqlArgs		args = BudgetKeys(set);
-
-		before = counting.counted;
-		SqlArgCredits(&args, amount);
-		SqlArgInt4Array(&args, numbers, set->n);
-		SqlArgInt4(&args, before + 1);
-		SqlEachInTurn(before + 1 == set->n ? &count_take : &counts_take_each,
-					  &args, see_counted, &counting);
-	}
+	args = BudgetKeys(set);
+	SqlArgCredits(&args, amount);
+	SqlEachInTurn(set->n == 1 ? &count_take : &counts_take_each, &args,
+				  set->n, see_counted, &counting);
 	return counting.counted == set->n && !counting.spread &&
 		!BudgetOver(set, amount);
 }

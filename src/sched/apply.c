@@ -171,7 +171,8 @@ CycleApply(const Cycle *cycle)
 	start_jobs(cycle);
 	insert_attempts(cycle);
 	insert_devices(cycle);
-	LearnStarts(cycle);
+	TypicalCount(cycle);
+	CachesNote(cycle);
 	audit_starts(cycle);
 }
 

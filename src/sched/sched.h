@@ -175,11 +175,17 @@ extern ClaimOwner ClaimOwnerOf(const Cycle *cycle,
 extern void ClaimsAudit(const Cycle *cycle);
 extern void ClaimsPut(const Cycle *cycle, ReturnSetInfo *rsinfo);
 
-/* learn.c */
+/* what is learnt from jobs that start is remembered for so long */
+#define LEARN_DAYS	"7"
+
+/* typical.c */
 extern void TypicalLoad(Cycle *cycle);
+extern void TypicalCount(const Cycle *cycle);
+
+/* caches.c */
 extern int32 CacheIndex(Cycle *cycle, const char *org, const char *cache);
 extern void CachesLoad(Cycle *cycle);
-extern void LearnStarts(const Cycle *cycle);
+extern void CachesNote(const Cycle *cycle);
 
 /* usage.c */
 extern void UsageLoad(Cycle *cycle);

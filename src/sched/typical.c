@@ -1,18 +1,16 @@
 /*-------------------------------------------------------------------------
  *
- * learn.c
- *		What a pool learns from what it starts: what its jobs are like, and
- *		what its nodes hold.
+ * typical.c
+ *		What a pool's jobs are like.
  *
- * What jobs are like is counted by request, cpu and memory, each job once, at
- * its first start; those of the last 7 days that way, and those that wait,
- * are what the policy fgd calls typical.  What a node holds is the cache keys
- * of what it started in that time, the latest CACHES_OF_NODE of them.
+ * They are counted by request, cpu and memory, each job once, at its first
+ * start; those of the last LEARN_DAYS days that way, and those that wait, are
+ * what the policy fgd calls typical.
  *
- * Both tables belong to the pool: only its cycle writes them, under its lock,
- * and what is too old means nothing and is deleted by the cycles that start
- * something.  Both are bounded: REQUESTS_OF_DAY kinds of requests a day, of
- * which the REQUESTS_READ most frequent count.
+ * The table belongs to the pool: only its cycle writes it, under its lock, and
+ * what is too old means nothing and is deleted by the cycles that start
+ * something.  REQUESTS_OF_DAY kinds of requests a day are counted, of which
+ * the REQUESTS_READ most frequent count.
  *
  * Locks: none beyond the pool's.
  *
@@ -20,37 +18,19 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/errors.h"
 #include "common/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "types/gpureq.h"
-#include "utils/hsearch.h"
 
-#define DAYS			"7"
-#define CACHES_OF_NODE	"32"
 #define REQUESTS_OF_DAY	"1000"
 #define REQUESTS_READ	"256"
-#define NAME_SIZE		256		/* of an organisation, a cache key */
-
-typedef struct CacheKey
-{
-	char		org[NAME_SIZE];
-	char		cache[NAME_SIZE];
-} CacheKey;
-
-typedef struct CacheEntry
-{
-	CacheKey	key;
-	int32		id;
-} CacheEntry;
 
 SQL_STATEMENT(typical_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT t.request, t.cpu_milli, t.memory_mib,"
 			  " pg_catalog.sum(t.jobs)::bigint"
 			  " FROM gpucredit.typical t"
-			  " WHERE t.pool = $1 AND t.day > $2 - interval '" DAYS " days'"
+			  " WHERE t.pool = $1 AND t.day > $2 - interval '" LEARN_DAYS " days'"
 			  " GROUP BY t.request, t.cpu_milli, t.memory_mib"
 			  " ORDER BY 4 DESC, 1, 2, 3 LIMIT " REQUESTS_READ);
 SQL_STATEMENT(typical_count, SPI_OK_INSERT,
@@ -75,37 +55,10 @@ SQL_STATEMENT(typical_count, SPI_OK_INSERT,
 			  " DO UPDATE SET jobs = t.jobs + EXCLUDED.jobs");
 SQL_STATEMENT(typical_forget, SPI_OK_DELETE, "text, timestamptz",
 			  "DELETE FROM gpucredit.typical t WHERE t.pool = $1"
-			  " AND t.day <= $2 - interval '" DAYS " days'");
-SQL_STATEMENT(caches_read, SPI_OK_SELECT, "text, timestamptz",
-			  "SELECT c.org, c.cache, c.node FROM gpucredit.node_cache c"
-			  " WHERE c.pool = $1 AND c.used_at > $2 - interval '" DAYS
-			  " days'");
-SQL_STATEMENT(caches_note, SPI_OK_INSERT,
-			  "text, timestamptz, text[], text[], text[]",
-			  "INSERT INTO gpucredit.node_cache AS c (org, cache, node, pool,"
-			  " used_at) SELECT DISTINCT u.org, u.cache, u.node, $1, $2"
-			  " FROM ROWS FROM (pg_catalog.unnest($3),"
-			  "  pg_catalog.unnest($4), pg_catalog.unnest($5))"
-			  " AS u (org, cache, node)"
-			  " ON CONFLICT (org, cache, node) DO UPDATE"
-			  " SET pool = EXCLUDED.pool, used_at = EXCLUDED.used_at");
-SQL_STATEMENT(caches_forget, SPI_OK_DELETE, "text, timestamptz, text[]",
-			  "DELETE FROM gpucredit.node_cache c"
-			  " WHERE (c.pool = $1"
-			  "  AND c.used_at <= $2 - interval '" DAYS " days')"
-			  " OR (c.org, c.cache, c.node) IN (SELECT r.org, r.cache, r.node"
-			  "  FROM (SELECT o.org, o.cache, o.node,"
-			  "   pg_catalog.row_number() OVER (PARTITION BY o.node"
-			  "    ORDER BY o.used_at DESC, o.org, o.cache) AS n"
-			  "   FROM gpucredit.node_cache o"
-			  "   WHERE o.pool = $1 AND o.node = ANY ($3)) r"
-			  "  WHERE r.n > " CACHES_OF_NODE ")");
-
+			  " AND t.day <= $2 - interval '" LEARN_DAYS " days'");
 static DecideAsk typical_ask(const Cycle *cycle, const GpuReq *request);
 static bool same_kind(const DecideAsk *a, const DecideAsk *b);
 static int	add_waiting(const Cycle *cycle, DecideTypical *typical, int n);
-static void count_typical(const Cycle *cycle);
-static void note_caches(const Cycle *cycle);
 
 /*
  * What the pool's jobs are like, where its policy asks for it.
@@ -231,87 +184,10 @@ add_waiting(const Cycle *cycle, DecideTypical *typical, int n)
 }
 
 /*
- * The number of an organisation's cache key, from 1 on.
- */
-int32
-CacheIndex(Cycle *cycle, const char *org, const char *cache)
-{
-	CacheKey	key;
-	CacheEntry *entry;
-	bool		found;
-
-	if (cycle->cache_ids == NULL)
-	{
-		HASHCTL		control = {.keysize = sizeof(CacheKey),
-			.entrysize = sizeof(CacheEntry), .hcxt = CurrentMemoryContext};
-
-		cycle->cache_ids = hash_create("gpucredit caches", 64, &control,
-									   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
-	memset(&key, 0, sizeof(key));
-	Ensure(strlen(org) < NAME_SIZE && strlen(cache) < NAME_SIZE,
-		   "A name is longer than allowed.");
-	strcpy(key.org, org);
-	strcpy(key.cache, cache);
-	entry = hash_search(cycle->cache_ids, &key, HASH_ENTER, &found);
-	if (!found)
-		entry->id = (int32) hash_get_num_entries(cycle->cache_ids);
-	return entry->id;
-}
-
-/*
- * Which nodes hold what jobs that wait want to find.
- */
-void
-CachesLoad(Cycle *cycle)
-{
-	SqlArgs		args = {0};
-	SqlResult	rows;
-	DecideCached *cached;
-
-	if (cycle->cache_ids == NULL)
-		return;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, cycle->now);
-	rows = CycleRead(cycle, &caches_read, &args);
-	cached = MemoryContextAllocHuge(CurrentMemoryContext,
-									sizeof(DecideCached) * (rows.n + 1));
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		CacheKey	key;
-		CacheEntry *entry;
-		int32		node = NodeIndex(cycle->set, SqlText(rows, i, 3));
-
-		CHECK_FOR_INTERRUPTS();
-		memset(&key, 0, sizeof(key));
-		strlcpy(key.org, SqlText(rows, i, 1), NAME_SIZE);
-		strlcpy(key.cache, SqlText(rows, i, 2), NAME_SIZE);
-		entry = hash_search(cycle->cache_ids, &key, HASH_FIND, NULL);
-		if (entry != NULL && node >= 0)
-			cached[cycle->input.n_cached++] = (DecideCached)
-		{
-			entry->id, node
-		};
-	}
-	SqlFree(&rows);
-	cycle->input.cached = cached;
-}
-
-/*
- * Learn from what the cycle starts.
- */
-void
-LearnStarts(const Cycle *cycle)
-{
-	count_typical(cycle);
-	note_caches(cycle);
-}
-
-/*
  * Count the jobs that start for the first time.
  */
-static void
-count_typical(const Cycle *cycle)
+void
+TypicalCount(const Cycle *cycle)
 {
 	int			most = cycle->result.n_starts;
 	const char **requests = palloc(sizeof(char *) * (most + 1));
@@ -339,45 +215,4 @@ count_typical(const Cycle *cycle)
 	SqlArgInt8Array(&args, amounts, n);
 	SqlArgInt8Array(&args, amounts + most, n);
 	(void) SqlRun(&typical_count, &args);
-}
-
-/*
- * Note what the nodes will hold that jobs start on.
- */
-static void
-note_caches(const Cycle *cycle)
-{
-	int			most = cycle->result.n_parts;
-	const char **texts = palloc(sizeof(char *) * 3 * (most + 1));
-	SqlArgs		args = {0};
-	SqlArgs		forget = {0};
-	int			n = 0;
-
-	for (int i = 0; i < cycle->result.n_starts; i++)
-	{
-		const DecideStart *start = &cycle->result.starts[i];
-		const Queued *queued = &cycle->queued[start->job];
-
-		for (int p = 0; p < start->n_parts && queued->cache != NULL; p++)
-		{
-			const DecidePart *part =
-			&cycle->result.parts[start->first_part + p];
-
-			texts[n] = cycle->jobs[start->job].org;
-			texts[most + n] = queued->cache;
-			texts[2 * most + n++] = cycle->set->nodes[part->node].name;
-		}
-	}
-	if (n == 0)
-		return;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, cycle->now);
-	SqlArgTextArray(&args, texts, n);
-	SqlArgTextArray(&args, texts + most, n);
-	SqlArgTextArray(&args, texts + 2 * most, n);
-	(void) SqlRun(&caches_note, &args);
-	SqlArgText(&forget, cycle->pool);
-	SqlArgTime(&forget, cycle->now);
-	SqlArgTextArray(&forget, texts + 2 * most, n);
-	(void) SqlRun(&caches_forget, &forget);
 }

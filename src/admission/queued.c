@@ -1,0 +1,242 @@
+/*-------------------------------------------------------------------------
+ *
+ * queued.c
+ *		Do as many jobs wait as may?
+ *
+ * The quota's row is locked and the jobs are counted after, so that two
+ * submissions at once cannot both be the last.
+ *
+ * Jobs need no counting while the limit is far.  Who counts those that wait
+ * also counts those that are not over; no more can come to wait but by a
+ * submission, which has the quota's row.  So half of what is left between
+ * these and the limit is noted in the row as spare: as many submissions may
+ * follow without looking.  Half, and nothing where little is left, for the
+ * sake of those that were under way unseen when the quota was set.  A quota
+ * of one type has none: what types a job accepts may change.
+ *
+ * Locks: quotas with max_queued, leaf to root; before dead holds, budgets and
+ * buckets.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "admission/quota.h"
+#include "common/sql.h"
+
+#define SPARE_LEAST		64		/* less is not worth noting */
+
+#define QUEUE_LIMITS \
+	"SELECT q.account, q.gpu_type, q.max_queued" \
+	" FROM gpucredit.quota q" \
+	" WHERE q.org = $1 AND q.account = ANY ($2)" \
+	" AND q.max_queued IS NOT NULL AND (q.gpu_type = '' OR $3)" \
+	" ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type"
+SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[], boolean",
+			  QUEUE_LIMITS);
+SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[], boolean",
+			  QUEUE_LIMITS " FOR NO KEY UPDATE");
+/* in their turn: each is found, locked and changed before the next */
+SQL_STATEMENT(quotas_spare, SPI_OK_UPDATE_RETURNING,
+			  "text, text[], int[], int",
+			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1,"
+			  " spare = CASE WHEN q.spare > 0 THEN q.spare - 1 ELSE 0 END"
+			  " FROM (SELECT pg_catalog.unnest($3) AS n) u"
+			  " WHERE u.n = $4 AND q.org = $1 AND q.account = ($2)[u.n]"
+			  " AND q.gpu_type = '' RETURNING q.spare");
+SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[], int[]",
+			  "UPDATE gpucredit.quota q"
+			  " SET cycle = q.cycle + 1, spare = u.spare"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
+			  "  AS u (account, gpu_type, spare)"
+			  " WHERE q.org = $1 AND q.account = u.account"
+			  " AND q.gpu_type = u.gpu_type");
+#define QUEUED \
+	"SELECT pg_catalog.count(*) FILTER (" \
+	"  WHERE j.state IN ('queued', 'unfunded'))," \
+	" pg_catalog.count(*) FROM gpucredit.job j" \
+	" WHERE j.org = $1 AND j.ended_at IS NULL" \
+	" AND ($2 = '' OR $2 = ANY (j.offer_types))"
+SQL_STATEMENT(queued_all, SPI_OK_SELECT, "text, text", QUEUED);
+/* below an account: its path and what begins with it and a slash */
+SQL_STATEMENT(queued_below, SPI_OK_SELECT, "text, text, text",
+			  QUEUED " AND j.account >= $3 AND j.account < $3 || '0'"
+			  " AND (j.account = $3 OR j.account >= $3 || '/')");
+
+static bool all_spare(const char *org, const char *const *accounts, int n);
+static bool see_spare(void *context, const Datum *values, const bool *nulls);
+static bool none_full(const AccountPath *path, const QuotaAsk *ask,
+					  SqlResult quotas, int32 *spares);
+static SqlResult count_queued(const char *org, const char *account,
+							  const char *gpu_type);
+static int32 spare_of(int32 max_queued, int64 open);
+static void count_up(const AccountPath *path, SqlResult quotas,
+					 const int32 *spares);
+static bool accepts(const QuotaAsk *ask, const char *gpu_type);
+
+/*
+ * Do as many jobs wait as may?  If not, one more will: count it, in the rows
+ * that are locked and no others.  A quota that was set since is left alone:
+ * it may stand before them.
+ */
+bool
+QuotaQueueFull(const QuotaLook *look, const QuotaAsk *ask, bool supposed)
+{
+	AccountPath *path = look->account.path;
+	const char **limited = palloc(sizeof(char *) * list_length(look->quotas));
+	int			n = 0;
+	bool		typed = false;
+	SqlArgs		args = {0};
+	SqlResult	quotas;
+	int32	   *spares;
+	ListCell   *lc;
+
+	for (int level = 0; level < path->n; level++)
+	{
+		foreach(lc, look->quotas)
+		{
+			const Quota *quota = lfirst(lc);
+
+			if (!quota->limited ||
+				strcmp(quota->account, path->accounts[level]) != 0)
+				continue;
+			typed |= *quota->gpu_type != '\0';
+			limited[n++] = path->accounts[level];
+		}
+	}
+	if (n == 0)
+		return false;
+	path->budgeted = true;		/* by now, after a wait, it may be */
+	if (!supposed && !typed && all_spare(path->org, limited, n))
+		return false;
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, limited, n);
+	SqlArgBool(&args, typed);
+	quotas = SqlRun(supposed ? &quotas_look : &quotas_lock, &args);
+	spares = palloc(sizeof(int32) * (quotas.n + 1));
+	if (!none_full(path, ask, quotas, spares))
+		return true;
+	if (!supposed)
+		count_up(path, quotas, spares);
+	return false;
+}
+
+/*
+ * Lock quotas of any type, leaf to root, and count a submission in each.
+ * False: one has nothing left to spare, or is no more; those behind it are
+ * left alone.
+ */
+static bool
+all_spare(const char *org, const char *const *accounts, int n)
+{
+	SqlArgs		args = {0};
+	int			spared = 0;
+
+	SqlArgText(&args, org);
+	SqlArgTextArray(&args, accounts, n);
+	SqlEachInTurn(&quotas_spare, &args, n, see_spare, &spared);
+	return spared == n;
+}
+
+/*
+ * The next quota, locked and counted up.  One that comes to nothing is looked
+ * at, as if it had nothing before.
+ */
+static bool
+see_spare(void *context, const Datum *values, const bool *nulls)
+{
+	if (DatumGetInt32(values[0]) == 0)
+		return false;
+	(*(int *) context)++;
+	return true;
+}
+
+/*
+ * Do fewer jobs wait than may, under each of some quotas?  Says how many more
+ * may follow without a look.
+ */
+static bool
+none_full(const AccountPath *path, const QuotaAsk *ask, SqlResult quotas,
+		  int32 *spares)
+{
+	for (uint64 i = 0; i < quotas.n; i++)
+	{
+		char	   *type = SqlText(quotas, i, 2);
+		int32		max_queued = SqlInt4(quotas, i, 3);
+		SqlResult	row;
+
+		spares[i] = 0;
+		if (!accepts(ask, type))
+			continue;
+		row = count_queued(path->org, SqlText(quotas, i, 1), type);
+		if (SqlInt8(row, 0, 1) >= max_queued)
+			return false;
+		if (*type == '\0')
+			spares[i] = spare_of(max_queued, SqlInt8(row, 0, 2));
+	}
+	return true;
+}
+
+/*
+ * How many jobs of an account and below wait, and how many are not over.
+ */
+static SqlResult
+count_queued(const char *org, const char *account, const char *gpu_type)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgText(&args, gpu_type);
+	if (*account == '\0')
+		return SqlRun(&queued_all, &args);
+	SqlArgText(&args, account);
+	return SqlRun(&queued_below, &args);
+}
+
+/*
+ * How many submissions may follow this one without a look, where so many jobs
+ * are not over before it.
+ */
+static int32
+spare_of(int32 max_queued, int64 open)
+{
+	int64		spare = (max_queued - 1 - open) / 2;
+
+	return spare < SPARE_LEAST ? 0 : (int32) spare;
+}
+
+/*
+ * Count a submission in the locked rows.
+ */
+static void
+count_up(const AccountPath *path, SqlResult quotas, const int32 *spares)
+{
+	const char **accounts = palloc(sizeof(char *) * (quotas.n + 1));
+	const char **types = palloc(sizeof(char *) * (quotas.n + 1));
+	SqlArgs		args = {0};
+
+	for (uint64 i = 0; i < quotas.n; i++)
+	{
+		accounts[i] = SqlText(quotas, i, 1);
+		types[i] = SqlText(quotas, i, 2);
+	}
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, accounts, quotas.n);
+	SqlArgTextArray(&args, types, quotas.n);
+	SqlArgInt4Array(&args, spares, quotas.n);
+	(void) SqlRun(&quotas_count, &args);
+}
+
+static bool
+accepts(const QuotaAsk *ask, const char *gpu_type)
+{
+	if (*gpu_type == '\0')
+		return true;
+	for (int t = 0; t < ask->ntypes; t++)
+	{
+		if (strcmp(ask->gpu_types[t], gpu_type) == 0)
+			return true;
+	}
+	return false;
+}

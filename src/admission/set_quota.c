@@ -1,0 +1,100 @@
+/*-------------------------------------------------------------------------
+ *
+ * set_quota.c
+ *		set_quota: limits on what an account and those below it may have.
+ *
+ * Locks: the quota, then its turn, which cycles have (sched/limit.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/sql.h"
+#include "entry/entry.h"
+#include "ledger/ledger.h"
+#include "types/clip.h"
+#include "types/gpureq.h"
+
+ENTRY_POINT(set_quota);
+
+SQL_STATEMENT(quota_upsert, SPI_OK_INSERT, "text, text, text, int, int, int",
+			  "INSERT INTO gpucredit.quota (org, account, gpu_type,"
+			  " max_gpus, max_running, max_queued)"
+			  " VALUES ($1, $2, $3, $4, $5, $6)"
+			  " ON CONFLICT (org, account, gpu_type) DO UPDATE"
+			  " SET max_gpus = EXCLUDED.max_gpus,"
+			  " max_running = EXCLUDED.max_running,"
+			  " max_queued = EXCLUDED.max_queued, spare = 0");
+SQL_STATEMENT(quota_delete, SPI_OK_DELETE, "text, text, text",
+			  "DELETE FROM gpucredit.quota q WHERE q.org = $1"
+			  " AND q.account = $2 AND q.gpu_type = $3");
+SQL_STATEMENT(turn_upsert, SPI_OK_INSERT, "text, text, text",
+			  "INSERT INTO gpucredit.quota_turn AS t (org, account, gpu_type)"
+			  " VALUES ($1, $2, $3) ON CONFLICT (org, account, gpu_type)"
+			  " DO UPDATE SET turn = t.turn + 1");
+SQL_STATEMENT(turn_delete, SPI_OK_DELETE, "text, text, text",
+			  "DELETE FROM gpucredit.quota_turn t WHERE t.org = $1"
+			  " AND t.account = $2 AND t.gpu_type = $3");
+
+static void arg_limit(FunctionCallInfo fcinfo, int n, const char *name,
+					  SqlArgs *args);
+
+Datum
+call_set_quota(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	char	   *account = ArgPath(fcinfo, 1, "account");
+	char	   *type = ArgNameOrNull(fcinfo, 2, "gpu_type");
+	AccountPath path = AccountParse(org, account);
+	bool		remove = PG_ARGISNULL(3) && PG_ARGISNULL(4) && PG_ARGISNULL(5);
+	AuditRow	audit = {.org = org, .account = account,
+		.operation = "set_quota", .decision = remove ? "removed" : "set",
+		.at = ClockNow()};
+	static const char *const names[] = {"max_gpus", "max_running",
+	"max_queued"};
+	SqlArgs		args = {0};
+	SqlArgs		key;
+
+	if (type != NULL && !GpuTypeNameValid(type, strlen(type)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("malformed GPU type \"%s\"", ClipForMessage(type)),
+				 errdetail("A request could not name it."),
+				 errhint("Use 1 to 63 bytes without \"|\", \"@\", \"*\" or "
+						 "white space, or NULL for any.")));
+	SqlConnect();
+	(void) AccountSuspended(&path);
+	SqlArgText(&args, org);
+	SqlArgText(&args, account);
+	SqlArgText(&args, type ? type : "");
+	key = args;
+	if (remove)
+		(void) SqlRun(&quota_delete, &args);
+	else
+	{
+		for (int i = 0; i < 3; i++)
+		{
+			arg_limit(fcinfo, 3 + i, names[i], &args);
+			if (!PG_ARGISNULL(3 + i))
+				AuditInt8(&audit, names[i], PG_GETARG_INT32(3 + i));
+		}
+		(void) SqlRun(&quota_upsert, &args);
+	}
+	(void) SqlRun(remove ? &turn_delete : &turn_upsert, &key);
+	AuditText(&audit, "gpu_type", type);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+static void
+arg_limit(FunctionCallInfo fcinfo, int n, const char *name, SqlArgs *args)
+{
+	if (PG_ARGISNULL(n))
+		SqlArgNull(args);
+	else
+		SqlArgInt4(args, ArgInt4(fcinfo, n, name, 0, PG_INT32_MAX));
+}
