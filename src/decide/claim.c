@@ -286,6 +286,8 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 {
 	Search	   *search = &cycle->claims->search;
 	bool		found = false;
+	uint64_t	changes = cycle->claims->entitle.changes;
+	bool		might;
 	Plan	   *plan;
 
 	search_for(cycle, job, offer);
@@ -298,10 +300,16 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	if (!found)
 	{
 		search->moving = false;
-		found = find_victims(cycle);
+		if (!DecideVictimsMight(cycle, &might))
+			return false;
+		found = might && find_victims(cycle);
 	}
 	if (!found)
+	{
+		/* what was given was taken again */
+		cycle->claims->entitle.changes = changes;
 		return true;
+	}
 	plan = DecideClaimPlan(cycle, search->ask, offer, search->ask->min_gpus);
 	*made = plan != NULL;
 	return plan != NULL && DecideClaimAdd(cycle, plan);

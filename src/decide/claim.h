@@ -63,6 +63,9 @@ typedef struct Entitle
 	int64_t    *due_own;		/* of an account's own jobs */
 	int64_t    *used;			/* likewise */
 	int64_t    *used_own;
+	uint64_t	changes;		/* of what is used */
+	int32_t    *deepest;		/* accounts, the deepest first; NULL: not yet */
+	struct Giveable **giveable; /* by tier; NULL: not yet */
 } Entitle;
 
 /* For whom devices are sought, and what there is for it as things are given. */
@@ -131,6 +134,8 @@ typedef struct ClaimState
 	int64_t    *to_come;		/* by place in the list: devices that those
 								 * from there on bring */
 	int32_t    *taken;			/* places in the list of those chosen */
+	int64_t		set_steps;		/* candidates listed and tried for sets, in
+								 * all searches of the round */
 	uint64_t   *order;			/* one per candidate */
 	uint64_t   *order_spare;
 	uint64_t   *keys;			/* one per host */
@@ -166,8 +171,13 @@ extern void DecideEntitleUse(Cycle *cycle, int32_t account, int64_t amount);
 extern bool DecideEntitleMay(const Cycle *cycle, int32_t taker,
 							 int64_t taken, int32_t giver, int64_t given);
 
+extern bool DecideEntitleBeyond(const Cycle *cycle, int32_t taker,
+								int32_t giver, int64_t given);
 extern bool DecideEntitleWithin(const Cycle *cycle, int32_t taker,
 								int64_t taken, int32_t giver);
+
+/* giveable.c */
+extern bool DecideVictimsMight(Cycle *cycle, bool *might);
 
 /* victims.c */
 extern int64_t DecideRunningLost(const DecideInput *input,

@@ -292,10 +292,15 @@ DecideEntitleLoad(Cycle *cycle)
 	entitle->due_own = DecideAlloc(arena, n, sizeof(int64_t));
 	entitle->used = DecideAlloc(arena, n, sizeof(int64_t));
 	entitle->used_own = DecideAlloc(arena, n, sizeof(int64_t));
+	entitle->giveable = DecideAlloc(arena, cycle->input->n_tiers,
+									sizeof(struct Giveable *));
 	if (demand == NULL || demand_own == NULL || entitle->depth == NULL ||
+		entitle->giveable == NULL ||
 		entitle->due == NULL || entitle->due_own == NULL ||
 		entitle->used == NULL || entitle->used_own == NULL)
 		return false;
+	for (i = 0; i < cycle->input->n_tiers; i++)
+		entitle->giveable[i] = NULL;
 	if (n == 0)
 		return true;
 	memset(demand, 0, size);
@@ -333,6 +338,7 @@ DecideEntitleUse(Cycle *cycle, int32_t account, int64_t amount)
 	Entitle    *entitle = &cycle->claims->entitle;
 
 	add_up(cycle->input, entitle->used_own, entitle->used, account, amount);
+	entitle->changes++;
 }
 
 /*
@@ -373,6 +379,38 @@ DecideEntitleMay(const Cycle *cycle, int32_t taker, int64_t taken,
 				return false;
 			giver = accounts[giver].parent;
 		}
+	}
+	return true;
+}
+
+/*
+ * Has an account so much beyond what it and all above it are entitled to, as
+ * far up as another, who takes it, is not below?  It never has more while
+ * victims are sought.
+ */
+bool
+DecideEntitleBeyond(const Cycle *cycle, int32_t taker, int32_t giver,
+					int64_t given)
+{
+	const DecideAccount *accounts = cycle->input->accounts;
+	const Entitle *entitle = &cycle->claims->entitle;
+
+	if (taker == giver ||
+		entitle->used_own[giver] - given < entitle->due_own[giver])
+		return false;
+	while (taker != giver)
+	{
+		if (giver >= 0 && (taker < 0 ||
+						   entitle->depth[giver] >= entitle->depth[taker]))
+		{
+			if (taker >= 0 && entitle->depth[giver] == entitle->depth[taker])
+				taker = accounts[taker].parent;
+			if (entitle->used[giver] - given < entitle->due[giver])
+				return false;
+			giver = accounts[giver].parent;
+		}
+		else
+			taker = accounts[taker].parent;
 	}
 	return true;
 }

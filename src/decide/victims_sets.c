@@ -12,12 +12,15 @@
  * is gone on with that all who come after it could not make room for.
  *
  * What suffices is a matter of many numbers at once, and there are as many sets
- * as there are: after so many steps nothing is found.
+ * as there are: after so many steps nothing is found.  And where many gangs find
+ * nothing, the last of them do not try: there is a bound for all of a round,
+ * which a hundred gangs come near that each may look for theirs among thousands.
  */
 #include <string.h>
 
 #include "decide/claim.h"
 
+#define MOST_IN_ROUND	(INT64_C(1) << 21)	/* listed and tried */
 #define MOST_SHARED	254			/* levels of accounts, as a key tells them */
 #define MOST_DEVICES	0xFFF	/* likewise */
 
@@ -51,12 +54,15 @@ might_leave(const Cycle *cycle, const Candidate *candidate, int32_t rank)
 {
 	const DecideInput *input = cycle->input;
 	const Search *search = &cycle->claims->search;
+	const DecideJob *job = &input->jobs[search->job];
+	const DecideRunning *running = &input->running[candidate->running];
 
 	return !candidate->gone && candidate->rank >= rank &&
 		candidate->rank > search->above &&
 		(DecideVictimWhy(cycle, candidate) == DECIDE_WHY_TIER ||
-		 input->running[candidate->running].tier ==
-		 input->jobs[search->job].tier);
+		 (running->tier == job->tier &&
+		  DecideEntitleBeyond(cycle, job->account, running->account,
+							  candidate->amount)));
 }
 
 /*
@@ -235,14 +241,29 @@ bool
 DecideVictimsOfSets(Cycle *cycle, const Scope *scope, int32_t rank)
 {
 	ClaimState *claims = cycle->claims;
-	int64_t		n_free = list_scope(cycle, scope, rank);
-	bool		found;
+	int32_t		steps = claims->search.steps;
+	int64_t		n_free;
+	int64_t		most;
+	bool		found = false;
 	int32_t		i;
 
-	order_listed(cycle);
+	if (claims->set_steps >= MOST_IN_ROUND)
+		return false;
+	most = n_free = list_scope(cycle, scope, rank);
 	DecidePoll(cycle->arena);
-	found = try_sets(cycle, n_free);
+	for (i = 0; i < claims->n_listed; i++)
+		most += claims->brings[claims->listed[i]];
+	if (most >= claims->search.count)
+	{
+		order_listed(cycle);
+		found = try_sets(cycle, n_free);
+	}
+	else
+		claims->search.steps += claims->n_listed;
 	for (i = 0; i < claims->n_listed; i++)
 		claims->brings[claims->listed[i]] = -1;
+	/* a step was granted for each that is listed */
+	claims->set_steps += 2 * (int64_t) claims->n_listed + steps -
+		claims->search.steps;
 	return found;
 }
