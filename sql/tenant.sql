@@ -150,6 +150,12 @@ SELECT * FROM gpucredit.issue('te', 'vision', 'own2', 1);
 -- but an auditor's tables are an auditor's
 SELECT count(*) > 0 AS all_of_it FROM gpucredit.audit WHERE org = 'te-other';
 RESET ROLE;
+-- and who may be an application is no tenant while it is that
+SET SESSION AUTHORIZATION te_both;
+SELECT available FROM gpucredit.balance('te-other');
+SET ROLE gpucredit_app;
+SELECT available > 0 AS of_others FROM gpucredit.balance('te-other');
+RESET SESSION AUTHORIZATION;
 -- who is given functions alone misses none
 BEGIN;
 REVOKE SELECT ON gpucredit.account, gpucredit.attempt, gpucredit.entry, gpucredit.hold, gpucredit.job, gpucredit.jobs FROM gpucredit_tenant;
