@@ -482,6 +482,29 @@ SELECT count(*) FROM gpucredit.place('renew');
 SELECT * FROM pg_temp.offers();
 SELECT * FROM gpucredit.verify('renew');
 
+-- What nobody could pay waits for credit, too, and keeps nobody else from it: a
+-- job without end of a free type, which then has a price.
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('dear'), gpucredit.issue('dear', '', 'i', 100);
+	PERFORM gpucredit.create_pool('dear');
+	PERFORM gpucredit.register_node('dear', 'dear', 'JO-D', 8, 1000);
+	PERFORM gpucredit.set_price('JO-D', 0);
+	PERFORM gpucredit.reserve('dear', '', 'ages', '7xJO-D', '2500000000 h', 'production_inference', 'dear');
+	PERFORM gpucredit.reserve('dear', '', 'hour', '1xJO-D', '1 h', pool => 'dear');
+	PERFORM gpucredit.place('dear');
+	PERFORM gpucredit.set_price('JO-D', 1000);
+END $$;
+SELECT key, s.job_state FROM unnest('{ages,hour}'::text[]) key,
+	gpucredit.settle('dear', pg_temp.job(key, 'dear'), 1, 'preempted', '0') s;
+SELECT passes, detail FROM gpucredit.explain('dear', pg_temp.job('ages', 'dear')) WHERE check_name = 'credit';
+SELECT replayed FROM gpucredit.issue('dear', '', 'i2', 900);
+SELECT pg_temp.key(job, 'dear') AS key, attempt FROM gpucredit.plan('dear');
+SELECT pg_temp.key(job, 'dear') AS key, attempt FROM gpucredit.place('dear');
+SELECT gpucredit.set_price('JO-D', 0);
+SELECT pg_temp.key(job, 'dear') AS key, attempt FROM gpucredit.place('dear');
+SELECT * FROM gpucredit.verify('dear');
+
 -- Credit for some of those that wait: one cycle takes them all, of each account
 -- the oldest, and plan says which.
 DO $$

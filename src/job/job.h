@@ -72,6 +72,7 @@ extern const char *OffersMake(const GpuReq *request, const char *pool,
 extern void OffersRenew(Job *job, const NodeSet *set, TimestampTz at);
 extern DecideAsk OffersAsk(const Job *job, const NodeSet *set);
 extern Credits OffersHold(const Job *job);
+extern bool OffersHoldAnew(const Job *job, Credits *amount);
 
 /* job.c */
 extern bool JobLock(const char *org, int64 id, bool wait, Job *job);

@@ -31,6 +31,7 @@ static void add_any(const GpuReq *request,
 					const GpuReqAlternative *alternative, const NodeSet *set,
 					const Price *prices, int n, Offers *offers);
 static void add(Offers *offers, const Price *price, int64 memory);
+static Credits dearest(const Job *job, int64 *duration);
 static const Price *find_price(const Price *prices, int n, const char *type);
 static bool named(const GpuReq *request, const char *type);
 static int	compare_prices(const void *a, const void *b);
@@ -235,20 +236,48 @@ OffersAsk(const Job *job, const NodeSet *set)
 Credits
 OffersHold(const Job *job)
 {
-	Credits		dearest = 0;
-	int64		duration = job->wall_limit;
+	int64		duration;
+	Credits		price = dearest(job, &duration);
+
+	return CreditsHoldExact(price, job->request->max_gpus,
+							job->request->share_milli, duration);
+}
+
+/*
+ * The same of a job that was submitted at other prices.  False: at these it
+ * is more than there can be, so nobody can pay it.
+ */
+bool
+OffersHoldAnew(const Job *job, Credits *amount)
+{
+	int64		duration;
+	Credits		price = dearest(job, &duration);
+
+	*amount = CreditsHoldWithin(price, job->request->max_gpus,
+								job->request->share_milli, duration,
+								PG_INT64_MAX);
+	return *amount < PG_INT64_MAX;
+}
+
+/*
+ * The dearest price a job may have, and how long it holds for.
+ */
+static Credits
+dearest(const Job *job, int64 *duration)
+{
+	Credits		price = 0;
 
 	for (int i = 0; i < job->offers.n; i++)
 	{
-		dearest = Max(dearest, job->offers.prices[i]);
+		price = Max(price, job->offers.prices[i]);
 		if (job->preemptible != PREEMPTIBLE_NEVER)
-			dearest = Max(dearest, job->offers.spot_prices[i]);
+			price = Max(price, job->offers.spot_prices[i]);
 	}
+	*duration = job->wall_limit;
 	if (job->hold_window >= 0 &&
-		(duration < 0 || job->hold_window < duration))
-		duration = job->hold_window;
-	return CreditsHoldExact(dearest, job->request->max_gpus,
-							job->request->share_milli, duration);
+		(*duration < 0 || job->hold_window < *duration))
+		*duration = job->hold_window;
+	return price;
 }
 
 /*

@@ -46,13 +46,12 @@ JobFund(Job *job, const char *operation, const LockedBuckets *locked,
 	AuditRow	audit = {.org = job->org, .account = job->account,
 		.operation = operation, .job = job->job, .trace = job->trace};
 
-	if (AccountSuspended(&path))
+	OffersRenew(job, NodesCached(job->pool), ClockNow());
+	if (AccountSuspended(&path) || !OffersHoldAnew(job, &amount))
 	{
 		*at = ClockNow();
 		return LEDGER_SHORT;
 	}
-	OffersRenew(job, NodesCached(job->pool), ClockNow());
-	amount = OffersHold(job);
 	purpose = JobPurpose(job);
 	if (wait && locked == NULL &&
 		LedgerAvailable(&path, &purpose, ClockNow()) < amount)

@@ -120,12 +120,12 @@ goes_on(Cycle *cycle, const DecideRunning *running, HTAB *counted)
 	job.pool = pstrdup(cycle->pool);
 	job.tier = SqlText(row, 0, 1);
 	path = AccountParse(job.org, job.account);
-	if (AccountSuspended(&path))
-		return false;
 	OffersRenew(&job, cycle->set, cycle->now);
+	if (AccountSuspended(&path) || !OffersHoldAnew(&job, &more))
+		return false;
 	bill = CreditsBillWithin(SqlCredits(row, 0, 4), SqlInt4(row, 0, 5),
 							 SqlInt4(row, 0, 6), runs, SqlCredits(row, 0, 2));
-	more = CreditsSub(OffersHold(&job),
+	more = CreditsSub(more,
 					  CreditsSub(CreditsAdd(SqlCredits(row, 0, 2),
 											SqlCredits(row, 0, 3)), bill));
 	return more <= 0 || AffordHold(cycle, &job, more, counted);

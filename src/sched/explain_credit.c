@@ -67,7 +67,12 @@ ExplainCredit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 	}
 	/* its next hold is at the prices there are then */
 	OffersRenew(job, NodesCached(job->pool), ClockNow());
-	wanted = OffersHold(job);
+	if (!OffersHoldAnew(job, &wanted))
+	{
+		ExplainPut(rsinfo, "credit", false,
+				   "more credits wanted than there can be, at the prices of now");
+		return;
+	}
 	if (wanted == 0)
 	{
 		ExplainPut(rsinfo, "credit", true,

@@ -119,6 +119,7 @@ static bool
 foresee(Cycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
 {
 	AccountPath path;
+	Credits		amount;
 	Job			job;
 
 	AskRead(rows, i, &job);
@@ -130,7 +131,8 @@ foresee(Cycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
 	job.priority = SqlInt4(rows, i, 5);
 	OffersRenew(&job, cycle->set, cycle->now);
 	path = AccountParse(job.org, job.account);
-	if (AccountSuspended(&path) || !AffordHold(cycle, &job, OffersHold(&job), counted))
+	if (AccountSuspended(&path) || !OffersHoldAnew(&job, &amount) ||
+		!AffordHold(cycle, &job, amount, counted))
 		return false;
 	if (!SqlIsNull(rows, i, 7))
 		add_job(cycle, rows, i, &job);
