@@ -81,7 +81,7 @@ CREATE TABLE gpucredit.bucket (
 	lent gpucredit.credits NOT NULL DEFAULT '0',	/* what is there */
 	slices int NOT NULL DEFAULT 1,	/* over how many it may be spread */
 	spread int NOT NULL DEFAULT 0,	/* over how many it is; 0: all is here */
-	raised_at timestamptz NOT NULL DEFAULT '-infinity',	/* credit came in, last */
+	raised numeric(38, 6) NOT NULL DEFAULT 0,	/* what ever came into "available" */
 	CONSTRAINT bucket_pkey PRIMARY KEY (org, bucket)
 ) WITH (fillfactor = 50);
 /* nothing that a call changes is indexed, so that updates stay HOT */

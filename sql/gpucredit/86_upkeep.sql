@@ -76,7 +76,7 @@ BEGIN ATOMIC
 		expired = coalesce(n.expired, w.expired),
 		revoked = coalesce(n.revoked, w.revoked),
 		moved = coalesce(n.moved, w.moved), lent = '0', spread = 0,
-		raised_at = greatest(b.raised_at, gpucredit.now())
+		raised = b.raised + greatest(coalesce(n.available, w.available), '0')::numeric
 	FROM (SELECT d.bucket,
 			max(d.expected) FILTER (WHERE d.what = 'issued') AS issued,
 			max(d.expected) FILTER (WHERE d.what = 'available') AS available,

@@ -72,7 +72,7 @@ ALTER TABLE gpucredit.bucket
 	ADD COLUMN lent gpucredit.credits NOT NULL DEFAULT '0',
 	ADD COLUMN slices int NOT NULL DEFAULT 1,
 	ADD COLUMN spread int NOT NULL DEFAULT 0,
-	ADD COLUMN raised_at timestamptz NOT NULL DEFAULT '-infinity';
+	ADD COLUMN raised numeric(38, 6) NOT NULL DEFAULT 0;
 
 -- at: CREATE TABLE gpucredit.hold
 ALTER TABLE gpucredit.hold

@@ -154,6 +154,7 @@ LedgerLook(Draw *draw)
 		return false;
 	part.bucket = first.bucket;
 	part.expires_at = first.expires_at;
+	part.raised = first.raised;
 	add_part(draw, &part);
 	return true;
 }

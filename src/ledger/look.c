@@ -17,19 +17,20 @@
 #include "ledger/look.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/timestamp.h"
 
 /* The columns of bucket_look. */
 enum
 {
 	BUCKET, AVAILABLE, EXPIRES_AT, EFFECTIVE_AT, PRIORITY, KIND, ACCOUNT,
-	GPU_TYPES, TIERS, POOLS, MAX_PER_JOB, MAX_SHARE, SLICES, SPREAD
+	GPU_TYPES, TIERS, POOLS, MAX_PER_JOB, MAX_SHARE, SLICES, SPREAD, RAISED
 };
 
 SQL_STATEMENT(bucket_look, SPI_OK_SELECT, "text, text[]",
 			  "SELECT b.bucket, b.available, b.expires_at, b.effective_at,"
 			  " b.priority, b.kind, b.account, b.gpu_types, b.tiers, b.pools,"
-			  " b.max_per_job, b.max_share, b.slices, b.spread"
+			  " b.max_per_job, b.max_share, b.slices, b.spread, b.raised"
 			  " FROM gpucredit.bucket b WHERE b.org = $1"
 			  " AND b.account = ANY ($2) AND b.closed_at IS NULL");
 
@@ -93,7 +94,10 @@ see(void *context, const Datum *values, const bool *nulls)
 	bucket.plain = nulls[MAX_PER_JOB] && nulls[MAX_SHARE] && spread == 0 &&
 		DatumGetInt32(values[SLICES]) == 1;
 	if (!looking->found || compare(&bucket, &looking->first) < 0)
+	{
 		looking->first = bucket;
+		looking->first.raised = datumCopy(values[RAISED], false, -1);
+	}
 	looking->found = true;
 	return true;
 }

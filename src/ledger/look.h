@@ -21,6 +21,7 @@ typedef struct FirstBucket
 	int			kind_rank;
 	int			depth;
 	TimestampTz effective_at;
+	Datum		raised;			/* numeric: what ever came in */
 } FirstBucket;
 
 extern bool BucketFirst(const AccountPath *path, const Purpose *purpose,

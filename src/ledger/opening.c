@@ -10,8 +10,8 @@
  * budgets, and then the bucket, are changed by the statement that locks them,
  * so that nobody who waits for them waits for more than that and a commit.
  * The instant of such a hold is that before the locks.  It is as good as one
- * after them, if since then no credit came into the bucket (raised_at): all
- * that was taken from it meanwhile only left less, and it was enough.
+ * after them, if the bucket has enough even without what came in since: what
+ * was taken from it meanwhile only left less.
  * What else this relies on (enough is left, neither closed nor spread) is asked
  * again by the statements themselves, of the rows as they are once they are
  * locked.  Where they say no, or waited so long that the instant is not this
@@ -39,7 +39,8 @@
 #include "utils/resowner.h"
 
 /* How long a hold may have waited for its locks, and tell the instant before. */
-#define AT_ONCE_WAITS	(100 * INT64CONST(1000))
+#define AT_ONCE_WAITS	USECS_PER_SEC
+#define AT_ONCE_OF_TTL	10		/* and of its own ttl at most so little a part */
 
 /*
  * So many subtransactions one transaction may have on behalf of its holds: a
@@ -202,15 +203,19 @@ static bool
 write_at_once(Opening *opening)
 {
 	const Draw *draw = opening->draw;
+	const DrawPart *part = &draw->parts[0];
 	BudgetSet  *budgets = &opening->budgets;
+	int64		waits = AT_ONCE_WAITS;
 
+	if (opening->ttl > 0)
+		waits = Min(waits, opening->ttl / AT_ONCE_OF_TTL);
 	opening->taken = true;
 	opening->write(opening);
 	opening->taken = false;
 	if (!BudgetTryCount(budgets, draw->amount) ||
-		!LedgerTake(draw->path->org, draw->parts[0].bucket, draw->amount,
-					draw->at) ||
-		ClockNow() - draw->at > AT_ONCE_WAITS)
+		!LedgerTake(draw->path->org, part->bucket, draw->amount,
+					part->raised) ||
+		ClockNow() - draw->at > waits)
 		return false;
 	BudgetAlert(budgets, draw->amount, draw->at);
 	return true;

@@ -16,13 +16,12 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
 #include "ledger/post.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
-#include "utils/timestamp.h"
+#include "utils/numeric.h"
 
 static const char *const compartment_name[COMPARTMENTS] = {
 	"issued", "available", "held", "spent", "expired", "revoked", "moved"
@@ -47,11 +46,11 @@ SQL_STATEMENT(entries_insert, SPI_OK_INSERT, ENTRY_TYPES MOVE_TYPES,
 SQL_STATEMENT(bucket_add, SPI_OK_UPDATE,
 			  "text, bigint, gpucredit.credits, gpucredit.credits,"
 			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
-			  " gpucredit.credits, gpucredit.credits, timestamptz",
+			  " gpucredit.credits, gpucredit.credits, numeric",
 			  "UPDATE gpucredit.bucket b SET " ADD(issued, 3) ", "
 			  ADD(available, 4) ", " ADD(held, 5) ", " ADD(spent, 6) ", "
 			  ADD(expired, 7) ", " ADD(revoked, 8) ", " ADD(moved, 9) ","
-			  " raised_at = GREATEST(b.raised_at, $10)"
+			  " raised = b.raised OPERATOR(pg_catalog.+) $10"
 			  " WHERE b.org = $1 AND b.bucket = $2");
 #undef ADD
 #define ADD(column, n) \
@@ -64,13 +63,14 @@ SQL_STATEMENT(slice_add, SPI_OK_UPDATE,
 			  " WHERE s.org = $1 AND s.bucket = $2 AND s.slice = $3");
 #undef ADD
 SQL_STATEMENT(bucket_take, SPI_OK_UPDATE,
-			  "text, bigint, gpucredit.credits, timestamptz",
+			  "text, bigint, gpucredit.credits, numeric",
 			  "UPDATE gpucredit.bucket b"
 			  " SET available = b.available OPERATOR(gpucredit.-) $3,"
 			  " held = b.held OPERATOR(gpucredit.+) $3"
 			  " WHERE b.org = $1 AND b.bucket = $2 AND b.closed_at IS NULL"
 			  " AND b.spread = 0 AND b.available OPERATOR(gpucredit.>=) $3"
-			  " AND b.raised_at <= $4");
+			  " AND (b.available OPERATOR(gpucredit.-) $3)::pg_catalog.numeric"
+			  " OPERATOR(pg_catalog.>=) (b.raised OPERATOR(pg_catalog.-) $4)");
 SQL_STATEMENT(slice_take, SPI_OK_UPDATE_RETURNING,
 			  "text, bigint, int, int, gpucredit.credits",
 			  "WITH f AS MATERIALIZED (SELECT s.slice,"
@@ -139,13 +139,14 @@ SQL_STATEMENT(bucket_sweep, SPI_OK_UPDATE, "tid[], timestamptz",
 
 #define ADD(column) \
 	#column " = b." #column " OPERATOR(gpucredit.+) s." #column
-SQL_STATEMENT(slices_fold, SPI_OK_UPDATE, "text, bigint, timestamptz",
+SQL_STATEMENT(slices_fold, SPI_OK_UPDATE, "text, bigint",
 			  "WITH s AS (DELETE FROM gpucredit.bucket_slice s"
 			  " WHERE s.org = $1 AND s.bucket = $2 RETURNING s.*)"
 			  " UPDATE gpucredit.bucket b SET " ADD(available) ", "
 			  ADD(held) ", " ADD(spent) ", " ADD(expired) ","
 			  " lent = '0', spread = 0,"
-			  " raised_at = GREATEST(b.raised_at, $3)"
+			  " raised = b.raised"
+			  "  OPERATOR(pg_catalog.+) s.available::pg_catalog.numeric"
 			  " FROM (SELECT gpucredit.sum(s.available) AS available,"
 			  "  gpucredit.sum(s.held) AS held,"
 			  "  gpucredit.sum(s.spent) AS spent,"
@@ -227,18 +228,19 @@ LedgerCompartment(Compartment compartment)
 
 /*
  * Lock a bucket and move an amount of it from available to held, in one.  The
- * caller enters it, at an instant that may be over.  False: it has not as
- * much, got some since that instant, was closed or is spread.
+ * caller enters it, at an instant that may be over: raised is what had come
+ * in by then.  False: it has not as much without what came in since, was
+ * closed or is spread.
  */
 bool
-LedgerTake(const char *org, int64 bucket, Credits amount, TimestampTz at)
+LedgerTake(const char *org, int64 bucket, Credits amount, Datum raised)
 {
 	SqlArgs		args = {0};
 
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, bucket);
 	SqlArgCredits(&args, amount);
-	SqlArgTime(&args, at);
+	SqlArg(&args, raised);
 	return SqlRun(&bucket_take, &args).n == 1;
 }
 
@@ -390,7 +392,8 @@ add_to_bucket(const Posting *posting, int first)
 	}
 	for (int c = 0; c < COMPARTMENTS; c++)
 		SqlArgCredits(&args, change[c]);
-	SqlArgTime(&args, change[AVAILABLE] > 0 ? posting->at : DT_NOBEGIN);
+	SqlArg(&args, NumericGetDatum(CreditsToNumeric(Max(change[AVAILABLE],
+													   0))));
 	Ensure(SqlRun(&bucket_add, &args).n == 1, "A bucket is missing.");
 }
 
@@ -517,7 +520,6 @@ LedgerFold(const char *org, int64 bucket)
 
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, bucket);
-	SqlArgTime(&args, ClockNow());
 	Ensure(SqlRun(&slices_fold, &args).n == 1, "A bucket is missing.");
 }
 

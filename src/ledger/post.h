@@ -54,7 +54,7 @@ extern void LedgerPost(const Posting *posting);
 extern const char *LedgerCompartment(Compartment compartment);
 extern void LedgerOpen(const Hold *hold, const Posting *posting);
 extern bool LedgerTake(const char *org, int64 bucket, Credits amount,
-					   TimestampTz at);
+					   Datum raised);
 extern TakeStatus LedgerTakeSlice(const char *org, int64 bucket, int32 spread,
 								  int32 *slice, Credits amount);
 extern void LedgerClose(const char *org, int64 bucket, TimestampTz at);
@@ -77,6 +77,7 @@ typedef struct DrawPart
 	int32		slices;			/* over how many it may be spread */
 	int32		spread;			/* and is */
 	TimestampTz expires_at;
+	Datum		raised;			/* numeric, as LedgerLook() saw it */
 } DrawPart;
 
 /* What to draw, for whom, and (filled in) from where. */

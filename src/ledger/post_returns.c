@@ -43,13 +43,14 @@ SQL_STATEMENT(parts_return, SPI_OK_UPDATE,
 			  " WHERE p.org = u.org AND p.hold = u.hold AND p.part = u.part");
 SQL_STATEMENT(buckets_return, SPI_OK_UPDATE,
 			  "text[], bigint[], gpucredit.credits[], gpucredit.credits[],"
-			  " gpucredit.credits[], gpucredit.credits[], timestamptz",
+			  " gpucredit.credits[], gpucredit.credits[]",
 			  "UPDATE gpucredit.bucket b"
 			  " SET held = b.held OPERATOR(gpucredit.-) u.held,"
 			  " available = b.available OPERATOR(gpucredit.+) u.available,"
 			  " expired = b.expired OPERATOR(gpucredit.+) u.expired,"
 			  " revoked = b.revoked OPERATOR(gpucredit.+) u.revoked,"
-			  " raised_at = GREATEST(b.raised_at, $7)"
+			  " raised = b.raised"
+			  "  OPERATOR(pg_catalog.+) u.available::pg_catalog.numeric"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"
 			  "  pg_catalog.unnest($4), pg_catalog.unnest($5),"
@@ -225,7 +226,6 @@ change_buckets(Return *list, int n)
 	SqlArgCreditsArray(&args, changes[AVAILABLE], last + 1);
 	SqlArgCreditsArray(&args, changes[EXPIRED], last + 1);
 	SqlArgCreditsArray(&args, changes[REVOKED], last + 1);
-	SqlArgTime(&args, list[0].posting->at);
 	Ensure(SqlRun(&buckets_return, &args).n == (uint64) last + 1,
 		   "A bucket is missing.");
 }
