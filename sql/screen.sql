@@ -80,8 +80,6 @@ SELECT count(*) FROM gpucredit.job j, gpucredit.settle(j.org, j.job, 1, 'complet
 WHERE j.pool = 'sc' AND j.state = 'active';
 SELECT * FROM gpucredit.burn_rate(1000) WHERE org LIKE 'sc%';
 SELECT org, available, held, per_day, days_left FROM gpucredit.burn_rate(1000) WHERE org LIKE 'sc%';
--- all of it is 80 characters wide at most
-SELECT * FROM gpucredit.burn_rate(1000) WHERE org LIKE 'sc-%';
 SELECT what, reason, jobs, org, 12 AS job FROM gpucredit.last_minute() WHERE org LIKE 'sc%';
 SELECT count(*) FROM gpucredit.burn_rate(1);
 SELECT what, reason, jobs, times, latest, org FROM gpucredit.last_minute() WHERE org LIKE 'sc%';

@@ -341,8 +341,7 @@ BEGIN ATOMIC
 	SELECT gpucredit.require_sense('most', burn_rate.most::text,
 		burn_rate.most BETWEEN 1 AND 1000, 'is out of range',
 		'Pass 1 to 1000.');
-	SELECT gpucredit.screen_name(o.org, 32), trunc(o.available, 2),
-		trunc(o.held, 2), trunc(o.per_day, 2),
+	SELECT gpucredit.screen_name(o.org, 32), o.available, o.held, o.per_day,
 		round(extract(epoch FROM o.runs_out - c.at) / 86400, 1),
 		date_trunc('second', o.runs_out)
 	FROM (SELECT gpucredit.now() AS at) c
@@ -353,7 +352,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.burn_rate(int) IS
 'Organisations by when their credit runs out, the first so many (1 to 1000); for \watch.
-Result, in credits, cut after the hundredths: available in active buckets, held, spent a day in the last 7 days; days left until it is used up or expired at that, NULL: not within ten years.
+Result, in credits: available in active buckets, held, spent a day in the last 7 days; days left until it is used up or expired at that, NULL: not within ten years.
 Errors: 22023.';
 
 CREATE TYPE gpucredit.last_minute_result AS (what text, reason text,
