@@ -100,6 +100,7 @@ fund(Asking *asking, TimestampTz *at)
 
 	cause.job = job->job = SqlNext("job_job_seq");
 	purpose = JobPurpose(job);
+	purpose.first = asking->request.first;
 	status = HoldOpen(&asking->submission.path, &purpose, &cause,
 					  OffersHold(job), 0, true, &granting, &hold, at);
 	return status == LEDGER_DONE ? NULL : LedgerReason(status);

@@ -73,6 +73,7 @@ call_hold(PG_FUNCTION_ARGS)
 	SqlConnect();
 	if (RequestBegin(request, &result))
 		return SqlFinishRow(result);
+	purpose.first = request->first;
 	if (AccountSuspended(&path))
 		deny(&asking, "account_suspended", ClockNow());
 	else

@@ -49,6 +49,7 @@ typedef struct Purpose
 	const char *pool;
 	const struct LockedBuckets *locked; /* draw from these alone; NULL: any */
 	bool		any;			/* whatever the policies say: a transfer */
+	bool		first;			/* its transaction has locked no money yet */
 	Trace		trace;			/* the job's */
 } Purpose;
 

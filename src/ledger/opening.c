@@ -212,6 +212,8 @@ write_at_once(Opening *opening)
 	opening->taken = true;
 	opening->write(opening);
 	opening->taken = false;
+	if (draw->purpose->first)
+		LedgerQueue(draw->path->org, part->bucket);
 	if (!BudgetTryCount(budgets, draw->amount) ||
 		!LedgerTake(draw->path->org, part->bucket, draw->amount,
 					part->raised) ||

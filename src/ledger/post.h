@@ -67,6 +67,9 @@ extern void LedgerSpread(const char *org, int64 bucket, int32 n,
 /* post_returns.c */
 extern void LedgerPostReturns(const Posting *postings, int n);
 
+/* queue.c */
+extern void LedgerQueue(const char *org, int64 bucket);
+
 /* What a locked bucket gives to a draw. */
 typedef struct DrawPart
 {

@@ -20,6 +20,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "common/clock.h"
 #include "common/digest.h"
@@ -159,6 +160,8 @@ RequestBegin(Request *request, Datum *result)
 {
 	bytea	   *print = fingerprint(request);
 
+	/* who locks a row has a number */
+	request->first = !TransactionIdIsValid(GetTopTransactionIdIfAny());
 	while (!insert_key(request, print))
 	{
 		SqlArgs		args = {0};

@@ -27,6 +27,7 @@ typedef struct Request
 	const char *org;
 	const char *key;
 	StringInfoData arguments;	/* what the fingerprint is of */
+	bool		first;			/* to lock anything in its transaction */
 } Request;
 
 extern void RequestInit(Request *request, FunctionCallInfo fcinfo,

@@ -1,8 +1,8 @@
 # 033_hot_credit.pl: a job that waits for credit beside clients that never pause
 #
 # There is hardly an instant at which nobody has their bucket's row, so cycles,
-# which wait for nobody, may find it locked every time.  A sweep stands in line
-# for it.
+# which wait for nobody, may find it locked every time.  A sweep waits for it a
+# moment.  Who draws from a bucket stands in line for it.
 
 use strict;
 use warnings;
@@ -70,6 +70,25 @@ is(states(), 'unfunded cancelled', 'and the job goes on waiting');
 $dbh->rollback;
 is(swept(), '1|0', 'until it is free');
 is(states(), 'queued cancelled', 'and it is queued');
+
+# While one keeps the bucket, the others wait for their turn, none for its row.
+$dbh->begin_work;
+$dbh->do(q{SELECT gpucredit.hold('hot', '', 'keeps', 1, '1 h')});
+@children = in_parallel(CLIENTS, sub {
+	my ($worker) = @_;
+	my $own = connect_to($node, $db);
+	$own->do(q{SELECT gpucredit.hold('hot', '', ?, 1, '1 h')}, undef,
+		"late-$worker");
+	return;
+});
+$end = time() + MOST;
+sleep 0.05 while time() < $end && waiting() ne CLIENTS . '|' . CLIENTS;
+is(waiting(), CLIENTS . '|' . CLIENTS, 'who waits for a bucket stands in line');
+$dbh->commit;
+is(wait_for_children(@children), 0, 'and has its turn');
+is(query($node, $db, q{SELECT count(*) FROM gpucredit.hold h
+	JOIN gpucredit.request r ON r.result[1] = h.hold::text
+	WHERE r.key LIKE 'late-%'}), CLIENTS, 'each is granted');
 verify_empty($node, $db);
 
 done_testing();
@@ -109,4 +128,12 @@ sub swept
 	return query($node, $db, q{SET statement_timeout = '2min';
 		SELECT string_agg(affected::text, '|' ORDER BY task)
 		FROM gpucredit.reap_holds() WHERE task IN ('fund_jobs', 'skipped')});
+}
+
+# How many wait in a line, and how many for a lock at all.
+sub waiting
+{
+	return query($node, $db, q{SELECT count(*) FILTER (WHERE
+			l.locktype = 'advisory' AND l.objsubid = 26467), count(*)
+		FROM pg_locks l WHERE NOT l.granted});
 }
