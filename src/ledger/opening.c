@@ -211,7 +211,7 @@ write_at_once(Opening *opening)
 		waits = Min(waits, opening->ttl / AT_ONCE_OF_TTL);
 	opening->taken = true;
 	opening->write(opening);
-	opening->taken = false;
+	opening->taken = false;		/* should it come to the long way */
 	if (draw->purpose->first)
 		LedgerQueue(draw->path->org, part->bucket);
 	if (!BudgetTryCount(budgets, draw->amount) ||
@@ -284,7 +284,6 @@ write_planned(Opening *opening)
 	opening->taken = taken == TAKE_DONE;
 	BudgetTake(&opening->budgets, draw->amount, draw->at);
 	opening->write(opening);
-	opening->taken = false;
 	return true;
 }
 
