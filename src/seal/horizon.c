@@ -12,6 +12,10 @@
  * longer than a moment and nobody waits for us; who has not ended by then is
  * noted, and asked for again by the next call.
  *
+ * A sequence is asked under its lock: its row, which a query reads without,
+ * is up to 32 ids ahead while nextval() writes to the log what it would come
+ * to after those, and who takes them later was then not waited for.
+ *
  * Others hold such a table for hours and take no ids: VACUUM, ANALYZE, CREATE
  * INDEX CONCURRENTLY.  Theirs are other modes, so each holder is asked which
  * it has.
@@ -39,10 +43,10 @@
 #define STALLED_S		600		/* waiting so long is told in the log */
 
 SQL_STATEMENT(sequences_read, SPI_OK_SELECT, "",
-			  "SELECT CASE WHEN e.is_called THEN e.last_value ELSE 0 END,"
-			  " CASE WHEN a.is_called THEN a.last_value ELSE 0 END"
-			  " FROM gpucredit.entry_entry_seq e,"
-			  " gpucredit.audit_audit_seq a");
+			  "SELECT COALESCE(pg_catalog.pg_sequence_last_value("
+			  "  'gpucredit.entry_entry_seq'::pg_catalog.regclass), 0),"
+			  " COALESCE(pg_catalog.pg_sequence_last_value("
+			  "  'gpucredit.audit_audit_seq'::pg_catalog.regclass), 0)");
 SQL_STATEMENT(pending_read, SPI_OK_SELECT, "timestamptz",
 			  "SELECT p.entry_to, p.audit_to, p.waiting, p.since"
 			  " FROM gpucredit.seal_pending p WHERE p.server_start = $1");
