@@ -504,9 +504,34 @@ CREATE FUNCTION pg_temp.states() RETURNS text LANGUAGE sql AS $$
 	WHERE j.org = 'lf' $$;
 SELECT * FROM gpucredit.reap_holds();
 SELECT pg_temp.states();
+-- a sweep waits for a row only briefly, and not until who waits for it meets a deadlock
+CREATE TEMP TABLE waits (deadlock_timeout text, what text, most text);
+CREATE FUNCTION pg_temp.tell_timeout() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO pg_temp.waits (deadlock_timeout, what, most)
+	VALUES (current_setting('deadlock_timeout'), TG_TABLE_NAME, current_setting('lock_timeout'));
+	RETURN new;
+END $$;
+CREATE FUNCTION pg_temp.fund_one() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	n bigint;
+BEGIN
+	LOOP
+		SELECT affected INTO n FROM gpucredit.reap_holds() WHERE task = 'fund_jobs';
+		IF n > 0 THEN
+			RETURN n;
+		END IF;
+	END LOOP;
+END $$;
+CREATE TRIGGER tell_timeout BEFORE UPDATE ON gpucredit.hold FOR EACH ROW
+	WHEN (new.job IS NULL) EXECUTE FUNCTION pg_temp.tell_timeout();
+CREATE TRIGGER tell_timeout BEFORE UPDATE ON gpucredit.job FOR EACH ROW
+	WHEN (old.state = 'unfunded') EXECUTE FUNCTION pg_temp.tell_timeout();
 -- as in a cycle, only what asks less is tried behind what cannot be paid for
 SELECT count(gpucredit.issue('lf', '', 'i2', 1));
-SELECT * FROM gpucredit.reap_holds() WHERE task = 'fund_jobs';
+SET deadlock_timeout = '20ms';
+SELECT pg_temp.fund_one();
+SET deadlock_timeout = '1s';
 SELECT pg_temp.states();
 SELECT count(gpucredit.issue('lf', '', 'i3', 3));
 SELECT * FROM gpucredit.reap_holds() WHERE task = 'fund_jobs';
@@ -515,5 +540,21 @@ SELECT count(gpucredit.issue('lf', '', 'i4', 3)), count(gpucredit.suspend_accoun
 SELECT * FROM gpucredit.reap_holds() WHERE task = 'fund_jobs';
 SELECT pg_temp.states();
 SELECT operation, decision, detail FROM gpucredit.audit WHERE org = 'lf' AND operation = 'fund' ORDER BY audit;
+SET deadlock_timeout = '1s';
+DO $$
+BEGIN
+	FOR i IN 1 .. 2 LOOP
+		PERFORM gpucredit.issue('lf', '', 'paid-' || i, 3),
+			gpucredit.hold('lf', '', 'waits-' || i, 1, '1 s');
+		PERFORM set_config('gpucredit.clock', '2027-04-01 01:0' || i || '+00', false);
+		PERFORM gpucredit.reap_holds();
+		SET deadlock_timeout = '20ms';
+	END LOOP;
+END $$;
+RESET deadlock_timeout;
+SELECT DISTINCT * FROM pg_temp.waits ORDER BY deadlock_timeout, what;
+SHOW lock_timeout;
+DROP TRIGGER tell_timeout ON gpucredit.hold;
+DROP TRIGGER tell_timeout ON gpucredit.job;
 SELECT * FROM gpucredit.reap_holds() WHERE task = 'fund_jobs';
 SELECT * FROM gpucredit.verify();

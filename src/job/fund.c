@@ -25,7 +25,7 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#define FUND_WAIT_MS	"50"
+#define FUND_WAIT_MS	50
 #define FUND_MOST_MS	100
 
 SQL_STATEMENT(unfunded_all, SPI_OK_SELECT, "bigint, bigint",
@@ -63,20 +63,14 @@ FundSwept(Sweep *sweep)
 	SqlArgs		args = {0};
 	SqlResult	rows;
 	bool	   *short_of;
-	TimestampTz until = sweep->until;
-	TimestampTz most = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-												   FUND_MOST_MS);
 	int64		done;
 
 	SqlArgInt8(&args, UNFUNDED_MOST);
 	SqlArgInt8(&args, ClockNow());
 	rows = SqlRun(&unfunded_all, &args);
 	short_of = palloc0(sizeof(bool) * (rows.n + 1));
-	(void) set_config_option("lock_timeout", FUND_WAIT_MS, PGC_USERSET,
-							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	sweep->until = Min(until, most);
-	done = SweepRun(sweep, rows, fund_one, &short_of);
-	sweep->until = until;
+	SweepWait(FUND_WAIT_MS);
+	done = SweepRunFor(sweep, FUND_MOST_MS, rows, fund_one, &short_of);
 	AtEOXact_GUC(true, level);
 	SqlFree(&rows);
 	return done;

@@ -6,9 +6,11 @@
  * Each thing is done in a subtransaction of its own: where a row it needs is
  * locked (the sweeps run with a lock_timeout of 10 ms), or where its data
  * makes an error, that is undone, its organisation is left for the next sweep
- * and the others go on.  A sweep ends before half of deadlock_timeout has
- * passed, so that nobody who waits for what it has locked ever takes the
- * moment it waits itself for a deadlock.
+ * and the others go on.  A sweep begins nothing once half of deadlock_timeout
+ * has passed since the first thing, and waits for a row a quarter of it at
+ * most, so that nobody who waits for what it has locked ever takes the moment
+ * it waits itself for a deadlock.  The first thing is done however long it
+ * took to find.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,6 +29,7 @@
 
 #define SWEEP_MOST		1000	/* things a call */
 #define SWEEP_MOST_MS	500
+#define SWEEP_WAIT_MS	10		/* for one row */
 
 static bool is_stuck(const Sweep *sweep, const char *org);
 static void leave(Sweep *sweep, const char *org);
@@ -37,8 +40,8 @@ static char *failed_line(const char *org, int64 id, const ErrorData *error);
 static bool goes_on(const ErrorData *error);
 
 /*
- * Begin a sweep: from now on its time runs.  Where nothing can be written it
- * is refused as a whole: the things' own errors would be taken for bad data.
+ * Begin a sweep.  Where nothing can be written it is refused as a whole: the
+ * things' own errors would be taken for bad data.
  */
 Sweep
 SweepBegin(void)
@@ -46,10 +49,22 @@ SweepBegin(void)
 	Sweep		sweep = {.memory = CurrentMemoryContext};
 
 	PreventCommandIfReadOnly("upkeep");
-	sweep.until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-											  Min(SWEEP_MOST_MS,
-												  DeadlockTimeout / 2));
+	SweepWait(SWEEP_WAIT_MS);
 	return sweep;
+}
+
+/*
+ * Until the caller's settings end, wait for a row for so long at most.
+ */
+void
+SweepWait(int ms)
+{
+	char	   *timeout = psprintf("%dms",
+								   Max(1, Min(ms, DeadlockTimeout / 4)));
+
+	(void) set_config_option("lock_timeout", timeout, PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	pfree(timeout);
 }
 
 /*
@@ -58,19 +73,36 @@ SweepBegin(void)
 int64
 SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
 {
+	return SweepRunFor(sweep, SWEEP_MOST_MS, rows, step, context);
+}
+
+/*
+ * The same, for so long at most.
+ */
+int64
+SweepRunFor(Sweep *sweep, int ms, SqlResult rows, SweepStep step,
+			const void *context)
+{
 	int64		done = 0;
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz until = TimestampTzPlusMilliseconds(now, ms);
 	MemoryContext each = AllocSetContextCreate(CurrentMemoryContext,
 											   "gpucredit sweep",
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContext before = CurrentMemoryContext;
 
+	if (rows.n > 0 && sweep->until == 0)
+		sweep->until = TimestampTzPlusMilliseconds(now,
+												   Min(SWEEP_MOST_MS,
+													   DeadlockTimeout / 2));
+	until = Min(until, sweep->until);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *org = SqlText(rows, i, 1);
 		bool		stuck = false;
 
 		CHECK_FOR_INTERRUPTS();
-		if (done >= SWEEP_MOST || GetCurrentTimestamp() >= sweep->until)
+		if (done >= SWEEP_MOST || now >= until)
 			break;
 		if (is_stuck(sweep, org))
 		{
@@ -94,6 +126,7 @@ SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
 			leave(sweep, org);
 		MemoryContextSwitchTo(before);
 		MemoryContextReset(each);
+		now = GetCurrentTimestamp();
 	}
 	MemoryContextDelete(each);
 	return done;
@@ -139,8 +172,7 @@ SweepOnce(SweepStep step, const char *org, int64 id, int32 number,
 	bool		stuck = false;
 	SweepResult result;
 
-	(void) set_config_option("lock_timeout", "10ms", PGC_USERSET,
-							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	SweepWait(SWEEP_WAIT_MS);
 	result = try_step(step, org, id, number, context, &stuck);
 	AtEOXact_GUC(true, level);
 	return result;

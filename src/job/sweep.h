@@ -24,7 +24,7 @@ typedef SweepResult (*SweepStep) (const char *org, int64 id, int32 number,
 
 typedef struct Sweep
 {
-	TimestampTz until;			/* of the wall clock */
+	TimestampTz until;			/* of the wall clock; 0 before the first thing */
 	MemoryContext memory;		/* for what outlives a thing */
 	int64		skipped;
 	int			nstuck;
@@ -37,9 +37,12 @@ typedef struct Sweep
 	" ORDER BY " id "), " org " LIMIT 10000"
 
 extern Sweep SweepBegin(void);
+extern void SweepWait(int ms);
 extern SweepResult SweepOnce(SweepStep step, const char *org, int64 id,
 							 int32 number, const void *context);
 extern int64 SweepRun(Sweep *sweep, SqlResult rows, SweepStep step,
 					  const void *context);
+extern int64 SweepRunFor(Sweep *sweep, int ms, SqlResult rows, SweepStep step,
+						 const void *context);
 
 #endif							/* GPUCREDIT_SWEEP_H */
