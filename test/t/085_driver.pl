@@ -426,7 +426,8 @@ sub set_up
 	return;
 }
 
-# How many cycles there were; and once there are no more.
+# How many cycles there were; and once there are no more: a worker that was woken
+# may be slow to come.
 sub cycles
 {
 	return query($node, 'credit',
@@ -440,7 +441,7 @@ sub quiet_cycles
 	while ((my $now = cycles()) != $last)
 	{
 		$last = $now;
-		sleep(0.3);
+		sleep(1);
 	}
 	return $last;
 }
