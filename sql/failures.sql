@@ -193,6 +193,127 @@ RESET ROLE;
 SELECT * FROM pg_temp.place('fl-n');
 SELECT gpucredit.cancel('fl', :untold, 'cu');
 
+-- A node that is silent may still run what ended meanwhile.  Its fences run
+-- out, and nobody counts them, but they stand until it is heard of: what it
+-- then names is told to stop, and nobody gets its devices before it has.
+DO $$
+BEGIN
+	PERFORM gpucredit.create_pool('fl-z');
+	PERFORM gpucredit.register_node('fl-z', 'fl-z1', 'FL-A', 4, 40960, 8000, 8192);
+	PERFORM gpucredit.heartbeat('fl-z1', running => '{}');
+END $$;
+CREATE FUNCTION pg_temp.fences() RETURNS TABLE (free boolean, seen interval, counted numeric, gauge float8,
+	map text) LANGUAGE sql AS $$
+	SELECT bool_and(g.free), min(gpucredit.now() - g.seen_at) FILTER (WHERE NOT g.free),
+		(SELECT c.allocated FROM gpucredit.node_capacity c WHERE c.node = 'fl-z1'),
+		(SELECT m.value FROM gpucredit.metrics m WHERE m.name = 'gpucredit_devices_fenced'
+			AND m.labels @> '{"pool": "fl-z"}'),
+		(SELECT substring(c.map, 'fl-z1 *(.{6})') FROM gpucredit.cluster_map('fl-z') c
+			WHERE c.map ~ 'fl-z1')
+	FROM gpucredit.attempt_gpu g WHERE g.pool = 'fl-z' AND g.ended_at IS NOT NULL
+$$;
+CREATE FUNCTION pg_temp.hears(VARIADIC runs text[] DEFAULT '{}') RETURNS TABLE (job text, attempt int, action text,
+	reason text) LANGUAGE sql AS $$
+	SELECT pg_temp.key(h.job), h.attempt, h.action, h.reason FROM gpucredit.heartbeat('fl-z1',
+		running => ARRAY(SELECT concat_ws('/', 'fl', pg_temp.job(split_part(r, '/', 1)), split_part(r, '/', 2))
+			FROM unnest(runs) r)) h
+$$;
+-- one that an application ended
+SELECT pg_temp.submit('z1', '3xFL-A', of_pool => 'fl-z'), pg_temp.submit('z2', '4xFL-A', of_pool => 'fl-z');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT * FROM pg_temp.hears('z1/1');
+SELECT pg_temp.job('z1') AS z1 \gset
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('fl', :z1, 1, 'cancelled');
+RESET ROLE;
+SELECT pg_temp.later('59.999999 s');
+SELECT * FROM pg_temp.fences();
+SELECT pg_temp.later('1 us');
+SELECT * FROM pg_temp.fences();
+SELECT pg_temp.later('1 s');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT state FROM gpucredit.nodes WHERE node = 'fl-z1';
+SELECT * FROM pg_temp.hears('z1/1');
+SELECT * FROM pg_temp.fences();
+SELECT * FROM pg_temp.place('fl-z');
+SELECT pg_temp.later('10 s');
+SELECT * FROM pg_temp.hears();
+SELECT * FROM pg_temp.place('fl-z');
+-- one that was settled as lost with the node; its job goes on here, once it
+-- has stopped.  Cycles go on, also where it is drained and resumed meanwhile.
+SELECT * FROM pg_temp.hears('z2/1');
+SELECT pg_temp.later('1 min');
+SELECT affected FROM gpucredit.check_nodes() WHERE task = 'settle_node_lost';
+SELECT pg_temp.later('1 min');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT gpucredit.drain('fl-z1', 'looked at');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT gpucredit.resume('fl-z1');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT * FROM pg_temp.hears('z2/1');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT * FROM pg_temp.fences();
+SELECT * FROM pg_temp.hears();
+SELECT * FROM pg_temp.place('fl-z');
+-- one that comes back by registering has yet to tell, too
+SELECT pg_temp.submit('z3', '1xFL-A', of_pool => 'fl-z');
+SELECT pg_temp.job('z2') AS z2 \gset
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('fl', :z2, 2, 'cancelled');
+RESET ROLE;
+SELECT pg_temp.later('10 min');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT gpucredit.register_node('fl-z', 'fl-z1', 'FL-A', 4, 40960, 8000, 8192);
+SELECT * FROM pg_temp.fences();
+SELECT * FROM pg_temp.place('fl-z');
+SELECT * FROM pg_temp.hears('z2/2');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT * FROM pg_temp.hears();
+SELECT * FROM pg_temp.place('fl-z');
+-- by time alone where it is heard of but never tells again, and where silent
+-- nodes get work
+SELECT pg_temp.submit('z4', '4xFL-A', of_pool => 'fl-z'), pg_temp.submit('z5', '4xFL-A', of_pool => 'fl-z');
+SELECT pg_temp.job('z3') AS z3, pg_temp.job('z4') AS z4, pg_temp.job('z5') AS z5 \gset
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('fl', :z3, 1, 'cancelled');
+RESET ROLE;
+SELECT pg_temp.later('1 min');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT count(*) FROM gpucredit.heartbeat('fl-z1');
+SELECT * FROM pg_temp.place('fl-z');
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('fl', :z4, 1, 'cancelled');
+RESET ROLE;
+SELECT pg_temp.later('1 min');
+SELECT * FROM pg_temp.place('fl-z');
+SET gpucredit.node_suspect = 0;
+SELECT * FROM pg_temp.place('fl-z');
+RESET gpucredit.node_suspect;
+-- another machine of that name has nothing of it, once the fence has run out;
+-- nor is it in the way of who removes the node
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('fl', :z5, 1, 'cancelled');
+RESET ROLE;
+SELECT pg_temp.submit('z6', '2xFL-A', of_pool => 'fl-z');
+SELECT pg_temp.later('59 s');
+SELECT gpucredit.register_node('fl-z', 'fl-z1', 'FL-A', 2, 40960);
+SELECT pg_temp.later('1 s');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT free FROM pg_temp.fences();
+SELECT gpucredit.register_node('fl-z', 'fl-z1', 'FL-A', 2, 40960);
+SELECT free FROM pg_temp.fences();
+SELECT * FROM pg_temp.place('fl-z');
+SELECT pg_temp.job('z6') AS z6 \gset
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('fl', :z6, 1, 'cancelled');
+RESET ROLE;
+SELECT pg_temp.later('1 min');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT free FROM pg_temp.fences();
+SELECT gpucredit.remove_node('fl-z1');
+SELECT free FROM pg_temp.fences();
+SELECT * FROM gpucredit.verify('fl');
+
 --
 -- A node is taken back by its provider
 --

@@ -175,7 +175,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_register_node';
 COMMENT ON FUNCTION gpucredit.register_node(text, text, text, int, bigint,
 	bigint, bigint, text, text, boolean, jsonb) IS
-'Registers a node, or changes one that is there; counts as a heartbeat with all devices healthy.
+'Registers a node, or changes one that is there; counts as a heartbeat with all devices healthy. Devices of attempts that ended without their agent''s word stay out of use until a heartbeat tells that they are gone, or gpucredit.node_lost has passed since.
 gpus: 0 to 64 devices, numbered from 0. gpu_memory_mib: of each. cpu_milli (thousandths of a core), memory_mib: of the node, 0 for not limited. nvlink_domain: NULL, the node is one. leaf: NULL, one of its own.
 Errors: UC401 no such pool; UC303 moving to another pool, changing type or spot, or shrinking below live attempts; 22023.';
 

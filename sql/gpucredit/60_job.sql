@@ -182,6 +182,22 @@ CREATE INDEX attempt_gpu_freed ON gpucredit.attempt_gpu (pool, ended_at)
 COMMENT ON TABLE gpucredit.attempt_gpu IS
 'Which devices of which nodes an attempt has, or had';
 
+/*
+ * A fence that has run out stands until its node gets new work again, or has
+ * told what it runs; nobody has its devices.
+ */
+CREATE VIEW gpucredit.devices_taken AS
+	SELECT g.org, g.job, g.attempt, g.node, g.pool, g.gpus, g.share,
+		g.cpu_milli, g.memory_mib, g.ended_at
+	FROM (SELECT gpucredit.now()
+			- pg_catalog.current_setting('gpucredit.node_lost')::interval
+				AS since) c
+		CROSS JOIN gpucredit.attempt_gpu g
+	WHERE NOT g.free AND (g.ended_at IS NULL
+		OR GREATEST(g.ended_at, g.seen_at) > c.since);
+COMMENT ON VIEW gpucredit.devices_taken IS
+'Internal: devices in use by attempts that live, or that ended so late that they may still run';
+
 /* A row of its own, so that telling an attempt never waits for its agent. */
 CREATE TABLE gpucredit.directive (
 	org text COLLATE "C" NOT NULL,

@@ -32,8 +32,8 @@ CREATE VIEW gpucredit.node_capacity AS
 				coalesce(sum(g.cpu_milli), 0)::bigint AS cpu,
 				coalesce(sum(g.memory_mib), 0)::bigint AS memory,
 				coalesce(gpucredit.union_agg(g.gpus), '{}') AS gpus
-			FROM gpucredit.attempt_gpu g
-			WHERE g.pool = n.pool AND g.node = n.node AND NOT g.free) t
+			FROM gpucredit.devices_taken g
+			WHERE g.pool = n.pool AND g.node = n.node) t
 		CROSS JOIN LATERAL (SELECT gpucredit.gpu_count(
 			n.healthy OPERATOR(gpucredit.-) t.gpus)::bigint AS free) f
 	WHERE n.gpus > 0;

@@ -120,7 +120,7 @@ BEGIN ATOMIC
 			sum(gpucredit.gpu_count(g.gpus)) FILTER (
 				WHERE g.ended_at IS NOT NULL) AS fenced,
 			gpucredit.union_agg(g.gpus) AS taken
-		FROM gpucredit.attempt_gpu g WHERE NOT g.free GROUP BY g.node)
+		FROM gpucredit.devices_taken g GROUP BY g.node)
 	SELECT d.name, jsonb_build_object('pool', t.pool, 'gpu_type', t.gpu_type),
 		d.value
 	FROM (SELECT n.pool, n.gpu_type, sum(n.gpus) AS gpus,

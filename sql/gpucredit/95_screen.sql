@@ -39,10 +39,10 @@ BEGIN ATOMIC
 			min(g.share) FILTER (WHERE g.ended_at IS NULL) AS share,
 			count(DISTINCT g.org) FILTER (WHERE g.ended_at IS NULL) AS orgs,
 			min(g.org) FILTER (WHERE g.ended_at IS NULL) AS org
-		FROM gpucredit.attempt_gpu g
+		FROM gpucredit.devices_taken g
 			CROSS JOIN LATERAL unnest(gpucredit.gpuset_to_array(g.gpus))
 				AS d (device)
-		WHERE g.pool = node_blocks.pool AND NOT g.free
+		WHERE g.pool = node_blocks.pool
 		GROUP BY g.node, d.device)
 	SELECT n.node, n.gpu_type, n.gpus, n.state, b.block, b.used, b.sole
 	FROM gpucredit.nodes n

@@ -99,6 +99,10 @@ extern void NodeAudit(FunctionCallInfo fcinfo, const char *operation,
 
 /* nodes.c */
 
+/* Of a node n; since: the parameter that is a set's heard_since. */
+#define NODE_TAKES_WORK(since) \
+	"n.draining IS NULL AND n.reclaim_at IS NULL AND n.heard_at > " since
+
 /* Names with small numbers: GPU types, NVLink domains, leaves. */
 typedef struct NameTable
 {
@@ -113,6 +117,7 @@ typedef struct NodeSet
 {
 	int32		n;
 	int64		shape;			/* of a kept set */
+	TimestampTz heard_since;	/* who was not gets no new work */
 	DecideNode *nodes;			/* by name */
 	NameTable	types;
 	NameTable	domains;

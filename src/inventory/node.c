@@ -6,7 +6,8 @@
  * Each takes the pool's lock first, so that no scheduling cycle decides on a
  * node as it no longer is.
  *
- * Locks: pool, then the node's row; directives, without waiting.
+ * Locks: pool, then the node's row; then directives, without waiting, or
+ * devices of attempts that are over.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +41,8 @@ typedef struct Taken
 SQL_STATEMENT(node_pool, SPI_OK_SELECT, "text",
 			  "SELECT n.pool FROM gpucredit.node n WHERE n.node = $1");
 SQL_STATEMENT(node_lock, SPI_OK_SELECT, "text",
-			  "SELECT n.pool, n.gpu_type, n.spot FROM gpucredit.node n"
+			  "SELECT n.pool, n.gpu_type, n.spot, n.gpus, n.cpu_milli,"
+			  " n.memory_mib FROM gpucredit.node n"
 			  " WHERE n.node = $1 FOR NO KEY UPDATE");
 /* what attempts were told for this node's drain, as far as it is free */
 #define DRAIN_DIRECTIVES \
@@ -82,9 +84,15 @@ SQL_STATEMENT(node_drain, SPI_OK_UPDATE, "text, text, timestamptz",
 SQL_STATEMENT(node_reclaim, SPI_OK_UPDATE, "text, timestamptz",
 			  "UPDATE gpucredit.node n SET reclaim_at = $2"
 			  " WHERE n.node = $1");
-SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE, "text, text",
+SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE, "text, text, timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET free = true"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
+			  " AND GREATEST(g.ended_at, g.seen_at) <= $3");
+/* the agent has yet to tell whether it still runs what is over */
+SQL_STATEMENT(node_fences_anew, SPI_OK_UPDATE, "text, text, timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET seen_at = $3"
+			  " FROM gpucredit.node n WHERE n.node = $2 AND n.tells_running"
+			  " AND g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NOT NULL");
 SQL_STATEMENT(node_delete, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.node n WHERE n.node = $1");
@@ -113,9 +121,15 @@ SQL_STATEMENT(drain_untell, SPI_OK_DELETE, "text, text",
 			  "DELETE FROM gpucredit.directive d"
 			  " WHERE d.ctid = ANY (ARRAY(" DRAIN_DIRECTIVES "))");
 
+static void change_node(const GpuNode *node, TimestampTz now);
 static void check_change(const GpuNode *node, const char *pool,
-						 const char *gpu_type, bool spot);
-static Taken taken_on(const char *pool, const char *node);
+						 const char *gpu_type, bool spot,
+						 TimestampTz fenced_since);
+static Taken taken_on(const char *pool, const char *node,
+					  TimestampTz fenced_since);
+static TimestampTz fences_since(TimestampTz now);
+static void end_fences(const char *pool, const char *node,
+					   TimestampTz fenced_since);
 static void write_node(SqlStatement *statement, const GpuNode *node,
 					   TimestampTz now, uint64 *n);
 static pg_attribute_noreturn() void refuse_unknown(const char *node);
@@ -128,8 +142,6 @@ call_register_node(PG_FUNCTION_ARGS)
 {
 	GpuNode		node;
 	TimestampTz now;
-	SqlArgs		args = {0};
-	SqlResult	row;
 	uint64		n;
 
 	NodeTake(fcinfo, &node);
@@ -138,23 +150,50 @@ call_register_node(PG_FUNCTION_ARGS)
 	now = ClockNow();
 	write_node(&node_insert, &node, now, &n);
 	if (n == 0)
-	{
-		SqlArgText(&args, node.node);
-		row = SqlRun(&node_lock, &args);
-		if (row.n == 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("node \"%s\" was removed meanwhile",
-							ClipForMessage(node.node)),
-					 errdetail("It was there when this call began."),
-					 errhint("Retry the transaction.")));
-		check_change(&node, SqlText(row, 0, 1), SqlText(row, 0, 2),
-					 SqlBool(row, 0, 3));
-		write_node(&node_update, &node, now, &n);
-	}
+		change_node(&node, now);
 	NodeAudit(fcinfo, "register_node", "registered", NULL, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();
+}
+
+/*
+ * A node that is there is registered again.
+ *
+ * Where it is as it was, its agent may have come back to what it left
+ * running: what is over there stays fenced until it has told, however long it
+ * was silent.  Where it is not, it is another machine, and nothing is left.
+ */
+static void
+change_node(const GpuNode *node, TimestampTz now)
+{
+	TimestampTz fenced_since = fences_since(now);
+	SqlArgs		args = {0};
+	SqlResult	row;
+	uint64		n;
+
+	SqlArgText(&args, node->node);
+	row = SqlRun(&node_lock, &args);
+	if (row.n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("node \"%s\" was removed meanwhile",
+						ClipForMessage(node->node)),
+				 errdetail("It was there when this call began."),
+				 errhint("Retry the transaction.")));
+	check_change(node, SqlText(row, 0, 1), SqlText(row, 0, 2),
+				 SqlBool(row, 0, 3), fenced_since);
+	if (strcmp(node->gpu_type, SqlText(row, 0, 2)) != 0 ||
+		node->spot != SqlBool(row, 0, 3) ||
+		node->gpus != SqlInt4(row, 0, 4) ||
+		node->cpu_milli != SqlInt8(row, 0, 5) ||
+		node->memory_mib != SqlInt8(row, 0, 6))
+		end_fences(node->pool, node->node, fenced_since);
+	write_node(&node_update, node, now, &n);
+	args = (SqlArgs){0};
+	SqlArgText(&args, node->pool);
+	SqlArgText(&args, node->node);
+	SqlArgTime(&args, now);
+	(void) SqlRun(&node_fences_anew, &args);
 }
 
 /*
@@ -191,14 +230,14 @@ NodeTake(FunctionCallInfo fcinfo, GpuNode *node)
  */
 static void
 check_change(const GpuNode *node, const char *pool, const char *gpu_type,
-			 bool spot)
+			 bool spot, TimestampTz fenced_since)
 {
 	Taken		taken;
 
 	if (strcmp(pool, node->pool) != 0)
 		refuse_state(node->node, "It belongs to another pool.",
 					 "Remove it there first.");
-	taken = taken_on(pool, node->node);
+	taken = taken_on(pool, node->node, fenced_since);
 	if (taken.attempts == 0)
 		return;
 	if (strcmp(gpu_type, node->gpu_type) != 0 || spot != node->spot)
@@ -216,7 +255,7 @@ check_change(const GpuNode *node, const char *pool, const char *gpu_type,
  * What attempts have on a node, those not fenced yet included.
  */
 static Taken
-taken_on(const char *pool, const char *node)
+taken_on(const char *pool, const char *node, TimestampTz fenced_since)
 {
 	Taken		taken = {0};
 	SqlArgs		args = {0};
@@ -225,7 +264,7 @@ taken_on(const char *pool, const char *node)
 
 	SqlArgText(&args, pool);
 	SqlArgText(&args, node);
-	SqlArgTime(&args, ClockAdd(ClockNow(), -SettingNodeLost()));
+	SqlArgTime(&args, fenced_since);
 	rows = SqlRun(&node_devices, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 		taken.gpus |= DatumGetGpuSet(SqlDatum(rows, i, 1, &isnull));
@@ -234,6 +273,30 @@ taken_on(const char *pool, const char *node)
 	taken.cpu_milli = SqlInt8(rows, 0, 2);
 	taken.memory_mib = SqlInt8(rows, 0, 3);
 	return taken;
+}
+
+/*
+ * Fences of what ended before have run out, though they may stand where no new
+ * work may land.
+ */
+static TimestampTz
+fences_since(TimestampTz now)
+{
+	return ClockAdd(now, -SettingNodeLost());
+}
+
+/*
+ * Take down a node's fences that have run out.
+ */
+static void
+end_fences(const char *pool, const char *node, TimestampTz fenced_since)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, pool);
+	SqlArgText(&args, node);
+	SqlArgTime(&args, fenced_since);
+	(void) SqlRun(&node_fences_end, &args);
 }
 
 /*
@@ -361,17 +424,16 @@ call_remove_node(PG_FUNCTION_ARGS)
 {
 	char	   *node = ArgName(fcinfo, 0, "node");
 	char	   *pool;
+	TimestampTz fenced_since;
 	SqlArgs		args = {0};
 
 	SqlConnect();
 	pool = NodeLockPool(node, true);
-	if (taken_on(pool, node).attempts > 0)
+	fenced_since = fences_since(ClockNow());
+	if (taken_on(pool, node, fenced_since).attempts > 0)
 		refuse_state(node, "Attempts live on it, or may still run there.",
 					 "Drain it, and wait until they are gone.");
-	SqlArgText(&args, pool);
-	SqlArgText(&args, node);
-	(void) SqlRun(&node_fences_end, &args);
-	args = (SqlArgs){0};
+	end_fences(pool, node, fenced_since);
 	SqlArgText(&args, node);
 	(void) SqlRun(&node_delete, &args);
 	NodeAudit(fcinfo, "remove_node", "removed", pool, NULL);

@@ -43,8 +43,7 @@ static int	cache_next = 0;
 SQL_STATEMENT(nodes_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT n.node, n.gpu_type, n.gpus, n.gpu_memory_mib,"
 			  " n.cpu_milli, n.memory_mib, n.nvlink_domain, n.leaf, n.spot,"
-			  " n.healthy, n.draining IS NULL AND n.reclaim_at IS NULL"
-			  " AND n.heard_at > $2"
+			  " n.healthy, " NODE_TAKES_WORK("$2")
 			  " FROM gpucredit.node n WHERE n.pool = $1 ORDER BY n.node");
 
 static void table_init(NameTable *table, const char *what);
@@ -62,14 +61,14 @@ NodesLoad(const char *pool, bool read_only)
 	NodeSet    *set = palloc0(sizeof(NodeSet));
 	SqlArgs		args = {0};
 	SqlResult	rows;
-	TimestampTz heard_since = SettingNodeSuspect() == 0 ?
-		DT_NOBEGIN : ClockAdd(ClockNow(), -SettingNodeSuspect());
 
+	set->heard_since = SettingNodeSuspect() == 0 ? DT_NOBEGIN :
+		ClockAdd(ClockNow(), -SettingNodeSuspect());
 	table_init(&set->types, "GPU types");
 	table_init(&set->domains, "NVLink domains");
 	table_init(&set->leaves, "leaves");
 	SqlArgText(&args, pool);
-	SqlArgTime(&args, heard_since);
+	SqlArgTime(&args, set->heard_since);
 	rows = read_only ? SqlRead(&nodes_read, &args) :
 		SqlRun(&nodes_read, &args);
 	set->nodes = MemoryContextAllocHuge(CurrentMemoryContext,

@@ -11,7 +11,7 @@
  *
  * An attempt that somebody other than an agent ends may still be running:
  * its devices are given out again only when a heartbeat of the node came
- * without it, or gpucredit.node_lost has passed.
+ * without it, or gpucredit.node_lost has passed and the node is heard of.
  *
  * The caller has locked the job, then the attempt.  Locks: hold, buckets in
  * burn order (those of a new hold with those of the old).

@@ -23,12 +23,14 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-SQL_STATEMENT(fences_end, SPI_OK_UPDATE, "text, timestamptz",
+SQL_STATEMENT(fences_end, SPI_OK_UPDATE, "text, timestamptz, timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET free = true"
 			  " FROM (SELECT f.ctid AS tid FROM gpucredit.attempt_gpu f"
-			  "  WHERE f.pool = $1 AND NOT f.free AND "
-			  "  GREATEST(f.ended_at, f.seen_at) <= $2"
-			  "  FOR NO KEY UPDATE SKIP LOCKED) f"
+			  "  JOIN gpucredit.node n ON n.node = f.node"
+			  "  WHERE f.pool = $1 AND NOT f.free"
+			  "  AND GREATEST(f.ended_at, f.seen_at) <= $2"
+			  "  AND " NODE_TAKES_WORK("$3")
+			  "  FOR NO KEY UPDATE OF f SKIP LOCKED) f"
 			  " WHERE g.ctid = f.tid");
 
 /*
@@ -71,7 +73,9 @@ CycleRead(const Cycle *cycle, SqlStatement *statement, SqlArgs *args)
 }
 
 /*
- * Take down the fences that have run out.
+ * Take down the fences that have run out, where new work may land.  Elsewhere
+ * nobody asks for the devices, and a node that was silent may say, when it is
+ * heard of again, that it still runs there what is over.
  */
 void
 FencesEnd(const Cycle *cycle)
@@ -80,6 +84,7 @@ FencesEnd(const Cycle *cycle)
 
 	SqlArgText(&args, cycle->pool);
 	SqlArgTime(&args, ClockAdd(cycle->now, -SettingNodeLost()));
+	SqlArgTime(&args, cycle->set->heard_since);
 	(void) SqlRun(&fences_end, &args);
 }
 

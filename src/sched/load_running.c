@@ -43,7 +43,7 @@ typedef struct RunningLoading
 	int32		n;
 	int32		size;
 	TimestampTz fenced_since;	/* what ended before is not fenced any more */
-	bool		run_out;		/* such a fence is still up */
+	bool		run_out;		/* such a fence is to be taken down */
 	int32		node;			/* of the row before */
 	int32		account;
 	int32		tier;
@@ -69,6 +69,7 @@ SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text",
 			  " GROUP BY d.org, d.job, d.attempt");
 
 static bool add_row(void *context, const Datum *values, const bool *nulls);
+static int32 node_of_row(RunningLoading *loading, Datum value);
 static void read_attempt(RunningLoading *loading, const Datum *values,
 						 const bool *nulls, DecideRunning *running);
 static void read_part(RunningLoading *loading, const Datum *values,
@@ -82,7 +83,7 @@ static void load_leaving(Cycle *cycle);
 /*
  * Load what has devices of the pool, live attempts and those that are over but
  * not fenced yet, and take these off the nodes.  Fences that have run out are
- * taken down.
+ * taken down where somebody may now get the devices.
  */
 void
 RunningLoad(Cycle *cycle)
@@ -117,7 +118,10 @@ add_row(void *context, const Datum *values, const bool *nulls)
 
 	if (!nulls[17] && ended <= loading->fenced_since)
 	{
-		loading->run_out = true;
+		int32		node = node_of_row(loading, values[4]);
+
+		loading->run_out |= node >= 0 &&
+			loading->cycle->set->nodes[node].schedulable;
 		return true;
 	}
 	if (loading->n == loading->size)
@@ -137,6 +141,25 @@ add_row(void *context, const Datum *values, const bool *nulls)
 								 row->running.expected_end);
 	read_part(loading, values, row);
 	return true;
+}
+
+/*
+ * The node that a row is of, -1 where the pool has none of that name.
+ */
+static int32
+node_of_row(RunningLoading *loading, Datum value)
+{
+	NodeSet    *set = loading->cycle->set;
+
+	if (loading->node < 0 ||
+		!TextIs(value, set->nodes[loading->node].name))
+	{
+		char	   *name = TextDatumGetCString(value);
+
+		loading->node = NodeIndex(set, name);
+		pfree(name);
+	}
+	return loading->node;
 }
 
 /*
@@ -184,25 +207,17 @@ read_attempt(RunningLoading *loading, const Datum *values, const bool *nulls,
 static void
 read_part(RunningLoading *loading, const Datum *values, RunningRow *row)
 {
-	NodeSet    *set = loading->cycle->set;
 	GpuSet		gpus = DatumGetGpuSet(values[5]);
+	int32		index = node_of_row(loading, values[4]);
 	DecideNode *node;
 
-	if (loading->node < 0 ||
-		!TextIs(values[4], set->nodes[loading->node].name))
-	{
-		char	   *name = TextDatumGetCString(values[4]);
-
-		loading->node = NodeIndex(set, name);
-		pfree(name);
-	}
-	row->here = loading->node >= 0;
+	row->here = index >= 0;
 	if (!row->here)
 		return;
-	node = &set->nodes[loading->node];
+	node = &loading->cycle->set->nodes[index];
 	row->part = (DecidePart)
 	{
-		.node = loading->node,
+		.node = index,
 			.devices = gpus,
 			.cpu_milli = DatumGetInt64(values[7]),
 			.memory_mib = DatumGetInt64(values[8])

@@ -101,7 +101,7 @@ INSERT INTO listed VALUES
 ('view', 'admin app auditor operator tenant',
 	'jobs tier'),
 ('view', 'admin auditor',
-	'bucket_whole budget_count_whole closing_net job_wait'),
+	'bucket_whole budget_count_whole closing_net devices_taken job_wait'),
 ('view', 'admin auditor operator',
 	'capacity cron_status node_capacity nodes queue_depth retry_rule seal_status seals'),
 ('view', 'admin auditor operator pg_monitor',
