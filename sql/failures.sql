@@ -341,9 +341,9 @@ SELECT gpucredit.reclaim('fl-s2', '1 min');
 SELECT gpucredit.resume('fl-s2');
 SELECT node, state FROM gpucredit.nodes WHERE node = 'fl-s2';
 SELECT pg_temp.later('59 s');
-SELECT DISTINCT node FROM pg_temp.beat('fl-s');
+SELECT DISTINCT node FROM pg_temp.beat('fl-s') ORDER BY node;
 SELECT pg_temp.later('59 s');
-SELECT DISTINCT node FROM pg_temp.beat('fl-s');
+SELECT DISTINCT node FROM pg_temp.beat('fl-s') ORDER BY node;
 SELECT pg_temp.later('1.999999 s');
 SELECT * FROM gpucredit.check_nodes();
 -- gone

@@ -391,8 +391,9 @@ FROM (VALUES ('2026-12-31 23:59+00'::timestamptz), ('2027-01-01 00:00+00'),
 
 -- The statement: what happened, and what was available after each.
 SELECT s.at, b.memo, s.operation, s.source, s.target, s.amount, s.available
-FROM gpucredit.statement('le-exp') s
-	JOIN gpucredit.bucket b ON b.org = 'le-exp' AND b.bucket = s.bucket;
+FROM (SELECT row_number() OVER () AS n, * FROM gpucredit.statement('le-exp')) s
+	JOIN gpucredit.bucket b ON b.org = 'le-exp' AND b.bucket = s.bucket
+ORDER BY s.n;
 SELECT s.at, s.operation, s.amount, s.available
 FROM gpucredit.statement('le-ttl', '', '2027-01-01 00:30+00',
 	'2027-01-01 03:00+00') s;

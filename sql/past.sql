@@ -124,7 +124,8 @@ BEGIN;
 UPDATE budget_log SET amount = '7' WHERE org = 'pa' AND account = 'a/x' AND at = (SELECT max(at) FROM budget_log WHERE org = 'pa' AND account = 'a/x');
 UPDATE budget SET hard = false WHERE org = 'pa' AND account = '';
 DELETE FROM budget_log WHERE org = 'pa' AND account = 'a' AND amount IS NULL;
-SELECT invariant, subject, detail FROM verify('pa');
+SELECT invariant, subject, detail FROM verify('pa')
+ORDER BY detail;
 ROLLBACK;
 SET ROLE gpucredit_auditor;
 SELECT count(*) FROM budget_log WHERE org = 'pa';

@@ -131,7 +131,7 @@ SQL_STATEMENT(entry_sweep, SPI_OK_SELECT, "tid[], timestamptz, uuid",
 			  " RETURNING org, amount)"
 			  " SELECT e.org, pg_catalog.count(*),"
 			  " pg_catalog.sum(e.amount::pg_catalog.numeric)::pg_catalog.text"
-			  " FROM e GROUP BY e.org");
+			  " FROM e GROUP BY e.org ORDER BY e.org");
 SQL_STATEMENT(bucket_sweep, SPI_OK_UPDATE, "tid[], timestamptz",
 			  "UPDATE gpucredit.bucket b SET available = '0',"
 			  " expired = b.expired OPERATOR(gpucredit.+) b.available,"
