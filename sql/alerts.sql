@@ -194,6 +194,16 @@ SELECT threshold, detail -> 'taken' AS taken FROM alert WHERE org = 'al0' ORDER 
 SELECT maintain() \g /dev/null
 SELECT count(*) FROM alert WHERE org = 'al0';
 
+-- at SERIALIZABLE who sets a budget looks at no other's alerts; upkeep does
+SELECT create_account('als'), issue('als', '', 'i', 10), set_budget('als', '', 10) \g /dev/null
+SELECT status FROM hold('als', '', 'h1', 4, '1 h');
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT set_budget('als', '', 5) \g /dev/null
+COMMIT;
+SELECT count(*) FROM alert WHERE org = 'als';
+SELECT maintain() \g /dev/null
+SELECT threshold, detail -> 'taken' AS taken FROM alert WHERE org = 'als' ORDER BY 1;
+
 -- what keeps one from being raised twice is no advisory lock: a stranger could
 -- hold that, and the alert would not come
 BEGIN;
