@@ -74,11 +74,11 @@ FROM gpucredit.queue_depth WHERE pool = 'cp' ORDER BY 1;
 -- credit is not in the queue
 BEGIN;
 SELECT pg_temp.ask('wide', '6-8xCP-B|CP-A') IS NOT NULL AS wide, pg_temp.ask('range 2', '9-12xCP-A|CP-B') IS NOT NULL AS range;
-SELECT tier, gpu_type, jobs, devices FROM gpucredit.queue_depth WHERE pool = 'cp' ORDER BY 1;
+SELECT tier, gpu_type, jobs, devices FROM gpucredit.queue_depth WHERE pool = 'cp' ORDER BY 1, 2;
 SELECT gpucredit.suspend_account('cp', '', true);
 SELECT s.job_state FROM gpucredit.attempt a, gpucredit.settle(a.org, a.job, a.attempt, 'preempted', '0') s
 WHERE a.org = 'cp' AND a.gpus = 6;
-SELECT tier, gpu_type, jobs, devices FROM gpucredit.queue_depth WHERE pool = 'cp' ORDER BY 1;
+SELECT tier, gpu_type, jobs, devices FROM gpucredit.queue_depth WHERE pool = 'cp' ORDER BY 1, 2;
 ROLLBACK;
 
 -- Hour by hour: 4; then 10 of 12; then 8, then 13 more wait
