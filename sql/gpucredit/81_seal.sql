@@ -82,15 +82,8 @@ CREATE INDEX entry_id ON gpucredit.entry (entry);
 CREATE INDEX audit_id ON gpucredit.audit (audit);
 
 CREATE FUNCTION gpucredit.lock_chain() RETURNS boolean
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-AS $$
-BEGIN
-	LOCK TABLE gpucredit.seal IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
-	RETURN true;
-EXCEPTION WHEN lock_not_available THEN
-	RETURN false;
-END
-$$;
+LANGUAGE c VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_lock_chain';
 COMMENT ON FUNCTION gpucredit.lock_chain() IS
 'seal_audit: keeps another call away; false where one is at it.';
 

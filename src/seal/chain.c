@@ -10,9 +10,16 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
+#include "common/compat.h"
 #include "common/errors.h"
 #include "datatype/timestamp.h"
+#include "miscadmin.h"
 #include "seal/seal.h"
+#include "storage/lock.h"
+#include "utils/lsyscache.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_lock_chain);
 
 #define SEAL_COLUMNS \
 	"s.batch, s.entry_from, s.entry_to, s.entries, s.audit_from, s.audit_to," \
@@ -36,6 +43,23 @@ SQL_STATEMENT(seal_of_audit, SPI_OK_SELECT, "bigint",
 			  " WHERE s.audit_from < $1 AND s.audit_to >= $1");
 
 static Digest digest_column(SqlResult rows, uint64 i, int column);
+
+/*
+ * lock_chain(): keeps other calls away until the end of the transaction.
+ * False: one is at it.  It is no lock on the table: VACUUM and ANALYZE take
+ * each that keeps its own kind away, and sealing would stand still for them.
+ */
+Datum
+gpucredit_lock_chain(PG_FUNCTION_ARGS)
+{
+	Oid			schema = get_namespace_oid("gpucredit", false);
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, get_relname_relid("seal", schema),
+					   InvalidOid, 0);
+	PG_RETURN_BOOL(LockAcquire(&tag, ExclusiveLock, false, true) !=
+				   LOCKACQUIRE_NOT_AVAIL);
+}
 
 /*
  * What a seal says of itself: its number, its ranges and counts, its instant

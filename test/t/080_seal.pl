@@ -77,6 +77,27 @@ query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
 	$_->disconnect foreach $looker, $vacuum;
 }
 
+# The chain is one call's at a time, and nobody else's: ANALYZE of its table takes
+# a lock that keeps its own kind away.
+$open->begin_work;
+$open->do('ANALYZE gpucredit.seal');
+query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'while the chain is looked after', 1, '1 h')});
+query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
+is(query($node, 'credit', $sealed), query($node, 'credit', $there),
+	"who looks after the chain's table keeps nobody from sealing");
+$open->commit;
+query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'sealed by the first', 1, '1 h')});
+$open->begin_work;
+is($open->selectrow_array('SELECT sum(affected) > 0 FROM gpucredit.seal_audit()'),
+	1, 'two calls at once: the first seals');
+query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'after the first', 1, '1 h')});
+is(query($node, 'credit', 'SELECT sum(affected) FROM gpucredit.seal_audit()'),
+	'0', 'two calls at once: the second finds nothing to do');
+$open->commit;
+query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
+is(query($node, 'credit', $sealed), query($node, 'credit', $there),
+	'two calls at once: the next one seals the rest');
+
 # The same for one that was prepared, across a restart.
 $open->begin_work;
 $open->do(q{SELECT * FROM gpucredit.hold('o1', '', 'prepared', 1, '1 h')});
