@@ -15,6 +15,7 @@
 #include "common/compat.h"
 #include "common/int.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "utils/datetime.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
@@ -61,6 +62,19 @@ TimestampTz
 ClockAfter(TimestampTz begun)
 {
 	return Max(begun, ClockNow());
+}
+
+/*
+ * An instant of a clock that nobody sets.  It is of no date: it tells how much
+ * time has passed between two of its own, in one process.
+ */
+TimestampTz
+ClockSteady(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return (TimestampTz) INSTR_TIME_GET_MICROSEC(now);
 }
 
 /*

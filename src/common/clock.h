@@ -5,7 +5,8 @@
  *
  * One instant per call, read from the wall clock after the last lock that
  * decides (or before it, where that is as good: ledger/opening.c).
- * gpucredit.clock freezes it for tests and simulation.
+ * gpucredit.clock freezes it for tests and simulation.  How long something
+ * takes, and when it is due, a process measures by ClockSteady().
  *
  *-------------------------------------------------------------------------
  */
@@ -17,6 +18,7 @@
 extern void ClockInit(void);
 extern TimestampTz ClockNow(void);
 extern TimestampTz ClockAfter(TimestampTz begun);
+extern TimestampTz ClockSteady(void);
 extern bool ClockFrozen(void);
 extern TimestampTz ClockAdd(TimestampTz instant, int64 microseconds);
 

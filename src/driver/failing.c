@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "driver/failing.h"
 #include "utils/memutils.h"
@@ -127,7 +128,7 @@ FailingFailed(List *failing, const char *name)
 	StringInfo	line;
 
 	one->backoff_ms = Min(one->backoff_ms * 2, LAST_BACKOFF_MS);
-	one->next_try = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+	one->next_try = TimestampTzPlusMilliseconds(ClockSteady(),
 												one->backoff_ms);
 	line = LogBegin(*name == SWEEP_MARK ? "sweep_failed" : "cycle_failed");
 	if (*name == SWEEP_MARK)

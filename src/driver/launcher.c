@@ -18,6 +18,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "driver/driver.h"
 #include "miscadmin.h"
@@ -147,7 +148,7 @@ find_charge(const char *database)
 static long
 look_after(Charge *charge)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = ClockSteady();
 	Oid			database;
 
 	mind_worker(charge, now);

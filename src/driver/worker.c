@@ -15,6 +15,9 @@
  * A sweep that ended anything is followed by another, after a pause as long as
  * it took: each has half a second, and a part of a large pool takes longer.
  *
+ * What is due when is measured by a clock that nobody sets: were the server's
+ * set back by an hour, there would be no cycle for so long.
+ *
  * A cycle that fails is logged, as are the worker's own start and end, and that
  * pool's next one waits (failing.c).
  *
@@ -26,6 +29,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/sql.h"
 #include "driver/driver.h"
@@ -125,7 +129,7 @@ DriverWorkerMain(Datum arg)
 		TimestampTz now;
 
 		look_around(&driver);
-		now = GetCurrentTimestamp();
+		now = ClockSteady();
 		if (now >= driver.next_sweep)
 			run_sweeps(&driver);
 		told |= WakeTake();		/* by sweeps of ours, too */
@@ -196,7 +200,7 @@ look_around(Driver *driver)
 static long
 wait_ms(const Driver *driver)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = ClockSteady();
 	TimestampTz next = driver->not_before > now ? driver->not_before :
 		driver->next_full;
 
@@ -211,7 +215,7 @@ wait_ms(const Driver *driver)
 static void
 round_of_cycles(Driver *driver, PoolSet told)
 {
-	TimestampTz begun = GetCurrentTimestamp();
+	TimestampTz begun = ClockSteady();
 	MemoryContext old = MemoryContextSwitchTo(driver->context);
 	List	   *pools = NIL;
 	ListCell   *cell;
@@ -243,11 +247,11 @@ round_of_cycles(Driver *driver, PoolSet told)
 	pgstat_report_stat(false);
 	pgstat_report_activity(STATE_IDLE, NULL);
 
-	pause = Min(TimestampDifferenceMilliseconds(begun, GetCurrentTimestamp()),
+	pause = Min(TimestampDifferenceMilliseconds(begun, ClockSteady()),
 				DriverIntervalMs());
 	driver->not_before =
 		Max(driver->not_before,
-			TimestampTzPlusMilliseconds(GetCurrentTimestamp(), pause));
+			TimestampTzPlusMilliseconds(ClockSteady(), pause));
 }
 
 /*
@@ -256,7 +260,7 @@ round_of_cycles(Driver *driver, PoolSet told)
 static void
 run_sweeps(Driver *driver)
 {
-	TimestampTz begun = GetCurrentTimestamp();
+	TimestampTz begun = ClockSteady();
 	MemoryContext old = MemoryContextSwitchTo(driver->context);
 	TimestampTz now;
 	bool		more = false;
@@ -271,7 +275,7 @@ run_sweeps(Driver *driver)
 		more |= end == CYCLE_MORE;
 		note_end(driver, sweeps[i].name, end);
 	}
-	now = GetCurrentTimestamp();
+	now = ClockSteady();
 	driver->next_sweep = more ?
 		TimestampTzPlusMilliseconds(now, Max(BUSY_MS,
 											 TimestampDifferenceMilliseconds(begun, now))) :
@@ -288,7 +292,7 @@ run_sweeps(Driver *driver)
 static void
 again_soon(Driver *driver, PoolSet pools)
 {
-	driver->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+	driver->not_before = TimestampTzPlusMilliseconds(ClockSteady(),
 													 BUSY_MS);
 	WakeKeep(pools);
 }

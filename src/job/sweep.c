@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "job/sweep.h"
 #include "miscadmin.h"
@@ -84,7 +85,7 @@ SweepRunFor(Sweep *sweep, int ms, SqlResult rows, SweepStep step,
 			const void *context)
 {
 	int64		done = 0;
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = ClockSteady();
 	TimestampTz until = TimestampTzPlusMilliseconds(now, ms);
 	MemoryContext each = AllocSetContextCreate(CurrentMemoryContext,
 											   "gpucredit sweep",
@@ -126,7 +127,7 @@ SweepRunFor(Sweep *sweep, int ms, SqlResult rows, SweepStep step,
 			leave(sweep, org);
 		MemoryContextSwitchTo(before);
 		MemoryContextReset(each);
-		now = GetCurrentTimestamp();
+		now = ClockSteady();
 	}
 	MemoryContextDelete(each);
 	return done;

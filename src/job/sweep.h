@@ -24,7 +24,7 @@ typedef SweepResult (*SweepStep) (const char *org, int64 id, int32 number,
 
 typedef struct Sweep
 {
-	TimestampTz until;			/* of the wall clock; 0 before the first thing */
+	TimestampTz until;			/* of ClockSteady(); 0 before the first thing */
 	MemoryContext memory;		/* for what outlives a thing */
 	int64		skipped;
 	int			nstuck;

@@ -26,6 +26,7 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "common/clock.h"
 #include "common/errors.h"
 #include "common/log.h"
 #include "miscadmin.h"
@@ -206,15 +207,15 @@ writes(const LockInstanceData *lock, const Oid tables[SEAL_KINDS])
 static bool
 wait_for(const Holders *holders)
 {
-	TimestampTz until =
-	TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PATIENCE_MS);
+	TimestampTz until = TimestampTzPlusMilliseconds(ClockSteady(),
+													PATIENCE_MS);
 
 	for (int i = 0; i < holders->n; i++)
 	{
 		while (!VirtualXactLock(holders->ids[i], false))
 		{
 			CHECK_FOR_INTERRUPTS();
-			if (GetCurrentTimestamp() >= until)
+			if (ClockSteady() >= until)
 				return false;
 			pg_usleep(NAP_US);
 		}
