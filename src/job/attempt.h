@@ -79,7 +79,8 @@ extern TimestampTz AttemptWallEnd(const Attempt *attempt);
 extern TimestampTz AttemptStuckAt(const Attempt *attempt);
 extern Credits AttemptBill(const Attempt *attempt);
 extern void AttemptLate(const Attempt *attempt, const char *operation,
-						const char *outcome, int64 claimed);
+						const char *outcome, int64 claimed,
+						bool wait);
 extern void AttemptLogUsage(const Attempt *attempt, Credits billed,
 							TimestampTz at);
 extern void AttemptsLogUsage(const Attempt *const *attempts, int n,

@@ -119,7 +119,7 @@ call_meter(PG_FUNCTION_ARGS)
 		if (!MeterTryAgain(&attempt, heartbeat.elapsed, heartbeat.now, true,
 						   &answer))
 			answer = MeterUnchanged(&attempt, heartbeat.elapsed,
-									heartbeat.now);
+									heartbeat.now, true);
 	}
 	else
 		refuse_unknown(&heartbeat);
@@ -347,14 +347,14 @@ MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait,
  * attempt that is over.
  */
 Answer
-MeterUnchanged(Attempt *attempt, int64 elapsed, TimestampTz now)
+MeterUnchanged(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait)
 {
 	Answer		answer = {"stop", attempt->outcome, attempt->billed,
 		attempt->held, now, 0, false};
 
 	if (attempt->ended_at != DT_NOBEGIN)
 	{
-		AttemptLate(attempt, "meter", NULL, elapsed);
+		AttemptLate(attempt, "meter", NULL, elapsed, wait);
 		return answer;
 	}
 	return AnswerLive(attempt, now);

@@ -49,6 +49,6 @@ extern Answer MeterGoOn(Attempt *attempt, TimestampTz now, bool wait);
 extern bool MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now,
 						  bool wait, Answer *answer);
 extern Answer MeterUnchanged(Attempt *attempt, int64 elapsed,
-							 TimestampTz now);
+							 TimestampTz now, bool wait);
 
 #endif							/* GPUCREDIT_METER_H */

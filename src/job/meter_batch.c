@@ -303,7 +303,8 @@ answer_rest(const Beats *beats, TimestampTz now)
 		if (beat->limited ||
 			!MeterTryAgain(&attempt, beat->elapsed, now, false,
 						   &beat->answer))
-			beat->answer = MeterUnchanged(&attempt, beat->elapsed, now);
+			beat->answer = MeterUnchanged(&attempt, beat->elapsed, now,
+										  false);
 		beat->answered = true;
 
 		/* not late, not over: over a limit, or somebody else has the row */

@@ -49,7 +49,7 @@ call_settle(PG_FUNCTION_ARGS)
 		CountReplay();
 		if (settlement.by_agent)
 			AttemptLate(&attempt, "settle", OutcomeNames[settlement.outcome],
-						settlement.elapsed);
+						settlement.elapsed, true);
 		AttemptSettled(&attempt, &settlement);
 	}
 	else
