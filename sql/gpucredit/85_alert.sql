@@ -22,6 +22,12 @@ AS 'MODULE_PATHNAME', 'gpucredit_take_alert';
 COMMENT ON FUNCTION gpucredit.take_alert(text) IS
 'Internal: locks an alert by a hash of its name until the transaction ends; false where another has it.';
 
+CREATE FUNCTION gpucredit.tell_alert(detail text) RETURNS boolean
+LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_tell_alert';
+COMMENT ON FUNCTION gpucredit.tell_alert(text) IS
+'Internal: sends NOTIFY gpucredit_alert when the transaction commits; one that is prepared sends nothing. True.';
+
 /*
  * Alerts once: never waits for another transaction that raises the same, and
  * raises none that is there.  Its name is the same in whatever time zone a
@@ -53,7 +59,7 @@ BEGIN ATOMIC
 		ON CONFLICT (org, account, kind, period, period_start, threshold,
 			bucket) DO NOTHING
 		RETURNING a.detail)
-	SELECT count(pg_notify('gpucredit_alert', made.detail::text)::text)
+	SELECT count(gpucredit.tell_alert(made.detail::text))
 	FROM made;
 END;
 COMMENT ON FUNCTION gpucredit.raise_alert(text, timestamptz, text, text, text,

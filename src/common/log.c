@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * log.c
- *		Lines of the server log that an operator must see.
+ *		Lines of the server log that an operator must see, and what listeners
+ *		are told.
  *
  * Each is one message of level LOG, "gpucredit event=... key=value ...", for
  * people and for programs: words and numbers are bare, all other values are
@@ -13,21 +14,28 @@
  * sent a line, whatever its client_min_messages: what its encoding does not
  * have would be an error after the commit, which ends the whole server.
  *
+ * What listeners are told waits here, too, and is sent when the transaction is
+ * about to commit.  Sent at once, as pg_notify() does, it would keep the
+ * transaction from being prepared, that and each retry.  One that is prepared
+ * tells nobody: it commits elsewhere.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "commands/async.h"
 #include "common/log.h"
 #include "types/clip.h"
 #include "utils/json.h"
 #include "utils/memutils.h"
 
-/* A line that waits for its transaction's end. */
+/* What waits for its transaction's end. */
 typedef struct Waiting
 {
 	struct Waiting *next;
 	int			level;			/* of the subtransaction it belongs to */
+	const char *channel;		/* NULL: a line of the log */
 	char	   *text;
 } Waiting;
 
@@ -36,7 +44,8 @@ static Waiting *waiting = NULL; /* in TopTransactionContext, last first */
 static void at_transaction_end(XactEvent event, void *arg);
 static void at_subtransaction_end(SubXactEvent event, SubTransactionId self,
 								  SubTransactionId parent, void *arg);
-static void emit_in_order(Waiting *lines);
+static void wait_for_end(const char *channel, const char *text);
+static Waiting *in_order(Waiting *lines);
 static void emit(const char *text);
 
 void
@@ -91,12 +100,29 @@ LogTrace(StringInfo line, const Trace *trace)
 void
 LogAtCommit(StringInfo line)
 {
+	wait_for_end(NULL, line->data);
+}
+
+/*
+ * Tell who listens on a channel once the present (sub)transaction has
+ * committed.
+ */
+void
+NotifyAtCommit(const char *channel, const char *payload)
+{
+	wait_for_end(channel, payload);
+}
+
+static void
+wait_for_end(const char *channel, const char *text)
+{
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 	Waiting    *last = palloc(sizeof(Waiting));
 
 	last->next = waiting;
 	last->level = GetCurrentTransactionNestLevel();
-	last->text = pstrdup(line->data);
+	last->channel = channel;
+	last->text = pstrdup(text);
 	waiting = last;
 	MemoryContextSwitchTo(old);
 }
@@ -111,19 +137,31 @@ LogNow(StringInfo line)
 }
 
 /*
- * Log what has committed, forget what has not.
+ * Tell what is about to commit, log what has, forget what has not.
  */
 static void
 at_transaction_end(XactEvent event, void *arg)
 {
-	Waiting    *lines = waiting;
-
 	switch (event)
 	{
+		case XACT_EVENT_PRE_COMMIT:
+			waiting = in_order(waiting);
+			for (Waiting *line = waiting; line != NULL; line = line->next)
+			{
+				if (line->channel != NULL)
+					Async_Notify(line->channel, line->text);
+			}
+			waiting = in_order(waiting);
+			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
+			for (Waiting *line = in_order(waiting); line != NULL;
+				 line = line->next)
+			{
+				if (line->channel == NULL)
+					emit(line->text);
+			}
 			waiting = NULL;
-			emit_in_order(lines);
 			break;
 		case XACT_EVENT_ABORT:
 			waiting = NULL;
@@ -156,10 +194,10 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId self,
 }
 
 /*
- * Log lines that stand last first.
+ * The other way round: they stand last first.
  */
-static void
-emit_in_order(Waiting *lines)
+static Waiting *
+in_order(Waiting *lines)
 {
 	Waiting    *ordered = NULL;
 
@@ -171,8 +209,7 @@ emit_in_order(Waiting *lines)
 		ordered = lines;
 		lines = next;
 	}
-	for (; ordered != NULL; ordered = ordered->next)
-		emit(ordered->text);
+	return ordered;
 }
 
 static void

@@ -30,18 +30,21 @@
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/hashfn.h"
+#include "common/log.h"
 #include "common/sql.h"
 #include "entry/entry.h"
 #include "ledger/alert.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
+#include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 
 ENTRY_POINT(set_alert);
 PG_FUNCTION_INFO_V1(gpucredit_take_alert);
+PG_FUNCTION_INFO_V1(gpucredit_tell_alert);
 
 #define EXPIRY_AHEAD	(7 * USECS_PER_DAY)
 
@@ -110,6 +113,16 @@ gpucredit_take_alert(PG_FUNCTION_ARGS)
 								  VARSIZE_ANY_EXHDR(name)), 0);
 	PG_RETURN_BOOL(LockAcquire(&tag, ExclusiveLock, false, true) !=
 				   LOCKACQUIRE_NOT_AVAIL);
+}
+
+/*
+ * tell_alert(detail): to who listens, at the commit.
+ */
+Datum
+gpucredit_tell_alert(PG_FUNCTION_ARGS)
+{
+	NotifyAtCommit("gpucredit_alert", text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	PG_RETURN_BOOL(true);
 }
 
 /*

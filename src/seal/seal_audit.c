@@ -18,6 +18,7 @@
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/errors.h"
+#include "common/log.h"
 #include "entry/entry.h"
 #include "miscadmin.h"
 #include "seal/seal.h"
@@ -41,10 +42,9 @@ SQL_STATEMENT(seal_insert, SPI_OK_INSERT,
 SQL_STATEMENT(traces_insert, SPI_OK_INSERT, "bigint, bytea, bytea",
 			  "INSERT INTO gpucredit.seal_row (batch, entries, audits)"
 			  " VALUES ($1, $2, $3)");
-SQL_STATEMENT(publish, SPI_OK_SELECT, "bigint, bytea",
-			  "SELECT pg_catalog.pg_notify('gpucredit_seal',"
-			  " pg_catalog.json_build_object('batch', $1, 'seal',"
-			  " pg_catalog.encode($2, 'hex'))::text)");
+SQL_STATEMENT(seal_told, SPI_OK_SELECT, "bigint, bytea",
+			  "SELECT pg_catalog.json_build_object('batch', $1, 'seal',"
+			  " pg_catalog.encode($2, 'hex'))::text");
 
 static void require_read_committed(void);
 static bool seal_batch(Seal *last, const Horizon *horizon,
@@ -96,7 +96,8 @@ call_seal_audit(PG_FUNCTION_ARGS)
 
 			SqlArgInt8(&args, last.batch);
 			SqlArg(&args, DigestDatum(&last.seal));
-			(void) SqlRun(&publish, &args);
+			NotifyAtCommit("gpucredit_seal",
+						   SqlText(SqlRun(&seal_told, &args), 0, 1));
 		}
 	}
 	for (int k = 0; k < SEAL_KINDS; k++)

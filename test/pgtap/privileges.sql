@@ -82,6 +82,7 @@ INSERT INTO listed VALUES
 		forget forget_usage high_spend hold_difference is_below
 		job_is_sound kept_from kind_rank lock_chain log_finding metric_families metric_labels money_gauges
 		offer_types part_difference period_start queue_gauges raise_alert raise_alerts refuse_change refuse_unsound take_alert
+		tell_alert
 		quota_is_sound repair require_amount require_cron require_kept require_report require_role require_sense require_slots
 		slice_is_sound spend_day_difference spend_difference spend_line unschedule utc_day write_audit'),
 ('internal', 'admin agent app auditor operator tenant',
