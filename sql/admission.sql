@@ -187,6 +187,17 @@ SELECT status, reason FROM hold('turn', '', 'full', 12, '1 h');
 SELECT period_start, reserved FROM budgets('turn');
 SELECT * FROM verify('turn');
 
+-- A budget that said no is looked at before anything is written, the next time.
+SELECT create_account('look'), issue('look', '', 'i', 100), set_budget('look', '', 10, 'none')
+	\g /dev/null
+SELECT status, reason FROM hold('look', '', 'first', 6, '1 h');
+SELECT status, reason FROM hold('look', '', 'second', 6, '1 h');
+SELECT pg_sequence_last_value('entry_entry_seq') AS entries \gset
+SELECT status, reason FROM hold('look', '', 'third', 6, '1 h');
+SELECT pg_sequence_last_value('entry_entry_seq') - :entries AS written_in_vain;
+SELECT status, reason FROM hold('look', '', 'fourth', 4, '1 h');
+
+SELECT * FROM verify('look');
 SELECT * FROM verify('adm');
 SELECT * FROM verify('far');
 SELECT * FROM verify('turn');

@@ -39,6 +39,12 @@ CREATE TABLE gpucredit.account (
 	slices int NOT NULL DEFAULT 1,	/* of its buckets and budgets */
 	created_at timestamptz NOT NULL,
 	balance_low gpucredit.credits,	/* alerts below that; NULL: never */
+	/*
+	 * Of its budgets [period, amount, hard, slices, alert_at], of its quotas
+	 * [gpu_type, max_gpus, whether it has a max_queued], as their rows say, so
+	 * that who draws need not look for any; NULL: none.
+	 */
+	limits jsonb,
 	CONSTRAINT account_pkey PRIMARY KEY (org, account),
 	CONSTRAINT account_org CHECK (org <> ''),
 	CONSTRAINT account_weight CHECK (weight > 0),

@@ -65,6 +65,7 @@ ALTER TYPE gpucredit.history_result ADD ATTRIBUTE trace text;
 ALTER TABLE gpucredit.account
 	ADD COLUMN slices int NOT NULL DEFAULT 1,
 	ADD COLUMN balance_low gpucredit.credits,
+	ADD COLUMN limits jsonb,
 	ADD CONSTRAINT account_slices CHECK (slices BETWEEN 1 AND 64);
 
 -- at: CREATE TABLE gpucredit.bucket
@@ -240,6 +241,22 @@ FROM (SELECT e.org, e.account, (e.at AT TIME ZONE 'UTC')::date AS day,
 		AND e.at > gpucredit.now() - '32 days'::interval) e,
 	unnest(gpucredit.account_path(e.account)) AS p (account)
 GROUP BY e.org, p.account, e.day;
+
+/* Each account has what limits it. */
+UPDATE gpucredit.account a SET limits = l.limits
+FROM (SELECT a.org, a.account, jsonb_strip_nulls(jsonb_build_object(
+			'budgets', (SELECT jsonb_agg(jsonb_build_array(b.period,
+					b.amount::numeric, b.hard, b.slices, b.alert_at)
+					ORDER BY b.period COLLATE "C")
+				FROM gpucredit.budget b
+				WHERE b.org = a.org AND b.account = a.account),
+			'quotas', (SELECT jsonb_agg(jsonb_build_array(q.gpu_type,
+					q.max_gpus, q.max_queued IS NOT NULL)
+					ORDER BY q.gpu_type)
+				FROM gpucredit.quota q
+				WHERE q.org = a.org AND q.account = a.account))) AS limits
+	FROM gpucredit.account a) l
+WHERE l.org = a.org AND l.account = a.account AND l.limits <> '{}';
 
 /* Budgets there are; what they were before is not known. */
 INSERT INTO gpucredit.budget_log (org, account, period, at, amount, hard,

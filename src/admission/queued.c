@@ -81,44 +81,39 @@ static bool accepts(const QuotaAsk *ask, const char *gpu_type);
  * it may stand before them.
  */
 bool
-QuotaQueueFull(const QuotaLook *look, const QuotaAsk *ask, bool supposed)
+QuotaQueueFull(const AccountPath *path, const List *quotas,
+			   const QuotaAsk *ask, bool supposed)
 {
-	AccountPath *path = look->account.path;
-	const char **limited = palloc(sizeof(char *) * list_length(look->quotas));
+	const char **limited = palloc(sizeof(char *) * list_length(quotas));
 	int			n = 0;
 	bool		typed = false;
 	SqlArgs		args = {0};
-	SqlResult	quotas;
+	SqlResult	rows;
 	int32	   *spares;
 	ListCell   *lc;
 
-	for (int level = 0; level < path->n; level++)
+	foreach(lc, quotas)
 	{
-		foreach(lc, look->quotas)
-		{
-			const Quota *quota = lfirst(lc);
+		const Quota *quota = lfirst(lc);
 
-			if (!quota->limited ||
-				strcmp(quota->account, path->accounts[level]) != 0)
-				continue;
-			typed |= *quota->gpu_type != '\0';
-			limited[n++] = path->accounts[level];
-		}
+		if (!quota->limited)
+			continue;
+		typed |= *quota->gpu_type != '\0';
+		limited[n++] = quota->account;
 	}
 	if (n == 0)
 		return false;
-	path->budgeted = true;		/* by now, after a wait, it may be */
 	if (!supposed && !typed && all_spare(path->org, limited, n))
 		return false;
 	SqlArgText(&args, path->org);
 	SqlArgTextArray(&args, limited, n);
 	SqlArgBool(&args, typed);
-	quotas = SqlRun(supposed ? &quotas_look : &quotas_lock, &args);
-	spares = palloc(sizeof(int32) * (quotas.n + 1));
-	if (!none_full(path, ask, quotas, spares))
+	rows = SqlRun(supposed ? &quotas_look : &quotas_lock, &args);
+	spares = palloc(sizeof(int32) * (rows.n + 1));
+	if (!none_full(path, ask, rows, spares))
 		return true;
 	if (!supposed)
-		count_up(path, quotas, spares);
+		count_up(path, rows, spares);
 	return false;
 }
 

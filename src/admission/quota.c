@@ -14,62 +14,53 @@
 #include "postgres.h"
 
 #include "admission/quota.h"
-#include "common/sql.h"
-#include "utils/builtins.h"
+#include "ledger/limits.h"
+#include "utils/numeric.h"
 
-/* who finds a limited one looks for budgets anyway (queue_full) */
-SQL_STATEMENT(quotas_read, SPI_OK_SELECT, ACCOUNT_TYPES,
-			  "SELECT " ACCOUNT_COLUMNS("q.limited IS TRUE OR " ORG_BUDGETED)
-			  ", q.account, q.gpu_type, q.max_gpus, q.limited" ACCOUNT_LEVELS
-			  " LEFT JOIN LATERAL (SELECT q.account, q.gpu_type, q.max_gpus,"
-			  "  q.max_queued IS NOT NULL AS limited FROM gpucredit.quota q"
-			  "  WHERE q.org = $1 AND q.account = p.account OFFSET 0) q"
-			  " ON true");
-
-static bool see_quota(void *context, const Datum *values, const bool *nulls);
+static List *quotas_of(const AccountPath *path);
 static bool alone_too_large(const List *quotas, const QuotaAsk *ask);
 
 /*
- * Look at an account, and at the quotas on its path.
- */
-void
-QuotaRead(QuotaLook *look)
-{
-	AccountLookWith(&quotas_read, see_quota, &look->account);
-}
-
-/*
- * A level of the path, with one of its quotas if it has any.
- */
-static bool
-see_quota(void *context, const Datum *values, const bool *nulls)
-{
-	QuotaLook  *look = context;
-	Quota	   *quota;
-
-	AccountSee(&look->account, values);
-	if (nulls[5])
-		return true;			/* the level has none */
-	quota = palloc(sizeof(Quota));
-	quota->account = TextDatumGetCString(values[5]);
-	quota->gpu_type = TextDatumGetCString(values[6]);
-	quota->max_gpus = nulls[7] ? -1 : DatumGetInt32(values[7]);
-	quota->limited = DatumGetBool(values[8]);
-	look->quotas = lappend(look->quotas, quota);
-	return true;
-}
-
-/*
- * NULL, or why the quotas on a path deny a submission.  supposed: one that is
- * not made.
+ * NULL, or why the quotas on a path that was looked at deny a submission.
+ * supposed: one that is not made.
  */
 const char *
-QuotaCheck(const QuotaLook *look, const QuotaAsk *ask, bool supposed)
+QuotaCheck(const AccountPath *path, const QuotaAsk *ask, bool supposed)
 {
-	if (look->quotas != NIL && (alone_too_large(look->quotas, ask) ||
-								QuotaQueueFull(look, ask, supposed)))
+	List	   *quotas = quotas_of(path);
+
+	if (quotas != NIL && (alone_too_large(quotas, ask) ||
+						  QuotaQueueFull(path, quotas, ask, supposed)))
 		return "quota_exceeded";
 	return NULL;
+}
+
+/*
+ * The quotas on a path, leaf to root.
+ */
+static List *
+quotas_of(const AccountPath *path)
+{
+	List	   *quotas = NIL;
+	ListCell   *lc;
+
+	for (int level = 0; level < path->n; level++)
+	{
+		foreach(lc, AccountLimitsOf(path, level, "quotas"))
+		{
+			const JsonbValue *values = lfirst(lc);
+			Quota	   *quota = palloc(sizeof(Quota));
+
+			quota->account = path->accounts[level];
+			quota->gpu_type = pnstrdup(values[0].val.string.val,
+									   values[0].val.string.len);
+			quota->max_gpus = values[1].type == jbvNull ? -1 :
+				numeric_int4_opt_error(values[1].val.numeric, NULL);
+			quota->limited = values[2].val.boolean;
+			quotas = lappend(quotas, quota);
+		}
+	}
+	return quotas;
 }
 
 /*

@@ -8,7 +8,7 @@
 #ifndef GPUCREDIT_QUOTA_H
 #define GPUCREDIT_QUOTA_H
 
-#include "ledger/account.h"
+#include "ledger/ledger.h"
 #include "nodes/pg_list.h"
 
 /* What a submission asks of quotas. */
@@ -20,7 +20,7 @@ typedef struct QuotaAsk
 	const char *const *gpu_types;
 } QuotaAsk;
 
-/* A quota on a path, as an unlocked look says. */
+/* A quota on a path, as its account's row says. */
 typedef struct Quota
 {
 	const char *account;
@@ -29,20 +29,12 @@ typedef struct Quota
 	bool		limited;		/* it has a max_queued */
 } Quota;
 
-/* The quotas on a path, as an unlocked look says. */
-typedef struct QuotaLook
-{
-	AccountLook account;		/* first */
-	List	   *quotas;
-} QuotaLook;
-
 /* quota.c */
-extern void QuotaRead(QuotaLook *look);
-extern const char *QuotaCheck(const QuotaLook *look, const QuotaAsk *ask,
+extern const char *QuotaCheck(const AccountPath *path, const QuotaAsk *ask,
 							  bool supposed);
 
 /* queued.c */
-extern bool QuotaQueueFull(const QuotaLook *look, const QuotaAsk *ask,
-						   bool supposed);
+extern bool QuotaQueueFull(const AccountPath *path, const List *quotas,
+						   const QuotaAsk *ask, bool supposed);
 
 #endif							/* GPUCREDIT_QUOTA_H */

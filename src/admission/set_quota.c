@@ -3,7 +3,7 @@
  * set_quota.c
  *		set_quota: limits on what an account and those below it may have.
  *
- * Locks: the quota, then its turn, which cycles have (sched/limit.c).
+ * Locks: the account's row, the quota, then its turn, which cycles have (sched/limit.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -15,6 +15,7 @@
 #include "common/sql.h"
 #include "entry/entry.h"
 #include "ledger/ledger.h"
+#include "ledger/limits.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
 
@@ -67,6 +68,7 @@ call_set_quota(PG_FUNCTION_ARGS)
 						 "white space, or NULL for any.")));
 	SqlConnect();
 	(void) AccountSuspended(&path);
+	AccountLimitsLock(org, account);
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArgText(&args, type ? type : "");
@@ -84,6 +86,7 @@ call_set_quota(PG_FUNCTION_ARGS)
 		(void) SqlRun(&quota_upsert, &args);
 	}
 	(void) SqlRun(remove ? &turn_delete : &turn_upsert, &key);
+	AccountLimitsKeep(org, account);
 	AuditText(&audit, "gpu_type", type);
 	AuditWrite(&audit);
 	SqlFinish();

@@ -196,18 +196,17 @@ const char *
 SubmissionCheck(Submission *submission, const NodeSet *supposed)
 {
 	Job		   *job = &submission->job;
-	QuotaLook	look = {.account.path = &submission->path};
+	bool		suspended = AccountSuspended(&submission->path);
 	const NodeSet *set;
 	const char *reason;
 	DecideAsk	ask;
 	QuotaAsk	quota;
 
-	QuotaRead(&look);
 	apply_tier(submission);
 	set = supposed ? supposed : NodesCached(job->pool);
 	reason = OffersMake(job->request, job->pool, set, ClockNow(),
 						&job->offers);
-	if (look.account.suspended)
+	if (suspended)
 		return "account_suspended";
 	if (reason != NULL)
 		return reason;
@@ -220,5 +219,5 @@ SubmissionCheck(Submission *submission, const NodeSet *supposed)
 		job->request->min_gpus, job->request->share_milli, job->offers.n,
 			job->offers.types
 	};
-	return QuotaCheck(&look, &quota, supposed != NULL);
+	return QuotaCheck(&submission->path, &quota, supposed != NULL);
 }

@@ -19,13 +19,23 @@
 #include "common/unknown.h"
 #include "entry/tenant.h"
 #include "entry/entry.h"
-#include "ledger/account.h"
+#include "ledger/ledger.h"
 #include "types/clip.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 ENTRY_POINT(create_account);
 ENTRY_POINT(suspend_account);
 PG_FUNCTION_INFO_V1(gpucredit_require_account);
 PG_FUNCTION_INFO_V1(gpucredit_require_organisation);
+
+/* A look at a path. */
+typedef struct AccountLook
+{
+	AccountPath *path;
+	bool		exists;
+	bool		suspended;
+} AccountLook;
 
 static pg_attribute_noreturn() void refuse_path(const char *account,
 												const char *why);
@@ -33,8 +43,12 @@ static bool see(void *context, const Datum *values, const bool *nulls);
 static bool account_exists(const char *org, const char *account,
 						   bool read_only);
 
-SQL_STATEMENT(account_read, SPI_OK_SELECT, ACCOUNT_TYPES,
-			  "SELECT " ACCOUNT_COLUMNS(ORG_BUDGETED) ACCOUNT_LEVELS);
+SQL_STATEMENT(account_read, SPI_OK_SELECT, "text, text[]",
+			  "SELECT p.account, a.suspended, a.slices > 1,"
+			  " a.balance_low IS NOT NULL, a.limits FROM " PATH_LEVELS(2)
+			  " CROSS JOIN LATERAL (SELECT a.suspended, a.slices,"
+			  "  a.balance_low, a.limits FROM gpucredit.account a"
+			  "  WHERE a.org = $1 AND a.account = p.account OFFSET 0) a");
 SQL_STATEMENT(account_upsert, SPI_OK_INSERT,
 			  "text, text, numeric, timestamptz",
 			  "INSERT INTO gpucredit.account AS a"
@@ -87,58 +101,46 @@ refuse_path(const char *account, const char *why)
 /*
  * Is the account, or one above it, suspended?  UC001 where there is none.
  * Tells the path, too, whether any of it has slices, or somebody to tell when
- * its balance is low, and whether the organisation has budgets.
+ * its balance is low, and what limits it.
  */
 bool
 AccountSuspended(AccountPath *path)
 {
 	AccountLook look = {.path = path};
+	SqlArgs		args = {0};
 
-	AccountLookWith(&account_read, see, &look);
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	path->sliced = path->watched = false;
+	memset(path->limits, 0, sizeof(path->limits));
+	path->looked_at = GetCurrentTimestamp();
+	SqlEach(&account_read, &args, false, see, &look);
+	if (!look.exists)
+		RefuseUnknownAccount(path->org, path->accounts[0]);
+	path->looked = true;
 	return look.suspended;
 }
 
 /*
- * The same by a statement that reads more: see must hand each row to
- * AccountSee().
+ * A level of the path.
  */
-void
-AccountLookWith(SqlStatement *statement, SqlRowFunction see,
-				AccountLook *look)
-{
-	AccountPath *path = look->path;
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, path->org);
-	SqlArgText(&args, path->accounts[0]);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	path->sliced = path->watched = path->budgeted = false;
-	SqlEach(statement, &args, false, see, look);
-	if (!look->exists)
-		RefuseUnknownAccount(path->org, path->accounts[0]);
-	path->looked = true;
-}
-
 static bool
 see(void *context, const Datum *values, const bool *nulls)
 {
-	AccountSee(context, values);
-	return true;
-}
-
-/*
- * A level of the path; any may come several times.
- */
-void
-AccountSee(AccountLook *look, const Datum *values)
-{
+	AccountLook *look = context;
 	AccountPath *path = look->path;
+	const char *account = TextDatumGetCString(values[0]);
+	int			level = 0;
 
-	look->suspended |= DatumGetBool(values[0]);
-	look->exists |= DatumGetBool(values[1]);
+	while (strcmp(account, path->accounts[level]) != 0)
+		level++;
+	look->exists |= level == 0;
+	look->suspended |= DatumGetBool(values[1]);
 	path->sliced |= DatumGetBool(values[2]);
 	path->watched |= DatumGetBool(values[3]);
-	path->budgeted |= DatumGetBool(values[4]);
+	if (!nulls[4])
+		path->limits[level] = DatumGetJsonbPCopy(values[4]);
+	return true;
 }
 
 /*
@@ -152,7 +154,6 @@ account_exists(const char *org, const char *account, bool read_only)
 	SqlResult	row;
 
 	SqlArgText(&args, org);
-	SqlArgText(&args, account);
 	SqlArgTextArray(&args, &account, 1);
 	row = read_only ? SqlRead(&account_read, &args) :
 		SqlRun(&account_read, &args);

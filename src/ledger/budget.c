@@ -100,7 +100,7 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 {
 	set->org = path->org;
 	if (amount == 0 ||
-		(known == NULL && path->looked && !path->budgeted))
+		(known == NULL && BudgetKnown(path, ClockNow(), set) && set->n == 0))
 	{
 		set->n = 0;
 		return LEDGER_DONE;

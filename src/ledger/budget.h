@@ -75,6 +75,8 @@ extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,
 /* budget_read.c */
 extern bool BudgetRead(const AccountPath *path, TimestampTz at,
 					   BudgetSet *set);
+extern bool BudgetKnown(const AccountPath *path, TimestampTz at,
+						BudgetSet *set);
 extern void BudgetReadAlerts(Datum array, BudgetCount *count);
 
 /* budget_take.c */
@@ -82,7 +84,8 @@ extern bool BudgetLook(const AccountPath *path, Credits amount,
 					   BudgetSet *set);
 extern const BudgetCount *BudgetTurned(const BudgetSet *set,
 									   TimestampTz at);
-extern bool BudgetTryCount(BudgetSet *set, Credits amount);
+extern bool BudgetTryCount(const AccountPath *path, BudgetSet *set,
+						   Credits amount);
 extern void BudgetTake(const BudgetSet *set, Credits amount, TimestampTz at);
 extern void BudgetShare(const BudgetSet *set, int64 hold, bool new,
 						Credits amount);

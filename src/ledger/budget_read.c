@@ -3,6 +3,9 @@
  * budget_read.c
  *		The budgets on an account's path, as an unlocked look says.
  *
+ * It is a look at their own rows, and at what is counted so far; or at the
+ * accounts' rows, which is at hand where the path was looked at (limits.c).
+ *
  * Nothing of it is sure: what counts is read again once the counters are
  * locked (budget.c).
  *
@@ -13,6 +16,7 @@
 #include "catalog/pg_type.h"
 #include "common/sql.h"
 #include "ledger/budget.h"
+#include "ledger/limits.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
@@ -38,6 +42,8 @@ typedef struct BudgetLooking
 	bool		counted;		/* each has a counter */
 } BudgetLooking;
 
+static void know_budget(const JsonbValue *values, BudgetCount *count);
+static void set_alerts(Datum *shares, BudgetCount *count);
 static bool see_budget(void *context, const Datum *values, const bool *nulls);
 static int	compare_counts(const void *a, const void *b);
 
@@ -117,8 +123,7 @@ compare_counts(const void *a, const void *b)
 }
 
 /*
- * The thresholds of a budget, in credits; of a budget that is too small for
- * one, or 0, the least that can be taken.
+ * The thresholds of a budget, in credits.
  */
 void
 BudgetReadAlerts(Datum array, BudgetCount *count)
@@ -127,15 +132,85 @@ BudgetReadAlerts(Datum array, BudgetCount *count)
 
 	deconstruct_array(DatumGetArrayTypePCopy(array), NUMERICOID, -1, false,
 					  TYPALIGN_INT, &elems, NULL, &count->nalerts);
+	set_alerts(elems, count);
+}
+
+/*
+ * Of a budget that is too small for a threshold, or 0, the least that can be
+ * taken.
+ */
+static void
+set_alerts(Datum *shares, BudgetCount *count)
+{
 	count->alerts = palloc(sizeof(Credits) * (count->nalerts + 1));
-	count->alert_shares = elems;
+	count->alert_shares = shares;
 	for (int i = 0; i < count->nalerts; i++)
 	{
-		Credits		share = CreditsFromNumeric(DatumGetNumeric(elems[i]),
+		Credits		share = CreditsFromNumeric(DatumGetNumeric(shares[i]),
 											   "alert_at");
 
 		count->alerts[i] = Max(1, CreditsMulRatioSat(count->amount, share,
 													 SHARE_ONE,
 													 CREDITS_ROUND_DOWN));
 	}
+}
+
+/*
+ * The budgets on a path that was looked at, leaf to root, with the period an
+ * instant is in, and nothing of what they count.  False: what was seen goes no
+ * more.
+ */
+bool
+BudgetKnown(const AccountPath *path, TimestampTz at, BudgetSet *set)
+{
+	ListCell   *lc;
+
+	set->org = path->org;
+	set->n = 0;
+	set->counts = NULL;
+	if (!AccountLimitsKnown(path))
+		return false;
+	for (int level = 0; level < path->n; level++)
+	{
+		List	   *budgets = AccountLimitsOf(path, level, "budgets");
+
+		if (budgets == NIL)
+			continue;
+		set->counts = set->counts == NULL ?
+			palloc(sizeof(BudgetCount) * list_length(budgets)) :
+			repalloc(set->counts, sizeof(BudgetCount) *
+					 (set->n + list_length(budgets)));
+		foreach(lc, budgets)
+		{
+			BudgetCount *count = &set->counts[set->n++];
+
+			memset(count, 0, sizeof(BudgetCount));
+			count->account = path->accounts[level];
+			know_budget(lfirst(lc), count);
+			count->period_start = PeriodStart(count->period, at);
+		}
+	}
+	return true;
+}
+
+/*
+ * A budget, as AccountLimitsKeep() wrote it.
+ */
+static void
+know_budget(const JsonbValue *values, BudgetCount *count)
+{
+	JsonbContainer *shares = values[4].val.binary.data;
+	Datum	   *elems;
+
+	count->period = pnstrdup(values[0].val.string.val,
+							 values[0].val.string.len);
+	count->amount = CreditsFromNumeric(values[1].val.numeric, "amount");
+	count->hard = values[2].val.boolean;
+	count->slices = numeric_int4_opt_error(values[3].val.numeric, NULL);
+	count->nalerts = JsonContainerSize(shares);
+	elems = palloc(sizeof(Datum) * (count->nalerts + 1));
+	for (int i = 0; i < count->nalerts; i++)
+		elems[i] = NumericGetDatum(getIthJsonbValueFromContainer(shares,
+																 i)->val.numeric);
+	set_alerts(elems, count);
 }

@@ -16,6 +16,7 @@
 
 #include "common/clock.h"
 #include "common/errors.h"
+#include "common/hashfn.h"
 #include "ledger/alert.h"
 #include "ledger/slice.h"
 
@@ -55,6 +56,9 @@ SQL_STATEMENT(shares_take, SPI_OK_INSERT,
 			  " DO UPDATE SET reserved ="
 			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
 
+/* of the paths whose budgets said no, so many are remembered, for speed alone */
+#define MOST_SAID_NO	64
+
 /* Counters on their way to be counted in. */
 typedef struct Counting
 {
@@ -64,24 +68,29 @@ typedef struct Counting
 	bool		spread;			/* the last of them is */
 } Counting;
 
+static uint64 path_key(const AccountPath *path);
+static uint64 *said_no(uint64 key);
 static bool see_counted(void *context, const Datum *values,
 						const bool *nulls);
 static void take_counts(const BudgetSet *set, Credits amount);
 
 /*
- * The budgets on a path, if an amount may be counted in them at once: each has
- * its counter, none is spread, or to be, and it seems to fit (else dead holds
- * may free what is lacking, which come before budgets), nor does a hard one
- * end where credits do.
+ * The budgets on a path, if it looks as if an amount could be counted in them
+ * at once: none is spread, or to be, nor does a hard one end where credits do.
+ * What they have counted is seen when they are locked; but after one of the
+ * path that said no there is a look at it first, as the next may, too: it must
+ * fit (else dead holds may free what is lacking, which come before budgets),
+ * and each have its counter.
  */
 bool
 BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 {
-	set->org = path->org;
-	set->n = 0;
-	if (path->looked && !path->budgeted)
-		return true;
-	if (!BudgetRead(path, ClockNow(), set))
+	uint64		key = path_key(path);
+	TimestampTz now = ClockNow();
+	bool		look = !BudgetKnown(path, now, set) ||
+		(set->n > 0 && *said_no(key) == key);
+
+	if (look && (!BudgetRead(path, now, set) || BudgetOver(set, amount)))
 		return false;
 	for (int i = 0; i < set->n; i++)
 	{
@@ -91,7 +100,30 @@ BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 			(count->hard && count->amount > PG_INT64_MAX - amount))
 			return false;
 	}
-	return !BudgetOver(set, amount);
+	return true;
+}
+
+/*
+ * Which path it is.
+ */
+static uint64
+path_key(const AccountPath *path)
+{
+	return hash_combine64(hash_bytes_extended((const unsigned char *) path->org,
+											  strlen(path->org), 0),
+						  hash_bytes_extended((const unsigned char *) path->accounts[0],
+											  strlen(path->accounts[0]), 0));
+}
+
+/*
+ * Where it is noted that a path's budgets said no.
+ */
+static uint64 *
+said_no(uint64 key)
+{
+	static uint64 keys[MOST_SAID_NO];
+
+	return &keys[key % MOST_SAID_NO];
 }
 
 /*
@@ -119,9 +151,11 @@ BudgetTurned(const BudgetSet *set, TimestampTz at)
  * wait for it in no order.
  */
 bool
-BudgetTryCount(BudgetSet *set, Credits amount)
+BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount)
 {
 	Counting	counting = {.set = set, .amount = amount};
+	uint64		key = path_key(path);
+	bool		done;
 	SqlArgs		args;
 
 	if (set->n == 0)
@@ -130,8 +164,13 @@ BudgetTryCount(BudgetSet *set, Credits amount)
 	SqlArgCredits(&args, amount);
 	SqlEachInTurn(set->n == 1 ? &count_take : &counts_take_each, &args,
 				  set->n, see_counted, &counting);
-	return counting.counted == set->n && !counting.spread &&
+	done = counting.counted == set->n && !counting.spread &&
 		!BudgetOver(set, amount);
+	if (!done)
+		*said_no(key) = key;
+	else if (*said_no(key) == key)
+		*said_no(key) = 0;
+	return done;
 }
 
 /*

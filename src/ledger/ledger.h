@@ -16,6 +16,7 @@
 #include "common/trace.h"
 #include "datatype/timestamp.h"
 #include "types/credits.h"
+#include "utils/jsonb.h"
 
 #define ACCOUNT_MAX_LEVELS	8
 
@@ -25,10 +26,12 @@ typedef struct AccountPath
 	const char *org;
 	int			n;
 	const char *accounts[ACCOUNT_MAX_LEVELS + 1];
-	bool		sliced;			/* one of them, as AccountSuspended() saw */
-	bool		looked;			/* the two below are known */
-	bool		budgeted;		/* the organisation has a budget */
+	/* as AccountSuspended() saw */
+	bool		sliced;			/* one of them is */
+	bool		looked;			/* what is below is known */
 	bool		watched;		/* one of them is told of a low balance */
+	Jsonb	   *limits[ACCOUNT_MAX_LEVELS + 1]; /* NULL: none */
+	TimestampTz looked_at;		/* on the server's clock */
 } AccountPath;
 
 /*

@@ -214,7 +214,7 @@ write_at_once(Opening *opening)
 	opening->taken = false;		/* should it come to the long way */
 	if (draw->purpose->first)
 		LedgerQueue(draw->path->org, part->bucket);
-	if (!BudgetTryCount(budgets, draw->amount) ||
+	if (!BudgetTryCount(draw->path, budgets, draw->amount) ||
 		!LedgerTake(draw->path->org, part->bucket, draw->amount,
 					part->raised) ||
 		ClockNow() - draw->at > waits)

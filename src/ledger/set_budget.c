@@ -10,7 +10,8 @@
  * A counter that is spread over slices is put together: what its slices may
  * take depends on the budget.
  *
- * Locks: the budget's row, then its counters, each with its slices.
+ * Locks: the account's row, the budget's, then its counters, each with its
+ * slices.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,6 +25,7 @@
 #include "common/errors.h"
 #include "common/sql.h"
 #include "entry/entry.h"
+#include "ledger/limits.h"
 #include "ledger/slice.h"
 #include "types/clip.h"
 #include "utils/array.h"
@@ -114,6 +116,7 @@ call_set_budget(PG_FUNCTION_ARGS)
 	check_alerts(fcinfo);
 	SqlConnect();
 	(void) AccountSuspended(&path);
+	AccountLimitsLock(org, account);
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArgText(&args, period);
@@ -137,6 +140,7 @@ call_set_budget(PG_FUNCTION_ARGS)
 		BudgetFold(org, account, period, false);
 		alert_of_taken(org, account, audit.at);
 	}
+	AccountLimitsKeep(org, account);
 	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);
 	SqlFinish();

@@ -18,6 +18,7 @@
 #include "common/clock.h"
 #include "common/sql.h"
 #include "entry/entry.h"
+#include "ledger/limits.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
@@ -31,9 +32,9 @@ SQL_STATEMENT(budgets_lock, SPI_OK_SELECT, "text, text, int",
 			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3"
 			  " ORDER BY b.period COLLATE pg_catalog.\"C\""
 			  " FOR NO KEY UPDATE");
-SQL_STATEMENT(budgets_set, SPI_OK_UPDATE, "text, text, int, text[]",
+SQL_STATEMENT(budgets_set, SPI_OK_UPDATE, "text, text, int",
 			  "UPDATE gpucredit.budget b SET slices = $3"
-			  " WHERE b.org = $1 AND b.account = $2 AND b.period = ANY ($4)");
+			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3");
 SQL_STATEMENT(buckets_other, SPI_OK_SELECT, "text, text, int",
 			  "SELECT b.bucket, b.spread FROM gpucredit.bucket b"
 			  " WHERE b.org = $1 AND b.account = $2 AND b.slices <> $3"
@@ -61,6 +62,7 @@ call_set_slices(PG_FUNCTION_ARGS)
 	SqlArgInt4(&args, n);
 	(void) SqlRun(&account_set, &args);
 	set_budgets(org, account, n);
+	AccountLimitsKeep(org, account);
 	set_buckets(org, account, n);
 	audit.at = ClockNow();
 	AuditInt8(&audit, "n", n);
@@ -71,26 +73,19 @@ call_set_slices(PG_FUNCTION_ARGS)
 
 /*
  * Budgets have the number in their own rows; counters that are spread over
- * another one are put together.  A budget that appeared while one of them was
- * waited for is left alone: it may stand before it.
+ * another one are put together.  None appears meanwhile: who sets one has the
+ * account's row.
  */
 static void
 set_budgets(const char *org, const char *account, int32 n)
 {
-	const char **periods;
 	SqlArgs		args = {0};
-	SqlResult	rows;
 
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArgInt4(&args, n);
-	rows = SqlRun(&budgets_lock, &args);
-	if (rows.n == 0)
+	if (SqlRun(&budgets_lock, &args).n == 0)
 		return;
-	periods = palloc(sizeof(char *) * rows.n);
-	for (uint64 i = 0; i < rows.n; i++)
-		periods[i] = SqlText(rows, i, 1);
-	SqlArgTextArray(&args, periods, (int) rows.n);
 	(void) SqlRun(&budgets_set, &args);
 	BudgetFold(org, account, NULL, false);
 }
