@@ -10,4 +10,9 @@ SELECT count(gpucredit.set_budget(a.org, a.account, 100000000)),
 	count(gpucredit.set_quota(a.org, a.account, max_gpus => 1000,
 		max_running => 100000, max_queued => 1000000))
 FROM gpucredit.account a WHERE a.org::int >= 100;
+-- a budget's counter is made by the first call in a period; that is once a
+-- month here, and not what is measured
+SELECT count(*) FROM gpucredit.account a, LATERAL gpucredit.reserve(a.org,
+	a.account, 'first ' || a.account, '1xH100', '4 hours', 'production_inference') r
+WHERE a.account LIKE '%/u' AND r.status = 'granted';
 VACUUM ANALYZE;
