@@ -350,6 +350,32 @@ END $$;
 SELECT action, pg_temp.key(job) AS job, node, gpus, reason FROM gpucredit.place('bv');
 SELECT pg_temp.key(job) AS job, node, gpus, expected_at FROM gpucredit.reservations('bv');
 SELECT count(*) FROM gpucredit.place('bv');
+-- a quota: who would have passed it is gone, so that another grows after all
+DO $$
+BEGIN
+	PERFORM gpucredit.set_price('BF-B', 1);
+	PERFORM gpucredit.create_pool('bg');
+	PERFORM gpucredit.create_account('bf', 'bg'), gpucredit.create_account('bf', 'bg/one'),
+		gpucredit.create_account('bf', 'bg-2');
+	PERFORM gpucredit.set_quota('bf', 'bg', 'BF-A', max_gpus => 3),
+		gpucredit.set_quota('bf', 'bg/one', max_running => 1),
+		gpucredit.set_quota('bf', 'bg-2', max_gpus => 1);
+	PERFORM gpucredit.register_node('bg', 'bg-1', 'BF-A', 1, 40960);
+	PERFORM gpucredit.reserve('bf', 'bg', 'bg grows', '1-3xBF-A', '9 h', pool => 'bg');
+	PERFORM gpucredit.place('bg');
+	PERFORM gpucredit.register_node('bg', 'bg-2', 'BF-A', 8, 40960);
+	PERFORM gpucredit.register_node('bg', 'bg-3', 'BF-B', 1, 40960);
+	PERFORM set_config('gpucredit.clock', '2027-05-04 01:01+00', false);
+	PERFORM set_config('gpucredit.backfill_depth', '0', false);
+	PERFORM gpucredit.heartbeat('bg-1', '{0}'), gpucredit.heartbeat('bg-2', '{0-7}'), gpucredit.heartbeat('bg-3', '{0}');
+	PERFORM gpucredit.reserve('bf', 'bg-2', 'bg first', '1xBF-A', '1 h', 'premium_training', pool => 'bg');
+	PERFORM gpucredit.reserve('bf', 'bg-2', 'bg held', '1xBF-B', '1 h', 'premium_training', pool => 'bg');
+	PERFORM gpucredit.reserve('bf', 'bg/one', 'bg other', '1xBF-B', '1 h', pool => 'bg');
+	PERFORM gpucredit.reserve('bf', 'bg/one', 'bg second', '2xBF-A', '1 h', pool => 'bg');
+END $$;
+SELECT action, pg_temp.key(job) AS job, node, gpus FROM gpucredit.place('bg');
+SELECT count(*) FROM gpucredit.place('bg');
+RESET gpucredit.backfill_depth;
 SELECT * FROM gpucredit.verify();
 
 \echo === What the trail hears of a reservation

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "decide/claim.h"
+#include "decide/quota.h"
 
 /*
  * When what begins to end now and takes so long is over: not before soon.
@@ -324,6 +325,44 @@ carry_cached(const DecideInput *input, const DecideResult *result,
 }
 
 /*
+ * Quotas count what started.
+ */
+static bool
+carry_quotas(const DecideInput *input, const DecideResult *result,
+			 const DecideArena *arena, DecideInput *next)
+{
+	DecideQuota *quotas;
+	QuotaChains chains;
+	int32_t		i;
+
+	if (input->n_quotas == 0)
+		return true;
+	quotas = copied(arena, input->quotas, input->n_quotas, 0,
+					sizeof(DecideQuota));
+	if (quotas == NULL || !DecideQuotaChain(input, arena, &chains))
+		return false;
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *start = &result->starts[i];
+		int32_t		account = input->jobs[start->job].account;
+		int32_t		q;
+
+		for (; account >= 0; account = input->accounts[account].parent)
+		{
+			for (q = chains.first[account]; q >= 0; q = chains.next[q])
+			{
+				if (!DecideQuotaCounts(&quotas[q], start->type))
+					continue;
+				quotas[q].used_milli += (int64_t) start->gpus * start->share;
+				quotas[q].running++;
+			}
+		}
+	}
+	next->quotas = quotas;
+	return true;
+}
+
+/*
  * What the next cycle at this instant would load once a result is carried out,
  * in which so many promises came before its own.  job_now, of the input's
  * jobs, is where each is then, or -1.  False: out of memory.
@@ -335,6 +374,7 @@ DecideCarryOut(const DecideInput *input, const DecideResult *result,
 {
 	*next = *input;
 	return carry_use(input, result, arena, next) &&
+		carry_quotas(input, result, arena, next) &&
 		carry_jobs(input, result, arena, job_now, next) &&
 		carry_running(input, result, arena, next) &&
 		carry_claims(input, result, arena, job_now, made_before, next) &&

@@ -374,6 +374,8 @@ DecideCheck(const DecideInput *input, const DecideResult *result,
 	*where = -1;
 	error = promises_error(input, result);
 	if (error == NULL)
+		error = DecideCheckQuotas(input, result, arena);
+	if (error == NULL)
 		error = DecideCheckReserved(input, result, arena);
 	if (error == NULL)
 		error = DecideCheckClaims(input, result, arena);

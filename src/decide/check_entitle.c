@@ -38,6 +38,10 @@ typedef struct Books
 	int32_t    *first;			/* child, by account + 1; -1: none */
 	int32_t    *next;			/* of the same parent, -1: none */
 	int32_t		after;			/* starts that count as what they got */
+	int32_t    *held;			/* jobs that quotas hold back, the longest
+								 * first */
+	int32_t		n_held;
+	int32_t		next_held;		/* those before it have no use for anything */
 	bool	   *filled;			/* who asks for less than his part */
 	bool	   *dealt;			/* by account + 1 */
 } Books;
@@ -66,6 +70,18 @@ book(const Books *books, const Sums *sums, int32_t account, int64_t amount)
 }
 
 /*
+ * What a job that waits has a use for.
+ */
+static int64_t
+asked(const DecideInput *input, int32_t job)
+{
+	const DecideAsk *ask = &input->asks[input->jobs[job].ask];
+
+	return ask->n_offers == 0 ? 0 :
+		worth(input, ask->offers[0].type, ask->min_gpus, ask->share);
+}
+
+/*
  * Add up what runs, waits and is promised.
  */
 static void
@@ -86,14 +102,7 @@ book_all(const Books *books, const DecideResult *result)
 		book(books, &books->giver, r->account, amount);
 	}
 	for (i = 0; i < input->n_jobs; i++)
-	{
-		const DecideAsk *ask = &input->asks[input->jobs[i].ask];
-
-		if (ask->n_offers > 0)
-			book(books, &books->demand, input->jobs[i].account,
-				 worth(input, ask->offers[0].type, ask->min_gpus,
-					   ask->share));
-	}
+		book(books, &books->demand, input->jobs[i].account, asked(input, i));
 	for (i = 0; i < input->n_claims; i++)
 	{
 		const DecideClaim *c = &input->claims[i];
@@ -266,27 +275,73 @@ deal_to(Books *books, int32_t account)
 }
 
 /*
- * Deal out anew once so many starts count as what they got.
+ * Compare two jobs by since when quotas hold them back.
  */
-static void
-deal_after(Books *books, const DecideResult *result, int32_t after)
+static int
+compare_held(const void *context, int32_t a, int32_t b)
 {
-	const DecideInput *input = books->input;
+	const int32_t *held = context;
+
+	if (held[a] != held[b])
+		return held[a] < held[b] ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+/*
+ * List the jobs that quotas hold back.  False: out of memory.
+ */
+static bool
+list_held(Books *books, const DecideResult *result, const DecideArena *arena)
+{
 	int32_t		i;
 
-	if (after == books->after)
+	if (result->held == NULL)
+		return true;
+	books->held = DecideAlloc(arena, books->input->n_jobs, sizeof(int32_t));
+	if (books->held == NULL)
+		return false;
+	for (i = 0; i < books->input->n_jobs; i++)
+	{
+		if (result->held[i] != DECIDE_NOT_HELD)
+			books->held[books->n_held++] = i;
+	}
+	return DecideSort(arena, books->held, books->n_held, compare_held,
+					  result->held);
+}
+
+/*
+ * Deal out anew once so many starts count as what they got, and quotas hold
+ * back whom they do since a promise.
+ */
+static void
+deal_after(Books *books, const DecideResult *result, int32_t after,
+		   int32_t promise)
+{
+	const DecideInput *input = books->input;
+	bool		same = after == books->after;
+	int32_t		i;
+
+	for (; books->next_held < books->n_held &&
+		 result->held[books->held[books->next_held]] <= promise;
+		 books->next_held++)
+	{
+		int32_t		job = books->held[books->next_held];
+
+		book(books, &books->demand, input->jobs[job].account,
+			 -asked(input, job));
+		same = false;
+	}
+	if (same)
 		return;
 	for (; books->after < after; books->after++)
 	{
 		const DecideStart *s = &result->starts[books->after];
 		const DecideJob *job = &input->jobs[s->job];
-		const DecideAsk *ask = &input->asks[job->ask];
 
-		if (ask->n_offers > 0)
+		if (input->asks[job->ask].n_offers > 0)
 			book(books, &books->demand, job->account,
 				 worth(input, s->type, s->gpus, s->share) -
-				 worth(input, ask->offers[0].type, ask->min_gpus,
-					   ask->share));
+				 asked(input, s->job));
 	}
 	for (i = 0; i < input->n_accounts; i++)
 		books->filled[i] = books->dealt[i] = false;
@@ -369,7 +424,7 @@ walk(Books *books, const DecideResult *result)
 
 		if (p->after < books->after || p->after > result->n_starts)
 			return "a promise came after starts that were not there";
-		deal_after(books, result, p->after);
+		deal_after(books, result, p->after, i);
 		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions;
 			 e++)
 		{
@@ -427,7 +482,8 @@ DecideCheckEntitled(const DecideInput *input, const DecideResult *result,
 		i++;
 	if (i == result->n_evictions)
 		return NULL;
-	if (!list_children(&books, arena) || !sums_open(arena, n, &books.demand) ||
+	if (!list_children(&books, arena) || !list_held(&books, result, arena) ||
+		!sums_open(arena, n, &books.demand) ||
 		!sums_open(arena, n, &books.due) ||
 		!sums_open(arena, n, &books.taker) ||
 		!sums_open(arena, n, &books.giver))

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "decide/claim.h"
+#include "decide/quota.h"
 
 /*
  * Could a job make anybody leave, or shrink, or move?
@@ -210,8 +211,7 @@ claims_load(Cycle *cycle)
 static void
 search_for(Cycle *cycle, int32_t job, const DecideOffer *offer)
 {
-	const DecideInput *input = cycle->input;
-	const DecideAsk *ask = &input->asks[input->jobs[job].ask];
+	const DecideAsk *ask = DecideJobAsk(cycle, job);
 	Search	   *search = &cycle->claims->search;
 	TypeRange	all = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
 
@@ -225,7 +225,7 @@ search_for(Cycle *cycle, int32_t job, const DecideOffer *offer)
 	search->count = search->whole ? ask->min_gpus : 1;
 	search->above = INT32_MIN;
 	search->amount = offer == NULL ? 0 :
-		DecideUsage(input, offer->type, ask->min_gpus, ask->share);
+		DecideUsage(cycle->input, offer->type, ask->min_gpus, ask->share);
 }
 
 /*
@@ -312,7 +312,13 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	}
 	plan = DecideClaimPlan(cycle, search->ask, offer, search->ask->min_gpus);
 	*made = plan != NULL;
-	return plan != NULL && DecideClaimAdd(cycle, plan);
+	if (plan == NULL || !DecideClaimAdd(cycle, plan))
+		return false;
+	DecideQuotaTake(cycle, cycle->input->jobs[job].account,
+					offer != NULL ? offer->type : DECIDE_NO_TYPE,
+					(int64_t) search->ask->min_gpus * search->ask->share, 1,
+					false);
+	return true;
 }
 
 /*
@@ -321,7 +327,7 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 bool
 DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
 {
-	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	const DecideAsk *ask = DecideJobAsk(cycle, job);
 	bool		cpu_only = ask->max_gpus == 0;
 	int32_t		n_offers = cpu_only ? 1 : ask->n_offers;
 	int32_t    *tried;
@@ -368,13 +374,18 @@ claims_settle(Cycle *cycle)
 		memset(claims->tried, 0xFF, claims->tried_size * sizeof(int32_t));
 		for (i = 0; i < claims->n_waiting; i++)
 		{
+			int32_t		job = claims->waiting[i];
 			bool		made;
+			bool		held;
 
-			if (!claims->promised[claims->waiting[i]] &&
-				!DecideClaimTry(cycle, claims->waiting[i], &made))
+			if (claims->promised[job])
+				continue;
+			if (!DecideNarrow(cycle, job, false, &held) ||
+				(!held && !DecideClaimTry(cycle, job, &made)))
 				return false;
 		}
 	}
+	cycle->narrow = NULL;
 	return true;
 }
 

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "decide/class.h"
+#include "decide/quota.h"
 
 /*
  * Mix a number into a hash.
@@ -108,12 +108,13 @@ DecideClassesFind(Cycle *cycle)
 }
 
 /*
- * The class of a job.
+ * The class of a job; of the one whose turn it is, as far as quotas let it.
  */
 AskClass *
 DecideClassOf(const Cycle *cycle, int32_t job)
 {
-	return &cycle->classes[cycle->class_of[cycle->input->jobs[job].ask]];
+	return cycle->narrow != NULL ? &cycle->narrow->class :
+		&cycle->classes[cycle->class_of[cycle->input->jobs[job].ask]];
 }
 
 /*

@@ -276,7 +276,8 @@ typedef struct Queue
 } Queue;
 
 extern const char *DecideQueueOpen(const DecideInput *input,
-								   const DecideArena *arena, Queue *queue);
+								   const DecideArena *arena,
+								   const int32_t *held, Queue *queue);
 extern int32_t DecideQueueNext(Queue *queue);
 extern void DecideQueueCharge(Queue *queue, int32_t job, int32_t type,
 							  int32_t gpus);
@@ -306,6 +307,9 @@ typedef struct Cycle
 
 	Queue		queue;
 	struct ClaimState *claims;
+	struct Quotas *quotas;		/* NULL: there are none */
+	struct Narrow *narrow;		/* what they leave the job whose turn it is;
+								 * NULL: all it asks */
 
 	Mix		   *mix;			/* NULL: the policy is not fgd */
 	DecideCached *cached;		/* by cache and host; node is the host */
@@ -531,6 +535,11 @@ extern const char *DecideCheckStart(const DecideInput *input,
 extern const char *DecideCheckReserved(const DecideInput *input,
 									   const DecideResult *result,
 									   const DecideArena *arena);
+
+/* check_quota.c */
+extern const char *DecideCheckQuotas(const DecideInput *input,
+									 const DecideResult *result,
+									 const DecideArena *arena);
 
 /* check_order.c */
 extern const char *DecideCheckOrder(const DecideInput *input,

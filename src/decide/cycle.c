@@ -9,8 +9,8 @@
  */
 #include <string.h>
 
-#include "decide/class.h"
 #include "decide/gangs.h"
+#include "decide/quota.h"
 
 /*
  * Start a job all on one host.
@@ -128,13 +128,15 @@ static Outcome
 start_range(Cycle *cycle, int32_t job, const DecideAsk *ask,
 			const DecideOffer *offer)
 {
+	DecideAsk	most = *ask;
 	FitKey		key;
 	int32_t		count;
 	int32_t		host;
 
 	if (!DecideHostsGroup(cycle))
 		return OUTCOME_OUT_OF_MEMORY;
-	count = DecideRangeLargest(cycle, ask, offer);
+	most.max_gpus = DecideNarrowMost(cycle, ask, offer);
+	count = DecideRangeLargest(cycle, &most, offer);
 	if (count == 0)
 		return OUTCOME_NO_FIT;
 	host = DecideBestScan(cycle, ask, offer, count, &key);
@@ -260,11 +262,13 @@ class_fails(Cycle *cycle, AskClass *class, int32_t job, const DecideAsk *ask)
 static Outcome
 job_try(Cycle *cycle, int32_t job)
 {
-	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	const DecideAsk *ask = DecideJobAsk(cycle, job);
 	AskClass   *class = DecideClassOf(cycle, job);
 	Outcome		outcome;
 
-	if (DecideClassFailed(class, ask->wall_limit))
+	if (DecideClassFailed(class, ask->wall_limit) ||
+		(cycle->narrow != NULL &&
+		 DecideClassFailed(cycle->narrow->whole, ask->wall_limit)))
 		return OUTCOME_NO_FIT;
 	DecideTimelineShow(cycle, ask->wall_limit);
 	outcome = job_start(cycle,
@@ -284,7 +288,7 @@ job_explain(Cycle *cycle, int32_t job)
 {
 	DecideWait *wait = &cycle->result->waits[cycle->input->jobs[job].ask];
 
-	if (wait->reason != DECIDE_NOT_WAITING)
+	if (DecideNarrowExplain(cycle, job) || wait->reason != DECIDE_NOT_WAITING)
 		return;
 	*wait = DecideClassOf(cycle, job)->wait;
 	wait->job = job;
@@ -303,7 +307,8 @@ job_waits(Cycle *cycle, int32_t job)
 	job_explain(cycle, job);
 	if (!DecideReserve(cycle, job))
 		return false;
-	if (!DecideClaimsMay(cycle, cycle->input->jobs[job].ask) &&
+	if (cycle->narrow == NULL &&
+		!DecideClaimsMay(cycle, cycle->input->jobs[job].ask) &&
 		!DecideMayReserve(cycle, job))
 		DecideQueueBlock(&cycle->queue, cycle->input->jobs[job].ask);
 	return true;
@@ -323,21 +328,32 @@ job_too_many(Cycle *cycle, int32_t job)
 }
 
 /*
+ * Is it still to be seen whether a job can start?
+ */
+static bool
+job_may_start(const Cycle *cycle, int32_t job)
+{
+	const DecideJob *j = &cycle->input->jobs[job];
+
+	return cycle->narrow != NULL ?
+		!DecideClassFailed(&cycle->narrow->class,
+						   cycle->narrow->ask.wall_limit) :
+		cycle->result->waits[j->ask].reason == DECIDE_NOT_WAITING;
+}
+
+/*
  * Give a job its turn: to start, else to be promised devices, else to say why
  * it waits, and until when.  What it gets counts in fair share at once.  False:
  * out of memory.
  */
 static bool
-job_turn(Cycle *cycle, int32_t job)
+job_serve(Cycle *cycle, int32_t job)
 {
 	DecideResult *result = cycle->result;
-	int32_t		ask = cycle->input->jobs[job].ask;
 	Outcome		outcome = OUTCOME_NO_FIT;
 	bool		promised = false;
 
-	if (DecideClaimed(cycle, job))
-		return true;
-	if (result->waits[ask].reason == DECIDE_NOT_WAITING)
+	if (job_may_start(cycle, job))
 	{
 		if (result->n_starts >= cycle->input->max_starts)
 		{
@@ -353,6 +369,8 @@ job_turn(Cycle *cycle, int32_t job)
 		const DecideStart *start = &result->starts[result->n_starts - 1];
 
 		DecideQueueCharge(&cycle->queue, job, start->type, start->gpus);
+		DecideQuotaTake(cycle, cycle->input->jobs[job].account, start->type,
+						(int64_t) start->gpus * start->share, 1, false);
 		return true;
 	}
 	if (!DecideClaimTry(cycle, job, &promised))
@@ -360,6 +378,31 @@ job_turn(Cycle *cycle, int32_t job)
 	if (promised)
 		promise_charge(cycle, job);
 	return promised || job_waits(cycle, job);
+}
+
+/*
+ * Give a job its turn, with what quotas leave it of what it asks: where that is
+ * nothing it is held back, and in nobody's way.  False: out of memory.
+ */
+static bool
+job_turn(Cycle *cycle, int32_t job)
+{
+	bool		held;
+	bool		served;
+
+	if (DecideClaimed(cycle, job))
+		return true;
+	if (!DecideNarrow(cycle, job, false, &held))
+		return false;
+	if (held)
+	{
+		cycle->result->held[job] = INT32_MAX;
+		cycle->quotas->binds = true;
+		return true;
+	}
+	served = job_serve(cycle, job);
+	cycle->narrow = NULL;
+	return served;
 }
 
 /*
@@ -449,18 +492,23 @@ caches_came(const Cycle *cycle)
  * After one that has a reservation: who started is behind others now.  After
  * any, where tiers have a guaranteed share: he is at the front again, and may
  * be more than is left of it.  And whoever looked in vain for what accounts are
- * entitled to.
+ * entitled to.  Whom a quota held back at his turn stood before others until
+ * then, and does no longer; likewise one whom it holds back since others
+ * started.
  */
 static bool
 starts_concern(const Cycle *cycle)
 {
 	const DecideResult *result = cycle->result;
+	bool		binds = cycle->quotas != NULL && cycle->quotas->binds;
 
-	if (DecideClaimsUnsettled(cycle))
+	if (DecideClaimsUnsettled(cycle) || (cycle->queue.n_shares > 0 && binds))
 		return true;
 	return result->n_reservations > 0 &&
-		(result->reservations[0].after < result->n_starts ||
-		 (cycle->queue.n_shares > 0 && cycle->n_before < result->n_starts) ||
+		(binds ||
+		 result->reservations[0].after < result->n_starts ||
+		 ((cycle->queue.n_shares > 0 || cycle->quotas != NULL) &&
+		  cycle->n_before < result->n_starts) ||
 		 caches_came(cycle));
 }
 
@@ -501,14 +549,19 @@ DecideRound(const DecideInput *input, const DecideArena *arena,
 	error = DecideInputError(input);
 	if (error == NULL)
 		error = DecideHostsLoad(&cycle);
+	if (error == NULL && !DecideQuotasBegin(&cycle))
+		error = "out of memory";
 	if (error == NULL)
-		error = DecideQueueOpen(input, arena, &cycle.queue);
+		error = DecideQueueOpen(input, arena, result->held, &cycle.queue);
 	if (error == NULL && !cycle_prepare(&cycle))
 		error = "out of memory";
 	if (error == NULL && (!DecideClaimsBegin(&cycle) || !jobs_try(&cycle) ||
 						  !DecideClaimsEnd(&cycle)))
 		error = "out of memory";
 	if (error == NULL)
+	{
+		DecideNarrowEnd(&cycle);
 		*over = round_is_over(&cycle);
+	}
 	return error;
 }

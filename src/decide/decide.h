@@ -20,7 +20,10 @@
 #define DECIDE_MAX_DEVICES	64	/* devices of one node */
 #define DECIDE_WHOLE		1000	/* thousandths of a whole device */
 #define DECIDE_NO_TYPE		(-1)	/* node without GPUs, job without GPUs */
+#define DECIDE_ANY_TYPE		(-2)	/* a quota counts all, and jobs without
+									 * GPUs */
 #define DECIDE_OWN_GROUP	(-1)	/* domain or leaf of its own */
+#define DECIDE_NOT_HELD		(-1)	/* no quota keeps the job from starting */
 #define DECIDE_NEVER		INT64_MAX	/* an instant that does not come */
 #define DECIDE_WEIGHT_ONE	1000000 /* an account's weight of 1 */
 #define DECIDE_MOST_AGED	256 /* aged jobs that have reservations */
@@ -135,6 +138,20 @@ typedef struct DecideAccount
 	int64_t		live;			/* running now: device-thousandths x type
 								 * weight / 1000 */
 } DecideAccount;
+
+/*
+ * What an account with all below it may have at most, in all pools.  Claims are
+ * not counted in what is in use, nor what waits.
+ */
+typedef struct DecideQuota
+{
+	int32_t		account;		/* index of the account */
+	int32_t		type;			/* that it counts, or DECIDE_ANY_TYPE */
+	int64_t		max_milli;		/* device-thousandths; -1: no limit */
+	int64_t		max_running;	/* jobs; -1: no limit */
+	int64_t		used_milli;		/* device-thousandths in use */
+	int64_t		running;		/* jobs that run */
+} DecideQuota;
 
 /* What a GPU type counts in usage; types beyond the list count 1000. */
 typedef struct DecideType
@@ -305,6 +322,8 @@ typedef struct DecideInput
 	int32_t		n_tiers;
 	const DecideAccount *accounts;
 	int32_t		n_accounts;
+	const DecideQuota *quotas;	/* in any order */
+	int32_t		n_quotas;
 	const DecideNode *nodes;
 	int32_t		n_nodes;
 	const DecideAsk *asks;
@@ -464,6 +483,11 @@ typedef struct DecideResult
 	int32_t		n_promise_parts;
 	DecideEviction *evictions;
 	int32_t		n_evictions;
+	int32_t    *held;			/* by job, where there are quotas: which keep
+								 * it from starting since so many of the
+								 * promises were made (it waits for nothing
+								 * else since), INT32_MAX: since its turn; or
+								 * DECIDE_NOT_HELD */
 	int32_t    *timed;			/* jobs whose expected run had a part in this,
 								 * some more than once */
 	int32_t		n_timed;
@@ -480,11 +504,12 @@ extern const char *DecideRun(const DecideInput *input,
 
 /*
  * The turn that a job has in the queue, counted from 1, as long as nothing
- * starts before it.  Returns NULL, or what is wrong with the input.
+ * starts before it; and how many there are.  held, as a result tells it, are
+ * not in the queue.  Returns NULL, or what is wrong with the input.
  */
 extern const char *DecideTurn(const DecideInput *input,
-							  const DecideArena *arena, int32_t job,
-							  int32_t *turn);
+							  const DecideArena *arena, const int32_t *held,
+							  int32_t job, int32_t *turn, int32_t *turns);
 
 /*
  * Could the nodes ever run this, all of them empty, healthy and schedulable?
@@ -498,8 +523,9 @@ extern const char *DecideFeasible(const DecideNode *nodes, int32_t n_nodes,
 /*
  * The order in which the jobs would get their turns if each started at its
  * turn, with the least devices it takes of the first type it accepts: where
- * each stands in the queue.  Sets *turns to n_jobs indexes and returns NULL,
- * or says what is wrong with the input.
+ * each stands in the queue.  Sets *turns to n_jobs indexes, -1 after the last
+ * that no quota holds back, and returns NULL, or says what is wrong with the
+ * input.
  */
 extern const char *DecideTurns(const DecideInput *input,
 							   const DecideArena *arena, int32_t **turns);
@@ -524,11 +550,11 @@ extern int64_t DecidePastUsage(int64_t rate, int64_t began, int64_t ended,
 /*
  * Verify a result against its input, by code of its own: no device or host
  * resource over-given, gangs whole, types, memory floors, topology and the
- * spot rule respected, reservations and claims what they should be, nobody
- * evicted beyond what accounts are entitled to, no job started before one like
- * it that is ahead of it.  The time depends on the result's size; where
- * something starts, each job is looked at once.  Returns NULL, or what is wrong; *where (may be NULL) is then the
- * index of the start concerned, or -1.
+ * spot rule respected, quotas kept, reservations and claims what they should
+ * be, nobody evicted beyond what accounts are entitled to, no job started
+ * before one like it that is ahead of it.  The time depends on the result's size; where
+ * something starts, each job is looked at once.  Returns NULL, or what is
+ * wrong; *where (may be NULL) is then the index of the start concerned, or -1.
  */
 extern const char *DecideCheck(const DecideInput *input,
 							   const DecideResult *result,

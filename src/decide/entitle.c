@@ -166,8 +166,12 @@ count(Cycle *cycle, int64_t *demand, int64_t *demand_own)
 				   running->account, amount);
 	}
 	for (i = 0; i < input->n_jobs; i++)
-		add_up(input, demand_own, demand, input->jobs[i].account,
-			   job_amount(input, &input->jobs[i]));
+	{
+		/* whom quotas hold back has no use for it */
+		if (cycle->result->held == NULL || cycle->result->held[i] != 0)
+			add_up(input, demand_own, demand, input->jobs[i].account,
+				   job_amount(input, &input->jobs[i]));
+	}
 	for (i = 0; i < input->n_claims; i++)
 	{
 		const DecideClaim *claim = &input->claims[i];

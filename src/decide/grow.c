@@ -3,13 +3,15 @@
  *	  Elastic jobs that grow into devices nobody has had a use for.
  *
  * After the queue, and only into devices that were idle for the pool's
- * grow_after and are in no claim and no reservation.  The job is promised more
- * devices, of these and its own, as its topology allows, and told to go on
- * there.  The most important tier first, then who started first.
+ * grow_after and are in no claim and no reservation, up to their quotas.  The
+ * job is promised more devices, of these and its own, as its topology allows,
+ * and told to go on there.  The most important tier first, then who started
+ * first.
  */
 #include <string.h>
 
 #include "decide/claim.h"
+#include "decide/quota.h"
 
 #define MOST_GROW	64			/* jobs looked at in a cycle */
 
@@ -156,6 +158,9 @@ promise_growth(Cycle *cycle, int32_t index, const DecideAsk *ask,
 		!DecideEvictionAdd(cycle, index, DECIDE_WHY_GROW))
 		return false;
 	grower_give(cycle, running, false);
+	DecideQuotaTake(cycle, running->account, running->type,
+					(int64_t) (count - running->gpus) * running->share, 0,
+					false);
 	promise = &cycle->result->promises[cycle->result->n_promises - 1];
 	for (i = 0; i < promise->n_parts; i++)
 		grower_keep(cycle, running,
@@ -183,9 +188,11 @@ grow_one(Cycle *cycle, int32_t index)
 			offer = ask.offers[p];
 	}
 	offer.tied = false;
-	grower_give(cycle, running, true);
 	ask.min_gpus = running->gpus + 1;
-	ask.max_gpus = running->max_gpus;
+	ask.max_gpus = DecideQuotaMore(cycle, running);
+	if (ask.max_gpus < ask.min_gpus)
+		return true;
+	grower_give(cycle, running, true);
 	count = DecideRangeLargest(cycle, &ask, &offer);
 	if (count > 0)
 	{

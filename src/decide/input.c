@@ -261,6 +261,22 @@ job_error(const DecideInput *input, const DecideJob *job)
 }
 
 /*
+ * What is wrong with one quota, or NULL.
+ */
+static const char *
+quota_error(const DecideInput *input, const DecideQuota *quota)
+{
+	if (quota->account < 0 || quota->account >= input->n_accounts)
+		return "a quota names an account that is not there";
+	if (quota->type < 0 && quota->type != DECIDE_ANY_TYPE)
+		return "a quota is of no type";
+	if (quota->max_milli < -1 || quota->max_running < -1 ||
+		quota->used_milli < 0 || quota->running < 0)
+		return "a quota allows or counts less than nothing";
+	return NULL;
+}
+
+/*
  * What is wrong with typical jobs and caches, or NULL.
  */
 static const char *
@@ -303,7 +319,7 @@ DecideInputError(const DecideInput *input)
 		input->max_starts < 0 || input->policy.fair_horizon < 0 ||
 		input->policy.backfill_depth < 0 ||
 		input->n_running < 0 || input->n_running_parts < 0 ||
-		input->n_typical < 0 || input->n_cached < 0)
+		input->n_quotas < 0 || input->n_typical < 0 || input->n_cached < 0)
 		return "a number of nodes, asks, jobs or starts is negative";
 	for (i = 0; i < input->n_nodes; i++)
 	{
@@ -320,6 +336,8 @@ DecideInputError(const DecideInput *input)
 	error = shares_error(input);
 	if (error == NULL)
 		error = knowledge_error(input);
+	for (i = 0; i < input->n_quotas && error == NULL; i++)
+		error = quota_error(input, &input->quotas[i]);
 	for (i = 0; i < input->n_jobs && error == NULL; i++)
 		error = job_error(input, &input->jobs[i]);
 	for (i = 0; i < input->n_running && error == NULL; i++)

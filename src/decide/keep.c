@@ -2,13 +2,15 @@
  * keep.c
  *	  Claims of earlier cycles, before the queue.
  *
- * One all of whose devices are free now becomes a start on exactly these; the
- * others stay out of everybody else's reach.  One that is no longer what its
- * job asks starts nothing, and keeps its devices until it ends.
+ * One all of whose devices are free now becomes a start on exactly these, as
+ * long as its quotas are kept; the others stay out of everybody else's reach.
+ * One that is no longer what its job asks starts nothing, and keeps its devices
+ * until it ends.
  */
 #include <string.h>
 
 #include "decide/claim.h"
+#include "decide/quota.h"
 
 /*
  * Compare two claims by when they were made, then by their jobs.
@@ -178,7 +180,8 @@ DecideClaimsKeep(Cycle *cycle)
 		if (claim->job >= 0)
 			cycle->claims->promised[claim->job] = true;
 		if (claim->job >= 0 && cycle->result->n_starts < input->max_starts &&
-			claim_suits(cycle, claim) && !claim_is_new(input, claim))
+			claim_suits(cycle, claim) && !claim_is_new(input, claim) &&
+			DecideQuotaKept(cycle, claim->account, claim->type))
 		{
 			if (!claim_start(cycle, claim))
 				return false;

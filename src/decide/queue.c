@@ -14,7 +14,7 @@
  */
 #include <string.h>
 
-#include "decide/core.h"
+#include "decide/quota.h"
 
 /*
  * Has a job waited longer than its tier lets it?
@@ -98,11 +98,12 @@ sort_by(const DecideInput *input, const int32_t *from, int32_t *to, int32_t n,
 }
 
 /*
- * Put aged jobs apart, and the others account by account, ask by ask.
+ * Put aged jobs apart, and the others account by account, ask by ask.  Whom
+ * quotas hold back are not in the queue.
  */
 static bool
-jobs_sort(Queue *queue, const DecideArena *arena, int32_t *others,
-		  int32_t *n_others)
+jobs_sort(Queue *queue, const DecideArena *arena, const int32_t *held,
+		  int32_t *others, int32_t *n_others)
 {
 	const DecideInput *input = queue->input;
 	int32_t		n_keys = input->n_asks > input->n_accounts ? input->n_asks :
@@ -118,6 +119,8 @@ jobs_sort(Queue *queue, const DecideArena *arena, int32_t *others,
 	*n_others = 0;
 	for (i = 0; i < input->n_jobs; i++)
 	{
+		if (held != NULL && held[i] != DECIDE_NOT_HELD)
+			continue;
 		if (DecideJobAged(input, i))
 			queue->aged[queue->n_aged++] = i;
 		else
@@ -271,11 +274,12 @@ jobs_error(const Queue *queue, const DecideArena *arena)
 }
 
 /*
- * Line up the jobs.  Returns NULL, or what is wrong.
+ * Line up the jobs, but those that quotas hold back (NULL: there are none).
+ * Returns NULL, or what is wrong.
  */
 const char *
 DecideQueueOpen(const DecideInput *input, const DecideArena *arena,
-				Queue *queue)
+				const int32_t *held, Queue *queue)
 {
 	int32_t    *jobs = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
 	const char *error;
@@ -294,7 +298,8 @@ DecideQueueOpen(const DecideInput *input, const DecideArena *arena,
 		error = jobs_error(queue, arena);
 	if (error != NULL)
 		return error;
-	if (!shares_begin(queue, arena) || !jobs_sort(queue, arena, jobs, &n) ||
+	if (!shares_begin(queue, arena) ||
+		!jobs_sort(queue, arena, held, jobs, &n) ||
 		!trees_add(queue, arena, jobs, n))
 		return "out of memory";
 	return NULL;
@@ -399,18 +404,23 @@ const char *
 DecideTurns(const DecideInput *input, const DecideArena *arena,
 			int32_t **turns)
 {
-	const char *error = DecideInputError(input);
+	DecideResult result = {0};
+	Cycle		cycle = {.input = input, .arena = arena, .result = &result};
 	Queue		queue;
+	const char *error = DecideInputError(input);
 	int32_t		n = 0;
 	int32_t		job;
 
+	if (error == NULL && !DecideQuotasBegin(&cycle))
+		error = "out of memory";
 	if (error == NULL)
-		error = DecideQueueOpen(input, arena, &queue);
+		error = DecideQueueOpen(input, arena, result.held, &queue);
 	if (error != NULL)
 		return error;
 	*turns = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
 	if (*turns == NULL)
 		return "out of memory";
+	memset(*turns, 0xFF, (size_t) input->n_jobs * sizeof(int32_t));
 	while ((job = DecideQueueNext(&queue)) >= 0)
 	{
 		const DecideAsk *ask = &input->asks[input->jobs[job].ask];
@@ -426,21 +436,25 @@ DecideTurns(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * The turn that a job has as long as nothing starts before it.
+ * The turn that a job has as long as nothing starts before it, among those that
+ * no quota holds back.
  */
 const char *
-DecideTurn(const DecideInput *input, const DecideArena *arena, int32_t job,
-		   int32_t *turn)
+DecideTurn(const DecideInput *input, const DecideArena *arena,
+		   const int32_t *held, int32_t job, int32_t *turn, int32_t *turns)
 {
 	Queue		queue;
 	const char *error = DecideInputError(input);
 	int32_t		next;
+	int32_t		i;
 
-	*turn = 0;
+	*turn = *turns = 0;
 	if (error == NULL)
-		error = DecideQueueOpen(input, arena, &queue);
+		error = DecideQueueOpen(input, arena, held, &queue);
 	if (error != NULL)
 		return error;
+	for (i = 0; i < input->n_jobs; i++)
+		*turns += held == NULL || held[i] == DECIDE_NOT_HELD;
 	do
 	{
 		next = DecideQueueNext(&queue);

@@ -19,7 +19,7 @@
  */
 #include <string.h>
 
-#include "decide/class.h"
+#include "decide/quota.h"
 
 #define MOST_TRIES	64			/* of an elastic ask */
 
@@ -182,7 +182,7 @@ reservation_hold(Cycle *cycle, const DecideAsk *ask)
 static Outcome
 reservation_make(Cycle *cycle, int32_t job)
 {
-	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	const DecideAsk *ask = DecideJobAsk(cycle, job);
 	AskClass   *class = DecideClassOf(cycle, job);
 	int64_t		floor = DecideClassFloor(cycle, class, ask->wall_limit);
 	int32_t		n_tried = 0;
@@ -229,13 +229,35 @@ DecideMayReserve(const Cycle *cycle, int32_t job)
 }
 
 /*
+ * What was just reserved for a job counts in quotas, among reservations.
+ */
+static void
+reservation_count(Cycle *cycle, int32_t job)
+{
+	const DecideResult *result = cycle->result;
+	const DecideReservation *made =
+	&result->reservations[result->n_reservations - 1];
+	const DecideJob *j = &cycle->input->jobs[job];
+
+	DecideQuotaTake(cycle, j->account, made->type, (int64_t) made->gpus *
+					cycle->input->asks[j->ask].share, 1, true);
+	if (DecideJobAged(cycle->input, job))
+		cycle->n_aged++;
+	else
+		cycle->n_deep++;
+}
+
+/*
  * Reserve devices for a job that cannot start now, if it may have a
- * reservation.  False: out of memory.
+ * reservation, and quotas would let it start beside those who have some.
+ * False: out of memory.
  */
 bool
 DecideReserve(Cycle *cycle, int32_t job)
 {
-	Outcome		outcome;
+	struct Narrow *narrow = cycle->narrow;
+	Outcome		outcome = OUTCOME_NO_FIT;
+	bool		held;
 
 	if (!DecideMayReserve(cycle, job))
 		return true;
@@ -243,14 +265,13 @@ DecideReserve(Cycle *cycle, int32_t job)
 							[cycle->input->jobs[job].ask].wall_limit) ||
 		!DecideTimelineClaims(cycle))
 		return false;
-	outcome = reservation_make(cycle, job);
+	if (!DecideNarrow(cycle, job, true, &held))
+		return false;
+	if (!held)
+		outcome = reservation_make(cycle, job);
 	if (outcome == OUTCOME_STARTED)
-	{
-		if (DecideJobAged(cycle->input, job))
-			cycle->n_aged++;
-		else
-			cycle->n_deep++;
-	}
+		reservation_count(cycle, job);
+	cycle->narrow = narrow;
 	return outcome != OUTCOME_OUT_OF_MEMORY;
 }
 
@@ -284,7 +305,7 @@ is_withheld(const Cycle *cycle)
 Outcome
 DecideFreeButReserved(Cycle *cycle, int32_t job, int32_t *type)
 {
-	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	const DecideAsk *ask = DecideJobAsk(cycle, job);
 	int32_t		n_offers = ask->max_gpus == 0 ? 1 : ask->n_offers;
 	DecideResult *result = cycle->result;
 	int32_t		n = result->n_reservations;

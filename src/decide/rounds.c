@@ -138,6 +138,27 @@ waits_take(const DecideInput *input, const int32_t *job_of, int32_t after,
 }
 
 /*
+ * Whom quotas hold back: since before a round, which so many promises came
+ * before, or since his turn in the last one.
+ */
+static void
+held_join(const DecideInput *input, const int32_t *job_of, int32_t made,
+		  const DecideResult *round, DecideResult *all)
+{
+	int32_t		i;
+
+	for (i = 0; i < input->n_jobs && all->held != NULL; i++)
+	{
+		int32_t    *held = &all->held[job_of[i]];
+
+		if (round->held[i] != 0)
+			*held = round->held[i];
+		else if (*held == DECIDE_NOT_HELD || *held == INT32_MAX)
+			*held = made;
+	}
+}
+
+/*
  * Is what a part of a start has reserved to another, for later?
  */
 static bool
@@ -265,6 +286,7 @@ rounds_go(const DecideInput *first, const DecideArena *arena,
 		if (error != NULL)
 			return error;
 		let_in_note(&round);
+		held_join(&input, job_of, all->n_promises, &round, all);
 		if (!timed_note(arena, &input, job_of, &round, all) ||
 			!starts_join(arena, job_of, &round, all) ||
 			!promises_join(arena, job_of, after, &round, all))

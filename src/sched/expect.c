@@ -179,16 +179,6 @@ CycleLearn(Cycle *cycle)
 }
 
 /*
- * The same for jobs that are in the queue again, as far as it is known.
- */
-void
-CycleExpectAgain(Cycle *cycle)
-{
-	if (cycle->ratios != NULL)
-		(void) expect_all(cycle);
-}
-
-/*
  * Learn what all waiting jobs are expected to run, where their order goes by
  * it.  One that has no limit goes last.
  */

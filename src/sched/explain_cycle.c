@@ -67,6 +67,7 @@ static const PoolCheck one_host_checks[] = {
 	"%lld MiB of host memory wanted, %lld are free on the best node"},
 };
 
+static bool is_held(const Cycle *cycle, int32 index);
 static void put_beside(ReturnSetInfo *rsinfo, const Cycle *cycle,
 					   const Job *job);
 static void put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
@@ -91,7 +92,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 		   (cycle.jobs[index].id != job->job ||
 			strcmp(cycle.jobs[index].org, job->org) != 0))
 		index++;
-	if (index == cycle.input.n_jobs)
+	if (index == cycle.input.n_jobs || is_held(&cycle, index))
 	{
 		put_beside(rsinfo, &cycle, job);
 		ExplainPut(rsinfo, "turn", false, "the tenant's quotas hold it back, beside "
@@ -115,6 +116,16 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 	ExplainKept(rsinfo, &cycle, index);
 	ExplainPreemption(rsinfo, &cycle, index);
 	put_reservation(rsinfo, &cycle, index);
+}
+
+/*
+ * Do quotas keep a job from starting?
+ */
+static bool
+is_held(const Cycle *cycle, int32 index)
+{
+	return cycle->result.held != NULL &&
+		cycle->result.held[index] != DECIDE_NOT_HELD;
 }
 
 /*
@@ -343,12 +354,14 @@ put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 													  "gpucredit order",
 													  ALLOCSET_DEFAULT_SIZES));
 	int32		turn = 0;
+	int32		turns = 0;
 	bool		aged = job->aged_at < cycle->now;
 
-	(void) DecideTurn(&cycle->input, &arena, index, &turn);
+	(void) DecideTurn(&cycle->input, &arena, cycle->result.held, index, &turn,
+					  &turns);
 	ExplainPut(rsinfo, "order", turn == 1,
 			   psprintf("turn %d of %d: tier \"%s\" of rank %d, %s, %s, priority "
-						"%d within its account", turn, cycle->input.n_jobs,
+						"%d within its account", turn, turns,
 						cycle->tier_names[job->tier], cycle->tiers[job->tier].rank,
 						fair_text(cycle, &arena, job->account),
 						aged ? psprintf("aged since %s", ExplainTime(job->aged_at)) :

@@ -36,13 +36,9 @@ typedef struct LimitList
 } LimitList;
 
 /* limit_load.c */
-extern void LimitsLoadGrowing(Cycle *cycle);
+extern bool LimitsLoadGrowing(Cycle *cycle);
 extern LimitList LimitsOver(const Cycle *cycle, const char *org,
 							const char *account);
 extern bool LimitConcerns(const QuotaLimit *limit, const char *gpu_type);
-
-/* limit_again.c */
-extern void LimitsDrop(Cycle *cycle, const bool *drop);
-extern bool LimitsSettled(Cycle *cycle);
 
 #endif							/* GPUCREDIT_LIMIT_H */

@@ -116,9 +116,9 @@ LimitsLoad(Cycle *cycle)
 /*
  * Where a running job is to grow, read them once more, with those that all
  * jobs stand under that could.  As a rule none does, so this is not read at
- * once.
+ * once.  True: there are some.
  */
-void
+bool
 LimitsLoadGrowing(Cycle *cycle)
 {
 	const char **orgs;
@@ -130,7 +130,7 @@ LimitsLoadGrowing(Cycle *cycle)
 	for (int p = 0; p < cycle->result.n_promises && !grows; p++)
 		grows = cycle->result.promises[p].why == DECIDE_WHY_GROW;
 	if (!grows || cycle->limits_growing)
-		return;
+		return false;
 	cycle->limits_growing = true;
 	orgs = palloc(sizeof(char *) * cycle->input.n_running);
 	for (int32 r = 0; r < cycle->input.n_running; r++)
@@ -144,15 +144,16 @@ LimitsLoadGrowing(Cycle *cycle)
 	SqlArgTextArray(&args, orgs, n);
 	rows = CycleRead(cycle, &limits_growing, &args);
 	if (rows.n == 0)
-		return;
+		return false;
 	note_limits(cycle, rows);
 	read_limits(cycle, rows, false);
 	count_used(cycle);
+	return true;
 }
 
 /*
  * Lock the turns of the quotas that a decision's starts and promises stand
- * under, as LimitsKept() counted them.  False: one is not to be had, or its
+ * under, as LimitsCounted() has it.  False: one is not to be had, or its
  * quota is not as it was read; the cycle must then decide anew.
  */
 bool

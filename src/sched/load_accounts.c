@@ -192,6 +192,19 @@ AccountIndex(Cycle *cycle, const char *org, const char *path)
 }
 
 /*
+ * The number of an account; -1: it takes no part.
+ */
+int32
+AccountFind(const Cycle *cycle, const char *org, const char *path)
+{
+	AccountKey	key = {org, path};
+	const AccountEntry *entry = hash_search(cycle->account_ids, &key,
+											HASH_FIND, NULL);
+
+	return entry == NULL ? -1 : entry->index;
+}
+
+/*
  * The number of an account; a new one, and those above it, if it is new.
  */
 static int32

@@ -25,6 +25,7 @@ SQL_STATEMENT(told_read, SPI_OK_SELECT, "text",
 
 static bool add_parts(Cycle *cycle, SqlResult rows, uint64 i,
 					  DecideTold *told, int *room);
+static void find_jobs(Cycle *cycle, DecideTold *told);
 
 /*
  * Load it, once nodes and queue are.
@@ -61,11 +62,9 @@ ToldLoad(Cycle *cycle)
 	}
 	cycle->n_told = (int) rows.n;
 	SqlFree(&rows);
-	cycle->all_told = told;
-	cycle->input_told = palloc(sizeof(DecideTold) * cycle->n_told);
-	cycle->input.told = cycle->input_told;
+	find_jobs(cycle, told);
+	cycle->input.told = cycle->input_told = told;
 	cycle->input.told_parts = cycle->told_parts;
-	ToldFind(cycle);
 }
 
 /*
@@ -120,16 +119,9 @@ add_parts(Cycle *cycle, SqlResult rows, uint64 i, DecideTold *told, int *room)
 /*
  * Find their jobs in the queue, and leave out the others.
  */
-void
-ToldFind(Cycle *cycle)
+static void
+find_jobs(Cycle *cycle, DecideTold *told)
 {
-	DecideTold *told = cycle->all_told;
-
-	cycle->input.n_told = 0;
-	if (cycle->n_told == 0)
-		return;
-	for (int i = 0; i < cycle->n_told; i++)
-		told[i].job = -1;
 	for (int32 j = 0; j < cycle->input.n_jobs; j++)
 	{
 		const DecideJob *job = &cycle->jobs[j];
@@ -154,6 +146,6 @@ ToldFind(Cycle *cycle)
 	for (int i = 0; i < cycle->n_told; i++)
 	{
 		if (told[i].job >= 0 && told[i].n_parts > 0)
-			cycle->input_told[cycle->input.n_told++] = told[i];
+			told[cycle->input.n_told++] = told[i];
 	}
 }

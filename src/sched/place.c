@@ -56,13 +56,12 @@ call_place(PG_FUNCTION_ARGS)
 	cycle.now = ClockNow();
 	CycleLoad(&cycle);
 	StillHoldBack(&cycle);
-	LimitsHoldBack(&cycle);
 	cycle.input.max_starts = max_starts;
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		CycleDecide(&cycle);
-	} while (!LimitsKept(&cycle) || !AffordGoingOn(&cycle) ||
+	} while (!LimitsCounted(&cycle) || !AffordGoingOn(&cycle) ||
 			 !CycleLearn(&cycle) || !is_had(&cycle));
 	LimitsCount(&cycle);
 	CycleApply(&cycle);
@@ -86,10 +85,7 @@ call_place(PG_FUNCTION_ARGS)
 static bool
 is_had(Cycle *cycle)
 {
-	if (LimitsLock(cycle) && CycleLock(cycle) && ClaimsLock(cycle))
-		return true;
-	LimitsBeginAgain(cycle);
-	return false;
+	return LimitsLock(cycle) && CycleLock(cycle) && ClaimsLock(cycle);
 }
 
 static void

@@ -35,9 +35,6 @@ typedef struct Queued
 	const char *account;		/* its path */
 	int64		hold;
 	int32		attempt;		/* the last one */
-	int32		whole_ask;		/* what it asked for before quotas narrowed
-								 * that, plus 1; 0: they did not */
-	bool		again;			/* a quota held it back once before */
 	TimestampTz waits_from;		/* as if it had waited at one stretch */
 	const char *cache;			/* what it wants to find; NULL: nothing */
 	const QueuedAsk *asked;
@@ -89,7 +86,6 @@ typedef struct Cycle
 	DecideClaim *claims;		/* input.claims, writable */
 	int			n_told;
 	ToldRow    *told;			/* by job, then organisation */
-	DecideTold *all_told;		/* alongside, of jobs in the queue or not */
 	DecideTold *input_told;		/* input.told, writable */
 	DecidePart *told_parts;		/* input.told_parts, writable */
 	bool		claims_ended;	/* some were found dead */
@@ -99,10 +95,6 @@ typedef struct Cycle
 	QuotaLimit *limits;			/* by organisation and account */
 	struct HTAB *limit_ids;
 	bool		limits_growing; /* those of jobs that could grow are there */
-	struct HeldJob *held;		/* by quotas */
-	int			n_held;
-	int			max_held;
-	bool		gave_up;		/* what was decided passed a quota */
 } Cycle;
 
 /* What a start is billed at. */
@@ -131,6 +123,8 @@ extern void ShareBegin(Cycle *cycle);
 extern void ShareLoad(Cycle *cycle);
 extern int32 TierIndex(Cycle *cycle, const char *name);
 extern int32 AccountIndex(Cycle *cycle, const char *org, const char *path);
+extern int32 AccountFind(const Cycle *cycle, const char *org,
+						 const char *path);
 extern struct HTAB *AccountTable(const char *what, Size entry);
 extern int32 TierOfRow(Cycle *cycle, int32 before, Datum tier);
 extern int32 AccountOfRow(Cycle *cycle, int32 before, Datum org, Datum path);
@@ -196,12 +190,9 @@ extern void LimitsLoad(Cycle *cycle);
 extern bool LimitsLock(Cycle *cycle);
 
 /* limit.c */
-extern void LimitsHoldBack(Cycle *cycle);
-extern bool LimitsKept(Cycle *cycle);
+extern void LimitsGive(Cycle *cycle);
+extern bool LimitsCounted(Cycle *cycle);
 extern void LimitsCount(const Cycle *cycle);
-
-/* limit_again.c */
-extern void LimitsBeginAgain(Cycle *cycle);
 
 /* still.c */
 extern void StillHoldBack(Cycle *cycle);
@@ -217,12 +208,10 @@ extern char *CycleNodes(const Cycle *cycle, const DecidePart *parts, int n);
 
 /* expect.c */
 extern bool CycleLearn(Cycle *cycle);
-extern void CycleExpectAgain(Cycle *cycle);
 extern void CycleLearnOrder(Cycle *cycle);
 
 /* load_told.c */
 extern void ToldLoad(Cycle *cycle);
-extern void ToldFind(Cycle *cycle);
 
 /* reserved.c */
 extern bool ReservedTell(const Cycle *cycle);

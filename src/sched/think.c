@@ -65,19 +65,18 @@ CycleThink(Cycle *cycle)
 	LimitsLoad(cycle);
 	CycleLoad(cycle);
 	StillHoldBack(cycle);
-	LimitsHoldBack(cycle);
 	cycle->input.max_starts = SettingMaxStarts();
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		CycleDecide(cycle);
-	} while (!LimitsKept(cycle) || !AffordGoingOn(cycle) ||
+	} while (!LimitsCounted(cycle) || !AffordGoingOn(cycle) ||
 			 !CycleLearn(cycle));
 }
 
 /*
  * Decide, and have the decision checked by code of its own.  What was decided
- * before is forgotten: quotas may have a cycle decide very often.
+ * before is forgotten: locked rows may have a cycle decide often.
  */
 void
 CycleDecide(Cycle *cycle)
@@ -91,6 +90,7 @@ CycleDecide(Cycle *cycle)
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContextReset(cycle->decided);
 	arena = ArenaOf(cycle->decided);
+	LimitsGive(cycle);
 	problem = DecideRun(&cycle->input, &arena, &cycle->result);
 	if (problem == NULL)
 		problem = DecideCheck(&cycle->input, &cycle->result, &arena, NULL);

@@ -343,6 +343,8 @@ expect_check(World *world, const DecideResult *result, char *line)
 	if (strcmp(line, "reservations") == 0)
 		return atoi(rest) == result->n_reservations ? NULL :
 			format("%d reservations", result->n_reservations);
+	if (strcmp(line, "held") == 0)
+		return expect_held(world, result, rest);
 	if (strcmp(line, "order") == 0)
 		return expect_order(world, result, rest);
 	if (strcmp(line, "count") == 0)

@@ -3,7 +3,7 @@
  *	  A second cycle at the same instant decides nothing.
  *
  * Random pools with all there is: reservations, tiers, entitlements,
- * consolidation, elastic jobs, shares, gangs, limits, caches, and what the
+ * consolidation, elastic jobs, shares, gangs, limits, caches, quotas, and what the
  * cycle before told.  What was decided is carried out, as a load after it
  * would see it (next.c), and decided on once more: nothing may start, be
  * promised or be told, and who waits is told what he was told.  Then time
@@ -26,7 +26,8 @@ static const uint64_t wrong_once[] = {
 	700022311, 700057931,		/* guaranteed shares */
 	700111137,					/* entitled by one who was then spared */
 	700127650,					/* growth on a node with reservations */
-	700133770					/* two claims of one device */
+	700133770,					/* two claims of one device */
+	700037439					/* a quota took who had failed from the queue */
 };
 
 typedef struct Counts
@@ -35,6 +36,7 @@ typedef struct Counts
 	long		starts;
 	long		claims;
 	long		reservations;
+	long		held;
 } Counts;
 
 /*
@@ -413,6 +415,7 @@ cycle_error(World *world, uint64_t *seed, Counts *counts)
 	const char *error;
 	char	   *why = NULL;
 	char	   *text;
+	int			i;
 
 	pool_init(&pool);
 	arena = pool_arena(&pool);
@@ -442,6 +445,8 @@ cycle_error(World *world, uint64_t *seed, Counts *counts)
 	counts->starts += result.n_starts;
 	counts->claims += result.n_promises;
 	counts->reservations += result.n_reservations;
+	for (i = 0; i < world->n_jobs && result.held != NULL; i++)
+		counts->held += result.held[i] != DECIDE_NOT_HELD;
 	time_passes(&next, seed, &later);
 	free(text);
 	pool_free(&pool);
@@ -455,7 +460,7 @@ cycle_error(World *world, uint64_t *seed, Counts *counts)
  * One pool; NULL, or what is wrong.
  */
 static char *
-pool_error(uint64_t seed, Counts *counts)
+pool_error(uint64_t seed, bool quotas, Counts *counts)
 {
 	uint64_t	first = seed;
 	World		world;
@@ -463,6 +468,8 @@ pool_error(uint64_t seed, Counts *counts)
 	int			i;
 
 	random_pool(&world, &seed);
+	if (quotas)
+		random_quotas(&world, &seed);
 	for (i = 0; i < MOST_CYCLES && why == NULL; i++)
 	{
 		why = cycle_error(&world, &seed, counts);
@@ -480,47 +487,59 @@ pool_error(uint64_t seed, Counts *counts)
 }
 
 /*
+ * Note what is wrong with a pool, if anything is.
+ */
+static void
+pool_note(char *why, long *wrong, char **first)
+{
+	*wrong += why != NULL;
+	if (*first == NULL)
+		*first = why;
+	else
+		free(why);
+}
+
+/*
+ * Random pools, with quotas or without.
+ */
+static void
+pools_test(Tap *tap, int instances, bool quotas)
+{
+	const char *what = quotas ? "pools with quotas" : "pools";
+	Counts		counts = {0};
+	long		wrong = 0;
+	char	   *first = NULL;
+	char	   *name = format("fixpoint: of %d random %s none decides at once "
+							  "again", instances, what);
+	int			i;
+
+	for (i = 0; i < instances; i++)
+		pool_note(pool_error(UINT64_C(700000000) + (uint64_t) i, quotas,
+							 &counts), &wrong, &first);
+	for (i = 0; i < (int) (sizeof(wrong_once) / sizeof(wrong_once[0])); i++)
+		pool_note(pool_error(wrong_once[i], quotas, &counts), &wrong, &first);
+	if (wrong > 0)
+		printf("# %ld %s are wrong\n", wrong, what);
+	tap_ok(tap, wrong == 0, name, first);
+	free(first);
+	free(name);
+	printf("# %ld cycles with %ld starts, %ld claims, %ld reservations, %ld "
+		   "held back\n", counts.cycles, counts.starts, counts.claims,
+		   counts.reservations, counts.held);
+	name = format("fixpoint: the %s decide something", what);
+	tap_ok(tap, counts.starts > instances &&
+		   counts.claims > instances / (quotas ? 8 : 4) &&
+		   counts.reservations > instances / (quotas ? 4 : 1) &&
+		   (counts.held > instances) == quotas, name, NULL);
+	free(name);
+}
+
+/*
  * Random pools.
  */
 void
 fixpoint_tests(Tap *tap, int instances)
 {
-	Counts		counts = {0};
-	long		wrong = 0;
-	char	   *first = NULL;
-	char	   *name = format("fixpoint: of %d random pools none decides at once "
-							  "again", instances);
-	int			i;
-
-	for (i = 0; i < instances; i++)
-	{
-		char	   *why = pool_error(UINT64_C(700000000) + (uint64_t) i,
-									 &counts);
-
-		wrong += why != NULL;
-		if (first == NULL)
-			first = why;
-		else
-			free(why);
-	}
-	for (i = 0; i < (int) (sizeof(wrong_once) / sizeof(wrong_once[0])); i++)
-	{
-		char	   *why = pool_error(wrong_once[i], &counts);
-
-		wrong += why != NULL;
-		if (first == NULL)
-			first = why;
-		else
-			free(why);
-	}
-	if (wrong > 0)
-		printf("# %ld pools are wrong\n", wrong);
-	tap_ok(tap, wrong == 0, name, first);
-	free(first);
-	free(name);
-	printf("# %ld cycles with %ld starts, %ld claims, %ld reservations\n",
-		   counts.cycles, counts.starts, counts.claims, counts.reservations);
-	tap_ok(tap, counts.starts > instances && counts.claims > instances / 4 &&
-		   counts.reservations > instances,
-		   "fixpoint: the pools decide something", NULL);
+	pools_test(tap, instances, false);
+	pools_test(tap, instances, true);
 }

@@ -75,6 +75,7 @@ world_copy(const World *world, World *copy)
 							 world->typical[i].jobs);
 	for (i = 0; i < world->n_cached; i++)
 		world_cached(copy, world->cached[i].cache, world->cached[i].node);
+	quotas_copy(world, NULL, NULL, copy);
 }
 
 /*
@@ -222,6 +223,8 @@ start_run(const World *world, const DecideResult *result,
 	next->accounts[running->account].live += (int64_t) start->gpus *
 		start->share * weight / 1000;
 	next->tiers[running->tier].live += (int64_t) start->gpus * start->share;
+	quotas_count(next, running->account, start->type,
+				 (int64_t) start->gpus * start->share, 1);
 }
 
 /*
@@ -306,6 +309,8 @@ run_ended(const World *world, const DecideRunning *run, World *left)
 		milli * weight / 1000 : account->live;
 	left->tiers[run->tier].live -= milli < left->tiers[run->tier].live ?
 		milli : left->tiers[run->tier].live;
+	quotas_count(left, (int) (account - left->accounts), run->type, -milli,
+				 -1);
 }
 
 /*
@@ -377,7 +382,8 @@ world_left(const World *world, World *left)
 }
 
 /*
- * Did every claim become a start on its devices?
+ * Did every claim become a start on its devices?  A quota might keep one from
+ * that.
  */
 static char *
 claims_started(const World *left, const DecideResult *result)
@@ -393,7 +399,7 @@ claims_started(const World *left, const DecideResult *result)
 			&left->asks[left->jobs[claim->job].ask];
 
 		if (ask == NULL || claim->gpus < ask->min_gpus ||
-			claim->gpus > ask->max_gpus)
+			claim->gpus > ask->max_gpus || left->n_quotas > 0)
 			continue;
 		for (s = 0; s < result->n_starts; s++)
 		{

@@ -350,6 +350,8 @@ world_permute(const World *world, uint64_t *seed, World *other,
 	running_permute(world, seed, new_type, new_node, ask_order, other);
 	claims_permute(world, seed, new_type, new_node, other);
 	told_permute(world, seed, new_type, new_node, other);
+	if (world->n_quotas > 0)
+		quotas_copy(world, seed, new_type, other);
 	free(nodes);
 	free(asks);
 	free(jobs);

@@ -364,6 +364,8 @@ scenario_run(Tap *tap, Scenario *scenario, const char *vary)
 			error = running_line(&world, line + 8);
 		else if (strncmp(line, "claim ", 6) == 0)
 			error = claim_line(&world, line + 6);
+		else if (strncmp(line, "quota ", 6) == 0)
+			error = quota_line(&world, line + 6);
 		else if (strncmp(line, "max_starts ", 11) == 0)
 			world.max_starts = atoi(line + 11);
 		else if (settings_line(&world, line, &error))

@@ -156,6 +156,7 @@ world_free(World *world)
 	free(world->claim_parts);
 	free(world->told);
 	free(world->told_parts);
+	free(world->quotas);
 	world_init(world);
 }
 
@@ -533,7 +534,8 @@ world_input(const World *world)
 		.claim_parts = world->claim_parts,
 		.n_claim_parts = world->n_claim_parts,
 		.told = world->told, .n_told = world->n_told,
-		.told_parts = world->told_parts, .n_told_parts = world->n_told_parts
+		.told_parts = world->told_parts, .n_told_parts = world->n_told_parts,
+		.quotas = world->quotas, .n_quotas = world->n_quotas
 	};
 
 	return input;

@@ -76,6 +76,9 @@ typedef struct World
 	DecidePart *told_parts;
 	int			n_told_parts;
 	int			told_parts_room;
+	DecideQuota *quotas;
+	int			n_quotas;
+	int			quotas_room;
 } World;
 
 /* world.c */
@@ -175,6 +178,17 @@ extern char *expect_reserve(const World *world, const DecideResult *result,
 							char *rest);
 extern char *expect_unreserved(const World *world,
 							   const DecideResult *result, char *rest);
+
+/* quotas.c */
+extern void quotas_count(World *world, int account, int type, int64_t milli,
+						 int jobs);
+extern DecideQuota *world_quota(World *world, int account, int type);
+extern void quotas_copy(const World *world, uint64_t *seed,
+						const int *new_type, World *other);
+extern void random_quotas(World *world, uint64_t *seed);
+extern char *quota_line(World *world, char *line);
+extern char *expect_held(const World *world, const DecideResult *result,
+						 char *rest);
 
 /* running.c */
 extern char *running_line(World *world, char *line);

@@ -1,0 +1,289 @@
+/*
+ * check_quota.c
+ *	  Are all quotas kept, and is nobody held back whom they leave something?
+ *	  By code that shares nothing with what made it.
+ *
+ * What runs is added to what was promised before and what the result starts,
+ * promises and lets grow.  No quota that counts something new of this is
+ * passed, nor by what is reserved besides; and whoever is said to be held back
+ * could not start beside it.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+/* Added up under one quota. */
+typedef struct Sum
+{
+	int64_t		milli;
+	int64_t		running;
+	bool		more;			/* the result adds to it */
+} Sum;
+
+typedef struct Sums
+{
+	const DecideInput *input;
+	int32_t    *order;			/* quotas by account */
+	Sum		   *sums;			/* by quota */
+} Sums;
+
+/*
+ * Compare two quotas by account.
+ */
+static int
+compare_quotas(const void *context, int32_t a, int32_t b)
+{
+	const DecideQuota *quotas = context;
+
+	if (quotas[a].account != quotas[b].account)
+		return quotas[a].account < quotas[b].account ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+/*
+ * Where an account's own quotas begin in the order.
+ */
+static int32_t
+own_quotas(const Sums *sums, int32_t account)
+{
+	int32_t		low = 0;
+	int32_t		high = sums->input->n_quotas;
+
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+
+		if (sums->input->quotas[sums->order[middle]].account < account)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Add what has devices of a type to all quotas that count it.
+ */
+static void
+sum_add(const Sums *sums, int32_t account, int32_t type, int64_t milli,
+		int32_t jobs, bool more)
+{
+	const DecideInput *input = sums->input;
+	int32_t		i;
+
+	for (; account >= 0; account = input->accounts[account].parent)
+	{
+		for (i = own_quotas(sums, account); i < input->n_quotas &&
+			 input->quotas[sums->order[i]].account == account; i++)
+		{
+			int32_t		q = sums->order[i];
+
+			if (input->quotas[q].type != DECIDE_ANY_TYPE &&
+				input->quotas[q].type != type)
+				continue;
+			sums->sums[q].milli += milli;
+			sums->sums[q].running += jobs;
+			sums->sums[q].more |= more;
+		}
+	}
+}
+
+/*
+ * What was promised before and does not start, beyond what runs.  False: out
+ * of memory.
+ */
+static bool
+sum_claims(const Sums *sums, const DecideResult *result,
+		   const DecideArena *arena)
+{
+	const DecideInput *input = sums->input;
+	bool	   *starts = DecideAlloc(arena, input->n_jobs, sizeof(bool));
+	int32_t		i;
+	int32_t		r;
+
+	if (starts == NULL)
+		return false;
+	if (input->n_jobs > 0)
+		memset(starts, 0, (size_t) input->n_jobs * sizeof(bool));
+	for (i = 0; i < result->n_starts; i++)
+		starts[result->starts[i].job] = true;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *claim = &input->claims[i];
+		int64_t		gpus = claim->gpus;
+
+		if (claim->job >= 0 && starts[claim->job])
+			continue;
+		for (r = 0; claim->running && r < input->n_running; r++)
+		{
+			const DecideRunning *running = &input->running[r];
+
+			if (running->id == claim->id && !running->over &&
+				strcmp(running->org, claim->org) == 0)
+				break;
+		}
+		if (claim->running)
+			gpus -= r < input->n_running ? input->running[r].gpus : gpus;
+		if (gpus > 0 || !claim->running)
+			sum_add(sums, claim->account, claim->type, gpus * claim->share,
+					!claim->running, false);
+	}
+	return true;
+}
+
+/*
+ * What the result starts, promises, and lets grow.
+ */
+static void
+sum_result(const Sums *sums, const DecideResult *result)
+{
+	const DecideInput *input = sums->input;
+	int32_t		i;
+
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *s = &result->starts[i];
+
+		sum_add(sums, input->jobs[s->job].account, s->type,
+				(int64_t) s->gpus * s->share, 1, true);
+	}
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *p = &result->promises[i];
+		const DecideRunning *running = p->job >= 0 ? NULL :
+			&input->running[p->running];
+
+		if (running == NULL)
+			sum_add(sums, input->jobs[p->job].account, p->type,
+					(int64_t) p->gpus * p->share, 1, true);
+		else if (p->gpus > running->gpus)
+			sum_add(sums, running->account, p->type,
+					(int64_t) (p->gpus - running->gpus) * p->share, 0, true);
+	}
+}
+
+/*
+ * Would a job with so much of a type keep all its quotas beside that?
+ */
+static bool
+has_room(const Sums *sums, int32_t account, int32_t type, int64_t milli)
+{
+	const DecideInput *input = sums->input;
+	int32_t		i;
+
+	for (; account >= 0; account = input->accounts[account].parent)
+	{
+		for (i = own_quotas(sums, account); i < input->n_quotas &&
+			 input->quotas[sums->order[i]].account == account; i++)
+		{
+			const DecideQuota *quota = &input->quotas[sums->order[i]];
+			const Sum  *sum = &sums->sums[sums->order[i]];
+
+			if (quota->type != DECIDE_ANY_TYPE && quota->type != type)
+				continue;
+			if ((quota->max_running >= 0 &&
+				 sum->running + 1 > quota->max_running) ||
+				(quota->max_milli >= 0 &&
+				 sum->milli + milli > quota->max_milli))
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Could a job that is said to be held back start?
+ */
+static bool
+is_wronged(const Sums *sums, const DecideJob *job)
+{
+	const DecideAsk *ask = &sums->input->asks[job->ask];
+	int64_t		milli = (int64_t) ask->min_gpus * ask->share;
+	int32_t		i;
+
+	if (ask->max_gpus == 0)
+		return has_room(sums, job->account, DECIDE_NO_TYPE, 0);
+	for (i = 0; i < ask->n_offers; i++)
+	{
+		if (has_room(sums, job->account, ask->offers[i].type, milli))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is a quota passed that something was added to?
+ */
+static bool
+is_passed(const Sums *sums)
+{
+	int32_t		i;
+
+	for (i = 0; i < sums->input->n_quotas; i++)
+	{
+		const DecideQuota *quota = &sums->input->quotas[i];
+		const Sum  *sum = &sums->sums[i];
+
+		if (sum->more && ((quota->max_running >= 0 &&
+						   sum->running > quota->max_running) ||
+						  (quota->max_milli >= 0 &&
+						   sum->milli > quota->max_milli)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Verify that quotas are kept, and hold back nobody else.
+ */
+const char *
+DecideCheckQuotas(const DecideInput *input, const DecideResult *result,
+				  const DecideArena *arena)
+{
+	Sums		sums = {.input = input};
+	int32_t		i;
+
+	if (input->n_quotas == 0)
+		return NULL;
+	sums.order = DecideAlloc(arena, input->n_quotas, sizeof(int32_t));
+	sums.sums = DecideAlloc(arena, input->n_quotas, sizeof(Sum));
+	if (sums.order == NULL || sums.sums == NULL)
+		return "out of memory";
+	for (i = 0; i < input->n_quotas; i++)
+	{
+		sums.order[i] = i;
+		sums.sums[i] = (Sum)
+		{
+			input->quotas[i].used_milli, input->quotas[i].running, false
+		};
+	}
+	if (!DecideSort(arena, sums.order, input->n_quotas, compare_quotas,
+					input->quotas))
+		return "out of memory";
+	if (!sum_claims(&sums, result, arena))
+		return "out of memory";
+	sum_result(&sums, result);
+	if (is_passed(&sums))
+		return "a quota is passed";
+	if (input->n_jobs > 0 && result->held == NULL)
+		return "it is not said whom quotas hold back";
+	for (i = 0; i < input->n_jobs; i++)
+	{
+		if (result->held[i] != DECIDE_NOT_HELD &&
+			is_wronged(&sums, &input->jobs[i]))
+			return "a job is held back that its quotas leave something";
+	}
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+		const DecideJob *job = &input->jobs[r->job];
+
+		if (result->held[r->job] != DECIDE_NOT_HELD)
+			return "a job has a reservation that quotas hold back";
+		sum_add(&sums, job->account, r->type, (int64_t) r->gpus *
+				input->asks[job->ask].share, 1, true);
+	}
+	/* where more could have started, what came after was not looked at */
+	return result->n_starts < input->max_starts && is_passed(&sums) ?
+		"a quota is passed by what is reserved" : NULL;
+}
