@@ -339,7 +339,6 @@ write_open(Opening *opening)
 	hold->expires_at = opening->ttl > 0 ? ClockAdd(draw->at, opening->ttl) :
 		DT_NOEND;
 	hold->counted = opening->budgets.n > 0;
-	BudgetShare(&opening->budgets, hold->hold, true, draw->amount);
 	post_draw(opening, true, 0);
 	if (opening->granting != NULL)
 		opening->granting->write(opening->granting->context, hold, draw->at);
@@ -414,7 +413,7 @@ post_draw(Opening *opening, bool new, int32 last_part)
 			draw->parts[i].amount, draw->parts[i].slice
 	};
 	if (new)
-		LedgerOpen(hold, &posting);
+		LedgerOpen(hold, &posting, &opening->budgets);
 	else
 		LedgerPost(&posting);
 }

@@ -95,12 +95,22 @@ SQL_STATEMENT(slice_take, SPI_OK_UPDATE_RETURNING,
 	" $9)"
 SQL_STATEMENT(hold_insert, SPI_OK_INSERT, HOLD_TYPES, HOLD_INSERT);
 /* a hold of one part, as most are, with its entry */
+#define HOLD_WHOLE(shares) \
+	"WITH h AS (" HOLD_INSERT "), p AS (" \
+	" INSERT INTO gpucredit.hold_part" \
+	" (org, hold, part, bucket, drawn, held)" \
+	" VALUES ($1, $2, 1, $11, $5, $5))" shares HOLD_ENTRY
 SQL_STATEMENT(hold_insert_whole, SPI_OK_INSERT,
-			  HOLD_TYPES ", bigint, text, int",
-			  "WITH h AS (" HOLD_INSERT "), p AS ("
-			  " INSERT INTO gpucredit.hold_part"
-			  " (org, hold, part, bucket, drawn, held)"
-			  " VALUES ($1, $2, 1, $11, $5, $5))" HOLD_ENTRY);
+			  HOLD_TYPES ", bigint, text, int", HOLD_WHOLE(""));
+/* and its shares of budgets */
+SQL_STATEMENT(hold_insert_counted, SPI_OK_INSERT,
+			  HOLD_TYPES ", bigint, text, int, text[], text[], timestamptz[]",
+			  HOLD_WHOLE(", s AS ("
+						 " INSERT INTO gpucredit.hold_budget (org, hold,"
+						 " account, period, period_start, reserved, spent)"
+						 " SELECT $1, $2, pg_catalog.unnest($14),"
+						 " pg_catalog.unnest($15), pg_catalog.unnest($16),"
+						 " $5, '0'::gpucredit.credits)"));
 SQL_STATEMENT(part_insert, SPI_OK_INSERT,
 			  "text, bigint, int, bigint, gpucredit.credits",
 			  "INSERT INTO gpucredit.hold_part"
@@ -268,10 +278,10 @@ LedgerTakeSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
 }
 
 /*
- * Write a new hold, and what it draws.
+ * Write a new hold, what it draws, and with what it counts in budgets.
  */
 void
-LedgerOpen(const Hold *hold, const Posting *posting)
+LedgerOpen(const Hold *hold, const Posting *posting, const BudgetSet *budgets)
 {
 	const Move *move = posting->moves;
 	SqlArgs		args = {0};
@@ -292,6 +302,7 @@ LedgerOpen(const Hold *hold, const Posting *posting)
 	if (posting->n != 1)
 	{
 		(void) SqlRun(&hold_insert, &args);
+		BudgetShare(budgets, hold->hold, true, hold->drawn);
 		LedgerPost(posting);
 		return;
 	}
@@ -300,7 +311,15 @@ LedgerOpen(const Hold *hold, const Posting *posting)
 	SqlArgInt8(&args, move->bucket);
 	SqlArgText(&args, posting->cause->operation);
 	arg_number(&args, posting->cause->attempt);
-	(void) SqlRun(&hold_insert_whole, &args);
+	if (budgets->n > 0)
+	{
+		SqlArgs		keys = BudgetKeys(budgets);
+
+		for (int i = 1; i < keys.n; i++)
+			SqlArg(&args, keys.values[i]);
+	}
+	(void) SqlRun(budgets->n > 0 ? &hold_insert_counted : &hold_insert_whole,
+				  &args);
 	if (!posting->taken)
 		add_to_bucket(posting, 0);
 }

@@ -9,7 +9,7 @@
 #define GPUCREDIT_POST_H
 
 #include "common/sql.h"
-#include "ledger/ledger.h"
+#include "ledger/budget.h"
 
 typedef enum Compartment
 {
@@ -52,7 +52,8 @@ typedef enum TakeStatus
 
 extern void LedgerPost(const Posting *posting);
 extern const char *LedgerCompartment(Compartment compartment);
-extern void LedgerOpen(const Hold *hold, const Posting *posting);
+extern void LedgerOpen(const Hold *hold, const Posting *posting,
+					   const BudgetSet *budgets);
 extern bool LedgerTake(const char *org, int64 bucket, Credits amount,
 					   Datum raised);
 extern TakeStatus LedgerTakeSlice(const char *org, int64 bucket, int32 spread,
