@@ -3,7 +3,8 @@
  * set_quota.c
  *		set_quota: limits on what an account and those below it may have.
  *
- * Locks: the account's row, the quota, then its turn, which cycles have (sched/limit.c).
+ * Locks: the account's row, the quota, then its turn, which cycles have
+ * (sched/limit.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -22,7 +22,6 @@
 #include "ledger/ledger.h"
 #include "types/clip.h"
 #include "utils/builtins.h"
-#include "utils/timestamp.h"
 
 ENTRY_POINT(create_account);
 ENTRY_POINT(suspend_account);
@@ -113,7 +112,7 @@ AccountSuspended(AccountPath *path)
 	SqlArgTextArray(&args, path->accounts, path->n);
 	path->sliced = path->watched = false;
 	memset(path->limits, 0, sizeof(path->limits));
-	path->looked_at = GetCurrentTimestamp();
+	path->looked_at = ClockSteady();
 	SqlEach(&account_read, &args, false, see, &look);
 	if (!look.exists)
 		RefuseUnknownAccount(path->org, path->accounts[0]);

@@ -59,6 +59,8 @@ SQL_STATEMENT(shares_take, SPI_OK_INSERT,
 /* of the paths whose budgets said no, so many are remembered, for speed alone */
 #define MOST_SAID_NO	64
 
+static uint64 noes[MOST_SAID_NO];	/* by path_key() */
+
 /* Counters on their way to be counted in. */
 typedef struct Counting
 {
@@ -69,7 +71,8 @@ typedef struct Counting
 } Counting;
 
 static uint64 path_key(const AccountPath *path);
-static uint64 *said_no(uint64 key);
+static bool said_no(uint64 key);
+static void note_said(uint64 key, bool no);
 static bool see_counted(void *context, const Datum *values,
 						const bool *nulls);
 static void take_counts(const BudgetSet *set, Credits amount);
@@ -85,10 +88,9 @@ static void take_counts(const BudgetSet *set, Credits amount);
 bool
 BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
 {
-	uint64		key = path_key(path);
 	TimestampTz now = ClockNow();
 	bool		look = !BudgetKnown(path, now, set) ||
-		(set->n > 0 && *said_no(key) == key);
+		(set->n > 0 && said_no(path_key(path)));
 
 	if (look && (!BudgetRead(path, now, set) || BudgetOver(set, amount)))
 		return false;
@@ -116,14 +118,24 @@ path_key(const AccountPath *path)
 }
 
 /*
- * Where it is noted that a path's budgets said no.
+ * Did a path's budgets say no the last time?
  */
-static uint64 *
+static bool
 said_no(uint64 key)
 {
-	static uint64 keys[MOST_SAID_NO];
+	return noes[key % MOST_SAID_NO] == key;
+}
 
-	return &keys[key % MOST_SAID_NO];
+/*
+ * Remember what they said.
+ */
+static void
+note_said(uint64 key, bool no)
+{
+	if (no)
+		noes[key % MOST_SAID_NO] = key;
+	else if (said_no(key))
+		noes[key % MOST_SAID_NO] = 0;
 }
 
 /*
@@ -154,7 +166,6 @@ bool
 BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount)
 {
 	Counting	counting = {.set = set, .amount = amount};
-	uint64		key = path_key(path);
 	bool		done;
 	SqlArgs		args;
 
@@ -166,10 +177,7 @@ BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount)
 				  set->n, see_counted, &counting);
 	done = counting.counted == set->n && !counting.spread &&
 		!BudgetOver(set, amount);
-	if (!done)
-		*said_no(key) = key;
-	else if (*said_no(key) == key)
-		*said_no(key) = 0;
+	note_said(path_key(path), !done);
 	return done;
 }
 

@@ -31,7 +31,7 @@ typedef struct AccountPath
 	bool		looked;			/* what is below is known */
 	bool		watched;		/* one of them is told of a low balance */
 	Jsonb	   *limits[ACCOUNT_MAX_LEVELS + 1]; /* NULL: none */
-	TimestampTz looked_at;		/* on the server's clock */
+	TimestampTz looked_at;		/* of ClockSteady() */
 } AccountPath;
 
 /*

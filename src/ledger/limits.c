@@ -18,9 +18,9 @@
  */
 #include "postgres.h"
 
+#include "common/clock.h"
 #include "common/sql.h"
 #include "ledger/limits.h"
-#include "utils/timestamp.h"
 
 /*
  * A look at a path goes for so long as what limits it.  Who had to wait since,
@@ -83,7 +83,7 @@ bool
 AccountLimitsKnown(const AccountPath *path)
 {
 	return path->looked &&
-		GetCurrentTimestamp() - path->looked_at < LOOK_STAYS;
+		ClockSteady() - path->looked_at < LOOK_STAYS;
 }
 
 /*

@@ -14,6 +14,7 @@
 extern void AccountLimitsLock(const char *org, const char *account);
 extern void AccountLimitsKeep(const char *org, const char *account);
 extern bool AccountLimitsKnown(const AccountPath *path);
-extern List *AccountLimitsOf(const AccountPath *path, int level, const char *kind);
+extern List *AccountLimitsOf(const AccountPath *path, int level,
+							 const char *kind);
 
 #endif							/* GPUCREDIT_LIMITS_H */
