@@ -522,6 +522,55 @@ ROLLBACK TO forced;
 SELECT invariant, subject, detail FROM verify('acme');
 ROLLBACK;
 
+-- what limits an account, written by hand in other forms: refused, found, and
+-- written anew by who sets any of it
+BEGIN;
+CREATE FUNCTION pg_temp.limited(VARIADIC forms jsonb[])
+RETURNS TABLE (limits jsonb, hold text, reserve text, told bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+	FOREACH limits IN ARRAY forms LOOP
+		UPDATE gpucredit.account a SET limits = limited.limits
+		WHERE a.org = 'acme' AND a.account = '';
+		BEGIN
+			PERFORM gpucredit.hold('acme', '', 'by hand', 1, '1 h');
+			hold := 'done';
+		EXCEPTION WHEN OTHERS THEN
+			hold := SQLSTATE;
+		END;
+		BEGIN
+			PERFORM gpucredit.reserve('acme', '', 'by hand too', '1xH100', '1 h');
+			reserve := 'done';
+		EXCEPTION WHEN OTHERS THEN
+			reserve := SQLSTATE;
+		END;
+		told := (SELECT count(*) FROM gpucredit.verify('acme') v
+			WHERE v.invariant = 'account_has_its_limits');
+		RETURN NEXT;
+	END LOOP;
+END $$;
+SELECT * FROM pg_temp.limited('3', '"budgets"', '[]', 'null', '[{"budgets": []}]',
+	'{"budgets": 3}', '{"budgets": null}', '{"budgets": {}}', '{"budgets": [3]}', '{"budgets": [{}]}',
+	'{"budgets": [[]]}', '{"budgets": [["day"]]}', '{"budgets": [["day", 1, true, 1, []], null]}',
+	'{"budgets": [["day", 1, true, 1, [], 1]]}', '{"budgets": [[1, 1, true, 1, []]]}',
+	'{"budgets": [["day", "1", true, 1, []]]}', '{"budgets": [["day", null, true, 1, []]]}',
+	'{"budgets": [["day", 1, 1, 1, []]]}', '{"budgets": [["day", 1, true, [], []]]}',
+	'{"budgets": [["day", 1, true, 1, 1]]}', '{"budgets": [["day", 1, true, 1, {}]]}',
+	'{"budgets": [["day", 1, true, 1, [1, "1"]]]}', '{"budgets": [["day", 1, true, 1, [[]]]]}',
+	'{"budgets": [["day", 1e30, true, 1, []]]}', '{"budgets": [["day", 1, true, 1e30, []]]}');
+SELECT * FROM pg_temp.limited('{"quotas": 3}', '{"quotas": {}}', '{"quotas": [["H100", 1]]}',
+	'{"quotas": [["H100", "1", false]]}', '{"quotas": [[null, 1, false]]}',
+	'{"quotas": [["H100", null, null]]}', '{"quotas": [["H100", 1e30, false]]}');
+SELECT hold('acme', '', 'by hand', 1, '1 h');
+UPDATE account SET limits = '[]' WHERE org = 'acme' AND account = '';
+SAVEPOINT forced;
+SELECT hold('acme', '', 'by hand three', 1, '1 h');
+ROLLBACK TO forced;
+SELECT set_quota('acme', '', 'H100');
+SELECT account, limits FROM account WHERE org = 'acme' ORDER BY account;
+SELECT * FROM verify('acme');
+ROLLBACK;
+
 --
 -- Who may read
 --

@@ -46,7 +46,7 @@ quotas_of(const AccountPath *path)
 
 	for (int level = 0; level < path->n; level++)
 	{
-		foreach(lc, AccountLimitsOf(path, level, "quotas"))
+		foreach(lc, AccountLimitsOf(path, level, LIMIT_QUOTAS))
 		{
 			const JsonbValue *values = lfirst(lc);
 			Quota	   *quota = palloc(sizeof(Quota));

@@ -172,7 +172,7 @@ BudgetKnown(const AccountPath *path, TimestampTz at, BudgetSet *set)
 		return false;
 	for (int level = 0; level < path->n; level++)
 	{
-		List	   *budgets = AccountLimitsOf(path, level, "budgets");
+		List	   *budgets = AccountLimitsOf(path, level, LIMIT_BUDGETS);
 
 		if (budgets == NIL)
 			continue;

@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "common/clock.h"
+#include "common/errors.h"
 #include "common/sql.h"
 #include "ledger/limits.h"
 
@@ -48,6 +49,29 @@ SQL_STATEMENT(limits_keep, SPI_OK_UPDATE, "text, text",
 			  "   WHERE q.org = $1 AND q.account = $2))),"
 			  " '{}'::pg_catalog.jsonb)"
 			  " WHERE a.org = $1 AND a.account = $2");
+
+/*
+ * What there is of each kind, and what its fields are: a text, an amount, one
+ * or none, yes or no, amounts.
+ */
+typedef enum Field
+{
+	END, TEXT, AMOUNT, AMOUNT_OR_NULL, YES_OR_NO, AMOUNTS
+} Field;
+
+static const struct
+{
+	const char *name;
+	Field		fields[6];
+}			kinds[] = {
+	[LIMIT_BUDGETS] = {"budgets", {TEXT, AMOUNT, YES_OR_NO, AMOUNT, AMOUNTS}},
+	[LIMIT_QUOTAS] = {"quotas", {TEXT, AMOUNT_OR_NULL, YES_OR_NO}}
+};
+
+static JsonbContainer *array_of(const JsonbValue *value);
+static JsonbValue *read_fields(JsonbContainer *limit, const Field *fields);
+static bool is_field(const JsonbValue *value, Field field);
+static pg_attribute_noreturn() void refuse_limits(void);
 
 /*
  * Nobody else sets a budget or a quota of the account from here on.
@@ -90,26 +114,104 @@ AccountLimitsKnown(const AccountPath *path)
  * The budgets, or quotas, of a level: of each its fields, as JsonbValues.
  */
 List *
-AccountLimitsOf(const AccountPath *path, int level, const char *kind)
+AccountLimitsOf(const AccountPath *path, int level, LimitKind kind)
 {
+	Jsonb	   *limits = path->limits[level];
+	JsonbContainer *all;
 	JsonbValue	list;
-	List	   *limits = NIL;
+	List	   *result = NIL;
 
-	if (path->limits[level] == NULL ||
-		getKeyJsonValueFromContainer(&path->limits[level]->root, kind,
-									 strlen(kind), &list) == NULL)
+	if (limits == NULL)
 		return NIL;
-	for (uint32 i = 0; i < JsonContainerSize(list.val.binary.data); i++)
+	if (!JB_ROOT_IS_OBJECT(limits))
+		refuse_limits();
+	if (getKeyJsonValueFromContainer(&limits->root, kinds[kind].name,
+									 strlen(kinds[kind].name), &list) == NULL)
+		return NIL;
+	all = array_of(&list);
+	for (uint32 i = 0; i < JsonContainerSize(all); i++)
 	{
-		JsonbValue *limit = getIthJsonbValueFromContainer(list.val.binary.data,
-														  i);
-		JsonbContainer *fields = limit->val.binary.data;
-		JsonbValue *values = palloc(sizeof(JsonbValue) *
-									JsonContainerSize(fields));
+		JsonbValue *limit = getIthJsonbValueFromContainer(all, i);
 
-		for (uint32 f = 0; f < JsonContainerSize(fields); f++)
-			values[f] = *getIthJsonbValueFromContainer(fields, f);
-		limits = lappend(limits, values);
+		result = lappend(result, read_fields(array_of(limit),
+											 kinds[kind].fields));
 	}
-	return limits;
+	return result;
+}
+
+static JsonbContainer *
+array_of(const JsonbValue *value)
+{
+	if (value->type != jbvBinary ||
+		!JsonContainerIsArray(value->val.binary.data))
+		refuse_limits();
+	return value->val.binary.data;
+}
+
+/*
+ * A limit's fields, each of which is what it must be.
+ */
+static JsonbValue *
+read_fields(JsonbContainer *limit, const Field *fields)
+{
+	uint32		n = JsonContainerSize(limit);
+	JsonbValue *values = palloc(sizeof(JsonbValue) * n);
+
+	for (uint32 f = 0; f < n; f++)
+	{
+		values[f] = *getIthJsonbValueFromContainer(limit, f);
+		if (fields[f] == END || !is_field(&values[f], fields[f]))
+			refuse_limits();
+	}
+	if (fields[n] != END)
+		refuse_limits();
+	return values;
+}
+
+/*
+ * Is a value what a field must be?
+ */
+static bool
+is_field(const JsonbValue *value, Field field)
+{
+	switch (field)
+	{
+		case END:
+			break;
+		case TEXT:
+			return value->type == jbvString;
+		case AMOUNT:
+			return value->type == jbvNumeric;
+		case AMOUNT_OR_NULL:
+			return value->type == jbvNumeric || value->type == jbvNull;
+		case YES_OR_NO:
+			return value->type == jbvBool;
+		case AMOUNTS:
+			{
+				JsonbContainer *all = array_of(value);
+				uint32		n = 0;
+
+				while (n < JsonContainerSize(all) &&
+					   is_field(getIthJsonbValueFromContainer(all, n), AMOUNT))
+					n++;
+				return n == JsonContainerSize(all);
+			}
+	}
+	return false;
+}
+
+/*
+ * Not by Ensure(), which ends the server where assertions are on: it takes
+ * only somebody who writes the column by hand, and every call would.
+ */
+static void
+refuse_limits(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("gpucredit found its own data inconsistent"),
+			 errdetail("What limits an account is not of the form it is "
+					   "written in."),
+			 errhint("Run gpucredit.verify() to see whose, and set one of its "
+					 "budgets or quotas again.")));
 }

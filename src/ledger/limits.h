@@ -11,10 +11,17 @@
 #include "ledger/ledger.h"
 #include "nodes/pg_list.h"
 
+/* What is kept of a budget, and of a quota: its fields, in their order. */
+typedef enum LimitKind
+{
+	LIMIT_BUDGETS,				/* period, amount, hard, slices, alert_at */
+	LIMIT_QUOTAS				/* gpu_type, max_gpus, is there a max_queued */
+} LimitKind;
+
 extern void AccountLimitsLock(const char *org, const char *account);
 extern void AccountLimitsKeep(const char *org, const char *account);
 extern bool AccountLimitsKnown(const AccountPath *path);
 extern List *AccountLimitsOf(const AccountPath *path, int level,
-							 const char *kind);
+							 LimitKind kind);
 
 #endif							/* GPUCREDIT_LIMITS_H */
