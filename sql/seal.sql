@@ -106,6 +106,29 @@ UPDATE gpucredit.seal SET entries = entries + 1 WHERE batch = :before;
 SELECT * FROM pg_temp.told(:before);
 SELECT invariant, subject = 'batch ' || :before AS it FROM gpucredit.verify();
 ROLLBACK;
+-- one that has no digest where one must be
+BEGIN;
+ALTER TABLE gpucredit.seal ALTER root DROP NOT NULL;
+SAVEPOINT whole;
+UPDATE gpucredit.seal SET root = NULL WHERE batch = :before;
+SELECT * FROM pg_temp.told(:before);
+ROLLBACK TO whole;
+UPDATE gpucredit.seal SET root = root || '\x00' WHERE batch = :before;
+SELECT * FROM pg_temp.told(:before);
+ROLLBACK TO whole;
+UPDATE gpucredit.seal SET previous = '' WHERE batch = :before;
+SELECT * FROM pg_temp.told(:before);
+ROLLBACK TO whole;
+UPDATE gpucredit.seal SET previous = '' WHERE batch = 1;
+SELECT problem, batch, detail FROM gpucredit.verify_audit();
+ROLLBACK TO whole;
+-- not even what it is the digest of
+UPDATE gpucredit.seal SET seal = previous || root || convert_to(concat_ws(' ', batch, entry_from, entry_to, entries,
+	audit_from, audit_to, audits, (extract(epoch FROM sealed_at) * 1000000)::bigint), 'UTF8') WHERE batch = :before;
+SELECT sha256(seal) = (SELECT previous FROM gpucredit.seal n WHERE n.batch = s.batch + 1) AS digest_of_it
+FROM gpucredit.seal s WHERE batch = :before;
+SELECT * FROM pg_temp.told(:before);
+ROLLBACK;
 BEGIN;
 DELETE FROM gpucredit.seal WHERE batch = :before;
 SELECT problem, later, detail FROM pg_temp.told(:before);

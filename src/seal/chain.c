@@ -12,7 +12,6 @@
 
 #include "catalog/namespace.h"
 #include "common/compat.h"
-#include "common/errors.h"
 #include "datatype/timestamp.h"
 #include "miscadmin.h"
 #include "seal/seal.h"
@@ -197,16 +196,22 @@ SealOfRow(SealKind kind, int64 id, Seal *seal)
 	return true;
 }
 
+/*
+ * A digest, as it stands there.  What is none is read as one that nothing
+ * has, so that verify_audit() says where that is.
+ */
 static Digest
 digest_column(SqlResult rows, uint64 i, int column)
 {
 	bool		isnull;
-	bytea	   *value = DatumGetByteaPP(SqlDatum(rows, i, column, &isnull));
-	Digest		digest = {{0}};
+	Datum		value = SqlDatum(rows, i, column, &isnull);
+	bytea	   *bytes = isnull ? NULL : DatumGetByteaPP(value);
+	Digest		digest;
 
-	Ensure(!isnull && VARSIZE_ANY_EXHDR(value) == DIGEST_SIZE,
-		   "A seal is no digest.");
-	memcpy(digest.bytes, VARDATA_ANY(value), DIGEST_SIZE);
+	if (bytes != NULL && VARSIZE_ANY_EXHDR(bytes) == DIGEST_SIZE)
+		memcpy(digest.bytes, VARDATA_ANY(bytes), DIGEST_SIZE);
+	else
+		memset(digest.bytes, 0xff, DIGEST_SIZE);
 	return digest;
 }
 
