@@ -315,6 +315,14 @@ SELECT pg_temp.after($$UPDATE job SET ended_at = NULL
 -- a quota below nothing; a key whose arguments nobody can compare
 SELECT pg_temp.after($$INSERT INTO quota (org, account, gpu_type, max_gpus)
 	VALUES ('acme', '', '', -1)$$);
+-- limits in an account's row that nobody set, and one that is not told: mended
+SELECT pg_temp.after($$UPDATE account SET limits
+	= '{"budgets": [["day", 1, true, 1, [1]]]}'
+	WHERE account IN ('vision', '') AND org = 'acme'$$,
+	$$SELECT gpucredit.set_budget('acme', 'visio', 50, 'week')$$,
+	$$SELECT gpucredit.set_quota('acme', 'visio', max_running => 2)$$,
+	$$UPDATE account SET limits = limits - 'budgets'
+	WHERE account = 'visio'$$);
 SELECT pg_temp.after($$INSERT INTO quota_turn (org, account, gpu_type)
 	VALUES ('acme', '', 'H100')$$);
 SELECT pg_temp.after($$UPDATE request SET fingerprint = '\x00'

@@ -255,6 +255,40 @@ END;
 COMMENT ON FUNCTION gpucredit.spend_day_difference(text) IS
 'Days of spend that are not what the entries say.';
 
+/* Accounts whose rows do not say what their budgets and quotas are. */
+CREATE FUNCTION gpucredit.limits_difference(tenant text)
+RETURNS TABLE (org text, account text, found jsonb, expected jsonb)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT a.org, a.account, a.limits, l.limits
+	FROM gpucredit.account a LEFT JOIN (
+		SELECT coalesce(b.org, q.org) AS org,
+			coalesce(b.account, q.account) AS account, jsonb_strip_nulls(
+				jsonb_build_object('budgets', b.budgets, 'quotas', q.quotas))
+				AS limits
+		FROM (SELECT b.org, b.account, jsonb_agg(jsonb_build_array(b.period,
+					b.amount::numeric, b.hard, b.slices, b.alert_at)
+					ORDER BY b.period COLLATE "C") AS budgets
+				FROM gpucredit.budget b
+				WHERE limits_difference.tenant IS NULL
+					OR b.org = limits_difference.tenant
+				GROUP BY b.org, b.account) b
+			FULL JOIN (SELECT q.org, q.account, jsonb_agg(jsonb_build_array(
+					q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL)
+					ORDER BY q.gpu_type) AS quotas
+				FROM gpucredit.quota q
+				WHERE limits_difference.tenant IS NULL
+					OR q.org = limits_difference.tenant
+				GROUP BY q.org, q.account) q
+				ON q.org = b.org AND q.account = b.account) l
+		ON l.org = a.org AND l.account = a.account
+	WHERE (limits_difference.tenant IS NULL
+			OR a.org = limits_difference.tenant)
+		AND a.limits IS DISTINCT FROM l.limits;
+END;
+COMMENT ON FUNCTION gpucredit.limits_difference(text) IS
+'Accounts whose rows do not say what their budgets and quotas are.';
+
 CREATE TYPE gpucredit.verify_result AS (invariant text, org text,
 	subject text, detail text);
 COMMENT ON TYPE gpucredit.verify_result IS

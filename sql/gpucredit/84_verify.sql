@@ -242,32 +242,10 @@ BEGIN ATOMIC
 	WHERE (b.amount, b.hard) IS DISTINCT FROM
 		(l.amount, CASE WHEN l.amount IS NOT NULL THEN l.hard END)
 	UNION ALL
-	SELECT 'account_has_its_limits', a.org, format('account "%s"', a.account),
+	SELECT 'account_has_its_limits', d.org, format('account "%s"', d.account),
 		format('has %s, its budgets and quotas are %s',
-			coalesce(a.limits::text, 'none'), coalesce(l.limits::text, 'none'))
-	FROM gpucredit.account a LEFT JOIN (
-		SELECT coalesce(b.org, q.org) AS org,
-			coalesce(b.account, q.account) AS account, jsonb_strip_nulls(
-				jsonb_build_object('budgets', b.budgets, 'quotas', q.quotas))
-				AS limits
-		FROM (SELECT b.org, b.account, jsonb_agg(jsonb_build_array(b.period,
-					b.amount::numeric, b.hard, b.slices, b.alert_at)
-					ORDER BY b.period COLLATE "C") AS budgets
-				FROM gpucredit.budget b
-				WHERE check_budgets.tenant IS NULL
-					OR b.org = check_budgets.tenant
-				GROUP BY b.org, b.account) b
-			FULL JOIN (SELECT q.org, q.account, jsonb_agg(jsonb_build_array(
-					q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL)
-					ORDER BY q.gpu_type) AS quotas
-				FROM gpucredit.quota q
-				WHERE check_budgets.tenant IS NULL
-					OR q.org = check_budgets.tenant
-				GROUP BY q.org, q.account) q
-				ON q.org = b.org AND q.account = b.account) l
-		ON l.org = a.org AND l.account = a.account
-	WHERE (check_budgets.tenant IS NULL OR a.org = check_budgets.tenant)
-		AND a.limits IS DISTINCT FROM l.limits;
+			coalesce(d.found::text, 'none'), coalesce(d.expected::text, 'none'))
+	FROM gpucredit.limits_difference(check_budgets.tenant) d;
 END;
 COMMENT ON FUNCTION gpucredit.check_budgets(text) IS
 'verify: budgets count what holds were counted with, and no more.';

@@ -5,7 +5,7 @@
 CREATE TYPE gpucredit.rebuild_result AS (what text, was numeric,
 	is_now numeric);
 COMMENT ON TYPE gpucredit.rebuild_result IS
-'A figure that rebuild() mended: what it was, and what it is now.';
+'What rebuild() mended: a figure, what it was and what it is now; of what is no figure neither.';
 
 /*
  * Makes one organisation's differences good.  The caller has locked the rows.
@@ -105,9 +105,9 @@ COMMENT ON FUNCTION gpucredit.repair(text, gpucredit.difference[],
 'rebuild: writes what was found to be right.';
 
 /*
- * Locks: all holds of the organisation, then its buckets in burn order, each
- * with its slices.  What is compared is read after that; a row that appears meanwhile is right from
- * birth.
+ * Locks: the accounts whose limits are to be mended, all holds of the
+ * organisation, then its buckets in burn order, each with its slices.  What is
+ * compared is read after that; a row that appears meanwhile is right from birth.
  */
 CREATE FUNCTION gpucredit.rebuild(org text)
 RETURNS SETOF gpucredit.rebuild_result
@@ -117,6 +117,7 @@ SET plan_cache_mode = force_custom_plan
 SET work_mem = '128MB'
 AS $$
 DECLARE
+	limited text[];
 	parts gpucredit.difference[];
 	holds gpucredit.difference[];
 	buckets gpucredit.difference[];
@@ -129,6 +130,27 @@ DECLARE
 		FOR NO KEY UPDATE;
 BEGIN
 	PERFORM gpucredit.require_account(rebuild.org, '');
+	limited := ARRAY(SELECT d.account
+		FROM gpucredit.limits_difference(rebuild.org) d);
+	PERFORM FROM gpucredit.account a
+		WHERE a.org = rebuild.org AND a.account = ANY (limited)
+		ORDER BY a.account FOR NO KEY UPDATE;
+	/* what is compared is what was set by the time it is locked */
+	FOR r IN
+		WITH mended AS (
+			UPDATE gpucredit.account a SET limits = d.expected
+			FROM gpucredit.limits_difference(rebuild.org) d
+			WHERE a.org = rebuild.org AND a.account = d.account
+				AND d.account = ANY (limited)
+			RETURNING d.account, d.found, d.expected)
+		SELECT * FROM mended ORDER BY account
+	LOOP
+		RETURN NEXT ROW(format('account "%s" limits', r.account),
+			NULL::numeric, NULL::numeric);
+		PERFORM gpucredit.write_audit('rebuild', 'repaired', rebuild.org,
+			r.account, NULL, NULL, pg_catalog.jsonb_build_object(
+				'what', 'limits', 'was', r.found, 'is_now', r.expected));
+	END LOOP;
 	/* no fold meanwhile: it would add to days that are being repaired */
 	LOCK TABLE gpucredit.spend_total IN SHARE UPDATE EXCLUSIVE MODE;
 	/* who has a job's hold may wait for others that are dead */
@@ -174,8 +196,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.rebuild(text) IS
-'Recomputes an organisation''s running sums (buckets, holds and their parts, recorded spend) from its entries, repairs what differs, and audits each repair. Its money stands still meanwhile.
-Result: each figure that differed, in credits; none where all was right. What the entries themselves make negative is left as it is: verify reports it.
+'Recomputes an organisation''s running sums (buckets, holds and their parts, recorded spend) from its entries, and what its accounts'' rows say of their budgets and quotas; repairs what differs, and audits each repair. Its money stands still meanwhile.
+Result: each figure that differed, in credits, and the limits of an account that did, which are no figure (NULL; the audit has them); none where all was right. What the entries themselves make negative is left as it is: verify reports it.
 Errors: UC001 no such organisation; 22023.';
 
 CREATE TYPE gpucredit.maintain_result AS (task text, affected bigint);
