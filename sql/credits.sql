@@ -335,6 +335,15 @@ SELECT org, decision, detail FROM audit WHERE operation = 'expire'
 ORDER BY audit;
 SELECT * FROM verify();
 SELECT * FROM rebuild('delta');
+-- a sweep told of at another instant, or not at all; and of what never expires,
+-- or had not yet
+BEGIN;
+UPDATE bucket SET swept_at = CASE WHEN expires_at IS NULL THEN gpucredit.now()
+	WHEN bucket = :bucket THEN swept_at + interval '1 s'
+	WHEN kind = 'paid' AND expires_at < '2026-07-10' THEN expires_at - interval '1 us' END
+WHERE org = 'delta';
+SELECT invariant, detail FROM verify();
+ROLLBACK;
 
 -- a call takes 10,000
 WITH b AS (

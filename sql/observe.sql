@@ -261,6 +261,10 @@ SELECT pg_temp.after($$UPDATE bucket SET expires_at = '2026-01-11'
 	WHERE bucket = 3$$);
 SELECT pg_temp.after($$UPDATE bucket SET closed_at = '2026-01-05'
 	WHERE bucket = 1$$);
+-- a bucket that nobody issued, with nothing in it
+SELECT pg_temp.after($$INSERT INTO bucket (org, bucket, account, kind,
+	priority, effective_at, policy, created_at)
+	VALUES ('acme', 0, '', 'paid', 1, '2026-01-01', '{}', '2026-01-01')$$);
 -- what it may pay for is not what its policy says
 SELECT pg_temp.after($$UPDATE bucket SET tiers = '{interactive}',
 	max_per_job = '1' WHERE bucket = 1$$);
@@ -469,6 +473,19 @@ WITH v AS MATERIALIZED (SELECT v.subject FROM verify() v
 SELECT r.relname AS not_told FROM pg_class r
 WHERE r.relnamespace = 'gpucredit'::regnamespace AND r.relkind = 'r'
 	AND 'table gpucredit.' || r.relname NOT IN (SELECT v.subject FROM v) ORDER BY 1;
+ROLLBACK;
+
+-- what is found stands in one order, whatever the plan and the rows' places:
+-- check by check, then by invariant, organisation, subject
+BEGIN;
+ALTER TABLE bucket DISABLE TRIGGER bucket_sound;
+UPDATE bucket SET spent = spent + '1' WHERE bucket = 5;
+UPDATE bucket SET available = available - '1', spent = spent + '1'
+WHERE bucket IN (1, 6);
+UPDATE bucket SET available = available - '1', spent = spent + '1'
+WHERE bucket = 4;
+UPDATE job SET ended_at = NULL WHERE job = 1;
+SELECT invariant, org, subject, detail FROM verify();
 ROLLBACK;
 
 -- one organisation is looked at, one is mended

@@ -319,6 +319,32 @@ BEGIN ATOMIC
 		WHERE check_buckets.tenant IS NULL OR b.org = check_buckets.tenant) b
 	WHERE b.least < '0' OR b.issued <> b.whole
 	UNION ALL
+	SELECT 'bucket_is_issued', b.org, format('bucket %s', b.bucket),
+		format('account "%s", %s, of %s: nothing was issued to it', b.account,
+			b.kind, b.created_at)
+	FROM gpucredit.bucket b
+	WHERE (check_buckets.tenant IS NULL OR b.org = check_buckets.tenant)
+		AND b.issued <= '0'
+	UNION ALL
+	/* a sweep leaves an entry only where it found something */
+	SELECT 'bucket_is_swept_as_booked', b.org, format('bucket %s', b.bucket),
+		format('expires %s, swept %s, booked by a sweep %s',
+			coalesce(b.expires_at::text, 'never'),
+			coalesce(b.swept_at::text, 'never'),
+			coalesce(e.at::text, 'never'))
+	FROM gpucredit.bucket b
+		LEFT JOIN (SELECT e.org, e.bucket, max(e.at) AS at
+			FROM gpucredit.entry e
+			WHERE e.operation = 'expire'
+				AND (check_buckets.tenant IS NULL
+					OR e.org = check_buckets.tenant)
+			GROUP BY e.org, e.bucket) e
+			ON e.org = b.org AND e.bucket = b.bucket
+	WHERE (check_buckets.tenant IS NULL OR b.org = check_buckets.tenant)
+		AND (b.swept_at < b.expires_at OR coalesce(e.at, b.swept_at)
+				IS DISTINCT FROM b.swept_at
+			OR (b.swept_at IS NOT NULL AND b.expires_at IS NULL))
+	UNION ALL
 	SELECT 'policy_is_enforced', b.org, format('bucket %s', b.bucket),
 		format('policy %s; enforced is %s', b.policy,
 			jsonb_strip_nulls(jsonb_build_object('gpu_types', b.gpu_types,

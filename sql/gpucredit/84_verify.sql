@@ -817,18 +817,20 @@ COMMENT ON FUNCTION gpucredit.check_seals(text) IS
 
 /*
  * The plans depend on whether one organisation is asked for or all, hence
- * PL/pgSQL and custom plans; the memory is for the sums over all entries.  A
- * policy is known by its text.
+ * PL/pgSQL, which plans anew what it executes as text; one check after the
+ * other, as the memory is for the sums over all entries.  A policy is known by
+ * its text.
  */
 CREATE FUNCTION gpucredit.verify(org text DEFAULT NULL)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET quote_all_identifiers = off
-SET plan_cache_mode = force_custom_plan
 SET work_mem = '128MB'
 SET jit = off
 AS $$
+DECLARE
+	checked text;
 BEGIN
 	IF verify.org IS NOT NULL THEN
 		/* one of megabytes would be compared with every row */
@@ -843,25 +845,19 @@ BEGIN
 			PERFORM gpucredit.require_account(verify.org, '');
 		END IF;
 	END IF;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_buckets(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_slices(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_holds(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_budgets(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_accounts(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_jobs(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_bills(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_devices(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_traces(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_told(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_seals(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_departures(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_claims(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_shares(verify.org) c;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_guards(verify.org) c;
+	FOREACH checked IN ARRAY '{buckets, slices, holds, budgets, accounts, jobs,
+		bills, devices, traces, told, seals, departures, claims, shares,
+		guards}'::text[]
+	LOOP
+		RETURN QUERY EXECUTE format('SELECT c.* FROM gpucredit.check_%s($1) c '
+			'ORDER BY c.invariant COLLATE "C", c.org COLLATE "C", '
+			'c.subject COLLATE "C", c.detail COLLATE "C"', checked)
+			USING verify.org;
+	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION gpucredit.verify(text) IS
 'Recomputes every figure from the entries and tells what does not hold; nothing, when all does. One snapshot: safe on a live system.
 org: only what concerns one organisation; NULL: everything.
-Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers.
+Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers; money first, what belongs together side by side.
 Errors: UC001 no such account: nothing names that organisation; 22023 for what is too long to be one.';
