@@ -313,6 +313,39 @@ SELECT free FROM pg_temp.fences();
 SELECT gpucredit.remove_node('fl-z1');
 SELECT free FROM pg_temp.fences();
 SELECT * FROM gpucredit.verify('fl');
+-- removed, and registered anew while its machine still runs what ended: from the
+-- heartbeat on that names it, until one is without it
+BEGIN;
+SELECT gpucredit.register_node('fl-z', 'fl-z1', 'FL-A', 2, 40960);
+SELECT pg_temp.submit('z7', '2xFL-A', of_pool => 'fl-z');
+SELECT * FROM pg_temp.hears('z6/1');
+SELECT free, seen, counted, gauge FROM pg_temp.fences();
+SELECT * FROM pg_temp.place('fl-z');
+SELECT pg_temp.later('10 s');
+SELECT * FROM pg_temp.hears('z6/1', 'z1/1');
+SELECT seen FROM pg_temp.fences();
+SELECT * FROM pg_temp.place('fl-z');
+SELECT * FROM gpucredit.verify('fl');
+SELECT * FROM pg_temp.hears();
+SELECT * FROM pg_temp.place('fl-z');
+-- another has some of the devices by then: it keeps them
+SELECT pg_temp.job('z7') AS z7 \gset
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('fl', :z7, 1, 'cancelled');
+RESET ROLE;
+SELECT pg_temp.later('1 min');
+SELECT gpucredit.remove_node('fl-z1');
+SELECT gpucredit.register_node('fl-z', 'fl-z1', 'FL-A', 2, 40960);
+SELECT pg_temp.submit('z8', '1xFL-A', of_pool => 'fl-z');
+SELECT * FROM pg_temp.place('fl-z');
+SELECT * FROM pg_temp.hears('z7/1', 'z8/1');
+SELECT free FROM pg_temp.fences();
+SELECT * FROM gpucredit.verify('fl');
+-- nor is one fenced that ended since the node came
+SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('z8'), 1, 'completed');
+SELECT * FROM pg_temp.hears('z8/1');
+SELECT free FROM pg_temp.fences();
+ROLLBACK;
 
 --
 -- A node is taken back by its provider

@@ -323,6 +323,41 @@ SELECT * FROM pg_temp.settle('elastic', 'range', 'resized');
 SELECT * FROM pg_temp.place('elastic');
 SELECT * FROM gpucredit.verify();
 
+-- Devices of an attempt that an application ended are idle since their fence fell:
+-- since a heartbeat was without it, or since it ran out in a cycle.
+BEGIN;
+SELECT pg_temp.scene('fenced', '{}', 'n 4');
+SELECT pg_temp.ask('fenced', 'fill', '2xPRE', 'premium_training');
+SELECT pg_temp.ask('fenced', 'wide', '2-4xPRE');
+SELECT action, job, gpus FROM pg_temp.place('fenced');
+SET LOCAL gpucredit.clock = '2027-01-01 06:30+00';
+SELECT i.job AS fill FROM pg_temp.id('fenced', 'fill') i \gset
+SET LOCAL ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('pre', :fill, 1, 'cancelled');
+RESET ROLE;
+SAVEPOINT ended;
+SET LOCAL gpucredit.clock = '2027-01-01 06:30:40+00';
+SELECT count(*) FROM gpucredit.heartbeat('fenced-n', running => '{}');
+SET LOCAL gpucredit.clock = '2027-01-01 06:35:39.999999+00';
+SELECT action, job, gpus, reason FROM pg_temp.place('fenced');
+SET LOCAL gpucredit.clock = '2027-01-01 06:35:40+00';
+SELECT action, job, gpus, reason FROM pg_temp.place('fenced');
+ROLLBACK TO ended;
+SET LOCAL gpucredit.clock = '2027-01-01 06:31+00';
+SELECT action, job, gpus, reason FROM pg_temp.place('fenced');
+SET LOCAL gpucredit.clock = '2027-01-01 06:35:59.999999+00';
+SELECT action, job, gpus, reason FROM pg_temp.place('fenced');
+SET LOCAL gpucredit.clock = '2027-01-01 06:36+00';
+SELECT action, job, gpus, reason FROM pg_temp.place('fenced');
+ROLLBACK TO ended;
+-- a plan sees it run out, as a cycle would
+SET LOCAL gpucredit.clock = '2027-01-01 06:35+00';
+UPDATE gpucredit.node SET heard_at = gpucredit.now() WHERE pool = 'fenced';
+SELECT action, reason FROM gpucredit.plan('fenced');
+SELECT action, job, gpus, reason FROM pg_temp.place('fenced');
+SELECT * FROM gpucredit.verify();
+ROLLBACK;
+
 -- As far as its quota allows, and not where its next hold could not be paid.
 SELECT pg_temp.scene('grow', '{}', 'g 4', 'h 4', 'i 2');
 SELECT pg_temp.ask('grow', 'fill', '4xPRE', 'premium_training');

@@ -161,7 +161,7 @@ CREATE TABLE gpucredit.attempt_gpu (
 	cpu_milli bigint NOT NULL,
 	memory_mib bigint NOT NULL,
 	ended_at timestamptz,		/* over, but not seen gone by its agent */
-	seen_at timestamptz,		/* told to run there after that */
+	seen_at timestamptz,		/* told to run there after that; free: to be gone */
 	free boolean NOT NULL DEFAULT false,	/* may be given out again */
 	/* what the next cycles ask of what runs, alike in all rows of an attempt */
 	account text COLLATE "C" NOT NULL,
@@ -177,7 +177,8 @@ CREATE TABLE gpucredit.attempt_gpu (
 );
 CREATE INDEX attempt_gpu_taken ON gpucredit.attempt_gpu (pool, node)
 	WHERE NOT free;
-CREATE INDEX attempt_gpu_freed ON gpucredit.attempt_gpu (pool, ended_at)
+CREATE INDEX attempt_gpu_freed
+	ON gpucredit.attempt_gpu (pool, (GREATEST(ended_at, seen_at)))
 	WHERE free;
 COMMENT ON TABLE gpucredit.attempt_gpu IS
 'Which devices of which nodes an attempt has, or had';

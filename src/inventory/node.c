@@ -84,8 +84,9 @@ SQL_STATEMENT(node_drain, SPI_OK_UPDATE, "text, text, timestamptz",
 SQL_STATEMENT(node_reclaim, SPI_OK_UPDATE, "text, timestamptz",
 			  "UPDATE gpucredit.node n SET reclaim_at = $2"
 			  " WHERE n.node = $1");
-SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE, "text, text, timestamptz",
-			  "UPDATE gpucredit.attempt_gpu g SET free = true"
+SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE,
+			  "text, text, timestamptz, timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET free = true, seen_at = $4"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND GREATEST(g.ended_at, g.seen_at) <= $3");
 /* the agent has yet to tell whether it still runs what is over */
@@ -129,7 +130,7 @@ static Taken taken_on(const char *pool, const char *node,
 					  TimestampTz fenced_since);
 static TimestampTz fences_since(TimestampTz now);
 static void end_fences(const char *pool, const char *node,
-					   TimestampTz fenced_since);
+					   TimestampTz fenced_since, TimestampTz now);
 static void write_node(SqlStatement *statement, const GpuNode *node,
 					   TimestampTz now, uint64 *n);
 static pg_attribute_noreturn() void refuse_unknown(const char *node);
@@ -187,7 +188,7 @@ change_node(const GpuNode *node, TimestampTz now)
 		node->gpus != SqlInt4(row, 0, 4) ||
 		node->cpu_milli != SqlInt8(row, 0, 5) ||
 		node->memory_mib != SqlInt8(row, 0, 6))
-		end_fences(node->pool, node->node, fenced_since);
+		end_fences(node->pool, node->node, fenced_since, now);
 	write_node(&node_update, node, now, &n);
 	args = (SqlArgs){0};
 	SqlArgText(&args, node->pool);
@@ -289,13 +290,15 @@ fences_since(TimestampTz now)
  * Take down a node's fences that have run out.
  */
 static void
-end_fences(const char *pool, const char *node, TimestampTz fenced_since)
+end_fences(const char *pool, const char *node, TimestampTz fenced_since,
+		   TimestampTz now)
 {
 	SqlArgs		args = {0};
 
 	SqlArgText(&args, pool);
 	SqlArgText(&args, node);
 	SqlArgTime(&args, fenced_since);
+	SqlArgTime(&args, now);
 	(void) SqlRun(&node_fences_end, &args);
 }
 
@@ -424,16 +427,18 @@ call_remove_node(PG_FUNCTION_ARGS)
 {
 	char	   *node = ArgName(fcinfo, 0, "node");
 	char	   *pool;
+	TimestampTz now;
 	TimestampTz fenced_since;
 	SqlArgs		args = {0};
 
 	SqlConnect();
 	pool = NodeLockPool(node, true);
-	fenced_since = fences_since(ClockNow());
+	now = ClockNow();
+	fenced_since = fences_since(now);
 	if (taken_on(pool, node, fenced_since).attempts > 0)
 		refuse_state(node, "Attempts live on it, or may still run there.",
 					 "Drain it, and wait until they are gone.");
-	end_fences(pool, node, fenced_since);
+	end_fences(pool, node, fenced_since, now);
 	SqlArgText(&args, node);
 	(void) SqlRun(&node_delete, &args);
 	NodeAudit(fcinfo, "remove_node", "removed", pool, NULL);

@@ -10,7 +10,8 @@
  * that had one that failed end (device.c).
  *
  * Locks: the node's row, and rows of attempt_gpu of attempts that are over;
- * for an attempt whose device failed, as device.c says, without waiting.
+ * for an attempt whose device failed, as device.c says, and for one that is
+ * over on a node that was registered anew, as stray.c says, without waiting.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +26,7 @@
 #include "entry/entry.h"
 #include "job/device.h"
 #include "job/meter.h"
+#include "job/stray.h"
 #include "miscadmin.h"
 #include "shmem/wake.h"
 #include "types/clip.h"
@@ -69,7 +71,7 @@ SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
 SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 			  "text, text, text[], bigint[], int[], timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET free = NOT t.runs,"
-			  " seen_at = CASE WHEN t.runs THEN $6 ELSE g.seen_at END"
+			  " seen_at = $6"
 			  " FROM (SELECT f.org, f.job, f.attempt, EXISTS"
 			  "  (SELECT FROM ROWS FROM (pg_catalog.unnest($3),"
 			  "   pg_catalog.unnest($4), pg_catalog.unnest($5))"
@@ -413,6 +415,8 @@ put_strays(ReturnSetInfo *rsinfo, const Beat *beat)
 		CHECK_FOR_INTERRUPTS();
 		if (running->orgs[r] == NULL)
 			continue;
+		StrayFence(beat->pool, beat->node, running->orgs[r],
+				   running->jobs[r], running->attempts[r], beat->now);
 		RowText(&row, running->orgs[r]);
 		RowAdd(&row, Int64GetDatum(running->jobs[r]));
 		RowAdd(&row, Int32GetDatum(running->attempts[r]));

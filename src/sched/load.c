@@ -23,8 +23,9 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-SQL_STATEMENT(fences_end, SPI_OK_UPDATE, "text, timestamptz, timestamptz",
-			  "UPDATE gpucredit.attempt_gpu g SET free = true"
+SQL_STATEMENT(fences_end, SPI_OK_UPDATE,
+			  "text, timestamptz, timestamptz, timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET free = true, seen_at = $4"
 			  " FROM (SELECT f.ctid AS tid FROM gpucredit.attempt_gpu f"
 			  "  JOIN gpucredit.node n ON n.node = f.node"
 			  "  WHERE f.pool = $1 AND NOT f.free"
@@ -85,6 +86,7 @@ FencesEnd(const Cycle *cycle)
 	SqlArgText(&args, cycle->pool);
 	SqlArgTime(&args, ClockAdd(cycle->now, -SettingNodeLost()));
 	SqlArgTime(&args, cycle->set->heard_since);
+	SqlArgTime(&args, cycle->now);
 	(void) SqlRun(&fences_end, &args);
 }
 

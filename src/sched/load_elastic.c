@@ -6,7 +6,8 @@
  *
  * Read only where somebody could: jobs of a range, and, where the pool
  * consolidates, all that may be preempted for capacity.  A device is idle
- * since the last attempt that had it ended, and since its node came.
+ * since the last attempt that had it was gone, and since its node came: where
+ * it was fenced, since its fence fell, which for one that has run out is now.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +26,11 @@ SQL_STATEMENT(asks_read, SPI_OK_SELECT, "text[], bigint[]",
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job");
 SQL_STATEMENT(freed_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT g.node, g.gpus FROM gpucredit.attempt_gpu g"
-			  " WHERE g.pool = $1 AND g.free AND g.ended_at > $2");
+			  " WHERE g.pool = $1 AND g.free"
+			  " AND GREATEST(g.ended_at, g.seen_at) > $2"
+			  " UNION ALL"
+			  " SELECT g.node, g.gpus FROM gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND NOT g.free AND g.ended_at IS NOT NULL");
 SQL_STATEMENT(new_nodes, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT n.node FROM gpucredit.node n"
 			  " WHERE n.pool = $1 AND n.registered_at > $2");
