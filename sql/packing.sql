@@ -92,6 +92,21 @@ SELECT pg_temp.ask('pk-any', 'a', '1xPK-A');
 SELECT pg_temp.placed('pk-any') AS only_a;
 SELECT pg_temp.ask('pk-any', 'b', '1x*');
 SELECT pg_temp.placed('pk-any') AS any_type;
+-- of all kinds the 256 most frequent are read, of as frequent ones the first by
+-- request: the 256th keeps A for what only A can serve, the 257th does not
+SELECT pg_temp.scene('pk-many', '{"packing": "fgd"}', 'n1 A 2', 'n2 B 2');
+INSERT INTO gpucredit.typical (pool, day, request, cpu_milli, memory_mib, jobs)
+SELECT 'pk-many', '2027-03-01 00:00+00', r.request::gpucredit.gpureq, n, 0, 2
+FROM (VALUES ('0.25x*', 255), ('0.25xPK-A', 1)) r (request, kinds),
+	generate_series(1, r.kinds) n;
+BEGIN;
+SELECT pg_temp.ask('pk-many', 'a', '1x*');
+SELECT pg_temp.placed('pk-many') AS with_the_256th;
+ROLLBACK;
+INSERT INTO gpucredit.typical (pool, day, request, cpu_milli, memory_mib, jobs)
+VALUES ('pk-many', '2027-03-01 00:00+00', '0.25x*', 256, 0, 2);
+SELECT pg_temp.ask('pk-many', 'a', '1x*');
+SELECT pg_temp.placed('pk-many') AS without_the_257th;
 -- what is older than 7 days is forgotten
 SET gpucredit.clock = '2027-03-08 00:00+00';
 
