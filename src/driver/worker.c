@@ -6,9 +6,10 @@
  * A pool's cycle runs when something committed that may have changed what it
  * decides (shmem/wake.c), and at least every gpucredit.scheduler_interval.
  * What comes while a cycle runs is seen to by the next one, which begins no
- * sooner than the last one took, so that a busy pool is not locked all the
- * time.  A cycle is one transaction calling gpucredit.place(), nothing else,
- * so whoever else calls it does no harm: the second is told "busy".
+ * sooner than the longest of the last ones took, so that no pool is locked for
+ * more than half of the time.  A cycle is one transaction calling
+ * gpucredit.place(), nothing else, so whoever else calls it does no harm: the
+ * second is told "busy".
  *
  * Every 5 s it runs check_nodes() and reap_holds() as well, a transaction each,
  * so that what was lost is queued again long before anybody's minute is over.
@@ -220,7 +221,7 @@ round_of_cycles(Driver *driver, PoolSet told)
 	List	   *pools = NIL;
 	ListCell   *cell;
 	bool		behind = false;
-	long		pause;
+	int64		longest = 0;
 
 	if (told == ALL_POOLS)
 		driver->next_full = TimestampTzPlusMilliseconds(begun,
@@ -230,6 +231,7 @@ round_of_cycles(Driver *driver, PoolSet told)
 	foreach(cell, pools)
 	{
 		const char *pool = lfirst(cell);
+		TimestampTz start = ClockSteady();
 		CycleEnd	end = CYCLE_FAILED;
 
 		if ((told & WakePoolSet(pool)) != 0 &&
@@ -239,6 +241,7 @@ round_of_cycles(Driver *driver, PoolSet told)
 			note_end(driver, pool, end);
 		}
 		behind |= end != CYCLE_DONE && end != CYCLE_MORE;
+		longest = Max(longest, ClockSteady() - start);
 	}
 	if (told == ALL_POOLS)
 		driver->behind = behind;
@@ -246,12 +249,7 @@ round_of_cycles(Driver *driver, PoolSet told)
 	MemoryContextReset(driver->context);
 	pgstat_report_stat(false);
 	pgstat_report_activity(STATE_IDLE, NULL);
-
-	pause = Min(TimestampDifferenceMilliseconds(begun, ClockSteady()),
-				DriverIntervalMs());
-	driver->not_before =
-		Max(driver->not_before,
-			TimestampTzPlusMilliseconds(ClockSteady(), pause));
+	driver->not_before = Max(driver->not_before, ClockSteady() + longest);
 }
 
 /*

@@ -240,6 +240,41 @@ query($node, 'credit', q{
 starts('failed', 'one that fails is tried again long before the interval');
 query($node, 'credit', 'DROP TRIGGER once ON gpucredit.pool');
 
+# However short the interval, a pool is free between cycles for as long as they
+# take: of cycles without a pause one job starts in each, and takes a while.
+query(
+	$node, 'credit', q{
+	CREATE TABLE public.cycle (began timestamptz, ended timestamptz);
+	CREATE FUNCTION public.dawdle() RETURNS trigger LANGUAGE plpgsql
+		SECURITY DEFINER AS $$
+		DECLARE
+			began timestamptz := clock_timestamp();
+		BEGIN
+			PERFORM pg_sleep(0.4);
+			INSERT INTO public.cycle VALUES (began, clock_timestamp());
+			RETURN new;
+		END $$;
+	CREATE TRIGGER dawdle BEFORE INSERT ON gpucredit.attempt
+		FOR EACH ROW EXECUTE FUNCTION public.dawdle()});
+$node->safe_psql('postgres', $_) foreach (
+	q{ALTER SYSTEM SET gpucredit.scheduler_interval = '10ms'},
+	q{ALTER SYSTEM SET gpucredit.max_starts = 1});
+$node->reload;
+my @slow = map { reserve($dbh, "slow $_") } 1 .. 4;
+ok(soon(sub { !grep { attempts($dbh, $_) == 0 } @slow }),
+	'slow cycles start a job each');
+is( query(
+		$node, 'credit', q{
+		SELECT count(free) || ' pauses, ' || count(*) FILTER (WHERE free < 0.9 * took) || ' too short'
+		FROM (SELECT began - lag(ended) OVER w AS free,
+				lag(ended - began) OVER w AS took
+			FROM public.cycle WINDOW w AS (ORDER BY began)) c}),
+	'3 pauses, 0 too short', 'a pool is locked at most half of the time');
+finish_all($dbh);
+query($node, 'credit', 'DROP TRIGGER dawdle ON gpucredit.attempt');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
+$node->reload;
+
 # A session's settings are not the worker's.
 $node->safe_psql('postgres',
 	"ALTER DATABASE credit SET default_transaction_isolation = serializable;
