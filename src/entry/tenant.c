@@ -58,6 +58,7 @@ SQL_STATEMENT(bindings_read, SPI_OK_SELECT, "oid",
 /* Of the user last asked about; nobody, once a role has changed. */
 static Oid	known_user = InvalidOid;
 static bool known_tenant;
+static uint64 role_changes = 0; /* that we were told of */
 static bool bindings_known = false;
 static bool passing;			/* read in parallel mode: good for one */
 static TimestampTz passing_for; /* of the client's statements, and there */
@@ -93,6 +94,7 @@ roles_changed(Datum arg, int cacheid, uint32 hashvalue)
 {
 	known_user = InvalidOid;
 	bindings_known = false;
+	role_changes++;
 }
 
 static void
@@ -200,7 +202,8 @@ gpucredit_sees(PG_FUNCTION_ARGS)
 /*
  * Is the outer user a tenant?  Bindings go with the user.  Members keep what
  * was granted to the role when somebody renames it, so without its name
- * nobody is let through but a superuser.
+ * nobody is let through but a superuser.  Nor is who was dropped while its
+ * session goes on: it is a member of nothing any more.
  */
 static bool
 caller_is_tenant(void)
@@ -209,8 +212,15 @@ caller_is_tenant(void)
 
 	if (user != known_user)
 	{
+		uint64		before = role_changes;
 		Oid			role = get_role_oid("gpucredit_tenant", true);
 
+		if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(user)))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("role with OID %u does not exist", user),
+					 errdetail("It was dropped while its session went on."),
+					 errhint("Connect as a role that is there.")));
 		if (!OidIsValid(role) && !superuser_arg(user))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -221,7 +231,8 @@ caller_is_tenant(void)
 		known_tenant = !superuser_arg(user) &&
 			is_member_of_role_nosuper(user, role);
 		bindings_known = false;
-		known_user = user;
+		/* what changes while we look makes it unknown again */
+		known_user = role_changes == before ? user : InvalidOid;
 	}
 	return known_tenant;
 }
