@@ -50,6 +50,7 @@ PoolCouldRun(const char *pool, const NodeSet *set, const DecideAsk *ask)
 
 		if (answers != NULL)
 			hash_destroy(answers);
+		answers = NULL;			/* there may be no memory for the next */
 		answers = hash_create("gpucredit feasible requests", 256, &control,
 							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
