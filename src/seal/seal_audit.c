@@ -113,11 +113,13 @@ call_seal_audit(PG_FUNCTION_ARGS)
 }
 
 /*
- * What has been decided must be seen, so a snapshot of old does not do.
+ * What has been decided must be seen, so a snapshot of old does not do.  A
+ * standby would refuse the lock, for a reason that tells a caller nothing.
  */
 static void
 require_read_committed(void)
 {
+	PreventCommandIfReadOnly("seal_audit()");
 	if (!IsolationUsesXactSnapshot())
 		return;
 	ereport(ERROR,

@@ -50,6 +50,8 @@ like(query($standby, 'credit', 'SELECT gpucredit.metrics_text()'),
 query_fails($standby, 'credit',
 	q{SELECT gpucredit.issue('acme', '', 'standby', 1)},
 	'25006', 'but takes no calls');
+query_fails($standby, 'credit', 'SELECT * FROM gpucredit.seal_audit()',
+	'25006', 'nor seals anything');
 
 @pids = in_parallel(
 	5,
