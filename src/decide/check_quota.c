@@ -6,7 +6,8 @@
  * What runs is added to what was promised before and what the result starts,
  * promises and lets grow.  No quota that counts something new of this is
  * passed, nor by what is reserved besides; and whoever is said to be held back
- * could not start beside it.
+ * could not start beside it.  What grows is new devices and no new job: more
+ * jobs may run than a quota allows by now.
  */
 #include <string.h>
 
@@ -18,6 +19,7 @@ typedef struct Sum
 	int64_t		milli;
 	int64_t		running;
 	bool		more;			/* the result adds to it */
+	bool		more_jobs;		/* and not to what runs alone */
 } Sum;
 
 typedef struct Sums
@@ -84,6 +86,7 @@ sum_add(const Sums *sums, int32_t account, int32_t type, int64_t milli,
 			sums->sums[q].milli += milli;
 			sums->sums[q].running += jobs;
 			sums->sums[q].more |= more;
+			sums->sums[q].more_jobs |= more && jobs > 0;
 		}
 	}
 }
@@ -224,10 +227,10 @@ is_passed(const Sums *sums)
 		const DecideQuota *quota = &sums->input->quotas[i];
 		const Sum  *sum = &sums->sums[i];
 
-		if (sum->more && ((quota->max_running >= 0 &&
-						   sum->running > quota->max_running) ||
-						  (quota->max_milli >= 0 &&
-						   sum->milli > quota->max_milli)))
+		if ((sum->more_jobs && quota->max_running >= 0 &&
+			 sum->running > quota->max_running) ||
+			(sum->more && quota->max_milli >= 0 &&
+			 sum->milli > quota->max_milli))
 			return true;
 	}
 	return false;
@@ -254,7 +257,8 @@ DecideCheckQuotas(const DecideInput *input, const DecideResult *result,
 		sums.order[i] = i;
 		sums.sums[i] = (Sum)
 		{
-			input->quotas[i].used_milli, input->quotas[i].running, false
+			.milli = input->quotas[i].used_milli,
+				.running = input->quotas[i].running
 		};
 	}
 	if (!DecideSort(arena, sums.order, input->n_quotas, compare_quotas,

@@ -126,7 +126,9 @@ random_quotas(World *world, uint64_t *seed)
 			quota->max_milli = 1000 * (quota->used_milli / 1000 +
 									   random_below(seed, 8) - 1);
 		if (quota->max_milli < 0 || random_below(seed, 3) == 0)
-			quota->max_running = quota->running + random_below(seed, 4);
+			quota->max_running = quota->running + random_below(seed, 5) - 1;
+		if (quota->max_running < -1)
+			quota->max_running = 0;
 		if (quota->max_milli < -1)
 			quota->max_milli = 0;
 	}
