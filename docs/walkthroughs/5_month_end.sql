@@ -53,6 +53,6 @@ SELECT t AS as_of, b.available, b.held, b.used, b.spent
 FROM unnest('{2030-03-31 17:59,2030-04-01 00:00,2030-04-01 01:00}'::timestamptz[]) t,
 	gpucredit.balance('acme', 'vision', t) b;
 -- Every entry of the job.
-SELECT entry, at, operation, source, target, amount FROM gpucredit.entry WHERE job = 1 ORDER BY entry;
+SELECT at, operation, source, target, amount FROM gpucredit.entry WHERE job = 1 ORDER BY entry;
 SELECT at, account, kind, period_start, threshold, detail ->> 'taken' AS taken FROM gpucredit.alert ORDER BY alert;
 SELECT * FROM gpucredit.verify();
