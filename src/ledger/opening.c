@@ -9,6 +9,8 @@
  * of budgets, and whatever the caller writes of it.  Last the counters of
  * budgets, and then the bucket, are changed by the statement that locks them,
  * so that nobody who waits for them waits for more than that and a commit.
+ * The shares of a hold that is extended are there, so they are written between:
+ * who removes a budget has its counters first, and then them.
  * The instant of such a hold is that before the locks.  It is as good as one
  * after them, if the bucket has enough even without what came in since: what
  * was taken from it meanwhile only left less.
@@ -214,8 +216,11 @@ write_at_once(Opening *opening)
 	opening->taken = false;		/* should it come to the long way */
 	if (draw->purpose->first)
 		LedgerQueue(draw->path->org, part->bucket);
-	if (!BudgetTryCount(draw->path, budgets, draw->amount) ||
-		!LedgerTake(draw->path->org, part->bucket, draw->amount,
+	if (!BudgetTryCount(draw->path, budgets, draw->amount))
+		return false;
+	if (draw->hold != NULL)
+		BudgetShare(budgets, draw->hold->hold, false, draw->amount);
+	if (!LedgerTake(draw->path->org, part->bucket, draw->amount,
 					part->raised) ||
 		ClockNow() - draw->at > waits)
 		return false;
@@ -345,7 +350,7 @@ write_open(Opening *opening)
 }
 
 /*
- * Write what an extension draws.
+ * Write what an extension draws.  At once, its shares of budgets come later.
  */
 static void
 write_extension(Opening *opening)
@@ -354,7 +359,8 @@ write_extension(Opening *opening)
 	Hold	   *hold = opening->hold;
 
 	hold->counted |= opening->budgets.n > 0;
-	BudgetShare(&opening->budgets, hold->hold, false, draw->amount);
+	if (!opening->taken)
+		BudgetShare(&opening->budgets, hold->hold, false, draw->amount);
 	post_draw(opening, false, last_part(hold));
 }
 
