@@ -32,6 +32,7 @@ CREATE TABLE gpucredit.budget_count (
 	reserved gpucredit.credits NOT NULL DEFAULT '0',
 	spent gpucredit.credits NOT NULL DEFAULT '0',
 	spread int NOT NULL DEFAULT 0,	/* part of it is in so many budget_slice */
+	made_at timestamptz NOT NULL DEFAULT '-infinity',	/* under its present budget */
 	CONSTRAINT budget_count_pkey
 		PRIMARY KEY (org, account, period, period_start)
 ) WITH (fillfactor = 10);		/* each is updated all the time */

@@ -97,6 +97,7 @@ ALTER TABLE gpucredit.budget ADD COLUMN slices int NOT NULL DEFAULT 1;
 -- at: CREATE TABLE gpucredit.budget_count
 ALTER TABLE gpucredit.budget_count
 	ADD COLUMN spread int NOT NULL DEFAULT 0,
+	ADD COLUMN made_at timestamptz NOT NULL DEFAULT '-infinity',
 	DROP CONSTRAINT budget_count_not_negative,
 	SET (fillfactor = 10);
 

@@ -55,8 +55,9 @@ SQL_STATEMENT(counts_lock_free, SPI_OK_SELECT, COUNTS_TYPES,
 /* of none that is there: what it conflicts with it would wait for */
 SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
 			  "INSERT INTO gpucredit.budget_count"
-			  " (org, account, period, period_start)"
-			  " SELECT $1, u.account, u.period, u.period_start"
+			  " (org, account, period, period_start, made_at)"
+			  " SELECT $1, u.account, u.period, u.period_start,"
+			  "  gpucredit.now()"
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
 			  "  AS u (account, period, period_start)"

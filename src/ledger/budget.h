@@ -85,7 +85,7 @@ extern bool BudgetLook(const AccountPath *path, Credits amount,
 extern const BudgetCount *BudgetTurned(const BudgetSet *set,
 									   TimestampTz at);
 extern bool BudgetTryCount(const AccountPath *path, BudgetSet *set,
-						   Credits amount);
+						   Credits amount, TimestampTz at);
 extern void BudgetTake(const BudgetSet *set, Credits amount, TimestampTz at);
 extern void BudgetShare(const BudgetSet *set, int64 hold, bool new,
 						Credits amount);

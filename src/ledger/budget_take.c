@@ -20,19 +20,21 @@
 #include "ledger/alert.h"
 #include "ledger/slice.h"
 
-#define COUNT_TYPES COUNTS_TYPES ", gpucredit.credits, int[], int"
+/* a counter made since the hold looked is of a budget set since */
+#define COUNT_TYPES \
+	COUNTS_TYPES ", gpucredit.credits, timestamptz, int[], int"
 #define COUNT_TAKE(from, n) \
 	"UPDATE gpucredit.budget_count c" \
 	" SET reserved = c.reserved OPERATOR(gpucredit.+) $5" from \
 	" c.org = $1 AND c.account = ($2)[" n "] AND c.period = ($3)[" n "]" \
-	" AND c.period_start = ($4)[" n "]" \
+	" AND c.period_start = ($4)[" n "] AND c.made_at <= $6" \
 	" RETURNING c.reserved, c.spent, c.spread"
 SQL_STATEMENT(count_take, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
-			  COUNT_TAKE(" WHERE", "$7"));
+			  COUNT_TAKE(" WHERE", "$8"));
 /* several, in their turn */
 SQL_STATEMENT(counts_take_each, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
-			  COUNT_TAKE(" FROM (SELECT pg_catalog.unnest($6) AS n) u"
-						 " WHERE u.n = $7 AND", "u.n"));
+			  COUNT_TAKE(" FROM (SELECT pg_catalog.unnest($7) AS n) u"
+						 " WHERE u.n = $8 AND", "u.n"));
 #define COUNTS_OF_SET \
 	" ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)," \
 	"  pg_catalog.unnest($4)) AS u (account, period, period_start)" \
@@ -157,13 +159,15 @@ BudgetTurned(const BudgetSet *set, TimestampTz at)
 
 /*
  * Lock the counters of a set, one after the other, and count an amount in
- * each.  False: one does not allow it, as it is by now, is spread, or is gone
- * with its budget; what was locked and counted by then is to be rolled back.
+ * each, of a hold of an instant.  False: one does not allow it, as it is by
+ * now, is spread, or is gone with its budget, which may have been set again;
+ * what was locked and counted by then is to be rolled back.
  * None is made here: whoever does that has the budget's row, or others would
  * wait for it in no order.
  */
 bool
-BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount)
+BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount,
+			   TimestampTz at)
 {
 	Counting	counting = {.set = set, .amount = amount};
 	bool		done;
@@ -173,6 +177,7 @@ BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount)
 		return true;
 	args = BudgetKeys(set);
 	SqlArgCredits(&args, amount);
+	SqlArgTime(&args, at);
 	SqlEachInTurn(set->n == 1 ? &count_take : &counts_take_each, &args,
 				  set->n, see_counted, &counting);
 	done = counting.counted == set->n && !counting.spread &&

@@ -216,7 +216,7 @@ write_at_once(Opening *opening)
 	opening->taken = false;		/* should it come to the long way */
 	if (draw->purpose->first)
 		LedgerQueue(draw->path->org, part->bucket);
-	if (!BudgetTryCount(draw->path, budgets, draw->amount))
+	if (!BudgetTryCount(draw->path, budgets, draw->amount, draw->at))
 		return false;
 	if (draw->hold != NULL)
 		BudgetShare(budgets, draw->hold->hold, false, draw->amount);
