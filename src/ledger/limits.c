@@ -212,6 +212,6 @@ refuse_limits(void)
 			 errmsg("gpucredit found its own data inconsistent"),
 			 errdetail("What limits an account is not of the form it is "
 					   "written in."),
-			 errhint("Run gpucredit.verify() to see whose, and set one of its "
-					 "budgets or quotas again.")));
+			 errhint("Run gpucredit.verify() to see whose, and "
+					 "gpucredit.rebuild() of its organisation.")));
 }
