@@ -46,7 +46,7 @@ static void lock_own_hold(const char *org, int64 id, Hold *hold);
 static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why,
 												const char *hint);
 static void audit_settled(const Request *request, const Hold *hold,
-						  const char *decision, Credits captured,
+						  const char *decision, Credits captured, bool final,
 						  Returned returned, TimestampTz at);
 
 Datum
@@ -174,7 +174,7 @@ call_capture(PG_FUNCTION_ARGS)
 	returned = HoldSettle(&hold, &cause, amount, final, &at);
 	if (hold.expires_at <= at)
 		refuse_hold(id, "It is past its ttl.", TAKE_ANOTHER);
-	audit_settled(&request, &hold, "captured", amount, returned, at);
+	audit_settled(&request, &hold, "captured", amount, final, returned, at);
 
 	RowCredits(&row, amount);
 	RowCredits(&row, returned.released);
@@ -206,7 +206,7 @@ call_release(PG_FUNCTION_ARGS)
 	if (HoldIsOpen(&hold))
 	{
 		returned = HoldSettle(&hold, &cause, 0, true, &at);
-		audit_settled(&request, &hold, "released", 0, returned, at);
+		audit_settled(&request, &hold, "released", 0, true, returned, at);
 	}
 	else if (hold.closed_at >= hold.expires_at)
 		returned = (Returned){hold.released, hold.lapsed};
@@ -242,9 +242,13 @@ refuse_hold(int64 id, const char *why, const char *hint)
 			 errhint("%s", hint)));
 }
 
+/*
+ * What became of a hold.  That it stays open is told: of a capture of all there
+ * was nothing else would.
+ */
 static void
 audit_settled(const Request *request, const Hold *hold, const char *decision,
-			  Credits captured, Returned returned, TimestampTz at)
+			  Credits captured, bool final, Returned returned, TimestampTz at)
 {
 	AuditRow	audit = {.org = hold->org, .account = hold->account,
 		.operation = request->operation, .decision = decision,
@@ -253,6 +257,8 @@ audit_settled(const Request *request, const Hold *hold, const char *decision,
 	AuditCredits(&audit, "captured", captured);
 	AuditCredits(&audit, "released", returned.released);
 	AuditCredits(&audit, "lapsed", returned.lapsed);
+	if (!final)
+		AuditText(&audit, "final", "false");
 	AuditText(&audit, "key", request->key);
 	AuditWrite(&audit);
 }
