@@ -276,6 +276,51 @@ SELECT action, job FROM pg_temp.place('quota');
 SELECT gpucredit.set_quota('pre-3', '');
 SELECT * FROM gpucredit.verify();
 
+-- What is promised in one pool counts under quotas in all others, so that nobody
+-- leaves in vain.
+CREATE FUNCTION pg_temp.quotas(pool text, key text)
+RETURNS TABLE (check_name text, passes boolean, detail text)
+LANGUAGE sql AS $$
+	SELECT e.check_name, e.passes, e.detail FROM pg_temp.id(pool, key) i,
+		gpucredit.explain(i.org, i.job) e
+	WHERE e.check_name IN ('quota', 'turn', 'claim')
+$$;
+SELECT pg_temp.scene('here', '{}', 'n 3'), pg_temp.scene('there', '{}', 'n 4');
+SELECT pg_temp.ask('here', 'leaves', '3xPRE');
+SELECT count(*) FROM pg_temp.place('here');
+SET gpucredit.clock = '2027-01-01 05:20+00';
+SELECT gpucredit.set_quota('pre-3', '', 'PRE', max_gpus => 4, max_running => 2);
+SELECT pg_temp.ask('here', 'promised', '3xPRE', 'premium_training', 'pre-3');
+SELECT action, job FROM pg_temp.place('here');
+SELECT pg_temp.ask('there', 'two', '2xPRE', 'premium_training', 'pre-3');
+SELECT pg_temp.ask('there', 'half', '0.5xPRE', tenant => 'pre-3');
+SELECT pg_temp.ask('there', 'half2', '0.5xPRE', tenant => 'pre-3');
+SELECT pg_temp.alive('there');
+SELECT p.action, pg_temp.key(p.org, p.job) AS job FROM gpucredit.plan('there') p;
+SELECT action, job FROM pg_temp.place('there');
+SELECT * FROM pg_temp.quotas('there', 'two');
+SELECT * FROM pg_temp.quotas('there', 'half2');
+-- a promise that is past its time counts no more, even where its pool has no
+-- cycle that ends it
+BEGIN;
+SET LOCAL gpucredit.clock = '2027-01-01 05:35+00';
+SELECT action, job FROM pg_temp.place('there');
+ROLLBACK;
+-- a quota that is set lower meanwhile keeps the promised from starting
+SELECT * FROM pg_temp.settle('here', 'leaves', 'completed');
+SELECT gpucredit.set_quota('pre-3', '', 'PRE', max_gpus => 3, max_running => 1);
+SET gpucredit.clock = '2027-01-01 05:21+00';
+SELECT action, job FROM pg_temp.place('here');
+SELECT * FROM pg_temp.quotas('here', 'promised');
+SELECT gpucredit.set_quota('pre-3', '', 'PRE', max_gpus => 4, max_running => 2);
+SELECT action, job FROM pg_temp.place('here');
+SELECT pg_temp.settle(pool, key, 'completed')
+FROM (VALUES ('here', 'promised'), ('there', 'half')) v (pool, key);
+SELECT action, job FROM pg_temp.place('there');
+SELECT pg_temp.settle('there', k, 'completed') FROM unnest('{two,half2}'::text[]) k;
+SELECT gpucredit.set_quota('pre-3', '', 'PRE');
+SELECT * FROM gpucredit.verify();
+
 -- Elastic: held at its most, started at what fits; gives devices up to its
 -- least for a job ahead rather than that anybody is evicted.
 SELECT pg_temp.scene('elastic', '{}', 'n 4');
@@ -392,7 +437,16 @@ SELECT gpucredit.set_quota('pre-3', '', max_gpus => 9);
 SELECT * FROM pg_temp.place('grow');
 SELECT pg_temp.ask('grow', 'more', '2xPRE', tenant => 'pre-3');
 SELECT * FROM pg_temp.place('grow');
+-- ... in other pools, too, whether it still has the fewer or waits for the more
+SELECT pg_temp.ask('there', 'also', '2xPRE', tenant => 'pre-3');
+SELECT action, job FROM pg_temp.place('there');
+SELECT gpucredit.set_quota('pre-3', '', max_gpus => 10);
+BEGIN;
+SELECT action, job FROM pg_temp.place('there');
+ROLLBACK;
+SELECT gpucredit.set_quota('pre-3', '', max_gpus => 9);
 SELECT * FROM pg_temp.settle('grow', 'wide', 'resized');
+SELECT action, job FROM pg_temp.place('there');
 SELECT * FROM pg_temp.place('grow');
 SELECT gpucredit.set_quota('pre-3', '');
 SELECT * FROM gpucredit.verify();

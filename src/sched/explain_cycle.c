@@ -17,7 +17,6 @@
 #include "common/settings.h"
 #include "common/sql.h"
 #include "sched/explain.h"
-#include "sched/limit.h"
 #include "utils/memutils.h"
 
 SQL_STATEMENT(claim_read, SPI_OK_SELECT, "text, text, bigint",
@@ -68,8 +67,6 @@ static const PoolCheck one_host_checks[] = {
 };
 
 static bool is_held(const Cycle *cycle, int32 index);
-static void put_beside(ReturnSetInfo *rsinfo, const Cycle *cycle,
-					   const Job *job);
 static void put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
 static bool put_start(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
 static bool put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
@@ -94,7 +91,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 		index++;
 	if (index == cycle.input.n_jobs || is_held(&cycle, index))
 	{
-		put_beside(rsinfo, &cycle, job);
+		ExplainBeside(rsinfo, &cycle, job);
 		ExplainPut(rsinfo, "turn", false, "the tenant's quotas hold it back, beside "
 				   "what else of it would start now");
 		return;
@@ -102,7 +99,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 	put_order(rsinfo, &cycle, index);
 	if (put_start(rsinfo, &cycle, index) || put_claim(rsinfo, &cycle, index))
 		return;
-	put_beside(rsinfo, &cycle, job);
+	ExplainBeside(rsinfo, &cycle, job);
 	if (cycle.result.waits[cycle.jobs[index].ask].reason ==
 		DECIDE_ENOUGH_STARTED)
 	{
@@ -126,69 +123,6 @@ is_held(const Cycle *cycle, int32 index)
 {
 	return cycle->result.held != NULL &&
 		cycle->result.held[index] != DECIDE_NOT_HELD;
-}
-
-/*
- * Does the job accept devices that the quota counts?
- */
-static bool
-concerns(const Cycle *cycle, const QuotaLimit *limit, const DecideAsk *ask)
-{
-	bool		any = LimitConcerns(limit, NULL);
-
-	for (int o = 0; o < ask->n_offers && !any; o++)
-		any = LimitConcerns(limit,
-							cycle->set->types.names[ask->offers[o].type]);
-	return any;
-}
-
-/*
- * The quotas that would let the job start if nothing else did.
- */
-static void
-put_beside(ReturnSetInfo *rsinfo, const Cycle *cycle, const Job *job)
-{
-	DecideAsk	ask = OffersAsk(job, cycle->set);
-	int64		milli = (int64) ask.min_gpus * ask.share;
-	LimitList	over = {0};
-
-	if (cycle->n_limits > 0)
-		over = LimitsOver(cycle, job->org, job->account);
-	for (int l = 0; l < over.n; l++)
-	{
-		const QuotaLimit *limit = over.limits[l];
-		int64		gpus = limit->max_milli - limit->used_milli - milli;
-		int64		gpus_soon = limit->claimed_milli + limit->new_milli;
-		int64		jobs = limit->max_running - limit->running - 1;
-		int64		jobs_soon = limit->claimed + limit->new_running;
-		bool		few_gpus = limit->max_milli >= 0 && gpus >= 0 &&
-			gpus < gpus_soon;
-		bool		few_jobs = limit->max_running >= 0 && jobs >= 0 &&
-			jobs < jobs_soon;
-		StringInfoData detail;
-
-		if (!(few_gpus || few_jobs) || !concerns(cycle, limit, &ask))
-			continue;
-		initStringInfo(&detail);
-		appendStringInfo(&detail, "account \"%s\", %s:", limit->account,
-						 *limit->gpu_type != '\0' ? limit->gpu_type :
-						 "any type");
-		if (few_gpus)
-			appendStringInfo(&detail, " %lld thousandths of GPUs wanted, "
-							 "%lld in use and %lld about to be, of %lld",
-							 (long long) milli, (long long) limit->used_milli,
-							 (long long) gpus_soon,
-							 (long long) limit->max_milli);
-		if (few_jobs)
-			appendStringInfo(&detail, "%s %lld jobs run and %lld are about to, "
-							 "of %lld", few_gpus ? ";" : "",
-							 (long long) limit->running, (long long) jobs_soon,
-							 (long long) limit->max_running);
-		if (*limit->gpu_type != '\0' && ask.n_offers > 1)
-			appendStringInfoString(&detail, ": what follows is of the other "
-								   "types it accepts");
-		ExplainPut(rsinfo, "quota", false, detail.data);
-	}
 }
 
 /*
@@ -258,6 +192,7 @@ put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 		const DecideClaim *claim = &cycle->input.claims[i];
 		SqlArgs		args = {0};
 		SqlResult	row;
+		bool		allowed;
 
 		if (claim->job != index)
 			continue;
@@ -265,12 +200,15 @@ put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 		SqlArgText(&args, job->org);
 		SqlArgInt8(&args, job->id);
 		row = SqlRead(&claim_read, &args);
-		ExplainPut(rsinfo, "claim", true,
-				   psprintf("%s promised to it, and those who have something there "
-							"are leaving: expected start %s; the promise ends at %s",
+		allowed = !ExplainClaimHeld(rsinfo, cycle, claim);
+		ExplainPut(rsinfo, "claim", allowed,
+				   psprintf("%s promised to it, %s; the promise ends at %s",
 							CycleNodes(cycle, &cycle->input.claim_parts[claim->first_part],
-									   claim->n_parts),
-							ExplainTime(left_by(cycle, claim)),
+									   claim->n_parts), allowed ?
+							psprintf("and those who have something there are "
+									 "leaving: expected start %s",
+									 ExplainTime(left_by(cycle, claim))) :
+							"which its quotas keep it from having",
 							ExplainTime(row.n > 0 ? SqlTime(row, 0, 1) :
 										cycle->now)));
 		return true;

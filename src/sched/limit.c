@@ -67,8 +67,9 @@ quota_of(const Cycle *cycle, const QuotaLimit *limit, DecideQuota *quota)
 	*quota = (DecideQuota)
 	{
 		.account = AccountFind(cycle, limit->org, limit->account),
-			.type = DECIDE_ANY_TYPE, .used_milli = limit->used_milli,
-			.running = limit->running
+			.type = DECIDE_ANY_TYPE,
+			.used_milli = limit->used_milli + limit->elsewhere_milli,
+			.running = limit->running + limit->elsewhere
 	};
 	if (quota->account < 0 || limit->busy)
 		return quota->account >= 0;
@@ -170,8 +171,8 @@ gpus_of(const Cycle *cycle, const DecideClaim *claim)
 }
 
 /*
- * Count up the turns of the quotas that this cycle's starts stand under, so
- * that a cycle with an older snapshot cannot go by what was before.
+ * Count up the turns of the quotas that this cycle's starts and promises stand
+ * under, so that a cycle with an older snapshot cannot go by what was before.
  */
 void
 LimitsCount(const Cycle *cycle)
@@ -184,7 +185,7 @@ LimitsCount(const Cycle *cycle)
 	{
 		const QuotaLimit *limit = &cycle->limits[l];
 
-		if (limit->new_running == 0)
+		if (limit->new_running == 0 && limit->new_milli == 0)
 			continue;
 		texts[n] = limit->org;
 		texts[cycle->n_limits + n] = limit->account;

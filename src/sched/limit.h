@@ -22,6 +22,8 @@ struct QuotaLimit
 	int64		max_running;	/* -1: no limit */
 	int64		used_milli;
 	int64		running;
+	int64		elsewhere_milli;	/* promised by other pools */
+	int64		elsewhere;
 	int64		claimed_milli;	/* promised, and not started by this decision */
 	int64		claimed;
 	int64		new_milli;		/* by the starts of this decision */
@@ -40,5 +42,9 @@ extern bool LimitsLoadGrowing(Cycle *cycle);
 extern LimitList LimitsOver(const Cycle *cycle, const char *org,
 							const char *account);
 extern bool LimitConcerns(const QuotaLimit *limit, const char *gpu_type);
+
+/* limit_elsewhere.c */
+extern void LimitsElsewhere(const Cycle *cycle, const char *const *orgs,
+							int n);
 
 #endif							/* GPUCREDIT_LIMIT_H */

@@ -2,7 +2,7 @@
  *
  * limit_load.c
  *		Which quotas on devices and running jobs there are, what is in use
- *		under them, and which concern an account.
+ *		under them or promised by other pools, and which concern an account.
  *
  * The turns of those that a decision's starts stand under are locked before it
  * is carried out, so that two pools cannot both start the last job allowed, and
@@ -233,11 +233,14 @@ count_again(Cycle *cycle)
 
 	memcpy(before, cycle->limits, size);
 	for (int l = 0; l < cycle->n_limits; l++)
-		cycle->limits[l].running = cycle->limits[l].used_milli = 0;
+		cycle->limits[l].running = cycle->limits[l].used_milli =
+			cycle->limits[l].elsewhere = cycle->limits[l].elsewhere_milli = 0;
 	count_used(cycle);
 	for (int l = 0; l < cycle->n_limits; l++)
 		same &= before[l].running == cycle->limits[l].running &&
-			before[l].used_milli == cycle->limits[l].used_milli;
+			before[l].used_milli == cycle->limits[l].used_milli &&
+			before[l].elsewhere == cycle->limits[l].elsewhere &&
+			before[l].elsewhere_milli == cycle->limits[l].elsewhere_milli;
 	pfree(before);
 	return same;
 }
@@ -396,7 +399,7 @@ find_limit(const Cycle *cycle, SqlResult rows, uint64 i)
 }
 
 /*
- * What live attempts have under each quota.
+ * What live attempts have under each quota, and other pools' claims will.
  */
 static void
 count_used(Cycle *cycle)
@@ -432,6 +435,7 @@ count_used(Cycle *cycle)
 		}
 	}
 	SqlFree(&rows);
+	LimitsElsewhere(cycle, orgs, n);
 }
 
 /*

@@ -52,8 +52,8 @@ call_place(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	}
 	FundWaiting(pool);
-	LimitsLoad(&cycle);
 	cycle.now = ClockNow();
+	LimitsLoad(&cycle);
 	CycleLoad(&cycle);
 	StillHoldBack(&cycle);
 	cycle.input.max_starts = max_starts;

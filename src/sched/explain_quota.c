@@ -1,0 +1,134 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain_quota.c
+ *		Quotas that are used up by what else starts, or is promised.
+ *
+ * What runs is told before, from the rows (explain.c); here is told what is
+ * about to: this cycle's starts, and the claims of this pool and of others.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "sched/explain.h"
+#include "sched/limit.h"
+
+static bool concerns(const Cycle *cycle, const QuotaLimit *limit,
+					 const DecideAsk *ask);
+static bool put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit,
+					 int64 milli, int64 own_milli, int64 own_jobs,
+					 const char *rest);
+
+/*
+ * The quotas that would let the job start if nothing else did.
+ */
+void
+ExplainBeside(ReturnSetInfo *rsinfo, const Cycle *cycle, const Job *job)
+{
+	DecideAsk	ask = OffersAsk(job, cycle->set);
+	int64		milli = (int64) ask.min_gpus * ask.share;
+	LimitList	over = {0};
+
+	if (cycle->n_limits > 0)
+		over = LimitsOver(cycle, job->org, job->account);
+	for (int l = 0; l < over.n; l++)
+	{
+		const QuotaLimit *limit = over.limits[l];
+
+		if (concerns(cycle, limit, &ask))
+			(void) put_over(rsinfo, limit, milli, 0, 0,
+							*limit->gpu_type != '\0' && ask.n_offers > 1 ?
+							": what follows is of the other types it accepts" :
+							"");
+	}
+}
+
+/*
+ * The quotas that keep a job from starting on what is promised to it, since
+ * they were set lower.  False: there are none.
+ */
+bool
+ExplainClaimHeld(ReturnSetInfo *rsinfo, const Cycle *cycle,
+				 const DecideClaim *claim)
+{
+	int64		milli = (int64) claim->gpus * claim->share;
+	LimitList	over = {0};
+	bool		held = false;
+
+	if (cycle->n_limits > 0)
+		over = LimitsOver(cycle, claim->org,
+						  cycle->account_names[claim->account].path);
+	for (int l = 0; l < over.n; l++)
+	{
+		const QuotaLimit *limit = over.limits[l];
+
+		if (LimitConcerns(limit, claim->type == DECIDE_NO_TYPE ? NULL :
+						  cycle->set->types.names[claim->type]))
+			held |= put_over(rsinfo, limit, milli, milli, 1,
+							 ": others must end first, or set_quota() allow "
+							 "more");
+	}
+	return held;
+}
+
+/*
+ * Does the job accept devices that the quota counts?
+ */
+static bool
+concerns(const Cycle *cycle, const QuotaLimit *limit, const DecideAsk *ask)
+{
+	bool		any = LimitConcerns(limit, NULL);
+
+	for (int o = 0; o < ask->n_offers && !any; o++)
+		any = LimitConcerns(limit,
+							cycle->set->types.names[ask->offers[o].type]);
+	return any;
+}
+
+/*
+ * A quota that leaves room for one more job of so many devices beside what
+ * runs, and none beside what is about to; of that, own is the job's.  False:
+ * it is not such a one.
+ */
+static bool
+put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit, int64 milli,
+		 int64 own_milli, int64 own_jobs, const char *rest)
+{
+	int64		gpus = limit->max_milli - limit->used_milli - milli;
+	int64		gpus_soon = limit->claimed_milli + limit->elsewhere_milli +
+		limit->new_milli - own_milli;
+	int64		jobs = limit->max_running - limit->running - 1;
+	int64		jobs_soon = limit->claimed + limit->elsewhere +
+		limit->new_running - own_jobs;
+	bool		few_gpus = limit->max_milli >= 0 && gpus < gpus_soon;
+	bool		few_jobs = limit->max_running >= 0 && jobs < jobs_soon;
+	StringInfoData detail;
+
+	/* what is used up by what runs was told */
+	if (own_jobs == 0)
+	{
+		few_gpus &= gpus >= 0;
+		few_jobs &= jobs >= 0;
+	}
+	if (!few_gpus && !few_jobs)
+		return false;
+	initStringInfo(&detail);
+	appendStringInfo(&detail, "account \"%s\", %s:", limit->account,
+					 *limit->gpu_type != '\0' ? limit->gpu_type :
+					 "any type");
+	if (few_gpus)
+		appendStringInfo(&detail, " %lld thousandths of GPUs wanted, "
+						 "%lld in use and %lld about to be, of %lld",
+						 (long long) milli, (long long) limit->used_milli,
+						 (long long) gpus_soon,
+						 (long long) limit->max_milli);
+	if (few_jobs)
+		appendStringInfo(&detail, "%s %lld jobs run and %lld are about to, "
+						 "of %lld", few_gpus ? ";" : "",
+						 (long long) limit->running, (long long) jobs_soon,
+						 (long long) limit->max_running);
+	appendStringInfoString(&detail, rest);
+	ExplainPut(rsinfo, "quota", false, detail.data);
+	return true;
+}
