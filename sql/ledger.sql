@@ -515,6 +515,23 @@ FROM gpucredit.hold h JOIN gpucredit.entry e ON e.org = h.org
 WHERE h.org = 'le-many';
 SELECT available, held FROM gpucredit.balance('le-many');
 
+-- After one that locked first, as it took of two buckets, none of the
+-- transaction is written so: it would make a multixact of what is locked.
+SELECT gpucredit.create_account('le-multi'),
+	gpucredit.issue('le-multi', '', 'i1', 1, priority => 1),
+	gpucredit.issue('le-multi', '', 'i2', 100) \g /dev/null
+CHECKPOINT;
+SELECT next_multixact_id AS next FROM pg_catalog.pg_control_checkpoint() \gset
+BEGIN;
+SELECT status FROM gpucredit.hold('le-multi', '', 'both', 2, '1 h');
+SELECT status, count(*) FROM generate_series(1, 3) n,
+	LATERAL gpucredit.hold('le-multi', '', 'h' || n, 1, '1 h')
+GROUP BY status;
+COMMIT;
+CHECKPOINT;
+SELECT next_multixact_id = :'next' AS none_made
+FROM pg_catalog.pg_control_checkpoint();
+
 -- Every decision on credit is in the audit, denials included.
 SELECT operation, decision, reason, account, detail - 'key' AS detail
 FROM gpucredit.audit WHERE org = 'le-ttl' ORDER BY audit;

@@ -46,7 +46,9 @@
 
 /*
  * So many subtransactions one transaction may have on behalf of its holds: a
- * snapshot of others has room for 64, and reads all else from disk.
+ * snapshot of others has room for 64, and reads all else from disk.  It has
+ * none after a hold that locked first: what a transaction has locked, its
+ * subtransaction can only change by a multixact.
  */
 #define MOST_SUBTRANSACTIONS	32
 
@@ -63,6 +65,13 @@ typedef struct Opening
 	bool		taken;			/* what locks the buckets takes from them */
 } Opening;
 
+/* What a transaction had of them. */
+typedef struct Subtransactions
+{
+	LocalTransactionId transaction;
+	int			n;
+} Subtransactions;
+
 SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
 			  "SELECT COALESCE(pg_catalog.max(p.part), 0)"
 			  " FROM gpucredit.hold_part p WHERE p.org = $1 AND p.hold = $2");
@@ -70,7 +79,7 @@ SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
 static LedgerStatus carry_out(Opening *opening);
 static bool take_at_once(Opening *opening);
 static bool write_at_once(Opening *opening);
-static bool few_subtransactions(void);
+static Subtransactions *subtransactions(void);
 static bool draw_in_slice(Opening *opening);
 static bool write_planned(Opening *opening);
 static bool in_subtransaction(bool (*work) (Opening *opening),
@@ -152,6 +161,7 @@ carry_out(Opening *opening)
 
 	if (!take_at_once(opening))
 	{
+		subtransactions()->n = MOST_SUBTRANSACTIONS;
 		if (draw->wait && purpose->locked == NULL)
 			locked = LedgerReclaim(draw->path, purpose, draw->amount);
 		if (locked.n >= 0)
@@ -195,7 +205,8 @@ take_at_once(Opening *opening)
 	/* no earlier than what was seen: budgets count what begins after them */
 	draw->at = ClockAfter(draw->at);
 	return BudgetTurned(&opening->budgets, draw->at) == NULL &&
-		few_subtransactions() && in_subtransaction(write_at_once, opening);
+		subtransactions()->n++ < MOST_SUBTRANSACTIONS &&
+		in_subtransaction(write_at_once, opening);
 }
 
 /*
@@ -229,21 +240,20 @@ write_at_once(Opening *opening)
 }
 
 /*
- * May this transaction have one more subtransaction for a hold that could do
- * without?
+ * How many subtransactions this transaction had for holds that could do
+ * without.
  */
-static bool
-few_subtransactions(void)
+static Subtransactions *
+subtransactions(void)
 {
-	static LocalTransactionId transaction = InvalidLocalTransactionId;
-	static int	n = 0;
+	static Subtransactions had = {InvalidLocalTransactionId, 0};
 
-	if (transaction != MyProc->lxid)
+	if (had.transaction != MyProc->lxid)
+		had = (Subtransactions)
 	{
-		transaction = MyProc->lxid;
-		n = 0;
-	}
-	return n++ < MOST_SUBTRANSACTIONS;
+		MyProc->lxid, 0
+	};
+	return &had;
 }
 
 /*
