@@ -189,6 +189,44 @@ keep_best(Cycle *cycle, Cost *best, bool *found)
 }
 
 /*
+ * Choose the best set, and give back what its members have.
+ */
+static void
+choose_best(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		i;
+
+	for (i = 0; i < claims->n_best; i++)
+	{
+		claims->chosen[i] = claims->best[i];
+		DecideVictimGive(cycle, claims->chosen[i], true);
+	}
+	claims->n_chosen = claims->n_best;
+}
+
+/*
+ * In a scope of its own a gang may do with fewer than within all.  But where
+ * they are to move, with fewer of them it may be placed where those that are
+ * left would go; then all of them move.
+ */
+static void
+spare_within_all(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+
+	DecideSearchBegin(cycle, claims->search.ask->topology, false);
+	DecideVictimsSpare(cycle);
+	if (claims->search.moving && claims->n_chosen < claims->n_best &&
+		!DecideMovesFit(cycle))
+	{
+		take_back(cycle);
+		choose_best(cycle);
+	}
+	DecideShrinkSpare(cycle);
+}
+
+/*
  * Look through the scopes of a topology for victims that cost less than the
  * best so far.  only_rank: they must be of less important tiers.
  */
@@ -231,7 +269,6 @@ DecideVictimsOfGang(Cycle *cycle)
 	DecideTopology topology = claims->search.ask->topology;
 	Cost		best = {0};
 	bool		found = false;
-	int32_t		i;
 
 	claims->n_chosen = claims->n_best = 0;
 	DecideSearchBegin(cycle, topology, false);
@@ -254,15 +291,7 @@ DecideVictimsOfGang(Cycle *cycle)
 		DecideShrinkTake(cycle);
 		return false;
 	}
-	for (i = 0; i < claims->n_best; i++)
-	{
-		claims->chosen[i] = claims->best[i];
-		DecideVictimGive(cycle, claims->chosen[i], true);
-	}
-	claims->n_chosen = claims->n_best;
-	/* in a scope of its own it may do with fewer than within all */
-	DecideSearchBegin(cycle, topology, false);
-	DecideVictimsSpare(cycle);
-	DecideShrinkSpare(cycle);
+	choose_best(cycle);
+	spare_within_all(cycle);
 	return true;
 }
