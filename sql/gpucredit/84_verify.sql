@@ -817,20 +817,18 @@ COMMENT ON FUNCTION gpucredit.check_seals(text) IS
 
 /*
  * The plans depend on whether one organisation is asked for or all, hence
- * PL/pgSQL, which plans anew what it executes as text; one check after the
- * other, as the memory is for the sums over all entries.  A policy is known by
- * its text.
+ * PL/pgSQL and custom plans; the memory is for the sums over all entries.  A
+ * policy is known by its text.
  */
 CREATE FUNCTION gpucredit.verify(org text DEFAULT NULL)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET quote_all_identifiers = off
+SET plan_cache_mode = force_custom_plan
 SET work_mem = '128MB'
 SET jit = off
 AS $$
-DECLARE
-	checked text;
 BEGIN
 	IF verify.org IS NOT NULL THEN
 		/* one of megabytes would be compared with every row */
@@ -845,15 +843,36 @@ BEGIN
 			PERFORM gpucredit.require_account(verify.org, '');
 		END IF;
 	END IF;
-	FOREACH checked IN ARRAY '{buckets, slices, holds, budgets, accounts, jobs,
-		bills, devices, traces, told, seals, departures, claims, shares,
-		guards}'::text[]
-	LOOP
-		RETURN QUERY EXECUTE format('SELECT c.* FROM gpucredit.check_%s($1) c '
-			'ORDER BY c.invariant COLLATE "C", c.org COLLATE "C", '
-			'c.subject COLLATE "C", c.detail COLLATE "C"', checked)
-			USING verify.org;
-	END LOOP;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_buckets(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_slices(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_holds(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_budgets(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_accounts(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_jobs(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_bills(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_devices(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_traces(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_told(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_seals(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_departures(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_claims(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_shares(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit.check_guards(verify.org) c
+		ORDER BY 1, 2, 3, 4;
 END
 $$;
 COMMENT ON FUNCTION gpucredit.verify(text) IS
