@@ -55,6 +55,31 @@ SET gpucredit.clock = '2028-01-01 00:00+00';
 ROLLBACK;
 SELECT gpucredit.now();
 
+-- A parallel worker goes by the same instant: it is given the text that was set
+-- before it has the session's time zone, and what a zone is called there.
+CREATE FUNCTION pg_temp.clock_of_worker(clock text, zone text, style text)
+RETURNS TABLE (same boolean, shown text) LANGUAGE plpgsql AS $$
+DECLARE
+	leader timestamptz;
+BEGIN
+	PERFORM set_config('timezone', zone, true),
+		set_config('datestyle', style, true),
+		set_config('gpucredit.clock', clock, true);
+	leader := gpucredit.now();
+	PERFORM set_config('timezone', 'UTC', true),
+		set_config('datestyle', 'ISO, MDY', true),
+		set_config('force_parallel_mode', 'on', true);
+	RETURN QUERY EXECUTE 'SELECT gpucredit.now() = $1,
+		current_setting(''gpucredit.clock'')' USING leader;
+END $$;
+SELECT w.*
+FROM (VALUES ('2027-01-01', 'Asia/Tokyo', 'ISO'),
+	('2027-06-01 12:00 America/New_York', 'UTC', 'ISO'),
+	('Tue Jun 01 12:00:00.123456 2027 PDT', 'UTC', 'ISO'),
+	('02/01/2027 PST', 'UTC', 'SQL, DMY'),
+	('4713-01-01 00:00:00 BC', 'UTC', 'ISO')) t (clock, zone, style),
+	pg_temp.clock_of_worker(t.clock, t.zone, t.style) w;
+
 -- Settings, their units, and who may set them: nobody but a superuser what
 -- bends billing or safety.
 SELECT name, setting, unit, context, min_val

@@ -7,10 +7,17 @@
  * read: a setting in postgresql.conf is read before time zones are, so the
  * check takes only texts whose zone stands in them or is the session's.
  *
+ * A parallel worker is handed the setting and checks it, too, but before it has
+ * the session's time zone and order of dates, and with a table of zones'
+ * abbreviations that is freed already.  So the setting has its instant with it:
+ * what is kept is '@', the instant in microseconds, and the text that was given,
+ * which is all that SHOW tells.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "common/clock.h"
 #include "common/compat.h"
 #include "common/int.h"
@@ -34,7 +41,10 @@ typedef struct ClockSetting
 } ClockSetting;
 
 static bool check_clock(char **newval, void **extra, GucSource source);
+static bool take_kept(const char *kept, TimestampTz *instant);
+static bool keep_instant(char **newval, TimestampTz instant);
 static void assign_clock(const char *newval, void *extra);
+static const char *show_clock(void);
 static bool parse_instant(const char *text, TimestampTz *instant);
 
 void
@@ -45,7 +55,7 @@ ClockInit(void)
 							   "A timestamp with time zone, for tests and "
 							   "simulation; empty means the wall clock.",
 							   &clock_text, "", PGC_SUSET, 0,
-							   check_clock, assign_clock, NULL);
+							   check_clock, assign_clock, show_clock);
 }
 
 TimestampTz
@@ -115,7 +125,8 @@ check_clock(char **newval, void **extra, GucSource source)
 {
 	ClockSetting setting = {false, 0};
 
-	if (*newval != NULL && **newval != '\0')
+	setting.frozen = *newval != NULL && **newval != '\0';
+	if (setting.frozen && !take_kept(*newval, &setting.instant))
 	{
 		if (!parse_instant(*newval, &setting.instant))
 		{
@@ -125,12 +136,45 @@ check_clock(char **newval, void **extra, GucSource source)
 							  "for the wall clock.");
 			return false;
 		}
-		setting.frozen = true;
+		if (!keep_instant(newval, setting.instant))
+			return false;
 	}
 	*extra = malloc(sizeof(ClockSetting));
 	if (*extra == NULL)
 		return false;
 	memcpy(*extra, &setting, sizeof(ClockSetting));
+	return true;
+}
+
+/*
+ * The instant of a setting as it is kept, where this is a parallel worker that
+ * is handed it.  False: it is a text that was given.
+ */
+static bool
+take_kept(const char *kept, TimestampTz *instant)
+{
+	char	   *end;
+
+	if (!InitializingParallelWorker || *kept != '@')
+		return false;
+	*instant = strtoi64(kept + 1, &end, 10);
+	return *end == ' ';
+}
+
+/*
+ * Put the instant before a text that was read.  False: no memory.
+ */
+static bool
+keep_instant(char **newval, TimestampTz instant)
+{
+	size_t		size = strlen(*newval) + 32;	/* an int64, '@' and ' ' */
+	char	   *kept = malloc(size);
+
+	if (kept == NULL)
+		return false;
+	snprintf(kept, size, "@" INT64_FORMAT " %s", instant, *newval);
+	free(*newval);
+	*newval = kept;
 	return true;
 }
 
@@ -141,6 +185,15 @@ assign_clock(const char *newval, void *extra)
 
 	clock_frozen = setting != NULL && setting->frozen;
 	clock_instant = clock_frozen ? setting->instant : 0;
+}
+
+/*
+ * The text that was given.
+ */
+static const char *
+show_clock(void)
+{
+	return *clock_text == '@' ? strchr(clock_text, ' ') + 1 : clock_text;
 }
 
 /*
