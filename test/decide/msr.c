@@ -151,7 +151,6 @@ msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
 			const DecideOffer *offers, DecideInput *input)
 {
 	const DecideArena arena = pool_arena(&sim->pool);
-	int64_t		max_wait = one ? DECIDE_NEVER : sim->setting->max_wait;
 	int			n = sim->n_queue;
 	DecideAsk  *asks;
 	DecideJob  *jobs;
@@ -165,11 +164,14 @@ msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
 	for (i = 0; i < n; i++)
 	{
 		const MsrJob *job = &sim->jobs[sim->queue[i]];
+		int			tier = job->gpus >= GANG;
+		int64_t		max_wait = input->tiers[tier].max_wait;
 
 		asks[i] = (DecideAsk){.min_gpus = job->gpus, .max_gpus = job->gpus,
 								.share = DECIDE_WHOLE, .n_offers = sim->types, .offers = offers,
 								.wall_limit = job->wall};
 		jobs[i] = (DecideJob){.ask = i, .account = one ? 0 : job->tenant,
+								.tier = tier,
 								.submitted = job->submitted, .id = sim->queue[i],
 								.aged_at = max_wait == DECIDE_NEVER ? DECIDE_NEVER :
 								job->submitted + max_wait,
@@ -203,6 +205,7 @@ msr_running(Sim *sim, bool one, const DecideAccount *accounts,
 
 		running[i] = (DecideRunning){.org = accounts[account].name,
 									   .id = sim->running[i], .attempt = 1, .account = account,
+									   .tier = job->gpus >= GANG,
 									   .type = job->type, .gpus = job->gpus, .share = DECIDE_WHOLE,
 									   .min_gpus = job->gpus, .max_gpus = job->gpus,
 									   .first_part = input->n_running_parts, .n_parts = job->n_parts,
@@ -228,7 +231,7 @@ static void
 msr_input(Sim *sim, DecideInput *input)
 {
 	static DecideOffer offers[TYPES];
-	static DecideTier tier;
+	static DecideTier tiers[2];
 	static DecideAccount accounts[TENANTS];
 	static DecideType types[TYPES];
 	MsrPolicy	policy = sim->setting->policy;
@@ -240,14 +243,18 @@ msr_input(Sim *sim, DecideInput *input)
 		offers[i] = (DecideOffer){.type = i};
 		types[i].weight = 1000;
 	}
-	tier = (DecideTier){.max_wait = one ? DECIDE_NEVER :
-						  sim->setting->max_wait};
+	tiers[0] = (DecideTier){.max_wait = one ? DECIDE_NEVER :
+							  sim->setting->max_wait};
+	tiers[1] = (DecideTier){.max_wait = one ? DECIDE_NEVER :
+							  sim->setting->gang_wait};
 	for (i = 0; i < sim->n_tenants; i++)
 		accounts[i] = (DecideAccount){.parent = -1,
 										.name = sim->tenants[i].name, .weight = DECIDE_WEIGHT_ONE,
 										.usage = sim->tenants[i].usage,
 										.live = (int64_t) sim->tenants[i].running * DECIDE_WHOLE};
 	*input = world_input(&sim->world);
+	input->tiers = tiers;
+	input->n_tiers = 2;
 	msr_waiting(sim, one, accounts, offers, input);
 	msr_running(sim, one, accounts, input);
 	input->now = sim->now;
@@ -258,8 +265,6 @@ msr_input(Sim *sim, DecideInput *input)
 									 DECIDE_ORDER_FAIR};
 	input->types = types;
 	input->n_types = sim->types;
-	input->tiers = &tier;
-	input->n_tiers = 1;
 	input->accounts = accounts;
 	input->n_accounts = one ? 1 : sim->n_tenants;
 }

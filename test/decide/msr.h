@@ -14,6 +14,7 @@
 #define LEARNT		20
 #define LEARN_FROM	5
 #define FIFO_HEAD	16
+#define GANG		17			/* GPUs from which a job is told apart */
 
 typedef struct MsrJob
 {
@@ -40,6 +41,7 @@ typedef struct MsrSetting
 	const char *name;
 	MsrPolicy	policy;
 	int64_t		max_wait;		/* of the tier */
+	int64_t		gang_wait;		/* of that of gangs, of the same rank */
 	int64_t		halflife;		/* gpucredit.usage_halflife */
 	int			depth;			/* gpucredit.backfill_depth */
 	double		least_gain;		/* FIFO's mean wait over its own, 0: any */

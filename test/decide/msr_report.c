@@ -137,7 +137,7 @@ msr_outcome(const Sim *sim)
 		took[i] = job->ended - job->submitted;
 		out.completion += (double) took[i] / hour / sim->n_jobs;
 		out.wait += wait / sim->n_jobs;
-		if (job->gpus > 16)
+		if (job->gpus >= GANG)
 		{
 			out.gang_completion += (double) took[i] / hour;
 			out.gang_wait += wait;
@@ -193,10 +193,11 @@ static void
 msr_row(const MsrSetting *setting, const MsrOutcome *out)
 {
 	if (setting->policy <= MSR_BACKFILL)
-		printf("| %s | | | %d |", setting->name, setting->depth);
+		printf("| %s | | | | %d |", setting->name, setting->depth);
 	else
-		printf("| %s | %d d | %d d | %d |", setting->name,
+		printf("| %s | %d d | %d d | %d d | %d |", setting->name,
 			   (int) (setting->max_wait / DAY),
+			   (int) (setting->gang_wait / DAY),
 			   (int) (setting->halflife / DAY), setting->depth);
 	printf(" %.1f | %.1f | %.1f | %.1f %% | %.1f | %.1f | %.3f of %ld |\n",
 		   out->completion, out->p95, out->wait, 100 * out->busy,
@@ -252,24 +253,28 @@ msr_judge(const char *cluster, const MsrSetting *setting,
  * missed; 2, it went wrong.
  *
  * A pool that is asked for more than it has for weeks keeps no max_wait of a
- * day, a share by the day wants use to be remembered for a day, and where jobs
- * run for days each device reserved keeps small ones waiting: those are the
- * settings that are judged.  As they come they are told, too.
+ * day but for few jobs: of those the gangs need it, who lose their turn while
+ * devices are kept for them.  A share by the day wants use to be remembered for
+ * a day, and where jobs run for days each device reserved keeps small ones
+ * waiting.  Those are the settings that are judged; as they come they are told,
+ * too.
  */
 int
 msr_all(const char *folder, int clusters, int seed)
 {
 	static const MsrSetting settings[] = {
-		{"FIFO", MSR_FIFO, DECIDE_NEVER, 7 * DAY, 0, 0},
-		{"FIFO + backfill", MSR_BACKFILL, DECIDE_NEVER, 7 * DAY, 32, 0},
-		{"default", MSR_DEFAULT, 30 * DAY, DAY, 3, 1.1},
-		{"order: shortest", MSR_SHORTEST, 30 * DAY, DAY, 3, 2},
-		{"default", MSR_DEFAULT, 30 * DAY, DAY, 32, 0},
-		{"order: shortest", MSR_SHORTEST, 30 * DAY, DAY, 32, 0},
-		{"default", MSR_DEFAULT, 30 * DAY, 7 * DAY, 32, 0},
-		{"order: shortest", MSR_SHORTEST, 30 * DAY, 7 * DAY, 32, 0},
-		{"default", MSR_DEFAULT, DAY, 7 * DAY, 32, 0},
-		{"order: shortest", MSR_SHORTEST, DAY, 7 * DAY, 32, 0}
+		{"FIFO", MSR_FIFO, 0, 0, 7 * DAY, 0, 0},
+		{"FIFO + backfill", MSR_BACKFILL, 0, 0, 7 * DAY, 32, 0},
+		{"default", MSR_DEFAULT, 30 * DAY, DAY, DAY, 3, 1.1},
+		{"order: shortest", MSR_SHORTEST, 30 * DAY, DAY, DAY, 3, 2},
+		{"default", MSR_DEFAULT, 30 * DAY, 30 * DAY, DAY, 3, 0},
+		{"order: shortest", MSR_SHORTEST, 30 * DAY, 30 * DAY, DAY, 3, 0},
+		{"default", MSR_DEFAULT, 30 * DAY, DAY, DAY, 32, 0},
+		{"order: shortest", MSR_SHORTEST, 30 * DAY, DAY, DAY, 32, 0},
+		{"default", MSR_DEFAULT, 30 * DAY, DAY, 7 * DAY, 32, 0},
+		{"order: shortest", MSR_SHORTEST, 30 * DAY, DAY, 7 * DAY, 32, 0},
+		{"default", MSR_DEFAULT, DAY, DAY, 7 * DAY, 32, 0},
+		{"order: shortest", MSR_SHORTEST, DAY, DAY, 7 * DAY, 32, 0}
 	};
 	const int	n = sizeof(settings) / sizeof(settings[0]);
 	bool		missed = false;
@@ -282,11 +287,11 @@ msr_all(const char *folder, int clusters, int seed)
 			"300 V100, 300 P100, 300 K80";
 		MsrOutcome	out[sizeof(settings) / sizeof(settings[0])];
 
-		printf("%s\n\n| | max_wait | half-life | reservations |"
+		printf("%s\n\n| | max_wait | of gangs | half-life | reservations |"
 			   " completion, mean h | p95 h | wait, mean h | utilisation |"
 			   " gangs over 16: completion, mean h | wait, mean h |"
 			   " tenant-days with their share |\n"
-			   "|---|---|---|---|---|---|---|---|---|---|---|\n", name);
+			   "|---|---|---|---|---|---|---|---|---|---|---|---|\n", name);
 		for (i = 0; i < n; i++)
 		{
 			if (!msr_one(folder, cluster == 0 ? 1 : TYPES, &settings[i],
