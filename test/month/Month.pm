@@ -9,8 +9,9 @@
 # four organisations.  Machines, devices, agents and networks fail, spot nodes
 # are taken back one by one and in storms, nodes are drained, jobs cancelled.
 # After every cycle the harness compares what was decided with what really
-# runs (Fleet.pm) and with what the server was told.  At the end nothing fails
-# any more, credit is bought, and every job must come to its end.
+# runs (Fleet.pm), with what the server was told, and with what every cycle is
+# held to (Promises.pm).  At the end nothing fails any more, credit is bought,
+# and every job must come to its end.
 package Month;
 
 use strict;
@@ -18,6 +19,7 @@ use warnings;
 
 use Dice;
 use Fleet;
+use Promises;
 use Wire;
 use POSIX qw(strftime);
 
@@ -27,6 +29,10 @@ use constant {
 	DAY   => 86_400,
 	QUOTA => 60,
 };
+
+my %policy = (
+	east => '{}',
+	west => '{"reclaim": true, "consolidate": true}');
 
 my %settings = (
 	node_suspect  => '11min', node_lost   => '40min', meter_lost => '90min',
@@ -42,16 +48,21 @@ sub new
 		dice      => $dice, wire => $wire, now => START,
 		node_lost => 2400,  count => {});
 
+	my %jobs;
+
 	return bless {
-		dbh   => $dbh,
-		dice  => $dice,
-		wire  => $wire,
-		fleet => $fleet,
+		dbh      => $dbh,
+		dice     => $dice,
+		wire     => $wire,
+		fleet    => $fleet,
+		promises => Promises->new(
+			wire => $wire, fleet => $fleet, jobs => \%jobs,
+			reclaims => { west => 1 }, count => $fleet->{count}),
 		count => $fleet->{count},
 		now   => START,
 		nodes => 18,
 		%option,
-		jobs_by => {},
+		jobs_by => \%jobs,
 		later   => [],
 		keys    => 0,
 		started => {},
@@ -111,7 +122,8 @@ sub _set_up
 	$wire->call("SELECT set_config('gpucredit.$_', ?, false)", $settings{$_})
 	  foreach sort keys %settings;
 	$self->_clock;
-	$wire->call('SELECT gpucredit.create_pool(?)', $_) foreach qw(east west);
+	$wire->call('SELECT gpucredit.create_pool(?, ?)', $_, $policy{$_})
+	  foreach sort keys %policy;
 	$wire->call('SELECT gpucredit.set_price(?, ?)', @$_)
 	  foreach [ 'A', 2 ], [ 'B', 1 ];
 	$wire->call("SELECT gpucredit.set_price('A', 1, spot => true)");
@@ -158,7 +170,7 @@ sub _submit
 	my ($self) = @_;
 	my $dice = $self->{dice};
 	my $pool = $dice->pick(qw(east west));
-	my $gpus = $dice->pick(1, 1, 1, 2, 2, 4, 8, 16);
+	my $gpus = $dice->pick(1, 1, 1, 2, 2, 4, 8, 16, '2-8');
 	my $work = STEP * $dice->pick(2, 3, 6, 12, 24, 60);
 	my $tier = $dice->pick(qw(standard_training standard_training
 		  batch_inference production_inference));
@@ -190,8 +202,9 @@ sub _submit
 	$self->{count}{"reserve $row->{status} " . ($row->{reason} // '')}++;
 	return unless $row->{status} eq 'granted';
 	$self->{jobs_by}{ $row->{job} } = {
-		org => $org, job => $row->{job}, gpus => $gpus, work => $work,
-		pool => $pool, attempt => 0, submitted => $self->{now} };
+		org  => $org,  job  => $row->{job}, gpus => $gpus, work => $work,
+		tier => $tier, wall => $wall,       pool => $pool, attempt => 0,
+		submitted => $self->{now} };
 	push @{ $self->{later} },
 	  [ $self->{now} + $dice->between(STEP, 20 * STEP), 'cancel',
 		$org, $row->{job} ]
@@ -354,6 +367,7 @@ sub _cycle
 	  && !grep { $_->{action} eq 'claim' } @$rows;
 	$self->_check_start($_, @{ $starts{$_} }) foreach sort keys %starts;
 	$self->_check_quotas if %starts;
+	$self->{promises}->check($pool, $self->{now}, $rows, \%starts);
 	return;
 }
 
@@ -362,6 +376,7 @@ sub _check_start
 	my ($self, $key, @rows) = @_;
 	my ($org, $id, $number) = $key =~ m{^(.*)/(\d+)/(\d+)$};
 	my $job   = $self->{jobs_by}{$id} or die "$key: no such job\n";
+	my ($least, $most) = split /-/, $job->{gpus};
 	my $total = 0;
 
 	die "$key comes after attempt $job->{attempt}\n"
@@ -374,7 +389,8 @@ sub _check_start
 		$self->_check_part($key, $row);
 		$total += @{ $row->{devices} };
 	}
-	die "$key got $total devices of $job->{gpus}\n" if $total != $job->{gpus};
+	die "$key got $total devices of $job->{gpus}\n"
+	  if $total < $least || $total > ($most // $least);
 	die "$key got devices of several types\n"
 	  if grep { $_->{gpu_type} ne $rows[0]{gpu_type} } @rows;
 	$job->{attempt} = $number;
