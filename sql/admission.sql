@@ -129,6 +129,11 @@ FROM quota_turn WHERE org = 'adm';
 SELECT count(*) FROM place('adm');
 SELECT account, gpu_type, q.xmax::text = before AS untouched
 FROM quota_turn q JOIN locker USING (account, gpu_type) WHERE q.org = 'adm' ORDER BY 1, 2;
+-- set below what is in use it keeps from starting who wants devices, and him alone
+SELECT set_quota('adm', '', max_gpus => 1) \g /dev/null
+SELECT job AS none FROM reserve('adm', '', 'none', '0', '1 h', pool => 'adm') \gset
+SELECT check_name, passes, detail FROM explain('adm', :none) WHERE check_name = 'quota';
+SELECT job = :none AS none, gpus FROM place('adm');
 -- removed, it holds nobody back
 SELECT set_quota('adm', ''), set_quota('adm', 'lab', 'AdmH') \g /dev/null
 SELECT node, gpus FROM place('adm');

@@ -7,7 +7,8 @@
  * promises and lets grow.  No quota that counts something new of this is
  * passed, nor by what is reserved besides; and whoever is said to be held back
  * could not start beside it.  What grows is new devices and no new job: more
- * jobs may run than a quota allows by now.
+ * jobs may run than a quota allows by now; and a job without devices is no new
+ * device: more may be in use.
  */
 #include <string.h>
 
@@ -18,8 +19,8 @@ typedef struct Sum
 {
 	int64_t		milli;
 	int64_t		running;
-	bool		more;			/* the result adds to it */
-	bool		more_jobs;		/* and not to what runs alone */
+	bool		more;			/* the result adds devices */
+	bool		more_jobs;		/* the result adds jobs */
 } Sum;
 
 typedef struct Sums
@@ -85,7 +86,7 @@ sum_add(const Sums *sums, int32_t account, int32_t type, int64_t milli,
 				continue;
 			sums->sums[q].milli += milli;
 			sums->sums[q].running += jobs;
-			sums->sums[q].more |= more;
+			sums->sums[q].more |= more && milli > 0;
 			sums->sums[q].more_jobs |= more && jobs > 0;
 		}
 	}
@@ -186,7 +187,7 @@ has_room(const Sums *sums, int32_t account, int32_t type, int64_t milli)
 				continue;
 			if ((quota->max_running >= 0 &&
 				 sum->running + 1 > quota->max_running) ||
-				(quota->max_milli >= 0 &&
+				(quota->max_milli >= 0 && milli > 0 &&
 				 sum->milli + milli > quota->max_milli))
 				return false;
 		}

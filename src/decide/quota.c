@@ -115,8 +115,8 @@ DecideQuotaMost(const Cycle *cycle, const DecideJob *job,
 		}
 		if (quota->max_running >= 0 && running >= quota->max_running)
 			return -1;
-		if (quota->max_milli < 0)
-			continue;
+		if (quota->max_milli < 0 || ask->max_gpus == 0)
+			continue;			/* of devices it takes none */
 		if (room < 0)
 			return -1;
 		if (room / ask->share < most)
@@ -142,7 +142,8 @@ DecideQuotaKept(const Cycle *cycle, int32_t account, int32_t type)
 
 		if ((quota->max_running >= 0 &&
 			 quotas->running[q] > quota->max_running) ||
-			(quota->max_milli >= 0 && quotas->milli[q] > quota->max_milli))
+			(quota->max_milli >= 0 && type != DECIDE_NO_TYPE &&
+			 quotas->milli[q] > quota->max_milli))
 			return false;
 	}
 	return true;

@@ -250,7 +250,7 @@ put_quotas(ReturnSetInfo *rsinfo, const Job *job)
 		int64		used = SqlInt8(rows, i, 6);
 		int32		running = SqlInt4(rows, i, 5);
 		int64		wanted = (int64) request->min_gpus * request->share_milli;
-		bool		gpus = SqlIsNull(rows, i, 3) ||
+		bool		gpus = SqlIsNull(rows, i, 3) || wanted == 0 ||
 			used + wanted <= (int64) SqlInt4(rows, i, 3) * DECIDE_WHOLE;
 		bool		jobs = SqlIsNull(rows, i, 4) ||
 			running < SqlInt4(rows, i, 4);

@@ -101,7 +101,8 @@ put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit, int64 milli,
 	int64		jobs = limit->max_running - limit->running - 1;
 	int64		jobs_soon = limit->claimed + limit->elsewhere +
 		limit->new_running - own_jobs;
-	bool		few_gpus = limit->max_milli >= 0 && gpus < gpus_soon;
+	bool		few_gpus = limit->max_milli >= 0 && milli > 0 &&
+		gpus < gpus_soon;
 	bool		few_jobs = limit->max_running >= 0 && jobs < jobs_soon;
 	StringInfoData detail;
 

@@ -34,7 +34,8 @@ running_ask(World *world, DecideRunning *running, DecideTopology topology)
 }
 
 /*
- * claim ORG[/ACCOUNT]/ID TYPE NODE{devices}... [share=500] [running]
+ * claim ORG[/ACCOUNT]/ID TYPE NODE{devices}... [share=500] [running]; TYPE 0:
+ * no devices
  */
 char *
 claim_line(World *world, char *line)
@@ -53,7 +54,8 @@ claim_line(World *world, char *line)
 	name[strcspn(name, "/")] = '\0';
 	claim = world_claim(world, name, atoll(id));
 	claim->account = i;
-	claim->type = world_type(world, type);
+	claim->type = strcmp(type, "0") == 0 ? DECIDE_NO_TYPE :
+		world_type(world, type);
 	for (i = 0; i < world->n_jobs; i++)
 	{
 		if (world->jobs[i].id == claim->id &&
