@@ -86,6 +86,15 @@ SELECT pg_temp.ask('pk-fgd', 'new', '1xPK-A', 2000), pg_temp.ask('pk-fgd', 'know
 SELECT pg_temp.placed('pk-fgd') <> '' AS both;
 SELECT count(*), sum(jobs), sum(jobs) FILTER (WHERE cpu_milli = 1000) AS known FROM gpucredit.typical WHERE pool = 'pk-fgd';
 ROLLBACK;
+-- of several new ones in a cycle as many as there is room for, the most frequent first
+BEGIN;
+INSERT INTO gpucredit.typical (pool, day, request, cpu_milli, memory_mib, jobs)
+SELECT 'pk-fgd', '2027-03-01 00:00+00', '1xPK-A', 100000 + n, 0, 1
+FROM generate_series(1, 999 - (SELECT count(*) FROM gpucredit.typical WHERE pool = 'pk-fgd')::int) n;
+SELECT pg_temp.ask('pk-fgd', 'new', '1xPK-A', 2000), pg_temp.ask('pk-fgd', 'twice', '1xPK-A', 3000), pg_temp.ask('pk-fgd', 'again', '1xPK-A', 3000);
+SELECT pg_temp.placed('pk-fgd') <> '' AS three;
+SELECT count(*), max(cpu_milli) FILTER (WHERE cpu_milli BETWEEN 2000 AND 3000) AS new FROM gpucredit.typical WHERE pool = 'pk-fgd';
+ROLLBACK;
 -- by fgd, types of one price compete for "*": what only A can serve stays
 SELECT pg_temp.scene('pk-any', '{"packing": "fgd"}', 'n1 A 2', 'n2 B 2');
 SELECT pg_temp.ask('pk-any', 'a', '1xPK-A');

@@ -33,24 +33,29 @@ SQL_STATEMENT(typical_read, SPI_OK_SELECT, "text, timestamptz",
 			  " WHERE t.pool = $1 AND t.day > $2 - interval '" LEARN_DAYS " days'"
 			  " GROUP BY t.request, t.cpu_milli, t.memory_mib"
 			  " ORDER BY 4 DESC, 1, 2, 3 LIMIT " REQUESTS_READ);
+/* those known go on being counted; of new kinds the most frequent have the room */
 SQL_STATEMENT(typical_count, SPI_OK_INSERT,
 			  "text, timestamptz, text[], bigint[], bigint[]",
 			  "INSERT INTO gpucredit.typical AS t (pool, day, request,"
 			  " cpu_milli, memory_mib, jobs)"
-			  " SELECT $1, d.day, u.request::gpucredit.gpureq, u.cpu,"
-			  " u.memory, pg_catalog.count(*)"
-			  " FROM ROWS FROM (pg_catalog.unnest($3),"
-			  "  pg_catalog.unnest($4), pg_catalog.unnest($5))"
-			  " AS u (request, cpu, memory),"
-			  " (SELECT pg_catalog.date_trunc('day', $2, 'UTC') AS day) d"
-			  " WHERE (SELECT pg_catalog.count(*) FROM gpucredit.typical o"
-			  "  WHERE o.pool = $1 AND o.day = d.day) < " REQUESTS_OF_DAY
-			  " OR EXISTS (SELECT FROM gpucredit.typical o"
-			  "  WHERE o.pool = $1 AND o.day = d.day"
-			  "  AND o.request OPERATOR(gpucredit.=)"
-			  "   u.request::gpucredit.gpureq"
-			  "  AND o.cpu_milli = u.cpu AND o.memory_mib = u.memory)"
-			  " GROUP BY d.day, 3, u.cpu, u.memory"
+			  " SELECT $1, k.day, k.request, k.cpu, k.memory, k.jobs"
+			  " FROM (SELECT c.*, o.pool IS NOT NULL AS known,"
+			  "   pg_catalog.row_number() OVER (PARTITION BY o.pool"
+			  "    ORDER BY c.jobs DESC, c.request, c.cpu, c.memory) AS nth"
+			  "  FROM (SELECT d.day, u.request::gpucredit.gpureq, u.cpu,"
+			  "    u.memory, pg_catalog.count(*) AS jobs"
+			  "   FROM ROWS FROM (pg_catalog.unnest($3),"
+			  "    pg_catalog.unnest($4), pg_catalog.unnest($5))"
+			  "    AS u (request, cpu, memory),"
+			  "    (SELECT pg_catalog.date_trunc('day', $2, 'UTC') AS day) d"
+			  "   GROUP BY d.day, 2, u.cpu, u.memory) c"
+			  "  LEFT JOIN gpucredit.typical o ON o.pool = $1"
+			  "   AND o.day = c.day"
+			  "   AND o.request OPERATOR(gpucredit.=) c.request"
+			  "   AND o.cpu_milli = c.cpu AND o.memory_mib = c.memory) k"
+			  " WHERE k.known OR k.nth <= " REQUESTS_OF_DAY " -"
+			  " (SELECT pg_catalog.count(*) FROM gpucredit.typical o"
+			  "  WHERE o.pool = $1 AND o.day = k.day)"
 			  " ON CONFLICT (pool, day, request, cpu_milli, memory_mib)"
 			  " DO UPDATE SET jobs = t.jobs + EXCLUDED.jobs");
 SQL_STATEMENT(typical_forget, SPI_OK_DELETE, "text, timestamptz",
