@@ -398,6 +398,10 @@ SELECT pg_temp.after($$UPDATE attempt_gpu SET node = 'h1' WHERE job = 2$$);
 SELECT pg_temp.after($$UPDATE attempt_gpu SET gpus = '{0-2}'
 	WHERE job = 2$$);
 SELECT pg_temp.after($$DELETE FROM attempt_gpu WHERE job = 2$$);
+-- other cpu and memory than its part of the job's
+SELECT pg_temp.after($$UPDATE attempt_gpu SET cpu_milli = cpu_milli + 1
+	WHERE job = 2$$);
+SELECT pg_temp.after($$UPDATE attempt_gpu SET memory_mib = -1 WHERE job = 2$$);
 -- of another account than its attempt, or until another time
 SELECT pg_temp.after($$UPDATE attempt_gpu SET account = 'elsewhere'
 	WHERE job = 2$$);

@@ -237,6 +237,17 @@ WHERE g.pool = 'share' AND NOT g.free GROUP BY 1 ORDER BY 1;
 SELECT pg_temp.ask('share', 'whole', '1xSC-A');
 SELECT pg_temp.ask('share', 'the least', '0.001xSC-A');
 SELECT job, gpus, share FROM pg_temp.place('share');
+-- rows written by hand that cannot be: nothing is started, and verify says where
+BEGIN;
+UPDATE gpucredit.attempt_gpu SET share = 0 WHERE pool = 'share' AND NOT free;
+SELECT invariant, count(*) FROM gpucredit.verify() GROUP BY 1;
+SELECT * FROM pg_temp.place('share');
+ROLLBACK;
+BEGIN;
+UPDATE gpucredit.attempt_gpu SET cpu_milli = -1 WHERE pool = 'share' AND NOT free;
+SELECT invariant, count(*) FROM gpucredit.verify() GROUP BY 1;
+SELECT * FROM pg_temp.place('share');
+ROLLBACK;
 SELECT pg_temp.clear('share');
 SELECT job, gpus, share FROM pg_temp.place('share');
 SELECT pg_temp.clear('share');

@@ -425,6 +425,7 @@ BEGIN ATOMIC
 			a.account, a.started_at, a.wall_limit)
 			|| format('; tier "%s", %s to %s devices, preemptible %s', t.tier,
 			t.min_gpus, t.max_gpus, t.preemptible)
+			|| format('; cpu %s, memory %s', t.cpu_milli, t.memory_mib)
 	FROM taken t JOIN gpucredit.attempt a ON a.org = t.org AND a.job = t.job
 		AND a.attempt = t.attempt
 		LEFT JOIN gpucredit.job j ON j.org = t.org AND j.job = t.job
@@ -433,6 +434,12 @@ BEGIN ATOMIC
 			OR t.preemptible <> j.preemptible
 			OR t.min_gpus <> gpucredit.gpureq_min_gpus(j.request)
 			OR t.max_gpus <> gpucredit.gpureq_max_gpus(j.request)
+			OR t.cpu_milli <> CASE a.gpus WHEN 0 THEN j.cpu_milli ELSE
+				ceil(j.cpu_milli::numeric * gpucredit.gpu_count(t.gpus)
+					/ a.gpus) END
+			OR t.memory_mib <> CASE a.gpus WHEN 0 THEN j.memory_mib ELSE
+				ceil(j.memory_mib::numeric * gpucredit.gpu_count(t.gpus)
+					/ a.gpus) END
 			OR t.started_at <> a.started_at
 			OR t.saved_at <> coalesce(a.saved_at, a.started_at) OR t.expected_end > t.limit_end
 			OR CASE WHEN a.wall_limit IS NULL OR t.limit_end = 'infinity'

@@ -76,7 +76,9 @@ CycleThink(Cycle *cycle)
 
 /*
  * Decide, and have the decision checked by code of its own.  What was decided
- * before is forgotten: locked rows may have a cycle decide often.
+ * before is forgotten: locked rows may have a cycle decide often.  On rows that
+ * cannot be, which somebody wrote past the functions, nothing is started: what
+ * is free is not known.
  */
 void
 CycleDecide(Cycle *cycle)
@@ -92,8 +94,13 @@ CycleDecide(Cycle *cycle)
 	arena = ArenaOf(cycle->decided);
 	LimitsGive(cycle);
 	problem = DecideRun(&cycle->input, &arena, &cycle->result);
-	if (problem == NULL)
-		problem = DecideCheck(&cycle->input, &cycle->result, &arena, NULL);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("gpucredit found its own data inconsistent"),
+				 errdetail_internal("In the pool %s.", problem),
+				 errhint("Run gpucredit.verify() to see what is wrong.")));
+	problem = DecideCheck(&cycle->input, &cycle->result, &arena, NULL);
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
