@@ -47,9 +47,11 @@ $standby->start;
 # Restarted after longer than that
 $primary->restart;
 like(swept($primary), qr{^0( 0)*$}, 'a restart makes nothing silent at once');
+is(placed($primary), '', 'new work waits until a node is heard of');
 sleep(2);
 is(query($primary, 'credit', q{SELECT count(*) FROM gpucredit.heartbeat('n1')}),
 	'2', 'one node comes back');
+is(placed($primary), 'n1', 'and gets new work');
 is( query(
 		$primary, 'credit', q{
 	SET gpucredit.stop_grace = '1s';
@@ -83,6 +85,19 @@ sub swept
 		SELECT string_agg(affected::text, ' ') FROM (
 			SELECT * FROM gpucredit.reap_holds()
 			UNION ALL SELECT * FROM gpucredit.check_nodes()) s});
+}
+
+# Where a job would start, where silent nodes get no new work.
+sub placed
+{
+	my ($node) = @_;
+
+	return query(
+		$node, 'credit', q{
+		SET gpucredit.node_suspect = '20s';
+		SELECT node FROM gpucredit.plan_with('default', '{"jobs": [
+			{"org": "acme", "request": "0", "wall_limit": "1 h"}]}')
+		WHERE action = 'start'});
 }
 
 # How much is lost where a node may be silent for no longer, in whole seconds,
