@@ -25,7 +25,12 @@ CREATE TABLE gpucredit.audit (
 	trace uuid,					/* the W3C trace of the job, else of the caller */
 	CONSTRAINT audit_pkey PRIMARY KEY (org, audit)
 );
-CREATE INDEX audit_job ON gpucredit.audit (org, job) WHERE job IS NOT NULL;
+
+/*
+ * Each row pays for these.  A job's number is one organisation's, so it needs
+ * no org before it, which is compared at each level of the tree.
+ */
+CREATE INDEX audit_job ON gpucredit.audit (job) WHERE job IS NOT NULL;
 CREATE INDEX audit_trace ON gpucredit.audit (trace) WHERE trace IS NOT NULL;
 COMMENT ON TABLE gpucredit.audit IS
 'Append-only trail of every credit and scheduling decision';

@@ -7,6 +7,7 @@
 -- first
 DROP INDEX gpucredit.attempt_live;
 DROP INDEX gpucredit.attempt_surplus;
+DROP INDEX gpucredit.audit_job;
 DROP INDEX gpucredit.entry_at;
 DROP INDEX gpucredit.entry_bucket;
 DROP INDEX gpucredit.spend_delta_account;
