@@ -113,6 +113,18 @@ SELECT pg_temp.at('2032-04-20 00:00+00') \g /dev/null
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.news();
 
+-- at the end of time there is no week left, and what expires is told
+BEGIN;
+SET LOCAL gpucredit.clock = '294276-12-31 23:00+00';
+SELECT issue('al', 'ops', 'p5', 5, 'promo', expires_at => '294276-12-31 23:30+00') \g /dev/null
+SELECT status FROM hold('al', 'ops', 'x5', 1, '1 min');
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.news();
+SET LOCAL gpucredit.clock = '4713-12-01 00:00+00 BC';
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.news();
+ROLLBACK;
+
 -- Spend: 10 a day for 30 days, then a day of 13 (not above), and a little more
 SELECT count(pg_temp.spend('lab/eve', d::text, 10)) FROM (SELECT d, pg_temp.at(
 	(timestamptz '2032-05-01' + d * interval '1 day')::text)

@@ -247,4 +247,11 @@ SELECT bucket IS NOT NULL AS bucket, replayed, later
 FROM gpucredit.issue('rq-2', '', 'grown', 1);
 ROLLBACK;
 
+-- One without a result, as only a hand could have written it, is an error.
+BEGIN;
+SELECT replayed FROM gpucredit.issue('rq-2', '', 'no result', 1);
+UPDATE gpucredit.request SET result = NULL WHERE org = 'rq-2' AND key = 'no result';
+SELECT pg_temp.state_of($$issue('rq-2', '', 'no result', 1)$$);
+ROLLBACK;
+
 SELECT * FROM gpucredit.verify();

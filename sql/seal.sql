@@ -187,4 +187,38 @@ SELECT batch FROM gpucredit.audit_proof(-5);
 SELECT batch FROM gpucredit.audit_proof(NULL);
 SELECT batch FROM gpucredit.audit_proof(1, 'usage');
 
+-- ids that no row has are not waited for to be sealed
+SELECT max(affected) > 0 AS some FROM gpucredit.seal_audit();
+BEGIN;
+SELECT status FROM gpucredit.hold('se', '', 'gone too', 1, '1 h');
+ROLLBACK;
+SELECT entries_unsealed, audits_unsealed FROM gpucredit.seal_status;
+SELECT max(affected) FROM gpucredit.seal_audit();
+SELECT status FROM gpucredit.hold('se', '', 'there', 1, '1 h');
+SELECT entries_unsealed > 0 AS entries, audits_unsealed > 0 AS audits FROM gpucredit.seal_status;
+
+-- What a hand wrote for the next call to wait for is an error, and no more.
+CREATE FUNCTION pg_temp.seal_after(waiting text[]) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO gpucredit.seal_pending (entry_to, audit_to, waiting, since, server_start)
+	VALUES (0, 0, waiting, now(), pg_postmaster_start_time());
+	PERFORM gpucredit.seal_audit();
+	RETURN 'sealed';
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE;
+END $$;
+SELECT w AS waiting, pg_temp.seal_after(w) FROM (VALUES ('{someone}'::text[]), ('{3}'), ('{3/0}'), ('{3/x}')) v (w);
+
+-- At the end of time the chain is what it is at any other.
+BEGIN;
+SET LOCAL gpucredit.clock = '294276-12-31 23:59:59.999999+00';
+SELECT status FROM gpucredit.hold('se', '', 'last', 1, '1 h');
+SELECT max(affected) > 0 AS some FROM gpucredit.seal_audit();
+SELECT sealed_at FROM gpucredit.seals ORDER BY batch DESC LIMIT 1;
+SELECT substring(p.leaf FROM 'at \d+ \d+') AS leaf, split_part(p.header, ' ', 8) AS header, pg_temp.seal_of(p) = p.seal AS proven
+FROM gpucredit.audit_proof((SELECT max(entry) FROM gpucredit.entry)) p;
+SELECT * FROM gpucredit.verify_audit();
+SELECT * FROM gpucredit.verify();
+ROLLBACK;
+
 SELECT * FROM gpucredit.verify();

@@ -139,14 +139,24 @@ END;
 COMMENT ON FUNCTION gpucredit.closings_digest(bigint) IS
 'What a departure''s closings must have as digest.';
 
+/* extract(epoch FROM at) is rounded where it is most. */
+CREATE FUNCTION gpucredit.micros(at timestamptz) RETURNS numeric
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT trunc(extract(epoch FROM micros.at
+			- timestamptz '2000-01-01 00:00+00') * 1000000)
+		+ 946684800000000;
+END;
+COMMENT ON FUNCTION gpucredit.micros(timestamptz) IS
+'Internal: an instant in microseconds since 1970, exactly; what seals and departures are dated by.';
+
 CREATE FUNCTION gpucredit.departure_digest(d gpucredit.departure)
 RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT sha256(d.previous || d.closings || convert_to(concat_ws(' ',
 		d.departure, d.kind, d.batch_from, d.batch_to, d.rows,
-		(extract(epoch FROM d.until) * 1000000)::bigint,
-		(extract(epoch FROM d.at) * 1000000)::bigint), 'UTF8'));
+		gpucredit.micros(d.until), gpucredit.micros(d.at)), 'UTF8'));
 END;
 COMMENT ON FUNCTION gpucredit.departure_digest(gpucredit.departure) IS
 'What a departure must have as digest: of the one before, of its closings, and of itself.';

@@ -161,14 +161,17 @@ $$;
 COMMENT ON FUNCTION gpucredit.seal_waits() IS
 'seal_status: the open transactions (backend/number) that sealing waits for, and since when; on a standby none, as it does not seal.';
 
+/*
+ * What is there, not what the sequences say: ids of transactions that were
+ * rolled back, or that a crash skipped, are no rows.
+ */
 CREATE VIEW gpucredit.seal_status AS
-	SELECT greatest(e.last_value - coalesce(s.entry_to, 0)
-			- CASE WHEN e.is_called THEN 0 ELSE 1 END, 0) AS entries_unsealed,
-		greatest(a.last_value - coalesce(s.audit_to, 0)
-			- CASE WHEN a.is_called THEN 0 ELSE 1 END, 0) AS audits_unsealed,
+	SELECT greatest(e.last - coalesce(s.entry_to, 0), 0) AS entries_unsealed,
+		greatest(a.last - coalesce(s.audit_to, 0), 0) AS audits_unsealed,
 		s.batch AS last_batch, s.sealed_at AS last_sealed_at,
 		p.since AS waiting_since, p.waiting AS waiting_for
-	FROM gpucredit.entry_entry_seq e CROSS JOIN gpucredit.audit_audit_seq a
+	FROM (SELECT max(entry) AS last FROM gpucredit.entry) e
+		CROSS JOIN (SELECT max(audit) AS last FROM gpucredit.audit) a
 		LEFT JOIN (SELECT * FROM gpucredit.seal
 			ORDER BY seal.batch DESC LIMIT 1) s ON true
 		LEFT JOIN gpucredit.seal_waits() p ON true;

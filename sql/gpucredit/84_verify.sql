@@ -817,7 +817,7 @@ BEGIN ATOMIC
 		OR s.seal <> sha256(s.previous || s.root || convert_to(concat_ws(' ',
 			s.batch, s.entry_from, s.entry_to, s.entries, s.audit_from,
 			s.audit_to, s.audits,
-			(extract(epoch FROM s.sealed_at) * 1000000)::bigint), 'UTF8'));
+			gpucredit.micros(s.sealed_at)), 'UTF8'));
 END;
 COMMENT ON FUNCTION gpucredit.check_seals(text) IS
 'verify: the chain of seals is unbroken; verify_audit() reads the rows too.';

@@ -145,13 +145,14 @@ BEGIN ATOMIC
 				FROM gpucredit.dead_held(alert_expiries.tenant,
 					alert_expiries.at) d
 				WHERE d.bucket = b.bucket), '0'))::numeric AS available,
-			CASE WHEN b.expires_at <= alert_expiries.at + '1 day'::interval
+			CASE WHEN b.expires_at - alert_expiries.at <= '1 day'::interval
 				THEN 1 ELSE 7 END AS days
 		FROM gpucredit.bucket_whole b
 		WHERE b.org = alert_expiries.tenant AND b.closed_at IS NULL
 			AND b.effective_at <= alert_expiries.at
 			AND b.expires_at > alert_expiries.at
-			AND b.expires_at <= alert_expiries.at + '7 days'::interval
+			AND b.expires_at <= least(alert_expiries.at,
+				'294276-12-24 23:59:59.999999+00') + '7 days'::interval
 			AND (alert_expiries.buckets IS NULL
 				OR b.bucket = ANY (alert_expiries.buckets))) e
 	WHERE e.available > 0;
@@ -239,7 +240,8 @@ BEGIN
 	END LOOP;
 	FOR tenant IN
 		SELECT DISTINCT b.org FROM gpucredit.bucket b
-		WHERE b.expires_at > at AND b.expires_at <= at + '7 days'::interval
+		WHERE b.expires_at > at AND b.expires_at <= least(at,
+				'294276-12-24 23:59:59.999999+00') + '7 days'::interval
 			AND b.closed_at IS NULL AND b.swept_at IS NULL ORDER BY 1
 	LOOP
 		n := n + gpucredit.alert_expiries(tenant, NULL, at);

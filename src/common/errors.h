@@ -40,7 +40,16 @@
 	do { \
 		bool		ensured = (condition); \
 		Assert(ensured); \
-		if (unlikely(!ensured)) \
+		EnsureStored(ensured, message); \
+	} while (0)
+
+/*
+ * The same of what somebody has but to write into a row by hand: that is no
+ * reason to end the server, with assertions neither.
+ */
+#define EnsureStored(condition, message) \
+	do { \
+		if (unlikely(!(condition))) \
 			ereport(ERROR, \
 					(errcode(ERRCODE_DATA_CORRUPTED), \
 					 errmsg("gpucredit found its own data inconsistent"), \

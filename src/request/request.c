@@ -187,7 +187,7 @@ RequestBegin(Request *request, Datum *result)
 											  PointerGetDatum(print))))
 			refuse_key(request, SqlText(row, 0, 1));
 		stored = SqlDatum(row, 0, 3, &isnull);
-		Ensure(!isnull, "A request has no result.");
+		EnsureStored(!isnull, "A request has no result.");
 		CountReplay();
 		*result = replay(request, stored);
 		return true;

@@ -75,9 +75,8 @@ SealHeader(const Seal *seal)
 		appendStringInfo(&text, " " INT64_FORMAT " " INT64_FORMAT " "
 						 INT64_FORMAT, seal->from[k], seal->to[k],
 						 seal->rows[k]);
-	appendStringInfo(&text, " " INT64_FORMAT, seal->sealed_at +
-					 (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
-					 USECS_PER_DAY);
+	appendStringInfoChar(&text, ' ');
+	PutInstant(&text, seal->sealed_at);
 	return text.data;
 }
 

@@ -259,9 +259,10 @@ parse_holders(Datum list)
 	{
 		VirtualTransactionId *id = &holders.ids[i];
 
-		Ensure(sscanf(TextDatumGetCString(elems[i]), "%d/%u", &id->backendId,
-					  &id->localTransactionId) == 2,
-			   "A transaction that sealing waits for has no such name.");
+		EnsureStored(sscanf(TextDatumGetCString(elems[i]), "%d/%u",
+							&id->backendId, &id->localTransactionId) == 2 &&
+					 VirtualTransactionIdIsValid(*id),
+					 "A transaction that sealing waits for has no such name.");
 	}
 	return holders;
 }

@@ -141,6 +141,22 @@ put_row(StringInfo text, SealKind kind, SqlResult rows, uint64 i)
 }
 
 /*
+ * An instant, in microseconds since 1970: those of the last thirty years that
+ * there are do not fit in an int64.
+ */
+void
+PutInstant(StringInfo out, TimestampTz instant)
+{
+	const int64 later = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
+		USECS_PER_DAY;
+
+	if (instant > 0)
+		appendStringInfo(out, UINT64_FORMAT, (uint64) instant + later);
+	else
+		appendStringInfo(out, INT64_FORMAT, instant + later);
+}
+
+/*
  * A value, in the one form it has here.
  */
 static void
@@ -157,9 +173,7 @@ put_value(StringInfo out, Oid type, Datum value)
 			appendStringInfo(out, INT64_FORMAT, DatumGetInt64(value));
 			break;
 		case TIMESTAMPTZOID:
-			appendStringInfo(out, INT64_FORMAT, DatumGetTimestampTz(value) +
-							 (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
-							 USECS_PER_DAY);
+			PutInstant(out, DatumGetTimestampTz(value));
 			break;
 		case TEXTOID:
 			string = TextDatumGetCString(value);

@@ -62,6 +62,7 @@ extern bool HorizonDecided(Horizon *horizon);
 extern int64 LeavesRead(SealKind kind, int64 from, int64 to, int64 most,
 						Leaves *leaves);
 extern char *LeafText(SealKind kind, int64 id);
+extern void PutInstant(StringInfo out, TimestampTz instant);
 
 /* merkle.c */
 extern Digest MerkleRoot(const Leaves *leaves, int n_lists);

@@ -80,7 +80,7 @@ INSERT INTO listed VALUES
 		check_told check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
 		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held depart departure_digest entry_by_bucket entry_by_part fold_denials fold_spend
 		forget forget_usage high_spend hold_difference is_below
-		job_is_sound kept_from kind_rank limits_difference lock_chain log_finding metric_families metric_labels money_gauges
+		job_is_sound kept_from kind_rank limits_difference lock_chain log_finding metric_families metric_labels micros money_gauges
 		offer_types part_difference period_start queue_gauges raise_alert raise_alerts refuse_change refuse_unsound take_alert
 		tell_alert
 		quota_is_sound repair require_amount require_cron require_kept require_report require_role require_sense require_slots
