@@ -30,7 +30,8 @@ COMMENT ON FUNCTION gpucredit.tell_alert(text) IS
 
 /*
  * Alerts once: never waits for another transaction that raises the same, and
- * raises none that is there.  Its name is the same in whatever time zone a
+ * raises none that is there.  Every login may listen, so where tenants connect
+ * themselves listeners are told its number only, and read the row if they may.  Its name is the same in whatever time zone a
  * session is; who meets another's leaves its alert to the next call.
  */
 CREATE FUNCTION gpucredit.raise_alert(tenant text, at timestamptz,
@@ -58,8 +59,11 @@ BEGIN ATOMIC
 				raise_alert.threshold, raise_alert.bucket))
 		ON CONFLICT (org, account, kind, period, period_start, threshold,
 			bucket) DO NOTHING
-		RETURNING a.detail)
-	SELECT count(gpucredit.tell_alert(made.detail::text))
+		RETURNING a.alert, a.detail)
+	SELECT count(gpucredit.tell_alert((CASE
+			WHEN EXISTS (SELECT FROM gpucredit.tenant)
+			THEN jsonb_build_object('alert', made.alert)
+			ELSE made.detail END)::text))
 	FROM made;
 END;
 COMMENT ON FUNCTION gpucredit.raise_alert(text, timestamptz, text, text, text,
