@@ -89,13 +89,11 @@ sub run
     my $started = time;
     while (my ($second, $events) = $agenda->next)
     {
-        $self->{now} = $second;
         for my $event (@$events)
         {
             my ($kind, @what) = @$event;
-            # ends that another plan has overtaken are not worth a call
-            next if $kind eq 'end'
-                && ($what[0]{over} || $what[0]{token} != $what[1]);
+            next if _overtaken($kind, @what);
+            $self->{now} = $second;
             $db->set_clock($second);
             $ACTION{$kind}->($self, @what);
         }
@@ -110,6 +108,15 @@ sub run
     $self->{seconds} = time - $started;
     $self->{progress}->finish;
     return;
+}
+
+# Did what an event was for come to its end otherwise?  Nothing happens then,
+# and simulated time does not go on to it.
+sub _overtaken
+{
+    my ($kind, $what, $token) = @_;
+    return $what->{over} || $what->{token} != $token if $kind eq 'end';
+    return ($kind eq 'cancel' || $kind eq 'retry') && $what->{final};
 }
 
 # Runs scheduling cycles until one starts nothing more.
@@ -223,7 +230,6 @@ sub _over
 sub _retry
 {
     my ($self, $job) = @_;
-    return if $job->{final};
     $self->{ready}{"$job->{org}/$job->{id}"} = $job;
     $self->{changed} = 1;
     return;
@@ -256,7 +262,6 @@ sub _upkeep
 sub _cancel
 {
     my ($self, $job) = @_;
-    return if $job->{final};
     my $rows = $self->{db}->call('cancel', $job->{org}, $job->{id},
         "cancel $job->{key}", 'no longer needed') or return;
     $job->{cancelled} = 1;
