@@ -31,8 +31,9 @@ COMMENT ON FUNCTION gpucredit.tell_alert(text) IS
 /*
  * Alerts once: never waits for another transaction that raises the same, and
  * raises none that is there.  Every login may listen, so where tenants connect
- * themselves listeners are told its number only, and read the row if they may.  Its name is the same in whatever time zone a
- * session is; who meets another's leaves its alert to the next call.
+ * themselves listeners are told its number only, and read the row if they may.
+ * Its name is the same in whatever time zone a session is; who meets another's
+ * leaves its alert to the next call.
  */
 CREATE FUNCTION gpucredit.raise_alert(tenant text, at timestamptz,
 	account text, kind text, period text, period_start timestamptz,
