@@ -187,8 +187,9 @@ sub fill
 	return;
 }
 
-# All there is, as lines: every table by its rows, every sequence, what the
-# reading functions say, what the catalogs say of the extension's objects.
+# All that is to last, as lines: every table by its rows (unlogged ones are of
+# one run of a server), every sequence, what the reading functions say, what the
+# catalogs say of the extension's objects.
 sub state_of
 {
 	my ($cluster, $db) = @_;
@@ -196,7 +197,8 @@ sub state_of
 	my @tables = split /\n/, query($cluster, $db, q{
 		SELECT c.relname FROM pg_class c
 		WHERE c.relnamespace = 'gpucredit'::regnamespace
-			AND c.relkind IN ('r', 'p') ORDER BY 1});
+			AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
+		ORDER BY 1});
 	my @sequences = split /\n/, query($cluster, $db, q{
 		SELECT c.relname FROM pg_class c
 		WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind = 'S'
