@@ -162,7 +162,8 @@ sub is_too_large
 	return 1;
 }
 
-# What a start would pass: a quota in words, or undef.
+# What a start would pass: a quota in words, or undef.  One without devices
+# passes no max_gpus, though more may be in use.
 sub passed_by
 {
 	my ($m, $job, $start) = @_;
@@ -186,7 +187,8 @@ sub passed_by
 		return "max_running of '$quota->{account}' ($n)"
 		  if defined $quota->{max_running} && $n > $quota->{max_running};
 		return "max_gpus of '$quota->{account}' ($used)"
-		  if defined $quota->{max_gpus} && $used > $quota->{max_gpus} * 1000;
+		  if defined $quota->{max_gpus} && $start->{gpus} > 0
+		  && $used > $quota->{max_gpus} * 1000;
 	}
 	return undef;
 }
