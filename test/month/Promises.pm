@@ -10,8 +10,6 @@
 #
 #   - a second cycle at the same instant decides nothing
 #   - spot nodes only for jobs that may be preempted
-#   - what is let in on devices that are reserved for a more important job is
-#     over, at the latest, when that is to start
 #   - nobody is told to leave but for a claim made at that instant, of a job that
 #     may: of a more important tier that can preempt, or, where the pool
 #     reclaims, of the same one; nobody who may not be preempted for capacity,
@@ -24,7 +22,6 @@ package Promises;
 use strict;
 use warnings;
 
-use constant DAY => 86_400;		# max_wait of all tiers
 use constant {
 	RANK => {
 		production_inference => 0, premium_training => 1,
@@ -50,8 +47,6 @@ sub check
 
 	$self->_nothing_more($pool);
 	$self->_spot($starts);
-	$self->_behind_reservations($pool, $now, $starts) if %$starts;
-	$self->_remember_claims($rows);
 	$self->_evictions($pool, $now, $rows);
 	$self->_claims($pool);
 	$self->_holds;
@@ -90,57 +85,6 @@ sub _spot
 			die "$key of tier $tier is on $row->{node}, a spot node\n"
 			  if $self->{fleet}{nodes}{ $row->{node} }{spot};
 		}
-	}
-	return;
-}
-
-# A job of a less important tier is behind, as long as it has not aged, and was
-# not promised devices before: those are reserved for nobody meanwhile.
-sub _behind_reservations
-{
-	my ($self, $pool, $now, $starts) = @_;
-	my %reserved;
-
-	foreach my $row (
-		$self->_ask(
-			'SELECT r.job, r.node, gpucredit.gpuset_to_array(r.gpus) AS devices,'
-			  . ' extract(epoch FROM r.expected_at) AS at'
-			  . ' FROM gpucredit.reservations(?) r', $pool))
-	{
-		push @{ $reserved{"$row->{node}/$_"} }, $row foreach @{ $row->{devices} };
-	}
-	foreach my $key (sort keys %$starts)
-	{
-		my $job = $self->{jobs}{ $starts->{$key}[0]{job} };
-
-		next if $now - $job->{submitted} > DAY || $self->{claimed}{ $job->{job} };
-		foreach my $row (@{ $starts->{$key} })
-		{
-			foreach my $other (
-				map { @{ $reserved{"$row->{node}/$_"} // [] } } @{ $row->{devices} })
-			{
-				my $ahead = $self->{jobs}{ $other->{job} };
-
-				die "$key may run until @{[ $now + $job->{wall} ]} on $row->{node},"
-				  . " reserved for job $other->{job} from $other->{at} on\n"
-				  if RANK->{ $ahead->{tier} } < RANK->{ $job->{tier} }
-				  && $now + $job->{wall} > $other->{at};
-			}
-		}
-	}
-	return;
-}
-
-# Who is promised devices, from a cycle on until he starts.
-sub _remember_claims
-{
-	my ($self, $rows) = @_;
-
-	foreach my $row (@$rows)
-	{
-		$self->{claimed}{ $row->{job} } = 1
-		  if $row->{action} =~ /^(claim|resize|move)$/;
-		delete $self->{claimed}{ $row->{job} } if $row->{action} eq 'start';
 	}
 	return;
 }
