@@ -202,8 +202,8 @@ sub _submit
 	$self->{count}{"reserve $row->{status} " . ($row->{reason} // '')}++;
 	return unless $row->{status} eq 'granted';
 	$self->{jobs_by}{ $row->{job} } = {
-		org  => $org,  job  => $row->{job}, gpus => $gpus, work => $work,
-		tier => $tier, wall => $wall,       pool => $pool, attempt => 0,
+		org => $org, job => $row->{job}, gpus => $gpus, work => $work,
+		tier => $tier, pool => $pool, attempt => 0,
 		submitted => $self->{now} };
 	push @{ $self->{later} },
 	  [ $self->{now} + $dice->between(STEP, 20 * STEP), 'cancel',
