@@ -254,4 +254,20 @@ UPDATE gpucredit.request SET result = NULL WHERE org = 'rq-2' AND key = 'no resu
 SELECT pg_temp.state_of($$issue('rq-2', '', 'no result', 1)$$);
 ROLLBACK;
 
+-- A trigger that somebody put on our tables keeps rows from being written: an
+-- error, and neither a crash nor tries without end.
+CREATE FUNCTION pg_temp.swallow() RETURNS trigger LANGUAGE plpgsql
+AS 'BEGIN RETURN NULL; END';
+BEGIN;
+SET LOCAL statement_timeout = '60s';
+CREATE TRIGGER a_first BEFORE INSERT ON gpucredit.request
+FOR EACH ROW EXECUTE FUNCTION pg_temp.swallow();
+SELECT pg_temp.state_of($$issue('rq-2', '', 'swallowed', 1)$$);
+ROLLBACK;
+BEGIN;
+CREATE TRIGGER a_first BEFORE INSERT ON gpucredit.bucket
+FOR EACH ROW EXECUTE FUNCTION pg_temp.swallow();
+SELECT pg_temp.state_of($$issue('rq-2', '', 'swallowed', 1)$$);
+ROLLBACK;
+
 SELECT * FROM gpucredit.verify();

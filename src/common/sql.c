@@ -332,11 +332,14 @@ SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n)
 }
 
 /*
- * Columns of a result.
+ * Columns of a result.  Where a statement is read that always returns a row,
+ * only a trigger of somebody else's can have kept it from that.
  */
 Datum
 SqlDatum(SqlResult result, uint64 row, int column, bool *isnull)
 {
+	EnsureStored(result.table != NULL && row < result.table->numvals,
+				 "A row that was written or read is not there.");
 	return SPI_getbinval(result.table->vals[row], result.table->tupdesc,
 						 column, isnull);
 }

@@ -38,6 +38,9 @@
 
 #define FINGERPRINT_SIZE	16
 
+/* Each further try is due to another transaction's commit in between. */
+#define MAX_TRIES			1000
+
 /* Kinds of argument, so that no two lists of them read the same. */
 #define TAG_NULL	'N'
 #define TAG_TEXT	'T'
@@ -159,6 +162,7 @@ bool
 RequestBegin(Request *request, Datum *result)
 {
 	bytea	   *print = fingerprint(request);
+	int			tries = 0;
 
 	/* who locks a row has a number */
 	request->first = !TransactionIdIsValid(GetTopTransactionIdIfAny());
@@ -169,6 +173,8 @@ RequestBegin(Request *request, Datum *result)
 		bool		isnull;
 		Datum		stored;
 
+		EnsureStored(++tries < MAX_TRIES,
+					 "A key can be neither inserted nor found.");
 		SqlArgText(&args, request->org);
 		SqlArgText(&args, request->key);
 		row = SqlRun(&request_read, &args);
