@@ -183,4 +183,14 @@ SELECT gpucredit.report_html('rp', NULL, '4714-11-26 00:00+00 BC');
 SELECT length(gpucredit.report_html('rp', l - interval '3650 days', l)) > 1000 FROM unnest('{4700-01-01 00:00+00 BC,294275-12-31 23:59:59.999999+00}'::timestamptz[]) l;
 SELECT gpucredit.report_html('rp', '2000-01-01', '2027-01-01');
 
+-- Forty thousand accounts are no more work each than forty.
+BEGIN;
+SET LOCAL statement_timeout = '90s';
+SELECT r LIKE '%39992 others%' AS others
+FROM gpucredit.report_about('rp', '2027-08-01 00:00+00', '2027-08-05 00:00+00') s,
+	gpucredit.report_series(s, ARRAY(
+		SELECT ROW('series', 'rp', 'a' || i, NULL, s.since, i, 0)::gpucredit.report_line
+		FROM generate_series(1, 40000) i), 'series', 'many', 'Many') r;
+COMMIT;
+
 SELECT * FROM gpucredit.verify('rp');

@@ -124,24 +124,29 @@ COMMENT ON FUNCTION gpucredit.report_spend(gpucredit.report_scope,
 
 /*
  * The eight that spent most have a row each, the others one together, whose
- * bars would dwarf the rest on their scale.
+ * bars would dwarf the rest on their scale.  There may be as many accounts as
+ * lines, so lines are told whose they are by windows, and joined with nothing.
  */
 CREATE FUNCTION gpucredit.report_series(scope gpucredit.report_scope,
 	lines gpucredit.report_line[], kind text, name text, title text)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	WITH l AS MATERIALIZED (
-		SELECT l.org, l.account, l.gpu_type, l.bin, l.spent - l.refunded AS net
+	WITH line AS (
+		SELECT l.org, l.account, l.gpu_type, l.bin, l.spent - l.refunded AS net,
+			sum(l.spent - l.refunded) OVER (
+				PARTITION BY l.org, l.account, l.gpu_type) AS total
 		FROM unnest(report_series.lines) l
 		WHERE l.kind = report_series.kind),
+	l AS MATERIALIZED (
+		SELECT l.*, least(dense_rank() OVER (ORDER BY l.total DESC,
+			l.org COLLATE "C", l.account COLLATE "C",
+			l.gpu_type COLLATE "C"), 9) AS row
+		FROM line l),
 	item AS MATERIALIZED (
-		SELECT l.org, l.account, l.gpu_type, sum(l.net) AS net,
-			least(row_number() OVER (ORDER BY sum(l.net) DESC,
-				l.org COLLATE "C", l.account COLLATE "C",
-				l.gpu_type COLLATE "C"), 9) AS row,
+		SELECT l.org, l.account, l.gpu_type, l.row, sum(l.net) AS net,
 			count(*) OVER () AS items, sum(sum(l.net)) OVER () AS total
-		FROM l GROUP BY l.org, l.account, l.gpu_type),
+		FROM l GROUP BY l.org, l.account, l.gpu_type, l.row),
 	row AS MATERIALIZED (
 		SELECT i.row, sum(i.net) AS net, max(i.total) AS total,
 			count(*) AS items, max(i.org) AS org, max(i.account) AS account,
@@ -153,15 +158,13 @@ BEGIN ATOMIC
 				ELSE gpucredit.report_name(scope, max(i.org),
 					max(i.account)) END AS label
 		FROM item i GROUP BY i.row),
+	filled AS MATERIALIZED (
+		SELECT l.row, l.bin, sum(l.net) AS net FROM l GROUP BY l.row, l.bin),
 	cell AS MATERIALIZED (
-		SELECT r.row, b.n, b.bin, b.of, coalesce(sum(l.net), 0.000000) AS net
+		SELECT r.row, b.n, b.bin, b.of, coalesce(f.net, 0.000000) AS net
 		FROM row r
 			CROSS JOIN gpucredit.report_bins(scope) b
-			LEFT JOIN (l JOIN item i ON i.org IS NOT DISTINCT FROM l.org
-				AND i.account IS NOT DISTINCT FROM l.account
-				AND i.gpu_type IS NOT DISTINCT FROM l.gpu_type)
-				ON i.row = r.row AND l.bin = b.bin
-		GROUP BY r.row, b.n, b.bin, b.of),
+			LEFT JOIN filled f ON f.row = r.row AND f.bin = b.bin),
 	high AS (
 		SELECT c.row = 9 AS others, greatest(max(abs(c.net)), 0.000001) AS high
 		FROM cell c GROUP BY 1),

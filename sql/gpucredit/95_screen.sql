@@ -19,7 +19,7 @@ BEGIN ATOMIC
 		THEN left(n.name, screen_name.width - 1) || '~' ELSE n.name END
 	FROM (SELECT regexp_replace(screen_name.name,
 		CASE getdatabaseencoding() WHEN 'UTF8'
-			THEN '[\x01-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
+			THEN '[\x01-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]'
 			ELSE '[\x01-\x1f\x7f]' END, '?', 'g') AS name) n;
 END;
 COMMENT ON FUNCTION gpucredit.screen_name(text, int) IS

@@ -99,6 +99,6 @@ static bool
 directs_writing(pg_wchar c)
 {
 	return c == 0x061c || (c >= 0x200b && c <= 0x200f) ||
-		(c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
-		c == 0xfeff;
+		(c >= 0x2028 && c <= 0x202e) || c == 0x2060 ||
+		(c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }

@@ -5,8 +5,10 @@
  *
  * They are the control characters of ASCII and Unicode (among them the escape
  * that begins a terminal's commands, and its one-character form U+009B), the
- * line and paragraph separators, and the marks that turn the direction of a
- * text around.  Where the database is not in UTF-8 only ASCII's are known: no
+ * line and paragraph separators, the marks that turn the direction of a text
+ * around, and spaces and joiners of no width, by which a name looks as another
+ * does.  The joiners and non-joiners within words (U+200C, U+200D) are seen in
+ * how scripts write what is beside them, so they are none of these.  Where the database is not in UTF-8 only ASCII's are known: no
  * encoding a server may have uses their bytes within other characters.
  *
  *-------------------------------------------------------------------------
@@ -21,9 +23,9 @@ static bool
 is_control(pg_wchar code)
 {
 	return code < 0x20 || (code >= 0x7F && code <= 0x9F) ||
-		code == 0x200E || code == 0x200F ||
-		(code >= 0x2028 && code <= 0x202E) ||
-		(code >= 0x2066 && code <= 0x2069);
+		code == 0x061C || code == 0x200B || code == 0x200E || code == 0x200F ||
+		(code >= 0x2028 && code <= 0x202E) || code == 0x2060 ||
+		(code >= 0x2066 && code <= 0x2069) || code == 0xFEFF;
 }
 
 /*

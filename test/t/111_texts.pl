@@ -29,6 +29,7 @@ my @texts = (
 	[ 'C1',           q{E'\u009b2J'},                      '22023', 'ok' ],
 	[ 'right to left', q{E'a\u202Eb\u2066'},               '22023', 'ok' ],
 	[ 'line separator', q{E'a\u2028b'},                    '22023', 'ok' ],
+	[ 'no width',     q{E'\uFEFFa\u200Bb\u2060'},          '22023', 'ok' ],
 	[ 'astral',       q{E'\U0001F4A9\U0010FFFF'},          '-',     'ok' ],
 	[ 'cut at 255',   q{repeat('x', 254) || E'\u00e9'},    '22023', 'ok' ],
 	[ 'cut at 64',    q{repeat('x', 63) || E'\u00e9\x1b'}, '22023', 'ok' ],
