@@ -1049,6 +1049,7 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('reserve', 'spec', $$'{"checkpoint_bytes": 1.5}'$$, '22023'),
 	('reserve', 'spec', $$'{"checkpoint_bytes": 9223372036854775808}'$$, '22023'),
 	('reserve', 'spec', $$'{"checkpoint_bytes": "1 GB"}'$$, '22023'),
+	('reserve', 'spec', $$'{"checkpoint": {"attempt": 1, "step": 1, "uri": "u"}}'$$, '22023'),
 	('checkpoint', 'org', $$'no such'$$, 'UC301'),
 	('checkpoint', 'org', $$'bi-other'$$, 'UC301'),
 	('checkpoint', 'job', '{waiting}', 'UC302'),

@@ -239,6 +239,19 @@ SELECT action, attempt FROM gpucredit.place('lc');
 SELECT attempt, spec -> 'checkpoint' ->> 'step' AS step FROM pg_temp.beat();
 SELECT outcome FROM gpucredit.settle('lc', pg_temp.job('saves'), 3, 'completed');
 
+-- where to go on is nobody's to say but those that saved
+SELECT gpucredit.reserve('lc', '', 'forged', '1xLC-A', '1 h', pool => 'lc',
+	spec => '{"checkpoint": {"attempt": 0, "step": 9, "uri": "s3://others/9"}}');
+-- also of a job that was submitted before that was refused
+SELECT status FROM gpucredit.reserve('lc', '', 'forged', '1xLC-A', '1 h', pool => 'lc', spec => '{"image": "a"}');
+UPDATE gpucredit.job SET spec = spec || '{"checkpoint": {"attempt": 0, "step": 9, "uri": "s3://others/9"}}'
+WHERE org = 'lc' AND job = pg_temp.job('forged');
+SELECT action, attempt FROM gpucredit.place('lc');
+SELECT job, attempt, action, spec FROM pg_temp.beat();
+SELECT action FROM gpucredit.meter('lc', pg_temp.job('forged'), 1, '0');
+SELECT job, attempt, action, spec FROM pg_temp.beat();
+SELECT outcome FROM gpucredit.settle('lc', pg_temp.job('forged'), 1, 'completed');
+
 --
 -- Lost work
 --

@@ -305,7 +305,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_reserve';
 COMMENT ON FUNCTION gpucredit.reserve(text, text, text, text, interval, text,
 	text, text, text, int, bigint, bigint, interval, jsonb, jsonb) IS
 'Submits a job: holds its credit and queues it.
-request: a gpureq, as "8xH100|A100@40GB". wall_limit: NULL for the tier''s max_wall, which it may not pass. topology: any, node, nvlink, leaf. preemptible: as the tier (NULL) or more willing. max_retries: 0 to 1000 failures tried again. cpu_milli (thousandths of a core), memory_mib: of the whole job. hold_window: hold for this long at a time. options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
+request: a gpureq, as "8xH100|A100@40GB". wall_limit: NULL for the tier''s max_wall, which it may not pass. topology: any, node, nvlink, leaf. preemptible: as the tier (NULL) or more willing. max_retries: 0 to 1000 failures tried again. cpu_milli (thousandths of a core), memory_mib: of the whole job. hold_window: hold for this long at a time. spec: for the agent, in any words but "checkpoint", by which heartbeat says where to go on. options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
 Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, budget_exceeded, quota_exceeded, account_suspended, no_price or impossible_request (nothing in the pool could ever run it).
 Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 what it would hold does not fit; 22023.';
 

@@ -83,7 +83,12 @@ SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 			  " WHERE g.org = t.org AND g.job = t.job"
 			  " AND g.attempt = t.attempt AND g.node = $2 AND NOT g.free"
 			  " RETURNING g.free");
-/* where an attempt "a" goes on, as a member of its spec */
+/*
+ * What its agent is told of a job "j", and where an attempt "a" goes on, which
+ * no job says of itself.
+ */
+#define OWN_SPEC \
+	"(j.spec - 'checkpoint')"
 #define RESUME_FROM \
 	"COALESCE((SELECT pg_catalog.jsonb_build_object('checkpoint'," \
 	" pg_catalog.jsonb_build_object('attempt', c.attempt, 'step', c.step," \
@@ -95,7 +100,8 @@ SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
 			  "SELECT" ATTEMPT_COLUMNS ", g.gpus, g.share,"
 			  " CASE WHEN a.running_at IS NULL"
-			  "  THEN j.spec || " RESUME_FROM " ELSE j.spec END,"
+			  "  THEN " OWN_SPEC " || " RESUME_FROM
+			  " ELSE " OWN_SPEC " END,"
 			  " j.traceparent"
 			  " FROM gpucredit.attempt_gpu g"
 			  " JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job"

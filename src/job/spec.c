@@ -7,6 +7,9 @@
  *									seconds, 0 is never
  *	{"checkpoint_bytes": 1000000}	how much one checkpoint is to write
  *
+ *	"checkpoint"					refused: what heartbeat hands out by that word
+ *									is an attempt's own, which agents trust
+ *
  * Everything else in a spec is handed to the agent as it came.
  *
  *-------------------------------------------------------------------------
@@ -37,6 +40,13 @@ SpecRead(const Jsonb *spec)
 	JsonbValue *every = find(spec, "checkpoint_every");
 	JsonbValue *bytes = find(spec, "checkpoint_bytes");
 
+	if (find(spec, "checkpoint") != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"spec\" has a member \"checkpoint\""),
+				 errdetail("Under that word an agent is told which of the "
+						   "job's own checkpoints to go on from."),
+				 errhint("Give it another name.")));
 	return (SaveSpec)
 	{
 		every ? read_every(every) : -1, bytes ? read_bytes(bytes) : -1
