@@ -149,6 +149,23 @@ SELECT gpucredit.cancel('fl', :zombie, 'cz');
 -- who waits for its devices is told what they are kept for
 SELECT check_name, passes, regexp_replace(detail, ' \d{4}-.*', ' T') AS detail
 FROM gpucredit.explain('fl', pg_temp.job('after')) WHERE check_name IN ('free', 'kept');
+-- not those that nobody would get anyway: out of service, of a node that is
+-- drained, or of one that is silent
+CREATE FUNCTION pg_temp.kept() RETURNS text LANGUAGE sql AS $$
+	SELECT substring(e.detail, '^\d+ devices') FROM gpucredit.explain('fl', pg_temp.job('after')) e
+	WHERE e.check_name = 'kept'
+$$;
+BEGIN;
+SELECT count(*) FROM gpucredit.heartbeat('fl-1', '{0,2-3}', ARRAY['fl/' || :zombie || '/1']);
+SELECT pg_temp.kept();
+SELECT gpucredit.drain('fl-1', 'd');
+SELECT pg_temp.kept();
+ROLLBACK;
+BEGIN;
+SELECT pg_temp.later('20 s');
+SELECT count(*) FROM unnest('{fl-2,fl-3}'::text[]) n, gpucredit.heartbeat(n);
+SELECT pg_temp.kept();
+ROLLBACK;
 CREATE FUNCTION pg_temp.beats(n int, runs text[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1 .. n LOOP

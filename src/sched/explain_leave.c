@@ -13,6 +13,7 @@
 
 #include "common/sql.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "sched/explain.h"
 
 /* the node of a cause is behind its slash */
@@ -55,6 +56,7 @@ static const char *turn_text(SqlResult rows, uint64 i);
 static bool accepts(const DecideAsk *ask, int32 type);
 static bool has_right(const Cycle *cycle, const DecideJob *job,
 					  const DecideRunning *running);
+static int32 kept_devices(const Cycle *cycle, const DecideRunning *running);
 static Victims count_victims(const Cycle *cycle, const DecideJob *job);
 
 /*
@@ -205,13 +207,15 @@ ExplainKept(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 	for (int32 i = 0; i < cycle->input.n_running; i++)
 	{
 		const DecideRunning *running = &cycle->running[i];
+		int32		kept;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!running->over || running->gpus == 0 ||
-			!accepts(ask, running->type))
+		if (!running->over || !accepts(ask, running->type))
 			continue;
-		devices += running->gpus;
-		last = Max(last, running->expected_end);
+		kept = kept_devices(cycle, running);
+		devices += kept;
+		if (kept > 0)
+			last = Max(last, running->expected_end);
 	}
 	if (devices > 0)
 		ExplainPut(rsinfo, "kept", false,
@@ -219,6 +223,28 @@ ExplainKept(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 							"over, but its node has not told that it is gone; "
 							"they are given out when it does, or from %s on",
 							(long long) devices, ExplainTime(last)));
+}
+
+/*
+ * Devices that an attempt which is over keeps from others: where it had them
+ * on a node that gets no new work, or they are out of service, it is not the
+ * attempt that does.
+ */
+static int32
+kept_devices(const Cycle *cycle, const DecideRunning *running)
+{
+	int32		kept = 0;
+
+	for (int32 p = 0; p < running->n_parts; p++)
+	{
+		const DecidePart *part =
+		&cycle->running_parts[running->first_part + p];
+		const DecideNode *node = &cycle->set->nodes[part->node];
+
+		if (node->schedulable)
+			kept += pg_popcount64(part->devices & node->usable);
+	}
+	return kept;
 }
 
 /*
