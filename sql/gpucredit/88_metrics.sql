@@ -44,8 +44,8 @@ BEGIN ATOMIC
 		('jobs_open', 'gauge', 'Jobs that are not over, by pool, tier and state.'),
 		('queue_oldest_seconds', 'gauge', 'How long the oldest job that may start has waited.'),
 		('devices_registered', 'gauge', 'Devices of registered nodes, by pool and type.'),
-		('devices_healthy', 'gauge', 'Devices their agents call healthy, on nodes not draining.'),
-		('devices_usable', 'gauge', 'Devices that are healthy on nodes not draining, or taken although they are not: devices_allocated is a part of them.'),
+		('devices_healthy', 'gauge', 'Devices their agents call healthy, on nodes that nobody takes away.'),
+		('devices_usable', 'gauge', 'Devices that are healthy on nodes that get new work, or taken although they are not: devices_allocated is a part of them.'),
 		('devices_allocated', 'gauge', 'Devices given to attempts; a share counts as such.'),
 		('devices_fenced', 'gauge', 'Devices of attempts that are over and not seen gone.'),
 		('nodes_registered', 'gauge', 'Nodes, by pool and state.'),
@@ -106,9 +106,11 @@ BEGIN ATOMIC
 			AS after),
 	n AS (
 		SELECT n.node, n.pool, n.gpu_type, n.gpus,
-			CASE WHEN n.draining IS NULL THEN n.healthy ELSE '{}' END
-				AS healthy,
-			CASE WHEN n.draining IS NOT NULL THEN 'draining'
+			CASE WHEN n.draining IS NULL AND n.reclaim_at IS NULL
+				THEN n.healthy ELSE '{}' END AS healthy,
+			CASE WHEN n.reclaim_at <= cluster_gauges.at THEN 'gone'
+				WHEN n.reclaim_at IS NOT NULL THEN 'reclaimed'
+				WHEN n.draining IS NOT NULL THEN 'draining'
 				WHEN s.after > interval '0' AND n.heard_at <= cluster_gauges.at
 					- s.after THEN 'suspect'
 				ELSE 'up' END AS state
@@ -125,7 +127,8 @@ BEGIN ATOMIC
 		d.value
 	FROM (SELECT n.pool, n.gpu_type, sum(n.gpus) AS gpus,
 			sum(gpucredit.gpu_count(n.healthy)) AS healthy,
-			sum(gpucredit.gpu_count(n.healthy
+			sum(gpucredit.gpu_count(
+				CASE n.state WHEN 'up' THEN n.healthy ELSE '{}' END
 				OPERATOR(gpucredit.|) coalesce(g.taken, '{}'))) AS usable,
 			coalesce(sum(g.allocated), 0) AS allocated,
 			coalesce(sum(g.fenced), 0) AS fenced

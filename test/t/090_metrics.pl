@@ -160,6 +160,22 @@ like(query($node, 'credit', q{BEGIN; SELECT gpucredit.drain('n1', 'x');
 	FROM gpucredit.metrics WHERE name ~ '_devices_(allocated|healthy|usable)';
 	ROLLBACK}), qr/^allocated 0.5, healthy 0, usable 1$/m,
 	'of those that could work, or do: never more than all');
+like(query($node, 'credit', q{BEGIN;
+	SELECT gpucredit.reclaim('n1', '2 min');
+	CREATE FUNCTION pg_temp.gauges() RETURNS text LANGUAGE sql AS $$
+		SELECT string_agg(concat_ws(' ', substr(name, 11), labels ->> 'state', value), ', ' ORDER BY name)
+		FROM gpucredit.metrics
+		WHERE name ~ '^gpucredit_(devices_(healthy|usable)|nodes_registered)$' $$;
+	SELECT pg_temp.gauges();
+	SELECT set_config('gpucredit.clock', (now() + '3 min')::text, true);
+	SELECT pg_temp.gauges();
+	SELECT gpucredit.resume('n1');
+	SET LOCAL gpucredit.node_suspect = '1 min';
+	SELECT pg_temp.gauges();
+	ROLLBACK}), qr/^devices_healthy\ 0,\ devices_usable\ 1,\ nodes_registered\ reclaimed\ 1\n.*
+		^devices_healthy\ 0,\ devices_usable\ 1,\ nodes_registered\ gone\ 1\n.*
+		^devices_healthy\ 4,\ devices_usable\ 1,\ nodes_registered\ suspect\ 1\Z/msx,
+	'nor of what is taken away, or silent, but what is in use there');
 is(metric('jobs_open', state => 'starting'), 1, 'and starts');
 is(metric('holds_open', kind => 'job'), 1, 'its hold');
 is(metric('holds_credits', kind => 'job'), 0.5, 'of half a credit');
