@@ -132,6 +132,17 @@ SELECT since, allocated FROM gpucredit.demand('cp', '2027-03-27 23:00+00', '2027
 WHERE gpu_type = 'CP-A' AND allocated > 0;
 SELECT gpu_type, allocated FROM gpucredit.capacity_advice('cp', '9 days');
 SET timezone = 'UTC';
+-- Up to the last instant there is, and steps that do not fit what is asked
+BEGIN;
+SET LOCAL gpucredit.clock = '294276-12-31 23:59:59.999999+00';
+SELECT count(*), min(since), max(since), min(supply), max(supply)
+FROM gpucredit.demand('cp') WHERE gpu_type = 'CP-A';
+SELECT since, supply FROM gpucredit.demand('cp', gpucredit.now() - interval '3 h', step => '2 h')
+WHERE gpu_type = 'CP-A';
+SELECT since, supply FROM gpucredit.demand('cp', gpucredit.now() - interval '3 h', step => '4 h')
+WHERE gpu_type = 'CP-A';
+SELECT gpu_type, supply, advice FROM gpucredit.capacity_advice('cp');
+ROLLBACK;
 
 -- A type that has just come is judged since then: full for two hours, it is not
 -- to be released; the others, since when it was asked for

@@ -188,10 +188,18 @@ BEGIN ATOMIC
 			AND gpucredit.require_slots(coalesce(demand.since,
 					coalesce(demand.until, c.at) - interval '24 hours'),
 				coalesce(demand.until, c.at), demand.step)),
+	whole AS (	/* what would end after the last instant there is, is none */
+		SELECT s.since, s.since + p.step AS until
+		FROM p, generate_series(p.since, CASE WHEN extract(epoch FROM p.until)
+				- extract(epoch FROM p.since) >= extract(epoch FROM p.step)
+			THEN p.until - p.step END, p.step) AS s (since)),
 	slot AS (
-		SELECT s.since, LEAST(s.since + p.step, p.until) AS until
-		FROM p, generate_series(p.since, p.until, p.step) AS s (since)
-		WHERE s.since < p.until),
+		SELECT w.since, w.until FROM whole w
+		UNION ALL
+		SELECT r.since, p.until
+		FROM p CROSS JOIN LATERAL (SELECT coalesce(max(w.until), p.since)
+			AS since FROM whole w) r
+		WHERE r.since < p.until),
 	part AS (
 		SELECT n.gpu_type, 's' AS kind, n.gpus::numeric AS devices,
 			n.registered_at AS since, NULL::timestamptz AS until
