@@ -252,6 +252,11 @@ BEGIN;
 SELECT replayed FROM gpucredit.issue('rq-2', '', 'no result', 1);
 UPDATE gpucredit.request SET result = NULL WHERE org = 'rq-2' AND key = 'no result';
 SELECT pg_temp.state_of($$issue('rq-2', '', 'no result', 1)$$);
+-- Nor one of which there is less than any release returned.
+UPDATE gpucredit.request SET result = '{}' WHERE org = 'rq-2' AND key = 'no result';
+SELECT pg_temp.state_of($$issue('rq-2', '', 'no result', 1)$$);
+UPDATE gpucredit.request SET result = '{1}' WHERE org = 'rq-2' AND key = 'no result';
+SELECT pg_temp.state_of($$issue('rq-2', '', 'no result', 1)$$);
 ROLLBACK;
 
 -- A trigger that somebody put on our tables keeps rows from being written: an

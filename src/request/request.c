@@ -258,15 +258,17 @@ replay(Request *request, Datum stored)
 	TupleDesc	tupdesc = BlessTupleDesc(RowType(request->fcinfo));
 	AttInMetadata *attin = TupleDescGetAttInMetadata(tupdesc);
 	char	  **columns = palloc0(sizeof(char *) * tupdesc->natts);
+	int			replayed = replayed_column(tupdesc);
 	Datum	   *elems;
 	bool	   *nulls;
 	int			n;
 
 	deconstruct_array(DatumGetArrayTypeP(stored), TEXTOID, -1, false,
 					  TYPALIGN_INT, &elems, &nulls, &n);
+	EnsureStored(n > replayed, "A request's result is cut off.");
 	for (int i = 0; i < Min(n, tupdesc->natts); i++)
 		columns[i] = nulls[i] ? NULL : TextDatumGetCString(elems[i]);
-	columns[replayed_column(tupdesc)] = "true";
+	columns[replayed] = "true";
 	return HeapTupleGetDatum(BuildTupleFromCStrings(attin, columns));
 }
 
