@@ -8,8 +8,9 @@
  * counted when the transaction rolls back.
  *
  * A call counts for itself while it runs, on its caller's stack (Call), and
- * adds all of it at its end.  To be at once cheap and exact, the counters are
- * atomics, each there STRIPES times; a backend adds to one, a reader sums.
+ * adds all of it at its end, which may be its process's.  To be at once cheap
+ * and exact, the counters are atomics, each there STRIPES times; a backend adds
+ * to one, a reader sums.
  * Errors are a table of keys taken for good by compare-and-exchange, found by
  * looking from a hash on; where it is full, the last place counts the rest.
  *
@@ -29,6 +30,7 @@
 #include "port/atomics.h"
 #include "shmem/segment.h"
 #include "storage/backendid.h"
+#include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/timeout.h"
 
@@ -59,6 +61,7 @@ typedef struct DatabaseCounters
 static Size counters_size(void);
 static void counters_start(void *memory, bool found);
 static void reset_counters(int number);
+static void count_cut_off(int code, Datum arg);
 static int	bucket_of(uint64 microseconds);
 static void count_error(DatabaseCounters *database, EntryPoint entry,
 						int sqlstate);
@@ -125,10 +128,18 @@ reset_counters(int number)
  * caller's stack frame goes.
  */
 void
-CountBegin(Call *call)
+CountBegin(Call *call, EntryPoint entry)
 {
-	(void) SegmentDatabase();	/* not for the first time after an error */
+	static bool at_exit = false;
+
+	if (!at_exit)
+	{
+		(void) SegmentDatabase();	/* not for the first time after an error */
+		before_shmem_exit(count_cut_off, (Datum) 0);
+		at_exit = true;
+	}
 	call->outer = current;
+	call->entry = entry;
 	call->waited = get_timeout_start_time(DEADLOCK_TIMEOUT);
 	call->replayed = false;
 	memset(call->denials, 0, sizeof(call->denials));
@@ -140,7 +151,7 @@ CountBegin(Call *call)
  * It ends, by an error where there is an SQLSTATE.
  */
 void
-CountEnd(Call *call, EntryPoint entry, int sqlstate)
+CountEnd(Call *call, int sqlstate)
 {
 	int			number = SegmentDatabase();
 	DatabaseCounters *database;
@@ -155,7 +166,7 @@ CountEnd(Call *call, EntryPoint entry, int sqlstate)
 	INSTR_TIME_SUBTRACT(took, call->begun);
 	us = INSTR_TIME_GET_MICROSEC(took);
 	database = &counters[number];
-	calls = &database->calls[MyProc->pgprocno % STRIPES][entry];
+	calls = &database->calls[MyProc->pgprocno % STRIPES][call->entry];
 	pg_atomic_fetch_add_u64(&calls->buckets[bucket_of(us)], 1);
 	pg_atomic_fetch_add_u64(&calls->microseconds, us);
 	if (call->replayed)
@@ -168,7 +179,19 @@ CountEnd(Call *call, EntryPoint entry, int sqlstate)
 			pg_atomic_fetch_add_u64(&calls->denials[d], call->denials[d]);
 	}
 	if (sqlstate != 0)
-		count_error(database, entry, sqlstate);
+		count_error(database, call->entry, sqlstate);
+}
+
+/*
+ * The process ends in the middle of calls, by the server's order or because
+ * its client is gone.  That error is not to be asked for any more.
+ */
+static void
+count_cut_off(int code, Datum arg)
+{
+	while (current != NULL)
+		CountEnd(current, ClientConnectionLost ? ERRCODE_CONNECTION_FAILURE :
+				 ERRCODE_ADMIN_SHUTDOWN);
 }
 
 static int

@@ -29,6 +29,7 @@
 typedef struct Call
 {
 	struct Call *outer;
+	EntryPoint	entry;
 	instr_time	begun;
 	TimestampTz waited;			/* when a lock was last waited for, before */
 	bool		replayed;
@@ -56,8 +57,8 @@ extern const int CountBounds[COUNT_BUCKETS - 1];
 extern const char *const CountReasons[COUNT_DENIALS];
 
 extern void CountInit(void);
-extern void CountBegin(Call *call);
-extern void CountEnd(Call *call, EntryPoint entry, int sqlstate);
+extern void CountBegin(Call *call, EntryPoint entry);
+extern void CountEnd(Call *call, int sqlstate);
 extern void CountReplay(void);
 extern void CountDenial(const char *reason);
 

@@ -133,7 +133,7 @@ call_counted(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 	Datum		result;
 	Call		counted;
 
-	CountBegin(&counted);
+	CountBegin(&counted, entry);
 	PG_TRY();
 	{
 		TenantCheckCall(entry, kinds[entry].subject, fcinfo);
@@ -144,11 +144,11 @@ call_counted(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 	}
 	PG_CATCH();
 	{
-		CountEnd(&counted, entry, geterrcode());
+		CountEnd(&counted, geterrcode());
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	CountEnd(&counted, entry, 0);
+	CountEnd(&counted, 0);
 	if (kinds[entry].wakes)
 		WakeAll();
 	return result;

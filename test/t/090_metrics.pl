@@ -123,6 +123,25 @@ $holder->commit;
 wait_for_children($waiter);
 is(metric('lock_waits_total', %hold), 1, 'a call that waited for a lock');
 is(long_holds() - $long, 1, 'took as long');
+
+# One whose session is ended in the middle of it, too.
+$holder->begin_work;
+$holder->do(q{SELECT gpucredit.hold('acme', '', 'third', 1, '1 h')});
+($waiter) = in_parallel(
+	1,
+	sub {
+		my $dbh = connect_to($node, 'credit');
+		eval { $dbh->do(q{SELECT gpucredit.hold('acme', '', 'fourth', 1, '1 h')}) };
+	});
+$node->poll_query_until('credit', q{SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE wait_event_type = 'Lock' AND backend_type = 'client backend'});
+my $calls = metric('calls_total', %hold);
+query($node, 'credit', q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+	WHERE wait_event_type = 'Lock' AND backend_type = 'client backend'});
+wait_for_children($waiter);
+is(metric('calls_total', %hold) - $calls, 1, 'one that was cut off is counted');
+is(metric('errors_total', %hold, sqlstate => '57P01'), 1, 'as an error');
+$holder->rollback;
 $holder->disconnect;
 
 # Counting is exact, however many count.
@@ -209,7 +228,7 @@ ok(until_true(sub { metric('scheduler_lag_seconds') < 3 }), 'until it has one');
 query($node, 'credit',
 	'CREATE ROLE monitor LOGIN IN ROLE pg_monitor; CREATE ROLE nobody LOGIN');
 like(as('monitor', 'SELECT gpucredit.metrics_text()'),
-	qr/^gpucredit_calls_total\{operation="hold"\} 9$/m, 'pg_monitor may read');
+	qr/^gpucredit_calls_total\{operation="hold"\} 11$/m, 'pg_monitor may read');
 isnt((as('monitor', 'SELECT * FROM gpucredit.account'))[0],
 	0, 'but no table');
 isnt((as('nobody', 'SELECT gpucredit.metrics_text()'))[0],
@@ -257,7 +276,7 @@ is(join(' ', series_of($scraped, 'gpucredit_calls_total')),
 			'gpucredit_calls_total')),
 	'with the same labels and values')
   or diag($scraped);
-like($scraped, qr/^gpucredit_call_seconds_bucket\{operation="hold",[^}]*le="\+Inf"\} 9$/m,
+like($scraped, qr/^gpucredit_call_seconds_bucket\{operation="hold",[^}]*le="\+Inf"\} 11$/m,
 	'a histogram is one');
 unlike($scraped, qr/^pg_exporter_user_queries_load_error\S* [1-9]/m,
 	'and has read the file without an error');
