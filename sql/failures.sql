@@ -489,6 +489,20 @@ SELECT gpucredit.checkpoint('fl', pg_temp.job('r1'), 1, 1, 'u', sha256('1'), 100
 SELECT split_part(detail, '; ', 2) AS saves FROM gpucredit.explain('fl', pg_temp.job('r1'))
 WHERE check_name = 'leaving';
 ROLLBACK;
+-- who is through early leaves time to others, as does who is gone: a cycle gives
+-- it to those that wait for their turn
+BEGIN;
+SELECT pg_temp.later('10 s');
+SELECT gpucredit.checkpoint('fl', pg_temp.job('r1'), 1, 1, 'u', sha256('1'), 10000000000);
+SELECT count(*) FROM pg_temp.place('fl-s');
+SELECT * FROM pg_temp.turns();
+SELECT xmin AS was FROM gpucredit.directive WHERE org = 'fl' AND job = pg_temp.job('r3') \gset
+SELECT count(*) FROM pg_temp.place('fl-s');
+SELECT xmin = :was AS as_it_was FROM gpucredit.directive WHERE org = 'fl' AND job = pg_temp.job('r3');
+SELECT s.outcome FROM unnest('{r2,r4}'::text[]) k, gpucredit.settle('fl', pg_temp.job(k), 1, 'preempted') s;
+SELECT count(*) FROM pg_temp.place('fl-s');
+SELECT * FROM pg_temp.turns();
+ROLLBACK;
 -- what has begun goes on, and who has saved is through: a lower bandwidth
 -- takes a promise back that nobody was told to begin with
 SELECT pg_temp.later('10 s');

@@ -8,9 +8,11 @@
  * preempted.  What runs there is told to save and leave by the deadline: each
  * attempt by one directive, whichever of its nodes go, that says when its turn
  * to write is and whether it was promised to be through in time.  All
- * attempts of the pool that must leave are planned together (rescue.c), anew
- * with each node that goes or stays, so that many nodes reclaimed at once keep
- * within gpucredit.checkpoint_bandwidth.  What that moves by less than a
+ * attempts of the pool that must leave are planned together (rescue.c), so
+ * that many nodes reclaimed at once keep within
+ * gpucredit.checkpoint_bandwidth: anew with each node that goes or stays, and
+ * by each cycle as long as anybody waits for its turn, since who is through
+ * early, or gone, leaves time to others.  What that moves by less than a
  * second is not written again: nodes reclaimed by one transaction would each
  * leave a version of every row.
  *
@@ -32,6 +34,7 @@
 #include "decide/rescue.h"
 #include "entry/entry.h"
 #include "inventory/inventory.h"
+#include "job/reclaim.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 
@@ -69,6 +72,17 @@ SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text, timestamptz",
 			  "  AND d.job = l.job AND d.attempt = l.attempt"
 			  "  AND d.cause = 'reclaim'"
 			  " WHERE l.deadline >= $2 ORDER BY l.org, l.job, l.attempt");
+
+/* is there anybody whose turn is to come? */
+SQL_STATEMENT(turns_read, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT 1 FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
+			  "  ON g.pool = n.pool AND g.node = n.node"
+			  " JOIN gpucredit.directive d ON d.org = g.org"
+			  "  AND d.job = g.job AND d.attempt = g.attempt"
+			  "  AND d.cause = 'reclaim' AND d.told_at IS NULL"
+			  "  AND d.starts_at > $2"
+			  " WHERE n.pool = $1 AND n.reclaim_at > $2"
+			  " AND NOT g.free AND g.ended_at IS NULL LIMIT 1");
 
 #define LEAVING_TYPES \
 	"text[], bigint[], int[], timestamptz[], timestamptz[], timestamptz[]," \
@@ -116,7 +130,7 @@ SQL_STATEMENT(staying_untell, SPI_OK_DELETE, "text, text",
 			  "   AND o.attempt = g.attempt AND n.reclaim_at IS NOT NULL)"
 			  " FOR NO KEY UPDATE OF d SKIP LOCKED))");
 
-static void plan_leaving(const char *pool, TimestampTz now);
+static void plan_leaving(const char *pool, TimestampTz now, bool is_news);
 static void log_storm(const char *pool, const RescueJob *jobs, int n);
 static RescueJob *read_leaving(const char *pool, TimestampTz now, int *n);
 static void read_job(SqlResult rows, uint64 i, TimestampTz now,
@@ -136,7 +150,7 @@ call_reclaim(PG_FUNCTION_ARGS)
 	pool = NodeLockPool(node, false);
 	now = ClockNow();
 	NodeReclaim(node, ClockAdd(now, notice));
-	plan_leaving(pool, now);
+	plan_leaving(pool, now, true);
 	NodeAudit(fcinfo, "reclaim", "reclaimed", pool,
 			  psprintf("notice %lld s", (long long) (notice / USECS_PER_SEC)));
 	SqlFinish();
@@ -156,17 +170,33 @@ call_resume(PG_FUNCTION_ARGS)
 	SqlArgText(&args, pool);
 	SqlArgText(&args, node);
 	(void) SqlRun(&staying_untell, &args);
-	plan_leaving(pool, ClockNow());
+	plan_leaving(pool, ClockNow(), true);
 	NodeAudit(fcinfo, "resume", "resumed", pool, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
 
 /*
- * Plan who of a pool must leave, and tell them.
+ * Of a locked pool: those whose turn is to come may have it earlier, or be
+ * promised now that they are through in time.
+ */
+void
+ReclaimPlanAnew(const char *pool, TimestampTz now)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, pool);
+	SqlArgTime(&args, now);
+	if (SqlRun(&turns_read, &args).n > 0)
+		plan_leaving(pool, now, false);
+}
+
+/*
+ * Plan who of a pool must leave, and tell them; the log, too, where it is
+ * news.
  */
 static void
-plan_leaving(const char *pool, TimestampTz now)
+plan_leaving(const char *pool, TimestampTz now, bool is_news)
 {
 	DecideArena arena = ArenaOf(CurrentMemoryContext);
 	int			n;
@@ -183,7 +213,8 @@ plan_leaving(const char *pool, TimestampTz now)
 	args = leaving_args(jobs, n, now);
 	(void) SqlRun(&leaving_change, &args);
 	(void) SqlRun(&leaving_tell, &args);
-	log_storm(pool, jobs, n);
+	if (is_news)
+		log_storm(pool, jobs, n);
 }
 
 /*

@@ -9,8 +9,8 @@
  * again, so that what it would have used is not idle, nor its quotas kept for
  * it.
  *
- * Locks: the pool's row, without waiting; then as fund.c, apply.c and
- * surplus.c say, none of which waits.
+ * Locks: the pool's row, without waiting; then as fund.c, apply.c, surplus.c
+ * and reclaim.c say, none of which waits.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +23,7 @@
 #include "common/settings.h"
 #include "common/sql.h"
 #include "entry/entry.h"
+#include "job/reclaim.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "types/gpuset.h"
@@ -31,6 +32,7 @@
 ENTRY_POINT(place);
 
 static bool is_had(Cycle *cycle);
+static bool has_leaving(const Cycle *cycle);
 static void put_busy(ReturnSetInfo *rsinfo);
 
 Datum
@@ -69,6 +71,8 @@ call_place(PG_FUNCTION_ARGS)
 	told = ReservedTell(&cycle);
 	SurplusReturn(pool);
 	UsageCharge(&cycle);
+	if (has_leaving(&cycle))
+		ReclaimPlanAnew(pool, cycle.now);
 	if (cycle.result.n_starts > 0 || cycle.result.n_promises > 0 ||
 		cycle.claims_ended || told)
 		PoolCount(pool);
@@ -86,6 +90,20 @@ static bool
 is_had(Cycle *cycle)
 {
 	return LimitsLock(cycle) && CycleLock(cycle) && ClaimsLock(cycle);
+}
+
+/*
+ * May a node be its provider's soon?  None that gets new work is.
+ */
+static bool
+has_leaving(const Cycle *cycle)
+{
+	for (int32 i = 0; i < cycle->set->n; i++)
+	{
+		if (!cycle->set->nodes[i].schedulable)
+			return true;
+	}
+	return false;
 }
 
 static void
