@@ -12,7 +12,9 @@ COMMENT ON TYPE gpucredit.rebuild_result IS
  * One UPDATE a row, so that no check sees a row half repaired.  A hold that
  * has something after all is open.  A bucket that is repaired is put together:
  * its next hold spreads it again.  Recorded spend is repaired by one more
- * delta, which needs no lock.
+ * delta, which needs no lock.  What differs is found before it is joined with
+ * what is to be changed: together, where the planner knows nothing of the
+ * tables yet, as after a restore, it would be looked for once for every row.
  */
 CREATE FUNCTION gpucredit.repair(tenant text, parts gpucredit.difference[],
 	holds gpucredit.difference[], buckets gpucredit.difference[])
@@ -95,10 +97,12 @@ BEGIN ATOMIC
 	INSERT INTO gpucredit.spend_delta (org, account, spent)
 	SELECT s.org, s.account, (s.expected - s.found)::gpucredit.credits
 	FROM gpucredit.spend_difference(repair.tenant) s;
-	UPDATE gpucredit.spend_day t SET spent = s.expected
-	FROM gpucredit.spend_day_difference(repair.tenant) s
-	WHERE t.org = repair.tenant AND t.account = s.account
-		AND t.day = s.day;
+	WITH wrong AS MATERIALIZED (
+		SELECT s.* FROM gpucredit.spend_day_difference(repair.tenant) s)
+	UPDATE gpucredit.spend_day t SET spent = w.expected
+	FROM wrong w
+	WHERE t.org = repair.tenant AND t.account = w.account
+		AND t.day = w.day;
 END;
 COMMENT ON FUNCTION gpucredit.repair(text, gpucredit.difference[],
 	gpucredit.difference[], gpucredit.difference[]) IS
@@ -137,9 +141,11 @@ BEGIN
 		ORDER BY a.account FOR NO KEY UPDATE;
 	/* what is compared is what was set by the time it is locked */
 	FOR r IN
-		WITH mended AS (
+		WITH wrong AS MATERIALIZED (
+			SELECT l.* FROM gpucredit.limits_difference(rebuild.org) l),
+		mended AS (
 			UPDATE gpucredit.account a SET limits = d.expected
-			FROM gpucredit.limits_difference(rebuild.org) d
+			FROM wrong d
 			WHERE a.org = rebuild.org AND a.account = d.account
 				AND d.account = ANY (limited)
 			RETURNING d.account, d.found, d.expected)
