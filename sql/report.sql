@@ -141,6 +141,8 @@ SELECT :'page' LIKE '%<script%', :'page' ~ '[^\x20-\x7e\n]', :'page' LIKE '%data
 	:'page' LIKE '%tab  &amp; &quot;line&quot; &lt;br&gt;over%';
 SELECT gpucredit.report_html('rp <b>&amp;') LIKE '%<h1><bdi>rp &lt;b&gt;&amp;amp;</bdi></h1>%';
 SELECT gpucredit.html(E'<>&"''\x01\x7f\u00e9\u0085\u200f\U0001F600');
+-- what no page may refer to: code points that are no characters
+SELECT gpucredit.html(E'a\uFFFE\uFDD0\U0001FFFFb\uFFFD\u2060');
 -- of a text that ends within a character, which only a fault elsewhere can
 -- leave, no byte behind its end is read
 CREATE CAST (bytea AS text) WITHOUT FUNCTION;

@@ -27,6 +27,7 @@ PG_FUNCTION_INFO_V1(gpucredit_html);
 
 static void put_reference(StringInfo page, pg_wchar c);
 static bool directs_writing(pg_wchar c);
+static bool is_no_character(pg_wchar c);
 
 Datum
 gpucredit_html(PG_FUNCTION_ARGS)
@@ -86,7 +87,7 @@ gpucredit_html(PG_FUNCTION_ARGS)
 static void
 put_reference(StringInfo page, pg_wchar c)
 {
-	if (directs_writing(c) || (c >= 0x80 && c < 0xa0))
+	if (directs_writing(c) || is_no_character(c) || (c >= 0x80 && c < 0xa0))
 		c = REPLACEMENT;
 	appendStringInfo(page, "&#x%X;", c);
 }
@@ -101,4 +102,14 @@ directs_writing(pg_wchar c)
 	return c == 0x061c || (c >= 0x200b && c <= 0x200f) ||
 		(c >= 0x2028 && c <= 0x202e) || c == 0x2060 ||
 		(c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
+}
+
+/*
+ * The code points that Unicode will never give a character, which a page may
+ * not refer to.
+ */
+static bool
+is_no_character(pg_wchar c)
+{
+	return (c & 0xfffe) == 0xfffe || (c >= 0xfdd0 && c <= 0xfdef);
 }
