@@ -5,10 +5,10 @@
 # organisation has one that never refuses.  A session in each makes the same
 # calls, a hundred at a time, in turns.
 
-METRICS_JOBS=2000
+CALLS_JOBS=2000
 
 # The server of DIR, with what to call; SETTINGS...
-metrics_server()
+calls_server()
 {
 	local dir=$1
 	shift
@@ -16,8 +16,8 @@ metrics_server()
 	gc_server_start "$dir" "shared_buffers = 256MB" "max_wal_size = 4GB" \
 		"synchronous_commit = off" "autovacuum = off" \
 		"gpucredit.node_suspect = 0" "$@"
-	bench_database metrics -v orgs=100 -v projects=10
-	bench_sql -v jobs=$METRICS_JOBS -f "$BENCH_SQL/running.sql" \
+	bench_database calls -v orgs=100 -v projects=10
+	bench_sql -v jobs=$CALLS_JOBS -f "$BENCH_SQL/running.sql" \
 		>"$GC_WORK/setup.log"
 }
 
@@ -26,14 +26,14 @@ bench_metrics()
 	local rounds=600 what took
 
 	[ -z "$quick" ] || rounds=100
-	metrics_server "$GC_WORK/plain"
-	metrics_server "$GC_WORK/counted" \
+	calls_server "$GC_WORK/plain"
+	calls_server "$GC_WORK/counted" \
 		"shared_preload_libraries = 'gpucredit'"
 	bench_sql -c "SELECT count(gpucredit.set_rate_limit(n::text, '', '*',
 		1e9, 1000000000)) FROM generate_series(0, 99) n" >/dev/null
 	for what in meter reserve; do
 		took=$(gc_guard perl "$BENCH_SQL/calls.pl" $what $rounds \
-			$METRICS_JOBS "$GC_WORK/plain" "$GC_WORK/counted")
+			$CALLS_JOBS "$GC_WORK/plain" "$GC_WORK/counted")
 		bench_row "metrics: $what, counted" "$(echo "$took" | cut -d ' ' -f 2)" us
 		bench_row "metrics: $what, not counted / counted" \
 			"$(echo "$took" | bench_ratio)" x ">=" 0.95

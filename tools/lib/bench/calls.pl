@@ -1,8 +1,9 @@
 # calls.pl WHAT ROUNDS JOBS DIR DIR: the time of calls in two servers
 #
-# A session in each server makes a hundred calls of meter or reserve in one
-# statement, in turns: what disturbs the machine disturbs both alike.  Prints
-# for each server the median of a call in microseconds.
+# A session in each server makes a hundred calls in turns: what disturbs the
+# machine disturbs both alike.  meter, reserve: by one statement; submit: of
+# reserve, each a transaction.  Prints for each server the median of a call in
+# microseconds.
 use strict;
 use warnings;
 
@@ -37,13 +38,20 @@ sub session
 
 	open(my $file, '<', "$dir/port") or die "could not read $dir/port: $!\n";
 	chomp(my $port = <$file>);
-	my $dbh = DBI->connect("dbi:Pg:dbname=metrics;host=$dir/socket;port=$port",
+	my $dbh = DBI->connect("dbi:Pg:dbname=calls;host=$dir/socket;port=$port",
 		undef, undef, { RaiseError => 1, PrintError => 0 });
 	my ($from) = $dbh->selectrow_array(
 		$what eq 'meter'
 		? 'SELECT 1 + ceil(extract(epoch FROM max(elapsed))) FROM gpucredit.attempt'
 		: 'SELECT count(*) FROM gpucredit.request');
-	return { dbh => $dbh, from => $from, took => [] };
+	return {
+		dbh => $dbh,
+		submit => $dbh->prepare(
+			q{SELECT * FROM gpucredit.reserve($1, $2, $3, '1xH100', '4 hours',
+				'production_inference')}),
+		from => $from,
+		took => []
+	};
 }
 
 # Every heartbeat is news: of other attempts each time, and later.
@@ -60,6 +68,16 @@ sub make_calls
 			q{SELECT count(m.action) FROM generate_series($1::int, $1 + 99) n,
 				gpucredit.meter((n % 100)::text, n, 1, $2::interval) m},
 			undef, $first, ($session->{from} + $made) . ' s');
+	}
+	elsif ($what eq 'submit')
+	{
+		foreach my $n (1 .. 100)
+		{
+			my $call = $session->{from} + $made * 100 + $n;
+
+			$session->{submit}->execute($call % 100, $call % 10, "call $call");
+			$session->{submit}->finish;
+		}
 	}
 	else
 	{
