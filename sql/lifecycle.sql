@@ -570,4 +570,45 @@ SHOW lock_timeout;
 DROP TRIGGER tell_timeout ON gpucredit.hold;
 DROP TRIGGER tell_timeout ON gpucredit.job;
 SELECT * FROM gpucredit.reap_holds() WHERE task = 'fund_jobs';
+
+--
+-- A gang begins on one node after another
+--
+DO $$ BEGIN
+	PERFORM * FROM pg_temp.beat();
+	PERFORM gpucredit.settle(a.org, a.job, a.attempt, 'completed')
+	FROM gpucredit.attempt a WHERE a.pool = 'lc' AND a.ended_at IS NULL;
+	PERFORM gpucredit.cancel(j.org, j.job, 'over' || j.job) FROM gpucredit.job j
+	WHERE j.pool = 'lc' AND j.state IN ('queued', 'unfunded');
+	PERFORM gpucredit.reserve('lc', '', 'both', '8xLC-A', '10 h', pool => 'lc', spec => '{"image": "i"}');
+	PERFORM * FROM pg_temp.beat();
+END $$;
+SELECT pg_temp.job('both') AS both \gset
+SELECT node, gpus FROM gpucredit.place('lc');
+-- each is told of all; who has named its part is told to start it until it is metered
+SELECT action, gpus, nodes FROM gpucredit.heartbeat('lc-1', running => '{}');
+SELECT action, gpus, nodes FROM gpucredit.heartbeat('lc-1', running => ARRAY[format('lc/%s/1', :both)]);
+SELECT action FROM gpucredit.meter('lc', :both, 1, '0');
+SELECT action FROM gpucredit.heartbeat('lc-1', running => ARRAY[format('lc/%s/1', :both)]);
+-- the other one hears of it late: it has its part to start all the same, again until it says it has
+SELECT action, gpus, nodes, spec FROM gpucredit.heartbeat('lc-2', running => '{}');
+SELECT action FROM gpucredit.heartbeat('lc-2', running => '{}');
+SELECT action FROM gpucredit.heartbeat('lc-2');		-- not told: the attempt runs
+SELECT action FROM gpucredit.heartbeat('lc-2', running => ARRAY[format('lc/%s/1', :both)]);
+-- parts end one after another: none begins anew
+SELECT action FROM gpucredit.heartbeat('lc-2', running => '{}');
+SELECT action FROM gpucredit.heartbeat('lc-1', running => '{}');
+-- the next attempt goes on from a checkpoint: both parts are told of it
+SELECT gpucredit.checkpoint('lc', :both, 1, 7, 'u', sha256('7'), 1);
+SELECT job_state FROM gpucredit.settle('lc', :both, 1, 'preempted');
+SELECT node FROM gpucredit.place('lc');
+SELECT action, spec FROM gpucredit.heartbeat('lc-2', running => '{}');
+SELECT action FROM gpucredit.meter('lc', :both, 2, '0');
+SELECT action, spec FROM gpucredit.heartbeat('lc-1', running => '{}');
+SELECT action, spec FROM gpucredit.heartbeat('lc-1', running => ARRAY[format('lc/%s/2', :both)]);
+SELECT action, spec FROM gpucredit.heartbeat('lc-1', running => '{}');
+-- it is to leave before a part has begun: there is nothing to start
+SELECT job_state FROM gpucredit.cancel('lc', :both, 'both over');
+SELECT action FROM gpucredit.heartbeat('lc-2', running => '{}');
+SELECT job_state FROM gpucredit.settle('lc', :both, 2, 'cancelled');
 SELECT * FROM gpucredit.verify();

@@ -182,7 +182,7 @@ Errors: UC401 no such pool; UC303 moving to another pool, changing type or spot,
 CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
 	action text, gpus gpucredit.gpuset, share int, deadline timestamptz,
 	time_left interval, spec jsonb, reason text, save boolean,
-	traceparent text);
+	traceparent text, nodes text[]);
 COMMENT ON TYPE gpucredit.heartbeat_result IS
 'What a node should be doing now: a row an attempt, and one for each that heartbeat() is told of and should not be.';
 

@@ -161,7 +161,8 @@ CREATE TABLE gpucredit.attempt_gpu (
 	cpu_milli bigint NOT NULL,
 	memory_mib bigint NOT NULL,
 	ended_at timestamptz,		/* over, but not seen gone by its agent */
-	seen_at timestamptz,		/* told to run there after that; free: to be gone */
+	/* told to run there: first, of a gang, and after it ended; free: to be gone */
+	seen_at timestamptz,
 	free boolean NOT NULL DEFAULT false,	/* may be given out again */
 	/* what the next cycles ask of what runs, alike in all rows of an attempt */
 	account text COLLATE "C" NOT NULL,
@@ -365,5 +366,5 @@ AS 'MODULE_PATHNAME', 'gpucredit_heartbeat';
 COMMENT ON FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[]) IS
 'A node''s sign of life.
 healthy: its devices in order, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not told.
-Result: what the node should be doing now, a row per attempt: start, continue, checkpoint or stop, with its devices; traceparent: what gpucredit.traceparent was when its job was submitted, for the trace to go on.
+Result: what the node should be doing now, a row per attempt: start, continue, checkpoint or stop, with its devices, and why. start: until the attempt is metered; a node that tells running has its part of a gang to start until it has named that, though others run already. spec: as submitted; to start, with where to go on from, if there is anything, as "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, sha256 in hexadecimal. nodes: all that the attempt has devices on, in the same order for each of them. traceparent: what gpucredit.traceparent was when its job was submitted, for the trace to go on.
 Errors: UC401 no such node; 22023 a device the node has not, or a malformed name.';

@@ -125,7 +125,7 @@ ALTER TABLE gpucredit.node ADD COLUMN reclaim_at timestamptz;
 -- at: CREATE TYPE gpucredit.heartbeat_result
 ALTER TYPE gpucredit.heartbeat_result
 	ADD ATTRIBUTE reason text, ADD ATTRIBUTE save boolean,
-	ADD ATTRIBUTE traceparent text;
+	ADD ATTRIBUTE traceparent text, ADD ATTRIBUTE nodes text[];
 
 -- at: CREATE TYPE gpucredit.meter_result
 ALTER TYPE gpucredit.meter_result ADD ATTRIBUTE save boolean;

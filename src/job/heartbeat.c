@@ -9,9 +9,14 @@
  * it says of its devices (healthy) holds until it says otherwise; attempts
  * that had one that failed end (device.c).
  *
+ * The nodes of a gang hear of it one after another, and one agent meters for
+ * all: so a node is told to start its part until it has named it in running,
+ * though the attempt runs already.  Where running is not told, until then.
+ *
  * Locks: the node's row, and rows of attempt_gpu of attempts that are over;
  * for an attempt whose device failed, as device.c says, and for one that is
- * over on a node that was registered anew, as stray.c says, without waiting.
+ * over on a node that was registered anew, as stray.c says, without waiting;
+ * last, without waiting, those of gangs that begin here.
  *
  *-------------------------------------------------------------------------
  */
@@ -83,6 +88,20 @@ SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 			  " WHERE g.org = t.org AND g.job = t.job"
 			  " AND g.attempt = t.attempt AND g.node = $2 AND NOT g.free"
 			  " RETURNING g.free");
+/* a gang's part begins here; where it is locked, the next heartbeat says so */
+SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
+			  "text, text[], bigint[], int[], timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET seen_at = $5"
+			  " FROM (SELECT f.org, f.job, f.attempt"
+			  "  FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "   pg_catalog.unnest($3), pg_catalog.unnest($4))"
+			  "   AS r (org, job, attempt) JOIN gpucredit.attempt_gpu f"
+			  "   ON f.org = r.org AND f.job = r.job"
+			  "   AND f.attempt = r.attempt AND f.node = $1"
+			  "  WHERE f.ended_at IS NULL"
+			  "  FOR NO KEY UPDATE OF f SKIP LOCKED) b"
+			  " WHERE g.org = b.org AND g.job = b.job"
+			  " AND g.attempt = b.attempt AND g.node = $1");
 /*
  * What its agent is told of a job "j", and where an attempt "a" goes on, which
  * no job says of itself.
@@ -97,16 +116,25 @@ SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 	" WHERE c.org = a.org AND c.job = a.job AND c.attempt < a.attempt" \
 	" AND c.bad_at IS NULL" \
 	" ORDER BY c.attempt DESC, c.step DESC LIMIT 1), '{}')"
+/* of a gang "p" has its nodes, else NULL */
 SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
 			  "SELECT" ATTEMPT_COLUMNS ", g.gpus, g.share,"
 			  " CASE WHEN a.running_at IS NULL"
+			  "  OR p.nodes IS NOT NULL AND g.seen_at IS NULL"
 			  "  THEN " OWN_SPEC " || " RESUME_FROM
 			  " ELSE " OWN_SPEC " END,"
-			  " j.traceparent"
+			  " j.traceparent, COALESCE(p.nodes, ARRAY[g.node]),"
+			  " p.nodes IS NOT NULL AND g.seen_at IS NULL"
 			  " FROM gpucredit.attempt_gpu g"
 			  " JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job"
 			  "  AND a.attempt = g.attempt"
 			  " JOIN gpucredit.job j ON j.org = g.org AND j.job = g.job"
+			  " CROSS JOIN LATERAL (SELECT CASE"
+			  "  WHEN gpucredit.gpu_count(g.gpus) < a.gpus THEN"
+			  "   ARRAY(SELECT o.node FROM gpucredit.attempt_gpu o"
+			  "    WHERE o.org = g.org AND o.job = g.job"
+			  "    AND o.attempt = g.attempt ORDER BY o.node)"
+			  "  END OFFSET 0) p (nodes)"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NULL ORDER BY g.org, g.job");
 
@@ -114,8 +142,11 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
 #define SHARE_COLUMN	(ATTEMPT_WIDTH + 2)
 #define SPEC_COLUMN		(ATTEMPT_WIDTH + 3)
 #define TRACE_COLUMN	(ATTEMPT_WIDTH + 4)
+#define NODES_COLUMN	(ATTEMPT_WIDTH + 5)
+#define UNSEEN_COLUMN	(ATTEMPT_WIDTH + 6)
 
 static void take_running(FunctionCallInfo fcinfo, Running *running);
+static Running room_for(uint64 n);
 static void parse_running(char *text, Running *running);
 static int64 parse_number(const char *digits, int64 most, const char *text);
 static pg_attribute_noreturn() void refuse_running(const char *text);
@@ -124,8 +155,9 @@ static void tell_health(const Beat *beat, GpuSet before);
 static void tell_fences(const Beat *beat);
 static void put_work(ReturnSetInfo *rsinfo, Beat *beat);
 static Answer answer_part(const Beat *beat, const Attempt *attempt,
-						  GpuSet gpus);
-static void strike_out(Running *running, const Attempt *attempt);
+						  GpuSet gpus, bool begun);
+static bool strike_out(Running *running, const Attempt *attempt);
+static void tell_begun(const Beat *beat, const Running *begun);
 static void put_strays(ReturnSetInfo *rsinfo, const Beat *beat);
 
 Datum
@@ -160,9 +192,7 @@ take_running(FunctionCallInfo fcinfo, Running *running)
 	array = PG_GETARG_ARRAYTYPE_P(2);
 	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elems, &nulls,
 					  &n);
-	running->orgs = palloc(sizeof(char *) * (n + 1));
-	running->jobs = palloc(sizeof(int64) * (n + 1));
-	running->attempts = palloc(sizeof(int32) * (n + 1));
+	*running = room_for(n);
 	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -170,6 +200,16 @@ take_running(FunctionCallInfo fcinfo, Running *running)
 			refuse_running("NULL");
 		parse_running(TextDatumGetCString(elems[i]), running);
 	}
+}
+
+static Running
+room_for(uint64 n)
+{
+	return (Running)
+	{
+		0, palloc(sizeof(char *) * (n + 1)), palloc(sizeof(int64) * (n + 1)),
+			palloc(sizeof(int32) * (n + 1))
+	};
 }
 
 /*
@@ -328,25 +368,37 @@ tell_fences(const Beat *beat)
 static void
 put_work(ReturnSetInfo *rsinfo, Beat *beat)
 {
+	bool		tells = beat->running.orgs != NULL;
 	SqlArgs		args = {0};
 	SqlResult	rows;
+	Running		begun;
 
 	SqlArgText(&args, beat->pool);
 	SqlArgText(&args, beat->node);
 	rows = SqlRun(&node_work, &args);
+	begun = room_for(rows.n);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		Attempt		attempt;
 		bool		isnull;
 		Datum		gpus = SqlDatum(rows, i, GPUS_COLUMN, &isnull);
+		bool		unseen = tells && SqlBool(rows, i, UNSEEN_COLUMN);
+		bool		named;
 		Answer		answer;
 		bool		leaves;
 		Row			row = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		AttemptFrom(rows, i, &attempt);
-		strike_out(&beat->running, &attempt);
-		answer = answer_part(beat, &attempt, DatumGetGpuSet(gpus));
+		named = strike_out(&beat->running, &attempt);
+		if (unseen && named)
+		{
+			begun.orgs[begun.n] = attempt.org;
+			begun.jobs[begun.n] = attempt.job;
+			begun.attempts[begun.n++] = attempt.attempt;
+		}
+		answer = answer_part(beat, &attempt, DatumGetGpuSet(gpus),
+							 attempt.running && (named || !unseen));
 		leaves = attempt.directed ||
 			(strcmp(answer.action, "continue") != 0 &&
 			 strcmp(answer.action, "start") != 0);
@@ -362,16 +414,18 @@ put_work(ReturnSetInfo *rsinfo, Beat *beat)
 		RowText(&row, answer.reason);
 		RowAdd(&row, BoolGetDatum(answer.save));
 		RowText(&row, SqlText(rows, i, TRACE_COLUMN));
+		RowAdd(&row, SqlDatum(rows, i, NODES_COLUMN, &isnull));
 		RowPut(rsinfo, &row);
 	}
 	put_strays(rsinfo, beat);
+	tell_begun(beat, &begun);
 }
 
 /*
  * What an attempt is to do on this node; one that lost a device, to end.
  */
 static Answer
-answer_part(const Beat *beat, const Attempt *attempt, GpuSet gpus)
+answer_part(const Beat *beat, const Attempt *attempt, GpuSet gpus, bool begun)
 {
 	static const Answer broken = {"stop", "device_failed", 0, 0, DT_NOEND, 0,
 		false};
@@ -385,25 +439,49 @@ answer_part(const Beat *beat, const Attempt *attempt, GpuSet gpus)
 		return answer;
 	}
 	answer = AnswerLive(attempt, beat->now);
-	if (!attempt->running && strcmp(answer.action, "continue") == 0)
+	if (!begun && strcmp(answer.action, "continue") == 0)
 		answer.action = "start";
 	return answer;
 }
 
 /*
- * An attempt that runs, and should.
+ * An attempt that should run here: does it?
  */
-static void
+static bool
 strike_out(Running *running, const Attempt *attempt)
 {
+	bool		named = false;
+
 	for (int r = 0; r < running->n; r++)
 	{
 		if (running->jobs[r] == attempt->job &&
 			running->attempts[r] == attempt->attempt &&
 			running->orgs[r] != NULL &&
 			strcmp(running->orgs[r], attempt->org) == 0)
+		{
 			running->orgs[r] = NULL;
+			named = true;
+		}
 	}
+	return named;
+}
+
+/*
+ * Parts of gangs that were named for the first time.
+ */
+static void
+tell_begun(const Beat *beat, const Running *begun)
+{
+	SqlArgs		args = {0};
+
+	if (begun->n == 0)
+		return;
+	SqlArgText(&args, beat->node);
+	SqlArgTextArray(&args, begun->orgs, begun->n);
+	SqlArgInt8Array(&args, begun->jobs, begun->n);
+	SqlArgInt4Array(&args, begun->attempts, begun->n);
+	SqlArgTime(&args, beat->now);
+	SqlRun(&parts_begun, &args);
 }
 
 /*
@@ -434,6 +512,7 @@ put_strays(ReturnSetInfo *rsinfo, const Beat *beat)
 		RowNull(&row);
 		RowText(&row, "over");
 		RowAdd(&row, BoolGetDatum(false));
+		RowNull(&row);
 		RowNull(&row);
 		RowPut(rsinfo, &row);
 	}

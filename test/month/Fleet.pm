@@ -139,6 +139,9 @@ sub _beat
 	{
 		my $key = join('/', @$row{qw(org job attempt)});
 
+		die "$key is on @{ $row->{nodes} }, said $node->{name}\n"
+		  if $row->{nodes} && "@{ $row->{nodes} }" ne
+		  join(' ', sort keys %{ $self->{attempts}{$key}{parts} });
 		$self->_obey($node, $key, $row);
 	}
 	return;
