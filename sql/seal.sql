@@ -36,6 +36,7 @@ SELECT batch - :before AS more, entries, audits, sealed_at >= '2027-06-02' AS da
 SELECT seal AS published FROM gpucredit.seals ORDER BY batch DESC LIMIT 1 \gset
 SELECT * FROM gpucredit.verify_audit(published => decode(:'published', 'hex'));
 SELECT problem, batch, detail FROM gpucredit.verify_audit(published => '\x00');
+SELECT problem, batch, detail FROM gpucredit.verify_audit(published => :'published');		-- still hex
 SELECT problem, batch, detail FROM gpucredit.verify_audit(published => sha256('another chain'));
 
 -- Nobody changes a seal, or a row that is sealed, by the way.

@@ -17,6 +17,7 @@ BEGIN
 	PERFORM gpucredit.create_account(o), gpucredit.issue(o, '', 'paid', 1000) FROM unnest(ARRAY['te', 'te-other']) o;
 	PERFORM gpucredit.create_account('te', a) FROM unnest(ARRAY['vision', 'vision/alice', 'vision2', 'speech']) a;
 	PERFORM gpucredit.issue('te', 'vision', 'own', 50);
+	PERFORM gpucredit.set_alert('te', a, 5000) FROM unnest(ARRAY['vision', 'speech']) a;
 END $$;
 CREATE ROLE te_vision IN ROLE gpucredit_tenant;
 CREATE ROLE te_all IN ROLE gpucredit_tenant;
@@ -32,6 +33,7 @@ SELECT org, account, role FROM gpucredit.tenant WHERE org LIKE 'te%' ORDER BY 1,
 SELECT job AS other_job FROM gpucredit.reserve('te-other', '', 'j', '1xTE', '1 h', pool => 'te') \gset
 SELECT job AS speech_job FROM gpucredit.reserve('te', 'speech', 'sj', '1xTE', '1 h', pool => 'te') \gset
 SELECT hold AS speech_hold FROM gpucredit.hold('te', 'speech', 'sh', 5, '1 h') \gset
+SELECT account, kind FROM gpucredit.alert WHERE org = 'te' ORDER BY 1;
 
 -- Bound to a project: it, and what is below.
 SET ROLE te_vision;
@@ -47,6 +49,7 @@ SELECT org, account, count(*) FROM gpucredit.entry GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT org, account FROM gpucredit.account ORDER BY 1, 2;
 SELECT count(*) FROM gpucredit.hold WHERE account <> 'vision' AND account <> 'vision/alice';
 SELECT count(*) FROM gpucredit.audit;
+SELECT org, account, kind FROM gpucredit.alert ORDER BY 1, 2;
 SELECT job_state FROM gpucredit.cancel('te', :own_job, 'c');
 -- what asks for no account tells it of its own
 SELECT account, net FROM gpucredit.top_spenders('te', 5, NULL);
@@ -142,6 +145,7 @@ DROP ROLE te_owner;
 -- other grants widen nothing
 SET ROLE te_both;
 SELECT org, account FROM gpucredit.account ORDER BY 1, 2;
+SELECT org, account, kind FROM gpucredit.alert ORDER BY 1, 2;
 SELECT * FROM gpucredit.balance('te', 'speech');
 SELECT * FROM gpucredit.balance('te-other');
 SELECT * FROM gpucredit.verify('te-other');

@@ -114,7 +114,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_verify_audit';
 COMMENT ON FUNCTION gpucredit.verify_audit(timestamptz, bytea) IS
 'Reads what is sealed again: every link of the chain, and the rows of the batches sealed since an instant (NULL: all).
-published: a seal that was kept outside the database; it must be in the chain, or all of it was rewritten.
+published: a seal that was kept outside the database, of the hex that view seals shows decode(''...'', ''hex''); it must be in the chain, or all of it was rewritten.
 Result: nothing, or the first batch that is not what was sealed, and its first row (as "entry 17") that changed, vanished or was inserted.
 Errors: 22023.';
 

@@ -157,6 +157,9 @@ GRANT SELECT ON gpucredit.metrics TO gpucredit_operator, pg_monitor;
 GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.tier
 TO gpucredit_operator, gpucredit_app;
 
+/* who is told an alert's number alone looks it up */
+GRANT SELECT ON gpucredit.alert TO gpucredit_app;
+
 GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
 	gpucredit.attempt,
 	gpucredit.attempt_gpu, gpucredit.directive, gpucredit.checkpoint,
@@ -196,7 +199,8 @@ DO $tenant$
 DECLARE
 	name text;
 BEGIN
-	FOREACH name IN ARRAY ARRAY['account', 'attempt', 'entry', 'hold', 'job']
+	FOREACH name IN ARRAY ARRAY['account', 'alert', 'attempt', 'entry', 'hold',
+		'job']
 	LOOP
 		EXECUTE format('ALTER TABLE gpucredit.%I ENABLE ROW LEVEL SECURITY',
 			name);

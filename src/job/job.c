@@ -253,5 +253,6 @@ AttemptRefuseUnknown(int64 job, int32 attempt)
 			 errmsg("no such attempt: %d of job %lld", attempt,
 					(long long) job),
 			 errdetail("The job has not been started so often."),
-			 errhint("Pass the number gpucredit.place() returned.")));
+			 errhint("Pass the number gpucredit.heartbeat() or "
+					 "gpucredit.place() returned.")));
 }

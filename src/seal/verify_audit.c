@@ -247,12 +247,20 @@ check_head(const bytea *head, SqlResult rows)
 	Finding		finding = {"vanished", 0, NULL,
 		"No seal of the chain is the one that was published."};
 
+	if (VARSIZE_ANY_EXHDR(head) != DIGEST_SIZE)
+	{
+		finding.detail = psprintf("What was passed is no seal: it has %zu "
+								  "bytes, a seal %d. Of the hex in view "
+								  "seals, pass decode('...', 'hex').",
+								  (size_t) VARSIZE_ANY_EXHDR(head),
+								  DIGEST_SIZE);
+		return finding;
+	}
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		Seal		seal = SealFrom(rows, i);
 
-		if (VARSIZE_ANY_EXHDR(head) == DIGEST_SIZE &&
-			memcmp(VARDATA_ANY(head), seal.seal.bytes, DIGEST_SIZE) == 0)
+		if (memcmp(VARDATA_ANY(head), seal.seal.bytes, DIGEST_SIZE) == 0)
 			finding.problem = NULL;
 	}
 	return finding;

@@ -314,8 +314,8 @@ SELECT is(string_agg(c.relname, ' ' ORDER BY c.relname COLLATE "C"), expected.ta
 	format('what %s may read', r.rolname))
 FROM (VALUES
 	('gpucredit_agent', NULL),
-	('gpucredit_app', 'jobs price tier'),
-	('gpucredit_tenant', 'account attempt entry hold job jobs price tier'),
+	('gpucredit_app', 'alert jobs price tier'),
+	('gpucredit_tenant', 'account alert attempt entry hold job jobs price tier'),
 	('gpucredit_operator', 'attempt attempt_gpu capacity checkpoint cron_status departure directive jobs metrics node node_capacity nodes pool price queue_depth retry_rule seal_status seals tier'))
 	expected (role, tables)
 	JOIN roles r ON r.rolname = expected.role

@@ -109,8 +109,10 @@ INSERT INTO listed VALUES
 	'metrics'),
 ('table', 'admin app auditor operator tenant',
 	'price'),
+('table', 'admin app auditor tenant',
+	'alert'),
 ('table', 'admin auditor',
-	'alert audit bucket bucket_slice budget budget_count budget_log budget_slice claim claim_gpu closing denial
+	'audit bucket bucket_slice budget budget_count budget_log budget_slice claim claim_gpu closing denial
 		eviction fair_usage hold_budget hold_part lost_work node_cache quota quota_turn rate_limit request reservation
 		retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending seal_row spend_day spend_delta
 		spend_total tenant tier_builtin tier_custom typical usage usage_horizon'),

@@ -61,6 +61,15 @@ foreach my $script (@scripts)
 
 	cmp_ok(scalar @shown, '>', 40, 'the tour shows what it prints');
 	is(substr($printed, -length($shown)), $shown, 'and prints it');
+
+	# an array of jobs, submitted twice
+	my ($array) = slurp_checkout('README.md') =~ /^```\n(SELECT i, r\.[^;]*);\n```/m;
+	my $counted =
+	  "SELECT count(*), count(DISTINCT job), max(spec->>'task'), bool_or(replayed)"
+	  . " FROM ($array) a LEFT JOIN gpucredit.jobs USING (job)";
+
+	is(query($node, 'tour', $counted), '100|100|99|f', 'an array of jobs');
+	is(query($node, 'tour', $counted), '100|100|99|t', 'repeated: the same jobs');
 	verify_empty($node, 'tour', 'the tour: verify() is empty');
 }
 $node->stop;
