@@ -65,11 +65,11 @@ foreach my $script (@scripts)
 	# an array of jobs, submitted twice
 	my ($array) = slurp_checkout('README.md') =~ /^```\n(SELECT i, r\.[^;]*);\n```/m;
 	my $counted =
-	  "SELECT count(*), count(DISTINCT job), max(spec->>'task'), bool_or(replayed)"
-	  . " FROM ($array) a LEFT JOIN gpucredit.jobs USING (job)";
+	  "SET gpucredit.clock = '2030-01-01 10:00+00';"
+	  . " SELECT count(*), count(DISTINCT job), bool_or(replayed) FROM ($array) a";
 
-	is(query($node, 'tour', $counted), '100|100|99|f', 'an array of jobs');
-	is(query($node, 'tour', $counted), '100|100|99|t', 'repeated: the same jobs');
+	is(query($node, 'tour', $counted), '100|100|f', 'an array of jobs');
+	is(query($node, 'tour', $counted), '100|100|t', 'repeated: the same jobs');
 	verify_empty($node, 'tour', 'the tour: verify() is empty');
 }
 $node->stop;
