@@ -306,12 +306,24 @@ BEGIN;
 SET LOCAL gpucredit.clock = '2027-01-01 05:35+00';
 SELECT action, job FROM pg_temp.place('there');
 ROLLBACK;
--- a quota that is set lower meanwhile keeps the promised from starting
-SELECT * FROM pg_temp.settle('here', 'leaves', 'completed');
-SELECT gpucredit.set_quota('pre-3', '', 'PRE', max_gpus => 3, max_running => 1);
-SET gpucredit.clock = '2027-01-01 05:21+00';
+-- a quota that is set lower meanwhile ends the promise: who has not been told
+-- is spared, and nothing is kept for who may not start
+BEGIN;
+SELECT gpucredit.set_quota('pre-3', '', 'PRE', max_gpus => 3);
 SELECT action, job FROM pg_temp.place('here');
+SELECT decision, reason, pg_temp.key(org, job) AS job FROM gpucredit.audit
+WHERE operation = 'place' AND at = gpucredit.now() AND decision IN ('claim_ended', 'spared') ORDER BY 1;
 SELECT * FROM pg_temp.quotas('here', 'promised');
+ROLLBACK;
+SELECT * FROM pg_temp.settle('here', 'leaves', 'completed');
+SELECT gpucredit.set_quota('pre-3', '', 'PRE', max_running => 1);
+SET gpucredit.clock = '2027-01-01 05:21+00';
+SELECT * FROM pg_temp.quotas('here', 'promised');
+BEGIN;
+SELECT pg_temp.ask('here', 'another', '3xPRE');
+SELECT action, job FROM pg_temp.place('here');
+SELECT action, job FROM pg_temp.place('here');
+ROLLBACK;
 SELECT gpucredit.set_quota('pre-3', '', 'PRE', max_gpus => 4, max_running => 2);
 SELECT action, job FROM pg_temp.place('here');
 SELECT pg_temp.settle(pool, key, 'completed')

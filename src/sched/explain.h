@@ -26,8 +26,6 @@ extern void ExplainCycle(ReturnSetInfo *rsinfo, const Job *job);
 /* explain_quota.c */
 extern void ExplainBeside(ReturnSetInfo *rsinfo, const Cycle *cycle,
 						  const Job *job);
-extern bool ExplainClaimHeld(ReturnSetInfo *rsinfo, const Cycle *cycle,
-							 const DecideClaim *claim);
 
 /* explain_leave.c */
 extern void ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,

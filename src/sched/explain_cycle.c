@@ -192,7 +192,6 @@ put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 		const DecideClaim *claim = &cycle->input.claims[i];
 		SqlArgs		args = {0};
 		SqlResult	row;
-		bool		allowed;
 
 		if (claim->job != index)
 			continue;
@@ -200,15 +199,13 @@ put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 		SqlArgText(&args, job->org);
 		SqlArgInt8(&args, job->id);
 		row = SqlRead(&claim_read, &args);
-		allowed = !ExplainClaimHeld(rsinfo, cycle, claim);
-		ExplainPut(rsinfo, "claim", allowed,
-				   psprintf("%s promised to it, %s; the promise ends at %s",
+		ExplainPut(rsinfo, "claim", true,
+				   psprintf("%s promised to it, and those who have something there "
+							"are leaving: expected start %s; the promise ends "
+							"at %s",
 							CycleNodes(cycle, &cycle->input.claim_parts[claim->first_part],
-									   claim->n_parts), allowed ?
-							psprintf("and those who have something there are "
-									 "leaving: expected start %s",
-									 ExplainTime(left_by(cycle, claim))) :
-							"which its quotas keep it from having",
+									   claim->n_parts),
+							ExplainTime(left_by(cycle, claim)),
 							ExplainTime(row.n > 0 ? SqlTime(row, 0, 1) :
 										cycle->now)));
 		return true;

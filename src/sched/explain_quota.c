@@ -16,9 +16,8 @@
 
 static bool concerns(const Cycle *cycle, const QuotaLimit *limit,
 					 const DecideAsk *ask);
-static bool put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit,
-					 int64 milli, int64 own_milli, int64 own_jobs,
-					 const char *rest);
+static void put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit,
+					 int64 milli, const char *rest);
 
 /*
  * The quotas that would let the job start if nothing else did.
@@ -37,39 +36,10 @@ ExplainBeside(ReturnSetInfo *rsinfo, const Cycle *cycle, const Job *job)
 		const QuotaLimit *limit = over.limits[l];
 
 		if (concerns(cycle, limit, &ask))
-			(void) put_over(rsinfo, limit, milli, 0, 0,
-							*limit->gpu_type != '\0' && ask.n_offers > 1 ?
-							": what follows is of the other types it accepts" :
-							"");
+			put_over(rsinfo, limit, milli,
+					 *limit->gpu_type != '\0' && ask.n_offers > 1 ?
+					 ": what follows is of the other types it accepts" : "");
 	}
-}
-
-/*
- * The quotas that keep a job from starting on what is promised to it, since
- * they were set lower.  False: there are none.
- */
-bool
-ExplainClaimHeld(ReturnSetInfo *rsinfo, const Cycle *cycle,
-				 const DecideClaim *claim)
-{
-	int64		milli = (int64) claim->gpus * claim->share;
-	LimitList	over = {0};
-	bool		held = false;
-
-	if (cycle->n_limits > 0)
-		over = LimitsOver(cycle, claim->org,
-						  cycle->account_names[claim->account].path);
-	for (int l = 0; l < over.n; l++)
-	{
-		const QuotaLimit *limit = over.limits[l];
-
-		if (LimitConcerns(limit, claim->type == DECIDE_NO_TYPE ? NULL :
-						  cycle->set->types.names[claim->type]))
-			held |= put_over(rsinfo, limit, milli, milli, 1,
-							 ": others must end first, or set_quota() allow "
-							 "more");
-	}
-	return held;
 }
 
 /*
@@ -88,32 +58,26 @@ concerns(const Cycle *cycle, const QuotaLimit *limit, const DecideAsk *ask)
 
 /*
  * A quota that leaves room for one more job of so many devices beside what
- * runs, and none beside what is about to; of that, own is the job's.  False:
- * it is not such a one.
+ * runs, and none beside what is about to; other quotas are not told.
  */
-static bool
+static void
 put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit, int64 milli,
-		 int64 own_milli, int64 own_jobs, const char *rest)
+		 const char *rest)
 {
 	int64		gpus = limit->max_milli - limit->used_milli - milli;
 	int64		gpus_soon = limit->claimed_milli + limit->elsewhere_milli +
-		limit->new_milli - own_milli;
+		limit->new_milli;
 	int64		jobs = limit->max_running - limit->running - 1;
 	int64		jobs_soon = limit->claimed + limit->elsewhere +
-		limit->new_running - own_jobs;
-	bool		few_gpus = limit->max_milli >= 0 && milli > 0 &&
+		limit->new_running;
+	bool		few_gpus = limit->max_milli >= 0 && milli > 0 && gpus >= 0 &&
 		gpus < gpus_soon;
-	bool		few_jobs = limit->max_running >= 0 && jobs < jobs_soon;
+	bool		few_jobs = limit->max_running >= 0 && jobs >= 0 &&
+		jobs < jobs_soon;
 	StringInfoData detail;
 
-	/* what is used up by what runs was told */
-	if (own_jobs == 0)
-	{
-		few_gpus &= gpus >= 0;
-		few_jobs &= jobs >= 0;
-	}
 	if (!few_gpus && !few_jobs)
-		return false;
+		return;
 	initStringInfo(&detail);
 	appendStringInfo(&detail, "account \"%s\", %s:", limit->account,
 					 *limit->gpu_type != '\0' ? limit->gpu_type :
@@ -131,5 +95,4 @@ put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit, int64 milli,
 						 (long long) limit->max_running);
 	appendStringInfoString(&detail, rest);
 	ExplainPut(rsinfo, "quota", false, detail.data);
-	return true;
 }

@@ -28,6 +28,7 @@ SQL_STATEMENT(limits_count, SPI_OK_UPDATE, "text[], text[], text[]",
 static bool quota_of(const Cycle *cycle, const QuotaLimit *limit,
 					 DecideQuota *quota);
 static void count_claims(Cycle *cycle);
+static int64 claim_milli(const Cycle *cycle, const DecideClaim *claim);
 static int32 gpus_of(const Cycle *cycle, const DecideClaim *claim);
 static LimitList limits_over(const Cycle *cycle, int32 account);
 static void count_new(const Cycle *cycle, int32 account, int32 type,
@@ -134,23 +135,72 @@ count_claims(Cycle *cycle)
 	for (int c = 0; c < cycle->input.n_claims; c++)
 	{
 		const DecideClaim *claim = &cycle->claims[c];
-		int32		has = claim->running ? gpus_of(cycle, claim) : 0;
-		LimitList	over;
 
-		if (has >= claim->gpus || (claim->job >= 0 && starts[claim->job]))
-			continue;
-		over = limits_over(cycle, claim->account);
-		for (int l = 0; l < over.n; l++)
-		{
-			QuotaLimit *limit = over.limits[l];
-
-			if (!LimitConcerns(limit, type_name(cycle, claim->type)))
-				continue;
-			limit->claimed += !claim->running;
-			limit->claimed_milli += (int64) (claim->gpus - has) * claim->share;
-		}
+		if (claim->job < 0 || !starts[claim->job])
+			LimitsCountClaim(cycle, claim);
 	}
 	pfree(starts);
+}
+
+/*
+ * Count a claim under the quotas of its job, beside those counted before.  One
+ * of a running job that is to go on elsewhere is counted as far as it has more.
+ */
+void
+LimitsCountClaim(const Cycle *cycle, const DecideClaim *claim)
+{
+	int64		milli = claim_milli(cycle, claim);
+	LimitList	over = {0};
+
+	if (cycle->n_limits > 0 && (milli > 0 || !claim->running))
+		over = limits_over(cycle, claim->account);
+	for (int l = 0; l < over.n; l++)
+	{
+		QuotaLimit *limit = over.limits[l];
+
+		if (!LimitConcerns(limit, type_name(cycle, claim->type)))
+			continue;
+		limit->claimed += !claim->running;
+		limit->claimed_milli += milli;
+	}
+}
+
+/*
+ * Do the quotas still let a job have what was promised to it, beside what runs
+ * and the claims counted before?
+ */
+bool
+LimitsAllowClaim(const Cycle *cycle, const DecideClaim *claim)
+{
+	int64		milli = claim_milli(cycle, claim);
+	LimitList	over = {0};
+
+	if (cycle->n_limits > 0)
+		over = limits_over(cycle, claim->account);
+	for (int l = 0; l < over.n; l++)
+	{
+		const QuotaLimit *limit = over.limits[l];
+
+		if (LimitConcerns(limit, type_name(cycle, claim->type)) &&
+			((milli > 0 && limit->max_milli >= 0 && limit->used_milli +
+			  limit->elsewhere_milli + limit->claimed_milli + milli >
+			  limit->max_milli) ||
+			 (limit->max_running >= 0 && limit->running + limit->elsewhere +
+			  limit->claimed >= limit->max_running)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * How much a claim's job is to have more than it has, in thousandths.
+ */
+static int64
+claim_milli(const Cycle *cycle, const DecideClaim *claim)
+{
+	int32		has = claim->running ? gpus_of(cycle, claim) : 0;
+
+	return (int64) Max(claim->gpus - has, 0) * claim->share;
 }
 
 /*

@@ -5,8 +5,8 @@
  *		not.
  *
  * A claim ends when its job started or is over, when a device of it is lost
- * (its node gone or going, draining or silent, the device not healthy), and
- * at its time.  Who was told to leave for it and has not been told yet is spared:
+ * (its node gone or going, draining or silent, the device not healthy), when
+ * quotas, set lower since, keep its job from it, and at its time.  Who was told to leave for it and has not been told yet is spared:
  * the directive is taken back, if no agent is just being handed it.  A
  * running job that was to go on elsewhere and is spared loses its claim, too.
  *
@@ -100,6 +100,8 @@ static void read_part(Cycle *cycle, SqlResult rows, uint64 i,
 					  ClaimRows *claims);
 static void find_jobs(Cycle *cycle, ClaimRows *claims);
 static void find_waiting(const Cycle *cycle, ClaimRows *claims);
+static void find_disallowed(const Cycle *cycle, ClaimRows *claims);
+static int	compare_made(const void *a, const void *b);
 static void lock_dead(const Cycle *cycle, ClaimRows *claims);
 static bool end_dead(Cycle *cycle, ClaimRows *claims);
 static bool spare_victims(Cycle *cycle);
@@ -120,6 +122,7 @@ ClaimsLoad(Cycle *cycle)
 	read_claims(cycle, &claims);
 	find_jobs(cycle, &claims);
 	find_waiting(cycle, &claims);
+	find_disallowed(cycle, &claims);
 	do
 	{
 		again = false;
@@ -291,6 +294,49 @@ find_waiting(const Cycle *cycle, ClaimRows *claims)
 	for (uint64 i = 0; i < rows.n; i++)
 		lost[SqlInt8(rows, i, 1) - 1]->dead = NULL;
 	SqlFree(&rows);
+}
+
+/*
+ * Those end that quotas leave nothing any more, the latest first: devices are
+ * kept for nobody who may not start.  A running job that was to go on
+ * elsewhere is judged once it waits.
+ */
+static void
+find_disallowed(const Cycle *cycle, ClaimRows *claims)
+{
+	ClaimRow  **made = palloc(sizeof(ClaimRow *) * (claims->n + 1));
+
+	if (cycle->n_limits == 0)
+		return;
+	for (int i = 0; i < claims->n; i++)
+		made[i] = &claims->rows[i];
+	qsort(made, claims->n, sizeof(ClaimRow *), compare_made);
+	for (int i = 0; i < claims->n; i++)
+	{
+		ClaimRow   *row = made[i];
+
+		if (row->dead == NULL && row->running < 0 &&
+			!LimitsAllowClaim(cycle, &row->claim))
+			row->dead = "quota";
+		if (row->dead == NULL)
+			LimitsCountClaim(cycle, &row->claim);
+	}
+}
+
+/*
+ * By when they were made; rows stand by job and organisation.
+ */
+static int
+compare_made(const void *a, const void *b)
+{
+	const ClaimRow *x = *(ClaimRow *const *) a;
+	const ClaimRow *y = *(ClaimRow *const *) b;
+
+	if (x->claim.made != y->claim.made)
+		return x->claim.made < y->claim.made ? -1 : 1;
+	if (x->claim.turn != y->claim.turn)
+		return x->claim.turn < y->claim.turn ? -1 : 1;
+	return x < y ? -1 : x > y;
 }
 
 /*

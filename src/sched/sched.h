@@ -192,6 +192,8 @@ extern bool LimitsLock(Cycle *cycle);
 /* limit.c */
 extern void LimitsGive(Cycle *cycle);
 extern bool LimitsCounted(Cycle *cycle);
+extern void LimitsCountClaim(const Cycle *cycle, const DecideClaim *claim);
+extern bool LimitsAllowClaim(const Cycle *cycle, const DecideClaim *claim);
 extern void LimitsCount(const Cycle *cycle);
 
 /* still.c */
