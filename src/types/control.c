@@ -8,8 +8,10 @@
  * line and paragraph separators, the marks that turn the direction of a text
  * around, and spaces and joiners of no width, by which a name looks as another
  * does.  The joiners and non-joiners within words (U+200C, U+200D) are seen in
- * how scripts write what is beside them, so they are none of these.  Where the database is not in UTF-8 only ASCII's are known: no
- * encoding a server may have uses their bytes within other characters.
+ * how scripts write what is beside them, so they are none of these.  Where the
+ * database is in an encoding of ISO 8859 the control characters are known, in
+ * others only ASCII's: none that a server may have uses their bytes within
+ * other characters.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,6 +20,7 @@
 #include "types/control.h"
 
 static bool is_control(pg_wchar code);
+static bool is_iso_8859(int encoding);
 
 static bool
 is_control(pg_wchar code)
@@ -26,6 +29,16 @@ is_control(pg_wchar code)
 		code == 0x061C || code == 0x200B || code == 0x200E || code == 0x200F ||
 		(code >= 0x2028 && code <= 0x202E) || code == 0x2060 ||
 		(code >= 0x2066 && code <= 0x2069) || code == 0xFEFF;
+}
+
+/*
+ * Is each byte of it a character, and below 0xA0 the one of Unicode?
+ */
+static bool
+is_iso_8859(int encoding)
+{
+	return (encoding >= PG_LATIN1 && encoding <= PG_LATIN10) ||
+		(encoding >= PG_ISO_8859_5 && encoding <= PG_ISO_8859_8);
 }
 
 /*
@@ -38,12 +51,13 @@ ControlCharIn(const char *text, int len, int *size, pg_wchar *code)
 	const unsigned char *at = (const unsigned char *) text;
 	const unsigned char *end = at + len;
 	bool		utf8 = GetDatabaseEncoding() == PG_UTF8;
+	bool		iso_8859 = is_iso_8859(GetDatabaseEncoding());
 
 	while (at < end)
 	{
 		*size = 1;
 		*code = *at;
-		if (*at >= 0x80)
+		if (*at >= 0x80 && !iso_8859)
 		{
 			/* a character that is cut short is none of these */
 			*size = utf8 ? pg_utf_mblen(at) : 1;
