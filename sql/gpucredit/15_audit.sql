@@ -23,14 +23,15 @@ CREATE TABLE gpucredit.audit (
 	application_name text,		/* as the session called itself */
 	client_addr inet,			/* where it came from; NULL: a local socket */
 	trace uuid,					/* the W3C trace of the job, else of the caller */
-	CONSTRAINT audit_pkey PRIMARY KEY (org, audit)
+	CONSTRAINT audit_pkey PRIMARY KEY (audit, org)
 );
 
 /*
- * Each row pays for these.  A job's number is one organisation's, so it needs
- * no org before it, which is compared at each level of the tree.
+ * Each row pays for these.  The key is in the order of numbers, in which rows
+ * of all organisations are sealed and leave; one index finds an organisation's
+ * rows, and a job's among them.
  */
-CREATE INDEX audit_job ON gpucredit.audit (job) WHERE job IS NOT NULL;
+CREATE INDEX audit_job ON gpucredit.audit (org, job);
 CREATE INDEX audit_trace ON gpucredit.audit (trace) WHERE trace IS NOT NULL;
 COMMENT ON TABLE gpucredit.audit IS
 'Append-only trail of every credit and scheduling decision';

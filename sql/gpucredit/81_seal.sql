@@ -75,11 +75,11 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_row', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_leaf', '');
 
 /*
- * Rows are sealed, and leave, in the order of ids alone, whoever's they are.
- * (Not BRIN: a range of pages that is used again keeps its old bounds.)
+ * Rows are sealed, and leave, in the order of ids alone, whoever's they are:
+ * audit rows by their key.  (Not BRIN: a range of pages that is used again
+ * keeps its old bounds.)
  */
 CREATE INDEX entry_id ON gpucredit.entry (entry);
-CREATE INDEX audit_id ON gpucredit.audit (audit);
 
 CREATE FUNCTION gpucredit.lock_chain() RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE

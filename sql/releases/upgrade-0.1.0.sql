@@ -48,7 +48,9 @@ DROP FUNCTION gpucredit.forget_directives(int);
 ALTER TABLE gpucredit.audit
 	ADD COLUMN application_name text,
 	ADD COLUMN client_addr inet,
-	ADD COLUMN trace uuid;
+	ADD COLUMN trace uuid,
+	DROP CONSTRAINT audit_pkey,
+	ADD CONSTRAINT audit_pkey PRIMARY KEY (audit, org);
 
 -- at: CREATE TABLE gpucredit.request
 ALTER TABLE gpucredit.request DROP CONSTRAINT request_fingerprint_size;
