@@ -6,9 +6,10 @@
  *
  * A claim ends when its job started or is over, when a device of it is lost
  * (its node gone or going, draining or silent, the device not healthy), when
- * quotas, set lower since, keep its job from it, and at its time.  Who was told to leave for it and has not been told yet is spared:
- * the directive is taken back, if no agent is just being handed it.  A
- * running job that was to go on elsewhere and is spared loses its claim, too.
+ * quotas, set lower since, keep its job from it, and at its time.  Who was to
+ * leave for it and has not been told yet is spared: the directive is taken
+ * back, if no agent is just being handed it.  A running job that was to go on
+ * elsewhere and is spared loses its claim, too.
  *
  * Locks: rows of claims, behind the pool's lock; directives, without waiting.
  *
@@ -304,10 +305,11 @@ find_waiting(const Cycle *cycle, ClaimRows *claims)
 static void
 find_disallowed(const Cycle *cycle, ClaimRows *claims)
 {
-	ClaimRow  **made = palloc(sizeof(ClaimRow *) * (claims->n + 1));
+	ClaimRow  **made;
 
 	if (cycle->n_limits == 0)
 		return;
+	made = palloc(sizeof(ClaimRow *) * (claims->n + 1));
 	for (int i = 0; i < claims->n; i++)
 		made[i] = &claims->rows[i];
 	qsort(made, claims->n, sizeof(ClaimRow *), compare_made);
