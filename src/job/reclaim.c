@@ -86,32 +86,35 @@ SQL_STATEMENT(turns_read, SPI_OK_SELECT, "text, timestamptz",
 
 #define LEAVING_TYPES \
 	"text[], bigint[], int[], timestamptz[], timestamptz[], timestamptz[]," \
-	" timestamptz"
+	" boolean[], timestamptz"
 #define LEAVING \
 	" FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)," \
 	" pg_catalog.unnest($3), pg_catalog.unnest($4)," \
-	" pg_catalog.unnest($5), pg_catalog.unnest($6))" \
-	" AS u (org, job, attempt, deadline, starts_at, saved_by)"
+	" pg_catalog.unnest($5), pg_catalog.unnest($6), pg_catalog.unnest($7))" \
+	" AS u (org, job, attempt, deadline, starts_at, saved_by, told)"
+/* who is told while turns are planned has the one told, but no later an end */
 SQL_STATEMENT(leaving_change, SPI_OK_UPDATE, LEAVING_TYPES,
 			  "UPDATE gpucredit.directive d SET deadline = l.deadline,"
 			  " starts_at = l.starts_at, saved_by = l.saved_by"
 			  " FROM (SELECT u.*, d.ctid AS tid" LEAVING
 			  "  JOIN gpucredit.directive d ON d.org = u.org"
 			  "  AND d.job = u.job AND d.attempt = u.attempt"
-			  "  AND d.cause = 'reclaim' AND $7 IS NOT NULL"
-			  "  WHERE d.deadline IS DISTINCT FROM u.deadline"
-			  "  OR (d.saved_by IS NULL) <> (u.saved_by IS NULL)"
-			  "  OR GREATEST(d.starts_at - u.starts_at,"
-			  "   u.starts_at - d.starts_at, d.saved_by - u.saved_by,"
-			  "   u.saved_by - d.saved_by, CASE WHEN d.starts_at IS NULL"
-			  "    THEN '1 s'::interval END) >= '1 s'"
+			  "  AND d.cause = 'reclaim' AND $8 IS NOT NULL"
+			  "  WHERE (d.told_at IS NULL OR u.told"
+			  "   OR d.deadline IS DISTINCT FROM u.deadline)"
+			  "  AND (d.deadline IS DISTINCT FROM u.deadline"
+			  "   OR (d.saved_by IS NULL) <> (u.saved_by IS NULL)"
+			  "   OR GREATEST(d.starts_at - u.starts_at,"
+			  "    u.starts_at - d.starts_at, d.saved_by - u.saved_by,"
+			  "    u.saved_by - d.saved_by, CASE WHEN d.starts_at IS NULL"
+			  "     THEN '1 s'::interval END) >= '1 s')"
 			  "  FOR NO KEY UPDATE OF d SKIP LOCKED) l"
 			  " WHERE d.ctid = l.tid");
 SQL_STATEMENT(leaving_tell, SPI_OK_INSERT, LEAVING_TYPES,
 			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
 			  " action, reason, deadline, starts_at, saved_by, given_at)"
 			  " SELECT u.org, u.job, u.attempt, 'reclaim', 'checkpoint',"
-			  " 'reclaim', u.deadline, u.starts_at, u.saved_by, $7" LEAVING
+			  " 'reclaim', u.deadline, u.starts_at, u.saved_by, $8" LEAVING
 			  " WHERE NOT EXISTS (SELECT FROM gpucredit.directive d"
 			  "  WHERE d.org = u.org AND d.job = u.job"
 			  "  AND d.attempt = u.attempt AND d.cause = 'reclaim')"
@@ -294,6 +297,7 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 	int64	   *ids = palloc(sizeof(int64) * n);
 	int32	   *attempts = palloc(sizeof(int32) * n);
 	int64	   *times = palloc(sizeof(int64) * 3 * n);
+	Datum	   *told = palloc(sizeof(Datum) * n);
 	SqlArgs		args = {0};
 
 	for (int i = 0; i < n; i++)
@@ -304,6 +308,7 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 		times[i] = jobs[i].deadline;
 		times[n + i] = jobs[i].starts;
 		times[2 * n + i] = jobs[i].promised ? jobs[i].ends : DT_NOEND;
+		told[i] = BoolGetDatum(jobs[i].told);
 	}
 	SqlArgTextArray(&args, orgs, n);
 	SqlArgInt8Array(&args, ids, n);
@@ -311,6 +316,7 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 	arg_times(&args, times, n);
 	arg_times(&args, times + n, n);
 	arg_times(&args, times + 2 * n, n);
+	SqlArgArray(&args, told, NULL, n, BOOLOID);
 	SqlArgTime(&args, now);
 	return args;
 }
