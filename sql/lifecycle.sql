@@ -611,4 +611,27 @@ SELECT action, spec FROM gpucredit.heartbeat('lc-1', running => '{}');
 SELECT job_state FROM gpucredit.cancel('lc', :both, 'both over');
 SELECT action FROM gpucredit.heartbeat('lc-2', running => '{}');
 SELECT job_state FROM gpucredit.settle('lc', :both, 2, 'cancelled');
+-- a gang keeps its devices, however long ago its parts were named, when a fence
+-- of somebody else runs out and when its node is registered with more memory
+DO $$ BEGIN
+	PERFORM gpucredit.register_node('lc', 'lc-3', 'LC-A', 1, 40960);
+	PERFORM gpucredit.reserve('lc', '', 'keeps', '8xLC-A', '10 h', pool => 'lc');
+	PERFORM gpucredit.reserve('lc', '', 'alone', '1xLC-A', '10 h', pool => 'lc');
+	PERFORM * FROM pg_temp.beat();
+	PERFORM * FROM gpucredit.place('lc');
+	PERFORM * FROM pg_temp.beat();
+	PERFORM gpucredit.heartbeat('lc-3');
+END $$;
+SELECT pg_temp.later('1 min');
+SELECT * FROM pg_temp.beat();
+SELECT * FROM gpucredit.check_nodes();		-- lc-3 is silent
+SELECT job_state FROM gpucredit.cancel('lc', pg_temp.job('alone'), 'alone over');
+SELECT pg_temp.later('1 min');
+SELECT * FROM pg_temp.beat();
+SELECT * FROM gpucredit.heartbeat('lc-3');
+SELECT * FROM gpucredit.place('lc');
+SELECT gpucredit.register_node('lc', 'lc-2', 'LC-A', 4, 40960, memory_mib => 1000000);
+SELECT node, pg_temp.key(job, org), ended_at IS NOT NULL AS over, free FROM gpucredit.attempt_gpu
+WHERE org = 'lc' AND job IN (pg_temp.job('keeps'), pg_temp.job('alone')) ORDER BY 1;
+SELECT job_state FROM gpucredit.settle('lc', pg_temp.job('keeps'), 1, 'completed');
 SELECT * FROM gpucredit.verify();

@@ -88,6 +88,7 @@ SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE,
 			  "text, text, timestamptz, timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET free = true, seen_at = $4"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
+			  " AND g.ended_at IS NOT NULL"
 			  " AND GREATEST(g.ended_at, g.seen_at) <= $3");
 /* the agent has yet to tell whether it still runs what is over */
 SQL_STATEMENT(node_fences_anew, SPI_OK_UPDATE, "text, text, timestamptz",

@@ -28,7 +28,7 @@ SQL_STATEMENT(fences_end, SPI_OK_UPDATE,
 			  "UPDATE gpucredit.attempt_gpu g SET free = true, seen_at = $4"
 			  " FROM (SELECT f.ctid AS tid FROM gpucredit.attempt_gpu f"
 			  "  JOIN gpucredit.node n ON n.node = f.node"
-			  "  WHERE f.pool = $1 AND NOT f.free"
+			  "  WHERE f.pool = $1 AND NOT f.free AND f.ended_at IS NOT NULL"
 			  "  AND GREATEST(f.ended_at, f.seen_at) <= $2"
 			  "  AND " NODE_TAKES_WORK("$3")
 			  "  FOR NO KEY UPDATE OF f SKIP LOCKED) f"
