@@ -498,7 +498,7 @@ BEGIN ATOMIC
 			AS rank, a.audit AS id, a.operation || ' ' || a.decision AS what,
 			a.attempt,
 			concat_ws(', ', a.reason, (SELECT string_agg(CASE
-					WHEN d.key LIKE '%\_us'	/* a length of time */
+					WHEN d.key LIKE E'%\\_us'	/* a length of time */
 					THEN left(d.key, -3) || ' ' || d.value::bigint
 						* interval '1 microsecond'
 					ELSE d.key || ' ' || (d.value #>> '{}') END, ', '

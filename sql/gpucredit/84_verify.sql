@@ -699,7 +699,7 @@ BEGIN ATOMIC
 	FROM pg_catalog.pg_class c
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
 			AND a.attnum > 0 AND NOT a.attisdropped AND NOT a.attnotnull
-		JOIN (SELECT t.name, regexp_split_to_array(v.columns, '\s+') AS columns
+		JOIN (SELECT t.name, regexp_split_to_array(v.columns, E'\\s+') AS columns
 			FROM (VALUES
 			('alert bucket_slice budget budget_count budget_slice claim_gpu
 				denial departure eviction fair_usage hold_budget hold_part
@@ -738,7 +738,7 @@ BEGIN ATOMIC
 			('tier_builtin tier_custom', 'max_wall'),
 			('usage', 'progress utilization'))
 				AS v (tables, columns)
-				CROSS JOIN LATERAL regexp_split_to_table(v.tables, '\s+')
+				CROSS JOIN LATERAL regexp_split_to_table(v.tables, E'\\s+')
 					AS t (name) OFFSET 0) n ON n.name = c.relname
 	WHERE c.relnamespace = 'gpucredit'::regnamespace
 		AND a.attname <> ALL (n.columns)

@@ -386,5 +386,5 @@ BEGIN ATOMIC
 	SELECT 'depart_audits', gpucredit.depart('audit', 16);
 END;
 COMMENT ON FUNCTION gpucredit.maintain() IS
-'Upkeep, to be called now and then: folds recorded spend and counted denials, raises the alerts that are due and were not raised by a call, forgets days of spend, keys past gpucredit.key_retention and directives of attempts that are over; usage rows, entries and audit rows past their retention leave. At most 10,000 rows of each a call, of entries and audit rows 16 batches, so call again while any affected is 10000 or more. Waits for nobody.
+'Upkeep, to be called now and then: folds recorded spend and counted denials, raises the alerts that are due and were not raised by a call, forgets days of spend, keys past gpucredit.key_retention and directives of attempts that are over; usage rows, entries and audit rows past their retention leave (not above READ COMMITTED). At most 10,000 rows of each a call, of entries and audit rows 16 batches, so call again while any affected is 10000 or more. Waits for nobody.
 Result: each task, and how many rows it took.';

@@ -19,8 +19,8 @@ BEGIN ATOMIC
 		THEN left(n.name, screen_name.width - 1) || '~' ELSE n.name END
 	FROM (SELECT regexp_replace(screen_name.name,
 		CASE getdatabaseencoding() WHEN 'UTF8'
-			THEN '[\x01-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]'
-			ELSE '[\x01-\x1f\x7f]' END, '?', 'g') AS name) n;
+			THEN E'[\\x01-\\x1f\\x7f-\\x9f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060\\u2066-\\u2069\\ufeff]'
+			ELSE E'[\\x01-\\x1f\\x7f]' END, '?', 'g') AS name) n;
 END;
 COMMENT ON FUNCTION gpucredit.screen_name(text, int) IS
 'Internal: a name as a screen shows it, at most so wide.';
@@ -190,7 +190,7 @@ BEGIN ATOMIC
 	ORDER BY p.part, p.n;
 END;
 COMMENT ON FUNCTION gpucredit.cluster_map(text, int, int) IS
-'The nodes of a pool as a picture, for \watch: blocks of devices by GPU type, organisations as letters.
+E'The nodes of a pool as a picture, for \\watch: blocks of devices by GPU type, organisations as letters.
 width, height: of the screen, in characters; 40 to 1000 columns, 10 to 1000 lines. Where the blocks do not fit, a character stands for a node.
 Result: lines of text, the legend last.
 Errors: UC401 no such pool; 22023.';
@@ -299,7 +299,7 @@ BEGIN ATOMIC
 	LIMIT queue.most;
 END;
 COMMENT ON FUNCTION gpucredit.queue(text, int) IS
-'The jobs of a pool that wait, at most so many (1 to 1000), and why; for \watch. First those that devices are reserved for, by when they are expected to start, then by tier and how long they have waited.
+E'The jobs of a pool that wait, at most so many (1 to 1000), and why; for \\watch. First those that devices are reserved for, by when they are expected to start, then by tier and how long they have waited.
 Result: names as a screen shows them; waits: in the queue so far; expected_at: the start as last told to the trail. explain() says all about one job.
 Errors: UC401 no such pool; 22023.';
 
@@ -323,7 +323,7 @@ BEGIN ATOMIC
 	ORDER BY 3 DESC, q.reason, q.tier;
 END;
 COMMENT ON FUNCTION gpucredit.queue_reasons(text) IS
-'How many jobs of a pool wait for what, by tier, with the devices they want at least; for \watch.
+E'How many jobs of a pool wait for what, by tier, with the devices they want at least; for \\watch.
 Errors: UC401 no such pool; 22023.';
 
 /* Money: who runs out first. */
@@ -351,7 +351,7 @@ BEGIN ATOMIC
 	LIMIT burn_rate.most;
 END;
 COMMENT ON FUNCTION gpucredit.burn_rate(int) IS
-'Organisations by when their credit runs out, the first so many (1 to 1000); for \watch.
+E'Organisations by when their credit runs out, the first so many (1 to 1000); for \\watch.
 Result, in credits: available in active buckets, held, spent a day in the last 7 days; days left until it is used up or expired at that, NULL: not within ten years.
 Errors: 22023.';
 
@@ -385,6 +385,6 @@ BEGIN ATOMIC
 	LIMIT 40;
 END;
 COMMENT ON FUNCTION gpucredit.last_minute(interval) IS
-'What the scheduler did in the last minute, or so far back (at most a day), and what became of jobs; for \watch.
+E'What the scheduler did in the last minute, or so far back (at most a day), and what became of jobs; for \\watch.
 Result: what was decided, why, of how many jobs and how often; when last, and of which job.
 Errors: 22023.';

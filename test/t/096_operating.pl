@@ -1,5 +1,5 @@
-# 096_operating.pl: docs/operating.md does what it says, and what it and
-# docs/consistency.md name is there
+# 096_operating.pl: docs/operating.md does what it says, what it and
+# docs/consistency.md name is there, and the README has every error code
 #
 # Blocks marked sh, sql and conf are run as they stand, in their order.
 
@@ -94,6 +94,19 @@ foreach my $page (qw(operating consistency decisions))
 	}
 	is(join(', ', @missing), '', "$page.md names what is there");
 }
+
+# Each code that a function's comment tells of is in the README's table.
+my %code = map { $_ => 1 } map { /\w+/g }
+  slurp_file("$root/README.md") =~ /^\| ([0-9A-Z]{5}(?:, [0-9A-Z]{5})*) \|/mg;
+my %thrown;
+
+foreach my $file (glob("$root/sql/gpucredit/*.sql"))
+{
+	$thrown{$_} = 1 foreach map { /\b(?:UC\d{3}|\d[0-9A-Z]{4})\b/g }
+	  slurp_file($file) =~ /\bErrors: (.*?)';$/msg;
+}
+cmp_ok(scalar(keys %thrown), '>=', 18, 'there are error codes');
+is_deeply([ grep { !$code{$_} } sort keys %thrown ], [], 'the README has all of them');
 done_testing();
 
 # Is a text in a file, in what it is expected to print, or over lines of a comment?

@@ -4,7 +4,8 @@
 # same whatever a caller or a neighbour has prepared: schemas and temporary
 # schemas with a trap for each relation, type, function and operator there is,
 # made from the catalogue; any search_path; any setting a user may set; types
-# that cast themselves.  And CREATE EXTENSION takes nothing over.
+# that cast themselves.  And CREATE EXTENSION takes nothing over, and makes the
+# same whatever its session has set.
 
 use strict;
 use warnings;
@@ -12,6 +13,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl", "$FindBin::RealBin/../hostile";
 use Calls;
 use GpuCredit;
+use GpuCreditCatalog;
 use Test::More;
 
 my @calls = Calls::all();
@@ -93,6 +95,7 @@ same_as_in_peace('settings', from => 'calm', quiet => 1, with => [ settings() ])
 
 casts_are_the_callers_own();
 extension_takes_nothing_over();
+extension_is_what_it_is();
 done_testing();
 
 # Runs the shadows' script in the database as a role; what it made.
@@ -271,6 +274,22 @@ sub casts_are_the_callers_own
 		connstr => $node->connstr('trapped') . ' user=h_tenant');
 	is(query($node, 'trapped', q{SELECT string_agg(DISTINCT who, ' ') FROM evil.seen}),
 		'acme h_app', 'a cheap function of a tenant sees no row of others');
+	return;
+}
+
+# The install script means the same in a session with other settings, strings
+# that take backslashes for escapes among them.
+sub extension_is_what_it_is
+{
+	my ($status, undef, $err);
+
+	$node->safe_psql('postgres', 'CREATE DATABASE otherwise');
+	($status, undef, $err) =
+	  $node->psql('otherwise', join('; ', settings(), 'CREATE EXTENSION gpucredit'));
+	is($status, 0, 'installed whatever is set') or diag($err);
+	my %calm = map { $_ => 1 } catalog_of($node, 'calm');
+	is_deeply([ grep { !$calm{$_} } catalog_of($node, 'otherwise') ],
+		[], 'and what is made is the same');
 	return;
 }
 
