@@ -2,7 +2,8 @@
 #
 # This is the truth that the server cannot see.  A process is a part of an
 # attempt on a node; it ends when its agent ends it, its machine goes, or the
-# agent's watchdog has waited half of node_lost for a heartbeat's answer.
+# agent's watchdog has waited half of node_lost for a heartbeat's answer.  Some
+# agents are mute: they do not tell what runs.
 package Fleet;
 
 use strict;
@@ -125,7 +126,7 @@ sub _beat
 		  . ' FROM gpucredit.heartbeat(?, ?, ?)',
 		$node->{name},
 		'{' . join(',', @healthy) . '}',
-		[ sort keys %ran ]);
+		$node->{mute} ? undef : [ sort keys %ran ]);
 
 	if ($self->{wire}{arrived})
 	{
@@ -134,6 +135,7 @@ sub _beat
 	}
 	return unless $rows;
 	$node->{last_ok} = $self->{now};
+	$self->_end_others($node, $rows) if $node->{mute};
 	# stop before starting: devices must be empty
 	foreach my $row (sort { ($a->{action} eq 'start') <=> ($b->{action} eq 'start') } @$rows)
 	{
@@ -144,6 +146,17 @@ sub _beat
 		  join(' ', sort keys %{ $self->{attempts}{$key}{parts} });
 		$self->_obey($node, $key, $row);
 	}
+	return;
+}
+
+# Who does not tell what runs is not told what to stop, but what should run.
+sub _end_others
+{
+	my ($self, $node, $rows) = @_;
+	my %should = map { join('/', @$_{qw(org job attempt)}) => 1 } @$rows;
+
+	$self->_end($node, $_)
+	  foreach grep { !$should{$_} } keys %{ $node->{procs} };
 	return;
 }
 
@@ -363,7 +376,7 @@ sub _settle_pending
 	return;
 }
 
-# The nodes on which something of a job still runs.
+# The nodes on which something of a job still runs, of those that would tell.
 sub where_runs
 {
 	my ($self, $org, $job) = @_;
@@ -371,6 +384,7 @@ sub where_runs
 
 	foreach my $name (sort keys %{ $self->{nodes} })
 	{
+		next if $self->{nodes}{$name}{mute};
 		push @found, map { "$_ on $name" }
 		  grep { m{^\Q$org/$job/\E} } keys %{ $self->{nodes}{$name}{procs} };
 	}

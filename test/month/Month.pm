@@ -145,6 +145,7 @@ sub _set_up
 			type => $n % 3 && $n % 2 ? 'A' : 'B',
 			gpus => 8,
 			leaf => 'l' . ($n % 4),
+			mute => $n % 6 == 2,
 			spot => $n % 5 == 0);
 	}
 	return;
