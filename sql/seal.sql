@@ -198,6 +198,24 @@ SELECT max(affected) FROM gpucredit.seal_audit();
 SELECT status FROM gpucredit.hold('se', '', 'there', 1, '1 h');
 SELECT entries_unsealed > 0 AS entries, audits_unsealed > 0 AS audits FROM gpucredit.seal_status;
 
+-- What was decided since an instant has numbers above one that seals know.
+SET gpucredit.clock = '2027-06-03 00:00+00';
+SELECT status FROM gpucredit.hold('se', '', 'third', 1, '1 h');
+SELECT max(affected) > 0 AS some FROM gpucredit.seal_audit();
+SET gpucredit.clock = '2027-06-04 00:00+00';
+SELECT status FROM gpucredit.hold('se', '', 'fourth', 1, '1 h');
+SELECT max(affected) > 0 AS some FROM gpucredit.seal_audit();
+SET gpucredit.clock = '2027-06-05 00:00+00';
+SELECT status FROM gpucredit.hold('se', '', 'fifth', 1, '1 h');
+SELECT t.since, count(a.audit) FILTER (WHERE a.audit > gpucredit.audit_before(t.since)) AS found,
+	count(a.audit) AS there, gpucredit.audit_before(t.since) >= lag(gpucredit.audit_before(t.since)) OVER (ORDER BY t.since) AS onward
+FROM (VALUES ('2027-06-02 12:00+00'::timestamptz), ('2027-06-03 00:00+00'), ('2027-06-03 12:00+00'),
+	('2027-06-04 00:00:01+00'), ('infinity')) t (since)
+	LEFT JOIN gpucredit.audit a ON a.org = 'se' AND a.at >= t.since AND a.at < '2028-01-01'
+GROUP BY t.since ORDER BY t.since;
+SELECT gpucredit.audit_before('-infinity') AS all;
+SELECT gpucredit.audit_before(NULL);
+
 -- What a hand wrote for the next call to wait for is an error, and no more.
 CREATE FUNCTION pg_temp.seal_after(waiting text[]) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN

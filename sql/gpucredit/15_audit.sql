@@ -29,10 +29,10 @@ CREATE TABLE gpucredit.audit (
 /*
  * Each row pays for these.  The key is in the order of numbers, in which rows
  * of all organisations are sealed and leave; one index finds an organisation's
- * rows, and a job's among them.
+ * rows, and a job's among them.  What was decided since an instant is found by
+ * the numbers that seals know (audit_before).
  */
 CREATE INDEX audit_job ON gpucredit.audit (org, job);
-CREATE INDEX audit_trace ON gpucredit.audit (trace) WHERE trace IS NOT NULL;
 COMMENT ON TABLE gpucredit.audit IS
 'Append-only trail of every credit and scheduling decision';
 

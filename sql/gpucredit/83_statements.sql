@@ -248,3 +248,23 @@ END;
 COMMENT ON FUNCTION gpucredit.denials(text, text, timestamptz) IS
 'How often an account and those below it were denied since an instant (NULL: as long as the audit is kept), exactly: also those of a storm, of which the audit has the first and a number.
 Errors: UC001 no such account; 22023, also for a since before what is kept.';
+
+/* The trail by time: no batch is dated before one of its rows, or one before it. */
+CREATE INDEX seal_sealed_at ON gpucredit.seal (sealed_at, batch);
+
+CREATE FUNCTION gpucredit.audit_before(at timestamptz) RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.require_sense('at', audit_before.at::text, true, NULL,
+		'Pass the instant whose rows, and those since, are looked for.');
+	SELECT coalesce((SELECT s.audit_from FROM gpucredit.seal s
+			WHERE s.sealed_at >= audit_before.at
+			ORDER BY s.sealed_at, s.batch LIMIT 1),
+		(SELECT s.audit_to FROM gpucredit.seal s
+			ORDER BY s.batch DESC LIMIT 1), (-9223372036854775808)::bigint);
+END;
+COMMENT ON FUNCTION gpucredit.audit_before(timestamptz) IS
+'Where to look in the trail for what was decided since an instant: each row of it, or later, has a number above the result, so that the table''s key finds them: WHERE audit > gpucredit.audit_before(t) AND at >= t. It goes by what is sealed: sealed every minute, the rows of at most some minutes before are read, too; never sealed, all are.
+Result: a number, perhaps of no row. Rows dated before the server''s clock was set back may be missed.
+Errors: 22023 at is null.';

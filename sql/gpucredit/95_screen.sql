@@ -8,10 +8,6 @@
  * jobs that wait.  Names are shown as they may stand on a terminal.
  */
 
-/* What was lately decided is found by the time of it. */
-CREATE INDEX audit_at ON gpucredit.audit USING brin (at)
-	WITH (autosummarize = on, pages_per_range = 16);
-
 CREATE FUNCTION gpucredit.screen_name(name text, width int) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -376,8 +372,11 @@ BEGIN ATOMIC
 			a.audit DESC))[1], 24),
 		(array_agg(a.job ORDER BY a.at DESC, a.audit DESC))[1]
 	FROM (SELECT gpucredit.now() AS at) c
-		JOIN gpucredit.audit a ON a.at > c.at - last_minute.span
-			AND a.at <= c.at
+		JOIN gpucredit.audit a		/* a span of numbers is few to the planner */
+			ON a.audit > (SELECT gpucredit.audit_before(gpucredit.now()
+				- last_minute.span))
+			AND a.audit <= (SELECT max(l.audit) FROM gpucredit.audit l)
+			AND a.at > c.at - last_minute.span AND a.at <= c.at
 	WHERE a.operation IN ('place', 'settle', 'requeue', 'fund', 'cancel',
 			'reap', 'heartbeat', 'check_nodes', 'drain', 'resume', 'reclaim')
 	GROUP BY a.operation, a.decision, gpucredit.screen_name(a.reason, 40)

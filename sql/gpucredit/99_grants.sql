@@ -134,7 +134,8 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 GRANT EXECUTE ON FUNCTION gpucredit.seal_audit
 TO gpucredit_admin, gpucredit_operator;
 
-GRANT EXECUTE ON FUNCTION gpucredit.verify_audit, gpucredit.audit_proof
+GRANT EXECUTE ON FUNCTION gpucredit.verify_audit, gpucredit.audit_proof,
+	gpucredit.audit_before
 TO gpucredit_admin, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit.demand, gpucredit.capacity_advice

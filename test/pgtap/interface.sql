@@ -196,6 +196,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('audit_proof', 'entry bigint, kind text DEFAULT ''entry''',
 	'batch bigint, leaf text, leaf_index int, leaves int, path bytea[], header text, previous bytea, root bytea, seal bytea',
 	'v', 'admin auditor'),
+('audit_before', 'at timestamptz', 'bigint', 's', 'admin auditor'),
 ('rebuild', 'org text', 'SETOF what text, was numeric, is_now numeric',
 	'v', 'admin');
 

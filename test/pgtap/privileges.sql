@@ -53,7 +53,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app tenant',
 	'capture hold release reserve'),
 ('function', 'admin auditor',
-	'audit_proof verify_audit'),
+	'audit_before audit_proof verify_audit'),
 ('function', 'admin auditor operator',
 	'burn_rate capacity_advice cluster_map cron_jobs demand fair_share last_minute plan_with queue
 		queue_reasons reservations seal_waits verify'),

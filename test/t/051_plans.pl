@@ -88,8 +88,22 @@ is( query($node, 'plans', q{
 		WHERE h.what IN ('available to held', 'held to available')}),
 	'2', "a job's entries are found");
 query($node, 'plans', 'SELECT count(*) FROM gpucredit.maintain()');
+# What was lately decided is found by number, as far back as is sealed.
+query($node, 'plans', "SELECT gpucredit.seal_audit() FROM generate_series(1, 2)") foreach 1 .. 2;
+query($node, 'plans', 'SELECT pg_sleep(1.1)');
+query($node, 'plans', q{SELECT gpucredit.reserve('bell', '', 'late', '1xT4', '1 hour')});
+query($node, 'plans', 'ANALYZE gpucredit.audit');
 alone();
-foreach my $index ('entry_pages', 'request_created')
+is( query($node, 'plans', q{SELECT count(*) FROM gpucredit.audit
+		WHERE audit > gpucredit.audit_before(clock_timestamp() - interval '1 s')}),
+	'1', 'rows sealed before the instant are not looked at');
+my $whole = q{SELECT seq_scan FROM pg_stat_user_tables
+	WHERE relid = 'gpucredit.audit'::regclass};
+my $before = query($node, 'plans', $whole);
+query($node, 'plans', q{SELECT count(*) FROM gpucredit.last_minute('1 s')});
+alone();
+is(query($node, 'plans', $whole), $before, 'nor by the screen of the last minute');
+foreach my $index ('entry_pages', 'request_created', 'seal_sealed_at')
 {
 	is( query($node, 'plans', "SELECT idx_scan > 0 FROM pg_stat_user_indexes"
 			  . " WHERE indexrelname = '$index'"),
