@@ -266,5 +266,6 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.audit_before(timestamptz) IS
 'Where to look in the trail for what was decided since an instant: each row of it, or later, has a number above the result, so that the table''s key finds them: WHERE audit > gpucredit.audit_before(t) AND at >= t. It goes by what is sealed: sealed every minute, the rows of at most some minutes before are read, too; never sealed, all are.
+at: in a condition a constant, or now() less some time; of what is volatile, as gpucredit.now(), by a subquery (SELECT gpucredit.audit_before(...)).
 Result: a number, perhaps of no row. Rows dated before the server''s clock was set back may be missed.
 Errors: 22023 at is null.';
