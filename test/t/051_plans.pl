@@ -97,12 +97,12 @@ alone();
 is( query($node, 'plans', q{SELECT count(*) FROM gpucredit.audit
 		WHERE audit > gpucredit.audit_before(clock_timestamp() - interval '1 s')}),
 	'1', 'rows sealed before the instant are not looked at');
-my $whole = q{SELECT seq_scan FROM pg_stat_user_tables
+my $audit_read = q{SELECT seq_scan FROM pg_stat_user_tables
 	WHERE relid = 'gpucredit.audit'::regclass};
-my $before = query($node, 'plans', $whole);
+my $reads = query($node, 'plans', $audit_read);
 query($node, 'plans', q{SELECT count(*) FROM gpucredit.last_minute('1 s')});
 alone();
-is(query($node, 'plans', $whole), $before, 'nor by the screen of the last minute');
+is(query($node, 'plans', $audit_read), $reads, 'nor by the screen of the last minute');
 foreach my $index ('entry_pages', 'request_created', 'seal_sealed_at')
 {
 	is( query($node, 'plans', "SELECT idx_scan > 0 FROM pg_stat_user_indexes"
