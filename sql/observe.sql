@@ -367,6 +367,9 @@ SELECT pg_temp.after($$UPDATE hold SET counted = false WHERE hold = 5$$);
 SELECT pg_temp.after($$UPDATE attempt SET billed = '15' WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET outcome = NULL WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET elapsed = '81 min' WHERE job = 1$$);
+-- a price that nobody offered, of what is over and of what runs
+SELECT pg_temp.after($$UPDATE attempt SET per_gpu_hour = per_gpu_hour
+	+ '0.000001' WHERE attempt = 1$$);
 SELECT pg_temp.after($$INSERT INTO usage VALUES ('acme', 2, 1, '2026-01-12',
 	'51 min', '10.2')$$);
 

@@ -490,6 +490,16 @@ SELECT count(*) FROM gpucredit.directive d JOIN gpucredit.job j USING (org, job)
 WHERE j.pool = 'move';
 SELECT * FROM gpucredit.verify();
 ROLLBACK;
+-- what is promised to a job that waits is what it asks for
+BEGIN;
+UPDATE gpucredit.claim_gpu SET gpus = '{1}'
+WHERE pool = 'move' AND org = 'pre-2';
+SELECT invariant, org FROM gpucredit.verify();
+ROLLBACK;
+BEGIN;
+UPDATE gpucredit.claim SET share = 500 WHERE pool = 'move' AND org = 'pre-2';
+SELECT invariant, org FROM gpucredit.verify();
+ROLLBACK;
 SELECT pg_temp.settle('move', pg_temp.key(e.org, e.job))
 FROM gpucredit.eviction e WHERE e.pool = 'move';
 SELECT * FROM pg_temp.place('move');

@@ -335,6 +335,22 @@ BEGIN ATOMIC
 	WHERE a.billed <> gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
 		a.elapsed, a.held)
 	UNION ALL
+	/* a job's prices stay while it has that hold */
+	SELECT 'price_is_as_offered', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		format('an hour of %s costs %s, offered %s, on spot nodes %s',
+			coalesce(a.gpu_type, 'no GPU'), a.per_gpu_hour,
+			coalesce(j.offer_prices[o.at]::text, 'at no price'),
+			coalesce(j.offer_spot_prices[o.at]::text, 'at no price'))
+	FROM a JOIN gpucredit.job j ON j.org = a.org AND j.job = a.job
+			AND j.hold = a.hold
+		CROSS JOIN LATERAL (SELECT array_position(j.offer_types, a.gpu_type)
+			AS at) o
+	WHERE (check_bills.tenant IS NULL OR j.org = check_bills.tenant)
+		AND CASE WHEN a.gpu_type IS NULL THEN a.per_gpu_hour <> '0'
+			ELSE (a.per_gpu_hour = j.offer_prices[o.at]
+				OR a.per_gpu_hour = j.offer_spot_prices[o.at]) IS NOT TRUE END
+	UNION ALL
 	SELECT 'usage_within_attempt', u.org,
 		format('job %s attempt %s', u.job, u.attempt),
 		format('logged %s, %s; attempt has %s, %s held', u.elapsed,
@@ -526,17 +542,25 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'claim_has_devices', coalesce(c.org, g.org),
 		format('job %s', coalesce(c.job, g.job)),
-		format('claim of %s, devices on %s nodes',
-			coalesce(c.gpu_type, 'no GPUs'), coalesce(g.nodes, 0))
+		format('claim of %s, %s devices on %s nodes, %s thousandths of each, for %s',
+			coalesce(c.gpu_type, 'no GPUs'), coalesce(g.gpus, 0),
+			coalesce(g.nodes, 0), c.share,
+			coalesce(j.request::text, 'no waiting job'))
 	FROM gpucredit.claim c
 		FULL JOIN (SELECT g.pool, g.org, g.job, count(*) AS nodes,
 				sum(gpucredit.gpu_count(g.gpus)) AS gpus
 			FROM gpucredit.claim_gpu g GROUP BY g.pool, g.org, g.job) g
 			ON g.pool = c.pool AND g.org = c.org AND g.job = c.job
+		/* one that runs and moves has as many as it had */
+		LEFT JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job
+			AND j.state IN ('queued', 'unfunded')
 	WHERE (check_claims.tenant IS NULL
 			OR coalesce(c.org, g.org) = check_claims.tenant)
 		AND (c.job IS NULL OR g.job IS NULL
-			OR (c.gpu_type IS NULL) <> (g.gpus = 0))
+			OR (c.gpu_type IS NULL) <> (g.gpus = 0)
+			OR c.share <> gpucredit.gpureq_share(j.request)
+			OR g.gpus NOT BETWEEN gpucredit.gpureq_min_gpus(j.request)
+				AND gpucredit.gpureq_max_gpus(j.request))
 	UNION ALL
 	SELECT 'promised_device_is_left', p.org,
 		format('job %s node "%s"', p.job, p.node),
