@@ -463,6 +463,32 @@ SELECT * FROM pg_temp.place('grow');
 SELECT gpucredit.set_quota('pre-3', '');
 SELECT * FROM gpucredit.verify();
 
+-- Who was told to grow, and has yet to leave for it, needs its credit: of two
+-- that could grow one does where there is credit for one, whatever the cycle.
+BEGIN;
+SELECT pg_temp.scene('purse', '{}', 'g 8');
+SELECT pg_temp.ask('purse', 'fill', '6xPRE', 'premium_training');
+SELECT pg_temp.ask('purse', 'left', '2-3xPRE', tenant => 'pre-3');
+SELECT action, job, gpus FROM pg_temp.place('purse');
+SELECT pg_temp.settle('purse', 'fill', 'completed');
+SELECT pg_temp.ask('purse', 'filled', '4xPRE', 'premium_training');
+SELECT pg_temp.ask('purse', 'right', '2-3xPRE', tenant => 'pre-3');
+SELECT action, job, gpus FROM pg_temp.place('purse');
+SELECT pg_temp.settle('purse', 'filled', 'completed');
+SET LOCAL gpucredit.clock = '2027-01-01 06:40+00';
+-- 3 for the next hour of 3, less what is left of 2 after 10 minutes and 2 of grace
+SELECT h.status FROM gpucredit.balance('pre-3') b, gpucredit.hold('pre-3', '', 'one',
+	b.available - 2, '1 h') h;
+SELECT action, job, gpus, reason FROM pg_temp.place('purse');
+SELECT count(*) FROM pg_temp.place('purse');
+SET LOCAL gpucredit.clock = '2027-01-01 06:41+00';
+SELECT count(*) FROM pg_temp.place('purse');
+-- and once there is more, both
+SELECT i.replayed FROM gpucredit.issue('pre-3', '', 'more', 10) i;
+SELECT action, job, gpus, reason FROM pg_temp.place('purse');
+SELECT * FROM gpucredit.verify();
+ROLLBACK;
+
 -- Consolidation: a running job goes on elsewhere to make room.
 SELECT pg_temp.scene('move', '{"consolidate": true}', 'm 2', 'n 2');
 SELECT pg_temp.ask('move', k, '1xPRE') FROM unnest('{a,b,c}'::text[]) k;

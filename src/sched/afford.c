@@ -44,6 +44,7 @@ typedef struct Counted
 	Credits		amount;
 } Counted;
 
+static HTAB *count_told(Cycle *cycle);
 static bool goes_on(Cycle *cycle, const DecideRunning *running, HTAB *counted);
 static bool budgets_leave(const Cycle *cycle, const Job *job, Credits amount,
 						  HTAB *counted, bool count);
@@ -61,7 +62,8 @@ AffordCount(void)
 }
 
 /*
- * Could all be paid for that running jobs are to grow into, or to move to?
+ * Could all be paid for that running jobs are to grow into, or to move to,
+ * beside what those need that cycles before have told?
  * False: some stay as they are, and the cycle must decide anew.
  */
 bool
@@ -80,7 +82,7 @@ AffordGoingOn(Cycle *cycle)
 			continue;
 		running = &cycle->running[promise->running];
 		if (counted == NULL)
-			counted = AffordCount();
+			counted = count_told(cycle);
 		if (goes_on(cycle, running, counted))
 			continue;
 		running->ask = -1;
@@ -89,6 +91,25 @@ AffordGoingOn(Cycle *cycle)
 	if (counted != NULL)
 		hash_destroy(counted);
 	return all;
+}
+
+/*
+ * What the running jobs of the pool need for their next holds that were told
+ * to go on otherwise and have not left yet: they were told for good.
+ */
+static HTAB *
+count_told(Cycle *cycle)
+{
+	HTAB	   *counted = AffordCount();
+
+	for (int c = 0; c < cycle->input.n_claims; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (cycle->claimants[c] >= 0)
+			(void) goes_on(cycle, &cycle->running[cycle->claimants[c]],
+						   counted);
+	}
+	return counted;
 }
 
 /*

@@ -506,10 +506,13 @@ static void
 keep_alive(Cycle *cycle, const ClaimRows *claims)
 {
 	cycle->claims = palloc(sizeof(DecideClaim) * (claims->n + 1));
+	cycle->claimants = palloc(sizeof(int32) * (claims->n + 1));
 	for (int i = 0; i < claims->n; i++)
 	{
-		if (claims->rows[i].dead == NULL)
-			cycle->claims[cycle->input.n_claims++] = claims->rows[i].claim;
+		if (claims->rows[i].dead != NULL)
+			continue;
+		cycle->claimants[cycle->input.n_claims] = claims->rows[i].running;
+		cycle->claims[cycle->input.n_claims++] = claims->rows[i].claim;
 	}
 	cycle->input.claims = cycle->claims;
 	cycle->input.claim_parts = claims->parts;

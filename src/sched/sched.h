@@ -84,6 +84,7 @@ typedef struct Cycle
 	DecideRunning *running;		/* input.running, writable */
 	DecidePart *running_parts;	/* input.running_parts, writable */
 	DecideClaim *claims;		/* input.claims, writable */
+	int32	   *claimants;		/* index into running, of each claim; or -1 */
 	int			n_told;
 	ToldRow    *told;			/* by job, then organisation */
 	DecideTold *input_told;		/* input.told, writable */
