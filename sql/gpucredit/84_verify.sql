@@ -710,7 +710,7 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT t.name || '_is_watched', t.name,
 			'gpucredit.announce_change'::regproc, ARRAY[60]
-		FROM unnest(ARRAY['rate_limit', 'tenant']) AS t (name))
+		FROM unnest(ARRAY['node_key', 'rate_limit', 'tenant']) AS t (name))
 		AS g (invariant, name, function, types)
 	WHERE NOT g.types <@ ARRAY(SELECT t.tgtype::int FROM pg_catalog.pg_trigger t
 		WHERE t.tgrelid = ('gpucredit.' || g.name)::regclass
@@ -727,7 +727,7 @@ BEGIN ATOMIC
 			FROM (VALUES
 			('alert bucket_slice budget budget_count budget_slice claim_gpu
 				denial departure eviction fair_usage hold_budget hold_part
-				lost_work node_cache pool price quota_turn rate_limit seal seal_leaf
+				lost_work node_cache node_key pool price quota_turn rate_limit seal seal_leaf
 				seal_pending seal_row spend_day spend_total tenant typical
 				usage_horizon', ''),
 			('account', 'balance_low limits'),

@@ -116,7 +116,7 @@ GRANT EXECUTE ON FUNCTION
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
-	gpucredit.register_node, gpucredit.drain, gpucredit.resume,
+	gpucredit.register_node, gpucredit.set_node_key, gpucredit.drain, gpucredit.resume,
 	gpucredit.reclaim, gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain
 TO gpucredit_admin, gpucredit_operator;
 

@@ -19,6 +19,8 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 
+#define SHA256_BYTES	32
+
 static char *take_text(FunctionCallInfo fcinfo, int n, const char *name,
 					   Size most, bool empty_ok);
 static char *plain(char *value, const char *name);
@@ -169,6 +171,25 @@ ArgBool(FunctionCallInfo fcinfo, int n, const char *name)
 {
 	ArgNotNull(fcinfo, n, name);
 	return PG_GETARG_BOOL(n);
+}
+
+/*
+ * A SHA-256 digest itself.
+ */
+bytea *
+ArgSha256(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	bytea	   *value;
+
+	ArgNotNull(fcinfo, n, name);
+	value = PG_GETARG_BYTEA_PP(n);
+	if (VARSIZE_ANY_EXHDR(value) != SHA256_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" is not of 32 bytes", name),
+				 errdetail("It has %d.", (int) VARSIZE_ANY_EXHDR(value)),
+				 errhint("Pass the digest itself, as decode(..., 'hex').")));
+	return value;
 }
 
 /*

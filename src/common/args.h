@@ -39,6 +39,7 @@ extern int64 ArgInt8(FunctionCallInfo fcinfo, int n, const char *name,
 extern int32 ArgInt4(FunctionCallInfo fcinfo, int n, const char *name,
 					 int32 least, int32 most);
 extern bool ArgBool(FunctionCallInfo fcinfo, int n, const char *name);
+extern bytea *ArgSha256(FunctionCallInfo fcinfo, int n, const char *name);
 extern Jsonb *ArgObject(FunctionCallInfo fcinfo, int n, const char *name);
 
 /* Amounts: 22003 for what credits cannot hold, 22023 for the wrong sign. */

@@ -44,3 +44,13 @@ RefuseUnknownHold(int64 id)
 			 errdetail("There is none of that number in this organisation."),
 			 errhint("Pass the number gpucredit.hold() returned.")));
 }
+
+void
+RefuseUnknownNode(const char *node)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_POOL),
+			 errmsg("no such node \"%s\"", ClipForMessage(node)),
+			 errdetail("No node of that name is registered."),
+			 errhint("Register it by gpucredit.register_node().")));
+}

@@ -3,7 +3,8 @@
  * entry.c
  *		What every call passes on its way in and out.
  *
- * On its way in: what a tenant may not touch is not there; then its rate
+ * On its way in: what a tenant may not touch is not there; an agent proves that
+ * it speaks for its node, where that has a key (proof.c); then its rate
  * limits, before anything else is looked at, so that a replay counts as much
  * as a call that is new, and one that fails as much as one that succeeds.  An
  * argument that no limit could be of (null, too long) is left to the function
@@ -30,6 +31,7 @@
 #include "common/trace.h"
 #include "entry/count.h"
 #include "entry/entry.h"
+#include "entry/proof.h"
 #include "entry/rate.h"
 #include "entry/tenant.h"
 #include "shmem/segment.h"
@@ -56,6 +58,7 @@ static const EntryKind kinds[ENTRIES] = {
 
 static Datum call_counted(EntryPoint entry, PGFunction call,
 						  FunctionCallInfo fcinfo);
+static void check_caller(EntryPoint entry, FunctionCallInfo fcinfo);
 static void tell_trace(void *name);
 static void check_rate(EntryPoint entry, FunctionCallInfo fcinfo);
 static bool fits_name(FunctionCallInfo fcinfo, int n);
@@ -67,6 +70,7 @@ void
 EntryInit(void)
 {
 	TenantInit();
+	ProofInit();
 	RateInit();
 	CountInit();
 }
@@ -105,7 +109,7 @@ EntryCall(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 		result = call_counted(entry, call, fcinfo);
 	else
 	{
-		TenantCheckCall(entry, kinds[entry].subject, fcinfo);
+		check_caller(entry, fcinfo);
 		result = call(fcinfo);
 	}
 	error_context_stack = context.previous;
@@ -136,7 +140,7 @@ call_counted(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 	CountBegin(&counted, entry);
 	PG_TRY();
 	{
-		TenantCheckCall(entry, kinds[entry].subject, fcinfo);
+		check_caller(entry, fcinfo);
 		if (EntryIsLimited(entry) &&
 			kinds[entry].subject != ENTRY_SUBJECT_EACH)
 			check_rate(entry, fcinfo);
@@ -152,6 +156,17 @@ call_counted(EntryPoint entry, PGFunction call, FunctionCallInfo fcinfo)
 	if (kinds[entry].wakes)
 		WakeAll();
 	return result;
+}
+
+/*
+ * Refuse who may not make this call.
+ */
+static void
+check_caller(EntryPoint entry, FunctionCallInfo fcinfo)
+{
+	TenantCheckCall(entry, kinds[entry].subject, fcinfo);
+	if (ENTRY_PROVEN(entry))
+		ProofCheckCall(entry, fcinfo);
 }
 
 /*

@@ -25,6 +25,9 @@
  * applies.  Argument 1 is the ACCOUNT, or the JOB, HOLD or BUCKET that belongs
  * to one.  EACH: the function itself asks EntryAdmits() for every element.
  *
+ * Who tells of a node or of an attempt (ENTRY_PROVEN) proves that it may where
+ * the node has a key.
+ *
  * WAKES: once it has committed, what waits might start.  QUIET: it cannot, or
  * the function itself says so by WakePool().
  */
@@ -60,6 +63,7 @@
 	X(reap_holds, NOBODY, QUIET) \
 	X(check_nodes, NOBODY, QUIET) \
 	X(register_node, NOBODY, WAKES) \
+	X(set_node_key, NOBODY, QUIET) \
 	X(heartbeat, NOBODY, QUIET) \
 	X(drain, NOBODY, WAKES) \
 	X(resume, NOBODY, WAKES) \
@@ -75,6 +79,12 @@ typedef enum EntryPoint
 #undef ENTRY_ENUM
 	ENTRIES
 } EntryPoint;
+
+/* What agents tell. */
+#define ENTRY_PROVEN(entry) \
+	((entry) == ENTRY_meter || (entry) == ENTRY_meter_batch || \
+	 (entry) == ENTRY_heartbeat || (entry) == ENTRY_settle || \
+	 (entry) == ENTRY_checkpoint || (entry) == ENTRY_resumed)
 
 typedef enum EntrySubject
 {

@@ -19,6 +19,7 @@
 #include "common/errors.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "common/unknown.h"
 #include "entry/entry.h"
 #include "inventory/inventory.h"
 #include "port/pg_bitutils.h"
@@ -134,7 +135,6 @@ static void end_fences(const char *pool, const char *node,
 					   TimestampTz fenced_since, TimestampTz now);
 static void write_node(SqlStatement *statement, const GpuNode *node,
 					   TimestampTz now, uint64 *n);
-static pg_attribute_noreturn() void refuse_unknown(const char *node);
 static pg_attribute_noreturn() void refuse_state(const char *node,
 												 const char *why,
 												 const char *hint);
@@ -343,12 +343,12 @@ NodeLockPool(const char *node, bool reshape)
 	SqlArgText(&args, node);
 	row = SqlRun(&node_pool, &args);
 	if (row.n == 0)
-		refuse_unknown(node);
+		RefuseUnknownNode(node);
 	pool = SqlText(row, 0, 1);
 	PoolLock(pool, reshape);
 	row = SqlRun(&node_lock, &args);
 	if (row.n == 0 || strcmp(SqlText(row, 0, 1), pool) != 0)
-		refuse_unknown(node);
+		RefuseUnknownNode(node);
 	return pool;
 }
 
@@ -445,16 +445,6 @@ call_remove_node(PG_FUNCTION_ARGS)
 	NodeAudit(fcinfo, "remove_node", "removed", pool, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();
-}
-
-static void
-refuse_unknown(const char *node)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_GPUCREDIT_NO_POOL),
-			 errmsg("no such node \"%s\"", ClipForMessage(node)),
-			 errdetail("No node of that name is registered."),
-			 errhint("Register it by gpucredit.register_node().")));
 }
 
 static void

@@ -22,7 +22,6 @@
 #include "job/checkpoint.h"
 #include "job/job.h"
 
-#define SHA256_BYTES	32
 
 ENTRY_POINT(checkpoint);
 
@@ -66,7 +65,7 @@ call_checkpoint(PG_FUNCTION_ARGS)
 								 PG_INT32_MAX);
 	int64		step = ArgInt8(fcinfo, 3, "step", 0, PG_INT64_MAX);
 	char	   *uri = ArgText(fcinfo, 4, "uri");
-	bytea	   *sha256 = CheckpointSha256(fcinfo, 5);
+	bytea	   *sha256 = ArgSha256(fcinfo, 5, "sha256");
 	int64		size = ArgInt8(fcinfo, 6, "size_bytes", 0, PG_INT64_MAX);
 	Attempt		attempt;
 	SqlArgs		args = {0};
@@ -182,23 +181,4 @@ check_step(const Attempt *attempt, int64 step)
 						   (long long) SqlInt8(row, 0, 1)),
 				 errhint("Count on; the same step again takes the same "
 						 "values.")));
-}
-
-/*
- * The argument "sha256".
- */
-bytea *
-CheckpointSha256(FunctionCallInfo fcinfo, int n)
-{
-	bytea	   *value;
-
-	ArgNotNull(fcinfo, n, "sha256");
-	value = PG_GETARG_BYTEA_PP(n);
-	if (VARSIZE_ANY_EXHDR(value) != SHA256_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"sha256\" is not of 32 bytes"),
-				 errdetail("It has %d.", (int) VARSIZE_ANY_EXHDR(value)),
-				 errhint("Pass the digest itself, as decode(..., 'hex').")));
-	return value;
 }

@@ -14,6 +14,5 @@
 extern int64 CheckpointElapsed(const Attempt *attempt);
 extern void CheckpointLockAttempt(const char *org, int64 job, int32 number,
 								  Attempt *attempt);
-extern bytea *CheckpointSha256(FunctionCallInfo fcinfo, int n);
 
 #endif							/* GPUCREDIT_CHECKPOINT_H */

@@ -28,6 +28,7 @@
 #include "common/errors.h"
 #include "common/log.h"
 #include "common/sql.h"
+#include "common/unknown.h"
 #include "entry/entry.h"
 #include "job/device.h"
 #include "job/meter.h"
@@ -289,11 +290,7 @@ beat(FunctionCallInfo fcinfo, Beat *beat)
 	SqlArgBool(&args, beat->running.orgs != NULL);
 	row = SqlRun(&node_beat, &args);
 	if (row.n == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_GPUCREDIT_NO_POOL),
-				 errmsg("no such node \"%s\"", ClipForMessage(beat->node)),
-				 errdetail("No node of that name is registered."),
-				 errhint("Register it by gpucredit.register_node().")));
+		RefuseUnknownNode(beat->node);
 	gpus = SqlInt4(row, 0, 2);
 	if (gpus < 64 && (healthy >> gpus) != 0)
 		ereport(ERROR,

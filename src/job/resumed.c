@@ -77,7 +77,7 @@ call_resumed(PG_FUNCTION_ARGS)
 	Row			out = {0};
 
 	if (!PG_ARGISNULL(5))
-		(void) CheckpointSha256(fcinfo, 5);
+		(void) ArgSha256(fcinfo, 5, "sha256");
 	SqlConnect();
 	attempt = lock_live(&found);
 	row = lock_checkpoint(fcinfo, &found);

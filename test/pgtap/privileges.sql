@@ -61,7 +61,7 @@ INSERT INTO listed VALUES
 	'metric_samples metrics_text'),
 ('function', 'admin operator',
 	'check_books check_nodes drain expire_credits install_jobs maintain reap_holds
-		reclaim register_node remove_jobs remove_node resume seal_audit set_alert set_retry_rule'),
+		reclaim register_node remove_jobs remove_node resume seal_audit set_alert set_node_key set_retry_rule'),
 ('internal', '',		-- of reports and screens
 	'html node_blocks queued_jobs report_about report_ahead report_balance report_bin_name
 		report_bins report_cell report_chart report_credit report_day report_fairness report_first
@@ -113,7 +113,7 @@ INSERT INTO listed VALUES
 	'alert'),
 ('table', 'admin auditor',
 	'audit bucket bucket_slice budget budget_count budget_log budget_slice claim claim_gpu closing denial
-		eviction fair_usage hold_budget hold_part lost_work node_cache quota quota_turn rate_limit request reservation
+		eviction fair_usage hold_budget hold_part lost_work node_cache node_key quota quota_turn rate_limit request reservation
 		retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending seal_row spend_day spend_delta
 		spend_total tenant tier_builtin tier_custom typical usage usage_horizon'),
 ('table', 'admin auditor operator',

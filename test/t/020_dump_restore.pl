@@ -133,6 +133,7 @@ sub fill
 			gpucredit.set_price('L4', 0.25, 'west', spot => true);
 		SELECT gpucredit.register_node('west', 'w1', 'L4', 4, 24576,
 			leaf => 'l1', labels => '{"rack": 7}');
+		SELECT gpucredit.set_node_key('w1', sha256('a key'));
 		SELECT gpucredit.register_node('west', 'w2', 'L4', 64, 24576,
 			nvlink_domain => 'x', spot => true);
 		SELECT gpucredit.create_account('Ümläut & "Co"'),
