@@ -160,6 +160,7 @@ gc_provision()
 				libipc-run-perl libtap-parser-sourcehandler-pgtap-perl
 				clang libclang-rt-14-dev clang-tidy cppcheck pg-bsd-indent
 				prometheus prometheus-postgres-exporter
+				libpq-dev libjansson-dev bubblewrap
 				chromium fonts-dejavu-core poppler-utils pgbouncer sqlsmith
 				valgrind)
 			;;

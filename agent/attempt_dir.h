@@ -1,0 +1,65 @@
+/*-------------------------------------------------------------------------
+ *
+ * attempt_dir.h
+ *		The folder of an attempt, which agent and keeper share.
+ *
+ * Each step of an attempt's life is a file, synced before the next step:
+ *
+ *	intent		the agent: what is to run, as the database said it
+ *	start		the agent: the same as the keeper needs it
+ *	lock		the keeper holds it (flock) for as long as it lives
+ *	state		the keeper's figures, mapped (KeeperState)
+ *	control		a pipe: what the agent tells the keeper
+ *	main		the keeper: the process, before its program is executed
+ *	exit		the keeper: how the program ended
+ *	gone		no process of the attempt is left
+ *	told		the agent: why the attempt was told to stop
+ *	settled		the agent: the database answered; kept for a day
+ *
+ * "start" is a sequence of texts "key=value", each with a zero byte behind
+ * it.  "exit" is a line: KIND STATUS ELAPSED_US MESSAGE.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_ATTEMPT_DIR_H
+#define GPUCREDIT_AGENT_ATTEMPT_DIR_H
+
+#include <stdint.h>
+
+#define KEEPER_MAGIC	UINT32_C(0x6763726b)
+
+/* What a keeper tells of itself while it runs.  Only the keeper writes. */
+typedef struct KeeperState
+{
+	uint32_t	magic;
+	uint32_t	oom_kills;
+	int64_t		exec_ns;		/* CLOCK_MONOTONIC of exec; 0: not yet */
+	int64_t		seen_ns;		/* when the keeper last looked */
+	int64_t		frozen_ns;		/* time spent frozen, without the present */
+	int64_t		frozen_since_ns;	/* 0: not frozen */
+	int64_t		progress;		/* -1: the job tells none */
+	uint64_t	log_bytes[2];	/* written by the job: stdout, stderr */
+	uint64_t	log_dropped[2]; /* of these, lost as the disk was full */
+} KeeperState;
+
+/*
+ * What the agent tells all keepers of a node, in <state>/lease.  A keeper
+ * freezes its job once the last answer is older than fence_ns.
+ */
+typedef struct Lease
+{
+	int64_t		answered_ns;	/* CLOCK_BOOTTIME of the call last answered */
+	int64_t		fence_ns;		/* 0: never */
+} Lease;
+
+/* A log has a head, then a ring, in one file. */
+#define LOG_HEAD	(INT64_C(1) << 20)
+#define LOG_RING	(INT64_C(64) << 20)
+
+/* kinds of "exit" */
+#define EXIT_NOT_STARTED	"not_started"
+#define EXIT_EXITED			"exited"	/* STATUS is the exit code */
+#define EXIT_KILLED			"killed"	/* STATUS is the signal */
+#define EXIT_LOST			"lost"	/* nobody saw it end */
+
+#endif							/* GPUCREDIT_AGENT_ATTEMPT_DIR_H */

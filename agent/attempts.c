@@ -1,0 +1,395 @@
+/*-------------------------------------------------------------------------
+ *
+ * attempts.c
+ *		The attempts this node has to do with, from disk and in memory.
+ *
+ * What is on disk decides (attempt_dir.h); memory only saves looking.  Each
+ * look takes an attempt one step further, whoever did the steps before it:
+ * this agent, one that died, or a keeper.  So a restart needs no code of its
+ * own.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "attempts.h"
+#include "config.h"
+#include "contain.h"
+#include "util.h"
+
+#define REMEMBERED		(24 * 3600 * NS_PER_S)	/* what is settled */
+
+Attempt    *attempts;
+
+static json_t * read_intent(int dir);
+static void take_intent(Attempt *attempt, const json_t * intent);
+static void look(Attempt *attempt);
+static bool keeper_lives(Attempt *attempt, int *lock);
+static void recover(Attempt *attempt);
+static void attempt_free(Attempt *attempt);
+static void remove_folder(const Attempt *attempt);
+
+/*
+ * At the start: everything that the disk knows.
+ */
+void
+AttemptsLoad(void)
+{
+	DIR		   *run = fdopendir(dup(run_dir));
+	struct dirent *entry;
+
+	if (run == NULL)
+		Die("could not read %s/run: %s", config.state, strerror(errno));
+	while ((entry = readdir(run)) != NULL)
+	{
+		Attempt    *attempt;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		attempt = AttemptOpen(entry->d_name);
+		if (attempt == NULL)
+			continue;
+		attempt->next = attempts;
+		attempts = attempt;
+		Say("event=found attempt=%s phase=%s", attempt->tag,
+			attempt->phase == PHASE_SETTLED ? "settled" :
+			attempt->phase == PHASE_GONE ? "gone" : "runs");
+	}
+	closedir(run);
+}
+
+/*
+ * A folder whose intent was never written whole is no attempt: nothing can
+ * have been started.
+ */
+Attempt *
+AttemptOpen(const char *name)
+{
+	Attempt    *attempt = Alloc(sizeof(Attempt));
+	json_t	   *intent = NULL;
+
+	attempt->name = Dup(name);
+	attempt->control = -1;
+	attempt->dir = openat(run_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+						  O_NOFOLLOW);
+	if (attempt->dir >= 0)
+		intent = read_intent(attempt->dir);
+	if (intent == NULL)
+	{
+		if (attempt->dir >= 0)
+			remove_folder(attempt);
+		attempt_free(attempt);
+		return NULL;
+	}
+	take_intent(attempt, intent);
+	json_decref(intent);
+	attempt->told = FileGet(attempt->dir, "told", NULL);
+	attempt->phase = FileThere(attempt->dir, "settled") ? PHASE_SETTLED :
+		FileThere(attempt->dir, "gone") ? PHASE_GONE : PHASE_RUNS;
+	attempt->settled_ns = BoottimeNs();
+	if (attempt->phase == PHASE_RUNS)
+	{
+		char	   *path = Format("/proc/self/fd/%d", attempt->dir);
+
+		inotify_add_watch(watches, path, IN_MOVED_TO);
+		free(path);
+	}
+	return attempt;
+}
+
+static json_t *
+read_intent(int dir)
+{
+	size_t		len;
+	char	   *text = FileGet(dir, "intent", &len);
+	json_t	   *intent = text == NULL ? NULL :
+		json_loadb(text, len, JSON_DISABLE_EOF_CHECK, NULL);
+
+	free(text);
+	return intent;
+}
+
+/*
+ * What the intent says of an attempt; lost: it began before the machine did.
+ */
+static void
+take_intent(Attempt *attempt, const json_t * intent)
+{
+	const		json_t *nodes = json_object_get(intent, "nodes");
+	const char *boot = json_string_value(json_object_get(intent, "boot_id"));
+	size_t		i;
+	json_t	   *node;
+
+	attempt->org = Dup(json_string_value(json_object_get(intent, "org")));
+	attempt->job = json_integer_value(json_object_get(intent, "job"));
+	attempt->number = json_integer_value(json_object_get(intent, "attempt"));
+	attempt->cgroup = Dup(json_string_value(json_object_get(intent,
+															"cgroup")));
+	attempt->tag = Format("%s/%lld/%d", attempt->org,
+						  (long long) attempt->job, attempt->number);
+	attempt->lost = boot == NULL || strcmp(boot, boot_id) != 0;
+	attempt->nodes = json_array_size(nodes);
+	json_array_foreach(nodes, i, node)
+	{
+		if (strcmp(json_string_value(node), config.node) == 0)
+			attempt->rank = i;
+	}
+}
+
+Attempt *
+AttemptFind(const char *org, int64_t job, int number)
+{
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->job == job && a->number == number && strcmp(a->org, org) == 0)
+			return a;
+	}
+	return NULL;
+}
+
+void
+AttemptsLook(void)
+{
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase == PHASE_RUNS)
+			look(a);
+	}
+}
+
+/*
+ * Where does an attempt stand?
+ */
+static void
+look(Attempt *attempt)
+{
+	int			lock;
+
+	if (FileThere(attempt->dir, "gone"))
+	{
+		AttemptGone(attempt);
+		return;
+	}
+	if (keeper_lives(attempt, &lock))
+	{
+		if (attempt->control < 0)
+			attempt->control = openat(attempt->dir, "control", O_WRONLY |
+									  O_NONBLOCK | O_CLOEXEC);
+		if (attempt->state == NULL && FileThere(attempt->dir, "state"))
+		{
+			const KeeperState *state = FileMap(attempt->dir, "state",
+											   sizeof(KeeperState), false);
+
+			if (state != NULL && state->magic == KEEPER_MAGIC)
+				attempt->state = state;
+			else if (state != NULL)
+				munmap((void *) state, sizeof(KeeperState));
+		}
+		return;
+	}
+	/* the lock is ours while we end what a dead keeper left */
+	if (attempt->keeper == 0 || MonotonicNs() > attempt->kept_until_ns)
+		recover(attempt);
+	close(lock);
+}
+
+/*
+ * Whoever holds the lock is the keeper; where nobody does, we do on return.
+ */
+static bool
+keeper_lives(Attempt *attempt, int *lock)
+{
+	*lock = openat(attempt->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) == 0)
+		return false;
+	if (*lock >= 0)
+		close(*lock);
+	return true;
+}
+
+/*
+ * No keeper: end its processes, then say what is known of how it ended.
+ */
+static void
+recover(Attempt *attempt)
+{
+	Contain		contain;
+	bool		populated;
+
+	if (attempt->control >= 0)
+		close(attempt->control);
+	attempt->control = -1;
+	if (!attempt->lost)
+	{
+		contain = ContainOpen(attempt->cgroup, attempt->tag);
+		populated = ContainPopulated(&contain);
+		if (populated)
+			ContainSignal(&contain, SIGKILL);
+		ContainClose(&contain);
+		if (populated)
+		{
+			if (!attempt->orphans_said)
+				Say("event=orphaned attempt=%s", attempt->tag);
+			attempt->orphans_said = true;
+			return;				/* looked at again soon */
+		}
+	}
+	if (!FileThere(attempt->dir, "exit"))
+		AttemptWriteLost(attempt);
+	AttemptGone(attempt);
+}
+
+/*
+ * Nobody saw it end.  What it ran is what its keeper last saw.
+ */
+void
+AttemptWriteLost(Attempt *attempt)
+{
+	const KeeperState *state = FileMap(attempt->dir, "state",
+									   sizeof(KeeperState), false);
+	bool		began = FileThere(attempt->dir, "main");
+	int64_t		ran = 0;
+	char	   *line;
+
+	if (began && state != NULL && state->exec_ns != 0)
+		ran = (state->frozen_since_ns != 0 ? state->frozen_since_ns :
+			   state->seen_ns) - state->exec_ns - state->frozen_ns;
+	line = Format("%s 0 %lld %s\n", began ? EXIT_LOST : EXIT_NOT_STARTED,
+				  (long long) (ran > 0 ? ran / 1000 : 0),
+				  !began ? "never begun" :
+				  attempt->lost ? "the machine restarted" :
+				  "its keeper died");
+	if (!FilePut(attempt->dir, "exit", line, strlen(line)))
+		Die("could not write exit of %s: %s", attempt->tag, strerror(errno));
+	free(line);
+	if (state != NULL)
+		munmap((void *) state, sizeof(KeeperState));
+}
+
+void
+AttemptGone(Attempt *attempt)
+{
+	if (!FileThere(attempt->dir, "gone") &&
+		!FilePut(attempt->dir, "gone", "", 0))
+		Die("could not write gone of %s: %s", attempt->tag, strerror(errno));
+	attempt->phase = PHASE_GONE;
+	if (attempt->control >= 0)
+		close(attempt->control);
+	attempt->control = -1;
+	if (attempt->cgroup != NULL && *attempt->cgroup != '\0')
+		ContainRemove(attempt->cgroup);
+	Say("event=gone attempt=%s", attempt->tag);
+	BeatSoon();
+}
+
+/* a child ended; what that means the disk says */
+void
+AttemptChildGone(pid_t pid)
+{
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->keeper == pid)
+			a->keeper = 0;
+	}
+}
+
+/* how long one has run that still runs */
+int64_t
+AttemptElapsedUs(const Attempt *attempt)
+{
+	const KeeperState *state = attempt->state;
+	int64_t		until;
+
+	if (state == NULL || state->exec_ns == 0)
+		return -1;
+	until = state->frozen_since_ns != 0 ? state->frozen_since_ns :
+		MonotonicNs();
+	return (until - state->exec_ns - state->frozen_ns) / 1000;
+}
+
+/*
+ * The database has it.  It is remembered for a day, so that a late answer
+ * does not begin it again.
+ */
+void
+AttemptSettled(Attempt *attempt, const char *how)
+{
+	if (!FilePut(attempt->dir, "settled", how, strlen(how)))
+		Die("could not write settled of %s: %s", attempt->tag,
+			strerror(errno));
+	CrashPoint("settled");
+	attempt->phase = PHASE_SETTLED;
+	attempt->settled_ns = BoottimeNs();
+	Say("event=settled attempt=%s as=%s", attempt->tag, how);
+}
+
+void
+AttemptsForget(void)
+{
+	Attempt   **link = &attempts;
+
+	while (*link != NULL)
+	{
+		Attempt    *attempt = *link;
+
+		if (attempt->phase == PHASE_SETTLED &&
+			BoottimeNs() - attempt->settled_ns > REMEMBERED)
+		{
+			*link = attempt->next;
+			remove_folder(attempt);
+			attempt_free(attempt);
+		}
+		else
+			link = &attempt->next;
+	}
+}
+
+/*
+ * Lets go of everything that memory has of an attempt.
+ */
+static void
+attempt_free(Attempt *attempt)
+{
+	if (attempt->dir >= 0)
+		close(attempt->dir);
+	if (attempt->control >= 0)
+		close(attempt->control);
+	if (attempt->state != NULL)
+		munmap((void *) attempt->state, sizeof(KeeperState));
+	free(attempt->org);
+	free(attempt->tag);
+	free(attempt->name);
+	free(attempt->cgroup);
+	free(attempt->told);
+	free(attempt);
+}
+
+/*
+ * rm walks a job's own files without following what a job put in their way.
+ */
+static void
+remove_folder(const Attempt *attempt)
+{
+	char	   *path = Format("%s/run/%s", config.state, attempt->name);
+	char	   *argv[] = {"rm", "-rf", "--one-file-system", "--", path, NULL};
+	char	   *none[] = {"PATH=/usr/bin:/bin", NULL};
+	pid_t		pid;
+
+	if (posix_spawnp(&pid, "rm", NULL, NULL, argv, none) == 0)
+		(void) waitpid(pid, NULL, 0);
+	free(path);
+}

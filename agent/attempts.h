@@ -1,0 +1,94 @@
+/*-------------------------------------------------------------------------
+ *
+ * attempts.h
+ *		The attempts this node has to do with, from disk and in memory.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_ATTEMPTS_H
+#define GPUCREDIT_AGENT_ATTEMPTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "attempt_dir.h"
+
+typedef enum Phase
+{
+	PHASE_RUNS,					/* has begun or is about to, not seen gone */
+	PHASE_GONE,					/* no process is left; to be settled */
+	PHASE_SETTLED				/* the database answered */
+} Phase;
+
+typedef struct Attempt
+{
+	char	   *org;
+	int64_t		job;
+	int			number;
+	char	   *tag;			/* 'org/job/attempt' */
+	char	   *name;			/* of its folder */
+	int			dir;
+	char	   *cgroup;			/* empty: none */
+	Phase		phase;
+	int			rank;			/* of this node among the attempt's */
+	int			nodes;
+	bool		lost;			/* its processes went with the machine */
+	char	   *told;			/* why it was told to stop; NULL: it was not */
+	pid_t		keeper;			/* a child of ours; 0: adopted, or dead */
+	int64_t		kept_until_ns;	/* the keeper was started just now */
+	int			control;		/* -1: not open */
+	const KeeperState *state;	/* NULL: not mapped yet */
+	bool		metered;		/* its first heartbeat was answered */
+	int64_t		meter_due_ns;
+	int64_t		settle_due_ns;
+	int64_t		pause_ns;		/* between tries */
+	bool		orphans_said;
+	int64_t		settled_ns;		/* CLOCK_BOOTTIME, or when this agent began */
+	struct Attempt *next;
+} Attempt;
+
+/* What the database says about one, by heartbeat(). */
+typedef struct Order
+{
+	const char *org;
+	int64_t		job;
+	int			number;
+	const char *action;
+	const char *reason;
+	const char *gpus;
+	const char *share;
+	const char *spec;
+	const char *traceparent;
+	const char *nodes;			/* a text array's elements, one a line */
+	int64_t		left_ms;		/* until the deadline; -1: none */
+	bool		save;
+} Order;
+
+extern Attempt *attempts;
+
+extern void AttemptsLoad(void);
+extern Attempt *AttemptFind(const char *org, int64_t job, int number);
+extern void AttemptObey(const Order *order);
+extern Attempt *AttemptOpen(const char *name);
+extern void AttemptsLook(void);
+extern void AttemptWriteLost(Attempt *attempt);
+extern void AttemptGone(Attempt *attempt);
+extern void AttemptChildGone(pid_t pid);
+extern int64_t AttemptElapsedUs(const Attempt *attempt);
+extern void AttemptSettled(Attempt *attempt, const char *how);
+extern void AttemptsForget(void);
+
+/* How an attempt ended, as settle() is told. */
+typedef struct Ending
+{
+	char		outcome[32];
+	int64_t		elapsed_us;		/* -1: not known */
+	int			exit_code;		/* -1: none */
+	char		message[2304];
+} Ending;
+
+extern void AttemptEnding(const Attempt *attempt, Ending *ending);
+
+#endif							/* GPUCREDIT_AGENT_ATTEMPTS_H */

@@ -1,0 +1,433 @@
+/*-------------------------------------------------------------------------
+ *
+ * calls.c
+ *		Which call to make next, and what its answer means.
+ *
+ * Every call may be repeated, so one without an answer is simply made again:
+ * what an attempt still needs is read off the attempt each time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent.h"
+#include "attempts.h"
+#include "calls.h"
+#include "config.h"
+#include "db.h"
+#include "devices.h"
+#include "util.h"
+
+#define PAUSE_LEAST		(500 * NS_PER_MS)
+#define PAUSE_MOST		(60 * NS_PER_S)
+#define SETTINGS_EVERY	(60 * NS_PER_S)
+
+static int64_t beat_due_ns;
+static int64_t beat_sent_ns;	/* CLOCK_BOOTTIME */
+static int64_t settings_due_ns;
+static bool poked;
+
+static void read_settings(void);
+static void settings_read(PGresult * result, void *context);
+static void beat(void);
+static void beat_answered(PGresult * result, void *context);
+static Attempt *next_to_settle(void);
+static void settle(Attempt *attempt);
+static void settle_answered(PGresult * result, void *context);
+static bool any_to_meter(void);
+static void meter(void);
+static void meter_answered(PGresult * result, void *context);
+static char *array_of(char **texts, int n);
+static const char *field(const PGresult * result, int row, const char *name);
+
+/* something happened that the database, or we, want to hear of */
+void
+BeatSoon(void)
+{
+	poked = true;
+}
+
+/* how long there is nothing to call for */
+int
+CallsWaitMs(void)
+{
+	int64_t		due = beat_due_ns;
+	int64_t		rest;
+
+	if (poked)
+		return DbIdle() ? 0 : 1000;
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase == PHASE_GONE && a->settle_due_ns < due)
+			due = a->settle_due_ns;
+	}
+	rest = due - MonotonicNs();
+	return rest <= 0 ? (DbIdle() ? 0 : 1000) : (int) (rest / NS_PER_MS) + 1;
+}
+
+/*
+ * Makes the most urgent call; the connection is idle.
+ */
+void
+CallsMake(void)
+{
+	int64_t		now = MonotonicNs();
+	Attempt    *attempt;
+
+	if (now >= settings_due_ns)
+		read_settings();
+	else if (poked || now >= beat_due_ns)
+		beat();
+	else if ((attempt = next_to_settle()) != NULL)
+		settle(attempt);
+	else if (any_to_meter())
+		meter();
+}
+
+/*
+ * What the server's operator decided and we have to keep to.
+ */
+static void
+read_settings(void)
+{
+	DbCall("SELECT pg_catalog.date_part('epoch',"
+		   " pg_catalog.current_setting('gpucredit.node_lost', true)"
+		   "::pg_catalog.interval)", 0, NULL, settings_read, NULL);
+}
+
+/*
+ * How long the server waits for a silent node decides how long we may run on.
+ */
+static void
+settings_read(PGresult * result, void *context)
+{
+	double		lost;
+
+	(void) context;
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+	{
+		if (result != NULL)
+			Say("event=settings_refused error=\"%s\"",
+				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+		settings_due_ns = MonotonicNs() + NS_PER_S;
+		return;
+	}
+	lost = PQgetisnull(result, 0, 0) ? 60 : strtod(PQgetvalue(result, 0, 0),
+												   NULL);
+	lease->fence_ns = (int64_t) (lost / 2 * NS_PER_S);
+	settings_due_ns = MonotonicNs() + SETTINGS_EVERY;
+}
+
+/*
+ * Tells the database what works and what runs here, and asks what should.
+ */
+static void
+beat(void)
+{
+	char	   *healthy = SetText(DevicesWorking());
+	char	   *names[65536];
+	int			n = 0;
+	char	   *running;
+	const char *values[3];
+
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase == PHASE_RUNS && n < 65536)
+			names[n++] = a->tag;
+	}
+	running = array_of(names, n);
+	values[0] = config.node;
+	values[1] = healthy;
+	values[2] = running;
+	poked = false;
+	beat_sent_ns = BoottimeNs();
+	beat_due_ns = MonotonicNs() + config.heartbeat_ms * NS_PER_MS;
+	DbCall("SELECT org, job, attempt, action, reason, gpus, share, spec,"
+		   " traceparent, save,"
+		   " (pg_catalog.date_part('epoch', time_left) * 1000)::bigint AS"
+		   " left_ms, pg_catalog.array_to_string(nodes, E'\\n') AS nodes"
+		   " FROM gpucredit.heartbeat($1, $2::gpucredit.gpuset,"
+		   " $3::pg_catalog.text[])", 3, values, beat_answered, NULL);
+	free(running);
+	free(healthy);
+}
+
+/*
+ * The lease is from when we asked: the database counts from no earlier.
+ */
+static void
+beat_answered(PGresult * result, void *context)
+{
+	(void) context;
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+	{
+		if (result != NULL)
+			Say("event=heartbeat_refused state=%s error=\"%s\"",
+				DbState(result),
+				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+		beat_due_ns = MonotonicNs() + NS_PER_S;
+		return;
+	}
+	lease->answered_ns = beat_sent_ns;
+	for (int i = 0; i < PQntuples(result); i++)
+	{
+		Order		order = {
+			.org = field(result, i, "org"),
+			.job = strtoll(field(result, i, "job"), NULL, 10),
+			.number = atoi(field(result, i, "attempt")),
+			.action = field(result, i, "action"),
+			.reason = field(result, i, "reason"),
+			.gpus = field(result, i, "gpus"),
+			.share = field(result, i, "share"),
+			.spec = field(result, i, "spec"),
+			.traceparent = field(result, i, "traceparent"),
+			.nodes = field(result, i, "nodes"),
+			.left_ms = -1,
+		};
+
+		if (field(result, i, "left_ms") != NULL)
+			order.left_ms = strtoll(field(result, i, "left_ms"), NULL, 10);
+		order.save = field(result, i, "save") != NULL &&
+			strcmp(field(result, i, "save"), "t") == 0;
+		AttemptObey(&order);
+	}
+}
+
+static Attempt *
+next_to_settle(void)
+{
+	int64_t		now = MonotonicNs();
+
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase != PHASE_GONE || now < a->settle_due_ns)
+			continue;
+		if (a->rank == 0)
+			return a;
+		AttemptSettled(a, "part");	/* the first node settles */
+	}
+	return NULL;
+}
+
+/*
+ * Says how an attempt ended.
+ */
+static void
+settle(Attempt *attempt)
+{
+	Ending		ending;
+	char	   *job = Format("%lld", (long long) attempt->job);
+	char	   *number = Format("%d", attempt->number);
+	char	   *elapsed;
+	char	   *code;
+	const char *values[7];
+
+	AttemptEnding(attempt, &ending);
+	elapsed = Format("%lld microseconds", (long long) ending.elapsed_us);
+	code = Format("%d", ending.exit_code);
+	values[0] = attempt->org;
+	values[1] = job;
+	values[2] = number;
+	values[3] = ending.outcome;
+	values[4] = ending.elapsed_us < 0 ? NULL : elapsed;
+	values[5] = ending.exit_code < 0 ? NULL : code;
+	values[6] = ending.message[0] == '\0' ? NULL : ending.message;
+	CrashPoint("settle");
+	DbCall("SELECT outcome FROM gpucredit.settle($1, $2, $3, $4, $5, $6, $7)",
+		   7, values, settle_answered, attempt);
+	free(job);
+	free(number);
+	free(elapsed);
+	free(code);
+}
+
+/*
+ * Settled, or tried again after a growing pause.
+ */
+static void
+settle_answered(PGresult * result, void *context)
+{
+	Attempt    *attempt = context;
+	const char *state = result == NULL ? "" : DbState(result);
+
+	CrashPoint("answer");
+	if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1)
+	{
+		AttemptSettled(attempt, PQgetvalue(result, 0, 0));
+		return;
+	}
+	/* a database restored from before it began: nobody waits for it */
+	if (strcmp(state, "UC302") == 0 || strcmp(state, "UC301") == 0 ||
+		strcmp(state, "UC001") == 0)
+	{
+		AttemptSettled(attempt, "unknown");
+		return;
+	}
+	attempt->pause_ns = attempt->pause_ns == 0 ? PAUSE_LEAST :
+		attempt->pause_ns * 2 > PAUSE_MOST ? PAUSE_MOST :
+		attempt->pause_ns * 2;
+	attempt->settle_due_ns = MonotonicNs() + attempt->pause_ns;
+	if (result != NULL)
+		Say("event=settle_refused attempt=%s state=%s error=\"%s\"",
+			attempt->tag, state,
+			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+}
+
+/* the attempt's first node meters for all */
+static bool
+meters(const Attempt *attempt)
+{
+	return attempt->phase == PHASE_RUNS && attempt->rank == 0 &&
+		AttemptElapsedUs(attempt) >= 0;
+}
+
+static bool
+any_to_meter(void)
+{
+	int64_t		now = MonotonicNs();
+
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (meters(a) && now >= a->meter_due_ns)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * All that run, in one call, as soon as one of them is due.
+ */
+static void
+meter(void)
+{
+	enum
+	{
+	MOST = 4096};
+	char	   *columns[5][MOST];
+	char	   *arrays[5];
+	const char *values[5];
+	int			n = 0;
+
+	for (Attempt *a = attempts; a != NULL && n < MOST; a = a->next)
+	{
+		if (!meters(a))
+			continue;
+		columns[0][n] = Dup(a->org);
+		columns[1][n] = Format("%lld", (long long) a->job);
+		columns[2][n] = Format("%d", a->number);
+		columns[3][n] = Format("%lld microseconds", (long long)
+							   (a->metered ? AttemptElapsedUs(a) : 0));
+		columns[4][n++] = a->state->progress < 0 ? NULL :
+			Format("%lld", (long long) a->state->progress);
+		a->meter_due_ns = MonotonicNs() + config.meter_ms * NS_PER_MS;
+	}
+	for (int c = 0; c < 5; c++)
+	{
+		arrays[c] = array_of(columns[c], n);
+		values[c] = arrays[c];
+		for (int i = 0; i < n; i++)
+			free(columns[c][i]);
+	}
+	DbCall("SELECT org, job, attempt, action, reason,"
+		   " (pg_catalog.date_part('epoch', time_left) * 1000)::bigint AS"
+		   " left_ms, save FROM gpucredit.meter_batch("
+		   "$1::pg_catalog.text[], $2::pg_catalog.int8[],"
+		   " $3::pg_catalog.int4[], $4::pg_catalog.interval[],"
+		   " $5::pg_catalog.int8[])", 5, values, meter_answered, NULL);
+	for (int c = 0; c < 5; c++)
+		free(arrays[c]);
+}
+
+/*
+ * An answer counts where it wants something other than to go on: leave, stop,
+ * save.
+ */
+static void
+meter_answered(PGresult * result, void *context)
+{
+	(void) context;
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+	{
+		if (result != NULL)
+			Say("event=meter_refused state=%s error=\"%s\"", DbState(result),
+				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+		for (Attempt *a = attempts; a != NULL; a = a->next)
+			a->meter_due_ns = MonotonicNs() + NS_PER_S;
+		return;
+	}
+	for (int i = 0; i < PQntuples(result); i++)
+	{
+		const char *action = field(result, i, "action");
+		Order		order = {
+			.org = field(result, i, "org"),
+			.job = strtoll(field(result, i, "job"), NULL, 10),
+			.number = atoi(field(result, i, "attempt")),
+			.action = action,
+			.reason = field(result, i, "reason"),
+			.left_ms = -1,
+		};
+		Attempt    *attempt = AttemptFind(order.org, order.job, order.number);
+
+		if (attempt == NULL)
+			continue;
+		if (strcmp(action, "busy") == 0)
+		{
+			attempt->meter_due_ns = MonotonicNs() + NS_PER_S;
+			continue;
+		}
+		attempt->metered = true;
+		if (field(result, i, "left_ms") != NULL)
+			order.left_ms = strtoll(field(result, i, "left_ms"), NULL, 10);
+		order.save = field(result, i, "save") != NULL &&
+			strcmp(field(result, i, "save"), "t") == 0;
+		AttemptObey(&order);
+	}
+}
+
+/*
+ * A text array as the database reads it; NULL elements are null.
+ */
+static char *
+array_of(char **texts, int n)
+{
+	char	   *array;
+	size_t		len;
+	FILE	   *out = open_memstream(&array, &len);
+
+	if (out == NULL)
+		Die("out of memory");
+	fputc('{', out);
+	for (int i = 0; i < n; i++)
+	{
+		if (i > 0)
+			fputc(',', out);
+		if (texts[i] == NULL)
+		{
+			fputs("NULL", out);
+			continue;
+		}
+		fputc('"', out);
+		for (const char *at = texts[i]; *at != '\0'; at++)
+		{
+			if (*at == '"' || *at == '\\')
+				fputc('\\', out);
+			fputc(*at, out);
+		}
+		fputc('"', out);
+	}
+	fputc('}', out);
+	fclose(out);
+	return array;
+}
+
+/* NULL where it is null, or there is no such column */
+static const char *
+field(const PGresult * result, int row, const char *name)
+{
+	int			column = PQfnumber(result, name);
+
+	return column < 0 || PQgetisnull(result, row, column) ? NULL :
+		PQgetvalue(result, row, column);
+}

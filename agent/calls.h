@@ -1,0 +1,14 @@
+/*-------------------------------------------------------------------------
+ *
+ * calls.h
+ *		Which call to make next.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_CALLS_H
+#define GPUCREDIT_AGENT_CALLS_H
+
+extern void CallsMake(void);
+extern int	CallsWaitMs(void);
+
+#endif							/* GPUCREDIT_AGENT_CALLS_H */

@@ -1,0 +1,158 @@
+/*-------------------------------------------------------------------------
+ *
+ * config.c
+ *		What the agent is told at its start: lines "name = value".
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "util.h"
+
+Config		config = {
+	.database = "",
+	.state = "/var/lib/gpucredit",
+	.devices = "",
+	.cgroup = "",
+	.keeper = "/usr/lib/gpucredit/gpucredit-keeper",
+	.isolation = "plain",
+	.node_key = "",
+	.address = "",
+	.poke = "",
+	.heartbeat_ms = 5000,
+	.meter_ms = 60000,
+	.stop_grace_ms = 10000,
+	.uids = 65536,
+};
+
+/* Each setting: a text or a number within bounds. */
+static const struct
+{
+	const char *name;
+	char	  **text;
+	long	   *number;
+	long		least;
+	long		most;
+}			settings[] = {
+	{"node", &config.node, NULL, 0, 0},
+	{"database", &config.database, NULL, 0, 0},
+	{"state", &config.state, NULL, 0, 0},
+	{"devices", &config.devices, NULL, 0, 0},
+	{"cgroup", &config.cgroup, NULL, 0, 0},
+	{"keeper", &config.keeper, NULL, 0, 0},
+	{"isolation", &config.isolation, NULL, 0, 0},
+	{"node_key", &config.node_key, NULL, 0, 0},
+	{"address", &config.address, NULL, 0, 0},
+	{"poke", &config.poke, NULL, 0, 0},
+	{"heartbeat_ms", NULL, &config.heartbeat_ms, 50, 20000},
+	{"meter_ms", NULL, &config.meter_ms, 100, 300000},
+	{"stop_grace_ms", NULL, &config.stop_grace_ms, 0, 600000},
+	{"uids", NULL, &config.uids, 1, 1000000000},
+};
+
+#define SETTINGS	((int) (sizeof(settings) / sizeof(settings[0])))
+
+static void take_line(char *line, const char *path, int number);
+static void set(const char *name, const char *value, const char *path,
+				int number);
+static long whole_number(const char *value, long least, long most,
+						 const char *name, const char *path, int line);
+static char *trim(char *text);
+
+/*
+ * Reads the file.  Whatever is wrong in it ends the agent: one that guessed
+ * would run jobs where nobody wants them.
+ */
+void
+ConfigRead(const char *path)
+{
+	FILE	   *file = fopen(path, "r");
+	char		line[4096];
+
+	if (file == NULL)
+		Die("could not read %s: %s", path, strerror(errno));
+	for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++)
+		take_line(line, path, number);
+	fclose(file);
+	if (config.node == NULL || *config.node == '\0')
+		Die("%s names no node", path);
+	if (strcmp(config.isolation, "plain") != 0 &&
+		strcmp(config.isolation, "bwrap") != 0)
+		Die("%s: isolation is plain or bwrap, not \"%s\"", path,
+			config.isolation);
+}
+
+static void
+take_line(char *line, const char *path, int number)
+{
+	char	   *name = trim(line);
+	char	   *value = strchr(name, '=');
+
+	if (*name == '\0' || *name == '#')
+		return;
+	if (value == NULL)
+		Die("%s:%d: not \"name = value\"", path, number);
+	*value++ = '\0';
+	set(trim(name), trim(value), path, number);
+}
+
+/*
+ * Takes one setting; an unknown name ends the agent.
+ */
+static void
+set(const char *name, const char *value, const char *path, int number)
+{
+	if (strcmp(name, "first_uid") == 0)
+	{
+		config.first_uid = whole_number(value, 1000, 4000000000L, name, path,
+										number);
+		return;
+	}
+	for (int i = 0; i < SETTINGS; i++)
+	{
+		if (strcmp(name, settings[i].name) != 0)
+			continue;
+		if (settings[i].text != NULL)
+			*settings[i].text = Dup(value);
+		else
+			*settings[i].number = whole_number(value, settings[i].least,
+											   settings[i].most, name, path,
+											   number);
+		return;
+	}
+	Die("%s:%d: there is no setting \"%s\"", path, number, name);
+}
+
+static long
+whole_number(const char *value, long least, long most, const char *name,
+			 const char *path, int line)
+{
+	char	   *end;
+	long		number;
+
+	errno = 0;
+	number = strtol(value, &end, 10);
+	if (end == value || *end != '\0' || errno != 0 || number < least ||
+		number > most)
+		Die("%s:%d: %s is a number from %ld to %ld", path, line, name, least,
+			most);
+	return number;
+}
+
+static char *
+trim(char *text)
+{
+	char	   *end;
+
+	while (isspace((unsigned char) *text))
+		text++;
+	end = text + strlen(text);
+	while (end > text && isspace((unsigned char) end[-1]))
+		*--end = '\0';
+	return text;
+}

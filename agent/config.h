@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * config.h
+ *		What the agent is told at its start.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_CONFIG_H
+#define GPUCREDIT_AGENT_CONFIG_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct Config
+{
+	char	   *node;			/* its name in the database */
+	char	   *database;		/* a libpq connection string */
+	char	   *state;			/* the folder that outlives the agent */
+	char	   *devices;		/* "file:PATH", "nvml", or empty: no GPUs */
+	char	   *cgroup;			/* the folder of the attempts' cgroups */
+	char	   *keeper;			/* gpucredit-keeper */
+	char	   *isolation;		/* plain or bwrap */
+	char	   *node_key;		/* a file with the node's key */
+	char	   *address;		/* by which other nodes reach this one */
+	char	   *poke;			/* HOST:PORT to take datagrams at */
+	long		heartbeat_ms;
+	long		meter_ms;
+	long		stop_grace_ms;	/* between SIGTERM and SIGKILL */
+	uid_t		first_uid;		/* accounts are mapped from here; 0: not */
+	long		uids;			/* how many there are to give out */
+} Config;
+
+extern Config config;
+
+extern void ConfigRead(const char *path);
+
+#endif							/* GPUCREDIT_AGENT_CONFIG_H */

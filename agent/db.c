@@ -1,0 +1,240 @@
+/*-------------------------------------------------------------------------
+ *
+ * db.c
+ *		The agent's one connection to the database: one call at a time.
+ *
+ * One call is in flight at any time, so none overtakes another.  A call that
+ * gets no answer in time is given up together with its connection; whoever
+ * made it makes it again, as every call may be repeated.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "db.h"
+#include "util.h"
+
+#define CONNECT_LIMIT	(10 * NS_PER_S)
+#define CALL_LIMIT		(10 * NS_PER_S)
+#define PAUSE_LEAST		(250 * NS_PER_MS)
+#define PAUSE_MOST		(5 * NS_PER_S)
+
+typedef enum DbStage
+{
+	DB_CLOSED, DB_CONNECTING, DB_IDLE, DB_CALLING
+} DbStage;
+
+static PGconn * conn;
+static DbStage stage = DB_CLOSED;
+static PostgresPollingStatusType wants;
+static int64_t since_ns;		/* when the stage began */
+static int64_t pause_ns = PAUSE_LEAST;
+static DbAnswer waiting;
+static void *waiting_context;
+static PGresult * kept;			/* of the call in flight */
+
+static void set_stage(DbStage next);
+static void give_up(const char *why);
+static void connect_begin(void);
+static void connect_go_on(void);
+static void take_answer(void);
+static void answered(PGresult * result);
+
+bool
+DbIdle(void)
+{
+	return stage == DB_IDLE;
+}
+
+/*
+ * Sends a call; the answer comes by DbWork().
+ */
+void
+DbCall(const char *sql, int n, const char *const *values, DbAnswer answer,
+	   void *context)
+{
+	waiting = answer;
+	waiting_context = context;
+	if (!PQsendQueryParams(conn, sql, n, NULL, values, NULL, NULL, 0))
+	{
+		set_stage(DB_CALLING);
+		give_up("call_not_sent");
+		return;
+	}
+	set_stage(DB_CALLING);
+}
+
+/*
+ * What to wait for; -1: nothing but time.
+ */
+int
+DbFd(short *events)
+{
+	*events = 0;
+	if (stage == DB_CLOSED)
+		return -1;
+	if (stage == DB_CONNECTING)
+		*events = wants == PGRES_POLLING_WRITING ? POLLOUT : POLLIN;
+	else if (stage == DB_CALLING && PQflush(conn) == 1)
+		*events = POLLIN | POLLOUT;
+	else
+		*events = POLLIN;
+	return PQsocket(conn);
+}
+
+/* how long nothing has to be done but for what comes */
+int
+DbWaitMs(void)
+{
+	int64_t		limit = stage == DB_CLOSED ? pause_ns :
+		stage == DB_CONNECTING ? CONNECT_LIMIT : CALL_LIMIT;
+	int64_t		rest = since_ns + limit - MonotonicNs();
+
+	if (stage == DB_IDLE)
+		return 60000;
+	return rest <= 0 ? 0 : (int) (rest / NS_PER_MS) + 1;
+}
+
+/*
+ * Goes on with whatever is under way.
+ */
+void
+DbWork(void)
+{
+	bool		late = DbWaitMs() == 0;
+
+	switch (stage)
+	{
+		case DB_CLOSED:
+			if (late)
+				connect_begin();
+			break;
+		case DB_CONNECTING:
+			if (late)
+				give_up("connect_timeout");
+			else
+				connect_go_on();
+			break;
+		case DB_IDLE:
+			if (!PQconsumeInput(conn))
+				give_up("connection_lost");
+			break;
+		case DB_CALLING:
+			if (late)
+				give_up("call_timeout");
+			else
+				take_answer();
+			break;
+	}
+}
+
+static void
+set_stage(DbStage next)
+{
+	stage = next;
+	since_ns = MonotonicNs();
+}
+
+/*
+ * Ends the connection; a call in flight hears that it has no answer.
+ */
+static void
+give_up(const char *why)
+{
+	bool		calling = stage == DB_CALLING;
+	const char *message = conn == NULL ? "" : PQerrorMessage(conn);
+
+	Say("event=%s error=\"%.*s\"", why, (int) strcspn(message, "\n"),
+		message);
+	PQfinish(conn);
+	conn = NULL;
+	PQclear(kept);
+	kept = NULL;
+	set_stage(DB_CLOSED);
+	if (calling)
+		answered(NULL);
+}
+
+static void
+connect_begin(void)
+{
+	set_stage(DB_CONNECTING);
+	pause_ns = pause_ns * 2 > PAUSE_MOST ? PAUSE_MOST : pause_ns * 2;
+	conn = PQconnectStart(config.database);
+	wants = PGRES_POLLING_WRITING;
+	if (conn == NULL || PQstatus(conn) == CONNECTION_BAD)
+		give_up("connect_failed");
+}
+
+static void
+connect_go_on(void)
+{
+	wants = PQconnectPoll(conn);
+	if (wants == PGRES_POLLING_FAILED)
+		give_up("connect_failed");
+	else if (wants == PGRES_POLLING_OK)
+	{
+		PQsetnonblocking(conn, 1);
+		pause_ns = PAUSE_LEAST;
+		set_stage(DB_IDLE);
+		Say("event=connected");
+	}
+}
+
+/*
+ * Reads what has come of the answer; hands it over once it is whole.
+ */
+static void
+take_answer(void)
+{
+	PGresult   *result;
+
+	if (!PQconsumeInput(conn))
+	{
+		give_up("connection_lost");
+		return;
+	}
+	while (!PQisBusy(conn))
+	{
+		result = PQgetResult(conn);
+		if (result == NULL)
+		{
+			result = kept;
+			kept = NULL;
+			if (PQstatus(conn) == CONNECTION_BAD)
+			{
+				PQclear(result);
+				give_up("connection_lost");
+				return;
+			}
+			set_stage(DB_IDLE);
+			answered(result);
+			PQclear(result);
+			return;
+		}
+		PQclear(kept);
+		kept = result;
+	}
+}
+
+static void
+answered(PGresult * result)
+{
+	DbAnswer	answer = waiting;
+
+	waiting = NULL;
+	if (answer != NULL)
+		answer(result, waiting_context);
+}
+
+/* the SQLSTATE of an error; empty where there was none */
+const char *
+DbState(const PGresult * result)
+{
+	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	return state == NULL ? "" : state;
+}

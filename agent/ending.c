@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * ending.c
+ *		How an attempt ended, in the words of settle().
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "attempts.h"
+#include "job_log.h"
+#include "util.h"
+
+/*
+ * What settle() is told: from "exit", and from why it was told to stop.
+ */
+void
+AttemptEnding(const Attempt *attempt, Ending *ending)
+{
+	static const struct
+	{
+		const char *reason;
+		const char *outcome;
+	}			as_told[] = {
+		{"cancelled", "cancelled"}, {"wall_limit", "timeout"},
+		{"stuck", "failed"}, {"resized", "resized"},
+		{"preempted", "preempted"}, {"moved", "preempted"},
+		{"drain", "preempted"}, {"reclaim", "preempted"},
+		{"low_funds", "preempted"},
+	};
+	char	   *line = FileGet(attempt->dir, "exit", NULL);
+	char		kind[32] = EXIT_LOST;
+	int			status = 0;
+	long long	elapsed = -1;
+	int			at = 0;
+	KeeperState *state = FileMap(attempt->dir, "state", sizeof(KeeperState),
+								 false);
+
+	memset(ending, 0, sizeof(Ending));
+	ending->exit_code = -1;
+	strcpy(ending->outcome, "failed");
+	if (line != NULL)
+	{
+		(void) sscanf(line, "%31s %d %lld %n", kind, &status, &elapsed, &at);
+		snprintf(ending->message, sizeof(ending->message), "%.*s",
+				 (int) strcspn(line + at, "\n"), line + at);
+	}
+	ending->elapsed_us = elapsed;
+	if (strcmp(kind, EXIT_EXITED) == 0 || strcmp(kind, EXIT_KILLED) == 0)
+	{
+		ending->exit_code = strcmp(kind, EXIT_KILLED) == 0 ? 128 + status :
+			status;
+		if (ending->exit_code == 0)
+			strcpy(ending->outcome, "completed");
+		else if (state != NULL && state->oom_kills > 0)
+			strcpy(ending->outcome, "out_of_memory");
+	}
+	else
+		strcpy(ending->outcome, "node_lost");
+	for (size_t i = 0; attempt->told != NULL &&
+		 i < sizeof(as_told) / sizeof(as_told[0]); i++)
+	{
+		if (strcmp(attempt->told, as_told[i].reason) == 0)
+			strcpy(ending->outcome, as_told[i].outcome);
+	}
+	if (ending->exit_code > 0 && state != NULL &&
+		ending->message[0] == '\0')
+	{
+		int			file = openat(attempt->dir, "stderr",
+								  O_RDONLY | O_CLOEXEC);
+
+		if (file >= 0)
+		{
+			size_t		n = JobLogTail(file, state->log_bytes[1],
+									   ending->message, 2048);
+
+			while (n > 0 && strchr(" \t\r\n", ending->message[n - 1]) != NULL)
+				n--;
+			ending->message[n] = '\0';
+			close(file);
+		}
+	}
+	if (state != NULL)
+		munmap(state, sizeof(KeeperState));
+	free(line);
+}

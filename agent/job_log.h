@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * job_log.h
+ *		What a job writes: the head is kept, then a ring of the newest.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_JOB_LOG_H
+#define GPUCREDIT_AGENT_JOB_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One stream: its pipe, its file, and its figures in the keeper's state. */
+typedef struct JobLog
+{
+	int			pipe;			/* read end; -1 at its end */
+	int			file;
+	uint64_t   *bytes;
+	uint64_t   *dropped;
+} JobLog;
+
+extern void JobLogPump(JobLog *log);
+extern size_t JobLogRead(int file, uint64_t total, uint64_t from, char *to,
+						 size_t len);
+extern size_t JobLogTail(int file, uint64_t total, char *to, size_t len);
+
+#endif							/* GPUCREDIT_AGENT_JOB_LOG_H */

@@ -1,0 +1,384 @@
+/*-------------------------------------------------------------------------
+ *
+ * keeper.c
+ *		gpucredit-keeper DIR: one attempt's parent process.
+ *
+ * The agent may die, restart or be upgraded; the keeper stays with the job.
+ * It starts the program, pumps its output, enforces the fence and deadlines,
+ * sees it end, and ends what it left behind.  What happened stands in the
+ * attempt's folder (attempt_dir.h) before the next step is taken, so whoever
+ * comes later finds it.  It speaks to nobody.
+ *
+ * The agent tells it words by the pipe "control", a line each:
+ *
+ *	save				SIGUSR1: save, and go on
+ *	leave MS GRACE_MS	SIGUSR1; in MS it is killed, GRACE_MS before it SIGTERM
+ *	stop GRACE_MS		SIGTERM; killed in GRACE_MS
+ *	thaw				go on after a fence
+ *
+ * A lease that the agent has not renewed in time freezes the job: it then
+ * neither computes nor is it billed, and nothing of it is lost.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "keeper.h"
+#include "util.h"
+
+#define TICK_MS			500		/* how often fence and deadlines are looked at */
+#define EMPTY_TICK_MS	10		/* while the last processes go */
+#define FREEZE_LIMIT	(5 * NS_PER_S)
+
+static void keep(Keeper *keeper);
+static int	wait_ms(const Keeper *keeper);
+static void reap(Keeper *keeper);
+static void program_ended(Keeper *keeper, int status);
+static int64_t elapsed_us(const KeeperState *state, int64_t now);
+static void take_lines(Keeper *keeper, int *fd, char *buffer, size_t size,
+					   size_t *used, void (*take) (Keeper *, char *));
+static void take_word(Keeper *keeper, char *line);
+static void take_message(Keeper *keeper, char *line);
+static void look_at_clocks(Keeper *keeper);
+static bool fenced(const Keeper *keeper);
+static void freeze(Keeper *keeper);
+static void thaw(Keeper *keeper);
+
+int
+main(int argc, char **argv)
+{
+	Keeper		keeper = {.main = -1};
+	int			lock;
+
+	if (argc != 2)
+		Die("usage: gpucredit-keeper DIR");
+	keeper.dir = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (keeper.dir < 0 || fchdir(keeper.dir) != 0)
+		Die("could not enter %s: %s", argv[1], strerror(errno));
+	lock = openat(keeper.dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (lock < 0 || flock(lock, LOCK_EX) != 0)
+		Die("could not lock %s: %s", argv[1], strerror(errno));
+	if (FileThere(keeper.dir, "exit") || FileThere(keeper.dir, "main"))
+		Die("%s has been run already", argv[1]);
+	setsid();
+	CrashPoint("keeper-lock");
+	ProgramRead(&keeper);
+
+	keeper.state = FileMap(keeper.dir, "state", sizeof(KeeperState), true);
+	keeper.control = openat(keeper.dir, "control",
+							O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (keeper.state == NULL || keeper.control < 0)
+		Die("could not set up %s: %s", argv[1], strerror(errno));
+	keeper.state->magic = KEEPER_MAGIC;
+	keeper.state->progress = -1;
+	if (keeper.start.lease != NULL)
+	{
+		keeper.lease = FileMap(AT_FDCWD, keeper.start.lease, sizeof(Lease),
+							   false);
+		if (keeper.lease == NULL)
+			Die("could not map %s: %s", keeper.start.lease, strerror(errno));
+	}
+	keeper.contain = ContainOpen(keeper.start.cgroup, keeper.start.tag);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+	ProgramStart(&keeper);
+	keep(&keeper);
+	if (!FilePut(keeper.dir, "gone", "", 0))
+		Die("could not write %s/gone: %s", argv[1], strerror(errno));
+	CrashPoint("gone");
+	return 0;
+}
+
+/*
+ * Stays until no process of the attempt is left.
+ */
+static void
+keep(Keeper *keeper)
+{
+	for (;;)
+	{
+		struct pollfd fds[] = {
+			{keeper->signals, POLLIN, 0},
+			{keeper->control, POLLIN, 0},
+			{keeper->messages, POLLIN, 0},
+			{keeper->logs[0].pipe, POLLIN, 0},
+			{keeper->logs[1].pipe, POLLIN, 0},
+		};
+
+		if (poll(fds, 5, wait_ms(keeper)) < 0 && errno != EINTR)
+			Die("could not wait: %s", strerror(errno));
+		keeper->state->seen_ns = MonotonicNs();
+		JobLogPump(&keeper->logs[0]);
+		JobLogPump(&keeper->logs[1]);
+		take_lines(keeper, &keeper->messages, keeper->told,
+				   sizeof(keeper->told), &keeper->ntold, take_message);
+		reap(keeper);
+		take_lines(keeper, &keeper->control, keeper->words,
+				   sizeof(keeper->words), &keeper->nwords, take_word);
+		if (keeper->ended && !ContainPopulated(&keeper->contain))
+			break;
+		look_at_clocks(keeper);
+	}
+	JobLogPump(&keeper->logs[0]);
+	JobLogPump(&keeper->logs[1]);
+}
+
+static int
+wait_ms(const Keeper *keeper)
+{
+	int64_t		now = MonotonicNs();
+	int64_t		due[] = {keeper->term_ns, keeper->kill_ns};
+	int64_t		ms = keeper->ended ? EMPTY_TICK_MS : TICK_MS;
+
+	for (int i = 0; i < 2; i++)
+	{
+		if (due[i] != 0 && due[i] - now < ms * NS_PER_MS)
+			ms = due[i] <= now ? 0 : (due[i] - now) / NS_PER_MS + 1;
+	}
+	return (int) ms;
+}
+
+/*
+ * The program, and whatever it left without a parent.
+ */
+static void
+reap(Keeper *keeper)
+{
+	struct signalfd_siginfo info;
+	int			status;
+	pid_t		pid;
+
+	while (read(keeper->signals, &info, sizeof(info)) == sizeof(info))
+		;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+	{
+		if (pid == keeper->main)
+			program_ended(keeper, status);
+	}
+}
+
+static void
+program_ended(Keeper *keeper, int status)
+{
+	keeper->main = -1;
+	keeper->state->oom_kills = ContainOomKills(&keeper->contain);
+	if (!keeper->ended)
+	{
+		if (WIFSIGNALED(status))
+			KeeperWriteExit(keeper, EXIT_KILLED, WTERMSIG(status), "");
+		else
+			KeeperWriteExit(keeper, EXIT_EXITED, WEXITSTATUS(status), "");
+	}
+}
+
+/*
+ * The end of the program: what it left is killed, as it holds the devices.
+ */
+void
+KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *message)
+{
+	int64_t		now = MonotonicNs();
+	char		line[512];
+	int			len;
+
+	len = snprintf(line, sizeof(line), "%s %d %lld %s\n", kind, status,
+				   (long long) elapsed_us(keeper->state, now), message);
+	while (!FilePut(keeper->dir, "exit", line, len))
+	{
+		Say("event=exit_not_written error=\"%s\"", strerror(errno));
+		sleep(1);				/* a full disk: the GPU waits for the bill */
+	}
+	CrashPoint("exit");
+	keeper->ended = true;
+	ContainSignal(&keeper->contain, SIGKILL);
+	keeper->kill_again_ns = now + NS_PER_S;
+}
+
+/* how long the program ran, less what it was frozen */
+static int64_t
+elapsed_us(const KeeperState *state, int64_t now)
+{
+	int64_t		ran = state->exec_ns == 0 ? 0 :
+		(state->frozen_since_ns != 0 ? state->frozen_since_ns : now) -
+		state->exec_ns - state->frozen_ns;
+
+	return ran < 0 ? 0 : ran / 1000;
+}
+
+/*
+ * Reads what there is, and takes each whole line; one too long is dropped.
+ */
+static void
+take_lines(Keeper *keeper, int *fd, char *buffer, size_t size, size_t *used,
+		   void (*take) (Keeper *, char *))
+{
+	for (int i = 0; i < 16 && *fd >= 0; i++)
+	{
+		ssize_t		n = read(*fd, buffer + *used, size - 1 - *used);
+		char	   *line = buffer;
+		char	   *end;
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0)
+		{
+			close(*fd);
+			*fd = -1;
+			return;
+		}
+		*used += n;
+		buffer[*used] = '\0';
+		while ((end = memchr(line, '\n', buffer + *used - line)) != NULL)
+		{
+			*end = '\0';
+			take(keeper, line);
+			line = end + 1;
+		}
+		*used -= line - buffer;
+		memmove(buffer, line, *used);
+		if (*used == size - 1)
+			*used = 0;
+	}
+}
+
+/*
+ * What the agent tells.  Words may come twice: the agent repeats them after
+ * it restarted.
+ */
+static void
+take_word(Keeper *keeper, char *line)
+{
+	int64_t		now = MonotonicNs();
+	long long	ms;
+	long long	grace;
+
+	if (strcmp(line, "thaw") == 0)
+	{
+		if (!fenced(keeper))
+			thaw(keeper);
+	}
+	else if (strcmp(line, "save") == 0)
+		ContainSignal(&keeper->contain, SIGUSR1);
+	else if (sscanf(line, "leave %lld %lld", &ms, &grace) == 2)
+	{
+		if (!keeper->leaving)
+		{
+			ContainSignal(&keeper->contain, SIGUSR1);
+			keeper->term_ns = now + (ms > grace ? ms - grace : 0) * NS_PER_MS;
+			keeper->kill_ns = now + ms * NS_PER_MS;
+		}
+		keeper->leaving = true;
+	}
+	else if (sscanf(line, "stop %lld", &grace) == 1)
+	{
+		int64_t		kill_ns = now + grace * NS_PER_MS;
+
+		keeper->leaving = true;
+		keeper->term_ns = 0;
+		ContainSignal(&keeper->contain, SIGTERM);
+		if (keeper->kill_ns == 0 || kill_ns < keeper->kill_ns)
+			keeper->kill_ns = kill_ns;
+	}
+}
+
+/*
+ * What the job tells by its descriptor: "progress N", or "checkpoint STEP
+ * PATH", of which the newest is kept for the agent.
+ */
+static void
+take_message(Keeper *keeper, char *line)
+{
+	long long	number;
+	int			at = 0;
+
+	if (sscanf(line, "progress %lld", &number) == 1 && number >= 0)
+		keeper->state->progress = number;
+	else if (sscanf(line, "checkpoint %lld %n", &number, &at) == 1 &&
+			 number >= 0 && at > 0 && line[at] != '\0')
+		(void) FilePut(keeper->dir, "checkpoint", line + strlen("checkpoint "),
+					   strlen(line + strlen("checkpoint ")));
+}
+
+/*
+ * What is due by time: signals of a deadline, the fence, those left over.
+ */
+static void
+look_at_clocks(Keeper *keeper)
+{
+	int64_t		now = MonotonicNs();
+
+	if (keeper->ended)
+	{
+		if (now >= keeper->kill_again_ns)
+		{
+			ContainSignal(&keeper->contain, SIGKILL);
+			keeper->kill_again_ns = now + NS_PER_S;
+		}
+		return;
+	}
+	if (keeper->term_ns != 0 && now >= keeper->term_ns)
+	{
+		keeper->term_ns = 0;
+		ContainSignal(&keeper->contain, SIGTERM);
+	}
+	if (keeper->kill_ns != 0 && now >= keeper->kill_ns)
+	{
+		keeper->kill_ns = now + NS_PER_S;
+		ContainSignal(&keeper->contain, SIGKILL);
+	}
+	if (keeper->state->frozen_since_ns == 0 && fenced(keeper))
+		freeze(keeper);
+	if (keeper->freezing_ns != 0)
+	{
+		if (ContainFrozen(&keeper->contain))
+			keeper->freezing_ns = 0;
+		else if (now > keeper->freezing_ns + FREEZE_LIMIT)
+			ContainSignal(&keeper->contain, SIGKILL);
+	}
+}
+
+/* has the agent been without an answer for too long? */
+static bool
+fenced(const Keeper *keeper)
+{
+	const Lease *lease = keeper->lease;
+
+	return lease != NULL && lease->fence_ns > 0 &&
+		BoottimeNs() - lease->answered_ns > lease->fence_ns;
+}
+
+static void
+freeze(Keeper *keeper)
+{
+	int64_t		now = MonotonicNs();
+
+	Say("event=fenced attempt=%s", keeper->start.tag);
+	if (!ContainFreeze(&keeper->contain, true))
+		ContainSignal(&keeper->contain, SIGKILL);
+	keeper->state->frozen_since_ns = now;
+	keeper->freezing_ns = now;
+}
+
+static void
+thaw(Keeper *keeper)
+{
+	if (keeper->state->frozen_since_ns == 0)
+		return;
+	(void) ContainFreeze(&keeper->contain, false);
+	keeper->state->frozen_ns += MonotonicNs() -
+		keeper->state->frozen_since_ns;
+	keeper->state->frozen_since_ns = 0;
+	keeper->freezing_ns = 0;
+	Say("event=thawed attempt=%s", keeper->start.tag);
+}

@@ -1,0 +1,65 @@
+/*-------------------------------------------------------------------------
+ *
+ * keeper.h
+ *		What a keeper knows of its attempt.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_KEEPER_H
+#define GPUCREDIT_AGENT_KEEPER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "attempt_dir.h"
+#include "contain.h"
+#include "job_log.h"
+
+#define WORDS	4096			/* arguments, and texts of the environment */
+
+/* What "start" says. */
+typedef struct Start
+{
+	char	   *tag;
+	char	   *cgroup;
+	char	   *cwd;
+	char	   *lease;
+	uid_t		uid;
+	gid_t		gid;
+	bool		drops;			/* uid and gid are to be taken on */
+	char	   *argv[WORDS + 1];
+	int			nargs;
+	char	   *envp[WORDS + 1];
+	int			nenv;
+} Start;
+
+typedef struct Keeper
+{
+	int			dir;
+	Start		start;
+	KeeperState *state;
+	const Lease *lease;
+	Contain		contain;
+	pid_t		main;
+	int			signals;
+	int			control;
+	int			messages;		/* from the job: progress, checkpoints */
+	JobLog		logs[2];
+	int64_t		term_ns;		/* when SIGTERM is due; 0: not, or done */
+	int64_t		kill_ns;		/* when SIGKILL is due; 0: not */
+	bool		leaving;
+	int64_t		freezing_ns;	/* asked for then, and not seen frozen yet */
+	bool		ended;			/* the program */
+	int64_t		kill_again_ns;	/* what is left is killed again then */
+	char		words[512];		/* of control, an unfinished line */
+	size_t		nwords;
+	char		told[4096];		/* of the job, an unfinished line */
+	size_t		ntold;
+} Keeper;
+
+extern void ProgramRead(Keeper *keeper);
+extern void ProgramStart(Keeper *keeper);
+extern void KeeperWriteExit(Keeper *keeper, const char *kind, int status,
+							const char *message);
+
+#endif							/* GPUCREDIT_AGENT_KEEPER_H */

@@ -1,0 +1,472 @@
+/*-------------------------------------------------------------------------
+ *
+ * launch.c
+ *		From what the database says about an attempt to its keeper.
+ *
+ * A job's spec says what to execute: "argv", an array of texts, or "script",
+ * a text whose first line may name its interpreter, with "args".  "env" and
+ * "workdir" are what they are for a process.  Everything else of spec is the
+ * job's own.
+ *
+ * The job runs as a user of its organisation: each one gets a number of its
+ * own, from first_uid on, which is never given out again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "config.h"
+#include "contain.h"
+#include "devices.h"
+#include "launch.h"
+#include "util.h"
+
+/* "start" while it is written; refused: why it cannot be */
+typedef struct Writer
+{
+	FILE	   *out;
+	char	   *refused;
+} Writer;
+
+/* What is known of an attempt while its start is written. */
+typedef struct Launch
+{
+	const Attempt *attempt;
+	const		json_t *intent;
+	const		json_t *spec;
+	uint64_t	gpus;
+	uid_t		uid;
+	char	   *work;			/* its own folder */
+	const char *workdir;		/* where it begins */
+} Launch;
+
+static void put(Writer *writer, const char *key, const char *format,...)
+			__attribute__((format(printf, 3, 4)));
+static void refuse(Writer *writer, const char *kind, int status,
+				   const char *format,...)
+			__attribute__((format(printf, 4, 5)));
+static uid_t uid_of(const char *org);
+static void make_work(Writer *writer, const Launch *launch);
+static void put_bwrap(Writer *writer, const Launch *launch);
+static void put_program(Writer *writer, const Launch *launch);
+static void put_texts(Writer *writer, const char *key, const json_t * texts);
+static void put_environment(Writer *writer, const Launch *launch);
+static void put_gang(Writer *writer, const Launch *launch);
+static char *list_devices(uint64_t gpus, bool paths);
+static void write_script(Writer *writer, const Launch *launch,
+						 const char *script);
+static void limit(const Launch *launch);
+
+/*
+ * Writes "start"; returns NULL, or the line of "exit" that says why not.
+ */
+char *
+LaunchWriteStart(const Attempt *attempt, const json_t * intent)
+{
+	Writer		writer = {0};
+	char	   *text;
+	size_t		len;
+	Launch		launch = {
+		.attempt = attempt,
+		.intent = intent,
+		.spec = json_object_get(intent, "spec"),
+		.work = Format("%s/run/%s/work", config.state, attempt->name),
+	};
+
+	writer.out = open_memstream(&text, &len);
+	if (writer.out == NULL)
+		Die("out of memory");
+	launch.workdir = json_string_value(json_object_get(launch.spec,
+													   "workdir"));
+	if (launch.workdir == NULL)
+		launch.workdir = launch.work;
+	if (!SetParse(json_string_value(json_object_get(intent, "gpus")),
+				  &launch.gpus))
+		refuse(&writer, EXIT_NOT_STARTED, 0, "malformed set of devices");
+	if (config.first_uid != 0)
+		launch.uid = uid_of(attempt->org);
+	if (attempt->cgroup != NULL && *attempt->cgroup != '\0')
+	{
+		if (!ContainMake(attempt->cgroup))
+			refuse(&writer, EXIT_NOT_STARTED, errno, "no cgroup: %s",
+				   strerror(errno));
+		limit(&launch);
+	}
+	make_work(&writer, &launch);
+	put(&writer, "tag", "%s", attempt->tag);
+	put(&writer, "cgroup", "%s", attempt->cgroup);
+	put(&writer, "lease", "%s/lease", config.state);
+	put(&writer, "cwd", "%s", strcmp(config.isolation, "bwrap") == 0 ? "/" :
+		launch.workdir);
+	if (launch.uid != 0)
+	{
+		put(&writer, "uid", "%u", (unsigned) launch.uid);
+		put(&writer, "gid", "%u", (unsigned) launch.uid);
+	}
+	if (strcmp(config.isolation, "bwrap") == 0)
+		put_bwrap(&writer, &launch);
+	put_program(&writer, &launch);
+	put_environment(&writer, &launch);
+	fclose(writer.out);
+	if (writer.refused == NULL &&
+		!FilePut(attempt->dir, "start", text, len))
+		Die("could not write start of %s: %s", attempt->tag,
+			strerror(errno));
+	if (writer.refused == NULL &&
+		mkfifoat(attempt->dir, "control", 0600) != 0 && errno != EEXIST)
+		Die("could not make control of %s: %s", attempt->tag,
+			strerror(errno));
+	free(text);
+	free(launch.work);
+	return writer.refused;
+}
+
+static void
+put(Writer *writer, const char *key, const char *format,...)
+{
+	va_list		args;
+
+	va_start(args, format);
+	fprintf(writer->out, "%s=", key);
+	vfprintf(writer->out, format, args);
+	fputc('\0', writer->out);
+	va_end(args);
+}
+
+/* the first reason stands */
+static void
+refuse(Writer *writer, const char *kind, int status, const char *format,...)
+{
+	va_list		args;
+	char	   *why;
+
+	va_start(args, format);
+	if (vasprintf(&why, format, args) < 0)
+		Die("out of memory");
+	va_end(args);
+	if (writer->refused == NULL)
+		writer->refused = Format("%s %d 0 %s", kind, status, why);
+	free(why);
+}
+
+/*
+ * The number of an organisation: its line in <state>/uids.
+ */
+static uid_t
+uid_of(const char *org)
+{
+	int			state = open(config.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	size_t		len = 0;
+	char	   *known = FileGet(state, "uids", &len);
+	json_t	   *orgs = known == NULL ? json_array() :
+		json_loadb(known, len, 0, NULL);
+	size_t		i;
+	json_t	   *name;
+	uid_t		uid = 0;
+	char	   *text;
+
+	if (orgs == NULL)
+		Die("%s/uids is damaged", config.state);
+	json_array_foreach(orgs, i, name)
+	{
+		if (strcmp(json_string_value(name), org) == 0)
+			uid = config.first_uid + i;
+	}
+	if (uid == 0)
+	{
+		if ((long) json_array_size(orgs) >= config.uids)
+			Die("no user is left for organisation \"%s\"", org);
+		uid = config.first_uid + json_array_size(orgs);
+		json_array_append_new(orgs, json_string(org));
+		text = json_dumps(orgs, JSON_COMPACT);
+		if (!FilePut(state, "uids", text, strlen(text)))
+			Die("could not write %s/uids: %s", config.state, strerror(errno));
+		free(text);
+	}
+	json_decref(orgs);
+	free(known);
+	close(state);
+	return uid;
+}
+
+/*
+ * The attempt's own folder, which belongs to its user alone.
+ */
+static void
+make_work(Writer *writer, const Launch *launch)
+{
+	if (mkdirat(launch->attempt->dir, "work", 0700) != 0 && errno != EEXIST)
+		refuse(writer, EXIT_NOT_STARTED, errno, "no folder: %s",
+			   strerror(errno));
+	if (launch->uid != 0 &&
+		fchownat(launch->attempt->dir, "work", launch->uid, launch->uid,
+				 AT_SYMLINK_NOFOLLOW) != 0)
+		refuse(writer, EXIT_NOT_STARTED, errno, "no folder: %s",
+			   strerror(errno));
+}
+
+/*
+ * Namespaces of its own: the system read-only, its own /tmp and /dev with its
+ * devices alone, its own processes.
+ */
+static void
+put_bwrap(Writer *writer, const Launch *launch)
+{
+	static const char *const words[] = {
+		"bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
+		"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
+		"--tmpfs", "/tmp", "--tmpfs", "/run",
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		put(writer, "arg", "%s", words[i]);
+	/* other attempts' folders, the keys and the spool are not there */
+	put(writer, "arg", "--tmpfs");
+	put(writer, "arg", "%s", config.state);
+	put(writer, "arg", "--bind");
+	put(writer, "arg", "%s", launch->work);
+	put(writer, "arg", "%s", launch->work);
+	if (launch->workdir != launch->work)
+	{
+		put(writer, "arg", "--bind");
+		put(writer, "arg", "%s", launch->workdir);
+		put(writer, "arg", "%s", launch->workdir);
+	}
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		const char *path = DeviceNumber(i)->path;
+
+		if ((launch->gpus >> i & 1) == 0 || *path == '\0')
+			continue;
+		put(writer, "arg", "--dev-bind-try");
+		put(writer, "arg", "%s", path);
+		put(writer, "arg", "%s", path);
+	}
+	put(writer, "arg", "--chdir");
+	put(writer, "arg", "%s", launch->workdir);
+	put(writer, "arg", "--");
+}
+
+/*
+ * What is executed: the script, or the words of argv.
+ */
+static void
+put_program(Writer *writer, const Launch *launch)
+{
+	const		json_t *argv = json_object_get(launch->spec, "argv");
+	const char *script = json_string_value(json_object_get(launch->spec,
+														   "script"));
+
+	if (script != NULL)
+	{
+		write_script(writer, launch, script);
+		put(writer, "arg", "%s/script", launch->work);
+		put_texts(writer, "arg", json_object_get(launch->spec, "args"));
+	}
+	else if (json_array_size(argv) > 0)
+		put_texts(writer, "arg", argv);
+	else
+		refuse(writer, EXIT_EXITED, 127,
+			   "its spec has neither \"argv\" nor \"script\"");
+}
+
+/* a zero byte in a text would end it early, so it is refused */
+static void
+put_texts(Writer *writer, const char *key, const json_t * texts)
+{
+	size_t		i;
+	json_t	   *text;
+
+	json_array_foreach(texts, i, text)
+	{
+		const char *value = json_string_value(text);
+
+		if (value == NULL || strlen(value) != json_string_length(text))
+			refuse(writer, EXIT_EXITED, 127, "an argument is no text");
+		else
+			put(writer, key, "%s", value);
+	}
+}
+
+/*
+ * The script becomes a file that only the job's user can read.
+ */
+static void
+write_script(Writer *writer, const Launch *launch, const char *script)
+{
+	int			work = openat(launch->attempt->dir, "work",
+							  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int			fd = work < 0 ? -1 : openat(work, "script", O_WRONLY |
+											O_CREAT | O_TRUNC | O_CLOEXEC |
+											O_NOFOLLOW, 0700);
+
+	if (fd < 0 || !WriteAll(fd, script, strlen(script)) ||
+		(launch->uid != 0 && fchown(fd, launch->uid, launch->uid) != 0))
+		refuse(writer, EXIT_NOT_STARTED, errno, "no script: %s",
+			   strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	if (work >= 0)
+		close(work);
+}
+
+/*
+ * The environment: ours last, so that a job cannot forge it.
+ */
+static void
+put_environment(Writer *writer, const Launch *launch)
+{
+	const		json_t *env = json_object_get(launch->spec, "env");
+	const		json_t *checkpoint = json_object_get(launch->spec, "checkpoint");
+	char	   *visible = list_devices(launch->gpus, false);
+	char	   *paths = list_devices(launch->gpus, true);
+	const char *name;
+	json_t	   *value;
+
+	put(writer, "env", "PATH=/usr/local/bin:/usr/bin:/bin");
+	put(writer, "env", "HOME=%s", launch->work);
+	json_object_foreach((json_t *) env, name, value)
+	{
+		const char *text = json_string_value(value);
+
+		if (text == NULL || strlen(text) != json_string_length(value) ||
+			*name == '\0' || strchr(name, '=') != NULL)
+			refuse(writer, EXIT_EXITED, 127, "\"env\" has no texts");
+		else if (strncmp(name, "GPUCREDIT_", 10) != 0)
+			put(writer, "env", "%s=%s", name, text);
+	}
+	put(writer, "env", "GPUCREDIT_ATTEMPT=%s", launch->attempt->tag);
+	put(writer, "env", "GPUCREDIT_FD=3");
+	put(writer, "env", "GPUCREDIT_DEVICES=%s", paths);
+	put(writer, "env", "CUDA_VISIBLE_DEVICES=%s", visible);
+	put(writer, "env", "NVIDIA_VISIBLE_DEVICES=%s",
+		*visible == '\0' ? "void" : visible);
+	if (json_is_object(checkpoint))
+	{
+		const char *uri = json_string_value(json_object_get(checkpoint,
+															"uri"));
+
+		put(writer, "env", "RESUME_STEP=%lld", (long long)
+			json_integer_value(json_object_get(checkpoint, "step")));
+		put(writer, "env", "RESUME_FROM=%s", uri == NULL ? "" : uri);
+	}
+	put_gang(writer, launch);
+	free(visible);
+	free(paths);
+}
+
+/*
+ * What a job knows of its place in a gang, in the words of torchrun and of
+ * Slurm.
+ */
+static void
+put_gang(Writer *writer, const Launch *launch)
+{
+	const Attempt *attempt = launch->attempt;
+	const		json_t *nodes = json_object_get(launch->intent, "nodes");
+	const		json_t *addresses = json_object_get(launch->intent, "addresses");
+	const char *master = json_string_value(json_array_get(addresses, 0));
+	size_t		i;
+	json_t	   *node;
+	char	   *list = Dup("");
+
+	if (master == NULL)
+		master = json_string_value(json_array_get(nodes, 0));
+	json_array_foreach(nodes, i, node)
+	{
+		char	   *more = Format("%s%s%s", list, i == 0 ? "" : ",",
+								  json_string_value(node));
+
+		free(list);
+		list = more;
+	}
+	put(writer, "env", "MASTER_ADDR=%s", master == NULL ? "" : master);
+	put(writer, "env", "MASTER_PORT=%d", (int)
+		(20000 + (attempt->job * 31 + attempt->number) % 12000));
+	put(writer, "env", "NNODES=%d", attempt->nodes);
+	put(writer, "env", "NODE_RANK=%d", attempt->rank);
+	put(writer, "env", "WORLD_SIZE=%d", attempt->nodes);
+	put(writer, "env", "RANK=%d", attempt->rank);
+	put(writer, "env", "SLURM_JOB_ID=%lld", (long long) attempt->job);
+	put(writer, "env", "SLURM_NNODES=%d", attempt->nodes);
+	put(writer, "env", "SLURM_NODEID=%d", attempt->rank);
+	put(writer, "env", "SLURM_PROCID=%d", attempt->rank);
+	put(writer, "env", "SLURM_JOB_NODELIST=%s", list);
+	put(writer, "env", "SLURM_RESTART_COUNT=%d", attempt->number - 1);
+	put(writer, "env", "SLURM_GPUS_ON_NODE=%d",
+		__builtin_popcountll(launch->gpus));
+	free(list);
+}
+
+/* by what they are: numbers change where a cgroup hides devices */
+static char *
+list_devices(uint64_t gpus, bool paths)
+{
+	char	   *list = Dup("");
+
+	for (int i = 0; i < 64; i++)
+	{
+		const Device *device = DeviceNumber(i);
+		char	   *more;
+
+		if ((gpus >> i & 1) == 0 || device == NULL)
+			continue;
+		more = Format("%s%s%s", list, *list == '\0' ? "" : ",",
+					  paths ? device->path : device->uuid);
+		free(list);
+		list = more;
+	}
+	return list;
+}
+
+/*
+ * What its cgroup allows it, where the controllers are there.
+ */
+static void
+limit(const Launch *launch)
+{
+	const char *path = launch->attempt->cgroup;
+	long long	memory = json_integer_value(json_object_get(launch->intent,
+															"memory_mib"));
+	char		text[32];
+
+	ContainLimit(path, "pids.max", "32768");
+	if (memory > 0)
+	{
+		snprintf(text, sizeof(text), "%lld", memory * 1024 * 1024);
+		ContainLimit(path, "memory.max", text);
+		ContainLimit(path, "memory.oom.group", "1");
+	}
+}
+
+/*
+ * Starts the keeper.  It outlives us: it is no process of our session.
+ */
+pid_t
+LaunchKeeper(const Attempt *attempt)
+{
+	char	   *path = Format("%s/run/%s", config.state, attempt->name);
+	pid_t		pid = fork();
+
+	if (pid == 0)
+	{
+		sigset_t	none;
+
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		execl(config.keeper, "gpucredit-keeper", path, (char *) NULL);
+		Say("event=no_keeper path=%s error=\"%s\"", config.keeper,
+			strerror(errno));
+		_exit(127);
+	}
+	free(path);
+	return pid < 0 ? 0 : pid;
+}

@@ -1,0 +1,16 @@
+/*-------------------------------------------------------------------------
+ *
+ * launch.h
+ *		From what the database says about an attempt to its keeper.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_LAUNCH_H
+#define GPUCREDIT_AGENT_LAUNCH_H
+
+#include "attempts.h"
+
+extern char *LaunchWriteStart(const Attempt *attempt, const json_t * intent);
+extern pid_t LaunchKeeper(const Attempt *attempt);
+
+#endif							/* GPUCREDIT_AGENT_LAUNCH_H */

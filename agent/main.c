@@ -1,0 +1,253 @@
+/*-------------------------------------------------------------------------
+ *
+ * main.c
+ *		gpucredit-agent: runs on a node what the database says.
+ *
+ *	gpucredit-agent CONFIG
+ *
+ * One loop waits for the database, for what keepers write, for datagrams that
+ * mean "ask now", and for time.  Each turn looks at every attempt, then makes
+ * the most urgent call if none is in flight: the heartbeat when it is due,
+ * settlements, then metering.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "attempts.h"
+#include "calls.h"
+#include "config.h"
+#include "contain.h"
+#include "db.h"
+#include "devices.h"
+#include "util.h"
+
+#define LOOK_MS		1000		/* at attempts, whatever happens */
+
+int			run_dir;
+int			watches;
+char		boot_id[64];
+Lease	   *lease;
+
+static int	signals;
+static int	pokes = -1;
+static bool ends;
+
+static void open_state(void);
+static void read_boot_id(void);
+static void prove_cgroup(void);
+static void open_signals(void);
+static void open_pokes(void);
+static void turn(void);
+static void take_signals(void);
+static void drain(int fd);
+static bool take_pokes(void);
+
+int
+main(int argc, char **argv)
+{
+	if (argc != 2 || argv[1][0] == '-')
+		Die("usage: gpucredit-agent CONFIG");
+	ConfigRead(argv[1]);
+	signal(SIGPIPE, SIG_IGN);
+	open_state();
+	read_boot_id();
+	prove_cgroup();
+	open_signals();
+	open_pokes();
+	DevicesLook();
+	AttemptsLoad();
+	Say("event=agent_start node=%s devices=%d", config.node, DeviceCount());
+	while (!ends)
+		turn();
+	Say("event=agent_end node=%s", config.node);
+	return 0;
+}
+
+/*
+ * The folder that outlives the agent.  One agent has it at a time.
+ */
+static void
+open_state(void)
+{
+	int			state;
+	int			lock;
+
+	if (mkdir(config.state, 0711) != 0 && errno != EEXIST)
+		Die("could not make %s: %s", config.state, strerror(errno));
+	state = open(config.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (state < 0)
+		Die("could not open %s: %s", config.state, strerror(errno));
+	lock = openat(state, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0)
+		Die("another agent has %s", config.state);
+	mkdirat(state, "run", 0711);
+	run_dir = openat(state, "run", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	lease = FileMap(state, "lease", sizeof(Lease), true);
+	watches = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (run_dir < 0 || lease == NULL || watches < 0)
+		Die("could not set up %s: %s", config.state, strerror(errno));
+	close(state);
+}
+
+/*
+ * Tells this run of the machine from those before.
+ */
+static void
+read_boot_id(void)
+{
+	const char *given = getenv("GPUCREDIT_BOOT_ID");	/* for tests */
+	FILE	   *file;
+
+	if (given != NULL)
+	{
+		snprintf(boot_id, sizeof(boot_id), "%s", given);
+		return;
+	}
+	file = fopen("/proc/sys/kernel/random/boot_id", "r");
+	if (file == NULL || fscanf(file, "%60s", boot_id) != 1)
+		Die("could not read the boot id");
+	fclose(file);
+}
+
+/*
+ * Without a cgroup a process that hides is not found again: said once, loudly.
+ */
+static void
+prove_cgroup(void)
+{
+	if (*config.cgroup == '\0')
+		Say("event=no_cgroup detail=\"processes that hide are not ended\"");
+	else if (!ContainMake(config.cgroup))
+		Die("could not make the cgroup %s: %s", config.cgroup,
+			strerror(errno));
+}
+
+static void
+open_signals(void)
+{
+	sigset_t	set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (signals < 0)
+		Die("could not watch signals: %s", strerror(errno));
+}
+
+/*
+ * Where datagrams come in, if anybody sends them.
+ */
+static void
+open_pokes(void)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM};
+	struct addrinfo *found;
+	char	   *host = Dup(config.poke);
+	char	   *port = strrchr(host, ':');
+
+	if (*host != '\0')
+	{
+		if (port == NULL)
+			Die("poke is HOST:PORT, not \"%s\"", config.poke);
+		*port++ = '\0';
+		if (getaddrinfo(host, port, &hints, &found) != 0)
+			Die("poke: cannot find \"%s\"", config.poke);
+		pokes = socket(found->ai_family, SOCK_DGRAM | SOCK_NONBLOCK |
+					   SOCK_CLOEXEC, 0);
+		if (pokes < 0 || bind(pokes, found->ai_addr, found->ai_addrlen) != 0)
+			Die("could not listen at %s: %s", config.poke, strerror(errno));
+		freeaddrinfo(found);
+	}
+	free(host);
+}
+
+/*
+ * Waits for something to happen, then does what there is to do.
+ */
+static void
+turn(void)
+{
+	struct pollfd fds[4] = {
+		{signals, POLLIN, 0}, {watches, POLLIN, 0}, {pokes, POLLIN, 0},
+	};
+	int			db = DbWaitMs();
+	int			calls = CallsWaitMs();
+	int			wait = db < calls ? db : calls;
+
+	fds[3].fd = DbFd(&fds[3].events);
+	if (poll(fds, 4, wait < LOOK_MS ? wait : LOOK_MS) < 0 && errno != EINTR)
+		Die("could not wait: %s", strerror(errno));
+	take_signals();
+	drain(watches);
+	if (take_pokes())
+		BeatSoon();
+	DevicesLook();
+	AttemptsLook();
+	DbWork();
+	if (DbIdle())
+		CallsMake();
+	AttemptsForget();
+}
+
+static void
+take_signals(void)
+{
+	struct signalfd_siginfo info;
+	pid_t		pid;
+
+	while (read(signals, &info, sizeof(info)) == sizeof(info))
+	{
+		if (info.ssi_signo != SIGCHLD)
+			ends = true;
+	}
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		AttemptChildGone(pid);
+}
+
+static void
+drain(int fd)
+{
+	char		waste[4096];
+
+	while (read(fd, waste, sizeof(waste)) > 0)
+		;
+}
+
+/*
+ * Datagrams mean "ask now", whatever is in them.  At most ten a second are
+ * obeyed; one that is lost costs one interval.
+ */
+static bool
+take_pokes(void)
+{
+	static int64_t obeyed_ns;
+	char		waste[64];
+	bool		any = false;
+
+	for (int i = 0; i < 1000 && pokes >= 0 &&
+		 recv(pokes, waste, sizeof(waste), 0) >= 0; i++)
+		any = true;
+	if (!any || MonotonicNs() - obeyed_ns < NS_PER_S / 10)
+		return false;
+	obeyed_ns = MonotonicNs();
+	return true;
+}

@@ -1,0 +1,245 @@
+/*-------------------------------------------------------------------------
+ *
+ * orders.c
+ *		What the database says about an attempt, and doing it.
+ *
+ * Answers may come twice, late, or again after a restart: what an attempt's
+ * folder says is done already is not done again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "attempts.h"
+#include "config.h"
+#include "launch.h"
+#include "util.h"
+
+#define KEEPER_STARTS	(5 * NS_PER_S)	/* a keeper has its lock by then */
+
+static void begin(const Order *order);
+static void begin_over(const Order *order);
+static json_t * intent_of(const Order *order);
+static char *folder_name(const char *org, int64_t job, int number);
+static bool settles(const char *reason);
+static void tell(Attempt *attempt, const char *format,...)
+			__attribute__((format(printf, 2, 3)));
+static void note_told(Attempt *attempt, const char *reason);
+
+/*
+ * Does what a heartbeat's row says.
+ */
+void
+AttemptObey(const Order *order)
+{
+	Attempt    *attempt = AttemptFind(order->org, order->job, order->number);
+	bool		stop = strcmp(order->action, "stop") == 0;
+	const char *reason = order->reason == NULL ? "" : order->reason;
+
+	if (attempt == NULL)
+	{
+		if (strcmp(order->action, "start") == 0)
+			begin(order);
+		else if (!stop || settles(reason))
+			begin_over(order);
+		return;
+	}
+	if (attempt->phase != PHASE_RUNS)
+		return;
+	if (stop)
+	{
+		note_told(attempt, reason);
+		tell(attempt, "stop %ld\n", config.stop_grace_ms);
+	}
+	else if (strcmp(order->action, "checkpoint") == 0 &&
+			 strcmp(reason, "periodic") != 0)
+	{
+		note_told(attempt, reason);
+		tell(attempt, "leave %lld %ld\n",
+			 (long long) (order->left_ms < 0 ? 0 : order->left_ms),
+			 config.stop_grace_ms);
+	}
+	else
+	{
+		if (order->save || strcmp(order->action, "checkpoint") == 0)
+			tell(attempt, "save\n");
+		if (attempt->state != NULL && attempt->state->frozen_since_ns != 0)
+			tell(attempt, "thaw\n");
+	}
+}
+
+/*
+ * Writes down what is to run, then has a keeper run it.
+ */
+static void
+begin(const Order *order)
+{
+	char	   *name = folder_name(order->org, order->job, order->number);
+	json_t	   *intent = intent_of(order);
+	char	   *text = json_dumps(intent, JSON_COMPACT);
+	Attempt    *attempt;
+	int			dir;
+	char	   *refused;
+
+	mkdirat(run_dir, name, 0711);
+	dir = openat(run_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || !FilePut(dir, "intent", text, strlen(text)) ||
+		fsync(run_dir) != 0)
+		Die("could not write %s/run/%s: %s", config.state, name,
+			strerror(errno));
+	CrashPoint("intent");
+	close(dir);
+	free(text);
+
+	attempt = AttemptOpen(name);
+	free(name);
+	attempt->next = attempts;
+	attempts = attempt;
+	refused = LaunchWriteStart(attempt, intent);
+	json_decref(intent);
+	if (refused != NULL)
+	{
+		char	   *line = Format("%s\n", refused);
+
+		Say("event=not_started attempt=%s error=\"%s\"", attempt->tag,
+			refused);
+		(void) FilePut(attempt->dir, "exit", line, strlen(line));
+		AttemptGone(attempt);
+		free(line);
+		free(refused);
+		return;
+	}
+	CrashPoint("start");
+	attempt->keeper = LaunchKeeper(attempt);
+	attempt->kept_until_ns = MonotonicNs() + KEEPER_STARTS;
+	Say("event=start attempt=%s", attempt->tag);
+}
+
+/*
+ * The database has it run here, or stop, and the disk knows nothing of it: it
+ * went with a disk, or was never begun.  It is settled as that.
+ */
+static void
+begin_over(const Order *order)
+{
+	char	   *name = folder_name(order->org, order->job, order->number);
+	json_t	   *intent = intent_of(order);
+	char	   *text = json_dumps(intent, JSON_COMPACT);
+	Attempt    *attempt;
+	int			dir;
+
+	mkdirat(run_dir, name, 0711);
+	dir = openat(run_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || !FilePut(dir, "intent", text, strlen(text)))
+		Die("could not write %s/run/%s: %s", config.state, name,
+			strerror(errno));
+	close(dir);
+	attempt = AttemptOpen(name);
+	free(name);
+	free(text);
+	json_decref(intent);
+	attempt->next = attempts;
+	attempts = attempt;
+	if (strcmp(order->action, "stop") == 0)
+		note_told(attempt, order->reason);
+	AttemptWriteLost(attempt);
+	AttemptGone(attempt);
+}
+
+/*
+ * All that must outlive the agent, as JSON.
+ */
+static json_t *
+intent_of(const Order *order)
+{
+	json_t	   *intent = json_object();
+	json_t	   *nodes = json_array();
+	json_t	   *spec = order->spec == NULL ? NULL :
+		json_loads(order->spec, 0, NULL);
+	char	   *copy = Dup(order->nodes == NULL ? config.node : order->nodes);
+	char	   *save = NULL;
+	char	   *name = folder_name(order->org, order->job, order->number);
+	char	   *cgroup = *config.cgroup == '\0' ? Dup("") :
+		Format("%s/%s", config.cgroup, name);
+
+	for (char *node = strtok_r(copy, "\n", &save); node != NULL;
+		 node = strtok_r(NULL, "\n", &save))
+		json_array_append_new(nodes, json_string(node));
+	json_object_set_new(intent, "org", json_string(order->org));
+	json_object_set_new(intent, "job", json_integer(order->job));
+	json_object_set_new(intent, "attempt", json_integer(order->number));
+	json_object_set_new(intent, "gpus", json_string(order->gpus == NULL ?
+													"{}" : order->gpus));
+	json_object_set_new(intent, "share", json_string(order->share == NULL ?
+													 "1000" : order->share));
+	json_object_set_new(intent, "spec", spec == NULL ? json_object() : spec);
+	json_object_set_new(intent, "nodes", nodes);
+	json_object_set_new(intent, "traceparent",
+						order->traceparent == NULL ? json_null() :
+						json_string(order->traceparent));
+	json_object_set_new(intent, "boot_id", json_string(boot_id));
+	json_object_set_new(intent, "cgroup", json_string(cgroup));
+	free(copy);
+	free(name);
+	free(cgroup);
+	return intent;
+}
+
+/* organisations have any characters, so a digest stands for their name */
+static char *
+folder_name(const char *org, int64_t job, int number)
+{
+	uint64_t	hash = UINT64_C(14695981039346656037);
+
+	for (const char *at = org; *at != '\0'; at++)
+		hash = (hash ^ (unsigned char) *at) * UINT64_C(1099511628211);
+	return Format("%016llx-%lld-%d", (unsigned long long) hash,
+				  (long long) job, number);
+}
+
+/* a stop for which the agent is the one to settle */
+static bool
+settles(const char *reason)
+{
+	return strcmp(reason, "over") != 0 && strcmp(reason, "unknown") != 0 &&
+		strcmp(reason, "device_failed") != 0;
+}
+
+/*
+ * Tells the keeper a word.  One that is not there yet is told with the next
+ * heartbeat.
+ */
+static void
+tell(Attempt *attempt, const char *format,...)
+{
+	char		line[128];
+	int			len;
+	va_list		args;
+
+	if (attempt->control < 0)
+		return;
+	va_start(args, format);
+	len = vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	(void) !write(attempt->control, line, len);
+}
+
+/* the first reason stands: it is what ends the attempt */
+static void
+note_told(Attempt *attempt, const char *reason)
+{
+	if (attempt->told != NULL)
+		return;
+	if (!FilePut(attempt->dir, "told", reason, strlen(reason)))
+		return;
+	attempt->told = Dup(reason);
+	Say("event=told attempt=%s reason=%s", attempt->tag, reason);
+}

@@ -1,0 +1,215 @@
+/*-------------------------------------------------------------------------
+ *
+ * program.c
+ *		From the file "start" to a process that runs the job's program.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "keeper.h"
+#include "util.h"
+
+/* Why the child could not become the program. */
+typedef struct Failure
+{
+	int			error;			/* errno; 0: it could */
+	bool		of_program;		/* the program itself was refused */
+} Failure;
+
+static void open_pipe(int ends[2], bool nonblocking);
+static void not_executed(Keeper *keeper, Failure failure);
+static void run_program(const Start *start, const Contain *contain, int gate,
+						int failed, int outputs[2], int messages);
+
+/*
+ * Takes "start" apart; the texts stay where they were read to.
+ */
+void
+ProgramRead(Keeper *keeper)
+{
+	Start	   *start = &keeper->start;
+	size_t		len;
+	char	   *text = FileGet(keeper->dir, "start", &len);
+
+	if (text == NULL)
+		Die("could not read start: %s", strerror(errno));
+	for (char *at = text; at < text + len; at += strlen(at) + 1)
+	{
+		char	   *value = strchr(at, '=');
+
+		if (value == NULL)
+			Die("malformed start");
+		value++;
+		if (strncmp(at, "arg=", 4) == 0 && start->nargs < WORDS)
+			start->argv[start->nargs++] = value;
+		else if (strncmp(at, "env=", 4) == 0 && start->nenv < WORDS)
+			start->envp[start->nenv++] = value;
+		else if (strncmp(at, "tag=", 4) == 0)
+			start->tag = value;
+		else if (strncmp(at, "cgroup=", 7) == 0)
+			start->cgroup = value;
+		else if (strncmp(at, "cwd=", 4) == 0)
+			start->cwd = value;
+		else if (strncmp(at, "lease=", 6) == 0)
+			start->lease = value;
+		else if (strncmp(at, "uid=", 4) == 0)
+		{
+			start->uid = strtoul(value, NULL, 10);
+			start->drops = true;
+		}
+		else if (strncmp(at, "gid=", 4) == 0)
+			start->gid = strtoul(value, NULL, 10);
+		else
+			Die("malformed start");
+	}
+	if (start->nargs == 0 || start->tag == NULL)
+		Die("malformed start");
+}
+
+/*
+ * Starts the program.  It waits at a gate until "main" names it on disk.
+ */
+void
+ProgramStart(Keeper *keeper)
+{
+	static const char *const names[] = {"stdout", "stderr"};
+	int			outputs[2][2];
+	int			messages[2];
+	int			gate[2];
+	int			failed[2];
+	Failure		failure = {0};
+	sigset_t	watched;
+	char		line[64];
+	int			len;
+
+	for (int i = 0; i < 2; i++)
+	{
+		open_pipe(outputs[i], true);
+		keeper->logs[i].pipe = outputs[i][0];
+		keeper->logs[i].file = openat(keeper->dir, names[i],
+									  O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		keeper->logs[i].bytes = &keeper->state->log_bytes[i];
+		keeper->logs[i].dropped = &keeper->state->log_dropped[i];
+	}
+	open_pipe(messages, true);
+	open_pipe(gate, false);
+	open_pipe(failed, false);
+	sigemptyset(&watched);
+	sigaddset(&watched, SIGCHLD);
+	sigaddset(&watched, SIGTERM);
+	sigaddset(&watched, SIGINT);
+	sigaddset(&watched, SIGHUP);
+	sigaddset(&watched, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &watched, NULL);
+	keeper->signals = signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
+
+	keeper->main = fork();
+	failure.error = errno;
+	if (keeper->main < 0)
+	{
+		not_executed(keeper, failure);
+		return;
+	}
+	if (keeper->main == 0)
+	{
+		int			ends[2] = {outputs[0][1], outputs[1][1]};
+
+		close(gate[1]);
+		sigprocmask(SIG_UNBLOCK, &watched, NULL);
+		run_program(&keeper->start, &keeper->contain, gate[0], failed[1],
+					ends, messages[1]);
+	}
+	close(gate[0]);
+	close(failed[1]);
+	close(outputs[0][1]);
+	close(outputs[1][1]);
+	close(messages[1]);
+	keeper->messages = messages[0];
+
+	len = snprintf(line, sizeof(line), "%d\n", (int) keeper->main);
+	failure.error = FilePut(keeper->dir, "main", line, len) ? 0 : errno;
+	CrashPoint("main");
+	if (failure.error == 0 && WriteAll(gate[1], "x", 1) &&
+		read(failed[0], &failure, sizeof(failure)) <= 0)
+		keeper->state->exec_ns = MonotonicNs();
+	close(gate[1]);
+	close(failed[0]);
+	CrashPoint("exec");
+	if (failure.error != 0)
+		not_executed(keeper, failure);
+}
+
+static void
+open_pipe(int ends[2], bool nonblocking)
+{
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		Die("could not make a pipe: %s", strerror(errno));
+	if (nonblocking)
+		fcntl(ends[0], F_SETFL, O_NONBLOCK);
+}
+
+/*
+ * A program that is not there, or is none, is the job's fault and has the exit
+ * code that a shell gives; everything else is the node's.
+ */
+static void
+not_executed(Keeper *keeper, Failure failure)
+{
+	if (failure.of_program &&
+		(failure.error == ENOENT || failure.error == ENOTDIR))
+		KeeperWriteExit(keeper, EXIT_EXITED, 127, strerror(failure.error));
+	else if (failure.of_program &&
+			 (failure.error == EACCES || failure.error == ENOEXEC))
+		KeeperWriteExit(keeper, EXIT_EXITED, 126, strerror(failure.error));
+	else
+		KeeperWriteExit(keeper, EXIT_NOT_STARTED, failure.error,
+						strerror(failure.error));
+}
+
+/*
+ * The child: takes on what it is to be, and becomes the program.
+ */
+static void
+run_program(const Start *start, const Contain *contain, int gate, int failed,
+			int outputs[2], int messages)
+{
+	int			null = open("/dev/null", O_RDONLY);
+	Failure		failure = {0};
+	char		go;
+
+	if (read(gate, &go, 1) == 1)
+	{
+		setsid();
+		/* a keeper that dies takes its program with it, cgroup or not */
+		if (ContainEnter(contain) &&
+			dup2(null, STDIN_FILENO) >= 0 &&
+			dup2(outputs[0], STDOUT_FILENO) >= 0 &&
+			dup2(outputs[1], STDERR_FILENO) >= 0 &&
+			dup2(messages, 3) >= 0 &&
+			(!start->drops || (setgroups(0, NULL) == 0 &&
+							   setresgid(start->gid, start->gid,
+										 start->gid) == 0 &&
+							   setresuid(start->uid, start->uid,
+										 start->uid) == 0)) &&
+			prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+			prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+			(start->cwd == NULL || chdir(start->cwd) == 0))
+		{
+			execvpe(start->argv[0], start->argv, start->envp);
+			failure.of_program = true;
+		}
+		failure.error = errno;
+		(void) WriteAll(failed, &failure, sizeof(failure));
+	}
+	_exit(127);
+}

@@ -1,0 +1,104 @@
+# crash.pl: the agent, a keeper, or both are killed at every step; each job
+# runs, is not run twice, and is billed for what ran
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use GpuCreditAgent;
+use PostgreSQL::Test::Utils;
+use POSIX ();
+use Test::More;
+
+my $cluster = cluster('crash', "gpucredit.node_suspect = '60s'");
+my $n1      = add_node($cluster, 'n1', 2);
+
+# The agent dies: what runs goes on, and the next one takes it on.
+my $job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 3});
+wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/runs" });
+kill_agent($n1);
+sleep(1);
+start_agent($n1);
+wait_for_state($cluster, $job, 'completed');
+is(slurp_file("$cluster->{submitted}{$job}/runs"), "x\n", 'it ran once');
+bill_is_fair($cluster, $job, 1, 3);
+
+# It ends while there is no agent.
+$job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 1});
+wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/runs" });
+kill_agent($n1);
+wait_for('it ends', 20, sub { -e attempt_dir($n1, $job, 1) . '/gone' });
+start_agent($n1);
+wait_for_state($cluster, $job, 'completed');
+bill_is_fair($cluster, $job, 1, 1);
+
+# The keeper dies: what it kept is ended, and the job runs again.
+$job = submit($cluster, '1xT4',
+	q{echo x >> $OUT/runs; (setsid sleep 777 &); sleep 2});
+wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/runs" });
+kill('KILL', keeper_pid($n1, $job, 1));
+wait_for_state($cluster, $job, 'completed');
+is(slurp_file("$cluster->{submitted}{$job}/runs"),
+	"x\nx\n", 'a second attempt ran');
+is(job_row($cluster, $job, 'attempt'), '2', 'it is the second');
+
+# Both die.
+$job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 2});
+wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/runs" });
+my $keeper = keeper_pid($n1, $job, 1);
+kill_agent($n1);
+kill('KILL', $keeper);
+start_agent($n1);
+wait_for_state($cluster, $job, 'completed');
+is(slurp_file("$cluster->{submitted}{$job}/runs"),
+	"x\nx\n", 'a second attempt ran');
+
+# The machine restarts: all its processes are gone, whatever the disk says.
+$job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 2});
+wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/runs" });
+$keeper = keeper_pid($n1, $job, 1);
+kill_agent($n1);
+kill('KILL', $keeper,
+	processes_of("GPUCREDIT_ATTEMPT=acme/$job/1", 'environ'));
+start_agent($n1, GPUCREDIT_BOOT_ID => 'another');
+wait_for_state($cluster, $job, 'completed');
+is(job_row($cluster, $job, 'attempt'), '2', 'its second attempt completed');
+is(query($cluster->{server}, 'credit',
+		"SELECT outcome FROM gpucredit.attempt WHERE job = $job AND attempt = 1"),
+	'node_lost', 'the first went with the machine');
+end_agent($n1);
+start_agent($n1);
+
+# Every step in turn.  Agent's and keeper's alike read the point to die at.
+foreach my $point (
+	qw(intent start keeper-lock main exec exit gone settle answer settled))
+{
+	end_agent($n1);
+	$job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 1});
+	start_agent($n1, GPUCREDIT_CRASH_AT => $point);
+	wait_for("$point: somebody died there", 20,
+		sub { reached($n1, $job, $point) });
+	kill_agent($n1);
+	start_agent($n1);
+	wait_for_state($cluster, $job, 'completed');
+	my $runs = -e "$cluster->{submitted}{$job}/runs"
+	  ? length(slurp_file("$cluster->{submitted}{$job}/runs")) / 2 : 0;
+	my $attempts = job_row($cluster, $job, 'attempt');
+
+	cmp_ok($runs, '<=', $attempts, "$point: no attempt ran twice ($runs of $attempts)");
+	cmp_ok($runs, '>=', 1, "$point: it ran");
+}
+end_cluster($cluster);
+done_testing();
+
+# Has the process died that was to die at this point?
+sub reached
+{
+	my ($n, $job, $point) = @_;
+
+	return 1 if waitpid($n->{pid}, POSIX::WNOHANG()) == $n->{pid};
+	return $point =~ /^(keeper-lock|main|exec|exit|gone)$/
+	  && -e attempt_dir($n, $job, 1) . '/lock'
+	  && !keeper_pid($n, $job, 1);
+}

@@ -1,0 +1,79 @@
+# run.pl: real programs run, end in every way, and are billed for the seconds
+# that they ran
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use GpuCreditAgent;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $cluster = cluster('run');
+my $n1      = add_node($cluster, 'n1', 4);
+
+# ends well
+my $job = submit($cluster, '1xT4', q{echo "on $CUDA_VISIBLE_DEVICES"; sleep 2});
+wait_for_state($cluster, $job, 'completed');
+is(job_row($cluster, $job, 'exit_code'), '0', 'its exit code');
+bill_is_fair($cluster, $job, 1, 2);
+like(slurp_file(attempt_dir($n1, $job, 1) . '/stdout'),
+	qr/^on GPU-n1-0$/, 'it was told its device by name');
+
+# fails: the code and the last words of stderr
+$job = submit($cluster, '2xT4',
+	q{sleep 1; echo "no such layer" >&2; exit 2});
+wait_for_state($cluster, $job, 'failed');
+is(job_row($cluster, $job, 'exit_code || message'),
+	"2no such layer", 'its exit code and its last words');
+bill_is_fair($cluster, $job, 2, 1);
+
+# killed by a signal
+$job = submit($cluster, '1xT4', q{kill -KILL $$});
+wait_for_state($cluster, $job, 'failed');
+is(job_row($cluster, $job, 'exit_code'), '137', 'a signal is 128 and it');
+
+# a program that is not there
+$job = submit($cluster, '1xT4', '', argv => ['/nowhere/train']);
+wait_for_state($cluster, $job, 'failed');
+is(job_row($cluster, $job, "exit_code || ' ' || message"),
+	'127 No such file or directory', 'a program that is not there is its fault');
+
+# what it leaves behind goes with it, also what fled twice
+$job = submit($cluster, '1xT4',
+	q{(setsid sh -c 'sleep 1000 & exec sleep 1001' &) ; sleep 1});
+wait_for_state($cluster, $job, 'completed');
+is(join(' ', processes_of("sleep\x00100")), '', 'nothing that it started is left');
+
+# cancelled: told by SIGTERM, and it may clean up
+$job = submit($cluster, '1xT4',
+	q{trap 'echo bye > $OUT/bye; exit 0' TERM; echo up > $OUT/up; while :; do sleep 0.1; done});
+wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/up" });
+query($cluster->{server}, 'credit',
+	"SELECT gpucredit.cancel('acme', $job, 'c$job')");
+wait_for_state($cluster, $job, 'cancelled');
+ok(-e "$cluster->{submitted}{$job}/bye", 'it could clean up');
+
+# one that does not listen is killed
+$job = submit($cluster, '1xT4',
+	q{trap '' TERM; echo up > $OUT/up; while :; do sleep 0.1; done});
+wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/up" });
+query($cluster->{server}, 'credit',
+	"SELECT gpucredit.cancel('acme', $job, 'c$job')");
+wait_for_state($cluster, $job, 'cancelled');
+
+# output without end does not stop it
+$job = submit($cluster, '1xT4', q{timeout 2 yes; echo end >&2});
+wait_for_state($cluster, $job, 'completed');
+bill_is_fair($cluster, $job, 1, 2);
+cmp_ok(-s attempt_dir($n1, $job, 1) . '/stdout',
+	'<=', 65 << 20, 'its log is bounded');
+
+# eight at once on four devices
+my @jobs = map { submit($cluster, '1xT4', 'sleep 1') } 1 .. 8;
+wait_for_state($cluster, $_, 'completed', 60) foreach @jobs;
+bill_is_fair($cluster, $_, 1, 1) foreach @jobs;
+
+end_cluster($cluster);
+done_testing();

@@ -1,0 +1,345 @@
+# GpuCreditAgent.pm: what the tests of gpucredit-agent share
+#
+# Real agents, keepers and processes; a node's GPUs are lines of a file.  Each
+# has a device file beside it, which every program of a test locks.
+#
+#   my $cluster = cluster('agent');             # a server, an account, credit
+#   my $n1 = add_node($cluster, 'n1', 4);       # registered; its agent runs
+#   my $job = submit($cluster, '1xT4', 'sleep 1');
+#   wait_for_state($cluster, $job, 'completed');
+#   kill_agent($n1); start_agent($n1);
+#   end_cluster($cluster);                      # nothing is left, books hold
+package GpuCreditAgent;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use Fcntl qw(:flock);
+use File::Path 'make_path';
+use FindBin;
+use GpuCredit;
+use JSON::PP;
+use POSIX ();
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+our @EXPORT = qw(
+  cluster add_node start_agent kill_agent end_agent place submit job_state
+  wait_for_state wait_for attempt_dir keeper_pid job_row end_cluster
+  bill_is_fair cgroup_root agent_log processes_of write_devices
+);
+
+my $build = $ENV{GC_AGENT_BIN}
+  || File::Spec->rel2abs("$FindBin::RealBin/../../agent");
+my $serial = 0;
+
+# Every program locks its devices first: two that have one would be seen.
+my $LOCK = q{i=10
+for d in ${GPUCREDIT_DEVICES//,/ }; do
+	eval "exec $i<>$d" && flock -n $i || { echo "$d is taken" >&2; exit 99; }
+	i=$((i + 1))
+done
+};
+
+# The cgroup that tests may use; undef where this machine gives none.
+sub cgroup_root
+{
+	return $ENV{GC_CGROUP} || undef;
+}
+
+# A server with one account that has credit.
+sub cluster
+{
+	my ($name, @conf) = @_;
+	my $node = new_node($name, "gpucredit.retry_backoff = '1s'", @conf);
+
+	new_database($node, 'credit');
+	query(
+		$node, 'credit', q{
+		SELECT gpucredit.create_account('acme'),
+			gpucredit.issue('acme', '', 'paid', 100000),
+			gpucredit.set_price('T4', 3600)});
+	return { server => $node, nodes => {}, jobs => [], submitted => {} };
+}
+
+# Registers a node of so many GPUs and starts its agent.
+sub add_node
+{
+	my ($cluster, $name, $gpus, %options) = @_;
+	my $folder = PostgreSQL::Test::Utils::tempdir_short();
+	my $n = {
+		cluster => $cluster,
+		name    => $name,
+		gpus    => $gpus,
+		folder  => $folder,
+		%options };
+
+	$cluster->{nodes}{$name} = $n;
+	write_devices($n, map { 'ok' } 1 .. $gpus);
+	query($cluster->{server}, 'credit',
+		"SELECT gpucredit.register_node('default', '$name', 'T4', $gpus, 16384)"
+	);
+	start_agent($n) unless $options{stopped};
+	return $n;
+}
+
+# The fake inventory; the test breaks a GPU by writing it again.
+sub write_devices
+{
+	my ($n, @states) = @_;
+	my $lines = '';
+
+	for my $i (0 .. $#states)
+	{
+		my $device = "$n->{folder}/gpu$i";
+
+		unless (-e $device)
+		{
+			open(my $file, '>', $device) or die "$device: $!";
+			chmod 0666, $device;
+		}
+		$lines .= "GPU-$n->{name}-$i 16384 $states[$i] $device\n";
+	}
+	append_to_file("$n->{folder}/devices.new", $lines);
+	rename("$n->{folder}/devices.new", "$n->{folder}/devices") or die;
+	return;
+}
+
+# Starts a node's agent; further environment as a hash.
+sub start_agent
+{
+	my ($n, %env) = @_;
+	my $server = $n->{cluster}{server};
+	my $conf   = "$n->{folder}/agent.conf";
+	my $cgroup = cgroup_root() && !$n->{no_cgroup}
+	  ? cgroup_root() . "/$n->{name}-$$"
+	  : '';
+
+	$n->{cgroup} = $cgroup;
+	unlink $conf;
+	append_to_file(
+		$conf,
+		join("\n",
+			"node = $n->{name}",
+			"database = "
+			  . ($n->{database}
+				|| 'dbname=credit user='
+				. (getpwuid($>))[0]
+				. ' host='
+				. $server->host
+				. ' port='
+				. $server->port),
+			"state = $n->{folder}/state",
+			"devices = file:$n->{folder}/devices",
+			"cgroup = $cgroup",
+			"keeper = $build/gpucredit-keeper",
+			"heartbeat_ms = " . ($n->{heartbeat_ms} || 200),
+			"meter_ms = " . ($n->{meter_ms} || 500),
+			"stop_grace_ms = " . ($n->{stop_grace_ms} || 1000),
+			@{ $n->{conf} || [] },
+			''));
+	my $pid = fork();
+
+	die "fork: $!" unless defined $pid;
+	if ($pid == 0)
+	{
+		local %ENV = (%ENV, %env);
+
+		open(STDERR, '>>', "$n->{folder}/agent.log");
+		exec("$build/gpucredit-agent", $conf) or POSIX::_exit(127);
+	}
+	$n->{pid} = $pid;
+	return;
+}
+
+# kill -9, as a machine's memory killer would.
+sub kill_agent
+{
+	my ($n) = @_;
+
+	kill('KILL', $n->{pid});
+	waitpid($n->{pid}, 0);
+	delete $n->{pid};
+	return;
+}
+
+# SIGTERM: what it runs goes on.
+sub end_agent
+{
+	my ($n) = @_;
+
+	return unless $n->{pid};
+	kill('TERM', $n->{pid});
+	waitpid($n->{pid}, 0);
+	delete $n->{pid};
+	return;
+}
+
+sub place
+{
+	my ($cluster) = @_;
+
+	return query($cluster->{server}, 'credit',
+		q{SELECT count(*) FROM gpucredit.place() WHERE action = 'start'});
+}
+
+# A job that runs a shell command on its GPUs, each of them locked meanwhile.
+sub submit
+{
+	my ($cluster, $request, $command, %options) = @_;
+	my $key  = 'job-' . ++$serial;
+	my $wall = delete $options{wall} || '10 min';
+	my $args = delete $options{args} || '';
+	my $log  = PostgreSQL::Test::Utils::tempdir_short();
+	my %spec = (
+		$options{argv} ? () : (script => "#!/bin/bash\n$LOCK$command\n"),
+		env => { OUT => $log },
+		%options);
+	my $json = JSON::PP->new->canonical->encode(\%spec);
+
+	chmod 0777, $log;
+	$json =~ s/'/''/g;
+	my $job = query($cluster->{server}, 'credit',
+		"SELECT job FROM gpucredit.reserve('acme', '', '$key', '$request', '$wall', spec => '$json' $args)"
+	);
+
+	die "not granted" if $job eq '';
+	$cluster->{submitted}{$job} = $log;
+	place($cluster);
+	return $job;
+}
+
+sub job_row
+{
+	my ($cluster, $job, $columns) = @_;
+
+	return query($cluster->{server}, 'credit',
+		"SELECT $columns FROM gpucredit.attempt WHERE org = 'acme' AND job = $job ORDER BY attempt DESC LIMIT 1"
+	);
+}
+
+sub job_state
+{
+	my ($cluster, $job) = @_;
+
+	return query($cluster->{server}, 'credit',
+		"SELECT state FROM gpucredit.jobs WHERE org = 'acme' AND job = $job");
+}
+
+# Waits until something is true; the caller's word is the test's name.
+sub wait_for
+{
+	my ($name, $seconds, $code) = @_;
+	my $until = time() + $seconds;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	while (time() < $until)
+	{
+		return pass($name) if $code->();
+		sleep(0.05);
+	}
+	return fail($name);
+}
+
+# Waits until a job is in a state; cycles run meanwhile.
+sub wait_for_state
+{
+	my ($cluster, $job, $state, $seconds) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $was = '';
+
+	wait_for(
+		"job $job: $state",
+		$seconds || 30,
+		sub {
+			place($cluster);
+			$was = job_state($cluster, $job);
+			return $was eq $state;
+		}) or diag("it is $was");
+	return;
+}
+
+sub attempt_dir
+{
+	my ($n, $job, $attempt) = @_;
+	my ($dir) = glob("$n->{folder}/state/run/*-$job-$attempt");
+
+	return $dir;
+}
+
+# The process that has the attempt's lock.
+sub keeper_pid
+{
+	my ($n, $job, $attempt) = @_;
+
+	return (processes_of(attempt_dir($n, $job, $attempt)))[0];
+}
+
+# The processes whose command line, or environment, has a text in it.
+sub processes_of
+{
+	my ($text, $where) = @_;
+	my @found;
+
+	$where ||= 'cmdline';
+	foreach my $file (glob("/proc/[0-9]*/$where"))
+	{
+		open(my $in, '<', $file) or next;
+		my $line = do { local $/; <$in> } // '';
+
+		push @found, $file =~ m{/(\d+)/} if index($line, $text) >= 0;
+	}
+	return @found;
+}
+
+sub agent_log
+{
+	my ($n) = @_;
+
+	return slurp_file("$n->{folder}/agent.log");
+}
+
+# A test: the bill is the seconds that ran, at 1 credit a second and GPU.
+# The program tells them itself: the files began and ended in its folder.
+sub bill_is_fair
+{
+	my ($cluster, $job, $gpus, $seconds, $within) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $billed = query($cluster->{server}, 'credit',
+		"SELECT sum(billed) FROM gpucredit.attempt WHERE org = 'acme' AND job = $job"
+	);
+
+	$within = 1 unless defined $within;
+	cmp_ok(abs($billed / $gpus - $seconds),
+		'<=', $within, "job $job: billed $billed for $gpus x $seconds s");
+	return;
+}
+
+# Ends agents, and looks that nothing is left behind.
+sub end_cluster
+{
+	my ($cluster) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	foreach my $n (values %{ $cluster->{nodes} })
+	{
+		end_agent($n);
+		my @left = processes_of("$n->{folder}/state");
+
+		is(scalar(@left), 0, "no process is left of $n->{name}")
+		  or diag(`ps -o pid,args -p @left`);
+		kill('KILL', @left) if @left;
+		for my $i (0 .. $n->{gpus} - 1)
+		{
+			open(my $device, '<', "$n->{folder}/gpu$i") or die;
+			ok(flock($device, LOCK_EX | LOCK_NB), "its GPU $i is free");
+		}
+		rmdir $n->{cgroup} if $n->{cgroup};
+	}
+	verify_empty($cluster->{server}, 'credit');
+	return;
+}
+
+1;
