@@ -24,6 +24,7 @@ typedef struct Start
 	char	   *cgroup;
 	char	   *cwd;
 	char	   *lease;
+	char	   *files[2];		/* of stdout and stderr; NULL: the log */
 	uid_t		uid;
 	gid_t		gid;
 	bool		drops;			/* uid and gid are to be taken on */

@@ -58,6 +58,8 @@ static void make_work(Writer *writer, const Launch *launch);
 static void put_bwrap(Writer *writer, const Launch *launch);
 static void put_program(Writer *writer, const Launch *launch);
 static void put_texts(Writer *writer, const char *key, const json_t * texts);
+static void put_files(Writer *writer, const Launch *launch);
+static char *file_name(const Launch *launch, const char *pattern);
 static void put_environment(Writer *writer, const Launch *launch);
 static void put_gang(Writer *writer, const Launch *launch);
 static char *list_devices(uint64_t gpus, bool paths);
@@ -114,6 +116,7 @@ LaunchWriteStart(const Attempt *attempt, const json_t * intent)
 	if (strcmp(config.isolation, "bwrap") == 0)
 		put_bwrap(&writer, &launch);
 	put_program(&writer, &launch);
+	put_files(&writer, &launch);
 	put_environment(&writer, &launch);
 	fclose(writer.out);
 	if (writer.refused == NULL &&
@@ -316,6 +319,87 @@ write_script(Writer *writer, const Launch *launch, const char *script)
 		close(fd);
 	if (work >= 0)
 		close(work);
+}
+
+/*
+ * Where its output goes, if not to the log: its user opens these files, so
+ * they can be nowhere that it could not write by itself.
+ */
+static void
+put_files(Writer *writer, const Launch *launch)
+{
+	const char *output = json_string_value(json_object_get(launch->spec,
+														   "output"));
+	const char *error = json_string_value(json_object_get(launch->spec,
+														  "error"));
+	char	   *name;
+
+	if (output != NULL)
+	{
+		name = file_name(launch, output);
+		put(writer, "output", "%s", name);
+		free(name);
+	}
+	if (error != NULL || output != NULL)
+	{
+		name = file_name(launch, error != NULL ? error : output);
+		put(writer, "error", "%s", name);
+		free(name);
+	}
+}
+
+/*
+ * A name with sbatch's patterns: %j or %A the job, %a its index in an array,
+ * %x its name, %N this node, %t its rank, %% a percent sign.
+ */
+static char *
+file_name(const Launch *launch, const char *pattern)
+{
+	const		json_t *env = json_object_get(launch->spec, "env");
+	const char *index = json_string_value(json_object_get(env,
+														  "SLURM_ARRAY_TASK_ID"));
+	const char *job = json_string_value(json_object_get(launch->spec,
+														"name"));
+	char	   *name;
+	size_t		len;
+	FILE	   *out = open_memstream(&name, &len);
+
+	if (out == NULL)
+		Die("out of memory");
+	for (const char *at = pattern; *at != '\0'; at++)
+	{
+		if (*at != '%' || at[1] == '\0')
+		{
+			fputc(*at, out);
+			continue;
+		}
+		switch (*++at)
+		{
+			case 'j':
+			case 'A':
+				fprintf(out, "%lld", (long long) launch->attempt->job);
+				break;
+			case 'a':
+				fputs(index == NULL ? "" : index, out);
+				break;
+			case 'x':
+				fputs(job == NULL ? "" : job, out);
+				break;
+			case 'N':
+				fputs(config.node, out);
+				break;
+			case 't':
+				fprintf(out, "%d", launch->attempt->rank);
+				break;
+			case '%':
+				fputc('%', out);
+				break;
+			default:
+				fprintf(out, "%%%c", *at);
+		}
+	}
+	fclose(out);
+	return name;
 }
 
 /*

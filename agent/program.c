@@ -23,11 +23,12 @@
 typedef struct Failure
 {
 	int			error;			/* errno; 0: it could */
-	bool		of_program;		/* the program itself was refused */
+	bool		of_job;			/* of what the job named, not of the node */
 } Failure;
 
 static void open_pipe(int ends[2], bool nonblocking);
 static void not_executed(Keeper *keeper, Failure failure);
+static bool open_files(const Start *start);
 static void run_program(const Start *start, const Contain *contain, int gate,
 						int failed, int outputs[2], int messages);
 
@@ -62,6 +63,10 @@ ProgramRead(Keeper *keeper)
 			start->cwd = value;
 		else if (strncmp(at, "lease=", 6) == 0)
 			start->lease = value;
+		else if (strncmp(at, "output=", 7) == 0)
+			start->files[0] = value;
+		else if (strncmp(at, "error=", 6) == 0)
+			start->files[1] = value;
 		else if (strncmp(at, "uid=", 4) == 0)
 		{
 			start->uid = strtoul(value, NULL, 10);
@@ -91,6 +96,7 @@ ProgramStart(Keeper *keeper)
 	sigset_t	watched;
 	char		line[64];
 	int			len;
+	int64_t		begun_ns;
 
 	for (int i = 0; i < 2; i++)
 	{
@@ -139,9 +145,11 @@ ProgramStart(Keeper *keeper)
 	len = snprintf(line, sizeof(line), "%d\n", (int) keeper->main);
 	failure.error = FilePut(keeper->dir, "main", line, len) ? 0 : errno;
 	CrashPoint("main");
+	/* from before it is let go: it may have ended before we run again */
+	begun_ns = MonotonicNs();
 	if (failure.error == 0 && WriteAll(gate[1], "x", 1) &&
 		read(failed[0], &failure, sizeof(failure)) <= 0)
-		keeper->state->exec_ns = MonotonicNs();
+		keeper->state->exec_ns = begun_ns;
 	close(gate[1]);
 	close(failed[0]);
 	CrashPoint("exec");
@@ -159,16 +167,16 @@ open_pipe(int ends[2], bool nonblocking)
 }
 
 /*
- * A program that is not there, or is none, is the job's fault and has the exit
- * code that a shell gives; everything else is the node's.
+ * A program or folder that is not there, or may not be used, is the job's fault
+ * and has the exit code that a shell gives; everything else is the node's.
  */
 static void
 not_executed(Keeper *keeper, Failure failure)
 {
-	if (failure.of_program &&
+	if (failure.of_job &&
 		(failure.error == ENOENT || failure.error == ENOTDIR))
 		KeeperWriteExit(keeper, EXIT_EXITED, 127, strerror(failure.error));
-	else if (failure.of_program &&
+	else if (failure.of_job &&
 			 (failure.error == EACCES || failure.error == ENOEXEC))
 		KeeperWriteExit(keeper, EXIT_EXITED, 126, strerror(failure.error));
 	else
@@ -202,14 +210,36 @@ run_program(const Start *start, const Contain *contain, int gate, int failed,
 							   setresuid(start->uid, start->uid,
 										 start->uid) == 0)) &&
 			prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-			prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
-			(start->cwd == NULL || chdir(start->cwd) == 0))
+			prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
 		{
-			execvpe(start->argv[0], start->argv, start->envp);
-			failure.of_program = true;
+			/* what the job named itself: its folder, its files, its program */
+			failure.of_job = true;
+			if ((start->cwd == NULL || chdir(start->cwd) == 0) &&
+				open_files(start))
+				execvpe(start->argv[0], start->argv, start->envp);
 		}
 		failure.error = errno;
 		(void) WriteAll(failed, &failure, sizeof(failure));
 	}
 	_exit(127);
+}
+
+/*
+ * Output that a file was named for: opened as the job's user, in its folder.
+ */
+static bool
+open_files(const Start *start)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		int			fd;
+
+		if (start->files[i] == NULL)
+			continue;
+		fd = open(start->files[i], O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY |
+				  O_CLOEXEC, 0666);
+		if (fd < 0 || dup2(fd, STDOUT_FILENO + i) < 0)
+			return false;
+	}
+	return true;
 }

@@ -1,0 +1,214 @@
+/*-------------------------------------------------------------------------
+ *
+ * cli.c
+ *		The connection, errors as people read them, and tables.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+const char *cli_database;
+const char *cli_org;
+const char *cli_account;
+
+static PGconn * conn;
+
+static bool numeric(Oid type);
+static void cell(const char *text, int width, bool right, bool last);
+
+void
+Fail(int status, const char *format,...)
+{
+	va_list		args;
+
+	va_start(args, format);
+	fputs("gpucredit: ", stderr);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+	va_end(args);
+	exit(status);
+}
+
+void *
+CliAlloc(size_t size)
+{
+	void	   *memory = calloc(1, size);
+
+	if (memory == NULL)
+		Fail(CLI_REFUSED, "out of memory");
+	return memory;
+}
+
+char *
+CliFormat(const char *format,...)
+{
+	char	   *text;
+	va_list		args;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		Fail(CLI_REFUSED, "out of memory");
+	va_end(args);
+	return text;
+}
+
+/*
+ * A whole number, or the end: what stands for "what" was no such number.
+ */
+int64_t
+CliNumber(const char *text, int64_t least, int64_t most, const char *what)
+{
+	char	   *end;
+	long long	number;
+
+	errno = 0;
+	number = strtoll(text, &end, 10);
+	if (end == text || *end != '\0' || errno != 0 || number < least ||
+		number > most)
+		Fail(CLI_USAGE, "%s is a number from %lld to %lld, not \"%s\"", what,
+			 (long long) least, (long long) most, text);
+	return number;
+}
+
+const char *
+CliOrg(void)
+{
+	if (cli_org == NULL || *cli_org == '\0')
+		Fail(CLI_USAGE, "whose? Say -O ORG, or set GPUCREDIT_ORG");
+	return cli_org;
+}
+
+/*
+ * Makes a call, over a connection that is made anew where there is none;
+ * whoever asked looks at what came.
+ */
+PGresult *
+CliTry(const char *sql, int n, const char *const *values)
+{
+	if (conn != NULL && PQstatus(conn) != CONNECTION_OK)
+	{
+		PQfinish(conn);
+		conn = NULL;
+	}
+	if (conn == NULL)
+		conn = PQconnectdb(cli_database == NULL ? "" : cli_database);
+	return PQexecParams(conn, sql, n, NULL, values, NULL, NULL, 0);
+}
+
+/* may the same call succeed if it is made again? */
+bool
+CliRetries(const PGresult * result)
+{
+	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	if (PQresultStatus(result) == PGRES_TUPLES_OK)
+		return false;
+	return state == NULL || strcmp(state, "40001") == 0 ||
+		strcmp(state, "40P01") == 0 || strncmp(state, "57P", 3) == 0 ||
+		strncmp(state, "08", 2) == 0;
+}
+
+PGresult *
+CliCall(const char *sql, int n, const char *const *values)
+{
+	PGresult   *result = CliTry(sql, n, values);
+
+	for (int i = 0; i < 3 && CliRetries(result); i++)
+	{
+		PQclear(result);
+		result = CliTry(sql, n, values);
+	}
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		CliRefused(result);
+	return result;
+}
+
+/*
+ * What the database said, with its detail and what to do.
+ */
+void
+CliRefused(const PGresult * result)
+{
+	const char *message = PQresultErrorField(result,
+											 PG_DIAG_MESSAGE_PRIMARY);
+	const char *detail = PQresultErrorField(result,
+											PG_DIAG_MESSAGE_DETAIL);
+	const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
+	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	if (message == NULL)
+	{
+		message = PQerrorMessage(conn);
+		Fail(CLI_REFUSED, "%.*s", (int) strcspn(message, "\n"), message);
+	}
+	fprintf(stderr, "gpucredit: %s: %s\n", state == NULL ? "" : state,
+			message);
+	if (detail != NULL)
+		fprintf(stderr, "%s\n", detail);
+	if (hint != NULL)
+		fprintf(stderr, "%s\n", hint);
+	exit(CLI_REFUSED);
+}
+
+/*
+ * Columns as wide as what is in them, numbers to the right.
+ */
+void
+CliTable(const PGresult * result, bool heading)
+{
+	int			columns = PQnfields(result);
+	int		   *widths = CliAlloc(sizeof(int) * (columns + 1));
+
+	for (int c = 0; c < columns; c++)
+	{
+		if (heading)
+			widths[c] = strlen(PQfname(result, c));
+		for (int r = 0; r < PQntuples(result); r++)
+		{
+			int			width = 0;
+			const char *text = PQgetvalue(result, r, c);
+
+			for (const char *at = text; *at != '\0';
+				 at += PQmblenBounded(at, PQclientEncoding(conn)))
+				width += PQdsplen(at, PQclientEncoding(conn));
+			widths[c] = width > widths[c] ? width : widths[c];
+		}
+	}
+	for (int r = heading ? -1 : 0; r < PQntuples(result); r++)
+	{
+		for (int c = 0; c < columns; c++)
+			cell(r < 0 ? PQfname(result, c) : PQgetvalue(result, r, c),
+				 widths[c], numeric(PQftype(result, c)), c == columns - 1);
+	}
+	free(widths);
+}
+
+/* int8, int4, int2, numeric, float8, float4 */
+static bool
+numeric(Oid type)
+{
+	return type == 20 || type == 23 || type == 21 || type == 1700 ||
+		type == 701 || type == 700;
+}
+
+static void
+cell(const char *text, int width, bool right, bool last)
+{
+	int			used = 0;
+
+	for (const char *at = text; *at != '\0';
+		 at += PQmblenBounded(at, PQclientEncoding(conn)))
+		used += PQdsplen(at, PQclientEncoding(conn));
+	if (right)
+		printf("%*s", width - used, "");
+	fputs(text, stdout);
+	if (!right && !last)
+		printf("%*s", width - used, "");
+	fputs(last ? "\n" : "  ", stdout);
+}

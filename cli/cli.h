@@ -1,0 +1,52 @@
+/*-------------------------------------------------------------------------
+ *
+ * cli.h
+ *		What the commands of the command line share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_CLI_H
+#define GPUCREDIT_CLI_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* exit statuses */
+#define CLI_DONE	0
+#define CLI_REFUSED	1			/* the database said no, or was not there */
+#define CLI_USAGE	2			/* the command line, or the script, is wrong */
+
+/* On whose behalf, and where: options before the command, or the environment. */
+extern const char *cli_database;
+extern const char *cli_org;
+extern const char *cli_account;
+
+extern void Fail(int status, const char *format,...)
+			__attribute__((format(printf, 2, 3), noreturn));
+extern void *CliAlloc(size_t size);
+extern char *CliFormat(const char *format,...)
+			__attribute__((format(printf, 1, 2)));
+extern int64_t CliNumber(const char *text, int64_t least, int64_t most,
+						 const char *what);
+extern const char *CliOrg(void);
+
+extern PGresult * CliCall(const char *sql, int n, const char *const *values);
+extern PGresult * CliTry(const char *sql, int n, const char *const *values);
+extern bool CliRetries(const PGresult * result);
+extern void CliRefused(const PGresult * result)
+			__attribute__((noreturn));
+extern void CliTable(const PGresult * result, bool heading);
+
+extern int	CliSubmit(int argc, char **argv);
+extern int	CliQueue(int argc, char **argv);
+extern int	CliCancel(int argc, char **argv);
+extern int	CliExplain(int argc, char **argv);
+extern int	CliBalance(int argc, char **argv);
+extern int	CliNodes(int argc, char **argv);
+extern int	CliDrain(int argc, char **argv);
+extern int	CliResume(int argc, char **argv);
+extern int	CliTop(int argc, char **argv);
+extern int	CliVerify(int argc, char **argv);
+
+#endif							/* GPUCREDIT_CLI_H */

@@ -1,0 +1,235 @@
+/*-------------------------------------------------------------------------
+ *
+ * commands.c
+ *		Commands that are one call and a table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static void want_arguments(int argc, int least, int most, const char *use);
+static char *job_array(int argc, char **argv);
+static void show(const char *sql, int n, const char *const *values);
+
+static void
+want_arguments(int argc, int least, int most, const char *use)
+{
+	if (argc - 1 < least || (most >= 0 && argc - 1 > most))
+		Fail(CLI_USAGE, "usage: gpucredit %s", use);
+}
+
+/* a bigint array of the arguments; NULL: there are none */
+static char *
+job_array(int argc, char **argv)
+{
+	char	   *array;
+
+	if (argc < 2)
+		return NULL;
+	array = CliFormat("{%lld", (long long) CliNumber(argv[1], 1, INT64_MAX,
+													 "a job"));
+	for (int i = 2; i < argc; i++)
+		array = CliFormat("%s,%lld", array,
+						  (long long) CliNumber(argv[i], 1, INT64_MAX,
+												"a job"));
+	return CliFormat("%s}", array);
+}
+
+static void
+show(const char *sql, int n, const char *const *values)
+{
+	PGresult   *result = CliCall(sql, n, values);
+
+	CliTable(result, true);
+	PQclear(result);
+}
+
+/*
+ * An organisation's jobs that are not over, or those named, over or not.
+ */
+int
+CliQueue(int argc, char **argv)
+{
+	const char *values[3] = {CliOrg(), cli_account, job_array(argc, argv)};
+
+	show("SELECT j.job, j.account, j.state, j.request, j.tier,"
+		 " date_trunc('second', coalesce(j.elapsed, '0'))::text AS ran,"
+		 " coalesce(j.held, 0) AS held, coalesce(j.used, 0) AS used,"
+		 " to_char(j.submitted_at, 'YYYY-MM-DD HH24:MI:SS') AS submitted"
+		 " FROM gpucredit.jobs j WHERE j.org = $1"
+		 " AND ($2::text IS NULL OR j.account = $2"
+		 "  OR starts_with(j.account, $2 || '/') OR $2 = '')"
+		 " AND CASE WHEN $3::bigint[] IS NULL THEN j.ended_at IS NULL"
+		 "  ELSE j.job = ANY ($3::bigint[]) END ORDER BY j.job", 3, values);
+	return CLI_DONE;
+}
+
+/*
+ * Cancels each; its key is fixed, so that a second try is the same call.
+ */
+int
+CliCancel(int argc, char **argv)
+{
+	int			status = CLI_DONE;
+
+	want_arguments(argc, 1, -1, "cancel JOB...");
+	(void) job_array(argc, argv);
+	for (int i = 1; i < argc; i++)
+	{
+		char	   *key = CliFormat("gpucredit-cancel-%s", argv[i]);
+		const char *values[3] = {CliOrg(), argv[i], key};
+		PGresult   *result = CliTry("SELECT job_state FROM gpucredit.cancel("
+									"$1, $2::bigint, $3)", 3, values);
+
+		if (PQresultStatus(result) == PGRES_TUPLES_OK)
+			printf("job %s: %s\n", argv[i], PQgetvalue(result, 0, 0));
+		else
+		{
+			const char *message = PQresultErrorField(result,
+													 PG_DIAG_MESSAGE_PRIMARY);
+
+			fprintf(stderr, "gpucredit: job %s: %s\n", argv[i],
+					message == NULL ? "no connection" : message);
+			status = CLI_REFUSED;
+		}
+		PQclear(result);
+		free(key);
+	}
+	return status;
+}
+
+int
+CliExplain(int argc, char **argv)
+{
+	const char *values[2] = {CliOrg(), argc > 1 ? argv[1] : NULL};
+
+	want_arguments(argc, 1, 1, "explain JOB");
+	(void) CliNumber(argv[1], 1, INT64_MAX, "a job");
+	show("SELECT check_name AS check, CASE passes WHEN true THEN 'yes'"
+		 " WHEN false THEN 'no' ELSE '' END AS passes, detail"
+		 " FROM gpucredit.explain($1, $2::bigint)", 2, values);
+	return CLI_DONE;
+}
+
+int
+CliBalance(int argc, char **argv)
+{
+	const char *values[2] = {CliOrg(), cli_account == NULL ? "" : cli_account};
+
+	(void) argv;
+	want_arguments(argc, 0, 0, "balance");
+	show("SELECT available, spendable, held, used, spent,"
+		 " coalesce(to_char(next_expiry_at, 'YYYY-MM-DD HH24:MI'), '') AS"
+		 " next_expiry FROM gpucredit.balance($1, $2)", 2, values);
+	return CLI_DONE;
+}
+
+int
+CliNodes(int argc, char **argv)
+{
+	(void) argv;
+	want_arguments(argc, 0, 0, "nodes");
+	show("SELECT n.pool, n.node, n.gpu_type, n.gpus,"
+		 " gpucredit.gpu_count(n.healthy) AS healthy, n.state,"
+		 " date_trunc('second', gpucredit.now() - n.heard_at)::text AS silent,"
+		 " coalesce(n.reason, '') AS reason"
+		 " FROM gpucredit.nodes n ORDER BY n.pool, n.node", 0, NULL);
+	return CLI_DONE;
+}
+
+int
+CliDrain(int argc, char **argv)
+{
+	const char *values[2] = {argc > 1 ? argv[1] : NULL,
+	argc > 2 ? argv[2] : NULL};
+
+	want_arguments(argc, 2, 2, "drain NODE REASON");
+	PQclear(CliCall("SELECT gpucredit.drain($1, $2)", 2, values));
+	return CLI_DONE;
+}
+
+int
+CliResume(int argc, char **argv)
+{
+	const char *values[1] = {argc > 1 ? argv[1] : NULL};
+
+	want_arguments(argc, 1, 1, "resume NODE");
+	PQclear(CliCall("SELECT gpucredit.resume($1)", 1, values));
+	return CLI_DONE;
+}
+
+/*
+ * Silent when all is well, as the function is.
+ */
+int
+CliVerify(int argc, char **argv)
+{
+	PGresult   *result;
+	int			found;
+
+	(void) argv;
+	want_arguments(argc, 0, 0, "verify");
+	result = CliCall("SELECT * FROM gpucredit.verify()", 0, NULL);
+	found = PQntuples(result);
+	if (found > 0)
+		CliTable(result, true);
+	PQclear(result);
+	return found > 0 ? CLI_REFUSED : CLI_DONE;
+}
+
+/*
+ * The pool's map, what waits and why, once a second; -1: one time.
+ */
+int
+CliTop(int argc, char **argv)
+{
+	struct winsize window = {.ws_col = 80};
+	bool		once = !isatty(STDOUT_FILENO);
+	int			option;
+
+	while ((option = getopt(argc, argv, "1")) != -1)
+	{
+		if (option != '1')
+			Fail(CLI_USAGE, "usage: gpucredit top [-1] [POOL]");
+		once = true;
+	}
+	(void) ioctl(STDOUT_FILENO, TIOCGWINSZ, &window);
+	for (;;)
+	{
+		char	   *width = CliFormat("%d", window.ws_col < 40 ? 80 :
+									  window.ws_col);
+		const char *values[2] = {optind < argc ? argv[optind] : "default",
+		width};
+		PGresult   *map = CliCall("SELECT * FROM gpucredit.cluster_map("
+								  "$1, width => $2::int)", 2, values);
+		PGresult   *queue = CliCall("SELECT org, job, request, waits::text,"
+									" reason, coalesce(to_char(expected_at,"
+									" 'Mon DD HH24:MI'), '') AS expected"
+									" FROM gpucredit.queue($1)", 1, values);
+
+		if (!once)
+			fputs("\033[H\033[2J", stdout);
+		CliTable(map, false);
+		putchar('\n');
+		if (PQntuples(queue) > 0)
+			CliTable(queue, true);
+		else
+			puts("nothing waits");
+		fflush(stdout);
+		PQclear(map);
+		PQclear(queue);
+		free(width);
+		if (once)
+			return CLI_DONE;
+		sleep(1);
+	}
+}

@@ -1,0 +1,512 @@
+/*-------------------------------------------------------------------------
+ *
+ * sbatch.c
+ *		Options as sbatch has them, from the command line and from a script.
+ *
+ * A line "#SBATCH ..." of a script, before its first command, is read as the
+ * same options; the command line wins.  An option that is not known here ends
+ * the command: a job that ran without what its script asked for would be worse
+ * than none.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "submission.h"
+
+#define SCRIPT_MOST	(64 * 1024)
+#define WORDS_MOST	256
+
+enum
+{
+	OPT_GPUS_PER_NODE = 256, OPT_GPUS_PER_TASK, OPT_GRES, OPT_NTASKS_PER_NODE,
+	OPT_CPUS_PER_GPU, OPT_MEM, OPT_MEM_PER_GPU, OPT_MEM_PER_CPU, OPT_EXPORT,
+	OPT_REQUEUE, OPT_NO_REQUEUE, OPT_PARSABLE, OPT_WRAP, OPT_REQUEST,
+	OPT_TOPOLOGY, OPT_HOLD_WINDOW, OPT_CHECKPOINT_EVERY, OPT_MAX_RETRIES,
+	OPT_KEY
+};
+
+static const struct option options[] = {
+	{"account", required_argument, NULL, 'A'},
+	{"array", required_argument, NULL, 'a'},
+	{"chdir", required_argument, NULL, 'D'},
+	{"cpus-per-gpu", required_argument, NULL, OPT_CPUS_PER_GPU},
+	{"cpus-per-task", required_argument, NULL, 'c'},
+	{"error", required_argument, NULL, 'e'},
+	{"export", required_argument, NULL, OPT_EXPORT},
+	{"gpus", required_argument, NULL, 'G'},
+	{"gpus-per-node", required_argument, NULL, OPT_GPUS_PER_NODE},
+	{"gpus-per-task", required_argument, NULL, OPT_GPUS_PER_TASK},
+	{"gres", required_argument, NULL, OPT_GRES},
+	{"job-name", required_argument, NULL, 'J'},
+	{"mem", required_argument, NULL, OPT_MEM},
+	{"mem-per-cpu", required_argument, NULL, OPT_MEM_PER_CPU},
+	{"mem-per-gpu", required_argument, NULL, OPT_MEM_PER_GPU},
+	{"no-requeue", no_argument, NULL, OPT_NO_REQUEUE},
+	{"nodes", required_argument, NULL, 'N'},
+	{"ntasks", required_argument, NULL, 'n'},
+	{"ntasks-per-node", required_argument, NULL, OPT_NTASKS_PER_NODE},
+	{"output", required_argument, NULL, 'o'},
+	{"parsable", no_argument, NULL, OPT_PARSABLE},
+	{"partition", required_argument, NULL, 'p'},
+	{"qos", required_argument, NULL, 'q'},
+	{"requeue", no_argument, NULL, OPT_REQUEUE},
+	{"time", required_argument, NULL, 't'},
+	{"wrap", required_argument, NULL, OPT_WRAP},
+	/* what sbatch does not have */
+	{"checkpoint-every", required_argument, NULL, OPT_CHECKPOINT_EVERY},
+	{"hold-window", required_argument, NULL, OPT_HOLD_WINDOW},
+	{"key", required_argument, NULL, OPT_KEY},
+	{"max-retries", required_argument, NULL, OPT_MAX_RETRIES},
+	{"request", required_argument, NULL, OPT_REQUEST},
+	{"topology", required_argument, NULL, OPT_TOPOLOGY},
+	{NULL, 0, NULL, 0}
+};
+
+static void take_option(Submission *s, int option, const char *value,
+						const char *where);
+static void take_size(Submission *s, int option, const char *value,
+					  const char *where);
+static void set_text(char **text, const char *value);
+static void set_number(int64_t *number, int64_t value);
+static int64_t whole(const char *text, const char *option,
+					 const char *where);
+static int64_t typed_count(Submission *s, const char *value,
+						   const char *where);
+static int64_t mebibytes(const char *text, const char *where);
+static int64_t time_limit(const char *text, const char *where);
+static char *array_indexes(const char *text, const char *where);
+static int	split_words(char *line, char **words, const char *where);
+
+void
+SubmissionInit(Submission *submission)
+{
+	memset(submission, 0, sizeof(Submission));
+	submission->gpus = submission->gpus_per_node = -1;
+	submission->retries = -1;
+}
+
+/*
+ * Reads options; returns where the first word behind them stands.  What was
+ * said before stands: the command line is read first.
+ */
+int
+SubmissionOptions(Submission *submission, int argc, char **argv,
+				  const char *where)
+{
+	int			option;
+
+	optind = 0;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, "+:A:a:D:c:e:G:J:N:n:o:p:q:t:",
+								 options, NULL)) != -1)
+	{
+		if (option == ':')
+			Fail(CLI_USAGE, "%s: option \"%s\" takes a value", where,
+				 argv[optind - 1]);
+		if (option == '?')
+			Fail(CLI_USAGE, "%s: option \"%s\" is not supported", where,
+				 argv[optind - 1]);
+		take_option(submission, option, optarg, where);
+	}
+	return optind;
+}
+
+/*
+ * Reads a script whole, and the options in it.
+ */
+void
+SubmissionScript(Submission *submission, const char *path)
+{
+	FILE	   *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
+	char	   *text = CliAlloc(SCRIPT_MOST + 2);
+	size_t		len;
+	int			number = 0;
+	char	   *line;
+	char	   *next;
+	char	   *copy;
+
+	if (file == NULL)
+		Fail(CLI_USAGE, "could not read %s: %s", path, strerror(errno));
+	len = fread(text, 1, SCRIPT_MOST + 1, file);
+	if (file != stdin)
+		fclose(file);
+	if (len > SCRIPT_MOST)
+		Fail(CLI_USAGE, "%s is longer than %d bytes", path, SCRIPT_MOST);
+	if (strlen(text) != len)
+		Fail(CLI_USAGE, "%s is no text", path);
+	if (strncmp(text, "#!", 2) != 0)
+		Fail(CLI_USAGE, "%s does not begin with #! and an interpreter",
+			 path);
+	submission->script = text;
+	copy = CliFormat("%s", text);
+	for (line = copy; line != NULL && *line != '\0'; line = next)
+	{
+		char	   *words[WORDS_MOST];
+		char	   *where = CliFormat("%s:%d", path, ++number);
+		int			n;
+
+		next = strchr(line, '\n');
+		if (next != NULL)
+			*next++ = '\0';
+		if (strncmp(line, "#SBATCH", 7) == 0 &&
+			isspace((unsigned char) line[7]))
+		{
+			n = split_words(line + 7, words, where);
+			if (SubmissionOptions(submission, n, words, where) != n)
+				Fail(CLI_USAGE, "%s: \"%s\" is no option", where,
+					 words[optind]);
+		}
+		else if (*line != '#' && line[strspn(line, " \t\r")] != '\0')
+			next = NULL;		/* its first command */
+		free(where);
+	}
+	free(copy);
+}
+
+/*
+ * Words as a shell would split them: quotes hold, "#" begins a comment.  The
+ * first one stands for the program's name.
+ */
+static int
+split_words(char *line, char **words, const char *where)
+{
+	char	   *at = line;
+	int			n = 0;
+
+	words[n++] = "sbatch";
+	for (;;)
+	{
+		char	   *to;
+		char		quote = '\0';
+
+		at += strspn(at, " \t\r");
+		if (*at == '\0' || *at == '#')
+			break;
+		if (n == WORDS_MOST - 1)
+			Fail(CLI_USAGE, "%s: too many words", where);
+		words[n++] = to = at;
+		for (; *at != '\0' && (quote != '\0' || strchr(" \t\r", *at) == NULL);
+			 at++)
+		{
+			if (quote == '\0' && (*at == '"' || *at == '\''))
+				quote = *at;
+			else if (*at == quote)
+				quote = '\0';
+			else
+				*to++ = *at;
+		}
+		if (quote != '\0')
+			Fail(CLI_USAGE, "%s: a quote is not closed", where);
+		if (*at != '\0')
+			at++;
+		*to = '\0';
+	}
+	words[n] = NULL;
+	return n;
+}
+
+/*
+ * Options that are a text; the others are sizes.
+ */
+static void
+take_option(Submission *s, int option, const char *value, const char *where)
+{
+	char	  **text = NULL;
+
+	switch (option)
+	{
+		case 'A':
+			text = &s->account;
+			break;
+		case 'D':
+			text = &s->workdir;
+			break;
+		case 'J':
+			text = &s->name;
+			break;
+		case 'e':
+			text = &s->error;
+			break;
+		case 'o':
+			text = &s->output;
+			break;
+		case 'p':
+			text = &s->pool;
+			break;
+		case 'q':
+			text = &s->tier;
+			break;
+		case OPT_EXPORT:
+			text = &s->exported;
+			break;
+		case OPT_WRAP:
+			text = &s->wrap;
+			break;
+		case OPT_REQUEST:
+			text = &s->request;
+			break;
+		case OPT_TOPOLOGY:
+			text = &s->topology;
+			break;
+		case OPT_HOLD_WINDOW:
+			text = &s->hold_window;
+			break;
+		case OPT_CHECKPOINT_EVERY:
+			text = &s->checkpoint_every;
+			break;
+		case OPT_KEY:
+			text = &s->key;
+			break;
+		case OPT_PARSABLE:
+			s->parsable = true;
+			return;
+		default:
+			take_size(s, option, value, where);
+			return;
+	}
+	set_text(text, value);
+}
+
+/*
+ * Options that are a number of something.
+ */
+static void
+take_size(Submission *s, int option, const char *value, const char *where)
+{
+	switch (option)
+	{
+		case 'a':
+			if (s->array == NULL)
+				s->array = array_indexes(value, where);
+			break;
+		case 'G':
+			if (s->gpus < 0)
+				s->gpus = typed_count(s, value, where);
+			break;
+		case OPT_GRES:
+			if (strncmp(value, "gpu", 3) != 0 ||
+				(value[3] != ':' && value[3] != '\0'))
+				Fail(CLI_USAGE, "%s: --gres knows \"gpu\" alone, not \"%s\"",
+					 where, value);
+			value = value[3] == '\0' ? "1" : value + 4;
+			/* FALLTHROUGH */
+		case OPT_GPUS_PER_NODE:
+			if (s->gpus_per_node < 0)
+				s->gpus_per_node = typed_count(s, value, where);
+			break;
+		case OPT_GPUS_PER_TASK:
+			set_number(&s->gpus_per_task, typed_count(s, value, where));
+			break;
+		case 'N':
+			set_number(&s->nodes, whole(value, "--nodes", where));
+			break;
+		case 'n':
+			set_number(&s->tasks, whole(value, "--ntasks", where));
+			break;
+		case OPT_NTASKS_PER_NODE:
+			if (whole(value, "--ntasks-per-node", where) != 1)
+				Fail(CLI_USAGE, "%s: one task a node is started, which starts"
+					 " its own", where);
+			break;
+		case 'c':
+			set_number(&s->cpus_per_task, whole(value, "--cpus-per-task",
+												where));
+			break;
+		case OPT_CPUS_PER_GPU:
+			set_number(&s->cpus_per_gpu, whole(value, "--cpus-per-gpu",
+											   where));
+			break;
+		case OPT_MEM:
+			set_number(&s->memory_mib, mebibytes(value, where));
+			break;
+		case OPT_MEM_PER_GPU:
+			set_number(&s->memory_per_gpu_mib, mebibytes(value, where));
+			break;
+		case OPT_MEM_PER_CPU:
+			set_number(&s->memory_per_cpu_mib, mebibytes(value, where));
+			break;
+		case 't':
+			set_number(&s->seconds, time_limit(value, where));
+			break;
+		case OPT_NO_REQUEUE:
+			value = "0";
+			/* FALLTHROUGH */
+		case OPT_MAX_RETRIES:
+			if (s->retries < 0)
+				s->retries = CliNumber(value, 0, 1000, "--max-retries");
+			break;
+		case OPT_REQUEUE:
+			if (s->retries < 0)
+				s->retries = 3;
+			break;
+	}
+}
+
+/* what was said first stands */
+static void
+set_text(char **text, const char *value)
+{
+	if (*text == NULL)
+		*text = CliFormat("%s", value);
+}
+
+static void
+set_number(int64_t *number, int64_t value)
+{
+	if (*number == 0)
+		*number = value;
+}
+
+static int64_t
+whole(const char *text, const char *option, const char *where)
+{
+	char	   *what = CliFormat("%s: %s", where, option);
+	int64_t		number = CliNumber(text, 1, 1000000, what);
+
+	free(what);
+	return number;
+}
+
+/*
+ * "4", "a100", or "a100:4".
+ */
+static int64_t
+typed_count(Submission *s, const char *value, const char *where)
+{
+	const char *colon = strchr(value, ':');
+
+	if (colon == NULL && !isdigit((unsigned char) *value))
+	{
+		set_text(&s->gpu_type, value);
+		return 1;
+	}
+	if (colon != NULL)
+	{
+		char	   *type = CliFormat("%.*s", (int) (colon - value), value);
+
+		set_text(&s->gpu_type, type);
+		free(type);
+		value = colon + 1;
+	}
+	if (strcmp(value, "0") == 0)
+		return 0;
+	return whole(value, "a number of GPUs", where);
+}
+
+/*
+ * Memory: MiB, or with K, M, G, T.
+ */
+static int64_t
+mebibytes(const char *text, const char *where)
+{
+	char	   *end;
+	long long	number;
+	double		factor;
+
+	errno = 0;
+	number = strtoll(text, &end, 10);
+	factor = *end == '\0' || *end == 'M' || *end == 'm' ? 1 :
+		*end == 'G' || *end == 'g' ? 1024 :
+		*end == 'T' || *end == 't' ? 1024 * 1024 :
+		*end == 'K' || *end == 'k' ? 1 / 1024.0 : -1;
+	if (end == text || errno != 0 || number < 0 || factor < 0 ||
+		(*end != '\0' && end[1] != '\0') || number * factor > 1e12)
+		Fail(CLI_USAGE, "%s: \"%s\" is no amount of memory, as 64G", where,
+			 text);
+	return (int64_t) (number * factor + 0.999);
+}
+
+/*
+ * Minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS, as seconds.
+ */
+static int64_t
+time_limit(const char *text, const char *where)
+{
+	const char *dash = strchr(text, '-');
+	const char *rest = dash == NULL ? text : dash + 1;
+	long long	days = 0;
+	long long	part[3] = {0, 0, 0};
+	int			n = 0;
+	int64_t		seconds;
+	bool		good = true;
+
+	if (dash != NULL)
+		days = CliNumber(CliFormat("%.*s", (int) (dash - text), text), 0,
+						 36500, "the days of --time");
+	while (good && n < 3)
+	{
+		char	   *end;
+
+		good = isdigit((unsigned char) *rest);
+		part[n++] = strtoll(rest, &end, 10);
+		good = good && part[n - 1] <= 10000000;
+		rest = end;
+		if (*rest != ':')
+			break;
+		rest++;
+	}
+	if (dash != NULL)
+		seconds = days * 86400 + part[0] * 3600 + part[1] * 60 + part[2];
+	else
+		seconds = n == 1 ? part[0] * 60 : n == 2 ? part[0] * 60 + part[1] :
+			part[0] * 3600 + part[1] * 60 + part[2];
+	if (!good || *rest != '\0' || seconds <= 0)
+		Fail(CLI_USAGE, "%s: \"%s\" is no time limit, as 1-12:00:00", where,
+			 text);
+	return seconds;
+}
+
+/*
+ * "0-9", "1,3,5-7", "0-15:4", as the text of a bigint array.
+ */
+static char *
+array_indexes(const char *text, const char *where)
+{
+	char	   *array = CliFormat("{");
+	const char *at = text;
+	int			n = 0;
+
+	for (;;)
+	{
+		char	   *end;
+		long		first = strtol(at, &end, 10);
+		long		last = first;
+		long		step = 1;
+
+		if (end != at && *end == '-')
+		{
+			at = end + 1;
+			last = strtol(at, &end, 10);
+		}
+		if (end != at && *end == ':')
+		{
+			at = end + 1;
+			step = strtol(at, &end, 10);
+		}
+		if (end == at || first < 0 || last < first || step < 1 ||
+			last > 4000000 || (*end != ',' && *end != '\0'))
+			Fail(CLI_USAGE, "%s: \"%s\" are no indexes, as 0-15 or 1,3,5",
+				 where, text);
+		for (long i = first; i <= last; i += step)
+		{
+			char	   *more;
+
+			if (n == 100000)
+				Fail(CLI_USAGE, "%s: more than 100000 jobs", where);
+			more = CliFormat("%s%s%ld", array, n++ > 0 ? "," : "", i);
+			free(array);
+			array = more;
+		}
+		if (*end == '\0')
+			break;
+		at = end + 1;
+	}
+	return CliFormat("%s}", array);
+}

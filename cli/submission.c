@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * submission.c
+ *		From Slurm's counts to what reserve() takes.
+ *
+ * Slurm counts by node, task and GPU; reserve() takes the whole job's.  How
+ * many nodes a job gets is the scheduler's to say: --nodes multiplies what is
+ * asked for by node, and --nodes=1 keeps the job on one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "submission.h"
+
+/* of the caller's environment, without --export */
+static const char *const carried[] = {
+	"PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV",
+	"CONDA_PREFIX", "CONDA_DEFAULT_ENV"
+};
+
+extern char **environ;
+
+static int64_t nodes_of(const Submission *s);
+static int64_t cpus_of(const Submission *s);
+static json_t * environment(const Submission *s);
+static void carry(json_t * env, const char *name);
+
+static int64_t
+nodes_of(const Submission *s)
+{
+	return s->nodes > 0 ? s->nodes : 1;
+}
+
+int64_t
+SubmissionGpus(const Submission *s)
+{
+	if (s->gpus >= 0)
+		return s->gpus;
+	if (s->gpus_per_node >= 0)
+		return s->gpus_per_node * nodes_of(s);
+	return s->gpus_per_task * (s->tasks > 0 ? s->tasks : 1);
+}
+
+static int64_t
+cpus_of(const Submission *s)
+{
+	if (s->cpus_per_gpu > 0)
+		return s->cpus_per_gpu * SubmissionGpus(s);
+	return s->cpus_per_task * (s->tasks > 0 ? s->tasks : nodes_of(s));
+}
+
+int64_t
+SubmissionCpuMilli(const Submission *s)
+{
+	return cpus_of(s) * 1000;
+}
+
+int64_t
+SubmissionMemoryMib(const Submission *s)
+{
+	if (s->memory_mib > 0)
+		return s->memory_mib * nodes_of(s);
+	if (s->memory_per_gpu_mib > 0)
+		return s->memory_per_gpu_mib * SubmissionGpus(s);
+	return s->memory_per_cpu_mib * cpus_of(s);
+}
+
+char *
+SubmissionRequest(const Submission *s)
+{
+	int64_t		gpus = SubmissionGpus(s);
+
+	if (s->request != NULL)
+		return CliFormat("%s", s->request);
+	if (gpus == 0)
+		return CliFormat("0");
+	return CliFormat("%lldx%s", (long long) gpus,
+					 s->gpu_type == NULL ? "*" : s->gpu_type);
+}
+
+/*
+ * What the agent is handed: the program, its environment, where it runs.
+ */
+char *
+SubmissionSpec(const Submission *s)
+{
+	json_t	   *spec = json_object();
+	json_t	   *args = json_array();
+	char	   *here = getcwd(NULL, 0);
+	char	   *text;
+
+	json_object_set_new(spec, "script", json_string(s->script));
+	for (int i = 0; i < s->nargs; i++)
+		json_array_append_new(args, json_string(s->args[i]));
+	if (s->nargs > 0)
+		json_object_set_new(spec, "args", args);
+	json_object_set_new(spec, "workdir",
+						json_string(s->workdir != NULL ? s->workdir :
+									here == NULL ? "/" : here));
+	json_object_set_new(spec, "env", environment(s));
+	if (s->name != NULL)
+		json_object_set_new(spec, "name", json_string(s->name));
+	if (s->output != NULL)
+		json_object_set_new(spec, "output", json_string(s->output));
+	if (s->error != NULL)
+		json_object_set_new(spec, "error", json_string(s->error));
+	if (s->checkpoint_every != NULL)
+		json_object_set_new(spec, "checkpoint_every",
+							json_string(s->checkpoint_every));
+	text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS);
+	if (text == NULL)
+		Fail(CLI_USAGE, "the script, its arguments or the environment are not"
+			 " UTF-8");
+	free(here);
+	json_decref(spec);
+	return text;
+}
+
+/*
+ * --export: NONE, ALL, or names and NAME=VALUE; without it the few that a
+ * program's start depends on, as all would seldom fit into 8 kB.
+ */
+static json_t *
+environment(const Submission *s)
+{
+	json_t	   *env = json_object();
+	const char *wanted = s->exported;
+	char	   *list;
+	char	   *save = NULL;
+
+	if (wanted == NULL)
+	{
+		for (size_t i = 0; i < sizeof(carried) / sizeof(carried[0]); i++)
+			carry(env, carried[i]);
+		return env;
+	}
+	list = CliFormat("%s", wanted);
+	for (char *word = strtok_r(list, ",", &save); word != NULL;
+		 word = strtok_r(NULL, ",", &save))
+	{
+		char	   *value = strchr(word, '=');
+
+		if (strcmp(word, "NONE") == 0 || strcmp(word, "NIL") == 0)
+			continue;
+		if (strcmp(word, "ALL") == 0)
+		{
+			for (char **at = environ; *at != NULL; at++)
+				carry(env, CliFormat("%.*s", (int) strcspn(*at, "="), *at));
+		}
+		else if (value == NULL)
+			carry(env, word);
+		else
+		{
+			*value++ = '\0';
+			json_object_set_new(env, word, json_string(value));
+		}
+	}
+	free(list);
+	return env;
+}
+
+static void
+carry(json_t * env, const char *name)
+{
+	const char *value = getenv(name);
+
+	if (value != NULL)
+		json_object_set_new(env, name, json_string(value));
+}

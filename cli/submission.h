@@ -1,0 +1,65 @@
+/*-------------------------------------------------------------------------
+ *
+ * submission.h
+ *		What a script and its options ask for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_CLI_SUBMISSION_H
+#define GPUCREDIT_CLI_SUBMISSION_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct Submission
+{
+	/* as options say it; 0 or NULL: not said */
+	char	   *account;
+	char	   *name;
+	char	   *pool;
+	char	   *tier;
+	char	   *request;		/* gpucredit's own form, wins */
+	char	   *topology;
+	char	   *hold_window;
+	char	   *checkpoint_every;
+	char	   *key;
+	char	   *workdir;
+	char	   *output;
+	char	   *error;
+	char	   *exported;
+	char	   *wrap;
+	char	   *gpu_type;
+	int64_t		gpus;			/* -1: not said */
+	int64_t		gpus_per_node;	/* -1: not said */
+	int64_t		gpus_per_task;
+	int64_t		nodes;
+	int64_t		tasks;
+	int64_t		cpus_per_task;
+	int64_t		cpus_per_gpu;
+	int64_t		memory_mib;		/* a node */
+	int64_t		memory_per_gpu_mib;
+	int64_t		memory_per_cpu_mib;
+	int64_t		seconds;		/* of the wall limit; 0: the tier's */
+	int64_t		retries;		/* -1: not said */
+	char	   *array;			/* the indexes, as text of a bigint array */
+	bool		parsable;
+
+	/* the program */
+	char	   *script;			/* its text */
+	int			nargs;
+	char	  **args;
+} Submission;
+
+extern void SubmissionInit(Submission *submission);
+extern int	SubmissionOptions(Submission *submission, int argc, char **argv,
+							  const char *where);
+extern void SubmissionScript(Submission *submission, const char *path);
+
+extern char *SubmissionRequest(const Submission *submission);
+extern int64_t SubmissionGpus(const Submission *submission);
+extern int64_t SubmissionCpuMilli(const Submission *submission);
+extern int64_t SubmissionMemoryMib(const Submission *submission);
+extern char *SubmissionSpec(const Submission *submission);
+
+#endif							/* GPUCREDIT_CLI_SUBMISSION_H */

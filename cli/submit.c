@@ -1,0 +1,307 @@
+/*-------------------------------------------------------------------------
+ *
+ * submit.c
+ *		gpucredit submit: a script becomes a job, once.
+ *
+ * The submission's key is on disk before the call.  Where no answer came, or
+ * this process died, the same submission made again finds it there and is the
+ * same call: the database returns the job that there is, or makes it.  While
+ * its process lives a submission keeps its file locked, so that the same one
+ * beside it is another.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "submission.h"
+
+#define TRY_SECONDS	60
+
+/* A submission on its way. */
+typedef struct Pending
+{
+	char	   *path;
+	int			fd;
+	char		key[64];
+	bool		again;			/* its answer was lost before */
+} Pending;
+
+static void read_submission(Submission *s, int argc, char **argv);
+static void call_parameters(const Submission *s, const char *key,
+							const char **values);
+static PGresult * send(const char *const *values);
+static int	print(const Submission *s, PGresult * result);
+static void begin(Pending *pending, const char *const *values, int n);
+static char *state_folder(void);
+static bool take_file(Pending *pending);
+static void new_key(char *key, size_t size);
+
+int
+CliSubmit(int argc, char **argv)
+{
+	enum
+	{
+	VALUES = 13};
+	Submission	submission;
+	Pending		pending = {.fd = -1};
+	const char *values[VALUES];
+	PGresult   *result;
+
+	SubmissionInit(&submission);
+	read_submission(&submission, argc, argv);
+	call_parameters(&submission, NULL, values);
+	if (submission.key != NULL)
+		values[2] = submission.key;
+	else
+	{
+		begin(&pending, values, VALUES);
+		values[2] = pending.key;
+	}
+	if (pending.again)
+		fprintf(stderr, "gpucredit: the answer to this submission was lost;"
+				" it is made again under its key\n");
+	result = send(values);
+	/* an answer, whatever it says: the next one like it is another job */
+	if (pending.fd >= 0 && !CliRetries(result))
+		unlink(pending.path);
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		CliRefused(result);
+	return print(&submission, result);
+}
+
+/*
+ * The command line, then the script that it names.
+ */
+static void
+read_submission(Submission *s, int argc, char **argv)
+{
+	int			at = SubmissionOptions(s, argc, argv, "submit");
+
+	if (s->wrap != NULL)
+	{
+		if (at < argc)
+			Fail(CLI_USAGE, "--wrap goes with no script");
+		s->script = CliFormat("#!/bin/sh\n%s\n", s->wrap);
+	}
+	else
+	{
+		if (at >= argc)
+			Fail(CLI_USAGE, "usage: gpucredit submit [OPTION...] SCRIPT"
+				 " [ARGUMENT...]");
+		SubmissionScript(s, argv[at]);
+		if (s->name == NULL && strcmp(argv[at], "-") != 0)
+		{
+			const char *slash = strrchr(argv[at], '/');
+
+			s->name = CliFormat("%s", slash == NULL ? argv[at] : slash + 1);
+		}
+		s->nargs = argc - at - 1;
+		s->args = argv + at + 1;
+	}
+}
+
+/*
+ * The arguments of reserve(), NULL where its default is meant.
+ */
+static void
+call_parameters(const Submission *s, const char *key, const char **values)
+{
+	int64_t		gpus = SubmissionGpus(s);
+
+	values[0] = CliOrg();
+	values[1] = s->account != NULL ? s->account :
+		cli_account != NULL ? cli_account : "";
+	values[2] = key;
+	values[3] = SubmissionRequest(s);
+	values[4] = s->seconds == 0 ? NULL :
+		CliFormat("%lld seconds", (long long) s->seconds);
+	values[5] = s->tier != NULL ? s->tier : "standard_training";
+	values[6] = s->pool != NULL ? s->pool : "default";
+	values[7] = s->topology != NULL ? s->topology :
+		s->nodes == 1 && gpus > 1 ? "node" : "any";
+	values[8] = CliFormat("%lld", (long long) (s->retries < 0 ? 3 :
+											   s->retries));
+	values[9] = CliFormat("{%lld,%lld}", (long long) SubmissionCpuMilli(s),
+						  (long long) SubmissionMemoryMib(s));
+	values[10] = s->hold_window;
+	values[11] = SubmissionSpec(s);
+	values[12] = s->array;
+}
+
+/*
+ * The call, until it is answered.  An array is one statement: all of its jobs
+ * or none.
+ */
+static PGresult *
+send(const char *const *values)
+{
+	time_t		until = time(NULL) + TRY_SECONDS;
+	PGresult   *result;
+
+	for (;;)
+	{
+		result = CliTry("SELECT i.i AS index, r.job, r.status, r.reason,"
+						" r.held, r.replayed"
+						" FROM unnest(coalesce($13::bigint[], '{NULL}'))"
+						"  AS i (i) CROSS JOIN LATERAL gpucredit.reserve("
+						"$1, $2, $3 || coalesce('-' || i.i, ''), $4,"
+						" $5::interval, $6, $7, $8, max_retries => $9::int,"
+						" cpu_milli => ($10::bigint[])[1],"
+						" memory_mib => ($10::bigint[])[2],"
+						" hold_window => $11::interval,"
+						" spec => CASE WHEN i.i IS NULL THEN $12::jsonb"
+						"  ELSE jsonb_set($12::jsonb,"
+						"   '{env,SLURM_ARRAY_TASK_ID}', to_jsonb(i.i::text))"
+						" END) r", 13, values);
+		if (!CliRetries(result) || time(NULL) >= until)
+			return result;
+		PQclear(result);
+		usleep(300000);
+	}
+}
+
+/*
+ * What became of each job; any that was denied makes the status.
+ */
+static int
+print(const Submission *s, PGresult * result)
+{
+	int			status = CLI_DONE;
+
+	for (int i = 0; i < PQntuples(result); i++)
+	{
+		if (strcmp(PQgetvalue(result, i, 2), "denied") == 0)
+		{
+			fprintf(stderr, "gpucredit: denied: %s\n",
+					PQgetvalue(result, i, 3));
+			status = CLI_REFUSED;
+		}
+		else if (s->parsable)
+			puts(PQgetvalue(result, i, 1));
+		else
+			printf("job %s, %s held\n", PQgetvalue(result, i, 1),
+				   PQgetvalue(result, i, 4));
+	}
+	PQclear(result);
+	return status;
+}
+
+/*
+ * Finds the file of a submission like this one that no living process has, or
+ * makes one.
+ */
+static void
+begin(Pending *pending, const char *const *values, int n)
+{
+	uint64_t	hash = UINT64_C(14695981039346656037);
+	char	   *folder = state_folder();
+
+	for (int i = 0; i < n; i++)
+	{
+		for (const char *at = values[i] == NULL ? "" : values[i];
+			 *at != '\0'; at++)
+			hash = (hash ^ (unsigned char) *at) * UINT64_C(1099511628211);
+		hash = (hash ^ 0xff) * UINT64_C(1099511628211);
+	}
+	for (int i = 0; i < 10000; i++)
+	{
+		pending->path = CliFormat("%s/%016llx-%d", folder,
+								  (unsigned long long) hash, i);
+		if (take_file(pending))
+		{
+			free(folder);
+			return;
+		}
+		free(pending->path);
+	}
+	Fail(CLI_REFUSED, "too many submissions like this one are under way");
+}
+
+/*
+ * Locks the file; its key is on disk when this returns true.
+ */
+static bool
+take_file(Pending *pending)
+{
+	struct stat st;
+	ssize_t		n;
+
+	pending->fd = open(pending->path, O_RDWR | O_CREAT | O_CLOEXEC |
+					   O_NOFOLLOW, 0600);
+	if (pending->fd < 0)
+		Fail(CLI_REFUSED, "could not write %s: %s", pending->path,
+			 strerror(errno));
+	if (flock(pending->fd, LOCK_EX | LOCK_NB) != 0 ||
+		fstat(pending->fd, &st) != 0 || st.st_nlink == 0)
+	{
+		close(pending->fd);
+		return false;
+	}
+	n = read(pending->fd, pending->key, sizeof(pending->key) - 1);
+	pending->again = n == 36;
+	if (!pending->again)
+	{
+		new_key(pending->key, sizeof(pending->key));
+		if (ftruncate(pending->fd, 0) != 0 ||
+			pwrite(pending->fd, pending->key, 36, 0) != 36 ||
+			fsync(pending->fd) != 0)
+			Fail(CLI_REFUSED, "could not write %s: %s", pending->path,
+				 strerror(errno));
+	}
+	pending->key[36] = '\0';
+	return true;
+}
+
+/*
+ * Where submissions under way are kept: the user's own state.
+ */
+static char *
+state_folder(void)
+{
+	const char *state = getenv("XDG_STATE_HOME");
+	const char *home = getenv("HOME");
+	char	   *folder;
+
+	if (state == NULL || *state == '\0')
+		folder = CliFormat("%s/.local/state/gpucredit/pending",
+						   home == NULL ? "" : home);
+	else
+		folder = CliFormat("%s/gpucredit/pending", state);
+	for (char *at = folder + 1; *at != '\0'; at++)
+	{
+		if (*at != '/')
+			continue;
+		*at = '\0';
+		mkdir(folder, 0700);
+		*at = '/';
+	}
+	if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+		Fail(CLI_REFUSED, "could not make %s: %s", folder, strerror(errno));
+	return folder;
+}
+
+/* a random UUID */
+static void
+new_key(char *key, size_t size)
+{
+	unsigned char b[16];
+
+	if (getrandom(b, sizeof(b), 0) != (ssize_t) sizeof(b))
+		Fail(CLI_REFUSED, "no random numbers: %s", strerror(errno));
+	b[6] = (b[6] & 0x0f) | 0x40;
+	b[8] = (b[8] & 0x3f) | 0x80;
+	snprintf(key, size, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+			 "%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5],
+			 b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+			 b[15]);
+}

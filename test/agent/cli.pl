@@ -1,0 +1,209 @@
+# cli.pl: a script with #SBATCH lines becomes a job, once, whatever happens to
+# the answer; the commands that people type
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use GpuCreditAgent;
+use IPC::Run 'run';
+use POSIX ();
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $cluster = cluster('cli');
+my $server  = $cluster->{server};
+my $folder  = PostgreSQL::Test::Utils::tempdir_short();
+my $n1      = add_node($cluster, 'n1', 4);
+
+query(
+	$server, 'credit', q{
+	CREATE ROLE alice LOGIN IN ROLE gpucredit_tenant;
+	SELECT gpucredit.create_account('acme', 'vision'),
+		gpucredit.create_account('acme', 'vision/alice'),
+		gpucredit.create_account('rival');
+	SELECT gpucredit.bind_tenant('alice', 'acme', 'vision/alice')});
+
+$ENV{XDG_STATE_HOME}     = "$folder/state";
+$ENV{GPUCREDIT_ORG}      = 'acme';
+$ENV{GPUCREDIT_ACCOUNT}  = 'vision/alice';
+$ENV{GPUCREDIT_DATABASE} = connection('alice');
+
+# Submitted, run, and its output where its script wants it.
+my $script = write_script('train.sh', <<"SCRIPT");
+#!/bin/bash
+# what it needs
+#SBATCH --job-name=train --gres=gpu:T4:2
+#SBATCH -t 10 -o "$folder/%x-%j.out"   # its output
+#SBATCH --export=DEPTH=3,WIDTH
+
+echo "depth \$DEPTH width \$WIDTH of \$1 on \$SLURM_GPUS_ON_NODE"
+#SBATCH --unknown after the first command is no option
+SCRIPT
+$ENV{WIDTH} = '8';
+my ($status, $out, $err) = gpucredit('submit', '--parsable', $script, 'run 7');
+is($status, 0,            'submitted');
+like($out, qr/^\d+\n$/, 'its number alone') or diag($err);
+chomp(my $job = $out);
+wait_for_state($cluster, $job, 'completed');
+is(slurp_file("$folder/train-$job.out"),
+	"depth 3 width 8 of run 7 on 2\n", 'it ran with what it was given');
+is(query($server, 'credit',
+		"SELECT request || ' ' || account || ' ' || wall_limit FROM gpucredit.job WHERE job = $job"),
+	'2xT4 vision/alice 00:10:00', 'it asked for what its lines say');
+
+# The command line wins over the script.
+($status, $out) = gpucredit('submit', '--parsable', '-G', 'T4:1', '-t', '1-0', '--gres=gpu:1', $script);
+chomp($job = $out);
+is(query($server, 'credit',
+		"SELECT request || ' ' || wall_limit FROM gpucredit.job WHERE job = $job"),
+	'1xT4 24:00:00', 'the command line wins');
+gpucredit('cancel', $job);
+wait_for_state($cluster, $job, 'cancelled');
+
+# What is not understood is refused, by its line, and no job is made.
+my $before = jobs();
+foreach my $line ('--mail-user=me', '-C a100', '--gres=fpga:1', '--time=soon',
+	'--mem=lots', '--array=5-1', '-N 0', 'train', '--gpus', '"--mem=1G')
+{
+	my $bad = write_script('bad.sh', "#!/bin/sh\n#SBATCH $line\ntrue\n");
+
+	($status, $out, $err) = gpucredit('submit', $bad);
+	is($status, 2, "refused: $line");
+	like($err, qr/bad\.sh:2: /, 'its line is named') or diag($err);
+}
+foreach my $text ("true\n", "#!/bin/sh\n\0\n", '')
+{
+	($status) = gpucredit('submit', write_script('bad.sh', $text));
+	is($status, 2, 'refused: what is no script');
+}
+is(jobs(), $before, 'none of them became a job');
+
+# An array is one call: all or none.
+($status, $out) = gpucredit('submit', '--parsable', '--array=1-3,7', '--wrap',
+	'exit $SLURM_ARRAY_TASK_ID');
+my @array = split /\n/, $out;
+is(scalar(@array), 4, 'four jobs');
+wait_for_state($cluster, $_, 'failed') foreach @array;
+is(join(' ', map { job_row($cluster, $_, 'exit_code') } @array),
+	'1 2 3 7', 'each has its index');
+
+# The answer is lost: the same submission again is the same job.
+my $blocker = connect_to($server, 'credit');
+$blocker->begin_work;
+$blocker->do('LOCK TABLE gpucredit.request IN EXCLUSIVE MODE');
+my $pid = fork();
+if ($pid == 0)
+{
+	exec(cli(), 'submit', '--wrap', 'sleep 0.1 # lost') or POSIX::_exit(127);
+}
+wait_for('the call is under way', 10,
+	sub {
+		query($server, 'credit',
+			q{SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'gpucredit.request'::regclass}) > 0;
+	});
+kill('KILL', $pid);
+waitpid($pid, 0);
+$blocker->commit;
+$blocker->disconnect;
+($status, $out, $err) = gpucredit('submit', '--parsable', '--wrap', 'sleep 0.1 # lost');
+is($status, 0, 'submitted again');
+is(query($server, 'credit',
+		"SELECT count(*) FROM gpucredit.job WHERE spec ->> 'script' LIKE '%# lost%'"),
+	'1', 'it is one job');
+like($err, qr/answer .* was lost/, 'and says what it does');
+is(scalar(my @left = glob("$folder/state/gpucredit/pending/*")), 0, 'and nothing is pending');
+
+# Two alike on purpose are two.
+gpucredit('submit', '--wrap', 'true # twice') foreach 1 .. 2;
+is(query($server, 'credit',
+		"SELECT count(*) FROM gpucredit.job WHERE spec ->> 'script' LIKE '%# twice%'"),
+	'2', 'two alike are two jobs');
+
+# The database is away for a moment.
+$server->stop('immediate');
+$pid = fork();
+if ($pid == 0)
+{
+	sleep(2);
+	POSIX::_exit(system($server->{pg_ctl} || 'pg_ctl', '-D', $server->data_dir, '-l', $server->logfile, '-w', 'start') ? 1 : 0);
+}
+($status, $out) = gpucredit('submit', '--parsable', '--wrap', 'true # patient');
+waitpid($pid, 0);
+is($status, 0, 'submitted once it is back');
+$server->_update_pid(1);
+
+# Refusals say why; what is somebody else's is not there.
+($status, $out, $err) = gpucredit('submit', '--gpus=T4:4000', '--wrap', 'true');
+is($status, 1, 'refused by the database');
+like($err, qr/denied: impossible_request/, 'with the reason');
+($status, $out, $err) = gpucredit('-O', 'rival', 'balance');
+is($status, 1, 'another organisation');
+like($err, qr/UC001/, 'is not there');
+
+# What people look at.
+($status, $out) = gpucredit('balance');
+like($out, qr/^ *available +spendable/, 'a balance with its heading');
+($status, $out) = gpucredit('queue', $array[0]);
+like($out, qr/\b$array[0]\b.*failed/, 'a job by its number');
+($status, $out, $err) = gpucredit('cancel', '999999');
+is($status, 1, 'no such job');
+($status, $out, $err) = gpucredit('nodes');
+is($status, 1, 'nodes are not a tenant\'s');
+
+$ENV{GPUCREDIT_DATABASE} = connection((getpwuid($>))[0]);
+($status, $out) = gpucredit('nodes');
+like($out, qr/n1 .*ready/, 'an operator sees them');
+($status) = gpucredit('drain', 'n1', 'a new fan');
+($status, $out) = gpucredit('top');
+like($out, qr/T4: 1 node/, 'the map');
+($status) = gpucredit('resume', 'n1');
+($status, $out) = gpucredit('verify');
+is("$status$out", '0', 'the books are right, and nothing is said');
+
+wait_for(
+	'all are over', 30,
+	sub {
+		place($cluster);
+		query($server, 'credit', 'SELECT count(*) FROM gpucredit.jobs WHERE ended_at IS NULL') eq '0';
+	});
+end_cluster($cluster);
+done_testing();
+
+sub connection
+{
+	my ($user) = @_;
+
+	return sprintf('host=%s port=%s dbname=credit user=%s',
+		$server->host, $server->port, $user);
+}
+
+sub cli
+{
+	return ($ENV{GC_AGENT_BIN} || "$FindBin::RealBin/../../agent")
+	  . '/../cli/gpucredit';
+}
+
+sub gpucredit
+{
+	my (@arguments) = @_;
+	my ($out, $err) = ('', '');
+
+	run [ cli(), @arguments ], '<', \'', '>', \$out, '2>', \$err;
+	return ($? >> 8, $out, $err);
+}
+
+sub write_script
+{
+	my ($name, $text) = @_;
+
+	unlink "$folder/$name";
+	append_to_file("$folder/$name", $text);
+	return "$folder/$name";
+}
+
+sub jobs
+{
+	return query($server, 'credit', 'SELECT count(*) FROM gpucredit.job');
+}
