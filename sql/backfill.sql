@@ -283,12 +283,11 @@ SELECT action FROM gpucredit.meter('bf', pg_temp.job('bs learnt'), 1, '0');
 SELECT set_config('gpucredit.clock', '2027-05-03 04:15+00', false);
 SELECT * FROM pg_temp.why('bs learnt', 'state');
 SELECT job_state FROM gpucredit.settle('bf', pg_temp.job('bs learnt'), 1, 'completed');
-SELECT set_config('gpucredit.clock', '2027-05-03 03:00+00', false);
 -- nothing is left to pay for another attempt
 SELECT status FROM gpucredit.reserve('bf-p', '', 'poor', '1xBF-A', '1 h', pool => 'bs');
 SELECT count(*) FROM gpucredit.place('bs');
 SELECT job AS poor FROM gpucredit.job WHERE org = 'bf-p' \gset
-SELECT set_config('gpucredit.clock', '2027-05-03 03:30+00', false);
+SELECT set_config('gpucredit.clock', '2027-05-03 04:45+00', false);
 SELECT action FROM gpucredit.meter('bf-p', :poor, 1, '30 min');
 SELECT job_state FROM gpucredit.settle('bf-p', :poor, 1, 'node_lost');
 SELECT check_name, passes, detail FROM gpucredit.explain('bf-p', :poor) WHERE check_name IN ('state', 'credit', 'turn');

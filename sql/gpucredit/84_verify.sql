@@ -415,6 +415,28 @@ BEGIN ATOMIC
 	HAVING sum(d.share) > 1000 AND (check_devices.tenant IS NULL
 		OR bool_or(d.org = check_devices.tenant))
 	UNION ALL
+	SELECT 'device_given_in_turn', i.org, format('job %s attempt %s node "%s"',
+			i.job, i.attempt, i.node),
+		format('began at %s on device %s, when others had it: %s thousandths in all',
+			i.at, i.device, i.given)
+	FROM (SELECT e.*, sum(e.share) OVER w AS given,
+			sum(e.share) FILTER (WHERE e.lives) OVER w AS live
+		FROM (SELECT h.*, unnest(gpucredit.gpuset_to_array(h.gpus)) AS device
+			FROM gpucredit.attempt_gpu a
+				CROSS JOIN LATERAL (VALUES
+				(a.org, a.job, a.attempt, a.node, a.gpus, a.started_at, a.share,
+					a.ended_at IS NULL),
+				(a.org, a.job, a.attempt, a.node, a.gpus, a.ended_at, -a.share,
+					false))
+				AS h (org, job, attempt, node, gpus, at, share, lives)
+			WHERE h.at IS NOT NULL AND (check_devices.tenant IS NULL
+				OR a.node IN (SELECT g.node FROM g))) e
+		WINDOW w AS (PARTITION BY e.node, e.device ORDER BY e.at, e.share
+			ROWS UNBOUNDED PRECEDING)) i
+	WHERE i.given > 1000 AND i.share > 0
+		AND coalesce(i.live, 0) <= 1000	/* else device_given_once says it */
+		AND (check_devices.tenant IS NULL OR i.org = check_devices.tenant)
+	UNION ALL
 	SELECT w.invariant, t.org, format('job %s attempt %s node "%s"', t.job,
 			t.attempt, t.node),
 		format('devices %s of an attempt on %s in pool "%s", the node %s',
@@ -461,7 +483,8 @@ BEGIN ATOMIC
 			OR CASE WHEN a.wall_limit IS NULL OR t.limit_end = 'infinity'
 				THEN a.wall_limit IS NOT NULL OR t.limit_end <> 'infinity'
 				ELSE extract(epoch FROM t.limit_end - t.started_at)
-					<> extract(epoch FROM a.wall_limit) END)
+					<> least(extract(epoch FROM a.wall_limit),
+						extract(epoch FROM a.ends_by - t.started_at)) END)
 	UNION ALL
 	SELECT 'node_not_overdrawn', min(t.org), format('node "%s"', t.node),
 		format('cpu %s of %s, memory %s of %s', sum(t.cpu_milli),

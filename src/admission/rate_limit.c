@@ -53,8 +53,7 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 											 PG_INT32_MAX);
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
-		.operation = "set_rate_limit", .decision = remove ? "removed" : "set",
-		.at = ClockNow()};
+		.operation = "set_rate_limit", .decision = remove ? "removed" : "set"};
 	SqlArgs		args = {0};
 
 	if (RateOperation(operation) < 0)

@@ -53,8 +53,7 @@ call_set_quota(PG_FUNCTION_ARGS)
 	AccountPath path = AccountParse(org, account);
 	bool		remove = PG_ARGISNULL(3) && PG_ARGISNULL(4) && PG_ARGISNULL(5);
 	AuditRow	audit = {.org = org, .account = account,
-		.operation = "set_quota", .decision = remove ? "removed" : "set",
-		.at = ClockNow()};
+		.operation = "set_quota", .decision = remove ? "removed" : "set"};
 	static const char *const names[] = {"max_gpus", "max_running",
 	"max_queued"};
 	SqlArgs		args = {0};

@@ -104,8 +104,11 @@ arg_id(SqlArgs *args, int64 id)
 void
 AuditWrite(AuditRow *row)
 {
-	SqlArgs		args = audit_args(row);
+	SqlArgs		args;
 
+	if (row->at == 0)
+		row->at = ClockNow();
+	args = audit_args(row);
 	if (strcmp(row->decision, "denied") == 0)
 		CountDenial(row->reason);
 	(void) SqlRun(&audit_insert, &args);

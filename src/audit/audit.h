@@ -26,7 +26,7 @@ typedef struct AuditRow
 	int64		hold;
 	int64		job;
 	int32		attempt;
-	TimestampTz at;
+	TimestampTz at;				/* 0: when AuditWrite() writes it */
 	Trace		trace;			/* what it is about; none: the session's */
 	AuditDetail *detail;		/* as detail.c has it */
 } AuditRow;

@@ -168,7 +168,7 @@ call_register_node(PG_FUNCTION_ARGS)
 static void
 change_node(const GpuNode *node, TimestampTz now)
 {
-	TimestampTz fenced_since = fences_since(now);
+	TimestampTz fenced_since;
 	SqlArgs		args = {0};
 	SqlResult	row;
 	uint64		n;
@@ -182,6 +182,8 @@ change_node(const GpuNode *node, TimestampTz now)
 						ClipForMessage(node->node)),
 				 errdetail("It was there when this call began."),
 				 errhint("Retry the transaction.")));
+	now = ClockAfter(now);		/* the node's lock was waited for */
+	fenced_since = fences_since(now);
 	check_change(node, SqlText(row, 0, 1), SqlText(row, 0, 2),
 				 SqlBool(row, 0, 3), fenced_since);
 	if (strcmp(node->gpu_type, SqlText(row, 0, 2)) != 0 ||
@@ -466,7 +468,7 @@ NodeAudit(FunctionCallInfo fcinfo, const char *operation,
 		  const char *decision, const char *pool, const char *reason)
 {
 	AuditRow	audit = {.operation = operation, .decision = decision,
-		.reason = reason, .at = ClockNow()};
+		.reason = reason};
 
 	AuditArgs(&audit, fcinfo);
 	AuditText(&audit, "pool", pool);

@@ -73,8 +73,7 @@ call_set_tier(PG_FUNCTION_ARGS)
 	SqlArgs		args = {0};
 	char	   *tier = ArgName(fcinfo, 0, "tier");
 	char	   *preemptible = ArgName(fcinfo, 2, "preemptible");
-	AuditRow	audit = {.operation = "set_tier", .decision = "set",
-		.at = ClockNow()};
+	AuditRow	audit = {.operation = "set_tier", .decision = "set"};
 
 	SqlArgText(&args, tier);
 	SqlArgInt4(&args, ArgInt4(fcinfo, 1, "rank", 0, 1000));

@@ -63,7 +63,7 @@ call_set_lost_work(PG_FUNCTION_ARGS)
 	char	   *outcome = ArgName(fcinfo, 1, "outcome");
 	bool		remove = PG_ARGISNULL(2);
 	AuditRow	audit = {.operation = "set_lost_work",
-		.decision = remove ? "removed" : "set", .at = ClockNow()};
+		.decision = remove ? "removed" : "set"};
 	SqlArgs		args = {0};
 	Tier		tier;
 

@@ -110,7 +110,7 @@ call_set_retry_rule(PG_FUNCTION_ARGS)
 	char	   *advice = ArgTextOrNull(fcinfo, 6, "advice");
 	SqlArgs		args = {0};
 	AuditRow	audit = {.operation = "set_retry_rule",
-		.decision = class ? "set" : "removed", .at = ClockNow()};
+		.decision = class ? "set" : "removed"};
 
 	if (class != NULL)
 		(void) ArgWord(class, "class", classes, lengthof(classes));

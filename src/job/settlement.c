@@ -92,6 +92,10 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 	see_signal(settlement, job, attempt);
 	what_next(settlement, job);
 	move_money(settlement, job, attempt);
+	if (settlement->requeue)
+		settlement->retry_at = ClockAdd(settlement->at,
+										settlement->failures > job->failures ?
+										RetryBackoff(settlement->failures) : 0);
 	end_attempt(settlement, attempt);
 	free_devices(settlement, attempt);
 	AttemptLogUsage(attempt, settlement->billed, settlement->at);
@@ -202,12 +206,6 @@ what_next(Settlement *settlement, const Job *job)
 		settlement->requeue = false;
 		settlement->job_state = "cancelled";
 	}
-	if (!settlement->requeue)
-		return;
-	settlement->retry_at = ClockNow();
-	if (settlement->failures > job->failures)
-		settlement->retry_at = ClockAdd(settlement->retry_at,
-										RetryBackoff(settlement->failures));
 }
 
 /*

@@ -192,7 +192,7 @@ call_suspend_account(PG_FUNCTION_ARGS)
 	bool		suspended = ArgBool(fcinfo, 2, "suspended");
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "suspend_account",
-		.decision = suspended ? "suspended" : "lifted", .at = ClockNow()};
+		.decision = suspended ? "suspended" : "lifted"};
 	SqlArgs		args = {0};
 
 	(void) AccountParse(org, account);

@@ -57,11 +57,12 @@ LedgerReason(LedgerStatus status)
 }
 
 /*
- * Give an amount of a locked, open hold back, last drawn first.
+ * Give an amount of a locked, open hold back, last drawn first.  *at is the
+ * instant.
  */
 LedgerStatus
 HoldShrink(Hold *hold, const Cause *cause, Credits amount, bool wait,
-		   Returned *returned)
+		   Returned *returned, TimestampTz *at)
 {
 	HoldPart   *parts;
 	HoldShares	shares;
@@ -72,8 +73,9 @@ HoldShrink(Hold *hold, const Cause *cause, Credits amount, bool wait,
 	n = PartsLock(hold, wait, &parts);
 	if (n < 0)
 		return LEDGER_BUSY;
+	*at = ClockNow();
 	BudgetReturn(hold, &shares, 0, amount);
-	*returned = PartsGiveBack(hold, cause, parts, n, 0, amount, ClockNow());
+	*returned = PartsGiveBack(hold, cause, parts, n, 0, amount, *at);
 	HoldUpdate(hold);
 	return LEDGER_DONE;
 }
@@ -117,11 +119,11 @@ HoldTryRelease(Hold *hold, const Cause *cause, Returned *returned,
 			   TimestampTz *at)
 {
 	LedgerStatus status = HoldShrink(hold, cause, hold->held, false,
-									 returned);
+									 returned, at);
 
 	if (status != LEDGER_DONE)
 		return status;
-	*at = hold->closed_at = ClockNow();
+	hold->closed_at = *at;
 	HoldUpdate(hold);
 	return LEDGER_DONE;
 }

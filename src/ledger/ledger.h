@@ -155,7 +155,8 @@ extern LedgerStatus HoldExtend(Hold *hold, const AccountPath *path,
 
 /* hold.c */
 extern LedgerStatus HoldShrink(Hold *hold, const Cause *cause, Credits amount,
-							   bool wait, Returned *returned);
+							   bool wait, Returned *returned,
+							   TimestampTz *at);
 extern Returned HoldSettle(Hold *hold, const Cause *cause, Credits captured,
 						   bool final, TimestampTz *at);
 extern LedgerStatus HoldTryRelease(Hold *hold, const Cause *cause,

@@ -109,14 +109,14 @@ call_set_budget(PG_FUNCTION_ARGS)
 	bool		hard = ArgBool(fcinfo, 4, "hard");
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
-		.operation = "set_budget", .decision = remove ? "removed" : "set",
-		.at = ClockNow()};
+		.operation = "set_budget", .decision = remove ? "removed" : "set"};
 	SqlArgs		args = {0};
 
 	check_alerts(fcinfo);
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	AccountLimitsLock(org, account);
+	audit.at = ClockNow();
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArgText(&args, period);

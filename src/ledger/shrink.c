@@ -178,9 +178,8 @@ shrink_others(Batch *batch)
 		plain[i] = !one->hold.sliced && !one->hold.counted;
 		if (plain[i] ||
 			HoldShrink(&one->hold, &one->cause, one->amount, false,
-					   &one->returned) != LEDGER_DONE)
+					   &one->returned, &one->at) != LEDGER_DONE)
 			continue;
-		one->at = ClockNow();
 		one->done = true;
 	}
 	keep(batch, plain);

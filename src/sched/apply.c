@@ -97,7 +97,8 @@ static void start_jobs(const Cycle *cycle);
 static void insert_attempts(const Cycle *cycle);
 static Credits held_for(const Cycle *cycle, const DecideStart *start,
 						Credits price);
-static TimestampTz end_after(const Cycle *cycle, int64 run);
+static TimestampTz end_after(const Cycle *cycle, const DecideStart *start,
+							 int64 run);
 static void insert_devices(const Cycle *cycle);
 static void audit_starts(const Cycle *cycle);
 static void audit_score(AuditRow *row, const Cycle *cycle, int i);
@@ -250,7 +251,7 @@ insert_attempts(const Cycle *cycle)
 		StartPrice	price = CyclePrice(cycle, start);
 
 		ends[i] = !start->let_in ? DT_NOEND :
-			end_after(cycle,
+			end_after(cycle, start,
 					  cycle->asks[START_JOB(cycle, i)->ask].wall_limit);
 		texts[i] = START_JOB(cycle, i)->org;
 		texts[n + i] = price.gpu_type;
@@ -295,11 +296,15 @@ held_for(const Cycle *cycle, const DecideStart *start, Credits price)
 
 /*
  * When a start is over if it runs for so long; never, where nothing ends it.
+ * One that is let in before a reservation ends in time for that, which was
+ * decided by the instant of the load.
  */
 static TimestampTz
-end_after(const Cycle *cycle, int64 run)
+end_after(const Cycle *cycle, const DecideStart *start, int64 run)
 {
-	return run >= DECIDE_NEVER - cycle->now ? DT_NOEND : cycle->now + run;
+	TimestampTz from = start->let_in ? cycle->input.now : cycle->now;
+
+	return run >= DECIDE_NEVER - from ? DT_NOEND : from + run;
 }
 
 /*
@@ -336,9 +341,9 @@ insert_devices(const Cycle *cycle)
 			small[n + p] = start->share;
 			small[2 * n + p] = START_QUEUED(cycle, i)->asked->min_gpus;
 			small[3 * n + p] = START_QUEUED(cycle, i)->asked->max_gpus;
-			times[p] = end_after(cycle, job->expected_run > 0 ?
+			times[p] = end_after(cycle, start, job->expected_run > 0 ?
 								 job->expected_run : wall_limit);
-			times[n + p] = end_after(cycle, wall_limit);
+			times[n + p] = end_after(cycle, start, wall_limit);
 			sets[p] = GpuSetGetDatum(part->devices);
 		}
 	}
@@ -412,7 +417,7 @@ audit_score(AuditRow *row, const Cycle *cycle, int i)
 
 	AuditInt8(row, "waited_us",
 			  Max(cycle->now - START_QUEUED(cycle, i)->waits_from, 0));
-	if (job->aged_at < cycle->now)
+	if (job->aged_at < cycle->input.now)
 		AuditNumber(row, "aged", "true");
 	if (start->type == DECIDE_NO_TYPE)
 		return;

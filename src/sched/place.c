@@ -9,6 +9,10 @@
  * again, so that what it would have used is not idle, nor its quotas kept for
  * it.
  *
+ * It decides by the instant at which it begins to load, input.now.  What it
+ * writes is dated once all is locked: an end that the load saw is then never
+ * later than the start that follows it on the same device.
+ *
  * Locks: the pool's row, without waiting; then as fund.c, apply.c, surplus.c
  * and reclaim.c say, none of which waits.
  *
@@ -65,6 +69,7 @@ call_place(PG_FUNCTION_ARGS)
 		CycleDecide(&cycle);
 	} while (!LimitsCounted(&cycle) || !AffordGoingOn(&cycle) ||
 			 !CycleLearn(&cycle) || !is_had(&cycle));
+	cycle.now = ClockAfter(cycle.now);
 	LimitsCount(&cycle);
 	CycleApply(&cycle);
 	ClaimsApply(&cycle);

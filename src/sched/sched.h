@@ -62,7 +62,7 @@ typedef struct ToldRow
 typedef struct Cycle
 {
 	const char *pool;
-	TimestampTz now;
+	TimestampTz now;			/* input.now until all is locked, then later */
 	bool		read_only;		/* plan: change nothing */
 	struct Supposed *supposed;	/* plan_with: what is not there; or NULL */
 	NodeSet    *set;

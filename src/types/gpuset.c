@@ -282,7 +282,9 @@ gpucredit_gpuset_from_array(PG_FUNCTION_ARGS)
 		if (nulls[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("array of devices must not contain nulls")));
+					 errmsg("array of devices must not contain nulls"),
+					 errdetail("A device is known by its number."),
+					 errhint("Leave nulls out.")));
 		if (device < 0 || device >= GPUSET_MAX_DEVICES)
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
