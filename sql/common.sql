@@ -68,7 +68,8 @@ BEGIN
 	leader := gpucredit.now();
 	PERFORM set_config('timezone', 'UTC', true),
 		set_config('datestyle', 'ISO, MDY', true),
-		set_config('force_parallel_mode', 'on', true);
+		set_config(name, 'on', true) FROM pg_settings
+	WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
 	RETURN QUERY EXECUTE 'SELECT gpucredit.now() = $1,
 		current_setting(''gpucredit.clock'')' USING leader;
 END $$;

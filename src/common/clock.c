@@ -139,7 +139,7 @@ check_clock(char **newval, void **extra, GucSource source)
 		if (!keep_instant(newval, setting.instant))
 			return false;
 	}
-	*extra = malloc(sizeof(ClockSetting));
+	*extra = guc_malloc(LOG, sizeof(ClockSetting));
 	if (*extra == NULL)
 		return false;
 	memcpy(*extra, &setting, sizeof(ClockSetting));
@@ -168,12 +168,12 @@ static bool
 keep_instant(char **newval, TimestampTz instant)
 {
 	size_t		size = strlen(*newval) + 32;	/* an int64, '@' and ' ' */
-	char	   *kept = malloc(size);
+	char	   *kept = guc_malloc(LOG, size);
 
 	if (kept == NULL)
 		return false;
 	snprintf(kept, size, "@" INT64_FORMAT " %s", instant, *newval);
-	free(*newval);
+	guc_free(*newval);
 	*newval = kept;
 	return true;
 }
@@ -215,7 +215,7 @@ parse_instant(const char *text, TimestampTz *instant)
 	if (strlen(text) > MAXDATELEN ||
 		ParseDateTime(text, work, sizeof(work), field, ftype, MAXDATEFIELDS,
 					  &nf) != 0 ||
-		DecodeDateTime(field, ftype, nf, &dtype, &tm, &fsec, &tz) != 0 ||
+		CompatDecodeDateTime(field, ftype, nf, &dtype, &tm, &fsec, &tz) != 0 ||
 		dtype != DTK_DATE)
 		return false;
 	for (int i = 0; i < nf; i++)

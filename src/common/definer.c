@@ -17,15 +17,13 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
+#include "common/compat.h"
 #include "common/definer.h"
 #include "miscadmin.h"
 #include "utils/syscache.h"
 
 static Oid	owner_of(Oid function);
-static void pin_search_path(void);
 
 Definer
 DefinerEnter(FunctionCallInfo fcinfo)
@@ -35,14 +33,14 @@ DefinerEnter(FunctionCallInfo fcinfo)
 	GetUserIdAndSecContext(&definer.caller, &definer.security);
 	SetUserIdAndSecContext(owner_of(fcinfo->flinfo->fn_oid),
 						   definer.security | SECURITY_LOCAL_USERID_CHANGE);
-	pin_search_path();
+	definer.path = CompatPinSearchPath();
 	return definer;
 }
 
 void
 DefinerLeave(Definer definer)
 {
-	PopOverrideSearchPath();
+	CompatUnpinSearchPath(definer.path);
 	SetUserIdAndSecContext(definer.caller, definer.security);
 }
 
@@ -73,23 +71,4 @@ FunctionRow(Oid function)
 				 errdetail("It was dropped while it was called."),
 				 errhint("Call it again once gpucredit is installed.")));
 	return tuple;
-}
-
-/*
- * The path that SET search_path = pg_catalog, pg_temp makes: pg_temp is on it
- * only once the session has one.
- */
-static void
-pin_search_path(void)
-{
-	OverrideSearchPath path = {0};
-	Oid			temp;
-	Oid			temp_toast;
-
-	GetTempNamespaceState(&temp, &temp_toast);
-	path.schemas = list_make1_oid(PG_CATALOG_NAMESPACE);
-	if (OidIsValid(temp))
-		path.schemas = lappend_oid(path.schemas, temp);
-	PushOverrideSearchPath(&path);
-	list_free(path.schemas);
 }

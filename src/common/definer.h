@@ -16,6 +16,7 @@ typedef struct Definer
 {
 	Oid			caller;
 	int			security;
+	int			path;			/* level of settings that pins the path */
 } Definer;
 
 extern Definer DefinerEnter(FunctionCallInfo fcinfo);

@@ -10,6 +10,7 @@
 #ifndef GPUCREDIT_ERRORS_H
 #define GPUCREDIT_ERRORS_H
 
+#include "common/compat.h"
 #include "utils/elog.h"
 
 /* UC0xx: ledger */

@@ -17,6 +17,7 @@
 #ifndef GPUCREDIT_SQL_H
 #define GPUCREDIT_SQL_H
 
+#include "common/compat.h"
 #include "datatype/timestamp.h"
 #include "executor/spi.h"
 #include "types/credits.h"

@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
 #include "parser/parse_type.h"
@@ -125,7 +126,7 @@ prepare(SqlStatement *statement)
 static bool
 is_running(const SqlStatement *statement)
 {
-	return statement->running > 0 && statement->running_in == MyProc->lxid;
+	return statement->running > 0 && statement->running_in == MyLocalTransactionId;
 }
 
 /*
@@ -181,7 +182,7 @@ SqlReady(SqlStatement *statement, SqlArgs *args)
 	statement->uses++;
 	if (!is_running(statement))
 		statement->running = 0;
-	statement->running_in = MyProc->lxid;
+	statement->running_in = MyLocalTransactionId;
 	statement->running++;
 	Ensure(statement->nargs == (args ? args->n : 0),
 		   "A statement was given the wrong number of parameters.");

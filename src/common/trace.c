@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "common/compat.h"
 #include "common/trace.h"
 #include "types/clip.h"
 #include "utils/array.h"
@@ -94,7 +95,7 @@ check_traceparent(char **newval, void **extra, GucSource source)
 						  "00f067aa0ba902b7-01\", or nothing.");
 		return false;
 	}
-	trace = malloc(sizeof(Trace));
+	trace = guc_malloc(LOG, sizeof(Trace));
 	if (trace == NULL)
 		return false;
 	*trace = TraceOfParent(*newval);

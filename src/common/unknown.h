@@ -8,6 +8,8 @@
 #ifndef GPUCREDIT_UNKNOWN_H
 #define GPUCREDIT_UNKNOWN_H
 
+#include "common/compat.h"
+
 extern pg_attribute_noreturn() void RefuseUnknownAccount(const char *org,
 														 const char *account);
 extern pg_attribute_noreturn() void RefuseUnknownJob(int64 id);

@@ -24,12 +24,12 @@
  */
 #include "postgres.h"
 
+#include "common/compat.h"
 #include "common/hashfn.h"
 #include "entry/count.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "shmem/segment.h"
-#include "storage/backendid.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/timeout.h"
@@ -166,7 +166,7 @@ CountEnd(Call *call, int sqlstate)
 	INSTR_TIME_SUBTRACT(took, call->begun);
 	us = INSTR_TIME_GET_MICROSEC(took);
 	database = &counters[number];
-	calls = &database->calls[MyProc->pgprocno % STRIPES][call->entry];
+	calls = &database->calls[MyProcNumber % STRIPES][call->entry];
 	pg_atomic_fetch_add_u64(&calls->buckets[bucket_of(us)], 1);
 	pg_atomic_fetch_add_u64(&calls->microseconds, us);
 	if (call->replayed)

@@ -14,6 +14,7 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "common/compat.h"
 #include "common/path.h"
 #include "common/sql.h"
 #include "ledger/alert.h"

@@ -32,6 +32,7 @@
 
 #include "access/xact.h"
 #include "common/clock.h"
+#include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
 #include "ledger/alert.h"
@@ -248,10 +249,10 @@ subtransactions(void)
 {
 	static Subtransactions had = {InvalidLocalTransactionId, 0};
 
-	if (had.transaction != MyProc->lxid)
+	if (had.transaction != MyLocalTransactionId)
 		had = (Subtransactions)
 	{
-		MyProc->lxid, 0
+		MyLocalTransactionId, 0
 	};
 	return &had;
 }

@@ -27,6 +27,7 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "common/clock.h"
+#include "common/compat.h"
 #include "common/errors.h"
 #include "common/log.h"
 #include "miscadmin.h"
@@ -143,7 +144,7 @@ log_stalled(const Holders *holders, TimestampTz since)
 	LogNumber(line, "waited_s", waited);
 	LogNumber(line, "transactions", holders->n);
 	if (holders->n > 0)
-		LogText(line, "first", psprintf("%d/%u", holders->ids[0].backendId,
+		LogText(line, "first", psprintf("%d/%u", VxidProcess(holders->ids[0]),
 										holders->ids[0].localTransactionId));
 	LogAtCommit(line);
 }
@@ -177,8 +178,7 @@ find_holders(void)
 		const LockInstanceData *lock = &locks->locks[i];
 		VirtualTransactionId *id = &holders.ids[holders.n];
 
-		id->backendId = lock->backend;
-		id->localTransactionId = lock->lxid;
+		*id = LockHolder(lock);
 		if (writes(lock, tables) && VirtualTransactionIdIsValid(*id))
 			holders.n++;
 	}
@@ -233,7 +233,7 @@ note_pending(const Horizon *horizon, const Holders *holders)
 	SqlArgs		args = {0};
 
 	for (int i = 0; i < holders->n; i++)
-		texts[i] = psprintf("%d/%u", holders->ids[i].backendId,
+		texts[i] = psprintf("%d/%u", VxidProcess(holders->ids[i]),
 							holders->ids[i].localTransactionId);
 	SqlArgInt8(&args, horizon->to[SEAL_ENTRY]);
 	SqlArgInt8(&args, horizon->to[SEAL_AUDIT]);
@@ -260,7 +260,7 @@ parse_holders(Datum list)
 		VirtualTransactionId *id = &holders.ids[i];
 
 		EnsureStored(sscanf(TextDatumGetCString(elems[i]), "%d/%u",
-							&id->backendId, &id->localTransactionId) == 2 &&
+							&VxidProcess(*id), &id->localTransactionId) == 2 &&
 					 VirtualTransactionIdIsValid(*id),
 					 "A transaction that sealing waits for has no such name.");
 	}

@@ -3,6 +3,8 @@
 # Debian's exporter reads the queries file, Prometheus scrapes it and judges
 # the rules, promtool tries each alert, and every query of the dashboard is
 # run.  All on free ports of the loopback.
+#
+# Packages: prometheus prometheus-postgres-exporter
 
 use strict;
 use warnings;

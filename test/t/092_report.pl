@@ -5,6 +5,8 @@
 # nothing is wider than the screen, that no text is too small or too faint,
 # and what numbers a reader sees.  Those are compared with what the ledger
 # says by other ways.  Pictures are left in the test's folder.
+#
+# Packages: chromium fonts-dejavu-core poppler-utils
 
 use strict;
 use warnings;

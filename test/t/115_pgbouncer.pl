@@ -5,6 +5,8 @@
 # SET LOCAL ROLE.  Then nobody sees what is another's: calls, views, prepared
 # statements, cursors.  What the pooler hands on from one client to the next
 # is shown too (docs/decisions.md), and what stops it.
+#
+# Packages: pgbouncer
 
 use strict;
 use warnings;

@@ -20,7 +20,9 @@
 #
 # Functions (details above each):
 #   gc_workdir NAME                 private folder, removed at exit
-#   gc_provision build|test|server  install what is missing
+#   gc_provision build|test|check|server [PACKAGE...]
+#                                   install what is missing
+#   gc_copy DIR                     a copy of the checkout
 #   gc_build DIR [MAKE ARG...]      build and install a copy of the checkout
 #   gc_use_build DIR                use what gc_build left in DIR earlier
 #   gc_server_start DIR [LINE...]   initdb if new, start, export PG*
@@ -29,6 +31,7 @@
 #   gc_server_keep DIR              leave it running at exit (and $GC_WORK)
 #   gc_run COMMAND...               run as the servers' user
 #   gc_guard COMMAND...             gc_run, dying with us at Ctrl-C or TERM
+#   gc_child COMMAND...             the same without changing the user
 #   gc_say, gc_die TEXT...
 #
 # Environment: PG_MAJOR (15), TMPDIR, GC_KEEP=1 keeps $GC_WORK.
@@ -82,14 +85,19 @@ gc_run()
 	fi
 )
 
-# gc_run in a process group of its own, which gc_cleanup ends.  A plain child
-# would make bash sit out its end before a signal is noticed.
 gc_guard()
+{
+	gc_child gc_run "$@"
+}
+
+# A command in a process group of its own, which gc_cleanup ends.  A plain child
+# would make bash sit out its end before a signal is noticed.
+gc_child()
 {
 	local status=0
 
 	set -m
-	gc_run "$@" </dev/null &
+	"$@" </dev/null &
 	GC_CHILD=$!
 	set +m
 	wait "$GC_CHILD" || status=$?
@@ -143,30 +151,31 @@ gc_cleanup()
 	exit $status
 }
 
-# Installs the Debian packages that are missing.
+# Installs the Debian packages that are missing, and those named after:
 #   build   the server, what compiles the extension, Perl's database driver
-#   test    that, the test frameworks and the checkers of the code
+#   test    build, and the test frameworks
+#   check   test, and the checkers of the code
 #   server  build, and what a server of our own is compiled with
 gc_provision()
 {
 	local wanted=(postgresql-$GC_MAJOR postgresql-server-dev-$GC_MAJOR gcc
 		make libc6-dev perl libdbi-perl libdbd-pg-perl)
+	local frameworks=(postgresql-$GC_MAJOR-pgtap postgresql-$GC_MAJOR-cron
+		libipc-run-perl libtap-parser-sourcehandler-pgtap-perl tzdata)
 	local missing=() package
 
 	case $1 in
 		build) ;;
-		test)
-			wanted+=(postgresql-$GC_MAJOR-pgtap postgresql-$GC_MAJOR-cron
-				libipc-run-perl libtap-parser-sourcehandler-pgtap-perl
-				clang libclang-rt-14-dev clang-tidy cppcheck pg-bsd-indent
-				prometheus prometheus-postgres-exporter
-				libpq-dev libjansson-dev bubblewrap
-				chromium fonts-dejavu-core poppler-utils pgbouncer sqlsmith
-				valgrind)
+		test) wanted+=("${frameworks[@]}") ;;
+		check)
+			wanted+=("${frameworks[@]}" clang libclang-rt-dev clang-tidy
+				cppcheck pg-bsd-indent valgrind libpq-dev libjansson-dev)
 			;;
 		server) wanted+=(bzip2 libipc-run-perl libxml2-dev pkg-config tzdata) ;;
 		*) gc_die "gc_provision: what is \"$1\"?" ;;
 	esac
+	shift
+	wanted+=("$@")
 
 	if ! command -v dpkg-query >/dev/null; then
 		[ -x "$GC_PG_CONFIG" ] ||
@@ -235,6 +244,18 @@ gc_as_root()
 	fi
 }
 
+# Copies the checkout to DIR, without what was built in it.
+gc_copy()
+{
+	mkdir -p "$1"
+	tar -C "$GC_ROOT" --exclude=./.git --exclude='*.o' --exclude='*.d' \
+		--exclude='*.so' --exclude='./.build-flags' \
+		--exclude='./gpucredit--*.sql' --exclude=./results \
+		--exclude=./log --exclude='./test/*/build' --exclude='./tmp_check*' -cf - . |
+		tar -C "$1" --no-same-owner -xf -
+	chmod -R a+rX "$1"
+}
+
 # Copies the checkout to DIR/src, compiles it there, and installs it into
 # DIR/pg, a copy of PostgreSQL ($GC_TREES).  The checkout itself is only
 # read, so whoever may read it can build it.
@@ -244,13 +265,7 @@ gc_build()
 	shift
 
 	[ -x "$GC_PG_CONFIG" ] || gc_die "no PostgreSQL: $GC_PG_CONFIG"
-	mkdir -p "$dir/src"
-	tar -C "$GC_ROOT" --exclude=./.git --exclude='*.o' --exclude='*.d' \
-		--exclude='*.so' --exclude='./.build-flags' \
-		--exclude='./gpucredit--*.sql' --exclude=./results \
-		--exclude=./log --exclude='./test/*/build' --exclude='./tmp_check*' -cf - . |
-		tar -C "$dir/src" --no-same-owner -xf -
-	chmod -R a+rX "$dir/src"
+	gc_copy "$dir/src"
 	[ "$(id -u)" != 0 ] || chown -R "$GC_USER" "$dir"
 
 	if ! GC_RUN_IN=$dir/src gc_guard sh -c '

@@ -1,0 +1,130 @@
+# root.sh: another release of Debian, for its PostgreSQL
+#
+#   source "$(dirname "$0")/lib/root.sh"      # after server.sh
+#   gc_root 17                    # makes that Debian, if it is not kept yet
+#   gc_in_root 17 COMMAND...      # runs there as root, with our GC_* settings
+#
+# debootstrap makes the root once, from the mirror that this machine's apt
+# uses, and it is kept in ${XDG_CACHE_HOME:-/var/cache}/gpucredit.  Nothing of
+# this machine is mounted there: what is to be seen there is copied.  Where the
+# kernel lets us, commands have a /proc, mounted in a mount namespace that ends
+# with them; a container that forbids it does without, and so do the tests.
+# /dev/shm is a folder there, which is all that shm_open() asks for.
+#
+# Functions return 1 after they said why, where there can be no such root.
+
+# The settings that our caller has, before we export our own.
+GC_CALLERS=($(compgen -e GC_ || true))
+
+# The release that has a version of PostgreSQL.
+gc_root_suite()
+{
+	case $1 in
+		15) echo bookworm ;;
+		17) echo trixie ;;
+		18) echo sid ;;
+		*) return 1 ;;
+	esac
+}
+
+gc_root_dir()
+{
+	echo "${XDG_CACHE_HOME:-/var/cache}/gpucredit/debian-$(gc_root_suite "$1")"
+}
+
+# Makes the root for a version of PostgreSQL.  Who comes second waits.
+gc_root()
+{
+	local suite dir log=$GC_WORK/debootstrap-$1.log mirror
+
+	suite=$(gc_root_suite "$1") || {
+		gc_say "there is no Debian with PostgreSQL $1"
+		return 1
+	}
+	dir=$(gc_root_dir "$1")
+	[ ! -e "$dir/etc/gpucredit-root" ] || return 0
+	[ -x /usr/sbin/debootstrap ] ||
+		gc_install debootstrap debian-archive-keyring || return 1
+	mirror=$(gc_root_mirror)
+	[ -n "$mirror" ] || {
+		gc_say "apt has no source of Debian's main"
+		return 1
+	}
+	gc_say "making a Debian $suite in $dir"
+	gc_child gc_as_root bash -c '
+		set -euo pipefail
+		dir=$1 suite=$2 mirror=$3 options=$4
+		mkdir -p "${dir%/*}"
+		exec 9>"$dir.lock"
+		flock 9
+		[ ! -e "$dir/etc/gpucredit-root" ] || exit 0
+		rm -rf --one-file-system "$dir" "$dir.new"
+		apart=
+		! unshare --mount true 2>/dev/null || apart="unshare --mount"
+		$apart debootstrap --variant=minbase --include=ca-certificates \
+			$5 "$suite" "$dir.new" "$mirror" 9>&-
+		umount "$dir.new/proc" "$dir.new/sys" 2>/dev/null || true
+		chmod 1777 "$dir.new/dev/shm"
+		printf "%s\n" "$options" >"$dir.new/etc/apt/apt.conf.d/00gpucredit"
+		printf "#!/bin/sh\nexit 101\n" >"$dir.new/usr/sbin/policy-rc.d"
+		chmod 755 "$dir.new/usr/sbin/policy-rc.d"
+		echo "$suite" >"$dir.new/etc/gpucredit-root"
+		mv "$dir.new" "$dir"
+		' root "$dir" "$suite" "$mirror" "$(gc_root_apt)" \
+		"$(gc_root_trust)" >"$log" 2>&1 || {
+		tail -n 20 "$log" >&2
+		gc_say "no Debian $suite can be made"
+		return 1
+	}
+}
+
+# Where this machine's apt has Debian's main from, which has all releases.
+gc_root_mirror()
+{
+	apt-get indextargets --format '$(COMPONENT) $(RELEASE) $(REPO_URI)' \
+		'Created-By: Packages' | awk -v "release=$(. /etc/os-release &&
+			echo "${VERSION_CODENAME:-}")" \
+		'$1 == "main" && $2 == release { print $3; exit }'
+}
+
+# How it fetches, for the root's apt.  A release that is being made may be past
+# the date until which its index is valid.
+gc_root_apt()
+{
+	apt-config dump | grep -E \
+		'^Acquire::(Allow|Check-|ForceIP|Retries|https?::(Proxy |Timeout|Verify))' ||
+		true
+	echo 'Acquire::Check-Valid-Until "false";'
+	echo 'APT::Install-Recommends "false";'
+}
+
+# A mirror whose signature this machine's apt does not ask for.
+gc_root_trust()
+{
+	! grep -qsE '\[[^]]*trusted=yes|^Trusted: *yes' /etc/apt/sources.list \
+		/etc/apt/sources.list.d/* || echo --no-check-gpg
+}
+
+# Runs a command in the root as root, in the folder /.
+gc_in_root()
+{
+	local dir name settings=()
+	dir=$(gc_root_dir "$1")
+	shift
+
+	for name in ${GC_CALLERS[@]+"${GC_CALLERS[@]}"}; do
+		settings+=("$name=${!name}")
+	done
+	gc_child gc_as_root bash -c '
+		dir=$1
+		shift
+		cp -L /etc/resolv.conf /etc/hosts "$dir/etc/" 2>/dev/null
+		if [ ! -e "$dir/proc/self" ] && unshare --mount true 2>/dev/null; then
+			exec unshare --mount sh -c "
+				mount -t proc proc \"\$0/proc\" 2>/dev/null
+				exec chroot \"\$0\" \"\$@\"" "$dir" "$@"
+		fi
+		exec chroot "$dir" "$@"' root "$dir" env -i HOME=/root TERM=dumb \
+		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+		${settings[@]+"${settings[@]}"} "$@"
+}
