@@ -35,7 +35,6 @@
 
 Attempt    *attempts;
 
-static json_t * read_intent(int dir);
 static void take_intent(Attempt *attempt, const json_t * intent);
 static void look(Attempt *attempt);
 static bool keeper_lives(Attempt *attempt, int *lock);
@@ -84,10 +83,11 @@ AttemptOpen(const char *name)
 
 	attempt->name = Dup(name);
 	attempt->control = -1;
+	attempt->saved_step = -1;
 	attempt->dir = openat(run_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 						  O_NOFOLLOW);
 	if (attempt->dir >= 0)
-		intent = read_intent(attempt->dir);
+		intent = AttemptIntent(attempt->dir);
 	if (intent == NULL)
 	{
 		if (attempt->dir >= 0)
@@ -101,6 +101,7 @@ AttemptOpen(const char *name)
 	attempt->phase = FileThere(attempt->dir, "settled") ? PHASE_SETTLED :
 		FileThere(attempt->dir, "gone") ? PHASE_GONE : PHASE_RUNS;
 	attempt->settled_ns = BoottimeNs();
+	attempt->gone_ns = MonotonicNs();
 	if (attempt->phase == PHASE_RUNS)
 	{
 		char	   *path = Format("/proc/self/fd/%d", attempt->dir);
@@ -111,8 +112,9 @@ AttemptOpen(const char *name)
 	return attempt;
 }
 
-static json_t *
-read_intent(int dir)
+/* NULL where it was not written whole */
+json_t *
+AttemptIntent(int dir)
 {
 	size_t		len;
 	char	   *text = FileGet(dir, "intent", &len);
@@ -166,7 +168,7 @@ AttemptsLook(void)
 {
 	for (Attempt *a = attempts; a != NULL; a = a->next)
 	{
-		if (a->phase == PHASE_RUNS)
+		if (a->phase == PHASE_RUNS && !a->resumes)
 			look(a);
 	}
 }
@@ -287,6 +289,8 @@ AttemptGone(Attempt *attempt)
 		!FilePut(attempt->dir, "gone", "", 0))
 		Die("could not write gone of %s: %s", attempt->tag, strerror(errno));
 	attempt->phase = PHASE_GONE;
+	attempt->gone_ns = MonotonicNs();
+	attempt->resumes = false;
 	if (attempt->control >= 0)
 		close(attempt->control);
 	attempt->control = -1;

@@ -22,6 +22,19 @@ typedef enum Phase
 	PHASE_SETTLED				/* the database answered */
 } Phase;
 
+/* The digest of what a job saved, or is to go on from. */
+typedef struct Digest
+{
+	pid_t		pid;			/* who takes it; 0: nobody */
+	int			out;			/* where that one tells it */
+	bool		ready;
+	bool		metered;		/* the time until then was told */
+	int64_t		step;
+	int64_t		size;
+	char	   *path;
+	char		sha256[65];		/* empty: it could not be read */
+} Digest;
+
 typedef struct Attempt
 {
 	char	   *org;
@@ -44,6 +57,13 @@ typedef struct Attempt
 	int64_t		meter_due_ns;
 	int64_t		settle_due_ns;
 	int64_t		pause_ns;		/* between tries */
+	Digest		digest;
+	ino_t		checkpoint_inode;	/* of the newest that was looked at */
+	int64_t		saved_step;		/* -1: nothing saved */
+	bool		resumes;		/* not launched: what it goes on from is read */
+	int			from_attempt;
+	int64_t		from_step;
+	int64_t		gone_ns;
 	bool		orphans_said;
 	int64_t		settled_ns;		/* CLOCK_BOOTTIME, or when this agent began */
 	struct Attempt *next;
@@ -72,6 +92,7 @@ extern void AttemptsLoad(void);
 extern Attempt *AttemptFind(const char *org, int64_t job, int number);
 extern void AttemptObey(const Order *order);
 extern Attempt *AttemptOpen(const char *name);
+extern json_t *AttemptIntent(int dir);
 extern void AttemptsLook(void);
 extern void AttemptWriteLost(Attempt *attempt);
 extern void AttemptGone(Attempt *attempt);
@@ -79,6 +100,7 @@ extern void AttemptChildGone(pid_t pid);
 extern int64_t AttemptElapsedUs(const Attempt *attempt);
 extern void AttemptSettled(Attempt *attempt, const char *how);
 extern void AttemptsForget(void);
+extern void AttemptResume(Attempt *attempt, bool good, json_t *checkpoint);
 
 /* How an attempt ended, as settle() is told. */
 typedef struct Ending

@@ -15,6 +15,7 @@
 #include "agent.h"
 #include "attempts.h"
 #include "calls.h"
+#include "checkpoints.h"
 #include "config.h"
 #include "db.h"
 #include "devices.h"
@@ -33,9 +34,15 @@ static void read_settings(void);
 static void settings_read(PGresult * result, void *context);
 static void beat(void);
 static void beat_answered(PGresult * result, void *context);
+static Attempt *next_digest(bool resumes);
+static void resume(Attempt *attempt);
+static void resume_answered(PGresult *result, void *context);
+static void save(Attempt *attempt);
+static void save_answered(PGresult *result, void *context);
 static Attempt *next_to_settle(void);
 static void settle(Attempt *attempt);
 static void settle_answered(PGresult * result, void *context);
+static bool meters(const Attempt *attempt);
 static bool any_to_meter(void);
 static void meter(void);
 static void meter_answered(PGresult * result, void *context);
@@ -80,6 +87,10 @@ CallsMake(void)
 		read_settings();
 	else if (poked || now >= beat_due_ns)
 		beat();
+	else if ((attempt = next_digest(true)) != NULL)
+		resume(attempt);
+	else if ((attempt = next_digest(false)) != NULL)
+		save(attempt);
 	else if ((attempt = next_to_settle()) != NULL)
 		settle(attempt);
 	else if (any_to_meter())
@@ -195,6 +206,129 @@ beat_answered(PGresult * result, void *context)
 	}
 }
 
+/*
+ * Whose digest is there and has not been told.  What an attempt had run by
+ * then is told first, as that is what its checkpoint counts for.
+ */
+static Attempt *
+next_digest(bool resumes)
+{
+	int64_t		now = MonotonicNs();
+
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (!a->digest.ready || a->resumes != resumes ||
+			a->phase == PHASE_SETTLED || now < a->settle_due_ns)
+			continue;
+		if (resumes || a->digest.metered || !meters(a))
+			return a;
+		a->meter_due_ns = 0;
+	}
+	return NULL;
+}
+
+/*
+ * What was found of the checkpoint that an attempt is to go on from.
+ */
+static void
+resume(Attempt *attempt)
+{
+	const Digest *digest = &attempt->digest;
+	char	   *job = Format("%lld", (long long) attempt->job);
+	char	   *number = Format("%d", attempt->number);
+	char	   *from = Format("%d", attempt->from_attempt);
+	char	   *step = Format("%lld", (long long) attempt->from_step);
+	const char *values[6] = {attempt->org, job, number, from, step,
+	digest->sha256[0] == '\0' ? NULL : digest->sha256};
+
+	DbCall("SELECT good, from_attempt, from_step, uri,"
+		   " pg_catalog.encode(sha256, 'hex') AS sha256, size_bytes"
+		   " FROM gpucredit.resumed($1, $2, $3, $4, $5,"
+		   " pg_catalog.decode($6, 'hex'))", 6, values, resume_answered,
+		   attempt);
+	free(job);
+	free(number);
+	free(from);
+	free(step);
+}
+
+static void
+resume_answered(PGresult *result, void *context)
+{
+	Attempt    *attempt = context;
+	json_t	   *checkpoint = NULL;
+	bool		good;
+
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+	{
+		/* it is over, or soon: the next heartbeat says so */
+		attempt->settle_due_ns = MonotonicNs() + NS_PER_S;
+		return;
+	}
+	good = strcmp(field(result, 0, "good"), "t") == 0;
+	if (field(result, 0, "uri") != NULL)
+		checkpoint = json_pack("{s:I, s:I, s:s, s:s, s:I}", "attempt",
+							   (json_int_t) atoi(field(result, 0,
+													   "from_attempt")),
+							   "step", (json_int_t)
+							   strtoll(field(result, 0, "from_step"), NULL,
+									   10),
+							   "uri", field(result, 0, "uri"),
+							   "sha256", field(result, 0, "sha256"),
+							   "size_bytes", (json_int_t)
+							   strtoll(field(result, 0, "size_bytes"), NULL,
+									   10));
+	CheckpointDone(attempt);
+	attempt->saved_step = -1;
+	AttemptResume(attempt, good, checkpoint);
+	json_decref(checkpoint);
+}
+
+/*
+ * A job has saved.
+ */
+static void
+save(Attempt *attempt)
+{
+	const Digest *digest = &attempt->digest;
+	char	   *job = Format("%lld", (long long) attempt->job);
+	char	   *number = Format("%d", attempt->number);
+	char	   *step = Format("%lld", (long long) digest->step);
+	char	   *size = Format("%lld", (long long) digest->size);
+	const char *values[7] = {attempt->org, job, number, step, digest->path,
+	digest->sha256, size};
+
+	DbCall("SELECT gpucredit.checkpoint($1, $2, $3, $4, $5,"
+		   " pg_catalog.decode($6, 'hex'), $7)", 7, values, save_answered,
+		   attempt);
+	free(job);
+	free(number);
+	free(step);
+	free(size);
+}
+
+static void
+save_answered(PGresult *result, void *context)
+{
+	Attempt    *attempt = context;
+	const char *state = result == NULL ? "" : DbState(result);
+
+	if (PQresultStatus(result) != PGRES_TUPLES_OK &&
+		(result == NULL || strncmp(state, "40", 2) == 0))
+	{
+		attempt->settle_due_ns = MonotonicNs() + NS_PER_S;
+		return;					/* once more */
+	}
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		Say("event=checkpoint_refused attempt=%s state=%s error=\"%s\"",
+			attempt->tag, state,
+			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+	else
+		Say("event=saved attempt=%s step=%lld", attempt->tag,
+			(long long) attempt->digest.step);
+	CheckpointDone(attempt);
+}
+
 static Attempt *
 next_to_settle(void)
 {
@@ -202,7 +336,8 @@ next_to_settle(void)
 
 	for (Attempt *a = attempts; a != NULL; a = a->next)
 	{
-		if (a->phase != PHASE_GONE || now < a->settle_due_ns)
+		if (a->phase != PHASE_GONE || now < a->settle_due_ns ||
+			CheckpointHolds(a))
 			continue;
 		if (a->rank == 0)
 			return a;
@@ -378,6 +513,7 @@ meter_answered(PGresult * result, void *context)
 			continue;
 		}
 		attempt->metered = true;
+		attempt->digest.metered = attempt->digest.ready;
 		if (field(result, i, "left_ms") != NULL)
 			order.left_ms = strtoll(field(result, i, "left_ms"), NULL, 10);
 		order.save = field(result, i, "save") != NULL &&

@@ -53,7 +53,6 @@ static void put(Writer *writer, const char *key, const char *format,...)
 static void refuse(Writer *writer, const char *kind, int status,
 				   const char *format,...)
 			__attribute__((format(printf, 4, 5)));
-static uid_t uid_of(const char *org);
 static void make_work(Writer *writer, const Launch *launch);
 static void put_bwrap(Writer *writer, const Launch *launch);
 static void put_program(Writer *writer, const Launch *launch);
@@ -93,8 +92,7 @@ LaunchWriteStart(const Attempt *attempt, const json_t * intent)
 	if (!SetParse(json_string_value(json_object_get(intent, "gpus")),
 				  &launch.gpus))
 		refuse(&writer, EXIT_NOT_STARTED, 0, "malformed set of devices");
-	if (config.first_uid != 0)
-		launch.uid = uid_of(attempt->org);
+	launch.uid = LaunchUid(attempt->org);
 	if (attempt->cgroup != NULL && *attempt->cgroup != '\0')
 	{
 		if (!ContainMake(attempt->cgroup))
@@ -161,21 +159,26 @@ refuse(Writer *writer, const char *kind, int status, const char *format,...)
 }
 
 /*
- * The number of an organisation: its line in <state>/uids.
+ * The user of an organisation: its place in <state>/uids.  0: its jobs run as
+ * the agent does.
  */
-static uid_t
-uid_of(const char *org)
+uid_t
+LaunchUid(const char *org)
 {
-	int			state = open(config.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int			state;
 	size_t		len = 0;
-	char	   *known = FileGet(state, "uids", &len);
-	json_t	   *orgs = known == NULL ? json_array() :
-		json_loadb(known, len, 0, NULL);
+	char	   *known;
+	json_t	   *orgs;
 	size_t		i;
 	json_t	   *name;
 	uid_t		uid = 0;
 	char	   *text;
 
+	if (config.first_uid == 0)
+		return 0;
+	state = open(config.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	known = FileGet(state, "uids", &len);
+	orgs = known == NULL ? json_array() : json_loadb(known, len, 0, NULL);
 	if (orgs == NULL)
 		Die("%s/uids is damaged", config.state);
 	json_array_foreach(orgs, i, name)

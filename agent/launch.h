@@ -11,6 +11,7 @@
 #include "attempts.h"
 
 extern char *LaunchWriteStart(const Attempt *attempt, const json_t * intent);
+extern uid_t LaunchUid(const char *org);
 extern pid_t LaunchKeeper(const Attempt *attempt);
 
 #endif							/* GPUCREDIT_AGENT_LAUNCH_H */

@@ -31,6 +31,7 @@
 #include "agent.h"
 #include "attempts.h"
 #include "calls.h"
+#include "checkpoints.h"
 #include "config.h"
 #include "contain.h"
 #include "db.h"
@@ -202,6 +203,7 @@ turn(void)
 		BeatSoon();
 	DevicesLook();
 	AttemptsLook();
+	CheckpointsLook();
 	DbWork();
 	if (DbIdle())
 		CallsMake();
@@ -212,6 +214,7 @@ static void
 take_signals(void)
 {
 	struct signalfd_siginfo info;
+	int			status;
 	pid_t		pid;
 
 	while (read(signals, &info, sizeof(info)) == sizeof(info))
@@ -219,8 +222,11 @@ take_signals(void)
 		if (info.ssi_signo != SIGCHLD)
 			ends = true;
 	}
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-		AttemptChildGone(pid);
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+	{
+		if (!CheckpointChildGone(pid, status))
+			AttemptChildGone(pid);
+	}
 }
 
 static void

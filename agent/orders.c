@@ -19,6 +19,7 @@
 
 #include "agent.h"
 #include "attempts.h"
+#include "checkpoints.h"
 #include "config.h"
 #include "launch.h"
 #include "util.h"
@@ -27,6 +28,9 @@
 
 static void begin(const Order *order);
 static void begin_over(const Order *order);
+static Attempt *write_intent(const Order *order);
+static void go_on_from(Attempt *attempt, const json_t *checkpoint);
+static void launch(Attempt *attempt);
 static json_t * intent_of(const Order *order);
 static char *folder_name(const char *org, int64_t job, int number);
 static bool settles(const char *reason);
@@ -54,6 +58,18 @@ AttemptObey(const Order *order)
 	}
 	if (attempt->phase != PHASE_RUNS)
 		return;
+	if (attempt->resumes)
+	{
+		/* nothing runs yet, so whatever ends it ends it at once */
+		if (stop || (strcmp(order->action, "checkpoint") == 0 &&
+					 strcmp(reason, "periodic") != 0))
+		{
+			note_told(attempt, reason);
+			AttemptWriteLost(attempt);
+			AttemptGone(attempt);
+		}
+		return;
+	}
 	if (stop)
 	{
 		note_told(attempt, reason);
@@ -77,17 +93,44 @@ AttemptObey(const Order *order)
 }
 
 /*
- * Writes down what is to run, then has a keeper run it.
+ * Writes down what is to run, then has a keeper run it, or first looks at what
+ * it is to go on from.
  */
 static void
 begin(const Order *order)
+{
+	Attempt    *attempt = write_intent(order);
+	json_t	   *intent = AttemptIntent(attempt->dir);
+
+	CrashPoint("intent");
+	go_on_from(attempt, json_object_get(json_object_get(intent, "spec"),
+										"checkpoint"));
+	json_decref(intent);
+}
+
+/*
+ * The database has it run here, or stop, and the disk knows nothing of it: it
+ * went with a disk, or was never begun.  It is settled as that.
+ */
+static void
+begin_over(const Order *order)
+{
+	Attempt    *attempt = write_intent(order);
+
+	if (strcmp(order->action, "stop") == 0)
+		note_told(attempt, order->reason);
+	AttemptWriteLost(attempt);
+	AttemptGone(attempt);
+}
+
+static Attempt *
+write_intent(const Order *order)
 {
 	char	   *name = folder_name(order->org, order->job, order->number);
 	json_t	   *intent = intent_of(order);
 	char	   *text = json_dumps(intent, JSON_COMPACT);
 	Attempt    *attempt;
 	int			dir;
-	char	   *refused;
 
 	mkdirat(run_dir, name, 0711);
 	dir = openat(run_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -95,15 +138,79 @@ begin(const Order *order)
 		fsync(run_dir) != 0)
 		Die("could not write %s/run/%s: %s", config.state, name,
 			strerror(errno));
-	CrashPoint("intent");
 	close(dir);
-	free(text);
-
 	attempt = AttemptOpen(name);
-	free(name);
+	if (attempt == NULL)
+		Die("could not read back %s/run/%s", config.state, name);
 	attempt->next = attempts;
 	attempts = attempt;
-	refused = LaunchWriteStart(attempt, intent);
+	free(name);
+	free(text);
+	json_decref(intent);
+	return attempt;
+}
+
+/*
+ * A checkpoint that this machine can read is digested before it is gone on
+ * from.
+ */
+static void
+go_on_from(Attempt *attempt, const json_t *checkpoint)
+{
+	const char *uri = json_string_value(json_object_get(checkpoint, "uri"));
+
+	attempt->resumes = uri != NULL && CheckpointVerify(attempt, uri);
+	if (!attempt->resumes)
+	{
+		launch(attempt);
+		return;
+	}
+	attempt->from_attempt = json_integer_value(json_object_get(checkpoint,
+															   "attempt"));
+	attempt->from_step = json_integer_value(json_object_get(checkpoint,
+															"step"));
+}
+
+/*
+ * What the database says of the checkpoint that was digested: go on from it,
+ * or from the one before it (NULL: from the start).
+ */
+void
+AttemptResume(Attempt *attempt, bool good, json_t *checkpoint)
+{
+	json_t	   *intent = AttemptIntent(attempt->dir);
+	json_t	   *spec = json_object_get(intent, "spec");
+	char	   *text;
+
+	attempt->resumes = false;
+	if (good)
+		launch(attempt);
+	else
+	{
+		Say("event=bad_checkpoint attempt=%s", attempt->tag);
+		if (checkpoint == NULL)
+			json_object_del(spec, "checkpoint");
+		else
+			json_object_set(spec, "checkpoint", checkpoint);
+		text = json_dumps(intent, JSON_COMPACT);
+		if (!FilePut(attempt->dir, "intent", text, strlen(text)))
+			Die("could not write intent of %s: %s", attempt->tag,
+				strerror(errno));
+		free(text);
+		go_on_from(attempt, checkpoint);
+	}
+	json_decref(intent);
+}
+
+/*
+ * Has a keeper run it; what cannot be run is over.
+ */
+static void
+launch(Attempt *attempt)
+{
+	json_t	   *intent = AttemptIntent(attempt->dir);
+	char	   *refused = LaunchWriteStart(attempt, intent);
+
 	json_decref(intent);
 	if (refused != NULL)
 	{
@@ -121,37 +228,6 @@ begin(const Order *order)
 	attempt->keeper = LaunchKeeper(attempt);
 	attempt->kept_until_ns = MonotonicNs() + KEEPER_STARTS;
 	Say("event=start attempt=%s", attempt->tag);
-}
-
-/*
- * The database has it run here, or stop, and the disk knows nothing of it: it
- * went with a disk, or was never begun.  It is settled as that.
- */
-static void
-begin_over(const Order *order)
-{
-	char	   *name = folder_name(order->org, order->job, order->number);
-	json_t	   *intent = intent_of(order);
-	char	   *text = json_dumps(intent, JSON_COMPACT);
-	Attempt    *attempt;
-	int			dir;
-
-	mkdirat(run_dir, name, 0711);
-	dir = openat(run_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0 || !FilePut(dir, "intent", text, strlen(text)))
-		Die("could not write %s/run/%s: %s", config.state, name,
-			strerror(errno));
-	close(dir);
-	attempt = AttemptOpen(name);
-	free(name);
-	free(text);
-	json_decref(intent);
-	attempt->next = attempts;
-	attempts = attempt;
-	if (strcmp(order->action, "stop") == 0)
-		note_told(attempt, order->reason);
-	AttemptWriteLost(attempt);
-	AttemptGone(attempt);
 }
 
 /*

@@ -1,0 +1,195 @@
+/*-------------------------------------------------------------------------
+ *
+ * checkpoints.c
+ *		What a job saved, digested before the database hears of it.
+ *
+ * A job names a file or folder that it has saved.  Its digest is taken by a
+ * process of the job's user at idle priority, so a job can name nothing that
+ * it could not read itself, and neither the agent nor its GPUs wait.  Before
+ * an attempt goes on from a checkpoint the same digest is taken again: one
+ * that changed is never gone on from.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "attempts.h"
+#include "checkpoints.h"
+#include "launch.h"
+#include "util.h"
+
+#define LAST_WORD_LIMIT	(60 * NS_PER_S)	/* for a digest, once all has ended */
+
+/* of a folder: of its files' names and contents, in the order of names */
+static const char digest_script[] =
+"if [ -d \"$1\" ]; then cd -- \"$1\" &&"
+" find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum |"
+" sha256sum; else sha256sum <\"$1\"; fi && du -sb -- \"$1\"";
+
+static void take_newest(Attempt *attempt);
+static bool digest_begin(Attempt *attempt, const char *path);
+static void run_digest(uid_t uid, const char *path, int out);
+
+/*
+ * Looks whether jobs have saved anything since.
+ */
+void
+CheckpointsLook(void)
+{
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase != PHASE_SETTLED && a->digest.pid == 0 &&
+			!a->digest.ready && !a->resumes)
+			take_newest(a);
+	}
+}
+
+/*
+ * The newest that the job told, if it is news.
+ */
+static void
+take_newest(Attempt *attempt)
+{
+	struct stat st;
+	char	   *line;
+	char	   *end;
+	long long	step;
+
+	if (fstatat(attempt->dir, "checkpoint", &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+		st.st_ino == attempt->checkpoint_inode)
+		return;
+	attempt->checkpoint_inode = st.st_ino;
+	line = FileGet(attempt->dir, "checkpoint", NULL);
+	if (line == NULL)
+		return;
+	step = strtoll(line, &end, 10);
+	if (end != line && *end == ' ' && step > attempt->saved_step)
+	{
+		attempt->digest.step = step;
+		(void) digest_begin(attempt, end + 1);
+	}
+	free(line);
+}
+
+/*
+ * Begins to digest what an attempt is to go on from; false where it is no
+ * file of this machine, which the job itself must find.
+ */
+bool
+CheckpointVerify(Attempt *attempt, const char *uri)
+{
+	if (strncmp(uri, "file://", 7) == 0)
+		uri += 7;
+	return *uri == '/' && digest_begin(attempt, uri);
+}
+
+static bool
+digest_begin(Attempt *attempt, const char *path)
+{
+	Digest	   *digest = &attempt->digest;
+	int			ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return false;
+	digest->pid = fork();
+	if (digest->pid == 0)
+		run_digest(LaunchUid(attempt->org), path, ends[1]);
+	close(ends[1]);
+	if (digest->pid < 0)
+	{
+		digest->pid = 0;
+		close(ends[0]);
+		return false;
+	}
+	digest->out = ends[0];
+	digest->path = Dup(path);
+	digest->sha256[0] = '\0';
+	return true;
+}
+
+/*
+ * The child: gives up what the agent may, then reads.
+ */
+static void
+run_digest(uid_t uid, const char *path, int out)
+{
+	sigset_t	none;
+	char	   *argv[] = {"ionice", "-c3", "nice", "-n19", "sh", "-c",
+	(char *) digest_script, "sh", (char *) path, NULL};
+	char	   *env[] = {"PATH=/usr/bin:/bin", NULL};
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (dup2(out, STDOUT_FILENO) >= 0 &&
+		(uid == 0 || (setgroups(0, NULL) == 0 &&
+					  setresgid(uid, uid, uid) == 0 &&
+					  setresuid(uid, uid, uid) == 0)))
+		execvpe(argv[0], argv, env);
+	_exit(127);
+}
+
+/*
+ * A child ended: was it a digest?
+ */
+bool
+CheckpointChildGone(pid_t pid, int status)
+{
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		Digest	   *digest = &a->digest;
+		char		text[8192];
+		ssize_t		n;
+		char	   *size;
+
+		if (digest->pid != pid)
+			continue;
+		n = read(digest->out, text, sizeof(text) - 1);
+		close(digest->out);
+		digest->pid = 0;
+		digest->ready = true;
+		text[n > 0 ? n : 0] = '\0';
+		size = strchr(text, '\n');
+		if (status == 0 && size != NULL && strcspn(text, " ") == 64)
+		{
+			memcpy(digest->sha256, text, 64);
+			digest->sha256[64] = '\0';
+			digest->size = strtoll(size + 1, NULL, 10);
+		}
+		else
+			Say("event=unreadable_checkpoint attempt=%s path=%s", a->tag,
+				digest->path);
+		if (digest->sha256[0] == '\0' && !a->resumes)
+			CheckpointDone(a);	/* nothing to tell the database */
+		return true;
+	}
+	return false;
+}
+
+/* the database knows it, or will never want to */
+void
+CheckpointDone(Attempt *attempt)
+{
+	Digest	   *digest = &attempt->digest;
+
+	attempt->saved_step = digest->step;
+	free(digest->path);
+	memset(digest, 0, sizeof(Digest));
+}
+
+/*
+ * Does a digest that its end would cut off keep an attempt from being settled?
+ */
+bool
+CheckpointHolds(const Attempt *attempt)
+{
+	return (attempt->digest.pid != 0 || attempt->digest.ready) &&
+		MonotonicNs() - attempt->gone_ns < LAST_WORD_LIMIT;
+}

@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * checkpoints.h
+ *		What a job saved, digested before the database hears of it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_CHECKPOINTS_H
+#define GPUCREDIT_AGENT_CHECKPOINTS_H
+
+#include "attempts.h"
+
+extern void CheckpointsLook(void);
+extern bool CheckpointVerify(Attempt *attempt, const char *uri);
+extern bool CheckpointChildGone(pid_t pid, int status);
+extern void CheckpointDone(Attempt *attempt);
+extern bool CheckpointHolds(const Attempt *attempt);
+
+#endif							/* GPUCREDIT_AGENT_CHECKPOINTS_H */

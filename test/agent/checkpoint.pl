@@ -1,0 +1,104 @@
+# checkpoint.pl: a job that saves goes on where it saved; what was changed
+# since is never gone on from
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use GpuCreditAgent;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $cluster = cluster('checkpoint');
+my $server  = $cluster->{server};
+my $n1      = add_node($cluster, 'n1', 1);
+
+# counts to ten, saves each third, and breaks once at the fifth
+my $counts = q{
+at=${RESUME_STEP:-0}
+echo "from $at ${RESUME_FROM##*/}" >> $OUT/began
+while [ $at -lt 10 ]; do
+	at=$((at + 1))
+	echo $at >> $OUT/steps
+	echo "progress $at" >&3
+	if [ $((at % 3)) = 0 ]; then
+		echo "weights $at" > $OUT/save-$at
+		echo "checkpoint $at $OUT/save-$at" >&3
+	fi
+	sleep 0.3
+	if [ $at = 5 ] && [ ! -e $OUT/broke ]; then
+		touch $OUT/broke
+		echo "NCCL error" >&2
+		exit 1
+	fi
+done
+};
+my $job = submit($cluster, '1xT4', $counts);
+my $out = $cluster->{submitted}{$job};
+wait_for_state($cluster, $job, 'completed', 60);
+is(slurp_file("$out/began"), "from 0 \nfrom 3 save-3\n",
+	'its second attempt goes on from what the first saved');
+is(slurp_file("$out/steps"),
+	join("\n", 1 .. 5, 4 .. 10, ''), 'only what was not saved is done again');
+is(query($server, 'credit',
+		"SELECT string_agg(attempt || ':' || step, ' ' ORDER BY attempt, step) FROM gpucredit.checkpoint WHERE job = $job"),
+	'1:3 2:6 2:9', 'the database knows what is saved');
+
+# Somebody changed what was saved: the one before it is gone on from.
+$job = submit($cluster, '1xT4', q{
+echo "from ${RESUME_STEP:-0}" >> $OUT/began
+if [ ! -e $OUT/broke ]; then
+	for at in 1 2; do
+		echo "weights $at" > $OUT/save-$at
+		echo "checkpoint $at $OUT/save-$at" >&3
+		sleep 1.5
+	done
+	touch $OUT/broke
+	echo "weights, changed" > $OUT/save-2
+	echo "NCCL error" >&2
+	exit 1
+fi
+});
+$out = $cluster->{submitted}{$job};
+wait_for_state($cluster, $job, 'completed', 60);
+is(slurp_file("$out/began"), "from 0\nfrom 1\n",
+	'one that was changed is never gone on from');
+like(agent_log($n1), qr{event=bad_checkpoint attempt=acme/$job/2},
+	'and the log says so');
+
+# A folder; and what is not there.
+$job = submit($cluster, '1xT4', q{
+mkdir $OUT/dir && echo a > $OUT/dir/a && echo b > "$OUT/dir/b c"
+echo "checkpoint 7 $OUT/dir" >&3
+echo "checkpoint 8 $OUT/nowhere" >&3
+echo "checkpoint nine" >&3
+echo "progress -1" >&3
+sleep 1.5
+});
+wait_for_state($cluster, $job, 'completed', 60);
+is(query($server, 'credit', "SELECT count(*) FROM gpucredit.checkpoint WHERE job = $job AND step > 7"),
+	'0', 'nothing is known of what cannot be read');
+
+# Told to leave: it saves, leaves, and goes on when there is room again.
+$job = submit($cluster, '1xT4', q{
+save() { echo "weights $at" > $OUT/save-$at; echo "checkpoint $at $OUT/save-$at" >&3; }
+trap 'save; exit 0' USR1
+at=${RESUME_STEP:-0}
+echo "from $at" >> $OUT/began
+while [ $at -lt 20 ]; do at=$((at + 1)); echo $at >> $OUT/steps; sleep 0.2; done
+});
+$out = $cluster->{submitted}{$job};
+wait_for('it runs', 20, sub { -e "$out/steps" && -s "$out/steps" > 8 });
+query($server, 'credit', q{SELECT gpucredit.drain('n1', 'a new fan', now() + interval '20 s')});
+wait_for('it has left', 30,
+	sub { query($server, 'credit', "SELECT outcome FROM gpucredit.attempt WHERE job = $job AND attempt = 1") eq 'preempted' });
+query($server, 'credit', q{SELECT gpucredit.resume('n1')});
+wait_for_state($cluster, $job, 'completed', 60);
+my @steps = split /\n/, slurp_file("$out/steps");
+my %seen;
+is(scalar(grep { $seen{$_}++ } @steps), 0, 'nothing was done twice');
+is(scalar(@steps), 20, 'and everything once');
+
+end_cluster($cluster);
+done_testing();
