@@ -29,6 +29,7 @@
 #   gc_server_env DIR               export PG* of a server started earlier
 #   gc_server_stop DIR              stop and wait
 #   gc_server_keep DIR              leave it running at exit (and $GC_WORK)
+#   gc_cgroup_enter, gc_cgroup_leave    a cgroup of ours: $GC_CGROUP
 #   gc_run COMMAND...               run as the servers' user
 #   gc_guard COMMAND...             gc_run, dying with us at Ctrl-C or TERM
 #   gc_child COMMAND...             the same without changing the user
@@ -380,4 +381,41 @@ gc_server_keep()
 	done
 	GC_SERVERS=(${rest[@]+"${rest[@]}"})
 	GC_STAY=1
+}
+
+# Enters a cgroup that belongs to the servers' user, who may then make others
+# below it for the jobs that agents run.  Who moves a process must own both
+# ends, so root does this for us first.  $GC_CGROUP is empty where the machine
+# gives none.
+gc_cgroup_enter()
+{
+	local mount name=gpucredit.$$
+
+	mount=$(findmnt -n -t cgroup2 -o TARGET | head -n 1)
+	GC_CGROUP_BEFORE=$mount$(sed -n 's/^0:://p' /proc/self/cgroup)
+	GC_CGROUP=${GC_CGROUP_BEFORE%/}/$name
+	if [ "$(id -u)" != 0 ] || [ -z "$mount" ] ||
+		! mkdir "$GC_CGROUP" "$GC_CGROUP/init" 2>/dev/null ||
+		! chown -R "$GC_USER" "$GC_CGROUP" ||
+		! echo $$ 2>/dev/null >"$GC_CGROUP/init/cgroup.procs"; then
+		gc_say "no cgroup on this machine: agents mark processes instead"
+		rmdir "$GC_CGROUP/init" "$GC_CGROUP" 2>/dev/null || true
+		GC_CGROUP=
+	fi
+	export GC_CGROUP
+}
+
+# Ends whatever is left in it.
+gc_cgroup_leave()
+{
+	local i
+
+	[ -n "${GC_CGROUP:-}" ] || return 0
+	echo $$ >"$GC_CGROUP_BEFORE/cgroup.procs"
+	[ ! -e "$GC_CGROUP/cgroup.kill" ] || echo 1 >"$GC_CGROUP/cgroup.kill"
+	for i in 1 2 3 4 5; do
+		find "$GC_CGROUP" -depth -type d -exec rmdir {} + 2>/dev/null && break
+		sleep 0.2
+	done
+	GC_CGROUP=
 }
