@@ -92,7 +92,7 @@ extern void AttemptsLoad(void);
 extern Attempt *AttemptFind(const char *org, int64_t job, int number);
 extern void AttemptObey(const Order *order);
 extern Attempt *AttemptOpen(const char *name);
-extern json_t *AttemptIntent(int dir);
+extern json_t * AttemptIntent(int dir);
 extern void AttemptsLook(void);
 extern void AttemptWriteLost(Attempt *attempt);
 extern void AttemptGone(Attempt *attempt);
@@ -100,7 +100,7 @@ extern void AttemptChildGone(pid_t pid);
 extern int64_t AttemptElapsedUs(const Attempt *attempt);
 extern void AttemptSettled(Attempt *attempt, const char *how);
 extern void AttemptsForget(void);
-extern void AttemptResume(Attempt *attempt, bool good, json_t *checkpoint);
+extern void AttemptResume(Attempt *attempt, bool good, json_t * checkpoint);
 
 /* How an attempt ended, as settle() is told. */
 typedef struct Ending

@@ -25,6 +25,16 @@
 #define PAUSE_MOST		(60 * NS_PER_S)
 #define SETTINGS_EVERY	(60 * NS_PER_S)
 
+/*
+ * A call, and the proof that we speak for this node ($1), in one statement, so
+ * that it needs no transaction block.  The call's first argument hangs on the
+ * proof, so the proof comes first.
+ */
+#define FROM_PROVEN(function, first) \
+	" FROM (SELECT pg_catalog.set_config('gpucredit.node_key', $1, true)" \
+	" AS key OFFSET 0) p CROSS JOIN LATERAL gpucredit." function \
+	"(CASE WHEN p.key IS NOT NULL THEN " first " END"
+
 static int64_t beat_due_ns;
 static int64_t beat_sent_ns;	/* CLOCK_BOOTTIME */
 static int64_t settings_due_ns;
@@ -36,9 +46,9 @@ static void beat(void);
 static void beat_answered(PGresult * result, void *context);
 static Attempt *next_digest(bool resumes);
 static void resume(Attempt *attempt);
-static void resume_answered(PGresult *result, void *context);
+static void resume_answered(PGresult * result, void *context);
 static void save(Attempt *attempt);
-static void save_answered(PGresult *result, void *context);
+static void save_answered(PGresult * result, void *context);
 static Attempt *next_to_settle(void);
 static void settle(Attempt *attempt);
 static void settle_answered(PGresult * result, void *context);
@@ -141,7 +151,7 @@ beat(void)
 	char	   *names[65536];
 	int			n = 0;
 	char	   *running;
-	const char *values[3];
+	const char *values[4];
 
 	for (Attempt *a = attempts; a != NULL; a = a->next)
 	{
@@ -149,9 +159,10 @@ beat(void)
 			names[n++] = a->tag;
 	}
 	running = array_of(names, n);
-	values[0] = config.node;
-	values[1] = healthy;
-	values[2] = running;
+	values[0] = config.key;
+	values[1] = config.node;
+	values[2] = healthy;
+	values[3] = running;
 	poked = false;
 	beat_sent_ns = BoottimeNs();
 	beat_due_ns = MonotonicNs() + config.heartbeat_ms * NS_PER_MS;
@@ -159,8 +170,9 @@ beat(void)
 		   " traceparent, save,"
 		   " (pg_catalog.date_part('epoch', time_left) * 1000)::bigint AS"
 		   " left_ms, pg_catalog.array_to_string(nodes, E'\\n') AS nodes"
-		   " FROM gpucredit.heartbeat($1, $2::gpucredit.gpuset,"
-		   " $3::pg_catalog.text[])", 3, values, beat_answered, NULL);
+		   FROM_PROVEN("heartbeat", "$2::pg_catalog.text")
+		   ", $3::gpucredit.gpuset, $4::pg_catalog.text[])",
+		   4, values, beat_answered, NULL);
 	free(running);
 	free(healthy);
 }
@@ -238,13 +250,13 @@ resume(Attempt *attempt)
 	char	   *number = Format("%d", attempt->number);
 	char	   *from = Format("%d", attempt->from_attempt);
 	char	   *step = Format("%lld", (long long) attempt->from_step);
-	const char *values[6] = {attempt->org, job, number, from, step,
-	digest->sha256[0] == '\0' ? NULL : digest->sha256};
+	const char *values[7] = {config.key, attempt->org, job, number, from,
+	step, digest->sha256[0] == '\0' ? NULL : digest->sha256};
 
 	DbCall("SELECT good, from_attempt, from_step, uri,"
 		   " pg_catalog.encode(sha256, 'hex') AS sha256, size_bytes"
-		   " FROM gpucredit.resumed($1, $2, $3, $4, $5,"
-		   " pg_catalog.decode($6, 'hex'))", 6, values, resume_answered,
+		   FROM_PROVEN("resumed", "$2::pg_catalog.text")
+		   ", $3, $4, $5, $6, pg_catalog.decode($7, 'hex'))", 7, values, resume_answered,
 		   attempt);
 	free(job);
 	free(number);
@@ -253,7 +265,7 @@ resume(Attempt *attempt)
 }
 
 static void
-resume_answered(PGresult *result, void *context)
+resume_answered(PGresult * result, void *context)
 {
 	Attempt    *attempt = context;
 	json_t	   *checkpoint = NULL;
@@ -295,12 +307,12 @@ save(Attempt *attempt)
 	char	   *number = Format("%d", attempt->number);
 	char	   *step = Format("%lld", (long long) digest->step);
 	char	   *size = Format("%lld", (long long) digest->size);
-	const char *values[7] = {attempt->org, job, number, step, digest->path,
-	digest->sha256, size};
+	const char *values[8] = {config.key, attempt->org, job, number, step,
+	digest->path, digest->sha256, size};
 
-	DbCall("SELECT gpucredit.checkpoint($1, $2, $3, $4, $5,"
-		   " pg_catalog.decode($6, 'hex'), $7)", 7, values, save_answered,
-		   attempt);
+	DbCall("SELECT 1" FROM_PROVEN("checkpoint", "$2::pg_catalog.text")
+		   ", $3, $4, $5, $6, pg_catalog.decode($7, 'hex'), $8)", 8, values,
+		   save_answered, attempt);
 	free(job);
 	free(number);
 	free(step);
@@ -308,7 +320,7 @@ save(Attempt *attempt)
 }
 
 static void
-save_answered(PGresult *result, void *context)
+save_answered(PGresult * result, void *context)
 {
 	Attempt    *attempt = context;
 	const char *state = result == NULL ? "" : DbState(result);
@@ -357,21 +369,22 @@ settle(Attempt *attempt)
 	char	   *number = Format("%d", attempt->number);
 	char	   *elapsed;
 	char	   *code;
-	const char *values[7];
+	const char *values[8];
 
 	AttemptEnding(attempt, &ending);
 	elapsed = Format("%lld microseconds", (long long) ending.elapsed_us);
 	code = Format("%d", ending.exit_code);
-	values[0] = attempt->org;
-	values[1] = job;
-	values[2] = number;
-	values[3] = ending.outcome;
-	values[4] = ending.elapsed_us < 0 ? NULL : elapsed;
-	values[5] = ending.exit_code < 0 ? NULL : code;
-	values[6] = ending.message[0] == '\0' ? NULL : ending.message;
+	values[0] = config.key;
+	values[1] = attempt->org;
+	values[2] = job;
+	values[3] = number;
+	values[4] = ending.outcome;
+	values[5] = ending.elapsed_us < 0 ? NULL : elapsed;
+	values[6] = ending.exit_code < 0 ? NULL : code;
+	values[7] = ending.message[0] == '\0' ? NULL : ending.message;
 	CrashPoint("settle");
-	DbCall("SELECT outcome FROM gpucredit.settle($1, $2, $3, $4, $5, $6, $7)",
-		   7, values, settle_answered, attempt);
+	DbCall("SELECT outcome" FROM_PROVEN("settle", "$2::pg_catalog.text")
+		   ", $3, $4, $5, $6, $7, $8)", 8, values, settle_answered, attempt);
 	free(job);
 	free(number);
 	free(elapsed);
@@ -442,7 +455,7 @@ meter(void)
 	MOST = 4096};
 	char	   *columns[5][MOST];
 	char	   *arrays[5];
-	const char *values[5];
+	const char *values[6] = {config.key};
 	int			n = 0;
 
 	for (Attempt *a = attempts; a != NULL && n < MOST; a = a->next)
@@ -461,16 +474,17 @@ meter(void)
 	for (int c = 0; c < 5; c++)
 	{
 		arrays[c] = array_of(columns[c], n);
-		values[c] = arrays[c];
+		values[c + 1] = arrays[c];
 		for (int i = 0; i < n; i++)
 			free(columns[c][i]);
 	}
 	DbCall("SELECT org, job, attempt, action, reason,"
 		   " (pg_catalog.date_part('epoch', time_left) * 1000)::bigint AS"
-		   " left_ms, save FROM gpucredit.meter_batch("
-		   "$1::pg_catalog.text[], $2::pg_catalog.int8[],"
-		   " $3::pg_catalog.int4[], $4::pg_catalog.interval[],"
-		   " $5::pg_catalog.int8[])", 5, values, meter_answered, NULL);
+		   " left_ms, save"
+		   FROM_PROVEN("meter_batch", "$2::pg_catalog.text[]")
+		   ", $3::pg_catalog.int8[], $4::pg_catalog.int4[],"
+		   " $5::pg_catalog.interval[], $6::pg_catalog.int8[])",
+		   6, values, meter_answered, NULL);
 	for (int c = 0; c < 5; c++)
 		free(arrays[c]);
 }

@@ -26,7 +26,7 @@
 #include "launch.h"
 #include "util.h"
 
-#define LAST_WORD_LIMIT	(60 * NS_PER_S)	/* for a digest, once all has ended */
+#define LAST_WORD_LIMIT	(60 * NS_PER_S) /* for a digest, once all has ended */
 
 /* of a folder: of its files' names and contents, in the order of names */
 static const char digest_script[] =

@@ -7,6 +7,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ Config		config = {
 	.keeper = "/usr/lib/gpucredit/gpucredit-keeper",
 	.isolation = "plain",
 	.node_key = "",
+	.key = "",
 	.address = "",
 	.poke = "",
 	.heartbeat_ms = 5000,
@@ -85,6 +87,13 @@ ConfigRead(const char *path)
 		strcmp(config.isolation, "bwrap") != 0)
 		Die("%s: isolation is plain or bwrap, not \"%s\"", path,
 			config.isolation);
+	if (*config.node_key != '\0')
+	{
+		config.key = FileGet(AT_FDCWD, config.node_key, NULL);
+		if (config.key == NULL)
+			Die("could not read %s: %s", config.node_key, strerror(errno));
+		config.key[strcspn(config.key, "\r\n")] = '\0';
+	}
 }
 
 static void

@@ -20,7 +20,8 @@ typedef struct Config
 	char	   *cgroup;			/* the folder of the attempts' cgroups */
 	char	   *keeper;			/* gpucredit-keeper */
 	char	   *isolation;		/* plain or bwrap */
-	char	   *node_key;		/* a file with the node's key */
+	char	   *node_key;		/* a file with the node's key; empty: none */
+	char	   *key;			/* what that file has */
 	char	   *address;		/* by which other nodes reach this one */
 	char	   *poke;			/* HOST:PORT to take datagrams at */
 	long		heartbeat_ms;

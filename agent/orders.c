@@ -29,7 +29,7 @@
 static void begin(const Order *order);
 static void begin_over(const Order *order);
 static Attempt *write_intent(const Order *order);
-static void go_on_from(Attempt *attempt, const json_t *checkpoint);
+static void go_on_from(Attempt *attempt, const json_t * checkpoint);
 static void launch(Attempt *attempt);
 static json_t * intent_of(const Order *order);
 static char *folder_name(const char *org, int64_t job, int number);
@@ -155,7 +155,7 @@ write_intent(const Order *order)
  * from.
  */
 static void
-go_on_from(Attempt *attempt, const json_t *checkpoint)
+go_on_from(Attempt *attempt, const json_t * checkpoint)
 {
 	const char *uri = json_string_value(json_object_get(checkpoint, "uri"));
 
@@ -176,7 +176,7 @@ go_on_from(Attempt *attempt, const json_t *checkpoint)
  * or from the one before it (NULL: from the start).
  */
 void
-AttemptResume(Attempt *attempt, bool good, json_t *checkpoint)
+AttemptResume(Attempt *attempt, bool good, json_t * checkpoint)
 {
 	json_t	   *intent = AttemptIntent(attempt->dir);
 	json_t	   *spec = json_object_get(intent, "spec");

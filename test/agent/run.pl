@@ -75,5 +75,40 @@ my @jobs = map { submit($cluster, '1xT4', 'sleep 1') } 1 .. 8;
 wait_for_state($cluster, $_, 'completed', 60) foreach @jobs;
 bill_is_fair($cluster, $_, 1, 1) foreach @jobs;
 
+# a node with a key: who has none settles nothing there, its own agent does
+end_agent($n1);
+append_to_file("$n1->{folder}/key", "secret of n1\n");
+query($cluster->{server}, 'credit', q{
+	CREATE ROLE agents LOGIN IN ROLE gpucredit_agent;
+	SELECT gpucredit.set_node_key('n1', sha256('secret of n1'))});
+$n1->{database} = sprintf('dbname=credit user=agents host=%s port=%s',
+	$cluster->{server}->host, $cluster->{server}->port);
+start_agent($n1);
+wait_for('without its key it is refused', 20,
+	sub { agent_log($n1) =~ /event=heartbeat_refused state=42501/ });
+end_agent($n1);
+$n1->{conf} = ["node_key = $n1->{folder}/key"];
+start_agent($n1);
+$job = submit($cluster, '1xT4', 'sleep 1');
+wait_for_state($cluster, $job, 'completed');
+bill_is_fair($cluster, $job, 1, 1);
+
+# in namespaces of its own it sees neither others' processes nor their files
+SKIP:
+{
+	skip 'no bwrap, or no namespaces on this machine', 3
+	  if system('bwrap --ro-bind / / --unshare-pid true >/dev/null 2>&1') != 0;
+	push @{ $n1->{conf} }, 'isolation = bwrap';
+	end_agent($n1);
+	start_agent($n1);
+	$job = submit($cluster, '1xT4',
+		q{ls /proc | grep -c '^[0-9]' ; ls -A /tmp | grep -v -c nothing; ls } . "$n1->{folder}/state");
+	wait_for_state($cluster, $job, 'completed');
+	my ($processes, $files, @state) =
+	  split /\n/, slurp_file(attempt_dir($n1, $job, 1) . '/stdout');
+	cmp_ok($processes, '<', 10, 'it sees its own processes alone');
+	is("@state", 'run', 'and nothing of the agent');
+}
+
 end_cluster($cluster);
 done_testing();
