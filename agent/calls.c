@@ -264,6 +264,9 @@ resume(Attempt *attempt)
 	free(step);
 }
 
+/*
+ * It goes on from what was good, or from what the database names instead.
+ */
 static void
 resume_answered(PGresult * result, void *context)
 {
@@ -319,6 +322,9 @@ save(Attempt *attempt)
 	free(size);
 }
 
+/*
+ * Known to the database now, or refused for good; else told once more.
+ */
 static void
 save_answered(PGresult * result, void *context)
 {
@@ -341,6 +347,10 @@ save_answered(PGresult * result, void *context)
 	CheckpointDone(attempt);
 }
 
+/*
+ * An attempt that is gone and whose settlement is due.  A part of a gang is its
+ * first node's to settle.
+ */
 static Attempt *
 next_to_settle(void)
 {

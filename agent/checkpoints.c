@@ -91,6 +91,9 @@ CheckpointVerify(Attempt *attempt, const char *uri)
 	return *uri == '/' && digest_begin(attempt, uri);
 }
 
+/*
+ * Has a child take the digest; false where none can be started.
+ */
 static bool
 digest_begin(Attempt *attempt, const char *path)
 {

@@ -210,6 +210,9 @@ turn(void)
 	AttemptsForget();
 }
 
+/*
+ * Children that ended, and who wants us to end.
+ */
 static void
 take_signals(void)
 {

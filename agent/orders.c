@@ -123,6 +123,9 @@ begin_over(const Order *order)
 	AttemptGone(attempt);
 }
 
+/*
+ * What is to run is on disk when this returns.
+ */
 static Attempt *
 write_intent(const Order *order)
 {
