@@ -111,6 +111,20 @@ SELECT '1.5'::credits + '2.25'::credits AS sum,
 	'1.5'::credits * 3 AS multiple,
 	(-3)::bigint * '1.5'::credits AS multiple_too,
 	pg_typeof('1.5'::credits * 3) AS type;
+-- An integer beside credits is whole credits, of whatever size it comes; what
+-- is not whole makes it numeric; a double, which rounds, is refused.
+SELECT v, coalesce(NULL::credits, v) AS whole, v + '1.5'::credits AS sum
+FROM generate_series(2, 3) v;
+SELECT pg_typeof(coalesce('1'::credits, 0::smallint)),
+	pg_typeof(coalesce(0, '1'::credits)),
+	pg_typeof(coalesce('1'::credits, 0::bigint)),
+	pg_typeof(coalesce('1'::credits, 0.5)),
+	pg_typeof('1'::credits + 1), pg_typeof('1'::credits + 0.5),
+	'1'::credits = 1 AS same, '1'::credits > 0 AS more,
+	'1'::credits = ANY (ARRAY[1, 2]) AS one_of;
+SELECT '1'::credits + 9223372036855;
+SELECT coalesce('1'::credits, 0.5::float8);
+SELECT '1'::credits = 1::float8;
 SELECT e AS expression, pg_temp.try(e)
 FROM unnest(ARRAY[
 	$$'9223372036854.775807'::credits + '0'$$,

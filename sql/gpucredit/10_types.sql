@@ -215,14 +215,25 @@ CREATE FUNCTION gpucredit.int4_to_credits(integer) RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_int4_to_credits';
 
+CREATE FUNCTION gpucredit.int2_to_credits(smallint) RETURNS gpucredit.credits
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_int2_to_credits';
+
+/*
+ * An integer, as a literal or as a driver sends it, is so many credits wherever
+ * one stands beside credits: coalesce(billed, 0).  Nothing rounds.  A double is
+ * never credits, nor an argument that is numeric: it would be rounded unseen.
+ */
 CREATE CAST (numeric AS gpucredit.credits)
 	WITH FUNCTION gpucredit.numeric_to_credits(numeric) AS ASSIGNMENT;
 CREATE CAST (gpucredit.credits AS numeric)
 	WITH FUNCTION gpucredit.credits_to_numeric(gpucredit.credits) AS IMPLICIT;
 CREATE CAST (bigint AS gpucredit.credits)
-	WITH FUNCTION gpucredit.int8_to_credits(bigint) AS ASSIGNMENT;
+	WITH FUNCTION gpucredit.int8_to_credits(bigint) AS IMPLICIT;
 CREATE CAST (integer AS gpucredit.credits)
-	WITH FUNCTION gpucredit.int4_to_credits(integer) AS ASSIGNMENT;
+	WITH FUNCTION gpucredit.int4_to_credits(integer) AS IMPLICIT;
+CREATE CAST (smallint AS gpucredit.credits)
+	WITH FUNCTION gpucredit.int2_to_credits(smallint) AS IMPLICIT;
 COMMENT ON FUNCTION gpucredit.numeric_to_credits(numeric) IS
 'The same amount as credits. More than 6 decimals, NaN, infinity, or what does not fit: 22003.';
 COMMENT ON FUNCTION gpucredit.credits_to_numeric(gpucredit.credits) IS
@@ -230,6 +241,8 @@ COMMENT ON FUNCTION gpucredit.credits_to_numeric(gpucredit.credits) IS
 COMMENT ON FUNCTION gpucredit.int8_to_credits(bigint) IS
 'So many whole credits; what does not fit: 22003.';
 COMMENT ON FUNCTION gpucredit.int4_to_credits(integer) IS
+'So many whole credits.';
+COMMENT ON FUNCTION gpucredit.int2_to_credits(smallint) IS
 'So many whole credits.';
 
 

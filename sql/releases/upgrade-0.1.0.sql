@@ -5,6 +5,8 @@
 -- new one.
 
 -- first
+DROP CAST (bigint AS gpucredit.credits);
+DROP CAST (integer AS gpucredit.credits);
 DROP INDEX gpucredit.attempt_live;
 DROP INDEX gpucredit.attempt_surplus;
 DROP INDEX gpucredit.audit_job;

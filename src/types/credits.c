@@ -33,6 +33,7 @@ PG_FUNCTION_INFO_V1(gpucredit_numeric_to_credits);
 PG_FUNCTION_INFO_V1(gpucredit_credits_to_numeric);
 PG_FUNCTION_INFO_V1(gpucredit_int8_to_credits);
 PG_FUNCTION_INFO_V1(gpucredit_int4_to_credits);
+PG_FUNCTION_INFO_V1(gpucredit_int2_to_credits);
 PG_FUNCTION_INFO_V1(gpucredit_bill);
 PG_FUNCTION_INFO_V1(gpucredit_bill_within);
 
@@ -186,6 +187,16 @@ Datum
 gpucredit_int4_to_credits(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_CREDITS(CREDITS_ONE * PG_GETARG_INT32(0));
+}
+
+/*
+ * gpucredit_int2_to_credits
+ *		So many whole credits.
+ */
+Datum
+gpucredit_int2_to_credits(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CREDITS(CREDITS_ONE * PG_GETARG_INT16(0));
 }
 
 /*
