@@ -25,6 +25,7 @@
 #include "agent.h"
 #include "config.h"
 #include "contain.h"
+#include "device_filter.h"
 #include "devices.h"
 #include "launch.h"
 #include "util.h"
@@ -520,11 +521,17 @@ list_devices(uint64_t gpus, bool paths)
 static void
 limit(const Launch *launch)
 {
+	static bool said = false;
 	const char *path = launch->attempt->cgroup;
 	long long	memory = json_integer_value(json_object_get(launch->intent,
 															"memory_mib"));
 	char		text[32];
 
+	if (!DeviceFilter(path, launch->gpus) && !said)
+	{
+		Say("event=no_device_filter error=\"%s\"", strerror(errno));
+		said = true;
+	}
 	ContainLimit(path, "pids.max", "32768");
 	if (memory > 0)
 	{

@@ -44,7 +44,8 @@ is(job_row($cluster, $job, "exit_code || ' ' || message"),
 $job = submit($cluster, '1xT4',
 	q{(setsid sh -c 'sleep 1000 & exec sleep 1001' &) ; sleep 1});
 wait_for_state($cluster, $job, 'completed');
-is(join(' ', processes_of("sleep\x00100")), '', 'nothing that it started is left');
+is(join(' ', processes_of("OUT=$cluster->{submitted}{$job}", 'environ')), '',
+	'nothing that it started is left');
 
 # cancelled: told by SIGTERM, and it may clean up
 $job = submit($cluster, '1xT4',

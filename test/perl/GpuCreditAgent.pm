@@ -19,6 +19,7 @@ use Fcntl qw(:flock);
 use File::Path 'make_path';
 use FindBin;
 use GpuCredit;
+use IPC::Run ();
 use JSON::PP;
 use POSIX ();
 use PostgreSQL::Test::Utils;
@@ -49,11 +50,14 @@ sub cgroup_root
 	return $ENV{GC_CGROUP} || undef;
 }
 
-# A server with one account that has credit.
+# A server with one account that has credit.  Root cannot start one, and uses
+# that of its environment.
 sub cluster
 {
 	my ($name, @conf) = @_;
-	my $node = new_node($name, "gpucredit.retry_backoff = '1s'", @conf);
+	my $node = $> == 0
+	  ? bless({}, 'GpuCreditAgent::Server')
+	  : new_node($name, "gpucredit.retry_backoff = '1s'", @conf);
 
 	new_database($node, 'credit');
 	query(
@@ -126,7 +130,7 @@ sub start_agent
 			"database = "
 			  . ($n->{database}
 				|| 'dbname=credit user='
-				. (getpwuid($>))[0]
+				. ($> == 0 ? 'postgres' : (getpwuid($>))[0])
 				. ' host='
 				. $server->host
 				. ' port='
@@ -192,9 +196,11 @@ sub submit
 	my $key  = 'job-' . ++$serial;
 	my $wall = delete $options{wall} || '10 min';
 	my $args = delete $options{args} || '';
+	my $org  = delete $options{org}  || 'acme';
+	my $lock = delete $options{no_lock} ? '' : $LOCK;
 	my $log  = PostgreSQL::Test::Utils::tempdir_short();
 	my %spec = (
-		$options{argv} ? () : (script => "#!/bin/bash\n$LOCK$command\n"),
+		$options{argv} ? () : (script => "#!/bin/bash\n$lock$command\n"),
 		env => { OUT => $log },
 		%options);
 	my $json = JSON::PP->new->canonical->encode(\%spec);
@@ -202,7 +208,7 @@ sub submit
 	chmod 0777, $log;
 	$json =~ s/'/''/g;
 	my $job = query($cluster->{server}, 'credit',
-		"SELECT job FROM gpucredit.reserve('acme', '', '$key', '$request', '$wall', spec => '$json' $args)"
+		"SELECT job FROM gpucredit.reserve('$org', '', '$key', '$request', '$wall', spec => '$json' $args)"
 	);
 
 	die "not granted" if $job eq '';
@@ -222,10 +228,11 @@ sub job_row
 
 sub job_state
 {
-	my ($cluster, $job) = @_;
+	my ($cluster, $job, $org) = @_;
 
+	$org ||= 'acme';
 	return query($cluster->{server}, 'credit',
-		"SELECT state FROM gpucredit.jobs WHERE org = 'acme' AND job = $job");
+		"SELECT state FROM gpucredit.jobs WHERE org = '$org' AND job = $job");
 }
 
 # Waits until something is true; the caller's word is the test's name.
@@ -246,7 +253,7 @@ sub wait_for
 # Waits until a job is in a state; cycles run meanwhile.
 sub wait_for_state
 {
-	my ($cluster, $job, $state, $seconds) = @_;
+	my ($cluster, $job, $state, $seconds, $org) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $was = '';
 
@@ -255,7 +262,7 @@ sub wait_for_state
 		$seconds || 30,
 		sub {
 			place($cluster);
-			$was = job_state($cluster, $job);
+			$was = job_state($cluster, $job, $org);
 			return $was eq $state;
 		}) or diag("it is $was");
 	return;
@@ -340,6 +347,28 @@ sub end_cluster
 	}
 	verify_empty($cluster->{server}, 'credit');
 	return;
+}
+
+# What the server of GC_SERVER_HOST and GC_SERVER_PORT offers of
+# PostgreSQL::Test::Cluster, which takes PGHOST for itself.
+package GpuCreditAgent::Server;
+
+sub host { return $ENV{GC_SERVER_HOST} }
+sub port { return $ENV{GC_SERVER_PORT} }
+
+sub safe_psql
+{
+	my ($self, $db, $sql) = @_;
+	my ($out, $err) = ('', '');
+
+	IPC::Run::run(
+		[   'psql', '-XAtq', '-h', $self->host, '-p', $self->port,
+			'-U', 'postgres', '-v', 'ON_ERROR_STOP=1', '-d',
+			$db, '-f', '-' ],
+		'<', \$sql, '>', \$out, '2>', \$err)
+	  or die "$sql: $err";
+	chomp $out;
+	return $out;
 }
 
 1;

@@ -1,0 +1,16 @@
+/*-------------------------------------------------------------------------
+ *
+ * device_filter.h
+ *		Which device files the processes of a cgroup may open.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_DEVICE_FILTER_H
+#define GPUCREDIT_AGENT_DEVICE_FILTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+extern bool DeviceFilter(const char *cgroup, uint64_t gpus);
+
+#endif							/* GPUCREDIT_AGENT_DEVICE_FILTER_H */
