@@ -36,6 +36,7 @@ LANGUAGE sql AS $$
 $$;
 CREATE FUNCTION pg_temp.place() RETURNS TABLE (job text, attempt int, node text,
 	gpus gpucredit.gpuset) LANGUAGE sql AS $$
+	SELECT gpucredit.heartbeat(n.node) FROM gpucredit.node n WHERE n.pool = 'ag';
 	SELECT r.key, p.attempt, p.node, p.gpus FROM gpucredit.place('ag') p
 		JOIN gpucredit.request r ON r.org = 'ag' AND r.operation = 'reserve'
 			AND r.result[1] = p.job::text
@@ -129,4 +130,217 @@ SELECT pg_temp.say(NULL, format('heartbeat(%L)', :'node'));
 SELECT decision, detail FROM gpucredit.audit WHERE operation = 'set_node_key'
 ORDER BY audit DESC LIMIT 1;
 
+--
+-- Parts of a gang
+--
+CREATE FUNCTION pg_temp.part(job_key text, of_node text, outcome text, code int DEFAULT NULL,
+	said text DEFAULT NULL, ran interval DEFAULT NULL, number int DEFAULT 1) RETURNS text LANGUAGE sql AS $$
+	SELECT concat_ws(' ', CASE WHEN r.over THEN r.outcome ELSE 'lives' END, r.billed, r.job_state,
+		r.retry_at - gpucredit.now(), 'waits for ' || nullif(r.waits_for, '{}')::text, CASE WHEN r.replayed THEN 'again' END)
+	FROM gpucredit.part_ended('ag', pg_temp.job(job_key), number, of_node, outcome, code, said, ran) r
+$$;
+CREATE FUNCTION pg_temp.beat(VARIADIC keys text[] DEFAULT '{}') RETURNS TABLE (node text, job text, action text,
+	reason text) LANGUAGE sql AS $$
+	SELECT n.node, (SELECT r.key FROM gpucredit.request r WHERE r.org = 'ag'
+		AND r.operation = 'reserve' AND r.result[1] = h.job::text), h.action, h.reason
+	FROM (SELECT n.node FROM gpucredit.node n WHERE n.pool = 'ag' ORDER BY 1) n,
+		gpucredit.heartbeat(n.node, running => ARRAY(SELECT concat_ws('/', g.org, g.job, g.attempt)
+			FROM gpucredit.attempt_gpu g, unnest(keys) k WHERE g.node = n.node AND g.org = 'ag'
+				AND g.job = pg_temp.job(split_part(k, '/', 1)) AND g.attempt = split_part(k, '/', 2)::int)) h
+$$;
+CREATE FUNCTION pg_temp.ended(VARIADIC keys text[]) RETURNS TABLE (job text, attempt int, outcome text,
+	exit_code int, message text, elapsed interval, billed gpucredit.credits, refunded gpucredit.credits,
+	job_state text, failures int, free boolean[]) LANGUAGE sql AS $$
+	SELECT k, a.attempt, a.outcome, a.exit_code, a.message, a.elapsed, a.billed, a.refunded, a.job_state,
+		j.failures, ARRAY(SELECT g.free FROM gpucredit.attempt_gpu g WHERE g.org = 'ag' AND g.job = j.job
+			AND g.attempt = a.attempt ORDER BY g.node)
+	FROM unnest(keys) WITH ORDINALITY k (k, n)
+		JOIN gpucredit.job j ON j.org = 'ag' AND j.job = pg_temp.job(k)
+		JOIN gpucredit.attempt a ON a.org = 'ag' AND a.job = j.job ORDER BY n, a.attempt
+$$;
+SELECT count(*) FROM pg_temp.beat();
+-- One on three nodes; all parts complete, in whatever order: so does the job, which
+-- has run as long as the longest of them
+SELECT pg_temp.submit('all', '12xAG-A');
+SELECT * FROM pg_temp.place();
+SELECT action FROM gpucredit.meter('ag', pg_temp.job('all'), 1, '0');
+SELECT * FROM pg_temp.beat('all/1');
+SELECT pg_temp.later('10 min');
+SELECT pg_temp.part('all', 'ag-2', 'completed', 0, ran => '9 min');
+-- what has ended there is not told any more; if it is there after all, it is to stop
+SELECT * FROM pg_temp.beat('all/1') WHERE node <> 'ag-2';
+SELECT count(*) FROM gpucredit.heartbeat('ag-2', running => '{}');
+SELECT action, reason FROM gpucredit.heartbeat('ag-2', running => ARRAY[format('ag/%s/1', pg_temp.job('all'))]);
+-- said again, or otherwise, the first word stands; so it does not count twice
+SELECT pg_temp.part('all', 'ag-2', 'completed', 0), pg_temp.part('all', 'ag-2', 'failed', 1);
+SELECT pg_temp.part('all', 'ag-1', 'completed', 0, ran => '9 min 30 s');
+SELECT pg_temp.part('all', 'ag-3', 'completed', 0, ran => '9 min 10 s');
+SELECT * FROM pg_temp.ended('all');
+SELECT pg_temp.part('all', 'ag-3', 'completed', 0, ran => '9 min 10 s');
+-- One fails: the others are told at once, and the attempt is over once they are
+-- gone; it failed by the first that did, whatever the others ended of
+SELECT pg_temp.submit('rank', '12xAG-A');
+SELECT count(*) FROM pg_temp.place();
+SELECT action FROM gpucredit.meter('ag', pg_temp.job('rank'), 1, '0');
+SELECT count(*) FROM pg_temp.beat('rank/1');
+SELECT pg_temp.later('1 min');
+SELECT pg_temp.part('rank', 'ag-2', 'failed', 9, 'rank 4: Bus error');
+SELECT action, reason FROM gpucredit.meter('ag', pg_temp.job('rank'), 1, '1 min');
+SELECT * FROM pg_temp.beat('rank/1');
+SELECT pg_temp.part('rank', 'ag-1', 'failed', 143, 'Terminated', '61 s');
+SELECT pg_temp.part('rank', 'ag-3', 'failed', 137, 'Killed', '62 s');
+SELECT * FROM pg_temp.ended('rank');
+SELECT what, detail FROM gpucredit.history('ag', pg_temp.job('rank')) WHERE what ~ '^(part_ended|settle) ';
+-- One killed is no part that was told to leave, though the others are by then
+SELECT pg_temp.later('1 min');
+SELECT pg_temp.submit('killed', '12xAG-A');
+SELECT gpucredit.cancel('ag', pg_temp.job('rank'), 'c-rank');
+SELECT count(*) FROM pg_temp.place();
+SELECT pg_temp.part('killed', 'ag-1', 'failed', 137), pg_temp.part('killed', 'ag-2', 'failed', 143),
+	pg_temp.part('killed', 'ag-3', 'failed', 143);
+SELECT * FROM pg_temp.ended('killed');
+-- Told to leave, each node takes the time it was given; where one leaves untold, the
+-- others cannot go on
+SELECT pg_temp.submit('moved', '12xAG-A');
+SELECT count(*) FROM pg_temp.place();
+SELECT action FROM gpucredit.meter('ag', pg_temp.job('moved'), 1, '0');
+SELECT gpucredit.drain('ag-1', 'repair', gpucredit.now() + '5 min');
+SELECT pg_temp.part('moved', 'ag-1', 'preempted');
+SELECT * FROM pg_temp.beat('moved/1');
+SELECT pg_temp.part('moved', 'ag-2', 'preempted'), pg_temp.part('moved', 'ag-3', 'completed');
+SELECT * FROM pg_temp.ended('moved');
+SELECT gpucredit.resume('ag-1'), gpucredit.cancel('ag', pg_temp.job('moved'), 'c-moved');
+SELECT pg_temp.submit('left', '12xAG-A');
+SELECT count(*) FROM pg_temp.place();
+SELECT action FROM gpucredit.meter('ag', pg_temp.job('left'), 1, '0');
+SELECT pg_temp.part('left', 'ag-1', 'preempted');
+SELECT * FROM pg_temp.beat('left/1');
+-- The rest never tells: the server ends it, as the first part did; devices of those that
+-- told are free, the other's are fenced until it says that it is gone
+SELECT pg_temp.part('left', 'ag-2', 'out_of_memory', 1, 'CUDA out of memory');
+SELECT pg_temp.later('59 s');
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT pg_temp.later('1 s');
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT * FROM pg_temp.ended('left');
+SELECT pg_temp.part('left', 'ag-3', 'failed', 137);
+SELECT * FROM pg_temp.ended('left');
+SELECT gpucredit.cancel('ag', pg_temp.job('left'), 'c-left');
+-- Who settles for all of it as agents do that tell no parts, is believed that all is
+-- gone, not that it completed
+SELECT pg_temp.submit('old', '12xAG-A');
+SELECT count(*) FROM pg_temp.place();
+SELECT pg_temp.part('old', 'ag-3', 'out_of_memory', 1, 'CUDA out of memory');
+SELECT outcome, job_state FROM gpucredit.settle('ag', pg_temp.job('old'), 1, 'completed', exit_code => 0);
+SELECT * FROM pg_temp.ended('old');
+-- A cancelled one is cancelled, by whichever node is last
+SELECT pg_temp.submit('gone', '12xAG-A');
+SELECT count(*) FROM pg_temp.place();
+SELECT gpucredit.cancel('ag', pg_temp.job('gone'), 'c-gone');
+SELECT pg_temp.part('gone', 'ag-1', 'cancelled'), pg_temp.part('gone', 'ag-2', 'failed', 143),
+	pg_temp.part('gone', 'ag-3', 'cancelled');
+SELECT * FROM pg_temp.ended('gone');
+-- A job on one node
+SELECT pg_temp.submit('single', '1xAG-A');
+SELECT node FROM pg_temp.place() \gset
+SELECT pg_temp.part('single', :'node', 'completed', 0, ran => '0');
+SELECT pg_temp.part('single', :'node', 'completed', 0, ran => '0');
+SELECT * FROM pg_temp.ended('single');
+-- What is refused writes nothing
+SELECT pg_temp.submit('bad', '8xAG-A');
+SELECT count(*) FROM pg_temp.place();
+\set VERBOSITY sqlstate
+SELECT pg_temp.part('bad', 'ag-9', 'completed');
+SELECT pg_temp.part('bad', 'ag-3', 'completed');
+SELECT pg_temp.part('bad', 'ag-1', 'lost');
+SELECT pg_temp.part('bad', 'ag-1', 'completed', number => 2);
+SELECT pg_temp.part('bad', 'ag-1', 'completed', ran => '-1 s');
+SELECT pg_temp.part('none', 'ag-1', 'completed');
+\set VERBOSITY terse
+SELECT count(*) FROM gpucredit.attempt_part WHERE org = 'ag' AND job = pg_temp.job('bad');
+SET ROLE gpucredit_app;
+SELECT gpucredit.part_ended('ag', 1, 1, 'ag-1', 'completed');
+SET ROLE gpucredit_operator;
+SELECT gpucredit.part_ended('ag', 1, 1, 'ag-1', 'completed');
+RESET ROLE;
+-- only its own node's key, not that of another of its nodes
+SELECT gpucredit.set_node_key('ag-1', sha256('1')), gpucredit.set_node_key('ag-2', sha256('2'));
+SELECT pg_temp.say(k, format('part_ended(''ag'', %s, 1, ''ag-1'', ''completed'')', pg_temp.job('bad')))
+FROM unnest('{2,1}'::text[]) k;
+-- an administrator's word is not that it is gone
+SELECT gpucredit.set_node_key('ag-1', NULL), gpucredit.set_node_key('ag-2', NULL);
+SET ROLE gpucredit_admin;
+SELECT over, outcome FROM gpucredit.part_ended('ag', pg_temp.job('bad'), 1, 'ag-2', 'completed', elapsed => '0');
+RESET ROLE;
+SELECT * FROM pg_temp.ended('bad');
+SELECT count(*) FROM pg_temp.beat();
+
+--
+-- Not started
+--
+-- No failure, nothing billed, tried again later each time, elsewhere or there
+SELECT pg_temp.submit('ns', '4xAG-A');
+SELECT node FROM pg_temp.place() \gset
+SELECT outcome, billed, refunded, job_state, retry_at - gpucredit.now() AS retry_in
+FROM gpucredit.settle('ag', pg_temp.job('ns'), 1, 'not_started', message => 'no cgroup');
+SELECT pg_temp.later('30 s');
+SELECT node FROM pg_temp.place() \gset
+SELECT pg_temp.part('ns', :'node', 'not_started', said => 'no cgroup', number => 2);
+SELECT * FROM pg_temp.ended('ns');
+SELECT gpucredit.cancel('ag', pg_temp.job('ns'), 'c-ns');
+-- of a gang that ran elsewhere meanwhile, what was billed is given back
+SELECT pg_temp.submit('nsg', '8xAG-A');
+SELECT node FROM pg_temp.place() ORDER BY node DESC LIMIT 1 \gset
+SELECT min(node) AS other FROM gpucredit.attempt_gpu WHERE org = 'ag' AND job = pg_temp.job('nsg') \gset
+SELECT action FROM gpucredit.meter('ag', pg_temp.job('nsg'), 1, '0');
+SELECT pg_temp.later('1 min');
+SELECT pg_temp.part('nsg', :'node', 'not_started', said => 'no cgroup');
+SELECT pg_temp.part('nsg', :'other', 'failed', 143, ran => '1 min');
+SELECT * FROM pg_temp.ended('nsg');
+SELECT gpucredit.cancel('ag', pg_temp.job('nsg'), 'c-nsg');
+-- Three jobs within ten minutes: the node drains itself; two, or one that no node
+-- could start, do not
+SELECT gpucredit.resume(n) FROM unnest('{ag-1,ag-2,ag-3}'::text[]) n;
+SELECT count(*) FROM gpucredit.node_strike;
+SELECT gpucredit.drain('ag-2', 'x'), gpucredit.drain('ag-3', 'x');
+SELECT pg_temp.submit('s' || n, '1xAG-A') FROM generate_series(1, 4) n;
+SELECT count(*) FROM pg_temp.place();
+SELECT pg_temp.part('s1', 'ag-1', 'not_started'), pg_temp.part('s2', 'ag-1', 'not_started');
+SELECT pg_temp.later('1 min');
+SELECT * FROM pg_temp.beat();
+SELECT count(*) FROM pg_temp.place();		-- s1 and s2 again
+SELECT pg_temp.part('s1', 'ag-1', 'not_started', number => 2), pg_temp.part('s2', 'ag-1', 'not_started', number => 2);
+SELECT node, draining FROM gpucredit.node WHERE pool = 'ag' ORDER BY 1;
+SELECT gpucredit.resume('ag-2');
+SELECT pg_temp.later('2 min');
+SELECT count(*) FROM pg_temp.beat();
+SELECT gpucredit.drain('ag-1', 'x');
+SELECT * FROM pg_temp.place();				-- s1 and s2, on another node
+SELECT pg_temp.submit('s5', '1xAG-A');
+SELECT count(*) FROM pg_temp.place();
+SELECT pg_temp.part('s1', 'ag-2', 'not_started', number => 3), pg_temp.part('s2', 'ag-2', 'not_started', number => 3),
+	pg_temp.part('s5', 'ag-2', 'not_started');
+SELECT node, draining FROM gpucredit.node WHERE pool = 'ag' ORDER BY 1;
+UPDATE gpucredit.node SET draining = NULL WHERE node = 'ag-1';		-- as if nobody had
+SELECT pg_temp.part('s3', 'ag-1', 'not_started');
+SELECT pg_temp.part('s3', 'ag-1', 'not_started');
+SELECT node, draining FROM gpucredit.node WHERE pool = 'ag' ORDER BY 1;
+SELECT reason, detail FROM gpucredit.audit WHERE operation = 'drain' ORDER BY audit DESC LIMIT 1;
+-- old ones are forgotten, and resumed it begins anew
+SELECT gpucredit.resume('ag-1');
+SELECT pg_temp.part('s4', 'ag-1', 'not_started');
+SELECT node, count(*) FROM gpucredit.node_strike GROUP BY 1 ORDER BY 1;
+SELECT draining FROM gpucredit.node WHERE node = 'ag-1';
+-- nobody but an agent says so
+SELECT pg_temp.submit('s6', '1xAG-A');
+SELECT gpucredit.cancel('ag', pg_temp.job('s' || n), 'c-s' || n) FROM unnest('{1,2,3,4,5}'::int[]) n;
+SELECT count(*) FROM pg_temp.beat();
+SELECT count(*) FROM pg_temp.place();
+SELECT pg_temp.job('s6') AS s6 \gset
+SET ROLE gpucredit_app;
+SELECT outcome, job_state FROM gpucredit.settle('ag', :s6, 1, 'not_started');
+RESET ROLE;
+SELECT count(*) FROM gpucredit.node_strike WHERE job = pg_temp.job('s6');
+
+SELECT gpucredit.cancel('ag', job, 'end' || job) FROM gpucredit.job WHERE org = 'ag' AND ended_at IS NULL;
 SELECT * FROM gpucredit.verify();

@@ -205,7 +205,7 @@ CREATE TABLE gpucredit.directive (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
 	attempt int NOT NULL,
-	cause text NOT NULL,		/* cancel, claim, reclaim, drain/node, device/node */
+	cause text NOT NULL,		/* cancel, claim, reclaim; drain, device or part/node */
 	action text NOT NULL,
 	reason text NOT NULL,
 	deadline timestamptz,		/* checkpoint turns to stop */
@@ -344,7 +344,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_settle';
 COMMENT ON FUNCTION gpucredit.settle(text, bigint, int, text, interval, int,
 	text, text) IS
 'Ends an attempt, exactly once: its bill is spent, the rest of the hold goes back to the very buckets it came from, its devices are free.
-outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized. elapsed: final, cumulative; NULL or less than metered: what was metered stands; from agents and administrators only. exit_code, message: what the retry rules look at (table retry_rule): failed and out_of_memory are tried again, within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
+outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized, not_started (its node could not start it: no failure is counted, nothing billed, as part_ended says). elapsed: final, cumulative; NULL or less than metered: what was metered stands; from agents and administrators only. exit_code, message: what the retry rules look at (table retry_rule): failed and out_of_memory are tried again, within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
 Result: the stored settlement; refunded: what the tier does not bill of work the job must do again; the job''s state, and when it may start again; replayed: it was settled before.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023; 42501 elapsed by one who is neither agent nor administrator.';
 

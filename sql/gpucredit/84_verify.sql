@@ -134,6 +134,28 @@ BEGIN ATOMIC
 	WHERE (check_jobs.tenant IS NULL OR d.org = check_jobs.tenant)
 		AND a.attempt IS NULL
 	UNION ALL
+	SELECT 'part_is_of_attempt', p.org,
+		format('job %s attempt %s', p.job, p.attempt),
+		format('node "%s" told how its part ended, and has none', p.node)
+	FROM gpucredit.attempt_part p
+	WHERE (check_jobs.tenant IS NULL OR p.org = check_jobs.tenant)
+		AND NOT EXISTS (SELECT FROM gpucredit.attempt_gpu g
+			WHERE g.org = p.org AND g.job = p.job AND g.attempt = p.attempt
+				AND g.node = p.node)
+	UNION ALL
+	SELECT 'attempt_waits_for_a_part', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		'it lives, though all its parts have ended'
+	FROM (SELECT DISTINCT p.org, p.job, p.attempt FROM gpucredit.attempt_part p
+			WHERE check_jobs.tenant IS NULL OR p.org = check_jobs.tenant) p
+		JOIN a ON a.org = p.org AND a.job = p.job AND a.attempt = p.attempt
+	WHERE a.ended_at IS NULL
+		AND NOT EXISTS (SELECT FROM gpucredit.attempt_gpu g
+			WHERE g.org = p.org AND g.job = p.job AND g.attempt = p.attempt
+				AND NOT EXISTS (SELECT FROM gpucredit.attempt_part e
+					WHERE e.org = g.org AND e.job = g.job
+						AND e.attempt = g.attempt AND e.node = g.node))
+	UNION ALL
 	SELECT 'promise_is_in_time', d.org,
 		format('job %s attempt %s', d.job, d.attempt),
 		format('to save from %s, promised by %s, gone at %s', d.starts_at,
@@ -750,11 +772,12 @@ BEGIN ATOMIC
 			FROM (VALUES
 			('alert bucket_slice budget budget_count budget_slice claim_gpu
 				denial departure eviction fair_usage hold_budget hold_part
-				lost_work node_cache node_key pool price quota_turn rate_limit seal seal_leaf
+				lost_work node_cache node_key node_strike pool price quota_turn rate_limit seal seal_leaf
 				seal_pending seal_row spend_day spend_total tenant typical
 				usage_horizon', ''),
 			('account', 'balance_low limits'),
 			('attempt_gpu', 'ended_at seen_at'),
+			('attempt_part', 'exit_code message log_uri elapsed'),
 			('attempt', 'gpu_type wall_limit hold_window save_every ends_by
 				skewed_at saved_at running_at heard_at progress
 				progress_at utilization ended_at outcome billed released

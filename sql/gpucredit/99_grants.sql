@@ -101,7 +101,7 @@ TO gpucredit_admin, gpucredit_app, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* metering */
 	gpucredit.meter, gpucredit.meter_batch, gpucredit.checkpoint,
-	gpucredit.resumed
+	gpucredit.resumed, gpucredit.part_ended
 TO gpucredit_admin, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */

@@ -57,6 +57,7 @@
 	X(meter, JOB, QUIET) \
 	X(meter_batch, EACH, QUIET) \
 	X(settle, JOB, QUIET) \
+	X(part_ended, JOB, QUIET) \
 	X(cancel, JOB, WAKES) \
 	X(checkpoint, JOB, QUIET) \
 	X(resumed, JOB, QUIET) \
@@ -84,7 +85,8 @@ typedef enum EntryPoint
 #define ENTRY_PROVEN(entry) \
 	((entry) == ENTRY_meter || (entry) == ENTRY_meter_batch || \
 	 (entry) == ENTRY_heartbeat || (entry) == ENTRY_settle || \
-	 (entry) == ENTRY_checkpoint || (entry) == ENTRY_resumed)
+	 (entry) == ENTRY_part_ended || (entry) == ENTRY_checkpoint || \
+	 (entry) == ENTRY_resumed)
 
 typedef enum EntrySubject
 {

@@ -115,6 +115,8 @@ ProofCheckCall(EntryPoint entry, FunctionCallInfo fcinfo)
 		SqlConnect();
 		if (entry == ENTRY_heartbeat)
 			check_node(fcinfo, 0);
+		else if (entry == ENTRY_part_ended)
+			check_node(fcinfo, 3);
 		else
 			check_attempts(entry == ENTRY_meter_batch ? &attempts_proven :
 						   &attempt_proven, fcinfo);

@@ -97,6 +97,9 @@ SQL_STATEMENT(node_fences_anew, SPI_OK_UPDATE, "text, text, timestamptz",
 			  " FROM gpucredit.node n WHERE n.node = $2 AND n.tells_running"
 			  " AND g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NOT NULL");
+/* what it could not start, src/job/strike.c */
+SQL_STATEMENT(strikes_forget, SPI_OK_DELETE, "text",
+			  "DELETE FROM gpucredit.node_strike s WHERE s.node = $1");
 SQL_STATEMENT(node_delete, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.node n WHERE n.node = $1");
 /*
@@ -420,6 +423,9 @@ NodeResume(const char *pool, const char *node)
 	(void) SqlRun(&node_drain, &args);
 	NodeReclaim(node, DT_NOBEGIN);
 	args = (SqlArgs){0};
+	SqlArgText(&args, node);
+	(void) SqlRun(&strikes_forget, &args);
+	args = (SqlArgs){0};
 	SqlArgText(&args, pool);
 	SqlArgText(&args, node);
 	(void) SqlRun(&drain_untell, &args);
@@ -444,6 +450,7 @@ call_remove_node(PG_FUNCTION_ARGS)
 	end_fences(pool, node, fenced_since, now);
 	SqlArgText(&args, node);
 	(void) SqlRun(&node_delete, &args);
+	(void) SqlRun(&strikes_forget, &args);
 	NodeAudit(fcinfo, "remove_node", "removed", pool, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();

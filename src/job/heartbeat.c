@@ -117,7 +117,7 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 	" WHERE c.org = a.org AND c.job = a.job AND c.attempt < a.attempt" \
 	" AND c.bad_at IS NULL" \
 	" ORDER BY c.attempt DESC, c.step DESC LIMIT 1), '{}')"
-/* of a gang "p" has its nodes, else NULL */
+/* of a gang "p" has its nodes, else NULL; a part that ended is told no more */
 SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
 			  "SELECT" ATTEMPT_COLUMNS ", g.gpus, g.share,"
 			  " CASE WHEN a.running_at IS NULL"
@@ -137,7 +137,10 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
 			  "    AND o.attempt = g.attempt ORDER BY o.node)"
 			  "  END OFFSET 0) p (nodes)"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
-			  " AND g.ended_at IS NULL ORDER BY g.org, g.job");
+			  " AND g.ended_at IS NULL AND (p.nodes IS NULL OR NOT EXISTS"
+			  "  (SELECT FROM gpucredit.attempt_part e WHERE e.org = g.org"
+			  "   AND e.job = g.job AND e.attempt = g.attempt"
+			  "   AND e.node = g.node)) ORDER BY g.org, g.job");
 
 #define GPUS_COLUMN		(ATTEMPT_WIDTH + 1)
 #define SHARE_COLUMN	(ATTEMPT_WIDTH + 2)

@@ -6,7 +6,7 @@
  * Whatever an agent is told to stop for, it has gpucredit.stop_grace to do so
  * and to report it.  Then the server ends the attempt at what was last
  * metered: past its wall limit by the server's own clock as timeout, stuck as
- * failed, told to leave as preempted or resized, cancelled as that, and out of
+ * failed, a part of it gone as that part ended, told to leave as preempted or resized, cancelled as that, and out of
  * funds as preempted, to wait for credit.  So an agent that is silent, broken or
  * lies keeps a job no longer than one that is not; its devices are fenced.
  *
@@ -21,6 +21,7 @@
 #include "common/settings.h"
 #include "job/extend.h"
 #include "job/overdue.h"
+#include "job/part.h"
 #include "job/settlement.h"
 
 /*
@@ -117,6 +118,8 @@ OverdueSince(const Attempt *attempt, TimestampTz now, int64 ago,
 	{
 		if (strcmp(settlement->reason, "resized") == 0)
 			settlement->outcome = RESIZED;
+		else if (strcmp(settlement->reason, PART_FAILED) == 0)
+			settlement->outcome = FAILED;
 		return true;
 	}
 	if (told >= AttemptWallEnd(attempt) ||

@@ -43,6 +43,10 @@ SQL_STATEMENT(rule_match, SPI_OK_SELECT, "text, int, text",
 			  " AND (r.message IS NULL OR pg_catalog.left($3, "
 			  MESSAGE_CHARS ") COLLATE pg_catalog.\"C\" ~ r.message)"
 			  " ORDER BY r.priority, r.rule LIMIT 1");
+SQL_STATEMENT(not_started_count, SPI_OK_SELECT, "text, bigint",
+			  "SELECT pg_catalog.count(*)::int FROM gpucredit.attempt a"
+			  " WHERE a.org = $1 AND a.job = $2"
+			  " AND a.outcome = 'not_started'");
 SQL_STATEMENT(rule_upsert, SPI_OK_INSERT,
 			  "text, int, text, text, int4range, text, text",
 			  "INSERT INTO gpucredit.retry_rule_custom (rule, priority,"
@@ -84,6 +88,20 @@ RetryMatch(const Settlement *settlement)
 	rule.permanent = strcmp(SqlText(row, 0, 2), "permanent") == 0;
 	rule.advice = SqlText(row, 0, 3);
 	return rule;
+}
+
+/*
+ * How many attempts of a job could not be started: no failures, but each is
+ * tried again later than the one before.
+ */
+int32
+RetryNotStarted(const Job *job)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, job->org);
+	SqlArgInt8(&args, job->job);
+	return SqlInt4(SqlRun(&not_started_count, &args), 0, 1);
 }
 
 /*

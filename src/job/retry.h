@@ -19,6 +19,7 @@ typedef struct RetryRule
 } RetryRule;
 
 extern RetryRule RetryMatch(const Settlement *settlement);
+extern int32 RetryNotStarted(const Job *job);
 extern int64 RetryBackoff(int32 failures);
 
 #endif							/* GPUCREDIT_RETRY_H */

@@ -6,23 +6,24 @@
  * Who settles again gets the stored row, whatever the call says; what an
  * agent then claims more is evidence for the trail.
  *
- * Locks: job, attempt, then as settlement.c says.
+ * Locks: of an attempt that was not started its node; job, attempt, then as
+ * settlement.c says.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "common/args.h"
+#include "common/clock.h"
 #include "common/errors.h"
 #include "common/sql.h"
 #include "common/unknown.h"
 #include "entry/count.h"
 #include "entry/entry.h"
 #include "job/settlement.h"
+#include "job/strike.h"
 
 ENTRY_POINT(settle);
-
-static void take_settlement(FunctionCallInfo fcinfo, Settlement *settlement);
 
 Datum
 call_settle(PG_FUNCTION_ARGS)
@@ -34,11 +35,14 @@ call_settle(PG_FUNCTION_ARGS)
 								 PG_INT32_MAX);
 	Job			job;
 	Attempt		attempt;
+	char	   *node = NULL;
 	bool		replayed;
 	Row			row = {0};
 
-	take_settlement(fcinfo, &settlement);
+	SettlementTake(fcinfo, 3, 4, 5, 7, &settlement);
 	SqlConnect();
+	if (settlement.outcome == NOT_STARTED && settlement.by_agent)
+		node = StrikeLockOnly(org, id, number);
 	if (!JobLock(org, id, true, &job))
 		RefuseUnknownJob(id);
 	if (!AttemptLock(org, id, number, &attempt))
@@ -53,7 +57,11 @@ call_settle(PG_FUNCTION_ARGS)
 		AttemptSettled(&attempt, &settlement);
 	}
 	else
+	{
+		if (node != NULL)
+			StrikeCount(&attempt, node, ClockNow());
 		AttemptSettle(&job, &attempt, &settlement);
+	}
 
 	RowText(&row, OutcomeNames[settlement.outcome]);
 	RowCredits(&row, settlement.billed);
@@ -67,20 +75,24 @@ call_settle(PG_FUNCTION_ARGS)
 }
 
 /*
- * The arguments after the attempt's key.  Who may meter says elapsed; only an
- * agent's word is that the attempt is gone.
+ * How an attempt ended, by arguments that have these places; the message stands
+ * behind the exit code.  Who may meter says elapsed; only an agent's word is
+ * that the attempt is gone.
  */
-static void
-take_settlement(FunctionCallInfo fcinfo, Settlement *settlement)
+void
+SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
+			   int exit_code, int log_uri, Settlement *settlement)
 {
-	settlement->outcome = (Outcome) ArgWord(ArgName(fcinfo, 3, "outcome"),
+	settlement->outcome = (Outcome) ArgWord(ArgName(fcinfo, outcome,
+													"outcome"),
 											"outcome", OutcomeNames,
 											OUTCOMES);
-	settlement->elapsed = ArgDurationOr(fcinfo, 4, "elapsed", true, -1);
-	settlement->has_exit_code = !PG_ARGISNULL(5);
-	settlement->exit_code = PG_ARGISNULL(5) ? 0 : PG_GETARG_INT32(5);
-	settlement->message = ArgTextOrNull(fcinfo, 6, "message");
-	settlement->log_uri = ArgTextOrNull(fcinfo, 7, "log_uri");
+	settlement->elapsed = ArgDurationOr(fcinfo, elapsed, "elapsed", true, -1);
+	settlement->has_exit_code = !PG_ARGISNULL(exit_code);
+	settlement->exit_code = PG_ARGISNULL(exit_code) ? 0 :
+		PG_GETARG_INT32(exit_code);
+	settlement->message = ArgTextOrNull(fcinfo, exit_code + 1, "message");
+	settlement->log_uri = ArgTextOrNull(fcinfo, log_uri, "log_uri");
 	settlement->by_agent = CallerHasRole("gpucredit_agent");
 	if (settlement->elapsed >= 0 && !settlement->by_agent &&
 		!CallerHasRole("gpucredit_admin"))

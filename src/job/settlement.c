@@ -28,6 +28,7 @@
 #include "common/sql.h"
 #include "job/checkpoint.h"
 #include "job/overdue.h"
+#include "job/part.h"
 #include "job/retry.h"
 #include "job/settlement.h"
 #include "ledger/refund.h"
@@ -35,7 +36,7 @@
 
 const char *const OutcomeNames[OUTCOMES] = {
 	"completed", "failed", "out_of_memory", "timeout", "preempted",
-	"cancelled", "node_lost", "resized"
+	"cancelled", "node_lost", "resized", "not_started"
 };
 
 SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
@@ -52,6 +53,9 @@ SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
 SQL_STATEMENT(devices_free, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz, boolean",
 			  "UPDATE gpucredit.attempt_gpu g SET ended_at = $4, free = $5"
+			  " OR EXISTS (SELECT FROM gpucredit.attempt_part p"
+			  "  WHERE p.org = $1 AND p.job = $2 AND p.attempt = $3"
+			  "  AND p.node = g.node AND p.gone)"
 			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
 SQL_STATEMENT(directives_end, SPI_OK_DELETE, "text, bigint, int",
 			  "DELETE FROM gpucredit.directive d"
@@ -69,6 +73,7 @@ static void cut_elapsed(Settlement *settlement, Attempt *attempt);
 static void see_signal(Settlement *settlement, const Job *job,
 					   const Attempt *attempt);
 static void what_next(Settlement *settlement, const Job *job);
+static int64 backoff(const Settlement *settlement, const Job *job);
 static void move_money(Settlement *settlement, Job *job,
 					   const Attempt *attempt);
 static void refund_lost(Settlement *settlement, const Job *job,
@@ -87,6 +92,9 @@ void
 AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 {
 	settlement->retry_at = DT_NOBEGIN;
+	if (attempt->directed && settlement->node == NULL &&
+		(settlement->outcome == COMPLETED || settlement->outcome == FAILED))
+		(void) PartsTell(attempt, false, settlement);
 	cut_elapsed(settlement, attempt);
 	settlement->billed = AttemptBill(attempt);
 	see_signal(settlement, job, attempt);
@@ -94,8 +102,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 	move_money(settlement, job, attempt);
 	if (settlement->requeue)
 		settlement->retry_at = ClockAdd(settlement->at,
-										settlement->failures > job->failures ?
-										RetryBackoff(settlement->failures) : 0);
+										backoff(settlement, job));
 	end_attempt(settlement, attempt);
 	free_devices(settlement, attempt);
 	AttemptLogUsage(attempt, settlement->billed, settlement->at);
@@ -170,6 +177,8 @@ see_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
 			return;
 		stop.outcome = PREEMPTED;
 	}
+	else if (stop.reason != NULL && strcmp(stop.reason, PART_FAILED) == 0)
+		return;					/* that is why the others were told to */
 	settlement->message = stop.message;
 	settlement->reason = stop.outcome == TIMEOUT || stop.outcome == FAILED ?
 		stop.reason : "made_to_leave";
@@ -184,7 +193,7 @@ what_next(Settlement *settlement, const Job *job)
 {
 	static const char *const last_state[OUTCOMES] = {
 		"completed", "failed", "failed", "timeout", NULL, "cancelled", NULL,
-		NULL
+		NULL, NULL
 	};
 
 	settlement->failures = job->failures;
@@ -206,6 +215,18 @@ what_next(Settlement *settlement, const Job *job)
 		settlement->requeue = false;
 		settlement->job_state = "cancelled";
 	}
+}
+
+/*
+ * How long the job waits before it is tried again.
+ */
+static int64
+backoff(const Settlement *settlement, const Job *job)
+{
+	if (settlement->outcome == NOT_STARTED)
+		return RetryBackoff(RetryNotStarted(job) + 1);
+	return settlement->failures > job->failures ?
+		RetryBackoff(settlement->failures) : 0;
 }
 
 /*
@@ -239,7 +260,9 @@ move_money(Settlement *settlement, Job *job, const Attempt *attempt)
 
 /*
  * Give back what was spent on work that the job must do again: that since the
- * attempt's last checkpoint, where it is not billed.
+ * attempt's last checkpoint, where it is not billed.  All of it where a node
+ * of a gang could not start its part: what the others ran meanwhile is nobody's
+ * work.
  */
 static void
 refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
@@ -250,10 +273,15 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 	Credits		lost;
 	Returned	back;
 
-	if (!settlement->requeue || settlement->billed == 0 ||
-		LostWorkIsBilled(job->tier, settlement->outcome))
+	if (settlement->billed == 0)
 		return;
-	saved.elapsed = Min(CheckpointElapsed(attempt), attempt->elapsed);
+	if (settlement->outcome == NOT_STARTED)
+		saved.elapsed = 0;
+	else if (settlement->requeue &&
+			 !LostWorkIsBilled(job->tier, settlement->outcome))
+		saved.elapsed = Min(CheckpointElapsed(attempt), attempt->elapsed);
+	else
+		return;
 	lost = settlement->billed - AttemptBill(&saved);
 	if (lost == 0)
 		return;
@@ -305,7 +333,8 @@ end_attempt(const Settlement *settlement, const Attempt *attempt)
 }
 
 /*
- * Free the devices, or leave them to fencing.
+ * Free the devices, or leave them to fencing where no agent said that its part
+ * is gone.
  */
 static void
 free_devices(const Settlement *settlement, const Attempt *attempt)
@@ -352,6 +381,11 @@ audit_settled(const Settlement *settlement, const Job *job,
 		AuditInt8(&audit, "exit_code", settlement->exit_code);
 	AuditText(&audit, "message", settlement->message);
 	AuditText(&audit, "log_uri", settlement->log_uri);
+	if (settlement->node != NULL)
+	{
+		AuditText(&audit, "node", settlement->node);
+		AuditInt8(&audit, "rank", settlement->rank);
+	}
 	AuditText(&audit, "rule", settlement->rule);
 	AuditText(&audit, "advice", settlement->advice);
 	AuditWrite(&audit);

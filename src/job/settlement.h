@@ -8,16 +8,17 @@
 #ifndef GPUCREDIT_SETTLEMENT_H
 #define GPUCREDIT_SETTLEMENT_H
 
+#include "fmgr.h"
 #include "job/attempt.h"
 #include "job/job.h"
 
 typedef enum Outcome
 {
 	COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT, PREEMPTED, CANCELLED,
-	NODE_LOST, RESIZED
+	NODE_LOST, RESIZED, NOT_STARTED
 } Outcome;
 
-#define OUTCOMES	8
+#define OUTCOMES	9
 
 extern const char *const OutcomeNames[OUTCOMES];
 
@@ -32,6 +33,8 @@ typedef struct Settlement
 	const char *message;
 	const char *log_uri;
 	const char *reason;			/* for the trail; NULL: none */
+	const char *node;			/* whose part is why; NULL: no one's */
+	int32		rank;			/* of that node */
 	/* what comes of it */
 	Credits		billed;
 	Returned	returned;
@@ -45,6 +48,9 @@ typedef struct Settlement
 	TimestampTz at;
 } Settlement;
 
+extern void SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
+						   int exit_code, int log_uri,
+						   Settlement *settlement);
 extern void AttemptSettle(Job *job, Attempt *attempt,
 						  Settlement *settlement);
 extern void AttemptSettled(const Attempt *attempt, Settlement *settlement);

@@ -34,7 +34,7 @@ INSERT INTO listed VALUES
 		set_lost_work set_price set_quota set_rate_limit set_slices set_tier suspend_account transfer
 		unbind_tenant'),
 ('function', 'admin agent',
-	'checkpoint meter meter_batch resumed'),
+	'checkpoint meter meter_batch part_ended resumed'),
 ('function', 'admin agent app tenant',
 	'settle'),
 ('function', 'admin agent operator',
@@ -112,8 +112,8 @@ INSERT INTO listed VALUES
 ('table', 'admin app auditor tenant',
 	'alert'),
 ('table', 'admin auditor',
-	'audit bucket bucket_slice budget budget_count budget_log budget_slice claim claim_gpu closing denial
-		eviction fair_usage hold_budget hold_part lost_work node_cache node_key quota quota_turn rate_limit request reservation
+	'attempt_part audit bucket bucket_slice budget budget_count budget_log budget_slice claim claim_gpu closing denial
+		eviction fair_usage hold_budget hold_part lost_work node_cache node_key node_strike quota quota_turn rate_limit request reservation
 		retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending seal_row spend_day spend_delta
 		spend_total tenant tier_builtin tier_custom typical usage usage_horizon'),
 ('table', 'admin auditor operator',
@@ -138,7 +138,7 @@ INSERT INTO listed VALUES
 		gpucredit.explain_result gpucredit.fair_share_result gpucredit.gpureq gpucredit.gpuset
 		gpucredit.heartbeat_result gpucredit.history_result gpucredit.hold_result
 		gpucredit.invoice_result gpucredit.issue_result gpucredit.maintain_result
-		gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result
+		gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result gpucredit.part_ended_result
 		gpucredit.place_result gpucredit.rebuild_result gpucredit.refund_result
 		gpucredit.release_result gpucredit.reservation_result gpucredit.reserve_result
 		gpucredit.resumed_result gpucredit.revoke_result gpucredit.seal_audit_result

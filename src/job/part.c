@@ -1,0 +1,392 @@
+/*-------------------------------------------------------------------------
+ *
+ * part.c
+ *		part_ended: a node says how its part of an attempt ended.
+ *
+ * Each node of a gang tells of its own processes, as no agent knows of the
+ * others'.  A part that failed has the rest told to stop at once.  The last to
+ * tell settles the attempt: as completed where all parts completed, else as
+ * the first that did not, which is the cause, whatever the others ended of.
+ * What a part told stands; telling it again changes nothing.
+ *
+ * Where a node never tells, the attempt ends as any other that nobody settles:
+ * with its node (node_lost), or gpucredit.stop_grace after it was told to stop.
+ * Nodes whose parts ended are not fenced then.
+ *
+ * Locks: a node that could not start it, job, attempt, the part's devices; of
+ * the last, as settlement.c says.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/args.h"
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/unknown.h"
+#include "entry/count.h"
+#include "entry/entry.h"
+#include "job/meter.h"
+#include "job/part.h"
+#include "job/strike.h"
+#include "shmem/wake.h"
+#include "types/clip.h"
+
+ENTRY_POINT(part_ended);
+
+/* What a node tells, and where its part stands among the others. */
+typedef struct Part
+{
+	char	   *org;
+	int64		job;
+	int32		number;
+	char	   *node;
+	Settlement	told;
+	int32		rank;			/* of the node, by name, from 0 */
+	int32		nodes;			/* of the attempt */
+	int32		ended;			/* that have told, this one among them */
+	bool		before;			/* this one had told already */
+} Part;
+
+#define OF_ATTEMPT(alias) \
+	alias ".org = $1 AND " alias ".job = $2 AND " alias ".attempt = $3"
+SQL_STATEMENT(part_read, SPI_OK_SELECT, "text, bigint, int, text",
+			  "SELECT pg_catalog.count(*)::int,"
+			  " (pg_catalog.max(n.rank) FILTER (WHERE n.node = $4))::int,"
+			  " pg_catalog.count(p.node)::int,"
+			  " COALESCE(pg_catalog.bool_or(p.node = $4), false)"
+			  " FROM (SELECT g.node, pg_catalog.row_number()"
+			  "   OVER (ORDER BY g.node) - 1 AS rank"
+			  "  FROM gpucredit.attempt_gpu g WHERE " OF_ATTEMPT("g") ") n"
+			  " LEFT JOIN gpucredit.attempt_part p ON " OF_ATTEMPT("p")
+			  "  AND p.node = n.node");
+SQL_STATEMENT(part_insert, SPI_OK_INSERT,
+			  "text, bigint, int, text, int, int, text, int, text, text,"
+			  " interval, boolean, timestamptz",
+			  "INSERT INTO gpucredit.attempt_part (org, job, attempt, node,"
+			  " turn, rank, outcome, exit_code, message, log_uri, elapsed,"
+			  " gone, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
+			  " $11, $12, $13)");
+/*
+ * The row that all parts lock changes with each, so that one whose snapshot is
+ * older gets 40001: it would not see who told before, nor that it is the last.
+ */
+SQL_STATEMENT(part_heard, SPI_OK_UPDATE, "text, bigint, int, timestamptz",
+			  "UPDATE gpucredit.attempt a SET heard_at = $4"
+			  " WHERE " OF_ATTEMPT("a"));
+/* the first that did not complete is why the attempt did not */
+SQL_STATEMENT(parts_told, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT p.outcome, p.exit_code, p.message, p.node, p.rank,"
+			  " p.log_uri, pg_catalog.max(p.elapsed) OVER ()"
+			  " FROM gpucredit.attempt_part p WHERE " OF_ATTEMPT("p")
+			  " ORDER BY p.outcome = 'completed', p.turn LIMIT 1");
+SQL_STATEMENT(parts_gone, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT pg_catalog.bool_and(p.gone)"
+			  " FROM gpucredit.attempt_part p WHERE " OF_ATTEMPT("p"));
+SQL_STATEMENT(parts_waited_for, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT ARRAY(SELECT g.node FROM gpucredit.attempt_gpu g"
+			  " WHERE " OF_ATTEMPT("g") " AND g.ended_at IS NULL"
+			  " AND NOT EXISTS (SELECT FROM gpucredit.attempt_part p"
+			  "  WHERE " OF_ATTEMPT("p") " AND p.node = g.node)"
+			  " ORDER BY g.node)");
+SQL_STATEMENT(rest_tell, SPI_OK_INSERT,
+			  "text, bigint, int, text, timestamptz",
+			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
+			  " action, reason, given_at)"
+			  " VALUES ($1, $2, $3, 'part/' || $4, 'stop', '" PART_FAILED "',"
+			  "  $5)"
+			  " ON CONFLICT (org, job, attempt, cause) DO NOTHING");
+SQL_STATEMENT(part_gone, SPI_OK_UPDATE,
+			  "text, bigint, int, text, timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET free = true, seen_at = $5"
+			  " WHERE " OF_ATTEMPT("g") " AND g.node = $4 AND NOT g.free"
+			  " AND g.ended_at IS NOT NULL");
+
+static void take_part(FunctionCallInfo fcinfo, Part *part);
+static void find_part(Part *part);
+static void tell_part(Part *part, Job *job, Attempt *attempt);
+static bool all_gone(const Part *part);
+static bool stops_rest(const Part *part, const Attempt *attempt);
+static void tell_late(const Part *part, const Job *job,
+					  const Attempt *attempt);
+static void write_part(const Part *part, TimestampTz now);
+static void audit_part(const Part *part, const Job *job, TimestampTz now);
+static SqlArgs key_of(const Part *part);
+static Datum put_result(FunctionCallInfo fcinfo, const Part *part,
+						bool replayed);
+
+Datum
+call_part_ended(PG_FUNCTION_ARGS)
+{
+	Part		part = {0};
+	Attempt		attempt;
+	Job			job;
+	bool		replayed;
+
+	take_part(fcinfo, &part);
+	SqlConnect();
+	if (part.told.outcome == NOT_STARTED)
+		StrikeLock(part.node);
+	if (!JobLock(part.org, part.job, true, &job))
+		RefuseUnknownJob(part.job);
+	if (!AttemptLock(part.org, part.job, part.number, &attempt))
+		AttemptRefuseUnknown(part.job, part.number);
+	find_part(&part);
+	replayed = part.before || attempt.ended_at != DT_NOBEGIN;
+	if (replayed)
+		CountReplay();
+	if (attempt.ended_at != DT_NOBEGIN)
+		tell_late(&part, &job, &attempt);
+	else if (!part.before)
+		tell_part(&part, &job, &attempt);
+	return SqlFinishRow(put_result(fcinfo, &part, replayed));
+}
+
+/*
+ * The arguments.
+ */
+static void
+take_part(FunctionCallInfo fcinfo, Part *part)
+{
+	part->org = ArgName(fcinfo, 0, "org");
+	part->job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
+	part->number = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN, PG_INT32_MAX);
+	part->node = ArgName(fcinfo, 3, "node");
+	SettlementTake(fcinfo, 4, 7, 5, 8, &part->told);
+}
+
+/*
+ * Where the part stands among those of the attempt.
+ */
+static void
+find_part(Part *part)
+{
+	SqlArgs		args = key_of(part);
+	SqlResult	row;
+
+	SqlArgText(&args, part->node);
+	row = SqlRun(&part_read, &args);
+	if (SqlIsNull(row, 0, 2))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("node \"%s\" has no part of attempt %d of job %lld",
+						ClipForMessage(part->node), part->number,
+						(long long) part->job),
+				 errdetail("The attempt has no devices there."),
+				 errhint("Pass one of the nodes that gpucredit.heartbeat() "
+						 "returned for it.")));
+	part->nodes = SqlInt4(row, 0, 1);
+	part->rank = SqlInt4(row, 0, 2);
+	part->ended = SqlInt4(row, 0, 3);
+	part->before = SqlBool(row, 0, 4);
+}
+
+/*
+ * A part of a live attempt has ended.
+ */
+static void
+tell_part(Part *part, Job *job, Attempt *attempt)
+{
+	TimestampTz now = ClockNow();
+
+	part->ended++;
+	write_part(part, now);
+	if (part->nodes > 1)
+		audit_part(part, job, now);
+	if (part->told.outcome == NOT_STARTED && !attempt->directed)
+		StrikeCount(attempt, part->node, now);
+	if (part->ended < part->nodes)
+	{
+		SqlArgs		args = key_of(part);
+
+		if (!stops_rest(part, attempt))
+			return;
+		SqlArgText(&args, part->node);
+		SqlArgTime(&args, now);
+		(void) SqlRun(&rest_tell, &args);
+		return;
+	}
+	(void) PartsTell(attempt, true, &part->told);
+	part->told.by_agent = all_gone(part);
+	AttemptSettle(job, attempt, &part->told);
+}
+
+/*
+ * Did agents say so of all parts?
+ */
+static bool
+all_gone(const Part *part)
+{
+	SqlArgs		args = key_of(part);
+
+	return SqlBool(SqlRun(&parts_gone, &args), 0, 1);
+}
+
+/*
+ * Must the others stop?  After a failure at once; whoever left as the attempt
+ * was told to, leaves the others the time that they were given.
+ */
+static bool
+stops_rest(const Part *part, const Attempt *attempt)
+{
+	Answer		answer;
+
+	switch (part->told.outcome)
+	{
+		case COMPLETED:
+			return false;
+		case PREEMPTED:
+		case CANCELLED:
+		case TIMEOUT:
+		case RESIZED:
+			answer = AnswerLive(attempt, ClockNow());
+			return answer.reason == NULL ||
+				strcmp(answer.reason, "periodic") == 0;
+		default:
+			return true;
+	}
+}
+
+/*
+ * The attempt is over: that the part is gone, too, is news for its devices, and
+ * what it claims is evidence.
+ */
+static void
+tell_late(const Part *part, const Job *job, const Attempt *attempt)
+{
+	SqlArgs		args = key_of(part);
+
+	if (!part->told.by_agent)
+		return;
+	SqlArgText(&args, part->node);
+	SqlArgTime(&args, ClockNow());
+	if (SqlRun(&part_gone, &args).n > 0)
+		WakePool(job->pool);
+	AttemptLate(attempt, "part_ended", OutcomeNames[part->told.outcome],
+				part->told.elapsed, true);
+}
+
+/*
+ * How an attempt ended by what its parts told.  all: they all did; else only a
+ * part that did not complete says anything, and false means that there is none.
+ */
+bool
+PartsTell(const Attempt *attempt, bool all, Settlement *settlement)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	row = SqlRun(&parts_told, &args);
+	if (row.n == 0 || (!all && strcmp(SqlText(row, 0, 1),
+									  OutcomeNames[COMPLETED]) == 0))
+		return false;
+	settlement->outcome = (Outcome) ArgWord(SqlText(row, 0, 1), "outcome",
+											OutcomeNames, OUTCOMES);
+	settlement->has_exit_code = !SqlIsNull(row, 0, 2);
+	if (settlement->has_exit_code)
+		settlement->exit_code = SqlInt4(row, 0, 2);
+	settlement->message = SqlText(row, 0, 3);
+	settlement->node = SqlText(row, 0, 4);
+	settlement->rank = SqlInt4(row, 0, 5);
+	settlement->log_uri = SqlText(row, 0, 6);
+	if (!SqlIsNull(row, 0, 7))
+		settlement->elapsed = Max(settlement->elapsed,
+								  SqlDuration(row, 0, 7));
+	return true;
+}
+
+static SqlArgs
+key_of(const Part *part)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, part->org);
+	SqlArgInt8(&args, part->job);
+	SqlArgInt4(&args, part->number);
+	return args;
+}
+
+/*
+ * Store what a part told.
+ */
+static void
+write_part(const Part *part, TimestampTz now)
+{
+	SqlArgs		args = key_of(part);
+
+	SqlArgText(&args, part->node);
+	SqlArgInt4(&args, part->ended);
+	SqlArgInt4(&args, part->rank);
+	SqlArgText(&args, OutcomeNames[part->told.outcome]);
+	if (part->told.has_exit_code)
+		SqlArgInt4(&args, part->told.exit_code);
+	else
+		SqlArgNull(&args);
+	SqlArgText(&args, part->told.message);
+	SqlArgText(&args, part->told.log_uri);
+	if (part->told.elapsed >= 0)
+		SqlArgDuration(&args, part->told.elapsed);
+	else
+		SqlArgNull(&args);
+	SqlArgBool(&args, part->told.by_agent);
+	SqlArgTime(&args, now);
+	(void) SqlRun(&part_insert, &args);
+	args = key_of(part);
+	SqlArgTime(&args, now);
+	(void) SqlRun(&part_heard, &args);
+}
+
+/*
+ * Tell the trail which node it was.
+ */
+static void
+audit_part(const Part *part, const Job *job, TimestampTz now)
+{
+	AuditRow	audit = {.org = part->org, .account = job->account,
+		.operation = "part_ended",
+		.decision = OutcomeNames[part->told.outcome], .job = part->job,
+		.attempt = part->number, .at = now, .trace = job->trace};
+
+	AuditText(&audit, "node", part->node);
+	AuditInt8(&audit, "rank", part->rank);
+	if (part->told.has_exit_code)
+		AuditInt8(&audit, "exit_code", part->told.exit_code);
+	AuditText(&audit, "message", part->told.message);
+	AuditWrite(&audit);
+}
+
+/*
+ * How the attempt stands now.
+ */
+static Datum
+put_result(FunctionCallInfo fcinfo, const Part *part, bool replayed)
+{
+	SqlArgs		args = key_of(part);
+	Datum		waits_for;
+	Settlement	settled = {0};
+	Attempt		attempt;
+	bool		over;
+	bool		isnull;
+	Row			row = {0};
+
+	if (!AttemptRead(part->org, part->job, part->number, &attempt))
+		Ensure(false, "An attempt is missing.");
+	over = attempt.ended_at != DT_NOBEGIN;
+	if (over)
+		AttemptSettled(&attempt, &settled);
+	waits_for = SqlDatum(SqlRun(&parts_waited_for, &args), 0, 1, &isnull);
+	RowAdd(&row, BoolGetDatum(over));
+	RowText(&row, over ? OutcomeNames[settled.outcome] : NULL);
+	if (over)
+		RowCredits(&row, settled.billed);
+	else
+		RowNull(&row);
+	RowText(&row, over ? settled.job_state : NULL);
+	RowTime(&row, over ? settled.retry_at : DT_NOBEGIN);
+	RowAdd(&row, waits_for);
+	RowAdd(&row, BoolGetDatum(replayed));
+	return RowReturn(fcinfo, &row);
+}

@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * part.h
+ *		How the parts of an attempt ended, a node each.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_PART_H
+#define GPUCREDIT_PART_H
+
+#include "job/settlement.h"
+
+/* Why the others are told to stop once a part has failed. */
+#define PART_FAILED		"part_failed"
+
+extern bool PartsTell(const Attempt *attempt, bool all,
+					  Settlement *settlement);
+
+#endif							/* GPUCREDIT_PART_H */

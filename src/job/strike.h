@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * strike.h
+ *		Nodes that could not start what was placed on them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_STRIKE_H
+#define GPUCREDIT_STRIKE_H
+
+#include "job/attempt.h"
+
+extern void StrikeLock(const char *node);
+extern char *StrikeLockOnly(const char *org, int64 job, int32 attempt);
+extern void StrikeCount(const Attempt *attempt, const char *node,
+						TimestampTz now);
+
+#endif							/* GPUCREDIT_STRIKE_H */
