@@ -105,6 +105,54 @@ SELECT action FROM gpucredit.place('sr');
 SELECT job_state, retry_at FROM gpucredit.job j, gpucredit.settle(j.org, j.job, j.attempt, 'failed', '0 s', 75, 'x') s WHERE j.pool = 'sr';
 SELECT waits, reason FROM gpucredit.queue('sr');
 
+-- nobody asks how long a node is silent: one that is lost takes new work, and what tells of it agrees
+SELECT gpucredit.create_pool('st'), gpucredit.set_price('SC-B', 1, 'st'), gpucredit.register_node('st', 'st-1', 'SC-B', 1, 40960) \g /dev/null
+SELECT status FROM gpucredit.reserve('sc-one', '', 'st', '1xSC-B', '1 h', pool => 'st');
+SET gpucredit.clock = '2041-09-01 20:00:00+00';
+SET gpucredit.node_lost = '1 min';
+SELECT n.state, n.takes_work, c.free FROM gpucredit.nodes n JOIN gpucredit.capacity c USING (pool) WHERE n.pool = 'st';
+SELECT reason FROM gpucredit.queue('st');
+SELECT e.detail FROM gpucredit.job j, gpucredit.explain(j.org, j.job) e WHERE j.pool = 'st' AND e.check_name = 'turn';
+SET gpucredit.node_suspect = '20 s';
+SELECT n.state, n.takes_work, c.free FROM gpucredit.nodes n JOIN gpucredit.capacity c USING (pool) WHERE n.pool = 'st';
+SELECT reason FROM gpucredit.queue('st');
+SELECT e.check_name, e.detail FROM gpucredit.job j, gpucredit.explain(j.org, j.job) e WHERE j.pool = 'st' AND e.check_name IN ('nodes', 'free');
+-- the only one that waits is behind nobody: cpu, host memory, a memory floor, spot nodes, all drained
+RESET gpucredit.node_suspect;
+DO $$
+BEGIN
+	PERFORM gpucredit.heartbeat('st-1');
+	PERFORM gpucredit.register_node('st', 'st-c', 'SC-C', 1, 16384, cpu_milli => 4000, memory_mib => 4096);
+	PERFORM gpucredit.register_node('st', 'st-s', 'SC-S', 1, 40960, spot => true);
+	PERFORM gpucredit.set_price(t, 1, 'st') FROM unnest('{SC-C,SC-S}'::text[]) t;
+	PERFORM gpucredit.set_tier('st', 9, 'never', false);
+END $$;
+CREATE FUNCTION pg_temp.alone(request text, tier text, cpu bigint, memory bigint, away text)
+RETURNS TABLE (status text, queue text, failed text) LANGUAGE plpgsql AS $$
+DECLARE
+	id bigint;
+BEGIN
+	SELECT r.job, r.status INTO id, status FROM gpucredit.reserve('sc-one', '', 'alone ' || request || away, request, '1 h', tier,
+		pool => 'st', cpu_milli => cpu, memory_mib => memory) r;
+	PERFORM gpucredit.drain(n, 'x') FROM unnest(string_to_array(away, ' ')) n;
+	SELECT q.reason INTO queue FROM gpucredit.queue('st') q WHERE q.job = id;
+	SELECT e.check_name || ': ' || e.detail INTO failed FROM gpucredit.explain('sc-one', id) e WHERE NOT e.passes AND e.check_name <> 'reservation';
+	PERFORM gpucredit.cancel('sc-one', id, 'c ' || id), gpucredit.resume(n) FROM unnest(string_to_array(away, ' ')) n;
+	RETURN NEXT;
+END $$;
+SELECT gpucredit.cancel(org, job, 'c st') IS NOT NULL AS cancelled FROM gpucredit.job WHERE pool = 'st';
+SELECT gpucredit.register_node('st', 'st-d', 'SC-C', 1, 40960, cpu_milli => 64000, memory_mib => 65536);
+SELECT * FROM pg_temp.alone('1xSC-C', 'st', 8000, 0, 'st-d');
+SELECT * FROM pg_temp.alone('1xSC-C@1GB', 'st', 0, 8192, 'st-d');
+SELECT * FROM pg_temp.alone('1xSC-C@30GB', 'st', 0, 0, 'st-d');
+SELECT gpucredit.register_node('st', 'st-t', 'SC-S', 1, 40960);
+SELECT status FROM gpucredit.reserve('sc-one', '', 'alone on demand', '1xSC-S', '1 h', 'st', pool => 'st');
+SELECT gpucredit.remove_node('st-t');
+SELECT reason FROM gpucredit.queue('st');
+SELECT e.check_name, e.detail FROM gpucredit.job j, gpucredit.explain(j.org, j.job) e WHERE j.pool = 'st' AND j.state = 'queued' AND NOT e.passes;
+SELECT job_state FROM gpucredit.job j, gpucredit.cancel(j.org, j.job, 'c alone') WHERE j.pool = 'st' AND j.state = 'queued';
+SELECT * FROM pg_temp.alone('1xSC-B', 'st', 0, 0, 'st-1 st-d');
+
 -- No such pool, no such size
 SELECT * FROM gpucredit.cluster_map('no such');
 SELECT * FROM gpucredit.cluster_map('sc', 39);

@@ -44,6 +44,8 @@ SELECT hold AS own_hold, status FROM gpucredit.hold('te', 'vision', 'held', 2, '
 SELECT captured, replayed FROM gpucredit.capture('te', :own_hold, 'cap', 1);
 SELECT count(*) FROM gpucredit.history('te', :own_job);
 SELECT check_name, passes FROM gpucredit.explain('te', :own_job);
+-- of its own turn only
+SELECT detail FROM gpucredit.explain('te', :own_job) WHERE check_name = 'order';
 SELECT account, state FROM gpucredit.jobs WHERE org LIKE 'te%';
 SELECT org, account, count(*) FROM gpucredit.entry GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT org, account FROM gpucredit.account ORDER BY 1, 2;

@@ -107,7 +107,9 @@ CREATE VIEW gpucredit.nodes AS
 			WHEN c.suspect > '0' AND n.heard_at <= c.at - c.suspect
 			THEN 'suspect' ELSE 'ready' END AS state,
 		CASE WHEN n.reclaim_at IS NULL THEN n.draining END AS reason,
-		LEAST(n.reclaim_at, n.drain_deadline) AS deadline, n.heard_at
+		LEAST(n.reclaim_at, n.drain_deadline) AS deadline, n.heard_at,
+		n.reclaim_at IS NULL AND n.draining IS NULL AND (c.suspect = '0'
+			OR n.heard_at > c.at - c.suspect) AS takes_work
 	FROM (SELECT gpucredit.now() AS at,
 			pg_catalog.current_setting('gpucredit.node_suspect')::interval
 				AS suspect,
@@ -115,7 +117,7 @@ CREATE VIEW gpucredit.nodes AS
 				AS lost) c
 		CROSS JOIN gpucredit.node n;
 COMMENT ON VIEW gpucredit.nodes IS
-'Nodes and their state now: ready; suspect (silent, gets no new work); draining; reclaimed (its provider takes it at deadline); lost (silent for gpucredit.node_lost); gone (its provider took it). healthy: the devices in service';
+'Nodes and their state now: ready; suspect (silent, gets no new work); draining; reclaimed (its provider takes it at deadline); lost (silent for gpucredit.node_lost); gone (its provider took it). healthy: the devices in service; takes_work: whether a cycle starts jobs there, as where gpucredit.node_suspect is 0 it does on silent ones, too';
 
 DO $dump$
 DECLARE

@@ -14,11 +14,11 @@
 /* A row per node. */
 CREATE VIEW gpucredit.node_capacity AS
 	SELECT n.pool, n.node, n.gpu_type, n.spot, s.state, n.gpus AS devices,
-		CASE WHEN s.state IN ('ready', 'suspect')
+		CASE WHEN s.state IN ('ready', 'suspect') OR s.takes_work
 			THEN gpucredit.gpu_count(n.healthy) ELSE 0 END AS in_service,
 		t.allocated::numeric(20,3),
-		CASE WHEN s.state = 'ready' THEN f.free ELSE 0 END AS free,
-		CASE WHEN s.state = 'ready' THEN f.free - LEAST(f.free,
+		CASE WHEN s.takes_work THEN f.free ELSE 0 END AS free,
+		CASE WHEN s.takes_work THEN f.free - LEAST(f.free,
 			CASE WHEN n.cpu_milli > 0 THEN
 				GREATEST(n.cpu_milli - t.cpu, 0) * n.gpus / n.cpu_milli END,
 			CASE WHEN n.memory_mib > 0 THEN

@@ -192,78 +192,38 @@ Result: lines of text, the legend last.
 Errors: UC401 no such pool; 22023.';
 
 /*
- * The queue.  Why a job waits is told by what is known without planning a
- * cycle: its credit and backoff, its account, quotas, claims, what was
- * reserved for it, and what is free of the types it accepts.  explain() says
- * all about one job.
+ * The queue.  Why a job that takes part in a cycle waits is what a cycle of now
+ * would find out: it is thought through once, as plan does.  explain() says all
+ * about one job.
  */
+CREATE FUNCTION gpucredit.queue_think(pool text)
+RETURNS TABLE (org text, job bigint, reason text, expected_at timestamptz)
+LANGUAGE c STABLE STRICT ROWS 1000
+AS 'MODULE_PATHNAME', 'gpucredit_queue_think';
+COMMENT ON FUNCTION gpucredit.queue_think(text) IS
+'queue, queue_reasons: what a cycle would find out of the jobs that take part in it, and when it expects them to start.';
+
 CREATE FUNCTION gpucredit.queued_jobs(pool text, at timestamptz)
 RETURNS TABLE (org text, account text, job bigint, tier text, request text,
 	devices numeric, waits interval, reason text, expected_at timestamptz)
-LANGUAGE sql STABLE PARALLEL SAFE ROWS 1000
+LANGUAGE sql STABLE ROWS 1000
 BEGIN ATOMIC
-	WITH stock AS MATERIALIZED (
-		SELECT c.gpu_type, sum(c.in_service) AS in_service,
-			sum(c.free) AS free, max(c.free) AS most
-		FROM gpucredit.node_capacity c
-		WHERE c.pool = queued_jobs.pool
-		GROUP BY c.gpu_type),
-	types AS MATERIALIZED (	/* once for all that accept the same */
-		SELECT o.offer_types, coalesce(sum(s.in_service), 0) AS in_service,
-			coalesce(max(s.free), 0) AS free, coalesce(max(s.most), 0) AS most
-		FROM (SELECT DISTINCT j.offer_types FROM gpucredit.job j
-			WHERE j.pool = queued_jobs.pool AND j.state = 'queued') o
-			LEFT JOIN stock s ON s.gpu_type = ANY (o.offer_types)
-		GROUP BY o.offer_types),
-	quota AS MATERIALIZED (
-		SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running,
-			count(a.job) AS running, coalesce(sum(a.gpus), 0) AS gpus
-		FROM gpucredit.quota q
-			LEFT JOIN (SELECT j.org, j.account, j.job, a.gpu_type, a.gpus
-				FROM gpucredit.job j
-					CROSS JOIN LATERAL (SELECT t.* FROM gpucredit.attempt t
-						WHERE t.org = j.org AND t.job = j.job
-							AND t.attempt = j.attempt OFFSET 0) a
-				WHERE j.state = 'active') a ON a.org = q.org
-				AND gpucredit.is_below(a.account, q.account)
-				AND (q.gpu_type = '' OR a.gpu_type = q.gpu_type)
-		WHERE q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL
-		GROUP BY q.org, q.account, q.gpu_type)
 	SELECT j.org, j.account, j.job, j.tier, j.request::text,
-		n.gpus * gpucredit.gpureq_share(j.request) / 1000.0,
+		gpucredit.gpureq_min_gpus(j.request)
+			* gpucredit.gpureq_share(j.request) / 1000.0,
 		greatest(queued_jobs.at - coalesce(j.waits_from, j.submitted_at),
 			'0'),	/* it begins when a failure's backoff is over */
-		CASE WHEN j.state = 'unfunded' AND EXISTS (
+		coalesce(t.reason, CASE
+			WHEN j.state = 'unfunded' AND EXISTS (
 				SELECT FROM gpucredit.account a WHERE a.org = j.org
 				AND a.suspended AND gpucredit.is_below(j.account, a.account))
 				THEN 'account suspended'
 			WHEN j.state = 'unfunded' THEN 'no credit or budget'
 			WHEN j.not_before > queued_jobs.at THEN 'backs off after a failure'
-			WHEN c.job IS NOT NULL THEN 'devices promised, others leave them'
-			WHEN EXISTS (SELECT FROM quota q WHERE q.org = j.org
-				AND gpucredit.is_below(j.account, q.account)
-				AND (q.gpu_type = '' OR ARRAY[q.gpu_type::text]
-					= j.offer_types)
-				AND (q.running >= q.max_running
-					OR q.gpus + n.gpus > q.max_gpus))
-				THEN 'quota'
-			WHEN n.gpus > 0 AND coalesce(t.in_service, 0) = 0
-				THEN 'no such device in service'
-			WHEN n.gpus > coalesce(t.free, 0) AND gpucredit.gpureq_share(
-				j.request) = 1000 THEN 'too few free devices'
-			WHEN j.topology <> 'any' AND n.gpus > coalesce(t.most, 0)
-				AND gpucredit.gpureq_share(j.request) = 1000
-				THEN 'too few free together'
-			WHEN r.job IS NOT NULL THEN 'devices reserved for later'
-			ELSE 'behind others' END, r.at
+			ELSE 'an earlier attempt may still run' END), t.expected_at
 	FROM gpucredit.job j
-		CROSS JOIN LATERAL (SELECT gpucredit.gpureq_min_gpus(j.request)
-			AS gpus) n
-		LEFT JOIN types t ON t.offer_types = j.offer_types
-		LEFT JOIN gpucredit.claim c ON c.pool = j.pool AND c.org = j.org
-			AND c.job = j.job
-		LEFT JOIN gpucredit.reservation r ON r.pool = j.pool AND r.org = j.org
-			AND r.job = j.job
+		LEFT JOIN gpucredit.queue_think(queued_jobs.pool) t
+			ON t.org COLLATE "C" = j.org AND t.job = j.job
 	WHERE j.pool = queued_jobs.pool AND j.state IN ('queued', 'unfunded');
 END;
 COMMENT ON FUNCTION gpucredit.queued_jobs(text, timestamptz) IS
@@ -277,7 +237,7 @@ COMMENT ON TYPE gpucredit.queue_result IS
 
 CREATE FUNCTION gpucredit.queue(pool text DEFAULT 'default',
 	most int DEFAULT 20) RETURNS SETOF gpucredit.queue_result
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 20
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 20
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
@@ -296,7 +256,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.queue(text, int) IS
 E'The jobs of a pool that wait, at most so many (1 to 1000), and why; for \\watch. First those that devices are reserved for, by when they are expected to start, then by tier and how long they have waited.
-Result: names as a screen shows them; waits: in the queue so far; expected_at: the start as last told to the trail. explain() says all about one job.
+Result: names as a screen shows them; waits: in the queue so far; reason: what a cycle of now would find out, which is what explain() says in full; expected_at: when it would expect the job to start, NULL where it reserves nothing for it.
 Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.queue_reasons_result AS (reason text, tier text,
@@ -306,7 +266,7 @@ COMMENT ON TYPE gpucredit.queue_reasons_result IS
 
 CREATE FUNCTION gpucredit.queue_reasons(pool text DEFAULT 'default')
 RETURNS SETOF gpucredit.queue_reasons_result
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 20
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 20
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC

@@ -107,6 +107,8 @@ typedef struct DecideAsk
 	int64_t		memory_mib;		/* of the whole job, 0: none */
 	bool		spot_ok;		/* may be preempted, so may use spot nodes */
 	int64_t		wall_limit;		/* microseconds, > 0; DECIDE_NEVER: none */
+	bool		apart;			/* shares no finding with asks that are equal:
+								 * its reason is found at its own turn */
 } DecideAsk;
 
 /* How urgent jobs are.  Tiers of one rank are equal in the queue's order. */

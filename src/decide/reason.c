@@ -5,8 +5,10 @@
  * Every offer gets the reason that stands in its way, the offer that came
  * nearest is told (of equals, the preferred one).  The questions are asked in
  * the order of DecideReason, so the first one answered with no is the reason.
+ * Hosts count with all that is free there, whether or not it is reserved: that
+ * alone is a reason of its own (DecideFreeButReserved).
  */
-#include "decide/core.h"
+#include "decide/timeline.h"
 
 /* What the hosts of one offer have, as far as their nature goes. */
 typedef struct Supply
@@ -59,7 +61,7 @@ tell_nature(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 
 	for (i = 0; i < n; i++)
 	{
-		const Host *host = &cycle->hosts[hosts ? hosts[i] : i];
+		const Host *host = DecideTimelineNow(cycle, hosts ? hosts[i] : i);
 
 		supply.of_type++;
 		supply.most_memory = larger(supply.most_memory,
@@ -99,7 +101,7 @@ tell_host(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 
 	for (i = 0; i < n; i++)
 	{
-		const Host *host = &cycle->hosts[hosts ? hosts[i] : i];
+		const Host *host = DecideTimelineNow(cycle, hosts ? hosts[i] : i);
 		int			d;
 
 		if (!DecideFitAllowed(host, ask, offer))
@@ -138,7 +140,7 @@ scope_room(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 
 	for (i = 0; i < scope->n; i++)
 	{
-		const Host *host = &cycle->hosts[scope->hosts[i]];
+		const Host *host = DecideTimelineNow(cycle, scope->hosts[i]);
 
 		if ((host->spot && !ask->spot_ok) || !DecideFitMemory(host, offer))
 			continue;

@@ -68,11 +68,13 @@ left_lesser(const Host *host, Left *left, const Left *other)
 /*
  * The host with all that is free on it now.
  */
-static const Host *
-host_now(const Cycle *cycle, int32_t index)
+const Host *
+DecideTimelineNow(const Cycle *cycle, int32_t index)
 {
-	return cycle->timeline->first_hold[index] >= 0 ?
-		&cycle->timeline->truth[index] : &cycle->hosts[index];
+	const Timeline *timeline = cycle->timeline;
+
+	return timeline != NULL && timeline->first_hold[index] >= 0 ?
+		&timeline->truth[index] : &cycle->hosts[index];
 }
 
 /*
@@ -96,7 +98,7 @@ static void
 left_at(const Cycle *cycle, int32_t index, int64_t at, Left *left)
 {
 	const Timeline *timeline = cycle->timeline;
-	const Host *host = host_now(cycle, index);
+	const Host *host = DecideTimelineNow(cycle, index);
 	int32_t		i;
 
 	left_now(host, left);
@@ -146,7 +148,7 @@ left_beside(const Cycle *cycle, int32_t index, int32_t beside, Left *left)
 {
 	const Timeline *timeline = cycle->timeline;
 	const Hold *mine = &timeline->holds[beside];
-	const Host *host = host_now(cycle, index);
+	const Host *host = DecideTimelineNow(cycle, index);
 	int32_t		i;
 
 	left_now(host, left);
@@ -203,7 +205,7 @@ view_of(const Cycle *cycle, int32_t index)
 {
 	const Timeline *timeline = cycle->timeline;
 	HostView   *view = &timeline->views[index];
-	const Host *host = host_now(cycle, index);
+	const Host *host = DecideTimelineNow(cycle, index);
 	Left		least;
 	int32_t		i;
 
@@ -232,7 +234,7 @@ void
 DecideTimelineSee(const Cycle *cycle, int32_t index, int64_t at,
 				  int64_t wall_limit, Host *seen)
 {
-	const Host *host = host_now(cycle, index);
+	const Host *host = DecideTimelineNow(cycle, index);
 	const HostView *view = view_of(cycle, index);
 	int64_t		last = DecideTimeAdd(at, wall_limit) - 1;
 	int32_t		n = besides_until(view, last);

@@ -118,6 +118,7 @@ extern int64_t DecideTimeAdd(int64_t at, int64_t run);
 extern int64_t DecideJobRun(const DecideInput *input, int32_t job);
 
 /* see.c */
+extern const Host *DecideTimelineNow(const Cycle *cycle, int32_t index);
 extern void DecideTimelineShow(Cycle *cycle, int64_t wall_limit);
 extern bool DecideTimelineAlike(const Cycle *cycle, int64_t a, int64_t b);
 extern void DecideTimelineSee(const Cycle *cycle, int32_t host, int64_t at,

@@ -161,6 +161,15 @@ TenantCheckJob(const char *org, int64 job)
 }
 
 /*
+ * Is the caller a tenant, who hears nothing of others?
+ */
+bool
+TenantCalls(void)
+{
+	return caller_is_tenant();
+}
+
+/*
  * May the caller be told of any call of an organisation?
  */
 bool

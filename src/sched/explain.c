@@ -269,8 +269,13 @@ put_quotas(ReturnSetInfo *rsinfo, const Job *job)
 							 SqlIsNull(rows, i, 3) ? "" : ";", running,
 							 SqlInt4(rows, i, 4));
 		if (!gpus || !jobs)
-			appendStringInfo(&detail, ": one of its own must end first, or "
-							 "set_quota() allow more%s",
+			appendStringInfo(&detail, ": %s%s",
+							 (gpus || wanted <= (int64) SqlInt4(rows, i, 3) *
+							  DECIDE_WHOLE) &&
+							 (jobs || SqlInt4(rows, i, 4) > 0) ?
+							 "one that counts in it must end first, or "
+							 "set_quota() allow more" :
+							 "set_quota() must allow more",
 							 type != NULL && job->offers.n > 1 ?
 							 "; what follows is of the other types it accepts" :
 							 "");

@@ -16,7 +16,9 @@
 #include "common/errors.h"
 #include "common/settings.h"
 #include "common/sql.h"
+#include "entry/tenant.h"
 #include "sched/explain.h"
+#include "types/duration.h"
 #include "utils/memutils.h"
 
 SQL_STATEMENT(claim_read, SPI_OK_SELECT, "text, text, bigint",
@@ -30,40 +32,40 @@ typedef struct PoolCheck
 	DecideReason reason;
 	const char *passes;
 	const char *fails;			/* wanted, available */
+	bool		taken;			/* others have it: advise() tells what helps */
 } PoolCheck;
 
 static const PoolCheck pool_checks[] = {
 	{"type", DECIDE_NO_SUCH_TYPE, "the pool has a type it accepts",
-	"the pool has no node of a type it accepts: register one, or accept another type"},
+	"the pool has no node of a type it accepts: register one, or accept another type", false},
 	{"gpu_memory", DECIDE_NO_SUCH_MEMORY, "some have the memory it asks for",
-	"%lld MiB on each device wanted, %lld there are at most: ask for less, or for another type"},
+	"%lld MiB on each device wanted, %lld there are at most: ask for less, or for another type", false},
 	{"spot", DECIDE_SPOT_ONLY, "there are nodes it may use",
-	"only spot nodes would do, and it may not be preempted: let it be"},
+	"only spot nodes would do, and it may not be preempted: let it be", false},
 	{"topology", DECIDE_POOL_TOO_SMALL, "the pool is large enough for it",
-	"%lld devices wanted, %lld there are within what its topology allows: ask for fewer, or for another topology"},
+	"%lld devices wanted, %lld there are within what its topology allows: ask for fewer, or for another topology", false},
 	{"nodes", DECIDE_NODES_UNAVAILABLE, "some take new work",
-	"no node it could use takes new work now: see the view nodes"},
+	"no node it could use takes new work now: see the view nodes", false},
 	{"free", DECIDE_NOT_ENOUGH_SHARE, NULL,
-	"%lld thousandths of a device wanted, %lld are free on the best one"},
+	"%lld thousandths of a device wanted, %lld are free on the best one", true},
 	{"free", DECIDE_NOT_ENOUGH_GPUS, "enough devices are free",
-	"%lld devices wanted, %lld are free: some must end first"},
+	"%lld devices wanted, %lld are free", true},
 	{"together", DECIDE_NOT_TOGETHER, "enough of them are together",
-	"%lld devices wanted, %lld are free within the best place that its topology allows"},
+	"%lld devices wanted, %lld are free within the best place that its topology allows", true},
 	{"cpu", DECIDE_CPU_SHORT, "cpu is there",
-	"%lld devices wanted, %lld free ones have the cpu beside them that it asks for: some must end first, or it must ask for less"},
+	"%lld devices wanted, %lld free ones have the cpu beside them that it asks for", true},
 	{"host_memory", DECIDE_MEMORY_SHORT, "host memory is there",
-	"%lld devices wanted, %lld free ones have the host memory beside them that it asks for: some must end first, or it must ask for less"},
+	"%lld devices wanted, %lld free ones have the host memory beside them that it asks for", true},
 	{"host_memory", DECIDE_CPU_AND_MEMORY_SHORT, NULL,
-	"cpu and host memory are there, but not on the same nodes"},
-	{"reserved", DECIDE_RESERVED, "nothing that is free is reserved for others",
-	"what is free is reserved for jobs ahead of it, sooner than its wall limit ends: with a shorter wall_limit it might start before them"},
+	"cpu and host memory are there, but not on the same nodes", true},
+	{"reserved", DECIDE_RESERVED, NULL, NULL, false},
 };
 
 static const PoolCheck one_host_checks[] = {
 	{"cpu", DECIDE_CPU_SHORT, NULL,
-	"%lld thousandths of a cpu wanted, %lld are free on the best node"},
+	"%lld thousandths of a cpu wanted, %lld are free on the best node", true},
 	{"host_memory", DECIDE_MEMORY_SHORT, NULL,
-	"%lld MiB of host memory wanted, %lld are free on the best node"},
+	"%lld MiB of host memory wanted, %lld are free on the best node", true},
 };
 
 static bool is_held(const Cycle *cycle, int32 index);
@@ -72,8 +74,13 @@ static bool put_start(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
 static bool put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
 static void put_request(ReturnSetInfo *rsinfo, const Cycle *cycle,
 						int32 index);
+static const char *reserved_text(const Cycle *cycle, int32 index);
+static bool decides(const Cycle *cycle);
+static const char *advise(const Cycle *cycle, int32 index);
 static void put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle,
 							int32 index);
+static bool *passed_over(const Cycle *cycle);
+static const char *unreserved_text(const Cycle *cycle, int32 index);
 
 /*
  * What the next cycle would do with a job that may start.
@@ -81,25 +88,25 @@ static void put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle,
 void
 ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 {
-	Cycle		cycle = {.pool = job->pool};
-	int32		index = 0;
+	Cycle		cycle = {.pool = job->pool, .asked = job};
+	int32		index;
 
 	CycleThink(&cycle);
-	while (index < cycle.input.n_jobs &&
-		   (cycle.jobs[index].id != job->job ||
-			strcmp(cycle.jobs[index].org, job->org) != 0))
-		index++;
-	if (index == cycle.input.n_jobs || is_held(&cycle, index))
+	index = cycle.asked_index;
+	if (index < 0 || is_held(&cycle, index))
 	{
-		ExplainBeside(rsinfo, &cycle, job);
-		ExplainPut(rsinfo, "turn", false, "the tenant's quotas hold it back, beside "
-				   "what else of it would start now");
+		bool		beside = ExplainBeside(rsinfo, &cycle, job);
+
+		ExplainPut(rsinfo, "turn", false, beside ?
+				   "the tenant's quotas hold it back, beside what else of it "
+				   "starts now or is promised" :
+				   "the tenant's quotas hold it back");
 		return;
 	}
 	put_order(rsinfo, &cycle, index);
 	if (put_start(rsinfo, &cycle, index) || put_claim(rsinfo, &cycle, index))
 		return;
-	ExplainBeside(rsinfo, &cycle, job);
+	(void) ExplainBeside(rsinfo, &cycle, job);
 	if (cycle.result.waits[cycle.jobs[index].ask].reason ==
 		DECIDE_ENOUGH_STARTED)
 	{
@@ -250,9 +257,16 @@ put_request(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 				if (one_host_checks[o].reason == wait->reason)
 					check = &one_host_checks[o];
 			}
-			ExplainPut(rsinfo, check->name, false,
-					   psprintf(check->fails, (long long) wait->wanted,
-								(long long) wait->available));
+			ExplainPut(rsinfo, check->name, false, check->fails == NULL ?
+					   reserved_text(cycle, index) :
+					   psprintf("%s%s%s",
+								psprintf(check->fails,
+										 (long long) wait->wanted,
+										 (long long) wait->available),
+								check->taken && decides(cycle) ?
+								", beside what starts or is promised before "
+								"its turn" : "",
+								check->taken ? advise(cycle, index) : ""));
 			return;
 		}
 		if (wait->reason == DECIDE_NOT_WAITING ||
@@ -264,7 +278,65 @@ put_request(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 }
 
 /*
- * "account 3 of 12 by fair share": among those that have jobs waiting or
+ * What is free is reserved: with which wall limit would it start?
+ */
+static const char *
+reserved_text(const Cycle *cycle, int32 index)
+{
+	int64		limit = ExplainShorter(cycle, index);
+
+	return limit == 0 ?
+		"what is free is reserved for jobs ahead of it, and no shorter "
+		"wall_limit would let it start before them" :
+		psprintf("what is free is reserved for jobs ahead of it, sooner than "
+				 "its wall limit ends: with a wall_limit of at most %s it "
+				 "would start now", DurationToCString(limit));
+}
+
+/*
+ * Does the next cycle give something to others?
+ */
+static bool
+decides(const Cycle *cycle)
+{
+	return cycle->result.n_starts > 0 || cycle->result.n_promises > 0;
+}
+
+/*
+ * What would have to come free for a job to start, where others have it.
+ */
+static const char *
+advise(const Cycle *cycle, int32 index)
+{
+	int32		n = cycle->input.n_running;
+	bool	   *gone = palloc(sizeof(bool) * (n + 1));
+	Without		without = {.running = gone, .others = true, .claims = true,
+		.quotas = true};
+
+	for (int32 i = 0; i < n; i++)
+		gone[i] = cycle->running[i].over;
+	if (ExplainWithout(cycle, index, &without).starts)
+		return ": what is kept, promised to others, or given to jobs ahead of "
+			"it must come free first";
+	for (int32 i = 0; i < n; i++)
+		gone[i] = true;
+	return ExplainWithout(cycle, index, &without).starts ?
+		": some that run must end first" :
+		": it could not start on what is in service and takes new work even "
+		"if nothing ran there";
+}
+
+/*
+ * " of 12", which a tenant is not told: it hears of its own turn only.
+ */
+static const char *
+of_all(int32 n)
+{
+	return TenantCalls() ? "" : psprintf(" of %d", n);
+}
+
+/*
+ * "account 3 of 12 by fair share, ": among those that have jobs waiting or
  * running in the pool, and those above them.
  */
 static char *
@@ -274,7 +346,7 @@ fair_text(const Cycle *cycle, const DecideArena *arena, int32 account)
 	const char *problem = DecideFairRank(&cycle->input, arena, &ranks);
 
 	Ensure(problem == NULL, problem);
-	return psprintf("account %d of %d by fair share", ranks[account],
+	return psprintf("account %d of %d by fair share, ", ranks[account],
 					cycle->input.n_accounts);
 }
 
@@ -295,10 +367,10 @@ put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 	(void) DecideTurn(&cycle->input, &arena, cycle->result.held, index, &turn,
 					  &turns);
 	ExplainPut(rsinfo, "order", turn == 1,
-			   psprintf("turn %d of %d: tier \"%s\" of rank %d, %s, %s, priority "
-						"%d within its account", turn, turns,
+			   psprintf("turn %d%s: tier \"%s\" of rank %d, %s%s, priority "
+						"%d within its account", turn, of_all(turns),
 						cycle->tier_names[job->tier], cycle->tiers[job->tier].rank,
-						fair_text(cycle, &arena, job->account),
+						TenantCalls() ? "" : fair_text(cycle, &arena, job->account),
 						aged ? psprintf("aged since %s", ExplainTime(job->aged_at)) :
 						job->aged_at == DECIDE_NEVER ? "it does not age" :
 						psprintf("aged, and first, from %s on",
@@ -311,16 +383,10 @@ put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 static void
 put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 {
-	bool		aged = cycle->jobs[index].aged_at < cycle->now;
-	int32		most = aged ? DECIDE_MOST_AGED :
-		cycle->input.policy.backfill_depth;
-	int32		others = 0;
-
 	for (int i = 0; i < cycle->result.n_reservations; i++)
 	{
 		const DecideReservation *r = &cycle->result.reservations[i];
 
-		others += (cycle->jobs[r->job].aged_at < cycle->now) == aged;
 		if (r->job != index)
 			continue;
 		ExplainPut(rsinfo, "reservation", true,
@@ -331,11 +397,70 @@ put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 							ExplainTime(r->limit_at)));
 		return;
 	}
-	ExplainPut(rsinfo, "reservation", false, others < most ?
-			   "nothing is reserved for it: of what is in its way not enough is "
-			   "known to end" :
-			   psprintf("nothing is reserved for it: %d jobs ahead of it have "
-						"reservations, %s", others, aged ?
-						"which is as many as aged ones may" :
-						"which gpucredit.backfill_depth allows no more of"));
+	ExplainPut(rsinfo, "reservation", false,
+			   psprintf("nothing is reserved for it: %s",
+						unreserved_text(cycle, index)));
+}
+
+/*
+ * Those that wait and get nothing: no start, promise or reservation.
+ */
+static bool *
+passed_over(const Cycle *cycle)
+{
+	const DecideResult *result = &cycle->result;
+	bool	   *jobs = MemoryContextAllocHuge(CurrentMemoryContext,
+											  sizeof(bool) *
+											  (cycle->input.n_jobs + 1));
+
+	memset(jobs, true, sizeof(bool) * cycle->input.n_jobs);
+	for (int i = 0; i < result->n_starts; i++)
+		jobs[result->starts[i].job] = false;
+	for (int i = 0; i < result->n_reservations; i++)
+		jobs[result->reservations[i].job] = false;
+	for (int i = 0; i < result->n_promises; i++)
+	{
+		if (result->promises[i].job >= 0)
+			jobs[result->promises[i].job] = false;
+	}
+	for (int i = 0; i < cycle->input.n_claims; i++)
+	{
+		if (cycle->input.claims[i].job >= 0)
+			jobs[cycle->input.claims[i].job] = false;
+	}
+	return jobs;
+}
+
+/*
+ * Why a job that waits has no reservation.
+ */
+static const char *
+unreserved_text(const Cycle *cycle, int32 index)
+{
+	int32		n = cycle->input.n_running;
+	bool	   *gone = palloc(sizeof(bool) * (n + 1));
+	bool		deep = cycle->jobs[index].aged_at >= cycle->input.now;
+	Without		deeper = {.deeper = true, .jobs = passed_over(cycle)};
+	WouldBe		would;
+
+	for (int32 i = 0; i < n; i++)
+		gone[i] = true;
+	if (!deep || !ExplainWithout(cycle, index, &deeper).reserved)
+	{
+		if (!ExplainWithout(cycle, index, &(Without){.running = gone,
+													   .others = true, .claims = true,
+													   .quotas = true}).starts)
+			return "it could not start on what is in service and takes new "
+				"work even if nothing ran there";
+		would = ExplainWithout(cycle, index, &(Without){.quotas = true});
+		if (would.starts || would.promised || would.reserved)
+			return "its tenant's quotas leave it nothing beside what is in "
+				"use, starts or is reserved for others";
+		deeper.quotas = true;
+		if (!deep || !ExplainWithout(cycle, index, &deeper).reserved)
+			return "of what is in its way not enough is known to end";
+	}
+	return psprintf("jobs ahead of it have as many reservations as "
+					"gpucredit.backfill_depth allows, which is %d",
+					cycle->input.policy.backfill_depth);
 }

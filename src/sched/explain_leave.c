@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "common/sql.h"
+#include "entry/tenant.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "sched/explain.h"
@@ -40,10 +41,12 @@ SQL_STATEMENT(told_read, SPI_OK_SELECT, "text, bigint, int",
 			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
 			  " ORDER BY d.deadline, d.cause");
 
-/* Who runs on what a job accepts, and could be made to leave for it. */
+/* Who runs where a job may be, and could be made to leave for it. */
 typedef struct Victims
 {
 	int			ready;			/* now */
+	bool	   *is_ready;		/* by running job */
+	bool		entitled;		/* some of them by entitlement */
 	int			young;			/* not before their tier's min_run is over */
 	TimestampTz first;			/* of those the first, and the last */
 	TimestampTz last;
@@ -54,6 +57,11 @@ static const char *cause_text(SqlResult rows, uint64 i);
 static const char *claim_text(const char *why, bool told);
 static const char *turn_text(SqlResult rows, uint64 i);
 static bool accepts(const DecideAsk *ask, int32 type);
+static bool serves(const Cycle *cycle, const DecideAsk *ask,
+				   const DecideRunning *running);
+static const char *ready_text(const Cycle *cycle, int32 index,
+							  const Victims *victims);
+static const char *how_many(int n);
 static bool has_right(const Cycle *cycle, const DecideJob *job,
 					  const DecideRunning *running);
 static int32 kept_devices(const Cycle *cycle, const DecideRunning *running);
@@ -177,20 +185,71 @@ ExplainPreemption(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 		appendStringInfoString(&detail, "nothing that runs on what it accepts "
 							   "may be made to leave for it");
 	if (victims.ready > 0)
-		appendStringInfo(&detail, "%d running jobs might be made to leave "
-						 "now: not enough for it, or more than its account "
-						 "is entitled to", victims.ready);
+		appendStringInfo(&detail, "%s might be made to leave now: %s",
+						 how_many(victims.ready),
+						 ready_text(cycle, index, &victims));
 	if (victims.young > 0)
-		appendStringInfo(&detail, "%s%d running jobs might be made to leave, "
+		appendStringInfo(&detail, "%s%s might be made to leave, "
 						 "but not before their tier's min_run is over: from "
 						 "%s on, all of them from %s on",
-						 detail.len > 0 ? "; " : "", victims.young,
+						 detail.len > 0 ? "; " : "", how_many(victims.young),
 						 ExplainTime(victims.first),
 						 ExplainTime(victims.last));
 	if (victims.leaving > 0)
-		appendStringInfo(&detail, "%s%d running jobs are leaving already",
-						 detail.len > 0 ? "; " : "", victims.leaving);
+		appendStringInfo(&detail, "%s%s are leaving already",
+						 detail.len > 0 ? "; " : "",
+						 how_many(victims.leaving));
 	ExplainPut(rsinfo, "preemption", false, detail.data);
+}
+
+/*
+ * A tenant is not told how many run beside it.
+ */
+static const char *
+how_many(int n)
+{
+	return TenantCalls() ? "running jobs" : psprintf("%d running jobs", n);
+}
+
+/*
+ * Why those who might be made to leave now are not.
+ */
+static const char *
+ready_text(const Cycle *cycle, int32 index, const Victims *victims)
+{
+	const DecideResult *result = &cycle->result;
+	bool	   *jobs = MemoryContextAllocExtended(CurrentMemoryContext,
+												  sizeof(bool) *
+												  (cycle->input.n_jobs + 1),
+												  MCXT_ALLOC_HUGE |
+												  MCXT_ALLOC_ZERO);
+	bool		others = false;
+	WouldBe		would;
+
+	if (!ExplainWithout(cycle, index,
+						&(Without){.running = victims->is_ready,
+									 .others = true, .claims = true,
+									 .quotas = true}).starts)
+		return "not enough for it even if all of them did";
+	for (int i = 0; i < result->n_reservations; i++)
+	{
+		if (result->reservations[i].job != index)
+			others = jobs[result->reservations[i].job] = true;
+	}
+	if (others)
+	{
+		would = ExplainWithout(cycle, index, &(Without){.jobs = jobs});
+		if (would.starts || would.promised)
+			return "what is reserved for other jobs is in the way";
+	}
+	would = ExplainWithout(cycle, index, &(Without){.claims = true,
+													  .others = true});
+	if (would.starts || would.promised)
+		return "what is promised to other jobs, or given to those ahead of "
+			"it, is in the way";
+	return victims->entitled ?
+		"its account would have more than it is entitled to, or theirs less" :
+		"no set of them was found that makes room for it";
 }
 
 /*
@@ -256,6 +315,11 @@ count_victims(const Cycle *cycle, const DecideJob *job)
 	const DecideAsk *ask = &cycle->asks[job->ask];
 	Victims		victims = {.first = DT_NOEND, .last = DT_NOBEGIN};
 
+	victims.is_ready = MemoryContextAllocExtended(CurrentMemoryContext,
+												  sizeof(bool) *
+												  (cycle->input.n_running + 1),
+												  MCXT_ALLOC_HUGE |
+												  MCXT_ALLOC_ZERO);
 	for (int32 i = 0; i < cycle->input.n_running; i++)
 	{
 		const DecideRunning *running = &cycle->running[i];
@@ -263,13 +327,17 @@ count_victims(const Cycle *cycle, const DecideJob *job)
 									cycle->tiers[running->tier].min_run);
 
 		CHECK_FOR_INTERRUPTS();
-		if (running->over || !accepts(ask, running->type) ||
+		if (running->over || !serves(cycle, ask, running) ||
 			!has_right(cycle, job, running))
 			continue;
 		if (running->leaving)
 			victims.leaving++;
 		else if (from <= cycle->now && running->started < cycle->now)
+		{
 			victims.ready++;
+			victims.is_ready[i] = true;
+			victims.entitled |= job->tier == running->tier;
+		}
 		else
 		{
 			victims.young++;
@@ -278,6 +346,34 @@ count_victims(const Cycle *cycle, const DecideJob *job)
 		}
 	}
 	return victims;
+}
+
+/*
+ * Has a running job something that an ask could use?
+ */
+static bool
+serves(const Cycle *cycle, const DecideAsk *ask, const DecideRunning *running)
+{
+	int64		floor = 0;
+	bool		any = false;
+
+	if (!accepts(ask, running->type))
+		return false;
+	for (int32 o = 0; o < ask->n_offers && ask->max_gpus > 0; o++)
+	{
+		if (ask->offers[o].type == running->type)
+			floor = ask->offers[o].min_memory;
+	}
+	for (int32 p = 0; p < running->n_parts && !any; p++)
+	{
+		const DecidePart *part =
+		&cycle->running_parts[running->first_part + p];
+		const DecideNode *node = &cycle->set->nodes[part->node];
+
+		any = node->schedulable && (ask->spot_ok || !node->spot) &&
+			(floor == 0 || node->gpu_memory_mib >= (floor - 1) / (1 << 20) + 1);
+	}
+	return any;
 }
 
 /*

@@ -16,18 +16,20 @@
 
 static bool concerns(const Cycle *cycle, const QuotaLimit *limit,
 					 const DecideAsk *ask);
-static void put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit,
+static bool put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit,
 					 int64 milli, const char *rest);
 
 /*
- * The quotas that would let the job start if nothing else did.
+ * The quotas that would let the job start if nothing else did.  False: there
+ * is none.
  */
-void
+bool
 ExplainBeside(ReturnSetInfo *rsinfo, const Cycle *cycle, const Job *job)
 {
 	DecideAsk	ask = OffersAsk(job, cycle->set);
 	int64		milli = (int64) ask.min_gpus * ask.share;
 	LimitList	over = {0};
+	bool		any = false;
 
 	if (cycle->n_limits > 0)
 		over = LimitsOver(cycle, job->org, job->account);
@@ -36,10 +38,12 @@ ExplainBeside(ReturnSetInfo *rsinfo, const Cycle *cycle, const Job *job)
 		const QuotaLimit *limit = over.limits[l];
 
 		if (concerns(cycle, limit, &ask))
-			put_over(rsinfo, limit, milli,
-					 *limit->gpu_type != '\0' && ask.n_offers > 1 ?
-					 ": what follows is of the other types it accepts" : "");
+			any |= put_over(rsinfo, limit, milli,
+							*limit->gpu_type != '\0' && ask.n_offers > 1 ?
+							": what follows is of the other types it accepts" :
+							"");
 	}
+	return any;
 }
 
 /*
@@ -58,9 +62,9 @@ concerns(const Cycle *cycle, const QuotaLimit *limit, const DecideAsk *ask)
 
 /*
  * A quota that leaves room for one more job of so many devices beside what
- * runs, and none beside what is about to; other quotas are not told.
+ * runs, and none beside what is about to; other quotas are not told: false.
  */
-static void
+static bool
 put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit, int64 milli,
 		 const char *rest)
 {
@@ -77,7 +81,7 @@ put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit, int64 milli,
 	StringInfoData detail;
 
 	if (!few_gpus && !few_jobs)
-		return;
+		return false;
 	initStringInfo(&detail);
 	appendStringInfo(&detail, "account \"%s\", %s:", limit->account,
 					 *limit->gpu_type != '\0' ? limit->gpu_type :
@@ -95,4 +99,5 @@ put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit, int64 milli,
 						 (long long) limit->max_running);
 	appendStringInfoString(&detail, rest);
 	ExplainPut(rsinfo, "quota", false, detail.data);
+	return true;
 }

@@ -65,6 +65,8 @@ typedef struct Cycle
 	TimestampTz now;			/* input.now until all is locked, then later */
 	bool		read_only;		/* plan: change nothing */
 	struct Supposed *supposed;	/* plan_with: what is not there; or NULL */
+	const Job  *asked;			/* explain: the job asked for; or NULL */
+	int32		asked_index;	/* among the jobs; -1: not there */
 	NodeSet    *set;
 	DecideInput input;
 	DecideResult result;

@@ -22,6 +22,7 @@
 PG_FUNCTION_INFO_V1(gpucredit_plan);
 PG_FUNCTION_INFO_V1(gpucredit_reservations);
 
+static void set_apart(Cycle *cycle);
 static void put_reserved(ReturnSetInfo *rsinfo, const Cycle *cycle);
 
 Datum
@@ -66,12 +67,35 @@ CycleThink(Cycle *cycle)
 	CycleLoad(cycle);
 	StillHoldBack(cycle);
 	cycle->input.max_starts = SettingMaxStarts();
+	if (cycle->asked != NULL)
+		set_apart(cycle);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		CycleDecide(cycle);
 	} while (!LimitsCounted(cycle) || !AffordGoingOn(cycle) ||
 			 !CycleLearn(cycle));
+}
+
+/*
+ * The job asked for gets an ask of its own, so that its own reason is told, and
+ * not that of one before it that asks the same.
+ */
+static void
+set_apart(Cycle *cycle)
+{
+	int32		i = 0;
+
+	cycle->asked_index = -1;
+	while (i < cycle->input.n_jobs &&
+		   (cycle->jobs[i].id != cycle->asked->job ||
+			strcmp(cycle->jobs[i].org, cycle->asked->org) != 0))
+		i++;
+	if (i == cycle->input.n_jobs)
+		return;
+	cycle->jobs[i].ask = CycleAddAsk(cycle, &cycle->asks[cycle->jobs[i].ask]);
+	cycle->asks[cycle->jobs[i].ask].apart = true;
+	cycle->asked_index = i;
 }
 
 /*

@@ -63,7 +63,7 @@ INSERT INTO listed VALUES
 	'check_books check_nodes drain expire_credits install_jobs maintain reap_holds
 		reclaim register_node remove_jobs remove_node resume seal_audit set_alert set_node_key set_retry_rule'),
 ('internal', '',		-- of reports and screens
-	'html node_blocks queued_jobs report_about report_ahead report_balance report_bin_name
+	'html node_blocks queue_think queued_jobs report_about report_ahead report_balance report_bin_name
 		report_bins report_cell report_chart report_credit report_day report_fairness report_first
 		report_graph_cell report_grid report_head report_held report_hours report_instant
 		report_lines report_micros report_money report_money_cell report_more report_name
