@@ -344,7 +344,8 @@ SELECT * FROM gpucredit.reap_holds();
 SELECT state, failures, not_before - gpucredit.now() AS backoff FROM gpucredit.job
 WHERE org = 'lc' AND job = pg_temp.job('silent');
 -- billed is what was metered; its devices stay out of use until its agent
--- tells, whatever it tells now is evidence
+-- tells.  A heartbeat is evidence; that it completed, before another attempt
+-- began, ends the job
 SELECT gpus, free FROM gpucredit.attempt_gpu WHERE org = 'lc' AND job = pg_temp.job('silent');
 SELECT action, reason, billed FROM gpucredit.meter('lc', pg_temp.job('silent'), 1, '65 min');
 SELECT action, reason, billed FROM gpucredit.meter('lc', pg_temp.job('silent'), 1, '66 min');

@@ -120,6 +120,7 @@ CREATE TABLE gpucredit.hold (
 	sliced boolean NOT NULL DEFAULT false,	/* what returns goes to slices */
 	trace uuid,					/* of its job, else of who took it */
 	counted boolean NOT NULL DEFAULT true,	/* hold_budget may have it */
+	uncollected gpucredit.credits,	/* captures asked for, and no credit covered */
 	CONSTRAINT hold_pkey PRIMARY KEY (org, hold)
 ) WITH (fillfactor = 70);
 CREATE INDEX hold_open ON gpucredit.hold (org, account)
@@ -286,7 +287,7 @@ CREATE TYPE gpucredit.hold_result AS (hold bigint, status text, reason text,
 COMMENT ON TYPE gpucredit.hold_result IS
 'What hold() granted, or why it did not.';
 CREATE TYPE gpucredit.capture_result AS (captured numeric, released numeric,
-	lapsed numeric, replayed boolean);
+	lapsed numeric, replayed boolean, uncollected numeric);
 COMMENT ON TYPE gpucredit.capture_result IS
 'What capture() spent, and what of the hold went back.';
 CREATE TYPE gpucredit.release_result AS (released numeric, lapsed numeric,
@@ -304,15 +305,27 @@ amount: credits, above 0. ttl: how long the hold lives, above 0; from then on it
 Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended (hold NULL, held 0).
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
 
+CREATE FUNCTION gpucredit.extend_hold(org text, hold bigint, key text,
+	amount numeric, ttl interval DEFAULT NULL) RETURNS gpucredit.hold_result
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_extend_hold';
+COMMENT ON FUNCTION gpucredit.extend_hold(text, bigint, text, numeric,
+	interval) IS
+'Sets more credit aside in an open hold, or lets it live longer, for a caller whose job runs longer than was thought.
+amount: credits more, 0 or more. ttl: the hold lives for at least so long from now on; NULL: until it would have ended anyway. Not both 0 and NULL.
+Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended, and nothing changed; the hold, what it holds and when it ends, as it then is.
+Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
+
 CREATE FUNCTION gpucredit.capture(org text, hold bigint, key text,
-	amount numeric, final boolean DEFAULT true)
+	amount numeric, final boolean DEFAULT true, overrun boolean DEFAULT false)
 RETURNS gpucredit.capture_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_capture';
-COMMENT ON FUNCTION gpucredit.capture(text, bigint, text, numeric, boolean) IS
+COMMENT ON FUNCTION gpucredit.capture(text, bigint, text, numeric, boolean,
+	boolean) IS
 'Spends what a hold holds; final: the rest goes back to its buckets and the hold is closed.
-amount: credits, 0 or more, at most what is held.
-Result: captured; released to buckets; lapsed, since their bucket had expired or was revoked.
+amount: credits, 0 or more, at most what is held. overrun: also more than is held, and past its ttl: what is missing is drawn first, as much as there is; past its ttl the hold is closed by it in any case.
+Result: captured; released to buckets; lapsed, since their bucket had expired or was revoked; uncollected: what of the amount no credit or budget covers.
 Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201; UC202 rate limited; 22003; 22023 more than is held.';
 
 CREATE FUNCTION gpucredit.release(org text, hold bigint, key text)

@@ -100,7 +100,7 @@ CREATE TABLE gpucredit.alert (
 		threshold, bucket)
 );
 COMMENT ON TABLE gpucredit.alert IS
-'What an account''s owner should know (kind: budget, balance, expiry, spend), once per period and threshold, of an expiry once per bucket; also sent as NOTIFY gpucredit_alert: its detail, or where bind_tenant has bound anybody its number (alert) alone';
+'What an account''s owner should know (kind: budget, balance, expiry, spend, uncollected), once per period and threshold, of an expiry once per bucket; also sent as NOTIFY gpucredit_alert: its detail, or where bind_tenant has bound anybody its number (alert) alone';
 
 DO $dump$
 DECLARE

@@ -144,6 +144,8 @@ CREATE TABLE gpucredit.attempt (
 	/* thousandths of devices x seconds x type weight / 1000, once it counts in fair_usage */
 	charged bigint,
 	trace uuid,					/* as the job's */
+	uncollected gpucredit.credits,	/* what it cost and is not billed */
+	ended_by text,				/* who said so: agent, app, server */
 	CONSTRAINT attempt_pkey PRIMARY KEY (org, job, attempt)
 ) WITH (fillfactor = 50);
 CREATE INDEX attempt_due ON gpucredit.attempt (pool) WHERE due;
@@ -286,7 +288,7 @@ COMMENT ON TYPE gpucredit.meter_batch_result IS
 'What meter() would answer, with the place of its input.';
 CREATE TYPE gpucredit.settle_result AS (outcome text, billed numeric,
 	released numeric, lapsed numeric, refunded numeric, job_state text,
-	retry_at timestamptz, replayed boolean);
+	retry_at timestamptz, replayed boolean, uncollected numeric);
 COMMENT ON TYPE gpucredit.settle_result IS
 'How an attempt ended, what became of its hold, and of its job.';
 CREATE TYPE gpucredit.cancel_result AS (job_state text, replayed boolean);
@@ -306,7 +308,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_reserve';
 COMMENT ON FUNCTION gpucredit.reserve(text, text, text, text, interval, text,
 	text, text, text, int, bigint, bigint, interval, jsonb, jsonb) IS
 'Submits a job: holds its credit and queues it.
-key: the caller''s, one for each thing it means to do; the same call again under it gets the same answer, a denial too. request: of type gpureq, as "8xH100|A100@40GB"; ranges, shares and any type as the type''s comment says. wall_limit: NULL for the tier''s max_wall, which it may not pass. topology: any, node, nvlink, leaf. preemptible: as the tier (NULL) or more willing. max_retries: 0 to 1000 failures tried again. cpu_milli (thousandths of a core), memory_mib: of the whole job. hold_window: hold for this long at a time. spec: for the agent, in any words but "checkpoint", by which heartbeat says where to go on; also read here are "checkpoint_every" (an interval, or seconds), "checkpoint_bytes" and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
+key: the caller''s, one for each thing it means to do; the same call again under it gets the same answer, a denial too. request: of type gpureq, as "8xH100|A100@40GB"; ranges, shares and any type as the type''s comment says. wall_limit: NULL for the tier''s max_wall, which it may not pass. topology: any, node, nvlink, leaf. preemptible: as the tier (NULL) or more willing. max_retries: 0 to 1000 failures tried again. cpu_milli (thousandths of a core), memory_mib: of the whole job. hold_window: hold for this long at a time, gpucredit.hold_window_min at least or the whole wall_limit. spec: for the agent, in any words but "checkpoint", by which heartbeat says where to go on; also read here are "checkpoint_every" (an interval, or seconds), "checkpoint_bytes" and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
 Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, budget_exceeded, quota_exceeded, account_suspended, no_price or impossible_request (nothing in the pool could ever run it).
 Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 what it would hold does not fit; 22023.';
 
@@ -319,7 +321,7 @@ COMMENT ON FUNCTION gpucredit.meter(text, bigint, int, interval, bigint,
 	real) IS
 'An attempt''s heartbeat.
 elapsed: how long the attempt has run, cumulative, by the agent''s monotonic clock; one that is not more than the last changes nothing. progress: any growing count. utilization: 0 to 1.
-Result: action continue, checkpoint (save now, gone by deadline) or stop (now), why, billed so far, held for the attempt, when it would have to stop as things are, and how long until then.
+Result: action continue, checkpoint (save now, gone by deadline) or stop (now), why, billed so far, held for the attempt (0 once it is over), when it would have to stop as things are, and how long until then.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023.';
 
 CREATE FUNCTION gpucredit.meter_batch(org text[], job bigint[],
@@ -343,9 +345,9 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_settle';
 COMMENT ON FUNCTION gpucredit.settle(text, bigint, int, text, interval, int,
 	text, text) IS
-'Ends an attempt, exactly once: its bill is spent, the rest of the hold goes back to the very buckets it came from, its devices are free.
-outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized, not_started (its node could not start it: no failure is counted, nothing billed, as part_ended says). elapsed: final, cumulative; NULL or less than metered: what was metered stands; from agents and administrators only. exit_code, message: what the retry rules look at (table retry_rule): failed and out_of_memory are tried again, within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
-Result: the stored settlement; refunded: what the tier does not bill of work the job must do again; the job''s state, and when it may start again; replayed: it was settled before.
+'Ends an attempt, exactly once: its bill is spent, the rest of the hold goes back to the very buckets it came from, its devices are free. What the hold does not cover is drawn first, as meter extends it, within the wall limit.
+outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized, not_started (its node could not start it: no failure is counted, nothing billed, as part_ended says). elapsed: final, cumulative; NULL or less than metered: what was metered stands; from agents and administrators only. Anybody else ends it now: it ran until now, or until a silent node of it was last heard of. exit_code, message: what the retry rules look at (table retry_rule): failed and out_of_memory are tried again, within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
+Result: the stored settlement; refunded: what the tier does not bill of work the job must do again; the job''s state, and when it may start again; replayed: it was settled before; uncollected: what it cost and is not billed, as no credit covers it or it was past its wall limit. An agent''s first word on an attempt that ended without it still counts: completed ends a job that has not started again, and time after its owner''s settle() is billed.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023; 42501 elapsed by one who is neither agent nor administrator.';
 
 CREATE FUNCTION gpucredit.cancel(org text, job bigint, key text,

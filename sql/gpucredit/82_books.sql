@@ -517,7 +517,9 @@ BEGIN ATOMIC
 			+ h.released + h.lapsed),
 		('hold_not_negative', least(h.held, h.captured, h.refunded,
 			h.released, h.lapsed) < '0'),
-		('closed_hold_is_empty', h.closed_at IS NOT NULL AND h.held <> '0'))
+		('closed_hold_is_empty', h.closed_at IS NOT NULL AND h.held <> '0'),
+		('uncollected_is_of_caller', h.uncollected <= '0'
+			OR (h.uncollected > '0' AND h.job IS NOT NULL)))
 		AS w (invariant, broken)
 	WHERE w.broken
 	UNION ALL

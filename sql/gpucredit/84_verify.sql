@@ -348,14 +348,20 @@ BEGIN ATOMIC
 		AND (a.released <= h.released AND a.lapsed <= h.lapsed + h.refunded
 			AND a.billed + a.released + a.lapsed >= a.held) IS NOT TRUE
 	UNION ALL
+	/* of a late finish, what was refunded as lost work is billed again */
 	SELECT 'bill_is_the_metered', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
-		format('ran %s of held %s: expected %s, found %s', a.elapsed, a.held,
-			gpucredit.bill(a.per_gpu_hour, a.gpus, a.share, a.elapsed,
-				a.held), a.billed)
-	FROM a
-	WHERE a.billed <> gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
-		a.elapsed, a.held)
+		format('ran %s of held %s: expected %s, found %s billed, %s uncollected',
+			a.elapsed, a.held, c.cost, a.billed,
+			coalesce(a.uncollected::text, 'nothing'))
+	FROM a CROSS JOIN LATERAL (SELECT gpucredit.bill(a.per_gpu_hour, a.gpus,
+			a.share, a.elapsed, '9223372036854.775807') AS cost) c
+	WHERE a.billed IS NOT NULL AND ((a.billed::numeric
+			+ a.uncollected::numeric IN (c.cost::numeric,
+				CASE a.outcome WHEN 'completed' THEN c.cost::numeric
+					+ a.refunded::numeric END)) IS NOT TRUE
+		OR a.uncollected < '0'
+		OR (a.uncollected > '0' AND a.billed <> a.held))
 	UNION ALL
 	/* a job's prices stay while it has that hold */
 	SELECT 'price_is_as_offered', a.org,
@@ -717,7 +723,7 @@ BEGIN ATOMIC
 	FROM (SELECT r.org, r.operation, count(*) AS n FROM gpucredit.request r
 			WHERE (check_guards.tenant IS NULL
 					OR r.org = check_guards.tenant)
-				AND r.operation IN ('hold', 'reserve', 'transfer')
+				AND r.operation IN ('hold', 'extend_hold', 'reserve', 'transfer')
 				AND 'denied' = ANY (r.result)
 			GROUP BY r.org, r.operation) r
 		LEFT JOIN (SELECT c.org, c.operation, sum(c.n) AS n
@@ -782,7 +788,7 @@ BEGIN ATOMIC
 				skewed_at saved_at running_at heard_at progress
 				progress_at utilization ended_at outcome billed released
 				lapsed refunded job_state retry_at exit_code message
-				log_uri charged trace'),
+				log_uri charged trace uncollected ended_by'),
 			('audit', 'reason account bucket hold job attempt detail
 				application_name client_addr trace'),
 			('bucket', 'expires_at closed_at swept_at gpu_types tiers pools
@@ -795,7 +801,7 @@ BEGIN ATOMIC
 				spent_expired spent_revoked expired revoked moved'),
 			('directive', 'deadline starts_at saved_by told_at'),
 			('entry', 'hold part job attempt trace'),
-			('hold', 'job expires_at closed_at trace'),
+			('hold', 'job expires_at closed_at trace uncollected'),
 			('job', 'prefer wall_limit hold_window cache save_every not_before
 				ended_at waits_from traceparent'),
 			('node', 'nvlink_domain leaf draining drain_deadline reclaim_at'),

@@ -30,6 +30,7 @@ BEGIN ATOMIC
 		('replays_total', 'counter', 'Calls that returned a stored result.'),
 		('lock_waits_total', 'counter', 'Calls that waited for a lock.'),
 		('denials_total', 'counter', 'What was denied, by operation and reason.'),
+		('uncollected_credits_total', 'counter', 'Credits that runs cost and nobody paid, by operation and reason: wall_limit (past it), no_credit.'),
 		('errors_total', 'counter', 'Calls that failed, by operation and SQLSTATE.'),
 		('internal_errors_total', 'counter', 'Calls that failed by the machine or by stored data (SQLSTATE 53..., 58..., XX...).'),
 		('call_seconds', 'histogram', 'How long calls took.'),

@@ -89,8 +89,8 @@ GRANT EXECUTE ON FUNCTION gpucredit.report_html
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* holds; submitting */
-	gpucredit.hold, gpucredit.capture, gpucredit.release,
-	gpucredit.reserve
+	gpucredit.hold, gpucredit.extend_hold, gpucredit.capture,
+	gpucredit.release, gpucredit.reserve
 TO gpucredit_admin, gpucredit_app;
 
 GRANT EXECUTE ON FUNCTION gpucredit.cancel
@@ -184,8 +184,8 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 	gpucredit_auditor, gpucredit_tenant;
 
 GRANT EXECUTE ON FUNCTION
-	gpucredit.hold, gpucredit.capture, gpucredit.release, gpucredit.reserve,
-	gpucredit.settle, gpucredit.cancel,
+	gpucredit.hold, gpucredit.extend_hold, gpucredit.capture,
+	gpucredit.release, gpucredit.reserve, gpucredit.settle, gpucredit.cancel,
 	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,

@@ -26,6 +26,7 @@ DROP FUNCTION gpucredit.bucket_is_sound(text, timestamptz, timestamptz, gpucredi
 
 /* Nothing may look at a column whose type changes; it gets a new body below. */
 DROP FUNCTION gpucredit.check_buckets(text);
+DROP FUNCTION gpucredit.capture(text, bigint, text, numeric, boolean);
 DROP FUNCTION gpucredit.repair(text, gpucredit.difference[], gpucredit.difference[], gpucredit.difference[]);
 DROP FUNCTION gpucredit.spend_difference(text);
 CREATE OR REPLACE FUNCTION gpucredit.balance_now(org text, account text,
@@ -84,7 +85,11 @@ ALTER TABLE gpucredit.bucket
 ALTER TABLE gpucredit.hold
 	ADD COLUMN sliced boolean NOT NULL DEFAULT false,
 	ADD COLUMN trace uuid,
-	ADD COLUMN counted boolean NOT NULL DEFAULT true;
+	ADD COLUMN counted boolean NOT NULL DEFAULT true,
+	ADD COLUMN uncollected gpucredit.credits;
+
+-- at: CREATE TYPE gpucredit.capture_result
+ALTER TYPE gpucredit.capture_result ADD ATTRIBUTE uncollected numeric;
 
 -- at: CREATE TABLE gpucredit.hold_part
 /* its CHECK went first, with the function it called */
@@ -137,6 +142,9 @@ ALTER TYPE gpucredit.meter_result ADD ATTRIBUTE save boolean;
 -- at: CREATE TYPE gpucredit.meter_batch_result
 ALTER TYPE gpucredit.meter_batch_result ADD ATTRIBUTE save boolean;
 
+-- at: CREATE TYPE gpucredit.settle_result
+ALTER TYPE gpucredit.settle_result ADD ATTRIBUTE uncollected numeric;
+
 -- at: CREATE TABLE gpucredit.job
 ALTER TABLE gpucredit.job
 	ADD COLUMN prefer text,
@@ -173,7 +181,14 @@ ALTER TABLE gpucredit.attempt
 	ADD COLUMN trace uuid,
 	ADD COLUMN ends_by timestamptz,
 	ADD COLUMN charged bigint,
-	ADD COLUMN due boolean NOT NULL DEFAULT false;
+	ADD COLUMN due boolean NOT NULL DEFAULT false,
+	ADD COLUMN uncollected gpucredit.credits,
+	ADD COLUMN ended_by text;
+/* of what has ended before, nobody knows who said so: what was said stands */
+UPDATE gpucredit.attempt a
+SET ended_by = 'agent', uncollected = gpucredit.bill(a.per_gpu_hour, a.gpus,
+	a.share, a.elapsed, '9223372036854.775807') - a.billed
+WHERE a.ended_at IS NOT NULL;
 UPDATE gpucredit.attempt a
 SET tier = j.tier, due = a.surplus > '0' OR a.ended_at IS NOT NULL, saved_at = (SELECT c.at FROM gpucredit.checkpoint c
 	WHERE c.org = a.org AND c.job = a.job AND c.attempt = a.attempt

@@ -20,6 +20,7 @@ static int	key_retention;
 static int	clock_skew;
 static int	usage_interval;
 static int	exhaust_grace;
+static int	hold_window_min;
 static int	node_suspect;
 static int	node_lost;
 static int	meter_lost;
@@ -110,6 +111,10 @@ SettingsInit(void)
 				   "How long before its held credit is used up an attempt "
 				   "gets more, or is told to checkpoint.",
 				   NULL, &exhaust_grace, 300, 0);
+	define_seconds("gpucredit.hold_window_min",
+				   "The shortest hold_window a job may be submitted with.",
+				   "Less is refused, but where it is the whole wall limit. 0 "
+				   "allows any.", &hold_window_min, 60, 0);
 	define_seconds("gpucredit.node_suspect",
 				   "A node not heard from for so long gets no new work.",
 				   "0 switches this off.", &node_suspect, 20, 0);
@@ -203,6 +208,12 @@ int64
 SettingExhaustGrace(void)
 {
 	return (int64) exhaust_grace * USECS_PER_SEC;
+}
+
+int64
+SettingHoldWindowMin(void)
+{
+	return (int64) hold_window_min * USECS_PER_SEC;
 }
 
 int64

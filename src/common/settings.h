@@ -14,6 +14,7 @@ extern int64 SettingKeyRetention(void);
 extern int64 SettingClockSkew(void);
 extern int64 SettingUsageInterval(void);
 extern int64 SettingExhaustGrace(void);
+extern int64 SettingHoldWindowMin(void);
 extern int64 SettingNodeSuspect(void);
 extern int64 SettingNodeLost(void);
 extern int64 SettingMeterLost(void);

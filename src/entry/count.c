@@ -4,7 +4,7 @@
  *		Counters of calls in shared memory.
  *
  * By database and operation: how long calls took, replays, denials by reason,
- * errors by SQLSTATE, calls that waited for a lock.  What is counted stays
+ * errors by SQLSTATE, calls that waited for a lock, credit not collected.  What is counted stays
  * counted when the transaction rolls back.
  *
  * A call counts for itself while it runs, on its caller's stack (Call), and
@@ -44,6 +44,7 @@ typedef struct Counters
 	pg_atomic_uint64 replays;
 	pg_atomic_uint64 lock_waits;
 	pg_atomic_uint64 denials[COUNT_DENIALS];
+	pg_atomic_uint64 uncollected[COUNT_UNPAID];
 } Counters;
 
 typedef struct ErrorCounter
@@ -68,6 +69,7 @@ static void count_error(DatabaseCounters *database, EntryPoint entry,
 
 const int	CountBounds[COUNT_BUCKETS - 1] = {COUNT_BOUNDS};
 const char *const CountReasons[COUNT_DENIALS] = {COUNT_REASONS};
+const char *const CountUnpaid[COUNT_UNPAID] = {"wall_limit", "no_credit"};
 
 static const SegmentPart counters_part = {"gpucredit counters", counters_size,
 counters_start, reset_counters};
@@ -115,6 +117,8 @@ reset_counters(int number)
 		pg_atomic_init_u64(&calls->lock_waits, 0);
 		for (int d = 0; d < COUNT_DENIALS; d++)
 			pg_atomic_init_u64(&calls->denials[d], 0);
+		for (int u = 0; u < COUNT_UNPAID; u++)
+			pg_atomic_init_u64(&calls->uncollected[u], 0);
 	}
 	for (int i = 0; i < COUNT_ERRORS; i++)
 	{
@@ -143,6 +147,7 @@ CountBegin(Call *call, EntryPoint entry)
 	call->waited = get_timeout_start_time(DEADLOCK_TIMEOUT);
 	call->replayed = false;
 	memset(call->denials, 0, sizeof(call->denials));
+	memset(call->uncollected, 0, sizeof(call->uncollected));
 	INSTR_TIME_SET_CURRENT(call->begun);
 	current = call;
 }
@@ -177,6 +182,12 @@ CountEnd(Call *call, int sqlstate)
 	{
 		if (call->denials[d] > 0)
 			pg_atomic_fetch_add_u64(&calls->denials[d], call->denials[d]);
+	}
+	for (int u = 0; u < COUNT_UNPAID; u++)
+	{
+		if (call->uncollected[u] > 0)
+			pg_atomic_fetch_add_u64(&calls->uncollected[u],
+									call->uncollected[u]);
 	}
 	if (sqlstate != 0)
 		count_error(database, call->entry, sqlstate);
@@ -257,6 +268,18 @@ CountDenial(const char *reason)
 }
 
 /*
+ * The call that is being made leaves so much uncollected.
+ */
+void
+CountUncollected(int64 amount, const char *reason)
+{
+	bool		wall_limit = strcmp(reason, CountUnpaid[0]) == 0;
+
+	if (current != NULL)
+		current->uncollected[wall_limit ? 0 : 1] += amount;
+}
+
+/*
  * What was counted of an operation in this database.
  */
 void
@@ -276,6 +299,9 @@ CountRead(EntryPoint entry, CallCounts *counts)
 		counts->lock_waits += pg_atomic_read_u64(&calls->lock_waits);
 		for (int d = 0; d < COUNT_DENIALS; d++)
 			counts->denials[d] += pg_atomic_read_u64(&calls->denials[d]);
+		for (int u = 0; u < COUNT_UNPAID; u++)
+			counts->uncollected[u] +=
+				pg_atomic_read_u64(&calls->uncollected[u]);
 	}
 }
 

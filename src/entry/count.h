@@ -23,6 +23,9 @@
 	"account_suspended", "no_price", "impossible_request", "other"
 #define COUNT_DENIALS	7
 
+/* Why credit is uncollected: the run was past its wall limit, or none. */
+#define COUNT_UNPAID	2
+
 #define COUNT_ERRORS	256		/* kinds of error, by operation, kept apart */
 
 /* A call that is being made. */
@@ -34,6 +37,7 @@ typedef struct Call
 	TimestampTz waited;			/* when a lock was last waited for, before */
 	bool		replayed;
 	uint32		denials[COUNT_DENIALS];
+	uint64		uncollected[COUNT_UNPAID];
 } Call;
 
 /* What is known of one operation. */
@@ -44,6 +48,7 @@ typedef struct CallCounts
 	uint64		replays;
 	uint64		lock_waits;		/* calls that waited for a lock */
 	uint64		denials[COUNT_DENIALS];
+	uint64		uncollected[COUNT_UNPAID];	/* micro-credits */
 } CallCounts;
 
 typedef struct ErrorCount
@@ -55,12 +60,14 @@ typedef struct ErrorCount
 
 extern const int CountBounds[COUNT_BUCKETS - 1];
 extern const char *const CountReasons[COUNT_DENIALS];
+extern const char *const CountUnpaid[COUNT_UNPAID];
 
 extern void CountInit(void);
 extern void CountBegin(Call *call, EntryPoint entry);
 extern void CountEnd(Call *call, int sqlstate);
 extern void CountReplay(void);
 extern void CountDenial(const char *reason);
+extern void CountUncollected(int64 amount, const char *reason);
 
 extern void CountRead(EntryPoint entry, CallCounts *counts);
 extern int	CountReadErrors(ErrorCount *errors);

@@ -51,6 +51,7 @@
 	X(refund_hold, HOLD, WAKES) \
 	X(expire_credits, NOBODY, QUIET) \
 	X(hold, ACCOUNT, QUIET) \
+	X(extend_hold, HOLD, QUIET) \
 	X(capture, HOLD, WAKES) \
 	X(release, HOLD, WAKES) \
 	X(reserve, ACCOUNT, QUIET) \

@@ -46,7 +46,8 @@ typedef struct Binding
 
 /* What a tenant may call, besides reading; the rest is refused outright. */
 #define MAY_CALL \
-	(BIT(hold) | BIT(capture) | BIT(release) | BIT(reserve) | BIT(settle) | \
+	(BIT(hold) | BIT(extend_hold) | BIT(capture) | BIT(release) | \
+	 BIT(reserve) | BIT(settle) | \
 	 BIT(cancel) | BIT(meter) | BIT(checkpoint))
 #define BIT(name)	(UINT64CONST(1) << ENTRY_##name)
 

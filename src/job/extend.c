@@ -55,6 +55,19 @@ ExtendFundedFor(const Attempt *attempt)
 }
 
 /*
+ * The most that is ever held for an attempt: what its wall limit costs.
+ */
+Credits
+ExtendMost(const Attempt *attempt)
+{
+	if (attempt->wall_limit < 0)
+		return PG_INT64_MAX;
+	return CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
+							 attempt->share, attempt->wall_limit,
+							 PG_INT64_MAX);
+}
+
+/*
  * Is an extension wanted now?
  */
 bool
@@ -86,13 +99,9 @@ windows_due(const Attempt *attempt)
 static Credits
 extension(const Attempt *attempt, int64 windows)
 {
-	Credits		unheld = PG_INT64_MAX;
+	Credits		unheld = ExtendMost(attempt) - attempt->held;
 	int64		duration;
 
-	if (attempt->wall_limit >= 0)
-		unheld = CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
-								   attempt->share, attempt->wall_limit,
-								   PG_INT64_MAX) - attempt->held;
 	if (pg_mul_s64_overflow(attempt->hold_window, windows, &duration))
 		duration = PG_INT64_MAX;
 	return CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,

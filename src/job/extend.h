@@ -13,5 +13,6 @@
 extern bool ExtendIsDue(const Attempt *attempt);
 extern void ExtendHold(Attempt *attempt, bool wait);
 extern int64 ExtendFundedFor(const Attempt *attempt);
+extern Credits ExtendMost(const Attempt *attempt);
 
 #endif							/* GPUCREDIT_EXTEND_H */

@@ -349,8 +349,8 @@ MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait,
 Answer
 MeterUnchanged(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait)
 {
-	Answer		answer = {"stop", attempt->outcome, attempt->billed,
-		attempt->held, now, 0, false};
+	Answer		answer = {"stop", attempt->outcome, attempt->billed, 0, now,
+		0, false};
 
 	if (attempt->ended_at != DT_NOBEGIN)
 	{

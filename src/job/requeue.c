@@ -30,7 +30,7 @@ SQL_STATEMENT(job_offers, SPI_OK_UPDATE,
 /*
  * Take a new hold for a locked job; job->hold is then that.  Not done: the
  * account has no credit for it, or is suspended.  locked is what
- * HoldLockForNext() locked; whoever has not, and would wait, first looks
+ * HoldsLockForNext() locked; whoever has not, and would wait, first looks
  * whether there is anything to wait for.
  */
 LedgerStatus

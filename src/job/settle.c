@@ -4,7 +4,12 @@
  *		settle: an agent, or the job's owner, says how an attempt ended.
  *
  * Who settles again gets the stored row, whatever the call says; what an
- * agent then claims more is evidence for the trail.
+ * agent then claims more is evidence for the trail, unless it is its first
+ * word on it (late_finish.c).
+ *
+ * An owner may not say how long its job ran, nor that it ran no longer than
+ * was metered last: it says that the attempt ends now, and so it ran until now
+ * as far as the server can see.
  *
  * Locks: of an attempt that was not started its node; job, attempt, then as
  * settlement.c says.
@@ -16,14 +21,26 @@
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/errors.h"
+#include "common/settings.h"
 #include "common/sql.h"
 #include "common/unknown.h"
 #include "entry/count.h"
 #include "entry/entry.h"
+#include "job/late_finish.h"
 #include "job/settlement.h"
 #include "job/strike.h"
 
 ENTRY_POINT(settle);
+
+/* the node of an attempt that was not heard of for longest */
+SQL_STATEMENT(nodes_heard, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT pg_catalog.min(n.heard_at)"
+			  " FROM gpucredit.attempt_gpu g JOIN gpucredit.node n"
+			  "  ON n.pool = g.pool AND n.node = g.node"
+			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
+
+static bool settle_again(Job *job, Attempt *attempt, Settlement *settlement);
+static int64 seen_running(const Attempt *attempt);
 
 Datum
 call_settle(PG_FUNCTION_ARGS)
@@ -36,7 +53,7 @@ call_settle(PG_FUNCTION_ARGS)
 	Job			job;
 	Attempt		attempt;
 	char	   *node = NULL;
-	bool		replayed;
+	bool		replayed = false;
 	Row			row = {0};
 
 	SettlementTake(fcinfo, 3, 4, 5, 7, &settlement);
@@ -47,19 +64,14 @@ call_settle(PG_FUNCTION_ARGS)
 		RefuseUnknownJob(id);
 	if (!AttemptLock(org, id, number, &attempt))
 		AttemptRefuseUnknown(id, number);
-	replayed = attempt.ended_at != DT_NOBEGIN;
-	if (replayed)
-	{
-		CountReplay();
-		if (settlement.by_agent)
-			AttemptLate(&attempt, "settle", OutcomeNames[settlement.outcome],
-						settlement.elapsed, true);
-		AttemptSettled(&attempt, &settlement);
-	}
+	if (attempt.ended_at != DT_NOBEGIN)
+		replayed = settle_again(&job, &attempt, &settlement);
 	else
 	{
 		if (node != NULL)
 			StrikeCount(&attempt, node, ClockNow());
+		if (SettledByApp(&settlement))
+			settlement.elapsed = seen_running(&attempt);
 		AttemptSettle(&job, &attempt, &settlement);
 	}
 
@@ -71,6 +83,7 @@ call_settle(PG_FUNCTION_ARGS)
 	RowText(&row, settlement.job_state);
 	RowTime(&row, settlement.retry_at);
 	RowAdd(&row, BoolGetDatum(replayed));
+	RowCredits(&row, settlement.uncollected);
 	return SqlFinishRow(RowReturn(fcinfo, &row));
 }
 
@@ -94,11 +107,59 @@ SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
 	settlement->message = ArgTextOrNull(fcinfo, exit_code + 1, "message");
 	settlement->log_uri = ArgTextOrNull(fcinfo, log_uri, "log_uri");
 	settlement->by_agent = CallerHasRole("gpucredit_agent");
-	if (settlement->elapsed >= 0 && !settlement->by_agent &&
-		!CallerHasRole("gpucredit_admin"))
+	settlement->ended_by = settlement->by_agent ? ENDED_BY_AGENT :
+		CallerHasRole("gpucredit_admin") ? ENDED_BY_ADMIN : ENDED_BY_APP;
+	if (settlement->elapsed >= 0 && SettledByApp(settlement))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("only an agent may say how long an attempt ran"),
 				 errdetail("\"elapsed\" is what the bill is made from."),
-				 errhint("Leave \"elapsed\" out: what was metered stands.")));
+				 errhint("Leave \"elapsed\" out: the attempt ends now.")));
+}
+
+/*
+ * Settle an attempt that is over.  True: it stays as it was settled, and what
+ * an agent says of it is evidence.
+ */
+static bool
+settle_again(Job *job, Attempt *attempt, Settlement *settlement)
+{
+	Settlement	told = *settlement;
+
+	if (told.by_agent && LateFinish(job, attempt, &told, settlement))
+		return false;
+	CountReplay();
+	if (told.by_agent)
+		AttemptLate(attempt, "settle", OutcomeNames[told.outcome],
+					told.elapsed, true);
+	AttemptSettled(attempt, settlement);
+	return true;
+}
+
+/*
+ * How long an attempt has run as far as the server can see: what was metered,
+ * and the time since then as long as its nodes live, within its wall limit.
+ * Of a node that is silent nothing is known since it was last heard of.
+ */
+static int64
+seen_running(const Attempt *attempt)
+{
+	TimestampTz now = ClockNow();
+	int64		silent = SettingNodeSuspect() > 0 ? SettingNodeSuspect() :
+		SettingNodeLost();
+	int64		elapsed;
+	TimestampTz heard;
+	SqlArgs		args = {0};
+
+	if (!attempt->running)
+		return attempt->elapsed;
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	heard = SqlTimeOr(SqlRun(&nodes_heard, &args), 0, 1, attempt->heard_at);
+	if (silent == 0 || heard > ClockAdd(now, -silent))
+		heard = now;
+	elapsed = attempt->elapsed + Max(heard - attempt->heard_at, 0);
+	return attempt->wall_limit < 0 ? elapsed :
+		Min(elapsed, attempt->wall_limit);
 }

@@ -3,8 +3,9 @@
  * settlement.c
  *		The end of an attempt, exactly once.
  *
- * Its bill is spent out of its hold, the rest goes back to the very buckets
- * it came from, and ending the attempt is what frees its devices.  Where lost
+ * Its bill is spent out of its hold, which is extended first where it does not
+ * cover what the attempt has cost (collect.c); the rest goes back to the very
+ * buckets it came from, and ending the attempt is what frees its devices.  Where lost
  * work is not billed (lost_work.c), what the job must do again is refunded.  The job
  * then is over, or goes back to the queue under a new hold.  All of it is one
  * transaction.
@@ -13,8 +14,9 @@
  * its devices are given out again only when a heartbeat of the node came
  * without it, or gpucredit.node_lost has passed and the node is heard of.
  *
- * The caller has locked the job, then the attempt.  Locks: hold, buckets in
- * burn order (those of a new hold with those of the old).
+ * The caller has locked the job, then the attempt.  Locks: hold, budgets,
+ * buckets in burn order (those of a new hold, or of an extension, with those
+ * of the old).
  *
  *-------------------------------------------------------------------------
  */
@@ -27,6 +29,7 @@
 #include "common/settings.h"
 #include "common/sql.h"
 #include "job/checkpoint.h"
+#include "job/collect.h"
 #include "job/overdue.h"
 #include "job/part.h"
 #include "job/retry.h"
@@ -43,12 +46,13 @@ SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz, text,"
 			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
 			  " gpucredit.credits, text, timestamptz, int, text, text,"
-			  " timestamptz",
+			  " timestamptz, gpucredit.credits, gpucredit.credits, text",
 			  "UPDATE gpucredit.attempt a SET elapsed = $4, ended_at = $5,"
 			  " outcome = $6, billed = $7, released = $8, lapsed = $9,"
 			  " refunded = $10, job_state = $11, retry_at = $12,"
 			  " exit_code = $13, message = $14, log_uri = $15,"
-			  " skewed_at = $16, surplus = '0', due = true"
+			  " skewed_at = $16, held = $17, uncollected = $18,"
+			  " ended_by = $19, surplus = '0', due = true"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 SQL_STATEMENT(devices_free, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz, boolean",
@@ -62,7 +66,8 @@ SQL_STATEMENT(directives_end, SPI_OK_DELETE, "text, bigint, int",
 			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3");
 SQL_STATEMENT(stored_read, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT a.outcome, a.billed, a.released, a.lapsed, a.refunded,"
-			  " a.job_state, a.retry_at FROM gpucredit.attempt a"
+			  " a.job_state, a.retry_at, COALESCE(a.uncollected, '0')"
+			  " FROM gpucredit.attempt a"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 
 /* What a shell reports of a process that a signal ended. */
@@ -74,8 +79,7 @@ static void see_signal(Settlement *settlement, const Job *job,
 					   const Attempt *attempt);
 static void what_next(Settlement *settlement, const Job *job);
 static int64 backoff(const Settlement *settlement, const Job *job);
-static void move_money(Settlement *settlement, Job *job,
-					   const Attempt *attempt);
+static void move_money(Settlement *settlement, Job *job, Attempt *attempt);
 static void refund_lost(Settlement *settlement, const Job *job,
 						const Attempt *attempt, Hold *hold);
 static void end_attempt(const Settlement *settlement, const Attempt *attempt);
@@ -96,7 +100,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 		(settlement->outcome == COMPLETED || settlement->outcome == FAILED))
 		(void) PartsTell(attempt, false, settlement);
 	cut_elapsed(settlement, attempt);
-	settlement->billed = AttemptBill(attempt);
+	CollectLook(attempt, settlement);
 	see_signal(settlement, job, attempt);
 	what_next(settlement, job);
 	move_money(settlement, job, attempt);
@@ -112,6 +116,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 	if (!settlement->requeue && attempt->directed)
 		JobDropClaim(job);
 	audit_settled(settlement, job, attempt);
+	CollectTell(job, attempt, settlement, settlement->uncollected);
 	WakePool(job->pool);
 }
 
@@ -134,6 +139,7 @@ AttemptSettled(const Attempt *attempt, Settlement *settlement)
 	settlement->refunded = SqlCredits(row, 0, 5);
 	settlement->job_state = SqlText(row, 0, 6);
 	settlement->retry_at = SqlTimeOr(row, 0, 7, DT_NOBEGIN);
+	settlement->uncollected = SqlCredits(row, 0, 8);
 }
 
 /*
@@ -230,23 +236,32 @@ backoff(const Settlement *settlement, const Job *job)
 }
 
 /*
- * Spend the bill, give the rest back, and hold anew for a job that goes on.
+ * Collect what is missing, spend the bill, give the rest back, and hold anew
+ * for a job that goes on.
  */
 static void
-move_money(Settlement *settlement, Job *job, const Attempt *attempt)
+move_money(Settlement *settlement, Job *job, Attempt *attempt)
 {
 	Cause		cause = {"settle", attempt->job, attempt->attempt};
 	LockedBuckets locked;
+	Credits		missing;
 	Hold		hold;
 
 	if (!HoldLock(job->org, attempt->hold, true, &hold))
 		Ensure(false, "An attempt has no hold.");
-	if (settlement->requeue)
+	missing = settlement->payable - hold.held;
+	if (settlement->requeue || missing > 0)
 	{
 		Purpose		purpose = JobPurpose(job);
 
-		locked = HoldLockForNext(&hold, &purpose);
+		locked = HoldsLockForNext(&hold, 1, &purpose);
 	}
+	if (missing > 0)
+		(void) CollectMissing(job, &hold, &locked, &cause, missing,
+							  settlement);
+	settlement->billed = Min(settlement->payable, hold.held);
+	settlement->uncollected = settlement->cost - settlement->billed;
+	attempt->held = Max(attempt->held, settlement->billed);
 	settlement->returned = HoldSettle(&hold, &cause, settlement->billed, true,
 									  &settlement->at);
 	refund_lost(settlement, job, attempt, &hold);
@@ -262,7 +277,7 @@ move_money(Settlement *settlement, Job *job, const Attempt *attempt)
  * Give back what was spent on work that the job must do again: that since the
  * attempt's last checkpoint, where it is not billed.  All of it where a node
  * of a gang could not start its part: what the others ran meanwhile is nobody's
- * work.
+ * work.  Nothing where the job's owner says that it is lost: it would be free.
  */
 static void
 refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
@@ -273,7 +288,7 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 	Credits		lost;
 	Returned	back;
 
-	if (settlement->billed == 0)
+	if (settlement->billed == 0 || SettledByApp(settlement))
 		return;
 	if (settlement->outcome == NOT_STARTED)
 		saved.elapsed = 0;
@@ -329,6 +344,10 @@ end_attempt(const Settlement *settlement, const Attempt *attempt)
 		SqlArgNull(&args);
 	else
 		SqlArgTime(&args, attempt->skewed_at);
+	SqlArgCredits(&args, attempt->held);
+	SqlArgCredits(&args, settlement->uncollected);
+	SqlArgText(&args, settlement->ended_by ? settlement->ended_by :
+			   ENDED_BY_SERVER);
 	Ensure(SqlRun(&attempt_end, &args).n == 1, "An attempt is missing.");
 }
 
@@ -376,6 +395,11 @@ audit_settled(const Settlement *settlement, const Job *job,
 	AuditCredits(&audit, "lapsed", settlement->returned.lapsed);
 	if (settlement->refunded > 0)
 		AuditCredits(&audit, "refunded", settlement->refunded);
+	if (settlement->uncollected > 0)
+	{
+		AuditCredits(&audit, "uncollected", settlement->uncollected);
+		AuditText(&audit, "unpaid", settlement->unpaid);
+	}
 	AuditText(&audit, "job_state", settlement->job_state);
 	if (settlement->has_exit_code)
 		AuditInt8(&audit, "exit_code", settlement->exit_code);

@@ -20,6 +20,14 @@ typedef enum Outcome
 
 #define OUTCOMES	9
 
+/* Who says that an attempt ended, as attempt.ended_by has it. */
+#define ENDED_BY_AGENT	"agent"
+#define ENDED_BY_ADMIN	"admin"
+#define ENDED_BY_APP	"app"	/* the job's owner */
+#define ENDED_BY_SERVER	"server"
+#define SettledByApp(s) \
+	((s)->ended_by != NULL && strcmp((s)->ended_by, ENDED_BY_APP) == 0)
+
 extern const char *const OutcomeNames[OUTCOMES];
 
 /* What a settlement is told, and what comes of it. */
@@ -28,6 +36,7 @@ typedef struct Settlement
 	Outcome		outcome;
 	int64		elapsed;		/* -1: not told */
 	bool		by_agent;		/* its devices are known to be free */
+	const char *ended_by;		/* who says so; NULL: the server */
 	bool		has_exit_code;
 	int32		exit_code;
 	const char *message;
@@ -35,8 +44,13 @@ typedef struct Settlement
 	const char *reason;			/* for the trail; NULL: none */
 	const char *node;			/* whose part is why; NULL: no one's */
 	int32		rank;			/* of that node */
+	/* what it comes to: collect.c */
+	Credits		cost;			/* of what it ran */
+	Credits		payable;		/* of that, within its wall limit */
+	const char *unpaid;			/* why not all of the cost is billed */
 	/* what comes of it */
 	Credits		billed;
+	Credits		uncollected;	/* cost that is not billed */
 	Returned	returned;
 	Credits		refunded;
 	const char *job_state;

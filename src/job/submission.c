@@ -13,6 +13,7 @@
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/errors.h"
+#include "common/settings.h"
 #include "job/submission.h"
 #include "types/clip.h"
 #include "utils/builtins.h"
@@ -25,6 +26,7 @@ static bool is_whole(Numeric value, int32 rounded);
 static void take_options(Submission *submission);
 static void take_cache(Submission *submission);
 static void apply_tier(Submission *submission);
+static void check_window(const Job *job);
 
 /*
  * The arguments, and their fingerprint.
@@ -185,7 +187,29 @@ apply_tier(Submission *submission)
 						   (long long) (tier.max_wall / USECS_PER_SEC)),
 				 errhint("Ask for less, or choose another tier.")));
 	if (job->wall_limit < 0 && job->hold_window < 0)
-		job->hold_window = DEFAULT_WINDOW;
+		job->hold_window = Max(DEFAULT_WINDOW, SettingHoldWindowMin());
+	check_window(job);
+}
+
+/*
+ * What is held covers a run until it is heard of again, or all of it.
+ */
+static void
+check_window(const Job *job)
+{
+	int64		least = SettingHoldWindowMin();
+
+	if (job->hold_window < 0 || job->hold_window >= least ||
+		(job->wall_limit >= 0 && job->wall_limit <= job->hold_window))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("\"hold_window\" is too short"),
+			 errdetail("It is %lld microseconds; gpucredit.hold_window_min is "
+					   "%lld seconds.", (long long) job->hold_window,
+					   (long long) (least / USECS_PER_SEC)),
+			 errhint("Hold for at least that long, or leave it out to hold "
+					 "for the whole wall limit.")));
 }
 
 /*

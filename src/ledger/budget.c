@@ -329,6 +329,25 @@ BudgetOver(const BudgetSet *set, Credits amount)
 }
 
 /*
+ * How much the hard budgets of a set still take.
+ */
+Credits
+BudgetRoom(const BudgetSet *set)
+{
+	Credits		room = PG_INT64_MAX;
+
+	for (int i = 0; i < set->n; i++)
+	{
+		const BudgetCount *count = &set->counts[i];
+		Credits		taken = CreditsAdd(count->reserved, count->spent);
+
+		if (count->hard)
+			room = Min(room, Max(count->amount - taken, 0));
+	}
+	return room;
+}
+
+/*
  * Would an amount pass a hard budget, as an unlocked look says?
  */
 bool

@@ -66,6 +66,7 @@ extern bool BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait);
 extern bool BudgetMakeCounts(const AccountPath *path, bool wait,
 							 BudgetSet *set);
 extern bool BudgetOver(const BudgetSet *set, Credits amount);
+extern Credits BudgetRoom(const BudgetSet *set);
 extern SqlArgs BudgetKeys(const BudgetSet *set);
 extern bool BudgetShort(const AccountPath *path, Credits amount,
 						TimestampTz at);

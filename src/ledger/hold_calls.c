@@ -3,8 +3,8 @@
  * hold_calls.c
  *		hold, capture, release: for callers with a scheduler of their own.
  *
- * From the instant of its ttl a hold is dead: it is refused to capture and
- * its credit is free.  Release of a dead hold returns what was released,
+ * From the instant of its ttl a hold is dead: it is refused to capture, unless
+ * that asks for an overrun (hold_more.c), and its credit is free.  Release of a dead hold returns what was released,
  * whoever did it.
  *
  *-------------------------------------------------------------------------
@@ -17,7 +17,7 @@
 #include "common/sql.h"
 #include "common/unknown.h"
 #include "entry/entry.h"
-#include "ledger/ledger.h"
+#include "ledger/own_hold.h"
 #include "request/request.h"
 #include "utils/builtins.h"
 
@@ -35,19 +35,16 @@ typedef struct Asking
 	Row			row;			/* what is answered */
 } Asking;
 
-/* What is left to who comes to capture too late. */
-#define TAKE_ANOTHER "Take a new hold by gpucredit.hold()."
-
 static void grant(void *context, const Hold *hold, TimestampTz at);
 static void deny(Asking *asking, const char *reason, TimestampTz at);
 static void audit_asked(const Asking *asking, const char *reason, int64 hold,
 						TimestampTz at);
-static void lock_own_hold(const char *org, int64 id, Hold *hold);
-static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why,
-												const char *hint);
+static Returned capture(Hold *hold, Credits *amount, bool final,
+						Uncollected *owed);
 static void audit_settled(const Request *request, const Hold *hold,
 						  const char *decision, Credits captured, bool final,
-						  Returned returned, TimestampTz at);
+						  Returned returned, const Uncollected *owed,
+						  TimestampTz at);
 
 Datum
 call_hold(PG_FUNCTION_ARGS)
@@ -143,44 +140,71 @@ call_capture(PG_FUNCTION_ARGS)
 	int64		id = ArgInt8(fcinfo, 1, "hold", PG_INT64_MIN, PG_INT64_MAX);
 	Credits		amount;
 	bool		final;
-	Cause		cause = {"capture", 0, 0};
+	bool		overrun;
 	Request		request;
 	Datum		result;
 	Row			row = {0};
 	Hold		hold;
 	Returned	returned;
-	TimestampTz at;
+	Uncollected owed = {0};
 
 	RequestInit(&request, fcinfo, "capture", org, ArgKey(fcinfo, 2, "key"));
 	RequestInt8(&request, id);
 	RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", true));
 	RequestInt8(&request, final = ArgBool(fcinfo, 4, "final"));
+	overrun = ArgBool(fcinfo, 5, "overrun");
+	if (overrun)				/* else as before there was any */
+		RequestText(&request, "overrun");
 
 	SqlConnect();
 	if (RequestBegin(&request, &result))
 		return SqlFinishRow(result);
-	lock_own_hold(org, id, &hold);
-	if (!HoldIsOpen(&hold))
-		refuse_hold(id, "It is closed.", TAKE_ANOTHER);
-	if (hold.expires_at <= ClockNow())
-		refuse_hold(id, "It is past its ttl.", TAKE_ANOTHER);
-	if (amount > hold.held)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"amount\" is more than is held"),
-				 errdetail("Hold %lld holds %s.", (long long) id,
-						   CreditsToCString(hold.held)),
-				 errhint("Capture at most that.")));
-	returned = HoldSettle(&hold, &cause, amount, final, &at);
-	if (hold.expires_at <= at)
-		refuse_hold(id, "It is past its ttl.", TAKE_ANOTHER);
-	audit_settled(&request, &hold, "captured", amount, final, returned, at);
+	OwnHoldLock(org, id, &hold);
+	owed = (Uncollected){org, hold.account, .hold = id, .trace = hold.trace};
+	if (overrun && (HoldIsOpen(&hold) || hold.closed_at >= hold.expires_at))
+	{
+		Cause		cause = {"capture", 0, 0};
+
+		returned = OwnHoldOverrun(&hold, &cause, &amount, final, &owed);
+	}
+	else
+		returned = capture(&hold, &amount, final, &owed);
+	audit_settled(&request, &hold, "captured", amount, !HoldIsOpen(&hold),
+				  returned, &owed, owed.at);
 
 	RowCredits(&row, amount);
 	RowCredits(&row, returned.released);
 	RowCredits(&row, returned.lapsed);
 	RowAdd(&row, BoolGetDatum(false));
+	RowCredits(&row, owed.amount);
 	return SqlFinishRow(RequestFinish(&request, &row));
+}
+
+/*
+ * Capture what a locked hold holds.  owed->at is the instant.
+ */
+static Returned
+capture(Hold *hold, Credits *amount, bool final, Uncollected *owed)
+{
+	Cause		cause = {"capture", 0, 0};
+	Returned	returned;
+
+	if (!HoldIsOpen(hold))
+		OwnHoldRefuse(hold->hold, "It is closed.", TAKE_ANOTHER);
+	if (hold->expires_at <= ClockNow())
+		OwnHoldRefuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
+	if (*amount > hold->held)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"amount\" is more than is held"),
+				 errdetail("Hold %lld holds %s.", (long long) hold->hold,
+						   CreditsToCString(hold->held)),
+				 errhint("Capture at most that, extend the hold before, or "
+						 "pass \"overrun\".")));
+	returned = HoldSettle(hold, &cause, *amount, final, &owed->at);
+	if (hold->expires_at <= owed->at)
+		OwnHoldRefuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
+	return returned;
 }
 
 Datum
@@ -202,16 +226,17 @@ call_release(PG_FUNCTION_ARGS)
 	SqlConnect();
 	if (RequestBegin(&request, &result))
 		return SqlFinishRow(result);
-	lock_own_hold(org, id, &hold);
+	OwnHoldLock(org, id, &hold);
 	if (HoldIsOpen(&hold))
 	{
 		returned = HoldSettle(&hold, &cause, 0, true, &at);
-		audit_settled(&request, &hold, "released", 0, true, returned, at);
+		audit_settled(&request, &hold, "released", 0, true, returned, NULL,
+					  at);
 	}
 	else if (hold.closed_at >= hold.expires_at)
 		returned = (Returned){hold.released, hold.lapsed};
 	else
-		refuse_hold(id, "It is closed.", "Nothing of it is left to release.");
+		OwnHoldRefuse(id, "It is closed.", "Nothing of it is left to release.");
 
 	RowCredits(&row, returned.released);
 	RowCredits(&row, returned.lapsed);
@@ -222,18 +247,18 @@ call_release(PG_FUNCTION_ARGS)
 /*
  * Lock a caller's own hold.
  */
-static void
-lock_own_hold(const char *org, int64 id, Hold *hold)
+void
+OwnHoldLock(const char *org, int64 id, Hold *hold)
 {
 	if (!HoldLock(org, id, true, hold))
 		RefuseUnknownHold(id);
 	if (hold->job != 0)
-		refuse_hold(id, "It belongs to a job, and is settled with that.",
-					"Call gpucredit.settle() or gpucredit.cancel() for the job.");
+		OwnHoldRefuse(id, "It belongs to a job, and is settled with that.",
+					  "Call gpucredit.settle() or gpucredit.cancel() for the job.");
 }
 
-static void
-refuse_hold(int64 id, const char *why, const char *hint)
+void
+OwnHoldRefuse(int64 id, const char *why, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
@@ -248,7 +273,8 @@ refuse_hold(int64 id, const char *why, const char *hint)
  */
 static void
 audit_settled(const Request *request, const Hold *hold, const char *decision,
-			  Credits captured, bool final, Returned returned, TimestampTz at)
+			  Credits captured, bool final, Returned returned,
+			  const Uncollected *owed, TimestampTz at)
 {
 	AuditRow	audit = {.org = hold->org, .account = hold->account,
 		.operation = request->operation, .decision = decision,
@@ -257,6 +283,11 @@ audit_settled(const Request *request, const Hold *hold, const char *decision,
 	AuditCredits(&audit, "captured", captured);
 	AuditCredits(&audit, "released", returned.released);
 	AuditCredits(&audit, "lapsed", returned.lapsed);
+	if (owed != NULL && owed->amount > 0)
+	{
+		AuditCredits(&audit, "uncollected", owed->amount);
+		AuditText(&audit, "unpaid", owed->reason);
+	}
 	if (!final)
 		AuditText(&audit, "final", "false");
 	AuditText(&audit, "key", request->key);

@@ -152,6 +152,9 @@ extern LedgerStatus HoldOpen(const AccountPath *path, const Purpose *purpose,
 extern LedgerStatus HoldExtend(Hold *hold, const AccountPath *path,
 							   const Purpose *purpose, const Cause *cause,
 							   Credits amount, bool wait, TimestampTz *at);
+extern Credits HoldExtendMost(Hold *hold, const AccountPath *path,
+							  const Purpose *purpose, const Cause *cause,
+							  Credits amount, LedgerStatus *status);
 
 /* hold.c */
 extern LedgerStatus HoldShrink(Hold *hold, const Cause *cause, Credits amount,
@@ -168,8 +171,8 @@ extern void HoldsShrink(Shrinking *all, int n);
 
 /* reclaim.c */
 extern bool HoldReap(const char *org, int64 id, bool wait);
-extern LockedBuckets HoldLockForNext(const Hold *hold,
-									 const Purpose *purpose);
+extern LockedBuckets HoldsLockForNext(const Hold *holds, int n,
+									  const Purpose *purpose);
 extern Credits LedgerAvailable(const AccountPath *path,
 							   const Purpose *purpose, TimestampTz at);
 

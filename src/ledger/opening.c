@@ -147,6 +147,44 @@ HoldExtend(Hold *hold, const AccountPath *path, const Purpose *purpose,
 }
 
 /*
+ * Draw into a locked, open hold as much of an amount as there is, out of what
+ * HoldsLockForNext() locked; returns how much.  Less than the amount: *status
+ * says why.
+ */
+Credits
+HoldExtendMost(Hold *hold, const AccountPath *path, const Purpose *purpose,
+			   const Cause *cause, Credits amount, LedgerStatus *status)
+{
+	Draw		draw = {.path = path, .purpose = purpose, .hold = hold,
+		.wait = true};
+	Opening		opening = {&draw, .hold = hold, .cause = cause};
+
+	subtransactions()->n = MOST_SUBTRANSACTIONS;
+	hold->sliced |= path->sliced;
+	*status = BudgetLock(path, amount, true, purpose->locked->budgets,
+						 &opening.budgets);
+	draw.amount = Min(amount, BudgetRoom(&opening.budgets));
+	while (draw.amount > 0 && LedgerDraw(&draw) != LEDGER_DONE)
+	{
+		/* a bucket's max_share is of what is drawn: less of less */
+		*status = LEDGER_SHORT;
+		draw.amount = 0;
+		for (int i = 0; i < draw.nparts; i++)
+			draw.amount += draw.parts[i].amount;
+	}
+	if (draw.amount > 0)
+	{
+		BudgetTake(&opening.budgets, draw.amount, draw.at);
+		write_extension(&opening);
+		hold->drawn = CreditsAdd(hold->drawn, draw.amount);
+		hold->held = CreditsAdd(hold->held, draw.amount);
+		HoldUpdate(hold);
+		AlertDrawn(&draw);
+	}
+	return draw.amount;
+}
+
+/*
  * Find the credit, at once or in the hold's slice if it is there, else at
  * large; dead holds are released first if it takes that.  And write what is
  * drawn.
@@ -163,7 +201,9 @@ carry_out(Opening *opening)
 	if (!take_at_once(opening))
 	{
 		subtransactions()->n = MOST_SUBTRANSACTIONS;
-		if (draw->wait && purpose->locked == NULL)
+		/* with a hold locked that may be dead, too, others are not waited for */
+		if (draw->wait && purpose->locked == NULL &&
+			(draw->hold == NULL || draw->hold->job != 0))
 			locked = LedgerReclaim(draw->path, purpose, draw->amount);
 		if (locked.n >= 0)
 		{

@@ -63,7 +63,7 @@ SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
 
 static bool any_dead(const char *org);
 static LockedBuckets reclaim(const AccountPath *path, const Purpose *purpose,
-							 Credits amount, const Hold *also,
+							 Credits amount, const Hold *also, int nalso,
 							 int64 bucket);
 static LockedBuckets lock_buckets(const AccountPath *path, const int64 *holds,
 								  int n, int64 bucket, TimestampTz at);
@@ -78,7 +78,7 @@ LedgerReclaim(const AccountPath *path, const Purpose *purpose,
 {
 	LockedBuckets none = {-1, NULL, NULL};
 
-	return amount > 0 ? reclaim(path, purpose, amount, NULL, 0) : none;
+	return amount > 0 ? reclaim(path, purpose, amount, NULL, 0, 0) : none;
 }
 
 /*
@@ -91,19 +91,20 @@ LedgerReclaimFor(const AccountPath *path, int64 bucket)
 {
 	Purpose		purpose = {0};
 
-	(void) reclaim(path, &purpose, PG_INT64_MAX, NULL, bucket);
+	(void) reclaim(path, &purpose, PG_INT64_MAX, NULL, 0, bucket);
 }
 
 /*
- * Before a hold is closed and its successor opened: release dead holds, and
- * lock the hold's buckets together with those the successor may draw from.
+ * Before locked holds of one account are closed, and one is opened or extended
+ * after that: release dead holds, and lock what the holds have buckets and
+ * budgets of together with those the draw may come from.
  */
 LockedBuckets
-HoldLockForNext(const Hold *hold, const Purpose *purpose)
+HoldsLockForNext(const Hold *holds, int n, const Purpose *purpose)
 {
-	AccountPath path = AccountParse(hold->org, hold->account);
+	AccountPath path = AccountParse(holds[0].org, holds[0].account);
 
-	return reclaim(&path, purpose, PG_INT64_MAX, hold, 0);
+	return reclaim(&path, purpose, PG_INT64_MAX, holds, n, 0);
 }
 
 /*
@@ -133,12 +134,12 @@ LedgerReclaimFree(const char *org)
 }
 
 /*
- * Release dead holds if less than an amount is available; the buckets of one
- * more hold, or one more bucket, are locked with theirs.
+ * Release dead holds if less than an amount is available; the buckets of some
+ * more holds, or one more bucket, are locked with theirs.
  */
 static LockedBuckets
 reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
-		const Hold *also, int64 bucket)
+		const Hold *also, int nalso, int64 bucket)
 {
 	TimestampTz now = ClockNow();
 	int64	   *ids;
@@ -153,16 +154,22 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 	{
 		SqlArgText(&args, path->org);
 		SqlArgTime(&args, now);
-		rows = SqlRun(&dead_lock, &args);
+		/* with a hold locked that may be dead, too, others are not waited for */
+		rows = SqlRun(nalso > 0 && also->job == 0 ? &dead_lock_free :
+					  &dead_lock, &args);
 	}
-	ids = palloc(sizeof(int64) * (rows.n + 1));
-	for (dead = 0; dead < (int) rows.n; dead++)
-		ids[dead] = SqlInt8(rows, dead, 1);
-	if (also != NULL)
-		ids[dead] = also->hold;
-	if (dead > 0 || also != NULL)
+	ids = palloc(sizeof(int64) * (rows.n + nalso + 1));
+	for (uint64 i = 0; i < rows.n; i++)
 	{
-		int			n = dead + (also != NULL ? 1 : 0);
+		ids[dead] = SqlInt8(rows, i, 1);
+		if (nalso == 0 || ids[dead] != also->hold)
+			dead++;
+	}
+	for (int i = 0; i < nalso; i++)
+		ids[dead + i] = also[i].hold;
+	if (dead > 0 || nalso > 0)
+	{
+		int			n = dead + nalso;
 		BudgetSet  *budgets = palloc0(sizeof(BudgetSet));
 
 		BudgetLockUnion(path, ids, n, now, budgets);

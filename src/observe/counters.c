@@ -88,6 +88,12 @@ put_calls(ReturnSetInfo *rsinfo, EntryPoint entry)
 			put(rsinfo, "denials_total", name, "reason", CountReasons[d],
 				(double) counts.denials[d]);
 	}
+	for (int u = 0; u < COUNT_UNPAID; u++)
+	{
+		if (counts.uncollected[u] > 0)
+			put(rsinfo, "uncollected_credits_total", name, "reason",
+				CountUnpaid[u], (double) counts.uncollected[u] / 1e6);
+	}
 	calls = 0;
 	for (int b = 0; b < COUNT_BUCKETS; b++)
 	{

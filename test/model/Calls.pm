@@ -133,7 +133,7 @@ our %calls = (
 		\&Model::Attempt::set_lost_work ],
 	settle => [
 		[   qw(outcome billed released lapsed refunded job_state),
-			Compare::us('retry_at'), 'replayed' ],
+			Compare::us('retry_at'), 'uncollected', 'replayed' ],
 		[   qw(org job:bigint attempt:int outcome elapsed:interval
 			  exit_code:int message) ],
 		\&Model::Attempt::settle ],

@@ -189,7 +189,8 @@ sub take_sweep
 		my @new = $later || $hold == $job->{hold}{id} ? () : ($hold);
 
 		Model::Attempt::settle($m,
-			{ org => $org, job => $id, attempt => $number, outcome => $outcome },
+			{ org => $org, job => $id, attempt => $number, outcome => $outcome,
+				by_server => 1 },
 			{ holds => \@new });
 	}
 	foreach my $attempt ($all ? Dice::live_attempts($m) : ())

@@ -91,8 +91,11 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('hold', 'org text, account text, key text, amount numeric, ttl interval',
 	'hold bigint, status text, reason text, held numeric, expires_at timestamptz, replayed boolean',
 	'v', 'admin app tenant'),
-('capture', 'org text, hold bigint, key text, amount numeric, final boolean DEFAULT true',
-	'captured numeric, released numeric, lapsed numeric, replayed boolean',
+('extend_hold', 'org text, hold bigint, key text, amount numeric, ttl interval DEFAULT NULL',
+	'hold bigint, status text, reason text, held numeric, expires_at timestamptz, replayed boolean',
+	'v', 'admin app tenant'),
+('capture', 'org text, hold bigint, key text, amount numeric, final boolean DEFAULT true, overrun boolean DEFAULT false',
+	'captured numeric, released numeric, lapsed numeric, replayed boolean, uncollected numeric',
 	'v', 'admin app tenant'),
 ('release', 'org text, hold bigint, key text',
 	'released numeric, lapsed numeric, replayed boolean', 'v', 'admin app tenant'),
@@ -147,7 +150,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'SETOF ordinal int, org text, job bigint, attempt int, action text, reason text, billed numeric, held numeric, deadline timestamptz, time_left interval',
 	'v', 'admin agent'),
 ('settle', 'org text, job bigint, attempt int, outcome text, elapsed interval DEFAULT NULL, exit_code int DEFAULT NULL, message text DEFAULT NULL, log_uri text DEFAULT NULL',
-	'outcome text, billed numeric, released numeric, lapsed numeric, refunded numeric, job_state text, retry_at timestamptz, replayed boolean',
+	'outcome text, billed numeric, released numeric, lapsed numeric, refunded numeric, job_state text, retry_at timestamptz, replayed boolean, uncollected numeric',
 	'v', 'admin agent app tenant'),
 ('part_ended', 'org text, job bigint, attempt int, node text, outcome text, exit_code int DEFAULT NULL, message text DEFAULT NULL, elapsed interval DEFAULT NULL, log_uri text DEFAULT NULL',
 	'over boolean, outcome text, billed numeric, job_state text, retry_at timestamptz, waits_for text[], replayed boolean',
@@ -279,6 +282,7 @@ SELECT ok(obj_description(f.oid, 'pg_proc') ~ ('\m' || reason || '\M'),
 	format('%s says that it may deny as %s', name, reason))
 FROM public_function f JOIN (VALUES
 	('hold', '{insufficient_credits,budget_exceeded,account_suspended}'::text[]),
+	('extend_hold', '{insufficient_credits,budget_exceeded,account_suspended}'),
 	('transfer', '{insufficient_credits,account_suspended}'),
 	('reserve', '{insufficient_credits,budget_exceeded,quota_exceeded,account_suspended,no_price,impossible_request}'))
 	d (name, reasons) USING (name), unnest(reasons) reason

@@ -51,7 +51,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app operator tenant',
 	'cancel'),
 ('function', 'admin app tenant',
-	'capture hold release reserve'),
+	'capture extend_hold hold release reserve'),
 ('function', 'admin auditor',
 	'audit_before audit_proof verify_audit'),
 ('function', 'admin auditor operator',

@@ -96,6 +96,16 @@ is( metric('denials_total', operation => 'reserve',
 		reason => 'insufficient_credits'),
 	1, 'of each operation its own');
 
+# What no credit covered.
+query($node, 'credit', q{SELECT gpucredit.create_account('owes'),
+	gpucredit.issue('owes', '', 'credit', 2, 'paid')});
+query($node, 'credit', q{SELECT gpucredit.hold('owes', '', 'h', 1, '1 h')});
+query($node, 'credit', q{SELECT gpucredit.capture('owes', max(hold), 'c', 4.5, overrun => true)
+	FROM gpucredit.hold WHERE org = 'owes'}) for 1 .. 2;
+is( metric('uncollected_credits_total', operation => 'capture',
+		reason => 'no_credit'),
+	2.5, 'what nobody paid is counted, once');
+
 # Nobody tries unseen whether others' accounts are there.
 query($node, 'credit', q{CREATE ROLE curious IN ROLE gpucredit_tenant});
 query_fails($node, 'credit', q{SET ROLE curious; SELECT gpucredit.capture('acme', 1, 'c', 1)},
@@ -207,7 +217,7 @@ query(
 	$node, 'credit', q{
 	SELECT gpucredit.settle('acme', job, 1, 'preempted')
 	FROM gpucredit.attempt;
-	UPDATE gpucredit.account SET balance_low = '1000'});
+	UPDATE gpucredit.account SET balance_low = '1000' WHERE org = 'acme'});
 $node->poll_query_until('credit',
 	'SELECT count(*) = 1 FROM gpucredit.attempt WHERE ended_at IS NULL')
   or die 'it does not start again';
@@ -230,7 +240,7 @@ ok(until_true(sub { metric('scheduler_lag_seconds') < 3 }), 'until it has one');
 query($node, 'credit',
 	'CREATE ROLE monitor LOGIN IN ROLE pg_monitor; CREATE ROLE nobody LOGIN');
 like(as('monitor', 'SELECT gpucredit.metrics_text()'),
-	qr/^gpucredit_calls_total\{operation="hold"\} 11$/m, 'pg_monitor may read');
+	qr/^gpucredit_calls_total\{operation="hold"\} 12$/m, 'pg_monitor may read');
 isnt((as('monitor', 'SELECT * FROM gpucredit.account'))[0],
 	0, 'but no table');
 isnt((as('nobody', 'SELECT gpucredit.metrics_text()'))[0],
@@ -278,7 +288,7 @@ is(join(' ', series_of($scraped, 'gpucredit_calls_total')),
 			'gpucredit_calls_total')),
 	'with the same labels and values')
   or diag($scraped);
-like($scraped, qr/^gpucredit_call_seconds_bucket\{operation="hold",[^}]*le="\+Inf"\} 11$/m,
+like($scraped, qr/^gpucredit_call_seconds_bucket\{operation="hold",[^}]*le="\+Inf"\} 12$/m,
 	'a histogram is one');
 unlike($scraped, qr/^pg_exporter_user_queries_load_error\S* [1-9]/m,
 	'and has read the file without an error');

@@ -64,6 +64,13 @@ like(join("\n", lines()),
 	qr/^gpucredit event=extension_denied org="acme" account="lab" job=$job attempt=1 reason="insufficient_credits" amount="4\.000000" trace=$trace$/,
 	'an attempt that will have to stop for want of credit, once');
 
+# What was used and nobody paid.
+one(q{SELECT captured FROM gpucredit.capture('acme', (SELECT max(hold) FROM gpucredit.hold
+	WHERE job IS NULL), 'over', 5.5, overrun => true)});
+like(join("\n", lines()),
+	qr/^gpucredit event=credit_uncollected org="acme" account="" hold=\d+ reason="insufficient_credits" amount="1\.500000"$/,
+	'a capture that no credit covers');
+
 # An error is logged with the trace it belongs to.
 $dbh->do(q{SET gpucredit.traceparent = '00-} . $trace . q{-00f067aa0ba902b7-01'});
 {

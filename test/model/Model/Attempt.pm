@@ -190,7 +190,7 @@ sub meter
 
 	return [
 		'stop', $attempt->{outcome}, credits($attempt->{billed}),
-		credits($attempt->{held}), $m->{now}, 0
+		credits(0), $m->{now}, 0
 	] if $attempt->{outcome};
 	$told    = $elapsed;
 	$elapsed = least($elapsed, longest($m, $attempt));
@@ -396,11 +396,11 @@ sub settle
 	  duration($in->{elapsed}, zero_ok => 1, optional => 1) // 0;
 	my ($job, $attempt) = find_attempt($m, $org, @$in{qw(job attempt)});
 
-	return [ @{ $attempt->{settled} }, 1 ] if $attempt->{settled};
+	return late_word($m, $job, $attempt, $outcome, $elapsed)
+	  if $attempt->{settled};
 	$attempt->{elapsed} = most($attempt->{elapsed},
 		least($elapsed, longest($m, $attempt)));
-	my $billed = $attempt->{billed} = bill($attempt);
-	my $code   = $in->{exit_code} // 0;
+	my $code = $in->{exit_code} // 0;
 
 	if ($outcome eq 'failed' && ($code == 143 || $code == 137))
 	{
@@ -426,6 +426,13 @@ sub settle
 		$retry = 0;
 		$state = 'cancelled';
 	}
+	my ($cost, $payable) = owes($job, $attempt);
+	my $held = Model::Ledger::sum($attempt->{hold}, 'held');
+
+	$held += collect($m, $job, $attempt, $payable - $held) if $payable > $held;
+	my $billed = $attempt->{billed} = least($payable, $held);
+
+	$attempt->{held} = most($attempt->{held}, $billed);
 	Model::Ledger::capture($attempt->{hold}, $billed);
 	my ($released, $lapsed) = $m->close_hold($attempt->{hold});
 	my $refunded = 0;
@@ -447,10 +454,65 @@ sub settle
 	}
 	$job->{state}       = $state;
 	$attempt->{outcome} = $outcome;
+	$attempt->{refunded} = $refunded;
+	$attempt->{by_agent} = !$in->{by_server};
 	$attempt->{settled} = [
 		$outcome, (map { credits($_) } $billed, $released, $lapsed, $refunded),
-		$state, $retry ? $job->{not_before} : undef
+		$state, $retry ? $job->{not_before} : undef, credits($cost - $billed)
 	];
+	return [ @{ $attempt->{settled} }, 0 ];
+}
+
+# What an attempt has cost, and how much of it may be billed.
+sub owes
+{
+	my ($job, $attempt) = @_;
+	my @rate    = @$attempt{qw(price gpus share)};
+	my $cost    = cost(@rate, $attempt->{elapsed});
+	my $payable = $cost;
+
+	$payable = least($payable, cost(@rate, $job->{wall}, 1))
+	  if defined $job->{wall};
+	return ($cost, $payable);
+}
+
+# Draws what there is of what is missing; returns how much.
+sub collect
+{
+	my ($m, $job, $attempt, $missing) = @_;
+
+	return 0 if $m->suspended($job->{org}, $job->{account});
+	return $m->draw_most($attempt->{hold}, $missing, $job);
+}
+
+# An agent's word on an attempt that is over: its first one on one that the
+# server ended counts, if it completed and its job has not started again.
+sub late_word
+{
+	my ($m, $job, $attempt, $outcome, $elapsed) = @_;
+
+	return [ @{ $attempt->{settled} }, 1 ]
+	  if $attempt->{by_agent}
+	  || $outcome ne 'completed'
+	  || $job->{cancelled}
+	  || $job->{attempt} != $attempt->{attempt}
+	  || $job->{state} !~ /^(queued|unfunded)$/;
+	$m->close_hold($job->{hold}) if $job->{state} eq 'queued';
+	$attempt->{elapsed} = most($attempt->{elapsed},
+		least($elapsed, longest($m, $attempt)));
+	my ($cost, $payable) = owes($job, $attempt);
+	my $paid  = $attempt->{billed} - $attempt->{refunded};
+	my $drawn = 0;
+
+	$drawn = collect($m, $job, $attempt, $payable - $paid) if $payable > $paid;
+	Model::Ledger::capture($attempt->{hold}, $drawn);
+	$attempt->{billed} += $drawn;
+	$job->{state} = $attempt->{outcome} = 'completed';
+	delete $job->{not_before};
+	$attempt->{by_agent} = 1;
+	@{ $attempt->{settled} }[ 0, 1, 5, 6, 7 ] = ('completed',
+		credits($attempt->{billed}), 'completed', undef,
+		credits($cost - $paid - $drawn));
 	return [ @{ $attempt->{settled} }, 0 ];
 }
 

@@ -90,6 +90,18 @@ sub refuses
 	return 0;
 }
 
+# How much each hard budget on the path still takes.
+sub room
+{
+	my ($self, $org, $at, @path) = @_;
+
+	return map {
+		my $counter = $_->{counter};
+
+		most($_->{amount} - $counter->{reserved} - $counter->{spent}, 0)
+	} grep { $_->{hard} } $self->on_path($org, $at, @path);
+}
+
 # What becomes of credit that some counters count.
 sub move
 {

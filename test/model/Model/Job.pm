@@ -10,6 +10,8 @@ use Model::Credit;
 use Model::Node;
 use Model::Value;
 
+use constant WINDOW_MIN => 60 * 1_000_000;
+
 my %max_wall = (
 	production_inference => undef,
 	premium_training  => 24 * HOUR,
@@ -297,6 +299,10 @@ sub admit
 	  if defined $max && defined $job->{wall} && $job->{wall} > $max;
 	$job->{wall} //= $max;
 	$job->{window} //= HOUR unless defined $job->{wall};
+	refuse('22023')
+	  if defined $job->{window}
+	  && $job->{window} < WINDOW_MIN
+	  && ($job->{wall} // 9e18) > $job->{window};
 	refuse('UC401') unless $job->{pool} eq $m->{pool};
 	$job->{offers} = offers($m, $job->{request});
 	return $job->{offers} unless ref $job->{offers};

@@ -247,6 +247,35 @@ sub draw
 	return undef;
 }
 
+# Draws as much of an amount as there is into a hold; returns how much.  What a
+# bucket may give is a share of what is drawn: less of less.
+sub draw_most
+{
+	my ($self, $hold, $amount, $job) = @_;
+	my ($org, $account) = @$hold{qw(org account)};
+
+	$self->reap($_) foreach $self->dead_holds($org);
+	$amount = least($amount, $_) foreach
+	  $self->{budget}->room($org, $self->{now}, path($account));
+	while ($amount > 0)
+	{
+		my $there = 0;
+
+		foreach my $bucket ($self->burning($org, path($account)))
+		{
+			next unless $self->active($bucket) && may_pay($bucket, $job);
+			$there += least($amount - $there,
+				$self->most_from($bucket, $hold, $job, $amount));
+		}
+		last if $there == $amount;
+		$amount = $there;
+	}
+	return 0 unless $amount > 0;
+	die "credit that was there is not\n"
+	  if $self->draw($hold, $amount, $job);
+	return $amount;
+}
+
 sub new_hold
 {
 	my ($self, $org, $account, $id) = @_;

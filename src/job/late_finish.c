@@ -1,0 +1,237 @@
+/*-------------------------------------------------------------------------
+ *
+ * late_finish.c
+ *		An agent's word on an attempt that ended without it.
+ *
+ * The server may have ended an attempt that it did not hear of, and queued
+ * its job again.  Where the agent then says that it completed, and no other
+ * attempt has begun, there is nothing to run again: the job ends as
+ * completed, its place in the queue and its new hold go, and the attempt is
+ * billed for what it ran.  Once another attempt has begun, the settlement
+ * stands.
+ *
+ * An owner may have ended an attempt whose process went on until its agent
+ * noticed.  The settlement stands, and what ran after it is billed.
+ *
+ * Both bills go into the hold the attempt had: it is opened again, the
+ * difference is drawn, spent, and it is closed.  This happens once: after it
+ * the agent has had its word.
+ *
+ * Locks: job and attempt are locked; the attempt's hold, the job's new one,
+ * budgets, buckets in burn order; the job's claim.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "common/clock.h"
+#include "common/errors.h"
+#include "common/settings.h"
+#include "job/collect.h"
+#include "job/late_finish.h"
+#include "shmem/wake.h"
+
+SQL_STATEMENT(ended_read, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT a.ended_by FROM gpucredit.attempt a"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+SQL_STATEMENT(attempt_mend, SPI_OK_UPDATE,
+			  "text, bigint, int, interval, text, gpucredit.credits,"
+			  " gpucredit.credits, gpucredit.credits, text, timestamptz, int,"
+			  " text, text",
+			  "UPDATE gpucredit.attempt a SET elapsed = $4, outcome = $5,"
+			  " billed = $6, held = $7, uncollected = $8, job_state = $9,"
+			  " retry_at = $10, exit_code = COALESCE($11, a.exit_code),"
+			  " message = COALESCE($12, a.message),"
+			  " log_uri = COALESCE($13, a.log_uri), ended_by = 'agent'"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+
+static bool ended_by_agent(const Attempt *attempt, bool *by_app);
+static void move_money(Job *job, Attempt *attempt, bool finishes,
+					   Settlement *stored, Returned *unused);
+static void write_attempt(const Attempt *attempt, const Settlement *told,
+						  const Settlement *stored);
+static void audit_late(const Job *job, const Attempt *attempt,
+					   const Settlement *told, const Settlement *stored,
+					   bool finishes, Credits before,
+					   const Returned *unused);
+
+/*
+ * Take an agent's settlement of a locked attempt that is over.  False: it
+ * changes nothing.  Else *stored is the settlement as it now is.
+ */
+bool
+LateFinish(Job *job, Attempt *attempt, const Settlement *told,
+		   Settlement *stored)
+{
+	bool		by_app;
+	bool		finishes;
+	Returned	unused = {0, 0};
+	Attempt		before = *attempt;
+	Credits		billed;
+	Credits		uncollected;
+
+	if (ended_by_agent(attempt, &by_app))
+		return false;
+	finishes = told->outcome == COMPLETED && !job->cancelled &&
+		job->attempt == attempt->attempt &&
+		(strcmp(job->state, "queued") == 0 ||
+		 strcmp(job->state, "unfunded") == 0);
+	attempt->elapsed = Max(before.elapsed,
+						   Min(told->elapsed,
+							   ClockNow() - attempt->started_at +
+							   SettingClockSkew()));
+	if (!finishes && (!by_app || attempt->elapsed == before.elapsed))
+	{
+		*attempt = before;
+		return false;
+	}
+	AttemptSettled(attempt, stored);
+	billed = stored->billed;
+	uncollected = stored->uncollected;
+	CollectLook(attempt, stored);
+	move_money(job, attempt, finishes, stored, &unused);
+	if (finishes)
+	{
+		stored->outcome = COMPLETED;
+		stored->job_state = "completed";
+		stored->retry_at = DT_NOBEGIN;
+	}
+	write_attempt(attempt, told, stored);
+	AttemptLogUsage(attempt, stored->billed, stored->at);
+	if (finishes)
+	{
+		JobSetState(job, "completed", job->hold, job->failures, DT_NOBEGIN,
+					stored->at);
+		JobDropClaim(job);
+		WakePool(job->pool);
+	}
+	audit_late(job, attempt, told, stored, finishes, billed, &unused);
+	CollectTell(job, attempt, stored, stored->uncollected - uncollected);
+	return true;
+}
+
+/*
+ * Did its agent say so?  Else, did its owner?
+ */
+static bool
+ended_by_agent(const Attempt *attempt, bool *by_app)
+{
+	SqlArgs		args = {0};
+	const char *by;
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	by = SqlText(SqlRun(&ended_read, &args), 0, 1);
+	*by_app = strcmp(by, ENDED_BY_APP) == 0;
+	return strcmp(by, ENDED_BY_AGENT) == 0;
+}
+
+/*
+ * Give back what the job holds for a run that will not be, and bill what the
+ * attempt owes by now.  What was refunded as lost work is not lost if the job
+ * is complete.
+ */
+static void
+move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
+		   Returned *unused)
+{
+	Cause		cause = {"settle", attempt->job, attempt->attempt};
+	Cause		release = {"settle", attempt->job, 0};
+	Purpose		purpose = JobPurpose(job);
+	Hold		holds[2];
+	int			n = 1;
+	LockedBuckets locked;
+	Credits		paid = stored->billed - stored->refunded;
+	Credits		missing = Max(stored->payable - paid, 0);
+	Credits		drawn = 0;
+
+	stored->at = ClockNow();
+	if (!HoldLock(job->org, attempt->hold, true, &holds[0]))
+		Ensure(false, "An attempt has no hold.");
+	if (finishes && strcmp(job->state, "queued") == 0)
+	{
+		if (!HoldLock(job->org, job->hold, true, &holds[1]))
+			Ensure(false, "A job has no hold.");
+		n = 2;
+	}
+	if (missing > 0)
+		locked = HoldsLockForNext(holds, n, &purpose);
+	if (n == 2)
+		*unused = HoldSettle(&holds[1], &release, 0, true, &stored->at);
+	if (missing > 0)
+	{
+		holds[0].closed_at = DT_NOBEGIN;
+		drawn = CollectMissing(job, &holds[0], &locked, &cause, missing,
+							   stored);
+		if (drawn > 0)
+			(void) HoldSettle(&holds[0], &cause, drawn, true, &stored->at);
+	}
+	stored->billed = CreditsAdd(stored->billed, drawn);
+	stored->uncollected = stored->cost - paid - drawn;
+	attempt->held = Max(attempt->held, stored->billed);
+	if (stored->uncollected > 0)
+		attempt->held = stored->billed;
+}
+
+/*
+ * Store the settlement as it now is.
+ */
+static void
+write_attempt(const Attempt *attempt, const Settlement *told,
+			  const Settlement *stored)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgDuration(&args, attempt->elapsed);
+	SqlArgText(&args, OutcomeNames[stored->outcome]);
+	SqlArgCredits(&args, stored->billed);
+	SqlArgCredits(&args, attempt->held);
+	SqlArgCredits(&args, stored->uncollected);
+	SqlArgText(&args, stored->job_state);
+	if (stored->retry_at == DT_NOBEGIN)
+		SqlArgNull(&args);
+	else
+		SqlArgTime(&args, stored->retry_at);
+	if (told->has_exit_code)
+		SqlArgInt4(&args, told->exit_code);
+	else
+		SqlArgNull(&args);
+	SqlArgText(&args, told->message);
+	SqlArgText(&args, told->log_uri);
+	Ensure(SqlRun(&attempt_mend, &args).n == 1, "An attempt is missing.");
+}
+
+/*
+ * Tell the trail what it comes to by now, and came to before.
+ */
+static void
+audit_late(const Job *job, const Attempt *attempt, const Settlement *told,
+		   const Settlement *stored, bool finishes, Credits before,
+		   const Returned *unused)
+{
+	AuditRow	audit = {.org = job->org, .account = job->account,
+		.operation = "settle", .decision = OutcomeNames[stored->outcome],
+		.reason = finishes ? "late_finish" : "ran_on",
+		.job = attempt->job, .attempt = attempt->attempt,
+		.hold = attempt->hold, .at = stored->at, .trace = job->trace};
+
+	if (told->elapsed > attempt->elapsed)
+		AuditInt8(&audit, "claimed_us", told->elapsed);
+	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
+	AuditCredits(&audit, "billed", stored->billed);
+	AuditCredits(&audit, "billed_before", before);
+	AuditCredits(&audit, "released", unused->released);
+	AuditCredits(&audit, "lapsed", unused->lapsed);
+	if (stored->uncollected > 0)
+	{
+		AuditCredits(&audit, "uncollected", stored->uncollected);
+		AuditText(&audit, "unpaid", stored->unpaid);
+	}
+	AuditText(&audit, "job_state", stored->job_state);
+	AuditWrite(&audit);
+}

@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * uncollected.c
+ *		What was used and no credit covers: an alert, a line of the log, a count.
+ *
+ * The books have no entry for it: nobody has paid.  It is a column of the
+ * attempt's settlement, or of the hold, and verify() adds it up with the bill.
+ *
+ * Locks: none that is waited for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/sql.h"
+#include "entry/count.h"
+#include "ledger/uncollected.h"
+
+/* one a day for an account; it names the first */
+SQL_STATEMENT(uncollected_alert, SPI_OK_SELECT,
+			  "text, timestamptz, text, bigint, int, bigint, text,"
+			  " gpucredit.credits",
+			  "SELECT gpucredit.raise_alert($1, $2, $3, 'uncollected', 'day',"
+			  " gpucredit.period_start('day', $2), 0, 0,"
+			  " pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object("
+			  "  'kind', 'uncollected', 'org', $1, 'account', $3, 'job', $4,"
+			  "  'attempt', $5, 'hold', $6, 'reason', $7,"
+			  "  'uncollected', $8::pg_catalog.numeric)))");
+
+/*
+ * Tell of an amount that is not paid.  Time past a wall limit is nobody's
+ * debt: it is counted, and more is said only where an agent let it run on.
+ */
+void
+UncollectedTell(const Uncollected *owed, bool aloud)
+{
+	SqlArgs		args = {0};
+	StringInfo	line;
+
+	CountUncollected(owed->amount, owed->reason);
+	if (!aloud)
+		return;
+	SqlArgText(&args, owed->org);
+	SqlArgTime(&args, owed->at);
+	SqlArgText(&args, owed->account);
+	if (owed->job == 0)
+	{
+		SqlArgNull(&args);
+		SqlArgNull(&args);
+	}
+	else
+	{
+		SqlArgInt8(&args, owed->job);
+		SqlArgInt4(&args, owed->attempt);
+	}
+	SqlArgInt8(&args, owed->hold);
+	SqlArgText(&args, owed->reason);
+	SqlArgCredits(&args, owed->amount);
+	(void) SqlRun(&uncollected_alert, &args);
+
+	line = LogBegin("credit_uncollected");
+	LogText(line, "org", owed->org);
+	LogText(line, "account", owed->account);
+	if (owed->job != 0)
+	{
+		LogNumber(line, "job", owed->job);
+		LogNumber(line, "attempt", owed->attempt);
+	}
+	LogNumber(line, "hold", owed->hold);
+	LogText(line, "reason", owed->reason);
+	LogText(line, "amount", CreditsToCString(owed->amount));
+	LogTrace(line, &owed->trace);
+	LogAtCommit(line);
+}

@@ -1,0 +1,31 @@
+/*-------------------------------------------------------------------------
+ *
+ * uncollected.h
+ *		What was used and no credit covers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_UNCOLLECTED_H
+#define GPUCREDIT_UNCOLLECTED_H
+
+#include "ledger/ledger.h"
+
+/* Beside the reasons of LedgerReason() and a suspended account. */
+#define PAST_WALL_LIMIT	"wall_limit"
+
+typedef struct Uncollected
+{
+	const char *org;
+	const char *account;
+	int64		job;			/* 0: of a caller's own hold */
+	int32		attempt;
+	int64		hold;
+	const char *reason;
+	Credits		amount;
+	TimestampTz at;
+	Trace		trace;
+} Uncollected;
+
+extern void UncollectedTell(const Uncollected *owed, bool aloud);
+
+#endif							/* GPUCREDIT_UNCOLLECTED_H */
