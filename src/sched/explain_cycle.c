@@ -79,6 +79,7 @@ static bool decides(const Cycle *cycle);
 static const char *advise(const Cycle *cycle, int32 index);
 static void put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle,
 							int32 index);
+static int32 count_deep(const Cycle *cycle);
 static bool *passed_over(const Cycle *cycle);
 static const char *unreserved_text(const Cycle *cycle, int32 index);
 
@@ -403,6 +404,20 @@ put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 }
 
 /*
+ * The reservations that gpucredit.backfill_depth counts.
+ */
+static int32
+count_deep(const Cycle *cycle)
+{
+	int32		n = 0;
+
+	for (int i = 0; i < cycle->result.n_reservations; i++)
+		n += cycle->jobs[cycle->result.reservations[i].job].aged_at >=
+			cycle->input.now;
+	return n;
+}
+
+/*
  * Those that wait and get nothing: no start, promise or reservation.
  */
 static bool *
@@ -453,12 +468,14 @@ unreserved_text(const Cycle *cycle, int32 index)
 			return "it could not start on what is in service and takes new "
 				"work even if nothing ran there";
 		would = ExplainWithout(cycle, index, &(Without){.quotas = true});
-		if (would.starts || would.promised || would.reserved)
+		deeper.quotas = true;
+		if (!would.starts && !would.promised && !would.reserved)
+			would = ExplainWithout(cycle, index, &deeper);
+		if (!would.starts && !would.promised && !would.reserved)
+			return "of what is in its way not enough is known to end";
+		if (!deep || count_deep(cycle) < cycle->input.policy.backfill_depth)
 			return "its tenant's quotas leave it nothing beside what is in "
 				"use, starts or is reserved for others";
-		deeper.quotas = true;
-		if (!deep || !ExplainWithout(cycle, index, &deeper).reserved)
-			return "of what is in its way not enough is known to end";
 	}
 	return psprintf("jobs ahead of it have as many reservations as "
 					"gpucredit.backfill_depth allows, which is %d",

@@ -582,6 +582,19 @@ sub judge_limit
 	return;
 }
 
+# Of the others that wait those stay that get something now.
+sub only_served
+{
+	my ($job) = @_;
+
+	$dbh->do(q{CREATE TEMP TABLE had ON COMMIT DROP AS
+		SELECT org, job FROM gpucredit.reservations(?)
+		UNION SELECT org, job FROM gpucredit.plan(?) WHERE action IN ('start', 'claim')
+		UNION SELECT org, job FROM gpucredit.claim}, undef, $pool, $pool);
+	cancel_rest('(org, job) NOT IN (SELECT b.org, b.job FROM had b)', $job);
+	return;
+}
+
 sub judge_reservation
 {
 	my ($job, $row) = @_;
@@ -604,12 +617,8 @@ sub judge_reservation
 
 		# one more is allowed, and nobody is before it but who has one already
 		my $one_more = undone(sub {
-				$dbh->do(q{CREATE TEMP TABLE had ON COMMIT DROP AS
-					SELECT org, job FROM gpucredit.reservations(?)
-					UNION SELECT org, job FROM gpucredit.plan(?) WHERE action IN ('start', 'claim')
-					UNION SELECT org, job FROM gpucredit.claim}, undef, $pool, $pool);
+				only_served($job);
 				$dbh->do('SET LOCAL gpucredit.backfill_depth = ' . ($depth + 1));
-				cancel_rest('(org, job) NOT IN (SELECT b.org, b.job FROM had b)', $job);
 				$has->() || (no_quotas(), $has->())[-1];
 			});
 
@@ -623,7 +632,10 @@ sub judge_reservation
 	}
 	elsif ($text =~ /quotas leave it nothing/)
 	{
-		judged($job, $row, 'reservation: quotas', undone(sub { no_quotas(); $has->() || planned($job, '^(start|claim)$') }));
+		my $gets = sub { $has->() || planned($job, '^(start|claim)$') };
+
+		judged($job, $row, 'reservation: quotas', undone(sub { no_quotas(); $gets->() })
+			  || undone(sub { only_served($job); no_quotas(); $gets->() }));
 	}
 	else
 	{
