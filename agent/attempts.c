@@ -251,7 +251,7 @@ recover(Attempt *attempt)
 		}
 	}
 	if (!FileThere(attempt->dir, "exit"))
-		AttemptWriteLost(attempt);
+		AttemptWriteLost(attempt, FileThere(attempt->dir, "main"));
 	AttemptGone(attempt);
 }
 
@@ -259,11 +259,10 @@ recover(Attempt *attempt)
  * Nobody saw it end.  What it ran is what its keeper last saw.
  */
 void
-AttemptWriteLost(Attempt *attempt)
+AttemptWriteLost(Attempt *attempt, bool began)
 {
 	const KeeperState *state = FileMap(attempt->dir, "state",
 									   sizeof(KeeperState), false);
-	bool		began = FileThere(attempt->dir, "main");
 	int64_t		ran = 0;
 	char	   *line;
 
@@ -274,7 +273,8 @@ AttemptWriteLost(Attempt *attempt)
 				  (long long) (ran > 0 ? ran / 1000 : 0),
 				  !began ? "never begun" :
 				  attempt->lost ? "the machine restarted" :
-				  "its keeper died");
+				  FileThere(attempt->dir, "main") ? "its keeper died" :
+				  "this node knows nothing of it");
 	if (!FilePut(attempt->dir, "exit", line, strlen(line)))
 		Die("could not write exit of %s: %s", attempt->tag, strerror(errno));
 	free(line);

@@ -94,7 +94,7 @@ extern void AttemptObey(const Order *order);
 extern Attempt *AttemptOpen(const char *name);
 extern json_t * AttemptIntent(int dir);
 extern void AttemptsLook(void);
-extern void AttemptWriteLost(Attempt *attempt);
+extern void AttemptWriteLost(Attempt *attempt, bool began);
 extern void AttemptGone(Attempt *attempt);
 extern void AttemptChildGone(pid_t pid);
 extern int64_t AttemptElapsedUs(const Attempt *attempt);
@@ -102,7 +102,7 @@ extern void AttemptSettled(Attempt *attempt, const char *how);
 extern void AttemptsForget(void);
 extern void AttemptResume(Attempt *attempt, bool good, json_t * checkpoint);
 
-/* How an attempt ended, as settle() is told. */
+/* How this node's part ended, as part_ended() is told. */
 typedef struct Ending
 {
 	char		outcome[32];

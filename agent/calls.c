@@ -348,8 +348,7 @@ save_answered(PGresult * result, void *context)
 }
 
 /*
- * An attempt that is gone and whose settlement is due.  A part of a gang is its
- * first node's to settle.
+ * An attempt that is gone from this node, which has yet to say so.
  */
 static Attempt *
 next_to_settle(void)
@@ -361,15 +360,14 @@ next_to_settle(void)
 		if (a->phase != PHASE_GONE || now < a->settle_due_ns ||
 			CheckpointHolds(a))
 			continue;
-		if (a->rank == 0)
-			return a;
-		AttemptSettled(a, "part");	/* the first node settles */
+		return a;
 	}
 	return NULL;
 }
 
 /*
- * Says how an attempt ended.
+ * Says how this node's part of an attempt ended.  The last node to say so
+ * settles it; an attempt on one node is settled at once.
  */
 static void
 settle(Attempt *attempt)
@@ -379,7 +377,7 @@ settle(Attempt *attempt)
 	char	   *number = Format("%d", attempt->number);
 	char	   *elapsed;
 	char	   *code;
-	const char *values[8];
+	const char *values[9];
 
 	AttemptEnding(attempt, &ending);
 	elapsed = Format("%lld microseconds", (long long) ending.elapsed_us);
@@ -388,13 +386,16 @@ settle(Attempt *attempt)
 	values[1] = attempt->org;
 	values[2] = job;
 	values[3] = number;
-	values[4] = ending.outcome;
-	values[5] = ending.elapsed_us < 0 ? NULL : elapsed;
+	values[4] = config.node;
+	values[5] = ending.outcome;
 	values[6] = ending.exit_code < 0 ? NULL : code;
 	values[7] = ending.message[0] == '\0' ? NULL : ending.message;
+	values[8] = ending.elapsed_us < 0 ? NULL : elapsed;
 	CrashPoint("settle");
-	DbCall("SELECT outcome" FROM_PROVEN("settle", "$2::pg_catalog.text")
-		   ", $3, $4, $5, $6, $7, $8)", 8, values, settle_answered, attempt);
+	DbCall("SELECT COALESCE(outcome, 'part')"
+		   FROM_PROVEN("part_ended", "$2::pg_catalog.text")
+		   ", $3, $4, $5, $6, $7, $8, $9)", 9, values, settle_answered,
+		   attempt);
 	free(job);
 	free(number);
 	free(elapsed);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ending.c
- *		How an attempt ended, in the words of settle().
+ *		How an attempt ended, in the words of part_ended().
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 #include "util.h"
 
 /*
- * What settle() is told: from "exit", and from why it was told to stop.
+ * What part_ended() is told: from "exit", and from why it was told to stop.
  */
 void
 AttemptEnding(const Attempt *attempt, Ending *ending)
@@ -31,7 +31,7 @@ AttemptEnding(const Attempt *attempt, Ending *ending)
 		{"stuck", "failed"}, {"resized", "resized"},
 		{"preempted", "preempted"}, {"moved", "preempted"},
 		{"drain", "preempted"}, {"reclaim", "preempted"},
-		{"low_funds", "preempted"},
+		{"low_funds", "preempted"}, {"part_failed", "failed"},
 	};
 	char	   *line = FileGet(attempt->dir, "exit", NULL);
 	char		kind[32] = EXIT_LOST;
@@ -60,6 +60,8 @@ AttemptEnding(const Attempt *attempt, Ending *ending)
 		else if (state != NULL && state->oom_kills > 0)
 			strcpy(ending->outcome, "out_of_memory");
 	}
+	else if (strcmp(kind, EXIT_NOT_STARTED) == 0)
+		strcpy(ending->outcome, "not_started");
 	else
 		strcpy(ending->outcome, "node_lost");
 	for (size_t i = 0; attempt->told != NULL &&

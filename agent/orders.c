@@ -65,7 +65,7 @@ AttemptObey(const Order *order)
 					 strcmp(reason, "periodic") != 0))
 		{
 			note_told(attempt, reason);
-			AttemptWriteLost(attempt);
+			AttemptWriteLost(attempt, false);
 			AttemptGone(attempt);
 		}
 		return;
@@ -117,9 +117,11 @@ begin_over(const Order *order)
 {
 	Attempt    *attempt = write_intent(order);
 
-	if (strcmp(order->action, "stop") == 0)
+	bool		stop = strcmp(order->action, "stop") == 0;
+
+	if (stop)
 		note_told(attempt, order->reason);
-	AttemptWriteLost(attempt);
+	AttemptWriteLost(attempt, !stop);
 	AttemptGone(attempt);
 }
 

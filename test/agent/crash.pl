@@ -75,6 +75,8 @@ foreach my $point (
 	qw(intent start keeper-lock main exec exit gone settle answer settled))
 {
 	end_agent($n1);
+	# that it starts so little is what would drain it
+	query($cluster->{server}, 'credit', q{SELECT gpucredit.resume('n1')});
 	$job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 1});
 	start_agent($n1, GPUCREDIT_CRASH_AT => $point);
 	wait_for("$point: somebody died there", 20,
@@ -89,6 +91,20 @@ foreach my $point (
 	cmp_ok($runs, '<=', $attempts, "$point: no attempt ran twice ($runs of $attempts)");
 	cmp_ok($runs, '>=', 1, "$point: it ran");
 }
+
+# A node that can start nothing does not take the whole queue: it is drained
+# after three jobs, and they run elsewhere.
+end_agent($n1);
+query($cluster->{server}, 'credit', q{SELECT gpucredit.resume('n1')});
+my $n2 = add_node($cluster, 'n2', 1);
+$n1->{keeper} = '/nowhere/gpucredit-keeper';
+start_agent($n1);
+my @jobs = map { submit($cluster, '1xT4', 'sleep 0.2') } 1 .. 5;
+wait_for_state($cluster, $_, 'completed', 60) foreach @jobs;
+is(query($cluster->{server}, 'credit',
+		q{SELECT state FROM gpucredit.nodes WHERE node = 'n1'}),
+	'draining', 'a node that starts nothing drains itself');
+delete $n1->{keeper};
 end_cluster($cluster);
 done_testing();
 

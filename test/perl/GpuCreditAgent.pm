@@ -138,7 +138,7 @@ sub start_agent
 			"state = $n->{folder}/state",
 			"devices = file:$n->{folder}/devices",
 			"cgroup = $cgroup",
-			"keeper = $build/gpucredit-keeper",
+			'keeper = ' . ($n->{keeper} || "$build/gpucredit-keeper"),
 			"heartbeat_ms = " . ($n->{heartbeat_ms} || 200),
 			"meter_ms = " . ($n->{meter_ms} || 500),
 			"stop_grace_ms = " . ($n->{stop_grace_ms} || 1000),
