@@ -53,6 +53,13 @@ BEGIN
 			TMPDIR  => 1,
 			CLEANUP => 1);
 	}
+
+	# from 16 on they ask for these two
+	if ($ENV{TESTDIR})
+	{
+		$ENV{TESTDATADIR} ||= "$ENV{TESTDIR}/tmp_check";
+		$ENV{TESTLOGDIR}  ||= "$ENV{TESTDIR}/tmp_check/log";
+	}
 }
 
 use Cwd 'abs_path';
@@ -197,6 +204,7 @@ sub kill_server
 	my $data = abs_path($node->data_dir);
 	my @all  = processes_in($data);
 
+	die "no /proc that tells of the server's processes\n" unless @all;
 	$node->kill9;
 	kill('KILL', @all);
 	foreach my $turn (1 .. 1000)

@@ -8,7 +8,8 @@
 # uses, and it is kept in ${XDG_CACHE_HOME:-/var/cache}/gpucredit.  Nothing of
 # this machine is mounted there: what is to be seen there is copied.  Where the
 # kernel lets us, commands have a /proc, mounted in a mount namespace that ends
-# with them; a container that forbids it does without, and so do the tests.
+# with them.  In a container that forbids it there is none, and only the tests
+# that kill servers fail, as they look for processes there.
 # /dev/shm is a folder there, which is all that shm_open() asks for.
 #
 # Functions return 1 after they said why, where there can be no such root.
