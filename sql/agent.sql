@@ -342,5 +342,100 @@ SELECT outcome, job_state FROM gpucredit.settle('ag', :s6, 1, 'not_started');
 RESET ROLE;
 SELECT count(*) FROM gpucredit.node_strike WHERE job = pg_temp.job('s6');
 
+SELECT gpucredit.settle('ag', pg_temp.job('s6'), 1, 'completed');
+SELECT gpucredit.cancel('ag', job, 'end' || job) FROM gpucredit.job WHERE org = 'ag' AND ended_at IS NULL;
+SELECT gpucredit.resume(n) FROM unnest('{ag-1,ag-2,ag-3}'::text[]) n;
+
+--
+-- About a node
+--
+CREATE FUNCTION pg_temp.about(of_node text, about jsonb, VARIADIC keys text[] DEFAULT '{}') RETURNS TABLE (
+	job text, attempt int, action text, reason text, nodes text[], addresses text[]) LANGUAGE sql AS $$
+	SELECT (SELECT r.key FROM gpucredit.request r WHERE r.org = 'ag' AND r.operation = 'reserve'
+		AND r.result[1] = h.job::text), h.attempt, h.action, h.reason, h.nodes, h.addresses
+	FROM gpucredit.heartbeat(of_node, running => ARRAY(SELECT concat_ws('/', 'ag',
+		pg_temp.job(split_part(k, '/', 1)), split_part(k, '/', 2)) FROM unnest(keys) k), about => about) h
+$$;
+SELECT count(*) FROM pg_temp.about('ag-1', '{"boot_id": "b1", "incarnation": 4, "address": "10.0.0.1:7", "version": "1", "devices": ["GPU-1", "GPU-2"], "later": {"a": 1}}');
+SELECT about, boot_before FROM gpucredit.node WHERE node = 'ag-1';
+SELECT count(*) FROM pg_temp.about('ag-2', '{"boot_id": "c1"}');
+-- what it is not, and what no word takes
+SELECT pg_temp.say(NULL, format('heartbeat(''ag-1'', about => %L)', a)) FROM unnest(ARRAY['[]', '{"boot_id": ""}',
+	'{"boot_id": 1}', '{"address": "a\u0007"}', '{"incarnation": -1}', '{"incarnation": 1.5}', '{"incarnation": "1"}',
+	'{"devices": "GPU-1"}', '{"devices": [1]}', '{"devices": {"0": "a"}}', format('{"version": "%s"}', repeat('v', 256)),
+	format('{"devices": [%s"x"]}', repeat('"x",', 64)), format('{"other": "%s"}', repeat('v', 9000))]) a;
+-- addresses beside nodes; one that was not told is NULL
+SELECT pg_temp.submit('ab', '8xAG-A'), pg_temp.submit('solo', '1xAG-A');
+SELECT gpucredit.drain('ag-3', 'x');
+SELECT count(*) FROM pg_temp.place();
+SELECT gpucredit.resume('ag-3');
+SELECT node FROM pg_temp.place();
+SELECT * FROM pg_temp.about('ag-1', NULL);
+SELECT * FROM pg_temp.about('ag-3', '{"address": "10.0.0.3"}');
+-- the older of two agents is refused, and what it tells is not taken
+SELECT pg_temp.say(NULL, 'heartbeat(''ag-1'', ''{0}'', about => ''{"boot_id": "b1", "incarnation": 3}'')');
+SELECT healthy, about ->> 'incarnation' AS incarnation FROM gpucredit.node WHERE node = 'ag-1';
+SELECT count(*) FROM pg_temp.about('ag-1', '{"boot_id": "b1", "incarnation": 5, "address": "10.0.0.1"}', 'ab/1');
+SELECT count(*) FROM pg_temp.about('ag-2', '{"boot_id": "c1", "address": "10.0.0.2"}', 'ab/1');
+SELECT action FROM gpucredit.meter('ag', pg_temp.job('ab'), 1, '0');
+-- an agent that restarts (not its machine) finds what runs: nothing changes
+SELECT * FROM pg_temp.about('ag-1', '{"boot_id": "b1", "incarnation": 6, "address": "10.0.0.1"}', 'ab/1');
+-- another boot: what ran there is over at once, on all nodes, as no failure; the
+-- devices of this node are free, those of the other once it says that it is gone
+SELECT pg_temp.later('1 min');
+SELECT action FROM gpucredit.meter('ag', pg_temp.job('ab'), 1, '1 min');
+SELECT * FROM pg_temp.about('ag-1', '{"boot_id": "b2", "incarnation": 1, "address": "10.0.0.1"}');
+SELECT * FROM pg_temp.ended('ab');
+SELECT message, exit_code FROM gpucredit.attempt WHERE org = 'ag' AND job = pg_temp.job('ab');
+SELECT * FROM pg_temp.about('ag-2', '{"boot_id": "c1", "address": "10.0.0.2"}', 'ab/1');
+SELECT decision, detail FROM gpucredit.audit WHERE operation = 'heartbeat' AND decision = 'rebooted' ORDER BY audit DESC LIMIT 1;
+-- told again nothing ends; the boot before speaks no more
+SELECT count(*) FROM pg_temp.about('ag-1', '{"boot_id": "b2", "incarnation": 1}');
+SELECT pg_temp.say(NULL, 'heartbeat(''ag-1'', about => ''{"boot_id": "b1", "incarnation": 9}'')');
+SELECT count(*) FROM pg_temp.about('ag-2', '{"boot_id": "c1"}');
+-- what was placed while the machine started is to start; fences of before have ended,
+-- also where running is not told
+SELECT * FROM pg_temp.place() ORDER BY node;
+SELECT * FROM pg_temp.about('ag-2', '{"boot_id": "c2", "address": "10.0.0.2"}');
+SELECT gpucredit.cancel('ag', pg_temp.job('ab'), 'c-ab');
+SELECT pg_temp.job('ab') AS ab \gset
+SET ROLE gpucredit_app;
+SELECT outcome FROM gpucredit.settle('ag', :ab, 2, 'cancelled');
+RESET ROLE;
+SELECT count(*) FROM gpucredit.heartbeat('ag-2', about => '{"boot_id": "c3"}');
+SELECT node, free FROM gpucredit.attempt_gpu WHERE org = 'ag' AND job = :ab AND attempt = 2 ORDER BY 1;
+SELECT count(*) FROM gpucredit.heartbeat('ag-1', running => '{}');
+-- one that cannot be settled at once is told, and ends with a later heartbeat
+SELECT pg_temp.submit('busy', '4xAG-A');
+SELECT node FROM pg_temp.place() WHERE job = 'busy' \gset
+SELECT count(*) FROM pg_temp.about(:'node', '{"boot_id": "d1"}', 'busy/1');
+SELECT action FROM gpucredit.meter('ag', pg_temp.job('busy'), 1, '0');
+UPDATE gpucredit.job SET topology = 'broken' WHERE org = 'ag' AND job = pg_temp.job('busy');
+SET client_min_messages = error;
+SELECT * FROM pg_temp.about(:'node', '{"boot_id": "d2"}');
+RESET client_min_messages;
+SELECT cause, reason FROM gpucredit.directive WHERE org = 'ag' AND job = pg_temp.job('busy');
+UPDATE gpucredit.job SET topology = 'any' WHERE org = 'ag' AND job = pg_temp.job('busy');
+SELECT * FROM pg_temp.about(:'node', '{"boot_id": "d2"}');
+SELECT * FROM pg_temp.ended('busy');
+
+--
+-- Where to save
+--
+SELECT gpucredit.create_pool('ag', '{"checkpoints": "s3://bucket/ck//"}');
+SELECT gpucredit.cancel('ag', job, 'end--' || job) FROM gpucredit.job WHERE org = 'ag' AND ended_at IS NULL AND state <> 'active';
+SELECT pg_temp.submit('path', '1xAG-A'), pg_temp.submit('own', '1xAG-A', '{"checkpoint_to": "/home/a"}');
+SELECT gpucredit.create_account('../a b');
+SELECT gpucredit.issue('../a b', '', 'i', 100);
+SELECT status FROM gpucredit.reserve('../a b', '', 'k', '1xAG-A', '1 h', pool => 'ag');
+SELECT count(*) FROM pg_temp.place();
+SELECT DISTINCT h.org, regexp_replace(h.save_to, '\d+/1$', 'JOB/1') AS save_to FROM unnest('{ag-1,ag-2,ag-3}'::text[]) n, gpucredit.heartbeat(n) h
+WHERE h.action = 'start' ORDER BY 2;
+SELECT gpucredit.create_pool('ag', '{"checkpoints": ""}');
+SELECT gpucredit.create_pool('ag', '{"checkpoints": 1}');
+SELECT pg_temp.submit('bad-path', '1xAG-A', '{"checkpoint_to": "a\nb"}');
+SELECT gpucredit.create_pool('ag', '{}');
+SELECT count(gpucredit.settle(a.org, a.job, a.attempt, 'cancelled')) FROM gpucredit.attempt a
+WHERE a.pool = 'ag' AND a.ended_at IS NULL;
 SELECT gpucredit.cancel('ag', job, 'end' || job) FROM gpucredit.job WHERE org = 'ag' AND ended_at IS NULL;
 SELECT * FROM gpucredit.verify();

@@ -90,6 +90,8 @@ CREATE TABLE gpucredit.node (
 	drain_deadline timestamptz,
 	reclaim_at timestamptz,		/* its provider takes it then */
 	registered_at timestamptz NOT NULL,
+	about jsonb,				/* as heartbeat last told it */
+	boot_before text,			/* the boot_id before the present one */
 	CONSTRAINT node_pkey PRIMARY KEY (node),
 	CONSTRAINT node_gpus CHECK (gpus BETWEEN 0 AND 64)
 ) WITH (fillfactor = 50);
@@ -150,7 +152,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_create_pool';
 COMMENT ON FUNCTION gpucredit.create_pool(text, jsonb) IS
 'Creates a pool, or sets the policy of one that is there; pool "default" needs no creating.
-policy: {"order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "reclaim": true|false, "consolidate": true|false, "tier_share": {tier: fraction, ...}}. order: the jobs of one account by submit time, or by learnt run time. packing: of the nodes that serve a job as well, the fullest, the emptiest, or the one where the jobs typical of the last 7 days lose least. reclaim: inside a tier, accounts take what they are entitled to now from those who have more, of jobs that may be preempted for capacity. consolidate: such jobs are moved to free devices to make room for what else would not fit. tier_share: what of the pool''s devices a tier is guaranteed whatever its rank, at most 1 together.
+policy: {"checkpoints": path or URI, "order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "reclaim": true|false, "consolidate": true|false, "tier_share": {tier: fraction, ...}}. checkpoints: below what heartbeat tells jobs to save (save_to), where their spec does not say. order: the jobs of one account by submit time, or by learnt run time. packing: of the nodes that serve a job as well, the fullest, the emptiest, or the one where the jobs typical of the last 7 days lose least. reclaim: inside a tier, accounts take what they are entitled to now from those who have more, of jobs that may be preempted for capacity. consolidate: such jobs are moved to free devices to make room for what else would not fit. tier_share: what of the pool''s devices a tier is guaranteed whatever its rank, at most 1 together.
 Errors: UC402 no such tier; 22023.';
 
 CREATE FUNCTION gpucredit.set_tier(tier text, rank int, preemptible text,
@@ -184,7 +186,7 @@ Errors: UC401 no such pool; UC303 moving to another pool, changing type or spot,
 CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
 	action text, gpus gpucredit.gpuset, share int, deadline timestamptz,
 	time_left interval, spec jsonb, reason text, save boolean,
-	traceparent text, nodes text[]);
+	traceparent text, nodes text[], addresses text[], save_to text);
 COMMENT ON TYPE gpucredit.heartbeat_result IS
 'What a node should be doing now: a row an attempt, and one for each that heartbeat() is told of and should not be.';
 

@@ -207,7 +207,7 @@ CREATE TABLE gpucredit.directive (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
 	attempt int NOT NULL,
-	cause text NOT NULL,		/* cancel, claim, reclaim; drain, device or part/node */
+	cause text NOT NULL,		/* cancel, claim, reclaim; boot, drain, device or part/node */
 	action text NOT NULL,
 	reason text NOT NULL,
 	deadline timestamptz,		/* checkpoint turns to stop */
@@ -308,7 +308,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_reserve';
 COMMENT ON FUNCTION gpucredit.reserve(text, text, text, text, interval, text,
 	text, text, text, int, bigint, bigint, interval, jsonb, jsonb) IS
 'Submits a job: holds its credit and queues it.
-key: the caller''s, one for each thing it means to do; the same call again under it gets the same answer, a denial too. request: of type gpureq, as "8xH100|A100@40GB"; ranges, shares and any type as the type''s comment says. wall_limit: NULL for the tier''s max_wall, which it may not pass. topology: any, node, nvlink, leaf. preemptible: as the tier (NULL) or more willing. max_retries: 0 to 1000 failures tried again. cpu_milli (thousandths of a core), memory_mib: of the whole job. hold_window: hold for this long at a time, gpucredit.hold_window_min at least or the whole wall_limit. spec: for the agent, in any words but "checkpoint", by which heartbeat says where to go on; also read here are "checkpoint_every" (an interval, or seconds), "checkpoint_bytes" and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
+key: the caller''s, one for each thing it means to do; the same call again under it gets the same answer, a denial too. request: of type gpureq, as "8xH100|A100@40GB"; ranges, shares and any type as the type''s comment says. wall_limit: NULL for the tier''s max_wall, which it may not pass. topology: any, node, nvlink, leaf. preemptible: as the tier (NULL) or more willing. max_retries: 0 to 1000 failures tried again. cpu_milli (thousandths of a core), memory_mib: of the whole job. hold_window: hold for this long at a time, gpucredit.hold_window_min at least or the whole wall_limit. spec: for the agent, in any words but "checkpoint", by which heartbeat says where to go on; also read here are "checkpoint_every" (an interval, or seconds), "checkpoint_bytes", "checkpoint_to" (below it heartbeat tells where to save) and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
 Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, budget_exceeded, quota_exceeded, account_suspended, no_price or impossible_request (nothing in the pool could ever run it).
 Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 what it would hold does not fit; 22023.';
 
@@ -360,13 +360,15 @@ Result: the job''s state after the call.
 Errors: UC301 no such job; UC201 key used with other arguments; UC202 rate limited; 22023.';
 
 CREATE FUNCTION gpucredit.heartbeat(node text,
-	healthy gpucredit.gpuset DEFAULT NULL, running text[] DEFAULT NULL)
+	healthy gpucredit.gpuset DEFAULT NULL, running text[] DEFAULT NULL,
+	about jsonb DEFAULT NULL)
 RETURNS SETOF gpucredit.heartbeat_result
 LANGUAGE c VOLATILE SECURITY DEFINER ROWS 8
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_heartbeat';
-COMMENT ON FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[]) IS
+COMMENT ON FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[],
+	jsonb) IS
 'A node''s sign of life.
-healthy: its devices in order, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not told.
-Result: what the node should be doing now, a row per attempt: start, continue, checkpoint or stop, with its devices, and why. start: until the attempt is metered; a node that tells running has its part of a gang to start until it has named that, though others run already. spec: as submitted; to start, where there is something to go on from, with "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, sha256 in hexadecimal. nodes: all that the attempt has devices on, in the same order for each of them. traceparent: what gpucredit.traceparent was when its job was submitted, for the trace to go on.
-Errors: UC401 no such node; 22023 a device the node has not, or a malformed name.';
+healthy: its devices in order, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not told. about: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...]}, each word if it is known, others are left out; NULL: as told before. With another boot_id than before the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused.
+Result: what the node should be doing now, a row per attempt: start, continue, checkpoint or stop, with its devices, and why. start: until the attempt is metered; a node that tells running has its part of a gang to start until it has named that, though others run already. spec: as submitted; to start, where there is something to go on from, with "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, sha256 in hexadecimal. nodes: all that the attempt has devices on, in the same order for each of them. addresses: theirs, as about has told them, NULL for one that has not. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s policy''s "checkpoints", its organisation, job and attempt; NULL: neither says. traceparent: what gpucredit.traceparent was when its job was submitted, for the trace to go on.
+Errors: UC401 no such node; UC303 an older agent of the node, or one of an earlier boot; 42501 without the node''s key, where it has one; 22023 a device the node has not, or a malformed name or word.';

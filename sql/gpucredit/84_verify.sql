@@ -804,7 +804,8 @@ BEGIN ATOMIC
 			('hold', 'job expires_at closed_at trace uncollected'),
 			('job', 'prefer wall_limit hold_window cache save_every not_before
 				ended_at waits_from traceparent'),
-			('node', 'nvlink_domain leaf draining drain_deadline reclaim_at'),
+			('node', 'nvlink_domain leaf draining drain_deadline reclaim_at about
+				boot_before'),
 			('quota', 'max_gpus max_running max_queued'),
 			('request', 'result'),
 			('reservation', 'gpu_type'),

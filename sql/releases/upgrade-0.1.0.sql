@@ -24,6 +24,9 @@ DROP FUNCTION gpucredit.entry_is_sound(text, text, gpucredit.credits);
 DROP FUNCTION gpucredit.parts_are_sound(gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits);
 DROP FUNCTION gpucredit.bucket_is_sound(text, timestamptz, timestamptz, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits);
 
+/* It takes one argument more. */
+DROP FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[]);
+
 /* Nothing may look at a column whose type changes; it gets a new body below. */
 DROP FUNCTION gpucredit.check_buckets(text);
 DROP FUNCTION gpucredit.capture(text, bigint, text, numeric, boolean);
@@ -129,12 +132,16 @@ ALTER TABLE gpucredit.alert
 		threshold, bucket);
 
 -- at: CREATE TABLE gpucredit.node
-ALTER TABLE gpucredit.node ADD COLUMN reclaim_at timestamptz;
+ALTER TABLE gpucredit.node
+	ADD COLUMN reclaim_at timestamptz,
+	ADD COLUMN about jsonb,
+	ADD COLUMN boot_before text;
 
 -- at: CREATE TYPE gpucredit.heartbeat_result
 ALTER TYPE gpucredit.heartbeat_result
 	ADD ATTRIBUTE reason text, ADD ATTRIBUTE save boolean,
-	ADD ATTRIBUTE traceparent text, ADD ATTRIBUTE nodes text[];
+	ADD ATTRIBUTE traceparent text, ADD ATTRIBUTE nodes text[],
+	ADD ATTRIBUTE addresses text[], ADD ATTRIBUTE save_to text;
 
 -- at: CREATE TYPE gpucredit.meter_result
 ALTER TYPE gpucredit.meter_result ADD ATTRIBUTE save boolean;

@@ -68,6 +68,7 @@ typedef struct PoolPolicy
 	TierShare  *shares;
 } PoolPolicy;
 
+extern bool JsonPlace(const JsonbValue *value);
 extern void PolicyParse(Jsonb *json, PoolPolicy *policy);	/* 22023 */
 extern PoolPolicy *PolicyRead(const char *pool, bool read_only);
 

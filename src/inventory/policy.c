@@ -17,9 +17,11 @@
 #include "inventory/inventory.h"
 #include "lib/stringinfo.h"
 #include "types/clip.h"
+#include "types/control.h"
 #include "utils/builtins.h"
 
 #define MILLION		1000000
+#define PLACE_MAX	1024		/* bytes */
 
 typedef void (*TakeFn) (PoolPolicy *policy, const char *word,
 						JsonbValue *value);
@@ -31,6 +33,8 @@ typedef struct PolicyWord
 	TakeFn		take;
 } PolicyWord;
 
+static void take_checkpoints(PoolPolicy *policy, const char *word,
+							 JsonbValue *value);
 static void take_consolidate(PoolPolicy *policy, const char *word,
 							 JsonbValue *value);
 static void take_order(PoolPolicy *policy, const char *word,
@@ -52,6 +56,7 @@ static const char *const order_words[] = {"fair", "shortest"};
 static const char *const packing_words[] = {"pack", "spread", "fgd"};
 
 static const PolicyWord words[] = {
+	{"checkpoints", "a path or URI", take_checkpoints},
 	{"consolidate", "true or false", take_consolidate},
 	{"order", "fair or shortest", take_order},
 	{"packing", "pack, spread or fgd", take_packing},
@@ -121,6 +126,17 @@ set_defaults(PoolPolicy *policy)
 	policy->decide.backfill_depth = SettingBackfillDepth();
 	policy->decide.grow_after = SettingGrowAfter() == 0 ? DECIDE_NEVER :
 		SettingGrowAfter();
+}
+
+/*
+ * Where jobs save whose spec does not say: read by heartbeats, not by cycles.
+ */
+static void
+take_checkpoints(PoolPolicy *policy, const char *word, JsonbValue *value)
+{
+	if (!JsonPlace(value))
+		refuse(word, "It takes a path or URI of 1 to 1024 bytes without "
+			   "control characters.");
 }
 
 /*
@@ -271,4 +287,19 @@ refuse(const char *word, const char *why)
 					ClipForMessage(word)),
 			 errdetail_internal("%s", why),
 			 errhint("%s", hint.data)));
+}
+
+/*
+ * A text that names a place: for policies and specs.
+ */
+bool
+JsonPlace(const JsonbValue *value)
+{
+	int			size;
+	pg_wchar	code;
+
+	return value->type == jbvString && value->val.string.len > 0 &&
+		value->val.string.len <= PLACE_MAX &&
+		ControlCharIn(value->val.string.val, value->val.string.len, &size,
+					  &code) == NULL;
 }

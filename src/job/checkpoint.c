@@ -13,6 +13,8 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
+
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/errors.h"
@@ -21,6 +23,7 @@
 #include "entry/entry.h"
 #include "job/checkpoint.h"
 #include "job/job.h"
+#include "lib/stringinfo.h"
 
 
 ENTRY_POINT(checkpoint);
@@ -111,6 +114,37 @@ CheckpointElapsed(const Attempt *attempt)
 	arg_key(&args, attempt);
 	row = SqlRun(&checkpoint_last, &args);
 	return row.n == 0 ? 0 : SqlDuration(row, 0, 2);
+}
+
+/*
+ * Where an attempt saves, below a prefix that its spec or its pool's policy
+ * names; NULL: neither does.  No organisation's name leads out of its own
+ * place.
+ */
+char *
+CheckpointPath(const char *prefix, const Attempt *attempt)
+{
+	StringInfoData path;
+	size_t		length = prefix == NULL ? 0 : strlen(prefix);
+
+	if (prefix == NULL)
+		return NULL;
+	while (length > 1 && prefix[length - 1] == '/')
+		length--;
+	initStringInfo(&path);
+	appendBinaryStringInfo(&path, prefix, (int) length);
+	appendStringInfoChar(&path, '/');
+	for (const char *p = attempt->org; *p != '\0'; p++)
+	{
+		if (isalnum((unsigned char) *p) || *p == '-' || *p == '_' ||
+			(*p == '.' && p > attempt->org))
+			appendStringInfoChar(&path, *p);
+		else
+			appendStringInfo(&path, "%%%02X", (unsigned char) *p);
+	}
+	appendStringInfo(&path, "/%lld/%d", (long long) attempt->job,
+					 attempt->attempt);
+	return path.data;
 }
 
 /*

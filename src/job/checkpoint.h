@@ -12,6 +12,7 @@
 #include "job/attempt.h"
 
 extern int64 CheckpointElapsed(const Attempt *attempt);
+extern char *CheckpointPath(const char *prefix, const Attempt *attempt);
 extern void CheckpointLockAttempt(const char *org, int64 job, int32 number,
 								  Attempt *attempt);
 

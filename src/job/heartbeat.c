@@ -13,6 +13,9 @@
  * all: so a node is told to start its part until it has named it in running,
  * though the attempt runs already.  Where running is not told, until then.
  *
+ * What it tells about its machine (about.c): after a restart, what had begun
+ * there is over (reboot.c), and no fence stands for what ran before.
+ *
  * Locks: the node's row, and rows of attempt_gpu of attempts that are over;
  * for an attempt whose device failed, as device.c says, and for one that is
  * over on a node that was registered anew, as stray.c says, without waiting;
@@ -30,8 +33,11 @@
 #include "common/sql.h"
 #include "common/unknown.h"
 #include "entry/entry.h"
+#include "job/about.h"
+#include "job/checkpoint.h"
 #include "job/device.h"
 #include "job/meter.h"
+#include "job/reboot.h"
 #include "job/stray.h"
 #include "miscadmin.h"
 #include "shmem/wake.h"
@@ -58,21 +64,29 @@ typedef struct Beat
 	char	   *pool;
 	GpuSet		healthy;
 	Running		running;
+	About		about;
+	const char *address;		/* the node's, where it was ever told */
+	bool		rebooted;		/* its machine, since the last heartbeat */
 	TimestampTz now;
 } Beat;
 
 /* heard of when the row was to be had: one that waited long is not silent */
 SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
-			  "text, gpucredit.gpuset, boolean",
+			  "text, gpucredit.gpuset, boolean, jsonb",
 			  "UPDATE gpucredit.node n SET healthy = COALESCE($2,"
 			  "  CASE WHEN n.gpus = 0 THEN '{}'"
 			  "  ELSE '{0-' || n.gpus - 1 || '}' END::gpucredit.gpuset),"
 			  " heard_at = gpucredit.now(),"
-			  " tells_running = n.tells_running OR $3"
-			  " FROM (SELECT b.healthy FROM gpucredit.node b"
+			  " tells_running = n.tells_running OR $3,"
+			  " about = COALESCE($4, n.about),"
+			  " boot_before = CASE WHEN b.about ->> 'boot_id'"
+			  "  <> $4 ->> 'boot_id' THEN b.about ->> 'boot_id'"
+			  "  ELSE n.boot_before END"
+			  " FROM (SELECT b.healthy, b.about, b.boot_before"
+			  "  FROM gpucredit.node b"
 			  "  WHERE b.node = $1 FOR NO KEY UPDATE) b"
 			  " WHERE n.node = $1 RETURNING n.pool, n.gpus, n.healthy,"
-			  " b.healthy, n.heard_at");
+			  " b.healthy, n.heard_at, b.about, b.boot_before");
 /* of attempts that are over: free where the agent is without it, else noted */
 SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 			  "text, text, text[], bigint[], int[], timestamptz",
@@ -117,25 +131,33 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 	" WHERE c.org = a.org AND c.job = a.job AND c.attempt < a.attempt" \
 	" AND c.bad_at IS NULL" \
 	" ORDER BY c.attempt DESC, c.step DESC LIMIT 1), '{}')"
-/* of a gang "p" has its nodes, else NULL; a part that ended is told no more */
-SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
+/*
+ * Of a gang "p" has its nodes and their addresses, else NULL; a part that ended
+ * is told no more.
+ */
+SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 			  "SELECT" ATTEMPT_COLUMNS ", g.gpus, g.share,"
 			  " CASE WHEN a.running_at IS NULL"
 			  "  OR p.nodes IS NOT NULL AND g.seen_at IS NULL"
 			  "  THEN " OWN_SPEC " || " RESUME_FROM
 			  " ELSE " OWN_SPEC " END,"
 			  " j.traceparent, COALESCE(p.nodes, ARRAY[g.node]),"
-			  " p.nodes IS NOT NULL AND g.seen_at IS NULL"
+			  " p.nodes IS NOT NULL AND g.seen_at IS NULL,"
+			  " COALESCE(p.addresses, ARRAY[$3]), COALESCE("
+			  "  j.spec ->> 'checkpoint_to', (SELECT l.policy ->> 'checkpoints'"
+			  "   FROM gpucredit.pool l WHERE l.pool = $1))"
 			  " FROM gpucredit.attempt_gpu g"
 			  " JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job"
 			  "  AND a.attempt = g.attempt"
 			  " JOIN gpucredit.job j ON j.org = g.org AND j.job = g.job"
-			  " CROSS JOIN LATERAL (SELECT CASE"
-			  "  WHEN gpucredit.gpu_count(g.gpus) < a.gpus THEN"
-			  "   ARRAY(SELECT o.node FROM gpucredit.attempt_gpu o"
-			  "    WHERE o.org = g.org AND o.job = g.job"
-			  "    AND o.attempt = g.attempt ORDER BY o.node)"
-			  "  END OFFSET 0) p (nodes)"
+			  " CROSS JOIN LATERAL (SELECT"
+			  "  pg_catalog.array_agg(o.node ORDER BY o.node),"
+			  "  pg_catalog.array_agg(m.about ->> 'address' ORDER BY o.node)"
+			  "  FROM gpucredit.attempt_gpu o"
+			  "  LEFT JOIN gpucredit.node m ON m.node = o.node"
+			  "  WHERE gpucredit.gpu_count(g.gpus) < a.gpus"
+			  "  AND o.org = g.org AND o.job = g.job"
+			  "  AND o.attempt = g.attempt OFFSET 0) p (nodes, addresses)"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NULL AND (p.nodes IS NULL OR NOT EXISTS"
 			  "  (SELECT FROM gpucredit.attempt_part e WHERE e.org = g.org"
@@ -148,6 +170,8 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text",
 #define TRACE_COLUMN	(ATTEMPT_WIDTH + 4)
 #define NODES_COLUMN	(ATTEMPT_WIDTH + 5)
 #define UNSEEN_COLUMN	(ATTEMPT_WIDTH + 6)
+#define ADDRESSES_COLUMN	(ATTEMPT_WIDTH + 7)
+#define SAVE_TO_COLUMN	(ATTEMPT_WIDTH + 8)
 
 static void take_running(FunctionCallInfo fcinfo, Running *running);
 static Running room_for(uint64 n);
@@ -155,6 +179,7 @@ static void parse_running(char *text, Running *running);
 static int64 parse_number(const char *digits, int64 most, const char *text);
 static pg_attribute_noreturn() void refuse_running(const char *text);
 static void beat(FunctionCallInfo fcinfo, Beat *beat);
+static void compare_about(Beat *beat, SqlResult row);
 static void tell_health(const Beat *beat, GpuSet before);
 static void tell_fences(const Beat *beat);
 static void put_work(ReturnSetInfo *rsinfo, Beat *beat);
@@ -171,6 +196,7 @@ call_heartbeat(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	take_running(fcinfo, &heard.running);
+	heard.about = AboutTake(fcinfo, 3);
 	SqlConnect();
 	beat(fcinfo, &heard);
 	tell_fences(&heard);
@@ -291,6 +317,7 @@ beat(FunctionCallInfo fcinfo, Beat *beat)
 	else
 		SqlArg(&args, GpuSetGetDatum(healthy));
 	SqlArgBool(&args, beat->running.orgs != NULL);
+	SqlArgJson(&args, beat->about.json);
 	row = SqlRun(&node_beat, &args);
 	if (row.n == 0)
 		RefuseUnknownNode(beat->node);
@@ -306,8 +333,34 @@ beat(FunctionCallInfo fcinfo, Beat *beat)
 	beat->healthy = DatumGetGpuSet(SqlDatum(row, 0, 3, &isnull));
 	before = DatumGetGpuSet(SqlDatum(row, 0, 4, &isnull));
 	beat->now = SqlTime(row, 0, 5);
+	compare_about(beat, row);
 	if (before != beat->healthy)
 		tell_health(beat, before);
+}
+
+/*
+ * What was told about the node, after what was told before.
+ */
+static void
+compare_about(Beat *beat, SqlResult row)
+{
+	bool		isnull;
+	Datum		json = SqlDatum(row, 0, 6, &isnull);
+	About		before = AboutOf(isnull ? NULL : DatumGetJsonbPCopy(json));
+	AuditRow	audit = {.operation = "heartbeat", .decision = "rebooted",
+		.at = beat->now};
+
+	beat->address = beat->about.json != NULL ? beat->about.address :
+		before.address;
+	beat->rebooted = AboutFollows(beat->node, &beat->about, &before,
+								  SqlText(row, 0, 7));
+	if (!beat->rebooted)
+		return;
+	AuditText(&audit, "node", beat->node);
+	AuditText(&audit, "pool", beat->pool);
+	AuditText(&audit, "was", before.boot_id);
+	AuditText(&audit, "boot_id", beat->about.boot_id);
+	AuditWrite(&audit);
 }
 
 /*
@@ -346,7 +399,7 @@ tell_fences(const Beat *beat)
 	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	if (beat->running.orgs == NULL)
+	if (beat->running.orgs == NULL && !beat->rebooted)
 		return;
 	SqlArgText(&args, beat->pool);
 	SqlArgText(&args, beat->node);
@@ -375,6 +428,7 @@ put_work(ReturnSetInfo *rsinfo, Beat *beat)
 
 	SqlArgText(&args, beat->pool);
 	SqlArgText(&args, beat->node);
+	SqlArgText(&args, beat->address);
 	rows = SqlRun(&node_work, &args);
 	begun = room_for(rows.n);
 	for (uint64 i = 0; i < rows.n; i++)
@@ -415,6 +469,9 @@ put_work(ReturnSetInfo *rsinfo, Beat *beat)
 		RowAdd(&row, BoolGetDatum(answer.save));
 		RowText(&row, SqlText(rows, i, TRACE_COLUMN));
 		RowAdd(&row, SqlDatum(rows, i, NODES_COLUMN, &isnull));
+		RowAdd(&row, SqlDatum(rows, i, ADDRESSES_COLUMN, &isnull));
+		RowText(&row, CheckpointPath(SqlText(rows, i, SAVE_TO_COLUMN),
+									 &attempt));
 		RowPut(rsinfo, &row);
 	}
 	put_strays(rsinfo, beat);
@@ -439,6 +496,15 @@ answer_part(const Beat *beat, const Attempt *attempt, GpuSet gpus, bool begun)
 		return answer;
 	}
 	answer = AnswerLive(attempt, beat->now);
+	if ((beat->rebooted && begun) ||
+		(answer.reason != NULL && strcmp(answer.reason, NODE_REBOOTED) == 0))
+	{
+		NodeRebooted(attempt, beat->node, beat->now);
+		answer = broken;
+		answer.reason = NODE_REBOOTED;
+		answer.deadline = beat->now;
+		return answer;
+	}
 	if (!begun && strcmp(answer.action, "continue") == 0)
 		answer.action = "start";
 	return answer;
@@ -512,6 +578,8 @@ put_strays(ReturnSetInfo *rsinfo, const Beat *beat)
 		RowNull(&row);
 		RowText(&row, "over");
 		RowAdd(&row, BoolGetDatum(false));
+		RowNull(&row);
+		RowNull(&row);
 		RowNull(&row);
 		RowNull(&row);
 		RowPut(rsinfo, &row);

@@ -22,6 +22,7 @@
 #include "job/extend.h"
 #include "job/overdue.h"
 #include "job/part.h"
+#include "job/reboot.h"
 #include "job/settlement.h"
 
 /*
@@ -120,6 +121,8 @@ OverdueSince(const Attempt *attempt, TimestampTz now, int64 ago,
 			settlement->outcome = RESIZED;
 		else if (strcmp(settlement->reason, PART_FAILED) == 0)
 			settlement->outcome = FAILED;
+		else if (strcmp(settlement->reason, NODE_REBOOTED) == 0)
+			settlement->outcome = NODE_LOST;
 		return true;
 	}
 	if (told >= AttemptWallEnd(attempt) ||

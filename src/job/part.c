@@ -254,16 +254,30 @@ stops_rest(const Part *part, const Attempt *attempt)
 static void
 tell_late(const Part *part, const Job *job, const Attempt *attempt)
 {
-	SqlArgs		args = key_of(part);
-
 	if (!part->told.by_agent)
 		return;
-	SqlArgText(&args, part->node);
-	SqlArgTime(&args, ClockNow());
-	if (SqlRun(&part_gone, &args).n > 0)
+	if (PartGone(part->org, part->job, part->number, part->node, ClockNow()))
 		WakePool(job->pool);
 	AttemptLate(attempt, "part_ended", OutcomeNames[part->told.outcome],
 				part->told.elapsed, true);
+}
+
+/*
+ * The processes of an attempt that is over are gone from a node; true: its
+ * devices were not free yet.
+ */
+bool
+PartGone(const char *org, int64 job, int32 attempt, const char *node,
+		 TimestampTz now)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, job);
+	SqlArgInt4(&args, attempt);
+	SqlArgText(&args, node);
+	SqlArgTime(&args, now);
+	return SqlRun(&part_gone, &args).n > 0;
 }
 
 /*

@@ -13,6 +13,8 @@
 /* Why the others are told to stop once a part has failed. */
 #define PART_FAILED		"part_failed"
 
+extern bool PartGone(const char *org, int64 job, int32 attempt,
+					 const char *node, TimestampTz now);
 extern bool PartsTell(const Attempt *attempt, bool all,
 					  Settlement *settlement);
 

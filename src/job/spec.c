@@ -39,6 +39,7 @@ SpecRead(const Jsonb *spec)
 {
 	JsonbValue *every = find(spec, "checkpoint_every");
 	JsonbValue *bytes = find(spec, "checkpoint_bytes");
+	JsonbValue *to = find(spec, "checkpoint_to");
 
 	if (find(spec, "checkpoint") != NULL)
 		ereport(ERROR,
@@ -47,6 +48,9 @@ SpecRead(const Jsonb *spec)
 				 errdetail("Under that word an agent is told which of the "
 						   "job's own checkpoints to go on from."),
 				 errhint("Give it another name.")));
+	if (to != NULL && !JsonPlace(to))
+		refuse("checkpoint_to", "Write a path or URI of 1 to 1024 bytes "
+			   "without control characters.");
 	return (SaveSpec)
 	{
 		every ? read_every(every) : -1, bytes ? read_bytes(bytes) : -1

@@ -171,7 +171,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('register_node', 'pool text, node text, gpu_type text, gpus int, gpu_memory_mib bigint, cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0, nvlink_domain text DEFAULT NULL, leaf text DEFAULT NULL, spot boolean DEFAULT false, labels jsonb DEFAULT ''{}''',
 	'void', 'v', 'admin operator'),
 ('set_node_key', 'node text, sha256 bytea', 'void', 'v', 'admin operator'),
-('heartbeat', 'node text, healthy gpucredit.gpuset DEFAULT NULL, running text[] DEFAULT NULL',
+('heartbeat', 'node text, healthy gpucredit.gpuset DEFAULT NULL, running text[] DEFAULT NULL, about jsonb DEFAULT NULL',
 	'SETOF org text, job bigint, attempt int, action text, gpus gpucredit.gpuset, share int, deadline timestamptz, time_left interval, spec jsonb',
 	'v', 'admin agent operator'),
 ('drain', 'node text, reason text, deadline timestamptz DEFAULT NULL',

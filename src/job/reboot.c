@@ -1,0 +1,77 @@
+/*-------------------------------------------------------------------------
+ *
+ * reboot.c
+ *		Attempts whose machine was restarted.
+ *
+ * A heartbeat with another boot_id says that all processes of before are gone.
+ * Attempts that had begun there end as node_lost at once, on all their nodes,
+ * at what was last metered; their devices on this one are free.  What was
+ * placed there and had not begun is told to start.
+ *
+ * Where somebody else has the job, the attempt is told to stop by a directive,
+ * and the next heartbeat, or reap_holds() after gpucredit.stop_grace, ends it.
+ *
+ * Locks: job and attempt, without waiting; then as settlement.c says, for
+ * 10 ms each at most.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/sql.h"
+#include "job/part.h"
+#include "job/reboot.h"
+#include "job/settlement.h"
+#include "job/sweep.h"
+
+SQL_STATEMENT(reboot_tell, SPI_OK_INSERT,
+			  "text, bigint, int, text, timestamptz",
+			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
+			  " action, reason, given_at)"
+			  " VALUES ($1, $2, $3, 'boot/' || $4, 'stop', '"
+			  NODE_REBOOTED "', $5)"
+			  " ON CONFLICT (org, job, attempt, cause) DO NOTHING");
+
+static SweepResult settle_lost(const char *org, int64 id, int32 number,
+							   const void *context);
+
+/*
+ * End an attempt that ran on a node before it was restarted, or at least have
+ * it told on all its nodes.
+ */
+void
+NodeRebooted(const Attempt *attempt, const char *node, TimestampTz now)
+{
+	SqlArgs		args = {0};
+
+	if (SweepOnce(settle_lost, attempt->org, attempt->job, attempt->attempt,
+				  node) != SWEEP_BUSY)
+	{
+		(void) PartGone(attempt->org, attempt->job, attempt->attempt, node,
+						now);
+		return;
+	}
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgText(&args, node);
+	SqlArgTime(&args, now);
+	(void) SqlRun(&reboot_tell, &args);
+}
+
+static SweepResult
+settle_lost(const char *org, int64 id, int32 number, const void *context)
+{
+	Settlement	settlement = {.outcome = NODE_LOST, .elapsed = -1,
+		.reason = NODE_REBOOTED};
+	Attempt		attempt;
+	Job			job;
+
+	if (!JobLock(org, id, false, &job) ||
+		!AttemptLockLive(org, id, number, &attempt))
+		return SWEEP_BUSY;
+	settlement.message = psprintf("node %s was restarted",
+								  (const char *) context);
+	AttemptSettle(&job, &attempt, &settlement);
+	return SWEEP_DONE;
+}

@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * reboot.h
+ *		Attempts whose machine was restarted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_REBOOT_H
+#define GPUCREDIT_REBOOT_H
+
+#include "job/attempt.h"
+
+/* Why such an attempt is told to stop. */
+#define NODE_REBOOTED	"node_rebooted"
+
+extern void NodeRebooted(const Attempt *attempt, const char *node,
+						 TimestampTz now);
+
+#endif							/* GPUCREDIT_REBOOT_H */
