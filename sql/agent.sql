@@ -426,7 +426,7 @@ SELECT gpucredit.create_pool('ag', '{"checkpoints": "s3://bucket/ck//"}');
 SELECT gpucredit.cancel('ag', job, 'end--' || job) FROM gpucredit.job WHERE org = 'ag' AND ended_at IS NULL AND state <> 'active';
 SELECT pg_temp.submit('path', '1xAG-A'), pg_temp.submit('own', '1xAG-A', '{"checkpoint_to": "/home/a"}');
 SELECT gpucredit.create_account('../a b');
-SELECT gpucredit.issue('../a b', '', 'i', 100);
+SELECT replayed FROM gpucredit.issue('../a b', '', 'i', 100);
 SELECT status FROM gpucredit.reserve('../a b', '', 'k', '1xAG-A', '1 h', pool => 'ag');
 SELECT count(*) FROM pg_temp.place();
 SELECT DISTINCT h.org, regexp_replace(h.save_to, '\d+/1$', 'JOB/1') AS save_to FROM unnest('{ag-1,ag-2,ag-3}'::text[]) n, gpucredit.heartbeat(n) h
