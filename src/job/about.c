@@ -141,6 +141,9 @@ is_name(const JsonbValue *value)
 					  &code) == NULL;
 }
 
+/*
+ * Refuse what is no list of names of devices.
+ */
 static void
 check_devices(JsonbValue *value)
 {

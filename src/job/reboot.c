@@ -59,6 +59,9 @@ NodeRebooted(const Attempt *attempt, const char *node, TimestampTz now)
 	(void) SqlRun(&reboot_tell, &args);
 }
 
+/*
+ * Settle one such attempt; context: the node's name.
+ */
 static SweepResult
 settle_lost(const char *org, int64 id, int32 number, const void *context)
 {
