@@ -23,6 +23,7 @@
 #include "driver/driver.h"
 #include "entry/entry.h"
 #include "shmem/level.h"
+#include "shmem/notify.h"
 #include "shmem/segment.h"
 #include "shmem/wake.h"
 #include "utils/guc.h"
@@ -45,6 +46,7 @@ _PG_init(void)
 	SegmentInit();
 	LevelInit();
 	WakeInit();
+	NotifyInit();
 	EntryInit();
 	DriverInit();
 	MarkGUCPrefixReserved("gpucredit");

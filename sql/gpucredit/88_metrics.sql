@@ -41,6 +41,8 @@ BEGIN ATOMIC
 		('scheduler_interval_seconds', 'gauge', 'How long the background worker waits at most between two cycles (gpucredit.scheduler_interval).'),
 		('scheduler_lag_seconds', 'gauge', 'Time since the background worker''s last cycle, of the pool that waits longest for one.'),
 		('rate_levels_forgotten_total', 'counter', 'Counts of rate limits forgotten for want of room.'),
+		('notifications_dropped_total', 'counter', 'Notifications that were not sent: the NOTIFY queue was full, or held by another commit.'),
+		('notify_queue_ratio', 'gauge', 'Which share of the NOTIFY queue, one for all databases of the server, is used.'),
 		('preloaded', 'gauge', 'Whether there are counters: the library was loaded at start.'),
 		('jobs_open', 'gauge', 'Jobs that are not over, by pool, tier and state.'),
 		('queue_oldest_seconds', 'gauge', 'How long the oldest job that may start has waited.'),
@@ -239,6 +241,10 @@ BEGIN ATOMIC
 		FROM c
 		UNION ALL
 		SELECT 'preloaded', '{}', (EXISTS (SELECT FROM c))::int
+		UNION ALL
+		SELECT 'notify_queue_ratio', '{}', pg_notification_queue_usage()
+		WHERE (metric_samples.families IS NULL
+			OR metric_samples.families && '{notify_queue_ratio}')
 		UNION ALL
 		SELECT 'internal_errors_total', '{}', coalesce(sum(c.count) FILTER (
 			WHERE c.kind = 'sqlstate' AND c.value ~ '^(53|58|XX)'), 0)

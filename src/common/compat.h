@@ -88,4 +88,11 @@ extern int no_such_variable
 extern int	CompatPinSearchPath(void);
 extern void CompatUnpinSearchPath(int level);
 
+/* How many pages the queue of notifications has. */
+#if PG_VERSION_NUM < 170000
+#define NOTIFY_QUEUE_PAGES	1048575
+#else
+#define NOTIFY_QUEUE_PAGES	max_notify_queue_pages
+#endif
+
 #endif							/* GPUCREDIT_COMPAT_H */

@@ -25,6 +25,5 @@ extern void LogNumber(StringInfo line, const char *name, int64 value);
 extern void LogTrace(StringInfo line, const Trace *trace);
 extern void LogAtCommit(StringInfo line);
 extern void LogNow(StringInfo line);
-extern void NotifyAtCommit(const char *channel, const char *payload);
 
 #endif							/* GPUCREDIT_LOG_H */

@@ -15,6 +15,7 @@
 #include "common/compat.h"
 #include "entry/count.h"
 #include "shmem/level.h"
+#include "shmem/notify.h"
 #include "shmem/segment.h"
 #include "shmem/wake.h"
 #include "utils/guc.h"
@@ -43,6 +44,8 @@ gpucredit_counters(PG_FUNCTION_ARGS)
 	put_scheduler(rsinfo);
 	put(rsinfo, "rate_levels_forgotten_total", NULL, NULL, NULL,
 		(double) LevelForgotten());
+	put(rsinfo, "notifications_dropped_total", NULL, NULL, NULL,
+		(double) NotifyDropped());
 	return (Datum) 0;
 }
 

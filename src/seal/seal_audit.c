@@ -18,11 +18,11 @@
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/errors.h"
-#include "common/log.h"
 #include "entry/entry.h"
 #include "miscadmin.h"
 #include "seal/seal.h"
 #include "seal/trace.h"
+#include "shmem/notify.h"
 #include "utils/memutils.h"
 
 ENTRY_POINT(seal_audit);

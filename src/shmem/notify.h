@@ -1,0 +1,15 @@
+/*-------------------------------------------------------------------------
+ *
+ * notify.h
+ *		What listeners are told of a commit.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_NOTIFY_H
+#define GPUCREDIT_NOTIFY_H
+
+extern void NotifyInit(void);
+extern void NotifyAtCommit(const char *channel, const char *payload);
+extern uint64 NotifyDropped(void);
+
+#endif							/* GPUCREDIT_NOTIFY_H */
