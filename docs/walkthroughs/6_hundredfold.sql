@@ -33,9 +33,9 @@ SELECT count(gpucredit.register_node('default', 'n' || n, 'A100', 8, 40960)) FRO
 
 -- An organisation, its credit, a budget and a quota, and so many jobs that are
 -- started, metered twice, and done after half an hour.
-CREATE PROCEDURE pg_temp.play(org text, jobs int) LANGUAGE plpgsql AS $$
+CREATE PROCEDURE pg_temp.play(org text, jobs int, at timestamptz) LANGUAGE plpgsql AS $$
 BEGIN
-	SET LOCAL gpucredit.clock = '2030-03-01 08:00+00';
+	PERFORM set_config('gpucredit.clock', at::text, true);
 	PERFORM gpucredit.create_account(org), gpucredit.create_account(org, 'vision');
 	PERFORM gpucredit.issue(org, '', 'paid', 10 * jobs);
 	PERFORM gpucredit.set_budget(org, 'vision', jobs), gpucredit.set_quota(org, '', max_queued => jobs);
@@ -44,20 +44,20 @@ BEGIN
 		PERFORM gpucredit.place();
 		EXIT WHEN NOT FOUND;
 	END LOOP;
-	SET LOCAL gpucredit.clock = '2030-03-01 08:10+00';
+	PERFORM set_config('gpucredit.clock', (at + '10 min')::text, true);
 	PERFORM gpucredit.meter(j.org, j.job, 1, '10 min') FROM gpucredit.jobs j WHERE j.org = play.org;
-	SET LOCAL gpucredit.clock = '2030-03-01 08:20+00';
+	PERFORM set_config('gpucredit.clock', (at + '20 min')::text, true);
 	PERFORM m.action FROM (SELECT array_agg(j.org) AS orgs, array_agg(j.job) AS jobs, array_agg(1) AS attempts,
 			array_agg('20 min'::interval) AS elapsed FROM gpucredit.jobs j WHERE j.org = play.org) a,
 		gpucredit.meter_batch(a.orgs, a.jobs, a.attempts, a.elapsed) m;
-	SET LOCAL gpucredit.clock = '2030-03-01 08:30+00';
+	PERFORM set_config('gpucredit.clock', (at + '30 min')::text, true);
 	PERFORM gpucredit.settle(j.org, j.job, 1, 'completed', '30 min') FROM gpucredit.jobs j WHERE j.org = play.org;
 	-- and as many that ask for more than they may
 	PERFORM gpucredit.set_budget(org, 'vision', jobs / 2);
 	PERFORM gpucredit.reserve(org, 'vision', 'more-' || n, '1xA100', '1 h') FROM generate_series(1, jobs) n;
 END $$;
-CALL pg_temp.play('small', 10);
-CALL pg_temp.play('large', 1000);
+CALL pg_temp.play('small', 10, '2030-03-01 08:00+00');
+CALL pg_temp.play('large', 1000, '2030-03-01 09:00+00');
 
 -- Rows per job: the same.
 SELECT w.what, count(*) FILTER (WHERE w.org = 'small') / 10 AS "of 10 jobs",
@@ -83,7 +83,7 @@ SELECT o.org, c.reserved, c.spent, c.remaining
 FROM (VALUES ('small'), ('large')) o (org), gpucredit.budgets(o.org, 'vision') c;
 
 -- Upkeep: what it folds is what there was; a second call finds nothing.
-SET gpucredit.clock = '2030-03-01 09:00+00';
+SET gpucredit.clock = '2030-03-01 10:00+00';
 SELECT * FROM gpucredit.maintain() WHERE affected > 0;
 SELECT * FROM gpucredit.maintain() WHERE affected > 0;
 SELECT o.org, b.available, b.held, b.spent
