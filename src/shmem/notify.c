@@ -117,6 +117,9 @@ NotifyAtCommit(const char *channel, const char *payload)
 	PendingAdd(&told, channel, payload);
 }
 
+/*
+ * Send what is about to commit, forget what is not.
+ */
 static void
 at_transaction_end(XactEvent event, void *arg)
 {
