@@ -13,6 +13,7 @@
 extern int	run_dir;			/* <state>/run: a folder an attempt */
 extern int	watches;			/* inotify: folders of attempts that run */
 extern char boot_id[64];
+extern int64_t incarnation;		/* counts the starts of this node's agent */
 extern Lease *lease;
 
 extern void BeatSoon(void);

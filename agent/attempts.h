@@ -82,6 +82,8 @@ typedef struct Order
 	const char *spec;
 	const char *traceparent;
 	const char *nodes;			/* a text array's elements, one a line */
+	const char *addresses;		/* theirs; empty: not known */
+	const char *save_to;
 	int64_t		left_ms;		/* until the deadline; -1: none */
 	bool		save;
 } Order;

@@ -39,9 +39,11 @@ static int64_t beat_due_ns;
 static int64_t beat_sent_ns;	/* CLOCK_BOOTTIME */
 static int64_t settings_due_ns;
 static bool poked;
+static bool about_told;			/* the database knows this run of the agent */
 
 static void read_settings(void);
 static void settings_read(PGresult * result, void *context);
+static char *about_us(void);
 static void beat(void);
 static void beat_answered(PGresult * result, void *context);
 static Attempt *next_digest(bool resumes);
@@ -142,6 +144,27 @@ settings_read(PGresult * result, void *context)
 }
 
 /*
+ * Which machine and which run of the agent speaks, and where it is reached.
+ */
+static char *
+about_us(void)
+{
+	json_t	   *about = json_pack("{s:s, s:I}", "boot_id", boot_id,
+								  "incarnation", (json_int_t) incarnation);
+	json_t	   *devices = json_array();
+	char	   *text;
+
+	if (*config.address != '\0')
+		json_object_set_new(about, "address", json_string(config.address));
+	for (int i = 0; i < DeviceCount(); i++)
+		json_array_append_new(devices, json_string(DeviceNumber(i)->uuid));
+	json_object_set_new(about, "devices", devices);
+	text = json_dumps(about, JSON_COMPACT);
+	json_decref(about);
+	return text;
+}
+
+/*
  * Tells the database what works and what runs here, and asks what should.
  */
 static void
@@ -151,7 +174,8 @@ beat(void)
 	char	   *names[65536];
 	int			n = 0;
 	char	   *running;
-	const char *values[4];
+	char	   *about = about_told ? NULL : about_us();
+	const char *values[5];
 
 	for (Attempt *a = attempts; a != NULL; a = a->next)
 	{
@@ -163,16 +187,20 @@ beat(void)
 	values[1] = config.node;
 	values[2] = healthy;
 	values[3] = running;
+	values[4] = about;
 	poked = false;
 	beat_sent_ns = BoottimeNs();
 	beat_due_ns = MonotonicNs() + config.heartbeat_ms * NS_PER_MS;
 	DbCall("SELECT org, job, attempt, action, reason, gpus, share, spec,"
 		   " traceparent, save,"
 		   " (pg_catalog.date_part('epoch', time_left) * 1000)::bigint AS"
-		   " left_ms, pg_catalog.array_to_string(nodes, E'\\n') AS nodes"
+		   " left_ms, pg_catalog.array_to_string(nodes, E'\\n') AS nodes,"
+		   " pg_catalog.array_to_string(addresses, E'\\n', '') AS addresses,"
+		   " save_to"
 		   FROM_PROVEN("heartbeat", "$2::pg_catalog.text")
-		   ", $3::gpucredit.gpuset, $4::pg_catalog.text[])",
-		   4, values, beat_answered, NULL);
+		   ", $3::gpucredit.gpuset, $4::pg_catalog.text[],"
+		   " $5::pg_catalog.jsonb)", 5, values, beat_answered, NULL);
+	free(about);
 	free(running);
 	free(healthy);
 }
@@ -190,9 +218,13 @@ beat_answered(PGresult * result, void *context)
 			Say("event=heartbeat_refused state=%s error=\"%s\"",
 				DbState(result),
 				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+		/* another agent speaks for this node: what runs is its to keep */
+		if (result != NULL && strcmp(DbState(result), "UC303") == 0)
+			Die("event=superseded node=%s", config.node);
 		beat_due_ns = MonotonicNs() + NS_PER_S;
 		return;
 	}
+	about_told = true;
 	lease->answered_ns = beat_sent_ns;
 	for (int i = 0; i < PQntuples(result); i++)
 	{
@@ -207,6 +239,8 @@ beat_answered(PGresult * result, void *context)
 			.spec = field(result, i, "spec"),
 			.traceparent = field(result, i, "traceparent"),
 			.nodes = field(result, i, "nodes"),
+			.addresses = field(result, i, "addresses"),
+			.save_to = field(result, i, "save_to"),
 			.left_ms = -1,
 		};
 

@@ -414,6 +414,8 @@ put_environment(Writer *writer, const Launch *launch)
 {
 	const		json_t *env = json_object_get(launch->spec, "env");
 	const		json_t *checkpoint = json_object_get(launch->spec, "checkpoint");
+	const char *save_to = json_string_value(json_object_get(launch->intent,
+															"save_to"));
 	char	   *visible = list_devices(launch->gpus, false);
 	char	   *paths = list_devices(launch->gpus, true);
 	const char *name;
@@ -434,6 +436,8 @@ put_environment(Writer *writer, const Launch *launch)
 	put(writer, "env", "GPUCREDIT_ATTEMPT=%s", launch->attempt->tag);
 	put(writer, "env", "GPUCREDIT_FD=3");
 	put(writer, "env", "GPUCREDIT_DEVICES=%s", paths);
+	if (save_to != NULL)
+		put(writer, "env", "GPUCREDIT_SAVE_TO=%s", save_to);
 	put(writer, "env", "CUDA_VISIBLE_DEVICES=%s", visible);
 	put(writer, "env", "NVIDIA_VISIBLE_DEVICES=%s",
 		*visible == '\0' ? "void" : visible);
@@ -466,7 +470,7 @@ put_gang(Writer *writer, const Launch *launch)
 	json_t	   *node;
 	char	   *list = Dup("");
 
-	if (master == NULL)
+	if (master == NULL || *master == '\0')
 		master = json_string_value(json_array_get(nodes, 0));
 	json_array_foreach(nodes, i, node)
 	{

@@ -43,6 +43,7 @@
 int			run_dir;
 int			watches;
 char		boot_id[64];
+int64_t		incarnation;
 Lease	   *lease;
 
 static int	signals;
@@ -50,6 +51,7 @@ static int	pokes = -1;
 static bool ends;
 
 static void open_state(void);
+static void count_start(int state);
 static void read_boot_id(void);
 static void prove_cgroup(void);
 static void open_signals(void);
@@ -103,7 +105,25 @@ open_state(void)
 	watches = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (run_dir < 0 || lease == NULL || watches < 0)
 		Die("could not set up %s: %s", config.state, strerror(errno));
+	count_start(state);
 	close(state);
+}
+
+/*
+ * The starts of the agent are counted on disk, before anything is said.
+ */
+static void
+count_start(int state)
+{
+	char	   *text = FileGet(state, "incarnation", NULL);
+
+	incarnation = (text == NULL ? 0 : strtoll(text, NULL, 10)) + 1;
+	free(text);
+	text = Format("%lld\n", (long long) incarnation);
+	if (!FilePut(state, "incarnation", text, strlen(text)))
+		Die("could not write %s/incarnation: %s", config.state,
+			strerror(errno));
+	free(text);
 }
 
 /*
@@ -115,7 +135,7 @@ read_boot_id(void)
 	const char *given = getenv("GPUCREDIT_BOOT_ID");	/* for tests */
 	FILE	   *file;
 
-	if (given != NULL)
+	if (given != NULL && *given != '\0')
 	{
 		snprintf(boot_id, sizeof(boot_id), "%s", given);
 		return;

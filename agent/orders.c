@@ -32,6 +32,7 @@ static Attempt *write_intent(const Order *order);
 static void go_on_from(Attempt *attempt, const json_t * checkpoint);
 static void launch(Attempt *attempt);
 static json_t * intent_of(const Order *order);
+static json_t * lines_of(const char *text);
 static char *folder_name(const char *org, int64_t job, int number);
 static bool settles(const char *reason);
 static void tell(Attempt *attempt, const char *format,...)
@@ -242,18 +243,12 @@ static json_t *
 intent_of(const Order *order)
 {
 	json_t	   *intent = json_object();
-	json_t	   *nodes = json_array();
 	json_t	   *spec = order->spec == NULL ? NULL :
 		json_loads(order->spec, 0, NULL);
-	char	   *copy = Dup(order->nodes == NULL ? config.node : order->nodes);
-	char	   *save = NULL;
 	char	   *name = folder_name(order->org, order->job, order->number);
 	char	   *cgroup = *config.cgroup == '\0' ? Dup("") :
 		Format("%s/%s", config.cgroup, name);
 
-	for (char *node = strtok_r(copy, "\n", &save); node != NULL;
-		 node = strtok_r(NULL, "\n", &save))
-		json_array_append_new(nodes, json_string(node));
 	json_object_set_new(intent, "org", json_string(order->org));
 	json_object_set_new(intent, "job", json_integer(order->job));
 	json_object_set_new(intent, "attempt", json_integer(order->number));
@@ -262,16 +257,36 @@ intent_of(const Order *order)
 	json_object_set_new(intent, "share", json_string(order->share == NULL ?
 													 "1000" : order->share));
 	json_object_set_new(intent, "spec", spec == NULL ? json_object() : spec);
-	json_object_set_new(intent, "nodes", nodes);
+	json_object_set_new(intent, "nodes", lines_of(order->nodes == NULL ?
+												  config.node :
+												  order->nodes));
+	json_object_set_new(intent, "addresses", lines_of(order->addresses));
+	if (order->save_to != NULL)
+		json_object_set_new(intent, "save_to", json_string(order->save_to));
 	json_object_set_new(intent, "traceparent",
 						order->traceparent == NULL ? json_null() :
 						json_string(order->traceparent));
 	json_object_set_new(intent, "boot_id", json_string(boot_id));
 	json_object_set_new(intent, "cgroup", json_string(cgroup));
-	free(copy);
 	free(name);
 	free(cgroup);
 	return intent;
+}
+
+/* an array of the lines, empty ones among them */
+static json_t *
+lines_of(const char *text)
+{
+	json_t	   *lines = json_array();
+
+	while (text != NULL)
+	{
+		size_t		len = strcspn(text, "\n");
+
+		json_array_append_new(lines, json_stringn(text, len));
+		text = text[len] == '\0' ? NULL : text + len + 1;
+	}
+	return lines;
 }
 
 /* organisations have any characters, so a digest stands for their name */

@@ -61,13 +61,20 @@ $keeper = keeper_pid($n1, $job, 1);
 kill_agent($n1);
 kill('KILL', $keeper,
 	processes_of("GPUCREDIT_ATTEMPT=acme/$job/1", 'environ'));
-start_agent($n1, GPUCREDIT_BOOT_ID => 'another');
+$ENV{GPUCREDIT_BOOT_ID} = 'another';
+start_agent($n1);
 wait_for_state($cluster, $job, 'completed');
 is(job_row($cluster, $job, 'attempt'), '2', 'its second attempt completed');
 is(query($cluster->{server}, 'credit',
 		"SELECT outcome FROM gpucredit.attempt WHERE job = $job AND attempt = 1"),
 	'node_lost', 'the first went with the machine');
+
+# An agent of the boot before is refused, and ends.
 end_agent($n1);
+start_agent($n1, GPUCREDIT_BOOT_ID => '');
+wait_for('an agent of an earlier boot ends itself', 20,
+	sub { waitpid($n1->{pid}, POSIX::WNOHANG()) == $n1->{pid} });
+like(agent_log($n1), qr/event=superseded/, 'and says why');
 start_agent($n1);
 
 # Every step in turn.  Agent's and keeper's alike read the point to die at.

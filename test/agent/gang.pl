@@ -11,7 +11,9 @@ use Test::More;
 
 my $cluster = cluster('gang');
 my $server  = $cluster->{server};
-my @nodes   = map { add_node($cluster, "n$_", 2) } 1 .. 2;
+my @nodes   = map {
+	add_node($cluster, "n$_", 2, conf => ["address = 127.0.0.$_"])
+} 1 .. 2;
 
 # Each rank knows its place, and all know the first.
 my $job = submit($cluster, '4xT4', q{
@@ -20,8 +22,8 @@ sleep 2});
 wait_for_state($cluster, $job, 'completed');
 my $out = $cluster->{submitted}{$job};
 my @said = map { slurp_file("$out/$_") } 0 .. 1;
-like($said[0], qr/^0 of 2 n1:\d+ 2$/, 'the first rank');
-like($said[1], qr/^1 of 2 n1:\d+ 2$/, 'the second');
+like($said[0], qr/^0 of 2 127\.0\.0\.1:\d+ 2$/, 'the first rank');
+like($said[1], qr/^1 of 2 127\.0\.0\.1:\d+ 2$/, 'the second');
 is((split / /, $said[0])[3], (split / /, $said[1])[3], 'and the same first node');
 bill_is_fair($cluster, $job, 4, 2);
 
