@@ -311,6 +311,14 @@ AttemptChildGone(pid_t pid)
 	}
 }
 
+/* the attempt's first node meters for all */
+bool
+AttemptMeters(const Attempt *attempt)
+{
+	return attempt->phase == PHASE_RUNS && attempt->rank == 0 &&
+		AttemptElapsedUs(attempt) >= 0;
+}
+
 /* how long one has run that still runs */
 int64_t
 AttemptElapsedUs(const Attempt *attempt)

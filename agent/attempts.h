@@ -99,6 +99,7 @@ extern void AttemptsLook(void);
 extern void AttemptWriteLost(Attempt *attempt, bool began);
 extern void AttemptGone(Attempt *attempt);
 extern void AttemptChildGone(pid_t pid);
+extern bool AttemptMeters(const Attempt *attempt);
 extern int64_t AttemptElapsedUs(const Attempt *attempt);
 extern void AttemptSettled(Attempt *attempt, const char *how);
 extern void AttemptsForget(void);

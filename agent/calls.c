@@ -18,22 +18,13 @@
 #include "checkpoints.h"
 #include "config.h"
 #include "db.h"
+#include "digest_calls.h"
 #include "devices.h"
 #include "util.h"
 
 #define PAUSE_LEAST		(500 * NS_PER_MS)
 #define PAUSE_MOST		(60 * NS_PER_S)
 #define SETTINGS_EVERY	(60 * NS_PER_S)
-
-/*
- * A call, and the proof that we speak for this node ($1), in one statement, so
- * that it needs no transaction block.  The call's first argument hangs on the
- * proof, so the proof comes first.
- */
-#define FROM_PROVEN(function, first) \
-	" FROM (SELECT pg_catalog.set_config('gpucredit.node_key', $1, true)" \
-	" AS key OFFSET 0) p CROSS JOIN LATERAL gpucredit." function \
-	"(CASE WHEN p.key IS NOT NULL THEN " first " END"
 
 static int64_t beat_due_ns;
 static int64_t beat_sent_ns;	/* CLOCK_BOOTTIME */
@@ -46,20 +37,13 @@ static void settings_read(PGresult * result, void *context);
 static char *about_us(void);
 static void beat(void);
 static void beat_answered(PGresult * result, void *context);
-static Attempt *next_digest(bool resumes);
-static void resume(Attempt *attempt);
-static void resume_answered(PGresult * result, void *context);
-static void save(Attempt *attempt);
-static void save_answered(PGresult * result, void *context);
 static Attempt *next_to_settle(void);
 static void settle(Attempt *attempt);
 static void settle_answered(PGresult * result, void *context);
-static bool meters(const Attempt *attempt);
 static bool any_to_meter(void);
 static void meter(void);
 static void meter_answered(PGresult * result, void *context);
 static char *array_of(char **texts, int n);
-static const char *field(const PGresult * result, int row, const char *name);
 
 /* something happened that the database, or we, want to hear of */
 void
@@ -99,10 +83,10 @@ CallsMake(void)
 		read_settings();
 	else if (poked || now >= beat_due_ns)
 		beat();
-	else if ((attempt = next_digest(true)) != NULL)
-		resume(attempt);
-	else if ((attempt = next_digest(false)) != NULL)
-		save(attempt);
+	else if ((attempt = DigestNext(true)) != NULL)
+		DigestResume(attempt);
+	else if ((attempt = DigestNext(false)) != NULL)
+		DigestSave(attempt);
 	else if ((attempt = next_to_settle()) != NULL)
 		settle(attempt);
 	else if (any_to_meter())
@@ -229,156 +213,27 @@ beat_answered(PGresult * result, void *context)
 	for (int i = 0; i < PQntuples(result); i++)
 	{
 		Order		order = {
-			.org = field(result, i, "org"),
-			.job = strtoll(field(result, i, "job"), NULL, 10),
-			.number = atoi(field(result, i, "attempt")),
-			.action = field(result, i, "action"),
-			.reason = field(result, i, "reason"),
-			.gpus = field(result, i, "gpus"),
-			.share = field(result, i, "share"),
-			.spec = field(result, i, "spec"),
-			.traceparent = field(result, i, "traceparent"),
-			.nodes = field(result, i, "nodes"),
-			.addresses = field(result, i, "addresses"),
-			.save_to = field(result, i, "save_to"),
+			.org = DbField(result, i, "org"),
+			.job = strtoll(DbField(result, i, "job"), NULL, 10),
+			.number = atoi(DbField(result, i, "attempt")),
+			.action = DbField(result, i, "action"),
+			.reason = DbField(result, i, "reason"),
+			.gpus = DbField(result, i, "gpus"),
+			.share = DbField(result, i, "share"),
+			.spec = DbField(result, i, "spec"),
+			.traceparent = DbField(result, i, "traceparent"),
+			.nodes = DbField(result, i, "nodes"),
+			.addresses = DbField(result, i, "addresses"),
+			.save_to = DbField(result, i, "save_to"),
 			.left_ms = -1,
 		};
 
-		if (field(result, i, "left_ms") != NULL)
-			order.left_ms = strtoll(field(result, i, "left_ms"), NULL, 10);
-		order.save = field(result, i, "save") != NULL &&
-			strcmp(field(result, i, "save"), "t") == 0;
+		if (DbField(result, i, "left_ms") != NULL)
+			order.left_ms = strtoll(DbField(result, i, "left_ms"), NULL, 10);
+		order.save = DbField(result, i, "save") != NULL &&
+			strcmp(DbField(result, i, "save"), "t") == 0;
 		AttemptObey(&order);
 	}
-}
-
-/*
- * Whose digest is there and has not been told.  What an attempt had run by
- * then is told first, as that is what its checkpoint counts for.
- */
-static Attempt *
-next_digest(bool resumes)
-{
-	int64_t		now = MonotonicNs();
-
-	for (Attempt *a = attempts; a != NULL; a = a->next)
-	{
-		if (!a->digest.ready || a->resumes != resumes ||
-			a->phase == PHASE_SETTLED || now < a->settle_due_ns)
-			continue;
-		if (resumes || a->digest.metered || !meters(a))
-			return a;
-		a->meter_due_ns = 0;
-	}
-	return NULL;
-}
-
-/*
- * What was found of the checkpoint that an attempt is to go on from.
- */
-static void
-resume(Attempt *attempt)
-{
-	const Digest *digest = &attempt->digest;
-	char	   *job = Format("%lld", (long long) attempt->job);
-	char	   *number = Format("%d", attempt->number);
-	char	   *from = Format("%d", attempt->from_attempt);
-	char	   *step = Format("%lld", (long long) attempt->from_step);
-	const char *values[7] = {config.key, attempt->org, job, number, from,
-	step, digest->sha256[0] == '\0' ? NULL : digest->sha256};
-
-	DbCall("SELECT good, from_attempt, from_step, uri,"
-		   " pg_catalog.encode(sha256, 'hex') AS sha256, size_bytes"
-		   FROM_PROVEN("resumed", "$2::pg_catalog.text")
-		   ", $3, $4, $5, $6, pg_catalog.decode($7, 'hex'))", 7, values, resume_answered,
-		   attempt);
-	free(job);
-	free(number);
-	free(from);
-	free(step);
-}
-
-/*
- * It goes on from what was good, or from what the database names instead.
- */
-static void
-resume_answered(PGresult * result, void *context)
-{
-	Attempt    *attempt = context;
-	json_t	   *checkpoint = NULL;
-	bool		good;
-
-	if (PQresultStatus(result) != PGRES_TUPLES_OK)
-	{
-		/* it is over, or soon: the next heartbeat says so */
-		attempt->settle_due_ns = MonotonicNs() + NS_PER_S;
-		return;
-	}
-	good = strcmp(field(result, 0, "good"), "t") == 0;
-	if (field(result, 0, "uri") != NULL)
-		checkpoint = json_pack("{s:I, s:I, s:s, s:s, s:I}", "attempt",
-							   (json_int_t) atoi(field(result, 0,
-													   "from_attempt")),
-							   "step", (json_int_t)
-							   strtoll(field(result, 0, "from_step"), NULL,
-									   10),
-							   "uri", field(result, 0, "uri"),
-							   "sha256", field(result, 0, "sha256"),
-							   "size_bytes", (json_int_t)
-							   strtoll(field(result, 0, "size_bytes"), NULL,
-									   10));
-	CheckpointDone(attempt);
-	attempt->saved_step = -1;
-	AttemptResume(attempt, good, checkpoint);
-	json_decref(checkpoint);
-}
-
-/*
- * A job has saved.
- */
-static void
-save(Attempt *attempt)
-{
-	const Digest *digest = &attempt->digest;
-	char	   *job = Format("%lld", (long long) attempt->job);
-	char	   *number = Format("%d", attempt->number);
-	char	   *step = Format("%lld", (long long) digest->step);
-	char	   *size = Format("%lld", (long long) digest->size);
-	const char *values[8] = {config.key, attempt->org, job, number, step,
-	digest->path, digest->sha256, size};
-
-	DbCall("SELECT 1" FROM_PROVEN("checkpoint", "$2::pg_catalog.text")
-		   ", $3, $4, $5, $6, pg_catalog.decode($7, 'hex'), $8)", 8, values,
-		   save_answered, attempt);
-	free(job);
-	free(number);
-	free(step);
-	free(size);
-}
-
-/*
- * Known to the database now, or refused for good; else told once more.
- */
-static void
-save_answered(PGresult * result, void *context)
-{
-	Attempt    *attempt = context;
-	const char *state = result == NULL ? "" : DbState(result);
-
-	if (PQresultStatus(result) != PGRES_TUPLES_OK &&
-		(result == NULL || strncmp(state, "40", 2) == 0))
-	{
-		attempt->settle_due_ns = MonotonicNs() + NS_PER_S;
-		return;					/* once more */
-	}
-	if (PQresultStatus(result) != PGRES_TUPLES_OK)
-		Say("event=checkpoint_refused attempt=%s state=%s error=\"%s\"",
-			attempt->tag, state,
-			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
-	else
-		Say("event=saved attempt=%s step=%lld", attempt->tag,
-			(long long) attempt->digest.step);
-	CheckpointDone(attempt);
 }
 
 /*
@@ -468,14 +323,6 @@ settle_answered(PGresult * result, void *context)
 			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 }
 
-/* the attempt's first node meters for all */
-static bool
-meters(const Attempt *attempt)
-{
-	return attempt->phase == PHASE_RUNS && attempt->rank == 0 &&
-		AttemptElapsedUs(attempt) >= 0;
-}
-
 static bool
 any_to_meter(void)
 {
@@ -483,7 +330,7 @@ any_to_meter(void)
 
 	for (Attempt *a = attempts; a != NULL; a = a->next)
 	{
-		if (meters(a) && now >= a->meter_due_ns)
+		if (AttemptMeters(a) && now >= a->meter_due_ns)
 			return true;
 	}
 	return false;
@@ -505,7 +352,7 @@ meter(void)
 
 	for (Attempt *a = attempts; a != NULL && n < MOST; a = a->next)
 	{
-		if (!meters(a))
+		if (!AttemptMeters(a))
 			continue;
 		columns[0][n] = Dup(a->org);
 		columns[1][n] = Format("%lld", (long long) a->job);
@@ -553,13 +400,13 @@ meter_answered(PGresult * result, void *context)
 	}
 	for (int i = 0; i < PQntuples(result); i++)
 	{
-		const char *action = field(result, i, "action");
+		const char *action = DbField(result, i, "action");
 		Order		order = {
-			.org = field(result, i, "org"),
-			.job = strtoll(field(result, i, "job"), NULL, 10),
-			.number = atoi(field(result, i, "attempt")),
+			.org = DbField(result, i, "org"),
+			.job = strtoll(DbField(result, i, "job"), NULL, 10),
+			.number = atoi(DbField(result, i, "attempt")),
 			.action = action,
-			.reason = field(result, i, "reason"),
+			.reason = DbField(result, i, "reason"),
 			.left_ms = -1,
 		};
 		Attempt    *attempt = AttemptFind(order.org, order.job, order.number);
@@ -573,10 +420,10 @@ meter_answered(PGresult * result, void *context)
 		}
 		attempt->metered = true;
 		attempt->digest.metered = attempt->digest.ready;
-		if (field(result, i, "left_ms") != NULL)
-			order.left_ms = strtoll(field(result, i, "left_ms"), NULL, 10);
-		order.save = field(result, i, "save") != NULL &&
-			strcmp(field(result, i, "save"), "t") == 0;
+		if (DbField(result, i, "left_ms") != NULL)
+			order.left_ms = strtoll(DbField(result, i, "left_ms"), NULL, 10);
+		order.save = DbField(result, i, "save") != NULL &&
+			strcmp(DbField(result, i, "save"), "t") == 0;
 		AttemptObey(&order);
 	}
 }
@@ -615,14 +462,4 @@ array_of(char **texts, int n)
 	fputc('}', out);
 	fclose(out);
 	return array;
-}
-
-/* NULL where it is null, or there is no such column */
-static const char *
-field(const PGresult * result, int row, const char *name)
-{
-	int			column = PQfnumber(result, name);
-
-	return column < 0 || PQgetisnull(result, row, column) ? NULL :
-		PQgetvalue(result, row, column);
 }

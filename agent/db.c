@@ -238,3 +238,13 @@ DbState(const PGresult * result)
 
 	return state == NULL ? "" : state;
 }
+
+/* NULL where it is null, or there is no such column */
+const char *
+DbField(const PGresult * result, int row, const char *name)
+{
+	int			column = PQfnumber(result, name);
+
+	return column < 0 || PQgetisnull(result, row, column) ? NULL :
+		PQgetvalue(result, row, column);
+}

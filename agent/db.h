@@ -11,6 +11,16 @@
 #include <libpq-fe.h>
 #include <stdbool.h>
 
+/*
+ * A call, and the proof that we speak for this node ($1), in one statement, so
+ * that it needs no transaction block.  The call's first argument hangs on the
+ * proof, so the proof comes first.
+ */
+#define FROM_PROVEN(function, first) \
+	" FROM (SELECT pg_catalog.set_config('gpucredit.node_key', $1, true)" \
+	" AS key OFFSET 0) p CROSS JOIN LATERAL gpucredit." function \
+	"(CASE WHEN p.key IS NOT NULL THEN " first " END"
+
 /* result: NULL where no answer came, so nobody knows whether it was done */
 typedef void (*DbAnswer) (PGresult * result, void *context);
 
@@ -20,6 +30,8 @@ extern void DbCall(const char *sql, int n, const char *const *values,
 extern int	DbFd(short *events);
 extern void DbWork(void);
 extern int	DbWaitMs(void);
+extern const char *DbField(const PGresult * result, int row,
+						   const char *name);
 extern const char *DbState(const PGresult * result);
 
 #endif							/* GPUCREDIT_AGENT_DB_H */

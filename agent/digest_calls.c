@@ -1,0 +1,149 @@
+/*-------------------------------------------------------------------------
+ *
+ * digest_calls.c
+ *		Telling the database what was digested: a checkpoint, or what an attempt
+ *		is to go on from.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoints.h"
+#include "config.h"
+#include "db.h"
+#include "digest_calls.h"
+#include "util.h"
+
+static void resume_answered(PGresult * result, void *context);
+static void save_answered(PGresult * result, void *context);
+
+/*
+ * Whose digest is there and has not been told.  What an attempt had run by
+ * then is told first, as that is what its checkpoint counts for.
+ */
+Attempt *
+DigestNext(bool resumes)
+{
+	int64_t		now = MonotonicNs();
+
+	for (Attempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (!a->digest.ready || a->resumes != resumes ||
+			a->phase == PHASE_SETTLED || now < a->settle_due_ns)
+			continue;
+		if (resumes || a->digest.metered || !AttemptMeters(a))
+			return a;
+		a->meter_due_ns = 0;
+	}
+	return NULL;
+}
+
+/*
+ * What was found of the checkpoint that an attempt is to go on from.
+ */
+void
+DigestResume(Attempt *attempt)
+{
+	const Digest *digest = &attempt->digest;
+	char	   *job = Format("%lld", (long long) attempt->job);
+	char	   *number = Format("%d", attempt->number);
+	char	   *from = Format("%d", attempt->from_attempt);
+	char	   *step = Format("%lld", (long long) attempt->from_step);
+	const char *values[7] = {config.key, attempt->org, job, number, from,
+	step, digest->sha256[0] == '\0' ? NULL : digest->sha256};
+
+	DbCall("SELECT good, from_attempt, from_step, uri,"
+		   " pg_catalog.encode(sha256, 'hex') AS sha256, size_bytes"
+		   FROM_PROVEN("resumed", "$2::pg_catalog.text")
+		   ", $3, $4, $5, $6, pg_catalog.decode($7, 'hex'))", 7, values, resume_answered,
+		   attempt);
+	free(job);
+	free(number);
+	free(from);
+	free(step);
+}
+
+/*
+ * It goes on from what was good, or from what the database names instead.
+ */
+static void
+resume_answered(PGresult * result, void *context)
+{
+	Attempt    *attempt = context;
+	json_t	   *checkpoint = NULL;
+	bool		good;
+
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+	{
+		/* it is over, or soon: the next heartbeat says so */
+		attempt->settle_due_ns = MonotonicNs() + NS_PER_S;
+		return;
+	}
+	good = strcmp(DbField(result, 0, "good"), "t") == 0;
+	if (DbField(result, 0, "uri") != NULL)
+		checkpoint = json_pack("{s:I, s:I, s:s, s:s, s:I}", "attempt",
+							   (json_int_t) atoi(DbField(result, 0,
+														 "from_attempt")),
+							   "step", (json_int_t)
+							   strtoll(DbField(result, 0, "from_step"), NULL,
+									   10),
+							   "uri", DbField(result, 0, "uri"),
+							   "sha256", DbField(result, 0, "sha256"),
+							   "size_bytes", (json_int_t)
+							   strtoll(DbField(result, 0, "size_bytes"), NULL,
+									   10));
+	CheckpointDone(attempt);
+	attempt->saved_step = -1;
+	AttemptResume(attempt, good, checkpoint);
+	json_decref(checkpoint);
+}
+
+/*
+ * A job has saved.
+ */
+void
+DigestSave(Attempt *attempt)
+{
+	const Digest *digest = &attempt->digest;
+	char	   *job = Format("%lld", (long long) attempt->job);
+	char	   *number = Format("%d", attempt->number);
+	char	   *step = Format("%lld", (long long) digest->step);
+	char	   *size = Format("%lld", (long long) digest->size);
+	const char *values[8] = {config.key, attempt->org, job, number, step,
+	digest->path, digest->sha256, size};
+
+	DbCall("SELECT 1" FROM_PROVEN("checkpoint", "$2::pg_catalog.text")
+		   ", $3, $4, $5, $6, pg_catalog.decode($7, 'hex'), $8)", 8, values,
+		   save_answered, attempt);
+	free(job);
+	free(number);
+	free(step);
+	free(size);
+}
+
+/*
+ * Known to the database now, or refused for good; else told once more.
+ */
+static void
+save_answered(PGresult * result, void *context)
+{
+	Attempt    *attempt = context;
+	const char *state = result == NULL ? "" : DbState(result);
+
+	if (PQresultStatus(result) != PGRES_TUPLES_OK &&
+		(result == NULL || strncmp(state, "40", 2) == 0))
+	{
+		attempt->settle_due_ns = MonotonicNs() + NS_PER_S;
+		return;					/* once more */
+	}
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		Say("event=checkpoint_refused attempt=%s state=%s error=\"%s\"",
+			attempt->tag, state,
+			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+	else
+		Say("event=saved attempt=%s step=%lld", attempt->tag,
+			(long long) attempt->digest.step);
+	CheckpointDone(attempt);
+}
