@@ -420,6 +420,53 @@ WHERE org = 'fl' AND ended_at IS NULL;
 SELECT count(gpucredit.cancel('fl', job, 'cs' || job)) FROM gpucredit.job
 WHERE org = 'fl' AND ended_at IS NULL;
 
+-- Many at once, of any pools and in any order, one of them named twice: as one
+-- after the other, and planned together.
+DO $$
+BEGIN
+	PERFORM gpucredit.create_pool('fl-t');
+	PERFORM gpucredit.register_node('fl-t', 'fl-t' || n, 'FL-A', 4, 40960) FROM generate_series(1, 2) n;
+END $$;
+SELECT count(*) FROM pg_temp.beat('fl-s');
+SELECT pg_temp.submit('set1', '4xFL-A', '{"checkpoint_bytes": 60000000000}', of_pool => 'fl-s'),
+	pg_temp.submit('set2', '8xFL-A', '{"checkpoint_bytes": 60000000000}', of_pool => 'fl-s'),
+	pg_temp.submit('set3', '2xFL-A', '{"checkpoint_bytes": 60000000000}', of_pool => 'fl-t');
+SELECT * FROM pg_temp.place('fl-s');
+SELECT * FROM pg_temp.place('fl-t');
+SELECT count(gpucredit.meter('fl', pg_temp.job('set' || n), 1, '0')) FROM generate_series(1, 3) n;
+SELECT pg_temp.later('10 min');
+SELECT max(audit) AS before FROM gpucredit.audit \gset
+SET gpucredit.checkpoint_bandwidth = 1000000000;
+SELECT gpucredit.reclaim(ARRAY['fl-t1', 'fl-s3', 'fl-s1', 'fl-s2', 'fl-t1'], '2 min');
+SELECT pg_temp.key(job) AS job, cause, deadline - gpucredit.now() AS left,
+	starts_at - gpucredit.now() AS turn, saved_by - gpucredit.now() AS saved
+FROM gpucredit.directive WHERE org = 'fl' ORDER BY 1;
+SELECT node, state, deadline - gpucredit.now() AS left FROM gpucredit.nodes
+WHERE pool IN ('fl-s', 'fl-t') ORDER BY 1;
+SELECT operation, decision, reason, detail FROM gpucredit.audit WHERE audit > :before ORDER BY detail ->> 'node';
+-- the one form says of each node what the other does; the same again changes its end
+SELECT gpucredit.resume('fl-s2'), gpucredit.reclaim('fl-s2', '2 min');
+SELECT pg_temp.key(job) AS job, starts_at - gpucredit.now() AS turn, saved_by - gpucredit.now() AS saved
+FROM gpucredit.directive WHERE org = 'fl' ORDER BY 1;
+RESET gpucredit.checkpoint_bandwidth;
+SELECT gpucredit.reclaim(ARRAY['fl-s2'], '1 min');
+SELECT pg_temp.key(job) AS job, deadline - gpucredit.now() AS left
+FROM gpucredit.directive WHERE org = 'fl' ORDER BY 1;
+-- one that is not there, and nothing is done; none, and nothing is to do
+SELECT gpucredit.reclaim(ARRAY['fl-t2', 'fl-nowhere'], '1 min');
+SELECT gpucredit.reclaim(ARRAY['fl-t2', ''], '1 min');
+SELECT gpucredit.reclaim(ARRAY['fl-t2', NULL], '1 min');
+SELECT gpucredit.reclaim(ARRAY[['fl-t2'], ['fl-t1']], '1 min');
+SELECT gpucredit.reclaim(ARRAY['fl-t2'], '-1 min');
+SELECT gpucredit.reclaim(ARRAY['fl-t2'], NULL);
+SELECT gpucredit.reclaim(NULL::text[], '1 min');
+SELECT gpucredit.reclaim(ARRAY[]::text[], '1 min');
+SELECT node, state FROM gpucredit.nodes WHERE node = 'fl-t2';
+SELECT count(gpucredit.resume(node)) FROM gpucredit.node WHERE pool IN ('fl-s', 'fl-t');
+SELECT count(*) FROM gpucredit.directive WHERE org = 'fl';
+SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
+WHERE org = 'fl' AND ended_at IS NULL;
+
 -- Whose node is named first does not matter: what is planned gives way to who
 -- would lose more, until its attempt has been told that its turn has come; then
 -- it is kept, and so is the turn of one that saves without a promise.

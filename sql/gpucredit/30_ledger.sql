@@ -53,6 +53,9 @@ CREATE TABLE gpucredit.account (
 /* those who asked to be told are few */
 CREATE INDEX account_balance_low ON gpucredit.account (org, account)
 	WHERE balance_low IS NOT NULL;
+/* a cycle reads the weights of those that have one of their own */
+CREATE INDEX account_weight ON gpucredit.account (org, account)
+	WHERE weight <> 1;
 COMMENT ON TABLE gpucredit.account IS
 'Organisations (account ''''), projects and users, as paths';
 
@@ -91,7 +94,7 @@ CREATE TABLE gpucredit.bucket (
 	CONSTRAINT bucket_pkey PRIMARY KEY (org, bucket)
 ) WITH (fillfactor = 50);
 /* nothing that a call changes is indexed, so that updates stay HOT */
-CREATE INDEX bucket_account ON gpucredit.bucket (org, account);
+CREATE INDEX bucket_account ON gpucredit.bucket (org, account, bucket);
 COMMENT ON TABLE gpucredit.bucket IS
 'Credits bought or granted in one go, with their own expiry and policy; each column of an amount is the sum of the entries';
 

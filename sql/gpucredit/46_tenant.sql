@@ -30,6 +30,7 @@ CREATE FUNCTION gpucredit.bind_tenant(role name, org text,
 	account text DEFAULT '') RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 BEGIN
 	PERFORM gpucredit.require_account(bind_tenant.org, bind_tenant.account);
@@ -49,6 +50,7 @@ CREATE FUNCTION gpucredit.unbind_tenant(role name, org text,
 	account text DEFAULT '') RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 BEGIN
 	PERFORM gpucredit.require_account(unbind_tenant.org,

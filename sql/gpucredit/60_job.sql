@@ -218,6 +218,9 @@ CREATE TABLE gpucredit.directive (
 	CONSTRAINT directive_pkey PRIMARY KEY (org, job, attempt, cause),
 	CONSTRAINT directive_action CHECK (action IN ('checkpoint', 'stop'))
 );
+/* whose turn to save is to come */
+CREATE INDEX directive_turn ON gpucredit.directive (starts_at)
+	WHERE cause = 'reclaim' AND told_at IS NULL;
 COMMENT ON TABLE gpucredit.directive IS
 'What a live attempt is told to do, by cause; means nothing once it ended';
 

@@ -144,6 +144,14 @@ notice: how long until then, 0 or more; calling again replaces it, resume takes 
 Where many leave at once, each has its turn to save (table directive: starts_at), so that together they write no more than gpucredit.checkpoint_bandwidth, each at most 1 GB/s. saved_by: promised, its checkpoint is done by then, NULL without a promise: those that lose most per second they write come first, as long as everyone promised can be through by its deadline. Until an attempt is told that its turn has come (told_at), that is a plan, made anew by each call and each cycle of the pool. How much one writes is the size of the job''s last checkpoint, or spec''s checkpoint_bytes; where neither says, nothing is promised.
 Errors: UC401 no such node; 22023.';
 
+CREATE FUNCTION gpucredit.reclaim(nodes text[], notice interval) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_reclaim_nodes';
+COMMENT ON FUNCTION gpucredit.reclaim(text[], interval) IS
+'Providers take many nodes back at once: as reclaim of each with the same notice, in one step, and when each attempt saves is planned once for all of them.
+nodes: names, in any order, of any pools; one that is named twice counts once; an empty array changes nothing. notice: as there. A row of the trail for each node.
+Errors: UC401 one of them is not there, and nothing is done; 22023, also for a null element.';
+
 CREATE FUNCTION gpucredit.resumed(org text, job bigint, attempt int,
 	from_attempt int, from_step bigint, sha256 bytea)
 RETURNS gpucredit.resumed_result
@@ -324,6 +332,7 @@ COMMENT ON FUNCTION gpucredit.audit_jobs(text, text, int) IS
 CREATE FUNCTION gpucredit.install_jobs() RETURNS int
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
 	t record;
@@ -354,6 +363,7 @@ Errors: 55000 where pg_cron is not loaded, not created, or lives in another data
 CREATE FUNCTION gpucredit.remove_jobs() RETURNS int
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
 	n int;
@@ -379,6 +389,7 @@ CREATE FUNCTION gpucredit.cron_jobs()
 RETURNS SETOF gpucredit.cron_status_result
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 BEGIN
 	IF NOT EXISTS (SELECT FROM pg_catalog.pg_extension e

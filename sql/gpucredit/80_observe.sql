@@ -145,6 +145,7 @@ CREATE FUNCTION gpucredit.budgets(org text, account text DEFAULT '')
 RETURNS SETOF gpucredit.budgets_row
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(budgets.org, budgets.account);
 	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at)
@@ -217,6 +218,7 @@ CREATE FUNCTION gpucredit.balance(org text, account text DEFAULT '',
 	as_of timestamptz DEFAULT NULL) RETURNS gpucredit.balance_result
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
 	at timestamptz := gpucredit.now();
@@ -250,24 +252,22 @@ CREATE TYPE gpucredit.bucket_result AS (bucket bigint, account text,
 COMMENT ON TYPE gpucredit.bucket_result IS
 'A bucket an account may spend from, what became of its credit, and why it does not pay where it does not.';
 
-CREATE FUNCTION gpucredit.buckets(org text, account text DEFAULT '')
+/* Not a part of buckets(), so that a plan that is kept has it in itself. */
+CREATE FUNCTION gpucredit.buckets_at(org text, account text, at timestamptz)
 RETURNS SETOF gpucredit.bucket_result
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
+LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(buckets.org, buckets.account);
-	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at),
-	dead AS MATERIALIZED (
-		SELECT d.* FROM clock c,
-			LATERAL gpucredit.dead_held(buckets.org, c.at) d),
+	WITH dead AS MATERIALIZED (
+		SELECT d.*
+		FROM gpucredit.dead_held(buckets_at.org, buckets_at.at) d),
 	b AS (
-		SELECT b.*, c.at, coalesce(d.held, '0') AS dead,
+		SELECT b.*, coalesce(d.held, '0') AS dead,
 			b.available + coalesce(d.held, '0') AS free,
-			coalesce(b.expires_at <= c.at, false) AS over
-		FROM clock c
-			JOIN gpucredit.bucket_whole b ON b.org = buckets.org
-				AND b.account = ANY (gpucredit.account_path(buckets.account))
-			LEFT JOIN dead d ON d.bucket = b.bucket)
+			coalesce(b.expires_at <= buckets_at.at, false) AS over
+		FROM gpucredit.bucket_whole b
+			LEFT JOIN dead d ON d.bucket = b.bucket
+		WHERE b.org = buckets_at.org
+			AND b.account = ANY (gpucredit.account_path(buckets_at.account)))
 	SELECT b.bucket, b.account, b.kind, b.priority, b.effective_at,
 		b.expires_at, b.issued::numeric,
 		(CASE WHEN b.closed_at IS NULL AND NOT b.over
@@ -281,11 +281,25 @@ BEGIN ATOMIC
 		b.why IS NULL, b.why
 	FROM (SELECT b.*, CASE WHEN b.closed_at IS NOT NULL THEN 'revoked'
 			WHEN b.over THEN 'expired'
-			WHEN b.effective_at > b.at THEN 'not_yet_active'
+			WHEN b.effective_at > buckets_at.at THEN 'not_yet_active'
 			WHEN b.free <= '0' THEN 'empty' END AS why
 		FROM b) b
 	ORDER BY b.priority, b.expires_at, gpucredit.kind_rank(b.kind),
 		length(b.account) DESC, b.effective_at, b.bucket;
+END;
+COMMENT ON FUNCTION gpucredit.buckets_at(text, text, timestamptz) IS
+'The buckets an account may spend, as they are at an instant from now on.';
+
+CREATE FUNCTION gpucredit.buckets(org text, account text DEFAULT '')
+RETURNS SETOF gpucredit.bucket_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit.require_account(buckets.org, buckets.account);
+	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at)
+	SELECT b.* FROM clock c,
+		LATERAL gpucredit.buckets_at(buckets.org, buckets.account, c.at) b;
 END;
 COMMENT ON FUNCTION gpucredit.buckets(text, text) IS
 'The buckets an account may spend, its own and its ancestors'', in burn order.
@@ -390,6 +404,7 @@ CREATE FUNCTION gpucredit.statement(org text, account text DEFAULT '',
 RETURNS SETOF gpucredit.statement_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(statement.org, statement.account);
 	SELECT gpucredit.require_kept('since', statement.since),
@@ -484,6 +499,7 @@ CREATE FUNCTION gpucredit.history(org text, job bigint)
 RETURNS SETOF gpucredit.history_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_job(history.org, history.job);
 	WITH told AS (

@@ -26,7 +26,8 @@ CREATE FUNCTION gpucredit.bucket_fit(tenant text, leaf text,
 RETURNS SETOF gpucredit.bucket_for_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	WITH part AS MATERIALIZED (
+	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at),
+	part AS MATERIALIZED (
 		SELECT p.bucket, (p.held + p.spent)::numeric AS kept,
 			h.hold = bucket_fit.hold AS extended
 		FROM gpucredit.hold h
@@ -38,7 +39,7 @@ BEGIN ATOMIC
 		b.policy, b.why IS NULL, b.why,
 		CASE WHEN b.why IS NULL THEN b.most ELSE 0.000000 END
 	FROM (SELECT b.bucket, b.account, b.kind, b.priority, b.expires_at,
-			b.available, b.policy, b.n, coalesce(b.why, CASE
+			b.available, b.policy, b.effective_at, coalesce(b.why, CASE
 			WHEN bucket_fit.gpu_types IS NOT NULL
 				AND NOT r.gpu_types @> bucket_fit.gpu_types
 				OR bucket_fit.gpu_types IS NULL AND r.gpu_types IS NOT NULL
@@ -54,10 +55,9 @@ BEGIN ATOMIC
 			WHEN c.per_job <= 0 THEN 'max_per_job'
 			WHEN c.share <= 0 THEN 'max_share' END) AS why,
 			least(b.available, c.per_job, c.share) AS most
-		FROM gpucredit.buckets(bucket_fit.tenant, bucket_fit.leaf)
-				WITH ORDINALITY AS b (bucket, account, kind, priority,
-				effective_at, expires_at, issued, available, held, spent,
-				expired, revoked, moved, policy, usable, why, n)
+		FROM clock
+			CROSS JOIN LATERAL gpucredit.buckets_at(bucket_fit.tenant,
+				bucket_fit.leaf, clock.at) b
 			JOIN gpucredit.bucket r ON r.org = bucket_fit.tenant
 				AND r.bucket = b.bucket
 			CROSS JOIN LATERAL (SELECT coalesce(sum(p.kept), 0),
@@ -70,7 +70,8 @@ BEGIN ATOMIC
 					+ coalesce((SELECT sum(p.kept) FROM part p
 						WHERE p.extended), 0)), 6) - k.of_hold)
 				c (per_job, share)) b
-	ORDER BY b.n;
+	ORDER BY b.priority, b.expires_at, gpucredit.kind_rank(b.kind),
+		length(b.account) DESC, b.effective_at, b.bucket;
 END;
 COMMENT ON FUNCTION gpucredit.bucket_fit(text, text, text[], text, text,
 	bigint, bigint, numeric) IS
@@ -97,6 +98,7 @@ CREATE FUNCTION gpucredit.buckets_for(org text, account text,
 RETURNS SETOF gpucredit.bucket_for_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(buckets_for.org, buckets_for.account);
 	SELECT gpucredit.require_amount(buckets_for.amount);
@@ -117,6 +119,7 @@ CREATE FUNCTION gpucredit.job_buckets(org text, job bigint,
 RETURNS SETOF gpucredit.bucket_for_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_job(job_buckets.org, job_buckets.job);
 	SELECT gpucredit.require_amount(job_buckets.amount);

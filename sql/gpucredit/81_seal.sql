@@ -151,6 +151,7 @@ CREATE FUNCTION gpucredit.seal_waits()
 RETURNS TABLE (since timestamptz, waiting text[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 BEGIN
 	IF NOT pg_catalog.pg_is_in_recovery() THEN

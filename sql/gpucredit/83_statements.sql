@@ -82,6 +82,7 @@ CREATE FUNCTION gpucredit.usage_by(org text, account text,
 RETURNS SETOF gpucredit.usage_by_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(usage_by.org, usage_by.account);
 	SELECT gpucredit.require_kept('since', usage_by.since),
@@ -117,6 +118,7 @@ CREATE FUNCTION gpucredit.top_spenders(org text, k int, since timestamptz)
 RETURNS SETOF gpucredit.top_spenders_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_organisation(top_spenders.org);
 	SELECT gpucredit.require_kept('since', top_spenders.since);
@@ -150,6 +152,7 @@ CREATE FUNCTION gpucredit.top_jobs(org text, k int, since timestamptz)
 RETURNS SETOF gpucredit.top_jobs_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_organisation(top_jobs.org);
 	SELECT gpucredit.require_kept('since', top_jobs.since);
@@ -184,6 +187,7 @@ CREATE FUNCTION gpucredit.invoice(org text, month date)
 RETURNS SETOF gpucredit.invoice_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_organisation(invoice.org);
 	SELECT gpucredit.require_sense('month', invoice.month::text,
@@ -222,6 +226,7 @@ CREATE FUNCTION gpucredit.denials(org text, account text DEFAULT '',
 RETURNS SETOF gpucredit.denials_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_account(denials.org, denials.account);
 	SELECT gpucredit.require_kept('since', denials.since, 'audit');
@@ -255,6 +260,7 @@ CREATE INDEX seal_sealed_at ON gpucredit.seal (sealed_at, batch);
 CREATE FUNCTION gpucredit.audit_before(at timestamptz) RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit.require_sense('at', audit_before.at::text, true, NULL,
 		'Pass the instant whose rows, and those since, are looked for.');

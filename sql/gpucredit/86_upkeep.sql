@@ -117,6 +117,7 @@ CREATE FUNCTION gpucredit.rebuild(org text)
 RETURNS SETOF gpucredit.rebuild_result
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 SET plan_cache_mode = force_custom_plan
 SET work_mem = '128MB'
 AS $$
@@ -370,6 +371,7 @@ CREATE FUNCTION gpucredit.maintain()
 RETURNS SETOF gpucredit.maintain_result
 LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 9
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT 'fold_spend', gpucredit.fold_spend(10000)
 	UNION ALL

@@ -12,6 +12,7 @@ CREATE FUNCTION gpucredit.check_books()
 RETURNS SETOF gpucredit.maintain_result
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 2
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
 	told CONSTANT int := 20;	/* lines of each; the rest are counted */

@@ -41,28 +41,36 @@ COMMENT ON VIEW gpucredit.node_capacity IS
 'Devices of each node: in service (healthy, the node neither draining nor gone), allocated (to what runs or is not fenced yet), free and whole, and of these stranded (no cpu or memory left for them)';
 
 CREATE VIEW gpucredit.capacity AS
-	SELECT c.pool, c.gpu_type, c.spot, count(*) AS nodes,
-		sum(c.devices) AS devices, sum(c.in_service) AS in_service,
-		sum(c.allocated)::numeric(20,3) AS allocated,
-		sum(c.free)::bigint AS free, sum(c.stranded)::bigint AS stranded,
-		round(100 * sum(c.allocated)
-			/ NULLIF(sum(GREATEST(c.in_service, c.allocated)), 0), 1)
-			AS allocated_percent,
-		round(r.reported::numeric, 1) AS reported_percent
-	FROM gpucredit.node_capacity c
-		LEFT JOIN LATERAL (
-			SELECT 100 * sum(a.utilization * gpucredit.gpu_count(g.gpus)
-					* g.share)
-					/ NULLIF(sum(gpucredit.gpu_count(g.gpus) * g.share), 0)
-					AS reported
-			FROM gpucredit.attempt_gpu g
-				JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job
-					AND a.attempt = g.attempt
-				JOIN gpucredit.node n ON n.node = g.node
-			WHERE g.pool = c.pool AND NOT g.free AND a.ended_at IS NULL
-				AND a.utilization IS NOT NULL AND n.gpu_type = c.gpu_type
-				AND n.spot = c.spot) r ON true
-	GROUP BY c.pool, c.gpu_type, c.spot, r.reported;
+	SELECT c.pool, c.gpu_type, c.spot, c.nodes, c.devices, c.in_service,
+		c.allocated::numeric(20,3) AS allocated, c.free, c.stranded,
+		c.allocated_percent, r.reported_percent
+	FROM (SELECT c.pool, c.gpu_type, c.spot, count(*) AS nodes,
+				sum(c.devices) AS devices, sum(c.in_service) AS in_service,
+				sum(c.allocated) AS allocated, sum(c.free)::bigint AS free,
+				sum(c.stranded)::bigint AS stranded,
+				round(100 * sum(c.allocated)
+					/ NULLIF(sum(GREATEST(c.in_service, c.allocated)), 0), 1)
+					AS allocated_percent
+			FROM gpucredit.node_capacity c
+			GROUP BY c.pool, c.gpu_type, c.spot) c
+		LEFT JOIN (SELECT n.pool, n.gpu_type, n.spot,
+				round((100 * sum(a.utilization * d.devices)
+					/ NULLIF(sum(d.devices), 0))::numeric, 1)
+					AS reported_percent
+			FROM gpucredit.node n
+				CROSS JOIN LATERAL (SELECT g.org, g.job, g.attempt,
+						gpucredit.gpu_count(g.gpus) * g.share AS devices
+					FROM gpucredit.attempt_gpu g
+					WHERE g.pool = n.pool AND g.node = n.node AND NOT g.free
+					OFFSET 0) d
+				CROSS JOIN LATERAL (SELECT a.utilization
+					FROM gpucredit.attempt a
+					WHERE a.org = d.org AND a.job = d.job
+						AND a.attempt = d.attempt AND a.ended_at IS NULL
+						AND a.utilization IS NOT NULL
+					OFFSET 0) a
+			GROUP BY n.pool, n.gpu_type, n.spot) r
+			ON r.pool = c.pool AND r.gpu_type = c.gpu_type AND r.spot = c.spot;
 COMMENT ON VIEW gpucredit.capacity IS
 'Devices of each pool by type, on demand or spot: in service, allocated, free, stranded; what part of those in service, or allocated though their node is not, is allocated, and how busy agents report what is allocated (NULL: none does)';
 
@@ -107,6 +115,7 @@ COMMENT ON VIEW gpucredit.queue_depth IS
 CREATE FUNCTION gpucredit.require_report(pool text, length interval,
 	target numeric[]) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $require$
 BEGIN
 	PERFORM gpucredit.require_sense('pool', pool, true, NULL,
@@ -145,6 +154,7 @@ COMMENT ON FUNCTION gpucredit.require_report(text, interval, numeric[]) IS
 CREATE FUNCTION gpucredit.require_slots(since timestamptz,
 	until timestamptz, step interval) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $require$
 BEGIN
 	IF NOT (isfinite(since) AND isfinite(until)) OR (step > '0'
@@ -163,6 +173,31 @@ COMMENT ON FUNCTION gpucredit.require_slots(timestamptz, timestamptz,
 	interval) IS
 'Internal: raises 22023 for a time that has too many steps to report.';
 
+CREATE FUNCTION gpucredit.demand_parts(pool text, since timestamptz,
+	until timestamptz)
+RETURNS TABLE (gpu_type text, kind text, devices numeric, since timestamptz,
+	until timestamptz)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT n.gpu_type, 's', n.gpus::numeric, n.registered_at, NULL::timestamptz
+	FROM gpucredit.node n
+	WHERE n.pool = demand_parts.pool AND n.gpus > 0
+	UNION ALL
+	SELECT a.gpu_type, 'a', a.gpus * a.share / 1000.0, a.started_at, a.ended_at
+	FROM gpucredit.attempt a
+	WHERE a.pool = demand_parts.pool AND a.gpu_type IS NOT NULL
+		AND a.started_at < demand_parts.until
+		AND (a.ended_at IS NULL OR a.ended_at > demand_parts.since)
+	UNION ALL
+	SELECT w.gpu_type, 'w', w.devices, w.since, w.until
+	FROM gpucredit.job_wait w
+	WHERE w.pool = demand_parts.pool AND w.gpu_type IS NOT NULL
+		AND w.since < demand_parts.until
+		AND (w.until IS NULL OR w.until >= demand_parts.since);
+END;
+COMMENT ON FUNCTION gpucredit.demand_parts(text, timestamptz, timestamptz) IS
+'Internal: devices of a pool, and from when until when (NULL: still) they were there (s), in use (a) or waited for (w), of what overlaps a stretch of time.';
+
 CREATE TYPE gpucredit.demand_result AS (since timestamptz, gpu_type text,
 	supply numeric, allocated numeric, waiting numeric, demand numeric,
 	starts bigint, mean_wait interval);
@@ -175,6 +210,7 @@ CREATE FUNCTION gpucredit.demand(pool text DEFAULT 'default',
 RETURNS SETOF gpucredit.demand_result
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 200
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	WITH p AS (
 		SELECT coalesce(demand.until, c.at) AS until, c.at,
@@ -201,23 +237,8 @@ BEGIN ATOMIC
 			AS since FROM whole w) r
 		WHERE r.since < p.until),
 	part AS (
-		SELECT n.gpu_type, 's' AS kind, n.gpus::numeric AS devices,
-			n.registered_at AS since, NULL::timestamptz AS until
-		FROM gpucredit.node n
-		WHERE n.pool = demand.pool AND n.gpus > 0
-		UNION ALL
-		SELECT a.gpu_type, 'a', a.gpus * a.share / 1000.0, a.started_at,
-			a.ended_at
-		FROM gpucredit.attempt a, p
-		WHERE a.pool = demand.pool AND a.gpu_type IS NOT NULL
-			AND a.started_at < p.until
-			AND (a.ended_at IS NULL OR a.ended_at > p.since)
-		UNION ALL
-		SELECT w.gpu_type, 'w', w.devices, w.since, w.until
-		FROM gpucredit.job_wait w, p
-		WHERE w.pool = demand.pool AND w.gpu_type IS NOT NULL
-			AND w.since < p.until
-			AND (w.until IS NULL OR w.until >= p.since)),
+		SELECT d.* FROM p, LATERAL gpucredit.demand_parts(demand.pool,
+			p.since, p.until) d),
 	cut AS (
 		SELECT s.since, t.gpu_type, t.kind, t.devices, t.since AS from_at,
 			t.until AS to_at, s.until AS slot_until,
@@ -263,6 +284,7 @@ CREATE FUNCTION gpucredit.capacity_advice(pool text DEFAULT 'default',
 RETURNS SETOF gpucredit.capacity_advice_result
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 8
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	WITH p AS (
 		SELECT c.at, c.at - make_interval(secs =>
@@ -278,23 +300,35 @@ BEGIN ATOMIC
 		WHERE n.pool = capacity_advice.pool AND n.gpus > 0
 		GROUP BY n.gpu_type, p.since, p.at
 		HAVING min(n.registered_at) > p.since AND min(n.registered_at) < p.at),
+	part AS MATERIALIZED (
+		SELECT d.* FROM p CROSS JOIN LATERAL gpucredit.demand_parts(
+			capacity_advice.pool, p.since, p.at) d),
 	begun AS (
-		SELECT s.since, p.at, s.since + make_interval(secs =>
+		SELECT t.gpu_type, s.since, p.at, s.since + make_interval(secs =>
 				extract(epoch FROM p.at - s.since)::double precision / 2)
 				AS middle
-		FROM p CROSS JOIN LATERAL (SELECT p.since
-			UNION SELECT y.since FROM young y) s),
-	half AS (
-		SELECT d.*, h.n
-		FROM begun b
-			CROSS JOIN generate_series(0, 1) AS h (n)
-			CROSS JOIN LATERAL gpucredit.demand(capacity_advice.pool,
-				CASE h.n WHEN 0 THEN b.since ELSE b.middle END,
-				CASE h.n WHEN 0 THEN b.middle ELSE b.at END,
-				capacity_advice.period) AS d
-			LEFT JOIN young y ON y.gpu_type = d.gpu_type
+		FROM (SELECT DISTINCT d.gpu_type FROM part d) t
+			LEFT JOIN young y ON y.gpu_type = t.gpu_type
 			CROSS JOIN p
-		WHERE b.since = coalesce(y.since, p.since)),
+			CROSS JOIN LATERAL (SELECT coalesce(y.since, p.since)) s (since)),
+	half AS (
+		SELECT d.gpu_type, h.n,
+			round(coalesce(sum(d.devices * l.part)
+				FILTER (WHERE d.kind = 'a'), 0), 3) AS allocated,
+			round(coalesce(sum(d.devices * l.part)
+				FILTER (WHERE d.kind = 'w'), 0), 3) AS waiting
+		FROM (SELECT b.gpu_type, 0 AS n, b.since, b.middle AS until, b.at
+				FROM begun b
+				UNION ALL
+				SELECT b.gpu_type, 1, b.middle, b.at, b.at FROM begun b) h
+			JOIN part d ON d.gpu_type = h.gpu_type AND d.since < h.until
+				AND coalesce(d.until, h.at) >= h.since
+			CROSS JOIN LATERAL (SELECT extract(epoch FROM
+					LEAST(coalesce(d.until, h.at), h.until)
+						- GREATEST(d.since, h.since))
+					/ extract(epoch FROM h.until - h.since)) l (part)
+		WHERE h.since < h.until
+		GROUP BY d.gpu_type, h.n),
 	known AS (
 		SELECT h.gpu_type, avg(h.allocated) AS allocated,
 			avg(h.waiting) AS waiting,

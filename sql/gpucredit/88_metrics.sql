@@ -307,6 +307,7 @@ COMMENT ON FUNCTION gpucredit.metric_labels(jsonb) IS
 CREATE FUNCTION gpucredit.metrics_text() RETURNS text
 LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT string_agg(f.text, '' ORDER BY f.family COLLATE "C")
 	FROM (SELECT m.family, format(E'# HELP %s %s\n# TYPE %s %s\n', m.family,

@@ -18,6 +18,7 @@ CREATE FUNCTION gpucredit.report_span(since timestamptz, until timestamptz,
 	at timestamptz, OUT first timestamptz, OUT last timestamptz)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 BEGIN
 	last := coalesce(until, at);
@@ -58,6 +59,7 @@ CREATE FUNCTION gpucredit.report_about(org text, since timestamptz,
 	until timestamptz) RETURNS gpucredit.report_scope
 LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
 	s gpucredit.report_scope;
@@ -136,6 +138,7 @@ CREATE FUNCTION gpucredit.report_lines(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_line
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 10000
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
 	first timestamptz := gpucredit.report_first(scope);
@@ -186,6 +189,7 @@ CREATE FUNCTION gpucredit.report_hours(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_hours_line
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1000
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 BEGIN
 	RETURN QUERY
@@ -230,6 +234,7 @@ CREATE FUNCTION gpucredit.report_slots(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_slot
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 750
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
 	until timestamptz := least(scope.until, scope.at);
@@ -301,6 +306,7 @@ CREATE FUNCTION gpucredit.report_waits(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_wait
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 8
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 BEGIN
 	RETURN QUERY
@@ -355,6 +361,7 @@ CREATE FUNCTION gpucredit.report_credit(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_bucket
 LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	WITH dead AS MATERIALIZED (
 		SELECT p.org, p.bucket, sum(p.held)::numeric AS held
@@ -387,6 +394,7 @@ CREATE FUNCTION gpucredit.report_held(scope gpucredit.report_scope)
 RETURNS TABLE (org text, held numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT h.org, sum(h.held::numeric)
 	FROM gpucredit.hold h
@@ -411,6 +419,7 @@ RETURNS TABLE (org text, account text, today numeric, week numeric,
 	per_day numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT a.org, a.account, coalesce(s.today, 0), coalesce(s.week, 0),
 		round(coalesce(s.week, 0) / d.days, 6)
@@ -445,6 +454,7 @@ CREATE FUNCTION gpucredit.runs_out(expiries timestamptz[], amounts numeric[],
 	per_day numeric, at timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	SELECT min(l.t + make_interval(secs => (l.days * 86400)::float8))
 	FROM (SELECT g.t, CASE WHEN g.rest <= 0 THEN 0
@@ -475,6 +485,7 @@ CREATE FUNCTION gpucredit.report_owners(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_owner
 LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	WITH top AS MATERIALIZED (
 		SELECT a.org::text AS org, a.account::text AS account
@@ -531,21 +542,23 @@ CREATE FUNCTION gpucredit.report_shares(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_share
 LANGUAGE sql STABLE PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 BEGIN ATOMIC
 	WITH f AS MATERIALIZED (
 		SELECT p.pool::text AS pool, f.org, f.account, f.weight, f.share,
-			f.used
+			f.used, CASE WHEN f.account LIKE '%/%'
+				THEN regexp_replace(f.account, '/[^/]*$', '')
+				WHEN f.account <> '' THEN '' END AS above
 		FROM gpucredit.pool p
 			CROSS JOIN LATERAL gpucredit.fair_share(p.pool) f
 		WHERE (scope.org IS NULL OR f.org = scope.org)
 			AND (NOT scope.narrow OR (f.org, f.account) IN (
 				SELECT v.org, v.account
 				FROM unnest(scope.orgs, scope.accounts) AS v (org, account)))),
-	top AS (
+	top AS (	/* whoever has one above it here has its parent here */
 		SELECT f.* FROM f
 		WHERE NOT EXISTS (SELECT FROM f u WHERE u.pool = f.pool
-			AND u.org = f.org AND u.account <> f.account
-			AND gpucredit.is_below(f.account, u.account))),
+			AND u.org = f.org AND u.account = f.above)),
 	chosen AS (
 		SELECT t.* FROM top t
 		WHERE (scope.org IS NULL AND NOT scope.narrow) OR NOT EXISTS (

@@ -117,7 +117,8 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
 	gpucredit.register_node, gpucredit.set_node_key, gpucredit.drain, gpucredit.resume,
-	gpucredit.reclaim, gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain
+	gpucredit.reclaim(text, interval), gpucredit.reclaim(text[], interval),
+	gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain
 TO gpucredit_admin, gpucredit_operator;
 
 GRANT EXECUTE ON FUNCTION			/* what ends badly, and who sees to it */

@@ -10,6 +10,7 @@ DROP CAST (integer AS gpucredit.credits);
 DROP INDEX gpucredit.attempt_live;
 DROP INDEX gpucredit.attempt_surplus;
 DROP INDEX gpucredit.audit_job;
+DROP INDEX gpucredit.bucket_account;
 DROP INDEX gpucredit.entry_at;
 DROP INDEX gpucredit.entry_bucket;
 DROP INDEX gpucredit.spend_delta_account;

@@ -59,6 +59,22 @@ AuditArgs(AuditRow *row, FunctionCallInfo fcinfo)
 	ReleaseSysCache(tuple);
 }
 
+/*
+ * Add one of them.
+ */
+void
+AuditArg(AuditRow *row, FunctionCallInfo fcinfo, int n)
+{
+	HeapTuple	tuple = FunctionRow(fcinfo->flinfo->fn_oid);
+	Oid		   *types;
+	char	  **names;
+	char	   *modes;
+
+	(void) get_func_arg_info(tuple, &types, &names, &modes);
+	put_argument(row, names[n], types[n], PG_GETARG_DATUM(n));
+	ReleaseSysCache(tuple);
+}
+
 static bool
 is_column(const char *name)
 {

@@ -285,7 +285,7 @@ AuditWriteMany(AuditRow *rows, int n)
 		return;
 	for (int i = 0; i < n; i++)
 	{
-		text[i] = rows[i].org;
+		text[i] = rows[i].org == NULL ? "" : rows[i].org;
 		text[n + i] = rows[i].decision;
 		text[2 * n + i] = rows[i].reason;
 		text[3 * n + i] = rows[i].account;

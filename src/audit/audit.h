@@ -44,5 +44,6 @@ extern void AuditCredits(AuditRow *row, const char *name, int64 value);
 
 /* arguments.c */
 extern void AuditArgs(AuditRow *row, FunctionCallInfo fcinfo);
+extern void AuditArg(AuditRow *row, FunctionCallInfo fcinfo, int n);
 
 #endif							/* GPUCREDIT_AUDIT_H */

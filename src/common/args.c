@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "catalog/pg_type.h"
 #include "common/args.h"
 #include "common/errors.h"
 #include "miscadmin.h"
@@ -17,6 +18,7 @@
 #include "types/control.h"
 #include "types/duration.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 
 #define SHA256_BYTES	32
@@ -93,6 +95,42 @@ char *
 ArgName(FunctionCallInfo fcinfo, int n, const char *name)
 {
 	return plain(take_text(fcinfo, n, name, ARG_NAME_MAX, false), name);
+}
+
+/*
+ * What no name can be, as an empty text, is told by whoever looks it up.
+ */
+const char **
+ArgNames(FunctionCallInfo fcinfo, int n, const char *name, int *count)
+{
+	ArrayType  *array;
+	Datum	   *elems;
+	bool	   *nulls;
+	const char **names;
+
+	ArgNotNull(fcinfo, n, name);
+	array = PG_GETARG_ARRAYTYPE_P(n);
+	if (ARR_NDIM(array) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" must have one dimension", name),
+				 errdetail("It has %d.", ARR_NDIM(array)),
+				 errhint("Pass a plain array.")));
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elems, &nulls,
+					  count);
+	names = palloc(sizeof(char *) * Max(*count, 1));
+	for (int i = 0; i < *count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("\"%s\" has a null element", name),
+					 errdetail("It is element %d.", i + 1),
+					 errhint("Leave it out.")));
+		names[i] = TextDatumGetCString(elems[i]);
+	}
+	return names;
 }
 
 /*

@@ -24,6 +24,10 @@
 extern char *ArgName(FunctionCallInfo fcinfo, int n, const char *name);
 extern char *ArgNameOrNull(FunctionCallInfo fcinfo, int n, const char *name);
 
+/* An array of names, none of them null. */
+extern const char **ArgNames(FunctionCallInfo fcinfo, int n, const char *name,
+							 int *count);
+
 /* A key may have any character. */
 extern char *ArgKey(FunctionCallInfo fcinfo, int n, const char *name);
 

@@ -84,11 +84,12 @@ static SqlResult
 execute(SqlStatement *statement, SqlArgs *args, bool read_only)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	int			rc;
+	volatile int rc;
 
 	SqlReady(statement, args);
-	rc = SPI_execute_plan(statement->plan, args ? args->values : NULL,
-						  args ? args->nulls : NULL, read_only, 0);
+	SQL_WITHIN(rc = SPI_execute_plan(statement->plan,
+									 args ? args->values : NULL,
+									 args ? args->nulls : NULL, read_only, 0));
 	MemoryContextSwitchTo(caller);	/* SPI leaves us in its own */
 	return executed(statement, rc);
 }
@@ -131,14 +132,15 @@ SqlReadLatest(SqlStatement *statement, SqlArgs *args)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	Snapshot	snapshot;
-	int			rc;
+	volatile int rc;
 
 	SqlReady(statement, args);
 	snapshot = RegisterSnapshot(IsInParallelMode() ? GetActiveSnapshot() :
 								GetLatestSnapshot());
-	rc = SPI_execute_snapshot(statement->plan, args ? args->values : NULL,
-							  args ? args->nulls : NULL, snapshot,
-							  InvalidSnapshot, true, false, 0);
+	SQL_WITHIN(rc = SPI_execute_snapshot(statement->plan,
+										 args ? args->values : NULL,
+										 args ? args->nulls : NULL, snapshot,
+										 InvalidSnapshot, true, false, 0));
 	UnregisterSnapshot(snapshot);
 	MemoryContextSwitchTo(caller);
 	return executed(statement, rc);
@@ -150,11 +152,11 @@ SqlReadLatest(SqlStatement *statement, SqlArgs *args)
 Portal
 SqlCursor(SqlStatement *statement, SqlArgs *args)
 {
-	Portal		portal;
+	Portal volatile portal;
 
 	SqlReady(statement, args);
-	portal = SPI_cursor_open(NULL, statement->plan, args->values,
-							 args->nulls, false);
+	SQL_WITHIN(portal = SPI_cursor_open(NULL, statement->plan, args->values,
+										args->nulls, false));
 	if (portal == NULL)
 		SqlRefuse(SPI_result, statement);
 	statement->running--;		/* the cursor has the plan by now */
@@ -170,7 +172,7 @@ SqlFetch(Portal portal)
 	SqlResult	row;
 	MemoryContext caller = CurrentMemoryContext;
 
-	SPI_cursor_fetch(portal, true, 1);
+	SQL_WITHIN(SPI_cursor_fetch(portal, true, 1));
 	MemoryContextSwitchTo(caller);
 	row.n = SPI_processed;
 	row.table = SPI_tuptable;

@@ -71,11 +71,28 @@ extern int64 SqlNext(const char *sequence);
 /* sql_plan.c */
 extern void SqlInit(void);
 extern void SqlReady(SqlStatement *statement, SqlArgs *args);
+extern void SqlEnter(void);
+extern void SqlLeave(void);
 extern void SqlExpect(SqlStatement *statement, int rc);
 extern void SqlRefuse(int rc, const SqlStatement *statement)
 			pg_attribute_noreturn();
 extern Oid	SqlTypeOid(const char *name);
 extern Oid	SqlCreditsType(void);
+
+/* What runs a statement of ours. */
+#define SQL_WITHIN(call) \
+	do { \
+		SqlEnter(); \
+		PG_TRY(); \
+		{ \
+			call; \
+		} \
+		PG_FINALLY(); \
+		{ \
+			SqlLeave(); \
+		} \
+		PG_END_TRY(); \
+	} while (0)
 
 /* sql_each.c: columns count from 0; false: this row is the last */
 typedef bool (*SqlRowFunction) (void *context, const Datum *values,

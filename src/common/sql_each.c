@@ -139,7 +139,7 @@ run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
 		.read_only = read_only,
 		.dest = &each.receiver
 	};
-	int			rc;
+	volatile int rc;
 
 	SqlReady(statement, args);
 	options.params = params_of(statement, args);
@@ -148,7 +148,7 @@ run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
 		each.turn = &options.params->params[args->n - 1];
 		each.turn->pflags = 0;	/* nobody may take it for a constant */
 	}
-	rc = SPI_execute_plan_extended(statement->plan, &options);
+	SQL_WITHIN(rc = SPI_execute_plan_extended(statement->plan, &options));
 	MemoryContextSwitchTo(caller);
 	SqlExpect(statement, rc);
 	if (turn != NULL)

@@ -12,6 +12,12 @@
  * our tables that calls a function of ours.  If it is prepared anew there, the
  * plan that runs outside is kept until the transaction is over.
  *
+ * None is compiled by LLVM, nor is what runs within one, as functions in SQL.
+ * A statement over many rows is estimated above jit_above_cost, and compiling
+ * it takes a hundred times what that saves.  Whether a plan is compiled is
+ * decided as it is made, so planner_hook tells those.  A public function in SQL
+ * says SET jit = off instead, where it pins its search path.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -20,6 +26,8 @@
 #include "common/compat.h"
 #include "common/errors.h"
 #include "common/sql.h"
+#include "jit/jit.h"
+#include "optimizer/planner.h"
 #include "parser/parse_type.h"
 #include "storage/proc.h"
 #include "utils/inval.h"
@@ -28,19 +36,25 @@
 
 static uint64 generation = 1;
 static List *retired = NIL;		/* plans that may run, in TopMemoryContext */
+static int	within = 0;			/* so many statements of ours run */
+static planner_hook_type next_planner = NULL;
 
 static void forget_plans(Datum arg, int cacheid, uint32 hashvalue);
 static void free_retired(XactEvent event, void *arg);
 static bool is_running(const SqlStatement *statement);
+static PlannedStmt *plan_query(Query *query, const char *text, int options,
+							   ParamListInfo params);
 static void prepare(SqlStatement *statement);
 static void retire(SPIPlanPtr plan);
 
 /*
- * Watch for the schema's coming and going.
+ * Watch for the schema's coming and going, and for plans of ours.
  */
 void
 SqlInit(void)
 {
+	next_planner = planner_hook;
+	planner_hook = plan_query;
 	CacheRegisterSyscacheCallback(NAMESPACEOID, forget_plans, (Datum) 0);
 	RegisterXactCallback(free_retired, NULL);
 }
@@ -49,6 +63,22 @@ static void
 forget_plans(Datum arg, int cacheid, uint32 hashvalue)
 {
 	generation++;
+}
+
+/*
+ * Plan a query.  One of ours is planned as it runs, for the first time or after
+ * something it depends on has changed.
+ */
+static PlannedStmt *
+plan_query(Query *query, const char *text, int options, ParamListInfo params)
+{
+	PlannedStmt *result = next_planner != NULL ?
+		next_planner(query, text, options, params) :
+		standard_planner(query, text, options, params);
+
+	if (within > 0)
+		result->jitFlags = PGJIT_NONE;
+	return result;
 }
 
 /*
@@ -186,6 +216,21 @@ SqlReady(SqlStatement *statement, SqlArgs *args)
 	statement->running++;
 	Ensure(statement->nargs == (args ? args->n : 0),
 		   "A statement was given the wrong number of parameters.");
+}
+
+/*
+ * Around what runs a statement; SqlLeave() also where that fails.
+ */
+void
+SqlEnter(void)
+{
+	within++;
+}
+
+void
+SqlLeave(void)
+{
+	within--;
 }
 
 /*

@@ -70,6 +70,7 @@
 	X(drain, NOBODY, WAKES) \
 	X(resume, NOBODY, WAKES) \
 	X(reclaim, NOBODY, QUIET) \
+	X(reclaim_nodes, NOBODY, QUIET) \
 	X(remove_node, NOBODY, WAKES) \
 	X(seal_audit, NOBODY, QUIET) \
 	X(place, NOBODY, QUIET)

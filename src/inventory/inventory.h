@@ -90,9 +90,17 @@ typedef struct GpuNode
 	Jsonb	   *labels;
 } GpuNode;
 
+/* A node that is locked, and the pool that it is in. */
+typedef struct NodePool
+{
+	const char *node;
+	const char *pool;
+} NodePool;
+
 extern void NodeTake(FunctionCallInfo fcinfo, GpuNode *node);
 extern char *NodeLockPool(const char *node, bool reshape);	/* UC401 */
-extern void NodeReclaim(const char *node, TimestampTz at);
+extern NodePool *NodesLock(const char **nodes, int *n); /* UC401 */
+extern void NodesReclaim(const char **nodes, int n, TimestampTz at);
 extern void NodeResume(const char *pool, const char *node);
 extern void NodeAudit(FunctionCallInfo fcinfo, const char *operation,
 					  const char *decision, const char *pool,

@@ -82,9 +82,15 @@ SQL_STATEMENT(node_devices, SPI_OK_SELECT, "text, text, timestamptz",
 SQL_STATEMENT(node_drain, SPI_OK_UPDATE, "text, text, timestamptz",
 			  "UPDATE gpucredit.node n SET draining = $2,"
 			  " drain_deadline = $3 WHERE n.node = $1");
-SQL_STATEMENT(node_reclaim, SPI_OK_UPDATE, "text, timestamptz",
+SQL_STATEMENT(nodes_read, SPI_OK_SELECT, "text[]",
+			  "SELECT n.node, n.pool FROM gpucredit.node n"
+			  " WHERE n.node = ANY ($1)");
+SQL_STATEMENT(nodes_lock, SPI_OK_SELECT, "text[]",
+			  "SELECT n.node, n.pool FROM gpucredit.node n"
+			  " WHERE n.node = ANY ($1) ORDER BY n.node FOR NO KEY UPDATE");
+SQL_STATEMENT(nodes_reclaim, SPI_OK_UPDATE, "text[], timestamptz",
 			  "UPDATE gpucredit.node n SET reclaim_at = $2"
-			  " WHERE n.node = $1");
+			  " WHERE n.node = ANY ($1)");
 SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE,
 			  "text, text, timestamptz, timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET free = true, seen_at = $4"
@@ -138,6 +144,11 @@ static void end_fences(const char *pool, const char *node,
 					   TimestampTz fenced_since, TimestampTz now);
 static void write_node(SqlStatement *statement, const GpuNode *node,
 					   TimestampTz now, uint64 *n);
+static NodePool *read_nodes(SqlStatement *statement, SqlArgs *args,
+							const char **nodes, int n);
+static int	compare_texts(const void *a, const void *b);
+static int	compare_nodes(const void *a, const void *b);
+static int	compare_pools(const void *a, const void *b);
 static pg_attribute_noreturn() void refuse_state(const char *node,
 												 const char *why,
 												 const char *hint);
@@ -357,6 +368,85 @@ NodeLockPool(const char *node, bool reshape)
 	return pool;
 }
 
+/*
+ * Lock some nodes by name, and before them their pools by name.  Which they
+ * are, each once, by pool and name; their names in that order, too.
+ */
+NodePool *
+NodesLock(const char **nodes, int *n)
+{
+	SqlArgs		args = {0};
+	NodePool   *found;
+	NodePool   *locked;
+	int			some = 0;
+
+	qsort(nodes, *n, sizeof(char *), compare_texts);
+	for (int i = 0; i < *n; i++)
+	{
+		if (some == 0 || strcmp(nodes[some - 1], nodes[i]) != 0)
+			nodes[some++] = nodes[i];
+	}
+	*n = some;
+	SqlArgTextArray(&args, nodes, some);
+	found = read_nodes(&nodes_read, &args, nodes, some);
+	qsort(found, some, sizeof(NodePool), compare_pools);
+	for (int i = 0; i < some; i++)
+	{
+		if (i == 0 || strcmp(found[i - 1].pool, found[i].pool) != 0)
+			PoolLock(found[i].pool, false);
+	}
+	locked = read_nodes(&nodes_lock, &args, nodes, some);
+	qsort(locked, some, sizeof(NodePool), compare_pools);
+	for (int i = 0; i < some; i++)
+	{
+		if (compare_pools(&found[i], &locked[i]) != 0)
+			RefuseUnknownNode(found[i].node);
+		nodes[i] = locked[i].node;
+	}
+	return locked;
+}
+
+/*
+ * The nodes of these names, which are in order; UC401 where one is not there.
+ */
+static NodePool *
+read_nodes(SqlStatement *statement, SqlArgs *args, const char **nodes, int n)
+{
+	SqlResult	rows = SqlRun(statement, args);
+	NodePool   *found = palloc(sizeof(NodePool) * Max(n, 1));
+
+	for (uint64 i = 0; i < rows.n; i++)
+		found[i] = (NodePool){SqlText(rows, i, 1), SqlText(rows, i, 2)};
+	qsort(found, rows.n, sizeof(NodePool), compare_nodes);
+	for (int i = 0; i < n; i++)
+	{
+		if ((uint64) i == rows.n || strcmp(found[i].node, nodes[i]) != 0)
+			RefuseUnknownNode(nodes[i]);
+	}
+	return found;
+}
+
+static int
+compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+static int
+compare_nodes(const void *a, const void *b)
+{
+	return strcmp(((const NodePool *) a)->node, ((const NodePool *) b)->node);
+}
+
+static int
+compare_pools(const void *a, const void *b)
+{
+	int			order = strcmp(((const NodePool *) a)->pool,
+							   ((const NodePool *) b)->pool);
+
+	return order != 0 ? order : compare_nodes(a, b);
+}
+
 Datum
 call_drain(PG_FUNCTION_ARGS)
 {
@@ -394,19 +484,19 @@ call_drain(PG_FUNCTION_ARGS)
 }
 
 /*
- * A locked node is its provider's from then on; DT_NOBEGIN: not after all.
+ * Locked nodes are their provider's from then on; DT_NOBEGIN: not after all.
  */
 void
-NodeReclaim(const char *node, TimestampTz at)
+NodesReclaim(const char **nodes, int n, TimestampTz at)
 {
 	SqlArgs		args = {0};
 
-	SqlArgText(&args, node);
+	SqlArgTextArray(&args, nodes, n);
 	if (at == DT_NOBEGIN)
 		SqlArgNull(&args);
 	else
 		SqlArgTime(&args, at);
-	(void) SqlRun(&node_reclaim, &args);
+	(void) SqlRun(&nodes_reclaim, &args);
 }
 
 /*
@@ -421,7 +511,7 @@ NodeResume(const char *pool, const char *node)
 	SqlArgNull(&args);
 	SqlArgNull(&args);
 	(void) SqlRun(&node_drain, &args);
-	NodeReclaim(node, DT_NOBEGIN);
+	NodesReclaim(&node, 1, DT_NOBEGIN);
 	args = (SqlArgs){0};
 	SqlArgText(&args, node);
 	(void) SqlRun(&strikes_forget, &args);

@@ -10,20 +10,21 @@
  * to write is and whether it was promised to be through in time.  All
  * attempts of the pool that must leave are planned together (rescue.c), so
  * that many nodes reclaimed at once keep within
- * gpucredit.checkpoint_bandwidth: anew with each node that goes or stays, and
- * by each cycle as long as anybody waits for its turn, since who is through
+ * gpucredit.checkpoint_bandwidth: anew with each call by which nodes go or stay,
+ * and by each cycle as long as anybody waits for its turn, since who is through
  * early, or gone, leaves time to others.  What that moves by less than a
- * second is not written again: nodes reclaimed by one transaction would each
- * leave a version of every row.
+ * second is not written again: calls of one transaction would each leave a
+ * version of every row.  Nodes that go by one call are planned once.
  *
- * Locks: pool, then the node's row; directives, without waiting: one that is
- * locked is of an attempt that is being settled.
+ * Locks: pools by name, then the nodes' rows by name; directives, without
+ * waiting: one that is locked is of an attempt that is being settled.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "audit/audit.h"
 #include "common/args.h"
 #include "common/clock.h"
 #include "common/errors.h"
@@ -39,6 +40,7 @@
 #include "utils/array.h"
 
 ENTRY_POINT(reclaim);
+ENTRY_POINT(reclaim_nodes);
 ENTRY_POINT(resume);
 
 /*
@@ -46,32 +48,56 @@ ENTRY_POINT(resume);
  * one, or the spec, says it writes; since when nothing is saved; what it was
  * told.
  */
+#define LEAVING_READ(of) \
+	"SELECT l.org, l.job, l.attempt, l.deadline, COALESCE(c.size_bytes," \
+	"  (j.spec ->> 'checkpoint_bytes')::bigint)," \
+	" a.gpus::bigint * a.share, COALESCE(a.saved_at, a.running_at)," \
+	" d.starts_at, d.saved_by, COALESCE(a.saved_at >=" \
+	"  COALESCE(LEAST(d.told_at, d.starts_at), d.given_at), false)," \
+	" d.told_at IS NOT NULL" \
+	" FROM (" of " OFFSET 0) l" \
+	" CROSS JOIN LATERAL (SELECT a.gpus, a.share, a.saved_at, a.running_at" \
+	"  FROM gpucredit.attempt a WHERE a.org = l.org AND a.job = l.job" \
+	"  AND a.attempt = l.attempt OFFSET 0) a" \
+	" CROSS JOIN LATERAL (SELECT j.spec FROM gpucredit.job j" \
+	"  WHERE j.org = l.org AND j.job = l.job OFFSET 0) j" \
+	" LEFT JOIN LATERAL (SELECT c.size_bytes" \
+	"  FROM gpucredit.checkpoint c WHERE c.org = l.org" \
+	"  AND c.job = l.job AND c.bad_at IS NULL" \
+	"  ORDER BY c.attempt DESC, c.step DESC LIMIT 1) c ON true" \
+	" LEFT JOIN LATERAL (SELECT d.* FROM gpucredit.directive d" \
+	"  WHERE d.org = l.org AND d.job = l.job AND d.attempt = l.attempt" \
+	"  AND d.cause = 'reclaim' OFFSET 0) d ON true" \
+	" WHERE l.deadline >= $2 ORDER BY l.org, l.job, l.attempt"
 SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text, timestamptz",
-			  "SELECT l.org, l.job, l.attempt, l.deadline,"
-			  " COALESCE(c.size_bytes,"
-			  "  (j.spec ->> 'checkpoint_bytes')::bigint),"
-			  " a.gpus::bigint * a.share, COALESCE(a.saved_at, a.running_at),"
-			  " d.starts_at, d.saved_by, COALESCE(a.saved_at >="
-			  "  COALESCE(LEAST(d.told_at, d.starts_at), d.given_at), false),"
-			  " d.told_at IS NOT NULL"
-			  " FROM (SELECT g.org, g.job, g.attempt,"
-			  "   pg_catalog.min(n.reclaim_at) AS deadline"
-			  "  FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
-			  "   ON g.pool = n.pool AND g.node = n.node"
-			  "  WHERE n.pool = $1 AND n.reclaim_at IS NOT NULL"
-			  "  AND NOT g.free AND g.ended_at IS NULL"
-			  "  GROUP BY g.org, g.job, g.attempt) l"
-			  " JOIN gpucredit.attempt a ON a.org = l.org AND a.job = l.job"
-			  "  AND a.attempt = l.attempt"
-			  " JOIN gpucredit.job j ON j.org = l.org AND j.job = l.job"
-			  " LEFT JOIN LATERAL (SELECT c.size_bytes"
-			  "  FROM gpucredit.checkpoint c WHERE c.org = l.org"
-			  "  AND c.job = l.job AND c.bad_at IS NULL"
-			  "  ORDER BY c.attempt DESC, c.step DESC LIMIT 1) c ON true"
-			  " LEFT JOIN gpucredit.directive d ON d.org = l.org"
-			  "  AND d.job = l.job AND d.attempt = l.attempt"
-			  "  AND d.cause = 'reclaim'"
-			  " WHERE l.deadline >= $2 ORDER BY l.org, l.job, l.attempt");
+			  LEAVING_READ(
+						   "SELECT g.org, g.job, g.attempt,"
+						   "  pg_catalog.min(n.reclaim_at) AS deadline"
+						   " FROM gpucredit.node n CROSS JOIN LATERAL"
+						   "  (SELECT g.org, g.job, g.attempt"
+						   "   FROM gpucredit.attempt_gpu g"
+						   "   WHERE g.pool = $1 AND g.node = n.node"
+						   "   AND NOT g.free AND g.ended_at IS NULL"
+						   "   OFFSET 0) g"
+						   " WHERE n.pool = $1 AND n.reclaim_at IS NOT NULL"
+						   " GROUP BY g.org, g.job, g.attempt"));
+/* those that have a part on some nodes, which may leave others, too */
+SQL_STATEMENT(leaving_read_of, SPI_OK_SELECT, "text, timestamptz, text[]",
+			  LEAVING_READ(
+						   "SELECT t.org, t.job, t.attempt, r.deadline"
+						   " FROM (SELECT DISTINCT g.org, g.job, g.attempt"
+						   "  FROM pg_catalog.unnest($3) AS u (node)"
+						   "  CROSS JOIN LATERAL (SELECT g.org, g.job, g.attempt"
+						   "   FROM gpucredit.attempt_gpu g"
+						   "   WHERE g.pool = $1 AND g.node = u.node"
+						   "   AND NOT g.free AND g.ended_at IS NULL"
+						   "   OFFSET 0) g) t"
+						   " CROSS JOIN LATERAL"
+						   "  (SELECT pg_catalog.min(n.reclaim_at) AS deadline"
+						   "  FROM gpucredit.attempt_gpu g"
+						   "  JOIN gpucredit.node n ON n.node = g.node"
+						   "  WHERE g.org = t.org AND g.job = t.job"
+						   "  AND g.attempt = t.attempt) r"));
 
 /* is there anybody whose turn is to come? */
 SQL_STATEMENT(turns_read, SPI_OK_SELECT, "text, timestamptz",
@@ -83,6 +109,12 @@ SQL_STATEMENT(turns_read, SPI_OK_SELECT, "text, timestamptz",
 			  "  AND d.starts_at > $2"
 			  " WHERE n.pool = $1 AND n.reclaim_at > $2"
 			  " AND NOT g.free AND g.ended_at IS NULL LIMIT 1");
+
+/* in any pool, and perhaps over by now: at once where there is none */
+SQL_STATEMENT(turns_look, SPI_OK_SELECT, "timestamptz",
+			  "SELECT 1 FROM gpucredit.directive d"
+			  " WHERE d.cause = 'reclaim' AND d.told_at IS NULL"
+			  " AND d.starts_at > $1 LIMIT 1");
 
 #define LEAVING_TYPES \
 	"text[], bigint[], int[], timestamptz[], timestamptz[], timestamptz[]," \
@@ -133,9 +165,17 @@ SQL_STATEMENT(staying_untell, SPI_OK_DELETE, "text, text",
 			  "   AND o.attempt = g.attempt AND n.reclaim_at IS NOT NULL)"
 			  " FOR NO KEY UPDATE OF d SKIP LOCKED))");
 
-static void plan_leaving(const char *pool, TimestampTz now, bool is_news);
+static void take_back(FunctionCallInfo fcinfo, const char **nodes, int n);
+static void audit_nodes(FunctionCallInfo fcinfo, const NodePool *nodes, int n,
+						int64 notice, TimestampTz now);
+static void plan_news(const char *pool, const char **nodes, int n,
+					  TimestampTz now);
+static bool turns_to_come(TimestampTz now);
+static void plan_leaving(const char *pool, RescueJob *jobs, int n,
+						 TimestampTz now);
 static void log_storm(const char *pool, const RescueJob *jobs, int n);
-static RescueJob *read_leaving(const char *pool, TimestampTz now, int *n);
+static RescueJob *read_leaving(SqlStatement *statement, SqlArgs *args,
+							   TimestampTz now, int *n);
 static void read_job(SqlResult rows, uint64 i, TimestampTz now,
 					 RescueJob *job);
 static SqlArgs leaving_args(const RescueJob *jobs, int n, TimestampTz now);
@@ -144,26 +184,77 @@ static void arg_times(SqlArgs *args, const int64 *times, int n);
 Datum
 call_reclaim(PG_FUNCTION_ARGS)
 {
-	char	   *node = ArgName(fcinfo, 0, "node");
+	const char *node = ArgName(fcinfo, 0, "node");
+
+	take_back(fcinfo, &node, 1);
+	PG_RETURN_VOID();
+}
+
+Datum
+call_reclaim_nodes(PG_FUNCTION_ARGS)
+{
+	int			n;
+	const char **nodes = ArgNames(fcinfo, 0, "nodes", &n);
+
+	take_back(fcinfo, nodes, n);
+	PG_RETURN_VOID();
+}
+
+/*
+ * All go at once.  Those of a pool are planned together, once.
+ */
+static void
+take_back(FunctionCallInfo fcinfo, const char **nodes, int n)
+{
 	int64		notice = ArgDuration(fcinfo, 1, "notice", true);
 	TimestampTz now;
-	char	   *pool;
+	NodePool   *locked;
 
 	SqlConnect();
-	pool = NodeLockPool(node, false);
+	locked = NodesLock(nodes, &n);
 	now = ClockNow();
-	NodeReclaim(node, ClockAdd(now, notice));
-	plan_leaving(pool, now, true);
-	NodeAudit(fcinfo, "reclaim", "reclaimed", pool,
-			  psprintf("notice %lld s", (long long) (notice / USECS_PER_SEC)));
+	NodesReclaim(nodes, n, ClockAdd(now, notice));
+	for (int from = 0, to; from < n; from = to)
+	{
+		for (to = from + 1; to < n; to++)
+		{
+			if (strcmp(locked[to].pool, locked[from].pool) != 0)
+				break;
+		}
+		plan_news(locked[from].pool, nodes + from, to - from, now);
+	}
+	audit_nodes(fcinfo, locked, n, notice, now);
 	SqlFinish();
-	PG_RETURN_VOID();
+}
+
+/*
+ * A row for each node.
+ */
+static void
+audit_nodes(FunctionCallInfo fcinfo, const NodePool *nodes, int n,
+			int64 notice, TimestampTz now)
+{
+	AuditRow   *rows = palloc0(sizeof(AuditRow) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+	{
+		rows[i] = (AuditRow)
+		{
+			.operation = "reclaim", .decision = "reclaimed", .at = now,
+				.reason = psprintf("notice %lld s",
+								   (long long) (notice / USECS_PER_SEC))
+		};
+		AuditText(&rows[i], "node", nodes[i].node);
+		AuditArg(&rows[i], fcinfo, 1);
+		AuditText(&rows[i], "pool", nodes[i].pool);
+	}
+	AuditWriteMany(rows, n);
 }
 
 Datum
 call_resume(PG_FUNCTION_ARGS)
 {
-	char	   *node = ArgName(fcinfo, 0, "node");
+	const char *node = ArgName(fcinfo, 0, "node");
 	char	   *pool;
 	SqlArgs		args = {0};
 
@@ -173,7 +264,7 @@ call_resume(PG_FUNCTION_ARGS)
 	SqlArgText(&args, pool);
 	SqlArgText(&args, node);
 	(void) SqlRun(&staying_untell, &args);
-	plan_leaving(pool, ClockNow(), true);
+	plan_news(pool, &node, 1, ClockNow());
 	NodeAudit(fcinfo, "resume", "resumed", pool, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();
@@ -188,22 +279,61 @@ ReclaimPlanAnew(const char *pool, TimestampTz now)
 {
 	SqlArgs		args = {0};
 
+	RescueJob  *jobs;
+	int			n;
+
 	SqlArgText(&args, pool);
 	SqlArgTime(&args, now);
-	if (SqlRun(&turns_read, &args).n > 0)
-		plan_leaving(pool, now, false);
+	if (SqlRun(&turns_read, &args).n == 0)
+		return;
+	jobs = read_leaving(&leaving_read, &args, now, &n);
+	plan_leaving(pool, jobs, n, now);
 }
 
 /*
- * Plan who of a pool must leave, and tell them; the log, too, where it is
- * news.
+ * Nodes of a locked pool go, or stay.  Where writing together is not limited,
+ * nobody's turn depends on others: only those are planned that are there, unless
+ * it was limited when others were.
  */
 static void
-plan_leaving(const char *pool, TimestampTz now, bool is_news)
+plan_news(const char *pool, const char **nodes, int n, TimestampTz now)
+{
+	SqlStatement *statement = &leaving_read;
+	SqlArgs		args = {0};
+	RescueJob  *jobs;
+	int			leaving;
+
+	SqlArgText(&args, pool);
+	SqlArgTime(&args, now);
+	if (SettingCheckpointBandwidth() == 0 && !turns_to_come(now))
+	{
+		SqlArgTextArray(&args, nodes, n);
+		statement = &leaving_read_of;
+	}
+	jobs = read_leaving(statement, &args, now, &leaving);
+	plan_leaving(pool, jobs, leaving, now);
+	log_storm(pool, jobs, leaving);
+}
+
+/*
+ * Does anybody wait for its turn to save?
+ */
+static bool
+turns_to_come(TimestampTz now)
+{
+	SqlArgs		args = {0};
+
+	SqlArgTime(&args, now);
+	return SqlRun(&turns_look, &args).n > 0;
+}
+
+/*
+ * Plan when each of those who must leave saves, and tell them.
+ */
+static void
+plan_leaving(const char *pool, RescueJob *jobs, int n, TimestampTz now)
 {
 	DecideArena arena = ArenaOf(CurrentMemoryContext);
-	int			n;
-	RescueJob  *jobs = read_leaving(pool, now, &n);
 	SqlArgs		args;
 
 	if (n == 0)
@@ -216,8 +346,6 @@ plan_leaving(const char *pool, TimestampTz now, bool is_news)
 	args = leaving_args(jobs, n, now);
 	(void) SqlRun(&leaving_change, &args);
 	(void) SqlRun(&leaving_tell, &args);
-	if (is_news)
-		log_storm(pool, jobs, n);
 }
 
 /*
@@ -244,15 +372,11 @@ log_storm(const char *pool, const RescueJob *jobs, int n)
  * The attempts of a pool that must leave, by organisation, job, attempt.
  */
 static RescueJob *
-read_leaving(const char *pool, TimestampTz now, int *n)
+read_leaving(SqlStatement *statement, SqlArgs *args, TimestampTz now, int *n)
 {
-	SqlArgs		args = {0};
-	SqlResult	rows;
+	SqlResult	rows = SqlRun(statement, args);
 	RescueJob  *jobs;
 
-	SqlArgText(&args, pool);
-	SqlArgTime(&args, now);
-	rows = SqlRun(&leaving_read, &args);
 	jobs = palloc0(sizeof(RescueJob) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{

@@ -20,10 +20,10 @@
 #include "sched/sched.h"
 #include "utils/hsearch.h"
 
-SQL_STATEMENT(budgets_look, SPI_OK_SELECT, "text, text",
+SQL_STATEMENT(budgets_look, SPI_OK_SELECT, "text, text, timestamptz",
 			  "SELECT b.period || ' ' || b.account,"
 			  " b.remaining::gpucredit.credits"
-			  " FROM gpucredit.budgets($1, $2) b WHERE b.hard");
+			  " FROM gpucredit.budgets_at($1, $2, $3) b WHERE b.hard");
 SQL_STATEMENT(buckets_look, SPI_OK_SELECT,
 			  "text, text, text[], text, text, bigint, gpucredit.credits",
 			  "SELECT f.bucket::text, f.available::gpucredit.credits,"
@@ -181,6 +181,7 @@ budgets_leave(const Cycle *cycle, const Job *job, Credits amount,
 
 	SqlArgText(&args, job->org);
 	SqlArgText(&args, job->account);
+	SqlArgTime(&args, cycle->now);
 	rows = CycleRead(cycle, &budgets_look, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{

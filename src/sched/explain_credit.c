@@ -8,15 +8,17 @@
  */
 #include "postgres.h"
 
+#include "common/clock.h"
 #include "common/sql.h"
 #include "job/job.h"
 #include "sched/explain.h"
 
-SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text, gpucredit.credits",
+SQL_STATEMENT(budgets_read, SPI_OK_SELECT,
+			  "text, text, gpucredit.credits, timestamptz",
 			  "SELECT b.account, b.period, b.amount::text, b.reserved::text,"
 			  " b.spent::text, b.remaining::text, b.remaining >= $3::numeric,"
 			  " b.amount - b.spent >= $3::numeric, b.amount >= $3::numeric"
-			  " FROM gpucredit.budgets($1, $2) b WHERE b.hard");
+			  " FROM gpucredit.budgets_at($1, $2, $4) b WHERE b.hard");
 
 /* by the rule that limits what they give, those that no rule limits first */
 SQL_STATEMENT(buckets_read, SPI_OK_SELECT,
@@ -109,6 +111,7 @@ put_budgets(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
 	SqlArgText(&args, job->org);
 	SqlArgText(&args, job->account);
 	SqlArgCredits(&args, wanted);
+	SqlArgTime(&args, ClockNow());
 	rows = SqlRead(&budgets_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{

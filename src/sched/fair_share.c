@@ -49,6 +49,8 @@ SQL_STATEMENT(accounts_read, SPI_OK_SELECT, "text[]",
 			  " WHERE a.org = ANY ($1)");
 
 static void name_accounts(Cycle *cycle);
+static bool name_account(void *context, const Datum *values,
+						 const bool *nulls);
 static Standing *stand(Cycle *cycle, SqlResult waiting);
 static int	compare_names(const void *a, const void *b, void *arg);
 static SqlResult name_users(Cycle *cycle);
@@ -133,7 +135,6 @@ name_accounts(Cycle *cycle)
 							   (cycle->input.n_accounts + 1));
 	int			n = 0;
 	SqlArgs		args = {0};
-	SqlResult	rows;
 
 	for (int32 i = 0; i < cycle->input.n_accounts; i++)
 	{
@@ -141,13 +142,14 @@ name_accounts(Cycle *cycle)
 			orgs[n++] = cycle->account_names[i].org;
 	}
 	SqlArgTextArray(&args, orgs, n);
-	rows = SqlRead(&accounts_read, &args);
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		(void) AccountIndex(cycle, SqlText(rows, i, 1), SqlText(rows, i, 2));
-	}
-	SqlFree(&rows);
+	SqlEach(&accounts_read, &args, true, name_account, cycle);
+}
+
+static bool
+name_account(void *context, const Datum *values, const bool *nulls)
+{
+	(void) AccountOfRow(context, -1, values[0], values[1]);
+	return true;
 }
 
 /*

@@ -33,11 +33,23 @@ typedef struct AccountEntry
 SQL_STATEMENT(tiers_read, SPI_OK_SELECT, "",
 			  "SELECT t.tier, t.rank, t.can_preempt, t.grace, t.min_run,"
 			  " t.max_wait FROM gpucredit.tier t");
-SQL_STATEMENT(weights_read, SPI_OK_SELECT, "text[], text[]",
-			  "SELECT u.n, a.weight FROM ROWS FROM (pg_catalog.unnest($1),"
-			  " pg_catalog.unnest($2)) WITH ORDINALITY AS u (org, account, n)"
-			  " JOIN gpucredit.account a ON a.org = u.org"
-			  " AND a.account = u.account");
+/* most have the weight 1, which is not read */
+SQL_STATEMENT(weights_read, SPI_OK_SELECT, "text[]",
+			  "SELECT a.org, a.account, a.weight FROM gpucredit.account a"
+			  " WHERE a.org = ANY ($1) AND a.weight <> 1");
+SQL_STATEMENT(weights_read_of, SPI_OK_SELECT, "text[], text[]",
+			  "SELECT a.org, a.account, a.weight FROM ROWS FROM"
+			  " (pg_catalog.unnest($1), pg_catalog.unnest($2))"
+			  " AS u (org, account) JOIN gpucredit.account a"
+			  " ON a.org = u.org AND a.account = u.account"
+			  " AND a.weight <> 1");
+
+/* Weights are read of all accounts of an organisation, or else of some. */
+typedef struct Weights
+{
+	Cycle	   *cycle;
+	int64		most;			/* of so many; more are not read */
+} Weights;
 
 static void load_tiers(Cycle *cycle, const PoolPolicy *policy);
 static DecideTier *add_tier(Cycle *cycle, const char *name);
@@ -46,6 +58,7 @@ static int	match_account(const void *a, const void *b, Size size);
 static int32 add_account(Cycle *cycle, const AccountKey *key);
 static void load_types(Cycle *cycle);
 static void load_weights(Cycle *cycle);
+static bool add_weight(void *context, const Datum *values, const bool *nulls);
 
 /*
  * What is there before any account is named.
@@ -341,7 +354,9 @@ load_types(Cycle *cycle)
 }
 
 /*
- * The weights of all accounts named.
+ * The weights of the accounts that are known.  Few organisations set many, so
+ * they are read by organisation; but where most of those are of accounts that
+ * take no part here, by account.
  */
 static void
 load_weights(Cycle *cycle)
@@ -349,26 +364,46 @@ load_weights(Cycle *cycle)
 	int			n = cycle->input.n_accounts;
 	const char **texts = palloc_extended(sizeof(char *) * 2 * n,
 										 MCXT_ALLOC_HUGE);
+	Weights		weights = {cycle, 2 * (int64) n};
 	SqlArgs		args = {0};
-	SqlResult	rows;
+	int			orgs = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		texts[i] = cycle->account_names[i].org;
-		texts[n + i] = cycle->account_names[i].path;
+		if (cycle->accounts[i].parent < 0)
+			texts[orgs++] = cycle->account_names[i].org;
 	}
-	SqlArgTextArray(&args, texts, n);
-	SqlArgTextArray(&args, texts + n, n);
-	rows = cycle->read_only ? SqlRead(&weights_read, &args) :
-		SqlRun(&weights_read, &args);
-	for (uint64 i = 0; i < rows.n; i++)
+	SqlArgTextArray(&args, texts, orgs);
+	SqlEach(&weights_read, &args, cycle->read_only, add_weight, &weights);
+	if (weights.most == 0)
 	{
-		bool		isnull;
-		Numeric		weight = DatumGetNumeric(SqlDatum(rows, i, 2, &isnull));
-
-		CHECK_FOR_INTERRUPTS();
-		cycle->accounts[SqlInt8(rows, i, 1) - 1].weight =
-			CreditsFromNumeric(weight, "weight");
+		for (int i = 0; i < n; i++)
+		{
+			texts[i] = cycle->account_names[i].org;
+			texts[n + i] = cycle->account_names[i].path;
+		}
+		args = (SqlArgs){0};
+		SqlArgTextArray(&args, texts, n);
+		SqlArgTextArray(&args, texts + n, n);
+		weights.most = PG_INT64_MAX;
+		SqlEach(&weights_read_of, &args, cycle->read_only, add_weight,
+				&weights);
 	}
-	SqlFree(&rows);
+	pfree(texts);
+}
+
+static bool
+add_weight(void *context, const Datum *values, const bool *nulls)
+{
+	Weights    *weights = context;
+	char	   *org = TextDatumGetCString(values[0]);
+	char	   *path = TextDatumGetCString(values[1]);
+	int32		account = AccountFind(weights->cycle, org, path);
+
+	if (account >= 0)
+		weights->cycle->accounts[account].weight =
+			CreditsFromNumeric(DatumGetNumeric(values[2]), "weight");
+	pfree(org);
+	pfree(path);
+	return --weights->most > 0;
 }

@@ -102,14 +102,14 @@ QueueLoad(Cycle *cycle)
 /*
  * Read the queue by its index.  Where most jobs wait, or few pages are known to
  * be visible to all (a table that was restored, or has grown by much since it
- * was vacuumed), the planner would rather read the table itself, and have that
- * compiled each time; it takes longer, and comes in no order.
+ * was vacuumed), the planner would rather read the table itself; it takes
+ * longer, and comes in no order.
  */
 static void
 read_queue(QueueLoading *loading)
 {
 	static const char *const off[] = {
-		"enable_seqscan", "enable_bitmapscan", "jit"
+		"enable_seqscan", "enable_bitmapscan"
 	};
 	int			level = NewGUCNestLevel();
 	SqlArgs		args = {0};

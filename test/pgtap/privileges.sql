@@ -75,10 +75,10 @@ INSERT INTO listed VALUES
 ('internal', '',
 	'account_path alert_balances alert_budgets ask_digest alert_expiries alert_spend announce_change
 		audit_binding audit_jobs balance_at balance_kept balance_now balance_of bucket_difference bucket_event
-		bucket_fit budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
+		bucket_fit buckets_at budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
 		check_departures check_devices check_guards check_holds check_jobs check_seals check_shares check_slices
 		check_told check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
-		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held depart departure_digest entry_by_bucket entry_by_part fold_denials fold_spend
+		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts depart departure_digest entry_by_bucket entry_by_part fold_denials fold_spend
 		forget forget_usage high_spend hold_difference is_below
 		job_is_sound kept_from kind_rank limits_difference lock_chain log_finding metric_families metric_labels micros money_gauges
 		offer_types part_difference period_start queue_gauges raise_alert raise_alerts refuse_change refuse_unsound take_alert
@@ -260,6 +260,12 @@ FROM (SELECT p.proowner AS owner, p.proname AS name FROM object o JOIN pg_proc p
 SELECT is(string_agg(p.proname, ', '), NULL, 'who acts as the owner pins the search path')
 FROM object o JOIN pg_proc p ON o.classid = 'pg_proc'::regclass AND p.oid = o.objid
 WHERE p.prosecdef AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false);
+-- what is written in SQL is not compiled: it costs more than all it does
+SELECT is(string_agg(p.proname, ', '), NULL, 'who pins the search path turns JIT off')
+FROM object o JOIN pg_proc p ON o.classid = 'pg_proc'::regclass AND p.oid = o.objid
+	JOIN pg_language l ON l.oid = p.prolang
+WHERE l.lanname IN ('sql', 'plpgsql') AND 'search_path=pg_catalog, pg_temp' = ANY (p.proconfig)
+	AND 'jit=off' <> ALL (p.proconfig);
 -- there is no kind of object that this does not look at
 SELECT is(string_agg(DISTINCT pg_describe_object(o.classid, o.objid, 0), ', '), NULL,
 	'every kind of object is looked at, or has no privileges')

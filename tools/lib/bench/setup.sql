@@ -5,6 +5,16 @@
 SET client_min_messages = warning;
 CREATE EXTENSION gpucredit;
 CREATE SCHEMA bench;
+-- :analyze: statistics of tables while they are empty, which stay; or none
+\if :{?analyze}
+SELECT format('ALTER TABLE %s SET (autovacuum_enabled = off)', c.oid::regclass)
+FROM pg_class c
+WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind = 'r' \gexec
+SELECT :'analyze' = 'empty' AS empty \gset
+\if :empty
+ANALYZE;
+\endif
+\endif
 
 SELECT count(gpucredit.create_account(o::text))
 FROM generate_series(0, :orgs - 1) o;
