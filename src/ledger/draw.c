@@ -79,6 +79,8 @@ SQL_STATEMENT(hold_drawn, SPI_OK_SELECT, "text, bigint, bigint",
 			  " FROM gpucredit.hold_part p"
 			  " WHERE p.org = $1 AND p.hold = $2 AND p.bucket = $3");
 
+static bool draw_own(Draw *draw);
+static bool draw_first(Draw *draw, const FirstBucket *first);
 static Portal open_candidates(Draw *draw, TimestampTz as_of);
 static void start(Draw *draw);
 static void take(Draw *draw, SqlResult row, Credits missing);
@@ -101,7 +103,7 @@ LedgerDraw(Draw *draw)
 	Credits		missing = draw->amount;
 
 	start(draw);
-	if (missing == 0)
+	if (missing == 0 || draw_own(draw))
 		return LEDGER_DONE;
 
 	portal = open_candidates(draw, draw->at);
@@ -138,6 +140,20 @@ start(Draw *draw)
 }
 
 /*
+ * Does the first bucket that may pay have it all, and is it locked, as this
+ * transaction has changed it?  Then it is the draw's one part.
+ */
+static bool
+draw_own(Draw *draw)
+{
+	FirstBucket first;
+
+	return draw->purpose->locked == NULL &&
+		BucketFirstOwn(draw->path, draw->purpose, draw->at, &first) &&
+		first.own && draw_first(draw, &first);
+}
+
+/*
  * Does the first bucket that may pay have it all, as an unlocked look says,
  * with neither a cap nor an end in sight?  Then it is the draw's one part.
  */
@@ -145,16 +161,25 @@ bool
 LedgerLook(Draw *draw)
 {
 	FirstBucket first;
-	DrawPart	part = {.amount = draw->amount};
 
 	start(draw);
-	if (!BucketFirst(draw->path, draw->purpose, draw->at, &first) ||
-		!first.plain || first.available < draw->amount ||
-		first.expires_at <= ClockAdd(draw->at, AT_ONCE_LASTS))
+	return BucketFirst(draw->path, draw->purpose, draw->at, &first) &&
+		draw_first(draw, &first);
+}
+
+static bool
+draw_first(Draw *draw, const FirstBucket *first)
+{
+	DrawPart	part = {
+		.bucket = first->bucket,
+		.amount = draw->amount,
+		.expires_at = first->expires_at,
+		.raised = first->raised
+	};
+
+	if (!first->plain || first->available < draw->amount ||
+		first->expires_at <= ClockAdd(draw->at, AT_ONCE_LASTS))
 		return false;
-	part.bucket = first.bucket;
-	part.expires_at = first.expires_at;
-	part.raised = first.raised;
 	add_part(draw, &part);
 	return true;
 }

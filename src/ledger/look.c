@@ -15,6 +15,7 @@
 #include "catalog/pg_type.h"
 #include "common/sql.h"
 #include "ledger/look.h"
+#include "ledger/own.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -24,15 +25,31 @@
 enum
 {
 	BUCKET, AVAILABLE, EXPIRES_AT, EFFECTIVE_AT, PRIORITY, KIND, ACCOUNT,
-	GPU_TYPES, TIERS, POOLS, MAX_PER_JOB, MAX_SHARE, SLICES, SPREAD, RAISED
+	GPU_TYPES, TIERS, POOLS, MAX_PER_JOB, MAX_SHARE, SLICES, SPREAD, RAISED,
+	OWN, PAYS
 };
 
+#define LOOK \
+	"SELECT b.bucket, b.available, b.expires_at, b.effective_at," \
+	" b.priority, b.kind, b.account, b.gpu_types, b.tiers, b.pools," \
+	" b.max_per_job, b.max_share, b.slices, b.spread, b.raised"
 SQL_STATEMENT(bucket_look, SPI_OK_SELECT, "text, text[]",
-			  "SELECT b.bucket, b.available, b.expires_at, b.effective_at,"
-			  " b.priority, b.kind, b.account, b.gpu_types, b.tiers, b.pools,"
-			  " b.max_per_job, b.max_share, b.slices, b.spread, b.raised"
-			  " FROM gpucredit.bucket b WHERE b.org = $1"
+			  LOOK " FROM gpucredit.bucket b WHERE b.org = $1"
 			  " AND b.account = ANY ($2) AND b.closed_at IS NULL");
+/* those between this transaction's own, and these by their places */
+SQL_STATEMENT(bucket_look_own, SPI_OK_SELECT,
+			  "text, text[], bigint[], bigint[], tid[]",
+			  LOOK ", false, true FROM " PATH_LEVELS(2)
+			  " CROSS JOIN ROWS FROM (pg_catalog.unnest($3),"
+			  "  pg_catalog.unnest($4)) AS u (low, high)"
+			  " CROSS JOIN LATERAL (SELECT b.* FROM gpucredit.bucket b"
+			  "  WHERE b.org = $1 AND b.account = p.account"
+			  "  AND b.bucket > u.low AND b.bucket < u.high"
+			  "  AND b.closed_at IS NULL OFFSET 0) b"
+			  " UNION ALL "
+			  LOOK ", true, b.account = ANY ($2) AND b.closed_at IS NULL"
+			  " FROM (SELECT b.* FROM gpucredit.bucket b"
+			  "  WHERE b.ctid = ANY ($5) OFFSET 0) b WHERE b.org = $1");
 
 /* What is looked for, and the first so far. */
 typedef struct Looking
@@ -41,8 +58,12 @@ typedef struct Looking
 	TimestampTz at;
 	bool		found;
 	FirstBucket first;
+	int			n_own;
+	OwnBucket	own[OWN_MOST];
+	int			seen_own;		/* so many are where they are said to be */
 } Looking;
 
+static bool see_own(void *context, const Datum *values, const bool *nulls);
 static bool see(void *context, const Datum *values, const bool *nulls);
 static bool may_pay(const Looking *looking, const Datum *values,
 					const bool *nulls);
@@ -65,6 +86,66 @@ BucketFirst(const AccountPath *path, const Purpose *purpose, TimestampTz at,
 	SqlEach(&bucket_look, &args, false, see, &looking);
 	*first = looking.first;
 	return looking.found;
+}
+
+/*
+ * The same, where this transaction has changed buckets of the organisation, of
+ * which it knows the places.  False: it has not, or they are elsewhere.
+ */
+bool
+BucketFirstOwn(const AccountPath *path, const Purpose *purpose,
+			   TimestampTz at, FirstBucket *first)
+{
+	Looking		looking = {.purpose = purpose, .at = at};
+	int			n = looking.n_own = OwnList(path->org, looking.own);
+	int64		ends[OWN_MOST + 2];
+	Datum		places[OWN_MOST];
+	SqlArgs		args = {0};
+
+	if (n == 0)
+		return false;
+	ends[0] = PG_INT64_MIN;
+	for (int i = 0; i < n; i++)
+	{
+		ends[i + 1] = looking.own[i].bucket;
+		places[i] = PointerGetDatum(&looking.own[i].place);
+	}
+	ends[n + 1] = PG_INT64_MAX;
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgInt8Array(&args, ends, n + 1);
+	SqlArgInt8Array(&args, ends + 1, n + 1);
+	SqlArgArray(&args, places, NULL, n, TIDOID);
+	SqlEach(&bucket_look_own, &args, false, see_own, &looking);
+	if (looking.seen_own < n)
+	{
+		OwnForget();
+		return false;
+	}
+	*first = looking.first;
+	return looking.found;
+}
+
+/*
+ * A bucket: is it one of those that are there?
+ */
+static bool
+see_own(void *context, const Datum *values, const bool *nulls)
+{
+	Looking    *looking = context;
+
+	if (DatumGetBool(values[OWN]))
+	{
+		int64		bucket = DatumGetInt64(values[BUCKET]);
+		int			i = 0;
+
+		while (i < looking->n_own && looking->own[i].bucket != bucket)
+			i++;
+		if (i == looking->n_own)
+			return true;
+		looking->seen_own++;
+	}
+	return !DatumGetBool(values[PAYS]) || see(context, values, nulls);
 }
 
 /*
@@ -96,6 +177,8 @@ see(void *context, const Datum *values, const bool *nulls)
 	if (!looking->found || compare(&bucket, &looking->first) < 0)
 	{
 		looking->first = bucket;
+		looking->first.own = looking->n_own > 0 &&
+			DatumGetBool(values[OWN]);
 		looking->first.raised = datumCopy(values[RAISED], false, -1);
 	}
 	looking->found = true;

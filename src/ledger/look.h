@@ -22,9 +22,12 @@ typedef struct FirstBucket
 	int			depth;
 	TimestampTz effective_at;
 	Datum		raised;			/* numeric: what ever came in */
+	bool		own;			/* changed by this transaction */
 } FirstBucket;
 
 extern bool BucketFirst(const AccountPath *path, const Purpose *purpose,
 						TimestampTz at, FirstBucket *first);
+extern bool BucketFirstOwn(const AccountPath *path, const Purpose *purpose,
+						   TimestampTz at, FirstBucket *first);
 
 #endif							/* GPUCREDIT_LOOK_H */

@@ -240,14 +240,16 @@ take_at_once(Opening *opening)
 	Draw	   *draw = opening->draw;
 
 	if (!draw->wait || draw->purpose->locked != NULL || draw->path->sliced ||
-		draw->amount == 0 || !LedgerLook(draw) ||
+		draw->amount == 0 ||
+		subtransactions()->n >= MOST_SUBTRANSACTIONS || !LedgerLook(draw) ||
 		!BudgetLook(draw->path, draw->amount, &opening->budgets))
 		return false;
 	/* no earlier than what was seen: budgets count what begins after them */
 	draw->at = ClockAfter(draw->at);
-	return BudgetTurned(&opening->budgets, draw->at) == NULL &&
-		subtransactions()->n++ < MOST_SUBTRANSACTIONS &&
-		in_subtransaction(write_at_once, opening);
+	if (BudgetTurned(&opening->budgets, draw->at) != NULL)
+		return false;
+	subtransactions()->n++;
+	return in_subtransaction(write_at_once, opening);
 }
 
 /*

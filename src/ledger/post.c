@@ -2,7 +2,7 @@
  *
  * post.c
  *		Entries, and the running sums they change.  Nothing else writes them,
- *		but post_returns.c, set by set.
+ *		but post_returns.c, set by set, and own.c, which changes buckets for it.
  *
  * A move is balanced by construction: what leaves one compartment of a bucket
  * enters another.  The bucket's row and the hold's part are the running sums
@@ -18,6 +18,7 @@
 
 #include "common/errors.h"
 #include "common/sql.h"
+#include "ledger/own.h"
 #include "ledger/post.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
@@ -41,18 +42,6 @@ SQL_STATEMENT(entries_insert, SPI_OK_INSERT, ENTRY_TYPES MOVE_TYPES,
 			  ENTRY_INSERT("$9, $10, $11, $12, $13),"
 						   " ($1, $2, $3, $4, $5, $6, $7, $8,"
 						   " $14, $15, $16, $17, $18"));
-#define ADD(column, n) \
-	#column " = b." #column " OPERATOR(gpucredit.+) $" #n
-SQL_STATEMENT(bucket_add, SPI_OK_UPDATE,
-			  "text, bigint, gpucredit.credits, gpucredit.credits,"
-			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
-			  " gpucredit.credits, gpucredit.credits, numeric",
-			  "UPDATE gpucredit.bucket b SET " ADD(issued, 3) ", "
-			  ADD(available, 4) ", " ADD(held, 5) ", " ADD(spent, 6) ", "
-			  ADD(expired, 7) ", " ADD(revoked, 8) ", " ADD(moved, 9) ","
-			  " raised = b.raised OPERATOR(pg_catalog.+) $10"
-			  " WHERE b.org = $1 AND b.bucket = $2");
-#undef ADD
 #define ADD(column, n) \
 	#column " = s." #column " OPERATOR(gpucredit.+) $" #n
 SQL_STATEMENT(slice_add, SPI_OK_UPDATE,
@@ -413,7 +402,7 @@ add_to_bucket(const Posting *posting, int first)
 		SqlArgCredits(&args, change[c]);
 	SqlArg(&args, NumericGetDatum(CreditsToNumeric(Max(change[AVAILABLE],
 													   0))));
-	Ensure(SqlRun(&bucket_add, &args).n == 1, "A bucket is missing.");
+	BucketAdd(posting->org, bucket, &args);
 }
 
 /*

@@ -1,0 +1,112 @@
+-- Many holds in one transaction: each finds the bucket as those before left it,
+-- whatever else the transaction does in between, and none looks at what all
+-- before it have left behind.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+RESET client_min_messages;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET gpucredit.clock = '2036-06-01 00:00+00';
+\set VERBOSITY sqlstate
+\pset null '-'
+
+CREATE FUNCTION pg_temp.holds(tag text, n int, amount numeric DEFAULT 1, account text DEFAULT 'a')
+RETURNS TABLE (status text, holds bigint) LANGUAGE sql AS $$
+	SELECT h.status, count(*) FROM generate_series(1, n) i,
+		gpucredit.hold('many', account, tag || i, amount, '1 d') h
+	GROUP BY 1 ORDER BY 1
+$$;
+CREATE FUNCTION pg_temp.buckets() RETURNS TABLE (memo text, available numeric, held numeric,
+	spent numeric, revoked numeric) LANGUAGE sql AS $$
+	SELECT b.memo, u.available, u.held, u.spent, u.revoked
+	FROM gpucredit.buckets('many', 'a') u
+		JOIN gpucredit.bucket b ON b.org = 'many' AND b.bucket = u.bucket ORDER BY 1
+$$;
+-- Rows and entries of indexes of buckets that this transaction has read.
+CREATE FUNCTION pg_temp.bucket_reads() RETURNS bigint LANGUAGE sql AS $$
+	SELECT pg_stat_get_xact_tuples_returned('gpucredit.bucket'::regclass)
+		+ (SELECT sum(pg_stat_get_xact_tuples_returned(i.indexrelid)) FROM pg_index i
+			WHERE i.indrelid = 'gpucredit.bucket'::regclass)::bigint
+$$;
+
+SELECT gpucredit.create_account('many'), gpucredit.create_account('many', 'a'),
+	gpucredit.create_account('many', 'b');
+SELECT replayed FROM gpucredit.issue('many', '', 'i1', 10000, memo => 'paid');
+SELECT replayed FROM gpucredit.issue('many', 'b', 'i2', 100, memo => 'of b');
+
+-- what comes in between, and comes first in burn order, is drawn first; so is
+-- what was drawn from before, once that is empty
+BEGIN;
+SELECT * FROM pg_temp.holds('x', 100);
+SELECT replayed FROM gpucredit.issue('many', 'a', 'i3', 30, 'promo', priority => 10, memo => 'promo');
+SELECT * FROM pg_temp.holds('y', 50);
+SELECT * FROM pg_temp.buckets();
+SELECT * FROM pg_temp.holds('z', 60, 1, 'b');
+SELECT memo, available, held FROM gpucredit.bucket WHERE org = 'many' ORDER BY 1;
+-- captures and releases in between
+SELECT sum(c.captured), sum(c.released) FROM gpucredit.request r,
+	gpucredit.capture('many', r.result[1]::bigint, 'c' || r.key, 0.5) c
+WHERE r.org = 'many' AND r.key ~ '^y[0-9]$';
+SELECT * FROM pg_temp.holds('u', 3);
+SELECT * FROM pg_temp.buckets();
+COMMIT;
+SELECT * FROM gpucredit.verify('many');
+
+-- savepoints: what was rolled back was never there
+BEGIN;
+SELECT * FROM pg_temp.holds('s', 60);
+SAVEPOINT s;
+SELECT * FROM pg_temp.holds('t', 70);
+ROLLBACK TO s;
+SELECT * FROM pg_temp.buckets();
+SELECT * FROM pg_temp.holds('t', 5);
+SAVEPOINT s;
+SELECT * FROM pg_temp.holds('v', 5);
+RELEASE s;
+DO $$
+BEGIN
+	PERFORM pg_temp.holds('w', 4);
+	RAISE division_by_zero;
+EXCEPTION WHEN division_by_zero THEN
+	PERFORM pg_temp.holds('w', 2);
+END $$;
+SELECT * FROM pg_temp.buckets();
+COMMIT;
+SELECT * FROM gpucredit.verify('many');
+
+-- the bucket is revoked, another is spread over slices, meanwhile
+BEGIN;
+SELECT * FROM pg_temp.holds('k', 40);
+SELECT r.revoked FROM gpucredit.bucket b, gpucredit.revoke('many', b.bucket, 'rev', 'test') r
+WHERE b.org = 'many' AND b.memo = 'paid';
+SELECT * FROM pg_temp.holds('l', 1);
+SELECT replayed FROM gpucredit.issue('many', '', 'i4', 500, memo => 'more');
+SELECT * FROM pg_temp.holds('m', 40);
+SELECT gpucredit.set_slices('many', '', 4);
+SELECT * FROM pg_temp.holds('n', 40);
+SELECT gpucredit.set_slices('many', '', 1);
+SELECT * FROM pg_temp.holds('o', 40, 2);
+SELECT * FROM pg_temp.holds('p', 1, 1000);
+SELECT * FROM pg_temp.buckets();
+COMMIT;
+SELECT * FROM gpucredit.verify('many');
+
+-- two buckets in turn, and a cap of one by a policy
+BEGIN;
+SELECT replayed FROM gpucredit.issue('many', 'a', 'i5', 50, priority => 5, policy => '{"max_share": 0.5}', memo => 'share');
+SELECT * FROM pg_temp.holds('q', 60);
+SELECT * FROM pg_temp.buckets();
+COMMIT;
+SELECT * FROM gpucredit.verify('many');
+
+-- a thousand more read twice what a thousand do, and at each level
+SELECT replayed FROM gpucredit.issue('many', '', 'i6', 10000, memo => 'long');
+SET client_min_messages = warning;
+BEGIN;
+SELECT * FROM pg_temp.holds('e', 1000);
+SELECT pg_temp.bucket_reads() AS first \gset
+SELECT * FROM pg_temp.holds('f', 1000);
+SELECT pg_temp.bucket_reads() AS both \gset
+SELECT :both < 3 * :first AS linear, :both < 50000 AS few;
+ROLLBACK;
+SELECT * FROM gpucredit.verify('many');

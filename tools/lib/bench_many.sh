@@ -1,0 +1,33 @@
+# bench_many.sh: many jobs submitted by one statement
+#
+# 1,000, 10,000 and 100,000 jobs of an organisation, with one bucket, each by
+# one statement in a fresh database; what each costs, and how much more that is
+# in the last than in the first.
+
+many_prepare()
+{
+	bench_database many -v orgs=1 -v projects=10
+	bench_sql -c "SELECT gpucredit.set_price('A100', 2)" \
+		-c "SELECT gpucredit.register_node('default', 'node', 'A100', 8, 81920)" \
+		>"$GC_WORK/setup.log"
+}
+
+bench_many()
+{
+	local n most=100000 ms first=
+
+	[ -z "$quick" ] || most=10000
+	for ((n = 1000; n <= most; n *= 10)); do
+		many_prepare
+		ms=$(bench_sql -c '\timing on' -c "SELECT count(*)
+			FROM generate_series(1, $n) i, gpucredit.reserve('0', (i % 10)::text,
+				'many' || i, '1xA100', '1 hour') r WHERE r.status = 'granted'" |
+			awk -v n=$n '/^Time:/ { print $2 / n }')
+		bench_row "many: a job of $n submitted by one statement" "$ms" ms
+		first=${first:-$ms}
+	done
+	bench_row "many: the last of these for the first" \
+		"$(echo "$ms $first" | bench_ratio)" x "<" 2
+	[ -z "$(bench_sql -c "SELECT * FROM gpucredit.verify('0')")" ] ||
+		gc_die "the books are not right"
+}
