@@ -87,6 +87,7 @@ BucketAdd(const char *org, int64 bucket, SqlArgs *args)
 	}
 	if (row.n == 0)
 		row = SqlRun(&bucket_add_told, args);
+	Ensure(row.n == 1, "A bucket is missing.");
 	note(org, bucket, (ItemPointer)
 		 DatumGetPointer(SqlDatum(row, 0, 1, &isnull)));
 	SqlFree(&row);
