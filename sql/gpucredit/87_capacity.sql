@@ -212,6 +212,12 @@ LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 200
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
+	/* statements of their own, which no plan can leave out */
+	SELECT gpucredit.require_report(demand.pool, demand.step, NULL);
+	SELECT gpucredit.require_slots(coalesce(demand.since,
+			coalesce(demand.until, c.at) - interval '24 hours'),
+		coalesce(demand.until, c.at), demand.step)
+	FROM (SELECT gpucredit.now() AS at) c;
 	WITH p AS (
 		SELECT coalesce(demand.until, c.at) AS until, c.at,
 			coalesce(demand.since, coalesce(demand.until, c.at)
@@ -219,11 +225,7 @@ BEGIN ATOMIC
 			/* a day is 24 hours, whatever the session's time zone */
 			make_interval(secs => extract(epoch FROM demand.step)
 				::double precision) AS step
-		FROM (SELECT gpucredit.now() AS at) c
-		WHERE gpucredit.require_report(demand.pool, demand.step, NULL)
-			AND gpucredit.require_slots(coalesce(demand.since,
-					coalesce(demand.until, c.at) - interval '24 hours'),
-				coalesce(demand.until, c.at), demand.step)),
+		FROM (SELECT gpucredit.now() AS at) c),
 	whole AS (	/* what would end after the last instant there is, is none */
 		SELECT s.since, s.since + p.step AS until
 		FROM p, generate_series(p.since, CASE WHEN extract(epoch FROM p.until)
@@ -286,14 +288,13 @@ LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 8
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
+	SELECT gpucredit.require_report(capacity_advice.pool,
+		capacity_advice.period, coalesce(capacity_advice.target, '{}'));
 	WITH p AS (
 		SELECT c.at, c.at - make_interval(secs =>
 				extract(epoch FROM capacity_advice.period)::double precision)
 				AS since
-		FROM (SELECT gpucredit.now() AS at) c
-		WHERE gpucredit.require_report(capacity_advice.pool,
-			capacity_advice.period,
-			coalesce(capacity_advice.target, '{}'))),
+		FROM (SELECT gpucredit.now() AS at) c),
 	young AS (	/* a type's time begins when the first of its nodes came */
 		SELECT n.gpu_type, min(n.registered_at) AS since
 		FROM gpucredit.node n, p
