@@ -167,6 +167,10 @@ LedgerLook(Draw *draw)
 		draw_first(draw, &first);
 }
 
+/*
+ * Is this bucket enough for the whole draw, with neither a cap nor an end in
+ * sight?  Then it is the draw's one part.
+ */
 static bool
 draw_first(Draw *draw, const FirstBucket *first)
 {
