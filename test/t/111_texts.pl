@@ -44,7 +44,8 @@ my @texts = (
 # What an argument is: a name unless it is here.
 my %text = map { $_ => 1 } qw(
   cancel.reason checkpoint.uri drain.reason issue.memo refund.reason
-  refund_hold.reason revoke.reason set_retry_rule.advice settle.log_uri
+  part_ended.log_uri part_ended.message refund_hold.reason revoke.reason
+  set_retry_rule.advice settle.log_uri
   settle.message);
 # Keys are the caller's own, and as long as names.
 my %key = map { ($_ => 1) } qw(empty), '10 MB', '10 MB squeezed', 'cut at 255';
