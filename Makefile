@@ -12,8 +12,8 @@
 # The table of contents.  A stage lives in src/<stage>/*.c,
 # sql/gpucredit/NN_<stage>.sql (the install script's piece), sql/<stage>.sql
 # and expected/<stage>.out; decide is C alone, grants SQL alone.
-STAGES = common types shmem entry audit request ledger admission inventory \
-	job decide sched driver observe seal grants
+STAGES = util types shmem api audit request ledger admission inventory \
+	job decide sched worker observe seal grants
 
 EXTENSION = gpucredit
 MODULE_big = gpucredit
@@ -43,7 +43,9 @@ OTHER_TESTS := $(filter-out $(STAGES),$(patsubst sql/%.sql,%,$(sort $(wildcard s
 REGRESS = $(STAGE_TESTS) $(OTHER_TESTS)
 REGRESS_OPTS = --load-extension=$(EXTENSION)
 
-ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
+# Each spec needs what fresh.spec makes.
+SPECS := $(filter-out fresh,$(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec))))
+ISOLATION = fresh $(SPECS)
 ISOLATION_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 
 # Only entry points are exported.  PostgreSQL's own headers leave parameters

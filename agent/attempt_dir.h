@@ -11,6 +11,7 @@
  *	state		the keeper's figures, mapped (KeeperState)
  *	control		a pipe: what the agent tells the keeper
  *	main		the keeper: the process, before its program is executed
+ *	reserve		the keeper: room on the disk for "exit" and what follows it
  *	exit		the keeper: how the program ended
  *	gone		no process of the attempt is left
  *	told		the agent: why the attempt was told to stop
@@ -51,6 +52,8 @@ typedef struct Lease
 	int64_t		answered_ns;	/* CLOCK_BOOTTIME of the call last answered */
 	int64_t		fence_ns;		/* 0: never */
 } Lease;
+
+#define RESERVE		(16 * 1024)
 
 /* A log has a head, then a ring, in one file. */
 #define LOG_HEAD	(INT64_C(1) << 20)

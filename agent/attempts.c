@@ -29,18 +29,19 @@
 #include "attempts.h"
 #include "config.h"
 #include "contain.h"
+#include "devices.h"
 #include "util.h"
 
 #define REMEMBERED		(24 * 3600 * NS_PER_S)	/* what is settled */
 
-Attempt    *attempts;
+LocalAttempt *attempts;
 
-static void take_intent(Attempt *attempt, const json_t * intent);
-static void look(Attempt *attempt);
-static bool keeper_lives(Attempt *attempt, int *lock);
-static void recover(Attempt *attempt);
-static void attempt_free(Attempt *attempt);
-static void remove_folder(const Attempt *attempt);
+static void take_intent(LocalAttempt *attempt, const json_t * intent);
+static void look(LocalAttempt *attempt);
+static bool keeper_lives(LocalAttempt *attempt, int *lock);
+static void recover(LocalAttempt *attempt);
+static void attempt_free(LocalAttempt *attempt);
+static void remove_folder(const LocalAttempt *attempt, const char *below);
 
 /*
  * At the start: everything that the disk knows.
@@ -55,7 +56,7 @@ AttemptsLoad(void)
 		Die("could not read %s/run: %s", config.state, strerror(errno));
 	while ((entry = readdir(run)) != NULL)
 	{
-		Attempt    *attempt;
+		LocalAttempt *attempt;
 
 		if (entry->d_name[0] == '.')
 			continue;
@@ -75,10 +76,10 @@ AttemptsLoad(void)
  * A folder whose intent was never written whole is no attempt: nothing can
  * have been started.
  */
-Attempt *
+LocalAttempt *
 AttemptOpen(const char *name)
 {
-	Attempt    *attempt = Alloc(sizeof(Attempt));
+	LocalAttempt *attempt = Alloc(sizeof(LocalAttempt));
 	json_t	   *intent = NULL;
 
 	attempt->name = Dup(name);
@@ -91,7 +92,7 @@ AttemptOpen(const char *name)
 	if (intent == NULL)
 	{
 		if (attempt->dir >= 0)
-			remove_folder(attempt);
+			remove_folder(attempt, "");
 		attempt_free(attempt);
 		return NULL;
 	}
@@ -129,7 +130,7 @@ AttemptIntent(int dir)
  * What the intent says of an attempt; lost: it began before the machine did.
  */
 static void
-take_intent(Attempt *attempt, const json_t * intent)
+take_intent(LocalAttempt *attempt, const json_t * intent)
 {
 	const		json_t *nodes = json_object_get(intent, "nodes");
 	const char *boot = json_string_value(json_object_get(intent, "boot_id"));
@@ -145,6 +146,12 @@ take_intent(Attempt *attempt, const json_t * intent)
 						  (long long) attempt->job, attempt->number);
 	attempt->lost = boot == NULL || strcmp(boot, boot_id) != 0;
 	attempt->nodes = json_array_size(nodes);
+	attempt->placed_us = json_integer_value(json_object_get(intent,
+															"placed_us"));
+	attempt->share = atoi(json_string_value(json_object_get(intent,
+															"share")));
+	(void) SetParse(json_string_value(json_object_get(intent, "gpus")),
+					&attempt->gpus);
 	json_array_foreach(nodes, i, node)
 	{
 		if (strcmp(json_string_value(node), config.node) == 0)
@@ -152,10 +159,10 @@ take_intent(Attempt *attempt, const json_t * intent)
 	}
 }
 
-Attempt *
+LocalAttempt *
 AttemptFind(const char *org, int64_t job, int number)
 {
-	for (Attempt *a = attempts; a != NULL; a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->job == job && a->number == number && strcmp(a->org, org) == 0)
 			return a;
@@ -166,7 +173,7 @@ AttemptFind(const char *org, int64_t job, int number)
 void
 AttemptsLook(void)
 {
-	for (Attempt *a = attempts; a != NULL; a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->phase == PHASE_RUNS && !a->resumes)
 			look(a);
@@ -177,7 +184,7 @@ AttemptsLook(void)
  * Where does an attempt stand?
  */
 static void
-look(Attempt *attempt)
+look(LocalAttempt *attempt)
 {
 	int			lock;
 
@@ -213,7 +220,7 @@ look(Attempt *attempt)
  * Whoever holds the lock is the keeper; where nobody does, we do on return.
  */
 static bool
-keeper_lives(Attempt *attempt, int *lock)
+keeper_lives(LocalAttempt *attempt, int *lock)
 {
 	*lock = openat(attempt->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) == 0)
@@ -227,7 +234,7 @@ keeper_lives(Attempt *attempt, int *lock)
  * No keeper: end its processes, then say what is known of how it ended.
  */
 static void
-recover(Attempt *attempt)
+recover(LocalAttempt *attempt)
 {
 	Contain		contain;
 	bool		populated;
@@ -259,7 +266,7 @@ recover(Attempt *attempt)
  * Nobody saw it end.  What it ran is what its keeper last saw.
  */
 void
-AttemptWriteLost(Attempt *attempt, bool began)
+AttemptWriteLost(LocalAttempt *attempt, bool began)
 {
 	const KeeperState *state = FileMap(attempt->dir, "state",
 									   sizeof(KeeperState), false);
@@ -275,19 +282,35 @@ AttemptWriteLost(Attempt *attempt, bool began)
 				  attempt->lost ? "the machine restarted" :
 				  FileThere(attempt->dir, "main") ? "its keeper died" :
 				  "this node knows nothing of it");
-	if (!FilePut(attempt->dir, "exit", line, strlen(line)))
-		Die("could not write exit of %s: %s", attempt->tag, strerror(errno));
-	free(line);
+	AttemptWriteExit(attempt, line);
 	if (state != NULL)
 		munmap((void *) state, sizeof(KeeperState));
 }
 
+/*
+ * How it ended, where no keeper could say; memory has what no disk takes.
+ */
 void
-AttemptGone(Attempt *attempt)
+AttemptWriteExit(LocalAttempt *attempt, char *line)
+{
+	free(attempt->unwritten);
+	attempt->unwritten = NULL;
+	if (FilePut(attempt->dir, "exit", line, strlen(line)))
+		free(line);
+	else
+		attempt->unwritten = line;
+}
+
+void
+AttemptGone(LocalAttempt *attempt)
 {
 	if (!FileThere(attempt->dir, "gone") &&
 		!FilePut(attempt->dir, "gone", "", 0))
-		Die("could not write gone of %s: %s", attempt->tag, strerror(errno));
+	{
+		Say("event=gone_not_written attempt=%s error=\"%s\"", attempt->tag,
+			strerror(errno));
+		return;					/* a full disk: looked at again soon */
+	}
 	attempt->phase = PHASE_GONE;
 	attempt->gone_ns = MonotonicNs();
 	attempt->resumes = false;
@@ -304,7 +327,7 @@ AttemptGone(Attempt *attempt)
 void
 AttemptChildGone(pid_t pid)
 {
-	for (Attempt *a = attempts; a != NULL; a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->keeper == pid)
 			a->keeper = 0;
@@ -313,15 +336,17 @@ AttemptChildGone(pid_t pid)
 
 /* the attempt's first node meters for all */
 bool
-AttemptMeters(const Attempt *attempt)
+AttemptMeters(const LocalAttempt *attempt)
 {
 	return attempt->phase == PHASE_RUNS && attempt->rank == 0 &&
+		!attempt->forgotten &&
+		(attempt->told == NULL || strcmp(attempt->told, "over") != 0) &&
 		AttemptElapsedUs(attempt) >= 0;
 }
 
 /* how long one has run that still runs */
 int64_t
-AttemptElapsedUs(const Attempt *attempt)
+AttemptElapsedUs(const LocalAttempt *attempt)
 {
 	const KeeperState *state = attempt->state;
 	int64_t		until;
@@ -338,11 +363,13 @@ AttemptElapsedUs(const Attempt *attempt)
  * does not begin it again.
  */
 void
-AttemptSettled(Attempt *attempt, const char *how)
+AttemptSettled(LocalAttempt *attempt, const char *how)
 {
-	if (!FilePut(attempt->dir, "settled", how, strlen(how)))
-		Die("could not write settled of %s: %s", attempt->tag,
-			strerror(errno));
+	/* a full disk: after a restart it is settled again, which changes nothing */
+	if (attempt->dir >= 0 &&
+		!FilePut(attempt->dir, "settled", how, strlen(how)))
+		Say("event=settled_not_written attempt=%s error=\"%s\"",
+			attempt->tag, strerror(errno));
 	CrashPoint("settled");
 	attempt->phase = PHASE_SETTLED;
 	attempt->settled_ns = BoottimeNs();
@@ -352,17 +379,20 @@ AttemptSettled(Attempt *attempt, const char *how)
 void
 AttemptsForget(void)
 {
-	Attempt   **link = &attempts;
+	LocalAttempt **link = &attempts;
 
 	while (*link != NULL)
 	{
-		Attempt    *attempt = *link;
+		LocalAttempt *attempt = *link;
 
-		if (attempt->phase == PHASE_SETTLED &&
-			BoottimeNs() - attempt->settled_ns > REMEMBERED)
+		if ((attempt->phase == PHASE_SETTLED &&
+			 (attempt->dir < 0 ||
+			  BoottimeNs() - attempt->settled_ns > REMEMBERED)) ||
+			(attempt->phase != PHASE_RUNS && attempt->forgotten))
 		{
 			*link = attempt->next;
-			remove_folder(attempt);
+			if (attempt->dir >= 0)
+				remove_folder(attempt, "");
 			attempt_free(attempt);
 		}
 		else
@@ -371,10 +401,48 @@ AttemptsForget(void)
 }
 
 /*
+ * The disk is full: what settled jobs left in their folders makes room.
+ */
+void
+AttemptsMakeRoom(void)
+{
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase == PHASE_SETTLED && FileThere(a->dir, "work"))
+		{
+			Say("event=work_removed attempt=%s", a->tag);
+			remove_folder(a, "/work");
+		}
+	}
+}
+
+/*
+ * Has each of these devices such a share that nothing here holds?  The
+ * database knows what it placed; one restored from a backup forgot some of it.
+ */
+bool
+AttemptFits(uint64_t gpus, int share)
+{
+	for (int i = 0; i < 64; i++)
+	{
+		int			held = 0;
+
+		for (const LocalAttempt *a = attempts; a != NULL; a = a->next)
+		{
+			if (a->phase == PHASE_RUNS && (a->gpus >> i & 1) != 0)
+				held += a->share;
+		}
+		if ((gpus >> i & 1) != 0 && held + share > 1000)
+			return false;
+	}
+	return true;
+}
+
+/*
  * Lets go of everything that memory has of an attempt.
  */
 static void
-attempt_free(Attempt *attempt)
+attempt_free(LocalAttempt *attempt)
 {
 	if (attempt->dir >= 0)
 		close(attempt->dir);
@@ -387,6 +455,8 @@ attempt_free(Attempt *attempt)
 	free(attempt->name);
 	free(attempt->cgroup);
 	free(attempt->told);
+	free(attempt->saves);
+	free(attempt->unwritten);
 	free(attempt);
 }
 
@@ -394,9 +464,10 @@ attempt_free(Attempt *attempt)
  * rm walks a job's own files without following what a job put in their way.
  */
 static void
-remove_folder(const Attempt *attempt)
+remove_folder(const LocalAttempt *attempt, const char *below)
 {
-	char	   *path = Format("%s/run/%s", config.state, attempt->name);
+	char	   *path = Format("%s/run/%s%s", config.state, attempt->name,
+							  below);
 	char	   *argv[] = {"rm", "-rf", "--one-file-system", "--", path, NULL};
 	char	   *none[] = {"PATH=/usr/bin:/bin", NULL};
 	pid_t		pid;

@@ -23,7 +23,7 @@ typedef enum Phase
 } Phase;
 
 /* The digest of what a job saved, or is to go on from. */
-typedef struct Digest
+typedef struct FileDigest
 {
 	pid_t		pid;			/* who takes it; 0: nobody */
 	int			out;			/* where that one tells it */
@@ -33,9 +33,9 @@ typedef struct Digest
 	int64_t		size;
 	char	   *path;
 	char		sha256[65];		/* empty: it could not be read */
-} Digest;
+} FileDigest;
 
-typedef struct Attempt
+typedef struct LocalAttempt
 {
 	char	   *org;
 	int64_t		job;
@@ -47,8 +47,13 @@ typedef struct Attempt
 	Phase		phase;
 	int			rank;			/* of this node among the attempt's */
 	int			nodes;
+	int64_t		placed_us;		/* when the database placed it; 0: not told */
+	uint64_t	gpus;
+	int			share;			/* thousandths of each */
+	bool		forgotten;		/* the database gave its number to another */
 	bool		lost;			/* its processes went with the machine */
 	char	   *told;			/* why it was told to stop; NULL: it was not */
+	char	   *saves;			/* why it was told to save, and did not yet */
 	pid_t		keeper;			/* a child of ours; 0: adopted, or dead */
 	int64_t		kept_until_ns;	/* the keeper was started just now */
 	int			control;		/* -1: not open */
@@ -57,7 +62,7 @@ typedef struct Attempt
 	int64_t		meter_due_ns;
 	int64_t		settle_due_ns;
 	int64_t		pause_ns;		/* between tries */
-	Digest		digest;
+	FileDigest	digest;
 	ino_t		checkpoint_inode;	/* of the newest that was looked at */
 	int64_t		saved_step;		/* -1: nothing saved */
 	bool		resumes;		/* not launched: what it goes on from is read */
@@ -66,8 +71,9 @@ typedef struct Attempt
 	int64_t		gone_ns;
 	bool		orphans_said;
 	int64_t		settled_ns;		/* CLOCK_BOOTTIME, or when this agent began */
-	struct Attempt *next;
-} Attempt;
+	char	   *unwritten;		/* it ended as that, and no disk took it */
+	struct LocalAttempt *next;
+} LocalAttempt;
 
 /* What the database says about one, by heartbeat(). */
 typedef struct Order
@@ -84,26 +90,33 @@ typedef struct Order
 	const char *nodes;			/* a text array's elements, one a line */
 	const char *addresses;		/* theirs; empty: not known */
 	const char *save_to;
+	int64_t		placed_us;		/* since 1970; 0: not told */
+	int64_t		cpu_milli;		/* of this node; 0: no limit */
+	int64_t		memory_mib;
 	int64_t		left_ms;		/* until the deadline; -1: none */
 	bool		save;
 } Order;
 
-extern Attempt *attempts;
+extern LocalAttempt *attempts;
 
 extern void AttemptsLoad(void);
-extern Attempt *AttemptFind(const char *org, int64_t job, int number);
+extern LocalAttempt *AttemptFind(const char *org, int64_t job, int number);
 extern void AttemptObey(const Order *order);
-extern Attempt *AttemptOpen(const char *name);
+extern LocalAttempt *AttemptOpen(const char *name);
 extern json_t * AttemptIntent(int dir);
 extern void AttemptsLook(void);
-extern void AttemptWriteLost(Attempt *attempt, bool began);
-extern void AttemptGone(Attempt *attempt);
+extern void AttemptsMakeRoom(void);
+extern bool AttemptFits(uint64_t gpus, int share);
+extern void AttemptWriteLost(LocalAttempt *attempt, bool began);
+extern void AttemptWriteExit(LocalAttempt *attempt, char *line);
+extern void AttemptGone(LocalAttempt *attempt);
 extern void AttemptChildGone(pid_t pid);
-extern bool AttemptMeters(const Attempt *attempt);
-extern int64_t AttemptElapsedUs(const Attempt *attempt);
-extern void AttemptSettled(Attempt *attempt, const char *how);
+extern bool AttemptMeters(const LocalAttempt *attempt);
+extern int64_t AttemptElapsedUs(const LocalAttempt *attempt);
+extern void AttemptSettled(LocalAttempt *attempt, const char *how);
 extern void AttemptsForget(void);
-extern void AttemptResume(Attempt *attempt, bool good, json_t * checkpoint);
+extern void AttemptResume(LocalAttempt *attempt, bool good,
+						  json_t * checkpoint);
 
 /* How this node's part ended, as part_ended() is told. */
 typedef struct Ending
@@ -114,6 +127,6 @@ typedef struct Ending
 	char		message[2304];
 } Ending;
 
-extern void AttemptEnding(const Attempt *attempt, Ending *ending);
+extern void AttemptEnding(const LocalAttempt *attempt, Ending *ending);
 
 #endif							/* GPUCREDIT_AGENT_ATTEMPTS_H */

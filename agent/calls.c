@@ -20,25 +20,31 @@
 #include "db.h"
 #include "digest_calls.h"
 #include "devices.h"
+#include "log_calls.h"
 #include "util.h"
 
 #define PAUSE_LEAST		(500 * NS_PER_MS)
 #define PAUSE_MOST		(60 * NS_PER_S)
+#define LOOK_AT_LOGS	(100 * NS_PER_MS)	/* while somebody waits */
 #define SETTINGS_EVERY	(60 * NS_PER_S)
 
 static int64_t beat_due_ns;
 static int64_t beat_sent_ns;	/* CLOCK_BOOTTIME */
 static int64_t settings_due_ns;
 static bool poked;
-static bool about_told;			/* the database knows this run of the agent */
+static int	connection;			/* the one that calls were last made by */
+static int	about_told;			/* the connection that heard who we are */
 
 static void read_settings(void);
 static void settings_read(PGresult * result, void *context);
 static char *about_us(void);
+static char *poke_address(void);
 static void beat(void);
 static void beat_answered(PGresult * result, void *context);
-static Attempt *next_to_settle(void);
-static void settle(Attempt *attempt);
+static int64_t number_of(const PGresult * result, int row, const char *name,
+						 int64_t none);
+static LocalAttempt *next_to_settle(void);
+static void settle(LocalAttempt *attempt);
 static void settle_answered(PGresult * result, void *context);
 static bool any_to_meter(void);
 static void meter(void);
@@ -61,28 +67,41 @@ CallsWaitMs(void)
 
 	if (poked)
 		return DbIdle() ? 0 : 1000;
-	for (Attempt *a = attempts; a != NULL; a = a->next)
+	for (LocalAttempt *a = about_told == connection ? attempts :
+		 NULL; a != NULL;
+		 a = a->next)
 	{
 		if (a->phase == PHASE_GONE && a->settle_due_ns < due)
 			due = a->settle_due_ns;
 	}
+	if (LogWishesWait() && due > MonotonicNs() + LOOK_AT_LOGS)
+		due = MonotonicNs() + LOOK_AT_LOGS;
 	rest = due - MonotonicNs();
 	return rest <= 0 ? (DbIdle() ? 0 : 1000) : (int) (rest / NS_PER_MS) + 1;
 }
 
 /*
- * Makes the most urgent call; the connection is idle.
+ * Makes the most urgent call; the connection is idle.  A new connection may
+ * lead to a database that was restored from a backup: before anything is told
+ * of an attempt a heartbeat says whether its number still means the same.
  */
 void
 CallsMake(void)
 {
 	int64_t		now = MonotonicNs();
-	Attempt    *attempt;
+	LocalAttempt *attempt;
 
+	if (connection != DbConnects())
+	{
+		connection = DbConnects();
+		poked = true;
+	}
 	if (now >= settings_due_ns)
 		read_settings();
 	else if (poked || now >= beat_due_ns)
 		beat();
+	else if (about_told != connection)
+		return;
 	else if ((attempt = DigestNext(true)) != NULL)
 		DigestResume(attempt);
 	else if ((attempt = DigestNext(false)) != NULL)
@@ -91,6 +110,8 @@ CallsMake(void)
 		settle(attempt);
 	else if (any_to_meter())
 		meter();
+	else
+		(void) LogAnswer();
 }
 
 /*
@@ -136,16 +157,38 @@ about_us(void)
 	json_t	   *about = json_pack("{s:s, s:I}", "boot_id", boot_id,
 								  "incarnation", (json_int_t) incarnation);
 	json_t	   *devices = json_array();
+	char	   *poke;
 	char	   *text;
 
 	if (*config.address != '\0')
 		json_object_set_new(about, "address", json_string(config.address));
+	poke = poke_address();
+	if (*poke != '\0')
+		json_object_set_new(about, "poke", json_string(poke));
+	free(poke);
 	for (int i = 0; i < DeviceCount(); i++)
 		json_array_append_new(devices, json_string(DeviceNumber(i)->uuid));
 	json_object_set_new(about, "devices", devices);
+	json_object_set_new(about, "logs", json_true());
 	text = json_dumps(about, JSON_COMPACT);
 	json_decref(about);
 	return text;
+}
+
+/*
+ * Where others reach what "poke" names: at our address, where that is any.
+ */
+static char *
+poke_address(void)
+{
+	const char *port = strrchr(config.poke, ':');
+	bool		any = strncmp(config.poke, "0.0.0.0:", 8) == 0 ||
+		strncmp(config.poke, "[::]:", 5) == 0;
+
+	if (!any || *config.address == '\0')
+		return Dup(any ? "" : config.poke);
+	return Format(strchr(config.address, ':') != NULL ? "[%s]%s" : "%s%s",
+				  config.address, port);
 }
 
 /*
@@ -158,12 +201,12 @@ beat(void)
 	char	   *names[65536];
 	int			n = 0;
 	char	   *running;
-	char	   *about = about_told ? NULL : about_us();
+	char	   *about = about_told == connection ? NULL : about_us();
 	const char *values[5];
 
-	for (Attempt *a = attempts; a != NULL; a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
-		if (a->phase == PHASE_RUNS && n < 65536)
+		if (a->phase == PHASE_RUNS && !a->forgotten && n < 65536)
 			names[n++] = a->tag;
 	}
 	running = array_of(names, n);
@@ -180,7 +223,8 @@ beat(void)
 		   " (pg_catalog.date_part('epoch', time_left) * 1000)::bigint AS"
 		   " left_ms, pg_catalog.array_to_string(nodes, E'\\n') AS nodes,"
 		   " pg_catalog.array_to_string(addresses, E'\\n', '') AS addresses,"
-		   " save_to"
+		   " save_to, log, (pg_catalog.date_part('epoch', started_at) * 1000000)"
+		   "::bigint AS placed_us, cpu_milli, memory_mib"
 		   FROM_PROVEN("heartbeat", "$2::pg_catalog.text")
 		   ", $3::gpucredit.gpuset, $4::pg_catalog.text[],"
 		   " $5::pg_catalog.jsonb)", 5, values, beat_answered, NULL);
@@ -208,8 +252,9 @@ beat_answered(PGresult * result, void *context)
 		beat_due_ns = MonotonicNs() + NS_PER_S;
 		return;
 	}
-	about_told = true;
+	about_told = connection;
 	lease->answered_ns = beat_sent_ns;
+	LogWishesForget();
 	for (int i = 0; i < PQntuples(result); i++)
 	{
 		Order		order = {
@@ -225,26 +270,39 @@ beat_answered(PGresult * result, void *context)
 			.nodes = DbField(result, i, "nodes"),
 			.addresses = DbField(result, i, "addresses"),
 			.save_to = DbField(result, i, "save_to"),
-			.left_ms = -1,
+			.left_ms = number_of(result, i, "left_ms", -1),
+			.placed_us = number_of(result, i, "placed_us", 0),
+			.cpu_milli = number_of(result, i, "cpu_milli", 0),
+			.memory_mib = number_of(result, i, "memory_mib", 0),
 		};
 
-		if (DbField(result, i, "left_ms") != NULL)
-			order.left_ms = strtoll(DbField(result, i, "left_ms"), NULL, 10);
 		order.save = DbField(result, i, "save") != NULL &&
 			strcmp(DbField(result, i, "save"), "t") == 0;
-		AttemptObey(&order);
+		if (strcmp(order.action, "log") == 0)
+			LogWishAdd(&order, DbField(result, i, "log"));
+		else
+			AttemptObey(&order);
 	}
+}
+
+/* none: what NULL means */
+static int64_t
+number_of(const PGresult * result, int row, const char *name, int64_t none)
+{
+	const char *text = DbField(result, row, name);
+
+	return text == NULL ? none : strtoll(text, NULL, 10);
 }
 
 /*
  * An attempt that is gone from this node, which has yet to say so.
  */
-static Attempt *
+static LocalAttempt *
 next_to_settle(void)
 {
 	int64_t		now = MonotonicNs();
 
-	for (Attempt *a = attempts; a != NULL; a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->phase != PHASE_GONE || now < a->settle_due_ns ||
 			CheckpointHolds(a))
@@ -259,7 +317,7 @@ next_to_settle(void)
  * settles it; an attempt on one node is settled at once.
  */
 static void
-settle(Attempt *attempt)
+settle(LocalAttempt *attempt)
 {
 	Ending		ending;
 	char	   *job = Format("%lld", (long long) attempt->job);
@@ -297,7 +355,7 @@ settle(Attempt *attempt)
 static void
 settle_answered(PGresult * result, void *context)
 {
-	Attempt    *attempt = context;
+	LocalAttempt *attempt = context;
 	const char *state = result == NULL ? "" : DbState(result);
 
 	CrashPoint("answer");
@@ -328,7 +386,7 @@ any_to_meter(void)
 {
 	int64_t		now = MonotonicNs();
 
-	for (Attempt *a = attempts; a != NULL; a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (AttemptMeters(a) && now >= a->meter_due_ns)
 			return true;
@@ -350,7 +408,7 @@ meter(void)
 	const char *values[6] = {config.key};
 	int			n = 0;
 
-	for (Attempt *a = attempts; a != NULL && n < MOST; a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL && n < MOST; a = a->next)
 	{
 		if (!AttemptMeters(a))
 			continue;
@@ -394,7 +452,7 @@ meter_answered(PGresult * result, void *context)
 		if (result != NULL)
 			Say("event=meter_refused state=%s error=\"%s\"", DbState(result),
 				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
-		for (Attempt *a = attempts; a != NULL; a = a->next)
+		for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 			a->meter_due_ns = MonotonicNs() + NS_PER_S;
 		return;
 	}
@@ -407,9 +465,10 @@ meter_answered(PGresult * result, void *context)
 			.number = atoi(DbField(result, i, "attempt")),
 			.action = action,
 			.reason = DbField(result, i, "reason"),
-			.left_ms = -1,
+			.left_ms = number_of(result, i, "left_ms", -1),
 		};
-		Attempt    *attempt = AttemptFind(order.org, order.job, order.number);
+		LocalAttempt *attempt = AttemptFind(order.org, order.job,
+											order.number);
 
 		if (attempt == NULL)
 			continue;
@@ -420,8 +479,6 @@ meter_answered(PGresult * result, void *context)
 		}
 		attempt->metered = true;
 		attempt->digest.metered = attempt->digest.ready;
-		if (DbField(result, i, "left_ms") != NULL)
-			order.left_ms = strtoll(DbField(result, i, "left_ms"), NULL, 10);
 		order.save = DbField(result, i, "save") != NULL &&
 			strcmp(DbField(result, i, "save"), "t") == 0;
 		AttemptObey(&order);

@@ -34,8 +34,8 @@ static const char digest_script[] =
 " find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum |"
 " sha256sum; else sha256sum <\"$1\"; fi && du -sb -- \"$1\"";
 
-static void take_newest(Attempt *attempt);
-static bool digest_begin(Attempt *attempt, const char *path);
+static void take_newest(LocalAttempt *attempt);
+static bool digest_begin(LocalAttempt *attempt, const char *path);
 static void run_digest(uid_t uid, const char *path, int out);
 
 /*
@@ -44,7 +44,7 @@ static void run_digest(uid_t uid, const char *path, int out);
 void
 CheckpointsLook(void)
 {
-	for (Attempt *a = attempts; a != NULL; a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->phase != PHASE_SETTLED && a->digest.pid == 0 &&
 			!a->digest.ready && !a->resumes)
@@ -56,7 +56,7 @@ CheckpointsLook(void)
  * The newest that the job told, if it is news.
  */
 static void
-take_newest(Attempt *attempt)
+take_newest(LocalAttempt *attempt)
 {
 	struct stat st;
 	char	   *line;
@@ -84,7 +84,7 @@ take_newest(Attempt *attempt)
  * file of this machine, which the job itself must find.
  */
 bool
-CheckpointVerify(Attempt *attempt, const char *uri)
+CheckpointVerify(LocalAttempt *attempt, const char *uri)
 {
 	if (strncmp(uri, "file://", 7) == 0)
 		uri += 7;
@@ -95,9 +95,9 @@ CheckpointVerify(Attempt *attempt, const char *uri)
  * Has a child take the digest; false where none can be started.
  */
 static bool
-digest_begin(Attempt *attempt, const char *path)
+digest_begin(LocalAttempt *attempt, const char *path)
 {
-	Digest	   *digest = &attempt->digest;
+	FileDigest *digest = &attempt->digest;
 	int			ends[2];
 
 	if (pipe2(ends, O_CLOEXEC) != 0)
@@ -145,9 +145,9 @@ run_digest(uid_t uid, const char *path, int out)
 bool
 CheckpointChildGone(pid_t pid, int status)
 {
-	for (Attempt *a = attempts; a != NULL; a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
-		Digest	   *digest = &a->digest;
+		FileDigest *digest = &a->digest;
 		char		text[8192];
 		ssize_t		n;
 		char	   *size;
@@ -178,20 +178,20 @@ CheckpointChildGone(pid_t pid, int status)
 
 /* the database knows it, or will never want to */
 void
-CheckpointDone(Attempt *attempt)
+CheckpointDone(LocalAttempt *attempt)
 {
-	Digest	   *digest = &attempt->digest;
+	FileDigest *digest = &attempt->digest;
 
 	attempt->saved_step = digest->step;
 	free(digest->path);
-	memset(digest, 0, sizeof(Digest));
+	memset(digest, 0, sizeof(FileDigest));
 }
 
 /*
  * Does a digest that its end would cut off keep an attempt from being settled?
  */
 bool
-CheckpointHolds(const Attempt *attempt)
+CheckpointHolds(const LocalAttempt *attempt)
 {
 	return (attempt->digest.pid != 0 || attempt->digest.ready) &&
 		MonotonicNs() - attempt->gone_ns < LAST_WORD_LIMIT;

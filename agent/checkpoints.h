@@ -11,9 +11,9 @@
 #include "attempts.h"
 
 extern void CheckpointsLook(void);
-extern bool CheckpointVerify(Attempt *attempt, const char *uri);
+extern bool CheckpointVerify(LocalAttempt *attempt, const char *uri);
 extern bool CheckpointChildGone(pid_t pid, int status);
-extern void CheckpointDone(Attempt *attempt);
-extern bool CheckpointHolds(const Attempt *attempt);
+extern void CheckpointDone(LocalAttempt *attempt);
+extern bool CheckpointHolds(const LocalAttempt *attempt);
 
 #endif							/* GPUCREDIT_AGENT_CHECKPOINTS_H */

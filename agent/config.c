@@ -22,13 +22,16 @@ Config		config = {
 	.cgroup = "",
 	.keeper = "/usr/lib/gpucredit/gpucredit-keeper",
 	.isolation = "plain",
+	.seccomp = "yes",
 	.node_key = "",
 	.key = "",
 	.address = "",
 	.poke = "",
+	.listen = "no",
 	.heartbeat_ms = 5000,
 	.meter_ms = 60000,
 	.stop_grace_ms = 10000,
+	.most_processes = 32768,
 	.uids = 65536,
 };
 
@@ -48,12 +51,15 @@ static const struct
 	{"cgroup", &config.cgroup, NULL, 0, 0},
 	{"keeper", &config.keeper, NULL, 0, 0},
 	{"isolation", &config.isolation, NULL, 0, 0},
+	{"seccomp", &config.seccomp, NULL, 0, 0},
 	{"node_key", &config.node_key, NULL, 0, 0},
 	{"address", &config.address, NULL, 0, 0},
 	{"poke", &config.poke, NULL, 0, 0},
+	{"listen", &config.listen, NULL, 0, 0},
 	{"heartbeat_ms", NULL, &config.heartbeat_ms, 50, 20000},
 	{"meter_ms", NULL, &config.meter_ms, 100, 300000},
 	{"stop_grace_ms", NULL, &config.stop_grace_ms, 0, 600000},
+	{"most_processes", NULL, &config.most_processes, 16, 4194304},
 	{"uids", NULL, &config.uids, 1, 1000000000},
 };
 
@@ -71,7 +77,7 @@ static char *trim(char *text);
  * would run jobs where nobody wants them.
  */
 void
-ConfigRead(const char *path)
+ConfigRead(const char *path, bool of_node)
 {
 	FILE	   *file = fopen(path, "r");
 	char		line[4096];
@@ -81,12 +87,18 @@ ConfigRead(const char *path)
 	for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++)
 		take_line(line, path, number);
 	fclose(file);
-	if (config.node == NULL || *config.node == '\0')
+	if (of_node && (config.node == NULL || *config.node == '\0'))
 		Die("%s names no node", path);
 	if (strcmp(config.isolation, "plain") != 0 &&
 		strcmp(config.isolation, "bwrap") != 0)
 		Die("%s: isolation is plain or bwrap, not \"%s\"", path,
 			config.isolation);
+	if (strcmp(config.listen, "yes") != 0 &&
+		strcmp(config.listen, "no") != 0)
+		Die("%s: listen is yes or no, not \"%s\"", path, config.listen);
+	if (strcmp(config.seccomp, "yes") != 0 &&
+		strcmp(config.seccomp, "no") != 0)
+		Die("%s: seccomp is yes or no, not \"%s\"", path, config.seccomp);
 	if (*config.node_key != '\0')
 	{
 		config.key = FileGet(AT_FDCWD, config.node_key, NULL);

@@ -20,19 +20,23 @@ typedef struct Config
 	char	   *cgroup;			/* the folder of the attempts' cgroups */
 	char	   *keeper;			/* gpucredit-keeper */
 	char	   *isolation;		/* plain or bwrap */
+	char	   *seccomp;		/* jobs may not make some system calls: yes or
+								 * no */
 	char	   *node_key;		/* a file with the node's key; empty: none */
 	char	   *key;			/* what that file has */
 	char	   *address;		/* by which other nodes reach this one */
 	char	   *poke;			/* HOST:PORT to take datagrams at */
+	char	   *listen;			/* to the database's notifications: yes or no */
 	long		heartbeat_ms;
 	long		meter_ms;
 	long		stop_grace_ms;	/* between SIGTERM and SIGKILL */
 	uid_t		first_uid;		/* accounts are mapped from here; 0: not */
+	long		most_processes; /* of a job, where cgroups count them */
 	long		uids;			/* how many there are to give out */
 } Config;
 
 extern Config config;
 
-extern void ConfigRead(const char *path);
+extern void ConfigRead(const char *path, bool of_node);
 
 #endif							/* GPUCREDIT_AGENT_CONFIG_H */

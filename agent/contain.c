@@ -35,6 +35,7 @@ static int	each_process(const Contain *contain, Visit visit, void *context);
 static bool tagged(const char *pid, const char *tag);
 static bool stopped_or_dead(pid_t pid);
 static void send_signal(pid_t pid, void *context);
+static bool bears(pid_t pid, int signal);
 static void count_awake(pid_t pid, void *context);
 
 /*
@@ -261,10 +262,42 @@ tagged(const char *pid, const char *tag)
 	return false;
 }
 
+/*
+ * SIGUSR1 only to who expects it: any other process would die of it.
+ */
 static void
 send_signal(pid_t pid, void *context)
 {
-	(void) kill(pid, *(int *) context);
+	int			signal = *(int *) context;
+
+	if (signal != SIGUSR1 || bears(pid, signal))
+		(void) kill(pid, signal);
+}
+
+/*
+ * Does a process catch, block or ignore a signal?
+ */
+static bool
+bears(pid_t pid, int signal)
+{
+	char		path[64];
+	char		line[256];
+	FILE	   *status;
+	unsigned long long mask;
+	unsigned long long taken = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
+	status = fopen(path, "re");
+	while (status != NULL && fgets(line, sizeof(line), status) != NULL)
+	{
+		if (sscanf(line, "SigBlk: %llx", &mask) == 1 ||
+			sscanf(line, "SigIgn: %llx", &mask) == 1 ||
+			sscanf(line, "SigCgt: %llx", &mask) == 1)
+			taken |= mask;
+	}
+	if (status != NULL)
+		fclose(status);
+	return (taken >> (signal - 1) & 1) != 0;
 }
 
 static void

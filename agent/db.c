@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "config.h"
 #include "db.h"
@@ -35,11 +36,13 @@ static int64_t pause_ns = PAUSE_LEAST;
 static DbAnswer waiting;
 static void *waiting_context;
 static PGresult * kept;			/* of the call in flight */
+static int	connects;
 
 static void set_stage(DbStage next);
 static void give_up(const char *why);
 static void connect_begin(void);
 static void connect_go_on(void);
+static void listens(PGresult * result, void *context);
 static void take_answer(void);
 static void answered(PGresult * result);
 
@@ -47,6 +50,13 @@ bool
 DbIdle(void)
 {
 	return stage == DB_IDLE;
+}
+
+/* how often it was connected */
+int
+DbConnects(void)
+{
+	return connects;
 }
 
 /*
@@ -144,11 +154,16 @@ set_stage(DbStage next)
 static void
 give_up(const char *why)
 {
+	static const struct linger at_once = {1, 0};
 	bool		calling = stage == DB_CALLING;
 	const char *message = conn == NULL ? "" : PQerrorMessage(conn);
 
 	Say("event=%s error=\"%.*s\"", why, (int) strcspn(message, "\n"),
 		message);
+	/* what is still on its way is not to be done after a later call */
+	if (calling && conn != NULL && PQsocket(conn) >= 0)
+		(void) setsockopt(PQsocket(conn), SOL_SOCKET, SO_LINGER, &at_once,
+						  sizeof(at_once));
 	PQfinish(conn);
 	conn = NULL;
 	PQclear(kept);
@@ -169,6 +184,9 @@ connect_begin(void)
 		give_up("connect_failed");
 }
 
+/*
+ * Connected, it first asks for notifications, if it is to.
+ */
 static void
 connect_go_on(void)
 {
@@ -180,8 +198,40 @@ connect_go_on(void)
 		PQsetnonblocking(conn, 1);
 		pause_ns = PAUSE_LEAST;
 		set_stage(DB_IDLE);
+		connects++;
 		Say("event=connected");
+		if (strcmp(config.listen, "yes") == 0)
+			DbCall("LISTEN gpucredit_node", 0, NULL, listens, NULL);
 	}
+}
+
+/*
+ * Without notifications all comes with the next heartbeat.
+ */
+static void
+listens(PGresult * result, void *context)
+{
+	(void) context;
+	if (result != NULL && PQresultStatus(result) != PGRES_COMMAND_OK)
+		Say("event=listen_refused state=%s error=\"%s\"", DbState(result),
+			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+}
+
+/*
+ * Has the database said that there is something for this node?
+ */
+bool
+DbNotified(void)
+{
+	PGnotify   *one;
+	bool		any = false;
+
+	while (conn != NULL && (one = PQnotifies(conn)) != NULL)
+	{
+		any |= strcmp(one->extra, config.node) == 0;
+		PQfreemem(one);
+	}
+	return any;
 }
 
 /*

@@ -25,8 +25,10 @@
 typedef void (*DbAnswer) (PGresult * result, void *context);
 
 extern bool DbIdle(void);
+extern int	DbConnects(void);
 extern void DbCall(const char *sql, int n, const char *const *values,
 				   DbAnswer answer, void *context);
+extern bool DbNotified(void);
 extern int	DbFd(short *events);
 extern void DbWork(void);
 extern int	DbWaitMs(void);

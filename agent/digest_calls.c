@@ -23,12 +23,12 @@ static void save_answered(PGresult * result, void *context);
  * Whose digest is there and has not been told.  What an attempt had run by
  * then is told first, as that is what its checkpoint counts for.
  */
-Attempt *
+LocalAttempt *
 DigestNext(bool resumes)
 {
 	int64_t		now = MonotonicNs();
 
-	for (Attempt *a = attempts; a != NULL; a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (!a->digest.ready || a->resumes != resumes ||
 			a->phase == PHASE_SETTLED || now < a->settle_due_ns)
@@ -44,9 +44,9 @@ DigestNext(bool resumes)
  * What was found of the checkpoint that an attempt is to go on from.
  */
 void
-DigestResume(Attempt *attempt)
+DigestResume(LocalAttempt *attempt)
 {
-	const Digest *digest = &attempt->digest;
+	const FileDigest *digest = &attempt->digest;
 	char	   *job = Format("%lld", (long long) attempt->job);
 	char	   *number = Format("%d", attempt->number);
 	char	   *from = Format("%d", attempt->from_attempt);
@@ -56,8 +56,9 @@ DigestResume(Attempt *attempt)
 
 	DbCall("SELECT good, from_attempt, from_step, uri,"
 		   " pg_catalog.encode(sha256, 'hex') AS sha256, size_bytes"
-		   FROM_PROVEN("resumed", "$2::pg_catalog.text")
-		   ", $3, $4, $5, $6, pg_catalog.decode($7, 'hex'))", 7, values, resume_answered,
+		   FROM_PROVEN("checkpoint_loaded", "$2::pg_catalog.text")
+		   ", $3, $4, $5, $6, pg_catalog.decode($7, 'hex'))", 7, values,
+		   resume_answered,
 		   attempt);
 	free(job);
 	free(number);
@@ -71,7 +72,7 @@ DigestResume(Attempt *attempt)
 static void
 resume_answered(PGresult * result, void *context)
 {
-	Attempt    *attempt = context;
+	LocalAttempt *attempt = context;
 	json_t	   *checkpoint = NULL;
 	bool		good;
 
@@ -104,9 +105,9 @@ resume_answered(PGresult * result, void *context)
  * A job has saved.
  */
 void
-DigestSave(Attempt *attempt)
+DigestSave(LocalAttempt *attempt)
 {
-	const Digest *digest = &attempt->digest;
+	const FileDigest *digest = &attempt->digest;
 	char	   *job = Format("%lld", (long long) attempt->job);
 	char	   *number = Format("%d", attempt->number);
 	char	   *step = Format("%lld", (long long) digest->step);
@@ -129,7 +130,7 @@ DigestSave(Attempt *attempt)
 static void
 save_answered(PGresult * result, void *context)
 {
-	Attempt    *attempt = context;
+	LocalAttempt *attempt = context;
 	const char *state = result == NULL ? "" : DbState(result);
 
 	if (PQresultStatus(result) != PGRES_TUPLES_OK &&

@@ -10,8 +10,8 @@
 
 #include "attempts.h"
 
-extern Attempt *DigestNext(bool resumes);
-extern void DigestResume(Attempt *attempt);
-extern void DigestSave(Attempt *attempt);
+extern LocalAttempt *DigestNext(bool resumes);
+extern void DigestResume(LocalAttempt *attempt);
+extern void DigestSave(LocalAttempt *attempt);
 
 #endif							/* GPUCREDIT_AGENT_DIGEST_CALLS_H */

@@ -20,7 +20,7 @@
  * What part_ended() is told: from "exit", and from why it was told to stop.
  */
 void
-AttemptEnding(const Attempt *attempt, Ending *ending)
+AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 {
 	static const struct
 	{
@@ -33,7 +33,8 @@ AttemptEnding(const Attempt *attempt, Ending *ending)
 		{"drain", "preempted"}, {"reclaim", "preempted"},
 		{"low_funds", "preempted"}, {"part_failed", "failed"},
 	};
-	char	   *line = FileGet(attempt->dir, "exit", NULL);
+	char	   *line = attempt->unwritten != NULL ? Dup(attempt->unwritten) :
+		FileGet(attempt->dir, "exit", NULL);
 	char		kind[32] = EXIT_LOST;
 	int			status = 0;
 	long long	elapsed = -1;

@@ -76,6 +76,19 @@ run_at(uint64_t position, size_t len)
 }
 
 /*
+ * The first position from one on that is still to be had.  While the job runs
+ * the keeper may be writing one chunk more than it has counted.
+ */
+uint64_t
+JobLogOldest(uint64_t total, uint64_t from, bool written)
+{
+	uint64_t	kept = LOG_RING - (written ? CHUNK : 0);
+
+	return from >= LOG_HEAD && total > kept && from < total - kept ?
+		total - kept : from;
+}
+
+/*
  * Reads of the stream from a position; what the ring has overwritten since is
  * not to be had: then it returns 0.
  */
@@ -84,9 +97,8 @@ JobLogRead(int file, uint64_t total, uint64_t from, char *to, size_t len)
 {
 	size_t		done = 0;
 
-	if (from >= LOG_HEAD && total > LOG_RING && from < total - LOG_RING)
-		return 0;
-	while (done < len && from < total)
+	while (done < len && from < total &&
+		   JobLogOldest(total, from, false) == from)
 	{
 		uint64_t	rest = total - from;
 		size_t		run = run_at(from, rest < len - done ? rest : len - done);

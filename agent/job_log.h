@@ -22,6 +22,7 @@ typedef struct JobLog
 } JobLog;
 
 extern void JobLogPump(JobLog *log);
+extern uint64_t JobLogOldest(uint64_t total, uint64_t from, bool written);
 extern size_t JobLogRead(int file, uint64_t total, uint64_t from, char *to,
 						 size_t len);
 extern size_t JobLogTail(int file, uint64_t total, char *to, size_t len);

@@ -11,7 +11,7 @@
  *
  * The agent tells it words by the pipe "control", a line each:
  *
- *	save				SIGUSR1: save, and go on
+ *	save				SIGUSR1, to who does not die of it: save, and go on
  *	leave MS GRACE_MS	SIGUSR1; in MS it is killed, GRACE_MS before it SIGTERM
  *	stop GRACE_MS		SIGTERM; killed in GRACE_MS
  *	thaw				go on after a fence
@@ -41,6 +41,7 @@
 #define EMPTY_TICK_MS	10		/* while the last processes go */
 #define FREEZE_LIMIT	(5 * NS_PER_S)
 
+static void keep_room(const Keeper *keeper);
 static void keep(Keeper *keeper);
 static int	wait_ms(const Keeper *keeper);
 static void reap(Keeper *keeper);
@@ -89,6 +90,7 @@ main(int argc, char **argv)
 		if (keeper.lease == NULL)
 			Die("could not map %s: %s", keeper.start.lease, strerror(errno));
 	}
+	keep_room(&keeper);
 	keeper.contain = ContainOpen(keeper.start.cgroup, keeper.start.tag);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 
@@ -98,6 +100,20 @@ main(int argc, char **argv)
 		Die("could not write %s/gone: %s", argv[1], strerror(errno));
 	CrashPoint("gone");
 	return 0;
+}
+
+/*
+ * A job that fills the disk does not keep its end from being written.
+ */
+static void
+keep_room(const Keeper *keeper)
+{
+	int			fd = openat(keeper->dir, "reserve",
+							O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd < 0 || posix_fallocate(fd, 0, RESERVE) != 0)
+		Die("no room on the disk");
+	close(fd);
 }
 
 /*
@@ -194,6 +210,8 @@ KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *messag
 
 	len = snprintf(line, sizeof(line), "%s %d %lld %s\n", kind, status,
 				   (long long) elapsed_us(keeper->state, now), message);
+	/* the room that was kept for this */
+	(void) unlinkat(keeper->dir, "reserve", 0);
 	while (!FilePut(keeper->dir, "exit", line, len))
 	{
 		Say("event=exit_not_written error=\"%s\"", strerror(errno));

@@ -27,6 +27,9 @@ typedef struct Start
 	char	   *files[2];		/* of stdout and stderr; NULL: the log */
 	uid_t		uid;
 	gid_t		gid;
+	bool		filters;		/* system calls: by itself */
+	bool		passes;			/* the filter on, to bubblewrap */
+	bool		keeps;			/* capabilities: bubblewrap drops them */
 	bool		drops;			/* uid and gid are to be taken on */
 	char	   *argv[WORDS + 1];
 	int			nargs;

@@ -28,6 +28,7 @@
 #include "device_filter.h"
 #include "devices.h"
 #include "launch.h"
+#include "seccomp.h"
 #include "util.h"
 
 /* "start" while it is written; refused: why it cannot be */
@@ -40,7 +41,7 @@ typedef struct Writer
 /* What is known of an attempt while its start is written. */
 typedef struct Launch
 {
-	const Attempt *attempt;
+	const LocalAttempt *attempt;
 	const		json_t *intent;
 	const		json_t *spec;
 	uint64_t	gpus;
@@ -71,7 +72,7 @@ static void limit(const Launch *launch);
  * Writes "start"; returns NULL, or the line of "exit" that says why not.
  */
 char *
-LaunchWriteStart(const Attempt *attempt, const json_t * intent)
+LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 {
 	Writer		writer = {0};
 	char	   *text;
@@ -112,20 +113,23 @@ LaunchWriteStart(const Attempt *attempt, const json_t * intent)
 		put(&writer, "uid", "%u", (unsigned) launch.uid);
 		put(&writer, "gid", "%u", (unsigned) launch.uid);
 	}
+	if (strcmp(config.seccomp, "yes") == 0)
+		put(&writer, "seccomp", "%s",
+			strcmp(config.isolation, "bwrap") == 0 ? "pass" : "load");
 	if (strcmp(config.isolation, "bwrap") == 0)
+	{
+		put(&writer, "caps", "keep");
 		put_bwrap(&writer, &launch);
+	}
 	put_program(&writer, &launch);
 	put_files(&writer, &launch);
 	put_environment(&writer, &launch);
 	fclose(writer.out);
 	if (writer.refused == NULL &&
-		!FilePut(attempt->dir, "start", text, len))
-		Die("could not write start of %s: %s", attempt->tag,
-			strerror(errno));
-	if (writer.refused == NULL &&
-		mkfifoat(attempt->dir, "control", 0600) != 0 && errno != EEXIST)
-		Die("could not make control of %s: %s", attempt->tag,
-			strerror(errno));
+		(!FilePut(attempt->dir, "start", text, len) ||
+		 (mkfifoat(attempt->dir, "control", 0600) != 0 && errno != EEXIST)))
+		refuse(&writer, EXIT_NOT_STARTED, errno, "could not write it down: %s",
+			   strerror(errno));
 	free(text);
 	free(launch.work);
 	return writer.refused;
@@ -230,7 +234,7 @@ put_bwrap(Writer *writer, const Launch *launch)
 	static const char *const words[] = {
 		"bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
 		"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
-		"--tmpfs", "/tmp", "--tmpfs", "/run",
+		"--tmpfs", "/tmp", "--tmpfs", "/run", "--cap-drop", "ALL",
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -256,6 +260,11 @@ put_bwrap(Writer *writer, const Launch *launch)
 		put(writer, "arg", "--dev-bind-try");
 		put(writer, "arg", "%s", path);
 		put(writer, "arg", "%s", path);
+	}
+	if (strcmp(config.seccomp, "yes") == 0)
+	{
+		put(writer, "arg", "--seccomp");
+		put(writer, "arg", "%d", SECCOMP_FD);
 	}
 	put(writer, "arg", "--chdir");
 	put(writer, "arg", "%s", launch->workdir);
@@ -413,7 +422,8 @@ static void
 put_environment(Writer *writer, const Launch *launch)
 {
 	const		json_t *env = json_object_get(launch->spec, "env");
-	const		json_t *checkpoint = json_object_get(launch->spec, "checkpoint");
+	const		json_t *checkpoint = json_object_get(launch->spec,
+													 "checkpoint");
 	const char *save_to = json_string_value(json_object_get(launch->intent,
 															"save_to"));
 	char	   *visible = list_devices(launch->gpus, false);
@@ -462,9 +472,10 @@ put_environment(Writer *writer, const Launch *launch)
 static void
 put_gang(Writer *writer, const Launch *launch)
 {
-	const Attempt *attempt = launch->attempt;
+	const LocalAttempt *attempt = launch->attempt;
 	const		json_t *nodes = json_object_get(launch->intent, "nodes");
-	const		json_t *addresses = json_object_get(launch->intent, "addresses");
+	const		json_t *addresses = json_object_get(launch->intent,
+													"addresses");
 	const char *master = json_string_value(json_array_get(addresses, 0));
 	size_t		i;
 	json_t	   *node;
@@ -527,6 +538,8 @@ limit(const Launch *launch)
 {
 	static bool said = false;
 	const char *path = launch->attempt->cgroup;
+	long long	cpu = json_integer_value(json_object_get(launch->intent,
+														 "cpu_milli"));
 	long long	memory = json_integer_value(json_object_get(launch->intent,
 															"memory_mib"));
 	char		text[32];
@@ -536,7 +549,12 @@ limit(const Launch *launch)
 		Say("event=no_device_filter error=\"%s\"", strerror(errno));
 		said = true;
 	}
-	ContainLimit(path, "pids.max", "32768");
+	snprintf(text, sizeof(text), "%ld", config.most_processes);
+	ContainLimit(path, "pids.max", text);
+	/* 100 for each core that it asked for: 1 to 10000 is what there is */
+	cpu = cpu <= 0 ? 100 : cpu < 10 ? 1 : cpu > 1000000 ? 10000 : cpu / 10;
+	snprintf(text, sizeof(text), "%lld", cpu);
+	ContainLimit(path, "cpu.weight", text);
 	if (memory > 0)
 	{
 		snprintf(text, sizeof(text), "%lld", memory * 1024 * 1024);
@@ -549,7 +567,7 @@ limit(const Launch *launch)
  * Starts the keeper.  It outlives us: it is no process of our session.
  */
 pid_t
-LaunchKeeper(const Attempt *attempt)
+LaunchKeeper(const LocalAttempt *attempt)
 {
 	char	   *path = Format("%s/run/%s", config.state, attempt->name);
 	pid_t		pid = fork();

@@ -10,8 +10,9 @@
 
 #include "attempts.h"
 
-extern char *LaunchWriteStart(const Attempt *attempt, const json_t * intent);
+extern char *LaunchWriteStart(const LocalAttempt *attempt,
+							  const json_t * intent);
 extern uid_t LaunchUid(const char *org);
-extern pid_t LaunchKeeper(const Attempt *attempt);
+extern pid_t LaunchKeeper(const LocalAttempt *attempt);
 
 #endif							/* GPUCREDIT_AGENT_LAUNCH_H */

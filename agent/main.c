@@ -4,9 +4,10 @@
  *		gpucredit-agent: runs on a node what the database says.
  *
  *	gpucredit-agent CONFIG
+ *	gpucredit-agent poke CONFIG		(poke.c)
  *
- * One loop waits for the database, for what keepers write, for datagrams that
- * mean "ask now", and for time.  Each turn looks at every attempt, then makes
+ * One loop waits for the database, for what keepers write, for notifications
+ * and datagrams that mean "ask now", and for time.  Each turn looks at every attempt, then makes
  * the most urgent call if none is in flight: the heartbeat when it is due,
  * settlements, then metering.
  *
@@ -36,9 +37,11 @@
 #include "contain.h"
 #include "db.h"
 #include "devices.h"
+#include "poke.h"
 #include "util.h"
 
 #define LOOK_MS		1000		/* at attempts, whatever happens */
+#define POKE_MS		100			/* between two pokes that are obeyed */
 
 int			run_dir;
 int			watches;
@@ -48,6 +51,7 @@ Lease	   *lease;
 
 static int	signals;
 static int	pokes = -1;
+static bool poked;
 static bool ends;
 
 static void open_state(void);
@@ -59,14 +63,19 @@ static void open_pokes(void);
 static void turn(void);
 static void take_signals(void);
 static void drain(int fd);
-static bool take_pokes(void);
+static void take_pokes(void);
+static void obey_pokes(void);
 
 int
 main(int argc, char **argv)
 {
-	if (argc != 2 || argv[1][0] == '-')
-		Die("usage: gpucredit-agent CONFIG");
-	ConfigRead(argv[1]);
+	bool		pokes_others = argc == 3 && strcmp(argv[1], "poke") == 0;
+
+	if ((argc != 2 && !pokes_others) || argv[1][0] == '-')
+		Die("usage: gpucredit-agent [poke] CONFIG");
+	ConfigRead(argv[argc - 1], !pokes_others);
+	if (pokes_others)
+		PokeRun();
 	signal(SIGPIPE, SIG_IGN);
 	open_state();
 	read_boot_id();
@@ -190,7 +199,9 @@ open_pokes(void)
 		if (port == NULL)
 			Die("poke is HOST:PORT, not \"%s\"", config.poke);
 		*port++ = '\0';
-		if (getaddrinfo(host, port, &hints, &found) != 0)
+		if (*host == '[' && port[-2] == ']')
+			port[-2] = '\0';
+		if (getaddrinfo(*host == '[' ? host + 1 : host, port, &hints, &found) != 0)
 			Die("poke: cannot find \"%s\"", config.poke);
 		pokes = socket(found->ai_family, SOCK_DGRAM | SOCK_NONBLOCK |
 					   SOCK_CLOEXEC, 0);
@@ -214,20 +225,23 @@ turn(void)
 	int			calls = CallsWaitMs();
 	int			wait = db < calls ? db : calls;
 
+	if (poked && wait > POKE_MS)
+		wait = POKE_MS;
 	fds[3].fd = DbFd(&fds[3].events);
 	if (poll(fds, 4, wait < LOOK_MS ? wait : LOOK_MS) < 0 && errno != EINTR)
 		Die("could not wait: %s", strerror(errno));
 	take_signals();
 	drain(watches);
-	if (take_pokes())
-		BeatSoon();
+	take_pokes();
 	DevicesLook();
 	AttemptsLook();
+	AttemptsForget();
 	CheckpointsLook();
 	DbWork();
+	poked |= DbNotified();
+	obey_pokes();
 	if (DbIdle())
 		CallsMake();
-	AttemptsForget();
 }
 
 /*
@@ -262,21 +276,30 @@ drain(int fd)
 }
 
 /*
- * Datagrams mean "ask now", whatever is in them.  At most ten a second are
- * obeyed; one that is lost costs one interval.
+ * Datagrams mean "ask now", whatever is in them.
  */
-static bool
+static void
 take_pokes(void)
 {
-	static int64_t obeyed_ns;
 	char		waste[64];
-	bool		any = false;
 
 	for (int i = 0; i < 1000 && pokes >= 0 &&
 		 recv(pokes, waste, sizeof(waste), 0) >= 0; i++)
-		any = true;
-	if (!any || MonotonicNs() - obeyed_ns < NS_PER_S / 10)
-		return false;
+		poked = true;
+}
+
+/*
+ * So do notifications.  Ten times a second is often enough; one that is lost
+ * costs one interval.
+ */
+static void
+obey_pokes(void)
+{
+	static int64_t obeyed_ns;
+
+	if (!poked || MonotonicNs() - obeyed_ns < POKE_MS * NS_PER_MS)
+		return;
 	obeyed_ns = MonotonicNs();
-	return true;
+	poked = false;
+	BeatSoon();
 }

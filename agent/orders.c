@@ -21,23 +21,29 @@
 #include "attempts.h"
 #include "checkpoints.h"
 #include "config.h"
+#include "devices.h"
 #include "launch.h"
 #include "util.h"
 
 #define KEEPER_STARTS	(5 * NS_PER_S)	/* a keeper has its lock by then */
 
+static bool reused(const LocalAttempt *attempt, const Order *order);
+static void forget(LocalAttempt *attempt);
 static void begin(const Order *order);
 static void begin_over(const Order *order);
-static Attempt *write_intent(const Order *order);
-static void go_on_from(Attempt *attempt, const json_t * checkpoint);
-static void launch(Attempt *attempt);
+static LocalAttempt *write_intent(const Order *order);
+static void not_written(const Order *order, const char *name, int error);
+static void go_on_from(LocalAttempt *attempt, const json_t * checkpoint);
+static void launch(LocalAttempt *attempt);
 static json_t * intent_of(const Order *order);
 static json_t * lines_of(const char *text);
 static char *folder_name(const char *org, int64_t job, int number);
 static bool settles(const char *reason);
-static void tell(Attempt *attempt, const char *format,...)
+static bool leaves(const Order *order);
+static void have_saved(LocalAttempt *attempt, const Order *order);
+static bool tell(LocalAttempt *attempt, const char *format,...)
 			__attribute__((format(printf, 2, 3)));
-static void note_told(Attempt *attempt, const char *reason);
+static void note_told(LocalAttempt *attempt, const char *reason);
 
 /*
  * Does what a heartbeat's row says.
@@ -45,10 +51,18 @@ static void note_told(Attempt *attempt, const char *reason);
 void
 AttemptObey(const Order *order)
 {
-	Attempt    *attempt = AttemptFind(order->org, order->job, order->number);
+	LocalAttempt *attempt = AttemptFind(order->org, order->job,
+										order->number);
 	bool		stop = strcmp(order->action, "stop") == 0;
 	const char *reason = order->reason == NULL ? "" : order->reason;
 
+	if (attempt != NULL && reused(attempt, order))
+	{
+		forget(attempt);
+		attempt = AttemptFind(order->org, order->job, order->number);
+		if (attempt != NULL)
+			return;				/* once it is gone from here */
+	}
 	if (attempt == NULL)
 	{
 		if (strcmp(order->action, "start") == 0)
@@ -57,13 +71,18 @@ AttemptObey(const Order *order)
 			begin_over(order);
 		return;
 	}
+	/* a database restored from before it heard of the end hears it again */
+	if (attempt->phase == PHASE_SETTLED && (!stop || settles(reason)))
+	{
+		Say("event=settled_before attempt=%s", attempt->tag);
+		attempt->phase = PHASE_GONE;
+	}
 	if (attempt->phase != PHASE_RUNS)
 		return;
 	if (attempt->resumes)
 	{
 		/* nothing runs yet, so whatever ends it ends it at once */
-		if (stop || (strcmp(order->action, "checkpoint") == 0 &&
-					 strcmp(reason, "periodic") != 0))
+		if (stop || leaves(order))
 		{
 			note_told(attempt, reason);
 			AttemptWriteLost(attempt, false);
@@ -74,35 +93,113 @@ AttemptObey(const Order *order)
 	if (stop)
 	{
 		note_told(attempt, reason);
-		tell(attempt, "stop %ld\n", config.stop_grace_ms);
+		(void) tell(attempt, "stop %ld\n", config.stop_grace_ms);
 	}
-	else if (strcmp(order->action, "checkpoint") == 0 &&
-			 strcmp(reason, "periodic") != 0)
+	else if (leaves(order))
 	{
 		note_told(attempt, reason);
-		tell(attempt, "leave %lld %ld\n",
-			 (long long) (order->left_ms < 0 ? 0 : order->left_ms),
-			 config.stop_grace_ms);
+		(void) tell(attempt, "leave %lld %ld\n",
+					(long long) (order->left_ms < 0 ? 0 : order->left_ms),
+					config.stop_grace_ms);
 	}
 	else
 	{
-		if (order->save || strcmp(order->action, "checkpoint") == 0)
-			tell(attempt, "save\n");
+		have_saved(attempt, order);
 		if (attempt->state != NULL && attempt->state->frozen_since_ns != 0)
-			tell(attempt, "thaw\n");
+			(void) tell(attempt, "thaw\n");
 	}
 }
 
 /*
+ * Is it to save and be gone?  Before its wall limit it only saves: the limit
+ * itself ends it.
+ */
+static bool
+leaves(const Order *order)
+{
+	return strcmp(order->action, "checkpoint") == 0 &&
+		(order->reason == NULL || (strcmp(order->reason, "periodic") != 0 &&
+								   strcmp(order->reason, "wall_limit") != 0));
+}
+
+/*
+ * Has the job save, once for each time that this is due: it is said with each
+ * heartbeat until the database knows a checkpoint.  After a restart of the
+ * agent it is told again.
+ */
+static void
+have_saved(LocalAttempt *attempt, const Order *order)
+{
+	const char *why = order->reason == NULL ? "periodic" : order->reason;
+
+	if (!order->save)
+	{
+		free(attempt->saves);
+		attempt->saves = NULL;
+	}
+	else if ((attempt->saves == NULL || strcmp(attempt->saves, why) != 0) &&
+			 tell(attempt, "save\n"))
+	{
+		free(attempt->saves);
+		attempt->saves = Dup(why);
+		Say("event=told_to_save attempt=%s reason=%s", attempt->tag, why);
+	}
+}
+
+/*
+ * Is this another attempt of the same number?  A database that was restored
+ * from an earlier time gives out again the numbers that it forgot.
+ */
+static bool
+reused(const LocalAttempt *attempt, const Order *order)
+{
+	return attempt->forgotten || (order->placed_us != 0 &&
+								  attempt->placed_us != 0 &&
+								  attempt->placed_us != order->placed_us);
+}
+
+/*
+ * What no database knows any more is ended, and told to nobody.
+ */
+static void
+forget(LocalAttempt *attempt)
+{
+	if (!attempt->forgotten)
+		Say("event=forgotten attempt=%s", attempt->tag);
+	attempt->forgotten = true;
+	if (attempt->phase == PHASE_RUNS && attempt->resumes)
+	{
+		AttemptWriteLost(attempt, false);
+		AttemptGone(attempt);
+	}
+	else if (attempt->phase == PHASE_RUNS)
+		(void) tell(attempt, "stop %ld\n", config.stop_grace_ms);
+	AttemptsForget();
+}
+
+/*
  * Writes down what is to run, then has a keeper run it, or first looks at what
- * it is to go on from.
+ * it is to go on from.  A device that something here still has is waited for:
+ * the database says so with each heartbeat.
  */
 static void
 begin(const Order *order)
 {
-	Attempt    *attempt = write_intent(order);
-	json_t	   *intent = AttemptIntent(attempt->dir);
+	LocalAttempt *attempt;
+	json_t	   *intent;
+	uint64_t	gpus;
 
+	if (order->gpus != NULL && SetParse(order->gpus, &gpus) &&
+		!AttemptFits(gpus, order->share == NULL ? 1000 : atoi(order->share)))
+	{
+		Say("event=devices_taken attempt=%s/%lld/%d gpus=%s", order->org,
+			(long long) order->job, order->number, order->gpus);
+		return;
+	}
+	attempt = write_intent(order);
+	if (attempt == NULL)
+		return;
+	intent = AttemptIntent(attempt->dir);
 	CrashPoint("intent");
 	go_on_from(attempt, json_object_get(json_object_get(intent, "spec"),
 										"checkpoint"));
@@ -116,10 +213,12 @@ begin(const Order *order)
 static void
 begin_over(const Order *order)
 {
-	Attempt    *attempt = write_intent(order);
+	LocalAttempt *attempt = write_intent(order);
 
 	bool		stop = strcmp(order->action, "stop") == 0;
 
+	if (attempt == NULL)
+		return;
 	if (stop)
 		note_told(attempt, order->reason);
 	AttemptWriteLost(attempt, !stop);
@@ -127,29 +226,35 @@ begin_over(const Order *order)
 }
 
 /*
- * What is to run is on disk when this returns.
+ * What is to run is on disk when this returns; NULL where no disk took it.
  */
-static Attempt *
+static LocalAttempt *
 write_intent(const Order *order)
 {
 	char	   *name = folder_name(order->org, order->job, order->number);
 	json_t	   *intent = intent_of(order);
 	char	   *text = json_dumps(intent, JSON_COMPACT);
-	Attempt    *attempt;
+	LocalAttempt *attempt;
 	int			dir;
 
 	mkdirat(run_dir, name, 0711);
 	dir = openat(run_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0 || !FilePut(dir, "intent", text, strlen(text)) ||
 		fsync(run_dir) != 0)
-		Die("could not write %s/run/%s: %s", config.state, name,
-			strerror(errno));
-	close(dir);
-	attempt = AttemptOpen(name);
-	if (attempt == NULL)
-		Die("could not read back %s/run/%s", config.state, name);
-	attempt->next = attempts;
-	attempts = attempt;
+	{
+		not_written(order, name, errno);
+		attempt = NULL;
+	}
+	else
+	{
+		attempt = AttemptOpen(name);
+		if (attempt == NULL)
+			Die("could not read back %s/run/%s", config.state, name);
+		attempt->next = attempts;
+		attempts = attempt;
+	}
+	if (dir >= 0)
+		close(dir);
 	free(name);
 	free(text);
 	json_decref(intent);
@@ -157,11 +262,43 @@ write_intent(const Order *order)
 }
 
 /*
+ * Nothing is begun that is not written down.  The next try may find room;
+ * where there is none to be made, the database hears that this node cannot.
+ */
+static void
+not_written(const Order *order, const char *name, int error)
+{
+	LocalAttempt *attempt;
+
+	Say("event=intent_not_written attempt=%s/%lld/%d error=\"%s\"",
+		order->org, (long long) order->job, order->number, strerror(error));
+	AttemptsMakeRoom();
+	attempt = Alloc(sizeof(LocalAttempt));
+	attempt->org = Dup(order->org);
+	attempt->job = order->job;
+	attempt->number = order->number;
+	attempt->tag = Format("%s/%lld/%d", order->org, (long long) order->job,
+						  order->number);
+	attempt->name = Dup(name);
+	attempt->dir = -1;
+	attempt->control = -1;
+	attempt->saved_step = -1;
+	attempt->placed_us = order->placed_us;
+	attempt->phase = PHASE_GONE;
+	attempt->unwritten = Format("%s 0 0 could not write it down: %s",
+								strcmp(order->action, "start") == 0 ?
+								EXIT_NOT_STARTED : EXIT_LOST,
+								strerror(error));
+	attempt->next = attempts;
+	attempts = attempt;
+}
+
+/*
  * A checkpoint that this machine can read is digested before it is gone on
  * from.
  */
 static void
-go_on_from(Attempt *attempt, const json_t * checkpoint)
+go_on_from(LocalAttempt *attempt, const json_t * checkpoint)
 {
 	const char *uri = json_string_value(json_object_get(checkpoint, "uri"));
 
@@ -182,7 +319,7 @@ go_on_from(Attempt *attempt, const json_t * checkpoint)
  * or from the one before it (NULL: from the start).
  */
 void
-AttemptResume(Attempt *attempt, bool good, json_t * checkpoint)
+AttemptResume(LocalAttempt *attempt, bool good, json_t * checkpoint)
 {
 	json_t	   *intent = AttemptIntent(attempt->dir);
 	json_t	   *spec = json_object_get(intent, "spec");
@@ -212,7 +349,7 @@ AttemptResume(Attempt *attempt, bool good, json_t * checkpoint)
  * Has a keeper run it; what cannot be run is over.
  */
 static void
-launch(Attempt *attempt)
+launch(LocalAttempt *attempt)
 {
 	json_t	   *intent = AttemptIntent(attempt->dir);
 	char	   *refused = LaunchWriteStart(attempt, intent);
@@ -220,14 +357,10 @@ launch(Attempt *attempt)
 	json_decref(intent);
 	if (refused != NULL)
 	{
-		char	   *line = Format("%s\n", refused);
-
 		Say("event=not_started attempt=%s error=\"%s\"", attempt->tag,
 			refused);
-		(void) FilePut(attempt->dir, "exit", line, strlen(line));
+		AttemptWriteExit(attempt, refused);
 		AttemptGone(attempt);
-		free(line);
-		free(refused);
 		return;
 	}
 	CrashPoint("start");
@@ -257,6 +390,10 @@ intent_of(const Order *order)
 	json_object_set_new(intent, "share", json_string(order->share == NULL ?
 													 "1000" : order->share));
 	json_object_set_new(intent, "spec", spec == NULL ? json_object() : spec);
+	json_object_set_new(intent, "placed_us", json_integer(order->placed_us));
+	json_object_set_new(intent, "cpu_milli", json_integer(order->cpu_milli));
+	json_object_set_new(intent, "memory_mib",
+						json_integer(order->memory_mib));
 	json_object_set_new(intent, "nodes", lines_of(order->nodes == NULL ?
 												  config.node :
 												  order->nodes));
@@ -310,27 +447,27 @@ settles(const char *reason)
 }
 
 /*
- * Tells the keeper a word.  One that is not there yet is told with the next
- * heartbeat.
+ * Tells the keeper a word.  False: it is not there yet, and is told with the
+ * next heartbeat.
  */
-static void
-tell(Attempt *attempt, const char *format,...)
+static bool
+tell(LocalAttempt *attempt, const char *format,...)
 {
 	char		line[128];
 	int			len;
 	va_list		args;
 
 	if (attempt->control < 0)
-		return;
+		return false;
 	va_start(args, format);
 	len = vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	(void) !write(attempt->control, line, len);
+	return write(attempt->control, line, len) == len;
 }
 
 /* the first reason stands: it is what ends the attempt */
 static void
-note_told(Attempt *attempt, const char *reason)
+note_told(LocalAttempt *attempt, const char *reason)
 {
 	if (attempt->told != NULL)
 		return;

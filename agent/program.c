@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "keeper.h"
+#include "seccomp.h"
 #include "util.h"
 
 /* Why the child could not become the program. */
@@ -67,6 +68,13 @@ ProgramRead(Keeper *keeper)
 			start->files[0] = value;
 		else if (strncmp(at, "error=", 6) == 0)
 			start->files[1] = value;
+		else if (strcmp(at, "caps=keep") == 0)
+			start->keeps = true;
+		else if (strncmp(at, "seccomp=", 8) == 0)
+		{
+			start->filters = strcmp(value, "load") == 0;
+			start->passes = strcmp(value, "pass") == 0;
+		}
 		else if (strncmp(at, "uid=", 4) == 0)
 		{
 			start->uid = strtoul(value, NULL, 10);
@@ -204,18 +212,21 @@ run_program(const Start *start, const Contain *contain, int gate, int failed,
 			dup2(outputs[0], STDOUT_FILENO) >= 0 &&
 			dup2(outputs[1], STDERR_FILENO) >= 0 &&
 			dup2(messages, 3) >= 0 &&
+			(start->keeps || CapabilitiesBound()) &&
 			(!start->drops || (setgroups(0, NULL) == 0 &&
 							   setresgid(start->gid, start->gid,
 										 start->gid) == 0 &&
 							   setresuid(start->uid, start->uid,
 										 start->uid) == 0)) &&
 			prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-			prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
+			prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+			(!start->passes || SeccompPass()) &&
+			(start->keeps || CapabilitiesClear()))
 		{
 			/* what the job named itself: its folder, its files, its program */
 			failure.of_job = true;
 			if ((start->cwd == NULL || chdir(start->cwd) == 0) &&
-				open_files(start))
+				open_files(start) && (!start->filters || SeccompLoad()))
 				execvpe(start->argv[0], start->argv, start->envp);
 		}
 		failure.error = errno;

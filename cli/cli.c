@@ -13,6 +13,7 @@
 
 #include "cli.h"
 
+const char *cli_program = "gpucredit";
 const char *cli_database;
 const char *cli_org;
 const char *cli_account;
@@ -28,7 +29,7 @@ Fail(int status, const char *format,...)
 	va_list		args;
 
 	va_start(args, format);
-	fputs("gpucredit: ", stderr);
+	fprintf(stderr, "%s: ", cli_program);
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 	va_end(args);
@@ -85,7 +86,7 @@ CliOrg(void)
 }
 
 /*
- * Makes a call, over a connection that is made anew where there is none;
+ * Makes a call, over a connection that is made again where there is none;
  * whoever asked looks at what came.
  */
 PGresult *
@@ -147,8 +148,8 @@ CliRefused(const PGresult * result)
 		message = PQerrorMessage(conn);
 		Fail(CLI_REFUSED, "%.*s", (int) strcspn(message, "\n"), message);
 	}
-	fprintf(stderr, "gpucredit: %s: %s\n", state == NULL ? "" : state,
-			message);
+	fprintf(stderr, "%s: %s: %s\n", cli_program,
+			state == NULL ? "" : state, message);
 	if (detail != NULL)
 		fprintf(stderr, "%s\n", detail);
 	if (hint != NULL)

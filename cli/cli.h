@@ -18,6 +18,7 @@
 #define CLI_USAGE	2			/* the command line, or the script, is wrong */
 
 /* On whose behalf, and where: options before the command, or the environment. */
+extern const char *cli_program; /* by which it was called */
 extern const char *cli_database;
 extern const char *cli_org;
 extern const char *cli_account;
@@ -41,6 +42,7 @@ extern void CliTable(const PGresult * result, bool heading);
 extern int	CliSubmit(int argc, char **argv);
 extern int	CliQueue(int argc, char **argv);
 extern int	CliCancel(int argc, char **argv);
+extern int	CliLogs(int argc, char **argv);
 extern int	CliExplain(int argc, char **argv);
 extern int	CliBalance(int argc, char **argv);
 extern int	CliNodes(int argc, char **argv);
@@ -48,5 +50,8 @@ extern int	CliDrain(int argc, char **argv);
 extern int	CliResume(int argc, char **argv);
 extern int	CliTop(int argc, char **argv);
 extern int	CliVerify(int argc, char **argv);
+extern int	CliSbatch(int argc, char **argv);
+extern int	CliSqueue(int argc, char **argv);
+extern int	CliScancel(int argc, char **argv);
 
 #endif							/* GPUCREDIT_CLI_H */

@@ -5,6 +5,8 @@
  *
  *	gpucredit [-d DATABASE] [-O ORG] [-A ACCOUNT] COMMAND [ARGUMENT...]
  *
+ * Called as sbatch, squeue or scancel it is that command (slurm.c).
+ *
  * It speaks SQL to the database under the login of who types, so it may do
  * what that login may, and nothing else.
  *
@@ -26,6 +28,7 @@ static const struct
 	{"submit", CliSubmit, "submit [OPTION...] SCRIPT [ARGUMENT...]"},
 	{"queue", CliQueue, "queue [JOB...]"},
 	{"cancel", CliCancel, "cancel JOB..."},
+	{"logs", CliLogs, "logs [-f] [OPTION...] JOB"},
 	{"explain", CliExplain, "explain JOB"},
 	{"balance", CliBalance, "balance"},
 	{"nodes", CliNodes, "nodes"},
@@ -33,6 +36,15 @@ static const struct
 	{"resume", CliResume, "resume NODE"},
 	{"top", CliTop, "top [-1] [POOL]"},
 	{"verify", CliVerify, "verify"},
+};
+
+/* Other names of this program, each a command. */
+static const struct
+{
+	const char *name;
+	int			(*run) (int argc, char **argv);
+}			others[] = {
+	{"sbatch", CliSbatch}, {"scancel", CliScancel}, {"squeue", CliSqueue},
 };
 
 #define COMMANDS	(sizeof(commands) / sizeof(commands[0]))
@@ -54,6 +66,16 @@ main(int argc, char **argv)
 	cli_database = getenv("GPUCREDIT_DATABASE");
 	cli_org = getenv("GPUCREDIT_ORG");
 	cli_account = getenv("GPUCREDIT_ACCOUNT");
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+	{
+		const char *slash = strrchr(argv[0], '/');
+
+		if (strcmp(slash == NULL ? argv[0] : slash + 1, others[i].name) == 0)
+		{
+			cli_program = others[i].name;
+			return others[i].run(argc, argv);
+		}
+	}
 	while ((option = getopt_long(argc, argv, "+d:O:A:h", options,
 								 NULL)) != -1)
 	{

@@ -69,15 +69,15 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0}
 };
 
-static void take_option(Submission *s, int option, const char *value,
+static void take_option(StoredSubmission *s, int option, const char *value,
 						const char *where);
-static void take_size(Submission *s, int option, const char *value,
+static void take_size(StoredSubmission *s, int option, const char *value,
 					  const char *where);
 static void set_text(char **text, const char *value);
 static void set_number(int64_t *number, int64_t value);
 static int64_t whole(const char *text, const char *option,
 					 const char *where);
-static int64_t typed_count(Submission *s, const char *value,
+static int64_t typed_count(StoredSubmission *s, const char *value,
 						   const char *where);
 static int64_t mebibytes(const char *text, const char *where);
 static int64_t time_limit(const char *text, const char *where);
@@ -85,9 +85,9 @@ static char *array_indexes(const char *text, const char *where);
 static int	split_words(char *line, char **words, const char *where);
 
 void
-SubmissionInit(Submission *submission)
+SubmissionInit(StoredSubmission *submission)
 {
-	memset(submission, 0, sizeof(Submission));
+	memset(submission, 0, sizeof(StoredSubmission));
 	submission->gpus = submission->gpus_per_node = -1;
 	submission->retries = -1;
 }
@@ -97,7 +97,7 @@ SubmissionInit(Submission *submission)
  * said before stands: the command line is read first.
  */
 int
-SubmissionOptions(Submission *submission, int argc, char **argv,
+SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 				  const char *where)
 {
 	int			option;
@@ -122,7 +122,7 @@ SubmissionOptions(Submission *submission, int argc, char **argv,
  * Reads a script whole, and the options in it.
  */
 void
-SubmissionScript(Submission *submission, const char *path)
+SubmissionScript(StoredSubmission *submission, const char *path)
 {
 	FILE	   *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
 	char	   *text = CliAlloc(SCRIPT_MOST + 2);
@@ -216,7 +216,8 @@ split_words(char *line, char **words, const char *where)
  * Options that are a text; the others are sizes.
  */
 static void
-take_option(Submission *s, int option, const char *value, const char *where)
+take_option(StoredSubmission *s, int option, const char *value,
+			const char *where)
 {
 	char	  **text = NULL;
 
@@ -278,7 +279,8 @@ take_option(Submission *s, int option, const char *value, const char *where)
  * Options that are a number of something.
  */
 static void
-take_size(Submission *s, int option, const char *value, const char *where)
+take_size(StoredSubmission *s, int option, const char *value,
+		  const char *where)
 {
 	switch (option)
 	{
@@ -378,7 +380,7 @@ whole(const char *text, const char *option, const char *where)
  * "4", "a100", or "a100:4".
  */
 static int64_t
-typed_count(Submission *s, const char *value, const char *where)
+typed_count(StoredSubmission *s, const char *value, const char *where)
 {
 	const char *colon = strchr(value, ':');
 

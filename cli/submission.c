@@ -25,19 +25,19 @@ static const char *const carried[] = {
 
 extern char **environ;
 
-static int64_t nodes_of(const Submission *s);
-static int64_t cpus_of(const Submission *s);
-static json_t * environment(const Submission *s);
+static int64_t nodes_of(const StoredSubmission *s);
+static int64_t cpus_of(const StoredSubmission *s);
+static json_t * environment(const StoredSubmission *s);
 static void carry(json_t * env, const char *name);
 
 static int64_t
-nodes_of(const Submission *s)
+nodes_of(const StoredSubmission *s)
 {
 	return s->nodes > 0 ? s->nodes : 1;
 }
 
 int64_t
-SubmissionGpus(const Submission *s)
+SubmissionGpus(const StoredSubmission *s)
 {
 	if (s->gpus >= 0)
 		return s->gpus;
@@ -47,7 +47,7 @@ SubmissionGpus(const Submission *s)
 }
 
 static int64_t
-cpus_of(const Submission *s)
+cpus_of(const StoredSubmission *s)
 {
 	if (s->cpus_per_gpu > 0)
 		return s->cpus_per_gpu * SubmissionGpus(s);
@@ -55,13 +55,13 @@ cpus_of(const Submission *s)
 }
 
 int64_t
-SubmissionCpuMilli(const Submission *s)
+SubmissionCpuMilli(const StoredSubmission *s)
 {
 	return cpus_of(s) * 1000;
 }
 
 int64_t
-SubmissionMemoryMib(const Submission *s)
+SubmissionMemoryMib(const StoredSubmission *s)
 {
 	if (s->memory_mib > 0)
 		return s->memory_mib * nodes_of(s);
@@ -71,7 +71,7 @@ SubmissionMemoryMib(const Submission *s)
 }
 
 char *
-SubmissionRequest(const Submission *s)
+SubmissionRequest(const StoredSubmission *s)
 {
 	int64_t		gpus = SubmissionGpus(s);
 
@@ -87,7 +87,7 @@ SubmissionRequest(const Submission *s)
  * What the agent is handed: the program, its environment, where it runs.
  */
 char *
-SubmissionSpec(const Submission *s)
+SubmissionSpec(const StoredSubmission *s)
 {
 	json_t	   *spec = json_object();
 	json_t	   *args = json_array();
@@ -126,7 +126,7 @@ SubmissionSpec(const Submission *s)
  * program's start depends on, as all would seldom fit into 8 kB.
  */
 static json_t *
-environment(const Submission *s)
+environment(const StoredSubmission *s)
 {
 	json_t	   *env = json_object();
 	const char *wanted = s->exported;

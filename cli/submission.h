@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct Submission
+typedef struct StoredSubmission
 {
 	/* as options say it; 0 or NULL: not said */
 	char	   *account;
@@ -49,17 +49,18 @@ typedef struct Submission
 	char	   *script;			/* its text */
 	int			nargs;
 	char	  **args;
-} Submission;
+} StoredSubmission;
 
-extern void SubmissionInit(Submission *submission);
-extern int	SubmissionOptions(Submission *submission, int argc, char **argv,
+extern void SubmissionInit(StoredSubmission *submission);
+extern int	SubmissionOptions(StoredSubmission *submission, int argc,
+							  char **argv,
 							  const char *where);
-extern void SubmissionScript(Submission *submission, const char *path);
+extern void SubmissionScript(StoredSubmission *submission, const char *path);
 
-extern char *SubmissionRequest(const Submission *submission);
-extern int64_t SubmissionGpus(const Submission *submission);
-extern int64_t SubmissionCpuMilli(const Submission *submission);
-extern int64_t SubmissionMemoryMib(const Submission *submission);
-extern char *SubmissionSpec(const Submission *submission);
+extern char *SubmissionRequest(const StoredSubmission *submission);
+extern int64_t SubmissionGpus(const StoredSubmission *submission);
+extern int64_t SubmissionCpuMilli(const StoredSubmission *submission);
+extern int64_t SubmissionMemoryMib(const StoredSubmission *submission);
+extern char *SubmissionSpec(const StoredSubmission *submission);
 
 #endif							/* GPUCREDIT_CLI_SUBMISSION_H */

@@ -28,23 +28,38 @@
 #define TRY_SECONDS	60
 
 /* A submission on its way. */
-typedef struct Pending
+typedef struct PendingSubmission
 {
 	char	   *path;
 	int			fd;
 	char		key[64];
 	bool		again;			/* its answer was lost before */
-} Pending;
+} PendingSubmission;
 
-static void read_submission(Submission *s, int argc, char **argv);
-static void call_parameters(const Submission *s, const char *key,
+static void read_submission(StoredSubmission *s, int argc, char **argv);
+static void call_parameters(const StoredSubmission *s, const char *key,
 							const char **values);
 static PGresult * send(const char *const *values);
-static int	print(const Submission *s, PGresult * result);
-static void begin(Pending *pending, const char *const *values, int n);
+static int	print(const StoredSubmission *s, PGresult * result);
+static void begin(PendingSubmission *pending, const char *const *values,
+				  int n);
 static char *state_folder(void);
-static bool take_file(Pending *pending);
+static bool take_file(PendingSubmission *pending);
 static void new_key(char *key, size_t size);
+
+/* what it says of a job, where it is not --parsable */
+static bool as_sbatch;
+
+/*
+ * sbatch: the same, but the script may come from standard input, and an array,
+ * which is several jobs here, has no one number to print.
+ */
+int
+CliSbatch(int argc, char **argv)
+{
+	as_sbatch = true;
+	return CliSubmit(argc, argv);
+}
 
 int
 CliSubmit(int argc, char **argv)
@@ -52,8 +67,8 @@ CliSubmit(int argc, char **argv)
 	enum
 	{
 	VALUES = 13};
-	Submission	submission;
-	Pending		pending = {.fd = -1};
+	StoredSubmission submission;
+	PendingSubmission pending = {.fd = -1};
 	const char *values[VALUES];
 	PGresult   *result;
 
@@ -83,11 +98,14 @@ CliSubmit(int argc, char **argv)
  * The command line, then the script that it names.
  */
 static void
-read_submission(Submission *s, int argc, char **argv)
+read_submission(StoredSubmission *s, int argc, char **argv)
 {
-	int			at = SubmissionOptions(s, argc, argv, "submit");
+	int			at = SubmissionOptions(s, argc, argv,
+									   as_sbatch ? "sbatch" : "submit");
 
-	if (s->wrap != NULL)
+	if (as_sbatch && at >= argc && s->wrap == NULL)
+		SubmissionScript(s, "-");
+	else if (s->wrap != NULL)
 	{
 		if (at < argc)
 			Fail(CLI_USAGE, "--wrap goes with no script");
@@ -108,13 +126,17 @@ read_submission(Submission *s, int argc, char **argv)
 		s->nargs = argc - at - 1;
 		s->args = argv + at + 1;
 	}
+	if (as_sbatch && s->array != NULL)
+		Fail(CLI_USAGE, "an array is several jobs, which sbatch cannot tell;"
+			 " use: gpucredit submit");
 }
 
 /*
  * The arguments of reserve(), NULL where its default is meant.
  */
 static void
-call_parameters(const Submission *s, const char *key, const char **values)
+call_parameters(const StoredSubmission *s, const char *key,
+				const char **values)
 {
 	int64_t		gpus = SubmissionGpus(s);
 
@@ -174,7 +196,7 @@ send(const char *const *values)
  * What became of each job; any that was denied makes the status.
  */
 static int
-print(const Submission *s, PGresult * result)
+print(const StoredSubmission *s, PGresult * result)
 {
 	int			status = CLI_DONE;
 
@@ -188,6 +210,8 @@ print(const Submission *s, PGresult * result)
 		}
 		else if (s->parsable)
 			puts(PQgetvalue(result, i, 1));
+		else if (as_sbatch)
+			printf("Submitted batch job %s\n", PQgetvalue(result, i, 1));
 		else
 			printf("job %s, %s held\n", PQgetvalue(result, i, 1),
 				   PQgetvalue(result, i, 4));
@@ -201,7 +225,7 @@ print(const Submission *s, PGresult * result)
  * makes one.
  */
 static void
-begin(Pending *pending, const char *const *values, int n)
+begin(PendingSubmission *pending, const char *const *values, int n)
 {
 	uint64_t	hash = UINT64_C(14695981039346656037);
 	char	   *folder = state_folder();
@@ -231,7 +255,7 @@ begin(Pending *pending, const char *const *values, int n)
  * Locks the file; its key is on disk when this returns true.
  */
 static bool
-take_file(Pending *pending)
+take_file(PendingSubmission *pending)
 {
 	struct stat st;
 	ssize_t		n;

@@ -87,10 +87,10 @@ SET gpucredit.clock = '2027-03-01 00:00+00';
 SELECT action, billed, held FROM meter('adm', :m_job, 1, '58 min');
 SELECT period, period_start, reserved, remaining FROM budgets('adm');
 SELECT set_budget('adm', '', NULL, 'day') \g /dev/null
-SELECT period_start, reserved, spent FROM budget_count
+SELECT period_start, reserved, spent FROM budget_counter
 WHERE org = 'adm' AND account = '' ORDER BY period_start;
 SELECT outcome, billed, released FROM settle('adm', :m_job, 1, 'completed', '60 min 36 s');
-SELECT period_start, reserved, spent FROM budget_count
+SELECT period_start, reserved, spent FROM budget_counter
 WHERE org = 'adm' AND account = '' ORDER BY period_start;
 SELECT set_budget('adm', '', NULL), set_budget('adm', 'lab', NULL, 'day') \g /dev/null
 
@@ -125,10 +125,10 @@ SELECT outcome FROM settle('adm', :first, 1, 'completed', '0');
 SELECT node, gpus FROM place('adm');
 -- a cycle that starts nothing locks no quota, and writes none
 CREATE TEMP TABLE locker AS SELECT account, gpu_type, xmax::text AS before
-FROM quota_turn WHERE org = 'adm';
+FROM quota_lock WHERE org = 'adm';
 SELECT count(*) FROM place('adm');
 SELECT account, gpu_type, q.xmax::text = before AS untouched
-FROM quota_turn q JOIN locker USING (account, gpu_type) WHERE q.org = 'adm' ORDER BY 1, 2;
+FROM quota_lock q JOIN locker USING (account, gpu_type) WHERE q.org = 'adm' ORDER BY 1, 2;
 -- set below what is in use it keeps from starting who wants devices, and him alone
 SELECT set_quota('adm', '', max_gpus => 1) \g /dev/null
 SELECT job AS none FROM reserve('adm', '', 'none', '0', '1 h', pool => 'adm') \gset
@@ -174,7 +174,7 @@ BEGIN;
 CREATE FUNCTION pg_temp.meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM set_config('gpucredit.clock', '2027-04-01 00:00+00', false);
-	UPDATE gpucredit.budget_count SET reserved = reserved + TG_ARGV[0]::gpucredit.credits
+	UPDATE gpucredit.budget_counter SET reserved = reserved + TG_ARGV[0]::gpucredit.credits
 	WHERE org = 'turn';
 	RETURN NEW;
 END $$;

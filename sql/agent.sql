@@ -21,7 +21,8 @@ BEGIN
 	PERFORM gpucredit.issue('ag', '', 'i', 100000);
 END $$;
 
-CREATE FUNCTION pg_temp.job(job_key text) RETURNS bigint LANGUAGE sql SECURITY DEFINER AS $$
+CREATE FUNCTION pg_temp.job(job_key text) RETURNS bigint LANGUAGE sql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
 	SELECT r.result[1]::bigint FROM gpucredit.request r
 	WHERE r.org = 'ag' AND r.key = job_key
 $$;
@@ -77,7 +78,7 @@ FROM unnest(ARRAY[format('heartbeat(%L)', :'node'),
 	format('meter_batch(''{ag}'', ''{%s}'', ''{1}'', ''{1 min}'')', :one),
 	format('meter_batch(''{ag,ag}'', ''{%s,%s}'', ''{1,1}'', ''{0,1 min}'')', :gang, :one),
 	format('checkpoint(''ag'', %s, 1, 1, ''u'', sha256(''c''), 1)', :one),
-	format('resumed(''ag'', %s, 1, 1, 1, sha256(''c''))', :one),
+	format('checkpoint_loaded(''ag'', %s, 1, 1, 1, sha256(''c''))', :one),
 	format('settle(''ag'', %s, 1, ''completed'', ''1 min'')', :one)]) WITH ORDINALITY c (call, n)
 ORDER BY n;
 SELECT elapsed, ended_at FROM gpucredit.attempt WHERE org = 'ag' AND job = :one;
@@ -326,7 +327,7 @@ SELECT pg_temp.part('s3', 'ag-1', 'not_started');
 SELECT pg_temp.part('s3', 'ag-1', 'not_started');
 SELECT node, draining FROM gpucredit.node WHERE pool = 'ag' ORDER BY 1;
 SELECT reason, detail FROM gpucredit.audit WHERE operation = 'drain' ORDER BY audit DESC LIMIT 1;
--- old ones are forgotten, and resumed it begins anew
+-- old ones are forgotten, and resumed it begins again
 SELECT gpucredit.resume('ag-1');
 SELECT pg_temp.part('s4', 'ag-1', 'not_started');
 SELECT node, count(*) FROM gpucredit.node_strike GROUP BY 1 ORDER BY 1;
@@ -438,4 +439,109 @@ SELECT gpucredit.create_pool('ag', '{}');
 SELECT count(gpucredit.settle(a.org, a.job, a.attempt, 'cancelled')) FROM gpucredit.attempt a
 WHERE a.pool = 'ag' AND a.ended_at IS NULL;
 SELECT gpucredit.cancel('ag', job, 'end' || job) FROM gpucredit.job WHERE org = 'ag' AND ended_at IS NULL;
+SELECT * FROM gpucredit.verify();
+
+--
+-- A job's output
+--
+CREATE FUNCTION pg_temp.wished(of_node text) RETURNS TABLE (job text, attempt int, log jsonb)
+LANGUAGE sql AS $$
+	SELECT r.key, h.attempt, h.log FROM gpucredit.heartbeat(of_node) h
+		JOIN gpucredit.request r ON r.org = h.org AND r.operation = 'reserve' AND r.result[1] = h.job::text
+	WHERE h.action = 'log' ORDER BY h.log
+$$;
+CREATE FUNCTION pg_temp.wish(job_key text, from_byte bigint DEFAULT 0, stream text DEFAULT 'stdout',
+	waits boolean DEFAULT false) RETURNS gpucredit.log_result LANGUAGE sql AS $$
+	SELECT * FROM gpucredit.log_wish('ag', pg_temp.job(job_key), from_byte, stream, waits => waits)
+$$;
+CREATE FUNCTION pg_temp.put(key text, job_key text, attempt int, of_node text, from_byte bigint,
+	body text, written bigint, rest text DEFAULT '') RETURNS text LANGUAGE sql AS $$
+	SELECT pg_temp.say(key, format('log_put(''ag'', %s, %s, %L, ''stdout'', %s, %s, %L, %s%s)',
+		pg_temp.job(job_key), attempt, of_node, from_byte, from_byte, body, written, rest))
+$$;
+SELECT pg_temp.submit('log', '2xAG-A'), pg_temp.submit('wide', '8xAG-A');
+SELECT * FROM pg_temp.wish('log');
+SELECT count(*) > 0 AS placed, min(node) FILTER (WHERE job = 'log') AS node,
+	min(node) FILTER (WHERE job = 'wide') AS first FROM pg_temp.place() \gset
+-- its agent has not said that it serves output
+SELECT state, node = :'node' AS there FROM pg_temp.wish('log');
+SELECT count(*) FROM gpucredit.log_wish;
+SELECT count(*) FROM gpucredit.node n, gpucredit.heartbeat(n.node, about => '{"logs": true}') WHERE n.pool = 'ag';
+-- asked, told with each heartbeat until it is answered
+SELECT state, attempt, first_byte, body, over FROM pg_temp.wish('log');
+SELECT state FROM pg_temp.wish('log');
+SELECT state FROM pg_temp.wish('log', 7, 'stderr', true);
+SELECT state FROM gpucredit.log_get('ag', pg_temp.job('log'), 8);
+SELECT * FROM pg_temp.wished(:'node');
+SELECT * FROM pg_temp.wished(:'node');
+SELECT pg_temp.put(NULL, 'log', 1, :'node', 0, 'hello', 5);
+SELECT state, first_byte, convert_from(body, 'UTF8') AS body, written, dropped, over, message
+FROM gpucredit.log_get('ag', pg_temp.job('log'));
+-- nobody asked, or no more
+SELECT pg_temp.put(NULL, 'log', 1, :'node', 0, 'again', 5), pg_temp.put(NULL, 'log', 1, :'node', 64, 'x', 65);
+SELECT state, convert_from(body, 'UTF8') AS body FROM pg_temp.wish('log');
+-- who follows waits; who does not gets what there is
+SELECT state FROM pg_temp.wish('log', 5, waits => true);
+SELECT * FROM pg_temp.wished(:'node');
+SELECT state FROM pg_temp.wish('log', 5);
+SELECT state FROM pg_temp.wish('log', 5, waits => true);
+SELECT * FROM pg_temp.wished(:'node');
+SELECT pg_temp.put(NULL, 'log', 1, :'node', 5, '', 5);
+SELECT state, body FROM gpucredit.log_get('ag', pg_temp.job('log'), 5);
+SELECT state FROM pg_temp.wish('log', 5, waits => true);
+SELECT pg_temp.put(NULL, 'log', 1, :'node', 5, '', 5, ', 3, true, ''gone''');
+SELECT * FROM pg_temp.wish('log', 5, waits => true) \gset said_
+SELECT :'said_state' AS state, :'said_dropped' AS dropped, :'said_over' AS over, :'said_message' AS message;
+-- the key of the node, and no other's
+SELECT gpucredit.set_node_key(:'node', sha256('k'));
+SELECT state FROM pg_temp.wish('log', 9);
+SELECT regexp_replace(pg_temp.put(k, 'log', 1, :'node', 9, 'x', 10), 'ag-\d', 'its') AS put
+FROM unnest(ARRAY[NULL, 'other', 'k']) k;
+SELECT gpucredit.set_node_key(:'node', NULL);
+-- a gang: the first node's, or another's by name
+SELECT node = :'first' AS first FROM pg_temp.wish('wide');
+SELECT l.node = g.node AS named, l.state FROM gpucredit.attempt_gpu g, gpucredit.log_wish('ag', g.job, node => g.node) l
+WHERE g.org = 'ag' AND g.job = pg_temp.job('wide') ORDER BY g.node;
+SELECT gpucredit.log_wish('ag', pg_temp.job('log'), node => 'no such');
+-- 16 of a job, the newest; all for a minute; silent nodes
+SELECT pg_temp.later('1 s');
+SELECT count(gpucredit.log_wish('ag', pg_temp.job('log'), n)) FROM generate_series(100, 119) n;
+SELECT count(*), min(from_byte) FROM gpucredit.log_wish WHERE job = pg_temp.job('log');
+SELECT count(*) FROM pg_temp.wished(:'node');
+SELECT pg_temp.later('59 s');
+SELECT count(*) FROM pg_temp.wished(:'node');
+SELECT pg_temp.later('1 s');
+SELECT count(*) FROM pg_temp.wished(:'node');
+SELECT state FROM gpucredit.log_get('ag', pg_temp.job('log'), 119);
+SELECT pg_temp.later('20 s');
+SELECT state FROM pg_temp.wish('log');
+SELECT count(*) FROM gpucredit.log_wish;
+SELECT pg_temp.later('60 s');
+SELECT affected FROM gpucredit.maintain() WHERE task = 'forget_logs';
+SELECT count(*) FROM gpucredit.log_wish;
+-- of a job that is over, too; of another's never
+SELECT count(w) FROM unnest('{ag-1,ag-2,ag-3}'::text[]) n, pg_temp.wished(n) w;
+SELECT outcome, job_state FROM gpucredit.settle('ag', pg_temp.job('log'), 1, 'completed', '1 s');
+SELECT state FROM pg_temp.wish('log');
+SELECT job FROM pg_temp.wished(:'node');
+CREATE ROLE ag_tenant IN ROLE gpucredit_tenant;
+SELECT gpucredit.create_account('ag-other');
+SELECT gpucredit.bind_tenant('ag_tenant', 'ag-other');
+SELECT pg_temp.job('log') AS log \gset
+SET ROLE ag_tenant;
+SELECT gpucredit.log_wish('ag', :log);
+SELECT gpucredit.log_get('ag', :log);
+SELECT gpucredit.log_put('ag', :log, 1, 'ag-1', 'stdout', 0, 0, '', 0);
+RESET ROLE;
+SELECT gpucredit.unbind_tenant('ag_tenant', 'ag-other');
+SELECT gpucredit.bind_tenant('ag_tenant', 'ag');
+SET ROLE ag_tenant;
+SELECT state FROM gpucredit.log_wish('ag', :log);
+SELECT state FROM gpucredit.log_get('ag', :log);
+RESET ROLE;
+SELECT gpucredit.unbind_tenant('ag_tenant', 'ag');
+DROP ROLE ag_tenant;
+SELECT gpucredit.cancel('ag', pg_temp.job('wide'), 'c-wide');
+SELECT count(gpucredit.settle(a.org, a.job, a.attempt, 'cancelled')) FROM gpucredit.attempt a
+WHERE a.pool = 'ag' AND a.ended_at IS NULL;
 SELECT * FROM gpucredit.verify();

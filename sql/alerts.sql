@@ -226,6 +226,128 @@ SELECT locktype, classid::regclass, mode FROM pg_locks
 WHERE pid = pg_backend_pid() AND locktype IN ('advisory', 'object') AND classid <> 'pg_database'::regclass;
 ROLLBACK;
 
+-- Jobs: who ended badly, or leaves devices idle, its account hears of
+SELECT pg_temp.at('2032-09-01 00:00+00') \g /dev/null
+SELECT create_pool('alj'), set_price('Alj', 1, 'alj'), register_node('alj', 'alj-1', 'Alj', 8, 1000),
+	create_account('alj'), create_account('alj', 'a'), create_account('alj', 'b'), issue('alj', '', 'i', 1000)
+\g /dev/null
+CREATE FUNCTION pg_temp.job(k text) RETURNS bigint LANGUAGE sql AS $$
+	SELECT r.result[1]::bigint FROM gpucredit.request r WHERE r.org = 'alj' AND r.key = k AND r.operation = 'reserve' $$;
+-- they start, and are heard of
+CREATE FUNCTION pg_temp.run(account text, VARIADIC keys text[]) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM gpucredit.heartbeat('alj-1', running => ARRAY(SELECT concat_ws('/', g.org, g.job, g.attempt)
+		FROM gpucredit.attempt_gpu g WHERE g.node = 'alj-1' AND g.ended_at IS NULL));
+	PERFORM gpucredit.reserve('alj', account, k, '1xAlj', '5 h', pool => 'alj', max_retries => 1) FROM unnest(keys) k;
+	PERFORM gpucredit.place('alj');
+	RETURN count(gpucredit.meter('alj', pg_temp.job(k), 1, '0')) FROM unnest(keys) k;
+END $$;
+CREATE FUNCTION pg_temp.told(key text DEFAULT NULL) RETURNS TABLE (at timestamptz, account text, kind text, nth numeric,
+	detail jsonb) LANGUAGE sql AS $$
+	SELECT a.at, a.account, a.kind, a.threshold, a.detail - '{kind,org,account,job,advice}'::text[]
+	FROM gpucredit.alert a WHERE a.org = 'alj' AND (key IS NULL OR a.detail -> 'job' = to_jsonb(pg_temp.job(key))) ORDER BY alert $$;
+CREATE FUNCTION pg_temp.done(key text, outcome text, code int DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
+	SELECT concat_ws(', ', s.outcome, s.job_state, s.replayed)
+	FROM gpucredit.job j, gpucredit.settle('alj', j.job, j.attempt, outcome, exit_code => code) s
+	WHERE j.org = 'alj' AND j.job = pg_temp.job(key) $$;
+SELECT pg_temp.run('a', 'memory', 'wall', 'fails', 'twice', 'fine', 'leaves');
+SELECT pg_temp.done('memory', 'out_of_memory'), pg_temp.done('wall', 'timeout'), pg_temp.done('fails', 'failed', 127);
+SELECT * FROM pg_temp.told();
+SELECT detail ->> 'advice' AS advice FROM alert WHERE org = 'alj' AND detail -> 'job' = to_jsonb(pg_temp.job('memory'));
+-- settled again: none; nor of what ended well, left as it was told, or is tried again
+SELECT pg_temp.done('memory', 'out_of_memory'), pg_temp.done('memory', 'failed'), pg_temp.done('fine', 'completed'),
+	pg_temp.done('leaves', 'preempted'), pg_temp.done('twice', 'failed', 1);
+SELECT count(*) FROM pg_temp.told();
+-- its last retry is news
+SELECT pg_temp.at('2032-09-01 00:01+00') \g /dev/null
+SELECT pg_temp.run('a', VARIADIC '{}');
+SELECT pg_temp.done('twice', 'failed', 1);
+SELECT * FROM pg_temp.told('twice');
+-- who cancelled it knows
+SELECT pg_temp.run('a', 'unwanted');
+SELECT job_state FROM cancel('alj', pg_temp.job('unwanted'), 'no');
+SELECT pg_temp.done('unwanted', 'out_of_memory');
+SELECT count(*) FROM pg_temp.told('unwanted');
+-- stuck: by its agent's word or the server's; lost with its node
+SELECT pg_temp.run('b', 'stuck', 'deaf', 'lost');
+SET gpucredit.progress_timeout = '10 min';
+SELECT count(meter('alj', pg_temp.job(k), 1, '1 s', 7)) FROM unnest('{stuck,deaf}'::text[]) k;
+SELECT pg_temp.at('2032-09-01 00:11+00') \g /dev/null
+SELECT k, action, reason FROM unnest('{stuck,deaf}'::text[]) k, meter('alj', pg_temp.job(k), 1, '10 min', 7);
+SELECT pg_temp.done('stuck', 'failed', 1);
+SELECT pg_temp.at('2032-09-01 00:13+00') \g /dev/null
+SELECT action, reason FROM meter('alj', pg_temp.job('deaf'), 1, '11 min', 7);
+SELECT affected FROM reap_holds() WHERE task = 'settle_overdue';
+RESET gpucredit.progress_timeout;
+SELECT affected FROM check_nodes() WHERE task = 'settle_node_lost';
+SELECT * FROM pg_temp.told('stuck') UNION ALL SELECT * FROM pg_temp.told('deaf') UNION ALL SELECT * FROM pg_temp.told('lost') ORDER BY nth;
+-- a late word changes what became of the job: what was told stands, and is told once
+SELECT pg_temp.done('lost', 'completed');
+SELECT pg_temp.done('lost', 'failed');
+SELECT count(*) FROM pg_temp.told('lost');
+-- so many an hour and account, no more; another account has its own, and so has the next hour
+SET gpucredit.job_alerts = 6;
+SELECT pg_temp.run('a', 'm1', 'm2', 'm3'), pg_temp.run('b', 'other');
+SELECT pg_temp.done(k, 'out_of_memory') FROM unnest('{m1,m2,m3,other}'::text[]) k;
+SELECT account, array_agg(nth ORDER BY nth) AS numbers FROM pg_temp.told() GROUP BY 1 ORDER BY 1;
+SELECT pg_temp.at('2032-09-01 01:00+00') \g /dev/null
+SELECT pg_temp.run('a', 'm4');
+SELECT pg_temp.done('m4', 'out_of_memory');
+SELECT at, account, nth FROM pg_temp.told('m4');
+SET gpucredit.job_alerts = 0;
+SELECT pg_temp.run('a', 'm5');
+SELECT pg_temp.done('m5', 'out_of_memory');
+SELECT count(*) FROM pg_temp.told('m5');
+RESET gpucredit.job_alerts;
+-- rolled back with its call
+BEGIN;
+SELECT pg_temp.run('a', 'm6');
+SELECT pg_temp.done('m6', 'out_of_memory');
+SELECT count(*) FROM pg_temp.told('m6');
+ROLLBACK;
+-- Idle: at less than a hundredth for progress_timeout, whatever its progress is; what does
+-- not tell is not idle, and what has no devices neither
+SELECT pg_temp.run('b', 'idle', 'busy', 'silent', 'once');
+SELECT status FROM reserve('alj', 'b', 'cpu', '0', '5 h', pool => 'alj');
+SELECT count(*) FROM place('alj');
+SET gpucredit.progress_timeout = '10 min';
+CREATE FUNCTION pg_temp.use(ran interval, idle real, busy real) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_temp.at((timestamptz '2032-09-01 01:00+00' + ran)::text);
+	RETURN count(m) FROM (VALUES ('idle', NULL::bigint, idle), ('cpu', NULL, idle), ('busy', NULL, busy), ('silent', NULL, NULL)) k (k, p, u),
+		gpucredit.meter('alj', pg_temp.job(k.k), 1, ran, k.p, k.u) m;
+END $$;
+SELECT action FROM meter('alj', pg_temp.job('once'), 1, '1 s', NULL, 0);
+SELECT pg_temp.use('1 min', 0, 0), pg_temp.use('6 min', 0.0099, 0.01), pg_temp.use('10 min 59.999999 s', 0, 0);
+SELECT count(*) FROM alert WHERE org = 'alj' AND detail ->> 'reason' = 'idle';
+SELECT pg_temp.use('11 min', 0, 0);
+SELECT * FROM pg_temp.told('idle');
+-- told again after as long again, not with each heartbeat; a batch tells as well
+SELECT pg_temp.use('11 min 1 s', 0, 0), pg_temp.use('20 min 59 s', NULL, 0.5);
+SELECT pg_temp.at('2032-09-01 01:21+00') \g /dev/null
+SELECT action FROM meter_batch('{alj,alj}', ARRAY[pg_temp.job('idle'), pg_temp.job('busy')], '{1,1}', '{21 min,21 min}',
+	utilization => '{0.005,0}');
+SELECT at, detail FROM pg_temp.told('idle');
+-- in use once, it counts again
+SELECT pg_temp.use('22 min', 0.3, 0), pg_temp.use('23 min', 0, 0), pg_temp.use('32 min 59 s', 0, 1);
+SELECT DISTINCT k, at FROM unnest('{idle,busy,silent,cpu,once}'::text[]) k, pg_temp.told(k) ORDER BY 1, 2;
+SELECT pg_temp.use('33 min', 0, 0);
+SELECT at FROM pg_temp.told('idle') ORDER BY at DESC LIMIT 1;
+SET gpucredit.progress_timeout = 0;
+SELECT pg_temp.use('2 h', 0, 0);
+SELECT count(*) FROM pg_temp.told('idle');
+RESET gpucredit.progress_timeout;
+-- a tenant reads its own account's only
+CREATE ROLE alj_b IN ROLE gpucredit_tenant;
+SELECT bind_tenant('alj_b', 'alj', 'b') \g /dev/null
+SET ROLE alj_b;
+SELECT DISTINCT org, account, kind FROM gpucredit.alert ORDER BY 1, 2, 3;
+RESET ROLE;
+SELECT unbind_tenant('alj_b', 'alj', 'b') \g /dev/null
+DROP ROLE alj_b;
+SELECT count(settle('alj', job, attempt, 'cancelled')) FROM attempt WHERE org = 'alj' AND ended_at IS NULL;
+SELECT * FROM verify('alj');
+
 -- metrics name the 20 lowest of those who wish to be told, and are low
 BEGIN;
 SELECT create_account('alm') \g /dev/null

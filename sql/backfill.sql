@@ -9,7 +9,7 @@ SET intervalstyle = 'postgres';
 SET gpucredit.clock = '2027-05-01 00:00+00';
 SET gpucredit.node_suspect = 0;
 SET gpucredit.node_lost = 0;
-SET gpucredit.meter_lost = 0;
+SET gpucredit.heartbeat_timeout = 0;
 \set VERBOSITY sqlstate
 \pset null '-'
 

@@ -140,7 +140,7 @@ SELECT count(*) > 100 AS called,
 SELECT function, state FROM pg_temp.called WHERE state ~ '^(XX|58|53)' ORDER BY 1;
 
 -- A trigger of somebody's on a table of ours that calls us: a statement that
--- is prepared anew while it runs, within itself.
+-- is prepared again while it runs, within itself.
 BEGIN;
 CREATE FUNCTION pg_temp.call_again() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -386,7 +386,7 @@ CREATE FUNCTION pg_temp.counts() RETURNS TABLE (account text, period text,
 	period_start timestamptz, reserved credits, spent credits)
 LANGUAGE sql AS $$
 	SELECT account, period, period_start, reserved, spent
-	FROM budget_count WHERE org = 'eta' ORDER BY 1, 2, 3
+	FROM budget_counter WHERE org = 'eta' ORDER BY 1, 2, 3
 $$;
 SELECT * FROM pg_temp.counts();
 -- October's hold first, then September's

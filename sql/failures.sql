@@ -330,7 +330,7 @@ SELECT free FROM pg_temp.fences();
 SELECT gpucredit.remove_node('fl-z1');
 SELECT free FROM pg_temp.fences();
 SELECT * FROM gpucredit.verify('fl');
--- removed, and registered anew while its machine still runs what ended: from the
+-- removed, and registered again while its machine still runs what ended: from the
 -- heartbeat on that names it, until one is without it
 BEGIN;
 SELECT gpucredit.register_node('fl-z', 'fl-z1', 'FL-A', 2, 40960);
@@ -648,7 +648,7 @@ CREATE FUNCTION pg_temp.progress(k text, ran interval, count bigint) RETURNS tex
 	SELECT concat_ws(', ', m.action, m.reason, m.time_left)
 	FROM gpucredit.meter('fl', pg_temp.job(k), 1, ran, count) m
 $$;
-SET gpucredit.stuck_after = '10 min';
+SET gpucredit.progress_timeout = '10 min';
 SELECT pg_temp.progress('stuck', '1 min', 5), pg_temp.progress('quiet', '1 min', NULL);
 SELECT pg_temp.later('9 min');
 SELECT pg_temp.progress('stuck', '10 min', 6), pg_temp.progress('quiet', '10 min', NULL);
@@ -660,19 +660,19 @@ SELECT pg_temp.later('1 min');
 SELECT pg_temp.progress('stuck', '21 min', 5), pg_temp.progress('quiet', '21 min', NULL);
 SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
 SELECT pg_temp.later('1 min');
-SET gpucredit.stuck_after = 0;
+SET gpucredit.progress_timeout = 0;
 SELECT pg_temp.progress('stuck', '22 min', NULL);
 SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
-RESET gpucredit.stuck_after;
-SET gpucredit.stuck_after = '10 min';
+RESET gpucredit.progress_timeout;
+SET gpucredit.progress_timeout = '10 min';
 SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
 SELECT * FROM pg_temp.attempts('stuck');
 SELECT detail ->> 'rule', detail ->> 'message' FROM gpucredit.audit
 WHERE org = 'fl' AND job = pg_temp.job('stuck') AND operation = 'settle';
-RESET gpucredit.stuck_after;
+RESET gpucredit.progress_timeout;
 -- of whom nothing is heard meanwhile, silence is the matter: nobody told him
-SET gpucredit.meter_lost = 0;
-SET gpucredit.stuck_after = '10 min';
+SET gpucredit.heartbeat_timeout = 0;
+SET gpucredit.progress_timeout = '10 min';
 SELECT pg_temp.submit('away', '1xFL-A');
 SELECT pg_temp.beats(1);
 SELECT job FROM pg_temp.place();
@@ -681,8 +681,8 @@ SELECT pg_temp.later('1 h');
 SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
 SELECT action, reason FROM gpucredit.meter('fl', pg_temp.job('away'), 1, '1 h', 2);
 SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('away'), 1, 'completed');
-RESET gpucredit.meter_lost;
-RESET gpucredit.stuck_after;
+RESET gpucredit.heartbeat_timeout;
+RESET gpucredit.progress_timeout;
 -- progress in time takes it back
 SELECT gpucredit.cancel('fl', pg_temp.job('stuck'), 'cstuck');
 SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('quiet'), 1, 'completed');
@@ -730,28 +730,64 @@ CREATE FUNCTION pg_temp.handed() RETURNS TABLE (attempt int, action text, step t
 $$;
 SELECT * FROM pg_temp.handed();
 SELECT good, from_attempt, from_step, uri, sha256 = sha256('3') AS same, size_bytes
-FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 3, sha256('3'));
+FROM gpucredit.checkpoint_loaded('fl', pg_temp.job('asks'), 2, 1, 3, sha256('3'));
 SELECT good, from_attempt, from_step, uri, sha256 = sha256('2') AS of_2, size_bytes
-FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 3, sha256('rotten'));
-SELECT good, from_step FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 3, sha256('rotten'));	-- again
-SELECT good, from_step FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 3, sha256('3'));	-- too late
+FROM gpucredit.checkpoint_loaded('fl', pg_temp.job('asks'), 2, 1, 3, sha256('rotten'));
+SELECT good, from_step FROM gpucredit.checkpoint_loaded('fl', pg_temp.job('asks'), 2, 1, 3, sha256('rotten'));	-- again
+SELECT good, from_step FROM gpucredit.checkpoint_loaded('fl', pg_temp.job('asks'), 2, 1, 3, sha256('3'));	-- too late
 SELECT * FROM pg_temp.handed();
-SELECT good, from_step FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 2, NULL);	-- not to be had
-SELECT good, from_step FROM gpucredit.resumed('fl', pg_temp.job('asks'), 2, 1, 1, sha256('1'));
+SELECT good, from_step FROM gpucredit.checkpoint_loaded('fl', pg_temp.job('asks'), 2, 1, 2, NULL);	-- not to be had
+SELECT good, from_step FROM gpucredit.checkpoint_loaded('fl', pg_temp.job('asks'), 2, 1, 1, sha256('1'));
 SELECT action FROM gpucredit.meter('fl', pg_temp.job('asks'), 2, '0');
 SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('asks'), 2, 'preempted');
 SELECT count(*) FROM pg_temp.place();
 SELECT * FROM pg_temp.handed();
-SELECT good, from_step FROM gpucredit.resumed('fl', pg_temp.job('asks'), 3, 1, 1, sha256('rotten'));
+SELECT good, from_step FROM gpucredit.checkpoint_loaded('fl', pg_temp.job('asks'), 3, 1, 1, sha256('rotten'));
 SELECT * FROM pg_temp.handed();
 SELECT operation, decision, attempt, detail FROM gpucredit.audit
-WHERE org = 'fl' AND job = pg_temp.job('asks') AND operation = 'resumed' ORDER BY audit;
+WHERE org = 'fl' AND job = pg_temp.job('asks') AND operation = 'checkpoint_loaded' ORDER BY audit;
 SET ROLE gpucredit_app;
-SELECT * FROM gpucredit.resumed('fl', 1, 1, 1, 1, NULL);
+SELECT * FROM gpucredit.checkpoint_loaded('fl', 1, 1, 1, 1, NULL);
 SELECT gpucredit.reclaim('fl-1', '1 min');
 SET ROLE gpucredit_operator;
 SELECT count(*) FROM gpucredit.nodes WHERE pool = 'fl';
 RESET ROLE;
+
+-- Before the wall limit: who saves at all is told once more, until it has; who asked for
+-- it, or has saved, as an order with the deadline
+SELECT pg_temp.submit('lim-asks', '1xFL-A', '{"checkpoint_every": "20 min"}', wall => '10 min'), pg_temp.submit('lim-plain', '1xFL-A', wall => '10 min'),
+	pg_temp.submit('lim-never', '1xFL-A', '{"checkpoint_every": 0}', wall => '10 min'),
+	pg_temp.submit('lim-saved', '1xFL-A', '{"checkpoint_every": 0}', wall => '10 min'), pg_temp.submit('lim-short', '1xFL-A', wall => '90 s');
+SELECT count(*) FROM pg_temp.beat();
+SELECT count(*) FROM pg_temp.place();
+CREATE FUNCTION pg_temp.limits(ran interval, VARIADIC keys text[]) RETURNS TABLE (job text, told text, save boolean, left_ interval) LANGUAGE sql AS $$
+	SELECT k, concat_ws(', ', m.action, m.reason), m.save, m.time_left FROM unnest(keys) k, gpucredit.meter('fl', pg_temp.job(k), 1, ran) m ORDER BY 1
+$$;
+SELECT * FROM pg_temp.limits('0', 'lim-asks', 'lim-plain', 'lim-never', 'lim-saved', 'lim-short');
+SELECT pg_temp.later('1 min');
+SELECT * FROM pg_temp.limits('1 min', 'lim-short');
+SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('lim-short'), 1, 'completed');
+SELECT gpucredit.checkpoint('fl', pg_temp.job('lim-saved'), 1, 1, 'u1', sha256('1'), 1);
+SELECT pg_temp.later('7 min');
+SELECT * FROM pg_temp.limits('8 min', 'lim-asks', 'lim-plain', 'lim-never', 'lim-saved');
+-- what it has run since it was last heard of counts
+SELECT pg_temp.later('29.999999 s');
+SELECT job, action, reason, save FROM pg_temp.beat() WHERE job LIKE 'lim%' ORDER BY 1;
+SELECT pg_temp.later('1 us');
+SELECT job, action, reason, save FROM pg_temp.beat() WHERE job LIKE 'lim%' ORDER BY 1;
+SELECT * FROM pg_temp.limits('510 s', 'lim-asks', 'lim-plain', 'lim-never', 'lim-saved');
+SELECT deadline - gpucredit.now() AS deadline_in FROM unnest('{fl-1,fl-2,fl-3}'::text[]) n, gpucredit.heartbeat(n) h WHERE h.job = pg_temp.job('lim-asks');
+-- saved, and it is said no more; of who has not it still is
+SELECT gpucredit.checkpoint('fl', pg_temp.job(k), 1, 2, 'u2', sha256('2'), 1) FROM unnest('{lim-asks,lim-saved}'::text[]) k;
+SELECT pg_temp.later('80 s');
+SELECT * FROM pg_temp.limits('590 s', 'lim-asks', 'lim-plain', 'lim-never', 'lim-saved');
+SET gpucredit.save_ahead = 0;
+SELECT pg_temp.later('1 s');
+SELECT * FROM pg_temp.limits('591 s', 'lim-plain');
+RESET gpucredit.save_ahead;
+SELECT pg_temp.later('9 s');
+SELECT * FROM pg_temp.limits('10 min', 'lim-asks', 'lim-plain', 'lim-never', 'lim-saved');
+SELECT count(gpucredit.settle('fl', pg_temp.job(k), 1, 'timeout')) FROM unnest('{lim-asks,lim-plain,lim-never,lim-saved}'::text[]) k;
 
 SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
 WHERE org = 'fl' AND ended_at IS NULL;

@@ -69,7 +69,7 @@ SELECT * FROM pg_temp.cycle('fs');
 SELECT set_quota('fb', '') \g /dev/null
 -- what was used is charged once, half of it forgotten in a week
 SELECT org, account, usage, at FROM fair_usage WHERE pool = 'fs' ORDER BY 1, 2;
-SELECT count(*), min(charged), max(charged) FROM attempt WHERE pool = 'fs' AND ended_at IS NOT NULL;
+SELECT count(*), min(usage_charged), max(usage_charged) FROM attempt WHERE pool = 'fs' AND ended_at IS NOT NULL;
 CALL pg_temp.tick('1 hour');
 CALL pg_temp.finish('fs');
 SELECT cancel(org, job, 'c' || job) FROM job WHERE pool = 'fs' AND state = 'queued' \g /dev/null

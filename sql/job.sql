@@ -400,7 +400,7 @@ SELECT job_state, retry_at FROM gpucredit.settle('jo', pg_temp.job('retry'), 5, 
 SELECT * FROM pg_temp.state('retry');
 RESET gpucredit.retry_backoff_max;
 
--- A requeued job holds anew, at the prices of that moment; without credit it
+-- A requeued job holds again, at the prices of that moment; without credit it
 -- waits, and place resumes it when there is some.
 SET gpucredit.clock = '2027-01-07 00:00+00';
 DO $$
@@ -433,7 +433,7 @@ SELECT job_state FROM gpucredit.cancel('jo-unf', pg_temp.job('u', 'jo-unf'), 'c'
 SELECT available, held, spent FROM gpucredit.balance('jo-unf');
 SELECT gpucredit.set_price('JO-A', 2, 'jo');
 SELECT * FROM gpucredit.verify('jo-unf');
--- What it is offered is made anew, too: types that came since count for "*",
+-- What it is offered is made again, too: types that came since count for "*",
 -- one that nobody knows any more is passed over, and where nothing it asks for
 -- is there, it keeps what it was offered.
 CREATE FUNCTION pg_temp.offers() RETURNS TABLE (request text, state text,

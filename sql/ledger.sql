@@ -177,7 +177,7 @@ SELECT status FROM gpucredit.hold('le-hold', 'u', 'h4', 3, '1 h');
 SELECT * FROM gpucredit.release('le-hold', pg_temp.hold('le-hold', 'h4'), 'r2');
 SELECT * FROM gpucredit.release('le-hold', pg_temp.hold('le-hold', 'h4'), 'r2');
 SELECT * FROM gpucredit.release('le-hold', pg_temp.hold('le-hold', 'h4'), 'r3');
--- a suspended account, at any level, holds nothing anew; what it has it keeps
+-- a suspended account, at any level, holds nothing again; what it has it keeps
 SELECT status FROM gpucredit.hold('le-hold', 'u/v', 'h5', 1, '1 h');
 SELECT gpucredit.suspend_account('le-hold', 'u', true);
 SELECT status, reason, hold, held FROM gpucredit.hold('le-hold', 'u/v', 'h6', 1, '1 h');
@@ -477,11 +477,11 @@ SELECT pg_temp.refused(format('INSERT INTO gpucredit.entry (org, entry, at,
 	''2027-01-01'', '''', 1, %s, ''hold'')', move))
 FROM unnest(ARRAY['''spent'', ''held'', ''1''', '''held'', ''nowhere'', ''1''',
 	'''available'', ''held'', ''0''', '''available'', ''held'', ''1''']) AS move;
-SELECT pg_temp.refused(format('INSERT INTO gpucredit.budget_count (org,
+SELECT pg_temp.refused(format('INSERT INTO gpucredit.budget_counter (org,
 	account, period, period_start, reserved) VALUES (''le'', '''', ''day'',
 	''2027-01-01'', %L)', reserved))
 FROM unnest(ARRAY['-1', '1']) AS reserved;
-SELECT pg_temp.refused(format('UPDATE gpucredit.budget_count SET %s
+SELECT pg_temp.refused(format('UPDATE gpucredit.budget_counter SET %s
 	WHERE org = ''le''', change))
 FROM unnest(ARRAY['spent = ''-1''', 'reserved = ''0''']) AS change;
 SELECT pg_temp.refused(format('INSERT INTO gpucredit.hold_budget (org, hold,

@@ -336,9 +336,9 @@ WHERE h.org = 'lc' AND r.key IN ('alive', 'dead') ORDER BY 1;
 SELECT outcome FROM gpucredit.attempt WHERE org = 'lc' AND job = pg_temp.job('silent');
 SELECT pg_temp.later('1 us');
 SELECT pg_temp.beat();						-- its node lives
-SET gpucredit.meter_lost = 0;
+SET gpucredit.heartbeat_timeout = 0;
 SELECT * FROM gpucredit.reap_holds();
-RESET gpucredit.meter_lost;
+RESET gpucredit.heartbeat_timeout;
 SELECT * FROM gpucredit.reap_holds();
 SELECT * FROM gpucredit.reap_holds();
 SELECT state, failures, not_before - gpucredit.now() AS backoff FROM gpucredit.job
@@ -452,7 +452,7 @@ WHERE pool = 'lc' AND ended_at IS NULL;
 -- Who is killed at the wall limit has timed out, who was stuck is tried again
 -- as such, and who has used up its hold waits for credit: no job is to blame
 -- for the signal that was its agent's answer
-SET gpucredit.stuck_after = '30 min';
+SET gpucredit.progress_timeout = '30 min';
 SELECT pg_temp.run('late', ran => '1 s') > 0, pg_temp.run('stuck', ran => '1 s') > 0;
 SELECT action, reason FROM gpucredit.meter('lc', pg_temp.job('stuck'), 1, '2 s', 7);
 SELECT job AS broke, status FROM gpucredit.reserve('lc-b', '', 'broke', '4xLC-A', '10 h', pool => 'lc', hold_window => '1 h') \gset
@@ -471,7 +471,7 @@ SELECT outcome, job_state FROM gpucredit.settle('lc', pg_temp.job('late'), 1, 'f
 SELECT pg_temp.key(u.job, u.org) AS job, u.decision, u.reason, u.detail ->> 'rule' AS rule, u.detail ->> 'message' AS message
 FROM gpucredit.audit u WHERE u.operation = 'settle' AND (u.job = :broke OR u.job IN (pg_temp.job('late'), pg_temp.job('stuck')))
 ORDER BY u.audit;
-RESET gpucredit.stuck_after;
+RESET gpucredit.progress_timeout;
 SELECT gpucredit.cancel('lc-b', :broke, 'kb'), gpucredit.cancel('lc', pg_temp.job('stuck'), 'kst');
 SELECT released FROM gpucredit.release('lc-b', (SELECT hold FROM gpucredit.hold WHERE org = 'lc-b' AND closed_at IS NULL), 'rest back');
 SELECT * FROM gpucredit.verify();
@@ -596,7 +596,7 @@ SELECT action, gpus, nodes, spec FROM gpucredit.heartbeat('lc-2', running => '{}
 SELECT action FROM gpucredit.heartbeat('lc-2', running => '{}');
 SELECT action FROM gpucredit.heartbeat('lc-2');		-- not told: the attempt runs
 SELECT action FROM gpucredit.heartbeat('lc-2', running => ARRAY[format('lc/%s/1', :both)]);
--- parts end one after another: none begins anew
+-- parts end one after another: none begins again
 SELECT action FROM gpucredit.heartbeat('lc-2', running => '{}');
 SELECT action FROM gpucredit.heartbeat('lc-1', running => '{}');
 -- the next attempt goes on from a checkpoint: both parts are told of it

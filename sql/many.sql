@@ -110,3 +110,77 @@ SELECT pg_temp.bucket_reads() AS both \gset
 SELECT :both < 3 * :first AS linear, :both < 50000 AS few;
 ROLLBACK;
 SELECT * FROM gpucredit.verify('many');
+
+-- budgets and quotas on the path count all of them, and find them as those
+-- before left them: rolled back, spread, removed, settled in between, full
+CREATE FUNCTION pg_temp.jobs(tag text, n int) RETURNS TABLE (status text, reason text, jobs bigint) LANGUAGE sql AS $$
+	SELECT r.status, r.reason, count(*) FROM generate_series(1, n) i,
+		gpucredit.reserve('many', 'a', tag || i, '1xT4', '1 hour') r
+	GROUP BY 1, 2 ORDER BY 1, 2
+$$;
+CREATE FUNCTION pg_temp.counted() RETURNS TABLE (account text, period text, reserved numeric, spent numeric) LANGUAGE sql AS $$
+	SELECT b.account, b.period, b.reserved, b.spent FROM gpucredit.budgets('many', 'a') b ORDER BY 1, 2
+$$;
+-- Rows and entries of indexes of these tables that this transaction has read.
+CREATE FUNCTION pg_temp.limit_reads() RETURNS bigint LANGUAGE sql AS $$
+	SELECT sum(pg_stat_get_xact_tuples_returned(t.oid)
+		+ (SELECT sum(pg_stat_get_xact_tuples_returned(i.indexrelid)) FROM pg_index i
+			WHERE i.indrelid = t.oid))::bigint
+	FROM unnest(ARRAY['gpucredit.budget_counter', 'gpucredit.quota']::regclass[]) t (oid)
+$$;
+SELECT gpucredit.set_price('T4', 1);
+SELECT count(*) FROM gpucredit.register_node('default', 'many-n1', 'T4', 1, 16384);
+SELECT gpucredit.set_budget('many', '', 1000, 'month'), gpucredit.set_budget('many', 'a', 900, 'month'),
+	gpucredit.set_budget('many', 'a', 5000, 'none'), gpucredit.set_quota('many', '', NULL, NULL, NULL, 100000),
+	gpucredit.set_quota('many', 'a', NULL, NULL, NULL, 100000);
+BEGIN;
+SELECT * FROM pg_temp.jobs('ja', 100);
+SELECT * FROM pg_temp.counted();
+SAVEPOINT s;
+SELECT * FROM pg_temp.jobs('jb', 50);
+ROLLBACK TO s;
+SELECT * FROM pg_temp.jobs('jc', 10);
+SELECT * FROM pg_temp.counted();
+SELECT count(*) FROM gpucredit.job j, gpucredit.cancel('many', j.job, 'no ' || j.job)
+WHERE j.org = 'many' AND j.spec IS NOT NULL AND j.state = 'queued' AND j.job % 10 = 0;
+SELECT * FROM pg_temp.jobs('jd', 10);
+SELECT * FROM pg_temp.counted();
+SELECT gpucredit.set_budget('many', 'a', NULL, 'none');
+SELECT * FROM pg_temp.jobs('je', 10);
+SELECT gpucredit.set_budget('many', 'a', 2000, 'none');
+SELECT * FROM pg_temp.jobs('jf', 10);
+SELECT * FROM pg_temp.counted();
+SELECT gpucredit.set_slices('many', '', 4);
+SELECT * FROM pg_temp.jobs('jg', 20);
+SELECT * FROM pg_temp.counted();
+SELECT gpucredit.set_slices('many', '', 1);
+SELECT * FROM pg_temp.jobs('jh', 20);
+-- the next month, and back: clocks of tests can
+SET LOCAL gpucredit.clock = '2036-07-01 00:00+00';
+SELECT * FROM pg_temp.jobs('ji', 20);
+SELECT * FROM pg_temp.counted();
+SET LOCAL gpucredit.clock = '2036-06-01 00:00+00';
+-- until the budget says no, and after
+SELECT * FROM pg_temp.jobs('jj', 1000);
+SELECT * FROM pg_temp.counted();
+SELECT gpucredit.set_budget('many', 'a', 910, 'month');
+SELECT * FROM pg_temp.jobs('jk', 20);
+SELECT * FROM pg_temp.counted();
+COMMIT;
+SELECT * FROM gpucredit.verify('many');
+-- until the quota says no
+SELECT count(*) AS waiting FROM gpucredit.job WHERE org = 'many' AND state = 'queued' \gset
+SELECT gpucredit.set_budget('many', '', NULL, 'month'), gpucredit.set_budget('many', 'a', NULL, 'month'),
+	gpucredit.set_quota('many', 'a', NULL, NULL, NULL, :waiting + 300);
+BEGIN;
+SELECT * FROM pg_temp.jobs('jl', 320);
+ROLLBACK;
+-- two thousand look at few of the versions that those before left; it was 250,000
+SELECT gpucredit.set_quota('many', 'a', NULL, NULL, NULL, 100000), gpucredit.set_budget('many', 'a', 9000, 'month'),
+	gpucredit.set_budget('many', 'a', 9000, 'none'), gpucredit.set_budget('many', '', 9000, 'month');
+BEGIN;
+SELECT * FROM pg_temp.jobs('jm', 1000);
+SELECT * FROM pg_temp.jobs('jn', 1000);
+SELECT pg_temp.limit_reads() < 100000 AS few;
+ROLLBACK;
+SELECT * FROM gpucredit.verify('many');

@@ -327,7 +327,7 @@ SELECT pg_temp.after($$UPDATE account SET limits
 	$$SELECT gpucredit.set_quota('acme', 'visio', max_running => 2)$$,
 	$$UPDATE account SET limits = limits - 'budgets'
 	WHERE account = 'visio'$$);
-SELECT pg_temp.after($$INSERT INTO quota_turn (org, account, gpu_type)
+SELECT pg_temp.after($$INSERT INTO quota_lock (org, account, gpu_type)
 	VALUES ('acme', '', 'H100')$$);
 SELECT pg_temp.after($$UPDATE request SET fingerprint = '\x00'
 	WHERE key = (SELECT min(key) FROM request)$$);
@@ -356,11 +356,11 @@ SELECT pg_temp.after($$INSERT INTO directive VALUES ('acme', 1, 2, 'cancel',
 	'stop', 'cancelled', NULL, '2026-01-11')$$);
 
 \echo === budgets
-SELECT pg_temp.after($$UPDATE budget_count SET reserved = reserved - '1',
+SELECT pg_temp.after($$UPDATE budget_counter SET reserved = reserved - '1',
 	spent = spent + '1'$$);
-SELECT pg_temp.after($$DELETE FROM budget_count$$);
+SELECT pg_temp.after($$DELETE FROM budget_counter$$);
 SELECT pg_temp.after($$UPDATE hold_budget SET reserved = '3'$$,
-	$$UPDATE budget_count SET reserved = '3'$$);
+	$$UPDATE budget_counter SET reserved = '3'$$);
 SELECT pg_temp.after($$UPDATE hold SET counted = false WHERE hold = 5$$);
 
 \echo === bills
@@ -377,10 +377,10 @@ SELECT pg_temp.after($$INSERT INTO usage VALUES ('acme', 2, 1, '2026-01-12',
 -- use that nobody had; some that is not recorded; of what still runs
 SELECT pg_temp.after($$INSERT INTO fair_usage VALUES ('acme', 'default', '', 1,
 	'2026-01-12')$$);
-SELECT pg_temp.after($$UPDATE attempt SET charged = 5 WHERE job = 1$$);
-SELECT pg_temp.after($$UPDATE attempt SET charged = 0 WHERE ended_at IS NULL$$);
+SELECT pg_temp.after($$UPDATE attempt SET usage_charged = 5 WHERE job = 1$$);
+SELECT pg_temp.after($$UPDATE attempt SET usage_charged = 0 WHERE ended_at IS NULL$$);
 -- what no cycle would charge, or would look at for nothing
-SELECT pg_temp.after($$UPDATE attempt SET due = NOT due$$);
+SELECT pg_temp.after($$UPDATE attempt SET needs_cycle = NOT needs_cycle$$);
 -- a waiting job that would be started as something else
 SELECT pg_temp.after($$UPDATE job SET cpu_milli = 1 WHERE state = 'queued'$$);
 -- waiting that nobody counts
@@ -438,7 +438,7 @@ CREATE TRIGGER hold_part_sound AFTER UPDATE OF held ON hold_part
 	FOR EACH ROW EXECUTE FUNCTION refuse_unsound();
 ALTER TABLE hold_part ENABLE ALWAYS TRIGGER hold_part_sound;
 ALTER TABLE entry DISABLE TRIGGER entry_sound_new;
-ALTER TABLE budget_count ENABLE TRIGGER budget_count_sound;
+ALTER TABLE budget_counter ENABLE TRIGGER budget_counter_sound;
 DROP TRIGGER hold_budget_sound_new ON hold_budget;
 DROP TRIGGER entry_append_only ON entry;
 DROP TRIGGER seal_append_only ON seal;
@@ -555,7 +555,7 @@ SELECT invariant, subject, detail FROM verify('acme');
 ROLLBACK;
 
 -- what limits an account, written by hand in other forms: refused, found, and
--- written anew by who sets any of it
+-- written again by who sets any of it
 BEGIN;
 CREATE FUNCTION pg_temp.refused(call text) RETURNS text
 LANGUAGE plpgsql AS $$

@@ -65,35 +65,35 @@ SELECT pg_temp.scene('pk-fgd', '{"packing": "fgd"}',
 SELECT pg_temp.ask('pk-fgd', 'a' || n, '1xPK-A', 8000)
 FROM generate_series(1, 2) n;
 SELECT pg_temp.placed('pk-fgd') AS eight_cores_each;
-SELECT request, cpu_milli, memory_mib, jobs, day FROM gpucredit.typical
+SELECT request, cpu_milli, memory_mib, jobs, day FROM gpucredit.workload_mix
 WHERE pool = 'pk-fgd';
 SELECT pg_temp.ask('pk-fgd', 'b', '1xPK-A', 1000);
 SELECT pg_temp.placed('pk-fgd') AS one_core;
-SELECT request, cpu_milli, jobs FROM gpucredit.typical WHERE pool = 'pk-fgd'
+SELECT request, cpu_milli, jobs FROM gpucredit.workload_mix WHERE pool = 'pk-fgd'
 ORDER BY 2;
 -- a job that runs again counts no more
 SELECT job_state FROM gpucredit.settle('pk', (SELECT max(job)
 	FROM gpucredit.job WHERE pool = 'pk-fgd'), 1, 'preempted');
 SELECT pg_temp.placed('pk-fgd') <> '' AS again;
-SELECT sum(jobs) FROM gpucredit.typical WHERE pool = 'pk-fgd';
+SELECT sum(jobs) FROM gpucredit.workload_mix WHERE pool = 'pk-fgd';
 -- 1,000 kinds a day, of which those that are known go on being counted
 BEGIN;
-INSERT INTO gpucredit.typical (pool, day, request, cpu_milli, memory_mib, jobs)
+INSERT INTO gpucredit.workload_mix (pool, day, request, cpu_milli, memory_mib, jobs)
 SELECT 'pk-fgd', '2027-03-01 00:00+00', '1xPK-A', 100000 + n, 0, 1
-FROM generate_series(1, 1000 - (SELECT count(*) FROM gpucredit.typical WHERE pool = 'pk-fgd')::int) n;
-SELECT count(*), sum(jobs) FROM gpucredit.typical WHERE pool = 'pk-fgd';
+FROM generate_series(1, 1000 - (SELECT count(*) FROM gpucredit.workload_mix WHERE pool = 'pk-fgd')::int) n;
+SELECT count(*), sum(jobs) FROM gpucredit.workload_mix WHERE pool = 'pk-fgd';
 SELECT pg_temp.ask('pk-fgd', 'new', '1xPK-A', 2000), pg_temp.ask('pk-fgd', 'known', '1xPK-A', 1000);
 SELECT pg_temp.placed('pk-fgd') <> '' AS both;
-SELECT count(*), sum(jobs), sum(jobs) FILTER (WHERE cpu_milli = 1000) AS known FROM gpucredit.typical WHERE pool = 'pk-fgd';
+SELECT count(*), sum(jobs), sum(jobs) FILTER (WHERE cpu_milli = 1000) AS known FROM gpucredit.workload_mix WHERE pool = 'pk-fgd';
 ROLLBACK;
 -- of several new ones in a cycle as many as there is room for, the most frequent first
 BEGIN;
-INSERT INTO gpucredit.typical (pool, day, request, cpu_milli, memory_mib, jobs)
+INSERT INTO gpucredit.workload_mix (pool, day, request, cpu_milli, memory_mib, jobs)
 SELECT 'pk-fgd', '2027-03-01 00:00+00', '1xPK-A', 100000 + n, 0, 1
-FROM generate_series(1, 999 - (SELECT count(*) FROM gpucredit.typical WHERE pool = 'pk-fgd')::int) n;
+FROM generate_series(1, 999 - (SELECT count(*) FROM gpucredit.workload_mix WHERE pool = 'pk-fgd')::int) n;
 SELECT pg_temp.ask('pk-fgd', 'new', '1xPK-A', 2000), pg_temp.ask('pk-fgd', 'twice', '1xPK-A', 3000), pg_temp.ask('pk-fgd', 'again', '1xPK-A', 3000);
 SELECT pg_temp.placed('pk-fgd') <> '' AS three;
-SELECT count(*), max(cpu_milli) FILTER (WHERE cpu_milli BETWEEN 2000 AND 3000) AS new FROM gpucredit.typical WHERE pool = 'pk-fgd';
+SELECT count(*), max(cpu_milli) FILTER (WHERE cpu_milli BETWEEN 2000 AND 3000) AS new FROM gpucredit.workload_mix WHERE pool = 'pk-fgd';
 ROLLBACK;
 -- by fgd, types of one price compete for "*": what only A can serve stays
 SELECT pg_temp.scene('pk-any', '{"packing": "fgd"}', 'n1 A 2', 'n2 B 2');
@@ -104,7 +104,7 @@ SELECT pg_temp.placed('pk-any') AS any_type;
 -- of all kinds the 256 most frequent are read, of as frequent ones the first by
 -- request: the 256th keeps A for what only A can serve, the 257th does not
 SELECT pg_temp.scene('pk-many', '{"packing": "fgd"}', 'n1 A 2', 'n2 B 2');
-INSERT INTO gpucredit.typical (pool, day, request, cpu_milli, memory_mib, jobs)
+INSERT INTO gpucredit.workload_mix (pool, day, request, cpu_milli, memory_mib, jobs)
 SELECT 'pk-many', '2027-03-01 00:00+00', r.request::gpucredit.gpureq, n, 0, 2
 FROM (VALUES ('0.25x*', 255), ('0.25xPK-A', 1)) r (request, kinds),
 	generate_series(1, r.kinds) n;
@@ -112,7 +112,7 @@ BEGIN;
 SELECT pg_temp.ask('pk-many', 'a', '1x*');
 SELECT pg_temp.placed('pk-many') AS with_the_256th;
 ROLLBACK;
-INSERT INTO gpucredit.typical (pool, day, request, cpu_milli, memory_mib, jobs)
+INSERT INTO gpucredit.workload_mix (pool, day, request, cpu_milli, memory_mib, jobs)
 VALUES ('pk-many', '2027-03-01 00:00+00', '0.25x*', 256, 0, 2);
 SELECT pg_temp.ask('pk-many', 'a', '1x*');
 SELECT pg_temp.placed('pk-many') AS without_the_257th;
@@ -123,7 +123,7 @@ SET gpucredit.clock = '2027-03-08 00:00+00';
 SELECT gpucredit.register_node('pk-fgd', 'pk-fgd-n3', 'PK-A', 4, 40960);
 SELECT pg_temp.ask('pk-fgd', 'c', '2xPK-A');
 SELECT pg_temp.placed('pk-fgd') AS a_week_later;
-SELECT request, jobs, day FROM gpucredit.typical WHERE pool = 'pk-fgd';
+SELECT request, jobs, day FROM gpucredit.workload_mix WHERE pool = 'pk-fgd';
 SET gpucredit.clock = '2027-03-01 00:00+00';
 
 -- A thousandth of a device
@@ -181,6 +181,66 @@ SELECT pg_temp.placed('pk-prefer') AS one_leaf;
 SELECT pg_temp.ask('pk-prefer', 'b', '8xPK-A',
 	options => '{"prefer": "nvlink"}');
 SELECT pg_temp.placed('pk-prefer') AS one_domain;
+
+-- a share takes memory of its device: a quarter that wants 15 GB leaves 2 GB
+SELECT gpucredit.create_pool('pk-mem', '{"reclaim": false}');
+SELECT gpucredit.register_node('pk-mem', 'pk-mem-n1', 'PK-A', 1, 16384);
+SELECT n, pg_temp.ask('pk-mem', 'a' || n, '0.25xPK-A@15GB')
+FROM generate_series(1, 4) n;
+-- no device has so much, so the pool could never run it
+SELECT pg_temp.ask('pk-mem', 'never', '0.25xPK-A@18GB');
+SELECT gpu_type, share, count(*) FROM gpucredit.plan('pk-mem') GROUP BY 1, 2;
+SELECT node, count(*) FROM gpucredit.plan_with('pk-mem',
+	'{"nodes": [{"name": "pk-mem-n2", "gpu_type": "PK-A", "gpus": 2, "gpu_memory_mib": 16384}]}')
+WHERE action = 'start' GROUP BY 1 ORDER BY 1;
+SELECT pg_temp.placed('pk-mem') AS one, pg_temp.placed('pk-mem') AS no_other;
+SELECT x.check_name, x.detail FROM gpucredit.job j,
+	gpucredit.explain(j.org, j.job) x
+WHERE j.pool = 'pk-mem' AND j.state = 'queued' AND NOT x.passes
+	AND x.check_name = 'free' ORDER BY j.job LIMIT 1;
+SELECT gpu_memory_mib, count(*) FROM gpucredit.attempt_gpu
+WHERE pool = 'pk-mem' GROUP BY 1;
+-- what is left serves who wants that much; without a floor, as much of the
+-- memory as of the device
+SELECT pg_temp.ask('pk-mem', 'b', '0.5xPK-A'),
+	pg_temp.ask('pk-mem', 'c', '0.5xPK-A@1GiB'),
+	pg_temp.ask('pk-mem', 'd', '0.1xPK-A');
+SELECT pg_temp.placed('pk-mem') AS a_gigabyte_and_none_else;
+SELECT share, gpu_memory_mib FROM gpucredit.attempt_gpu WHERE pool = 'pk-mem'
+ORDER BY job;
+-- its node cannot be registered with less than they have
+SELECT gpucredit.register_node('pk-mem', 'pk-mem-n1', 'PK-A', 1, 15000);
+SELECT gpucredit.register_node('pk-mem', 'pk-mem-n1', 'PK-A', 1, 15330);
+SELECT gpucredit.register_node('pk-mem', 'pk-mem-n1', 'PK-A', 1, 16384);
+-- who ends gives it back
+SELECT job_state FROM gpucredit.settle('pk', (SELECT min(job)
+	FROM gpucredit.job WHERE pool = 'pk-mem' AND state = 'active'), 1,
+	'completed');
+SELECT pg_temp.placed('pk-mem') AS another;
+-- verify() sees floors that pass the memory, and one that is not the job's
+BEGIN;
+UPDATE gpucredit.attempt_gpu SET gpu_memory_mib = 2079
+WHERE pool = 'pk-mem' AND NOT free AND share = 500;
+SELECT invariant, substring(detail, '^\d+ MiB of \d+') AS detail
+FROM gpucredit.verify() ORDER BY invariant COLLATE "C";
+ROLLBACK;
+BEGIN;
+UPDATE gpucredit.attempt_gpu SET gpu_memory_mib = 0
+WHERE pool = 'pk-mem' AND NOT free AND share = 500;
+SELECT invariant, substring(detail, '^\d+ MiB of \d+') AS detail
+FROM gpucredit.verify() ORDER BY invariant COLLATE "C";
+ROLLBACK;
+-- one without a floor takes its part of what the node has when it comes back
+SELECT gpucredit.create_pool('pk-back', '{"reclaim": false}');
+SELECT gpucredit.register_node('pk-back', 'pk-back-n1', 'PK-A', 1, 16384);
+SELECT pg_temp.ask('pk-back', 'a', '0.5xPK-A'),
+	pg_temp.ask('pk-back', 'b', '0.5xPK-A@12GiB');
+SELECT pg_temp.placed('pk-back') AS one_half;
+SELECT gpucredit.register_node('pk-back', 'pk-back-n1', 'PK-A', 1, 24576);
+SELECT pg_temp.placed('pk-back') AS the_other;
+SELECT gpucredit.register_node('pk-back', 'pk-back-n1', 'PK-A', 1, 24574);
+SELECT gpucredit.register_node('pk-back', 'pk-back-n1', 'PK-A', 1, 24575);
+SELECT * FROM gpucredit.verify();
 
 SELECT gpucredit.create_pool('pk-bad', '{"packing": "tight"}');
 SELECT * FROM gpucredit.verify();

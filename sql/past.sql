@@ -56,7 +56,7 @@ SELECT status FROM hold('pa', 'a/x', 'h4', 6, '30 min');
 SELECT * FROM pg_temp.see();
 SELECT pg_temp.at('2026-04-10 15:30+00') \g /dev/null
 SELECT * FROM pg_temp.see();
--- removed, and set again: it counts anew
+-- removed, and set again: it counts again
 SELECT pg_temp.at('2026-04-10 16:00+00') \g /dev/null
 SELECT set_budget('pa', 'a', NULL, 'day');
 SELECT * FROM pg_temp.see();

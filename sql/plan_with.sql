@@ -49,11 +49,12 @@ SELECT action, pg_temp.key(job) AS job, node, gpus FROM gpucredit.plan_with('pwi
 -- once they are there, place does what was said
 BEGIN;
 SELECT gpucredit.register_node('pwi', 'new-' || n, 'PW-A', 8, 40960) FROM generate_series(1, 2) n;
+ALTER TABLE supposed DROP COLUMN expected_at;
 SELECT count(*) FROM (TABLE supposed EXCEPT ALL SELECT * FROM gpucredit.place('pwi') WITH ORDINALITY) d;
 ROLLBACK;
 
 \echo === What if these were submitted
-SELECT action, pg_temp.key(job) AS job, node, gpus, gpu_type, per_gpu_hour, reason
+SELECT action, pg_temp.key(job) AS job, node, gpus, gpu_type, per_gpu_hour, reason, expected_at
 FROM gpucredit.plan_with('pwi', '{"nodes": [{"name": "b", "gpu_type": "PW-B", "gpus": 8, "gpu_memory_mib": 81920}],
 	"jobs": [{"org": "pwi", "request": "2xPW-B", "wall_limit": "30 min", "count": 2},
 		{"org": "pwi", "account": "off", "request": "1xPW-B"},
@@ -65,6 +66,14 @@ SELECT gpucredit.set_tier('pw-urgent', 0, 'never', true);
 SELECT set_config('gpucredit.clock', '2027-09-01 00:30+00', false);
 SELECT action, pg_temp.key(job) AS job, node, gpus, reason
 FROM gpucredit.plan_with('pwi', '{"jobs": [{"org": "pwi", "request": "4xPW-A", "tier": "pw-urgent", "wall_limit": "1 h"}]}');
+-- and when one would start that cannot now: behind what waits, or once what runs ends
+SELECT action, pg_temp.key(job) AS job, node, gpus, reason, expected_at
+FROM gpucredit.plan_with('pwi', '{"jobs": [{"org": "pwi", "request": "8xPW-A", "wall_limit": "1 h"}]}');
+BEGIN;
+SELECT count(gpucredit.cancel('pwi', j.job, 'no ' || j.job)) FROM gpucredit.jobs j WHERE j.org = 'pwi' AND j.state = 'queued';
+SELECT action, pg_temp.key(job) AS job, node, gpus, reason, expected_at
+FROM gpucredit.plan_with('pwi', '{"jobs": [{"org": "pwi", "request": "8xPW-A", "wall_limit": "1 h", "count": 2}]}');
+ROLLBACK;
 -- quotas, also of an organisation of which nothing waits
 SELECT gpucredit.create_account('pw-quota'), gpucredit.set_quota('pw-quota', '', max_gpus => 3, max_queued => 0);
 SELECT gpucredit.create_account('pw-limit'), gpucredit.set_quota('pw-limit', '', max_gpus => 3);

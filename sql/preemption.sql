@@ -141,7 +141,7 @@ SELECT * FROM pg_temp.place('tier');
 SELECT count(*) FROM gpucredit.claim WHERE pool = 'tier';
 SELECT count(*) FROM gpucredit.eviction WHERE pool = 'tier';
 SELECT * FROM gpucredit.verify();
--- the trail: nobody's row names another tenant
+-- the audit log: nobody's row names another tenant
 SELECT a.org, a.decision, a.reason, a.detail - 'unsaved_us' AS detail
 FROM gpucredit.audit a WHERE a.operation = 'place' AND a.org LIKE 'pre%'
 	AND a.decision IN ('claim', 'preempt') ORDER BY a.audit;
@@ -262,6 +262,52 @@ SELECT pg_temp.ask('unfair', 'x', '1xPRE', tenant => 'pre-2');
 SELECT * FROM pg_temp.place('unfair');
 SELECT * FROM gpucredit.verify();
 
+-- The less important first: an account's batch job before its standard one.
+SELECT pg_temp.scene('less', '{"reclaim": true}', 'n 2');
+SELECT pg_temp.ask('less', 'batch', '1xPRE', 'batch_inference');
+SELECT count(*) FROM pg_temp.place('less');
+SET gpucredit.clock = '2027-01-01 04:05+00';
+SELECT pg_temp.ask('less', 'standard', '1xPRE');
+SELECT count(*) FROM pg_temp.place('less');
+SET gpucredit.clock = '2027-01-01 04:20+00';
+SELECT pg_temp.ask('less', 'x', '1xPRE', tenant => 'pre-2');
+SELECT action, job, reason FROM pg_temp.place('less');
+SELECT * FROM pg_temp.place('less');
+-- One job that is more than its account is due is no shelter, nor are two that
+-- are less; one that is just what it is due stays.
+SELECT pg_temp.scene('whole', '{"reclaim": true}', 'n 8'),
+	pg_temp.scene('halves', '{"reclaim": true}', 'n 8'), pg_temp.scene('just', '{"reclaim": true}', 'n 8');
+SELECT pg_temp.ask('whole', 'a', '8xPRE');
+SELECT pg_temp.ask('halves', k, '3xPRE') FROM unnest('{a,b}'::text[]) k;
+SELECT pg_temp.ask('halves', 'x', '2xPRE', tenant => 'pre-2');
+SELECT pg_temp.ask('just', 'a', '4xPRE');
+SELECT pg_temp.ask('just', 'x', '4xPRE', tenant => 'pre-2');
+SELECT pool, count(*) FROM unnest('{whole,halves,just}'::text[]) pool, pg_temp.place(pool) GROUP BY 1 ORDER BY 1;
+SET gpucredit.clock = '2027-01-01 04:40+00';
+SELECT pg_temp.ask('whole', k, '2xPRE', tenant => 'pre-2') FROM unnest('{y,z}'::text[]) k;
+SELECT pg_temp.ask(pool, 'y', '2xPRE', tenant => 'pre-2') FROM unnest('{halves,just}'::text[]) pool;
+SELECT pool, action, count(*), min(reason) FROM unnest('{whole,halves,just}'::text[]) pool, pg_temp.place(pool)
+GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT pg_temp.settle(e.pool, pg_temp.key(e.org, e.job)) FROM gpucredit.eviction e
+WHERE e.pool IN ('whole', 'halves') ORDER BY e.pool, e.job;
+-- Behind a reservation of the account's own for more than it is due.
+SELECT pg_temp.scene('own', '{"reclaim": true}', 'n 4');
+CREATE FUNCTION pg_temp.long(key text, request text, tenant text) RETURNS void LANGUAGE sql AS $$
+	SELECT FROM gpucredit.reserve(tenant, '', 'own ' || key, request, '10 h', 'standard_training', 'own')
+$$;
+SELECT pg_temp.long('two', '2xPRE', 'pre'), pg_temp.long('one', '1xPRE', 'pre'), pg_temp.long('x', '1xPRE', 'pre-2');
+SELECT count(*) FROM pg_temp.place('own');
+-- it does not take that back
+SELECT pool, action, p.job FROM unnest('{whole,halves,just}'::text[]) pool, pg_temp.place(pool) p ORDER BY 1, 2, 3;
+SET gpucredit.clock = '2027-01-01 04:50+00';
+SELECT pool, action, p.job FROM unnest('{whole,halves,just}'::text[]) pool, pg_temp.place(pool) p ORDER BY 1, 2, 3;
+SELECT pg_temp.long('large', '3xPRE', 'pre-2');
+SELECT * FROM pg_temp.place('own');
+SELECT pg_temp.long('due', '1xPRE', 'pre-2');
+SELECT action, job, reason FROM pg_temp.place('own');
+SELECT DISTINCT pg_temp.key(r.org, r.job) AS reserved FROM gpucredit.reservations('own') r;
+SELECT * FROM gpucredit.verify();
+
 -- What the tenant's own limits hold back makes nobody leave.
 SELECT pg_temp.scene('quota', '{}', 'n 1');
 SELECT pg_temp.ask('quota', 'a', '1xPRE');
@@ -333,6 +379,41 @@ SELECT pg_temp.settle('there', k, 'completed') FROM unnest('{two,half2}'::text[]
 SELECT gpucredit.set_quota('pre-3', '', 'PRE');
 SELECT * FROM gpucredit.verify();
 
+-- An elastic job takes what its account is entitled to from one that has more.
+-- Where its account has that much, nobody leaves for it.
+BEGIN;
+SELECT pg_temp.scene('widen', '{"reclaim": true}', 'n 4'), pg_temp.scene('narrow', '{"reclaim": true}', 'n 2');
+SELECT pg_temp.ask('widen', k, '1xPRE') FROM unnest('{a,b,c}'::text[]) k;
+SELECT pg_temp.ask('narrow', 'a', '1xPRE');
+SELECT pool, count(*) FROM unnest('{widen,narrow}'::text[]) pool, pg_temp.place(pool) GROUP BY 1 ORDER BY 1;
+SELECT pg_temp.ask(pool, 'range', '1-4xPRE', tenant => 'pre-2') FROM unnest('{widen,narrow}'::text[]) pool;
+SELECT pool, count(*) FROM unnest('{widen,narrow}'::text[]) pool, pg_temp.place(pool) GROUP BY 1 ORDER BY 1;
+SELECT pg_temp.ask(pool, 'd', '1xPRE') FROM unnest('{widen,narrow}'::text[]) pool;
+-- not before its tier's min_run and gpucredit.elastic_idle_delay
+SET LOCAL gpucredit.clock = '2027-01-01 05:30+00';
+SELECT count(*) FROM pg_temp.place('widen');
+SET LOCAL gpucredit.clock = '2027-01-01 05:41+00';
+SAVEPOINT due;
+SET LOCAL gpucredit.elastic_idle_delay = 0;
+SELECT count(*) FROM pg_temp.place('widen');
+ROLLBACK TO due;
+SELECT * FROM pg_temp.place('narrow');
+SELECT action, job, attempt, pg_catalog.length(gpus::text) > 2 AS several, reason FROM pg_temp.place('widen');
+SELECT count(*) FROM pg_temp.place('widen');
+SELECT pg_temp.key(i.org, i.job) AS job, e.check_name, substring(e.detail, ': (.*)') AS leaves_for
+FROM gpucredit.eviction v, pg_temp.id('widen', pg_temp.key(v.org, v.job)) i, gpucredit.explain(i.org, i.job) e
+WHERE v.pool = 'widen' AND e.check_name = 'leaving' ORDER BY 1;
+-- nobody else gets what is promised, and it goes on with both
+SELECT pg_temp.settle('widen', pg_temp.key(v.org, v.job), CASE v.why WHEN 'grow' THEN 'resized' ELSE 'preempted' END)
+FROM gpucredit.eviction v WHERE v.pool = 'widen' ORDER BY v.why;
+SELECT action, job, attempt FROM pg_temp.place('widen');
+SELECT count(*) FROM gpucredit.claim WHERE pool = 'widen';
+-- neither takes it back, then or later
+SET LOCAL gpucredit.clock = '2027-01-01 05:56+00';
+SELECT count(*) FROM pg_temp.place('widen');
+SELECT * FROM gpucredit.verify();
+ROLLBACK;
+
 -- Elastic: held at its most, started at what fits; gives devices up to its
 -- least for a job ahead rather than that anybody is evicted.
 SELECT pg_temp.scene('elastic', '{}', 'n 4');
@@ -353,13 +434,13 @@ SELECT j.failures FROM pg_temp.id('elastic', 'range') i
 	JOIN gpucredit.job j ON j.org = i.org AND j.job = i.job;
 SELECT * FROM pg_temp.place('elastic');
 SELECT * FROM gpucredit.verify();
--- grows into what was idle for gpucredit.grow_after, and not before
+-- grows into what was idle for gpucredit.elastic_idle_delay, and not before
 SELECT gpucredit.resume('elastic-o');
 SELECT pg_temp.settle('elastic', 'urgent', 'completed');
 SET gpucredit.clock = '2027-01-01 06:04:59+00';
 SELECT * FROM pg_temp.place('elastic');
 -- to the instant, of the devices and of its own start
-SET gpucredit.grow_after = '12min';
+SET gpucredit.elastic_idle_delay = '12min';
 SET gpucredit.clock = '2027-01-01 06:11:59.999999+00';
 SELECT * FROM pg_temp.place('elastic');
 BEGIN;
@@ -372,7 +453,7 @@ UPDATE gpucredit.node SET registered_at = '2027-01-01 06:00:00.000001+00' WHERE 
 SET LOCAL gpucredit.clock = '2027-01-01 06:12+00';
 SELECT action, job, gpus, reason FROM pg_temp.place('elastic');
 ROLLBACK;
-RESET gpucredit.grow_after;
+RESET gpucredit.elastic_idle_delay;
 SET gpucredit.clock = '2027-01-01 06:20+00';
 SELECT * FROM pg_temp.place('elastic');
 SELECT * FROM pg_temp.place('elastic');
@@ -536,15 +617,23 @@ BEGIN;
 INSERT INTO gpucredit.claim VALUES ('move', 'pre', 0, 1, '', 'tier', 'PRE',
 	1000, gpucredit.now(), 1, gpucredit.now());
 SELECT invariant, subject FROM gpucredit.verify() ORDER BY 1, 2;
-INSERT INTO gpucredit.claim_gpu SELECT 'move', 'pre', 0, g.node, g.gpus, 0, 0
+INSERT INTO gpucredit.claim_gpu SELECT 'move', 'pre', 0, g.node, g.gpus, 0, 0, 0
 FROM gpucredit.attempt_gpu g WHERE g.pool = 'move' AND NOT g.free
 	AND g.ended_at IS NULL ORDER BY g.node LIMIT 1;
 SELECT invariant FROM gpucredit.verify() ORDER BY 1;
 INSERT INTO gpucredit.claim SELECT 'move', 'pre-2', 0, 1, '', 'tier', 'PRE',
 	1000, gpucredit.now(), 1, gpucredit.now();
 INSERT INTO gpucredit.claim_gpu SELECT g.pool, 'pre-2', g.job, g.node, g.gpus,
-	0, 0 FROM gpucredit.claim_gpu g WHERE g.pool = 'move';
+	0, 0, 0 FROM gpucredit.claim_gpu g WHERE g.pool = 'move';
 SELECT invariant FROM gpucredit.verify('pre-2') ORDER BY 1;
+-- shares of a quarter whose floors are more than the device has
+UPDATE gpucredit.claim SET share = 250 WHERE pool = 'move';
+UPDATE gpucredit.claim_gpu g SET gpu_memory_mib = n.gpu_memory_mib / 2
+FROM gpucredit.node n WHERE n.node = g.node AND g.pool = 'move';
+SELECT invariant FROM gpucredit.verify('pre-2') WHERE invariant ~ 'promised';
+UPDATE gpucredit.claim_gpu SET gpu_memory_mib = gpu_memory_mib + 1
+WHERE pool = 'move' AND org = 'pre';
+SELECT invariant FROM gpucredit.verify('pre-2') WHERE invariant ~ 'promised';
 ROLLBACK;
 BEGIN;
 INSERT INTO gpucredit.eviction SELECT 'move', a.org, a.job, a.attempt, '',

@@ -112,6 +112,19 @@ ORDER BY policy::text, why;
 SELECT status, held FROM hold('pw', 'a', 'h', 5, '1 h');
 SELECT pays, why FROM buckets_for('pw', 'a') WHERE account = 'a';
 
+-- A batch of heartbeats waits for nobody, and knows a cap from a lock
+SELECT create_account('pb') \g /dev/null
+SELECT issue('pb', '', 'promo', 100, 'promo', policy => '{"max_per_job": 1}') \g /dev/null
+SELECT job AS capped FROM reserve('pb', '', 'j', '1xPrA', '10 h', pool => 'pr',
+	hold_window => '1 h') \gset
+SELECT * FROM place('pr') \g /dev/null
+SELECT action FROM meter('pb', :capped, 1, '0') \g /dev/null
+SELECT pg_temp.at('2033-01-01 03:56+00') \g /dev/null
+SELECT action, reason, held FROM meter_batch('{pb}', ARRAY[:capped], '{1}', '{56 min}');
+SELECT operation, decision, reason FROM audit
+WHERE org = 'pb' AND operation = 'extend' AND job = :capped;
+SELECT outcome FROM settle('pb', :capped, 1, 'failed', '57 min', exit_code => 143);
+
 -- Nothing to explain
 SELECT count(*) FROM job_buckets('pw', 0);
 SELECT * FROM buckets_for('nobody', '');
@@ -119,5 +132,6 @@ SELECT * FROM buckets_for('pw', '', '1xPrA', pool => 'nowhere');
 SELECT * FROM buckets_for('pw', '', '1xNoSuch', pool => 'pr');
 SELECT * FROM buckets_for('pw', '', 'x', pool => 'pr');
 SELECT v.* FROM generate_series(1, 20) n, unnest(ARRAY['pr' || n, 'px' || n]) o, verify(o) v;
+SELECT * FROM verify('pb');
 SELECT * FROM verify('ps');
 SELECT * FROM verify('pw');

@@ -83,6 +83,10 @@ SELECT status FROM gpucredit.reserve('rp', 'vision', 'waits', '4xRP-B', '1 h', p
 SET gpucredit.clock = '2027-08-05 00:00+00';
 
 SELECT gpucredit.report_html('rp', '2027-08-01 00:00+00') AS page \gset
+-- the first figures, and what is written at lines
+SELECT trim(regexp_replace(m[1], '<[^>]*>', ' ', 'g'))
+FROM regexp_matches(:'page', '<div><dt>(.*?)</div>', 'g') AS m (m);
+SELECT m[1] FROM regexp_matches(:'page', '<span class="mark[^>]*?>(.*?)</span>', 'g') AS m (m);
 SELECT pg_temp.rows(:'page', 'spend-days');
 SELECT pg_temp.rows(:'page', 'spend-by-account');
 SELECT pg_temp.rows(:'page', 'spend-by-type');
@@ -118,7 +122,7 @@ SELECT gpucredit.runs_out('{2027-08-20 12:00+00,NULL}', '{50,100}', 10, '2027-08
 
 -- the whole installation
 SELECT d::numeric = (SELECT sum(u.net) FROM gpucredit.account a,
-	gpucredit.usage_by(a.org, '', '2027-08-01 00:00+00', '2027-08-05 00:00+00', 'account') u WHERE a.account = '')
+	gpucredit.usage_by(a.org, '', '2027-08-01 00:00+00', '2027-08-05 00:00:00.000001+00', 'account') u WHERE a.account = '')
 FROM pg_temp.data(gpucredit.report_html(NULL, '2027-08-01 00:00+00'), 'dd', 'net') d;
 
 -- Bars: hours, days, weeks, two months; together always the same
@@ -135,6 +139,26 @@ SELECT pg_temp.rows(gpucredit.report_html('rp', '2027-08-03 12:00+00'), 'spend-b
 SELECT regexp_replace(m[1], '<[^>]*>', '', 'g')
 FROM regexp_matches(gpucredit.report_html('rp', '2027-08-05 00:30+00', '2027-08-09 00:00+00'), '<h2.*?</p>', 'g') AS m (m);
 SELECT pg_temp.data(gpucredit.report_html('rp', '2027-08-05 00:30+00', '2027-08-09 00:00+00'), 'dd', 'use');
+
+-- After a week the forecast is one of a week.  What nobody has is no column,
+-- and what ran without GPUs is no run on them.
+BEGIN;
+SET LOCAL gpucredit.clock = '2027-08-09 00:00+00';
+SELECT pg_temp.run('vision', 'cpu', '0', '5 min');
+SELECT hold FROM gpucredit.hold('rp', '', 'big', 900, '1 h') \gset
+SELECT captured FROM gpucredit.capture('rp', :hold, 'big spent', 900);
+SET LOCAL gpucredit.clock = '2027-08-09 01:00+00';
+SELECT gpucredit.report_html('rp', '2027-08-08 00:00+00') AS later,
+	gpucredit.report_html(NULL, '2027-08-08 00:00+00') AS of_all \gset
+SELECT trim(regexp_replace(m[1], '<[^>]*>', ' ', 'g'))
+FROM regexp_matches(:'later', '<div><dt>(.*?)</div>', 'g') AS m (m);
+SELECT regexp_replace(m[1], '<[^>]*>', '', 'g')
+FROM regexp_matches(:'later', '<h2.*?</p>', 'g') AS m (m) WHERE m[1] LIKE '%Balance%';
+SELECT pg_temp.rows(:'later', 'waits-table');
+SELECT m[1] FROM regexp_matches(:'later', '<span class="mark[^>]*?>(.*?)</span>', 'g') AS m (m);
+SELECT m[1] FROM regexp_matches(:'of_all', '<span class="mark[^>]*?>(.*?)</span>', 'g') AS m (m)
+WHERE m[1] LIKE '<bdi>rp%';
+ROLLBACK;
 
 -- A hostile name is text, and the page is ASCII without a control character.
 SELECT :'page' LIKE '%<script%', :'page' ~ '[^\x20-\x7e\n]', :'page' LIKE '%data-account="&lt;script&gt;alert(&quot;&amp;&#39;)"%',

@@ -202,7 +202,7 @@ SET gpucredit.clock = '2027-01-01 01:00+00';
 SELECT pg_temp.state_of($$issue('rq-2', '', 'old', 2)$$) AS changed,
 	pg_temp.state_of($$issue('rq-2', '', 'old', 2)$$) AS again,
 	pg_temp.state_of($$issue('rq-2', '', 'old', 1)$$) AS first;
--- what is done under it is done anew: another hold, no capture of one that is closed
+-- what is done under it is done again: another hold, no capture of one that is closed
 SELECT hold AS first FROM gpucredit.hold('rq-2', '', 'h', 1, '1 day') \gset
 SELECT captured, replayed FROM gpucredit.capture('rq-2', :first, 'c', 1);
 SET gpucredit.clock = '2027-01-01 01:59:59.999999+00';

@@ -339,7 +339,7 @@ SELECT job, node, gpus FROM pg_temp.place('fitness', beat => false);
 RESET gpucredit.node_suspect;
 SELECT gpucredit.resume('fitness-b');
 SELECT job, node, gpus FROM pg_temp.place('fitness');
--- what ran on a device that fell ill ends, and starts anew elsewhere
+-- what ran on a device that fell ill ends, and starts again elsewhere
 SELECT count(*) FROM gpucredit.heartbeat('fitness-a', '{}');
 SELECT pg_temp.clear('fitness');
 SELECT job, node, gpus FROM pg_temp.place('fitness');

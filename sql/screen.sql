@@ -1,4 +1,4 @@
--- A screenful each: cluster_map, queue, queue_reasons, burn_rate, last_minute.
+-- A screenful each: cluster_map, queue, queue_reasons, burn_rate, recent_events.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -80,10 +80,10 @@ SELECT count(*) FROM gpucredit.job j, gpucredit.settle(j.org, j.job, 1, 'complet
 WHERE j.pool = 'sc' AND j.state = 'active';
 SELECT * FROM gpucredit.burn_rate(1000) WHERE org LIKE 'sc%';
 SELECT org, available, held, per_day, days_left FROM gpucredit.burn_rate(1000) WHERE org LIKE 'sc%';
-SELECT what, reason, jobs, org, 12 AS job FROM gpucredit.last_minute() WHERE org LIKE 'sc%';
+SELECT what, reason, jobs, org, 12 AS job FROM gpucredit.recent_events() WHERE org LIKE 'sc%';
 SELECT count(*) FROM gpucredit.burn_rate(1);
-SELECT what, reason, jobs, times, latest, org FROM gpucredit.last_minute() WHERE org LIKE 'sc%';
-SELECT what, reason, jobs, times, latest, org FROM gpucredit.last_minute('1 hour')
+SELECT what, reason, jobs, times, latest, org FROM gpucredit.recent_events() WHERE org LIKE 'sc%';
+SELECT what, reason, jobs, times, latest, org FROM gpucredit.recent_events('1 hour')
 WHERE org LIKE 'sc%' AND what LIKE 'place%';
 
 -- The oldest of a queue is measured as the queue is: a job that was preempted
@@ -160,5 +160,5 @@ SELECT * FROM gpucredit.queue('no such');
 SELECT * FROM gpucredit.queue('sc', 0);
 SELECT * FROM gpucredit.queue_reasons(NULL);
 SELECT * FROM gpucredit.burn_rate(NULL);
-SELECT * FROM gpucredit.last_minute('2 days');
+SELECT * FROM gpucredit.recent_events('2 days');
 SELECT * FROM gpucredit.verify('sc-one');

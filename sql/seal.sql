@@ -101,7 +101,7 @@ UPDATE gpucredit.audit SET audit = (SELECT min(n) FROM generate_series(1, :audit
 SELECT problem, detail FROM pg_temp.told(:before) WHERE EXISTS (SELECT FROM gpucredit.audit
 	WHERE org = 'se' AND operation = 'issue' AND login = 'x' AND audit > 0);
 ROLLBACK;
--- a link changed, cut out, or made anew
+-- a link changed, cut out, or made again
 BEGIN;
 UPDATE gpucredit.seal SET entries = entries + 1 WHERE batch = :before;
 SELECT * FROM pg_temp.told(:before);

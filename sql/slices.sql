@@ -26,7 +26,7 @@ CREATE VIEW inside AS
 	UNION ALL
 	SELECT format('budget %s %s', c.account, c.period), b.slices, c.spread,
 		NULL, c.reserved, c.spent, count(s.slice), sum(s.most)
-	FROM budget_count c
+	FROM budget_counter c
 		JOIN budget b USING (org, account, period)
 		LEFT JOIN budget_slice s ON s.org = c.org AND s.account = c.account
 			AND s.period = c.period AND s.period_start = c.period_start
@@ -105,7 +105,7 @@ SELECT * FROM verify('cap');
 SELECT set_budget('cap', '', 10000) \g /dev/null
 SELECT count(*) FILTER (WHERE status = 'granted') AS granted
 FROM generate_series(1, 40) n, hold('cap', '', 'd' || n, 1, '1 h');
-SELECT spread FROM budget_count WHERE org = 'cap';
+SELECT spread FROM budget_counter WHERE org = 'cap';
 SELECT set_budget('cap', '', 141) \g /dev/null
 SELECT string_agg(coalesce(reason, 'granted'), ' ' ORDER BY n)
 FROM generate_series(1, 3) n, hold('cap', '', 'e' || n, 1, '1 h');
@@ -157,7 +157,7 @@ SELECT status FROM hold('slj', '', 'a', 0.01, '1 h');
 SELECT spread FROM bucket WHERE org = 'slj';
 SELECT set_slices('slj', '', 1) \g /dev/null
 SELECT slices, spread, lent, available, held, spent FROM bucket WHERE org = 'slj';
-SELECT slices, spread, reserved, c.spent FROM budget b JOIN budget_count c
+SELECT slices, spread, reserved, c.spent FROM budget b JOIN budget_counter c
 	USING (org, account, period) WHERE org = 'slj';
 SELECT (SELECT count(*) FROM bucket_slice WHERE org = 'slj') AS bucket_slices,
 	(SELECT count(*) FROM budget_slice WHERE org = 'slj') AS budget_slices;

@@ -104,12 +104,13 @@ SELECT * FROM top_jobs('zeta', 1, NULL);
 SELECT * FROM invoice('acme', '2026-01-01');
 SELECT * FROM invoice('acme', '2026-02-28');
 SELECT * FROM invoice('acme', '2026-03-01');
--- the lines of each month come to its entries, and those of all months to
--- what was spent
+-- the lines of each month come to its entries and what accrued beside, and
+-- those of all months to what was spent
 SELECT to_char(m.month, 'YYYY-MM') AS month, i.lines, i.amount,
-	i.amount = e.amount AS same
+	i.amount = e.amount + i.accrued AS same, i.accrued
 FROM generate_series('2025-12-01'::timestamp, '2026-03-01', '1 month') AS m (month),
-	LATERAL (SELECT count(*) AS lines, coalesce(sum(amount), 0) AS amount
+	LATERAL (SELECT count(*) AS lines, coalesce(sum(amount), 0) AS amount,
+		coalesce(sum(accrued), 0) AS accrued
 		FROM invoice('acme', m.month::date)) i,
 	LATERAL (SELECT coalesce(sum(CASE 'spent' WHEN target THEN amount
 			WHEN source THEN - amount END), '0')::numeric AS amount
@@ -137,7 +138,7 @@ SELECT * FROM invoice(NULL, '2026-01-01');
 SET ROLE gpucredit_app;
 SELECT sum(amount) FROM invoice('acme', '2026-01-01');
 SELECT count(*) FROM usage_by('acme', '', NULL, NULL, 'job');
-SELECT * FROM spend_line('acme', '', NULL, NULL);
+SELECT * FROM spend_line(ARRAY['acme'], '', NULL, NULL, false);
 SET ROLE gpucredit_auditor;
 SELECT count(*) FROM top_jobs('acme', 9, NULL);
 SET ROLE gpucredit_agent;

@@ -47,7 +47,47 @@ SELECT check_name, passes FROM gpucredit.explain('te', :own_job);
 -- of its own turn only
 SELECT detail FROM gpucredit.explain('te', :own_job) WHERE check_name = 'order';
 SELECT account, state FROM gpucredit.jobs WHERE org LIKE 'te%';
+-- the queue: its own jobs and when they are expected to start; what is others' is not there
+RESET ROLE;
+BEGIN;
+SELECT count(*) FROM gpucredit.heartbeat('te-1');
+SELECT count(*) FROM gpucredit.place('te');
+SELECT job AS others FROM gpucredit.reserve('te-other', '', 'q1', '8xTE', '1 h', pool => 'te') \gset
+SELECT job AS speech FROM gpucredit.reserve('te', 'speech', 'q2', '8xTE', '1 h', pool => 'te') \gset
+SET LOCAL ROLE te_vision;
+SELECT job AS mine FROM gpucredit.reserve('te', 'vision', 'q3', '8xTE', '1 h', pool => 'te') \gset
+SELECT org, account, job = :mine AS its_own, tier, request, waits, reason, expected_at FROM gpucredit.queue('te');
+SELECT count(*) FROM gpucredit.queue('te', 1);
+SET LOCAL ROLE te_all;
+SELECT org, account, expected_at FROM gpucredit.queue('te');
+SET LOCAL ROLE gpucredit_operator;
+SELECT org, account, expected_at FROM gpucredit.queue('te');
+SET LOCAL ROLE te_vision;
+\set VERBOSITY terse
+SAVEPOINT s;
+SELECT * FROM gpucredit.queue('no such pool');
+ROLLBACK TO s;
+SELECT * FROM gpucredit.queue_reasons('te');
+ROLLBACK TO s;
+\set VERBOSITY sqlstate
+-- how a job fares, as its agent told, and where its log is
+RESET ROLE;
+SELECT action FROM gpucredit.meter('te', :own_job, 1, '1 s', 41, 0.75);
+SET LOCAL ROLE te_vision;
+SELECT account, state, progress, utilization, log FROM gpucredit.jobs WHERE job = :own_job;
+RESET ROLE;
+SELECT outcome FROM gpucredit.settle('te', :own_job, 1, 'completed', log_uri => 's3://logs/1');
+SET LOCAL ROLE te_vision;
+SELECT account, state, progress, utilization, log FROM gpucredit.jobs WHERE job = :own_job;
+ROLLBACK;
+SET ROLE te_vision;
 SELECT org, account, count(*) FROM gpucredit.entry GROUP BY 1, 2 ORDER BY 1, 2;
+-- the same of what programs read, in numbers
+SELECT org, account, count(*), sum(amount), pg_typeof(sum(amount)) FROM gpucredit.entries GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT account, count(*), sum(held) FROM gpucredit.holds GROUP BY 1 ORDER BY 1;
+SELECT org, account, balance_low FROM gpucredit.accounts ORDER BY 1, 2;
+SELECT count(*) FROM gpucredit.attempts WHERE account <> 'vision' AND account <> 'vision/alice';
+SELECT 2 * per_gpu_hour AS twice FROM gpucredit.prices WHERE pool = 'te';
 SELECT org, account FROM gpucredit.account ORDER BY 1, 2;
 SELECT count(*) FROM gpucredit.hold WHERE account <> 'vision' AND account <> 'vision/alice';
 SELECT count(*) FROM gpucredit.audit;
@@ -233,6 +273,52 @@ ROLLBACK TO a;
 SET LOCAL ROLE gpucredit_app;
 SELECT available FROM gpucredit.balance('te-other');
 ROLLBACK;
+
+-- Timeouts of logins that are tenants' and nothing else: its own, and members'.
+-- What is set for a login, or for all, stays; those of unbinding, too.
+CREATE ROLE te_login LOGIN IN ROLE gpucredit_tenant;
+CREATE ROLE te_team IN ROLE gpucredit_tenant;
+CREATE ROLE te_set LOGIN IN ROLE te_team;
+CREATE ROLE te_service LOGIN IN ROLE te_team, gpucredit_app;
+CREATE ROLE te_gateway LOGIN NOINHERIT IN ROLE te_team;
+CREATE ROLE te_super LOGIN SUPERUSER IN ROLE te_team;
+CREATE ROLE te_later LOGIN;
+ALTER ROLE te_set SET statement_timeout = '7s';
+CREATE FUNCTION pg_temp.timeouts() RETURNS TABLE (login name, setting text) LANGUAGE sql AS $$
+	SELECT r.rolname, v FROM pg_db_role_setting d JOIN pg_roles r ON r.oid = d.setrole, unnest(d.setconfig) v
+	WHERE r.rolname LIKE 'te%' AND v NOT LIKE 'transaction_timeout=%' ORDER BY 1, 2 $$;
+BEGIN;
+SET LOCAL gpucredit.tenant_idle_timeout = 0;
+SET LOCAL gpucredit.tenant_transaction_max = 0;
+SELECT gpucredit.bind_tenant('te_login', 'te');
+SELECT * FROM pg_temp.timeouts();	-- both switched off
+COMMIT;
+SELECT gpucredit.bind_tenant(r, 'te') FROM unnest(ARRAY['te_login', 'te_team', 'te_service', 'te_gateway', 'te_super', 'te_later']) r;
+SELECT * FROM pg_temp.timeouts();
+SELECT count(*) FILTER (WHERE v = 'transaction_timeout=5min') = CASE WHEN current_setting('server_version_num')::int < 170000 THEN 0 ELSE 2 END AS from_17_on
+FROM pg_db_role_setting d JOIN pg_roles r ON r.oid = d.setrole, unnest(d.setconfig) v WHERE r.rolname LIKE 'te%';
+ALTER ROLE te_login IN DATABASE :"DBNAME" SET statement_timeout = 0;
+GRANT gpucredit_tenant TO te_later;	-- after it was bound: bound again
+SET gpucredit.tenant_transaction_max = '1 h';
+SELECT gpucredit.bind_tenant(r, 'te') FROM unnest(ARRAY['te_login', 'te_later']) r;
+RESET gpucredit.tenant_transaction_max;
+SELECT gpucredit.unbind_tenant('te_login', 'te');
+SELECT * FROM pg_temp.timeouts();
+-- what an administrator is who is no superuser
+GRANT gpucredit_admin TO te_later;
+REVOKE gpucredit_tenant FROM te_later;
+ALTER ROLE te_set RESET statement_timeout;
+SET ROLE te_later;
+SELECT gpucredit.bind_tenant('te_team', 'te', 'vision');
+SELECT task, affected FROM gpucredit.end_tenant_transactions();
+ALTER ROLE te_set SET statement_timeout = 0;
+RESET ROLE;
+SET ROLE te_login;
+SELECT * FROM gpucredit.end_tenant_transactions();
+SELECT gpucredit.limit_tenant_logins('te_set');
+RESET ROLE;
+SELECT * FROM pg_temp.timeouts() WHERE login = 'te_set';
+DROP ROLE te_login, te_set, te_service, te_gateway, te_super, te_later, te_team;
 
 -- Nobody is a tenant by accident: not a superuser, not who is no member.
 GRANT gpucredit_tenant TO CURRENT_USER;

@@ -125,7 +125,7 @@ SELECT at, what, attempt, left(trace, 4) AS trace FROM gpucredit.history('tr', :
 -- by its trace alone it is found
 SELECT count(*) > 5 AS found, min(job) = :job AND max(job) = :job AS it FROM gpucredit.audit
 WHERE trace = '11111111111111111111111111111111';
--- what a row of the trail is found by, all of which each call pays for
+-- what a row of the audit log is found by, all of which each call pays for
 SELECT substring(pg_get_indexdef(indexrelid), 'INDEX (\w+) ON gpucredit') AS index,
 	substring(pg_get_indexdef(indexrelid), 'USING (.*)') AS keys
 FROM pg_index WHERE indrelid = 'gpucredit.audit'::regclass ORDER BY 1;

@@ -84,7 +84,7 @@ SELECT pg_temp.place();
 SET gpucredit.clock = '2028-01-01 01:12+00';
 SELECT billed, uncollected FROM gpucredit.settle('un', pg_temp.job('wall'), 1, 'timeout', '100 s');
 SELECT decision, detail FROM gpucredit.audit WHERE org = 'un' AND operation = 'settle' ORDER BY audit DESC LIMIT 1;
-SELECT count(*) FROM gpucredit.alert WHERE org = 'un';
+SELECT count(*) FROM gpucredit.alert WHERE org = 'un' AND kind = 'uncollected';
 SELECT * FROM gpucredit.verify('un');
 
 -- What no credit covers: as much is billed as there is.
@@ -301,9 +301,9 @@ BEGIN
 				PERFORM gpucredit.check_nodes();
 			ELSE
 				PERFORM gpucredit.heartbeat('un-1');
-				PERFORM set_config('gpucredit.meter_lost', CASE way WHEN 'overdue' THEN '0' ELSE '300' END, false);
+				PERFORM set_config('gpucredit.heartbeat_timeout', CASE way WHEN 'overdue' THEN '0' ELSE '300' END, false);
 				PERFORM gpucredit.reap_holds();
-				PERFORM set_config('gpucredit.meter_lost', '300', false);
+				PERFORM set_config('gpucredit.heartbeat_timeout', '300', false);
 				PERFORM gpucredit.settle(tenant, id, 1, 'timeout');
 			END IF;
 		END IF;
@@ -324,7 +324,7 @@ SELECT count(*) FILTER (WHERE a.uncollected > '0' AND r.org = 'un-few' AND r.ran
 	count(*) FILTER (WHERE a.uncollected = '0' AND a.billed > '0') > 20 AS paid
 FROM pg_temp.run r JOIN gpucredit.attempt a USING (org, job, attempt);
 RESET gpucredit.hold_window_min;
-RESET gpucredit.meter_lost;
+RESET gpucredit.heartbeat_timeout;
 SELECT * FROM gpucredit.verify('un-rich');
 SELECT * FROM gpucredit.verify('un-few');
 

@@ -14,15 +14,16 @@
 
 #include "fmgr.h"
 
-#include "common/clock.h"
-#include "common/compat.h"
-#include "common/log.h"
-#include "common/settings.h"
-#include "common/sql.h"
-#include "common/trace.h"
-#include "driver/driver.h"
-#include "entry/entry.h"
-#include "shmem/level.h"
+#include "util/async_commit.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/log.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "util/trace.h"
+#include "worker/workers.h"
+#include "api/api.h"
+#include "shmem/token_bucket.h"
 #include "shmem/notify.h"
 #include "shmem/segment.h"
 #include "shmem/wake.h"
@@ -38,16 +39,17 @@ extern PGDLLEXPORT void _PG_init(void);
 void
 _PG_init(void)
 {
+	AsyncCommitInit();
 	ClockInit();
 	SettingsInit();
 	TraceInit();
 	LogInit();
 	SqlInit();
 	SegmentInit();
-	LevelInit();
+	TokenBucketInit();
 	WakeInit();
 	NotifyInit();
-	EntryInit();
-	DriverInit();
+	ApiInit();
+	WorkersInit();
 	MarkGUCPrefixReserved("gpucredit");
 }

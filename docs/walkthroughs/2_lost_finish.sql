@@ -1,6 +1,6 @@
 -- A lost finish: an agent ends its job, and nobody hears of it.
 --
--- After gpucredit.meter_lost (5 min) without a word the attempt is settled at
+-- After gpucredit.heartbeat_timeout (5 min) without a word the attempt is settled at
 -- what was last metered, and its job queued again.  Should it have completed,
 -- and its agent say so before another attempt began, the job is complete.
 -- After that the settlement stands: what comes then is evidence, never billed.

@@ -43,7 +43,7 @@ SELECT * FROM gpucredit.maintain() WHERE affected > 0;
 SELECT at, operation, decision, reason, detail FROM gpucredit.audit
 WHERE org = 'acme' AND decision = 'denied' ORDER BY audit;
 SELECT * FROM gpucredit.denials('acme');
--- A stored denial stays one, also when credit has come; a new key is asked anew.
+-- A stored denial stays one, also when credit has come; a new key is asked again.
 SELECT gpucredit.issue('acme', '', 'more', 100) \g /dev/null
 SELECT status, reason, replayed FROM gpucredit.reserve('acme', '', 'more-1', '4xA100', '2 h');
 SELECT status, reason, replayed FROM gpucredit.reserve('acme', '', 'more-1001', '4xA100', '2 h');

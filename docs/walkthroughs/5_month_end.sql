@@ -38,13 +38,14 @@ SELECT status, held FROM gpucredit.reserve('acme', 'vision', 'train-3', '4xA100'
 SET gpucredit.clock = '2030-04-01 01:00+00';
 SELECT outcome, billed, released, lapsed, refunded, job_state, retry_at, replayed
 FROM gpucredit.settle('acme', 1, 1, 'completed', '7 h');
-SELECT account, period_start, reserved, spent FROM gpucredit.budget_count ORDER BY period_start;
+SELECT account, period_start, reserved, spent FROM gpucredit.budget_counter ORDER BY period_start;
 -- A refund too counts where its hold did.
 SELECT * FROM gpucredit.refund('acme', 1, 'refund-1', 8, 'a slow switch');
-SELECT account, period_start, reserved, spent FROM gpucredit.budget_count ORDER BY period_start;
+SELECT account, period_start, reserved, spent FROM gpucredit.budget_counter ORDER BY period_start;
 
--- Money is invoiced when it is settled: nothing for March, all for April.  The
--- lines come to the entries, to the last micro-credit.
+-- A month's invoice has what was used in it: of this run March has what was
+-- logged by its end, though it is settled in April.  The lines of all months
+-- come to the entries, to the last micro-credit.
 SELECT * FROM gpucredit.invoice('acme', '2030-03-01');
 SELECT * FROM gpucredit.invoice('acme', '2030-04-01');
 SELECT * FROM gpucredit.usage_by('acme', '', '2030-03-01', '2030-05-01', 'day');

@@ -34,14 +34,31 @@ CREATE TABLE gpucredit.audit (
  */
 CREATE INDEX audit_job ON gpucredit.audit (org, job);
 COMMENT ON TABLE gpucredit.audit IS
-'Append-only trail of every credit and scheduling decision';
+'Append-only audit log of every credit and scheduling decision';
+COMMENT ON COLUMN gpucredit.audit.org IS 'The organisation; '''' where it is nobody''s.';
+COMMENT ON COLUMN gpucredit.audit.audit IS 'Its number; later decisions have higher ones.';
+COMMENT ON COLUMN gpucredit.audit.at IS 'When it was decided.';
+COMMENT ON COLUMN gpucredit.audit.login IS 'Who connected.';
+COMMENT ON COLUMN gpucredit.audit.actor IS 'Whose rights it was done with: that of SET ROLE, else the login.';
+COMMENT ON COLUMN gpucredit.audit.operation IS 'The function.';
+COMMENT ON COLUMN gpucredit.audit.decision IS 'What was decided.';
+COMMENT ON COLUMN gpucredit.audit.reason IS 'Why; NULL: nothing to say.';
+COMMENT ON COLUMN gpucredit.audit.account IS 'Of which it is; NULL: of none.';
+COMMENT ON COLUMN gpucredit.audit.bucket IS 'The bucket; NULL: none.';
+COMMENT ON COLUMN gpucredit.audit.hold IS 'The hold; NULL: none.';
+COMMENT ON COLUMN gpucredit.audit.job IS 'The job; NULL: none.';
+COMMENT ON COLUMN gpucredit.audit.attempt IS 'The attempt; NULL: none.';
+COMMENT ON COLUMN gpucredit.audit.detail IS 'The arguments, and what came of them; NULL: none.';
+COMMENT ON COLUMN gpucredit.audit.application_name IS 'As the session called itself; NULL: not at all.';
+COMMENT ON COLUMN gpucredit.audit.client_addr IS 'Where the session came from; NULL: a local socket.';
+COMMENT ON COLUMN gpucredit.audit.trace IS 'The W3C trace it belongs to; NULL: none.';
 
 CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.audit
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
 ALTER TABLE gpucredit.audit ENABLE ALWAYS TRIGGER audit_append_only;
 
-/* Functions written in SQL tell the trail by this. */
+/* Functions written in SQL tell the audit log by this. */
 CREATE FUNCTION gpucredit.write_audit(operation text,
 	decision text, org text, account text, bucket bigint, hold bigint,
 	detail jsonb)
@@ -50,7 +67,7 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_write_audit';
 COMMENT ON FUNCTION gpucredit.write_audit(text, text, text, text, bigint,
 	bigint, jsonb) IS
-'Internal: a row of the trail, of now and of who called. org: '''' for no tenant''s; account, bucket, hold, detail: NULL where it concerns none.';
+'Internal: a row of the audit log, of now and of who called. org: '''' for no tenant''s; account, bucket, hold, detail: NULL where it concerns none.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.audit', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.audit_audit_seq', '');
@@ -73,5 +90,10 @@ CREATE INDEX denial_first ON gpucredit.denial (org, kind, at) WHERE n = 0;
 ALTER TABLE gpucredit.denial REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.denial IS
 'Denials like one that was audited a moment ago, not yet counted in the audit';
+COMMENT ON COLUMN gpucredit.denial.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.denial.kind IS 'A digest of all that makes denials alike.';
+COMMENT ON COLUMN gpucredit.denial.at IS 'When the first of them was.';
+COMMENT ON COLUMN gpucredit.denial.audit IS 'The row of audit that tells of the first.';
+COMMENT ON COLUMN gpucredit.denial.n IS 'How many denials it stands for.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.denial', '');

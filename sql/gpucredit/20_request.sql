@@ -18,5 +18,11 @@ CREATE TABLE gpucredit.request (
 CREATE INDEX request_created ON gpucredit.request (created_at);
 COMMENT ON TABLE gpucredit.request IS
 'Idempotency keys of the last gpucredit.key_retention, with arguments'' fingerprint and result';
+COMMENT ON COLUMN gpucredit.request.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.request.key IS 'The caller''s idempotency key.';
+COMMENT ON COLUMN gpucredit.request.operation IS 'The function.';
+COMMENT ON COLUMN gpucredit.request.fingerprint IS 'A digest of the arguments.';
+COMMENT ON COLUMN gpucredit.request.result IS 'What the call answered.';
+COMMENT ON COLUMN gpucredit.request.created_at IS 'When it was made.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.request', '');

@@ -12,7 +12,7 @@
  * Only src/ledger/post.c writes bucket, hold_part and entry.
  */
 /*
- * On the tables that every hold writes: a CHECK would be parsed anew by every
+ * On the tables that every hold writes: a CHECK would be parsed again by every
  * statement.
  */
 CREATE FUNCTION gpucredit.refuse_unsound() RETURNS trigger
@@ -58,6 +58,14 @@ CREATE INDEX account_weight ON gpucredit.account (org, account)
 	WHERE weight <> 1;
 COMMENT ON TABLE gpucredit.account IS
 'Organisations (account ''''), projects and users, as paths';
+COMMENT ON COLUMN gpucredit.account.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.account.account IS 'A path, as vision/alice; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.account.weight IS 'In fair share, beside its siblings.';
+COMMENT ON COLUMN gpucredit.account.suspended IS 'It, and what is below it, may neither hold nor submit.';
+COMMENT ON COLUMN gpucredit.account.slices IS 'Over how many rows its buckets and budgets may be spread.';
+COMMENT ON COLUMN gpucredit.account.created_at IS 'When it was made.';
+COMMENT ON COLUMN gpucredit.account.balance_low IS 'An alert is raised where fewer credits are available; NULL: never.';
+COMMENT ON COLUMN gpucredit.account.limits IS 'Its budgets and quotas in short, as their own rows say; NULL: none.';
 
 CREATE TABLE gpucredit.bucket (
 	org text COLLATE "C" NOT NULL,
@@ -90,13 +98,41 @@ CREATE TABLE gpucredit.bucket (
 	lent gpucredit.credits NOT NULL DEFAULT '0',	/* what is there */
 	slices int NOT NULL DEFAULT 1,	/* over how many it may be spread */
 	spread int NOT NULL DEFAULT 0,	/* over how many it is; 0: all is here */
-	raised numeric(38, 6) NOT NULL DEFAULT 0,	/* what ever came into "available" */
+	credited_total numeric(38, 6) NOT NULL DEFAULT 0,	/* what ever came into "available" */
 	CONSTRAINT bucket_pkey PRIMARY KEY (org, bucket)
 ) WITH (fillfactor = 50);
 /* nothing that a call changes is indexed, so that updates stay HOT */
 CREATE INDEX bucket_account ON gpucredit.bucket (org, account, bucket);
 COMMENT ON TABLE gpucredit.bucket IS
 'Credits bought or granted in one go, with their own expiry and policy; each column of an amount is the sum of the entries';
+COMMENT ON COLUMN gpucredit.bucket.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.bucket.bucket IS 'The bucket''s number.';
+COMMENT ON COLUMN gpucredit.bucket.account IS 'Whose it is; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.bucket.kind IS 'promo, grant or paid.';
+COMMENT ON COLUMN gpucredit.bucket.priority IS 'Low is spent first.';
+COMMENT ON COLUMN gpucredit.bucket.effective_at IS 'From when on it pays.';
+COMMENT ON COLUMN gpucredit.bucket.expires_at IS 'It pays until then; NULL: for ever.';
+COMMENT ON COLUMN gpucredit.bucket.closed_at IS 'When it was revoked; NULL: it was not.';
+COMMENT ON COLUMN gpucredit.bucket.swept_at IS 'When what it had at its end was booked; NULL: it was not.';
+COMMENT ON COLUMN gpucredit.bucket.gpu_types IS 'What it pays for; NULL: any type.';
+COMMENT ON COLUMN gpucredit.bucket.tiers IS 'What it pays for; NULL: any tier.';
+COMMENT ON COLUMN gpucredit.bucket.pools IS 'What it pays for; NULL: any pool.';
+COMMENT ON COLUMN gpucredit.bucket.max_per_job IS 'Credits it pays for one job at most; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.bucket.max_share IS 'Of what one job costs it pays this part at most; NULL: all.';
+COMMENT ON COLUMN gpucredit.bucket.policy IS 'What it pays for, as it was given.';
+COMMENT ON COLUMN gpucredit.bucket.memo IS 'A note of who issued it; NULL: none.';
+COMMENT ON COLUMN gpucredit.bucket.created_at IS 'When it was made.';
+COMMENT ON COLUMN gpucredit.bucket.issued IS 'Credits that were ever issued into it.';
+COMMENT ON COLUMN gpucredit.bucket.available IS 'Credits that may be held.';
+COMMENT ON COLUMN gpucredit.bucket.held IS 'Credits that holds have set aside.';
+COMMENT ON COLUMN gpucredit.bucket.spent IS 'Credits spent, less refunds.';
+COMMENT ON COLUMN gpucredit.bucket.expired IS 'Credits that nobody used by its end.';
+COMMENT ON COLUMN gpucredit.bucket.revoked IS 'Credits that were taken back.';
+COMMENT ON COLUMN gpucredit.bucket.moved IS 'Credits that went to another bucket.';
+COMMENT ON COLUMN gpucredit.bucket.lent IS 'Credits that its slices were given.';
+COMMENT ON COLUMN gpucredit.bucket.slices IS 'Over how many rows it may be spread.';
+COMMENT ON COLUMN gpucredit.bucket.spread IS 'Over how many rows it is; 0: all is here.';
+COMMENT ON COLUMN gpucredit.bucket.credited_total IS 'Credits that ever came into available.';
 
 CREATE TRIGGER bucket_sound_new BEFORE INSERT ON gpucredit.bucket
 	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
@@ -132,6 +168,23 @@ CREATE INDEX hold_mortal ON gpucredit.hold (org, expires_at)
 	WHERE closed_at IS NULL AND expires_at IS NOT NULL;
 COMMENT ON TABLE gpucredit.hold IS
 'Credit set aside: drawn = held + captured + refunded + released + lapsed; refunded was captured once, wherever it went';
+COMMENT ON COLUMN gpucredit.hold.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.hold.hold IS 'The hold''s number.';
+COMMENT ON COLUMN gpucredit.hold.account IS 'Whose hold it is.';
+COMMENT ON COLUMN gpucredit.hold.job IS 'The job; NULL: it is a caller''s own.';
+COMMENT ON COLUMN gpucredit.hold.drawn IS 'Credits that were ever set aside.';
+COMMENT ON COLUMN gpucredit.hold.held IS 'Credits set aside now.';
+COMMENT ON COLUMN gpucredit.hold.captured IS 'Credits spent, less refunds.';
+COMMENT ON COLUMN gpucredit.hold.refunded IS 'Credits spent and refunded.';
+COMMENT ON COLUMN gpucredit.hold.released IS 'Credits that went back unspent.';
+COMMENT ON COLUMN gpucredit.hold.lapsed IS 'Credits that would have gone back to a bucket that is over.';
+COMMENT ON COLUMN gpucredit.hold.expires_at IS 'Of a caller''s own: dead from then on; NULL: of a job.';
+COMMENT ON COLUMN gpucredit.hold.created_at IS 'When it was made.';
+COMMENT ON COLUMN gpucredit.hold.closed_at IS 'When it was closed; NULL: it is open.';
+COMMENT ON COLUMN gpucredit.hold.sliced IS 'What returns goes to slices.';
+COMMENT ON COLUMN gpucredit.hold.trace IS 'The W3C trace it belongs to; NULL: none.';
+COMMENT ON COLUMN gpucredit.hold.counted IS 'Budgets may count it.';
+COMMENT ON COLUMN gpucredit.hold.uncollected IS 'Credits captured that no credit covers; NULL: none.';
 
 CREATE TRIGGER hold_sound_new BEFORE INSERT ON gpucredit.hold
 	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
@@ -156,6 +209,16 @@ CREATE TABLE gpucredit.hold_part (
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE gpucredit.hold_part IS
 'How much of a hold came from which bucket, in burn order';
+COMMENT ON COLUMN gpucredit.hold_part.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.hold_part.hold IS 'The hold''s number.';
+COMMENT ON COLUMN gpucredit.hold_part.part IS 'In the order drawn, from 1.';
+COMMENT ON COLUMN gpucredit.hold_part.bucket IS 'The bucket''s number.';
+COMMENT ON COLUMN gpucredit.hold_part.drawn IS 'Credits that came from the bucket.';
+COMMENT ON COLUMN gpucredit.hold_part.held IS 'Credits set aside now.';
+COMMENT ON COLUMN gpucredit.hold_part.spent IS 'Credits spent, less refunds.';
+COMMENT ON COLUMN gpucredit.hold_part.refunded IS 'Credits spent and refunded.';
+COMMENT ON COLUMN gpucredit.hold_part.returned IS 'Credits that went back to the bucket.';
+COMMENT ON COLUMN gpucredit.hold_part.lapsed IS 'Credits that would have gone back, but the bucket was over.';
 
 CREATE TRIGGER hold_part_sound_new BEFORE INSERT ON gpucredit.hold_part
 	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
@@ -185,6 +248,20 @@ CREATE TABLE gpucredit.entry (
 );
 COMMENT ON TABLE gpucredit.entry IS
 'Append-only: each moves an amount of one bucket from one compartment to another';
+COMMENT ON COLUMN gpucredit.entry.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.entry.entry IS 'Its number; later ones are higher.';
+COMMENT ON COLUMN gpucredit.entry.at IS 'When it was written.';
+COMMENT ON COLUMN gpucredit.entry.account IS 'On whose behalf.';
+COMMENT ON COLUMN gpucredit.entry.bucket IS 'The bucket''s number.';
+COMMENT ON COLUMN gpucredit.entry.source IS 'The compartment it leaves: issued, available, held, spent, expired, revoked or moved.';
+COMMENT ON COLUMN gpucredit.entry.target IS 'The compartment it comes to.';
+COMMENT ON COLUMN gpucredit.entry.amount IS 'Credits that moved.';
+COMMENT ON COLUMN gpucredit.entry.operation IS 'The function that moved it.';
+COMMENT ON COLUMN gpucredit.entry.hold IS 'The hold; NULL: of none.';
+COMMENT ON COLUMN gpucredit.entry.part IS 'Of the hold, in the order drawn; NULL: of none.';
+COMMENT ON COLUMN gpucredit.entry.job IS 'The job; NULL: of none.';
+COMMENT ON COLUMN gpucredit.entry.attempt IS 'The attempt; NULL: of none.';
+COMMENT ON COLUMN gpucredit.entry.trace IS 'The W3C trace it belongs to; NULL: none.';
 
 CREATE TRIGGER entry_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.entry
@@ -207,6 +284,9 @@ CREATE TABLE gpucredit.spend_total (
 );
 COMMENT ON TABLE gpucredit.spend_total IS
 'Settled spend of each account, without what is in spend_delta';
+COMMENT ON COLUMN gpucredit.spend_total.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.spend_total.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.spend_total.spent IS 'Credits spent less refunded, ever.';
 
 CREATE TABLE gpucredit.spend_delta (
 	org text COLLATE "C" NOT NULL,
@@ -218,6 +298,10 @@ CREATE INDEX spend_delta_day ON gpucredit.spend_delta (org, day);
 ALTER TABLE gpucredit.spend_delta REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.spend_delta IS
 'Settled spend not yet folded into spend_total and spend_day';
+COMMENT ON COLUMN gpucredit.spend_delta.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.spend_delta.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.spend_delta.spent IS 'Credits spent less refunded, not added to the totals yet.';
+COMMENT ON COLUMN gpucredit.spend_delta.day IS 'In UTC; NULL: a repair, of no day.';
 
 /* The last days alone: upkeep forgets what no average looks at any more. */
 CREATE TABLE gpucredit.spend_day (
@@ -230,6 +314,10 @@ CREATE TABLE gpucredit.spend_day (
 CREATE INDEX spend_day_day ON gpucredit.spend_day (day);
 COMMENT ON TABLE gpucredit.spend_day IS
 'What an account and all below it spent on each of the last days, without what is in spend_delta';
+COMMENT ON COLUMN gpucredit.spend_day.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.spend_day.account IS 'An account, with all below it.';
+COMMENT ON COLUMN gpucredit.spend_day.day IS 'In UTC.';
+COMMENT ON COLUMN gpucredit.spend_day.spent IS 'Credits spent less refunded; below 0 where more was refunded.';
 
 DO $dump$
 DECLARE

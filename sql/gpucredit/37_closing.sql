@@ -2,19 +2,19 @@
  * 37_closing.sql: what leaves, and what it came to.
  *
  * Entries and audit rows leave by whole sealed batches, from the first on,
- * once their retention has passed: a departure.  Before entries leave, what
+ * once their retention has passed: an archive batch.  Before entries leave, what
  * they came to is written down, a row for each part of a hold (or for what a
  * bucket did without one): the closing balances.  So the sums of entries are
- * those of the entries that are there and of all closings.  Each departure has
- * the digest of its closings and of the departure before, and an audit row, so
+ * those of the entries that are there and of all closings.  Each archive batch has
+ * the digest of its closings and of the archive batch before, and an audit row, so
  * a closing can no more be changed unseen than an entry.
  *
  * Rows leave by DELETE, oldest first, so whole pages become free and are used
  * again: the tables stay as large as what is kept.  (Why not by partitions:
- * docs/decisions.md.)
+ * docs/decisions/audit.md.)
  */
-CREATE TABLE gpucredit.departure (
-	departure bigint NOT NULL,
+CREATE TABLE gpucredit.archive_batch (
+	archive_batch bigint NOT NULL,
 	kind text NOT NULL,
 	batch_from bigint NOT NULL,		/* above this batch */
 	batch_to bigint NOT NULL,		/* up to this one */
@@ -24,18 +24,28 @@ CREATE TABLE gpucredit.departure (
 	closings bytea NOT NULL,		/* their digest */
 	previous bytea NOT NULL,		/* zeros before the first */
 	digest bytea NOT NULL,
-	CONSTRAINT departure_pkey PRIMARY KEY (departure),
-	CONSTRAINT departure_kind CHECK (kind IN ('entry', 'audit')),
-	CONSTRAINT departure_batches UNIQUE (kind, batch_to),
-	CONSTRAINT departure_range CHECK (batch_from < batch_to)
+	CONSTRAINT archive_batch_pkey PRIMARY KEY (archive_batch),
+	CONSTRAINT archive_batch_kind CHECK (kind IN ('entry', 'audit')),
+	CONSTRAINT archive_batch_batches UNIQUE (kind, batch_to),
+	CONSTRAINT archive_batch_range CHECK (batch_from < batch_to)
 );
-COMMENT ON TABLE gpucredit.departure IS
+COMMENT ON TABLE gpucredit.archive_batch IS
 'Append-only: which sealed batches of entries and of audit rows have left, chained by digests';
+COMMENT ON COLUMN gpucredit.archive_batch.archive_batch IS 'Its number.';
+COMMENT ON COLUMN gpucredit.archive_batch.kind IS 'entry or audit: which rows left.';
+COMMENT ON COLUMN gpucredit.archive_batch.batch_from IS 'Rows above this batch left.';
+COMMENT ON COLUMN gpucredit.archive_batch.batch_to IS 'Rows up to this batch left.';
+COMMENT ON COLUMN gpucredit.archive_batch.rows IS 'How many left.';
+COMMENT ON COLUMN gpucredit.archive_batch.until IS 'No row that left was of a later instant.';
+COMMENT ON COLUMN gpucredit.archive_batch.at IS 'When they left.';
+COMMENT ON COLUMN gpucredit.archive_batch.closings IS 'A digest of the closings that were written.';
+COMMENT ON COLUMN gpucredit.archive_batch.previous IS 'The archive batch before; zeros before the first.';
+COMMENT ON COLUMN gpucredit.archive_batch.digest IS 'Of this archive batch and those before.';
 
 /* hold, part 0: none.  Each amount is the sum over one kind of move. */
 CREATE TABLE gpucredit.closing (
 	org text COLLATE "C" NOT NULL,
-	departure bigint NOT NULL,
+	archive_batch bigint NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	bucket bigint NOT NULL,
 	hold bigint NOT NULL,
@@ -59,16 +69,40 @@ CREATE TABLE gpucredit.closing (
 	revoked gpucredit.credits,
 	moved gpucredit.credits,
 	CONSTRAINT closing_pkey PRIMARY KEY (org, bucket, hold, part, account,
-		departure)
+		archive_batch)
 );
-CREATE INDEX closing_departure ON gpucredit.closing (departure);
+CREATE INDEX closing_archive_batch ON gpucredit.closing (archive_batch);
 COMMENT ON TABLE gpucredit.closing IS
 'Append-only: what the entries of a part of a hold (hold 0: of a bucket) that have left came to';
+COMMENT ON COLUMN gpucredit.closing.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.closing.archive_batch IS 'The archive batch they left with.';
+COMMENT ON COLUMN gpucredit.closing.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.closing.bucket IS 'The bucket''s number.';
+COMMENT ON COLUMN gpucredit.closing.hold IS 'The hold; 0: of none.';
+COMMENT ON COLUMN gpucredit.closing.part IS 'Of the hold; 0: of no hold.';
+COMMENT ON COLUMN gpucredit.closing.job IS 'The job; NULL: of none.';
+COMMENT ON COLUMN gpucredit.closing.attempt IS 'The attempt; NULL: of none.';
+COMMENT ON COLUMN gpucredit.closing.entries IS 'How many entries left.';
+COMMENT ON COLUMN gpucredit.closing.drawn_first IS 'Instant of the first of them that drew credit; NULL: none did.';
+COMMENT ON COLUMN gpucredit.closing.drawn_last IS 'Instant of the last of them that drew credit; NULL: none did.';
+COMMENT ON COLUMN gpucredit.closing.issued IS 'Credits that came into the bucket; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.drawn IS 'Credits from available to held; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.spent IS 'Credits from held to spent; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.returned IS 'Credits from held to available; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.held_expired IS 'Credits from held to expired; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.held_revoked IS 'Credits from held to revoked; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.refunded IS 'Credits from spent to available; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.given_back IS 'Of the refunded, those that an attempt''s settlement gave back for lost work; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.spent_expired IS 'Credits from spent to expired; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.spent_revoked IS 'Credits from spent to revoked; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.expired IS 'Credits from available to expired; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.revoked IS 'Credits from available to revoked; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.moved IS 'Credits from available to moved; NULL: none.';
 
-CREATE TRIGGER departure_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
-	ON gpucredit.departure
+CREATE TRIGGER archive_batch_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
+	ON gpucredit.archive_batch
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
-ALTER TABLE gpucredit.departure ENABLE ALWAYS TRIGGER departure_append_only;
+ALTER TABLE gpucredit.archive_batch ENABLE ALWAYS TRIGGER archive_batch_append_only;
 CREATE TRIGGER closing_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.closing
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
@@ -81,14 +115,15 @@ CREATE TABLE gpucredit.usage_horizon (
 ALTER TABLE gpucredit.usage_horizon REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.usage_horizon IS
 'Up to which instant usage rows may have left; no row: none has';
+COMMENT ON COLUMN gpucredit.usage_horizon.until IS 'All that left was metered before.';
 
-SELECT pg_catalog.pg_extension_config_dump('gpucredit.departure', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.archive_batch', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.closing', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.usage_horizon', '');
 
 /* A closing's net effect on each compartment, and on its hold's part. */
 CREATE VIEW gpucredit.closing_net AS
-	SELECT c.org, c.departure, c.account, c.bucket, c.hold, c.part, c.job,
+	SELECT c.org, c.archive_batch, c.account, c.bucket, c.hold, c.part, c.job,
 		c.attempt, c.drawn_first, c.drawn_last, c.entries,
 		m.issued, m.drawn, m.returned, m.given_back,
 		m.issued - m.drawn + m.returned + m.refunded - m.out AS available,
@@ -119,9 +154,33 @@ CREATE VIEW gpucredit.closing_net AS
 				+ coalesce(c.moved, '0') AS out) m;
 COMMENT ON VIEW gpucredit.closing_net IS
 'What closings did to each compartment of their bucket and to their part of a hold';
+COMMENT ON COLUMN gpucredit.closing_net.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.closing_net.archive_batch IS 'The archive batch they left with.';
+COMMENT ON COLUMN gpucredit.closing_net.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.closing_net.bucket IS 'The bucket''s number.';
+COMMENT ON COLUMN gpucredit.closing_net.hold IS 'The hold; 0: of none.';
+COMMENT ON COLUMN gpucredit.closing_net.part IS 'Of the hold; 0: of no hold.';
+COMMENT ON COLUMN gpucredit.closing_net.job IS 'The job; NULL: of none.';
+COMMENT ON COLUMN gpucredit.closing_net.attempt IS 'The attempt; NULL: of none.';
+COMMENT ON COLUMN gpucredit.closing_net.drawn_first IS 'Instant of the first of them that drew credit; NULL: none did.';
+COMMENT ON COLUMN gpucredit.closing_net.drawn_last IS 'Instant of the last of them that drew credit; NULL: none did.';
+COMMENT ON COLUMN gpucredit.closing_net.entries IS 'How many entries left.';
+COMMENT ON COLUMN gpucredit.closing_net.issued IS 'Credits that were issued.';
+COMMENT ON COLUMN gpucredit.closing_net.drawn IS 'Credits that were drawn.';
+COMMENT ON COLUMN gpucredit.closing_net.returned IS 'Credits that went back unspent.';
+COMMENT ON COLUMN gpucredit.closing_net.given_back IS 'Of the refunded, those for lost work.';
+COMMENT ON COLUMN gpucredit.closing_net.available IS 'Credits by which available changed.';
+COMMENT ON COLUMN gpucredit.closing_net.held IS 'Credits by which held changed.';
+COMMENT ON COLUMN gpucredit.closing_net.spent IS 'Credits by which spent changed.';
+COMMENT ON COLUMN gpucredit.closing_net.billed IS 'Credits that were spent, before refunds.';
+COMMENT ON COLUMN gpucredit.closing_net.refunded IS 'Credits that were spent and refunded.';
+COMMENT ON COLUMN gpucredit.closing_net.lapsed IS 'Credits that would have gone back to a bucket that is over.';
+COMMENT ON COLUMN gpucredit.closing_net.expired IS 'Credits by which expired changed.';
+COMMENT ON COLUMN gpucredit.closing_net.revoked IS 'Credits by which revoked changed.';
+COMMENT ON COLUMN gpucredit.closing_net.moved IS 'Credits by which moved changed.';
 
-/* The digest of a departure's closings, the same whatever is set. */
-CREATE FUNCTION gpucredit.closings_digest(departure bigint) RETURNS bytea
+/* The digest of an archive batch's closings, the same whatever is set. */
+CREATE FUNCTION gpucredit.closings_digest(archive_batch bigint) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT sha256(coalesce(string_agg(sha256(convert_to(jsonb_build_array(
@@ -134,10 +193,10 @@ BEGIN ATOMIC
 			c.revoked::text, c.moved::text)::text, 'UTF8')), ''
 		ORDER BY c.org, c.bucket, c.hold, c.part, c.account), ''))
 	FROM gpucredit.closing c
-	WHERE c.departure = closings_digest.departure;
+	WHERE c.archive_batch = closings_digest.archive_batch;
 END;
 COMMENT ON FUNCTION gpucredit.closings_digest(bigint) IS
-'What a departure''s closings must have as digest.';
+'What an archive batch''s closings must have as digest.';
 
 /* extract(epoch FROM at) is rounded where it is most. */
 CREATE FUNCTION gpucredit.micros(at timestamptz) RETURNS numeric
@@ -148,18 +207,18 @@ BEGIN ATOMIC
 		+ 946684800000000;
 END;
 COMMENT ON FUNCTION gpucredit.micros(timestamptz) IS
-'Internal: an instant in microseconds since 1970, exactly; what seals and departures are dated by.';
+'Internal: an instant in microseconds since 1970, exactly; what seals and archive batches are dated by.';
 
-CREATE FUNCTION gpucredit.departure_digest(d gpucredit.departure)
+CREATE FUNCTION gpucredit.archive_batch_digest(d gpucredit.archive_batch)
 RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT sha256(d.previous || d.closings || convert_to(concat_ws(' ',
-		d.departure, d.kind, d.batch_from, d.batch_to, d.rows,
+		d.archive_batch, d.kind, d.batch_from, d.batch_to, d.rows,
 		gpucredit.micros(d.until), gpucredit.micros(d.at)), 'UTF8'));
 END;
-COMMENT ON FUNCTION gpucredit.departure_digest(gpucredit.departure) IS
-'What a departure must have as digest: of the one before, of its closings, and of itself.';
+COMMENT ON FUNCTION gpucredit.archive_batch_digest(gpucredit.archive_batch) IS
+'What an archive batch must have as digest: of the one before, of its closings, and of itself.';
 
 /* From which instant on the past can be told in full. */
 CREATE FUNCTION gpucredit.kept_from(kind text) RETURNS timestamptz
@@ -167,7 +226,7 @@ LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE kept_from.kind WHEN 'usage'
 		THEN (SELECT max(u.until) FROM gpucredit.usage_horizon u)
-		ELSE (SELECT max(d.until) FROM gpucredit.departure d
+		ELSE (SELECT max(d.until) FROM gpucredit.archive_batch d
 			WHERE d.kind = kept_from.kind) END;
 END;
 COMMENT ON FUNCTION gpucredit.kept_from(text) IS

@@ -23,8 +23,16 @@ CREATE TABLE gpucredit.budget (
 );
 COMMENT ON TABLE gpucredit.budget IS
 'Limits on what an account and all below it may reserve and spend in a period';
+COMMENT ON COLUMN gpucredit.budget.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.budget.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.budget.period IS 'none, day, week, month, quarter or year (UTC).';
+COMMENT ON COLUMN gpucredit.budget.amount IS 'Credits that may be held and spent in a period.';
+COMMENT ON COLUMN gpucredit.budget.hard IS 'It refuses; else it only alerts.';
+COMMENT ON COLUMN gpucredit.budget.alert_at IS 'Shares of the amount that raise an alert.';
+COMMENT ON COLUMN gpucredit.budget.set_at IS 'Since when it counts.';
+COMMENT ON COLUMN gpucredit.budget.slices IS 'Over how many rows its counter may be spread.';
 
-CREATE TABLE gpucredit.budget_count (
+CREATE TABLE gpucredit.budget_counter (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	period text NOT NULL,
@@ -33,19 +41,27 @@ CREATE TABLE gpucredit.budget_count (
 	spent gpucredit.credits NOT NULL DEFAULT '0',
 	spread int NOT NULL DEFAULT 0,	/* part of it is in so many budget_slice */
 	made_at timestamptz NOT NULL DEFAULT '-infinity',	/* under its present budget */
-	CONSTRAINT budget_count_pkey
+	CONSTRAINT budget_counter_pkey
 		PRIMARY KEY (org, account, period, period_start)
 ) WITH (fillfactor = 10);		/* each is updated all the time */
-COMMENT ON TABLE gpucredit.budget_count IS
+COMMENT ON TABLE gpucredit.budget_counter IS
 'What was reserved and spent against a budget in one period; the sum of hold_budget';
+COMMENT ON COLUMN gpucredit.budget_counter.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.budget_counter.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.budget_counter.period IS 'none, day, week, month, quarter or year (UTC).';
+COMMENT ON COLUMN gpucredit.budget_counter.period_start IS 'When the period began; -infinity where it is none.';
+COMMENT ON COLUMN gpucredit.budget_counter.reserved IS 'Credits that open holds count here.';
+COMMENT ON COLUMN gpucredit.budget_counter.spent IS 'Credits spent in the period, less refunds.';
+COMMENT ON COLUMN gpucredit.budget_counter.spread IS 'Over how many rows it is; 0: all is here.';
+COMMENT ON COLUMN gpucredit.budget_counter.made_at IS 'Since when it counts, under its present budget.';
 
-CREATE TRIGGER budget_count_sound_new BEFORE INSERT ON gpucredit.budget_count
+CREATE TRIGGER budget_counter_sound_new BEFORE INSERT ON gpucredit.budget_counter
 	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
-CREATE TRIGGER budget_count_sound AFTER UPDATE ON gpucredit.budget_count
+CREATE TRIGGER budget_counter_sound AFTER UPDATE ON gpucredit.budget_counter
 	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
-ALTER TABLE gpucredit.budget_count
-	ENABLE ALWAYS TRIGGER budget_count_sound_new,
-	ENABLE ALWAYS TRIGGER budget_count_sound;
+ALTER TABLE gpucredit.budget_counter
+	ENABLE ALWAYS TRIGGER budget_counter_sound_new,
+	ENABLE ALWAYS TRIGGER budget_counter_sound;
 
 CREATE TABLE gpucredit.hold_budget (
 	org text COLLATE "C" NOT NULL,
@@ -60,6 +76,13 @@ CREATE TABLE gpucredit.hold_budget (
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE gpucredit.hold_budget IS
 'Which budgets and periods a hold was counted in, and with how much';
+COMMENT ON COLUMN gpucredit.hold_budget.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.hold_budget.hold IS 'The hold''s number.';
+COMMENT ON COLUMN gpucredit.hold_budget.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.hold_budget.period IS 'none, day, week, month, quarter or year (UTC).';
+COMMENT ON COLUMN gpucredit.hold_budget.period_start IS 'When the period began; -infinity where it is none.';
+COMMENT ON COLUMN gpucredit.hold_budget.reserved IS 'Credits of the hold that count in the budget.';
+COMMENT ON COLUMN gpucredit.hold_budget.spent IS 'Credits of the hold that were spent, less refunds.';
 
 CREATE TRIGGER hold_budget_sound_new BEFORE INSERT ON gpucredit.hold_budget
 	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
@@ -77,12 +100,20 @@ CREATE TABLE gpucredit.budget_log (
 	at timestamptz NOT NULL,	/* the last word of an instant stays */
 	amount gpucredit.credits,	/* NULL: the budget was removed */
 	hard boolean NOT NULL,
-	anew boolean NOT NULL,		/* there was none before: it counts from here */
+	is_new boolean NOT NULL,		/* there was none before: it counts from here */
 	entry bigint NOT NULL,		/* what was drawn by then, at this instant */
 	CONSTRAINT budget_log_pkey PRIMARY KEY (org, account, period, at)
 );
 COMMENT ON TABLE gpucredit.budget_log IS
 'The budgets there were, and since when';
+COMMENT ON COLUMN gpucredit.budget_log.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.budget_log.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.budget_log.period IS 'none, day, week, month, quarter or year (UTC).';
+COMMENT ON COLUMN gpucredit.budget_log.at IS 'Since when it was so.';
+COMMENT ON COLUMN gpucredit.budget_log.amount IS 'Credits; NULL: the budget was removed.';
+COMMENT ON COLUMN gpucredit.budget_log.hard IS 'It refused; else it only alerted.';
+COMMENT ON COLUMN gpucredit.budget_log.is_new IS 'There was none before: it counts from then.';
+COMMENT ON COLUMN gpucredit.budget_log.entry IS 'The last entry that was drawn by then; 0: none.';
 
 CREATE TABLE gpucredit.alert (
 	org text COLLATE "C" NOT NULL,
@@ -100,13 +131,23 @@ CREATE TABLE gpucredit.alert (
 		threshold, bucket)
 );
 COMMENT ON TABLE gpucredit.alert IS
-'What an account''s owner should know (kind: budget, balance, expiry, spend, uncollected), once per period and threshold, of an expiry once per bucket; also sent as NOTIFY gpucredit_alert: its detail, or where bind_tenant has bound anybody its number (alert) alone';
+'What an account''s owner should know (kind: budget, balance, expiry, spend, uncollected, job), once per period and threshold, of an expiry once per bucket, of its jobs at most gpucredit.job_alerts an hour; also sent as NOTIFY gpucredit_alert: its detail, or where bind_tenant has bound anybody its number (alert) alone';
+COMMENT ON COLUMN gpucredit.alert.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.alert.alert IS 'Its number.';
+COMMENT ON COLUMN gpucredit.alert.at IS 'When it was raised.';
+COMMENT ON COLUMN gpucredit.alert.account IS 'Whose alert it is; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.alert.kind IS 'budget, balance, expiry, spend, uncollected or job.';
+COMMENT ON COLUMN gpucredit.alert.period IS 'Of the budget; else how often it is raised: hour, day, or none: once.';
+COMMENT ON COLUMN gpucredit.alert.period_start IS 'When the period began; -infinity where it is none.';
+COMMENT ON COLUMN gpucredit.alert.threshold IS 'budget: the share of the amount; balance: credits; expiry: days; spend: times the average; job: which of the hour, from 1.';
+COMMENT ON COLUMN gpucredit.alert.detail IS 'What listeners are told of it.';
+COMMENT ON COLUMN gpucredit.alert.bucket IS 'Of an expiry; 0: of none.';
 
 DO $dump$
 DECLARE
 	name text;
 BEGIN
-	FOREACH name IN ARRAY ARRAY['budget', 'budget_count', 'hold_budget',
+	FOREACH name IN ARRAY ARRAY['budget', 'budget_counter', 'hold_budget',
 		'budget_log', 'alert', 'alert_alert_seq']
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(

@@ -29,20 +29,32 @@ CREATE TABLE gpucredit.quota (
 ) WITH (fillfactor = 10);		/* each is updated all the time */
 COMMENT ON TABLE gpucredit.quota IS
 'Limits on devices, running and queued jobs of an account and all below it; NULL: no limit';
+COMMENT ON COLUMN gpucredit.quota.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.quota.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.quota.gpu_type IS 'The GPU type; '''': any.';
+COMMENT ON COLUMN gpucredit.quota.max_gpus IS 'Devices in use at most; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.quota.max_running IS 'Jobs that are started at most; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.quota.max_queued IS 'Jobs that wait at most; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.quota.cycle IS 'Submissions counted so far.';
+COMMENT ON COLUMN gpucredit.quota.spare IS 'So many more may be submitted before anybody need count.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.quota', '');
 
-CREATE TABLE gpucredit.quota_turn (
+CREATE TABLE gpucredit.quota_lock (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	gpu_type text COLLATE "C" NOT NULL,
 	turn bigint NOT NULL DEFAULT 0,		/* cycles that started jobs, so far */
-	CONSTRAINT quota_turn_pkey PRIMARY KEY (org, account, gpu_type)
+	CONSTRAINT quota_lock_pkey PRIMARY KEY (org, account, gpu_type)
 ) WITH (fillfactor = 10);		/* each is updated all the time */
-COMMENT ON TABLE gpucredit.quota_turn IS
+COMMENT ON TABLE gpucredit.quota_lock IS
 'A row for each quota: the scheduling cycle that starts jobs under it has this one';
+COMMENT ON COLUMN gpucredit.quota_lock.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.quota_lock.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.quota_lock.gpu_type IS 'The GPU type; '''': any.';
+COMMENT ON COLUMN gpucredit.quota_lock.turn IS 'Cycles that started jobs under it so far.';
 
-SELECT pg_catalog.pg_extension_config_dump('gpucredit.quota_turn', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.quota_lock', '');
 
 CREATE FUNCTION gpucredit.set_quota(org text, account text,
 	gpu_type text DEFAULT NULL, max_gpus int DEFAULT NULL,

@@ -18,6 +18,12 @@ CREATE TABLE gpucredit.rate_limit (
 );
 COMMENT ON TABLE gpucredit.rate_limit IS
 'How many calls a second an account and all below it may make, and how many at once';
+COMMENT ON COLUMN gpucredit.rate_limit.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.rate_limit.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.rate_limit.operation IS 'The function; *: all of them together.';
+COMMENT ON COLUMN gpucredit.rate_limit.per_second IS 'Calls a second that are let through.';
+COMMENT ON COLUMN gpucredit.rate_limit.burst IS 'Calls at once that are let through.';
+COMMENT ON COLUMN gpucredit.rate_limit.setting IS 'Another with each set_rate_limit.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.rate_limit', '');
 
@@ -32,6 +38,6 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_rate_limit';
 COMMENT ON FUNCTION gpucredit.set_rate_limit(text, text, text,
 	double precision, int) IS
-'Limits how often an account and all below it may call, from the commit on. A call takes from every limit on its path, before anything else, whatever comes of it; a limit set anew starts full. meter_batch counts each element, and answers what is over a limit as rate_limited.
+'Limits how often an account and all below it may call, from the commit on. A call takes from every limit on its path, before anything else, whatever comes of it; a limit set again starts full. meter_batch counts each element, and answers what is over a limit as rate_limited.
 operation: a function that takes an organisation and does something, or ''*'' for each of them. per_second: calls, 0.000001 to 1e9; NULL removes the limit. burst: how many at once, 1 or more.
 Errors: UC001 no such account; 22023; 55000 where the library was not loaded by shared_preload_libraries. What is over a limit: UC202, the hint says how long to wait.';

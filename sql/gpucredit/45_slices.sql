@@ -31,6 +31,14 @@ CREATE TABLE gpucredit.bucket_slice (
 ) WITH (fillfactor = 10);		/* few rows, each updated all the time */
 COMMENT ON TABLE gpucredit.bucket_slice IS
 'Part of the figures of a bucket that is spread over slices: to be added to those of its own row';
+COMMENT ON COLUMN gpucredit.bucket_slice.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.bucket_slice.bucket IS 'The bucket''s number.';
+COMMENT ON COLUMN gpucredit.bucket_slice.slice IS 'From 1.';
+COMMENT ON COLUMN gpucredit.bucket_slice.lent IS 'Credits that it was given.';
+COMMENT ON COLUMN gpucredit.bucket_slice.available IS 'Credits that may be held.';
+COMMENT ON COLUMN gpucredit.bucket_slice.held IS 'Credits that holds have set aside.';
+COMMENT ON COLUMN gpucredit.bucket_slice.spent IS 'Credits spent, less refunds.';
+COMMENT ON COLUMN gpucredit.bucket_slice.expired IS 'Credits that nobody used by its end.';
 
 CREATE TABLE gpucredit.budget_slice (
 	org text COLLATE "C" NOT NULL,
@@ -46,6 +54,14 @@ CREATE TABLE gpucredit.budget_slice (
 ) WITH (fillfactor = 10);
 COMMENT ON TABLE gpucredit.budget_slice IS
 'Part of the figures of a budget''s counter that is spread over slices: to be added to those of its own row';
+COMMENT ON COLUMN gpucredit.budget_slice.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.budget_slice.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.budget_slice.period IS 'none, day, week, month, quarter or year (UTC).';
+COMMENT ON COLUMN gpucredit.budget_slice.period_start IS 'When the period began; -infinity where it is none.';
+COMMENT ON COLUMN gpucredit.budget_slice.slice IS 'From 1.';
+COMMENT ON COLUMN gpucredit.budget_slice.reserved IS 'Credits that open holds count here.';
+COMMENT ON COLUMN gpucredit.budget_slice.spent IS 'Credits spent in the period, less refunds.';
+COMMENT ON COLUMN gpucredit.budget_slice.most IS 'Credits that reserved and spent together may come to.';
 
 /* few, and what a sweep must put together first */
 CREATE INDEX bucket_spread ON gpucredit.bucket (expires_at)
@@ -71,19 +87,43 @@ CREATE VIEW gpucredit.bucket_whole AS
 		WHERE b.spread > 0 AND s.org = b.org AND s.bucket = b.bucket) s;
 COMMENT ON VIEW gpucredit.bucket_whole IS
 'Buckets with what their slices have';
+COMMENT ON COLUMN gpucredit.bucket_whole.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.bucket_whole.bucket IS 'The bucket''s number.';
+COMMENT ON COLUMN gpucredit.bucket_whole.account IS 'Whose it is; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.bucket_whole.kind IS 'promo, grant or paid.';
+COMMENT ON COLUMN gpucredit.bucket_whole.priority IS 'Low is spent first.';
+COMMENT ON COLUMN gpucredit.bucket_whole.effective_at IS 'From when on it pays.';
+COMMENT ON COLUMN gpucredit.bucket_whole.expires_at IS 'It pays until then; NULL: for ever.';
+COMMENT ON COLUMN gpucredit.bucket_whole.closed_at IS 'When it was revoked; NULL: it was not.';
+COMMENT ON COLUMN gpucredit.bucket_whole.policy IS 'What it pays for, as it was given.';
+COMMENT ON COLUMN gpucredit.bucket_whole.issued IS 'Credits that were ever issued into it.';
+COMMENT ON COLUMN gpucredit.bucket_whole.available IS 'Credits that may be held.';
+COMMENT ON COLUMN gpucredit.bucket_whole.held IS 'Credits that holds have set aside.';
+COMMENT ON COLUMN gpucredit.bucket_whole.spent IS 'Credits spent, less refunds.';
+COMMENT ON COLUMN gpucredit.bucket_whole.expired IS 'Credits that nobody used by its end.';
+COMMENT ON COLUMN gpucredit.bucket_whole.revoked IS 'Credits that were taken back.';
+COMMENT ON COLUMN gpucredit.bucket_whole.moved IS 'Credits that went to another bucket.';
+COMMENT ON COLUMN gpucredit.bucket_whole.lent IS 'Credits that its slices were given, by the bucket.';
+COMMENT ON COLUMN gpucredit.bucket_whole.in_slices IS 'Credits that its slices were given, by the slices.';
 
-CREATE VIEW gpucredit.budget_count_whole AS
+CREATE VIEW gpucredit.budget_counter_whole AS
 	SELECT c.org, c.account, c.period, c.period_start,
 		c.reserved + s.reserved AS reserved, c.spent + s.spent AS spent
-	FROM gpucredit.budget_count c
+	FROM gpucredit.budget_counter c
 		CROSS JOIN LATERAL (SELECT
 			coalesce(sum(s.reserved), '0') AS reserved,
 			coalesce(sum(s.spent), '0') AS spent
 		FROM gpucredit.budget_slice s
 		WHERE c.spread > 0 AND s.org = c.org AND s.account = c.account
 			AND s.period = c.period AND s.period_start = c.period_start) s;
-COMMENT ON VIEW gpucredit.budget_count_whole IS
+COMMENT ON VIEW gpucredit.budget_counter_whole IS
 'Counters of budgets with what their slices have';
+COMMENT ON COLUMN gpucredit.budget_counter_whole.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.budget_counter_whole.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.budget_counter_whole.period IS 'none, day, week, month, quarter or year (UTC).';
+COMMENT ON COLUMN gpucredit.budget_counter_whole.period_start IS 'When the period began; -infinity where it is none.';
+COMMENT ON COLUMN gpucredit.budget_counter_whole.reserved IS 'Credits that open holds count here.';
+COMMENT ON COLUMN gpucredit.budget_counter_whole.spent IS 'Credits spent in the period, less refunds.';
 
 CREATE FUNCTION gpucredit.set_slices(org text, account text, n int)
 RETURNS void

@@ -12,6 +12,9 @@ CREATE TABLE gpucredit.tenant (
 );
 COMMENT ON TABLE gpucredit.tenant IS
 'Accounts that members of gpucredit_tenant see and spend, with all below';
+COMMENT ON COLUMN gpucredit.tenant.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.tenant.account IS 'What the role sees and spends, with all below it.';
+COMMENT ON COLUMN gpucredit.tenant.role IS 'The role.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.tenant', '');
 
@@ -20,10 +23,10 @@ AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON gpucredit.tenant
 FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.announce_change();
 ALTER TABLE gpucredit.tenant ENABLE ALWAYS TRIGGER tenant_changed;
 
-CREATE FUNCTION gpucredit.sees(org text, account text) RETURNS boolean
+CREATE FUNCTION gpucredit.may_read(org text, account text) RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED LEAKPROOF COST 1
-AS 'MODULE_PATHNAME', 'gpucredit_sees';
-COMMENT ON FUNCTION gpucredit.sees(text, text) IS
+AS 'MODULE_PATHNAME', 'gpucredit_may_read';
+COMMENT ON FUNCTION gpucredit.may_read(text, text) IS
 'May the caller see an account''s rows? A member of gpucredit_tenant those it is bound to and what is below, anybody else all. For row-level security.';
 
 CREATE FUNCTION gpucredit.bind_tenant(role name, org text,
@@ -40,10 +43,12 @@ BEGIN
 	ON CONFLICT DO NOTHING;
 	PERFORM gpucredit.audit_binding(bind_tenant.org, bind_tenant.account,
 		'bind_tenant', 'bound', bind_tenant.role);
+	PERFORM gpucredit.limit_tenant_logins(bind_tenant.role);
 END
 $$;
 COMMENT ON FUNCTION gpucredit.bind_tenant(name, text, text) IS
-'Lets a role, and the members of it, who are members of gpucredit_tenant see and spend an account and all below it. Each binding adds to those it has. Grant the membership apart: GRANT gpucredit_tenant TO the role.
+'Lets a role, and the members of it, who are members of gpucredit_tenant see and spend an account and all below it. Each binding adds to those it has. Grant the membership apart, and first: GRANT gpucredit_tenant TO the role.
+The role, and each member of it, that is a tenant''s login by then (no superuser, no member of another role of gpucredit''s) gets timeouts in this database: idle_in_transaction_session_timeout (gpucredit.tenant_idle_timeout), statement_timeout and, from PostgreSQL 17 on, transaction_timeout (gpucredit.tenant_transaction_max), each where none is set for it. Calling again gives what is missing.
 Errors: UC001 no such account; 42704 no such role; 22023.';
 
 CREATE FUNCTION gpucredit.unbind_tenant(role name, org text,
@@ -69,8 +74,97 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.unbind_tenant(name, text, text) IS
-'Takes a binding of bind_tenant back, from the commit on; the role may be gone already. One that is not there is no error.
+'Takes a binding of bind_tenant back, from the commit on; the role may be gone already. One that is not there is no error. Timeouts of logins stay.
 Errors: UC001 no such account; 22023.';
+
+/*
+ * Whose login belongs to a tenant alone.  An application's that has tenants'
+ * roles besides, or without their rights (NOINHERIT) and takes them on by SET
+ * ROLE, serves many: it is none.
+ */
+CREATE FUNCTION gpucredit.is_tenant_login(login oid) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(bool_or(r.rolcanlogin AND NOT r.rolsuper
+		AND pg_has_role(r.oid, t.oid, 'USAGE')), false)
+		AND NOT EXISTS (SELECT FROM pg_roles s
+			WHERE s.rolname IN ('gpucredit_admin', 'gpucredit_operator',
+					'gpucredit_app', 'gpucredit_agent', 'gpucredit_auditor')
+				AND pg_has_role(is_tenant_login.login, s.oid, 'MEMBER'))
+	FROM pg_roles r, pg_roles t
+	WHERE r.oid = is_tenant_login.login AND t.rolname = 'gpucredit_tenant';
+END;
+COMMENT ON FUNCTION gpucredit.is_tenant_login(oid) IS
+'Internal: may a role log in, and is it a tenant''s and nothing else: no superuser, no member of another role of gpucredit''s.';
+
+/* What the server's files set for all stays as it is. */
+CREATE FUNCTION gpucredit.tenant_timeouts()
+RETURNS TABLE (name text, value text)
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 3
+BEGIN ATOMIC
+	SELECT t.name, current_setting(t.source)
+	FROM (VALUES
+			('idle_in_transaction_session_timeout', 'gpucredit.tenant_idle_timeout'),
+			('statement_timeout', 'gpucredit.tenant_transaction_max'),
+			('transaction_timeout', 'gpucredit.tenant_transaction_max'))
+			AS t (name, source)
+		JOIN pg_settings s ON s.name = t.name
+	WHERE current_setting(t.source)::interval > '0'
+		AND NOT (s.source IN ('configuration file', 'command line')
+			AND s.reset_val <> '0');
+END;
+COMMENT ON FUNCTION gpucredit.tenant_timeouts() IS
+'Internal: the timeouts of this server that bind_tenant gives tenants'' logins.';
+
+CREATE FUNCTION gpucredit.set_login_timeout(login name, database name,
+	setting text, value text) RETURNS void
+LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_set_login_timeout';
+COMMENT ON FUNCTION gpucredit.set_login_timeout(name, name, text, text) IS
+'Internal: ALTER ROLE login IN DATABASE database SET setting = value.';
+
+/*
+ * A login that is changing its own settings in an open transaction keeps
+ * nobody from being bound: it goes without, and is told of.
+ */
+CREATE FUNCTION gpucredit.limit_tenant_logins(role name) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET lock_timeout = '1s'
+AS $$
+DECLARE
+	l record;
+BEGIN
+	FOR l IN
+		SELECT r.rolname, t.name, t.value
+		FROM pg_catalog.pg_roles b
+			JOIN pg_catalog.pg_roles r
+				ON pg_catalog.pg_has_role(r.oid, b.oid, 'USAGE')
+			CROSS JOIN gpucredit.tenant_timeouts() t
+		WHERE b.rolname = limit_tenant_logins.role
+			AND gpucredit.is_tenant_login(r.oid)
+			AND NOT EXISTS (
+				SELECT FROM pg_catalog.pg_db_role_setting d
+					JOIN pg_catalog.pg_database c ON d.setdatabase IN (0, c.oid)
+					CROSS JOIN unnest(d.setconfig) AS v (setting)
+				WHERE c.datname = pg_catalog.current_database()
+					AND d.setrole IN (0, r.oid)
+					AND pg_catalog.starts_with(v.setting, t.name || '='))
+		ORDER BY r.rolname, t.name
+	LOOP
+		BEGIN
+			PERFORM gpucredit.set_login_timeout(l.rolname,
+				pg_catalog.current_database(), l.name, l.value);
+		EXCEPTION WHEN lock_not_available OR internal_error THEN
+			RAISE WARNING 'role "%" has no %',
+				gpucredit.clip_for_message(l.rolname::text), l.name
+				USING DETAIL = 'A transaction that is open changes settings of the role.',
+				HINT = 'Call gpucredit.bind_tenant() again when it has ended.';
+		END;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.limit_tenant_logins(name) IS
+'bind_tenant: gives the logins of a role that are tenants'' the timeouts that are not set for them.';
 
 CREATE FUNCTION gpucredit.require_role(role name) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -85,7 +179,7 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles r
 		WHERE r.rolname = require_role.role)
 	THEN
-		RAISE EXCEPTION 'no such role: "%"',
+		RAISE EXCEPTION 'role "%" does not exist',
 			gpucredit.clip_for_message(require_role.role::text)
 			USING ERRCODE = 'undefined_object',
 			DETAIL = 'Only a role that is there can be bound.',

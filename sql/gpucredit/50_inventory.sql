@@ -15,6 +15,11 @@ CREATE TABLE gpucredit.price (
 );
 COMMENT ON TABLE gpucredit.price IS
 'Price history: the row with the latest effective_at not in the future holds';
+COMMENT ON COLUMN gpucredit.price.gpu_type IS 'The GPU type.';
+COMMENT ON COLUMN gpucredit.price.pool IS 'The pool; '''': every pool.';
+COMMENT ON COLUMN gpucredit.price.spot IS 'For nodes that may be taken away at short notice.';
+COMMENT ON COLUMN gpucredit.price.effective_at IS 'From when on it holds.';
+COMMENT ON COLUMN gpucredit.price.per_gpu_hour IS 'Credits for a device and hour.';
 
 /* The built-in tiers live apart, so that a dump carries only the user's. */
 CREATE TABLE gpucredit.tier_builtin (
@@ -30,6 +35,15 @@ CREATE TABLE gpucredit.tier_builtin (
 	CONSTRAINT tier_builtin_pkey PRIMARY KEY (tier)
 );
 COMMENT ON TABLE gpucredit.tier_builtin IS 'The tiers every installation has';
+COMMENT ON COLUMN gpucredit.tier_builtin.tier IS 'The tier''s name.';
+COMMENT ON COLUMN gpucredit.tier_builtin.rank IS 'Low goes first.';
+COMMENT ON COLUMN gpucredit.tier_builtin.preemptible IS 'never, reclaim or capacity: for what its jobs may be stopped.';
+COMMENT ON COLUMN gpucredit.tier_builtin.can_preempt IS 'Its jobs may have others stopped.';
+COMMENT ON COLUMN gpucredit.tier_builtin.grace IS 'How long a job that must leave has to save.';
+COMMENT ON COLUMN gpucredit.tier_builtin.min_run IS 'How long a job runs at least before it is stopped for another.';
+COMMENT ON COLUMN gpucredit.tier_builtin.max_wall IS 'The longest wall limit, and the one of jobs that name none; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.tier_builtin.max_wait IS 'Who has waited longer goes before others.';
+COMMENT ON COLUMN gpucredit.tier_builtin.bill_lost_work IS 'Whether work that must be done again is billed.';
 
 INSERT INTO gpucredit.tier_builtin VALUES
 	('production_inference', 0, 'never', true, '2 min', '10 min', NULL, '24 h', true),
@@ -46,6 +60,15 @@ CREATE TABLE gpucredit.tier_custom (
 );
 COMMENT ON TABLE gpucredit.tier_custom IS
 'Tiers set by set_tier; one of a built-in''s name replaces it';
+COMMENT ON COLUMN gpucredit.tier_custom.tier IS 'The tier''s name.';
+COMMENT ON COLUMN gpucredit.tier_custom.rank IS 'Low goes first.';
+COMMENT ON COLUMN gpucredit.tier_custom.preemptible IS 'never, reclaim or capacity: for what its jobs may be stopped.';
+COMMENT ON COLUMN gpucredit.tier_custom.can_preempt IS 'Its jobs may have others stopped.';
+COMMENT ON COLUMN gpucredit.tier_custom.grace IS 'How long a job that must leave has to save.';
+COMMENT ON COLUMN gpucredit.tier_custom.min_run IS 'How long a job runs at least before it is stopped for another.';
+COMMENT ON COLUMN gpucredit.tier_custom.max_wall IS 'The longest wall limit, and the one of jobs that name none; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.tier_custom.max_wait IS 'Who has waited longer goes before others.';
+COMMENT ON COLUMN gpucredit.tier_custom.bill_lost_work IS 'Whether work that must be done again is billed.';
 
 CREATE VIEW gpucredit.tier AS
 	SELECT * FROM gpucredit.tier_custom
@@ -55,6 +78,15 @@ CREATE VIEW gpucredit.tier AS
 		WHERE c.tier = b.tier);
 COMMENT ON VIEW gpucredit.tier IS
 'The tiers in force; low rank goes first';
+COMMENT ON COLUMN gpucredit.tier.tier IS 'The tier''s name.';
+COMMENT ON COLUMN gpucredit.tier.rank IS 'Low goes first.';
+COMMENT ON COLUMN gpucredit.tier.preemptible IS 'never, reclaim or capacity: for what its jobs may be stopped.';
+COMMENT ON COLUMN gpucredit.tier.can_preempt IS 'Its jobs may have others stopped.';
+COMMENT ON COLUMN gpucredit.tier.grace IS 'How long a job that must leave has to save.';
+COMMENT ON COLUMN gpucredit.tier.min_run IS 'How long a job runs at least before it is stopped for another.';
+COMMENT ON COLUMN gpucredit.tier.max_wall IS 'The longest wall limit, and the one of jobs that name none; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.tier.max_wait IS 'Who has waited longer goes before others.';
+COMMENT ON COLUMN gpucredit.tier.bill_lost_work IS 'Whether work that must be done again is billed.';
 
 /*
  * The pool's row is its lock: a scheduling cycle, and whoever changes the
@@ -70,6 +102,11 @@ CREATE TABLE gpucredit.pool (
 	CONSTRAINT pool_pkey PRIMARY KEY (pool)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.pool IS 'Sets of nodes scheduled together';
+COMMENT ON COLUMN gpucredit.pool.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.pool.policy IS 'How its cycles decide, as create_pool took it.';
+COMMENT ON COLUMN gpucredit.pool.cycle IS 'Decisions and changes so far.';
+COMMENT ON COLUMN gpucredit.pool.shape IS 'A number for the set of its nodes, another after each change.';
+COMMENT ON COLUMN gpucredit.pool.created_at IS 'When it was made.';
 
 CREATE TABLE gpucredit.node (
 	node text COLLATE "C" NOT NULL,
@@ -98,6 +135,26 @@ CREATE TABLE gpucredit.node (
 CREATE INDEX node_pool ON gpucredit.node (pool);
 COMMENT ON TABLE gpucredit.node IS
 'Machines with their devices, as registered and as last heard of';
+COMMENT ON COLUMN gpucredit.node.node IS 'The node''s name.';
+COMMENT ON COLUMN gpucredit.node.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.node.gpu_type IS 'The type of its devices; '''' where it has none.';
+COMMENT ON COLUMN gpucredit.node.gpus IS 'How many devices it has.';
+COMMENT ON COLUMN gpucredit.node.gpu_memory_mib IS 'Memory of each device, in MiB.';
+COMMENT ON COLUMN gpucredit.node.cpu_milli IS 'Thousandths of a core; 0: not limited.';
+COMMENT ON COLUMN gpucredit.node.memory_mib IS 'Main memory, in MiB; 0: not limited.';
+COMMENT ON COLUMN gpucredit.node.nvlink_domain IS 'Nodes with the same one are joined by NVLink; NULL: it is one by itself.';
+COMMENT ON COLUMN gpucredit.node.leaf IS 'The switch that it is at; NULL: one of its own.';
+COMMENT ON COLUMN gpucredit.node.spot IS 'Its provider may take it away at short notice.';
+COMMENT ON COLUMN gpucredit.node.labels IS 'As register_node took them.';
+COMMENT ON COLUMN gpucredit.node.healthy IS 'The devices that work, numbered from 0.';
+COMMENT ON COLUMN gpucredit.node.tells_running IS 'Its agent tells what it runs.';
+COMMENT ON COLUMN gpucredit.node.heard_at IS 'Its last heartbeat.';
+COMMENT ON COLUMN gpucredit.node.draining IS 'Why it gets no new work; NULL: it does.';
+COMMENT ON COLUMN gpucredit.node.drain_deadline IS 'What runs there is gone by then; NULL: no such instant.';
+COMMENT ON COLUMN gpucredit.node.reclaim_at IS 'Its provider takes it then; NULL: it does not.';
+COMMENT ON COLUMN gpucredit.node.registered_at IS 'When it was registered.';
+COMMENT ON COLUMN gpucredit.node.about IS 'What its agent last told of its machine; NULL: nothing.';
+COMMENT ON COLUMN gpucredit.node.boot_before IS 'The boot_id before the present one; NULL: none.';
 
 /* A state holds by the clock, whether or not a sweep has acted on it. */
 CREATE VIEW gpucredit.nodes AS
@@ -120,6 +177,17 @@ CREATE VIEW gpucredit.nodes AS
 		CROSS JOIN gpucredit.node n;
 COMMENT ON VIEW gpucredit.nodes IS
 'Nodes and their state now: ready; suspect (silent, gets no new work); draining; reclaimed (its provider takes it at deadline); lost (silent for gpucredit.node_lost); gone (its provider took it). healthy: the devices in service; takes_work: whether a cycle starts jobs there, as where gpucredit.node_suspect is 0 it does on silent ones, too';
+COMMENT ON COLUMN gpucredit.nodes.node IS 'The node''s name.';
+COMMENT ON COLUMN gpucredit.nodes.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.nodes.gpu_type IS 'The GPU type.';
+COMMENT ON COLUMN gpucredit.nodes.gpus IS 'How many devices it has.';
+COMMENT ON COLUMN gpucredit.nodes.healthy IS 'The devices that work, numbered from 0.';
+COMMENT ON COLUMN gpucredit.nodes.spot IS 'Its provider may take it away at short notice.';
+COMMENT ON COLUMN gpucredit.nodes.state IS 'ready, suspect, draining, reclaimed, lost or gone.';
+COMMENT ON COLUMN gpucredit.nodes.reason IS 'Why it gets no new work; NULL: it does, or is taken away.';
+COMMENT ON COLUMN gpucredit.nodes.deadline IS 'What runs there is gone by then; NULL: no such instant.';
+COMMENT ON COLUMN gpucredit.nodes.heard_at IS 'Its last heartbeat.';
+COMMENT ON COLUMN gpucredit.nodes.takes_work IS 'A cycle starts jobs there.';
 
 DO $dump$
 DECLARE
@@ -152,7 +220,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_create_pool';
 COMMENT ON FUNCTION gpucredit.create_pool(text, jsonb) IS
 'Creates a pool, or sets the policy of one that is there; pool "default" needs no creating.
-policy: {"checkpoints": path or URI, "order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "reclaim": true|false, "consolidate": true|false, "tier_share": {tier: fraction, ...}}. checkpoints: below what heartbeat tells jobs to save (save_to), where their spec does not say. order: the jobs of one account by submit time, or by learnt run time. packing: of the nodes that serve a job as well, the fullest, the emptiest, or the one where the jobs typical of the last 7 days lose least. reclaim: inside a tier, accounts take what they are entitled to now from those who have more, of jobs that may be preempted for capacity. consolidate: such jobs are moved to free devices to make room for what else would not fit. tier_share: what of the pool''s devices a tier is guaranteed whatever its rank, at most 1 together.
+policy: {"checkpoints": path or URI, "order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "reclaim": true|false, "consolidate": true|false, "tier_share": {tier: fraction, ...}}. checkpoints: below what heartbeat tells jobs to save (save_to), where their spec does not say. order: the jobs of one account by submit time, or by learnt run time. packing: of the nodes that serve a job as well, the fullest, the emptiest, or the one where the jobs workload_mix of the last 7 days lose least. reclaim: inside a tier, accounts take what they are entitled to now from those who have more, of jobs that may be preempted for capacity. consolidate: such jobs are moved to free devices to make room for what else would not fit. tier_share: what of the pool''s devices a tier is guaranteed whatever its rank, at most 1 together.
 Errors: UC402 no such tier; 22023.';
 
 CREATE FUNCTION gpucredit.set_tier(tier text, rank int, preemptible text,
@@ -180,15 +248,16 @@ AS 'MODULE_PATHNAME', 'gpucredit_register_node';
 COMMENT ON FUNCTION gpucredit.register_node(text, text, text, int, bigint,
 	bigint, bigint, text, text, boolean, jsonb) IS
 'Registers a node, or changes one that is there; counts as a heartbeat with all devices healthy. Devices of attempts that ended without their agent''s word stay out of use until a heartbeat tells that they are gone, or gpucredit.node_lost has passed since.
-gpus: 0 to 64 devices, numbered from 0. gpu_memory_mib: of each. cpu_milli (thousandths of a core), memory_mib: of the node, 0 for not limited. nvlink_domain: NULL, the node is one. leaf: NULL, one of its own.
+gpus: 0 to 64 devices, numbered from 0. gpu_memory_mib: of each; what shares on it ask for never passes it. cpu_milli (thousandths of a core), memory_mib: of the node, 0 for not limited. nvlink_domain: NULL, the node is one. leaf: NULL, one of its own.
 Errors: UC401 no such pool; UC303 moving to another pool, changing type or spot, or shrinking below live attempts; 22023.';
 
 CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
 	action text, gpus gpucredit.gpuset, share int, deadline timestamptz,
 	time_left interval, spec jsonb, reason text, save boolean,
-	traceparent text, nodes text[], addresses text[], save_to text);
+	traceparent text, nodes text[], addresses text[], save_to text,
+	log jsonb, started_at timestamptz, cpu_milli bigint, memory_mib bigint);
 COMMENT ON TYPE gpucredit.heartbeat_result IS
-'What a node should be doing now: a row an attempt, and one for each that heartbeat() is told of and should not be.';
+'What a node should be doing now: a row an attempt, one for each that heartbeat() is told of and should not be, and one for each piece of output that is asked for.';
 
 CREATE FUNCTION gpucredit.drain(node text, reason text,
 	deadline timestamptz DEFAULT NULL) RETURNS void

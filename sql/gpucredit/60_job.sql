@@ -27,7 +27,7 @@ COMMENT ON FUNCTION gpucredit.ask_digest(gpucredit.gpureq, text, text, text,
 'Internal: 16 bytes that are equal exactly for jobs that ask the same of their pool.';
 
 /*
- * No CHECKs: each would be parsed anew whenever a job is submitted, starts or
+ * No CHECKs: each would be parsed again whenever a job is submitted, starts or
  * ends.  verify() knows what they would say.
  */
 CREATE TABLE gpucredit.job (
@@ -57,7 +57,7 @@ CREATE TABLE gpucredit.job (
 	offer_spot_prices gpucredit.credits[] NOT NULL,
 	/*
 	 * What it asks, in short (ask_digest): cycles read that of each job, and
-	 * one job of each.  Not generated: that would be parsed anew as well.
+	 * one job of each.  Not generated: that would be parsed again as well.
 	 */
 	ask bytea NOT NULL,
 	/* where it stands; active: its attempt says how */
@@ -89,10 +89,45 @@ CREATE INDEX job_completed ON gpucredit.job (org, account, tier,
 	ended_at DESC, job DESC)
 	WHERE state = 'completed' AND wall_limit IS NOT NULL;
 COMMENT ON TABLE gpucredit.job IS 'What tenants submitted';
+COMMENT ON COLUMN gpucredit.job.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.job.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.job.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.job.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.job.tier IS 'Its tier.';
+COMMENT ON COLUMN gpucredit.job.request IS 'The devices it asks for.';
+COMMENT ON COLUMN gpucredit.job.topology IS 'any, node, nvlink or leaf: how close they have to be.';
+COMMENT ON COLUMN gpucredit.job.prefer IS 'node, nvlink or leaf, where that can be had; NULL: no preference.';
+COMMENT ON COLUMN gpucredit.job.preemptible IS 'never, reclaim or capacity: for what it may be stopped.';
+COMMENT ON COLUMN gpucredit.job.priority IS 'options.priority: it orders jobs of one account.';
+COMMENT ON COLUMN gpucredit.job.cpu_milli IS 'Thousandths of a core, of the whole job.';
+COMMENT ON COLUMN gpucredit.job.memory_mib IS 'Main memory of the whole job, in MiB.';
+COMMENT ON COLUMN gpucredit.job.wall_limit IS 'How long an attempt may run; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.job.hold_window IS 'For how long credit is held at a time; NULL: for all of wall_limit.';
+COMMENT ON COLUMN gpucredit.job.max_retries IS 'So many failures are tried again.';
+COMMENT ON COLUMN gpucredit.job.spec IS 'What its agent is handed.';
+COMMENT ON COLUMN gpucredit.job.cache IS 'Nodes that have it lately are preferred; NULL: any.';
+COMMENT ON COLUMN gpucredit.job.options IS 'As reserve took them.';
+COMMENT ON COLUMN gpucredit.job.save_every IS 'How often its spec wants it to save; 0: never; NULL: it does not say.';
+COMMENT ON COLUMN gpucredit.job.offer_types IS 'The types it may get, in order of preference.';
+COMMENT ON COLUMN gpucredit.job.offer_memory IS 'Of each type, bytes that a device has at least.';
+COMMENT ON COLUMN gpucredit.job.offer_prices IS 'Of each type, credits for a device and hour.';
+COMMENT ON COLUMN gpucredit.job.offer_spot_prices IS 'Of each type, credits for a device and hour on spot nodes.';
+COMMENT ON COLUMN gpucredit.job.ask IS 'Alike for jobs that ask the same of their pool.';
+COMMENT ON COLUMN gpucredit.job.state IS 'queued, unfunded, active, completed, failed, timeout or cancelled; view jobs says more of active.';
+COMMENT ON COLUMN gpucredit.job.hold IS 'The hold that pays for it.';
+COMMENT ON COLUMN gpucredit.job.attempt IS 'Its last attempt; 0: none yet.';
+COMMENT ON COLUMN gpucredit.job.failures IS 'How often it failed.';
+COMMENT ON COLUMN gpucredit.job.cancelled IS 'It was told to end.';
+COMMENT ON COLUMN gpucredit.job.submitted_at IS 'When it was submitted.';
+COMMENT ON COLUMN gpucredit.job.not_before IS 'It starts then at the earliest; NULL: at once.';
+COMMENT ON COLUMN gpucredit.job.ended_at IS 'When it was over; NULL: it is not.';
+COMMENT ON COLUMN gpucredit.job.waits_from IS 'Since when it waits; NULL: it does not.';
+COMMENT ON COLUMN gpucredit.job.waited IS 'How long it had waited when it last left the queue.';
+COMMENT ON COLUMN gpucredit.job.traceparent IS 'The W3C trace it was submitted with; NULL: none.';
 
 /*
  * Every heartbeat pays for what is declared here.  So there are no CHECKs:
- * each would be parsed anew; verify() knows what they would say.  And there
+ * each would be parsed again; verify() knows what they would say.  And there
  * is one index beside the key, over a column that says when it has a row:
  * each would be opened, and its columns compared.  Attempts that live, and
  * those that completed, are found by their jobs.
@@ -117,10 +152,10 @@ CREATE TABLE gpucredit.attempt (
 	ends_by timestamptz,		/* let in before a reservation: over by then */
 	held gpucredit.credits NOT NULL,	/* the bill never passes it */
 	surplus gpucredit.credits NOT NULL,	/* held too much, to give back */
-	due boolean NOT NULL DEFAULT false,	/* a cycle has that to do, or to charge */
+	needs_cycle boolean NOT NULL DEFAULT false,	/* a cycle has that to do, or to charge */
 	logged interval NOT NULL DEFAULT '0',	/* elapsed of the last usage row */
 	skewed_at timestamptz,		/* elapsed was first cut */
-	starved boolean NOT NULL DEFAULT false,	/* an extension was denied */
+	extension_denied boolean NOT NULL DEFAULT false,	/* an extension was denied */
 	saved_at timestamptz,		/* its last checkpoint was told */
 	/* what a heartbeat changes; none of it is indexed */
 	running_at timestamptz,		/* the first heartbeat */
@@ -129,6 +164,7 @@ CREATE TABLE gpucredit.attempt (
 	progress bigint,
 	progress_at timestamptz,	/* when it last grew */
 	utilization real,
+	idle_since timestamptz,		/* it is near 0, or that was last told */
 	/* the settlement, stored for whoever settles again */
 	ended_at timestamptz,
 	outcome text,
@@ -142,15 +178,72 @@ CREATE TABLE gpucredit.attempt (
 	message text,
 	log_uri text,
 	/* thousandths of devices x seconds x type weight / 1000, once it counts in fair_usage */
-	charged bigint,
+	usage_charged bigint,
 	trace uuid,					/* as the job's */
 	uncollected gpucredit.credits,	/* what it cost and is not billed */
 	ended_by text,				/* who said so: agent, app, server */
+	/* an agent's word after that: when it came, and what it added */
+	late_at timestamptz,
+	late_elapsed interval,
+	late_uncollected gpucredit.credits,	/* below 0: collected after all */
 	CONSTRAINT attempt_pkey PRIMARY KEY (org, job, attempt)
 ) WITH (fillfactor = 50);
-CREATE INDEX attempt_due ON gpucredit.attempt (pool) WHERE due;
+CREATE INDEX attempt_needs_cycle ON gpucredit.attempt (pool) WHERE needs_cycle;
+CREATE INDEX attempt_ended ON gpucredit.attempt (org, ended_at)
+	WHERE ended_at IS NOT NULL;
+CREATE INDEX attempt_late ON gpucredit.attempt (org, late_at)
+	WHERE late_at IS NOT NULL;
 COMMENT ON TABLE gpucredit.attempt IS
 'Runs of jobs: devices, price, cumulative elapsed time, settlement';
+COMMENT ON COLUMN gpucredit.attempt.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.attempt.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.attempt.attempt IS 'Which run of the job, from 1.';
+COMMENT ON COLUMN gpucredit.attempt.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.attempt.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.attempt.tier IS 'The tier''s name.';
+COMMENT ON COLUMN gpucredit.attempt.hold IS 'The hold that pays for it.';
+COMMENT ON COLUMN gpucredit.attempt.gpu_type IS 'The type of its devices; NULL: it has none.';
+COMMENT ON COLUMN gpucredit.attempt.gpus IS 'How many devices it has.';
+COMMENT ON COLUMN gpucredit.attempt.share IS 'Thousandths of each device.';
+COMMENT ON COLUMN gpucredit.attempt.per_gpu_hour IS 'Credits for a device and hour, fixed for the attempt.';
+COMMENT ON COLUMN gpucredit.attempt.wall_limit IS 'How long it may run; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.attempt.hold_window IS 'For how long credit is held at a time; NULL: for all of wall_limit.';
+COMMENT ON COLUMN gpucredit.attempt.save_every IS 'How often it is told to save; NULL: never.';
+COMMENT ON COLUMN gpucredit.attempt.save_asked IS 'The job''s spec asked for that.';
+COMMENT ON COLUMN gpucredit.attempt.started_at IS 'When a cycle started it.';
+COMMENT ON COLUMN gpucredit.attempt.ends_by IS 'It was let in before a reservation, and is over by then; NULL: no such instant.';
+COMMENT ON COLUMN gpucredit.attempt.held IS 'Credits set aside for it; its bill is never more.';
+COMMENT ON COLUMN gpucredit.attempt.surplus IS 'Credits held too much, that a cycle gives back.';
+COMMENT ON COLUMN gpucredit.attempt.needs_cycle IS 'A cycle has surplus to give back, or use to count.';
+COMMENT ON COLUMN gpucredit.attempt.logged IS 'elapsed of its last row in usage.';
+COMMENT ON COLUMN gpucredit.attempt.skewed_at IS 'When elapsed was first cut, as it was more than the server saw pass; NULL: never.';
+COMMENT ON COLUMN gpucredit.attempt.extension_denied IS 'An extension of its hold was denied.';
+COMMENT ON COLUMN gpucredit.attempt.saved_at IS 'When its last checkpoint was told; NULL: never.';
+COMMENT ON COLUMN gpucredit.attempt.running_at IS 'Its first heartbeat; NULL: none yet.';
+COMMENT ON COLUMN gpucredit.attempt.heard_at IS 'Its last heartbeat; NULL: none yet.';
+COMMENT ON COLUMN gpucredit.attempt.elapsed IS 'How long it has run, as its agent told.';
+COMMENT ON COLUMN gpucredit.attempt.progress IS 'A growing count, as the agent last told it; NULL: not told.';
+COMMENT ON COLUMN gpucredit.attempt.progress_at IS 'When progress last grew; NULL: never told.';
+COMMENT ON COLUMN gpucredit.attempt.utilization IS 'Of its devices, 0 to 1, as the agent last told it; NULL: not told.';
+COMMENT ON COLUMN gpucredit.attempt.idle_since IS 'Since when utilization is near 0, or that was last told; NULL: it is not.';
+COMMENT ON COLUMN gpucredit.attempt.ended_at IS 'When it was settled; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt.outcome IS 'How it ended; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt.billed IS 'Credits that it was billed; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt.released IS 'Credits of its hold that went back unspent; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt.lapsed IS 'Credits that would have gone back to a bucket that is over; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt.refunded IS 'Credits billed and given back for lost work; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt.job_state IS 'What became of the job; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt.retry_at IS 'When the job may start again; NULL: it does not.';
+COMMENT ON COLUMN gpucredit.attempt.exit_code IS 'Of the job''s program; NULL: not told.';
+COMMENT ON COLUMN gpucredit.attempt.message IS 'What was told of the end, as the last lines of the output; NULL: nothing.';
+COMMENT ON COLUMN gpucredit.attempt.log_uri IS 'Where the agent keeps the log; NULL: not told.';
+COMMENT ON COLUMN gpucredit.attempt.usage_charged IS 'What it counts for in fair share: thousandths of devices x seconds x the type''s weight / 1000; NULL: not counted yet.';
+COMMENT ON COLUMN gpucredit.attempt.trace IS 'The W3C trace it belongs to; NULL: none.';
+COMMENT ON COLUMN gpucredit.attempt.uncollected IS 'Credits that it cost and no credit covers; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt.late_at IS 'When a late word of its agent changed its settlement; NULL: none did.';
+COMMENT ON COLUMN gpucredit.attempt.late_elapsed IS 'How much longer it ran by that word; NULL: there was none.';
+COMMENT ON COLUMN gpucredit.attempt.late_uncollected IS 'Credits by which uncollected grew by that word; below 0: collected after all; NULL: there was none.';
+COMMENT ON COLUMN gpucredit.attempt.ended_by IS 'Who said that it ended: agent, admin, app or server; NULL: it lives.';
 
 CREATE TABLE gpucredit.attempt_gpu (
 	org text COLLATE "C" NOT NULL,
@@ -162,6 +255,8 @@ CREATE TABLE gpucredit.attempt_gpu (
 	share int NOT NULL,
 	cpu_milli bigint NOT NULL,
 	memory_mib bigint NOT NULL,
+	/* of its device, a share's floor; 0: none, it takes share x memory */
+	gpu_memory_mib bigint NOT NULL,
 	ended_at timestamptz,		/* over, but not seen gone by its agent */
 	/* told to run there: first, of a gang, and after it ended; free: to be gone */
 	seen_at timestamptz,
@@ -185,6 +280,28 @@ CREATE INDEX attempt_gpu_freed
 	WHERE free;
 COMMENT ON TABLE gpucredit.attempt_gpu IS
 'Which devices of which nodes an attempt has, or had';
+COMMENT ON COLUMN gpucredit.attempt_gpu.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.attempt IS 'Which run of the job, from 1.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.node IS 'The node''s name.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.gpus IS 'Its devices on the node, numbered from 0.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.share IS 'Thousandths of each device.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.cpu_milli IS 'Thousandths of a core that it has there.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.gpu_memory_mib IS 'Of each device, the memory that a share asked for at least, in MiB; 0: it takes share x memory.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.memory_mib IS 'Main memory that it has there, in MiB.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.ended_at IS 'When the attempt ended; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.seen_at IS 'When the node last named it in running, or told that it is gone; NULL: not yet.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.free IS 'Others may have the devices.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.tier IS 'The job''s tier.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.preemptible IS 'The job''s: never, reclaim or capacity.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.min_gpus IS 'Devices that the job wants at least.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.max_gpus IS 'Devices that the job wants at most.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.started_at IS 'When the attempt started.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.saved_at IS 'Its last checkpoint, else its start.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.expected_end IS 'When it was expected to end, as it seemed at its start.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.limit_end IS 'When its wall limit ends it; infinity: no limit.';
 
 /*
  * A fence that has run out stands until its node gets new work again, or has
@@ -201,6 +318,16 @@ CREATE VIEW gpucredit.devices_taken AS
 		OR GREATEST(g.ended_at, g.seen_at) > c.since);
 COMMENT ON VIEW gpucredit.devices_taken IS
 'Internal: devices in use by attempts that live, or that ended so late that they may still run';
+COMMENT ON COLUMN gpucredit.devices_taken.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.devices_taken.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.devices_taken.attempt IS 'Which run of the job, from 1.';
+COMMENT ON COLUMN gpucredit.devices_taken.node IS 'The node''s name.';
+COMMENT ON COLUMN gpucredit.devices_taken.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.devices_taken.gpus IS 'Its devices on the node, numbered from 0.';
+COMMENT ON COLUMN gpucredit.devices_taken.share IS 'Thousandths of each device.';
+COMMENT ON COLUMN gpucredit.devices_taken.cpu_milli IS 'Thousandths of a core that it has there.';
+COMMENT ON COLUMN gpucredit.devices_taken.memory_mib IS 'Main memory that it has there, in MiB.';
+COMMENT ON COLUMN gpucredit.devices_taken.ended_at IS 'When the attempt ended; NULL: it lives.';
 
 /* A row of its own, so that telling an attempt never waits for its agent. */
 CREATE TABLE gpucredit.directive (
@@ -223,6 +350,17 @@ CREATE INDEX directive_turn ON gpucredit.directive (starts_at)
 	WHERE cause = 'reclaim' AND told_at IS NULL;
 COMMENT ON TABLE gpucredit.directive IS
 'What a live attempt is told to do, by cause; means nothing once it ended';
+COMMENT ON COLUMN gpucredit.directive.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.directive.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.directive.attempt IS 'Which run of the job, from 1.';
+COMMENT ON COLUMN gpucredit.directive.cause IS 'Who gave it: cancel, claim, reclaim, boot, drain, device or part/node.';
+COMMENT ON COLUMN gpucredit.directive.action IS 'checkpoint: save and be gone by the deadline; stop: at once.';
+COMMENT ON COLUMN gpucredit.directive.reason IS 'Why, as the agent is told.';
+COMMENT ON COLUMN gpucredit.directive.deadline IS 'When checkpoint turns to stop; NULL: none.';
+COMMENT ON COLUMN gpucredit.directive.given_at IS 'When it was given.';
+COMMENT ON COLUMN gpucredit.directive.starts_at IS 'When it is its turn to save; NULL: at once.';
+COMMENT ON COLUMN gpucredit.directive.saved_by IS 'It is promised to have saved by then; NULL: nothing is promised.';
+COMMENT ON COLUMN gpucredit.directive.told_at IS 'When its agent was told; NULL: not yet, or not noted.';
 
 /* No key: elapsed only grows, that deduplicates. */
 CREATE TABLE gpucredit.usage (
@@ -235,16 +373,54 @@ CREATE TABLE gpucredit.usage (
 	progress bigint,
 	utilization real
 );
-CREATE INDEX usage_attempt ON gpucredit.usage (org, job, attempt);
+CREATE INDEX usage_attempt ON gpucredit.usage (org, job, attempt, at);
 CREATE INDEX usage_at ON gpucredit.usage (at);
 ALTER TABLE gpucredit.usage REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.usage IS
 'Append-only: metered usage, at most every gpucredit.usage_interval per attempt and at settlement';
+COMMENT ON COLUMN gpucredit.usage.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.usage.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.usage.attempt IS 'Which run of the job, from 1.';
+COMMENT ON COLUMN gpucredit.usage.at IS 'When it was metered.';
+COMMENT ON COLUMN gpucredit.usage.elapsed IS 'How long the attempt had run.';
+COMMENT ON COLUMN gpucredit.usage.billed IS 'Credits so far, of the attempt.';
+COMMENT ON COLUMN gpucredit.usage.progress IS 'A growing count, as the agent had told it; NULL: not told.';
+COMMENT ON COLUMN gpucredit.usage.utilization IS 'Of its devices, 0 to 1, as the agent had told it; NULL: not told.';
 
 CREATE TRIGGER usage_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.usage
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
 ALTER TABLE gpucredit.usage ENABLE ALWAYS TRIGGER usage_append_only;
+
+/*
+ * The heartbeat or settlement that first logs usage on a later day writes what
+ * the usage before it said, for each midnight between.  It stays when usage
+ * leaves, so no past month's figures depend on that.
+ */
+CREATE TABLE gpucredit.accrued (
+	org text COLLATE "C" NOT NULL,
+	day date NOT NULL,			/* UTC */
+	job bigint NOT NULL,
+	attempt int NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	elapsed interval NOT NULL,
+	billed gpucredit.credits NOT NULL,	/* so far, in this attempt */
+	CONSTRAINT accrued_pkey PRIMARY KEY (org, day, job, attempt)
+);
+COMMENT ON TABLE gpucredit.accrued IS
+'Append-only: what an attempt that ran on over the end of a UTC day had cost by then, by the last usage that was logged before';
+COMMENT ON COLUMN gpucredit.accrued.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.accrued.day IS 'The day that ended, in UTC.';
+COMMENT ON COLUMN gpucredit.accrued.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.accrued.attempt IS 'Which run of the job, from 1.';
+COMMENT ON COLUMN gpucredit.accrued.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.accrued.elapsed IS 'How long the attempt had run by then.';
+COMMENT ON COLUMN gpucredit.accrued.billed IS 'Credits so far, of the attempt.';
+
+CREATE TRIGGER accrued_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
+	ON gpucredit.accrued
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+ALTER TABLE gpucredit.accrued ENABLE ALWAYS TRIGGER accrued_append_only;
 
 /*
  * What accounts' own jobs used of a pool, decayed, as of an instant: that of
@@ -261,13 +437,18 @@ CREATE TABLE gpucredit.fair_usage (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.fair_usage IS
 'Decayed use of a pool by account, for fair share';
+COMMENT ON COLUMN gpucredit.fair_usage.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.fair_usage.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.fair_usage.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.fair_usage.usage IS 'Thousandths of devices x seconds x the type''s weight / 1000, decayed.';
+COMMENT ON COLUMN gpucredit.fair_usage.at IS 'As of when.';
 
 DO $dump$
 DECLARE
 	name text;
 BEGIN
 	FOREACH name IN ARRAY ARRAY['job', 'job_job_seq', 'attempt', 'attempt_gpu',
-	'directive', 'usage', 'fair_usage']
+	'directive', 'usage', 'accrued', 'fair_usage']
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(
 			('gpucredit.' || name)::regclass, '');
@@ -317,25 +498,26 @@ Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; 
 
 CREATE FUNCTION gpucredit.meter(org text, job bigint, attempt int,
 	elapsed interval, progress bigint DEFAULT NULL,
-	utilization real DEFAULT NULL) RETURNS gpucredit.meter_result
+	utilization double precision DEFAULT NULL)
+RETURNS gpucredit.meter_result
 LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_meter';
 COMMENT ON FUNCTION gpucredit.meter(text, bigint, int, interval, bigint,
-	real) IS
+	double precision) IS
 'An attempt''s heartbeat.
 elapsed: how long the attempt has run, cumulative, by the agent''s monotonic clock; one that is not more than the last changes nothing. progress: any growing count. utilization: 0 to 1.
-Result: action continue, checkpoint (save now, gone by deadline) or stop (now), why, billed so far, held for the attempt (0 once it is over), when it would have to stop as things are, and how long until then.
+Result: action continue, checkpoint (save now; gone by deadline unless the reason is periodic or wall_limit) or stop (now), why, billed so far, held for the attempt (0 once it is over), when it would have to stop as things are, and how long until then.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023.';
 
 CREATE FUNCTION gpucredit.meter_batch(org text[], job bigint[],
 	attempt int[], elapsed interval[], progress bigint[] DEFAULT NULL,
-	utilization real[] DEFAULT NULL)
+	utilization double precision[] DEFAULT NULL)
 RETURNS SETOF gpucredit.meter_batch_result
 LANGUAGE c VOLATILE SECURITY DEFINER ROWS 1000
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_meter_batch';
 COMMENT ON FUNCTION gpucredit.meter_batch(text[], bigint[], int[],
-	interval[], bigint[], real[]) IS
+	interval[], bigint[], double precision[]) IS
 'Many heartbeats in one call, as meter; never waits for a row another transaction holds (that heartbeat is answered from what is known, reason busy).
 Result: a row per input, in order; one that names nothing real gets action stop, reason unknown.
 Errors: 22023 arrays of unequal length, or NULL in one of the first four.';
@@ -372,6 +554,6 @@ AS 'MODULE_PATHNAME', 'gpucredit_heartbeat';
 COMMENT ON FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[],
 	jsonb) IS
 'A node''s sign of life.
-healthy: its devices in order, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not told. about: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...]}, each word if it is known, others are left out; NULL: as told before. With another boot_id than before the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused.
-Result: what the node should be doing now, a row per attempt: start, continue, checkpoint or stop, with its devices, and why. start: until the attempt is metered; a node that tells running has its part of a gang to start until it has named that, though others run already. spec: as submitted; to start, where there is something to go on from, with "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, sha256 in hexadecimal. nodes: all that the attempt has devices on, in the same order for each of them. addresses: theirs, as about has told them, NULL for one that has not. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s policy''s "checkpoints", its organisation, job and attempt; NULL: neither says. traceparent: what gpucredit.traceparent was when its job was submitted, for the trace to go on.
+healthy: its devices in order, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not told. about: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...], "logs": boolean, "poke": "HOST:PORT"}, each word if it is known, others are left out; NULL: as told before. With another boot_id than before the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused. logs: it serves jobs'' output. poke: where it takes datagrams that mean: call now.
+Result: what the node should be doing now, a row per attempt: start, continue, checkpoint or stop, with its devices, and why. checkpoint: save, and go on where the reason is periodic, or wall_limit (its limit is the deadline), else be gone by the deadline. start: until the attempt is metered; a node that tells running has its part of a gang to start until it has named that, though others run already. spec: as submitted; to start, where there is something to go on from, with "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, sha256 in hexadecimal. nodes: all that the attempt has devices on, in the same order for each of them. addresses: theirs, as about has told them, NULL for one that has not. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s policy''s "checkpoints", its organisation, job and attempt; NULL: neither says. traceparent: what gpucredit.traceparent was when its job was submitted, for the trace to go on. Action log: somebody asked for output, of what runs or ran there; log says which piece, and log_put() takes it. started_at: when the attempt was placed; another than before: a restored database gave its number out again. cpu_milli, memory_mib: this node''s part of what its job asked for, NULL for none.
 Errors: UC401 no such node; UC303 an older agent of the node, or one of an earlier boot; 42501 without the node''s key, where it has one; 22023 a device the node has not, or a malformed name or word.';

@@ -18,6 +18,13 @@ CREATE TABLE gpucredit.retry_rule_builtin (
 );
 COMMENT ON TABLE gpucredit.retry_rule_builtin IS
 'The retry rules every installation has';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.rule IS 'Its name.';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.priority IS 'The rule with the lowest that matches holds.';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.class IS 'transient: tried again; permanent: the job ends.';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.outcome IS 'failed or out_of_memory; NULL: either.';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.exit_codes IS 'The exit codes it is for; NULL: any, also none.';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.message IS 'A regular expression for the message; NULL: any message.';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.advice IS 'What the job''s owner is told to do; NULL: nothing.';
 
 INSERT INTO gpucredit.retry_rule_builtin VALUES
 	('out_of_memory', 1000, 'permanent', 'out_of_memory', NULL, NULL,
@@ -53,6 +60,13 @@ CREATE TABLE gpucredit.retry_rule_custom (
 );
 COMMENT ON TABLE gpucredit.retry_rule_custom IS
 'Retry rules set by set_retry_rule; one of a built-in''s name replaces it';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.rule IS 'Its name.';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.priority IS 'The rule with the lowest that matches holds.';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.class IS 'transient: tried again; permanent: the job ends.';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.outcome IS 'failed or out_of_memory; NULL: either.';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.exit_codes IS 'The exit codes it is for; NULL: any, also none.';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.message IS 'A regular expression for the message; NULL: any message.';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.advice IS 'What the job''s owner is told to do; NULL: nothing.';
 
 CREATE VIEW gpucredit.retry_rule AS
 	SELECT * FROM gpucredit.retry_rule_custom
@@ -62,6 +76,13 @@ CREATE VIEW gpucredit.retry_rule AS
 		WHERE c.rule = b.rule);
 COMMENT ON VIEW gpucredit.retry_rule IS
 'The retry rules in force: the first that matches, by priority and name, says whether a failed attempt is tried again';
+COMMENT ON COLUMN gpucredit.retry_rule.rule IS 'Its name.';
+COMMENT ON COLUMN gpucredit.retry_rule.priority IS 'The rule with the lowest that matches holds.';
+COMMENT ON COLUMN gpucredit.retry_rule.class IS 'transient: tried again; permanent: the job ends.';
+COMMENT ON COLUMN gpucredit.retry_rule.outcome IS 'failed or out_of_memory; NULL: either.';
+COMMENT ON COLUMN gpucredit.retry_rule.exit_codes IS 'The exit codes it is for; NULL: any, also none.';
+COMMENT ON COLUMN gpucredit.retry_rule.message IS 'A regular expression for the message; NULL: any message.';
+COMMENT ON COLUMN gpucredit.retry_rule.advice IS 'What the job''s owner is told to do; NULL: nothing.';
 
 CREATE TABLE gpucredit.lost_work (
 	tier text COLLATE "C" NOT NULL,
@@ -73,6 +94,9 @@ CREATE TABLE gpucredit.lost_work (
 );
 COMMENT ON TABLE gpucredit.lost_work IS
 'Where a tier''s jobs pay for lost work otherwise than its bill_lost_work says: after which outcome';
+COMMENT ON COLUMN gpucredit.lost_work.tier IS 'The tier''s name.';
+COMMENT ON COLUMN gpucredit.lost_work.outcome IS 'The outcome after which it is so.';
+COMMENT ON COLUMN gpucredit.lost_work.billed IS 'Whether lost work is billed.';
 
 CREATE TABLE gpucredit.checkpoint (
 	org text COLLATE "C" NOT NULL,
@@ -92,14 +116,24 @@ CREATE TABLE gpucredit.checkpoint (
 );
 COMMENT ON TABLE gpucredit.checkpoint IS
 'What attempts saved; a job''s next attempt goes on from the last step of the last attempt that saved any';
+COMMENT ON COLUMN gpucredit.checkpoint.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.checkpoint.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.checkpoint.attempt IS 'Which run of the job, from 1.';
+COMMENT ON COLUMN gpucredit.checkpoint.step IS 'The job''s own count of its work.';
+COMMENT ON COLUMN gpucredit.checkpoint.uri IS 'Where it is saved.';
+COMMENT ON COLUMN gpucredit.checkpoint.sha256 IS 'The digest of what is saved.';
+COMMENT ON COLUMN gpucredit.checkpoint.size_bytes IS 'Its size, in bytes.';
+COMMENT ON COLUMN gpucredit.checkpoint.at IS 'When it was told.';
+COMMENT ON COLUMN gpucredit.checkpoint.elapsed IS 'What the attempt had run by then, as it was metered.';
+COMMENT ON COLUMN gpucredit.checkpoint.bad_at IS 'When it was found not to be what was told; NULL: it was not.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.retry_rule_custom', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.lost_work', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.checkpoint', '');
 
-CREATE TYPE gpucredit.resumed_result AS (good boolean, from_attempt int,
+CREATE TYPE gpucredit.checkpoint_loaded_result AS (good boolean, from_attempt int,
 	from_step bigint, uri text, sha256 bytea, size_bytes bigint);
-COMMENT ON TYPE gpucredit.resumed_result IS
+COMMENT ON TYPE gpucredit.checkpoint_loaded_result IS
 'Whether the checkpoint that was read is good; if not, the one before it.';
 
 CREATE FUNCTION gpucredit.set_retry_rule(rule text, class text,
@@ -141,7 +175,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_reclaim';
 COMMENT ON FUNCTION gpucredit.reclaim(text, interval) IS
 'A node''s provider takes it back (spot). From now on nothing new lands there; what runs there is told to save and leave by the deadline; then the node is gone (view nodes), what is left there is settled as preempted by check_nodes, and queued again.
 notice: how long until then, 0 or more; calling again replaces it, resume takes it back, registering the node once it is gone makes it a new one.
-Where many leave at once, each has its turn to save (table directive: starts_at), so that together they write no more than gpucredit.checkpoint_bandwidth, each at most 1 GB/s. saved_by: promised, its checkpoint is done by then, NULL without a promise: those that lose most per second they write come first, as long as everyone promised can be through by its deadline. Until an attempt is told that its turn has come (told_at), that is a plan, made anew by each call and each cycle of the pool. How much one writes is the size of the job''s last checkpoint, or spec''s checkpoint_bytes; where neither says, nothing is promised.
+Where many leave at once, each has its turn to save (table directive: starts_at), so that together they write no more than gpucredit.checkpoint_bandwidth, each at most 1 GB/s. saved_by: promised, its checkpoint is done by then, NULL without a promise: those that lose most per second they write come first, as long as everyone promised can be through by its deadline. Until an attempt is told that its turn has come (told_at), that is a plan, made again by each call and each cycle of the pool. How much one writes is the size of the job''s last checkpoint, or spec''s checkpoint_bytes; where neither says, nothing is promised.
 Errors: UC401 no such node; 22023.';
 
 CREATE FUNCTION gpucredit.reclaim(nodes text[], notice interval) RETURNS void
@@ -149,15 +183,15 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reclaim_nodes';
 COMMENT ON FUNCTION gpucredit.reclaim(text[], interval) IS
 'Providers take many nodes back at once: as reclaim of each with the same notice, in one step, and when each attempt saves is planned once for all of them.
-nodes: names, in any order, of any pools; one that is named twice counts once; an empty array changes nothing. notice: as there. A row of the trail for each node.
+nodes: names, in any order, of any pools; one that is named twice counts once; an empty array changes nothing. notice: as there. A row of the audit log for each node.
 Errors: UC401 one of them is not there, and nothing is done; 22023, also for a null element.';
 
-CREATE FUNCTION gpucredit.resumed(org text, job bigint, attempt int,
+CREATE FUNCTION gpucredit.checkpoint_loaded(org text, job bigint, attempt int,
 	from_attempt int, from_step bigint, sha256 bytea)
-RETURNS gpucredit.resumed_result
+RETURNS gpucredit.checkpoint_loaded_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS 'MODULE_PATHNAME', 'gpucredit_resumed';
-COMMENT ON FUNCTION gpucredit.resumed(text, bigint, int, int, bigint, bytea) IS
+AS 'MODULE_PATHNAME', 'gpucredit_checkpoint_loaded';
+COMMENT ON FUNCTION gpucredit.checkpoint_loaded(text, bigint, int, int, bigint, bytea) IS
 'An attempt has read the checkpoint it is to go on from, and this is what it found: called before it begins.
 from_attempt, from_step: which one, as heartbeat''s spec said. sha256: of what was read, NULL where nothing could be read. If that is not what was told when it was saved, the checkpoint is bad for good, and the one before it is handed out instead.
 Result: good, and the checkpoint to go on from now: the same if it is good, else the last good one before it, NULL for none (from the start). The same call again gives the same answer.
@@ -177,8 +211,8 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '10ms'
 AS 'MODULE_PATHNAME', 'gpucredit_reap_holds';
 COMMENT ON FUNCTION gpucredit.reap_holds() IS
-'Releases callers'' holds past their ttl, settles attempts that were told to stop gpucredit.stop_grace ago and did not (as cancelled, preempted, timeout, or failed where stuck), and settles attempts not heard from for gpucredit.meter_lost (counted from the last heartbeat, before the first one from the start, and never from before the server came up) at what was last metered.
-Such an attempt has failed with message "not heard from for ...", and its job is requeued or ended by the retry rules (built in: tried again, within max_retries); node_lost where a node of it is silent too, preempted where it had been told to leave: neither counts as a failure. Its devices stay out of use until its agents tell that it is gone, or gpucredit.node_lost has passed. An agent that then says that it completed, before another attempt began, ends the job as completed, billed for what it ran. Any other report that comes later gets the stored settlement, and what it claims more is audited (decision late), never billed.
+'Releases callers'' holds past their ttl. Settles attempts that were told to stop gpucredit.stop_grace ago and did not: as cancelled, preempted, timeout, or failed where stuck. Settles attempts not heard from for gpucredit.heartbeat_timeout at what was last metered. That time counts from the last heartbeat, before the first one from the start, and never from before the server came up.
+An attempt not heard from has failed with message "not heard from for ...", and its job is requeued or ended by the retry rules (built in: tried again, within max_retries); node_lost where a node of it is silent too, preempted where it had been told to leave: neither counts as a failure. Its devices stay out of use until its agents tell that it is gone, or gpucredit.node_lost has passed. An agent that then says that it completed, before another attempt began, ends the job as completed, billed for what it ran. Any other report that comes later gets the stored settlement, and what it claims more is audited (decision late), never billed.
 Last queues jobs that wait for credit where there is some, as cycles do, but stands in line for their rows a moment (50 ms each, 100 ms a call): beside calls that never pause a cycle finds them locked every time.
 Does at most 1000 of each a call, in half a second; what other transactions hold is left for the next call.
 Result: release_holds, settle_silent, settle_overdue, fund_jobs (queued), and skipped: how many could not be had now.';
@@ -417,3 +451,11 @@ CREATE VIEW gpucredit.cron_status AS
 	SELECT * FROM gpucredit.cron_jobs();
 COMMENT ON VIEW gpucredit.cron_status IS
 'The jobs of install_jobs, with the last run of each and how many of the logged ones failed; also those set up for other databases, where pg_cron lives here';
+COMMENT ON COLUMN gpucredit.cron_status.job IS 'Its name in pg_cron.';
+COMMENT ON COLUMN gpucredit.cron_status.schedule IS 'When it runs, as pg_cron takes it.';
+COMMENT ON COLUMN gpucredit.cron_status.active IS 'pg_cron runs it.';
+COMMENT ON COLUMN gpucredit.cron_status.last_status IS 'Of its last run; NULL: it has not run.';
+COMMENT ON COLUMN gpucredit.cron_status.last_message IS 'Of its last run; NULL: it has not run.';
+COMMENT ON COLUMN gpucredit.cron_status.last_started_at IS 'When its last run began; NULL: it has not run.';
+COMMENT ON COLUMN gpucredit.cron_status.last_ended_at IS 'When its last run ended; NULL: it has not.';
+COMMENT ON COLUMN gpucredit.cron_status.failures IS 'How many of the logged runs failed.';

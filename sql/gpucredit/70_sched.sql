@@ -21,6 +21,17 @@ CREATE TABLE gpucredit.claim (
 );
 COMMENT ON TABLE gpucredit.claim IS
 'Jobs that exact devices are promised to: waiting ones, until those who have the devices have left, and running ones that are to go on there';
+COMMENT ON COLUMN gpucredit.claim.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.claim.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.claim.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.claim.attempt IS 'The job''s last attempt before the claim.';
+COMMENT ON COLUMN gpucredit.claim.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.claim.why IS 'Why others leave them to it: tier, entitlement, move, shrink or grow.';
+COMMENT ON COLUMN gpucredit.claim.gpu_type IS 'The type of the devices; NULL: none.';
+COMMENT ON COLUMN gpucredit.claim.share IS 'Thousandths of each device.';
+COMMENT ON COLUMN gpucredit.claim.made_at IS 'When it was made.';
+COMMENT ON COLUMN gpucredit.claim.turn IS 'Among those made at that instant.';
+COMMENT ON COLUMN gpucredit.claim.until IS 'It ends then, whether or not the devices are free.';
 
 CREATE TABLE gpucredit.claim_gpu (
 	pool text COLLATE "C" NOT NULL,
@@ -30,10 +41,19 @@ CREATE TABLE gpucredit.claim_gpu (
 	gpus gpucredit.gpuset NOT NULL,
 	cpu_milli bigint NOT NULL,
 	memory_mib bigint NOT NULL,
+	gpu_memory_mib bigint NOT NULL,	/* as of attempt_gpu */
 	CONSTRAINT claim_gpu_pkey PRIMARY KEY (pool, org, job, node)
 );
 COMMENT ON TABLE gpucredit.claim_gpu IS
 'The devices of a claim, a row per node';
+COMMENT ON COLUMN gpucredit.claim_gpu.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.claim_gpu.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.claim_gpu.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.claim_gpu.node IS 'The node''s name.';
+COMMENT ON COLUMN gpucredit.claim_gpu.gpus IS 'Devices that are promised, numbered from 0.';
+COMMENT ON COLUMN gpucredit.claim_gpu.cpu_milli IS 'Thousandths of a core that are promised.';
+COMMENT ON COLUMN gpucredit.claim_gpu.gpu_memory_mib IS 'Of each device, the memory that a share asked for at least, in MiB; 0: it takes share x memory.';
+COMMENT ON COLUMN gpucredit.claim_gpu.memory_mib IS 'Main memory that is promised, in MiB.';
 
 CREATE TABLE gpucredit.eviction (
 	pool text COLLATE "C" NOT NULL,
@@ -49,24 +69,39 @@ CREATE TABLE gpucredit.eviction (
 );
 COMMENT ON TABLE gpucredit.eviction IS
 'Attempts that were told to leave, and the claim it was for; as long as that stands';
+COMMENT ON COLUMN gpucredit.eviction.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.eviction.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.eviction.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.eviction.attempt IS 'Which run of the job, from 1.';
+COMMENT ON COLUMN gpucredit.eviction.account IS 'Whose job it was.';
+COMMENT ON COLUMN gpucredit.eviction.for_org IS 'The organisation whose job gets the devices.';
+COMMENT ON COLUMN gpucredit.eviction.for_job IS 'The job that gets the devices.';
+COMMENT ON COLUMN gpucredit.eviction.why IS 'tier, entitlement, move, shrink or grow.';
+COMMENT ON COLUMN gpucredit.eviction.at IS 'When it was decided.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim_gpu', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.eviction', '');
 
 /* What a pool learns from what it starts; written by its cycle alone. */
-CREATE TABLE gpucredit.typical (
+CREATE TABLE gpucredit.workload_mix (
 	pool text COLLATE "C" NOT NULL,
 	day timestamptz NOT NULL,	/* UTC */
 	request gpucredit.gpureq NOT NULL,
 	cpu_milli bigint NOT NULL,	/* of the whole job */
 	memory_mib bigint NOT NULL,
 	jobs bigint NOT NULL,
-	CONSTRAINT typical_pkey
+	CONSTRAINT workload_mix_pkey
 		PRIMARY KEY (pool, day, request, cpu_milli, memory_mib)
 );
-COMMENT ON TABLE gpucredit.typical IS
+COMMENT ON TABLE gpucredit.workload_mix IS
 'How many jobs started for the first time, by day and by what they ask; kept for 7 days';
+COMMENT ON COLUMN gpucredit.workload_mix.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.workload_mix.day IS 'When the day began, in UTC.';
+COMMENT ON COLUMN gpucredit.workload_mix.request IS 'What jobs asked for.';
+COMMENT ON COLUMN gpucredit.workload_mix.cpu_milli IS 'Thousandths of a core, of the whole job.';
+COMMENT ON COLUMN gpucredit.workload_mix.memory_mib IS 'Main memory of the whole job, in MiB.';
+COMMENT ON COLUMN gpucredit.workload_mix.jobs IS 'How many such jobs were submitted.';
 
 CREATE TABLE gpucredit.node_cache (
 	org text COLLATE "C" NOT NULL,
@@ -79,12 +114,17 @@ CREATE TABLE gpucredit.node_cache (
 CREATE INDEX node_cache_pool ON gpucredit.node_cache (pool, node);
 COMMENT ON TABLE gpucredit.node_cache IS
 'Which nodes lately started jobs of a cache key, the last 32 keys of each node';
+COMMENT ON COLUMN gpucredit.node_cache.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.node_cache.cache IS 'spec.cache of the jobs.';
+COMMENT ON COLUMN gpucredit.node_cache.node IS 'The node''s name.';
+COMMENT ON COLUMN gpucredit.node_cache.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.node_cache.used_at IS 'When the last of them started there.';
 
 DO $dump$
 DECLARE
 	name text;
 BEGIN
-	FOREACH name IN ARRAY ARRAY['typical', 'node_cache']
+	FOREACH name IN ARRAY ARRAY['workload_mix', 'node_cache']
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(
 			('gpucredit.' || name)::regclass, '');
@@ -93,7 +133,7 @@ END
 $dump$;
 
 /*
- * Each cycle reserves anew; this keeps it from telling the trail the same
+ * Each cycle reserves again; this keeps it from telling the audit log the same
  * again, and lets it reserve the same devices where nothing is earlier.
  */
 CREATE TABLE gpucredit.reservation (
@@ -110,7 +150,16 @@ CREATE TABLE gpucredit.reservation (
 	CONSTRAINT reservation_pkey PRIMARY KEY (pool, org, job)
 );
 COMMENT ON TABLE gpucredit.reservation IS
-'What was last reserved for jobs that wait, as the trail was told';
+'What was last reserved for jobs that wait, as the audit log was told';
+COMMENT ON COLUMN gpucredit.reservation.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.reservation.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.reservation.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.reservation.at IS 'When it is expected to start.';
+COMMENT ON COLUMN gpucredit.reservation.nodes IS 'The nodes, as a text.';
+COMMENT ON COLUMN gpucredit.reservation.told_at IS 'When a cycle last said so.';
+COMMENT ON COLUMN gpucredit.reservation.gpu_type IS 'The type of the devices; NULL: none.';
+COMMENT ON COLUMN gpucredit.reservation.on_nodes IS 'The nodes, by name.';
+COMMENT ON COLUMN gpucredit.reservation.gpus IS 'Of each node, the devices.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.reservation', '');
 
@@ -128,7 +177,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_place';
 COMMENT ON FUNCTION gpucredit.place(text, int) IS
 'One scheduling cycle of a pool; never waits for a tenant''s rows.
 max_starts: at most so many jobs, NULL for gpucredit.max_starts.
-Result: action start, a row per node of each job started (share in thousandths of a GPU), in the order decided; claim, a row per node of devices promised to a job, and with it preempt, a row per node of each job that is told to save and leave for it, resize and move, a row per node where a running job is told to go on with fewer or more devices, or elsewhere; or one row busy, where another cycle is running. reason: tier, entitlement, move, shrink, grow.
+Result: action start, a row per node of each job started (share in thousandths of a GPU), in the order decided. claim: a row per node of devices promised to a job. preempt: a row per node of each job that is told to save and leave for a claim, or for a running job that grows into what its account is entitled to. resize, move: a row per node where a running job is told to go on with fewer or more devices, or elsewhere. busy: one row, where another cycle is running. reason: tier, entitlement, move, shrink, grow.
 Errors: UC401 no such pool; 22023; 40001 at REPEATABLE READ and up where another cycle committed since the snapshot.';
 
 CREATE TYPE gpucredit.explain_result AS (check_name text, passes boolean,
@@ -155,15 +204,21 @@ COMMENT ON FUNCTION gpucredit.plan(text) IS
 'What place would do now, changing nothing.
 Result: the rows of place. Errors: UC401 no such pool; 22023.';
 
+CREATE TYPE gpucredit.plan_with_result AS (action text, org text, job bigint,
+	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
+	per_gpu_hour numeric, reason text, expected_at timestamptz);
+COMMENT ON TYPE gpucredit.plan_with_result IS
+'What a cycle would decide, and when what is supposed would start.';
+
 CREATE FUNCTION gpucredit.plan_with(pool text, what jsonb)
-RETURNS SETOF gpucredit.place_result
+RETURNS SETOF gpucredit.plan_with_result
 LANGUAGE c STABLE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_plan_with';
 COMMENT ON FUNCTION gpucredit.plan_with(text, jsonb) IS
 'What place would do now if there were more nodes or jobs, changing nothing.
 what: {"nodes": [..], "jobs": [..]}, at most 8 kB. A node has name, and the other arguments of register_node as words; a job has org, and the other arguments of reserve but key and pool; what has a default there may be left out, and so may account. "count": n stands for n of them, of nodes named name-1 to name-n; 10,000 nodes and 10,000 jobs at most. Nodes are idle and just registered. Jobs are just submitted, and their credit is taken to be there; what else reserve looks at, it looks at, for each as if it were the only one (max_queued does not count those supposed beside it).
-Result: the rows of place. A supposed job has a number below 0: -1 for the first, counting each of a "count"; and one row with action denied where reserve would deny it, with the reason.
+Result: the rows of place, and when a job would start: now, where it does. A supposed job has a number below 0: -1 for the first, counting each of a "count". Where it does not start now, action is wait, with why. There is a row for each node that would be reserved for it, with its expected start. There is one row without a node where nothing would be reserved yet, as too many come before it (gpucredit.backfill_depth). Where reserve would deny it, action is denied, with the reason.
 Errors: UC401 no such pool; 22023 unknown word, bad value, node that is there already; else as register_node and reserve.';
 
 CREATE TYPE gpucredit.reservation_result AS (org text, job bigint,

@@ -120,7 +120,7 @@ BEGIN ATOMIC
 			WHERE b.org = budgets_at.org AND b.account = p.account
 			OFFSET 0) b
 		LEFT JOIN LATERAL (SELECT c.reserved, c.spent
-			FROM gpucredit.budget_count_whole c
+			FROM gpucredit.budget_counter_whole c
 			WHERE c.org = budgets_at.org AND c.account = b.account
 				AND c.period = b.period AND c.period_start = b.start
 			OFFSET 0) c ON true
@@ -423,15 +423,15 @@ BEGIN ATOMIC
 			WHEN e.active THEN e.free ELSE '0' END AS effect
 		FROM event e)
 	SELECT r.at, r.entry, r.bucket, r.kind,
-		CASE WHEN v.sees THEN r.account END, r.operation, r.source, r.target,
-		coalesce(r.amount, r.reached)::numeric, CASE WHEN v.sees THEN r.hold END,
-		CASE WHEN v.sees THEN r.job END, CASE WHEN v.sees THEN r.attempt END,
+		CASE WHEN v.may_read THEN r.account END, r.operation, r.source, r.target,
+		coalesce(r.amount, r.reached)::numeric, CASE WHEN v.may_read THEN r.hold END,
+		CASE WHEN v.may_read THEN r.job END, CASE WHEN v.may_read THEN r.attempt END,
 		r.available
 	FROM (SELECT e.*, sum(e.effect::numeric) OVER (
 				ORDER BY e.at, e.rank, e.entry, e.bucket, e.hold
 				ROWS UNBOUNDED PRECEDING) AS available
 		FROM effect e) r
-		CROSS JOIN LATERAL gpucredit.sees(statement.org, r.account) AS v (sees)
+		CROSS JOIN LATERAL gpucredit.may_read(statement.org, r.account) AS v (may_read)
 	WHERE coalesce(r.at >= statement.since, true)
 		AND coalesce(r.at < statement.until, true)
 		AND (r.entry IS NOT NULL OR r.effect <> '0')
@@ -460,14 +460,38 @@ CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 		CASE WHEN a.ended_at IS NULL THEN gpucredit.bill(a.per_gpu_hour,
 			a.gpus, a.share, a.elapsed, a.held) END::numeric AS used,
 		j.submitted_at, j.not_before, a.started_at, j.ended_at,
-		substr(j.traceparent, 4, 32) AS trace
+		substr(j.traceparent, 4, 32) AS trace, a.progress, a.utilization,
+		a.log_uri AS log
 	FROM gpucredit.job j
 		LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job
 			AND a.attempt = j.attempt
 		LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold
-	WHERE gpucredit.sees(j.org, j.account);
+	WHERE gpucredit.may_read(j.org, j.account);
 COMMENT ON VIEW gpucredit.jobs IS
 'Jobs: what was asked, where they stand, and their last attempt; held: credit set aside for the job now, used: what the live attempt has metered of it';
+COMMENT ON COLUMN gpucredit.jobs.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.jobs.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.jobs.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.jobs.pool IS 'The pool that it was submitted to.';
+COMMENT ON COLUMN gpucredit.jobs.tier IS 'Its tier.';
+COMMENT ON COLUMN gpucredit.jobs.request IS 'The devices it asks for.';
+COMMENT ON COLUMN gpucredit.jobs.state IS 'queued, unfunded, starting, running, stopping, completed, failed, timeout or cancelled.';
+COMMENT ON COLUMN gpucredit.jobs.attempt IS 'Its last attempt; 0: none yet.';
+COMMENT ON COLUMN gpucredit.jobs.failures IS 'How often it failed.';
+COMMENT ON COLUMN gpucredit.jobs.gpu_type IS 'The type of its last attempt''s devices; NULL: none.';
+COMMENT ON COLUMN gpucredit.jobs.gpus IS 'How many devices its last attempt has; NULL: it has not started.';
+COMMENT ON COLUMN gpucredit.jobs.share IS 'Thousandths of each device; NULL: it has not started.';
+COMMENT ON COLUMN gpucredit.jobs.elapsed IS 'How long its last attempt has run; NULL: it has not started.';
+COMMENT ON COLUMN gpucredit.jobs.held IS 'Credits set aside for it now.';
+COMMENT ON COLUMN gpucredit.jobs.used IS 'Credits of that which the live attempt has metered; NULL: it does not run.';
+COMMENT ON COLUMN gpucredit.jobs.submitted_at IS 'When it was submitted.';
+COMMENT ON COLUMN gpucredit.jobs.not_before IS 'It starts then at the earliest; NULL: at once.';
+COMMENT ON COLUMN gpucredit.jobs.started_at IS 'When its last attempt started; NULL: it has not.';
+COMMENT ON COLUMN gpucredit.jobs.ended_at IS 'When it was over; NULL: it is not.';
+COMMENT ON COLUMN gpucredit.jobs.trace IS 'The W3C trace it belongs to; NULL: none.';
+COMMENT ON COLUMN gpucredit.jobs.progress IS 'A growing count, as the agent last told it; NULL: not told.';
+COMMENT ON COLUMN gpucredit.jobs.utilization IS 'Of its devices, 0 to 1, as the agent last told it; NULL: not told.';
+COMMENT ON COLUMN gpucredit.jobs.log IS 'Where the agent keeps its last attempt''s log; NULL: not told, as before its end.';
 
 CREATE FUNCTION gpucredit.require_job(org text, job bigint) RETURNS void
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -1,7 +1,7 @@
 /*
  * 81_policy.sql: which buckets would pay for a request, and why others not.
  *
- * The same questions as a draw asks (src/ledger/draw.c), as an unlocked look.
+ * The same questions as a draw asks (src/ledger/hold_draw.c), as an unlocked look.
  */
 CREATE FUNCTION gpucredit.offer_types(request text, tier text, pool text)
 RETURNS text[]

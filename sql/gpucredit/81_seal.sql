@@ -24,6 +24,17 @@ CREATE TABLE gpucredit.seal (
 );
 COMMENT ON TABLE gpucredit.seal IS
 'Append-only: the chain over entries and audit rows, a link per batch';
+COMMENT ON COLUMN gpucredit.seal.batch IS 'The batch of the chain, from 1.';
+COMMENT ON COLUMN gpucredit.seal.entry_from IS 'Entries above this number are in it.';
+COMMENT ON COLUMN gpucredit.seal.entry_to IS 'Entries up to this number are in it.';
+COMMENT ON COLUMN gpucredit.seal.entries IS 'How many entries are in it.';
+COMMENT ON COLUMN gpucredit.seal.audit_from IS 'Rows of audit above this number are in it.';
+COMMENT ON COLUMN gpucredit.seal.audit_to IS 'Rows of audit up to this number are in it.';
+COMMENT ON COLUMN gpucredit.seal.audits IS 'How many rows of audit are in it.';
+COMMENT ON COLUMN gpucredit.seal.sealed_at IS 'When it was sealed.';
+COMMENT ON COLUMN gpucredit.seal.previous IS 'The seal before; zeros before the first.';
+COMMENT ON COLUMN gpucredit.seal.root IS 'The root of the digests of its rows.';
+COMMENT ON COLUMN gpucredit.seal.seal IS 'The digest of the batch and all before it.';
 
 /* Only to name the row when a batch is not what was sealed. */
 CREATE TABLE gpucredit.seal_row (
@@ -34,6 +45,9 @@ CREATE TABLE gpucredit.seal_row (
 );
 COMMENT ON TABLE gpucredit.seal_row IS
 'Append-only: of each sealed row its id and 8 bytes of its digest';
+COMMENT ON COLUMN gpucredit.seal_row.batch IS 'The batch of the chain, from 1.';
+COMMENT ON COLUMN gpucredit.seal_row.entries IS 'Of each entry in it, its number and 8 bytes of its digest.';
+COMMENT ON COLUMN gpucredit.seal_row.audits IS 'Of each row of audit in it, its number and 8 bytes of its digest.';
 
 /* While rows of one kind are there and those of the other have left. */
 CREATE TABLE gpucredit.seal_leaf (
@@ -44,6 +58,9 @@ CREATE TABLE gpucredit.seal_leaf (
 );
 COMMENT ON TABLE gpucredit.seal_leaf IS
 'Append-only: of batches of which one kind of rows has left, the digests of its leaves, so that the root can be computed';
+COMMENT ON COLUMN gpucredit.seal_leaf.batch IS 'The batch of the chain, from 1.';
+COMMENT ON COLUMN gpucredit.seal_leaf.kind IS 'entry or audit: of which rows the digests are.';
+COMMENT ON COLUMN gpucredit.seal_leaf.digests IS 'Of the rows, 32 bytes each, in their order.';
 
 CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.seal
@@ -69,6 +86,11 @@ CREATE UNLOGGED TABLE gpucredit.seal_pending (
 );
 COMMENT ON TABLE gpucredit.seal_pending IS
 'Up to which ids the next call of seal_audit seals, once these have ended';
+COMMENT ON COLUMN gpucredit.seal_pending.entry_to IS 'Entries up to this number are to be sealed.';
+COMMENT ON COLUMN gpucredit.seal_pending.audit_to IS 'Rows of audit up to this number are to be sealed.';
+COMMENT ON COLUMN gpucredit.seal_pending.waiting IS 'The transactions that it waits for.';
+COMMENT ON COLUMN gpucredit.seal_pending.since IS 'Since when it waits.';
+COMMENT ON COLUMN gpucredit.seal_pending.server_start IS 'When the server that they run on started.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_row', '');
@@ -104,7 +126,7 @@ Errors: 25001 at REPEATABLE READ and up.';
 CREATE TYPE gpucredit.verify_audit_result AS (problem text, batch bigint,
 	row_name text, detail text);
 COMMENT ON TYPE gpucredit.verify_audit_result IS
-'A batch or a row of the trail that is not as it was sealed.';
+'A batch or a row of the audit log that is not as it was sealed.';
 
 CREATE FUNCTION gpucredit.verify_audit(since timestamptz DEFAULT NULL,
 	published bytea DEFAULT NULL)
@@ -131,7 +153,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_audit_proof';
 COMMENT ON FUNCTION gpucredit.audit_proof(bigint, text) IS
 'That an entry is what was sealed: its text, its place in the batch''s Merkle tree, the path to the root, and what the seal is made of. docs/seals.md says how to check it with nothing but SHA-256 and a published seal.
-entry: its id. kind: entry, or audit for a row of the trail.
+entry: its id. kind: entry, or audit for a row of the audit log.
 Errors: 22023 no such row; 55000 it is not sealed yet.';
 
 CREATE VIEW gpucredit.seals AS
@@ -142,9 +164,16 @@ CREATE VIEW gpucredit.seals AS
 	FROM gpucredit.seal s CROSS JOIN (
 		SELECT max(d.batch_to) FILTER (WHERE d.kind = 'entry') AS entry,
 			max(d.batch_to) FILTER (WHERE d.kind = 'audit') AS audit
-		FROM gpucredit.departure d) l;
+		FROM gpucredit.archive_batch d) l;
 COMMENT ON VIEW gpucredit.seals IS
 'The chain, to be published: whoever keeps a seal can tell whether anything before it was ever rewritten';
+COMMENT ON COLUMN gpucredit.seals.batch IS 'The batch of the chain, from 1.';
+COMMENT ON COLUMN gpucredit.seals.sealed_at IS 'When it was sealed.';
+COMMENT ON COLUMN gpucredit.seals.entries IS 'How many entries are in it.';
+COMMENT ON COLUMN gpucredit.seals.audits IS 'How many rows of audit are in it.';
+COMMENT ON COLUMN gpucredit.seals.seal IS 'The digest of the batch and all before it, in hexadecimal.';
+COMMENT ON COLUMN gpucredit.seals.entries_left IS 'Its entries have left.';
+COMMENT ON COLUMN gpucredit.seals.audits_left IS 'Its rows of audit have left.';
 
 /* A standby cannot read an unlogged table, nor plan a query that might. */
 CREATE FUNCTION gpucredit.seal_waits()
@@ -178,3 +207,9 @@ CREATE VIEW gpucredit.seal_status AS
 		LEFT JOIN gpucredit.seal_waits() p ON true;
 COMMENT ON VIEW gpucredit.seal_status IS
 'How far sealing is: ids not sealed yet (at most so many rows), and the open transactions (backend/number) it waits for';
+COMMENT ON COLUMN gpucredit.seal_status.entries_unsealed IS 'Numbers of entries that are not sealed, which is as many entries at most.';
+COMMENT ON COLUMN gpucredit.seal_status.audits_unsealed IS 'Numbers of rows of audit that are not sealed, which is as many rows at most.';
+COMMENT ON COLUMN gpucredit.seal_status.last_batch IS 'The last batch; NULL: none.';
+COMMENT ON COLUMN gpucredit.seal_status.last_sealed_at IS 'When that was sealed; NULL: never.';
+COMMENT ON COLUMN gpucredit.seal_status.waiting_since IS 'Since when sealing waits for transactions; NULL: it does not.';
+COMMENT ON COLUMN gpucredit.seal_status.waiting_for IS 'Those transactions, as backend/number.';

@@ -430,7 +430,7 @@ BEGIN ATOMIC
 			coalesce(c.period_start, s.period_start)),
 		format('over %s slices, there are %s', coalesce(c.spread::text,
 			'no counter'), coalesce(s.n, 0))
-	FROM (SELECT * FROM gpucredit.budget_count c
+	FROM (SELECT * FROM gpucredit.budget_counter c
 			WHERE (check_slices.tenant IS NULL
 				OR c.org = check_slices.tenant) AND c.spread > 0) c
 		FULL JOIN (SELECT s.org, s.account, s.period, s.period_start,
@@ -446,7 +446,7 @@ BEGIN ATOMIC
 		format('account "%s" %s of %s', c.account, c.period, c.period_start),
 		format('slices may take %s, %s beside them, of %s', s.most,
 			c.reserved + c.spent, b.amount)
-	FROM gpucredit.budget_count c
+	FROM gpucredit.budget_counter c
 		JOIN gpucredit.budget b ON b.org = c.org AND b.account = c.account
 			AND b.period = c.period AND b.hard
 		CROSS JOIN LATERAL (SELECT sum(s.most) AS most
@@ -543,7 +543,7 @@ BEGIN ATOMIC
 		AND (e.job IS DISTINCT FROM h.job OR e.account <> h.account)
 	UNION ALL
 	SELECT 'closing_matches_hold', c.org,
-		format('departure %s hold %s', c.departure, c.hold),
+		format('archive batch %s hold %s', c.archive_batch, c.hold),
 		format('expected job %s of "%s", found job %s of "%s"',
 			coalesce(h.job::text, 'none'), coalesce(h.account, '(no hold)'),
 			coalesce(c.job::text, 'none'), c.account)

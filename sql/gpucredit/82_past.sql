@@ -26,7 +26,7 @@ BEGIN ATOMIC
 				SELECT FROM gpucredit.budget_log r
 				WHERE r.org = budget_room_at.org AND r.account = l.account
 					AND r.period = l.period AND r.at > budget_room_at.at
-					AND (r.amount IS NULL OR r.anew)) AS lives
+					AND (r.amount IS NULL OR r.is_new)) AS lives
 		FROM (SELECT DISTINCT ON (l.account, l.period) l.*
 				FROM gpucredit.budget_log l
 				WHERE l.org = budget_room_at.org AND l.account = ANY (
@@ -37,7 +37,7 @@ BEGIN ATOMIC
 				FROM gpucredit.budget_log s
 				WHERE s.org = budget_room_at.org AND s.account = l.account
 					AND s.period = l.period AND s.at <= budget_room_at.at
-					AND s.anew
+					AND s.is_new
 				ORDER BY s.at DESC LIMIT 1) s
 		WHERE l.amount IS NOT NULL AND l.hard),
 	e AS (

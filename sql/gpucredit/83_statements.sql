@@ -1,54 +1,79 @@
 /*
  * 83_statements.sql: what was spent, on what, and what is to be invoiced.
  *
- * All of it is told by the entries: spent is what was settled or captured in
- * a span of time, refunded what was given back in it (of whatever time), net
- * the difference.  A hold serves one attempt, so an entry's hold says which
- * GPU type it was for; callers' own holds have no job, tier or GPU type.
+ * Spent in a span of time is what was used in it: what was settled or captured
+ * in it, plus what runs had accrued at its end, less what they had accrued at
+ * its beginning (83_accrued.sql).  Refunded is what was given back in it, of
+ * whatever time; net is the difference.  A hold serves one attempt, so an
+ * entry's hold says which GPU type it was for; callers' own holds have no job,
+ * tier, pool or GPU type.
  */
 
-CREATE FUNCTION gpucredit.spend_line(tenant text, top text,
-	since timestamptz, until timestamptz)
-RETURNS TABLE (account text, job bigint, tier text, gpu_type text, day text,
-	spent numeric, refunded numeric, net numeric, gpu_hours numeric)
+CREATE FUNCTION gpucredit.spend_line(orgs text[], top text,
+	since timestamptz, until timestamptz, days boolean)
+RETURNS TABLE (org text, account text, job bigint, tier text, pool text,
+	gpu_type text, day date, spent numeric, refunded numeric, net numeric,
+	gpu_hours numeric, accrued numeric, uncollected numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT e.account, e.job, j.tier, a.gpu_type, e.day, e.spent, e.refunded,
-		e.spent - e.refunded, CASE WHEN e.spent > 0
-		THEN a.gpus * a.share / 1000.0 * extract(epoch FROM a.elapsed) / 3600
-		END
-	FROM (SELECT e.account, e.job, e.hold,
-			to_char(e.at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day,
+	SELECT e.org, e.account, e.job, j.tier, j.pool, a.gpu_type, e.day,
+		e.spent, e.refunded, e.spent - e.refunded, 0.000000, 0.000000,
+		0.000000
+	FROM (SELECT e.org, e.account, e.job, e.hold,
+			CASE WHEN spend_line.days THEN gpucredit.utc_day(e.at) END AS day,
 			coalesce(sum(e.amount) FILTER (WHERE e.target = 'spent'),
 				'0')::numeric AS spent,
 			coalesce(sum(e.amount) FILTER (WHERE e.source = 'spent'),
 				'0')::numeric AS refunded
 		FROM gpucredit.entry e
-		WHERE e.org = spend_line.tenant
+		WHERE e.org = ANY (spend_line.orgs)
 			AND gpucredit.is_below(e.account, spend_line.top)
 			AND 'spent' IN (e.source, e.target)
 			AND e.at >= coalesce(spend_line.since, '-infinity')
 			AND e.at < coalesce(spend_line.until, 'infinity')
-		GROUP BY e.account, e.job, e.hold, 4
+		GROUP BY e.org, e.account, e.job, e.hold, 5
 		UNION ALL
-		SELECT n.account, n.job, n.hold, NULL, sum(n.billed)::numeric,
+		SELECT n.org, n.account, n.job, n.hold, NULL, sum(n.billed)::numeric,
 			sum(n.refunded)::numeric
 		FROM gpucredit.closing_net n
-		WHERE n.org = spend_line.tenant AND spend_line.since IS NULL
+		WHERE n.org = ANY (spend_line.orgs) AND spend_line.since IS NULL
 			AND gpucredit.is_below(n.account, spend_line.top)
 			AND (n.billed > '0' OR n.refunded > '0')
-		GROUP BY n.account, n.job, n.hold) e
-		LEFT JOIN gpucredit.job j ON j.org = spend_line.tenant
-			AND j.job = e.job
-		LEFT JOIN LATERAL (SELECT a.gpu_type, a.gpus, a.share, a.elapsed
-			FROM gpucredit.attempt a
-			WHERE a.org = spend_line.tenant AND a.job = e.job
-				AND a.hold = e.hold
-			ORDER BY a.attempt DESC LIMIT 1) a ON true;
+		GROUP BY n.org, n.account, n.job, n.hold) e
+		LEFT JOIN gpucredit.job j ON j.org = e.org AND j.job = e.job
+		LEFT JOIN LATERAL (SELECT a.gpu_type FROM gpucredit.attempt a
+			WHERE a.org = e.org AND a.job = e.job AND a.hold = e.hold
+			ORDER BY a.attempt DESC LIMIT 1) a ON true
+	UNION ALL
+	SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type,
+		CASE WHEN spend_line.days AND coalesce(x.at
+			> gpucredit.kept_from('entry'), true)
+			THEN gpucredit.utc_day(x.at) END,
+		0.000000, 0.000000, 0.000000,
+		x.share_gpus * extract(epoch FROM x.elapsed) / 3600, 0.000000,
+		x.uncollected
+	FROM gpucredit.run_end(spend_line.orgs, spend_line.since,
+		spend_line.until) x
+	WHERE gpucredit.is_below(x.account, spend_line.top)
+		AND x.share_gpus > 0 AND (x.elapsed > '0' OR x.uncollected <> 0)
+	UNION ALL
+	SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type, x.day,
+		x.billed, 0.000000, x.billed,
+		x.share_gpus * extract(epoch FROM x.elapsed) / 3600, x.billed,
+		0.000000
+	FROM (SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type,
+			x.share_gpus, CASE WHEN spend_line.days THEN x.day END AS day,
+			sum(x.elapsed) AS elapsed, sum(x.billed) AS billed
+		FROM gpucredit.accrued_change(spend_line.orgs, spend_line.since,
+			spend_line.until, spend_line.days) x
+		WHERE gpucredit.is_below(x.account, spend_line.top)
+		GROUP BY x.job, x.attempt, x.org, x.account, x.tier, x.pool,
+			x.gpu_type, x.share_gpus, x.day) x
+	WHERE x.billed <> 0 OR x.elapsed <> '0';
 END;
-COMMENT ON FUNCTION gpucredit.spend_line(text, text, timestamptz,
-	timestamptz) IS
-'What an account and all below it spent in [since, until), a line per hold and UTC day; since NULL: also what left, of no day. The caller has asked require_kept().';
+COMMENT ON FUNCTION gpucredit.spend_line(text[], text, timestamptz,
+	timestamptz, boolean) IS
+'Internal: what accounts of these organisations, top and all below it, spent in [since, until): lines of what was settled, of how long ran what ended, and of what was accrued beside; days: of each UTC day. since NULL: also what left, of no day. The caller has asked require_kept().';
 
 /* How arguments are refused in C, for functions written in SQL. */
 CREATE FUNCTION gpucredit.require_sense(name text, value text,
@@ -72,114 +97,230 @@ COMMENT ON FUNCTION gpucredit.require_sense(text, text, boolean, text,
 	text) IS
 'Refuses an argument that is null or makes no sense (22023).';
 
-CREATE TYPE gpucredit.usage_by_result AS (item text, spent numeric,
-	refunded numeric, net numeric, gpu_hours numeric, jobs bigint);
-COMMENT ON TYPE gpucredit.usage_by_result IS
-'What one account, tier, GPU type, day or job has cost.';
+/*
+ * Asked for in a sub-select, so once: spend_line() would have it in conditions.
+ *
+ * Which organisations a report is over: one, or (NULL) all that the caller may
+ * see an account of.
+ */
+CREATE FUNCTION gpucredit.report_orgs(org text) RETURNS text[]
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
+AS $$
+DECLARE
+	seen text[];
+	hidden text;
+BEGIN
+	IF org IS NOT NULL THEN
+		PERFORM gpucredit.require_organisation(org);
+		RETURN ARRAY[org];
+	END IF;
+	SELECT array_agg(DISTINCT a.org) FILTER (WHERE v.may_read),
+		min(a.org) FILTER (WHERE NOT v.may_read)
+	INTO seen, hidden
+	FROM gpucredit.account a
+		CROSS JOIN LATERAL gpucredit.may_read(a.org, a.account) AS v (may_read);
+	IF seen IS NULL AND hidden IS NOT NULL THEN
+		PERFORM gpucredit.require_account(hidden, '');
+	END IF;
+	RETURN coalesce(seen, '{}');
+END
+$$;
+COMMENT ON FUNCTION gpucredit.report_orgs(text) IS
+'Internal: the organisation, which must be there (UC001), or for NULL all that the caller may see any account of; 42501 for a tenant bound to nothing.';
 
-CREATE FUNCTION gpucredit.usage_by(org text, account text,
-	since timestamptz, until timestamptz, by text)
+/* What usage_by() groups by; type is another word for gpu_type. */
+CREATE FUNCTION gpucredit.usage_words(by text) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+AS $$
+DECLARE
+	known CONSTANT text[] := '{organisation,account,project,user,tier,pool,gpu_type,type,day,job}';
+	words text[] := regexp_split_to_array(btrim(by, ' '), ' *, *');
+BEGIN
+	PERFORM gpucredit.require_sense('by', by, words <@ known
+			AND cardinality(words) = (SELECT count(DISTINCT w)
+				FROM unnest(words) AS u (w)),
+		'is unknown', 'Pass one or several, with commas between, of '
+		'organisation, account, project, user, tier, pool, gpu_type (or type),'
+		' day, job; each once.');
+	RETURN words;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.usage_words(text) IS
+'Internal: the words that usage_by() groups by; 22023 for others.';
+
+CREATE TYPE gpucredit.usage_by_result AS (item text, spent numeric,
+	refunded numeric, net numeric, gpu_hours numeric, jobs bigint,
+	accrued numeric, keys jsonb);
+COMMENT ON TYPE gpucredit.usage_by_result IS
+'What one account, tier, GPU type, day or job has cost, or one of each.';
+COMMENT ON COLUMN gpucredit.usage_by_result.item IS
+'What it is about; of several words the values in their order, "-" where there is none.';
+COMMENT ON COLUMN gpucredit.usage_by_result.spent IS
+'Credits used in the time.';
+COMMENT ON COLUMN gpucredit.usage_by_result.refunded IS
+'Credits given back in the time.';
+COMMENT ON COLUMN gpucredit.usage_by_result.net IS
+'spent - refunded.';
+COMMENT ON COLUMN gpucredit.usage_by_result.gpu_hours IS
+'GPU-hours used in the time.';
+COMMENT ON COLUMN gpucredit.usage_by_result.jobs IS
+'How many jobs used any.';
+COMMENT ON COLUMN gpucredit.usage_by_result.accrued IS
+'The part of spent that was not settled in the time; below 0 where what was settled had been used before it.';
+COMMENT ON COLUMN gpucredit.usage_by_result.keys IS
+'The values by word.';
+
+CREATE FUNCTION gpucredit.usage_by(org text, account text DEFAULT '',
+	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL,
+	by text DEFAULT 'account')
 RETURNS SETOF gpucredit.usage_by_result
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(usage_by.org, usage_by.account);
+	SELECT gpucredit.require_account(usage_by.org, usage_by.account)
+	WHERE usage_by.org IS NOT NULL OR usage_by.account IS NULL
+		OR usage_by.account <> '';
 	SELECT gpucredit.require_kept('since', usage_by.since),
 		gpucredit.require_kept('until', usage_by.until);
-	SELECT gpucredit.require_sense('by', usage_by.by, usage_by.by
-		IN ('account', 'tier', 'gpu_type', 'day', 'job'), 'is unknown',
-		'Pass account, tier, gpu_type, day or job.');
-	SELECT u.item, sum(u.spent), sum(u.refunded), sum(u.net),
-		round(coalesce(sum(u.gpu_hours), 0), 6), count(DISTINCT u.job)
-	FROM (SELECT l.*, CASE usage_by.by WHEN 'account' THEN l.account
-			WHEN 'tier' THEN l.tier WHEN 'gpu_type' THEN l.gpu_type
-			WHEN 'day' THEN l.day WHEN 'job' THEN l.job::text END AS item,
-			CASE usage_by.by WHEN 'job' THEN l.job END AS number
-		FROM gpucredit.spend_line(usage_by.org, usage_by.account,
-			usage_by.since, usage_by.until) l) u
-	GROUP BY u.item, u.number
-	ORDER BY u.number, u.item COLLATE "C";
+	WITH w AS MATERIALIZED (
+		SELECT gpucredit.usage_words(usage_by.by) AS words),
+	g AS (
+		SELECT w.words, k.organisation, k.account, k.project, k.user, k.tier,
+			k.pool, k.gpu_type, k.day, k.job, sum(l.spent) AS spent,
+			sum(l.refunded) AS refunded, sum(l.net) AS net,
+			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours,
+			count(DISTINCT l.job) AS jobs, sum(l.accrued) AS accrued
+		FROM w
+			CROSS JOIN LATERAL gpucredit.spend_line(
+				(SELECT gpucredit.report_orgs(usage_by.org)), usage_by.account,
+				usage_by.since, usage_by.until, 'day' = ANY (w.words)) l
+			CROSS JOIN LATERAL (SELECT
+				CASE WHEN 'organisation' = ANY (w.words) THEN l.org END
+					AS organisation,
+				CASE WHEN 'account' = ANY (w.words) THEN l.account END
+					AS account,
+				CASE WHEN 'project' = ANY (w.words)
+					THEN nullif(split_part(l.account, '/', 1), '') END
+					AS project,
+				CASE WHEN 'user' = ANY (w.words)
+					THEN nullif(split_part(l.account, '/', 2), '') END
+					AS user,
+				CASE WHEN 'tier' = ANY (w.words) THEN l.tier END AS tier,
+				CASE WHEN 'pool' = ANY (w.words) THEN l.pool END AS pool,
+				CASE WHEN w.words && '{gpu_type,type}' THEN l.gpu_type END
+					AS gpu_type,
+				CASE WHEN 'day' = ANY (w.words) THEN l.day END AS day,
+				CASE WHEN 'job' = ANY (w.words) THEN l.job END AS job) k
+		WHERE usage_by.org IS NOT NULL OR gpucredit.may_read(l.org, l.account)
+		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+	SELECT CASE cardinality(g.words) WHEN 1 THEN i.items[1]
+			ELSE array_to_string(i.items, ', ', '-') END,
+		g.spent, g.refunded, g.net, g.gpu_hours, g.jobs, g.accrued, i.keys
+	FROM g
+		CROSS JOIN LATERAL (SELECT array_agg(v.value ORDER BY w.n) AS items,
+			array_agg(CASE w.word WHEN 'job' THEN lpad(v.value, 20, '0')
+				ELSE v.value END COLLATE "C" ORDER BY w.n) AS rank,
+			jsonb_object_agg(w.word, CASE w.word WHEN 'job'
+				THEN to_jsonb(g.job) ELSE to_jsonb(v.value) END) AS keys
+			FROM unnest(g.words) WITH ORDINALITY AS w (word, n)
+				CROSS JOIN LATERAL (SELECT CASE w.word
+					WHEN 'organisation' THEN g.organisation
+					WHEN 'account' THEN g.account
+					WHEN 'project' THEN g.project
+					WHEN 'user' THEN g.user
+					WHEN 'tier' THEN g.tier
+					WHEN 'pool' THEN g.pool
+					WHEN 'day' THEN to_char(g.day, 'YYYY-MM-DD')
+					WHEN 'job' THEN g.job::text
+					ELSE g.gpu_type END AS value) v) i
+	ORDER BY i.rank COLLATE "C";
 END;
 COMMENT ON FUNCTION gpucredit.usage_by(text, text, timestamptz, timestamptz,
 	text) IS
 'What an account and all below it spent in [since, until), NULL for no bound.
-by: account, tier, gpu_type, day (UTC), job. What is running counts when it is settled, a refund when it is given.
-Result: a row per item (NULL: callers'' own holds, which have no job, tier or GPU type), in credits: spent, refunded, net = spent - refunded; GPU hours of the attempts settled; how many jobs.
-Errors: UC001 no such account; 22023, also for a since or until before what is kept.';
+org: NULL for all organisations that the caller may see. by: one or several, with commas between, of organisation, account, project (first part of an account''s path), user (its second), tier, pool, gpu_type (or type), day (UTC), job. What runs counts when its use was logged (every gpucredit.usage_interval, and where the time is not over as metered now), a refund when it is given; of a time whose usage has left, at the end of its UTC day.
+Result: a row per item (NULL: callers'' own holds, which have no job, tier, pool or GPU type; accounts that are no project''s or user''s), in credits: spent, refunded, net = spent - refunded; GPU-hours used; how many jobs; accrued: the part of spent that was not settled in the time; the values by word.
+Errors: UC001 no such account; 42501 a tenant bound to nothing; 22023, also for a since or until before what is kept.';
 
 CREATE TYPE gpucredit.top_spenders_result AS (rank bigint, account text,
 	net numeric, spent numeric, refunded numeric, gpu_hours numeric,
-	jobs bigint);
+	jobs bigint, organisation text, accrued numeric);
 COMMENT ON TYPE gpucredit.top_spenders_result IS
-'An account, by what it and those below it spent.';
+'An account, by what it spent.';
 
-CREATE FUNCTION gpucredit.top_spenders(org text, k int, since timestamptz)
+CREATE FUNCTION gpucredit.top_spenders(org text DEFAULT NULL,
+	k int DEFAULT 10, since timestamptz DEFAULT NULL)
 RETURNS SETOF gpucredit.top_spenders_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_organisation(top_spenders.org);
 	SELECT gpucredit.require_kept('since', top_spenders.since);
 	SELECT gpucredit.require_sense('k', top_spenders.k::text,
 		top_spenders.k > 0, 'is out of range', 'Pass 1 or more.');
-	SELECT row_number() OVER (ORDER BY u.net DESC, u.account COLLATE "C"),
-		u.account, u.net, u.spent, u.refunded, u.gpu_hours, u.jobs
-	FROM (SELECT l.account, sum(l.net) AS net, sum(l.spent) AS spent,
+	SELECT row_number() OVER (ORDER BY u.net DESC, u.org COLLATE "C",
+			u.account COLLATE "C"),
+		u.account, u.net, u.spent, u.refunded, u.gpu_hours, u.jobs, u.org,
+		u.accrued
+	FROM (SELECT l.org, l.account, sum(l.net) AS net, sum(l.spent) AS spent,
 			sum(l.refunded) AS refunded,
 			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours,
-			count(DISTINCT l.job) AS jobs
-		FROM gpucredit.spend_line(top_spenders.org, '', top_spenders.since,
-			NULL) l
-		WHERE gpucredit.sees(top_spenders.org, l.account)
-		GROUP BY l.account) u
+			count(DISTINCT l.job) AS jobs, sum(l.accrued) AS accrued
+		FROM gpucredit.spend_line((SELECT gpucredit.report_orgs(
+			top_spenders.org)), '', top_spenders.since, NULL, false) l
+		WHERE gpucredit.may_read(l.org, l.account)
+		GROUP BY l.org, l.account) u
 	WHERE u.net > 0
 	ORDER BY 1 LIMIT top_spenders.k;
 END;
 COMMENT ON FUNCTION gpucredit.top_spenders(text, int, timestamptz) IS
 'The k accounts that spent most since an instant (NULL: ever), each by itself, without those below it.
-Result: as usage_by, the most first. A tenant is told of its own accounts alone.
-Errors: UC001 no such organisation; 22023, also for a since before what is kept.';
+org: NULL for all organisations that the caller may see.
+Result: as usage_by, the most first, with the organisation. A tenant is told of its own accounts alone.
+Errors: UC001 no such organisation; 42501 a tenant bound to nothing; 22023, also for a since before what is kept.';
 
 CREATE TYPE gpucredit.top_jobs_result AS (rank bigint, job bigint,
 	account text, tier text, gpu_types text[], net numeric, spent numeric,
-	refunded numeric, gpu_hours numeric);
+	refunded numeric, gpu_hours numeric, organisation text, accrued numeric);
 COMMENT ON TYPE gpucredit.top_jobs_result IS
 'A job, by what it has cost.';
 
-CREATE FUNCTION gpucredit.top_jobs(org text, k int, since timestamptz)
+CREATE FUNCTION gpucredit.top_jobs(org text DEFAULT NULL, k int DEFAULT 10,
+	since timestamptz DEFAULT NULL)
 RETURNS SETOF gpucredit.top_jobs_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_organisation(top_jobs.org);
 	SELECT gpucredit.require_kept('since', top_jobs.since);
 	SELECT gpucredit.require_sense('k', top_jobs.k::text,
 		top_jobs.k > 0, 'is out of range', 'Pass 1 or more.');
 	SELECT row_number() OVER (ORDER BY u.net DESC, u.job), u.job, u.account,
-		u.tier, u.gpu_types, u.net, u.spent, u.refunded, u.gpu_hours
-	FROM (SELECT l.job, l.account, l.tier,
+		u.tier, u.gpu_types, u.net, u.spent, u.refunded, u.gpu_hours, u.org,
+		u.accrued
+	FROM (SELECT l.org, l.job, l.account, l.tier,
 			array_agg(DISTINCT l.gpu_type) AS gpu_types,
 			sum(l.net) AS net, sum(l.spent) AS spent,
 			sum(l.refunded) AS refunded,
-			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours
-		FROM gpucredit.spend_line(top_jobs.org, '', top_jobs.since, NULL) l
-		WHERE l.job IS NOT NULL
-			AND gpucredit.sees(top_jobs.org, l.account)
-		GROUP BY l.job, l.account, l.tier) u
+			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours,
+			sum(l.accrued) AS accrued
+		FROM gpucredit.spend_line((SELECT gpucredit.report_orgs(
+			top_jobs.org)), '', top_jobs.since, NULL, false) l
+		WHERE l.job IS NOT NULL AND gpucredit.may_read(l.org, l.account)
+		GROUP BY l.org, l.job, l.account, l.tier) u
 	WHERE u.net > 0
 	ORDER BY 1 LIMIT top_jobs.k;
 END;
 COMMENT ON FUNCTION gpucredit.top_jobs(text, int, timestamptz) IS
 'The k jobs that spent most since an instant (NULL: ever).
-Result: the most first, with the GPU types their attempts ran on; figures as usage_by. A tenant is told of the jobs of its own accounts alone.
-Errors: UC001 no such organisation; 22023, also for a since before what is kept.';
+org: NULL for all organisations that the caller may see.
+Result: the most first, those that run included, with the GPU types their attempts ran on and the organisation; figures as usage_by. A tenant is told of the jobs of its own accounts alone.
+Errors: UC001 no such organisation; 42501 a tenant bound to nothing; 22023, also for a since before what is kept.';
 
 CREATE TYPE gpucredit.invoice_result AS (line bigint, account text,
 	tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric,
-	refunded numeric, amount numeric);
+	refunded numeric, amount numeric, accrued numeric, uncollected numeric);
 COMMENT ON TYPE gpucredit.invoice_result IS
 'A line of an invoice: what an account used of a tier and GPU type in a month.';
 
@@ -199,20 +340,20 @@ BEGIN ATOMIC
 			l.tier COLLATE "C", l.gpu_type COLLATE "C"),
 		l.account, l.tier, l.gpu_type, count(DISTINCT l.job),
 		round(coalesce(sum(l.gpu_hours), 0), 6), sum(l.spent),
-		sum(l.refunded), sum(l.net)
+		sum(l.refunded), sum(l.net), sum(l.accrued), sum(l.uncollected)
 	FROM (VALUES (date_trunc('month', invoice.month::timestamp)))
 			AS m (first),
-		LATERAL gpucredit.spend_line(invoice.org, '',
+		LATERAL gpucredit.spend_line(ARRAY[invoice.org], '',
 			m.first AT TIME ZONE 'UTC',
-			(m.first + '1 month'::interval) AT TIME ZONE 'UTC') l
-	WHERE gpucredit.sees(invoice.org, l.account)
+			(m.first + '1 month'::interval) AT TIME ZONE 'UTC', false) l
+	WHERE gpucredit.may_read(invoice.org, l.account)
 	GROUP BY l.account, l.tier, l.gpu_type
 	ORDER BY 1;
 END;
 COMMENT ON FUNCTION gpucredit.invoice(text, date) IS
-'An organisation''s month (UTC): what was settled in it, less what was refunded in it, to the last micro-credit.
-month: any day of it.
-Result: a line per account, tier and GPU type; the last two are NULL on the line of an account''s own holds without a job. amount = spent - refunded, below 0 where more was refunded than spent. A tenant is told of its own accounts alone.
+'An organisation''s month (UTC): what was used in it, less what was refunded in it, to the last micro-credit.
+month: any day of it. Of a run that goes on over the month''s end it has what was logged by then (table accrued), and the next months have the rest: together its bill. So a month that is over stays as it is; of one that is not, what runs counts as metered now.
+Result: a line per account, tier and GPU type; the last two are NULL on the line of an account''s own holds without a job. amount = spent - refunded, below 0 where more was refunded than spent; accrued: the part of spent that was not settled in the month, below 0 where what was settled is on an earlier month''s invoice; uncollected: what runs that ended in the month cost and no credit covered, for information, as it is no part of the amount. A tenant is told of its own accounts alone.
 Errors: UC001 no such organisation; 22023, also for a month before what is kept.';
 
 /* Denials: those in the audit, and those not counted there yet */
@@ -254,7 +395,7 @@ COMMENT ON FUNCTION gpucredit.denials(text, text, timestamptz) IS
 'How often an account and those below it were denied since an instant (NULL: as long as the audit is kept), exactly: also those of a storm, of which the audit has the first and a number.
 Errors: UC001 no such account; 22023, also for a since before what is kept.';
 
-/* The trail by time: no batch is dated before one of its rows, or one before it. */
+/* The audit log by time: no batch is dated before one of its rows, or one before it. */
 CREATE INDEX seal_sealed_at ON gpucredit.seal (sealed_at, batch);
 
 CREATE FUNCTION gpucredit.audit_before(at timestamptz) RETURNS bigint
@@ -271,7 +412,7 @@ BEGIN ATOMIC
 			ORDER BY s.batch DESC LIMIT 1), (-9223372036854775808)::bigint);
 END;
 COMMENT ON FUNCTION gpucredit.audit_before(timestamptz) IS
-'Where to look in the trail for what was decided since an instant: each row of it, or later, has a number above the result, so that the table''s key finds them: WHERE audit > gpucredit.audit_before(t) AND at >= t. It goes by what is sealed: sealed every minute, the rows of at most some minutes before are read, too; never sealed, all are.
+'Where to look in the audit log for what was decided since an instant: each row of it, or later, has a number above the result, so that the table''s key finds them: WHERE audit > gpucredit.audit_before(t) AND at >= t. It goes by what is sealed: sealed every minute, the rows of at most some minutes before are read, too; never sealed, all are.
 at: in a condition a constant, or now() less some time; of what is volatile, as gpucredit.now(), by a subquery (SELECT gpucredit.audit_before(...)).
 Result: a number, perhaps of no row. Rows dated before the server''s clock was set back may be missed.
 Errors: 22023 at is null.';

@@ -15,7 +15,7 @@ BEGIN ATOMIC
 		SELECT b.org, b.account, 'bucket' AS by_what FROM gpucredit.bucket b
 		UNION ALL SELECT h.org, h.account, 'hold' FROM gpucredit.hold h
 		UNION ALL SELECT c.org, c.account, 'budget'
-			FROM gpucredit.budget_count c
+			FROM gpucredit.budget_counter c
 		/* those of a hold have its account: entry_matches_hold */
 		UNION ALL SELECT e.org, e.account, 'entry' FROM gpucredit.entry e
 			WHERE e.hold IS NULL
@@ -179,7 +179,7 @@ BEGIN ATOMIC
 			ELSE 'a turn without a quota' END
 	FROM (SELECT q.* FROM gpucredit.quota q
 			WHERE check_jobs.tenant IS NULL OR q.org = check_jobs.tenant) q
-		FULL JOIN (SELECT t.* FROM gpucredit.quota_turn t
+		FULL JOIN (SELECT t.* FROM gpucredit.quota_lock t
 			WHERE check_jobs.tenant IS NULL OR t.org = check_jobs.tenant) t
 			ON t.org = q.org AND t.account = q.account
 			AND t.gpu_type = q.gpu_type
@@ -212,7 +212,7 @@ BEGIN ATOMIC
 		format('expected reserved %s, spent %s, found %s, %s',
 			coalesce(s.reserved, '0'), coalesce(s.spent, '0'),
 			coalesce(c.reserved::text, 'no row'), c.spent)
-	FROM (SELECT * FROM gpucredit.budget_count_whole b
+	FROM (SELECT * FROM gpucredit.budget_counter_whole b
 			WHERE check_budgets.tenant IS NULL
 				OR b.org = check_budgets.tenant) c
 		FULL JOIN (SELECT h.org, h.account, h.period, h.period_start,
@@ -333,6 +333,10 @@ BEGIN ATOMIC
 	WHERE (a.ended_at IS NULL) <> (a.outcome IS NULL)
 		OR (a.ended_at IS NULL) <> (a.billed IS NULL)
 		OR a.billed > a.held OR a.elapsed < '0'
+		OR (a.late_at IS NULL) <> (a.late_elapsed IS NULL)
+		OR (a.late_at IS NULL) <> (a.late_uncollected IS NULL)
+		OR (a.late_elapsed BETWEEN '0' AND a.elapsed) IS FALSE
+		OR (a.late_at IS NOT NULL AND a.ended_at IS NULL)
 	UNION ALL
 	/* a surplus went back before it, or with it; what was refunded with it
 	   may have lapsed */
@@ -392,6 +396,10 @@ BEGIN ATOMIC
 		LEFT JOIN a ON a.org = u.org AND a.job = u.job
 			AND a.attempt = u.attempt
 	WHERE (u.elapsed <= a.elapsed AND u.billed <= a.held) IS NOT TRUE
+	UNION ALL
+	SELECT v.invariant, v.org, format('job %s attempt %s', v.job, v.attempt),
+		v.detail
+	FROM gpucredit.accrued_difference(check_bills.tenant) v
 	UNION ALL
 	SELECT 'checkpoint_within_attempt', c.org,
 		format('job %s attempt %s step %s', c.job, c.attempt, c.step),
@@ -465,6 +473,21 @@ BEGIN ATOMIC
 		AND coalesce(i.live, 0) <= 1000	/* else device_given_once says it */
 		AND (check_devices.tenant IS NULL OR i.org = check_devices.tenant)
 	UNION ALL
+	SELECT 'gpu_memory_given_once', min(d.org),
+		format('node "%s" device %s', d.node, d.device),
+		format('%s MiB of %s given to shares, to %s', sum(d.takes),
+			d.has, string_agg(format('%s/%s/%s', d.org, d.job,
+				d.attempt), ', ' ORDER BY d.org, d.job, d.attempt))
+	FROM (SELECT t.*, unnest(gpucredit.gpuset_to_array(t.gpus)) AS device,
+			n.gpu_memory_mib AS has, coalesce(nullif(t.gpu_memory_mib, 0),
+				n.gpu_memory_mib * t.share / 1000) AS takes
+		FROM taken t JOIN gpucredit.node n ON n.node = t.node
+		WHERE t.share < 1000) d
+	GROUP BY d.node, d.device, d.has
+	HAVING sum(d.takes) > d.has
+		AND (check_devices.tenant IS NULL
+			OR bool_or(d.org = check_devices.tenant))
+	UNION ALL
 	SELECT w.invariant, t.org, format('job %s attempt %s node "%s"', t.job,
 			t.attempt, t.node),
 		format('devices %s of an attempt on %s in pool "%s", the node %s',
@@ -491,7 +514,8 @@ BEGIN ATOMIC
 			a.account, a.started_at, a.wall_limit)
 			|| format('; tier "%s", %s to %s devices, preemptible %s', t.tier,
 			t.min_gpus, t.max_gpus, t.preemptible)
-			|| format('; cpu %s, memory %s', t.cpu_milli, t.memory_mib)
+			|| format('; cpu %s, memory %s, gpu memory %s', t.cpu_milli,
+			t.memory_mib, t.gpu_memory_mib)
 	FROM taken t JOIN gpucredit.attempt a ON a.org = t.org AND a.job = t.job
 		AND a.attempt = t.attempt
 		LEFT JOIN gpucredit.job j ON j.org = t.org AND j.job = t.job
@@ -506,6 +530,10 @@ BEGIN ATOMIC
 			OR t.memory_mib <> CASE a.gpus WHEN 0 THEN j.memory_mib ELSE
 				ceil(j.memory_mib::numeric * gpucredit.gpu_count(t.gpus)
 					/ a.gpus) END
+			OR t.gpu_memory_mib <> CASE a.share WHEN 1000 THEN 0 ELSE
+				(SELECT min(ceil(m.floor::numeric / 1048576))
+				FROM unnest(j.offer_types, j.offer_memory) AS m (type, floor)
+				WHERE m.type = a.gpu_type) END
 			OR t.started_at <> a.started_at
 			OR t.saved_at <> coalesce(a.saved_at, a.started_at) OR t.expected_end > t.limit_end
 			OR CASE WHEN a.wall_limit IS NULL OR t.limit_end = 'infinity'
@@ -579,6 +607,21 @@ BEGIN ATOMIC
 	HAVING sum(d.share) > 1000 AND (check_claims.tenant IS NULL
 		OR bool_or(d.org = check_claims.tenant))
 	UNION ALL
+	SELECT 'gpu_memory_promised_once', min(d.org),
+		format('node "%s" device %s', d.node, d.device),
+		format('%s MiB of %s promised, to %s', sum(d.takes), d.has,
+			string_agg(format('%s/%s', d.org, d.job), ', '
+				ORDER BY d.org, d.job))
+	FROM (SELECT p.*, unnest(gpucredit.gpuset_to_array(p.gpus)) AS device,
+			n.gpu_memory_mib AS has, coalesce(nullif(p.gpu_memory_mib, 0),
+				n.gpu_memory_mib * p.share / 1000) AS takes
+		FROM promised p JOIN gpucredit.node n ON n.node = p.node
+		WHERE p.share < 1000) d
+	GROUP BY d.pool, d.node, d.device, d.has
+	HAVING sum(d.takes) > d.has
+		AND (check_claims.tenant IS NULL
+			OR bool_or(d.org = check_claims.tenant))
+	UNION ALL
 	SELECT 'claim_has_open_job', c.org, format('job %s', c.job),
 		format('claim of "%s" in pool "%s" after attempt %s, the job %s',
 			c.account, c.pool, c.attempt, CASE WHEN j.job IS NULL THEN 'is missing'
@@ -651,34 +694,34 @@ BEGIN ATOMIC
 		format('account "%s" in pool "%s"', coalesce(f.account, a.account),
 			coalesce(f.pool, a.pool)),
 		format('recorded %s of %s charged', coalesce(f.usage::text, 'nothing'),
-			coalesce(a.charged, 0))
+			coalesce(a.usage_charged, 0))
 	FROM (SELECT * FROM gpucredit.fair_usage f
 			WHERE check_shares.tenant IS NULL OR f.org = check_shares.tenant) f
-		FULL JOIN (SELECT a.org, a.pool, a.account, sum(a.charged) AS charged
+		FULL JOIN (SELECT a.org, a.pool, a.account, sum(a.usage_charged) AS usage_charged
 			FROM gpucredit.attempt a
-			WHERE a.charged > 0 AND (check_shares.tenant IS NULL
+			WHERE a.usage_charged > 0 AND (check_shares.tenant IS NULL
 				OR a.org = check_shares.tenant)
 			GROUP BY a.org, a.pool, a.account) a
 			ON a.org = f.org AND a.pool = f.pool AND a.account = f.account
-	WHERE (f.usage BETWEEN 0 AND a.charged) IS NOT TRUE
+	WHERE (f.usage BETWEEN 0 AND a.usage_charged) IS NOT TRUE
 	UNION ALL
 	SELECT 'charged_is_over', a.org, format('job %s attempt %s', a.job,
-			a.attempt), format('charged %s, ended at %s', a.charged,
+			a.attempt), format('charged %s, ended at %s', a.usage_charged,
 			coalesce(a.ended_at::text, 'never'))
 	FROM gpucredit.attempt a
 	WHERE (check_shares.tenant IS NULL OR a.org = check_shares.tenant)
-		AND (a.charged < 0 OR (a.charged IS NOT NULL AND a.ended_at IS NULL)
-			OR (a.charged > 0 AND a.gpu_type IS NULL))
+		AND (a.usage_charged < 0 OR (a.usage_charged IS NOT NULL AND a.ended_at IS NULL)
+			OR (a.usage_charged > 0 AND a.gpu_type IS NULL))
 	UNION ALL
 	SELECT 'attempt_is_due', a.org, format('job %s attempt %s', a.job,
 			a.attempt), format('%s; surplus %s, charged %s, ended at %s',
-			CASE WHEN a.due THEN 'due' ELSE 'not due' END, a.surplus,
-			coalesce(a.charged::text, 'nothing'),
+			CASE WHEN a.needs_cycle THEN 'due' ELSE 'not due' END, a.surplus,
+			coalesce(a.usage_charged::text, 'nothing'),
 			coalesce(a.ended_at::text, 'never'))
 	FROM gpucredit.attempt a
 	WHERE (check_shares.tenant IS NULL OR a.org = check_shares.tenant)
-		AND a.due <> (a.surplus > '0'
-			OR (a.ended_at IS NOT NULL AND a.charged IS NULL))
+		AND a.needs_cycle <> (a.surplus > '0'
+			OR (a.ended_at IS NOT NULL AND a.usage_charged IS NULL))
 	UNION ALL
 	SELECT 'waiting_is_counted', j.org, format('job %s', j.job),
 		format('%s, waits from %s, waited %s', j.state,
@@ -748,12 +791,12 @@ BEGIN ATOMIC
 		'trigger missing, or not enabled ALWAYS'
 	FROM (SELECT 'append_only_is_guarded', t.name,
 			'gpucredit.refuse_change'::regproc, ARRAY[58]
-		FROM unnest(ARRAY['audit', 'closing', 'departure', 'entry', 'seal',
-			'seal_leaf', 'seal_row', 'usage']) AS t (name)
+		FROM unnest(ARRAY['accrued', 'audit', 'closing', 'archive_batch', 'entry',
+			'seal', 'seal_leaf', 'seal_row', 'usage']) AS t (name)
 		UNION ALL
 		SELECT 'soundness_is_guarded', t.name,
 			'gpucredit.refuse_unsound'::regproc, ARRAY[7, 17]
-		FROM unnest(ARRAY['bucket', 'budget_count', 'hold', 'hold_budget',
+		FROM unnest(ARRAY['bucket', 'budget_counter', 'hold', 'hold_budget',
 			'hold_part']) AS t (name)
 		UNION ALL
 		SELECT 'soundness_is_guarded', 'entry',
@@ -776,19 +819,22 @@ BEGIN ATOMIC
 			AND a.attnum > 0 AND NOT a.attisdropped AND NOT a.attnotnull
 		JOIN (SELECT t.name, regexp_split_to_array(v.columns, E'\\s+') AS columns
 			FROM (VALUES
-			('alert bucket_slice budget budget_count budget_slice claim_gpu
-				denial departure eviction fair_usage hold_budget hold_part
-				lost_work node_cache node_key node_strike pool price quota_turn rate_limit seal seal_leaf
-				seal_pending seal_row spend_day spend_total tenant typical
+			('accrued alert bucket_slice budget budget_counter budget_slice claim_gpu
+				denial archive_batch eviction fair_usage hold_budget hold_part
+				lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
+				seal_pending seal_row spend_day spend_total tenant workload_mix
 				usage_horizon', ''),
 			('account', 'balance_low limits'),
 			('attempt_gpu', 'ended_at seen_at'),
 			('attempt_part', 'exit_code message log_uri elapsed'),
+			('log_wish', 'answered_at first_byte body written dropped over
+				message'),
 			('attempt', 'gpu_type wall_limit hold_window save_every ends_by
 				skewed_at saved_at running_at heard_at progress
 				progress_at utilization ended_at outcome billed released
 				lapsed refunded job_state retry_at exit_code message
-				log_uri charged trace uncollected ended_by'),
+				log_uri usage_charged trace uncollected ended_by idle_since late_at
+				late_elapsed late_uncollected'),
 			('audit', 'reason account bucket hold job attempt detail
 				application_name client_addr trace'),
 			('bucket', 'expires_at closed_at swept_at gpu_types tiers pools
@@ -830,7 +876,7 @@ BEGIN ATOMIC
 			AND p.polcmd = 'r' AND NOT p.polpermissive
 			AND p.polroles = ARRAY[0::oid]
 			AND pg_get_expr(p.polqual, p.polrelid)
-				= 'gpucredit.sees(org, account)')
+				= 'gpucredit.may_read(org, account)')
 	UNION ALL
 	SELECT 'rate_limit_has_account', r.org, format('account "%s"', r.account),
 		format('%s a second of %s, but no such account', r.per_second,
@@ -949,7 +995,7 @@ BEGIN
 		ORDER BY 1, 2, 3, 4;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_seals(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_departures(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit.check_archive_batches(verify.org) c
 		ORDER BY 1, 2, 3, 4;
 	RETURN QUERY SELECT c.* FROM gpucredit.check_claims(verify.org) c
 		ORDER BY 1, 2, 3, 4;

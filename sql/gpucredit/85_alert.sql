@@ -3,9 +3,11 @@
  *
  * Beside budgets, whose thresholds the call that passes them sees: a balance
  * below what was set for the account, credit that expires within a week or a
- * day, a day's spend above 130 % of the daily average of the 30 days before.
+ * day, a day's spend above 130 % of the daily average of the 30 days before,
+ * of which what runs counts as it is used.
  * Each is raised at most once per UTC day or bucket, by the first call that
- * finds it so, or by maintain().
+ * finds it so, or by maintain().  And jobs that ended badly or leave their
+ * devices idle (src/job/job_alert.c).
  */
 CREATE FUNCTION gpucredit.set_alert(org text, account text,
 	balance_low numeric DEFAULT NULL) RETURNS void
@@ -71,14 +73,34 @@ COMMENT ON FUNCTION gpucredit.raise_alert(text, timestamptz, text, text, text,
 	timestamptz, numeric, bigint, jsonb) IS
 'Internal: writes and sends an alert, unless it is there; how many, 0 or 1.';
 
-/* The day an instant is in; and when it began. */
-CREATE FUNCTION gpucredit.utc_day(at timestamptz) RETURNS date
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT (at AT TIME ZONE 'UTC')::date;
-END;
-COMMENT ON FUNCTION gpucredit.utc_day(timestamptz) IS
-'Internal: the UTC day of an instant.';
+/*
+ * Alerts of a job: its account has so many numbers an hour, and each alert
+ * takes the next.  One whose transaction is not over yet is passed over.
+ */
+CREATE FUNCTION gpucredit.raise_job_alert(tenant text, at timestamptz,
+	account text, most int, detail jsonb) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	hour timestamptz := date_trunc('hour', at, 'UTC');
+	given int := coalesce((SELECT max(a.threshold) FROM gpucredit.alert a
+		WHERE a.org = raise_job_alert.tenant
+			AND a.account = raise_job_alert.account AND a.kind = 'job'
+			AND a.period = 'hour' AND a.period_start = hour), 0);
+BEGIN
+	FOR number IN given + 1 .. most LOOP
+		IF gpucredit.raise_alert(tenant, at, account, 'job', 'hour', hour,
+			number, 0, detail) > 0
+		THEN
+			RETURN 1;
+		END IF;
+	END LOOP;
+	RETURN 0;
+END
+$$;
+COMMENT ON FUNCTION gpucredit.raise_job_alert(text, timestamptz, text, int,
+	jsonb) IS
+'Internal: writes and sends an alert of a job, unless its account had so many this hour (UTC); how many, 0 or 1.';
 
 /* Budgets: thresholds that the present period has passed */
 CREATE FUNCTION gpucredit.alert_budgets(tenant text, account text,
@@ -95,7 +117,7 @@ BEGIN ATOMIC
 			b.amount::numeric AS amount,
 			(c.reserved + c.spent)::numeric AS taken
 		FROM gpucredit.budget b
-			JOIN gpucredit.budget_count_whole c ON c.org = alert_budgets.tenant
+			JOIN gpucredit.budget_counter_whole c ON c.org = alert_budgets.tenant
 				AND c.account = b.account AND c.period = b.period
 				AND c.period_start = gpucredit.period_start(b.period,
 					alert_budgets.at),
@@ -168,10 +190,14 @@ COMMENT ON FUNCTION gpucredit.alert_expiries(text, bigint[], timestamptz) IS
 /*
  * Spend: today's, so far, above 130 % of the daily average of the 30 days
  * before, or of the days since the first spend among them; nothing is unusual
- * for who spent nothing.  Deltas that are
- * not folded count, unless there are more than so many: then nobody is named,
- * and maintain() will see it.  most NULL: no deltas are looked at.
- * src/ledger/alert_spend.c looks first whether it may be so, by the same rule.
+ * for who spent nothing.  Of each day counts what was used in it: what was
+ * settled, and the change of what runs had accrued.  Of several days only the
+ * accruals of their ends matter, as those of between cancel out.
+ *
+ * Deltas that are not folded count, and so do runs, unless there are more of
+ * them than so many: then nobody is named, and maintain() will see it.  most
+ * NULL: any number of runs, and no deltas.  src/ledger/alert_spend.c looks
+ * first whether it may be so, by what was settled.
  */
 CREATE FUNCTION gpucredit.high_spend(tenant text, accounts text[],
 	at timestamptz, most int)
@@ -181,25 +207,63 @@ BEGIN ATOMIC
 	WITH delta AS MATERIALIZED (
 		SELECT d.account, d.day, d.spent FROM gpucredit.spend_delta d
 		WHERE d.org = high_spend.tenant
-		LIMIT coalesce(high_spend.most + 1, 0))
-	SELECT a.account, s.today, s.past / s.days
-	FROM unnest(high_spend.accounts) AS a (account),
-		LATERAL (SELECT
-			sum(d.spent) FILTER (WHERE d.day
-				= gpucredit.utc_day(high_spend.at)) AS today,
-			sum(d.spent) FILTER (WHERE d.day
-				< gpucredit.utc_day(high_spend.at)) AS past,
-			gpucredit.utc_day(high_spend.at) - min(d.day) AS days
-		FROM (SELECT s.day, s.spent FROM gpucredit.spend_day s
-			WHERE s.org = high_spend.tenant AND s.account = a.account
-				AND s.day >= gpucredit.utc_day(high_spend.at) - 30
-				AND s.day <= gpucredit.utc_day(high_spend.at)
-			UNION ALL
-			SELECT d.day, d.spent::numeric FROM delta d
-			WHERE d.day >= gpucredit.utc_day(high_spend.at) - 30
-				AND gpucredit.is_below(d.account, a.account)) d) s
-	WHERE coalesce((SELECT count(*) FROM delta d) <= high_spend.most, true)
-		AND s.past > 0 AND s.today * 10 * s.days > s.past * 13;
+		LIMIT coalesce(high_spend.most + 1, 0)),
+	runs AS MATERIALIZED (
+		SELECT j.job FROM gpucredit.job j
+		WHERE j.org = high_spend.tenant AND j.state = 'active'
+		LIMIT high_spend.most + 1),
+	t AS MATERIALIZED (
+		SELECT n.today, n.today - 30 AS first,
+			n.today::timestamp AT TIME ZONE 'UTC' AS today_at,
+			(n.today - 30)::timestamp AT TIME ZONE 'UTC' AS first_at
+		FROM (SELECT gpucredit.utc_day(greatest(high_spend.at,
+				'4700-01-01 00:00+00 BC')) AS today) n
+		WHERE coalesce((SELECT count(*) FROM delta d) <= high_spend.most
+			AND (SELECT count(*) FROM runs r) <= high_spend.most, true)),
+	used AS (		/* by accounts themselves */
+		SELECT d.account, d.day, d.spent::numeric AS spent FROM delta d
+		UNION ALL
+		SELECT x.account, v.day, v.spent
+		FROM t
+			CROSS JOIN LATERAL gpucredit.accrued_at(ARRAY[high_spend.tenant],
+				ARRAY[t.first_at, t.today_at, 'infinity']) x
+			CROSS JOIN LATERAL (VALUES
+				(t.first_at, t.first, - x.billed),
+				(t.today_at, t.today - 1, x.billed),
+				(t.today_at, t.today, - x.billed),
+				('infinity', t.today, x.billed)) AS v (at, day, spent)
+		WHERE v.at = x.instant AND (x.instant < 'infinity' OR NOT EXISTS (
+			SELECT FROM gpucredit.attempt a
+				JOIN gpucredit.hold h ON h.org = a.org AND h.hold = a.hold
+			WHERE a.org = x.org AND a.job = x.job AND a.attempt = x.attempt
+				AND h.closed_at IS NOT NULL))	/* just being settled */
+		UNION ALL
+		SELECT c.account, min(c.day), 0
+		FROM t JOIN gpucredit.accrued c ON c.org = high_spend.tenant
+			AND c.day >= t.first AND c.day < t.today
+		GROUP BY c.account),
+	spend AS (
+		SELECT s.account, s.day, s.spent
+		FROM t JOIN gpucredit.spend_day s ON s.org = high_spend.tenant
+			AND s.account = ANY (high_spend.accounts)
+			AND s.day >= t.first AND s.day <= t.today
+		UNION ALL
+		SELECT p.account, u.day, u.spent
+		FROM t
+			JOIN (SELECT u.account, u.day, sum(u.spent) AS spent
+				FROM used u GROUP BY u.account, u.day) u
+				ON u.day >= t.first
+			CROSS JOIN LATERAL unnest(gpucredit.account_path(u.account))
+				AS p (account)
+		WHERE p.account = ANY (high_spend.accounts))
+	SELECT a.account, a.today, a.past / a.days
+	FROM (SELECT s.account,
+			sum(s.spent) FILTER (WHERE s.day = t.today) AS today,
+			sum(s.spent) FILTER (WHERE s.day < t.today) AS past,
+			t.today - min(s.day) AS days
+		FROM t CROSS JOIN spend s
+		GROUP BY s.account, t.today) a
+	WHERE a.past > 0 AND a.today * 10 * a.days > a.past * 13;
 END;
 COMMENT ON FUNCTION gpucredit.high_spend(text, text[], timestamptz, int) IS
 'Internal: which of these accounts, with all below them, spent today more than 130 % of their daily average of 30 days.';
@@ -215,8 +279,9 @@ BEGIN ATOMIC
 			'account', h.account, 'threshold', 1.3,
 			'day', gpucredit.utc_day(alert_spend.at), 'spent', h.spent,
 			'average', round(h.average, 6)))), 0)
-	FROM gpucredit.high_spend(alert_spend.tenant, alert_spend.accounts,
-		alert_spend.at, alert_spend.most) h;
+	FROM (SELECT s.* FROM gpucredit.high_spend(alert_spend.tenant,
+			alert_spend.accounts, alert_spend.at, alert_spend.most) s
+		ORDER BY s.account COLLATE "C" DESC) h;	/* told deepest first */
 END;
 COMMENT ON FUNCTION gpucredit.alert_spend(text, text[], timestamptz, int) IS
 'Internal: alerts of days dearer than usual; how many.';
@@ -252,12 +317,21 @@ BEGIN
 		n := n + gpucredit.alert_expiries(tenant, NULL, at);
 	END LOOP;
 	FOR tenant IN
-		SELECT DISTINCT s.org FROM gpucredit.spend_day s
-		WHERE s.day = gpucredit.utc_day(at) ORDER BY 1
+		SELECT s.org FROM gpucredit.spend_day s
+		WHERE s.day = gpucredit.utc_day(at)
+		UNION
+		SELECT j.org FROM gpucredit.job j WHERE j.state = 'active'
+		ORDER BY 1
 	LOOP
 		n := n + gpucredit.alert_spend(tenant,
 			ARRAY(SELECT s.account FROM gpucredit.spend_day s
-				WHERE s.org = tenant AND s.day = gpucredit.utc_day(at)),
+				WHERE s.org = tenant AND s.day = gpucredit.utc_day(at)
+				UNION
+				SELECT p.account
+				FROM (SELECT DISTINCT j.account FROM gpucredit.job j
+						WHERE j.org = tenant AND j.state = 'active') j
+					CROSS JOIN LATERAL unnest(
+						gpucredit.account_path(j.account)) AS p (account)),
 			at, NULL);
 	END LOOP;
 	RETURN n;

@@ -78,7 +78,7 @@ BEGIN ATOMIC
 		expired = coalesce(n.expired, w.expired),
 		revoked = coalesce(n.revoked, w.revoked),
 		moved = coalesce(n.moved, w.moved), lent = '0', spread = 0,
-		raised = b.raised + greatest(coalesce(n.available, w.available), '0')::numeric
+		credited_total = b.credited_total + greatest(coalesce(n.available, w.available), '0')::numeric
 	FROM (SELECT d.bucket,
 			max(d.expected) FILTER (WHERE d.what = 'issued') AS issued,
 			max(d.expected) FILTER (WHERE d.what = 'available') AS available,
@@ -335,7 +335,7 @@ COMMENT ON FUNCTION gpucredit.fold_denials(int) IS
  */
 CREATE FUNCTION gpucredit.forget(most int)
 RETURNS SETOF gpucredit.maintain_result
-LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 3
+LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 4
 BEGIN ATOMIC
 	WITH days AS (
 		DELETE FROM gpucredit.spend_day s
@@ -357,19 +357,37 @@ BEGIN ATOMIC
 					AND a.attempt = o.attempt
 			WHERE a.ended_at IS NOT NULL
 			LIMIT forget.most FOR UPDATE OF o SKIP LOCKED))
+		RETURNING 1),
+	logs AS (
+		DELETE FROM gpucredit.log_wish w
+		WHERE w.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.log_wish o
+			WHERE GREATEST(o.asked_at, o.answered_at)
+				<= (SELECT gpucredit.now() - '1 min'::interval)
+			LIMIT forget.most FOR UPDATE SKIP LOCKED))
 		RETURNING 1)
 	SELECT 'forget_days', count(*) FROM days
 	UNION ALL
 	SELECT 'forget_requests', count(*) FROM requests
 	UNION ALL
-	SELECT 'forget_directives', count(*) FROM directives;
+	SELECT 'forget_directives', count(*) FROM directives
+	UNION ALL
+	SELECT 'forget_logs', count(*) FROM logs;
 END;
 COMMENT ON FUNCTION gpucredit.forget(int) IS
-'maintain: deletes at most so many rows each of what nobody looks at any more: days of spend beyond those averages look at, keys past gpucredit.key_retention, directives of attempts that are over; how many.';
+'maintain: deletes at most so many rows each of what nobody looks at any more: days of spend beyond those averages look at, keys past gpucredit.key_retention, directives of attempts that are over, output that was asked for a minute ago; how many.';
+
+CREATE FUNCTION gpucredit.end_tenant_transactions()
+RETURNS SETOF gpucredit.sweep_result
+LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_end_tenant_transactions';
+COMMENT ON FUNCTION gpucredit.end_tenant_transactions() IS
+'Ends the sessions of tenants'' logins whose transaction in this database is open for longer than gpucredit.tenant_transaction_max; audits and logs each. Never one of a superuser''s, nor of a login that is a member of another role of gpucredit''s, or takes tenants'' roles on by SET ROLE alone. The background worker calls it every 5 s, maintain() as well.
+Result: end_tenant_transactions, how many.';
 
 CREATE FUNCTION gpucredit.maintain()
 RETURNS SETOF gpucredit.maintain_result
-LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 9
+LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
@@ -383,10 +401,12 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'forget_usage', gpucredit.forget_usage(10000)
 	UNION ALL
-	SELECT 'depart_entries', gpucredit.depart('entry', 16)
+	SELECT 'depart_entries', gpucredit.archive('entry', 16)
 	UNION ALL
-	SELECT 'depart_audits', gpucredit.depart('audit', 16);
+	SELECT 'depart_audits', gpucredit.archive('audit', 16)
+	UNION ALL
+	SELECT * FROM gpucredit.end_tenant_transactions();
 END;
 COMMENT ON FUNCTION gpucredit.maintain() IS
-'Upkeep, to be called now and then: folds recorded spend and counted denials, raises the alerts that are due and were not raised by a call, forgets days of spend, keys past gpucredit.key_retention and directives of attempts that are over; usage rows, entries and audit rows past their retention leave (not above READ COMMITTED). At most 10,000 rows of each a call, of entries and audit rows 16 batches, so call again while any affected is 10000 or more. Waits for nobody.
+'Upkeep, to be called now and then: folds recorded spend and counted denials, raises the alerts that are due and were not raised by a call, forgets days of spend, keys past gpucredit.key_retention, directives of attempts that are over and output that was asked for a minute ago; usage rows, entries and audit rows past their retention leave (not above READ COMMITTED); ends tenants transactions that are open for too long. At most 10,000 rows of each a call, of entries and audit rows 16 batches, so call again while any affected is 10000 or more. Waits for nobody.
 Result: each task, and how many rows it took.';

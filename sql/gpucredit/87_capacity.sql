@@ -39,6 +39,16 @@ CREATE VIEW gpucredit.node_capacity AS
 	WHERE n.gpus > 0;
 COMMENT ON VIEW gpucredit.node_capacity IS
 'Devices of each node: in service (healthy, the node neither draining nor gone), allocated (to what runs or is not fenced yet), free and whole, and of these stranded (no cpu or memory left for them)';
+COMMENT ON COLUMN gpucredit.node_capacity.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.node_capacity.node IS 'The node''s name.';
+COMMENT ON COLUMN gpucredit.node_capacity.gpu_type IS 'The type of its devices.';
+COMMENT ON COLUMN gpucredit.node_capacity.spot IS 'Its provider may take it away at short notice.';
+COMMENT ON COLUMN gpucredit.node_capacity.state IS 'As in the view nodes.';
+COMMENT ON COLUMN gpucredit.node_capacity.devices IS 'All devices.';
+COMMENT ON COLUMN gpucredit.node_capacity.in_service IS 'Devices that are healthy, on nodes that are neither draining nor gone.';
+COMMENT ON COLUMN gpucredit.node_capacity.allocated IS 'Devices that jobs have, or that are fenced; shares count as parts.';
+COMMENT ON COLUMN gpucredit.node_capacity.free IS 'Whole devices that nobody has, on nodes that take work.';
+COMMENT ON COLUMN gpucredit.node_capacity.stranded IS 'Of the free, those that no cpu or memory is left for.';
 
 CREATE VIEW gpucredit.capacity AS
 	SELECT c.pool, c.gpu_type, c.spot, c.nodes, c.devices, c.in_service,
@@ -73,6 +83,17 @@ CREATE VIEW gpucredit.capacity AS
 			ON r.pool = c.pool AND r.gpu_type = c.gpu_type AND r.spot = c.spot;
 COMMENT ON VIEW gpucredit.capacity IS
 'Devices of each pool by type, on demand or spot: in service, allocated, free, stranded; what part of those in service, or allocated though their node is not, is allocated, and how busy agents report what is allocated (NULL: none does)';
+COMMENT ON COLUMN gpucredit.capacity.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.capacity.gpu_type IS 'The GPU type.';
+COMMENT ON COLUMN gpucredit.capacity.spot IS 'Of nodes that may be taken away at short notice.';
+COMMENT ON COLUMN gpucredit.capacity.nodes IS 'How many nodes there are.';
+COMMENT ON COLUMN gpucredit.capacity.devices IS 'All devices.';
+COMMENT ON COLUMN gpucredit.capacity.in_service IS 'Devices that are healthy, on nodes that are neither draining nor gone.';
+COMMENT ON COLUMN gpucredit.capacity.allocated IS 'Devices that jobs have, or that are fenced; shares count as parts.';
+COMMENT ON COLUMN gpucredit.capacity.free IS 'Whole devices that nobody has, on nodes that take work.';
+COMMENT ON COLUMN gpucredit.capacity.stranded IS 'Of the free, those that no cpu or memory is left for.';
+COMMENT ON COLUMN gpucredit.capacity.allocated_percent IS 'What part of those in service, or allocated though their node is not, is allocated.';
+COMMENT ON COLUMN gpucredit.capacity.reported_percent IS 'How busy agents report what is allocated; NULL: none does.';
 
 /* Every stretch of time in which a job waited for devices. */
 CREATE VIEW gpucredit.job_wait AS
@@ -93,6 +114,14 @@ CREATE VIEW gpucredit.job_wait AS
 
 COMMENT ON VIEW gpucredit.job_wait IS
 'Every stretch of time in which a job waited for devices: since it was submitted or an attempt ended, until the next one started or the job was over; one that started at once waited from then until then; until NULL: it still waits';
+COMMENT ON COLUMN gpucredit.job_wait.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.job_wait.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.job_wait.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.job_wait.tier IS 'The tier''s name.';
+COMMENT ON COLUMN gpucredit.job_wait.gpu_type IS 'The type that it prefers; NULL: it wants no devices.';
+COMMENT ON COLUMN gpucredit.job_wait.devices IS 'Devices that it wants at least; shares count as parts.';
+COMMENT ON COLUMN gpucredit.job_wait.since IS 'When it began to wait.';
+COMMENT ON COLUMN gpucredit.job_wait.until IS 'When it started or was over; NULL: it still waits.';
 
 CREATE VIEW gpucredit.queue_depth AS
 	SELECT w.pool, w.tier, w.gpu_type, count(*) AS jobs,
@@ -107,6 +136,13 @@ CREATE VIEW gpucredit.queue_depth AS
 	GROUP BY w.pool, w.tier, w.gpu_type;
 COMMENT ON VIEW gpucredit.queue_depth IS
 'Jobs that wait, by tier and by the GPU type they prefer (NULL: none), the devices they want at least, and how long they have waited since they were submitted or last stopped';
+COMMENT ON COLUMN gpucredit.queue_depth.pool IS 'The pool''s name.';
+COMMENT ON COLUMN gpucredit.queue_depth.tier IS 'The tier''s name.';
+COMMENT ON COLUMN gpucredit.queue_depth.gpu_type IS 'The type that they prefer; NULL: they want no devices.';
+COMMENT ON COLUMN gpucredit.queue_depth.jobs IS 'How many wait.';
+COMMENT ON COLUMN gpucredit.queue_depth.devices IS 'Devices that they want at least; shares count as parts.';
+COMMENT ON COLUMN gpucredit.queue_depth.longest_wait IS 'How long the first of them has waited.';
+COMMENT ON COLUMN gpucredit.queue_depth.median_wait IS 'How long half of them have waited.';
 
 /*
  * What the reports below cannot be about.  length: what a report's time is cut
@@ -123,7 +159,7 @@ BEGIN
 	IF pool <> 'default' AND NOT EXISTS
 		(SELECT FROM gpucredit.pool p WHERE p.pool = require_report.pool)
 	THEN
-		RAISE EXCEPTION 'no such pool "%"',
+		RAISE EXCEPTION 'pool "%" does not exist',
 			gpucredit.clip_for_message(pool) USING
 			ERRCODE = 'UC401',
 			DETAIL = 'No pool of that name was created.',
@@ -270,13 +306,13 @@ COMMENT ON FUNCTION gpucredit.demand(text, timestamptz, timestamptz,
 	interval) IS
 'What a pool had and what was wanted of it over time, from the attempts and jobs themselves.
 since, until: NULL for the last 24 hours. step: the length of a row''s time.
-Result, by time and GPU type: supply, allocated, waiting (by the preferred type) and demand (allocated and waiting) in devices on average, how many attempts started, and how long those had waited on average whose wait ended then (0 of one that started at once). Of nodes, those registered today count, from when they were registered.
+Result, by time and GPU type: supply, allocated, waiting (by the preferred type) and demand (allocated and waiting), in devices on average. Then how many attempts started, and how long those had waited on average whose wait ended then (0 of one that started at once). Of nodes, those registered today count, from when they were registered.
 Errors: UC401 no such pool; 22023 a step that is not more than 0.';
 
 CREATE TYPE gpucredit.capacity_advice_result AS (gpu_type text,
 	supply numeric, allocated numeric, waiting numeric,
 	busy_percent numeric, demand_percent numeric, backlog_change numeric,
-	stranded bigint, advice text, devices bigint);
+	stranded bigint, advice text, devices bigint, cost numeric);
 COMMENT ON TYPE gpucredit.capacity_advice_result IS
 'A GPU type of a pool: how busy it is, how its queue changes, and what to do.';
 
@@ -366,13 +402,21 @@ BEGIN ATOMIC
 		CASE WHEN j.short > 0 AND j.stranded >= j.short THEN 'feed'
 			WHEN j.short > 0 THEN 'buy'
 			WHEN j.spare > 0 THEN 'release' ELSE 'keep' END,
-		CASE WHEN j.short > 0 THEN j.short
-			WHEN j.spare > 0 THEN j.spare ELSE 0 END::bigint
+		d.devices::bigint, round(d.devices * x.per_gpu_hour
+			* extract(epoch FROM capacity_advice.period) / 3600, 6)
 	FROM judged j
+		CROSS JOIN LATERAL (SELECT CASE WHEN j.short > 0
+			THEN j.short ELSE greatest(j.spare, 0) END) d (devices)
+		LEFT JOIN LATERAL (SELECT r.per_gpu_hour::numeric AS per_gpu_hour
+			FROM gpucredit.price r, p
+			WHERE r.gpu_type = j.gpu_type
+				AND r.pool IN (capacity_advice.pool, '')
+				AND r.effective_at <= p.at
+			ORDER BY r.spot, r.pool DESC, r.effective_at DESC LIMIT 1) x ON true
 	ORDER BY j.gpu_type;
 END;
 COMMENT ON FUNCTION gpucredit.capacity_advice(text, interval, numeric[]) IS
 'What a pool lacks, or has too much of: "95 % busy and the backlog grows, what should we buy?"
 period: judged by what was allocated and what waited in it; of a type that came later, since the first of its nodes was registered. target: the band, as parts of the supply, in which demand should be.
-Result, by GPU type: devices in service, allocated and waiting on average, what part of the supply was allocated and was wanted, by how many devices more waited in the second half of that time than in the first, devices stranded now; advice: buy so many devices to bring demand down to the band''s upper end; feed, the same, but as many devices are stranded for want of cpu or memory, which are cheaper; release so many to bring it up to the lower end; keep.
+Result, by GPU type: devices in service, allocated and waiting on average, what part of the supply was allocated and was wanted, by how many devices more waited in the second half of that time than in the first, devices stranded now; advice: buy so many devices to bring demand down to the band''s upper end; feed, the same, but as many devices are stranded for want of cpu or memory, which are cheaper; release so many to bring it up to the lower end; keep. cost: of so many devices in credits, if they are in use for a time as long as period: devices x hours x the price per GPU-hour that is in force, for spot where there is no other; NULL without a price.
 Errors: UC401 no such pool; 22023 a period that is not more than 0, a target that is no band.';

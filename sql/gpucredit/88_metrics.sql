@@ -30,6 +30,8 @@ BEGIN ATOMIC
 		('replays_total', 'counter', 'Calls that returned a stored result.'),
 		('lock_waits_total', 'counter', 'Calls that waited for a lock.'),
 		('denials_total', 'counter', 'What was denied, by operation and reason.'),
+		('spent_credits_total', 'counter', 'Credits that calls spent, by operation; of those that were rolled back, too.'),
+		('refunded_credits_total', 'counter', 'Spent credits that calls refunded, by operation; of those that were rolled back, too.'),
 		('uncollected_credits_total', 'counter', 'Credits that runs cost and nobody paid, by operation and reason: wall_limit (past it), no_credit.'),
 		('errors_total', 'counter', 'Calls that failed, by operation and SQLSTATE.'),
 		('internal_errors_total', 'counter', 'Calls that failed by the machine or by stored data (SQLSTATE 53..., 58..., XX...).'),
@@ -289,7 +291,13 @@ COMMENT ON FUNCTION gpucredit.metric_samples(text[]) IS
 CREATE VIEW gpucredit.metrics AS
 	SELECT * FROM gpucredit.metric_samples();
 COMMENT ON VIEW gpucredit.metrics IS
-'What a monitoring system asks: a row a sample, with Prometheus'' names, types and units. Counters need the library in shared_preload_libraries, and begin anew when the server starts';
+'What a monitoring system asks: a row a sample, with Prometheus'' names, types and units. Counters need the library in shared_preload_libraries, and begin again when the server starts';
+COMMENT ON COLUMN gpucredit.metrics.family IS 'The metric.';
+COMMENT ON COLUMN gpucredit.metrics.name IS 'Of the sample.';
+COMMENT ON COLUMN gpucredit.metrics.type IS 'Prometheus'' type of it.';
+COMMENT ON COLUMN gpucredit.metrics.labels IS 'Of the sample.';
+COMMENT ON COLUMN gpucredit.metrics.value IS 'Of the sample, in the unit that the name ends in.';
+COMMENT ON COLUMN gpucredit.metrics.help IS 'What the metric is.';
 
 /* Backslash, quote and newline are what the format has escapes for. */
 CREATE FUNCTION gpucredit.metric_labels(labels jsonb) RETURNS text

@@ -75,12 +75,12 @@ BEGIN
 	IF s.since <= kept THEN		/* nobody asked for so long ago */
 		s.since := kept + interval '1 us';
 	END IF;
-	SELECT array_agg(a.org) FILTER (WHERE v.sees),
-		array_agg(a.account) FILTER (WHERE v.sees),
-		min(a.org) FILTER (WHERE NOT v.sees)
+	SELECT array_agg(a.org) FILTER (WHERE v.may_read),
+		array_agg(a.account) FILTER (WHERE v.may_read),
+		min(a.org) FILTER (WHERE NOT v.may_read)
 	INTO s.orgs, s.accounts, hidden
 	FROM gpucredit.account a
-		CROSS JOIN LATERAL gpucredit.sees(a.org, a.account) AS v (sees)
+		CROSS JOIN LATERAL gpucredit.may_read(a.org, a.account) AS v (may_read)
 	WHERE a.org = report_about.org OR report_about.org IS NULL;
 	s.narrow := hidden IS NOT NULL;
 	IF s.orgs IS NULL AND (org IS NOT NULL OR s.narrow) THEN
@@ -128,11 +128,29 @@ CREATE TYPE gpucredit.report_line AS (kind text, org text, account text,
 COMMENT ON TYPE gpucredit.report_line IS
 'What was spent and refunded in one bar of a report.';
 
+/* Organisations that may have something in it. */
+CREATE FUNCTION gpucredit.report_scope_orgs(scope gpucredit.report_scope)
+RETURNS text[]
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN (scope).org IS NOT NULL THEN ARRAY[(scope).org]
+		WHEN (scope).narrow THEN (SELECT array_agg(DISTINCT o.org)
+			FROM unnest((scope).orgs) AS o (org))
+		ELSE (SELECT array_agg(a.org::text) FROM gpucredit.account a
+			WHERE a.account = '') END;
+END;
+COMMENT ON FUNCTION gpucredit.report_scope_orgs(gpucredit.report_scope) IS
+'report_html: the organisations it is of.';
+
 /*
  * Settlements name their attempt; a refund names the job and the hold, and is
  * for what the hold's attempt ran on, as in spend_line().  What is refunded may
  * be spent again, so sums are numeric: those of one bucket, too, may pass what
  * credits hold.
+ *
+ * What a bar adds to accruals is what all runs had accrued at its end, less
+ * what they had at its beginning.  So runs are added up instant by instant; only
+ * at the ends of the time does each account count by itself.
  */
 CREATE FUNCTION gpucredit.report_lines(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_line
@@ -143,6 +161,12 @@ AS $$
 DECLARE
 	first timestamptz := gpucredit.report_first(scope);
 	step interval := gpucredit.report_step(scope);
+	until timestamptz := CASE WHEN scope.until >= scope.at THEN 'infinity'
+		ELSE scope.until END;
+	orgs text[] := gpucredit.report_scope_orgs(scope);
+	ends timestamptz[] := ARRAY[scope.since, until] || ARRAY(
+		SELECT b.bin FROM gpucredit.report_bins(scope) b
+		WHERE b.bin > scope.since);
 BEGIN
 	RETURN QUERY
 	SELECT CASE WHEN grouping(g.bin) = 1 THEN 'account'
@@ -172,16 +196,40 @@ BEGIN
 				AND (NOT scope.narrow OR (e.org::text, e.account::text) IN (
 					SELECT * FROM unnest(scope.orgs, scope.accounts)))
 			OFFSET 0) e		/* so that groups are not taken to be many */
-		GROUP BY 1, 2, 3, 4, 5) g
+		GROUP BY 1, 2, 3, 4, 5
+		UNION ALL
+		SELECT x.org, x.account, x.item, x.gpu_type, v.bin, v.billed, 0
+		FROM (SELECT x.org, x.item, a.gpu_type, x.instant,
+				x.owner AS account, sum(x.billed) AS billed
+			FROM (SELECT x.*, CASE WHEN scope.org IS NOT NULL THEN x.account
+						END AS item,
+					CASE WHEN x.instant IN (scope.since, until)
+						THEN x.account END AS owner
+				FROM gpucredit.accrued_at(orgs, ends) x
+				WHERE NOT scope.narrow OR (x.org, x.account) IN (
+					SELECT * FROM unnest(scope.orgs, scope.accounts))) x
+				JOIN gpucredit.attempt a ON a.org = x.org AND a.job = x.job
+					AND a.attempt = x.attempt
+			GROUP BY 1, 2, 3, 4, 5) x
+			CROSS JOIN LATERAL (VALUES
+				(CASE WHEN x.instant < until THEN date_bin(step, x.instant,
+					first) END, - x.billed),
+				(CASE WHEN x.instant > scope.since THEN date_bin(step,
+					least(x.instant, scope.until) - interval '1 us', first)
+					END, x.billed)) AS v (bin, billed)
+		WHERE v.bin IS NOT NULL) g
 	GROUP BY GROUPING SETS ((g.org, g.account), (g.org, g.item, g.bin),
-		(g.gpu_type, g.bin), (g.bin));
+		(g.gpu_type, g.bin), (g.bin))
+	HAVING (grouping(g.bin) = 0 OR g.account IS NOT NULL)
+		AND (sum(g.spent) <> 0 OR sum(g.refunded) <> 0);
 END
 $$;
 COMMENT ON FUNCTION gpucredit.report_lines(gpucredit.report_scope) IS
 'report_html: what was spent and refunded in the time. By kind: account, all of each account; series, of each bar, by organisation, or by account of the one told of; type, by GPU type (NULL: callers'' own holds); time, in all.';
 
 CREATE TYPE gpucredit.report_hours_line AS (org text, account text,
-	gpu_type text, hours numeric, attempts bigint);
+	gpu_type text, hours numeric, attempts bigint, going bigint,
+	uncollected numeric);
 COMMENT ON TYPE gpucredit.report_hours_line IS
 'The GPU-hours of an account in a report''s time.';
 
@@ -191,22 +239,40 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1000
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
+DECLARE
+	until timestamptz := CASE WHEN scope.until >= scope.at THEN 'infinity'
+		ELSE scope.until END;
 BEGIN
 	RETURN QUERY
-	SELECT a.org::text, a.account::text, a.gpu_type,
-		round(sum(extract(epoch FROM a.elapsed) * (a.gpus * a.share))
-			/ 3600000, 6), count(*)
-	FROM gpucredit.attempt a
-	WHERE (scope.org IS NULL OR a.org = scope.org)
-		AND a.gpu_type IS NOT NULL
-		AND a.ended_at >= scope.since AND a.ended_at < scope.until
-		AND (NOT scope.narrow OR (a.org::text, a.account::text) IN (
-			SELECT * FROM unnest(scope.orgs, scope.accounts)))
+	SELECT h.org, h.account, h.gpu_type, round(sum(h.hours) / 3600000, 6),
+		sum(h.ended + h.going)::bigint, sum(h.going)::bigint,
+		sum(h.uncollected)
+	FROM (SELECT x.org, x.account, x.gpu_type,
+			sum(extract(epoch FROM x.elapsed) * x.share_gpus) * 1000 AS hours,
+			count(*) FILTER (WHERE NOT x.late) AS ended, 0 AS going,
+			sum(x.uncollected) AS uncollected
+		FROM gpucredit.run_end(gpucredit.report_scope_orgs(scope),
+			scope.since, scope.until) x
+		WHERE NOT scope.narrow OR (x.org, x.account) IN (
+			SELECT * FROM unnest(scope.orgs, scope.accounts))
+		GROUP BY 1, 2, 3
+		UNION ALL
+		SELECT x.org, x.account, a.gpu_type, sum(c.sign
+				* extract(epoch FROM x.elapsed) * (a.gpus * a.share)),
+			0, count(*) FILTER (WHERE c.sign > 0), 0.000000
+		FROM (VALUES (scope.since, -1), (until, 1)) AS c (instant, sign)
+			JOIN gpucredit.accrued_at(gpucredit.report_scope_orgs(scope),
+				ARRAY[scope.since, until]) x ON x.instant = c.instant
+			JOIN gpucredit.attempt a ON a.org = x.org AND a.job = x.job
+				AND a.attempt = x.attempt
+		WHERE NOT scope.narrow OR (x.org, x.account) IN (
+			SELECT * FROM unnest(scope.orgs, scope.accounts))
+		GROUP BY 1, 2, 3) h
 	GROUP BY 1, 2, 3;
 END
 $$;
 COMMENT ON FUNCTION gpucredit.report_hours(gpucredit.report_scope) IS
-'report_html: GPU hours of the attempts that ended in the time, by account and GPU type.';
+'report_html: GPU-hours used in the time, by account and GPU type (NULL: runs without GPUs), of how many runs, how many of these were not over at its end, and what no credit covered of them.';
 
 /* Use of the devices */
 
@@ -410,8 +476,8 @@ COMMENT ON FUNCTION gpucredit.report_held(gpucredit.report_scope) IS
 
 /*
  * Spend a day, of the last 7 UTC days and of today so far, since the account
- * is there; of a day at least.  From the days that upkeep keeps, and what it
- * has not folded.
+ * is there; of a day at least.  From the days that upkeep keeps, what it has
+ * not folded, and what runs have accrued.
  */
 CREATE FUNCTION gpucredit.spend_rate(orgs text[], accounts text[],
 	at timestamptz)
@@ -421,25 +487,55 @@ LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT a.org, a.account, coalesce(s.today, 0), coalesce(s.week, 0),
-		round(coalesce(s.week, 0) / d.days, 6)
-	FROM unnest(spend_rate.orgs, spend_rate.accounts) AS v (org, account)
-		JOIN gpucredit.account a ON a.org = v.org AND a.account = v.account
-		CROSS JOIN LATERAL (SELECT gpucredit.utc_day(spend_rate.at) AS today) t
-		CROSS JOIN LATERAL (SELECT greatest(1, extract(epoch FROM spend_rate.at
-			- greatest((t.today - 7)::timestamp AT TIME ZONE 'UTC',
-				a.created_at)) / 86400) AS days) d
-		CROSS JOIN LATERAL (
-			SELECT sum(p.spent) FILTER (WHERE p.day = t.today) AS today,
-				sum(p.spent) AS week
-			FROM (SELECT s.day, s.spent FROM gpucredit.spend_day s
-				WHERE s.org = a.org AND s.account = a.account
-					AND s.day BETWEEN t.today - 7 AND t.today
-				UNION ALL
-				SELECT s.day, s.spent::numeric FROM gpucredit.spend_delta s
-				WHERE s.org = a.org
-					AND gpucredit.is_below(s.account, a.account)
-					AND s.day BETWEEN t.today - 7 AND t.today) p) s;
+	WITH t AS MATERIALIZED (
+		SELECT d.today, d.today - 7 AS first,
+			gpucredit.utc_midnight(d.today) AS today_at,
+			gpucredit.utc_midnight(d.today - 7) AS first_at
+		FROM (SELECT gpucredit.utc_day(greatest(spend_rate.at,
+			'4700-01-01 00:00+00 BC')) AS today) d),
+	told AS MATERIALIZED (
+		SELECT a.org, a.account, greatest(1, extract(epoch FROM spend_rate.at
+			- greatest(t.first_at, a.created_at)) / 86400) AS days
+		FROM t CROSS JOIN unnest(spend_rate.orgs, spend_rate.accounts)
+				AS v (org, account)
+			JOIN gpucredit.account a ON a.org = v.org
+				AND a.account = v.account),
+	used AS (		/* by accounts themselves */
+		SELECT d.org, d.account, d.day, d.spent::numeric AS spent
+		FROM t JOIN gpucredit.spend_delta d ON d.day BETWEEN t.first AND t.today
+		WHERE d.org IN (SELECT o.org FROM told o)
+		UNION ALL
+		SELECT x.org, x.account, v.day, v.spent
+		FROM t
+			CROSS JOIN LATERAL gpucredit.accrued_at(
+				ARRAY(SELECT DISTINCT o.org FROM told o),
+				ARRAY[t.first_at, t.today_at, 'infinity']) x
+			CROSS JOIN LATERAL (VALUES
+				(t.first_at, t.first, - x.billed),
+				(t.today_at, t.today - 1, x.billed),
+				(t.today_at, t.today, - x.billed),
+				('infinity', t.today, x.billed)) AS v (at, day, spent)
+		WHERE v.at = x.instant),
+	spend AS (
+		SELECT s.org, s.account, s.day, s.spent
+		FROM t CROSS JOIN told o
+			JOIN gpucredit.spend_day s ON s.org = o.org
+				AND s.account = o.account AND s.day BETWEEN t.first AND t.today
+		UNION ALL
+		SELECT u.org, p.account, u.day, u.spent
+		FROM (SELECT u.org, u.account, u.day, sum(u.spent) AS spent
+				FROM used u GROUP BY 1, 2, 3) u
+			CROSS JOIN LATERAL unnest(gpucredit.account_path(u.account))
+				AS p (account))
+	SELECT o.org, o.account, coalesce(s.today, 0), coalesce(s.week, 0),
+		round(coalesce(s.week, 0) / o.days, 6)
+	FROM told o
+		LEFT JOIN (SELECT s.org, s.account,
+				sum(s.spent) FILTER (WHERE s.day = t.today) AS today,
+				sum(s.spent) AS week
+			FROM t CROSS JOIN spend s
+			GROUP BY s.org, s.account) s
+			ON s.org = o.org AND s.account = o.account;
 END;
 COMMENT ON FUNCTION gpucredit.spend_rate(text[], text[], timestamptz) IS
 'What accounts and all below them spent, less refunds: on the UTC day of an instant until it, with the 7 days before, and of these a day on average, or since the account was created.';

@@ -52,6 +52,17 @@ END;
 COMMENT ON FUNCTION gpucredit.report_percent(numeric, numeric) IS
 'Internal: a part as a report writes it.';
 
+CREATE FUNCTION gpucredit.report_points(more numeric) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(CASE WHEN round(100 * report_points.more, 1) < 0
+		THEN '&minus;' ELSE '+' END
+		|| to_char(abs(100 * report_points.more), 'FM999999990.0')
+		|| '&nbsp;pp', '&ndash;');
+END;
+COMMENT ON FUNCTION gpucredit.report_points(numeric) IS
+'Internal: the difference of two parts as a report writes it, in percentage points.';
+
 CREATE FUNCTION gpucredit.report_time(span interval) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -156,7 +167,10 @@ END;
 COMMENT ON FUNCTION gpucredit.report_graph_cell(text) IS
 'Internal: a cell with a picture.';
 
-/* columns: "Name" a text, ">Name" a number, "~Name" a picture. */
+/*
+ * columns: "Name" a text, ">Name" a number, "~Name" a picture; NULL: none, as
+ * where it would be 0 in each row.
+ */
 CREATE FUNCTION gpucredit.report_table(name text, caption text,
 	columns text[], rows text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -169,7 +183,8 @@ BEGIN ATOMIC
 			CASE left(c.c, 1) WHEN '>' THEN ' class="n"'
 				WHEN '~' THEN ' class="g"' ELSE '' END,
 			ltrim(c.c, '>~')), '' ORDER BY c.n)
-		FROM unnest(report_table.columns) WITH ORDINALITY AS c (c, n)),
+		FROM unnest(report_table.columns) WITH ORDINALITY AS c (c, n)
+		WHERE c.c IS NOT NULL),
 		report_table.rows);
 END;
 COMMENT ON FUNCTION gpucredit.report_table(text, text, text[], text) IS

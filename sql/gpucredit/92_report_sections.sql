@@ -36,6 +36,19 @@ COMMENT ON FUNCTION gpucredit.report_bin_name(gpucredit.report_scope,
 	timestamptz) IS
 'report_html: a bar''s time.';
 
+/* What was spent is net, where nothing was refunded. */
+CREATE FUNCTION gpucredit.report_refunds(any_refund boolean, spent numeric,
+	refunded numeric) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN report_refunds.any_refund THEN
+		gpucredit.report_money_cell('Spent', 'spent', report_refunds.spent)
+		|| gpucredit.report_money_cell('Refunded', 'refunded',
+			report_refunds.refunded) ELSE '' END;
+END;
+COMMENT ON FUNCTION gpucredit.report_refunds(boolean, numeric, numeric) IS
+'report_html: what was spent and refunded of a row, in a table with any refund.';
+
 /* As data, for machines. */
 CREATE FUNCTION gpucredit.report_stamp(at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -82,6 +95,9 @@ BEGIN ATOMIC
 	SELECT gpucredit.report_section('spend', 'Spend over time', CASE
 		WHEN a.spent = 0 AND a.refunded = 0
 			THEN 'Nothing was spent or refunded in this time.'
+		WHEN a.refunded = 0 THEN format('%s credits were spent, and nothing was'
+			' refunded. Most spend: %s.', gpucredit.report_money(a.spent),
+			a.peak)
 		ELSE format('%s credits were spent and %s refunded, %s net. Most net'
 			' spend: %s.', gpucredit.report_money(a.spent),
 			gpucredit.report_money(a.refunded), gpucredit.report_money(a.net),
@@ -101,19 +117,19 @@ BEGIN ATOMIC
 				> interval '7 days' THEN 'Mon YYYY' ELSE 'FMDD Mon' END) FROM b
 			WHERE b.n IN (0, (b.of - 1) / 2, b.of - 1) ORDER BY b.n))
 		|| gpucredit.report_more('The same in numbers', gpucredit.report_table(
-			'spend-days', 'Spent, refunded and net, in credits',
-			ARRAY['Time', '>Spent', '>Refunded', '>Net'],
+			'spend-days', CASE WHEN a.refunded = 0 THEN 'Net spend, in credits'
+				ELSE 'Spent, refunded and net, in credits' END,
+			ARRAY['Time', CASE WHEN a.refunded <> 0 THEN '>Spent' END,
+				CASE WHEN a.refunded <> 0 THEN '>Refunded' END, '>Net'],
 			(SELECT string_agg(format('<tr role="row" data-bin="%s">',
 					gpucredit.report_stamp(b.bin))
 				|| gpucredit.report_head(b.name)
-				|| gpucredit.report_money_cell('Spent', 'spent', b.spent)
-				|| gpucredit.report_money_cell('Refunded', 'refunded',
+				|| gpucredit.report_refunds(a.refunded <> 0, b.spent,
 					b.refunded)
 				|| gpucredit.report_money_cell('Net', 'net', b.net)
 				|| '</tr>', '' ORDER BY b.n) FROM b)
 			|| '<tr role="row" class="sum">' || gpucredit.report_head('In all')
-			|| gpucredit.report_money_cell('Spent', 'spent', a.spent)
-			|| gpucredit.report_money_cell('Refunded', 'refunded', a.refunded)
+			|| gpucredit.report_refunds(a.refunded <> 0, a.spent, a.refunded)
 			|| gpucredit.report_money_cell('Net', 'net', a.net) || '</tr>'))
 		|| report_spend.more END)
 	FROM axis a, bar;
@@ -239,7 +255,9 @@ BEGIN ATOMIC
 			max(l.spent - l.refunded) OVER () AS most, count(*) OVER () AS all
 		FROM unnest(report_spenders.lines) l WHERE l.kind = 'account'),
 	row AS (
-		SELECT t.*, coalesce(h.hours, 0) AS hours
+		SELECT t.*, coalesce(h.hours, 0) AS hours,
+			sum(t.refunded) OVER () <> 0 AS refunds,
+			sum(h.hours) OVER () > 0 AS ran
 		FROM top t
 			LEFT JOIN LATERAL (SELECT sum(h.hours) AS hours
 				FROM unnest(report_spenders.hours) h
@@ -252,7 +270,9 @@ BEGIN ATOMIC
 			gpucredit.report_percent(sum(r.net), max(r.total))) END,
 		CASE WHEN count(*) > 0 THEN gpucredit.report_table('top',
 			'Accounts that spent most, in credits', ARRAY['Account', '~Net',
-				'>Net', '>Spent', '>Refunded', '>GPU-hours'],
+				'>Net', CASE WHEN bool_or(r.refunds) THEN '>Spent' END,
+				CASE WHEN bool_or(r.refunds) THEN '>Refunded' END,
+				CASE WHEN bool_or(r.ran) THEN '>GPU-hours' END],
 			string_agg(format('<tr role="row" data-rank="%s" data-org="%s"'
 					' data-account="%s">', r.rank, gpucredit.html(r.org),
 					gpucredit.html(r.account))
@@ -265,11 +285,10 @@ BEGIN ATOMIC
 					|| ' of the largest', gpucredit.report_rect('bar', 0, 0,
 						1000 * r.net / r.most, 10)))
 				|| gpucredit.report_money_cell('Net', 'net', r.net)
-				|| gpucredit.report_money_cell('Spent', 'spent', r.spent)
-				|| gpucredit.report_money_cell('Refunded', 'refunded',
-					r.refunded)
-				|| gpucredit.report_cell('GPU-hours', to_char(r.hours,
-					'FM999,999,999,990.0'), 'hours', r.hours::text)
+				|| gpucredit.report_refunds(r.refunds, r.spent, r.refunded)
+				|| CASE WHEN r.ran THEN gpucredit.report_cell('GPU-hours',
+					to_char(r.hours, 'FM999,999,999,990.0'), 'hours',
+					r.hours::text) ELSE '' END
 				|| '</tr>', '' ORDER BY r.rank)) END)
 	FROM row r;
 END;
@@ -284,7 +303,8 @@ CREATE FUNCTION gpucredit.report_waiting(scope gpucredit.report_scope,
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH w AS (
-		SELECT w.*, 1000 * ln(1 + extract(epoch FROM w.median))
+		SELECT w.*, sum(w.waiting) OVER () > 0 AS any_waiting,
+			1000 * ln(1 + extract(epoch FROM w.median))
 				/ m.most AS m, 1000 * ln(1 + extract(epoch FROM w.p95)) / m.most
 				AS p, 1000 * ln(1 + extract(epoch FROM w.longest)) / m.most
 				AS l, m.most
@@ -295,11 +315,14 @@ BEGIN ATOMIC
 				FROM unnest(report_waiting.waits) x) m),
 	mark AS (
 		SELECT string_agg(format('<line class="grid" x1="%s" x2="%s" y1="0"'
-				' y2="100"/>', t.x, t.x), '' ORDER BY t.x) AS lines
-		FROM (SELECT trim_scale(round(1000 * ln(1 + s.s) / max(w.most), 1))
-				AS x
-			FROM unnest(ARRAY[60, 3600, 86400, 604800]::numeric[]) AS s (s), w
-			GROUP BY s.s HAVING ln(1 + s.s) <= max(w.most)) t)
+				' y2="100"/>', t.x, t.x), '' ORDER BY t.x) AS lines,
+			string_agg(format('<span style="left:%s%%">%s</span>',
+				trim_scale(round(t.x / 10, 2)), t.name), '' ORDER BY t.x) AS names
+		FROM (SELECT s.name, trim_scale(round(1000 * ln(1 + s.s)
+				/ max(w.most), 1)) AS x
+			FROM (VALUES (60::numeric, '1&nbsp;min'), (3600, '1&nbsp;h'),
+				(86400, '1&nbsp;d'), (604800, '1&nbsp;w')) AS s (s, name), w
+			GROUP BY s.s, s.name HAVING ln(1 + s.s) <= max(w.most)) t)
 	SELECT gpucredit.report_section('waits', 'Waiting, by tier', CASE
 		WHEN coalesce(sum(w.started + w.waiting), 0) = 0
 			THEN 'No job was submitted in this time.'
@@ -311,8 +334,10 @@ BEGIN ATOMIC
 			gpucredit.report_table('waits-table',
 			'Thick bar: median. Thin bar: 95 in 100 jobs. Mark: the longest.'
 			' Lines at 1 minute, 1 hour, 1 day and 1 week, logarithmic.',
-			ARRAY['Tier', '~Wait', '>Started', '>Median', '>95 in 100',
-				'>Longest', '>Waiting now'],
+			ARRAY['Tier', '~Wait<span class="scale" aria-hidden="true">'
+				|| (SELECT coalesce(m.names, '') FROM mark m) || '</span>',
+				'>Started', '>Median', '>95 in 100', '>Longest',
+				CASE WHEN bool_or(w.any_waiting) THEN '>Waiting now' END],
 			string_agg(format('<tr role="row" data-tier="%s">',
 				gpucredit.html(w.tier))
 			|| gpucredit.report_head('<bdi>' || gpucredit.html(
@@ -336,10 +361,11 @@ BEGIN ATOMIC
 			|| gpucredit.report_cell('Longest',
 				gpucredit.report_time(w.longest), 'longest',
 				extract(epoch FROM w.longest)::text)
-			|| gpucredit.report_cell('Waiting now', to_char(w.waiting,
-				'FM999,999,999,990') || CASE WHEN w.waiting > 0 THEN ', up to '
+			|| CASE WHEN w.any_waiting THEN gpucredit.report_cell('Waiting now',
+				to_char(w.waiting, 'FM999,999,999,990') || CASE
+				WHEN w.waiting > 0 THEN ', up to '
 				|| gpucredit.report_time(w.waiting_longest) ELSE '' END,
-				'waiting', w.waiting::text)
+				'waiting', w.waiting::text) ELSE '' END
 			|| '</tr>', '' ORDER BY w.n)) END)
 	FROM w;
 END;

@@ -2,13 +2,38 @@
  * 93_report_state.sql: the sections of report_html() on what is now and on
  * the devices: balance, use, fairness.
  */
+/*
+ * A rate is of the last 7 days; of an organisation that is younger, of as
+ * many as it is there.
+ */
+CREATE FUNCTION gpucredit.report_known(scope gpucredit.report_scope,
+	owners gpucredit.report_owner[], OUT young bigint, OUT span interval)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT count(*), min(k.span)
+	FROM (SELECT (scope).at - min(a.created_at) AS span
+		FROM unnest(report_known.owners) o
+			JOIN gpucredit.account a ON a.org = o.org
+				AND CASE WHEN (scope).narrow
+					THEN (a.org::text, a.account::text) IN (SELECT *
+						FROM unnest((scope).orgs, (scope).accounts))
+					ELSE a.account = '' END
+		WHERE o.account IS NULL
+		GROUP BY o.org) k
+	WHERE k.span < interval '7 days';
+END;
+COMMENT ON FUNCTION gpucredit.report_known(gpucredit.report_scope,
+	gpucredit.report_owner[]) IS
+'report_html: of how many organisations the forecast is from less than a week, and the shortest of these times.';
+
 /* Of the next 14, 30 or 90 days: as many as there is something to see. */
 CREATE FUNCTION gpucredit.report_outlook(scope gpucredit.report_scope,
 	owners gpucredit.report_owner[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH o AS MATERIALIZED (
-		SELECT row_number() OVER () AS id, o.available::float8 AS available,
+		SELECT row_number() OVER () AS id, o.org,
+			o.available::float8 AS available,
 			greatest(o.per_day, 0)::float8 AS per_day, o.expiries, o.amounts,
 			o.runs_out
 		FROM unnest(report_outlook.owners) o WHERE o.account IS NULL),
@@ -56,14 +81,42 @@ BEGIN ATOMIC
 				FROM e.t - (scope).at) / (86400 * span.days), 0)) AS x
 				FROM span) x
 		WHERE x.x <= 1000),
-	out AS (
-		SELECT o.runs_out, trim_scale(round(100 * extract(epoch FROM o.runs_out
-			- (scope).at) / (86400 * s.days), 1)) AS x
-		FROM o, span s WHERE (SELECT count(*) FROM o) = 1
-			AND o.runs_out < (scope).at + s.days * interval '1 day')
+	/* the first lines have words, one below the other so that none is hidden */
+	out AS MATERIALIZED (
+		SELECT o.org, o.runs_out AS t, count(*) OVER () AS of, row_number()
+			OVER (ORDER BY o.runs_out, o.org COLLATE "C") AS n
+		FROM o, span s
+		WHERE o.available > 0
+			AND o.runs_out < (scope).at + s.days * interval '1 day'
+		ORDER BY n LIMIT 4),
+	expiry AS (
+		SELECT e.t, row_number() OVER (ORDER BY e.t) AS n
+		FROM (SELECT DISTINCT e.t FROM o, span s,
+				LATERAL unnest(o.expiries) AS e (t)
+			WHERE e.t <= (scope).at + s.days * interval '1 day') e
+		ORDER BY n LIMIT 4),
+	word AS (
+		SELECT string_agg(format('<span class="mark%s%s"'
+				' style="left:%s%%;top:%srem">%s</span>', w.class,
+			CASE WHEN x.x > 50 THEN ' left' ELSE '' END, x.x, 1.375 * w.row,
+			w.words), '' ORDER BY w.row) AS words
+		FROM (SELECT u.n - 1 AS row, u.t, '' AS class,
+				CASE WHEN (SELECT count(*) FROM o) > 1
+					THEN gpucredit.report_name(scope, u.org, NULL) || ' '
+					ELSE '' END || 'runs out '
+				|| gpucredit.report_day(gpucredit.utc_day(u.t)) AS words
+			FROM out u
+			UNION ALL
+			SELECT (SELECT count(*) FROM out) + e.n - 1, e.t, ' soon',
+				'expires ' || gpucredit.report_day(gpucredit.utc_day(e.t))
+			FROM expiry e) w
+			CROSS JOIN LATERAL (SELECT trim_scale(round(100 * extract(epoch
+				FROM w.t - (scope).at) / (86400 * s.days), 1)) AS x
+				FROM span s) x)
 	SELECT gpucredit.report_chart('wide', format('Credit available in the next'
-			' %s days, spent as in the last 7; dashed: something expires',
-			s.days),
+			' %s days, spent as in the last %s; dashed: something expires',
+			s.days, CASE WHEN k.young = (SELECT count(*) FROM o)
+				THEN gpucredit.report_time(k.span) ELSE '7' END),
 		gpucredit.report_svg('outlook-svg', 'area', 1000, 100,
 			format('Credit available in the next %s days', s.days), format(
 				'Now %s, after a third of it %s, after two thirds %s, at its'
@@ -74,17 +127,18 @@ BEGIN ATOMIC
 				l.points)
 			|| coalesce(m.lines, '')
 			|| format('<polyline class="line" points="%s"/>', l.points)
-			|| coalesce((SELECT format('<line class="out" x1="%s" x2="%s"'
-				' y1="0" y2="100"/>', 10 * out.x, 10 * out.x) FROM out), '')),
+			|| coalesce((SELECT string_agg(format('<line class="out" x1="%s"'
+				' x2="%s" y1="0" y2="100"/>', x.x, x.x), '' ORDER BY u.n)
+				FROM out u CROSS JOIN LATERAL (SELECT trim_scale(round(1000
+					* extract(epoch FROM u.t - (scope).at)
+					/ (86400 * s.days), 1)) AS x) x), '')),
 		0, a.high, a.tick,
 		ARRAY(SELECT to_char(((scope).at + n * s.days / 3.0 * interval '1 day')
 			AT TIME ZONE 'UTC', 'FMDD Mon')
 			FROM generate_series(0, 3) AS n ORDER BY n),
-		coalesce((SELECT format('<span class="mark%s" style="left:%s%%">'
-			'runs out %s</span>', CASE WHEN out.x > 50 THEN ' left' ELSE ''
-			END, out.x, gpucredit.report_day(gpucredit.utc_day(out.runs_out)))
-			FROM out), ''))
-	FROM axis a, line l, mark m, span s,
+		coalesce(w.words, ''))
+	FROM axis a, line l, mark m, span s, word w,
+		gpucredit.report_known(scope, report_outlook.owners) k,
 		(SELECT array_agg(point.rest ORDER BY point.n) AS a FROM point) p
 	WHERE a.most > 0;
 END;
@@ -93,22 +147,14 @@ COMMENT ON FUNCTION gpucredit.report_outlook(gpucredit.report_scope,
 'report_html: the chart of credit to come.';
 
 CREATE FUNCTION gpucredit.report_owner_row(scope gpucredit.report_scope,
-	owner gpucredit.report_owner, name text, class text) RETURNS text
+	owner gpucredit.report_owner, name text, class text, held boolean,
+	spends boolean) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format('<tr role="row"%s data-org="%s" data-account="%s">',
 			report_owner_row.class, gpucredit.html(coalesce((owner).org, '')),
 			gpucredit.html(coalesce((owner).account, '')))
 		|| gpucredit.report_head(report_owner_row.name)
-		|| gpucredit.report_money_cell('Available', 'available',
-			(owner).available)
-		|| CASE WHEN (owner).held IS NULL
-			THEN gpucredit.report_cell('Held', '&ndash;')
-			ELSE gpucredit.report_money_cell('Held', 'held', (owner).held) END
-		|| CASE WHEN (owner).per_day IS NULL
-			THEN gpucredit.report_cell('Spent a day', '&ndash;')
-			ELSE gpucredit.report_money_cell('Spent a day', 'per-day',
-				(owner).per_day) END
 		|| gpucredit.report_cell('Runs out', CASE
 			WHEN (owner).account IS NOT NULL OR (owner).org IS NULL
 				THEN '&ndash;'
@@ -121,11 +167,22 @@ BEGIN ATOMIC
 			ELSE coalesce(gpucredit.report_day(
 				gpucredit.utc_day((owner).runs_out)), 'not within 10 years')
 			END, 'runs-out', gpucredit.report_stamp((owner).runs_out))
+		|| gpucredit.report_money_cell('Available', 'available',
+			(owner).available)
+		|| CASE WHEN NOT report_owner_row.held THEN ''
+			WHEN (owner).held IS NULL
+			THEN gpucredit.report_cell('Held', '&ndash;')
+			ELSE gpucredit.report_money_cell('Held', 'held', (owner).held) END
+		|| CASE WHEN NOT report_owner_row.spends THEN ''
+			WHEN (owner).per_day IS NULL
+			THEN gpucredit.report_cell('Spent a day', '&ndash;')
+			ELSE gpucredit.report_money_cell('Spent a day', 'per-day',
+				(owner).per_day) END
 		|| '</tr>';
 END;
 COMMENT ON FUNCTION gpucredit.report_owner_row(gpucredit.report_scope,
-	gpucredit.report_owner, text, text) IS
-'report_html: one line of who has how much.';
+	gpucredit.report_owner, text, text, boolean, boolean) IS
+'report_html: one line of who has how much; with what is held and spent where anybody has any.';
 
 CREATE FUNCTION gpucredit.report_balance(scope gpucredit.report_scope,
 	owners gpucredit.report_owner[]) RETURNS text
@@ -150,9 +207,9 @@ BEGIN ATOMIC
 		SELECT string_agg(gpucredit.report_owner_row(scope,
 			ROW(s.org, s.account, s.available, s.held, s.per_day, s.expiries,
 				s.amounts, s.runs_out)::gpucredit.report_owner,
-			gpucredit.report_name(scope, s.org, s.account), ''), ''
-			ORDER BY s.n) AS rows
-		FROM shown s),
+			gpucredit.report_name(scope, s.org, s.account), '',
+			t.held <> 0, t.per_day <> 0), '' ORDER BY s.n) AS rows
+		FROM shown s, total t),
 	ahead AS (
 		SELECT x.t, o.org, o.account, sum(x.amount) AS amount
 		FROM o CROSS JOIN LATERAL unnest(o.expiries, o.amounts)
@@ -170,29 +227,38 @@ BEGIN ATOMIC
 		ELSE format('At what was spent a day lately, the credit is used up or'
 			' expired on %s.', gpucredit.report_day(
 				gpucredit.utc_day(t.runs_out))) END
+		|| CASE WHEN k.young = 0 OR t.available = 0 OR t.per_day = 0 THEN ''
+			WHEN k.young = t.owners THEN format(' The forecast is from less'
+				' than a week: %s.', gpucredit.report_time(k.span))
+			ELSE format(' The forecast for %s of them is from less than a'
+				' week.', k.young) END
 		|| format(' As of %s UTC.', gpucredit.report_instant((scope).at)),
 		coalesce(gpucredit.report_outlook(scope, report_balance.owners), '')
 		|| gpucredit.report_table('balances',
 			'Credit in active buckets, credit in open holds, and spend a day'
-			' over the last 7 days',
-			ARRAY['Whose', '>Available', '>Held', '>Spent a day', '>Runs out'],
+			' over the last 7 days, or since there is an account',
+			ARRAY['Whose', '>Runs out', '>Available',
+				CASE WHEN t.held <> 0 THEN '>Held' END,
+				CASE WHEN t.per_day <> 0 THEN '>Spent a day' END],
 			coalesce(r.rows, '')
 			|| CASE WHEN (scope).org IS NULL AND t.owners > 15
 				THEN '<tr role="row">' || gpucredit.report_head((t.owners - 15)
 					|| ' others') || (SELECT
-					gpucredit.report_money_cell('Available', 'available',
+					gpucredit.report_cell('Runs out', 'later')
+					|| gpucredit.report_money_cell('Available', 'available',
 						sum(o.available))
-					|| gpucredit.report_money_cell('Held', 'held', sum(o.held))
-					|| gpucredit.report_money_cell('Spent a day', 'per-day',
-						sum(o.per_day))
-					|| gpucredit.report_cell('Runs out', 'later')
+					|| CASE WHEN t.held <> 0 THEN gpucredit.report_money_cell(
+						'Held', 'held', sum(o.held)) ELSE '' END
+					|| CASE WHEN t.per_day <> 0
+						THEN gpucredit.report_money_cell('Spent a day',
+						'per-day', sum(o.per_day)) ELSE '' END
 					FROM o WHERE o.n > 15 AND o.account IS NULL) || '</tr>'
 				ELSE '' END
 			|| gpucredit.report_owner_row(scope, ROW(CASE
 				WHEN t.owners = 1 THEN (scope).org END, NULL, t.available,
 				t.held, t.per_day, NULL, NULL,
 				t.runs_out)::gpucredit.report_owner, 'In all',
-				' class="sum"'))
+				' class="sum"', t.held <> 0, t.per_day <> 0))
 		|| coalesce((SELECT gpucredit.report_table('expiries',
 			'Credit that expires, the next 12',
 			ARRAY['On (UTC)', 'Whose', '>When', '>Available now'],
@@ -210,7 +276,8 @@ BEGIN ATOMIC
 				a.account COLLATE "C"))
 			FROM ahead a HAVING count(*) > 0),
 			'<p class="none">Nothing of it expires.</p>'))
-	FROM total t, rows r;
+	FROM total t, rows r,
+		gpucredit.report_known(scope, report_balance.owners) k;
 END;
 COMMENT ON FUNCTION gpucredit.report_balance(gpucredit.report_scope,
 	gpucredit.report_owner[]) IS
@@ -262,14 +329,15 @@ BEGIN ATOMIC
 				round(c.busy / c.length, 2))
 			|| CASE WHEN c.supply > 0 THEN ', '
 				|| round(100 * c.part, 1) || ' %' ELSE '' END), ''
-			ORDER BY c.row, c.hour) AS cells
+			ORDER BY c.row, c.hour) AS cells,
+			(SELECT max(r.least) >= 0.005 FROM row r) AS quiet
 		FROM cell c)
 	SELECT gpucredit.report_section('use', 'Use of the devices',
 		CASE WHEN t.busy = 0 THEN 'No device was in use in this time.'
 		WHEN t.known THEN format('Of the devices there were, %s were given to'
-			' jobs: %s of %s on average.', gpucredit.report_percent(t.busy,
-				t.supply), round(t.busy / t.length, 1),
-			round(t.supply / t.length, 1))
+			' jobs: %s of %s devices on average.', gpucredit.report_percent(
+				t.busy, t.supply), round(t.busy / t.length, 1),
+			trim_scale(round(t.supply / t.length, 1)))
 		ELSE format('On average %s devices were given to jobs.',
 			round(t.busy / t.length, 2)) END,
 		CASE WHEN t.busy > 0 THEN format('<figure class="heat"><figcaption>'
@@ -304,19 +372,20 @@ BEGIN ATOMIC
 			'use-rows', 'Devices in use; device-hours in all',
 			ARRAY[CASE WHEN (scope).until - (scope).since
 				<= interval '35 days' THEN 'Day' ELSE 'Weekday' END,
-				'>Mean', '>Quietest hour', '>Busiest hour', '>Device-hours',
-				'>Of all'],
+				'>Mean', CASE WHEN d.quiet THEN '>Quietest hour' END,
+				'>Busiest hour', '>Device-hours',
+				CASE WHEN t.known THEN '>Of all' END],
 			(SELECT string_agg(format('<tr role="row" data-row="%s">', r.key)
 				|| gpucredit.report_head(r.label)
 				|| gpucredit.report_cell('Mean',
 					round(r.busy / r.length, 2)::text)
-				|| gpucredit.report_cell('Quietest hour',
-					round(r.least, 2)::text)
+				|| CASE WHEN d.quiet THEN gpucredit.report_cell('Quietest hour',
+					round(r.least, 2)::text) ELSE '' END
 				|| gpucredit.report_cell('Busiest hour', round(r.most, 2)::text)
 				|| gpucredit.report_cell('Device-hours', to_char(r.busy,
 					'FM999,999,999,990.0'), 'busy', round(r.busy, 6)::text)
-				|| gpucredit.report_cell('Of all', gpucredit.report_percent(
-					r.busy, r.supply))
+				|| CASE WHEN t.known THEN gpucredit.report_cell('Of all',
+					gpucredit.report_percent(r.busy, r.supply)) ELSE '' END
 				|| '</tr>', '' ORDER BY r.row) FROM row r))) END)
 	FROM total t, drawn d;
 END;
@@ -338,7 +407,7 @@ BEGIN ATOMIC
 	page AS (
 		SELECT s.pool, s.nth, gpucredit.report_table('shares-' || s.nth,
 			'Pool <bdi>' || gpucredit.html(s.pool) || '</bdi>: bar, what was'
-			' used; mark, what is due',
+			' used; mark, what is due; over or under in percentage points (pp)',
 			ARRAY['Whose', '~Used and due', '>Weight', '>Due', '>Used',
 				'>Over or under'],
 			string_agg(format('<tr role="row" data-pool="%s" data-org="%s"'
@@ -359,9 +428,8 @@ BEGIN ATOMIC
 			|| gpucredit.report_cell('Due', gpucredit.report_percent(s.due, 1))
 			|| gpucredit.report_cell('Used', gpucredit.report_percent(s.used,
 				1))
-			|| gpucredit.report_cell('Over or under', coalesce(CASE
-				WHEN s.used >= s.due THEN '+' ELSE '' END
-				|| gpucredit.report_percent(s.used - s.due, 1), '&ndash;'))
+			|| gpucredit.report_cell('Over or under',
+				gpucredit.report_points(s.used - s.due))
 			|| '</tr>', '' ORDER BY s.n)) AS part
 		FROM s WHERE s.n <= 12 AND s.nth <= 4 GROUP BY s.pool, s.nth)
 	SELECT gpucredit.report_section('fairness', 'Fairness', CASE

@@ -29,7 +29,7 @@ i{font-style:italic;color:var(--muted)}
 small{font-size:1em;color:var(--muted)}
 section,footer{border-top:2px solid var(--ink);margin-top:3rem;padding-top:1rem}
 footer{border-top-width:1px;font-size:.875rem}
-dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:1rem 1.5rem;margin:2rem 0 0;padding:1rem 0;border:solid var(--rule);border-width:1px 0}
+dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:1rem 1.5rem;margin:2rem 0 0;padding:1rem 0;border:solid var(--rule);border-width:1px 0}
 dt{color:var(--muted);font-size:.875rem}
 dd{margin:0;font-size:1.1875rem;font-variant-numeric:tabular-nums}
 dd.unit{font-size:.8125rem;color:var(--muted)}
@@ -38,11 +38,14 @@ caption,figcaption{text-align:left;color:var(--muted);font-size:.875rem;padding-
 th,td{text-align:left;padding:.375rem .75rem .375rem 0;border-bottom:1px solid var(--rule);vertical-align:middle;font-weight:400}
 thead th{color:var(--muted);font-size:.8125rem;border-bottom-color:var(--ink);vertical-align:bottom}
 th:last-child,td:last-child{padding-right:0}
-tbody th{font-weight:600;max-width:18rem;min-width:7rem}
+tbody th{font-weight:600;white-space:nowrap}
+tbody th bdi{display:inline-block;width:max-content;max-width:min(18rem,24vw);white-space:normal;vertical-align:top}
 .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 figcaption{padding-bottom:.75rem}
 .none{color:var(--muted);margin-top:1rem}
-.g{width:34%;min-width:8rem}
+.g{width:34%;min-width:7rem}
+.scale{display:block;position:relative;height:1.125rem}
+.scale span{position:absolute;transform:translateX(-50%);font-size:.75rem;white-space:nowrap}
 .sum th,.sum td{border-bottom:0;border-top:1px solid var(--ink);font-weight:600}
 .rank{display:inline-block;min-width:1.25rem;color:var(--muted);font-weight:400;font-variant-numeric:tabular-nums}
 .warn{color:var(--warn);font-weight:600}
@@ -69,7 +72,8 @@ figcaption,.key{grid-column:1/-1}
 .y,.plot{position:relative}
 .y span{position:absolute;right:0;transform:translateY(50%);font-size:.75rem;line-height:1;color:var(--muted);font-variant-numeric:tabular-nums}
 .x{grid-column:2;display:flex;justify-content:space-between;font-size:.75rem;color:var(--muted);padding-top:.375rem}
-.mark{position:absolute;top:0;padding:0 .375rem;font-size:.8125rem;font-weight:600;color:var(--warn);background:var(--paper)}
+.mark{position:absolute;max-width:70%;margin:0 2px;padding:0 .375rem;font-size:.8125rem;font-weight:600;white-space:nowrap;overflow:hidden;text-overflow:ellipsis;color:var(--warn);background:var(--paper)}
+.mark.soon{font-weight:400;color:var(--muted)}
 .mark.left{transform:translateX(-100%)}
 .rows span{display:block;height:1.25rem;line-height:1.25rem;font-size:.75rem;color:var(--muted);text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .key{display:flex;flex-wrap:wrap;gap:.25rem 1rem;list-style:none;margin:.5rem 0 0;padding:0 0 0 3.75rem;font-size:.75rem;color:var(--muted)}
@@ -77,12 +81,13 @@ figcaption,.key{grid-column:1/-1}
 details{margin-top:.75rem;font-size:.9375rem}
 summary{color:var(--bar);cursor:pointer;padding:.25rem 0}
 summary:focus-visible{outline:2px solid var(--bar);outline-offset:2px}
-@media (max-width:40rem){
+@media (max-width:52rem){
 table,tbody,tr,th,td,caption{display:block}
 thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 table tr{border-bottom:1px solid var(--rule);padding:.5rem 0}
 th,td{border:0;padding:.0625rem 0}
-tbody th{max-width:none}
+tbody th,tbody th bdi{max-width:100%}
+tbody th .rank+bdi{max-width:calc(100% - 2rem)}
 td{display:flex;justify-content:space-between;align-items:baseline;gap:1rem}
 td[data-label]::before{content:attr(data-label);color:var(--muted);font-size:.875rem;font-weight:400;flex:none}
 .n{white-space:normal;text-align:right}
@@ -101,7 +106,7 @@ body,main{background:#fff}
 main{padding:0;max-width:none}
 body{font-size:10pt}
 table{font-size:9pt}
-tbody th{min-width:9rem}
+tbody th bdi{max-width:11rem}
 .g{width:20%;min-width:5rem}
 thead{break-after:avoid}
 tbody tr:first-child{break-before:avoid}
@@ -134,21 +139,40 @@ CREATE FUNCTION gpucredit.report_tiles(scope gpucredit.report_scope,
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT '<dl>' || gpucredit.report_tile('Net spend',
-			gpucredit.report_money(s.net), 'net', s.net::text, 'credits, less '
-				|| gpucredit.report_money(s.refunded) || ' refunded')
+	SELECT '<dl>' || gpucredit.report_tile('Days until empty', coalesce(
+			to_char(o.days, 'FM999,990.0'), '&ndash;'), 'days',
+			round(o.days, 6)::text, CASE
+			WHEN o.runs_out IS NULL THEN 'not within 10 years, as spent lately'
+			ELSE CASE WHEN o.owners > 1 THEN gpucredit.report_name(scope,
+					o.first, NULL) || ' first, ' ELSE '' END
+				|| gpucredit.report_day(gpucredit.utc_day(o.runs_out)) END
+			|| CASE WHEN o.empty > 0 AND o.empty < o.owners THEN '; '
+				|| o.empty || ' without credit' ELSE '' END)
+		|| gpucredit.report_tile('Net spend',
+			gpucredit.report_money(s.net), 'net', s.net::text, 'credits'
+				|| CASE WHEN s.refunded <> 0 THEN ', less '
+				|| gpucredit.report_money(s.refunded) || ' refunded'
+				ELSE '' END || CASE WHEN h.uncollected <> 0 THEN '; '
+				|| gpucredit.report_money(h.uncollected)
+				|| ' more not collected' ELSE '' END)
 		|| gpucredit.report_tile('Available now',
 			gpucredit.report_money(o.available), 'available',
-			o.available::text, 'credits, and '
-				|| gpucredit.report_money(o.held) || ' held')
+			o.available::text, 'credits' || CASE WHEN o.held <> 0
+				THEN ', and ' || gpucredit.report_money(o.held) || ' held'
+				ELSE '' END)
 		|| gpucredit.report_tile('GPU-hours', to_char(h.hours,
 			'FM999,999,999,990.0'), 'hours', h.hours::text,
 			to_char(h.attempts, 'FM999,999,999,990') || CASE h.attempts WHEN 1
-				THEN ' run' ELSE ' runs' END || ' that ended')
+				THEN ' run' ELSE ' runs' END
+			|| CASE WHEN h.going > 0 THEN ', ' || to_char(h.going,
+				'FM999,999,999,990') || ' of them not over' ELSE '' END
+			|| CASE WHEN h.without > 0 THEN ', and '
+				|| to_char(h.without, 'FM999,999,999,990') || ' without GPUs'
+				ELSE '' END)
 		|| CASE WHEN u.supply > 0 THEN gpucredit.report_tile('Devices in use',
 			gpucredit.report_percent(u.busy, u.supply), 'use',
 			round(u.busy / u.supply, 6)::text, 'on average, of '
-				|| round(u.supply / u.length, 1))
+				|| trim_scale(round(u.supply / u.length, 1)) || ' devices')
 		ELSE gpucredit.report_tile('Devices in use',
 			coalesce(round(u.busy / u.length, 2), 0)::text, 'use',
 			coalesce(round(u.busy / u.length, 6), 0)::text, 'on average') END
@@ -156,11 +180,28 @@ BEGIN ATOMIC
 	FROM (SELECT coalesce(sum(l.spent - l.refunded), 0.000000) AS net,
 			coalesce(sum(l.refunded), 0.000000) AS refunded
 		FROM unnest(report_tiles.lines) l WHERE l.kind = 'time') s,
-	(SELECT coalesce(sum(w.available), 0)::numeric(50, 6) AS available,
-			coalesce(sum(w.held), 0)::numeric(50, 6) AS held
-		FROM unnest(report_tiles.owners) w WHERE w.account IS NULL) o,
+	(SELECT w.*, extract(epoch FROM w.runs_out - (scope).at) / 86400 AS days
+		FROM (SELECT
+				coalesce(sum(w.available), 0)::numeric(50, 6) AS available,
+				coalesce(sum(w.held), 0)::numeric(50, 6) AS held,
+				count(*) AS owners,
+				count(*) FILTER (WHERE w.available <= 0) AS empty,
+				coalesce(min(w.runs_out) FILTER (WHERE w.available > 0),
+					min(w.runs_out) FILTER (WHERE NOT EXISTS (SELECT
+						FROM unnest(report_tiles.owners) v
+						WHERE v.account IS NULL AND v.available > 0)))
+					AS runs_out,
+				(array_agg(w.org ORDER BY w.available <= 0, w.runs_out,
+					w.org COLLATE "C"))[1] AS first
+			FROM unnest(report_tiles.owners) w WHERE w.account IS NULL) w) o,
 	(SELECT coalesce(sum(x.hours), 0.000000) AS hours,
-			coalesce(sum(x.attempts), 0) AS attempts
+			coalesce(sum(x.uncollected), 0.000000) AS uncollected,
+			coalesce(sum(x.attempts) FILTER (WHERE x.gpu_type IS NOT NULL), 0)
+				AS attempts,
+			coalesce(sum(x.going) FILTER (WHERE x.gpu_type IS NOT NULL), 0)
+				AS going,
+			coalesce(sum(x.attempts) FILTER (WHERE x.gpu_type IS NULL), 0)
+				AS without
 		FROM unnest(report_tiles.hours) x) h,
 	(SELECT sum(x.busy) AS busy, sum(x.supply) AS supply,
 			sum(x.length) AS length
@@ -184,10 +225,10 @@ BEGIN ATOMIC
 		' data-at="%s"><header><p class="over">GPU credit report</p>'
 		'<h1><bdi>%s</bdi></h1><p class="span">%s to %s UTC%s</p></header>'
 		|| chr(10) || '%s<footer><p>Made from the ledger on %s UTC. Credits are'
-		' exact, with all their 6 decimals. Spent is what was settled or'
-		' captured in this time, net is that less what was refunded in it;'
-		' what still runs is not in it yet. GPU-hours are of the runs that'
-		' ended in it. All days and hours are UTC.</p></footer></main></body>'
+		' exact, with all their 6 decimals. Spent is what was used in this time:'
+		' settled or captured, and by runs that go on as far as they were'
+		' metered; net is that less what was refunded in it. GPU-hours count'
+		' alike. All days and hours are UTC.</p></footer></main></body>'
 		'</html>' || chr(10),
 		n.name, gpucredit.report_style(), gpucredit.html(coalesce((scope).org,
 			'')), t.since, t.until, t.at, n.name,

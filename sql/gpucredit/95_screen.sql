@@ -199,7 +199,7 @@ Errors: UC401 no such pool; 22023.';
 CREATE FUNCTION gpucredit.queue_think(pool text)
 RETURNS TABLE (org text, job bigint, reason text, expected_at timestamptz)
 LANGUAGE c STABLE STRICT ROWS 1000
-AS 'MODULE_PATHNAME', 'gpucredit_queue_think';
+AS 'MODULE_PATHNAME', 'gpucredit_queue_plan';
 COMMENT ON FUNCTION gpucredit.queue_think(text) IS
 'queue, queue_reasons: what a cycle would find out of the jobs that take part in it, and when it expects them to start.';
 
@@ -251,12 +251,13 @@ BEGIN ATOMIC
 	FROM (SELECT gpucredit.now() AS at) c
 		CROSS JOIN LATERAL gpucredit.queued_jobs(queue.pool, c.at) q
 		LEFT JOIN gpucredit.tier t ON t.tier = q.tier
+	WHERE gpucredit.may_read(q.org, q.account)
 	ORDER BY q.expected_at, t.rank, q.waits DESC, q.org, q.job
 	LIMIT queue.most;
 END;
 COMMENT ON FUNCTION gpucredit.queue(text, int) IS
 E'The jobs of a pool that wait, at most so many (1 to 1000), and why; for \\watch. First those that devices are reserved for, by when they are expected to start, then by tier and how long they have waited.
-Result: names as a screen shows them; waits: in the queue so far; reason: what a cycle of now would find out, which is what explain() says in full; expected_at: when it would expect the job to start, NULL where it reserves nothing for it.
+Result: names as a screen shows them; waits: in the queue so far; reason: what a cycle of now would find out, which is what explain() says in full; expected_at: when it would expect the job to start, NULL where it reserves nothing for it. A tenant is told of the jobs of its own accounts alone, which says nothing of how many others wait, or before or after which.
 Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.queue_reasons_result AS (reason text, tier text,
@@ -311,19 +312,19 @@ E'Organisations by when their credit runs out, the first so many (1 to 1000); fo
 Result, in credits: available in active buckets, held, spent a day in the last 7 days; days left until it is used up or expired at that, NULL: not within ten years.
 Errors: 22023.';
 
-CREATE TYPE gpucredit.last_minute_result AS (what text, reason text,
+CREATE TYPE gpucredit.recent_events_result AS (what text, reason text,
 	jobs bigint, times bigint, latest timestamptz, org text, job bigint);
-COMMENT ON TYPE gpucredit.last_minute_result IS
+COMMENT ON TYPE gpucredit.recent_events_result IS
 'What was decided in the last minute: each kind of decision, how often, and its latest job.';
 
-CREATE FUNCTION gpucredit.last_minute(span interval DEFAULT '1 min')
-RETURNS SETOF gpucredit.last_minute_result
+CREATE FUNCTION gpucredit.recent_events(span interval DEFAULT '1 min')
+RETURNS SETOF gpucredit.recent_events_result
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 20
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_sense('span', last_minute.span::text,
-		last_minute.span > '0' AND last_minute.span <= '1 day',
+	SELECT gpucredit.require_sense('span', recent_events.span::text,
+		recent_events.span > '0' AND recent_events.span <= '1 day',
 		'is out of range', 'Pass more than 0, and at most a day.');
 	SELECT a.operation || ' ' || a.decision,
 		gpucredit.screen_name(a.reason, 40), count(DISTINCT (a.org, a.job)),
@@ -334,16 +335,16 @@ BEGIN ATOMIC
 	FROM (SELECT gpucredit.now() AS at) c
 		JOIN gpucredit.audit a		/* a span of numbers is few to the planner */
 			ON a.audit > (SELECT gpucredit.audit_before(gpucredit.now()
-				- last_minute.span))
+				- recent_events.span))
 			AND a.audit <= (SELECT max(l.audit) FROM gpucredit.audit l)
-			AND a.at > c.at - last_minute.span AND a.at <= c.at
+			AND a.at > c.at - recent_events.span AND a.at <= c.at
 	WHERE a.operation IN ('place', 'settle', 'requeue', 'fund', 'cancel',
 			'reap', 'heartbeat', 'check_nodes', 'drain', 'resume', 'reclaim')
 	GROUP BY a.operation, a.decision, gpucredit.screen_name(a.reason, 40)
 	ORDER BY a.operation = 'place' DESC, count(*) DESC, 1, 2
 	LIMIT 40;
 END;
-COMMENT ON FUNCTION gpucredit.last_minute(interval) IS
+COMMENT ON FUNCTION gpucredit.recent_events(interval) IS
 E'What the scheduler did in the last minute, or so far back (at most a day), and what became of jobs; for \\watch.
 Result: what was decided, why, of how many jobs and how often; when last, and of which job.
 Errors: 22023.';

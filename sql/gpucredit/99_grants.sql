@@ -76,13 +76,16 @@ TO gpucredit_admin, gpucredit_operator;
 GRANT EXECUTE ON FUNCTION			/* balances */
 	gpucredit.balance, gpucredit.buckets, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.budgets, gpucredit.denials,
-	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
-	gpucredit.top_jobs, gpucredit.invoice
+	gpucredit.statement, gpucredit.invoice
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor;
+
+GRANT EXECUTE ON FUNCTION			/* who spends what, as the page tells */
+	gpucredit.usage_by, gpucredit.top_spenders, gpucredit.top_jobs
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* screens */
 	gpucredit.cluster_map, gpucredit.queue, gpucredit.queue_reasons,
-	gpucredit.burn_rate, gpucredit.last_minute
+	gpucredit.burn_rate, gpucredit.recent_events
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit.report_html
@@ -96,16 +99,19 @@ TO gpucredit_admin, gpucredit_app;
 GRANT EXECUTE ON FUNCTION gpucredit.cancel
 TO gpucredit_admin, gpucredit_operator, gpucredit_app;
 
+GRANT EXECUTE ON FUNCTION gpucredit.log_wish, gpucredit.log_get
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_tenant;
+
 GRANT EXECUTE ON FUNCTION gpucredit.settle
 TO gpucredit_admin, gpucredit_app, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* metering */
 	gpucredit.meter, gpucredit.meter_batch, gpucredit.checkpoint,
-	gpucredit.resumed, gpucredit.part_ended
+	gpucredit.checkpoint_loaded, gpucredit.part_ended, gpucredit.log_put
 TO gpucredit_admin, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */
-	gpucredit.place, gpucredit.heartbeat
+	gpucredit.place, gpucredit.heartbeat, gpucredit.poke_addresses
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION gpucredit.plan
@@ -123,6 +129,7 @@ TO gpucredit_admin, gpucredit_operator;
 
 GRANT EXECUTE ON FUNCTION			/* what ends badly, and who sees to it */
 	gpucredit.set_retry_rule, gpucredit.reap_holds, gpucredit.check_nodes,
+	gpucredit.end_tenant_transactions,
 	gpucredit.install_jobs, gpucredit.remove_jobs, gpucredit.check_books
 TO gpucredit_admin, gpucredit_operator;
 
@@ -156,23 +163,24 @@ TO gpucredit_admin, gpucredit_auditor;
 
 GRANT SELECT ON gpucredit.metrics TO gpucredit_operator, pg_monitor;
 
-GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.tier
+GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.prices,
+	gpucredit.tier
 TO gpucredit_operator, gpucredit_app;
 
 /* who is told an alert's number alone looks it up */
 GRANT SELECT ON gpucredit.alert TO gpucredit_app;
 
 GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
-	gpucredit.attempt,
+	gpucredit.attempt, gpucredit.attempts,
 	gpucredit.attempt_gpu, gpucredit.directive, gpucredit.checkpoint,
 	gpucredit.retry_rule, gpucredit.cron_status, gpucredit.seals,
-	gpucredit.seal_status, gpucredit.departure, gpucredit.node_capacity, gpucredit.capacity,
+	gpucredit.seal_status, gpucredit.archive_batch, gpucredit.node_capacity, gpucredit.capacity,
 	gpucredit.queue_depth
 TO gpucredit_operator;
 
 /*
  * Tenants: the same functions as an application's, and rows of their own.
- * Functions see to it themselves (src/entry/tenant.c); what is selected goes
+ * Functions see to it themselves (src/api/tenant.c); what is selected goes
  * through a policy that only narrows, so that no other grant widens it.  It is
  * for every role: who reads for a tenant, by a view or SECURITY DEFINER, shows
  * it its own (but a superuser, whom no policy binds).
@@ -180,7 +188,7 @@ TO gpucredit_operator;
 GRANT EXECUTE ON FUNCTION gpucredit.bind_tenant, gpucredit.unbind_tenant
 TO gpucredit_admin;
 
-GRANT EXECUTE ON FUNCTION gpucredit.sees
+GRANT EXECUTE ON FUNCTION gpucredit.may_read
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 	gpucredit_auditor, gpucredit_tenant;
 
@@ -191,10 +199,12 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.history, gpucredit.explain,
-	gpucredit.report_html
+	gpucredit.queue, gpucredit.report_html
 TO gpucredit_tenant;
 
-GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.tier
+GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.prices,
+	gpucredit.tier, gpucredit.accounts, gpucredit.attempts,
+	gpucredit.entries, gpucredit.holds
 TO gpucredit_tenant;
 
 DO $tenant$
@@ -210,7 +220,7 @@ BEGIN
 			' FOR SELECT USING (true)', name);
 		EXECUTE format('CREATE POLICY tenants_own ON gpucredit.%I'
 			' AS RESTRICTIVE FOR SELECT'
-			' USING (gpucredit.sees(org, account))', name);
+			' USING (gpucredit.may_read(org, account))', name);
 		EXECUTE format('GRANT SELECT ON gpucredit.%I TO gpucredit_tenant',
 			name);
 	END LOOP;

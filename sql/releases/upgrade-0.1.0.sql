@@ -5,6 +5,10 @@
 -- new one.
 
 -- first
+ALTER TABLE gpucredit.budget_count RENAME TO budget_counter;
+ALTER TABLE gpucredit.budget_counter
+	RENAME CONSTRAINT budget_count_pkey TO budget_counter_pkey;
+ALTER TABLE gpucredit.attempt RENAME COLUMN starved TO extension_denied;
 DROP CAST (bigint AS gpucredit.credits);
 DROP CAST (integer AS gpucredit.credits);
 DROP INDEX gpucredit.attempt_live;
@@ -24,6 +28,10 @@ ALTER TABLE gpucredit.entry DROP CONSTRAINT entry_sound;
 DROP FUNCTION gpucredit.entry_is_sound(text, text, gpucredit.credits);
 DROP FUNCTION gpucredit.parts_are_sound(gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits);
 DROP FUNCTION gpucredit.bucket_is_sound(text, timestamptz, timestamptz, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits, gpucredit.credits);
+
+/* A driver's double is what they take now. */
+DROP FUNCTION gpucredit.meter(text, bigint, int, interval, bigint, real);
+DROP FUNCTION gpucredit.meter_batch(text[], bigint[], int[], interval[], bigint[], real[]);
 
 /* It takes one argument more. */
 DROP FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[]);
@@ -83,7 +91,7 @@ ALTER TABLE gpucredit.bucket
 	ADD COLUMN lent gpucredit.credits NOT NULL DEFAULT '0',
 	ADD COLUMN slices int NOT NULL DEFAULT 1,
 	ADD COLUMN spread int NOT NULL DEFAULT 0,
-	ADD COLUMN raised numeric(38, 6) NOT NULL DEFAULT 0;
+	ADD COLUMN credited_total numeric(38, 6) NOT NULL DEFAULT 0;
 
 -- at: CREATE TABLE gpucredit.hold
 ALTER TABLE gpucredit.hold
@@ -108,8 +116,8 @@ ALTER TABLE gpucredit.spend_delta ADD COLUMN day date;
 -- at: CREATE TABLE gpucredit.budget
 ALTER TABLE gpucredit.budget ADD COLUMN slices int NOT NULL DEFAULT 1;
 
--- at: CREATE TABLE gpucredit.budget_count
-ALTER TABLE gpucredit.budget_count
+-- at: CREATE TABLE gpucredit.budget_counter
+ALTER TABLE gpucredit.budget_counter
 	ADD COLUMN spread int NOT NULL DEFAULT 0,
 	ADD COLUMN made_at timestamptz NOT NULL DEFAULT '-infinity',
 	DROP CONSTRAINT budget_count_not_negative,
@@ -142,7 +150,9 @@ ALTER TABLE gpucredit.node
 ALTER TYPE gpucredit.heartbeat_result
 	ADD ATTRIBUTE reason text, ADD ATTRIBUTE save boolean,
 	ADD ATTRIBUTE traceparent text, ADD ATTRIBUTE nodes text[],
-	ADD ATTRIBUTE addresses text[], ADD ATTRIBUTE save_to text;
+	ADD ATTRIBUTE addresses text[], ADD ATTRIBUTE save_to text,
+	ADD ATTRIBUTE log jsonb, ADD ATTRIBUTE started_at timestamptz,
+	ADD ATTRIBUTE cpu_milli bigint, ADD ATTRIBUTE memory_mib bigint;
 
 -- at: CREATE TYPE gpucredit.meter_result
 ALTER TYPE gpucredit.meter_result ADD ATTRIBUTE save boolean;
@@ -188,17 +198,21 @@ ALTER TABLE gpucredit.attempt
 	ADD COLUMN progress_at timestamptz,
 	ADD COLUMN trace uuid,
 	ADD COLUMN ends_by timestamptz,
-	ADD COLUMN charged bigint,
-	ADD COLUMN due boolean NOT NULL DEFAULT false,
+	ADD COLUMN usage_charged bigint,
+	ADD COLUMN needs_cycle boolean NOT NULL DEFAULT false,
 	ADD COLUMN uncollected gpucredit.credits,
-	ADD COLUMN ended_by text;
+	ADD COLUMN ended_by text,
+	ADD COLUMN idle_since timestamptz,
+	ADD COLUMN late_at timestamptz,
+	ADD COLUMN late_elapsed interval,
+	ADD COLUMN late_uncollected gpucredit.credits;
 /* of what has ended before, nobody knows who said so: what was said stands */
 UPDATE gpucredit.attempt a
 SET ended_by = 'agent', uncollected = gpucredit.bill(a.per_gpu_hour, a.gpus,
 	a.share, a.elapsed, '9223372036854.775807') - a.billed
 WHERE a.ended_at IS NOT NULL;
 UPDATE gpucredit.attempt a
-SET tier = j.tier, due = a.surplus > '0' OR a.ended_at IS NOT NULL, saved_at = (SELECT c.at FROM gpucredit.checkpoint c
+SET tier = j.tier, needs_cycle = a.surplus > '0' OR a.ended_at IS NOT NULL, saved_at = (SELECT c.at FROM gpucredit.checkpoint c
 	WHERE c.org = a.org AND c.job = a.job AND c.attempt = a.attempt
 	ORDER BY c.step DESC LIMIT 1)
 FROM gpucredit.job j
@@ -218,7 +232,10 @@ ALTER TABLE gpucredit.attempt_gpu
 	ADD COLUMN started_at timestamptz,
 	ADD COLUMN saved_at timestamptz,
 	ADD COLUMN expected_end timestamptz,
-	ADD COLUMN limit_end timestamptz;
+	ADD COLUMN limit_end timestamptz,
+	ADD COLUMN gpu_memory_mib bigint NOT NULL DEFAULT 0;
+ALTER TABLE gpucredit.attempt_gpu
+	ALTER COLUMN gpu_memory_mib DROP DEFAULT;
 /* expected to run as long as it may, as nothing has been learnt yet */
 UPDATE gpucredit.attempt_gpu g
 SET account = a.account, tier = a.tier, preemptible = j.preemptible,
@@ -226,7 +243,11 @@ SET account = a.account, tier = a.tier, preemptible = j.preemptible,
 	max_gpus = gpucredit.gpureq_max_gpus(j.request),
 	started_at = a.started_at, saved_at = coalesce(a.saved_at, a.started_at),
 	expected_end = coalesce(a.started_at + a.wall_limit, 'infinity'),
-	limit_end = coalesce(a.started_at + a.wall_limit, 'infinity')
+	limit_end = coalesce(a.started_at + a.wall_limit, 'infinity'),
+	gpu_memory_mib = CASE g.share WHEN 1000 THEN 0 ELSE coalesce(
+		(SELECT min(ceil(m.floor::numeric / 1048576))
+			FROM unnest(j.offer_types, j.offer_memory) AS m (type, floor)
+			WHERE m.type = a.gpu_type), 0) END
 FROM gpucredit.attempt a
 	JOIN gpucredit.job j ON j.org = a.org AND j.job = a.job
 WHERE a.org = g.org AND a.job = g.job AND a.attempt = g.attempt;
@@ -250,13 +271,35 @@ ALTER TABLE gpucredit.directive
 -- at: CREATE TABLE gpucredit.checkpoint
 ALTER TABLE gpucredit.checkpoint ADD COLUMN bad_at timestamptz;
 
+-- at: CREATE INDEX usage_attempt
+DROP INDEX gpucredit.usage_attempt;
+-- as new
+
+-- at: CREATE TYPE gpucredit.usage_by_result
+ALTER TYPE gpucredit.usage_by_result
+	ADD ATTRIBUTE accrued numeric, ADD ATTRIBUTE keys jsonb;
+
+-- at: CREATE TYPE gpucredit.top_spenders_result
+ALTER TYPE gpucredit.top_spenders_result
+	ADD ATTRIBUTE organisation text, ADD ATTRIBUTE accrued numeric;
+
+-- at: CREATE TYPE gpucredit.top_jobs_result
+ALTER TYPE gpucredit.top_jobs_result
+	ADD ATTRIBUTE organisation text, ADD ATTRIBUTE accrued numeric;
+
+-- at: CREATE TYPE gpucredit.invoice_result
+ALTER TYPE gpucredit.invoice_result
+	ADD ATTRIBUTE accrued numeric, ADD ATTRIBUTE uncollected numeric;
+
 -- at: INSERT INTO gpucredit.retry_rule_builtin
 DELETE FROM gpucredit.retry_rule_builtin;
 -- as new
 
 -- last
+DROP FUNCTION gpucredit.spend_line(text, text, timestamptz, timestamptz);
+
 /* Each quota has its turn. */
-INSERT INTO gpucredit.quota_turn (org, account, gpu_type)
+INSERT INTO gpucredit.quota_lock (org, account, gpu_type)
 SELECT org, account, gpu_type FROM gpucredit.quota;
 
 /* The days that averages look at.  What is not folded yet has no day. */
@@ -289,7 +332,7 @@ WHERE l.org = a.org AND l.account = a.account AND l.limits <> '{}';
 
 /* Budgets there are; what they were before is not known. */
 INSERT INTO gpucredit.budget_log (org, account, period, at, amount, hard,
-	anew, entry)
+	is_new, entry)
 SELECT b.org, b.account, b.period, b.set_at, b.amount, b.hard, true,
 	coalesce((SELECT max(e.entry) FROM gpucredit.entry e
 		WHERE e.org = b.org AND e.at <= b.set_at), 0)

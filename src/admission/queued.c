@@ -21,8 +21,9 @@
  */
 #include "postgres.h"
 
-#include "admission/quota.h"
-#include "common/sql.h"
+#include "admission/quota_check.h"
+#include "util/row_location.h"
+#include "util/sql.h"
 
 #define SPARE_LEAST		64		/* less is not worth noting */
 
@@ -44,6 +45,16 @@ SQL_STATEMENT(quotas_spare, SPI_OK_UPDATE_RETURNING,
 			  " FROM (SELECT pg_catalog.unnest($3) AS n) u"
 			  " WHERE u.n = $4 AND q.org = $1 AND q.account = ($2)[u.n]"
 			  " AND q.gpu_type = '' RETURNING q.spare");
+/* one, which says where it is then; and one that is where it was said */
+#define QUOTA_SPARE(also) \
+	"UPDATE gpucredit.quota q SET cycle = q.cycle + 1," \
+	" spare = CASE WHEN q.spare > 0 THEN q.spare - 1 ELSE 0 END" \
+	" WHERE q.org = $1 AND q.account = $2 AND q.gpu_type = ''" also \
+	" RETURNING q.spare, q.ctid"
+SQL_STATEMENT(quota_spare_told, SPI_OK_UPDATE_RETURNING, "text, text",
+			  QUOTA_SPARE(""));
+SQL_STATEMENT(quota_spare_own, SPI_OK_UPDATE_RETURNING, "text, text, tid",
+			  QUOTA_SPARE(" AND q.ctid = $3"));
 SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[], int[]",
 			  "UPDATE gpucredit.quota q"
 			  " SET cycle = q.cycle + 1, spare = u.spare"
@@ -64,16 +75,27 @@ SQL_STATEMENT(queued_below, SPI_OK_SELECT, "text, text, text",
 			  QUEUED " AND j.account >= $3 AND j.account < $3 || '0'"
 			  " AND (j.account = $3 OR j.account >= $3 || '/')");
 
+/* Quotas on their way to be counted up. */
+typedef struct Sparing
+{
+	int			found;
+	int			spared;			/* the first so many */
+	ItemPointerData place;		/* of the last that was found */
+} Sparing;
+
 static bool all_spare(const char *org, const char *const *accounts, int n);
+static void spare_by_place(const char *org, const char *const *accounts,
+						   int n, Sparing *sparing);
 static bool see_spare(void *context, const Datum *values, const bool *nulls);
-static bool none_full(const AccountPath *path, const QuotaAsk *ask,
+static bool see_place(void *context, const Datum *values, const bool *nulls);
+static bool none_full(const AccountPath *path, const QuotaRequest *request,
 					  SqlResult quotas, int32 *spares);
 static SqlResult count_queued(const char *org, const char *account,
 							  const char *gpu_type);
 static int32 spare_of(int32 max_queued, int64 open);
 static void count_up(const AccountPath *path, SqlResult quotas,
 					 const int32 *spares);
-static bool accepts(const QuotaAsk *ask, const char *gpu_type);
+static bool accepts(const QuotaRequest *request, const char *gpu_type);
 
 /*
  * Do as many jobs wait as may?  If not, one more will: count it, in the rows
@@ -82,7 +104,7 @@ static bool accepts(const QuotaAsk *ask, const char *gpu_type);
  */
 bool
 QuotaQueueFull(const AccountPath *path, const List *quotas,
-			   const QuotaAsk *ask, bool supposed)
+			   const QuotaRequest *request, bool supposed)
 {
 	const char **limited = palloc(sizeof(char *) * list_length(quotas));
 	int			n = 0;
@@ -110,7 +132,7 @@ QuotaQueueFull(const AccountPath *path, const List *quotas,
 	SqlArgBool(&args, typed);
 	rows = SqlRun(supposed ? &quotas_look : &quotas_lock, &args);
 	spares = palloc(sizeof(int32) * (rows.n + 1));
-	if (!none_full(path, ask, rows, spares))
+	if (!none_full(path, request, rows, spares))
 		return true;
 	if (!supposed)
 		count_up(path, rows, spares);
@@ -126,12 +148,56 @@ static bool
 all_spare(const char *org, const char *const *accounts, int n)
 {
 	SqlArgs		args = {0};
-	int			spared = 0;
+	Sparing		sparing = {0};
 
-	SqlArgText(&args, org);
-	SqlArgTextArray(&args, accounts, n);
-	SqlEachInTurn(&quotas_spare, &args, n, see_spare, &spared);
-	return spared == n;
+	if (PlacesAreKept())
+		spare_by_place(org, accounts, n, &sparing);
+	else
+	{
+		SqlArgText(&args, org);
+		SqlArgTextArray(&args, accounts, n);
+		SqlEachInTurn(&quotas_spare, &args, n, see_spare, &sparing);
+	}
+	return sparing.spared == n;
+}
+
+/*
+ * The same by a statement for each, that looks where this transaction has left
+ * the quota.
+ */
+static void
+spare_by_place(const char *org, const char *const *accounts, int n,
+			   Sparing *sparing)
+{
+	for (int i = 0; i < n && sparing->spared == i; i++)
+	{
+		const char *names[] = {"quota", org, accounts[i]};
+		uint64		key = PlaceKey(names, lengthof(names), 0);
+		ItemPointer place = PlaceFind(key);
+		SqlArgs		args = {0};
+
+		SqlArgText(&args, org);
+		SqlArgText(&args, accounts[i]);
+		if (place != NULL)
+		{
+			SqlArg(&args, PointerGetDatum(place));
+			SqlEach(&quota_spare_own, &args, false, see_place, sparing);
+			args.n--;
+		}
+		if (sparing->found == i)
+			SqlEach(&quota_spare_told, &args, false, see_place, sparing);
+		if (sparing->found > i)
+			PlaceNote(key, &sparing->place);
+	}
+}
+
+static bool
+see_place(void *context, const Datum *values, const bool *nulls)
+{
+	Sparing    *sparing = context;
+
+	sparing->place = *(ItemPointer) DatumGetPointer(values[1]);
+	return see_spare(context, values, nulls);
 }
 
 /*
@@ -141,9 +207,12 @@ all_spare(const char *org, const char *const *accounts, int n)
 static bool
 see_spare(void *context, const Datum *values, const bool *nulls)
 {
+	Sparing    *sparing = context;
+
+	sparing->found++;
 	if (DatumGetInt32(values[0]) == 0)
 		return false;
-	(*(int *) context)++;
+	sparing->spared++;
 	return true;
 }
 
@@ -152,7 +221,8 @@ see_spare(void *context, const Datum *values, const bool *nulls)
  * may follow without a look.
  */
 static bool
-none_full(const AccountPath *path, const QuotaAsk *ask, SqlResult quotas,
+none_full(const AccountPath *path, const QuotaRequest *request,
+		  SqlResult quotas,
 		  int32 *spares)
 {
 	for (uint64 i = 0; i < quotas.n; i++)
@@ -162,7 +232,7 @@ none_full(const AccountPath *path, const QuotaAsk *ask, SqlResult quotas,
 		SqlResult	row;
 
 		spares[i] = 0;
-		if (!accepts(ask, type))
+		if (!accepts(request, type))
 			continue;
 		row = count_queued(path->org, SqlText(quotas, i, 1), type);
 		if (SqlInt8(row, 0, 1) >= max_queued)
@@ -224,13 +294,13 @@ count_up(const AccountPath *path, SqlResult quotas, const int32 *spares)
 }
 
 static bool
-accepts(const QuotaAsk *ask, const char *gpu_type)
+accepts(const QuotaRequest *request, const char *gpu_type)
 {
 	if (*gpu_type == '\0')
 		return true;
-	for (int t = 0; t < ask->ntypes; t++)
+	for (int t = 0; t < request->ntypes; t++)
 	{
-		if (strcmp(ask->gpu_types[t], gpu_type) == 0)
+		if (strcmp(request->gpu_types[t], gpu_type) == 0)
 			return true;
 	}
 	return false;

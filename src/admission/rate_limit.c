@@ -3,7 +3,7 @@
  * rate_limit.c
  *		set_rate_limit: how often an account may call.
  *
- * What is written here is a row; entry/rate.c makes it count, from the commit
+ * What is written here is a row; api/rate.c makes it count, from the commit
  * on.  Without our shared memory nothing could count, so a limit is refused.
  *
  * Locks: the limit's row.
@@ -15,16 +15,16 @@
 #include <math.h>
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/sql.h"
-#include "entry/entry.h"
-#include "entry/rate.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/sql.h"
+#include "api/api.h"
+#include "api/rate.h"
 #include "ledger/ledger.h"
 #include "shmem/segment.h"
 #include "types/clip.h"
 
-ENTRY_POINT(set_rate_limit);
+API_FUNCTION(set_rate_limit);
 
 SQL_STATEMENT(limit_upsert, SPI_OK_INSERT,
 			  "text, text, text, float8, int",

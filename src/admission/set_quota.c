@@ -4,23 +4,23 @@
  *		set_quota: limits on what an account and those below it may have.
  *
  * Locks: the account's row, the quota, then its turn, which cycles have
- * (sched/limit.c).
+ * (sched/sched_quota.c).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "ledger/ledger.h"
 #include "ledger/limits.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
 
-ENTRY_POINT(set_quota);
+API_FUNCTION(set_quota);
 
 SQL_STATEMENT(quota_upsert, SPI_OK_INSERT, "text, text, text, int, int, int",
 			  "INSERT INTO gpucredit.quota (org, account, gpu_type,"
@@ -34,11 +34,11 @@ SQL_STATEMENT(quota_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.quota q WHERE q.org = $1"
 			  " AND q.account = $2 AND q.gpu_type = $3");
 SQL_STATEMENT(turn_upsert, SPI_OK_INSERT, "text, text, text",
-			  "INSERT INTO gpucredit.quota_turn AS t (org, account, gpu_type)"
+			  "INSERT INTO gpucredit.quota_lock AS t (org, account, gpu_type)"
 			  " VALUES ($1, $2, $3) ON CONFLICT (org, account, gpu_type)"
 			  " DO UPDATE SET turn = t.turn + 1");
 SQL_STATEMENT(turn_delete, SPI_OK_DELETE, "text, text, text",
-			  "DELETE FROM gpucredit.quota_turn t WHERE t.org = $1"
+			  "DELETE FROM gpucredit.quota_lock t WHERE t.org = $1"
 			  " AND t.account = $2 AND t.gpu_type = $3");
 
 static void arg_limit(FunctionCallInfo fcinfo, int n, const char *name,

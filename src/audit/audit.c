@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * audit.c
- *		The trail of decisions: one row each, with the effect or not at all.
+ *		The audit log of decisions: one row each, with the effect or not at all.
  *
  * Appended last in the lock order; appending locks nothing.  A storm of
  * identical denials does not fill it: the first of them is a row, the others
@@ -16,13 +16,13 @@
 
 #include "access/xact.h"
 #include "audit/detail.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/compat.h"
-#include "common/digest.h"
-#include "common/settings.h"
-#include "common/sql.h"
-#include "entry/count.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/digest.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "api/count.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -310,7 +310,7 @@ AuditWriteMany(AuditRow *rows, int n)
 }
 
 /*
- * For functions written in SQL: a row of the trail, of now and the caller.
+ * For functions written in SQL: a row of the audit log, of now and the caller.
  */
 Datum
 gpucredit_write_audit(PG_FUNCTION_ARGS)

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * audit.h
- *		The trail of decisions.
+ *		The audit log of decisions.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AUDIT_H
 #define GPUCREDIT_AUDIT_H
 
-#include "common/trace.h"
+#include "util/trace.h"
 #include "datatype/timestamp.h"
 #include "fmgr.h"
 

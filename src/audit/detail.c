@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * detail.c
- *		What a row of the trail tells in particular: a JSON object.
+ *		What a row of the audit log tells in particular: a JSON object.
  *
  * It grows a member at a time, and becomes jsonb as it is: no text is made of
  * it that the server would have to parse.  Members stay in jsonb's order of

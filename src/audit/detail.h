@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * detail.h
- *		What a row of the trail tells in particular.
+ *		What a row of the audit log tells in particular.
  *
  * audit.h has what callers add to it.
  *
@@ -11,7 +11,7 @@
 #define GPUCREDIT_AUDIT_DETAIL_H
 
 #include "audit/audit.h"
-#include "common/sql.h"
+#include "util/sql.h"
 
 extern void AuditMembers(AuditRow *row, Jsonb *object);
 extern Jsonb *DetailJson(const AuditDetail *detail);

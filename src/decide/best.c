@@ -1,157 +1,249 @@
 /*
  * best.c
- *	  The best single host for an ask.
+ *	  The best single host for a request.
  *
- * The first look of an ask simply goes through the hosts, since many classes
+ * The first look of a request simply goes through the hosts, since many classes
  * have one job only.  From the second on a tournament is kept over the hosts
- * that compete: the leaf of a host is at n + its position, every inner entry is
- * the better of the two below it, [1] is the best of all; of equals the lower
- * position, so the lower name, wins.  A host that changed costs one walk to the
- * root.  Which hosts changed since the last look is read off the cycle's list,
- * in which each stands once.
+ * that compete: each entry is the better of the two below it, the last one is
+ * the best of all.  A host that changed costs one walk to the top.  Which hosts
+ * changed since the last look is read off the cycle's list, in which each
+ * stands once.
+ *
+ * Of hosts that suit a request equally well the one with the fewest devices free
+ * near it wins (near.c), then the lower name.  Within a domain all have as many,
+ * so that is first asked of the best of each domain, then of each leaf.
  */
-#include "decide/core.h"
+#include <string.h>
+
+#include "decide/near.h"
+
+#define WITHIN_DOMAIN	UINT64_C(0)
+#define WITHIN_LEAF		((UINT64_C(1) << DECIDE_NEAR_LEAF) - 1)
+#define ANYWHERE		UINT64_MAX
 
 /*
- * The better of two competitors.
+ * Let an entry play: the better of two competitors, by that part of what is
+ * free near them that differs.
  */
-static int32_t
-winner(const Best *best, int32_t a, int32_t b)
+static void
+play(Best *best, int32_t entry, uint64_t part)
 {
-	if (DecideFitLess(best->keys[a], best->keys[b]))
-		return a;
-	if (DecideFitLess(best->keys[b], best->keys[a]))
-		return b;
-	return a < b ? a : b;
+	const int32_t *below = &best->tree->below[2 * (entry - best->tree->n)];
+	int32_t		a = best->winners[below[0]];
+	int32_t		b = best->winners[below[1]];
+	bool		first;
+
+	if (best->keys[a].high != best->keys[b].high)
+		first = best->keys[a].high < best->keys[b].high;
+	else if (best->keys[a].low != best->keys[b].low)
+		first = best->keys[a].low < best->keys[b].low;
+	else if (((best->near[a] ^ best->near[b]) & part) != 0)
+		first = (best->near[a] & part) < (best->near[b] & part);
+	else
+		first = best->hosts[a] < best->hosts[b];
+	best->winners[entry] = first ? a : b;
 }
 
 /*
- * Let a competitor play its way up after its key changed.
+ * Say of who won a domain or leaf how much is free near it.
+ */
+static void
+near_set(Best *best, int32_t position)
+{
+	const Near *near = &best->places[position];
+
+	best->near[position] =
+		(uint64_t) best->leaf_free[near->leaf - best->first] <<
+		DECIDE_NEAR_LEAF | best->domain_free[near->domain - best->first];
+}
+
+/*
+ * Let a competitor play its way up after it changed.
  */
 static void
 replay(Best *best, int32_t position)
 {
-	int32_t		i;
+	const NearTree *tree = best->tree;
+	int32_t		entry = position;
 
-	for (i = (best->n + position) / 2; i >= 1; i /= 2)
-		best->winners[i] = winner(best, best->winners[2 * i],
-								  best->winners[2 * i + 1]);
+	while (entry != tree->domain_top[position])
+	{
+		entry = tree->above[entry];
+		play(best, entry, WITHIN_DOMAIN);
+	}
+	near_set(best, best->winners[entry]);
+	while (entry != tree->leaf_top[position])
+	{
+		entry = tree->above[entry];
+		play(best, entry, WITHIN_LEAF);
+	}
+	near_set(best, best->winners[entry]);
+	while (entry != tree->n_entries - 1)
+	{
+		entry = tree->above[entry];
+		play(best, entry, ANYWHERE);
+	}
 }
 
 /*
- * The hosts that compete for an ask; *hosts is NULL when that is all of them.
+ * The hosts that compete for a request, a stretch of by_near.
  */
 static TypeRange
-competitors(const Cycle *cycle, const DecideOffer *offer,
-			const int32_t **hosts)
+competitors(const Cycle *cycle, const DecideOffer *offer)
 {
-	TypeRange	range = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
+	TypeRange	all = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
 
-	*hosts = NULL;
-	if (offer != NULL)
-	{
-		range = DecideHostsOfType(cycle, offer->type);
-		*hosts = cycle->by_type + range.first;
-	}
-	return range;
+	return offer != NULL ? DecideHostsOfType(cycle, offer->type) : all;
 }
 
 /*
- * The best host that takes all of count devices now, or -1, by looking at each;
- * and how well it suits.
+ * Is one host a better choice than the other?
  */
-int32_t
-DecideBestScan(const Cycle *cycle, const DecideAsk *ask,
-			   const DecideOffer *offer, int32_t count, FitKey *key)
+bool
+DecideChoiceBetter(const Choice *a, const Choice *b)
 {
-	const int32_t *hosts;
-	TypeRange	range = competitors(cycle, offer, &hosts);
-	int32_t		found = -1;
+	if (DecideFitLess(a->key, b->key) || DecideFitLess(b->key, a->key))
+		return DecideFitLess(a->key, b->key);
+	return a->near != b->near ? a->near < b->near : a->host < b->host;
+}
+
+/*
+ * The best host that takes all of count devices now, by looking at each.
+ */
+Choice
+DecideBestScan(const Cycle *cycle, const DecideRequestClass *request,
+			   const DecideOffer *offer, int32_t count)
+{
+	TypeRange	range = competitors(cycle, offer);
+	Choice		best = CHOICE_NONE;
+	NearCount	near = {0};
 	int32_t		i;
 
-	*key = FIT_NONE;
 	for (i = 0; i < range.n; i++)
 	{
-		int32_t		host = hosts ? hosts[i] : i;
-		FitKey		its = DecideFitKey(cycle, &cycle->hosts[host], ask, offer,
-									   count);
+		Choice		its = {.host = cycle->by_near[range.first + i]};
 
-		if (DecideFitLess(its, *key))
-		{
-			*key = its;
-			found = host;
-		}
+		its.key = DecideFitKey(cycle, &cycle->hosts[its.host], request, offer,
+							   count);
+		if (its.key.high == UINT64_MAX || DecideFitLess(best.key, its.key))
+			continue;
+		its.near = DecideNearKey(cycle, its.host, &near);
+		if (DecideChoiceBetter(&its, &best))
+			best = its;
 	}
-	return found;
+	return best;
 }
 
 /*
- * Set up the tournament for an ask of a fixed size that some host competes
+ * So many devices more are free of a competitor.
+ */
+static void
+near_add(Best *best, int32_t position, int32_t more)
+{
+	const Near *near = &best->places[position];
+
+	best->free[position] = (uint8_t) (best->free[position] + more);
+	if (near->leaf_end - near->leaf > 1)
+		best->leaf_free[near->leaf - best->first] += (uint32_t) more;
+	if (near->domain_end - near->domain > 1)
+		best->domain_free[near->domain - best->first] += (uint32_t) more;
+}
+
+/*
+ * Get a tournament over n hosts.  NULL: out of memory.
+ */
+static Best *
+best_alloc(Cycle *cycle, const TypeRange *range)
+{
+	const DecideArena *arena = cycle->arena;
+	size_t		n = (size_t) range->n;
+	Best	   *best = DecideAlloc(arena, 1, sizeof(Best));
+
+	if (best == NULL || range->n > INT32_MAX / 2)
+		return NULL;
+	best->hosts = cycle->by_near + range->first;
+	best->places = cycle->near + range->first;
+	best->first = range->first;
+	best->synced = cycle->changes;
+	best->tree = DecideNearTree(cycle, range);
+	best->keys = DecideAlloc(arena, range->n, sizeof(FitKey));
+	best->free = DecideAlloc(arena, range->n, sizeof(uint8_t));
+	best->leaf_free = DecideAlloc(arena, range->n, sizeof(uint32_t));
+	best->domain_free = DecideAlloc(arena, range->n, sizeof(uint32_t));
+	best->near = DecideAlloc(arena, range->n, sizeof(uint64_t));
+	best->winners = DecideAlloc(arena, (int64_t) range->n * 2,
+								sizeof(int32_t));
+	if (best->tree == NULL || best->keys == NULL || best->free == NULL ||
+		best->leaf_free == NULL || best->domain_free == NULL ||
+		best->near == NULL || best->winners == NULL)
+		return NULL;
+	memset(best->free, 0, n * sizeof(uint8_t));
+	memset(best->leaf_free, 0, n * sizeof(uint32_t));
+	memset(best->domain_free, 0, n * sizeof(uint32_t));
+	return best;
+}
+
+/*
+ * Set up the tournament for a request of a fixed size that some host competes
  * for.  NULL: out of memory.
  */
 Best *
-DecideBestBuild(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer)
+DecideBestBuild(Cycle *cycle, const DecideRequestClass *request,
+				const DecideOffer *offer)
 {
-	const int32_t *hosts;
-	TypeRange	range = competitors(cycle, offer, &hosts);
-	Best	   *best = DecideAlloc(cycle->arena, 1, sizeof(Best));
+	TypeRange	range = competitors(cycle, offer);
+	Best	   *best = best_alloc(cycle, &range);
 	int32_t		i;
 
-	if (best == NULL || range.n > INT32_MAX / 2)
-		return NULL;
-	best->hosts = hosts;
-	best->n = range.n;
-	best->synced = cycle->changes;
-	best->keys = DecideAlloc(cycle->arena, range.n, sizeof(FitKey));
-	best->winners = DecideAlloc(cycle->arena, (int64_t) range.n * 2,
-								sizeof(int32_t));
-	if (best->keys == NULL || best->winners == NULL)
+	if (best == NULL)
 		return NULL;
 	for (i = 0; i < range.n; i++)
 	{
-		best->keys[i] = DecideFitKey(cycle,
-									 &cycle->hosts[hosts ? hosts[i] : i], ask,
-									 offer, ask->min_gpus);
-		best->winners[range.n + i] = i;
+		const Host *host = &cycle->hosts[best->hosts[i]];
+
+		best->keys[i] = DecideFitKey(cycle, host, request, offer,
+									 request->min_gpus);
+		best->winners[i] = i;
+		near_add(best, i, DecideNearFree(host));
 	}
-	for (i = range.n - 1; i >= 1; i--)
-		best->winners[i] = winner(best, best->winners[2 * i],
-								  best->winners[2 * i + 1]);
+	for (i = 0; i < range.n; i++)
+		near_set(best, i);
+	for (i = range.n; i < best->tree->n_entries; i++)
+		play(best, i, ANYWHERE);
 	DecidePoll(cycle->arena);
 	return best;
 }
 
 /*
- * The best host now, or -1 when none can take the ask any more; and how well
- * it suits.
+ * The best host now.
  */
-int32_t
-DecideBestFind(Cycle *cycle, Best *best, const DecideAsk *ask,
-			   const DecideOffer *offer, FitKey *key)
+Choice
+DecideBestFind(Cycle *cycle, Best *best, const DecideRequestClass *request,
+			   const DecideOffer *offer)
 {
+	Choice		choice = CHOICE_NONE;
 	int32_t		i;
-	int32_t		first;
 
 	for (i = cycle->latest; i >= 0 && cycle->hosts[i].changed > best->synced;
 		 i = cycle->hosts[i].older)
 	{
 		const Host *host = &cycle->hosts[i];
-		int32_t		position = i;
+		int32_t		position = host->near - best->first;
 
-		if (best->hosts != NULL)
-		{
-			if (host->type != offer->type)
-				continue;
-			position = host->place;
-		}
-		best->keys[position] = DecideFitKey(cycle, host, ask, offer,
-											ask->min_gpus);
+		if (offer != NULL && host->type != offer->type)
+			continue;
+		best->keys[position] = DecideFitKey(cycle, host, request, offer,
+											request->min_gpus);
+		near_add(best, position,
+				 DecideNearFree(host) - best->free[position]);
 		replay(best, position);
 	}
 	best->synced = cycle->changes;
-	first = best->winners[1];
-	*key = best->keys[first];
-	if (best->keys[first].high == UINT64_MAX)
-		return -1;
-	return best->hosts != NULL ? best->hosts[first] : first;
+	i = best->winners[best->tree->n_entries - 1];
+	if (best->keys[i].high == UINT64_MAX)
+		return choice;
+	choice.host = best->hosts[i];
+	choice.key = best->keys[i];
+	choice.near = best->near[i];
+	return choice;
 }

@@ -2,7 +2,7 @@
  * check.c
  *	  Is a result right?  By code that shares nothing with what made it.
  *
- * Each start is held against its ask, then the parts are sorted by node and
+ * Each start is held against its request, then the parts are sorted by node and
  * each node's against what the node has.  Only what the result names is looked
  * at, so the time depends on the result's size.
  */
@@ -23,18 +23,43 @@ split(int64_t total, int32_t gpus, int32_t count)
 }
 
 /*
- * Does one of the ask's offers allow the start's type on all of its nodes?
+ * The MiB of a node's device that a start of the request takes: none of whole
+ * devices; a share the floor it requests of the type, or as much of the memory as
+ * of the device.
+ */
+static int64_t
+memory_of_device(const DecideRequestClass *request, const DecideNode *node)
+{
+	Wide		least = (Wide) INT64_MAX;
+	int32_t		i;
+
+	if (request->share == DECIDE_WHOLE)
+		return 0;
+	for (i = 0; i < request->n_offers; i++)
+	{
+		Wide		floor = ((Wide) request->offers[i].min_memory + 1048575) /
+			1048576;
+
+		if (request->offers[i].type == node->type && floor < least)
+			least = floor;
+	}
+	return least > 0 ? (int64_t) least : (int64_t)
+		((Wide) node->gpu_memory_mib * (Wide) request->share / DECIDE_WHOLE);
+}
+
+/*
+ * Does one of the request's offers allow the start's type on all of its nodes?
  */
 static bool
 offer_allows(const DecideInput *input, const DecideResult *result,
-			 const DecideStart *start, const DecideAsk *ask)
+			 const DecideStart *start, const DecideRequestClass *request)
 {
 	int32_t		i;
 	int32_t		j;
 
-	for (i = 0; i < ask->n_offers; i++)
+	for (i = 0; i < request->n_offers; i++)
 	{
-		const DecideOffer *offer = &ask->offers[i];
+		const DecideOffer *offer = &request->offers[i];
 
 		if (offer->type != start->type)
 			continue;
@@ -84,7 +109,7 @@ topology_holds(const DecideInput *input, const DecideResult *result,
  */
 static const char *
 part_error(const DecideInput *input, const DecideStart *start,
-		   const DecideAsk *ask, const DecidePart *part)
+		   const DecideRequestClass *request, const DecidePart *part)
 {
 	const DecideNode *node;
 	uint64_t	rest;
@@ -97,7 +122,7 @@ part_error(const DecideInput *input, const DecideStart *start,
 	node = &input->nodes[part->node];
 	if (!node->schedulable)
 		return "a start is on a node that takes no new work";
-	if (node->spot && !ask->spot_ok)
+	if (node->spot && !request->spot_ok)
 		return "a start that must not be preempted is on a spot node";
 	if (start->gpus > 0 && node->type != start->type)
 		return "a start is on a node of another type";
@@ -113,39 +138,41 @@ part_error(const DecideInput *input, const DecideStart *start,
 		return "a part's devices are not as many as it says";
 	if (start->gpus > 0 && devices == 0)
 		return "a start has a part without devices";
-	if (part->cpu_milli != split(ask->cpu_milli, gpus, count) ||
-		part->memory_mib != split(ask->memory_mib, gpus, count))
+	if (part->cpu_milli != split(request->cpu_milli, gpus, count) ||
+		part->memory_mib != split(request->memory_mib, gpus, count))
 		return "a part's cpu or memory is not its share of the job's";
+	if (part->gpu_memory_mib != memory_of_device(request, node))
+		return "a part takes another memory of its device than its ask";
 	return NULL;
 }
 
 /*
- * What is wrong with one start, held against its ask, or NULL.
+ * What is wrong with one start, held against its request, or NULL.
  */
 const char *
 DecideCheckStart(const DecideInput *input, const DecideResult *result,
 				 const DecideStart *start)
 {
-	const DecideAsk *ask;
+	const DecideRequestClass *request;
 	const char *error;
 	int64_t		gpus = 0;
 	int32_t		i;
 
 	if (start->job < 0 || start->job >= input->n_jobs)
 		return "a start is of a job that is not there";
-	ask = &input->asks[input->jobs[start->job].ask];
+	request = &input->requests[input->jobs[start->job].request];
 	if (start->n_parts < 1 || start->first_part < 0 ||
 		start->n_parts > result->n_parts - start->first_part)
 		return "a start has no parts, or parts that are not there";
-	if (start->gpus < ask->min_gpus || start->gpus > ask->max_gpus)
+	if (start->gpus < request->min_gpus || start->gpus > request->max_gpus)
 		return "a start has fewer or more devices than its ask";
-	if (start->share != ask->share)
+	if (start->share != request->share)
 		return "a start has another share than its ask";
 	for (i = 0; i < start->n_parts; i++)
 	{
 		const DecidePart *part = &result->parts[start->first_part + i];
 
-		error = part_error(input, start, ask, part);
+		error = part_error(input, start, request, part);
 		if (error != NULL)
 			return error;
 		gpus += part->gpus;
@@ -155,9 +182,9 @@ DecideCheckStart(const DecideInput *input, const DecideResult *result,
 	if (start->gpus == 0 && (start->n_parts != 1 ||
 							 start->type != DECIDE_NO_TYPE))
 		return "a start without devices is not on one node";
-	if (start->gpus > 0 && !offer_allows(input, result, start, ask))
+	if (start->gpus > 0 && !offer_allows(input, result, start, request))
 		return "a start has a type or memory that its ask does not accept";
-	if (!topology_holds(input, result, start, ask->topology))
+	if (!topology_holds(input, result, start, request->topology))
 		return "a start is not together as its topology asks";
 	return NULL;
 }
@@ -198,6 +225,7 @@ node_error(const DecideInput *input, const DecideResult *result,
 	Wide		cpu = 0;
 	Wide		memory = 0;
 	int32_t		given[DECIDE_MAX_DEVICES] = {0};
+	Wide		gpu_memory[DECIDE_MAX_DEVICES] = {0};
 	uint64_t	rest;
 	int32_t		i;
 
@@ -216,6 +244,11 @@ node_error(const DecideInput *input, const DecideResult *result,
 			given[d] += share;
 			if (given[d] > node->device_left[d])
 				return "a device is given out twice or over what it has left";
+			gpu_memory[d] += (Wide) part->gpu_memory_mib;
+			if (part->gpu_memory_mib > 0 &&
+				gpu_memory[d] + (Wide) node->gpu_memory_used[d] >
+				(Wide) node->gpu_memory_mib)
+				return "a device's memory is given out over what it has left";
 		}
 		cpu += (Wide) part->cpu_milli;
 		memory += (Wide) part->memory_mib;
@@ -307,7 +340,7 @@ jobs_error(const DecideResult *result, const DecideArena *arena,
 }
 
 /*
- * Verify that what is promised to waiting jobs is what they ask.
+ * Verify that what is promised to waiting jobs is what they request.
  */
 static const char *
 promises_error(const DecideInput *input, const DecideResult *result)

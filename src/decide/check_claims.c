@@ -35,7 +35,8 @@ eviction_error(const DecideInput *input, const DecidePromise *leader,
 {
 	const DecideRunning *running;
 	const DecideTier *tier;
-	const DecideJob *job = leader->job >= 0 ? &input->jobs[leader->job] : NULL;
+	const DecideTier *taker;
+	int32_t		account;
 
 	if (eviction->running < 0 || eviction->running >= input->n_running)
 		return "a job that does not run is told to go";
@@ -46,26 +47,44 @@ eviction_error(const DecideInput *input, const DecidePromise *leader,
 	if (running->started >= input->now ||
 		running->started > input->now - tier->min_run)
 		return "a job is told to go before it has run long enough";
-	if ((job == NULL) != (eviction->why == DECIDE_WHY_GROW))
+	if (leader->job < 0 && (leader->why != DECIDE_WHY_GROW ||
+							leader->running < 0 ||
+							leader->running >= input->n_running))
 		return "a job is told to go for the sake of nobody";
+	if ((eviction->why == DECIDE_WHY_GROW) !=
+		(leader->job < 0 && leader->running == eviction->running))
+		return "a job is told to go for the sake of nobody";
+	account = leader->job >= 0 ? input->jobs[leader->job].account :
+		input->running[leader->running].account;
+	taker = &input->tiers[leader->job >= 0 ? input->jobs[leader->job].tier :
+						  input->running[leader->running].tier];
 	switch (eviction->why)
 	{
 		case DECIDE_WHY_TIER:
-			if (!input->tiers[job->tier].can_preempt ||
-				input->tiers[job->tier].rank >= tier->rank)
+			if (!taker->can_preempt || taker->rank >= tier->rank ||
+				leader->job < 0)
 				return "a job is evicted for a tier that may not";
 			break;
 		case DECIDE_WHY_ENTITLEMENT:
-			if (!input->policy.reclaim || job->tier != running->tier ||
-				job->account == running->account)
+			if (!input->policy.reclaim || taker->rank > tier->rank ||
+				account == running->account)
 				return "a job is evicted for an account that may not";
 			break;
 		case DECIDE_WHY_MOVE:
-			if (!input->policy.consolidate)
+			if (!input->policy.consolidate || leader->job < 0)
 				return "a job is moved where that is not wanted";
 			break;
 		case DECIDE_WHY_SHRINK:
+			if (leader->job < 0 &&
+				(!input->policy.reclaim || taker->rank > tier->rank ||
+				 account == running->account))
+				return "a job shrinks for an account that may not ask for it";
+			return NULL;
 		case DECIDE_WHY_GROW:
+			if (input->policy.elastic_idle_delay == DECIDE_NEVER ||
+				running->started > input->now -
+				input->policy.elastic_idle_delay)
+				return "a job grows before it has run long enough";
 			return NULL;
 	}
 	return running->preemptible == DECIDE_PREEMPT_CAPACITY ? NULL :

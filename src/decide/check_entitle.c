@@ -3,10 +3,11 @@
  *	  Does nobody take more than he is entitled to, from nobody who has less?
  *	  By code that shares nothing with what made it.
  *
- * What accounts are entitled to is dealt out anew, by filling who asks for
+ * What accounts are entitled to is dealt out again, by filling who requests for
  * less than his part until nobody does.  Then each eviction for the sake of an
  * entitlement is held against that: the taker's side, up to where the paths
- * part, stays within it, and the giver's side keeps as much.  A result does not
+ * part, stays within it, and the giver's side would have more, had the largest
+ * of its victims stayed.  A result does not
  * say whether a start came before a claim, nor which victim came first, so
  * starts count for the giver and not against the taker, and all victims of a
  * claim for the taker, and those that leave for a tier's sake against the
@@ -21,19 +22,19 @@
 typedef __int128 Wide;
 
 /* By account: of its own jobs, and of it with all below it. */
-typedef struct Sums
+typedef struct EntitleSums
 {
 	int64_t    *own;
 	int64_t    *all;
-} Sums;
+} EntitleSums;
 
 typedef struct Books
 {
 	const DecideInput *input;
-	Sums		demand;
-	Sums		due;
-	Sums		taker;			/* use, as it counts against a taker */
-	Sums		giver;			/* use, as it counts for a giver */
+	EntitleSums demand;
+	EntitleSums due;
+	EntitleSums taker;			/* use, as it counts against a taker */
+	EntitleSums giver;			/* use, as it counts for a giver */
 	int64_t		capacity;
 	int32_t    *first;			/* child, by account + 1; -1: none */
 	int32_t    *next;			/* of the same parent, -1: none */
@@ -42,24 +43,14 @@ typedef struct Books
 								 * first */
 	int32_t		n_held;
 	int32_t		next_held;		/* those before it have no use for anything */
-	bool	   *filled;			/* who asks for less than his part */
+	bool	   *filled;			/* who requests for less than his part */
 	bool	   *dealt;			/* by account + 1 */
+	CheckDemand wants;
 } Books;
 
-/*
- * Devices as they count in use.
- */
-static int64_t
-worth(const DecideInput *input, int32_t type, int64_t gpus, int64_t share)
-{
-	int64_t		weight = type >= 0 && type < input->n_types ?
-		input->types[type].weight : 1000;
-
-	return (int64_t) ((Wide) gpus * share * weight / 1000);
-}
-
 static void
-book(const Books *books, const Sums *sums, int32_t account, int64_t amount)
+book(const Books *books, const EntitleSums *sums, int32_t account,
+	 int64_t amount)
 {
 	sums->own[account] += amount;
 	while (account >= 0)
@@ -67,18 +58,6 @@ book(const Books *books, const Sums *sums, int32_t account, int64_t amount)
 		sums->all[account] += amount;
 		account = books->input->accounts[account].parent;
 	}
-}
-
-/*
- * What a job that waits has a use for.
- */
-static int64_t
-asked(const DecideInput *input, int32_t job)
-{
-	const DecideAsk *ask = &input->asks[input->jobs[job].ask];
-
-	return ask->n_offers == 0 ? 0 :
-		worth(input, ask->offers[0].type, ask->min_gpus, ask->share);
 }
 
 /*
@@ -93,20 +72,24 @@ book_all(const Books *books, const DecideResult *result)
 	for (i = 0; i < input->n_running; i++)
 	{
 		const DecideRunning *r = &input->running[i];
-		int64_t		amount = worth(input, r->type, r->gpus, r->share);
+		int64_t		amount = DecideCheckWorth(input, r->type, r->gpus,
+											  r->share);
 
-		book(books, &books->demand, r->account, amount);
+		book(books, &books->demand, r->account,
+			 DecideCheckUseful(&books->wants, r));
 		if (r->leaving)
 			continue;
 		book(books, &books->taker, r->account, amount);
 		book(books, &books->giver, r->account, amount);
 	}
 	for (i = 0; i < input->n_jobs; i++)
-		book(books, &books->demand, input->jobs[i].account, asked(input, i));
+		book(books, &books->demand, input->jobs[i].account,
+			 DecideCheckAsked(&books->wants, i));
 	for (i = 0; i < input->n_claims; i++)
 	{
 		const DecideClaim *c = &input->claims[i];
-		int64_t		amount = worth(input, c->type, c->gpus, c->share);
+		int64_t		amount = DecideCheckWorth(input, c->type, c->gpus,
+											  c->share);
 
 		if (c->job < 0 && !c->running)
 			book(books, &books->demand, c->account, amount);
@@ -118,7 +101,7 @@ book_all(const Books *books, const DecideResult *result)
 		const DecideStart *s = &result->starts[i];
 
 		book(books, &books->giver, input->jobs[s->job].account,
-			 worth(input, s->type, s->gpus, s->share));
+			 DecideCheckWorth(input, s->type, s->gpus, s->share));
 	}
 	for (i = 0; i < result->n_promises; i++)
 	{
@@ -126,7 +109,7 @@ book_all(const Books *books, const DecideResult *result)
 
 		if (p->job >= 0)
 			book(books, &books->giver, input->jobs[p->job].account,
-				 worth(input, p->type, p->gpus, p->share));
+				 DecideCheckWorth(input, p->type, p->gpus, p->share));
 	}
 }
 
@@ -147,7 +130,7 @@ all_there_is(const DecideInput *input)
 		for (d = 0; d < node->gpus && node->schedulable; d++)
 		{
 			if ((node->usable >> d) & 1)
-				sum += worth(input, node->type, 1, DECIDE_WHOLE);
+				sum += DecideCheckWorth(input, node->type, 1, DECIDE_WHOLE);
 		}
 	}
 	return sum;
@@ -187,7 +170,7 @@ list_children(Books *books, const DecideArena *arena)
 }
 
 /*
- * Give what they ask for to those who ask for no more than their part of what
+ * Give what they request for to those who request for no more than their part of what
  * is left, until there are none.  The account's own jobs are one of them.
  */
 static void
@@ -310,7 +293,7 @@ list_held(Books *books, const DecideResult *result, const DecideArena *arena)
 }
 
 /*
- * Deal out anew once so many starts count as what they got, and quotas hold
+ * Deal out again once so many starts count as what they got, and quotas hold
  * back whom they do since a promise.
  */
 static void
@@ -328,7 +311,7 @@ deal_after(Books *books, const DecideResult *result, int32_t after,
 		int32_t		job = books->held[books->next_held];
 
 		book(books, &books->demand, input->jobs[job].account,
-			 -asked(input, job));
+			 -DecideCheckAsked(&books->wants, job));
 		same = false;
 	}
 	if (same)
@@ -338,10 +321,13 @@ deal_after(Books *books, const DecideResult *result, int32_t after,
 		const DecideStart *s = &result->starts[books->after];
 		const DecideJob *job = &input->jobs[s->job];
 
-		if (input->asks[job->ask].n_offers > 0)
+		if (input->requests[job->request].n_offers > 0)
 			book(books, &books->demand, job->account,
-				 worth(input, s->type, s->gpus, s->share) -
-				 asked(input, s->job));
+				 DecideCheckWorth(input, s->type,
+								  DecideCheckRange(&books->wants,
+												   job->account, s->type, s->gpus,
+												   input->requests[job->request].max_gpus), s->share) -
+				 DecideCheckAsked(&books->wants, s->job));
 	}
 	for (i = 0; i < input->n_accounts; i++)
 		books->filled[i] = books->dealt[i] = false;
@@ -360,13 +346,65 @@ is_within(const DecideInput *input, int32_t account, int32_t other)
 }
 
 /*
- * What is wrong with one eviction, or NULL.
+ * What the largest counts that leaves an account and all below it (own: its own
+ * jobs) for the entitlement that a promise is made for.
+ */
+static int64_t
+largest_given(const DecideInput *input, const DecideResult *result,
+			  const DecidePromise *promise, int32_t account, bool own)
+{
+	int64_t		largest = 0;
+	int32_t		e;
+
+	for (e = promise->first_eviction;
+		 e < promise->first_eviction + promise->n_evictions; e++)
+	{
+		const DecideRunning *r = &input->running[result->evictions[e].running];
+		int64_t		given = DecideCheckWorth(input, r->type, r->gpus,
+											 r->share);
+
+		if (result->evictions[e].why == DECIDE_WHY_ENTITLEMENT &&
+			given > largest && (own ? r->account == account :
+								is_within(input, r->account, account)))
+			largest = given;
+	}
+	return largest;
+}
+
+/*
+ * Is an account left what it is due, or more if the largest had stayed?
+ */
+static bool
+is_left(const Books *books, const DecideResult *result,
+		const DecidePromise *promise, int32_t account, bool own)
+{
+	int64_t		lacks = own ?
+		books->due.own[account] - books->giver.own[account] :
+		books->due.all[account] - books->giver.all[account];
+
+	return lacks <= 0 ||
+		lacks < largest_given(books->input, result, promise, account, own);
+}
+
+/*
+ * The account of the job that a promise is made to.
+ */
+static int32_t
+account_of(const DecideInput *input, const DecidePromise *promise)
+{
+	return promise->job >= 0 ? input->jobs[promise->job].account :
+		input->running[promise->running].account;
+}
+
+/*
+ * What is wrong with one eviction, all of the promise having left, or NULL.
  */
 static const char *
-eviction_error(Books *books, int32_t taker, int64_t taken, int32_t giver,
-			   int64_t given)
+eviction_error(Books *books, const DecideResult *result,
+			   const DecidePromise *promise, int64_t taken, int32_t giver)
 {
 	const DecideInput *input = books->input;
+	int32_t		taker = account_of(input, promise);
 	int32_t		account;
 
 	if (taker == giver)
@@ -381,12 +419,12 @@ eviction_error(Books *books, int32_t taker, int64_t taken, int32_t giver,
 			return "an account takes more than it is entitled to";
 	}
 	deal_to(books, giver);
-	if (books->giver.own[giver] - given < books->due.own[giver])
+	if (!is_left(books, result, promise, giver, true))
 		return "an account is left less than it is entitled to";
 	for (account = giver; account >= 0 && !is_within(input, taker, account);
 		 account = input->accounts[account].parent)
 	{
-		if (books->giver.all[account] - given < books->due.all[account])
+		if (!is_left(books, result, promise, account, false))
 			return "an account is left less than it is entitled to";
 	}
 	return NULL;
@@ -396,7 +434,7 @@ eviction_error(Books *books, int32_t taker, int64_t taken, int32_t giver,
  * Room for the sums of all accounts.  False: out of memory.
  */
 static bool
-sums_open(const DecideArena *arena, int32_t n, Sums *sums)
+sums_open(const DecideArena *arena, int32_t n, EntitleSums *sums)
 {
 	sums->own = DecideAlloc(arena, n, sizeof(int64_t));
 	sums->all = DecideAlloc(arena, n, sizeof(int64_t));
@@ -405,6 +443,50 @@ sums_open(const DecideArena *arena, int32_t n, Sums *sums)
 	memset(sums->own, 0, (size_t) n * sizeof(int64_t));
 	memset(sums->all, 0, (size_t) n * sizeof(int64_t));
 	return true;
+}
+
+/*
+ * What a running job is left with that leaves for a promise: what it is
+ * promised itself, to go on with.
+ */
+static int64_t
+left_with(const Books *books, const DecideResult *result, int32_t leader,
+		  int32_t running)
+{
+	int32_t		i;
+
+	for (i = leader; i < result->n_promises &&
+		 result->promises[i].leader == leader; i++)
+	{
+		const DecidePromise *p = &result->promises[i];
+
+		if (p->job < 0 && p->running == running)
+			return DecideCheckWorth(books->input, p->type, p->gpus, p->share);
+	}
+	return 0;
+}
+
+/*
+ * Book that those leave who do for a promise.
+ */
+static void
+book_leaving(Books *books, const DecideResult *result, int32_t index)
+{
+	const DecidePromise *p = &result->promises[index];
+	int32_t		e;
+
+	for (e = p->first_eviction; e < p->first_eviction + p->n_evictions; e++)
+	{
+		int32_t		running = result->evictions[e].running;
+		const DecideRunning *r = &books->input->running[running];
+		int64_t		given = DecideCheckWorth(books->input, r->type, r->gpus,
+											 r->share);
+
+		book(books, &books->taker, r->account, -given);
+		if (result->evictions[e].why != DECIDE_WHY_MOVE)
+			book(books, &books->giver, r->account,
+				 left_with(books, result, index, running) - given);
+	}
 }
 
 /*
@@ -420,48 +502,27 @@ walk(Books *books, const DecideResult *result)
 	for (i = 0; i < result->n_promises; i++)
 	{
 		const DecidePromise *p = &result->promises[i];
-		int64_t		taken = worth(input, p->type, p->gpus, p->share);
+		int64_t		taken = DecideCheckWorth(input, p->type, p->gpus,
+											 p->share);
 
 		if (p->after < books->after || p->after > result->n_starts)
 			return "a promise came after starts that were not there";
 		deal_after(books, result, p->after, i);
+		book_leaving(books, result, i);
 		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions;
 			 e++)
 		{
-			const DecideRunning *r =
-			&input->running[result->evictions[e].running];
-
-			int64_t		given = worth(input, r->type, r->gpus, r->share);
-
-			book(books, &books->taker, r->account, -given);
-			if (result->evictions[e].why == DECIDE_WHY_TIER)
-				book(books, &books->giver, r->account, -given);
-		}
-		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions;
-			 e++)
-		{
-			const DecideRunning *r =
-			&input->running[result->evictions[e].running];
-			int64_t		given = worth(input, r->type, r->gpus, r->share);
+			DecideWhy	why = result->evictions[e].why;
 			const char *error = NULL;
 
-			if (result->evictions[e].why != DECIDE_WHY_ENTITLEMENT)
-				continue;
-			error = eviction_error(books, input->jobs[p->job].account, taken,
-								   r->account, given);
+			if (why == DECIDE_WHY_ENTITLEMENT ||
+				(why == DECIDE_WHY_SHRINK && p->job < 0))
+				error = eviction_error(books, result, p, taken, input->running
+									   [result->evictions[e].running].account);
 			if (error != NULL)
 				return error;
-			book(books, &books->giver, r->account, -given);
 		}
-		if (p->job >= 0)
-			book(books, &books->taker, input->jobs[p->job].account, taken);
-		else if (p->why == DECIDE_WHY_GROW)
-		{
-			const DecideRunning *r = &input->running[p->running];
-
-			book(books, &books->giver, r->account, taken -
-				 worth(input, r->type, r->gpus, r->share));
-		}
+		book(books, &books->taker, account_of(input, p), taken);
 	}
 	return NULL;
 }
@@ -478,11 +539,14 @@ DecideCheckEntitled(const DecideInput *input, const DecideResult *result,
 	int32_t		i = 0;
 
 	while (i < result->n_evictions &&
-		   result->evictions[i].why != DECIDE_WHY_ENTITLEMENT)
+		   result->evictions[i].why != DECIDE_WHY_ENTITLEMENT &&
+		   result->evictions[i].why != DECIDE_WHY_SHRINK)
 		i++;
 	if (i == result->n_evictions)
 		return NULL;
-	if (!list_children(&books, arena) || !list_held(&books, result, arena) ||
+	if (!list_children(&books, arena) || !DecideCheckDemand(input, arena,
+															&books.wants) ||
+		!list_held(&books, result, arena) ||
 		!sums_open(arena, n, &books.demand) ||
 		!sums_open(arena, n, &books.due) ||
 		!sums_open(arena, n, &books.taker) ||

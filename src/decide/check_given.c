@@ -17,18 +17,18 @@ typedef enum ItemKind
 } ItemKind;
 
 /* Something that a node gives, or gets back. */
-typedef struct Item
+typedef struct GivenItem
 {
 	const DecidePart *part;
 	int32_t		share;
 	ItemKind	kind;
-} Item;
+} GivenItem;
 
 typedef struct Items
 {
-	Item	   *items;
+	GivenItem  *items;
 	int32_t		n;
-	int32_t		room;
+	int32_t		capacity;
 } Items;
 
 /*
@@ -36,14 +36,15 @@ typedef struct Items
  */
 static bool
 items_add(const DecideArena *arena, Items *items, const DecidePart *parts,
-		  int32_t n, Item like)
+		  int32_t n, GivenItem like)
 {
 	int32_t		i;
 
 	for (i = 0; i < n; i++)
 	{
-		items->items = DecideGrow(arena, items->items, items->n, &items->room,
-								  sizeof(Item));
+		items->items = DecideGrow(arena, items->items, items->n,
+								  &items->capacity,
+								  sizeof(GivenItem));
 		if (items->items == NULL)
 			return false;
 		like.part = &parts[i];
@@ -58,7 +59,7 @@ items_add(const DecideArena *arena, Items *items, const DecidePart *parts,
 static int
 compare_items(const void *context, int32_t a, int32_t b)
 {
-	const Item *items = context;
+	const GivenItem *items = context;
 
 	if (items[a].part->node != items[b].part->node)
 		return items[a].part->node < items[b].part->node ? -1 : 1;
@@ -88,7 +89,7 @@ items_collect(const DecideInput *input, const DecideResult *result,
 	for (i = 0; i < result->n_starts && fine; i++)
 	{
 		const DecideStart *start = &result->starts[i];
-		Item		item = {NULL, start->share,
+		GivenItem	item = {NULL, start->share,
 			claimed[start->job] ? ITEM_CLAIM : ITEM_START};
 
 		fine = items_add(arena, items, &result->parts[start->first_part],
@@ -97,7 +98,7 @@ items_collect(const DecideInput *input, const DecideResult *result,
 	for (i = 0; i < input->n_claims && fine; i++)
 	{
 		const DecideClaim *claim = &input->claims[i];
-		Item		item = {NULL, claim->share, ITEM_CLAIM};
+		GivenItem	item = {NULL, claim->share, ITEM_CLAIM};
 
 		if (claim->job < 0 || !DecideCheckStarts(result, claim->job))
 			fine = items_add(arena, items,
@@ -107,7 +108,7 @@ items_collect(const DecideInput *input, const DecideResult *result,
 	for (i = 0; i < input->n_running && input->n_claims > 0 && fine; i++)
 	{
 		const DecideRunning *running = &input->running[i];
-		Item		item = {NULL, running->share, ITEM_LEAVING};
+		GivenItem	item = {NULL, running->share, ITEM_LEAVING};
 
 		if (running->leaving)
 			fine = items_add(arena, items,
@@ -117,7 +118,7 @@ items_collect(const DecideInput *input, const DecideResult *result,
 	for (i = 0; i < result->n_promises && fine; i++)
 	{
 		const DecidePromise *promise = &result->promises[i];
-		Item		item = {NULL, promise->share, ITEM_PROMISE};
+		GivenItem	item = {NULL, promise->share, ITEM_PROMISE};
 
 		if (promise->why == DECIDE_WHY_MOVE && promise->job < 0)
 			item.kind = ITEM_MOVE;
@@ -129,13 +130,58 @@ items_collect(const DecideInput *input, const DecideResult *result,
 	{
 		const DecideRunning *running =
 		&input->running[result->evictions[i].running];
-		Item		item = {NULL, running->share, ITEM_EVICTED};
+		GivenItem	item = {NULL, running->share, ITEM_EVICTED};
 
 		fine = items_add(arena, items,
 						 &input->running_parts[running->first_part],
 						 running->n_parts, item);
 	}
 	return fine;
+}
+
+/*
+ * Will the devices of a node have the memory that shares are given of it?
+ */
+static bool
+gpu_memory_suffices(const DecideNode *node, const Items *items,
+					const int32_t *list, int32_t n)
+{
+	Wide		need[DECIDE_MAX_DEVICES] = {0};
+	Wide		back[DECIDE_MAX_DEVICES] = {0};
+	Wide		claimed[DECIDE_MAX_DEVICES] = {0};
+	int32_t		i;
+	int32_t		d;
+
+	for (i = 0; i < n; i++)
+	{
+		const GivenItem *item = &items->items[list[i]];
+		Wide		memory = item->part->gpu_memory_mib;
+
+		for (d = 0; d < node->gpus; d++)
+		{
+			if (((item->part->devices >> d) & 1) == 0)
+				continue;
+			if (item->kind == ITEM_EVICTED)
+				back[d] += memory;
+			else if (item->kind == ITEM_CLAIM)
+				claimed[d] += memory;
+			else if (item->kind == ITEM_LEAVING)
+				claimed[d] -= (node->usable >> d) & 1 ? memory : 0;
+			else
+				need[d] += memory;
+		}
+	}
+	for (d = 0; d < node->gpus; d++)
+	{
+		Wide		left = (Wide) node->gpu_memory_mib -
+			node->gpu_memory_used[d];
+
+		if (left > 0 && claimed[d] > 0)
+			left = left > claimed[d] ? left - claimed[d] : 0;
+		if (need[d] > 0 && need[d] > left + back[d])
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -164,7 +210,7 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 		left[d] = (node->usable >> d) & 1 ? node->device_left[d] : 0;
 	for (i = 0; i < n; i++)
 	{
-		const Item *item = &items->items[list[i]];
+		const GivenItem *item = &items->items[list[i]];
 		uint64_t	rest = item->part->devices;
 
 		for (; rest != 0; rest &= rest - 1)
@@ -217,6 +263,8 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 		if (need[d] > 0 && need[d] > free + back[d])
 			return "a device is promised twice, or not given back by anybody";
 	}
+	if (!gpu_memory_suffices(node, items, list, n))
+		return "a device's memory is promised over what it will have";
 	cpu_claimed = cpu_claimed > 0 ? cpu_claimed : 0;
 	memory_claimed = memory_claimed > 0 ? memory_claimed : 0;
 	/* what is taken beyond what there is has to come back, too */

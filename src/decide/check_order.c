@@ -3,7 +3,7 @@
  *	  Does nobody start before his like that was ahead?  By code that shares
  *	  nothing with what made it.
  *
- * Of the jobs of one account and tier that ask the same, one that starts has
+ * Of the jobs of one account and tier that request the same, one that starts has
  * none ahead of it that waits: whatever one of them can have, the first of them
  * can have.  Ahead are the aged, by when they were submitted; then by priority,
  * by run time where the pool's policy says so, and by when they were submitted;
@@ -17,7 +17,7 @@
 
 #include "decide/core.h"
 
-/* Starts of one account, tier and ask are sorted together. */
+/* Starts of one account, tier and request are sorted together. */
 typedef struct Starts
 {
 	const DecideInput *input;
@@ -27,7 +27,7 @@ typedef struct Starts
 } Starts;
 
 /*
- * Compare two jobs by account, tier and ask.
+ * Compare two jobs by account, tier and request.
  */
 static int
 compare_kind(const DecideJob *x, const DecideJob *y)
@@ -36,7 +36,7 @@ compare_kind(const DecideJob *x, const DecideJob *y)
 		return x->account < y->account ? -1 : 1;
 	if (x->tier != y->tier)
 		return x->tier < y->tier ? -1 : 1;
-	return x->ask < y->ask ? -1 : x->ask > y->ask;
+	return x->request < y->request ? -1 : x->request > y->request;
 }
 
 /*
@@ -102,7 +102,8 @@ last_start(const Starts *starts, const DecideJob *job)
 	}
 	if (low == starts->n ||
 		compare_kind(&starts->input->jobs
-					 [starts->result->starts[starts->order[low]].job], job) != 0)
+					 [starts->result->starts[starts->order[low]].job],
+					 job) != 0)
 		return -1;
 	return starts->order[low];
 }
@@ -116,7 +117,7 @@ DecideCheckOrder(const DecideInput *input, const DecideResult *result,
 {
 	Starts		starts = {input, result, NULL, 0};
 	bool	   *apart = DecideAlloc(arena, input->n_jobs, sizeof(bool));
-	bool	   *asked = DecideAlloc(arena, input->n_asks, sizeof(bool));
+	bool	   *asked = DecideAlloc(arena, input->n_requests, sizeof(bool));
 	int32_t		i;
 
 	if (result->n_starts == 0)
@@ -125,7 +126,7 @@ DecideCheckOrder(const DecideInput *input, const DecideResult *result,
 	if (apart == NULL || asked == NULL || starts.order == NULL)
 		return "out of memory";
 	memset(apart, 0, (size_t) input->n_jobs * sizeof(bool));
-	memset(asked, 0, (size_t) input->n_asks * sizeof(bool));
+	memset(asked, 0, (size_t) input->n_requests * sizeof(bool));
 	for (i = 0; i < input->n_claims; i++)
 	{
 		if (input->claims[i].job >= 0)
@@ -143,7 +144,7 @@ DecideCheckOrder(const DecideInput *input, const DecideResult *result,
 		if (!apart[job])
 			starts.order[starts.n++] = i;
 		apart[job] = true;
-		asked[input->jobs[job].ask] = true;
+		asked[input->jobs[job].request] = true;
 	}
 	if (!DecideSort(arena, starts.order, starts.n, compare_starts, &starts))
 		return "out of memory";
@@ -152,7 +153,7 @@ DecideCheckOrder(const DecideInput *input, const DecideResult *result,
 		const DecideJob *job = &input->jobs[i];
 		int32_t		start;
 
-		if (apart[i] || !asked[job->ask])
+		if (apart[i] || !asked[job->request])
 			continue;
 		start = last_start(&starts, job);
 		if (start < 0 ||

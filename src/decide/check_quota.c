@@ -23,12 +23,12 @@ typedef struct Sum
 	bool		more_jobs;		/* the result adds jobs */
 } Sum;
 
-typedef struct Sums
+typedef struct QuotaSums
 {
 	const DecideInput *input;
 	int32_t    *order;			/* quotas by account */
 	Sum		   *sums;			/* by quota */
-} Sums;
+} QuotaSums;
 
 /*
  * Compare two quotas by account.
@@ -47,7 +47,7 @@ compare_quotas(const void *context, int32_t a, int32_t b)
  * Where an account's own quotas begin in the order.
  */
 static int32_t
-own_quotas(const Sums *sums, int32_t account)
+own_quotas(const QuotaSums *sums, int32_t account)
 {
 	int32_t		low = 0;
 	int32_t		high = sums->input->n_quotas;
@@ -68,7 +68,7 @@ own_quotas(const Sums *sums, int32_t account)
  * Add what has devices of a type to all quotas that count it.
  */
 static void
-sum_add(const Sums *sums, int32_t account, int32_t type, int64_t milli,
+sum_add(const QuotaSums *sums, int32_t account, int32_t type, int64_t milli,
 		int32_t jobs, bool more)
 {
 	const DecideInput *input = sums->input;
@@ -97,7 +97,7 @@ sum_add(const Sums *sums, int32_t account, int32_t type, int64_t milli,
  * of memory.
  */
 static bool
-sum_claims(const Sums *sums, const DecideResult *result,
+sum_claims(const QuotaSums *sums, const DecideResult *result,
 		   const DecideArena *arena)
 {
 	const DecideInput *input = sums->input;
@@ -139,7 +139,7 @@ sum_claims(const Sums *sums, const DecideResult *result,
  * What the result starts, promises, and lets grow.
  */
 static void
-sum_result(const Sums *sums, const DecideResult *result)
+sum_result(const QuotaSums *sums, const DecideResult *result)
 {
 	const DecideInput *input = sums->input;
 	int32_t		i;
@@ -170,7 +170,8 @@ sum_result(const Sums *sums, const DecideResult *result)
  * Would a job with so much of a type keep all its quotas beside that?
  */
 static bool
-has_room(const Sums *sums, int32_t account, int32_t type, int64_t milli)
+has_capacity(const QuotaSums *sums, int32_t account, int32_t type,
+			 int64_t milli)
 {
 	const DecideInput *input = sums->input;
 	int32_t		i;
@@ -199,17 +200,17 @@ has_room(const Sums *sums, int32_t account, int32_t type, int64_t milli)
  * Could a job that is said to be held back start?
  */
 static bool
-is_wronged(const Sums *sums, const DecideJob *job)
+is_wronged(const QuotaSums *sums, const DecideJob *job)
 {
-	const DecideAsk *ask = &sums->input->asks[job->ask];
-	int64_t		milli = (int64_t) ask->min_gpus * ask->share;
+	const DecideRequestClass *request = &sums->input->requests[job->request];
+	int64_t		milli = (int64_t) request->min_gpus * request->share;
 	int32_t		i;
 
-	if (ask->max_gpus == 0)
-		return has_room(sums, job->account, DECIDE_NO_TYPE, 0);
-	for (i = 0; i < ask->n_offers; i++)
+	if (request->max_gpus == 0)
+		return has_capacity(sums, job->account, DECIDE_NO_TYPE, 0);
+	for (i = 0; i < request->n_offers; i++)
 	{
-		if (has_room(sums, job->account, ask->offers[i].type, milli))
+		if (has_capacity(sums, job->account, request->offers[i].type, milli))
 			return true;
 	}
 	return false;
@@ -219,7 +220,7 @@ is_wronged(const Sums *sums, const DecideJob *job)
  * Is a quota passed that something was added to?
  */
 static bool
-is_passed(const Sums *sums)
+is_passed(const QuotaSums *sums)
 {
 	int32_t		i;
 
@@ -244,7 +245,7 @@ const char *
 DecideCheckQuotas(const DecideInput *input, const DecideResult *result,
 				  const DecideArena *arena)
 {
-	Sums		sums = {.input = input};
+	QuotaSums	sums = {.input = input};
 	int32_t		i;
 
 	if (input->n_quotas == 0)
@@ -286,7 +287,7 @@ DecideCheckQuotas(const DecideInput *input, const DecideResult *result,
 		if (result->held[r->job] != DECIDE_NOT_HELD)
 			return "a job has a reservation that quotas hold back";
 		sum_add(&sums, job->account, r->type, (int64_t) r->gpus *
-				input->asks[job->ask].share, 1, true);
+				input->requests[job->request].share, 1, true);
 	}
 	/* where more could have started, what came after was not looked at */
 	return result->n_starts < input->max_starts && is_passed(&sums) ?

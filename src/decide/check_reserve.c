@@ -3,7 +3,7 @@
  *	  Are the reservations right?  By code that shares nothing with what made
  *	  them.
  *
- * A reservation is a start at another time, so it must be one that its ask
+ * A reservation is a start at another time, so it must be one that its request
  * allows.  And when its time comes its devices must be there: beside what is
  * free now, what runs gives back as expected, and who is told to go within his
  * grace; what the cycle started or
@@ -18,7 +18,7 @@
 typedef __int128 Wide;
 
 /* Something that has, gets or will get part of a node. */
-typedef struct Item
+typedef struct ReservedItem
 {
 	int32_t		node;
 	int32_t		share;
@@ -29,7 +29,7 @@ typedef struct Item
 	int64_t		expected;		/* when it is over */
 	int64_t		limit;
 	const DecidePart *part;
-} Item;
+} ReservedItem;
 
 /*
  * The sum of an instant and a duration, at most DECIDE_NEVER.
@@ -48,7 +48,7 @@ later(int64_t at, int64_t by)
 static int64_t
 run_of(const DecideInput *input, int32_t job, bool expected)
 {
-	int64_t		limit = input->asks[input->jobs[job].ask].wall_limit;
+	int64_t		limit = input->requests[input->jobs[job].request].wall_limit;
 	int64_t		run = input->jobs[job].expected_run;
 
 	return expected && run > 0 && run < limit ? run : limit;
@@ -104,7 +104,7 @@ ends_expected(const DecideInput *input, const DecideResult *result,
 static int
 compare_item(const void *context, int32_t a, int32_t b)
 {
-	const Item *items = context;
+	const ReservedItem *items = context;
 
 	return items[a].node < items[b].node ? -1 : items[a].node > items[b].node;
 }
@@ -137,7 +137,7 @@ each_error(const DecideInput *input, const DecideResult *result,
 		start.n_parts = r->n_parts;
 		if (r->job < 0 || r->job >= input->n_jobs)
 			return "a reservation is of a job that is not there";
-		start.share = input->asks[input->jobs[r->job].ask].share;
+		start.share = input->requests[input->jobs[r->job].request].share;
 		error = DecideCheckStart(input, &reserved, &start);
 		if (error != NULL)
 			return error;
@@ -165,7 +165,7 @@ each_error(const DecideInput *input, const DecideResult *result,
  */
 static int32_t
 items_list(const DecideInput *input, const DecideResult *result,
-		   const int64_t *ends, const bool *marked, Item *items)
+		   const int64_t *ends, const bool *marked, ReservedItem *items)
 {
 	int32_t		n = 0;
 	int32_t		i;
@@ -180,7 +180,7 @@ items_list(const DecideInput *input, const DecideResult *result,
 			const DecidePart *part = &input->running_parts[p];
 
 			if (marked[part->node])
-				items[n++] = (Item)
+				items[n++] = (ReservedItem)
 			{
 				part->node, run->share, true, -1, INT64_MIN, input->now,
 					ends[i], run->limit_end, part
@@ -196,7 +196,7 @@ items_list(const DecideInput *input, const DecideResult *result,
 			const DecidePart *part = &result->parts[p];
 
 			if (marked[part->node])
-				items[n++] = (Item)
+				items[n++] = (ReservedItem)
 			{
 				part->node, s->share, false, -1, (int64_t) i << 32,
 					input->now,
@@ -211,10 +211,10 @@ items_list(const DecideInput *input, const DecideResult *result,
 		const DecideReservation *r = &result->reservations[i];
 
 		for (p = r->first_part; p < r->first_part + r->n_parts; p++)
-			items[n++] = (Item)
+			items[n++] = (ReservedItem)
 		{
 			result->reserved_parts[p].node,
-				input->asks[input->jobs[r->job].ask].share, false, i,
+				input->requests[input->jobs[r->job].request].share, false, i,
 				((int64_t) r->after << 32) - result->n_reservations + i,
 				r->at, later(r->at, run_of(input, r->job, true)),
 				later(r->at, run_of(input, r->job, false)),
@@ -229,21 +229,26 @@ items_list(const DecideInput *input, const DecideResult *result,
  * node.
  */
 static bool
-will_be_there(const DecideInput *input, const Item *items,
-			  const int32_t *list, int32_t n, const Item *mine)
+will_be_there(const DecideInput *input, const ReservedItem *items,
+			  const int32_t *list, int32_t n, const ReservedItem *mine)
 {
 	const DecideNode *node = &input->nodes[mine->node];
 	int32_t		left[DECIDE_MAX_DEVICES];
+	Wide		gpu_memory[DECIDE_MAX_DEVICES];
 	Wide		cpu = node->cpu_left;
 	Wide		memory = node->memory_left;
 	int32_t		i;
 	int			d;
 
 	for (d = 0; d < node->gpus; d++)
+	{
 		left[d] = node->device_left[d];
+		gpu_memory[d] = (Wide) node->gpu_memory_mib -
+			node->gpu_memory_used[d];
+	}
 	for (i = 0; i < n; i++)
 	{
-		const Item *other = &items[list[i]];
+		const ReservedItem *other = &items[list[i]];
 		int64_t		until = other->order > mine->order ? other->limit :
 			other->expected;
 		bool		came = other->from < mine->from ||
@@ -255,15 +260,19 @@ will_be_there(const DecideInput *input, const Item *items,
 			sign = -1;
 		for (d = 0; d < node->gpus; d++)
 		{
-			if ((other->part->devices >> d) & 1)
-				left[d] += sign * other->share;
+			if (((other->part->devices >> d) & 1) == 0)
+				continue;
+			left[d] += sign * other->share;
+			gpu_memory[d] += sign * (Wide) other->part->gpu_memory_mib;
 		}
 		cpu += sign * (Wide) other->part->cpu_milli;
 		memory += sign * (Wide) other->part->memory_mib;
 	}
 	for (d = 0; d < node->gpus; d++)
 	{
-		if (((mine->part->devices >> d) & 1) && left[d] < 0)
+		if (((mine->part->devices >> d) & 1) &&
+			(left[d] < 0 || (mine->part->gpu_memory_mib > 0 &&
+							 gpu_memory[d] < 0)))
 			return false;
 	}
 	return (node->cpu_milli == 0 || mine->part->cpu_milli == 0 || cpu >= 0) &&
@@ -277,10 +286,11 @@ static const char *
 nodes_error(const DecideInput *input, const DecideResult *result,
 			const DecideArena *arena, const bool *marked)
 {
-	int64_t		room = (int64_t) input->n_running_parts + result->n_parts +
+	int64_t		capacity = (int64_t) input->n_running_parts + result->n_parts +
 		result->n_reserved_parts;
-	Item	   *items = DecideAlloc(arena, room, sizeof(Item));
-	int32_t    *list = DecideAlloc(arena, room, sizeof(int32_t));
+	ReservedItem *items = DecideAlloc(arena, capacity,
+									  sizeof(ReservedItem));
+	int32_t    *list = DecideAlloc(arena, capacity, sizeof(int32_t));
 	int64_t    *ends = ends_expected(input, result, arena);
 	int32_t		n;
 	int32_t		first;
@@ -303,7 +313,7 @@ nodes_error(const DecideInput *input, const DecideResult *result,
 		}
 		for (i = first; i < last; i++)
 		{
-			const Item *mine = &items[list[i]];
+			const ReservedItem *mine = &items[list[i]];
 
 			if (mine->reservation >= 0 &&
 				!will_be_there(input, items, list + first, last - first, mine))

@@ -3,9 +3,9 @@
  *	  Claims: devices promised to a job, of which others must leave first.
  *
  * A job that cannot start gets a claim where running jobs may be made to leave
- * for it: to go on elsewhere (move.c), with fewer devices (shrink.c), or back
+ * for it: to go on elsewhere (defragment.c), with fewer devices (shrink.c), or back
  * to the queue (victims_host.c, victims_gang.c).  One that was looked at in
- * vain is not looked at again, nor is another that asks the same for as long
+ * vain is not looked at again, nor is another that requests the same for as long
  * or longer, for the same account and tier, until a claim was made: then all
  * that waited have another turn, so that a further cycle at the same instant
  * finds nothing to decide.
@@ -32,7 +32,7 @@ has_rights(const Cycle *cycle, int32_t job)
 }
 
 /*
- * See who runs that could leave, and for which asks that matters.
+ * See who runs that could leave, and for which requests that matters.
  */
 static void
 see_rights(Cycle *cycle)
@@ -52,10 +52,10 @@ see_rights(Cycle *cycle)
 			rank > claims->least && DecideRunningSettled(input, running))
 			claims->least = rank;
 	}
-	for (i = 0; i < input->n_asks; i++)
+	for (i = 0; i < input->n_requests; i++)
 		claims->may[i] = false;
 	for (i = 0; i < input->n_jobs; i++)
-		claims->may[input->jobs[i].ask] |= has_rights(cycle, i);
+		claims->may[input->jobs[i].request] |= has_rights(cycle, i);
 }
 
 /*
@@ -78,8 +78,9 @@ DecideClaimsBegin(Cycle *cycle)
 								  sizeof(int32_t));
 	claims->promised = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
 	claims->started = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
-	claims->may = DecideAlloc(cycle->arena, input->n_asks, sizeof(bool));
-	if (claims->may == NULL || claims->host_of == NULL || claims->promised == NULL ||
+	claims->may = DecideAlloc(cycle->arena, input->n_requests, sizeof(bool));
+	if (claims->may == NULL || claims->host_of == NULL ||
+		claims->promised == NULL ||
 		claims->started == NULL)
 		return false;
 	for (i = 0; i < cycle->n_hosts; i++)
@@ -91,16 +92,16 @@ DecideClaimsBegin(Cycle *cycle)
 	}
 	cycle->claims = claims;
 	see_rights(cycle);
-	return input->n_claims == 0 || DecideClaimsKeep(cycle);
+	return input->n_claims == 0 || DecideClaimsRestore(cycle);
 }
 
 /*
- * Could a job of an ask get a claim?
+ * Could a job of a request get a claim?
  */
 bool
-DecideClaimsMay(const Cycle *cycle, int32_t ask)
+DecideClaimsMay(const Cycle *cycle, int32_t request)
 {
-	return cycle->claims != NULL && cycle->claims->may[ask];
+	return cycle->claims != NULL && cycle->claims->may[request];
 }
 
 /*
@@ -152,8 +153,8 @@ stand_alike(const Cycle *cycle, int32_t a, int32_t b)
 {
 	const DecideInput *input = cycle->input;
 
-	return cycle->class_of[input->jobs[a].ask] ==
-		cycle->class_of[input->jobs[b].ask] &&
+	return cycle->class_of[input->jobs[a].request] ==
+		cycle->class_of[input->jobs[b].request] &&
 		input->jobs[a].tier == input->jobs[b].tier &&
 		input->jobs[a].account == input->jobs[b].account;
 }
@@ -167,7 +168,7 @@ tried_entry(const Cycle *cycle, int32_t job)
 {
 	const ClaimState *claims = cycle->claims;
 	const DecideJob *j = &cycle->input->jobs[job];
-	uint64_t	hash = (uint64_t) (uint32_t) cycle->class_of[j->ask] << 32 ^
+	uint64_t	hash = (uint64_t) (uint32_t) cycle->class_of[j->request] << 32 ^
 		(uint64_t) (uint32_t) j->tier << 24 ^ (uint32_t) j->account;
 	uint64_t	at;
 
@@ -181,10 +182,10 @@ tried_entry(const Cycle *cycle, int32_t job)
 }
 
 /*
- * Get ready to make claims, when the first is asked for.
+ * Get ready to make claims, when the first is asked for.  False: out of memory.
  */
-static bool
-claims_load(Cycle *cycle)
+bool
+DecideClaimsLoad(Cycle *cycle)
 {
 	ClaimState *claims = cycle->claims;
 
@@ -206,38 +207,92 @@ claims_load(Cycle *cycle)
 }
 
 /*
- * Begin to seek devices for a job with one offer (none: CPU only).
+ * Begin to seek devices for a request with one offer (none: CPU only).
  */
-static void
-search_for(Cycle *cycle, int32_t job, const DecideOffer *offer)
+void
+DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
+				const DecideOffer *offer)
 {
-	const DecideAsk *ask = DecideJobAsk(cycle, job);
 	Search	   *search = &cycle->claims->search;
 	TypeRange	all = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
 
-	search->job = job;
-	search->ask = ask;
+	search->request = request;
 	search->offer = offer;
-	search->range = offer != NULL ? DecideHostsOfType(cycle, offer->type) : all;
+	search->range = offer != NULL ? DecideHostsOfType(cycle, offer->type) :
+		all;
 	search->hosts = offer != NULL ? cycle->by_type + search->range.first :
 		NULL;
-	search->whole = offer != NULL && ask->share == DECIDE_WHOLE;
-	search->count = search->whole ? ask->min_gpus : 1;
+	search->whole = offer != NULL && request->share == DECIDE_WHOLE;
+	search->count = search->whole ? request->min_gpus : 1;
 	search->above = INT32_MIN;
+	search->no_victims = search->no_shrinks = false;
+	search->moving = search->under = search->passes = false;
+}
+
+/*
+ * Begin to seek devices for a job with one offer.
+ */
+static void
+search_for_job(Cycle *cycle, int32_t job, const DecideOffer *offer)
+{
+	const DecideInput *input = cycle->input;
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	const DecideTier *tier = &input->tiers[input->jobs[job].tier];
+	Search	   *search = &cycle->claims->search;
+
+	DecideSearchFor(cycle, request, offer);
+	search->job = job;
+	search->account = input->jobs[job].account;
+	search->rank = tier->rank;
+	search->preempts = tier->can_preempt;
 	search->amount = offer == NULL ? 0 :
-		DecideUsage(cycle->input, offer->type, ask->min_gpus, ask->share);
+		DecideUsage(input, offer->type, request->min_gpus, request->share);
+}
+
+/*
+ * The rank of whom devices are sought for that are due to him, or INT32_MAX:
+ * none are.
+ */
+int32_t
+DecideClaimPasses(const Cycle *cycle)
+{
+	const ClaimState *claims = cycle->claims;
+
+	return claims != NULL && claims->search.passes ? claims->search.rank :
+		INT32_MAX;
+}
+
+/*
+ * To what rank's dues a reservation yields that a job has:
+ * INT32_MIN, to nobody's.  What is due goes before what is beyond: else one
+ * large job that waits would keep its account, and all others, from what they
+ * could have now.  An aged job yields to nobody.
+ */
+int32_t
+DecideReservationYields(const Cycle *cycle, int32_t job,
+						const DecideReservation *made)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		account = input->jobs[job].account;
+	int64_t		amount = DecideUsage(input, made->type, made->gpus,
+									 DecideJobRequest(cycle, job)->share);
+
+	return cycle->claims == NULL || !cycle->claims->loaded ||
+		!input->policy.reclaim || DecideJobAged(input, job) ||
+		DecideEntitleWithin(cycle, account, amount, -1) ? INT32_MIN :
+		input->tiers[input->jobs[job].tier].rank;
 }
 
 /*
  * Give everything back to those who have it.
  */
-static void
-give_up(Cycle *cycle)
+void
+DecideVictimsGiveUp(Cycle *cycle)
 {
 	ClaimState *claims = cycle->claims;
 
 	while (claims->n_chosen > 0)
-		DecideVictimGive(cycle, claims->chosen[--claims->n_chosen], false);
+		DecideVictimRelease(cycle, claims->chosen[--claims->n_chosen], false);
 	DecideShrinkTake(cycle);
 }
 
@@ -245,8 +300,8 @@ give_up(Cycle *cycle)
  * Find victims on one host, or for a gang on several where no host can be
  * cleared, or only at the cost of more important tiers.
  */
-static bool
-find_victims(Cycle *cycle)
+bool
+DecideVictimsFind(Cycle *cycle)
 {
 	ClaimState *claims = cycle->claims;
 	Search	   *search = &claims->search;
@@ -254,7 +309,7 @@ find_victims(Cycle *cycle)
 	Cost		cost;
 
 	if (!search->whole || search->count < 2 ||
-		search->ask->topology == DECIDE_TOPOLOGY_NODE)
+		search->request->topology == DECIDE_TOPOLOGY_NODE)
 		return found;
 	if (!found)
 		return DecideVictimsOfGang(cycle);
@@ -263,7 +318,7 @@ find_victims(Cycle *cycle)
 	cost = DecideVictimsCost(cycle, claims->chosen, claims->n_chosen);
 	if (claims->n_ranks > 0 && cost.rank < claims->ranks[0])
 	{
-		give_up(cycle);
+		DecideVictimsGiveUp(cycle);
 		search->above = cost.rank;
 		found = DecideVictimsOfGang(cycle);
 		search->above = INT32_MIN;
@@ -271,18 +326,43 @@ find_victims(Cycle *cycle)
 			return found;
 	}
 	/* spread over several hosts it may do with fewer */
-	DecideSearchBegin(cycle, search->ask->topology, false);
-	DecideVictimsSpare(cycle);
-	DecideShrinkSpare(cycle);
+	DecideSearchBegin(cycle, search->request->topology, false);
+	DecideVictimsFillBack(cycle);
+	DecideShrinkFillBack(cycle);
 	return true;
 }
 
 /*
- * Try to make a claim with one offer.  False: out of memory.
+ * Find victims where elastic jobs give devices beside them.  If both together
+ * would leave an account less than it is due, elastic jobs give none.
+ */
+static bool
+find_entitled(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	bool		entitled;
+
+	if (!DecideVictimsFind(cycle))
+		return false;
+	if (claims->n_given == 0)
+		return true;
+	claims->search.shrinking = true;
+	entitled = DecideVictimsAllEntitled(cycle);
+	claims->search.shrinking = false;
+	if (entitled)
+		return true;
+	DecideVictimsGiveUp(cycle);
+	claims->search.no_shrinks = true;
+	return DecideVictimsFind(cycle);
+}
+
+/*
+ * Try to make a claim with one offer; under: by victims that leave their
+ * accounts less than they are due.  False: out of memory.
  */
 static bool
 claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
-				 bool *made)
+				 bool under, bool *made)
 {
 	Search	   *search = &cycle->claims->search;
 	bool		found = false;
@@ -290,33 +370,41 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	bool		might;
 	Plan	   *plan;
 
-	search_for(cycle, job, offer);
+	search_for_job(cycle, job, offer);
 	if (search->range.n == 0)
 		return true;
-	search->moving = cycle->input->policy.consolidate;
+	search->under = under;
+	search->moving = cycle->input->policy.consolidate && !under;
 	cycle->claims->trials = 0;
 	if (search->moving)
-		found = find_victims(cycle);
+		found = DecideVictimsFind(cycle);
 	if (!found)
 	{
 		search->moving = false;
-		if (!DecideVictimsMight(cycle, &might))
+		search->passes = cycle->input->policy.reclaim &&
+			DecideEntitleWithin(cycle, cycle->input->jobs[job].account,
+								search->amount,
+								cycle->input->jobs[job].account);
+		if (!DecidePreemptableMight(cycle, &might))
 			return false;
-		found = might && find_victims(cycle);
+		found = might && find_entitled(cycle);
 	}
 	if (!found)
 	{
+		search->passes = false;
 		/* what was given was taken again */
 		cycle->claims->entitle.changes = changes;
 		return true;
 	}
-	plan = DecideClaimPlan(cycle, search->ask, offer, search->ask->min_gpus);
+	plan = DecideClaimPlan(cycle, search->request, offer,
+						   search->request->min_gpus);
 	*made = plan != NULL;
 	if (plan == NULL || !DecideClaimAdd(cycle, plan))
 		return false;
+	search->passes = false;
 	DecideQuotaTake(cycle, cycle->input->jobs[job].account,
 					offer != NULL ? offer->type : DECIDE_NO_TYPE,
-					(int64_t) search->ask->min_gpus * search->ask->share, 1,
+					(int64_t) search->request->min_gpus * search->request->share, 1,
 					false);
 	return true;
 }
@@ -327,27 +415,30 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 bool
 DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
 {
-	const DecideAsk *ask = DecideJobAsk(cycle, job);
-	bool		cpu_only = ask->max_gpus == 0;
-	int32_t		n_offers = cpu_only ? 1 : ask->n_offers;
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	bool		cpu_only = request->max_gpus == 0;
+	int32_t		n_offers = cpu_only ? 1 : request->n_offers;
+	int32_t		n_tries = cycle->input->policy.reclaim ? 2 * n_offers :
+		n_offers;
 	int32_t    *tried;
 	int32_t		i;
 
 	*made = false;
 	if (cycle->claims == NULL || !has_rights(cycle, job))
 		return true;
-	if (!claims_load(cycle))
+	if (!DecideClaimsLoad(cycle))
 		return false;
 	tried = tried_entry(cycle, job);
 	if (!cycle->claims->again)
 		cycle->claims->waiting[cycle->claims->n_waiting++] = job;
-	if (*tried >= 0 && cycle->input->asks
-		[cycle->input->jobs[*tried].ask].wall_limit <= ask->wall_limit)
+	if (*tried >= 0 && cycle->input->requests
+		[cycle->input->jobs[*tried].request].wall_limit <= request->wall_limit)
 		return true;
-	DecideTimelineShow(cycle, ask->wall_limit);
-	for (i = 0; i < n_offers && !*made; i++)
+	DecideAvailabilityShow(cycle, request->wall_limit);
+	for (i = 0; i < n_tries && !*made; i++)
 	{
-		if (!claim_with_offer(cycle, job, cpu_only ? NULL : &ask->offers[i],
+		if (!claim_with_offer(cycle, job, cpu_only ? NULL :
+							  &request->offers[i % n_offers], i >= n_offers,
 							  made))
 			return false;
 	}
@@ -380,12 +471,12 @@ claims_settle(Cycle *cycle)
 
 			if (claims->promised[job])
 				continue;
-			if (!DecideNarrow(cycle, job, false, &held) ||
+			if (!DecideQuotaFilter(cycle, job, false, &held) ||
 				(!held && !DecideClaimTry(cycle, job, &made)))
 				return false;
 		}
 	}
-	cycle->narrow = NULL;
+	cycle->filter = NULL;
 	return true;
 }
 
@@ -408,7 +499,7 @@ DecideClaimsEnd(Cycle *cycle)
 	{
 		int32_t		job = input->claims[cycle->claims->in_turn[i]].job;
 		DecideWait *wait = job < 0 ? NULL :
-			&cycle->result->waits[input->jobs[job].ask];
+			&cycle->result->waits[input->jobs[job].request];
 
 		if (wait != NULL && wait->reason == DECIDE_NOT_WAITING &&
 			!cycle->claims->started[job])
@@ -421,7 +512,7 @@ DecideClaimsEnd(Cycle *cycle)
 	{
 		int32_t		job = cycle->result->promises[i].job;
 		DecideWait *wait = job < 0 ? NULL :
-			&cycle->result->waits[input->jobs[job].ask];
+			&cycle->result->waits[input->jobs[job].request];
 
 		if (wait != NULL && wait->reason == DECIDE_NOT_WAITING)
 		{

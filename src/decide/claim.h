@@ -63,24 +63,40 @@ typedef struct Entitle
 	int64_t    *due_own;		/* of an account's own jobs */
 	int64_t    *used;			/* likewise */
 	int64_t    *used_own;
+	int64_t    *giving;			/* likewise: of that, what elastic jobs give
+								 * in the search at hand */
+	int64_t    *giving_own;
 	uint64_t	changes;		/* of what is used */
 	int32_t    *deepest;		/* accounts, the deepest first; NULL: not yet */
-	struct Giveable **giveable; /* by tier; NULL: not yet */
+	struct PreemptableBound **preemptable;	/* two by tier, the second for
+											 * searches that are under; NULL:
+											 * not yet */
 } Entitle;
 
 /* For whom devices are sought, and what there is for it as things are given. */
 typedef struct Search
 {
-	int32_t		job;
-	const DecideAsk *ask;
+	int32_t		job;			/* -1: for a running job that grows */
+	int32_t		account;		/* that will use what is found */
+	int32_t		rank;			/* of the tier */
+	bool		preempts;		/* less important tiers leave for it */
+	const DecideRequestClass *request;
 	const DecideOffer *offer;
 	TypeRange	range;
 	const int32_t *hosts;		/* of the offer; NULL: all */
 	int32_t		count;			/* devices, or 1 where a host is to fit */
 	bool		whole;			/* whole devices */
 	bool		moving;			/* victims are to go on elsewhere */
+	bool		no_victims;		/* only elastic jobs give */
+	bool		no_shrinks;		/* elastic jobs give all or nothing */
+	bool		shrinking;		/* it is asked what an elastic job may give */
+	bool		passes;			/* what is due to the job passes holds that
+								 * yield to it */
+	bool		under;			/* the largest of an account's victims may
+								 * leave it less than it is due */
 	int32_t		above;			/* victims' ranks must be above it */
-	int64_t		amount;			/* what the job will count in usage */
+	int64_t		amount;			/* what it will count in usage, beside what it
+								 * does */
 	int32_t		steps;			/* left to try sets of victims */
 } Search;
 
@@ -112,7 +128,7 @@ typedef struct ClaimState
 	bool		elastic;		/* some running job can do with less */
 	int32_t		least;			/* the least important rank that may be
 								 * evicted; INT32_MIN: none */
-	bool	   *may;			/* by ask: a job of it has some right */
+	bool	   *may;			/* by request: a job of it has some right */
 	bool	   *promised;		/* by job: it has a claim */
 	bool	   *started;		/* by job: on its claim */
 
@@ -124,9 +140,9 @@ typedef struct ClaimState
 	int32_t		n_best;
 	Given	   *given;			/* devices of elastic jobs given back */
 	int32_t		n_given;
-	int32_t    *room;			/* by host: devices it could take */
+	int32_t    *capacity;		/* by host: devices it could take */
 	int32_t    *scope_of;		/* by host */
-	int64_t    *scope_room;		/* by scope */
+	int64_t    *scope_capacity; /* by scope */
 	int32_t		n_ready;		/* scopes with room enough */
 	int32_t    *listed;			/* candidates that might leave a scope */
 	int32_t		n_listed;
@@ -147,17 +163,17 @@ typedef struct ClaimState
 	int32_t    *movers;			/* the chosen, the largest first */
 	DecidePart *parts;			/* of the job they move for */
 
-	int32_t		promises_room;
-	int32_t		promise_parts_room;
-	int32_t		evictions_room;
+	int32_t		promises_capacity;
+	int32_t		promise_parts_capacity;
+	int32_t		evictions_capacity;
 } ClaimState;
 
-/* give.c */
-extern void DecideHostGive(Cycle *cycle, int32_t index,
-						   const DecidePart *part, uint64_t keep,
-						   int32_t share, bool give);
-extern void DecideHostGiveDevices(Cycle *cycle, int32_t index,
-								  uint64_t devices, bool give);
+/* trial_release.c */
+extern void DecideHostRelease(Cycle *cycle, int32_t index,
+							  const DecidePart *part, uint64_t keep,
+							  int32_t share, bool give);
+extern void DecideHostReleaseDevices(Cycle *cycle, int32_t index,
+									 uint64_t devices, bool give);
 extern bool DecideHostHas(const Host *host, const DecidePart *part,
 						  int32_t share);
 extern void DecideHostPromise(Cycle *cycle, int32_t index,
@@ -168,16 +184,17 @@ extern int64_t DecideUsage(const DecideInput *input, int32_t type,
 						   int64_t gpus, int32_t share);
 extern bool DecideEntitleLoad(Cycle *cycle);
 extern void DecideEntitleUse(Cycle *cycle, int32_t account, int64_t amount);
+extern void DecideEntitleShrink(Cycle *cycle, const DecideRunning *running,
+								int32_t gpus);
 extern bool DecideEntitleMay(const Cycle *cycle, int32_t taker,
 							 int64_t taken, int32_t giver, int64_t given);
-
 extern bool DecideEntitleBeyond(const Cycle *cycle, int32_t taker,
 								int32_t giver, int64_t given);
 extern bool DecideEntitleWithin(const Cycle *cycle, int32_t taker,
 								int64_t taken, int32_t giver);
 
-/* giveable.c */
-extern bool DecideVictimsMight(Cycle *cycle, bool *might);
+/* preemptable_bound.c */
+extern bool DecidePreemptableMight(Cycle *cycle, bool *might);
 
 /* victims.c */
 extern int64_t DecideRunningLost(const DecideInput *input,
@@ -189,15 +206,17 @@ extern bool DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
 							DecideWhy *why);
 extern DecideWhy DecideVictimWhy(const Cycle *cycle,
 								 const Candidate *candidate);
+extern int64_t DecideVictimsLargest(const Cycle *cycle, int32_t account,
+									bool own);
 extern bool DecideVictimsEntitled(const Cycle *cycle, int32_t spared);
-extern void DecideVictimsSpare(Cycle *cycle);
+extern void DecideVictimsFillBack(Cycle *cycle);
 extern Cost DecideVictimsCost(const Cycle *cycle, const int32_t *chosen,
 							  int32_t n);
 extern int	DecideCostCompare(const Cost *a, const Cost *b);
 
 /* victims_room.c */
-extern void DecideVictimGive(Cycle *cycle, int32_t candidate, bool give);
-extern void DecideVictimRoom(Cycle *cycle, int32_t candidate);
+extern void DecideVictimRelease(Cycle *cycle, int32_t candidate, bool give);
+extern void DecideVictimCapacity(Cycle *cycle, int32_t candidate);
 extern void DecideSearchBegin(Cycle *cycle, DecideTopology topology,
 							  bool single);
 extern void DecideSearchUpdate(Cycle *cycle, int32_t host);
@@ -214,30 +233,47 @@ extern bool DecideElasticStays(const Cycle *cycle,
 							   const DecideRunning *running);
 extern bool DecideElasticMayShrink(const DecideInput *input,
 								   const DecideRunning *running);
-extern int32_t DecideShrinkGive(Cycle *cycle, int32_t host);
+extern int32_t DecideShrinkRelease(Cycle *cycle, int32_t host);
 extern void DecideShrinkTake(Cycle *cycle);
-extern void DecideShrinkSpare(Cycle *cycle);
+extern void DecideShrinkFillBack(Cycle *cycle);
 extern bool DecideShrinksTell(Cycle *cycle, int32_t leader);
 
-/* move.c */
-extern bool DecideMovesFit(Cycle *cycle);
-extern bool DecideMovesAdd(Cycle *cycle, int32_t leader);
+/* defragment.c */
+extern bool DecideDefragmentFit(Cycle *cycle);
+extern bool DecideDefragmentAdd(Cycle *cycle, int32_t leader);
 
 /* claim_add.c */
-extern Plan *DecideClaimPlan(Cycle *cycle, const DecideAsk *ask,
+extern Plan *DecideClaimPlan(Cycle *cycle, const DecideRequestClass *request,
 							 const DecideOffer *offer, int32_t count);
 extern bool DecideClaimAdd(Cycle *cycle, Plan *plan);
 extern DecidePromise *DecidePromiseAdd(Cycle *cycle);
 extern bool DecidePromisePart(Cycle *cycle, const DecidePart *part);
-extern bool DecidePromisePlan(Cycle *cycle, const DecideAsk *ask,
+extern bool DecidePromisePlan(Cycle *cycle, const DecideRequestClass *request,
 							  int32_t count, Plan *plan);
 extern bool DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why);
+extern bool DecideVictimsTell(Cycle *cycle, DecideWhy *why);
 
-/* keep.c */
-extern bool DecideClaimsKeep(Cycle *cycle);
+/* claim.c */
+extern bool DecideClaimsLoad(Cycle *cycle);
+extern void DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
+							const DecideOffer *offer);
+extern bool DecideVictimsFind(Cycle *cycle);
+extern void DecideVictimsGiveUp(Cycle *cycle);
+
+/* claims_load.c */
+extern bool DecideClaimsRestore(Cycle *cycle);
 
 /* grow.c */
 extern bool DecideElasticsGrow(Cycle *cycle);
+extern void DecideGrowerGive(Cycle *cycle, const DecideRunning *running,
+							 bool give);
+extern DecideRequestClass DecideGrowerAsk(const DecideInput *input,
+										  const DecideRunning *running,
+										  DecideOffer *offer);
+extern bool DecideGrowerPromise(Cycle *cycle, int32_t index,
+								const DecideRequestClass *request, Plan *plan);
 
+/* grow_due.c */
+extern bool DecideGrowDue(Cycle *cycle, int32_t index);
 
 #endif							/* DECIDE_CLAIM_H */

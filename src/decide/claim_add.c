@@ -10,11 +10,11 @@
  * if any can take it.  NULL: it does not fit (or out of memory).
  */
 Plan *
-DecideClaimPlan(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+DecideClaimPlan(Cycle *cycle, const DecideRequestClass *request,
+				const DecideOffer *offer,
 				int32_t count)
 {
-	FitKey		key;
-	int32_t		host = DecideBestScan(cycle, ask, offer, count, &key);
+	int32_t		host = DecideBestScan(cycle, request, offer, count).host;
 
 	if (host >= 0)
 	{
@@ -23,10 +23,10 @@ DecideClaimPlan(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 		cycle->single.n = 1;
 		return &cycle->single;
 	}
-	if (count < 2 || ask->topology == DECIDE_TOPOLOGY_NODE ||
+	if (count < 2 || request->topology == DECIDE_TOPOLOGY_NODE ||
 		!DecideGangPrepare(cycle))
 		return NULL;
-	return DecideGangFind(cycle, ask, offer, count);
+	return DecideGangFind(cycle, request, offer, count);
 }
 
 /*
@@ -40,7 +40,7 @@ DecidePromiseAdd(Cycle *cycle)
 
 	result->promises = DecideGrow(cycle->arena, result->promises,
 								  result->n_promises,
-								  &cycle->claims->promises_room,
+								  &cycle->claims->promises_capacity,
 								  sizeof(DecidePromise));
 	if (result->promises == NULL)
 		return NULL;
@@ -65,7 +65,7 @@ DecidePromisePart(Cycle *cycle, const DecidePart *part)
 
 	result->promise_parts = DecideGrow(cycle->arena, result->promise_parts,
 									   result->n_promise_parts,
-									   &cycle->claims->promise_parts_room,
+									   &cycle->claims->promise_parts_capacity,
 									   sizeof(DecidePart));
 	if (result->promise_parts == NULL)
 		return false;
@@ -78,7 +78,8 @@ DecidePromisePart(Cycle *cycle, const DecidePart *part)
  * The last promise has the parts that a plan says, on hosts as they are now.
  */
 bool
-DecidePromisePlan(Cycle *cycle, const DecideAsk *ask, int32_t count,
+DecidePromisePlan(Cycle *cycle, const DecideRequestClass *request,
+				  int32_t count,
 				  Plan *plan)
 {
 	int32_t    *order = DecideStartOrder(cycle, plan);
@@ -88,7 +89,7 @@ DecidePromisePlan(Cycle *cycle, const DecideAsk *ask, int32_t count,
 	{
 		DecidePart	part;
 
-		DecideStartPart(cycle, ask, plan->hosts[order[i]],
+		DecideStartPart(cycle, request, plan->hosts[order[i]],
 						plan->gpus[order[i]], count, &part);
 		if (!DecidePromisePart(cycle, &part))
 			return false;
@@ -106,7 +107,7 @@ DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why)
 
 	result->evictions = DecideGrow(cycle->arena, result->evictions,
 								   result->n_evictions,
-								   &cycle->claims->evictions_room,
+								   &cycle->claims->evictions_capacity,
 								   sizeof(DecideEviction));
 	if (result->evictions == NULL)
 		return false;
@@ -120,8 +121,8 @@ DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why)
 /*
  * The victims chosen are told to go; their hosts are again as they are now.
  */
-static bool
-evict_chosen(Cycle *cycle, DecideWhy *why)
+bool
+DecideVictimsTell(Cycle *cycle, DecideWhy *why)
 {
 	ClaimState *claims = cycle->claims;
 	int32_t		i;
@@ -131,7 +132,7 @@ evict_chosen(Cycle *cycle, DecideWhy *why)
 		Candidate  *candidate = &claims->candidates[claims->chosen[i]];
 
 		*why = DecideVictimWhy(cycle, candidate);
-		DecideVictimGive(cycle, claims->chosen[i], false);
+		DecideVictimRelease(cycle, claims->chosen[i], false);
 		candidate->gone = true;
 		if (!claims->search.moving)
 			DecideEntitleUse(cycle,
@@ -162,10 +163,10 @@ DecideClaimAdd(Cycle *cycle, Plan *plan)
 	promise->job = search->job;
 	promise->type = search->offer != NULL ? search->offer->type :
 		DECIDE_NO_TYPE;
-	promise->gpus = search->ask->min_gpus;
-	promise->share = search->ask->share;
-	if (!DecidePromisePlan(cycle, search->ask, promise->gpus, plan) ||
-		!evict_chosen(cycle, &why))
+	promise->gpus = search->request->min_gpus;
+	promise->share = search->request->share;
+	if (!DecidePromisePlan(cycle, search->request, promise->gpus, plan) ||
+		!DecideVictimsTell(cycle, &why))
 		return false;
 	promise->why = why;
 	promise->n_evictions = claims->n_chosen;
@@ -177,12 +178,12 @@ DecideClaimAdd(Cycle *cycle, Plan *plan)
 			[cycle->result->promises[index].first_part + p];
 
 		DecideHostPromise(cycle, claims->host_of[part->node], part,
-						  search->ask->share);
+						  search->request->share);
 	}
 	claims->promised[search->job] = true;
 	DecideEntitleUse(cycle, cycle->input->jobs[search->job].account,
 					 search->amount);
-	if (search->moving && !DecideMovesAdd(cycle, index))
+	if (search->moving && !DecideDefragmentAdd(cycle, index))
 		return false;
 	claims->n_chosen = claims->n_given = 0;
 	return true;

@@ -22,6 +22,7 @@ typedef struct Host
 	int32_t		leaf;			/* lowest host of its leaf */
 	int32_t		kind;			/* index of its type's stretch */
 	int32_t		place;			/* position among the hosts of its type */
+	int32_t		near;			/* position in by_near */
 	int64_t		gpu_memory_mib;
 	int64_t		cpu_milli;
 	int64_t		memory_mib;
@@ -31,7 +32,7 @@ typedef struct Host
 
 	/* as jobs start */
 	int32_t		n_free;			/* whole devices free */
-	int32_t		n_fed;			/* of them, those its cpu and memory feed */
+	int32_t		n_usable;		/* of them, those its cpu and memory feed */
 	uint64_t	free;			/* whole devices free */
 	uint64_t	partial;		/* devices shared, with something left */
 	int64_t		cpu_left;
@@ -45,6 +46,8 @@ typedef struct Host
 	uint64_t	changed;		/* which change of the cycle was its last */
 	int32_t		newer;
 	int32_t		older;
+
+	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];	/* MiB, by shares */
 } Host;
 
 /* The hosts of one type: a stretch of by_type, by_domain and by_leaf. */
@@ -73,11 +76,11 @@ typedef struct Plan
 	int32_t		leaves;
 	int64_t		loss;			/* free devices no longer fed, over the pool */
 	int64_t		free_left;		/* free devices left on the hosts used */
-	int64_t		cold;			/* hosts that do not hold the job's cache */
+	int64_t		cache_misses;	/* hosts that do not hold the job's cache */
 	int64_t		spare;			/* devices the scope could still take */
 } Plan;
 
-/* How well a host suits an ask: the lower the better. */
+/* How well a host suits a request: the lower the better. */
 typedef struct FitKey
 {
 	uint64_t	high;
@@ -86,21 +89,26 @@ typedef struct FitKey
 
 #define FIT_NONE	((FitKey) {UINT64_MAX, UINT64_MAX})
 
-/* The best host for one ask and offer, kept up to date as hosts change. */
-typedef struct Best
+/* A single host for a request, and what speaks for it. */
+typedef struct Choice
 {
-	const int32_t *hosts;		/* those that compete; NULL: all */
-	int32_t		n;
-	FitKey	   *keys;			/* per competitor */
-	int32_t    *winners;		/* tournament: [1] is the best of all */
-	uint64_t	synced;			/* the last change it has seen */
-} Best;
+	int32_t		host;			/* -1: none can take the request */
+	FitKey		key;
+	uint64_t	near;			/* devices free near it, see near.c */
+} Choice;
+
+#define CHOICE_NONE	((Choice) {-1, FIT_NONE, 0})
+
+/* Of near.h. */
+typedef struct Near Near;
+typedef struct NearTree NearTree;
+typedef struct Best Best;
 
 /* What typical jobs are like, for the policy fgd. */
 typedef struct Mix Mix;
 
-/* One ask's progress in the cycle. */
-typedef struct AskState
+/* One request's progress in the cycle. */
+typedef struct RequestState
 {
 	int32_t		offer;			/* those before it can start nothing more */
 
@@ -110,16 +118,16 @@ typedef struct AskState
 	Best	  **best;			/* of each offer; NULL: not yet built */
 	bool		several;		/* a job started on several hosts */
 	struct Gangs **gangs;		/* of each offer; NULL: not yet built */
-} AskState;
+} RequestState;
 
 /* Scratch of gang placement, one slot per host unless said otherwise. */
 typedef struct GangScratch
 {
-	uint8_t    *room;			/* most devices of the ask a host can take */
+	uint8_t    *capacity;		/* most devices of the request a host can take */
 	uint64_t   *keys;
 	uint64_t   *keys_spare;
 	struct GangGroup *groups;
-	int64_t    *leaf_room;		/* by leaf */
+	int64_t    *leaf_capacity;	/* by leaf */
 	uint64_t   *leaf_seen;		/* by leaf: stamp of the plan that used it */
 	uint64_t   *part_seen;		/* the same for one group of a plan */
 	uint64_t	stamp;
@@ -134,7 +142,7 @@ typedef struct GangScratch
 /* memory.c */
 extern void *DecideAlloc(const DecideArena *arena, int64_t n, size_t size);
 extern void *DecideGrow(const DecideArena *arena, void *items, int32_t n,
-						int32_t *room, size_t size);
+						int32_t *capacity, size_t size);
 extern void DecidePoll(const DecideArena *arena);
 
 /* sort.c */
@@ -189,10 +197,10 @@ extern int	DecideFairCompare(FairShare a, FairShare b);
 extern FairShare DecideFairOf(const FairUse *use, int32_t account);
 extern FairShare DecideFairOwn(const FairUse *use, int32_t account);
 
-/* forest.c */
+/* fairshare_tree.c */
 
 /* An account with waiting jobs, in one tree. */
-typedef struct ForestNode
+typedef struct FairshareNode
 {
 	int32_t		account;		/* -1: the root */
 	int32_t		parent;			/* -1: the root */
@@ -202,49 +210,52 @@ typedef struct ForestNode
 	int32_t    *heap;			/* of children, or of a leaf's lines */
 	bool		leaf;
 	bool		own;			/* an inner account's own jobs */
-} ForestNode;
+} FairshareNode;
 
-/* An account's jobs of one ask, in one tree. */
-typedef struct ForestLine
+/* An account's jobs of one request, in one tree. */
+typedef struct FairshareLine
 {
 	int32_t		leaf;
 	int32_t		at;				/* in the leaf's heap, -1: taken out */
 	int32_t		next;			/* of items */
 	int32_t		end;
-	int32_t		next_of_ask;
-} ForestLine;
+	int32_t		next_of_request;
+} FairshareLine;
 
-typedef struct Forest
+typedef struct FairshareTree
 {
 	const DecideInput *input;
 	FairUse		use;
 	int32_t    *items;			/* jobs, line by line */
-	ForestNode *nodes;
+	FairshareNode *nodes;
 	int32_t		n_nodes;
-	int32_t		nodes_room;
-	ForestLine *lines;
+	int32_t		nodes_capacity;
+	FairshareLine *lines;
 	int32_t		n_lines;
-	int32_t		lines_room;
+	int32_t		lines_capacity;
 	int32_t    *account_nodes;	/* an account's nodes, chained; -1: none */
 	int32_t    *account_inner;	/* the last inner one of them */
-	int32_t    *ask_lines;		/* an ask's lines, chained; -1: none */
+	int32_t    *request_lines;	/* a request's lines, chained; -1: none */
 	int32_t    *job_lines[2];	/* a job's lines; -1: none */
 	bool	   *taken;			/* by job */
-} Forest;
+} FairshareTree;
 
-extern const char *DecideForestBegin(const DecideInput *input,
-									 const DecideArena *arena,
-									 int32_t n_items, Forest *forest);
-extern int32_t DecideForestAdd(Forest *forest, const DecideArena *arena,
-							   int which, int32_t first, int32_t end);
-extern bool DecideForestReady(Forest *forest, const DecideArena *arena);
-extern int32_t DecideForestFirst(const Forest *forest, int32_t root);
-extern bool DecideForestBefore(Forest *forest, int32_t root_a,
-							   int32_t root_b);
-extern void DecideForestTake(Forest *forest, int32_t job);
-extern void DecideForestBlock(Forest *forest, int32_t ask);
-extern void DecideForestCharge(Forest *forest, int32_t account,
-							   int64_t amount);
+extern const char *DecideFairshareTreeBegin(const DecideInput *input,
+											const DecideArena *arena,
+											int32_t n_items, FairshareTree *tree);
+extern int32_t DecideFairshareTreeAdd(FairshareTree *tree,
+									  const DecideArena *arena,
+									  int which, int32_t first, int32_t end);
+extern bool DecideFairshareTreeReady(FairshareTree *tree,
+									 const DecideArena *arena);
+extern int32_t DecideFairshareTreeFirst(const FairshareTree *tree,
+										int32_t root);
+extern bool DecideFairshareTreeBefore(FairshareTree *tree, int32_t root_a,
+									  int32_t root_b);
+extern void DecideFairshareTreeTake(FairshareTree *tree, int32_t job);
+extern void DecideFairshareTreeBlock(FairshareTree *tree, int32_t request);
+extern void DecideFairshareTreeCharge(FairshareTree *tree, int32_t account,
+									  int64_t amount);
 extern int	DecideJobCompareOwn(const DecideInput *input, int32_t a,
 								int32_t b);
 extern int	DecideJobCompare(const FairUse *use, int32_t a, int32_t b);
@@ -261,7 +272,7 @@ typedef struct TierQueue
 typedef struct Queue
 {
 	const DecideInput *input;
-	Forest		forest;
+	FairshareTree tree;
 	int32_t    *aged;			/* aged jobs in order */
 	int32_t		n_aged;
 	int32_t		next_aged;
@@ -272,7 +283,7 @@ typedef struct Queue
 	int32_t		n_shares;
 	int64_t    *tier_used;		/* device-thousandths, by tier */
 	int64_t    *tier_share;		/* as many are guaranteed to it */
-	bool	   *blocked;		/* by ask */
+	bool	   *blocked;		/* by request */
 } Queue;
 
 extern const char *DecideQueueOpen(const DecideInput *input,
@@ -281,7 +292,7 @@ extern const char *DecideQueueOpen(const DecideInput *input,
 extern int32_t DecideQueueNext(Queue *queue);
 extern void DecideQueueCharge(Queue *queue, int32_t job, int32_t type,
 							  int32_t gpus);
-extern void DecideQueueBlock(Queue *queue, int32_t ask);
+extern void DecideQueueBlock(Queue *queue, int32_t request);
 extern bool DecideJobAged(const DecideInput *input, int32_t job);
 
 typedef struct Cycle
@@ -296,38 +307,42 @@ typedef struct Cycle
 	int32_t    *by_type;		/* type, host */
 	int32_t    *by_domain;		/* type, domain, leaf, host; NULL: not yet */
 	int32_t    *by_leaf;		/* type, leaf, domain, host; NULL: not yet */
+	int32_t    *by_near;		/* the same order of the labels as given */
+	Near	   *near;			/* by place in it */
+	NearTree  **near_trees;		/* by kind, then of all; NULL: not yet */
 
 	int32_t		latest;			/* host that changed last, -1: none */
 	uint64_t	changes;
 
-	int32_t    *class_of;		/* class of each ask */
-	struct AskClass *classes;
+	int32_t    *class_of;		/* class of each request */
+	struct EquivalenceClass *classes;
 	GangScratch *gang;			/* NULL: not yet needed */
 	Plan		single;			/* room for one host */
 
 	Queue		queue;
 	struct ClaimState *claims;
 	struct Quotas *quotas;		/* NULL: there are none */
-	struct Narrow *narrow;		/* what they leave the job whose turn it is;
-								 * NULL: all it asks */
+	struct QuotaFilter *filter; /* what they leave the job whose turn it is;
+								 * NULL: all it requests */
 
 	Mix		   *mix;			/* NULL: the policy is not fgd */
 	DecideCached *cached;		/* by cache and host; node is the host */
 	bool	   *holds;			/* by host: the cache of the job whose turn it
 								 * is; NULL: there are no caches */
 
-	const DecideTold **told;	/* by job; NULL: nobody was told anything */
-	int32_t    *told_host;		/* host of each node */
+	const DecidePreviousReservation **previous; /* by job; NULL: nobody was
+												 * told anything */
+	int32_t    *previous_host;	/* host of each node */
 
 	DecideResult *result;
-	int32_t		starts_room;
-	int32_t		parts_room;
+	int32_t		starts_capacity;
+	int32_t		parts_capacity;
 
 	struct Timeline *timeline;	/* NULL: nothing is reserved */
 	bool		reserving;		/* what starts is a reservation, at: */
 	int64_t		at;
-	int32_t		reservations_room;
-	int32_t		reserved_room;
+	int32_t		reservations_capacity;
+	int32_t		reserved_capacity;
 	int32_t		n_deep;			/* reservations that count for the depth */
 	int32_t		n_aged;			/* of aged jobs */
 	bool		trying;			/* the hosts will be as before */
@@ -336,50 +351,52 @@ typedef struct Cycle
 } Cycle;
 
 /* cycle.c */
-typedef enum Outcome
+typedef enum PlaceOutcome
 {
 	OUTCOME_STARTED,
 	OUTCOME_NO_FIT,
 	OUTCOME_OUT_OF_MEMORY
-} Outcome;
+} PlaceOutcome;
 
 extern const char *DecideRound(const DecideInput *input,
 							   const DecideArena *arena, DecideResult *result,
 							   bool *over);
-extern Outcome DecideTryOffer(Cycle *cycle, AskState *state, int32_t job,
-							  const DecideAsk *ask, const DecideOffer *offer);
+extern PlaceOutcome DecideTryOffer(Cycle *cycle, RequestState *state,
+								   int32_t job,
+								   const DecideRequestClass *request,
+								   const DecideOffer *offer);
 
-/* carry.c */
+/* result_apply.c */
 extern int64_t DecideStartEnd(const DecideInput *input, int32_t job,
 							  bool expected);
-extern bool DecideCarryOut(const DecideInput *input,
-						   const DecideResult *result,
-						   const DecideArena *arena, int32_t made_before,
-						   int32_t *job_now, DecideInput *next);
+extern bool DecideResultApply(const DecideInput *input,
+							  const DecideResult *result,
+							  const DecideArena *arena, int32_t made_before,
+							  int32_t *job_now, DecideInput *next);
 
-/* told.c */
-extern bool DecideToldPrepare(Cycle *cycle);
-extern Outcome DecideToldTry(Cycle *cycle, int32_t job, const DecideAsk *ask,
-							 const DecideOffer *offers, int32_t n_offers);
+/* previous_reservation.c */
+extern bool DecidePreviousPrepare(Cycle *cycle);
+extern PlaceOutcome DecidePreviousTry(Cycle *cycle, int32_t job,
+									  const DecideRequestClass *request,
+									  const DecideOffer *offers, int32_t n_offers);
 
-/* reserve.c */
+/* reservation.c */
 extern bool DecideMayReserve(const Cycle *cycle, int32_t job);
 extern bool DecideReserve(Cycle *cycle, int32_t job);
-extern Outcome DecideFreeButReserved(Cycle *cycle, int32_t job,
-									 int32_t *type);
+extern PlaceOutcome DecideFreeButReserved(Cycle *cycle, int32_t job,
+										  int32_t *type);
 
 /* hosts.c */
 extern const char *DecideHostsLoad(Cycle *cycle);
 extern bool DecideHostsGroup(Cycle *cycle);
 extern TypeRange DecideHostsOfType(const Cycle *cycle, int32_t type);
-extern void DecideHostFeed(Host *host, int64_t cpu_milli,
-						   int64_t memory_mib);
+extern void DecideHostAddCapacity(Host *host, int64_t cpu_milli,
+								  int64_t memory_mib);
 extern void DecideHostDerive(Host *host);
 extern Host *DecideHostTruth(Cycle *cycle, int32_t index);
 extern void DecideHostTouch(Cycle *cycle, int32_t index);
-extern void DecideHostTake(Cycle *cycle, int32_t host, uint64_t devices,
-						   int32_t share, int64_t cpu_milli,
-						   int64_t memory_mib);
+extern void DecideHostTake(Cycle *cycle, int32_t host, const DecidePart *part,
+						   int32_t share);
 
 /* scope.c */
 extern bool DecideScopeNext(const Cycle *cycle, const TypeRange *range,
@@ -388,82 +405,102 @@ extern bool DecideScopeLeaf(const Cycle *cycle, const Scope *outer,
 							Scope *inner);
 
 /* fit.c */
-extern bool DecideFitAllowed(const Host *host, const DecideAsk *ask,
+extern bool DecideFitAllowed(const Host *host,
+							 const DecideRequestClass *request,
 							 const DecideOffer *offer);
 extern bool DecideFitMemory(const Host *host, const DecideOffer *offer);
 extern int64_t DecideFitSplit(int64_t total, int32_t gpus, int32_t count);
-extern int32_t DecideFitRoom(const Host *host, int64_t cpu_milli,
-							 int64_t memory_mib, int32_t count);
-extern int32_t DecideFitFed(const Host *host, int32_t n_free,
-							int64_t cpu_left, int64_t memory_left);
-extern int32_t DecideFitLoss(const Host *host, const DecideAsk *ask,
+extern int32_t DecideFitCapacity(const Host *host, int64_t cpu_milli,
+								 int64_t memory_mib, int32_t count);
+extern int32_t DecideFitUsable(const Host *host, int32_t n_free,
+							   int64_t cpu_left, int64_t memory_left);
+extern int32_t DecideFitLoss(const Host *host,
+							 const DecideRequestClass *request,
 							 int32_t gpus, int32_t count);
-extern bool DecideFitTakes(const Host *host, const DecideAsk *ask,
+extern bool DecideFitTakes(const Host *host, const DecideRequestClass *request,
 						   const DecideOffer *offer, int32_t count);
 extern FitKey DecideFitKey(const Cycle *cycle, const Host *host,
-						   const DecideAsk *ask, const DecideOffer *offer,
+						   const DecideRequestClass *request,
+						   const DecideOffer *offer,
 						   int32_t count);
 extern int64_t DecideFitFloor(const DecideOffer *offer);
 extern int64_t DecideFitLeft(const Host *host);
 extern int64_t DecideFitPart(const Cycle *cycle, const Host *host,
-							 const DecideAsk *ask, int32_t gpus,
+							 const DecideRequestClass *request, int32_t gpus,
 							 int32_t count);
 extern bool DecideFitLess(FitKey a, FitKey b);
 
 /* share.c */
-extern int32_t DecideShareDevice(const Host *host, int32_t share);
+extern int64_t DecideShareTakes(const Host *host,
+								const DecideRequestClass *request);
+extern bool DecideShareFits(const Host *host, int32_t device, int32_t share,
+							int64_t memory);
+extern int32_t DecideShareDevice(const Host *host,
+								 const DecideRequestClass *request);
 extern FitKey DecideShareKey(const Cycle *cycle, const Host *host,
-							 const DecideAsk *ask);
+							 const DecideRequestClass *request);
 extern int32_t DecideShareChoose(const Cycle *cycle, const Host *host,
-								 const DecideAsk *ask);
+								 const DecideRequestClass *request);
 
 /* fgd.c */
 extern bool DecideMixPrepare(Cycle *cycle);
 extern int64_t DecideFgdSteps(const Cycle *cycle, const Host *host,
-							  const DecideAsk *ask, int32_t gpus,
+							  const DecideRequestClass *request, int32_t gpus,
 							  int32_t count);
 extern FitKey DecideFgdKey(const Cycle *cycle, const Host *host,
-						   const DecideAsk *ask, int32_t count);
+						   const DecideRequestClass *request, int32_t count);
 extern FitKey DecideFgdShare(const Cycle *cycle, const Host *host,
-							 const DecideAsk *ask, int32_t *device);
+							 const DecideRequestClass *request,
+							 int32_t *device);
 
 /* spread.c */
-extern FitKey DecideSpreadKey(const Host *host, const DecideAsk *ask,
+extern FitKey DecideSpreadKey(const Host *host,
+							  const DecideRequestClass *request,
 							  int32_t count);
-extern int32_t DecideSpreadDevice(const Host *host, int32_t share);
+extern int32_t DecideSpreadDevice(const Host *host,
+								  const DecideRequestClass *request);
 
-/* cached.c */
+/* cache_index.c */
 extern bool DecideCachedPrepare(Cycle *cycle);
 extern void DecideCachedMark(Cycle *cycle, int32_t cache, bool holds);
 extern const DecideCached *DecideCachedHolders(const Cycle *cycle,
 											   int32_t cache, int32_t *n);
-extern int32_t DecideCachedHost(const Cycle *cycle, const DecideAsk *ask,
+extern int32_t DecideCachedHost(const Cycle *cycle,
+								const DecideRequestClass *request,
 								const DecideOffer *offers, int32_t n_offers,
 								int32_t count, int32_t cache, int32_t host);
 
 /* single.c */
-extern int32_t DecideSingleOffers(const Cycle *cycle, const DecideAsk *ask,
+extern int32_t DecideSingleOffers(const Cycle *cycle,
+								  const DecideRequestClass *request,
 								  int32_t first);
-extern bool DecideSingleFind(Cycle *cycle, AskState *state,
-							 const DecideAsk *ask, const DecideOffer *offers,
+extern bool DecideSingleFind(Cycle *cycle, RequestState *state,
+							 const DecideRequestClass *request,
+							 const DecideOffer *offers,
 							 int32_t n_offers, int32_t cache, int32_t *host);
 
+/* near.c */
+extern bool DecideNearPrepare(Cycle *cycle);
+
 /* best.c */
-extern int32_t DecideBestScan(const Cycle *cycle, const DecideAsk *ask,
-							  const DecideOffer *offer, int32_t count,
-							  FitKey *key);
-extern Best *DecideBestBuild(Cycle *cycle, const DecideAsk *ask,
+extern Choice DecideBestScan(const Cycle *cycle,
+							 const DecideRequestClass *request,
+							 const DecideOffer *offer, int32_t count);
+extern Best *DecideBestBuild(Cycle *cycle, const DecideRequestClass *request,
 							 const DecideOffer *offer);
-extern int32_t DecideBestFind(Cycle *cycle, Best *best, const DecideAsk *ask,
-							  const DecideOffer *offer, FitKey *key);
+extern Choice DecideBestFind(Cycle *cycle, Best *best,
+							 const DecideRequestClass *request,
+							 const DecideOffer *offer);
+extern bool DecideChoiceBetter(const Choice *a, const Choice *b);
 
 /* range.c */
-extern int32_t DecideRangeLargest(Cycle *cycle, const DecideAsk *ask,
+extern int32_t DecideRangeLargest(Cycle *cycle,
+								  const DecideRequestClass *request,
 								  const DecideOffer *offer);
 
 /* gang.c, group.c */
 extern bool DecideGangPrepare(Cycle *cycle);
-extern Plan *DecideGangFind(Cycle *cycle, const DecideAsk *ask,
+extern Plan *DecideGangFind(Cycle *cycle, const DecideRequestClass *request,
 							const DecideOffer *offer, int32_t count);
 
 typedef struct GangGroup
@@ -472,24 +509,24 @@ typedef struct GangGroup
 	int32_t		n;
 	int32_t		leaf;			/* of the first */
 	int32_t		widest;			/* most room on one host */
-	int32_t		warm;			/* hosts that hold the job's cache */
-	int64_t		room;			/* 0: nothing there, or already in the plan */
+	int32_t		cache_hits;		/* hosts that hold the job's cache */
+	int64_t		capacity;		/* 0: nothing there, or already in the plan */
 } GangGroup;
 
-typedef struct GangAsk
+typedef struct GangRequest
 {
-	const DecideAsk *ask;
+	const DecideRequestClass *request;
 	int32_t		count;
-} GangAsk;
+} GangRequest;
 
-extern void DecideGroupFill(Cycle *cycle, const GangAsk *gang,
+extern void DecideGroupFill(Cycle *cycle, const GangRequest *gang,
 							const GangGroup *group, int32_t wanted,
 							Plan *plan);
-extern uint64_t DecidePartRank(const Cycle *cycle, const GangAsk *gang,
+extern uint64_t DecidePartRank(const Cycle *cycle, const GangRequest *gang,
 							   int32_t host, int32_t gpus);
 extern void DecidePlanClear(Plan *plan);
 extern void DecidePlanCount(Cycle *cycle, Plan *plan);
-extern void DecidePlanAdd(Cycle *cycle, const GangAsk *gang, Plan *plan,
+extern void DecidePlanAdd(Cycle *cycle, const GangRequest *gang, Plan *plan,
 						  int32_t host, int32_t gpus);
 extern int	DecidePlanCompare(const Plan *a, const Plan *b,
 							  DecideTopology prefer);
@@ -502,15 +539,19 @@ extern bool DecideStartOn(Cycle *cycle, int32_t job, int32_t type,
 						  int32_t gpus, const int32_t *hosts,
 						  const DecidePart *parts, int32_t n_parts);
 
-extern void DecideStartPart(const Cycle *cycle, const DecideAsk *ask,
+extern void DecideStartPart(const Cycle *cycle,
+							const DecideRequestClass *request,
 							int32_t host, int32_t gpus, int32_t count,
 							DecidePart *part);
 extern int32_t *DecideStartOrder(Cycle *cycle, const Plan *plan);
 
 /* claim.c */
 extern bool DecideClaimsBegin(Cycle *cycle);
-extern bool DecideClaimsMay(const Cycle *cycle, int32_t ask);
+extern bool DecideClaimsMay(const Cycle *cycle, int32_t request);
 extern bool DecideClaimed(const Cycle *cycle, int32_t job);
+extern int32_t DecideClaimPasses(const Cycle *cycle);
+extern int32_t DecideReservationYields(const Cycle *cycle, int32_t job,
+									   const DecideReservation *made);
 extern bool DecideClaimStarted(const Cycle *cycle, int32_t job);
 extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);
 extern bool DecideClaimsUnsettled(const Cycle *cycle);
@@ -546,13 +587,33 @@ extern const char *DecideCheckOrder(const DecideInput *input,
 									const DecideResult *result,
 									const DecideArena *arena, int32_t *where);
 
+/* check_demand.c */
+
+/* What is looked up to say what jobs have a use for. */
+typedef struct CheckDemand
+{
+	const DecideInput *input;
+	int32_t    *first_quota;	/* by account; -1: none */
+	int32_t    *next_quota;		/* of the same account, -1: none */
+} CheckDemand;
+
+extern int64_t DecideCheckWorth(const DecideInput *input, int32_t type,
+								int64_t gpus, int64_t share);
+extern int32_t DecideCheckRange(const CheckDemand *wants, int32_t account,
+								int32_t type, int32_t has, int32_t most);
+extern int64_t DecideCheckAsked(const CheckDemand *wants, int32_t job);
+extern int64_t DecideCheckUseful(const CheckDemand *wants,
+								 const DecideRunning *r);
+extern bool DecideCheckDemand(const DecideInput *input,
+							  const DecideArena *arena, CheckDemand *wants);
+
 /* check_entitle.c */
 extern const char *DecideCheckEntitled(const DecideInput *input,
 									   const DecideResult *result,
 									   const DecideArena *arena);
 
 /* reason.c */
-extern void DecideReasonFind(Cycle *cycle, const DecideAsk *ask,
+extern void DecideReasonFind(Cycle *cycle, const DecideRequestClass *request,
 							 DecideWait *wait);
 
 #endif							/* DECIDE_CORE_H */

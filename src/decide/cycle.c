@@ -2,10 +2,10 @@
  * cycle.c
  *	  A round of turns: jobs in order, each onto the first offer that fits now.
  *
- * A cycle is one of them, or several (rounds.c).  Within one capacity only
- * shrinks.  So what failed once stays failed: an ask that could not start a job
+ * A cycle is one of them, or several (fixpoint.c).  Within one capacity only
+ * shrinks.  So what failed once stays failed: a request that could not start a job
  * is passed over, an offer that did not fit is not looked at again, and once no
- * single host can take an ask, only gangs are tried.
+ * single host can take a request, only gangs are tried.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 /*
  * Start a job all on one host.
  */
-static Outcome
+static PlaceOutcome
 start_on_host(Cycle *cycle, int32_t job, const DecideOffer *offer,
 			  int32_t count, int32_t host)
 {
@@ -44,25 +44,26 @@ offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
 
 /*
  * Start a job over several hosts, where the topology allows.  gangs is what is
- * known of its ask and offer; NULL: nothing is kept of that.
+ * known of its request and offer; NULL: nothing is kept of that.
  */
-static Outcome
-start_over_several(Cycle *cycle, int32_t job, const DecideAsk *ask,
+static PlaceOutcome
+start_over_several(Cycle *cycle, int32_t job,
+				   const DecideRequestClass *request,
 				   const DecideOffer *offer, int32_t count, Gangs *gangs)
 {
 	int32_t		cache = cycle->input->jobs[job].cache;
 	bool		found = true;
 	Plan	   *plan;
 
-	if (count < 2 || ask->topology == DECIDE_TOPOLOGY_NODE)
+	if (count < 2 || request->topology == DECIDE_TOPOLOGY_NODE)
 		return OUTCOME_NO_FIT;
 	if (!DecideGangPrepare(cycle))
 		return OUTCOME_OUT_OF_MEMORY;
 	DecideCachedMark(cycle, cache, true);
 	if (gangs != NULL)
-		found = DecideGangsFind(cycle, gangs, ask, offer, cache, &plan);
+		found = DecideGangsFind(cycle, gangs, request, offer, cache, &plan);
 	else
-		plan = DecideGangFind(cycle, ask, offer, count);
+		plan = DecideGangFind(cycle, request, offer, count);
 	DecideCachedMark(cycle, cache, false);
 	if (!found)
 		return OUTCOME_OUT_OF_MEMORY;
@@ -77,7 +78,8 @@ start_over_several(Cycle *cycle, int32_t job, const DecideAsk *ask,
  * out of memory.
  */
 static bool
-gangs_build(Cycle *cycle, AskState *state, const DecideAsk *ask,
+gangs_build(Cycle *cycle, RequestState *state,
+			const DecideRequestClass *request,
 			const DecideOffer *offers, int32_t n_offers)
 {
 	int32_t		i;
@@ -85,7 +87,7 @@ gangs_build(Cycle *cycle, AskState *state, const DecideAsk *ask,
 	state->gangs = DecideAlloc(cycle->arena, n_offers, sizeof(Gangs *));
 	for (i = 0; state->gangs != NULL && i < n_offers; i++)
 	{
-		state->gangs[i] = DecideGangsBuild(cycle, ask, &offers[i]);
+		state->gangs[i] = DecideGangsBuild(cycle, request, &offers[i]);
 		if (state->gangs[i] == NULL)
 			return false;
 	}
@@ -96,26 +98,27 @@ gangs_build(Cycle *cycle, AskState *state, const DecideAsk *ask,
  * Start a job of a fixed size with the offers that compete: on one host when
  * one can take it, else over several with the first of them that can.
  */
-static Outcome
-start_fixed(Cycle *cycle, AskState *state, int32_t job, const DecideAsk *ask,
+static PlaceOutcome
+start_fixed(Cycle *cycle, RequestState *state, int32_t job,
+			const DecideRequestClass *request,
 			const DecideOffer *offers, int32_t n_offers)
 {
-	Outcome		outcome = OUTCOME_NO_FIT;
+	PlaceOutcome outcome = OUTCOME_NO_FIT;
 	int32_t		host;
 	int32_t		i;
 
-	if (!DecideSingleFind(cycle, state, ask, offers, n_offers,
+	if (!DecideSingleFind(cycle, state, request, offers, n_offers,
 						  cycle->input->jobs[job].cache, &host))
 		return OUTCOME_OUT_OF_MEMORY;
 	if (host >= 0)
 		return start_on_host(cycle, job, offer_taken(cycle, offers, host),
-							 ask->min_gpus, host);
+							 request->min_gpus, host);
 	if (state->several && state->gangs == NULL &&
-		!gangs_build(cycle, state, ask, offers, n_offers))
+		!gangs_build(cycle, state, request, offers, n_offers))
 		return OUTCOME_OUT_OF_MEMORY;
 	for (i = 0; i < n_offers && outcome == OUTCOME_NO_FIT; i++)
-		outcome = start_over_several(cycle, job, ask, &offers[i],
-									 ask->min_gpus, state->gangs == NULL ?
+		outcome = start_over_several(cycle, job, request, &offers[i],
+									 request->min_gpus, state->gangs == NULL ?
 									 NULL : state->gangs[i]);
 	state->several = outcome == OUTCOME_STARTED;
 	return outcome;
@@ -124,25 +127,24 @@ start_fixed(Cycle *cycle, AskState *state, int32_t job, const DecideAsk *ask,
 /*
  * Start a job with as many devices of its range as fit now.
  */
-static Outcome
-start_range(Cycle *cycle, int32_t job, const DecideAsk *ask,
+static PlaceOutcome
+start_range(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 			const DecideOffer *offer)
 {
-	DecideAsk	most = *ask;
-	FitKey		key;
+	DecideRequestClass most = *request;
 	int32_t		count;
 	int32_t		host;
 
 	if (!DecideHostsGroup(cycle))
 		return OUTCOME_OUT_OF_MEMORY;
-	most.max_gpus = DecideNarrowMost(cycle, ask, offer);
+	most.max_gpus = DecideQuotaFilterMost(cycle, request, offer);
 	count = DecideRangeLargest(cycle, &most, offer);
 	if (count == 0)
 		return OUTCOME_NO_FIT;
-	host = DecideBestScan(cycle, ask, offer, count, &key);
+	host = DecideBestScan(cycle, request, offer, count).host;
 	if (host < 0)
-		return start_over_several(cycle, job, ask, offer, count, NULL);
-	host = DecideCachedHost(cycle, ask, offer, 1, count,
+		return start_over_several(cycle, job, request, offer, count, NULL);
+	host = DecideCachedHost(cycle, request, offer, 1, count,
 							cycle->input->jobs[job].cache, host);
 	return start_on_host(cycle, job, offer, count, host);
 }
@@ -150,38 +152,40 @@ start_range(Cycle *cycle, int32_t job, const DecideAsk *ask,
 /*
  * Start a job with one offer (NULL: without GPUs).
  */
-Outcome
-DecideTryOffer(Cycle *cycle, AskState *state, int32_t job,
-			   const DecideAsk *ask, const DecideOffer *offer)
+PlaceOutcome
+DecideTryOffer(Cycle *cycle, RequestState *state, int32_t job,
+			   const DecideRequestClass *request, const DecideOffer *offer)
 {
-	return ask->max_gpus == ask->min_gpus ?
-		start_fixed(cycle, state, job, ask, offer, 1) :
-		start_range(cycle, job, ask, offer);
+	return request->max_gpus == request->min_gpus ?
+		start_fixed(cycle, state, job, request, offer, 1) :
+		start_range(cycle, job, request, offer);
 }
 
 /*
- * Try to start a job.  A CPU-only ask is tried once, without an offer.
+ * Try to start a job.  A CPU-only request is tried once, without an offer.
  */
-static Outcome
-job_start(Cycle *cycle, AskState *state, int32_t job, const DecideAsk *ask)
+static PlaceOutcome
+job_start(Cycle *cycle, RequestState *state, int32_t job,
+		  const DecideRequestClass *request)
 {
-	bool		cpu_only = ask->max_gpus == 0;
-	int32_t		n_offers = cpu_only ? 1 : ask->n_offers;
+	bool		cpu_only = request->max_gpus == 0;
+	int32_t		n_offers = cpu_only ? 1 : request->n_offers;
 
 	while (state->offer < n_offers)
 	{
 		const DecideOffer *offers = cpu_only ? NULL :
-			&ask->offers[state->offer];
+			&request->offers[state->offer];
 		int32_t		n = cpu_only ? 1 :
-			DecideSingleOffers(cycle, ask, state->offer);
-		Outcome		outcome = DecideToldTry(cycle, job, ask, offers, n);
+			DecideSingleOffers(cycle, request, state->offer);
+		PlaceOutcome outcome = DecidePreviousTry(cycle, job, request,
+												 offers, n);
 
 		if (outcome != OUTCOME_NO_FIT)
 			return outcome;
-		if (ask->max_gpus == ask->min_gpus)
-			outcome = start_fixed(cycle, state, job, ask, offers, n);
+		if (request->max_gpus == request->min_gpus)
+			outcome = start_fixed(cycle, state, job, request, offers, n);
 		else
-			outcome = start_range(cycle, job, ask, offers);
+			outcome = start_range(cycle, job, request, offers);
 		if (outcome != OUTCOME_NO_FIT)
 			return outcome;
 		state->offer += n;
@@ -210,10 +214,10 @@ claims_charge(Cycle *cycle)
 			DecideQueueCharge(&cycle->queue, claim->job, claim->type,
 							  claim->gpus);
 		else if (!claim->running)
-			DecideForestCharge(&cycle->queue.forest, claim->account,
-							   DecideFairAmount(input, claim->type,
-												(int64_t) claim->gpus *
-												claim->share));
+			DecideFairshareTreeCharge(&cycle->queue.tree, claim->account,
+									  DecideFairAmount(input, claim->type,
+													   (int64_t) claim->gpus *
+													   claim->share));
 	}
 }
 
@@ -238,57 +242,59 @@ promise_charge(Cycle *cycle, int32_t job)
  * False: out of memory.
  */
 static bool
-class_fails(Cycle *cycle, AskClass *class, int32_t job, const DecideAsk *ask)
+class_fails(Cycle *cycle, EquivalenceClass *class, int32_t job,
+			const DecideRequestClass *request)
 {
-	Outcome		outcome;
+	PlaceOutcome outcome;
 
 	if (!DecideHostsGroup(cycle))
 		return false;
 	class->wait.type = DECIDE_NO_TYPE;
-	DecideReasonFind(cycle, ask, &class->wait);
+	DecideReasonFind(cycle, request, &class->wait);
 	outcome = DecideFreeButReserved(cycle, job, &class->wait.type);
 	if (outcome == OUTCOME_STARTED)
 	{
 		class->wait.reason = DECIDE_RESERVED;
 		class->wait.wanted = class->wait.available = 0;
 	}
-	DecideClassFail(class, ask->wall_limit, outcome == OUTCOME_NO_FIT);
+	DecideClassFail(class, request->wall_limit, outcome == OUTCOME_NO_FIT);
 	return outcome != OUTCOME_OUT_OF_MEMORY;
 }
 
 /*
  * Try to start a job, unless it is known to be in vain.
  */
-static Outcome
+static PlaceOutcome
 job_try(Cycle *cycle, int32_t job)
 {
-	const DecideAsk *ask = DecideJobAsk(cycle, job);
-	AskClass   *class = DecideClassOf(cycle, job);
-	Outcome		outcome;
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	EquivalenceClass *class = DecideClassOf(cycle, job);
+	PlaceOutcome outcome;
 
-	if (DecideClassFailed(class, ask->wall_limit) ||
-		(cycle->narrow != NULL &&
-		 DecideClassFailed(cycle->narrow->whole, ask->wall_limit)))
+	if (DecideClassFailed(class, request->wall_limit) ||
+		(cycle->filter != NULL &&
+		 DecideClassFailed(cycle->filter->whole, request->wall_limit)))
 		return OUTCOME_NO_FIT;
-	DecideTimelineShow(cycle, ask->wall_limit);
+	DecideAvailabilityShow(cycle, request->wall_limit);
 	outcome = job_start(cycle,
-						DecideClassState(cycle, class, ask->wall_limit),
-						job, ask);
-	if (outcome == OUTCOME_NO_FIT && !class_fails(cycle, class, job, ask))
+						DecideClassState(cycle, class, request->wall_limit),
+						job, request);
+	if (outcome == OUTCOME_NO_FIT && !class_fails(cycle, class, job, request))
 		return OUTCOME_OUT_OF_MEMORY;
 	return outcome;
 }
 
 /*
- * Say why a job does not start now, once for each ask: what stood in the way
+ * Say why a job does not start now, once for each request: what stood in the way
  * of the last of its class that was tried.
  */
 static void
 job_explain(Cycle *cycle, int32_t job)
 {
-	DecideWait *wait = &cycle->result->waits[cycle->input->jobs[job].ask];
+	DecideWait *wait = &cycle->result->waits[cycle->input->jobs[job].request];
 
-	if (DecideNarrowExplain(cycle, job) || wait->reason != DECIDE_NOT_WAITING)
+	if (DecideQuotaFilterExplain(cycle, job) ||
+		wait->reason != DECIDE_NOT_WAITING)
 		return;
 	*wait = DecideClassOf(cycle, job)->wait;
 	wait->job = job;
@@ -296,7 +302,7 @@ job_explain(Cycle *cycle, int32_t job)
 
 /*
  * A job had its turn and does not start: it may get a reservation.  The others
- * of its ask have turns only where they might get one, or be promised devices.
+ * of its request have turns only where they might get one, or be promised devices.
  * False: out of memory.
  */
 static bool
@@ -307,10 +313,10 @@ job_waits(Cycle *cycle, int32_t job)
 	job_explain(cycle, job);
 	if (!DecideReserve(cycle, job))
 		return false;
-	if (cycle->narrow == NULL &&
-		!DecideClaimsMay(cycle, cycle->input->jobs[job].ask) &&
+	if (cycle->filter == NULL &&
+		!DecideClaimsMay(cycle, cycle->input->jobs[job].request) &&
 		!DecideMayReserve(cycle, job))
-		DecideQueueBlock(&cycle->queue, cycle->input->jobs[job].ask);
+		DecideQueueBlock(&cycle->queue, cycle->input->jobs[job].request);
 	return true;
 }
 
@@ -320,11 +326,11 @@ job_waits(Cycle *cycle, int32_t job)
 static void
 job_too_many(Cycle *cycle, int32_t job)
 {
-	int32_t		ask = cycle->input->jobs[job].ask;
+	int32_t		request = cycle->input->jobs[job].request;
 
-	cycle->result->waits[ask].reason = DECIDE_ENOUGH_STARTED;
-	cycle->result->waits[ask].job = job;
-	DecideQueueBlock(&cycle->queue, ask);
+	cycle->result->waits[request].reason = DECIDE_ENOUGH_STARTED;
+	cycle->result->waits[request].job = job;
+	DecideQueueBlock(&cycle->queue, request);
 }
 
 /*
@@ -335,10 +341,10 @@ job_may_start(const Cycle *cycle, int32_t job)
 {
 	const DecideJob *j = &cycle->input->jobs[job];
 
-	return cycle->narrow != NULL ?
-		!DecideClassFailed(&cycle->narrow->class,
-						   cycle->narrow->ask.wall_limit) :
-		cycle->result->waits[j->ask].reason == DECIDE_NOT_WAITING;
+	return cycle->filter != NULL ?
+		!DecideClassFailed(&cycle->filter->class,
+						   cycle->filter->request.wall_limit) :
+		cycle->result->waits[j->request].reason == DECIDE_NOT_WAITING;
 }
 
 /*
@@ -350,7 +356,7 @@ static bool
 job_serve(Cycle *cycle, int32_t job)
 {
 	DecideResult *result = cycle->result;
-	Outcome		outcome = OUTCOME_NO_FIT;
+	PlaceOutcome outcome = OUTCOME_NO_FIT;
 	bool		promised = false;
 
 	if (job_may_start(cycle, job))
@@ -381,7 +387,7 @@ job_serve(Cycle *cycle, int32_t job)
 }
 
 /*
- * Give a job its turn, with what quotas leave it of what it asks: where that is
+ * Give a job its turn, with what quotas leave it of what it requests: where that is
  * nothing it is held back, and in nobody's way.  False: out of memory.
  */
 static bool
@@ -392,7 +398,7 @@ job_turn(Cycle *cycle, int32_t job)
 
 	if (DecideClaimed(cycle, job))
 		return true;
-	if (!DecideNarrow(cycle, job, false, &held))
+	if (!DecideQuotaFilter(cycle, job, false, &held))
 		return false;
 	if (held)
 	{
@@ -401,7 +407,7 @@ job_turn(Cycle *cycle, int32_t job)
 		return true;
 	}
 	served = job_serve(cycle, job);
-	cycle->narrow = NULL;
+	cycle->filter = NULL;
 	return served;
 }
 
@@ -432,7 +438,7 @@ static bool
 cycle_prepare(Cycle *cycle)
 {
 	const DecideArena *arena = cycle->arena;
-	int32_t		n = cycle->input->n_asks;
+	int32_t		n = cycle->input->n_requests;
 	int32_t		i;
 
 	cycle->result->waits = DecideAlloc(arena, n, sizeof(DecideWait));
@@ -442,7 +448,7 @@ cycle_prepare(Cycle *cycle)
 		cycle->single.hosts == NULL || cycle->single.gpus == NULL)
 		return false;
 	if (!DecideClassesFind(cycle) || !DecideCachedPrepare(cycle) ||
-		!DecideToldPrepare(cycle) ||
+		!DecidePreviousPrepare(cycle) ||
 		(cycle->input->policy.packing == DECIDE_PACKING_FGD &&
 		 !DecideMixPrepare(cycle)))
 		return false;
@@ -460,7 +466,7 @@ cycle_prepare(Cycle *cycle)
 
 /*
  * Did a job start whose cache another wants to find that has a reservation?
- * The nodes hold it now.  Who asks for a fixed number of devices has what he
+ * The nodes hold it now.  Who requests for a fixed number of devices has what he
  * was told again, wherever it is.
  */
 static bool
@@ -474,9 +480,9 @@ caches_came(const Cycle *cycle)
 	for (r = 0; r < result->n_reservations; r++)
 	{
 		const DecideJob *job = &input->jobs[result->reservations[r].job];
-		const DecideAsk *ask = &input->asks[job->ask];
+		const DecideRequestClass *request = &input->requests[job->request];
 
-		if (job->cache == 0 || ask->min_gpus == ask->max_gpus)
+		if (job->cache == 0 || request->min_gpus == request->max_gpus)
 			continue;
 		for (s = 0; s < result->n_starts; s++)
 		{
@@ -560,7 +566,7 @@ DecideRound(const DecideInput *input, const DecideArena *arena,
 		error = "out of memory";
 	if (error == NULL)
 	{
-		DecideNarrowEnd(&cycle);
+		DecideQuotaFilterEnd(&cycle);
 		*over = round_is_over(&cycle);
 	}
 	return error;

@@ -44,7 +44,8 @@ typedef struct DecideArena
 /*
  * One node as it is now.  What is gone to live attempts, to attempts not yet
  * fenced and to promises is already taken off device_left, cpu_left and
- * memory_left.  Devices are numbered from 0.
+ * memory_left, and for shares added to gpu_memory_used, which may pass
+ * gpu_memory_mib.  Devices are numbered from 0.
  */
 typedef struct DecideNode
 {
@@ -64,6 +65,7 @@ typedef struct DecideNode
 	uint64_t	idle;			/* of those free, the ones that elastic jobs
 								 * may grow into */
 	uint16_t	device_left[DECIDE_MAX_DEVICES];	/* thousandths, 0 to 1000 */
+	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];	/* MiB, by shares */
 } DecideNode;
 
 typedef enum DecideTopology
@@ -87,11 +89,11 @@ typedef struct DecideOffer
 } DecideOffer;
 
 /*
- * What a class of jobs asks for.  Jobs that ask the same share one ask: an ask
- * that cannot start a job is not tried again in the cycle.  Two asks may be
+ * What a class of jobs requests for.  Jobs that request the same share one request: a request
+ * that cannot start a job is not tried again in the cycle.  Two requests may be
  * equal; that costs time only.
  */
-typedef struct DecideAsk
+typedef struct DecideRequestClass
 {
 	int32_t		min_gpus;		/* 0 to INT32_MAX; 0: CPU only */
 	int32_t		max_gpus;		/* as min_gpus, or more: elastic */
@@ -107,9 +109,9 @@ typedef struct DecideAsk
 	int64_t		memory_mib;		/* of the whole job, 0: none */
 	bool		spot_ok;		/* may be preempted, so may use spot nodes */
 	int64_t		wall_limit;		/* microseconds, > 0; DECIDE_NEVER: none */
-	bool		apart;			/* shares no finding with asks that are equal:
-								 * its reason is found at its own turn */
-} DecideAsk;
+	bool		apart;			/* shares no finding with requests that are
+								 * equal: its reason is found at its own turn */
+} DecideRequestClass;
 
 /* How urgent jobs are.  Tiers of one rank are equal in the queue's order. */
 typedef struct DecideTier
@@ -168,7 +170,7 @@ typedef struct DecideType
  */
 typedef struct DecideJob
 {
-	int32_t		ask;			/* index of its ask */
+	int32_t		request;		/* index of its request */
 	int32_t		tier;			/* index of its tier */
 	int32_t		account;		/* index of its account */
 	int32_t		priority;
@@ -203,11 +205,12 @@ typedef struct DecidePolicy
 	DecideOrder order;
 	DecidePacking packing;
 	int64_t		fair_horizon;	/* seconds that running devices count for */
-	bool		reclaim;		/* inside a tier accounts take what they are
-								 * entitled to from those who have more */
+	bool		reclaim;		/* accounts take what they are entitled to
+								 * from those who have more, by jobs that are
+								 * as important or more */
 	bool		consolidate;	/* running jobs move to make room for a gang */
-	int64_t		grow_after;		/* microseconds until an elastic job grows
-								 * into idle devices, or DECIDE_NEVER */
+	int64_t		elastic_idle_delay; /* microseconds until an elastic job grows
+									 * into idle devices, or DECIDE_NEVER */
 	int32_t		backfill_depth; /* reservations beside those of aged jobs */
 } DecidePolicy;
 
@@ -244,8 +247,8 @@ typedef struct DecideRunning
 	int64_t		saved_at;		/* last checkpoint, else the start */
 	int64_t		expected_end;	/* at most limit_end */
 	int64_t		limit_end;		/* at the latest, or DECIDE_NEVER */
-	int32_t		ask;			/* index of its ask; -1: not loaded, as it is
-								 * neither to grow nor to move */
+	int32_t		request;		/* index of its request; -1: not loaded, as it
+								 * is neither to grow nor to move */
 	int32_t		priority;		/* as its job's, as the next */
 	int64_t		submitted;
 } DecideRunning;
@@ -258,17 +261,19 @@ typedef struct DecidePart
 	uint64_t	devices;		/* which ones; empty for CPU-only jobs */
 	int64_t		cpu_milli;
 	int64_t		memory_mib;
+	int64_t		gpu_memory_mib; /* of its device, that a share takes; 0: whole
+								 * devices */
 } DecidePart;
 
 /*
- * What the pool's jobs are like, for DECIDE_PACKING_FGD: so many of them ask
+ * What the pool's jobs are like, for DECIDE_PACKING_FGD: so many of them request
  * this.  Only GPUs, share, offers, cpu and memory count.
  */
-typedef struct DecideTypical
+typedef struct DecideWorkload
 {
-	DecideAsk	ask;
+	DecideRequestClass request;
 	int64_t		jobs;			/* > 0 */
-} DecideTypical;
+} DecideWorkload;
 
 /* A node holds what jobs of this cache want to find. */
 typedef struct DecideCached
@@ -303,14 +308,14 @@ typedef struct DecideClaim
  * What the cycle before reserved for a job that waits.  Of the parts node and
  * devices count; they are in order of the nodes' names.
  */
-typedef struct DecideTold
+typedef struct DecidePreviousReservation
 {
 	int32_t		job;			/* index into jobs; each once */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
 	int32_t		gpus;			/* in all */
-	int32_t		first_part;		/* index into the input's told_parts */
+	int32_t		first_part;		/* index into the input's previous_parts */
 	int32_t		n_parts;
-} DecideTold;
+} DecidePreviousReservation;
 
 typedef struct DecideInput
 {
@@ -328,12 +333,12 @@ typedef struct DecideInput
 	int32_t		n_quotas;
 	const DecideNode *nodes;
 	int32_t		n_nodes;
-	const DecideAsk *asks;
-	int32_t		n_asks;
+	const DecideRequestClass *requests;
+	int32_t		n_requests;
 	const DecideJob *jobs;
 	int32_t		n_jobs;
-	const DecideTypical *typical;	/* in any order */
-	int32_t		n_typical;
+	const DecideWorkload *workloads;	/* in any order */
+	int32_t		n_workloads;
 	const DecideCached *cached; /* in any order */
 	int32_t		n_cached;
 	int32_t		max_starts;		/* at most so many starts, >= 0 */
@@ -345,10 +350,10 @@ typedef struct DecideInput
 	int32_t		n_claims;
 	const DecidePart *claim_parts;
 	int32_t		n_claim_parts;
-	const DecideTold *told;
-	int32_t		n_told;
-	const DecidePart *told_parts;
-	int32_t		n_told_parts;
+	const DecidePreviousReservation *previous;
+	int32_t		n_previous;
+	const DecidePart *previous_parts;
+	int32_t		n_previous_parts;
 } DecideInput;
 
 /* A job that starts.  Its parts are in order of the nodes' names. */
@@ -385,12 +390,12 @@ typedef struct DecideReservation
 } DecideReservation;
 
 /*
- * Why the first unstarted job of an ask waits, ordered by how near it came to
+ * Why the first unstarted job of a request waits, ordered by how near it came to
  * starting.  Of several acceptable types the one that came nearest is told.
  */
 typedef enum DecideReason
 {
-	DECIDE_NOT_WAITING = 0,		/* every job of the ask started */
+	DECIDE_NOT_WAITING = 0,		/* every job of the request started */
 	DECIDE_NO_SUCH_TYPE,		/* no node has an acceptable type (or: the
 								 * pool has no node) */
 	DECIDE_NO_SUCH_MEMORY,		/* of the type, but with too little memory:
@@ -401,6 +406,8 @@ typedef enum DecideReason
 	DECIDE_NODES_UNAVAILABLE,	/* no node of the type takes new work */
 	DECIDE_NOT_ENOUGH_SHARE,	/* wanted, available: thousandths of one
 								 * device */
+	DECIDE_GPU_MEMORY_SHORT,	/* of a share: wanted, available: MiB of a
+								 * device that has the share left */
 	DECIDE_NOT_ENOUGH_GPUS,		/* wanted, available: free devices */
 	DECIDE_NOT_TOGETHER,		/* wanted, available: free devices within the
 								 * best place that the topology allows */
@@ -464,7 +471,8 @@ typedef struct DecidePromise
 	int32_t		n_evictions;	/* only a leader has some */
 	int32_t		after;			/* so many of the starts counted as what they
 								 * got when accounts were dealt what they are
-								 * entitled to, the others as what they ask */
+								 * entitled to, the others as what they
+								 * request */
 } DecidePromise;
 
 typedef struct DecideResult
@@ -473,7 +481,7 @@ typedef struct DecideResult
 	int32_t		n_starts;
 	DecidePart *parts;
 	int32_t		n_parts;
-	DecideWait *waits;			/* one per ask */
+	DecideWait *waits;			/* one per request */
 	DecideReservation *reservations;	/* in the order of the queue */
 	int32_t		n_reservations;
 	DecidePart *reserved_parts;
@@ -519,8 +527,19 @@ extern const char *DecideTurn(const DecideInput *input,
  * NULL, or says what is wrong with the input.
  */
 extern const char *DecideFeasible(const DecideNode *nodes, int32_t n_nodes,
-								  const DecideAsk *ask,
+								  const DecideRequestClass *request,
 								  const DecideArena *arena, bool *feasible);
+
+/*
+ * Shares take memory of their device.  DecideShareFloor: the MiB that a request's
+ * share has as its floor on a device of a type; 0: none.  DecideShareMemory:
+ * the MiB that it takes of a device of so much memory: its floor, without one
+ * share x memory; of whole devices 0.
+ */
+extern int64_t DecideShareFloor(const DecideRequestClass *request,
+								int32_t type);
+extern int64_t DecideShareMemory(int64_t gpu_memory_mib, int32_t share,
+								 int64_t floor);
 
 /*
  * The order in which the jobs would get their turns if each started at its

@@ -5,16 +5,23 @@
  * The pool's capacity is dealt out among the organisations by weight, to none
  * more than it has a use for, and what an account got among those below it and
  * its own jobs (a child of weight 1) in the same way: water-filling.  Demand is
- * what runs and what waits; the decayed past plays no part.  All of it is
+ * what runs and what waits; the decayed past plays no part.  A job of a range
+ * has a use for as many devices as it may have, where the pool lets jobs grow:
+ * whether it waits or runs, and with how many, so that what accounts are
+ * entitled to stays the same while it grows.  All of it is
  * counted as usage is: device-thousandths times the type's weight.
  *
  * One account may take from another as long as the taker's side, from where
  * their paths part, stays within what it is entitled to, and the giver's side
- * keeps as much as it is.
+ * keeps as much as it is.  Where no such victims do, the giver's side need only
+ * have more than it is entitled to beside its largest victim: a job is whole,
+ * so that an account could else keep what it has beyond in one large job.  Each
+ * victim still lowers what accounts have beyond, as a taker never has any.
  */
 #include <string.h>
 
 #include "decide/claim.h"
+#include "decide/quota.h"
 
 typedef __int128 Wide;
 
@@ -132,16 +139,48 @@ capacity(const DecideInput *input)
 }
 
 /*
- * What a queued job would count with the first type it accepts.
+ * How many devices a job of a range has a use for.
+ */
+static int32_t
+useful(const Cycle *cycle, int32_t account, int32_t type, int32_t least,
+	   int32_t most)
+{
+	return least >= most ||
+		cycle->input->policy.elastic_idle_delay == DECIDE_NEVER ?
+		least : DecideQuotaEver(cycle, account, type, least, most);
+}
+
+/*
+ * What a running job has a use for.  One that is over, or could not be paid for
+ * if it grew (its request is not there), has none for more than it has.
  */
 static int64_t
-job_amount(const DecideInput *input, const DecideJob *job)
+running_amount(const Cycle *cycle, const DecideRunning *running)
 {
-	const DecideAsk *ask = &input->asks[job->ask];
+	int32_t		gpus = running->gpus;
 
-	if (ask->n_offers == 0 || ask->min_gpus == 0)
+	if (!running->over && running->type != DECIDE_NO_TYPE &&
+		(running->request >= 0 || running->leaving))
+		gpus = useful(cycle, running->account, running->type, gpus,
+					  running->max_gpus);
+	return DecideUsage(cycle->input, running->type, gpus, running->share);
+}
+
+/*
+ * What a queued job has a use for, with the first type it accepts.
+ */
+static int64_t
+job_amount(const Cycle *cycle, const DecideJob *job)
+{
+	const DecideRequestClass *request = &cycle->input->requests[job->request];
+	int32_t		type;
+
+	if (request->n_offers == 0 || request->min_gpus == 0)
 		return 0;
-	return DecideUsage(input, ask->offers[0].type, ask->min_gpus, ask->share);
+	type = request->offers[0].type;
+	return DecideUsage(cycle->input, type,
+					   useful(cycle, job->account, type, request->min_gpus,
+							  request->max_gpus), request->share);
 }
 
 /*
@@ -157,20 +196,20 @@ count(Cycle *cycle, int64_t *demand, int64_t *demand_own)
 	for (i = 0; i < input->n_running; i++)
 	{
 		const DecideRunning *running = &input->running[i];
-		int64_t		amount = DecideUsage(input, running->type,
-										 running->gpus, running->share);
 
-		add_up(input, demand_own, demand, running->account, amount);
+		add_up(input, demand_own, demand, running->account,
+			   running_amount(cycle, running));
 		if (!running->leaving)
-			add_up(input, entitle->used_own, entitle->used,
-				   running->account, amount);
+			add_up(input, entitle->used_own, entitle->used, running->account,
+				   DecideUsage(input, running->type, running->gpus,
+							   running->share));
 	}
 	for (i = 0; i < input->n_jobs; i++)
 	{
 		/* whom quotas hold back has no use for it */
 		if (cycle->result->held == NULL || cycle->result->held[i] != 0)
 			add_up(input, demand_own, demand, input->jobs[i].account,
-				   job_amount(input, &input->jobs[i]));
+				   job_amount(cycle, &input->jobs[i]));
 	}
 	for (i = 0; i < input->n_claims; i++)
 	{
@@ -296,21 +335,27 @@ DecideEntitleLoad(Cycle *cycle)
 	entitle->due_own = DecideAlloc(arena, n, sizeof(int64_t));
 	entitle->used = DecideAlloc(arena, n, sizeof(int64_t));
 	entitle->used_own = DecideAlloc(arena, n, sizeof(int64_t));
-	entitle->giveable = DecideAlloc(arena, cycle->input->n_tiers,
-									sizeof(struct Giveable *));
+	entitle->giving = DecideAlloc(arena, n, sizeof(int64_t));
+	entitle->giving_own = DecideAlloc(arena, n, sizeof(int64_t));
+	entitle->preemptable = DecideAlloc(arena,
+									   2 * (int64_t) cycle->input->n_tiers,
+									   sizeof(struct PreemptableBound *));
 	if (demand == NULL || demand_own == NULL || entitle->depth == NULL ||
-		entitle->giveable == NULL ||
+		entitle->preemptable == NULL ||
 		entitle->due == NULL || entitle->due_own == NULL ||
-		entitle->used == NULL || entitle->used_own == NULL)
+		entitle->used == NULL || entitle->used_own == NULL ||
+		entitle->giving == NULL || entitle->giving_own == NULL)
 		return false;
-	for (i = 0; i < cycle->input->n_tiers; i++)
-		entitle->giveable[i] = NULL;
+	for (i = 0; i < 2 * cycle->input->n_tiers; i++)
+		entitle->preemptable[i] = NULL;
 	if (n == 0)
 		return true;
 	memset(demand, 0, size);
 	memset(demand_own, 0, size);
 	memset(entitle->used, 0, size);
 	memset(entitle->used_own, 0, size);
+	memset(entitle->giving, 0, size);
+	memset(entitle->giving_own, 0, size);
 	count(cycle, demand, demand_own);
 	for (i = 0; i < n; i++)
 		entitle->due_own[i] = -1;
@@ -346,6 +391,45 @@ DecideEntitleUse(Cycle *cycle, int32_t account, int64_t amount)
 }
 
 /*
+ * An elastic job gives so many devices in the search at hand, or keeps them
+ * after all.  It counts as using them until it is told.
+ */
+void
+DecideEntitleShrink(Cycle *cycle, const DecideRunning *running, int32_t gpus)
+{
+	Entitle    *entitle = &cycle->claims->entitle;
+
+	add_up(cycle->input, entitle->giving_own, entitle->giving,
+		   running->account, DecideUsage(cycle->input, running->type, gpus,
+										 running->share));
+}
+
+/*
+ * Does an account keep what it is due when it gives so much more?  own: only its
+ * own jobs are meant.
+ */
+static bool
+keeps(const Cycle *cycle, int32_t account, bool own, int64_t given)
+{
+	const Entitle *entitle = &cycle->claims->entitle;
+	int64_t		beyond = own ?
+		entitle->used_own[account] - entitle->due_own[account] :
+		entitle->used[account] - entitle->due[account];
+	int64_t		largest;
+
+	if (cycle->claims->search.shrinking)
+		beyond -= own ? entitle->giving_own[account] :
+			entitle->giving[account];
+
+	if (given <= beyond || !cycle->claims->search.under)
+		return given <= beyond;
+	if (beyond > 0 && given > 0)
+		return true;
+	largest = DecideVictimsLargest(cycle, account, own);
+	return (given > largest ? given : largest) > given - beyond;
+}
+
+/*
  * May one account take devices while another gives some?
  */
 bool
@@ -359,7 +443,7 @@ DecideEntitleMay(const Cycle *cycle, int32_t taker, int64_t taken,
 		return false;
 	/* an account's own jobs are beside those of the accounts below it */
 	if (entitle->used_own[taker] + taken > entitle->due_own[taker] ||
-		entitle->used_own[giver] - given < entitle->due_own[giver])
+		!keeps(cycle, giver, true, given))
 		return false;
 	while (taker != giver)
 	{
@@ -369,7 +453,7 @@ DecideEntitleMay(const Cycle *cycle, int32_t taker, int64_t taken,
 			if (giver >= 0 && entitle->depth[taker] == entitle->depth[giver])
 			{
 				/* the same level: both go up, both are looked at */
-				if (entitle->used[giver] - given < entitle->due[giver])
+				if (!keeps(cycle, giver, false, given))
 					return false;
 				giver = accounts[giver].parent;
 			}
@@ -379,7 +463,7 @@ DecideEntitleMay(const Cycle *cycle, int32_t taker, int64_t taken,
 		}
 		else
 		{
-			if (entitle->used[giver] - given < entitle->due[giver])
+			if (!keeps(cycle, giver, false, given))
 				return false;
 			giver = accounts[giver].parent;
 		}
@@ -399,8 +483,7 @@ DecideEntitleBeyond(const Cycle *cycle, int32_t taker, int32_t giver,
 	const DecideAccount *accounts = cycle->input->accounts;
 	const Entitle *entitle = &cycle->claims->entitle;
 
-	if (taker == giver ||
-		entitle->used_own[giver] - given < entitle->due_own[giver])
+	if (taker == giver || !keeps(cycle, giver, true, given))
 		return false;
 	while (taker != giver)
 	{
@@ -409,7 +492,7 @@ DecideEntitleBeyond(const Cycle *cycle, int32_t taker, int32_t giver,
 		{
 			if (taker >= 0 && entitle->depth[giver] == entitle->depth[taker])
 				taker = accounts[taker].parent;
-			if (entitle->used[giver] - given < entitle->due[giver])
+			if (!keeps(cycle, giver, false, given))
 				return false;
 			giver = accounts[giver].parent;
 		}

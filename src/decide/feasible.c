@@ -23,21 +23,26 @@ node_clear(DecideNode *node)
 	node->cpu_left = node->cpu_milli;
 	node->memory_left = node->memory_mib;
 	for (i = 0; i < DECIDE_MAX_DEVICES; i++)
+	{
 		node->device_left[i] = DECIDE_WHOLE;
+		node->gpu_memory_used[i] = 0;
+	}
 }
 
 /*
  * Could the nodes ever run this, all of them empty, healthy and schedulable?
  */
 const char *
-DecideFeasible(const DecideNode *nodes, int32_t n_nodes, const DecideAsk *ask,
+DecideFeasible(const DecideNode *nodes, int32_t n_nodes,
+			   const DecideRequestClass *request,
 			   const DecideArena *arena, bool *feasible)
 {
 	DecideTier	tier = {.max_wait = DECIDE_NEVER};
 	DecideAccount account = {.parent = -1, .name = "", .weight = 1};
 	DecideJob	job = {.aged_at = DECIDE_NEVER, .org = ""};
 	DecideInput input = {.tiers = &tier, .n_tiers = 1, .accounts = &account,
-		.n_accounts = 1, .n_nodes = n_nodes, .asks = ask, .n_asks = 1,
+		.n_accounts = 1, .n_nodes = n_nodes, .requests = request,
+		.n_requests = 1,
 		.jobs = &job, .n_jobs = 1, .max_starts = 1
 		};
 	DecideResult result;
@@ -48,7 +53,8 @@ DecideFeasible(const DecideNode *nodes, int32_t n_nodes, const DecideAsk *ask,
 	*feasible = false;
 	empty = DecideAlloc(arena, n_nodes, sizeof(DecideNode));
 	if (empty == NULL)
-		return n_nodes < 0 ? "a number of nodes, asks, jobs or starts is negative" :
+		return n_nodes < 0 ?
+			"a number of nodes, asks, jobs or starts is negative" :
 			"out of memory";
 	if (n_nodes > 0)
 		memcpy(empty, nodes, (size_t) n_nodes * sizeof(DecideNode));

@@ -7,7 +7,8 @@
  * it (type, memory of the devices, cpu, memory, too few devices with enough
  * left), else the devices that have less left than it wants.  The sum of this
  * over the typical jobs, each by its weight, is how fragmented a host is; a
- * placement costs what that grows by, and what it strands.
+ * placement costs what that grows by, and what it strands.  Of a shared device
+ * a typical share needs the memory it would take, too.
  *
  * Stranded is what of a host's devices its cpu or memory can no longer feed,
  * by what typical jobs have beside a device.
@@ -28,17 +29,17 @@
 
 typedef __int128 Wide;
 
-#define COVERED_PERCENT	95		/* of the jobs, by the most frequent asks */
+#define COVERED_PERCENT	95		/* of the jobs, by the most frequent requests */
 #define SMALLEST_SIZE	250		/* thousandths of a device */
 #define WEIGHT_ONE		1000000 /* of a whole device, if all jobs were so */
 #define WEIGHT_MOST		INT64_C(1000000000)
 #define STEP			((int64_t) 60 * WEIGHT_ONE)
 #define STEPS_BIAS		(INT64_C(1) << 31)
 
-/* An ask that is typical. */
+/* A request that is typical. */
 typedef struct MixClass
 {
-	const DecideAsk *ask;
+	const DecideRequestClass *request;
 	int64_t		weight;
 } MixClass;
 
@@ -60,65 +61,67 @@ typedef struct Rest
 	int32_t		n_free;
 	int32_t		n_partial;
 	uint16_t	partial[DECIDE_MAX_DEVICES];
+	uint16_t	memory_part[DECIDE_MAX_DEVICES];	/* thousandths of theirs */
+	int64_t		gpu_memory[DECIDE_MAX_DEVICES]; /* MiB of theirs */
 } Rest;
 
 /*
- * Thousandths of a device that a job of the ask wants.
+ * Thousandths of a device that a job of the request wants.
  */
 static int64_t
-ask_size(const DecideAsk *ask)
+request_size(const DecideRequestClass *request)
 {
-	return (int64_t) ask->min_gpus * ask->share;
+	return (int64_t) request->min_gpus * request->share;
 }
 
 /*
- * How many jobs there must be of an ask for it to be among the most frequent
- * that cover enough of all; asks of the same number stand or fall together.
+ * How many jobs there must be of a request for it to be among the most frequent
+ * that cover enough of all; requests of the same number stand or fall together.
  */
 static int64_t
 fewest_jobs(const Cycle *cycle, int32_t *order, int32_t n, int64_t all)
 {
-	const DecideTypical *typical = cycle->input->typical;
+	const DecideWorkload *workloads = cycle->input->workloads;
 	Wide		covered = 0;
 	int32_t		i;
 
 	for (i = 0; i < n; i++)
 	{
-		covered += typical[order[i]].jobs;
+		covered += workloads[order[i]].jobs;
 		if (covered * 100 >= (Wide) all * COVERED_PERCENT)
-			return typical[order[i]].jobs;
+			return workloads[order[i]].jobs;
 	}
 	return 1;
 }
 
 /*
- * Compare two typical asks, the more frequent first.
+ * Compare two typical requests, the more frequent first.
  */
 static int
 compare_jobs(const void *context, int32_t a, int32_t b)
 {
-	const DecideTypical *typical = context;
+	const DecideWorkload *workloads = context;
 
-	if (typical[a].jobs != typical[b].jobs)
-		return typical[a].jobs > typical[b].jobs ? -1 : 1;
+	if (workloads[a].jobs != workloads[b].jobs)
+		return workloads[a].jobs > workloads[b].jobs ? -1 : 1;
 	return 0;
 }
 
 /*
- * The memory in MiB that a device of this type must have for an ask, the least
+ * The memory in MiB that a device of this type must have for a request, the least
  * where the type is named more than once; INT64_MAX: it is not accepted.
  */
 static int64_t
-floor_of(const DecideAsk *ask, int32_t type)
+floor_of(const DecideRequestClass *request, int32_t type)
 {
 	int64_t		least = INT64_MAX;
 	int32_t		i;
 
-	for (i = 0; i < ask->n_offers; i++)
+	for (i = 0; i < request->n_offers; i++)
 	{
-		if (ask->offers[i].type == type &&
-			DecideFitFloor(&ask->offers[i]) < least)
-			least = DecideFitFloor(&ask->offers[i]);
+		if (request->offers[i].type == type &&
+			DecideFitFloor(&request->offers[i]) < least)
+			least = DecideFitFloor(&request->offers[i]);
 	}
 	return least;
 }
@@ -128,11 +131,12 @@ floor_of(const DecideAsk *ask, int32_t type)
  * spread, as many as the host has.
  */
 static int32_t
-devices_here(const Host *host, const DecideAsk *ask)
+devices_here(const Host *host, const DecideRequestClass *request)
 {
-	if (ask->min_gpus > host->gpus && ask->topology != DECIDE_TOPOLOGY_NODE)
+	if (request->min_gpus > host->gpus &&
+		request->topology != DECIDE_TOPOLOGY_NODE)
 		return host->gpus;
-	return ask->min_gpus;
+	return request->min_gpus;
 }
 
 /*
@@ -141,22 +145,22 @@ devices_here(const Host *host, const DecideAsk *ask)
 static int64_t
 supply_of(const Cycle *cycle, const Mix *mix, int32_t class)
 {
-	const DecideAsk *ask = mix->classes[class].ask;
+	const DecideRequestClass *request = mix->classes[class].request;
 	int64_t		supply = 0;
 	int32_t		i;
 
 	for (i = 0; i < cycle->n_hosts; i++)
 	{
 		const Host *host = &cycle->hosts[i];
-		int32_t		gpus = devices_here(host, ask);
+		int32_t		gpus = devices_here(host, request);
 
 		if (gpus > 0 && gpus <= host->gpus &&
 			host->gpu_memory_mib >= mix->floors[(int64_t) host->kind *
 												mix->n + class] &&
 			(host->cpu_milli == 0 || host->cpu_milli >=
-			 DecideFitSplit(ask->cpu_milli, gpus, ask->min_gpus)) &&
+			 DecideFitSplit(request->cpu_milli, gpus, request->min_gpus)) &&
 			(host->memory_mib == 0 || host->memory_mib >=
-			 DecideFitSplit(ask->memory_mib, gpus, ask->min_gpus)))
+			 DecideFitSplit(request->memory_mib, gpus, request->min_gpus)))
 			supply += host->gpus;
 	}
 	return supply;
@@ -167,10 +171,11 @@ supply_of(const Cycle *cycle, const Mix *mix, int32_t class)
  * serve it.
  */
 static int64_t
-weight_of(const DecideAsk *ask, int64_t jobs, int64_t all, int64_t supply,
+weight_of(const DecideRequestClass *request, int64_t jobs, int64_t all,
+		  int64_t supply,
 		  int64_t devices)
 {
-	int64_t		size = ask_size(ask);
+	int64_t		size = request_size(request);
 	Wide		weight = (Wide) jobs * WEIGHT_ONE / all;
 
 	if (supply == 0)
@@ -196,7 +201,7 @@ floors_find(const Cycle *cycle, Mix *mix)
 	{
 		for (i = 0; i < mix->n; i++)
 			mix->floors[(int64_t) kind * mix->n + i] =
-				floor_of(mix->classes[i].ask, cycle->types[kind].type);
+				floor_of(mix->classes[i].request, cycle->types[kind].type);
 	}
 }
 
@@ -216,13 +221,13 @@ mix_weigh(const Cycle *cycle, Mix *mix, const int64_t *jobs, int64_t all)
 		devices += cycle->hosts[i].gpus;
 	for (i = 0; i < mix->n; i++)
 	{
-		const DecideAsk *ask = mix->classes[i].ask;
+		const DecideRequestClass *request = mix->classes[i].request;
 
-		mix->classes[i].weight = weight_of(ask, jobs[i], all,
+		mix->classes[i].weight = weight_of(request, jobs[i], all,
 										   supply_of(cycle, mix, i), devices);
-		size += (Wide) ask_size(ask) * jobs[i];
-		cpu += (Wide) ask->cpu_milli * jobs[i];
-		memory += (Wide) ask->memory_mib * jobs[i];
+		size += (Wide) request_size(request) * jobs[i];
+		cpu += (Wide) request->cpu_milli * jobs[i];
+		memory += (Wide) request->memory_mib * jobs[i];
 	}
 	mix->cpu_each = size == 0 ? 0 : (int64_t) (cpu * DECIDE_WHOLE / size);
 	mix->memory_each = size == 0 ? 0 :
@@ -235,8 +240,8 @@ mix_weigh(const Cycle *cycle, Mix *mix, const int64_t *jobs, int64_t all)
 bool
 DecideMixPrepare(Cycle *cycle)
 {
-	const DecideTypical *typical = cycle->input->typical;
-	int32_t		most = cycle->input->n_typical;
+	const DecideWorkload *workloads = cycle->input->workloads;
+	int32_t		most = cycle->input->n_workloads;
 	int32_t    *order = DecideAlloc(cycle->arena, most, sizeof(int32_t));
 	int64_t    *jobs = DecideAlloc(cycle->arena, most, sizeof(int64_t));
 	Mix		   *mix = DecideAlloc(cycle->arena, 1, sizeof(Mix));
@@ -250,13 +255,13 @@ DecideMixPrepare(Cycle *cycle)
 		return false;
 	for (i = 0; i < most; i++)
 	{
-		if (typical[i].ask.min_gpus == 0)
+		if (workloads[i].request.min_gpus == 0)
 			continue;
 		order[n++] = i;
-		if (__builtin_add_overflow(all, typical[i].jobs, &all))
+		if (__builtin_add_overflow(all, workloads[i].jobs, &all))
 			all = INT64_MAX;
 	}
-	if (!DecideSort(cycle->arena, order, n, compare_jobs, typical))
+	if (!DecideSort(cycle->arena, order, n, compare_jobs, workloads))
 		return false;
 	fewest = fewest_jobs(cycle, order, n, all);
 	mix->n = 0;
@@ -265,11 +270,12 @@ DecideMixPrepare(Cycle *cycle)
 							  sizeof(int64_t));
 	if (mix->classes == NULL || mix->floors == NULL)
 		return false;
-	for (i = 0; i < n && typical[order[i]].jobs >= fewest; i++)
+	for (i = 0; i < n && workloads[order[i]].jobs >= fewest; i++)
 	{
-		mix->classes[mix->n].ask = &typical[order[i]].ask;
-		jobs[mix->n++] = typical[order[i]].jobs;
-		if (__builtin_add_overflow(covered, typical[order[i]].jobs, &covered))
+		mix->classes[mix->n].request = &workloads[order[i]].request;
+		jobs[mix->n++] = workloads[order[i]].jobs;
+		if (__builtin_add_overflow(covered, workloads[order[i]].jobs,
+								   &covered))
 			covered = INT64_MAX;
 	}
 	floors_find(cycle, mix);
@@ -285,22 +291,24 @@ static int64_t
 unusable(const Mix *mix, int32_t class, const Host *host, const Rest *rest,
 		 int64_t sum)
 {
-	const DecideAsk *ask = mix->classes[class].ask;
-	int32_t		gpus = devices_here(host, ask);
+	const DecideRequestClass *request = mix->classes[class].request;
+	int32_t		gpus = devices_here(host, request);
+	int64_t		floor = mix->floors[(int64_t) host->kind * mix->n + class];
 	int32_t		fitting = rest->n_free;
 	int64_t		splinters = 0;
 	int32_t		i;
 
-	if (host->gpu_memory_mib < mix->floors[(int64_t) host->kind * mix->n +
-										   class] ||
+	if (host->gpu_memory_mib < floor ||
 		(host->cpu_milli > 0 && rest->cpu <
-		 DecideFitSplit(ask->cpu_milli, gpus, ask->min_gpus)) ||
+		 DecideFitSplit(request->cpu_milli, gpus, request->min_gpus)) ||
 		(host->memory_mib > 0 && rest->memory <
-		 DecideFitSplit(ask->memory_mib, gpus, ask->min_gpus)))
+		 DecideFitSplit(request->memory_mib, gpus, request->min_gpus)))
 		return sum;
 	for (i = 0; i < rest->n_partial; i++)
 	{
-		if (rest->partial[i] >= ask->share)
+		if (rest->partial[i] >= request->share &&
+			(floor > 0 ? rest->gpu_memory[i] >= floor :
+			 rest->memory_part[i] >= request->share))
 			fitting++;
 		else
 			splinters += rest->partial[i];
@@ -315,12 +323,12 @@ unusable(const Mix *mix, int32_t class, const Host *host, const Rest *rest,
 static int64_t
 stranded_by(int64_t sum, int64_t left, int64_t capacity, int64_t each)
 {
-	Wide		fed;
+	Wide		usable;
 
 	if (capacity == 0 || each == 0)
 		return 0;
-	fed = left > 0 ? (Wide) left * DECIDE_WHOLE / each : 0;
-	return fed < sum ? sum - (int64_t) fed : 0;
+	usable = left > 0 ? (Wide) left * DECIDE_WHOLE / each : 0;
+	return usable < sum ? sum - (int64_t) usable : 0;
 }
 
 /*
@@ -348,6 +356,20 @@ badness(const Mix *mix, const Host *host, const Rest *rest)
 }
 
 /*
+ * Say what is left of a shared device.
+ */
+static void
+rest_set(const Host *host, Rest *rest, int32_t at, int32_t left,
+		 int64_t memory)
+{
+	rest->partial[at] = (uint16_t) left;
+	rest->gpu_memory[at] = memory;
+	rest->memory_part[at] = memory >= host->gpu_memory_mib ? DECIDE_WHOLE :
+		memory <= 0 ? 0 : (uint16_t)
+		((Wide) memory * DECIDE_WHOLE / host->gpu_memory_mib);
+}
+
+/*
  * What is left of a host now.
  */
 static void
@@ -360,7 +382,12 @@ rest_of(const Host *host, Rest *rest)
 	rest->n_free = host->n_free;
 	rest->n_partial = 0;
 	for (bits = host->partial; bits != 0; bits &= bits - 1)
-		rest->partial[rest->n_partial++] = host->left[__builtin_ctzll(bits)];
+	{
+		int32_t		i = __builtin_ctzll(bits);
+
+		rest_set(host, rest, rest->n_partial++, host->left[i],
+				 host->gpu_memory_mib - host->gpu_memory_used[i]);
+	}
 }
 
 /*
@@ -376,10 +403,11 @@ steps_between(const Mix *mix, const Host *host, const Rest *before,
 }
 
 /*
- * In how many steps whole devices of an ask cost on a host that has them.
+ * In how many steps whole devices of a request cost on a host that has them.
  */
 int64_t
-DecideFgdSteps(const Cycle *cycle, const Host *host, const DecideAsk *ask,
+DecideFgdSteps(const Cycle *cycle, const Host *host,
+			   const DecideRequestClass *request,
 			   int32_t gpus, int32_t count)
 {
 	Rest		before;
@@ -388,10 +416,11 @@ DecideFgdSteps(const Cycle *cycle, const Host *host, const DecideAsk *ask,
 	rest_of(host, &before);
 	after = before;
 	after.n_free -= gpus;
-	after.cpu -= count > 0 ? DecideFitSplit(ask->cpu_milli, gpus, count) :
-		ask->cpu_milli;
-	after.memory -= count > 0 ? DecideFitSplit(ask->memory_mib, gpus, count) :
-		ask->memory_mib;
+	after.cpu -= count > 0 ? DecideFitSplit(request->cpu_milli, gpus, count) :
+		request->cpu_milli;
+	after.memory -= count > 0 ? DecideFitSplit(request->memory_mib, gpus,
+											   count) :
+		request->memory_mib;
 	return steps_between(cycle->mix, host, &before, &after);
 }
 
@@ -414,10 +443,11 @@ key_of(int64_t steps, int64_t left, int64_t on_device)
  * How well a host that can take them suits whole devices, or none.
  */
 FitKey
-DecideFgdKey(const Cycle *cycle, const Host *host, const DecideAsk *ask,
+DecideFgdKey(const Cycle *cycle, const Host *host,
+			 const DecideRequestClass *request,
 			 int32_t count)
 {
-	return key_of(DecideFgdSteps(cycle, host, ask, count, count),
+	return key_of(DecideFgdSteps(cycle, host, request, count, count),
 				  DecideFitLeft(host) - (int64_t) count * DECIDE_WHOLE, 0);
 }
 
@@ -426,11 +456,13 @@ DecideFgdKey(const Cycle *cycle, const Host *host, const DecideAsk *ask,
  * and -1 where none has enough left.  Of devices with as much left the lowest.
  */
 FitKey
-DecideFgdShare(const Cycle *cycle, const Host *host, const DecideAsk *ask,
+DecideFgdShare(const Cycle *cycle, const Host *host,
+			   const DecideRequestClass *request,
 			   int32_t *device)
 {
 	uint64_t	bits = host->partial | (host->free & -host->free);
-	int64_t		left = DecideFitLeft(host) - ask->share;
+	int64_t		left = DecideFitLeft(host) - request->share;
+	int64_t		memory = DecideShareTakes(host, request);
 	FitKey		best = FIT_NONE;
 	Rest		before;
 
@@ -439,23 +471,23 @@ DecideFgdShare(const Cycle *cycle, const Host *host, const DecideAsk *ask,
 	for (; bits != 0; bits &= bits - 1)
 	{
 		int32_t		i = __builtin_ctzll(bits);
-		uint16_t	rest = (uint16_t) (host->left[i] - ask->share);
+		uint16_t	rest = (uint16_t) (host->left[i] - request->share);
 		Rest		after = before;
 		FitKey		key;
+		int32_t		at;
 
-		if (host->left[i] < ask->share)
+		if (!DecideShareFits(host, i, request->share, memory))
 			continue;
-		after.cpu -= ask->cpu_milli;
-		after.memory -= ask->memory_mib;
+		after.cpu -= request->cpu_milli;
+		after.memory -= request->memory_mib;
+		at = __builtin_popcountll(host->partial & ((UINT64_C(1) << i) - 1));
 		if ((host->free >> i) & 1)
 		{
 			after.n_free--;
-			after.partial[after.n_partial++] = rest;
+			at = after.n_partial++;
 		}
-		else
-			after.partial[__builtin_popcountll(host->partial &
-											   ((UINT64_C(1) << i) - 1))] =
-				rest;
+		rest_set(host, &after, at, rest, host->gpu_memory_mib -
+				 host->gpu_memory_used[i] - memory);
 		key = key_of(steps_between(cycle->mix, host, &before, &after), left,
 					 rest);
 		if (DecideFitLess(key, best))

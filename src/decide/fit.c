@@ -1,6 +1,6 @@
 /*
  * fit.c
- *	  What one host can take of an ask, and how well the two suit each other:
+ *	  What one host can take of a request, and how well the two suit each other:
  *	  here by the policy pack, by the others in spread.c and fgd.c.
  *
  * A job's cpu and memory are split by ceil(total * devices here / devices in
@@ -21,21 +21,21 @@
 typedef unsigned __int128 Wide;
 
 /*
- * May this ask be on this host at all, with devices of this offer?  A CPU-only
- * ask has no offer.
+ * May this request be on this host at all, with devices of this offer?  A CPU-only
+ * request has no offer.
  */
 bool
-DecideFitAllowed(const Host *host, const DecideAsk *ask,
+DecideFitAllowed(const Host *host, const DecideRequestClass *request,
 				 const DecideOffer *offer)
 {
-	if (!host->open || (host->spot && !ask->spot_ok))
+	if (!host->open || (host->spot && !request->spot_ok))
 		return false;
 	return offer == NULL ||
 		(host->type == offer->type && DecideFitMemory(host, offer));
 }
 
 /*
- * The memory of a device that an offer asks for, in MiB.  Rounding it up
+ * The memory of a device that an offer requests for, in MiB.  Rounding it up
  * changes nothing, as hosts have whole MiB.
  */
 int64_t
@@ -60,7 +60,7 @@ DecideFitLeft(const Host *host)
 }
 
 /*
- * Do the host's devices have the memory that an offer asks for?
+ * Do the host's devices have the memory that an offer requests for?
  */
 bool
 DecideFitMemory(const Host *host, const DecideOffer *offer)
@@ -85,7 +85,7 @@ DecideFitSplit(int64_t total, int32_t gpus, int32_t count)
  * total?
  */
 static int32_t
-room_for(int64_t total, int64_t left, int32_t count, int32_t limit)
+capacity_for(int64_t total, int64_t left, int32_t count, int32_t limit)
 {
 	Wide		have = (Wide) left * (Wide) count;
 
@@ -99,16 +99,17 @@ room_for(int64_t total, int64_t left, int32_t count, int32_t limit)
  * and memory for the whole job.
  */
 int32_t
-DecideFitRoom(const Host *host, int64_t cpu_milli, int64_t memory_mib,
-			  int32_t count)
+DecideFitCapacity(const Host *host, int64_t cpu_milli, int64_t memory_mib,
+				  int32_t count)
 {
-	int32_t		room = host->n_free < count ? host->n_free : count;
+	int32_t		capacity = host->n_free < count ? host->n_free : count;
 
 	if (host->cpu_milli > 0 && cpu_milli > 0)
-		room = room_for(cpu_milli, host->cpu_left, count, room);
+		capacity = capacity_for(cpu_milli, host->cpu_left, count, capacity);
 	if (host->memory_mib > 0 && memory_mib > 0)
-		room = room_for(memory_mib, host->memory_left, count, room);
-	return room;
+		capacity = capacity_for(memory_mib, host->memory_left, count,
+								capacity);
+	return capacity;
 }
 
 /*
@@ -128,56 +129,57 @@ has_left(const Host *host, int64_t cpu_milli, int64_t memory_mib)
 static int32_t
 fed_by(int64_t left, int64_t capacity, int32_t gpus, int32_t limit)
 {
-	uint64_t	fed;
+	uint64_t	usable;
 
 	if (left < 0)
 		return 0;
 	if (left <= INT64_MAX / DECIDE_MAX_DEVICES)
-		fed = (uint64_t) left * (uint64_t) gpus / (uint64_t) capacity;
+		usable = (uint64_t) left * (uint64_t) gpus / (uint64_t) capacity;
 	else
 	{
 		Wide		wide = (Wide) left * (Wide) gpus / (Wide) capacity;
 
-		fed = wide > (Wide) limit ? (uint64_t) limit : (uint64_t) wide;
+		usable = wide > (Wide) limit ? (uint64_t) limit : (uint64_t) wide;
 	}
-	return fed < (uint64_t) limit ? (int32_t) fed : limit;
+	return usable < (uint64_t) limit ? (int32_t) usable : limit;
 }
 
 /*
  * How many of n_free free devices the host feeds with so much left.
  */
 int32_t
-DecideFitFed(const Host *host, int32_t n_free, int64_t cpu_left,
-			 int64_t memory_left)
+DecideFitUsable(const Host *host, int32_t n_free, int64_t cpu_left,
+				int64_t memory_left)
 {
-	int32_t		fed = n_free;
+	int32_t		usable = n_free;
 
-	if (fed > 0 && host->cpu_milli > 0)
-		fed = fed_by(cpu_left, host->cpu_milli, host->gpus, fed);
-	if (fed > 0 && host->memory_mib > 0)
-		fed = fed_by(memory_left, host->memory_mib, host->gpus, fed);
-	return fed;
+	if (usable > 0 && host->cpu_milli > 0)
+		usable = fed_by(cpu_left, host->cpu_milli, host->gpus, usable);
+	if (usable > 0 && host->memory_mib > 0)
+		usable = fed_by(memory_left, host->memory_mib, host->gpus, usable);
+	return usable;
 }
 
 /*
- * How many fed free devices fewer the pool has once gpus of the ask's count
+ * How many fed free devices fewer the pool has once gpus of the request's count
  * devices are on this host.
  */
 int32_t
-DecideFitLoss(const Host *host, const DecideAsk *ask, int32_t gpus,
+DecideFitLoss(const Host *host, const DecideRequestClass *request,
+			  int32_t gpus,
 			  int32_t count)
 {
-	int64_t		cpu = ask->cpu_milli;
-	int64_t		memory = ask->memory_mib;
+	int64_t		cpu = request->cpu_milli;
+	int64_t		memory = request->memory_mib;
 
 	if (count > 0)
 	{
 		cpu = DecideFitSplit(cpu, gpus, count);
 		memory = DecideFitSplit(memory, gpus, count);
 	}
-	return host->n_fed - DecideFitFed(host, host->n_free - gpus,
-									  host->cpu_left - cpu,
-									  host->memory_left - memory);
+	return host->n_usable - DecideFitUsable(host, host->n_free - gpus,
+											host->cpu_left - cpu,
+											host->memory_left - memory);
 }
 
 /*
@@ -185,20 +187,21 @@ DecideFitLoss(const Host *host, const DecideAsk *ask, int32_t gpus,
  * better: -32768 to 32767.
  */
 int64_t
-DecideFitPart(const Cycle *cycle, const Host *host, const DecideAsk *ask,
+DecideFitPart(const Cycle *cycle, const Host *host,
+			  const DecideRequestClass *request,
 			  int32_t gpus, int32_t count)
 {
 	int64_t		steps;
 
 	if (cycle->mix != NULL)
 	{
-		steps = DecideFgdSteps(cycle, host, ask, gpus, count);
+		steps = DecideFgdSteps(cycle, host, request, gpus, count);
 		return steps < INT16_MIN ? INT16_MIN :
 			steps > INT16_MAX ? INT16_MAX : steps;
 	}
 	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
 		return gpus - host->n_free;
-	return (int64_t) DecideFitLoss(host, ask, gpus, count) << 8 |
+	return (int64_t) DecideFitLoss(host, request, gpus, count) << 8 |
 		(int64_t) (host->n_free - gpus);
 }
 
@@ -209,50 +212,51 @@ DecideFitPart(const Cycle *cycle, const Host *host, const DecideAsk *ask,
  * has the most).
  */
 static FitKey
-pack_key(const Host *host, const DecideAsk *ask, int32_t count)
+pack_key(const Host *host, const DecideRequestClass *request, int32_t count)
 {
-	uint64_t	loss = (uint64_t) DecideFitLoss(host, ask, count, count);
+	uint64_t	loss = (uint64_t) DecideFitLoss(host, request, count, count);
 	FitKey		key;
 
 	key.high = loss << 8 | (uint64_t) (host->n_free - count);
 	key.low = 0;
 	if (count == 0)
 		key.low = host->cpu_milli > 0 ?
-			(uint64_t) (host->cpu_left - ask->cpu_milli) : INT64_MAX;
+			(uint64_t) (host->cpu_left - request->cpu_milli) : INT64_MAX;
 	return key;
 }
 
 /*
- * Can a host take all of an ask, with count devices?
+ * Can a host take all of a request, with count devices?
  */
 bool
-DecideFitTakes(const Host *host, const DecideAsk *ask,
+DecideFitTakes(const Host *host, const DecideRequestClass *request,
 			   const DecideOffer *offer, int32_t count)
 {
-	if (!DecideFitAllowed(host, ask, offer) ||
-		!has_left(host, ask->cpu_milli, ask->memory_mib))
+	if (!DecideFitAllowed(host, request, offer) ||
+		!has_left(host, request->cpu_milli, request->memory_mib))
 		return false;
-	return ask->share < DECIDE_WHOLE ?
-		DecideShareDevice(host, ask->share) >= 0 : host->n_free >= count;
+	return request->share < DECIDE_WHOLE ?
+		DecideShareDevice(host, request) >= 0 : host->n_free >= count;
 }
 
 /*
- * How well a host suits an ask by the pool's policy, all of count devices on
+ * How well a host suits a request by the pool's policy, all of count devices on
  * it; FIT_NONE when it cannot take them.
  */
 FitKey
-DecideFitKey(const Cycle *cycle, const Host *host, const DecideAsk *ask,
+DecideFitKey(const Cycle *cycle, const Host *host,
+			 const DecideRequestClass *request,
 			 const DecideOffer *offer, int32_t count)
 {
-	if (!DecideFitTakes(host, ask, offer, count))
+	if (!DecideFitTakes(host, request, offer, count))
 		return FIT_NONE;
-	if (ask->share < DECIDE_WHOLE)
-		return DecideShareKey(cycle, host, ask);
+	if (request->share < DECIDE_WHOLE)
+		return DecideShareKey(cycle, host, request);
 	if (cycle->mix != NULL)
-		return DecideFgdKey(cycle, host, ask, count);
+		return DecideFgdKey(cycle, host, request, count);
 	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
-		return DecideSpreadKey(host, ask, count);
-	return pack_key(host, ask, count);
+		return DecideSpreadKey(host, request, count);
+	return pack_key(host, request, count);
 }
 
 /*

@@ -25,7 +25,7 @@ void
 DecidePlanClear(Plan *plan)
 {
 	plan->n = plan->domains = plan->leaves = 0;
-	plan->loss = plan->free_left = plan->spare = plan->cold = 0;
+	plan->loss = plan->free_left = plan->spare = plan->cache_misses = 0;
 }
 
 /*
@@ -76,11 +76,11 @@ groups_find(Cycle *cycle, const Scope *scope, DecideTopology prefer)
 	int32_t		i;
 
 	for (i = 0; i < scope->n; i++)
-		gang->leaf_room[cycle->hosts[scope->hosts[i]].leaf] = 0;
+		gang->leaf_capacity[cycle->hosts[scope->hosts[i]].leaf] = 0;
 	for (i = 0; i < scope->n; i++)
 	{
 		const Host *host = &cycle->hosts[scope->hosts[i]];
-		int32_t		room = gang->room[scope->hosts[i]];
+		int32_t		capacity = gang->capacity[scope->hosts[i]];
 
 		if (i == 0 || !same_group(&cycle->hosts[scope->hosts[i - 1]], host,
 								  prefer))
@@ -90,15 +90,16 @@ groups_find(Cycle *cycle, const Scope *scope, DecideTopology prefer)
 			group->n = 0;
 			group->leaf = host->leaf;
 			group->widest = 0;
-			group->warm = 0;
-			group->room = 0;
+			group->cache_hits = 0;
+			group->capacity = 0;
 		}
 		group->n++;
-		group->room += room;
-		group->warm += cycle->holds != NULL && cycle->holds[scope->hosts[i]];
-		if (room > group->widest)
-			group->widest = room;
-		gang->leaf_room[host->leaf] += room;
+		group->capacity += capacity;
+		group->cache_hits += cycle->holds != NULL &&
+			cycle->holds[scope->hosts[i]];
+		if (capacity > group->widest)
+			group->widest = capacity;
+		gang->leaf_capacity[host->leaf] += capacity;
 	}
 	return n;
 }
@@ -122,9 +123,9 @@ group_roomiest(const Cycle *cycle, int32_t n, uint64_t stamp)
 
 		if (best != NULL)
 		{
-			if (group->room != best->room)
+			if (group->capacity != best->capacity)
 			{
-				if (group->room < best->room)
+				if (group->capacity < best->capacity)
 					continue;
 			}
 			else if (used != best_used)
@@ -132,14 +133,14 @@ group_roomiest(const Cycle *cycle, int32_t n, uint64_t stamp)
 				if (!used)
 					continue;
 			}
-			else if (gang->leaf_room[group->leaf] !=
-					 gang->leaf_room[best->leaf])
+			else if (gang->leaf_capacity[group->leaf] !=
+					 gang->leaf_capacity[best->leaf])
 			{
-				if (gang->leaf_room[group->leaf] <
-					gang->leaf_room[best->leaf])
+				if (gang->leaf_capacity[group->leaf] <
+					gang->leaf_capacity[best->leaf])
 					continue;
 			}
-			else if (group->warm <= best->warm)
+			else if (group->cache_hits <= best->cache_hits)
 				continue;
 		}
 		best = group;
@@ -152,7 +153,7 @@ group_roomiest(const Cycle *cycle, int32_t n, uint64_t stamp)
  * Find the group that takes all that is wanted best, and add its plan for it.
  */
 static void
-group_last(Cycle *cycle, const GangAsk *ask, int32_t n, int32_t wanted,
+group_last(Cycle *cycle, const GangRequest *request, int32_t n, int32_t wanted,
 		   uint64_t stamp, Plan *plan)
 {
 	GangScratch *gang = cycle->gang;
@@ -164,20 +165,20 @@ group_last(Cycle *cycle, const GangAsk *ask, int32_t n, int32_t wanted,
 		const GangGroup *group = &gang->groups[i];
 		Plan		swap;
 
-		if (group->room < wanted)
+		if (group->capacity < wanted)
 			continue;
 		if (gang->part_best.n == 1 && gang->part_best.leaves == 0 &&
 			group->widest < wanted)
 			continue;
 		DecidePlanClear(&gang->part);
-		DecideGroupFill(cycle, ask, group, wanted, &gang->part);
-		gang->part.spare = group->room - wanted;
+		DecideGroupFill(cycle, request, group, wanted, &gang->part);
+		gang->part.spare = group->capacity - wanted;
 		gang->part.leaves = leaves_stamp(cycle, &gang->part, 0,
 										 gang->part_seen, ++gang->stamp,
 										 gang->leaf_seen, stamp);
 		if (gang->part_best.n > 0 &&
 			DecidePlanCompare(&gang->part_best, &gang->part,
-							  ask->ask->prefer) <= 0)
+							  request->request->prefer) <= 0)
 			continue;
 		swap = gang->part_best;
 		gang->part_best = gang->part;
@@ -193,7 +194,7 @@ group_last(Cycle *cycle, const GangAsk *ask, int32_t n, int32_t wanted,
 	plan->leaves += gang->part_best.leaves;
 	plan->loss += gang->part_best.loss;
 	plan->free_left += gang->part_best.free_left;
-	plan->cold += gang->part_best.cold;
+	plan->cache_misses += gang->part_best.cache_misses;
 }
 
 /*
@@ -222,31 +223,33 @@ DecidePlanCount(Cycle *cycle, Plan *plan)
  * Plan the gang within a scope that has room for it.
  */
 static void
-scope_plan(Cycle *cycle, const GangAsk *ask, const Scope *scope, int64_t room,
+scope_plan(Cycle *cycle, const GangRequest *request, const Scope *scope,
+		   int64_t capacity,
 		   DecideTopology prefer, Plan *plan)
 {
 	GangScratch *gang = cycle->gang;
 	int32_t		n = groups_find(cycle, scope, prefer);
-	int32_t		wanted = ask->count;
+	int32_t		wanted = request->count;
 	uint64_t	stamp = ++gang->stamp;
 
 	DecidePlanClear(plan);
-	plan->spare = room - wanted;
+	plan->spare = capacity - wanted;
 	for (;;)
 	{
 		GangGroup  *group = group_roomiest(cycle, n, stamp);
 		int32_t		first = plan->n;
 
-		if (group->room >= wanted)
+		if (group->capacity >= wanted)
 			break;
-		DecideGroupFill(cycle, ask, group, (int32_t) group->room, plan);
-		wanted -= (int32_t) group->room;
-		group->room = 0;
+		DecideGroupFill(cycle, request, group, (int32_t) group->capacity,
+						plan);
+		wanted -= (int32_t) group->capacity;
+		group->capacity = 0;
 		plan->domains++;
 		plan->leaves += leaves_stamp(cycle, plan, first, gang->leaf_seen,
 									 stamp, gang->leaf_seen, stamp);
 	}
-	group_last(cycle, ask, n, wanted, stamp, plan);
+	group_last(cycle, request, n, wanted, stamp, plan);
 	if (prefer == DECIDE_TOPOLOGY_LEAF || prefer == DECIDE_TOPOLOGY_NODE)
 		DecidePlanCount(cycle, plan);
 	DecidePoll(cycle->arena);
@@ -257,20 +260,21 @@ scope_plan(Cycle *cycle, const GangAsk *ask, const Scope *scope, int64_t room,
  * better than the best so far.
  */
 static void
-scope_try(Cycle *cycle, const GangAsk *ask, const Scope *scope,
+scope_try(Cycle *cycle, const GangRequest *request, const Scope *scope,
 		  DecideTopology prefer)
 {
 	GangScratch *gang = cycle->gang;
-	int64_t		room = 0;
+	int64_t		capacity = 0;
 	int32_t		i;
 
 	for (i = 0; i < scope->n; i++)
-		room += gang->room[scope->hosts[i]];
-	if (room < ask->count)
+		capacity += gang->capacity[scope->hosts[i]];
+	if (capacity < request->count)
 		return;
-	scope_plan(cycle, ask, scope, room, prefer, &gang->trial);
+	scope_plan(cycle, request, scope, capacity, prefer, &gang->trial);
 	if (gang->best.n == 0 ||
-		DecidePlanCompare(&gang->trial, &gang->best, ask->ask->prefer) < 0)
+		DecidePlanCompare(&gang->trial, &gang->best,
+						  request->request->prefer) < 0)
 	{
 		Plan		swap = gang->best;
 
@@ -280,43 +284,43 @@ scope_try(Cycle *cycle, const GangAsk *ask, const Scope *scope,
 }
 
 /*
- * Try the places that keep a gang together better than its topology asks: each
+ * Try the places that keep a gang together better than its topology requests: each
  * leaf where it may go anywhere, and where few hosts are preferred each domain.
  */
 static void
-narrow_try(Cycle *cycle, const TypeRange *range, const GangAsk *ask)
+narrow_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
 {
-	DecideTopology whole = ask->ask->prefer == DECIDE_TOPOLOGY_NODE ?
+	DecideTopology whole = request->request->prefer == DECIDE_TOPOLOGY_NODE ?
 		DECIDE_TOPOLOGY_NODE : DECIDE_TOPOLOGY_ANY;
 	Scope		scope = {0};
 
 	while (DecideScopeNext(cycle, range, DECIDE_TOPOLOGY_LEAF, &scope))
-		scope_try(cycle, ask, &scope, whole);
+		scope_try(cycle, request, &scope, whole);
 	memset(&scope, 0, sizeof(scope));
 	while (whole == DECIDE_TOPOLOGY_NODE &&
 		   DecideScopeNext(cycle, range, DECIDE_TOPOLOGY_NVLINK, &scope))
-		scope_try(cycle, ask, &scope, whole);
+		scope_try(cycle, request, &scope, whole);
 }
 
 /*
  * Try every place that the gang's topology allows, and better ones within.
  */
 static void
-scopes_try(Cycle *cycle, const TypeRange *range, const GangAsk *ask)
+scopes_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
 {
-	DecideTopology topology = ask->ask->topology;
-	DecideTopology prefer = ask->ask->prefer;
+	DecideTopology topology = request->request->topology;
+	DecideTopology prefer = request->request->prefer;
 	Scope		scope = {0};
 	Scope		leaf;
 
 	if (topology == DECIDE_TOPOLOGY_ANY)
-		narrow_try(cycle, range, ask);
+		narrow_try(cycle, range, request);
 	if (topology == DECIDE_TOPOLOGY_ANY && prefer == DECIDE_TOPOLOGY_LEAF)
 	{
 		/* all hosts, but each leaf's together */
 		scope.hosts = cycle->by_leaf + range->first;
 		scope.n = range->n;
-		scope_try(cycle, ask, &scope, prefer);
+		scope_try(cycle, request, &scope, prefer);
 		return;
 	}
 	while (DecideScopeNext(cycle, range, topology, &scope))
@@ -324,8 +328,8 @@ scopes_try(Cycle *cycle, const TypeRange *range, const GangAsk *ask)
 		memset(&leaf, 0, sizeof(leaf));
 		while (topology == DECIDE_TOPOLOGY_NVLINK &&
 			   DecideScopeLeaf(cycle, &scope, &leaf) && leaf.n < scope.n)
-			scope_try(cycle, ask, &leaf, prefer);
-		scope_try(cycle, ask, &scope,
+			scope_try(cycle, request, &leaf, prefer);
+		scope_try(cycle, request, &scope,
 				  topology == DECIDE_TOPOLOGY_LEAF &&
 				  prefer == DECIDE_TOPOLOGY_LEAF ? DECIDE_TOPOLOGY_ANY :
 				  prefer);
@@ -337,13 +341,14 @@ scopes_try(Cycle *cycle, const TypeRange *range, const GangAsk *ask)
  * the next call, or NULL.
  */
 Plan *
-DecideGangFind(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+DecideGangFind(Cycle *cycle, const DecideRequestClass *request,
+			   const DecideOffer *offer,
 			   int32_t count)
 {
 	GangScratch *gang = cycle->gang;
 	TypeRange	range = DecideHostsOfType(cycle, offer->type);
-	GangAsk		asked = {ask, count};
-	int64_t		room = 0;
+	GangRequest asked = {request, count};
+	int64_t		capacity = 0;
 	int32_t		i;
 
 	for (i = 0; i < range.n; i++)
@@ -351,12 +356,13 @@ DecideGangFind(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 		int32_t		index = cycle->by_type[range.first + i];
 		const Host *host = &cycle->hosts[index];
 
-		gang->room[index] = (uint8_t)
-			(DecideFitAllowed(host, ask, offer) ?
-			 DecideFitRoom(host, ask->cpu_milli, ask->memory_mib, count) : 0);
-		room += gang->room[index];
+		gang->capacity[index] = (uint8_t)
+			(DecideFitAllowed(host, request, offer) ?
+			 DecideFitCapacity(host, request->cpu_milli, request->memory_mib,
+							   count) : 0);
+		capacity += gang->capacity[index];
 	}
-	if (room < count)
+	if (capacity < count)
 		return NULL;
 
 	DecidePlanClear(&gang->best);
@@ -391,16 +397,16 @@ DecideGangPrepare(Cycle *cycle)
 	gang = DecideAlloc(arena, 1, sizeof(GangScratch));
 	if (gang == NULL || !DecideHostsGroup(cycle))
 		return false;
-	gang->room = DecideAlloc(arena, n, sizeof(uint8_t));
+	gang->capacity = DecideAlloc(arena, n, sizeof(uint8_t));
 	gang->keys = DecideAlloc(arena, n, sizeof(uint64_t));
 	gang->keys_spare = DecideAlloc(arena, n, sizeof(uint64_t));
 	gang->groups = DecideAlloc(arena, n, sizeof(GangGroup));
-	gang->leaf_room = DecideAlloc(arena, n, sizeof(int64_t));
+	gang->leaf_capacity = DecideAlloc(arena, n, sizeof(int64_t));
 	gang->leaf_seen = DecideAlloc(arena, n, sizeof(uint64_t));
 	gang->part_seen = DecideAlloc(arena, n, sizeof(uint64_t));
-	if (gang->room == NULL || gang->keys == NULL ||
+	if (gang->capacity == NULL || gang->keys == NULL ||
 		gang->keys_spare == NULL || gang->groups == NULL ||
-		gang->leaf_room == NULL || gang->leaf_seen == NULL ||
+		gang->leaf_capacity == NULL || gang->leaf_seen == NULL ||
 		gang->part_seen == NULL || !plan_alloc(cycle, &gang->best) ||
 		!plan_alloc(cycle, &gang->trial) || !plan_alloc(cycle, &gang->part) ||
 		!plan_alloc(cycle, &gang->part_best))

@@ -1,9 +1,9 @@
 /*
  * gangs.c
- *	  Where gangs of one ask go best, kept up to date as hosts change.
+ *	  Where gangs of one request go best, kept up to date as hosts change.
  *
  * What gang.c finds by looking at every host is found here by tournaments, the
- * same plan to the last host.  The first gang of an ask is looked for there,
+ * same plan to the last host.  The first gang of a request is looked for there,
  * as many classes have one job only, and so are those of ranges, and all where a
  * domain is below several leaves.
  *
@@ -25,48 +25,48 @@
  * of memory.
  */
 static bool
-gang_plan(const Look *look, Pieces *pieces, Stretch among, int64_t room,
+gang_plan(const Look *look, GangUnits *units, Stretch among, int64_t capacity,
 		  Plan *plan)
 {
 	Gangs	   *gangs = look->gangs;
 	GangScratch *gang = look->cycle->gang;
 	uint64_t	stamp = ++gang->stamp;
-	int32_t		wanted = look->ask.count;
+	int32_t		wanted = look->request.count;
 	int32_t		n_used = 0;
 	int32_t		n = 0;
-	int32_t		piece;
+	int32_t		unit;
 
 	DecidePlanClear(plan);
-	plan->spare = room - wanted;
+	plan->spare = capacity - wanted;
 	for (;;)
 	{
 		int32_t		leaf;
 
-		piece = DecidePiecesNext(look, pieces, among, &n_used);
-		if (pieces->room[piece] >= wanted)
+		unit = DecideGangUnitsNext(look, units, among, &n_used);
+		if (units->capacity[unit] >= wanted)
 			break;
-		DecidePiecesFill(look, pieces, piece, pieces->room[piece], plan);
-		wanted -= pieces->room[piece];
-		gangs->taken[n] = piece;
-		gangs->taken_room[n++] = pieces->room[piece];
-		DecidePiecesRoom(pieces, piece, 0);
+		DecideGangUnitsFill(look, units, unit, units->capacity[unit], plan);
+		wanted -= units->capacity[unit];
+		gangs->taken[n] = unit;
+		gangs->taken_capacity[n++] = units->capacity[unit];
+		DecideGangUnitsCapacity(units, unit, 0);
 		plan->domains++;
-		leaf = DecidePiecesLeaf(pieces, piece);
-		if (pieces->piece == GANG_HOST || gang->leaf_seen[leaf] == stamp)
+		leaf = DecideGangUnitsLeaf(units, unit);
+		if (units->unit == GANG_HOST || gang->leaf_seen[leaf] == stamp)
 			continue;
 		gang->leaf_seen[leaf] = stamp;
 		gangs->used[n_used++] = leaf;
 		plan->leaves++;
 	}
-	DecidePiecesTaken(look, pieces, n, wanted, true);
-	piece = DecidePiecesLast(look, pieces, wanted, among, n_used);
-	if (piece < 0)
+	DecideGangUnitsTaken(look, units, n, wanted, true);
+	unit = DecideGangUnitsLast(look, units, wanted, among, n_used);
+	if (unit < 0)
 		return false;
-	DecidePiecesFill(look, pieces, piece, wanted, plan);
+	DecideGangUnitsFill(look, units, unit, wanted, plan);
 	plan->domains++;
-	plan->leaves += gang->leaf_seen[DecidePiecesLeaf(pieces, piece)] != stamp;
-	DecidePiecesTaken(look, pieces, n, wanted, false);
-	if (pieces->piece != GANG_DOMAIN)
+	plan->leaves += gang->leaf_seen[DecideGangUnitsLeaf(units, unit)] != stamp;
+	DecideGangUnitsTaken(look, units, n, wanted, false);
+	if (units->unit != GANG_DOMAIN)
 		DecidePlanCount(look->cycle, plan);
 	return true;
 }
@@ -79,22 +79,22 @@ scope_plan(const Look *look, const Scopes *scopes, int32_t scope, Plan *plan)
 {
 	Gangs	   *gangs = look->gangs;
 	const GangLayout *layout = gangs->layout;
-	Stretch		hosts = layout->pieces[scopes->piece][scope];
-	int64_t		room = 0;
+	Stretch		hosts = layout->units[scopes->unit][scope];
+	int64_t		capacity = 0;
 	int32_t		i;
 
 	DecidePlanClear(plan);
-	if (scopes->piece == GANG_LEAF)
-		room = gangs->leaf_room[scope];
+	if (scopes->unit == GANG_LEAF)
+		capacity = gangs->leaf_capacity[scope];
 	else
 	{
 		for (i = hosts.first; i < hosts.first + hosts.n; i++)
-			room += gangs->room[layout->hosts[i]];
+			capacity += gangs->capacity[layout->hosts[i]];
 	}
-	return room < gangs->count ||
-		gang_plan(look, &gangs->pieces,
-				  DecideLayoutPieces(layout, gangs->pieces.piece, hosts),
-				  room, plan);
+	return capacity < gangs->count ||
+		gang_plan(look, &gangs->units,
+				  DecideGangLayoutUnits(layout, gangs->units.unit, hosts),
+				  capacity, plan);
 }
 
 /*
@@ -117,14 +117,15 @@ DecideScopeKeep(const Look *look, Scopes *scopes, int32_t scope)
  * What a host can take of a gang.
  */
 uint8_t
-DecideGangsRoom(const Look *look, const DecideOffer *offer, int32_t index)
+DecideGangsCapacity(const Look *look, const DecideOffer *offer, int32_t index)
 {
 	const Host *host = &look->cycle->hosts[index];
-	const DecideAsk *ask = look->ask.ask;
+	const DecideRequestClass *request = look->request.request;
 
-	return (uint8_t) (!DecideFitAllowed(host, ask, offer) ? 0 :
-					  DecideFitRoom(host, ask->cpu_milli, ask->memory_mib,
-									look->ask.count));
+	return (uint8_t) (!DecideFitAllowed(host, request, offer) ? 0 :
+					  DecideFitCapacity(host, request->cpu_milli,
+										request->memory_mib,
+										look->request.count));
 }
 
 /*
@@ -174,7 +175,7 @@ changed_list(const Look *look, int32_t type, int32_t cache)
 }
 
 /*
- * Plan anew within the scopes that have hosts that changed.  False: out of
+ * Plan again within the scopes that have hosts that changed.  False: out of
  * memory.
  */
 static bool
@@ -185,7 +186,7 @@ scopes_update(const Look *look, Scopes *scopes, int32_t n)
 
 	for (i = 0; i < n; i++)
 	{
-		int32_t		scope = gangs->layout->piece_of[scopes->piece]
+		int32_t		scope = gangs->layout->unit_of[scopes->unit]
 			[position_of(look, gangs->changed[i])];
 
 		if (scopes->seen[scope] == gangs->looks)
@@ -193,7 +194,7 @@ scopes_update(const Look *look, Scopes *scopes, int32_t n)
 		scopes->seen[scope] = gangs->looks;
 		if (!DecideScopeKeep(look, scopes, scope))
 			return false;
-		DecideTreeReplay(&scopes->best, scope);
+		TournamentReplay(&scopes->best, scope);
 	}
 	return true;
 }
@@ -215,24 +216,24 @@ gangs_sync(const Look *look, const DecideOffer *offer, int32_t cache)
 	{
 		int32_t		host = gangs->changed[i];
 		int32_t		position = position_of(look, host);
-		int32_t		leaf = layout->piece_of[GANG_LEAF][position];
-		int32_t		room = DecideGangsRoom(look, offer, host);
-		int32_t		more = room - gangs->room[host];
+		int32_t		leaf = layout->unit_of[GANG_LEAF][position];
+		int32_t		capacity = DecideGangsCapacity(look, offer, host);
+		int32_t		more = capacity - gangs->capacity[host];
 
-		gangs->room[host] = (uint8_t) room;
+		gangs->capacity[host] = (uint8_t) capacity;
 		gangs->total += more;
-		gangs->leaf_room[leaf] += more;
-		gangs->pieces.room[layout->piece_of[gangs->pieces.piece]
-						   [position]] += more;
+		gangs->leaf_capacity[leaf] += more;
+		gangs->units.capacity[layout->unit_of[gangs->units.unit]
+							  [position]] += more;
 		if (gangs->leaves.best.n > 0)
-			gangs->leaves.room[leaf] += more;
+			gangs->leaves.capacity[leaf] += more;
 	}
 	for (i = 0; i < n; i++)
 	{
-		DecidePiecesUpdate(look, &gangs->pieces,
-						   position_of(look, gangs->changed[i]));
-		DecidePiecesUpdate(look, &gangs->leaves,
-						   position_of(look, gangs->changed[i]));
+		DecideGangUnitsUpdate(look, &gangs->units,
+							  position_of(look, gangs->changed[i]));
+		DecideGangUnitsUpdate(look, &gangs->leaves,
+							  position_of(look, gangs->changed[i]));
 	}
 	for (s = 0; s < 2; s++)
 	{
@@ -252,7 +253,7 @@ choose(const Look *look)
 {
 	Gangs	   *gangs = look->gangs;
 	GangScratch *gang = look->cycle->gang;
-	DecideTopology prefer = look->ask.ask->prefer;
+	DecideTopology prefer = look->request.request->prefer;
 	const Scopes *best_of = NULL;
 	const Plan *best = NULL;
 	int32_t		best_scope = -1;
@@ -265,7 +266,7 @@ choose(const Look *look)
 
 		if (scopes == NULL)
 			continue;
-		scope = DecideTreeBest(&scopes->best, 0, scopes->best.n);
+		scope = TournamentBest(&scopes->best, 0, scopes->best.n);
 		if (scopes->plans[scope].n == 0 ||
 			(best != NULL &&
 			 DecidePlanCompare(&scopes->plans[scope], best, prefer) >= 0))
@@ -293,11 +294,11 @@ choose(const Look *look)
  * marked: *plan, valid until the next call, or NULL.  False: out of memory.
  */
 bool
-DecideGangsFind(Cycle *cycle, Gangs *gangs, const DecideAsk *ask,
+DecideGangsFind(Cycle *cycle, Gangs *gangs, const DecideRequestClass *request,
 				const DecideOffer *offer, int32_t cache, Plan **plan)
 {
-	Look		look = {cycle, gangs, {ask, gangs->count}};
-	uint8_t    *room = cycle->gang->room;
+	Look		look = {cycle, gangs, {request, gangs->count}};
+	uint8_t    *capacity = cycle->gang->capacity;
 	bool		found = true;
 
 	*plan = NULL;
@@ -305,10 +306,10 @@ DecideGangsFind(Cycle *cycle, Gangs *gangs, const DecideAsk *ask,
 		return true;
 	if (gangs->layout->crossed)
 	{
-		*plan = DecideGangFind(cycle, ask, offer, gangs->count);
+		*plan = DecideGangFind(cycle, request, offer, gangs->count);
 		return true;
 	}
-	cycle->gang->room = gangs->room;
+	cycle->gang->capacity = gangs->capacity;
 	found = gangs_sync(&look, offer, cache);
 	if (found && gangs->total >= gangs->count)
 	{
@@ -316,7 +317,7 @@ DecideGangsFind(Cycle *cycle, Gangs *gangs, const DecideAsk *ask,
 		if (found && cycle->gang->best.n > 0)
 			*plan = &cycle->gang->best;
 	}
-	cycle->gang->room = room;
+	cycle->gang->capacity = capacity;
 	DecidePoll(cycle->arena);
 	return found;
 }

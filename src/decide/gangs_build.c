@@ -1,6 +1,6 @@
 /*
  * gangs_build.c
- *	  What is known of where gangs of one ask go, worked out for all hosts.
+ *	  What is known of where gangs of one request go, worked out for all hosts.
  */
 #include <string.h>
 
@@ -31,23 +31,23 @@ scope_before(const void *context, int32_t a, int32_t b)
  * Plan within all scopes of a kind.  NULL: out of memory.
  */
 static Scopes *
-scopes_build(const Look *look, GangPiece piece)
+scopes_build(const Look *look, GangUnit unit)
 {
 	const DecideArena *arena = look->cycle->arena;
 	const GangLayout *layout = look->gangs->layout;
-	int32_t		n = layout->n_pieces[piece];
+	int32_t		n = layout->n_units[unit];
 	Scopes	   *scopes = DecideAlloc(arena, 1, sizeof(Scopes));
 	int32_t		i;
 
 	if (scopes == NULL)
 		return NULL;
-	scopes->piece = piece;
-	scopes->prefer = look->ask.ask->prefer;
-	scopes->turn = layout->turn[piece];
+	scopes->unit = unit;
+	scopes->prefer = look->request.request->prefer;
+	scopes->turn = layout->turn[unit];
 	scopes->plans = DecideAlloc(arena, n, sizeof(Plan));
 	scopes->seen = DecideAlloc(arena, n, sizeof(uint64_t));
 	if (scopes->plans == NULL || scopes->seen == NULL ||
-		!DecideTreeAlloc(arena, &scopes->best, n, scope_before, scopes))
+		!TournamentAlloc(arena, &scopes->best, n, scope_before, scopes))
 		return NULL;
 	memset(scopes->seen, 0, (size_t) n * sizeof(uint64_t));
 	for (i = 0; i < n; i++)
@@ -57,7 +57,7 @@ scopes_build(const Look *look, GangPiece piece)
 		if (!DecideScopeKeep(look, scopes, i))
 			return NULL;
 	}
-	DecideTreeFill(&scopes->best);
+	TournamentFill(&scopes->best);
 	return scopes;
 }
 
@@ -74,52 +74,53 @@ rooms_build(const Look *look, const DecideOffer *offer)
 	int32_t		n = layout->n;
 	int32_t		i;
 
-	gangs->room = DecideAlloc(arena, look->cycle->n_hosts, sizeof(uint8_t));
-	gangs->leaf_room = DecideAlloc(arena, layout->n_pieces[GANG_LEAF],
-								   sizeof(int64_t));
+	gangs->capacity = DecideAlloc(arena, look->cycle->n_hosts,
+								  sizeof(uint8_t));
+	gangs->leaf_capacity = DecideAlloc(arena, layout->n_units[GANG_LEAF],
+									   sizeof(int64_t));
 	gangs->changed = DecideAlloc(arena, (int64_t) n +
 								 look->cycle->input->n_cached,
 								 sizeof(int32_t));
 	gangs->taken = DecideAlloc(arena, n, sizeof(int32_t));
-	gangs->taken_room = DecideAlloc(arena, n, sizeof(int32_t));
+	gangs->taken_capacity = DecideAlloc(arena, n, sizeof(int32_t));
 	gangs->used = DecideAlloc(arena, n, sizeof(int32_t));
-	if (gangs->room == NULL || gangs->leaf_room == NULL ||
+	if (gangs->capacity == NULL || gangs->leaf_capacity == NULL ||
 		gangs->changed == NULL || gangs->taken == NULL ||
-		gangs->taken_room == NULL || gangs->used == NULL)
+		gangs->taken_capacity == NULL || gangs->used == NULL)
 		return false;
-	memset(gangs->leaf_room, 0,
-		   (size_t) layout->n_pieces[GANG_LEAF] * sizeof(int64_t));
+	memset(gangs->leaf_capacity, 0,
+		   (size_t) layout->n_units[GANG_LEAF] * sizeof(int64_t));
 	for (i = 0; i < n; i++)
 	{
 		int32_t		host = layout->hosts[i];
 
-		gangs->room[host] = DecideGangsRoom(look, offer, host);
-		gangs->total += gangs->room[host];
-		gangs->leaf_room[layout->piece_of[GANG_LEAF][i]] += gangs->room[host];
+		gangs->capacity[host] = DecideGangsCapacity(look, offer, host);
+		gangs->total += gangs->capacity[host];
+		gangs->leaf_capacity[layout->unit_of[GANG_LEAF][i]] += gangs->capacity[host];
 	}
 	return true;
 }
 
 /*
- * Set up what the ask's topology and preference need.  False: out of memory.
+ * Set up what the request's topology and preference need.  False: out of memory.
  */
 static bool
 parts_build(const Look *look)
 {
 	Gangs	   *gangs = look->gangs;
-	DecideTopology topology = look->ask.ask->topology;
-	DecideTopology prefer = look->ask.ask->prefer;
+	DecideTopology topology = look->request.request->topology;
+	DecideTopology prefer = look->request.request->prefer;
 	bool		by_host = prefer == DECIDE_TOPOLOGY_NODE;
 
 	gangs->anywhere = topology == DECIDE_TOPOLOGY_ANY;
-	gangs->over_all = &gangs->pieces;
-	if (!DecidePiecesBuild(look, &gangs->pieces,
-						   by_host ? GANG_HOST : GANG_DOMAIN))
+	gangs->over_all = &gangs->units;
+	if (!DecideGangUnitsBuild(look, &gangs->units,
+							  by_host ? GANG_HOST : GANG_DOMAIN))
 		return false;
 	if (gangs->anywhere && prefer == DECIDE_TOPOLOGY_LEAF)
 	{
 		gangs->over_all = &gangs->leaves;
-		if (!DecidePiecesBuild(look, &gangs->leaves, GANG_LEAF))
+		if (!DecideGangUnitsBuild(look, &gangs->leaves, GANG_LEAF))
 			return false;
 	}
 	if (topology != DECIDE_TOPOLOGY_NVLINK)
@@ -138,34 +139,35 @@ parts_build(const Look *look)
 }
 
 /*
- * Set up for an ask of a fixed size and the hosts of an offer, while no job has
+ * Set up for a request of a fixed size and the hosts of an offer, while no job has
  * its turn to want a cache.  NULL: out of memory.
  */
 Gangs *
-DecideGangsBuild(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer)
+DecideGangsBuild(Cycle *cycle, const DecideRequestClass *request,
+				 const DecideOffer *offer)
 {
 	TypeRange	range = DecideHostsOfType(cycle, offer->type);
 	Gangs	   *gangs = DecideAlloc(cycle->arena, 1, sizeof(Gangs));
-	Look		look = {cycle, gangs, {ask, ask->min_gpus}};
-	uint8_t    *room = cycle->gang->room;
+	Look		look = {cycle, gangs, {request, request->min_gpus}};
+	uint8_t    *capacity = cycle->gang->capacity;
 	bool		built = true;
 
 	if (gangs == NULL)
 		return NULL;
 	memset(gangs, 0, sizeof(*gangs));
-	gangs->count = ask->min_gpus;
+	gangs->count = request->min_gpus;
 	gangs->synced = cycle->changes;
 	if (range.n == 0)
 		return gangs;
-	gangs->layout = DecideLayoutOf(cycle, &range);
+	gangs->layout = DecideGangLayoutOf(cycle, &range);
 	if (gangs->layout == NULL)
 		return NULL;
 	if (gangs->layout->crossed)
 		return gangs;
 	if (!rooms_build(&look, offer))
 		return NULL;
-	cycle->gang->room = gangs->room;
+	cycle->gang->capacity = gangs->capacity;
 	built = parts_build(&look);
-	cycle->gang->room = room;
+	cycle->gang->capacity = capacity;
 	return built ? gangs : NULL;
 }

@@ -8,7 +8,7 @@
  * Add a host to a plan.
  */
 void
-DecidePlanAdd(Cycle *cycle, const GangAsk *gang, Plan *plan, int32_t host,
+DecidePlanAdd(Cycle *cycle, const GangRequest *gang, Plan *plan, int32_t host,
 			  int32_t gpus)
 {
 	const Host *h = &cycle->hosts[host];
@@ -17,10 +17,10 @@ DecidePlanAdd(Cycle *cycle, const GangAsk *gang, Plan *plan, int32_t host,
 	plan->gpus[plan->n] = gpus;
 	plan->n++;
 	plan->loss += cycle->input->policy.packing == DECIDE_PACKING_PACK ?
-		DecideFitLoss(h, gang->ask, gpus, gang->count) :
-		DecideFitPart(cycle, h, gang->ask, gpus, gang->count);
+		DecideFitLoss(h, gang->request, gpus, gang->count) :
+		DecideFitPart(cycle, h, gang->request, gpus, gang->count);
 	plan->free_left += h->n_free - gpus;
-	plan->cold += cycle->holds != NULL && !cycle->holds[host];
+	plan->cache_misses += cycle->holds != NULL && !cycle->holds[host];
 }
 
 /*
@@ -48,8 +48,8 @@ DecidePlanCompare(const Plan *a, const Plan *b, DecideTopology prefer)
 		return a->free_left < b->free_left ? -1 : 1;
 	if (a->spare != b->spare)
 		return a->spare < b->spare ? -1 : 1;
-	if (a->cold != b->cold)
-		return a->cold < b->cold ? -1 : 1;
+	if (a->cache_misses != b->cache_misses)
+		return a->cache_misses < b->cache_misses ? -1 : 1;
 	return 0;
 }
 
@@ -58,9 +58,10 @@ DecidePlanCompare(const Plan *a, const Plan *b, DecideTopology prefer)
  * then whether they hold the job's cache.  Below 2^17.
  */
 uint64_t
-DecidePartRank(const Cycle *cycle, const GangAsk *gang, int32_t host, int32_t gpus)
+DecidePartRank(const Cycle *cycle, const GangRequest *gang, int32_t host,
+			   int32_t gpus)
 {
-	int64_t		part = DecideFitPart(cycle, &cycle->hosts[host], gang->ask,
+	int64_t		part = DecideFitPart(cycle, &cycle->hosts[host], gang->request,
 									 gpus, gang->count);
 
 	return (uint64_t) (part - INT16_MIN) << 1 |
@@ -72,7 +73,7 @@ DecidePartRank(const Cycle *cycle, const GangAsk *gang, int32_t host, int32_t gp
  * rank, then name.
  */
 static void
-add_last(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
+add_last(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
 		 const uint64_t *keys, int32_t n, int32_t wanted, Plan *plan)
 {
 	uint64_t	best = UINT64_MAX;
@@ -84,9 +85,10 @@ add_last(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
 		int32_t		host = group->hosts[keys[i] & UINT32_MAX];
 		uint64_t	key;
 
-		if (cycle->gang->room[host] < wanted)
+		if (cycle->gang->capacity[host] < wanted)
 			break;
-		key = DecidePartRank(cycle, gang, host, wanted) << 32 | (uint64_t) host;
+		key = DecidePartRank(cycle, gang, host,
+							 wanted) << 32 | (uint64_t) host;
 		if (key < best)
 		{
 			best = key;
@@ -102,23 +104,24 @@ add_last(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
  * rest suits best.
  */
 void
-DecideGroupFill(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
+DecideGroupFill(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
 				int32_t wanted, Plan *plan)
 {
-	const uint8_t *room = cycle->gang->room;
+	const uint8_t *capacity = cycle->gang->capacity;
 	uint64_t   *keys = cycle->gang->keys;
 	int32_t		n = 0;
 	int32_t		i;
 
 	for (i = 0; i < group->n; i++)
 	{
-		int32_t		most = room[group->hosts[i]];
+		int32_t		most = capacity[group->hosts[i]];
 
 		if (most == 0)
 			continue;
 		keys[n] = (uint64_t) (DECIDE_MAX_DEVICES - most) << 56 | (uint64_t) i;
 		if (most < wanted)
-			keys[n] |= DecidePartRank(cycle, gang, group->hosts[i], most) << 32;
+			keys[n] |= DecidePartRank(cycle, gang, group->hosts[i],
+									  most) << 32;
 		n++;
 	}
 	if (n > 1)
@@ -127,10 +130,10 @@ DecideGroupFill(Cycle *cycle, const GangAsk *gang, const GangGroup *group,
 	{
 		int32_t		host = group->hosts[keys[i] & UINT32_MAX];
 
-		if (room[host] >= wanted)
+		if (capacity[host] >= wanted)
 			break;
-		DecidePlanAdd(cycle, gang, plan, host, room[host]);
-		wanted -= room[host];
+		DecidePlanAdd(cycle, gang, plan, host, capacity[host]);
+		wanted -= capacity[host];
 	}
 	add_last(cycle, gang, group, keys + i, n - i, wanted, plan);
 }

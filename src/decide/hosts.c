@@ -100,7 +100,7 @@ compare_leaf_label(const void *context, int32_t a, int32_t b)
  * given more than it has: what comes back makes up for that first.
  */
 void
-DecideHostFeed(Host *host, int64_t cpu_milli, int64_t memory_mib)
+DecideHostAddCapacity(Host *host, int64_t cpu_milli, int64_t memory_mib)
 {
 	int64_t		cpu = host->cpu_left - host->cpu_over + cpu_milli;
 	int64_t		memory = host->memory_left - host->memory_over + memory_mib;
@@ -128,7 +128,7 @@ host_load(Host *host, const DecideNode *node, int32_t index)
 	host->gpu_memory_mib = node->gpu_memory_mib;
 	host->cpu_milli = node->cpu_milli;
 	host->memory_mib = node->memory_mib;
-	DecideHostFeed(host, node->cpu_left, node->memory_left);
+	DecideHostAddCapacity(host, node->cpu_left, node->memory_left);
 	host->spot = node->spot;
 	host->open = node->schedulable;
 	host->usable = node->gpus == 0 ? 0 :
@@ -138,6 +138,7 @@ host_load(Host *host, const DecideNode *node, int32_t index)
 	{
 		if ((node->usable >> i) & 1)
 			host->left[i] = node->device_left[i];
+		host->gpu_memory_used[i] = node->gpu_memory_used[i];
 	}
 	DecideHostDerive(host);
 }
@@ -162,8 +163,8 @@ DecideHostDerive(Host *host)
 		else if (host->left[i] > 0)
 			host->partial |= UINT64_C(1) << i;
 	}
-	host->n_fed = DecideFitFed(host, host->n_free, host->cpu_left,
-							   host->memory_left);
+	host->n_usable = DecideFitUsable(host, host->n_free, host->cpu_left,
+									 host->memory_left);
 }
 
 /*
@@ -172,7 +173,7 @@ DecideHostDerive(Host *host)
 static bool
 find_types(Cycle *cycle)
 {
-	int32_t		room = 0;
+	int32_t		capacity = 0;
 	int32_t		i;
 
 	cycle->types = NULL;
@@ -186,7 +187,7 @@ find_types(Cycle *cycle)
 			cycle->types[cycle->n_types - 1].type != host->type)
 		{
 			cycle->types = DecideGrow(cycle->arena, cycle->types,
-									  cycle->n_types, &room,
+									  cycle->n_types, &capacity,
 									  sizeof(TypeRange));
 			if (cycle->types == NULL)
 				return false;
@@ -233,7 +234,7 @@ DecideHostsLoad(Cycle *cycle)
 		order[i] = i;
 	cycle->by_type = order;
 	if (!DecideSort(cycle->arena, order, n, compare_type, cycle->hosts) ||
-		!find_types(cycle))
+		!find_types(cycle) || !DecideNearPrepare(cycle))
 		return "out of memory";
 	return NULL;
 }
@@ -352,19 +353,20 @@ DecideHostTruth(Cycle *cycle, int32_t index)
  * Take what a start uses off a host.
  */
 void
-DecideHostTake(Cycle *cycle, int32_t index, uint64_t devices, int32_t share,
-			   int64_t cpu_milli, int64_t memory_mib)
+DecideHostTake(Cycle *cycle, int32_t index, const DecidePart *part,
+			   int32_t share)
 {
 	Host	   *host = DecideHostTruth(cycle, index);
 	uint64_t	rest;
 
-	for (rest = devices; rest != 0; rest &= rest - 1)
+	for (rest = part->devices; rest != 0; rest &= rest - 1)
 	{
 		int			i = __builtin_ctzll(rest);
 
 		if ((host->free >> i) & 1)
 			host->n_free--;
 		host->left[i] = (uint16_t) (host->left[i] - share);
+		host->gpu_memory_used[i] += part->gpu_memory_mib;
 		host->free &= ~(UINT64_C(1) << i);
 		if (host->left[i] > 0)
 			host->partial |= UINT64_C(1) << i;
@@ -372,12 +374,12 @@ DecideHostTake(Cycle *cycle, int32_t index, uint64_t devices, int32_t share,
 			host->partial &= ~(UINT64_C(1) << i);
 	}
 	if (host->cpu_milli > 0)
-		host->cpu_left -= cpu_milli;
+		host->cpu_left -= part->cpu_milli;
 	if (host->memory_mib > 0)
-		host->memory_left -= memory_mib;
-	host->n_fed = DecideFitFed(host, host->n_free, host->cpu_left,
-							   host->memory_left);
+		host->memory_left -= part->memory_mib;
+	host->n_usable = DecideFitUsable(host, host->n_free, host->cpu_left,
+									 host->memory_left);
 	if (host != &cycle->hosts[index])
-		DecideTimelineShowHost(cycle, index);
+		DecideAvailabilityShowHost(cycle, index);
 	DecideHostTouch(cycle, index);
 }

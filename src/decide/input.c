@@ -39,37 +39,39 @@ node_error(const DecideNode *node)
 }
 
 /*
- * What is wrong with one ask, or NULL.
+ * What is wrong with one request, or NULL.
  */
 static const char *
-ask_error(const DecideAsk *ask)
+request_error(const DecideRequestClass *request)
 {
 	int32_t		i;
 
-	if (ask->min_gpus < 0 || ask->max_gpus < ask->min_gpus)
+	if (request->min_gpus < 0 || request->max_gpus < request->min_gpus)
 		return "an ask has a range of GPUs that is empty";
-	if (ask->min_gpus == 0 && ask->max_gpus != 0)
+	if (request->min_gpus == 0 && request->max_gpus != 0)
 		return "an ask has a range of GPUs that starts at 0";
-	if (ask->share < 1 || ask->share > DECIDE_WHOLE)
+	if (request->share < 1 || request->share > DECIDE_WHOLE)
 		return "an ask has a share outside 1 to 1000 thousandths";
-	if (ask->share < DECIDE_WHOLE && (ask->min_gpus != 1 || ask->max_gpus != 1))
+	if (request->share < DECIDE_WHOLE && (request->min_gpus != 1 ||
+										  request->max_gpus != 1))
 		return "an ask has a share of more or less than one GPU";
-	if (ask->n_offers < 0 || (ask->n_offers > 0 && ask->offers == NULL))
+	if (request->n_offers < 0 || (request->n_offers > 0 &&
+								  request->offers == NULL))
 		return "an ask has no list of offers";
-	for (i = 0; i < ask->n_offers; i++)
+	for (i = 0; i < request->n_offers; i++)
 	{
-		if (ask->offers[i].type < 0 || ask->offers[i].min_memory < 0)
+		if (request->offers[i].type < 0 || request->offers[i].min_memory < 0)
 			return "an ask has a negative type or memory floor";
 	}
-	if ((int) ask->topology < DECIDE_TOPOLOGY_ANY ||
-		(int) ask->topology > DECIDE_TOPOLOGY_LEAF)
+	if ((int) request->topology < DECIDE_TOPOLOGY_ANY ||
+		(int) request->topology > DECIDE_TOPOLOGY_LEAF)
 		return "an ask has an unknown topology";
-	if ((int) ask->prefer < DECIDE_TOPOLOGY_ANY ||
-		(int) ask->prefer > DECIDE_TOPOLOGY_LEAF)
+	if ((int) request->prefer < DECIDE_TOPOLOGY_ANY ||
+		(int) request->prefer > DECIDE_TOPOLOGY_LEAF)
 		return "an ask prefers an unknown topology";
-	if (ask->cpu_milli < 0 || ask->memory_mib < 0)
+	if (request->cpu_milli < 0 || request->memory_mib < 0)
 		return "an ask has a negative amount of cpu or memory";
-	if (ask->wall_limit <= 0)
+	if (request->wall_limit <= 0)
 		return "an ask has a wall limit that is not above 0";
 	return NULL;
 }
@@ -94,7 +96,7 @@ running_error(const DecideInput *input, const DecideRunning *running)
 		return "a running attempt has no parts";
 	if (running->share < 1 || running->share > DECIDE_WHOLE)
 		return "a running attempt has a share outside 1 to 1000 thousandths";
-	if (running->ask < -1 || running->ask >= input->n_asks)
+	if (running->request < -1 || running->request >= input->n_requests)
 		return "a running attempt's ask is not there";
 	for (i = 0; i < running->n_parts; i++)
 	{
@@ -116,18 +118,20 @@ running_error(const DecideInput *input, const DecideRunning *running)
  * What is wrong with one reservation of the cycle before, or NULL.
  */
 static const char *
-told_error(const DecideInput *input, const DecideTold *told)
+previous_error(const DecideInput *input,
+			   const DecidePreviousReservation *previous)
 {
 	int32_t		i;
 
-	if (told->job < 0 || told->job >= input->n_jobs)
+	if (previous->job < 0 || previous->job >= input->n_jobs)
 		return "a reservation made before is of a job that is not there";
-	if (told->n_parts < 1 || told->first_part < 0 ||
-		told->first_part > input->n_told_parts - told->n_parts)
+	if (previous->n_parts < 1 || previous->first_part < 0 ||
+		previous->first_part > input->n_previous_parts - previous->n_parts)
 		return "a reservation made before has no parts";
-	for (i = 0; i < told->n_parts; i++)
+	for (i = 0; i < previous->n_parts; i++)
 	{
-		const DecidePart *part = &input->told_parts[told->first_part + i];
+		const DecidePart *part = &input->previous_parts[previous->first_part +
+														i];
 
 		if (part->node < 0 || part->node >= input->n_nodes)
 			return "a reservation made before is on a node that is not there";
@@ -245,7 +249,7 @@ shares_error(const DecideInput *input)
 static const char *
 job_error(const DecideInput *input, const DecideJob *job)
 {
-	if (job->ask < 0 || job->ask >= input->n_asks)
+	if (job->request < 0 || job->request >= input->n_requests)
 		return "a job names an ask that is not there";
 	if (job->tier < 0 || job->tier >= input->n_tiers)
 		return "a job names a tier that is not there";
@@ -288,12 +292,12 @@ knowledge_error(const DecideInput *input)
 	if ((int) input->policy.packing < DECIDE_PACKING_PACK ||
 		(int) input->policy.packing > DECIDE_PACKING_FGD)
 		return "the pool's packing is unknown";
-	for (i = 0; i < input->n_typical; i++)
+	for (i = 0; i < input->n_workloads; i++)
 	{
-		error = ask_error(&input->typical[i].ask);
+		error = request_error(&input->workloads[i].request);
 		if (error != NULL)
 			return error;
-		if (input->typical[i].jobs < 1)
+		if (input->workloads[i].jobs < 1)
 			return "there is no job of a typical ask";
 	}
 	for (i = 0; i < input->n_cached; i++)
@@ -314,12 +318,12 @@ DecideInputError(const DecideInput *input)
 	const char *error;
 	int32_t		i;
 
-	if (input->n_nodes < 0 || input->n_asks < 0 || input->n_jobs < 0 ||
+	if (input->n_nodes < 0 || input->n_requests < 0 || input->n_jobs < 0 ||
 		input->n_types < 0 || input->n_tiers < 0 || input->n_accounts < 0 ||
 		input->max_starts < 0 || input->policy.fair_horizon < 0 ||
 		input->policy.backfill_depth < 0 ||
 		input->n_running < 0 || input->n_running_parts < 0 ||
-		input->n_quotas < 0 || input->n_typical < 0 || input->n_cached < 0)
+		input->n_quotas < 0 || input->n_workloads < 0 || input->n_cached < 0)
 		return "a number of nodes, asks, jobs or starts is negative";
 	for (i = 0; i < input->n_nodes; i++)
 	{
@@ -327,9 +331,9 @@ DecideInputError(const DecideInput *input)
 		if (error != NULL)
 			return error;
 	}
-	for (i = 0; i < input->n_asks; i++)
+	for (i = 0; i < input->n_requests; i++)
 	{
-		error = ask_error(&input->asks[i]);
+		error = request_error(&input->requests[i]);
 		if (error != NULL)
 			return error;
 	}
@@ -344,7 +348,7 @@ DecideInputError(const DecideInput *input)
 		error = running_error(input, &input->running[i]);
 	for (i = 0; i < input->n_claims && error == NULL; i++)
 		error = claim_error(input, &input->claims[i]);
-	for (i = 0; i < input->n_told && error == NULL; i++)
-		error = told_error(input, &input->told[i]);
+	for (i = 0; i < input->n_previous && error == NULL; i++)
+		error = previous_error(input, &input->previous[i]);
 	return error;
 }

@@ -10,7 +10,7 @@
 #include "decide/core.h"
 
 /*
- * Room for n items, or NULL.  Never asks for an empty piece.
+ * Room for n items, or NULL.  Never requests for an empty piece.
  */
 void *
 DecideAlloc(const DecideArena *arena, int64_t n, size_t size)
@@ -25,13 +25,13 @@ DecideAlloc(const DecideArena *arena, int64_t n, size_t size)
  * moved if it had to grow, or NULL.
  */
 void *
-DecideGrow(const DecideArena *arena, void *items, int32_t n, int32_t *room,
+DecideGrow(const DecideArena *arena, void *items, int32_t n, int32_t *capacity,
 		   size_t size)
 {
 	void	   *grown;
 	int32_t		wanted;
 
-	if (n < *room)
+	if (n < *capacity)
 		return items;
 	if (n > INT32_MAX / 2)
 		return NULL;
@@ -41,7 +41,7 @@ DecideGrow(const DecideArena *arena, void *items, int32_t n, int32_t *room,
 		return NULL;
 	if (n > 0)
 		memcpy(grown, items, (size_t) n * size);
-	*room = wanted;
+	*capacity = wanted;
 	return grown;
 }
 

@@ -9,7 +9,7 @@
  * which each start changes, then priority inside the account, submit time,
  * organisation, job.
  *
- * A job has one turn in a cycle.  An ask that could not start a job is blocked
+ * A job has one turn in a cycle.  A request that could not start a job is blocked
  * by the caller, and its other jobs have none.
  */
 #include <string.h>
@@ -49,8 +49,8 @@ compare_aged(const void *context, int32_t a, int32_t b)
 	const DecideJob *y = &queue->input->jobs[b];
 	int64_t		since_x = aged_since(queue->input, x);
 	int64_t		since_y = aged_since(queue->input, y);
-	int32_t		org_x = queue->forest.use.org[x->account];
-	int32_t		org_y = queue->forest.use.org[y->account];
+	int32_t		org_x = queue->tree.use.org[x->account];
+	int32_t		org_y = queue->tree.use.org[y->account];
 
 	if (since_x != since_y)
 		return since_x < since_y ? -1 : 1;
@@ -85,7 +85,7 @@ sort_by(const DecideInput *input, const int32_t *from, int32_t *to, int32_t n,
 	{
 		const DecideJob *job = &input->jobs[from[i]];
 
-		count[(by_account ? job->account : job->ask) + 1]++;
+		count[(by_account ? job->account : job->request) + 1]++;
 	}
 	for (i = 0; i < n_keys; i++)
 		count[i + 1] += count[i];
@@ -93,12 +93,12 @@ sort_by(const DecideInput *input, const int32_t *from, int32_t *to, int32_t n,
 	{
 		const DecideJob *job = &input->jobs[from[i]];
 
-		to[count[by_account ? job->account : job->ask]++] = from[i];
+		to[count[by_account ? job->account : job->request]++] = from[i];
 	}
 }
 
 /*
- * Put aged jobs apart, and the others account by account, ask by ask.  Whom
+ * Put aged jobs apart, and the others account by account, request by request.  Whom
  * quotas hold back are not in the queue.
  */
 static bool
@@ -106,7 +106,8 @@ jobs_sort(Queue *queue, const DecideArena *arena, const int32_t *held,
 		  int32_t *others, int32_t *n_others)
 {
 	const DecideInput *input = queue->input;
-	int32_t		n_keys = input->n_asks > input->n_accounts ? input->n_asks :
+	int32_t		n_keys = input->n_requests > input->n_accounts ?
+		input->n_requests :
 		input->n_accounts;
 	int32_t    *spare = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
 	int32_t    *count = DecideAlloc(arena, (int64_t) n_keys + 1,
@@ -126,7 +127,7 @@ jobs_sort(Queue *queue, const DecideArena *arena, const int32_t *held,
 		else
 			others[(*n_others)++] = i;
 	}
-	sort_by(input, others, spare, *n_others, false, count, input->n_asks);
+	sort_by(input, others, spare, *n_others, false, count, input->n_requests);
 	sort_by(input, spare, others, *n_others, true, count, input->n_accounts);
 	return DecideSort(arena, queue->aged, queue->n_aged, compare_aged, queue);
 }
@@ -138,7 +139,7 @@ static bool
 tree_add(Queue *queue, const DecideArena *arena, int which, const bool *tiers,
 		 const int32_t *jobs, int32_t n, int32_t *first, int32_t *root)
 {
-	int32_t    *items = queue->forest.items;
+	int32_t    *items = queue->tree.items;
 	int32_t		end = *first;
 	int32_t		i;
 
@@ -147,7 +148,7 @@ tree_add(Queue *queue, const DecideArena *arena, int which, const bool *tiers,
 		if (tiers[queue->input->jobs[jobs[i]].tier])
 			items[end++] = jobs[i];
 	}
-	*root = DecideForestAdd(&queue->forest, arena, which, *first, end);
+	*root = DecideFairshareTreeAdd(&queue->tree, arena, which, *first, end);
 	*first = end;
 	return *root >= 0;
 }
@@ -179,7 +180,8 @@ trees_add(Queue *queue, const DecideArena *arena, const int32_t *jobs,
 	for (i = 0; i < n_tiers; i++)
 	{
 		these[order[i]] = true;
-		if (i + 1 < n_tiers && compare_rank(tiers, order[i], order[i + 1]) == 0)
+		if (i + 1 < n_tiers && compare_rank(tiers, order[i], order[i +
+																   1]) == 0)
 			continue;
 		if (!tree_add(queue, arena, 0, these, jobs, n, &first,
 					  &queue->ranks[queue->n_ranks++]))
@@ -199,7 +201,7 @@ trees_add(Queue *queue, const DecideArena *arena, const int32_t *jobs,
 		these[order[i]] = false;
 		queue->n_shares++;
 	}
-	return DecideForestReady(&queue->forest, arena);
+	return DecideFairshareTreeReady(&queue->tree, arena);
 }
 
 /*
@@ -240,7 +242,7 @@ static const char *
 jobs_error(const Queue *queue, const DecideArena *arena)
 {
 	const DecideInput *input = queue->input;
-	const FairUse *use = &queue->forest.use;
+	const FairUse *use = &queue->tree.use;
 	uint64_t	size = 16;
 	int32_t    *table;
 	int32_t		i;
@@ -287,13 +289,13 @@ DecideQueueOpen(const DecideInput *input, const DecideArena *arena,
 
 	memset(queue, 0, sizeof(*queue));
 	queue->input = input;
-	queue->blocked = DecideAlloc(arena, input->n_asks, sizeof(bool));
+	queue->blocked = DecideAlloc(arena, input->n_requests, sizeof(bool));
 	if (jobs == NULL || queue->blocked == NULL ||
 		input->n_jobs > INT32_MAX / 2)
 		return "out of memory";
-	memset(queue->blocked, 0, (size_t) input->n_asks * sizeof(bool));
-	error = DecideForestBegin(input, arena, input->n_jobs * 2,
-							  &queue->forest);
+	memset(queue->blocked, 0, (size_t) input->n_requests * sizeof(bool));
+	error = DecideFairshareTreeBegin(input, arena, input->n_jobs * 2,
+									 &queue->tree);
 	if (error == NULL)
 		error = jobs_error(queue, arena);
 	if (error != NULL)
@@ -320,20 +322,21 @@ share_turn(Queue *queue)
 	for (i = 0; i < queue->n_shares; i++)
 	{
 		const TierQueue *share = &queue->shares[i];
-		int32_t		job = DecideForestFirst(&queue->forest, share->root);
-		const DecideAsk *ask;
+		int32_t		job = DecideFairshareTreeFirst(&queue->tree, share->root);
+		const DecideRequestClass *request;
 
 		if (best != NULL && compare_rank(input->tiers, best->tier,
 										 share->tier) != 0)
 			break;
 		if (job < 0)
 			continue;
-		ask = &input->asks[input->jobs[job].ask];
-		if (queue->tier_used[share->tier] + (int64_t) ask->min_gpus *
-			ask->share > queue->tier_share[share->tier])
+		request = &input->requests[input->jobs[job].request];
+		if (queue->tier_used[share->tier] + (int64_t) request->min_gpus *
+			request->share > queue->tier_share[share->tier])
 			continue;
-		if (best == NULL || DecideForestBefore(&queue->forest, share->root,
-											   best->root))
+		if (best == NULL || DecideFairshareTreeBefore(&queue->tree,
+													  share->root,
+													  best->root))
 		{
 			best = share;
 			first = job;
@@ -353,19 +356,19 @@ DecideQueueNext(Queue *queue)
 	while (queue->next_aged < queue->n_aged)
 	{
 		job = queue->aged[queue->next_aged++];
-		if (!queue->blocked[queue->input->jobs[job].ask])
+		if (!queue->blocked[queue->input->jobs[job].request])
 			return job;
 	}
 	job = share_turn(queue);
 	while (job < 0 && queue->first_rank < queue->n_ranks)
 	{
-		job = DecideForestFirst(&queue->forest,
-								queue->ranks[queue->first_rank]);
+		job = DecideFairshareTreeFirst(&queue->tree,
+									   queue->ranks[queue->first_rank]);
 		if (job < 0)
 			queue->first_rank++;
 	}
 	if (job >= 0)
-		DecideForestTake(&queue->forest, job);
+		DecideFairshareTreeTake(&queue->tree, job);
 	return job;
 }
 
@@ -377,23 +380,23 @@ DecideQueueCharge(Queue *queue, int32_t job, int32_t type, int32_t gpus)
 {
 	const DecideInput *input = queue->input;
 	const DecideJob *j = &input->jobs[job];
-	int64_t		milli = (int64_t) gpus * input->asks[j->ask].share;
+	int64_t		milli = (int64_t) gpus * input->requests[j->request].share;
 
 	queue->tier_used[j->tier] += milli;
-	DecideForestCharge(&queue->forest, j->account,
-					   DecideFairAmount(input, type, milli));
+	DecideFairshareTreeCharge(&queue->tree, j->account,
+							  DecideFairAmount(input, type, milli));
 }
 
 /*
- * No job of an ask gets a turn any more.
+ * No job of a request gets a turn any more.
  */
 void
-DecideQueueBlock(Queue *queue, int32_t ask)
+DecideQueueBlock(Queue *queue, int32_t request)
 {
-	if (queue->blocked[ask])
+	if (queue->blocked[request])
 		return;
-	queue->blocked[ask] = true;
-	DecideForestBlock(&queue->forest, ask);
+	queue->blocked[request] = true;
+	DecideFairshareTreeBlock(&queue->tree, request);
 }
 
 /*
@@ -423,14 +426,14 @@ DecideTurns(const DecideInput *input, const DecideArena *arena,
 	memset(*turns, 0xFF, (size_t) input->n_jobs * sizeof(int32_t));
 	while ((job = DecideQueueNext(&queue)) >= 0)
 	{
-		const DecideAsk *ask = &input->asks[input->jobs[job].ask];
+		const DecideRequestClass *request = &input->requests[input->jobs[job].request];
 
 		if (n % 256 == 0)
 			DecidePoll(arena);
 		(*turns)[n++] = job;
-		DecideQueueCharge(&queue, job, ask->n_offers > 0 ?
-						  ask->offers[0].type : DECIDE_NO_TYPE,
-						  ask->min_gpus);
+		DecideQueueCharge(&queue, job, request->n_offers > 0 ?
+						  request->offers[0].type : DECIDE_NO_TYPE,
+						  request->min_gpus);
 	}
 	return NULL;
 }

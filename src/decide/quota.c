@@ -6,7 +6,7 @@
  * starts, of its account and all below it; within a round that only grows.  So
  * what a quota once keeps from starting it keeps: jobs that it leaves nothing
  * before the queue are not in it, nor in anybody's way, and others lose at
- * their turn what it no longer leaves them (narrow.c).  What is reserved counts
+ * their turn what it no longer leaves them (quota_filter.c).  What is reserved counts
  * among reservations alone: it is for later, and what starts now comes first.
  */
 #include <string.h>
@@ -95,34 +95,35 @@ DecideQuotaTake(Cycle *cycle, int32_t account, int32_t type, int64_t milli,
  */
 int32_t
 DecideQuotaMost(const Cycle *cycle, const DecideJob *job,
-				const DecideAsk *ask, int32_t type, bool reserving)
+				const DecideRequestClass *request, int32_t type,
+				bool reserving)
 {
 	const Quotas *quotas = cycle->quotas;
 	int32_t		account = job->account;
-	int64_t		most = ask->max_gpus;
+	int64_t		most = request->max_gpus;
 	int32_t		q = -1;
 
 	while ((q = next_over(cycle, type, &account, q)) >= 0)
 	{
 		const DecideQuota *quota = &cycle->input->quotas[q];
 		int64_t		running = quotas->running[q];
-		int64_t		room = quota->max_milli - quotas->milli[q];
+		int64_t		capacity = quota->max_milli - quotas->milli[q];
 
 		if (reserving)
 		{
 			running += quotas->reserved_running[q];
-			room -= quotas->reserved_milli[q];
+			capacity -= quotas->reserved_milli[q];
 		}
 		if (quota->max_running >= 0 && running >= quota->max_running)
 			return -1;
-		if (quota->max_milli < 0 || ask->max_gpus == 0)
+		if (quota->max_milli < 0 || request->max_gpus == 0)
 			continue;			/* of devices it takes none */
-		if (room < 0)
+		if (capacity < 0)
 			return -1;
-		if (room / ask->share < most)
-			most = room / ask->share;
+		if (capacity / request->share < most)
+			most = capacity / request->share;
 	}
-	return most < ask->min_gpus ? -1 : (int32_t) most;
+	return most < request->min_gpus ? -1 : (int32_t) most;
 }
 
 /*
@@ -164,14 +165,36 @@ DecideQuotaMore(const Cycle *cycle, const DecideRunning *running)
 	while ((q = next_over(cycle, running->type, &account, q)) >= 0)
 	{
 		const DecideQuota *quota = &cycle->input->quotas[q];
-		int64_t		room = quota->max_milli - cycle->quotas->milli[q];
+		int64_t		capacity = quota->max_milli - cycle->quotas->milli[q];
 
 		if (quota->max_milli < 0)
 			continue;
-		if (room / running->share < more)
-			more = room < 0 ? 0 : room / running->share;
+		if (capacity / running->share < more)
+			more = capacity < 0 ? 0 : capacity / running->share;
 	}
 	return running->gpus + (int32_t) more;
+}
+
+/*
+ * Of a job's range of devices, from least to most: as many as quotas could ever
+ * let it have, whatever else runs.
+ */
+int32_t
+DecideQuotaEver(const Cycle *cycle, int32_t account, int32_t type,
+				int32_t least, int32_t most)
+{
+	int32_t		q = -1;
+
+	if (cycle->quotas == NULL || !cycle->quotas->any[account])
+		return most;
+	while ((q = next_over(cycle, type, &account, q)) >= 0)
+	{
+		int64_t		ever = cycle->input->quotas[q].max_milli / DECIDE_WHOLE;
+
+		if (cycle->input->quotas[q].max_milli >= 0 && ever < most)
+			most = ever > least ? (int32_t) ever : least;
+	}
+	return most;
 }
 
 /*
@@ -224,17 +247,18 @@ count_claims(Cycle *cycle)
 static bool
 leave_nothing(const Cycle *cycle, const DecideJob *job)
 {
-	const DecideAsk *ask = &cycle->input->asks[job->ask];
+	const DecideRequestClass *request = &cycle->input->requests[job->request];
 	int32_t		i;
 
-	if (ask->max_gpus == 0)
-		return DecideQuotaMost(cycle, job, ask, DECIDE_NO_TYPE, false) < 0;
-	for (i = 0; i < ask->n_offers; i++)
+	if (request->max_gpus == 0)
+		return DecideQuotaMost(cycle, job, request, DECIDE_NO_TYPE, false) < 0;
+	for (i = 0; i < request->n_offers; i++)
 	{
-		if (DecideQuotaMost(cycle, job, ask, ask->offers[i].type, false) >= 0)
+		if (DecideQuotaMost(cycle, job, request, request->offers[i].type,
+							false) >= 0)
 			return false;
 	}
-	return ask->n_offers > 0;
+	return request->n_offers > 0;
 }
 
 /*
@@ -305,10 +329,10 @@ DecideQuotasBegin(Cycle *cycle)
 	if (quotas == NULL)
 		return false;
 	memset(quotas, 0, sizeof(Quotas));
-	for (i = 0; i < input->n_asks; i++)
+	for (i = 0; i < input->n_requests; i++)
 	{
-		if (input->asks[i].n_offers > offers)
-			offers = input->asks[i].n_offers;
+		if (input->requests[i].n_offers > offers)
+			offers = input->requests[i].n_offers;
 	}
 	quotas->any = DecideAlloc(arena, input->n_accounts, sizeof(bool));
 	quotas->milli = DecideAlloc(arena, input->n_quotas, sizeof(int64_t));

@@ -1,6 +1,6 @@
 /*
  * range.c
- *	  Elastic asks: the most GPUs of a range that fit now.
+ *	  Elastic requests: the most GPUs of a range that fit now.
  *
  * The more devices a job has, the less cpu and memory belong to each, so a
  * larger count may fit where a smaller one does not, and trying counts by
@@ -16,53 +16,56 @@
  * asked, so that without them it is the free devices.
  */
 static int64_t
-scope_room(const Cycle *cycle, const Scope *scope, const DecideAsk *ask,
-		   const DecideOffer *offer, int64_t count, bool host_resources)
+scope_capacity(const Cycle *cycle, const Scope *scope,
+			   const DecideRequestClass *request,
+			   const DecideOffer *offer, int64_t count, bool host_resources)
 {
-	int64_t		room = 0;
+	int64_t		capacity = 0;
 	int32_t		i;
 
 	for (i = 0; i < scope->n; i++)
 	{
 		const Host *host = &cycle->hosts[scope->hosts[i]];
 
-		if (!DecideFitAllowed(host, ask, offer))
+		if (!DecideFitAllowed(host, request, offer))
 			continue;
-		room += host_resources ?
-			DecideFitRoom(host, ask->cpu_milli, ask->memory_mib,
-						  (int32_t) count) : host->n_free;
+		capacity += host_resources ?
+			DecideFitCapacity(host, request->cpu_milli, request->memory_mib,
+							  (int32_t) count) : host->n_free;
 	}
-	return room;
+	return capacity;
 }
 
 /*
  * The most devices, up to max_gpus, that fit now with this offer within one
- * scope of the ask's topology; 0 when fewer than min_gpus do.
+ * scope of the request's topology; 0 when fewer than min_gpus do.
  */
 int32_t
-DecideRangeLargest(Cycle *cycle, const DecideAsk *ask,
+DecideRangeLargest(Cycle *cycle, const DecideRequestClass *request,
 				   const DecideOffer *offer)
 {
 	TypeRange	range = DecideHostsOfType(cycle, offer->type);
 	Scope		scope = {0};
 	int64_t		found = 0;
 
-	while (DecideScopeNext(cycle, &range, ask->topology, &scope))
+	while (DecideScopeNext(cycle, &range, request->topology, &scope))
 	{
-		int64_t		count = scope_room(cycle, &scope, ask, offer, 0, false);
+		int64_t		count = scope_capacity(cycle, &scope, request, offer, 0,
+										   false);
 
-		if (count > ask->max_gpus)
-			count = ask->max_gpus;
-		while (count >= ask->min_gpus && count > found)
+		if (count > request->max_gpus)
+			count = request->max_gpus;
+		while (count >= request->min_gpus && count > found)
 		{
-			int64_t		room = scope_room(cycle, &scope, ask, offer, count,
-										  true);
+			int64_t		capacity = scope_capacity(cycle, &scope, request,
+												  offer, count,
+												  true);
 
 			DecidePoll(cycle->arena);
-			if (room >= count)
+			if (capacity >= count)
 				found = count;
 			else
-				count = room;
+				count = capacity;
 		}
 	}
 	return (int32_t) found;

@@ -15,19 +15,19 @@ typedef struct Supply
 {
 	int32_t		of_type;		/* hosts */
 	int32_t		of_memory;		/* of them, with memory enough */
-	int32_t		of_spot;		/* of them, that the ask may use */
+	int32_t		of_spot;		/* of them, that the request may use */
 	int32_t		open;			/* of them, that take new work */
 	int64_t		most_memory;	/* MiB of a device of the type */
 } Supply;
 
 /* What is there of it in the best place that the topology allows. */
-typedef struct Room
+typedef struct Capacity
 {
 	int64_t		devices;		/* free or not */
 	int64_t		free;
 	int64_t		cpu;			/* free, with cpu beside them */
 	int64_t		memory;
-} Room;
+} Capacity;
 
 /*
  * Remember a reason.
@@ -53,7 +53,8 @@ larger(int64_t a, int64_t b)
  * Does the nature of the hosts already stand in the way?
  */
 static bool
-tell_nature(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+tell_nature(const Cycle *cycle, const DecideRequestClass *request,
+			const DecideOffer *offer,
 			const int32_t *hosts, int32_t n, DecideWait *wait)
 {
 	Supply		supply = {0};
@@ -61,7 +62,7 @@ tell_nature(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 
 	for (i = 0; i < n; i++)
 	{
-		const Host *host = DecideTimelineNow(cycle, hosts ? hosts[i] : i);
+		const Host *host = DecideAvailabilityNow(cycle, hosts ? hosts[i] : i);
 
 		supply.of_type++;
 		supply.most_memory = larger(supply.most_memory,
@@ -69,7 +70,7 @@ tell_nature(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 		if (offer != NULL && !DecideFitMemory(host, offer))
 			continue;
 		supply.of_memory++;
-		if (host->spot && !ask->spot_ok)
+		if (host->spot && !request->spot_ok)
 			continue;
 		supply.of_spot++;
 		if (host->open)
@@ -91,38 +92,52 @@ tell_nature(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
  * The reason for jobs that need one host for themselves: CPU-only and shares.
  */
 static void
-tell_host(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+tell_host(const Cycle *cycle, const DecideRequestClass *request,
+		  const DecideOffer *offer,
 		  const int32_t *hosts, int32_t n, DecideWait *wait)
 {
 	int64_t		share = -1;
+	int64_t		taken = 0;
+	int64_t		device_memory = -1;
+	bool		fits = false;
 	int64_t		cpu = -1;
 	int64_t		memory = -1;
 	int32_t		i;
 
 	for (i = 0; i < n; i++)
 	{
-		const Host *host = DecideTimelineNow(cycle, hosts ? hosts[i] : i);
+		const Host *host = DecideAvailabilityNow(cycle, hosts ? hosts[i] : i);
 		int			d;
 
-		if (!DecideFitAllowed(host, ask, offer))
+		if (!DecideFitAllowed(host, request, offer))
 			continue;
 		for (d = 0; d < host->gpus && offer != NULL; d++)
 		{
-			if (((host->free | host->partial) >> d) & 1)
-				share = larger(share, host->left[d]);
+			int64_t		has = host->gpu_memory_mib - host->gpu_memory_used[d];
+
+			if ((((host->free | host->partial) >> d) & 1) == 0)
+				continue;
+			share = larger(share, host->left[d]);
+			if (host->left[d] < request->share || has <= device_memory)
+				continue;
+			device_memory = has;
+			taken = DecideShareTakes(host, request);
 		}
-		if (offer != NULL && DecideShareDevice(host, ask->share) < 0)
+		if (offer != NULL && DecideShareDevice(host, request) < 0)
 			continue;
+		fits = true;
 		cpu = larger(cpu, host->cpu_milli > 0 ? host->cpu_left : INT64_MAX);
 		memory = larger(memory, host->memory_mib > 0 ? host->memory_left :
 						INT64_MAX);
 	}
-	if (offer != NULL && share < ask->share)
-		tell(wait, DECIDE_NOT_ENOUGH_SHARE, ask->share, larger(share, 0));
-	else if (cpu < ask->cpu_milli)
-		tell(wait, DECIDE_CPU_SHORT, ask->cpu_milli, cpu);
-	else if (memory < ask->memory_mib)
-		tell(wait, DECIDE_MEMORY_SHORT, ask->memory_mib, memory);
+	if (offer != NULL && share < request->share)
+		tell(wait, DECIDE_NOT_ENOUGH_SHARE, request->share, larger(share, 0));
+	else if (offer != NULL && !fits)
+		tell(wait, DECIDE_GPU_MEMORY_SHORT, taken, larger(device_memory, 0));
+	else if (cpu < request->cpu_milli)
+		tell(wait, DECIDE_CPU_SHORT, request->cpu_milli, cpu);
+	else if (memory < request->memory_mib)
+		tell(wait, DECIDE_MEMORY_SHORT, request->memory_mib, memory);
 	else
 		tell(wait, DECIDE_CPU_AND_MEMORY_SHORT, 0, 0);
 }
@@ -131,79 +146,83 @@ tell_host(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
  * What one scope has, added to the best so far.
  */
 static void
-scope_room(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
-		   const Scope *scope, Room *best)
+scope_capacity(const Cycle *cycle, const DecideRequestClass *request,
+			   const DecideOffer *offer,
+			   const Scope *scope, Capacity *best)
 {
-	int32_t		count = ask->min_gpus;
-	Room		room = {0};
+	int32_t		count = request->min_gpus;
+	Capacity	capacity = {0};
 	int32_t		i;
 
 	for (i = 0; i < scope->n; i++)
 	{
-		const Host *host = DecideTimelineNow(cycle, scope->hosts[i]);
+		const Host *host = DecideAvailabilityNow(cycle, scope->hosts[i]);
 
-		if ((host->spot && !ask->spot_ok) || !DecideFitMemory(host, offer))
+		if ((host->spot && !request->spot_ok) || !DecideFitMemory(host, offer))
 			continue;
-		room.devices += host->gpus;
+		capacity.devices += host->gpus;
 		if (!host->open)
 			continue;
-		room.free += host->n_free;
-		room.cpu += DecideFitRoom(host, ask->cpu_milli, 0, count);
-		room.memory += DecideFitRoom(host, 0, ask->memory_mib, count);
+		capacity.free += host->n_free;
+		capacity.cpu += DecideFitCapacity(host, request->cpu_milli, 0, count);
+		capacity.memory += DecideFitCapacity(host, 0, request->memory_mib,
+											 count);
 	}
-	best->devices = larger(best->devices, room.devices);
-	best->free = larger(best->free, room.free);
-	best->cpu = larger(best->cpu, room.cpu);
-	best->memory = larger(best->memory, room.memory);
+	best->devices = larger(best->devices, capacity.devices);
+	best->free = larger(best->free, capacity.free);
+	best->cpu = larger(best->cpu, capacity.cpu);
+	best->memory = larger(best->memory, capacity.memory);
 }
 
 /*
  * The reason for whole devices.
  */
 static void
-tell_room(const Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
-		  const TypeRange *range, bool closed, DecideWait *wait)
+tell_capacity(const Cycle *cycle, const DecideRequestClass *request,
+			  const DecideOffer *offer,
+			  const TypeRange *range, bool closed, DecideWait *wait)
 {
-	int32_t		wanted = ask->min_gpus;
-	Room		room = {0};
-	Room		all = {0};
+	int32_t		wanted = request->min_gpus;
+	Capacity	capacity = {0};
+	Capacity	all = {0};
 	Scope		scope = {0};
 
-	while (DecideScopeNext(cycle, range, ask->topology, &scope))
-		scope_room(cycle, ask, offer, &scope, &room);
+	while (DecideScopeNext(cycle, range, request->topology, &scope))
+		scope_capacity(cycle, request, offer, &scope, &capacity);
 	scope.next = 0;
 	if (DecideScopeNext(cycle, range, DECIDE_TOPOLOGY_ANY, &scope))
-		scope_room(cycle, ask, offer, &scope, &all);
-	if (room.devices < wanted)
-		tell(wait, DECIDE_POOL_TOO_SMALL, wanted, room.devices);
+		scope_capacity(cycle, request, offer, &scope, &all);
+	if (capacity.devices < wanted)
+		tell(wait, DECIDE_POOL_TOO_SMALL, wanted, capacity.devices);
 	else if (closed)
 		tell(wait, DECIDE_NODES_UNAVAILABLE, 0, 0);
 	else if (all.free < wanted)
 		tell(wait, DECIDE_NOT_ENOUGH_GPUS, wanted, all.free);
-	else if (room.free < wanted)
-		tell(wait, DECIDE_NOT_TOGETHER, wanted, room.free);
-	else if (room.cpu < wanted)
-		tell(wait, DECIDE_CPU_SHORT, wanted, room.cpu);
-	else if (room.memory < wanted)
-		tell(wait, DECIDE_MEMORY_SHORT, wanted, room.memory);
+	else if (capacity.free < wanted)
+		tell(wait, DECIDE_NOT_TOGETHER, wanted, capacity.free);
+	else if (capacity.cpu < wanted)
+		tell(wait, DECIDE_CPU_SHORT, wanted, capacity.cpu);
+	else if (capacity.memory < wanted)
+		tell(wait, DECIDE_MEMORY_SHORT, wanted, capacity.memory);
 	else
 		tell(wait, DECIDE_CPU_AND_MEMORY_SHORT, 0, 0);
 }
 
 /*
- * Find the reason why an ask cannot start a job now.
+ * Find the reason why a request cannot start a job now.
  */
 void
-DecideReasonFind(Cycle *cycle, const DecideAsk *ask, DecideWait *wait)
+DecideReasonFind(Cycle *cycle, const DecideRequestClass *request,
+				 DecideWait *wait)
 {
-	bool		cpu_only = ask->max_gpus == 0;
-	int32_t		n_offers = cpu_only ? 1 : ask->n_offers;
+	bool		cpu_only = request->max_gpus == 0;
+	int32_t		n_offers = cpu_only ? 1 : request->n_offers;
 	int32_t		i;
 
 	tell(wait, DECIDE_NO_SUCH_TYPE, 0, 0);
 	for (i = 0; i < n_offers; i++)
 	{
-		const DecideOffer *offer = cpu_only ? NULL : &ask->offers[i];
+		const DecideOffer *offer = cpu_only ? NULL : &request->offers[i];
 		TypeRange	range = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
 		const int32_t *hosts = NULL;
 		DecideWait	found = *wait;
@@ -216,16 +235,16 @@ DecideReasonFind(Cycle *cycle, const DecideAsk *ask, DecideWait *wait)
 		}
 		found.reason = DECIDE_NODES_UNAVAILABLE;
 		found.wanted = found.available = 0;
-		if (tell_nature(cycle, ask, offer, hosts, range.n, &found))
+		if (tell_nature(cycle, request, offer, hosts, range.n, &found))
 		{
 			if (found.reason == DECIDE_NODES_UNAVAILABLE && !cpu_only &&
-				ask->share == DECIDE_WHOLE)
-				tell_room(cycle, ask, offer, &range, true, &found);
+				request->share == DECIDE_WHOLE)
+				tell_capacity(cycle, request, offer, &range, true, &found);
 		}
-		else if (cpu_only || ask->share < DECIDE_WHOLE)
-			tell_host(cycle, ask, offer, hosts, range.n, &found);
+		else if (cpu_only || request->share < DECIDE_WHOLE)
+			tell_host(cycle, request, offer, hosts, range.n, &found);
 		else
-			tell_room(cycle, ask, offer, &range, false, &found);
+			tell_capacity(cycle, request, offer, &range, false, &found);
 		if (i == 0 || found.reason > wait->reason)
 			*wait = found;
 	}
@@ -253,6 +272,8 @@ DecideReasonName(DecideReason reason)
 			return "nodes_unavailable";
 		case DECIDE_NOT_ENOUGH_SHARE:
 			return "not_enough_share";
+		case DECIDE_GPU_MEMORY_SHORT:
+			return "gpu_memory_short";
 		case DECIDE_NOT_ENOUGH_GPUS:
 			return "not_enough_gpus";
 		case DECIDE_NOT_TOGETHER:

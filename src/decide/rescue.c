@@ -11,7 +11,7 @@
  * first.
  *
  * Nodes that go at once are told of one after the other, and each time all is
- * planned anew: so a promise stands from the moment on at which its job was told
+ * planned again: so a promise stands from the moment on at which its job was told
  * that its turn has come, and keeps its lane until it is through.  Until then
  * it is a plan, which gives way to who would lose more; else those would be
  * promised whose nodes happen to be named first.  One without a promise has its

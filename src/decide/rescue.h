@@ -33,7 +33,7 @@ typedef struct RescueJob
 } RescueJob;
 
 /*
- * Plan anew at an instant.  bandwidth is what all write together, in bytes a
+ * Plan again at an instant.  bandwidth is what all write together, in bytes a
  * second, 0 for not limited.  What was promised and told, or is through, stays
  * as it is; all others are promised greedily, whatever was planned for them
  * before.  False: out of memory.

@@ -1,6 +1,6 @@
 /*
  * search.c
- *	  When could an ask start, as things are expected to go?
+ *	  When could a request start, as things are expected to go?
  *
  * The moments at which a host has more are the ends on it, the expected ends
  * of its holds, and their starts: who starts no sooner than a hold finds gone
@@ -8,7 +8,7 @@
  * the moment a job that starts there would live to see a hold, it has less for
  * it.  All of them are walked in order of time.  Hosts
  * are added up over scopes: one host, an NVLink domain, a leaf, the type, as
- * the ask's topology says; a scope can take the ask exactly when the room of
+ * the request's topology says; a scope can take the request exactly when the room of
  * its hosts adds up to it.
  *
  * To be quick each host has a bound, its free devices, which counting ends
@@ -24,7 +24,7 @@ typedef struct Quest
 {
 	Cycle	   *cycle;
 	TimeSearch *search;
-	const DecideAsk *ask;
+	const DecideRequestClass *request;
 	const DecideOffer *offer;
 	const int32_t *hosts;		/* NULL: all */
 	TypeRange	range;
@@ -53,18 +53,18 @@ search_open(Cycle *cycle)
 	if (search->scope != NULL)
 		return true;
 	search->bound = DecideAlloc(arena, n, sizeof(int32_t));
-	search->room = DecideAlloc(arena, n, sizeof(int32_t));
+	search->capacity = DecideAlloc(arena, n, sizeof(int32_t));
 	search->stale = DecideAlloc(arena, n, sizeof(int32_t));
 	search->is_stale = DecideAlloc(arena, n, sizeof(bool));
 	search->scope_bound = DecideAlloc(arena, n, sizeof(int64_t));
-	search->scope_room = DecideAlloc(arena, n, sizeof(int64_t));
+	search->scope_capacity = DecideAlloc(arena, n, sizeof(int64_t));
 	search->scope_stale = DecideAlloc(arena, n, sizeof(int32_t));
 	search->touched = DecideAlloc(arena, n, sizeof(int32_t));
 	search->is_touched = DecideAlloc(arena, n, sizeof(bool));
 	search->scope = DecideAlloc(arena, n, sizeof(int32_t));
-	return search->bound != NULL && search->room != NULL &&
+	return search->bound != NULL && search->capacity != NULL &&
 		search->stale != NULL && search->is_stale != NULL &&
-		search->scope_bound != NULL && search->scope_room != NULL &&
+		search->scope_bound != NULL && search->scope_capacity != NULL &&
 		search->scope_stale != NULL && search->touched != NULL &&
 		search->is_touched != NULL && search->scope != NULL;
 }
@@ -79,7 +79,7 @@ scope_of(const Quest *quest, int32_t host)
 
 	if (quest->one_host)
 		return host;
-	switch (quest->ask->topology)
+	switch (quest->request->topology)
 	{
 		case DECIDE_TOPOLOGY_NODE:
 			return host;
@@ -127,10 +127,10 @@ quest_begin(Quest *quest)
 		const Host *h = &quest->cycle->hosts[host];
 		int32_t		scope;
 
-		if (!DecideFitAllowed(h, quest->ask, quest->offer))
+		if (!DecideFitAllowed(h, quest->request, quest->offer))
 			continue;
 		scope = search->scope[host] = scope_of(quest, host);
-		search->scope_bound[scope] = search->scope_room[scope] = 0;
+		search->scope_bound[scope] = search->scope_capacity[scope] = 0;
 		search->scope_stale[scope] = -1;
 		search->is_touched[scope] = false;
 		search->is_stale[host] = false;
@@ -143,7 +143,7 @@ quest_begin(Quest *quest)
 
 		if (search->scope[host] < 0)
 			continue;
-		search->room[host] = 0;
+		search->capacity[host] = 0;
 		search->bound[host] = h->n_free;
 		search->scope_bound[search->scope[host]] += h->n_free;
 		make_stale(quest, host);
@@ -151,23 +151,23 @@ quest_begin(Quest *quest)
 }
 
 /*
- * What a host can take of the ask at an instant, with all it has.
+ * What a host can take of the request at an instant, with all it has.
  */
 static int32_t
-host_room(Quest *quest, int32_t host, int64_t at)
+host_capacity(Quest *quest, int32_t host, int64_t at)
 {
-	const DecideAsk *ask = quest->ask;
+	const DecideRequestClass *request = quest->request;
 	Host		seen;
 
-	DecideTimelineSee(quest->cycle, host, at, ask->wall_limit, &seen);
+	DecideAvailabilityAt(quest->cycle, host, at, request->wall_limit, &seen);
 	if (quest->one_host)
-		return DecideFitTakes(&seen, ask, quest->offer, ask->min_gpus);
-	return DecideFitRoom(&seen, ask->cpu_milli, ask->memory_mib,
-						 quest->count);
+		return DecideFitTakes(&seen, request, quest->offer, request->min_gpus);
+	return DecideFitCapacity(&seen, request->cpu_milli, request->memory_mib,
+							 quest->count);
 }
 
 /*
- * Can a scope take the ask now?
+ * Can a scope take the request now?
  */
 static bool
 scope_suffices(Quest *quest, int32_t scope, int64_t at)
@@ -176,19 +176,19 @@ scope_suffices(Quest *quest, int32_t scope, int64_t at)
 	int32_t		host;
 
 	/* a shared device has room without being free */
-	if (quest->ask->share == DECIDE_WHOLE &&
-		search->scope_bound[scope] < quest->ask->min_gpus)
+	if (quest->request->share == DECIDE_WHOLE &&
+		search->scope_bound[scope] < quest->request->min_gpus)
 		return false;
 	while ((host = search->scope_stale[scope]) >= 0)
 	{
-		int32_t		room = host_room(quest, host, at);
+		int32_t		capacity = host_capacity(quest, host, at);
 
 		search->scope_stale[scope] = search->stale[host];
 		search->is_stale[host] = false;
-		search->scope_room[scope] += room - search->room[host];
-		search->room[host] = room;
+		search->scope_capacity[scope] += capacity - search->capacity[host];
+		search->capacity[host] = capacity;
 	}
-	return search->scope_room[scope] >= quest->wanted;
+	return search->scope_capacity[scope] >= quest->wanted;
 }
 
 /*
@@ -215,7 +215,7 @@ end_pass(Quest *quest, const End *end)
 {
 	TimeSearch *search = quest->search;
 	const Host *h = &quest->cycle->hosts[end->host];
-	int32_t		gpus = __builtin_popcountll(end->devices);
+	int32_t		gpus = __builtin_popcountll(end->part.devices);
 
 	if (gpus > h->gpus - search->bound[end->host])
 		gpus = h->gpus - search->bound[end->host];
@@ -239,7 +239,7 @@ next_end(const Quest *quest)
 /*
  * The next of the holds to be over, or to start.
  */
-static const Hold *
+static const Reservation *
 next_hold(const Quest *quest, const int32_t *order, int32_t next)
 {
 	const Timeline *timeline = quest->cycle->timeline;
@@ -248,12 +248,12 @@ next_hold(const Quest *quest, const int32_t *order, int32_t next)
 }
 
 /*
- * The first instant at which a job of the ask would live to see a hold.
+ * The first instant at which a job of the request would live to see a hold.
  */
 static int64_t
-seen_from(const Quest *quest, const Hold *hold)
+seen_from(const Quest *quest, const Reservation *hold)
 {
-	return hold->from - quest->ask->wall_limit + 1;
+	return hold->from - quest->request->wall_limit + 1;
 }
 
 /*
@@ -274,10 +274,12 @@ quest_next(const Quest *quest, int64_t before)
 {
 	const Timeline *timeline = quest->cycle->timeline;
 	const End  *end = next_end(quest);
-	const Hold *until = next_hold(quest, timeline->by_until,
-								  quest->next_until);
-	const Hold *from = next_hold(quest, timeline->by_from, quest->next_from);
-	const Hold *seen = next_hold(quest, timeline->by_from, quest->next_seen);
+	const Reservation *until = next_hold(quest, timeline->by_until,
+										 quest->next_until);
+	const Reservation *from = next_hold(quest, timeline->by_from,
+										quest->next_from);
+	const Reservation *seen = next_hold(quest, timeline->by_from,
+										quest->next_seen);
 	int64_t		at = before;
 
 	if (end != NULL)
@@ -286,7 +288,7 @@ quest_next(const Quest *quest, int64_t before)
 		at = earlier(at, until->until);
 	if (from != NULL)
 		at = earlier(at, from->from);
-	if (seen != NULL && quest->ask->wall_limit < DECIDE_NEVER)
+	if (seen != NULL && quest->request->wall_limit < DECIDE_NEVER)
 		at = earlier(at, seen_from(quest, seen));
 	return at;
 }
@@ -300,7 +302,7 @@ quest_pass(Quest *quest, int64_t at)
 	const Timeline *timeline = quest->cycle->timeline;
 	const int32_t *scope = quest->search->scope;
 	const End  *end;
-	const Hold *hold;
+	const Reservation *hold;
 
 	while ((end = next_end(quest)) != NULL && end->at <= at)
 	{
@@ -322,7 +324,7 @@ quest_pass(Quest *quest, int64_t at)
 			host_grew(quest, hold->host);
 		quest->next_from++;
 	}
-	while (quest->ask->wall_limit < DECIDE_NEVER &&
+	while (quest->request->wall_limit < DECIDE_NEVER &&
 		   (hold = next_hold(quest, timeline->by_from,
 							 quest->next_seen)) != NULL &&
 		   seen_from(quest, hold) <= at)
@@ -335,7 +337,7 @@ quest_pass(Quest *quest, int64_t at)
 
 /*
  * Walk through time: the first instant, from floor on and before another, at
- * which some scope can take the ask, else DECIDE_NEVER.
+ * which some scope can take the request, else DECIDE_NEVER.
  */
 static int64_t
 quest_walk(Quest *quest, int64_t floor, int64_t before)
@@ -366,20 +368,21 @@ quest_walk(Quest *quest, int64_t floor, int64_t before)
 }
 
 /*
- * When could the ask start with this offer (NULL: without GPUs), from floor on
+ * When could the request start with this offer (NULL: without GPUs), from floor on
  * and before another instant?  DECIDE_NEVER: not then, as far as anyone can
  * say; DECIDE_OUT_OF_MEMORY.
  *
- * An elastic ask has more room the more devices it has, so that for the
+ * An elastic request has more room the more devices it has, so that for the
  * largest is what no size of it can exceed: the caller finds out whether it
- * really fits, and asks on.
+ * really fits, and requests on.
  */
 int64_t
-DecideSearch(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
+DecideSearch(Cycle *cycle, const DecideRequestClass *request,
+			 const DecideOffer *offer,
 			 int64_t floor, int64_t before)
 {
 	Quest		quest = {.cycle = cycle, .search = &cycle->timeline->search,
-		.ask = ask, .offer = offer};
+		.request = request, .offer = offer};
 
 	if (!search_open(cycle) || !DecideHostsGroup(cycle))
 		return DECIDE_OUT_OF_MEMORY;
@@ -390,9 +393,9 @@ DecideSearch(Cycle *cycle, const DecideAsk *ask, const DecideOffer *offer,
 		quest.range = DecideHostsOfType(cycle, offer->type);
 		quest.hosts = cycle->by_type + quest.range.first;
 	}
-	quest.one_host = ask->max_gpus < 2;
-	quest.count = ask->max_gpus;
-	quest.wanted = quest.one_host ? 1 : ask->min_gpus;
+	quest.one_host = request->max_gpus < 2;
+	quest.count = request->max_gpus;
+	quest.wanted = quest.one_host ? 1 : request->min_gpus;
 	quest_begin(&quest);
 	return quest_walk(&quest, floor, before);
 }

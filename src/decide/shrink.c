@@ -60,19 +60,22 @@ DecideElasticStays(const Cycle *cycle, const DecideRunning *running)
 
 /*
  * How many devices an elastic job gives to another account, as far as both are
- * entitled.
+ * entitled: one by one, so that its account never keeps less than it is due,
+ * beside what others of it give.
  */
 static int32_t
-spare_by_right(const Cycle *cycle, const DecideJob *job,
-			   const DecideRunning *running, int32_t spare)
+spare_by_right(Cycle *cycle, const DecideRunning *running, int32_t spare)
 {
+	bool		under = cycle->claims->search.under;
 	int32_t		low = 0;
 
+	cycle->claims->search.under = false;
+	cycle->claims->search.shrinking = true;
 	while (low < spare)
 	{
 		int32_t		middle = low + (spare - low + 1) / 2;
 
-		if (DecideEntitleMay(cycle, job->account,
+		if (DecideEntitleMay(cycle, cycle->claims->search.account,
 							 cycle->claims->search.amount, running->account,
 							 DecideUsage(cycle->input, running->type, middle,
 										 DECIDE_WHOLE)))
@@ -80,26 +83,32 @@ spare_by_right(const Cycle *cycle, const DecideJob *job,
 		else
 			spare = middle - 1;
 	}
+	cycle->claims->search.under = under;
+	cycle->claims->search.shrinking = false;
 	return low;
 }
 
 /*
  * How many devices an elastic job gives to that of the search; none, if it
- * would have its turn before it.
+ * would have its turn before it.  To one that grows it gives only by right.
  */
 static int32_t
-spare_for(const Cycle *cycle, const Elastic *elastic)
+spare_for(Cycle *cycle, const Elastic *elastic)
 {
 	const DecideInput *input = cycle->input;
-	const DecideJob *job = &input->jobs[cycle->claims->search.job];
+	const Search *search = &cycle->claims->search;
 	const DecideRunning *running = &input->running[elastic->running];
-	int32_t		rank = input->tiers[job->tier].rank;
 	int32_t		other = input->tiers[running->tier].rank;
-	bool		ahead = rank < other;
+	bool		ahead = search->rank < other;
+	const DecideJob *job;
 
-	if (rank == other && job->account != running->account)
-		return spare_by_right(cycle, job, running, elastic->spare);
-	if (rank == other)
+	if (search->account != running->account &&
+		(search->rank == other || (ahead && search->job < 0)))
+		return spare_by_right(cycle, running, elastic->spare);
+	if (search->job < 0)
+		return 0;
+	job = &input->jobs[search->job];
+	if (search->rank == other)
 		ahead = job->priority != running->priority ?
 			job->priority > running->priority :
 			job->submitted != running->submitted ?
@@ -123,7 +132,7 @@ highest_devices(uint64_t devices, int32_t n)
  * Returns how many devices that is.
  */
 int32_t
-DecideShrinkGive(Cycle *cycle, int32_t only)
+DecideShrinkRelease(Cycle *cycle, int32_t only)
 {
 	const DecideInput *input = cycle->input;
 	ClaimState *claims = cycle->claims;
@@ -132,7 +141,8 @@ DecideShrinkGive(Cycle *cycle, int32_t only)
 	int32_t		i;
 
 	claims->n_given = 0;
-	for (e = 0; e < claims->n_elastics && !claims->search.moving; e++)
+	for (e = 0; e < claims->n_elastics && !claims->search.moving &&
+		 !claims->search.no_shrinks; e++)
 	{
 		Elastic    *elastic = &claims->elastics[e];
 		const DecideRunning *running = &input->running[elastic->running];
@@ -150,7 +160,7 @@ DecideShrinkGive(Cycle *cycle, int32_t only)
 			uint64_t	devices = input->running_parts[p].devices;
 
 			if ((only >= 0 && host != only) ||
-				!DecideFitAllowed(&cycle->hosts[host], claims->search.ask,
+				!DecideFitAllowed(&cycle->hosts[host], claims->search.request,
 								  claims->search.offer))
 				continue;
 			devices = highest_devices(devices & cycle->hosts[host].usable,
@@ -163,7 +173,9 @@ DecideShrinkGive(Cycle *cycle, int32_t only)
 			elastic->spare -= __builtin_popcountll(devices);
 			most -= __builtin_popcountll(devices);
 			n += __builtin_popcountll(devices);
-			DecideHostGiveDevices(cycle, host, devices, true);
+			DecideEntitleShrink(cycle, running,
+								__builtin_popcountll(devices));
+			DecideHostReleaseDevices(cycle, host, devices, true);
 			DecideSearchUpdate(cycle, host);
 		}
 	}
@@ -185,7 +197,9 @@ take(Cycle *cycle, Given *given, uint64_t devices, bool back)
 	given->devices ^= devices;
 	claims->shrunk[given->part] ^= devices;
 	elastic->spare += back ? n : -n;
-	DecideHostGiveDevices(cycle, host, devices, !back);
+	DecideEntitleShrink(cycle, &cycle->input->running[elastic->running],
+						back ? -n : n);
+	DecideHostReleaseDevices(cycle, host, devices, !back);
 	DecideSearchUpdate(cycle, host);
 }
 
@@ -207,7 +221,7 @@ DecideShrinkTake(Cycle *cycle)
  * gives all it has.
  */
 void
-DecideShrinkSpare(Cycle *cycle)
+DecideShrinkFillBack(Cycle *cycle)
 {
 	ClaimState *claims = cycle->claims;
 	int32_t		g;
@@ -325,9 +339,12 @@ DecideShrinksTell(Cycle *cycle, int32_t leader)
 	{
 		const Given *given = &claims->given[g];
 
-		DecideHostGiveDevices(cycle, claims->host_of
-							  [cycle->input->running_parts[given->part].node],
-							  given->devices, false);
+		DecideEntitleShrink(cycle, &cycle->input->running
+							[claims->elastics[given->elastic].running],
+							-__builtin_popcountll(given->devices));
+		DecideHostReleaseDevices(cycle, claims->host_of
+								 [cycle->input->running_parts[given->part].node],
+								 given->devices, false);
 	}
 	return true;
 }

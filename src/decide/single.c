@@ -11,17 +11,18 @@
 #include "decide/core.h"
 
 /*
- * How many offers of an ask, from this one on, compete with each other.  A
+ * How many offers of a request, from this one on, compete with each other.  A
  * range of sizes is decided offer by offer.
  */
 int32_t
-DecideSingleOffers(const Cycle *cycle, const DecideAsk *ask, int32_t first)
+DecideSingleOffers(const Cycle *cycle, const DecideRequestClass *request,
+				   int32_t first)
 {
 	int32_t		n = 1;
 
-	if (cycle->mix == NULL || ask->min_gpus != ask->max_gpus)
+	if (cycle->mix == NULL || request->min_gpus != request->max_gpus)
 		return 1;
-	while (first + n < ask->n_offers && ask->offers[first + n].tied)
+	while (first + n < request->n_offers && request->offers[first + n].tied)
 		n++;
 	return n;
 }
@@ -30,7 +31,8 @@ DecideSingleOffers(const Cycle *cycle, const DecideAsk *ask, int32_t first)
  * Build the tournaments of all offers that compete.  False: out of memory.
  */
 static bool
-bests_build(Cycle *cycle, AskState *state, const DecideAsk *ask,
+bests_build(Cycle *cycle, RequestState *state,
+			const DecideRequestClass *request,
 			const DecideOffer *offers, int32_t n_offers)
 {
 	int32_t		i;
@@ -44,7 +46,7 @@ bests_build(Cycle *cycle, AskState *state, const DecideAsk *ask,
 		if (offers != NULL &&
 			DecideHostsOfType(cycle, offers[i].type).n == 0)
 			continue;
-		state->best[i] = DecideBestBuild(cycle, ask,
+		state->best[i] = DecideBestBuild(cycle, request,
 										 offers ? &offers[i] : NULL);
 		if (state->best[i] == NULL)
 			return false;
@@ -54,47 +56,44 @@ bests_build(Cycle *cycle, AskState *state, const DecideAsk *ask,
 
 /*
  * Find the best single host now for a job that wants to find this cache, *host
- * is -1 when none can take the ask any more.  offers is NULL of a job without
+ * is -1 when none can take the request any more.  offers is NULL of a job without
  * devices.  False: out of memory.
  */
 bool
-DecideSingleFind(Cycle *cycle, AskState *state, const DecideAsk *ask,
+DecideSingleFind(Cycle *cycle, RequestState *state,
+				 const DecideRequestClass *request,
 				 const DecideOffer *offers, int32_t n_offers, int32_t cache,
 				 int32_t *host)
 {
-	FitKey		best = FIT_NONE;
+	Choice		best = CHOICE_NONE;
 	int32_t		i;
 
 	*host = -1;
 	if (state->spread)
 		return true;
 	if (state->started && state->best == NULL &&
-		!bests_build(cycle, state, ask, offers, n_offers))
+		!bests_build(cycle, state, request, offers, n_offers))
 		return false;
 	for (i = 0; i < n_offers; i++)
 	{
 		const DecideOffer *offer = offers != NULL ? &offers[i] : NULL;
-		FitKey		key = FIT_NONE;
-		int32_t		found;
+		Choice		its = CHOICE_NONE;
 
 		if (state->best == NULL)
-			found = DecideBestScan(cycle, ask, offer, ask->min_gpus, &key);
+			its = DecideBestScan(cycle, request, offer, request->min_gpus);
 		else if (state->best[i] != NULL)
-			found = DecideBestFind(cycle, state->best[i], ask, offer, &key);
-		else
-			continue;
-		if (found < 0 || DecideFitLess(best, key) ||
-			(*host >= 0 && !DecideFitLess(key, best) && found > *host))
-			continue;
-		best = key;
-		*host = found;
+			its = DecideBestFind(cycle, state->best[i], request, offer);
+		if (its.host >= 0 &&
+			(best.host < 0 || DecideChoiceBetter(&its, &best)))
+			best = its;
 	}
+	*host = best.host;
 	state->started = *host >= 0;
 	state->spread = *host < 0;
 	if (*host < 0)
 		state->best = NULL;
 	else
-		*host = DecideCachedHost(cycle, ask, offers, n_offers, ask->min_gpus,
+		*host = DecideCachedHost(cycle, request, offers, n_offers, request->min_gpus,
 								 cache, *host);
 	return true;
 }

@@ -14,19 +14,18 @@
  * first, the lowest of equals; -1: none.
  */
 int32_t
-DecideSpreadDevice(const Host *host, int32_t share)
+DecideSpreadDevice(const Host *host, const DecideRequestClass *request)
 {
+	int64_t		memory = DecideShareTakes(host, request);
 	uint64_t	rest;
 	int32_t		found = -1;
 
-	if (host->free != 0)
-		return __builtin_ctzll(host->free);
-	for (rest = host->partial; rest != 0; rest &= rest - 1)
+	for (rest = host->free | host->partial; rest != 0; rest &= rest - 1)
 	{
 		int32_t		i = __builtin_ctzll(rest);
 
-		if (host->left[i] >= share &&
-			(found < 0 || host->left[i] > host->left[found]))
+		if ((found < 0 || host->left[i] > host->left[found]) &&
+			DecideShareFits(host, i, request->share, memory))
 			found = i;
 	}
 	return found;
@@ -49,28 +48,29 @@ used_of(int64_t capacity, int64_t left)
  * asked, then the most devices left, then loss.
  */
 FitKey
-DecideSpreadKey(const Host *host, const DecideAsk *ask, int32_t count)
+DecideSpreadKey(const Host *host, const DecideRequestClass *request,
+				int32_t count)
 {
 	int32_t		taken = count;
-	int64_t		left = DecideFitLeft(host) - (int64_t) count * ask->share;
+	int64_t		left = DecideFitLeft(host) - (int64_t) count * request->share;
 	FitKey		key;
 
-	if (ask->share < DECIDE_WHOLE)
+	if (request->share < DECIDE_WHOLE)
 	{
-		int32_t		device = DecideSpreadDevice(host, ask->share);
+		int32_t		device = DecideSpreadDevice(host, request);
 
 		if (device < 0)
 			return FIT_NONE;
 		taken = (int32_t) ((host->free >> device) & 1);
 	}
 	key.high = count == 0 ?
-		used_of(host->cpu_milli, host->cpu_left - ask->cpu_milli) :
+		used_of(host->cpu_milli, host->cpu_left - request->cpu_milli) :
 		used_of((int64_t) host->gpus * DECIDE_WHOLE, left);
 	key.high = key.high << 32 |
 		(uint64_t) (DECIDE_MAX_DEVICES * DECIDE_WHOLE - left);
 	key.low = (uint64_t)
-		(host->n_fed - DecideFitFed(host, host->n_free - taken,
-									host->cpu_left - ask->cpu_milli,
-									host->memory_left - ask->memory_mib));
+		(host->n_usable - DecideFitUsable(host, host->n_free - taken,
+										  host->cpu_left - request->cpu_milli,
+										  host->memory_left - request->memory_mib));
 	return key;
 }

@@ -36,24 +36,26 @@ lowest_devices(uint64_t devices, int32_t n)
  * One host's part of a job: which devices, and its cpu and memory.
  */
 void
-DecideStartPart(const Cycle *cycle, const DecideAsk *ask, int32_t host,
+DecideStartPart(const Cycle *cycle, const DecideRequestClass *request,
+				int32_t host,
 				int32_t gpus, int32_t count, DecidePart *part)
 {
 	const Host *h = &cycle->hosts[host];
 
 	part->node = h->node;
 	part->gpus = gpus;
-	part->cpu_milli = ask->cpu_milli;
-	part->memory_mib = ask->memory_mib;
+	part->cpu_milli = request->cpu_milli;
+	part->memory_mib = request->memory_mib;
 	if (count > 0)
 	{
-		part->cpu_milli = DecideFitSplit(ask->cpu_milli, gpus, count);
-		part->memory_mib = DecideFitSplit(ask->memory_mib, gpus, count);
+		part->cpu_milli = DecideFitSplit(request->cpu_milli, gpus, count);
+		part->memory_mib = DecideFitSplit(request->memory_mib, gpus, count);
 	}
-	if (ask->share < DECIDE_WHOLE)
-		part->devices = UINT64_C(1) << DecideShareChoose(cycle, h, ask);
+	if (request->share < DECIDE_WHOLE)
+		part->devices = UINT64_C(1) << DecideShareChoose(cycle, h, request);
 	else
 		part->devices = lowest_devices(h->free, gpus);
+	part->gpu_memory_mib = DecideShareTakes(h, request);
 }
 
 /*
@@ -112,7 +114,7 @@ reservation_add(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 
 	result->reservations = DecideGrow(cycle->arena, result->reservations,
 									  result->n_reservations,
-									  &cycle->reservations_room,
+									  &cycle->reservations_capacity,
 									  sizeof(DecideReservation));
 	if (result->reservations == NULL)
 		return false;
@@ -129,7 +131,7 @@ reservation_add(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 		result->reserved_parts = DecideGrow(cycle->arena,
 											result->reserved_parts,
 											result->n_reserved_parts,
-											&cycle->reserved_room,
+											&cycle->reserved_capacity,
 											sizeof(DecidePart));
 		if (result->reserved_parts == NULL)
 			return false;
@@ -139,19 +141,19 @@ reservation_add(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 }
 
 /*
- * How well these hosts suit whole devices, for whoever asks why.
+ * How well these hosts suit whole devices, for whoever requests why.
  */
 static int64_t
-parts_fit(const Cycle *cycle, const DecideAsk *ask, int32_t gpus,
+parts_fit(const Cycle *cycle, const DecideRequestClass *request, int32_t gpus,
 		  const int32_t *hosts, const DecidePart *parts, int32_t n_parts)
 {
 	int64_t		fit = 0;
 	int32_t		i;
 
-	if (ask->share < DECIDE_WHOLE || gpus == 0)
+	if (request->share < DECIDE_WHOLE || gpus == 0)
 		return 0;
 	for (i = 0; i < n_parts; i++)
-		fit += DecideFitPart(cycle, &cycle->hosts[hosts[i]], ask,
+		fit += DecideFitPart(cycle, &cycle->hosts[hosts[i]], request,
 							 parts[i].gpus, gpus);
 	return fit;
 }
@@ -164,7 +166,7 @@ bool
 DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 			  const int32_t *hosts, const DecidePart *parts, int32_t n_parts)
 {
-	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	const DecideRequestClass *request = &cycle->input->requests[cycle->input->jobs[job].request];
 	DecideResult *result = cycle->result;
 	DecideStart *start;
 	int32_t		i;
@@ -172,7 +174,7 @@ DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 	if (cycle->reserving)
 		return reservation_add(cycle, job, type, gpus, parts, n_parts);
 	result->starts = DecideGrow(cycle->arena, result->starts,
-								result->n_starts, &cycle->starts_room,
+								result->n_starts, &cycle->starts_capacity,
 								sizeof(DecideStart));
 	if (result->starts == NULL)
 		return false;
@@ -180,22 +182,21 @@ DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 	start->job = job;
 	start->type = type;
 	start->gpus = gpus;
-	start->share = ask->share;
+	start->share = request->share;
 	start->first_part = result->n_parts;
 	start->n_parts = n_parts;
-	start->fit = parts_fit(cycle, ask, gpus, hosts, parts, n_parts);
+	start->fit = parts_fit(cycle, request, gpus, hosts, parts, n_parts);
 	for (i = 0; i < n_parts; i++)
 	{
 		result->parts = DecideGrow(cycle->arena, result->parts,
-								   result->n_parts, &cycle->parts_room,
+								   result->n_parts, &cycle->parts_capacity,
 								   sizeof(DecidePart));
 		if (result->parts == NULL)
 			return false;
 		result->parts[result->n_parts++] = parts[i];
 		if (!DecideTimelineStart(cycle, result->n_starts - 1, &parts[i]))
 			return false;
-		DecideHostTake(cycle, hosts[i], parts[i].devices, start->share,
-					   parts[i].cpu_milli, parts[i].memory_mib);
+		DecideHostTake(cycle, hosts[i], &parts[i], start->share);
 	}
 	DecideClaimsStarted(cycle, start);
 	return true;
@@ -208,7 +209,7 @@ bool
 DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
 			   int32_t count, Plan *plan)
 {
-	const DecideAsk *ask = &cycle->input->asks[cycle->input->jobs[job].ask];
+	const DecideRequestClass *request = &cycle->input->requests[cycle->input->jobs[job].request];
 	DecidePart	one = {0};
 	DecidePart *parts = plan->n == 1 ? &one :
 		DecideAlloc(cycle->arena, plan->n, sizeof(DecidePart));
@@ -217,7 +218,7 @@ DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	if (parts == NULL || !plan_sort(cycle, plan))
 		return false;
 	for (i = 0; i < plan->n; i++)
-		DecideStartPart(cycle, ask, plan->hosts[i], plan->gpus[i], count,
+		DecideStartPart(cycle, request, plan->hosts[i], plan->gpus[i], count,
 						&parts[i]);
 	return DecideStartOn(cycle, job, offer != NULL ? offer->type :
 						 DECIDE_NO_TYPE, count, plan->hosts, parts, plan->n);

@@ -5,7 +5,7 @@
  * Ends are what runs, and what the cycle started: parts of hosts, when they are
  * expected to be free again, and at the latest.  Holds are the parts of
  * reservations, and of claims, which keep what they have from now on.  What a
- * job sees of all that is for see.c to say.
+ * job sees of all that is for availability.c to say.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ DecideTimeAdd(int64_t at, int64_t run)
 int64_t
 DecideJobRun(const DecideInput *input, int32_t job)
 {
-	int64_t		limit = input->asks[input->jobs[job].ask].wall_limit;
+	int64_t		limit = input->requests[input->jobs[job].request].wall_limit;
 	int64_t		run = input->jobs[job].expected_run;
 
 	return run > 0 && run < limit ? run : limit;
@@ -58,7 +58,7 @@ end_add(Cycle *cycle, const DecidePart *part, int32_t share, int32_t start,
 	End		   *end;
 
 	timeline->ends = DecideGrow(cycle->arena, timeline->ends,
-								timeline->n_ends, &timeline->ends_room,
+								timeline->n_ends, &timeline->ends_capacity,
 								sizeof(End));
 	if (timeline->ends == NULL)
 		return false;
@@ -68,9 +68,8 @@ end_add(Cycle *cycle, const DecidePart *part, int32_t share, int32_t start,
 	end->start = start;
 	end->host = timeline->node_host[part->node];
 	end->share = share;
-	end->devices = part->devices & cycle->input->nodes[part->node].usable;
-	end->cpu_milli = part->cpu_milli;
-	end->memory_mib = part->memory_mib;
+	end->part = *part;
+	end->part.devices &= cycle->input->nodes[part->node].usable;
 	end->next = timeline->first_end[end->host];
 	timeline->first_end[end->host] = timeline->n_ends++;
 	return true;
@@ -81,13 +80,14 @@ end_add(Cycle *cycle, const DecidePart *part, int32_t share, int32_t start,
  * of memory.
  */
 static bool
-list_insert(const DecideArena *arena, int32_t **list, int32_t n, int32_t *room,
+list_insert(const DecideArena *arena, int32_t **list, int32_t n,
+			int32_t *capacity,
 			int32_t item, DecideCompareFn compare, const void *context)
 {
 	int32_t		low = 0;
 	int32_t		high = n;
 
-	*list = DecideGrow(arena, *list, n, room, sizeof(int32_t));
+	*list = DecideGrow(arena, *list, n, capacity, sizeof(int32_t));
 	if (*list == NULL)
 		return false;
 	while (low < high)
@@ -117,7 +117,7 @@ end_order(Cycle *cycle)
 	if (timeline->ends[index].at == DECIDE_NEVER)
 		return true;
 	return list_insert(cycle->arena, &timeline->by_time, timeline->n_by_time++,
-					   &timeline->by_time_room, index, compare_end,
+					   &timeline->by_time_capacity, index, compare_end,
 					   timeline->ends);
 }
 
@@ -187,7 +187,7 @@ ends_load(Cycle *cycle)
 	}
 	timeline->by_time = DecideAlloc(cycle->arena, timeline->n_ends,
 									sizeof(int32_t));
-	timeline->by_time_room = timeline->n_ends;
+	timeline->by_time_capacity = timeline->n_ends;
 	if (timeline->by_time == NULL)
 		return false;
 	for (i = 0; i < timeline->n_ends; i++)
@@ -205,7 +205,7 @@ ends_load(Cycle *cycle)
 static int
 compare_from(const void *context, int32_t a, int32_t b)
 {
-	const Hold *holds = context;
+	const Reservation *holds = context;
 
 	if (holds[a].from != holds[b].from)
 		return holds[a].from < holds[b].from ? -1 : 1;
@@ -218,7 +218,7 @@ compare_from(const void *context, int32_t a, int32_t b)
 static int
 compare_until(const void *context, int32_t a, int32_t b)
 {
-	const Hold *holds = context;
+	const Reservation *holds = context;
 
 	if (holds[a].until != holds[b].until)
 		return holds[a].until < holds[b].until ? -1 : 1;
@@ -229,7 +229,7 @@ compare_until(const void *context, int32_t a, int32_t b)
  * Promise part of a host.  False: out of memory.
  */
 bool
-DecideTimelineHold(Cycle *cycle, const Hold *hold)
+DecideTimelineHold(Cycle *cycle, const Reservation *hold)
 {
 	Timeline   *timeline = cycle->timeline;
 	const DecideArena *arena = cycle->arena;
@@ -238,9 +238,10 @@ DecideTimelineHold(Cycle *cycle, const Hold *hold)
 	HostView   *view = &timeline->views[host];
 
 	timeline->holds = DecideGrow(arena, timeline->holds, index,
-								 &timeline->holds_room, sizeof(Hold));
-	view->besides = DecideGrow(arena, view->besides, view->n, &view->room,
-							   sizeof(Beside));
+								 &timeline->holds_capacity,
+								 sizeof(Reservation));
+	view->besides = DecideGrow(arena, view->besides, view->n, &view->capacity,
+							   sizeof(RemainingAt));
 	if (timeline->holds == NULL || view->besides == NULL)
 		return false;
 	if (timeline->first_hold[host] < 0)
@@ -252,17 +253,18 @@ DecideTimelineHold(Cycle *cycle, const Hold *hold)
 	timeline->holds[index].next = timeline->first_hold[host];
 	timeline->first_hold[host] = index;
 	if (!list_insert(arena, &timeline->by_from, index,
-					 &timeline->by_from_room, index, compare_from,
+					 &timeline->by_from_capacity, index, compare_from,
 					 timeline->holds) ||
 		!list_insert(arena, &timeline->by_until, index,
-					 &timeline->by_until_room, index, compare_until,
+					 &timeline->by_until_capacity, index, compare_until,
 					 timeline->holds) ||
-		!list_insert(arena, &view->order, view->n, &view->order_room, index,
+		!list_insert(arena, &view->order, view->n, &view->order_capacity,
+					 index,
 					 compare_from, timeline->holds))
 		return false;
 	timeline->n_holds++;
 	view->n++;
-	DecideTimelineShowHost(cycle, host);
+	DecideAvailabilityShowHost(cycle, host);
 	DecideHostTouch(cycle, host);
 	return true;
 }
@@ -283,12 +285,12 @@ claim_add(Cycle *cycle, int32_t job, int32_t share, const DecidePart *parts,
 	if (job >= 0)
 	{
 		limit = DecideTimeAdd(input->now,
-							  input->asks[input->jobs[job].ask].wall_limit);
+							  input->requests[input->jobs[job].request].wall_limit);
 		until = DecideTimeAdd(input->now, DecideJobRun(input, job));
 	}
 	for (i = 0; i < n; i++)
 	{
-		Hold		hold = {
+		Reservation hold = {
 			.from = input->now,
 			.until = until,
 			.limit = limit,
@@ -296,9 +298,8 @@ claim_add(Cycle *cycle, int32_t job, int32_t share, const DecidePart *parts,
 			.after = cycle->result->n_starts,
 			.host = cycle->timeline->node_host[parts[i].node],
 			.share = share,
-			.devices = parts[i].devices,
-			.cpu_milli = parts[i].cpu_milli,
-			.memory_mib = parts[i].memory_mib
+			.yields = INT32_MIN,
+			.part = parts[i]
 		};
 
 		if (!DecideTimelineHold(cycle, &hold))

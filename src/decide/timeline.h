@@ -16,13 +16,11 @@ typedef struct End
 	int32_t		host;
 	int32_t		share;
 	int32_t		next;			/* of the same host, -1: none */
-	uint64_t	devices;
-	int64_t		cpu_milli;
-	int64_t		memory_mib;
+	DecidePart	part;			/* of it, what is usable */
 } End;
 
 /* Part of a host is promised to a job that waits. */
-typedef struct Hold
+typedef struct Reservation
 {
 	int64_t		from;
 	int64_t		until;			/* as expected */
@@ -31,36 +29,37 @@ typedef struct Hold
 	int32_t		after;			/* so many starts came before it */
 	int32_t		host;
 	int32_t		share;
+	int32_t		yields;			/* to what is due to jobs of ranks up to this;
+								 * INT32_MIN: to nobody */
 	int32_t		next;			/* of the same host, -1: none */
-	uint64_t	devices;
-	int64_t		cpu_milli;
-	int64_t		memory_mib;
-} Hold;
+	DecidePart	part;
+} Reservation;
 
 /* So much is left on a host. */
-typedef struct Left
+typedef struct Remaining
 {
 	int64_t		cpu;
 	int64_t		memory;
 	uint16_t	devices[DECIDE_MAX_DEVICES];
-} Left;
+	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];
+} Remaining;
 
 /* What a host has left beside one of its holds, when that starts. */
-typedef struct Beside
+typedef struct RemainingAt
 {
 	int64_t		from;
-	Left		left;
-	Left		least;			/* from now until then */
-} Beside;
+	Remaining	left;
+	Remaining	least;			/* from now until then */
+} RemainingAt;
 
 /* What is worked out of a host with holds until it changes. */
 typedef struct HostView
 {
-	Beside	   *besides;		/* of its holds, by time */
+	RemainingAt *besides;		/* of its holds, by time */
 	int32_t    *order;			/* its holds by time */
 	int32_t		n;
-	int32_t		room;
-	int32_t		order_room;
+	int32_t		capacity;
+	int32_t		order_capacity;
 	bool		fresh;
 } HostView;
 
@@ -69,12 +68,12 @@ typedef struct TimeSearch
 {
 	int32_t    *scope;			/* -1: no host of this search */
 	int32_t    *bound;			/* no more than so many devices */
-	int32_t    *room;			/* of the last look */
-	int32_t    *stale;			/* next of the scope to look at anew */
+	int32_t    *capacity;		/* of the last look */
+	int32_t    *stale;			/* next of the scope to look at again */
 	bool	   *is_stale;
 	int64_t    *scope_bound;
-	int64_t    *scope_room;
-	int32_t    *scope_stale;	/* first to look at anew, -1: none */
+	int64_t    *scope_capacity;
+	int32_t    *scope_stale;	/* first to look at again, -1: none */
 	int32_t    *touched;		/* scopes that may have grown */
 	bool	   *is_touched;
 } TimeSearch;
@@ -84,18 +83,18 @@ typedef struct Timeline
 {
 	End		   *ends;
 	int32_t		n_ends;
-	int32_t		ends_room;
+	int32_t		ends_capacity;
 	int32_t    *by_time;		/* those that end at all */
 	int32_t		n_by_time;
-	int32_t		by_time_room;
+	int32_t		by_time_capacity;
 	int32_t    *first_end;		/* by host, -1: none */
-	Hold	   *holds;			/* in the order they were made */
+	Reservation *holds;			/* in the order they were made */
 	int32_t		n_holds;
-	int32_t		holds_room;
+	int32_t		holds_capacity;
 	int32_t    *by_from;		/* all holds by when they start */
-	int32_t		by_from_room;
+	int32_t		by_from_capacity;
 	int32_t    *by_until;		/* and by when they are over */
-	int32_t		by_until_room;
+	int32_t		by_until_capacity;
 	int32_t    *first_hold;		/* by host, -1: none */
 	int32_t    *held;			/* hosts with holds */
 	int32_t		n_held;
@@ -113,23 +112,23 @@ extern bool DecideTimelineOpen(Cycle *cycle, int64_t wall_limit);
 extern bool DecideTimelineClaims(Cycle *cycle);
 extern bool DecideTimelineStart(Cycle *cycle, int32_t start,
 								const DecidePart *part);
-extern bool DecideTimelineHold(Cycle *cycle, const Hold *hold);
+extern bool DecideTimelineHold(Cycle *cycle, const Reservation *hold);
 extern int64_t DecideTimeAdd(int64_t at, int64_t run);
 extern int64_t DecideJobRun(const DecideInput *input, int32_t job);
 
-/* see.c */
-extern const Host *DecideTimelineNow(const Cycle *cycle, int32_t index);
-extern void DecideTimelineShow(Cycle *cycle, int64_t wall_limit);
-extern bool DecideTimelineAlike(const Cycle *cycle, int64_t a, int64_t b);
-extern void DecideTimelineSee(const Cycle *cycle, int32_t host, int64_t at,
-							  int64_t wall_limit, Host *seen);
-extern uint64_t DecideTimelineKept(const Cycle *cycle, int32_t host);
-extern void DecideTimelineShowHost(Cycle *cycle, int32_t host);
+/* availability.c */
+extern const Host *DecideAvailabilityNow(const Cycle *cycle, int32_t index);
+extern void DecideAvailabilityShow(Cycle *cycle, int64_t wall_limit);
+extern bool DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b);
+extern void DecideAvailabilityAt(const Cycle *cycle, int32_t host, int64_t at,
+								 int64_t wall_limit, Host *seen);
+extern uint64_t DecideAvailabilityReserved(const Cycle *cycle, int32_t host);
+extern void DecideAvailabilityShowHost(Cycle *cycle, int32_t host);
 
 /* search.c */
 #define DECIDE_OUT_OF_MEMORY	INT64_MIN
 
-extern int64_t DecideSearch(Cycle *cycle, const DecideAsk *ask,
+extern int64_t DecideSearch(Cycle *cycle, const DecideRequestClass *request,
 							const DecideOffer *offer, int64_t floor,
 							int64_t before);
 

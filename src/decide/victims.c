@@ -150,7 +150,8 @@ list_running(Cycle *cycle)
 				.spare = running->gpus - running->min_gpus
 		};
 		for (p = 0; p < running->n_parts; p++)
-			claims->in_order[running->first_part + p] = running->first_part + p;
+			claims->in_order[running->first_part + p] = running->first_part +
+				p;
 		if (!DecideSort(cycle->arena, claims->in_order + running->first_part,
 						running->n_parts, compare_parts, cycle))
 			return false;
@@ -242,17 +243,17 @@ DecideVictimsLoad(Cycle *cycle)
 	claims->order_spare = DecideAlloc(arena, input->n_running,
 									  sizeof(uint64_t));
 	claims->parts = DecideAlloc(arena, n, sizeof(DecidePart));
-	claims->room = DecideAlloc(arena, n, sizeof(int32_t));
+	claims->capacity = DecideAlloc(arena, n, sizeof(int32_t));
 	claims->scope_of = DecideAlloc(arena, n, sizeof(int32_t));
-	claims->scope_room = DecideAlloc(arena, n, sizeof(int64_t));
+	claims->scope_capacity = DecideAlloc(arena, n, sizeof(int64_t));
 	claims->keys = DecideAlloc(arena, n, sizeof(uint64_t));
 	claims->keys_spare = DecideAlloc(arena, n, sizeof(uint64_t));
 	if (claims->shrunk == NULL || claims->in_order == NULL ||
 		claims->given == NULL ||
 		claims->saved == NULL || claims->chosen == NULL ||
 		claims->best == NULL || claims->movers == NULL ||
-		claims->parts == NULL || claims->room == NULL ||
-		claims->scope_of == NULL || claims->scope_room == NULL ||
+		claims->parts == NULL || claims->capacity == NULL ||
+		claims->scope_of == NULL || claims->scope_capacity == NULL ||
 		claims->listed == NULL || claims->brings == NULL ||
 		claims->taken == NULL || claims->to_come == NULL ||
 		claims->order == NULL || claims->order_spare == NULL ||
@@ -277,24 +278,18 @@ DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
 {
 	const DecideInput *input = cycle->input;
 	const Search *search = &cycle->claims->search;
-	const DecideJob *job = &input->jobs[search->job];
-	const DecideTier *tier = &input->tiers[job->tier];
 	const DecideRunning *running = &input->running[candidate->running];
 
-	if (candidate->gone || candidate->given ||
+	if (candidate->gone || candidate->given || search->no_victims ||
 		candidate->rank <= search->above)
 		return false;
-	if (search->moving)
-	{
-		*why = DECIDE_WHY_MOVE;
-		return tier->rank <= candidate->rank && running->ask >= 0;
-	}
-	*why = DECIDE_WHY_TIER;
-	if (tier->can_preempt && tier->rank < candidate->rank)
+	*why = DecideVictimWhy(cycle, candidate);
+	if (*why == DECIDE_WHY_TIER)
 		return true;
-	*why = DECIDE_WHY_ENTITLEMENT;
-	return input->policy.reclaim && job->tier == running->tier &&
-		DecideEntitleMay(cycle, job->account, search->amount,
+	if (*why == DECIDE_WHY_MOVE)
+		return search->rank <= candidate->rank && running->request >= 0;
+	return input->policy.reclaim && search->rank <= candidate->rank &&
+		DecideEntitleMay(cycle, search->account, search->amount,
 						 running->account, candidate->amount);
 }
 
@@ -304,14 +299,43 @@ DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
 DecideWhy
 DecideVictimWhy(const Cycle *cycle, const Candidate *candidate)
 {
-	const DecideInput *input = cycle->input;
 	const Search *search = &cycle->claims->search;
-	const DecideTier *tier = &input->tiers[input->jobs[search->job].tier];
 
 	if (search->moving)
 		return DECIDE_WHY_MOVE;
-	return tier->can_preempt && tier->rank < candidate->rank ?
+	return search->preempts && search->rank < candidate->rank ?
 		DECIDE_WHY_TIER : DECIDE_WHY_ENTITLEMENT;
+}
+
+/*
+ * What the largest of those counts that are chosen of an account and all below
+ * it (own: of its own jobs) and leave for an entitlement; 0: there are none.
+ */
+int64_t
+DecideVictimsLargest(const Cycle *cycle, int32_t account, bool own)
+{
+	const DecideInput *input = cycle->input;
+	const ClaimState *claims = cycle->claims;
+	int64_t		largest = 0;
+	int32_t		i;
+
+	for (i = 0; i < claims->n_chosen; i++)
+	{
+		const Candidate *candidate = claims->chosen[i] < 0 ? NULL :
+			&claims->candidates[claims->chosen[i]];
+		int32_t		giver;
+
+		if (candidate == NULL || !candidate->given ||
+			candidate->amount <= largest ||
+			DecideVictimWhy(cycle, candidate) == DECIDE_WHY_TIER)
+			continue;
+		giver = input->running[candidate->running].account;
+		while (!own && giver >= 0 && giver != account)
+			giver = input->accounts[giver].parent;
+		if (giver == account)
+			largest = candidate->amount;
+	}
+	return largest;
 }
 
 /*
@@ -323,15 +347,13 @@ DecideVictimsEntitled(const Cycle *cycle, int32_t spared)
 {
 	const DecideInput *input = cycle->input;
 	const ClaimState *claims = cycle->claims;
-	const int32_t *root = cycle->queue.forest.use.root;
+	const int32_t *root = cycle->queue.tree.use.root;
 	const Search *search = &claims->search;
-	const DecideJob *job = &input->jobs[search->job];
-	const DecideTier *tier = &input->tiers[job->tier];
 	int32_t		i;
 
 	if (search->moving || !input->policy.reclaim ||
 		root[input->running[claims->candidates[spared].running].account] !=
-		root[job->account])
+		root[search->account])
 		return true;
 	for (i = 0; i < claims->n_chosen; i++)
 	{
@@ -339,8 +361,8 @@ DecideVictimsEntitled(const Cycle *cycle, int32_t spared)
 			&claims->candidates[claims->chosen[i]];
 
 		if (candidate != NULL && candidate->given &&
-			!(tier->can_preempt && tier->rank < candidate->rank) &&
-			!DecideEntitleWithin(cycle, job->account, search->amount,
+			DecideVictimWhy(cycle, candidate) == DECIDE_WHY_ENTITLEMENT &&
+			!DecideEntitleWithin(cycle, search->account, search->amount,
 								 input->running[candidate->running].account))
 			return false;
 	}
@@ -352,7 +374,7 @@ DecideVictimsEntitled(const Cycle *cycle, int32_t spared)
  * chosen is in order of cost.
  */
 void
-DecideVictimsSpare(Cycle *cycle)
+DecideVictimsFillBack(Cycle *cycle)
 {
 	ClaimState *claims = cycle->claims;
 	int32_t		kept = 0;
@@ -360,10 +382,10 @@ DecideVictimsSpare(Cycle *cycle)
 
 	for (i = claims->n_chosen - 1; i >= 0; i--)
 	{
-		DecideVictimGive(cycle, claims->chosen[i], false);
+		DecideVictimRelease(cycle, claims->chosen[i], false);
 		if (claims->n_ready == 0 ||
 			!DecideVictimsEntitled(cycle, claims->chosen[i]))
-			DecideVictimGive(cycle, claims->chosen[i], true);
+			DecideVictimRelease(cycle, claims->chosen[i], true);
 		else
 			claims->chosen[i] = -1;
 	}

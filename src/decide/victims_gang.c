@@ -36,7 +36,7 @@ clear_host(Cycle *cycle, int32_t host, int32_t rank)
 		if (claims->candidates[index].rank < rank ||
 			!DecideVictimMay(cycle, &claims->candidates[index], &why))
 			continue;
-		DecideVictimGive(cycle, index, true);
+		DecideVictimRelease(cycle, index, true);
 		claims->chosen[claims->n_chosen++] = index;
 	}
 }
@@ -49,12 +49,12 @@ static int64_t
 clearing_of(const Cycle *cycle, int32_t host, int32_t rank, uint64_t *key)
 {
 	const ClaimState *claims = cycle->claims;
-	int64_t		room = cycle->hosts[host].n_free;
+	int64_t		capacity = cycle->hosts[host].n_free;
 	int64_t		lost = 0;
 	int32_t		i;
 
 	*key = UINT64_MAX;
-	if (!DecideFitAllowed(&cycle->hosts[host], claims->search.ask,
+	if (!DecideFitAllowed(&cycle->hosts[host], claims->search.request,
 						  claims->search.offer))
 		return 0;
 	for (i = claims->first_holder[host]; i < claims->first_holder[host + 1];
@@ -67,15 +67,15 @@ clearing_of(const Cycle *cycle, int32_t host, int32_t rank, uint64_t *key)
 		if (candidate->rank < rank ||
 			!DecideVictimMay(cycle, candidate, &why))
 			continue;
-		room += cycle->input->running_parts[claims->holders[i].part].gpus;
+		capacity += cycle->input->running_parts[claims->holders[i].part].gpus;
 		lost += claims->search.moving ? candidate->amount : candidate->lost;
 	}
-	if (room > cycle->hosts[host].gpus)
-		room = cycle->hosts[host].gpus;
+	if (capacity > cycle->hosts[host].gpus)
+		capacity = cycle->hosts[host].gpus;
 	lost /= DECIDE_WHOLE;
-	*key = (uint64_t) (DECIDE_MAX_DEVICES - room) << 56 |
+	*key = (uint64_t) (DECIDE_MAX_DEVICES - capacity) << 56 |
 		(uint64_t) (lost < MOST_LOST ? lost : MOST_LOST) << 24;
-	return room;
+	return capacity;
 }
 
 /*
@@ -87,20 +87,19 @@ take_back(Cycle *cycle)
 	ClaimState *claims = cycle->claims;
 
 	while (claims->n_chosen > 0)
-		DecideVictimGive(cycle, claims->chosen[--claims->n_chosen], false);
+		DecideVictimRelease(cycle, claims->chosen[--claims->n_chosen], false);
 }
 
 /*
  * Does everybody keep what he is entitled to, and the job of the search get no
  * more than that, when all who are chosen have left?  Some of them leave for
- * its tier's sake, which asks for nothing, but counts.
+ * its tier's sake, which requests for nothing, but counts.
  */
 bool
 DecideVictimsAllEntitled(const Cycle *cycle)
 {
 	const ClaimState *claims = cycle->claims;
 	const DecideInput *input = cycle->input;
-	const DecideJob *job = &input->jobs[claims->search.job];
 	int32_t		i;
 
 	for (i = 0; i < claims->n_chosen && input->policy.reclaim; i++)
@@ -108,7 +107,8 @@ DecideVictimsAllEntitled(const Cycle *cycle)
 		const Candidate *candidate = &claims->candidates[claims->chosen[i]];
 
 		if (DecideVictimWhy(cycle, candidate) == DECIDE_WHY_ENTITLEMENT &&
-			!DecideEntitleMay(cycle, job->account, claims->search.amount,
+			!DecideEntitleMay(cycle, claims->search.account,
+							  claims->search.amount,
 							  input->running[candidate->running].account, 0))
 			return false;
 	}
@@ -130,7 +130,7 @@ clear_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 	DecidePoll(cycle->arena);
 	if (claims->n_ready == 0)
 		return false;
-	DecideVictimsSpare(cycle);
+	DecideVictimsFillBack(cycle);
 	return DecideVictimsAllEntitled(cycle);
 }
 
@@ -142,7 +142,7 @@ static bool
 choose_in_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 {
 	ClaimState *claims = cycle->claims;
-	int64_t		room = 0;
+	int64_t		capacity = 0;
 	int64_t		most = 0;
 	int32_t		i;
 
@@ -152,10 +152,11 @@ choose_in_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 		return false;
 	for (i = 0; i < scope->n; i++)
 	{
-		room += clearing_of(cycle, scope->hosts[i], rank, &claims->keys[i]);
+		capacity += clearing_of(cycle, scope->hosts[i], rank,
+								&claims->keys[i]);
 		claims->keys[i] = (claims->keys[i] & ~INDEX_MASK) | (uint64_t) i;
 	}
-	if (room >= claims->search.count)
+	if (capacity >= claims->search.count)
 	{
 		if (scope->n > 1)
 			DecideSortKeys(claims->keys, claims->keys_spare, scope->n);
@@ -178,7 +179,7 @@ keep_best(Cycle *cycle, Cost *best, bool *found)
 										 claims->n_chosen);
 
 	if ((*found && DecideCostCompare(best, &cost) <= 0) ||
-		(claims->search.moving && !DecideMovesFit(cycle)))
+		(claims->search.moving && !DecideDefragmentFit(cycle)))
 		return;
 	*best = cost;
 	*found = true;
@@ -200,7 +201,7 @@ choose_best(Cycle *cycle)
 	for (i = 0; i < claims->n_best; i++)
 	{
 		claims->chosen[i] = claims->best[i];
-		DecideVictimGive(cycle, claims->chosen[i], true);
+		DecideVictimRelease(cycle, claims->chosen[i], true);
 	}
 	claims->n_chosen = claims->n_best;
 }
@@ -215,15 +216,15 @@ spare_within_all(Cycle *cycle)
 {
 	ClaimState *claims = cycle->claims;
 
-	DecideSearchBegin(cycle, claims->search.ask->topology, false);
-	DecideVictimsSpare(cycle);
+	DecideSearchBegin(cycle, claims->search.request->topology, false);
+	DecideVictimsFillBack(cycle);
 	if (claims->search.moving && claims->n_chosen < claims->n_best &&
-		!DecideMovesFit(cycle))
+		!DecideDefragmentFit(cycle))
 	{
 		take_back(cycle);
 		choose_best(cycle);
 	}
-	DecideShrinkSpare(cycle);
+	DecideShrinkFillBack(cycle);
 }
 
 /*
@@ -266,18 +267,23 @@ bool
 DecideVictimsOfGang(Cycle *cycle)
 {
 	ClaimState *claims = cycle->claims;
-	DecideTopology topology = claims->search.ask->topology;
+	DecideTopology topology = claims->search.request->topology;
 	Cost		best = {0};
 	bool		found = false;
 
 	claims->n_chosen = claims->n_best = 0;
 	DecideSearchBegin(cycle, topology, false);
-	(void) DecideShrinkGive(cycle, -1);
+	(void) DecideShrinkRelease(cycle, -1);
 	if (claims->n_ready > 0)
 	{
 		/* those who shrink are enough */
-		DecideShrinkSpare(cycle);
+		DecideShrinkFillBack(cycle);
 		return true;
+	}
+	if (claims->search.no_victims)
+	{
+		DecideShrinkTake(cycle);
+		return false;
 	}
 	if (topology == DECIDE_TOPOLOGY_ANY)
 	{

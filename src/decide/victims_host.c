@@ -54,7 +54,7 @@ keep_best(Cycle *cycle, Descent *descent)
 
 	if ((descent->best_host >= 0 &&
 		 DecideCostCompare(&descent->best, &descent->cost) <= 0) ||
-		(claims->search.moving && !DecideMovesFit(cycle)))
+		(claims->search.moving && !DecideDefragmentFit(cycle)))
 		return;
 	descent->best = descent->cost;
 	descent->best_host = descent->host;
@@ -71,11 +71,11 @@ static int
 pass_of(const Cycle *cycle, int32_t index)
 {
 	const DecideInput *input = cycle->input;
-	const int32_t *root = cycle->queue.forest.use.root;
+	const int32_t *root = cycle->queue.tree.use.root;
 	const ClaimState *claims = cycle->claims;
 
 	return input->policy.reclaim &&
-		root[input->jobs[claims->search.job].account] !=
+		root[claims->search.account] !=
 		root[input->running[claims->candidates[index].running].account];
 }
 
@@ -89,7 +89,7 @@ descend(Cycle *cycle, Descent *descent, int pass, int32_t from)
 	ClaimState *claims = cycle->claims;
 	int32_t		i;
 
-	if (claims->room[descent->host] >= claims->search.count)
+	if (claims->capacity[descent->host] >= claims->search.count)
 	{
 		keep_best(cycle, descent);
 		return;
@@ -117,11 +117,11 @@ descend(Cycle *cycle, Descent *descent, int pass, int32_t from)
 		if (descent->best_host < 0 ||
 			DecideCostCompare(&descent->cost, &descent->best) < 0)
 		{
-			DecideVictimGive(cycle, index, true);
+			DecideVictimRelease(cycle, index, true);
 			claims->chosen[claims->n_chosen++] = index;
 			descend(cycle, descent, pass, i + 1);
 			claims->n_chosen--;
-			DecideVictimGive(cycle, index, false);
+			DecideVictimRelease(cycle, index, false);
 		}
 		descent->cost = before;
 	}
@@ -138,27 +138,27 @@ choose_greedily(Cycle *cycle, Descent *descent)
 	int32_t		i;
 
 	for (i = descent->first; i < descent->last &&
-		 claims->room[descent->host] < claims->search.count; i++)
+		 claims->capacity[descent->host] < claims->search.count; i++)
 	{
 		int32_t		index = claims->holders[i].candidate;
 		DecideWhy	why;
 
 		if (!DecideVictimMay(cycle, &claims->candidates[index], &why))
 			continue;
-		DecideVictimGive(cycle, index, true);
+		DecideVictimRelease(cycle, index, true);
 		claims->chosen[claims->n_chosen++] = index;
 	}
-	if (claims->room[descent->host] >= claims->search.count)
+	if (claims->capacity[descent->host] >= claims->search.count)
 	{
 		Cost		shrunk = descent->cost;
 
 		for (i = claims->n_chosen - 1; i >= 0; i--)
 		{
-			DecideVictimGive(cycle, claims->chosen[i], false);
-			if (claims->room[descent->host] < claims->search.count ||
+			DecideVictimRelease(cycle, claims->chosen[i], false);
+			if (claims->capacity[descent->host] < claims->search.count ||
 				!DecideVictimsEntitled(cycle, claims->chosen[i]))
 			{
-				DecideVictimGive(cycle, claims->chosen[i], true);
+				DecideVictimRelease(cycle, claims->chosen[i], true);
 				continue;
 			}
 			claims->n_chosen--;
@@ -171,7 +171,7 @@ choose_greedily(Cycle *cycle, Descent *descent)
 		keep_best(cycle, descent);
 	}
 	while (claims->n_chosen > 0)
-		DecideVictimGive(cycle, claims->chosen[--claims->n_chosen], false);
+		DecideVictimRelease(cycle, claims->chosen[--claims->n_chosen], false);
 }
 
 /*
@@ -187,7 +187,8 @@ worth_it(const Cycle *cycle, const Descent *descent)
 	int32_t		rank = INT32_MIN;
 	int32_t		i;
 
-	if (!DecideFitAllowed(host, claims->search.ask, claims->search.offer) ||
+	if (!DecideFitAllowed(host, claims->search.request,
+						  claims->search.offer) ||
 		(claims->search.whole && host->gpus < claims->search.count))
 		return false;
 	for (i = descent->first; i < descent->last; i++)
@@ -240,7 +241,7 @@ DecideVictimsOnHost(Cycle *cycle)
 		if (i % 64 == 0)
 			DecidePoll(cycle->arena);
 		descent.cost = DecideVictimsCost(cycle, NULL, 0);
-		descent.cost.shrunk = DecideShrinkGive(cycle, index);
+		descent.cost.shrunk = DecideShrinkRelease(cycle, index);
 		descend(cycle, &descent, 0, descent.first);
 		if (descent.steps <= 0)
 			choose_greedily(cycle, &descent);
@@ -248,13 +249,13 @@ DecideVictimsOnHost(Cycle *cycle)
 	}
 	if (descent.best_host < 0)
 		return false;
-	(void) DecideShrinkGive(cycle, descent.best_host);
+	(void) DecideShrinkRelease(cycle, descent.best_host);
 	for (i = 0; i < claims->n_best; i++)
 	{
 		claims->chosen[i] = claims->best[i];
-		DecideVictimGive(cycle, claims->chosen[i], true);
+		DecideVictimRelease(cycle, claims->chosen[i], true);
 	}
 	claims->n_chosen = claims->n_best;
-	DecideShrinkSpare(cycle);
+	DecideShrinkFillBack(cycle);
 	return true;
 }

@@ -11,7 +11,7 @@
  * Give back all that a candidate has, or take it again.
  */
 void
-DecideVictimGive(Cycle *cycle, int32_t index, bool give)
+DecideVictimRelease(Cycle *cycle, int32_t index, bool give)
 {
 	const DecideInput *input = cycle->input;
 	ClaimState *claims = cycle->claims;
@@ -29,8 +29,8 @@ DecideVictimGive(Cycle *cycle, int32_t index, bool give)
 		const DecidePart *part = &input->running_parts[p];
 		int32_t		host = claims->host_of[part->node];
 
-		DecideHostGive(cycle, host, part, claims->shrunk[p], running->share,
-					   give);
+		DecideHostRelease(cycle, host, part, claims->shrunk[p], running->share,
+						  give);
 		DecideSearchUpdate(cycle, host);
 	}
 }
@@ -39,7 +39,7 @@ DecideVictimGive(Cycle *cycle, int32_t index, bool give)
  * Count a candidate as given back, its hosts being so already.
  */
 void
-DecideVictimRoom(Cycle *cycle, int32_t index)
+DecideVictimCapacity(Cycle *cycle, int32_t index)
 {
 	const DecideInput *input = cycle->input;
 	ClaimState *claims = cycle->claims;
@@ -50,25 +50,28 @@ DecideVictimRoom(Cycle *cycle, int32_t index)
 	claims->candidates[index].given = true;
 	for (p = running->first_part; p < running->first_part + running->n_parts;
 		 p++)
-		DecideSearchUpdate(cycle, claims->host_of[input->running_parts[p].node]);
+		DecideSearchUpdate(cycle,
+						   claims->host_of[input->running_parts[p].node]);
 }
 
 /*
  * What a host could take of what is sought.
  */
 static int32_t
-room_of(const Cycle *cycle, int32_t index)
+capacity_of(const Cycle *cycle, int32_t index)
 {
 	const Search *search = &cycle->claims->search;
 	const Host *host = &cycle->hosts[index];
 
-	if (!DecideFitAllowed(host, search->ask, search->offer))
+	if (!DecideFitAllowed(host, search->request, search->offer))
 		return 0;
 	if (search->whole)
-		return DecideFitRoom(host, search->ask->cpu_milli,
-							 search->ask->memory_mib, search->count);
-	return DecideFitLess(DecideFitKey(cycle, host, search->ask,
-									  search->offer, search->ask->min_gpus), FIT_NONE);
+		return DecideFitCapacity(host, search->request->cpu_milli,
+								 search->request->memory_mib, search->count);
+	return DecideFitLess(DecideFitKey(cycle, host, search->request,
+									  search->offer,
+									  search->request->min_gpus),
+						 FIT_NONE);
 }
 
 /*
@@ -85,14 +88,14 @@ DecideSearchBegin(Cycle *cycle, DecideTopology topology, bool single)
 	for (i = 0; i < cycle->n_hosts; i++)
 	{
 		claims->scope_of[i] = -1;
-		claims->scope_room[i] = 0;
+		claims->scope_capacity[i] = 0;
 	}
 	for (i = 0; i < search->range.n; i++)
 	{
 		int32_t		index = search->hosts != NULL ? search->hosts[i] : i;
 		const Host *host = &cycle->hosts[index];
 
-		claims->room[index] = 0;
+		claims->capacity[index] = 0;
 		if (single || topology == DECIDE_TOPOLOGY_NODE)
 			claims->scope_of[index] = index;
 		else if (topology == DECIDE_TOPOLOGY_NVLINK)
@@ -113,15 +116,15 @@ DecideSearchUpdate(Cycle *cycle, int32_t host)
 {
 	ClaimState *claims = cycle->claims;
 	int32_t		scope = claims->scope_of[host];
-	int64_t    *room;
+	int64_t    *capacity;
 	bool		ready;
 
 	if (scope < 0)
 		return;
-	room = &claims->scope_room[scope];
-	ready = *room >= claims->search.count;
-	*room -= claims->room[host];
-	claims->room[host] = room_of(cycle, host);
-	*room += claims->room[host];
-	claims->n_ready += (*room >= claims->search.count) - ready;
+	capacity = &claims->scope_capacity[scope];
+	ready = *capacity >= claims->search.count;
+	*capacity -= claims->capacity[host];
+	claims->capacity[host] = capacity_of(cycle, host);
+	*capacity += claims->capacity[host];
+	claims->n_ready += (*capacity >= claims->search.count) - ready;
 }

@@ -32,7 +32,7 @@ levels_shared(const Cycle *cycle, int32_t giver)
 {
 	const DecideAccount *accounts = cycle->input->accounts;
 	const int32_t *depth = cycle->claims->entitle.depth;
-	int32_t		taker = cycle->input->jobs[cycle->claims->search.job].account;
+	int32_t		taker = cycle->claims->search.account;
 
 	while (taker != giver && taker >= 0 && giver >= 0)
 	{
@@ -54,14 +54,13 @@ might_leave(const Cycle *cycle, const Candidate *candidate, int32_t rank)
 {
 	const DecideInput *input = cycle->input;
 	const Search *search = &cycle->claims->search;
-	const DecideJob *job = &input->jobs[search->job];
 	const DecideRunning *running = &input->running[candidate->running];
 
 	return !candidate->gone && candidate->rank >= rank &&
 		candidate->rank > search->above &&
 		(DecideVictimWhy(cycle, candidate) == DECIDE_WHY_TIER ||
-		 (running->tier == job->tier &&
-		  DecideEntitleBeyond(cycle, job->account, running->account,
+		 (search->rank <= candidate->rank &&
+		  DecideEntitleBeyond(cycle, search->account, running->account,
 							  candidate->amount)));
 }
 
@@ -83,7 +82,7 @@ list_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 	{
 		int32_t		host = scope->hosts[i];
 
-		if (!DecideFitAllowed(&cycle->hosts[host], claims->search.ask,
+		if (!DecideFitAllowed(&cycle->hosts[host], claims->search.request,
 							  claims->search.offer))
 			continue;
 		n_free += cycle->hosts[host].n_free;
@@ -157,7 +156,7 @@ choose(Cycle *cycle, int32_t index)
 {
 	ClaimState *claims = cycle->claims;
 
-	DecideVictimGive(cycle, index, true);
+	DecideVictimRelease(cycle, index, true);
 	claims->chosen[claims->n_chosen++] = index;
 }
 
@@ -167,7 +166,7 @@ choose_not(Cycle *cycle)
 	ClaimState *claims = cycle->claims;
 	int32_t		index = claims->chosen[--claims->n_chosen];
 
-	DecideVictimGive(cycle, index, false);
+	DecideVictimRelease(cycle, index, false);
 	return index;
 }
 
@@ -181,7 +180,7 @@ settle(Cycle *cycle, const int32_t *taken, int32_t n)
 	ClaimState *claims = cycle->claims;
 	int32_t		i;
 
-	DecideVictimsSpare(cycle);
+	DecideVictimsFillBack(cycle);
 	if (DecideVictimsAllEntitled(cycle))
 		return true;
 	while (claims->n_chosen > 0)

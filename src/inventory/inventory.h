@@ -139,12 +139,12 @@ extern void NodesSuppose(NodeSet *set, const GpuNode *nodes, int n);
 extern int32 NodeIndex(const NodeSet *set, const char *name);	/* or -1 */
 extern int32 NameFind(const NameTable *table, const char *name);	/* or -1 */
 
-/* feasible.c */
+/* could_run.c */
 extern DecideArena ArenaOf(MemoryContext context);
 
-/* feasible.c */
+/* could_run.c */
 extern bool PoolCouldRun(const char *pool, const NodeSet *set,
-						 const DecideAsk *ask);
-extern bool NodesCouldRun(const NodeSet *set, const DecideAsk *ask);
+						 const DecideRequestClass *ask);
+extern bool NodesCouldRun(const NodeSet *set, const DecideRequestClass *ask);
 
 #endif							/* GPUCREDIT_INVENTORY_H */

@@ -14,21 +14,21 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/api.h"
 #include "inventory/inventory.h"
 #include "port/pg_bitutils.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
 
-ENTRY_POINT(register_node);
-ENTRY_POINT(drain);
-ENTRY_POINT(remove_node);
+API_FUNCTION(register_node);
+API_FUNCTION(drain);
+API_FUNCTION(remove_node);
 
 /* What is taken on a node by attempts that live, or are not fenced yet. */
 typedef struct Taken
@@ -37,13 +37,14 @@ typedef struct Taken
 	GpuSet		gpus;
 	int64		cpu_milli;
 	int64		memory_mib;
+	int64		gpu_memory_mib; /* of the device whose shares take most */
 } Taken;
 
 SQL_STATEMENT(node_pool, SPI_OK_SELECT, "text",
 			  "SELECT n.pool FROM gpucredit.node n WHERE n.node = $1");
 SQL_STATEMENT(node_lock, SPI_OK_SELECT, "text",
 			  "SELECT n.pool, n.gpu_type, n.spot, n.gpus, n.cpu_milli,"
-			  " n.memory_mib FROM gpucredit.node n"
+			  " n.memory_mib, n.gpu_memory_mib FROM gpucredit.node n"
 			  " WHERE n.node = $1 FOR NO KEY UPDATE");
 /* what attempts were told for this node's drain, as far as it is free */
 #define DRAIN_DIRECTIVES \
@@ -76,7 +77,8 @@ SQL_STATEMENT(node_taken, SPI_OK_SELECT, "text, text, timestamptz",
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND (g.ended_at IS NULL OR GREATEST(g.ended_at, g.seen_at) > $3)");
 SQL_STATEMENT(node_devices, SPI_OK_SELECT, "text, text, timestamptz",
-			  "SELECT g.gpus FROM gpucredit.attempt_gpu g"
+			  "SELECT g.gpus, g.share, g.gpu_memory_mib"
+			  " FROM gpucredit.attempt_gpu g"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND (g.ended_at IS NULL OR GREATEST(g.ended_at, g.seen_at) > $3)");
 SQL_STATEMENT(node_drain, SPI_OK_UPDATE, "text, text, timestamptz",
@@ -134,11 +136,10 @@ SQL_STATEMENT(drain_untell, SPI_OK_DELETE, "text, text",
 			  " WHERE d.ctid = ANY (ARRAY(" DRAIN_DIRECTIVES "))");
 
 static void change_node(const GpuNode *node, TimestampTz now);
-static void check_change(const GpuNode *node, const char *pool,
-						 const char *gpu_type, bool spot,
+static void check_change(const GpuNode *node, SqlResult was,
 						 TimestampTz fenced_since);
 static Taken taken_on(const char *pool, const char *node,
-					  TimestampTz fenced_since);
+					  int64 gpu_memory_mib, TimestampTz fenced_since);
 static TimestampTz fences_since(TimestampTz now);
 static void end_fences(const char *pool, const char *node,
 					   TimestampTz fenced_since, TimestampTz now);
@@ -198,13 +199,13 @@ change_node(const GpuNode *node, TimestampTz now)
 				 errhint("Retry the transaction.")));
 	now = ClockAfter(now);		/* the node's lock was waited for */
 	fenced_since = fences_since(now);
-	check_change(node, SqlText(row, 0, 1), SqlText(row, 0, 2),
-				 SqlBool(row, 0, 3), fenced_since);
+	check_change(node, row, fenced_since);
 	if (strcmp(node->gpu_type, SqlText(row, 0, 2)) != 0 ||
 		node->spot != SqlBool(row, 0, 3) ||
 		node->gpus != SqlInt4(row, 0, 4) ||
 		node->cpu_milli != SqlInt8(row, 0, 5) ||
-		node->memory_mib != SqlInt8(row, 0, 6))
+		node->memory_mib != SqlInt8(row, 0, 6) ||
+		node->gpu_memory_mib != SqlInt8(row, 0, 7))
 		end_fences(node->pool, node->node, fenced_since, now);
 	write_node(&node_update, node, now, &n);
 	args = (SqlArgs){0};
@@ -244,40 +245,48 @@ NodeTake(FunctionCallInfo fcinfo, GpuNode *node)
 }
 
 /*
- * A node cannot change under what runs on it.
+ * A node cannot change under what runs on it.  Where an upgrade found a device
+ * with more shares than its memory has room for, the node may come back with as
+ * much memory as it had.
  */
 static void
-check_change(const GpuNode *node, const char *pool, const char *gpu_type,
-			 bool spot, TimestampTz fenced_since)
+check_change(const GpuNode *node, SqlResult was, TimestampTz fenced_since)
 {
 	Taken		taken;
 
-	if (strcmp(pool, node->pool) != 0)
+	if (strcmp(SqlText(was, 0, 1), node->pool) != 0)
 		refuse_state(node->node, "It belongs to another pool.",
 					 "Remove it there first.");
-	taken = taken_on(pool, node->node, fenced_since);
+	taken = taken_on(node->pool, node->node, node->gpu_memory_mib,
+					 fenced_since);
 	if (taken.attempts == 0)
 		return;
-	if (strcmp(gpu_type, node->gpu_type) != 0 || spot != node->spot)
+	if (strcmp(SqlText(was, 0, 2), node->gpu_type) != 0 ||
+		SqlBool(was, 0, 3) != node->spot)
 		refuse_state(node->node, "Attempts live on it, at the price of what "
 					 "it is.", "Drain it first.");
 	if ((node->gpus < DECIDE_MAX_DEVICES &&
 		 (taken.gpus >> node->gpus) != 0) ||
 		(node->cpu_milli > 0 && taken.cpu_milli > node->cpu_milli) ||
-		(node->memory_mib > 0 && taken.memory_mib > node->memory_mib))
+		(node->memory_mib > 0 && taken.memory_mib > node->memory_mib) ||
+		(node->gpu_memory_mib < SqlInt8(was, 0, 7) &&
+		 taken.gpu_memory_mib > node->gpu_memory_mib))
 		refuse_state(node->node, "Live attempts use more than it would have.",
 					 "Drain it first.");
 }
 
 /*
- * What attempts have on a node, those not fenced yet included.
+ * What attempts have on a node whose devices have so much memory, those not
+ * fenced yet included.
  */
 static Taken
-taken_on(const char *pool, const char *node, TimestampTz fenced_since)
+taken_on(const char *pool, const char *node, int64 gpu_memory_mib,
+		 TimestampTz fenced_since)
 {
 	Taken		taken = {0};
 	SqlArgs		args = {0};
 	SqlResult	rows;
+	int64		memory[DECIDE_MAX_DEVICES] = {0};
 	bool		isnull;
 
 	SqlArgText(&args, pool);
@@ -285,7 +294,19 @@ taken_on(const char *pool, const char *node, TimestampTz fenced_since)
 	SqlArgTime(&args, fenced_since);
 	rows = SqlRun(&node_devices, &args);
 	for (uint64 i = 0; i < rows.n; i++)
-		taken.gpus |= DatumGetGpuSet(SqlDatum(rows, i, 1, &isnull));
+	{
+		GpuSet		gpus = DatumGetGpuSet(SqlDatum(rows, i, 1, &isnull));
+
+		taken.gpus |= gpus;
+		for (; gpus != 0; gpus &= gpus - 1)
+		{
+			int64	   *on = &memory[pg_rightmost_one_pos64(gpus)];
+
+			*on += DecideShareMemory(gpu_memory_mib, SqlInt4(rows, i, 2),
+									 SqlInt8(rows, i, 3));
+			taken.gpu_memory_mib = Max(taken.gpu_memory_mib, *on);
+		}
+	}
 	rows = SqlRun(&node_taken, &args);
 	taken.attempts = SqlInt8(rows, 0, 1);
 	taken.cpu_milli = SqlInt8(rows, 0, 2);
@@ -359,12 +380,12 @@ NodeLockPool(const char *node, bool reshape)
 	SqlArgText(&args, node);
 	row = SqlRun(&node_pool, &args);
 	if (row.n == 0)
-		RefuseUnknownNode(node);
+		NotFoundNode(node);
 	pool = SqlText(row, 0, 1);
 	PoolLock(pool, reshape);
 	row = SqlRun(&node_lock, &args);
 	if (row.n == 0 || strcmp(SqlText(row, 0, 1), pool) != 0)
-		RefuseUnknownNode(node);
+		NotFoundNode(node);
 	return pool;
 }
 
@@ -400,7 +421,7 @@ NodesLock(const char **nodes, int *n)
 	for (int i = 0; i < some; i++)
 	{
 		if (compare_pools(&found[i], &locked[i]) != 0)
-			RefuseUnknownNode(found[i].node);
+			NotFoundNode(found[i].node);
 		nodes[i] = locked[i].node;
 	}
 	return locked;
@@ -421,7 +442,7 @@ read_nodes(SqlStatement *statement, SqlArgs *args, const char **nodes, int n)
 	for (int i = 0; i < n; i++)
 	{
 		if ((uint64) i == rows.n || strcmp(found[i].node, nodes[i]) != 0)
-			RefuseUnknownNode(nodes[i]);
+			NotFoundNode(nodes[i]);
 	}
 	return found;
 }
@@ -534,7 +555,7 @@ call_remove_node(PG_FUNCTION_ARGS)
 	pool = NodeLockPool(node, true);
 	now = ClockNow();
 	fenced_since = fences_since(now);
-	if (taken_on(pool, node, fenced_since).attempts > 0)
+	if (taken_on(pool, node, 0, fenced_since).attempts > 0)
 		refuse_state(node, "Attempts live on it, or may still run there.",
 					 "Drain it, and wait until they are gone.");
 	end_fences(pool, node, fenced_since, now);

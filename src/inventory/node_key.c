@@ -3,7 +3,7 @@
  * node_key.c
  *		set_node_key: only who knows a node's key speaks for it.
  *
- * What is stored is the key's SHA-256 (entry/proof.c compares).  It is kept
+ * What is stored is the key's SHA-256 (api/node_proof.c compares).  It is kept
  * when the node is removed: whoever registers a node of that name again finds
  * it proven as before.
  *
@@ -14,13 +14,13 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/api.h"
 
-ENTRY_POINT(set_node_key);
+API_FUNCTION(set_node_key);
 
 SQL_STATEMENT(node_exists, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.node n WHERE n.node = $1");
@@ -49,7 +49,7 @@ call_set_node_key(PG_FUNCTION_ARGS)
 	else
 	{
 		if (SqlRun(&node_exists, &args).n == 0)
-			RefuseUnknownNode(node);
+			NotFoundNode(node);
 		SqlArg(&args, PointerGetDatum(sha256));
 		SqlArgTime(&args, audit.at);
 		(void) SqlRun(&key_upsert, &args);

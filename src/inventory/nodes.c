@@ -12,10 +12,10 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/sql.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
 #include "inventory/inventory.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
@@ -106,7 +106,10 @@ read_node(SqlResult rows, uint64 i, NodeSet *set)
 	node->usable = DatumGetGpuSet(SqlDatum(rows, i, 10, &isnull));
 	node->schedulable = SqlBool(rows, i, 11);
 	for (int d = 0; d < DECIDE_MAX_DEVICES; d++)
+	{
 		node->device_left[d] = d < node->gpus ? DECIDE_WHOLE : 0;
+		node->gpu_memory_used[d] = 0;
+	}
 }
 
 /*
@@ -157,7 +160,7 @@ compare_names(const void *a, const void *b)
 }
 
 /*
- * The kept set of a pool, loaded anew if it is no longer true; UC401 where
+ * The kept set of a pool, loaded again if it is no longer true; UC401 where
  * there is no such pool.
  */
 NodeSet *

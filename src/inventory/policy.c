@@ -11,9 +11,9 @@
  */
 #include "postgres.h"
 
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/sql.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
 #include "inventory/inventory.h"
 #include "lib/stringinfo.h"
 #include "types/clip.h"
@@ -124,8 +124,9 @@ set_defaults(PoolPolicy *policy)
 	memset(policy, 0, sizeof(PoolPolicy));
 	policy->decide.fair_horizon = SettingFairHorizon();
 	policy->decide.backfill_depth = SettingBackfillDepth();
-	policy->decide.grow_after = SettingGrowAfter() == 0 ? DECIDE_NEVER :
-		SettingGrowAfter();
+	policy->decide.elastic_idle_delay = SettingElasticIdleDelay() == 0 ?
+		DECIDE_NEVER :
+		SettingElasticIdleDelay();
 }
 
 /*
@@ -149,7 +150,8 @@ take_consolidate(PoolPolicy *policy, const char *word, JsonbValue *value)
 }
 
 /*
- * Inside a tier, does an account get what it is entitled to from others?
+ * Does an account get what it is entitled to from others' jobs that are no more
+ * important?
  */
 static void
 take_reclaim(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -254,7 +256,8 @@ millionths(const char *word, JsonbValue *value)
 	int32		ppm;
 
 	if (value->type != jbvNumeric ||
-		numeric_is_nan(value->val.numeric) || numeric_is_inf(value->val.numeric))
+		numeric_is_nan(value->val.numeric) ||
+		numeric_is_inf(value->val.numeric))
 		refuse(word, "It must be a fraction from 0 to 1.");
 	scaled = numeric_mul_opt_error(value->val.numeric,
 								   int64_to_numeric(MILLION), &bad);

@@ -15,15 +15,15 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "inventory/inventory.h"
 #include "types/clip.h"
 
-ENTRY_POINT(create_pool);
+API_FUNCTION(create_pool);
 
 #define DEFAULT_POOL	"default"
 
@@ -70,7 +70,7 @@ refuse_unknown(const char *pool)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_NO_POOL),
-			 errmsg("no such pool \"%s\"", ClipForMessage(pool)),
+			 errmsg("pool \"%s\" does not exist", ClipForMessage(pool)),
 			 errdetail("No pool of that name was created."),
 			 errhint("Create it by gpucredit.create_pool().")));
 }

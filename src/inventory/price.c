@@ -8,17 +8,17 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "inventory/inventory.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
 #include "utils/builtins.h"
 
-ENTRY_POINT(set_price);
+API_FUNCTION(set_price);
 
 SQL_STATEMENT(price_upsert, SPI_OK_INSERT,
 			  "text, text, boolean, timestamptz, gpucredit.credits",

@@ -8,15 +8,15 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "inventory/inventory.h"
 #include "types/clip.h"
 
-ENTRY_POINT(set_tier);
+API_FUNCTION(set_tier);
 
 const char *const PreemptibleNames[3] = {"never", "reclaim", "capacity"};
 

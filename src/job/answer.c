@@ -14,9 +14,9 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/settings.h"
-#include "job/extend.h"
+#include "util/clock.h"
+#include "util/settings.h"
+#include "job/hold_extension.h"
 #include "job/meter.h"
 
 /*
@@ -35,7 +35,7 @@ SQL_STATEMENT(directive_read, SPI_OK_SELECT,
 			  " d.cause = 'reclaim' AND d.told_at IS NULL, d.deadline, d.cause"
 			  " LIMIT 1");
 
-/* one that is just being taken back, or planned anew, is not told */
+/* one that is just being taken back, or planned again, is not told */
 SQL_STATEMENT(directive_tell, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz",
 			  "UPDATE gpucredit.directive d SET told_at = $4"
@@ -46,20 +46,23 @@ SQL_STATEMENT(directive_tell, SPI_OK_UPDATE,
 			  "  FOR UPDATE SKIP LOCKED) s WHERE d.ctid = s.tid");
 
 static void obey_directive(const Attempt *attempt, TimestampTz now,
-						   Answer *answer);
+						   MeterAnswer *answer);
+static void note_save(const Attempt *attempt, TimestampTz now,
+					  MeterAnswer *answer);
 static void note_stuck(const Attempt *attempt, TimestampTz now,
-					   Answer *answer);
-static void stop_now(Answer *answer, const char *reason, TimestampTz now);
-static void limit_time(Answer *answer, TimestampTz now, int64 left);
+					   MeterAnswer *answer);
+static void stop_now(MeterAnswer *answer, const char *reason, TimestampTz now);
+static void limit_time(MeterAnswer *answer, TimestampTz now, int64 left);
 static bool save_is_due(const Attempt *attempt, TimestampTz now);
+static bool limit_is_near(const Attempt *attempt, TimestampTz now);
 
 /*
  * May a live attempt go on, and for how long as things are?
  */
-Answer
+MeterAnswer
 AnswerLive(const Attempt *attempt, TimestampTz now)
 {
-	Answer		answer = {"continue", NULL, AttemptBill(attempt),
+	MeterAnswer answer = {"continue", NULL, AttemptBill(attempt),
 		attempt->held, DT_NOEND, -1, false};
 	int64		funded = ExtendFundedFor(attempt);
 	bool		wall_first = attempt->wall_limit >= 0 &&
@@ -85,7 +88,7 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
 	if (strcmp(answer.action, "stop") == 0)
 		return answer;
 	if (strcmp(answer.action, "continue") == 0 && !wall_first &&
-		attempt->starved && ExtendIsDue(attempt))
+		attempt->extension_denied && ExtendIsDue(attempt))
 	{
 		answer.action = "checkpoint";
 		answer.reason = "low_funds";
@@ -94,15 +97,48 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
 		limit_time(&answer, now, most - attempt->elapsed);
 	if (attempt->ends_by != DT_NOEND)
 		limit_time(&answer, now, attempt->ends_by - now);
-	answer.save = strcmp(answer.action, "checkpoint") == 0 ||
-		save_is_due(attempt, now);
-	if (answer.save && attempt->save_asked &&
-		strcmp(answer.action, "continue") == 0)
-	{
-		answer.action = "checkpoint";
-		answer.reason = "periodic";
-	}
+	answer.save = strcmp(answer.action, "checkpoint") == 0;
+	if (strcmp(answer.action, "continue") == 0)
+		note_save(attempt, now, &answer);
 	return answer;
+}
+
+/*
+ * Is it time to save, and go on?
+ */
+static void
+note_save(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
+{
+	bool		near = limit_is_near(attempt, now);
+
+	answer->save = near || save_is_due(attempt, now);
+	if (!answer->save ||
+		!(attempt->save_asked || (near && attempt->saved_at != DT_NOBEGIN)))
+		return;
+	answer->action = "checkpoint";
+	answer->reason = near ? "wall_limit" : "periodic";
+}
+
+/*
+ * Is the wall limit gpucredit.save_ahead from now or less, and nothing saved
+ * since it was?  Only of an attempt that saves at all, and may run longer than
+ * that.  It has run on since it was last heard of.
+ */
+static bool
+limit_is_near(const Attempt *attempt, TimestampTz now)
+{
+	int64		ahead = SettingSaveAhead();
+	TimestampTz end = attempt->ends_by;
+
+	if (ahead == 0 || !attempt->running ||
+		(attempt->save_every <= 0 && attempt->saved_at == DT_NOBEGIN))
+		return false;
+	if (attempt->wall_limit > ahead)
+		end = Min(end, ClockAdd(attempt->heard_at, attempt->wall_limit -
+								attempt->elapsed));
+	return end != DT_NOEND && now >= ClockAdd(end, -ahead) &&
+		(attempt->saved_at == DT_NOBEGIN ||
+		 attempt->saved_at < ClockAdd(end, -ahead));
 }
 
 /*
@@ -110,7 +146,7 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
  * one whose turn has not come lets it go on until then.
  */
 static void
-obey_directive(const Attempt *attempt, TimestampTz now, Answer *answer)
+obey_directive(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 {
 	SqlArgs		args = {0};
 	SqlResult	row;
@@ -138,11 +174,11 @@ obey_directive(const Attempt *attempt, TimestampTz now, Answer *answer)
 }
 
 /*
- * No progress for gpucredit.stuck_after: save, and gpucredit.stop_grace
+ * No progress for gpucredit.progress_timeout: save, and gpucredit.stop_grace
  * later stop.
  */
 static void
-note_stuck(const Attempt *attempt, TimestampTz now, Answer *answer)
+note_stuck(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 {
 	TimestampTz stuck_at = AttemptStuckAt(attempt);
 	TimestampTz stop_at = ClockAdd(stuck_at, SettingStopGrace());
@@ -162,7 +198,7 @@ note_stuck(const Attempt *attempt, TimestampTz now, Answer *answer)
 }
 
 static void
-stop_now(Answer *answer, const char *reason, TimestampTz now)
+stop_now(MeterAnswer *answer, const char *reason, TimestampTz now)
 {
 	answer->action = "stop";
 	answer->reason = reason;
@@ -174,7 +210,7 @@ stop_now(Answer *answer, const char *reason, TimestampTz now)
  * So much time is left at most.
  */
 static void
-limit_time(Answer *answer, TimestampTz now, int64 left)
+limit_time(MeterAnswer *answer, TimestampTz now, int64 left)
 {
 	if (answer->time_left >= 0 && answer->time_left <= left)
 		return;

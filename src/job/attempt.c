@@ -8,9 +8,10 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/settings.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "job/accrue.h"
 #include "job/attempt.h"
 #include "types/duration.h"
 #include "utils/builtins.h"
@@ -45,10 +46,11 @@ SQL_STATEMENT(usages_insert, SPI_OK_INSERT,
 
 static const char *const attempt_names[] = {
 	"org", "job", "attempt", "hold", "gpus", "share", "per_gpu_hour",
-	"started_at", "held", "elapsed", "logged", "starved", "save_asked",
+	"started_at", "held", "elapsed", "logged", "extension_denied",
+	"save_asked",
 	"wall_limit", "hold_window", "skewed_at", "running_at", "ended_at",
 	"outcome", "billed", "progress", "utilization", "saved_at",
-	"save_every", "progress_at", "heard_at", "ends_by"
+	"save_every", "progress_at", "heard_at", "ends_by", "idle_since"
 };
 static SqlWhole attempt_row = SQL_WHOLE(attempt_names, 13);
 
@@ -82,7 +84,7 @@ AttemptTake(const Datum *values, Attempt *attempt)
 	attempt->logged = duration_of(value[10]);
 	attempt->skewed_at = null[15] ? DT_NOBEGIN :
 		DatumGetTimestampTz(value[15]);
-	attempt->starved = DatumGetBool(value[11]);
+	attempt->extension_denied = DatumGetBool(value[11]);
 	attempt->running = !null[16];
 	attempt->running_at = null[16] ? DT_NOBEGIN :
 		DatumGetTimestampTz(value[16]);
@@ -91,7 +93,8 @@ AttemptTake(const Datum *values, Attempt *attempt)
 	attempt->outcome = null[18] ? NULL : TextDatumGetCString(value[18]);
 	Ensure(attempt->outcome == NULL || !null[19],
 		   "An attempt that is over has no bill.");
-	attempt->billed = attempt->outcome == NULL ? 0 : DatumGetCredits(value[19]);
+	attempt->billed = attempt->outcome == NULL ? 0 :
+		DatumGetCredits(value[19]);
 	attempt->has_progress = !null[20];
 	attempt->progress = null[20] ? 0 : DatumGetInt64(value[20]);
 	attempt->has_utilization = !null[21];
@@ -105,6 +108,8 @@ AttemptTake(const Datum *values, Attempt *attempt)
 	attempt->heard_at = null[25] ? DT_NOBEGIN :
 		DatumGetTimestampTz(value[25]);
 	attempt->ends_by = null[26] ? DT_NOEND : DatumGetTimestampTz(value[26]);
+	attempt->idle_since = null[27] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[27]);
 }
 
 static int64
@@ -194,9 +199,9 @@ AttemptWallEnd(const Attempt *attempt)
 TimestampTz
 AttemptStuckAt(const Attempt *attempt)
 {
-	if (SettingStuckAfter() == 0 || attempt->progress_at == DT_NOBEGIN)
+	if (SettingProgressTimeout() == 0 || attempt->progress_at == DT_NOBEGIN)
 		return DT_NOEND;
-	return ClockAdd(attempt->progress_at, SettingStuckAfter());
+	return ClockAdd(attempt->progress_at, SettingProgressTimeout());
 }
 
 /*
@@ -219,6 +224,7 @@ AttemptLogUsage(const Attempt *attempt, Credits billed, TimestampTz at)
 {
 	SqlArgs		args = {0};
 
+	AccrueOver(&attempt, 1, at);
 	SqlArgText(&args, attempt->org);
 	SqlArgInt8(&args, attempt->job);
 	SqlArgInt4(&args, attempt->attempt);
@@ -249,6 +255,7 @@ AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
 	Credits    *billed = palloc(sizeof(Credits) * n);
 	SqlArgs		args = {0};
 
+	AccrueOver(attempts, n, at);
 	for (int c = 0; c < 6; c++)
 		columns[c] = palloc(sizeof(Datum) * n);
 	nulls[4] = palloc(sizeof(bool) * n);

@@ -8,7 +8,7 @@
 #ifndef GPUCREDIT_ATTEMPT_H
 #define GPUCREDIT_ATTEMPT_H
 
-#include "common/sql.h"
+#include "util/sql.h"
 #include "datatype/timestamp.h"
 #include "types/credits.h"
 
@@ -29,7 +29,7 @@ typedef struct Attempt
 	int64		elapsed;
 	int64		logged;			/* elapsed of the last usage row */
 	TimestampTz skewed_at;		/* DT_NOBEGIN: never */
-	bool		starved;
+	bool		extension_denied;
 	TimestampTz heard_at;		/* DT_NOBEGIN: not yet */
 	TimestampTz running_at;		/* first heard of; DT_NOBEGIN: not yet */
 	bool		running;		/* it has been heard of */
@@ -44,6 +44,7 @@ typedef struct Attempt
 	bool		has_progress;
 	float4		utilization;
 	bool		has_utilization;
+	TimestampTz idle_since;		/* it is near 0; DT_NOBEGIN: it is not */
 	bool		directed;		/* there are directives */
 } Attempt;
 
@@ -78,9 +79,9 @@ extern bool AttemptLockLive(const char *org, int64 job, int32 number,
 extern TimestampTz AttemptWallEnd(const Attempt *attempt);
 extern TimestampTz AttemptStuckAt(const Attempt *attempt);
 extern Credits AttemptBill(const Attempt *attempt);
-extern void AttemptLate(const Attempt *attempt, const char *operation,
-						const char *outcome, int64 claimed,
-						bool wait);
+extern void AttemptLateReport(const Attempt *attempt, const char *operation,
+							  const char *outcome, int64 claimed,
+							  bool wait);
 extern void AttemptLogUsage(const Attempt *attempt, Credits billed,
 							TimestampTz at);
 extern void AttemptsLogUsage(const Attempt *const *attempts, int n,

@@ -15,16 +15,16 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/api.h"
 #include "job/job.h"
 #include "request/request.h"
 
-ENTRY_POINT(cancel);
+API_FUNCTION(cancel);
 
 SQL_STATEMENT(job_cancelled, SPI_OK_UPDATE, "text, bigint",
 			  "UPDATE gpucredit.job j SET cancelled = true"
@@ -61,7 +61,7 @@ call_cancel(PG_FUNCTION_ARGS)
 	if (RequestBegin(&request, &result))
 		return SqlFinishRow(result);
 	if (!JobLock(org, id, true, &job))
-		RefuseUnknownJob(id);
+		NotFoundJob(id);
 	audit.account = job.account;
 	audit.trace = job.trace;
 	RowText(&row, cancel_job(&job, &audit));

@@ -15,18 +15,18 @@
 
 #include <ctype.h>
 
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/api.h"
 #include "job/checkpoint.h"
 #include "job/job.h"
 #include "lib/stringinfo.h"
 
 
-ENTRY_POINT(checkpoint);
+API_FUNCTION(checkpoint);
 
 SQL_STATEMENT(checkpoint_last, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT c.step, c.elapsed FROM gpucredit.checkpoint c"
@@ -184,7 +184,7 @@ CheckpointLockAttempt(const char *org, int64 job, int32 number,
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, job);
 	if (SqlRun(&job_exists, &args).n == 0)
-		RefuseUnknownJob(job);
+		NotFoundJob(job);
 	AttemptRefuseUnknown(job, number);
 }
 

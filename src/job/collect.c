@@ -16,10 +16,10 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/settings.h"
+#include "util/clock.h"
+#include "util/settings.h"
 #include "job/collect.h"
-#include "job/extend.h"
+#include "job/hold_extension.h"
 #include "ledger/uncollected.h"
 
 /*

@@ -20,7 +20,7 @@
  */
 #include "postgres.h"
 
-#include "common/sql.h"
+#include "util/sql.h"
 #include "job/device.h"
 #include "job/settlement.h"
 

@@ -15,11 +15,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "common/append_only.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/compat.h"
-#include "common/settings.h"
+#include "util/append_only.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/settings.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_forget_usage);

@@ -4,7 +4,7 @@
  *		The next hold of a job that waits for credit, and a sweep over those
  *		that do.
  *
- * Each cycle tries the jobs of its pool (sched/fund.c) and waits for nobody.
+ * Each cycle tries the jobs of its pool (sched/fund_waiting.c) and waits for nobody.
  * Beside clients that never pause there is hardly an instant at which nobody
  * has their bucket's row, so a cycle may find it locked time after time.  The
  * sweep therefore stands in line for it, as a client would, FUND_WAIT_MS at
@@ -18,8 +18,8 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/sql.h"
+#include "util/clock.h"
+#include "util/sql.h"
 #include "job/fund.h"
 #include "job/job.h"
 #include "utils/guc.h"
@@ -38,14 +38,14 @@ static SweepResult fund_one(const char *org, int64 id, int32 kind,
  * Queue one job, under a new hold.  False: it goes on waiting.
  */
 bool
-FundJob(const char *org, int64 id, bool wait)
+FundWaitingJob(const char *org, int64 id, bool wait)
 {
 	Job			job;
 	TimestampTz at;
 
 	if (!JobLock(org, id, false, &job) ||
 		strcmp(job.state, "unfunded") != 0 ||
-		JobFund(&job, "fund", NULL, wait, &at) != LEDGER_DONE)
+		JobOpenHold(&job, "fund", NULL, wait, &at) != LEDGER_DONE)
 		return false;
 	JobSetState(&job, "queued", job.hold, job.failures, job.not_before,
 				DT_NOBEGIN);
@@ -87,7 +87,7 @@ fund_one(const char *org, int64 id, int32 kind, const void *context)
 
 	if (short_of[kind])
 		return SWEEP_IDLE;
-	if (FundJob(org, id, true))
+	if (FundWaitingJob(org, id, true))
 		return SWEEP_DONE;
 	short_of[kind] = true;
 	return SWEEP_IDLE;

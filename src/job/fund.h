@@ -36,7 +36,7 @@
 	" JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job" \
 	" ORDER BY c.turn," UNFUNDED_TURNS
 
-extern bool FundJob(const char *org, int64 id, bool wait);
+extern bool FundWaitingJob(const char *org, int64 id, bool wait);
 extern int64 FundSwept(Sweep *sweep);
 
 #endif							/* GPUCREDIT_FUND_H */

@@ -13,12 +13,12 @@
  * all: so a node is told to start its part until it has named it in running,
  * though the attempt runs already.  Where running is not told, until then.
  *
- * What it tells about its machine (about.c): after a restart, what had begun
+ * What it tells about its machine (node_report.c): after a restart, what had begun
  * there is over (reboot.c), and no fence stands for what ran before.
  *
  * Locks: the node's row, and rows of attempt_gpu of attempts that are over;
  * for an attempt whose device failed, as device.c says, and for one that is
- * over on a node that was registered anew, as stray.c says, without waiting;
+ * over on a node that was registered again, as orphan_attempt.c says, without waiting;
  * last, without waiting, those of gangs that begin here.
  *
  *-------------------------------------------------------------------------
@@ -27,18 +27,21 @@
 
 #include "audit/audit.h"
 #include "catalog/pg_type.h"
-#include "common/args.h"
-#include "common/errors.h"
-#include "common/log.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/entry.h"
-#include "job/about.h"
+#include "util/args.h"
+#include "util/async_commit.h"
+#include "util/errors.h"
+#include "util/log.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/api.h"
+#include "job/node_report.h"
 #include "job/checkpoint.h"
 #include "job/device.h"
+#include "job/log_wish.h"
 #include "job/meter.h"
 #include "job/reboot.h"
-#include "job/stray.h"
+#include "job/running.h"
+#include "job/orphan_attempt.h"
 #include "miscadmin.h"
 #include "shmem/wake.h"
 #include "types/clip.h"
@@ -46,19 +49,10 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-ENTRY_POINT(heartbeat);
-
-/* What an agent says it runs. */
-typedef struct Running
-{
-	int			n;
-	const char **orgs;
-	int64	   *jobs;
-	int32	   *attempts;
-} Running;
+API_FUNCTION(heartbeat);
 
 /* One heartbeat: what is told, and the node as it then is. */
-typedef struct Beat
+typedef struct NodeBeat
 {
 	char	   *node;
 	char	   *pool;
@@ -68,7 +62,7 @@ typedef struct Beat
 	const char *address;		/* the node's, where it was ever told */
 	bool		rebooted;		/* its machine, since the last heartbeat */
 	TimestampTz now;
-} Beat;
+} NodeBeat;
 
 /* heard of when the row was to be had: one that waited long is not silent */
 SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
@@ -82,11 +76,14 @@ SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
 			  " boot_before = CASE WHEN b.about ->> 'boot_id'"
 			  "  <> $4 ->> 'boot_id' THEN b.about ->> 'boot_id'"
 			  "  ELSE n.boot_before END"
-			  " FROM (SELECT b.healthy, b.about, b.boot_before"
+			  " FROM (SELECT b.healthy, b.about, b.boot_before,"
+			  "  b.tells_running"
 			  "  FROM gpucredit.node b"
 			  "  WHERE b.node = $1 FOR NO KEY UPDATE) b"
 			  " WHERE n.node = $1 RETURNING n.pool, n.gpus, n.healthy,"
-			  " b.healthy, n.heard_at, b.about, b.boot_before");
+			  " b.healthy, n.heard_at, b.about, b.boot_before,"
+			  " b.tells_running = n.tells_running"
+			  " AND b.about IS NOT DISTINCT FROM n.about");
 /* of attempts that are over: free where the agent is without it, else noted */
 SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 			  "text, text, text[], bigint[], int[], timestamptz",
@@ -131,6 +128,10 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 	" WHERE c.org = a.org AND c.job = a.job AND c.attempt < a.attempt" \
 	" AND c.bad_at IS NULL" \
 	" ORDER BY c.attempt DESC, c.step DESC LIMIT 1), '{}')"
+/* of what its job asked for, as much as falls to the GPUs it has here */
+#define HERE(whole) \
+	"((" whole " * GREATEST(gpucredit.gpu_count(g.gpus), 1)" \
+	" + GREATEST(a.gpus, 1) - 1) / GREATEST(a.gpus, 1))"
 /*
  * Of a gang "p" has its nodes and their addresses, else NULL; a part that ended
  * is told no more.
@@ -145,7 +146,9 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 			  " p.nodes IS NOT NULL AND g.seen_at IS NULL,"
 			  " COALESCE(p.addresses, ARRAY[$3]), COALESCE("
 			  "  j.spec ->> 'checkpoint_to', (SELECT l.policy ->> 'checkpoints'"
-			  "   FROM gpucredit.pool l WHERE l.pool = $1))"
+			  "   FROM gpucredit.pool l WHERE l.pool = $1)),"
+			  " NULLIF(" HERE("j.cpu_milli") ", 0),"
+			  " NULLIF(" HERE("j.memory_mib") ", 0)"
 			  " FROM gpucredit.attempt_gpu g"
 			  " JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job"
 			  "  AND a.attempt = g.attempt"
@@ -172,30 +175,31 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 #define UNSEEN_COLUMN	(ATTEMPT_WIDTH + 6)
 #define ADDRESSES_COLUMN	(ATTEMPT_WIDTH + 7)
 #define SAVE_TO_COLUMN	(ATTEMPT_WIDTH + 8)
+#define CPU_COLUMN		(ATTEMPT_WIDTH + 9)
+#define MEMORY_COLUMN	(ATTEMPT_WIDTH + 10)
 
-static void take_running(FunctionCallInfo fcinfo, Running *running);
-static Running room_for(uint64 n);
-static void parse_running(char *text, Running *running);
-static int64 parse_number(const char *digits, int64 most, const char *text);
-static pg_attribute_noreturn() void refuse_running(const char *text);
-static void beat(FunctionCallInfo fcinfo, Beat *beat);
-static void compare_about(Beat *beat, SqlResult row);
-static void tell_health(const Beat *beat, GpuSet before);
-static void tell_fences(const Beat *beat);
-static void put_work(ReturnSetInfo *rsinfo, Beat *beat);
-static Answer answer_part(const Beat *beat, const Attempt *attempt,
-						  GpuSet gpus, bool begun);
+/* of the result, behind "save" */
+#define COLUMNS_OF_START	8
+
+static void beat(FunctionCallInfo fcinfo, NodeBeat *beat);
+static void compare_about(NodeBeat *beat, SqlResult row);
+static void tell_health(const NodeBeat *beat, GpuSet before);
+static void tell_fences(const NodeBeat *beat);
+static void put_work(ReturnSetInfo *rsinfo, NodeBeat *beat);
+static void put_column(Row *row, SqlResult rows, uint64 i, int column);
+static MeterAnswer answer_part(const NodeBeat *beat, const Attempt *attempt,
+							   GpuSet gpus, bool begun);
 static bool strike_out(Running *running, const Attempt *attempt);
-static void tell_begun(const Beat *beat, const Running *begun);
-static void put_strays(ReturnSetInfo *rsinfo, const Beat *beat);
+static void tell_begun(const NodeBeat *beat, const Running *begun);
+static void put_orphans(ReturnSetInfo *rsinfo, const NodeBeat *beat);
 
 Datum
 call_heartbeat(PG_FUNCTION_ARGS)
 {
-	Beat		heard = {.node = ArgName(fcinfo, 0, "node")};
+	NodeBeat	heard = {.node = ArgName(fcinfo, 0, "node")};
 
 	InitMaterializedSRF(fcinfo, 0);
-	take_running(fcinfo, &heard.running);
+	RunningTake(fcinfo, 2, &heard.running);
 	heard.about = AboutTake(fcinfo, 3);
 	SqlConnect();
 	beat(fcinfo, &heard);
@@ -206,103 +210,10 @@ call_heartbeat(PG_FUNCTION_ARGS)
 }
 
 /*
- * The argument "running": NULL (not told), or 'org/job/attempt' each.
- */
-static void
-take_running(FunctionCallInfo fcinfo, Running *running)
-{
-	ArrayType  *array;
-	Datum	   *elems;
-	bool	   *nulls;
-	int			n;
-
-	memset(running, 0, sizeof(Running));
-	if (PG_ARGISNULL(2))
-		return;
-	array = PG_GETARG_ARRAYTYPE_P(2);
-	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elems, &nulls,
-					  &n);
-	*running = room_for(n);
-	for (int i = 0; i < n; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (nulls[i])
-			refuse_running("NULL");
-		parse_running(TextDatumGetCString(elems[i]), running);
-	}
-}
-
-static Running
-room_for(uint64 n)
-{
-	return (Running)
-	{
-		0, palloc(sizeof(char *) * (n + 1)), palloc(sizeof(int64) * (n + 1)),
-			palloc(sizeof(int32) * (n + 1))
-	};
-}
-
-/*
- * 'org/job/attempt', where org itself may have slashes.
- */
-static void
-parse_running(char *text, Running *running)
-{
-	char	   *copy = pstrdup(text);
-	char	   *attempt = strrchr(copy, '/');
-	char	   *job;
-
-	if (attempt == NULL)
-		refuse_running(text);
-	*attempt++ = '\0';
-	job = strrchr(copy, '/');
-	if (job == NULL || job == copy)
-		refuse_running(text);
-	*job++ = '\0';
-	running->attempts[running->n] = (int32) parse_number(attempt, PG_INT32_MAX,
-														 text);
-	running->jobs[running->n] = parse_number(job, PG_INT64_MAX, text);
-	running->orgs[running->n++] = copy;
-}
-
-/*
- * A number of a job or an attempt, as heartbeat writes it: digits alone, the
- * first not 0.
- */
-static int64
-parse_number(const char *digits, int64 most, const char *text)
-{
-	int64		number = 0;
-
-	if (*digits < '1' || *digits > '9')
-		refuse_running(text);
-	for (; *digits != '\0'; digits++)
-	{
-		if (*digits < '0' || *digits > '9' ||
-			number > (most - (*digits - '0')) / 10)
-			refuse_running(text);
-		number = number * 10 + (*digits - '0');
-	}
-	return number;
-}
-
-static void
-refuse_running(const char *text)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("malformed element \"%s\" of \"running\"",
-					ClipForMessage(text)),
-			 errdetail("Each names an attempt."),
-			 errhint("Write 'org/job/attempt', as heartbeat() returned "
-					 "them.")));
-}
-
-/*
  * Note that the node lives, and what of it does.
  */
 static void
-beat(FunctionCallInfo fcinfo, Beat *beat)
+beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 {
 	GpuSet		healthy = PG_ARGISNULL(1) ? 0 : PG_GETARG_GPUSET(1);
 	SqlArgs		args = {0};
@@ -310,6 +221,7 @@ beat(FunctionCallInfo fcinfo, Beat *beat)
 	int32		gpus;
 	bool		isnull;
 	GpuSet		before;
+	bool		may = AsyncCommitMay(fcinfo);
 
 	SqlArgText(&args, beat->node);
 	if (PG_ARGISNULL(1))
@@ -320,7 +232,7 @@ beat(FunctionCallInfo fcinfo, Beat *beat)
 	SqlArgJson(&args, beat->about.json);
 	row = SqlRun(&node_beat, &args);
 	if (row.n == 0)
-		RefuseUnknownNode(beat->node);
+		NotFoundNode(beat->node);
 	gpus = SqlInt4(row, 0, 2);
 	if (gpus < 64 && (healthy >> gpus) != 0)
 		ereport(ERROR,
@@ -333,6 +245,8 @@ beat(FunctionCallInfo fcinfo, Beat *beat)
 	beat->healthy = DatumGetGpuSet(SqlDatum(row, 0, 3, &isnull));
 	before = DatumGetGpuSet(SqlDatum(row, 0, 4, &isnull));
 	beat->now = SqlTime(row, 0, 5);
+	/* nothing but that it was heard of */
+	AsyncCommitAllow(may && before == beat->healthy && SqlBool(row, 0, 8));
 	compare_about(beat, row);
 	if (before != beat->healthy)
 		tell_health(beat, before);
@@ -342,7 +256,7 @@ beat(FunctionCallInfo fcinfo, Beat *beat)
  * What was told about the node, after what was told before.
  */
 static void
-compare_about(Beat *beat, SqlResult row)
+compare_about(NodeBeat *beat, SqlResult row)
 {
 	bool		isnull;
 	Datum		json = SqlDatum(row, 0, 6, &isnull);
@@ -364,10 +278,10 @@ compare_about(Beat *beat, SqlResult row)
 }
 
 /*
- * Devices went out of service, or came back: the trail and the log know.
+ * Devices went out of service, or came back: the audit log and the log know.
  */
 static void
-tell_health(const Beat *beat, GpuSet before)
+tell_health(const NodeBeat *beat, GpuSet before)
 {
 	StringInfo	line;
 	AuditRow	audit = {.operation = "heartbeat", .at = beat->now,
@@ -394,7 +308,7 @@ tell_health(const Beat *beat, GpuSet before)
  * What the agent says it runs is news for the fences of what is over.
  */
 static void
-tell_fences(const Beat *beat)
+tell_fences(const NodeBeat *beat)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -419,7 +333,7 @@ tell_fences(const Beat *beat)
  * What the node should be doing, and what it does that it should not.
  */
 static void
-put_work(ReturnSetInfo *rsinfo, Beat *beat)
+put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 {
 	bool		tells = beat->running.orgs != NULL;
 	SqlArgs		args = {0};
@@ -430,7 +344,7 @@ put_work(ReturnSetInfo *rsinfo, Beat *beat)
 	SqlArgText(&args, beat->node);
 	SqlArgText(&args, beat->address);
 	rows = SqlRun(&node_work, &args);
-	begun = room_for(rows.n);
+	begun = RunningRoom(rows.n);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		Attempt		attempt;
@@ -438,7 +352,7 @@ put_work(ReturnSetInfo *rsinfo, Beat *beat)
 		Datum		gpus = SqlDatum(rows, i, GPUS_COLUMN, &isnull);
 		bool		unseen = tells && SqlBool(rows, i, UNSEEN_COLUMN);
 		bool		named;
-		Answer		answer;
+		MeterAnswer answer;
 		bool		leaves;
 		Row			row = {0};
 
@@ -461,32 +375,51 @@ put_work(ReturnSetInfo *rsinfo, Beat *beat)
 		RowAdd(&row, Int32GetDatum(attempt.attempt));
 		RowText(&row, answer.action);
 		RowAdd(&row, gpus);
-		RowAdd(&row, SqlDatum(rows, i, SHARE_COLUMN, &isnull));
+		put_column(&row, rows, i, SHARE_COLUMN);
 		RowTime(&row, leaves ? answer.deadline : DT_NOEND);
 		RowDuration(&row, leaves ? answer.time_left : -1);
-		RowAdd(&row, SqlDatum(rows, i, SPEC_COLUMN, &isnull));
+		put_column(&row, rows, i, SPEC_COLUMN);
 		RowText(&row, answer.reason);
 		RowAdd(&row, BoolGetDatum(answer.save));
-		RowText(&row, SqlText(rows, i, TRACE_COLUMN));
-		RowAdd(&row, SqlDatum(rows, i, NODES_COLUMN, &isnull));
-		RowAdd(&row, SqlDatum(rows, i, ADDRESSES_COLUMN, &isnull));
+		put_column(&row, rows, i, TRACE_COLUMN);
+		put_column(&row, rows, i, NODES_COLUMN);
+		put_column(&row, rows, i, ADDRESSES_COLUMN);
 		RowText(&row, CheckpointPath(SqlText(rows, i, SAVE_TO_COLUMN),
 									 &attempt));
+		RowNull(&row);
+		RowTime(&row, attempt.started_at);
+		put_column(&row, rows, i, CPU_COLUMN);
+		put_column(&row, rows, i, MEMORY_COLUMN);
 		RowPut(rsinfo, &row);
 	}
-	put_strays(rsinfo, beat);
+	put_orphans(rsinfo, beat);
+	LogWishesPut(rsinfo, beat->node, beat->now);
 	tell_begun(beat, &begun);
+}
+
+static void
+put_column(Row *row, SqlResult rows, uint64 i, int column)
+{
+	bool		isnull;
+	Datum		value = SqlDatum(rows, i, column, &isnull);
+
+	if (isnull)
+		RowNull(row);
+	else
+		RowAdd(row, value);
 }
 
 /*
  * What an attempt is to do on this node; one that lost a device, to end.
  */
-static Answer
-answer_part(const Beat *beat, const Attempt *attempt, GpuSet gpus, bool begun)
+static MeterAnswer
+answer_part(const NodeBeat *beat, const Attempt *attempt, GpuSet gpus,
+			bool begun)
 {
-	static const Answer broken = {"stop", "device_failed", 0, 0, DT_NOEND, 0,
+	static const MeterAnswer broken = {"stop", "device_failed", 0, 0,
+		DT_NOEND, 0,
 		false};
-	Answer		answer;
+	MeterAnswer answer;
 
 	if ((gpus & ~beat->healthy) != 0)
 	{
@@ -536,7 +469,7 @@ strike_out(Running *running, const Attempt *attempt)
  * Parts of gangs that were named for the first time.
  */
 static void
-tell_begun(const Beat *beat, const Running *begun)
+tell_begun(const NodeBeat *beat, const Running *begun)
 {
 	SqlArgs		args = {0};
 
@@ -554,7 +487,7 @@ tell_begun(const Beat *beat, const Running *begun)
  * Whatever runs and is not the node's any more is to stop.
  */
 static void
-put_strays(ReturnSetInfo *rsinfo, const Beat *beat)
+put_orphans(ReturnSetInfo *rsinfo, const NodeBeat *beat)
 {
 	const Running *running = &beat->running;
 
@@ -565,8 +498,8 @@ put_strays(ReturnSetInfo *rsinfo, const Beat *beat)
 		CHECK_FOR_INTERRUPTS();
 		if (running->orgs[r] == NULL)
 			continue;
-		StrayFence(beat->pool, beat->node, running->orgs[r],
-				   running->jobs[r], running->attempts[r], beat->now);
+		OrphanFence(beat->pool, beat->node, running->orgs[r],
+					running->jobs[r], running->attempts[r], beat->now);
 		RowText(&row, running->orgs[r]);
 		RowAdd(&row, Int64GetDatum(running->jobs[r]));
 		RowAdd(&row, Int32GetDatum(running->attempts[r]));
@@ -578,10 +511,8 @@ put_strays(ReturnSetInfo *rsinfo, const Beat *beat)
 		RowNull(&row);
 		RowText(&row, "over");
 		RowAdd(&row, BoolGetDatum(false));
-		RowNull(&row);
-		RowNull(&row);
-		RowNull(&row);
-		RowNull(&row);
+		for (int c = 0; c < COLUMNS_OF_START; c++)
+			RowNull(&row);
 		RowPut(rsinfo, &row);
 	}
 }

@@ -7,13 +7,13 @@
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/compat.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/tenant.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/tenant.h"
 #include "job/job.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -222,7 +222,7 @@ gpucredit_require_job(PG_FUNCTION_ARGS)
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, id);
 	if (SqlRead(&job_exists, &args).n == 0)
-		RefuseUnknownJob(id);
+		NotFoundJob(id);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
@@ -250,7 +250,7 @@ AttemptRefuseUnknown(int64 job, int32 attempt)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_NO_ATTEMPT),
-			 errmsg("no such attempt: %d of job %lld", attempt,
+			 errmsg("attempt %d of job %lld does not exist", attempt,
 					(long long) job),
 			 errdetail("The job has not been started so often."),
 			 errhint("Pass the number gpucredit.heartbeat() or "

@@ -11,7 +11,7 @@
 #define GPUCREDIT_JOB_H
 
 #include "audit/audit.h"
-#include "common/sql.h"
+#include "util/sql.h"
 #include "inventory/inventory.h"
 #include "ledger/ledger.h"
 #include "types/gpureq.h"
@@ -70,7 +70,9 @@ extern const char *OffersMake(const GpuReq *request, const char *pool,
 							  const NodeSet *set, TimestampTz at,
 							  Offers *offers);
 extern void OffersRenew(Job *job, const NodeSet *set, TimestampTz at);
-extern DecideAsk OffersAsk(const Job *job, const NodeSet *set);
+extern void OffersRenewAt(Job *job, const NodeSet *set, const Price *prices,
+						  int n);
+extern DecideRequestClass OffersRequest(const Job *job, const NodeSet *set);
 extern Credits OffersHold(const Job *job);
 extern bool OffersHoldAnew(const Job *job, Credits *amount);
 
@@ -95,9 +97,9 @@ extern bool JsonWhole(const JsonbValue *value, int64 *number);
 extern void JobTraces(AuditRow *rows, int n);
 
 /* requeue.c */
-extern LedgerStatus JobFund(Job *job, const char *operation,
-							const LockedBuckets *locked, bool wait,
-							TimestampTz *at);
+extern LedgerStatus JobOpenHold(Job *job, const char *operation,
+								const LockedBuckets *locked, bool wait,
+								TimestampTz *at);
 extern void JobSetOffers(const Job *job);
 
 #endif							/* GPUCREDIT_JOB_H */

@@ -25,9 +25,9 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/settings.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
 #include "job/collect.h"
 #include "job/late_finish.h"
 #include "shmem/wake.h"
@@ -38,21 +38,23 @@ SQL_STATEMENT(ended_read, SPI_OK_SELECT, "text, bigint, int",
 SQL_STATEMENT(attempt_mend, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, text, gpucredit.credits,"
 			  " gpucredit.credits, gpucredit.credits, text, timestamptz, int,"
-			  " text, text",
+			  " text, text, timestamptz, interval, gpucredit.credits",
 			  "UPDATE gpucredit.attempt a SET elapsed = $4, outcome = $5,"
 			  " billed = $6, held = $7, uncollected = $8, job_state = $9,"
 			  " retry_at = $10, exit_code = COALESCE($11, a.exit_code),"
 			  " message = COALESCE($12, a.message),"
-			  " log_uri = COALESCE($13, a.log_uri), ended_by = 'agent'"
+			  " log_uri = COALESCE($13, a.log_uri), ended_by = 'agent',"
+			  " late_at = $14, late_elapsed = $15, late_uncollected = $16"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 
 static bool ended_by_agent(const Attempt *attempt, bool *by_app);
 static void move_money(Job *job, Attempt *attempt, bool finishes,
 					   Settlement *stored, Returned *unused);
-static void write_attempt(const Attempt *attempt, const Settlement *told,
-						  const Settlement *stored);
+static void write_attempt(const Attempt *attempt, const Settlement *reported,
+						  const Settlement *stored, int64 ran_on,
+						  Credits uncollected);
 static void audit_late(const Job *job, const Attempt *attempt,
-					   const Settlement *told, const Settlement *stored,
+					   const Settlement *reported, const Settlement *stored,
 					   bool finishes, Credits before,
 					   const Returned *unused);
 
@@ -61,7 +63,7 @@ static void audit_late(const Job *job, const Attempt *attempt,
  * changes nothing.  Else *stored is the settlement as it now is.
  */
 bool
-LateFinish(Job *job, Attempt *attempt, const Settlement *told,
+LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 		   Settlement *stored)
 {
 	bool		by_app;
@@ -73,12 +75,12 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *told,
 
 	if (ended_by_agent(attempt, &by_app))
 		return false;
-	finishes = told->outcome == COMPLETED && !job->cancelled &&
+	finishes = reported->outcome == COMPLETED && !job->cancelled &&
 		job->attempt == attempt->attempt &&
 		(strcmp(job->state, "queued") == 0 ||
 		 strcmp(job->state, "unfunded") == 0);
 	attempt->elapsed = Max(before.elapsed,
-						   Min(told->elapsed,
+						   Min(reported->elapsed,
 							   ClockNow() - attempt->started_at +
 							   SettingClockSkew()));
 	if (!finishes && (!by_app || attempt->elapsed == before.elapsed))
@@ -97,7 +99,8 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *told,
 		stored->job_state = "completed";
 		stored->retry_at = DT_NOBEGIN;
 	}
-	write_attempt(attempt, told, stored);
+	write_attempt(attempt, reported, stored, attempt->elapsed - before.elapsed,
+				  stored->uncollected - uncollected);
 	AttemptLogUsage(attempt, stored->billed, stored->at);
 	if (finishes)
 	{
@@ -106,7 +109,7 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *told,
 		JobDropClaim(job);
 		WakePool(job->pool);
 	}
-	audit_late(job, attempt, told, stored, finishes, billed, &unused);
+	audit_late(job, attempt, reported, stored, finishes, billed, &unused);
 	CollectTell(job, attempt, stored, stored->uncollected - uncollected);
 	return true;
 }
@@ -176,11 +179,11 @@ move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
 }
 
 /*
- * Store the settlement as it now is.
+ * Store the settlement as it now is, and what this call has added to it.
  */
 static void
-write_attempt(const Attempt *attempt, const Settlement *told,
-			  const Settlement *stored)
+write_attempt(const Attempt *attempt, const Settlement *reported,
+			  const Settlement *stored, int64 ran_on, Credits uncollected)
 {
 	SqlArgs		args = {0};
 
@@ -197,20 +200,23 @@ write_attempt(const Attempt *attempt, const Settlement *told,
 		SqlArgNull(&args);
 	else
 		SqlArgTime(&args, stored->retry_at);
-	if (told->has_exit_code)
-		SqlArgInt4(&args, told->exit_code);
+	if (reported->has_exit_code)
+		SqlArgInt4(&args, reported->exit_code);
 	else
 		SqlArgNull(&args);
-	SqlArgText(&args, told->message);
-	SqlArgText(&args, told->log_uri);
+	SqlArgText(&args, reported->message);
+	SqlArgText(&args, reported->log_uri);
+	SqlArgTime(&args, stored->at);
+	SqlArgDuration(&args, ran_on);
+	SqlArgCredits(&args, uncollected);
 	Ensure(SqlRun(&attempt_mend, &args).n == 1, "An attempt is missing.");
 }
 
 /*
- * Tell the trail what it comes to by now, and came to before.
+ * Tell the audit log what it comes to by now, and came to before.
  */
 static void
-audit_late(const Job *job, const Attempt *attempt, const Settlement *told,
+audit_late(const Job *job, const Attempt *attempt, const Settlement *reported,
 		   const Settlement *stored, bool finishes, Credits before,
 		   const Returned *unused)
 {
@@ -220,8 +226,8 @@ audit_late(const Job *job, const Attempt *attempt, const Settlement *told,
 		.job = attempt->job, .attempt = attempt->attempt,
 		.hold = attempt->hold, .at = stored->at, .trace = job->trace};
 
-	if (told->elapsed > attempt->elapsed)
-		AuditInt8(&audit, "claimed_us", told->elapsed);
+	if (reported->elapsed > attempt->elapsed)
+		AuditInt8(&audit, "claimed_us", reported->elapsed);
 	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
 	AuditCredits(&audit, "billed", stored->billed);
 	AuditCredits(&audit, "billed_before", before);

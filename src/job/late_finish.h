@@ -10,7 +10,7 @@
 
 #include "job/settlement.h"
 
-extern bool LateFinish(Job *job, Attempt *attempt, const Settlement *told,
+extern bool LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 					   Settlement *stored);
 
 #endif							/* GPUCREDIT_LATE_FINISH_H */

@@ -12,15 +12,15 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "inventory/inventory.h"
 #include "job/settlement.h"
 
-ENTRY_POINT(set_lost_work);
+API_FUNCTION(set_lost_work);
 
 /* after which a job may go back to the queue */
 static const char *const outcomes[] = {

@@ -15,18 +15,20 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/clock.h"
-#include "common/definer.h"
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/unknown.h"
-#include "entry/entry.h"
-#include "job/extend.h"
+#include "util/async_commit.h"
+#include "util/clock.h"
+#include "util/definer.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/not_found.h"
+#include "api/api.h"
+#include "job/hold_extension.h"
 #include "job/job.h"
+#include "job/job_alert.h"
 #include "job/meter.h"
 #include "types/duration.h"
 
-ENTRY_POINT(meter);
+API_FUNCTION(meter);
 
 /* One heartbeat, as told. */
 typedef struct Heartbeat
@@ -59,19 +61,20 @@ SQL_STATEMENT(attempt_meter, SPI_OK_UPDATE_RETURNING,
  */
 #define BEAT_TYPES \
 	"text, bigint, int, interval, timestamptz, timestamptz, interval"
-#define BEAT(told) \
-	"UPDATE gpucredit.attempt a SET elapsed = $4, heard_at = $5," told \
+#define BEAT(reported) \
+	"UPDATE gpucredit.attempt a SET elapsed = $4, heard_at = $5," reported \
 	" logged = CASE WHEN a.logged <= $7 THEN $4 ELSE a.logged END" \
 	" WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3" \
 	" AND a.ended_at IS NULL AND a.running_at IS NOT NULL" \
 	" AND a.elapsed < $4 AND a.started_at <= $6" \
 	" RETURNING a, " ATTEMPT_DIRECTED("$1", "$2", "$3")
 SQL_STATEMENT(attempt_beat, SPI_OK_UPDATE_RETURNING, BEAT_TYPES, BEAT(""));
-SQL_STATEMENT(attempt_beat_told, SPI_OK_UPDATE_RETURNING,
+SQL_STATEMENT(attempt_beat_reported, SPI_OK_UPDATE_RETURNING,
 			  BEAT_TYPES ", bigint, real",
 			  BEAT(" progress_at = " METER_PROGRESS("$8") ","
 				   " progress = COALESCE($8, a.progress),"
-				   " utilization = COALESCE($9, a.utilization),"));
+				   " utilization = COALESCE($9, a.utilization),"
+				   " idle_since = " METER_IDLE("$9") ","));
 SQL_STATEMENT(attempt_note, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz",
 			  "UPDATE gpucredit.attempt a SET logged = $4, skewed_at = $5"
@@ -95,20 +98,25 @@ call_meter(PG_FUNCTION_ARGS)
 {
 	Heartbeat	heartbeat;
 	Attempt		attempt = {0};
-	Answer		answer;
+	MeterAnswer answer;
 	Row			out = {0};
 	Definer		definer;
 	Datum		result;
+	bool		may;
 
 	take_heartbeat(fcinfo, &heartbeat);
 	definer = DefinerEnter(fcinfo);
 	SqlConnect();
 	heartbeat.now = ClockNow();
+	may = AsyncCommitMay(fcinfo);
 	if (beat_ordinary(&heartbeat, &attempt))
 	{
+		AsyncCommitAllow(may);
 		answer = MeterGoOn(&attempt, heartbeat.now, true);
+		may = AsyncCommitMay(fcinfo);
 		if (attempt.logged == attempt.elapsed)
 			AttemptLogUsage(&attempt, AttemptBill(&attempt), heartbeat.now);
+		AsyncCommitAllow(may);
 	}
 	else if (beat_any(&heartbeat, &attempt))
 		answer = MeterAccepted(&attempt, heartbeat.elapsed, heartbeat.now,
@@ -150,7 +158,8 @@ take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat)
 	heartbeat->progress = fcinfo->args[4];
 	heartbeat->utilization = fcinfo->args[5];
 	if (!PG_ARGISNULL(5))
-		MeterCheckUtilization(PG_GETARG_FLOAT4(5));
+		heartbeat->utilization.value =
+			Float4GetDatum(MeterUtilization(PG_GETARG_FLOAT8(5)));
 }
 
 /*
@@ -190,15 +199,15 @@ beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 {
 	SqlArgs		args = heartbeat_args(heartbeat);
 	Beaten		beaten = {attempt, 0};
-	bool		told = !heartbeat->progress.isnull ||
+	bool		reported = !heartbeat->progress.isnull ||
 		!heartbeat->utilization.isnull;
 
 	SqlArgTime(&args, ClockAdd(heartbeat->now, SettingClockSkew() -
 							   heartbeat->elapsed));
 	SqlArgDuration(&args, heartbeat->elapsed - SettingUsageInterval());
-	if (told)
+	if (reported)
 		arg_told(&args, heartbeat);
-	SqlEach(told ? &attempt_beat_told : &attempt_beat, &args, false,
+	SqlEach(reported ? &attempt_beat_reported : &attempt_beat, &args, false,
 			take_beaten, &beaten);
 	return beaten.n == 1;
 }
@@ -242,18 +251,19 @@ refuse_unknown(const Heartbeat *heartbeat)
 	SqlArgText(&args, heartbeat->org);
 	SqlArgInt8(&args, heartbeat->job);
 	if (SqlRun(&job_exists, &args).n == 0)
-		RefuseUnknownJob(heartbeat->job);
+		NotFoundJob(heartbeat->job);
 	AttemptRefuseUnknown(heartbeat->job, heartbeat->attempt);
 }
 
 /*
- * What share of its devices an attempt uses: no more than all, and a number.
+ * What share of its devices an attempt uses, as it is stored: no more than
+ * all, and a number.
  */
-void
-MeterCheckUtilization(float4 utilization)
+float4
+MeterUtilization(float8 utilization)
 {
 	if (utilization >= 0 && utilization <= 1)
-		return;
+		return (float4) utilization;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("\"utilization\" is out of range"),
@@ -264,14 +274,14 @@ MeterCheckUtilization(float4 utilization)
 /*
  * Answer a heartbeat that was accepted: log it, extend the hold if need be.
  */
-Answer
+MeterAnswer
 MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
 {
 	bool		cut = claimed > attempt->elapsed &&
 		attempt->skewed_at == DT_NOBEGIN;
 	bool		log = attempt->elapsed > attempt->logged &&
 		attempt->elapsed - attempt->logged >= SettingUsageInterval();
-	Answer		answer;
+	MeterAnswer answer;
 
 	if (cut)
 	{
@@ -292,11 +302,12 @@ MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
  * Extend a running attempt's hold if need be, and say how it goes on.  Its
  * bill is within the hold as it then is.
  */
-Answer
+MeterAnswer
 MeterGoOn(Attempt *attempt, TimestampTz now, bool wait)
 {
 	if (ExtendIsDue(attempt))
 		ExtendHold(attempt, wait);
+	AlertIdle(attempt, now);
 	return AnswerLive(attempt, now);
 }
 
@@ -326,16 +337,16 @@ note(const Attempt *attempt)
  */
 bool
 MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait,
-			  Answer *answer)
+			  MeterAnswer *answer)
 {
-	if (attempt->ended_at != DT_NOBEGIN || !attempt->starved ||
+	if (attempt->ended_at != DT_NOBEGIN || !attempt->extension_denied ||
 		elapsed < attempt->elapsed || !ExtendIsDue(attempt))
 		return false;
 	if (!(wait ? AttemptLock : AttemptLockLive) (attempt->org, attempt->job,
 												 attempt->attempt, attempt) ||
 		attempt->ended_at != DT_NOBEGIN)
 		return false;
-	if (attempt->starved)
+	if (attempt->extension_denied)
 		*answer = MeterGoOn(attempt, now, wait);
 	else
 		*answer = AnswerLive(attempt, now);
@@ -346,15 +357,16 @@ MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait,
  * Answer one that changed nothing: late, repeated, out of order, or of an
  * attempt that is over.
  */
-Answer
+MeterAnswer
 MeterUnchanged(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait)
 {
-	Answer		answer = {"stop", attempt->outcome, attempt->billed, 0, now,
+	MeterAnswer answer = {"stop", attempt->outcome, attempt->billed, 0,
+		now,
 		0, false};
 
 	if (attempt->ended_at != DT_NOBEGIN)
 	{
-		AttemptLate(attempt, "meter", NULL, elapsed, wait);
+		AttemptLateReport(attempt, "meter", NULL, elapsed, wait);
 		return answer;
 	}
 	return AnswerLive(attempt, now);

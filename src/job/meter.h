@@ -8,10 +8,10 @@
 #ifndef GPUCREDIT_METER_H
 #define GPUCREDIT_METER_H
 
-#include "common/args.h"
+#include "util/args.h"
 #include "job/attempt.h"
 
-typedef struct Answer
+typedef struct MeterAnswer
 {
 	const char *action;
 	const char *reason;			/* NULL: none */
@@ -20,7 +20,7 @@ typedef struct Answer
 	TimestampTz deadline;		/* DT_NOEND: none */
 	int64		time_left;		/* -1: without end */
 	bool		save;			/* it is time for a checkpoint */
-} Answer;
+} MeterAnswer;
 
 /*
  * What a heartbeat changes.  Parameters 4 to 6 are elapsed, now and clock
@@ -32,23 +32,30 @@ typedef struct Answer
 #define METER_PROGRESS(p) \
 	"CASE WHEN " p " IS NULL OR " p " <= a.progress" \
 	" THEN a.progress_at ELSE $5 END"
+/* since when utilization is near 0, or was last told to the job's owner */
+#define METER_IDLE(u) \
+	"CASE WHEN " u " >= 0.01::pg_catalog.float4 THEN NULL" \
+	" WHEN " u " IS NULL THEN a.idle_since" \
+	" ELSE COALESCE(a.idle_since, $5) END"
 #define METER_SET(e, p, u) \
 	" elapsed = GREATEST(a.elapsed, " METER_ELAPSED(e) ")," \
 	" running_at = COALESCE(a.running_at, $5), heard_at = $5," \
 	" progress_at = " METER_PROGRESS(p) ", progress = COALESCE(" p ", a.progress)," \
-	" utilization = COALESCE(" u ", a.utilization)"
+	" utilization = COALESCE(" u ", a.utilization)," \
+	" idle_since = " METER_IDLE(u)
 #define METER_MATCH(e) \
 	" a.ended_at IS NULL AND (a.elapsed < " METER_ELAPSED(e) \
 	"  OR a.running_at IS NULL)"
 
-extern Answer AnswerLive(const Attempt *attempt, TimestampTz now);
-extern void MeterCheckUtilization(float4 utilization);
-extern Answer MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now,
-							bool wait);
-extern Answer MeterGoOn(Attempt *attempt, TimestampTz now, bool wait);
+extern MeterAnswer AnswerLive(const Attempt *attempt, TimestampTz now);
+extern float4 MeterUtilization(float8 utilization);
+extern MeterAnswer MeterAccepted(Attempt *attempt, int64 claimed,
+								 TimestampTz now,
+								 bool wait);
+extern MeterAnswer MeterGoOn(Attempt *attempt, TimestampTz now, bool wait);
 extern bool MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now,
-						  bool wait, Answer *answer);
-extern Answer MeterUnchanged(Attempt *attempt, int64 elapsed,
-							 TimestampTz now, bool wait);
+						  bool wait, MeterAnswer *answer);
+extern MeterAnswer MeterUnchanged(Attempt *attempt, int64 elapsed,
+								  TimestampTz now, bool wait);
 
 #endif							/* GPUCREDIT_METER_H */

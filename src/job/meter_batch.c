@@ -3,7 +3,7 @@
  * meter_batch.c
  *		Many heartbeats in one call.
  *
- * The inputs are deduplicated and sorted (beats.c), and applied by statements
+ * The inputs are deduplicated and sorted (heartbeats.c), and applied by statements
  * that skip rows another transaction has locked: those are answered from what
  * is known, and their next heartbeat, being cumulative, brings what this one
  * did not.  One that names nothing real is told to stop, and the others
@@ -24,20 +24,21 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/clock.h"
-#include "common/settings.h"
-#include "entry/entry.h"
-#include "job/beats.h"
+#include "util/async_commit.h"
+#include "util/clock.h"
+#include "util/settings.h"
+#include "api/api.h"
+#include "job/heartbeats.h"
 #include "miscadmin.h"
 #include "types/duration.h"
 #include "utils/memutils.h"
 
-ENTRY_POINT(meter_batch);
+API_FUNCTION(meter_batch);
 
 /* What a statement is about, and where its rows go. */
 typedef struct Pass
 {
-	Beat	  **beats;
+	AttemptBeat **beats;
 	int			n;
 	Attempt    *attempts;		/* of an ordinary beat: room for each */
 } Pass;
@@ -68,11 +69,12 @@ typedef struct Pass
 	" WHERE a.ctid = l.tid RETURNING" ATTEMPT_COLUMNS ", l.place"
 SQL_STATEMENT(attempts_beat, SPI_OK_UPDATE_RETURNING, BEAT_TYPES,
 			  BEAT("", "", ""));
-SQL_STATEMENT(attempts_beat_told, SPI_OK_UPDATE_RETURNING,
+SQL_STATEMENT(attempts_beat_reported, SPI_OK_UPDATE_RETURNING,
 			  BEAT_TYPES ", bigint[], real[]",
 			  BEAT(" progress_at = " METER_PROGRESS("l.progress") ","
 				   " progress = COALESCE(l.progress, a.progress),"
-				   " utilization = COALESCE(l.utilization, a.utilization),",
+				   " utilization = COALESCE(l.utilization, a.utilization),"
+				   " idle_since = " METER_IDLE("l.utilization") ",",
 				   ", pg_catalog.unnest($9) AS progress,"
 				   " pg_catalog.unnest($10) AS utilization",
 				   ", u.progress, u.utilization"));
@@ -98,11 +100,12 @@ static void beat_ordinary(const Beats *beats, TimestampTz now);
 static bool take_beaten(void *context, const Datum *values,
 						const bool *nulls);
 static void beat_any(const Beats *beats, TimestampTz now);
-static void answer_taken(const Beats *beats, TimestampTz now);
+static int	answer_taken(const Beats *beats, TimestampTz now,
+						 const Attempt **logged);
 static void answer_rest(const Beats *beats, TimestampTz now);
-static bool admitted(const Beat *beat);
-static bool outstanding(const Beat *beat);
-static bool unanswered(const Beat *beat);
+static bool admitted(const AttemptBeat *beat);
+static bool outstanding(const AttemptBeat *beat);
+static bool unanswered(const AttemptBeat *beat);
 static Pass pick(const Beats *beats, BeatTest test);
 static void put_answers(ReturnSetInfo *rsinfo, const Beats *beats);
 
@@ -111,15 +114,27 @@ call_meter_batch(PG_FUNCTION_ARGS)
 {
 	Beats		beats;
 	TimestampTz now;
+	const Attempt **logged;
+	int			n_logged;
+	bool		may;
 
 	InitMaterializedSRF(fcinfo, 0);
 	beats = BeatsTake(fcinfo);
 
 	SqlConnect();
 	now = ClockNow();
+	may = AsyncCommitMay(fcinfo);
 	beat_ordinary(&beats, now);
+	AsyncCommitAllow(may);
 	beat_any(&beats, now);
-	answer_taken(&beats, now);
+	logged = MemoryContextAllocHuge(CurrentMemoryContext,
+									sizeof(Attempt *) * (beats.n_counting +
+														 1));
+	n_logged = answer_taken(&beats, now, logged);
+	may = AsyncCommitMay(fcinfo);
+	if (n_logged > 0)
+		AttemptsLogUsage(logged, n_logged, now);
+	AsyncCommitAllow(may);
 	answer_rest(&beats, now);
 	put_answers((ReturnSetInfo *) fcinfo->resultinfo, &beats);
 	SqlFinish();
@@ -127,19 +142,19 @@ call_meter_batch(PG_FUNCTION_ARGS)
 }
 
 static bool
-admitted(const Beat *beat)
+admitted(const AttemptBeat *beat)
 {
 	return !beat->limited;
 }
 
 static bool
-outstanding(const Beat *beat)
+outstanding(const AttemptBeat *beat)
 {
 	return !beat->limited && beat->taken == NULL;
 }
 
 static bool
-unanswered(const Beat *beat)
+unanswered(const AttemptBeat *beat)
 {
 	return !beat->answered;
 }
@@ -149,7 +164,7 @@ pick(const Beats *beats, BeatTest test)
 {
 	Pass		pass = {
 		.beats = MemoryContextAllocHuge(CurrentMemoryContext,
-										sizeof(Beat *) *
+										sizeof(AttemptBeat *) *
 										(beats->n_counting + 1))
 	};
 
@@ -191,9 +206,10 @@ beat_ordinary(const Beats *beats, TimestampTz now)
 	SqlArgArray(&args, started_by, NULL, pass.n, TIMESTAMPTZOID);
 	SqlArgArray(&args, log_from, NULL, pass.n, INTERVALOID);
 	SqlArgArray(&args, place, NULL, pass.n, INT4OID);
-	if (beats->told)
-		BeatsArgTold(&args, pass.beats, pass.n);
-	SqlEach(beats->told ? &attempts_beat_told : &attempts_beat, &args, false,
+	if (beats->reported)
+		HeartbeatsArgReported(&args, pass.beats, pass.n);
+	SqlEach(beats->reported ? &attempts_beat_reported : &attempts_beat, &args,
+			false,
 			take_beaten, &pass);
 }
 
@@ -205,7 +221,7 @@ take_beaten(void *context, const Datum *values, const bool *nulls)
 {
 	Pass	   *pass = context;
 	int			place = DatumGetInt32(values[ATTEMPT_WIDTH]);
-	Beat	   *beat = pass->beats[place];
+	AttemptBeat *beat = pass->beats[place];
 	Attempt    *attempt = &pass->attempts[place];
 
 	AttemptTake(values, attempt);
@@ -230,7 +246,7 @@ beat_any(const Beats *beats, TimestampTz now)
 	BeatsArgElapsed(&args, pass.beats, pass.n);
 	SqlArgTime(&args, now);
 	SqlArgDuration(&args, SettingClockSkew());
-	BeatsArgTold(&args, pass.beats, pass.n);
+	HeartbeatsArgReported(&args, pass.beats, pass.n);
 	rows = SqlRun(&attempts_meter, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -244,19 +260,17 @@ beat_any(const Beats *beats, TimestampTz now)
 }
 
 /*
- * Answer those that were accepted, by key.
+ * Answer those that were accepted, by key.  Of the ordinary ones those whose
+ * use is to be logged are the result.
  */
-static void
-answer_taken(const Beats *beats, TimestampTz now)
+static int
+answer_taken(const Beats *beats, TimestampTz now, const Attempt **logged)
 {
-	const Attempt **logged =
-	MemoryContextAllocHuge(CurrentMemoryContext,
-						   sizeof(Attempt *) * (beats->n_counting + 1));
 	int			n_logged = 0;
 
 	for (int i = 0; i < beats->n_counting; i++)
 	{
-		Beat	   *beat = beats->counting[i];
+		AttemptBeat *beat = beats->counting[i];
 
 		CHECK_FOR_INTERRUPTS();
 		if (beat->taken == NULL)
@@ -272,8 +286,7 @@ answer_taken(const Beats *beats, TimestampTz now)
 		if (beat->taken->logged == beat->elapsed)
 			logged[n_logged++] = beat->taken;
 	}
-	if (n_logged > 0)
-		AttemptsLogUsage(logged, n_logged, now);
+	return n_logged;
 }
 
 /*
@@ -293,7 +306,7 @@ answer_rest(const Beats *beats, TimestampTz now)
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		Attempt		attempt;
-		Beat	   *beat;
+		AttemptBeat *beat;
 		int64		most;
 
 		CHECK_FOR_INTERRUPTS();
@@ -321,12 +334,13 @@ answer_rest(const Beats *beats, TimestampTz now)
 static void
 put_answers(ReturnSetInfo *rsinfo, const Beats *beats)
 {
-	static const Answer unknown = {"stop", "unknown", 0, 0, DT_NOEND, -1, false};
+	static const MeterAnswer unknown = {"stop", "unknown", 0, 0, DT_NOEND, -1,
+		false};
 
 	for (int i = 0; i < beats->n; i++)
 	{
-		const Beat *beat = &beats->all[i];
-		const Answer *answer = beat->counts->answered ?
+		const AttemptBeat *beat = &beats->all[i];
+		const MeterAnswer *answer = beat->counts->answered ?
 			&beat->counts->answer : &unknown;
 		Row			row = {0};
 

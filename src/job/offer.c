@@ -12,11 +12,11 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/compat.h"
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "job/job.h"
 #include "types/clip.h"
 #include "utils/array.h"
@@ -24,8 +24,8 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_offer_types);
 
-static const char *make(const GpuReq *request, const char *pool,
-						const NodeSet *set, TimestampTz at, bool submitted,
+static const char *make(const GpuReq *request, const NodeSet *set,
+						const Price *prices, int n, bool submitted,
 						Offers *offers);
 static void add_any(const GpuReq *request,
 					const GpuReqAlternative *alternative, const NodeSet *set,
@@ -45,20 +45,35 @@ const char *
 OffersMake(const GpuReq *request, const char *pool, const NodeSet *set,
 		   TimestampTz at, Offers *offers)
 {
-	return make(request, pool, set, at, true, offers);
+	Price	   *prices;
+	int			n = PricesRead(pool, at, false, &prices);
+
+	return make(request, set, prices, n, true, offers);
 }
 
 /*
- * Make a job's offers anew, for its next hold.  Where nothing it asks for is
+ * Make a job's offers again, for its next hold.  Where nothing it asks for is
  * priced or there any more, it keeps those it has.  What it named was known
  * when it was submitted, so nobody is told of a type that is not any more.
  */
 void
 OffersRenew(Job *job, const NodeSet *set, TimestampTz at)
 {
+	Price	   *prices;
+	int			n = PricesRead(job->pool, at, false, &prices);
+
+	OffersRenewAt(job, set, prices, n);
+}
+
+/*
+ * The same at prices that are known.
+ */
+void
+OffersRenewAt(Job *job, const NodeSet *set, const Price *prices, int n)
+{
 	Offers		offers;
 
-	if (make(job->request, job->pool, set, at, false, &offers) == NULL)
+	if (make(job->request, set, prices, n, false, &offers) == NULL)
 		job->offers = offers;
 }
 
@@ -67,11 +82,9 @@ OffersRenew(Job *job, const NodeSet *set, TimestampTz at)
  * now that it is made, so a type nobody knows is a misspelling.
  */
 static const char *
-make(const GpuReq *request, const char *pool, const NodeSet *set,
-	 TimestampTz at, bool submitted, Offers *offers)
+make(const GpuReq *request, const NodeSet *set, const Price *prices, int n,
+	 bool submitted, Offers *offers)
 {
-	Price	   *prices;
-	int			n = PricesRead(pool, at, false, &prices);
 	int			most = set->types.n + request->nalternatives;
 	bool		present = false;
 
@@ -192,11 +205,11 @@ named(const GpuReq *request, const char *type)
  * What the decision core is asked.  Types the pool no longer has are left
  * out.
  */
-DecideAsk
-OffersAsk(const Job *job, const NodeSet *set)
+DecideRequestClass
+OffersRequest(const Job *job, const NodeSet *set)
 {
 	DecideOffer *offers = palloc(sizeof(DecideOffer) * (job->offers.n + 1));
-	DecideAsk	ask = {
+	DecideRequestClass ask = {
 		.min_gpus = job->request->min_gpus,
 		.max_gpus = job->request->max_gpus,
 		.share = job->request->share_milli,

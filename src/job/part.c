@@ -20,19 +20,19 @@
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/unknown.h"
-#include "entry/count.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/not_found.h"
+#include "api/count.h"
+#include "api/api.h"
 #include "job/meter.h"
 #include "job/part.h"
 #include "job/strike.h"
 #include "shmem/wake.h"
 #include "types/clip.h"
 
-ENTRY_POINT(part_ended);
+API_FUNCTION(part_ended);
 
 /* What a node tells, and where its part stands among the others. */
 typedef struct Part
@@ -41,7 +41,7 @@ typedef struct Part
 	int64		job;
 	int32		number;
 	char	   *node;
-	Settlement	told;
+	Settlement	reported;
 	int32		rank;			/* of the node, by name, from 0 */
 	int32		nodes;			/* of the attempt */
 	int32		ended;			/* that have told, this one among them */
@@ -125,10 +125,10 @@ call_part_ended(PG_FUNCTION_ARGS)
 
 	take_part(fcinfo, &part);
 	SqlConnect();
-	if (part.told.outcome == NOT_STARTED)
+	if (part.reported.outcome == NOT_STARTED)
 		StrikeLock(part.node);
 	if (!JobLock(part.org, part.job, true, &job))
-		RefuseUnknownJob(part.job);
+		NotFoundJob(part.job);
 	if (!AttemptLock(part.org, part.job, part.number, &attempt))
 		AttemptRefuseUnknown(part.job, part.number);
 	find_part(&part);
@@ -152,7 +152,7 @@ take_part(FunctionCallInfo fcinfo, Part *part)
 	part->job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
 	part->number = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN, PG_INT32_MAX);
 	part->node = ArgName(fcinfo, 3, "node");
-	SettlementTake(fcinfo, 4, 7, 5, 8, &part->told);
+	SettlementTake(fcinfo, 4, 7, 5, 8, &part->reported);
 }
 
 /*
@@ -193,7 +193,7 @@ tell_part(Part *part, Job *job, Attempt *attempt)
 	write_part(part, now);
 	if (part->nodes > 1)
 		audit_part(part, job, now);
-	if (part->told.outcome == NOT_STARTED && !attempt->directed)
+	if (part->reported.outcome == NOT_STARTED && !attempt->directed)
 		StrikeCount(attempt, part->node, now);
 	if (part->ended < part->nodes)
 	{
@@ -206,9 +206,9 @@ tell_part(Part *part, Job *job, Attempt *attempt)
 		(void) SqlRun(&rest_tell, &args);
 		return;
 	}
-	(void) PartsTell(attempt, true, &part->told);
-	part->told.by_agent = all_gone(part);
-	AttemptSettle(job, attempt, &part->told);
+	(void) PartsTell(attempt, true, &part->reported);
+	part->reported.by_agent = all_gone(part);
+	AttemptSettle(job, attempt, &part->reported);
 }
 
 /*
@@ -229,9 +229,9 @@ all_gone(const Part *part)
 static bool
 stops_rest(const Part *part, const Attempt *attempt)
 {
-	Answer		answer;
+	MeterAnswer answer;
 
-	switch (part->told.outcome)
+	switch (part->reported.outcome)
 	{
 		case COMPLETED:
 			return false;
@@ -254,12 +254,13 @@ stops_rest(const Part *part, const Attempt *attempt)
 static void
 tell_late(const Part *part, const Job *job, const Attempt *attempt)
 {
-	if (!part->told.by_agent)
+	if (!part->reported.by_agent)
 		return;
 	if (PartGone(part->org, part->job, part->number, part->node, ClockNow()))
 		WakePool(job->pool);
-	AttemptLate(attempt, "part_ended", OutcomeNames[part->told.outcome],
-				part->told.elapsed, true);
+	AttemptLateReport(attempt, "part_ended",
+					  OutcomeNames[part->reported.outcome],
+					  part->reported.elapsed, true);
 }
 
 /*
@@ -334,18 +335,18 @@ write_part(const Part *part, TimestampTz now)
 	SqlArgText(&args, part->node);
 	SqlArgInt4(&args, part->ended);
 	SqlArgInt4(&args, part->rank);
-	SqlArgText(&args, OutcomeNames[part->told.outcome]);
-	if (part->told.has_exit_code)
-		SqlArgInt4(&args, part->told.exit_code);
+	SqlArgText(&args, OutcomeNames[part->reported.outcome]);
+	if (part->reported.has_exit_code)
+		SqlArgInt4(&args, part->reported.exit_code);
 	else
 		SqlArgNull(&args);
-	SqlArgText(&args, part->told.message);
-	SqlArgText(&args, part->told.log_uri);
-	if (part->told.elapsed >= 0)
-		SqlArgDuration(&args, part->told.elapsed);
+	SqlArgText(&args, part->reported.message);
+	SqlArgText(&args, part->reported.log_uri);
+	if (part->reported.elapsed >= 0)
+		SqlArgDuration(&args, part->reported.elapsed);
 	else
 		SqlArgNull(&args);
-	SqlArgBool(&args, part->told.by_agent);
+	SqlArgBool(&args, part->reported.by_agent);
 	SqlArgTime(&args, now);
 	(void) SqlRun(&part_insert, &args);
 	args = key_of(part);
@@ -354,21 +355,21 @@ write_part(const Part *part, TimestampTz now)
 }
 
 /*
- * Tell the trail which node it was.
+ * Tell the audit log which node it was.
  */
 static void
 audit_part(const Part *part, const Job *job, TimestampTz now)
 {
 	AuditRow	audit = {.org = part->org, .account = job->account,
 		.operation = "part_ended",
-		.decision = OutcomeNames[part->told.outcome], .job = part->job,
+		.decision = OutcomeNames[part->reported.outcome], .job = part->job,
 		.attempt = part->number, .at = now, .trace = job->trace};
 
 	AuditText(&audit, "node", part->node);
 	AuditInt8(&audit, "rank", part->rank);
-	if (part->told.has_exit_code)
-		AuditInt8(&audit, "exit_code", part->told.exit_code);
-	AuditText(&audit, "message", part->told.message);
+	if (part->reported.has_exit_code)
+		AuditInt8(&audit, "exit_code", part->reported.exit_code);
+	AuditText(&audit, "message", part->reported.message);
 	AuditWrite(&audit);
 }
 

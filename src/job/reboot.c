@@ -18,7 +18,7 @@
  */
 #include "postgres.h"
 
-#include "common/sql.h"
+#include "util/sql.h"
 #include "job/part.h"
 #include "job/reboot.h"
 #include "job/settlement.h"

@@ -10,7 +10,7 @@
  * to write is and whether it was promised to be through in time.  All
  * attempts of the pool that must leave are planned together (rescue.c), so
  * that many nodes reclaimed at once keep within
- * gpucredit.checkpoint_bandwidth: anew with each call by which nodes go or stay,
+ * gpucredit.checkpoint_bandwidth: again with each call by which nodes go or stay,
  * and by each cycle as long as anybody waits for its turn, since who is through
  * early, or gone, leaves time to others.  What that moves by less than a
  * second is not written again: calls of one transaction would each leave a
@@ -25,23 +25,23 @@
 
 #include "catalog/pg_type.h"
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
 #include "common/int.h"
-#include "common/log.h"
-#include "common/settings.h"
-#include "common/sql.h"
+#include "util/log.h"
+#include "util/settings.h"
+#include "util/sql.h"
 #include "decide/rescue.h"
-#include "entry/entry.h"
+#include "api/api.h"
 #include "inventory/inventory.h"
 #include "job/reclaim.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 
-ENTRY_POINT(reclaim);
-ENTRY_POINT(reclaim_nodes);
-ENTRY_POINT(resume);
+API_FUNCTION(reclaim);
+API_FUNCTION(reclaim_nodes);
+API_FUNCTION(resume);
 
 /*
  * What must leave, with what is known of its checkpoints: how much the last

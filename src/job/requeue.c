@@ -12,9 +12,9 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "job/job.h"
 
 SQL_STATEMENT(job_offers, SPI_OK_UPDATE,
@@ -34,8 +34,8 @@ SQL_STATEMENT(job_offers, SPI_OK_UPDATE,
  * whether there is anything to wait for.
  */
 LedgerStatus
-JobFund(Job *job, const char *operation, const LockedBuckets *locked,
-		bool wait, TimestampTz *at)
+JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
+			bool wait, TimestampTz *at)
 {
 	AccountPath path = AccountParse(job->org, job->account);
 	Cause		cause = {operation, job->job, 0};

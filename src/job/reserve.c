@@ -15,16 +15,16 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "job/submission.h"
 #include "shmem/wake.h"
 #include "types/duration.h"
 
-ENTRY_POINT(reserve);
+API_FUNCTION(reserve);
 
 #define DEFAULT_RETRIES	3		/* as sql/gpucredit/60_job.sql declares */
 
@@ -45,18 +45,18 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " $8, $10, $11, $12, $13, $17, $18, $19, $20))");
 
 /* A submission, and what is answered. */
-typedef struct Asking
+typedef struct ReserveCall
 {
 	Request		request;
 	Submission	submission;
 	Row			row;
-} Asking;
+} ReserveCall;
 
-static const char *fund(Asking *asking, TimestampTz *at);
+static const char *fund(ReserveCall *asking, TimestampTz *at);
 static void grant(void *context, const Hold *hold, TimestampTz at);
-static void deny(Asking *asking, const char *reason, TimestampTz at);
+static void deny(ReserveCall *asking, const char *reason, TimestampTz at);
 static void insert_job(const Submission *submission, TimestampTz at);
-static void audit_asked(const Asking *asking, const char *reason,
+static void audit_asked(const ReserveCall *asking, const char *reason,
 						const Hold *hold, TimestampTz at);
 static void add_asked(AuditRow *audit, const Submission *submission);
 static void arg_duration(SqlArgs *args, int64 us);
@@ -64,7 +64,7 @@ static void arg_duration(SqlArgs *args, int64 us);
 Datum
 call_reserve(PG_FUNCTION_ARGS)
 {
-	Asking		asking = {0};
+	ReserveCall asking = {0};
 	const char *reason;
 	TimestampTz at;
 	Datum		result;
@@ -89,7 +89,7 @@ call_reserve(PG_FUNCTION_ARGS)
  * Hold the credit, and queue the job with it: NULL, or why it is denied.
  */
 static const char *
-fund(Asking *asking, TimestampTz *at)
+fund(ReserveCall *asking, TimestampTz *at)
 {
 	Job		   *job = &asking->submission.job;
 	Granting	granting = {grant, asking};
@@ -112,7 +112,7 @@ fund(Asking *asking, TimestampTz *at)
 static void
 grant(void *context, const Hold *hold, TimestampTz at)
 {
-	Asking	   *asking = context;
+	ReserveCall *asking = context;
 	Row		   *row = &asking->row;
 	Job		   *job = &asking->submission.job;
 
@@ -130,7 +130,7 @@ grant(void *context, const Hold *hold, TimestampTz at)
 }
 
 static void
-deny(Asking *asking, const char *reason, TimestampTz at)
+deny(ReserveCall *asking, const char *reason, TimestampTz at)
 {
 	Row		   *row = &asking->row;
 
@@ -187,7 +187,7 @@ insert_job(const Submission *submission, TimestampTz at)
  * hold: NULL where it was denied.
  */
 static void
-audit_asked(const Asking *asking, const char *reason, const Hold *hold,
+audit_asked(const ReserveCall *asking, const char *reason, const Hold *hold,
 			TimestampTz at)
 {
 	const Job  *job = &asking->submission.job;

@@ -16,12 +16,12 @@
 #include "audit/audit.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "job/retry.h"
 #include "mb/pg_wchar.h"
 #include "regex/regex.h"
@@ -31,7 +31,7 @@
 #define PATTERN_BYTES	256
 #define MESSAGE_CHARS	"4096"
 
-ENTRY_POINT(set_retry_rule);
+API_FUNCTION(set_retry_rule);
 
 static const char *const classes[] = {"transient", "permanent"};
 static const char *const failures[] = {"failed", "out_of_memory"};

@@ -4,7 +4,7 @@
  *		settle: an agent, or the job's owner, says how an attempt ended.
  *
  * Who settles again gets the stored row, whatever the call says; what an
- * agent then claims more is evidence for the trail, unless it is its first
+ * agent then claims more is evidence for the audit log, unless it is its first
  * word on it (late_finish.c).
  *
  * An owner may not say how long its job ran, nor that it ran no longer than
@@ -18,19 +18,19 @@
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/count.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/count.h"
+#include "api/api.h"
 #include "job/late_finish.h"
 #include "job/settlement.h"
 #include "job/strike.h"
 
-ENTRY_POINT(settle);
+API_FUNCTION(settle);
 
 /* the node of an attempt that was not heard of for longest */
 SQL_STATEMENT(nodes_heard, SPI_OK_SELECT, "text, bigint, int",
@@ -61,7 +61,7 @@ call_settle(PG_FUNCTION_ARGS)
 	if (settlement.outcome == NOT_STARTED && settlement.by_agent)
 		node = StrikeLockOnly(org, id, number);
 	if (!JobLock(org, id, true, &job))
-		RefuseUnknownJob(id);
+		NotFoundJob(id);
 	if (!AttemptLock(org, id, number, &attempt))
 		AttemptRefuseUnknown(id, number);
 	if (attempt.ended_at != DT_NOBEGIN)
@@ -124,14 +124,14 @@ SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
 static bool
 settle_again(Job *job, Attempt *attempt, Settlement *settlement)
 {
-	Settlement	told = *settlement;
+	Settlement	reported = *settlement;
 
-	if (told.by_agent && LateFinish(job, attempt, &told, settlement))
+	if (reported.by_agent && LateFinish(job, attempt, &reported, settlement))
 		return false;
 	CountReplay();
-	if (told.by_agent)
-		AttemptLate(attempt, "settle", OutcomeNames[told.outcome],
-					told.elapsed, true);
+	if (reported.by_agent)
+		AttemptLateReport(attempt, "settle", OutcomeNames[reported.outcome],
+						  reported.elapsed, true);
 	AttemptSettled(attempt, settlement);
 	return true;
 }

@@ -23,14 +23,15 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/sql.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
 #include "job/checkpoint.h"
 #include "job/collect.h"
-#include "job/overdue.h"
+#include "job/job_alert.h"
+#include "job/stop_timeout.h"
 #include "job/part.h"
 #include "job/retry.h"
 #include "job/settlement.h"
@@ -52,7 +53,7 @@ SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
 			  " refunded = $10, job_state = $11, retry_at = $12,"
 			  " exit_code = $13, message = $14, log_uri = $15,"
 			  " skewed_at = $16, held = $17, uncollected = $18,"
-			  " ended_by = $19, surplus = '0', due = true"
+			  " ended_by = $19, surplus = '0', needs_cycle = true"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 SQL_STATEMENT(devices_free, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz, boolean",
@@ -117,6 +118,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 		JobDropClaim(job);
 	audit_settled(settlement, job, attempt);
 	CollectTell(job, attempt, settlement, settlement->uncollected);
+	AlertEnded(job, attempt, settlement);
 	WakePool(job->pool);
 }
 
@@ -176,10 +178,10 @@ see_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
 		(settlement->exit_code != EXIT_SIGTERM &&
 		 settlement->exit_code != EXIT_SIGKILL))
 		return;
-	if (!OverdueSince(attempt, ClockNow(), 0, &stop))
+	if (!StopTimeoutSince(attempt, ClockNow(), 0, &stop))
 	{
 		if (settlement->exit_code == EXIT_SIGKILL ||
-			!(attempt->directed || attempt->starved))
+			!(attempt->directed || attempt->extension_denied))
 			return;
 		stop.outcome = PREEMPTED;
 	}
@@ -236,7 +238,7 @@ backoff(const Settlement *settlement, const Job *job)
 }
 
 /*
- * Collect what is missing, spend the bill, give the rest back, and hold anew
+ * Collect what is missing, spend the bill, give the rest back, and hold again
  * for a job that goes on.
  */
 static void
@@ -268,8 +270,8 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 	if (!settlement->requeue)
 		return;
 	settlement->job_state =
-		JobFund(job, "requeue", &locked, true,
-				&settlement->at) == LEDGER_DONE ?
+		JobOpenHold(job, "requeue", &locked, true,
+					&settlement->at) == LEDGER_DONE ?
 		"queued" : "unfunded";
 }
 
@@ -372,7 +374,7 @@ free_devices(const Settlement *settlement, const Attempt *attempt)
 }
 
 /*
- * Tell the trail, also of time claimed and not billed.
+ * Tell the audit log, also of time claimed and not billed.
  */
 static void
 audit_settled(const Settlement *settlement, const Job *job,

@@ -41,7 +41,7 @@ typedef struct Settlement
 	int32		exit_code;
 	const char *message;
 	const char *log_uri;
-	const char *reason;			/* for the trail; NULL: none */
+	const char *reason;			/* for the audit log; NULL: none */
 	const char *node;			/* whose part is why; NULL: no one's */
 	int32		rank;			/* of that node */
 	/* what it comes to: collect.c */

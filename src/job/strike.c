@@ -16,9 +16,9 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/sql.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/sql.h"
 #include "job/strike.h"
 #include "utils/timestamp.h"
 

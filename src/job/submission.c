@@ -9,11 +9,11 @@
  */
 #include "postgres.h"
 
-#include "admission/quota.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/settings.h"
+#include "admission/quota_check.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
 #include "job/submission.h"
 #include "types/clip.h"
 #include "utils/builtins.h"
@@ -223,8 +223,8 @@ SubmissionCheck(Submission *submission, const NodeSet *supposed)
 	bool		suspended = AccountSuspended(&submission->path);
 	const NodeSet *set;
 	const char *reason;
-	DecideAsk	ask;
-	QuotaAsk	quota;
+	DecideRequestClass ask;
+	QuotaRequest quota;
 
 	apply_tier(submission);
 	set = supposed ? supposed : NodesCached(job->pool);
@@ -234,11 +234,11 @@ SubmissionCheck(Submission *submission, const NodeSet *supposed)
 		return "account_suspended";
 	if (reason != NULL)
 		return reason;
-	ask = OffersAsk(job, set);
+	ask = OffersRequest(job, set);
 	if (supposed ? !NodesCouldRun(set, &ask) :
 		!PoolCouldRun(job->pool, set, &ask))
 		return "impossible_request";
-	quota = (QuotaAsk)
+	quota = (QuotaRequest)
 	{
 		job->request->min_gpus, job->request->share_milli, job->offers.n,
 			job->offers.types

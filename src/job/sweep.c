@@ -17,8 +17,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "common/clock.h"
-#include "common/log.h"
+#include "util/clock.h"
+#include "util/log.h"
 #include "job/sweep.h"
 #include "miscadmin.h"
 #include "storage/proc.h"

@@ -8,7 +8,7 @@
 #ifndef GPUCREDIT_SWEEP_H
 #define GPUCREDIT_SWEEP_H
 
-#include "common/sql.h"
+#include "util/sql.h"
 
 /* What became of one thing. */
 typedef enum SweepResult

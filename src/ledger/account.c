@@ -11,20 +11,20 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/compat.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/tenant.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/tenant.h"
+#include "api/api.h"
 #include "ledger/ledger.h"
 #include "types/clip.h"
 #include "utils/builtins.h"
 
-ENTRY_POINT(create_account);
-ENTRY_POINT(suspend_account);
+API_FUNCTION(create_account);
+API_FUNCTION(suspend_account);
 PG_FUNCTION_INFO_V1(gpucredit_require_account);
 PG_FUNCTION_INFO_V1(gpucredit_require_organisation);
 
@@ -115,7 +115,7 @@ AccountSuspended(AccountPath *path)
 	path->looked_at = ClockSteady();
 	SqlEach(&account_read, &args, false, see, &look);
 	if (!look.exists)
-		RefuseUnknownAccount(path->org, path->accounts[0]);
+		NotFoundAccount(path->org, path->accounts[0]);
 	path->looked = true;
 	return look.suspended;
 }
@@ -172,7 +172,7 @@ call_create_account(PG_FUNCTION_ARGS)
 
 	SqlConnect();
 	if (path.n > 1 && !account_exists(org, path.accounts[1], false))
-		RefuseUnknownAccount(org, path.accounts[1]);
+		NotFoundAccount(org, path.accounts[1]);
 	SqlArgText(&args, org);
 	SqlArgText(&args, account);
 	SqlArg(&args, NumericGetDatum(CreditsToNumeric(weight)));
@@ -201,7 +201,7 @@ call_suspend_account(PG_FUNCTION_ARGS)
 	SqlArgText(&args, account);
 	SqlArgBool(&args, suspended);
 	if (SqlRun(&account_suspend, &args).n == 0)
-		RefuseUnknownAccount(org, account);
+		NotFoundAccount(org, account);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();
@@ -220,7 +220,7 @@ gpucredit_require_account(PG_FUNCTION_ARGS)
 	TenantCheckAccount(org, account);
 	SqlConnect();
 	if (!account_exists(org, account, true))
-		RefuseUnknownAccount(org, account);
+		NotFoundAccount(org, account);
 	SqlFinish();
 	PG_RETURN_VOID();
 }
@@ -236,7 +236,7 @@ gpucredit_require_organisation(PG_FUNCTION_ARGS)
 	TenantCheckOrg(org);
 	SqlConnect();
 	if (!account_exists(org, "", true))
-		RefuseUnknownAccount(org, "");
+		NotFoundAccount(org, "");
 	SqlFinish();
 	PG_RETURN_VOID();
 }

@@ -27,11 +27,11 @@
 #include "access/xact.h"
 #include "audit/audit.h"
 #include "catalog/namespace.h"
-#include "common/args.h"
-#include "common/clock.h"
+#include "util/args.h"
+#include "util/clock.h"
 #include "common/hashfn.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "ledger/alert.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -42,7 +42,7 @@
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 
-ENTRY_POINT(set_alert);
+API_FUNCTION(set_alert);
 PG_FUNCTION_INFO_V1(gpucredit_take_alert);
 PG_FUNCTION_INFO_V1(gpucredit_tell_alert);
 
@@ -148,7 +148,7 @@ AlertBalance(const AccountPath *path, TimestampTz at)
  * expire soon?
  */
 void
-AlertDrawn(const Draw *draw)
+AlertDrawn(const HoldDraw *draw)
 {
 	int64	   *buckets = palloc(sizeof(int64) * (draw->nparts + 1));
 	int			n = 0;

@@ -14,7 +14,7 @@
 extern void AlertBudget(const char *org, const BudgetCount *count,
 						Credits before, Credits after, TimestampTz at);
 extern void AlertBalance(const AccountPath *path, TimestampTz at);
-extern void AlertDrawn(const Draw *draw);
+extern void AlertDrawn(const HoldDraw *draw);
 extern void AlertSpend(const char *org, const char *account, TimestampTz at);
 
 #endif							/* GPUCREDIT_ALERT_H */

@@ -14,9 +14,9 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "common/compat.h"
-#include "common/path.h"
-#include "common/sql.h"
+#include "util/compat.h"
+#include "util/path.h"
+#include "util/sql.h"
 #include "ledger/alert.h"
 #include "utils/builtins.h"
 #include "utils/date.h"

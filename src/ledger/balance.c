@@ -3,15 +3,15 @@
  * balance.c
  *		A balance from the running figures, by a plan that is kept.
  *
- * PL/pgSQL would plan such a query anew at each call, by the values it is
+ * PL/pgSQL would plan such a query again at each call, by the values it is
  * given, which takes eight times what the query does.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "common/compat.h"
-#include "common/sql.h"
+#include "util/compat.h"
+#include "util/sql.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 

@@ -19,9 +19,9 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -45,23 +45,25 @@ SQL_STATEMENT(budgets_lock_free, SPI_OK_SELECT, "text, text[]",
 	"  AND c.period = u.period AND c.period_start = u.period_start" \
 	" WHERE c.org = $1"
 SQL_STATEMENT(counts_read, SPI_OK_SELECT, COUNTS_TYPES,
-			  COUNTS_READ("budget_count_whole", "0"));
+			  COUNTS_READ("budget_counter_whole", "0"));
 SQL_STATEMENT(counts_lock, SPI_OK_SELECT, COUNTS_TYPES,
-			  COUNTS_READ("budget_count", "c.spread") " ORDER BY" BUDGET_ORDER
+			  COUNTS_READ("budget_counter",
+						  "c.spread") " ORDER BY" BUDGET_ORDER
 			  " FOR NO KEY UPDATE OF c");
 SQL_STATEMENT(counts_lock_free, SPI_OK_SELECT, COUNTS_TYPES,
-			  COUNTS_READ("budget_count", "c.spread") " ORDER BY" BUDGET_ORDER
+			  COUNTS_READ("budget_counter",
+						  "c.spread") " ORDER BY" BUDGET_ORDER
 			  " FOR NO KEY UPDATE OF c SKIP LOCKED");
 /* of none that is there: what it conflicts with it would wait for */
 SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
-			  "INSERT INTO gpucredit.budget_count"
+			  "INSERT INTO gpucredit.budget_counter"
 			  " (org, account, period, period_start, made_at)"
 			  " SELECT $1, u.account, u.period, u.period_start,"
 			  "  gpucredit.now()"
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
 			  "  AS u (account, period, period_start)"
-			  " WHERE NOT EXISTS (SELECT FROM gpucredit.budget_count c"
+			  " WHERE NOT EXISTS (SELECT FROM gpucredit.budget_counter c"
 			  "  WHERE c.org = $1 AND c.account = u.account"
 			  "  AND c.period = u.period AND c.period_start = u.period_start)"
 			  " ORDER BY pg_catalog.length(u.account) DESC, u.account,"
@@ -71,7 +73,7 @@ SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
 SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,
 			  "text, text[], bigint[], timestamptz",
 			  "SELECT c.account, c.period, c.period_start, c.spread"
-			  " FROM gpucredit.budget_count c WHERE c.org = $1"
+			  " FROM gpucredit.budget_counter c WHERE c.org = $1"
 			  " AND (EXISTS (SELECT FROM gpucredit.budget b"
 			  "  WHERE b.org = $1 AND b.account = ANY ($2)"
 			  "  AND b.account = c.account AND b.period = c.period"
@@ -82,7 +84,7 @@ SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,
 			  "  AND h.period_start = c.period_start))"
 			  " ORDER BY" BUDGET_ORDER " FOR NO KEY UPDATE OF c");
 SQL_STATEMENT(counts_any, SPI_OK_SELECT, "text",
-			  "SELECT 1 FROM gpucredit.budget_count c WHERE c.org = $1"
+			  "SELECT 1 FROM gpucredit.budget_counter c WHERE c.org = $1"
 			  " ORDER BY c.account, c.period, c.period_start LIMIT 1");
 
 static void keep_locked(BudgetSet *set);
@@ -99,6 +101,8 @@ LedgerStatus
 BudgetLock(const AccountPath *path, Credits amount, bool wait,
 		   const BudgetSet *known, BudgetSet *set)
 {
+	bool		own;
+
 	set->org = path->org;
 	if (amount == 0 ||
 		(known == NULL && BudgetKnown(path, ClockNow(), set) && set->n == 0))
@@ -106,14 +110,15 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 		set->n = 0;
 		return LEDGER_DONE;
 	}
+	own = known == NULL && wait && BudgetOwn(path, ClockNow(), set);
 	if (known != NULL)
 		*set = *known;
-	else if (!BudgetRead(path, ClockNow(), set) &&
+	else if (!own && !BudgetRead(path, ClockNow(), set) &&
 			 !BudgetMakeCounts(path, wait, set))
 		return LEDGER_BUSY;
 	if (set->n == 0)
 		return LEDGER_DONE;
-	if (!lock_counts(wait, set))
+	if (!own && !lock_counts(wait, set))
 	{
 		if (!wait)
 			return LEDGER_BUSY;

@@ -8,7 +8,7 @@
 #ifndef GPUCREDIT_BUDGET_H
 #define GPUCREDIT_BUDGET_H
 
-#include "common/sql.h"
+#include "util/sql.h"
 #include "ledger/ledger.h"
 
 /* One budget's counter, locked. */
@@ -79,6 +79,11 @@ extern bool BudgetRead(const AccountPath *path, TimestampTz at,
 extern bool BudgetKnown(const AccountPath *path, TimestampTz at,
 						BudgetSet *set);
 extern void BudgetReadAlerts(Datum array, BudgetCount *count);
+
+/* changed_budgets.c */
+extern bool BudgetOwn(const AccountPath *path, TimestampTz at,
+					  BudgetSet *set);
+extern int	BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at);
 
 /* budget_take.c */
 extern bool BudgetLook(const AccountPath *path, Credits amount,

@@ -15,13 +15,13 @@
  */
 #include "postgres.h"
 
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "ledger/slice.h"
 
 #define SHARES_READ \
 	"SELECT h.account, h.period, h.period_start, h.reserved, h.spent" \
-	" FROM gpucredit.hold_budget h JOIN gpucredit.budget_count c" \
+	" FROM gpucredit.hold_budget h JOIN gpucredit.budget_counter c" \
 	"  ON c.org = h.org AND c.account = h.account" \
 	"  AND c.period = h.period AND c.period_start = h.period_start" \
 	" WHERE h.org = $1 AND h.hold = $2 AND c.org = $1" \
@@ -41,7 +41,7 @@ SQL_STATEMENT(shares_count, SPI_OK_SELECT, "text, bigint",
 #define CHANGE_TYPES \
 	"text, text, text, timestamptz, gpucredit.credits, gpucredit.credits"
 SQL_STATEMENT(count_return, SPI_OK_UPDATE, CHANGE_TYPES,
-			  "UPDATE gpucredit.budget_count t" CHANGE);
+			  "UPDATE gpucredit.budget_counter t" CHANGE);
 SQL_STATEMENT(share_return, SPI_OK_UPDATE, CHANGE_TYPES ", bigint",
 			  "UPDATE gpucredit.hold_budget t" CHANGE " AND t.hold = $7");
 

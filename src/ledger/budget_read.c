@@ -14,7 +14,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/sql.h"
+#include "util/sql.h"
 #include "ledger/budget.h"
 #include "ledger/limits.h"
 #include "utils/array.h"
@@ -27,7 +27,7 @@ SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "SELECT b.* FROM " PATH_LEVELS(2) ", LATERAL ("
 			  "  SELECT b.account, b.period, b.amount, b.hard, b.alert_at,"
 			  "  b.slices, c.spread, c.reserved, c.spent"
-			  "  FROM gpucredit.budget b LEFT JOIN gpucredit.budget_count c"
+			  "  FROM gpucredit.budget b LEFT JOIN gpucredit.budget_counter c"
 			  "   ON c.org = $1 AND c.account = b.account"
 			  "   AND c.period = b.period AND c.period_start ="
 			  "    gpucredit.period_start(b.period, $3)"

@@ -5,7 +5,7 @@
  *
  * A slice may take up to its "most" alone.  All of these together leave out
  * what would pass a hard budget, or reach the next alert: who would need that
- * counts at large, sees the whole, and shares out anew.  They are worth what
+ * counts at large, sees the whole, and shares out again.  They are worth what
  * the budget's row says, so who shares out locks that row too, if it can be
  * had, and who spreads a counter changes it; set_budget, which has it, puts the
  * counter together.
@@ -17,8 +17,8 @@
  */
 #include "postgres.h"
 
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
@@ -66,7 +66,7 @@ SQL_STATEMENT(slice_lock, SPI_OK_SELECT, KEY_TYPES ", bigint, int",
 SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT, KEY_TYPES ", bigint, int",
 			  SLICE_READ " SKIP LOCKED");
 #define COUNT_READ \
-	"SELECT 1 FROM gpucredit.budget_count c" OF_KEY(c) SHARE_LIVES(c) \
+	"SELECT 1 FROM gpucredit.budget_counter c" OF_KEY(c) SHARE_LIVES(c) \
 	" FOR NO KEY UPDATE OF c"
 SQL_STATEMENT(count_lock, SPI_OK_SELECT, KEY_TYPES ", bigint", COUNT_READ);
 SQL_STATEMENT(count_lock_free, SPI_OK_SELECT, KEY_TYPES ", bigint",
@@ -97,18 +97,18 @@ SQL_STATEMENT(slices_even, SPI_OK_UPDATE,
 			  " OPERATOR(gpucredit.+) s.spent OPERATOR(gpucredit.+) $5"
 			  OF_KEY(s));
 SQL_STATEMENT(count_spread, SPI_OK_UPDATE, KEY_TYPES ", int",
-			  "UPDATE gpucredit.budget_count c SET spread = $5" OF_KEY(c));
+			  "UPDATE gpucredit.budget_counter c SET spread = $5" OF_KEY(c));
 SQL_STATEMENT(slices_fold, SPI_OK_UPDATE, KEY_TYPES,
 			  "WITH s AS (DELETE FROM gpucredit.budget_slice s"
 			  OF_KEY(s) " RETURNING s.*)"
-			  " UPDATE gpucredit.budget_count c"
+			  " UPDATE gpucredit.budget_counter c"
 			  " SET reserved = c.reserved OPERATOR(gpucredit.+) s.reserved,"
 			  " spent = c.spent OPERATOR(gpucredit.+) s.spent, spread = 0"
 			  " FROM (SELECT gpucredit.sum(s.reserved) AS reserved,"
 			  "  gpucredit.sum(s.spent) AS spent FROM s) s" OF_KEY(c));
 SQL_STATEMENT(counts_lock, SPI_OK_SELECT, "text, text, text, boolean",
 			  "SELECT c.period, c.period_start, c.spread"
-			  " FROM gpucredit.budget_count c"
+			  " FROM gpucredit.budget_counter c"
 			  " WHERE c.org = $1 AND c.account = $2"
 			  " AND COALESCE(c.period = $3, true) AND (c.spread > 0 OR $4)"
 			  " ORDER BY c.period COLLATE pg_catalog.\"C\","
@@ -116,7 +116,7 @@ SQL_STATEMENT(counts_lock, SPI_OK_SELECT, "text, text, text, boolean",
 SQL_STATEMENT(shares_read, SPI_OK_SELECT, "text, bigint",
 			  "SELECT h.account, h.period, h.period_start, h.reserved,"
 			  " h.spent, c.spread"
-			  " FROM gpucredit.hold_budget h JOIN gpucredit.budget_count c"
+			  " FROM gpucredit.hold_budget h JOIN gpucredit.budget_counter c"
 			  "  ON c.org = h.org AND c.account = h.account"
 			  "  AND c.period = h.period AND c.period_start = h.period_start"
 			  " WHERE h.org = $1 AND h.hold = $2 AND c.org = $1"
@@ -393,7 +393,7 @@ SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
 
 /*
  * Lock the slice a share is counted in, or the counter's row where there is
- * none by now; returns how many were locked.  A budget set anew meanwhile may
+ * none by now; returns how many were locked.  A budget set again meanwhile may
  * have the same of its own, which do not count the share.
  */
 static int

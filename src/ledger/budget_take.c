@@ -14,9 +14,10 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/errors.h"
+#include "util/clock.h"
+#include "util/errors.h"
 #include "common/hashfn.h"
+#include "util/row_location.h"
 #include "ledger/alert.h"
 #include "ledger/slice.h"
 
@@ -24,7 +25,7 @@
 #define COUNT_TYPES \
 	COUNTS_TYPES ", gpucredit.credits, timestamptz, int[], int"
 #define COUNT_TAKE(from, n) \
-	"UPDATE gpucredit.budget_count c" \
+	"UPDATE gpucredit.budget_counter c" \
 	" SET reserved = c.reserved OPERATOR(gpucredit.+) $5" from \
 	" c.org = $1 AND c.account = ($2)[" n "] AND c.period = ($3)[" n "]" \
 	" AND c.period_start = ($4)[" n "] AND c.made_at <= $6" \
@@ -42,7 +43,7 @@ SQL_STATEMENT(counts_take_each, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
 	" AND c.period = u.period AND c.period_start = u.period_start"
 SQL_STATEMENT(counts_take, SPI_OK_UPDATE,
 			  COUNTS_TYPES ", gpucredit.credits",
-			  "UPDATE gpucredit.budget_count c"
+			  "UPDATE gpucredit.budget_counter c"
 			  " SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
 			  " FROM" COUNTS_OF_SET);
 #define SHARES_INSERT \
@@ -75,6 +76,7 @@ typedef struct Counting
 static uint64 path_key(const AccountPath *path);
 static bool said_no(uint64 key);
 static void note_said(uint64 key, bool no);
+static void count_all(Counting *counting, TimestampTz at);
 static bool see_counted(void *context, const Datum *values,
 						const bool *nulls);
 static void take_counts(const BudgetSet *set, Credits amount);
@@ -171,19 +173,36 @@ BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount,
 {
 	Counting	counting = {.set = set, .amount = amount};
 	bool		done;
-	SqlArgs		args;
 
 	if (set->n == 0)
 		return true;
-	args = BudgetKeys(set);
-	SqlArgCredits(&args, amount);
-	SqlArgTime(&args, at);
-	SqlEachInTurn(set->n == 1 ? &count_take : &counts_take_each, &args,
-				  set->n, see_counted, &counting);
+	if (PlacesAreKept())
+	{
+		counting.counted = BudgetCountEach(set, amount, at);
+		for (int i = 0; i < counting.counted; i++)
+			counting.spread |= set->counts[i].spread > 0;
+	}
+	else
+		count_all(&counting, at);
 	done = counting.counted == set->n && !counting.spread &&
 		!BudgetOver(set, amount);
 	note_said(path_key(path), !done);
 	return done;
+}
+
+/*
+ * Count in all of them by one statement, as long as they allow it.
+ */
+static void
+count_all(Counting *counting, TimestampTz at)
+{
+	const BudgetSet *set = counting->set;
+	SqlArgs		args = BudgetKeys(set);
+
+	SqlArgCredits(&args, counting->amount);
+	SqlArgTime(&args, at);
+	SqlEachInTurn(set->n == 1 ? &count_take : &counts_take_each, &args,
+				  set->n, see_counted, counting);
 }
 
 /*
@@ -266,6 +285,7 @@ take_counts(const BudgetSet *set, Credits amount)
 {
 	BudgetSet	whole = {.org = set->org,
 		.counts = palloc(sizeof(BudgetCount) * set->n)};
+	bool		by_place = PlacesAreKept();
 	SqlArgs		args;
 
 	for (int i = 0; i < set->n; i++)
@@ -274,9 +294,16 @@ take_counts(const BudgetSet *set, Credits amount)
 			CountTakeSlice(set->org, &set->counts[i], amount);
 		else
 			whole.counts[whole.n++] = set->counts[i];
+		by_place &= set->counts[i].spread == 0;
 	}
 	if (whole.n == 0)
 		return;
+	if (by_place)
+	{
+		Ensure(BudgetCountEach(&whole, amount, DT_NOEND) == whole.n,
+			   "A budget's counter is missing.");
+		return;
+	}
 	args = BudgetKeys(&whole);
 	SqlArgCredits(&args, amount);
 	Ensure(SqlRun(&counts_take, &args).n == (uint64) whole.n,

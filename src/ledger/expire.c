@@ -18,14 +18,14 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
-ENTRY_POINT(expire_credits);
+API_FUNCTION(expire_credits);
 
 #define EXPIRE_MOST	10000		/* buckets a call */
 

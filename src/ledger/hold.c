@@ -8,7 +8,7 @@
  * was revoked to "revoked": it lapsed.  A hold taken before its buckets
  * expired stays good until it is settled.
  *
- * How credit gets into a hold: opening.c.
+ * How credit gets into a hold: hold_open.c.
  *
  * Locks: hold, then budgets leaf to root, then buckets in burn order.
  *
@@ -16,10 +16,10 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "ledger/parts.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "ledger/hold_part.h"
 #include "ledger/slice.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -70,12 +70,12 @@ HoldShrink(Hold *hold, const Cause *cause, Credits amount, bool wait,
 
 	if (!BudgetLockHold(hold, wait, &shares))
 		return LEDGER_BUSY;
-	n = PartsLock(hold, wait, &parts);
+	n = HoldPartsLock(hold, wait, &parts);
 	if (n < 0)
 		return LEDGER_BUSY;
 	*at = ClockNow();
 	BudgetReturn(hold, &shares, 0, amount);
-	*returned = PartsGiveBack(hold, cause, parts, n, 0, amount, *at);
+	*returned = HoldPartsGiveBack(hold, cause, parts, n, 0, amount, *at);
 	HoldUpdate(hold);
 	return LEDGER_DONE;
 }
@@ -94,14 +94,14 @@ HoldSettle(Hold *hold, const Cause *cause, Credits captured, bool final,
 	int			n;
 
 	(void) BudgetLockHold(hold, true, &shares);
-	n = PartsLock(hold, true, &parts);
+	n = HoldPartsLock(hold, true, &parts);
 	Ensure(n >= 0 && captured <= hold->held,
 		   "A settlement passes what is held.");
 	*at = ClockNow();
 	BudgetReturn(hold, &shares, captured,
 				 final ? hold->held - captured : 0);
-	returned = PartsGiveBack(hold, cause, parts, n, captured,
-							 final ? hold->held - captured : 0, *at);
+	returned = HoldPartsGiveBack(hold, cause, parts, n, captured,
+								 final ? hold->held - captured : 0, *at);
 	if (final)
 		hold->closed_at = *at;
 	HoldUpdate(hold);

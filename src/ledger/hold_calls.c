@@ -12,32 +12,32 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/entry.h"
-#include "ledger/own_hold.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/api.h"
+#include "ledger/external_hold.h"
 #include "request/request.h"
 #include "utils/builtins.h"
 
-ENTRY_POINT(hold);
-ENTRY_POINT(capture);
-ENTRY_POINT(release);
+API_FUNCTION(hold);
+API_FUNCTION(capture);
+API_FUNCTION(release);
 
 /* A hold that is asked for. */
-typedef struct Asking
+typedef struct HoldCall
 {
 	Request		request;
 	const char *account;
 	Credits		amount;
 	int64		ttl;
 	Row			row;			/* what is answered */
-} Asking;
+} HoldCall;
 
 static void grant(void *context, const Hold *hold, TimestampTz at);
-static void deny(Asking *asking, const char *reason, TimestampTz at);
-static void audit_asked(const Asking *asking, const char *reason, int64 hold,
+static void deny(HoldCall *asking, const char *reason, TimestampTz at);
+static void audit_asked(const HoldCall *asking, const char *reason, int64 hold,
 						TimestampTz at);
 static Returned capture(Hold *hold, Credits *amount, bool final,
 						Uncollected *owed);
@@ -50,7 +50,7 @@ Datum
 call_hold(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
-	Asking		asking = {.account = ArgPath(fcinfo, 1, "account")};
+	HoldCall	asking = {.account = ArgPath(fcinfo, 1, "account")};
 	Granting	granting = {grant, &asking};
 	Request    *request = &asking.request;
 	AccountPath path = AccountParse(org, asking.account);
@@ -89,7 +89,7 @@ call_hold(PG_FUNCTION_ARGS)
 static void
 grant(void *context, const Hold *hold, TimestampTz at)
 {
-	Asking	   *asking = context;
+	HoldCall   *asking = context;
 	Row		   *row = &asking->row;
 
 	*row = (Row){0};
@@ -104,7 +104,7 @@ grant(void *context, const Hold *hold, TimestampTz at)
 }
 
 static void
-deny(Asking *asking, const char *reason, TimestampTz at)
+deny(HoldCall *asking, const char *reason, TimestampTz at)
 {
 	Row		   *row = &asking->row;
 
@@ -120,7 +120,7 @@ deny(Asking *asking, const char *reason, TimestampTz at)
 }
 
 static void
-audit_asked(const Asking *asking, const char *reason, int64 hold,
+audit_asked(const HoldCall *asking, const char *reason, int64 hold,
 			TimestampTz at)
 {
 	AuditRow	audit = {.org = asking->request.org,
@@ -236,7 +236,8 @@ call_release(PG_FUNCTION_ARGS)
 	else if (hold.closed_at >= hold.expires_at)
 		returned = (Returned){hold.released, hold.lapsed};
 	else
-		OwnHoldRefuse(id, "It is closed.", "Nothing of it is left to release.");
+		OwnHoldRefuse(id, "It is closed.",
+					  "Nothing of it is left to release.");
 
 	RowCredits(&row, returned.released);
 	RowCredits(&row, returned.lapsed);
@@ -251,7 +252,7 @@ void
 OwnHoldLock(const char *org, int64 id, Hold *hold)
 {
 	if (!HoldLock(org, id, true, hold))
-		RefuseUnknownHold(id);
+		NotFoundHold(id);
 	if (hold->job != 0)
 		OwnHoldRefuse(id, "It belongs to a job, and is settled with that.",
 					  "Call gpucredit.settle() or gpucredit.cancel() for the job.");
@@ -262,7 +263,7 @@ OwnHoldRefuse(int64 id, const char *why, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
-			 errmsg("no such hold, or hold closed: %lld", (long long) id),
+			 errmsg("hold %lld is not open to callers", (long long) id),
 			 errdetail_internal("%s", why),
 			 errhint("%s", hint)));
 }

@@ -20,15 +20,15 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "entry/entry.h"
-#include "ledger/own_hold.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/api.h"
+#include "ledger/external_hold.h"
 #include "request/request.h"
 
-ENTRY_POINT(extend_hold);
+API_FUNCTION(extend_hold);
 
 SQL_STATEMENT(hold_end, SPI_OK_UPDATE,
 			  "text, bigint, timestamptz, gpucredit.credits",
@@ -126,7 +126,7 @@ answer(Request *request, Row *row, const Hold *hold, const char *reason)
 }
 
 /*
- * Tell the trail what was asked for, and what came of it.
+ * Tell the audit log what was asked for, and what came of it.
  */
 static void
 audit_extended(const Request *request, const Hold *hold, const char *reason,

@@ -8,10 +8,10 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "ledger/post.h"
 #include "request/request.h"
 #include "types/clip.h"
@@ -19,7 +19,7 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-ENTRY_POINT(issue);
+API_FUNCTION(issue);
 
 #define POLICY_MAX_NAMES	64
 
@@ -124,7 +124,8 @@ call_issue(PG_FUNCTION_ARGS)
 	{
 		.org = issue.org, .account = issue.account, .cause = &cause,
 			.at = now, .n = 1,
-			.moves = &(Move){audit.bucket, 0, ISSUED, AVAILABLE, issue.amount, 0}
+			.moves = &(Move){audit.bucket, 0, ISSUED, AVAILABLE, issue.amount,
+							   0}
 	};
 	LedgerPost(&posting);
 

@@ -13,7 +13,7 @@
 #ifndef GPUCREDIT_LEDGER_H
 #define GPUCREDIT_LEDGER_H
 
-#include "common/trace.h"
+#include "util/trace.h"
 #include "datatype/timestamp.h"
 #include "types/credits.h"
 #include "utils/jsonb.h"
@@ -144,7 +144,7 @@ typedef struct Granting
 	void	   *context;
 } Granting;
 
-/* opening.c */
+/* hold_open.c */
 extern LedgerStatus HoldOpen(const AccountPath *path, const Purpose *purpose,
 							 const Cause *cause, Credits amount, int64 ttl,
 							 bool wait, const Granting *granting,
@@ -166,10 +166,10 @@ extern LedgerStatus HoldTryRelease(Hold *hold, const Cause *cause,
 								   Returned *returned, TimestampTz *at);
 extern bool HoldLock(const char *org, int64 id, bool wait, Hold *hold);
 
-/* shrink.c */
+/* shrink_holds.c */
 extern void HoldsShrink(Shrinking *all, int n);
 
-/* reclaim.c */
+/* dead_holds.c */
 extern bool HoldReap(const char *org, int64 id, bool wait);
 extern LockedBuckets HoldsLockForNext(const Hold *holds, int n,
 									  const Purpose *purpose);

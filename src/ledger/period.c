@@ -7,8 +7,8 @@
  */
 #include "postgres.h"
 
-#include "common/compat.h"
-#include "common/errors.h"
+#include "util/compat.h"
+#include "util/errors.h"
 #include "ledger/budget.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"

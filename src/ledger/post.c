@@ -2,7 +2,7 @@
  *
  * post.c
  *		Entries, and the running sums they change.  Nothing else writes them,
- *		but post_returns.c, set by set, and own.c, which changes buckets for it.
+ *		but post_returns.c, set by set, and changed_buckets.c, which changes buckets for it.
  *
  * A move is balanced by construction: what leaves one compartment of a bucket
  * enters another.  The bucket's row and the hold's part are the running sums
@@ -16,9 +16,9 @@
  */
 #include "postgres.h"
 
-#include "common/errors.h"
-#include "common/sql.h"
-#include "ledger/own.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "ledger/changed_buckets.h"
 #include "ledger/post.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
@@ -29,19 +29,19 @@ static const char *const compartment_name[COMPARTMENTS] = {
 };
 
 /* a settlement mostly has two: what was spent, and what is given back */
-#define ENTRY_TYPES \
+#define API_TYPES \
 	"text, timestamptz, text, text, bigint, bigint, int, uuid" MOVE_TYPES
 #define MOVE_TYPES ", bigint, text, text, gpucredit.credits, int"
-#define ENTRY_INSERT(values) \
+#define API_INSERT(values) \
 	"INSERT INTO gpucredit.entry (org, at, account, operation, hold, job," \
 	" attempt, trace, bucket, source, target, amount, part)" \
 	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, " values ")"
-SQL_STATEMENT(entry_insert, SPI_OK_INSERT, ENTRY_TYPES,
-			  ENTRY_INSERT("$9, $10, $11, $12, $13"));
-SQL_STATEMENT(entries_insert, SPI_OK_INSERT, ENTRY_TYPES MOVE_TYPES,
-			  ENTRY_INSERT("$9, $10, $11, $12, $13),"
-						   " ($1, $2, $3, $4, $5, $6, $7, $8,"
-						   " $14, $15, $16, $17, $18"));
+SQL_STATEMENT(entry_insert, SPI_OK_INSERT, API_TYPES,
+			  API_INSERT("$9, $10, $11, $12, $13"));
+SQL_STATEMENT(entries_insert, SPI_OK_INSERT, API_TYPES MOVE_TYPES,
+			  API_INSERT("$9, $10, $11, $12, $13),"
+						 " ($1, $2, $3, $4, $5, $6, $7, $8,"
+						 " $14, $15, $16, $17, $18"));
 #define ADD(column, n) \
 	#column " = s." #column " OPERATOR(gpucredit.+) $" #n
 SQL_STATEMENT(slice_add, SPI_OK_UPDATE,
@@ -59,7 +59,7 @@ SQL_STATEMENT(bucket_take, SPI_OK_UPDATE,
 			  " WHERE b.org = $1 AND b.bucket = $2 AND b.closed_at IS NULL"
 			  " AND b.spread = 0 AND b.available OPERATOR(gpucredit.>=) $3"
 			  " AND (b.available OPERATOR(gpucredit.-) $3)::pg_catalog.numeric"
-			  " OPERATOR(pg_catalog.>=) (b.raised OPERATOR(pg_catalog.-) $4)");
+			  " OPERATOR(pg_catalog.>=) (b.credited_total OPERATOR(pg_catalog.-) $4)");
 SQL_STATEMENT(slice_take, SPI_OK_UPDATE_RETURNING,
 			  "text, bigint, int, int, gpucredit.credits",
 			  "WITH f AS MATERIALIZED (SELECT s.slice,"
@@ -144,7 +144,7 @@ SQL_STATEMENT(slices_fold, SPI_OK_UPDATE, "text, bigint",
 			  " UPDATE gpucredit.bucket b SET " ADD(available) ", "
 			  ADD(held) ", " ADD(spent) ", " ADD(expired) ","
 			  " lent = '0', spread = 0,"
-			  " raised = b.raised"
+			  " credited_total = b.credited_total"
 			  "  OPERATOR(pg_catalog.+) s.available::pg_catalog.numeric"
 			  " FROM (SELECT gpucredit.sum(s.available) AS available,"
 			  "  gpucredit.sum(s.held) AS held,"
@@ -232,14 +232,14 @@ LedgerCompartment(Compartment compartment)
  * closed or is spread.
  */
 bool
-LedgerTake(const char *org, int64 bucket, Credits amount, Datum raised)
+LedgerTake(const char *org, int64 bucket, Credits amount, Datum credited_total)
 {
 	SqlArgs		args = {0};
 
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, bucket);
 	SqlArgCredits(&args, amount);
-	SqlArg(&args, raised);
+	SqlArg(&args, credited_total);
 	return SqlRun(&bucket_take, &args).n == 1;
 }
 
@@ -533,7 +533,7 @@ LedgerFold(const char *org, int64 bucket)
 
 /*
  * Give each of a bucket's n slices the same share of what is available in all
- * of it, and leave the rest with the bucket.  anew: there are no slices yet;
+ * of it, and leave the rest with the bucket.  again: there are no slices yet;
  * else they are locked.
  */
 void

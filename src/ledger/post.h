@@ -8,7 +8,7 @@
 #ifndef GPUCREDIT_POST_H
 #define GPUCREDIT_POST_H
 
-#include "common/sql.h"
+#include "util/sql.h"
 #include "ledger/budget.h"
 
 typedef enum Compartment
@@ -55,7 +55,7 @@ extern const char *LedgerCompartment(Compartment compartment);
 extern void LedgerOpen(const Hold *hold, const Posting *posting,
 					   const BudgetSet *budgets);
 extern bool LedgerTake(const char *org, int64 bucket, Credits amount,
-					   Datum raised);
+					   Datum credited_total);
 extern TakeStatus LedgerTakeSlice(const char *org, int64 bucket, int32 spread,
 								  int32 *slice, Credits amount);
 extern void LedgerClose(const char *org, int64 bucket, TimestampTz at);
@@ -68,11 +68,11 @@ extern void LedgerSpread(const char *org, int64 bucket, int32 n,
 /* post_returns.c */
 extern void LedgerPostReturns(const Posting *postings, int n);
 
-/* queue.c */
+/* bucket_wait_queue.c */
 extern void LedgerQueue(const char *org, int64 bucket);
 
 /* What a locked bucket gives to a draw. */
-typedef struct DrawPart
+typedef struct HoldDrawPart
 {
 	int64		bucket;
 	int32		slice;			/* this alone is locked; 0: all of it */
@@ -81,11 +81,11 @@ typedef struct DrawPart
 	int32		slices;			/* over how many it may be spread */
 	int32		spread;			/* and is */
 	TimestampTz expires_at;
-	Datum		raised;			/* numeric, as LedgerLook() saw it */
-} DrawPart;
+	Datum		credited_total; /* numeric, as LedgerLook() saw it */
+} HoldDrawPart;
 
 /* What to draw, for whom, and (filled in) from where. */
-typedef struct Draw
+typedef struct HoldDraw
 {
 	const AccountPath *path;
 	const Purpose *purpose;
@@ -95,16 +95,16 @@ typedef struct Draw
 	TimestampTz at;				/* the instant it is good for */
 	int			nparts;
 	int			maxparts;
-	DrawPart   *parts;
-} Draw;
+	HoldDrawPart *parts;
+} HoldDraw;
 
-extern LedgerStatus LedgerDraw(Draw *draw);
-extern bool LedgerLook(Draw *draw);
-extern void DrawCheckTaken(const Draw *draw);
-extern bool LedgerPlanSlice(Draw *draw, int64 hold);
-extern TakeStatus LedgerTakePlanned(Draw *draw);
-extern bool LedgerLockPlanned(Draw *draw);
-extern void LedgerEven(const Draw *draw);
+extern LedgerStatus LedgerDraw(HoldDraw *draw);
+extern bool LedgerLook(HoldDraw *draw);
+extern void DrawCheckTaken(const HoldDraw *draw);
+extern bool LedgerPlanSlice(HoldDraw *draw, int64 hold);
+extern TakeStatus LedgerTakePlanned(HoldDraw *draw);
+extern bool LedgerLockPlanned(HoldDraw *draw);
+extern void LedgerEven(const HoldDraw *draw);
 extern void SpendAdd(const Hold *hold, Credits spent, TimestampTz at);
 extern LockedBuckets LedgerReclaim(const AccountPath *path,
 								   const Purpose *purpose, Credits amount);

@@ -8,8 +8,8 @@
  */
 #include "postgres.h"
 
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "ledger/post.h"
 
 SQL_STATEMENT(entries_insert, SPI_OK_INSERT,
@@ -49,7 +49,7 @@ SQL_STATEMENT(buckets_return, SPI_OK_UPDATE,
 			  " available = b.available OPERATOR(gpucredit.+) u.available,"
 			  " expired = b.expired OPERATOR(gpucredit.+) u.expired,"
 			  " revoked = b.revoked OPERATOR(gpucredit.+) u.revoked,"
-			  " raised = b.raised"
+			  " credited_total = b.credited_total"
 			  "  OPERATOR(pg_catalog.+) u.available::pg_catalog.numeric"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"

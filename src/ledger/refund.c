@@ -19,9 +19,9 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "ledger/refund.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"

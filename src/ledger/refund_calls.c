@@ -11,15 +11,15 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/entry.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/api.h"
 #include "ledger/refund.h"
 #include "request/request.h"
 
-ENTRY_POINT(refund);
-ENTRY_POINT(refund_hold);
+API_FUNCTION(refund);
+API_FUNCTION(refund_hold);
 
 /* A refund as it was asked for. */
 typedef struct Refund
@@ -41,7 +41,7 @@ static bool begin(Refund *refund, FunctionCallInfo fcinfo,
 				  const char *operation, const char *subject);
 static Datum carry_out(Refund *refund, Hold *holds, int n, int64 job);
 static int	lock_job_holds(const Refund *refund, Hold **holds);
-static pg_attribute_noreturn() void refuse_hold(int64 id, const char *why);
+static pg_attribute_noreturn() void refuse_job_hold(int64 id);
 
 Datum
 call_refund(PG_FUNCTION_ARGS)
@@ -65,10 +65,9 @@ call_refund_hold(PG_FUNCTION_ARGS)
 	if (begin(&refund, fcinfo, "refund_hold", "hold"))
 		return SqlFinishRow(refund.result);
 	if (!HoldLock(refund.org, refund.id, true, &hold))
-		refuse_hold(refund.id,
-					"There is none of that number in this organisation.");
+		NotFoundHold(refund.id);
 	if (hold.job != 0)
-		refuse_hold(refund.id, "It belongs to a job: refund that.");
+		refuse_job_hold(refund.id);
 	return SqlFinishRow(carry_out(&refund, &hold, 1, 0));
 }
 
@@ -149,7 +148,7 @@ lock_job_holds(const Refund *refund, Hold **holds)
 	SqlArgInt8(&args, refund->id);
 	rows = SqlRun(&job_holds, &args);
 	if (rows.n == 0)
-		RefuseUnknownJob(refund->id);
+		NotFoundJob(refund->id);
 	for (uint64 i = 0; i < rows.n; i++)
 		n += SqlBool(rows, i, 2);
 	*holds = palloc(sizeof(Hold) * Max(n, 1));
@@ -165,11 +164,11 @@ lock_job_holds(const Refund *refund, Hold **holds)
 }
 
 static void
-refuse_hold(int64 id, const char *why)
+refuse_job_hold(int64 id)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
-			 errmsg("no such hold: %lld", (long long) id),
-			 errdetail_internal("%s", why),
+			 errmsg("hold %lld cannot be refunded", (long long) id),
+			 errdetail("It belongs to a job: refund that."),
 			 errhint("Pass the number gpucredit.hold() returned.")));
 }

@@ -4,7 +4,7 @@
  *		revoke: what a bucket has is taken away, and the bucket closed.
  *
  * What is held of it stays good; what returns to it later is revoked too
- * (parts.c, refund.c).  The credit of holds past their ttl is available, so
+ * (hold_part.c, refund.c).  The credit of holds past their ttl is available, so
  * these are released first.  A bucket that has expired has nothing left to
  * revoke: what no sweep has booked yet is booked as expired.
  *
@@ -15,25 +15,25 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "ledger/alert.h"
 #include "ledger/slice.h"
 #include "request/request.h"
 
-ENTRY_POINT(revoke);
+API_FUNCTION(revoke);
 
 /* A bucket's row, as locked. */
-typedef struct Bucket
+typedef struct RevokedBucket
 {
 	char	   *account;
 	Credits		available;
 	bool		expired;
 	bool		closed;
 	TimestampTz at;				/* the instant after the lock */
-} Bucket;
+} RevokedBucket;
 
 SQL_STATEMENT(bucket_dead, SPI_OK_SELECT, "text, bigint, timestamptz",
 			  "SELECT b.account, EXISTS (SELECT FROM gpucredit.hold h"
@@ -64,9 +64,10 @@ SQL_STATEMENT(bucket_last, SPI_OK_SELECT, "text, bigint, timestamptz",
 			  " AND $3 < gpucredit.kept_from('entry')) l");
 
 static void release_dead(const char *org, int64 id);
-static void lock_bucket(const char *org, int64 id, Bucket *bucket);
+static void lock_bucket(const char *org, int64 id, RevokedBucket *bucket);
 static TimestampTz instant_after(const char *org, int64 id, TimestampTz now);
-static Credits empty_bucket(const char *org, int64 id, const Bucket *bucket);
+static Credits empty_bucket(const char *org, int64 id,
+							const RevokedBucket *bucket);
 
 Datum
 call_revoke(PG_FUNCTION_ARGS)
@@ -79,7 +80,7 @@ call_revoke(PG_FUNCTION_ARGS)
 	Request		request;
 	Datum		result;
 	Row			row = {0};
-	Bucket		bucket;
+	RevokedBucket bucket;
 	Credits		revoked;
 	AccountPath path;
 
@@ -134,7 +135,7 @@ release_dead(const char *org, int64 id)
  * Lock and read a bucket, its slices put together; UC002 where there is none.
  */
 static void
-lock_bucket(const char *org, int64 id, Bucket *bucket)
+lock_bucket(const char *org, int64 id, RevokedBucket *bucket)
 {
 	SqlArgs		args = {0};
 	SqlResult	row;
@@ -146,7 +147,7 @@ lock_bucket(const char *org, int64 id, Bucket *bucket)
 	if (row.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_GPUCREDIT_NO_BUCKET),
-				 errmsg("no such bucket: %lld", (long long) id),
+				 errmsg("bucket %lld does not exist", (long long) id),
 				 errdetail("There is none of that number in this "
 						   "organisation."),
 				 errhint("Pass the number gpucredit.issue() returned.")));
@@ -189,7 +190,7 @@ instant_after(const char *org, int64 id, TimestampTz now)
  * much was revoked.
  */
 static Credits
-empty_bucket(const char *org, int64 id, const Bucket *bucket)
+empty_bucket(const char *org, int64 id, const RevokedBucket *bucket)
 {
 	Cause		cause = {"revoke", 0, 0};
 	Move		move = {id, 0, AVAILABLE,

@@ -20,17 +20,17 @@
 #include "access/xact.h"
 #include "audit/audit.h"
 #include "catalog/pg_type.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "ledger/limits.h"
 #include "ledger/slice.h"
 #include "types/clip.h"
 #include "utils/array.h"
 
-ENTRY_POINT(set_budget);
+API_FUNCTION(set_budget);
 
 #define MOST_ALERTS			16
 #define MOST_ALERT_SHARE	INT64CONST(10000000)	/* 10, in millionths */
@@ -54,7 +54,7 @@ SQL_STATEMENT(budget_delete, SPI_OK_DELETE, "text, text, text",
 			  " AND b.account = $2 AND b.period = $3");
 
 SQL_STATEMENT(counts_delete, SPI_OK_DELETE, "text, text, text",
-			  "DELETE FROM gpucredit.budget_count c WHERE c.org = $1"
+			  "DELETE FROM gpucredit.budget_counter c WHERE c.org = $1"
 			  " AND c.account = $2 AND c.period = $3");
 SQL_STATEMENT(shares_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.hold_budget h WHERE h.org = $1"
@@ -62,7 +62,7 @@ SQL_STATEMENT(shares_delete, SPI_OK_DELETE, "text, text, text",
 SQL_STATEMENT(budget_log, SPI_OK_INSERT,
 			  "text, text, text, timestamptz, gpucredit.credits, boolean",
 			  "INSERT INTO gpucredit.budget_log AS l"
-			  " (org, account, period, at, amount, hard, anew, entry)"
+			  " (org, account, period, at, amount, hard, is_new, entry)"
 			  " SELECT $1, $2, $3, GREATEST($4, p.at), $5, $6,"
 			  " $5 IS NOT NULL AND p.amount IS NULL,"
 			  " COALESCE(pg_catalog.pg_sequence_last_value("
@@ -73,8 +73,8 @@ SQL_STATEMENT(budget_log, SPI_OK_INSERT,
 			  "  ORDER BY b.at DESC LIMIT 1) p ON true"
 			  " ON CONFLICT (org, account, period, at) DO UPDATE"
 			  " SET amount = EXCLUDED.amount, hard = EXCLUDED.hard,"
-			  " anew = l.anew OR EXCLUDED.anew,"
-			  " entry = CASE WHEN EXCLUDED.anew THEN EXCLUDED.entry"
+			  " is_new = l.is_new OR EXCLUDED.is_new,"
+			  " entry = CASE WHEN EXCLUDED.is_new THEN EXCLUDED.entry"
 			  "  ELSE l.entry END");
 
 /* changes nothing: who does not see what is logged since is to know that */

@@ -14,15 +14,15 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "ledger/limits.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
-ENTRY_POINT(set_slices);
+API_FUNCTION(set_slices);
 
 SQL_STATEMENT(account_set, SPI_OK_UPDATE, "text, text, int",
 			  "UPDATE gpucredit.account a SET slices = $3"

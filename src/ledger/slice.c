@@ -9,8 +9,8 @@
  */
 #include "postgres.h"
 
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "ledger/slice.h"
 
 #define SLICES_READ \

@@ -10,7 +10,8 @@
  */
 #include "postgres.h"
 
-#include "common/sql.h"
+#include "util/sql.h"
+#include "api/count.h"
 #include "ledger/alert.h"
 #include "ledger/post.h"
 
@@ -34,6 +35,7 @@ SpendAdd(const Hold *hold, Credits spent, TimestampTz at)
 	SqlArgCredits(&args, spent);
 	SqlArgTime(&args, at);
 	(void) SqlRun(&spend_insert, &args);
+	CountSpend(spent);
 	if (spent > 0)
 		AlertSpend(hold->org, hold->account, at);
 }

@@ -18,16 +18,16 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "lib/stringinfo.h"
 #include "ledger/alert.h"
 #include "ledger/post.h"
 #include "request/request.h"
 
-ENTRY_POINT(transfer);
+API_FUNCTION(transfer);
 
 typedef struct Transfer
 {
@@ -36,7 +36,7 @@ typedef struct Transfer
 	char	   *to;
 	Credits		amount;
 	TimestampTz at;
-	Draw		draw;			/* out of the account's own buckets */
+	HoldDraw	draw;			/* out of the account's own buckets */
 } Transfer;
 
 SQL_STATEMENT(bucket_like, SPI_OK_INSERT_RETURNING,
@@ -127,7 +127,7 @@ carry_out(Transfer *transfer, AuditRow *audit)
 	locked = LedgerReclaim(&own, &purpose, transfer->amount);
 	if (locked.n >= 0)
 		purpose.locked = &locked;
-	transfer->draw = (Draw)
+	transfer->draw = (HoldDraw)
 	{
 		.path = &own, .purpose = &purpose, .amount = transfer->amount,
 			.wait = true
@@ -148,7 +148,7 @@ static void
 move_credit(const Transfer *transfer, AuditRow *audit)
 {
 	Cause		cause = {"transfer", 0, 0};
-	const Draw *draw = &transfer->draw;
+	const HoldDraw *draw = &transfer->draw;
 	Move	   *out = palloc(sizeof(Move) * draw->nparts);
 	Move	   *in = palloc(sizeof(Move) * draw->nparts);
 	Posting		posting = {.org = transfer->org, .account = transfer->from,

@@ -12,10 +12,10 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/sql.h"
-#include "entry/count.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/sql.h"
+#include "api/count.h"
 #include "ledger/uncollected.h"
 
 /* one a day for an account; it names the first */

@@ -11,10 +11,10 @@
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/compat.h"
-#include "entry/count.h"
-#include "shmem/level.h"
+#include "util/args.h"
+#include "util/compat.h"
+#include "api/count.h"
+#include "shmem/token_bucket.h"
 #include "shmem/notify.h"
 #include "shmem/segment.h"
 #include "shmem/wake.h"
@@ -26,7 +26,7 @@ PG_FUNCTION_INFO_V1(gpucredit_counters);
 static void put(ReturnSetInfo *rsinfo, const char *name,
 				const char *operation, const char *kind, const char *value,
 				double count);
-static void put_calls(ReturnSetInfo *rsinfo, EntryPoint entry);
+static void put_calls(ReturnSetInfo *rsinfo, ApiFunction entry);
 static void put_errors(ReturnSetInfo *rsinfo);
 static void put_scheduler(ReturnSetInfo *rsinfo);
 
@@ -38,12 +38,12 @@ gpucredit_counters(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (!SegmentReady() || SegmentDatabase() < 0)
 		return (Datum) 0;
-	for (int entry = 0; entry < ENTRIES; entry++)
-		put_calls(rsinfo, (EntryPoint) entry);
+	for (int entry = 0; entry < API_COUNT; entry++)
+		put_calls(rsinfo, (ApiFunction) entry);
 	put_errors(rsinfo);
 	put_scheduler(rsinfo);
 	put(rsinfo, "rate_levels_forgotten_total", NULL, NULL, NULL,
-		(double) LevelForgotten());
+		(double) TokenBucketForgotten());
 	put(rsinfo, "notifications_dropped_total", NULL, NULL, NULL,
 		(double) NotifyDropped());
 	return (Datum) 0;
@@ -70,9 +70,9 @@ put(ReturnSetInfo *rsinfo, const char *name, const char *operation,
  * What was counted of an operation; its details once it was called.
  */
 static void
-put_calls(ReturnSetInfo *rsinfo, EntryPoint entry)
+put_calls(ReturnSetInfo *rsinfo, ApiFunction entry)
 {
-	const char *name = EntryName(entry);
+	const char *name = ApiName(entry);
 	CallCounts	counts;
 	uint64		calls = 0;
 
@@ -97,6 +97,12 @@ put_calls(ReturnSetInfo *rsinfo, EntryPoint entry)
 			put(rsinfo, "uncollected_credits_total", name, "reason",
 				CountUnpaid[u], (double) counts.uncollected[u] / 1e6);
 	}
+	if (counts.spent > 0)
+		put(rsinfo, "spent_credits_total", name, NULL, NULL,
+			(double) counts.spent / 1e6);
+	if (counts.refunded > 0)
+		put(rsinfo, "refunded_credits_total", name, NULL, NULL,
+			(double) counts.refunded / 1e6);
 	calls = 0;
 	for (int b = 0; b < COUNT_BUCKETS; b++)
 	{
@@ -117,8 +123,8 @@ put_errors(ReturnSetInfo *rsinfo)
 	int			n = CountReadErrors(errors);
 
 	for (int i = 0; i < n; i++)
-		put(rsinfo, "errors_total", errors[i].entry == ENTRIES ? "other" :
-			EntryName(errors[i].entry), "sqlstate",
+		put(rsinfo, "errors_total", errors[i].entry == API_COUNT ? "other" :
+			ApiName(errors[i].entry), "sqlstate",
 			errors[i].sqlstate == 0 ? "other" :
 			unpack_sql_state(errors[i].sqlstate), (double) errors[i].n);
 }

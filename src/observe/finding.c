@@ -7,9 +7,9 @@
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/compat.h"
-#include "common/log.h"
+#include "util/args.h"
+#include "util/compat.h"
+#include "util/log.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_log_finding);
 

@@ -17,7 +17,7 @@
 #ifndef GPUCREDIT_REQUEST_H
 #define GPUCREDIT_REQUEST_H
 
-#include "common/args.h"
+#include "util/args.h"
 #include "lib/stringinfo.h"
 
 typedef struct Request

@@ -7,7 +7,7 @@
  * a tenant's open transaction costs its own job a cycle and nobody else
  * anything.  A start touches no budget and no bucket: the hold covers the
  * dearest type the job accepts, and what it has too much is the attempt's
- * surplus, given back apart (surplus.c).
+ * surplus, given back apart (hold_excess.c).
  *
  * Locks: job rows, without waiting.
  *
@@ -17,10 +17,10 @@
 
 #include "audit/audit.h"
 #include "catalog/pg_type.h"
-#include "common/args.h"
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/sql.h"
+#include "util/args.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "utils/array.h"
@@ -48,7 +48,7 @@ SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  "INSERT INTO gpucredit.attempt (org, job, attempt, account,"
 			  " pool, tier, hold, gpu_type, gpus, share, per_gpu_hour, wall_limit,"
 			  " hold_window, save_every, save_asked, started_at, ends_by,"
-			  " held, surplus, due, trace)"
+			  " held, surplus, needs_cycle, trace)"
 			  " SELECT u.org, u.job, u.attempt, j.account, j.pool, j.tier, u.hold,"
 			  " u.gpu_type, u.gpus, u.share, u.price, j.wall_limit,"
 			  " j.hold_window, NULLIF(COALESCE(j.save_every,"
@@ -73,36 +73,37 @@ SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 SQL_STATEMENT(devices_insert, SPI_OK_INSERT,
 			  "text, text[], bigint[], int[], text[], gpucredit.gpuset[],"
 			  " int[], bigint[], bigint[], int[], int[], timestamptz,"
-			  " timestamptz[], timestamptz[]",
+			  " timestamptz[], timestamptz[], bigint[]",
 			  "INSERT INTO gpucredit.attempt_gpu (org, job, attempt, node,"
 			  " pool, gpus, share, cpu_milli, memory_mib, account, tier,"
 			  " preemptible, min_gpus, max_gpus, started_at, saved_at,"
-			  " expected_end, limit_end)"
+			  " expected_end, limit_end, gpu_memory_mib)"
 			  " SELECT u.org, u.job, u.attempt, u.node, $1, u.gpus, u.share,"
 			  " u.cpu_milli, u.memory_mib, j.account, j.tier,"
 			  " j.preemptible, u.min_gpus, u.max_gpus, $12, $12,"
-			  " u.expected_end, u.limit_end"
+			  " u.expected_end, u.limit_end, u.gpu_memory_mib"
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
 			  "  pg_catalog.unnest($5), pg_catalog.unnest($6),"
 			  "  pg_catalog.unnest($7), pg_catalog.unnest($8),"
 			  "  pg_catalog.unnest($9), pg_catalog.unnest($10),"
 			  "  pg_catalog.unnest($11), pg_catalog.unnest($13),"
-			  "  pg_catalog.unnest($14))"
+			  "  pg_catalog.unnest($14), pg_catalog.unnest($15))"
 			  " AS u (org, job, attempt, node, gpus, share, cpu_milli,"
-			  "  memory_mib, min_gpus, max_gpus, expected_end, limit_end)"
+			  "  memory_mib, min_gpus, max_gpus, expected_end, limit_end,"
+			  "  gpu_memory_mib)"
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job");
 
-static void start_jobs(const Cycle *cycle);
-static void insert_attempts(const Cycle *cycle);
-static Credits held_for(const Cycle *cycle, const DecideStart *start,
+static void start_jobs(const SchedCycle *cycle);
+static void insert_attempts(const SchedCycle *cycle);
+static Credits held_for(const SchedCycle *cycle, const DecideStart *start,
 						Credits price);
-static TimestampTz end_after(const Cycle *cycle, const DecideStart *start,
+static TimestampTz end_after(const SchedCycle *cycle, const DecideStart *start,
 							 int64 run);
-static void insert_devices(const Cycle *cycle);
-static void audit_starts(const Cycle *cycle);
-static void audit_score(AuditRow *row, const Cycle *cycle, int i);
-static int	count_groups(const Cycle *cycle, const DecideStart *start,
+static void insert_devices(const SchedCycle *cycle);
+static void audit_starts(const SchedCycle *cycle);
+static void audit_score(AuditRow *row, const SchedCycle *cycle, int i);
+static int	count_groups(const SchedCycle *cycle, const DecideStart *start,
 						 bool leaves);
 
 /* For every start: its job's row, and what is loaded alongside. */
@@ -111,10 +112,10 @@ static int	count_groups(const Cycle *cycle, const DecideStart *start,
 	(&(cycle)->queued[(cycle)->result.starts[i].job])
 
 /*
- * Lock the jobs that are to start.  False: the cycle must decide anew.
+ * Lock the jobs that are to start.  False: the cycle must decide again.
  */
 bool
-CycleLock(Cycle *cycle)
+CycleLock(SchedCycle *cycle)
 {
 	int			n = cycle->result.n_starts;
 	int32	   *which = palloc(sizeof(int32) * (n + 1));
@@ -126,10 +127,10 @@ CycleLock(Cycle *cycle)
 
 /*
  * Lock some jobs of the queue.  False: some are gone or not to be had; they
- * are taken out of the cycle, which must then decide anew.
+ * are taken out of the cycle, which must then decide again.
  */
 bool
-CycleLockJobs(Cycle *cycle, const int32 *which, int n)
+CycleLockJobs(SchedCycle *cycle, const int32 *which, int n)
 {
 	const char **orgs = palloc(sizeof(char *) * (n + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (n + 1));
@@ -165,15 +166,15 @@ CycleLockJobs(Cycle *cycle, const int32 *which, int n)
  * Start the locked jobs.
  */
 void
-CycleApply(const Cycle *cycle)
+CycleApply(const SchedCycle *cycle)
 {
 	if (cycle->result.n_starts == 0)
 		return;
 	start_jobs(cycle);
 	insert_attempts(cycle);
 	insert_devices(cycle);
-	TypicalCount(cycle);
-	CachesNote(cycle);
+	WorkloadMixCount(cycle);
+	CacheAffinityNote(cycle);
 	audit_starts(cycle);
 }
 
@@ -182,7 +183,7 @@ CycleApply(const Cycle *cycle)
  * on both, the dearer.
  */
 StartPrice
-CyclePrice(const Cycle *cycle, const DecideStart *start)
+CyclePrice(const SchedCycle *cycle, const DecideStart *start)
 {
 	const Offers *offers = &cycle->queued[start->job].asked->offers;
 	StartPrice	price = {NULL, 0};
@@ -212,7 +213,7 @@ CyclePrice(const Cycle *cycle, const DecideStart *start)
  * The jobs leave the queue.
  */
 static void
-start_jobs(const Cycle *cycle)
+start_jobs(const SchedCycle *cycle)
 {
 	int			n = cycle->result.n_starts;
 	const char **orgs = palloc(sizeof(char *) * n);
@@ -235,7 +236,7 @@ start_jobs(const Cycle *cycle)
  * An attempt per start, with its price and what of the hold is for it.
  */
 static void
-insert_attempts(const Cycle *cycle)
+insert_attempts(const SchedCycle *cycle)
 {
 	int			n = cycle->result.n_starts;
 	const char **texts = palloc(sizeof(char *) * 2 * n);
@@ -252,7 +253,8 @@ insert_attempts(const Cycle *cycle)
 
 		ends[i] = !start->let_in ? DT_NOEND :
 			end_after(cycle, start,
-					  cycle->asks[START_JOB(cycle, i)->ask].wall_limit);
+					  cycle->requests[START_JOB(cycle,
+												i)->request].wall_limit);
 		texts[i] = START_JOB(cycle, i)->org;
 		texts[n + i] = price.gpu_type;
 		ids[i] = START_JOB(cycle, i)->id;
@@ -283,9 +285,9 @@ insert_attempts(const Cycle *cycle)
  * What the attempt needs of its job's hold.
  */
 static Credits
-held_for(const Cycle *cycle, const DecideStart *start, Credits price)
+held_for(const SchedCycle *cycle, const DecideStart *start, Credits price)
 {
-	const QueuedAsk *asked = cycle->queued[start->job].asked;
+	const QueuedRequest *asked = cycle->queued[start->job].asked;
 	int64		duration = asked->wall_limit;
 
 	if (asked->hold_window >= 0 &&
@@ -300,7 +302,7 @@ held_for(const Cycle *cycle, const DecideStart *start, Credits price)
  * decided by the instant of the load.
  */
 static TimestampTz
-end_after(const Cycle *cycle, const DecideStart *start, int64 run)
+end_after(const SchedCycle *cycle, const DecideStart *start, int64 run)
 {
 	TimestampTz from = start->let_in ? cycle->input.now : cycle->now;
 
@@ -311,11 +313,11 @@ end_after(const Cycle *cycle, const DecideStart *start, int64 run)
  * A row per node of each start.
  */
 static void
-insert_devices(const Cycle *cycle)
+insert_devices(const SchedCycle *cycle)
 {
 	int			n = cycle->result.n_parts;
 	const char **texts = palloc(sizeof(char *) * 2 * n);
-	int64	   *numbers = palloc(sizeof(int64) * 3 * n);
+	int64	   *numbers = palloc(sizeof(int64) * 4 * n);
 	int32	   *small = palloc(sizeof(int32) * 4 * n);
 	TimestampTz *times = palloc(sizeof(TimestampTz) * 2 * n);
 	Datum	   *sets = palloc(sizeof(Datum) * n);
@@ -325,7 +327,8 @@ insert_devices(const Cycle *cycle)
 	{
 		const DecideStart *start = &cycle->result.starts[i];
 		const DecideJob *job = START_JOB(cycle, i);
-		int64		wall_limit = cycle->asks[job->ask].wall_limit;
+		const DecideRequestClass *request = &cycle->requests[job->request];
+		int64		wall_limit = request->wall_limit;
 
 		for (int p = start->first_part; p < start->first_part + start->n_parts;
 			 p++)
@@ -337,6 +340,7 @@ insert_devices(const Cycle *cycle)
 			numbers[p] = job->id;
 			numbers[n + p] = part->cpu_milli;
 			numbers[2 * n + p] = part->memory_mib;
+			numbers[3 * n + p] = DecideShareFloor(request, start->type);
 			small[p] = START_QUEUED(cycle, i)->attempt + 1;
 			small[n + p] = start->share;
 			small[2 * n + p] = START_QUEUED(cycle, i)->asked->min_gpus;
@@ -364,14 +368,15 @@ insert_devices(const Cycle *cycle)
 	SqlArgTime(&args, cycle->now);
 	SqlArgTimeArray(&args, times, n);
 	SqlArgTimeArray(&args, times + n, n);
+	SqlArgInt8Array(&args, numbers + 3 * n, n);
 	(void) SqlRun(&devices_insert, &args);
 }
 
 /*
- * A row of the trail per start.
+ * A row of the audit log per start.
  */
 static void
-audit_starts(const Cycle *cycle)
+audit_starts(const SchedCycle *cycle)
 {
 	int			n = cycle->result.n_starts;
 	AuditRow   *rows = palloc0(sizeof(AuditRow) * n);
@@ -410,7 +415,7 @@ audit_starts(const Cycle *cycle)
  * it went first for that, and what placements are compared by, in that order.
  */
 static void
-audit_score(AuditRow *row, const Cycle *cycle, int i)
+audit_score(AuditRow *row, const SchedCycle *cycle, int i)
 {
 	const DecideStart *start = &cycle->result.starts[i];
 	const DecideJob *job = START_JOB(cycle, i);
@@ -432,7 +437,7 @@ audit_score(AuditRow *row, const Cycle *cycle, int i)
  * Over how many NVLink domains, or leaves, a start is spread.
  */
 static int
-count_groups(const Cycle *cycle, const DecideStart *start, bool leaves)
+count_groups(const SchedCycle *cycle, const DecideStart *start, bool leaves)
 {
 	const DecidePart *parts = &cycle->result.parts[start->first_part];
 	const DecideNode *nodes = cycle->set->nodes;
@@ -458,7 +463,7 @@ count_groups(const Cycle *cycle, const DecideStart *start, bool leaves)
  * "n1{0-7} n2{0-3}"
  */
 char *
-CycleNodes(const Cycle *cycle, const DecidePart *parts, int n)
+CycleNodes(const SchedCycle *cycle, const DecidePart *parts, int n)
 {
 	StringInfoData text;
 

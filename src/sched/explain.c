@@ -12,12 +12,12 @@
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/compat.h"
-#include "common/errors.h"
-#include "common/sql.h"
-#include "common/unknown.h"
-#include "entry/tenant.h"
+#include "util/args.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/tenant.h"
 #include "job/job.h"
 #include "sched/explain.h"
 #include "utils/builtins.h"
@@ -28,7 +28,7 @@ PG_FUNCTION_INFO_V1(gpucredit_explain);
 SQL_STATEMENT(job_read, SPI_OK_SELECT, "text, bigint",
 			  "SELECT j.account, j.pool, j.state, j.submitted_at,"
 			  " j.not_before, j.ended_at, j.attempt, h.held, j.tier,"
-			  ASK_COLUMNS
+			  REQUEST_COLUMNS
 			  " FROM gpucredit.job j LEFT JOIN gpucredit.hold h"
 			  " ON h.org = j.org AND h.hold = j.hold"
 			  " WHERE j.org = $1 AND j.job = $2");
@@ -68,7 +68,7 @@ static void put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
 					  int64 id);
 static void put_account(ReturnSetInfo *rsinfo, const char *org,
 						const char *account, bool held);
-static bool put_still(ReturnSetInfo *rsinfo, const char *org, int64 id);
+static bool put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id);
 static bool put_quotas(ReturnSetInfo *rsinfo, const Job *job);
 
 Datum
@@ -93,8 +93,8 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	SqlArgInt8(&args, id);
 	row = SqlRead(&job_read, &args);
 	if (row.n == 0)
-		RefuseUnknownJob(id);
-	AskRead(row, 0, &job);
+		NotFoundJob(id);
+	RequestRead(row, 0, &job);
 	job.org = org;
 	job.job = id;
 	job.account = account = SqlText(row, 0, 1);
@@ -114,7 +114,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 				   "it need not wait to be tried again" :
 				   psprintf("it failed, and is tried again at %s",
 							ExplainTime(not_before)));
-		free_to_go &= put_still(rsinfo, org, id);
+		free_to_go &= put_fence_wait(rsinfo, org, id);
 		free_to_go &= put_quotas(rsinfo, &job);
 		if (free_to_go && strcmp(state, "queued") == 0)
 			ExplainCycle(rsinfo, &job);
@@ -159,12 +159,15 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 	TimestampTz limit;
 
 	if (strcmp(state, "queued") == 0)
-		ExplainPut(rsinfo, "state", true, psprintf("queued, submitted at %s, %d "
-												   "attempts so far",
-												   ExplainTime(SqlTime(row, 0, 4)),
-												   attempt));
+		ExplainPut(rsinfo, "state", true,
+				   psprintf("queued, submitted at %s, %d "
+							"attempts so far",
+							ExplainTime(SqlTime(row, 0,
+												4)),
+							attempt));
 	else if (strcmp(state, "unfunded") == 0)
-		ExplainPut(rsinfo, "state", false, "unfunded: it waits for credit before it "
+		ExplainPut(rsinfo, "state", false,
+				   "unfunded: it waits for credit before it "
 				   "is queued again, which happens by itself");
 	else if (strcmp(state, "active") == 0)
 	{
@@ -215,9 +218,9 @@ put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,
  * Whether an earlier attempt is over.  False: it may still run somewhere.
  */
 static bool
-put_still(ReturnSetInfo *rsinfo, const char *org, int64 id)
+put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id)
 {
-	char	   *nodes = StillRunsOn(org, id, ClockNow());
+	char	   *nodes = FenceWaitNodes(org, id, ClockNow());
 
 	if (nodes == NULL)
 		return true;

@@ -8,11 +8,11 @@
 #ifndef GPUCREDIT_EXPLAIN_H
 #define GPUCREDIT_EXPLAIN_H
 
-#include "common/clock.h"
+#include "util/clock.h"
 #include "sched/sched.h"
 
 /* What is to be away. */
-typedef struct Without
+typedef struct Counterfactual
 {
 	const bool *running;		/* of what has devices, these; NULL: none */
 	const bool *jobs;			/* of those that wait, these; NULL: none */
@@ -21,7 +21,7 @@ typedef struct Without
 	bool		quotas;
 	bool		deeper;			/* not, but one more reservation is allowed */
 	int64		wall_limit;		/* instead of the job's; 0: not */
-} Without;
+} Counterfactual;
 
 /* What a cycle would do with a job. */
 typedef struct WouldBe
@@ -31,10 +31,10 @@ typedef struct WouldBe
 	bool		reserved;
 } WouldBe;
 
-/* without.c */
-extern WouldBe ExplainWithout(const Cycle *cycle, int32 index,
-							  const Without *without);
-extern int64 ExplainShorter(const Cycle *cycle, int32 index);
+/* counterfactual.c */
+extern WouldBe ExplainCounterfactual(const SchedCycle *cycle, int32 index,
+									 const Counterfactual *change);
+extern int64 ExplainShorter(const SchedCycle *cycle, int32 index);
 
 /* explain.c */
 extern void ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
@@ -49,15 +49,15 @@ extern void ExplainCredit(ReturnSetInfo *rsinfo, Job *job,
 extern void ExplainCycle(ReturnSetInfo *rsinfo, const Job *job);
 
 /* explain_quota.c */
-extern bool ExplainBeside(ReturnSetInfo *rsinfo, const Cycle *cycle,
+extern bool ExplainBeside(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 						  const Job *job);
 
 /* explain_leave.c */
 extern void ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 						   int32 attempt);
-extern void ExplainKept(ReturnSetInfo *rsinfo, const Cycle *cycle,
+extern void ExplainKept(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 						int32 index);
-extern void ExplainPreemption(ReturnSetInfo *rsinfo, const Cycle *cycle,
+extern void ExplainPreemption(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 							  int32 index);
 
 #endif							/* GPUCREDIT_EXPLAIN_H */

@@ -8,8 +8,8 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/sql.h"
+#include "util/clock.h"
+#include "util/sql.h"
 #include "job/job.h"
 #include "sched/explain.h"
 
@@ -50,7 +50,7 @@ static void put_rules(ReturnSetInfo *rsinfo, SqlResult rows);
 void
 ExplainCredit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 {
-	SqlArgs		args;
+	SqlArgs		args = {0};
 	SqlResult	rows;
 	Credits		wanted;
 	const char *first = "a cycle takes them once those of its account that "
@@ -82,7 +82,13 @@ ExplainCredit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 		return;
 	}
 	budgets = put_budgets(rsinfo, job, wanted);
-	args = AffordArgs(job, wanted);
+	SqlArgText(&args, job->org);
+	SqlArgText(&args, job->account);
+	SqlArgTextArray(&args, job->offers.types, job->offers.n);
+	SqlArgText(&args, job->tier);
+	SqlArgText(&args, job->pool);
+	SqlArgInt8(&args, job->job);
+	SqlArgCredits(&args, wanted);
 	rows = SqlRead(&buckets_read, &args);
 	available = rows.n > 0 ? SqlText(rows, 0, 4) : "0.000000";
 	payable = rows.n > 0 ? SqlText(rows, 0, 5) : "0.000000";

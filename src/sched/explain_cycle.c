@@ -12,11 +12,11 @@
  */
 #include "postgres.h"
 
-#include "common/compat.h"
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/sql.h"
-#include "entry/tenant.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "api/tenant.h"
 #include "sched/explain.h"
 #include "types/duration.h"
 #include "utils/memutils.h"
@@ -47,7 +47,10 @@ static const PoolCheck pool_checks[] = {
 	{"nodes", DECIDE_NODES_UNAVAILABLE, "some take new work",
 	"no node it could use takes new work now: see the view nodes", false},
 	{"free", DECIDE_NOT_ENOUGH_SHARE, NULL,
-	"%lld thousandths of a device wanted, %lld are free on the best one", true},
+		"%lld thousandths of a device wanted, %lld are free on the best one",
+	true},
+	{"free", DECIDE_GPU_MEMORY_SHORT, NULL,
+	"%lld MiB of a device's memory wanted, %lld are free on the best one that has the share", true},
 	{"free", DECIDE_NOT_ENOUGH_GPUS, "enough devices are free",
 	"%lld devices wanted, %lld are free", true},
 	{"together", DECIDE_NOT_TOGETHER, "enough of them are together",
@@ -68,20 +71,23 @@ static const PoolCheck one_host_checks[] = {
 	"%lld MiB of host memory wanted, %lld are free on the best node", true},
 };
 
-static bool is_held(const Cycle *cycle, int32 index);
-static void put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
-static bool put_start(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
-static bool put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index);
-static void put_request(ReturnSetInfo *rsinfo, const Cycle *cycle,
+static bool is_held(const SchedCycle *cycle, int32 index);
+static void put_order(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
+					  int32 index);
+static bool put_start(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
+					  int32 index);
+static bool put_claim(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
+					  int32 index);
+static void put_request(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 						int32 index);
-static const char *reserved_text(const Cycle *cycle, int32 index);
-static bool decides(const Cycle *cycle);
-static const char *advise(const Cycle *cycle, int32 index);
-static void put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle,
+static const char *reserved_text(const SchedCycle *cycle, int32 index);
+static bool decides(const SchedCycle *cycle);
+static const char *advise(const SchedCycle *cycle, int32 index);
+static void put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 							int32 index);
-static int32 count_deep(const Cycle *cycle);
-static bool *passed_over(const Cycle *cycle);
-static const char *unreserved_text(const Cycle *cycle, int32 index);
+static int32 count_deep(const SchedCycle *cycle);
+static bool *passed_over(const SchedCycle *cycle);
+static const char *unreserved_text(const SchedCycle *cycle, int32 index);
 
 /*
  * What the next cycle would do with a job that may start.
@@ -89,10 +95,10 @@ static const char *unreserved_text(const Cycle *cycle, int32 index);
 void
 ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 {
-	Cycle		cycle = {.pool = job->pool, .asked = job};
+	SchedCycle	cycle = {.pool = job->pool, .asked = job};
 	int32		index;
 
-	CycleThink(&cycle);
+	CyclePlan(&cycle);
 	index = cycle.asked_index;
 	if (index < 0 || is_held(&cycle, index))
 	{
@@ -108,7 +114,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 	if (put_start(rsinfo, &cycle, index) || put_claim(rsinfo, &cycle, index))
 		return;
 	(void) ExplainBeside(rsinfo, &cycle, job);
-	if (cycle.result.waits[cycle.jobs[index].ask].reason ==
+	if (cycle.result.waits[cycle.jobs[index].request].reason ==
 		DECIDE_ENOUGH_STARTED)
 	{
 		ExplainPut(rsinfo, "turn", false,
@@ -127,7 +133,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
  * Do quotas keep a job from starting?
  */
 static bool
-is_held(const Cycle *cycle, int32 index)
+is_held(const SchedCycle *cycle, int32 index)
 {
 	return cycle->result.held != NULL &&
 		cycle->result.held[index] != DECIDE_NOT_HELD;
@@ -137,7 +143,7 @@ is_held(const Cycle *cycle, int32 index)
  * The next cycle starts it.
  */
 static bool
-put_start(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+put_start(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 {
 	const DecideResult *result = &cycle->result;
 
@@ -149,7 +155,8 @@ put_start(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 			continue;
 		ExplainPut(rsinfo, "turn", true,
 				   psprintf("the next cycle starts it on %s",
-							CycleNodes(cycle, &result->parts[start->first_part],
+							CycleNodes(cycle,
+									   &result->parts[start->first_part],
 									   start->n_parts)));
 		return true;
 	}
@@ -161,7 +168,7 @@ put_start(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
  * left.
  */
 static TimestampTz
-left_by(const Cycle *cycle, const DecideClaim *claim)
+left_by(const SchedCycle *cycle, const DecideClaim *claim)
 {
 	const DecidePart *parts = &cycle->input.claim_parts[claim->first_part];
 	TimestampTz last = cycle->now;
@@ -191,7 +198,7 @@ left_by(const Cycle *cycle, const DecideClaim *claim)
  * What is promised to it, or will be by the next cycle.
  */
 static bool
-put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+put_claim(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 {
 	const DecideJob *job = &cycle->jobs[index];
 
@@ -211,7 +218,8 @@ put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 				   psprintf("%s promised to it, and those who have something there "
 							"are leaving: expected start %s; the promise ends "
 							"at %s",
-							CycleNodes(cycle, &cycle->input.claim_parts[claim->first_part],
+							CycleNodes(cycle,
+									   &cycle->input.claim_parts[claim->first_part],
 									   claim->n_parts),
 							ExplainTime(left_by(cycle, claim)),
 							ExplainTime(row.n > 0 ? SqlTime(row, 0, 1) :
@@ -239,11 +247,12 @@ put_claim(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
  * How far the request of a job that does not start gets in the pool.
  */
 static void
-put_request(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+put_request(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 {
-	const DecideAsk *ask = &cycle->asks[cycle->jobs[index].ask];
-	const DecideWait *wait = &cycle->result.waits[cycle->jobs[index].ask];
-	bool		one_host = ask->max_gpus == 0 || ask->share < DECIDE_WHOLE;
+	const DecideRequestClass *request = &cycle->requests[cycle->jobs[index].request];
+	const DecideWait *wait = &cycle->result.waits[cycle->jobs[index].request];
+	bool		one_host = request->max_gpus == 0 ||
+		request->share < DECIDE_WHOLE;
 	const char *last = "";
 
 	for (int c = 0; c < (int) lengthof(pool_checks); c++)
@@ -282,7 +291,7 @@ put_request(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
  * What is free is reserved: with which wall limit would it start?
  */
 static const char *
-reserved_text(const Cycle *cycle, int32 index)
+reserved_text(const SchedCycle *cycle, int32 index)
 {
 	int64		limit = ExplainShorter(cycle, index);
 
@@ -298,7 +307,7 @@ reserved_text(const Cycle *cycle, int32 index)
  * Does the next cycle give something to others?
  */
 static bool
-decides(const Cycle *cycle)
+decides(const SchedCycle *cycle)
 {
 	return cycle->result.n_starts > 0 || cycle->result.n_promises > 0;
 }
@@ -307,21 +316,22 @@ decides(const Cycle *cycle)
  * What would have to come free for a job to start, where others have it.
  */
 static const char *
-advise(const Cycle *cycle, int32 index)
+advise(const SchedCycle *cycle, int32 index)
 {
 	int32		n = cycle->input.n_running;
 	bool	   *gone = palloc(sizeof(bool) * (n + 1));
-	Without		without = {.running = gone, .others = true, .claims = true,
+	Counterfactual without = {.running = gone, .others = true,
+		.claims = true,
 		.quotas = true};
 
 	for (int32 i = 0; i < n; i++)
 		gone[i] = cycle->running[i].over;
-	if (ExplainWithout(cycle, index, &without).starts)
+	if (ExplainCounterfactual(cycle, index, &without).starts)
 		return ": what is kept, promised to others, or given to jobs ahead of "
 			"it must come free first";
 	for (int32 i = 0; i < n; i++)
 		gone[i] = true;
-	return ExplainWithout(cycle, index, &without).starts ?
+	return ExplainCounterfactual(cycle, index, &without).starts ?
 		": some that run must end first" :
 		": it could not start on what is in service and takes new work even "
 		"if nothing ran there";
@@ -341,7 +351,7 @@ of_all(int32 n)
  * running in the pool, and those above them.
  */
 static char *
-fair_text(const Cycle *cycle, const DecideArena *arena, int32 account)
+fair_text(const SchedCycle *cycle, const DecideArena *arena, int32 account)
 {
 	int32	   *ranks;
 	const char *problem = DecideFairRank(&cycle->input, arena, &ranks);
@@ -355,7 +365,7 @@ fair_text(const Cycle *cycle, const DecideArena *arena, int32 account)
  * Its place in the order of the queue.
  */
 static void
-put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+put_order(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 {
 	const DecideJob *job = &cycle->jobs[index];
 	DecideArena arena = ArenaOf(AllocSetContextCreate(CurrentMemoryContext,
@@ -370,9 +380,12 @@ put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 	ExplainPut(rsinfo, "order", turn == 1,
 			   psprintf("turn %d%s: tier \"%s\" of rank %d, %s%s, priority "
 						"%d within its account", turn, of_all(turns),
-						cycle->tier_names[job->tier], cycle->tiers[job->tier].rank,
-						TenantCalls() ? "" : fair_text(cycle, &arena, job->account),
-						aged ? psprintf("aged since %s", ExplainTime(job->aged_at)) :
+						cycle->tier_names[job->tier],
+						cycle->tiers[job->tier].rank,
+						TenantCalls() ? "" : fair_text(cycle, &arena,
+													   job->account),
+						aged ? psprintf("aged since %s",
+										ExplainTime(job->aged_at)) :
 						job->aged_at == DECIDE_NEVER ? "it does not age" :
 						psprintf("aged, and first, from %s on",
 								 ExplainTime(job->aged_at)), job->priority));
@@ -382,7 +395,7 @@ put_order(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
  * What is reserved for it.
  */
 static void
-put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 {
 	for (int i = 0; i < cycle->result.n_reservations; i++)
 	{
@@ -407,7 +420,7 @@ put_reservation(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
  * The reservations that gpucredit.backfill_depth counts.
  */
 static int32
-count_deep(const Cycle *cycle)
+count_deep(const SchedCycle *cycle)
 {
 	int32		n = 0;
 
@@ -421,7 +434,7 @@ count_deep(const Cycle *cycle)
  * Those that wait and get nothing: no start, promise or reservation.
  */
 static bool *
-passed_over(const Cycle *cycle)
+passed_over(const SchedCycle *cycle)
 {
 	const DecideResult *result = &cycle->result;
 	bool	   *jobs = MemoryContextAllocHuge(CurrentMemoryContext,
@@ -450,32 +463,41 @@ passed_over(const Cycle *cycle)
  * Why a job that waits has no reservation.
  */
 static const char *
-unreserved_text(const Cycle *cycle, int32 index)
+unreserved_text(const SchedCycle *cycle, int32 index)
 {
 	int32		n = cycle->input.n_running;
 	bool	   *gone = palloc(sizeof(bool) * (n + 1));
 	bool		deep = cycle->jobs[index].aged_at >= cycle->input.now;
-	Without		deeper = {.deeper = true, .jobs = passed_over(cycle)};
+	Counterfactual deeper = {.deeper = true, .jobs = passed_over(cycle)};
+	const char *quotas_text = "its tenant's quotas leave it nothing beside "
+		"what is in use, starts or is reserved for others";
 	WouldBe		would;
 
 	for (int32 i = 0; i < n; i++)
 		gone[i] = true;
-	if (!deep || !ExplainWithout(cycle, index, &deeper).reserved)
+	if (!deep || !ExplainCounterfactual(cycle, index, &deeper).reserved)
 	{
-		if (!ExplainWithout(cycle, index, &(Without){.running = gone,
-													   .others = true, .claims = true,
+		if (!ExplainCounterfactual(cycle, index,
+								   &(Counterfactual){.running = gone,
+													   .others = true,
+													   .claims = true,
 													   .quotas = true}).starts)
 			return "it could not start on what is in service and takes new "
 				"work even if nothing ran there";
-		would = ExplainWithout(cycle, index, &(Without){.quotas = true});
+		would = ExplainCounterfactual(cycle, index,
+									  &(Counterfactual){.quotas = true});
+		if (would.starts || would.promised || would.reserved)
+			return quotas_text;
+		would = ExplainCounterfactual(cycle, index,
+									  &(Counterfactual){.jobs = deeper.jobs});
+		if (would.starts || would.promised || would.reserved)
+			return "jobs ahead of it that get nothing now are in its way";
 		deeper.quotas = true;
-		if (!would.starts && !would.promised && !would.reserved)
-			would = ExplainWithout(cycle, index, &deeper);
+		would = ExplainCounterfactual(cycle, index, &deeper);
 		if (!would.starts && !would.promised && !would.reserved)
 			return "of what is in its way not enough is known to end";
 		if (!deep || count_deep(cycle) < cycle->input.policy.backfill_depth)
-			return "its tenant's quotas leave it nothing beside what is in "
-				"use, starts or is reserved for others";
+			return quotas_text;
 	}
 	return psprintf("jobs ahead of it have as many reservations as "
 					"gpucredit.backfill_depth allows, which is %d",

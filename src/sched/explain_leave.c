@@ -11,14 +11,14 @@
  */
 #include "postgres.h"
 
-#include "common/sql.h"
-#include "entry/tenant.h"
+#include "util/sql.h"
+#include "api/tenant.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "sched/explain.h"
 
 /* the node of a cause is behind its slash */
-SQL_STATEMENT(told_read, SPI_OK_SELECT, "text, bigint, int",
+SQL_STATEMENT(previous_read, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT pg_catalog.split_part(d.cause, '/', 1),"
 			  " pg_catalog.substr(d.cause,"
 			  "  pg_catalog.strpos(d.cause, '/') + 1),"
@@ -56,16 +56,17 @@ typedef struct Victims
 static const char *cause_text(SqlResult rows, uint64 i);
 static const char *claim_text(const char *why, bool told);
 static const char *turn_text(SqlResult rows, uint64 i);
-static bool accepts(const DecideAsk *ask, int32 type);
-static bool serves(const Cycle *cycle, const DecideAsk *ask,
+static bool accepts(const DecideRequestClass *request, int32 type);
+static bool serves(const SchedCycle *cycle, const DecideRequestClass *request,
 				   const DecideRunning *running);
-static const char *ready_text(const Cycle *cycle, int32 index,
+static const char *ready_text(const SchedCycle *cycle, int32 index,
 							  const Victims *victims);
 static const char *how_many(int n);
-static bool has_right(const Cycle *cycle, const DecideJob *job,
+static bool has_right(const SchedCycle *cycle, const DecideJob *job,
 					  const DecideRunning *running);
-static int32 kept_devices(const Cycle *cycle, const DecideRunning *running);
-static Victims count_victims(const Cycle *cycle, const DecideJob *job);
+static int32 kept_devices(const SchedCycle *cycle,
+						  const DecideRunning *running);
+static Victims count_victims(const SchedCycle *cycle, const DecideJob *job);
 
 /*
  * What a live attempt was told to leave for, a row each.
@@ -80,7 +81,7 @@ ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 	SqlArgText(&args, org);
 	SqlArgInt8(&args, job);
 	SqlArgInt4(&args, attempt);
-	rows = SqlRead(&told_read, &args);
+	rows = SqlRead(&previous_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		bool		stop = SqlBool(rows, i, 4) || SqlIsNull(rows, i, 5);
@@ -124,9 +125,11 @@ claim_text(const char *why, bool told)
 {
 	static const char *const whys[][2] = {
 		{"tier", "its devices are promised to a job of a more important tier"},
-		{"entitlement", "its devices are promised to an account that has less than it is entitled to"},
+		{"entitlement",
+		"its devices are promised to an account that has less than it is entitled to"},
 		{"move", "it goes on elsewhere, where devices are promised to it"},
-		{"shrink", "it goes on with fewer devices, the others are promised to a job ahead of it"},
+		{"shrink",
+		"it goes on with fewer devices, the others are promised to a job ahead of it"},
 		{"grow", "it goes on with more devices"}
 	};
 	const char *text = "the claim it was for is over";
@@ -170,7 +173,7 @@ turn_text(SqlResult rows, uint64 i)
  * not.  Jobs that have no such right are told nothing.
  */
 void
-ExplainPreemption(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+ExplainPreemption(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 {
 	const DecideJob *job = &cycle->jobs[index];
 	const DecideTier *tier = &cycle->tiers[job->tier];
@@ -215,7 +218,7 @@ how_many(int n)
  * Why those who might be made to leave now are not.
  */
 static const char *
-ready_text(const Cycle *cycle, int32 index, const Victims *victims)
+ready_text(const SchedCycle *cycle, int32 index, const Victims *victims)
 {
 	const DecideResult *result = &cycle->result;
 	bool	   *jobs = MemoryContextAllocExtended(CurrentMemoryContext,
@@ -226,10 +229,10 @@ ready_text(const Cycle *cycle, int32 index, const Victims *victims)
 	bool		others = false;
 	WouldBe		would;
 
-	if (!ExplainWithout(cycle, index,
-						&(Without){.running = victims->is_ready,
-									 .others = true, .claims = true,
-									 .quotas = true}).starts)
+	if (!ExplainCounterfactual(cycle, index,
+							   &(Counterfactual){.running = victims->is_ready,
+												   .others = true, .claims = true,
+												   .quotas = true}).starts)
 		return "not enough for it even if all of them did";
 	for (int i = 0; i < result->n_reservations; i++)
 	{
@@ -238,17 +241,20 @@ ready_text(const Cycle *cycle, int32 index, const Victims *victims)
 	}
 	if (others)
 	{
-		would = ExplainWithout(cycle, index, &(Without){.jobs = jobs});
+		would = ExplainCounterfactual(cycle, index,
+									  &(Counterfactual){.jobs = jobs});
 		if (would.starts || would.promised)
 			return "what is reserved for other jobs is in the way";
 	}
-	would = ExplainWithout(cycle, index, &(Without){.claims = true,
+	would = ExplainCounterfactual(cycle, index,
+								  &(Counterfactual){.claims = true,
 													  .others = true});
 	if (would.starts || would.promised)
 		return "what is promised to other jobs, or given to those ahead of "
 			"it, is in the way";
 	return victims->entitled ?
-		"its account would have more than it is entitled to, or theirs less" :
+		"its account would have more than it is entitled to, or theirs "
+		"have no more than that" :
 		"no set of them was found that makes room for it";
 }
 
@@ -257,9 +263,9 @@ ready_text(const Cycle *cycle, int32 index, const Victims *victims)
  * which no heartbeat has shown to be free.
  */
 void
-ExplainKept(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
+ExplainKept(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 {
-	const DecideAsk *ask = &cycle->asks[cycle->jobs[index].ask];
+	const DecideRequestClass *request = &cycle->requests[cycle->jobs[index].request];
 	int64		devices = 0;
 	TimestampTz last = DT_NOBEGIN;
 
@@ -269,7 +275,7 @@ ExplainKept(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
 		int32		kept;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!running->over || !accepts(ask, running->type))
+		if (!running->over || !accepts(request, running->type))
 			continue;
 		kept = kept_devices(cycle, running);
 		devices += kept;
@@ -290,7 +296,7 @@ ExplainKept(ReturnSetInfo *rsinfo, const Cycle *cycle, int32 index)
  * attempt that does.
  */
 static int32
-kept_devices(const Cycle *cycle, const DecideRunning *running)
+kept_devices(const SchedCycle *cycle, const DecideRunning *running)
 {
 	int32		kept = 0;
 
@@ -310,9 +316,9 @@ kept_devices(const Cycle *cycle, const DecideRunning *running)
  * Who could be made to leave for a job, and when.
  */
 static Victims
-count_victims(const Cycle *cycle, const DecideJob *job)
+count_victims(const SchedCycle *cycle, const DecideJob *job)
 {
-	const DecideAsk *ask = &cycle->asks[job->ask];
+	const DecideRequestClass *request = &cycle->requests[job->request];
 	Victims		victims = {.first = DT_NOEND, .last = DT_NOBEGIN};
 
 	victims.is_ready = MemoryContextAllocExtended(CurrentMemoryContext,
@@ -327,7 +333,7 @@ count_victims(const Cycle *cycle, const DecideJob *job)
 									cycle->tiers[running->tier].min_run);
 
 		CHECK_FOR_INTERRUPTS();
-		if (running->over || !serves(cycle, ask, running) ||
+		if (running->over || !serves(cycle, request, running) ||
 			!has_right(cycle, job, running))
 			continue;
 		if (running->leaving)
@@ -336,7 +342,9 @@ count_victims(const Cycle *cycle, const DecideJob *job)
 		{
 			victims.ready++;
 			victims.is_ready[i] = true;
-			victims.entitled |= job->tier == running->tier;
+			victims.entitled |= !cycle->tiers[job->tier].can_preempt ||
+				cycle->tiers[job->tier].rank >=
+				cycle->tiers[running->tier].rank;
 		}
 		else
 		{
@@ -349,20 +357,21 @@ count_victims(const Cycle *cycle, const DecideJob *job)
 }
 
 /*
- * Has a running job something that an ask could use?
+ * Has a running job something that a request could use?
  */
 static bool
-serves(const Cycle *cycle, const DecideAsk *ask, const DecideRunning *running)
+serves(const SchedCycle *cycle, const DecideRequestClass *request,
+	   const DecideRunning *running)
 {
 	int64		floor = 0;
 	bool		any = false;
 
-	if (!accepts(ask, running->type))
+	if (!accepts(request, running->type))
 		return false;
-	for (int32 o = 0; o < ask->n_offers && ask->max_gpus > 0; o++)
+	for (int32 o = 0; o < request->n_offers && request->max_gpus > 0; o++)
 	{
-		if (ask->offers[o].type == running->type)
-			floor = ask->offers[o].min_memory;
+		if (request->offers[o].type == running->type)
+			floor = request->offers[o].min_memory;
 	}
 	for (int32 p = 0; p < running->n_parts && !any; p++)
 	{
@@ -370,34 +379,35 @@ serves(const Cycle *cycle, const DecideAsk *ask, const DecideRunning *running)
 		&cycle->running_parts[running->first_part + p];
 		const DecideNode *node = &cycle->set->nodes[part->node];
 
-		any = node->schedulable && (ask->spot_ok || !node->spot) &&
-			(floor == 0 || node->gpu_memory_mib >= (floor - 1) / (1 << 20) + 1);
+		any = node->schedulable && (request->spot_ok || !node->spot) &&
+			(floor == 0 || node->gpu_memory_mib >= (floor - 1) / (1 << 20) +
+			 1);
 	}
 	return any;
 }
 
 /*
- * Does an ask accept a type?  One for no GPUs runs on all nodes.
+ * Does a request accept a type?  One for no GPUs runs on all nodes.
  */
 static bool
-accepts(const DecideAsk *ask, int32 type)
+accepts(const DecideRequestClass *request, int32 type)
 {
-	if (ask->max_gpus == 0)
+	if (request->max_gpus == 0)
 		return true;
-	for (int32 o = 0; o < ask->n_offers; o++)
+	for (int32 o = 0; o < request->n_offers; o++)
 	{
-		if (ask->offers[o].type == type)
+		if (request->offers[o].type == type)
 			return true;
 	}
 	return false;
 }
 
 /*
- * May a job make a running one leave, by its tier, or in its tier by what their
- * accounts are entitled to?
+ * May a job make a running one leave, by its tier, or by what their accounts are
+ * entitled to, if it is no more important?
  */
 static bool
-has_right(const Cycle *cycle, const DecideJob *job,
+has_right(const SchedCycle *cycle, const DecideJob *job,
 		  const DecideRunning *running)
 {
 	const DecideTier *tier = &cycle->tiers[job->tier];
@@ -405,6 +415,7 @@ has_right(const Cycle *cycle, const DecideJob *job,
 	return running->preemptible == DECIDE_PREEMPT_CAPACITY &&
 		((tier->can_preempt &&
 		  tier->rank < cycle->tiers[running->tier].rank) ||
-		 (cycle->input.policy.reclaim && job->tier == running->tier &&
+		 (cycle->input.policy.reclaim &&
+		  tier->rank <= cycle->tiers[running->tier].rank &&
 		  job->account != running->account));
 }

@@ -10,13 +10,13 @@
  */
 #include "postgres.h"
 
-#include "common/compat.h"
+#include "util/compat.h"
 #include "sched/explain.h"
-#include "sched/limit.h"
+#include "sched/sched_quota.h"
 
-static bool concerns(const Cycle *cycle, const QuotaLimit *limit,
-					 const DecideAsk *ask);
-static bool put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit,
+static bool concerns(const SchedCycle *cycle, const SchedQuota *limit,
+					 const DecideRequestClass *request);
+static bool put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit,
 					 int64 milli, const char *rest);
 
 /*
@@ -24,22 +24,22 @@ static bool put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit,
  * is none.
  */
 bool
-ExplainBeside(ReturnSetInfo *rsinfo, const Cycle *cycle, const Job *job)
+ExplainBeside(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const Job *job)
 {
-	DecideAsk	ask = OffersAsk(job, cycle->set);
-	int64		milli = (int64) ask.min_gpus * ask.share;
-	LimitList	over = {0};
+	DecideRequestClass request = OffersRequest(job, cycle->set);
+	int64		milli = (int64) request.min_gpus * request.share;
+	SchedQuotaList over = {0};
 	bool		any = false;
 
-	if (cycle->n_limits > 0)
-		over = LimitsOver(cycle, job->org, job->account);
+	if (cycle->n_quotas > 0)
+		over = SchedQuotasOver(cycle, job->org, job->account);
 	for (int l = 0; l < over.n; l++)
 	{
-		const QuotaLimit *limit = over.limits[l];
+		const SchedQuota *limit = over.quotas[l];
 
-		if (concerns(cycle, limit, &ask))
+		if (concerns(cycle, limit, &request))
 			any |= put_over(rsinfo, limit, milli,
-							*limit->gpu_type != '\0' && ask.n_offers > 1 ?
+							*limit->gpu_type != '\0' && request.n_offers > 1 ?
 							": what follows is of the other types it accepts" :
 							"");
 	}
@@ -50,13 +50,14 @@ ExplainBeside(ReturnSetInfo *rsinfo, const Cycle *cycle, const Job *job)
  * Does the job accept devices that the quota counts?
  */
 static bool
-concerns(const Cycle *cycle, const QuotaLimit *limit, const DecideAsk *ask)
+concerns(const SchedCycle *cycle, const SchedQuota *limit,
+		 const DecideRequestClass *request)
 {
-	bool		any = LimitConcerns(limit, NULL);
+	bool		any = SchedQuotaConcerns(limit, NULL);
 
-	for (int o = 0; o < ask->n_offers && !any; o++)
-		any = LimitConcerns(limit,
-							cycle->set->types.names[ask->offers[o].type]);
+	for (int o = 0; o < request->n_offers && !any; o++)
+		any = SchedQuotaConcerns(limit,
+								 cycle->set->types.names[request->offers[o].type]);
 	return any;
 }
 
@@ -65,7 +66,7 @@ concerns(const Cycle *cycle, const QuotaLimit *limit, const DecideAsk *ask)
  * runs, and none beside what is about to; other quotas are not told: false.
  */
 static bool
-put_over(ReturnSetInfo *rsinfo, const QuotaLimit *limit, int64 milli,
+put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit, int64 milli,
 		 const char *rest)
 {
 	int64		gpus = limit->max_milli - limit->used_milli - milli;

@@ -10,11 +10,11 @@
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/compat.h"
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "utils/memutils.h"
@@ -48,13 +48,13 @@ SQL_STATEMENT(accounts_read, SPI_OK_SELECT, "text[]",
 			  "SELECT a.org, a.account FROM gpucredit.account a"
 			  " WHERE a.org = ANY ($1)");
 
-static void name_accounts(Cycle *cycle);
+static void name_accounts(SchedCycle *cycle);
 static bool name_account(void *context, const Datum *values,
 						 const bool *nulls);
-static Standing *stand(Cycle *cycle, SqlResult waiting);
+static Standing *stand(SchedCycle *cycle, SqlResult waiting);
 static int	compare_names(const void *a, const void *b, void *arg);
-static SqlResult name_users(Cycle *cycle);
-static void put_account(ReturnSetInfo *rsinfo, const Cycle *cycle,
+static SqlResult name_users(SchedCycle *cycle);
+static void put_account(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 						const Standing *standing, int128 all_used,
 						int32 rank);
 static Credits millionths(int128 amount);
@@ -64,7 +64,7 @@ gpucredit_fair_share(PG_FUNCTION_ARGS)
 {
 	char	   *pool = ArgName(fcinfo, 0, "pool");
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Cycle		cycle = {.pool = pool, .read_only = true};
+	SchedCycle	cycle = {.pool = pool, .read_only = true};
 	DecideArena arena = ArenaOf(CurrentMemoryContext);
 	Standing   *standings;
 	SqlResult	waiting;
@@ -110,7 +110,7 @@ gpucredit_fair_share(PG_FUNCTION_ARGS)
  * it, which are returned.
  */
 static SqlResult
-name_users(Cycle *cycle)
+name_users(SchedCycle *cycle)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -129,7 +129,7 @@ name_users(Cycle *cycle)
  * Name all accounts of the organisations named so far.
  */
 static void
-name_accounts(Cycle *cycle)
+name_accounts(SchedCycle *cycle)
 {
 	const char **orgs = palloc(sizeof(char *) *
 							   (cycle->input.n_accounts + 1));
@@ -158,7 +158,7 @@ name_account(void *context, const Datum *values, const bool *nulls)
  * children where there are any.
  */
 static Standing *
-stand(Cycle *cycle, SqlResult waiting)
+stand(SchedCycle *cycle, SqlResult waiting)
 {
 	int32		n = cycle->input.n_accounts;
 	Standing   *standings = palloc0(sizeof(Standing) * (n + 1));
@@ -205,7 +205,7 @@ stand(Cycle *cycle, SqlResult waiting)
 static int
 compare_names(const void *a, const void *b, void *arg)
 {
-	const AccountName *names = ((const Cycle *) arg)->account_names;
+	const AccountName *names = ((const SchedCycle *) arg)->account_names;
 	const AccountName *x = &names[*(const int32 *) a];
 	const AccountName *y = &names[*(const int32 *) b];
 	int			order = strcmp(x->org, y->org);
@@ -217,7 +217,7 @@ compare_names(const void *a, const void *b, void *arg)
  * Use is thousandths of devices x seconds; credits have the six decimals.
  */
 static void
-put_account(ReturnSetInfo *rsinfo, const Cycle *cycle,
+put_account(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 			const Standing *standing, int128 all_used, int32 rank)
 {
 	const AccountName *name = &cycle->account_names[standing->account];

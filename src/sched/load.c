@@ -10,12 +10,12 @@
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
 #include "common/hashfn.h"
-#include "common/settings.h"
-#include "common/sql.h"
+#include "util/settings.h"
+#include "util/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "utils/array.h"
@@ -38,27 +38,27 @@ SQL_STATEMENT(fences_end, SPI_OK_UPDATE,
  * Load all that a cycle decides on.
  */
 void
-CycleLoad(Cycle *cycle)
+CycleLoad(SchedCycle *cycle)
 {
 	cycle->input.now = cycle->now;
 	cycle->input.soon = CYCLE_SOON;
 	cycle->set = NodesLoad(cycle->pool, cycle->read_only);
-	SupposeNodes(cycle);
+	HypotheticalNodes(cycle);
 	ShareBegin(cycle);
 	RunningLoad(cycle);
 	QueueLoad(cycle);
 	if (cycle->read_only)
 		FundForesee(cycle);
-	SupposeJobs(cycle);
-	TypicalLoad(cycle);
-	CachesLoad(cycle);
+	HypotheticalJobs(cycle);
+	WorkloadMixLoad(cycle);
+	CacheAffinityLoad(cycle);
 	ClaimsLoad(cycle);
-	ToldLoad(cycle);
+	PreviousLoad(cycle);
 	ElasticLoad(cycle);
 	if (cycle->input.n_jobs > 0)
 		UsageLoad(cycle);
 	ShareLoad(cycle);
-	CycleLearnOrder(cycle);
+	RuntimeEstimateOrder(cycle);
 	cycle->input.nodes = cycle->set->nodes;
 	cycle->input.n_nodes = cycle->set->n;
 }
@@ -67,7 +67,7 @@ CycleLoad(Cycle *cycle)
  * Run a statement that reads, in a snapshot of its own where that is allowed.
  */
 SqlResult
-CycleRead(const Cycle *cycle, SqlStatement *statement, SqlArgs *args)
+CycleRead(const SchedCycle *cycle, SqlStatement *statement, SqlArgs *args)
 {
 	return cycle->read_only ? SqlRead(statement, args) :
 		SqlRun(statement, args);
@@ -75,11 +75,11 @@ CycleRead(const Cycle *cycle, SqlStatement *statement, SqlArgs *args)
 
 /*
  * Take down the fences that have run out, where new work may land.  Elsewhere
- * nobody asks for the devices, and a node that was silent may say, when it is
+ * nobody requests for the devices, and a node that was silent may say, when it is
  * heard of again, that it still runs there what is over.
  */
 void
-FencesEnd(const Cycle *cycle)
+FencesEnd(const SchedCycle *cycle)
 {
 	SqlArgs		args = {0};
 
@@ -94,7 +94,7 @@ FencesEnd(const Cycle *cycle)
  * When a job of a tier is aged that would have waited since then at one stretch.
  */
 int64
-CycleAgedAt(const Cycle *cycle, int32 tier, TimestampTz waits_from)
+CycleAgedAt(const SchedCycle *cycle, int32 tier, TimestampTz waits_from)
 {
 	int64		max_wait = cycle->tiers[tier].max_wait;
 
@@ -107,13 +107,13 @@ CycleAgedAt(const Cycle *cycle, int32 tier, TimestampTz waits_from)
  * Take jobs out of the cycle.
  */
 void
-CycleDrop(Cycle *cycle, const bool *drop)
+CycleDrop(SchedCycle *cycle, const bool *drop)
 {
 	int32	   *moved = MemoryContextAllocHuge(CurrentMemoryContext,
 											   sizeof(int32) *
 											   (cycle->input.n_jobs + 1));
 	int32		kept = 0;
-	int32		n_told = 0;
+	int32		n_previous = 0;
 
 	for (int32 i = 0; i < cycle->input.n_jobs; i++)
 	{
@@ -131,23 +131,23 @@ CycleDrop(Cycle *cycle, const bool *drop)
 		if (claim->job >= 0)
 			claim->job = moved[claim->job];
 	}
-	for (int t = 0; t < cycle->input.n_told; t++)
+	for (int t = 0; t < cycle->input.n_previous; t++)
 	{
-		DecideTold	told = cycle->input_told[t];
+		DecidePreviousReservation previous = cycle->input_previous[t];
 
-		told.job = moved[told.job];
-		if (told.job >= 0)
-			cycle->input_told[n_told++] = told;
+		previous.job = moved[previous.job];
+		if (previous.job >= 0)
+			cycle->input_previous[n_previous++] = previous;
 	}
-	cycle->input.n_told = n_told;
+	cycle->input.n_previous = n_previous;
 	pfree(moved);
 }
 
 /*
- * Take apart what a row's job asks.
+ * Take apart what a row's job requests.
  */
 void
-AskRead(SqlResult rows, uint64 i, Job *job)
+RequestRead(SqlResult rows, uint64 i, Job *job)
 {
 	bool		isnull;
 
@@ -173,21 +173,21 @@ AskRead(SqlResult rows, uint64 i, Job *job)
 }
 
 /*
- * Add an ask that comes from no row of the queue.  It may be one of those that
+ * Add a request that comes from no row of the queue.  It may be one of those that
  * are there, and is copied before they move.
  */
 int32
-CycleAddAsk(Cycle *cycle, const DecideAsk *ask)
+CycleAddRequest(SchedCycle *cycle, const DecideRequestClass *request)
 {
-	DecideAsk	copy = *ask;
+	DecideRequestClass copy = *request;
 
-	if (cycle->input.n_asks == cycle->max_asks)
+	if (cycle->input.n_requests == cycle->max_requests)
 	{
-		cycle->max_asks *= 2;
-		cycle->asks = repalloc(cycle->asks,
-							   sizeof(DecideAsk) * cycle->max_asks);
-		cycle->input.asks = cycle->asks;
+		cycle->max_requests *= 2;
+		cycle->requests = repalloc(cycle->requests,
+								   sizeof(DecideRequestClass) * cycle->max_requests);
+		cycle->input.requests = cycle->requests;
 	}
-	cycle->asks[cycle->input.n_asks] = copy;
-	return cycle->input.n_asks++;
+	cycle->requests[cycle->input.n_requests] = copy;
+	return cycle->input.n_requests++;
 }

@@ -12,9 +12,9 @@
  */
 #include "postgres.h"
 
-#include "common/errors.h"
+#include "util/errors.h"
 #include "common/hashfn.h"
-#include "common/sql.h"
+#include "util/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "utils/builtins.h"
@@ -47,24 +47,24 @@ SQL_STATEMENT(weights_read_of, SPI_OK_SELECT, "text[], text[]",
 /* Weights are read of all accounts of an organisation, or else of some. */
 typedef struct Weights
 {
-	Cycle	   *cycle;
+	SchedCycle *cycle;
 	int64		most;			/* of so many; more are not read */
 } Weights;
 
-static void load_tiers(Cycle *cycle, const PoolPolicy *policy);
-static DecideTier *add_tier(Cycle *cycle, const char *name);
+static void load_tiers(SchedCycle *cycle, const PoolPolicy *policy);
+static DecideTier *add_tier(SchedCycle *cycle, const char *name);
 static uint32 hash_account(const void *key, Size size);
 static int	match_account(const void *a, const void *b, Size size);
-static int32 add_account(Cycle *cycle, const AccountKey *key);
-static void load_types(Cycle *cycle);
-static void load_weights(Cycle *cycle);
+static int32 add_account(SchedCycle *cycle, const AccountKey *key);
+static void load_types(SchedCycle *cycle);
+static void load_weights(SchedCycle *cycle);
 static bool add_weight(void *context, const Datum *values, const bool *nulls);
 
 /*
  * What is there before any account is named.
  */
 void
-ShareBegin(Cycle *cycle)
+ShareBegin(SchedCycle *cycle)
 {
 	PoolPolicy *policy = PolicyRead(cycle->pool, cycle->read_only);
 
@@ -97,7 +97,7 @@ AccountTable(const char *what, Size entry)
  * What is known of the accounts that were named.
  */
 void
-ShareLoad(Cycle *cycle)
+ShareLoad(SchedCycle *cycle)
 {
 	if (cycle->input.n_accounts > 0)
 		load_weights(cycle);
@@ -109,7 +109,7 @@ ShareLoad(Cycle *cycle)
  * All tiers, and what the policy guarantees them.
  */
 static void
-load_tiers(Cycle *cycle, const PoolPolicy *policy)
+load_tiers(SchedCycle *cycle, const PoolPolicy *policy)
 {
 	SqlResult	rows = CycleRead(cycle, &tiers_read, NULL);
 
@@ -136,7 +136,7 @@ load_tiers(Cycle *cycle, const PoolPolicy *policy)
  * A tier of which only the name is known.
  */
 static DecideTier *
-add_tier(Cycle *cycle, const char *name)
+add_tier(SchedCycle *cycle, const char *name)
 {
 	int			n = cycle->input.n_tiers++;
 
@@ -158,7 +158,7 @@ add_tier(Cycle *cycle, const char *name)
  * last, and its jobs do not age.
  */
 int32
-TierIndex(Cycle *cycle, const char *name)
+TierIndex(SchedCycle *cycle, const char *name)
 {
 	DecideTier *tier;
 
@@ -197,7 +197,7 @@ match_account(const void *a, const void *b, Size size)
  * The number of an account.
  */
 int32
-AccountIndex(Cycle *cycle, const char *org, const char *path)
+AccountIndex(SchedCycle *cycle, const char *org, const char *path)
 {
 	AccountKey	key = {org, path};
 
@@ -208,7 +208,7 @@ AccountIndex(Cycle *cycle, const char *org, const char *path)
  * The number of an account; -1: it takes no part.
  */
 int32
-AccountFind(const Cycle *cycle, const char *org, const char *path)
+AccountFind(const SchedCycle *cycle, const char *org, const char *path)
 {
 	AccountKey	key = {org, path};
 	const AccountEntry *entry = hash_search(cycle->account_ids, &key,
@@ -221,7 +221,7 @@ AccountFind(const Cycle *cycle, const char *org, const char *path)
  * The number of an account; a new one, and those above it, if it is new.
  */
 static int32
-add_account(Cycle *cycle, const AccountKey *key)
+add_account(SchedCycle *cycle, const AccountKey *key)
 {
 	bool		found;
 	AccountEntry *entry = hash_search(cycle->account_ids, key, HASH_FIND,
@@ -270,7 +270,7 @@ add_account(Cycle *cycle, const AccountKey *key)
  * -1.
  */
 int32
-AccountOfRow(Cycle *cycle, int32 before, Datum org, Datum path)
+AccountOfRow(SchedCycle *cycle, int32 before, Datum org, Datum path)
 {
 	char	   *org_text;
 	char	   *path_text;
@@ -291,7 +291,7 @@ AccountOfRow(Cycle *cycle, int32 before, Datum org, Datum path)
  * The same of its tier.
  */
 int32
-TierOfRow(Cycle *cycle, int32 before, Datum tier)
+TierOfRow(SchedCycle *cycle, int32 before, Datum tier)
 {
 	char	   *name;
 	int32		number;
@@ -321,7 +321,7 @@ TextIs(Datum value, const char *what)
  * that costs nothing, or has no price, as the cheapest.
  */
 static void
-load_types(Cycle *cycle)
+load_types(SchedCycle *cycle)
 {
 	int			n = cycle->set->types.n;
 	DecideType *types = palloc(sizeof(DecideType) * (n + 1));
@@ -359,7 +359,7 @@ load_types(Cycle *cycle)
  * take no part here, by account.
  */
 static void
-load_weights(Cycle *cycle)
+load_weights(SchedCycle *cycle)
 {
 	int			n = cycle->input.n_accounts;
 	const char **texts = palloc_extended(sizeof(char *) * 2 * n,

@@ -18,11 +18,11 @@
 #include "postgres.h"
 
 #include "audit/audit.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/settings.h"
-#include "common/sql.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/settings.h"
+#include "util/sql.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "sched/sched.h"
@@ -52,7 +52,7 @@ SQL_STATEMENT(claims_read, SPI_OK_SELECT, "text, timestamptz, timestamptz",
 			  "  AND n.draining IS NULL AND n.reclaim_at IS NULL"
 			  "  AND n.heard_at > $3"
 			  "  AND (c.gpu_type IS NULL OR n.gpu_type = c.gpu_type),"
-			  " c.made_at, c.turn FROM gpucredit.claim c JOIN gpucredit.claim_gpu g"
+			  " c.made_at, c.turn, g.gpu_memory_mib FROM gpucredit.claim c JOIN gpucredit.claim_gpu g"
 			  "  ON g.pool = c.pool AND g.org = c.org AND g.job = c.job"
 			  " LEFT JOIN gpucredit.node n ON n.node = g.node"
 			  " WHERE c.pool = $1 ORDER BY c.job, c.org, g.node");
@@ -96,25 +96,25 @@ SQL_STATEMENT(directives_spare, SPI_OK_DELETE_RETURNING,
 			  "  FOR UPDATE OF f SKIP LOCKED) s"
 			  " WHERE d.ctid = s.tid RETURNING s.n");
 
-static void read_claims(Cycle *cycle, ClaimRows *claims);
-static void read_part(Cycle *cycle, SqlResult rows, uint64 i,
+static void read_claims(SchedCycle *cycle, ClaimRows *claims);
+static void read_part(SchedCycle *cycle, SqlResult rows, uint64 i,
 					  ClaimRows *claims);
-static void find_jobs(Cycle *cycle, ClaimRows *claims);
-static void find_waiting(const Cycle *cycle, ClaimRows *claims);
-static void find_disallowed(const Cycle *cycle, ClaimRows *claims);
+static void find_jobs(SchedCycle *cycle, ClaimRows *claims);
+static void find_waiting(const SchedCycle *cycle, ClaimRows *claims);
+static void find_disallowed(const SchedCycle *cycle, ClaimRows *claims);
 static int	compare_made(const void *a, const void *b);
-static void lock_dead(const Cycle *cycle, ClaimRows *claims);
-static bool end_dead(Cycle *cycle, ClaimRows *claims);
-static bool spare_victims(Cycle *cycle);
-static void audit_ended(const Cycle *cycle, const ClaimRow *row);
-static void keep_alive(Cycle *cycle, const ClaimRows *claims);
+static void lock_dead(const SchedCycle *cycle, ClaimRows *claims);
+static bool end_dead(SchedCycle *cycle, ClaimRows *claims);
+static bool spare_victims(SchedCycle *cycle);
+static void audit_ended(const SchedCycle *cycle, const ClaimRow *row);
+static void keep_alive(SchedCycle *cycle, const ClaimRows *claims);
 
 /*
  * Load the claims that stand, once the queue and what runs are loaded; end
  * the others.
  */
 void
-ClaimsLoad(Cycle *cycle)
+ClaimsLoad(SchedCycle *cycle)
 {
 	ClaimRows	claims = {0};
 	bool		again;
@@ -148,7 +148,7 @@ ClaimsLoad(Cycle *cycle)
  * Read all claims of the pool.
  */
 static void
-read_claims(Cycle *cycle, ClaimRows *claims)
+read_claims(SchedCycle *cycle, ClaimRows *claims)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -199,7 +199,7 @@ read_claims(Cycle *cycle, ClaimRows *claims)
  * One row, of the claim read last.
  */
 static void
-read_part(Cycle *cycle, SqlResult rows, uint64 i, ClaimRows *claims)
+read_part(SchedCycle *cycle, SqlResult rows, uint64 i, ClaimRows *claims)
 {
 	ClaimRow   *row = &claims->rows[claims->n - 1];
 	DecidePart *part = &claims->parts[claims->n_parts++];
@@ -212,6 +212,10 @@ read_part(Cycle *cycle, SqlResult rows, uint64 i, ClaimRows *claims)
 	part->gpus = pg_popcount64(part->devices);
 	part->cpu_milli = SqlInt8(rows, i, 10);
 	part->memory_mib = SqlInt8(rows, i, 11);
+	if (part->node >= 0)
+		part->gpu_memory_mib =
+			DecideShareMemory(cycle->set->nodes[part->node].gpu_memory_mib,
+							  row->claim.share, SqlInt8(rows, i, 16));
 	row->claim.gpus += part->gpus;
 	row->claim.n_parts++;
 	healthy = DatumGetGpuSet(SqlDatum(rows, i, 12, &isnull));
@@ -225,7 +229,7 @@ read_part(Cycle *cycle, SqlResult rows, uint64 i, ClaimRows *claims)
  * Find the claims' jobs in the queue, or among what runs.
  */
 static void
-find_jobs(Cycle *cycle, ClaimRows *claims)
+find_jobs(SchedCycle *cycle, ClaimRows *claims)
 {
 	for (int32 j = 0; j < cycle->input.n_jobs && claims->n > 0; j++)
 	{
@@ -264,7 +268,7 @@ find_jobs(Cycle *cycle, ClaimRows *claims)
  * Those found nowhere end, unless their jobs wait for some later instant.
  */
 static void
-find_waiting(const Cycle *cycle, ClaimRows *claims)
+find_waiting(const SchedCycle *cycle, ClaimRows *claims)
 {
 	const char **orgs = palloc(sizeof(char *) * (claims->n + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (claims->n + 1));
@@ -303,11 +307,11 @@ find_waiting(const Cycle *cycle, ClaimRows *claims)
  * elsewhere is judged once it waits.
  */
 static void
-find_disallowed(const Cycle *cycle, ClaimRows *claims)
+find_disallowed(const SchedCycle *cycle, ClaimRows *claims)
 {
 	ClaimRow  **made;
 
-	if (cycle->n_limits == 0)
+	if (cycle->n_quotas == 0)
 		return;
 	made = palloc(sizeof(ClaimRow *) * (claims->n + 1));
 	for (int i = 0; i < claims->n; i++)
@@ -318,10 +322,10 @@ find_disallowed(const Cycle *cycle, ClaimRows *claims)
 		ClaimRow   *row = made[i];
 
 		if (row->dead == NULL && row->running < 0 &&
-			!LimitsAllowClaim(cycle, &row->claim))
+			!SchedQuotasAllowClaim(cycle, &row->claim))
 			row->dead = "quota";
 		if (row->dead == NULL)
-			LimitsCountClaim(cycle, &row->claim);
+			SchedQuotasCountClaim(cycle, &row->claim);
 	}
 }
 
@@ -346,7 +350,7 @@ compare_made(const void *a, const void *b)
  * same, and his to delete, or the next cycle's: nothing is waited for.
  */
 static void
-lock_dead(const Cycle *cycle, ClaimRows *claims)
+lock_dead(const SchedCycle *cycle, ClaimRows *claims)
 {
 	const char **orgs = palloc(sizeof(char *) * (claims->n + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (claims->n + 1));
@@ -388,7 +392,7 @@ lock_dead(const Cycle *cycle, ClaimRows *claims)
  * done.
  */
 static bool
-end_dead(Cycle *cycle, ClaimRows *claims)
+end_dead(SchedCycle *cycle, ClaimRows *claims)
 {
 	const char **orgs = palloc(sizeof(char *) * (claims->n + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (claims->n + 1));
@@ -427,7 +431,7 @@ end_dead(Cycle *cycle, ClaimRows *claims)
  * nobody was to leave for one.
  */
 static bool
-spare_victims(Cycle *cycle)
+spare_victims(SchedCycle *cycle)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -476,10 +480,10 @@ spare_victims(Cycle *cycle)
 }
 
 /*
- * Tell the trail of a claim that ended; that it was in vain, the log as well.
+ * Tell the audit log of a claim that ended; that it was in vain, the log as well.
  */
 static void
-audit_ended(const Cycle *cycle, const ClaimRow *row)
+audit_ended(const SchedCycle *cycle, const ClaimRow *row)
 {
 	AuditRow	audit = {.org = row->claim.org, .account = row->account,
 		.operation = "place", .decision = "claim_ended",
@@ -503,7 +507,7 @@ audit_ended(const Cycle *cycle, const ClaimRow *row)
  * What stands is the decision's input.
  */
 static void
-keep_alive(Cycle *cycle, const ClaimRows *claims)
+keep_alive(SchedCycle *cycle, const ClaimRows *claims)
 {
 	cycle->claims = palloc(sizeof(DecideClaim) * (claims->n + 1));
 	cycle->claimants = palloc(sizeof(int32) * (claims->n + 1));

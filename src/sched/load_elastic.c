@@ -2,7 +2,7 @@
  *
  * load_elastic.c
  *		Of running jobs that may go on elsewhere, or with more devices: what
- *		they ask, and which devices were idle for long enough to grow into.
+ *		they request, and which devices were idle for long enough to grow into.
  *
  * Read only where somebody could: jobs of a range, and, where the pool
  * consolidates, all that may be preempted for capacity.  A device is idle
@@ -13,14 +13,14 @@
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "common/sql.h"
+#include "util/clock.h"
+#include "util/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 
-SQL_STATEMENT(asks_read, SPI_OK_SELECT, "text[], bigint[]",
+SQL_STATEMENT(requests_read, SPI_OK_SELECT, "text[], bigint[]",
 			  "SELECT u.n, j.priority, j.submitted_at, NULL, NULL, NULL,"
-			  " NULL, NULL, NULL," ASK_COLUMNS
+			  " NULL, NULL, NULL," REQUEST_COLUMNS
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  " pg_catalog.unnest($2)) WITH ORDINALITY AS u (org, job, n)"
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job");
@@ -35,14 +35,14 @@ SQL_STATEMENT(new_nodes, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT n.node FROM gpucredit.node n"
 			  " WHERE n.pool = $1 AND n.registered_at > $2");
 
-static void load_asks(Cycle *cycle, const int32 *which, int n);
-static void load_idle(Cycle *cycle);
+static void load_requests(SchedCycle *cycle, const int32 *which, int n);
+static void load_idle(SchedCycle *cycle);
 
 /*
  * Load it for what runs, once that is loaded.
  */
 void
-ElasticLoad(Cycle *cycle)
+ElasticLoad(SchedCycle *cycle)
 {
 	int32	   *which = palloc(sizeof(int32) * (cycle->input.n_running + 1));
 	bool		growing = false;
@@ -59,20 +59,20 @@ ElasticLoad(Cycle *cycle)
 						running->preemptible == DECIDE_PREEMPT_CAPACITY))
 			which[n++] = r;
 		growing |= elastic && running->gpus < running->max_gpus &&
-			cycle->input.policy.grow_after != DECIDE_NEVER;
+			cycle->input.policy.elastic_idle_delay != DECIDE_NEVER;
 	}
 	if (n > 0)
-		load_asks(cycle, which, n);
+		load_requests(cycle, which, n);
 	if (growing)
 		load_idle(cycle);
 	pfree(which);
 }
 
 /*
- * What some running jobs ask.
+ * What some running jobs request.
  */
 static void
-load_asks(Cycle *cycle, const int32 *which, int n)
+load_requests(SchedCycle *cycle, const int32 *which, int n)
 {
 	const char **orgs = palloc(sizeof(char *) * n);
 	int64	   *jobs = palloc(sizeof(int64) * n);
@@ -86,29 +86,29 @@ load_asks(Cycle *cycle, const int32 *which, int n)
 	}
 	SqlArgTextArray(&args, orgs, n);
 	SqlArgInt8Array(&args, jobs, n);
-	rows = CycleRead(cycle, &asks_read, &args);
+	rows = CycleRead(cycle, &requests_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		DecideRunning *running =
 		&cycle->running[which[SqlInt8(rows, i, 1) - 1]];
-		DecideAsk	ask;
+		DecideRequestClass request;
 		Job			job;
 
 		CHECK_FOR_INTERRUPTS();
-		AskRead(rows, i, &job);
-		ask = OffersAsk(&job, cycle->set);
+		RequestRead(rows, i, &job);
+		request = OffersRequest(&job, cycle->set);
 		running->priority = SqlInt4(rows, i, 2);
 		running->submitted = SqlTime(rows, i, 3);
-		running->ask = CycleAddAsk(cycle, &ask);
+		running->request = CycleAddRequest(cycle, &request);
 	}
 	SqlFree(&rows);
 }
 
 /*
- * Which devices were idle since grow_after before now.
+ * Which devices were idle since elastic_idle_delay before now.
  */
 static void
-load_idle(Cycle *cycle)
+load_idle(SchedCycle *cycle)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -116,7 +116,8 @@ load_idle(Cycle *cycle)
 	for (int32 i = 0; i < cycle->set->n; i++)
 		cycle->set->nodes[i].idle = cycle->set->nodes[i].usable;
 	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, ClockAdd(cycle->now, -cycle->input.policy.grow_after));
+	SqlArgTime(&args, ClockAdd(cycle->now,
+							   -cycle->input.policy.elastic_idle_delay));
 	rows = CycleRead(cycle, &freed_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -140,5 +141,5 @@ load_idle(Cycle *cycle)
 			cycle->set->nodes[node].idle = 0;
 	}
 	SqlFree(&rows);
-	SupposedAreNew(cycle);
+	HypotheticalAreNew(cycle);
 }

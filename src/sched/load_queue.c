@@ -5,7 +5,7 @@
  *
  * Of each that waits only what tells it from others is read, from an index
  * that has all of it; it comes account by account, in the order of submission.
- * What jobs ask stands behind a digest (job/ask.c), and of each digest the
+ * What jobs request stands behind a digest (job/request_digest.c), and of each digest the
  * first job is read whole and taken apart.  So a cycle over very many jobs
  * costs an index entry for each, and a row for each kind of job.
  *
@@ -14,8 +14,8 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "utils/array.h"
@@ -28,29 +28,29 @@
 #define DIGEST_BYTES	16
 #define MOST_JOBS		(PG_INT32_MAX / 2)
 
-typedef struct AskEntry
+typedef struct RequestEntry
 {
 	char		digest[DIGEST_BYTES];	/* key */
-	int32		ask;
-} AskEntry;
+	int32		request;
+} RequestEntry;
 
-/* The first job of an ask. */
-typedef struct AskJob
+/* The first job of a request. */
+typedef struct RequestJob
 {
 	const char *org;
 	int64		job;
 	Datum		digest;
-} AskJob;
+} RequestJob;
 
 /* What is known while the rows come. */
 typedef struct QueueLoading
 {
-	Cycle	   *cycle;
+	SchedCycle *cycle;
 	int32		size;			/* room for so many jobs */
-	int32		n_asks;
-	int32		max_asks;
-	AskJob	   *firsts;			/* by ask */
-	HTAB	   *asks;
+	int32		n_requests;
+	int32		max_requests;
+	RequestJob *firsts;			/* by request */
+	HTAB	   *requests;
 	int32		account;		/* of the row before, -1 at first */
 	int32		tier;
 } QueueLoading;
@@ -61,9 +61,9 @@ SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
 			  " FROM gpucredit.job j"
 			  " WHERE j.pool = $1 AND j.state = 'queued'"
 			  " AND (j.not_before IS NULL OR j.not_before <= $2)");
-SQL_STATEMENT(asks_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
+SQL_STATEMENT(requests_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
 			  "SELECT u.n, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
-			  ASK_COLUMNS
+			  REQUEST_COLUMNS
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
 			  "  WITH ORDINALITY AS u (org, job, ask, n)"
@@ -73,30 +73,30 @@ SQL_STATEMENT(asks_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
 static void read_queue(QueueLoading *loading);
 static bool add_job(void *context, const Datum *values, const bool *nulls);
 static void make_room(QueueLoading *loading);
-static int32 find_ask(QueueLoading *loading, Datum digest, int32 job);
-static void load_asks(QueueLoading *loading);
-static void drop_unknown(Cycle *cycle, const bool *known);
+static int32 find_requests(QueueLoading *loading, Datum digest, int32 job);
+static void load_requests(QueueLoading *loading);
+static void drop_unknown(SchedCycle *cycle, const bool *known);
 
 /*
  * Load the queue.
  */
 void
-QueueLoad(Cycle *cycle)
+QueueLoad(SchedCycle *cycle)
 {
 	HASHCTL		control = {.keysize = DIGEST_BYTES,
-		.entrysize = sizeof(AskEntry), .hcxt = CurrentMemoryContext};
-	QueueLoading loading = {.cycle = cycle, .size = 256, .max_asks = 64,
+		.entrysize = sizeof(RequestEntry), .hcxt = CurrentMemoryContext};
+	QueueLoading loading = {.cycle = cycle, .size = 256, .max_requests = 64,
 		.account = -1, .tier = -1};
 
 	cycle->jobs = palloc(sizeof(DecideJob) * loading.size);
 	cycle->queued = palloc(sizeof(Queued) * loading.size);
-	loading.firsts = palloc(sizeof(AskJob) * loading.max_asks);
-	loading.asks = hash_create("gpucredit asks", 256, &control,
-							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	loading.firsts = palloc(sizeof(RequestJob) * loading.max_requests);
+	loading.requests = hash_create("gpucredit asks", 256, &control,
+								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	read_queue(&loading);
 	cycle->input.jobs = cycle->jobs;
-	load_asks(&loading);
-	hash_destroy(loading.asks);
+	load_requests(&loading);
+	hash_destroy(loading.requests);
 }
 
 /*
@@ -130,7 +130,7 @@ static bool
 add_job(void *context, const Datum *values, const bool *nulls)
 {
 	QueueLoading *loading = context;
-	Cycle	   *cycle = loading->cycle;
+	SchedCycle *cycle = loading->cycle;
 	int32		n = cycle->input.n_jobs;
 	const AccountName *name;
 	DecideJob  *job;
@@ -155,7 +155,7 @@ add_job(void *context, const Datum *values, const bool *nulls)
 	Ensure(!nulls[7], "A job waits, and not since any time.");
 	job->aged_at = CycleAgedAt(cycle, job->tier,
 							   DatumGetTimestampTz(values[7]));
-	job->ask = find_ask(loading, values[4], n);
+	job->request = find_requests(loading, values[4], n);
 	queued = &cycle->queued[n];
 	*queued = (Queued)
 	{
@@ -177,7 +177,7 @@ add_job(void *context, const Datum *values, const bool *nulls)
 static void
 make_room(QueueLoading *loading)
 {
-	Cycle	   *cycle = loading->cycle;
+	SchedCycle *cycle = loading->cycle;
 
 	if (loading->size > MOST_JOBS)
 		ereport(ERROR,
@@ -193,58 +193,59 @@ make_room(QueueLoading *loading)
 }
 
 /*
- * The ask of a digest, a new one if there is none.
+ * The request of a digest, a new one if there is none.
  */
 static int32
-find_ask(QueueLoading *loading, Datum digest, int32 job)
+find_requests(QueueLoading *loading, Datum digest, int32 job)
 {
 	bytea	   *bytes = DatumGetByteaPP(digest);
-	AskEntry   *entry;
+	RequestEntry *entry;
 	bool		found;
 
 	Ensure(VARSIZE_ANY_EXHDR(bytes) == DIGEST_BYTES,
 		   "The digest of a job is of the wrong length.");
-	entry = hash_search(loading->asks, VARDATA_ANY(bytes), HASH_ENTER, &found);
+	entry = hash_search(loading->requests, VARDATA_ANY(bytes), HASH_ENTER,
+						&found);
 	if (found)
-		return entry->ask;
-	if (loading->n_asks == loading->max_asks)
+		return entry->request;
+	if (loading->n_requests == loading->max_requests)
 	{
-		loading->max_asks *= 2;
-		loading->firsts = repalloc_huge(loading->firsts, sizeof(AskJob) *
-										loading->max_asks);
+		loading->max_requests *= 2;
+		loading->firsts = repalloc_huge(loading->firsts, sizeof(RequestJob) *
+										loading->max_requests);
 	}
-	entry->ask = loading->n_asks++;
-	loading->firsts[entry->ask] = (AskJob)
+	entry->request = loading->n_requests++;
+	loading->firsts[entry->request] = (RequestJob)
 	{
 		.org = loading->cycle->jobs[job].org,
 			.job = loading->cycle->jobs[job].id,
 			.digest = PointerGetDatum(DatumGetByteaPCopy(digest))
 	};
-	return entry->ask;
+	return entry->request;
 }
 
 /*
- * Take apart what the first job of each ask asks.  One that another
- * transaction changed since waits for the next cycle, with all that ask the
+ * Take apart what the first job of each request requests.  One that another
+ * transaction changed since waits for the next cycle, with all that request the
  * same.
  */
 static void
-load_asks(QueueLoading *loading)
+load_requests(QueueLoading *loading)
 {
-	Cycle	   *cycle = loading->cycle;
-	int			n = loading->n_asks;
+	SchedCycle *cycle = loading->cycle;
+	int			n = loading->n_requests;
 	const char **orgs = palloc(sizeof(char *) * (n + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (n + 1));
 	Datum	   *digests = palloc(sizeof(Datum) * (n + 1));
-	QueuedAsk  *asked = palloc(sizeof(QueuedAsk) * (n + 1));
+	QueuedRequest *asked = palloc(sizeof(QueuedRequest) * (n + 1));
 	bool	   *known = palloc0(sizeof(bool) * (n + 1));
 	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	cycle->max_asks = Max(n, 16);
-	cycle->asks = palloc(sizeof(DecideAsk) * cycle->max_asks);
-	cycle->input.asks = cycle->asks;
-	cycle->input.n_asks = n;
+	cycle->max_requests = Max(n, 16);
+	cycle->requests = palloc(sizeof(DecideRequestClass) * cycle->max_requests);
+	cycle->input.requests = cycle->requests;
+	cycle->input.n_requests = n;
 	if (n == 0)
 		return;
 	for (int a = 0; a < n; a++)
@@ -257,40 +258,40 @@ load_asks(QueueLoading *loading)
 	SqlArgInt8Array(&args, jobs, n);
 	SqlArg(&args, PointerGetDatum(construct_array(digests, n, BYTEAOID, -1,
 												  false, TYPALIGN_INT)));
-	rows = CycleRead(cycle, &asks_read, &args);
+	rows = CycleRead(cycle, &requests_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		int64		a = SqlInt8(rows, i, 1) - 1;
 		Job			job;
 
 		CHECK_FOR_INTERRUPTS();
-		AskRead(rows, i, &job);
-		QueuedAskOf(&asked[a], &job);
-		cycle->asks[a] = OffersAsk(&job, cycle->set);
+		RequestRead(rows, i, &job);
+		QueuedRequestOf(&asked[a], &job);
+		cycle->requests[a] = OffersRequest(&job, cycle->set);
 		known[a] = true;
 	}
 	for (int32 j = 0; j < cycle->input.n_jobs; j++)
-		cycle->queued[j].asked = &asked[cycle->jobs[j].ask];
+		cycle->queued[j].asked = &asked[cycle->jobs[j].request];
 	if (rows.n < (uint64) n)
 		drop_unknown(cycle, known);
 	SqlFree(&rows);
 }
 
 /*
- * Leave out the jobs whose ask is not known, and give that ask some content:
- * nobody asks it.
+ * Leave out the jobs whose request is not known, and give that request some content:
+ * nobody requests it.
  */
 static void
-drop_unknown(Cycle *cycle, const bool *known)
+drop_unknown(SchedCycle *cycle, const bool *known)
 {
 	bool	   *drop = palloc(sizeof(bool) * (cycle->input.n_jobs + 1));
 
 	for (int32 j = 0; j < cycle->input.n_jobs; j++)
-		drop[j] = !known[cycle->jobs[j].ask];
-	for (int32 a = 0; a < cycle->input.n_asks; a++)
+		drop[j] = !known[cycle->jobs[j].request];
+	for (int32 a = 0; a < cycle->input.n_requests; a++)
 	{
 		if (!known[a])
-			cycle->asks[a] = (DecideAsk)
+			cycle->requests[a] = (DecideRequestClass)
 		{
 			.share = DECIDE_WHOLE, .wall_limit = DECIDE_NEVER
 		};
@@ -300,12 +301,12 @@ drop_unknown(Cycle *cycle, const bool *known)
 }
 
 /*
- * What jobs that ask this have alike.
+ * What jobs that request this have alike.
  */
 void
-QueuedAskOf(QueuedAsk *asked, const Job *job)
+QueuedRequestOf(QueuedRequest *asked, const Job *job)
 {
-	*asked = (QueuedAsk)
+	*asked = (QueuedRequest)
 	{
 		.wall_limit = job->wall_limit,
 			.hold_window = job->hold_window,

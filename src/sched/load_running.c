@@ -17,10 +17,10 @@
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/settings.h"
-#include "common/sql.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/settings.h"
+#include "util/sql.h"
 #include "job/job.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
@@ -38,7 +38,7 @@ typedef struct RunningRow
 /* What is known while the rows come. */
 typedef struct RunningLoading
 {
-	Cycle	   *cycle;
+	SchedCycle *cycle;
 	RunningRow *rows;
 	int32		n;
 	int32		size;
@@ -53,7 +53,8 @@ SQL_STATEMENT(running_read, SPI_OK_SELECT, "text",
 			  "SELECT g.org, g.account, g.job, g.attempt, g.node, g.gpus,"
 			  " g.share, g.cpu_milli, g.memory_mib, g.tier, g.preemptible,"
 			  " g.min_gpus, g.max_gpus, g.started_at, g.saved_at,"
-			  " g.expected_end, g.limit_end, g.ended_at, g.seen_at"
+			  " g.expected_end, g.limit_end, g.ended_at, g.seen_at,"
+			  " g.gpu_memory_mib"
 			  " FROM gpucredit.attempt_gpu g"
 			  " WHERE g.pool = $1 AND NOT g.free");
 
@@ -74,11 +75,10 @@ static void read_attempt(RunningLoading *loading, const Datum *values,
 						 const bool *nulls, DecideRunning *running);
 static void read_part(RunningLoading *loading, const Datum *values,
 					  RunningRow *row);
-static void take_off(DecideNode *node, GpuSet gpus, int32 share,
-					 int64 cpu_milli, int64 memory_mib);
+static void take_off(DecideNode *node, const DecidePart *part, int32 share);
 static int	compare_attempts(const void *a, const void *b);
-static void join_parts(Cycle *cycle, const RunningRow *rows, int32 n);
-static void load_leaving(Cycle *cycle);
+static void join_parts(SchedCycle *cycle, const RunningRow *rows, int32 n);
+static void load_leaving(SchedCycle *cycle);
 
 /*
  * Load what has devices of the pool, live attempts and those that are over but
@@ -86,7 +86,7 @@ static void load_leaving(Cycle *cycle);
  * taken down where somebody may now get the devices.
  */
 void
-RunningLoad(Cycle *cycle)
+RunningLoad(SchedCycle *cycle)
 {
 	RunningLoading loading = {.cycle = cycle, .size = 256,
 		.fenced_since = ClockAdd(cycle->now, -SettingNodeLost()),
@@ -169,7 +169,7 @@ static void
 read_attempt(RunningLoading *loading, const Datum *values, const bool *nulls,
 			 DecideRunning *running)
 {
-	Cycle	   *cycle = loading->cycle;
+	SchedCycle *cycle = loading->cycle;
 	char	   *preemptible = TextDatumGetCString(values[10]);
 
 	loading->account = AccountOfRow(cycle, loading->account, values[0],
@@ -183,7 +183,7 @@ read_attempt(RunningLoading *loading, const Datum *values, const bool *nulls,
 			.account = loading->account,
 			.tier = loading->tier,
 			.type = DECIDE_NO_TYPE,
-			.ask = -1,
+			.request = -1,
 			.share = DatumGetInt32(values[6]),
 			.min_gpus = DatumGetInt32(values[11]),
 			.max_gpus = DatumGetInt32(values[12]),
@@ -220,30 +220,31 @@ read_part(RunningLoading *loading, const Datum *values, RunningRow *row)
 		.node = index,
 			.devices = gpus,
 			.cpu_milli = DatumGetInt64(values[7]),
-			.memory_mib = DatumGetInt64(values[8])
+			.memory_mib = DatumGetInt64(values[8]),
+			.gpu_memory_mib = DecideShareMemory(node->gpu_memory_mib,
+												row->running.share,
+												DatumGetInt64(values[19]))
 	};
 	if (node->gpus < DECIDE_MAX_DEVICES)
 		row->part.devices &= (UINT64CONST(1) << node->gpus) - 1;
 	row->part.gpus = pg_popcount64(row->part.devices);
-	take_off(node, row->part.devices, row->running.share,
-			 row->part.cpu_milli, row->part.memory_mib);
+	take_off(node, &row->part, row->running.share);
 }
 
 static void
-take_off(DecideNode *node, GpuSet gpus, int32 share, int64 cpu_milli,
-		 int64 memory_mib)
+take_off(DecideNode *node, const DecidePart *part, int32 share)
 {
-	while (gpus != 0)
+	for (GpuSet gpus = part->devices; gpus != 0; gpus &= gpus - 1)
 	{
-		uint16	   *left = &node->device_left[pg_rightmost_one_pos64(gpus)];
+		int			device = pg_rightmost_one_pos64(gpus);
 
-		*left -= Min(*left, share);
-		gpus &= gpus - 1;
+		node->device_left[device] -= Min(node->device_left[device], share);
+		node->gpu_memory_used[device] += part->gpu_memory_mib;
 	}
 	if (node->cpu_milli > 0)
-		node->cpu_left -= cpu_milli;
+		node->cpu_left -= part->cpu_milli;
 	if (node->memory_mib > 0)
-		node->memory_left -= memory_mib;
+		node->memory_left -= part->memory_mib;
 }
 
 /*
@@ -271,7 +272,7 @@ compare_attempts(const void *a, const void *b)
  * Make attempts of sorted rows.  One whose nodes are all gone has nothing here.
  */
 static void
-join_parts(Cycle *cycle, const RunningRow *rows, int32 n)
+join_parts(SchedCycle *cycle, const RunningRow *rows, int32 n)
 {
 	DecideRunning *running = MemoryContextAllocHuge(CurrentMemoryContext,
 													sizeof(DecideRunning) *
@@ -308,7 +309,7 @@ join_parts(Cycle *cycle, const RunningRow *rows, int32 n)
  * Who has been told to leave, and is expected to be gone by then.
  */
 static void
-load_leaving(Cycle *cycle)
+load_leaving(SchedCycle *cycle)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -340,7 +341,7 @@ load_leaving(Cycle *cycle)
  * The live attempt of these numbers, or -1.
  */
 int32
-RunningFind(const Cycle *cycle, const char *org, int64 job, int32 attempt)
+RunningFind(const SchedCycle *cycle, const char *org, int64 job, int32 attempt)
 {
 	int32		low = 0;
 	int32		high = cycle->input.n_running;

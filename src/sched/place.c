@@ -13,30 +13,30 @@
  * writes is dated once all is locked: an end that the load saw is then never
  * later than the start that follows it on the same device.
  *
- * Locks: the pool's row, without waiting; then as fund.c, apply.c, surplus.c
- * and reclaim.c say, none of which waits.
+ * Locks: the pool's row, without waiting; then as fund_waiting.c, apply.c,
+ * hold_excess.c and dead_holds.c say, none of which waits.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/compat.h"
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/sql.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "api/api.h"
 #include "job/reclaim.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "types/gpuset.h"
 #include "utils/memutils.h"
 
-ENTRY_POINT(place);
+API_FUNCTION(place);
 
-static bool is_had(Cycle *cycle);
-static bool has_leaving(const Cycle *cycle);
+static bool is_had(SchedCycle *cycle);
+static bool has_leaving(const SchedCycle *cycle);
 static void put_busy(ReturnSetInfo *rsinfo);
 
 Datum
@@ -46,8 +46,8 @@ call_place(PG_FUNCTION_ARGS)
 	char	   *pool = ArgName(fcinfo, 0, "pool");
 	int32		max_starts = PG_ARGISNULL(1) ? SettingMaxStarts() :
 		ArgInt4(fcinfo, 1, "max_starts", 0, 100000);
-	Cycle		cycle = {.pool = pool};
-	bool		told;
+	SchedCycle	cycle = {.pool = pool};
+	bool		changed;
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
@@ -59,27 +59,27 @@ call_place(PG_FUNCTION_ARGS)
 	}
 	FundWaiting(pool);
 	cycle.now = ClockNow();
-	LimitsLoad(&cycle);
+	SchedQuotasLoad(&cycle);
 	CycleLoad(&cycle);
-	StillHoldBack(&cycle);
+	FenceWaitHoldBack(&cycle);
 	cycle.input.max_starts = max_starts;
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		CycleDecide(&cycle);
-	} while (!LimitsCounted(&cycle) || !AffordGoingOn(&cycle) ||
-			 !CycleLearn(&cycle) || !is_had(&cycle));
+	} while (!SchedQuotasCounted(&cycle) || !CreditCheckMoves(&cycle) ||
+			 !RuntimeEstimateLoad(&cycle) || !is_had(&cycle));
 	cycle.now = ClockAfter(cycle.now);
-	LimitsCount(&cycle);
+	SchedQuotasCount(&cycle);
 	CycleApply(&cycle);
 	ClaimsApply(&cycle);
-	told = ReservedTell(&cycle);
-	SurplusReturn(pool);
+	changed = ReservationsReport(&cycle);
+	HoldExcessReturn(pool);
 	UsageCharge(&cycle);
 	if (has_leaving(&cycle))
 		ReclaimPlanAnew(pool, cycle.now);
 	if (cycle.result.n_starts > 0 || cycle.result.n_promises > 0 ||
-		cycle.claims_ended || told)
+		cycle.claims_ended || changed)
 		PoolCount(pool);
 	CyclePutStarts(rsinfo, &cycle);
 	ClaimsPut(&cycle, rsinfo);
@@ -89,19 +89,19 @@ call_place(PG_FUNCTION_ARGS)
 
 /*
  * Lock what a decision needs.  False: some of it is not to be had, and the cycle
- * must decide anew without.
+ * must decide again without.
  */
 static bool
-is_had(Cycle *cycle)
+is_had(SchedCycle *cycle)
 {
-	return LimitsLock(cycle) && CycleLock(cycle) && ClaimsLock(cycle);
+	return SchedQuotasLock(cycle) && CycleLock(cycle) && ClaimsLock(cycle);
 }
 
 /*
  * May a node be its provider's soon?  None that gets new work is.
  */
 static bool
-has_leaving(const Cycle *cycle)
+has_leaving(const SchedCycle *cycle)
 {
 	for (int32 i = 0; i < cycle->set->n; i++)
 	{

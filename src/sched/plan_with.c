@@ -6,20 +6,21 @@
  * What is supposed is written as words of JSON, which are made the arguments
  * of register_node and reserve and taken by the code that takes theirs: so it
  * is checked as they check it, in their words.  The cycle then is plan's, with
- * what is supposed (suppose.c).
+ * what is supposed (hypothetical.c).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/args.h"
-#include "common/compat.h"
-#include "common/errors.h"
-#include "common/sql.h"
+#include "util/args.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/sql.h"
 #include "job/submission.h"
+#include "miscadmin.h"
 #include "sched/sched.h"
-#include "sched/suppose.h"
+#include "sched/hypothetical.h"
 #include "types/clip.h"
 #include "types/duration.h"
 #include "utils/builtins.h"
@@ -59,27 +60,35 @@ static const Word job_words[] = {
 };
 
 static void take_list(FunctionCallInfo call, const JsonbValue *list,
-					  bool is_node, const char *pool, Supposed *supposed);
+					  bool is_node, const char *pool,
+					  Hypothetical *hypothetical);
 static int32 take_words(FunctionCallInfo call, const JsonbValue *object,
 						const Word *words, int n, const char *pool);
 static void take_value(FunctionCallInfo call, int n, const Word *word,
 					   JsonbValue *value);
 static void set_default(FunctionCallInfo call, int n, const Word *word);
-static void add_nodes(FunctionCallInfo call, int32 count, Supposed *supposed);
-static void add_jobs(FunctionCallInfo call, int32 count, Supposed *supposed);
+static void add_nodes(FunctionCallInfo call, int32 count,
+					  Hypothetical *hypothetical);
+static void add_jobs(FunctionCallInfo call, int32 count,
+					 Hypothetical *hypothetical);
 static pg_attribute_noreturn() void refuse_word(const char *word,
 												const Word *words, int n);
 static pg_attribute_noreturn() void refuse_value(const char *word,
 												 const char *hint);
-static void put_denied(ReturnSetInfo *rsinfo, const Supposed *supposed);
+static void put_denied(ReturnSetInfo *rsinfo,
+					   const Hypothetical *hypothetical);
+static void put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
+static void put_wait(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
+					 const DecideJob *job, const DecideReservation *reserved,
+					 const DecidePart *part);
 
 Datum
 gpucredit_plan_with(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Supposed	supposed = {0};
-	Cycle		cycle = {.pool = ArgName(fcinfo, 0, "pool"),
-		.supposed = &supposed};
+	Hypothetical hypothetical = {0};
+	SchedCycle	cycle = {.pool = ArgName(fcinfo, 0, "pool"),
+		.hypothetical = &hypothetical};
 	Jsonb	   *what = ArgObject(fcinfo, 1, "what");
 	JsonbIterator *it = JsonbIteratorInit(&what->root);
 	JsonbIteratorToken token;
@@ -104,15 +113,16 @@ gpucredit_plan_with(PG_FUNCTION_ARGS)
 		if (v.type != jbvBinary || !JsonContainerIsArray(v.val.binary.data))
 			refuse_value(word, "Pass an array of objects.");
 		take_list(call, &v, strcmp(word, "nodes") == 0, cycle.pool,
-				  &supposed);
+				  &hypothetical);
 	}
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
-	CycleThink(&cycle);
+	CyclePlan(&cycle);
 	CyclePutStarts(rsinfo, &cycle);
 	ClaimsPut(&cycle, rsinfo);
-	put_denied(rsinfo, &supposed);
+	put_waiting(rsinfo, &cycle);
+	put_denied(rsinfo, &hypothetical);
 	SqlFinish();
 	return (Datum) 0;
 }
@@ -122,7 +132,7 @@ gpucredit_plan_with(PG_FUNCTION_ARGS)
  */
 static void
 take_list(FunctionCallInfo call, const JsonbValue *list, bool is_node,
-		  const char *pool, Supposed *supposed)
+		  const char *pool, Hypothetical *hypothetical)
 {
 	const char *name = is_node ? "nodes" : "jobs";
 	JsonbIterator *it = JsonbIteratorInit(list->val.binary.data);
@@ -140,12 +150,13 @@ take_list(FunctionCallInfo call, const JsonbValue *list, bool is_node,
 		count = is_node ?
 			take_words(call, &v, node_words, lengthof(node_words), pool) :
 			take_words(call, &v, job_words, lengthof(job_words), pool);
-		if ((is_node ? supposed->n_nodes : supposed->n_jobs) + count > MOST)
+		if ((is_node ? hypothetical->n_nodes : hypothetical->n_jobs) +
+			count > MOST)
 			refuse_value(name, "Suppose 10000 at most.");
 		if (is_node)
-			add_nodes(call, count, supposed);
+			add_nodes(call, count, hypothetical);
 		else
-			add_jobs(call, count, supposed);
+			add_jobs(call, count, hypothetical);
 	}
 }
 
@@ -261,16 +272,16 @@ set_default(FunctionCallInfo call, int n, const Word *word)
  * Suppose a node, or some alike.
  */
 static void
-add_nodes(FunctionCallInfo call, int32 count, Supposed *supposed)
+add_nodes(FunctionCallInfo call, int32 count, Hypothetical *hypothetical)
 {
 	GpuNode		node;
 
 	NodeTake(call, &node);
-	if (supposed->nodes == NULL)
-		supposed->nodes = palloc(sizeof(GpuNode) * MOST);
+	if (hypothetical->nodes == NULL)
+		hypothetical->nodes = palloc(sizeof(GpuNode) * MOST);
 	for (int32 i = 1; i <= count; i++)
 	{
-		GpuNode    *added = &supposed->nodes[supposed->n_nodes++];
+		GpuNode    *added = &hypothetical->nodes[hypothetical->n_nodes++];
 
 		*added = node;
 		if (count == 1)
@@ -285,20 +296,20 @@ add_nodes(FunctionCallInfo call, int32 count, Supposed *supposed)
  * Suppose a job, or some alike.
  */
 static void
-add_jobs(FunctionCallInfo call, int32 count, Supposed *supposed)
+add_jobs(FunctionCallInfo call, int32 count, Hypothetical *hypothetical)
 {
 	Submission	submission = {0};
 	Request		request;
 
 	SubmissionTake(call, &submission, &request);
-	if (supposed->jobs == NULL)
+	if (hypothetical->jobs == NULL)
 	{
-		supposed->jobs = MemoryContextAllocHuge(CurrentMemoryContext,
-												sizeof(Submission) * MOST);
-		supposed->denied = palloc0(sizeof(char *) * MOST);
+		hypothetical->jobs = MemoryContextAllocHuge(CurrentMemoryContext,
+													sizeof(Submission) * MOST);
+		hypothetical->denied = palloc0(sizeof(char *) * MOST);
 	}
 	for (int32 i = 0; i < count; i++)
-		supposed->jobs[supposed->n_jobs++] = submission;
+		hypothetical->jobs[hypothetical->n_jobs++] = submission;
 }
 
 /*
@@ -338,20 +349,98 @@ refuse_value(const char *word, const char *hint)
  * A row for each supposed job that would not be queued.
  */
 static void
-put_denied(ReturnSetInfo *rsinfo, const Supposed *supposed)
+put_denied(ReturnSetInfo *rsinfo, const Hypothetical *hypothetical)
 {
-	for (int i = 0; i < supposed->n_jobs; i++)
+	for (int i = 0; i < hypothetical->n_jobs; i++)
 	{
 		Row			row = {0};
 
-		if (supposed->denied[i] == NULL)
+		if (hypothetical->denied[i] == NULL)
 			continue;
 		RowText(&row, "denied");
-		RowText(&row, supposed->jobs[i].job.org);
+		RowText(&row, hypothetical->jobs[i].job.org);
 		RowAdd(&row, Int64GetDatum(-(i + 1)));
 		for (int c = 3; c < 9; c++)
 			RowNull(&row);
-		RowText(&row, supposed->denied[i]);
+		RowText(&row, hypothetical->denied[i]);
+		RowNull(&row);
 		RowPut(rsinfo, &row);
 	}
+}
+
+/*
+ * What supposed jobs do that the cycle neither starts nor promises anything:
+ * a row for each node of a reservation, else one.
+ */
+static void
+put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
+{
+	const DecideResult *result = &cycle->result;
+	bool	   *told = palloc0(sizeof(bool) * (cycle->input.n_jobs + 1));
+
+	for (int i = 0; i < result->n_starts; i++)
+		told[result->starts[i].job] = true;
+	for (int i = 0; i < result->n_promises; i++)
+	{
+		if (result->promises[i].job >= 0)
+			told[result->promises[i].job] = true;
+	}
+	for (int i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+
+		if (told[r->job] || cycle->jobs[r->job].id > 0)
+			continue;
+		told[r->job] = true;
+		for (int p = r->first_part; p < r->first_part + r->n_parts; p++)
+			put_wait(rsinfo, cycle, &cycle->jobs[r->job], r,
+					 &result->reserved_parts[p]);
+	}
+	for (int i = 0; i < cycle->input.n_jobs; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!told[i] && cycle->jobs[i].id < 0)
+			put_wait(rsinfo, cycle, &cycle->jobs[i], NULL, NULL);
+	}
+}
+
+/*
+ * The row of an added job that waits: with a part of what is reserved for it,
+ * or with nothing.
+ */
+static void
+put_wait(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const DecideJob *job,
+		 const DecideReservation *reserved, const DecidePart *part)
+{
+	Row			row = {0};
+
+	RowText(&row, "wait");
+	RowText(&row, job->org);
+	RowAdd(&row, Int64GetDatum(job->id));
+	RowAdd(&row, Int32GetDatum(1));
+	if (part != NULL)
+	{
+		RowText(&row, cycle->set->nodes[part->node].name);
+		RowAdd(&row, GpuSetGetDatum(part->devices));
+		RowAdd(&row, Int32GetDatum(cycle->requests[job->request].share));
+		RowText(&row, reserved->type == DECIDE_NO_TYPE ? NULL :
+				cycle->set->types.names[reserved->type]);
+	}
+	else
+	{
+		for (int c = 4; c < 8; c++)
+			RowNull(&row);
+	}
+	RowNull(&row);
+	if (cycle->result.held != NULL &&
+		cycle->result.held[job - cycle->jobs] != DECIDE_NOT_HELD)
+		RowText(&row, "quota");
+	else
+		RowText(&row,
+				DecideReasonName(cycle->result.waits[job->request].reason));
+	if (reserved != NULL)
+		RowTime(&row, reserved->at);
+	else
+		RowNull(&row);
+	RowPut(rsinfo, &row);
 }

@@ -8,7 +8,7 @@
 #ifndef GPUCREDIT_SCHED_H
 #define GPUCREDIT_SCHED_H
 
-#include "common/sql.h"
+#include "util/sql.h"
 #include "decide/decide.h"
 #include "inventory/inventory.h"
 #include "job/attempt.h"
@@ -18,8 +18,8 @@
 /* Whoever is about to be over is expected to be so within this. */
 #define CYCLE_SOON	USECS_PER_SEC
 
-/* What jobs of an ask have alike that only their starts need. */
-typedef struct QueuedAsk
+/* What jobs of a request have alike that only their starts need. */
+typedef struct QueuedRequest
 {
 	int64		wall_limit;		/* -1: none */
 	int64		hold_window;	/* -1: none */
@@ -27,7 +27,7 @@ typedef struct QueuedAsk
 	int32		min_gpus;		/* of the request */
 	int32		max_gpus;
 	Offers		offers;
-} QueuedAsk;
+} QueuedRequest;
 
 /* What of a queued job the decision does not need, but its start does. */
 typedef struct Queued
@@ -37,10 +37,10 @@ typedef struct Queued
 	int32		attempt;		/* the last one */
 	TimestampTz waits_from;		/* as if it had waited at one stretch */
 	const char *cache;			/* what it wants to find; NULL: nothing */
-	const QueuedAsk *asked;
+	const QueuedRequest *asked;
 } Queued;
 
-typedef struct QuotaLimit QuotaLimit;
+typedef struct SchedQuota SchedQuota;
 
 /* What an account is called in the tables. */
 typedef struct AccountName
@@ -50,21 +50,22 @@ typedef struct AccountName
 } AccountName;
 
 /* A reservation as the cycle before told of it. */
-typedef struct ToldRow
+typedef struct PreviousRow
 {
 	const char *org;
 	int64		job;
 	TimestampTz at;
 	const char *nodes;
-} ToldRow;
+} PreviousRow;
 
 /* All that a cycle knows. */
-typedef struct Cycle
+typedef struct SchedCycle
 {
 	const char *pool;
 	TimestampTz now;			/* input.now until all is locked, then later */
 	bool		read_only;		/* plan: change nothing */
-	struct Supposed *supposed;	/* plan_with: what is not there; or NULL */
+	struct Hypothetical *hypothetical;	/* plan_with: what is not there; or
+										 * NULL */
 	const Job  *asked;			/* explain: the job asked for; or NULL */
 	int32		asked_index;	/* among the jobs; -1: not there */
 	NodeSet    *set;
@@ -73,8 +74,8 @@ typedef struct Cycle
 	MemoryContext decided;		/* the result's */
 	DecideJob  *jobs;			/* input.jobs, writable */
 	Queued	   *queued;			/* alongside */
-	DecideAsk  *asks;			/* input.asks, writable */
-	int32		max_asks;		/* room for so many */
+	DecideRequestClass *requests;	/* input.requests, writable */
+	int32		max_requests;	/* room for so many */
 	DecideTier *tiers;			/* input.tiers, writable */
 	const char **tier_names;
 	int			max_tiers;
@@ -87,18 +88,18 @@ typedef struct Cycle
 	DecidePart *running_parts;	/* input.running_parts, writable */
 	DecideClaim *claims;		/* input.claims, writable */
 	int32	   *claimants;		/* index into running, of each claim; or -1 */
-	int			n_told;
-	ToldRow    *told;			/* by job, then organisation */
-	DecideTold *input_told;		/* input.told, writable */
-	DecidePart *told_parts;		/* input.told_parts, writable */
+	int			n_previous;
+	PreviousRow *previous;		/* by job, then organisation */
+	DecidePreviousReservation *input_previous;	/* input.told, writable */
+	DecidePart *previous_parts; /* input.previous_parts, writable */
 	bool		claims_ended;	/* some were found dead */
 	int32	   *ratios;			/* of run to limit, in millionths, by account
 								 * and tier; 0: not known */
-	int			n_limits;
-	QuotaLimit *limits;			/* by organisation and account */
-	struct HTAB *limit_ids;
-	bool		limits_growing; /* those of jobs that could grow are there */
-} Cycle;
+	int			n_quotas;
+	SchedQuota *quotas;			/* by organisation and account */
+	struct HTAB *quota_ids;
+	bool		quotas_growing; /* those of jobs that could grow are there */
+} SchedCycle;
 
 /* What a start is billed at. */
 typedef struct StartPrice
@@ -108,57 +109,60 @@ typedef struct StartPrice
 } StartPrice;
 
 /* load.c */
-extern void CycleLoad(Cycle *cycle);
-extern SqlResult CycleRead(const Cycle *cycle, SqlStatement *statement,
+extern void CycleLoad(SchedCycle *cycle);
+extern SqlResult CycleRead(const SchedCycle *cycle, SqlStatement *statement,
 						   SqlArgs *args);
-extern void CycleDrop(Cycle *cycle, const bool *drop);
-extern int32 CycleAddAsk(Cycle *cycle, const DecideAsk *ask);
-extern int64 CycleAgedAt(const Cycle *cycle, int32 tier,
+extern void CycleDrop(SchedCycle *cycle, const bool *drop);
+extern int32 CycleAddRequest(SchedCycle *cycle,
+							 const DecideRequestClass *request);
+extern int64 CycleAgedAt(const SchedCycle *cycle, int32 tier,
 						 TimestampTz waits_from);
-extern void FencesEnd(const Cycle *cycle);
+extern void FencesEnd(const SchedCycle *cycle);
 
 /* load_queue.c */
-extern void QueueLoad(Cycle *cycle);
-extern void QueuedAskOf(QueuedAsk *asked, const Job *job);
+extern void QueueLoad(SchedCycle *cycle);
+extern void QueuedRequestOf(QueuedRequest *asked, const Job *job);
 
 /* load_accounts.c */
-extern void ShareBegin(Cycle *cycle);
-extern void ShareLoad(Cycle *cycle);
-extern int32 TierIndex(Cycle *cycle, const char *name);
-extern int32 AccountIndex(Cycle *cycle, const char *org, const char *path);
-extern int32 AccountFind(const Cycle *cycle, const char *org,
+extern void ShareBegin(SchedCycle *cycle);
+extern void ShareLoad(SchedCycle *cycle);
+extern int32 TierIndex(SchedCycle *cycle, const char *name);
+extern int32 AccountIndex(SchedCycle *cycle, const char *org,
+						  const char *path);
+extern int32 AccountFind(const SchedCycle *cycle, const char *org,
 						 const char *path);
 extern struct HTAB *AccountTable(const char *what, Size entry);
-extern int32 TierOfRow(Cycle *cycle, int32 before, Datum tier);
-extern int32 AccountOfRow(Cycle *cycle, int32 before, Datum org, Datum path);
+extern int32 TierOfRow(SchedCycle *cycle, int32 before, Datum tier);
+extern int32 AccountOfRow(SchedCycle *cycle, int32 before, Datum org,
+						  Datum path);
 extern bool TextIs(Datum value, const char *what);
 
 /* load_running.c */
-extern void RunningLoad(Cycle *cycle);
+extern void RunningLoad(SchedCycle *cycle);
 extern int64 RunningExpectEnd(int64 now, int64 started, int64 expected,
 							  int64 limit);
-extern int32 RunningFind(const Cycle *cycle, const char *org, int64 job,
+extern int32 RunningFind(const SchedCycle *cycle, const char *org, int64 job,
 						 int32 attempt);
 
-/* What a job "j" asks: columns 10 to 21 of a row, for AskRead(). */
-#define ASK_COLUMNS \
+/* What a job "j" requests: columns 10 to 21 of a row, for RequestRead(). */
+#define REQUEST_COLUMNS \
 	" j.request, j.topology, j.preemptible, j.cpu_milli, j.memory_mib," \
 	" j.wall_limit, j.hold_window, j.offer_types, j.offer_prices," \
 	" j.offer_memory, j.offer_spot_prices, j.prefer"
 
-extern void AskRead(SqlResult rows, uint64 i, Job *job);
+extern void RequestRead(SqlResult rows, uint64 i, Job *job);
 
 /* load_claims.c */
-extern void ClaimsLoad(Cycle *cycle);
+extern void ClaimsLoad(SchedCycle *cycle);
 
 /* load_elastic.c */
-extern void ElasticLoad(Cycle *cycle);
+extern void ElasticLoad(SchedCycle *cycle);
 
-/* claim.c */
-extern bool ClaimsLock(Cycle *cycle);
-extern void ClaimsApply(Cycle *cycle);
+/* apply_claims.c */
+extern bool ClaimsLock(SchedCycle *cycle);
+extern void ClaimsApply(SchedCycle *cycle);
 
-/* claim_tell.c */
+/* claim_report.c */
 typedef struct ClaimOwner
 {
 	const char *org;
@@ -167,83 +171,112 @@ typedef struct ClaimOwner
 	const char *account;
 } ClaimOwner;
 
-extern ClaimOwner ClaimOwnerOf(const Cycle *cycle,
+extern ClaimOwner ClaimOwnerOf(const SchedCycle *cycle,
 							   const DecidePromise *promise);
-extern void ClaimsAudit(const Cycle *cycle);
-extern void ClaimsPut(const Cycle *cycle, ReturnSetInfo *rsinfo);
+extern void ClaimsAudit(const SchedCycle *cycle);
+extern void ClaimsPut(const SchedCycle *cycle, ReturnSetInfo *rsinfo);
 
 /* what is learnt from jobs that start is remembered for so long */
 #define LEARN_DAYS	"7"
 
-/* typical.c */
-extern void TypicalLoad(Cycle *cycle);
-extern void TypicalCount(const Cycle *cycle);
+/* workload_mix.c */
+extern void WorkloadMixLoad(SchedCycle *cycle);
+extern void WorkloadMixCount(const SchedCycle *cycle);
 
-/* caches.c */
-extern int32 CacheIndex(Cycle *cycle, const char *org, const char *cache);
-extern void CachesLoad(Cycle *cycle);
-extern void CachesNote(const Cycle *cycle);
+/* cache_affinity.c */
+extern int32 CacheIndex(SchedCycle *cycle, const char *org, const char *cache);
+extern void CacheAffinityLoad(SchedCycle *cycle);
+extern void CacheAffinityNote(const SchedCycle *cycle);
 
 /* usage.c */
-extern void UsageLoad(Cycle *cycle);
-extern void UsageCharge(const Cycle *cycle);
+extern void UsageLoad(SchedCycle *cycle);
+extern void UsageCharge(const SchedCycle *cycle);
 
-/* limit_load.c */
-extern void LimitsLoad(Cycle *cycle);
-extern bool LimitsLock(Cycle *cycle);
+/* quota_load.c */
+extern void SchedQuotasLoad(SchedCycle *cycle);
+extern bool SchedQuotasLock(SchedCycle *cycle);
 
-/* limit.c */
-extern void LimitsGive(Cycle *cycle);
-extern bool LimitsCounted(Cycle *cycle);
-extern void LimitsCountClaim(const Cycle *cycle, const DecideClaim *claim);
-extern bool LimitsAllowClaim(const Cycle *cycle, const DecideClaim *claim);
-extern void LimitsCount(const Cycle *cycle);
+/* sched_quota.c */
+extern void SchedQuotasGive(SchedCycle *cycle);
+extern bool SchedQuotasCounted(SchedCycle *cycle);
+extern void SchedQuotasCountClaim(const SchedCycle *cycle,
+								  const DecideClaim *claim);
+extern bool SchedQuotasAllowClaim(const SchedCycle *cycle,
+								  const DecideClaim *claim);
+extern void SchedQuotasCount(const SchedCycle *cycle);
 
-/* still.c */
-extern void StillHoldBack(Cycle *cycle);
-extern char *StillRunsOn(const char *org, int64 job, TimestampTz now);
+/* fence_wait.c */
+extern void FenceWaitHoldBack(SchedCycle *cycle);
+extern char *FenceWaitNodes(const char *org, int64 job, TimestampTz now);
 
 /* apply.c */
-extern bool CycleLock(Cycle *cycle);
-extern bool CycleLockJobs(Cycle *cycle, const int32 *which, int n);
-extern void CycleApply(const Cycle *cycle);
-extern StartPrice CyclePrice(const Cycle *cycle, const DecideStart *start);
+extern bool CycleLock(SchedCycle *cycle);
+extern bool CycleLockJobs(SchedCycle *cycle, const int32 *which, int n);
+extern void CycleApply(const SchedCycle *cycle);
+extern StartPrice CyclePrice(const SchedCycle *cycle,
+							 const DecideStart *start);
 
-extern char *CycleNodes(const Cycle *cycle, const DecidePart *parts, int n);
+extern char *CycleNodes(const SchedCycle *cycle, const DecidePart *parts,
+						int n);
 
-/* expect.c */
-extern bool CycleLearn(Cycle *cycle);
-extern void CycleLearnOrder(Cycle *cycle);
+/* runtime_estimate.c */
+extern bool RuntimeEstimateLoad(SchedCycle *cycle);
+extern void RuntimeEstimateOrder(SchedCycle *cycle);
 
-/* load_told.c */
-extern void ToldLoad(Cycle *cycle);
+/* load_previous.c */
+extern void PreviousLoad(SchedCycle *cycle);
 
-/* reserved.c */
-extern bool ReservedTell(const Cycle *cycle);
+/* reservation_report.c */
+extern bool ReservationsReport(const SchedCycle *cycle);
 
-/* suppose.c */
-extern void SupposedOrgs(const Cycle *cycle, SqlArgs *args);
-extern void SupposeNodes(Cycle *cycle);
-extern void SupposeJobs(Cycle *cycle);
-extern void SupposedAreNew(Cycle *cycle);
+/* hypothetical.c */
+extern void HypotheticalOrgs(const SchedCycle *cycle, SqlArgs *args);
+extern void HypotheticalNodes(SchedCycle *cycle);
+extern void HypotheticalJobs(SchedCycle *cycle);
+extern void HypotheticalAreNew(SchedCycle *cycle);
 
-/* think.c */
-extern void CycleDecide(Cycle *cycle);
-extern void CycleThink(Cycle *cycle);
-extern void CyclePutStarts(ReturnSetInfo *rsinfo, const Cycle *cycle);
+/* plan.c */
+extern void CycleDecide(SchedCycle *cycle);
+extern void CyclePlan(SchedCycle *cycle);
+extern void CyclePutStarts(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
 
-/* surplus.c */
-extern void SurplusReturn(const char *pool);
+/* hold_excess.c */
+extern void HoldExcessReturn(const char *pool);
 
-/* fund.c */
+/* fund_waiting.c */
 extern void FundWaiting(const char *pool);
-extern void FundForesee(Cycle *cycle);
+extern void FundForesee(SchedCycle *cycle);
 
-/* afford.c */
-extern struct HTAB *AffordCount(void);
-extern bool AffordHold(const Cycle *cycle, const Job *job, Credits amount,
-					   struct HTAB *counted);
-extern SqlArgs AffordArgs(const Job *job, Credits amount);
-extern bool AffordGoingOn(Cycle *cycle);
+/* move_credit.c */
+extern bool CreditCheckMoves(SchedCycle *cycle);
+
+/* credit_check.c */
+
+/* What may pay: a bucket, or a hard budget that must allow it. */
+typedef struct Payer
+{
+	const char *name;			/* within its organisation */
+	Credits		left;
+	Credits		most;			/* a bucket gives, by its policy */
+} Payer;
+
+typedef struct Payers
+{
+	int			n;
+	Payer	   *all;
+} Payers;
+
+/* A job's next hold, and what may pay for it. */
+typedef struct NextHold
+{
+	const Job  *job;
+	Credits		amount;
+	Payers		budgets;		/* of the account's path */
+	Payers		buckets;		/* in burn order */
+} NextHold;
+
+extern struct HTAB *CreditCheckBegin(void);
+extern void CreditCheckLoad(const SchedCycle *cycle, NextHold *holds, int n);
+extern bool CreditCheckHold(const NextHold *hold, struct HTAB *counted);
 
 #endif							/* GPUCREDIT_SCHED_H */

@@ -18,9 +18,9 @@
  */
 #include "postgres.h"
 
-#include "common/errors.h"
-#include "common/settings.h"
-#include "common/sql.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 
@@ -29,7 +29,7 @@
 #define ENDED \
 	"SELECT a.org, a.account, a.job, a.attempt, a.gpu_type, a.gpus," \
 	" a.share, a.started_at, a.ended_at FROM gpucredit.attempt a" \
-	" WHERE a.pool = $1 AND a.due AND a.ended_at IS NOT NULL"
+	" WHERE a.pool = $1 AND a.needs_cycle AND a.ended_at IS NOT NULL"
 
 SQL_STATEMENT(ended_read, SPI_OK_SELECT, "text", ENDED);
 SQL_STATEMENT(ended_lock, SPI_OK_SELECT, "text, bigint",
@@ -37,10 +37,10 @@ SQL_STATEMENT(ended_lock, SPI_OK_SELECT, "text, bigint",
 			  " FOR NO KEY UPDATE SKIP LOCKED");
 SQL_STATEMENT(ended_charge, SPI_OK_UPDATE,
 			  "text[], bigint[], int[], bigint[]",
-			  "UPDATE gpucredit.attempt a SET charged = u.charged, due = false"
+			  "UPDATE gpucredit.attempt a SET usage_charged = u.usage_charged, needs_cycle = false"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"
-			  "  pg_catalog.unnest($4)) AS u (org, job, attempt, charged)"
+			  "  pg_catalog.unnest($4)) AS u (org, job, attempt, usage_charged)"
 			  " WHERE a.org = u.org AND a.job = u.job"
 			  " AND a.attempt = u.attempt");
 SQL_STATEMENT(usage_read, SPI_OK_SELECT, "text, text[]",
@@ -73,19 +73,19 @@ typedef struct Charges
 	const char **accounts;
 	int64	   *jobs;
 	int32	   *attempts;
-	int64	   *charged;		/* all that they used */
+	int64	   *usage_charged;	/* all that they used */
 	int64	   *usage;			/* of accounts: what is left of that */
 } Charges;
 
-static void add_running(Cycle *cycle);
-static void add_ended(Cycle *cycle);
-static void add_recorded(Cycle *cycle);
-static int64 weighted(const Cycle *cycle, int32 type, int64 milli);
-static int64 ended_rate(const Cycle *cycle, SqlResult rows, uint64 i);
-static int64 ended_left(const Cycle *cycle, SqlResult rows, uint64 i);
-static void note_charged(const Cycle *cycle, SqlResult rows,
+static void add_running(SchedCycle *cycle);
+static void add_ended(SchedCycle *cycle);
+static void add_recorded(SchedCycle *cycle);
+static int64 weighted(const SchedCycle *cycle, int32 type, int64 milli);
+static int64 ended_rate(const SchedCycle *cycle, SqlResult rows, uint64 i);
+static int64 ended_left(const SchedCycle *cycle, SqlResult rows, uint64 i);
+static void note_charged(const SchedCycle *cycle, SqlResult rows,
 						 Charges *charges);
-static void write_usage(const Cycle *cycle, Charges *charges);
+static void write_usage(const SchedCycle *cycle, Charges *charges);
 static int64 plus(int64 a, int64 b);
 
 /*
@@ -93,7 +93,7 @@ static int64 plus(int64 a, int64 b);
  * accounts and tiers use now.
  */
 void
-UsageLoad(Cycle *cycle)
+UsageLoad(SchedCycle *cycle)
 {
 	add_running(cycle);
 	add_ended(cycle);
@@ -104,7 +104,7 @@ UsageLoad(Cycle *cycle)
  * Charge what is over to its accounts.
  */
 void
-UsageCharge(const Cycle *cycle)
+UsageCharge(const SchedCycle *cycle)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -119,7 +119,7 @@ UsageCharge(const Cycle *cycle)
 	charges.accounts = palloc(sizeof(char *) * rows.n);
 	charges.jobs = palloc(sizeof(int64) * rows.n);
 	charges.attempts = palloc(sizeof(int32) * rows.n);
-	charges.charged = palloc(sizeof(int64) * rows.n);
+	charges.usage_charged = palloc(sizeof(int64) * rows.n);
 	charges.usage = palloc(sizeof(int64) * rows.n);
 	note_charged(cycle, rows, &charges);
 	if (charges.n > 0)
@@ -131,7 +131,7 @@ UsageCharge(const Cycle *cycle)
  * What runs: since it started, and now.
  */
 static void
-add_running(Cycle *cycle)
+add_running(SchedCycle *cycle)
 {
 	int64		halflife = SettingUsageHalflife();
 
@@ -157,7 +157,7 @@ add_running(Cycle *cycle)
  * What is over and not charged yet.
  */
 static void
-add_ended(Cycle *cycle)
+add_ended(SchedCycle *cycle)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;
@@ -183,7 +183,7 @@ add_ended(Cycle *cycle)
  * What was charged, of all accounts of the organisations.
  */
 static void
-add_recorded(Cycle *cycle)
+add_recorded(SchedCycle *cycle)
 {
 	const char **orgs = palloc_extended(sizeof(char *) *
 										(cycle->input.n_accounts + 1),
@@ -223,7 +223,7 @@ add_recorded(Cycle *cycle)
  * Devices in thousandths, weighted by their type's price.
  */
 static int64
-weighted(const Cycle *cycle, int32 type, int64 milli)
+weighted(const SchedCycle *cycle, int32 type, int64 milli)
 {
 	if (type == DECIDE_NO_TYPE)
 		return 0;
@@ -235,7 +235,7 @@ weighted(const Cycle *cycle, int32 type, int64 milli)
  * longer has counts as its cheapest.
  */
 static int64
-ended_rate(const Cycle *cycle, SqlResult rows, uint64 i)
+ended_rate(const SchedCycle *cycle, SqlResult rows, uint64 i)
 {
 	char	   *name = SqlText(rows, i, 5);
 	int64		milli = (int64) SqlInt4(rows, i, 6) * SqlInt4(rows, i, 7);
@@ -251,7 +251,7 @@ ended_rate(const Cycle *cycle, SqlResult rows, uint64 i)
  * What is left of what an attempt that is over used.
  */
 static int64
-ended_left(const Cycle *cycle, SqlResult rows, uint64 i)
+ended_left(const SchedCycle *cycle, SqlResult rows, uint64 i)
 {
 	return DecidePastUsage(ended_rate(cycle, rows, i),
 						   cycle->now - SqlTime(rows, i, 8),
@@ -264,7 +264,7 @@ ended_left(const Cycle *cycle, SqlResult rows, uint64 i)
  * that by account.
  */
 static void
-note_charged(const Cycle *cycle, SqlResult rows, Charges *charges)
+note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 {
 	SqlArgs		args = {0};
 
@@ -277,7 +277,7 @@ note_charged(const Cycle *cycle, SqlResult rows, Charges *charges)
 		charges->accounts[i] = SqlText(rows, i, 2);
 		charges->jobs[i] = SqlInt8(rows, i, 3);
 		charges->attempts[i] = SqlInt4(rows, i, 4);
-		charges->charged[i] = (int64)
+		charges->usage_charged[i] = (int64)
 			Min((int128) ended_rate(cycle, rows, i) * Max(ran, 0) /
 				USECS_PER_SEC, PG_INT64_MAX);
 		charges->usage[i] = ended_left(cycle, rows, i);
@@ -285,7 +285,7 @@ note_charged(const Cycle *cycle, SqlResult rows, Charges *charges)
 	SqlArgTextArray(&args, charges->orgs, (int) rows.n);
 	SqlArgInt8Array(&args, charges->jobs, (int) rows.n);
 	SqlArgInt4Array(&args, charges->attempts, (int) rows.n);
-	SqlArgInt8Array(&args, charges->charged, (int) rows.n);
+	SqlArgInt8Array(&args, charges->usage_charged, (int) rows.n);
 	Ensure(SqlRun(&ended_charge, &args).n == rows.n, "An attempt is missing.");
 
 	/* they come by account */
@@ -294,7 +294,7 @@ note_charged(const Cycle *cycle, SqlResult rows, Charges *charges)
 	{
 		int			last = charges->n - 1;
 
-		if (charges->charged[i] == 0)
+		if (charges->usage_charged[i] == 0)
 			continue;
 		if (last < 0 || strcmp(charges->orgs[last], charges->orgs[i]) != 0 ||
 			strcmp(charges->accounts[last], charges->accounts[i]) != 0)
@@ -314,7 +314,7 @@ note_charged(const Cycle *cycle, SqlResult rows, Charges *charges)
  * Add to what is recorded of the accounts.
  */
 static void
-write_usage(const Cycle *cycle, Charges *charges)
+write_usage(const SchedCycle *cycle, Charges *charges)
 {
 	SqlArgs		args = {0};
 	SqlResult	rows;

@@ -11,7 +11,7 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
-#include "common/compat.h"
+#include "util/compat.h"
 #include "datatype/timestamp.h"
 #include "miscadmin.h"
 #include "seal/seal.h"

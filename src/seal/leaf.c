@@ -21,7 +21,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/errors.h"
+#include "util/errors.h"
 #include "datatype/timestamp.h"
 #include "miscadmin.h"
 #include "seal/seal.h"
@@ -33,7 +33,7 @@
 #include "utils/timestamp.h"
 
 /* Every column, in an order that stays; new ones go last. */
-#define ENTRY_COLUMNS \
+#define API_COLUMNS \
 	"e.org, e.entry, e.at, e.account, e.bucket, e.source, e.target," \
 	" e.amount, e.operation, e.hold, e.part, e.job, e.attempt, e.trace"
 #define AUDIT_COLUMNS \
@@ -42,7 +42,7 @@
 	" a.application_name, a.client_addr, a.trace"
 
 SQL_STATEMENT(entries_read, SPI_OK_SELECT, "bigint, bigint, bigint",
-			  "SELECT " ENTRY_COLUMNS " FROM gpucredit.entry e"
+			  "SELECT " API_COLUMNS " FROM gpucredit.entry e"
 			  " WHERE e.entry > $1 AND e.entry <= $2"
 			  " ORDER BY e.entry LIMIT $3");
 SQL_STATEMENT(audits_read, SPI_OK_SELECT, "bigint, bigint, bigint",

@@ -12,11 +12,11 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/args.h"
-#include "common/compat.h"
-#include "common/errors.h"
+#include "util/args.h"
+#include "util/compat.h"
+#include "util/errors.h"
 #include "funcapi.h"
-#include "seal/left.h"
+#include "seal/archived_batch.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 
@@ -37,7 +37,7 @@ gpucredit_audit_proof(PG_FUNCTION_ARGS)
 										  SealKindNames, SEAL_KINDS);
 	Leaves		leaves[SEAL_KINDS];
 	Digest		path[MERKLE_DEPTH];
-	Left		left;
+	ArchivedUpTo left;
 	Seal		seal = {0};
 	Row			out = {0};
 	char	   *leaf;
@@ -48,13 +48,13 @@ gpucredit_audit_proof(PG_FUNCTION_ARGS)
 	SqlConnect();
 	do
 	{
-		left = LeftRead();
+		left = ArchivedRead();
 		leaf = LeafText(kind, id);
 		sealed = SealOfRow(kind, id, &seal);
 		if (leaf != NULL && sealed)
 			BatchLeaves(&left, &seal, leaves);
-	} while (LeftMore(&left));
-	if (leaf == NULL && sealed && LeftHas(&left, kind, &seal))
+	} while (ArchivedMore(&left));
+	if (leaf == NULL && sealed && ArchivedHas(&left, kind, &seal))
 		refuse_left(SealKindNames[kind], id, seal.batch);
 	if (leaf == NULL || !sealed)
 		refuse(SealKindNames[kind], id, leaf != NULL);

@@ -8,8 +8,8 @@
 #ifndef GPUCREDIT_SEAL_H
 #define GPUCREDIT_SEAL_H
 
-#include "common/digest.h"
-#include "common/sql.h"
+#include "util/digest.h"
+#include "util/sql.h"
 
 /* The two append-only tables that are sealed, in the order of a batch. */
 typedef enum SealKind

@@ -15,17 +15,17 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "common/args.h"
-#include "common/clock.h"
-#include "common/errors.h"
-#include "entry/entry.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "api/api.h"
 #include "miscadmin.h"
 #include "seal/seal.h"
-#include "seal/trace.h"
+#include "seal/row_digest.h"
 #include "shmem/notify.h"
 #include "utils/memutils.h"
 
-ENTRY_POINT(seal_audit);
+API_FUNCTION(seal_audit);
 
 #define BATCH_ROWS		8192	/* of each kind, at most */
 #define MOST_BATCHES	64		/* a call */

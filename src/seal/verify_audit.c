@@ -5,21 +5,21 @@
  *
  * The links are checked from the first one on, however little is asked for: a
  * link is good only if all before it are.  Then the rows of each batch sealed
- * since are read and hashed anew.  What is found first is told, since nothing
- * after it can be relied on; unless rows left meanwhile, which is begun anew
+ * since are read and hashed again.  What is found first is told, since nothing
+ * after it can be relied on; unless rows left meanwhile, which is begun again
  * for, as they may be all that is missing.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "common/args.h"
-#include "common/compat.h"
-#include "common/errors.h"
+#include "util/args.h"
+#include "util/compat.h"
+#include "util/errors.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "seal/left.h"
-#include "seal/trace.h"
+#include "seal/archived_batch.h"
+#include "seal/row_digest.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -36,7 +36,7 @@ SQL_STATEMENT(traces_last, SPI_OK_SELECT, "",
 
 SQL_STATEMENT(departures_check, SPI_OK_SELECT, "",
 			  "SELECT c.subject, c.detail"
-			  " FROM gpucredit.check_departures(NULL) c LIMIT 1");
+			  " FROM gpucredit.check_archive_batches(NULL) c LIMIT 1");
 
 /* What is wrong, and where. */
 typedef struct Finding
@@ -50,13 +50,13 @@ typedef struct Finding
 static const char *const problems[] = {NULL, "changed", "vanished",
 "inserted"};
 
-static Finding check_chain(const Left *left, SqlResult rows,
+static Finding check_chain(const ArchivedUpTo *left, SqlResult rows,
 						   TimestampTz since, int64 last);
 static Finding check_link(const Seal *before, const Seal *seal);
-static Finding check_rows(const Left *left, const Seal *seal);
-static Finding name_row(const Left *left, const Seal *seal,
+static Finding check_rows(const ArchivedUpTo *left, const Seal *seal);
+static Finding name_row(const ArchivedUpTo *left, const Seal *seal,
 						const Leaves *leaves);
-static Finding check_departures(void);
+static Finding check_archive_batches(void);
 static Finding check_head(const bytea *head, SqlResult rows);
 static void put_finding(ReturnSetInfo *rsinfo, const Finding *finding);
 
@@ -66,7 +66,7 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	TimestampTz since = ArgTimeOrNull(fcinfo, 0, "since");
 	Finding		finding;
-	Left		left;
+	ArchivedUpTo left;
 	SqlResult	rows = {0};
 	int64		last;
 
@@ -75,14 +75,14 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 	do
 	{
 		SqlFree(&rows);
-		left = LeftRead();
+		left = ArchivedRead();
 		/* before the seals, of which there may be more by then */
 		last = SqlInt8(SqlRun(&traces_last, NULL), 0, 1);
 		rows = SealsAll();
 		finding = check_chain(&left, rows, since, last);
-	} while (finding.problem != NULL && LeftMore(&left));
+	} while (finding.problem != NULL && ArchivedMore(&left));
 	if (finding.problem == NULL)
-		finding = check_departures();
+		finding = check_archive_batches();
 	if (finding.problem == NULL && !PG_ARGISNULL(1))
 		finding = check_head(PG_GETARG_BYTEA_PP(1), rows);
 	if (finding.problem != NULL)
@@ -96,7 +96,8 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
  * A chain that ends before the last batch that left a trace has lost its end.
  */
 static Finding
-check_chain(const Left *left, SqlResult rows, TimestampTz since, int64 last)
+check_chain(const ArchivedUpTo *left, SqlResult rows, TimestampTz since,
+			int64 last)
 {
 	Finding		finding = {0};
 	Seal		before = SealNone();
@@ -164,13 +165,13 @@ check_link(const Seal *before, const Seal *seal)
  * digests are, while the others are there; then none may be there again.
  */
 static Finding
-check_rows(const Left *left, const Seal *seal)
+check_rows(const ArchivedUpTo *left, const Seal *seal)
 {
 	Finding		finding = {NULL, seal->batch, NULL, NULL};
 	Leaves		leaves[SEAL_KINDS];
 
 	BatchLeaves(left, seal, leaves);
-	if (LeftAll(left, seal) ?
+	if (ArchivedAll(left, seal) ?
 		leaves[SEAL_ENTRY].n + leaves[SEAL_AUDIT].n == 0 :
 		BatchIsSealed(seal, leaves))
 		return finding;
@@ -181,7 +182,7 @@ check_rows(const Left *left, const Seal *seal)
  * Which row of a batch is the first that differs?
  */
 static Finding
-name_row(const Left *left, const Seal *seal, const Leaves *leaves)
+name_row(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 {
 	Finding		finding = {"changed", seal->batch, NULL,
 		"Its rows do not have the root that was sealed."};
@@ -190,7 +191,7 @@ name_row(const Left *left, const Seal *seal, const Leaves *leaves)
 
 	for (int k = 0; k < SEAL_KINDS; k++)
 	{
-		if (!LeftHas(left, (SealKind) k, seal) || leaves[k].n == 0 ||
+		if (!ArchivedHas(left, (SealKind) k, seal) || leaves[k].n == 0 ||
 			leaves[k].ids[0] == 0)
 			continue;
 		finding.problem = "inserted";
@@ -205,7 +206,7 @@ name_row(const Left *left, const Seal *seal, const Leaves *leaves)
 	{
 		int64		id;
 		bool		isnull;
-		TraceProblem problem = LeftHas(left, (SealKind) k, seal) ?
+		TraceProblem problem = ArchivedHas(left, (SealKind) k, seal) ?
 			TRACE_NONE : TracesCompare(SqlDatum(row, 0, k + 1, &isnull),
 									   &leaves[k], &id);
 
@@ -224,7 +225,7 @@ name_row(const Left *left, const Seal *seal, const Leaves *leaves)
  * was written then?
  */
 static Finding
-check_departures(void)
+check_archive_batches(void)
 {
 	Finding		finding = {NULL, 0, NULL, NULL};
 	SqlResult	rows = SqlRun(&departures_check, NULL);

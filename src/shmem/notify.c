@@ -18,8 +18,9 @@
  * To know that before the commit, this takes the lock that PostgreSQL itself
  * takes a moment later to write to the queue, and holds until the transaction
  * ends: nobody else fills it meanwhile.  A commit that fills the queue, or
- * waits for a standby, has that lock for long.  So this waits for it for
- * WAIT_MS at most, asking again and again, and then drops what it has to say.
+ * waits for a standby, has that lock for long; and any login can fill the lock
+ * table.  So this waits for it for WAIT_MS at most, asking again and again, and
+ * then drops what it has to say.
  *
  * Locks: the queue of notifications, last of all.
  *
@@ -30,9 +31,9 @@
 #include "access/xact.h"
 #include "catalog/pg_database.h"
 #include "commands/async.h"
-#include "common/compat.h"
-#include "common/log.h"
-#include "common/pending.h"
+#include "util/compat.h"
+#include "util/log.h"
+#include "util/commit_queue.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "shmem/notify.h"
@@ -42,7 +43,7 @@
 #include "utils/guc.h"
 
 #define WAIT_MS		100			/* for the queue's lock */
-#define ENTRY_BYTES	32			/* of an entry, beside its two texts */
+#define API_BYTES	32			/* of an entry, beside its two texts */
 
 static Size dropped_size(void);
 static void dropped_start(void *memory, bool found);
@@ -159,7 +160,7 @@ send_all(void)
 
 	for (Pending *one = PendingInOrder(told); one != NULL; one = one->next)
 	{
-		left -= 2 * (ENTRY_BYTES + strlen(one->channel) + strlen(one->text));
+		left -= 2 * (API_BYTES + strlen(one->channel) + strlen(one->text));
 		if (left >= 0)
 			Async_Notify(one->channel, one->text);
 		else
@@ -170,7 +171,8 @@ send_all(void)
 }
 
 /*
- * The lock of PreCommit_Notify().  False: another has it, for too long.
+ * The lock of PreCommit_Notify().  False: another has it, for too long, or the
+ * lock table is full.
  */
 static bool
 lock_queue(void)
@@ -180,7 +182,7 @@ lock_queue(void)
 	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, InvalidOid, 0);
 	for (int i = 0; i < WAIT_MS; i++)
 	{
-		if (LockAcquire(&tag, AccessExclusiveLock, false, true) !=
+		if (CompatLockIfRoom(&tag, AccessExclusiveLock) !=
 			LOCKACQUIRE_NOT_AVAIL)
 			return true;
 		pg_usleep(1000);

@@ -11,7 +11,7 @@
  */
 #include "postgres.h"
 
-#include "common/compat.h"
+#include "util/compat.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_value_eq);
 PG_FUNCTION_INFO_V1(gpucredit_value_ne);

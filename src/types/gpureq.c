@@ -19,7 +19,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "common/compat.h"
+#include "util/compat.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
 

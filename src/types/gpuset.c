@@ -16,7 +16,7 @@
 #include "libpq/pqformat.h"
 #include "utils/array.h"
 
-#include "common/compat.h"
+#include "util/compat.h"
 #include "types/clip.h"
 #include "types/gpuset.h"
 

@@ -100,5 +100,26 @@ my %seen;
 is(scalar(grep { $seen{$_}++ } @steps), 0, 'nothing was done twice');
 is(scalar(@steps), 20, 'and everything once');
 
+# Before its wall limit it is told to save, once, and runs on until then; what
+# would die of the signal is left alone.
+query($server, 'credit', q{SELECT gpucredit.resume('n1')});
+query($server, 'credit', q{ALTER DATABASE credit SET gpucredit.save_ahead = '4 s'});
+kill_agent($n1);
+start_agent($n1);
+my $told = submit($cluster, '0.5xT4', q{
+trap 'echo told >> $OUT/told' USR1
+touch $OUT/runs
+while :; do sleep 0.1; done
+}, wall => '8 s', checkpoint_every => '1 h', no_lock => 1);
+my $deaf = submit($cluster, '0.5xT4', 'touch $OUT/runs; exec sleep 60',
+	wall => '8 s', checkpoint_every => '1 h', no_lock => 1);
+wait_for_state($cluster, $_, 'timeout', 60) foreach $told, $deaf;
+is(slurp_file("$cluster->{submitted}{$told}/told"), "told\n",
+	'it is told to save before its limit, once');
+like(agent_log($n1), qr{event=told_to_save attempt=acme/$deaf/1 reason=wall_limit},
+	'so is one that does not listen');
+is(job_row($cluster, $deaf, "outcome || ' ' || (elapsed >= '8 s')"),
+	'timeout true', 'and is left alone until the limit');
+
 end_cluster($cluster);
 done_testing();

@@ -142,6 +142,40 @@ like($err, qr/denied: impossible_request/, 'with the reason');
 is($status, 1, 'another organisation');
 like($err, qr/UC001/, 'is not there');
 
+# Slurm's commands, as tools call them.
+($status, $out, $err) = slurm('sbatch', '--parsable', write_script('job.sh', "#!/bin/sh\n#SBATCH -J tool --gpus=1\nsleep 30\n"));
+is($status, 0, 'sbatch');
+like($out, qr/^\d+\n$/, 'its number alone') or diag($err);
+chomp($job = $out);
+($status, $out) = slurm('squeue', '-h', '-j', $job, '-o', '%T');
+is($out, "PENDING\n", 'it waits');
+wait_for_state($cluster, $job, 'running');
+($status, $out) = slurm('squeue', '--noheader', '-o', '%i %t', '-u', 'alice');
+like($out, qr/^$job R$/m, 'it runs');
+($status, $out) = slurm('squeue', '--jobs', $job);
+like($out, qr/^ *JOBID PARTITION .*\n *$job   default     tool    alice  R /, 'as people read it');
+($status, $out, $err) = slurm('scancel', $job);
+is("$status$out$err", '0', 'scancel says nothing');
+wait_for_state($cluster, $job, 'cancelled');
+($status, $out) = slurm('squeue', '-h', '-j', $job, '-o', '%T');
+is("$status$out", '0', 'it is in the queue no more');
+($status, $out) = slurm('squeue', '-h', '-t', 'all', '-j', "$job,$array[0]", '-o', '%i|%.3t|%5t|%r');
+is($out, "$array[0]|  F|F    |None\n$job| CA|CA   |None\n", 'but is known');
+is((slurm('scancel', $job))[0], 0, 'what is over is no error');
+($status, $out, $err) = slurm('scancel', 999999);
+is($status, 1, 'what is not there is');
+like($err, qr/^scancel: error: .*999999/, 'and which is said');
+($status, $out, $err) = slurm_from("#!/bin/sh\ntrue # piped\n", 'sbatch');
+like($out, qr/^Submitted batch job (\d+)$/, 'a script from standard input') or diag($err);
+foreach my $bad ([ 'sbatch', '--mail-user=me', '--wrap', 'true' ], [ 'sbatch', '--array=1-2', '--wrap', 'true' ],
+	[ 'squeue', '-o', '%N' ], [ 'squeue', '--start' ], [ 'squeue', '-j', 'x' ], [ 'squeue', $job ],
+	[ 'scancel', '-u', 'alice' ], [ 'scancel', 'x' ], ['scancel'])
+{
+	($status, $out, $err) = slurm(@$bad);
+	is("$status$out", '2', "refused: @$bad");
+	like($err, qr/^$bad->[0]: /, 'by its name');
+}
+
 # What people look at.
 ($status, $out) = gpucredit('balance');
 like($out, qr/^ *available +spendable/, 'a balance with its heading');
@@ -191,6 +225,20 @@ sub gpucredit
 	my ($out, $err) = ('', '');
 
 	run [ cli(), @arguments ], '<', \'', '>', \$out, '2>', \$err;
+	return ($? >> 8, $out, $err);
+}
+
+sub slurm
+{
+	return slurm_from('', @_);
+}
+
+sub slurm_from
+{
+	my ($in, $command, @arguments) = @_;
+	my ($out, $err) = ('', '');
+
+	run [ cli() =~ s/gpucredit$/$command/r, @arguments ], '<', \$in, '>', \$out, '2>', \$err;
 	return ($? >> 8, $out, $err);
 }
 

@@ -12,7 +12,7 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 my $cluster = cluster('fence', "gpucredit.node_lost = '4s'",
-	"gpucredit.node_suspect = '3s'", "gpucredit.meter_lost = '60s'");
+	"gpucredit.node_suspect = '3s'", "gpucredit.heartbeat_timeout = '60s'");
 my $server = $cluster->{server};
 my $n1     = add_node($cluster, 'n1', 1);
 my $count  = q{for i in $(seq 1 40); do echo $i >> $OUT/ticks; sleep 0.1; done};

@@ -7,6 +7,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
 use GpuCreditAgent;
+use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -94,10 +95,28 @@ $job = submit($cluster, '1xT4', 'sleep 1');
 wait_for_state($cluster, $job, 'completed');
 bill_is_fair($cluster, $job, 1, 1);
 
+# what no job may do, in either kind of isolation: mount, make namespaces, load
+# a BPF program or another kernel, trace others; it has no capabilities
+my $forbidden = q{
+perl -e 'my ($dir, $type) = ("/tmp", "tmpfs"); my %call = (mount => [165, $type, $dir, $type, 0, 0],
+	unshare => [272, 0x10000000], bpf => [321, 0, 0, 0], kexec => [246, 0, 0, 0, 0],
+	keyctl => [250, 0, 0, 0], ptrace => [101, 16, getppid, 0, 0]);
+	for (sort keys %call) { my ($n, @args) = @{$call{$_}}; my $r = syscall($n, @args); print "$_ ", $r < 0 ? $!+0 : "done", "\n" }'
+grep -E '^(Cap(Prm|Eff|Bnd)|NoNewPrivs|Seccomp):' /proc/self/status};
+my $amd64 = (POSIX::uname())[4] eq 'x86_64';
+my $refused = join("\n", map { "$_ 1" } qw(bpf kexec keyctl mount ptrace unshare));
+
+$job = submit($cluster, '1xT4', $forbidden);
+wait_for_state($cluster, $job, 'completed');
+my $said = slurp_file(attempt_dir($n1, $job, 1) . '/stdout');
+like($said, $amd64 ? qr/^\Q$refused\E$/m : qr/^Seccomp:\s2$/m, 'a job is refused what changes the machine');
+like($said, qr/^CapPrm:\s0+\nCapEff:\s0+\n(?s:.*)^NoNewPrivs:\s1\nSeccomp:\s2$/m,
+	'and has no capability, nor gets one');
+
 # in namespaces of its own it sees neither others' processes nor their files
 SKIP:
 {
-	skip 'no bwrap, or no namespaces on this machine', 3
+	skip 'no bwrap, or no namespaces on this machine', 5
 	  if system('bwrap --ro-bind / / --unshare-pid true >/dev/null 2>&1') != 0;
 	push @{ $n1->{conf} }, 'isolation = bwrap';
 	end_agent($n1);
@@ -109,7 +128,23 @@ SKIP:
 	  split /\n/, slurp_file(attempt_dir($n1, $job, 1) . '/stdout');
 	cmp_ok($processes, '<', 10, 'it sees its own processes alone');
 	is("@state", 'run', 'and nothing of the agent');
+	$job = submit($cluster, '1xT4', $forbidden);
+	wait_for_state($cluster, $job, 'completed');
+	like(slurp_file(attempt_dir($n1, $job, 1) . '/stdout'),
+		qr/^@{[ $amd64 ? "\Q$refused\E\n" : '' ]}CapPrm:\s0+\nCapEff:\s0+\n(?s:.*)^NoNewPrivs:\s1\nSeccomp:\s2$/m,
+		'there, too, it is refused what changes the machine');
 }
+
+# what there is for a node its agent hears of at once, however seldom it asks
+my $n2 = add_node($cluster, 'n2', 1, heartbeat_ms => 20000, conf => ['listen = yes']);
+wait_for('it has asked once', 20,
+	sub { query($cluster->{server}, 'credit', q{SELECT about IS NOT NULL FROM gpucredit.node WHERE node = 'n2'}) eq 't' });
+query($cluster->{server}, 'credit', q{SELECT gpucredit.drain('n1', 'test')});
+$job = submit($cluster, '1xT4', q{echo up > $OUT/up; while :; do sleep 0.1; done});
+wait_for('a start', 8, sub { -e "$cluster->{submitted}{$job}/up" });
+query($cluster->{server}, 'credit',
+	"SELECT gpucredit.cancel('acme', $job, 'c$job')");
+wait_for_state($cluster, $job, 'cancelled', 8);
 
 end_cluster($cluster);
 done_testing();

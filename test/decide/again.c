@@ -23,21 +23,21 @@ again_permuted(const World *world, const char *expected, uint64_t *seed)
 	DecideArena arena;
 	DecideInput input;
 	DecideResult result;
-	int		   *ask_order = malloc(sizeof(int) * (size_t) (world->n_asks + 1));
+	int		   *request_order = malloc(sizeof(int) * (size_t) (world->n_requests + 1));
 	const char *error;
 	char	   *why = NULL;
 	char	   *text;
 
 	pool_init(&pool);
 	arena = pool_arena(&pool);
-	world_permute(world, seed, &other, ask_order);
+	world_permute(world, seed, &other, request_order);
 	input = world_input(&other);
 	error = DecideRun(&input, &arena, &result);
 	if (error != NULL)
 		why = format("in another order: %s", error);
 	else
 	{
-		text = world_render(&other, &result, ask_order);
+		text = world_render(&other, &result, request_order);
 		if (strcmp(text, expected) != 0)
 			why = format("in another order:\n%sinstead of:\n%s", text,
 						 expected);
@@ -45,7 +45,7 @@ again_permuted(const World *world, const char *expected, uint64_t *seed)
 	}
 	pool_free(&pool);
 	world_free(&other);
-	free(ask_order);
+	free(request_order);
 	return why;
 }
 

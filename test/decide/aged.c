@@ -30,7 +30,7 @@ typedef struct AgedJob
 	int64_t		wall;
 	int64_t		runs;			/* <= wall */
 	int64_t		started;
-	int			n_told;			/* parts that it was told of, or has */
+	int			n_previous;		/* parts that it was told of, or has */
 	DecidePart	parts[NODES];
 } AgedJob;
 
@@ -98,7 +98,7 @@ line_world(AgedLine *line, World *world)
 	for (i = 0; i < JOBS; i++)
 	{
 		const AgedJob *job = &line->jobs[i];
-		DecideAsk	ask = {
+		DecideRequestClass request = {
 			.min_gpus = job->gpus, .max_gpus = job->gpus,
 			.share = DECIDE_WHOLE, .n_offers = 1, .offers = &offer,
 			.wall_limit = job->wall
@@ -106,7 +106,8 @@ line_world(AgedLine *line, World *world)
 
 		if (job->started == NOT_STARTED && job->comes <= line->now)
 		{
-			DecideJob  *waits = world_job(world, world_ask(world, &ask), "o",
+			DecideJob  *waits = world_job(world, world_request(world,
+															   &request), "o",
 										  "", i);
 
 			waits->submitted = job->comes;
@@ -122,7 +123,7 @@ line_world(AgedLine *line, World *world)
 			runs->gpus = runs->min_gpus = runs->max_gpus = job->gpus;
 			runs->started = runs->saved_at = job->started;
 			runs->expected_end = runs->limit_end = job->started + job->wall;
-			for (p = 0; p < job->n_told; p++)
+			for (p = 0; p < job->n_previous; p++)
 			{
 				const DecidePart *part = &job->parts[p];
 				uint64_t	rest = part->devices;
@@ -142,26 +143,27 @@ line_world(AgedLine *line, World *world)
  * What the cycle before told those who wait.
  */
 static void
-line_told(const AgedLine *line, DecideInput *input, DecideTold *told,
-		  DecidePart *parts)
+line_previous(const AgedLine *line, DecideInput *input,
+			  DecidePreviousReservation *previous,
+			  DecidePart *parts)
 {
 	int			i;
 	int			p;
 
-	input->told = told;
-	input->told_parts = parts;
+	input->previous = previous;
+	input->previous_parts = parts;
 	for (i = 0; i < input->n_jobs; i++)
 	{
 		const AgedJob *job = &line->jobs[input->jobs[i].id];
 
-		if (job->n_told == 0)
+		if (job->n_previous == 0)
 			continue;
-		told[input->n_told++] = (DecideTold)
+		previous[input->n_previous++] = (DecidePreviousReservation)
 		{
-			i, 0, job->gpus, input->n_told_parts, job->n_told
+			i, 0, job->gpus, input->n_previous_parts, job->n_previous
 		};
-		for (p = 0; p < job->n_told; p++)
-			parts[input->n_told_parts++] = job->parts[p];
+		for (p = 0; p < job->n_previous; p++)
+			parts[input->n_previous_parts++] = job->parts[p];
 	}
 }
 
@@ -173,7 +175,7 @@ parts_note(AgedJob *job, const DecidePart *parts, int n)
 {
 	int			p;
 
-	job->n_told = n;
+	job->n_previous = n;
 	for (p = 0; p < n; p++)
 		job->parts[p] = parts[p];
 }
@@ -189,7 +191,7 @@ line_cycle(AgedLine *line)
 	DecideArena arena;
 	DecideInput input;
 	DecideResult result;
-	DecideTold	told[JOBS];
+	DecidePreviousReservation previous[JOBS];
 	DecidePart	parts[JOBS * NODES];
 	const char *error;
 	int			i;
@@ -198,14 +200,14 @@ line_cycle(AgedLine *line)
 	pool_init(&pool);
 	arena = pool_arena(&pool);
 	input = world_input(&world);
-	line_told(line, &input, told, parts);
+	line_previous(line, &input, previous, parts);
 	error = DecideRun(&input, &arena, &result);
 	if (error == NULL)
 		error = DecideCheck(&input, &result, &arena, NULL);
 	for (i = 0; i < JOBS && error == NULL; i++)
 	{
 		if (line->jobs[i].started == NOT_STARTED)
-			line->jobs[i].n_told = 0;
+			line->jobs[i].n_previous = 0;
 	}
 	for (i = 0; i < result.n_reservations && error == NULL; i++)
 	{

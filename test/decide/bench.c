@@ -73,23 +73,23 @@ class_jobs(World *world, int n, int gpus, int share, int64_t cpu,
 		   DecideTopology topology)
 {
 	DecideOffer offers[WORLD_MAX_OFFERS] = {{0}};
-	DecideAsk	ask = {0};
+	DecideRequestClass request = {0};
 	int			index;
 	int			i;
 
-	ask.offers = offers;
-	ask.n_offers = world->n_types;
+	request.offers = offers;
+	request.n_offers = world->n_types;
 	for (i = 0; i < world->n_types; i++)
 	{
 		offers[i].type = i;
 		offers[i].min_memory = 0;
 	}
-	ask.min_gpus = ask.max_gpus = gpus;
-	ask.share = share;
-	ask.wall_limit = DECIDE_NEVER;
-	ask.cpu_milli = cpu;
-	ask.topology = topology;
-	index = world_ask(world, &ask);
+	request.min_gpus = request.max_gpus = gpus;
+	request.share = share;
+	request.wall_limit = DECIDE_NEVER;
+	request.cpu_milli = cpu;
+	request.topology = topology;
+	index = world_request(world, &request);
 	for (i = 0; i < n; i++)
 		world_job(world, index, "acme", "", world->n_jobs)->submitted =
 			(int64_t) world->n_jobs * 7919 % 100003;
@@ -177,15 +177,22 @@ mixed_jobs(World *world, const char *trace, const char *file, int n)
 	uint64_t	seed = 42;
 	int			i;
 
-	if (trace != NULL && trace_pods(world, trace, file))
+	if (trace != NULL)
 	{
+		char	   *error = trace_pods(world, trace, file);
 		int			have = world->n_jobs;
+
+		if (error != NULL)
+		{
+			fprintf(stderr, "%s\n", error);
+			exit(2);
+		}
 
 		for (i = 0; world->n_jobs < n; i++)
 		{
 			DecideJob	like = world->jobs[i % have];
 
-			world_job(world, like.ask, "again", "", i)->submitted =
+			world_job(world, like.request, "again", "", i)->submitted =
 				like.submitted + 1;
 		}
 		return;
@@ -285,10 +292,11 @@ own_limits(World *world)
 
 	for (i = 0; i < world->n_jobs; i++)
 	{
-		DecideAsk	ask = world->asks[world->jobs[i].ask];
+		DecideRequestClass request = world->requests[world->jobs[i].request];
 
-		ask.wall_limit = 1000000 * (INT64_C(60) + (int64_t) i * 7919 % 100003);
-		world->jobs[i].ask = world_ask_again(world, &ask);
+		request.wall_limit = 1000000 * (INT64_C(60) +
+										(int64_t) i * 7919 % 100003);
+		world->jobs[i].request = world_request_again(world, &request);
 	}
 }
 
@@ -359,7 +367,7 @@ static void
 reclaim(int nodes)
 {
 	World		world;
-	DecideAsk	ask = {
+	DecideRequestClass request = {
 		.min_gpus = nodes / 10 * 8, .max_gpus = nodes / 10 * 8,
 		.share = DECIDE_WHOLE, .n_offers = 1, .wall_limit = DECIDE_NEVER
 	};
@@ -373,7 +381,7 @@ reclaim(int nodes)
 	world.policy.reclaim = true;
 	(void) world_rank(&world, 0);
 	offer.type = world_type(&world, "H100");
-	ask.offers = &offer;
+	request.offers = &offer;
 	for (i = 0; i < nodes; i++)
 	{
 		name = format("node-%06d", i);
@@ -395,9 +403,9 @@ reclaim(int nodes)
 			world.nodes[i].device_left[d] = 0;
 		}
 	}
-	(void) world_job(&world, world_ask(&world, &ask), "under", "", 1);
+	(void) world_job(&world, world_request(&world, &request), "under", "", 1);
 	name = format("%d nodes full, a gang of %d reclaims", nodes,
-				  ask.min_gpus);
+				  request.min_gpus);
 	timed(name, &world);
 	free(name);
 }
@@ -423,7 +431,7 @@ bench_all(const char *trace)
 
 		cluster(&world, trace);
 		mixed_jobs(&world, trace, files[i], 10000);
-		name = format("10000 mixed jobs in %d classes", world.n_asks);
+		name = format("10000 mixed jobs in %d classes", world.n_requests);
 		timed(name, &world);
 		free(name);
 	}

@@ -10,13 +10,14 @@
 #include "world.h"
 
 /*
- * What a running job asks: what it has, and what its range allows.
+ * What a running job requests: what it has, and what its range allows.
  */
 void
-running_ask(World *world, DecideRunning *running, DecideTopology topology)
+running_request(World *world, DecideRunning *running, DecideTopology topology)
 {
 	DecideOffer offer = {.type = running->type};
-	DecideAsk	ask = {
+	const DecidePart *first = &world->parts[running->first_part];
+	DecideRequestClass request = {
 		.min_gpus = running->min_gpus, .max_gpus = running->max_gpus,
 		.share = running->share, .n_offers = running->type >= 0,
 		.offers = &offer, .topology = topology,
@@ -25,17 +26,20 @@ running_ask(World *world, DecideRunning *running, DecideTopology topology)
 	};
 	int			i;
 
+	if (running->n_parts > 0 && first->gpu_memory_mib !=
+		share_memory(&world->nodes[first->node], running->share))
+		offer.min_memory = first->gpu_memory_mib << 20;
 	for (i = 0; i < running->n_parts; i++)
 	{
-		ask.cpu_milli += world->parts[running->first_part + i].cpu_milli;
-		ask.memory_mib += world->parts[running->first_part + i].memory_mib;
+		request.cpu_milli += world->parts[running->first_part + i].cpu_milli;
+		request.memory_mib += world->parts[running->first_part + i].memory_mib;
 	}
-	running->ask = world_ask(world, &ask);
+	running->request = world_request(world, &request);
 }
 
 /*
- * claim ORG[/ACCOUNT]/ID TYPE NODE{devices}... [share=500] [running]; TYPE 0:
- * no devices
+ * claim ORG[/ACCOUNT]/ID TYPE NODE{devices}... [share=500] [gpumem=8k]
+ * [running]; TYPE 0: no devices
  */
 char *
 claim_line(World *world, char *line)
@@ -44,6 +48,7 @@ claim_line(World *world, char *line)
 	char	   *type = strtok(NULL, " ");
 	char	   *id = name != NULL ? strrchr(name, '/') : NULL;
 	DecideClaim *claim;
+	int64_t		gpu_memory = 0;
 	char	   *word;
 	int			i;
 
@@ -72,6 +77,8 @@ claim_line(World *world, char *line)
 			claim->running = true;
 		else if (strncmp(word, "share=", 6) == 0)
 			claim->share = atoi(word + 6);
+		else if (strncmp(word, "gpumem=", 7) == 0)
+			(void) number_parse(word + 7, &gpu_memory);
 		else if (brace == NULL)
 			return format("bad word \"%s\" of a claim", word);
 		else
@@ -89,6 +96,14 @@ claim_line(World *world, char *line)
 			part->gpus = __builtin_popcountll(part->devices);
 			claim->gpus += part->gpus;
 		}
+	}
+	for (i = claim->first_part; i < world->n_claim_parts; i++)
+	{
+		DecidePart *part = &world->claim_parts[i];
+
+		if (claim->share < DECIDE_WHOLE && part->node >= 0)
+			part->gpu_memory_mib = gpu_memory > 0 ? gpu_memory :
+				share_memory(&world->nodes[part->node], claim->share);
 	}
 	return NULL;
 }
@@ -138,27 +153,28 @@ claims_permute(const World *world, uint64_t *seed, const int *new_type,
  * What the cycle before reserved, in another order.
  */
 void
-told_permute(const World *world, uint64_t *seed, const int *new_type,
-			 const int *new_node, World *other)
+previous_permute(const World *world, uint64_t *seed, const int *new_type,
+				 const int *new_node, World *other)
 {
-	int		   *order = random_order(seed, world->n_told);
+	int		   *order = random_order(seed, world->n_previous);
 	int			i;
 	int			j;
 
-	for (i = 0; i < world->n_told; i++)
+	for (i = 0; i < world->n_previous; i++)
 	{
-		const DecideTold *old = &world->told[order[i]];
+		const DecidePreviousReservation *old = &world->previous[order[i]];
 		const DecideJob *job = &world->jobs[old->job];
 
 		for (j = 0; other->jobs[j].id != job->id ||
 			 strcmp(other->jobs[j].org, job->org) != 0; j++)
 			 /* find it */ ;
-		world_told(other, j, old->type >= 0 ? new_type[old->type] : old->type,
-				   &world->told_parts[old->first_part], old->n_parts);
+		world_previous(other, j, old->type >= 0 ? new_type[old->type] :
+					   old->type,
+					   &world->previous_parts[old->first_part], old->n_parts);
 		for (j = 0; j < old->n_parts; j++)
 		{
-			DecidePart *part = &other->told_parts[other->n_told_parts -
-												  old->n_parts + j];
+			DecidePart *part = &other->previous_parts[other->n_previous_parts -
+													  old->n_parts + j];
 
 			part->node = new_node[part->node];
 		}

@@ -20,7 +20,7 @@ static int64_t
 run_of(const World *world, int job)
 {
 	const DecideJob *j = &world->jobs[job];
-	int64_t		wall = world->asks[j->ask].wall_limit;
+	int64_t		wall = world->requests[j->request].wall_limit;
 
 	return j->expected_run > 0 && j->expected_run < wall ? j->expected_run :
 		wall;

@@ -3,6 +3,9 @@
  *	  Full clusters in which accounts take what they are entitled to: what is
  *	  decided must pass the check, and what would go beyond must not.
  *
+ * What is reserved for jobs that are beyond their accounts' entitlements takes
+ * nothing from what is due: the same is promised as where nothing is reserved.
+ *
  * A result is made wrong by making one account worth more: the victims' one,
  * which then is left less than it is due, or all others than the taker's,
  * which then takes more than it is.
@@ -47,6 +50,7 @@ random_taken(World *world, uint64_t *seed)
 	offer.type = world_type(world, "H100");
 	world->now = INT64_C(1000000000);
 	world->policy.reclaim = true;
+	world->policy.backfill_depth = 4;
 	n = 1 + random_below(seed, 3);
 	for (i = 0; i < n; i++)
 	{
@@ -69,6 +73,8 @@ random_taken(World *world, uint64_t *seed)
 			running->gpus = running->min_gpus = running->max_gpus = 1;
 			running->preemptible = DECIDE_PREEMPT_CAPACITY;
 			running->started = running->saved_at = id;
+			running->expected_end = running->limit_end = world->now +
+				INT64_C(3600000000) * (1 + random_below(seed, 3));
 			part->node = i;
 			part->gpus = 1;
 			part->devices = UINT64_C(1) << d;
@@ -79,13 +85,15 @@ random_taken(World *world, uint64_t *seed)
 	for (i = 0; i < n; i++)
 	{
 		int			gpus = 1 + random_below(seed, 3);
-		DecideAsk	ask = {
+		DecideRequestClass request = {
 			.min_gpus = gpus, .max_gpus = gpus, .share = DECIDE_WHOLE,
-			.n_offers = 1, .offers = &offer, .wall_limit = DECIDE_NEVER
+			.n_offers = 1, .offers = &offer,.wall_limit =
+			INT64_C(3600000000) * (1 + random_below(seed, 4))
 		};
 		const char *name_of = names[random_below(seed, N_NAMES)];
 		char	   *org = org_of(name_of);
-		DecideJob  *job = world_job(world, world_ask(world, &ask), org, "",
+		DecideJob  *job = world_job(world, world_request(world, &request),
+									org, "",
 									id++);
 
 		free(org);
@@ -155,7 +163,7 @@ damage_taker(World *world, const DecideResult *result,
 	for (i = 0; i < world->n_jobs; i++)
 	{
 		if (world->jobs[i].account != account)
-			used += world->asks[world->jobs[i].ask].min_gpus;
+			used += world->requests[world->jobs[i].request].min_gpus;
 	}
 	if (used < all)
 		return NULL;
@@ -168,10 +176,39 @@ damage_taker(World *world, const DecideResult *result,
 }
 
 /*
+ * Is the same promised as where nothing is reserved?  NULL, or what is wrong.
+ */
+static char *
+reserved_error(World *world, const DecideResult *result,
+			   const DecideArena *arena, long *behind)
+{
+	DecideInput input = world_input(world);
+	DecideResult without;
+	const char *error;
+	int			i;
+
+	input.policy.backfill_depth = 0;
+	error = DecideRun(&input, arena, &without);
+	if (error != NULL)
+		return format("%s", error);
+	if (result->n_promises != without.n_promises)
+		return format("%d claims, and %d where nothing is reserved",
+					  result->n_promises, without.n_promises);
+	for (i = 0; i < result->n_promises; i++)
+	{
+		if (result->promises[i].job != without.promises[i].job)
+			return format("another job is promised devices where nothing is "
+						  "reserved");
+	}
+	*behind += result->n_promises > 0 && result->n_reservations > 0;
+	return NULL;
+}
+
+/*
  * Decide one instance and make it wrong; NULL, or what is wrong.
  */
 static char *
-taken_error(uint64_t seed, long *damaged)
+taken_error(uint64_t seed, long *damaged, long *behind)
 {
 	World		world;
 	DecideInput input;
@@ -192,6 +229,8 @@ taken_error(uint64_t seed, long *damaged)
 		error = DecideCheck(&input, &result, &arena, NULL);
 	if (error != NULL)
 		why = format("%s", error);
+	else
+		why = reserved_error(&world, &result, &arena, behind);
 	for (p = 0; p < result.n_promises && why == NULL; p++)
 	{
 		const DecidePromise *promise = &result.promises[p];
@@ -205,7 +244,8 @@ taken_error(uint64_t seed, long *damaged)
 		for (e = 0; e < promise->n_evictions && why == NULL; e++)
 		{
 			int			giver = world.running
-				[result.evictions[promise->first_eviction + e].running].account;
+				[result.evictions[promise->first_eviction +
+							  e].running].account;
 
 			if (!stands_alone(&world, giver))
 				continue;
@@ -225,12 +265,13 @@ void
 entitled_tests(Tap *tap, int instances)
 {
 	long		damaged = 0;
+	long		behind = 0;
 	char	   *why = NULL;
 	int			i;
 
 	for (i = 0; i < instances && why == NULL; i++)
 	{
-		why = taken_error(900000000 + (uint64_t) i, &damaged);
+		why = taken_error(900000000 + (uint64_t) i, &damaged, &behind);
 		if (why != NULL)
 		{
 			char	   *full = format("instance %d: %s", i, why);
@@ -239,10 +280,12 @@ entitled_tests(Tap *tap, int instances)
 			why = full;
 		}
 	}
-	printf("# %ld evictions by entitlement made wrong\n", damaged);
+	printf("# %ld evictions by entitlement made wrong; %ld times beside "
+		   "reservations\n", damaged, behind);
 	tap_ok(tap, why == NULL, "entitled: what is taken is due, and what is not "
 		   "is reported", why);
-	tap_ok(tap, why != NULL || damaged > instances / 10,
+	tap_ok(tap, why != NULL || (damaged > instances / 10 &&
+								behind > instances / 20),
 		   "entitled: something is taken", NULL);
 	free(why);
 }

@@ -152,7 +152,7 @@ expect_wait(const World *world, const DecideResult *result, char *rest)
 		return format("no job %s", name ? name : "");
 	if (start_find(result, job) != NULL)
 		return format("%s started", name);
-	wait = &result->waits[world->jobs[job].ask];
+	wait = &result->waits[world->jobs[job].request];
 	if (wait->reason == DECIDE_NOT_WAITING)
 		return format("nobody says why %s waits", name);
 	if (reason != NULL &&
@@ -197,7 +197,7 @@ static char *
 expect_feasible(World *world, char *rest, bool expected)
 {
 	DecideOffer offers[WORLD_MAX_OFFERS];
-	DecideAsk	ask = {0};
+	DecideRequestClass request = {0};
 	DecideJob	job = {0};
 	Pool		pool;
 	DecideArena arena;
@@ -205,13 +205,13 @@ expect_feasible(World *world, char *rest, bool expected)
 	const char *error;
 	char	   *why;
 
-	ask.offers = offers;
-	why = request_parse(world, rest, &ask, &job);
+	request.offers = offers;
+	why = request_parse(world, rest, &request, &job);
 	if (why != NULL)
 		return why;
 	pool_init(&pool);
 	arena = pool_arena(&pool);
-	error = DecideFeasible(world->nodes, world->n_nodes, &ask, &arena,
+	error = DecideFeasible(world->nodes, world->n_nodes, &request, &arena,
 						   &feasible);
 	pool_free(&pool);
 	if (error != NULL)

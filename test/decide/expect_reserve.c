@@ -44,7 +44,7 @@ expect_reserve(const World *world, const DecideResult *result, char *rest)
 		return format("nothing is reserved for %s", name);
 	start = (DecideStart)
 	{
-		job, r->type, r->gpus, world->asks[world->jobs[job].ask].share,
+		job, r->type, r->gpus, world->requests[world->jobs[job].request].share,
 			r->first_part, r->n_parts, 0, false
 	};
 	while ((word = strtok(NULL, " ")) != NULL)

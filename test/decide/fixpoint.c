@@ -96,6 +96,16 @@ random_nodes(World *world, uint64_t *seed)
 }
 
 /*
+ * The memory that a share of a job requests for, in MiB: an eighth of a device's
+ * and more.
+ */
+static int64_t
+floor_of(int64_t id)
+{
+	return (id % 7 + 1) * 10240;
+}
+
+/*
  * Take what a running job gets on a node.  False: nothing.
  */
 static bool
@@ -110,13 +120,20 @@ random_part(World *world, uint64_t *seed, DecideRunning *running, int index,
 		return false;
 	for (d = 0; d < node->gpus && most > 0; d++)
 	{
-		if (node->device_left[d] < running->share)
+		int64_t		memory = running->share == DECIDE_WHOLE ? 0 :
+			running->id % 2 == 0 ? floor_of(running->id) :
+			share_memory(node, running->share);
+
+		if (node->device_left[d] < running->share ||
+			node->gpu_memory_used[d] + memory > node->gpu_memory_mib)
 			continue;
 		if (part == NULL)
 			part = world_part(world, running);
 		part->node = index;
 		part->devices |= UINT64_C(1) << d;
 		part->gpus++;
+		part->gpu_memory_mib = memory;
+		node->gpu_memory_used[d] += memory;
 		node->device_left[d] = (uint16_t) (node->device_left[d] -
 										   running->share);
 		most--;
@@ -185,17 +202,17 @@ random_run(World *world, uint64_t *seed, int64_t id)
 		running->max_gpus = running->gpus + random_below(seed, 4);
 	}
 	running->submitted = running->started - random_below(seed, 3);
-	running_ask(world, running, (DecideTopology) random_below(seed, 2));
+	running_request(world, running, (DecideTopology) random_below(seed, 2));
 }
 
 /*
- * Jobs that wait, all of one ask.
+ * Jobs that wait, all of one request.
  */
 static void
 random_waiting(World *world, uint64_t *seed, int64_t id)
 {
 	DecideOffer offers[2] = {{.type = random_below(seed, 2)}, {0}};
-	DecideAsk	ask = {
+	DecideRequestClass request = {
 		.share = DECIDE_WHOLE, .n_offers = 1 + random_below(seed, 2),
 		.offers = offers, .spot_ok = random_below(seed, 2) == 0,
 		.wall_limit = random_below(seed, 8) == 0 ? DECIDE_NEVER :
@@ -206,30 +223,31 @@ random_waiting(World *world, uint64_t *seed, int64_t id)
 
 	offers[1].type = 1 - offers[0].type;
 	offers[1].tied = random_below(seed, 3) == 0;
-	ask.min_gpus = ask.max_gpus = 1 + random_below(seed, 5);
+	request.min_gpus = request.max_gpus = 1 + random_below(seed, 5);
 	if (random_below(seed, 5) == 0)
 	{
-		ask.min_gpus = ask.max_gpus = 1;
-		ask.share = 100 * (1 + random_below(seed, 9));
+		request.min_gpus = request.max_gpus = 1;
+		request.share = 100 * (1 + random_below(seed, 9));
+		offers[0].min_memory = floor_of(id) << 20;
 	}
 	else if (random_below(seed, 10) == 0)
-		ask.min_gpus = ask.max_gpus = ask.n_offers = 0;
+		request.min_gpus = request.max_gpus = request.n_offers = 0;
 	else if (random_below(seed, 3) == 0)
-		ask.max_gpus += random_below(seed, 3);
-	ask.topology = (DecideTopology) random_below(seed, 4);
-	ask.prefer = random_below(seed, 3) > 0 ? DECIDE_TOPOLOGY_ANY :
+		request.max_gpus += random_below(seed, 3);
+	request.topology = (DecideTopology) random_below(seed, 4);
+	request.prefer = random_below(seed, 3) > 0 ? DECIDE_TOPOLOGY_ANY :
 		(DecideTopology) random_below(seed, 4);
 	if (random_below(seed, 3) == 0)
-		ask.cpu_milli = random_below(seed, 12);
+		request.cpu_milli = random_below(seed, 12);
 	if (random_below(seed, 6) == 0)
-		ask.memory_mib = random_below(seed, 12);
+		request.memory_mib = random_below(seed, 12);
 	for (i = 0; i < n; i++)
 	{
 		char	   *account = random_account(seed);
 		DecideJob  *job;
 
 		account[strcspn(account, "/")] = '\0';
-		job = world_job(world, world_ask(world, &ask), account,
+		job = world_job(world, world_request(world, &request), account,
 						random_below(seed, 2) == 0 ? "" : "a", id + i);
 		free(account);
 		job->tier = random_below(seed, world->n_tiers);
@@ -272,7 +290,7 @@ random_policy(World *world, uint64_t *seed)
 	world->policy.consolidate = random_below(seed, 3) == 0;
 	world->policy.backfill_depth = random_below(seed, 6);
 	if (random_below(seed, 2) == 0)
-		world->policy.grow_after = SECOND * random_below(seed, 100);
+		world->policy.elastic_idle_delay = SECOND * random_below(seed, 100);
 	if (random_below(seed, 8) == 0)
 		world->max_starts = random_below(seed, 5);
 }
@@ -305,10 +323,11 @@ random_pool(World *world, uint64_t *seed)
 			(1 + random_below(seed, 3));
 		world->accounts[i].usage = random_below(seed, 3) * INT64_C(1000000);
 	}
-	for (i = 0; i < world->n_asks; i++)
+	for (i = 0; i < world->n_requests; i++)
 	{
 		if (random_below(seed, 3) > 0)
-			world_typical(world, &world->asks[i], 1 + random_below(seed, 20));
+			world_workload(world, &world->requests[i], 1 + random_below(seed,
+																		20));
 	}
 }
 

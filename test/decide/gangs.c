@@ -1,6 +1,6 @@
 /*
  * gangs.c
- *	  Many gangs that ask the same go where each would go by itself.
+ *	  Many gangs that request the same go where each would go by itself.
  *
  * For the second of a class on, the core keeps what it knows of the hosts; the
  * first of each is placed by looking at all of them.  So a world is decided
@@ -119,35 +119,36 @@ static void
 random_class(World *world, uint64_t *seed, int class, bool ends)
 {
 	DecideOffer offers[2] = {{0}};
-	DecideAsk	ask = {0};
+	DecideRequestClass request = {0};
 	int			n = 1 + random_below(seed, 24);
 	int			index[2];
 	int			i;
 
-	ask.offers = offers;
-	ask.n_offers = 1 + random_below(seed, world->n_types);
-	for (i = 0; i < ask.n_offers; i++)
+	request.offers = offers;
+	request.n_offers = 1 + random_below(seed, world->n_types);
+	for (i = 0; i < request.n_offers; i++)
 	{
 		offers[i].type = i;
 		offers[i].min_memory = INT64_C(1048576) * 1000;
 		offers[i].tied = i > 0 && random_below(seed, 2) == 0;
 	}
-	ask.share = DECIDE_WHOLE;
-	ask.wall_limit = ends ? 1 + random_below(seed, 150) : DECIDE_NEVER;
-	ask.min_gpus = ask.max_gpus = random_below(seed, 6) == 0 ?
+	request.share = DECIDE_WHOLE;
+	request.wall_limit = ends ? 1 + random_below(seed, 150) : DECIDE_NEVER;
+	request.min_gpus = request.max_gpus = random_below(seed, 6) == 0 ?
 		1 + random_below(seed, 4) : 2 + random_below(seed, 28);
-	ask.topology = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
+	request.topology = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
 		(DecideTopology) random_below(seed, 4);
-	ask.prefer = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
+	request.prefer = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
 		(DecideTopology) random_below(seed, 4);
-	ask.cpu_milli = random_below(seed, 3) > 0 ? 0 : random_below(seed, 60);
-	ask.memory_mib = random_below(seed, 3) > 0 ? 0 : random_below(seed, 60);
-	ask.spot_ok = random_below(seed, 2) == 0;
-	index[0] = index[1] = world_ask(world, &ask);
+	request.cpu_milli = random_below(seed, 3) > 0 ? 0 : random_below(seed, 60);
+	request.memory_mib = random_below(seed, 3) > 0 ? 0 : random_below(seed,
+																	  60);
+	request.spot_ok = random_below(seed, 2) == 0;
+	index[0] = index[1] = world_request(world, &request);
 	if (ends && random_below(seed, 2) == 0)
 	{
-		ask.wall_limit = 1 + random_below(seed, 150);
-		index[1] = world_ask_again(world, &ask);
+		request.wall_limit = 1 + random_below(seed, 150);
+		index[1] = world_request_again(world, &request);
 	}
 	for (i = 0; i < n; i++)
 	{
@@ -197,8 +198,8 @@ random_gangs(World *world, uint64_t *seed)
 		random_running(world, seed, 10000 + i);
 	world->policy.packing = (DecidePacking) random_below(seed, 3);
 	world->policy.backfill_depth = random_below(seed, 4);
-	for (i = 0; i < world->n_asks; i++)
-		world_typical(world, &world->asks[i], 1 + random_below(seed, 40));
+	for (i = 0; i < world->n_requests; i++)
+		world_workload(world, &world->requests[i], 1 + random_below(seed, 40));
 }
 
 /*
@@ -212,16 +213,16 @@ classes_split(World *world)
 
 	for (i = 0; i < world->n_jobs; i++)
 	{
-		DecideAsk	ask = world->asks[world->jobs[i].ask];
+		DecideRequestClass request = world->requests[world->jobs[i].request];
 		DecideOffer offers[WORLD_MAX_OFFERS];
 
-		for (j = 0; j < ask.n_offers; j++)
+		for (j = 0; j < request.n_offers; j++)
 		{
-			offers[j] = ask.offers[j];
+			offers[j] = request.offers[j];
 			offers[j].min_memory -= i;
 		}
-		ask.offers = offers;
-		world->jobs[i].ask = world_ask_again(world, &ask);
+		request.offers = offers;
+		world->jobs[i].request = world_request_again(world, &request);
 	}
 }
 

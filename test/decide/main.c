@@ -47,6 +47,8 @@ main(int argc, char **argv)
 
 	if (argc >= 2 && strcmp(argv[1], "bench") == 0)
 		return bench_all(argc > 2 ? argv[2] : NULL);
+	if (argc >= 2 && strcmp(argv[1], "leaves") == 0)
+		return leaves_all();
 	if (argc >= 3 && strcmp(argv[1], "openb") == 0)
 		return openb_all(argv[2], argc > 3 ? atoi(argv[3]) : 10);
 	if (argc >= 3 && strcmp(argv[1], "msr") == 0)
@@ -55,7 +57,7 @@ main(int argc, char **argv)
 	if (argc < 3 || strcmp(argv[1], "check") != 0)
 	{
 		fprintf(stderr, "usage: %s check FILE... | bench [FOLDER] | "
-				"openb FOLDER [SEEDS] | msr FOLDER [CLUSTERS [SEED]]\n",
+				"leaves | openb FOLDER [SEEDS] | msr FOLDER [CLUSTERS [SEED]]\n",
 				argv[0]);
 		return 2;
 	}
@@ -64,6 +66,7 @@ main(int argc, char **argv)
 		if (!scenario_file(&tap, argv[i]))
 			tap_ok(&tap, false, argv[i], "could not be read");
 	}
+	trace_tests(&tap);
 	decay_tests(&tap);
 	property_tests(&tap, n);
 	reserve_tests(&tap, n / 30);
@@ -71,7 +74,9 @@ main(int argc, char **argv)
 	aged_tests(&tap);
 	claims_property_tests(&tap, n / 4);
 	entitled_tests(&tap, n / 8);
+	grown_tests(&tap, n / 8);
 	gangs_tests(&tap, n / 4);
+	leaves_tests(&tap);
 	mutation_tests(&tap);
 	rescue_tests(&tap, n);
 	fixpoint_tests(&tap, n / 12);

@@ -152,14 +152,15 @@ msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
 {
 	const DecideArena arena = pool_arena(&sim->pool);
 	int			n = sim->n_queue;
-	DecideAsk  *asks;
+	DecideRequestClass *requests;
 	DecideJob  *jobs;
 	int			i;
 
 	/* those at the head of a strict queue decide alone */
 	if (sim->setting->policy == MSR_FIFO && n > FIFO_HEAD)
 		n = FIFO_HEAD;
-	asks = arena.alloc(&sim->pool, sizeof(DecideAsk) * (size_t) n);
+	requests = arena.alloc(&sim->pool,
+						   sizeof(DecideRequestClass) * (size_t) n);
 	jobs = arena.alloc(&sim->pool, sizeof(DecideJob) * (size_t) n);
 	for (i = 0; i < n; i++)
 	{
@@ -167,21 +168,25 @@ msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
 		int			tier = job->gpus >= GANG;
 		int64_t		max_wait = input->tiers[tier].max_wait;
 
-		asks[i] = (DecideAsk){.min_gpus = job->gpus, .max_gpus = job->gpus,
-								.share = DECIDE_WHOLE, .n_offers = sim->types, .offers = offers,
-								.wall_limit = job->wall};
-		jobs[i] = (DecideJob){.ask = i, .account = one ? 0 : job->tenant,
+		requests[i] = (DecideRequestClass){.min_gpus = job->gpus,
+											 .max_gpus = job->gpus,
+											 .share = DECIDE_WHOLE, .n_offers = sim->types,
+											 .offers = offers,
+											 .wall_limit = job->wall};
+		jobs[i] = (DecideJob){.request = i, .account = one ? 0 : job->tenant,
 								.tier = tier,
-								.submitted = job->submitted, .id = sim->queue[i],
-								.aged_at = max_wait == DECIDE_NEVER ? DECIDE_NEVER :
+								.submitted = job->submitted,
+								.id = sim->queue[i],
+								.aged_at = max_wait == DECIDE_NEVER ?
+								DECIDE_NEVER :
 								job->submitted + max_wait,
 								.order_run = expected_run(sim, job),
 								.expected_run = expected_run(sim, job),
 								.org = accounts[one ? 0 : job->tenant].name};
 	}
-	input->asks = asks;
+	input->requests = requests;
 	input->jobs = jobs;
-	input->n_asks = input->n_jobs = n;
+	input->n_requests = input->n_jobs = n;
 }
 
 /*
@@ -204,14 +209,20 @@ msr_running(Sim *sim, bool one, const DecideAccount *accounts,
 		int			account = one ? 0 : job->tenant;
 
 		running[i] = (DecideRunning){.org = accounts[account].name,
-									   .id = sim->running[i], .attempt = 1, .account = account,
+									   .id = sim->running[i], .attempt = 1,
+									   .account = account,
 									   .tier = job->gpus >= GANG,
-									   .type = job->type, .gpus = job->gpus, .share = DECIDE_WHOLE,
-									   .min_gpus = job->gpus, .max_gpus = job->gpus,
-									   .first_part = input->n_running_parts, .n_parts = job->n_parts,
-									   .started = job->started, .saved_at = job->started,
+									   .type = job->type, .gpus = job->gpus,
+									   .share = DECIDE_WHOLE,
+									   .min_gpus = job->gpus,
+									   .max_gpus = job->gpus,
+									   .first_part = input->n_running_parts,
+									   .n_parts = job->n_parts,
+									   .started = job->started,
+									   .saved_at = job->started,
 									   .expected_end = expected_end(sim, job),
-									   .limit_end = job->started + job->wall, .ask = -1,
+									   .limit_end = job->started + job->wall,
+									   .request = -1,
 									   .submitted = job->submitted};
 		if (running[i].limit_end < running[i].expected_end)
 			running[i].limit_end = running[i].expected_end;
@@ -249,7 +260,8 @@ msr_input(Sim *sim, DecideInput *input)
 							  sim->setting->gang_wait};
 	for (i = 0; i < sim->n_tenants; i++)
 		accounts[i] = (DecideAccount){.parent = -1,
-										.name = sim->tenants[i].name, .weight = DECIDE_WEIGHT_ONE,
+										.name = sim->tenants[i].name,
+										.weight = DECIDE_WEIGHT_ONE,
 										.usage = sim->tenants[i].usage,
 										.live = (int64_t) sim->tenants[i].running * DECIDE_WHOLE};
 	*input = world_input(&sim->world);
@@ -259,9 +271,10 @@ msr_input(Sim *sim, DecideInput *input)
 	msr_running(sim, one, accounts, input);
 	input->now = sim->now;
 	input->policy = (DecidePolicy){.fair_horizon = 3600,
-									 .grow_after = DECIDE_NEVER,
+									 .elastic_idle_delay = DECIDE_NEVER,
 									 .backfill_depth = sim->setting->depth,
-									 .order = policy == MSR_SHORTEST ? DECIDE_ORDER_SHORTEST :
+									 .order = policy == MSR_SHORTEST ?
+									 DECIDE_ORDER_SHORTEST :
 									 DECIDE_ORDER_FAIR};
 	input->types = types;
 	input->n_types = sim->types;

@@ -19,7 +19,7 @@ typedef struct Broken
 	DecideStart *start;			/* a random start */
 	DecidePart *part;			/* its first part */
 	DecideNode *node;			/* that part's node */
-	DecideAsk  *ask;			/* its ask */
+	DecideRequestClass *request;	/* its request */
 	uint64_t   *seed;
 } Broken;
 
@@ -56,6 +56,28 @@ break_device_left(Broken *b)
 		return false;
 	b->node->device_left[__builtin_ctzll(b->part->devices)] =
 		(uint16_t) (b->start->share - 1);
+	return true;
+}
+
+/*
+ * The shares of a device have all of its memory but what this one takes.
+ */
+static bool
+break_gpu_memory_left(Broken *b)
+{
+	if (b->part->gpu_memory_mib == 0)
+		return false;
+	b->node->gpu_memory_used[__builtin_ctzll(b->part->devices)] =
+		b->node->gpu_memory_mib - b->part->gpu_memory_mib + 1;
+	return true;
+}
+
+static bool
+break_memory_taken(Broken *b)
+{
+	if (b->part->gpu_memory_mib == 0)
+		return false;
+	b->part->gpu_memory_mib--;
 	return true;
 }
 
@@ -111,7 +133,7 @@ break_smaller_gang(Broken *b)
 static bool
 break_count(Broken *b)
 {
-	b->start->gpus = b->ask->max_gpus + 1;
+	b->start->gpus = b->request->max_gpus + 1;
 	return true;
 }
 
@@ -138,8 +160,8 @@ break_memory_floor(Broken *b)
 
 	if (b->start->gpus == 0)
 		return false;
-	for (i = 0; i < b->ask->n_offers; i++)
-		((DecideOffer *) b->ask->offers)[i].min_memory =
+	for (i = 0; i < b->request->n_offers; i++)
+		((DecideOffer *) b->request->offers)[i].min_memory =
 			b->node->gpu_memory_mib * 1048576 + 1;
 	return true;
 }
@@ -190,7 +212,7 @@ break_memory_left(Broken *b)
 static bool
 break_spot(Broken *b)
 {
-	if (b->ask->spot_ok)
+	if (b->request->spot_ok)
 		return false;
 	b->node->spot = true;
 	return true;
@@ -208,7 +230,7 @@ break_topology_node(Broken *b)
 {
 	if (b->start->n_parts < 2)
 		return false;
-	b->ask->topology = DECIDE_TOPOLOGY_NODE;
+	b->request->topology = DECIDE_TOPOLOGY_NODE;
 	return true;
 }
 
@@ -217,7 +239,7 @@ break_topology_nvlink(Broken *b)
 {
 	if (b->start->n_parts < 2)
 		return false;
-	b->ask->topology = DECIDE_TOPOLOGY_NVLINK;
+	b->request->topology = DECIDE_TOPOLOGY_NVLINK;
 	b->node->domain = random_below(b->seed, 2) == 0 ? 99 : DECIDE_OWN_GROUP;
 	return true;
 }
@@ -227,7 +249,7 @@ break_topology_leaf(Broken *b)
 {
 	if (b->start->n_parts < 2)
 		return false;
-	b->ask->topology = DECIDE_TOPOLOGY_LEAF;
+	b->request->topology = DECIDE_TOPOLOGY_LEAF;
 	b->node->leaf = random_below(b->seed, 2) == 0 ? 99 : DECIDE_OWN_GROUP;
 	return true;
 }
@@ -239,7 +261,7 @@ break_own_domains(Broken *b)
 
 	if (b->start->n_parts < 2)
 		return false;
-	b->ask->topology = DECIDE_TOPOLOGY_NVLINK;
+	b->request->topology = DECIDE_TOPOLOGY_NVLINK;
 	for (i = 0; i < b->world->n_nodes; i++)
 		b->world->nodes[i].domain = DECIDE_OWN_GROUP;
 	return true;
@@ -252,7 +274,7 @@ break_job_twice(Broken *b)
 														 b->result->n_starts)];
 
 	if (other == b->start ||
-		b->world->jobs[other->job].ask != b->world->jobs[b->start->job].ask)
+		b->world->jobs[other->job].request != b->world->jobs[b->start->job].request)
 		return false;
 	other->job = b->start->job;
 	return true;
@@ -328,7 +350,7 @@ break_order(Broken *b)
 			if (b->result->starts[k].job == i)
 				break;
 		}
-		if (k < b->result->n_starts || other->ask != job->ask ||
+		if (k < b->result->n_starts || other->request != job->request ||
 			other->tier != job->tier || other->account != job->account)
 			continue;
 		other->aged_at = job->aged_at;
@@ -356,6 +378,8 @@ static const struct
 {
 	{"a device given twice", break_device_twice},
 	{"a device that has too little left", break_device_left},
+	{"a device whose memory is taken", break_gpu_memory_left},
+	{"a share that takes too little memory", break_memory_taken},
 	{"a device that is not healthy", break_unusable},
 	{"a device that the node does not have", break_beyond},
 	{"a gang without one of its members", break_missing_member},
@@ -412,7 +436,7 @@ mutate_once(uint64_t seed, BreakFn fn)
 		b.start = &result.starts[random_below(&seed, result.n_starts)];
 		b.part = &result.parts[b.start->first_part];
 		b.node = &world.nodes[b.part->node];
-		b.ask = &world.asks[world.jobs[b.start->job].ask];
+		b.request = &world.requests[world.jobs[b.start->job].request];
 		if (DecideCheck(&input, &result, &arena, NULL) != NULL)
 			outcome = -2;
 		else if (fn(&b))

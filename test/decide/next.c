@@ -1,6 +1,6 @@
 /*
  * next.c
- *	  What comes after a cycle: it changes nothing to ask again, and those who
+ *	  What comes after a cycle: it changes nothing to request again, and those who
  *	  were promised devices get just these once the others have left.
  */
 #include <inttypes.h>
@@ -16,15 +16,7 @@
 static void
 node_take(DecideNode *node, const DecidePart *part, int share, bool take)
 {
-	int			d;
-
-	for (d = 0; d < node->gpus; d++)
-	{
-		if ((part->devices >> d) & 1)
-			node->device_left[d] = (uint16_t)
-				(take ? node->device_left[d] - share :
-				 node->device_left[d] + share);
-	}
+	devices_take(node, part, share, take ? 1 : -1);
 	if (node->cpu_milli > 0)
 		node->cpu_left += take ? -part->cpu_milli : part->cpu_milli;
 	if (node->memory_mib > 0)
@@ -32,7 +24,7 @@ node_take(DecideNode *node, const DecidePart *part, int share, bool take)
 }
 
 /*
- * A copy of a world's tiers, accounts, types, nodes and asks, with the same
+ * A copy of a world's tiers, accounts, types, nodes and requests, with the same
  * numbers.
  */
 static void
@@ -70,9 +62,9 @@ world_copy(const World *world, World *copy)
 		*node = world->nodes[i];
 		node->name = name;
 	}
-	for (i = 0; i < world->n_typical; i++)
-		(void) world_typical(copy, &world->typical[i].ask,
-							 world->typical[i].jobs);
+	for (i = 0; i < world->n_workloads; i++)
+		(void) world_workload(copy, &world->workloads[i].request,
+							  world->workloads[i].jobs);
 	for (i = 0; i < world->n_cached; i++)
 		world_cached(copy, world->cached[i].cache, world->cached[i].node);
 	quotas_copy(world, NULL, NULL, copy);
@@ -84,16 +76,16 @@ world_copy(const World *world, World *copy)
 static DecideJob *
 job_copy(const World *world, const DecideJob *old, World *copy)
 {
-	DecideJob  *job = world_job(copy, world_ask(copy,
-												&world->asks[old->ask]),
+	DecideJob  *job = world_job(copy, world_request(copy,
+													&world->requests[old->request]),
 								old->org, "", old->id);
 
 	const char *org = job->org;
-	int32_t		ask = job->ask;
+	int32_t		request = job->request;
 
 	*job = *old;
 	job->org = org;
-	job->ask = ask;
+	job->request = request;
 	job->account = world_account(copy, world->accounts[old->account].name);
 	return job;
 }
@@ -115,8 +107,8 @@ running_copy(const World *world, const DecideRunning *old, World *copy)
 	running->n_parts = 0;
 	running->account = world_account(copy,
 									 world->accounts[old->account].name);
-	if (old->ask >= 0)
-		running->ask = world_ask(copy, &world->asks[old->ask]);
+	if (old->request >= 0)
+		running->request = world_request(copy, &world->requests[old->request]);
 	for (i = 0; i < old->n_parts; i++)
 		*world_part(copy, running) = world->parts[old->first_part + i];
 	return running;
@@ -193,8 +185,9 @@ start_run(const World *world, const DecideResult *result,
 {
 	const DecideJob *job = &world->jobs[start->job];
 	DecideRunning *running = world_running(next, job->org, job->id);
-	const DecideAsk *ask = &world->asks[job->ask];
-	int64_t		weight = start->type >= 0 ? world->weights[start->type].weight :
+	const DecideRequestClass *request = &world->requests[job->request];
+	int64_t		weight = start->type >= 0 ?
+		world->weights[start->type].weight :
 		0;
 	int			i;
 
@@ -204,14 +197,14 @@ start_run(const World *world, const DecideResult *result,
 	running->type = start->type;
 	running->gpus = start->gpus;
 	running->share = start->share;
-	running->min_gpus = ask->min_gpus;
-	running->max_gpus = ask->max_gpus;
+	running->min_gpus = request->min_gpus;
+	running->max_gpus = request->max_gpus;
 	running->started = running->saved_at = world->now;
-	running->limit_end = later(world->now, ask->wall_limit);
+	running->limit_end = later(world->now, request->wall_limit);
 	running->expected_end = job->expected_run > 0 &&
-		job->expected_run < ask->wall_limit ?
+		job->expected_run < request->wall_limit ?
 		later(world->now, job->expected_run) : running->limit_end;
-	running->ask = world_ask(next, ask);
+	running->request = world_request(next, request);
 	for (i = 0; i < start->n_parts; i++)
 	{
 		const DecidePart *part = &result->parts[start->first_part + i];
@@ -261,7 +254,8 @@ world_next(const World *world, const DecideResult *result, World *next)
 		claim_add(next, old->org, old->id, old->job < 0 ? -1 :
 				  job_now[old->job], old->running,
 				  world->accounts[old->account].name, old->type, old->share,
-				  &world->claim_parts[old->first_part], old->n_parts, old->made,
+				  &world->claim_parts[old->first_part], old->n_parts,
+				  old->made,
 				  old->turn);
 	}
 	for (i = 0; i < result->n_promises; i++)
@@ -284,8 +278,8 @@ world_next(const World *world, const DecideResult *result, World *next)
 	{
 		const DecideReservation *r = &result->reservations[i];
 
-		world_told(next, job_now[r->job], r->type,
-				   &result->reserved_parts[r->first_part], r->n_parts);
+		world_previous(next, job_now[r->job], r->type,
+					   &result->reserved_parts[r->first_part], r->n_parts);
 	}
 	free(job_now);
 }
@@ -326,17 +320,18 @@ world_without(const World *world, const bool *gone, World *left)
 	world_copy(world, left);
 	for (i = 0; i < world->n_jobs; i++)
 		(void) job_copy(world, &world->jobs[i], left);
-	for (i = 0; i < world->n_told; i++)
-		world_told(left, world->told[i].job, world->told[i].type,
-				   &world->told_parts[world->told[i].first_part],
-				   world->told[i].n_parts);
+	for (i = 0; i < world->n_previous; i++)
+		world_previous(left, world->previous[i].job, world->previous[i].type,
+					   &world->previous_parts[world->previous[i].first_part],
+					   world->previous[i].n_parts);
 	for (i = 0; i < world->n_claims; i++)
 	{
 		const DecideClaim *old = &world->claims[i];
 
 		claim_add(left, old->org, old->id, old->job, old->running,
 				  world->accounts[old->account].name, old->type, old->share,
-				  &world->claim_parts[old->first_part], old->n_parts, old->made,
+				  &world->claim_parts[old->first_part], old->n_parts,
+				  old->made,
 				  old->turn);
 	}
 	for (i = 0; i < world->n_running; i++)
@@ -358,7 +353,8 @@ world_without(const World *world, const bool *gone, World *left)
 				continue;
 			claim->running = false;
 			claim->job = left->n_jobs;
-			world_job(left, world_ask(left, &world->asks[old->ask]), old->org,
+			world_job(left, world_request(left,
+										  &world->requests[old->request]), old->org,
 					  "", old->id)->account =
 				world_account(left, world->accounts[old->account].name);
 			left->jobs[claim->job].tier = old->tier;
@@ -395,11 +391,11 @@ claims_started(const World *left, const DecideResult *result)
 	{
 		const DecideClaim *claim = &left->claims[i];
 
-		const DecideAsk *ask = claim->job < 0 ? NULL :
-			&left->asks[left->jobs[claim->job].ask];
+		const DecideRequestClass *request = claim->job < 0 ? NULL :
+			&left->requests[left->jobs[claim->job].request];
 
-		if (ask == NULL || claim->gpus < ask->min_gpus ||
-			claim->gpus > ask->max_gpus || left->n_quotas > 0)
+		if (request == NULL || claim->gpus < request->min_gpus ||
+			claim->gpus > request->max_gpus || left->n_quotas > 0)
 			continue;
 		for (s = 0; s < result->n_starts; s++)
 		{

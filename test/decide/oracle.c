@@ -15,11 +15,11 @@
 
 #include "world.h"
 
-typedef struct Search
+typedef struct OracleSearch
 {
 	const DecideNode *nodes;
 	int			n_nodes;
-	const DecideAsk *ask;
+	const DecideRequestClass *request;
 	const DecideOffer *offer;
 	int			count;
 	int			given[16];
@@ -27,7 +27,7 @@ typedef struct Search
 	int			domains;
 	int			leaves;
 	int			used;
-} Search;
+} OracleSearch;
 
 static int
 free_devices(const DecideNode *node)
@@ -41,10 +41,10 @@ free_devices(const DecideNode *node)
 }
 
 static bool
-allowed(const DecideNode *node, const DecideAsk *ask,
+allowed(const DecideNode *node, const DecideRequestClass *request,
 		const DecideOffer *offer)
 {
-	if (!node->schedulable || (node->spot && !ask->spot_ok))
+	if (!node->schedulable || (node->spot && !request->spot_ok))
 		return false;
 	return offer == NULL ||
 		(node->gpus > 0 && node->type == offer->type &&
@@ -61,10 +61,10 @@ part_of(int64_t total, int gpus, int count)
  * Can a node give so many of count devices, with their cpu and memory?
  */
 static bool
-node_gives(const Search *search, const DecideNode *node, int gpus)
+node_gives(const OracleSearch *search, const DecideNode *node, int gpus)
 {
-	int64_t		cpu = part_of(search->ask->cpu_milli, gpus, search->count);
-	int64_t		memory = part_of(search->ask->memory_mib, gpus,
+	int64_t		cpu = part_of(search->request->cpu_milli, gpus, search->count);
+	int64_t		memory = part_of(search->request->memory_mib, gpus,
 								 search->count);
 
 	return gpus <= free_devices(node) &&
@@ -78,7 +78,7 @@ node_gives(const Search *search, const DecideNode *node, int gpus)
  * by itself.
  */
 static int
-groups_used(const Search *search, bool leaf)
+groups_used(const OracleSearch *search, bool leaf)
 {
 	int			n = 0;
 	int			i;
@@ -109,9 +109,9 @@ groups_used(const Search *search, bool leaf)
  * counts first.
  */
 static bool
-search_better(const Search *search, int domains, int leaves, int used)
+search_better(const OracleSearch *search, int domains, int leaves, int used)
 {
-	DecideTopology prefer = search->ask->prefer;
+	DecideTopology prefer = search->request->prefer;
 
 	if (prefer == DECIDE_TOPOLOGY_LEAF && leaves != search->leaves)
 		return leaves < search->leaves;
@@ -128,7 +128,7 @@ search_better(const Search *search, int domains, int leaves, int used)
  * A complete assignment: does the topology allow it, and is it better?
  */
 static void
-search_judge(Search *search)
+search_judge(OracleSearch *search)
 {
 	int			domains = groups_used(search, false);
 	int			leaves = groups_used(search, true);
@@ -137,9 +137,9 @@ search_judge(Search *search)
 
 	for (i = 0; i < search->n_nodes; i++)
 		used += search->given[i] > 0;
-	if ((search->ask->topology == DECIDE_TOPOLOGY_NODE && used > 1) ||
-		(search->ask->topology == DECIDE_TOPOLOGY_NVLINK && domains > 1) ||
-		(search->ask->topology == DECIDE_TOPOLOGY_LEAF && leaves > 1))
+	if ((search->request->topology == DECIDE_TOPOLOGY_NODE && used > 1) ||
+		(search->request->topology == DECIDE_TOPOLOGY_NVLINK && domains > 1) ||
+		(search->request->topology == DECIDE_TOPOLOGY_LEAF && leaves > 1))
 		return;
 	if (!search->found || search_better(search, domains, leaves, used))
 	{
@@ -154,7 +154,7 @@ search_judge(Search *search)
  * Try everything from one node on.
  */
 static void
-search_from(Search *search, int at, int wanted)
+search_from(OracleSearch *search, int at, int wanted)
 {
 	const DecideNode *node = &search->nodes[at];
 	int			gpus;
@@ -167,7 +167,7 @@ search_from(Search *search, int at, int wanted)
 	}
 	search->given[at] = 0;
 	search_from(search, at + 1, wanted);
-	if (!allowed(node, search->ask, search->offer))
+	if (!allowed(node, search->request, search->offer))
 		return;
 	for (gpus = 1; gpus <= wanted && node_gives(search, node, gpus); gpus++)
 	{
@@ -178,22 +178,58 @@ search_from(Search *search, int at, int wanted)
 }
 
 /*
+ * What a share takes of a device's memory on a node: the least floor asked of
+ * its type, else the same part of it as of the device.
+ */
+int64_t
+oracle_memory(const DecideNode *node, const DecideRequestClass *request)
+{
+	int64_t		least = INT64_MAX;
+	int			i;
+
+	if (request->share == DECIDE_WHOLE)
+		return 0;
+	for (i = 0; i < request->n_offers; i++)
+	{
+		int64_t		floor = (request->offers[i].min_memory + 1048575) >> 20;
+
+		if (request->offers[i].type == node->type && floor < least)
+			least = floor;
+	}
+	return least > 0 ? least : share_memory(node, request->share);
+}
+
+/*
+ * Does a share fit on a device?
+ */
+bool
+oracle_device(const DecideNode *node, const DecideRequestClass *request,
+			  int device)
+{
+	return ((node->usable >> device) & 1) &&
+		node->device_left[device] >= request->share &&
+		node->gpu_memory_used[device] + oracle_memory(node, request) <=
+		node->gpu_memory_mib;
+}
+
+/*
  * Can a single node take a share, or a job without devices?
  */
 static bool
-single_fits(const DecideNode *node, const DecideAsk *ask,
+single_fits(const DecideNode *node, const DecideRequestClass *request,
 			const DecideOffer *offer)
 {
-	Search		search = {node, 1, ask, offer, 0, {0}, false, 0, 0, 0};
+	OracleSearch search = {node, 1, request, offer, 0, {0}, false, 0,
+		0, 0};
 	int			i;
 
-	if (!allowed(node, ask, offer) || !node_gives(&search, node, 0))
+	if (!allowed(node, request, offer) || !node_gives(&search, node, 0))
 		return false;
 	if (offer == NULL)
 		return true;
 	for (i = 0; i < node->gpus; i++)
 	{
-		if (((node->usable >> i) & 1) && node->device_left[i] >= ask->share)
+		if (oracle_device(node, request, i))
 			return true;
 	}
 	return false;
@@ -203,34 +239,37 @@ single_fits(const DecideNode *node, const DecideAsk *ask,
  * The most devices that fit now with one offer, -1: none do.
  */
 int
-oracle_largest(const DecideNode *nodes, int n_nodes, const DecideAsk *ask,
+oracle_largest(const DecideNode *nodes, int n_nodes,
+			   const DecideRequestClass *request,
 			   const DecideOffer *offer)
 {
-	Search		search = {nodes, n_nodes, ask, offer, 0, {0}, false, 0, 0, 0};
+	OracleSearch search = {nodes, n_nodes, request, offer, 0, {0},
+		false, 0, 0, 0};
 	int			devices = 0;
 	int			i;
 
 	for (i = 0; i < n_nodes; i++)
 		devices += free_devices(&nodes[i]);
-	if (offer == NULL || ask->share < DECIDE_WHOLE)
+	if (offer == NULL || request->share < DECIDE_WHOLE)
 	{
 		for (i = 0; i < n_nodes; i++)
 		{
-			if (single_fits(&nodes[i], ask, offer))
-				return ask->min_gpus;
+			if (single_fits(&nodes[i], request, offer))
+				return request->min_gpus;
 		}
 		return -1;
 	}
-	search.count = ask->max_gpus < devices ? ask->max_gpus : devices;
-	for (; search.count >= ask->min_gpus; search.count--)
+	search.count = request->max_gpus < devices ? request->max_gpus : devices;
+	for (; search.count >= request->min_gpus; search.count--)
 	{
-		for (i = 0; i < n_nodes && ask->topology == DECIDE_TOPOLOGY_NODE; i++)
+		for (i = 0; i < n_nodes &&
+			 request->topology == DECIDE_TOPOLOGY_NODE; i++)
 		{
-			if (allowed(&nodes[i], ask, offer) &&
+			if (allowed(&nodes[i], request, offer) &&
 				node_gives(&search, &nodes[i], search.count))
 				return search.count;
 		}
-		if (ask->topology != DECIDE_TOPOLOGY_NODE)
+		if (request->topology != DECIDE_TOPOLOGY_NODE)
 			search_from(&search, 0, search.count);
 		if (search.found)
 			return search.count;
@@ -242,11 +281,13 @@ oracle_largest(const DecideNode *nodes, int n_nodes, const DecideAsk *ask,
  * The fewest domains, then leaves, then nodes that count devices need.
  */
 void
-oracle_fewest(const DecideNode *nodes, int n_nodes, const DecideAsk *ask,
+oracle_fewest(const DecideNode *nodes, int n_nodes,
+			  const DecideRequestClass *request,
 			  const DecideOffer *offer, int count, int *domains, int *leaves,
 			  int *used)
 {
-	Search		search = {nodes, n_nodes, ask, offer, count, {0}, false, 0, 0,
+	OracleSearch search = {nodes, n_nodes, request, offer, count, {0},
+		false, 0, 0,
 		0};
 
 	search_from(&search, 0, count);
@@ -259,7 +300,7 @@ oracle_fewest(const DecideNode *nodes, int n_nodes, const DecideAsk *ask,
  * Free devices for which a node still has the cpu and memory.
  */
 static int64_t
-fed(const DecideNode *node, int devices, int64_t cpu, int64_t memory)
+usable(const DecideNode *node, int devices, int64_t cpu, int64_t memory)
 {
 	int64_t		n = devices;
 
@@ -275,34 +316,37 @@ fed(const DecideNode *node, int devices, int64_t cpu, int64_t memory)
  * devices (whole ones are all alike).
  */
 static int64_t
-policy_key(const World *world, const DecideNode *node, const DecideAsk *ask,
+policy_key(const World *world, const DecideNode *node,
+		   const DecideRequestClass *request,
 		   int count, int64_t loss)
 {
-	Trial		trial = {node, 0, ask->share, ask->cpu_milli, ask->memory_mib};
+	Trial		trial = {node, 0, request->share, request->cpu_milli,
+		request->memory_mib,
+		oracle_memory(node, request)};
 	bool		spread = world->policy.packing == DECIDE_PACKING_SPREAD;
 	int64_t		best = INT64_MAX;
 	int64_t		key;
 	int			most = 0;
 	int			i;
 
-	for (i = 0; i < node->gpus && ask->share == DECIDE_WHOLE; i++)
+	for (i = 0; i < node->gpus && request->share == DECIDE_WHOLE; i++)
 	{
 		if (((node->usable >> i) & 1) && node->device_left[i] == 1000 &&
 			__builtin_popcountll(trial.devices) < count)
 			trial.devices |= UINT64_C(1) << i;
 	}
-	if (ask->share == DECIDE_WHOLE)
+	if (request->share == DECIDE_WHOLE)
 		return spread ? oracle_spread(&trial, loss) :
 			oracle_fgd(world, &trial);
 	for (i = 0; i < node->gpus; i++)
 	{
-		if (((node->usable >> i) & 1) && node->device_left[i] > most)
+		if (oracle_device(node, request, i) && node->device_left[i] > most)
 			most = node->device_left[i];
 	}
 	for (i = 0; i < node->gpus; i++)
 	{
-		if (((node->usable >> i) & 1) == 0 ||
-			node->device_left[i] < (spread ? most : ask->share))
+		if (!oracle_device(node, request, i) ||
+			(spread && node->device_left[i] < most))
 			continue;
 		trial.devices = UINT64_C(1) << i;
 		key = spread ? oracle_spread(&trial, loss) :
@@ -318,10 +362,12 @@ policy_key(const World *world, const DecideNode *node, const DecideAsk *ask,
  * at all.
  */
 static int64_t
-single_key(const World *world, const DecideNode *node, const DecideAsk *ask,
+single_key(const World *world, const DecideNode *node,
+		   const DecideRequestClass *request,
 		   const DecideOffer *offer, int count)
 {
-	Search		search = {node, 1, ask, offer, count, {0}, false, 0, 0, 0};
+	OracleSearch search = {node, 1, request, offer, count, {0}, false,
+		0, 0, 0};
 	int			devices = free_devices(node);
 	int			taken = count;
 	int64_t		left = 0;
@@ -330,14 +376,15 @@ single_key(const World *world, const DecideNode *node, const DecideAsk *ask,
 	int64_t		loss;
 	int			i;
 
-	if (ask->share < DECIDE_WHOLE || offer == NULL)
+	if (request->share < DECIDE_WHOLE || offer == NULL)
 	{
-		if (!single_fits(node, ask, offer))
+		if (!single_fits(node, request, offer))
 			return -1;
 	}
-	else if (!allowed(node, ask, offer) || !node_gives(&search, node, count))
+	else if (!allowed(node, request, offer) || !node_gives(&search, node,
+														   count))
 		return -1;
-	if (ask->share < DECIDE_WHOLE)
+	if (request->share < DECIDE_WHOLE)
 	{
 		left = 1000;
 		for (i = 0; i < node->gpus; i++)
@@ -346,25 +393,26 @@ single_key(const World *world, const DecideNode *node, const DecideAsk *ask,
 
 			if (((node->usable >> i) & 1) == 0)
 				continue;
-			if (has >= ask->share && has < left)
-				left = has;
-			if (has > most)
-				most = has;
+			if (oracle_device(node, request, i))
+			{
+				left = has < left ? has : left;
+				most = has > most ? has : most;
+			}
 			fragments += has > 0 && has < 1000;
 		}
 		taken = world->policy.packing == DECIDE_PACKING_SPREAD ?
 			most == 1000 : left == 1000;
 	}
-	loss = fed(node, devices, node->cpu_left, node->memory_left) -
-		fed(node, devices - taken, node->cpu_left - ask->cpu_milli,
-			node->memory_left - ask->memory_mib);
+	loss = usable(node, devices, node->cpu_left, node->memory_left) -
+		usable(node, devices - taken, node->cpu_left - request->cpu_milli,
+			   node->memory_left - request->memory_mib);
 	if (world->policy.packing != DECIDE_PACKING_PACK)
-		return policy_key(world, node, ask, count, loss);
+		return policy_key(world, node, request, count, loss);
 	if (offer == NULL)
 		return (loss * 100 + devices) * 1000000000 +
 			(node->cpu_milli > 0 ? node->cpu_left : 999999999);
 	return ((loss * 10000 + left) * 10 +
-			(ask->share < DECIDE_WHOLE && fragments == 0)) * 100 +
+			(request->share < DECIDE_WHOLE && fragments == 0)) * 100 +
 		(devices - taken);
 }
 
@@ -385,32 +433,39 @@ holds(const World *world, int cache, int node)
 }
 
 /*
- * Does another node suit a single-node start better, or as well while it holds
- * the job's cache, or that too with a lower name?
+ * Does another node suit a single-node start better; or as well while it holds
+ * the job's cache; or that too with fewer devices free near it; or with a lower
+ * name?
  */
 static char *
 single_error(const World *world, const DecideNode *nodes,
 			 const DecideJob *job, const DecideOffer *offer, int count,
 			 int chosen)
 {
-	const DecideAsk *ask = &world->asks[job->ask];
-	int64_t		key = single_key(world, &nodes[chosen], ask, offer, count);
-	bool		warm = holds(world, job->cache, chosen);
+	const DecideRequestClass *request = &world->requests[job->request];
+	int64_t		key = single_key(world, &nodes[chosen], request, offer, count);
+	int64_t		near = oracle_near(nodes, world->n_nodes, chosen);
+	bool		cache_hits = holds(world, job->cache, chosen);
 	int			i;
 
 	for (i = 0; i < world->n_nodes; i++)
 	{
-		int64_t		other = single_key(world, &nodes[i], ask, offer, count);
+		int64_t		other = single_key(world, &nodes[i], request, offer,
+									   count);
+		int64_t		around = oracle_near(nodes, world->n_nodes, i);
 		bool		its = holds(world, job->cache, i);
 
-		if (i == chosen || other < 0)
+		if (i == chosen || other < 0 || other > key ||
+			(other == key && its != cache_hits && !its) ||
+			(other == key && its == cache_hits &&
+			 (around > near || (around == near &&
+								strcmp(nodes[i].name,
+									   nodes[chosen].name) > 0))))
 			continue;
-		if (other < key || (other == key && its && !warm) ||
-			(other == key && its == warm && strcmp(nodes[i].name,
-												   nodes[chosen].name) < 0))
-			return format("%s would have suited better than %s (%" PRId64
-						  " < %" PRId64 ")", nodes[i].name,
-						  nodes[chosen].name, other, key);
+		return format("%s would have suited better than %s (%" PRId64
+					  " <= %" PRId64 ", near it %" PRId64 " and %" PRId64
+					  ")", nodes[i].name, nodes[chosen].name, other, key,
+					  around, near);
 	}
 	return NULL;
 }
@@ -423,19 +478,13 @@ nodes_take(DecideNode *nodes, const DecideResult *result,
 		   const DecideStart *start)
 {
 	int			i;
-	int			d;
 
 	for (i = 0; i < start->n_parts; i++)
 	{
 		const DecidePart *part = &result->parts[start->first_part + i];
 		DecideNode *node = &nodes[part->node];
 
-		for (d = 0; d < node->gpus; d++)
-		{
-			if ((part->devices >> d) & 1)
-				node->device_left[d] =
-					(uint16_t) (node->device_left[d] - start->share);
-		}
+		devices_take(node, part, start->share, 1);
 		node->cpu_left -= part->cpu_milli;
 		node->memory_left -= part->memory_mib;
 	}
@@ -449,9 +498,10 @@ start_error(const World *world, const DecideNode *nodes,
 			const DecideResult *result, const DecideStart *start,
 			const DecideOffer *offer, int count, long *leaf_misses)
 {
-	const DecideAsk *ask = &world->asks[world->jobs[start->job].ask];
+	const DecideRequestClass *request = &world->requests[world->jobs[start->job].request];
 	const DecidePart *parts = &result->parts[start->first_part];
-	Search		search = {nodes, world->n_nodes, ask, offer, count, {0}, false,
+	OracleSearch search = {nodes, world->n_nodes, request, offer,
+		count, {0}, false,
 		0, 0, 0};
 	int			domains;
 	int			leaves;
@@ -465,18 +515,19 @@ start_error(const World *world, const DecideNode *nodes,
 	if (start->n_parts == 1)
 		return single_error(world, nodes, &world->jobs[start->job], offer,
 							count, parts[0].node);
-	oracle_fewest(nodes, world->n_nodes, ask, offer, count, &domains, &leaves,
+	oracle_fewest(nodes, world->n_nodes, request, offer, count, &domains,
+				  &leaves,
 				  &used);
 	for (i = 0; i < start->n_parts; i++)
 		search.given[parts[i].node] = parts[i].gpus;
-	if (ask->prefer == DECIDE_TOPOLOGY_LEAF &&
+	if (request->prefer == DECIDE_TOPOLOGY_LEAF &&
 		groups_used(&search, true) != leaves)
 		return format("%d leaves where %d do", groups_used(&search, true),
 					  leaves);
-	if (ask->prefer == DECIDE_TOPOLOGY_NODE && start->n_parts != used)
+	if (request->prefer == DECIDE_TOPOLOGY_NODE && start->n_parts != used)
 		return format("%d nodes where %d do", start->n_parts, used);
-	if (ask->prefer != DECIDE_TOPOLOGY_LEAF &&
-		ask->prefer != DECIDE_TOPOLOGY_NODE &&
+	if (request->prefer != DECIDE_TOPOLOGY_LEAF &&
+		request->prefer != DECIDE_TOPOLOGY_NODE &&
 		groups_used(&search, false) != domains)
 		return format("%d domains where %d do", groups_used(&search, false),
 					  domains);
@@ -506,7 +557,7 @@ oracle_judge(const World *world, const DecideResult *result,
 	while (why == NULL && (turn = oracle_next(queue)) >= 0)
 	{
 		const DecideJob *job = &world->jobs[turn];
-		const DecideAsk *ask = &world->asks[job->ask];
+		const DecideRequestClass *request = &world->requests[job->request];
 		const DecideStart *start = next < result->n_starts &&
 			result->starts[next].job == turn ?
 			&result->starts[next] : NULL;
@@ -516,11 +567,12 @@ oracle_judge(const World *world, const DecideResult *result,
 
 		if (next >= world->max_starts)
 			break;
-		for (i = 0; i < (ask->max_gpus > 0 ? ask->n_offers : 1) && count < 0;
+		for (i = 0; i < (request->max_gpus > 0 ? request->n_offers : 1) &&
+			 count < 0;
 			 i++)
 		{
-			offer = ask->max_gpus > 0 ? &ask->offers[i] : NULL;
-			count = oracle_largest(nodes, n_nodes, ask, offer);
+			offer = request->max_gpus > 0 ? &request->offers[i] : NULL;
+			count = oracle_largest(nodes, n_nodes, request, offer);
 		}
 		if (start == NULL && count >= 0)
 			why = format("%s/%" PRId64 " did not start though it fits "

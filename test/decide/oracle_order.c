@@ -294,7 +294,7 @@ within_share(const OracleQueue *queue, int job)
 {
 	const World *world = queue->world;
 	int			tier = world->jobs[job].tier;
-	const DecideAsk *ask = &world->asks[world->jobs[job].ask];
+	const DecideRequestClass *request = &world->requests[world->jobs[job].request];
 	int64_t		devices = 0;
 	int			i;
 	int			d;
@@ -304,7 +304,7 @@ within_share(const OracleQueue *queue, int job)
 		for (d = 0; d < world->nodes[i].gpus; d++)
 			devices += (world->nodes[i].usable >> d) & 1;
 	}
-	return queue->tier_used[tier] + (int64_t) ask->min_gpus * ask->share <=
+	return queue->tier_used[tier] + (int64_t) request->min_gpus * request->share <=
 		devices * world->tiers[tier].share_ppm / 1000;
 }
 
@@ -368,7 +368,7 @@ oracle_started(OracleQueue *queue, int job, int type, int gpus)
 {
 	const World *world = queue->world;
 	const DecideJob *j = &world->jobs[job];
-	int64_t		milli = (int64_t) gpus * world->asks[j->ask].share;
+	int64_t		milli = (int64_t) gpus * world->requests[j->request].share;
 
 	queue->tier_used[j->tier] += milli;
 	if (type >= 0)
@@ -377,7 +377,7 @@ oracle_started(OracleQueue *queue, int job, int type, int gpus)
 }
 
 /*
- * A job could not start: neither can those that ask the same, so that they
+ * A job could not start: neither can those that request the same, so that they
  * have no turn, unless they might be promised devices.
  */
 void
@@ -387,5 +387,5 @@ oracle_failed(OracleQueue *queue, int job)
 	int			i;
 
 	for (i = 0; i < world->n_jobs && world->n_running == 0; i++)
-		queue->gone[i] |= world->jobs[i].ask == world->jobs[job].ask;
+		queue->gone[i] |= world->jobs[i].request == world->jobs[job].request;
 }

@@ -24,6 +24,34 @@ device_left(const Trial *trial, int device)
 		(((trial->devices >> device) & 1) ? trial->share : 0);
 }
 
+/*
+ * Could a typical share, or whole device, be on a device then?
+ */
+static bool
+device_serves(const Trial *trial, const DecideRequestClass *request,
+			  int device)
+{
+	const DecideNode *node = trial->node;
+	Wide		has = node->gpu_memory_mib - node->gpu_memory_used[device] -
+		(((trial->devices >> device) & 1) ? trial->gpu_memory : 0);
+	int64_t		floor = INT64_MAX;
+	int			i;
+
+	if (device_left(trial, device) < request->share)
+		return false;
+	if (device_left(trial, device) == DECIDE_WHOLE)
+		return true;
+	for (i = 0; i < request->n_offers; i++)
+	{
+		int64_t		asked = (request->offers[i].min_memory + 1048575) >> 20;
+
+		if (request->offers[i].type == node->type && asked < floor)
+			floor = asked;
+	}
+	return floor > 0 ? has >= floor :
+		has * DECIDE_WHOLE / node->gpu_memory_mib >= request->share;
+}
+
 static int64_t
 all_left(const Trial *trial)
 {
@@ -39,27 +67,29 @@ all_left(const Trial *trial)
  * Could a typical job run on this node, empty (empty) or as it is?
  */
 static bool
-could_run(const Trial *trial, const DecideAsk *ask, bool empty)
+could_run(const Trial *trial, const DecideRequestClass *request, bool empty)
 {
 	const DecideNode *node = trial->node;
-	int			here = ask->min_gpus;
+	int			here = request->min_gpus;
 	int			fitting = 0;
 	int64_t		cpu;
 	int64_t		memory;
 	bool		accepted = false;
 	int			i;
 
-	if (here > node->gpus && ask->topology != DECIDE_TOPOLOGY_NODE)
+	if (here > node->gpus && request->topology != DECIDE_TOPOLOGY_NODE)
 		here = node->gpus;
 	if (here == 0)
 		return false;
-	cpu = (ask->cpu_milli * here + ask->min_gpus - 1) / ask->min_gpus;
-	memory = (ask->memory_mib * here + ask->min_gpus - 1) / ask->min_gpus;
-	for (i = 0; i < ask->n_offers; i++)
-		accepted |= ask->offers[i].type == node->type &&
-			(Wide) node->gpu_memory_mib * 1048576 >= ask->offers[i].min_memory;
+	cpu = (request->cpu_milli * here + request->min_gpus -
+		   1) / request->min_gpus;
+	memory = (request->memory_mib * here + request->min_gpus -
+			  1) / request->min_gpus;
+	for (i = 0; i < request->n_offers; i++)
+		accepted |= request->offers[i].type == node->type &&
+			(Wide) node->gpu_memory_mib * 1048576 >= request->offers[i].min_memory;
 	for (i = 0; i < node->gpus; i++)
-		fitting += empty || device_left(trial, i) >= ask->share;
+		fitting += empty || device_serves(trial, request, i);
 	return accepted && fitting >= here &&
 		(node->cpu_milli == 0 ||
 		 (empty ? node->cpu_milli : node->cpu_left - trial->cpu) >= cpu) &&
@@ -72,23 +102,23 @@ could_run(const Trial *trial, const DecideAsk *ask, bool empty)
  * What a typical job cannot use of what is left.
  */
 static int64_t
-unusable(const Trial *trial, const DecideAsk *ask)
+unusable(const Trial *trial, const DecideRequestClass *request)
 {
 	int64_t		sum = 0;
 	int			i;
 
-	if (!could_run(trial, ask, false))
+	if (!could_run(trial, request, false))
 		return all_left(trial);
 	for (i = 0; i < trial->node->gpus; i++)
 	{
-		if (device_left(trial, i) < ask->share)
+		if (!device_serves(trial, request, i))
 			sum += device_left(trial, i);
 	}
 	return sum;
 }
 
 /*
- * Is a typical ask among the most frequent that cover 95 % of the jobs?
+ * Is a typical request among the most frequent that cover 95 % of the jobs?
  */
 static bool
 counts(const World *world, int index, int64_t all)
@@ -96,25 +126,25 @@ counts(const World *world, int index, int64_t all)
 	Wide		before = 0;
 	int			i;
 
-	if (world->typical[index].ask.min_gpus == 0)
+	if (world->workloads[index].request.min_gpus == 0)
 		return false;
-	for (i = 0; i < world->n_typical; i++)
+	for (i = 0; i < world->n_workloads; i++)
 	{
-		if (world->typical[i].ask.min_gpus > 0 &&
-			world->typical[i].jobs > world->typical[index].jobs)
-			before += world->typical[i].jobs;
+		if (world->workloads[i].request.min_gpus > 0 &&
+			world->workloads[i].jobs > world->workloads[index].jobs)
+			before += world->workloads[i].jobs;
 	}
 	return before * 100 < (Wide) all * 95;
 }
 
 /*
- * What a typical ask weighs.
+ * What a typical request weighs.
  */
 static int64_t
-weight_of(const World *world, const DecideTypical *typical, int64_t covered)
+weight_of(const World *world, const DecideWorkload *workloads, int64_t covered)
 {
-	Wide		size = (Wide) typical->ask.min_gpus * typical->ask.share;
-	Wide		weight = (Wide) typical->jobs * 1000000 / covered;
+	Wide		size = (Wide) workloads->request.min_gpus * workloads->request.share;
+	Wide		weight = (Wide) workloads->jobs * 1000000 / covered;
 	int64_t		devices = 0;
 	int64_t		supply = 0;
 	int			i;
@@ -124,7 +154,7 @@ weight_of(const World *world, const DecideTypical *typical, int64_t covered)
 		Trial		trial = {.node = &world->nodes[i]};
 
 		devices += trial.node->gpus;
-		if (could_run(&trial, &typical->ask, true))
+		if (could_run(&trial, &workloads->request, true))
 			supply += trial.node->gpus;
 	}
 	if (supply == 0)
@@ -153,22 +183,23 @@ badness(const World *world, const Trial *trial)
 	Wide		lack;
 	int			i;
 
-	for (i = 0; i < world->n_typical; i++)
-		all += world->typical[i].ask.min_gpus > 0 ? world->typical[i].jobs : 0;
-	for (i = 0; i < world->n_typical; i++)
-		covered += counts(world, i, all) ? world->typical[i].jobs : 0;
-	for (i = 0; i < world->n_typical; i++)
+	for (i = 0; i < world->n_workloads; i++)
+		all += world->workloads[i].request.min_gpus > 0 ?
+			world->workloads[i].jobs : 0;
+	for (i = 0; i < world->n_workloads; i++)
+		covered += counts(world, i, all) ? world->workloads[i].jobs : 0;
+	for (i = 0; i < world->n_workloads; i++)
 	{
-		const DecideTypical *typical = &world->typical[i];
-		int64_t		jobs = typical->jobs;
+		const DecideWorkload *workloads = &world->workloads[i];
+		int64_t		jobs = workloads->jobs;
 
 		if (!counts(world, i, all))
 			continue;
-		bad += weight_of(world, typical, covered) *
-			unusable(trial, &typical->ask);
-		size += (Wide) typical->ask.min_gpus * typical->ask.share * jobs;
-		cpu += (Wide) typical->ask.cpu_milli * jobs;
-		memory += (Wide) typical->ask.memory_mib * jobs;
+		bad += weight_of(world, workloads, covered) *
+			unusable(trial, &workloads->request);
+		size += (Wide) workloads->request.min_gpus * workloads->request.share * jobs;
+		cpu += (Wide) workloads->request.cpu_milli * jobs;
+		memory += (Wide) workloads->request.memory_mib * jobs;
 	}
 	if (size > 0 && node->cpu_milli > 0 && cpu * 1000 / size > 0)
 	{
@@ -218,4 +249,64 @@ oracle_spread(const Trial *trial, int64_t loss)
 	else if (node->cpu_milli > 0)
 		used = 1000 - (node->cpu_left - trial->cpu) * 1000 / node->cpu_milli;
 	return (used * 100000 + 64000 - all_left(trial)) * 1000 + loss;
+}
+
+/*
+ * Whole devices of a node that are free.
+ */
+static int
+devices_free(const DecideNode *node)
+{
+	int			n = 0;
+	int			i;
+
+	for (i = 0; i < node->gpus; i++)
+		n += ((node->usable >> i) & 1) && node->device_left[i] == 1000;
+	return n;
+}
+
+/*
+ * Are two nodes of one type below one leaf; or, where they have none, in one
+ * domain?
+ */
+static bool
+same_leaf(const DecideNode *a, const DecideNode *b)
+{
+	bool		leaf = a->leaf == b->leaf && a->leaf != DECIDE_OWN_GROUP;
+	bool		domain = a->leaf == b->leaf && a->domain == b->domain &&
+		a->domain != DECIDE_OWN_GROUP;
+
+	return (a->gpus > 0) == (b->gpus > 0) &&
+		(a->gpus == 0 || a->type == b->type) && (leaf || domain);
+}
+
+/*
+ * The free devices near a node: below its leaf, then in its domain, as far as
+ * that is below its leaf.  A node without others near it is near none.
+ */
+int64_t
+oracle_near(const DecideNode *nodes, int n_nodes, int node)
+{
+	const DecideNode *mine = &nodes[node];
+	int64_t		sums[2] = {0, 0};
+	int			others[2] = {0, 0};
+	int			i;
+
+	for (i = 0; i < n_nodes; i++)
+	{
+		const DecideNode *its = &nodes[i];
+		int			devices = its->schedulable ? devices_free(its) : 0;
+
+		if (i != node && !same_leaf(mine, its))
+			continue;
+		sums[0] += devices;
+		others[0] += i != node;
+		if (i != node && (mine->domain != its->domain ||
+						  mine->domain == DECIDE_OWN_GROUP))
+			continue;
+		sums[1] += devices;
+		others[1] += i != node;
+	}
+	return (others[0] > 0 ? sums[0] : 0) * 1000000 +
+		(others[1] > 0 ? sums[1] : 0);
 }

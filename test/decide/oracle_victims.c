@@ -1,11 +1,13 @@
 /*
  * oracle_victims.c
- *	  Who may be made to leave for the only job that waits, found from nothing.
+ *	  Who may be made to leave for the only job that waits, or for a running one
+ *	  that grows, found from nothing.
  *
  * A set of running jobs may be evicted if each may be for itself, by its tier
  * or for the sake of an entitlement, and if, when all of them have left, each
  * account that gives for the latter has what it is due, and the taker's has no
- * more than it is.  In which order they leave says nothing.
+ * more than it is.  Under: it would have more than it is due if any one of those
+ * had stayed.  In which order they leave says nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,7 @@ amounts_add(const World *world, Amounts *amounts, int account, int64_t amount)
 
 /*
  * Deal out among the children of an account (-1: the organisations) and, unless
- * nobody is below it, its own jobs: who asks for no more than his part of what
+ * nobody is below it, its own jobs: who requests for no more than his part of what
  * is left gets that, one after the other, and the others their part of the rest.
  */
 static void
@@ -90,7 +92,7 @@ deal(const World *world, const Amounts *demand, int parent, int64_t amount,
 static void
 entitled(const World *world, Amounts *due)
 {
-	const DecideAsk *ask = &world->asks[world->jobs[0].ask];
+	bool		grows = world->policy.elastic_idle_delay != DECIDE_NEVER;
 	Amounts		demand = {{0}, {0}};
 	int64_t		capacity = 0;
 	int			i;
@@ -103,11 +105,20 @@ entitled(const World *world, Amounts *due)
 				((world->nodes[i].usable >> d) & 1) ? DECIDE_WHOLE : 0;
 	}
 	for (i = 0; i < world->n_running; i++)
-		amounts_add(world, &demand, world->running[i].account,
-					(int64_t) world->running[i].gpus *
-					world->running[i].share);
-	amounts_add(world, &demand, world->jobs[0].account,
-				(int64_t) ask->min_gpus * ask->share);
+	{
+		const DecideRunning *r = &world->running[i];
+
+		amounts_add(world, &demand, r->account, (int64_t) r->share *
+					(grows && r->max_gpus > r->gpus ? r->max_gpus : r->gpus));
+	}
+	for (i = 0; i < world->n_jobs; i++)
+	{
+		const DecideRequestClass *request = &world->requests[world->jobs[i].request];
+
+		amounts_add(world, &demand, world->jobs[i].account, (int64_t)
+					request->share * (grows ? request->max_gpus :
+									  request->min_gpus));
+	}
 	deal(world, &demand, -1, capacity, due);
 }
 
@@ -123,33 +134,60 @@ is_below(const World *world, int account, int other)
 }
 
 /*
- * May the only job that waits make a running one leave for its tier's sake, or
- * could it for its account's?
+ * May somebody make a running job leave for his tier's sake, or could he for his
+ * account's?
  */
 static bool
-may_evict(const World *world, const DecideRunning *running, bool *by_tier)
+may_evict(const World *world, const Taker *taker,
+		  const DecideRunning *running, bool *by_tier)
 {
-	const DecideJob *job = &world->jobs[0];
-	const DecideTier *mine = &world->tiers[job->tier];
+	const DecideTier *mine = &world->tiers[taker->tier];
 	const DecideTier *its = &world->tiers[running->tier];
 
-	*by_tier = mine->can_preempt && mine->rank < its->rank;
+	*by_tier = taker->preempts && mine->rank < its->rank;
 	return running->preemptible == DECIDE_PREEMPT_CAPACITY &&
 		!running->leaving && world->now > running->started &&
 		world->now >= running->started + its->min_run &&
-		(*by_tier || (world->policy.reclaim && job->tier == running->tier &&
-					  job->account != running->account));
+		(*by_tier || (world->policy.reclaim && mine->rank <= its->rank &&
+					  taker->account != running->account));
 }
 
 /*
- * May a set of running jobs be evicted for the only one that waits?
+ * Has an account (own: its own jobs) what it is due without a set, or more if
+ * any one had stayed of those that leave it for an entitlement?
+ */
+static bool
+keeps_due(const World *world, const Taker *taker, uint64_t set, bool under,
+		  int account, bool own, int64_t used, int64_t due)
+{
+	bool		by_tier;
+	int			i;
+
+	if (used >= due)
+		return true;
+	for (i = 0; i < world->n_running && under; i++)
+	{
+		const DecideRunning *r = &world->running[i];
+
+		if (((set >> i) & 1) == 0 || !may_evict(world, taker, r, &by_tier) ||
+			by_tier || (own ? r->account != account :
+						!is_below(world, r->account, account)))
+			continue;
+		if (used + (int64_t) r->gpus * r->share > due)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May a set of running jobs be evicted for somebody?  under: so that one of them
+ * leaves its account less than it is due.
  */
 bool
-oracle_may_evict(const World *world, uint64_t set)
+oracle_may_evict(const World *world, const Taker *taker, uint64_t set,
+				 bool under)
 {
-	const DecideJob *job = &world->jobs[0];
-	const DecideAsk *ask = &world->asks[job->ask];
-	int64_t		taken = (int64_t) ask->min_gpus * ask->share;
+	int64_t		taken = taker->taken;
 	Amounts		due = {{0}, {0}};
 	Amounts		used = {{0}, {0}};
 	bool		by_tier;
@@ -162,7 +200,8 @@ oracle_may_evict(const World *world, uint64_t set)
 		const DecideRunning *r = &world->running[i];
 
 		if (!r->leaving && ((set >> i) & 1) == 0)
-			amounts_add(world, &used, r->account, (int64_t) r->gpus * r->share);
+			amounts_add(world, &used, r->account,
+						(int64_t) r->gpus * r->share);
 	}
 	for (i = 0; i < world->n_running; i++)
 	{
@@ -170,22 +209,24 @@ oracle_may_evict(const World *world, uint64_t set)
 
 		if (((set >> i) & 1) == 0)
 			continue;
-		if (!may_evict(world, &world->running[i], &by_tier))
+		if (!may_evict(world, taker, &world->running[i], &by_tier))
 			return false;
 		if (by_tier)
 			continue;
-		if (used.own[giver] < due.own[giver] ||
-			used.own[job->account] + taken > due.own[job->account])
+		if (!keeps_due(world, taker, set, under, giver, true,
+					   used.own[giver], due.own[giver]) ||
+			used.own[taker->account] + taken > due.own[taker->account])
 			return false;
-		for (a = giver; !is_below(world, job->account, a);
+		for (a = giver; !is_below(world, taker->account, a);
 			 a = world->accounts[a].parent)
 		{
-			if (used.all[a] < due.all[a])
+			if (!keeps_due(world, taker, set, under, a, false, used.all[a],
+						   due.all[a]))
 				return false;
 			if (world->accounts[a].parent < 0)
 				break;
 		}
-		for (a = job->account; !is_below(world, giver, a);
+		for (a = taker->account; !is_below(world, giver, a);
 			 a = world->accounts[a].parent)
 		{
 			if (used.all[a] + taken > due.all[a])

@@ -53,11 +53,13 @@ random_node(World *world, uint64_t *seed, int index, bool nested)
 			node->device_left[i] = (uint16_t)
 				(random_below(seed, 3) == 0 ? 0 :
 				 random_below(seed, 11) * 100);
+		if (node->device_left[i] > 0 && node->device_left[i] < DECIDE_WHOLE)
+			node->gpu_memory_used[i] = node->device_left[i] * 79 % 5 * 20000;
 	}
 }
 
 /*
- * A random ask, and a job or a few of it.
+ * A random request, and a job or a few of it.
  */
 static void
 random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
@@ -65,45 +67,49 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 	static const char *const orgs[] = {"acme", "bolt", "corp"};
 	static const char *const accounts[] = {"", "a", "b", "a/x", "a/x/y"};
 	DecideOffer offers[3] = {{0}};
-	DecideAsk	ask = {0};
+	DecideRequestClass request = {0};
 	int			kind = random_below(seed, 8);
 	int			n;
 	int			i;
 
-	ask.offers = offers;
-	ask.n_offers = kind == 0 ? 0 : 1 + random_below(seed, 3);
-	for (i = 0; i < ask.n_offers; i++)
+	request.offers = offers;
+	request.n_offers = kind == 0 ? 0 : 1 + random_below(seed, 3);
+	for (i = 0; i < request.n_offers; i++)
 	{
 		offers[i].type = random_below(seed, 3);
 		offers[i].min_memory = random_below(seed, 4) > 0 ? 0 :
 			INT64_C(1048576) * (39000 + random_below(seed, 4) * 20000);
 	}
-	ask.share = DECIDE_WHOLE;
-	ask.wall_limit = DECIDE_NEVER;
+	request.share = DECIDE_WHOLE;
+	request.wall_limit = DECIDE_NEVER;
 	if (kind == 1 || kind == 2)
 	{
-		ask.min_gpus = ask.max_gpus = 1;
-		ask.share = 100 * (1 + random_below(seed, 10));
+		request.min_gpus = request.max_gpus = 1;
+		request.share = 100 * (1 + random_below(seed, 10));
+		for (i = 0; i < request.n_offers; i++)
+			offers[i].min_memory /= first_id % 3 + 1;
 	}
 	else if (kind > 2)
 	{
-		ask.min_gpus = 1 + random_below(seed, kind > 5 ? 3 : 8);
-		ask.max_gpus = ask.min_gpus +
+		request.min_gpus = 1 + random_below(seed, kind > 5 ? 3 : 8);
+		request.max_gpus = request.min_gpus +
 			(random_below(seed, 3) == 0 ? random_below(seed, 8) : 0);
 	}
-	ask.topology = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
+	request.topology = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
 		(DecideTopology) random_below(seed, 4);
 	if (one_node)
-		ask.topology = DECIDE_TOPOLOGY_NODE;
-	ask.cpu_milli = random_below(seed, 2) == 0 ? 0 : random_below(seed, 50);
-	ask.memory_mib = random_below(seed, 3) > 0 ? 0 : random_below(seed, 50);
-	ask.spot_ok = random_below(seed, 2) == 0;
-	ask.prefer = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
+		request.topology = DECIDE_TOPOLOGY_NODE;
+	request.cpu_milli = random_below(seed, 2) == 0 ? 0 : random_below(seed,
+																	  50);
+	request.memory_mib = random_below(seed, 3) > 0 ? 0 : random_below(seed,
+																	  50);
+	request.spot_ok = random_below(seed, 2) == 0;
+	request.prefer = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
 		(DecideTopology) random_below(seed, 4);
 	n = random_below(seed, 4);
 	for (i = 0; i < n; i++)
 	{
-		DecideJob  *job = world_job(world, world_ask(world, &ask),
+		DecideJob  *job = world_job(world, world_request(world, &request),
 									orgs[random_below(seed, 3)],
 									accounts[random_below(seed, 5)],
 									first_id + i);
@@ -164,12 +170,12 @@ random_knowledge(World *world, uint64_t *seed)
 	int			i;
 
 	world->policy.packing = (DecidePacking) random_below(seed, 3);
-	for (i = 0; i < world->n_asks; i++)
+	for (i = 0; i < world->n_requests; i++)
 	{
 		if (random_below(seed, 3) > 0)
-			world_typical(world, &world->asks[i],
-						  1 + random_below(seed, random_below(seed, 2) == 0 ?
-										   3 : 40));
+			world_workload(world, &world->requests[i],
+						   1 + random_below(seed, random_below(seed, 2) == 0 ?
+											3 : 40));
 	}
 	for (i = 0; i < world->n_nodes; i++)
 	{
@@ -187,7 +193,7 @@ random_world(World *world, uint64_t *seed)
 	bool		nested = random_below(seed, 2) == 0;
 	int			n_nodes = random_below(seed, 12) == 0 ? 0 :
 		1 + random_below(seed, 5);
-	int			n_asks = random_below(seed, 6);
+	int			n_requests = random_below(seed, 6);
 	int			i;
 
 	world_init(world);
@@ -195,7 +201,7 @@ random_world(World *world, uint64_t *seed)
 		world_type(world, type_names[i]);
 	for (i = 0; i < n_nodes; i++)
 		random_node(world, seed, i, nested);
-	for (i = 0; i < n_asks; i++)
+	for (i = 0; i < n_requests; i++)
 		random_jobs(world, seed, i * 10, false);
 	random_rules(world, seed);
 	random_knowledge(world, seed);
@@ -243,18 +249,19 @@ feasible_error(const World *world, const DecideArena *arena)
 		for (j = 0; j < DECIDE_MAX_DEVICES; j++)
 			nodes[i].device_left[j] = DECIDE_WHOLE;
 	}
-	for (i = 0; i < world->n_asks; i++)
+	for (i = 0; i < world->n_requests; i++)
 	{
-		const DecideAsk *ask = &world->asks[i];
+		const DecideRequestClass *request = &world->requests[i];
 		bool		expected = false;
 		bool		feasible;
 		const char *error;
 
-		for (j = 0; j < (ask->max_gpus > 0 ? ask->n_offers : 1); j++)
-			expected |= oracle_largest(nodes, world->n_nodes, ask,
-									   ask->max_gpus > 0 ? &ask->offers[j] :
+		for (j = 0; j < (request->max_gpus > 0 ? request->n_offers : 1); j++)
+			expected |= oracle_largest(nodes, world->n_nodes, request,
+									   request->max_gpus > 0 ?
+									   &request->offers[j] :
 									   NULL) >= 0;
-		error = DecideFeasible(world->nodes, world->n_nodes, ask, arena,
+		error = DecideFeasible(world->nodes, world->n_nodes, request, arena,
 							   &feasible);
 		if (error != NULL)
 			return format("%s", error);
@@ -273,7 +280,7 @@ reasons_error(const World *world, const DecideResult *result)
 {
 	int			i;
 
-	for (i = 0; i < world->n_asks; i++)
+	for (i = 0; i < world->n_requests; i++)
 	{
 		const DecideWait *wait = &result->waits[i];
 		bool		numbers = wait->reason == DECIDE_NO_SUCH_MEMORY ||
@@ -324,7 +331,7 @@ instance_error(uint64_t seed, bool large, long *starts, long *waits,
 		if (error != NULL)
 			why = format("DecideCheck: %s", error);
 		*starts += result.n_starts;
-		for (i = 0; i < world.n_asks; i++)
+		for (i = 0; i < world.n_requests; i++)
 			*waits += result.waits[i].reason != DECIDE_NOT_WAITING;
 	}
 	if (why == NULL)

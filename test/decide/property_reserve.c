@@ -9,7 +9,7 @@
  * start no later than it was first told, whatever was let in behind it.
  *
  * Here no cycle knows what the one before it told, so that only the first
- * reservation stays.  stream.c tells, and asks it of all of them.
+ * reservation stays.  stream.c tells, and requests it of all of them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,11 +63,9 @@ random_run(World *world, uint64_t *seed, int64_t id)
 	part->memory_mib = node->memory_left > 0 ?
 		random_below(seed, (int) node->memory_left + 1) : 0;
 	running->gpus = running->min_gpus = running->max_gpus = part->gpus;
-	for (i = 0; i < node->gpus; i++)
-	{
-		if ((devices >> i) & 1)
-			node->device_left[i] = (uint16_t) (node->device_left[i] - share);
-	}
+	part->gpu_memory_mib = share < DECIDE_WHOLE && id % 2 == 0 ?
+		node->gpu_memory_mib / (1 + id % 3) : share_memory(node, share);
+	devices_take(node, part, share, 1);
 	if (node->cpu_milli > 0)
 		node->cpu_left -= part->cpu_milli;
 	if (node->memory_mib > 0)
@@ -75,30 +73,30 @@ random_run(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * Some jobs ask the same as others, but for another time, or not even that.
+ * Some jobs request the same as others, but for another time, or not even that.
  */
 static void
-asks_repeat(World *world, uint64_t *seed)
+requests_repeat(World *world, uint64_t *seed)
 {
-	int			n = world->n_asks;
+	int			n = world->n_requests;
 	int			first[64];
 	int			i;
 
 	for (i = 0; i < n; i++)
 	{
-		DecideAsk	ask = world->asks[i];
+		DecideRequestClass request = world->requests[i];
 
 		if (random_below(seed, 4) > 0)
-			ask.wall_limit = 1 + random_below(seed, 150);
+			request.wall_limit = 1 + random_below(seed, 150);
 		first[i] = random_below(seed, 2) == 0 ? -1 :
-			world_ask_again(world, &ask);
+			world_request_again(world, &request);
 	}
 	for (i = 0; i < world->n_jobs; i++)
 	{
 		DecideJob  *job = &world->jobs[i];
 
-		if (first[job->ask] >= 0 && random_below(seed, 2) == 0)
-			job->ask = first[job->ask];
+		if (first[job->request] >= 0 && random_below(seed, 2) == 0)
+			job->request = first[job->request];
 	}
 }
 
@@ -113,10 +111,10 @@ random_busy_world(World *world, uint64_t *seed)
 	random_world(world, seed);
 	world->now = 0;
 	world->policy.backfill_depth = random_below(seed, 5);
-	for (i = 0; i < world->n_asks; i++)
-		world->asks[i].wall_limit = random_below(seed, 6) == 0 ?
+	for (i = 0; i < world->n_requests; i++)
+		world->requests[i].wall_limit = random_below(seed, 6) == 0 ?
 			DECIDE_NEVER : 1 + random_below(seed, 150);
-	asks_repeat(world, seed);
+	requests_repeat(world, seed);
 	for (i = 0; i < world->n_jobs; i++)
 	{
 		DecideJob  *job = &world->jobs[i];
@@ -147,7 +145,6 @@ starts_at(const World *world, const DecideResult *result, int job, int after,
 	bool		starts;
 	int			i;
 	int			p;
-	int			d;
 
 	if (world->n_nodes > 0)
 		memcpy(nodes, world->nodes,
@@ -166,7 +163,7 @@ starts_at(const World *world, const DecideResult *result, int job, int after,
 		if (!runs)
 		{
 			const DecideJob *j = &world->jobs[start->job];
-			int64_t		wall = world->asks[j->ask].wall_limit;
+			int64_t		wall = world->requests[j->request].wall_limit;
 
 			end = j->expected_run > 0 && j->expected_run < wall ?
 				j->expected_run : wall;
@@ -180,12 +177,7 @@ starts_at(const World *world, const DecideResult *result, int job, int after,
 			DecideNode *node = &nodes[part->node];
 			int			sign = runs ? 1 : -1;
 
-			for (d = 0; d < node->gpus; d++)
-			{
-				if ((part->devices >> d) & 1)
-					node->device_left[d] = (uint16_t)
-						(node->device_left[d] + sign * share);
-			}
+			devices_take(node, part, share, -sign);
 			node->cpu_left += node->cpu_milli > 0 ? sign * part->cpu_milli : 0;
 			node->memory_left += node->memory_mib > 0 ?
 				sign * part->memory_mib : 0;
@@ -230,7 +222,7 @@ earliest_error(const World *world, const DecideResult *result)
 			const DecideJob *j =
 			&world->jobs[result->starts[i - world->n_running].job];
 
-			end = world->asks[j->ask].wall_limit;
+			end = world->requests[j->request].wall_limit;
 			if (j->expected_run > 0 && j->expected_run < end)
 				end = j->expected_run;
 		}
@@ -253,7 +245,7 @@ missing_error(const World *world, const DecideResult *result)
 
 	for (i = 0; i < result->n_reservations; i++)
 		deep += world->jobs[result->reservations[i].job].aged_at >= 0;
-	for (i = 0; i < world->n_asks; i++)
+	for (i = 0; i < world->n_requests; i++)
 	{
 		const DecideWait *wait = &result->waits[i];
 		bool		found = false;
@@ -286,7 +278,8 @@ same_parts(const DecidePart *a, const DecidePart *b, int n)
 	{
 		if (a[i].node != b[i].node || a[i].devices != b[i].devices ||
 			a[i].cpu_milli != b[i].cpu_milli ||
-			a[i].memory_mib != b[i].memory_mib)
+			a[i].memory_mib != b[i].memory_mib ||
+			a[i].gpu_memory_mib != b[i].gpu_memory_mib)
 			return false;
 	}
 	return true;
@@ -326,16 +319,15 @@ same_decided(const DecideResult *a, const DecideResult *b)
 }
 
 /*
- * Is the same decided when no two asks look equal but for their wall limit?
- * So many bytes less of memory, or a few of it, make no difference to any
- * device.
+ * Is the same decided when no two requests look equal but for their wall limit?
+ * An offer more, of a type that no node has, makes no difference.
  */
 static char *
 apart_error(const World *world, const DecideResult *result)
 {
 	DecideInput input = world_input(world);
-	DecideAsk	asks[64];
-	DecideOffer offers[64][WORLD_MAX_OFFERS];
+	DecideRequestClass requests[64];
+	DecideOffer offers[64][WORLD_MAX_OFFERS + 1];
 	DecideResult apart;
 	Pool		pool;
 	DecideArena arena;
@@ -343,17 +335,17 @@ apart_error(const World *world, const DecideResult *result)
 	int			i;
 	int			j;
 
-	for (i = 0; i < world->n_asks; i++)
+	for (i = 0; i < world->n_requests; i++)
 	{
-		asks[i] = world->asks[i];
-		for (j = 0; j < asks[i].n_offers; j++)
-		{
-			offers[i][j] = asks[i].offers[j];
-			offers[i][j].min_memory += offers[i][j].min_memory > 0 ? -i : i;
-		}
-		asks[i].offers = offers[i];
+		requests[i] = world->requests[i];
+		for (j = 0; j < requests[i].n_offers; j++)
+			offers[i][j] = requests[i].offers[j];
+		/* of a type that nobody has */
+		offers[i][j] = (DecideOffer){.type = 1000 + i};
+		requests[i].n_offers += requests[i].n_offers > 0;
+		requests[i].offers = offers[i];
 	}
-	input.asks = asks;
+	input.requests = requests;
 	pool_init(&pool);
 	arena = pool_arena(&pool);
 	if (DecideRun(&input, &arena, &apart) != NULL ||
@@ -427,11 +419,11 @@ aged_line(int n_aged, int *reserved, bool *starts)
 	Pool		pool;
 	DecideArena arena;
 	DecideOffer offer = {0, 0, false};
-	DecideAsk	both = {
+	DecideRequestClass both = {
 		.min_gpus = 2, .max_gpus = 2, .share = DECIDE_WHOLE, .n_offers = 1,
 		.offers = &offer, .wall_limit = 10
 	};
-	DecideAsk	one = {
+	DecideRequestClass one = {
 		.min_gpus = 1, .max_gpus = 1, .share = DECIDE_WHOLE, .n_offers = 1,
 		.offers = &offer, .wall_limit = 10
 	};
@@ -456,8 +448,8 @@ aged_line(int n_aged, int *reserved, bool *starts)
 	for (i = 0; i <= n_aged; i++)
 	{
 		DecideJob  *job = world_job(&world,
-									world_ask(&world, i < n_aged ? &both :
-											  &one), "o", "", 100 + i);
+									world_request(&world, i < n_aged ? &both :
+												  &one), "o", "", 100 + i);
 
 		job->submitted = i;
 		job->aged_at = i < n_aged ? i : DECIDE_NEVER;

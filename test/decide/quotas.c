@@ -44,11 +44,11 @@ world_quota(World *world, int account, int type)
 	int			i;
 	int			above;
 
-	if (world->n_quotas == world->quotas_room)
+	if (world->n_quotas == world->quotas_capacity)
 	{
-		world->quotas_room = world->quotas_room * 2 + 4;
+		world->quotas_capacity = world->quotas_capacity * 2 + 4;
 		world->quotas = realloc(world->quotas, sizeof(DecideQuota) *
-								(size_t) world->quotas_room);
+								(size_t) world->quotas_capacity);
 	}
 	quota = &world->quotas[world->n_quotas++];
 	*quota = (DecideQuota)
@@ -89,7 +89,8 @@ quotas_copy(const World *world, uint64_t *seed, const int *new_type,
 	{
 		const DecideQuota *old = &world->quotas[seed != NULL ? order[i] : i];
 		DecideQuota *quota = world_quota(other, world_account
-										 (other, world->accounts[old->account].name),
+										 (other,
+										  world->accounts[old->account].name),
 										 old->type < 0 || new_type == NULL ?
 										 old->type : new_type[old->type]);
 
@@ -182,7 +183,8 @@ expect_held(const World *world, const DecideResult *result, char *rest)
 	for (word = strtok(rest, " "); word != NULL; word = strtok(NULL, " "))
 	{
 		i = job_find(world, word);
-		if (i < 0 || result->held == NULL || result->held[i] == DECIDE_NOT_HELD)
+		if (i < 0 || result->held == NULL ||
+			result->held[i] == DECIDE_NOT_HELD)
 			return format("no quota holds back %s", word);
 		n++;
 	}

@@ -77,15 +77,17 @@ part_render(FILE *out, const World *world, const DecidePart *part)
 	set_format(set, sizeof(set), part->devices);
 	fprintf(out, " %s%s/%" PRId64 "/%" PRId64, world->nodes[part->node].name,
 			set, part->cpu_milli, part->memory_mib);
+	if (part->gpu_memory_mib > 0)
+		fprintf(out, "/%" PRId64, part->gpu_memory_mib);
 }
 
 /*
- * The result in words: starts in order, then what each ask waits for, asks in
+ * The result in words: starts in order, then what each request waits for, requests in
  * the order given (NULL: as they are).
  */
 char *
 world_render(const World *world, const DecideResult *result,
-			 const int *ask_order)
+			 const int *request_order)
 {
 	char	   *text = NULL;
 	size_t		size = 0;
@@ -99,7 +101,8 @@ world_render(const World *world, const DecideResult *result,
 		const DecideJob *job = &world->jobs[start->job];
 
 		fprintf(out, "start %s/%" PRId64 " %s x%d share %d:",
-				world->accounts[job->account].name, job->id, type_name(world, start->type),
+				world->accounts[job->account].name, job->id, type_name(world,
+																	   start->type),
 				start->gpus, start->share);
 		for (j = 0; j < start->n_parts; j++)
 			part_render(out, world, &result->parts[start->first_part + j]);
@@ -115,13 +118,15 @@ world_render(const World *world, const DecideResult *result,
 				type_name(world, r->type), r->gpus, r->after, r->at,
 				r->limit_at);
 		for (j = 0; j < r->n_parts; j++)
-			part_render(out, world, &result->reserved_parts[r->first_part + j]);
+			part_render(out, world, &result->reserved_parts[r->first_part +
+															j]);
 		fprintf(out, "\n");
 	}
 	claims_render(world, result, out);
-	for (i = 0; i < world->n_asks; i++)
+	for (i = 0; i < world->n_requests; i++)
 	{
-		const DecideWait *wait = &result->waits[ask_order ? ask_order[i] : i];
+		const DecideWait *wait = &result->waits[request_order ?
+												request_order[i] : i];
 
 		if (wait->reason == DECIDE_NOT_WAITING)
 			continue;
@@ -201,7 +206,7 @@ accounts_permute(const World *world, uint64_t *seed, World *other)
  */
 static void
 running_permute(const World *world, uint64_t *seed, const int *new_type,
-				const int *new_node, const int *new_ask, World *other)
+				const int *new_node, const int *new_request, World *other)
 {
 	int		   *order = random_order(seed, world->n_running);
 	int			i;
@@ -224,8 +229,8 @@ running_permute(const World *world, uint64_t *seed, const int *new_type,
 		running->tier = world_tier(other, world->tier_names[old->tier]);
 		if (old->type >= 0)
 			running->type = new_type[old->type];
-		if (old->ask >= 0)
-			running->ask = new_ask[old->ask];
+		if (old->request >= 0)
+			running->request = new_request[old->request];
 		for (j = 0; j < old->n_parts; j++)
 		{
 			DecidePart *part = world_part(other, running);
@@ -245,18 +250,18 @@ static void
 knowledge_permute(const World *world, uint64_t *seed, World *other,
 				  const int *new_type, const int *labels, const int *nodes)
 {
-	int		   *typical = random_order(seed, world->n_typical);
+	int		   *workloads = random_order(seed, world->n_workloads);
 	int		   *cached = random_order(seed, world->n_cached);
 	int			i;
 	int			j;
 
-	for (i = 0; i < world->n_typical; i++)
+	for (i = 0; i < world->n_workloads; i++)
 	{
-		const DecideTypical *old = &world->typical[typical[i]];
-		DecideTypical *new = world_typical(other, &old->ask, old->jobs);
-		DecideOffer *offers = (DecideOffer *) new->ask.offers;
+		const DecideWorkload *old = &world->workloads[workloads[i]];
+		DecideWorkload *new = world_workload(other, &old->request, old->jobs);
+		DecideOffer *offers = (DecideOffer *) new->request.offers;
 
-		for (j = 0; j < new->ask.n_offers; j++)
+		for (j = 0; j < new->request.n_offers; j++)
 			offers[j].type = new_type[offers[j].type];
 	}
 	for (i = 0; i < world->n_cached; i++)
@@ -267,20 +272,20 @@ knowledge_permute(const World *world, uint64_t *seed, World *other,
 			 /* find it */ ;
 		world_cached(other, 1 + labels[old->cache % 1000], j);
 	}
-	free(typical);
+	free(workloads);
 	free(cached);
 }
 
 /*
  * The same world with everything in another order and all labels different.
- * ask_order (n_asks long) then says which of its asks each old one is.
+ * ask_order (n_asks long) then says which of its requests each old one is.
  */
 void
 world_permute(const World *world, uint64_t *seed, World *other,
-			  int *ask_order)
+			  int *request_order)
 {
 	int		   *nodes = random_order(seed, world->n_nodes);
-	int		   *asks = random_order(seed, world->n_asks);
+	int		   *requests = random_order(seed, world->n_requests);
 	int		   *jobs = random_order(seed, world->n_jobs);
 	int		   *types = random_order(seed, world->n_types);
 	int		   *labels = random_order(seed, 1000);
@@ -316,23 +321,24 @@ world_permute(const World *world, uint64_t *seed, World *other,
 		if (old->leaf >= 0)
 			node->leaf = labels[old->leaf % 1000];
 	}
-	for (i = 0; i < world->n_asks; i++)
+	for (i = 0; i < world->n_requests; i++)
 	{
-		DecideAsk	ask = world->asks[asks[i]];
+		DecideRequestClass request = world->requests[requests[i]];
 		DecideOffer offers[WORLD_MAX_OFFERS];
 
-		for (j = 0; j < ask.n_offers; j++)
+		for (j = 0; j < request.n_offers; j++)
 		{
-			offers[j] = ask.offers[j];
+			offers[j] = request.offers[j];
 			offers[j].type = new_type[offers[j].type];
 		}
-		ask.offers = offers;
-		ask_order[asks[i]] = world_ask_again(other, &ask);
+		request.offers = offers;
+		request_order[requests[i]] = world_request_again(other, &request);
 	}
 	for (i = 0; i < world->n_jobs; i++)
 	{
 		const DecideJob *old = &world->jobs[jobs[i]];
-		DecideJob  *job = world_job(other, ask_order[old->ask], old->org, "",
+		DecideJob  *job = world_job(other, request_order[old->request],
+									old->org, "",
 									old->id);
 
 		job->account = world_account(other,
@@ -347,13 +353,13 @@ world_permute(const World *world, uint64_t *seed, World *other,
 			job->cache = 1 + labels[old->cache % 1000];
 	}
 	knowledge_permute(world, seed, other, new_type, labels, nodes);
-	running_permute(world, seed, new_type, new_node, ask_order, other);
+	running_permute(world, seed, new_type, new_node, request_order, other);
 	claims_permute(world, seed, new_type, new_node, other);
-	told_permute(world, seed, new_type, new_node, other);
+	previous_permute(world, seed, new_type, new_node, other);
 	if (world->n_quotas > 0)
 		quotas_copy(world, seed, new_type, other);
 	free(nodes);
-	free(asks);
+	free(requests);
 	free(jobs);
 	free(types);
 	free(labels);

@@ -58,9 +58,8 @@ part_take(DecideNode *node, const DecideRunning *running,
 		if (node->device_left[i] < running->share)
 			return format("device %d of %s is not there to run on", i,
 						  node->name);
-		node->device_left[i] = (uint16_t) (node->device_left[i] -
-										   running->share);
 	}
+	devices_take(node, part, running->share, 1);
 	node->cpu_left -= node->cpu_milli > 0 ? part->cpu_milli : 0;
 	node->memory_left -= node->memory_mib > 0 ? part->memory_mib : 0;
 	return NULL;
@@ -82,9 +81,11 @@ amounts_parse(const char *text, DecidePart *part)
 
 /*
  * NODE{devices}[/cpu[/mem]], or NODE/cpu/mem of an attempt without devices.
+ * gpu_memory is the floor that a share asked for.
  */
 static char *
-part_word(World *world, DecideRunning *running, char *word)
+part_word(World *world, DecideRunning *running, int64_t gpu_memory,
+		  char *word)
 {
 	char	   *brace = strchr(word, '{');
 	const char *rest = "";
@@ -117,6 +118,9 @@ part_word(World *world, DecideRunning *running, char *word)
 	part->devices = devices;
 	part->gpus = __builtin_popcountll(devices);
 	amounts_parse(rest, part);
+	part->gpu_memory_mib = running->share == DECIDE_WHOLE ? 0 :
+		gpu_memory > 0 ? gpu_memory :
+		share_memory(&world->nodes[i], running->share);
 	if (brace == NULL && *rest != '\0')
 		free((char *) rest);
 	running->gpus += part->gpus;
@@ -163,9 +167,9 @@ running_word(World *world, DecideRunning *running, char *word)
 	else if (strcmp(word, "submit") == 0)
 		running->submitted = atoll(value);
 	else if (strcmp(word, "topology") == 0)
-		running->ask = *value == 'n' ? (value[1] == 'o' ?
-										DECIDE_TOPOLOGY_NODE :
-										DECIDE_TOPOLOGY_NVLINK) :
+		running->request = *value == 'n' ? (value[1] == 'o' ?
+											DECIDE_TOPOLOGY_NODE :
+											DECIDE_TOPOLOGY_NVLINK) :
 			*value == 'l' ? DECIDE_TOPOLOGY_LEAF : DECIDE_TOPOLOGY_ANY;
 	else if (strcmp(word, "tier") == 0)
 		running->tier = world_tier(world, value);
@@ -180,7 +184,8 @@ running_word(World *world, DecideRunning *running, char *word)
 }
 
 /*
- * running ORG[/ACCOUNT]/ID TYPE|- PART... WORD...; a share before the parts.
+ * running ORG[/ACCOUNT]/ID TYPE|- PART... WORD...; a share and its gpumem before the
+ * parts.
  */
 char *
 running_line(World *world, char *line)
@@ -191,6 +196,7 @@ running_line(World *world, char *line)
 	char	   *account;
 	DecideRunning *running;
 	bool		saved = false;
+	int64_t		gpu_memory = 0;
 	char	   *word;
 
 	if (id == NULL || type == NULL)
@@ -210,7 +216,9 @@ running_line(World *world, char *line)
 
 		saved |= strncmp(word, "saved=", 6) == 0;
 		if (word[n] == '{' || word[n] == '/')
-			error = part_word(world, running, word);
+			error = part_word(world, running, gpu_memory, word);
+		else if (strncmp(word, "gpumem=", 7) == 0)
+			(void) number_parse(word + 7, &gpu_memory);
 		else if (!running_word(world, running, word))
 			error = format("bad word \"%s\" of what runs", word);
 		if (error != NULL)
@@ -224,7 +232,8 @@ running_line(World *world, char *line)
 		running->expected_end = running->limit_end;
 	if (running->min_gpus == 0)
 		running->min_gpus = running->max_gpus = running->gpus;
-	running_ask(world, running, (DecideTopology)
-				(running->ask >= 0 ? running->ask : DECIDE_TOPOLOGY_ANY));
+	running_request(world, running, (DecideTopology)
+					(running->request >= 0 ? running->request :
+					 DECIDE_TOPOLOGY_ANY));
 	return NULL;
 }

@@ -231,7 +231,7 @@ job_line(World *world, char *line)
 	int64_t		first;
 	int64_t		last;
 	DecideOffer offers[WORLD_MAX_OFFERS];
-	DecideAsk	ask = {0};
+	DecideRequestClass request = {0};
 	DecideJob	like = {0};
 	char	   *error;
 	int			index;
@@ -250,11 +250,11 @@ job_line(World *world, char *line)
 	account = strchr(line, '/');
 	if (account != NULL)
 		*account++ = '\0';
-	ask.offers = offers;
-	error = request_parse(world, words, &ask, &like);
+	request.offers = offers;
+	error = request_parse(world, words, &request, &like);
 	if (error != NULL)
 		return error;
-	index = world_ask(world, &ask);
+	index = world_request(world, &request);
 	for (; first <= last; first++)
 	{
 		DecideJob  *job = world_job(world, index, line,

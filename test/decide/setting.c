@@ -43,8 +43,8 @@ policy_word(World *world, char *name, char *word, char *value)
 		  &world->policy.consolidate) = strcmp(value, "yes") == 0;
 		return true;
 	}
-	if (strcmp(word, "grow_after") == 0)
-		return time_parse(value, &world->policy.grow_after);
+	if (strcmp(word, "elastic_idle_delay") == 0)
+		return time_parse(value, &world->policy.elastic_idle_delay);
 	if (!number_parse(value, &n))
 		return false;
 	if (strcmp(word, "fair_horizon") == 0)
@@ -132,11 +132,11 @@ type_word(World *world, char *name, char *word, char *value)
  * typical 0.5xT4 cpu=4k jobs=30: what so many jobs are known to have asked
  */
 static char *
-typical_line(World *world, char *line)
+workload_line(World *world, char *line)
 {
 	char	   *jobs = strstr(line, " jobs=");
 	DecideOffer offers[WORLD_MAX_OFFERS];
-	DecideAsk	ask = {0};
+	DecideRequestClass request = {0};
 	DecideJob	job = {0};
 	int64_t		n = 1;
 	char	   *error;
@@ -147,10 +147,10 @@ typical_line(World *world, char *line)
 			return format("bad number of jobs");
 		*jobs = '\0';
 	}
-	ask.offers = offers;
-	error = request_parse(world, line, &ask, &job);
+	request.offers = offers;
+	error = request_parse(world, line, &request, &job);
 	if (error == NULL)
-		world_typical(world, &ask, n);
+		world_workload(world, &request, n);
 	return error;
 }
 
@@ -232,7 +232,7 @@ settings_line(World *world, char *line, char **error)
 	else if (strcmp(line, "type") == 0)
 		*error = words_take(world, rest, true, type_word);
 	else if (strcmp(line, "typical") == 0)
-		*error = typical_line(world, rest);
+		*error = workload_line(world, rest);
 	else if (strcmp(line, "cache") == 0)
 		*error = cache_line(world, rest);
 	else

@@ -59,7 +59,6 @@ stream_world(const Stream *stream, World *world)
 	int			type;
 	int			i;
 	int			p;
-	int			d;
 
 	world_init(world);
 	world->now = stream->now;
@@ -78,7 +77,7 @@ stream_world(const Stream *stream, World *world)
 	{
 		const StreamJob *job = &stream->jobs[i];
 		DecideOffer offer = {type, 0, false};
-		DecideAsk	ask = {
+		DecideRequestClass request = {
 			.min_gpus = job->gpus, .max_gpus = job->gpus, .share = job->share,
 			.n_offers = 1, .offers = &offer, .topology = job->topology,
 			.cpu_milli = job->cpu_milli, .wall_limit = job->wall
@@ -86,7 +85,8 @@ stream_world(const Stream *stream, World *world)
 
 		if (job->state == STATE_WAITS)
 		{
-			DecideJob  *waits = world_job(world, world_ask(world, &ask), "o",
+			DecideJob  *waits = world_job(world, world_request(world,
+															   &request), "o",
 										  "", i);
 
 			waits->submitted = stream_turn(stream, i);
@@ -110,12 +110,7 @@ stream_world(const Stream *stream, World *world)
 				DecideNode *node = &world->nodes[part->node];
 
 				*world_part(world, runs) = *part;
-				for (d = 0; d < node->gpus; d++)
-				{
-					if ((part->devices >> d) & 1)
-						node->device_left[d] = (uint16_t)
-							(node->device_left[d] - job->share);
-				}
+				devices_take(node, part, job->share, 1);
 				if (node->cpu_milli > 0)
 					node->cpu_left -= part->cpu_milli;
 			}
@@ -127,26 +122,27 @@ stream_world(const Stream *stream, World *world)
  * What the last cycle told those who wait.
  */
 void
-stream_told(const Stream *stream, DecideInput *input, DecideTold *told,
-			DecidePart *parts)
+stream_previous(const Stream *stream, DecideInput *input,
+				DecidePreviousReservation *previous,
+				DecidePart *parts)
 {
 	int			i;
 	int			p;
 
-	input->told = told;
-	input->told_parts = parts;
+	input->previous = previous;
+	input->previous_parts = parts;
 	for (i = 0; i < input->n_jobs; i++)
 	{
 		const StreamJob *job = &stream->jobs[input->jobs[i].id];
 
-		if (job->told == NOT_TOLD)
+		if (job->previous == NOT_RESERVED)
 			continue;
-		told[input->n_told++] = (DecideTold)
+		previous[input->n_previous++] = (DecidePreviousReservation)
 		{
-			i, 0, job->gpus, input->n_told_parts, job->n_parts
+			i, 0, job->gpus, input->n_previous_parts, job->n_parts
 		};
 		for (p = 0; p < job->n_parts; p++)
-			parts[input->n_told_parts++] = job->parts[p];
+			parts[input->n_previous_parts++] = job->parts[p];
 	}
 }
 
@@ -185,22 +181,22 @@ parts_same(const StreamJob *job, const DecidePart *parts, int n)
 static char *
 stream_apply(Stream *stream, const World *world, const DecideResult *result)
 {
-	int64_t		told[MOST_JOBS];
+	int64_t		previous[MOST_JOBS];
 	int64_t		gains = INT64_MAX;	/* who is to start earlier than told */
 	int			i;
 
 	for (i = 0; i < stream->n; i++)
-		told[i] = NOT_TOLD;
+		previous[i] = NOT_RESERVED;
 	for (i = 0; i < result->n_reservations; i++)
 	{
 		const DecideReservation *r = &result->reservations[i];
 		StreamJob  *job = &stream->jobs[world->jobs[r->job].id];
 		const DecidePart *parts = &result->reserved_parts[r->first_part];
 
-		if (job->told != r->at || !parts_same(job, parts, r->n_parts))
-			job->told_since = stream->now;
+		if (job->previous != r->at || !parts_same(job, parts, r->n_parts))
+			job->previous_since = stream->now;
 		parts_note(job, parts, r->n_parts);
-		told[world->jobs[r->job].id] = r->at;
+		previous[world->jobs[r->job].id] = r->at;
 	}
 	for (i = 0; i < result->n_starts; i++)
 	{
@@ -210,32 +206,32 @@ stream_apply(Stream *stream, const World *world, const DecideResult *result)
 		job->state = STATE_RUNS;
 		job->started = stream->now;
 		parts_note(job, &result->parts[start->first_part], start->n_parts);
-		told[world->jobs[start->job].id] = stream->now;
+		previous[world->jobs[start->job].id] = stream->now;
 		stream->backfilled += start->let_in;
 	}
 	for (i = 0; i < stream->n; i++)
 	{
 		const StreamJob *job = &stream->jobs[i];
 
-		if (told[i] != NOT_TOLD && told[i] < job->told &&
+		if (previous[i] != NOT_RESERVED && previous[i] < job->previous &&
 			stream_turn(stream, i) < gains)
 			gains = stream_turn(stream, i);
 	}
 	for (i = 0; i < stream->n; i++)
 	{
 		StreamJob  *job = &stream->jobs[i];
-		bool		before = job->told != NOT_TOLD;
+		bool		before = job->previous != NOT_RESERVED;
 
 		if (before && !stream->unexpected && stream_turn(stream, i) < gains)
 		{
 			stream->kept++;
-			if (told[i] == NOT_TOLD || told[i] > job->told)
+			if (previous[i] == NOT_RESERVED || previous[i] > job->previous)
 				return format("job %d was to start at %" PRId64 ", and is at %"
-							  PRId64, i, job->told, told[i]);
+							  PRId64, i, job->previous, previous[i]);
 		}
-		if (job->first_told == NOT_TOLD)
-			job->first_told = told[i];
-		job->told = job->state == STATE_RUNS ? NOT_TOLD : told[i];
+		if (job->first_previous == NOT_RESERVED)
+			job->first_previous = previous[i];
+		job->previous = job->state == STATE_RUNS ? NOT_RESERVED : previous[i];
 	}
 	stream->unexpected = false;
 	return NULL;
@@ -252,7 +248,7 @@ stream_cycle(Stream *stream)
 	DecideArena arena;
 	DecideInput input;
 	DecideResult result;
-	DecideTold	told[MOST_JOBS];
+	DecidePreviousReservation previous[MOST_JOBS];
 	DecidePart	parts[MOST_JOBS * MOST_PARTS];
 	const char *error;
 	char	   *why = NULL;
@@ -261,7 +257,7 @@ stream_cycle(Stream *stream)
 	pool_init(&pool);
 	arena = pool_arena(&pool);
 	input = world_input(&world);
-	stream_told(stream, &input, told, parts);
+	stream_previous(stream, &input, previous, parts);
 	error = DecideRun(&input, &arena, &result);
 	if (error == NULL)
 		error = DecideCheck(&input, &result, &arena, NULL);
@@ -358,7 +354,7 @@ stream_job(Stream *stream, int gpus, int64_t comes, int64_t wall)
 	job->share = DECIDE_WHOLE;
 	job->comes = comes;
 	job->wall = job->expected = job->runs = wall;
-	job->told = job->first_told = NOT_TOLD;
+	job->previous = job->first_previous = NOT_RESERVED;
 	return job;
 }
 
@@ -437,9 +433,9 @@ gang_error(uint64_t seed)
 			gang = job;
 	}
 	why = stream_run(stream);
-	if (why == NULL && gang->started != gang->first_told)
+	if (why == NULL && gang->started != gang->first_previous)
 		why = format("the gang was to start at %" PRId64 ", and did at %"
-					 PRId64, gang->first_told, gang->started);
+					 PRId64, gang->first_previous, gang->started);
 	if (why == NULL && stream->backfilled < 5)
 		why = format("nothing was let in behind the gang");
 	free(stream);

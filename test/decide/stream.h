@@ -9,7 +9,7 @@
 
 #define MOST_JOBS	160
 #define MOST_PARTS	16
-#define NOT_TOLD	(-1)
+#define NOT_RESERVED	(-1)
 
 typedef enum State
 {
@@ -31,9 +31,9 @@ typedef struct StreamJob
 	int64_t		expected;		/* <= wall */
 	int64_t		runs;			/* <= wall */
 	int64_t		started;
-	int64_t		told;			/* when it is to start, by the last cycle */
-	int64_t		first_told;
-	int64_t		told_since;		/* it has been told in each cycle since */
+	int64_t		previous;		/* when it is to start, by the last cycle */
+	int64_t		first_previous;
+	int64_t		previous_since; /* it has been told in each cycle since */
 	int			n_parts;		/* that it has, or was told of */
 	DecidePart	parts[MOST_PARTS];
 } StreamJob;
@@ -51,7 +51,7 @@ typedef struct Stream
 	StreamJob	jobs[MOST_JOBS];
 	long		kept;			/* reservations seen again */
 	long		backfilled;		/* starts behind a reservation */
-	long		refused;		/* asks kept from what is reserved */
+	long		refused;		/* requests kept from what is reserved */
 	long		moved;			/* reservations that moved, with somebody let
 								 * in behind them */
 } Stream;
@@ -59,8 +59,9 @@ typedef struct Stream
 /* stream.c */
 extern int64_t stream_turn(const Stream *stream, int job);
 extern void stream_world(const Stream *stream, World *world);
-extern void stream_told(const Stream *stream, DecideInput *input,
-						DecideTold *told, DecidePart *parts);
+extern void stream_previous(const Stream *stream, DecideInput *input,
+							DecidePreviousReservation *previous,
+							DecidePart *parts);
 
 /* stream_promise.c */
 extern char *stream_outlives(const World *world, const DecideResult *result);

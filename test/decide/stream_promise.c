@@ -29,13 +29,13 @@ stream_outlives(const World *world, const DecideResult *result)
 	{
 		const DecideStart *start = &result->starts[s];
 		int64_t		end = world->now +
-			world->asks[world->jobs[start->job].ask].wall_limit;
+			world->requests[world->jobs[start->job].request].wall_limit;
 
 		for (r = 0; r < result->n_reservations; r++)
 		{
 			const DecideReservation *held = &result->reservations[r];
 			int			share =
-			world->asks[world->jobs[held->job].ask].share;
+			world->requests[world->jobs[held->job].request].share;
 
 			if (held->after > s || end <= held->at ||
 				start->share + share <= DECIDE_WHOLE)
@@ -71,7 +71,7 @@ static bool
 harmless_start(const World *world, const DecideInput *input,
 			   const DecideResult *result, int job, int node, uint64_t devices)
 {
-	const DecideAsk *ask = &world->asks[world->jobs[job].ask];
+	const DecideRequestClass *request = &world->requests[world->jobs[job].request];
 	DecideStart starts[MOST_JOBS];
 	DecidePart	parts[MOST_JOBS * MOST_PARTS];
 	DecideReservation reservations[MOST_JOBS];
@@ -89,12 +89,15 @@ harmless_start(const World *world, const DecideInput *input,
 		parts[i] = result->parts[i];
 	starts[with.n_starts++] = (DecideStart)
 	{
-		.job = job, .type = 0, .gpus = ask->min_gpus, .share = ask->share,
+		.job = job, .type = 0, .gpus = request->min_gpus,
+			.share = request->share,
 			.first_part = result->n_parts, .n_parts = 1
 	};
 	parts[with.n_parts++] = (DecidePart)
 	{
-		node, ask->min_gpus, devices, ask->cpu_milli, ask->memory_mib
+		node, request->min_gpus, devices, request->cpu_milli,
+			request->memory_mib,
+			share_memory(&world->nodes[node], request->share)
 	};
 	with.n_reservations = with.n_reserved_parts = 0;
 	for (i = 0; i < result->n_reservations; i++)
@@ -135,7 +138,7 @@ stream_harmless(const World *world, const DecideInput *input,
 	int			a;
 	int			n;
 
-	for (a = 0; a < world->n_asks; a++)
+	for (a = 0; a < world->n_requests; a++)
 	{
 		const DecideWait *wait = &result->waits[a];
 
@@ -149,7 +152,7 @@ stream_harmless(const World *world, const DecideInput *input,
 
 			for (devices = 1; devices < all; devices++)
 			{
-				if (__builtin_popcountll(devices) != world->asks[a].min_gpus ||
+				if (__builtin_popcountll(devices) != world->requests[a].min_gpus ||
 					!harmless_start(world, input, result, wait->job, n,
 									devices))
 					continue;
@@ -173,8 +176,9 @@ let_in_behind(const Stream *stream, int job, int other)
 	const StreamJob *waits = &stream->jobs[job];
 	const StreamJob *runs = &stream->jobs[other];
 
-	return runs->state == STATE_RUNS && runs->started >= waits->told_since &&
-		runs->started + runs->wall <= waits->told &&
+	return runs->state == STATE_RUNS &&
+		runs->started >= waits->previous_since &&
+		runs->started + runs->wall <= waits->previous &&
 		stream_turn(stream, other) > stream_turn(stream, job);
 }
 
@@ -206,7 +210,7 @@ decided_of(const World *world, const DecideResult *result, int job,
 			return held->at;
 	}
 	*n_parts = 0;
-	return NOT_TOLD;
+	return NOT_RESERVED;
 }
 
 /*
@@ -246,17 +250,17 @@ same_ahead(const Stream *stream, int job,
  * INT64_MAX: never, or those ahead of it would go otherwise, too.
  */
 static int64_t
-told_alone(const Stream *stream, int job, const World *world,
-		   const DecideResult *result)
+previous_alone(const Stream *stream, int job, const World *world,
+			   const DecideResult *result)
 {
 	Stream	   *alone = malloc(sizeof(Stream));
-	int64_t		at = NOT_TOLD;
+	int64_t		at = NOT_RESERVED;
 	World		then;
 	Pool		pool;
 	DecideArena arena;
 	DecideInput input;
 	DecideResult decided;
-	DecideTold	told[MOST_JOBS];
+	DecidePreviousReservation previous[MOST_JOBS];
 	DecidePart	parts[MOST_JOBS * MOST_PARTS];
 	const DecidePart *where;
 	int			i;
@@ -271,14 +275,14 @@ told_alone(const Stream *stream, int job, const World *world,
 	pool_init(&pool);
 	arena = pool_arena(&pool);
 	input = world_input(&then);
-	stream_told(alone, &input, told, parts);
+	stream_previous(alone, &input, previous, parts);
 	if (DecideRun(&input, &arena, &decided) == NULL &&
 		same_ahead(stream, job, world, result, &then, &decided))
 		at = decided_of(&then, &decided, job, &where, &i);
 	pool_free(&pool);
 	world_free(&then);
 	free(alone);
-	return at == NOT_TOLD ? INT64_MAX : at;
+	return at == NOT_RESERVED ? INT64_MAX : at;
 }
 
 /*
@@ -304,23 +308,24 @@ stream_in_the_way(const Stream *stream, const World *world,
 		int64_t		at;
 		int64_t		alone;
 
-		if (job->state != STATE_WAITS || job->told == NOT_TOLD)
+		if (job->state != STATE_WAITS || job->previous == NOT_RESERVED)
 			continue;
 		at = decided_of(world, result, i, &parts, &n);
-		if (at == NOT_TOLD)
+		if (at == NOT_RESERVED)
 			at = INT64_MAX;
 		for (k = 0; k < stream->n && !behind; k++)
 			behind = let_in_behind(stream, i, k);
-		if (!behind || at <= job->told)
+		if (!behind || at <= job->previous)
 			continue;
-		alone = told_alone(stream, i, world, result);
-		if (alone < job->told || alone == INT64_MAX)
+		alone = previous_alone(stream, i, world, result);
+		if (alone < job->previous || alone == INT64_MAX)
 			continue;
 		++*moved;
 		if (alone < at)
 			return format("job %d, that was to start at %" PRId64
 						  ", is to at %" PRId64 ", and would at %" PRId64
-						  " had nobody been let in", i, job->told, at, alone);
+						  " had nobody been let in", i, job->previous, at,
+						  alone);
 	}
 	return NULL;
 }

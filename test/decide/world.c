@@ -114,7 +114,7 @@ world_init(World *world)
 	memset(world, 0, sizeof(*world));
 	world->max_starts = INT32_MAX;
 	world->policy.fair_horizon = 3600;
-	world->policy.grow_after = DECIDE_NEVER;
+	world->policy.elastic_idle_delay = DECIDE_NEVER;
 }
 
 void
@@ -126,8 +126,8 @@ world_free(World *world)
 		free(world->types[i]);
 	for (i = 0; i < world->n_nodes; i++)
 		free((char *) world->nodes[i].name);
-	for (i = 0; i < world->n_asks; i++)
-		free((DecideOffer *) world->asks[i].offers);
+	for (i = 0; i < world->n_requests; i++)
+		free((DecideOffer *) world->requests[i].offers);
 	for (i = 0; i < world->n_jobs; i++)
 		free((char *) world->jobs[i].org);
 	for (i = 0; i < world->n_tiers; i++)
@@ -136,9 +136,9 @@ world_free(World *world)
 		free((char *) world->accounts[i].name);
 	for (i = 0; i < world->n_running; i++)
 		free((char *) world->running[i].org);
-	for (i = 0; i < world->n_typical; i++)
-		free((DecideOffer *) world->typical[i].ask.offers);
-	free(world->typical);
+	for (i = 0; i < world->n_workloads; i++)
+		free((DecideOffer *) world->workloads[i].request.offers);
+	free(world->workloads);
 	free(world->cached);
 	free(world->types);
 	free(world->weights);
@@ -146,7 +146,7 @@ world_free(World *world)
 	free(world->tiers);
 	free(world->accounts);
 	free(world->nodes);
-	free(world->asks);
+	free(world->requests);
 	free(world->jobs);
 	for (i = 0; i < world->n_claims; i++)
 		free((char *) world->claims[i].org);
@@ -154,8 +154,8 @@ world_free(World *world)
 	free(world->parts);
 	free(world->claims);
 	free(world->claim_parts);
-	free(world->told);
-	free(world->told_parts);
+	free(world->previous);
+	free(world->previous_parts);
 	free(world->quotas);
 	world_init(world);
 }
@@ -173,11 +173,11 @@ world_type(World *world, const char *name)
 		if (strcmp(world->types[i], name) == 0)
 			return i;
 	}
-	world->types = grown(world->types, world->n_types, &world->types_room,
+	world->types = grown(world->types, world->n_types, &world->types_capacity,
 						 sizeof(char *));
 	world->types[world->n_types] = copied(name);
 	world->weights = grown(world->weights, world->n_types,
-						   &world->weights_room, sizeof(DecideType));
+						   &world->weights_capacity, sizeof(DecideType));
 	world->weights[world->n_types].weight = 1000;
 	return world->n_types++;
 }
@@ -196,10 +196,10 @@ world_tier(World *world, const char *name)
 		if (strcmp(world->tier_names[i], name) == 0)
 			return i;
 	}
-	world->tiers = grown(world->tiers, world->n_tiers, &world->tiers_room,
+	world->tiers = grown(world->tiers, world->n_tiers, &world->tiers_capacity,
 						 sizeof(DecideTier));
 	world->tier_names = grown(world->tier_names, world->n_tiers,
-							  &world->tier_names_room, sizeof(char *));
+							  &world->tier_names_capacity, sizeof(char *));
 	world->tier_names[world->n_tiers] = copied(name);
 	tier = &world->tiers[world->n_tiers];
 	memset(tier, 0, sizeof(*tier));
@@ -245,7 +245,7 @@ world_account(World *world, const char *name)
 		free(above);
 	}
 	world->accounts = grown(world->accounts, world->n_accounts,
-							&world->accounts_room, sizeof(DecideAccount));
+							&world->accounts_capacity, sizeof(DecideAccount));
 	account = &world->accounts[world->n_accounts];
 	memset(account, 0, sizeof(*account));
 	account->parent = parent;
@@ -263,7 +263,7 @@ world_node(World *world, const char *name, int type, int gpus)
 	DecideNode *node;
 	int			i;
 
-	world->nodes = grown(world->nodes, world->n_nodes, &world->nodes_room,
+	world->nodes = grown(world->nodes, world->n_nodes, &world->nodes_capacity,
 						 sizeof(DecideNode));
 	node = &world->nodes[world->n_nodes++];
 	memset(node, 0, sizeof(*node));
@@ -281,10 +281,10 @@ world_node(World *world, const char *name, int type, int gpus)
 }
 
 /*
- * Do two asks ask the same?
+ * Do two requests request the same?
  */
 static bool
-ask_equal(const DecideAsk *a, const DecideAsk *b)
+request_equal(const DecideRequestClass *a, const DecideRequestClass *b)
 {
 	int			i;
 
@@ -305,64 +305,65 @@ ask_equal(const DecideAsk *a, const DecideAsk *b)
 }
 
 /*
- * An ask's offers once more.
+ * A request's offers once more.
  */
 static DecideOffer *
-offers_copied(const DecideAsk *ask)
+offers_copied(const DecideRequestClass *request)
 {
-	size_t		size = sizeof(DecideOffer) * (size_t) ask->n_offers;
+	size_t		size = sizeof(DecideOffer) * (size_t) request->n_offers;
 	DecideOffer *offers = must(malloc(size + 1));
 
 	if (size > 0)
-		memcpy(offers, ask->offers, size);
+		memcpy(offers, request->offers, size);
 	return offers;
 }
 
 /*
- * The number of an ask, new if none asks the same; offers are copied.
+ * The number of a request, new if none requests the same; offers are copied.
  */
 int
-world_ask(World *world, const DecideAsk *ask)
+world_request(World *world, const DecideRequestClass *request)
 {
 	int			i;
 
-	for (i = 0; i < world->n_asks; i++)
+	for (i = 0; i < world->n_requests; i++)
 	{
-		if (ask_equal(&world->asks[i], ask))
+		if (request_equal(&world->requests[i], request))
 			return i;
 	}
-	return world_ask_again(world, ask);
+	return world_request_again(world, request);
 }
 
 /*
- * The number of a new ask, even if another asks the same.
+ * The number of a new request, even if another requests the same.
  */
 int
-world_ask_again(World *world, const DecideAsk *ask)
+world_request_again(World *world, const DecideRequestClass *request)
 {
-	world->asks = grown(world->asks, world->n_asks, &world->asks_room,
-						sizeof(DecideAsk));
-	world->asks[world->n_asks] = *ask;
-	world->asks[world->n_asks].offers = offers_copied(ask);
-	return world->n_asks++;
+	world->requests = grown(world->requests, world->n_requests,
+							&world->requests_capacity,
+							sizeof(DecideRequestClass));
+	world->requests[world->n_requests] = *request;
+	world->requests[world->n_requests].offers = offers_copied(request);
+	return world->n_requests++;
 }
 
 /*
  * Add a job of an account, a path below its organisation or "", in tier "0".
  */
 DecideJob *
-world_job(World *world, int ask, const char *org, const char *account,
+world_job(World *world, int request, const char *org, const char *account,
 		  int64_t id)
 {
 	char	   *name = format("%s%s%s", org, *account != '\0' ? "/" : "",
 							  account);
 	DecideJob  *job;
 
-	world->jobs = grown(world->jobs, world->n_jobs, &world->jobs_room,
+	world->jobs = grown(world->jobs, world->n_jobs, &world->jobs_capacity,
 						sizeof(DecideJob));
 	job = &world->jobs[world->n_jobs++];
 	memset(job, 0, sizeof(*job));
-	job->ask = ask;
+	job->request = request;
 	job->org = copied(org);
 	job->account = world_account(world, name);
 	job->tier = world_rank(world, 0);
@@ -381,7 +382,7 @@ world_running(World *world, const char *org, int64_t id)
 	DecideRunning *running;
 
 	world->running = grown(world->running, world->n_running,
-						   &world->running_room, sizeof(DecideRunning));
+						   &world->running_capacity, sizeof(DecideRunning));
 	running = &world->running[world->n_running++];
 	memset(running, 0, sizeof(*running));
 	running->org = copied(org);
@@ -389,7 +390,7 @@ world_running(World *world, const char *org, int64_t id)
 	running->attempt = 1;
 	running->tier = world_rank(world, 0);
 	running->type = DECIDE_NO_TYPE;
-	running->ask = -1;
+	running->request = -1;
 	running->share = DECIDE_WHOLE;
 	running->expected_end = running->limit_end = DECIDE_NEVER;
 	running->first_part = world->n_parts;
@@ -404,7 +405,7 @@ world_part(World *world, DecideRunning *running)
 {
 	DecidePart *part;
 
-	world->parts = grown(world->parts, world->n_parts, &world->parts_room,
+	world->parts = grown(world->parts, world->n_parts, &world->parts_capacity,
 						 sizeof(DecidePart));
 	part = &world->parts[world->n_parts++];
 	memset(part, 0, sizeof(*part));
@@ -413,20 +414,20 @@ world_part(World *world, DecideRunning *running)
 }
 
 /*
- * Add an ask that so many jobs are known to have.
+ * Add a request that so many jobs are known to have.
  */
-DecideTypical *
-world_typical(World *world, const DecideAsk *ask, int64_t jobs)
+DecideWorkload *
+world_workload(World *world, const DecideRequestClass *request, int64_t jobs)
 {
-	DecideTypical *typical;
+	DecideWorkload *workloads;
 
-	world->typical = grown(world->typical, world->n_typical,
-						   &world->typical_room, sizeof(DecideTypical));
-	typical = &world->typical[world->n_typical++];
-	typical->ask = *ask;
-	typical->ask.offers = offers_copied(ask);
-	typical->jobs = jobs;
-	return typical;
+	world->workloads = grown(world->workloads, world->n_workloads,
+							 &world->workload_capacity, sizeof(DecideWorkload));
+	workloads = &world->workloads[world->n_workloads++];
+	workloads->request = *request;
+	workloads->request.offers = offers_copied(request);
+	workloads->jobs = jobs;
+	return workloads;
 }
 
 /*
@@ -436,9 +437,37 @@ void
 world_cached(World *world, int cache, int node)
 {
 	world->cached = grown(world->cached, world->n_cached,
-						  &world->cached_room, sizeof(DecideCached));
+						  &world->cached_capacity, sizeof(DecideCached));
 	world->cached[world->n_cached].cache = cache;
 	world->cached[world->n_cached++].node = node;
+}
+
+/*
+ * What a share takes of a device's memory that requests for no floor.
+ */
+int64_t
+share_memory(const DecideNode *node, int share)
+{
+	return share == DECIDE_WHOLE ? 0 :
+		node->gpu_memory_mib * share / DECIDE_WHOLE;
+}
+
+/*
+ * Take a part's devices off its node (1), or give them back (-1).
+ */
+void
+devices_take(DecideNode *node, const DecidePart *part, int share, int sign)
+{
+	int			d;
+
+	for (d = 0; d < node->gpus; d++)
+	{
+		if (((part->devices >> d) & 1) == 0)
+			continue;
+		node->device_left[d] = (uint16_t) (node->device_left[d] -
+										   sign * share);
+		node->gpu_memory_used[d] += sign * part->gpu_memory_mib;
+	}
 }
 
 /*
@@ -450,7 +479,7 @@ world_claim(World *world, const char *org, int64_t id)
 	DecideClaim *claim;
 
 	world->claims = grown(world->claims, world->n_claims,
-						  &world->claims_room, sizeof(DecideClaim));
+						  &world->claims_capacity, sizeof(DecideClaim));
 	claim = &world->claims[world->n_claims++];
 	memset(claim, 0, sizeof(*claim));
 	claim->org = copied(org);
@@ -471,7 +500,8 @@ world_claim_part(World *world, DecideClaim *claim)
 	DecidePart *part;
 
 	world->claim_parts = grown(world->claim_parts, world->n_claim_parts,
-							   &world->claim_parts_room, sizeof(DecidePart));
+							   &world->claim_parts_capacity,
+							   sizeof(DecidePart));
 	part = &world->claim_parts[world->n_claim_parts++];
 	memset(part, 0, sizeof(*part));
 	claim->n_parts++;
@@ -482,31 +512,33 @@ world_claim_part(World *world, DecideClaim *claim)
  * Say what the cycle before reserved for a job.
  */
 void
-world_told(World *world, int job, int type, const DecidePart *parts,
-		   int n_parts)
+world_previous(World *world, int job, int type, const DecidePart *parts,
+			   int n_parts)
 {
-	DecideTold *told;
+	DecidePreviousReservation *previous;
 	int			i;
 
-	world->told = grown(world->told, world->n_told, &world->told_room,
-						sizeof(DecideTold));
-	told = &world->told[world->n_told++];
-	*told = (DecideTold)
+	world->previous = grown(world->previous, world->n_previous,
+							&world->previous_capacity,
+							sizeof(DecidePreviousReservation));
+	previous = &world->previous[world->n_previous++];
+	*previous = (DecidePreviousReservation)
 	{
-		.job = job, .type = type, .first_part = world->n_told_parts,
+		.job = job, .type = type, .first_part = world->n_previous_parts,
 			.n_parts = n_parts
 	};
 	for (i = 0; i < n_parts; i++)
 	{
-		world->told_parts = grown(world->told_parts, world->n_told_parts,
-								  &world->told_parts_room,
-								  sizeof(DecidePart));
-		world->told_parts[world->n_told_parts++] = (DecidePart)
+		world->previous_parts = grown(world->previous_parts,
+									  world->n_previous_parts,
+									  &world->previous_parts_capacity,
+									  sizeof(DecidePart));
+		world->previous_parts[world->n_previous_parts++] = (DecidePart)
 		{
 			.node = parts[i].node, .gpus = parts[i].gpus,
 				.devices = parts[i].devices
 		};
-		told->gpus += parts[i].gpus;
+		previous->gpus += parts[i].gpus;
 	}
 }
 
@@ -523,18 +555,19 @@ world_input(const World *world)
 		.tiers = world->tiers, .n_tiers = world->n_tiers,
 		.accounts = world->accounts, .n_accounts = world->n_accounts,
 		.nodes = world->nodes, .n_nodes = world->n_nodes,
-		.asks = world->asks, .n_asks = world->n_asks,
+		.requests = world->requests, .n_requests = world->n_requests,
 		.jobs = world->jobs, .n_jobs = world->n_jobs,
 		.running = world->running, .n_running = world->n_running,
 		.running_parts = world->parts, .n_running_parts = world->n_parts,
-		.typical = world->typical, .n_typical = world->n_typical,
+		.workloads = world->workloads, .n_workloads = world->n_workloads,
 		.cached = world->cached, .n_cached = world->n_cached,
 		.max_starts = world->max_starts,
 		.claims = world->claims, .n_claims = world->n_claims,
 		.claim_parts = world->claim_parts,
 		.n_claim_parts = world->n_claim_parts,
-		.told = world->told, .n_told = world->n_told,
-		.told_parts = world->told_parts, .n_told_parts = world->n_told_parts,
+		.previous = world->previous, .n_previous = world->n_previous,
+		.previous_parts = world->previous_parts,
+		.n_previous_parts = world->n_previous_parts,
 		.quotas = world->quotas, .n_quotas = world->n_quotas
 	};
 

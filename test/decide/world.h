@@ -29,56 +29,56 @@ typedef struct World
 {
 	char	  **types;
 	int			n_types;
-	int			types_room;
+	int			types_capacity;
 	DecideType *weights;		/* of the types */
-	int			weights_room;
+	int			weights_capacity;
 	char	  **tier_names;
-	int			tier_names_room;
+	int			tier_names_capacity;
 	DecideTier *tiers;
 	int			n_tiers;
-	int			tiers_room;
+	int			tiers_capacity;
 	DecideAccount *accounts;
 	int			n_accounts;
-	int			accounts_room;
+	int			accounts_capacity;
 	DecideNode *nodes;
 	int			n_nodes;
-	int			nodes_room;
-	DecideAsk  *asks;
-	int			n_asks;
-	int			asks_room;
+	int			nodes_capacity;
+	DecideRequestClass *requests;
+	int			n_requests;
+	int			requests_capacity;
 	DecideJob  *jobs;
 	int			n_jobs;
-	int			jobs_room;
-	DecideTypical *typical;
-	int			n_typical;
-	int			typical_room;
+	int			jobs_capacity;
+	DecideWorkload *workloads;
+	int			n_workloads;
+	int			workload_capacity;
 	DecideCached *cached;
 	int			n_cached;
-	int			cached_room;
+	int			cached_capacity;
 	int			max_starts;
 	int64_t		now;
 	DecidePolicy policy;
 	DecideRunning *running;
 	int			n_running;
-	int			running_room;
+	int			running_capacity;
 	DecidePart *parts;			/* of what runs */
 	int			n_parts;
-	int			parts_room;
+	int			parts_capacity;
 	DecideClaim *claims;		/* of earlier cycles */
 	int			n_claims;
-	int			claims_room;
+	int			claims_capacity;
 	DecidePart *claim_parts;
 	int			n_claim_parts;
-	int			claim_parts_room;
-	DecideTold *told;			/* what the cycle before reserved */
-	int			n_told;
-	int			told_room;
-	DecidePart *told_parts;
-	int			n_told_parts;
-	int			told_parts_room;
+	int			claim_parts_capacity;
+	DecidePreviousReservation *previous;	/* what the cycle before reserved */
+	int			n_previous;
+	int			previous_capacity;
+	DecidePart *previous_parts;
+	int			n_previous_parts;
+	int			previous_parts_capacity;
 	DecideQuota *quotas;
 	int			n_quotas;
-	int			quotas_room;
+	int			quotas_capacity;
 } World;
 
 /* world.c */
@@ -90,18 +90,23 @@ extern void world_free(World *world);
 extern int	world_type(World *world, const char *name);
 extern DecideNode *world_node(World *world, const char *name, int type,
 							  int gpus);
-extern int	world_ask(World *world, const DecideAsk *ask);
-extern int	world_ask_again(World *world, const DecideAsk *ask);
+extern int	world_request(World *world, const DecideRequestClass *request);
+extern int	world_request_again(World *world,
+								const DecideRequestClass *request);
 extern int	world_tier(World *world, const char *name);
 extern int	world_rank(World *world, int rank);
 extern int	world_account(World *world, const char *name);
-extern DecideJob *world_job(World *world, int ask, const char *org,
+extern DecideJob *world_job(World *world, int request, const char *org,
 							const char *account, int64_t id);
 extern DecideRunning *world_running(World *world, const char *org,
 									int64_t id);
 extern DecidePart *world_part(World *world, DecideRunning *running);
-extern DecideTypical *world_typical(World *world, const DecideAsk *ask,
-									int64_t jobs);
+extern int64_t share_memory(const DecideNode *node, int share);
+extern void devices_take(DecideNode *node, const DecidePart *part, int share,
+						 int sign);
+extern DecideWorkload *world_workload(World *world,
+									  const DecideRequestClass *request,
+									  int64_t jobs);
 extern void world_cached(World *world, int cache, int node);
 extern DecideInput world_input(const World *world);
 extern char *format(const char *form,...)
@@ -109,12 +114,12 @@ extern char *format(const char *form,...)
 
 extern DecideClaim *world_claim(World *world, const char *org, int64_t id);
 extern DecidePart *world_claim_part(World *world, DecideClaim *claim);
-extern void world_told(World *world, int job, int type,
-					   const DecidePart *parts, int n_parts);
+extern void world_previous(World *world, int job, int type,
+						   const DecidePart *parts, int n_parts);
 
 /* claims.c */
-extern void running_ask(World *world, DecideRunning *running,
-						DecideTopology topology);
+extern void running_request(World *world, DecideRunning *running,
+							DecideTopology topology);
 extern char *claim_line(World *world, char *line);
 extern void claims_render(const World *world, const DecideResult *result,
 						  FILE *out);
@@ -123,9 +128,9 @@ extern char *claims_expect(World *world, const DecideResult *result,
 extern void claims_permute(const World *world, uint64_t *seed,
 						   const int *new_type, const int *new_node,
 						   World *other);
-extern void told_permute(const World *world, uint64_t *seed,
-						 const int *new_type, const int *new_node,
-						 World *other);
+extern void previous_permute(const World *world, uint64_t *seed,
+							 const int *new_type, const int *new_node,
+							 World *other);
 
 /* next.c */
 extern void world_next(const World *world, const DecideResult *result,
@@ -137,13 +142,13 @@ extern char *next_error(const World *world, const DecideResult *result);
 extern int *random_order(uint64_t *seed, int n);
 extern const char *type_name(const World *world, int type);
 extern char *world_render(const World *world, const DecideResult *result,
-						  const int *ask_order);
+						  const int *request_order);
 extern char *earlier_error(const World *world, const DecideResult *result);
 extern char *again_permuted(const World *world, const char *expected,
 							uint64_t *seed);
 extern char *again_starved(const World *world, const char *expected);
 extern void world_permute(const World *world, uint64_t *seed, World *other,
-						  int *ask_order);
+						  int *request_order);
 extern uint64_t random_next(uint64_t *seed);
 extern int	random_below(uint64_t *seed, int n);
 extern void set_format(char *text, size_t size, uint64_t devices);
@@ -157,13 +162,14 @@ typedef struct Tap
 
 extern void tap_ok(Tap *tap, bool passed, const char *name, const char *why);
 
-/* scenario.c, setting.c, ask.c, expect.c */
+/* scenario.c, setting.c, request_digest.c, expect.c */
 extern int	label_number(const char *name);
 extern bool scenario_file(Tap *tap, const char *path);
 extern bool settings_line(World *world, char *line, char **error);
 extern char *expect_check(World *world, const DecideResult *result,
 						  char *line);
-extern char *request_parse(World *world, char *words, DecideAsk *ask,
+extern char *request_parse(World *world, char *words,
+						   DecideRequestClass *request,
 						   DecideJob *job);
 extern bool set_parse(const char *text, const char **end, uint64_t *devices);
 extern bool number_parse(const char *text, int64_t *number);
@@ -194,16 +200,33 @@ extern char *expect_held(const World *world, const DecideResult *result,
 extern char *running_line(World *world, char *line);
 
 /* oracle.c */
+extern int64_t oracle_memory(const DecideNode *node,
+							 const DecideRequestClass *request);
+extern bool oracle_device(const DecideNode *node,
+						  const DecideRequestClass *request,
+						  int device);
 extern int	oracle_largest(const DecideNode *nodes, int n_nodes,
-						   const DecideAsk *ask, const DecideOffer *offer);
+						   const DecideRequestClass *request,
+						   const DecideOffer *offer);
 extern void oracle_fewest(const DecideNode *nodes, int n_nodes,
-						  const DecideAsk *ask, const DecideOffer *offer,
+						  const DecideRequestClass *request,
+						  const DecideOffer *offer,
 						  int count, int *domains, int *leaves, int *used);
 extern char *oracle_judge(const World *world, const DecideResult *result,
 						  long *leaf_misses);
 
 /* oracle_victims.c */
-extern bool oracle_may_evict(const World *world, uint64_t set);
+/* Who takes devices from others. */
+typedef struct Taker
+{
+	int			account;
+	int			tier;
+	bool		preempts;		/* its tier may */
+	int64_t		taken;			/* device-thousandths */
+} Taker;
+
+extern bool oracle_may_evict(const World *world, const Taker *taker,
+							 uint64_t set, bool under);
 
 /* oracle_packing.c */
 
@@ -215,8 +238,10 @@ typedef struct Trial
 	int			share;			/* of each */
 	int64_t		cpu;
 	int64_t		memory;
+	int64_t		gpu_memory;		/* of each, where it is shared */
 } Trial;
 
+extern int64_t oracle_near(const DecideNode *nodes, int n_nodes, int node);
 extern int64_t oracle_fgd(const World *world, const Trial *trial);
 extern int64_t oracle_spread(const Trial *trial, int64_t loss);
 
@@ -250,6 +275,9 @@ extern void stream_tests(Tap *tap, int instances);
 /* entitled.c */
 extern void entitled_tests(Tap *tap, int instances);
 
+/* grown.c */
+extern void grown_tests(Tap *tap, int instances);
+
 /* gangs.c */
 extern void random_gangs(World *world, uint64_t *seed);
 extern void gangs_tests(Tap *tap, int instances);
@@ -263,10 +291,15 @@ extern void claims_property_tests(Tap *tap, int instances);
 /* rescue.c */
 extern void rescue_tests(Tap *tap, int instances);
 
+/* leaves.c */
+extern int	leaves_all(void);
+extern void leaves_tests(Tap *tap);
+
 /* bench.c, trace.c, openb.c */
 extern int	bench_all(const char *trace);
 extern bool trace_nodes(World *world, const char *folder);
 extern int	openb_all(const char *folder, int seeds);
-extern bool trace_pods(World *world, const char *folder, const char *file);
+extern char *trace_pods(World *world, const char *folder, const char *name);
+extern void trace_tests(Tap *tap);
 
 #endif							/* WORLD_H */

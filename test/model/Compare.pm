@@ -42,7 +42,7 @@ my $query = join(', ',
 	lines('j.job', 'gpucredit.job j WHERE j.org = $1 AND j.ended_at IS NULL',
 		qw(j.job j.state j.attempt j.failures j.hold)),
 	lines('1',
-		"gpucredit.budget_count_whole c WHERE c.org = \$1"
+		"gpucredit.budget_counter_whole c WHERE c.org = \$1"
 		  . " AND (c.reserved <> '0' OR c.spent <> '0')",
 		"c.account || '|' || c.period || '|' || "
 		  . us('c.period_start'),

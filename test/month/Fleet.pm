@@ -232,11 +232,11 @@ sub _resume
 		my $content = $self->{content}{$uri};
 		my $rows    = $self->{wire}->send(
 			$self->{now}, 0, SUPERSEDED,
-			"SELECT * FROM gpucredit.resumed(?, ?, ?, ?, ?, decode(?, 'hex'))",
+			"SELECT * FROM gpucredit.checkpoint_loaded(?, ?, ?, ?, ?, decode(?, 'hex'))",
 			@$attempt{qw(org job attempt)},
 			$number, $step, sha256_hex($content));
 
-		# no answer: it begins anew rather than on sand
+		# no answer: it begins again rather than on sand
 		return unless $rows && @$rows;
 		return $uri if $rows->[0]{good};
 		$self->{count}{bad_checkpoints}++;
@@ -292,8 +292,11 @@ sub _lead
 	return unless $rows && @$rows;
 	my $answer = $rows->[0];
 
+	# one that is over holds nothing
+	my $over = $answer->{action} eq 'stop' && $answer->{held} == 0;
+
 	die "$attempt->{key} is billed $answer->{billed}, of $answer->{held}\n"
-	  if $answer->{billed} > $answer->{held};
+	  if $answer->{billed} > $answer->{held} && !$over;
 	$self->_leave($attempt, $answer->{reason})
 	  if $answer->{action} eq 'stop' && !$self->{dice}->once_in(4);
 	return;

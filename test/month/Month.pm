@@ -35,8 +35,8 @@ my %policy = (
 	west => '{"reclaim": true, "consolidate": true}');
 
 my %settings = (
-	node_suspect  => '11min', node_lost   => '40min', meter_lost => '90min',
-	stop_grace    => '15min', stuck_after => '0',     clock_skew => '10min',
+	node_suspect  => '11min', node_lost   => '40min', heartbeat_timeout => '90min',
+	stop_grace    => '15min', progress_timeout => '0',     clock_skew => '10min',
 	exhaust_grace => '20min', checkpoint_bandwidth => '2000000000');
 
 sub new
@@ -363,9 +363,10 @@ sub _cycle
 		push @{ $starts{"$row->{org}/$row->{job}/$row->{attempt}"} }, $row
 		  if $row->{action} eq 'start';
 	}
-	die "$pool: somebody was told to leave for no claim\n"
+	die "$pool: somebody was told to leave for no claim and no growth\n"
 	  if (grep { $_->{action} eq 'preempt' } @$rows)
-	  && !grep { $_->{action} eq 'claim' } @$rows;
+	  && !grep { $_->{action} eq 'claim'
+		  || $_->{action} eq 'resize' && $_->{reason} eq 'grow' } @$rows;
 	$self->_check_start($_, @{ $starts{$_} }) foreach sort keys %starts;
 	$self->_check_quotas if %starts;
 	$self->{promises}->check($pool, $self->{now}, $rows, \%starts);

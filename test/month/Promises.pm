@@ -12,7 +12,7 @@
 #   - spot nodes only for jobs that may be preempted
 #   - nobody is told to leave but for a claim made at that instant, of a job that
 #     may: of a more important tier that can preempt, or, where the pool
-#     reclaims, of the same one; nobody who may not be preempted for capacity,
+#     reclaims, of one as important or more; nobody who may not be preempted for capacity,
 #     nor before his tier's min_run
 #   - whoever has a claimed device is told to leave it; no two claims share one;
 #     none is of a device that is out of service, or past its end
@@ -95,7 +95,8 @@ sub _evictions
 	my %told = map { ("$_->{org}/$_->{job}/$_->{attempt}" => 1) }
 	  grep { $_->{action} eq 'preempt' } @$rows;
 	my %claims = map { ("$_->{org}/$_->{job}" => 1) }
-	  grep { $_->{action} eq 'claim' } @$rows;
+	  grep { $_->{action} eq 'claim'
+		  || $_->{action} eq 'resize' && $_->{reason} eq 'grow' } @$rows;
 
 	return unless %told;
 	foreach my $row (
@@ -129,7 +130,7 @@ sub _eviction
 	  if $now - $row->{started} < MIN_RUN;
 	return if CAN_PREEMPT->{$for} && RANK->{$for} < RANK->{$victim};
 	die "$what\n"
-	  unless $for eq $victim && $self->{reclaims}{$pool}
+	  unless RANK->{$for} <= RANK->{$victim} && $self->{reclaims}{$pool}
 	  && $row->{why} eq 'entitlement';
 	return;
 }

@@ -141,7 +141,7 @@ sub verify_empty
 		'', $name || 'verify() is empty');
 }
 
-# A connection of DBI's; errors raise.
+# A connection of DBI's, as a login if "user" names one; errors raise.
 sub connect_to
 {
 	my ($node, $db, %options) = @_;
@@ -149,7 +149,7 @@ sub connect_to
 		$db, $node->host, $node->port, $options{name} || 'test');
 
 	return DBI->connect(
-		$dsn, undef, undef,
+		$dsn, $options{user}, undef,
 		{   AutoCommit          => 1,
 			RaiseError          => 1,
 			PrintError          => 0,

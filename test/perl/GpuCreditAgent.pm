@@ -59,7 +59,13 @@ sub cluster
 	  ? bless({}, 'GpuCreditAgent::Server')
 	  : new_node($name, "gpucredit.retry_backoff = '1s'", @conf);
 
+	# one server has all tests of root
+	$node->safe_psql('postgres', 'DROP DATABASE IF EXISTS credit WITH (FORCE)')
+	  if $> == 0;
 	new_database($node, 'credit');
+	$node->safe_psql('credit',
+		q{ALTER DATABASE credit SET gpucredit.retry_backoff = '1s'})
+	  if $> == 0;
 	query(
 		$node, 'credit', q{
 		SELECT gpucredit.create_account('acme'),
@@ -152,10 +158,28 @@ sub start_agent
 		local %ENV = (%ENV, %env);
 
 		open(STDERR, '>>', "$n->{folder}/agent.log");
+		exec_other($n, $conf) if $ENV{GC_AGENT_COMMAND};
 		exec("$build/gpucredit-agent", $conf) or POSIX::_exit(127);
 	}
 	$n->{pid} = $pid;
 	return;
+}
+
+# Another agent's command, told the same by its environment (conformance.pl).
+sub exec_other
+{
+	my ($n, $conf) = @_;
+
+	$ENV{GPUCREDIT_CONFIG} = $conf;
+	$ENV{GPUCREDIT_NODE} = $n->{name};
+	$ENV{GPUCREDIT_STATE} = "$n->{folder}/state";
+	$ENV{GPUCREDIT_DEVICES} = "$n->{folder}/devices";
+	foreach my $line (split /\n/, slurp_file($conf))
+	{
+		$ENV{GPUCREDIT_DATABASE} = $1 if $line =~ /^database = (.*)/;
+		$ENV{GPUCREDIT_NODE_KEY} = $1 if $line =~ /^node_key = (.*)/;
+	}
+	exec('/bin/sh', '-c', $ENV{GC_AGENT_COMMAND}) or POSIX::_exit(127);
 }
 
 # kill -9, as a machine's memory killer would.

@@ -23,8 +23,12 @@ use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(setup_world run_client answered settle_accounts world_conf);
+our @EXPORT = qw(setup_world run_client answered settle_accounts settle_crash
+	world_conf);
 
+# Seconds: a heartbeat is on disk three times wal_writer_delay (0.2 s) after it
+# was answered; a busy machine lets the WAL writer sleep longer.
+my $LOSABLE  = 1;
 my @orgs     = qw(acme bell core);
 my @accounts = ('', 'vision', 'vision/alice', 'speech');
 my $json     = JSON::PP->new->canonical->allow_nonref;
@@ -203,7 +207,7 @@ sub call
 
 		if ($rows)
 		{
-			note_line($client, 'got', { id => $id, rows => $rows });
+			note_line($client, 'got', { id => $id, rows => $rows, when => time });
 			$client->{answered}++ if $function =~ $keyed;
 			return (1, $rows);
 		}
@@ -575,7 +579,7 @@ sub read_log
 		}
 		elsif ($what eq 'got')
 		{
-			$by_id{ $value->{id} }{rows} = $value->{rows};
+			@{ $by_id{ $value->{id} } }{qw(rows when)} = @$value{qw(rows when)};
 		}
 		elsif ($what eq 'refused')
 		{
@@ -610,7 +614,7 @@ sub answered
 
 			$sent{$id} = 1 if $function =~ $keyed;
 		}
-		$n += grep { $sent{$_} } $text =~ /^got \{"id":(\d+),/mg;
+		$n += grep { $sent{$_} } $text =~ /^got \{"id":(\d+),/mg;	# keys are sorted
 	}
 	return $n;
 }
@@ -626,13 +630,25 @@ sub result_text
 }
 
 # Sends every call of the logs again and compares.  Returns counts
-# (acknowledged, pending, places, meters), and lists of what is wrong (lost)
-# and of errors that must not be (unexpected).
+# (acknowledged, pending, places, meters; forgotten: heartbeats that a crash
+# may lose, and did), and lists of what is wrong (lost) and of errors that must
+# not be (unexpected).
 sub settle_accounts
 {
 	my ($node, $db, @files) = @_;
+
+	return settle_crash($node, $db, undef, @files);
+}
+
+# The same after the server was killed at that time: heartbeats that were
+# answered within the second before it may be forgotten.  They are told again,
+# as by an agent.
+sub settle_crash
+{
+	my ($node, $db, $killed, @files) = @_;
 	my $account = { acknowledged => 0, pending => 0, places => 0, meters => 0,
-		lost => [], unexpected => [], states => {}, keys => {} };
+		forgotten => 0, lost => [], unexpected => [], states => {}, keys => {},
+		killed => $killed };
 	my $dbh = connect_to($node, $db, name => 'account');
 
 	foreach my $file (@files)
@@ -721,22 +737,27 @@ sub check_places
 	return '';
 }
 
-# What was metered is metered.
+# What was metered is metered; that an attempt runs is never forgotten.
 sub check_meter
 {
 	my ($dbh, $account, $call) = @_;
 	my $row = $call->{rows} && $call->{rows}[0] or return '';
-	my ($n) = $dbh->selectrow_array(
-		q{SELECT count(*) FROM gpucredit.attempt
-			WHERE (org, job, attempt) = (?, ?, ?) AND running_at IS NOT NULL
-			AND COALESCE(billed, least(gpucredit.bill(per_gpu_hour, gpus,
+	my ($runs, $told) = $dbh->selectrow_array(
+		q{SELECT running_at IS NOT NULL,
+			COALESCE(billed, least(gpucredit.bill(per_gpu_hour, gpus,
 				share, elapsed), held))::numeric >= ?
-			AND (elapsed >= ? OR ended_at IS NOT NULL)},
-		undef, @{ $call->{args} }[ 0 .. 2 ], $row->{billed},
-		$call->{args}[3]);
+			AND (elapsed >= ? OR ended_at IS NOT NULL)
+			FROM gpucredit.attempt WHERE (org, job, attempt) = (?, ?, ?)},
+		undef, $row->{billed}, $call->{args}[3],
+		@{ $call->{args} }[ 0 .. 2 ]);
 
 	$account->{meters}++;
-	return $row->{action} eq 'stop' || $n == 1 ? '' : 'forgotten';
+	return '' if $row->{action} eq 'stop' || $runs && $told;
+	return 'forgotten' unless $runs && $account->{killed}
+	  && $call->{when} > $account->{killed} - $LOSABLE;
+	$account->{forgotten}++;
+	$dbh->do('SELECT FROM gpucredit.meter(?, ?, ?, ?)', undef, @{ $call->{args} });
+	return '';
 }
 
 1;

@@ -75,17 +75,17 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('statement', 'org text, account text DEFAULT '''', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL',
 	'SETOF at timestamptz, entry bigint, bucket bigint, kind text, account text, operation text, source text, target text, amount numeric, hold bigint, job bigint, attempt int, available numeric',
 	's', 'admin app auditor tenant'),
-('usage_by', 'org text, account text, since timestamptz, until timestamptz, by text',
-	'SETOF item text, spent numeric, refunded numeric, net numeric, gpu_hours numeric, jobs bigint',
-	's', 'admin app auditor tenant'),
-('top_spenders', 'org text, k int, since timestamptz',
-	'SETOF rank bigint, account text, net numeric, spent numeric, refunded numeric, gpu_hours numeric, jobs bigint',
-	's', 'admin app auditor tenant'),
-('top_jobs', 'org text, k int, since timestamptz',
-	'SETOF rank bigint, job bigint, account text, tier text, gpu_types text[], net numeric, spent numeric, refunded numeric, gpu_hours numeric',
-	's', 'admin app auditor tenant'),
+('usage_by', 'org text, account text DEFAULT '''', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, by text DEFAULT ''account''',
+	'SETOF item text, spent numeric, refunded numeric, net numeric, gpu_hours numeric, jobs bigint, accrued numeric, keys jsonb',
+	's', 'admin app auditor operator tenant'),
+('top_spenders', 'org text DEFAULT NULL, k int DEFAULT 10, since timestamptz DEFAULT NULL',
+	'SETOF rank bigint, account text, net numeric, spent numeric, refunded numeric, gpu_hours numeric, jobs bigint, organisation text, accrued numeric',
+	's', 'admin app auditor operator tenant'),
+('top_jobs', 'org text DEFAULT NULL, k int DEFAULT 10, since timestamptz DEFAULT NULL',
+	'SETOF rank bigint, job bigint, account text, tier text, gpu_types text[], net numeric, spent numeric, refunded numeric, gpu_hours numeric, organisation text, accrued numeric',
+	's', 'admin app auditor operator tenant'),
 ('invoice', 'org text, month date',
-	'SETOF line bigint, account text, tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric, refunded numeric, amount numeric',
+	'SETOF line bigint, account text, tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric, refunded numeric, amount numeric, accrued numeric',
 	's', 'admin app auditor tenant'),
 -- holds
 ('hold', 'org text, account text, key text, amount numeric, ttl interval',
@@ -110,7 +110,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'SETOF action text, org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, per_gpu_hour numeric, reason text',
 	's', 'admin agent auditor operator'),
 ('plan_with', 'pool text, what jsonb',
-	'SETOF action text, org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, per_gpu_hour numeric, reason text',
+	'SETOF action text, org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, per_gpu_hour numeric, reason text, expected_at timestamptz',
 	's', 'admin auditor operator'),
 ('reservations', 'pool text DEFAULT ''default''',
 	'SETOF org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, expected_at timestamptz, latest_at timestamptz',
@@ -125,28 +125,28 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'SETOF text', 's', 'admin auditor operator'),
 ('queue', 'pool text DEFAULT ''default'', most int DEFAULT 20',
 	'SETOF org text, account text, job bigint, tier text, request text, waits interval, reason text, expected_at timestamptz',
-	's', 'admin auditor operator'),
+	's', 'admin auditor operator tenant'),
 ('queue_reasons', 'pool text DEFAULT ''default''',
 	'SETOF reason text, tier text, jobs bigint, devices numeric, longest interval',
 	's', 'admin auditor operator'),
 ('burn_rate', 'most int DEFAULT 20',
 	'SETOF org text, available numeric, held numeric, per_day numeric, days_left numeric, runs_out timestamptz',
 	's', 'admin auditor operator'),
-('last_minute', 'span interval DEFAULT ''00:01:00''',
+('recent_events', 'span interval DEFAULT ''00:01:00''',
 	'SETOF what text, reason text, jobs bigint, times bigint, latest timestamptz, org text, job bigint',
 	's', 'admin auditor operator'),
 ('demand', 'pool text DEFAULT ''default'', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, step interval DEFAULT ''01:00:00''',
 	'SETOF since timestamptz, gpu_type text, supply numeric, allocated numeric, waiting numeric, demand numeric, starts bigint, mean_wait interval',
 	's', 'admin auditor operator'),
 ('capacity_advice', 'pool text DEFAULT ''default'', period interval DEFAULT ''7 days'', target numeric[] DEFAULT ''{0.7,0.9}''',
-	'SETOF gpu_type text, supply numeric, allocated numeric, waiting numeric, busy_percent numeric, demand_percent numeric, backlog_change numeric, stranded bigint, advice text, devices bigint',
+	'SETOF gpu_type text, supply numeric, allocated numeric, waiting numeric, busy_percent numeric, demand_percent numeric, backlog_change numeric, stranded bigint, advice text, devices bigint, cost numeric',
 	's', 'admin auditor operator'),
 ('explain', 'org text, job bigint',
 	'SETOF check_name text, passes boolean, detail text', 's', 'admin app auditor operator tenant'),
-('meter', 'org text, job bigint, attempt int, elapsed interval, progress bigint DEFAULT NULL, utilization real DEFAULT NULL',
+('meter', 'org text, job bigint, attempt int, elapsed interval, progress bigint DEFAULT NULL, utilization double precision DEFAULT NULL',
 	'action text, reason text, billed numeric, held numeric, deadline timestamptz, time_left interval',
 	'v', 'admin agent'),
-('meter_batch', 'org text[], job bigint[], attempt int[], elapsed interval[], progress bigint[] DEFAULT NULL, utilization real[] DEFAULT NULL',
+('meter_batch', 'org text[], job bigint[], attempt int[], elapsed interval[], progress bigint[] DEFAULT NULL, utilization double precision[] DEFAULT NULL',
 	'SETOF ordinal int, org text, job bigint, attempt int, action text, reason text, billed numeric, held numeric, deadline timestamptz, time_left interval',
 	'v', 'admin agent'),
 ('settle', 'org text, job bigint, attempt int, outcome text, elapsed interval DEFAULT NULL, exit_code int DEFAULT NULL, message text DEFAULT NULL, log_uri text DEFAULT NULL',
@@ -155,11 +155,20 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('part_ended', 'org text, job bigint, attempt int, node text, outcome text, exit_code int DEFAULT NULL, message text DEFAULT NULL, elapsed interval DEFAULT NULL, log_uri text DEFAULT NULL',
 	'over boolean, outcome text, billed numeric, job_state text, retry_at timestamptz, waits_for text[], replayed boolean',
 	'v', 'admin agent'),
+('poke_addresses', '', 'SETOF node text, address text', 's', 'admin agent operator'),
+('log_wish', 'org text, job bigint, from_byte bigint DEFAULT 0, stream text DEFAULT ''stdout'', attempt int DEFAULT NULL, node text DEFAULT NULL, waits boolean DEFAULT false',
+	'state text, attempt int, node text, first_byte bigint, body bytea, written bigint, dropped bigint, over boolean, message text',
+	'v', 'admin app operator tenant'),
+('log_get', 'org text, job bigint, from_byte bigint DEFAULT 0, stream text DEFAULT ''stdout'', attempt int DEFAULT NULL, node text DEFAULT NULL',
+	'state text, attempt int, node text, first_byte bigint, body bytea, written bigint, dropped bigint, over boolean, message text',
+	's', 'admin app operator tenant'),
+('log_put', 'org text, job bigint, attempt int, node text, stream text, from_byte bigint, first_byte bigint, body bytea, written bigint, dropped bigint DEFAULT 0, over boolean DEFAULT false, message text DEFAULT NULL',
+	'boolean', 'v', 'admin agent'),
 ('cancel', 'org text, job bigint, key text, reason text DEFAULT NULL',
 	'job_state text, replayed boolean', 'v', 'admin app operator tenant'),
 ('checkpoint', 'org text, job bigint, attempt int, step bigint, uri text, sha256 bytea, size_bytes bigint',
 	'void', 'v', 'admin agent'),
-('resumed', 'org text, job bigint, attempt int, from_attempt int, from_step bigint, sha256 bytea',
+('checkpoint_loaded', 'org text, job bigint, attempt int, from_attempt int, from_step bigint, sha256 bytea',
 	'good boolean, from_attempt int, from_step bigint, uri text, sha256 bytea, size_bytes bigint',
 	'v', 'admin agent'),
 ('set_retry_rule', 'rule text, class text, priority int DEFAULT 100, outcome text DEFAULT NULL, exit_codes int4range DEFAULT NULL, message text DEFAULT NULL, advice text DEFAULT NULL',
@@ -184,6 +193,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('expire_credits', '', 'task text, affected bigint', 'v', 'admin operator'),
 ('reap_holds', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('check_nodes', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
+('end_tenant_transactions', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('maintain', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('check_books', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('install_jobs', '', 'int', 'v', 'admin operator'),
@@ -320,7 +330,7 @@ FROM roles r LEFT JOIN pg_proc p
 	ON p.pronamespace = 'gpucredit'::regnamespace
 	AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
 	AND p.oid <> ALL (SELECT oid FROM public_function)
-	AND p.proname <> 'sees'			-- what policies ask
+	AND p.proname <> 'may_read'			-- what policies ask
 	AND (p.prosecdef OR p.proname ~ '_sound$' OR NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
 		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset']::regtype[]::oid[])
 GROUP BY r.rolname ORDER BY r.rolname;
@@ -330,9 +340,9 @@ SELECT is(string_agg(c.relname, ' ' ORDER BY c.relname COLLATE "C"), expected.ta
 	format('what %s may read', r.rolname))
 FROM (VALUES
 	('gpucredit_agent', NULL),
-	('gpucredit_app', 'alert jobs price tier'),
-	('gpucredit_tenant', 'account alert attempt entry hold job jobs price tier'),
-	('gpucredit_operator', 'attempt attempt_gpu capacity checkpoint cron_status departure directive jobs metrics node node_capacity nodes pool price queue_depth retry_rule seal_status seals tier'))
+	('gpucredit_app', 'alert jobs price prices tier'),
+	('gpucredit_tenant', 'account accounts alert attempt attempts entries entry hold holds job jobs price prices tier'),
+	('gpucredit_operator', 'archive_batch attempt attempt_gpu attempts capacity checkpoint cron_status directive jobs metrics node node_capacity nodes pool price prices queue_depth retry_rule seal_status seals tier'))
 	expected (role, tables)
 	JOIN roles r ON r.rolname = expected.role
 	LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace
@@ -355,6 +365,30 @@ FROM roles r LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace
 GROUP BY r.rolname ORDER BY r.rolname;
 SELECT is(string_agg(r.rolname, ' '), NULL, 'no role may create anything in the schema')
 FROM roles r WHERE has_schema_privilege(r.oid, 'gpucredit', 'CREATE');
+
+-- What they read of the views a driver understands: amounts are numeric.
+SELECT is(string_agg(c.relname || '.' || a.attname, ' '), NULL, 'no view for programs has a column of type credits')
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind = 'v'
+	AND a.atttypid = ANY ('{gpucredit.credits,gpucredit.credits[]}'::regtype[])
+	AND (SELECT bool_or(has_table_privilege(r.oid, c.oid, 'SELECT')) FROM roles r WHERE r.short IN ('app', 'operator', 'tenant'));
+-- and each table with amounts that they read has one, with its columns' names.
+SELECT is(string_agg(t.relname || '.' || a.attname, ' ' ORDER BY t.relname, a.attnum), 'attempt.surplus job.offer_prices job.offer_spot_prices',
+	'amounts of tables that programs read, and no view has')
+FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0
+	LEFT JOIN pg_class v ON v.relnamespace = t.relnamespace AND v.relkind = 'v'
+		AND v.relname IN (t.relname || 's', replace(t.relname || 's', 'ys', 'ies'))
+	LEFT JOIN pg_attribute n ON n.attrelid = v.oid AND n.attname = a.attname AND n.atttypid = 'numeric'::regtype
+WHERE t.relnamespace = 'gpucredit'::regnamespace AND t.relkind = 'r' AND n.attname IS NULL
+	AND a.atttypid = ANY ('{gpucredit.credits,gpucredit.credits[]}'::regtype[])
+	AND (SELECT bool_or(has_table_privilege(r.oid, t.oid, 'SELECT')) FROM roles r WHERE r.short IN ('app', 'operator', 'tenant'));
+-- A driver's double is a utilization; an amount is never one.
+SELECT throws_ok($$SELECT * FROM gpucredit.meter('tap', 0, 1, '0', utilization => 0.5::double precision)$$, 'UC301', NULL, 'a double is a utilization');
+SELECT throws_ok($$SELECT * FROM gpucredit.meter('tap', 0, 1, '0', utilization => 0.5::real)$$, 'UC301', NULL, 'so is a real');
+SELECT lives_ok($$SELECT * FROM gpucredit.meter_batch('{tap}', '{0}', '{1}', '{0}', utilization => ARRAY[0.5::double precision])$$, 'and many');
+SELECT lives_ok($$SELECT * FROM gpucredit.meter_batch('{tap}', '{0}', '{1}', '{0}', utilization => ARRAY[0.5::real])$$, 'of either');
+SELECT throws_ok($$SELECT * FROM gpucredit.meter('tap', 0, 1, '0', utilization => 1.0000000000000002::double precision)$$, '22023', NULL, 'more than all is refused before it is rounded');
+SELECT throws_ok($$SELECT * FROM gpucredit.hold('tap', '', 'k', 0.5::double precision, '1 h')$$, '42883', NULL, 'no amount is a double');
 
 -- PUBLIC may do nothing at all.
 CREATE ROLE gpucredit_test_nobody;
@@ -403,6 +437,12 @@ SELECT ok(obj_description(c.oid, 'pg_class') <> '', format('%s says what it is',
 FROM pg_class c
 WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v')
 ORDER BY c.relname;
+SELECT is(string_agg(format('%s.%s', c.oid::regclass, a.attname), ' '), NULL, 'every column that somebody may read says what it is')
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v')
+	AND coalesce(col_description(c.oid, a.attnum), '') = ''
+	AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname ~ '^(gpucredit_|pg_monitor$)'
+		AND has_column_privilege(r.oid, c.oid, a.attnum, 'SELECT'));
 SELECT ok(obj_description(t.oid, 'pg_type') <> '', format('%s says what it is', t.oid::regtype))
 FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
 WHERE t.typnamespace = 'gpucredit'::regnamespace

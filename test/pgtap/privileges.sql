@@ -34,57 +34,59 @@ INSERT INTO listed VALUES
 		set_lost_work set_price set_quota set_rate_limit set_slices set_tier suspend_account transfer
 		unbind_tenant'),
 ('function', 'admin agent',
-	'checkpoint meter meter_batch part_ended resumed'),
+	'checkpoint log_put meter meter_batch part_ended checkpoint_loaded'),
 ('function', 'admin agent app tenant',
 	'settle'),
 ('function', 'admin agent operator',
-	'heartbeat place'),
+	'heartbeat place poke_addresses'),
 ('function', 'admin agent auditor operator',
 	'plan'),
 ('function', 'admin app auditor',
 	'denials'),
 ('function', 'admin app auditor operator tenant',
-	'explain history report_html'),
+	'explain history report_html top_jobs top_spenders usage_by'),
 ('function', 'admin app auditor tenant',
-	'balance buckets buckets_for budgets invoice job_buckets statement top_jobs top_spenders
-		usage_by'),
+	'balance buckets buckets_for budgets invoice job_buckets statement'),
 ('function', 'admin app operator tenant',
-	'cancel'),
+	'cancel log_get log_wish'),
 ('function', 'admin app tenant',
 	'capture extend_hold hold release reserve'),
 ('function', 'admin auditor',
 	'audit_before audit_proof verify_audit'),
+('function', 'admin auditor operator tenant',
+	'queue'),
 ('function', 'admin auditor operator',
-	'burn_rate capacity_advice cluster_map cron_jobs demand fair_share last_minute plan_with queue
+	'burn_rate capacity_advice cluster_map cron_jobs demand fair_share recent_events plan_with
 		queue_reasons reservations seal_waits verify'),
 ('function', 'admin auditor operator pg_monitor',
 	'metric_samples metrics_text'),
 ('function', 'admin operator',
-	'check_books check_nodes drain expire_credits install_jobs maintain reap_holds
+	'check_books check_nodes drain end_tenant_transactions expire_credits install_jobs maintain reap_holds
 		reclaim register_node remove_jobs remove_node resume seal_audit set_alert set_node_key set_retry_rule'),
 ('internal', '',		-- of reports and screens
 	'html node_blocks queue_think queued_jobs report_about report_ahead report_balance report_bin_name
 		report_bins report_cell report_chart report_credit report_day report_fairness report_first
-		report_graph_cell report_grid report_head report_held report_hours report_instant
+		report_graph_cell report_grid report_head report_held report_hours report_instant report_known
 		report_lines report_micros report_money report_money_cell report_more report_name
-		report_outlook report_owner_row report_owners report_page report_percent report_rect
+		report_orgs report_outlook report_owner_row report_owners report_page report_percent report_points report_rect report_refunds report_scope_orgs
 		report_section report_series report_shares report_short report_slots report_span
 		report_spend report_spenders report_stamp report_step report_style report_svg report_table
 		report_tick report_tile report_tiles report_time report_use report_waiting report_waits
 		runs_out screen_name spend_rate'),
 ('internal', '',
-	'account_path alert_balances alert_budgets ask_digest alert_expiries alert_spend announce_change
+	'accrued_at accrued_change accrued_difference account_path alert_balances alert_budgets ask_digest alert_expiries alert_spend announce_change
 		audit_binding audit_jobs balance_at balance_kept balance_now balance_of bucket_difference bucket_event
 		bucket_fit buckets_at budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
-		check_departures check_devices check_guards check_holds check_jobs check_seals check_shares check_slices
+		check_archive_batches check_devices check_guards check_holds check_jobs check_seals check_shares check_slices
 		check_told check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
-		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts depart departure_digest entry_by_bucket entry_by_part fold_denials fold_spend
+		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part fold_denials fold_spend
 		forget forget_usage high_spend hold_difference is_below
-		job_is_sound kept_from kind_rank limits_difference lock_chain log_finding metric_families metric_labels micros money_gauges
-		offer_types part_difference period_start queue_gauges raise_alert raise_alerts refuse_change refuse_unsound take_alert
-		tell_alert
+		job_is_sound kept_from kind_rank limits_difference lock_chain log_finding metric_families metric_labels micros
+		money_gauges notify_nodes is_tenant_login limit_tenant_logins
+		offer_types part_difference period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change refuse_unsound take_alert
+		tell_alert tenant_timeouts
 		quota_is_sound repair require_amount require_cron require_kept require_report require_role require_sense require_slots
-		slice_is_sound spend_day_difference spend_difference spend_line unschedule utc_day write_audit'),
+		run_end set_login_timeout slice_is_sound spend_day_difference spend_difference spend_line unschedule usage_words utc_day utc_midnight write_audit'),
 ('internal', 'admin agent app auditor operator tenant',
 	'avg bill credits_accum credits_accum_inv credits_add credits_avg credits_cmp
 		credits_eq credits_ge credits_gt credits_hash credits_hash_extended credits_in
@@ -98,11 +100,15 @@ INSERT INTO listed VALUES
 		gpuset_hash_extended gpuset_in gpuset_intersection gpuset_le gpuset_lt gpuset_ne gpuset_out
 		gpuset_overlaps gpuset_recv gpuset_send gpuset_to_array gpuset_union
 		int2_to_credits int4_to_credits int8_to_credits max min mul_credits now numeric_to_credits
-		sees sum union_agg'),
+		may_read sum union_agg'),
 ('view', 'admin app auditor operator tenant',
-	'jobs tier'),
+	'jobs prices tier'),
+('view', 'admin auditor operator tenant',
+	'attempts'),
+('view', 'admin auditor tenant',
+	'accounts entries holds'),
 ('view', 'admin auditor',
-	'bucket_whole budget_count_whole closing_net devices_taken job_wait'),
+	'bucket_whole budget_counter_whole closing_net devices_taken job_wait'),
 ('view', 'admin auditor operator',
 	'capacity cron_status node_capacity nodes queue_depth retry_rule seal_status seals'),
 ('view', 'admin auditor operator pg_monitor',
@@ -112,12 +118,12 @@ INSERT INTO listed VALUES
 ('table', 'admin app auditor tenant',
 	'alert'),
 ('table', 'admin auditor',
-	'attempt_part audit bucket bucket_slice budget budget_count budget_log budget_slice claim claim_gpu closing denial
-		eviction fair_usage hold_budget hold_part lost_work node_cache node_key node_strike quota quota_turn rate_limit request reservation
+	'accrued attempt_part audit bucket bucket_slice budget budget_counter budget_log budget_slice claim claim_gpu closing denial
+		eviction fair_usage hold_budget hold_part log_wish lost_work node_cache node_key node_strike quota quota_lock rate_limit request reservation
 		retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending seal_row spend_day spend_delta
-		spend_total tenant tier_builtin tier_custom typical usage usage_horizon'),
+		spend_total tenant tier_builtin tier_custom workload_mix usage usage_horizon'),
 ('table', 'admin auditor operator',
-	'attempt_gpu checkpoint departure directive node pool'),
+	'attempt_gpu checkpoint archive_batch directive node pool'),
 ('table', 'admin auditor operator tenant',
 	'attempt'),
 ('table', 'admin auditor tenant',
@@ -125,7 +131,7 @@ INSERT INTO listed VALUES
 ('sequence', '',
 	'alert_alert_seq audit_audit_seq bucket_bucket_seq entry_entry_seq hold_hold_seq job_job_seq'),
 ('type', 'admin agent app auditor operator tenant',
-	'gpucredit.burn_rate_result gpucredit.last_minute_result gpucredit.queue_reasons_result
+	'gpucredit.burn_rate_result gpucredit.recent_events_result gpucredit.queue_reasons_result
 		gpucredit.queue_result gpucredit.report_bucket gpucredit.report_hours_line
 		gpucredit.report_line gpucredit.report_owner gpucredit.report_scope gpucredit.report_share
 		gpucredit.report_slot gpucredit.report_wait'),
@@ -137,11 +143,11 @@ INSERT INTO listed VALUES
 		gpucredit.denials_result gpucredit.difference gpucredit.expire_credits_result
 		gpucredit.explain_result gpucredit.fair_share_result gpucredit.gpureq gpucredit.gpuset
 		gpucredit.heartbeat_result gpucredit.history_result gpucredit.hold_result
-		gpucredit.invoice_result gpucredit.issue_result gpucredit.maintain_result
+		gpucredit.invoice_result gpucredit.issue_result gpucredit.log_result gpucredit.maintain_result
 		gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result gpucredit.part_ended_result
-		gpucredit.place_result gpucredit.rebuild_result gpucredit.refund_result
+		gpucredit.place_result gpucredit.plan_with_result gpucredit.poke_addresses_result gpucredit.rebuild_result gpucredit.refund_result
 		gpucredit.release_result gpucredit.reservation_result gpucredit.reserve_result
-		gpucredit.resumed_result gpucredit.revoke_result gpucredit.seal_audit_result
+		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result
 		gpucredit.settle_result gpucredit.statement_result gpucredit.sweep_result
 		gpucredit.top_jobs_result gpucredit.top_spenders_result gpucredit.transfer_result
 		gpucredit.usage_by_result gpucredit.verify_audit_result gpucredit.verify_result');

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# check_proof.pl: is a row of gpucredit's trail what was sealed?
+# check_proof.pl: is a row of gpucredit's audit log what was sealed?
 #
 #   psql -XAt -c "SELECT to_json(p) FROM gpucredit.audit_proof(17) p" |
 #     perl check_proof.pl SEAL

@@ -26,7 +26,8 @@ addEventListener('load', () => {
 		+ ': ' + e.textContent.slice(0, 30);
 	const m = { dark: matchMedia('(prefers-color-scheme: dark)').matches,
 		title: document.title, scripts: document.scripts.length, small: 99,
-		wide: [], faint: [], dim: [], mute: [], wrong: [], numbers: [] };
+		wide: [], faint: [], dim: [], mute: [], wrong: [], wrapped: [],
+		hidden: [], zero: [], numbers: [] };
 
 	document.querySelectorAll('details').forEach(d => { d.open = true; });
 	m.scroll = document.documentElement.scrollWidth;
@@ -50,6 +51,28 @@ addEventListener('load', () => {
 				ground(e.closest('div, td'))) < 3)
 				m.dim.push(name(e));
 		});
+	// a name of usual length on two lines, words over others, columns of zeros
+	document.querySelectorAll('tbody th bdi').forEach(e => {
+		if (e.textContent.length <= 24 && e.getBoundingClientRect().height
+			> 1.9 * parseFloat(getComputedStyle(e).fontSize))
+			m.wrapped.push(name(e));
+	});
+	const words = [...document.querySelectorAll('.mark, .scale span')]
+		.map(e => [e, e.getBoundingClientRect()]).filter(w => w[1].width > 0);
+	words.forEach(([e, a], i) => words.slice(0, i).forEach(([, b]) => {
+		if (a.left < b.right && b.left < a.right && a.top < b.bottom - 1
+			&& b.top < a.bottom - 1)
+			m.hidden.push(name(e));
+	}));
+	document.querySelectorAll('table').forEach(t => {
+		t.querySelectorAll('thead th').forEach((head, i) => {
+			const cells = [...t.querySelectorAll('tbody tr')]
+				.map(r => r.cells[i].textContent);
+			if (head.className == 'n' && cells.length > 0 && !/Net|Share|Due|Used|Weight|Started|Available/
+				.test(head.textContent) && cells.every(c => /^[-0.,\u2013]*$/.test(c)))
+				m.zero.push(t.id + ': ' + head.textContent);
+		});
+	});
 	document.querySelectorAll('svg').forEach(e => {
 		const t = e.querySelector(':scope > title');
 		const d = e.querySelector(':scope > desc');
@@ -75,7 +98,7 @@ addEventListener('load', () => {
 		}
 	});
 	document.querySelectorAll('details').forEach(d => { d.open = false; });
-	for (const list of [m.wide, m.faint, m.dim, m.wrong])
+	for (const list of [m.wide, m.faint, m.dim, m.wrong, m.wrapped, m.hidden])
 		list.splice(5);
 	parent.postMessage(JSON.stringify(m), '*');
 });

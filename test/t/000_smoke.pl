@@ -149,13 +149,13 @@ my ($keeper, $holder) = map { connect_to($node, 'lt') } 1 .. 2;
 foreach my $call (q{hold('acme', '', 'h2', 1, '1 hour')}, q{release('acme', 1, 'r')})
 {
 	$keeper->begin_work;
-	$keeper->do(q{SELECT FROM gpucredit.budget_count
+	$keeper->do(q{SELECT FROM gpucredit.budget_counter
 		WHERE period = 'year' FOR NO KEY UPDATE});
 	$holder->do("SELECT gpucredit.$call", { pg_async => PG_ASYNC });
 	$node->poll_query_until('lt', q{SELECT EXISTS (SELECT FROM pg_stat_activity
 		WHERE wait_event_type = 'Lock' AND datname = 'lt')});
 	is( query($node, 'lt', q{SELECT count(*) FROM (SELECT FROM
-			gpucredit.budget_count FOR NO KEY UPDATE SKIP LOCKED) c}),
+			gpucredit.budget_counter FOR NO KEY UPDATE SKIP LOCKED) c}),
 		0, "$call: month is locked before year");
 	$keeper->rollback;
 	$holder->pg_result;

@@ -335,7 +335,7 @@ sub work_goes_on
 			SELECT i.bucket > was.bucket, r.job > was.job, h.hold > was.hold
 			FROM was, i, r, h}),
 		't|t|t', "$name: new numbers are new");
-	foreach my $table (qw(entry audit usage))
+	foreach my $table (qw(entry audit usage accrued))
 	{
 		query_fails($cluster, $db, "UPDATE gpucredit.$table SET org = 'x'",
 			'UC901', "$name: $table is still append-only");

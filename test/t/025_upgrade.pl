@@ -41,6 +41,7 @@ foreach my $release (@releases)
 
 	upgraded_catalog($release, "empty_$name");
 	upgraded_rows($release, "full_$name");
+	overfull_device($release, "shares_$name");
 	kept_by_users($release, "used_$name");
 }
 
@@ -74,7 +75,7 @@ sub upgraded_rows
 	my $clock = query($node, 'source', 'SELECT gpucredit.now()');
 
 	install($release, $db);
-	load_rows($db);
+	load_rows($db, 'source');
 	my @before = balances('source', $clock);
 	cmp_ok(scalar(@before), '>', 20, "from $release: there is something to lose");
 	query($node, $db, 'ALTER EXTENSION gpucredit UPDATE');
@@ -144,6 +145,53 @@ sub kept_by_users
 	return;
 }
 
+# Tests: shares that were placed when memory did not count stay, and no other
+# joins them before their floors fit.
+sub overfull_device
+{
+	my ($release, $db) = @_;
+	my $register = q{SELECT gpucredit.register_node('default', 's1', 'S', 2, 16384)};
+	my $faults = q{SELECT invariant, substring(detail, '^\d+ MiB of \d+')
+		FROM gpucredit.verify()};
+	my $in = sub {
+		my ($where, $hour, $sql) = @_;
+
+		return query($node, $where, "SET gpucredit.clock = '2030-01-01 $hour:00Z'; $sql");
+	};
+
+	new_database($node, 'shares');
+	$in->('shares', 0, qq{
+		SELECT gpucredit.set_price('S', 3600), gpucredit.create_account('o'),
+			gpucredit.issue('o', '', 'b', 100000);
+		$register;
+		SELECT gpucredit.reserve('o', '', 'k' || i, '0.25xS\@15GB', '4 h')
+		FROM generate_series(1, 2) i;
+		SELECT gpucredit.place();
+		UPDATE gpucredit.attempt_gpu SET gpus = '{0}'});
+	install($release, $db);
+	load_rows($db, 'shares');
+	query($node, $db, 'ALTER EXTENSION gpucredit UPDATE');
+	$in->($db, 1, $register);
+	is($in->($db, 1, $faults), 'gpu_memory_given_once|28612 MiB of 16384',
+		"from $release: a device with more shares than memory is told of");
+	$in->($db, 1, q{
+		SELECT gpucredit.reserve('o', '', 'l' || i, '0.1xS@1GB', '4 h')
+		FROM generate_series(1, 11) i;
+		SELECT gpucredit.place()});
+	is( $in->($db, 1, q{SELECT gpus, count(*) FROM gpucredit.attempt_gpu
+			GROUP BY 1 ORDER BY 1}),
+		"{0}|2\n{1}|10", "from $release: it gets no further one");
+	is( $in->($db, 1, q{SELECT billed FROM gpucredit.settle('o',
+			(SELECT min(job) FROM gpucredit.job), 1, 'completed', '1 h')}),
+		'900.000000', "from $release: what runs there is billed as ever");
+	is( $in->($db, 1, qq{$faults;
+			SELECT count(*) FROM gpucredit.place();
+			SELECT gpus, count(*) FROM gpucredit.attempt_gpu
+			WHERE NOT free GROUP BY 1 ORDER BY 1}),
+		"1\n{0}|2\n{1}|10", "from $release: once the floors fit it does");
+	return;
+}
+
 sub install
 {
 	my ($release, $db) = @_;
@@ -181,11 +229,19 @@ sub fill_source
 	return;
 }
 
+# Tables and columns of a release that have other names today.
+my %today;
+
+BEGIN
+{
+	%today = (budget_count => 'budget_counter', starved => 'extension_denied');
+}
+
 # Copies the rows of the source into a release's tables, as far as they had
 # the columns, and sets its sequences.
 sub load_rows
 {
-	my ($db) = @_;
+	my ($db, $source) = @_;
 	my @tables = split /\n/, query($node, $db, q{
 		SELECT relname, string_agg(format('%I', attname), ', ')
 		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
@@ -197,12 +253,14 @@ sub load_rows
 	foreach (@tables)
 	{
 		my ($table, $columns) = split /\|/;
+		my $here = $today{$table} // $table;
+		my $read = join ', ', map { $today{$_} // $_ } split /, /, $columns;
 		my $rows = $table eq 'alert' ? 'WHERE bucket = 0'
 		  : $table eq 'directive' ? q{WHERE cause <> 'claim'}
 		  : '';
 
-		query($node, 'source', qq{COPY (SELECT $columns
-			FROM gpucredit."$table" $rows) TO '$dir/$table'});
+		query($node, $source, qq{COPY (SELECT $read
+			FROM gpucredit."$here" $rows) TO '$dir/$table'});
 		query($node, $db,
 			qq{COPY gpucredit."$table" ($columns) FROM '$dir/$table'});
 	}
@@ -210,7 +268,7 @@ sub load_rows
 		SELECT relname FROM pg_class WHERE relkind = 'S'
 			AND relnamespace = 'gpucredit'::regnamespace}))
 	{
-		my $at = query($node, 'source',
+		my $at = query($node, $source,
 			qq{SELECT last_value FROM gpucredit."$sequence"});
 
 		query($node, $db, "SELECT setval('gpucredit.$sequence', $at)");

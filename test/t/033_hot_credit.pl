@@ -95,7 +95,7 @@ verify_empty($node, $db);
 
 done_testing();
 
-# Takes credit, keeps the row for a moment, and begins anew.
+# Takes credit, keeps the row for a moment, and begins again.
 sub draw
 {
 	my ($worker) = @_;

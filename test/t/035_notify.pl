@@ -1,9 +1,12 @@
-# 035_notify.pl: a NOTIFY queue that anybody can fill or hold fails no call
+# 035_notify.pl: what anybody can fill or hold fails no call that can do without
 #
-# A login without rights fills the queue, which a session that listens and
-# stays in a transaction keeps full; another commits a notification and waits
-# for a standby that is not there.  Calls that raise alerts, and seals, commit
-# all the same, at once; listeners are told again when there is room.
+# A login without rights fills the NOTIFY queue, which a session that listens
+# and stays in a transaction keeps full; another commits a notification and
+# waits for a standby that is not there.  Calls that raise alerts, and seals,
+# commit all the same, at once; listeners are told again when there is room.
+# Then the login fills the lock table: what is about to commit commits, and the
+# background worker and its launcher outlive it.  Last, a tenant keeps a
+# snapshot, having taken its timeouts away: the worker ends it.
 
 use strict;
 use warnings;
@@ -15,7 +18,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 my $node = new_node('notify', "shared_preload_libraries = 'gpucredit'",
-	'wal_level = replica', 'max_wal_senders = 2', 'log_statement = none');
+	"gpucredit.database = 'credit, later'", 'wal_level = replica', 'max_wal_senders = 2', 'log_statement = none');
 my $keys = 0;
 
 # From 17 on the whole queue can be small; before, it is 8 GB, and we add to
@@ -31,13 +34,20 @@ query($node, 'credit', q{
 	CREATE ROLE nobody LOGIN;
 	SELECT gpucredit.create_account('acme');
 	SELECT gpucredit.issue('acme', '', 'i', 1000);
+	SELECT gpucredit.set_price('T4', 1);
+	SELECT gpucredit.register_node('default', n, 'T4', 1, 16384), gpucredit.heartbeat(n) FROM unnest('{n1,n2}'::text[]) n;
 	SELECT gpucredit.seal_audit()});
 
 my $listener = connect_to($node, 'credit');
-$listener->do("LISTEN $_") foreach qw(gpucredit_alert gpucredit_seal);
+$listener->do("LISTEN $_") foreach qw(gpucredit_alert gpucredit_node gpucredit_seal);
 is_deeply([ raise_all(), sort map { $_->[0] } told() ],
 	[ qw(granted 1 t), qw(gpucredit_alert gpucredit_seal) ],
 	'listeners are told of an alert and of a seal');
+is_deeply([ start_and_cancel('gang', '2xT4'), sort map { "$_->[0] $_->[2]" } told() ],
+	[ 'stopping', ('gpucredit_node n1') x 2, ('gpucredit_node n2') x 2 ],
+	'each node hears of a start and of a cancellation');
+is_deeply([ start_and_cancel('none', '1xT4', 'ROLLBACK'), told() ], ['stopping'],
+	'not of one that is rolled back');
 is(dropped(), 0, 'nothing was dropped');
 
 # Filled, and kept full.
@@ -58,9 +68,12 @@ $filler->{PrintWarn} = 0;
 is_deeply([ raise_all() ], [qw(granted 1 t)],
 	'an alert and a seal are written, though the queue is full');
 is(dropped(), 2, 'both notifications were dropped, and counted');
+is_deeply([ start_and_cancel('full', '1xT4') ], ['stopping'],
+	'so do a start and a cancellation');
+is(dropped(), 4, 'whose node hears with its next heartbeat');
 is(query($node, 'credit', q{SELECT value > 0 FROM gpucredit.metrics
 		WHERE name = 'gpucredit_notify_queue_ratio'}), 't', 'how full it is can be seen');
-is(log_lines('queue_full'), 2, 'the log says so');
+is(log_lines('queue_full'), 4, 'the log says so');
 is(query($node, 'credit', q{BEGIN; SELECT status FROM gpucredit.hold('acme', '', 'with others', 1, '1 h');
 		SAVEPOINT s; SELECT gpucredit.set_budget('acme', '', 2); ROLLBACK TO s;
 		SELECT count(*) FROM gpucredit.maintain(); COMMIT; SELECT count(*) > 0 FROM gpucredit.request WHERE key = 'with others'})
@@ -73,12 +86,12 @@ told();
 is_deeply([ raise_all(), sort map { $_->[0] } told() ],
 	[ qw(granted 1 t), qw(gpucredit_alert gpucredit_seal) ],
 	'when there is room listeners are told');
-is(dropped(), 2, 'and nothing is dropped');
+is(dropped(), 4, 'and nothing is dropped');
 
 # One that is switched off tells nobody and counts nothing.
 query($node, 'credit', 'ALTER DATABASE credit SET gpucredit.notify_queue_limit = 0');
 is_deeply([ raise_all(), told() ], [qw(granted 1 t)], 'with a limit of 0 nobody is told');
-is(dropped(), 2, 'which is no loss');
+is(dropped(), 4, 'which is no loss');
 query($node, 'credit', 'ALTER DATABASE credit RESET gpucredit.notify_queue_limit');
 
 # A commit that has the queue and does not end.
@@ -110,7 +123,7 @@ my $began = time;
 is_deeply([ raise_all() ], [qw(granted 1 t)],
 	'an alert and a seal are written, though another has the queue');
 cmp_ok(time - $began, '<', 30, 'without waiting for it');
-is(dropped(), 4, 'their notifications were dropped');
+is(dropped(), 6, 'their notifications were dropped');
 is(log_lines('queue_busy'), 2, 'the log says why');
 sleep(1);
 query($node, 'credit', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'});
@@ -120,9 +133,86 @@ is_deeply([ raise_all(), sort map { $_->[0] } told() ],
 	[ qw(granted 1 t), qw(gpucredit_alert gpucredit_seal) ],
 	'then listeners are told');
 
+# The lock table.  The launcher looks for a database that is not there yet.
+query($node, 'credit', q{
+	SELECT gpucredit.set_price('T4', 1), gpucredit.register_node('default', 'n1', 'T4', 1, 15360);
+	SELECT gpucredit.create_account('acme', 'l'), gpucredit.set_budget('acme', 'l', 10, alert_at => '{0.5}')});
+my $workers = workers();
+like($workers, qr/\A\d+ \d+\z/, 'the worker and its launcher are there');
+my $owner = connect_to($node, 'credit');
+$owner->begin_work;
+$owner->do(q{SELECT gpucredit.hold('acme', 'l', 'hl', 6, '1 h')});
+$filler->do(q{DO $$ BEGIN FOR i IN 1 .. 1000000 LOOP
+	BEGIN PERFORM pg_advisory_lock(i); EXCEPTION WHEN out_of_memory THEN EXIT; END;
+END LOOP; END $$});
+sleep(2.5);
+ok(eval { $owner->commit }, 'with the lock table full a hold that raised an alert commits')
+  or diag($@);
+$filler->do('SELECT pg_advisory_unlock_all()');
+like(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/ERROR:  out of shared memory/,
+	'cycles failed meanwhile');
+is(workers(), $workers, 'the worker and its launcher have outlived it');
+is(query($node, 'credit', q{SELECT count(*) FROM gpucredit.alert WHERE account = 'l'}), 1,
+	'the alert is there');
+is(dropped(), 7, 'its notification was dropped, and counted');
+query($node, 'credit', q{SELECT gpucredit.reserve('acme', '', 'j', '1xT4', '1 h')});
+ok($node->poll_query_until('credit', 'SELECT count(*) = 1 FROM gpucredit.attempt WHERE ended_at IS NULL'),
+	'the worker starts what comes');
+
+# A tenant's snapshot; one that is an application's as well, and another's.
+query($node, 'credit', q{
+	CREATE ROLE tenant LOGIN IN ROLE gpucredit_tenant;
+	CREATE ROLE service LOGIN IN ROLE gpucredit_tenant, gpucredit_app;
+	SELECT gpucredit.bind_tenant(r, 'acme') FROM unnest(ARRAY['tenant', 'service']) r});
+my %keeps = map { $_ => connect_to($node, 'credit', user => $_) } qw(tenant service nobody);
+is(join(' ', map { $keeps{tenant}->selectrow_array("SHOW $_") }
+		qw(idle_in_transaction_session_timeout statement_timeout)), '1min 5min',
+	'a tenant has timeouts');
+foreach my $dbh (values %keeps)
+{
+	$dbh->do('SET idle_in_transaction_session_timeout = 0');
+	$dbh->do('BEGIN ISOLATION LEVEL REPEATABLE READ');
+	$dbh->do('SELECT 1');
+}
+my $fresh = connect_to($node, 'credit', user => 'tenant');
+$node->append_conf('postgresql.conf', "gpucredit.tenant_transaction_max = '1s'");
+$node->reload;
+ok($node->poll_query_until('credit', q{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE usename = 'tenant'}), 'its transaction ends with its session');
+is_deeply([ map { eval { $keeps{$_}->do('SELECT 1') } ? 1 : 0 } qw(tenant service nobody) ],
+	[ 0, 1, 1 ], 'nobody else\'s does');
+ok($fresh->do('SELECT 1'), 'nor a session that is in none');
+is(query($node, 'credit', q{SELECT decision, org, detail ->> 'role', detail ->> 'state'
+		FROM gpucredit.audit WHERE operation = 'end_tenant_transactions'}),
+	'ended||tenant|idle in transaction', 'it is audited');
+like(PostgreSQL::Test::Utils::slurp_file($node->logfile),
+	qr/gpucredit event=tenant_transaction_ended role="tenant" pid=\d+ state="idle in transaction" open_s=\d+$/m,
+	'and logged');
+
+# Who changes its own settings in an open transaction keeps nobody from binding it.
+$node->append_conf('postgresql.conf', "gpucredit.tenant_transaction_max = '5min'");
+$node->reload;
+query($node, 'credit', 'ALTER ROLE tenant IN DATABASE credit RESET ALL');
+$fresh->begin_work;
+$fresh->do('ALTER ROLE tenant IN DATABASE credit SET work_mem = 64');
+$fresh->do('ALTER ROLE tenant IN DATABASE credit SET lock_timeout = 1');
+is(query($node, 'credit', q{SELECT gpucredit.bind_tenant('tenant', 'acme', 'l') \g /dev/null
+	SELECT count(*) FROM gpucredit.tenant WHERE account = 'l'}), 1, 'it is bound');
+$fresh->rollback;
+query($node, 'credit', q{SELECT gpucredit.bind_tenant('tenant', 'acme', 'l')});
+is(connect_to($node, 'credit', user => 'tenant')->selectrow_array('SHOW statement_timeout'), '5min',
+	'and has its timeouts when it is bound again');
+
 verify_empty($node, 'credit');
 $node->stop;
 done_testing();
+
+# The processes of the worker and its launcher.
+sub workers
+{
+	return query($node, 'credit', q{SELECT string_agg(pid::text, ' ' ORDER BY pid)
+		FROM pg_stat_activity WHERE backend_type LIKE 'gpucredit %'});
+}
 
 # A hold that passes a budget's threshold, the alerts it left, and whether a
 # seal came to be.
@@ -139,6 +229,26 @@ sub raise_all
 		SELECT count(*) > $seals FROM gpucredit.seal});
 
 	return @said;
+}
+
+# A job that starts and is cancelled: what was said to that.
+sub start_and_cancel
+{
+	my ($key, $request, $end) = @_;
+	my ($first, $last) = $end ? ('BEGIN;', "$end;") : ('', '');
+
+	return split /\n/, query($node, 'credit', qq{$first
+		SELECT count(*) FROM unnest('{n1,n2}'::text[]) n, gpucredit.heartbeat(n) \\g /dev/null
+		SELECT job FROM gpucredit.reserve('acme', '', '$key', '$request', '1 h') \\gset
+		DO \$\$ BEGIN		-- the worker's cycle, or ours
+			WHILE NOT EXISTS (SELECT FROM gpucredit.attempt a
+				WHERE a.job = (SELECT max(j.job) FROM gpucredit.job j)) LOOP
+				PERFORM gpucredit.place(), pg_sleep(0.05);
+			END LOOP;
+		END \$\$;
+		SELECT job_state FROM gpucredit.cancel('acme', :job, 'c $key');
+		SELECT gpucredit.settle('acme', :job, 1, 'cancelled') \\g /dev/null
+		$last});
 }
 
 # The other commit waits, with its notification.

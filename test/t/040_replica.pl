@@ -1,8 +1,9 @@
 # 040_replica.pl: the primary dies, its standby takes over
 #
 # A streaming standby that confirms every commit (synchronous_commit =
-# remote_apply).  Clients do everything at once; the primary is killed; the
-# standby is promoted.  Nothing acknowledged is missing, and work goes on.
+# remote_apply), heartbeats too (gpucredit.meter_durable).  Clients do
+# everything at once; the primary is killed; the standby is promoted.  Nothing
+# acknowledged is missing, and work goes on.
 #
 # GC_SEED replays the clients' random choices.
 
@@ -32,7 +33,8 @@ $primary->backup('base');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
 $standby->start;
 $primary->append_conf('postgresql.conf',
-	"synchronous_commit = remote_apply\nsynchronous_standby_names = 'standby'\n");
+	"synchronous_commit = remote_apply\nsynchronous_standby_names = 'standby'\n"
+	  . "gpucredit.meter_durable = on\n");
 $primary->reload;
 $primary->poll_query_until('postgres',
 	q{SELECT sync_state = 'sync' FROM pg_stat_replication})

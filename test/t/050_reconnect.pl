@@ -138,7 +138,7 @@ is(scalar(grep { /cache lookup failed|could not open relation|terminated|XX000/ 
 	0, 'prepared statements after it was renewed: no internal error')
   or diag(join("\n", @$again));
 renew($two);
-is_deeply(run_calls($three), $first, 'and prepared anew they work');
+is_deeply(run_calls($three), $first, 'and prepared again they work');
 
 # Renewed all the time, under a session that works.  What PostgreSQL itself
 # says of tables that vanish while a statement is planned is no matter of

@@ -3,7 +3,7 @@
 #
 # A plan made when the tables were empty scans them whole, and nothing but
 # autovacuum, which is off here, would tell the session.  It is kept whatever
-# the values, and made anew when it was used twice as often as when it was made.
+# the values, and made again when it was used twice as often as when it was made.
 
 use strict;
 use warnings;
@@ -65,7 +65,7 @@ query($node, 'plans', q{
 	FROM generate_series(1, 2000) n, gpucredit.hold('bell', '', 'h' || n, 1, '1 hour') h});
 cmp_ok(calls(2), '>=', 2, 'the plans of the empty tables are kept, and scan them whole');
 calls(10);
-is(calls(50), 0, 'used twice as often they were made anew, for the tables as they are');
+is(calls(50), 0, 'used twice as often they were made again, for the tables as they are');
 
 # they do not depend on the values of the call: a key, an amount, an organisation
 $dbh->do("SELECT gpucredit.hold('bell', '', 'other', 0.000001, '10 days')");
@@ -100,7 +100,7 @@ is( query($node, 'plans', q{SELECT count(*) FROM gpucredit.audit
 my $audit_read = q{SELECT seq_scan FROM pg_stat_user_tables
 	WHERE relid = 'gpucredit.audit'::regclass};
 my $reads = query($node, 'plans', $audit_read);
-query($node, 'plans', q{SELECT count(*) FROM gpucredit.last_minute('1 s')});
+query($node, 'plans', q{SELECT count(*) FROM gpucredit.recent_events('1 s')});
 alone();
 is(query($node, 'plans', $audit_read), $reads, 'nor by the screen of the last minute');
 foreach my $index ('entry_pages', 'request_created', 'seal_sealed_at')
@@ -146,7 +146,7 @@ foreach my $call (
 		FROM gpucredit.job))} ],
 	[ 'job_active', q{SELECT count(*) FROM gpucredit.queue('live')} ],
 	[ 'job_completed', q{SELECT count(*) FROM gpucredit.plan('live')} ],
-	[ 'attempt_due', q{SELECT count(*) FROM gpucredit.place('live')} ])
+	[ 'attempt_needs_cycle', q{SELECT count(*) FROM gpucredit.place('live')} ])
 {
 	my ($index, $sql) = @$call;
 	my $was = used($index);

@@ -28,7 +28,7 @@ shared_preload_libraries = 'pg_cron'
 cron.database_name = 'credit'
 cron.host = '@{[$node->host]}'
 listen_addresses = ''
-gpucredit.meter_lost = '5s'
+gpucredit.heartbeat_timeout = '5s'
 gpucredit.node_suspect = 0
 gpucredit.node_lost = 0
 });

@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my @conf = (
-	"gpucredit.meter_lost = '1h'", "gpucredit.node_lost = '1h'",
+	"gpucredit.heartbeat_timeout = '1h'", "gpucredit.node_lost = '1h'",
 	'gpucredit.node_suspect = 0', "gpucredit.stop_grace = '1h'");
 my $primary = PostgreSQL::Test::Cluster->new('primary');
 

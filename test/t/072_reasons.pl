@@ -7,8 +7,12 @@
 # advice by doing what it says, in a transaction that is rolled back.  queue()
 # must say the same.
 #
-# GC_SEED replays a run, GC_WORLDS says how many pools; without it they end
-# after 30 s.
+# GC_SEED says which pools (1), or is "random"; GC_WORLDS says how many; without
+# it they end after 30 s.
+#
+# One number is known to be too low, in about one of a thousand pools
+# (GC_SEED=548843, pool p2): what is promised to a job counts whole, also what
+# those who leave for it still have, so less is told to be free than is.
 
 use strict;
 use warnings;
@@ -18,13 +22,15 @@ use GpuCredit;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $seed   = $ENV{GC_SEED} || time % 1000000;
+my $seed   = $ENV{GC_SEED} || 1;
 my $worlds = $ENV{GC_WORLDS};
 my $node   = new_node('reasons', 'jit = off', 'fsync = off',
 	'gpucredit.node_suspect = 20s', 'gpucredit.node_lost = 60s');
+my $OF_DEVICE = qr/MiB of a device's memory wanted/;
 my $begun = time;
 my (%said, $dbh, $pool, @wrong);
 
+$seed = time % 1000000 if $seed eq 'random';
 diag("GC_SEED=$seed");
 new_database($node, 'credit');
 $dbh = connect_to($node, 'credit');
@@ -45,19 +51,25 @@ $dbh->do(q{
 	CREATE VIEW leaving AS
 	SELECT e.for_org, e.for_job, g.* FROM gpucredit.eviction e
 		JOIN gpucredit.attempt_gpu g ON g.org = e.org AND g.job = e.job AND g.attempt = e.attempt AND NOT g.free;
+	CREATE FUNCTION takes(of_node text, share int, floor bigint) RETURNS bigint	/* MiB of a device */
+	LANGUAGE sql STABLE AS $$ SELECT CASE WHEN share = 1000 THEN 0 WHEN floor > 0 THEN floor
+		ELSE (SELECT n.gpu_memory_mib * share / 1000 FROM gpucredit.node n WHERE n.node = of_node) END $$;
 	CREATE VIEW taken_now AS	/* by what runs or is fenced, or is promised */
-	SELECT g.node, g.gpus, g.share, g.cpu_milli, g.memory_mib
+	SELECT g.node, g.gpus, g.share, g.cpu_milli, g.memory_mib, takes(g.node, g.share, g.gpu_memory_mib) AS of_device
 	FROM gpucredit.attempt_gpu g
 	WHERE NOT g.free AND (g.ended_at IS NULL
 		OR greatest(g.ended_at, g.seen_at) > gpucredit.now() - interval '60 s')
 	UNION ALL	/* less what those who leave for it have still */
 	SELECT c.node, gpucredit.gpuset_from_array(ARRAY[d]), greatest(0, m.share - coalesce((SELECT sum(l.share)
 			FROM leaving l WHERE l.for_org = c.org AND l.for_job = c.job AND l.node = c.node
-				AND l.gpus OPERATOR(gpucredit.@>) d), 0)), 0, 0
+				AND l.gpus OPERATOR(gpucredit.@>) d), 0)), 0, 0,
+		greatest(0, takes(c.node, m.share, c.gpu_memory_mib) - coalesce((SELECT sum(takes(l.node, l.share, l.gpu_memory_mib))
+			FROM leaving l WHERE l.for_org = c.org AND l.for_job = c.job AND l.node = c.node
+				AND l.gpus OPERATOR(gpucredit.@>) d), 0))
 	FROM gpucredit.claim_gpu c JOIN gpucredit.claim m ON m.pool = c.pool AND m.org = c.org AND m.job = c.job
 		CROSS JOIN unnest(gpucredit.gpuset_to_array(c.gpus)) d
 	UNION ALL
-	SELECT c.node, '{}', 0, greatest(0, c.cpu_milli - coalesce(l.cpu, 0)), greatest(0, c.memory_mib - coalesce(l.memory, 0))
+	SELECT c.node, '{}', 0, greatest(0, c.cpu_milli - coalesce(l.cpu, 0)), greatest(0, c.memory_mib - coalesce(l.memory, 0)), 0
 	FROM gpucredit.claim_gpu c
 		LEFT JOIN LATERAL (SELECT sum(l.cpu_milli) AS cpu, sum(l.memory_mib) AS memory FROM leaving l
 			WHERE l.for_org = c.org AND l.for_job = c.job AND l.node = c.node) l ON true;
@@ -82,7 +94,7 @@ $dbh->do(q{
 			SELECT FROM unnest(j.offer_types, j.offer_memory) o (type, memory)
 			WHERE o.type = a.gpu_type AND n.gpu_memory_mib >= ceil(o.memory / 1048576.0)))
 		AND ((jt.can_preempt AND jt.rank < t.rank)
-			OR (coalesce((p.policy ->> 'reclaim')::boolean, false) AND a.tier = j.tier
+			OR (coalesce((p.policy ->> 'reclaim')::boolean, false) AND jt.rank <= t.rank
 				AND (a.org, a.account) <> (j.org, j.account))) $$;});
 
 my $n = 0;
@@ -139,6 +151,7 @@ sub world
 	}
 	place() if rand() < .7;
 	judge();
+	return if @wrong;	# the pool stays as it is, for whoever looks
 	# what waits must be in nobody's way later
 	$dbh->do(q{SELECT gpucredit.cancel(org, job, 'end ' || job) FROM gpucredit.job
 		WHERE pool = ? AND state IN ('queued', 'unfunded', 'active')}, undef, $pool);
@@ -174,7 +187,7 @@ sub beat
 sub submit
 {
 	my ($key) = @_;
-	my $request = pick('0', '0.5xRA', '0.3xRA|RB', '1xRA', '1xRA', '2xRA', '1xRB',
+	my $request = pick('0', '0.5xRA', '0.3xRA|RB', '0.1xRA@6GB|RB@15GB', '0.25xRA@15GB', '0.5xRA@1GB', '1xRA', '1xRA', '2xRA', '1xRB',
 		'1xRA|RB', '3xRA', '1xRA@30GB', '2xRA|RB', '1-2xRA', '4xRA', '4xRA', '1xRB@30GB', '2xRB');
 	my $tier = pick('low', 'low', 'low', 'firm', 'high', 'open', 'standard_training');
 	my $org  = pick('ra', 'rb');
@@ -294,6 +307,7 @@ sub judge_queue
 	my $expected =
 		$planned eq 'start' ? 'starts with the next cycle'
 	  : $claim            ? 'devices promised, others leave them'
+	  : $failed && $failed->{detail} =~ /$OF_DEVICE/ ? 'too little device memory free'
 	  : $failed           ? $words{ $failed->{check_name} }
 	  : $blocked          ? 'quota'
 	  :                     '-';
@@ -335,7 +349,7 @@ sub judge_row
 # a type with a least memory; NULL for a job without GPUs.
 sub stock
 {
-	my ($job, $type, $memory) = @_;
+	my ($job, $type, $floor) = @_;
 
 	return rows(q{
 		SELECT n.node, n.gpus, n.gpu_memory_mib, n.spot, n.nvlink_domain, n.leaf,
@@ -347,12 +361,18 @@ sub stock
 			(SELECT coalesce(max(1000 - coalesce((SELECT sum(t.share) FROM taken_now t
 					WHERE t.node = n.node AND t.gpus OPERATOR(gpucredit.@>) d), 0)), 0)
 				FROM generate_series(0, n.gpus - 1) d
-				WHERE n.healthy OPERATOR(gpucredit.@>) d) AS best
+				WHERE n.healthy OPERATOR(gpucredit.@>) d) AS best,
+			takes(n.node, ?, ?) AS takes,
+			(SELECT max(n.gpu_memory_mib - coalesce(o.memory, 0))
+				FROM generate_series(0, n.gpus - 1) d
+					CROSS JOIN LATERAL (SELECT sum(t.share) AS share, sum(t.of_device) AS memory FROM taken_now t
+						WHERE t.node = n.node AND t.gpus OPERATOR(gpucredit.@>) d) o
+				WHERE n.healthy OPERATOR(gpucredit.@>) d AND 1000 - coalesce(o.share, 0) >= ?) AS device_memory
 		FROM gpucredit.node n JOIN gpucredit.nodes s ON s.node = n.node
 			LEFT JOIN (SELECT node, sum(cpu_milli) AS cpu, sum(memory_mib) AS memory
 				FROM taken_now GROUP BY node) t ON t.node = n.node
 		WHERE n.pool = ? AND (?::text IS NULL OR n.gpu_type = ?)},
-		$pool, $type, $type);
+		$job->{share}, $floor, $job->{share}, $pool, $type, $type);
 }
 
 # Whether two topologies' groups of nodes: each a list of nodes.
@@ -400,12 +420,13 @@ sub counted
 	my @memory  = @{ $job->{offer_memory} };
 	my $one     = $job->{wants} == 0 || $job->{share} < 1000;
 	my $may_spot = $job->{preemptible} ne 'never';
-	my @found;
+	my $of_device = $text =~ /$OF_DEVICE/;
+	my (@found, @wants);
 
 	foreach my $i ($job->{wants} ? (0 .. $#types) : 0)
 	{
-		my @nodes = stock($job, $job->{wants} ? $types[$i] : undef);
 		my $floor = $job->{wants} ? int(($memory[$i] + (1 << 20) - 1) / (1 << 20)) : 0;
+		my @nodes = stock($job, $job->{wants} ? $types[$i] : undef, $floor);
 		my @able  = grep { $_->{gpu_memory_mib} >= $floor } @nodes;
 		my @may   = grep { !$_->{spot} || $may_spot } @able;
 		my @open  = grep { $_->{open} } @may;
@@ -413,14 +434,19 @@ sub counted
 			my ($of, @of) = @_;
 			return most(map { sum(map { $of->($_) } @$_) } places($job->{topology}, @of));
 		};
-		my @fit = grep { $job->{wants} == 0 || $_->{best} >= $job->{share} } @open;
+		my @fit = grep { $job->{wants} == 0 || ($job->{share} < 1000
+				? defined $_->{device_memory} && $_->{device_memory} >= $_->{takes}
+				: $_->{best} >= $job->{share}) } @open;
+		my $memory = most(0, map { $_->{device_memory} || 0 } @open);
 
+		push @wants, map { $_->{takes} } @open;
 		push @found,
 			$check eq 'type' ? (@nodes ? 'nodes' : 'none')
 		  : $check eq 'gpu_memory' ? (@nodes && !@able ? most(map { $_->{gpu_memory_mib} } @nodes) : 'some')
 		  : $check eq 'spot'     ? (@able && !@may ? 'none' : 'some')
 		  : $check eq 'topology' ? $best->(sub { $_[0]{gpus} }, @may)
 		  : $check eq 'nodes'    ? (@may && !@open ? 'none' : 'some')
+		  : $check eq 'free' && $of_device ? (@fit ? 'enough' : $memory)
 		  : $check eq 'free' && $one ? most(0, map { $_->{best} } @open)
 		  : $check eq 'free'     ? sum(map { $_->{free} } @open)
 		  : $check eq 'together' ? $best->(sub { $_[0]{free} }, @open)
@@ -430,7 +456,7 @@ sub counted
 		  : $check eq 'host_memory' && $there ? $best->(sub { room($job, $_[0], 'memory') }, @open)
 		  : 'none';
 	}
-	return @found;
+	return (\@found, \@wants);
 }
 
 # The numbers of a row.  Where others get something before its turn, its number
@@ -441,7 +467,8 @@ sub judge_numbers
 	my ($check, $text) = @$row{qw(check_name detail)};
 	my ($wanted, $there) = $text =~ /^(\d+) .*? wanted, (\d+) /;
 	my $one   = $job->{wants} == 0 || $job->{share} < 1000;
-	my @found = counted($job, $row);
+	my ($found, $wants) = counted($job, $row);
+	my @found = @$found;
 	my $true;
 
 	$there = 'none' if $check =~ /^(type|spot|nodes)$/;
@@ -449,15 +476,17 @@ sub judge_numbers
 	$true = $check eq 'type' ? !grep { $_ ne 'none' } @found : grep { $_ eq $there } @found;
 	if ($text =~ /before its turn/)
 	{
-		my @then = undone(sub { place(); counted($job, $row) });
+		my ($then) = undone(sub { place(); counted($job, $row) });
 
-		$true = grep { $then[$_] <= $there && $there <= $found[$_] } 0 .. $#found;
+		$true = grep { $then->[$_] <= $there
+			  && ($found[$_] eq 'enough' || $there <= $found[$_]) } 0 .. $#found;
 	}
 	judged($job, $row, "$check: number", $true, "@found");
 	judged($job, $row, "$check: wanted", $wanted == (
 			$check eq 'gpu_memory' ? $wanted
 			: $check eq 'cpu' && $one ? $job->{cpu_milli}
 			: $check eq 'host_memory' && $one ? $job->{memory_mib}
+			: $text =~ /$OF_DEVICE/ ? (grep { $_ == $wanted && $wanted > $there } @$wants)[0] // 'another floor'
 			: $one ? $job->{share} : $job->{wants})) if defined $wanted;
 	return;
 }
@@ -625,6 +654,13 @@ sub judge_reservation
 		judged($job, $row, 'reservation: depth', $one_more
 			  && value('SHOW gpucredit.backfill_depth') == $depth
 			  && $depth == value(q{SELECT count(DISTINCT (org, job)) FROM gpucredit.reservations(?)}, $pool));
+	}
+	elsif ($text =~ /get nothing now are in its way/)
+	{
+		my $gets = sub { $has->() || planned($job, '^(start|claim)$') };
+
+		judged($job, $row, 'reservation: behind others', !$gets->()
+			  && undone(sub { only_served($job); $gets->() }));
 	}
 	elsif ($text =~ /even if nothing ran there/)
 	{

@@ -108,7 +108,7 @@ is($session->state, 'UC202', 'as a limit');
 $session->disconnect;
 
 # With room for few, the fullest are forgotten; who never pauses is not.
-$node->append_conf('postgresql.conf', 'gpucredit.max_rate_levels = 64');
+$node->append_conf('postgresql.conf', 'gpucredit.max_token_buckets = 64');
 $node->restart;
 query(
 	$node, 'credit', qq{$frozen

@@ -105,6 +105,11 @@ query($node, 'credit', q{SELECT gpucredit.capture('owes', max(hold), 'c', 4.5, o
 is( metric('uncollected_credits_total', operation => 'capture',
 		reason => 'no_credit'),
 	2.5, 'what nobody paid is counted, once');
+is(metric('spent_credits_total', operation => 'capture'), 2, 'and what was paid');
+query($node, 'credit', q{SELECT gpucredit.refund_hold('owes', max(hold), 'r', 0.25, 'test')
+	FROM gpucredit.hold WHERE org = 'owes'}) for 1 .. 2;
+is(metric('refunded_credits_total', operation => 'refund_hold'), 0.25, 'and refunded');
+is(metric('spent_credits_total'), 2, 'which leaves what was spent');
 
 # Nobody tries unseen whether others' accounts are there.
 query($node, 'credit', q{CREATE ROLE curious IN ROLE gpucredit_tenant});
@@ -337,13 +342,27 @@ query($node, 'credit', q{UPDATE gpucredit.account SET balance_low = '1000';
 reserve('for the dashboard');
 ok(until_true(sub { @{ ask_prometheus('gpucredit_queue_oldest_seconds') } }),
 	'a queue for the dashboard');
+query($node, 'credit', q{SET gpucredit.usage_interval = 1;
+	SELECT gpucredit.meter('acme', job, attempt, '1 s', utilization => 0.5)
+	FROM gpucredit.attempt WHERE ended_at IS NULL;
+	CREATE ROLE grafana LOGIN IN ROLE gpucredit_auditor});
 my $deadline = time + 180;
+my %business;
 foreach my $panel (@{ decode_json(slurp_file("$folder/grafana.json"))->{panels} })
 {
 	foreach my $target (@{ $panel->{targets} })
 	{
 		my $expression = $target->{expr};
 
+		if ($target->{datasource}{type} eq 'postgres')
+		{
+			my $rows = (as('grafana', as_grafana($target->{rawSql})))[1];
+
+			cmp_ok(scalar split(/\n/, $rows), '>=', 1, "dashboard: $panel->{title}")
+			  or diag($target->{rawSql});
+			$business{ $panel->{title} } = $rows;
+			next;
+		}
 		$expression =~ s/\$__rate_interval/5m/g;
 		$expression =~ s/\$pool/.*/g;
 		my $empty_ok = $expression =~ /cron_job/;
@@ -358,6 +377,14 @@ foreach my $panel (@{ decode_json(slurp_file("$folder/grafana.json"))->{panels} 
 		  or diag($expression, $@);
 	}
 }
+
+my $today = query($node, 'credit', q{SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')});
+like($business{'Net spend by organisation and day'}, qr/^\Q$today\E.*\|owes\|1.750000$/m,
+	'whose organisations have spent what they have');
+like($business{'Net spend by GPU type'}, qr/^holds without a job\|1.750000$/m, 'and on what');
+like($business{'Days left'}, qr/^owes\|0.1\|/m, 'which lasts so long');
+like($business{'Utilisation by team'}, qr/\|acme\|0.5$/m, 'whose devices are so busy');
+like($business{'Devices by team, now'}, qr/^acme\|0.5/m, 'and so many');
 
 stop_child($_) foreach keys %children;
 
@@ -387,6 +414,20 @@ sub long_holds
 {
 	return metric('call_seconds_count', %hold)
 	  - metric('call_seconds_bucket', %hold, le => '0.5');
+}
+
+# A query as Grafana sends it: without its macros.
+sub as_grafana
+{
+	my ($sql) = @_;
+	my ($from, $to) = ("(now() - interval '6 h')", 'now()');
+
+	$sql =~ s/\$__timeGroupAlias\((.*?), \$__interval\)/floor(extract(epoch FROM $1) \/ 300) * 300 AS "time"/;
+	$sql =~ s/\$__timeFilter\((.*?)\)/$1 BETWEEN $from AND $to/;
+	$sql =~ s/\$__timeFrom\(\)/$from/g;
+	$sql =~ s/\$__timeTo\(\)/$to/g;
+	unlike($sql, qr/\$/, 'no macro is left') or diag($sql);
+	return $sql;
 }
 
 # Half a device for an hour.

@@ -1,5 +1,5 @@
 # 096_operating.pl: docs/operating.md does what it says, what it and
-# docs/consistency.md name is there, and the README has every error code
+# docs/consistency.md name is there, and the reference has every error code
 #
 # Blocks marked sh, sql and conf are run as they stand, in their order.
 
@@ -79,9 +79,10 @@ is_deeply([ sort keys %told ], [ sort keys %alerts ], 'every alert is explained'
 is_deeply([ sort keys %explained ], [ sort keys %events ], 'every event of the log is explained');
 
 # What is named is there, with the words that are quoted from it.
-foreach my $page (qw(operating consistency decisions))
+foreach my $page (qw(docs/operating.md docs/consistency.md),
+	map { s{^\Q$root/}{}r } glob("$root/docs/decisions/*.md"))
 {
-	my $page_text = slurp_file("$root/docs/$page.md") =~ s/\s+/ /gr;
+	my $page_text = slurp_file("$root/$page") =~ s/\s+/ /gr;
 	my @missing;
 
 	while ($page_text =~ m{`((?:test|sql|docs|monitoring|tools)/[\w./-]+)`((?:,?(?: and| there)? "[^"]+")*)}g)
@@ -92,12 +93,12 @@ foreach my $page (qw(operating consistency decisions))
 		push @missing, map { "$path: $_" } grep { !is_in($path, $_) } $quotes =~ /"([^"]+)"/g
 		  if -f "$root/$path";
 	}
-	is(join(', ', @missing), '', "$page.md names what is there");
+	is(join(', ', @missing), '', "$page names what is there");
 }
 
-# Each code that a function's comment tells of is in the README's table.
+# Each code that a function's comment names is in the reference's table.
 my %code = map { $_ => 1 } map { /\w+/g }
-  slurp_file("$root/README.md") =~ /^\| ([0-9A-Z]{5}(?:, [0-9A-Z]{5})*) \|/mg;
+  slurp_file("$root/docs/reference.md") =~ /^\| ([0-9A-Z]{5}(?:, [0-9A-Z]{5})*) \|/mg;
 my %thrown;
 
 foreach my $file (glob("$root/sql/gpucredit/*.sql"))
@@ -106,7 +107,7 @@ foreach my $file (glob("$root/sql/gpucredit/*.sql"))
 	  slurp_file($file) =~ /\bErrors: (.*?)';$/msg;
 }
 cmp_ok(scalar(keys %thrown), '>=', 18, 'there are error codes');
-is_deeply([ grep { !$code{$_} } sort keys %thrown ], [], 'the README has all of them');
+is_deeply([ grep { !$code{$_} } sort keys %thrown ], [], 'the reference has all of them');
 done_testing();
 
 # Is a text in a file, in what it is expected to print, or over lines of a comment?

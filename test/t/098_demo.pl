@@ -1,7 +1,8 @@
-# 098_demo.pl: what tools/demo refuses, and that it leaves nothing then
+# 098_demo.pl: what tools/demo refuses, and what there is to see in a kept one
 #
-# None of it builds or starts anything: a demo that runs takes its minute, and
-# checks itself.
+# What it refuses leaves nothing behind, and builds or starts nothing.  A small
+# replay as --keep has it stops in the middle; there each screen of docs/screens.md
+# has something to show, to a session that knows nothing of the demo.
 
 use strict;
 use warnings;
@@ -57,4 +58,75 @@ append_to_file($file, "$state\n");
 refused(1, qr/names no folder of a demo/, '--stop of what is no demo', '--stop');
 ok(-d $state, 'which is still there');
 
+# The cluster that --keep leaves.
+my $lib  = "$FindBin::RealBin/../../tools/lib";
+my $node = new_node('demo', 'fsync = off');
+my ($out, $err) = ('', '');
+
+new_database($node, 'demo');
+{
+	local $ENV{PGHOST}     = $node->host;
+	local $ENV{PGPORT}     = $node->port;
+	local $ENV{PGDATABASE} = 'demo';
+	local $ENV{PGUSER};
+	delete $ENV{PGUSER};
+	IPC::Run::run([ $^X, "-I$lib", '-MGpuCreditDemo::Main', '-e',
+			'exit GpuCreditDemo::Main::main(@ARGV)', '--', 'run', keep => 1,
+			jobs => 160, nodes => 8 ],
+		'<', \undef, '>', \$out, '2>', \$err);
+}
+is($?, 0, 'a replay that is kept holds its checks') or diag($out, $err);
+like($out, qr/^The replay stopped at 2026-01-0\S+ \S+: [1-9]\d* jobs run, [1-9]\d* wait\.$/m,
+	'it stops with jobs running and waiting');
+
+my @orgs   = split /\n/, query($node, 'demo', q{SELECT org FROM gpucredit.account WHERE account = ''});
+my $page = slurp_checkout('docs/screens.md');
+my ($screens)  = $page =~ /^```\n(.*?)^```$/ms;
+my ($watching) = $page =~ /^## Queries\n```\n(.*?)^```$/ms;
+my @statements = ($screens =~ /^=> (SELECT .*?)(?:;| \\watch)/mgs,
+	$watching =~ /^(SELECT .*?);/mgs);
+
+cmp_ok(scalar(@statements), '>=', 14, 'the page has screens');
+foreach my $statement (@statements)
+{
+	# the demo's calls belong to no trace
+	next if $statement =~ /AND trace = /;
+	cmp_ok(rows_of($statement), '>', 0, "shows something: $statement");
+}
+foreach my $more (
+	q{SELECT * FROM gpucredit.alert WHERE kind = 'budget'},
+	q{SELECT * FROM gpucredit.budgets('northwind', 'vision') WHERE spent > '0'},
+	q{SELECT * FROM gpucredit.nodes WHERE takes_work},
+	q{SELECT * FROM gpucredit.capacity_advice()},
+	q{SELECT * FROM gpucredit.fair_share('default')},
+	q{SELECT 1 WHERE strpos(gpucredit.report_html(), 'northwind') > 0})
+{
+	cmp_ok(rows_of($more), '>', 0, "shows something: $more");
+}
+cmp_ok(rows_of(q{SELECT * FROM gpucredit.jobs WHERE state = 'running'}), '>', 0, 'jobs run');
+is(query($node, 'demo', q{SELECT gpucredit.now() = max(at) FROM gpucredit.audit}), 't',
+	'the clock stands where the replay stopped');
+verify_empty($node, 'demo');
+$node->stop;
+
 done_testing();
+
+# How many rows a statement of the page returns, for whichever organisation
+# of the demo has most.
+sub rows_of
+{
+	my ($statement) = @_;
+	my $most = 0;
+
+	foreach my $org ($statement =~ /'acme'/ ? @orgs : '')
+	{
+		my $own = $statement =~ s/'acme'/'$org'/gr;
+		my $n;
+
+		$own =~ s/'$org', 1\b/'$org', (SELECT min(job) FROM gpucredit.jobs WHERE org = '$org' AND state = 'running')/;
+		next if $org && $own =~ /'vision'/ && $org ne 'northwind';
+		$n = query($node, 'demo', "SELECT count(*) FROM ($own) s");
+		$most = $n if $n > $most;
+	}
+	return $most;
+}

@@ -31,10 +31,10 @@ my %value = map { split /\|/ } split /\n/, query($node, 'credit', q{
 
 is_deeply([ sort keys %expected ], [ sort keys %value ], 'every setting is in settings.txt');
 is_deeply(
-	[ sort { $a cmp $b } slurp_checkout('README.md') =~ /^\| `(gpucredit\.\w+)` \|/mg ],
-	[ sort keys %value ], 'and in README.md');
-my %default = slurp_checkout('README.md') =~ /^\| `(gpucredit\.\w+)` \| ([^|]+?) \|/mg;
-s/ d$/ days/, s/^\(empty\)$// foreach values %default;
+	[ sort { $a cmp $b } slurp_checkout('docs/reference.md') =~ /^\| `(gpucredit\.\w+)` \|/mg ],
+	[ sort keys %value ], 'and in docs/reference.md');
+my %default = slurp_checkout('docs/reference.md') =~ /^\| `(gpucredit\.\w+)` \| ([^|]+?) \|/mg;
+s/^\(empty\)$// foreach values %default;
 is(query($node, 'credit', 'SELECT s.name, s.boot_val, s.unit FROM pg_settings s JOIN (VALUES '
 	  . join(', ', map { "('$_', '$default{$_}')" } sort keys %default) . q{)
 	AS d (name, value) USING (name)

@@ -20,10 +20,10 @@ my $seed    = $ENV{GC_SEED} || 1;
 my $results = "$ENV{TESTDIR}/fuzz";
 my @roles   = (@Calls::ROLES, 'admin', 'app', 'agent', 'nobody');
 my $node    = new_node('main', "shared_preload_libraries = 'gpucredit'",
-	'fsync = off', 'gpucredit.clock_skew = 1d', 'gpucredit.meter_lost = 3',
+	'fsync = off', 'gpucredit.clock_skew = 1d', 'gpucredit.heartbeat_timeout = 3',
 	'gpucredit.node_suspect = 5', 'gpucredit.node_lost = 8',
 	'gpucredit.stop_grace = 2', 'gpucredit.claim_timeout = 5',
-	'gpucredit.grow_after = 1', 'gpucredit.retry_backoff = 1',
+	'gpucredit.elastic_idle_delay = 1', 'gpucredit.retry_backoff = 1',
 	'gpucredit.denial_window = 2', 'statement_timeout = 10min',
 	'log_min_messages = warning', 'log_error_verbosity = verbose');
 

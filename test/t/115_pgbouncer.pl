@@ -4,7 +4,7 @@
 # who somebody is, the application says at the start of each transaction by
 # SET LOCAL ROLE.  Then nobody sees what is another's: calls, views, prepared
 # statements, cursors.  What the pooler hands on from one client to the next
-# is shown too (docs/decisions.md), and what stops it.
+# is shown too (docs/decisions/tenants.md), and what stops it.
 #
 # Packages: pgbouncer
 
@@ -22,7 +22,7 @@ my ($pgbouncer) = grep { -x } '/usr/sbin/pgbouncer', '/usr/bin/pgbouncer';
 
 plan skip_all => 'no pgbouncer here' unless $pgbouncer;
 
-# autovacuum makes plans be made anew, which is looks at tables of their own
+# autovacuum makes plans be made again, which is looks at tables of their own
 my $node = new_node('main', "shared_preload_libraries = 'gpucredit'", 'fsync = off', 'autovacuum = off');
 my (%pooler, $dir);
 
@@ -117,7 +117,7 @@ is(as($blue, 'blue', 'FETCH 1 FROM c'), '34000', 'is gone with its transaction')
 	$_->disconnect foreach $driver, $other;
 }
 
-# What leaks, as docs/decisions.md says.
+# What leaks, as docs/decisions/tenants.md says.
 $red->begin_work;
 $red->do('SET LOCAL ROLE red');
 $red->do('DECLARE held CURSOR WITH HOLD FOR SELECT DISTINCT org FROM gpucredit.job');
@@ -219,7 +219,7 @@ foreach my $call (q{cancel('red', %s, 'k')}, q{history('red', %s)}, q{explain('r
 
 			eval { $red->do($one->[0]) };
 			push @{ $one->[1] }, time - $start;
-			$words{ $red->state . ' ' . ($red->errstr =~ s/: $one->[2]\b/: N/gr) } = 1;
+			$words{ $red->state . ' ' . ($red->errstr =~ s/\bjob $one->[2]\b/job N/gr) } = 1;
 			$red->do('ROLLBACK TO s');
 			my %after = looks($red);
 			# the first turns make plans

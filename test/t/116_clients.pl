@@ -99,6 +99,7 @@ sub program
 
 	ok($done, "$name: the program ends well") or diag($err // $@);
 	is(($out // '') =~ s/True/true/r, <<'END', "$name: what it was answered");
+price of two 7.200000
 reserve granted 7.200000 true
 start {0-1}
 meter continue 0.010000

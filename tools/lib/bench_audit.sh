@@ -1,6 +1,6 @@
 # bench_audit.sh: what the audit row costs a reserve
 #
-# Two servers, one of a build whose keyed calls leave no row in the trail.  A
+# Two servers, one of a build whose keyed calls leave no row in the audit log.  A
 # session in each submits a hundred jobs, one after another, in turns: as a
 # caller has it, each a durable transaction, and without waiting for commits,
 # where there is nothing but the processor's time.  All on one core: whether

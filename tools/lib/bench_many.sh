@@ -1,8 +1,9 @@
 # bench_many.sh: many jobs submitted by one statement
 #
 # 1,000, 10,000 and 100,000 jobs of an organisation, with one bucket, each by
-# one statement in a fresh database; what each costs, and how much more that is
-# in the last than in the first.
+# one statement in a fresh database, without limits and under two budgets and two
+# quotas; what each costs, and how much more that is in the last than in the
+# first.
 
 many_prepare()
 {
@@ -12,22 +13,38 @@ many_prepare()
 		>"$GC_WORK/setup.log"
 }
 
-bench_many()
+# A budget and a quota for the organisation and for each of its projects.
+many_limit()
+{
+	bench_sql -c "SELECT gpucredit.set_budget('0', account, 100000000),
+			gpucredit.set_quota('0', account, NULL, NULL, NULL, 100000000)
+		FROM gpucredit.account" >"$GC_WORK/setup.log"
+}
+
+# HOW: how a job is submitted, in a case's name; limit or nothing.
+many_run()
 {
 	local n most=100000 ms first=
 
 	[ -z "$quick" ] || most=10000
 	for ((n = 1000; n <= most; n *= 10)); do
 		many_prepare
+		[ -z "${2-}" ] || many_limit
 		ms=$(bench_sql -c '\timing on' -c "SELECT count(*)
 			FROM generate_series(1, $n) i, gpucredit.reserve('0', (i % 10)::text,
 				'many' || i, '1xA100', '1 hour') r WHERE r.status = 'granted'" |
 			awk -v n=$n '/^Time:/ { print $2 / n }')
-		bench_row "many: a job of $n submitted by one statement" "$ms" ms
+		bench_row "many: a job of $n $1" "$ms" ms
 		first=${first:-$ms}
 	done
-	bench_row "many: the last of these for the first" \
+	bench_row "many: the last of these for the first, $1" \
 		"$(echo "$ms $first" | bench_ratio)" x "<" 2
 	[ -z "$(bench_sql -c "SELECT * FROM gpucredit.verify('0')")" ] ||
 		gc_die "the books are not right"
+}
+
+bench_many()
+{
+	many_run "submitted by one statement"
+	many_run "under budgets and quotas" limit
 }

@@ -26,7 +26,7 @@ bench_report()
 		s "<" 1
 	bench_database screens -v orgs=40 -v projects=1
 	bench_sql -f "$BENCH_SQL/screens.sql" >"$GC_WORK/setup.log"
-	for screen in cluster_map queue queue_reasons burn_rate last_minute; do
+	for screen in cluster_map queue queue_reasons burn_rate recent_events; do
 		bench_row "report: $screen(), 1,213 nodes, 10,000 jobs that wait" \
 			"$(report_seconds $rounds "SELECT count(*) FROM gpucredit.$screen()")" \
 			s "<" 0.5

@@ -18,34 +18,34 @@ bench_trail()
 	else
 		growth_prepare large 1000 100 100 970
 	fi
-	bench_row "trail: entries" \
+	bench_row "audit log: entries" \
 		"$(bench_sql -c 'SELECT count(*) FROM gpucredit.entry')" ""
 	seconds=$(trail_seconds "DO \$\$ BEGIN
 		IF EXISTS (SELECT FROM gpucredit.verify()) THEN
 			RAISE 'verify() is not empty';
 		END IF; END \$\$")
-	bench_row "trail: verify() of all" "$seconds" s "<" 60
+	bench_row "audit log: verify() of all" "$seconds" s "<" 60
 
 	seconds=$(trail_seconds "$(for ((i = 0; i < calls; i++)); do
 		echo 'SELECT * FROM gpucredit.seal_audit();'
 	done)")
 	rows=$(bench_sql -c 'SELECT sum(entries + audits) FROM gpucredit.seals')
-	bench_row "trail: sealing" "$(trail_rate "$rows" "$seconds")" rows/s \
+	bench_row "audit log: sealing" "$(trail_rate "$rows" "$seconds")" rows/s \
 		">=" 50000
 	seconds=$(trail_seconds "DO \$\$ BEGIN
 		IF EXISTS (SELECT FROM gpucredit.verify_audit()) THEN
 			RAISE 'verify_audit() is not empty';
 		END IF; END \$\$")
-	bench_row "trail: verify_audit() of that" "$(trail_rate "$rows" "$seconds")" \
+	bench_row "audit log: verify_audit() of that" "$(trail_rate "$rows" "$seconds")" \
 		rows/s
 	seconds=$(trail_seconds "SET gpucredit.entry_retention = '40 d';
 		SELECT set_config('gpucredit.clock',
 			(now() + '50 days'::interval)::text, false);
-		SELECT gpucredit.depart('entry', 16)")
-	rows=$(bench_sql -c 'SELECT sum(rows) FROM gpucredit.departure')
-	bench_row "trail: entries leaving" "$(trail_rate "$rows" "$seconds")" rows/s
+		SELECT gpucredit.archive('entry', 16)")
+	rows=$(bench_sql -c 'SELECT sum(rows) FROM gpucredit.archive_batch')
+	bench_row "audit log: entries leaving" "$(trail_rate "$rows" "$seconds")" rows/s
 	[ -z "$(bench_sql -c "SELECT * FROM gpucredit.verify('7')")" ] ||
-		gc_die "verify() is not empty after the trail case"
+		gc_die "verify() is not empty after the audit log case"
 }
 
 # How long statements take, in one session.

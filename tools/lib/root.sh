@@ -33,6 +33,13 @@ gc_root_dir()
 	echo "${XDG_CACHE_HOME:-/var/cache}/gpucredit/debian-$(gc_root_suite "$1")"
 }
 
+# Installs what makes a root.
+gc_root_tools()
+{
+	[ -x /usr/sbin/debootstrap ] ||
+		gc_install debootstrap debian-archive-keyring
+}
+
 # Makes the root for a version of PostgreSQL.  Who comes second waits.
 gc_root()
 {
@@ -44,8 +51,7 @@ gc_root()
 	}
 	dir=$(gc_root_dir "$1")
 	[ ! -e "$dir/etc/gpucredit-root" ] || return 0
-	[ -x /usr/sbin/debootstrap ] ||
-		gc_install debootstrap debian-archive-keyring || return 1
+	gc_root_tools || return 1
 	mirror=$(gc_root_mirror)
 	[ -n "$mirror" ] || {
 		gc_say "apt has no source of Debian's main"

@@ -15,6 +15,7 @@ use POSIX ();
 
 use constant {
 	EXHAUST_GRACE => 300 * 1_000_000,
+	SAVE_AHEAD    => 90 * 1_000_000,
 	CLOCK_SKEW    => 5 * 1_000_000,
 	STOP_GRACE    => 60 * 1_000_000,
 	METER_LOST    => 172_800 * 1_000_000,
@@ -47,7 +48,7 @@ sub start
 		hold    => $job->{hold},
 		started => $m->{now},
 		elapsed => 0,
-		starved => 0 };
+		extension_denied => 0 };
 	my ($min, $max, $share) = @{ $job->{request} }{qw(min max share)};
 
 	die "a job starts that is $job->{state}\n" unless $job->{state} eq 'queued';
@@ -162,7 +163,7 @@ sub extend
 	return unless extension($job, $attempt);
 	$late = POSIX::ceil(($attempt->{elapsed} - $funded) / $job->{window})
 	  if defined $funded && $attempt->{elapsed} > $funded;
-	$attempt->{starved} = 1;
+	$attempt->{extension_denied} = 1;
 	return if $m->suspended($job->{org}, $job->{account});
 	foreach my $windows ($late ? $late + 1 : (), 1)
 	{
@@ -170,7 +171,7 @@ sub extend
 
 		next if $late && credits($attempt->{held} + $amount) ne $held;
 		next if $m->draw($attempt->{hold}, $amount, $job);
-		$attempt->{starved} = 0;
+		$attempt->{extension_denied} = 0;
 		$attempt->{held} += $amount;
 		return;
 	}
@@ -201,7 +202,7 @@ sub meter
 		$attempt->{heard_at} = $m->{now};
 		extend($m, $job, $attempt, $new->{row}[3]);
 	}
-	elsif ($attempt->{starved} && $told >= $attempt->{elapsed})
+	elsif ($attempt->{extension_denied} && $told >= $attempt->{elapsed})
 	{
 		extend($m, $job, $attempt, $new->{row}[3]);
 	}
@@ -277,14 +278,33 @@ sub answer
 	  $attempt->{let_in} ? $late - $m->{now} : ();
 	my $short = defined $end
 	  && $why eq 'low_funds'
-	  && $attempt->{starved}
+	  && $attempt->{extension_denied}
 	  && extension($job, $attempt) > 0;
 
 	return [
 		(defined $told ? ('checkpoint', $told)
-			: $short ? ('checkpoint', 'low_funds') : ('continue', undef)),
+			: $short ? ('checkpoint', 'low_funds')
+			: limit_is_near($m, $job, $attempt) ? ('checkpoint', 'wall_limit')
+			: ('continue', undef)),
 		@known, @left ? ($m->{now} + $left[0], $left[0]) : (undef, undef)
 	];
+}
+
+# Does an attempt that saves have a last time to, before its wall limit, and has
+# not done so since?
+sub limit_is_near
+{
+	my ($m, $job, $attempt) = @_;
+	my @ends;
+
+	return 0 unless defined $attempt->{running_at} && defined $attempt->{saved_at};
+	push @ends, $attempt->{started} + $job->{wall} if $attempt->{let_in};
+	push @ends, $attempt->{heard_at} + $job->{wall} - $attempt->{elapsed}
+	  if defined $job->{wall} && $job->{wall} > SAVE_AHEAD;
+	my ($end) = sort { $a <=> $b } @ends;
+
+	return defined $end && $m->{now} >= $end - SAVE_AHEAD
+	  && $attempt->{saved_at} < $end - SAVE_AHEAD;
 }
 
 # How a sweep ends a live attempt that was not heard from for METER_LOST, or
@@ -319,7 +339,7 @@ sub stopped
 	  if (wall_end($job, $attempt) // 9e18) <= $told
 	  || (defined $job->{wall} && $elapsed >= $job->{wall});
 	return 'preempted'
-	  if $attempt->{starved} && defined $funded && $elapsed >= $funded;
+	  if $attempt->{extension_denied} && defined $funded && $elapsed >= $funded;
 	return undef;
 }
 
@@ -361,7 +381,8 @@ sub checkpoint
 	refuse('UC303') if $attempt->{outcome};
 	refuse('22023') if ($attempt->{saved_step} // -1) >= $step;
 	$attempt->{steps}{$step} = $what;
-	@$attempt{qw(saved_step saved_elapsed)} = ($step, $attempt->{elapsed});
+	@$attempt{qw(saved_step saved_elapsed saved_at)} =
+	  ($step, $attempt->{elapsed}, $m->{now});
 	return [''];
 }
 
@@ -407,7 +428,7 @@ sub settle
 		my $why = stopped($m, $job, $attempt, 0);
 
 		$why //= 'preempted' if $code == 143
-		  && ($job->{cancelled} || $attempt->{starved} || %{ $attempt->{directives} });
+		  && ($job->{cancelled} || $attempt->{extension_denied} || %{ $attempt->{directives} });
 		$outcome = $job->{cancelled} ? 'cancelled' : $why if defined $why;
 	}
 	my $state   = $last_state{$outcome};

@@ -27,6 +27,8 @@ my %SQL = (
         max_wall => $5::interval)},
     issue => q{SELECT bucket, replayed FROM gpucredit.issue($1, $2, $3, $4,
         kind => $5, expires_at => $6)},
+    set_budget => q{SELECT gpucredit.set_budget($1, $2, $3, hard => false)},
+    set_alert  => q{SELECT gpucredit.set_alert($1, $2, $3)},
     balance => q{SELECT available, held, used, spent
         FROM gpucredit.balance($1, $2)},
     buckets => q{SELECT bucket, account, kind, issued, available, held, spent,
@@ -74,18 +76,36 @@ sub new
         failures => [], failed => 0, notices => 0
     }, $class;
     $dbh->do($_)
-        for "SET client_min_messages = warning", "SET TimeZone = 'UTC'",
-        'SELECT gpucredit.now()',       # loads the library and its settings
-        "SET gpucredit.node_suspect = 0", "SET gpucredit.node_lost = 0";
+        for 'SET client_min_messages = warning',
+        'SELECT gpucredit.now()';       # loads the library and its settings
+    $self->set(@$_)
+        for [ 'TimeZone', 'UTC' ], [ 'gpucredit.node_suspect', 0 ],
+        [ 'gpucredit.node_lost', 0 ];
     $self->{pid} = $dbh->{pg_pid};
     return $self;
 }
 
-# Sets a GUC of the extension for this session.
+# Sets a setting for this session.
 sub set
 {
     my ($self, $name, $value) = @_;
     $self->{dbh}->do('SELECT set_config(?, ?, false)', undef, $name, $value);
+    $self->{settings}{$name} = $value;
+    return;
+}
+
+# Makes what this session has set, and the present second of simulated time,
+# the database's own: every session to come sees what this one sees.
+sub keep_settings
+{
+    my ($self) = @_;
+    my $dbh  = $self->{dbh};
+    my %kept = (%{ $self->{settings} },
+        'gpucredit.clock' => $self->timestamp($self->{clock}));
+    my ($database) = $dbh->selectrow_array('SELECT current_database()');
+    $dbh->do(sprintf 'ALTER DATABASE %s SET %s = %s',
+        $dbh->quote_identifier($database), $_, $dbh->quote($kept{$_}))
+        for sort keys %kept;
     return;
 }
 

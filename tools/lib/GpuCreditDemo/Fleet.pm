@@ -56,6 +56,20 @@ sub start
     return;
 }
 
+# How many attempts run.
+sub running
+{
+    my ($self) = @_;
+    return scalar keys %{ $self->{running} };
+}
+
+# Does an attempt of a job run?
+sub runs
+{
+    my ($self, $job) = @_;
+    return exists $self->{running}{"$job->{org}/$job->{id}"};
+}
+
 # One simulated hour is over: all that runs is metered in one call.
 sub tick
 {

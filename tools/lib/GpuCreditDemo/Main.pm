@@ -46,7 +46,7 @@ sub _play
     my $db = GpuCreditDemo::Db->new;
     $db->set('gpucredit.exhaust_grace', EXTEND_AHEAD);
     my $replay = GpuCreditDemo::Replay->new(plan => $plan, db => $db,
-        progress => GpuCreditDemo::Progress->new('replay'));
+        stop => $keep, progress => GpuCreditDemo::Progress->new('replay'));
     print "Replaying the $plan->{name}: ", scalar @{ $plan->{nodes} },
         ' nodes, ', scalar @{ $plan->{jobs} }, " jobs, in simulated time.\n",
         'Heartbeats of nodes are not simulated: node_suspect and node_lost ',
@@ -58,7 +58,7 @@ sub _play
         replay => $replay, unicode => scalar $locale =~ /utf-?8/i);
     my $good = $report->print_all;
     $good = 0 if $file && !_write_page($db, $file);
-    _look_around($plan, $db->timestamp($replay->{now})) if $keep;
+    _look_around($plan, $db, $replay) if $keep;
     $db->disconnect;
     return $good ? 0 : 1;
 }
@@ -80,18 +80,23 @@ sub _write_page
     return 1;
 }
 
-# What to ask a server that is left running, whose own clock is years away
-# from simulated time.
+# Leaves the cluster as it is at this second, and says what to ask it.
 sub _look_around
 {
-    my ($plan, $end) = @_;
-    my $org = $plan->{accounts}[0][0];
+    my ($plan, $db, $replay) = @_;
+    my $org  = $plan->{accounts}[0][0];
+    my $runs = $replay->{fleet}->running;
+    my $end  = $db->timestamp($replay->{now});
+    my $left = $replay->waiting;
+    $db->keep_settings;
     print <<"EOF";
 
-To look around in the server, in psql, as of the end of simulated time:
-    SET gpucredit.clock = '$end';
-    SELECT * FROM gpucredit.balance('$org');
-    SELECT * FROM gpucredit.buckets('$org');
+The replay stopped at $end: $runs jobs run, $left wait.
+There the clock stands, for every session of the database. To look around, in psql:
+    SELECT * FROM gpucredit.cluster_map(width => 84);
+    SELECT org, job, request, waits, reason FROM gpucredit.queue();
+    SELECT * FROM gpucredit.burn_rate();
+    SELECT * FROM gpucredit.budgets('$org', '$plan->{accounts}[1][1]');
     SELECT * FROM gpucredit.statement('$org') LIMIT 20;
 EOF
     return;

@@ -6,6 +6,9 @@ package GpuCreditDemo::Replay;
 # first; if that changed anything a scheduler cares about and something waits,
 # one scheduling cycle follows.  Nothing is done in between: simulated time
 # jumps from one such second to the next.
+#
+# A replay whose cluster is to be looked at stops in the middle: once half of
+# the jobs have arrived and some wait, or at the latest when three quarters have.
 
 use strict;
 use warnings;
@@ -17,6 +20,7 @@ use GpuCreditDemo::Fleet;
 use GpuCreditDemo::Money qw(micro);
 
 use constant DAY          => 86_400;
+use constant WAITING      => 3;         # so many make a queue to look at
 use constant UPKEEP_BOUND => 10_000;    # rows of a kind in one call
 
 # What each kind of event does; those marked * in the comment may let a job
@@ -46,7 +50,7 @@ sub new
         cluster => GpuCreditDemo::Cluster->new($plan->{nodes}),
         ready => {}, by_id => {}, holds => {}, changed => 0, done => 0,
         now => 0, bought => {}, cycles => 0, starts => 0, denied => {},
-        requeued => 0, captured => {}
+        requeued => 0, captured => {}, arrived => 0, stop => $opt{stop}
     }, $class;
     $self->{fleet} = GpuCreditDemo::Fleet->new(
         db => $opt{db}, agenda => $self->{agenda},
@@ -75,12 +79,14 @@ sub set_up
         $db->call('register_node',
             @{$node}{qw(name type gpus gpu_memory_mib cpu_milli memory_mib leaf)});
     }
+    $db->call('set_budget', @$_) for @{ $plan->{budgets} };
+    $db->call('set_alert', @$_) for @{ $plan->{alerts} };
     $self->{agenda}->add(@$_) for @{ $plan->{events} };
     $self->{agenda}->add($_->{t}, 'arrive', $_) for @{ $plan->{jobs} };
     return;
 }
 
-# Plays everything.
+# Plays everything, or as much as makes a cluster to look at.
 sub run
 {
     my ($self) = @_;
@@ -102,12 +108,29 @@ sub run
         my $share = $total ? $self->{done} / $total : 1;
         $self->{memory_early} //= [ $db->memory ] if $share >= 0.1;
         $self->{progress}->show($share, $second);
+        last if $self->{stop} && $self->_is_middle;
     }
+    $self->_upkeep if $self->{stop};
     $self->{memory_late} = [ $db->memory ];
     $self->{cluster}->advance($self->{now});
     $self->{seconds} = time - $started;
     $self->{progress}->finish;
     return;
+}
+
+# Is there enough to see, and more to come?
+sub _is_middle
+{
+    my ($self) = @_;
+    my $share = $self->{arrived} / (@{ $self->{plan}{jobs} } || 1);
+    return $share >= 0.75 || $share >= 0.5 && $self->waiting >= WAITING;
+}
+
+# How many jobs wait.
+sub waiting
+{
+    my ($self) = @_;
+    return scalar keys %{ $self->{ready} };
 }
 
 # Did what an event was for come to its end otherwise?  Nothing happens then,
@@ -164,6 +187,7 @@ sub _arrive
         defined $job->{hold_window} ? "$job->{hold_window} s" : undef);
     my $rows = $self->{db}->call('reserve', @call);
     $self->{done}++;
+    $self->{arrived}++;
     if (!$rows)
     {
         $self->_final($job, 'not submitted');

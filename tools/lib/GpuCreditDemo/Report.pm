@@ -49,7 +49,7 @@ sub _jobs
     my ($replay, $jobs) = ($self->{replay}, $self->{plan}{jobs});
     my @known = qw(completed failed out_of_memory timeout cancelled denied);
     my %count = map { $_ => 0 } @known;
-    $count{ $_->{final} // 'still waiting' }++ for @$jobs;
+    $count{ $self->_state_of($_) }++ for @$jobs;
     my %known = map { $_ => 1 } @known;
     my @rows;
     for my $outcome (@known, sort grep { !$known{$_} } keys %count)
@@ -64,6 +64,15 @@ sub _jobs
     my @told = map { "$_ ($told->{$_})" } sort keys %$told;
     print '  agents were told: ', join(', ', @told), "\n" if @told;
     return;
+}
+
+# How a job ended, or how far it is.
+sub _state_of
+{
+    my ($self, $job) = @_;
+    return $job->{final} if defined $job->{final};
+    return 'not yet submitted' if !defined $job->{id};
+    return $self->{replay}{fleet}->runs($job) ? 'running' : 'still waiting';
 }
 
 # GPU-hours by type, and how busy the cluster was over time.

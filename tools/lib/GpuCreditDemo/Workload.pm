@@ -69,6 +69,8 @@ sub plan
         accounts => [ _accounts() ],
         events   => [ _credits(\@jobs, $span), _holds($span),
             _maintenance(\@nodes, $span) ],
+        budgets  => [ _budgets(\@jobs) ],
+        alerts   => [ [ $ORGS[-1][0], '', '500' ] ],
         jobs     => \@jobs,
         mischief => 0.04,
     };
@@ -232,6 +234,23 @@ sub _credits
                 expires => int($span / 2) + 6 * HOUR } ];
     }
     return @events;
+}
+
+# What each organisation's first project means to spend in a month: a part of
+# what its jobs cost, so that half of it is passed on the way.  No job is
+# refused for it.
+sub _budgets
+{
+    my ($jobs) = @_;
+    my %cost;
+    for my $job (@$jobs)
+    {
+        my ($project) = split m{/}, $job->{account};
+        $cost{"$job->{org}/$project"} += $job->{cost};
+    }
+    return map { my ($org, $project) = @{$_}[ 0, 3 ];
+        [ $org, $project,
+            credits(int(($cost{"$org/$project"} // 0) * 0.6) + 1_000_000) ] } @ORGS;
 }
 
 # A caller with a scheduler of its own: hold a is captured in two parts, b is

@@ -73,23 +73,23 @@ FROM past p, gpucredit.job j
 WHERE j.org = '0' AND j.job = :job;
 INSERT INTO gpucredit.attempt (org, job, attempt, account, pool, tier, hold,
 	gpu_type, gpus, share, per_gpu_hour, wall_limit, hold_window, save_every,
-	save_asked, started_at, held, surplus, logged, skewed_at, starved,
+	save_asked, started_at, held, surplus, logged, skewed_at, extension_denied,
 	saved_at, running_at, heard_at, elapsed, progress, progress_at,
 	utilization, ended_at, outcome, billed, released, lapsed, refunded,
 	job_state, retry_at, exit_code, message, log_uri, charged)
 SELECT p.org, p.id, 1, p.account, a.pool, p.tier, p.id, p.gpu_type, a.gpus,
 	a.share, a.per_gpu_hour, a.wall_limit, a.hold_window, a.save_every,
-	a.save_asked, p.at, a.held, a.surplus, p.elapsed, a.skewed_at, a.starved,
+	a.save_asked, p.at, a.held, a.surplus, p.elapsed, a.skewed_at, a.extension_denied,
 	a.saved_at, p.at, p.at + p.elapsed, p.elapsed, a.progress, a.progress_at,
 	a.utilization, p.at + p.elapsed, a.outcome, p.spent, p.returned, a.lapsed,
 	a.refunded, a.job_state, a.retry_at, a.exit_code, a.message, a.log_uri, 0
 FROM past p, gpucredit.attempt a
 WHERE a.org = '0' AND a.job = :job;
 INSERT INTO gpucredit.attempt_gpu (org, job, attempt, node, pool, gpus, share,
-	cpu_milli, memory_mib, ended_at, seen_at, free, account, tier, preemptible,
+	cpu_milli, memory_mib, gpu_memory_mib, ended_at, seen_at, free, account, tier, preemptible,
 	min_gpus, max_gpus, started_at, saved_at, expected_end, limit_end)
 SELECT p.org, p.id, 1, p.gpu_type || '-1', g.pool, g.gpus, g.share,
-	g.cpu_milli, g.memory_mib, p.at + p.elapsed, p.at + p.elapsed, true,
+	g.cpu_milli, g.memory_mib, g.gpu_memory_mib, p.at + p.elapsed, p.at + p.elapsed, true,
 	p.account, p.tier, g.preemptible, g.min_gpus, g.max_gpus, p.at, p.at,
 	p.at + interval '1 hour', p.at + interval '1 hour'
 FROM past p, gpucredit.attempt_gpu g

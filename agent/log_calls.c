@@ -1,0 +1,271 @@
+/*-------------------------------------------------------------------------
+ *
+ * log_calls.c
+ *		Answering who asked for a job's output.
+ *
+ * Each heartbeat tells all that is asked for here and not answered yet, so the
+ * list is made again with each, and nothing of it has to be kept.  Who follows a
+ * job is answered once it has written something, or is over.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "db.h"
+#include "job_log.h"
+#include "log_calls.h"
+#include "util.h"
+
+#define PIECE	(64 * 1024)
+
+/* A piece that is asked for. */
+typedef struct LogWish
+{
+	char	   *org;
+	int64_t		job;
+	int			number;
+	int			stream;			/* 0: stdout, 1: stderr */
+	uint64_t	from;
+	bool		waits;
+	struct LogWish *next;
+} LogWish;
+
+/* What is answered. */
+typedef struct LogPiece
+{
+	uint64_t	first;
+	uint64_t	written;
+	uint64_t	dropped;
+	bool		over;
+	char	   *message;		/* NULL: none */
+	size_t		len;
+	char		body[PIECE];
+} LogPiece;
+
+static const char *const streams[] = {"stdout", "stderr"};
+static LogWish *wishes;
+
+static bool read_piece(const LogWish *wish, LogPiece *piece);
+static void read_log(const LocalAttempt *attempt, const KeeperState *state,
+					 const LogWish *wish, LogPiece *piece);
+static char *file_of(const LocalAttempt *attempt, int stream);
+static void put_piece(const LogWish *wish, const LogPiece *piece);
+static void put_answered(PGresult * result, void *context);
+static void wish_free(LogWish *wish);
+
+void
+LogWishesForget(void)
+{
+	while (wishes != NULL)
+	{
+		LogWish    *next = wishes->next;
+
+		wish_free(wishes);
+		wishes = next;
+	}
+}
+
+/*
+ * A heartbeat's row; log: {"stream": "stdout", "from": 0, "wait": false}.
+ */
+void
+LogWishAdd(const Order *order, const char *log)
+{
+	json_t	   *json = log == NULL ? NULL : json_loads(log, 0, NULL);
+	const char *stream = json_string_value(json_object_get(json, "stream"));
+	json_int_t	from = json_integer_value(json_object_get(json, "from"));
+	LogWish    *wish;
+
+	if (stream != NULL && from >= 0)
+	{
+		wish = Alloc(sizeof(LogWish));
+		wish->org = Dup(order->org);
+		wish->job = order->job;
+		wish->number = order->number;
+		wish->stream = strcmp(stream, streams[1]) == 0;
+		wish->from = from;
+		wish->waits = json_is_true(json_object_get(json, "wait"));
+		wish->next = wishes;
+		wishes = wish;
+	}
+	json_decref(json);
+}
+
+/* does anybody wait for what a job has yet to write? */
+bool
+LogWishesWait(void)
+{
+	return wishes != NULL;
+}
+
+/*
+ * Answers one of those that can be answered; true: a call was made.
+ */
+bool
+LogAnswer(void)
+{
+	static LogPiece piece;
+
+	for (LogWish **link = &wishes; *link != NULL; link = &(*link)->next)
+	{
+		LogWish    *wish = *link;
+
+		if (!read_piece(wish, &piece))
+			continue;
+		*link = wish->next;
+		put_piece(wish, &piece);
+		free(piece.message);
+		wish_free(wish);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * What there is of a piece; false: who asked waits for more.
+ */
+static bool
+read_piece(const LogWish *wish, LogPiece *piece)
+{
+	const LocalAttempt *attempt = AttemptFind(wish->org, wish->job,
+											  wish->number);
+	KeeperState *state;
+
+	memset(piece, 0, offsetof(LogPiece, body));
+	piece->first = wish->from;
+	piece->over = attempt == NULL || attempt->phase != PHASE_RUNS;
+	if (attempt == NULL)
+	{
+		piece->message = Format("node %s keeps nothing of it any more",
+								config.node);
+		return true;
+	}
+	piece->message = file_of(attempt, wish->stream);
+	if (piece->message != NULL)
+	{
+		piece->over = true;
+		return true;
+	}
+	state = FileMap(attempt->dir, "state", sizeof(KeeperState), false);
+	if (state != NULL)
+	{
+		read_log(attempt, state, wish, piece);
+		munmap(state, sizeof(KeeperState));
+	}
+	return piece->len > 0 || piece->over || !wish->waits;
+}
+
+/*
+ * Reads while the keeper may overwrite: what it has passed meanwhile is read
+ * once more from where the ring begins by then.
+ */
+static void
+read_log(const LocalAttempt *attempt, const KeeperState *state,
+		 const LogWish *wish, LogPiece *piece)
+{
+	int			file = openat(attempt->dir, streams[wish->stream],
+							  O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	const volatile uint64_t *total = &state->log_bytes[wish->stream];
+	bool		lives = attempt->phase == PHASE_RUNS;
+	size_t		most;			/* the head and the ring are read apart */
+
+	do
+	{
+		piece->written = *total;
+		piece->first = JobLogOldest(piece->written, wish->from, lives);
+		most = piece->first < LOG_HEAD && piece->first + PIECE > LOG_HEAD ?
+			LOG_HEAD - piece->first : PIECE;
+		piece->len = file < 0 ? 0 : JobLogRead(file, piece->written,
+											   piece->first, piece->body,
+											   most);
+	} while (lives && JobLogOldest(*total, piece->first, false) >
+			 piece->first);
+	if (file >= 0)
+		close(file);
+	piece->dropped = state->log_dropped[wish->stream];
+	piece->over &= piece->first + piece->len >= piece->written;
+}
+
+/*
+ * Where else a stream goes: "start" says so.  NULL: it is kept here.
+ */
+static char *
+file_of(const LocalAttempt *attempt, int stream)
+{
+	const char *const key = stream == 0 ? "output=" : "error=";
+	size_t		len = 0;
+	char	   *start = FileGet(attempt->dir, "start", &len);
+	char	   *found = NULL;
+
+	for (char *at = start; at != NULL && at < start + len;
+		 at += strlen(at) + 1)
+	{
+		if (strncmp(at, key, strlen(key)) == 0)
+			found = Format("%s is written to %s on node %s",
+						   streams[stream], at + strlen(key), config.node);
+	}
+	free(start);
+	return found;
+}
+
+/*
+ * Sends an answer; the body as bytea's hexadecimal text.
+ */
+static void
+put_piece(const LogWish *wish, const LogPiece *piece)
+{
+	static const char digits[] = "0123456789abcdef";
+	char	   *body = Alloc(2 * piece->len + 3);
+	char	   *numbers[6] = {
+		Format("%lld", (long long) wish->job),
+		Format("%d", wish->number),
+		Format("%llu", (unsigned long long) wish->from),
+		Format("%llu", (unsigned long long) piece->first),
+		Format("%llu", (unsigned long long) piece->written),
+		Format("%llu", (unsigned long long) piece->dropped),
+	};
+	const char *values[13] = {
+		config.key, wish->org, numbers[0], numbers[1], config.node,
+		streams[wish->stream], numbers[2], numbers[3], body, numbers[4],
+		numbers[5], piece->over ? "t" : "f", piece->message
+	};
+
+	memcpy(body, "\\x", 2);
+	for (size_t i = 0; i < piece->len; i++)
+	{
+		body[2 + 2 * i] = digits[(unsigned char) piece->body[i] >> 4];
+		body[3 + 2 * i] = digits[(unsigned char) piece->body[i] & 15];
+	}
+	DbCall("SELECT 1" FROM_PROVEN("log_put", "$2::pg_catalog.text")
+		   ", $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)", 13, values,
+		   put_answered, NULL);
+	for (int i = 0; i < 6; i++)
+		free(numbers[i]);
+	free(body);
+}
+
+/*
+ * Whether anybody still waited for it is all the same; what was not taken is
+ * asked for again.
+ */
+static void
+put_answered(PGresult * result, void *context)
+{
+	(void) context;
+	if (result != NULL && PQresultStatus(result) != PGRES_TUPLES_OK)
+		Say("event=log_refused state=%s error=\"%s\"", DbState(result),
+			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+}
+
+static void
+wish_free(LogWish *wish)
+{
+	free(wish->org);
+	free(wish);
+}

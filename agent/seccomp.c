@@ -1,0 +1,227 @@
+/*-------------------------------------------------------------------------
+ *
+ * seccomp.c
+ *		Which system calls a job may not make.
+ *
+ * A BPF program refuses (EPERM) what containers are refused by default: what
+ * changes the machine (mounts, modules, clocks, swap, another kernel), looks
+ * into other processes, or is a frequent way into the kernel (bpf, keyrings,
+ * userfaultfd, io_uring).  All else is allowed, so that no program fails for
+ * a call that is newer than this list.  A call of another architecture, whose
+ * numbers mean something else, ends the process.
+ *
+ * bubblewrap makes namespaces and mounts for the job before it runs, so it is
+ * handed the program and loads it at the end (SeccompPass).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "seccomp.h"
+#include "util.h"
+
+#if defined(__x86_64__)
+#define OUR_ARCH	AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define OUR_ARCH	AUDIT_ARCH_AARCH64
+#else
+#error "no list of system calls for this architecture"
+#endif
+
+#define X32_BIT		0x40000000	/* calls of x86-64 with short pointers */
+
+/* the namespaces that clone may make: all but of time, whose bit it has not */
+#define CLONE_NEW	0x7e020000
+
+#define DENY(error)	(SECCOMP_RET_ERRNO | (error))
+
+static const int denied[] = {
+	SYS_acct,
+	SYS_add_key,
+	SYS_bpf,
+	SYS_clock_adjtime,
+	SYS_clock_settime,
+	SYS_delete_module,
+	SYS_fanotify_init,
+	SYS_finit_module,
+	SYS_fsconfig,
+	SYS_fsmount,
+	SYS_fsopen,
+	SYS_fspick,
+	SYS_init_module,
+	SYS_io_uring_enter,
+	SYS_io_uring_register,
+	SYS_io_uring_setup,
+#ifdef SYS_ioperm
+	SYS_ioperm,
+#endif
+#ifdef SYS_iopl
+	SYS_iopl,
+#endif
+#ifdef SYS_kexec_file_load
+	SYS_kexec_file_load,
+#endif
+	SYS_kexec_load,
+	SYS_keyctl,
+#ifdef SYS_lookup_dcookie
+	SYS_lookup_dcookie,
+#endif
+	SYS_mount,
+	SYS_mount_setattr,
+	SYS_move_mount,
+	SYS_name_to_handle_at,
+#ifdef SYS_nfsservctl
+	SYS_nfsservctl,
+#endif
+	SYS_open_by_handle_at,
+	SYS_open_tree,
+	SYS_perf_event_open,
+	SYS_pidfd_getfd,
+	SYS_pivot_root,
+	SYS_quotactl,
+	SYS_reboot,
+	SYS_request_key,
+	SYS_setns,
+	SYS_settimeofday,
+	SYS_swapoff,
+	SYS_swapon,
+#ifdef SYS_sysfs
+	SYS_sysfs,
+#endif
+	SYS_syslog,
+	SYS_umount2,
+	SYS_unshare,
+	SYS_userfaultfd,
+#ifdef SYS_uselib
+	SYS_uselib,
+#endif
+	SYS_vhangup,
+};
+
+#define DENIED		((int) (sizeof(denied) / sizeof(denied[0])))
+#define MOST		(2 * DENIED + 32)
+
+static int	write_program(struct sock_filter *program);
+static struct sock_filter load(size_t offset);
+static struct sock_filter jump(int test, unsigned value, int yes, int no);
+static struct sock_filter leave(unsigned verdict);
+
+/*
+ * From here on this process, and all that it becomes and starts, may not.
+ */
+bool
+SeccompLoad(void)
+{
+	struct sock_filter program[MOST];
+	struct sock_fprog all = {.filter = program};
+
+	all.len = write_program(program);
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) == 0;
+}
+
+/*
+ * Leaves the program at SECCOMP_FD, for who loads it later.
+ */
+bool
+SeccompPass(void)
+{
+	struct sock_filter program[MOST];
+	int			n = write_program(program);
+	int			file = memfd_create("seccomp", MFD_CLOEXEC);
+
+	return file >= 0 && WriteAll(file, program, n * sizeof(program[0])) &&
+		lseek(file, 0, SEEK_SET) == 0 && dup2(file, SECCOMP_FD) >= 0;
+}
+
+/*
+ * Nothing that is executed later gets a capability, not even as root.
+ */
+bool
+CapabilitiesBound(void)
+{
+	for (int i = 0; prctl(PR_CAPBSET_READ, i) >= 0; i++)
+	{
+		if (prctl(PR_CAPBSET_DROP, i) != 0 && errno != EPERM)
+			return false;
+	}
+	return true;
+}
+
+/* nor has this process any */
+bool
+CapabilitiesClear(void)
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct none[2];
+
+	memset(none, 0, sizeof(none));
+	return syscall(SYS_capset, &head, none) == 0;
+}
+
+/*
+ * The architecture, then each call that is refused; what is left is allowed.
+ */
+static int
+write_program(struct sock_filter *program)
+{
+	int			at = 0;
+
+	program[at++] = load(offsetof(struct seccomp_data, arch));
+	program[at++] = jump(BPF_JEQ, OUR_ARCH, 1, 0);
+	program[at++] = leave(SECCOMP_RET_KILL_PROCESS);
+	program[at++] = load(offsetof(struct seccomp_data, nr));
+	program[at++] = jump(BPF_JGE, X32_BIT, 0, 1);
+	program[at++] = leave(DENY(EPERM));
+	for (int i = 0; i < DENIED; i++)
+	{
+		program[at++] = jump(BPF_JEQ, denied[i], 0, 1);
+		program[at++] = leave(DENY(EPERM));
+	}
+	/* its flags cannot be looked at; the C library then takes clone */
+	program[at++] = jump(BPF_JEQ, SYS_clone3, 0, 1);
+	program[at++] = leave(DENY(ENOSYS));
+	program[at++] = jump(BPF_JEQ, SYS_clone, 0, 4);
+	program[at++] = load(offsetof(struct seccomp_data, args[0]));
+	program[at++] = jump(BPF_JSET, CLONE_NEW, 0, 1);
+	program[at++] = leave(DENY(EPERM));
+	program[at++] = leave(SECCOMP_RET_ALLOW);
+	/* a debugger starts its program; it looks into nobody else's */
+	program[at++] = jump(BPF_JEQ, SYS_ptrace, 0, 4);
+	program[at++] = load(offsetof(struct seccomp_data, args[0]));
+	program[at++] = jump(BPF_JEQ, PTRACE_ATTACH, 1, 0);
+	program[at++] = jump(BPF_JEQ, PTRACE_SEIZE, 0, 1);
+	program[at++] = leave(DENY(EPERM));
+	program[at++] = leave(SECCOMP_RET_ALLOW);
+	return at;
+}
+
+static struct sock_filter
+load(size_t offset)
+{
+	return (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset);
+}
+
+/* so many instructions further where it is so, and where it is not */
+static struct sock_filter
+jump(int test, unsigned value, int yes, int no)
+{
+	return (struct sock_filter) BPF_JUMP(BPF_JMP | test | BPF_K, value, yes,
+										 no);
+}
+
+static struct sock_filter
+leave(unsigned verdict)
+{
+	return (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, verdict);
+}

@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * seccomp.h
+ *		Which system calls a job may not make.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_SECCOMP_H
+#define GPUCREDIT_AGENT_SECCOMP_H
+
+#include <stdbool.h>
+
+/* where the keeper puts the program for bubblewrap to load */
+#define SECCOMP_FD	4
+
+extern bool SeccompLoad(void);
+extern bool SeccompPass(void);
+extern bool CapabilitiesBound(void);
+extern bool CapabilitiesClear(void);
+
+#endif							/* GPUCREDIT_AGENT_SECCOMP_H */

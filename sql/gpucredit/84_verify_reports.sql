@@ -1,0 +1,134 @@
+/*
+ * 84_verify_reports.sql: what nothing but the audit log can tell is as it was told.
+ *
+ * No entry says until when a bucket is good, what it pays for, or which
+ * devices a job was to wait for: the audit row of the call that decided it
+ * does.  Audit rows leave (85_archive.sql), and of what left nothing can be
+ * said; none that is as old as the newest that left is missed.
+ */
+CREATE FUNCTION gpucredit.check_told(tenant text)
+RETURNS SETOF gpucredit.verify_result
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH a AS MATERIALIZED (	/* few of many: the audit log is read once */
+		SELECT a.org, a.audit, a.at, a.operation, a.account, a.bucket,
+			a.detail
+		FROM gpucredit.audit a
+		WHERE (check_told.tenant IS NULL OR a.org = check_told.tenant)
+			AND a.operation IN ('issue', 'transfer', 'revoke', 'set_slices')
+			AND a.decision <> 'denied'),
+	b AS NOT MATERIALIZED (
+		SELECT * FROM gpucredit.bucket b
+		WHERE check_told.tenant IS NULL OR b.org = check_told.tenant),
+	kept AS (SELECT gpucredit.kept_from('audit') AS after)
+	/* release 0.1.0 told no more than the kind */
+	SELECT 'bucket_is_as_issued', b.org, format('bucket %s', b.bucket),
+		format('account "%s", %s, priority %s, from %s to %s, policy %s; issued to account "%s" at %s with %s',
+			b.account, b.kind, b.priority, b.effective_at,
+			coalesce(b.expires_at::text, 'ever'), b.policy, a.account, a.at,
+			a.detail - 'key')
+	FROM a JOIN b ON b.org = a.org AND b.bucket = a.bucket
+		CROSS JOIN LATERAL (SELECT coalesce((a.detail ->> 'effective_at')
+			::timestamptz, a.at) AS effective_at) t
+	WHERE a.operation = 'issue'
+		AND (a.account <> b.account OR a.at <> b.created_at
+			OR a.detail ->> 'kind' <> b.kind
+			OR (a.detail ? 'priority'
+				AND ((a.detail ->> 'priority')::int <> b.priority
+				OR a.detail -> 'policy' <> b.policy
+				OR t.effective_at <> b.effective_at
+				/* a day of valid_for has 24 hours; time ends */
+				OR extract(epoch FROM b.expires_at) IS DISTINCT FROM
+					CASE WHEN a.detail ? 'valid_for' THEN least(
+						extract(epoch FROM t.effective_at)
+						+ extract(epoch FROM (a.detail ->> 'valid_for')
+							::interval), extract(epoch FROM
+							'294276-12-31 23:59:59.999999+00'::timestamptz))
+					ELSE extract(epoch FROM (a.detail ->> 'expires_at')
+						::timestamptz) END
+				OR CASE WHEN jsonb_typeof(a.detail -> 'memo') = 'object'
+					THEN (a.detail -> 'memo' ->> 'sha256') IS DISTINCT FROM
+						encode(sha256(convert_to(b.memo,
+							getdatabaseencoding())), 'hex')
+					ELSE (a.detail ->> 'memo') IS DISTINCT FROM b.memo END)))
+	UNION ALL
+	SELECT 'bucket_is_as_its_origin', b.org, format('bucket %s', b.bucket),
+		format('account "%s", %s, priority %s, from %s to %s, policy %s; '
+			'moved to account "%s" at %s from bucket %s, %s, priority %s, from %s to %s, policy %s',
+			b.account, b.kind, b.priority, b.effective_at,
+			coalesce(b.expires_at::text, 'ever'), b.policy,
+			a.detail ->> 'to', a.at, o.bucket, o.kind, o.priority,
+			o.effective_at, coalesce(o.expires_at::text, 'ever'), o.policy)
+	FROM a
+		CROSS JOIN LATERAL jsonb_to_recordset(a.detail -> 'buckets')
+			AS m ("from" bigint, "to" bigint)
+		JOIN b ON b.org = a.org AND b.bucket = m."to"
+		JOIN gpucredit.bucket o ON o.org = a.org AND o.bucket = m."from"
+	WHERE a.operation = 'transfer'
+		AND (a.detail ->> 'to' <> b.account OR a.at <> b.created_at
+			OR (b.kind, b.priority, b.effective_at, b.expires_at, b.policy,
+				b.memo) IS DISTINCT FROM (o.kind, o.priority, o.effective_at,
+				o.expires_at, o.policy, o.memo))
+	UNION ALL
+	SELECT 'bucket_is_closed_as_told', b.org, format('bucket %s', b.bucket),
+		format('closed %s, first revoked %s',
+			coalesce(b.closed_at::text, 'never'),
+			coalesce(r.at::text, 'never'))
+	FROM b
+		LEFT JOIN (SELECT DISTINCT ON (a.org, a.bucket) a.org, a.bucket, a.at
+			FROM a WHERE a.operation = 'revoke'
+			ORDER BY a.org, a.bucket, a.audit) r
+			ON r.org = b.org AND r.bucket = b.bucket
+		CROSS JOIN kept k
+	WHERE b.closed_at IS DISTINCT FROM r.at
+		AND coalesce(b.closed_at > k.after, true)
+	UNION ALL
+	/* the row of an account says how it is now, the audit log how it was */
+	SELECT 'sliced_hold_is_of_slices', h.org,
+		format('account "%s"', h.account),
+		format('%s holds give back to slices, from hold %s on, and no account above ever had any',
+			h.n, h.first)
+	FROM (SELECT h.org, h.account, count(*) AS n, min(h.hold) AS first
+			FROM gpucredit.hold h
+			WHERE h.sliced AND (check_told.tenant IS NULL
+				OR h.org = check_told.tenant)
+			GROUP BY h.org, h.account) h
+		CROSS JOIN kept k
+	WHERE k.after IS NULL
+		AND NOT EXISTS (SELECT FROM gpucredit.account c
+			WHERE c.org = h.org AND c.slices > 1
+				AND gpucredit.is_below(h.account, c.account))
+		AND NOT EXISTS (SELECT FROM a
+			WHERE a.org = h.org AND a.operation = 'set_slices'
+				AND (a.detail ->> 'n')::int > 1
+				AND gpucredit.is_below(h.account, a.account))
+	UNION ALL
+	SELECT 'reservation_is_as_told', r.org, format('job %s', r.job),
+		format('in pool "%s" of %s (%s) from %s on, told at %s; %s',
+			r.pool, r.nodes, coalesce(r.gpu_type, 'no GPUs'), r.at,
+			r.told_at, CASE WHEN j.job IS NULL THEN 'there is no such job'
+				WHEN j.pool <> r.pool THEN format('the job is in pool "%s"',
+					j.pool)
+				WHEN p.nodes IS DISTINCT FROM r.nodes
+					THEN 'the devices are ' || coalesce(p.nodes, 'none')
+				ELSE 'the audit log was told no such thing' END)
+	FROM gpucredit.reservation r
+		LEFT JOIN gpucredit.job j ON j.org = r.org AND j.job = r.job
+		CROSS JOIN LATERAL (SELECT string_agg(u.node || u.gpus::text, ' '
+				ORDER BY u.n) AS nodes
+			FROM ROWS FROM (unnest(r.on_nodes), unnest(r.gpus))
+				WITH ORDINALITY AS u (node, gpus, n)) p
+		CROSS JOIN kept k
+	WHERE (check_told.tenant IS NULL OR r.org = check_told.tenant)
+		AND ((j.pool = r.pool AND p.nodes = r.nodes) IS NOT TRUE
+			OR (coalesce(r.told_at > k.after, true) AND NOT EXISTS (
+				SELECT FROM gpucredit.audit a
+				WHERE a.org = r.org AND a.job = r.job AND a.at = r.told_at
+					AND a.operation = 'place' AND a.decision = 'reserve'
+					AND a.detail ->> 'nodes' = r.nodes
+					AND a.detail ->> 'gpu_type' IS NOT DISTINCT FROM
+						r.gpu_type
+					AND (a.detail ->> 'expected_start')::timestamptz = r.at)));
+END;
+COMMENT ON FUNCTION gpucredit.check_told(text) IS
+'verify: buckets'' terms, and reservations, are what the audit log was told.';

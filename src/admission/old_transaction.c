@@ -1,0 +1,134 @@
+/*-------------------------------------------------------------------------
+ *
+ * old_transaction.c
+ *		Bounds tenants' transactions, and ends those open for too long.
+ *
+ * A row version that a transaction may still see stays, and who reads or
+ * changes a row that all change walks past them: one forgotten snapshot makes
+ * every organisation's calls slow within a minute.  bind_tenant() gives
+ * tenants' logins timeouts, but a login may take its own away.  So a
+ * transaction of this database that is older than
+ * gpucredit.tenant_transaction_max is ended with its session.  Only a
+ * tenant's: gpucredit.is_tenant_login() says whose login is one.
+ *
+ * The age is by the real clock, whatever gpucredit.clock says: sessions live
+ * by it.
+ *
+ * Locks: none.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "audit/audit.h"
+#include "commands/user.h"
+#include "util/args.h"
+#include "util/compat.h"
+#include "util/log.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "funcapi.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_end_tenant_transactions);
+PG_FUNCTION_INFO_V1(gpucredit_set_login_timeout);
+
+SQL_STATEMENT(old_ones, SPI_OK_SELECT, "interval",
+			  "SELECT a.pid, a.usename::text, a.state,"
+			  " pg_catalog.floor(EXTRACT(epoch FROM"
+			  "  pg_catalog.clock_timestamp() - a.xact_start))::bigint"
+			  " FROM pg_catalog.pg_stat_activity a"
+			  " WHERE a.datname = pg_catalog.current_database()"
+			  " AND a.backend_type = 'client backend'"
+			  " AND a.xact_start < pg_catalog.clock_timestamp() - $1"
+			  " AND gpucredit.is_tenant_login(a.usesysid)"
+			  " ORDER BY a.pid");
+
+/*
+ * End the session of one, and say so.
+ */
+static bool
+end_session(SqlResult sessions, uint64 i)
+{
+	int32		pid = SqlInt4(sessions, i, 1);
+	char	   *login = SqlText(sessions, i, 2);
+	char	   *state = SqlText(sessions, i, 3);
+	int64		seconds = SqlInt8(sessions, i, 4);
+	AuditRow	audit = {.operation = "end_tenant_transactions",
+		.decision = "ended"};
+	StringInfo	line;
+
+	if (!DatumGetBool(DirectFunctionCall2(pg_terminate_backend,
+										  Int32GetDatum(pid),
+										  Int64GetDatum(0))))
+		return false;			/* it has gone by itself */
+	AuditText(&audit, "role", login);
+	AuditText(&audit, "state", state);
+	AuditInt8(&audit, "seconds", seconds);
+	AuditWrite(&audit);
+	line = LogBegin("tenant_transaction_ended");
+	LogText(line, "role", login);
+	LogNumber(line, "pid", pid);
+	LogText(line, "state", state);
+	LogNumber(line, "open_s", seconds);
+	LogAtCommit(line);
+	return true;
+}
+
+Datum
+gpucredit_end_tenant_transactions(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int64		longest = SettingTenantTransactionMax();
+	int64		ended = 0;
+	Row			row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (longest > 0)
+	{
+		SqlArgs		args = {0};
+		SqlResult	sessions;
+
+		SqlConnect();
+		SqlArgDuration(&args, longest);
+		sessions = SqlRead(&old_ones, &args);
+		for (uint64 i = 0; i < sessions.n; i++)
+			ended += end_session(sessions, i);
+		SqlFinish();
+	}
+	RowText(&row, "end_tenant_transactions");
+	RowAdd(&row, Int64GetDatum(ended));
+	RowPut(rsinfo, &row);
+	return (Datum) 0;
+}
+
+/*
+ * set_login_timeout(login, database, setting, value): ALTER ROLE ... IN
+ * DATABASE ... SET, with no statement made of text.
+ */
+Datum
+gpucredit_set_login_timeout(PG_FUNCTION_ARGS)
+{
+	AlterRoleSetStmt *alter = makeNode(AlterRoleSetStmt);
+	VariableSetStmt *set = makeNode(VariableSetStmt);
+	A_Const    *value = makeNode(A_Const);
+
+	value->val.sval.type = T_String;
+	value->val.sval.sval = text_to_cstring(PG_GETARG_TEXT_PP(3));
+	value->location = -1;
+	set->kind = VAR_SET_VALUE;
+	set->name = text_to_cstring(PG_GETARG_TEXT_PP(2));
+	set->args = list_make1(value);
+	alter->role = makeNode(RoleSpec);
+	alter->role->roletype = ROLESPEC_CSTRING;
+	alter->role->rolename = NameStr(*PG_GETARG_NAME(0));
+	alter->role->location = -1;
+	alter->database = NameStr(*PG_GETARG_NAME(1));
+	alter->setstmt = set;
+	(void) AlterRoleSet(alter);
+	CommandCounterIncrement();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,123 @@
+/*-------------------------------------------------------------------------
+ *
+ * api.h
+ *		What every call passes on its way in and out.
+ *
+ * A file with an entry point writes API_FUNCTION(issue) where others write
+ * PG_FUNCTION_INFO_V1(gpucredit_issue), and calls the function itself
+ * call_issue().  The SQL function is still gpucredit_issue: ApiCall() around
+ * call_issue(), which looks after tenants, rate limits, counters and the scheduler's
+ * waking, whatever the function does.  Each entry point stands in the list
+ * below, once.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_ENTRY_H
+#define GPUCREDIT_ENTRY_H
+
+#include "util/compat.h"
+#include "fmgr.h"
+
+/*
+ * Name, whose limits apply, and what a success means to the scheduler.
+ *
+ * Argument 0 is the organisation, unless the subject is NOBODY: no limit
+ * applies.  Argument 1 is the ACCOUNT, or the JOB, HOLD or BUCKET that belongs
+ * to one.  EACH: the function itself asks ApiAdmits() for every element.
+ *
+ * Who tells of a node or of an attempt (API_PROVEN) proves that it may where
+ * the node has a key.
+ *
+ * WAKES: once it has committed, what waits might start.  QUIET: it cannot, or
+ * the function itself says so by WakePool().
+ */
+#define API_FUNCTIONS(X) \
+	X(create_account, ACCOUNT, QUIET) \
+	X(suspend_account, ACCOUNT, WAKES) \
+	X(set_price, NOBODY, WAKES) \
+	X(set_budget, ACCOUNT, WAKES) \
+	X(set_quota, ACCOUNT, WAKES) \
+	X(set_slices, ACCOUNT, QUIET) \
+	X(set_alert, ACCOUNT, QUIET) \
+	X(set_rate_limit, NOBODY, QUIET) \
+	X(create_pool, NOBODY, WAKES) \
+	X(set_tier, NOBODY, WAKES) \
+	X(set_retry_rule, NOBODY, QUIET) \
+	X(set_lost_work, NOBODY, QUIET) \
+	X(issue, ACCOUNT, WAKES) \
+	X(revoke, BUCKET, QUIET) \
+	X(transfer, ACCOUNT, WAKES) \
+	X(refund, JOB, WAKES) \
+	X(refund_hold, HOLD, WAKES) \
+	X(expire_credits, NOBODY, QUIET) \
+	X(hold, ACCOUNT, QUIET) \
+	X(extend_hold, HOLD, QUIET) \
+	X(capture, HOLD, WAKES) \
+	X(release, HOLD, WAKES) \
+	X(reserve, ACCOUNT, QUIET) \
+	X(meter, JOB, QUIET) \
+	X(meter_batch, EACH, QUIET) \
+	X(settle, JOB, QUIET) \
+	X(part_ended, JOB, QUIET) \
+	X(cancel, JOB, WAKES) \
+	X(checkpoint, JOB, QUIET) \
+	X(checkpoint_loaded, JOB, QUIET) \
+	X(log_wish, JOB, QUIET) \
+	X(log_put, NOBODY, QUIET) \
+	X(reap_holds, NOBODY, QUIET) \
+	X(check_nodes, NOBODY, QUIET) \
+	X(register_node, NOBODY, WAKES) \
+	X(set_node_key, NOBODY, QUIET) \
+	X(heartbeat, NOBODY, QUIET) \
+	X(drain, NOBODY, WAKES) \
+	X(resume, NOBODY, WAKES) \
+	X(reclaim, NOBODY, QUIET) \
+	X(reclaim_nodes, NOBODY, QUIET) \
+	X(remove_node, NOBODY, WAKES) \
+	X(seal_audit, NOBODY, QUIET) \
+	X(place, NOBODY, QUIET)
+
+typedef enum ApiFunction
+{
+#define API_ENUM(name, subject, wakes) API_##name,
+	API_FUNCTIONS(API_ENUM)
+#undef API_ENUM
+	API_COUNT
+} ApiFunction;
+
+/* What agents tell. */
+#define API_PROVEN(entry) \
+	((entry) == API_meter || (entry) == API_meter_batch || \
+	 (entry) == API_heartbeat || (entry) == API_settle || \
+	 (entry) == API_part_ended || (entry) == API_checkpoint || \
+	 (entry) == API_checkpoint_loaded || (entry) == API_log_put)
+
+typedef enum ApiSubject
+{
+	API_SUBJECT_NOBODY,
+	API_SUBJECT_ACCOUNT,
+	API_SUBJECT_JOB,
+	API_SUBJECT_HOLD,
+	API_SUBJECT_BUCKET,
+	API_SUBJECT_EACH
+} ApiSubject;
+
+#define API_FUNCTION(name) \
+extern Datum call_##name(PG_FUNCTION_ARGS); \
+PG_FUNCTION_INFO_V1(gpucredit_##name); \
+Datum \
+gpucredit_##name(PG_FUNCTION_ARGS) \
+{ \
+	return ApiCall(API_##name, call_##name, fcinfo); \
+} \
+extern int	no_such_variable
+
+extern void ApiInit(void);
+extern Datum ApiCall(ApiFunction entry, PGFunction call,
+					 FunctionCallInfo fcinfo);
+extern const char *ApiName(ApiFunction entry);
+extern bool ApiIsLimited(ApiFunction entry);
+extern char *ApiAccountOf(ApiSubject kind, const char *org, int64 id);
+extern bool ApiAdmits(ApiFunction entry, const char *org, int64 job);
+
+#endif							/* GPUCREDIT_ENTRY_H */

@@ -1,0 +1,360 @@
+/*-------------------------------------------------------------------------
+ *
+ * count.c
+ *		Counters of calls in shared memory.
+ *
+ * By database and operation: how long calls took, replays, denials by reason,
+ * errors by SQLSTATE, calls that waited for a lock, credit spent, refunded and
+ * not collected.  What is counted stays counted when the transaction rolls
+ * back.
+ *
+ * A call counts for itself while it runs, on its caller's stack (Call), and
+ * adds all of it at its end, which may be its process's.  To be at once cheap
+ * and exact, the counters are atomics, each there STRIPES times; a backend adds
+ * to one, a reader sums.
+ * Errors are a table of keys taken for good by compare-and-exchange, found by
+ * looking from a hash on; where it is full, the last place counts the rest.
+ *
+ * That a call waited for a lock is seen by the time the deadlock timeout was
+ * last set: that is what waiting for a heavyweight lock, a row's included,
+ * begins with.
+ *
+ * Locking: none.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/compat.h"
+#include "common/hashfn.h"
+#include "api/count.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "shmem/segment.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "utils/timeout.h"
+
+#define STRIPES		8
+#define REST		(COUNT_ERRORS - 1)
+
+typedef struct Counters
+{
+	pg_atomic_uint64 buckets[COUNT_BUCKETS];
+	pg_atomic_uint64 microseconds;
+	pg_atomic_uint64 replays;
+	pg_atomic_uint64 lock_waits;
+	pg_atomic_uint64 denials[COUNT_DENIALS];
+	pg_atomic_uint64 uncollected[COUNT_UNPAID];
+	pg_atomic_uint64 spent;
+	pg_atomic_uint64 refunded;
+} Counters;
+
+typedef struct ErrorCounter
+{
+	pg_atomic_uint64 key;		/* 0: free; the entry point + 1, SQLSTATE */
+	pg_atomic_uint64 n;
+} ErrorCounter;
+
+typedef struct DatabaseCounters
+{
+	Counters	calls[STRIPES][API_COUNT];
+	ErrorCounter errors[COUNT_ERRORS];
+} DatabaseCounters;
+
+static Size counters_size(void);
+static void counters_start(void *memory, bool found);
+static void reset_counters(int number);
+static void count_cut_off(int code, Datum arg);
+static int	bucket_of(uint64 microseconds);
+static void count_error(DatabaseCounters *database, ApiFunction entry,
+						int sqlstate);
+
+const int	CountBounds[COUNT_BUCKETS - 1] = {COUNT_BOUNDS};
+const char *const CountReasons[COUNT_DENIALS] = {COUNT_REASONS};
+const char *const CountUnpaid[COUNT_UNPAID] = {"wall_limit", "no_credit"};
+
+static const SegmentPart counters_part = {"gpucredit counters", counters_size,
+counters_start, reset_counters};
+
+static DatabaseCounters *counters = NULL;
+static Call *current = NULL;
+
+void
+CountInit(void)
+{
+	if (process_shared_preload_libraries_in_progress)
+		SegmentAdd(&counters_part);
+}
+
+static Size
+counters_size(void)
+{
+	return mul_size(sizeof(DatabaseCounters), SEGMENT_DATABASES);
+}
+
+static void
+counters_start(void *memory, bool found)
+{
+	counters = memory;
+	for (int i = 0; i < SEGMENT_DATABASES && !found; i++)
+		reset_counters(i);
+}
+
+/*
+ * Begin with nothing, also for a database whose place was another's.
+ */
+static void
+reset_counters(int number)
+{
+	DatabaseCounters *database = &counters[number];
+
+	for (int i = 0; i < STRIPES * API_COUNT; i++)
+	{
+		Counters   *calls = &database->calls[i / API_COUNT][i % API_COUNT];
+
+		for (int b = 0; b < COUNT_BUCKETS; b++)
+			pg_atomic_init_u64(&calls->buckets[b], 0);
+		pg_atomic_init_u64(&calls->microseconds, 0);
+		pg_atomic_init_u64(&calls->replays, 0);
+		pg_atomic_init_u64(&calls->lock_waits, 0);
+		for (int d = 0; d < COUNT_DENIALS; d++)
+			pg_atomic_init_u64(&calls->denials[d], 0);
+		for (int u = 0; u < COUNT_UNPAID; u++)
+			pg_atomic_init_u64(&calls->uncollected[u], 0);
+		pg_atomic_init_u64(&calls->spent, 0);
+		pg_atomic_init_u64(&calls->refunded, 0);
+	}
+	for (int i = 0; i < COUNT_ERRORS; i++)
+	{
+		pg_atomic_init_u64(&database->errors[i].key, 0);
+		pg_atomic_init_u64(&database->errors[i].n, 0);
+	}
+}
+
+/*
+ * A call begins.  It must be ended, or all memory of it dropped, before its
+ * caller's stack frame goes.
+ */
+void
+CountBegin(Call *call, ApiFunction entry)
+{
+	static bool at_exit = false;
+
+	if (!at_exit)
+	{
+		(void) SegmentDatabase();	/* not for the first time after an error */
+		before_shmem_exit(count_cut_off, (Datum) 0);
+		at_exit = true;
+	}
+	call->outer = current;
+	call->entry = entry;
+	call->waited = get_timeout_start_time(DEADLOCK_TIMEOUT);
+	call->replayed = false;
+	memset(call->denials, 0, sizeof(call->denials));
+	memset(call->uncollected, 0, sizeof(call->uncollected));
+	call->spent = 0;
+	call->refunded = 0;
+	INSTR_TIME_SET_CURRENT(call->begun);
+	current = call;
+}
+
+/*
+ * It ends, by an error where there is an SQLSTATE.
+ */
+void
+CountEnd(Call *call, int sqlstate)
+{
+	int			number = SegmentDatabase();
+	DatabaseCounters *database;
+	Counters   *calls;
+	instr_time	took;
+	uint64		us;
+
+	current = call->outer;
+	if (number < 0)
+		return;
+	INSTR_TIME_SET_CURRENT(took);
+	INSTR_TIME_SUBTRACT(took, call->begun);
+	us = INSTR_TIME_GET_MICROSEC(took);
+	database = &counters[number];
+	calls = &database->calls[MyProcNumber % STRIPES][call->entry];
+	pg_atomic_fetch_add_u64(&calls->buckets[bucket_of(us)], 1);
+	pg_atomic_fetch_add_u64(&calls->microseconds, us);
+	if (call->replayed)
+		pg_atomic_fetch_add_u64(&calls->replays, 1);
+	if (call->waited != get_timeout_start_time(DEADLOCK_TIMEOUT))
+		pg_atomic_fetch_add_u64(&calls->lock_waits, 1);
+	for (int d = 0; d < COUNT_DENIALS; d++)
+	{
+		if (call->denials[d] > 0)
+			pg_atomic_fetch_add_u64(&calls->denials[d], call->denials[d]);
+	}
+	for (int u = 0; u < COUNT_UNPAID; u++)
+	{
+		if (call->uncollected[u] > 0)
+			pg_atomic_fetch_add_u64(&calls->uncollected[u],
+									call->uncollected[u]);
+	}
+	if (call->spent > 0)
+		pg_atomic_fetch_add_u64(&calls->spent, call->spent);
+	if (call->refunded > 0)
+		pg_atomic_fetch_add_u64(&calls->refunded, call->refunded);
+	if (sqlstate != 0)
+		count_error(database, call->entry, sqlstate);
+}
+
+/*
+ * The process ends in the middle of calls, by the server's order or because
+ * its client is gone.  That error is not to be asked for any more.
+ */
+static void
+count_cut_off(int code, Datum arg)
+{
+	while (current != NULL)
+		CountEnd(current, ClientConnectionLost ? ERRCODE_CONNECTION_FAILURE :
+				 ERRCODE_ADMIN_SHUTDOWN);
+}
+
+static int
+bucket_of(uint64 microseconds)
+{
+	int			bucket = 0;
+
+	while (bucket < COUNT_BUCKETS - 1 &&
+		   microseconds > (uint64) CountBounds[bucket])
+		bucket++;
+	return bucket;
+}
+
+/*
+ * Add to an error's place: the one with its key, else the first free one.
+ */
+static void
+count_error(DatabaseCounters *database, ApiFunction entry, int sqlstate)
+{
+	uint64		key = ((uint64) entry + 1) << 32 | (uint32) sqlstate;
+	uint32		first = (uint32) (murmurhash32((uint32) sqlstate) + entry);
+	int			place = REST;
+
+	for (uint32 i = 0; i < REST; i++)
+	{
+		int			at = (first + i) % REST;
+		uint64		found = 0;
+
+		if (pg_atomic_compare_exchange_u64(&database->errors[at].key, &found,
+										   key) || found == key)
+		{
+			place = at;
+			break;
+		}
+	}
+	pg_atomic_fetch_add_u64(&database->errors[place].n, 1);
+}
+
+/*
+ * The call that is being made is a replay.
+ */
+void
+CountReplay(void)
+{
+	if (current != NULL)
+		current->replayed = true;
+}
+
+/*
+ * The call that is being made denies something.
+ */
+void
+CountDenial(const char *reason)
+{
+	int			denial = 0;
+
+	if (current == NULL)
+		return;
+	while (denial < COUNT_DENIALS - 1 && reason != NULL &&
+		   strcmp(reason, CountReasons[denial]) != 0)
+		denial++;
+	current->denials[denial]++;
+}
+
+/*
+ * The call that is being made leaves so much uncollected.
+ */
+void
+CountUncollected(int64 amount, const char *reason)
+{
+	bool		wall_limit = strcmp(reason, CountUnpaid[0]) == 0;
+
+	if (current != NULL)
+		current->uncollected[wall_limit ? 0 : 1] += amount;
+}
+
+/*
+ * The call that is being made spends an amount of credit, or gives back what
+ * was spent: below 0.
+ */
+void
+CountSpend(int64 amount)
+{
+	if (current != NULL && amount > 0)
+		current->spent += amount;
+	else if (current != NULL)
+		current->refunded += -amount;
+}
+
+/*
+ * What was counted of an operation in this database.
+ */
+void
+CountRead(ApiFunction entry, CallCounts *counts)
+{
+	int			number = SegmentDatabase();
+
+	memset(counts, 0, sizeof(CallCounts));
+	for (int s = 0; s < STRIPES && number >= 0; s++)
+	{
+		Counters   *calls = &counters[number].calls[s][entry];
+
+		for (int b = 0; b < COUNT_BUCKETS; b++)
+			counts->buckets[b] += pg_atomic_read_u64(&calls->buckets[b]);
+		counts->microseconds += pg_atomic_read_u64(&calls->microseconds);
+		counts->replays += pg_atomic_read_u64(&calls->replays);
+		counts->lock_waits += pg_atomic_read_u64(&calls->lock_waits);
+		for (int d = 0; d < COUNT_DENIALS; d++)
+			counts->denials[d] += pg_atomic_read_u64(&calls->denials[d]);
+		for (int u = 0; u < COUNT_UNPAID; u++)
+			counts->uncollected[u] +=
+				pg_atomic_read_u64(&calls->uncollected[u]);
+		counts->spent += pg_atomic_read_u64(&calls->spent);
+		counts->refunded += pg_atomic_read_u64(&calls->refunded);
+	}
+}
+
+/*
+ * The errors that were counted, into an array of COUNT_ERRORS; how many.
+ */
+int
+CountReadErrors(ErrorCount *errors)
+{
+	int			number = SegmentDatabase();
+	int			n = 0;
+
+	for (int i = 0; i < COUNT_ERRORS && number >= 0; i++)
+	{
+		ErrorCounter *error = &counters[number].errors[i];
+		uint64		count = pg_atomic_read_u64(&error->n);
+		uint64		key;
+
+		/* what was counted has its key: not one read before it was taken */
+		pg_read_barrier();
+		key = pg_atomic_read_u64(&error->key);
+		if (count > 0)
+			errors[n++] = (ErrorCount)
+		{
+			key == 0 ? API_COUNT : (ApiFunction) ((key >> 32) - 1),
+				(int) (uint32) key, count
+		};
+	}
+	return n;
+}

@@ -1,0 +1,208 @@
+/*-------------------------------------------------------------------------
+ *
+ * node_proof.c
+ *		Does an agent speak for the node it names?
+ *
+ * Agents may share a login.  A node that has a key (set_node_key) believes
+ * only who knows it: each transaction proves that by the setting
+ * gpucredit.node_key, whose SHA-256 is compared.  An attempt is proven by the
+ * key of any node it has devices on; one of whose nodes none has a key is
+ * anybody's, as is a node without one.  Asked for a proof are members of
+ * gpucredit_agent, but not who could set a key: superusers, administrators,
+ * operators.
+ *
+ * Each backend remembers whether there is any key at all, so that nobody pays
+ * where there is none; it asks again when the table changes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "util/args.h"
+#include "util/definer.h"
+#include "util/sql.h"
+#include "api/node_proof.h"
+#include "types/clip.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+
+#define PROVEN(key) \
+	"k.sha256 = pg_catalog.sha256(pg_catalog.convert_to(" key ", 'UTF8'))"
+#define ATTEMPT_PROVEN(org, job, attempt, key) \
+	"SELECT pg_catalog.bool_or(" PROVEN(key) ")," \
+	" pg_catalog.min(g.node) FROM gpucredit.attempt_gpu g" \
+	" JOIN gpucredit.node_key k ON k.node = g.node" \
+	" WHERE g.org = " org " AND g.job = " job " AND g.attempt = " attempt
+SQL_STATEMENT(keys_any, SPI_OK_SELECT, "",
+			  "SELECT 1 FROM gpucredit.node_key k LIMIT 1");
+SQL_STATEMENT(node_proven, SPI_OK_SELECT, "text, text",
+			  "SELECT " PROVEN("$2") ", k.node FROM gpucredit.node_key k"
+			  " WHERE k.node = $1");
+SQL_STATEMENT(attempt_proven, SPI_OK_SELECT, "text, bigint, int, text",
+			  ATTEMPT_PROVEN("$1", "$2", "$3", "$4"));
+SQL_STATEMENT(attempts_proven, SPI_OK_SELECT,
+			  "text[], bigint[], int[], text",
+			  "SELECT p.proven, p.node"
+			  " FROM (SELECT pg_catalog.unnest($1) AS org,"
+			  "  pg_catalog.unnest($2) AS job,"
+			  "  pg_catalog.unnest($3) AS attempt) u"
+			  " CROSS JOIN LATERAL (" ATTEMPT_PROVEN("u.org", "u.job",
+													 "u.attempt", "$4")
+			  "  OFFSET 0) p (proven, node)"
+			  " WHERE NOT p.proven LIMIT 1");
+
+static char *node_key = NULL;
+static bool known = false;
+static bool any_key;
+static Oid	known_table = InvalidOid;
+
+static const char *show_key(void);
+static void table_changed(Datum arg, Oid relid);
+static bool there_are_keys(void);
+static void check_node(FunctionCallInfo fcinfo, int n);
+static void check_attempts(SqlStatement *statement, FunctionCallInfo fcinfo);
+static void check(SqlStatement *statement, SqlArgs *args);
+
+void
+ProofInit(void)
+{
+	DefineCustomStringVariable("gpucredit.node_key",
+							   "The key of the node that an agent speaks for.",
+							   "Set in each transaction, as "
+							   "set_config('gpucredit.node_key', $1, true). "
+							   "Nobody can read it.",
+							   &node_key, "", PGC_USERSET, 0,
+							   NULL, NULL, show_key);
+	CacheRegisterRelcacheCallback(table_changed, (Datum) 0);
+}
+
+/*
+ * Who shares the connection does not learn the key.
+ */
+static const char *
+show_key(void)
+{
+	return *node_key == '\0' ? "" : "********";
+}
+
+static void
+table_changed(Datum arg, Oid relid)
+{
+	if (!OidIsValid(relid) || relid == known_table)
+		known = false;
+}
+
+/*
+ * Refuse what is said of a node, or of an attempt, by who does not prove that
+ * it may.  An argument that names nothing is left to the function to refuse.
+ */
+void
+ProofCheckCall(ApiFunction entry, FunctionCallInfo fcinfo)
+{
+	Definer		definer;
+
+	if (known && !any_key)
+		return;
+	/* a function may not have taken on its owner's rights yet */
+	definer = DefinerEnter(fcinfo);
+	if (there_are_keys() && CallerHasRole("gpucredit_agent") &&
+		!CallerHasRole("gpucredit_operator") &&
+		!CallerHasRole("gpucredit_admin"))
+	{
+		SqlConnect();
+		if (entry == API_heartbeat)
+			check_node(fcinfo, 0);
+		else if (entry == API_part_ended || entry == API_log_put)
+			check_node(fcinfo, 3);
+		else
+			check_attempts(entry == API_meter_batch ? &attempts_proven :
+						   &attempt_proven, fcinfo);
+		SqlFinish();
+	}
+	DefinerLeave(definer);
+}
+
+/*
+ * Has any node a key?
+ */
+static bool
+there_are_keys(void)
+{
+	if (known)
+		return any_key;
+	known_table = get_relname_relid("node_key",
+									get_namespace_oid("gpucredit", false));
+	/* what changes while we read makes it unknown again */
+	known = true;
+	PG_TRY();
+	{
+		SqlConnect();
+		any_key = SqlReadLatest(&keys_any, NULL).n > 0;
+		SqlFinish();
+	}
+	PG_CATCH();
+	{
+		known = false;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return any_key;
+}
+
+/*
+ * The caller has to know the key of the node that an argument names.
+ */
+static void
+check_node(FunctionCallInfo fcinfo, int n)
+{
+	SqlArgs		args = {0};
+
+	if (PG_ARGISNULL(n))
+		return;
+	SqlArg(&args, PG_GETARG_DATUM(n));
+	check(&node_proven, &args);
+}
+
+/*
+ * The same of the attempt, or the arrays of attempts, that the first three
+ * arguments name.
+ */
+static void
+check_attempts(SqlStatement *statement, FunctionCallInfo fcinfo)
+{
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < 3; i++)
+	{
+		if (PG_ARGISNULL(i))
+			return;
+		SqlArg(&args, PG_GETARG_DATUM(i));
+	}
+	check(statement, &args);
+}
+
+/*
+ * Run a statement whose row says whether the proof holds, and of which node;
+ * no row, or NULL: none is asked for.
+ */
+static void
+check(SqlStatement *statement, SqlArgs *args)
+{
+	SqlResult	row;
+
+	SqlArgText(args, node_key);
+	row = SqlReadLatest(statement, args);
+	if (row.n == 0 || SqlIsNull(row, 0, 1) || SqlBool(row, 0, 1))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("not allowed without the key of node \"%s\"",
+					ClipForMessage(SqlText(row, 0, 2))),
+			 errdetail("The node has a key, and this transaction does not "
+					   "prove that it knows it."),
+			 errhint("Call set_config('gpucredit.node_key', key, true) first, "
+					 "in the same transaction.")));
+}

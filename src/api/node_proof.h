@@ -1,0 +1,16 @@
+/*-------------------------------------------------------------------------
+ *
+ * node_proof.h
+ *		Does an agent speak for the node it names?
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_NODE_PROOF_H
+#define GPUCREDIT_NODE_PROOF_H
+
+#include "api/api.h"
+
+extern void ProofInit(void);
+extern void ProofCheckCall(ApiFunction entry, FunctionCallInfo fcinfo);
+
+#endif							/* GPUCREDIT_NODE_PROOF_H */

@@ -1,0 +1,407 @@
+/*-------------------------------------------------------------------------
+ *
+ * rate.c
+ *		Rate limits: may this call be made now?
+ *
+ * The limits are rows of gpucredit.rate_limit.  What is left of each is in
+ * shared memory (shmem/token_bucket.c), under a digest of the row: a limit set again
+ * starts full.  A call takes one token of each limit that applies: those of
+ * its account and all above it, for its function and for '*'.
+ *
+ * Each backend keeps the limits of the organisations it has had calls of,
+ * most of which have none, so that a call reads no table.  A trigger on the
+ * table announces every change of it (util/cache_invalidate.c); what is kept is
+ * forgotten then, and read again with a snapshot of that moment, also where
+ * the calling transaction's is older.
+ *
+ * The account of a job, hold or bucket never changes, so it is kept as well;
+ * it is looked up only where a limit below the organisation might apply.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/definer.h"
+#include "util/digest.h"
+#include "util/sql.h"
+#include "api/rate.h"
+#include "miscadmin.h"
+#include "shmem/token_bucket.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/uuid.h"
+
+#define ANY_OPERATION	"*"
+#define MOST_ORGS		4096	/* kept by a backend */
+#define MOST_SUBJECTS	65536
+#define MOST_LEVELS		9		/* of an account's path, '' included */
+
+StaticAssertDecl(API_COUNT <= 64, "a set of entry points is a 64-bit mask");
+StaticAssertDecl(TOKEN_BUCKET_KEY_SIZE <= DIGEST_SIZE,
+				 "a key is part of a digest");
+
+typedef struct RateLimit
+{
+	char	   *account;
+	char	   *operation;
+	int32		burst;
+	TokenBucket level;
+} RateLimit;
+
+typedef struct OrgLimits
+{
+	char		org[ARG_NAME_MAX + 1];	/* key */
+	int			n;
+	RateLimit  *limits;			/* by account, then operation */
+	uint64		limited;		/* entry points with any limit */
+	uint64		below;			/* those with one below the organisation */
+} OrgLimits;
+
+typedef struct SubjectKey
+{
+	const OrgLimits *org;
+	int64		id;
+	int64		kind;
+} SubjectKey;
+
+typedef struct Subject
+{
+	SubjectKey	key;
+	char	   *account;
+} Subject;
+
+SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text",
+			  "SELECT r.account, r.operation, r.per_second, r.burst, r.setting"
+			  " FROM gpucredit.rate_limit r WHERE r.org = $1"
+			  " ORDER BY r.account, r.operation");
+/* What this backend keeps, all of it in one memory context. */
+static MemoryContext kept = NULL;
+static HTAB *kept_orgs = NULL;
+static HTAB *kept_subjects = NULL;
+static Oid	kept_table = InvalidOid;	/* what the limits were read from */
+static bool stale = true;
+
+static void table_changed(Datum arg, Oid relid);
+static void forget_all(void);
+static OrgLimits *limits_of(const char *org, const RateSubject *subject);
+static Definer enter(const RateSubject *subject);
+static void leave(const RateSubject *subject, Definer definer);
+static void read_limits(OrgLimits *org);
+static void read_limit(SqlResult rows, uint64 i, OrgLimits *org);
+static const char *account_of(const OrgLimits *org,
+							  const RateSubject *subject);
+static char *read_account(const char *org, const RateSubject *subject);
+static int	find_limits(const OrgLimits *org, ApiFunction entry,
+						const char *account, const RateLimit **found);
+static const RateLimit *find_limit(const OrgLimits *org, const char *account,
+								   const char *operation);
+
+void
+RateInit(void)
+{
+	CacheRegisterRelcacheCallback(table_changed, (Datum) 0);
+}
+
+static void
+table_changed(Datum arg, Oid relid)
+{
+	if (!OidIsValid(relid) || relid == kept_table)
+		stale = true;
+}
+
+/*
+ * Take what the call costs.  False: it may not be made, and has taken
+ * nothing.
+ */
+bool
+RateAdmits(ApiFunction entry, const char *org, const RateSubject *subject,
+		   RateRefusal *refusal)
+{
+	uint64		mask = UINT64CONST(1) << entry;
+	const RateLimit *found[MOST_LEVELS * 2];
+	TokenBucket levels[MOST_LEVELS * 2];
+	const OrgLimits *limits;
+	int			n;
+	int			refused;
+
+	AcceptInvalidationMessages();
+	limits = limits_of(org, subject);
+	if ((limits->limited & mask) == 0)
+		return true;
+	n = find_limits(limits, entry, (limits->below & mask) == 0 ? "" :
+					account_of(limits, subject), found);
+	for (int i = 0; i < n; i++)
+		levels[i] = found[i]->level;
+	refused = TokenBucketTake(levels, n, ClockNow(), &refusal->wait);
+	if (refused < 0)
+		return true;
+	refusal->account = found[refused]->account;
+	refusal->operation = found[refused]->operation;
+	refusal->per_second = found[refused]->level.per_second;
+	refusal->burst = found[refused]->burst;
+	return false;
+}
+
+/*
+ * The entry point an operation's name is, ENTRIES of '*', -1 of none.
+ */
+int
+RateOperation(const char *name)
+{
+	if (strcmp(name, ANY_OPERATION) == 0)
+		return API_COUNT;
+	for (int entry = 0; entry < API_COUNT; entry++)
+	{
+		if (ApiIsLimited(entry) && strcmp(name, ApiName(entry)) == 0)
+			return entry;
+	}
+	return -1;
+}
+
+/*
+ * Begin with nothing kept.
+ */
+static void
+forget_all(void)
+{
+	HASHCTL		orgs = {.keysize = ARG_NAME_MAX + 1,
+		.entrysize = sizeof(OrgLimits)};
+	HASHCTL		subjects = {.keysize = sizeof(SubjectKey),
+		.entrysize = sizeof(Subject)};
+
+	kept_orgs = kept_subjects = NULL;
+	if (kept == NULL)
+		kept = AllocSetContextCreate(CacheMemoryContext,
+									 "gpucredit rate limits",
+									 ALLOCSET_DEFAULT_SIZES);
+	else
+		MemoryContextReset(kept);
+	orgs.hcxt = subjects.hcxt = kept;
+	kept_subjects = hash_create("gpucredit rate subjects", 256, &subjects,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	kept_orgs = hash_create("gpucredit rate limits", 64, &orgs,
+							HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+}
+
+/*
+ * The limits of an organisation, read if they are not kept.
+ */
+static OrgLimits *
+limits_of(const char *org, const RateSubject *subject)
+{
+	OrgLimits  *limits;
+	bool		found;
+
+	if (stale || kept_orgs == NULL ||
+		hash_get_num_entries(kept_orgs) >= MOST_ORGS ||
+		hash_get_num_entries(kept_subjects) >= MOST_SUBJECTS)
+	{
+		/* what changes while we read makes it stale again */
+		stale = false;
+		forget_all();
+	}
+	limits = hash_search(kept_orgs, org, HASH_FIND, NULL);
+	if (limits == NULL)
+	{
+		OrgLimits	read = {.n = 0};
+		Definer		definer = enter(subject);
+
+		strlcpy(read.org, org, sizeof(read.org));
+		read_limits(&read);
+		leave(subject, definer);
+		limits = hash_search(kept_orgs, org, HASH_ENTER, &found);
+		*limits = read;
+	}
+	return limits;
+}
+
+/*
+ * Tables are read with the rights of the function's owner, which a function
+ * may not have taken on yet.
+ */
+static Definer
+enter(const RateSubject *subject)
+{
+	return subject->call ? DefinerEnter(subject->call) : (Definer){0};
+}
+
+static void
+leave(const RateSubject *subject, Definer definer)
+{
+	if (subject->call)
+		DefinerLeave(definer);
+}
+
+/*
+ * Read an organisation's limits.
+ */
+static void
+read_limits(OrgLimits *org)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	kept_table = get_relname_relid("rate_limit",
+								   get_namespace_oid("gpucredit", false));
+	SqlConnect();
+	SqlArgText(&args, org->org);
+	rows = SqlReadLatest(&limits_read, &args);
+	org->limits = MemoryContextAllocHuge(kept, sizeof(RateLimit) * (rows.n +
+																	1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		read_limit(rows, i, org);
+	}
+	SqlFinish();
+}
+
+/*
+ * One limit.  One of a function that is not known any more applies to
+ * nothing.
+ */
+static void
+read_limit(SqlResult rows, uint64 i, OrgLimits *org)
+{
+	RateLimit  *limit = &org->limits[org->n];
+	char	   *operation = SqlText(rows, i, 2);
+	int			entry = RateOperation(operation);
+	pg_uuid_t  *setting;
+	uint64		mask;
+	uint8		digest[DIGEST_SIZE];
+	StringInfoData name;
+	bool		isnull;
+
+	if (entry < 0)
+		return;
+	mask = entry == API_COUNT ? PG_UINT64_MAX : UINT64CONST(1) << entry;
+	limit->account = MemoryContextStrdup(kept, SqlText(rows, i, 1));
+	limit->operation = MemoryContextStrdup(kept, operation);
+	limit->level.per_second = DatumGetFloat8(SqlDatum(rows, i, 3, &isnull));
+	limit->level.burst = limit->burst = SqlInt4(rows, i, 4);
+	org->n++;
+	org->limited |= mask;
+	if (*limit->account != '\0')
+		org->below |= mask;
+
+	/* texts end in a zero byte, so no two names are the same bytes */
+	initStringInfo(&name);
+	appendBinaryStringInfo(&name, (char *) &MyDatabaseId, sizeof(Oid));
+	appendBinaryStringInfo(&name, org->org, strlen(org->org) + 1);
+	appendBinaryStringInfo(&name, limit->account, strlen(limit->account) + 1);
+	appendBinaryStringInfo(&name, operation, strlen(operation) + 1);
+	appendBinaryStringInfo(&name, (char *) &limit->level.per_second,
+						   sizeof(double));
+	appendBinaryStringInfo(&name, (char *) &limit->burst, sizeof(int32));
+	setting = DatumGetUUIDP(SqlDatum(rows, i, 5, &isnull));
+	appendBinaryStringInfo(&name, (char *) setting->data, UUID_LEN);
+	DigestOf(&name, digest);
+	memcpy(limit->level.key, digest, TOKEN_BUCKET_KEY_SIZE);
+}
+
+/*
+ * The account a call is for, '' where it names nothing there is.
+ */
+static const char *
+account_of(const OrgLimits *org, const RateSubject *subject)
+{
+	SubjectKey	key = {org, subject->id, subject->kind};
+	Subject    *known;
+	char	   *account;
+
+	if (subject->kind == API_SUBJECT_ACCOUNT)
+		return subject->account;
+	known = hash_search(kept_subjects, &key, HASH_FIND, NULL);
+	if (known != NULL)
+		return known->account;
+	account = read_account(org->org, subject);
+	if (account == NULL)
+		return "";
+	known = hash_search(kept_subjects, &key, HASH_ENTER, NULL);
+	known->account = account;
+	return account;
+}
+
+/*
+ * Look a subject's account up; NULL where there is no such thing.
+ */
+static char *
+read_account(const char *org, const RateSubject *subject)
+{
+	Definer		definer = enter(subject);
+	char	   *account;
+
+	SqlConnect();
+	account = ApiAccountOf(subject->kind, org, subject->id);
+	if (account != NULL)
+		account = MemoryContextStrdup(kept, account);
+	SqlFinish();
+	leave(subject, definer);
+	return account;
+}
+
+/*
+ * The limits on an account's path, the organisation's last; how many.
+ */
+static int
+find_limits(const OrgLimits *org, ApiFunction entry, const char *account,
+			const RateLimit **found)
+{
+	char		path[ARG_NAME_MAX + 1];
+	int			n = 0;
+
+	strlcpy(path, account, sizeof(path));
+	for (int level = 0; level < MOST_LEVELS; level++)
+	{
+		const char *operations[] = {ApiName(entry), ANY_OPERATION};
+		char	   *slash = strrchr(path, '/');
+
+		if (level == MOST_LEVELS - 1)
+			*path = '\0';		/* whatever else it was */
+		for (int i = 0; i < 2; i++)
+		{
+			const RateLimit *limit = find_limit(org, path, operations[i]);
+
+			if (limit != NULL)
+				found[n++] = limit;
+		}
+		if (*path == '\0')
+			break;
+		*(slash != NULL ? slash : path) = '\0';
+	}
+	return n;
+}
+
+/*
+ * The limit of exactly this account and operation, if there is one.
+ */
+static const RateLimit *
+find_limit(const OrgLimits *org, const char *account, const char *operation)
+{
+	int			low = 0;
+	int			high = org->n;
+
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+		const RateLimit *limit = &org->limits[middle];
+		int			order = strcmp(account, limit->account);
+
+		if (order == 0)
+			order = strcmp(operation, limit->operation);
+		if (order == 0)
+			return limit;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}

@@ -1,0 +1,409 @@
+/*-------------------------------------------------------------------------
+ *
+ * tenant.c
+ *		What a caller who is a tenant may see and spend.
+ *
+ * A tenant is a member of gpucredit_tenant, other than a superuser.  Who calls
+ * is the outer user, the login or SET ROLE role, which no function of anybody's
+ * changes.  Roles are bound to accounts by rows of gpucredit.tenant; a member
+ * of a bound role has its bindings.  What lies outside them does not exist for
+ * a tenant: it is refused with the very error of what is not there, before
+ * anything else is looked at.
+ *
+ * Each backend keeps the bindings of the last tenant it saw; they are read
+ * again when the table, a role or a membership changes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "util/args.h"
+#include "util/compat.h"
+#include "util/definer.h"
+#include "util/errors.h"
+#include "util/path.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/tenant.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_may_read);
+
+typedef struct Binding
+{
+	char	   *org;
+	char	   *account;
+} Binding;
+
+/* What a tenant may call, besides reading; the rest is refused outright. */
+#define MAY_CALL \
+	(BIT(hold) | BIT(extend_hold) | BIT(capture) | BIT(release) | \
+	 BIT(reserve) | BIT(settle) | \
+	 BIT(cancel) | BIT(meter) | BIT(checkpoint) | BIT(log_wish))
+#define BIT(name)	(UINT64CONST(1) << API_##name)
+
+SQL_STATEMENT(bindings_read, SPI_OK_SELECT, "oid",
+			  "SELECT t.org, t.account FROM gpucredit.tenant t"
+			  " JOIN pg_catalog.pg_roles r ON r.rolname = t.role"
+			  " WHERE pg_catalog.pg_has_role($1, r.oid, 'USAGE')");
+
+/* Of the user last asked about; nobody, once a role has changed. */
+static Oid	known_user = InvalidOid;
+static bool known_tenant;
+static uint64 role_changes = 0; /* that we were told of */
+static bool bindings_known = false;
+static bool passing;			/* read in parallel mode: good for one */
+static TimestampTz passing_for; /* of the client's statements, and there */
+static int	nbindings;
+static Binding *bindings;
+static MemoryContext kept = NULL;
+static Oid	kept_table = InvalidOid;
+
+static void roles_changed(Datum arg, int cacheid, uint32 hashvalue);
+static void table_changed(Datum arg, Oid relid);
+static bool caller_is_tenant(void);
+static bool is_bound(const char *org, const char *account);
+static bool is_bound_in(const char *org);
+static bool is_covered(const char *org, const char *account);
+static bool bindings_good(void);
+static void read_bindings(void);
+static bool covers(const Binding *binding, const char *org,
+				   const char *account);
+static char *name_arg(FunctionCallInfo fcinfo, int n);
+static void check_id(ApiSubject kind, const char *org, int64 id);
+static pg_attribute_noreturn() void refuse_call(const char *what);
+
+void
+TenantInit(void)
+{
+	CacheRegisterSyscacheCallback(AUTHOID, roles_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, roles_changed, (Datum) 0);
+	CacheRegisterRelcacheCallback(table_changed, (Datum) 0);
+}
+
+static void
+roles_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	known_user = InvalidOid;
+	bindings_known = false;
+	role_changes++;
+}
+
+static void
+table_changed(Datum arg, Oid relid)
+{
+	if (!OidIsValid(relid) || relid == kept_table)
+		bindings_known = false;
+}
+
+/*
+ * Refuse a tenant what is not its own.  An argument that could name nothing is
+ * left to the function to refuse.
+ */
+void
+TenantCheckCall(ApiFunction entry, ApiSubject kind, FunctionCallInfo fcinfo)
+{
+	char	   *org;
+	char	   *account;
+	Definer		definer;
+
+	if (!caller_is_tenant())
+		return;
+	if ((MAY_CALL & (UINT64CONST(1) << entry)) == 0)
+		refuse_call(ApiName(entry));
+	org = name_arg(fcinfo, 0);
+	if (org == NULL || PG_ARGISNULL(1))
+		return;
+	/* a function may not have taken on its owner's rights yet */
+	definer = DefinerEnter(fcinfo);
+	if (kind != API_SUBJECT_ACCOUNT)
+		check_id(kind, org, PG_GETARG_INT64(1));
+	else if ((account = name_arg(fcinfo, 1)) != NULL &&
+			 !is_bound(org, account))
+		NotFoundAccount(org, account);
+	DefinerLeave(definer);
+}
+
+/*
+ * The same of reading functions, which run with their owner's rights.
+ */
+void
+TenantCheckAccount(const char *org, const char *account)
+{
+	if (caller_is_tenant() && !is_bound(org, account))
+		NotFoundAccount(org, account);
+}
+
+/*
+ * The same where no account is named: of an organisation that any of its
+ * accounts is in, a tenant is told what is its own.
+ */
+void
+TenantCheckOrg(const char *org)
+{
+	if (caller_is_tenant() && !is_bound(org, "") && !is_bound_in(org))
+		NotFoundAccount(org, "");
+}
+
+void
+TenantCheckJob(const char *org, int64 job)
+{
+	if (caller_is_tenant())
+		check_id(API_SUBJECT_JOB, org, job);
+}
+
+/*
+ * Is the caller a tenant, who hears nothing of others?
+ */
+bool
+TenantCalls(void)
+{
+	return caller_is_tenant();
+}
+
+/*
+ * May the caller be told of any call of an organisation?
+ */
+bool
+TenantSeesAll(const char *org)
+{
+	return is_bound(org, "");
+}
+
+/*
+ * Does the caller see the rows of an account?  For policies and views: all do
+ * but tenants.
+ */
+Datum
+gpucredit_may_read(PG_FUNCTION_ARGS)
+{
+	char	   *org;
+	char	   *account;
+	bool		may_read;
+
+	if (!caller_is_tenant())
+		PG_RETURN_BOOL(true);
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		PG_RETURN_BOOL(false);
+	if (!bindings_good())
+	{
+		Definer		definer = DefinerEnter(fcinfo);
+
+		read_bindings();
+		DefinerLeave(definer);
+	}
+	org = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	account = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	may_read = nbindings > 0 && is_covered(org, account);
+	pfree(org);
+	pfree(account);
+	PG_RETURN_BOOL(may_read);
+}
+
+/*
+ * Is the outer user a tenant?  Bindings go with the user.  Members keep what
+ * was granted to the role when somebody renames it, so without its name
+ * nobody is let through but a superuser.  Nor is who was dropped while its
+ * session goes on: it is a member of nothing any more.
+ */
+static bool
+caller_is_tenant(void)
+{
+	Oid			user = GetOuterUserId();
+
+	if (user != known_user)
+	{
+		uint64		before = role_changes;
+		Oid			role = get_role_oid("gpucredit_tenant", true);
+
+		if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(user)))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("role with OID %u does not exist", user),
+					 errdetail("It was dropped while its session went on."),
+					 errhint("Connect as a role that is there.")));
+		if (!OidIsValid(role) && !superuser_arg(user))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("role \"gpucredit_tenant\" does not exist"),
+					 errdetail("Who is a tenant cannot be told without it."),
+					 errhint("Give the role that was renamed its name "
+							 "back.")));
+		known_tenant = !superuser_arg(user) &&
+			is_member_of_role_nosuper(user, role);
+		bindings_known = false;
+		/* what changes while we look makes it unknown again */
+		known_user = role_changes == before ? user : InvalidOid;
+	}
+	return known_tenant;
+}
+
+/*
+ * Is an account one of the calling tenant's, or below?  42501 where it has
+ * none at all.
+ */
+static bool
+is_bound(const char *org, const char *account)
+{
+	AcceptInvalidationMessages();
+	if (!caller_is_tenant())
+		return true;			/* not any more */
+	if (!bindings_good())
+		read_bindings();
+	if (nbindings == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("role \"%s\" is bound to no account",
+						GetUserNameFromId(GetOuterUserId(), false)),
+				 errdetail("Members of gpucredit_tenant see and spend only "
+						   "what they are bound to."),
+				 errhint("Have an administrator call "
+						 "gpucredit.bind_tenant().")));
+	return is_covered(org, account);
+}
+
+/*
+ * Is any of the bindings read of an organisation?
+ */
+static bool
+is_bound_in(const char *org)
+{
+	for (int i = 0; i < nbindings; i++)
+	{
+		if (strcmp(bindings[i].org, org) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does any of the bindings read cover an account?
+ */
+static bool
+is_covered(const char *org, const char *account)
+{
+	for (int i = 0; i < nbindings; i++)
+	{
+		if (covers(&bindings[i], org, account))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May the bindings last read be used?
+ */
+static bool
+bindings_good(void)
+{
+	return bindings_known &&
+		(!passing || (IsInParallelMode() &&
+					  passing_for == GetCurrentStatementStartTimestamp()));
+}
+
+/*
+ * Read the caller's bindings, with a snapshot of this moment.  In parallel
+ * mode there is none to be had but the statement's, which may be an old one:
+ * what it shows is not kept past the statement.
+ */
+static void
+read_bindings(void)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	if (kept == NULL)
+		kept = AllocSetContextCreate(CacheMemoryContext, "gpucredit tenant",
+									 ALLOCSET_SMALL_SIZES);
+	MemoryContextReset(kept);
+	nbindings = 0;
+	kept_table = get_relname_relid("tenant",
+								   get_namespace_oid("gpucredit", false));
+	/* what changes while we read makes them unknown again */
+	bindings_known = true;
+	passing = IsInParallelMode();
+	passing_for = GetCurrentStatementStartTimestamp();
+	PG_TRY();
+	{
+		SqlConnect();
+		SqlArg(&args, ObjectIdGetDatum(GetOuterUserId()));
+		rows = SqlReadLatest(&bindings_read, &args);
+		bindings = MemoryContextAlloc(kept, sizeof(Binding) * (rows.n + 1));
+		for (uint64 i = 0; i < rows.n; i++)
+		{
+			bindings[i].org = MemoryContextStrdup(kept, SqlText(rows, i, 1));
+			bindings[i].account = MemoryContextStrdup(kept,
+													  SqlText(rows, i, 2));
+			nbindings++;
+		}
+		SqlFinish();
+	}
+	PG_CATCH();
+	{
+		bindings_known = false;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+static bool
+covers(const Binding *binding, const char *org, const char *account)
+{
+	return strcmp(binding->org, org) == 0 &&
+		PathIsBelow(account, binding->account);
+}
+
+/*
+ * An argument that could name an organisation or account, NULL of another.
+ */
+static char *
+name_arg(FunctionCallInfo fcinfo, int n)
+{
+	if (PG_ARGISNULL(n) ||
+		toast_raw_datum_size(PG_GETARG_DATUM(n)) - VARHDRSZ > ARG_NAME_MAX)
+		return NULL;
+	return text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+/*
+ * Refuse a job or hold that is not the tenant's, as one that is not there; in
+ * an organisation that is not, as an account that is not there.
+ */
+static void
+check_id(ApiSubject kind, const char *org, int64 id)
+{
+	char	   *account;
+	bool		bound;
+
+	SqlConnect();
+	account = ApiAccountOf(kind, org, id);
+	bound = is_bound(org, account != NULL ? account : "");
+	if (!bound)
+	{
+		if (!is_bound_in(org))
+			NotFoundAccount(org, "");
+		if (kind == API_SUBJECT_JOB)
+			NotFoundJob(id);
+		NotFoundHold(id);
+	}
+	SqlFinish();
+}
+
+static void
+refuse_call(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("a tenant may not call \"%s\"", what),
+			 errdetail("The caller is a member of gpucredit_tenant."),
+			 errhint("Call it as a role that is not.")));
+}

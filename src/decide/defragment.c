@@ -1,0 +1,196 @@
+/*
+ * defragment.c
+ *	  Consolidation: running jobs that make room by going on elsewhere.
+ *
+ * A mover goes only to devices that are free now and that the job it makes
+ * room for does not take, so its claim is free from the first, and nobody is
+ * left without a place.  The largest goes first.
+ */
+#include <string.h>
+
+#include "decide/claim.h"
+
+#define MOST_TRIALS	64			/* for one job and offer */
+
+/*
+ * What a mover requests: what it has, with the same type.
+ */
+static DecideRequestClass
+mover_request(const DecideInput *input, const DecideRunning *running,
+			  DecideOffer *offer)
+{
+	const DecideRequestClass *given = &input->requests[running->request];
+	DecideRequestClass request = *given;
+	int32_t		i;
+
+	*offer = (DecideOffer)
+	{
+		.type = running->type, .min_memory = INT64_MAX
+	};
+	for (i = 0; i < given->n_offers; i++)
+	{
+		if (given->offers[i].type == running->type &&
+			given->offers[i].min_memory < offer->min_memory)
+			*offer = given->offers[i];
+	}
+	if (offer->min_memory == INT64_MAX)
+		offer->min_memory = 0;
+	offer->tied = false;
+	request.min_gpus = request.max_gpus = running->gpus;
+	request.n_offers = running->type == DECIDE_NO_TYPE ? 0 : 1;
+	request.offers = offer;
+	return request;
+}
+
+/*
+ * Find the chosen movers places on the hosts as they are now, and promise them
+ * these; leader >= 0: for good, with the rows that say so.  False: one has
+ * none (or out of memory).
+ */
+static bool
+movers_place(Cycle *cycle, int32_t leader)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		i;
+	int32_t		p;
+
+	for (i = 0; i < claims->n_chosen; i++)
+	{
+		int32_t		index = claims->candidates[claims->movers[i]].running;
+		const DecideRunning *running = &cycle->input->running[index];
+		DecideOffer offer;
+		DecideRequestClass request = mover_request(cycle->input, running,
+												   &offer);
+		Plan	   *plan = DecideClaimPlan(cycle, &request,
+										   request.n_offers > 0 ?
+										   &offer : NULL, running->gpus);
+		DecidePromise *promise;
+
+		if (plan == NULL)
+			return false;
+		if (leader >= 0)
+		{
+			promise = DecidePromiseAdd(cycle);
+			if (promise == NULL)
+				return false;
+			promise->running = index;
+			promise->why = DECIDE_WHY_MOVE;
+			promise->leader = leader;
+			promise->type = running->type;
+			promise->gpus = running->gpus;
+			promise->share = running->share;
+			if (!DecidePromisePlan(cycle, &request, running->gpus, plan))
+				return false;
+		}
+		for (p = 0; p < plan->n; p++)
+		{
+			DecidePart	part;
+
+			DecideStartPart(cycle, &request, plan->hosts[p], plan->gpus[p],
+							running->gpus, &part);
+			DecideHostTake(cycle, plan->hosts[p], &part, request.share);
+		}
+	}
+	return true;
+}
+
+/*
+ * Remember the hosts, or put them back.
+ */
+static void
+hosts_save(Cycle *cycle, bool save)
+{
+	ClaimState *claims = cycle->claims;
+	size_t		size = (size_t) cycle->n_hosts * sizeof(Host);
+
+	cycle->trying = save;
+	if (save)
+	{
+		memcpy(claims->saved, cycle->hosts, size);
+		claims->saved_latest = cycle->latest;
+		claims->saved_changes = cycle->changes;
+		return;
+	}
+	memcpy(cycle->hosts, claims->saved, size);
+	cycle->latest = claims->saved_latest;
+	cycle->changes = claims->saved_changes;
+}
+
+/*
+ * Put the chosen in order of size, the largest first.
+ */
+static void
+movers_order(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		i;
+	int32_t		j;
+
+	for (i = 0; i < claims->n_chosen; i++)
+	{
+		int32_t		mover = claims->chosen[i];
+		int32_t		gpus =
+		cycle->input->running[claims->candidates[mover].running].gpus;
+
+		for (j = i; j > 0; j--)
+		{
+			int32_t		other =
+			claims->candidates[claims->movers[j - 1]].running;
+
+			if (cycle->input->running[other].gpus >= gpus)
+				break;
+			claims->movers[j] = claims->movers[j - 1];
+		}
+		claims->movers[j] = mover;
+	}
+}
+
+/*
+ * Would the job of the search and all chosen movers have a place?  Everything
+ * is then as it was.
+ */
+bool
+DecideDefragmentFit(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	const Search *search = &claims->search;
+	DecidePart *parts = claims->parts;
+	Plan	   *plan;
+	bool		fit;
+	int32_t		n;
+	int32_t		i;
+
+	if (claims->trials++ >= MOST_TRIALS)
+		return false;
+	plan = DecideClaimPlan(cycle, search->request, search->offer,
+						   search->request->min_gpus);
+	if (plan == NULL)
+		return false;
+	movers_order(cycle);
+	n = plan->n;
+	for (i = 0; i < n; i++)
+		DecideStartPart(cycle, search->request, plan->hosts[i], plan->gpus[i],
+						search->request->min_gpus, &parts[i]);
+	hosts_save(cycle, true);
+	for (i = 0; i < claims->n_chosen; i++)
+		DecideVictimRelease(cycle, claims->chosen[i], false);
+	for (i = 0; i < n; i++)
+		DecideHostPromise(cycle, claims->host_of[parts[i].node], &parts[i],
+						  search->request->share);
+	fit = movers_place(cycle, -1);
+	hosts_save(cycle, false);
+	for (i = 0; i < claims->n_chosen; i++)
+		DecideVictimCapacity(cycle, claims->chosen[i]);
+	return fit;
+}
+
+/*
+ * Promise the chosen movers their places, once the leader has its.  False: out
+ * of memory.
+ */
+bool
+DecideDefragmentAdd(Cycle *cycle, int32_t leader)
+{
+	movers_order(cycle);
+	return movers_place(cycle, leader);
+}

@@ -1,0 +1,320 @@
+/*
+ * fixpoint.c
+ *	  A cycle decides until there is nothing left to decide.
+ *
+ * What a round of turns decides may make more possible.  Who is told to leave
+ * is expected to be gone, so that what was reserved before his claim can be
+ * earlier or elsewhere; who starts moves his account behind others, so that
+ * another reserves first; either frees what somebody was kept from.  So
+ * whatever was decided is carried out, here, as the next cycle at the same
+ * instant would load it, and that cycle is had at once.  All that the rounds
+ * decide is the decision, with what the last of them reserves and why it lets
+ * others wait: a further cycle at the same instant decides nothing.
+ *
+ * A round goes before another only if it starts a job of the queue, promises
+ * devices to one, or tells a running one to go.  A job starts once and is
+ * promised devices once, a running one is told once, and who started at this
+ * instant is not told: so there are at most 2 x jobs + running rounds, and as
+ * a rule two.  A round that decides nothing is the last, and one after which
+ * nothing can follow: nobody had a turn that what came after it could change.
+ * One that may start no more leaves the rest to the next cycle.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+/*
+ * Items of one array behind those of another, in a new one.  NULL: out of
+ * memory.
+ */
+static void *
+joined(const DecideArena *arena, const void *a, int32_t n_a, const void *b,
+	   int32_t n_b, size_t size)
+{
+	char	   *both = DecideAlloc(arena, (int64_t) n_a + n_b, size);
+
+	if (both != NULL && n_a > 0)
+		memcpy(both, a, (size_t) n_a * size);
+	if (both != NULL && n_b > 0)
+		memcpy(both + (size_t) n_a * size, b, (size_t) n_b * size);
+	return both;
+}
+
+/*
+ * Add what a round starts.  job_of says which jobs its jobs are.
+ */
+static bool
+starts_join(const DecideArena *arena, const int32_t *job_of,
+			const DecideResult *round, DecideResult *all)
+{
+	int32_t		i;
+
+	if (round->n_starts == 0)
+		return true;
+	all->starts = joined(arena, all->starts, all->n_starts, round->starts,
+						 round->n_starts, sizeof(DecideStart));
+	all->parts = joined(arena, all->parts, all->n_parts, round->parts,
+						round->n_parts, sizeof(DecidePart));
+	if (all->starts == NULL || all->parts == NULL)
+		return false;
+	for (i = 0; i < round->n_starts; i++)
+	{
+		DecideStart *start = &all->starts[all->n_starts + i];
+
+		start->job = job_of[start->job];
+		start->first_part += all->n_parts;
+	}
+	all->n_starts += round->n_starts;
+	all->n_parts += round->n_parts;
+	return true;
+}
+
+/*
+ * Add what a round promises, and whom it tells to go.  So many starts were
+ * there before it.
+ */
+static bool
+promises_join(const DecideArena *arena, const int32_t *job_of, int32_t after,
+			  const DecideResult *round, DecideResult *all)
+{
+	int32_t		i;
+
+	if (round->n_promises == 0)
+		return true;
+	all->promises = joined(arena, all->promises, all->n_promises,
+						   round->promises, round->n_promises,
+						   sizeof(DecidePromise));
+	all->promise_parts = joined(arena, all->promise_parts,
+								all->n_promise_parts, round->promise_parts,
+								round->n_promise_parts, sizeof(DecidePart));
+	all->evictions = joined(arena, all->evictions, all->n_evictions,
+							round->evictions, round->n_evictions,
+							sizeof(DecideEviction));
+	if (all->promises == NULL || all->promise_parts == NULL ||
+		all->evictions == NULL)
+		return false;
+	for (i = 0; i < round->n_promises; i++)
+	{
+		DecidePromise *promise = &all->promises[all->n_promises + i];
+
+		if (promise->job >= 0)
+			promise->job = job_of[promise->job];
+		promise->leader += all->n_promises;
+		promise->after = after;
+		promise->first_part += all->n_promise_parts;
+		promise->first_eviction += all->n_evictions;
+	}
+	all->n_promises += round->n_promises;
+	all->n_promise_parts += round->n_promise_parts;
+	all->n_evictions += round->n_evictions;
+	return true;
+}
+
+/*
+ * What a round reserves, and why it lets others wait, holds instead of what
+ * those before it said.  So many starts were there before it.
+ */
+static void
+waits_take(const DecideInput *input, const int32_t *job_of, int32_t after,
+		   const DecideResult *round, DecideResult *all)
+{
+	int32_t		i;
+
+	all->waits = round->waits;
+	all->reservations = round->reservations;
+	all->n_reservations = round->n_reservations;
+	all->reserved_parts = round->reserved_parts;
+	all->n_reserved_parts = round->n_reserved_parts;
+	for (i = 0; i < input->n_requests; i++)
+	{
+		if (all->waits[i].job >= 0)
+			all->waits[i].job = job_of[all->waits[i].job];
+	}
+	for (i = 0; i < all->n_reservations; i++)
+	{
+		all->reservations[i].job = job_of[all->reservations[i].job];
+		all->reservations[i].after += after;
+	}
+}
+
+/*
+ * Whom quotas hold back: since before a round, which so many promises came
+ * before, or since his turn in the last one.
+ */
+static void
+held_join(const DecideInput *input, const int32_t *job_of, int32_t made,
+		  const DecideResult *round, DecideResult *all)
+{
+	int32_t		i;
+
+	for (i = 0; i < input->n_jobs && all->held != NULL; i++)
+	{
+		int32_t    *held = &all->held[job_of[i]];
+
+		if (round->held[i] != 0)
+			*held = round->held[i];
+		else if (*held == DECIDE_NOT_HELD || *held == INT32_MAX)
+			*held = made;
+	}
+}
+
+/*
+ * Is what a part of a start has reserved to another, for later?
+ */
+static bool
+is_reserved(const DecideResult *round, const DecideReservation *reservation,
+			const DecidePart *part)
+{
+	int32_t		i;
+
+	for (i = reservation->first_part;
+		 i < reservation->first_part + reservation->n_parts; i++)
+	{
+		const DecidePart *other = &round->reserved_parts[i];
+
+		if (other->node == part->node &&
+			((other->devices & part->devices) != 0 || part->cpu_milli > 0 ||
+			 part->memory_mib > 0))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Note which starts of a round were let in before a reservation that needs what
+ * they got.
+ */
+static void
+let_in_note(DecideResult *round)
+{
+	int32_t		i;
+	int32_t		r;
+	int32_t		p;
+
+	for (i = 0; i < round->n_starts; i++)
+	{
+		DecideStart *start = &round->starts[i];
+
+		start->let_in = false;
+		for (r = 0; r < round->n_reservations && !start->let_in &&
+			 round->reservations[r].after <= i; r++)
+		{
+			for (p = start->first_part; p < start->first_part +
+				 start->n_parts && !start->let_in; p++)
+				start->let_in = is_reserved(round, &round->reservations[r],
+											&round->parts[p]);
+		}
+	}
+}
+
+/*
+ * Note the jobs whose expected run had a part in a round.
+ */
+static bool
+timed_note(const DecideArena *arena, const DecideInput *input,
+		   const int32_t *job_of, const DecideResult *round, DecideResult *all)
+{
+	int32_t    *timed = DecideAlloc(arena, (int64_t) all->n_timed +
+									round->n_starts + round->n_reservations +
+									input->n_claims + round->n_promises,
+									sizeof(int32_t));
+	int32_t		n = all->n_timed;
+	int32_t		i;
+
+	if (timed == NULL)
+		return false;
+	if (n > 0)
+		memcpy(timed, all->timed, (size_t) n * sizeof(int32_t));
+	for (i = 0; i < round->n_starts; i++)
+		timed[n++] = round->starts[i].job;
+	for (i = 0; i < round->n_reservations; i++)
+		timed[n++] = round->reservations[i].job;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		if (input->claims[i].job >= 0)
+			timed[n++] = input->claims[i].job;
+	}
+	for (i = 0; i < round->n_promises; i++)
+	{
+		if (round->promises[i].job >= 0)
+			timed[n++] = round->promises[i].job;
+	}
+	for (i = all->n_timed; i < n && job_of != NULL; i++)
+		timed[i] = job_of[timed[i]];
+	all->timed = timed;
+	all->n_timed = n;
+	return true;
+}
+
+/*
+ * Decide on what a round left, until that is nothing.  *all is what was decided
+ * so far, and was so last on *input.
+ */
+static const char *
+rounds_go(const DecideInput *first, const DecideArena *arena,
+		  DecideResult *all)
+{
+	DecideInput input = *first;
+	DecideResult round = *all;
+	int32_t    *job_of = DecideAlloc(arena, first->n_jobs, sizeof(int32_t));
+	int32_t    *job_now = DecideAlloc(arena, first->n_jobs, sizeof(int32_t));
+	bool		over = false;
+	int32_t		i;
+
+	if (job_of == NULL || job_now == NULL)
+		return "out of memory";
+	for (i = 0; i < first->n_jobs; i++)
+		job_of[i] = i;
+	while (!over)
+	{
+		DecideInput next;
+		int32_t		after = all->n_starts;
+		const char *error;
+
+		if (!DecideResultApply(&input, &round, arena,
+							   all->n_promises - round.n_promises, job_now,
+							   &next))
+			return "out of memory";
+		for (i = 0; i < input.n_jobs; i++)
+		{
+			if (job_now[i] >= 0)
+				job_of[job_now[i]] = job_of[i];
+		}
+		input = next;
+		DecidePoll(arena);
+		error = DecideRound(&input, arena, &round, &over);
+		if (error != NULL)
+			return error;
+		let_in_note(&round);
+		held_join(&input, job_of, all->n_promises, &round, all);
+		if (!timed_note(arena, &input, job_of, &round, all) ||
+			!starts_join(arena, job_of, &round, all) ||
+			!promises_join(arena, job_of, after, &round, all))
+			return "out of memory";
+		waits_take(&input, job_of, after, &round, all);
+	}
+	return NULL;
+}
+
+/*
+ * Decide one cycle.
+ */
+const char *
+DecideRun(const DecideInput *input, const DecideArena *arena,
+		  DecideResult *result)
+{
+	bool		over = true;
+	const char *error = DecideRound(input, arena, result, &over);
+
+	if (error == NULL)
+	{
+		let_in_note(result);
+		if (!timed_note(arena, input, NULL, result, result))
+			error = "out of memory";
+	}
+	if (error == NULL && !over)
+		error = rounds_go(input, arena, result);
+	if (error != NULL)
+		memset(result, 0, sizeof(*result));
+	return error;
+}

@@ -1,0 +1,137 @@
+/*
+ * trial_release.c
+ *	  Hosts that get something back for a while, and promises.
+ *
+ * To see where a job could start once others have left, their devices, cpu and
+ * memory are given back to the hosts, the job is placed, and all is taken
+ * again: exactly what it was.  None of that is a change that the scores kept
+ * of hosts need to hear of.  A promise is one: it takes what there is of what
+ * is promised, the rest comes from those who are leaving.
+ */
+#include "decide/claim.h"
+
+/*
+ * Let a device have so much left.
+ */
+static void
+device_set(Host *host, int32_t device, uint16_t left)
+{
+	uint64_t	bit = UINT64_C(1) << device;
+
+	host->n_free -= (host->free & bit) != 0;
+	host->free &= ~bit;
+	host->partial &= ~bit;
+	host->left[device] = left;
+	if (left == DECIDE_WHOLE)
+	{
+		host->free |= bit;
+		host->n_free++;
+	}
+	else if (left > 0)
+		host->partial |= bit;
+}
+
+/*
+ * Give back what a part of a job has of a host, all but the devices of keep,
+ * or take it again.  What is broken stays out, and what is reserved for others
+ * too early for the job whose turn it is.
+ */
+void
+DecideHostRelease(Cycle *cycle, int32_t index, const DecidePart *part,
+				  uint64_t keep, int32_t share, bool give)
+{
+	Host	   *host = &cycle->hosts[index];
+	uint64_t	rest;
+
+	keep |= DecideAvailabilityReserved(cycle, index);
+	for (rest = part->devices & host->usable & ~keep; rest != 0;
+		 rest &= rest - 1)
+	{
+		int32_t		i = __builtin_ctzll(rest);
+
+		device_set(host, i, (uint16_t)
+				   (give ? host->left[i] + share : host->left[i] - share));
+		host->gpu_memory_used[i] += give ? -part->gpu_memory_mib :
+			part->gpu_memory_mib;
+	}
+	DecideHostAddCapacity(host, host->cpu_milli == 0 ? 0 :
+						  give ? part->cpu_milli : -part->cpu_milli,
+						  host->memory_mib == 0 ? 0 :
+						  give ? part->memory_mib : -part->memory_mib);
+	host->n_usable = DecideFitUsable(host, host->n_free, host->cpu_left,
+									 host->memory_left);
+}
+
+/*
+ * Give single devices back, or take them again; cpu and memory stay.
+ */
+void
+DecideHostReleaseDevices(Cycle *cycle, int32_t index, uint64_t devices,
+						 bool give)
+{
+	DecidePart	part = {.devices = devices};
+
+	DecideHostRelease(cycle, index, &part, 0, DECIDE_WHOLE, give);
+}
+
+/*
+ * Does a host have all of a part now?
+ */
+bool
+DecideHostHas(const Host *host, const DecidePart *part, int32_t share)
+{
+	uint64_t	rest;
+
+	if (!host->open || (part->devices & ~host->usable) != 0 ||
+		(host->cpu_milli > 0 && part->cpu_milli > host->cpu_left) ||
+		(host->memory_mib > 0 && part->memory_mib > host->memory_left))
+		return false;
+	for (rest = part->devices; rest != 0; rest &= rest - 1)
+	{
+		if (!DecideShareFits(host, __builtin_ctzll(rest), share,
+							 part->gpu_memory_mib))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Promise so much of a device's memory, as far as there is so much.
+ */
+static void
+memory_promise(Host *host, int32_t device, int64_t memory)
+{
+	int64_t    *used = &host->gpu_memory_used[device];
+	int64_t		left = host->gpu_memory_mib - *used;
+
+	if (left > 0)
+		*used += left < memory ? left : memory;
+}
+
+/*
+ * Nobody else gets what is promised.
+ */
+void
+DecideHostPromise(Cycle *cycle, int32_t index, const DecidePart *part,
+				  int32_t share)
+{
+	Host	   *host = DecideHostTruth(cycle, index);
+	DecidePart	nothing = {0};
+	uint64_t	rest;
+
+	for (rest = part->devices & host->usable; rest != 0; rest &= rest - 1)
+	{
+		int32_t		i = __builtin_ctzll(rest);
+
+		device_set(host, i, (uint16_t)
+				   (host->left[i] > share ? host->left[i] - share : 0));
+		memory_promise(host, i, part->gpu_memory_mib);
+	}
+	if (host->cpu_milli > 0)
+		host->cpu_left = host->cpu_left > part->cpu_milli ?
+			host->cpu_left - part->cpu_milli : 0;
+	if (host->memory_mib > 0)
+		host->memory_left = host->memory_left > part->memory_mib ?
+			host->memory_left - part->memory_mib : 0;
+	DecideHostTake(cycle, index, &nothing, 0);
+}

@@ -1,0 +1,129 @@
+/*-------------------------------------------------------------------------
+ *
+ * could_run.c
+ *		Could a pool ever run a request?  Asked at every submission, so the
+ *		answers are kept as long as the pool's nodes stay what they are.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/digest.h"
+#include "util/errors.h"
+#include "inventory/inventory.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+#define MOST_ANSWERS	10000
+
+/* The digest of everything the answer depends on, and the answer. */
+typedef struct FeasibilityAnswer
+{
+	uint8		digest[DIGEST_SIZE];
+	bool		feasible;
+} FeasibilityAnswer;
+
+static HTAB *answers = NULL;
+
+static void digest_ask(const char *pool, const NodeSet *set,
+					   const DecideRequestClass *ask, uint8 *digest);
+static void *arena_alloc(void *context, size_t size);
+static void arena_poll(void *context);
+
+/*
+ * Could the pool, empty and in order, run what is asked?
+ */
+bool
+PoolCouldRun(const char *pool, const NodeSet *set,
+			 const DecideRequestClass *ask)
+{
+	uint8		digest[DIGEST_SIZE];
+	FeasibilityAnswer *answer;
+	bool		feasible;
+
+	digest_ask(pool, set, ask, digest);
+	if (answers == NULL || hash_get_num_entries(answers) >= MOST_ANSWERS)
+	{
+		HASHCTL		control = {.keysize = sizeof(digest),
+			.entrysize = sizeof(FeasibilityAnswer), .hcxt = TopMemoryContext};
+
+		if (answers != NULL)
+			hash_destroy(answers);
+		answers = NULL;			/* there may be no memory for the next */
+		answers = hash_create("gpucredit feasible requests", 256, &control,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	answer = hash_search(answers, digest, HASH_FIND, NULL);
+	if (answer != NULL)
+		return answer->feasible;
+	feasible = NodesCouldRun(set, ask);
+	answer = hash_search(answers, digest, HASH_ENTER, NULL);
+	answer->feasible = feasible;
+	return feasible;
+}
+
+/*
+ * A digest of the pool's set of nodes and of all that is asked.
+ */
+static void
+digest_ask(const char *pool, const NodeSet *set, const DecideRequestClass *ask,
+		   uint8 *digest)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "%s\n" INT64_FORMAT " %d-%d %d %d %d "
+					 INT64_FORMAT " " INT64_FORMAT, pool, set->shape,
+					 ask->min_gpus, ask->max_gpus, ask->share,
+					 ask->topology, ask->spot_ok,
+					 (int64) ask->cpu_milli, (int64) ask->memory_mib);
+	for (int i = 0; i < ask->n_offers; i++)
+		appendStringInfo(&text, "|%s@" INT64_FORMAT,
+						 set->types.names[ask->offers[i].type],
+						 (int64) ask->offers[i].min_memory);
+	DigestOf(&text, digest);
+}
+
+/*
+ * The same of a set of nodes that is no pool's; the answer is not kept.
+ */
+bool
+NodesCouldRun(const NodeSet *set, const DecideRequestClass *ask)
+{
+	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext,
+												  "gpucredit feasible",
+												  ALLOCSET_DEFAULT_SIZES);
+	DecideArena arena = ArenaOf(scratch);
+	bool		feasible = false;
+	const char *problem = DecideFeasible(set->nodes, set->n, ask, &arena,
+										 &feasible);
+
+	Ensure(problem == NULL, problem);
+	MemoryContextDelete(scratch);
+	return feasible;
+}
+
+/*
+ * The decision core's memory, from a context of ours.
+ */
+DecideArena
+ArenaOf(MemoryContext context)
+{
+	DecideArena arena = {arena_alloc, arena_poll, context};
+
+	return arena;
+}
+
+static void *
+arena_alloc(void *context, size_t size)
+{
+	return MemoryContextAllocHuge((MemoryContext) context, Max(size, 1));
+}
+
+static void
+arena_poll(void *context)
+{
+	CHECK_FOR_INTERRUPTS();
+}

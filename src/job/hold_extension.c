@@ -1,0 +1,226 @@
+/*-------------------------------------------------------------------------
+ *
+ * hold_extension.c
+ *		Extending the hold of a running attempt, a window at a time.
+ *
+ * Due when less is left than gpucredit.exhaust_grace costs; whole or not at
+ * all, by the window or by what the wall limit leaves unheld, whichever is
+ * less.  A heartbeat that comes later than the hold reached takes the windows
+ * that passed as well, or else just one.  A denial is audited once, until
+ * funds arrive.
+ *
+ * Locks: the attempt is locked; hold, then buckets in burn order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "catalog/pg_type.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "common/int.h"
+#include "util/log.h"
+#include "util/settings.h"
+#include "job/hold_extension.h"
+#include "ledger/ledger.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+SQL_STATEMENT(attempt_held, SPI_OK_UPDATE,
+			  "text, bigint, int, gpucredit.credits, boolean",
+			  "UPDATE gpucredit.attempt a SET held = $4, extension_denied = $5"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+SQL_STATEMENT(purpose_read, SPI_OK_SELECT, "text, bigint",
+			  "SELECT j.tier, j.pool, j.offer_types FROM gpucredit.job j"
+			  " WHERE j.org = $1 AND j.job = $2");
+
+static int64 windows_due(const Attempt *attempt);
+static Credits extension(const Attempt *attempt, int64 windows);
+static Purpose read_purpose(const Attempt *attempt);
+static void log_starved(const AuditRow *audit, Credits amount);
+static void write_held(const Attempt *attempt);
+
+/*
+ * How long the attempt may run on what is held for it; without end at no
+ * price.
+ */
+int64
+ExtendFundedFor(const Attempt *attempt)
+{
+	if (attempt->gpus == 0 || attempt->per_gpu_hour == 0)
+		return PG_INT64_MAX;
+	return CreditsElapsedFor(attempt->per_gpu_hour, attempt->gpus,
+							 attempt->share, attempt->held);
+}
+
+/*
+ * The most that is ever held for an attempt: what its wall limit costs.
+ */
+Credits
+ExtendMost(const Attempt *attempt)
+{
+	if (attempt->wall_limit < 0)
+		return PG_INT64_MAX;
+	return CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
+							 attempt->share, attempt->wall_limit,
+							 PG_INT64_MAX);
+}
+
+/*
+ * Is an extension wanted now?
+ */
+bool
+ExtendIsDue(const Attempt *attempt)
+{
+	return attempt->hold_window >= 0 &&
+		CreditsSub(attempt->held, AttemptBill(attempt)) <
+		CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
+						  attempt->share, SettingExhaustGrace(),
+						  PG_INT64_MAX) &&
+		extension(attempt, 1) > 0;
+}
+
+/*
+ * How many windows to extend by: one, and those that passed unheld.
+ */
+static int64
+windows_due(const Attempt *attempt)
+{
+	int64		unfunded = attempt->elapsed - ExtendFundedFor(attempt);
+	int64		window = Max(attempt->hold_window, 1);
+
+	return unfunded <= 0 ? 1 : (unfunded - 1) / window + 2;
+}
+
+/*
+ * By how much: so many windows, or what the wall limit leaves unheld.
+ */
+static Credits
+extension(const Attempt *attempt, int64 windows)
+{
+	Credits		unheld = ExtendMost(attempt) - attempt->held;
+	int64		duration;
+
+	if (pg_mul_s64_overflow(attempt->hold_window, windows, &duration))
+		duration = PG_INT64_MAX;
+	return CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
+							 attempt->share, duration, unheld);
+}
+
+/*
+ * Extend the hold of a locked attempt, or note that it is extension_denied.
+ */
+void
+ExtendHold(Attempt *attempt, bool wait)
+{
+	int64		windows = windows_due(attempt);
+	Credits		amount = extension(attempt, windows);
+	Purpose		purpose = read_purpose(attempt);
+	Cause		cause = {"extend", attempt->job, attempt->attempt};
+	Hold		hold;
+	AccountPath path;
+	LedgerStatus status = LEDGER_SHORT;
+	bool		was_denied = attempt->extension_denied;
+	AuditRow	audit = {.org = attempt->org, .operation = "extend",
+		.job = attempt->job, .attempt = attempt->attempt,
+		.hold = attempt->hold, .at = ClockNow()};
+
+	if (!HoldLock(attempt->org, attempt->hold, wait, &hold))
+		return;
+	audit.account = hold.account;
+	audit.trace = hold.trace;
+	path = AccountParse(hold.org, hold.account);
+	audit.reason = "account_suspended";
+	if (!AccountSuspended(&path))
+	{
+		status = HoldExtend(&hold, &path, &purpose, &cause, amount, wait,
+							&audit.at);
+		if (status != LEDGER_DONE && windows > 1)
+		{
+			/* what the first try locked forbids the second to wait */
+			amount = extension(attempt, 1);
+			status = HoldExtend(&hold, &path, &purpose, &cause, amount, false,
+								&audit.at);
+			if (status == LEDGER_BUSY && wait)
+				status = LEDGER_SHORT;
+		}
+		audit.reason = LedgerReason(status);
+	}
+	if (status == LEDGER_BUSY)
+		return;
+	attempt->extension_denied = status != LEDGER_DONE;
+	if (status == LEDGER_DONE)
+	{
+		attempt->held = CreditsAdd(attempt->held, amount);
+		audit.reason = NULL;
+	}
+	else if (was_denied)
+		return;
+	write_held(attempt);
+	audit.decision = attempt->extension_denied ? "denied" : "granted";
+	AuditCredits(&audit, "amount", amount);
+	AuditWrite(&audit);
+	if (attempt->extension_denied)
+		log_starved(&audit, amount);
+}
+
+/*
+ * A job will have to stop for want of credit.
+ */
+static void
+log_starved(const AuditRow *audit, Credits amount)
+{
+	StringInfo	line = LogBegin("extension_denied");
+
+	LogText(line, "org", audit->org);
+	LogText(line, "account", audit->account);
+	LogNumber(line, "job", audit->job);
+	LogNumber(line, "attempt", audit->attempt);
+	LogText(line, "reason", audit->reason);
+	LogText(line, "amount", CreditsToCString(amount));
+	LogTrace(line, &audit->trace);
+	LogAtCommit(line);
+}
+
+/*
+ * What buckets' policies look at, of an attempt's job.
+ */
+static Purpose
+read_purpose(const Attempt *attempt)
+{
+	Purpose		purpose = {.job = attempt->job};
+	SqlArgs		args = {0};
+	SqlResult	row;
+	bool		isnull;
+	Datum	   *types;
+	const char **names;
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	row = SqlRun(&purpose_read, &args);
+	Ensure(row.n == 1, "An attempt has no job.");
+	purpose.tier = SqlText(row, 0, 1);
+	purpose.pool = SqlText(row, 0, 2);
+	deconstruct_array(DatumGetArrayTypePCopy(SqlDatum(row, 0, 3, &isnull)),
+					  TEXTOID, -1, false, TYPALIGN_INT, &types, NULL,
+					  &purpose.ntypes);
+	names = palloc(sizeof(char *) * (purpose.ntypes + 1));
+	for (int i = 0; i < purpose.ntypes; i++)
+		names[i] = TextDatumGetCString(types[i]);
+	purpose.gpu_types = names;
+	return purpose;
+}
+
+static void
+write_held(const Attempt *attempt)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgCredits(&args, attempt->held);
+	SqlArgBool(&args, attempt->extension_denied);
+	Ensure(SqlRun(&attempt_held, &args).n == 1, "An attempt is missing.");
+}

@@ -1,0 +1,135 @@
+/*-------------------------------------------------------------------------
+ *
+ * job_alert.c
+ *		Alerts about jobs: one ended badly, or leaves its devices idle.
+ *
+ * The call that settles an attempt raises the alert, in its transaction: an
+ * attempt is settled once, so a repeated settle raises none, and what a late
+ * word changes raises none either.  The heartbeat that finds an attempt idle
+ * for gpucredit.progress_timeout raises that one, and counts again from there.
+ *
+ * An account gets at most gpucredit.job_alerts of them in an hour: each takes
+ * one of so many numbers of the hour (gpucredit.raise_job_alert()).
+ *
+ * Locks: none that is waited for.  AlertIdle(): the attempt is locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/clock.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "job/job_alert.h"
+
+/* a notification has room for 8,000 bytes */
+#define ADVICE_CHARS	"1000"
+
+SQL_STATEMENT(ended_alert, SPI_OK_SELECT,
+			  "text, timestamptz, text, int, bigint, int, text, text, int,"
+			  " text",
+			  "SELECT gpucredit.raise_job_alert($1, $2, $3, $4,"
+			  " pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object("
+			  "  'kind', 'job', 'org', $1, 'account', $3, 'job', $5,"
+			  "  'attempt', $6, 'reason', $7, 'job_state', $8,"
+			  "  'exit_code', $9,"
+			  "  'advice', pg_catalog.left($10, " ADVICE_CHARS "))))");
+SQL_STATEMENT(idle_alert, SPI_OK_SELECT,
+			  "text, timestamptz, int, bigint, int, interval, real",
+			  "SELECT gpucredit.raise_job_alert($1, $2, a.account, $3,"
+			  " pg_catalog.jsonb_build_object("
+			  "  'kind', 'job', 'org', $1, 'account', a.account, 'job', $4,"
+			  "  'attempt', $5, 'reason', 'idle', 'idle_s',"
+			  "  pg_catalog.trunc(EXTRACT(epoch FROM $6)),"
+			  "  'utilization', $7))"
+			  " FROM gpucredit.attempt a"
+			  " WHERE a.org = $1 AND a.job = $4 AND a.attempt = $5");
+SQL_STATEMENT(idle_anew, SPI_OK_UPDATE, "text, bigint, int, timestamptz",
+			  "UPDATE gpucredit.attempt a SET idle_since = $4"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+
+static const char *what_happened(const Attempt *attempt,
+								 const Settlement *settlement);
+
+/*
+ * Tell the owner of a job that an attempt ended badly.
+ */
+void
+AlertEnded(const Job *job, const Attempt *attempt,
+		   const Settlement *settlement)
+{
+	const char *reason = what_happened(attempt, settlement);
+	SqlArgs		args = {0};
+
+	if (reason == NULL || SettingJobAlerts() == 0)
+		return;
+	SqlArgText(&args, job->org);
+	SqlArgTime(&args, settlement->at);
+	SqlArgText(&args, job->account);
+	SqlArgInt4(&args, SettingJobAlerts());
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgText(&args, reason);
+	SqlArgText(&args, settlement->job_state);
+	if (settlement->has_exit_code)
+		SqlArgInt4(&args, settlement->exit_code);
+	else
+		SqlArgNull(&args);
+	SqlArgText(&args, settlement->advice);
+	(void) SqlRun(&ended_alert, &args);
+}
+
+/*
+ * What a person should hear of; NULL: nothing.  A failure that is tried again
+ * is no news, and who cancelled the job knows.
+ */
+static const char *
+what_happened(const Attempt *attempt, const Settlement *settlement)
+{
+	if (strcmp(settlement->job_state, "cancelled") == 0)
+		return NULL;
+	switch (settlement->outcome)
+	{
+		case OUT_OF_MEMORY:
+		case TIMEOUT:
+		case NODE_LOST:
+			return OutcomeNames[settlement->outcome];
+		case FAILED:
+			if (attempt->heard_at >= AttemptStuckAt(attempt))
+				return "stuck";
+			return settlement->requeue ? NULL : OutcomeNames[FAILED];
+		default:
+			return NULL;
+	}
+}
+
+/*
+ * Tell the owner of a job where its devices were near idle for
+ * gpucredit.progress_timeout, by what its agent told, whatever its progress is.
+ */
+void
+AlertIdle(Attempt *attempt, TimestampTz now)
+{
+	SqlArgs		args = {0};
+
+	if (attempt->idle_since == DT_NOBEGIN || SettingProgressTimeout() == 0 ||
+		attempt->gpus == 0 ||
+		now < ClockAdd(attempt->idle_since, SettingProgressTimeout()))
+		return;
+	SqlArgText(&args, attempt->org);
+	SqlArgTime(&args, now);
+	SqlArgInt4(&args, SettingJobAlerts());
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgDuration(&args, now - attempt->idle_since);
+	SqlArg(&args, Float4GetDatum(attempt->utilization));
+	(void) SqlRun(&idle_alert, &args);
+
+	attempt->idle_since = now;
+	args = (SqlArgs){0};
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	SqlArgTime(&args, now);
+	(void) SqlRun(&idle_anew, &args);
+}

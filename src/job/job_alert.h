@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * job_alert.h
+ *		What the owner of a job is told of it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_JOB_ALERT_H
+#define GPUCREDIT_JOB_ALERT_H
+
+#include "job/settlement.h"
+
+extern void AlertEnded(const Job *job, const Attempt *attempt,
+					   const Settlement *settlement);
+extern void AlertIdle(Attempt *attempt, TimestampTz now);
+
+#endif							/* GPUCREDIT_JOB_ALERT_H */

@@ -1,0 +1,124 @@
+/*-------------------------------------------------------------------------
+ *
+ * late_report.c
+ *		What is claimed of an attempt after it was settled.
+ *
+ * The settlement stands, and the claim is never billed; it is evidence, and
+ * goes to the audit log.  An agent that repeats itself says nothing new: a finish
+ * is entered once for what it claims, heartbeats once in each
+ * gpucredit.usage_interval.  That it completed is news whatever a heartbeat
+ * claimed before.  Twins that come at the same time take turns by the attempt's
+ * row, so that one sees what the other entered.
+ *
+ * Locks: attempt.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "util/clock.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "job/attempt.h"
+#include "job/job.h"
+
+SQL_STATEMENT(late_report_known, SPI_OK_SELECT,
+			  "text, bigint, int, bigint, boolean",
+			  "SELECT 1 FROM gpucredit.audit u"
+			  " WHERE u.org = $1 AND u.job = $2 AND u.attempt = $3"
+			  " AND u.decision = 'late'"
+			  " AND (u.detail ->> 'claimed_us')::bigint > $4"
+			  " AND (NOT $5 OR u.detail ->> 'outcome' = 'completed') LIMIT 1");
+
+#define TURN \
+	"SELECT 1 FROM gpucredit.attempt a" \
+	" WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3" \
+	" FOR NO KEY UPDATE"
+SQL_STATEMENT(late_report_turn, SPI_OK_SELECT, "text, bigint, int", TURN);
+SQL_STATEMENT(late_report_turn_free, SPI_OK_SELECT, "text, bigint, int",
+			  TURN " SKIP LOCKED");
+
+static bool is_news(const Attempt *attempt, int64 above, bool completed);
+static bool take_turn(const Attempt *attempt, bool wait);
+static SqlArgs key_of(const Attempt *attempt);
+
+/*
+ * Enter what a call claims of an attempt that is over, if it is more than
+ * was billed, or that it completed after all.  outcome NULL: a heartbeat.
+ * wait = false: where another transaction has the attempt nothing is entered;
+ * as long as it runs the agent says it again.
+ */
+void
+AttemptLateReport(const Attempt *attempt, const char *operation,
+				  const char *outcome, int64 claimed, bool wait)
+{
+	int64		above;
+	AuditRow	audit = {.org = attempt->org, .operation = operation,
+		.decision = "late", .job = attempt->job,
+		.attempt = attempt->attempt, .hold = attempt->hold};
+	bool		completed = outcome != NULL &&
+		strcmp(outcome, "completed") == 0 &&
+		strcmp(attempt->outcome, "completed") != 0;
+
+	claimed = Max(claimed, 0);
+	/* billed for all the time there was: what was cut then, was said then */
+	if (claimed > attempt->elapsed &&
+		attempt->elapsed >= attempt->ended_at - attempt->started_at)
+		claimed = attempt->elapsed;
+	if (claimed <= attempt->elapsed && !completed)
+		return;
+
+	above = outcome != NULL ? claimed - 1 : claimed - SettingUsageInterval();
+	if (!is_news(attempt, above, completed) || !take_turn(attempt, wait) ||
+		!is_news(attempt, above, completed))
+		return;
+
+	audit.reason = attempt->outcome;
+	audit.at = ClockNow();
+	AuditText(&audit, "outcome", outcome);
+	AuditInt8(&audit, "claimed_us", claimed);
+	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
+	AuditCredits(&audit, "claimed",
+				 CreditsBillWithin(attempt->per_gpu_hour, attempt->gpus,
+								   attempt->share, claimed, PG_INT64_MAX));
+	AuditCredits(&audit, "billed", attempt->billed);
+	JobTraces(&audit, 1);
+	AuditWrite(&audit);
+}
+
+/*
+ * Was no more than that claimed before, or not that it completed?
+ */
+static bool
+is_news(const Attempt *attempt, int64 above, bool completed)
+{
+	SqlArgs		args = key_of(attempt);
+
+	SqlArgInt8(&args, above);
+	SqlArgBool(&args, completed);
+	return SqlRun(&late_report_known, &args).n == 0;
+}
+
+/*
+ * Lock the attempt.  False: another transaction has it, and wait was false.
+ */
+static bool
+take_turn(const Attempt *attempt, bool wait)
+{
+	SqlArgs		args = key_of(attempt);
+
+	return SqlRun(wait ? &late_report_turn : &late_report_turn_free,
+				  &args).n > 0;
+}
+
+static SqlArgs
+key_of(const Attempt *attempt)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	return args;
+}

@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * log_wish.h
+ *		GangUnits of jobs' output that somebody asked for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_LOG_WISH_H
+#define GPUCREDIT_LOG_WISH_H
+
+#include "datatype/timestamp.h"
+#include "nodes/execnodes.h"
+
+#define LOG_WISH_LASTS	USECS_PER_MINUTE	/* and so does its answer */
+#define LOG_WISH_BYTES	(64 * 1024)
+#define LOG_WISH_MOST	16		/* of a job */
+
+extern void LogWishesPut(ReturnSetInfo *rsinfo, const char *node,
+						 TimestampTz now);
+
+#endif							/* GPUCREDIT_LOG_WISH_H */

@@ -1,0 +1,346 @@
+/*-------------------------------------------------------------------------
+ *
+ * lost_sweep.c
+ *		reap_holds, check_nodes: the ends that nobody told.
+ *
+ * A hold past its ttl is released.  A job that waits for credit is queued where
+ * there is some (fund.c).  An attempt whose agent, or whose node,
+ * fell silent, whose node was reclaimed, whose device failed (device.c) or
+ * that should have stopped (stop_timeout.c) is settled at what was last metered;
+ * that its devices are free is for fencing to find out.  Silence counts from
+ * the last sign of life and never from before the server itself came up:
+ * while it was down, nobody could be heard.  Nor could anybody report an end,
+ * so whoever had to stop then has gpucredit.stop_grace from that instant, too.
+ * Nothing that is right depends on either having run.
+ *
+ * Locks: job and attempt, without waiting; then as settlement.c and
+ * dead_holds.c say, for 10 ms each at most (see sweep.c); last as fund.c says.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/settings.h"
+#include "api/api.h"
+#include "job/device.h"
+#include "job/fund.h"
+#include "job/stop_timeout.h"
+#include "job/settlement.h"
+#include "job/sweep.h"
+#include "shmem/wake.h"
+
+API_FUNCTION(reap_holds);
+API_FUNCTION(check_nodes);
+
+/* Who was not heard of since then is silent; DT_NOBEGIN: nobody is. */
+typedef struct Silence
+{
+	TimestampTz attempts;
+	TimestampTz nodes;
+	bool		reachable;		/* whoever had to stop could report it */
+} Silence;
+
+/* What is left on nodes that are not there any more, and how it ends. */
+typedef struct Leftover
+{
+	SqlStatement *nodes;
+	TimestampTz at;
+	Outcome		outcome;
+	const char *reason;
+} Leftover;
+
+/* "walwriter" starts when recovery, or the server's start, has ended. */
+SQL_STATEMENT(up_since, SPI_OK_SELECT, "",
+			  "SELECT GREATEST(pg_catalog.pg_postmaster_start_time(),"
+			  " (SELECT pg_catalog.max(s.backend_start)"
+			  "  FROM pg_catalog.pg_stat_get_activity(NULL) s"
+			  "  WHERE s.backend_type = 'walwriter'))");
+SQL_STATEMENT(dead_holds, SPI_OK_SELECT, "timestamptz",
+			  "SELECT h.org, h.hold, 0 FROM gpucredit.hold h"
+			  " WHERE h.closed_at IS NULL AND h.expires_at IS NOT NULL"
+			  " AND h.expires_at <= $1" SWEEP_IN_TURN("h.org", "h.hold"));
+SQL_STATEMENT(silent_attempts, SPI_OK_SELECT, "timestamptz",
+			  "SELECT a.org, a.job, a.attempt" LIVE_ATTEMPTS
+			  " AND COALESCE(a.heard_at, a.started_at) <= $1"
+			  SWEEP_IN_TURN("a.org", "a.job"));
+#define ATTEMPTS_ON(nodes) \
+	"SELECT l.org, l.job, l.attempt FROM" \
+	" (SELECT DISTINCT g.org, g.job, g.attempt" \
+	"  FROM gpucredit.node n JOIN gpucredit.attempt_gpu g" \
+	"   ON g.pool = n.pool AND g.node = n.node" \
+	"  WHERE " nodes " AND NOT g.free" \
+	"  AND g.ended_at IS NULL) l" SWEEP_IN_TURN("l.org", "l.job")
+SQL_STATEMENT(lost_attempts, SPI_OK_SELECT, "timestamptz",
+			  ATTEMPTS_ON("n.heard_at <= $1"));
+SQL_STATEMENT(gone_attempts, SPI_OK_SELECT, "timestamptz",
+			  ATTEMPTS_ON("n.reclaim_at <= $1"));
+#define ATTEMPT_IS_ON(nodes) \
+	"SELECT EXISTS (SELECT FROM gpucredit.attempt_gpu g" \
+	" JOIN gpucredit.node n ON n.node = g.node WHERE g.org = $1" \
+	" AND g.job = $2 AND g.attempt = $3 AND " nodes ")"
+SQL_STATEMENT(is_lost, SPI_OK_SELECT, "text, bigint, int, timestamptz",
+			  ATTEMPT_IS_ON("n.heard_at <= $4"));
+SQL_STATEMENT(is_gone, SPI_OK_SELECT, "text, bigint, int, timestamptz",
+			  ATTEMPT_IS_ON("n.reclaim_at <= $4"));
+
+/* nodes that attempts were just lost with */
+SQL_STATEMENT(lost_nodes, SPI_OK_SELECT, "timestamptz, timestamptz",
+			  "SELECT n.pool, n.node, n.heard_at, pg_catalog.count(*)"
+			  " FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
+			  "  ON g.pool = n.pool AND g.node = n.node"
+			  " WHERE n.heard_at <= $1 AND NOT g.free AND g.ended_at >= $2"
+			  " GROUP BY n.pool, n.node ORDER BY n.node LIMIT 100");
+
+static void log_lost(TimestampTz silent, TimestampTz now);
+static Silence silence(void);
+static TimestampTz silent_since(TimestampTz now, TimestampTz up, int64 lost);
+static SqlResult run_at(SqlStatement *statement, TimestampTz at);
+static bool is_on(SqlStatement *nodes, const char *org, int64 job,
+				  int32 number, TimestampTz at);
+static SweepResult release_hold(const char *org, int64 id, int32 number,
+								const void *context);
+static SweepResult settle_silent(const char *org, int64 id, int32 number,
+								 const void *context);
+static SweepResult settle_leftover(const char *org, int64 id, int32 number,
+								   const void *context);
+static void put_task(FunctionCallInfo fcinfo, const char *task,
+					 int64 affected);
+
+Datum
+call_reap_holds(PG_FUNCTION_ARGS)
+{
+	Sweep		sweep;
+	Silence		since;
+	TimestampTz now = ClockNow();
+	int64		released;
+	int64		settled = 0;
+	int64		overdue = 0;
+	int64		funded;
+
+	InitMaterializedSRF(fcinfo, 0);
+	SqlConnect();
+	sweep = SweepBegin();
+	since = silence();
+	released = SweepRun(&sweep, run_at(&dead_holds, now),
+						release_hold, NULL);
+	if (since.attempts != DT_NOBEGIN)
+		settled = SweepRun(&sweep, run_at(&silent_attempts, since.attempts),
+						   settle_silent, &since);
+	if (since.reachable)
+		overdue = SweepRun(&sweep, StopTimeoutAttempts(now),
+						   StopTimeoutSettle, NULL);
+	funded = FundSwept(&sweep);
+	if (released > 0 || funded > 0)
+		WakeAll();
+	put_task(fcinfo, "release_holds", released);
+	put_task(fcinfo, "settle_silent", settled);
+	put_task(fcinfo, "settle_overdue", overdue);
+	put_task(fcinfo, "fund_jobs", funded);
+	put_task(fcinfo, "skipped", sweep.skipped);
+	SqlFinish();
+	return (Datum) 0;
+}
+
+Datum
+call_check_nodes(PG_FUNCTION_ARGS)
+{
+	Sweep		sweep;
+	Silence		since;
+	TimestampTz now = ClockNow();
+	Leftover	taken = {&is_gone, now, PREEMPTED, "reclaimed"};
+	int64		lost = 0;
+	int64		broken;
+	int64		gone;
+
+	InitMaterializedSRF(fcinfo, 0);
+	SqlConnect();
+	sweep = SweepBegin();
+	since = silence();
+	if (since.nodes != DT_NOBEGIN)
+	{
+		Leftover	left = {&is_lost, since.nodes, NODE_LOST, "node_silent"};
+
+		lost = SweepRun(&sweep, run_at(&lost_attempts, since.nodes),
+						settle_leftover, &left);
+	}
+	if (lost > 0)
+		log_lost(since.nodes, now);
+	broken = SweepRun(&sweep, DevicesBroken(), DeviceSettle, NULL);
+	gone = SweepRun(&sweep, run_at(&gone_attempts, now), settle_leftover,
+					&taken);
+	put_task(fcinfo, "settle_node_lost", lost);
+	put_task(fcinfo, "settle_device_failed", broken);
+	put_task(fcinfo, "settle_reclaimed", gone);
+	put_task(fcinfo, "skipped", sweep.skipped);
+	SqlFinish();
+	return (Datum) 0;
+}
+
+/*
+ * Tell the log which nodes took attempts with them.
+ */
+static void
+log_lost(TimestampTz silent, TimestampTz now)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgTime(&args, silent);
+	SqlArgTime(&args, now);
+	rows = SqlRun(&lost_nodes, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		StringInfo	line = LogBegin("node_lost");
+
+		LogText(line, "node", SqlText(rows, i, 2));
+		LogText(line, "pool", SqlText(rows, i, 1));
+		LogNumber(line, "silent_s", (now - SqlTime(rows, i, 3)) /
+				  USECS_PER_SEC);
+		LogNumber(line, "attempts", SqlInt8(rows, i, 4));
+		LogAtCommit(line);
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * Since when who was not heard of is silent.  A frozen clock is a simulation:
+ * when the server came up means nothing in it.
+ */
+static Silence
+silence(void)
+{
+	TimestampTz now = ClockNow();
+	TimestampTz up = ClockFrozen() ? DT_NOBEGIN :
+		SqlTime(SqlRun(&up_since, NULL), 0, 1);
+
+	return (Silence)
+	{
+		silent_since(now, up, SettingHeartbeatTimeout()),
+			silent_since(now, up, SettingNodeLost()),
+			up <= ClockAdd(now, -SettingStopGrace())
+	};
+}
+
+/*
+ * The instant before which a last sign of life is too old, if the server has
+ * been up for so long.
+ */
+static TimestampTz
+silent_since(TimestampTz now, TimestampTz up, int64 lost)
+{
+	TimestampTz since = ClockAdd(now, -lost);
+
+	return lost == 0 || up > since ? DT_NOBEGIN : since;
+}
+
+/*
+ * Run a query of one parameter, an instant.
+ */
+static SqlResult
+run_at(SqlStatement *statement, TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	SqlArgTime(&args, at);
+	return SqlRun(statement, &args);
+}
+
+/*
+ * Is any node of an attempt one of those, as of an instant?
+ */
+static bool
+is_on(SqlStatement *nodes, const char *org, int64 job, int32 number,
+	  TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	if (at == DT_NOBEGIN)
+		return false;
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, job);
+	SqlArgInt4(&args, number);
+	SqlArgTime(&args, at);
+	return SqlBool(SqlRun(nodes, &args), 0, 1);
+}
+
+/*
+ * Release one hold past its ttl.
+ */
+static SweepResult
+release_hold(const char *org, int64 id, int32 number, const void *context)
+{
+	return HoldReap(org, id, false) ? SWEEP_DONE : SWEEP_BUSY;
+}
+
+/*
+ * Settle one attempt that fell silent, unless it was heard of meanwhile.
+ */
+static SweepResult
+settle_silent(const char *org, int64 id, int32 number, const void *context)
+{
+	const Silence *since = context;
+	Settlement	settlement = {.elapsed = -1, .reason = "not_heard_from"};
+	TimestampTz heard;
+	Attempt		attempt;
+	Job			job;
+
+	if (!JobLock(org, id, false, &job))
+		return SWEEP_BUSY;
+	if (!AttemptLockLive(org, id, number, &attempt))
+		return SWEEP_IDLE;
+	heard = attempt.heard_at != DT_NOBEGIN ? attempt.heard_at :
+		attempt.started_at;
+	if (heard > since->attempts)
+		return SWEEP_IDLE;
+	settlement.message = psprintf("not heard from for %lld s",
+								  (long long) ((ClockNow() - heard) /
+											   USECS_PER_SEC));
+	if (is_on(&is_lost, org, id, number, since->nodes))
+		settlement.outcome = NODE_LOST;
+	else if (job.cancelled)
+		settlement.outcome = CANCELLED;
+	else if (ClockAdd(heard,
+					  SettingHeartbeatTimeout()) >= AttemptWallEnd(&attempt))
+		settlement.outcome = TIMEOUT;
+	else
+		settlement.outcome = attempt.directed ? PREEMPTED : FAILED;
+	AttemptSettle(&job, &attempt, &settlement);
+	return SWEEP_DONE;
+}
+
+/*
+ * Settle one attempt of which a node is lost, or was taken back.
+ */
+static SweepResult
+settle_leftover(const char *org, int64 id, int32 number, const void *context)
+{
+	const Leftover *left = context;
+	Settlement	settlement = {.outcome = left->outcome, .elapsed = -1,
+		.reason = left->reason};
+	Attempt		attempt;
+	Job			job;
+
+	if (!JobLock(org, id, false, &job))
+		return SWEEP_BUSY;
+	if (!AttemptLockLive(org, id, number, &attempt) ||
+		!is_on(left->nodes, org, id, number, left->at))
+		return SWEEP_IDLE;
+	AttemptSettle(&job, &attempt, &settlement);
+	return SWEEP_DONE;
+}
+
+/*
+ * A row of the result.
+ */
+static void
+put_task(FunctionCallInfo fcinfo, const char *task, int64 affected)
+{
+	Row			row = {0};
+
+	RowText(&row, task);
+	RowAdd(&row, Int64GetDatum(affected));
+	RowPut((ReturnSetInfo *) fcinfo->resultinfo, &row);
+}

@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * notify_nodes.c
+ *		The trigger by which a node's agent is told that there is something
+ *		for it.
+ *
+ * A start (a row of attempt_gpu) and a directive notify gpucredit_node of the
+ * node's name at the commit.  That means "ask now", nothing else: what there
+ * is a heartbeat says, so a notification that is lost costs one interval, and
+ * one that anybody else sends does nothing.
+ *
+ * Locks: none before the commit (shmem/notify.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/trigger.h"
+#include "util/compat.h"
+#include "util/sql.h"
+#include "executor/spi.h"
+#include "shmem/notify.h"
+
+SQL_STATEMENT(attempt_nodes, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT g.node FROM gpucredit.attempt_gpu g"
+			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3"
+			  " AND NOT g.free ORDER BY g.node");
+
+static void arg_column(SqlArgs *args, const TriggerData *trigger,
+					   const char *name);
+
+PG_FUNCTION_INFO_V1(gpucredit_notify_nodes);
+
+Datum
+gpucredit_notify_nodes(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	TupleDesc	type;
+	int			node;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("notify_nodes must be called as a trigger of rows")));
+	type = RelationGetDescr(trigger->tg_relation);
+	node = SPI_fnumber(type, "node");
+	if (node > 0)
+		NotifyAtCommit(NODE_CHANNEL,
+					   SPI_getvalue(trigger->tg_trigtuple, type, node));
+	else
+	{
+		SqlArgs		args = {0};
+		SqlResult	rows;
+
+		SqlConnect();
+		arg_column(&args, trigger, "org");
+		arg_column(&args, trigger, "job");
+		arg_column(&args, trigger, "attempt");
+		rows = SqlRun(&attempt_nodes, &args);
+		for (uint64 i = 0; i < rows.n; i++)
+			NotifyAtCommit(NODE_CHANNEL, SqlText(rows, i, 1));
+		SqlFinish();
+	}
+	return PointerGetDatum(NULL);
+}
+
+static void
+arg_column(SqlArgs *args, const TriggerData *trigger, const char *name)
+{
+	TupleDesc	type = RelationGetDescr(trigger->tg_relation);
+	bool		null;
+
+	SqlArg(args, SPI_getbinval(trigger->tg_trigtuple, type,
+							   SPI_fnumber(type, name), &null));
+}

@@ -1,0 +1,277 @@
+/*-------------------------------------------------------------------------
+ *
+ * dead_holds.c
+ *		The credit of holds past their ttl is free, whether or not a sweep
+ *		has released them.
+ *
+ * A call that would be short of credit releases its organisation's dead holds
+ * before it draws.  It looks without locks first, since nearly always there
+ * is none.  All the buckets that it and the draw after it will need are then
+ * locked at once, so that burn order holds over both.
+ *
+ * Locks: dead holds by id, then budgets leaf to root, then buckets in burn
+ * order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "util/clock.h"
+#include "util/sql.h"
+#include "ledger/slice.h"
+#include "miscadmin.h"
+
+/* in order, or a plan that hopes for an early hit reads all holds there are */
+SQL_STATEMENT(dead_exists, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT 1 FROM gpucredit.hold h WHERE h.org = $1"
+			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
+			  " AND h.expires_at <= $2 ORDER BY h.expires_at LIMIT 1");
+SQL_STATEMENT(path_available, SPI_OK_SELECT,
+			  MAY_PAY_TYPES,
+			  "SELECT LEAST(COALESCE(pg_catalog.sum("
+			  "  b.available::pg_catalog.numeric"
+			  "  OPERATOR(pg_catalog.+) COALESCE("
+			  "   (SELECT gpucredit.sum(s.available)::pg_catalog.numeric"
+			  "    FROM gpucredit.bucket_slice s WHERE b.spread > 0"
+			  "    AND s.org = $1 AND s.bucket = b.bucket), 0)), 0),"
+			  "  9223372036854.775807)::gpucredit.credits"
+			  " FROM gpucredit.bucket b WHERE" MAY_PAY);
+SQL_STATEMENT(dead_lock, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
+			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
+			  " AND h.expires_at <= $2 ORDER BY h.hold FOR NO KEY UPDATE");
+SQL_STATEMENT(dead_lock_free, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
+			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
+			  " AND h.expires_at <= $2 ORDER BY h.hold"
+			  " FOR NO KEY UPDATE SKIP LOCKED");
+SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
+			  "text, text[], timestamptz, bigint[], bigint",
+			  "SELECT b.bucket, b.spread FROM gpucredit.bucket b"
+			  " WHERE b.org = $1"
+			  " AND (b.account = ANY ($2) AND b.closed_at IS NULL"
+			  "  AND (b.available OPERATOR(gpucredit.>) '0'"
+			  "   OR b.spread > 0)"
+			  "  AND b.effective_at <= $3"
+			  "  AND (b.expires_at IS NULL OR b.expires_at > $3)"
+			  " OR b.bucket IN (SELECT p.bucket FROM gpucredit.hold_part p"
+			  "  WHERE p.org = $1 AND p.hold = ANY ($4)"
+			  "  AND p.held OPERATOR(gpucredit.>) '0')"
+			  " OR b.bucket = $5)"
+			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
+
+static bool any_dead(const char *org);
+static LockedBuckets reclaim(const AccountPath *path, const Purpose *purpose,
+							 Credits amount, const Hold *also, int nalso,
+							 int64 bucket);
+static LockedBuckets lock_buckets(const AccountPath *path, const int64 *holds,
+								  int n, int64 bucket, TimestampTz at);
+
+/*
+ * Release the organisation's dead holds, if a draw would be short without.
+ * The draw must then keep to the buckets that were locked, if any.
+ */
+LockedBuckets
+LedgerReclaim(const AccountPath *path, const Purpose *purpose,
+			  Credits amount)
+{
+	LockedBuckets none = {-1, NULL, NULL};
+
+	return amount > 0 ? reclaim(path, purpose, amount, NULL, 0, 0) : none;
+}
+
+/*
+ * Release the organisation's dead holds before a bucket of an account is
+ * revoked, which is locked with theirs if there are any: by now there may be
+ * none of it, and it may stand before them.
+ */
+void
+LedgerReclaimFor(const AccountPath *path, int64 bucket)
+{
+	Purpose		purpose = {0};
+
+	(void) reclaim(path, &purpose, PG_INT64_MAX, NULL, 0, bucket);
+}
+
+/*
+ * Before locked holds of one account are closed, and one is opened or extended
+ * after that: release dead holds, and lock what the holds have buckets and
+ * budgets of together with those the draw may come from.
+ */
+LockedBuckets
+HoldsLockForNext(const Hold *holds, int n, const Purpose *purpose)
+{
+	AccountPath path = AccountParse(holds[0].org, holds[0].account);
+
+	return reclaim(&path, purpose, PG_INT64_MAX, holds, n, 0);
+}
+
+/*
+ * Release what dead holds can be had without waiting, whatever this
+ * transaction has locked already: for calls that never wait, and for a draw
+ * that policies left short.  Returns whether there was any.
+ */
+bool
+LedgerReclaimFree(const char *org)
+{
+	TimestampTz now = ClockNow();
+	SqlArgs		args = {0};
+	SqlResult	rows;
+	bool		any = false;
+
+	if (!any_dead(org))
+		return false;
+	SqlArgText(&args, org);
+	SqlArgTime(&args, now);
+	rows = SqlRun(&dead_lock_free, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		any |= HoldReap(org, SqlInt8(rows, i, 1), false);
+	}
+	return any;
+}
+
+/*
+ * Release dead holds if less than an amount is available; the buckets of some
+ * more holds, or one more bucket, are locked with theirs.
+ */
+static LockedBuckets
+reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
+		const Hold *also, int nalso, int64 bucket)
+{
+	TimestampTz now = ClockNow();
+	int64	   *ids;
+	int			dead = 0;
+	LockedBuckets locked = {-1, NULL, NULL};
+	SqlArgs		args = {0};
+	SqlResult	rows = {0};
+
+	if (any_dead(path->org) &&
+		(LedgerAvailable(path, purpose, now) < amount ||
+		 BudgetShort(path, amount, now)))
+	{
+		SqlArgText(&args, path->org);
+		SqlArgTime(&args, now);
+		/* with a hold locked that may be dead, too, others are not waited for */
+		rows = SqlRun(nalso > 0 && also->job == 0 ? &dead_lock_free :
+					  &dead_lock, &args);
+	}
+	ids = palloc(sizeof(int64) * (rows.n + nalso + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		ids[dead] = SqlInt8(rows, i, 1);
+		if (nalso == 0 || ids[dead] != also->hold)
+			dead++;
+	}
+	for (int i = 0; i < nalso; i++)
+		ids[dead + i] = also[i].hold;
+	if (dead > 0 || nalso > 0)
+	{
+		int			n = dead + nalso;
+		BudgetSet  *budgets = palloc0(sizeof(BudgetSet));
+
+		BudgetLockUnion(path, ids, n, now, budgets);
+		locked = lock_buckets(path, ids, n, bucket, now);
+		locked.budgets = budgets;
+	}
+	for (int i = 0; i < dead; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		(void) HoldReap(path->org, ids[i], true);
+	}
+	return locked;
+}
+
+/*
+ * Lock the buckets an account could draw from, those of some holds, and (0:
+ * none) one more, each with its slices.
+ */
+static LockedBuckets
+lock_buckets(const AccountPath *path, const int64 *holds, int n,
+			 int64 bucket, TimestampTz at)
+{
+	LockedBuckets locked = {0, palloc(sizeof(int64) * 8), NULL};
+	int			size = 8;
+	SqlArgs		args = {0};
+	Portal		portal;
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgTime(&args, at);
+	SqlArgInt8Array(&args, holds, n);
+	SqlArgInt8(&args, bucket);
+	portal = SqlCursor(&bucket_lock_all, &args);
+	while (true)
+	{
+		SqlResult	row = SqlFetch(portal);
+		Credits		available;
+
+		CHECK_FOR_INTERRUPTS();
+		if (row.n == 0)
+			break;
+		if (locked.n == size)
+			locked.ids = repalloc(locked.ids, sizeof(int64) * (size *= 2));
+		locked.ids[locked.n++] = SqlInt8(row, 0, 1);
+		(void) SlicesLock(path->org, SqlInt8(row, 0, 1), SqlInt4(row, 0, 2),
+						  true, &available);
+		SqlFree(&row);
+	}
+	SPI_cursor_close(portal);
+	return locked;
+}
+
+/*
+ * Is a hold past its ttl and not released?
+ */
+static bool
+any_dead(const char *org)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgTime(&args, ClockNow());
+	return SqlRun(&dead_exists, &args).n > 0;
+}
+
+/*
+ * What an account could draw at an instant, as an unlocked look says; caps
+ * that depend on the job or the hold are not looked at.
+ */
+Credits
+LedgerAvailable(const AccountPath *path, const Purpose *purpose,
+				TimestampTz at)
+{
+	SqlArgs		args = MayPayArgs(path, purpose, at);
+
+	return SqlCredits(SqlRun(&path_available, &args), 0, 1);
+}
+
+/*
+ * Release one dead hold, unless somebody just did (or, with wait = false, a
+ * row it needs is locked).
+ */
+bool
+HoldReap(const char *org, int64 id, bool wait)
+{
+	Cause		cause = {"reap", 0, 0};
+	Hold		hold;
+	Returned	returned;
+	AuditRow	audit = {.org = org, .operation = "reap",
+		.decision = "released", .reason = "ttl", .hold = id};
+
+	if (!HoldLock(org, id, wait, &hold) || !HoldIsOpen(&hold))
+		return false;
+	if (wait)
+		returned = HoldSettle(&hold, &cause, 0, true, &audit.at);
+	else if (HoldTryRelease(&hold, &cause, &returned,
+							&audit.at) != LEDGER_DONE)
+		return false;
+	audit.account = hold.account;
+	audit.trace = hold.trace;
+	AuditCredits(&audit, "released", returned.released);
+	AuditCredits(&audit, "lapsed", returned.lapsed);
+	AuditWrite(&audit);
+	return true;
+}

@@ -1,0 +1,27 @@
+/*-------------------------------------------------------------------------
+ *
+ * external_hold.h
+ *		Holds of callers with a scheduler of their own: inside the ledger only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_OWN_HOLD_H
+#define GPUCREDIT_OWN_HOLD_H
+
+#include "ledger/uncollected.h"
+
+/* What is left to who comes too late. */
+#define TAKE_ANOTHER "Take a new hold by gpucredit.hold()."
+
+/* hold_calls.c */
+extern void OwnHoldLock(const char *org, int64 id, Hold *hold);
+extern pg_attribute_noreturn() void OwnHoldRefuse(int64 id, const char *why,
+												  const char *hint);
+
+/* hold_more.c */
+extern void OwnHoldSetEnd(const Hold *hold, Credits uncollected);
+extern Returned OwnHoldOverrun(Hold *hold, const Cause *cause,
+							   Credits *amount, bool final,
+							   Uncollected *owed);
+
+#endif							/* GPUCREDIT_OWN_HOLD_H */

@@ -1,0 +1,517 @@
+/*-------------------------------------------------------------------------
+ *
+ * hold_draw.c
+ *		From which buckets a hold takes its credit.
+ *
+ * Buckets are locked one at a time in burn order, and only as many as the
+ * amount needs: a cursor's rows are locked as they are fetched, and what is
+ * fetched is what the bucket has after any wait.  The instant is read after
+ * the last lock; a bucket that expired meanwhile is passed over.
+ *
+ * A policy may cap what one bucket gives: max_per_job for all holds of the
+ * job together, max_share for this hold.  Each cap is the bucket's own, so
+ * taking in burn order finds the amount whenever it is there.
+ *
+ * LedgerDraw() draws at large; in the hold's slice (slice.h) an unlocked look
+ * says what to lock.
+ *
+ * Locks: buckets in burn order, each with its slices.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "ledger/bucket_select.h"
+#include "ledger/post.h"
+#include "ledger/slice.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/numeric.h"
+
+/* What is left of a bucket's life, for a draw to take from it at once. */
+#define AT_ONCE_LASTS	USECS_PER_DAY
+
+#define COLUMNS \
+	"SELECT b.bucket, b.available, b.expires_at, b.max_per_job," \
+	" b.max_share, b.slices, b.spread"
+#define CANDIDATES \
+	" FROM gpucredit.bucket b WHERE" MAY_PAY \
+	" AND (b.available OPERATOR(gpucredit.>) '0' OR b.spread > 0)" \
+	" ORDER BY" BURN_ORDER
+
+SQL_STATEMENT(bucket_draw, SPI_OK_SELECT, MAY_PAY_TYPES,
+			  COLUMNS CANDIDATES " FOR NO KEY UPDATE OF b");
+SQL_STATEMENT(bucket_draw_free, SPI_OK_SELECT, MAY_PAY_TYPES,
+			  COLUMNS CANDIDATES " FOR NO KEY UPDATE OF b SKIP LOCKED");
+SQL_STATEMENT(bucket_see, SPI_OK_SELECT, MAY_PAY_TYPES,
+			  COLUMNS ", (SELECT gpucredit.sum(s.available)"
+			  "  FROM gpucredit.bucket_slice s WHERE b.spread > 0"
+			  "  AND s.org = $1 AND s.bucket = b.bucket)" CANDIDATES);
+SQL_STATEMENT(slice_look, SPI_OK_SELECT, MAY_PAY_TYPES ", bigint",
+			  COLUMNS ", (SELECT s.available FROM gpucredit.bucket_slice s"
+			  "  WHERE b.spread > 0 AND s.org = $1 AND s.bucket = b.bucket"
+			  "  AND s.slice = 1 + $9 % b.spread)" CANDIDATES);
+#define STILL_PAYS \
+	"SELECT b.available FROM gpucredit.bucket b" \
+	" WHERE b.org = $1 AND b.bucket = $2 AND b.closed_at IS NULL" \
+	" AND b.spread = 0 FOR NO KEY UPDATE"
+SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint", STILL_PAYS);
+SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
+			  STILL_PAYS " SKIP LOCKED");
+#define SLICE_READ \
+	"SELECT s.available FROM gpucredit.bucket_slice s" \
+	" WHERE s.org = $1 AND s.bucket = $2 AND s.slice = $3" \
+	" FOR NO KEY UPDATE"
+SQL_STATEMENT(slice_lock, SPI_OK_SELECT, "text, bigint, int", SLICE_READ);
+/* one that is free and had enough, the next from its own */
+SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT,
+			  "text, bigint, int, int, gpucredit.credits",
+			  "SELECT s.available, s.slice" SLICE_FREE);
+SQL_STATEMENT(job_drawn, SPI_OK_SELECT, "text, bigint, bigint",
+			  "SELECT COALESCE(gpucredit.sum("
+			  "  p.held OPERATOR(gpucredit.+) p.spent), '0')"
+			  " FROM gpucredit.hold h JOIN gpucredit.hold_part p"
+			  "  ON p.org = h.org AND p.hold = h.hold"
+			  " WHERE h.org = $1 AND h.job = $2 AND p.org = $1"
+			  "  AND p.bucket = $3");
+SQL_STATEMENT(hold_drawn, SPI_OK_SELECT, "text, bigint, bigint",
+			  "SELECT COALESCE(gpucredit.sum("
+			  "  p.held OPERATOR(gpucredit.+) p.spent), '0')"
+			  " FROM gpucredit.hold_part p"
+			  " WHERE p.org = $1 AND p.hold = $2 AND p.bucket = $3");
+
+static bool draw_own(HoldDraw *draw);
+static bool draw_first(HoldDraw *draw, const SelectedBucket *first);
+static Portal open_candidates(HoldDraw *draw, TimestampTz as_of);
+static void start(HoldDraw *draw);
+static bool see_all(HoldDraw *draw);
+static void take(HoldDraw *draw, SqlResult row, Credits missing);
+static Credits most(HoldDraw *draw, SqlResult row, uint64 i, Credits missing);
+static void add_part(HoldDraw *draw, const HoldDrawPart *part);
+static bool lock_planned(const HoldDraw *draw, HoldDrawPart *part);
+static Credits share_cap(HoldDraw *draw, int64 bucket, Numeric max_share);
+static Credits job_cap(HoldDraw *draw, int64 bucket, Credits max_per_job);
+static Credits drawn(SqlStatement *statement, const char *org, int64 owner,
+					 int64 bucket);
+static Credits drop_expired(HoldDraw *draw);
+
+/*
+ * Find and lock the credit for a draw; fills its parts and its instant.
+ */
+LedgerStatus
+LedgerDraw(HoldDraw *draw)
+{
+	Portal		portal;
+	Credits		missing = draw->amount;
+
+	start(draw);
+	if (missing == 0 || draw_own(draw))
+		return LEDGER_DONE;
+
+	portal = open_candidates(draw, draw->at);
+	while (missing > 0)
+	{
+		SqlResult	row = SqlFetch(portal);
+
+		CHECK_FOR_INTERRUPTS();
+		if (row.n == 0)
+			break;
+		take(draw, row, missing);
+		SqlFree(&row);
+
+		/* waiting for this bucket may have cost an earlier one its life */
+		draw->at = ClockAfter(draw->at);
+		missing = draw->amount - drop_expired(draw);
+	}
+	SPI_cursor_close(portal);
+	if (missing == 0)
+		return LEDGER_DONE;
+	return !draw->wait && see_all(draw) ? LEDGER_BUSY : LEDGER_SHORT;
+}
+
+/*
+ * Is it all there, as an unlocked look by the same caps says?  Then what is
+ * missing is locked by somebody else.
+ */
+static bool
+see_all(HoldDraw *draw)
+{
+	SqlArgs		args = MayPayArgs(draw->path, draw->purpose, draw->at);
+	SqlResult	rows = SqlRun(&bucket_see, &args);
+	Credits		missing = draw->amount;
+
+	for (uint64 i = 0; i < rows.n && missing > 0; i++)
+	{
+		Credits		whole = SqlCredits(rows, i, 2);
+
+		if (!SqlIsNull(rows, i, 8))
+			whole = CreditsAdd(whole, SqlCredits(rows, i, 8));
+		missing -= Max(Min(most(draw, rows, i, missing), whole), 0);
+	}
+	SqlFree(&rows);
+	return missing == 0;
+}
+
+static void
+start(HoldDraw *draw)
+{
+	draw->at = ClockNow();
+	draw->nparts = 0;
+	draw->maxparts = 4;
+	draw->parts = palloc(sizeof(HoldDrawPart) * draw->maxparts);
+}
+
+/*
+ * Does the first bucket that may pay have it all, and is it locked, as this
+ * transaction has changed it?  Then it is the draw's one part.
+ */
+static bool
+draw_own(HoldDraw *draw)
+{
+	SelectedBucket first;
+
+	return draw->purpose->locked == NULL &&
+		BucketSelectChanged(draw->path, draw->purpose, draw->at, &first) &&
+		first.own && draw_first(draw, &first);
+}
+
+/*
+ * Does the first bucket that may pay have it all, as an unlocked look says,
+ * with neither a cap nor an end in sight?  Then it is the draw's one part.
+ */
+bool
+LedgerLook(HoldDraw *draw)
+{
+	SelectedBucket first;
+
+	start(draw);
+	return BucketSelect(draw->path, draw->purpose, draw->at, &first) &&
+		draw_first(draw, &first);
+}
+
+/*
+ * Is this bucket enough for the whole draw, with neither a cap nor an end in
+ * sight?  Then it is the draw's one part.
+ */
+static bool
+draw_first(HoldDraw *draw, const SelectedBucket *first)
+{
+	HoldDrawPart part = {
+		.bucket = first->bucket,
+		.amount = draw->amount,
+		.expires_at = first->expires_at,
+		.credited_total = first->credited_total
+	};
+
+	if (!first->plain || first->available < draw->amount ||
+		first->expires_at <= ClockAdd(draw->at, AT_ONCE_LASTS))
+		return false;
+	add_part(draw, &part);
+	return true;
+}
+
+/*
+ * What was taken at once has not expired meanwhile, unless it was waited for
+ * that long.
+ */
+void
+DrawCheckTaken(const HoldDraw *draw)
+{
+	if (draw->parts[0].expires_at <= draw->at)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("credit expired during the call"),
+				 errdetail("The call waited a day for it."),
+				 errhint("Retry the transaction.")));
+}
+
+/*
+ * What to take from where in a hold's slice, as an unlocked look says.
+ * False: it is not all there.
+ */
+bool
+LedgerPlanSlice(HoldDraw *draw, int64 hold)
+{
+	Credits		missing = draw->amount;
+	SqlArgs		args;
+	SqlResult	rows;
+
+	start(draw);
+	if (missing == 0)
+		return true;
+	args = MayPayArgs(draw->path, draw->purpose, draw->at);
+	SqlArgInt8(&args, hold);
+	rows = SqlRun(&slice_look, &args);
+	for (uint64 i = 0; i < rows.n && missing > 0; i++)
+	{
+		HoldDrawPart part = {.bucket = SqlInt8(rows, i, 1)};
+		int32		slices = SqlInt4(rows, i, 6);
+
+		part.amount = most(draw, rows, i, missing);
+		part.expires_at = SqlTimeOr(rows, i, 3, DT_NOEND);
+		part.spread = SqlInt4(rows, i, 7);
+		part.slice = SliceOf(hold, part.spread);
+		if (part.amount <= 0)
+			continue;
+		if (part.slice == 0 ? slices > 1 : SqlIsNull(rows, i, 8) ||
+			SqlCredits(rows, i, 8) < part.amount)
+			break;
+		if (part.slice == 0)
+			part.amount = Min(part.amount, SqlCredits(rows, i, 2));
+		missing -= part.amount;
+		add_part(draw, &part);
+	}
+	SqlFree(&rows);
+	return missing == 0;
+}
+
+/*
+ * Lock what was planned.  False: by now it is not all there, or another
+ * transaction has it.
+ */
+bool
+LedgerLockPlanned(HoldDraw *draw)
+{
+	for (int i = 0; i < draw->nparts; i++)
+	{
+		if (!lock_planned(draw, &draw->parts[i]))
+			return false;
+	}
+	draw->at = ClockAfter(draw->at);
+	return drop_expired(draw) == draw->amount;
+}
+
+/*
+ * Take what was planned by the statement that locks it, if that is one slice
+ * of a bucket far from its end, and any of them is free that has enough.
+ */
+TakeStatus
+LedgerTakePlanned(HoldDraw *draw)
+{
+	HoldDrawPart *part = &draw->parts[0];
+
+	if (draw->nparts != 1 || part->slice == 0 ||
+		part->expires_at <= ClockAdd(draw->at, AT_ONCE_LASTS))
+		return TAKE_BUSY;
+	return LedgerTakeSlice(draw->path->org, part->bucket, part->spread,
+						   &part->slice, part->amount);
+}
+
+/*
+ * Lock one slice, or a bucket's row that is still not spread.  Of slices the
+ * hold's own is waited for only if no other is free that has enough.
+ */
+static bool
+lock_planned(const HoldDraw *draw, HoldDrawPart *part)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, draw->path->org);
+	SqlArgInt8(&args, part->bucket);
+	if (part->slice > 0)
+	{
+		SqlArgInt4(&args, part->slice);
+		SqlArgInt4(&args, part->spread);
+		SqlArgCredits(&args, part->amount);
+		row = SqlRun(&slice_lock_free, &args);
+		if (row.n == 1)
+			part->slice = SqlInt4(row, 0, 2);
+		else if (draw->wait)
+		{
+			args.n -= 2;
+			row = SqlRun(&slice_lock, &args);
+		}
+	}
+	else
+		row = SqlRun(draw->wait ? &bucket_lock : &bucket_lock_free, &args);
+	return row.n == 1 && SqlCredits(row, 0, 1) >= part->amount;
+}
+
+/*
+ * Before what was drawn at large is posted: share out what remains, or put
+ * together what is not worth its slices.
+ */
+void
+LedgerEven(const HoldDraw *draw)
+{
+	for (int i = 0; i < draw->nparts; i++)
+	{
+		const HoldDrawPart *part = &draw->parts[i];
+		int32		n = part->spread > 0 ? part->spread : part->slices;
+		Credits		share;
+
+		if (part->slice > 0 || n <= 1)
+			continue;
+		share = (part->whole - part->amount) / n;
+		if (SlicesWorth(share, part->amount, part->spread))
+			LedgerSpread(draw->path->org, part->bucket, n, share,
+						 part->spread == 0);
+		else if (part->spread > 0)
+			LedgerFold(draw->path->org, part->bucket);
+	}
+}
+
+/*
+ * A cursor over the buckets that may pay, in burn order.
+ */
+static Portal
+open_candidates(HoldDraw *draw, TimestampTz as_of)
+{
+	SqlArgs		args = MayPayArgs(draw->path, draw->purpose, as_of);
+
+	return SqlCursor(draw->wait ? &bucket_draw : &bucket_draw_free, &args);
+}
+
+/*
+ * The parameters of MAY_PAY.
+ */
+SqlArgs
+MayPayArgs(const AccountPath *path, const Purpose *purpose, TimestampTz at)
+{
+	bool		plain = purpose->job == 0;
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgTime(&args, at);
+	if (purpose->any)
+		SqlArgNull(&args);
+	else
+		SqlArgBool(&args, plain);
+	SqlArgTextArray(&args, purpose->gpu_types, purpose->ntypes);
+	SqlArgText(&args, plain ? "" : purpose->tier);
+	SqlArgText(&args, plain ? "" : purpose->pool);
+	if (purpose->locked == NULL)
+		SqlArgNull(&args);
+	else
+		SqlArgInt8Array(&args, purpose->locked->ids, purpose->locked->n);
+	return args;
+}
+
+/*
+ * Take from a locked bucket what it has and may give.
+ */
+static void
+take(HoldDraw *draw, SqlResult row, Credits missing)
+{
+	HoldDrawPart part = {.bucket = SqlInt8(row, 0, 1)};
+
+	part.whole = SqlCredits(row, 0, 2);
+	part.expires_at = SqlTimeOr(row, 0, 3, DT_NOEND);
+	part.slices = SqlInt4(row, 0, 6);
+	part.spread = SqlInt4(row, 0, 7);
+	if (part.spread > 0)
+	{
+		Credits		in_slices;
+
+		if (!SlicesLock(draw->path->org, part.bucket, part.spread,
+						draw->wait, &in_slices))
+			return;
+		part.whole = CreditsAdd(part.whole, in_slices);
+		if (part.whole == 0)
+			LedgerFold(draw->path->org, part.bucket);
+	}
+	part.amount = Min(most(draw, row, 0, missing), part.whole);
+	if (part.amount > 0)
+		add_part(draw, &part);
+}
+
+/*
+ * How much of what is missing a bucket may give by its policy.
+ */
+static Credits
+most(HoldDraw *draw, SqlResult row, uint64 i, Credits missing)
+{
+	int64		bucket = SqlInt8(row, i, 1);
+	Credits		give = missing;
+	bool		isnull;
+	Datum		max_share;
+
+	if (draw->purpose->any)
+		return give;
+	if (!SqlIsNull(row, i, 4) && draw->purpose->job != 0)
+		give = Min(give, job_cap(draw, bucket, SqlCredits(row, i, 4)));
+	max_share = SqlDatum(row, i, 5, &isnull);
+	if (!isnull)
+		give = Min(give, share_cap(draw, bucket,
+								   DatumGetNumeric(max_share)));
+	return give;
+}
+
+static void
+add_part(HoldDraw *draw, const HoldDrawPart *part)
+{
+	if (draw->nparts == draw->maxparts)
+	{
+		draw->maxparts *= 2;
+		draw->parts = repalloc(draw->parts,
+							   sizeof(HoldDrawPart) * draw->maxparts);
+	}
+	draw->parts[draw->nparts++] = *part;
+}
+
+/*
+ * What max_per_job leaves, after all that holds of this job drew here and
+ * did not give back.
+ */
+static Credits
+job_cap(HoldDraw *draw, int64 bucket, Credits max_per_job)
+{
+	return CreditsSub(max_per_job,
+					  drawn(&job_drawn, draw->path->org, draw->purpose->job,
+							bucket));
+}
+
+/*
+ * What max_share leaves: that share, rounded down, of all this hold draws.
+ */
+static Credits
+share_cap(HoldDraw *draw, int64 bucket, Numeric max_share)
+{
+	Credits		before = draw->hold == NULL ? 0 :
+		drawn(&hold_drawn, draw->path->org, draw->hold->hold, bucket);
+	Credits		total = draw->hold == NULL ? draw->amount :
+		CreditsAdd(CreditsAdd(draw->hold->held, draw->hold->captured),
+				   draw->amount);
+	Datum		cap = DirectFunctionCall2(numeric_mul,
+										  NumericGetDatum(max_share),
+										  NumericGetDatum(CreditsToNumeric(total)));
+
+	cap = DirectFunctionCall2(numeric_trunc, cap, Int32GetDatum(6));
+	return CreditsSub(CreditsFromNumeric(DatumGetNumeric(cap), NULL), before);
+}
+
+static Credits
+drawn(SqlStatement *statement, const char *org, int64 owner, int64 bucket)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, org);
+	SqlArgInt8(&args, owner);
+	SqlArgInt8(&args, bucket);
+	return SqlCredits(SqlRun(statement, &args), 0, 1);
+}
+
+/*
+ * Let go what expired by now; returns what the parts come to.
+ */
+static Credits
+drop_expired(HoldDraw *draw)
+{
+	Credits		sum = 0;
+	int			kept = 0;
+
+	for (int i = 0; i < draw->nparts; i++)
+	{
+		if (draw->parts[i].expires_at <= draw->at)
+			continue;
+		sum += draw->parts[i].amount;
+		draw->parts[kept++] = draw->parts[i];
+	}
+	draw->nparts = kept;
+	return sum;
+}

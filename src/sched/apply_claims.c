@@ -1,0 +1,437 @@
+/*-------------------------------------------------------------------------
+ *
+ * apply_claims.c
+ *		Carrying out new claims: what is promised to whom, and who is told to
+ *		leave for it.
+ *
+ * A claim is committed with all its evictions or not at all.  The jobs it is
+ * for and those that are to leave are locked first, skipping what another
+ * transaction has: where one is not to be had, or is no longer as it was
+ * loaded, the cycle decides again without it.  A victim's job row is touched,
+ * so that a settlement with an older snapshot meets it.
+ *
+ * A victim is told by a row of directive: to save, and to be gone by the end
+ * of its tier's grace.  Those rows are removed again where the claim ends
+ * before the victim's agent was told (load_claims.c).
+ *
+ * Locks: job rows, without waiting.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "sched/sched.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+SQL_STATEMENT(victims_lock, SPI_OK_SELECT, "text[], bigint[], int[]",
+			  "SELECT u.n FROM ROWS FROM (pg_catalog.unnest($1),"
+			  " pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  " WITH ORDINALITY AS u (org, job, attempt, n)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+			  " WHERE j.state = 'active' AND j.attempt = u.attempt"
+			  " AND NOT j.cancelled"
+			  " FOR NO KEY UPDATE OF j SKIP LOCKED");
+SQL_STATEMENT(victims_touch, SPI_OK_UPDATE, "text[], bigint[], int[]",
+			  "UPDATE gpucredit.job j SET attempt = u.attempt"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  "  AS u (org, job, attempt)"
+			  " WHERE j.org = u.org AND j.job = u.job");
+SQL_STATEMENT(claims_insert, SPI_OK_INSERT,
+			  "text, text[], bigint[], int[], text[], text[], text[], int[],"
+			  " timestamptz, timestamptz",
+			  "INSERT INTO gpucredit.claim (pool, org, job, attempt, account,"
+			  " why, gpu_type, share, made_at, turn, until)"
+			  " SELECT $1, u.org, u.job, u.attempt, u.account, u.why,"
+			  " u.gpu_type, u.share, $9, u.turn, $10"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
+			  "  pg_catalog.unnest($5), pg_catalog.unnest($6),"
+			  "  pg_catalog.unnest($7), pg_catalog.unnest($8))"
+			  " WITH ORDINALITY"
+			  " AS u (org, job, attempt, account, why, gpu_type, share, turn)");
+SQL_STATEMENT(parts_insert, SPI_OK_INSERT,
+			  "text, text[], bigint[], text[], gpucredit.gpuset[],"
+			  " bigint[], bigint[], bigint[]",
+			  "INSERT INTO gpucredit.claim_gpu (pool, org, job, node, gpus,"
+			  " cpu_milli, memory_mib, gpu_memory_mib)"
+			  " SELECT $1, u.org, u.job, u.node, u.gpus, u.cpu_milli,"
+			  " u.memory_mib, u.gpu_memory_mib FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
+			  "  pg_catalog.unnest($5), pg_catalog.unnest($6),"
+			  "  pg_catalog.unnest($7), pg_catalog.unnest($8))"
+			  " AS u (org, job, node, gpus, cpu_milli, memory_mib,"
+			  "  gpu_memory_mib)");
+SQL_STATEMENT(evictions_insert, SPI_OK_INSERT,
+			  "text, text[], bigint[], int[], text[], text[], bigint[],"
+			  " text[], timestamptz",
+			  "INSERT INTO gpucredit.eviction (pool, org, job, attempt,"
+			  " account, for_org, for_job, why, at)"
+			  " SELECT $1, u.org, u.job, u.attempt, u.account, u.for_org,"
+			  " u.for_job, u.why, $9"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
+			  "  pg_catalog.unnest($5), pg_catalog.unnest($6),"
+			  "  pg_catalog.unnest($7), pg_catalog.unnest($8))"
+			  " AS u (org, job, attempt, account, for_org, for_job, why)");
+SQL_STATEMENT(directives_insert, SPI_OK_INSERT,
+			  "text[], bigint[], int[], text[], timestamptz[], timestamptz",
+			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
+			  " action, reason, deadline, given_at)"
+			  " SELECT u.org, u.job, u.attempt, 'claim',"
+			  " CASE WHEN u.deadline > $6 THEN 'checkpoint' ELSE 'stop' END,"
+			  " u.reason, u.deadline, $6"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"
+			  "  pg_catalog.unnest($4), pg_catalog.unnest($5))"
+			  " AS u (org, job, attempt, reason, deadline)");
+SQL_STATEMENT(claims_started, SPI_OK_DELETE, "text, text[], bigint[]",
+			  "DELETE FROM gpucredit.claim c USING"
+			  " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  " AS u (org, job)"
+			  " WHERE c.pool = $1 AND c.org = u.org AND c.job = u.job");
+SQL_STATEMENT(parts_started, SPI_OK_DELETE, "text, text[], bigint[]",
+			  "DELETE FROM gpucredit.claim_gpu c USING"
+			  " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  " AS u (org, job)"
+			  " WHERE c.pool = $1 AND c.org = u.org AND c.job = u.job");
+SQL_STATEMENT(evictions_over, SPI_OK_DELETE, "text, text[], bigint[]",
+			  "DELETE FROM gpucredit.eviction c USING"
+			  " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  " AS u (org, job) WHERE c.pool = $1"
+			  " AND c.for_org = u.org AND c.for_job = u.job");
+
+static bool lock_jobs(SchedCycle *cycle);
+static bool lock_victims(SchedCycle *cycle);
+static SqlArgs victim_args(const SchedCycle *cycle);
+static void end_started(const SchedCycle *cycle);
+static void insert_claims(const SchedCycle *cycle);
+static void insert_parts(const SchedCycle *cycle);
+static void insert_evictions(const SchedCycle *cycle);
+static void insert_directives(const SchedCycle *cycle);
+static const char *reason_for(DecideWhy why);
+
+/*
+ * Lock what new claims need.  False: some of it is not to be had; the cycle
+ * must then decide again.
+ */
+bool
+ClaimsLock(SchedCycle *cycle)
+{
+	return cycle->result.n_promises == 0 ||
+		(lock_jobs(cycle) && lock_victims(cycle));
+}
+
+/*
+ * The jobs that devices are promised to.
+ */
+static bool
+lock_jobs(SchedCycle *cycle)
+{
+	int32	   *which = palloc(sizeof(int32) * cycle->result.n_promises);
+	int			n = 0;
+
+	for (int i = 0; i < cycle->result.n_promises; i++)
+	{
+		if (cycle->result.promises[i].job >= 0)
+			which[n++] = cycle->result.promises[i].job;
+	}
+	return CycleLockJobs(cycle, which, n);
+}
+
+/*
+ * The victims' keys, as three arrays.
+ */
+static SqlArgs
+victim_args(const SchedCycle *cycle)
+{
+	int			n = cycle->result.n_evictions;
+	const char **orgs = palloc(sizeof(char *) * (n + 1));
+	int64	   *jobs = palloc(sizeof(int64) * (n + 1));
+	int32	   *attempts = palloc(sizeof(int32) * (n + 1));
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		const DecideRunning *running =
+		&cycle->running[cycle->result.evictions[i].running];
+
+		orgs[i] = running->org;
+		jobs[i] = running->id;
+		attempts[i] = running->attempt;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	SqlArgInt4Array(&args, attempts, n);
+	return args;
+}
+
+/*
+ * The jobs that are to leave.  One that is not to be had is nobody's victim in
+ * this cycle.
+ */
+static bool
+lock_victims(SchedCycle *cycle)
+{
+	int			n = cycle->result.n_evictions;
+	bool	   *locked = palloc0(sizeof(bool) * (n + 1));
+	SqlArgs		args = victim_args(cycle);
+	SqlResult	rows;
+
+	if (n == 0)
+		return true;
+	rows = SqlRun(&victims_lock, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+		locked[SqlInt8(rows, i, 1) - 1] = true;
+	if (rows.n == (uint64) n)
+		return true;
+	SqlFree(&rows);
+	for (int i = 0; i < n; i++)
+	{
+		if (!locked[i])
+			cycle->running[cycle->result.evictions[i].running].leaving = true;
+	}
+	return false;
+}
+
+/*
+ * Carry out what was decided about claims.
+ */
+void
+ClaimsApply(SchedCycle *cycle)
+{
+	end_started(cycle);
+	if (cycle->result.n_promises == 0)
+		return;
+	insert_claims(cycle);
+	insert_parts(cycle);
+	if (cycle->result.n_evictions > 0)
+	{
+		SqlArgs		args = victim_args(cycle);
+
+		(void) SqlRun(&victims_touch, &args);
+		insert_evictions(cycle);
+		insert_directives(cycle);
+	}
+	ClaimsAudit(cycle);
+}
+
+/*
+ * A claim whose job starts ends.
+ */
+static void
+end_started(const SchedCycle *cycle)
+{
+	const char **orgs;
+	int64	   *jobs;
+	bool	   *started;
+	int			n = 0;
+	SqlArgs		args = {0};
+
+	if (cycle->input.n_claims == 0 || cycle->result.n_starts == 0)
+		return;
+	orgs = palloc(sizeof(char *) * cycle->input.n_claims);
+	jobs = palloc(sizeof(int64) * cycle->input.n_claims);
+	started = palloc0(sizeof(bool) * (cycle->input.n_jobs + 1));
+	for (int i = 0; i < cycle->result.n_starts; i++)
+		started[cycle->result.starts[i].job] = true;
+	for (int i = 0; i < cycle->input.n_claims; i++)
+	{
+		if (cycle->claims[i].job < 0 || !started[cycle->claims[i].job])
+			continue;
+		orgs[n] = cycle->claims[i].org;
+		jobs[n++] = cycle->claims[i].id;
+	}
+	if (n == 0)
+		return;
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	(void) SqlRun(&claims_started, &args);
+	(void) SqlRun(&parts_started, &args);
+	(void) SqlRun(&evictions_over, &args);
+}
+
+/*
+ * A row per claim.
+ */
+static void
+insert_claims(const SchedCycle *cycle)
+{
+	int			n = cycle->result.n_promises;
+	const char **texts = palloc(sizeof(char *) * 4 * n);
+	int64	   *jobs = palloc(sizeof(int64) * n);
+	int32	   *numbers = palloc(sizeof(int32) * 2 * n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		const DecidePromise *promise = &cycle->result.promises[i];
+		ClaimOwner	owner = ClaimOwnerOf(cycle, promise);
+
+		texts[i] = owner.org;
+		texts[n + i] = owner.account;
+		texts[2 * n + i] = DecideWhyName(promise->why);
+		texts[3 * n + i] = promise->type == DECIDE_NO_TYPE ? NULL :
+			cycle->set->types.names[promise->type];
+		jobs[i] = owner.job;
+		numbers[i] = owner.attempt;
+		numbers[n + i] = promise->share;
+	}
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, texts, n);
+	SqlArgInt8Array(&args, jobs, n);
+	SqlArgInt4Array(&args, numbers, n);
+	SqlArgTextArray(&args, texts + n, n);
+	SqlArgTextArray(&args, texts + 2 * n, n);
+	SqlArgTextArray(&args, texts + 3 * n, n);
+	SqlArgInt4Array(&args, numbers + n, n);
+	SqlArgTime(&args, cycle->now);
+	SqlArgTime(&args, ClockAdd(cycle->now, SettingClaimTimeout()));
+	(void) SqlRun(&claims_insert, &args);
+}
+
+/*
+ * A row per node of each claim.
+ */
+static void
+insert_parts(const SchedCycle *cycle)
+{
+	int			n = cycle->result.n_promise_parts;
+	const char **texts = palloc(sizeof(char *) * 2 * n);
+	int64	   *numbers = palloc(sizeof(int64) * 4 * n);
+	Datum	   *sets = palloc(sizeof(Datum) * n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < cycle->result.n_promises; i++)
+	{
+		const DecidePromise *promise = &cycle->result.promises[i];
+		ClaimOwner	owner = ClaimOwnerOf(cycle, promise);
+		const DecideRequestClass *request = &cycle->requests[promise->job >= 0 ?
+															 cycle->jobs[promise->job].request :
+															 cycle->running[promise->running].request];
+
+		for (int p = promise->first_part;
+			 p < promise->first_part + promise->n_parts; p++)
+		{
+			const DecidePart *part = &cycle->result.promise_parts[p];
+
+			texts[p] = owner.org;
+			texts[n + p] = cycle->set->nodes[part->node].name;
+			numbers[p] = owner.job;
+			numbers[n + p] = part->cpu_milli;
+			numbers[2 * n + p] = part->memory_mib;
+			numbers[3 * n + p] = DecideShareFloor(request, promise->type);
+			sets[p] = GpuSetGetDatum(part->devices);
+		}
+	}
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, texts, n);
+	SqlArgInt8Array(&args, numbers, n);
+	SqlArgTextArray(&args, texts + n, n);
+	SqlArg(&args, PointerGetDatum(construct_array(sets, n,
+												  SqlTypeOid("gpucredit.gpuset"),
+												  8, true,
+												  TYPALIGN_DOUBLE)));
+	SqlArgInt8Array(&args, numbers + n, n);
+	SqlArgInt8Array(&args, numbers + 2 * n, n);
+	SqlArgInt8Array(&args, numbers + 3 * n, n);
+	(void) SqlRun(&parts_insert, &args);
+}
+
+/*
+ * Who is told to leave, and for which claim.
+ */
+static void
+insert_evictions(const SchedCycle *cycle)
+{
+	int			n = cycle->result.n_evictions;
+	const char **texts = palloc(sizeof(char *) * 4 * n);
+	int64	   *jobs = palloc(sizeof(int64) * 2 * n);
+	int32	   *attempts = palloc(sizeof(int32) * n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < cycle->result.n_promises; i++)
+	{
+		const DecidePromise *promise = &cycle->result.promises[i];
+		ClaimOwner	owner = ClaimOwnerOf(cycle, promise);
+
+		for (int e = promise->first_eviction;
+			 e < promise->first_eviction + promise->n_evictions; e++)
+		{
+			const DecideEviction *eviction = &cycle->result.evictions[e];
+			const DecideRunning *running = &cycle->running[eviction->running];
+
+			texts[e] = running->org;
+			texts[n + e] = cycle->account_names[running->account].path;
+			texts[2 * n + e] = owner.org;
+			texts[3 * n + e] = DecideWhyName(eviction->why);
+			jobs[e] = running->id;
+			jobs[n + e] = owner.job;
+			attempts[e] = running->attempt;
+		}
+	}
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, texts, n);
+	SqlArgInt8Array(&args, jobs, n);
+	SqlArgInt4Array(&args, attempts, n);
+	SqlArgTextArray(&args, texts + n, n);
+	SqlArgTextArray(&args, texts + 2 * n, n);
+	SqlArgInt8Array(&args, jobs + n, n);
+	SqlArgTextArray(&args, texts + 3 * n, n);
+	SqlArgTime(&args, cycle->now);
+	(void) SqlRun(&evictions_insert, &args);
+}
+
+/*
+ * What an attempt is told.
+ */
+static const char *
+reason_for(DecideWhy why)
+{
+	switch (why)
+	{
+		case DECIDE_WHY_MOVE:
+			return "moved";
+		case DECIDE_WHY_SHRINK:
+		case DECIDE_WHY_GROW:
+			return "resized";
+		case DECIDE_WHY_TIER:
+		case DECIDE_WHY_ENTITLEMENT:
+			break;
+	}
+	return "preempted";
+}
+
+/*
+ * The victims are told to save, and to be gone by the end of their grace.
+ */
+static void
+insert_directives(const SchedCycle *cycle)
+{
+	int			n = cycle->result.n_evictions;
+	const char **reasons = palloc(sizeof(char *) * n);
+	TimestampTz *deadlines = palloc(sizeof(TimestampTz) * n);
+	SqlArgs		args = victim_args(cycle);
+
+	for (int i = 0; i < n; i++)
+	{
+		const DecideEviction *eviction = &cycle->result.evictions[i];
+		const DecideRunning *running = &cycle->running[eviction->running];
+
+		reasons[i] = reason_for(eviction->why);
+		deadlines[i] = ClockAdd(cycle->now,
+								cycle->tiers[running->tier].grace);
+	}
+	SqlArgTextArray(&args, reasons, n);
+	SqlArgTimeArray(&args, deadlines, n);
+	SqlArgTime(&args, cycle->now);
+	(void) SqlRun(&directives_insert, &args);
+}

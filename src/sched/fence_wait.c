@@ -1,0 +1,114 @@
+/*-------------------------------------------------------------------------
+ *
+ * fence_wait.c
+ *		Jobs whose last attempt may still be running somewhere.
+ *
+ * Devices not seen gone are fenced; their job is, too: were it started again
+ * elsewhere while a part of its last attempt still runs on a node that has
+ * not been told yet, it would run twice.  So it waits until each such node has
+ * told that it is gone, or has been silent for gpucredit.node_lost, when its
+ * agent has long stopped everything, or was taken by its provider.  On nodes
+ * that never tell what they run nothing of the kind is known, and nothing
+ * waited for.
+ *
+ * Locks: none.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/clock.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "sched/sched.h"
+
+typedef struct JobKey
+{
+	const char *org;
+	int64		job;
+} JobKey;
+
+/* parameters 2 and 3: node_lost ago, and now */
+#define STILL_RUNS \
+	" FROM gpucredit.attempt_gpu g" \
+	" JOIN gpucredit.node n ON n.node = g.node" \
+	" WHERE NOT g.free AND g.ended_at IS NOT NULL" \
+	" AND GREATEST(g.ended_at, g.seen_at) > $2" \
+	" AND n.tells_running AND n.heard_at > $2" \
+	" AND (n.reclaim_at IS NULL OR n.reclaim_at > $3)"
+
+SQL_STATEMENT(fence_wait_read, SPI_OK_SELECT, "text, timestamptz, timestamptz",
+			  "SELECT DISTINCT g.org, g.job" STILL_RUNS " AND g.pool = $1");
+SQL_STATEMENT(fence_wait_nodes, SPI_OK_SELECT,
+			  "text, timestamptz, timestamptz, bigint",
+			  "SELECT pg_catalog.string_agg(DISTINCT g.node, ', ')" STILL_RUNS
+			  " AND g.org = $1 AND g.job = $4");
+
+static int	compare_keys(const void *a, const void *b);
+
+/*
+ * Take jobs out of the cycle whose last attempt may still be running.
+ */
+void
+FenceWaitHoldBack(SchedCycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+	JobKey	   *keys;
+	bool	   *drop;
+
+	if (SettingNodeLost() == 0 || cycle->input.n_jobs == 0)
+		return;
+	SqlArgText(&args, cycle->pool);
+	SqlArgTime(&args, ClockAdd(cycle->now, -SettingNodeLost()));
+	SqlArgTime(&args, cycle->now);
+	rows = CycleRead(cycle, &fence_wait_read, &args);
+	if (rows.n == 0)
+		return;
+	keys = palloc(sizeof(JobKey) * rows.n);
+	for (uint64 i = 0; i < rows.n; i++)
+		keys[i] = (JobKey)
+	{
+		SqlText(rows, i, 1), SqlInt8(rows, i, 2)
+	};
+	qsort(keys, rows.n, sizeof(JobKey), compare_keys);
+	drop = palloc0(sizeof(bool) * cycle->input.n_jobs);
+	for (int32 i = 0; i < cycle->input.n_jobs; i++)
+	{
+		JobKey		key = {cycle->jobs[i].org, cycle->jobs[i].id};
+
+		drop[i] = cycle->queued[i].attempt > 0 &&
+			bsearch(&key, keys, rows.n, sizeof(JobKey),
+					compare_keys) != NULL;
+	}
+	CycleDrop(cycle, drop);
+}
+
+/*
+ * The nodes on which a job's last attempt may still be running, NULL of none.
+ * With the caller's snapshot.
+ */
+char *
+FenceWaitNodes(const char *org, int64 job, TimestampTz now)
+{
+	SqlArgs		args = {0};
+
+	if (SettingNodeLost() == 0)
+		return NULL;
+	SqlArgText(&args, org);
+	SqlArgTime(&args, ClockAdd(now, -SettingNodeLost()));
+	SqlArgTime(&args, now);
+	SqlArgInt8(&args, job);
+	return SqlText(SqlRead(&fence_wait_nodes, &args), 0, 1);
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	const JobKey *ka = a;
+	const JobKey *kb = b;
+
+	if (ka->job != kb->job)
+		return ka->job < kb->job ? -1 : 1;
+	return strcmp(ka->org, kb->org);
+}

@@ -1,0 +1,201 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.c
+ *		Deciding without doing, and telling what was decided.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+#include "types/gpuset.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_plan);
+PG_FUNCTION_INFO_V1(gpucredit_reservations);
+
+static void set_apart(SchedCycle *cycle);
+static void put_reserved(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
+
+Datum
+gpucredit_plan(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	SchedCycle	cycle = {.pool = ArgName(fcinfo, 0, "pool")};
+
+	InitMaterializedSRF(fcinfo, 0);
+	SqlConnect();
+	CyclePlan(&cycle);
+	CyclePutStarts(rsinfo, &cycle);
+	ClaimsPut(&cycle, rsinfo);
+	SqlFinish();
+	return (Datum) 0;
+}
+
+Datum
+gpucredit_reservations(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	SchedCycle	cycle = {.pool = ArgName(fcinfo, 0, "pool")};
+
+	InitMaterializedSRF(fcinfo, 0);
+	SqlConnect();
+	CyclePlan(&cycle);
+	put_reserved(rsinfo, &cycle);
+	SqlFinish();
+	return (Datum) 0;
+}
+
+/*
+ * Decide what a cycle of the pool would decide now, changing nothing.
+ */
+void
+CyclePlan(SchedCycle *cycle)
+{
+	cycle->read_only = true;
+	PoolExists(cycle->pool);
+	cycle->now = ClockNow();
+	SchedQuotasLoad(cycle);
+	CycleLoad(cycle);
+	FenceWaitHoldBack(cycle);
+	cycle->input.max_starts = SettingMaxStarts();
+	if (cycle->asked != NULL)
+		set_apart(cycle);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		CycleDecide(cycle);
+	} while (!SchedQuotasCounted(cycle) || !CreditCheckMoves(cycle) ||
+			 !RuntimeEstimateLoad(cycle));
+}
+
+/*
+ * The job asked for gets a request of its own, so that its own reason is told, and
+ * not that of one before it that requests the same.
+ */
+static void
+set_apart(SchedCycle *cycle)
+{
+	int32		i = 0;
+
+	cycle->asked_index = -1;
+	while (i < cycle->input.n_jobs &&
+		   (cycle->jobs[i].id != cycle->asked->job ||
+			strcmp(cycle->jobs[i].org, cycle->asked->org) != 0))
+		i++;
+	if (i == cycle->input.n_jobs)
+		return;
+	cycle->jobs[i].request = CycleAddRequest(cycle,
+											 &cycle->requests[cycle->jobs[i].request]);
+	cycle->requests[cycle->jobs[i].request].apart = true;
+	cycle->asked_index = i;
+}
+
+/*
+ * Decide, and have the decision checked by code of its own.  What was decided
+ * before is forgotten: locked rows may have a cycle decide often.  On rows that
+ * cannot be, which somebody wrote past the functions, nothing is started: what
+ * is free is not known.
+ */
+void
+CycleDecide(SchedCycle *cycle)
+{
+	DecideArena arena;
+	const char *problem;
+
+	if (cycle->decided == NULL)
+		cycle->decided = AllocSetContextCreate(CurrentMemoryContext,
+											   "gpucredit decide",
+											   ALLOCSET_DEFAULT_SIZES);
+	MemoryContextReset(cycle->decided);
+	arena = ArenaOf(cycle->decided);
+	SchedQuotasGive(cycle);
+	problem = DecideRun(&cycle->input, &arena, &cycle->result);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("gpucredit found its own data inconsistent"),
+				 errdetail_internal("In the pool %s.", problem),
+				 errhint("Run gpucredit.verify() to see what is wrong.")));
+	problem = DecideCheck(&cycle->input, &cycle->result, &arena, NULL);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("the scheduler's decision does not hold"),
+				 errdetail_internal("%s", problem),
+				 errhint("Nothing was started; report this.")));
+}
+
+/*
+ * A row per node of each job that starts.
+ */
+void
+CyclePutStarts(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
+{
+	for (int i = 0; i < cycle->result.n_starts; i++)
+	{
+		const DecideStart *start = &cycle->result.starts[i];
+		const DecideJob *job = &cycle->jobs[start->job];
+		StartPrice	price = CyclePrice(cycle, start);
+
+		for (int p = start->first_part; p < start->first_part + start->n_parts;
+			 p++)
+		{
+			const DecidePart *part = &cycle->result.parts[p];
+			Row			row = {0};
+
+			RowText(&row, "start");
+			RowText(&row, job->org);
+			RowAdd(&row, Int64GetDatum(job->id));
+			RowAdd(&row, Int32GetDatum(cycle->queued[start->job].attempt + 1));
+			RowText(&row, cycle->set->nodes[part->node].name);
+			RowAdd(&row, GpuSetGetDatum(part->devices));
+			RowAdd(&row, Int32GetDatum(start->share));
+			RowText(&row, price.gpu_type);
+			RowCredits(&row, price.per_gpu_hour);
+			RowNull(&row);
+			if (cycle->hypothetical != NULL)
+				RowTime(&row, cycle->now);
+			RowPut(rsinfo, &row);
+		}
+	}
+}
+
+/*
+ * A row per node of each reservation.
+ */
+static void
+put_reserved(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
+{
+	for (int i = 0; i < cycle->result.n_reservations; i++)
+	{
+		const DecideReservation *r = &cycle->result.reservations[i];
+		const DecideJob *job = &cycle->jobs[r->job];
+
+		for (int p = r->first_part; p < r->first_part + r->n_parts; p++)
+		{
+			const DecidePart *part = &cycle->result.reserved_parts[p];
+			Row			row = {0};
+
+			RowText(&row, job->org);
+			RowAdd(&row, Int64GetDatum(job->id));
+			RowAdd(&row, Int32GetDatum(cycle->queued[r->job].attempt + 1));
+			RowText(&row, cycle->set->nodes[part->node].name);
+			RowAdd(&row, GpuSetGetDatum(part->devices));
+			RowAdd(&row, Int32GetDatum(cycle->requests[job->request].share));
+			RowText(&row, r->type == DECIDE_NO_TYPE ? NULL :
+					cycle->set->types.names[r->type]);
+			RowTime(&row, r->at);
+			RowTime(&row, r->limit_at);
+			RowPut(rsinfo, &row);
+		}
+	}
+}

@@ -1,0 +1,229 @@
+/*-------------------------------------------------------------------------
+ *
+ * reservation_report.c
+ *		What the last cycle reserved, and telling the audit log what changed.
+ *
+ * Reservations are made again in every cycle, from what there is.  The table
+ * remembers what was told last, so that the audit log hears of a reservation when
+ * it is made, gets other devices, or moves by more than MOVED, and so that the
+ * next cycle reserves the same devices where these are as early as any; a
+ * cycle that changes nothing writes nothing.
+ *
+ * Locks: rows that only cycles of this pool touch.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "catalog/pg_type.h"
+#include "util/args.h"
+#include "util/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+#include "utils/array.h"
+#include "utils/timestamp.h"
+
+#define MOVED	(60 * USECS_PER_SEC)
+
+SQL_STATEMENT(previous_delete, SPI_OK_DELETE, "text, text[], bigint[]",
+			  "DELETE FROM gpucredit.reservation r"
+			  " USING ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3)) AS u (org, job)"
+			  " WHERE r.org = u.org AND r.job = u.job AND r.pool = $1");
+SQL_STATEMENT(previous_insert, SPI_OK_INSERT,
+			  "text, text[], bigint[], timestamptz[], text[], timestamptz,"
+			  " text[], int[], text[], gpucredit.gpuset[]",
+			  "INSERT INTO gpucredit.reservation (org, job, pool, at, nodes,"
+			  " told_at, gpu_type, on_nodes, gpus)"
+			  " SELECT u.org, u.job, $1, u.at, u.nodes, $6, u.gpu_type,"
+			  " p.nodes, p.gpus"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
+			  "  pg_catalog.unnest($5), pg_catalog.unnest($7))"
+			  "  WITH ORDINALITY AS u (org, job, at, nodes, gpu_type, n)"
+			  " JOIN (SELECT g.n, pg_catalog.array_agg(g.node ORDER BY g.i)"
+			  "  AS nodes, pg_catalog.array_agg(g.gpus ORDER BY g.i) AS gpus"
+			  "  FROM ROWS FROM (pg_catalog.unnest($8),"
+			  "   pg_catalog.unnest($9), pg_catalog.unnest($10))"
+			  "   WITH ORDINALITY AS g (n, node, gpus, i) GROUP BY g.n) p"
+			  "  ON p.n = u.n");
+
+static const DecideReservation *find_reservation(const SchedCycle *cycle,
+												 const char *org, int64 job);
+static void forget(const SchedCycle *cycle, const PreviousRow **old, int n);
+static bool tell(const SchedCycle *cycle, const bool *known);
+static void arg_parts(const SchedCycle *cycle, const bool *known,
+					  SqlArgs *args);
+
+/*
+ * Tell the audit log of reservations that are not what it was told last.  True:
+ * some were not.
+ */
+bool
+ReservationsReport(const SchedCycle *cycle)
+{
+	const DecideResult *result = &cycle->result;
+	bool	   *known = palloc0(sizeof(bool) * (result->n_reservations + 1));
+	const PreviousRow **old = palloc(sizeof(PreviousRow *) * (cycle->n_previous + 1));
+	int			n = 0;
+
+	for (int i = 0; i < cycle->n_previous; i++)
+	{
+		const PreviousRow *previous = &cycle->previous[i];
+		const DecideReservation *r = find_reservation(cycle, previous->org,
+													  previous->job);
+
+		CHECK_FOR_INTERRUPTS();
+		if (r != NULL && r->at <= previous->at + MOVED &&
+			r->at >= previous->at - MOVED &&
+			strcmp(previous->nodes,
+				   CycleNodes(cycle, &result->reserved_parts[r->first_part],
+							  r->n_parts)) == 0)
+			known[r - result->reservations] = true;
+		else
+			old[n++] = previous;
+	}
+	if (n > 0)
+		forget(cycle, old, n);
+	return tell(cycle, known) || n > 0;
+}
+
+static const DecideReservation *
+find_reservation(const SchedCycle *cycle, const char *org, int64 job)
+{
+	for (int i = 0; i < cycle->result.n_reservations; i++)
+	{
+		const DecideReservation *r = &cycle->result.reservations[i];
+
+		if (cycle->jobs[r->job].id == job &&
+			strcmp(cycle->jobs[r->job].org, org) == 0)
+			return r;
+	}
+	return NULL;
+}
+
+/*
+ * Forget what was told before and is not so now.
+ */
+static void
+forget(const SchedCycle *cycle, const PreviousRow **old, int n)
+{
+	const char **orgs = palloc(sizeof(char *) * n);
+	int64	   *jobs = palloc(sizeof(int64) * n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		orgs[i] = old[i]->org;
+		jobs[i] = old[i]->job;
+	}
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	(void) SqlRun(&previous_delete, &args);
+}
+
+/*
+ * A row of the audit log for each reservation that it does not know.  True: there
+ * are some.
+ */
+static bool
+tell(const SchedCycle *cycle, const bool *known)
+{
+	const DecideResult *result = &cycle->result;
+	int			room = result->n_reservations;
+	const char **texts = palloc(sizeof(char *) * 3 * (room + 1));
+	int64	   *jobs = palloc(sizeof(int64) * (room + 1));
+	TimestampTz *times = palloc(sizeof(TimestampTz) * (room + 1));
+	AuditRow   *rows = palloc0(sizeof(AuditRow) * (room + 1));
+	SqlArgs		args = {0};
+	int			n = 0;
+
+	for (int i = 0; i < room; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+		const DecideJob *job = &cycle->jobs[r->job];
+		AuditRow   *row = &rows[n];
+
+		if (known[i])
+			continue;
+		texts[n] = job->org;
+		texts[room + n] = CycleNodes(cycle,
+									 &result->reserved_parts[r->first_part],
+									 r->n_parts);
+		texts[2 * room + n] = r->type == DECIDE_NO_TYPE ? NULL :
+			cycle->set->types.names[r->type];
+		jobs[n] = job->id;
+		times[n] = r->at;
+		row->org = job->org;
+		row->account = cycle->queued[r->job].account;
+		row->operation = "place";
+		row->decision = "reserve";
+		row->reason = DecideReasonName(result->waits[job->request].reason);
+		row->hold = cycle->queued[r->job].hold;
+		row->job = job->id;
+		row->at = cycle->now;
+		AuditText(row, "nodes", texts[room + n]);
+		AuditText(row, "gpu_type", texts[2 * room + n]);
+		AuditInt8(row, "gpus", r->gpus);
+		AuditTime(row, "expected_start", r->at);
+		if (r->limit_at != DECIDE_NEVER)
+			AuditTime(row, "start_by_limit", r->limit_at);
+		AuditInt8(row, "turn", i + 1);
+		n++;
+	}
+	if (n == 0)
+		return false;
+	SqlArgText(&args, cycle->pool);
+	SqlArgTextArray(&args, texts, n);
+	SqlArgInt8Array(&args, jobs, n);
+	SqlArgTimeArray(&args, times, n);
+	SqlArgTextArray(&args, texts + room, n);
+	SqlArgTime(&args, cycle->now);
+	SqlArgTextArray(&args, texts + 2 * room, n);
+	arg_parts(cycle, known, &args);
+	(void) SqlRun(&previous_insert, &args);
+	JobTraces(rows, n);
+	AuditWriteMany(rows, n);
+	return true;
+}
+
+/*
+ * The parts of all reservations that are not known: whose each is, its node
+ * and devices.
+ */
+static void
+arg_parts(const SchedCycle *cycle, const bool *known, SqlArgs *args)
+{
+	const DecideResult *result = &cycle->result;
+	int			room = result->n_reserved_parts;
+	int32	   *numbers = palloc(sizeof(int32) * room);
+	const char **nodes = palloc(sizeof(char *) * room);
+	Datum	   *sets = palloc(sizeof(Datum) * room);
+	int			n = 0;
+	int			number = 0;
+
+	for (int i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+
+		if (known[i])
+			continue;
+		number++;
+		for (int p = r->first_part; p < r->first_part + r->n_parts; p++)
+		{
+			const DecidePart *part = &result->reserved_parts[p];
+
+			numbers[n] = number;
+			nodes[n] = cycle->set->nodes[part->node].name;
+			sets[n++] = GpuSetGetDatum(part->devices);
+		}
+	}
+	SqlArgInt4Array(args, numbers, n);
+	SqlArgTextArray(args, nodes, n);
+	SqlArg(args, PointerGetDatum(construct_array(sets, n,
+												 SqlTypeOid("gpucredit.gpuset"),
+												 8, true,
+												 TYPALIGN_DOUBLE)));
+}

@@ -1,0 +1,51 @@
+/*-------------------------------------------------------------------------
+ *
+ * sched_quota.h
+ *		What the parts of a cycle that see to quotas share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_LIMIT_H
+#define GPUCREDIT_LIMIT_H
+
+#include "sched/sched.h"
+
+/* A quota on devices or running jobs, and what is in use under it. */
+struct SchedQuota
+{
+	const char *org;
+	const char *account;
+	const char *gpu_type;		/* '': any */
+	bool		locked;			/* by this cycle */
+	bool		busy;			/* locked elsewhere */
+	int64		max_milli;		/* thousandths of devices; -1: no limit */
+	int64		max_running;	/* -1: no limit */
+	int64		used_milli;
+	int64		running;
+	int64		elsewhere_milli;	/* promised by other pools */
+	int64		elsewhere;
+	int64		claimed_milli;	/* promised, and not started by this decision */
+	int64		claimed;
+	int64		new_milli;		/* by the starts of this decision */
+	int64		new_running;
+};
+
+/* The quotas that an account stands under. */
+typedef struct SchedQuotaList
+{
+	int			n;
+	SchedQuota **quotas;
+} SchedQuotaList;
+
+/* quota_load.c */
+extern bool SchedQuotasLoadGrowing(SchedCycle *cycle);
+extern SchedQuotaList SchedQuotasOver(const SchedCycle *cycle, const char *org,
+									  const char *account);
+extern bool SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type);
+
+/* quota_elsewhere.c */
+extern void SchedQuotasElsewhere(const SchedCycle *cycle,
+								 const char *const *orgs,
+								 int n);
+
+#endif							/* GPUCREDIT_LIMIT_H */

@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * wait_reason.c
+ *		Why jobs wait, in few words: what a cycle of now would find out.
+ *
+ * One table has the words of each reason for all that tell it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/args.h"
+#include "util/compat.h"
+#include "util/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_queue_plan);
+
+static const char *const words[] = {
+	[DECIDE_NOT_WAITING] = "behind others",
+	[DECIDE_NO_SUCH_TYPE] = "no such device in the pool",
+	[DECIDE_NO_SUCH_MEMORY] = "no device with such memory",
+	[DECIDE_SPOT_ONLY] = "only spot nodes would do",
+	[DECIDE_POOL_TOO_SMALL] = "pool too small for it",
+	[DECIDE_NODES_UNAVAILABLE] = "no node takes new work",
+	[DECIDE_NOT_ENOUGH_SHARE] = "too few free devices",
+	[DECIDE_GPU_MEMORY_SHORT] = "too little device memory free",
+	[DECIDE_NOT_ENOUGH_GPUS] = "too few free devices",
+	[DECIDE_NOT_TOGETHER] = "too few free together",
+	[DECIDE_CPU_SHORT] = "too little cpu",
+	[DECIDE_MEMORY_SHORT] = "too little host memory",
+	[DECIDE_CPU_AND_MEMORY_SHORT] = "cpu and host memory not together",
+	[DECIDE_PROMISED] = "devices promised, others leave them",
+	[DECIDE_RESERVED] = "devices reserved for jobs ahead",
+	[DECIDE_ENOUGH_STARTED] = "a later cycle's turn"
+};
+
+static const char **words_of_jobs(const SchedCycle *cycle);
+
+/*
+ * A row for each job that takes part in a cycle.
+ */
+Datum
+gpucredit_queue_plan(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	SchedCycle	cycle = {.pool = ArgName(fcinfo, 0, "pool")};
+	const char **reasons;
+	int64	   *at;
+
+	InitMaterializedSRF(fcinfo, 0);
+	SqlConnect();
+	CyclePlan(&cycle);
+	reasons = words_of_jobs(&cycle);
+	at = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(int64) *
+								(cycle.input.n_jobs + 1));
+	for (int32 i = 0; i < cycle.input.n_jobs; i++)
+		at[i] = DECIDE_NEVER;
+	for (int32 i = 0; i < cycle.result.n_reservations; i++)
+		at[cycle.result.reservations[i].job] = cycle.result.reservations[i].at;
+	for (int32 i = 0; i < cycle.input.n_jobs; i++)
+	{
+		Row			row = {0};
+
+		CHECK_FOR_INTERRUPTS();
+		RowText(&row, cycle.jobs[i].org);
+		RowAdd(&row, Int64GetDatum(cycle.jobs[i].id));
+		RowText(&row, reasons[i]);
+		if (at[i] == DECIDE_NEVER)
+			RowNull(&row);
+		else
+			RowTime(&row, at[i]);
+		RowPut(rsinfo, &row);
+	}
+	SqlFinish();
+	return (Datum) 0;
+}
+
+/*
+ * What becomes of each job, or why it waits.
+ */
+static const char **
+words_of_jobs(const SchedCycle *cycle)
+{
+	const DecideInput *input = &cycle->input;
+	const DecideResult *result = &cycle->result;
+	const char **reasons =
+	MemoryContextAllocHuge(CurrentMemoryContext, sizeof(char *) *
+						   (input->n_jobs + 1));
+
+	for (int32 i = 0; i < input->n_jobs; i++)
+		reasons[i] = result->held != NULL &&
+			result->held[i] != DECIDE_NOT_HELD ? "quota" :
+			words[result->waits[cycle->jobs[i].request].reason];
+	for (int32 i = 0; i < input->n_claims; i++)
+	{
+		if (input->claims[i].job >= 0)
+			reasons[input->claims[i].job] = words[DECIDE_PROMISED];
+	}
+	for (int32 i = 0; i < result->n_promises; i++)
+	{
+		if (result->promises[i].job >= 0)
+			reasons[result->promises[i].job] = words[DECIDE_PROMISED];
+	}
+	for (int32 i = 0; i < result->n_starts; i++)
+		reasons[result->starts[i].job] = "starts with the next cycle";
+	return reasons;
+}

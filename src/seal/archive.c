@@ -1,0 +1,296 @@
+/*-------------------------------------------------------------------------
+ *
+ * archive.c
+ *		Old entries and audit rows leave, by whole sealed batches.
+ *
+ * A batch leaves once it was sealed longer ago than its kind's retention, and
+ * only if its rows still are what was sealed: what was tampered with stays, as
+ * evidence.  Before entries are deleted, their closings are written; then the
+ * archive batch, with a digest of the closings and of the archive batch before; and
+ * an audit row, which will itself be sealed.  All of it is one transaction.
+ *
+ * Locks: the chain, as sealing does, so that one call is at it; never waits.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "audit/audit.h"
+#include "util/append_only.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "miscadmin.h"
+#include "seal/archived_batch.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_archive);
+
+/* spend_day keeps 32 days, against which entries are checked */
+#define API_LEAST		(40 * USECS_PER_DAY)
+
+SQL_STATEMENT(depart_lock, SPI_OK_SELECT, "",
+			  "SELECT gpucredit.lock_chain()");
+
+#define SUM(what) \
+	" gpucredit.sum(e.amount) FILTER (WHERE " what ")"
+#define MOVE(source, target) \
+	SUM("e.source = '" source "' AND e.target = '" target "'")
+SQL_STATEMENT(closings_write, SPI_OK_INSERT, "bigint, bigint, bigint",
+			  "INSERT INTO gpucredit.closing (archive_batch, org, account,"
+			  " bucket, hold, part, job, attempt, entries, drawn_first,"
+			  " drawn_last, issued, drawn, spent, returned, held_expired,"
+			  " held_revoked, refunded, given_back, spent_expired,"
+			  " spent_revoked, expired, revoked, moved)"
+			  " SELECT $1, e.org, e.account, e.bucket, coalesce(e.hold, 0),"
+			  " coalesce(e.part, 0), max(e.job), max(e.attempt),"
+			  " count(*)::int,"
+			  " min(e.at) FILTER (WHERE e.target = 'held'),"
+			  " max(e.at) FILTER (WHERE e.target = 'held'),"
+			  MOVE("issued", "available") ","
+			  MOVE("available", "held") ","
+			  MOVE("held", "spent") ","
+			  MOVE("held", "available") ","
+			  MOVE("held", "expired") ","
+			  MOVE("held", "revoked") ","
+			  MOVE("spent", "available") ","
+			  SUM("e.source = 'spent' AND e.target = 'available'"
+				  " AND e.attempt IS NOT NULL") ","
+			  MOVE("spent", "expired") ","
+			  MOVE("spent", "revoked") ","
+			  MOVE("available", "expired") ","
+			  MOVE("available", "revoked") ","
+			  MOVE("available", "moved")
+			  " FROM gpucredit.entry e WHERE e.entry > $2 AND e.entry <= $3"
+			  " GROUP BY e.org, e.account, e.bucket, e.hold, e.part");
+SQL_STATEMENT(entries_until, SPI_OK_SELECT, "bigint, bigint",
+			  "SELECT max(e.at) FROM gpucredit.entry e"
+			  " WHERE e.entry > $1 AND e.entry <= $2");
+SQL_STATEMENT(audits_until, SPI_OK_SELECT, "bigint, bigint",
+			  "SELECT max(a.at) FROM gpucredit.audit a"
+			  " WHERE a.audit > $1 AND a.audit <= $2");
+SQL_STATEMENT(entries_delete, SPI_OK_DELETE, "bigint, bigint",
+			  "DELETE FROM gpucredit.entry e"
+			  " WHERE e.entry > $1 AND e.entry <= $2");
+SQL_STATEMENT(audits_delete, SPI_OK_DELETE, "bigint, bigint",
+			  "DELETE FROM gpucredit.audit a"
+			  " WHERE a.audit > $1 AND a.audit <= $2");
+SQL_STATEMENT(departure_write, SPI_OK_INSERT_RETURNING,
+			  "bigint, text, bigint, bigint, bigint, timestamptz,"
+			  " timestamptz",
+			  "INSERT INTO gpucredit.archive_batch (archive_batch, kind, batch_from,"
+			  " batch_to, rows, until, at, closings, previous, digest)"
+			  " SELECT w.archive_batch, w.kind, w.batch_from, w.batch_to, w.rows,"
+			  " w.until, w.at, w.closings, w.previous,"
+			  " gpucredit.archive_batch_digest(ROW(w.*, NULL::bytea)::"
+			  "gpucredit.archive_batch)"
+			  " FROM (SELECT $1::bigint AS archive_batch, $2::text AS kind,"
+			  " $3::bigint AS batch_from, $4::bigint AS batch_to,"
+			  " $5::bigint AS rows, $6::timestamptz AS until,"
+			  " $7::timestamptz AS at,"
+			  " gpucredit.closings_digest($1) AS closings,"
+			  " coalesce((SELECT d.digest FROM gpucredit.archive_batch d"
+			  " WHERE d.archive_batch = $1 - 1),"
+			  " pg_catalog.decode(pg_catalog.repeat('00', 32), 'hex'))"
+			  " AS previous) w"
+			  " RETURNING pg_catalog.encode(digest, 'hex')");
+
+/* What one call takes away. */
+typedef struct Batches
+{
+	int			n;
+	Seal		first;
+	Seal		last;
+	int64		rows;
+} Batches;
+
+static TimestampTz horizon_of(SealKind kind);
+static Batches take_batches(const ArchivedUpTo *left, SealKind kind,
+							TimestampTz before, int64 most);
+static bool take_batch(const ArchivedUpTo *left, SealKind kind,
+					   const Seal *seal);
+static void remove_rows(SealKind kind, const Batches *batches,
+						int64 archive_batch, TimestampTz *until);
+static void write_archive_batch(SealKind kind, const Batches *batches,
+								int64 archive_batch, TimestampTz until);
+
+/*
+ * depart(kind, most): at most so many batches; how many rows have left.
+ */
+Datum
+gpucredit_archive(PG_FUNCTION_ARGS)
+{
+	SealKind	kind = (SealKind) ArgWord(ArgText(fcinfo, 0, "kind"), "kind",
+										  SealKindNames, SEAL_KINDS);
+	int64		most = ArgInt8(fcinfo, 1, "most", 1, PG_INT32_MAX);
+	TimestampTz before = horizon_of(kind);
+	Batches		batches = {0};
+
+	/* a snapshot of old does not see who was here meanwhile */
+	if (before == DT_NOBEGIN || IsolationUsesXactSnapshot())
+		PG_RETURN_INT64(0);
+	SqlConnect();
+	if (SqlBool(SqlRun(&depart_lock, NULL), 0, 1))
+	{
+		ArchivedUpTo left = ArchivedRead();
+
+		batches = take_batches(&left, kind, before, most);
+		if (batches.n > 0)
+		{
+			TimestampTz until = batches.last.sealed_at;
+
+			remove_rows(kind, &batches, left.archive_batchs + 1, &until);
+			write_archive_batch(kind, &batches, left.archive_batchs + 1,
+								until);
+		}
+	}
+	SqlFinish();
+	PG_RETURN_INT64(batches.rows);
+}
+
+/*
+ * Batches sealed before this instant may leave; DT_NOBEGIN: none.
+ */
+static TimestampTz
+horizon_of(SealKind kind)
+{
+	int64		kept = kind == SEAL_ENTRY ? SettingEntryRetention() :
+		SettingAuditRetention();
+
+	if (kept == 0)
+		return DT_NOBEGIN;
+	/* keys and counted denials are checked against the audit log */
+	kept = Max(kept, kind == SEAL_ENTRY ? API_LEAST :
+			   Max(SettingKeyRetention(), SettingDenialWindow()) +
+			   USECS_PER_DAY);
+	return ClockNow() - kept;
+}
+
+/*
+ * The next batches that may leave, up to the first that is not what was
+ * sealed.  What is kept of each is settled here.
+ */
+static Batches
+take_batches(const ArchivedUpTo *left, SealKind kind, TimestampTz before,
+			 int64 most)
+{
+	Batches		batches = {0};
+	SqlResult	rows = SealsBefore(left->to[kind], before, most);
+	MemoryContext outer = CurrentMemoryContext;
+	MemoryContext each = AllocSetContextCreate(outer,
+											   "gpucredit archive_batch",
+											   ALLOCSET_DEFAULT_SIZES);
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		Seal		seal = SealFrom(rows, i);
+		bool		taken;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(each);
+		taken = take_batch(left, kind, &seal);
+		MemoryContextSwitchTo(outer);
+		MemoryContextReset(each);
+		if (!taken)
+			break;
+		if (batches.n++ == 0)
+			batches.first = seal;
+		batches.last = seal;
+		batches.rows += seal.rows[kind];
+	}
+	MemoryContextDelete(each);
+	return batches;
+}
+
+/*
+ * Settle what is kept of one batch when rows of a kind leave.  False: its
+ * rows are not what was sealed, and stay.
+ */
+static bool
+take_batch(const ArchivedUpTo *left, SealKind kind, const Seal *seal)
+{
+	SealKind	other = kind == SEAL_ENTRY ? SEAL_AUDIT : SEAL_ENTRY;
+	Leaves		leaves[SEAL_KINDS];
+
+	BatchLeaves(left, seal, leaves);
+	if (!BatchIsSealed(seal, leaves))
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("batch " INT64_FORMAT " is not what was sealed",
+						seal->batch),
+				 errdetail("None of its rows leave, nor any after them."),
+				 errhint("verify_audit() names the row.")));
+		return false;
+	}
+	if (ArchivedHas(left, other, seal))
+		LeavesForget(seal->batch);
+	else
+		LeavesKeep(seal, kind, &leaves[kind]);
+	return true;
+}
+
+/*
+ * Write the closings, delete the rows; until becomes their latest instant.
+ */
+static void
+remove_rows(SealKind kind, const Batches *batches, int64 archive_batch,
+			TimestampTz *until)
+{
+	int64		from = batches->first.from[kind];
+	int64		to = batches->last.to[kind];
+	SqlArgs		range = {0};
+	SqlArgs		gone = {0};
+
+	if (kind == SEAL_ENTRY)
+	{
+		SqlArgs		args = {0};
+
+		SqlArgInt8(&args, archive_batch);
+		SqlArgInt8(&args, from);
+		SqlArgInt8(&args, to);
+		(void) SqlRun(&closings_write, &args);
+	}
+	SqlArgInt8(&range, from);
+	SqlArgInt8(&range, to);
+	*until = SqlTimeOr(SqlRun(kind == SEAL_ENTRY ? &entries_until :
+							  &audits_until, &range), 0, 1, *until);
+	SqlArgInt8(&gone, from);
+	SqlArgInt8(&gone, to);
+	Ensure(AppendOnlyDelete(SealKindNames[kind], kind == SEAL_ENTRY ?
+							&entries_delete : &audits_delete, &gone) ==
+		   (uint64) batches->rows,
+		   "Not as many rows leave as were sealed.");
+}
+
+/*
+ * The link of the chain of archive batches, and its row of the audit log.
+ */
+static void
+write_archive_batch(SealKind kind, const Batches *batches, int64 archive_batch,
+					TimestampTz until)
+{
+	SqlArgs		args = {0};
+	AuditRow	audit = {.operation = "maintain", .decision = "departed",
+		.reason = SealKindNames[kind], .at = ClockNow()};
+
+	SqlArgInt8(&args, archive_batch);
+	SqlArgText(&args, SealKindNames[kind]);
+	SqlArgInt8(&args, batches->first.batch - 1);
+	SqlArgInt8(&args, batches->last.batch);
+	SqlArgInt8(&args, batches->rows);
+	SqlArgTime(&args, until);
+	SqlArgTime(&args, audit.at);
+	AuditText(&audit, "digest", SqlText(SqlRun(&departure_write, &args), 0,
+										1));
+	AuditInt8(&audit, "archive_batch", archive_batch);
+	AuditInt8(&audit, "batch_from", batches->first.batch - 1);
+	AuditInt8(&audit, "batch_to", batches->last.batch);
+	AuditInt8(&audit, "rows", batches->rows);
+	AuditWrite(&audit);
+}

@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * archived_batch.h
+ *		Batches whose rows have left.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_LEFT_H
+#define GPUCREDIT_LEFT_H
+
+#include "seal/seal.h"
+
+/* Up to which batch rows of each kind have left; 0: none. */
+typedef struct ArchivedUpTo
+{
+	int64		to[SEAL_KINDS];
+	int64		archive_batchs; /* the last one's number */
+} ArchivedUpTo;
+
+extern ArchivedUpTo ArchivedRead(void);
+extern bool ArchivedMore(const ArchivedUpTo *left);
+extern bool ArchivedAll(const ArchivedUpTo *left, const Seal *seal);
+extern bool ArchivedHas(const ArchivedUpTo *left, SealKind kind,
+						const Seal *seal);
+extern void BatchLeaves(const ArchivedUpTo *left, const Seal *seal,
+						Leaves leaves[SEAL_KINDS]);
+extern bool BatchIsSealed(const Seal *seal,
+						  const Leaves leaves[SEAL_KINDS]);
+extern void LeavesKeep(const Seal *seal, SealKind kind,
+					   const Leaves *leaves);
+extern void LeavesForget(int64 batch);
+
+#endif							/* GPUCREDIT_LEFT_H */

@@ -1,0 +1,77 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_digest.c
+ *		What is kept of each sealed row, to name it should it change.
+ *
+ * For each row in order its id and the first 8 bytes of its leaf's digest, big
+ * end first.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/pg_bswap.h"
+#include "seal/row_digest.h"
+
+#define PART	8				/* bytes of an id, and of a digest */
+
+static int64 trace_id(const char *trace);
+
+Datum
+TracesPack(const Leaves *leaves)
+{
+	Size		size = VARHDRSZ + (Size) leaves->n * 2 * PART;
+	bytea	   *value = palloc(size);
+	char	   *at = VARDATA(value);
+
+	SET_VARSIZE(value, size);
+	for (int i = 0; i < leaves->n; i++)
+	{
+		uint64		id = pg_hton64((uint64) leaves->ids[i]);
+
+		memcpy(at, &id, PART);
+		memcpy(at + PART, leaves->digests[i].bytes, PART);
+		at += 2 * PART;
+	}
+	return PointerGetDatum(value);
+}
+
+/*
+ * Compare what was sealed with what is there: the first row that differs.
+ */
+TraceProblem
+TracesCompare(Datum traces, const Leaves *leaves, int64 *id)
+{
+	bytea	   *value = DatumGetByteaPP(traces);
+	const char *at = VARDATA_ANY(value);
+	int			sealed = (int) (VARSIZE_ANY_EXHDR(value) / (2 * PART));
+
+	for (int i = 0; i < sealed; i++, at += 2 * PART)
+	{
+		*id = trace_id(at);
+		if (i >= leaves->n || leaves->ids[i] > *id)
+			return TRACE_VANISHED;
+		if (leaves->ids[i] < *id)
+		{
+			*id = leaves->ids[i];
+			return TRACE_INSERTED;
+		}
+		if (memcmp(leaves->digests[i].bytes, at + PART, PART) != 0)
+			return TRACE_CHANGED;
+	}
+	if (leaves->n > sealed)
+	{
+		*id = leaves->ids[sealed];
+		return TRACE_INSERTED;
+	}
+	return TRACE_NONE;
+}
+
+static int64
+trace_id(const char *trace)
+{
+	uint64		id;
+
+	memcpy(&id, trace, PART);
+	return (int64) pg_ntoh64(id);
+}

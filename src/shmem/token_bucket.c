@@ -1,0 +1,264 @@
+/*-------------------------------------------------------------------------
+ *
+ * token_bucket.c
+ *		Token buckets in shared memory: how much is left of each rate limit.
+ *
+ * A bucket that is not here is full, so nothing has to be made when a limit
+ * is set, nor removed with it.  Nothing here is durable, and nothing here is
+ * undone when a transaction rolls back.
+ *
+ * The memory is an array of sets of SET_SIZE buckets, as in a processor's
+ * cache; a bucket's key says which set is its.  gpucredit.max_token_buckets
+ * says how many buckets there are in all.  Where a set has no room, the
+ * bucket that is nearest to full gives way: what was taken from it is
+ * forgotten, which lets its account have at most that many calls too many.
+ * "forgotten" counts how often a bucket that was not full gave way.
+ *
+ * Locking: the sets are spread over LOCKS lightweight locks, by set number
+ * modulo LOCKS; a lock guards every field of its sets.  Who takes from
+ * several buckets holds all locks concerned, taken in ascending order, so
+ * that a call refused by one bucket takes from none.  Nothing else is done
+ * under these locks.
+ *
+ * Time is the caller's (gpucredit.clock).  It may come a little late, as each
+ * backend reads its own: then nothing is filled.  A clock that was set back
+ * by more than LATE starts the bucket's time again at what is in it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+#include <math.h>
+
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "shmem/token_bucket.h"
+#include "shmem/segment.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/float.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#define SET_SIZE	8
+#define LOCKS		32
+#define TAKE_MAX	32			/* buckets a call may take from */
+#define LATE		USECS_PER_SEC
+#define ALMOST		1e-6		/* what rounding may cost a token */
+
+typedef struct TokenBucketState
+{
+	uint8		key[TOKEN_BUCKET_KEY_SIZE];
+	bool		used;
+	double		per_second;		/* for who looks for room */
+	double		burst;
+	double		tokens;			/* at instant "at" */
+	TimestampTz at;
+} TokenBucketState;
+
+typedef struct BucketSet
+{
+	TokenBucketState buckets[SET_SIZE];
+} BucketSet;
+
+typedef struct TokenBuckets
+{
+	int			tranche;
+	uint32		n_sets;			/* never changes */
+	pg_atomic_uint64 forgotten;
+	LWLockPadded locks[LOCKS];
+	BucketSet	sets[FLEXIBLE_ARRAY_MEMBER];
+} TokenBuckets;
+
+static Size token_buckets_size(void);
+static void token_buckets_start(void *memory, bool found);
+static uint32 set_of(const TokenBucket *level);
+static void lock_sets(const TokenBucket *levels, int n, bool *held);
+static void unlock_sets(const bool *held);
+static TokenBucketState *bucket_of(const TokenBucket *level, TimestampTz now,
+								   TokenBucketState *const *taken, int n_taken);
+static double tokens_at(const TokenBucketState *bucket, TimestampTz now);
+static void fill(TokenBucketState *bucket, TimestampTz now);
+
+static const SegmentPart token_buckets_part = {"gpucredit rate levels",
+	token_buckets_size,
+token_buckets_start, NULL};
+
+static int	max_levels;
+static TokenBuckets *shared = NULL;
+
+void
+TokenBucketInit(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	DefineCustomIntVariable("gpucredit.max_token_buckets",
+							"How many rate limits can be kept count of at "
+							"once.",
+							"Where more are in use, the count of the one "
+							"nearest to full is forgotten.", &max_levels,
+							16384, 64, 16777216, PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	SegmentAdd(&token_buckets_part);
+}
+
+static Size
+token_buckets_size(void)
+{
+	return add_size(offsetof(TokenBuckets, sets),
+					mul_size(sizeof(BucketSet),
+							 (max_levels + SET_SIZE - 1) / SET_SIZE));
+}
+
+static void
+token_buckets_start(void *memory, bool found)
+{
+	shared = memory;
+	if (!found)
+	{
+		memset(shared, 0, token_buckets_size());
+		shared->tranche = LWLockNewTrancheId();
+		shared->n_sets = (max_levels + SET_SIZE - 1) / SET_SIZE;
+		pg_atomic_init_u64(&shared->forgotten, 0);
+		for (int i = 0; i < LOCKS; i++)
+			LWLockInitialize(&shared->locks[i].lock, shared->tranche);
+	}
+	LWLockRegisterTranche(shared->tranche, "gpucredit_rate_levels");
+}
+
+/*
+ * Take a token from each bucket, or from none.  Returns -1 when taken, else
+ * which bucket has to be waited for longest, and for how many seconds.
+ */
+int
+TokenBucketTake(const TokenBucket *levels, int n, TimestampTz now,
+				double *wait)
+{
+	bool		held[LOCKS] = {false};
+	TokenBucketState *buckets[TAKE_MAX];
+	int			short_of = -1;
+
+	Assert(n <= TAKE_MAX);
+	*wait = 0;
+	lock_sets(levels, n, held);
+	for (int i = 0; i < n; i++)
+	{
+		TokenBucketState *bucket = buckets[i] = bucket_of(&levels[i],
+														  now, buckets, i);
+		double		missing;
+
+		fill(bucket, now);
+		missing = 1 - bucket->tokens;
+		if (missing > ALMOST &&
+			(short_of < 0 || missing / bucket->per_second > *wait))
+		{
+			short_of = i;
+			*wait = missing / bucket->per_second;
+		}
+	}
+	for (int i = 0; i < n && short_of < 0; i++)
+		buckets[i]->tokens -= 1;
+	unlock_sets(held);
+	return short_of;
+}
+
+uint64
+TokenBucketForgotten(void)
+{
+	return pg_atomic_read_u64(&shared->forgotten);
+}
+
+static uint32
+set_of(const TokenBucket *level)
+{
+	uint32		hash;
+
+	memcpy(&hash, level->key, sizeof(hash));
+	return hash % shared->n_sets;
+}
+
+static void
+lock_sets(const TokenBucket *levels, int n, bool *held)
+{
+	for (int i = 0; i < n; i++)
+		held[set_of(&levels[i]) % LOCKS] = true;
+	for (int i = 0; i < LOCKS; i++)
+	{
+		if (held[i])
+			LWLockAcquire(&shared->locks[i].lock, LW_EXCLUSIVE);
+	}
+}
+
+static void
+unlock_sets(const bool *held)
+{
+	for (int i = LOCKS - 1; i >= 0; i--)
+	{
+		if (held[i])
+			LWLockRelease(&shared->locks[i].lock);
+	}
+}
+
+/*
+ * The bucket of a level: found, or made, full.  Those the same call takes
+ * from do not give way to each other while any other can.
+ */
+static TokenBucketState *
+bucket_of(const TokenBucket *level, TimestampTz now,
+		  TokenBucketState *const *taken,
+		  int n_taken)
+{
+	BucketSet  *set = &shared->sets[set_of(level)];
+	TokenBucketState *room = NULL;
+	double		room_missing = 0;
+
+	for (int i = 0; i < SET_SIZE; i++)
+	{
+		TokenBucketState *bucket = &set->buckets[i];
+		double		missing;
+
+		if (bucket->used &&
+			memcmp(bucket->key, level->key, TOKEN_BUCKET_KEY_SIZE) == 0)
+			return bucket;
+		missing = !bucket->used ? -1 :
+			bucket->burst - tokens_at(bucket, now);
+		for (int t = 0; t < n_taken; t++)
+		{
+			if (taken[t] == bucket)
+				missing = get_float8_infinity();
+		}
+		if (room == NULL || missing < room_missing)
+		{
+			room = bucket;
+			room_missing = missing;
+		}
+	}
+	if (room_missing > ALMOST)
+		pg_atomic_fetch_add_u64(&shared->forgotten, 1);
+	memcpy(room->key, level->key, TOKEN_BUCKET_KEY_SIZE);
+	room->used = true;
+	room->per_second = level->per_second;
+	room->burst = level->burst;
+	room->tokens = level->burst;
+	room->at = now;
+	return room;
+}
+
+static double
+tokens_at(const TokenBucketState *bucket, TimestampTz now)
+{
+	double		passed = now > bucket->at ?
+		((double) now - (double) bucket->at) / USECS_PER_SEC : 0;
+
+	return fmin(bucket->burst,
+				bucket->tokens + passed * bucket->per_second);
+}
+
+static void
+fill(TokenBucketState *bucket, TimestampTz now)
+{
+	bucket->tokens = tokens_at(bucket, now);
+	if (now > bucket->at || now < bucket->at - LATE)
+		bucket->at = now;
+}

@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * token_bucket.h
+ *		Token buckets in shared memory: how much is left of each rate limit.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_LEVEL_H
+#define GPUCREDIT_LEVEL_H
+
+#include "datatype/timestamp.h"
+
+#define TOKEN_BUCKET_KEY_SIZE	16
+
+/* A bucket: its name, how fast it fills, and how much it holds. */
+typedef struct TokenBucket
+{
+	uint8		key[TOKEN_BUCKET_KEY_SIZE]; /* a digest */
+	double		per_second;
+	double		burst;
+} TokenBucket;
+
+extern void TokenBucketInit(void);
+extern int	TokenBucketTake(const TokenBucket *levels, int n, TimestampTz now,
+							double *wait);
+extern uint64 TokenBucketForgotten(void);
+
+#endif							/* GPUCREDIT_LEVEL_H */

@@ -1,0 +1,16 @@
+/*-------------------------------------------------------------------------
+ *
+ * append_only.h
+ *		The one way rows leave an append-only table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_APPEND_ONLY_H
+#define GPUCREDIT_APPEND_ONLY_H
+
+#include "util/sql.h"
+
+extern uint64 AppendOnlyDelete(const char *table, SqlStatement *statement,
+							   SqlArgs *args);
+
+#endif							/* GPUCREDIT_APPEND_ONLY_H */

@@ -1,0 +1,90 @@
+/*-------------------------------------------------------------------------
+ *
+ * args.h
+ *		Arguments of entry points, checked as they are taken, and results.
+ *
+ * Each checks one thing and raises one code, 22023 unless said otherwise,
+ * naming the argument as the caller knows it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_ARGS_H
+#define GPUCREDIT_ARGS_H
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "types/credits.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
+#define ARG_NAME_MAX	255		/* bytes of an org, account, key, pool, ... */
+#define ARG_TEXT_MAX	8192	/* bytes of any other text, or of a jsonb */
+
+/* Names: never null, never empty, at most 255 bytes, no control character. */
+extern char *ArgName(FunctionCallInfo fcinfo, int n, const char *name);
+extern char *ArgNameOrNull(FunctionCallInfo fcinfo, int n, const char *name);
+
+/* An array of names, none of them null. */
+extern const char **ArgNames(FunctionCallInfo fcinfo, int n, const char *name,
+							 int *count);
+
+/* A key may have any character. */
+extern char *ArgKey(FunctionCallInfo fcinfo, int n, const char *name);
+
+/* Names, but '' is a value (account). */
+extern char *ArgPath(FunctionCallInfo fcinfo, int n, const char *name);
+
+/* Other texts: at most 8 kB. */
+extern char *ArgText(FunctionCallInfo fcinfo, int n, const char *name);
+extern char *ArgTextOrNull(FunctionCallInfo fcinfo, int n, const char *name);
+
+extern int64 ArgInt8(FunctionCallInfo fcinfo, int n, const char *name,
+					 int64 least, int64 most);
+extern int32 ArgInt4(FunctionCallInfo fcinfo, int n, const char *name,
+					 int32 least, int32 most);
+extern bool ArgBool(FunctionCallInfo fcinfo, int n, const char *name);
+extern bytea *ArgSha256(FunctionCallInfo fcinfo, int n, const char *name);
+extern Jsonb *ArgObject(FunctionCallInfo fcinfo, int n, const char *name);
+
+/* Amounts: 22003 for what credits cannot hold, 22023 for the wrong sign. */
+extern Credits ArgAmount(FunctionCallInfo fcinfo, int n, const char *name,
+						 bool zero_ok);
+
+/* Microseconds; months and years are 22023. */
+extern int64 ArgDuration(FunctionCallInfo fcinfo, int n, const char *name,
+						 bool zero_ok);
+extern int64 ArgDurationOr(FunctionCallInfo fcinfo, int n, const char *name,
+						   bool zero_ok, int64 otherwise);
+
+/* A finite instant, or DT_NOBEGIN for null. */
+extern TimestampTz ArgTimeOrNull(FunctionCallInfo fcinfo, int n,
+								 const char *name);
+extern void ArgNotNull(FunctionCallInfo fcinfo, int n, const char *name);
+
+/* One of a list of words; returns its index. */
+extern int	ArgWord(const char *value, const char *name,
+					const char *const *words, int nwords);
+
+/* Who called: the login or SET ROLE role, not the definer. */
+extern char *CallerName(void);
+extern bool CallerHasRole(const char *role);
+
+/* Columns of a result row, in order; a row of a composite type from them. */
+typedef struct Row
+{
+	int			n;
+	Datum		values[24];
+	bool		nulls[24];
+} Row;
+
+extern void RowAdd(Row *row, Datum value);
+extern void RowNull(Row *row);
+extern void RowText(Row *row, const char *value);	/* NULL: null */
+extern void RowCredits(Row *row, Credits value);	/* as numeric */
+extern void RowTime(Row *row, TimestampTz value);	/* not finite: null */
+extern void RowDuration(Row *row, int64 microseconds);	/* < 0: null */
+extern TupleDesc RowType(FunctionCallInfo fcinfo);
+extern Datum RowReturn(FunctionCallInfo fcinfo, Row *row);
+extern void RowPut(ReturnSetInfo *rsinfo, Row *row);
+
+#endif							/* GPUCREDIT_ARGS_H */

@@ -1,0 +1,232 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock.c
+ *		The instant a call works with.
+ *
+ * gpucredit.clock is checked and converted when it is set, not when it is
+ * read: a setting in postgresql.conf is read before time zones are, so the
+ * check takes only texts whose zone stands in them or is the session's.
+ *
+ * A parallel worker is handed the setting and checks it, too, but before it has
+ * the session's time zone and order of dates, and with a table of zones'
+ * abbreviations that is freed already.  So the setting has its instant with it:
+ * what is kept is '@', the instant in microseconds, and the text that was given,
+ * which is all that SHOW tells.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "common/int.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "utils/datetime.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_now);
+
+static char *clock_text = NULL;
+static bool clock_frozen = false;
+static TimestampTz clock_instant = 0;
+
+/* What the check hook hands to the assign hook. */
+typedef struct ClockSetting
+{
+	bool		frozen;
+	TimestampTz instant;
+} ClockSetting;
+
+static bool check_clock(char **newval, void **extra, GucSource source);
+static bool take_kept(const char *kept, TimestampTz *instant);
+static bool keep_instant(char **newval, TimestampTz instant);
+static void assign_clock(const char *newval, void *extra);
+static const char *show_clock(void);
+static bool parse_instant(const char *text, TimestampTz *instant);
+
+void
+ClockInit(void)
+{
+	DefineCustomStringVariable("gpucredit.clock",
+							   "Freezes gpucredit.now() at this instant.",
+							   "A timestamp with time zone, for tests and "
+							   "simulation; empty means the wall clock.",
+							   &clock_text, "", PGC_SUSET, 0,
+							   check_clock, assign_clock, show_clock);
+}
+
+TimestampTz
+ClockNow(void)
+{
+	return clock_frozen ? clock_instant : GetCurrentTimestamp();
+}
+
+/*
+ * The instant after a wait, of a call that began to decide at another: what
+ * was active then stays so, though the clock was set back meanwhile.
+ */
+TimestampTz
+ClockAfter(TimestampTz begun)
+{
+	return Max(begun, ClockNow());
+}
+
+/*
+ * An instant of a clock that nobody sets.  It is of no date: it tells how much
+ * time has passed between two of its own, in one process.
+ */
+TimestampTz
+ClockSteady(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return (TimestampTz) INSTR_TIME_GET_MICROSEC(now);
+}
+
+/*
+ * Is this a simulation, whose instants mean nothing to the server?
+ */
+bool
+ClockFrozen(void)
+{
+	return clock_frozen;
+}
+
+/*
+ * An instant later or earlier by so much, kept within what a timestamp holds.
+ */
+TimestampTz
+ClockAdd(TimestampTz instant, int64 microseconds)
+{
+	int64		sum;
+
+	if (TIMESTAMP_NOT_FINITE(instant))
+		return instant;
+	if (pg_add_s64_overflow(instant, microseconds, &sum))
+		sum = microseconds > 0 ? PG_INT64_MAX : PG_INT64_MIN;
+	return Min(Max(sum, MIN_TIMESTAMP), END_TIMESTAMP - 1);
+}
+
+Datum
+gpucredit_now(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TIMESTAMPTZ(ClockNow());
+}
+
+/*
+ * Accept an empty text or a finite instant; hand it on converted.
+ */
+static bool
+check_clock(char **newval, void **extra, GucSource source)
+{
+	ClockSetting setting = {false, 0};
+
+	setting.frozen = *newval != NULL && **newval != '\0';
+	if (setting.frozen && !take_kept(*newval, &setting.instant))
+	{
+		if (!parse_instant(*newval, &setting.instant))
+		{
+			GUC_check_errdetail("It must be empty or a finite timestamp "
+								"with time zone.");
+			GUC_check_errhint("Set it as '2026-01-31 12:00:00+00', or to '' "
+							  "for the wall clock.");
+			return false;
+		}
+		if (!keep_instant(newval, setting.instant))
+			return false;
+	}
+	*extra = guc_malloc(LOG, sizeof(ClockSetting));
+	if (*extra == NULL)
+		return false;
+	memcpy(*extra, &setting, sizeof(ClockSetting));
+	return true;
+}
+
+/*
+ * The instant of a setting as it is kept, where this is a parallel worker that
+ * is handed it.  False: it is a text that was given.
+ */
+static bool
+take_kept(const char *kept, TimestampTz *instant)
+{
+	char	   *end;
+
+	if (!InitializingParallelWorker || *kept != '@')
+		return false;
+	*instant = strtoi64(kept + 1, &end, 10);
+	return *end == ' ';
+}
+
+/*
+ * Put the instant before a text that was read.  False: no memory.
+ */
+static bool
+keep_instant(char **newval, TimestampTz instant)
+{
+	size_t		size = strlen(*newval) + 32;	/* an int64, '@' and ' ' */
+	char	   *kept = guc_malloc(LOG, size);
+
+	if (kept == NULL)
+		return false;
+	snprintf(kept, size, "@" INT64_FORMAT " %s", instant, *newval);
+	guc_free(*newval);
+	*newval = kept;
+	return true;
+}
+
+static void
+assign_clock(const char *newval, void *extra)
+{
+	ClockSetting *setting = (ClockSetting *) extra;
+
+	clock_frozen = setting != NULL && setting->frozen;
+	clock_instant = clock_frozen ? setting->instant : 0;
+}
+
+/*
+ * The text that was given.
+ */
+static const char *
+show_clock(void)
+{
+	return *clock_text == '@' ? strchr(clock_text, ' ') + 1 : clock_text;
+}
+
+/*
+ * Read a timestamp with time zone without raising; words like "now" and
+ * "infinity" are no instants to freeze a clock at.
+ */
+static bool
+parse_instant(const char *text, TimestampTz *instant)
+{
+	char		work[MAXDATELEN + MAXDATEFIELDS];
+	char	   *field[MAXDATEFIELDS];
+	int			ftype[MAXDATEFIELDS];
+	int			nf;
+	int			dtype;
+	int			tz;
+	fsec_t		fsec;
+	struct pg_tm tm;
+
+	if (strlen(text) > MAXDATELEN ||
+		ParseDateTime(text, work, sizeof(work), field, ftype, MAXDATEFIELDS,
+					  &nf) != 0 ||
+		CompatDecodeDateTime(field, ftype, nf, &dtype, &tm, &fsec, &tz) != 0 ||
+		dtype != DTK_DATE)
+		return false;
+	for (int i = 0; i < nf; i++)
+	{
+		int			value;
+
+		if (ftype[i] == DTK_STRING &&
+			DecodeSpecial(i, field[i], &value) == RESERV &&
+			(value == DTK_NOW || value == DTK_TODAY ||
+			 value == DTK_TOMORROW || value == DTK_YESTERDAY))
+			return false;
+	}
+	return tm2timestamp(&tm, fsec, &tz, instant) == 0;
+}

@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * commit_queue.h
+ *		Texts that wait for the end of their transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_PENDING_H
+#define GPUCREDIT_PENDING_H
+
+#include "access/xact.h"
+
+typedef struct Pending
+{
+	struct Pending *next;
+	int			level;			/* of the subtransaction it belongs to */
+	const char *channel;		/* whom a notification is for */
+	char	   *text;
+} Pending;
+
+extern void PendingAdd(Pending **list, const char *channel,
+					   const char *text);
+extern void PendingEndSub(Pending **list, SubXactEvent event);
+extern Pending *PendingInOrder(Pending *list);
+
+#endif							/* GPUCREDIT_PENDING_H */

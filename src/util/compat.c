@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.c
+ *		What differs between PostgreSQL versions, and is more than a name.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_namespace.h"
+#include "util/compat.h"
+#include "utils/guc.h"
+
+/*
+ * Pins the search path to pg_catalog, then pg_temp, as SET search_path does.
+ * Returns what CompatUnpinSearchPath() takes; an error's abort unpins, too.
+ *
+ * Up to 16 a path can be pushed past the settings, which saves parsing them.
+ * 17 has no such stack, and caches the path that a text stands for instead.
+ */
+int
+CompatPinSearchPath(void)
+{
+#if PG_VERSION_NUM < 170000
+	OverrideSearchPath path = {0};
+	Oid			temp;
+	Oid			temp_toast;
+
+	/* pg_temp is on it only once the session has one */
+	GetTempNamespaceState(&temp, &temp_toast);
+	path.schemas = list_make1_oid(PG_CATALOG_NAMESPACE);
+	if (OidIsValid(temp))
+		path.schemas = lappend_oid(path.schemas, temp);
+	PushOverrideSearchPath(&path);
+	list_free(path.schemas);
+	return 0;
+#else
+	int			level = NewGUCNestLevel();
+
+	(void) set_config_option("search_path", "pg_catalog, pg_temp",
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
+	return level;
+#endif
+}
+
+void
+CompatUnpinSearchPath(int level)
+{
+#if PG_VERSION_NUM < 170000
+	PopOverrideSearchPath();
+#else
+	AtEOXact_GUC(true, level);
+#endif
+}

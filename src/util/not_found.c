@@ -1,0 +1,59 @@
+/*-------------------------------------------------------------------------
+ *
+ * not_found.c
+ *		The refusals of what is not there.
+ *
+ * In one place, because what is another tenant's is refused in the same words.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/errors.h"
+#include "util/not_found.h"
+#include "types/clip.h"
+
+void
+NotFoundAccount(const char *org, const char *account)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_ACCOUNT),
+			 account[0] == '\0' ?
+			 errmsg("organisation \"%s\" does not exist",
+					ClipForMessage(org)) :
+			 errmsg("account \"%s\" does not exist", ClipForMessage(account)),
+			 errdetail("There is no account \"%s\" in organisation \"%s\".",
+					   ClipForMessage(account), ClipForMessage(org)),
+			 errhint("Create it, its ancestors first, by "
+					 "gpucredit.create_account().")));
+}
+
+void
+NotFoundJob(int64 id)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_JOB),
+			 errmsg("job %lld does not exist", (long long) id),
+			 errdetail("There is none of that number in this organisation."),
+			 errhint("Pass the number gpucredit.reserve() returned.")));
+}
+
+void
+NotFoundHold(int64 id)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
+			 errmsg("hold %lld does not exist", (long long) id),
+			 errdetail("There is none of that number in this organisation."),
+			 errhint("Pass the number gpucredit.hold() returned.")));
+}
+
+void
+NotFoundNode(const char *node)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_POOL),
+			 errmsg("node \"%s\" does not exist", ClipForMessage(node)),
+			 errdetail("No node of that name is registered."),
+			 errhint("Register it by gpucredit.register_node().")));
+}

@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * not_found.h
+ *		The refusals of what is not there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_UNKNOWN_H
+#define GPUCREDIT_UNKNOWN_H
+
+#include "util/compat.h"
+
+extern pg_attribute_noreturn() void NotFoundAccount(const char *org,
+													const char *account);
+extern pg_attribute_noreturn() void NotFoundJob(int64 id);
+extern pg_attribute_noreturn() void NotFoundHold(int64 id);
+extern pg_attribute_noreturn() void NotFoundNode(const char *node);
+
+#endif							/* GPUCREDIT_UNKNOWN_H */

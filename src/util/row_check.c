@@ -1,0 +1,199 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_check.c
+ *		What makes a row sound, of busy tables.
+ *
+ * PostgreSQL parses a CHECK's expression again in every statement that writes
+ * the table, so a long expression costs more than what it checks.  Of the
+ * tables that every hold writes a trigger asks these (row_check_trigger.c), of others
+ * a CHECK of one call; both hold whatever the code above does, and for a
+ * superuser's UPDATE too.  Of jobs and quotas, which are not money, verify()
+ * asks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/compat.h"
+#include "util/row_check.h"
+#include "types/credits.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+/* the CHECKs of 0.1.0 call the first three, until ALTER EXTENSION UPDATE */
+PG_FUNCTION_INFO_V1(gpucredit_bucket_is_sound);
+PG_FUNCTION_INFO_V1(gpucredit_parts_are_sound);
+PG_FUNCTION_INFO_V1(gpucredit_entry_is_sound);
+PG_FUNCTION_INFO_V1(gpucredit_job_is_sound);
+PG_FUNCTION_INFO_V1(gpucredit_slice_is_sound);
+PG_FUNCTION_INFO_V1(gpucredit_quota_is_sound);
+
+/* The moves there are. */
+static const char *const moves[][2] = {
+	{"issued", "available"}, {"available", "held"}, {"held", "spent"},
+	{"held", "available"}, {"held", "expired"}, {"held", "revoked"},
+	{"spent", "available"}, {"spent", "expired"}, {"spent", "revoked"},
+	{"available", "expired"}, {"available", "revoked"},
+	{"available", "moved"}
+};
+
+static const char *const kinds[] = {"promo", "grant", "paid"};
+static const char *const waiting_states[] = {"queued", "unfunded", "active"};
+static const char *const final_states[] = {
+	"completed", "failed", "cancelled", "timeout"
+};
+
+static bool adds_up(FunctionCallInfo fcinfo, int whole, int first, int last,
+					Credits more);
+static bool is_one_of(text *value, const char *const *words, int n);
+static bool equals(text *value, const char *word);
+
+/*
+ * Is an amount the sum of others, none of them negative, and one more?
+ */
+static bool
+adds_up(FunctionCallInfo fcinfo, int whole, int first, int last, Credits more)
+{
+	Credits		sum = more;
+
+	for (int i = first; i <= last; i++)
+	{
+		Credits		part = PG_GETARG_CREDITS(i);
+
+		if (part < 0 || !CreditsTryAdd(sum, part, &sum))
+			return false;
+	}
+	return sum == PG_GETARG_CREDITS(whole);
+}
+
+static bool
+equals(text *value, const char *word)
+{
+	Size		size = strlen(word);
+
+	return VARSIZE_ANY_EXHDR(value) == size &&
+		memcmp(VARDATA_ANY(value), word, size) == 0;
+}
+
+static bool
+is_one_of(text *value, const char *const *words, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (equals(value, words[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * (kind, effective_at, expires_at or NULL, issued, available, held, spent,
+ * expired, revoked, moved, lent to slices: this alone may be negative, since
+ * slices take back what others held; 0.1.0 does not know it).
+ */
+Datum
+gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) && !PG_ARGISNULL(1) &&
+				   is_one_of(PG_GETARG_TEXT_PP(0), kinds, lengthof(kinds)) &&
+				   (PG_ARGISNULL(2) ||
+					PG_GETARG_TIMESTAMPTZ(2) > PG_GETARG_TIMESTAMPTZ(1)) &&
+				   adds_up(fcinfo, 3, 4, 9,
+						   PG_NARGS() > 10 ? PG_GETARG_CREDITS(10) : 0));
+}
+
+/*
+ * (drawn, and the five that it is the sum of): of a hold's part
+ */
+Datum
+gpucredit_parts_are_sound(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(adds_up(fcinfo, 0, 1, 5, 0));
+}
+
+/*
+ * (the same of a hold, job or NULL, expires_at or NULL, closed_at or NULL): a
+ * job's lives as long as it does, a caller's own until it expires; a closed
+ * one holds nothing
+ */
+Datum
+gpucredit_hold_is_sound(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(adds_up(fcinfo, 0, 1, 5, 0) &&
+				   PG_ARGISNULL(6) != PG_ARGISNULL(7) &&
+				   (PG_ARGISNULL(8) || PG_GETARG_CREDITS(1) == 0));
+}
+
+/*
+ * (reserved, spent)
+ */
+Datum
+gpucredit_counts_are_sound(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(PG_GETARG_CREDITS(0) >= 0 && PG_GETARG_CREDITS(1) >= 0);
+}
+
+/*
+ * (max_gpus, max_running, max_queued, each may be NULL, spare)
+ */
+Datum
+gpucredit_quota_is_sound(PG_FUNCTION_ARGS)
+{
+	for (int i = 0; i < 4; i++)
+	{
+		if (!PG_ARGISNULL(i) && PG_GETARG_INT32(i) < 0)
+			PG_RETURN_BOOL(false);
+	}
+	PG_RETURN_BOOL(true);
+}
+
+/*
+ * (lent, available, held, spent, expired): but for what is available, a
+ * slice's figures are changes, of either sign
+ */
+Datum
+gpucredit_slice_is_sound(PG_FUNCTION_ARGS)
+{
+	Credits		sum = 0;
+
+	for (int i = 1; i <= 4; i++)
+	{
+		if (!CreditsTryAdd(sum, PG_GETARG_CREDITS(i), &sum))
+			PG_RETURN_BOOL(false);
+	}
+	PG_RETURN_BOOL(PG_GETARG_CREDITS(1) >= 0 && sum == PG_GETARG_CREDITS(0));
+}
+
+/*
+ * (source, target, amount)
+ */
+Datum
+gpucredit_entry_is_sound(PG_FUNCTION_ARGS)
+{
+	text	   *source = PG_GETARG_TEXT_PP(0);
+	text	   *target = PG_GETARG_TEXT_PP(1);
+
+	for (int i = 0; i < (int) lengthof(moves); i++)
+	{
+		if (equals(source, moves[i][0]) && equals(target, moves[i][1]))
+			PG_RETURN_BOOL(PG_GETARG_CREDITS(2) > 0);
+	}
+	PG_RETURN_BOOL(false);
+}
+
+/*
+ * (state, ended_at or NULL)
+ */
+Datum
+gpucredit_job_is_sound(PG_FUNCTION_ARGS)
+{
+	text	   *state;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_BOOL(false);
+	state = PG_GETARG_TEXT_PP(0);
+	PG_RETURN_BOOL(PG_ARGISNULL(1) ?
+				   is_one_of(state, waiting_states,
+							 lengthof(waiting_states)) :
+				   is_one_of(state, final_states, lengthof(final_states)));
+}

@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_check.h
+ *		What makes rows of the busiest tables sound (row_check.c), for the
+ *		trigger that looks at them (row_check_trigger.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SOUND_H
+#define GPUCREDIT_SOUND_H
+
+#include "fmgr.h"
+
+extern PGDLLEXPORT Datum gpucredit_bucket_is_sound(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum gpucredit_parts_are_sound(PG_FUNCTION_ARGS);
+extern Datum gpucredit_hold_is_sound(PG_FUNCTION_ARGS);
+extern Datum gpucredit_entry_is_sound(PG_FUNCTION_ARGS);
+extern Datum gpucredit_counts_are_sound(PG_FUNCTION_ARGS);
+
+#endif							/* GPUCREDIT_SOUND_H */

@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.h
+ *		The settings more than one module reads; durations in microseconds.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SETTINGS_H
+#define GPUCREDIT_SETTINGS_H
+
+extern void SettingsInit(void);
+
+extern int64 SettingKeyRetention(void);
+extern int64 SettingClockSkew(void);
+extern int64 SettingUsageInterval(void);
+extern int64 SettingExhaustGrace(void);
+extern int64 SettingHoldWindowMin(void);
+extern int64 SettingNodeSuspect(void);
+extern int64 SettingNodeLost(void);
+extern int64 SettingHeartbeatTimeout(void);
+extern int64 SettingStopGrace(void);
+extern int64 SettingProgressTimeout(void);
+extern int64 SettingCheckpointEvery(void);
+extern int64 SettingSaveAhead(void);
+extern int64 SettingCheckpointBandwidth(void);
+extern int64 SettingTenantTransactionMax(void);
+extern int64 SettingRetryBackoff(void);
+extern int64 SettingRetryBackoffMax(void);
+extern int64 SettingDenialWindow(void);
+extern int64 SettingClaimTimeout(void);
+extern int64 SettingElasticIdleDelay(void);
+extern int	SettingMaxStarts(void);
+extern int	SettingJobAlerts(void);
+extern int64 SettingUsageHalflife(void);
+extern int64 SettingFairHorizon(void);
+extern int64 SettingUsageRetention(void);
+extern int64 SettingEntryRetention(void);
+extern int64 SettingAuditRetention(void);
+extern bool SettingMeterDurable(void);
+extern int	SettingBackfillDepth(void); /* seconds */
+
+#endif							/* GPUCREDIT_SETTINGS_H */

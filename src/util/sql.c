@@ -1,0 +1,421 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql.c
+ *		The one way from C to the database: prepared statements over SPI.
+ *
+ * Statements are prepared, and their plans kept, by sql_plan.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "parser/parse_type.h"
+#include "types/duration.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+static SqlResult execute(SqlStatement *statement, SqlArgs *args,
+						 bool read_only);
+static SqlResult executed(SqlStatement *statement, int rc);
+
+/*
+ * Enter and leave SPI, around everything else here.
+ */
+void
+SqlConnect(void)
+{
+	int			rc PG_USED_FOR_ASSERTS_ONLY = SPI_connect();
+
+	Assert(rc == SPI_OK_CONNECT);
+}
+
+void
+SqlFinish(void)
+{
+	int			rc PG_USED_FOR_ASSERTS_ONLY = SPI_finish();
+
+	Assert(rc == SPI_OK_FINISH);
+}
+
+/*
+ * Leave SPI with a composite datum that outlives it.
+ */
+Datum
+SqlFinishRow(Datum row)
+{
+	Datum		copy = SPI_datumTransfer(row, false, -1);
+
+	SqlFinish();
+	return copy;
+}
+
+/*
+ * The next number of a sequence of the schema gpucredit: what SELECT nextval()
+ * would say, for a fifth of its cost.  All else goes through SPI, as tables may
+ * be another server's; a sequence is where the call is.
+ */
+int64
+SqlNext(const char *sequence)
+{
+	Oid			schema = get_namespace_oid("gpucredit", false);
+	Oid			oid = get_relname_relid(sequence, schema);
+
+	Ensure(OidIsValid(oid), "A sequence is missing.");
+	return DatumGetInt64(DirectFunctionCall1(nextval_oid,
+											 ObjectIdGetDatum(oid)));
+}
+
+/*
+ * Run a prepared statement.
+ */
+static SqlResult
+execute(SqlStatement *statement, SqlArgs *args, bool read_only)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile int rc;
+
+	SqlReady(statement, args);
+	SQL_WITHIN(rc = SPI_execute_plan(statement->plan,
+									 args ? args->values : NULL,
+									 args ? args->nulls : NULL, read_only, 0));
+	MemoryContextSwitchTo(caller);	/* SPI leaves us in its own */
+	return executed(statement, rc);
+}
+
+static SqlResult
+executed(SqlStatement *statement, int rc)
+{
+	SqlExpect(statement, rc);
+	return (SqlResult)
+	{
+		SPI_processed, SPI_tuptable
+	};
+}
+
+/*
+ * Run a statement with a snapshot of its own, in volatile functions.
+ */
+SqlResult
+SqlRun(SqlStatement *statement, SqlArgs *args)
+{
+	return execute(statement, args, false);
+}
+
+/*
+ * Run a query with the caller's snapshot, in stable functions.
+ */
+SqlResult
+SqlRead(SqlStatement *statement, SqlArgs *args)
+{
+	return execute(statement, args, true);
+}
+
+/*
+ * Run a query with a snapshot taken now, whatever the transaction's isolation
+ * level: for what is remembered past the transaction.  In parallel mode there
+ * is none to be had but the statement's own.
+ */
+SqlResult
+SqlReadLatest(SqlStatement *statement, SqlArgs *args)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	Snapshot	snapshot;
+	volatile int rc;
+
+	SqlReady(statement, args);
+	snapshot = RegisterSnapshot(IsInParallelMode() ? GetActiveSnapshot() :
+								GetLatestSnapshot());
+	SQL_WITHIN(rc = SPI_execute_snapshot(statement->plan,
+										 args ? args->values : NULL,
+										 args ? args->nulls : NULL, snapshot,
+										 InvalidSnapshot, true, false, 0));
+	UnregisterSnapshot(snapshot);
+	MemoryContextSwitchTo(caller);
+	return executed(statement, rc);
+}
+
+/*
+ * Open a cursor over a query, for rows locked one at a time.
+ */
+Portal
+SqlCursor(SqlStatement *statement, SqlArgs *args)
+{
+	Portal volatile portal;
+
+	SqlReady(statement, args);
+	SQL_WITHIN(portal = SPI_cursor_open(NULL, statement->plan, args->values,
+										args->nulls, false));
+	if (portal == NULL)
+		SqlRefuse(SPI_result, statement);
+	statement->running--;		/* the cursor has the plan by now */
+	return portal;
+}
+
+/*
+ * The next row of a cursor; none: it is at its end.
+ */
+SqlResult
+SqlFetch(Portal portal)
+{
+	SqlResult	row;
+	MemoryContext caller = CurrentMemoryContext;
+
+	SQL_WITHIN(SPI_cursor_fetch(portal, true, 1));
+	MemoryContextSwitchTo(caller);
+	row.n = SPI_processed;
+	row.table = SPI_tuptable;
+	return row;
+}
+
+/*
+ * Give a result back early, in loops.
+ */
+void
+SqlFree(SqlResult *result)
+{
+	if (result->table != NULL)
+		SPI_freetuptable(result->table);
+	result->table = NULL;
+}
+
+/*
+ * Parameters, in order.
+ */
+void
+SqlArg(SqlArgs *args, Datum value)
+{
+	Ensure(args->n < SQL_MAX_ARGS, "A statement has too many parameters.");
+	args->values[args->n] = value;
+	args->nulls[args->n++] = ' ';
+}
+
+void
+SqlArgNull(SqlArgs *args)
+{
+	SqlArg(args, (Datum) 0);
+	args->nulls[args->n - 1] = 'n';
+}
+
+void
+SqlArgText(SqlArgs *args, const char *value)
+{
+	if (value == NULL)
+		SqlArgNull(args);
+	else
+		SqlArg(args, CStringGetTextDatum(value));
+}
+
+void
+SqlArgInt8(SqlArgs *args, int64 value)
+{
+	SqlArg(args, Int64GetDatum(value));
+}
+
+void
+SqlArgInt4(SqlArgs *args, int32 value)
+{
+	SqlArg(args, Int32GetDatum(value));
+}
+
+void
+SqlArgBool(SqlArgs *args, bool value)
+{
+	SqlArg(args, BoolGetDatum(value));
+}
+
+void
+SqlArgTime(SqlArgs *args, TimestampTz value)
+{
+	SqlArg(args, TimestampTzGetDatum(value));
+}
+
+void
+SqlArgCredits(SqlArgs *args, Credits value)
+{
+	SqlArg(args, CreditsGetDatum(value));
+}
+
+void
+SqlArgDuration(SqlArgs *args, int64 microseconds)
+{
+	SqlArg(args, IntervalPGetDatum(DurationToInterval(microseconds)));
+}
+
+void
+SqlArgJson(SqlArgs *args, Jsonb *value)
+{
+	if (value == NULL)
+		SqlArgNull(args);
+	else
+		SqlArg(args, JsonbPGetDatum(value));
+}
+
+/*
+ * An array of one dimension; nulls NULL: none is.
+ */
+void
+SqlArgArray(SqlArgs *args, Datum *elems, bool *nulls, int n, Oid type)
+{
+	int			lower = 1;
+	int16		len;
+	bool		byval;
+	char		align;
+
+	get_typlenbyvalalign(type, &len, &byval, &align);
+	SqlArg(args, PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
+													&lower, type, len, byval,
+													align)));
+}
+
+void
+SqlArgTextArray(SqlArgs *args, const char *const *values, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+	{
+		nulls[i] = values[i] == NULL;
+		elems[i] = nulls[i] ? (Datum) 0 : CStringGetTextDatum(values[i]);
+	}
+	SqlArgArray(args, elems, nulls, n, TEXTOID);
+}
+
+void
+SqlArgInt8Array(SqlArgs *args, const int64 *values, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = Int64GetDatum(values[i]);
+	SqlArgArray(args, elems, NULL, n, INT8OID);
+}
+
+void
+SqlArgInt4Array(SqlArgs *args, const int32 *values, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = Int32GetDatum(values[i]);
+	SqlArgArray(args, elems, NULL, n, INT4OID);
+}
+
+void
+SqlArgTimeArray(SqlArgs *args, const TimestampTz *values, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = TimestampTzGetDatum(values[i]);
+	SqlArgArray(args, elems, NULL, n, TIMESTAMPTZOID);
+}
+
+void
+SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = CreditsGetDatum(values[i]);
+	SqlArgArray(args, elems, NULL, n, SqlCreditsType());
+}
+
+/*
+ * Columns of a result.  Where a statement is read that always returns a row,
+ * only a trigger of somebody else's can have kept it from that.
+ */
+Datum
+SqlDatum(SqlResult result, uint64 row, int column, bool *isnull)
+{
+	EnsureStored(result.table != NULL && row < result.table->numvals,
+				 "A row that was written or read is not there.");
+	return SPI_getbinval(result.table->vals[row], result.table->tupdesc,
+						 column, isnull);
+}
+
+bool
+SqlIsNull(SqlResult result, uint64 row, int column)
+{
+	bool		isnull;
+
+	(void) SqlDatum(result, row, column, &isnull);
+	return isnull;
+}
+
+Datum
+SqlNotNull(SqlResult result, uint64 row, int column)
+{
+	bool		isnull;
+	Datum		value = SqlDatum(result, row, column, &isnull);
+
+	Ensure(!isnull, "A column that is never null is null.");
+	return value;
+}
+
+int64
+SqlInt8(SqlResult result, uint64 row, int column)
+{
+	return DatumGetInt64(SqlNotNull(result, row, column));
+}
+
+int32
+SqlInt4(SqlResult result, uint64 row, int column)
+{
+	return DatumGetInt32(SqlNotNull(result, row, column));
+}
+
+bool
+SqlBool(SqlResult result, uint64 row, int column)
+{
+	return DatumGetBool(SqlNotNull(result, row, column));
+}
+
+Credits
+SqlCredits(SqlResult result, uint64 row, int column)
+{
+	return DatumGetCredits(SqlNotNull(result, row, column));
+}
+
+int64
+SqlDuration(SqlResult result, uint64 row, int column)
+{
+	return DurationFromInterval(DatumGetIntervalP(SqlNotNull(result, row,
+															 column)), NULL);
+}
+
+TimestampTz
+SqlTime(SqlResult result, uint64 row, int column)
+{
+	return DatumGetTimestampTz(SqlNotNull(result, row, column));
+}
+
+TimestampTz
+SqlTimeOr(SqlResult result, uint64 row, int column, TimestampTz otherwise)
+{
+	bool		isnull;
+	Datum		value = SqlDatum(result, row, column, &isnull);
+
+	return isnull ? otherwise : DatumGetTimestampTz(value);
+}
+
+char *
+SqlText(SqlResult result, uint64 row, int column)
+{
+	bool		isnull;
+	Datum		value = SqlDatum(result, row, column, &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}

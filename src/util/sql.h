@@ -1,0 +1,155 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql.h
+ *		The one way from C to the database: prepared statements over SPI.
+ *
+ * A statement is a static SqlStatement: constant text, the types of its
+ * parameters by name, the result code it must have.  It is prepared on first
+ * use and kept for the life of the backend, or until the schema gpucredit
+ * changes under it (DROP EXTENSION and CREATE EXTENSION in one session).
+ *
+ * Usage: SqlConnect(); build SqlArgs in order; SqlRun(); SqlFinish().  A
+ * result stays valid until SqlFinish() or SqlFree().  Every object in the
+ * text is schema-qualified.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SQL_H
+#define GPUCREDIT_SQL_H
+
+#include "util/compat.h"
+#include "datatype/timestamp.h"
+#include "executor/spi.h"
+#include "types/credits.h"
+#include "types/gpuset.h"
+#include "utils/jsonb.h"
+
+#define SQL_MAX_ARGS	32
+#define SQL_MAX_COLUMNS	64		/* of a table that is read whole */
+
+typedef struct SqlStatement
+{
+	const char *types;			/* "text, bigint, gpucredit.credits" or "" */
+	int			expected;		/* SPI_OK_SELECT, ... */
+	const char *text;
+	/* filled on first use */
+	SPIPlanPtr	plan;
+	int			nargs;
+	uint64		generation;
+	uint64		uses;
+	int			running;		/* so often, in this transaction */
+	LocalTransactionId running_in;
+} SqlStatement;
+
+#define SQL_STATEMENT(name, expected, types, text) \
+	static SqlStatement name = {types, expected, text, NULL, 0, 0, 0, 0, 0}
+
+typedef struct SqlArgs
+{
+	int			n;
+	Datum		values[SQL_MAX_ARGS];
+	char		nulls[SQL_MAX_ARGS];	/* ' ' or 'n' */
+} SqlArgs;
+
+typedef struct SqlResult
+{
+	uint64		n;				/* rows returned, or affected */
+	SPITupleTable *table;		/* NULL: no rows come back */
+} SqlResult;
+
+extern void SqlConnect(void);
+extern void SqlFinish(void);
+extern Datum SqlFinishRow(Datum row);
+extern SqlResult SqlRun(SqlStatement *statement, SqlArgs *args);
+extern SqlResult SqlRead(SqlStatement *statement, SqlArgs *args);
+extern SqlResult SqlReadLatest(SqlStatement *statement, SqlArgs *args);
+extern Portal SqlCursor(SqlStatement *statement, SqlArgs *args);
+extern SqlResult SqlFetch(Portal portal);
+extern void SqlFree(SqlResult *result);
+extern int64 SqlNext(const char *sequence);
+
+/* sql_plan.c */
+extern void SqlInit(void);
+extern void SqlReady(SqlStatement *statement, SqlArgs *args);
+extern void SqlEnter(void);
+extern void SqlLeave(void);
+extern void SqlExpect(SqlStatement *statement, int rc);
+extern void SqlRefuse(int rc, const SqlStatement *statement)
+			pg_attribute_noreturn();
+extern Oid	SqlTypeOid(const char *name);
+extern Oid	SqlCreditsType(void);
+
+/* What runs a statement of ours. */
+#define SQL_WITHIN(call) \
+	do { \
+		SqlEnter(); \
+		PG_TRY(); \
+		{ \
+			call; \
+		} \
+		PG_FINALLY(); \
+		{ \
+			SqlLeave(); \
+		} \
+		PG_END_TRY(); \
+	} while (0)
+
+/* sql_each.c: columns count from 0; false: this row is the last */
+typedef bool (*SqlRowFunction) (void *context, const Datum *values,
+								const bool *nulls);
+
+extern void SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
+					SqlRowFunction function, void *context);
+extern void SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
+						  SqlRowFunction function, void *context);
+
+/* sql_whole.c: which columns of a table, of a row that came as one value */
+typedef struct SqlWhole
+{
+	const char *const *names;
+	int			n;
+	int			never_null;		/* the first so many */
+	/* found on first use */
+	uint64		type;
+	int			places[SQL_MAX_COLUMNS];	/* from 0 */
+} SqlWhole;
+
+#define SQL_WHOLE(names, never_null) \
+	{names, lengthof(names), never_null, 0, {0}}
+
+extern void SqlTakeApart(SqlWhole *whole, Datum row, Datum *values,
+						 bool *nulls);
+
+extern void SqlArg(SqlArgs *args, Datum value);
+extern void SqlArgNull(SqlArgs *args);
+extern void SqlArgText(SqlArgs *args, const char *value);	/* NULL: null */
+extern void SqlArgInt8(SqlArgs *args, int64 value);
+extern void SqlArgInt4(SqlArgs *args, int32 value);
+extern void SqlArgBool(SqlArgs *args, bool value);
+extern void SqlArgTime(SqlArgs *args, TimestampTz value);
+extern void SqlArgCredits(SqlArgs *args, Credits value);
+extern void SqlArgDuration(SqlArgs *args, int64 microseconds);
+extern void SqlArgJson(SqlArgs *args, Jsonb *value);	/* NULL: null */
+extern void SqlArgArray(SqlArgs *args, Datum *elems, bool *nulls, int n,
+						Oid type);	/* nulls NULL: none */
+extern void SqlArgTextArray(SqlArgs *args, const char *const *values, int n);
+extern void SqlArgInt8Array(SqlArgs *args, const int64 *values, int n);
+extern void SqlArgInt4Array(SqlArgs *args, const int32 *values, int n);
+extern void SqlArgTimeArray(SqlArgs *args, const TimestampTz *values, int n);
+extern void SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n);
+
+/* Columns count from 1; rows from 0.  The plain forms refuse a null. */
+extern Datum SqlDatum(SqlResult result, uint64 row, int column, bool *isnull);
+extern Datum SqlNotNull(SqlResult result, uint64 row, int column);
+extern bool SqlIsNull(SqlResult result, uint64 row, int column);
+extern int64 SqlInt8(SqlResult result, uint64 row, int column);
+extern int32 SqlInt4(SqlResult result, uint64 row, int column);
+extern bool SqlBool(SqlResult result, uint64 row, int column);
+extern Credits SqlCredits(SqlResult result, uint64 row, int column);
+extern int64 SqlDuration(SqlResult result, uint64 row, int column);
+extern TimestampTz SqlTime(SqlResult result, uint64 row, int column);
+extern TimestampTz SqlTimeOr(SqlResult result, uint64 row, int column,
+							 TimestampTz otherwise);
+extern char *SqlText(SqlResult result, uint64 row, int column); /* or NULL */
+
+#endif							/* GPUCREDIT_SQL_H */

@@ -1,0 +1,92 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_whole.c
+ *		Rows of a table that come as one value.
+ *
+ * A column costs a statement some 2,000 instructions, however short it is:
+ * each node of the plan describes and copies it again.  A table's whole row is
+ * one column; it is taken apart here, for less than one costs.
+ *
+ * An upgrade adds columns at the end, so their order is not that of a fresh
+ * install: they are found by name, once as long as the table stays as it is.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "utils/typcache.h"
+
+static pg_attribute_noreturn() void refuse_null(const char *column);
+static void find_columns(SqlWhole *whole, const TypeCacheEntry *type);
+
+/*
+ * The columns of a row, in the order of their names.  What they point to is
+ * in the row.
+ */
+void
+SqlTakeApart(SqlWhole *whole, Datum row, Datum *values, bool *nulls)
+{
+	HeapTupleHeader header = DatumGetHeapTupleHeader(row);
+	TypeCacheEntry *type = lookup_type_cache(HeapTupleHeaderGetTypeId(header),
+											 TYPECACHE_TUPDESC);
+	HeapTupleData tuple = {
+		.t_len = HeapTupleHeaderGetDatumLength(header),
+		.t_data = header
+	};
+	Datum		all[SQL_MAX_COLUMNS];
+	bool		is_null[SQL_MAX_COLUMNS];
+
+	if (type->tupDesc_identifier != whole->type)
+		find_columns(whole, type);
+	heap_deform_tuple(&tuple, type->tupDesc, all, is_null);
+	for (int i = 0; i < whole->n; i++)
+	{
+		values[i] = all[whole->places[i]];
+		nulls[i] = is_null[whole->places[i]];
+		if (i < whole->never_null && nulls[i])
+			refuse_null(whole->names[i]);
+	}
+}
+
+/*
+ * Not by Ensure(), which ends the server where assertions are on: it takes
+ * only somebody who drops NOT NULL and writes one.
+ */
+static void
+refuse_null(const char *column)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("gpucredit found its own data inconsistent"),
+			 errdetail("Column \"%s\" of a row is null, and must not be.",
+					   column),
+			 errhint("Run gpucredit.verify() to see what is wrong.")));
+}
+
+/*
+ * Where the columns are in rows of a type.
+ */
+static void
+find_columns(SqlWhole *whole, const TypeCacheEntry *type)
+{
+	TupleDesc	desc = type->tupDesc;
+
+	Ensure(desc->natts <= SQL_MAX_COLUMNS, "A table has too many columns.");
+	whole->type = 0;
+	for (int i = 0; i < whole->n; i++)
+	{
+		int			a = 0;
+
+		while (a < desc->natts &&
+			   (TupleDescAttr(desc, a)->attisdropped ||
+				strcmp(NameStr(TupleDescAttr(desc, a)->attname),
+					   whole->names[i]) != 0))
+			a++;
+		Ensure(a < desc->natts, "A column is missing.");
+		whole->places[i] = a;
+	}
+	whole->type = type->tupDesc_identifier;
+}

@@ -1,0 +1,309 @@
+/*-------------------------------------------------------------------------
+ *
+ * launcher.c
+ *		Sees to it that each database of gpucredit.database has its worker.
+ *
+ * It belongs to no database and reads only pg_database: a database that is
+ * not there, or allows no connections, is waited for in silence.  A worker
+ * that ended is started again after a second; one that ends soon each time
+ * is started at longer and longer intervals.  When the launcher ends, so do
+ * its workers, and the postmaster starts it again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "worker/workers.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define SOON_MS			1000	/* a worker that ended is started again */
+#define LATE_MS			60000	/* at most so late */
+#define LONG_LIFE_MS	10000	/* a worker that was fine */
+
+typedef struct Charge
+{
+	char	   *database;
+	BackgroundWorkerHandle *worker; /* NULL: none */
+	bool		wanted;			/* still in gpucredit.database */
+	TimestampTz begun;
+	TimestampTz next_try;
+	int			delay_ms;
+} Charge;
+
+static List *charges = NIL;
+static MemoryContext charges_context = NULL;
+
+static void take_list(void);
+static Charge *find_charge(const char *database);
+static long look_after(Charge *charge);
+static void mind_worker(Charge *charge, TimestampTz now);
+static void start_worker(Charge *charge, Oid database, TimestampTz now);
+static void log_no_room(const Charge *charge);
+static Oid	find_database(const char *name);
+static Oid	read_database(const char *name);
+static void end_workers(int code, Datum arg);
+
+void
+WorkerLauncherMain(Datum arg)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	charges_context = AllocSetContextCreate(TopMemoryContext,
+											"gpucredit launcher",
+											ALLOCSET_DEFAULT_SIZES);
+	before_shmem_exit(end_workers, (Datum) 0);
+	take_list();
+	while (!ShutdownRequestPending)
+	{
+		long		wait = WORKER_LOOK_MS * 5;
+		ListCell   *cell;
+
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			take_list();
+		}
+		foreach(cell, charges)
+			wait = Min(wait, look_after(lfirst(cell)));
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT |
+						 WL_EXIT_ON_PM_DEATH, wait, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	proc_exit(1);				/* 0 would mean: never again */
+}
+
+/*
+ * Compare whom we look after with the setting.
+ */
+static void
+take_list(void)
+{
+	MemoryContext scratch = AllocSetContextCreate(charges_context,
+												  "gpucredit databases",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(scratch);
+	List	   *names = WorkersDatabases();
+	ListCell   *cell;
+
+	MemoryContextSwitchTo(charges_context);
+	foreach(cell, charges)
+		((Charge *) lfirst(cell))->wanted = false;
+	foreach(cell, names)
+	{
+		const char *name = lfirst(cell);
+		Charge	   *charge = find_charge(name);
+
+		if (charge == NULL)
+		{
+			charge = palloc0(sizeof(Charge));
+			charge->database = pstrdup(name);
+			charge->delay_ms = SOON_MS;
+			charges = lappend(charges, charge);
+		}
+		charge->wanted = true;
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(scratch);
+}
+
+static Charge *
+find_charge(const char *database)
+{
+	ListCell   *cell;
+
+	foreach(cell, charges)
+	{
+		Charge	   *charge = lfirst(cell);
+
+		if (strcmp(charge->database, database) == 0)
+			return charge;
+	}
+	return NULL;
+}
+
+/*
+ * Start or end a database's worker; after how many milliseconds to look
+ * again.
+ */
+static long
+look_after(Charge *charge)
+{
+	TimestampTz now = ClockSteady();
+	Oid			database;
+
+	mind_worker(charge, now);
+	if (!charge->wanted && charge->worker != NULL)
+		TerminateBackgroundWorker(charge->worker);
+	if (!charge->wanted || charge->worker != NULL)
+		return WORKER_LOOK_MS * 60;
+	if (now < charge->next_try)
+		return Max(1, TimestampDifferenceMilliseconds(now,
+													  charge->next_try));
+	database = find_database(charge->database);
+	if (OidIsValid(database))
+		start_worker(charge, database, now);
+	return charge->worker != NULL ? WORKER_LOOK_MS * 60 : WORKER_LOOK_MS;
+}
+
+/*
+ * Has the worker ended?
+ */
+static void
+mind_worker(Charge *charge, TimestampTz now)
+{
+	pid_t		pid;
+
+	if (charge->worker == NULL ||
+		GetBackgroundWorkerPid(charge->worker, &pid) != BGWH_STOPPED)
+		return;
+	pfree(charge->worker);
+	charge->worker = NULL;
+	if (TimestampDifferenceExceeds(charge->begun, now, LONG_LIFE_MS))
+		charge->delay_ms = SOON_MS;
+	else
+		charge->delay_ms = Min(charge->delay_ms * 2, LATE_MS);
+	charge->next_try = TimestampTzPlusMilliseconds(now, charge->delay_ms);
+}
+
+/*
+ * Start a worker; it tells us when it ends.
+ */
+static void
+start_worker(Charge *charge, Oid database, TimestampTz now)
+{
+	BackgroundWorker worker = {
+		.bgw_flags = BGWORKER_SHMEM_ACCESS |
+		BGWORKER_BACKEND_DATABASE_CONNECTION,
+		.bgw_start_time = BgWorkerStart_RecoveryFinished,
+		.bgw_restart_time = BGW_NEVER_RESTART,
+		.bgw_library_name = "gpucredit",
+		.bgw_function_name = "WorkerMain",
+		.bgw_type = "gpucredit scheduler",
+		.bgw_main_arg = ObjectIdGetDatum(database),
+		.bgw_notify_pid = MyProcPid
+	};
+	MemoryContext old = MemoryContextSwitchTo(charges_context);
+
+	snprintf(worker.bgw_name, BGW_MAXLEN, "gpucredit scheduler of %s",
+			 charge->database);
+	charge->begun = now;
+	if (!RegisterDynamicBackgroundWorker(&worker, &charge->worker))
+	{
+		charge->worker = NULL;
+		charge->delay_ms = Min(charge->delay_ms * 2, LATE_MS);
+		charge->next_try = TimestampTzPlusMilliseconds(now,
+													   charge->delay_ms);
+		log_no_room(charge);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * There is no slot for a worker: max_worker_processes is too low.
+ */
+static void
+log_no_room(const Charge *charge)
+{
+	StringInfo	line = LogBegin("scheduler_no_slot");
+
+	LogText(line, "database", charge->database);
+	LogText(line, "increase", "max_worker_processes");
+	LogNumber(line, "retry_ms", charge->delay_ms);
+	LogNow(line);
+	pfree(line->data);
+	pfree(line);
+}
+
+/*
+ * A database that may be connected to, by name.  An error, as where a login
+ * fills the lock table, is logged and no end of the launcher, as that ends
+ * each database's worker: it looks again.
+ */
+static Oid
+find_database(const char *name)
+{
+	MemoryContext old = CurrentMemoryContext;
+	volatile Oid database = InvalidOid;
+
+	PG_TRY();
+	{
+		StartTransactionCommand();
+		database = read_database(name);
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(old);
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		database = InvalidOid;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(old);
+	return database;
+}
+
+/*
+ * Not by pg_database's index: who has no database can open that only once
+ * somebody who has one has written the shared relation cache's file, which
+ * each start removes.
+ */
+static Oid
+read_database(const char *name)
+{
+	Relation	relation;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+	Oid			database = InvalidOid;
+
+	relation = table_open(DatabaseRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_database_datname, BTEqualStrategyNumber,
+				F_NAMEEQ, CStringGetDatum(name));
+	scan = systable_beginscan(relation, InvalidOid, false, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple) &&
+		((Form_pg_database) GETSTRUCT(tuple))->datallowconn)
+		database = ((Form_pg_database) GETSTRUCT(tuple))->oid;
+	systable_endscan(scan);
+	table_close(relation, AccessShareLock);
+	return database;
+}
+
+static void
+end_workers(int code, Datum arg)
+{
+	ListCell   *cell;
+
+	foreach(cell, charges)
+	{
+		Charge	   *charge = lfirst(cell);
+
+		if (charge->worker != NULL)
+			TerminateBackgroundWorker(charge->worker);
+	}
+}

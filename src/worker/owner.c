@@ -1,0 +1,145 @@
+/*-------------------------------------------------------------------------
+ *
+ * owner.c
+ *		Transactions of a worker, as the owner of the extension.
+ *
+ * Only if schema gpucredit belongs to the extension: anybody with CREATE on the
+ * database could make one that does not.
+ *
+ * Each transaction takes the lock on the database that every new connection
+ * takes.  Where that is not to be had, somebody wants the database for himself
+ * (DROP DATABASE, ALTER DATABASE, CREATE DATABASE ... TEMPLATE): those wait up
+ * to 5 s for others to be gone, so the worker goes.  The launcher starts it
+ * again if the database lives.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
+#include "commands/extension.h"
+#include "util/sql.h"
+#include "worker/owner.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/acl.h"
+#include "utils/fmgroids.h"
+#include "utils/snapmgr.h"
+
+static LOCKTAG database_tag(void);
+static Oid	extension_owner(void);
+
+/*
+ * Begin a transaction as the extension's owner, inside SPI.  False: there is
+ * no extension, so nothing to do.
+ */
+bool
+OwnerBegin(void)
+{
+	LOCKTAG		tag = database_tag();
+	Oid			owner;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	if (LockAcquire(&tag, RowExclusiveLock, false, true) ==
+		LOCKACQUIRE_NOT_AVAIL)
+		proc_exit(0);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	owner = extension_owner();
+	if (!OidIsValid(owner))
+		return false;
+	SetUserIdAndSecContext(owner, SECURITY_LOCAL_USERID_CHANGE);
+	SqlConnect();
+	return true;
+}
+
+/*
+ * Commit, and only then be ourselves again: triggers that are deferred to the
+ * commit are others' code.  An abort does the latter by itself.
+ */
+void
+OwnerFinish(void)
+{
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	SetUserIdAndSecContext(GetAuthenticatedUserId(), 0);
+}
+
+/*
+ * Go, if somebody wants the database for himself.  This only looks, and needs
+ * no room in the lock table, which any login can fill.
+ */
+void
+OwnerMakeRoom(void)
+{
+	LOCKTAG		tag = database_tag();
+	int			wanted;
+
+	StartTransactionCommand();
+	(void) GetLockConflicts(&tag, RowExclusiveLock, &wanted);
+	if (wanted > 0)
+		proc_exit(0);
+	CommitTransactionCommand();
+}
+
+/*
+ * The lock on the database that connections take.
+ */
+static LOCKTAG
+database_tag(void)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
+	return tag;
+}
+
+/*
+ * Who owns the extension, which stays until the end of the transaction;
+ * InvalidOid where there is none, it is about to go, or the schema is not its
+ * own.
+ */
+static Oid
+extension_owner(void)
+{
+	Oid			extension = get_extension_oid("gpucredit", true);
+	Oid			schema;
+	Relation	relation;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+	Oid			owner = InvalidOid;
+
+	/* DROP EXTENSION waits for us, or we do without it */
+	if (!OidIsValid(extension) ||
+		!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0,
+									   AccessShareLock) ||
+		get_extension_oid("gpucredit", true) != extension)
+		return InvalidOid;
+	schema = get_namespace_oid("gpucredit", true);
+	if (!OidIsValid(schema) ||
+		getExtensionOfObject(NamespaceRelationId, schema) != extension)
+		return InvalidOid;
+	relation = table_open(ExtensionRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(extension));
+	scan = systable_beginscan(relation, ExtensionOidIndexId, true, NULL, 1,
+							  &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		owner = ((Form_pg_extension) GETSTRUCT(tuple))->extowner;
+	systable_endscan(scan);
+	table_close(relation, AccessShareLock);
+	return owner;
+}

@@ -1,0 +1,147 @@
+/*-------------------------------------------------------------------------
+ *
+ * workers.c
+ *		The settings of the background workers, the launcher's start, and
+ *		what the log tells of workers.
+ *
+ * gpucredit.database names the databases that are scheduled.  A launcher
+ * (launcher.c), which belongs to no database, sees to it that each of them
+ * has one worker (worker.c).  All of them run on a primary only: the launcher
+ * starts when recovery has ended, which a standby's promotion is, too.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "commands/dbcommands.h"
+#include "util/log.h"
+#include "worker/workers.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "storage/ipc.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/varlena.h"
+
+static bool check_databases(char **newval, void **extra, GucSource source);
+static void log_end(int code, Datum arg);
+static void log_life(const char *event);
+
+static char *databases = NULL;
+static int	interval_ms = 1000;
+static bool preloaded = false;
+
+void
+WorkersInit(void)
+{
+	BackgroundWorker launcher = {
+		.bgw_flags = BGWORKER_SHMEM_ACCESS |
+		BGWORKER_BACKEND_DATABASE_CONNECTION,
+		.bgw_start_time = BgWorkerStart_RecoveryFinished,
+		.bgw_restart_time = 1,
+		.bgw_library_name = "gpucredit",
+		.bgw_function_name = "WorkerLauncherMain",
+		.bgw_name = "gpucredit launcher",
+		.bgw_type = "gpucredit launcher"
+	};
+
+	preloaded = process_shared_preload_libraries_in_progress;
+	DefineCustomStringVariable("gpucredit.database",
+							   "The databases whose pools a background "
+							   "worker schedules.",
+							   "A list; empty: none. Needs the library in "
+							   "shared_preload_libraries.", &databases, "",
+							   PGC_SIGHUP, GUC_LIST_INPUT,
+							   check_databases, NULL, NULL);
+	DefineCustomIntVariable("gpucredit.scheduler_interval",
+							"How long the background worker waits at most "
+							"between two cycles of a pool.",
+							"It does not wait when something committed that "
+							"matters.", &interval_ms, 1000, 10, INT_MAX / 2,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	if (preloaded)
+		RegisterBackgroundWorker(&launcher);
+}
+
+/*
+ * The databases to schedule, by name.
+ */
+List *
+WorkersDatabases(void)
+{
+	List	   *names = NIL;
+
+	if (!SplitGUCList(pstrdup(databases), ',', &names))
+		return NIL;
+	return names;
+}
+
+int
+WorkersIntervalMs(void)
+{
+	return interval_ms;
+}
+
+/*
+ * A list of names; without preload there is nobody to act on it.
+ */
+static bool
+check_databases(char **newval, void **extra, GucSource source)
+{
+	char	   *copy = strdup(*newval);
+	List	   *names = NIL;
+	bool		valid;
+
+	if (copy == NULL)
+		return false;
+	valid = SplitGUCList(copy, ',', &names);
+	if (!valid)
+		GUC_check_errdetail("It must be a list of names, separated by "
+							"commas.");
+	else if (names != NIL && !preloaded)
+		ereport(WARNING,
+				(errmsg("gpucredit.database has no effect"),
+				 errdetail("The library was not loaded when the server "
+						   "started, so there is no background worker."),
+				 errhint("Add gpucredit to shared_preload_libraries in "
+						 "postgresql.conf and restart the server.")));
+	list_free(names);
+	free(copy);
+	return valid;
+}
+
+/*
+ * Log that this worker has come, and that it goes when it does.
+ */
+void
+WorkersLogLife(void)
+{
+	log_life("scheduler_started");
+	before_shmem_exit(log_end, (Datum) 0);
+}
+
+static void
+log_end(int code, Datum arg)
+{
+	log_life("scheduler_stopped");
+}
+
+/*
+ * The name is read while there is a transaction, and kept.
+ */
+static void
+log_life(const char *event)
+{
+	static char *database = NULL;
+	StringInfo	line;
+
+	if (database == NULL)
+		database = MemoryContextStrdup(TopMemoryContext,
+									   get_database_name(MyDatabaseId));
+	line = LogBegin(event);
+	LogText(line, "database", database);
+	LogNow(line);
+}

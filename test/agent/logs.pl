@@ -1,0 +1,182 @@
+# logs.pl: who may see a job reads what it writes, from the node that has it:
+# while it runs, once it is over, and with the middle overwritten
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use GpuCreditAgent;
+use IPC::Run qw(run start);
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $cluster = cluster('logs', "gpucredit.node_suspect = '3s'");
+my $server  = $cluster->{server};
+my $n1      = add_node($cluster, 'n1', 4);
+
+query(
+	$server, 'credit', q{
+	CREATE ROLE alice LOGIN IN ROLE gpucredit_tenant;
+	CREATE ROLE mallory LOGIN IN ROLE gpucredit_tenant;
+	SELECT gpucredit.create_account('rival');
+	SELECT gpucredit.bind_tenant('alice', 'acme'),
+		gpucredit.bind_tenant('mallory', 'rival')});
+$ENV{GPUCREDIT_ORG}      = 'acme';
+$ENV{GPUCREDIT_DATABASE} = connection('alice');
+
+# Waits for nothing, and says so.
+my $waits = submit($cluster, '4xT4', 'sleep 60', no_lock => 1);
+my $later = submit($cluster, '4xT4', 'true');
+wait_for_state($cluster, $waits, 'running');
+my ($status, $out, $err) = logs($later);
+is($status, 1, 'what has not started has no output');
+like($err, qr/job $later has not started/, 'and that is said');
+query($server, 'credit', "SELECT gpucredit.cancel('acme', $_, 'c$_')") foreach $later, $waits;
+wait_for_state($cluster, $waits, 'cancelled');
+
+# Followed while it runs: each line as it comes, then the end.
+my $job = submit($cluster, '1xT4',
+	'echo one; echo oops >&2; touch $OUT/one; while [ ! -e $OUT/go ]; do sleep 0.05; done; printf "two\0\377\n"; sleep 0.2; echo three');
+my $folder = $cluster->{submitted}{$job};
+wait_for('it wrote', 10, sub { -e "$folder/one" });
+my ($followed, $errors) = ('', '');
+my $follow = start [ cli(), 'logs', '-f', $job ], '<', \'', '>', \$followed, '2>', \$errors;
+wait_for('what it wrote so far', 10,
+	sub { $follow->pump_nb; $followed eq "one\n" && $errors eq "oops\n" });
+($status, $out, $err) = logs($job);
+is("$status $out$err", "0 one\noops\n", 'without -f it ends with what there is');
+($status, $out) = logs('--stdout', '--from', 2, $job);
+is($out, "e\n", 'from a byte on');
+append_to_file("$folder/go", '');
+my $written = time();
+wait_for('the next line', 10, sub { $follow->pump_nb; $followed =~ /two/ });
+diag(sprintf('a line is seen after %.0f ms', 1000 * (time() - $written)));
+wait_for_state($cluster, $job, 'completed');
+$follow->finish;
+is($follow->result(0), 0, 'it ends with the job');
+is($followed, "one\ntwo\0\377\nthree\n", 'every byte, once');
+is($errors, "oops\n", 'and the other stream');
+
+# Over, the agent started again: its node still has it.
+kill_agent($n1);
+start_agent($n1);
+($status, $out, $err) = logs('--tail', 6, '--stdout', $job);
+is("$status $out", "0 three\n", 'its end, after the job') or diag($err);
+($status, $out, $err) = logs('--attempt', 2, $job);
+is($status, 1, 'an attempt that is not');
+like($err, qr/UC302/, 'there is none');
+
+# More than the node keeps: the head, the last of the ring, and what is lost.
+my $big = submit($cluster, '1xT4', 'seq -f "%015.0f" 4600000');
+wait_for_state($cluster, $big, 'completed', 60);
+($status, $out) = capture("--stdout $big", 1200000);
+is(substr($out, 0, 1 << 20), join('', map { sprintf("%015d\n", $_) } 1 .. 65536), 'the head is whole');
+like($cluster->{err}, qr/^gpucredit: \d+ bytes of stdout are gone/m, 'what is overwritten is counted');
+my ($gone) = $cluster->{err} =~ /(\d+) bytes/;
+is($gone, 4600000 * 16 - (1 << 20) - (64 << 20), 'to the byte');
+is(substr($out, 1 << 20, 16), sprintf("%015d\n", $gone / 16 + 65537), 'it goes on behind the gap');
+my $began = time();
+($status, $out) = logs('--stdout', '--tail', 4 << 20, $big);
+ok($out eq join('', map { sprintf("%015d\n", $_) } 4600000 - (4 << 16) + 1 .. 4600000), 'the tail is whole');
+diag(sprintf('4 MiB are read in %.1f s', time() - $began));
+cmp_ok(query($server, 'credit', 'SELECT count(*) FROM gpucredit.log_wish'), '<=', 32, 'little of it is in the database');
+
+# Written elsewhere, because the job asked for that.
+my $elsewhere = submit($cluster, '1xT4', 'echo hidden; echo seen >&2', output => "$folder/elsewhere", error => "$folder/%j.err");
+wait_for_state($cluster, $elsewhere, 'completed');
+($status, $out, $err) = logs($elsewhere);
+is("$status$out", '1', 'not here');
+like($err, qr{stdout is written to \Q$folder\E/elsewhere on node n1}, 'but there');
+
+# Its next attempt is followed as well.
+my $again = submit($cluster, '1xT4', 'if [ -e $OUT/again ]; then echo second; else touch $OUT/again; echo first; while [ ! -e $OUT/go ]; do sleep 0.05; done; echo CUDA error >&2; exit 1; fi',
+	args => ', max_retries => 1');
+($followed, $errors) = ('', '');
+$follow = start [ cli(), 'logs', '-f', $again ], '<', \'', '>', \$followed, '2>', \$errors;
+wait_for('the first attempt', 20, sub { $follow->pump_nb; $followed eq "first\n" });
+append_to_file("$cluster->{submitted}{$again}/go", '');
+wait_for_state($cluster, $again, 'completed');
+$follow->finish;
+is($followed, "first\nsecond\n", 'both attempts');
+like($errors, qr/attempt 2/, 'and which is which');
+($status, $out) = logs('--attempt', 1, $again);
+is($out, "first\n", 'the first is still there');
+
+# A gang: the first node's, or the one named.
+my $n2 = add_node($cluster, 'n2', 4);
+my $wide = submit($cluster, '8xT4', 'echo node $NODE_RANK');
+wait_for_state($cluster, $wide, 'completed');
+($status, $out) = logs($wide);
+is($out, "node 0\n", 'of the first node');
+($status, $out) = logs('--node', 'n2', $wide);
+is($out, "node 1\n", 'of another');
+
+# Somebody else's is not there; nor may somebody else's node answer for it.
+$ENV{GPUCREDIT_DATABASE} = connection('mallory');
+($status, $out, $err) = logs($job);
+is($status, 1, 'another tenant');
+like($err, qr/UC001|UC301/, 'it is not there');
+is($out, '', 'and nothing is seen');
+$ENV{GPUCREDIT_DATABASE} = connection('alice');
+
+# The node is away: said, and read once it is back.
+end_agent($n1);
+my $lost = time();
+wait_for('it is silent', 20,
+	sub { query($server, 'credit', "SELECT state FROM gpucredit.nodes WHERE node = 'n1'") ne 'ready' });
+($followed, $errors) = ('', '');
+$follow = start [ cli(), 'logs', '-f', '--stdout', '--from', 1, $job ], '<', \'', '>', \$followed, '2>', \$errors;
+wait_for('it is said', 10, sub { $follow->pump_nb; $errors =~ /node n1 has not been heard of/ });
+start_agent($n1);
+$follow->finish;
+is($followed, "ne\ntwo\0\377\nthree\n", 'it comes once the node is back');
+
+# What the node forgot.
+my $dir = attempt_dir($n1, $job, 1);
+end_agent($n1);
+system('rm', '-rf', $dir);
+start_agent($n1);
+query($server, 'credit', 'DELETE FROM gpucredit.log_wish');
+($status, $out, $err) = logs('--stdout', $job);
+is($status, 1, 'forgotten');
+like($err, qr/node n1 keeps nothing of it any more/, 'and it says so');
+
+end_cluster($cluster);
+done_testing();
+
+sub connection
+{
+	my ($user) = @_;
+
+	return sprintf('host=%s port=%s dbname=credit user=%s',
+		$server->host, $server->port, $user);
+}
+
+sub cli
+{
+	return ($ENV{GC_AGENT_BIN} || "$FindBin::RealBin/../../agent")
+	  . '/../cli/gpucredit';
+}
+
+sub logs
+{
+	my (@arguments) = @_;
+	my ($out, $err) = ('', '');
+
+	run [ cli(), 'logs', @arguments ], '<', \'', '>', \$out, '2>', \$err;
+	return ($? >> 8, $out, $err);
+}
+
+# Only so many bytes of it.
+sub capture
+{
+	my ($arguments, $bytes) = @_;
+	my $file = "$folder/errors";
+	my $cli  = cli();
+	my $text = `$cli logs $arguments 2>$file | head -c $bytes`;
+
+	$cluster->{err} = slurp_file($file);
+	return ($?, $text);
+}

@@ -1,0 +1,208 @@
+# outages.pl: the network is cut in one direction, the database comes back as
+# it was an hour ago, the wall clock jumps: nothing runs twice or is billed so
+
+use strict;
+use warnings;
+use File::Path 'remove_tree';
+use FindBin;
+use IO::Select;
+use IO::Socket::UNIX;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use GpuCreditAgent;
+use POSIX ();
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $cluster = cluster('outages', "gpucredit.node_lost = '4s'",
+	"gpucredit.node_suspect = '3s'", "gpucredit.heartbeat_timeout = '60s'");
+my $server = $cluster->{server};
+my %relay  = (n1 => start_relay(), n2 => start_relay());
+my ($n1, $n2) = map {
+	add_node($cluster, $_, 1, database =>
+		  "dbname=credit user=" . getpwuid($>) . " host=$relay{$_}{folder} port=1")
+} qw(n1 n2);
+my $n3 = add_node($cluster, 'n3', 2, stopped => 1);
+my $count = q{echo $CUDA_VISIBLE_DEVICES >> $OUT/on; for i in $(seq 1 35); do echo $i >> $OUT/ticks; sleep 0.1; done};
+
+# What n1 says does not arrive, and n2 gets no answer: both stop in time, and
+# what they ran runs elsewhere.
+my @jobs = map { submit($cluster, '1xT4', $count) } 1 .. 2;
+wait_for('both run', 20,
+	sub { 2 == grep { -e "$cluster->{submitted}{$_}/ticks" } @jobs });
+relay_cuts($relay{n1}, 'up');
+relay_cuts($relay{n2}, 'down');
+wait_for("cut off, $_->{name} stops what it runs",
+	20, sub { agent_log($_) =~ /event=fenced/ })
+  foreach $n1, $n2;
+my @stood = map { -s "$cluster->{submitted}{$_}/ticks" } @jobs;
+sleep(0.5);
+is_deeply([ map { -s "$cluster->{submitted}{$_}/ticks" } @jobs ],
+	\@stood, 'they stand still');
+start_agent($n3);
+wait_for(
+	'their nodes are given up', 20,
+	sub {
+		query($server, 'credit', 'SELECT count(*) FROM gpucredit.check_nodes()');
+		return 2 == grep { job_state($cluster, $_) eq 'queued'
+			  || job_row($cluster, $_, 'attempt') > 1 } @jobs;
+	});
+wait_for_state($cluster, $_, 'completed', 30) foreach @jobs;
+like(slurp_file("$cluster->{submitted}{$_}/on"),
+	qr/^GPU-n[12]-0\nGPU-n3-[01]\n$/, 'it ran elsewhere')
+  foreach @jobs;
+relay_heals($_) foreach values %relay;
+wait_for('with the network back, what was left is ended', 20,
+	sub { !grep { processes_of("GPUCREDIT_ATTEMPT=acme/$_/1", 'environ') } @jobs });
+
+# what ran on a node that was lost is not billed
+bill_is_fair($cluster, $_, 1, 3.5) foreach @jobs;
+
+# The database is away for longer than node_lost, and comes back without what
+# it heard since its backup.
+my $ends = submit($cluster, '1xT4', $count);
+my $runs = submit($cluster, '1xT4',
+	q{for i in $(seq 1 80); do echo $i >> $OUT/ticks; sleep 0.1; done});
+wait_for('both run', 20,
+	sub { 2 == grep { -e "$cluster->{submitted}{$_}/ticks" } $ends, $runs });
+$server->stop;
+my $data   = $server->data_dir;
+my $backup = PostgreSQL::Test::Utils::tempdir() . '/backup';
+system('cp', '-a', $data, $backup) == 0 or die 'cp';
+$server->start;
+my $endless = submit($cluster, '1xT4', q{echo up > $OUT/up; trap '' TERM; while :; do sleep 1; done});
+my $quick   = submit($cluster, '1xT4', q{echo up > $OUT/up; sleep 0.5});
+wait_for_state($cluster, $_, 'completed') foreach $ends, $quick;
+wait_for('one more runs', 20, sub { -e "$cluster->{submitted}{$endless}/up" });
+my $lost = $cluster->{submitted}{$endless};
+$server->stop('immediate');
+wait_for('what runs is stopped', 20, sub { agent_log($n1) . agent_log($n2) . agent_log($n3) =~ m{fenced attempt=acme/$runs/1} });
+sleep(2.5);
+remove_tree($data);
+rename($backup, $data) or die "rename: $!";
+$server->start;
+
+# jobs of the same numbers, at once
+my @again = map { submit($cluster, '1xT4', q{echo up > $OUT/up; sleep 1}) } 1 .. 2;
+is("@again", "$endless $quick", 'numbers are given out again');
+wait_for_state($cluster, $_, 'completed', 60) foreach $ends, $runs, @again;
+ok(-e "$cluster->{submitted}{$_}/up", "job $_ ran, whatever its number was before")
+  foreach @again;
+bill_is_fair($cluster, $_, 1, 1) foreach @again;
+bill_is_fair($cluster, $ends, 1, 3.5);
+is(slurp_file("$cluster->{submitted}{$ends}/on") =~ tr/\n//,
+	1, 'what ended meanwhile did not run again');
+is(job_row($cluster, $runs, 'attempt'), 1, 'what ran goes on');
+bill_is_fair($cluster, $runs, 1, 8, 1.5);
+wait_for('what the database forgot is ended', 20,
+	sub { !processes_of("OUT=$lost", 'environ') });
+
+# The wall clock of a node jumps by an hour, forth and back.
+SKIP:
+{
+	my ($library) = glob('/usr/lib/*/faketime/libfaketime.so.1');
+
+	skip 'no libfaketime', 3 unless $library;
+	end_agent($n3);
+	query($server, 'credit', "SELECT gpucredit.drain('$_', 'test')")
+	  foreach qw(n1 n2);
+	my $clock = "$n3->{folder}/clock";
+	set_clock($clock, '+0');
+	start_agent($n3, LD_PRELOAD => $library, FAKETIME_NO_CACHE => 1,
+		FAKETIME_TIMESTAMP_FILE => $clock, FAKETIME_DONT_FAKE_MONOTONIC => 1);
+	my $job = submit($cluster, '1xT4',
+		q{for i in $(seq 1 30); do echo $i >> $OUT/ticks; sleep 0.1; done});
+	wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/ticks" });
+	sleep(0.8);
+	set_clock($clock, '+3600');
+	sleep(0.8);
+	set_clock($clock, '-3600');
+	wait_for_state($cluster, $job, 'completed');
+	bill_is_fair($cluster, $job, 1, 3);
+}
+end_cluster($cluster);
+kill('KILL', map { $_->{pid} } values %relay);
+done_testing();
+
+# the file that libfaketime reads again with each look at the clock
+sub set_clock
+{
+	my ($file, $offset) = @_;
+
+	append_to_file("$file.new", "$offset\n");
+	rename("$file.new", $file) or die "$file: $!";
+	return;
+}
+
+# A process between an agent and the server, by whose word bytes stay where
+# they are: SIGUSR1 holds what goes up, SIGUSR2 what comes down, SIGHUP nothing.
+sub start_relay
+{
+	my $folder = PostgreSQL::Test::Utils::tempdir_short();
+	my $listen = IO::Socket::UNIX->new(
+		Local => "$folder/.s.PGSQL.1", Listen => 16) or die "$folder: $!";
+	my $pid = fork();
+
+	die "fork: $!" unless defined $pid;
+	if ($pid == 0)
+	{
+		eval { relay($listen); 1 } or warn $@;
+		POSIX::_exit(1);
+	}
+	return { folder => $folder, pid => $pid };
+}
+
+sub relay
+{
+	my ($listen) = @_;
+	my %held = (up => 0, down => 0);
+	my %peer;		# of a socket: the other one, and which way its bytes go
+
+	local $SIG{USR1} = sub { $held{up}   = 1 };
+	local $SIG{USR2} = sub { $held{down} = 1 };
+	local $SIG{HUP}  = sub { %held = (up => 0, down => 0) };
+	local $SIG{PIPE} = 'IGNORE';
+	while (getppid() != 1)
+	{
+		my @ready = IO::Select->new($listen,
+			map { $_->{from} } grep { !$held{ $_->{way} } } values %peer)
+		  ->can_read(0.05);
+
+		foreach my $from (@ready)
+		{
+			if ($from == $listen)
+			{
+				my $client = $listen->accept or next;
+				my $up = IO::Socket::UNIX->new(
+					Peer => $server->host . '/.s.PGSQL.' . $server->port) or next;
+
+				$peer{$client} = { from => $client, to => $up, way => 'up' };
+				$peer{$up} = { from => $up, to => $client, way => 'down' };
+				next;
+			}
+			my $one = $peer{$from} or next;
+			my $bytes;
+			next if sysread($from, $bytes, 65536) && syswrite($one->{to}, $bytes);
+			delete @peer{ $from, $one->{to} };
+			close($_) foreach $from, $one->{to};
+		}
+	}
+	return;
+}
+
+sub relay_cuts
+{
+	my ($relay, $way) = @_;
+
+	kill($way eq 'up' ? 'USR1' : 'USR2', $relay->{pid});
+	return;
+}
+
+sub relay_heals
+{
+	my ($relay) = @_;
+
+	kill('HUP', $relay->{pid});
+	return;
+}

@@ -1,0 +1,122 @@
+# poke.pl: one listener pokes agents that do not listen: a start comes at once,
+# a flood of datagrams costs ten heartbeats a second, a lost one an interval
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use GpuCreditAgent;
+use IO::Socket::INET;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $cluster = cluster('poke', "track_functions = 'all'");
+my $server  = $cluster->{server};
+my %port    = map { $_ => PostgreSQL::Test::Cluster::get_free_port() } qw(n1 n2);
+my $n1      = add_node($cluster, 'n1', 4, options('n1'));
+my $poke    = start_poke($n1);
+
+is(agents_that_listen(), 0, 'no agent listens');
+
+# A start, from its commit to the program's first instruction.
+my @took = sort { $a <=> $b } map { start_took() } 1 .. 5;
+cmp_ok($took[2], '<', 0.3, 'a start comes at once');
+diag(sprintf('commit to exec, poked: p50 %.0f ms, worst of 5 %.0f ms', 1000 * $took[2], 1000 * $took[4]));
+
+# A node that comes later is found.
+my $n2 = add_node($cluster, 'n2', 4, options('n2'));
+wait_for('it has asked', 10, sub { query($server, 'credit', q{SELECT about ->> 'poke' FROM gpucredit.node WHERE node = 'n2'}) eq "127.0.0.1:$port{n2}" });
+query($server, 'credit', q{SELECT gpucredit.drain('n1', 'test')});
+start_took();
+cmp_ok(start_took(), '<', 2, 'one that came later is poked as well');
+query($server, 'credit', q{SELECT gpucredit.resume('n1')});
+
+# A flood.
+my $socket = IO::Socket::INET->new(Proto => 'udp', PeerAddr => "127.0.0.1:$port{n1}") or die;
+my $before = heartbeats();
+my $sent   = 0;
+my $until  = time() + 3;
+while (time() < $until)
+{
+	$sent += defined $socket->send('x' x (1 + $sent % 1400)) for 1 .. 50;
+	sleep(0.001);
+}
+my $made = heartbeats() - $before;
+cmp_ok($sent, '>', 10000, 'many datagrams');
+cmp_ok($made, '<=', 45, "of $sent few are obeyed: $made");
+cmp_ok($made, '>=', 15, 'but these');
+my $job = submit($cluster, '1xT4', 'date +%s.%N > $OUT/began');
+wait_for_state($cluster, $job, 'completed', 10);
+pass('and it serves');
+
+# Nobody pokes: the next heartbeat tells.
+kill('TERM', $poke);
+waitpid($poke, 0);
+cmp_ok(start_took(), '<', 6, 'a datagram that is lost costs an interval');
+
+# Started again, and after the server was.
+$poke = start_poke($n1);
+$server->restart;
+wait_for('it listens again', 20, sub { listeners() == 1 });
+wait_for('the agents are back', 20, sub { query($server, 'credit', q{SELECT count(*) FROM gpucredit.nodes WHERE heard_at > now() - interval '5 s'}) == 2 });
+start_took();
+cmp_ok(start_took(), '<', 2, 'it is poked again');
+
+kill('TERM', $poke);
+waitpid($poke, 0);
+end_cluster($cluster);
+done_testing();
+
+sub options
+{
+	my ($node) = @_;
+
+	return (
+		heartbeat_ms => 5000,
+		conf         => [ 'address = 127.0.0.1', "poke = 0.0.0.0:$port{$node}" ]);
+}
+
+sub start_poke
+{
+	my ($n) = @_;
+	my $bin = $ENV{GC_AGENT_BIN} || "$FindBin::RealBin/../../agent";
+	my $pid = fork();
+
+	if ($pid == 0)
+	{
+		open(STDERR, '>>', "$n->{folder}/poke.log");
+		exec("$bin/gpucredit-agent", 'poke', "$n->{folder}/agent.conf") or POSIX::_exit(127);
+	}
+	wait_for('one listens', 10, sub { listeners() == 1 });
+	return $pid;
+}
+
+# Seconds from the commit of a cycle that starts a job to its program.
+sub start_took
+{
+	my $job = submit($cluster, '1xT4', 'date +%s.%N > $OUT/began.new; mv $OUT/began.new $OUT/began');
+	my $committed = time();
+	my $file      = "$cluster->{submitted}{$job}/began";
+
+	wait_for_state($cluster, $job, 'completed', 15);
+	return slurp_file($file) - $committed;
+}
+
+sub sessions
+{
+	my ($query) = @_;
+
+	return query($server, 'credit', "SELECT count(*) FROM pg_stat_activity WHERE datname = 'credit' AND query LIKE '$query'");
+}
+
+sub listeners { return sessions('%FROM gpucredit.poke_addresses()') }
+sub agents_that_listen { return sessions('LISTEN%') }
+
+sub heartbeats
+{
+	sleep(1.2);    # until sessions have told
+	return query($server, 'credit', q{SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'heartbeat'});
+}

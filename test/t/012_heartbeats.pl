@@ -1,0 +1,169 @@
+# 012_heartbeats.pl: which heartbeats wait for the disk, and what a crash costs
+#
+# The WAL writer is stopped, so what did not wait for the disk is not on it: of a
+# call that committed asynchronously nothing is flushed when it is answered.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_node('heartbeats', 'autovacuum = off', 'wal_level = minimal',
+	'max_wal_senders = 0', 'bgwriter_lru_maxpages = 0', 'gpucredit.clock_skew = 1000000',
+	'gpucredit.usage_interval = 1000', 'log_statement = none');
+my $dbh;
+my $elapsed = 10;
+
+new_database($node, 'credit');
+query($node, 'credit', q{
+	CREATE TABLE public.other (n int);
+	CREATE FUNCTION public.beat(t interval) RETURNS text LANGUAGE plpgsql AS
+		$$ BEGIN RETURN (gpucredit.meter('acme', 1, 1, t)).action; END $$;
+	CREATE FUNCTION public.beats(t interval) RETURNS text LANGUAGE plpgsql AS
+		$$ DECLARE r record; BEGIN
+		FOR r IN SELECT * FROM gpucredit.meter('acme', 1, 1, t) LOOP
+			RETURN r.action; END LOOP; END $$;
+	SELECT gpucredit.set_price('T4', 36);
+	SELECT gpucredit.register_node('default', 'n1', 'T4', 4, 16384);
+	SELECT gpucredit.create_account('acme');
+	SELECT gpucredit.issue('acme', '', 'i', 10000);
+	SELECT gpucredit.reserve('acme', '', 'a', '1xT4', '1 day', hold_window => '1 hour');
+	SELECT gpucredit.reserve('acme', '', 'b', '1xT4', '1 day');
+	SELECT gpucredit.heartbeat('n1');
+	SELECT gpucredit.place();
+	SELECT gpucredit.heartbeat('n1', running => '{}');
+	SELECT gpucredit.meter('acme', 1, 1, '1 s')});
+$dbh = connect_to($node, 'credit', name => 'beats');
+$dbh->selectrow_array(beat());
+kill('STOP', query($node, 'credit', q{SELECT pid FROM pg_stat_activity
+	WHERE backend_type = 'walwriter'}));
+
+# What is news, and nothing else.
+ok(!waits(beat()), 'a heartbeat does not wait');
+ok(!waits(beat(q{, 7, 0.5})), 'nor one that tells progress');
+ok(!waits(q{SELECT (gpucredit.meter('acme', 1, 1, '} . ++$elapsed . q{ s')).action}),
+	'nor one in a list of columns');
+$elapsed += 1000;
+ok(!waits(beat()), 'nor one that leaves a usage row');
+is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.usage'), 1, 'which is there');
+ok(!waits(batch()), 'nor a batch');
+ok(!waits(batch() . ' UNION ALL ' . batch()), 'nor two of them in one statement');
+ok(!waits(q{SELECT * FROM gpucredit.heartbeat('n1')}), 'nor that of a node');
+ok(!waits(q{SELECT * FROM gpucredit.heartbeat('n1', running => '{acme/1/1}')}),
+	'nor one that tells what runs');
+
+# Anything else in the transaction.
+ok(waits('BEGIN', beat(), 'COMMIT'), 'one in a transaction block waits');
+ok(waits(beat() . ';' . beat()), 'so do two of one query string');
+ok(waits("SELECT public.beat('" . ++$elapsed . " s')"), 'so does one in a function');
+ok(waits("SELECT public.beats('" . ++$elapsed . " s')"), 'also in a cursor of it');
+ok(waits(q{DO $$ BEGIN PERFORM gpucredit.meter('acme', 1, 1, '} . ++$elapsed
+		  . q{ s'); END $$}), 'so does one in DO');
+ok(waits('INSERT INTO public.other SELECT 1 FROM (' . beat() . ') m'),
+	'so does one whose statement writes');
+ok(waits('WITH w AS (INSERT INTO public.other VALUES (1) RETURNING n)'
+	  . ' SELECT * FROM w, (' . beat() . ') m'), 'whichever comes first');
+ok(waits('SELECT * FROM (' . beat() . q{) m, gpucredit.hold('acme', '', 'h', 1, '1 h')}),
+	'so does one beside a call that has to last');
+ok(!waits_pipeline(beat()), 'one alone between two Syncs does not wait');
+ok(waits_pipeline(beat(), 'INSERT INTO public.other VALUES (1)'),
+	'one before another statement of a pipeline does');
+ok(waits_pipeline('INSERT INTO public.other VALUES (1)', beat()), 'so does one after it');
+ok(waits_pipeline(beat(), q{SELECT gpucredit.settle('acme', 2, 1, 'completed', '1 ms')}),
+	'above all a settlement');
+
+# What else a heartbeat may write.
+$elapsed += 3600;
+ok(waits(beat()), 'one that extends a hold waits');
+is(query($node, 'credit', q{SELECT held > 36 FROM gpucredit.attempt WHERE job = 1}), 't', 'by an hour');
+query($node, 'credit', q{SELECT gpucredit.reserve('acme', '', 'c', '1xT4', '1 day'); SELECT gpucredit.place()});
+ok(waits(q{SELECT * FROM gpucredit.meter('acme', 3, 1, '1 s')}), 'so does the first');
+ok(waits(q{SELECT * FROM gpucredit.meter('acme', 3, 1, '30 days')}), 'one that is cut');
+ok(waits(q{SELECT * FROM gpucredit.meter('acme', 2, 1, '1 hour')}), 'one that comes too late');
+ok(waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}')}), 'one that tells of a device');
+ok(waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}', about => '{"version":"2"}')}), 'or of the node');
+ok(!waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}', about => '{"version":"2"}')}),
+	'once it is known it is no news');
+
+query($node, 'credit', q{SELECT gpucredit.reclaim('n1', '1 hour')});
+ok(waits(beat()), 'one that is told to save for the first time waits');
+ok(!waits(beat()), 'told again it does not');
+query($node, 'credit', q{SELECT gpucredit.resume('n1')});
+
+# Settings.
+$dbh->do('SET gpucredit.meter_durable = on');
+ok(waits(beat()), 'with gpucredit.meter_durable on a heartbeat waits');
+ok(waits(batch()), 'and a batch');
+ok(waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}')}), 'and that of a node');
+$dbh->do('RESET gpucredit.meter_durable');
+is($dbh->selectrow_array(beat()) && $dbh->selectrow_array('SHOW synchronous_commit'), 'on',
+	'synchronous_commit is what it was');
+
+# A crash right after: what waited is there, and the agent tells the rest again.
+my $held = query($node, 'credit', q{SELECT held FROM gpucredit.attempt WHERE job = 1});
+$elapsed += 7200;
+$dbh->do(beat());
+$dbh->do(beat()) for 1 .. 3;
+kill_server($node);
+$node->start;
+is(query($node, 'credit', "SELECT held > '$held' FROM gpucredit.attempt WHERE job = 1"), 't',
+	'the heartbeat that extended the hold is there');
+isnt(query($node, 'credit', q{SELECT elapsed FROM gpucredit.attempt WHERE job = 1}),
+	query($node, 'credit', "SELECT '$elapsed s'::interval"), 'the last ones are not');
+verify_empty($node, 'credit');
+is(query($node, 'credit', q{SELECT action FROM gpucredit.meter('acme', 1, 1, '} . "$elapsed s')"),
+	'continue', 'the agent tells it again');
+is(query($node, 'credit', q{SELECT billed FROM gpucredit.settle('acme', 1, 1, 'completed', '} . "$elapsed s')"),
+	query($node, 'credit', "SELECT gpucredit.bill('36', 1, 1000, '$elapsed s')"),
+	'and all that ran is billed');
+verify_empty($node, 'credit');
+
+$node->stop;
+done_testing();
+
+# A heartbeat that is news, and a batch with one.
+sub beat { return q{SELECT * FROM gpucredit.meter('acme', 1, 1, '} . ++$elapsed . " s'" . ($_[0] // '') . ')'; }
+
+sub batch { return q{SELECT * FROM gpucredit.meter_batch('{acme}', '{1}', '{1}', ARRAY['} . ++$elapsed . q{ s'::interval])}; }
+
+# Was the log of these statements on disk when they were answered?
+sub waits
+{
+	my @statements = @_;
+
+	return flushed(sub {
+		foreach my $sql (@statements)
+		{
+			my $statement = $dbh->prepare($sql, { pg_server_prepare => 0 });
+
+			$statement->execute;
+			$statement->finish;
+		}
+	});
+}
+
+# The same of one pipeline in extended protocol.
+sub waits_pipeline
+{
+	my $script = PostgreSQL::Test::Utils::tempdir() . '/pipeline.sql';
+
+	append_to_file($script, join("\n", '\startpipeline', (map { "$_;" } @_), '\endpipeline', ''));
+	return flushed(sub {
+		my ($out, $err);
+
+		run_log([ 'pgbench', '-n', '-t', 1, '-M', 'extended', '-f', $script, $node->connstr('credit') ],
+			'>', \$out, '2>', \$err) or die "pgbench: $err";
+	});
+}
+
+sub flushed
+{
+	my ($do) = @_;
+	my ($before) = $dbh->selectrow_array('SELECT pg_current_wal_insert_lsn()');
+
+	$do->();
+	return $dbh->selectrow_array('SELECT pg_current_wal_flush_lsn() > ?::pg_lsn', undef, $before);
+}

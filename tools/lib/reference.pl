@@ -1,0 +1,292 @@
+#!/usr/bin/perl
+# reference.pl: prints docs/reference.md, as the catalogue has it
+#
+#   perl reference.pl [DATABASE]
+#
+# Reads a database with gpucredit, on a server that has the library preloaded,
+# through psql: roles and their grants, error codes, settings, types, functions
+# and views, each with its comment.  What the catalogue does not hold (whom a
+# role is for, what an error code means) stands here.
+
+use strict;
+use warnings;
+
+$ENV{PGDATABASE} = $ARGV[0] if @ARGV;
+$ENV{PGOPTIONS}  = '-c search_path=gpucredit,pg_catalog -c client_min_messages=warning';
+
+my @roles = (
+	[ admin    => 'billing' ],
+	[ operator => 'cluster operation' ],
+	[ app      => 'your API' ],
+	[ agent    => 'node agents' ],
+	[ auditor  => 'auditors: read everything, change nothing' ],
+	[ tenant   => 'tenants who connect themselves, for the accounts `bind_tenant` gives them' ]);
+
+my @errors = (
+	[ UC001 => 'no such account' ],
+	[ UC002 => 'no such bucket' ],
+	[ UC003 => 'no such hold, or the hold is closed, past its ttl, or a job\'s' ],
+	[ UC101 => 'a bad budget: amount below 0, unknown period, bad thresholds' ],
+	[ UC201 => 'the key was used with other arguments' ],
+	[ UC202 => 'over a rate limit; the hint says how long to wait' ],
+	[ UC301 => 'no such job' ],
+	[ UC302 => 'no such attempt' ],
+	[ UC303 => 'not possible in this state' ],
+	[ UC401 => 'no such pool or node' ],
+	[ UC402 => 'unknown tier or GPU type' ],
+	[ UC901 => 'the table is append-only' ],
+	[ 22003 => 'an amount does not fit, is NaN or infinite, or has more than 6 decimals' ],
+	[ 22004 => 'a null in an array of devices' ],
+	[ 22023 => 'an argument has a value it cannot have' ],
+	[ '22P02' => 'a malformed request, amount or device set' ],
+	[ '22P03' => 'a malformed value in binary form' ],
+	[ 25001 => '`seal_audit` runs above READ COMMITTED, where it cannot see what others committed' ],
+	[ 25006 => 'a call that writes, on a standby or in a READ ONLY transaction' ],
+	[ 40001 => 'another transaction was faster: repeat the transaction' ],
+	[ '40P01' => 'deadlock: repeat the transaction' ],
+	[ 42501 => 'this role may not do that' ],
+	[ 42704 => 'no such role' ],
+	[ 55000 => 'pg_cron is missing, the library is not preloaded, or a row is not sealed yet; the hint says what to do' ],
+	[ XX001 => 'stored data is inconsistent; `verify()` says where' ]);
+
+# Who may do what with an object of ours: the short names of roles.
+my $granted = q{(SELECT string_agg(regexp_replace(r.rolname, '^gpucredit_', ''), ' ' ORDER BY r.rolname)
+	FROM aclexplode(%s) a JOIN pg_roles r ON r.oid = a.grantee
+	WHERE a.privilege_type = '%s' AND (r.rolname ~ '^gpucredit_' OR r.rolname = 'pg_monitor'))};
+
+my @functions = rows(sprintf(q{
+	SELECT * FROM (
+		SELECT p.proname, pg_get_function_arguments(p.oid),
+			pg_get_function_result(p.oid),
+			coalesce(t.typrelid, 0), %s AS roles, obj_description(p.oid, 'pg_proc')
+		FROM pg_proc p JOIN pg_type t ON t.oid = p.prorettype
+		WHERE p.pronamespace = 'gpucredit'::regnamespace
+			AND obj_description(p.oid, 'pg_proc') <> '') f
+	WHERE f.roles <> '' ORDER BY f.proname, f.pg_get_function_arguments COLLATE "C"}, sprintf($granted, 'p.proacl', 'EXECUTE')));
+my @relations = rows(sprintf(q{
+	SELECT * FROM (
+		SELECT c.relname, c.relkind, c.oid, %s AS roles, obj_description(c.oid, 'pg_class')
+		FROM pg_class c
+		WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'v')) f
+	WHERE f.roles <> '' AND f.obj_description !~ '^Internal' ORDER BY 1},
+	sprintf($granted, 'c.relacl', 'SELECT')));
+my $everybody = join(' ', sort map { $_->[0] } @roles);
+my %columns;
+
+push @{ $columns{ $_->[0] } }, $_ foreach rows(q{
+	SELECT a.attrelid, a.attname, format_type(a.atttypid, a.atttypmod),
+		col_description(a.attrelid, a.attnum)
+	FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('c', 'r', 'v')
+		AND a.attnum > 0 AND NOT a.attisdropped
+	ORDER BY a.attrelid, a.attnum});
+
+print <<'END';
+# Reference
+
+`tools/reference` writes this page from the catalogue; do not edit it.
+[Roles](#roles) · [Errors](#errors) · [Settings](#settings) · [Types](#types) ·
+[Functions](#functions) · [Views and tables](#views-and-tables)
+
+END
+print_roles();
+print_errors();
+print_settings();
+print_types();
+print_functions();
+print_relations();
+
+sub print_roles
+{
+	my %all  = map { $_->[0] => 1 } grep { $_->[4] eq $everybody } @functions;
+	my @some = grep { !$all{ $_->[0] } } @functions;
+
+	print <<"END";
+## Roles
+PUBLIC may do nothing. Create your own logins and grant each one of these roles. Superusers may call everything.
+Every role executes @{[ join(', ', map { "`$_`" } sort keys %all) ]}.
+
+| role | for | may execute | may read |
+|---|---|---|---|
+END
+	foreach my $role (@roles, [ pg_monitor => 'monitoring systems' ])
+	{
+		my ($name, $purpose) = @$role;
+
+		printf("| `%s` | %s | %s | %s |\n",
+			$name =~ /^pg_/ ? $name : "gpucredit_$name", $purpose,
+			join(', ', of_role($name, 4, @some)),
+			$name =~ /^(admin|auditor)$/ ? 'every table' : join(', ', of_role($name, 3, @relations)));
+	}
+	print "\n";
+	return;
+}
+
+# The names of what a role may use, each once; $at is where the roles stand.
+sub of_role
+{
+	my ($role, $at, @objects) = @_;
+	my %seen;
+
+	return map { "`$_`" } grep { !$seen{$_}++ } map { $_->[0] }
+	  grep { " $_->[$at] " =~ / \Q$role\E / } @objects;
+}
+
+sub print_errors
+{
+	my %meaning = map { $_->[0] => $_->[1] } @errors;
+	my %raised;
+
+	foreach my $f (@functions)
+	{
+		my ($codes) = $f->[5] =~ /\bErrors: (.*)/s;
+
+		foreach my $code (($codes // '') =~ /\b(UC\d{3}|\d[0-9A-Z]{4}|XX\d{3})\b/g)
+		{
+			die "$f->[0] raises $code, which reference.pl does not explain\n"
+			  unless $meaning{$code};
+			$raised{$code}{ $f->[0] } = 1;
+		}
+	}
+	print <<'END';
+## Errors
+An expected refusal is a row with `status = 'denied'` and a reason: `insufficient_credits`, `budget_exceeded`, `quota_exceeded`,
+`account_suspended`, `no_price` or `impossible_request`. Everything below is an error: nothing was written, and the hint says what to do.
+
+| code | meaning | functions that name it in their comment |
+|---|---|---|
+END
+	foreach my $error (@errors)
+	{
+		my ($code, $meaning) = @$error;
+		my @by = sort keys %{ $raised{$code} || {} };
+
+		printf("| %s | %s | %s |\n", $code, $meaning,
+			@by > 12 ? scalar(@by) . ' functions' : join(', ', map { "`$_`" } @by));
+	}
+	print "\n";
+	return;
+}
+
+sub print_settings
+{
+	my %when = (superuser => 'superusers', user => 'any role',
+		sighup => 'server file, reload', postmaster => 'server file, restart');
+
+	print <<'END';
+## Settings
+Times take units (`'90s'`, `'7d'`).
+
+| setting | default | range | who sets it | meaning |
+|---|---|---|---|---|
+END
+	foreach my $s (rows(q{
+		SELECT name, boot_val, coalesce(unit, ''),
+			CASE WHEN vartype IN ('integer', 'real') THEN min_val || ' ' || max_val END,
+			context, short_desc, extra_desc
+		FROM pg_settings WHERE name LIKE 'gpucredit.%' ORDER BY name}))
+	{
+		my ($name, $default, $unit, $range, $context, $short, $long) = @$s;
+
+		printf("| `%s` | %s | %s | %s | %s |\n", $name,
+			$default eq '' ? '(empty)' : with_unit($default, $unit),
+			join(' to ', map { with_unit($_, $unit) } split / /, $range),
+			$when{$context}, cell(join(' ', grep { $_ ne '' } $short, $long)));
+	}
+	print "\n";
+	return;
+}
+
+# A number of a setting's unit, in the largest unit that divides it.
+sub with_unit
+{
+	my ($n, $unit) = @_;
+
+	return $n if $n eq '0' || $unit eq '';
+	foreach my $step ([ 'ms', 1000, 's' ], [ 's', 60, 'min' ], [ 'min', 60, 'h' ], [ 'h', 24, 'd' ])
+	{
+		($n, $unit) = ($n / $step->[1], $step->[2])
+		  if $unit eq $step->[0] && $n % $step->[1] == 0;
+	}
+	return $unit eq 'B' ? "$n bytes" : "$n$unit";
+}
+
+sub print_types
+{
+	print "## Types\n| type | |\n|---|---|\n";
+	printf("| `%s` | %s |\n", $_->[0], cell($_->[1])) foreach rows(q{
+		SELECT typname, obj_description(oid, 'pg_type') FROM pg_type
+		WHERE typnamespace = 'gpucredit'::regnamespace AND typtype = 'b' AND typelem = 0
+		ORDER BY 1});
+	print "\n";
+	return;
+}
+
+sub print_functions
+{
+	print "## Functions\n";
+	foreach my $f (@functions)
+	{
+		my ($name, $arguments, $result, $row, $roles, $comment) = @$f;
+		my $columns = join(', ', map { "$_->[1] $_->[2]" } @{ $columns{$row} || [] });
+
+		print "### $name\n", "`$name($arguments)`", "\n\n";
+		print map { paragraph($_) . "\n\n" } split /\n/, $comment;
+		print "Returns `$result`", ($columns ne '' ? ": `$columns`" : ''), ". Roles: $roles.\n\n";
+	}
+	return;
+}
+
+sub print_relations
+{
+	print <<'END';
+## Views and tables
+Programs read the views. Of tables that only administrators and auditors read, the columns are not listed (`\d+` shows them).
+
+END
+	foreach my $r (@relations)
+	{
+		my ($name, $kind, $oid, $roles, $comment) = @$r;
+
+		print "### ", ($kind eq 'v' ? 'View' : 'Table'), " $name\n";
+		print paragraph($comment =~ s/\.?$/./r), " Roles: $roles.\n\n";
+		next if $kind eq 'r' && $roles eq 'admin auditor';
+		print "| column | type | |\n|---|---|---|\n";
+		printf("| %s | %s | %s |\n", $_->[1], $_->[2], cell($_->[3])) foreach @{ $columns{$oid} };
+		print "\n";
+	}
+	return;
+}
+
+# A comment's text as Markdown.
+sub paragraph
+{
+	my ($text) = @_;
+
+	return $text =~ s/([*<\\])/\\$1/gr;
+}
+
+# The same in a cell of a table.
+sub cell
+{
+	my ($text) = @_;
+
+	return paragraph($text) =~ s/\|/\\|/gr =~ s/\n/ /gr;
+}
+
+# What a query returns: fields and rows are told apart by characters that no
+# comment has.
+sub rows
+{
+	my ($query) = @_;
+
+	open(my $psql, '-|', 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1',
+		'-F', "\x1f", '-R', "\x1e", '-c', $query)
+	  or die "could not run psql: $!\n";
+	local $/;
+	my $text = <$psql> // '';
+	close($psql) or die "psql failed\n";
+	chomp($text);
+	$text =~ s/\n\z//;
+	return map { [ split /\x1f/, $_, -1 ] } split /\x1e/, $text;
+}
