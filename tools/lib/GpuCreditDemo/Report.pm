@@ -209,8 +209,8 @@ sub _calls
     printf "  the replay took %.1f s of wall time; meter_batch carried %d "
         . "heartbeats\n", $replay->{seconds}, $replay->{fleet}{batch_rows};
     my $late  = $replay->{memory_late};
-    my $early = $replay->{memory_early} || $late;
-    printf "  backend's memory: %.1f MB after 10 %%, %.1f MB at the end "
+    my $early = $replay->{memory_half} || $late;
+    printf "  backend's memory: %.1f MB after half, %.1f MB at the end "
         . "(its own, without shared buffers: %.1f MB, %.1f MB)\n",
         map { $_ / 1024 } $early->[0], $late->[0], $early->[1], $late->[1];
     $self->_check("the backend's own memory stayed flat",
