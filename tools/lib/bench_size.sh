@@ -24,6 +24,16 @@ size_once()
 		awk '/^Time:/ { print $2 / 1000 }'
 }
 
+# Jobs FIRST to LAST, which each need another one moved.
+size_moves()
+{
+	bench_sql -c "SELECT 1 / (count(*) = $2 - $1 + 1)::int
+		FROM generate_series($1, $2) n, gpucredit.reserve('1', '1',
+			'mover' || n, '8xH100', '4 hours', 'standard_training', 'moves',
+			topology => 'node') r
+		WHERE r.status = 'granted'" >"$GC_WORK/setup.log"
+}
+
 bench_size()
 {
 	local known nodes=1000 what target
@@ -47,5 +57,14 @@ bench_size()
 0.1 place()
 0.1 balance('7','7')
 END
+		bench_sql -f "$BENCH_SQL/moves.sql" >"$GC_WORK/setup.log"
+		size_moves 1 20
+		bench_row "size: plan() with 20 moves ($known statistics)" \
+			"$(size_once "SELECT 1 / (count(DISTINCT job) = 20)::int
+				FROM gpucredit.plan('moves') WHERE action = 'move'")" s "<" 1
+		size_moves 21 50
+		bench_row "size: place() with 50 moves ($known statistics)" \
+			"$(size_once "SELECT 1 / (count(DISTINCT job) = 50)::int
+				FROM gpucredit.place('moves') WHERE action = 'move'")" s "<" 1
 	done
 }
