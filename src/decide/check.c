@@ -6,188 +6,11 @@
  * each node's against what the node has.  Only what the result names is looked
  * at, so the time depends on the result's size.
  */
+#include <string.h>
+
 #include "decide/core.h"
 
 typedef unsigned __int128 Wide;
-
-/*
- * total * gpus / count, rounded up.
- */
-static int64_t
-split(int64_t total, int32_t gpus, int32_t count)
-{
-	Wide		product = (Wide) total * (Wide) gpus;
-	Wide		whole = product / (Wide) count;
-
-	return (int64_t) (whole + (whole * (Wide) count < product ? 1 : 0));
-}
-
-/*
- * The MiB of a node's device that a start of the request takes: none of whole
- * devices; a share the floor it requests of the type, or as much of the memory as
- * of the device.
- */
-static int64_t
-memory_of_device(const DecideRequestClass *request, const DecideNode *node)
-{
-	Wide		least = (Wide) INT64_MAX;
-	int32_t		i;
-
-	if (request->share == DECIDE_WHOLE)
-		return 0;
-	for (i = 0; i < request->n_offers; i++)
-	{
-		Wide		floor = ((Wide) request->offers[i].min_memory + 1048575) /
-			1048576;
-
-		if (request->offers[i].type == node->type && floor < least)
-			least = floor;
-	}
-	return least > 0 ? (int64_t) least : (int64_t)
-		((Wide) node->gpu_memory_mib * (Wide) request->share / DECIDE_WHOLE);
-}
-
-/*
- * Does one of the request's offers allow the start's type on all of its nodes?
- */
-static bool
-offer_allows(const DecideInput *input, const DecideResult *result,
-			 const DecideStart *start, const DecideRequestClass *request)
-{
-	int32_t		i;
-	int32_t		j;
-
-	for (i = 0; i < request->n_offers; i++)
-	{
-		const DecideOffer *offer = &request->offers[i];
-
-		if (offer->type != start->type)
-			continue;
-		for (j = 0; j < start->n_parts; j++)
-		{
-			const DecidePart *part = &result->parts[start->first_part + j];
-			Wide		has = (Wide) input->nodes[part->node].gpu_memory_mib;
-
-			if (has * 1048576 < (Wide) offer->min_memory)
-				break;
-		}
-		if (j == start->n_parts)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Does a start keep together as its topology says?
- */
-static bool
-topology_holds(const DecideInput *input, const DecideResult *result,
-			   const DecideStart *start, DecideTopology topology)
-{
-	const DecidePart *parts = &result->parts[start->first_part];
-	const DecideNode *first = &input->nodes[parts[0].node];
-	int32_t		i;
-
-	for (i = 1; i < start->n_parts; i++)
-	{
-		const DecideNode *node = &input->nodes[parts[i].node];
-
-		if (topology == DECIDE_TOPOLOGY_NODE)
-			return false;
-		if (topology == DECIDE_TOPOLOGY_NVLINK &&
-			(node->domain < 0 || node->domain != first->domain))
-			return false;
-		if (topology == DECIDE_TOPOLOGY_LEAF &&
-			(node->leaf < 0 || node->leaf != first->leaf))
-			return false;
-	}
-	return true;
-}
-
-/*
- * What is wrong with one part of a start, seen by itself, or NULL.
- */
-static const char *
-part_error(const DecideInput *input, const DecideStart *start,
-		   const DecideRequestClass *request, const DecidePart *part)
-{
-	const DecideNode *node;
-	uint64_t	rest;
-	int32_t		devices = 0;
-	int32_t		count = start->gpus > 0 ? start->gpus : 1;
-	int32_t		gpus = start->gpus > 0 ? part->gpus : 1;
-
-	if (part->node < 0 || part->node >= input->n_nodes)
-		return "a start is on a node that is not there";
-	node = &input->nodes[part->node];
-	if (!node->schedulable)
-		return "a start is on a node that takes no new work";
-	if (node->spot && !request->spot_ok)
-		return "a start that must not be preempted is on a spot node";
-	if (start->gpus > 0 && node->type != start->type)
-		return "a start is on a node of another type";
-	for (rest = part->devices; rest != 0; rest &= rest - 1)
-	{
-		int			i = __builtin_ctzll(rest);
-
-		if (i >= node->gpus || ((node->usable >> i) & 1) == 0)
-			return "a start has a device that is not usable";
-		devices++;
-	}
-	if (devices != part->gpus)
-		return "a part's devices are not as many as it says";
-	if (start->gpus > 0 && devices == 0)
-		return "a start has a part without devices";
-	if (part->cpu_milli != split(request->cpu_milli, gpus, count) ||
-		part->memory_mib != split(request->memory_mib, gpus, count))
-		return "a part's cpu or memory is not its share of the job's";
-	if (part->gpu_memory_mib != memory_of_device(request, node))
-		return "a part takes another memory of its device than its ask";
-	return NULL;
-}
-
-/*
- * What is wrong with one start, held against its request, or NULL.
- */
-const char *
-DecideCheckStart(const DecideInput *input, const DecideResult *result,
-				 const DecideStart *start)
-{
-	const DecideRequestClass *request;
-	const char *error;
-	int64_t		gpus = 0;
-	int32_t		i;
-
-	if (start->job < 0 || start->job >= input->n_jobs)
-		return "a start is of a job that is not there";
-	request = &input->requests[input->jobs[start->job].request];
-	if (start->n_parts < 1 || start->first_part < 0 ||
-		start->n_parts > result->n_parts - start->first_part)
-		return "a start has no parts, or parts that are not there";
-	if (start->gpus < request->min_gpus || start->gpus > request->max_gpus)
-		return "a start has fewer or more devices than its ask";
-	if (start->share != request->share)
-		return "a start has another share than its ask";
-	for (i = 0; i < start->n_parts; i++)
-	{
-		const DecidePart *part = &result->parts[start->first_part + i];
-
-		error = part_error(input, start, request, part);
-		if (error != NULL)
-			return error;
-		gpus += part->gpus;
-	}
-	if (gpus != start->gpus)
-		return "a gang is not whole";
-	if (start->gpus == 0 && (start->n_parts != 1 ||
-							 start->type != DECIDE_NO_TYPE))
-		return "a start without devices is not on one node";
-	if (start->gpus > 0 && !offer_allows(input, result, start, request))
-		return "a start has a type or memory that its ask does not accept";
-	if (!topology_holds(input, result, start, request->topology))
-		return "a start is not together as its topology asks";
-	return NULL;
-}
 
 /*
  * Compare two parts by node.
@@ -365,6 +188,169 @@ promises_error(const DecideInput *input, const DecideResult *result)
 }
 
 /*
+ * Does nobody start before his like that was ahead?  By code that shares
+ * nothing with what made it.
+ *
+ * Of the jobs of one account and tier that request the same, one that starts has
+ * none ahead of it that waits: whatever one of them can have, the first of them
+ * can have.  Ahead are the aged, by when they were submitted; then by priority,
+ * by run time where the pool's policy says so, and by when they were submitted;
+ * then by number.  Jobs with promised devices start on these alone, whenever
+ * they are free, and are neither ahead of anybody nor behind.
+ *
+ * The time is that of looking at each job once, and only where something
+ * starts.
+ */
+
+/* Starts of one account, tier and request are sorted together. */
+typedef struct Starts
+{
+	const DecideInput *input;
+	const DecideResult *result;
+	int32_t    *order;
+	int32_t		n;
+} Starts;
+
+/*
+ * Compare two jobs by account, tier and request.
+ */
+static int
+compare_kind(const DecideJob *x, const DecideJob *y)
+{
+	if (x->account != y->account)
+		return x->account < y->account ? -1 : 1;
+	if (x->tier != y->tier)
+		return x->tier < y->tier ? -1 : 1;
+	return x->request < y->request ? -1 : x->request > y->request;
+}
+
+/*
+ * Does one job go before another of its kind?
+ */
+static bool
+goes_before(const DecideInput *input, const DecideJob *x, const DecideJob *y)
+{
+	bool		x_aged = x->aged_at < input->now;
+	bool		y_aged = y->aged_at < input->now;
+
+	if (x_aged != y_aged)
+		return x_aged;
+	if (!x_aged && x->priority != y->priority)
+		return x->priority > y->priority;
+	if (!x_aged && input->policy.order == DECIDE_ORDER_SHORTEST &&
+		x->order_run != y->order_run)
+		return x->order_run < y->order_run;
+	if (x->submitted != y->submitted)
+		return x->submitted < y->submitted;
+	return x->id < y->id;
+}
+
+/*
+ * Compare two starts by kind, the last of each kind first.
+ */
+static int
+compare_starts(const void *context, int32_t a, int32_t b)
+{
+	const Starts *starts = context;
+	const DecideJob *x =
+	&starts->input->jobs[starts->result->starts[a].job];
+	const DecideJob *y =
+	&starts->input->jobs[starts->result->starts[b].job];
+	int			order = compare_kind(x, y);
+
+	if (order != 0)
+		return order;
+	if (goes_before(starts->input, y, x))
+		return -1;
+	return goes_before(starts->input, x, y) ? 1 : a < b ? -1 : a > b;
+}
+
+/*
+ * The start that comes last of a job's kind, -1 where there is none.
+ */
+static int32_t
+last_start(const Starts *starts, const DecideJob *job)
+{
+	int32_t		low = 0;
+	int32_t		high = starts->n;
+
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+		const DecideStart *start =
+		&starts->result->starts[starts->order[middle]];
+
+		if (compare_kind(&starts->input->jobs[start->job], job) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == starts->n ||
+		compare_kind(&starts->input->jobs
+					 [starts->result->starts[starts->order[low]].job],
+					 job) != 0)
+		return -1;
+	return starts->order[low];
+}
+
+/*
+ * Verify that nobody starts before his like.  *where is the start that does.
+ */
+static const char *
+check_order(const DecideInput *input, const DecideResult *result,
+			const DecideArena *arena, int32_t *where)
+{
+	Starts		starts = {input, result, NULL, 0};
+	bool	   *apart = DecideAlloc(arena, input->n_jobs, sizeof(bool));
+	bool	   *asked = DecideAlloc(arena, input->n_requests, sizeof(bool));
+	int32_t		i;
+
+	if (result->n_starts == 0)
+		return NULL;
+	starts.order = DecideAlloc(arena, result->n_starts, sizeof(int32_t));
+	if (apart == NULL || asked == NULL || starts.order == NULL)
+		return "out of memory";
+	memset(apart, 0, (size_t) input->n_jobs * sizeof(bool));
+	memset(asked, 0, (size_t) input->n_requests * sizeof(bool));
+	for (i = 0; i < input->n_claims; i++)
+	{
+		if (input->claims[i].job >= 0)
+			apart[input->claims[i].job] = true;
+	}
+	for (i = 0; i < result->n_promises; i++)
+	{
+		if (result->promises[i].job >= 0)
+			apart[result->promises[i].job] = true;
+	}
+	for (i = 0; i < result->n_starts; i++)
+	{
+		int32_t		job = result->starts[i].job;
+
+		if (!apart[job])
+			starts.order[starts.n++] = i;
+		apart[job] = true;
+		asked[input->jobs[job].request] = true;
+	}
+	if (!DecideSort(arena, starts.order, starts.n, compare_starts, &starts))
+		return "out of memory";
+	for (i = 0; i < input->n_jobs; i++)
+	{
+		const DecideJob *job = &input->jobs[i];
+		int32_t		start;
+
+		if (apart[i] || !asked[job->request])
+			continue;
+		start = last_start(&starts, job);
+		if (start < 0 ||
+			!goes_before(input, job, &input->jobs[result->starts[start].job]))
+			continue;
+		*where = start;
+		return "a job starts, and one like it that is ahead of it waits";
+	}
+	return NULL;
+}
+
+/*
  * Verify a result against its input.
  */
 const char *
@@ -415,5 +401,5 @@ DecideCheck(const DecideInput *input, const DecideResult *result,
 	if (error == NULL)
 		error = DecideCheckEntitled(input, result, arena);
 	return error != NULL ? error :
-		DecideCheckOrder(input, result, arena, where);
+		check_order(input, result, arena, where);
 }

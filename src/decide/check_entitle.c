@@ -19,7 +19,127 @@
 
 #include "decide/core.h"
 
+/*
+ * What jobs have a use for, when it is checked what accounts are entitled to.
+ * By code that shares nothing with what worked that out.
+ *
+ * A job of a range has a use for the most it may have, where the pool lets jobs
+ * grow.
+ */
+
 typedef __int128 Wide;
+
+/* What is looked up to say what jobs have a use for. */
+typedef struct CheckDemand
+{
+	const DecideInput *input;
+	int32_t    *first_quota;	/* by account; -1: none */
+	int32_t    *next_quota;		/* of the same account, -1: none */
+} CheckDemand;
+
+/*
+ * Devices as they count in use.
+ */
+static int64_t
+check_worth(const DecideInput *input, int32_t type, int64_t gpus,
+			int64_t share)
+{
+	int64_t		weight = type >= 0 && type < input->n_types ?
+		input->types[type].weight : 1000;
+
+	return (int64_t) ((Wide) gpus * share * weight / 1000);
+}
+
+/*
+ * As many devices as a job of a range could grow to, if it may at all, by what
+ * quotas allow where nothing else runs.
+ */
+static int32_t
+check_range(const CheckDemand *wants, int32_t account, int32_t type,
+			int32_t has,
+			int32_t most)
+{
+	const DecideInput *input = wants->input;
+	int32_t		q;
+
+	if (input->policy.elastic_idle_delay == DECIDE_NEVER || most <= has)
+		return has;
+	for (; account >= 0; account = input->accounts[account].parent)
+	{
+		for (q = wants->first_quota[account]; q >= 0;
+			 q = wants->next_quota[q])
+		{
+			const DecideQuota *quota = &input->quotas[q];
+
+			if (quota->max_milli >= 0 && (quota->type == type ||
+										  quota->type == DECIDE_ANY_TYPE) &&
+				most > quota->max_milli / 1000)
+				most = (int32_t) (quota->max_milli / 1000);
+		}
+	}
+	return most > has ? most : has;
+}
+
+/*
+ * What a job that waits has a use for.
+ */
+static int64_t
+check_asked(const CheckDemand *wants, int32_t job)
+{
+	const DecideInput *input = wants->input;
+	const DecideRequestClass *request = &input->requests[input->jobs[job].request];
+
+	return request->n_offers == 0 ? 0 :
+		check_worth(input, request->offers[0].type,
+					check_range(wants, input->jobs[job].account,
+								request->offers[0].type,
+								request->min_gpus,
+								request->max_gpus),
+					request->share);
+}
+
+/*
+ * What a job that runs has a use for: more than it has, unless it is over, or
+ * could not be paid for.
+ */
+static int64_t
+check_useful(const CheckDemand *wants, const DecideRunning *r)
+{
+	bool		grows = !r->over && (r->request >= 0 || r->leaving) &&
+		r->type != DECIDE_NO_TYPE;
+
+	return check_worth(wants->input, r->type, grows ?
+					   check_range(wants, r->account, r->type,
+								   r->gpus,
+								   r->max_gpus) : r->gpus, r->share);
+}
+
+/*
+ * Get ready to say so: list the quotas of each account.  False: out of memory.
+ */
+static bool
+check_demand(const DecideInput *input, const DecideArena *arena,
+			 CheckDemand *wants)
+{
+	int32_t		i;
+
+	wants->input = input;
+	wants->first_quota = DecideAlloc(arena, input->n_accounts,
+									 sizeof(int32_t));
+	wants->next_quota = DecideAlloc(arena, input->n_quotas, sizeof(int32_t));
+	if (wants->first_quota == NULL || wants->next_quota == NULL)
+		return false;
+	for (i = 0; i < input->n_accounts; i++)
+		wants->first_quota[i] = -1;
+	for (i = 0; i < input->n_quotas; i++)
+	{
+		int32_t    *first = &wants->first_quota[input->quotas[i].account];
+
+		wants->next_quota[i] = *first;
+		*first = i;
+	}
+	return true;
+}
 
 /* By account: of its own jobs, and of it with all below it. */
 typedef struct EntitleSums
@@ -72,11 +192,11 @@ book_all(const Books *books, const DecideResult *result)
 	for (i = 0; i < input->n_running; i++)
 	{
 		const DecideRunning *r = &input->running[i];
-		int64_t		amount = DecideCheckWorth(input, r->type, r->gpus,
-											  r->share);
+		int64_t		amount = check_worth(input, r->type, r->gpus,
+										 r->share);
 
 		book(books, &books->demand, r->account,
-			 DecideCheckUseful(&books->wants, r));
+			 check_useful(&books->wants, r));
 		if (r->leaving)
 			continue;
 		book(books, &books->taker, r->account, amount);
@@ -84,12 +204,12 @@ book_all(const Books *books, const DecideResult *result)
 	}
 	for (i = 0; i < input->n_jobs; i++)
 		book(books, &books->demand, input->jobs[i].account,
-			 DecideCheckAsked(&books->wants, i));
+			 check_asked(&books->wants, i));
 	for (i = 0; i < input->n_claims; i++)
 	{
 		const DecideClaim *c = &input->claims[i];
-		int64_t		amount = DecideCheckWorth(input, c->type, c->gpus,
-											  c->share);
+		int64_t		amount = check_worth(input, c->type, c->gpus,
+										 c->share);
 
 		if (c->job < 0 && !c->running)
 			book(books, &books->demand, c->account, amount);
@@ -101,7 +221,7 @@ book_all(const Books *books, const DecideResult *result)
 		const DecideStart *s = &result->starts[i];
 
 		book(books, &books->giver, input->jobs[s->job].account,
-			 DecideCheckWorth(input, s->type, s->gpus, s->share));
+			 check_worth(input, s->type, s->gpus, s->share));
 	}
 	for (i = 0; i < result->n_promises; i++)
 	{
@@ -109,7 +229,7 @@ book_all(const Books *books, const DecideResult *result)
 
 		if (p->job >= 0)
 			book(books, &books->giver, input->jobs[p->job].account,
-				 DecideCheckWorth(input, p->type, p->gpus, p->share));
+				 check_worth(input, p->type, p->gpus, p->share));
 	}
 }
 
@@ -130,7 +250,7 @@ all_there_is(const DecideInput *input)
 		for (d = 0; d < node->gpus && node->schedulable; d++)
 		{
 			if ((node->usable >> d) & 1)
-				sum += DecideCheckWorth(input, node->type, 1, DECIDE_WHOLE);
+				sum += check_worth(input, node->type, 1, DECIDE_WHOLE);
 		}
 	}
 	return sum;
@@ -311,7 +431,7 @@ deal_after(Books *books, const DecideResult *result, int32_t after,
 		int32_t		job = books->held[books->next_held];
 
 		book(books, &books->demand, input->jobs[job].account,
-			 -DecideCheckAsked(&books->wants, job));
+			 -check_asked(&books->wants, job));
 		same = false;
 	}
 	if (same)
@@ -323,11 +443,11 @@ deal_after(Books *books, const DecideResult *result, int32_t after,
 
 		if (input->requests[job->request].n_offers > 0)
 			book(books, &books->demand, job->account,
-				 DecideCheckWorth(input, s->type,
-								  DecideCheckRange(&books->wants,
-												   job->account, s->type, s->gpus,
-												   input->requests[job->request].max_gpus), s->share) -
-				 DecideCheckAsked(&books->wants, s->job));
+				 check_worth(input, s->type,
+							 check_range(&books->wants,
+										 job->account, s->type, s->gpus,
+										 input->requests[job->request].max_gpus), s->share) -
+				 check_asked(&books->wants, s->job));
 	}
 	for (i = 0; i < input->n_accounts; i++)
 		books->filled[i] = books->dealt[i] = false;
@@ -360,8 +480,8 @@ largest_given(const DecideInput *input, const DecideResult *result,
 		 e < promise->first_eviction + promise->n_evictions; e++)
 	{
 		const DecideRunning *r = &input->running[result->evictions[e].running];
-		int64_t		given = DecideCheckWorth(input, r->type, r->gpus,
-											 r->share);
+		int64_t		given = check_worth(input, r->type, r->gpus,
+										r->share);
 
 		if (result->evictions[e].why == DECIDE_WHY_ENTITLEMENT &&
 			given > largest && (own ? r->account == account :
@@ -461,7 +581,7 @@ left_with(const Books *books, const DecideResult *result, int32_t leader,
 		const DecidePromise *p = &result->promises[i];
 
 		if (p->job < 0 && p->running == running)
-			return DecideCheckWorth(books->input, p->type, p->gpus, p->share);
+			return check_worth(books->input, p->type, p->gpus, p->share);
 	}
 	return 0;
 }
@@ -479,8 +599,8 @@ book_leaving(Books *books, const DecideResult *result, int32_t index)
 	{
 		int32_t		running = result->evictions[e].running;
 		const DecideRunning *r = &books->input->running[running];
-		int64_t		given = DecideCheckWorth(books->input, r->type, r->gpus,
-											 r->share);
+		int64_t		given = check_worth(books->input, r->type, r->gpus,
+										r->share);
 
 		book(books, &books->taker, r->account, -given);
 		if (result->evictions[e].why != DECIDE_WHY_MOVE)
@@ -502,8 +622,8 @@ walk(Books *books, const DecideResult *result)
 	for (i = 0; i < result->n_promises; i++)
 	{
 		const DecidePromise *p = &result->promises[i];
-		int64_t		taken = DecideCheckWorth(input, p->type, p->gpus,
-											 p->share);
+		int64_t		taken = check_worth(input, p->type, p->gpus,
+										p->share);
 
 		if (p->after < books->after || p->after > result->n_starts)
 			return "a promise came after starts that were not there";
@@ -544,8 +664,8 @@ DecideCheckEntitled(const DecideInput *input, const DecideResult *result,
 		i++;
 	if (i == result->n_evictions)
 		return NULL;
-	if (!list_children(&books, arena) || !DecideCheckDemand(input, arena,
-															&books.wants) ||
+	if (!list_children(&books, arena) || !check_demand(input, arena,
+													   &books.wants) ||
 		!list_held(&books, result, arena) ||
 		!sums_open(arena, n, &books.demand) ||
 		!sums_open(arena, n, &books.due) ||

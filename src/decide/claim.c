@@ -77,18 +77,18 @@ DecideClaimsBegin(Cycle *cycle)
 	claims->host_of = DecideAlloc(cycle->arena, cycle->n_hosts,
 								  sizeof(int32_t));
 	claims->promised = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
-	claims->started = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
+	cycle->on_claim = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
 	claims->may = DecideAlloc(cycle->arena, input->n_requests, sizeof(bool));
 	if (claims->may == NULL || claims->host_of == NULL ||
 		claims->promised == NULL ||
-		claims->started == NULL)
+		cycle->on_claim == NULL)
 		return false;
 	for (i = 0; i < cycle->n_hosts; i++)
 		claims->host_of[cycle->hosts[i].node] = i;
 	if (input->n_jobs > 0)
 	{
 		memset(claims->promised, 0, (size_t) input->n_jobs * sizeof(bool));
-		memset(claims->started, 0, (size_t) input->n_jobs * sizeof(bool));
+		memset(cycle->on_claim, 0, (size_t) input->n_jobs * sizeof(bool));
 	}
 	cycle->claims = claims;
 	see_rights(cycle);
@@ -111,15 +111,6 @@ bool
 DecideClaimed(const Cycle *cycle, int32_t job)
 {
 	return cycle->claims != NULL && cycle->claims->promised[job];
-}
-
-/*
- * Did a job (-1: none) start on its claim?
- */
-bool
-DecideClaimStarted(const Cycle *cycle, int32_t job)
-{
-	return cycle->claims != NULL && job >= 0 && cycle->claims->started[job];
 }
 
 /*
@@ -182,54 +173,6 @@ tried_entry(const Cycle *cycle, int32_t job)
 }
 
 /*
- * Get ready to make claims, when the first is asked for.  False: out of memory.
- */
-bool
-DecideClaimsLoad(Cycle *cycle)
-{
-	ClaimState *claims = cycle->claims;
-
-	if (claims->loaded)
-		return true;
-	claims->tried_size = 16;
-	while (claims->tried_size < (uint64_t) cycle->input->n_jobs * 2)
-		claims->tried_size *= 2;
-	claims->tried = DecideAlloc(cycle->arena, (int64_t) claims->tried_size,
-								sizeof(int32_t));
-	claims->waiting = DecideAlloc(cycle->arena, cycle->input->n_jobs,
-								  sizeof(int32_t));
-	if (claims->tried == NULL || claims->waiting == NULL ||
-		!DecideVictimsLoad(cycle))
-		return false;
-	memset(claims->tried, 0xFF, claims->tried_size * sizeof(int32_t));
-	claims->loaded = true;
-	return true;
-}
-
-/*
- * Begin to seek devices for a request with one offer (none: CPU only).
- */
-void
-DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
-				const DecideOffer *offer)
-{
-	Search	   *search = &cycle->claims->search;
-	TypeRange	all = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
-
-	search->request = request;
-	search->offer = offer;
-	search->range = offer != NULL ? DecideHostsOfType(cycle, offer->type) :
-		all;
-	search->hosts = offer != NULL ? cycle->by_type + search->range.first :
-		NULL;
-	search->whole = offer != NULL && request->share == DECIDE_WHOLE;
-	search->count = search->whole ? request->min_gpus : 1;
-	search->above = INT32_MIN;
-	search->no_victims = search->no_shrinks = false;
-	search->moving = search->under = search->passes = false;
-}
-
-/*
  * Begin to seek devices for a job with one offer.
  */
 static void
@@ -247,19 +190,6 @@ search_for_job(Cycle *cycle, int32_t job, const DecideOffer *offer)
 	search->preempts = tier->can_preempt;
 	search->amount = offer == NULL ? 0 :
 		DecideUsage(input, offer->type, request->min_gpus, request->share);
-}
-
-/*
- * The rank of whom devices are sought for that are due to him, or INT32_MAX:
- * none are.
- */
-int32_t
-DecideClaimPasses(const Cycle *cycle)
-{
-	const ClaimState *claims = cycle->claims;
-
-	return claims != NULL && claims->search.passes ? claims->search.rank :
-		INT32_MAX;
 }
 
 /*
@@ -281,55 +211,6 @@ DecideReservationYields(const Cycle *cycle, int32_t job,
 		!input->policy.reclaim || DecideJobAged(input, job) ||
 		DecideEntitleWithin(cycle, account, amount, -1) ? INT32_MIN :
 		input->tiers[input->jobs[job].tier].rank;
-}
-
-/*
- * Give everything back to those who have it.
- */
-void
-DecideVictimsGiveUp(Cycle *cycle)
-{
-	ClaimState *claims = cycle->claims;
-
-	while (claims->n_chosen > 0)
-		DecideVictimRelease(cycle, claims->chosen[--claims->n_chosen], false);
-	DecideShrinkTake(cycle);
-}
-
-/*
- * Find victims on one host, or for a gang on several where no host can be
- * cleared, or only at the cost of more important tiers.
- */
-bool
-DecideVictimsFind(Cycle *cycle)
-{
-	ClaimState *claims = cycle->claims;
-	Search	   *search = &claims->search;
-	bool		found = DecideVictimsOnHost(cycle);
-	Cost		cost;
-
-	if (!search->whole || search->count < 2 ||
-		search->request->topology == DECIDE_TOPOLOGY_NODE)
-		return found;
-	if (!found)
-		return DecideVictimsOfGang(cycle);
-	if (search->moving)
-		return true;
-	cost = DecideVictimsCost(cycle, claims->chosen, claims->n_chosen);
-	if (claims->n_ranks > 0 && cost.rank < claims->ranks[0])
-	{
-		DecideVictimsGiveUp(cycle);
-		search->above = cost.rank;
-		found = DecideVictimsOfGang(cycle);
-		search->above = INT32_MIN;
-		if (found || !DecideVictimsOnHost(cycle))
-			return found;
-	}
-	/* spread over several hosts it may do with fewer */
-	DecideSearchBegin(cycle, search->request->topology, false);
-	DecideVictimsFillBack(cycle);
-	DecideShrinkFillBack(cycle);
-	return true;
 }
 
 /*
@@ -357,6 +238,51 @@ find_entitled(Cycle *cycle)
 }
 
 /*
+ * Make the claim for which victims are chosen and given back, as planned.
+ * False: out of memory.
+ */
+static bool
+claim_add(Cycle *cycle, Plan *plan)
+{
+	ClaimState *claims = cycle->claims;
+	const Search *search = &claims->search;
+	int32_t		index = cycle->result->n_promises;
+	DecidePromise *promise = DecidePromiseAdd(cycle);
+	DecideWhy	why = DECIDE_WHY_SHRINK;
+	int32_t		p;
+
+	if (promise == NULL)
+		return false;
+	promise->job = search->job;
+	promise->type = search->offer != NULL ? search->offer->type :
+		DECIDE_NO_TYPE;
+	promise->gpus = search->request->min_gpus;
+	promise->share = search->request->share;
+	if (!DecidePromisePlan(cycle, search->request, promise->gpus, plan) ||
+		!DecideVictimsTell(cycle, &why))
+		return false;
+	promise->why = why;
+	promise->n_evictions = claims->n_chosen;
+	if (!DecideShrinksTell(cycle, index))
+		return false;
+	for (p = 0; p < cycle->result->promises[index].n_parts; p++)
+	{
+		const DecidePart *part = &cycle->result->promise_parts
+			[cycle->result->promises[index].first_part + p];
+
+		DecideHostPromise(cycle, claims->host_of[part->node], part,
+						  search->request->share);
+	}
+	claims->promised[search->job] = true;
+	DecideEntitleUse(cycle, cycle->input->jobs[search->job].account,
+					 search->amount);
+	if (search->moving && !DecideDefragmentAdd(cycle, index))
+		return false;
+	claims->n_chosen = claims->n_given = 0;
+	return true;
+}
+
+/*
  * Try to make a claim with one offer; under: by victims that leave their
  * accounts less than they are due.  False: out of memory.
  */
@@ -381,17 +307,17 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	if (!found)
 	{
 		search->moving = false;
-		search->passes = cycle->input->policy.reclaim &&
-			DecideEntitleWithin(cycle, cycle->input->jobs[job].account,
-								search->amount,
-								cycle->input->jobs[job].account);
+		if (cycle->input->policy.reclaim &&
+			DecideEntitleWithin(cycle, search->account, search->amount,
+								search->account))
+			cycle->passes = search->rank;
 		if (!DecidePreemptableMight(cycle, &might))
 			return false;
 		found = might && find_entitled(cycle);
 	}
 	if (!found)
 	{
-		search->passes = false;
+		cycle->passes = INT32_MAX;
 		/* what was given was taken again */
 		cycle->claims->entitle.changes = changes;
 		return true;
@@ -399,9 +325,9 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	plan = DecideClaimPlan(cycle, search->request, offer,
 						   search->request->min_gpus);
 	*made = plan != NULL;
-	if (plan == NULL || !DecideClaimAdd(cycle, plan))
+	if (plan == NULL || !claim_add(cycle, plan))
 		return false;
-	search->passes = false;
+	cycle->passes = INT32_MAX;
 	DecideQuotaTake(cycle, cycle->input->jobs[job].account,
 					offer != NULL ? offer->type : DECIDE_NO_TYPE,
 					(int64_t) search->request->min_gpus * search->request->share, 1,
@@ -502,7 +428,7 @@ DecideClaimsEnd(Cycle *cycle)
 			&cycle->result->waits[input->jobs[job].request];
 
 		if (wait != NULL && wait->reason == DECIDE_NOT_WAITING &&
-			!cycle->claims->started[job])
+			!cycle->on_claim[job])
 		{
 			wait->reason = DECIDE_PROMISED;
 			wait->job = job;

@@ -90,8 +90,6 @@ typedef struct Search
 	bool		no_victims;		/* only elastic jobs give */
 	bool		no_shrinks;		/* elastic jobs give all or nothing */
 	bool		shrinking;		/* it is asked what an elastic job may give */
-	bool		passes;			/* what is due to the job passes holds that
-								 * yield to it */
 	bool		under;			/* the largest of an account's victims may
 								 * leave it less than it is due */
 	int32_t		above;			/* victims' ranks must be above it */
@@ -130,7 +128,6 @@ typedef struct ClaimState
 								 * evicted; INT32_MIN: none */
 	bool	   *may;			/* by request: a job of it has some right */
 	bool	   *promised;		/* by job: it has a claim */
-	bool	   *started;		/* by job: on its claim */
 
 	/* the search at hand */
 	Search		search;
@@ -197,17 +194,12 @@ extern bool DecideEntitleWithin(const Cycle *cycle, int32_t taker,
 extern bool DecidePreemptableMight(Cycle *cycle, bool *might);
 
 /* victims.c */
-extern int64_t DecideRunningLost(const DecideInput *input,
-								 const DecideRunning *running);
 extern bool DecideRunningSettled(const DecideInput *input,
 								 const DecideRunning *running);
-extern bool DecideVictimsLoad(Cycle *cycle);
 extern bool DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
 							DecideWhy *why);
 extern DecideWhy DecideVictimWhy(const Cycle *cycle,
 								 const Candidate *candidate);
-extern int64_t DecideVictimsLargest(const Cycle *cycle, int32_t account,
-									bool own);
 extern bool DecideVictimsEntitled(const Cycle *cycle, int32_t spared);
 extern void DecideVictimsFillBack(Cycle *cycle);
 extern Cost DecideVictimsCost(const Cycle *cycle, const int32_t *chosen,
@@ -223,7 +215,6 @@ extern void DecideSearchUpdate(Cycle *cycle, int32_t host);
 
 /* victims_host.c, victims_gang.c, victims_sets.c */
 extern bool DecideVictimsOnHost(Cycle *cycle);
-extern bool DecideVictimsOfGang(Cycle *cycle);
 extern bool DecideVictimsAllEntitled(const Cycle *cycle);
 extern bool DecideVictimsOfSets(Cycle *cycle, const Scope *scope,
 								int32_t rank);
@@ -245,7 +236,6 @@ extern bool DecideDefragmentAdd(Cycle *cycle, int32_t leader);
 /* claim_add.c */
 extern Plan *DecideClaimPlan(Cycle *cycle, const DecideRequestClass *request,
 							 const DecideOffer *offer, int32_t count);
-extern bool DecideClaimAdd(Cycle *cycle, Plan *plan);
 extern DecidePromise *DecidePromiseAdd(Cycle *cycle);
 extern bool DecidePromisePart(Cycle *cycle, const DecidePart *part);
 extern bool DecidePromisePlan(Cycle *cycle, const DecideRequestClass *request,
@@ -265,15 +255,6 @@ extern bool DecideClaimsRestore(Cycle *cycle);
 
 /* grow.c */
 extern bool DecideElasticsGrow(Cycle *cycle);
-extern void DecideGrowerGive(Cycle *cycle, const DecideRunning *running,
-							 bool give);
-extern DecideRequestClass DecideGrowerAsk(const DecideInput *input,
-										  const DecideRunning *running,
-										  DecideOffer *offer);
-extern bool DecideGrowerPromise(Cycle *cycle, int32_t index,
-								const DecideRequestClass *request, Plan *plan);
 
-/* grow_due.c */
-extern bool DecideGrowDue(Cycle *cycle, int32_t index);
 
 #endif							/* DECIDE_CLAIM_H */

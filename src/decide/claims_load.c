@@ -186,7 +186,7 @@ DecideClaimsRestore(Cycle *cycle)
 		{
 			if (!claim_start(cycle, claim))
 				return false;
-			cycle->claims->started[claim->job] = true;
+			cycle->on_claim[claim->job] = true;
 			continue;
 		}
 		for (p = 0; p < claim->n_parts; p++)

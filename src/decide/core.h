@@ -120,6 +120,14 @@ typedef struct RequestState
 	struct Gangs **gangs;		/* of each offer; NULL: not yet built */
 } RequestState;
 
+/* What came of an attempt to place a job. */
+typedef enum PlaceOutcome
+{
+	OUTCOME_STARTED,
+	OUTCOME_NO_FIT,
+	OUTCOME_OUT_OF_MEMORY
+} PlaceOutcome;
+
 /* Scratch of gang placement, one slot per host unless said otherwise. */
 typedef struct GangScratch
 {
@@ -137,7 +145,6 @@ typedef struct GangScratch
 	Plan		part;
 	Plan		part_best;
 } GangScratch;
-
 
 /* memory.c */
 extern void *DecideAlloc(const DecideArena *arena, int64_t n, size_t size);
@@ -256,9 +263,6 @@ extern void DecideFairshareTreeTake(FairshareTree *tree, int32_t job);
 extern void DecideFairshareTreeBlock(FairshareTree *tree, int32_t request);
 extern void DecideFairshareTreeCharge(FairshareTree *tree, int32_t account,
 									  int64_t amount);
-extern int	DecideJobCompareOwn(const DecideInput *input, int32_t a,
-								int32_t b);
-extern int	DecideJobCompare(const FairUse *use, int32_t a, int32_t b);
 
 /* queue.c */
 
@@ -319,7 +323,7 @@ typedef struct Cycle
 	GangScratch *gang;			/* NULL: not yet needed */
 	Plan		single;			/* room for one host */
 
-	Queue		queue;
+	Queue	   *queue;
 	struct ClaimState *claims;
 	struct Quotas *quotas;		/* NULL: there are none */
 	struct QuotaFilter *filter; /* what they leave the job whose turn it is;
@@ -346,27 +350,22 @@ typedef struct Cycle
 	int32_t		n_deep;			/* reservations that count for the depth */
 	int32_t		n_aged;			/* of aged jobs */
 	bool		trying;			/* the hosts will be as before */
+	int32_t		passes;			/* whoever of this rank seeks what is due to
+								 * him passes holds that yield to it;
+								 * INT32_MAX: none does */
+	bool	   *on_claim;		/* by job: it started on its claim; NULL:
+								 * there are no claims */
 	int32_t		n_before;		/* starts before the first turn in vain; -1:
 								 * there was none */
 } Cycle;
 
 /* cycle.c */
-typedef enum PlaceOutcome
-{
-	OUTCOME_STARTED,
-	OUTCOME_NO_FIT,
-	OUTCOME_OUT_OF_MEMORY
-} PlaceOutcome;
-
 extern const char *DecideRound(const DecideInput *input,
 							   const DecideArena *arena, DecideResult *result,
 							   bool *over);
-extern PlaceOutcome DecideTryOffer(Cycle *cycle, RequestState *state,
-								   int32_t job,
-								   const DecideRequestClass *request,
-								   const DecideOffer *offer);
 
 /* result_apply.c */
+extern int64_t DecideEndAfter(const DecideInput *input, int64_t run);
 extern int64_t DecideStartEnd(const DecideInput *input, int32_t job,
 							  bool expected);
 extern bool DecideResultApply(const DecideInput *input,
@@ -393,8 +392,10 @@ extern TypeRange DecideHostsOfType(const Cycle *cycle, int32_t type);
 extern void DecideHostAddCapacity(Host *host, int64_t cpu_milli,
 								  int64_t memory_mib);
 extern void DecideHostDerive(Host *host);
-extern Host *DecideHostTruth(Cycle *cycle, int32_t index);
 extern void DecideHostTouch(Cycle *cycle, int32_t index);
+
+/* timeline.c */
+extern Host *DecideHostTruth(Cycle *cycle, int32_t index);
 extern void DecideHostTake(Cycle *cycle, int32_t host, const DecidePart *part,
 						   int32_t share);
 
@@ -419,46 +420,28 @@ extern int32_t DecideFitLoss(const Host *host,
 							 int32_t gpus, int32_t count);
 extern bool DecideFitTakes(const Host *host, const DecideRequestClass *request,
 						   const DecideOffer *offer, int32_t count);
-extern FitKey DecideFitKey(const Cycle *cycle, const Host *host,
-						   const DecideRequestClass *request,
-						   const DecideOffer *offer,
-						   int32_t count);
 extern int64_t DecideFitFloor(const DecideOffer *offer);
 extern int64_t DecideFitLeft(const Host *host);
-extern int64_t DecideFitPart(const Cycle *cycle, const Host *host,
-							 const DecideRequestClass *request, int32_t gpus,
-							 int32_t count);
 extern bool DecideFitLess(FitKey a, FitKey b);
 
-/* share.c */
 extern int64_t DecideShareTakes(const Host *host,
 								const DecideRequestClass *request);
 extern bool DecideShareFits(const Host *host, int32_t device, int32_t share,
 							int64_t memory);
 extern int32_t DecideShareDevice(const Host *host,
 								 const DecideRequestClass *request);
-extern FitKey DecideShareKey(const Cycle *cycle, const Host *host,
-							 const DecideRequestClass *request);
+
+/* packing.c */
+extern FitKey DecideFitKey(const Cycle *cycle, const Host *host,
+						   const DecideRequestClass *request,
+						   const DecideOffer *offer,
+						   int32_t count);
+extern int64_t DecideFitPart(const Cycle *cycle, const Host *host,
+							 const DecideRequestClass *request, int32_t gpus,
+							 int32_t count);
 extern int32_t DecideShareChoose(const Cycle *cycle, const Host *host,
 								 const DecideRequestClass *request);
-
-/* fgd.c */
 extern bool DecideMixPrepare(Cycle *cycle);
-extern int64_t DecideFgdSteps(const Cycle *cycle, const Host *host,
-							  const DecideRequestClass *request, int32_t gpus,
-							  int32_t count);
-extern FitKey DecideFgdKey(const Cycle *cycle, const Host *host,
-						   const DecideRequestClass *request, int32_t count);
-extern FitKey DecideFgdShare(const Cycle *cycle, const Host *host,
-							 const DecideRequestClass *request,
-							 int32_t *device);
-
-/* spread.c */
-extern FitKey DecideSpreadKey(const Host *host,
-							  const DecideRequestClass *request,
-							  int32_t count);
-extern int32_t DecideSpreadDevice(const Host *host,
-								  const DecideRequestClass *request);
 
 /* cache_index.c */
 extern bool DecideCachedPrepare(Cycle *cycle);
@@ -532,9 +515,11 @@ extern int	DecidePlanCompare(const Plan *a, const Plan *b,
 							  DecideTopology prefer);
 
 /* start.c */
-extern bool DecideStartAdd(Cycle *cycle, int32_t job,
-						   const DecideOffer *offer, int32_t count,
-						   Plan *plan);
+extern PlaceOutcome DecideTryOffers(Cycle *cycle, RequestState *state,
+									int32_t job,
+									const DecideRequestClass *request,
+									const DecideOffer *offers,
+									int32_t n_offers);
 extern bool DecideStartOn(Cycle *cycle, int32_t job, int32_t type,
 						  int32_t gpus, const int32_t *hosts,
 						  const DecidePart *parts, int32_t n_parts);
@@ -549,10 +534,8 @@ extern int32_t *DecideStartOrder(Cycle *cycle, const Plan *plan);
 extern bool DecideClaimsBegin(Cycle *cycle);
 extern bool DecideClaimsMay(const Cycle *cycle, int32_t request);
 extern bool DecideClaimed(const Cycle *cycle, int32_t job);
-extern int32_t DecideClaimPasses(const Cycle *cycle);
 extern int32_t DecideReservationYields(const Cycle *cycle, int32_t job,
 									   const DecideReservation *made);
-extern bool DecideClaimStarted(const Cycle *cycle, int32_t job);
 extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);
 extern bool DecideClaimsUnsettled(const Cycle *cycle);
 extern void DecideClaimsStarted(Cycle *cycle, const DecideStart *start);
@@ -562,12 +545,6 @@ extern bool DecideClaimsEnd(Cycle *cycle);
 extern const char *DecideCheckClaims(const DecideInput *input,
 									 const DecideResult *result,
 									 const DecideArena *arena);
-extern bool DecideCheckStarts(const DecideResult *result, int32_t job);
-
-/* check_given.c */
-extern const char *DecideCheckGiven(const DecideInput *input,
-									const DecideResult *result,
-									const DecideArena *arena);
 
 /* check.c, check_reserve.c */
 extern const char *DecideCheckStart(const DecideInput *input,
@@ -577,35 +554,10 @@ extern const char *DecideCheckReserved(const DecideInput *input,
 									   const DecideResult *result,
 									   const DecideArena *arena);
 
-/* check_quota.c */
+/* check_start.c */
 extern const char *DecideCheckQuotas(const DecideInput *input,
 									 const DecideResult *result,
 									 const DecideArena *arena);
-
-/* check_order.c */
-extern const char *DecideCheckOrder(const DecideInput *input,
-									const DecideResult *result,
-									const DecideArena *arena, int32_t *where);
-
-/* check_demand.c */
-
-/* What is looked up to say what jobs have a use for. */
-typedef struct CheckDemand
-{
-	const DecideInput *input;
-	int32_t    *first_quota;	/* by account; -1: none */
-	int32_t    *next_quota;		/* of the same account, -1: none */
-} CheckDemand;
-
-extern int64_t DecideCheckWorth(const DecideInput *input, int32_t type,
-								int64_t gpus, int64_t share);
-extern int32_t DecideCheckRange(const CheckDemand *wants, int32_t account,
-								int32_t type, int32_t has, int32_t most);
-extern int64_t DecideCheckAsked(const CheckDemand *wants, int32_t job);
-extern int64_t DecideCheckUseful(const CheckDemand *wants,
-								 const DecideRunning *r);
-extern bool DecideCheckDemand(const DecideInput *input,
-							  const DecideArena *arena, CheckDemand *wants);
 
 /* check_entitle.c */
 extern const char *DecideCheckEntitled(const DecideInput *input,

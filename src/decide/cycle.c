@@ -13,155 +13,6 @@
 #include "decide/quota.h"
 
 /*
- * Start a job all on one host.
- */
-static PlaceOutcome
-start_on_host(Cycle *cycle, int32_t job, const DecideOffer *offer,
-			  int32_t count, int32_t host)
-{
-	Plan	   *plan = &cycle->single;
-
-	plan->hosts[0] = host;
-	plan->gpus[0] = count;
-	plan->n = 1;
-	return DecideStartAdd(cycle, job, offer, count, plan) ?
-		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
-}
-
-/*
- * The offer by which a host's devices are taken, of those that compete.
- */
-static const DecideOffer *
-offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
-{
-	if (offers != NULL)
-	{
-		while (offers->type != cycle->hosts[host].type)
-			offers++;
-	}
-	return offers;
-}
-
-/*
- * Start a job over several hosts, where the topology allows.  gangs is what is
- * known of its request and offer; NULL: nothing is kept of that.
- */
-static PlaceOutcome
-start_over_several(Cycle *cycle, int32_t job,
-				   const DecideRequestClass *request,
-				   const DecideOffer *offer, int32_t count, Gangs *gangs)
-{
-	int32_t		cache = cycle->input->jobs[job].cache;
-	bool		found = true;
-	Plan	   *plan;
-
-	if (count < 2 || request->topology == DECIDE_TOPOLOGY_NODE)
-		return OUTCOME_NO_FIT;
-	if (!DecideGangPrepare(cycle))
-		return OUTCOME_OUT_OF_MEMORY;
-	DecideCachedMark(cycle, cache, true);
-	if (gangs != NULL)
-		found = DecideGangsFind(cycle, gangs, request, offer, cache, &plan);
-	else
-		plan = DecideGangFind(cycle, request, offer, count);
-	DecideCachedMark(cycle, cache, false);
-	if (!found)
-		return OUTCOME_OUT_OF_MEMORY;
-	if (plan == NULL)
-		return OUTCOME_NO_FIT;
-	return DecideStartAdd(cycle, job, offer, count, plan) ?
-		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
-}
-
-/*
- * Keep what is known of where gangs go with all offers that compete.  False:
- * out of memory.
- */
-static bool
-gangs_build(Cycle *cycle, RequestState *state,
-			const DecideRequestClass *request,
-			const DecideOffer *offers, int32_t n_offers)
-{
-	int32_t		i;
-
-	state->gangs = DecideAlloc(cycle->arena, n_offers, sizeof(Gangs *));
-	for (i = 0; state->gangs != NULL && i < n_offers; i++)
-	{
-		state->gangs[i] = DecideGangsBuild(cycle, request, &offers[i]);
-		if (state->gangs[i] == NULL)
-			return false;
-	}
-	return state->gangs != NULL;
-}
-
-/*
- * Start a job of a fixed size with the offers that compete: on one host when
- * one can take it, else over several with the first of them that can.
- */
-static PlaceOutcome
-start_fixed(Cycle *cycle, RequestState *state, int32_t job,
-			const DecideRequestClass *request,
-			const DecideOffer *offers, int32_t n_offers)
-{
-	PlaceOutcome outcome = OUTCOME_NO_FIT;
-	int32_t		host;
-	int32_t		i;
-
-	if (!DecideSingleFind(cycle, state, request, offers, n_offers,
-						  cycle->input->jobs[job].cache, &host))
-		return OUTCOME_OUT_OF_MEMORY;
-	if (host >= 0)
-		return start_on_host(cycle, job, offer_taken(cycle, offers, host),
-							 request->min_gpus, host);
-	if (state->several && state->gangs == NULL &&
-		!gangs_build(cycle, state, request, offers, n_offers))
-		return OUTCOME_OUT_OF_MEMORY;
-	for (i = 0; i < n_offers && outcome == OUTCOME_NO_FIT; i++)
-		outcome = start_over_several(cycle, job, request, &offers[i],
-									 request->min_gpus, state->gangs == NULL ?
-									 NULL : state->gangs[i]);
-	state->several = outcome == OUTCOME_STARTED;
-	return outcome;
-}
-
-/*
- * Start a job with as many devices of its range as fit now.
- */
-static PlaceOutcome
-start_range(Cycle *cycle, int32_t job, const DecideRequestClass *request,
-			const DecideOffer *offer)
-{
-	DecideRequestClass most = *request;
-	int32_t		count;
-	int32_t		host;
-
-	if (!DecideHostsGroup(cycle))
-		return OUTCOME_OUT_OF_MEMORY;
-	most.max_gpus = DecideQuotaFilterMost(cycle, request, offer);
-	count = DecideRangeLargest(cycle, &most, offer);
-	if (count == 0)
-		return OUTCOME_NO_FIT;
-	host = DecideBestScan(cycle, request, offer, count).host;
-	if (host < 0)
-		return start_over_several(cycle, job, request, offer, count, NULL);
-	host = DecideCachedHost(cycle, request, offer, 1, count,
-							cycle->input->jobs[job].cache, host);
-	return start_on_host(cycle, job, offer, count, host);
-}
-
-/*
- * Start a job with one offer (NULL: without GPUs).
- */
-PlaceOutcome
-DecideTryOffer(Cycle *cycle, RequestState *state, int32_t job,
-			   const DecideRequestClass *request, const DecideOffer *offer)
-{
-	return request->max_gpus == request->min_gpus ?
-		start_fixed(cycle, state, job, request, offer, 1) :
-		start_range(cycle, job, request, offer);
-}
-
-/*
  * Try to start a job.  A CPU-only request is tried once, without an offer.
  */
 static PlaceOutcome
@@ -182,10 +33,7 @@ job_start(Cycle *cycle, RequestState *state, int32_t job,
 
 		if (outcome != OUTCOME_NO_FIT)
 			return outcome;
-		if (request->max_gpus == request->min_gpus)
-			outcome = start_fixed(cycle, state, job, request, offers, n);
-		else
-			outcome = start_range(cycle, job, request, offers);
+		outcome = DecideTryOffers(cycle, state, job, request, offers, n);
 		if (outcome != OUTCOME_NO_FIT)
 			return outcome;
 		state->offer += n;
@@ -211,10 +59,10 @@ claims_charge(Cycle *cycle)
 		const DecideClaim *claim = &input->claims[i];
 
 		if (claim->job >= 0)
-			DecideQueueCharge(&cycle->queue, claim->job, claim->type,
+			DecideQueueCharge(cycle->queue, claim->job, claim->type,
 							  claim->gpus);
 		else if (!claim->running)
-			DecideFairshareTreeCharge(&cycle->queue.tree, claim->account,
+			DecideFairshareTreeCharge(&cycle->queue->tree, claim->account,
 									  DecideFairAmount(input, claim->type,
 													   (int64_t) claim->gpus *
 													   claim->share));
@@ -233,7 +81,7 @@ promise_charge(Cycle *cycle, int32_t job)
 	while (i >= 0 && result->promises[i].job != job)
 		i--;
 	if (i >= 0)
-		DecideQueueCharge(&cycle->queue, job, result->promises[i].type,
+		DecideQueueCharge(cycle->queue, job, result->promises[i].type,
 						  result->promises[i].gpus);
 }
 
@@ -316,7 +164,7 @@ job_waits(Cycle *cycle, int32_t job)
 	if (cycle->filter == NULL &&
 		!DecideClaimsMay(cycle, cycle->input->jobs[job].request) &&
 		!DecideMayReserve(cycle, job))
-		DecideQueueBlock(&cycle->queue, cycle->input->jobs[job].request);
+		DecideQueueBlock(cycle->queue, cycle->input->jobs[job].request);
 	return true;
 }
 
@@ -330,7 +178,7 @@ job_too_many(Cycle *cycle, int32_t job)
 
 	cycle->result->waits[request].reason = DECIDE_ENOUGH_STARTED;
 	cycle->result->waits[request].job = job;
-	DecideQueueBlock(&cycle->queue, request);
+	DecideQueueBlock(cycle->queue, request);
 }
 
 /*
@@ -374,9 +222,10 @@ job_serve(Cycle *cycle, int32_t job)
 	{
 		const DecideStart *start = &result->starts[result->n_starts - 1];
 
-		DecideQueueCharge(&cycle->queue, job, start->type, start->gpus);
+		DecideQueueCharge(cycle->queue, job, start->type, start->gpus);
 		DecideQuotaTake(cycle, cycle->input->jobs[job].account, start->type,
 						(int64_t) start->gpus * start->share, 1, false);
+		DecideClaimsStarted(cycle, start);
 		return true;
 	}
 	if (!DecideClaimTry(cycle, job, &promised))
@@ -421,7 +270,7 @@ jobs_try(Cycle *cycle)
 	int32_t		job;
 
 	claims_charge(cycle);
-	while ((job = DecideQueueNext(&cycle->queue)) >= 0)
+	while ((job = DecideQueueNext(cycle->queue)) >= 0)
 	{
 		if (turns++ % 256 == 0)
 			DecidePoll(cycle->arena);
@@ -508,12 +357,12 @@ starts_concern(const Cycle *cycle)
 	const DecideResult *result = cycle->result;
 	bool		binds = cycle->quotas != NULL && cycle->quotas->binds;
 
-	if (DecideClaimsUnsettled(cycle) || (cycle->queue.n_shares > 0 && binds))
+	if (DecideClaimsUnsettled(cycle) || (cycle->queue->n_shares > 0 && binds))
 		return true;
 	return result->n_reservations > 0 &&
 		(binds ||
 		 result->reservations[0].after < result->n_starts ||
-		 ((cycle->queue.n_shares > 0 || cycle->quotas != NULL) &&
+		 ((cycle->queue->n_shares > 0 || cycle->quotas != NULL) &&
 		  cycle->n_before < result->n_starts) ||
 		 caches_came(cycle));
 }
@@ -543,6 +392,7 @@ DecideRound(const DecideInput *input, const DecideArena *arena,
 			DecideResult *result, bool *over)
 {
 	Cycle		cycle;
+	Queue		queue;
 	const char *error;
 
 	memset(result, 0, sizeof(*result));
@@ -550,15 +400,18 @@ DecideRound(const DecideInput *input, const DecideArena *arena,
 	cycle.input = input;
 	cycle.arena = arena;
 	cycle.result = result;
+	cycle.queue = &queue;
 	cycle.n_before = -1;
+	cycle.passes = INT32_MAX;
 
 	error = DecideInputError(input);
 	if (error == NULL)
 		error = DecideHostsLoad(&cycle);
-	if (error == NULL && !DecideQuotasBegin(&cycle))
+	if (error == NULL &&
+		(!DecideNearPrepare(&cycle) || !DecideQuotasBegin(&cycle)))
 		error = "out of memory";
 	if (error == NULL)
-		error = DecideQueueOpen(input, arena, result->held, &cycle.queue);
+		error = DecideQueueOpen(input, arena, result->held, &queue);
 	if (error == NULL && !cycle_prepare(&cycle))
 		error = "out of memory";
 	if (error == NULL && (!DecideClaimsBegin(&cycle) || !jobs_try(&cycle) ||

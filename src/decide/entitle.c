@@ -405,6 +405,51 @@ DecideEntitleShrink(Cycle *cycle, const DecideRunning *running, int32_t gpus)
 }
 
 /*
+ * By what right the job of the search makes a candidate leave.
+ */
+DecideWhy
+DecideVictimWhy(const Cycle *cycle, const Candidate *candidate)
+{
+	const Search *search = &cycle->claims->search;
+
+	if (search->moving)
+		return DECIDE_WHY_MOVE;
+	return search->preempts && search->rank < candidate->rank ?
+		DECIDE_WHY_TIER : DECIDE_WHY_ENTITLEMENT;
+}
+
+/*
+ * What the largest of those counts that are chosen of an account and all below
+ * it (own: of its own jobs) and leave for an entitlement; 0: there are none.
+ */
+static int64_t
+victims_largest(const Cycle *cycle, int32_t account, bool own)
+{
+	const DecideInput *input = cycle->input;
+	const ClaimState *claims = cycle->claims;
+	int64_t		largest = 0;
+	int32_t		i;
+
+	for (i = 0; i < claims->n_chosen; i++)
+	{
+		const Candidate *candidate = claims->chosen[i] < 0 ? NULL :
+			&claims->candidates[claims->chosen[i]];
+		int32_t		giver;
+
+		if (candidate == NULL || !candidate->given ||
+			candidate->amount <= largest ||
+			DecideVictimWhy(cycle, candidate) == DECIDE_WHY_TIER)
+			continue;
+		giver = input->running[candidate->running].account;
+		while (!own && giver >= 0 && giver != account)
+			giver = input->accounts[giver].parent;
+		if (giver == account)
+			largest = candidate->amount;
+	}
+	return largest;
+}
+
+/*
  * Does an account keep what it is due when it gives so much more?  own: only its
  * own jobs are meant.
  */
@@ -425,7 +470,7 @@ keeps(const Cycle *cycle, int32_t account, bool own, int64_t given)
 		return given <= beyond;
 	if (beyond > 0 && given > 0)
 		return true;
-	largest = DecideVictimsLargest(cycle, account, own);
+	largest = victims_largest(cycle, account, own);
 	return (given > largest ? given : largest) > given - beyond;
 }
 
@@ -526,6 +571,31 @@ DecideEntitleWithin(const Cycle *cycle, int32_t taker, int64_t taken,
 		if (entitle->used[taker] + taken > entitle->due[taker])
 			return false;
 		taker = accounts[taker].parent;
+	}
+	return true;
+}
+
+/*
+ * Does everybody keep what he is entitled to, and the job of the search get no
+ * more than that, when all who are chosen have left?  Some of them leave for
+ * its tier's sake, which requests for nothing, but counts.
+ */
+bool
+DecideVictimsAllEntitled(const Cycle *cycle)
+{
+	const ClaimState *claims = cycle->claims;
+	const DecideInput *input = cycle->input;
+	int32_t		i;
+
+	for (i = 0; i < claims->n_chosen && input->policy.reclaim; i++)
+	{
+		const Candidate *candidate = &claims->candidates[claims->chosen[i]];
+
+		if (DecideVictimWhy(cycle, candidate) == DECIDE_WHY_ENTITLEMENT &&
+			!DecideEntitleMay(cycle, claims->search.account,
+							  claims->search.amount,
+							  input->running[candidate->running].account, 0))
+			return false;
 	}
 	return true;
 }

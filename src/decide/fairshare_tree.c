@@ -31,8 +31,8 @@ static const HeapKind node_heap = {node_before, node_moved};
 /*
  * The order of the jobs of one account: below 0, a is first.
  */
-int
-DecideJobCompareOwn(const DecideInput *input, int32_t a, int32_t b)
+static int
+job_compare_own(const DecideInput *input, int32_t a, int32_t b)
 {
 	const DecideJob *x = &input->jobs[a];
 	const DecideJob *y = &input->jobs[b];
@@ -50,8 +50,8 @@ DecideJobCompareOwn(const DecideInput *input, int32_t a, int32_t b)
 /*
  * The order of jobs whose accounts are equal.
  */
-int
-DecideJobCompare(const FairUse *use, int32_t a, int32_t b)
+static int
+job_compare(const FairUse *use, int32_t a, int32_t b)
 {
 	const DecideJob *x = &use->input->jobs[a];
 	const DecideJob *y = &use->input->jobs[b];
@@ -68,7 +68,7 @@ DecideJobCompare(const FairUse *use, int32_t a, int32_t b)
 static int
 compare_own(const void *context, int32_t a, int32_t b)
 {
-	return DecideJobCompareOwn(context, a, b);
+	return job_compare_own(context, a, b);
 }
 
 /*
@@ -85,8 +85,8 @@ line_before(void *context, int32_t a, int32_t b)
 {
 	const FairshareTree *tree = context;
 
-	return DecideJobCompareOwn(tree->input, line_job(tree, a),
-							   line_job(tree, b)) < 0;
+	return job_compare_own(tree->input, line_job(tree, a),
+						   line_job(tree, b)) < 0;
 }
 
 static void
@@ -129,9 +129,9 @@ node_before(void *context, int32_t a, int32_t b)
 		if (order != 0)
 			return order < 0;
 		if (x->leaf && y->leaf)
-			return DecideJobCompare(&tree->use,
-									line_job(tree, x->heap[0]),
-									line_job(tree, y->heap[0])) < 0;
+			return job_compare(&tree->use,
+							   line_job(tree, x->heap[0]),
+							   line_job(tree, y->heap[0])) < 0;
 		share_x = share_y = ended;
 		if (!x->leaf)
 		{

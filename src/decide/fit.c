@@ -1,7 +1,6 @@
 /*
  * fit.c
- *	  What one host can take of a request, and how well the two suit each other:
- *	  here by the policy pack, by the others in spread.c and fgd.c.
+ *	  What one host can take of a request, and what that costs the pool.
  *
  * A job's cpu and memory are split by ceil(total * devices here / devices in
  * all).  A host with L left can then take at most floor(L * all / total)
@@ -13,6 +12,9 @@
  * of fed free devices that are fewer after it: its own devices, and those it
  * strands.  Placements of the same size therefore rank by what they strand,
  * and one that uses devices already stranded is cheap.
+ *
+ * A share takes memory of its device, too: the floors of those on a device
+ * never pass what it has.
  *
  * All products are exact: 128 bits where 64 could overflow.
  */
@@ -183,46 +185,88 @@ DecideFitLoss(const Host *host, const DecideRequestClass *request,
 }
 
 /*
- * How well a host suits a part of a gang by the pool's policy, the lower the
- * better: -32768 to 32767.
+ * The MiB of a device of a type that a request's share has as its floor; 0: none,
+ * or the request is for whole devices.  Of a type that is named more than once the
+ * least floor counts.
  */
 int64_t
-DecideFitPart(const Cycle *cycle, const Host *host,
-			  const DecideRequestClass *request,
-			  int32_t gpus, int32_t count)
+DecideShareFloor(const DecideRequestClass *request, int32_t type)
 {
-	int64_t		steps;
+	int64_t		floor = INT64_MAX;
+	int32_t		i;
 
-	if (cycle->mix != NULL)
+	for (i = 0; i < request->n_offers && request->share < DECIDE_WHOLE; i++)
 	{
-		steps = DecideFgdSteps(cycle, host, request, gpus, count);
-		return steps < INT16_MIN ? INT16_MIN :
-			steps > INT16_MAX ? INT16_MAX : steps;
+		int64_t		asked = DecideFitFloor(&request->offers[i]);
+
+		if (request->offers[i].type == type && asked < floor)
+			floor = asked;
 	}
-	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
-		return gpus - host->n_free;
-	return (int64_t) DecideFitLoss(host, request, gpus, count) << 8 |
-		(int64_t) (host->n_free - gpus);
+	return floor == INT64_MAX ? 0 : floor;
 }
 
 /*
- * How well a host that can take them suits whole devices, or none, by the
- * policy pack.  Whole devices: loss, then fewest free devices left.  None:
- * loss, then fewest free devices, then least cpu left (a host without limit
- * has the most).
+ * The MiB that a share takes of a device of so much memory: its floor; without
+ * one the same part of the memory as of the device.  A whole device is taken
+ * as such: 0.
  */
-static FitKey
-pack_key(const Host *host, const DecideRequestClass *request, int32_t count)
+int64_t
+DecideShareMemory(int64_t gpu_memory_mib, int32_t share, int64_t floor)
 {
-	uint64_t	loss = (uint64_t) DecideFitLoss(host, request, count, count);
-	FitKey		key;
+	if (share == DECIDE_WHOLE || floor > 0)
+		return share == DECIDE_WHOLE ? 0 : floor;
+	return (int64_t) ((unsigned __int128) gpu_memory_mib *
+					  (unsigned __int128) share / DECIDE_WHOLE);
+}
 
-	key.high = loss << 8 | (uint64_t) (host->n_free - count);
-	key.low = 0;
-	if (count == 0)
-		key.low = host->cpu_milli > 0 ?
-			(uint64_t) (host->cpu_left - request->cpu_milli) : INT64_MAX;
-	return key;
+/*
+ * The MiB of its device that a start of a request takes on a host.
+ */
+int64_t
+DecideShareTakes(const Host *host, const DecideRequestClass *request)
+{
+	return DecideShareMemory(host->gpu_memory_mib, request->share,
+							 DecideShareFloor(request, host->type));
+}
+
+/*
+ * Does a share that takes so much memory fit on a device?
+ */
+bool
+DecideShareFits(const Host *host, int32_t device, int32_t share,
+				int64_t memory)
+{
+	return host->left[device] >= share &&
+		memory <= host->gpu_memory_mib - host->gpu_memory_used[device];
+}
+
+/*
+ * The device that a share should use: shared with the least left that fits,
+ * else the lowest free one, else -1.
+ */
+int32_t
+DecideShareDevice(const Host *host, const DecideRequestClass *request)
+{
+	int64_t		memory = DecideShareTakes(host, request);
+	uint64_t	rest;
+	int32_t		found = -1;
+
+	for (rest = host->partial; rest != 0; rest &= rest - 1)
+	{
+		int32_t		i = __builtin_ctzll(rest);
+
+		if ((found < 0 || host->left[i] < host->left[found]) &&
+			DecideShareFits(host, i, request->share, memory))
+			found = i;
+	}
+	for (rest = host->free; rest != 0 && found < 0; rest &= rest - 1)
+	{
+		int32_t		i = __builtin_ctzll(rest);
+
+		if (DecideShareFits(host, i, request->share, memory))
+			found = i;
+	}
+	return found;
 }
 
 /*
@@ -237,26 +281,6 @@ DecideFitTakes(const Host *host, const DecideRequestClass *request,
 		return false;
 	return request->share < DECIDE_WHOLE ?
 		DecideShareDevice(host, request) >= 0 : host->n_free >= count;
-}
-
-/*
- * How well a host suits a request by the pool's policy, all of count devices on
- * it; FIT_NONE when it cannot take them.
- */
-FitKey
-DecideFitKey(const Cycle *cycle, const Host *host,
-			 const DecideRequestClass *request,
-			 const DecideOffer *offer, int32_t count)
-{
-	if (!DecideFitTakes(host, request, offer, count))
-		return FIT_NONE;
-	if (request->share < DECIDE_WHOLE)
-		return DecideShareKey(cycle, host, request);
-	if (cycle->mix != NULL)
-		return DecideFgdKey(cycle, host, request, count);
-	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
-		return DecideSpreadKey(host, request, count);
-	return pack_key(host, request, count);
 }
 
 /*

@@ -5,7 +5,7 @@
  * After the queue, up to their quotas, once they have run for the pool's
  * elastic_idle_delay.  The job is promised more devices, its own among them, as its
  * topology allows, and told to go on there.  An account that has less than it
- * is entitled to takes them from others (grow_due.c).  Then jobs grow into
+ * is entitled to takes them from others.  Then jobs grow into
  * devices that were idle for elastic_idle_delay and are in no claim and no reservation.
  * The most important tier first, then whose account is due the devices, then
  * who started first.
@@ -113,8 +113,8 @@ hide_busy(Cycle *cycle)
 /*
  * Give a running job's hosts what it has, or take that again.
  */
-void
-DecideGrowerGive(Cycle *cycle, const DecideRunning *running, bool give)
+static void
+grower_give(Cycle *cycle, const DecideRunning *running, bool give)
 {
 	int32_t		p;
 
@@ -129,9 +129,9 @@ DecideGrowerGive(Cycle *cycle, const DecideRunning *running, bool give)
 /*
  * What a running job requests that is to have more devices, of the same type.
  */
-DecideRequestClass
-DecideGrowerAsk(const DecideInput *input, const DecideRunning *running,
-				DecideOffer *offer)
+static DecideRequestClass
+grower_ask(const DecideInput *input, const DecideRunning *running,
+		   DecideOffer *offer)
 {
 	DecideRequestClass request = input->requests[running->request];
 	int32_t		i;
@@ -204,10 +204,10 @@ grower_note(Cycle *cycle, int32_t index, int64_t more)
  * what others give for it was given back, and tell all of them.  False: out of
  * memory.
  */
-bool
-DecideGrowerPromise(Cycle *cycle, int32_t index,
-					const DecideRequestClass *request,
-					Plan *plan)
+static bool
+grower_promise(Cycle *cycle, int32_t index,
+			   const DecideRequestClass *request,
+			   Plan *plan)
 {
 	const DecideRunning *running = &cycle->input->running[index];
 	ClaimState *claims = cycle->claims;
@@ -229,12 +229,241 @@ DecideGrowerPromise(Cycle *cycle, int32_t index,
 		!DecideVictimsTell(cycle, &why) || !DecideShrinksTell(cycle, at))
 		return false;
 	claims->n_chosen = claims->n_given = 0;
-	DecideGrowerGive(cycle, running, false);
+	grower_give(cycle, running, false);
 	grower_note(cycle, index, request->min_gpus - running->gpus);
 	promise = &cycle->result->promises[at];
 	for (i = 0; i < promise->n_parts; i++)
 		grower_keep(cycle, running,
 					cycle->result->promise_parts[promise->first_part + i]);
+	return true;
+}
+
+/*
+ * Elastic jobs that grow to what their accounts are entitled to, at the
+ * expense of accounts that have more.
+ *
+ * A rigid job that waits takes what its account is due; an elastic one that
+ * runs with less than it asked for takes it as well, by the same right and from
+ * the same jobs: those that are as important or less.  Other elastic jobs give
+ * devices before anybody is evicted.  A tier's right to preempt plays no part.
+ *
+ * It leaves together with its victims, and goes on when all that it is promised
+ * is free.  As that costs a restart, it takes as many devices at once as it can
+ * be given.  What is free it takes first: where more would be no use, it waits
+ * until these devices were idle for long enough.
+ *
+ * Nothing goes back and forth: the account stays within what it is due, so that
+ * nobody may take that from it.
+ */
+
+/*
+ * Has the account of a running job more than it is due, so that it might give
+ * some to one that grows?
+ */
+static bool
+might_give(const Cycle *cycle, const DecideRunning *grows,
+		   const DecideRunning *gives)
+{
+	const DecideInput *input = cycle->input;
+	const Entitle *entitle = &cycle->claims->entitle;
+
+	return gives->type == grows->type && gives->account != grows->account &&
+		input->tiers[grows->tier].rank <= input->tiers[gives->tier].rank &&
+		entitle->used_own[gives->account] > entitle->due_own[gives->account];
+}
+
+/*
+ * Is there anybody who might give devices to a running job?
+ */
+static bool
+givers_there(const Cycle *cycle, const DecideRunning *running)
+{
+	const DecideInput *input = cycle->input;
+	const ClaimState *claims = cycle->claims;
+	int32_t		i;
+
+	for (i = 0; i < claims->n_candidates; i++)
+	{
+		const Candidate *candidate = &claims->candidates[i];
+
+		if (!candidate->gone &&
+			might_give(cycle, running, &input->running[candidate->running]))
+			return true;
+	}
+	for (i = 0; i < claims->n_elastics; i++)
+	{
+		const Elastic *elastic = &claims->elastics[i];
+
+		if (!elastic->resized && elastic->spare > 0 &&
+			might_give(cycle, running, &input->running[elastic->running]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What so many devices count beside those that a running job has.
+ */
+static int64_t
+amount_more(const DecideInput *input, const DecideRunning *running,
+			int32_t count)
+{
+	return DecideUsage(input, running->type, count - running->gpus,
+					   running->share);
+}
+
+/*
+ * Does a running job keep all it has, where it is, beside what is reserved for
+ * others?
+ */
+static bool
+keeps_own(const Cycle *cycle, const DecideRunning *running)
+{
+	int32_t		p;
+
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+	{
+		const DecidePart *part = &cycle->input->running_parts[p];
+
+		if ((part->devices &
+			 DecideAvailabilityReserved(cycle,
+										cycle->claims->host_of[part->node])) != 0)
+			return false;
+	}
+	return DecideElasticStays(cycle, running);
+}
+
+/*
+ * The most devices, up to some, with which a running job leaves its account's
+ * own jobs within what they are due.
+ */
+static int32_t
+most_due(const Cycle *cycle, const DecideRunning *running, int32_t most)
+{
+	int32_t		least = running->gpus;
+
+	while (least < most)
+	{
+		int32_t		middle = least + (most - least + 1) / 2;
+
+		if (DecideEntitleWithin(cycle, running->account,
+								amount_more(cycle->input, running, middle),
+								running->account))
+			least = middle;
+		else
+			most = middle - 1;
+	}
+	return least;
+}
+
+/*
+ * Find who gives devices so that a running job, whose own are given back, has
+ * so many: elastic jobs, else victims that leave their accounts what they are
+ * due, else others.  They are then chosen and given back.
+ */
+static bool
+givers_find(Cycle *cycle, const DecideRunning *running,
+			DecideRequestClass *request,
+			const DecideOffer *offer, int32_t count)
+{
+	Search	   *search = &cycle->claims->search;
+	int			attempt;
+
+	request->min_gpus = request->max_gpus = count;
+	for (attempt = 0; attempt < 3; attempt++)
+	{
+		DecideSearchFor(cycle, request, offer);
+		search->job = -1;
+		search->account = running->account;
+		search->rank = cycle->input->tiers[running->tier].rank;
+		search->preempts = false;
+		search->amount = amount_more(cycle->input, running, count);
+		cycle->passes = search->rank;
+		search->no_victims = attempt == 0;
+		search->no_shrinks = attempt > 0;
+		search->under = attempt == 2;
+		if ((attempt > 0 || cycle->claims->n_elastics > 0) &&
+			DecideVictimsFind(cycle))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Find who gives a running job as many devices as it can be given: more than
+ * least, up to most.  They are then chosen and given back, and the request is for
+ * so many.  False: nobody gives any.
+ */
+static bool
+givers_most(Cycle *cycle, const DecideRunning *running,
+			DecideRequestClass *request,
+			const DecideOffer *offer, int32_t least, int32_t most)
+{
+	int32_t		found = least;
+	int32_t		try = least + 1;
+
+	/* who cannot have one more has no more either */
+	while (found < most)
+	{
+		if (givers_find(cycle, running, request, offer, try))
+		{
+			if (try == most)
+				return true;
+			DecideVictimsGiveUp(cycle);
+			found = try;
+		}
+		else
+			most = found == least ? least : try - 1;
+		try = found + (most - found + 1) / 2;
+	}
+	return found > least && givers_find(cycle, running, request, offer, found);
+}
+
+/*
+ * Let a running job grow at the expense of accounts that have more than they
+ * are entitled to.  False: out of memory.
+ */
+static bool
+grow_due(Cycle *cycle, int32_t index)
+{
+	ClaimState *claims = cycle->claims;
+	const DecideRunning *running = &cycle->input->running[index];
+	uint64_t	changes = claims->entitle.changes;
+	DecideOffer offer;
+	DecideRequestClass request;
+	Plan	   *plan;
+	int32_t		most = DecideQuotaMore(cycle, running);
+	int32_t		least;
+
+	most = most_due(cycle, running, most);
+	if (most <= running->gpus || !givers_there(cycle, running))
+		return true;
+	request = grower_ask(cycle->input, running, &offer);
+	DecideAvailabilityShow(cycle, request.wall_limit);
+	cycle->passes = cycle->input->tiers[running->tier].rank;
+	if (!keeps_own(cycle, running))
+	{
+		cycle->passes = INT32_MAX;
+		return true;
+	}
+	grower_give(cycle, running, true);
+	request.max_gpus = most;
+	least = DecideRangeLargest(cycle, &request, &offer);
+	least = least > running->gpus ? least : running->gpus;
+	if (givers_most(cycle, running, &request, &offer, least, most))
+	{
+		plan = DecideClaimPlan(cycle, &request, &offer, request.min_gpus);
+		if (plan == NULL || !grower_promise(cycle, index, &request, plan))
+			return false;
+	}
+	else
+	{
+		grower_give(cycle, running, false);
+		/* what was given was taken again */
+		claims->entitle.changes = changes;
+	}
+	cycle->passes = INT32_MAX;
 	return true;
 }
 
@@ -246,15 +475,15 @@ grow_one(Cycle *cycle, int32_t index)
 {
 	const DecideRunning *running = &cycle->input->running[index];
 	DecideOffer offer;
-	DecideRequestClass request = DecideGrowerAsk(cycle->input, running,
-												 &offer);
+	DecideRequestClass request = grower_ask(cycle->input, running,
+											&offer);
 	Plan	   *plan = NULL;
 	int32_t		count;
 
 	request.max_gpus = DecideQuotaMore(cycle, running);
 	if (request.max_gpus < request.min_gpus)
 		return true;
-	DecideGrowerGive(cycle, running, true);
+	grower_give(cycle, running, true);
 	count = DecideRangeLargest(cycle, &request, &offer);
 	if (count > 0)
 	{
@@ -262,8 +491,8 @@ grow_one(Cycle *cycle, int32_t index)
 		plan = DecideClaimPlan(cycle, &request, &offer, count);
 	}
 	if (plan != NULL)
-		return DecideGrowerPromise(cycle, index, &request, plan);
-	DecideGrowerGive(cycle, running, false);
+		return grower_promise(cycle, index, &request, plan);
+	grower_give(cycle, running, false);
 	return true;
 }
 
@@ -317,7 +546,7 @@ DecideElasticsGrow(Cycle *cycle)
 	for (i = 0; policy->reclaim && i < n && i < MOST_GROW; i++)
 	{
 		if (!is_going(cycle->result, order[i]) &&
-			!DecideGrowDue(cycle, order[i]))
+			!grow_due(cycle, order[i]))
 			return false;
 	}
 	if (n > 0)

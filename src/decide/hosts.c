@@ -234,7 +234,7 @@ DecideHostsLoad(Cycle *cycle)
 		order[i] = i;
 	cycle->by_type = order;
 	if (!DecideSort(cycle->arena, order, n, compare_type, cycle->hosts) ||
-		!find_types(cycle) || !DecideNearPrepare(cycle))
+		!find_types(cycle))
 		return "out of memory";
 	return NULL;
 }
@@ -334,52 +334,4 @@ DecideHostTouch(Cycle *cycle, int32_t index)
 	if (cycle->latest >= 0)
 		cycle->hosts[cycle->latest].newer = index;
 	cycle->latest = index;
-}
-
-/*
- * The host with all that is really free on it, if part of it is promised and
- * it is shown with less.
- */
-Host *
-DecideHostTruth(Cycle *cycle, int32_t index)
-{
-	if (cycle->timeline != NULL && !cycle->trying &&
-		cycle->timeline->first_hold[index] >= 0)
-		return &cycle->timeline->truth[index];
-	return &cycle->hosts[index];
-}
-
-/*
- * Take what a start uses off a host.
- */
-void
-DecideHostTake(Cycle *cycle, int32_t index, const DecidePart *part,
-			   int32_t share)
-{
-	Host	   *host = DecideHostTruth(cycle, index);
-	uint64_t	rest;
-
-	for (rest = part->devices; rest != 0; rest &= rest - 1)
-	{
-		int			i = __builtin_ctzll(rest);
-
-		if ((host->free >> i) & 1)
-			host->n_free--;
-		host->left[i] = (uint16_t) (host->left[i] - share);
-		host->gpu_memory_used[i] += part->gpu_memory_mib;
-		host->free &= ~(UINT64_C(1) << i);
-		if (host->left[i] > 0)
-			host->partial |= UINT64_C(1) << i;
-		else
-			host->partial &= ~(UINT64_C(1) << i);
-	}
-	if (host->cpu_milli > 0)
-		host->cpu_left -= part->cpu_milli;
-	if (host->memory_mib > 0)
-		host->memory_left -= part->memory_mib;
-	host->n_usable = DecideFitUsable(host, host->n_free, host->cpu_left,
-									 host->memory_left);
-	if (host != &cycle->hosts[index])
-		DecideAvailabilityShowHost(cycle, index);
-	DecideHostTouch(cycle, index);
 }

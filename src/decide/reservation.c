@@ -66,7 +66,7 @@ future_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 	memset(&state, 0, sizeof(state));
 	outcome = DecidePreviousTry(&future, job, request, offer, 1);
 	if (outcome == OUTCOME_NO_FIT)
-		outcome = DecideTryOffer(&future, &state, job, request, offer);
+		outcome = DecideTryOffers(&future, &state, job, request, offer, 1);
 	cycle->reservations_capacity = future.reservations_capacity;
 	cycle->reserved_capacity = future.reserved_capacity;
 	return outcome;

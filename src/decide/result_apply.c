@@ -13,35 +13,12 @@
 #include "decide/quota.h"
 
 /*
- * When what begins to end now and takes so long is over: not before soon.
- */
-static int64_t
-end_after(const DecideInput *input, int64_t run)
-{
-	if (run < input->soon)
-		run = input->soon;
-	return run > DECIDE_NEVER - input->now ? DECIDE_NEVER : input->now + run;
-}
-
-/*
- * When a job is over that starts now: as expected, or at the latest.
- */
-int64_t
-DecideStartEnd(const DecideInput *input, int32_t job, bool expected)
-{
-	int64_t		limit = input->requests[input->jobs[job].request].wall_limit;
-	int64_t		run = input->jobs[job].expected_run;
-
-	return end_after(input, expected && run > 0 && run < limit ? run : limit);
-}
-
-/*
  * When a running job is expected to be gone that is told so now.
  */
 static int64_t
 leave_end(const DecideInput *input, const DecideRunning *running)
 {
-	int64_t		end = end_after(input, input->tiers[running->tier].grace);
+	int64_t		end = DecideEndAfter(input, input->tiers[running->tier].grace);
 
 	return end < running->expected_end ? end : running->expected_end;
 }

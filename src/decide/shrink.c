@@ -11,54 +11,6 @@
 #include "decide/claim.h"
 
 /*
- * Could a running job do with fewer devices?
- */
-bool
-DecideElasticMayShrink(const DecideInput *input,
-					   const DecideRunning *running)
-{
-	int32_t		p;
-
-	if (running->type == DECIDE_NO_TYPE || running->share < DECIDE_WHOLE ||
-		running->gpus <= running->min_gpus ||
-		running->min_gpus == running->max_gpus ||
-		!DecideRunningSettled(input, running))
-		return false;
-	for (p = running->first_part; running->n_parts > 1 &&
-		 p < running->first_part + running->n_parts; p++)
-	{
-		if (input->running_parts[p].cpu_milli > 0 ||
-			input->running_parts[p].memory_mib > 0)
-			return false;
-	}
-	return true;
-}
-
-/*
- * Could a running job go on where it is?
- */
-bool
-DecideElasticStays(const Cycle *cycle, const DecideRunning *running)
-{
-	const DecideInput *input = cycle->input;
-	int32_t		p;
-
-	for (p = running->first_part; p < running->first_part + running->n_parts;
-		 p++)
-	{
-		const DecidePart *part = &input->running_parts[p];
-		const Host *host = &cycle->hosts[cycle->claims->host_of[part->node]];
-
-		if (!host->open || (part->devices & ~host->usable) != 0 ||
-			(host->spot && running->preemptible == DECIDE_PREEMPT_NEVER) ||
-			(part->cpu_milli > 0 && host->cpu_over > 0) ||
-			(part->memory_mib > 0 && host->memory_over > 0))
-			return false;
-	}
-	return true;
-}
-
-/*
  * How many devices an elastic job gives to another account, as far as both are
  * entitled: one by one, so that its account never keeps less than it is due,
  * beside what others of it give.

@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "decide/timeline.h"
+#include "decide/gangs.h"
+#include "decide/quota.h"
 
 /*
  * Compare two entries of a plan by host.
@@ -198,16 +199,15 @@ DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 			return false;
 		DecideHostTake(cycle, hosts[i], &parts[i], start->share);
 	}
-	DecideClaimsStarted(cycle, start);
 	return true;
 }
 
 /*
  * Start a job as planned, or reserve that.  False: out of memory.
  */
-bool
-DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
-			   int32_t count, Plan *plan)
+static bool
+start_add(Cycle *cycle, int32_t job, const DecideOffer *offer,
+		  int32_t count, Plan *plan)
 {
 	const DecideRequestClass *request = &cycle->input->requests[cycle->input->jobs[job].request];
 	DecidePart	one = {0};
@@ -222,4 +222,155 @@ DecideStartAdd(Cycle *cycle, int32_t job, const DecideOffer *offer,
 						&parts[i]);
 	return DecideStartOn(cycle, job, offer != NULL ? offer->type :
 						 DECIDE_NO_TYPE, count, plan->hosts, parts, plan->n);
+}
+
+/*
+ * Start a job all on one host.
+ */
+static PlaceOutcome
+start_on_host(Cycle *cycle, int32_t job, const DecideOffer *offer,
+			  int32_t count, int32_t host)
+{
+	Plan	   *plan = &cycle->single;
+
+	plan->hosts[0] = host;
+	plan->gpus[0] = count;
+	plan->n = 1;
+	return start_add(cycle, job, offer, count, plan) ?
+		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * The offer by which a host's devices are taken, of those that compete.
+ */
+static const DecideOffer *
+offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
+{
+	if (offers != NULL)
+	{
+		while (offers->type != cycle->hosts[host].type)
+			offers++;
+	}
+	return offers;
+}
+
+/*
+ * Start a job over several hosts, where the topology allows.  gangs is what is
+ * known of its request and offer; NULL: nothing is kept of that.
+ */
+static PlaceOutcome
+start_over_several(Cycle *cycle, int32_t job,
+				   const DecideRequestClass *request,
+				   const DecideOffer *offer, int32_t count, Gangs *gangs)
+{
+	int32_t		cache = cycle->input->jobs[job].cache;
+	bool		found = true;
+	Plan	   *plan;
+
+	if (count < 2 || request->topology == DECIDE_TOPOLOGY_NODE)
+		return OUTCOME_NO_FIT;
+	if (!DecideGangPrepare(cycle))
+		return OUTCOME_OUT_OF_MEMORY;
+	DecideCachedMark(cycle, cache, true);
+	if (gangs != NULL)
+		found = DecideGangsFind(cycle, gangs, request, offer, cache, &plan);
+	else
+		plan = DecideGangFind(cycle, request, offer, count);
+	DecideCachedMark(cycle, cache, false);
+	if (!found)
+		return OUTCOME_OUT_OF_MEMORY;
+	if (plan == NULL)
+		return OUTCOME_NO_FIT;
+	return start_add(cycle, job, offer, count, plan) ?
+		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * Keep what is known of where gangs go with all offers that compete.  False:
+ * out of memory.
+ */
+static bool
+gangs_build(Cycle *cycle, RequestState *state,
+			const DecideRequestClass *request,
+			const DecideOffer *offers, int32_t n_offers)
+{
+	int32_t		i;
+
+	state->gangs = DecideAlloc(cycle->arena, n_offers, sizeof(Gangs *));
+	for (i = 0; state->gangs != NULL && i < n_offers; i++)
+	{
+		state->gangs[i] = DecideGangsBuild(cycle, request, &offers[i]);
+		if (state->gangs[i] == NULL)
+			return false;
+	}
+	return state->gangs != NULL;
+}
+
+/*
+ * Start a job of a fixed size with the offers that compete: on one host when
+ * one can take it, else over several with the first of them that can.
+ */
+static PlaceOutcome
+start_fixed(Cycle *cycle, RequestState *state, int32_t job,
+			const DecideRequestClass *request,
+			const DecideOffer *offers, int32_t n_offers)
+{
+	PlaceOutcome outcome = OUTCOME_NO_FIT;
+	int32_t		host;
+	int32_t		i;
+
+	if (!DecideSingleFind(cycle, state, request, offers, n_offers,
+						  cycle->input->jobs[job].cache, &host))
+		return OUTCOME_OUT_OF_MEMORY;
+	if (host >= 0)
+		return start_on_host(cycle, job, offer_taken(cycle, offers, host),
+							 request->min_gpus, host);
+	if (state->several && state->gangs == NULL &&
+		!gangs_build(cycle, state, request, offers, n_offers))
+		return OUTCOME_OUT_OF_MEMORY;
+	for (i = 0; i < n_offers && outcome == OUTCOME_NO_FIT; i++)
+		outcome = start_over_several(cycle, job, request, &offers[i],
+									 request->min_gpus, state->gangs == NULL ?
+									 NULL : state->gangs[i]);
+	state->several = outcome == OUTCOME_STARTED;
+	return outcome;
+}
+
+/*
+ * Start a job with as many devices of its range as fit now.
+ */
+static PlaceOutcome
+start_range(Cycle *cycle, int32_t job, const DecideRequestClass *request,
+			const DecideOffer *offer)
+{
+	DecideRequestClass most = *request;
+	int32_t		count;
+	int32_t		host;
+
+	if (!DecideHostsGroup(cycle))
+		return OUTCOME_OUT_OF_MEMORY;
+	most.max_gpus = DecideQuotaFilterMost(cycle, request, offer);
+	count = DecideRangeLargest(cycle, &most, offer);
+	if (count == 0)
+		return OUTCOME_NO_FIT;
+	host = DecideBestScan(cycle, request, offer, count).host;
+	if (host < 0)
+		return start_over_several(cycle, job, request, offer, count, NULL);
+	host = DecideCachedHost(cycle, request, offer, 1, count,
+							cycle->input->jobs[job].cache, host);
+	return start_on_host(cycle, job, offer, count, host);
+}
+
+/*
+ * Start a job with the offers that compete, or with the one of a range (NULL:
+ * without GPUs), or reserve that.
+ */
+PlaceOutcome
+DecideTryOffers(Cycle *cycle, RequestState *state, int32_t job,
+				const DecideRequestClass *request,
+				const DecideOffer *offers, int32_t n_offers)
+{
+	return request->max_gpus == request->min_gpus ?
+		start_fixed(cycle, state, job, request, offers, n_offers) :
+		start_range(cycle, job, request, offers);
 }

@@ -116,14 +116,12 @@ extern bool DecideTimelineHold(Cycle *cycle, const Reservation *hold);
 extern int64_t DecideTimeAdd(int64_t at, int64_t run);
 extern int64_t DecideJobRun(const DecideInput *input, int32_t job);
 
-/* availability.c */
 extern const Host *DecideAvailabilityNow(const Cycle *cycle, int32_t index);
 extern void DecideAvailabilityShow(Cycle *cycle, int64_t wall_limit);
 extern bool DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b);
 extern void DecideAvailabilityAt(const Cycle *cycle, int32_t host, int64_t at,
 								 int64_t wall_limit, Host *seen);
 extern uint64_t DecideAvailabilityReserved(const Cycle *cycle, int32_t host);
-extern void DecideAvailabilityShowHost(Cycle *cycle, int32_t host);
 
 /* search.c */
 #define DECIDE_OUT_OF_MEMORY	INT64_MIN

@@ -12,6 +12,22 @@
 #include "decide/claim.h"
 
 /*
+ * The work a running job would lose: device-thousandth-seconds since its last
+ * checkpoint.
+ */
+static int64_t
+running_lost(const DecideInput *input, const DecideRunning *running)
+{
+	int64_t		since = running->saved_at > running->started ?
+		running->saved_at : running->started;
+	int64_t		seconds = input->now > since ?
+		(input->now - since) / 1000000 : 0;
+	__int128	lost = (__int128) running->gpus * running->share * seconds;
+
+	return lost > INT64_MAX / 1024 ? INT64_MAX / 1024 : (int64_t) lost;
+}
+
+/*
  * Compare two candidates by what their leaving costs.
  */
 static int
@@ -22,8 +38,8 @@ compare_candidates(const void *context, int32_t a, int32_t b)
 	const DecideRunning *y = &cycle->input->running[b];
 	int32_t		rank_x = cycle->input->tiers[x->tier].rank;
 	int32_t		rank_y = cycle->input->tiers[y->tier].rank;
-	int64_t		lost_x = DecideRunningLost(cycle->input, x);
-	int64_t		lost_y = DecideRunningLost(cycle->input, y);
+	int64_t		lost_x = running_lost(cycle->input, x);
+	int64_t		lost_y = running_lost(cycle->input, y);
 	int			order;
 
 	if (rank_x != rank_y)
@@ -36,22 +52,6 @@ compare_candidates(const void *context, int32_t a, int32_t b)
 	if (order != 0)
 		return order;
 	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-/*
- * The work a running job would lose: device-thousandth-seconds since its last
- * checkpoint.
- */
-int64_t
-DecideRunningLost(const DecideInput *input, const DecideRunning *running)
-{
-	int64_t		since = running->saved_at > running->started ?
-		running->saved_at : running->started;
-	int64_t		seconds = input->now > since ?
-		(input->now - since) / 1000000 : 0;
-	__int128	lost = (__int128) running->gpus * running->share * seconds;
-
-	return lost > INT64_MAX / 1024 ? INT64_MAX / 1024 : (int64_t) lost;
 }
 
 /*
@@ -87,6 +87,54 @@ compare_parts(const void *context, int32_t a, int32_t b)
 	int32_t		y = cycle->claims->host_of[parts[b].node];
 
 	return x < y ? -1 : x > y;
+}
+
+/*
+ * Could a running job do with fewer devices?
+ */
+bool
+DecideElasticMayShrink(const DecideInput *input,
+					   const DecideRunning *running)
+{
+	int32_t		p;
+
+	if (running->type == DECIDE_NO_TYPE || running->share < DECIDE_WHOLE ||
+		running->gpus <= running->min_gpus ||
+		running->min_gpus == running->max_gpus ||
+		!DecideRunningSettled(input, running))
+		return false;
+	for (p = running->first_part; running->n_parts > 1 &&
+		 p < running->first_part + running->n_parts; p++)
+	{
+		if (input->running_parts[p].cpu_milli > 0 ||
+			input->running_parts[p].memory_mib > 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Could a running job go on where it is?
+ */
+bool
+DecideElasticStays(const Cycle *cycle, const DecideRunning *running)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		p;
+
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+	{
+		const DecidePart *part = &input->running_parts[p];
+		const Host *host = &cycle->hosts[cycle->claims->host_of[part->node]];
+
+		if (!host->open || (part->devices & ~host->usable) != 0 ||
+			(host->spot && running->preemptible == DECIDE_PREEMPT_NEVER) ||
+			(part->cpu_milli > 0 && host->cpu_over > 0) ||
+			(part->memory_mib > 0 && host->memory_over > 0))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -135,7 +183,7 @@ list_running(Cycle *cycle)
 			{
 				.running = order[i],
 					.rank = rank,
-					.lost = DecideRunningLost(input, running),
+					.lost = running_lost(input, running),
 					.amount = DecideUsage(input, running->type, running->gpus,
 										  running->share)
 			};
@@ -216,8 +264,8 @@ list_holders(Cycle *cycle)
 /*
  * Get ready to look for victims, once a cycle.  False: out of memory.
  */
-bool
-DecideVictimsLoad(Cycle *cycle)
+static bool
+victims_load(Cycle *cycle)
 {
 	const DecideArena *arena = cycle->arena;
 	const DecideInput *input = cycle->input;
@@ -294,51 +342,6 @@ DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
 }
 
 /*
- * By what right the job of the search makes a candidate leave.
- */
-DecideWhy
-DecideVictimWhy(const Cycle *cycle, const Candidate *candidate)
-{
-	const Search *search = &cycle->claims->search;
-
-	if (search->moving)
-		return DECIDE_WHY_MOVE;
-	return search->preempts && search->rank < candidate->rank ?
-		DECIDE_WHY_TIER : DECIDE_WHY_ENTITLEMENT;
-}
-
-/*
- * What the largest of those counts that are chosen of an account and all below
- * it (own: of its own jobs) and leave for an entitlement; 0: there are none.
- */
-int64_t
-DecideVictimsLargest(const Cycle *cycle, int32_t account, bool own)
-{
-	const DecideInput *input = cycle->input;
-	const ClaimState *claims = cycle->claims;
-	int64_t		largest = 0;
-	int32_t		i;
-
-	for (i = 0; i < claims->n_chosen; i++)
-	{
-		const Candidate *candidate = claims->chosen[i] < 0 ? NULL :
-			&claims->candidates[claims->chosen[i]];
-		int32_t		giver;
-
-		if (candidate == NULL || !candidate->given ||
-			candidate->amount <= largest ||
-			DecideVictimWhy(cycle, candidate) == DECIDE_WHY_TIER)
-			continue;
-		giver = input->running[candidate->running].account;
-		while (!own && giver >= 0 && giver != account)
-			giver = input->accounts[giver].parent;
-		if (giver == account)
-			largest = candidate->amount;
-	}
-	return largest;
-}
-
-/*
  * May the job of the search still take from all that are chosen, now that one
  * keeps what he has?  His own account, or one beside it, uses it again.
  */
@@ -347,7 +350,7 @@ DecideVictimsEntitled(const Cycle *cycle, int32_t spared)
 {
 	const DecideInput *input = cycle->input;
 	const ClaimState *claims = cycle->claims;
-	const int32_t *root = cycle->queue.tree.use.root;
+	const int32_t *root = cycle->queue->tree.use.root;
 	const Search *search = &claims->search;
 	int32_t		i;
 
@@ -443,4 +446,29 @@ DecideCostCompare(const Cost *a, const Cost *b)
 	if (a->gpus != b->gpus)
 		return a->gpus < b->gpus ? -1 : 1;
 	return 0;
+}
+
+/*
+ * Get ready to make claims, when the first is asked for.  False: out of memory.
+ */
+bool
+DecideClaimsLoad(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+
+	if (claims->loaded)
+		return true;
+	claims->tried_size = 16;
+	while (claims->tried_size < (uint64_t) cycle->input->n_jobs * 2)
+		claims->tried_size *= 2;
+	claims->tried = DecideAlloc(cycle->arena, (int64_t) claims->tried_size,
+								sizeof(int32_t));
+	claims->waiting = DecideAlloc(cycle->arena, cycle->input->n_jobs,
+								  sizeof(int32_t));
+	if (claims->tried == NULL || claims->waiting == NULL ||
+		!victims_load(cycle))
+		return false;
+	memset(claims->tried, 0xFF, claims->tried_size * sizeof(int32_t));
+	claims->loaded = true;
+	return true;
 }

@@ -91,31 +91,6 @@ take_back(Cycle *cycle)
 }
 
 /*
- * Does everybody keep what he is entitled to, and the job of the search get no
- * more than that, when all who are chosen have left?  Some of them leave for
- * its tier's sake, which requests for nothing, but counts.
- */
-bool
-DecideVictimsAllEntitled(const Cycle *cycle)
-{
-	const ClaimState *claims = cycle->claims;
-	const DecideInput *input = cycle->input;
-	int32_t		i;
-
-	for (i = 0; i < claims->n_chosen && input->policy.reclaim; i++)
-	{
-		const Candidate *candidate = &claims->candidates[claims->chosen[i]];
-
-		if (DecideVictimWhy(cycle, candidate) == DECIDE_WHY_ENTITLEMENT &&
-			!DecideEntitleMay(cycle, claims->search.account,
-							  claims->search.amount,
-							  input->running[candidate->running].account, 0))
-			return false;
-	}
-	return true;
-}
-
-/*
  * Clear the hosts of a scope, in the order of the keys, until there is room,
  * and spare whom that can do without.  False: it comes to nothing.
  */
@@ -263,8 +238,8 @@ try_scopes(Cycle *cycle, DecideTopology topology, bool only_rank, Cost *best,
  * Find victims for a gang; they are then chosen and given back, and so is what
  * elastic jobs can do without.  False: there are none.
  */
-bool
-DecideVictimsOfGang(Cycle *cycle)
+static bool
+victims_of_gang(Cycle *cycle)
 {
 	ClaimState *claims = cycle->claims;
 	DecideTopology topology = claims->search.request->topology;
@@ -299,5 +274,78 @@ DecideVictimsOfGang(Cycle *cycle)
 	}
 	choose_best(cycle);
 	spare_within_all(cycle);
+	return true;
+}
+
+/*
+ * Begin to seek devices for a request with one offer (none: CPU only).
+ */
+void
+DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
+				const DecideOffer *offer)
+{
+	Search	   *search = &cycle->claims->search;
+	TypeRange	all = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
+
+	search->request = request;
+	search->offer = offer;
+	search->range = offer != NULL ? DecideHostsOfType(cycle, offer->type) :
+		all;
+	search->hosts = offer != NULL ? cycle->by_type + search->range.first :
+		NULL;
+	search->whole = offer != NULL && request->share == DECIDE_WHOLE;
+	search->count = search->whole ? request->min_gpus : 1;
+	search->above = INT32_MIN;
+	search->no_victims = search->no_shrinks = false;
+	search->moving = search->under = false;
+	cycle->passes = INT32_MAX;
+}
+
+/*
+ * Give everything back to those who have it.
+ */
+void
+DecideVictimsGiveUp(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+
+	while (claims->n_chosen > 0)
+		DecideVictimRelease(cycle, claims->chosen[--claims->n_chosen], false);
+	DecideShrinkTake(cycle);
+}
+
+/*
+ * Find victims on one host, or for a gang on several where no host can be
+ * cleared, or only at the cost of more important tiers.
+ */
+bool
+DecideVictimsFind(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	Search	   *search = &claims->search;
+	bool		found = DecideVictimsOnHost(cycle);
+	Cost		cost;
+
+	if (!search->whole || search->count < 2 ||
+		search->request->topology == DECIDE_TOPOLOGY_NODE)
+		return found;
+	if (!found)
+		return victims_of_gang(cycle);
+	if (search->moving)
+		return true;
+	cost = DecideVictimsCost(cycle, claims->chosen, claims->n_chosen);
+	if (claims->n_ranks > 0 && cost.rank < claims->ranks[0])
+	{
+		DecideVictimsGiveUp(cycle);
+		search->above = cost.rank;
+		found = victims_of_gang(cycle);
+		search->above = INT32_MIN;
+		if (found || !DecideVictimsOnHost(cycle))
+			return found;
+	}
+	/* spread over several hosts it may do with fewer */
+	DecideSearchBegin(cycle, search->request->topology, false);
+	DecideVictimsFillBack(cycle);
+	DecideShrinkFillBack(cycle);
 	return true;
 }

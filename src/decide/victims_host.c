@@ -71,7 +71,7 @@ static int
 pass_of(const Cycle *cycle, int32_t index)
 {
 	const DecideInput *input = cycle->input;
-	const int32_t *root = cycle->queue.tree.use.root;
+	const int32_t *root = cycle->queue->tree.use.root;
 	const ClaimState *claims = cycle->claims;
 
 	return input->policy.reclaim &&

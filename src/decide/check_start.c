@@ -1,7 +1,196 @@
 /*
- * check_quota.c
- *	  Are all quotas kept, and is nobody held back whom they leave something?
- *	  By code that shares nothing with what made it.
+ * check_start.c
+ *	  Does a job get what it requests, and as its quotas allow?  By code that
+ *	  shares nothing with what made it.
+ */
+#include <string.h>
+
+#include "decide/core.h"
+
+typedef unsigned __int128 Wide;
+
+/*
+ * total * gpus / count, rounded up.
+ */
+static int64_t
+split(int64_t total, int32_t gpus, int32_t count)
+{
+	Wide		product = (Wide) total * (Wide) gpus;
+	Wide		whole = product / (Wide) count;
+
+	return (int64_t) (whole + (whole * (Wide) count < product ? 1 : 0));
+}
+
+/*
+ * The MiB of a node's device that a start of the request takes: none of whole
+ * devices; a share the floor it requests of the type, or as much of the memory as
+ * of the device.
+ */
+static int64_t
+memory_of_device(const DecideRequestClass *request, const DecideNode *node)
+{
+	Wide		least = (Wide) INT64_MAX;
+	int32_t		i;
+
+	if (request->share == DECIDE_WHOLE)
+		return 0;
+	for (i = 0; i < request->n_offers; i++)
+	{
+		Wide		floor = ((Wide) request->offers[i].min_memory + 1048575) /
+			1048576;
+
+		if (request->offers[i].type == node->type && floor < least)
+			least = floor;
+	}
+	return least > 0 ? (int64_t) least : (int64_t)
+		((Wide) node->gpu_memory_mib * (Wide) request->share / DECIDE_WHOLE);
+}
+
+/*
+ * Does one of the request's offers allow the start's type on all of its nodes?
+ */
+static bool
+offer_allows(const DecideInput *input, const DecideResult *result,
+			 const DecideStart *start, const DecideRequestClass *request)
+{
+	int32_t		i;
+	int32_t		j;
+
+	for (i = 0; i < request->n_offers; i++)
+	{
+		const DecideOffer *offer = &request->offers[i];
+
+		if (offer->type != start->type)
+			continue;
+		for (j = 0; j < start->n_parts; j++)
+		{
+			const DecidePart *part = &result->parts[start->first_part + j];
+			Wide		has = (Wide) input->nodes[part->node].gpu_memory_mib;
+
+			if (has * 1048576 < (Wide) offer->min_memory)
+				break;
+		}
+		if (j == start->n_parts)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does a start keep together as its topology says?
+ */
+static bool
+topology_holds(const DecideInput *input, const DecideResult *result,
+			   const DecideStart *start, DecideTopology topology)
+{
+	const DecidePart *parts = &result->parts[start->first_part];
+	const DecideNode *first = &input->nodes[parts[0].node];
+	int32_t		i;
+
+	for (i = 1; i < start->n_parts; i++)
+	{
+		const DecideNode *node = &input->nodes[parts[i].node];
+
+		if (topology == DECIDE_TOPOLOGY_NODE)
+			return false;
+		if (topology == DECIDE_TOPOLOGY_NVLINK &&
+			(node->domain < 0 || node->domain != first->domain))
+			return false;
+		if (topology == DECIDE_TOPOLOGY_LEAF &&
+			(node->leaf < 0 || node->leaf != first->leaf))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * What is wrong with one part of a start, seen by itself, or NULL.
+ */
+static const char *
+part_error(const DecideInput *input, const DecideStart *start,
+		   const DecideRequestClass *request, const DecidePart *part)
+{
+	const DecideNode *node;
+	uint64_t	rest;
+	int32_t		devices = 0;
+	int32_t		count = start->gpus > 0 ? start->gpus : 1;
+	int32_t		gpus = start->gpus > 0 ? part->gpus : 1;
+
+	if (part->node < 0 || part->node >= input->n_nodes)
+		return "a start is on a node that is not there";
+	node = &input->nodes[part->node];
+	if (!node->schedulable)
+		return "a start is on a node that takes no new work";
+	if (node->spot && !request->spot_ok)
+		return "a start that must not be preempted is on a spot node";
+	if (start->gpus > 0 && node->type != start->type)
+		return "a start is on a node of another type";
+	for (rest = part->devices; rest != 0; rest &= rest - 1)
+	{
+		int			i = __builtin_ctzll(rest);
+
+		if (i >= node->gpus || ((node->usable >> i) & 1) == 0)
+			return "a start has a device that is not usable";
+		devices++;
+	}
+	if (devices != part->gpus)
+		return "a part's devices are not as many as it says";
+	if (start->gpus > 0 && devices == 0)
+		return "a start has a part without devices";
+	if (part->cpu_milli != split(request->cpu_milli, gpus, count) ||
+		part->memory_mib != split(request->memory_mib, gpus, count))
+		return "a part's cpu or memory is not its share of the job's";
+	if (part->gpu_memory_mib != memory_of_device(request, node))
+		return "a part takes another memory of its device than its ask";
+	return NULL;
+}
+
+/*
+ * What is wrong with one start, held against its request, or NULL.
+ */
+const char *
+DecideCheckStart(const DecideInput *input, const DecideResult *result,
+				 const DecideStart *start)
+{
+	const DecideRequestClass *request;
+	const char *error;
+	int64_t		gpus = 0;
+	int32_t		i;
+
+	if (start->job < 0 || start->job >= input->n_jobs)
+		return "a start is of a job that is not there";
+	request = &input->requests[input->jobs[start->job].request];
+	if (start->n_parts < 1 || start->first_part < 0 ||
+		start->n_parts > result->n_parts - start->first_part)
+		return "a start has no parts, or parts that are not there";
+	if (start->gpus < request->min_gpus || start->gpus > request->max_gpus)
+		return "a start has fewer or more devices than its ask";
+	if (start->share != request->share)
+		return "a start has another share than its ask";
+	for (i = 0; i < start->n_parts; i++)
+	{
+		const DecidePart *part = &result->parts[start->first_part + i];
+
+		error = part_error(input, start, request, part);
+		if (error != NULL)
+			return error;
+		gpus += part->gpus;
+	}
+	if (gpus != start->gpus)
+		return "a gang is not whole";
+	if (start->gpus == 0 && (start->n_parts != 1 ||
+							 start->type != DECIDE_NO_TYPE))
+		return "a start without devices is not on one node";
+	if (start->gpus > 0 && !offer_allows(input, result, start, request))
+		return "a start has a type or memory that its ask does not accept";
+	if (!topology_holds(input, result, start, request->topology))
+		return "a start is not together as its topology asks";
+	return NULL;
+}
+
+/*
+ * Are all quotas kept, and is nobody held back whom they leave something?
+ * By code that shares nothing with what made it.
  *
  * What runs is added to what was promised before and what the result starts,
  * promises and lets grow.  No quota that counts something new of this is
@@ -10,9 +199,6 @@
  * jobs may run than a quota allows by now; and a job without devices is no new
  * device: more may be in use.
  */
-#include <string.h>
-
-#include "decide/core.h"
 
 /* Added up under one quota. */
 typedef struct Sum

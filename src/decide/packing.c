@@ -1,6 +1,22 @@
 /*
- * fgd.c
- *	  The packing policy fgd: a job goes where typical jobs lose least.
+ * packing.c
+ *	  How well a host suits a request, by the pool's policy.
+ *
+ * By the policy pack here: what a placement costs the pool in fed free devices
+ * (fit.c), then the fullest.  A share goes onto the device already shared that
+ * has the least left of those it fits on.  Only when there is none, a free
+ * device is broken: rather on a host that has fragments already, then where
+ * the fewest free devices remain.
+ *
+ * By the policy spread a job goes where the least is used.  What is used is
+ * told in thousandths of what the host has, so that large and small hosts fill
+ * alike.  Shares go onto the device with the most left.  Of hosts used as much
+ * the one with the most left in all, then what it costs the pool.
+ */
+#include "decide/core.h"
+
+/*
+ * The packing policy fgd: a job goes where typical jobs lose least.
  *
  * After "Beware of Fragmentation" (Weng et al., USENIX ATC 2023).  Of what is
  * left on a host, a typical job cannot use all of it when the host cannot run
@@ -14,9 +30,9 @@
  * by what typical jobs have beside a device.
  *
  * A typical job weighs what part of the jobs it stands for, times
- *	  (1 / size)^3, size in devices, at least a quarter: small jobs come often
+ * (1 / size)^3, size in devices, at least a quarter: small jobs come often
  *		and fill what is left by others, and what none of them fits is lost;
- *	  (devices of the pool / devices that could ever serve it)^2: what only a
+ * (devices of the pool / devices that could ever serve it)^2: what only a
  *		few devices can do is kept for those who need it.
  *
  * Costs are compared in steps of 60 thousandths of a device, since smaller
@@ -25,7 +41,6 @@
  * pool; docs/scheduling.md says how they were found and how little depends on
  * their exact values.
  */
-#include "decide/core.h"
 
 typedef __int128 Wide;
 
@@ -405,10 +420,10 @@ steps_between(const Mix *mix, const Host *host, const Rest *before,
 /*
  * In how many steps whole devices of a request cost on a host that has them.
  */
-int64_t
-DecideFgdSteps(const Cycle *cycle, const Host *host,
-			   const DecideRequestClass *request,
-			   int32_t gpus, int32_t count)
+static int64_t
+fgd_steps(const Cycle *cycle, const Host *host,
+		  const DecideRequestClass *request,
+		  int32_t gpus, int32_t count)
 {
 	Rest		before;
 	Rest		after;
@@ -442,12 +457,12 @@ key_of(int64_t steps, int64_t left, int64_t on_device)
 /*
  * How well a host that can take them suits whole devices, or none.
  */
-FitKey
-DecideFgdKey(const Cycle *cycle, const Host *host,
-			 const DecideRequestClass *request,
-			 int32_t count)
+static FitKey
+fgd_key(const Cycle *cycle, const Host *host,
+		const DecideRequestClass *request,
+		int32_t count)
 {
-	return key_of(DecideFgdSteps(cycle, host, request, count, count),
+	return key_of(fgd_steps(cycle, host, request, count, count),
 				  DecideFitLeft(host) - (int64_t) count * DECIDE_WHOLE, 0);
 }
 
@@ -455,10 +470,10 @@ DecideFgdKey(const Cycle *cycle, const Host *host,
  * How well a host that can take it suits a share, and on which device; FIT_NONE
  * and -1 where none has enough left.  Of devices with as much left the lowest.
  */
-FitKey
-DecideFgdShare(const Cycle *cycle, const Host *host,
-			   const DecideRequestClass *request,
-			   int32_t *device)
+static FitKey
+fgd_share(const Cycle *cycle, const Host *host,
+		  const DecideRequestClass *request,
+		  int32_t *device)
 {
 	uint64_t	bits = host->partial | (host->free & -host->free);
 	int64_t		left = DecideFitLeft(host) - request->share;
@@ -497,4 +512,196 @@ DecideFgdShare(const Cycle *cycle, const Host *host,
 		}
 	}
 	return best;
+}
+
+/*
+ * The device with the most left of those that a share fits on, a free one
+ * first, the lowest of equals; -1: none.
+ */
+static int32_t
+spread_device(const Host *host, const DecideRequestClass *request)
+{
+	int64_t		memory = DecideShareTakes(host, request);
+	uint64_t	rest;
+	int32_t		found = -1;
+
+	for (rest = host->free | host->partial; rest != 0; rest &= rest - 1)
+	{
+		int32_t		i = __builtin_ctzll(rest);
+
+		if ((found < 0 || host->left[i] > host->left[found]) &&
+			DecideShareFits(host, i, request->share, memory))
+			found = i;
+	}
+	return found;
+}
+
+/*
+ * Thousandths of so much that are used when so much is left.
+ */
+static uint64_t
+used_of(int64_t capacity, int64_t left)
+{
+	return capacity == 0 ? 0 :
+		1000 - (uint64_t) ((unsigned __int128) left * 1000 /
+						   (unsigned __int128) capacity);
+}
+
+/*
+ * How well a host that can take them suits count devices, a share of one, or
+ * none: the part used of its devices afterwards, or of its cpu where none is
+ * asked, then the most devices left, then loss.
+ */
+static FitKey
+spread_key(const Host *host, const DecideRequestClass *request,
+		   int32_t count)
+{
+	int32_t		taken = count;
+	int64_t		left = DecideFitLeft(host) - (int64_t) count * request->share;
+	FitKey		key;
+
+	if (request->share < DECIDE_WHOLE)
+	{
+		int32_t		device = spread_device(host, request);
+
+		if (device < 0)
+			return FIT_NONE;
+		taken = (int32_t) ((host->free >> device) & 1);
+	}
+	key.high = count == 0 ?
+		used_of(host->cpu_milli, host->cpu_left - request->cpu_milli) :
+		used_of((int64_t) host->gpus * DECIDE_WHOLE, left);
+	key.high = key.high << 32 |
+		(uint64_t) (DECIDE_MAX_DEVICES * DECIDE_WHOLE - left);
+	key.low = (uint64_t)
+		(host->n_usable - DecideFitUsable(host, host->n_free - taken,
+										  host->cpu_left - request->cpu_milli,
+										  host->memory_left - request->memory_mib));
+	return key;
+}
+
+/*
+ * How well a host that has its cpu and memory suits a share by the policy
+ * pack: loss, then what the device has left, then whether the host is broken
+ * into already, then fewest free devices left.
+ */
+static FitKey
+pack_share(const Host *host, const DecideRequestClass *request)
+{
+	int32_t		device = DecideShareDevice(host, request);
+	int32_t		breaks;
+	FitKey		key;
+	uint64_t	loss;
+
+	if (device < 0)
+		return FIT_NONE;
+	breaks = (int32_t) ((host->free >> device) & 1);
+	loss = (uint64_t) (host->n_usable -
+					   DecideFitUsable(host, host->n_free - breaks,
+									   host->cpu_left - request->cpu_milli,
+									   host->memory_left - request->memory_mib));
+	key.high = loss << 32 | (uint64_t) host->left[device] << 16 |
+		(uint64_t) (host->partial == 0) << 8 |
+		(uint64_t) (host->n_free - breaks);
+	key.low = 0;
+	return key;
+}
+
+/*
+ * How well a host that may take the share and has its cpu and memory suits it,
+ * by the pool's policy; FIT_NONE where no device has enough left.
+ */
+static FitKey
+share_key(const Cycle *cycle, const Host *host,
+		  const DecideRequestClass *request)
+{
+	int32_t		device;
+
+	if (cycle->mix != NULL)
+		return fgd_share(cycle, host, request, &device);
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return spread_key(host, request, 1);
+	return pack_share(host, request);
+}
+
+/*
+ * The device that a share goes onto by the pool's policy, or -1.
+ */
+int32_t
+DecideShareChoose(const Cycle *cycle, const Host *host,
+				  const DecideRequestClass *request)
+{
+	int32_t		device;
+
+	if (cycle->mix != NULL)
+	{
+		(void) fgd_share(cycle, host, request, &device);
+		return device;
+	}
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return spread_device(host, request);
+	return DecideShareDevice(host, request);
+}
+
+/*
+ * How well a host suits a part of a gang by the pool's policy, the lower the
+ * better: -32768 to 32767.
+ */
+int64_t
+DecideFitPart(const Cycle *cycle, const Host *host,
+			  const DecideRequestClass *request,
+			  int32_t gpus, int32_t count)
+{
+	int64_t		steps;
+
+	if (cycle->mix != NULL)
+	{
+		steps = fgd_steps(cycle, host, request, gpus, count);
+		return steps < INT16_MIN ? INT16_MIN :
+			steps > INT16_MAX ? INT16_MAX : steps;
+	}
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return gpus - host->n_free;
+	return (int64_t) DecideFitLoss(host, request, gpus, count) << 8 |
+		(int64_t) (host->n_free - gpus);
+}
+
+/*
+ * How well a host that can take them suits whole devices, or none, by the
+ * policy pack.  Whole devices: loss, then fewest free devices left.  None:
+ * loss, then fewest free devices, then least cpu left (a host without limit
+ * has the most).
+ */
+static FitKey
+pack_key(const Host *host, const DecideRequestClass *request, int32_t count)
+{
+	uint64_t	loss = (uint64_t) DecideFitLoss(host, request, count, count);
+	FitKey		key;
+
+	key.high = loss << 8 | (uint64_t) (host->n_free - count);
+	key.low = 0;
+	if (count == 0)
+		key.low = host->cpu_milli > 0 ?
+			(uint64_t) (host->cpu_left - request->cpu_milli) : INT64_MAX;
+	return key;
+}
+
+/*
+ * How well a host suits a request by the pool's policy, all of count devices on
+ * it; FIT_NONE when it cannot take them.
+ */
+FitKey
+DecideFitKey(const Cycle *cycle, const Host *host,
+			 const DecideRequestClass *request,
+			 const DecideOffer *offer, int32_t count)
+{
+	if (!DecideFitTakes(host, request, offer, count))
+		return FIT_NONE;
+	if (request->share < DECIDE_WHOLE)
+		return share_key(cycle, host, request);
+	if (cycle->mix != NULL)
+		return fgd_key(cycle, host, request, count);
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return spread_key(host, request, count);
+	return pack_key(host, request, count);
 }
