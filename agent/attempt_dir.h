@@ -15,6 +15,7 @@
  *	exit		the keeper: how the program ended
  *	gone		no process of the attempt is left
  *	told		the agent: why the attempt was told to stop
+ *	notes		the agent: what the driver said of its devices
  *	settled		the agent: the database answered; kept for a day
  *
  * "start" is a sequence of texts "key=value", each with a zero byte behind

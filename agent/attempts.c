@@ -30,6 +30,7 @@
 #include "config.h"
 #include "contain.h"
 #include "devices.h"
+#include "health.h"
 #include "util.h"
 
 #define REMEMBERED		(24 * 3600 * NS_PER_S)	/* what is settled */
@@ -101,6 +102,7 @@ AttemptOpen(const char *name)
 	attempt->told = FileGet(attempt->dir, "told", NULL);
 	attempt->phase = FileThere(attempt->dir, "settled") ? PHASE_SETTLED :
 		FileThere(attempt->dir, "gone") ? PHASE_GONE : PHASE_RUNS;
+	attempt->checked = attempt->phase == PHASE_SETTLED;
 	attempt->settled_ns = BoottimeNs();
 	attempt->gone_ns = MonotonicNs();
 	if (attempt->phase == PHASE_RUNS)
@@ -320,7 +322,7 @@ AttemptGone(LocalAttempt *attempt)
 	if (attempt->cgroup != NULL && *attempt->cgroup != '\0')
 		ContainRemove(attempt->cgroup);
 	Say("event=gone attempt=%s", attempt->tag);
-	BeatSoon();
+	HealthCheck(attempt);
 }
 
 /* a child ended; what that means the disk says */
@@ -388,7 +390,7 @@ AttemptsForget(void)
 		if ((attempt->phase == PHASE_SETTLED &&
 			 (attempt->dir < 0 ||
 			  BoottimeNs() - attempt->settled_ns > REMEMBERED)) ||
-			(attempt->phase != PHASE_RUNS && attempt->forgotten))
+			(!AttemptHolds(attempt) && attempt->forgotten))
 		{
 			*link = attempt->next;
 			if (attempt->dir >= 0)
@@ -416,6 +418,14 @@ AttemptsMakeRoom(void)
 	}
 }
 
+/* is it still told as running, as its processes, or its devices, are so? */
+bool
+AttemptHolds(const LocalAttempt *attempt)
+{
+	return attempt->phase == PHASE_RUNS ||
+		(attempt->phase == PHASE_GONE && !attempt->checked);
+}
+
 /*
  * Has each of these devices such a share that nothing here holds?  The
  * database knows what it placed; one restored from a backup forgot some of it.
@@ -429,7 +439,7 @@ AttemptFits(uint64_t gpus, int share)
 
 		for (const LocalAttempt *a = attempts; a != NULL; a = a->next)
 		{
-			if (a->phase == PHASE_RUNS && (a->gpus >> i & 1) != 0)
+			if (AttemptHolds(a) && (a->gpus >> i & 1) != 0)
 				held += a->share;
 		}
 		if ((gpus >> i & 1) != 0 && held + share > 1000)

@@ -70,6 +70,9 @@ typedef struct LocalAttempt
 	int64_t		from_step;
 	int64_t		gone_ns;
 	bool		orphans_said;
+	bool		checked;		/* gone, and its devices were looked at */
+	int64_t		asked_ns;		/* when that look was asked for; 0: not yet */
+	int			ticket;			/* of that look */
 	int64_t		settled_ns;		/* CLOCK_BOOTTIME, or when this agent began */
 	char	   *unwritten;		/* it ended as that, and no disk took it */
 	struct LocalAttempt *next;
@@ -106,6 +109,7 @@ extern LocalAttempt *AttemptOpen(const char *name);
 extern json_t * AttemptIntent(int dir);
 extern void AttemptsLook(void);
 extern void AttemptsMakeRoom(void);
+extern bool AttemptHolds(const LocalAttempt *attempt);
 extern bool AttemptFits(uint64_t gpus, int share);
 extern void AttemptWriteLost(LocalAttempt *attempt, bool began);
 extern void AttemptWriteExit(LocalAttempt *attempt, char *line);
@@ -127,6 +131,7 @@ typedef struct Ending
 	char		message[2304];
 } Ending;
 
+extern void AttemptNote(const LocalAttempt *attempt, const char *note);
 extern void AttemptEnding(const LocalAttempt *attempt, Ending *ending);
 
 #endif							/* GPUCREDIT_AGENT_ATTEMPTS_H */

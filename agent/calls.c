@@ -20,6 +20,7 @@
 #include "db.h"
 #include "digest_calls.h"
 #include "devices.h"
+#include "health.h"
 #include "log_calls.h"
 #include "util.h"
 
@@ -48,6 +49,7 @@ static void settle(LocalAttempt *attempt);
 static void settle_answered(PGresult * result, void *context);
 static bool any_to_meter(void);
 static void meter(void);
+static char *utilization_of(uint64_t gpus);
 static void meter_answered(PGresult * result, void *context);
 static char *array_of(char **texts, int n);
 
@@ -71,7 +73,7 @@ CallsWaitMs(void)
 		 NULL; a != NULL;
 		 a = a->next)
 	{
-		if (a->phase == PHASE_GONE && a->settle_due_ns < due)
+		if (a->phase == PHASE_GONE && a->checked && a->settle_due_ns < due)
 			due = a->settle_due_ns;
 	}
 	if (LogWishesWait() && due > MonotonicNs() + LOOK_AT_LOGS)
@@ -197,7 +199,7 @@ poke_address(void)
 static void
 beat(void)
 {
-	char	   *healthy = SetText(DevicesWorking());
+	char	   *healthy = SetText(HealthSet());
 	char	   *names[65536];
 	int			n = 0;
 	char	   *running;
@@ -206,7 +208,7 @@ beat(void)
 
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
-		if (a->phase == PHASE_RUNS && !a->forgotten && n < 65536)
+		if (AttemptHolds(a) && !a->forgotten && n < 65536)
 			names[n++] = a->tag;
 	}
 	running = array_of(names, n);
@@ -304,8 +306,8 @@ next_to_settle(void)
 
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
-		if (a->phase != PHASE_GONE || now < a->settle_due_ns ||
-			CheckpointHolds(a))
+		if (a->phase != PHASE_GONE || !a->checked ||
+			now < a->settle_due_ns || CheckpointHolds(a))
 			continue;
 		return a;
 	}
@@ -403,9 +405,9 @@ meter(void)
 	enum
 	{
 	MOST = 4096};
-	char	   *columns[5][MOST];
-	char	   *arrays[5];
-	const char *values[6] = {config.key};
+	char	   *columns[6][MOST];
+	char	   *arrays[6];
+	const char *values[7] = {config.key};
 	int			n = 0;
 
 	for (LocalAttempt *a = attempts; a != NULL && n < MOST; a = a->next)
@@ -417,11 +419,12 @@ meter(void)
 		columns[2][n] = Format("%d", a->number);
 		columns[3][n] = Format("%lld microseconds", (long long)
 							   (a->metered ? AttemptElapsedUs(a) : 0));
-		columns[4][n++] = a->state->progress < 0 ? NULL :
+		columns[4][n] = a->state->progress < 0 ? NULL :
 			Format("%lld", (long long) a->state->progress);
+		columns[5][n++] = utilization_of(a->gpus);
 		a->meter_due_ns = MonotonicNs() + config.meter_ms * NS_PER_MS;
 	}
-	for (int c = 0; c < 5; c++)
+	for (int c = 0; c < 6; c++)
 	{
 		arrays[c] = array_of(columns[c], n);
 		values[c + 1] = arrays[c];
@@ -433,10 +436,31 @@ meter(void)
 		   " left_ms, save"
 		   FROM_PROVEN("meter_batch", "$2::pg_catalog.text[]")
 		   ", $3::pg_catalog.int8[], $4::pg_catalog.int4[],"
-		   " $5::pg_catalog.interval[], $6::pg_catalog.int8[])",
-		   6, values, meter_answered, NULL);
-	for (int c = 0; c < 5; c++)
+		   " $5::pg_catalog.interval[], $6::pg_catalog.int8[],"
+		   " $7::pg_catalog.float8[])",
+		   7, values, meter_answered, NULL);
+	for (int c = 0; c < 6; c++)
 		free(arrays[c]);
+}
+
+/* the mean of its devices, 0 to 1; NULL where nobody tells it */
+static char *
+utilization_of(uint64_t gpus)
+{
+	int			sum = 0;
+	int			n = 0;
+
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		int			percent = DeviceNumber(i)->utilization;
+
+		if ((gpus >> i & 1) != 0 && percent >= 0 && percent <= 100)
+		{
+			sum += percent;
+			n++;
+		}
+	}
+	return n == 0 ? NULL : Format("%.4f", sum / 100.0 / n);
 }
 
 /*

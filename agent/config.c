@@ -14,11 +14,16 @@
 
 #include "config.h"
 #include "util.h"
+#include "xid.h"
 
 Config		config = {
 	.database = "",
 	.state = "/var/lib/gpucredit",
 	.devices = "",
+	.nvml_library = "libnvidia-ml.so.1",
+	.device_poll_ms = 10000,
+	.nvml_timeout_ms = 10000,
+	.leftover_mib = 256,
 	.cgroup = "",
 	.keeper = "/usr/lib/gpucredit/gpucredit-keeper",
 	.isolation = "plain",
@@ -48,6 +53,7 @@ static const struct
 	{"database", &config.database, NULL, 0, 0},
 	{"state", &config.state, NULL, 0, 0},
 	{"devices", &config.devices, NULL, 0, 0},
+	{"nvml_library", &config.nvml_library, NULL, 0, 0},
 	{"cgroup", &config.cgroup, NULL, 0, 0},
 	{"keeper", &config.keeper, NULL, 0, 0},
 	{"isolation", &config.isolation, NULL, 0, 0},
@@ -58,6 +64,9 @@ static const struct
 	{"listen", &config.listen, NULL, 0, 0},
 	{"heartbeat_ms", NULL, &config.heartbeat_ms, 50, 20000},
 	{"meter_ms", NULL, &config.meter_ms, 100, 300000},
+	{"device_poll_ms", NULL, &config.device_poll_ms, 100, 600000},
+	{"nvml_timeout_ms", NULL, &config.nvml_timeout_ms, 100, 600000},
+	{"leftover_mib", NULL, &config.leftover_mib, 0, 1000000},
 	{"stop_grace_ms", NULL, &config.stop_grace_ms, 0, 600000},
 	{"most_processes", NULL, &config.most_processes, 16, 4194304},
 	{"uids", NULL, &config.uids, 1, 1000000000},
@@ -132,6 +141,13 @@ set(const char *name, const char *value, const char *path, int number)
 	{
 		config.first_uid = whole_number(value, 1000, 4000000000L, name, path,
 										number);
+		return;
+	}
+	if (strncmp(name, "xid.", 4) == 0)
+	{
+		if (!XidConfigure(name + 4, value))
+			Die("%s:%d: an Xid is xid.N = hardware, after_job, application or"
+				" log", path, number);
 		return;
 	}
 	for (int i = 0; i < SETTINGS; i++)

@@ -17,6 +17,7 @@ typedef struct Config
 	char	   *database;		/* a libpq connection string */
 	char	   *state;			/* the folder that outlives the agent */
 	char	   *devices;		/* "file:PATH", "nvml", or empty: no GPUs */
+	char	   *nvml_library;
 	char	   *cgroup;			/* the folder of the attempts' cgroups */
 	char	   *keeper;			/* gpucredit-keeper */
 	char	   *isolation;		/* plain or bwrap */
@@ -29,6 +30,9 @@ typedef struct Config
 	char	   *listen;			/* to the database's notifications: yes or no */
 	long		heartbeat_ms;
 	long		meter_ms;
+	long		device_poll_ms; /* between two looks at each GPU */
+	long		nvml_timeout_ms;	/* a call of NVML that takes longer hangs */
+	long		leftover_mib;	/* used memory of a GPU that is free */
 	long		stop_grace_ms;	/* between SIGTERM and SIGKILL */
 	uid_t		first_uid;		/* accounts are mapped from here; 0: not */
 	long		most_processes; /* of a job, where cgroups count them */

@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * devices.c
- *		The GPUs of this node, and which of them work.
+ *		The GPUs of this node, and what was last seen of them.
  *
- * "devices = file:PATH" is an inventory in a file, for tests and for nodes
- * whose GPUs no library tells of: a line each, in order:
+ * "devices = nvml" asks NVIDIA's library (nvml_watch.c).  "devices =
+ * file:PATH" is an inventory in a file, for tests and for nodes whose GPUs no
+ * library tells of: a line each, in order:
  *
- *	UUID MEMORY_MIB ok|broken [DEVICE_FILE]
+ *	UUID MEMORY_MIB ok|broken [DEVICE_FILE] [xid=N,...] [used=MIB]
+ *		[processes=N] [utilization=PERCENT]
  *
- * It is read again when it changes.  A device that is missing from it, or is
- * not "ok", does not work; which numbers there are never changes, as running
- * jobs have them.
+ * It is read again when it changes; an Xid that was added to the list has
+ * happened.  A device that is missing from it, or is not "ok", does not work;
+ * which numbers there are never changes, as running jobs have them.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,17 +24,33 @@
 
 #include "config.h"
 #include "devices.h"
+#include "health.h"
+#include "nvml_watch.h"
 #include "util.h"
-
-#define MOST_DEVICES	64
 
 static Device devices[MOST_DEVICES];
 static int	ndevices;
 static struct timespec read_at;
 static ino_t read_inode;
 
+static bool by_nvml(void);
+static void look_at_file(void);
 static void read_file(const char *path);
-static bool read_line(const char *line, Device *device);
+static bool read_line(char *line, Device *device);
+static bool read_word(const char *word, Device *device);
+static void take_seen(int number, const Device *found);
+
+/*
+ * At the start: which devices there are.
+ */
+void
+DevicesStart(const char *configuration)
+{
+	if (by_nvml())
+		NvmlStart(configuration);
+	else
+		look_at_file();
+}
 
 /*
  * Looks whether anything changed.
@@ -40,13 +58,57 @@ static bool read_line(const char *line, Device *device);
 void
 DevicesLook(void)
 {
+	if (by_nvml())
+		NvmlLook();
+	else
+		look_at_file();
+}
+
+static bool
+by_nvml(void)
+{
+	return strcmp(config.devices, "nvml") == 0;
+}
+
+/*
+ * Asks how the devices are now; DevicesAnswered() says once that is known.
+ */
+int
+DevicesAsk(void)
+{
+	if (by_nvml())
+		return NvmlAsk();
+	look_at_file();
+	return 0;
+}
+
+int
+DevicesAnswered(void)
+{
+	return by_nvml() ? NvmlAnswered() : 0;
+}
+
+/* devices went out of service until a reset, or came back from one */
+void
+DevicesHeldAnew(void)
+{
+	if (by_nvml())
+		NvmlAgain();
+}
+
+/*
+ * Looks at the file; what is read off it holds until it changes.
+ */
+static void
+look_at_file(void)
+{
 	const char *path = config.devices;
 	struct stat st;
 
 	if (*path == '\0')
 		return;
 	if (strncmp(path, "file:", 5) != 0)
-		Die("devices is \"file:PATH\" or empty, not \"%s\"", path);
+		Die("devices is \"file:PATH\", \"nvml\" or empty, not \"%s\"", path);
 	path += 5;
 	if (stat(path, &st) != 0)
 	{
@@ -55,20 +117,23 @@ DevicesLook(void)
 		if (read_inode != 0)
 			Say("event=devices_unreadable path=%s", path);
 		for (int i = 0; i < ndevices; i++)
-			devices[i].works = false;
+			devices[i].lost = true;
 		read_inode = 0;
 		return;
 	}
-	if (st.st_ino == read_inode && st.st_mtim.tv_sec == read_at.tv_sec &&
-		st.st_mtim.tv_nsec == read_at.tv_nsec)
-		return;
-	read_at = st.st_mtim;
-	read_inode = st.st_ino;
-	read_file(path);
+	if (st.st_ino != read_inode || st.st_mtim.tv_sec != read_at.tv_sec ||
+		st.st_mtim.tv_nsec != read_at.tv_nsec)
+	{
+		read_at = st.st_mtim;
+		read_inode = st.st_ino;
+		read_file(path);
+	}
+	for (int i = 0; i < ndevices; i++)
+		devices[i].seen_ns = MonotonicNs();
 }
 
 /*
- * Reads the inventory; after the first time only whether devices work counts.
+ * Reads the inventory; after the first time only what is seen of them counts.
  */
 static void
 read_file(const char *path)
@@ -96,38 +161,132 @@ read_file(const char *path)
 		Die("%s has no devices", path);
 	if (ndevices == 0)
 	{
-		memcpy(devices, found, sizeof(Device) * n);
-		ndevices = n;
+		for (int f = 0; f < n; f++)
+			devices[DeviceAdd(found[f].uuid)] = found[f];
 		return;
 	}
 	/* found by what they are, not by where they stand */
 	for (int i = 0; i < ndevices; i++)
 	{
-		bool		works = false;
+		const Device *seen = NULL;
 
 		for (int f = 0; f < n; f++)
-			works = works || (found[f].works &&
-							  strcmp(found[f].uuid, devices[i].uuid) == 0);
-		if (works != devices[i].works)
-			Say("event=%s device=%d uuid=%s",
-				works ? "device_back" : "device_broken", i, devices[i].uuid);
-		devices[i].works = works;
+		{
+			if (strcmp(found[f].uuid, devices[i].uuid) == 0)
+				seen = &found[f];
+		}
+		take_seen(i, seen);
 	}
 }
 
+/*
+ * One device of the file; false: the line is malformed.
+ */
 static bool
-read_line(const char *line, Device *device)
+read_line(char *line, Device *device)
 {
 	char		state[16];
 	long long	memory;
+	int			at = 0;
 
 	memset(device, 0, sizeof(Device));
-	if (sscanf(line, "%95s %lld %15s %255s", device->uuid, &memory, state,
-			   device->path) < 3)
+	device->index = device->processes = device->utilization = -1;
+	device->used_mib = device->ecc = -1;
+	if (sscanf(line, "%95s %lld %15s%n", device->uuid, &memory, state, &at) < 3)
 		return false;
 	device->memory_mib = memory;
-	device->works = strcmp(state, "ok") == 0;
-	return device->works || strcmp(state, "broken") == 0;
+	device->lost = strcmp(state, "ok") != 0;
+	for (char *word = strtok(line + at, " \t\r\n"); word != NULL;
+		 word = strtok(NULL, " \t\r\n"))
+	{
+		if (!read_word(word, device))
+			return false;
+	}
+	return !device->lost || strcmp(state, "broken") == 0;
+}
+
+/*
+ * What stands behind a device's state.
+ */
+static bool
+read_word(const char *word, Device *device)
+{
+	const char *value = strchr(word, '=');
+
+	if (*word == '/' && device->path[0] == '\0' &&
+		strlen(word) < sizeof(device->path))
+		strcpy(device->path, word);
+	else if (strncmp(word, "xid=", 4) == 0 &&
+			 strlen(value + 1) < sizeof(device->xids))
+		strcpy(device->xids, value + 1);
+	else if (strncmp(word, "used=", 5) == 0)
+		device->used_mib = atoll(value + 1);
+	else if (strncmp(word, "processes=", 10) == 0)
+		device->processes = atoi(value + 1);
+	else if (strncmp(word, "utilization=", 12) == 0)
+		device->utilization = atoi(value + 1);
+	else
+		return false;
+	return true;
+}
+
+/*
+ * Takes what the file says now of a device; NULL: it is missing.
+ */
+static void
+take_seen(int number, const Device *found)
+{
+	Device	   *device = &devices[number];
+	size_t		heard = strlen(device->xids);
+
+	device->lost = found == NULL || found->lost;
+	if (found == NULL)
+		return;
+	device->used_mib = found->used_mib;
+	device->processes = found->processes;
+	device->utilization = found->utilization;
+	if (strncmp(found->xids, device->xids, heard) == 0)
+	{
+		const char *more = found->xids + heard;
+
+		while (*more != '\0')
+		{
+			more += *more == ',';
+			HealthXid(number, atoi(more));
+			more += strcspn(more, ",");
+		}
+	}
+	strcpy(device->xids, found->xids);
+}
+
+/*
+ * One more; what is remembered of it is remembered.
+ */
+int
+DeviceAdd(const char *uuid)
+{
+	Device	   *device = &devices[ndevices];
+
+	if (ndevices == MOST_DEVICES)
+		Die("there are more than %d devices", MOST_DEVICES);
+	memset(device, 0, sizeof(Device));
+	snprintf(device->uuid, sizeof(device->uuid), "%s", uuid);
+	device->index = device->processes = device->utilization = -1;
+	device->used_mib = device->ecc = -1;
+	HealthLoad(ndevices++);
+	return ndevices - 1;
+}
+
+/* -1: there is none of that name */
+int
+DeviceNamed(const char *uuid)
+{
+	for (int i = 0; i < ndevices; i++)
+	{
+		if (strcmp(devices[i].uuid, uuid) == 0)
+			return i;
+	}
+	return -1;
 }
 
 int
@@ -137,23 +296,10 @@ DeviceCount(void)
 }
 
 /* NULL where there is none of that number */
-const Device *
+Device *
 DeviceNumber(int number)
 {
 	return number >= 0 && number < ndevices ? &devices[number] : NULL;
-}
-
-uint64_t
-DevicesWorking(void)
-{
-	uint64_t	set = 0;
-
-	for (int i = 0; i < ndevices; i++)
-	{
-		if (devices[i].works)
-			set |= UINT64_C(1) << i;
-	}
-	return set;
 }
 
 /*

@@ -16,6 +16,49 @@
 #include "job_log.h"
 #include "util.h"
 
+#define NOTES_MOST	200			/* bytes of them */
+
+/*
+ * Notes what the driver said of a device while the attempt had it: it belongs
+ * to how it ended, however that is.  Once each, the first ones if there are
+ * many.
+ */
+void
+AttemptNote(const LocalAttempt *attempt, const char *note)
+{
+	char	   *notes = attempt->dir < 0 ? NULL :
+		FileGet(attempt->dir, "notes", NULL);
+	char	   *more = Format("%s%s%s", notes == NULL ? "" : notes,
+							  notes == NULL ? "" : "; ", note);
+
+	if (attempt->dir >= 0 && strlen(more) <= NOTES_MOST &&
+		(notes == NULL || strstr(notes, note) == NULL) &&
+		!FilePut(attempt->dir, "notes", more, strlen(more)))
+		Say("event=note_not_written attempt=%s note=\"%s\"", attempt->tag,
+			note);
+	free(notes);
+	free(more);
+}
+
+/*
+ * Puts the notes before what else is known of the end.
+ */
+static void
+add_notes(const LocalAttempt *attempt, Ending *ending)
+{
+	char	   *notes = attempt->dir < 0 ? NULL :
+		FileGet(attempt->dir, "notes", NULL);
+	char	   *message;
+
+	if (notes == NULL)
+		return;
+	message = Format("%s%s%s", notes, ending->message[0] == '\0' ? "" : "\n",
+					 ending->message);
+	snprintf(ending->message, sizeof(ending->message), "%s", message);
+	free(notes);
+	free(message);
+}
+
 /*
  * What part_ended() is told: from "exit", and from why it was told to stop.
  */
@@ -88,6 +131,7 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 			close(file);
 		}
 	}
+	add_notes(attempt, ending);
 	if (state != NULL)
 		munmap(state, sizeof(KeeperState));
 	free(line);

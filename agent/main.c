@@ -4,7 +4,9 @@
  *		gpucredit-agent: runs on a node what the database says.
  *
  *	gpucredit-agent CONFIG
- *	gpucredit-agent poke CONFIG		(poke.c)
+ *	gpucredit-agent poke CONFIG				(poke.c)
+ *	gpucredit-agent nvml CONFIG [INDEX...]	(nvml.c)
+ *	gpucredit-agent reset CONFIG UUID		(health.c)
  *
  * One loop waits for the database, for what keepers write, for notifications
  * and datagrams that mean "ask now", and for time.  Each turn looks at every attempt, then makes
@@ -37,6 +39,9 @@
 #include "contain.h"
 #include "db.h"
 #include "devices.h"
+#include "health.h"
+#include "nvml.h"
+#include "nvml_watch.h"
 #include "poke.h"
 #include "util.h"
 
@@ -54,6 +59,7 @@ static int	pokes = -1;
 static bool poked;
 static bool ends;
 
+static void run_other(int argc, char **argv);
 static void open_state(void);
 static void count_start(int state);
 static void read_boot_id(void);
@@ -69,26 +75,44 @@ static void obey_pokes(void);
 int
 main(int argc, char **argv)
 {
-	bool		pokes_others = argc == 3 && strcmp(argv[1], "poke") == 0;
-
-	if ((argc != 2 && !pokes_others) || argv[1][0] == '-')
-		Die("usage: gpucredit-agent [poke] CONFIG");
-	ConfigRead(argv[argc - 1], !pokes_others);
-	if (pokes_others)
-		PokeRun();
+	if (argc > 2)
+		run_other(argc, argv);
+	if (argc != 2 || argv[1][0] == '-')
+		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|reset] CONFIG ...");
+	ConfigRead(argv[1], true);
 	signal(SIGPIPE, SIG_IGN);
 	open_state();
 	read_boot_id();
 	prove_cgroup();
 	open_signals();
 	open_pokes();
-	DevicesLook();
+	DevicesStart(argv[1]);
 	AttemptsLoad();
 	Say("event=agent_start node=%s devices=%d", config.node, DeviceCount());
 	while (!ends)
 		turn();
 	Say("event=agent_end node=%s", config.node);
 	return 0;
+}
+
+/*
+ * What is not the agent itself; returns where it is none of these.
+ */
+static void
+run_other(int argc, char **argv)
+{
+	bool		poke = argc == 3 && strcmp(argv[1], "poke") == 0;
+	bool		asks = strcmp(argv[1], "nvml") == 0;
+	bool		reset = argc == 4 && strcmp(argv[1], "reset") == 0;
+
+	if (!poke && !asks && !reset)
+		return;
+	ConfigRead(argv[2], false);
+	if (poke)
+		PokeRun();
+	if (reset)
+		HealthReset(argv[3]);
+	NvmlRun(argc - 3, argv + 3);
 }
 
 /*
@@ -218,8 +242,9 @@ open_pokes(void)
 static void
 turn(void)
 {
-	struct pollfd fds[4] = {
+	struct pollfd fds[5] = {
 		{signals, POLLIN, 0}, {watches, POLLIN, 0}, {pokes, POLLIN, 0},
+		{NvmlFd(), POLLIN, 0},
 	};
 	int			db = DbWaitMs();
 	int			calls = CallsWaitMs();
@@ -227,14 +252,15 @@ turn(void)
 
 	if (poked && wait > POKE_MS)
 		wait = POKE_MS;
-	fds[3].fd = DbFd(&fds[3].events);
-	if (poll(fds, 4, wait < LOOK_MS ? wait : LOOK_MS) < 0 && errno != EINTR)
+	fds[4].fd = DbFd(&fds[4].events);
+	if (poll(fds, 5, wait < LOOK_MS ? wait : LOOK_MS) < 0 && errno != EINTR)
 		Die("could not wait: %s", strerror(errno));
 	take_signals();
 	drain(watches);
 	take_pokes();
 	DevicesLook();
 	AttemptsLook();
+	HealthLook();
 	AttemptsForget();
 	CheckpointsLook();
 	DbWork();
@@ -261,7 +287,7 @@ take_signals(void)
 	}
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 	{
-		if (!CheckpointChildGone(pid, status))
+		if (!CheckpointChildGone(pid, status) && !NvmlChildGone(pid))
 			AttemptChildGone(pid);
 	}
 }

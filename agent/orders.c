@@ -22,6 +22,7 @@
 #include "checkpoints.h"
 #include "config.h"
 #include "devices.h"
+#include "health.h"
 #include "launch.h"
 #include "util.h"
 
@@ -190,7 +191,8 @@ begin(const Order *order)
 	uint64_t	gpus;
 
 	if (order->gpus != NULL && SetParse(order->gpus, &gpus) &&
-		!AttemptFits(gpus, order->share == NULL ? 1000 : atoi(order->share)))
+		(!AttemptFits(gpus, order->share == NULL ? 1000 : atoi(order->share)) ||
+		 !HealthAllows(gpus)))
 	{
 		Say("event=devices_taken attempt=%s/%lld/%d gpus=%s", order->org,
 			(long long) order->job, order->number, order->gpus);
@@ -285,6 +287,7 @@ not_written(const Order *order, const char *name, int error)
 	attempt->saved_step = -1;
 	attempt->placed_us = order->placed_us;
 	attempt->phase = PHASE_GONE;
+	attempt->checked = true;
 	attempt->unwritten = Format("%s 0 0 could not write it down: %s",
 								strcmp(order->action, "start") == 0 ?
 								EXIT_NOT_STARTED : EXIT_LOST,

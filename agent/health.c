@@ -1,0 +1,439 @@
+/*-------------------------------------------------------------------------
+ *
+ * health.c
+ *		Which devices are in service, and why the others are not.
+ *
+ * A device is out of service while it is lost.  Beyond that it is held out:
+ *
+ *	leftover	an attempt left processes or memory on it: until they are gone
+ *	after_job	an Xid that its job survives: once that has ended
+ *	reset		an Xid that only a reset mends: until the machine's next boot, or
+ *				it was lost and works again, or the operator says so
+ *
+ * Each hold is a file, <state>/devices/UUID, so that a restart of the agent
+ * forgets none.  "gpucredit-agent reset" removes it.  Its line: BOOT_ID HOLD
+ * XID LOST.
+ *
+ * A device of which nothing is heard goes out once no attempt has it: a
+ * library that hangs proves nothing against the job that runs.  An attempt has
+ * its devices until it is settled: the database ends one whose device is out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "attempts.h"
+#include "config.h"
+#include "devices.h"
+#include "health.h"
+#include "util.h"
+#include "xid.h"
+
+#define DRIVER_FREES	(3 * NS_PER_S)	/* what a dead process had, by then */
+#define ASK_AGAIN		(200 * NS_PER_MS)
+
+/* later ones weigh more */
+typedef enum DeviceHold
+{
+	HOLD_NONE, HOLD_LEFTOVER, HOLD_AFTER_JOB, HOLD_RESET
+} DeviceHold;
+
+static const char *const hold_names[] = {
+	"none", "leftover", "after_job", "reset"
+};
+
+typedef struct Health
+{
+	DeviceHold	hold;
+	int			xid;			/* why; 0: none */
+	bool		was_lost;		/* while it was held */
+	bool		written;		/* the file is there, unless it was removed */
+	bool		served;			/* when last looked at */
+	int64_t		since_ns;
+} Health;
+
+static Health healths[MOST_DEVICES];
+static int64_t began_ns;
+
+static int	folder(void);
+static char *file_name(const char *uuid);
+static void hold(int number, DeviceHold how, int xid);
+static void release(int number, const char *why);
+static void write_down(int number);
+static void look(int number);
+static bool serves(int number);
+static bool silent(const Device *device);
+static bool clean(const Device *device);
+static bool in_use(int number);
+static bool others_hold(int number, const LocalAttempt *but);
+static bool left_behind(const LocalAttempt *attempt, int number);
+
+/* where the holds are; -1: there is no such folder */
+static int
+folder(void)
+{
+	static int	dir = -1;
+	char	   *path;
+
+	if (dir >= 0)
+		return dir;
+	path = Format("%s/devices", config.state);
+	(void) mkdir(path, 0700);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(path);
+	return dir;
+}
+
+/* a file of an inventory may name its devices as it likes */
+static char *
+file_name(const char *uuid)
+{
+	char	   *name = Format("%s%s", *uuid == '.' ? "_" : "", uuid);
+
+	for (char *at = name; *at != '\0'; at++)
+	{
+		if (*at == '/')
+			*at = '_';
+	}
+	return name;
+}
+
+/*
+ * What an agent before this one wrote down; another boot has reset it.
+ */
+void
+HealthLoad(int number)
+{
+	Health	   *health = &healths[number];
+	char	   *name = file_name(DeviceNumber(number)->uuid);
+	char	   *line = FileGet(folder(), name, NULL);
+	char		boot[64];
+	char		how[16];
+	int			lost;
+
+	memset(health, 0, sizeof(Health));
+	health->served = true;
+	health->since_ns = began_ns = MonotonicNs();
+	if (line != NULL &&
+		sscanf(line, "%63s %15s %d %d", boot, how, &health->xid, &lost) == 4)
+	{
+		for (int i = HOLD_LEFTOVER; i <= HOLD_RESET; i++)
+		{
+			if (strcmp(how, hold_names[i]) == 0)
+				health->hold = (DeviceHold) i;
+		}
+		health->was_lost = lost != 0;
+		health->written = true;
+		if (health->hold >= HOLD_AFTER_JOB && strcmp(boot, boot_id) != 0)
+			release(number, "boot");
+		else
+			Say("event=device_held device=%d uuid=%s hold=%s xid=%d", number,
+				DeviceNumber(number)->uuid, how, health->xid);
+	}
+	free(line);
+	free(name);
+}
+
+/*
+ * Takes a device out of service; a hold that weighs more stands.
+ */
+static void
+hold(int number, DeviceHold how, int xid)
+{
+	Health	   *health = &healths[number];
+
+	if (health->hold >= how)
+		return;
+	health->hold = how;
+	health->since_ns = MonotonicNs();
+	if (xid != 0)
+		health->xid = xid;
+	Say("event=device_held device=%d uuid=%s hold=%s xid=%d", number,
+		DeviceNumber(number)->uuid, hold_names[how], health->xid);
+	write_down(number);
+	if (how == HOLD_RESET)
+		DevicesHeldAnew();
+}
+
+/*
+ * Nothing holds it out any more; it may still be lost.
+ */
+static void
+release(int number, const char *why)
+{
+	Health	   *health = &healths[number];
+	DeviceHold	was = health->hold;
+	char	   *name = file_name(DeviceNumber(number)->uuid);
+
+	Say("event=device_released device=%d uuid=%s hold=%s by=%s", number,
+		DeviceNumber(number)->uuid, hold_names[was], why);
+	(void) unlinkat(folder(), name, 0);
+	health->hold = HOLD_NONE;
+	health->was_lost = health->written = false;
+	health->xid = 0;
+	if (was == HOLD_RESET)
+		DevicesHeldAnew();
+	free(name);
+}
+
+/* on a full disk it is tried again with each look */
+static void
+write_down(int number)
+{
+	Health	   *health = &healths[number];
+	char	   *name = file_name(DeviceNumber(number)->uuid);
+	char	   *line = Format("%s %s %d %d\n", boot_id,
+							  hold_names[health->hold], health->xid,
+							  health->was_lost);
+
+	health->written = FilePut(folder(), name, line, strlen(line));
+	free(line);
+	free(name);
+}
+
+/*
+ * Takes each device, and each attempt that has just ended, one step further.
+ */
+void
+HealthLook(void)
+{
+	for (int i = 0; i < DeviceCount(); i++)
+		look(i);
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase == PHASE_GONE && !a->checked)
+			HealthCheck(a);
+	}
+}
+
+/*
+ * Has something ended a device's hold, or made it worse?  The database hears
+ * at once what changed.
+ */
+static void
+look(int number)
+{
+	Health	   *health = &healths[number];
+	const Device *device = DeviceNumber(number);
+	bool		now;
+
+	if (health->hold != HOLD_NONE)
+	{
+		char	   *name = file_name(device->uuid);
+
+		if (!health->written)
+			write_down(number);
+		else if (!FileThere(folder(), name))
+			release(number, "operator");
+		free(name);
+	}
+	if (health->hold >= HOLD_AFTER_JOB && device->lost && !health->was_lost)
+	{
+		health->was_lost = true;
+		write_down(number);
+	}
+	if (health->hold >= HOLD_AFTER_JOB && health->was_lost && !device->lost)
+		release(number, "reset");
+	if (health->hold == HOLD_AFTER_JOB && !in_use(number))
+		hold(number, HOLD_RESET, health->xid);
+	if (health->hold == HOLD_LEFTOVER && device->seen_ns > health->since_ns &&
+		clean(device))
+		release(number, "clean");
+	now = serves(number);
+	if (now == health->served)
+		return;
+	health->served = now;
+	Say("event=%s device=%d uuid=%s reason=%s xid=%d",
+		now ? "device_back" : "device_broken", number, device->uuid,
+		now ? "-" : device->lost ? "lost" :
+		health->hold != HOLD_NONE ? hold_names[health->hold] : "silent",
+		health->xid);
+	BeatSoon();
+}
+
+static bool
+serves(int number)
+{
+	const Device *device = DeviceNumber(number);
+	DeviceHold	how = healths[number].hold;
+
+	if (device->lost || how == HOLD_RESET)
+		return false;
+	return (how == HOLD_NONE && !silent(device)) || in_use(number);
+}
+
+/* has nothing been heard of it for longer than a library that works needs? */
+static bool
+silent(const Device *device)
+{
+	int64_t		seen = device->seen_ns > began_ns ? device->seen_ns : began_ns;
+
+	return MonotonicNs() - seen >
+		(config.device_poll_ms + 2 * config.nvml_timeout_ms) * NS_PER_MS;
+}
+
+static bool
+clean(const Device *device)
+{
+	return device->processes <= 0 && device->used_mib <= config.leftover_mib;
+}
+
+/* those that are in service */
+uint64_t
+HealthSet(void)
+{
+	uint64_t	set = 0;
+
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		if (serves(i))
+			set |= UINT64_C(1) << i;
+	}
+	return set;
+}
+
+/* may something begin on these?  Not on one that goes out after its job */
+bool
+HealthAllows(uint64_t gpus)
+{
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		if ((gpus >> i & 1) != 0 &&
+			(healths[i].hold != HOLD_NONE || !serves(i)))
+			return false;
+	}
+	return true;
+}
+
+bool
+HealthUntilReset(int number)
+{
+	return healths[number].hold == HOLD_RESET;
+}
+
+/*
+ * The driver reported an error of a device.
+ */
+void
+HealthXid(int number, int code)
+{
+	XidAction	action = XidActionOf(code);
+	const char *uuid = DeviceNumber(number)->uuid;
+	const char *meaning = XidMeaning(code);
+	char	   *note = Format("Xid %d on %s%s%s", code, uuid,
+							  *meaning == '\0' ? "" : ": ", meaning);
+
+	Say("event=xid device=%d uuid=%s code=%d action=%s", number, uuid, code,
+		XidActionName(action));
+	for (LocalAttempt *a = attempts; a != NULL && action != XID_LOG;
+		 a = a->next)
+	{
+		if ((a->gpus >> number & 1) != 0 && AttemptHolds(a))
+			AttemptNote(a, note);
+	}
+	if (action == XID_HARDWARE)
+		hold(number, HOLD_RESET, code);
+	else if (action == XID_AFTER_JOB)
+		hold(number, HOLD_AFTER_JOB, code);
+	free(note);
+}
+
+/* does an attempt have it that the database may still take for alive? */
+static bool
+in_use(int number)
+{
+	for (const LocalAttempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase != PHASE_SETTLED && !a->forgotten &&
+			(a->gpus >> number & 1) != 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+others_hold(int number, const LocalAttempt *but)
+{
+	for (const LocalAttempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a != but && (a->gpus >> number & 1) != 0 && AttemptHolds(a))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * An attempt has ended.  It is told as ended once it is known what its
+ * devices are left with, and what happened to them until then.
+ */
+void
+HealthCheck(LocalAttempt *attempt)
+{
+	int64_t		now = MonotonicNs();
+	int64_t		limit = (2 * config.nvml_timeout_ms + 1000) * NS_PER_MS;
+	uint64_t	left = 0;
+
+	if (attempt->gpus != 0 && attempt->asked_ns == 0)
+	{
+		attempt->asked_ns = now;
+		attempt->ticket = DevicesAsk();
+	}
+	if (DevicesAnswered() < attempt->ticket && now - attempt->asked_ns < limit)
+		return;
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		if (left_behind(attempt, i))
+			left |= UINT64_C(1) << i;
+	}
+	if (left != 0 && now - attempt->gone_ns < DRIVER_FREES)
+	{
+		if (now - attempt->asked_ns > ASK_AGAIN)
+		{
+			attempt->asked_ns = now;
+			attempt->ticket = DevicesAsk();
+		}
+		return;
+	}
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		if ((left >> i & 1) != 0)
+			hold(i, HOLD_LEFTOVER, 0);
+	}
+	attempt->checked = true;
+	BeatSoon();
+}
+
+/* what nothing was heard of in time counts as not clean */
+static bool
+left_behind(const LocalAttempt *attempt, int number)
+{
+	const Device *device = DeviceNumber(number);
+
+	return (attempt->gpus >> number & 1) != 0 && !device->lost &&
+		healths[number].hold != HOLD_RESET &&
+		!others_hold(number, attempt) &&
+		(device->seen_ns < attempt->asked_ns || !clean(device));
+}
+
+/*
+ * The operator's word that a device was reset, or is clean.
+ */
+void
+HealthReset(const char *uuid)
+{
+	char	   *name = file_name(uuid);
+
+	if (folder() < 0)
+		Die("could not open %s/devices: %s", config.state, strerror(errno));
+	if (unlinkat(folder(), name, 0) != 0)
+		Die("nothing holds %s out of service: %s", uuid, strerror(errno));
+	printf("%s may serve again\n", uuid);
+	exit(0);
+}

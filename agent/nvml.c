@@ -1,0 +1,433 @@
+/*-------------------------------------------------------------------------
+ *
+ * nvml.c
+ *		gpucredit-agent nvml CONFIG [INDEX...]: what NVML says of the GPUs.
+ *
+ * A driver that hangs takes along whoever asks it, so that this is a process
+ * of its own (nvml_watch.c starts it).  Which call it is in stands in memory
+ * that it shares, so that a GPU whose driver hangs is known.  GPUs whose INDEX
+ * is given are left alone.  It writes lines:
+ *
+ *	gpu INDEX MINOR MEMORY_MIB EVENTS UUID NAME
+ *	none INDEX ERROR		the GPU does not even tell its UUID
+ *	ready					all were told
+ *	sight INDEX ok|lost|error USED_MIB PROCESSES UTILIZATION ECC
+ *	xid INDEX CODE
+ *	done N					all that "look N" asks for was told
+ *	failed WHY				and it ends
+ *
+ * -1 is what NVML does not tell.  It reads lines "look N".  Each GPU has an
+ * event set of its own: one that is lost spoils no other's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <dlfcn.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "nvml.h"
+#include "nvml_abi.h"
+#include "util.h"
+
+#define MOST_GPUS		64
+#define EVENTS_MS		100		/* between two looks for events */
+#define EVENTS_AT_ONCE	64
+#define XID_DOUBLE_BIT	48		/* what such an event is as an Xid */
+
+/* A GPU as this process has it. */
+typedef struct NvmlGpu
+{
+	NvmlDevice	device;			/* NULL: left alone */
+	NvmlEventSet set;			/* NULL: no events */
+} NvmlGpu;
+
+/* NULL: the library has no such function */
+static struct
+{
+	int			(*init) (void);
+	const char *(*error) (int);
+	int			(*count) (unsigned int *);
+	int			(*handle) (unsigned int, NvmlDevice *);
+	int			(*uuid) (NvmlDevice, char *, unsigned int);
+	int			(*name) (NvmlDevice, char *, unsigned int);
+	int			(*minor) (NvmlDevice, unsigned int *);
+	int			(*memory) (NvmlDevice, NvmlMemory *);
+	int			(*memory_v2) (NvmlDevice, NvmlMemoryV2 *);
+	int			(*utilization) (NvmlDevice, NvmlUtilization *);
+	int			(*processes) (NvmlDevice, unsigned int *, void *);
+	int			(*ecc) (NvmlDevice, int, int, unsigned long long *);
+	int			(*supported) (NvmlDevice, unsigned long long *);
+	int			(*set_create) (NvmlEventSet *);
+	int			(*set_register) (NvmlDevice, unsigned long long, NvmlEventSet);
+	int			(*set_wait) (NvmlEventSet, NvmlEvent *, unsigned int);
+	int			(*set_free) (NvmlEventSet);
+}			nvml;
+
+/* newer names first */
+static const struct
+{
+	void	   *at;
+	bool		needed;
+	const char *names[3];
+}			functions[] = {
+	{&nvml.init, true, {"nvmlInit_v2"}},
+	{&nvml.error, false, {"nvmlErrorString"}},
+	{&nvml.count, true, {"nvmlDeviceGetCount_v2"}},
+	{&nvml.handle, true, {"nvmlDeviceGetHandleByIndex_v2"}},
+	{&nvml.uuid, true, {"nvmlDeviceGetUUID"}},
+	{&nvml.name, false, {"nvmlDeviceGetName"}},
+	{&nvml.minor, false, {"nvmlDeviceGetMinorNumber"}},
+	{&nvml.memory, true, {"nvmlDeviceGetMemoryInfo"}},
+	{&nvml.memory_v2, false, {"nvmlDeviceGetMemoryInfo_v2"}},
+	{&nvml.utilization, false, {"nvmlDeviceGetUtilizationRates"}},
+	{&nvml.processes, false, {"nvmlDeviceGetComputeRunningProcesses_v3",
+			"nvmlDeviceGetComputeRunningProcesses_v2",
+	"nvmlDeviceGetComputeRunningProcesses"}},
+	{&nvml.ecc, false, {"nvmlDeviceGetTotalEccErrors"}},
+	{&nvml.supported, false, {"nvmlDeviceGetSupportedEventTypes"}},
+	{&nvml.set_create, false, {"nvmlEventSetCreate"}},
+	{&nvml.set_register, false, {"nvmlDeviceRegisterEvents"}},
+	{&nvml.set_wait, false, {"nvmlEventSetWait_v2", "nvmlEventSetWait"}},
+	{&nvml.set_free, false, {"nvmlEventSetFree"}},
+};
+
+static NvmlGpu gpus[MOST_GPUS];
+static int	ngpus;
+static NvmlCall own_call;
+static NvmlCall *call = &own_call;
+
+static void load(void);
+static void fail(const char *what, int code) __attribute__((noreturn));
+static const char *error_text(int code);
+static void enter(int index);
+static void leave(void);
+static void open_gpu(int index);
+static bool open_events(NvmlGpu *gpu);
+static void take_events(int index);
+static void see(int index);
+static int	used_mib(NvmlDevice device, long long *used);
+static void see_all(void);
+static void take_words(void);
+
+/*
+ * Runs until nobody reads any more.
+ */
+void
+NvmlRun(int nskips, char **skips)
+{
+	int64_t		due_ns = MonotonicNs() + config.device_poll_ms * NS_PER_MS;
+	unsigned int count = 0;
+	int			code;
+	void	   *map = mmap(NULL, sizeof(NvmlCall), PROT_READ | PROT_WRITE,
+						   MAP_SHARED, NVML_CALL_FD, 0);
+
+	if (map != MAP_FAILED)
+		call = map;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	load();
+	enter(NVML_NO_GPU);
+	code = nvml.init();
+	if (code == NVML_OK)
+		code = nvml.count(&count);
+	leave();
+	if (code != NVML_OK)
+		fail("NVML", code);
+	ngpus = count > MOST_GPUS ? MOST_GPUS : (int) count;
+	for (int i = 0; i < ngpus; i++)
+	{
+		bool		skipped = false;
+
+		for (int s = 0; s < nskips; s++)
+			skipped |= atoi(skips[s]) == i;
+		if (!skipped)
+			open_gpu(i);
+	}
+	see_all();
+	printf("ready\n");
+	for (;;)
+	{
+		if (MonotonicNs() >= due_ns)
+		{
+			see_all();
+			due_ns = MonotonicNs() + config.device_poll_ms * NS_PER_MS;
+		}
+		for (int i = 0; i < ngpus; i++)
+			take_events(i);
+		take_words();
+	}
+}
+
+/*
+ * Finds the library and its functions; what an older one lacks is not told.
+ */
+static void
+load(void)
+{
+	void	   *library;
+
+	enter(NVML_NO_GPU);
+	library = dlopen(config.nvml_library, RTLD_NOW | RTLD_LOCAL);
+	leave();
+	if (library == NULL)
+	{
+		printf("failed no NVIDIA library: %s\n", dlerror());
+		exit(1);
+	}
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+	{
+		void	   *found = NULL;
+
+		for (int n = 0; n < 3 && found == NULL; n++)
+		{
+			if (functions[i].names[n] != NULL)
+				found = dlsym(library, functions[i].names[n]);
+		}
+		if (found == NULL && functions[i].needed)
+		{
+			printf("failed %s has no %s\n", config.nvml_library,
+				   functions[i].names[0]);
+			exit(1);
+		}
+		memcpy(functions[i].at, &found, sizeof(found));
+	}
+}
+
+static void
+fail(const char *what, int code)
+{
+	printf("failed %s: %s\n", what, error_text(code));
+	exit(1);
+}
+
+static const char *
+error_text(int code)
+{
+	static char number[32];
+	const char *text = nvml.error == NULL ? NULL : nvml.error(code);
+
+	snprintf(number, sizeof(number), "error %d", code);
+	return text == NULL ? number : text;
+}
+
+/* the calls that follow are about this GPU */
+static void
+enter(int index)
+{
+	call->index = index;
+	call->since_ns = MonotonicNs();
+}
+
+static void
+leave(void)
+{
+	call->since_ns = 0;
+}
+
+/*
+ * Tells what a GPU is.
+ */
+static void
+open_gpu(int index)
+{
+	NvmlGpu    *gpu = &gpus[index];
+	char		uuid[NVML_UUID_SIZE] = "";
+	char		name[NVML_NAME_SIZE] = "";
+	unsigned int minor = 0;
+	bool		numbered;
+	NvmlMemory	memory = {0};
+	int			code;
+	bool		events;
+
+	enter(index);
+	code = nvml.handle(index, &gpu->device);
+	if (code == NVML_OK)
+		code = nvml.uuid(gpu->device, uuid, sizeof(uuid));
+	if (code != NVML_OK || *uuid == '\0' || strchr(uuid, ' ') != NULL)
+	{
+		leave();
+		printf("none %d %s\n", index, error_text(code));
+		gpu->device = NULL;
+		return;
+	}
+	if (nvml.name != NULL)
+		(void) nvml.name(gpu->device, name, sizeof(name));
+	numbered = nvml.minor != NULL && nvml.minor(gpu->device, &minor) == NVML_OK;
+	(void) nvml.memory(gpu->device, &memory);
+	events = open_events(gpu);
+	leave();
+	printf("gpu %d %d %lld %d %s %s\n", index, numbered ? (int) minor : -1,
+		   (long long) (memory.total >> 20), events, uuid, name);
+}
+
+/*
+ * Asks to be told of Xids and double-bit ECC errors; false: nobody will.
+ */
+static bool
+open_events(NvmlGpu *gpu)
+{
+	unsigned long long wanted = NVML_EVENT_XID | NVML_EVENT_DOUBLE_BIT_ECC;
+	unsigned long long known = wanted;
+
+	if (nvml.set_create == NULL || nvml.set_register == NULL ||
+		nvml.set_wait == NULL)
+		return false;
+	if (nvml.supported != NULL &&
+		nvml.supported(gpu->device, &known) != NVML_OK)
+		return false;
+	wanted &= known;
+	if ((wanted & NVML_EVENT_XID) == 0 ||
+		nvml.set_create(&gpu->set) != NVML_OK)
+		return false;
+	if (nvml.set_register(gpu->device, wanted, gpu->set) == NVML_OK)
+		return true;
+	if (nvml.set_free != NULL)
+		(void) nvml.set_free(gpu->set);
+	gpu->set = NULL;
+	return false;
+}
+
+/*
+ * Tells what happened to a GPU meanwhile.  Of one that is lost no event comes
+ * any more; what is seen of it says so.
+ */
+static void
+take_events(int index)
+{
+	NvmlGpu    *gpu = &gpus[index];
+
+	for (int i = 0; i < EVENTS_AT_ONCE && gpu->set != NULL; i++)
+	{
+		NvmlEvent	event = {0};
+		int			code;
+
+		enter(index);
+		code = nvml.set_wait(gpu->set, &event, 0);
+		leave();
+		if (code == NVML_TIMED_OUT)
+			return;
+		if (code != NVML_OK)
+		{
+			gpu->set = NULL;
+			see(index);
+			return;
+		}
+		if ((event.type & NVML_EVENT_XID) != 0)
+			printf("xid %d %llu\n", index, event.data);
+		else if ((event.type & NVML_EVENT_DOUBLE_BIT_ECC) != 0)
+			printf("xid %d %d\n", index, XID_DOUBLE_BIT);
+	}
+}
+
+/*
+ * Tells how a GPU is.
+ */
+static void
+see(int index)
+{
+	NvmlDevice	device = gpus[index].device;
+	NvmlUtilization utilization;
+	unsigned int n = 0;
+	unsigned long long errors;
+	long long	used = -1;
+	long long	ecc = -1;
+	int			processes = -1;
+	int			busy = -1;
+	int			code;
+
+	if (device == NULL)
+		return;
+	enter(index);
+	code = used_mib(device, &used);
+	if (code != NVML_GPU_IS_LOST && code != NVML_RESET_REQUIRED)
+	{
+		int			counted = nvml.processes == NULL ? NVML_NOT_SUPPORTED :
+			nvml.processes(device, &n, NULL);
+
+		if (counted == NVML_OK || counted == NVML_INSUFFICIENT_SIZE)
+			processes = (int) n;
+		if (nvml.utilization != NULL &&
+			nvml.utilization(device, &utilization) == NVML_OK)
+			busy = (int) utilization.gpu;
+		if (nvml.ecc != NULL &&
+			nvml.ecc(device, NVML_ECC_UNCORRECTED, NVML_ECC_VOLATILE,
+					 &errors) == NVML_OK)
+			ecc = (long long) errors;
+		if (counted == NVML_GPU_IS_LOST || counted == NVML_RESET_REQUIRED)
+			code = counted;
+	}
+	leave();
+	printf("sight %d %s %lld %d %d %lld\n", index,
+		   code == NVML_OK || code == NVML_NOT_SUPPORTED ? "ok" :
+		   code == NVML_GPU_IS_LOST || code == NVML_RESET_REQUIRED ? "lost" :
+		   "error", used, processes, busy, ecc);
+}
+
+/* where the library tells, without what the driver keeps for itself */
+static int
+used_mib(NvmlDevice device, long long *used)
+{
+	NvmlMemoryV2 newer = {.version = NVML_MEMORY_V2};
+	NvmlMemory	memory = {0};
+	int			code;
+
+	if (nvml.memory_v2 != NULL &&
+		nvml.memory_v2(device, &newer) == NVML_OK)
+	{
+		*used = (long long) (newer.used >> 20);
+		return NVML_OK;
+	}
+	code = nvml.memory(device, &memory);
+	if (code == NVML_OK)
+		*used = (long long) (memory.used >> 20);
+	return code;
+}
+
+static void
+see_all(void)
+{
+	for (int i = 0; i < ngpus; i++)
+		see(i);
+}
+
+/*
+ * Waits a moment for words.  Events come before what answers a look, so that
+ * whoever asks after a job's end has heard of what ended it.
+ */
+static void
+take_words(void)
+{
+	static char words[256];
+	static size_t used;
+	struct pollfd in = {STDIN_FILENO, POLLIN, 0};
+	ssize_t		n;
+	char	   *end;
+
+	if (poll(&in, 1, EVENTS_MS) <= 0)
+		return;
+	n = read(STDIN_FILENO, words + used, sizeof(words) - 1 - used);
+	if (n <= 0)
+		exit(0);
+	used += n;
+	words[used] = '\0';
+	while ((end = strchr(words, '\n')) != NULL)
+	{
+		int			number;
+
+		if (sscanf(words, "look %d", &number) == 1)
+		{
+			for (int i = 0; i < ngpus; i++)
+				take_events(i);
+			see_all();
+			printf("done %d\n", number);
+		}
+		used -= end + 1 - words;
+		memmove(words, end + 1, used + 1);
+	}
+	if (used == sizeof(words) - 1)
+		used = 0;
+}

@@ -1,0 +1,631 @@
+/*-------------------------------------------------------------------------
+ *
+ * nvml_watch.c
+ *		The agent's side of the process that asks NVML (nvml.c).
+ *
+ * The agent itself never calls the library.  A call that takes longer than
+ * nvml_timeout_ms hangs: the process is killed, and another one leaves that
+ * GPU alone.  Where the kernel cannot kill it, it is left; it is one for each
+ * GPU, and one for the driver, as nothing is tried again before it is gone.
+ *
+ * A GPU that only a reset mends is left alone as well: a process that has it
+ * open would keep the operator from resetting it.  What is lost or hung is
+ * tried again, at growing intervals, by a process that starts afresh.
+ *
+ * GPUs keep their numbers: <state>/inventory has the boot, and a line UUID
+ * INDEX ECC for each number.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "config.h"
+#include "devices.h"
+#include "health.h"
+#include "nvml.h"
+#include "nvml_watch.h"
+#include "util.h"
+
+#define START_LIMIT		(5 * NS_PER_S)	/* the devices are known already */
+#define RETRY_MOST		(1800 * NS_PER_S)
+#define INIT_TIMES		6		/* a driver that loads takes so much longer */
+#define XID_DOUBLE_BIT	48
+
+static const char *configuration;
+static pid_t child;				/* 0: none */
+static int	from_child = -1;
+static int	to_child = -1;
+static NvmlCall *call;
+static bool ready;				/* it told all GPUs */
+static bool starting;
+static int64_t again_ns;		/* when another process asks; 0: this one goes
+								 * on */
+static int	asked;
+static int	answered;
+static char lines[4096];
+static size_t nlines;
+static int64_t respawn_ns;
+static int64_t retry_ns;
+static int64_t retry_pause_ns;
+static char failure[256];		/* that was said */
+static bool hung[MOST_DEVICES]; /* by NVML's index */
+static pid_t stuck[MOST_DEVICES];	/* that could not be killed yet */
+static pid_t driver_stuck;
+static bool told[MOST_DEVICES]; /* by our number: by this process */
+static bool other_boot;
+static char *newcomers[MOST_DEVICES];
+static int	nnewcomers;
+
+static void read_inventory(void);
+static void write_inventory(void);
+static void spawn(void);
+static void run_child(int in, int out, int shared) __attribute__((noreturn));
+static void drop_child(void);
+static void look_at_hang(void);
+static void look_at_time(void);
+static bool any_to_retry(void);
+static void read_lines(void);
+static void take_line(char *line);
+static void take_gpu(char *line);
+static void know(int number, int index, int minor, long long memory,
+				 bool events);
+static void take_newcomers(void);
+static void take_ready(void);
+static void take_sight(const char *line);
+static void take_xid(const char *line);
+static int	number_of(int index);
+
+/*
+ * At the start: waits until the GPUs are known.  Those that the disk knows
+ * need not be waited for long: jobs run on them.
+ */
+void
+NvmlStart(const char *path)
+{
+	int64_t		until;
+
+	configuration = path;
+	starting = true;
+	retry_pause_ns = INIT_TIMES * config.nvml_timeout_ms * NS_PER_MS;
+	read_inventory();
+	until = MonotonicNs() + (DeviceCount() > 0 ? START_LIMIT :
+							 2 * retry_pause_ns);
+	spawn();
+	while (!ready && MonotonicNs() < until)
+	{
+		struct pollfd in = {from_child, POLLIN, 0};
+
+		(void) poll(&in, 1, 100);
+		NvmlLook();
+		if (*failure != '\0' && DeviceCount() == 0)
+			Die("devices = nvml: %s", failure);
+	}
+	if (!ready && DeviceCount() == 0)
+		Die("devices = nvml: the driver does not answer");
+	starting = false;
+	if (DeviceCount() == 0)
+		Die("devices = nvml: there is no GPU");
+}
+
+/*
+ * The numbers that GPUs had before.
+ */
+static void
+read_inventory(void)
+{
+	int			state = open(config.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char	   *text = FileGet(state, "inventory", NULL);
+	char	   *rest = text;
+	char	   *line = strsep(&rest, "\n");
+
+	close(state);
+	other_boot = line == NULL || strcmp(line, boot_id) != 0;
+	while (line != NULL && (line = strsep(&rest, "\n")) != NULL)
+	{
+		char		uuid[96];
+		int			index;
+		long long	ecc;
+		Device	   *device;
+
+		if (sscanf(line, "%95s %d %lld", uuid, &index, &ecc) != 3)
+			continue;
+		device = DeviceNumber(DeviceAdd(uuid));
+		device->index = other_boot ? -1 : index;
+		device->ecc = other_boot ? 0 : ecc;
+	}
+	free(text);
+}
+
+/*
+ * Where this fails, an agent that restarts may miss what was counted.
+ */
+static void
+write_inventory(void)
+{
+	int			state = open(config.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char	   *text = Format("%s\n", boot_id);
+
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		const Device *device = DeviceNumber(i);
+		char	   *more = Format("%s%s %d %lld\n", text, device->uuid,
+								  device->index, (long long) device->ecc);
+
+		free(text);
+		text = more;
+	}
+	if (!FilePut(state, "inventory", text, strlen(text)))
+		Say("event=inventory_not_written error=\"%s\"", strerror(errno));
+	free(text);
+	close(state);
+}
+
+/*
+ * Starts the process.
+ */
+static void
+spawn(void)
+{
+	int			in[2];
+	int			out[2];
+	int			shared = memfd_create("gpucredit-nvml", MFD_CLOEXEC);
+
+	again_ns = 0;
+	respawn_ns = MonotonicNs() + config.device_poll_ms * NS_PER_MS;
+	if (shared < 0 || ftruncate(shared, sizeof(NvmlCall)) != 0 ||
+		pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+		Die("could not start to ask NVML: %s", strerror(errno));
+	if (call != NULL)
+		munmap(call, sizeof(NvmlCall));
+	call = mmap(NULL, sizeof(NvmlCall), PROT_READ | PROT_WRITE, MAP_SHARED,
+				shared, 0);
+	if (call == MAP_FAILED)
+		Die("could not start to ask NVML: %s", strerror(errno));
+	child = fork();
+	if (child == 0)
+		run_child(in[0], out[1], shared);
+	close(shared);
+	close(in[0]);
+	close(out[1]);
+	to_child = in[1];
+	from_child = out[0];
+	fcntl(from_child, F_SETFL, O_NONBLOCK);
+	fcntl(to_child, F_SETFL, O_NONBLOCK);
+	ready = false;
+	nlines = 0;
+	memset(told, 0, sizeof(told));
+	if (child < 0)
+		drop_child();
+}
+
+/*
+ * In the new process: it ends when the agent does.
+ */
+static void
+run_child(int in, int out, int shared)
+{
+	char	   *argv[MOST_DEVICES + 4] = {"gpucredit-agent", "nvml",
+	(char *) configuration};
+	int			n = 3;
+	sigset_t	none;
+
+	for (int index = 0; index < MOST_DEVICES; index++)
+	{
+		int			number = number_of(index);
+
+		if (hung[index] || stuck[index] != 0 ||
+			(number >= 0 && HealthUntilReset(number)))
+			argv[n++] = Format("%d", index);
+	}
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* above where they go, so that none is overwritten on its way */
+	in = fcntl(in, F_DUPFD_CLOEXEC, NVML_CALL_FD + 1);
+	out = fcntl(out, F_DUPFD_CLOEXEC, NVML_CALL_FD + 1);
+	shared = fcntl(shared, F_DUPFD_CLOEXEC, NVML_CALL_FD + 1);
+	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
+		dup2(shared, NVML_CALL_FD) >= 0)
+		execv("/proc/self/exe", argv);
+	_exit(127);
+}
+
+/*
+ * Does without it.
+ */
+static void
+drop_child(void)
+{
+	if (child > 0)
+		kill(child, SIGKILL);
+	child = 0;
+	ready = false;
+	close(to_child);
+	close(from_child);
+	to_child = from_child = -1;
+}
+
+/* what to wait for; -1: nothing */
+int
+NvmlFd(void)
+{
+	return from_child;
+}
+
+/*
+ * Asks for a look at all GPUs now.
+ */
+int
+NvmlAsk(void)
+{
+	char		word[32];
+	int			len = snprintf(word, sizeof(word), "look %d\n", ++asked);
+
+	if (ready && write(to_child, word, len) != len)
+		NvmlAgain();
+	return asked;
+}
+
+int
+NvmlAnswered(void)
+{
+	return answered;
+}
+
+/*
+ * Other GPUs are to be left alone.  Not at once: an error of one GPU is often
+ * one of others as well, and what happens in between nobody hears.
+ */
+void
+NvmlAgain(void)
+{
+	again_ns = MonotonicNs() + config.device_poll_ms * NS_PER_MS;
+}
+
+/*
+ * Was it ours?  Then what it hung in may be tried again.
+ */
+bool
+NvmlChildGone(pid_t pid)
+{
+	bool		ours = pid == child || pid == driver_stuck;
+
+	if (pid == child)
+	{
+		child = 0;				/* the number may be another's from now on */
+		read_lines();
+		if (from_child >= 0)
+			drop_child();
+	}
+	if (pid == driver_stuck)
+		driver_stuck = 0;
+	for (int i = 0; i < MOST_DEVICES; i++)
+	{
+		if (stuck[i] == pid)
+		{
+			stuck[i] = 0;
+			ours = true;
+		}
+	}
+	return ours;
+}
+
+/*
+ * Takes what it said; looks whether it still does.
+ */
+void
+NvmlLook(void)
+{
+	read_lines();
+	look_at_hang();
+	look_at_time();
+}
+
+/*
+ * Takes each whole line that has come; without it when there is no more.
+ */
+static void
+read_lines(void)
+{
+	while (from_child >= 0)
+	{
+		ssize_t		n = read(from_child, lines + nlines,
+							 sizeof(lines) - 1 - nlines);
+		char	   *line = lines;
+		char	   *end;
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0)
+		{
+			drop_child();
+			return;
+		}
+		nlines += n;
+		lines[nlines] = '\0';
+		while ((end = strchr(line, '\n')) != NULL)
+		{
+			*end = '\0';
+			take_line(line);
+			line = end + 1;
+		}
+		nlines -= line - lines;
+		memmove(lines, line, nlines);
+		if (nlines == sizeof(lines) - 1)
+			nlines = 0;
+	}
+}
+
+/*
+ * A call that does not return: the others go on without that GPU.
+ */
+static void
+look_at_hang(void)
+{
+	int64_t		since;
+	int64_t		limit = config.nvml_timeout_ms * NS_PER_MS;
+	int			index;
+
+	if (child == 0)
+		return;
+	since = call->since_ns;
+	index = call->index;
+	if (!ready)
+		limit *= INIT_TIMES;
+	if (since == 0 || MonotonicNs() - since < limit)
+		return;
+	Say("event=nvml_hung index=%d", index);
+	if (index >= 0 && index < MOST_DEVICES)
+	{
+		hung[index] = true;
+		stuck[index] = child;
+		retry_ns = MonotonicNs() + retry_pause_ns;
+	}
+	else
+		driver_stuck = child;
+	drop_child();
+	if (index >= 0)
+		spawn();
+	else
+		respawn_ns = MonotonicNs() + retry_pause_ns;
+}
+
+/*
+ * Is it time for another process?
+ */
+static void
+look_at_time(void)
+{
+	int64_t		now = MonotonicNs();
+
+	if (again_ns != 0 && now >= again_ns && child != 0)
+	{
+		drop_child();
+		spawn();
+	}
+	else if (child == 0 && now >= respawn_ns && driver_stuck == 0)
+		spawn();
+	else if (ready && !any_to_retry())
+	{
+		retry_pause_ns = INIT_TIMES * config.nvml_timeout_ms * NS_PER_MS;
+		retry_ns = now + retry_pause_ns;
+	}
+	else if (ready && now >= retry_ns)
+	{
+		for (int i = 0; i < MOST_DEVICES; i++)
+			hung[i] = hung[i] && stuck[i] != 0;
+		retry_pause_ns = retry_pause_ns * 2 > RETRY_MOST ? RETRY_MOST :
+			retry_pause_ns * 2;
+		retry_ns = now + retry_pause_ns;
+		drop_child();
+		spawn();
+	}
+}
+
+static bool
+any_to_retry(void)
+{
+	for (int i = 0; i < MOST_DEVICES; i++)
+	{
+		const Device *device = DeviceNumber(i);
+
+		if (hung[i] || (device != NULL && device->lost &&
+						!HealthUntilReset(i)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What it said; why it failed is said again only if it is another reason.
+ */
+static void
+take_line(char *line)
+{
+	int			number;
+
+	if (strncmp(line, "gpu ", 4) == 0)
+		take_gpu(line);
+	else if (strncmp(line, "sight ", 6) == 0)
+		take_sight(line);
+	else if (strncmp(line, "xid ", 4) == 0)
+		take_xid(line);
+	else if (strcmp(line, "ready") == 0)
+		take_ready();
+	else if (sscanf(line, "done %d", &number) == 1)
+		answered = number;
+	else if (strncmp(line, "none ", 5) == 0)
+		Say("event=gpu_unreadable detail=\"%s\"", line + 5);
+	else if (strncmp(line, "failed ", 7) == 0 &&
+			 strncmp(line + 7, failure, sizeof(failure) - 1) != 0)
+	{
+		Say("event=nvml_failed error=\"%s\"", line + 7);
+		snprintf(failure, sizeof(failure), "%s", line + 7);
+	}
+}
+
+/*
+ * A GPU that has a number, or gets one once all have been told.
+ */
+static void
+take_gpu(char *line)
+{
+	int			index;
+	int			minor;
+	long long	memory;
+	int			events;
+	char		uuid[96];
+	int			number;
+
+	if (sscanf(line, "gpu %d %d %lld %d %95s", &index, &minor, &memory,
+			   &events, uuid) != 5)
+		return;
+	number = DeviceNamed(uuid);
+	if (number >= 0)
+		know(number, index, minor, memory, events != 0);
+	else if (starting && nnewcomers < MOST_DEVICES)
+		newcomers[nnewcomers++] = Dup(line);
+	else
+		Say("event=gpu_unknown uuid=%s detail=\"restart the agent\"", uuid);
+}
+
+static void
+know(int number, int index, int minor, long long memory, bool events)
+{
+	Device	   *device = DeviceNumber(number);
+
+	told[number] = true;
+	device->index = index;
+	device->memory_mib = memory;
+	device->events = events;
+	if (minor >= 0)
+		snprintf(device->path, sizeof(device->path), "/dev/nvidia%d", minor);
+	Say("event=gpu device=%d index=%d uuid=%s memory_mib=%lld events=%d",
+		number, index, device->uuid, memory, events);
+}
+
+/*
+ * New ones come behind, or in place of one that went with an earlier boot.
+ */
+static void
+take_newcomers(void)
+{
+	for (int n = 0; n < nnewcomers; n++)
+	{
+		char		uuid[96] = "";
+		int			number = -1;
+
+		(void) sscanf(newcomers[n], "gpu %*d %*d %*d %*d %95s", uuid);
+		for (int i = 0; other_boot && i < DeviceCount() && number < 0; i++)
+		{
+			if (!told[i])
+				number = i;
+		}
+		if (number < 0)
+			number = DeviceAdd(uuid);
+		else
+		{
+			Say("event=gpu_replaced device=%d uuid=%s was=%s", number, uuid,
+				DeviceNumber(number)->uuid);
+			snprintf(DeviceNumber(number)->uuid, sizeof(uuid), "%s", uuid);
+			HealthLoad(number);
+		}
+		take_gpu(newcomers[n]);
+		free(newcomers[n]);
+	}
+	nnewcomers = 0;
+}
+
+/*
+ * All have been told.  One that was not, and was not left alone, is lost.
+ */
+static void
+take_ready(void)
+{
+	take_newcomers();
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		Device	   *device = DeviceNumber(i);
+		bool		alone = HealthUntilReset(i) || (device->index >= 0 &&
+													hung[device->index]);
+
+		if (!told[i] && !alone)
+			device->lost = true;
+	}
+	ready = true;
+	*failure = '\0';
+	write_inventory();
+	/* what came before had no number yet, and what was asked has no answer */
+	(void) NvmlAsk();
+}
+
+/*
+ * How one GPU is.  Where no event would tell, errors are counted.
+ */
+static void
+take_sight(const char *line)
+{
+	int			index;
+	char		how[16];
+	long long	used;
+	int			processes;
+	int			utilization;
+	long long	ecc;
+	Device	   *device;
+
+	if (sscanf(line, "sight %d %15s %lld %d %d %lld", &index, how, &used,
+			   &processes, &utilization, &ecc) != 6)
+		return;
+	device = DeviceNumber(number_of(index));
+	if (device == NULL || strcmp(how, "error") == 0)
+		return;
+	device->lost = strcmp(how, "lost") == 0;
+	device->seen_ns = MonotonicNs();
+	if (device->lost)
+		return;
+	device->used_mib = used;
+	device->processes = processes;
+	device->utilization = utilization;
+	if (ecc >= 0 && ecc != device->ecc)
+	{
+		bool		more = device->ecc >= 0 && ecc > device->ecc;
+
+		device->ecc = ecc;
+		write_inventory();
+		if (more && !device->events)
+			HealthXid(number_of(index), XID_DOUBLE_BIT);
+	}
+}
+
+static void
+take_xid(const char *line)
+{
+	int			index;
+	int			code;
+
+	if (sscanf(line, "xid %d %d", &index, &code) == 2 &&
+		number_of(index) >= 0)
+		HealthXid(number_of(index), code);
+}
+
+/* our number of NVML's; -1: none */
+static int
+number_of(int index)
+{
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		if (DeviceNumber(i)->index == index)
+			return i;
+	}
+	return -1;
+}

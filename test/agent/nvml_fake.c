@@ -1,0 +1,248 @@
+/*
+ * nvml_fake.c
+ *		A libnvidia-ml.so.1 for tests: it has what a file says, at each call.
+ *
+ * The environment's GPUCREDIT_FAKE_NVML names the file, with lines:
+ *
+ *	init ok|hang|CODE
+ *	gpu INDEX UUID MEMORY_MIB USED_MIB PROCESSES UTILIZATION ECC HOW
+ *	xid INDEX CODE			an event, which each event set that was there hears
+ *
+ * HOW is ok, lost, hang, or noevents.  Compiled with -DOLD it has none of the
+ * functions that an agent can do without.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../agent/nvml_abi.h"
+
+#define GPUS	8
+
+/* A GPU as the file has it. */
+typedef struct FakeGpu
+{
+	int			index;
+	char		uuid[NVML_UUID_SIZE];
+	long long	memory;
+	long long	used;
+	int			processes;
+	int			utilization;
+	long long	ecc;
+	char		how[16];
+} FakeGpu;
+
+/* An event set is of one GPU here. */
+struct NvmlOpaqueSet
+{
+	int			index;
+	int			heard;
+};
+
+static int	codes[1024];
+
+static int
+hang(void)
+{
+	for (;;)
+		sleep(1);
+}
+
+/*
+ * Reads the file: one GPU, and how many events it had.
+ */
+static int
+look(int index, FakeGpu *gpu, int *events)
+{
+	const char *path = getenv("GPUCREDIT_FAKE_NVML");
+	FILE	   *file = fopen(path == NULL ? "" : path, "r");
+	char		line[512];
+	int			n = 0;
+
+	memset(gpu, 0, sizeof(FakeGpu));
+	if (events != NULL)
+		*events = 0;
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+	{
+		FakeGpu		one;
+		int			which;
+		int			code;
+
+		if (sscanf(line, "gpu %d %95s %lld %lld %d %d %lld %15s", &one.index,
+				   one.uuid, &one.memory, &one.used, &one.processes,
+				   &one.utilization, &one.ecc, one.how) == 8)
+		{
+			n++;
+			if (one.index == index)
+				*gpu = one;
+		}
+		else if (events != NULL && *events < 1024 &&
+				 sscanf(line, "xid %d %d", &which, &code) == 2 &&
+				 which == index)
+			codes[(*events)++] = code;
+	}
+	if (file != NULL)
+		fclose(file);
+	return n;
+}
+
+/*
+ * The same for who has a handle; what it returns is what the call returns.
+ */
+static int
+of_handle(NvmlDevice device, FakeGpu *gpu)
+{
+	(void) look((int) (intptr_t) device - 1, gpu, NULL);
+	if (strcmp(gpu->how, "hang") == 0)
+		return hang();
+	if (strcmp(gpu->how, "lost") == 0)
+		return NVML_GPU_IS_LOST;
+	return *gpu->how == '\0' ? NVML_INVALID_ARGUMENT : NVML_OK;
+}
+
+int
+nvmlInit_v2(void)
+{
+	const char *path = getenv("GPUCREDIT_FAKE_NVML");
+	FILE	   *file = fopen(path == NULL ? "" : path, "r");
+	char		line[512];
+	char		how[16] = "ok";
+
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+		(void) sscanf(line, "init %15s", how);
+	if (file == NULL)
+		return NVML_UNKNOWN;
+	fclose(file);
+	return strcmp(how, "hang") == 0 ? hang() : atoi(how);
+}
+
+int
+nvmlDeviceGetCount_v2(unsigned int *count)
+{
+	FakeGpu		gpu;
+
+	*count = look(-1, &gpu, NULL);
+	return NVML_OK;
+}
+
+int
+nvmlDeviceGetHandleByIndex_v2(unsigned int index, NvmlDevice *device)
+{
+	*device = (NvmlDevice) (intptr_t) (index + 1);
+	return NVML_OK;
+}
+
+int
+nvmlDeviceGetUUID(NvmlDevice device, char *uuid, unsigned int size)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	snprintf(uuid, size, "%s", gpu.uuid);
+	return code;
+}
+
+int
+nvmlDeviceGetMemoryInfo(NvmlDevice device, NvmlMemory *memory)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	memory->total = gpu.memory << 20;
+	memory->used = gpu.used << 20;
+	memory->free = memory->total - memory->used;
+	return code;
+}
+
+#ifndef OLD
+const char *
+nvmlErrorString(int code)
+{
+	return code == 18 ? "Driver/library version mismatch" : "Unknown Error";
+}
+
+int
+nvmlDeviceGetComputeRunningProcesses_v3(NvmlDevice device,
+										unsigned int *n, void *infos)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	(void) infos;
+	*n = gpu.processes;
+	return code == NVML_OK && gpu.processes > 0 ? NVML_INSUFFICIENT_SIZE :
+		code;
+}
+
+int
+nvmlDeviceGetUtilizationRates(NvmlDevice device, NvmlUtilization *busy)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	busy->gpu = gpu.utilization;
+	busy->memory = 0;
+	return code;
+}
+
+int
+nvmlDeviceGetTotalEccErrors(NvmlDevice device, int type, int counter,
+							unsigned long long *errors)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	(void) type;
+	(void) counter;
+	*errors = gpu.ecc;
+	return code;
+}
+
+int
+nvmlEventSetCreate(NvmlEventSet *set)
+{
+	*set = calloc(1, sizeof(**set));
+	return NVML_OK;
+}
+
+int
+nvmlDeviceRegisterEvents(NvmlDevice device, unsigned long long types,
+						 NvmlEventSet set)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	(void) types;
+	set->index = gpu.index;
+	(void) look(gpu.index, &gpu, &set->heard);
+	return strcmp(gpu.how, "noevents") == 0 ? NVML_NOT_SUPPORTED : code;
+}
+
+int
+nvmlEventSetWait_v2(NvmlEventSet set, NvmlEvent *event, unsigned int ms)
+{
+	FakeGpu		gpu;
+	int			events;
+
+	(void) ms;
+	(void) look(set->index, &gpu, &events);
+	if (strcmp(gpu.how, "lost") == 0)
+		return NVML_GPU_IS_LOST;
+	if (strcmp(gpu.how, "hang") == 0)
+		return hang();
+	if (set->heard >= events)
+		return NVML_TIMED_OUT;
+	event->type = NVML_EVENT_XID;
+	event->data = codes[set->heard++];
+	return NVML_OK;
+}
+
+int
+nvmlEventSetFree(NvmlEventSet set)
+{
+	free(set);
+	return NVML_OK;
+}
+#endif
