@@ -109,23 +109,6 @@ DecideCachedMark(Cycle *cycle, int32_t cache, bool holds)
 }
 
 /*
- * The entries of a cache; their nodes are hosts.
- */
-const DecideCached *
-DecideCachedHolders(const Cycle *cycle, int32_t cache, int32_t *n)
-{
-	int32_t		first;
-
-	*n = 0;
-	if (cache == 0 || cycle->cached == NULL)
-		return NULL;
-	first = first_of(cycle, cache);
-	while (is_of(cycle, first + *n, cache))
-		++* n;
-	return cycle->cached + first;
-}
-
-/*
  * How well a host suits with the best of some offers (NULL: without devices).
  */
 static FitKey

@@ -21,7 +21,6 @@ typedef struct Host
 	int32_t		domain;			/* lowest host of its NVLink domain */
 	int32_t		leaf;			/* lowest host of its leaf */
 	int32_t		kind;			/* index of its type's stretch */
-	int32_t		place;			/* position among the hosts of its type */
 	int32_t		near;			/* position in by_near */
 	int64_t		gpu_memory_mib;
 	int64_t		cpu_milli;
@@ -116,8 +115,6 @@ typedef struct RequestState
 	bool		spread;			/* no single host can take it any more */
 	bool		started;		/* a job, on a single host */
 	Best	  **best;			/* of each offer; NULL: not yet built */
-	bool		several;		/* a job started on several hosts */
-	struct Gangs **gangs;		/* of each offer; NULL: not yet built */
 } RequestState;
 
 /* What came of an attempt to place a job. */
@@ -128,23 +125,8 @@ typedef enum PlaceOutcome
 	OUTCOME_OUT_OF_MEMORY
 } PlaceOutcome;
 
-/* Scratch of gang placement, one slot per host unless said otherwise. */
-typedef struct GangScratch
-{
-	uint8_t    *capacity;		/* most devices of the request a host can take */
-	uint64_t   *keys;
-	uint64_t   *keys_spare;
-	struct GangGroup *groups;
-	int64_t    *leaf_capacity;	/* by leaf */
-	uint64_t   *leaf_seen;		/* by leaf: stamp of the plan that used it */
-	uint64_t   *part_seen;		/* the same for one group of a plan */
-	uint64_t	stamp;
-	struct GangLayout *layouts; /* by type; NULL: not yet */
-	Plan		best;
-	Plan		trial;
-	Plan		part;
-	Plan		part_best;
-} GangScratch;
+/* Of gang.c. */
+typedef struct GangScratch GangScratch;
 
 /* memory.c */
 extern void *DecideAlloc(const DecideArena *arena, int64_t n, size_t size);
@@ -446,8 +428,6 @@ extern bool DecideMixPrepare(Cycle *cycle);
 /* cache_index.c */
 extern bool DecideCachedPrepare(Cycle *cycle);
 extern void DecideCachedMark(Cycle *cycle, int32_t cache, bool holds);
-extern const DecideCached *DecideCachedHolders(const Cycle *cycle,
-											   int32_t cache, int32_t *n);
 extern int32_t DecideCachedHost(const Cycle *cycle,
 								const DecideRequestClass *request,
 								const DecideOffer *offers, int32_t n_offers,
@@ -481,38 +461,10 @@ extern int32_t DecideRangeLargest(Cycle *cycle,
 								  const DecideRequestClass *request,
 								  const DecideOffer *offer);
 
-/* gang.c, group.c */
+/* gang.c */
 extern bool DecideGangPrepare(Cycle *cycle);
 extern Plan *DecideGangFind(Cycle *cycle, const DecideRequestClass *request,
 							const DecideOffer *offer, int32_t count);
-
-typedef struct GangGroup
-{
-	const int32_t *hosts;		/* one domain's hosts within the scope */
-	int32_t		n;
-	int32_t		leaf;			/* of the first */
-	int32_t		widest;			/* most room on one host */
-	int32_t		cache_hits;		/* hosts that hold the job's cache */
-	int64_t		capacity;		/* 0: nothing there, or already in the plan */
-} GangGroup;
-
-typedef struct GangRequest
-{
-	const DecideRequestClass *request;
-	int32_t		count;
-} GangRequest;
-
-extern void DecideGroupFill(Cycle *cycle, const GangRequest *gang,
-							const GangGroup *group, int32_t wanted,
-							Plan *plan);
-extern uint64_t DecidePartRank(const Cycle *cycle, const GangRequest *gang,
-							   int32_t host, int32_t gpus);
-extern void DecidePlanClear(Plan *plan);
-extern void DecidePlanCount(Cycle *cycle, Plan *plan);
-extern void DecidePlanAdd(Cycle *cycle, const GangRequest *gang, Plan *plan,
-						  int32_t host, int32_t gpus);
-extern int	DecidePlanCompare(const Plan *a, const Plan *b,
-							  DecideTopology prefer);
 
 /* start.c */
 extern PlaceOutcome DecideTryOffers(Cycle *cycle, RequestState *state,

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "decide/gangs.h"
+#include "decide/core.h"
 #include "decide/quota.h"
 
 /*
@@ -39,8 +39,6 @@ job_start(Cycle *cycle, RequestState *state, int32_t job,
 		state->offer += n;
 		state->spread = state->started = false;
 		state->best = NULL;
-		state->several = false;
-		state->gangs = NULL;
 	}
 	return OUTCOME_NO_FIT;
 }

@@ -148,8 +148,6 @@ DecideClassState(const Cycle *cycle, EquivalenceClass *class,
 		}
 		state->started = false;
 		state->best = NULL;
-		state->several = false;
-		state->gangs = NULL;
 	}
 	class->limit = wall_limit;
 	return state;

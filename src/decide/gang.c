@@ -18,14 +18,181 @@
 
 #include "decide/core.h"
 
+typedef struct GangGroup
+{
+	const int32_t *hosts;		/* one domain's hosts within the scope */
+	int32_t		n;
+	int32_t		leaf;			/* of the first */
+	int32_t		widest;			/* most room on one host */
+	int32_t		cache_hits;		/* hosts that hold the job's cache */
+	int64_t		capacity;		/* 0: nothing there, or already in the plan */
+} GangGroup;
+
+typedef struct GangRequest
+{
+	const DecideRequestClass *request;
+	int32_t		count;
+} GangRequest;
+
+/* Scratch of gang placement, one slot per host unless said otherwise. */
+struct GangScratch
+{
+	uint8_t    *capacity;		/* most devices of the request a host can take */
+	uint64_t   *keys;
+	uint64_t   *keys_spare;
+	GangGroup  *groups;
+	int64_t    *leaf_capacity;	/* by leaf */
+	uint64_t   *leaf_seen;		/* by leaf: stamp of the plan that used it */
+	uint64_t   *part_seen;		/* the same for one group of a plan */
+	uint64_t	stamp;
+	Plan		best;
+	Plan		trial;
+	Plan		part;
+	Plan		part_best;
+};
+
 /*
  * Make an empty plan.
  */
-void
-DecidePlanClear(Plan *plan)
+static void
+plan_clear(Plan *plan)
 {
 	plan->n = plan->domains = plan->leaves = 0;
 	plan->loss = plan->free_left = plan->spare = plan->cache_misses = 0;
+}
+
+/*
+ * Add a host to a plan.
+ */
+static void
+plan_add(Cycle *cycle, const GangRequest *gang, Plan *plan, int32_t host,
+		 int32_t gpus)
+{
+	const Host *h = &cycle->hosts[host];
+
+	plan->hosts[plan->n] = host;
+	plan->gpus[plan->n] = gpus;
+	plan->n++;
+	plan->loss += cycle->input->policy.packing == DECIDE_PACKING_PACK ?
+		DecideFitLoss(h, gang->request, gpus, gang->count) :
+		DecideFitPart(cycle, h, gang->request, gpus, gang->count);
+	plan->free_left += h->n_free - gpus;
+	plan->cache_misses += cycle->holds != NULL && !cycle->holds[host];
+}
+
+/*
+ * Which of two plans is better: below 0, the first.  Fewest domains, leaves
+ * and hosts, of which a preference moves its own to the front, best by the
+ * pool's policy, fewest free devices left on the hosts used, least room left
+ * around them, most hosts that hold the job's cache.
+ */
+static int
+plan_compare(const Plan *a, const Plan *b, DecideTopology prefer)
+{
+	if (prefer == DECIDE_TOPOLOGY_LEAF && a->leaves != b->leaves)
+		return a->leaves < b->leaves ? -1 : 1;
+	if (prefer == DECIDE_TOPOLOGY_NODE && a->n != b->n)
+		return a->n < b->n ? -1 : 1;
+	if (a->domains != b->domains)
+		return a->domains < b->domains ? -1 : 1;
+	if (a->leaves != b->leaves)
+		return a->leaves < b->leaves ? -1 : 1;
+	if (a->n != b->n)
+		return a->n < b->n ? -1 : 1;
+	if (a->loss != b->loss)
+		return a->loss < b->loss ? -1 : 1;
+	if (a->free_left != b->free_left)
+		return a->free_left < b->free_left ? -1 : 1;
+	if (a->spare != b->spare)
+		return a->spare < b->spare ? -1 : 1;
+	if (a->cache_misses != b->cache_misses)
+		return a->cache_misses < b->cache_misses ? -1 : 1;
+	return 0;
+}
+
+/*
+ * By what hosts that take equally many devices are chosen: the pool's policy,
+ * then whether they hold the job's cache.  Below 2^17.
+ */
+static uint64_t
+part_rank(const Cycle *cycle, const GangRequest *gang, int32_t host,
+		  int32_t gpus)
+{
+	int64_t		part = DecideFitPart(cycle, &cycle->hosts[host], gang->request,
+									 gpus, gang->count);
+
+	return (uint64_t) (part - INT16_MIN) << 1 |
+		(uint64_t) (cycle->holds != NULL && !cycle->holds[host]);
+}
+
+/*
+ * Of the hosts that can take all that is wanted, add the best to the plan: by
+ * rank, then name.
+ */
+static void
+add_last(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
+		 const uint64_t *keys, int32_t n, int32_t wanted, Plan *plan)
+{
+	uint64_t	best = UINT64_MAX;
+	int32_t		found = -1;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		int32_t		host = group->hosts[keys[i] & UINT32_MAX];
+		uint64_t	key;
+
+		if (cycle->gang->capacity[host] < wanted)
+			break;
+		key = part_rank(cycle, gang, host,
+						wanted) << 32 | (uint64_t) host;
+		if (key < best)
+		{
+			best = key;
+			found = host;
+		}
+	}
+	plan_add(cycle, gang, plan, found, wanted);
+}
+
+/*
+ * Add hosts of a group that take wanted devices (no more than its room) to a
+ * plan: as few as possible, so the roomiest first and full, then the one the
+ * rest suits best.
+ */
+static void
+group_fill(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
+		   int32_t wanted, Plan *plan)
+{
+	const uint8_t *capacity = cycle->gang->capacity;
+	uint64_t   *keys = cycle->gang->keys;
+	int32_t		n = 0;
+	int32_t		i;
+
+	for (i = 0; i < group->n; i++)
+	{
+		int32_t		most = capacity[group->hosts[i]];
+
+		if (most == 0)
+			continue;
+		keys[n] = (uint64_t) (DECIDE_MAX_DEVICES - most) << 56 | (uint64_t) i;
+		if (most < wanted)
+			keys[n] |= part_rank(cycle, gang, group->hosts[i],
+								 most) << 32;
+		n++;
+	}
+	if (n > 1)
+		DecideSortKeys(keys, cycle->gang->keys_spare, n);
+	for (i = 0; i < n; i++)
+	{
+		int32_t		host = group->hosts[keys[i] & UINT32_MAX];
+
+		if (capacity[host] >= wanted)
+			break;
+		plan_add(cycle, gang, plan, host, capacity[host]);
+		wanted -= capacity[host];
+	}
+	add_last(cycle, gang, group, keys + i, n - i, wanted, plan);
 }
 
 /*
@@ -159,7 +326,7 @@ group_last(Cycle *cycle, const GangRequest *request, int32_t n, int32_t wanted,
 	GangScratch *gang = cycle->gang;
 	int32_t		i;
 
-	DecidePlanClear(&gang->part_best);
+	plan_clear(&gang->part_best);
 	for (i = 0; i < n; i++)
 	{
 		const GangGroup *group = &gang->groups[i];
@@ -170,15 +337,15 @@ group_last(Cycle *cycle, const GangRequest *request, int32_t n, int32_t wanted,
 		if (gang->part_best.n == 1 && gang->part_best.leaves == 0 &&
 			group->widest < wanted)
 			continue;
-		DecidePlanClear(&gang->part);
-		DecideGroupFill(cycle, request, group, wanted, &gang->part);
+		plan_clear(&gang->part);
+		group_fill(cycle, request, group, wanted, &gang->part);
 		gang->part.spare = group->capacity - wanted;
 		gang->part.leaves = leaves_stamp(cycle, &gang->part, 0,
 										 gang->part_seen, ++gang->stamp,
 										 gang->leaf_seen, stamp);
 		if (gang->part_best.n > 0 &&
-			DecidePlanCompare(&gang->part_best, &gang->part,
-							  request->request->prefer) <= 0)
+			plan_compare(&gang->part_best, &gang->part,
+						 request->request->prefer) <= 0)
 			continue;
 		swap = gang->part_best;
 		gang->part_best = gang->part;
@@ -200,8 +367,8 @@ group_last(Cycle *cycle, const GangRequest *request, int32_t n, int32_t wanted,
 /*
  * Count the domains and leaves of a plan whose groups were not domains.
  */
-void
-DecidePlanCount(Cycle *cycle, Plan *plan)
+static void
+plan_count(Cycle *cycle, Plan *plan)
 {
 	GangScratch *gang = cycle->gang;
 	uint64_t	stamp = ++gang->stamp;
@@ -232,7 +399,7 @@ scope_plan(Cycle *cycle, const GangRequest *request, const Scope *scope,
 	int32_t		wanted = request->count;
 	uint64_t	stamp = ++gang->stamp;
 
-	DecidePlanClear(plan);
+	plan_clear(plan);
 	plan->spare = capacity - wanted;
 	for (;;)
 	{
@@ -241,8 +408,8 @@ scope_plan(Cycle *cycle, const GangRequest *request, const Scope *scope,
 
 		if (group->capacity >= wanted)
 			break;
-		DecideGroupFill(cycle, request, group, (int32_t) group->capacity,
-						plan);
+		group_fill(cycle, request, group, (int32_t) group->capacity,
+				   plan);
 		wanted -= (int32_t) group->capacity;
 		group->capacity = 0;
 		plan->domains++;
@@ -251,7 +418,7 @@ scope_plan(Cycle *cycle, const GangRequest *request, const Scope *scope,
 	}
 	group_last(cycle, request, n, wanted, stamp, plan);
 	if (prefer == DECIDE_TOPOLOGY_LEAF || prefer == DECIDE_TOPOLOGY_NODE)
-		DecidePlanCount(cycle, plan);
+		plan_count(cycle, plan);
 	DecidePoll(cycle->arena);
 }
 
@@ -273,8 +440,8 @@ scope_try(Cycle *cycle, const GangRequest *request, const Scope *scope,
 		return;
 	scope_plan(cycle, request, scope, capacity, prefer, &gang->trial);
 	if (gang->best.n == 0 ||
-		DecidePlanCompare(&gang->trial, &gang->best,
-						  request->request->prefer) < 0)
+		plan_compare(&gang->trial, &gang->best,
+					 request->request->prefer) < 0)
 	{
 		Plan		swap = gang->best;
 
@@ -365,7 +532,7 @@ DecideGangFind(Cycle *cycle, const DecideRequestClass *request,
 	if (capacity < count)
 		return NULL;
 
-	DecidePlanClear(&gang->best);
+	plan_clear(&gang->best);
 	scopes_try(cycle, &range, &asked);
 	return gang->best.n > 0 ? &gang->best : NULL;
 }
@@ -378,7 +545,7 @@ plan_alloc(Cycle *cycle, Plan *plan)
 {
 	plan->hosts = DecideAlloc(cycle->arena, cycle->n_hosts, sizeof(int32_t));
 	plan->gpus = DecideAlloc(cycle->arena, cycle->n_hosts, sizeof(int32_t));
-	DecidePlanClear(plan);
+	plan_clear(plan);
 	return plan->hosts != NULL && plan->gpus != NULL;
 }
 
@@ -414,7 +581,6 @@ DecideGangPrepare(Cycle *cycle)
 	memset(gang->leaf_seen, 0, (size_t) n * sizeof(uint64_t));
 	memset(gang->part_seen, 0, (size_t) n * sizeof(uint64_t));
 	gang->stamp = 0;
-	gang->layouts = NULL;
 	cycle->gang = gang;
 	return true;
 }

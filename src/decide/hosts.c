@@ -198,7 +198,7 @@ find_types(Cycle *cycle)
 		}
 		range = &cycle->types[cycle->n_types - 1];
 		host->kind = cycle->n_types - 1;
-		host->place = range->n++;
+		range->n++;
 	}
 	return true;
 }

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "decide/gangs.h"
+#include "decide/core.h"
 #include "decide/quota.h"
 
 /*
@@ -255,16 +255,14 @@ offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
 }
 
 /*
- * Start a job over several hosts, where the topology allows.  gangs is what is
- * known of its request and offer; NULL: nothing is kept of that.
+ * Start a job over several hosts, where the topology allows.
  */
 static PlaceOutcome
 start_over_several(Cycle *cycle, int32_t job,
 				   const DecideRequestClass *request,
-				   const DecideOffer *offer, int32_t count, Gangs *gangs)
+				   const DecideOffer *offer, int32_t count)
 {
 	int32_t		cache = cycle->input->jobs[job].cache;
-	bool		found = true;
 	Plan	   *plan;
 
 	if (count < 2 || request->topology == DECIDE_TOPOLOGY_NODE)
@@ -272,38 +270,12 @@ start_over_several(Cycle *cycle, int32_t job,
 	if (!DecideGangPrepare(cycle))
 		return OUTCOME_OUT_OF_MEMORY;
 	DecideCachedMark(cycle, cache, true);
-	if (gangs != NULL)
-		found = DecideGangsFind(cycle, gangs, request, offer, cache, &plan);
-	else
-		plan = DecideGangFind(cycle, request, offer, count);
+	plan = DecideGangFind(cycle, request, offer, count);
 	DecideCachedMark(cycle, cache, false);
-	if (!found)
-		return OUTCOME_OUT_OF_MEMORY;
 	if (plan == NULL)
 		return OUTCOME_NO_FIT;
 	return start_add(cycle, job, offer, count, plan) ?
 		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
-}
-
-/*
- * Keep what is known of where gangs go with all offers that compete.  False:
- * out of memory.
- */
-static bool
-gangs_build(Cycle *cycle, RequestState *state,
-			const DecideRequestClass *request,
-			const DecideOffer *offers, int32_t n_offers)
-{
-	int32_t		i;
-
-	state->gangs = DecideAlloc(cycle->arena, n_offers, sizeof(Gangs *));
-	for (i = 0; state->gangs != NULL && i < n_offers; i++)
-	{
-		state->gangs[i] = DecideGangsBuild(cycle, request, &offers[i]);
-		if (state->gangs[i] == NULL)
-			return false;
-	}
-	return state->gangs != NULL;
 }
 
 /*
@@ -325,14 +297,9 @@ start_fixed(Cycle *cycle, RequestState *state, int32_t job,
 	if (host >= 0)
 		return start_on_host(cycle, job, offer_taken(cycle, offers, host),
 							 request->min_gpus, host);
-	if (state->several && state->gangs == NULL &&
-		!gangs_build(cycle, state, request, offers, n_offers))
-		return OUTCOME_OUT_OF_MEMORY;
 	for (i = 0; i < n_offers && outcome == OUTCOME_NO_FIT; i++)
 		outcome = start_over_several(cycle, job, request, &offers[i],
-									 request->min_gpus, state->gangs == NULL ?
-									 NULL : state->gangs[i]);
-	state->several = outcome == OUTCOME_STARTED;
+									 request->min_gpus);
 	return outcome;
 }
 
@@ -355,7 +322,7 @@ start_range(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 		return OUTCOME_NO_FIT;
 	host = DecideBestScan(cycle, request, offer, count).host;
 	if (host < 0)
-		return start_over_several(cycle, job, request, offer, count, NULL);
+		return start_over_several(cycle, job, request, offer, count);
 	host = DecideCachedHost(cycle, request, offer, 1, count,
 							cycle->input->jobs[job].cache, host);
 	return start_on_host(cycle, job, offer, count, host);

@@ -2,10 +2,10 @@
  * gangs.c
  *	  Many gangs that request the same go where each would go by itself.
  *
- * For the second of a class on, the core keeps what it knows of the hosts; the
- * first of each is placed by looking at all of them.  So a world is decided
- * twice: as it is, and with each job a class of its own, told from others by
- * a few bytes of the device memory it wants, which nodes have in MiB.
+ * A class that failed is not tried again, and from its second job on the core
+ * keeps which single host is best.  So a world is decided twice: as it is, and
+ * with each job a class of its own, told from others by a few bytes of the
+ * device memory it wants, which nodes have in MiB.
  */
 #include <inttypes.h>
 #include <stdlib.h>
