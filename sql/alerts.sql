@@ -368,7 +368,7 @@ BEGIN
 	RETURN (SELECT n FROM reads) - before;
 END $$;
 SELECT CASE WHEN r.n > 0 THEN 'tables' ELSE 'none' END AS reads, string_agg(f.family, ' ' ORDER BY f.family) AS families
-FROM metric_families() f, LATERAL (SELECT pg_temp.reads(f.family) AS n) r GROUP BY 1 ORDER BY 1;
+FROM gpucredit_internal.metric_families() f, LATERAL (SELECT pg_temp.reads(f.family) AS n) r GROUP BY 1 ORDER BY 1;
 DROP FUNCTION pg_temp.reads(text);
 DROP VIEW reads;
 COMMIT;

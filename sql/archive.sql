@@ -120,7 +120,7 @@ SELECT length(report_html('acme', '2027-01-02'));
 SELECT length(report_html('acme', NULL, '2027-01-02'));
 -- a page that nobody said when to begin begins with what is kept
 SELECT substring(report_html('acme', NULL, '2027-01-20') FROM 'data-since="([^"]*)"') AS since,
-	to_char(kept_from('entry') + interval '1 us', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS kept;
+	to_char(gpucredit_internal.kept_from('entry') + interval '1 us', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS kept;
 -- its numbers are those of closings and entries together, and of entries alone where it tells of a time
 CREATE FUNCTION pg_temp.page_is_wrong(since timestamptz) RETURNS TABLE (org text, what text, page numeric, books numeric)
 LANGUAGE sql AS $$

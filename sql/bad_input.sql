@@ -1229,7 +1229,6 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 SELECT p.proname, arg
 FROM pg_proc p, unnest(p.proargnames[1:p.pronargs]) arg
 WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.prosecdef
-	AND p.proname !~ '^require_'
 	AND NOT (EXISTS (SELECT FROM good g
 			WHERE g.fn = p.proname AND g.arg = arg::text)
 		AND EXISTS (SELECT FROM bad b

@@ -118,11 +118,12 @@ DO $$
 DECLARE
 	f record;
 BEGIN
-	FOR f IN SELECT p.oid::regprocedure AS name, format('SELECT gpucredit.%I(%s)',
-			p.proname, (SELECT string_agg('NULL::' || t::regtype, ', ' ORDER BY n)
+	FOR f IN SELECT p.oid::regprocedure AS name, format('SELECT %s.%I(%s)',
+			p.pronamespace::regnamespace, p.proname, (SELECT string_agg('NULL::' || t::regtype, ', ' ORDER BY n)
 				FROM unnest(p.proargtypes) WITH ORDINALITY u (t, n))) AS call
 		FROM pg_proc p
-		WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.prokind = 'f'
+		WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
+			AND p.prokind = 'f'
 			AND NOT (p.prorettype IN ('trigger'::regtype, 'internal'::regtype)
 				OR p.proargtypes::oid[] && ARRAY['internal', 'cstring']::regtype[]::oid[])
 	LOOP

@@ -59,7 +59,7 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT item, spent, refunded, net FROM usage_by('hr', '', NULL, NULL, 'account');
-SELECT kind, account, bin, spent, refunded FROM report_lines(report_about('hr', '2036-01-04', '2036-01-05')) ORDER BY kind;
+SELECT kind, account, bin, spent, refunded FROM gpucredit_internal.report_lines(gpucredit_internal.report_about('hr', '2036-01-04', '2036-01-05')) ORDER BY kind;
 SELECT report_html('hr', '2036-01-01', '2036-01-05') LIKE '%' || figure || '%' AS reported
 FROM unnest('{"27,670,116,110,564.32","18,446,744,073,709.55","9,223,372,036,854.77"}'::text[]) figure;
 SELECT * FROM verify('hr');

@@ -207,7 +207,7 @@ BEGIN
 			SELECT format('ALTER TABLE %s DISABLE TRIGGER %I',
 				g.tgrelid::regclass, g.tgname)
 			FROM pg_trigger g
-			WHERE g.tgfoid = 'gpucredit.refuse_unsound'::regproc
+			WHERE g.tgfoid = 'gpucredit_internal.refuse_unsound'::regproc
 		LOOP
 			EXECUTE deed;
 		END LOOP;
@@ -435,7 +435,7 @@ ALTER TABLE bucket DISABLE TRIGGER bucket_sound;
 ALTER TABLE hold ENABLE TRIGGER hold_sound_new;
 DROP TRIGGER hold_part_sound ON hold_part;
 CREATE TRIGGER hold_part_sound AFTER UPDATE OF held ON hold_part
-	FOR EACH ROW EXECUTE FUNCTION refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 ALTER TABLE hold_part ENABLE ALWAYS TRIGGER hold_part_sound;
 ALTER TABLE entry DISABLE TRIGGER entry_sound_new;
 ALTER TABLE budget_counter ENABLE TRIGGER budget_counter_sound;
@@ -443,7 +443,7 @@ DROP TRIGGER hold_budget_sound_new ON hold_budget;
 DROP TRIGGER entry_append_only ON entry;
 DROP TRIGGER seal_append_only ON seal;
 CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON seal
-	FOR EACH STATEMENT WHEN (false) EXECUTE FUNCTION refuse_change();
+	FOR EACH STATEMENT WHEN (false) EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE seal ENABLE ALWAYS TRIGGER seal_append_only;
 ALTER TABLE job DISABLE ROW LEVEL SECURITY;
 DROP POLICY tenants_own ON attempt;

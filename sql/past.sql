@@ -131,5 +131,5 @@ SET ROLE gpucredit_auditor;
 SELECT count(*) FROM budget_log WHERE org = 'pa';
 SET ROLE gpucredit_app;
 SELECT spendable FROM balance('pa', 'a', '2026-04-10 12:00+00');
-SELECT budget_room_at('pa', 'a', '2026-04-10 12:00+00');
+SELECT gpucredit_internal.budget_room_at('pa', 'a', '2026-04-10 12:00+00');
 RESET ROLE;

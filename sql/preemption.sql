@@ -589,7 +589,7 @@ SELECT * FROM pg_temp.place('move');
 BEGIN;
 SELECT h.action FROM gpucredit.claim_gpu g
 	JOIN gpucredit.eviction e USING (pool, org, job),
-	gpucredit.heartbeat(g.node, gpucredit.gpuset_difference('{0-1}', g.gpus)) h
+	gpucredit.heartbeat(g.node, gpucredit_internal.gpuset_difference('{0-1}', g.gpus)) h
 WHERE g.pool = 'move';
 SELECT * FROM pg_temp.place('move');
 SELECT count(*) FROM gpucredit.claim c WHERE c.pool = 'move';

@@ -197,9 +197,10 @@ DELETE FROM rate_limit WHERE operation = 'no_more';
 
 -- Every function that does something for an organisation passes there.
 SELECT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-WHERE p.pronamespace = 'gpucredit'::regnamespace AND l.lanname = 'c'
+WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
+	AND l.lanname = 'c'
 	AND p.provolatile = 'v' AND p.proargnames[1] = 'org'
-	AND NOT EXISTS (SELECT FROM counters() c
+	AND NOT EXISTS (SELECT FROM gpucredit_internal.counters() c
 		WHERE c.name = 'calls_total' AND c.operation = p.proname);
 SELECT * FROM verify();
 

@@ -114,11 +114,11 @@ FROM pg_temp.data(:'page', 'rect', 'busy') d;
 SELECT d::numeric = (SELECT sum(u.gpu_hours) FROM gpucredit.usage_by('rp', '', NULL, NULL, 'account') u)
 FROM pg_temp.data(:'page', 'dd', 'hours') d;
 -- it may be spent until the tenth, the promo lapses on the twentieth
-SELECT gpucredit.runs_out('{2027-08-20 12:00+00,NULL}', '{50,100}', 10, '2027-08-05 00:00+00'),
-	gpucredit.runs_out('{2027-08-10 00:00+00,NULL}', '{100,100}', 10, '2027-08-05 00:00+00'),
-	gpucredit.runs_out('{2027-08-10 00:00+00}', '{100}', 0, '2027-08-05 00:00+00'),
-	gpucredit.runs_out('{NULL}', '{100}', 0.001, '2027-08-05 00:00+00'),
-	gpucredit.runs_out(NULL, NULL, 1, '2027-08-05 00:00+00');
+SELECT gpucredit_internal.runs_out('{2027-08-20 12:00+00,NULL}', '{50,100}', 10, '2027-08-05 00:00+00'),
+	gpucredit_internal.runs_out('{2027-08-10 00:00+00,NULL}', '{100,100}', 10, '2027-08-05 00:00+00'),
+	gpucredit_internal.runs_out('{2027-08-10 00:00+00}', '{100}', 0, '2027-08-05 00:00+00'),
+	gpucredit_internal.runs_out('{NULL}', '{100}', 0.001, '2027-08-05 00:00+00'),
+	gpucredit_internal.runs_out(NULL, NULL, 1, '2027-08-05 00:00+00');
 
 -- the whole installation
 SELECT d::numeric = (SELECT sum(u.net) FROM gpucredit.account a,
@@ -164,13 +164,13 @@ ROLLBACK;
 SELECT :'page' LIKE '%<script%', :'page' ~ '[^\x20-\x7e\n]', :'page' LIKE '%data-account="&lt;script&gt;alert(&quot;&amp;&#39;)"%',
 	:'page' LIKE '%tab  &amp; &quot;line&quot; &lt;br&gt;over%';
 SELECT gpucredit.report_html('rp <b>&amp;') LIKE '%<h1><bdi>rp &lt;b&gt;&amp;amp;</bdi></h1>%';
-SELECT gpucredit.html(E'<>&"''\x01\x7f\u00e9\u0085\u200f\U0001F600');
+SELECT gpucredit_internal.html(E'<>&"''\x01\x7f\u00e9\u0085\u200f\U0001F600');
 -- what no page may refer to: code points that are no characters
-SELECT gpucredit.html(E'a\uFFFE\uFDD0\U0001FFFFb\uFFFD\u2060');
+SELECT gpucredit_internal.html(E'a\uFFFE\uFDD0\U0001FFFFb\uFFFD\u2060');
 -- of a text that ends within a character, which only a fault elsewhere can
 -- leave, no byte behind its end is read
 CREATE CAST (bytea AS text) WITHOUT FUNCTION;
-SELECT gpucredit.html('\x61e698'::bytea::text);
+SELECT gpucredit_internal.html('\x61e698'::bytea::text);
 DROP CAST (bytea AS text);
 -- well formed: XML but for the doctype and the meta
 SELECT (xpath('count(//*[local-name()=''svg''][@role=''img''][*[1][local-name()=''title'']][*[2][local-name()=''desc'']])',
@@ -213,8 +213,8 @@ SELECT gpucredit.report_html('rp', '2000-01-01', '2027-01-01');
 BEGIN;
 SET LOCAL statement_timeout = '90s';
 SELECT r LIKE '%39992 others%' AS others
-FROM gpucredit.report_about('rp', '2027-08-01 00:00+00', '2027-08-05 00:00+00') s,
-	gpucredit.report_series(s, ARRAY(
+FROM gpucredit_internal.report_about('rp', '2027-08-01 00:00+00', '2027-08-05 00:00+00') s,
+	gpucredit_internal.report_series(s, ARRAY(
 		SELECT ROW('series', 'rp', 'a' || i, NULL, s.since, i, 0)::gpucredit.report_line
 		FROM generate_series(1, 40000) i), 'series', 'many', 'Many') r;
 COMMIT;

@@ -138,7 +138,7 @@ SELECT * FROM invoice(NULL, '2026-01-01');
 SET ROLE gpucredit_app;
 SELECT sum(amount) FROM invoice('acme', '2026-01-01');
 SELECT count(*) FROM usage_by('acme', '', NULL, NULL, 'job');
-SELECT * FROM spend_line(ARRAY['acme'], '', NULL, NULL, false);
+SELECT * FROM gpucredit_internal.spend_line(ARRAY['acme'], '', NULL, NULL, false);
 SET ROLE gpucredit_auditor;
 SELECT count(*) FROM top_jobs('acme', 9, NULL);
 SET ROLE gpucredit_agent;

@@ -315,7 +315,7 @@ ALTER ROLE te_set SET statement_timeout = 0;
 RESET ROLE;
 SET ROLE te_login;
 SELECT * FROM gpucredit.end_tenant_transactions();
-SELECT gpucredit.limit_tenant_logins('te_set');
+SELECT gpucredit_internal.limit_tenant_logins('te_set');
 RESET ROLE;
 SELECT * FROM pg_temp.timeouts() WHERE login = 'te_set';
 DROP ROLE te_login, te_set, te_service, te_gateway, te_super, te_later, te_team;

@@ -4,7 +4,7 @@ SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
 SET client_encoding = 'UTF8';
-SET search_path = public, gpucredit;
+SET search_path = public, gpucredit, gpucredit_internal;
 
 -- The result of an expression as text, or the error it raises.
 CREATE FUNCTION pg_temp.try(expression text) RETURNS text

@@ -93,7 +93,7 @@ FROM report_html('acme') p;
 SELECT * FROM usage_by('acme', since => '2031-01-28', by => 'day');
 SELECT item, spent, accrued, jobs FROM usage_by('acme', 'vision', by => 'account');
 SELECT sum(accrued) = (SELECT used FROM balance('acme')) AS accrued_is_used FROM usage_by('acme');
-SELECT account, per_day FROM spend_rate('{acme,acme}', '{"",vision}', gpucredit.now()) ORDER BY 1;
+SELECT account, per_day FROM gpucredit_internal.spend_rate('{acme,acme}', '{"",vision}', gpucredit.now()) ORDER BY 1;
 SELECT org, per_day FROM burn_rate();
 SELECT rank, job, net, spent, gpu_hours, accrued FROM top_jobs('acme', 1);
 
@@ -216,9 +216,9 @@ SELECT pg_temp.at('2031-04-01 00:00:00.000001+00') \g /dev/null
 INSERT INTO issued SELECT i.* FROM invoice('tardy', '2031-03-01') i;
 CREATE TEMP TABLE march AS SELECT u.* FROM usage_by('tardy', by => 'day') u;
 CREATE TEMP TABLE march_page AS
-SELECT report_lines(r) AS line FROM report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
+SELECT gpucredit_internal.report_lines(r) AS line FROM gpucredit_internal.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
 CREATE TEMP TABLE march_hours AS
-SELECT report_hours(r) AS line FROM report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
+SELECT gpucredit_internal.report_hours(r) AS line FROM gpucredit_internal.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
 SELECT tier, jobs, gpu_hours, spent, refunded, accrued FROM issued WHERE line > 1 OR account = '';
 -- then their agents tell what became of them
 SELECT pg_temp.at('2031-04-02 06:00+00') \g /dev/null
@@ -242,24 +242,24 @@ CREATE FUNCTION pg_temp.march_changes() RETURNS bigint LANGUAGE sql AS $$
 		(SELECT to_jsonb(m) FROM march m EXCEPT ALL SELECT to_jsonb(u) FROM gpucredit.usage_by('tardy', by => 'day') u)
 		UNION ALL
 		(SELECT to_jsonb(m) FROM march_page m EXCEPT ALL SELECT to_jsonb(n)
-			FROM (SELECT gpucredit.report_lines(r) AS line
-				FROM gpucredit.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)
+			FROM (SELECT gpucredit_internal.report_lines(r) AS line
+				FROM gpucredit_internal.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)
 		UNION ALL
 		(SELECT to_jsonb(m) FROM march_hours m EXCEPT ALL SELECT to_jsonb(n)
-			FROM (SELECT gpucredit.report_hours(r) AS line
-				FROM gpucredit.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)) d $$;
+			FROM (SELECT gpucredit_internal.report_hours(r) AS line
+				FROM gpucredit_internal.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)) d $$;
 SELECT pg_temp.march_changes();
 SELECT * FROM pg_temp.differences();
 -- each hour, day and week of the page is what usage_by says of it
-SELECT s.since, report_step(r) AS step, count(l) AS bars, sum(l.spent) AS spent,
+SELECT s.since, gpucredit_internal.report_step(r) AS step, count(l) AS bars, sum(l.spent) AS spent,
 	count(*) FILTER (WHERE (l.spent, l.refunded) IS DISTINCT FROM (u.spent, u.refunded)) AS others
 FROM (VALUES ('2031-03-28 00:00+00'::timestamptz, '2031-03-31 00:00+00'::timestamptz),
 		('2031-03-29 01:30+00', '2031-03-30 23:30+00'), ('2031-03-20 00:00+00', NULL),
 		('2031-01-02 00:00+00', NULL)) AS s (since, until)
-	CROSS JOIN LATERAL report_about(NULL, s.since, s.until) r
-	CROSS JOIN LATERAL report_lines(r) l
+	CROSS JOIN LATERAL gpucredit_internal.report_about(NULL, s.since, s.until) r
+	CROSS JOIN LATERAL gpucredit_internal.report_lines(r) l
 	CROSS JOIN LATERAL (SELECT coalesce(sum(u.spent), 0) AS spent, coalesce(sum(u.refunded), 0) AS refunded
-		FROM usage_by(NULL, '', greatest(l.bin, s.since), least(l.bin + report_step(r), s.until), 'organisation') u) u
+		FROM usage_by(NULL, '', greatest(l.bin, s.since), least(l.bin + gpucredit_internal.report_step(r), s.until), 'organisation') u) u
 WHERE l.kind = 'time' GROUP BY 1, 2 ORDER BY 1;
 SELECT * FROM verify();
 DROP ROLE ac_app;
@@ -384,13 +384,13 @@ SELECT count(*) FROM unnest('{30,50,57,62,115,175}'::int[]) WITH ORDINALITY AS m
 		array_fill(1, ARRAY[cardinality(j.j)]), array_fill(m * interval '1 min', ARRAY[cardinality(j.j)]));
 SELECT a.instant, count(*), count(DISTINCT a.billed) AS bills,
 	count(*) FILTER (WHERE (a.elapsed, a.billed) IS DISTINCT FROM (u.elapsed, u.billed::numeric)) AS others
-FROM accrued_at('{wide}', ARRAY(SELECT '2031-07-05 10:00+00'::timestamptz + h * interval '1 hour' FROM generate_series(1, 3) h)) a
+FROM gpucredit_internal.accrued_at('{wide}', ARRAY(SELECT '2031-07-05 10:00+00'::timestamptz + h * interval '1 hour' FROM generate_series(1, 3) h)) a
 	LEFT JOIN LATERAL (SELECT u.elapsed, u.billed FROM usage u
 		WHERE u.org = a.org AND u.job = a.job AND u.attempt = a.attempt AND u.at < a.instant
 		ORDER BY u.at DESC LIMIT 1) u ON true
 GROUP BY 1 ORDER BY 1;
-SELECT l.bin, l.spent, u.spent AS usage_by FROM report_about('wide', '2031-07-05 10:30+00', '2031-07-05 12:50+00') r
-	CROSS JOIN LATERAL report_lines(r) l
+SELECT l.bin, l.spent, u.spent AS usage_by FROM gpucredit_internal.report_about('wide', '2031-07-05 10:30+00', '2031-07-05 12:50+00') r
+	CROSS JOIN LATERAL gpucredit_internal.report_lines(r) l
 	CROSS JOIN LATERAL (SELECT sum(u.spent) AS spent
 		FROM usage_by('wide', '', greatest(l.bin, r.since), least(l.bin + interval '1 hour', r.until)) u) u
 WHERE l.kind = 'time' ORDER BY 1;

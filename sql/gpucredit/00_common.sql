@@ -1,5 +1,5 @@
 /*
- * 00_common.sql: the schema, the roles, and the clock.
+ * 00_common.sql: the schemas, the roles, and the clock.
  *
  * Bodies written as BEGIN ATOMIC bind every name and operator here and now,
  * so the path below matters only while this script runs; it holds nothing a
@@ -7,7 +7,15 @@
  */
 CREATE SCHEMA gpucredit;
 COMMENT ON SCHEMA gpucredit IS
-'GPU credit ledger and GPU job scheduler';
+'GPU credit ledger and GPU job scheduler: what you call and read';
+
+/*
+ * What only our own bodies, operators, casts, triggers, constraints and views
+ * call.  They know it by oid, so no role needs to find a name in here.
+ */
+CREATE SCHEMA gpucredit_internal;
+COMMENT ON SCHEMA gpucredit_internal IS
+'Helpers of schema gpucredit, not to be called';
 
 SET LOCAL search_path = pg_catalog, gpucredit, pg_temp;
 
@@ -36,23 +44,23 @@ CREATE FUNCTION gpucredit.now() RETURNS timestamptz
 LANGUAGE c VOLATILE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_now';
 COMMENT ON FUNCTION gpucredit.now() IS
-'The instant gpucredit works with: the wall clock, or gpucredit.clock where that is set.';
+'Clock: the instant gpucredit works with: the wall clock, or gpucredit.clock where that is set.';
 
-CREATE FUNCTION gpucredit.clip_for_message(text) RETURNS text
+CREATE FUNCTION gpucredit_internal.clip_for_message(text) RETURNS text
 LANGUAGE c STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_clip_for_message';
-COMMENT ON FUNCTION gpucredit.clip_for_message(text) IS
+COMMENT ON FUNCTION gpucredit_internal.clip_for_message(text) IS
 'Internal: a caller''s text as an error message repeats it, cut short and without what a terminal would obey.';
 
 /* What guards every append-only table, also against its owner. */
-CREATE FUNCTION gpucredit.refuse_change() RETURNS trigger
+CREATE FUNCTION gpucredit_internal.refuse_change() RETURNS trigger
 LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_refuse_change';
-COMMENT ON FUNCTION gpucredit.refuse_change() IS
+COMMENT ON FUNCTION gpucredit_internal.refuse_change() IS
 'Trigger: refuses UPDATE, DELETE and TRUNCATE of an append-only table (UC901).';
 
-CREATE FUNCTION gpucredit.announce_change() RETURNS trigger
+CREATE FUNCTION gpucredit_internal.announce_change() RETURNS trigger
 LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_announce_change';
-COMMENT ON FUNCTION gpucredit.announce_change() IS
+COMMENT ON FUNCTION gpucredit_internal.announce_change() IS
 'Trigger: has every backend read the table again, once this is committed.';

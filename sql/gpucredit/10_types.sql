@@ -14,109 +14,109 @@
  */
 CREATE TYPE gpucredit.credits;
 
-CREATE FUNCTION gpucredit.credits_in(cstring) RETURNS gpucredit.credits
+CREATE FUNCTION gpucredit_internal.credits_in(cstring) RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_in';
 
-CREATE FUNCTION gpucredit.credits_out(gpucredit.credits) RETURNS cstring
+CREATE FUNCTION gpucredit_internal.credits_out(gpucredit.credits) RETURNS cstring
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_out';
 
-CREATE FUNCTION gpucredit.credits_recv(internal) RETURNS gpucredit.credits
+CREATE FUNCTION gpucredit_internal.credits_recv(internal) RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_recv';
 
-CREATE FUNCTION gpucredit.credits_send(gpucredit.credits) RETURNS bytea
+CREATE FUNCTION gpucredit_internal.credits_send(gpucredit.credits) RETURNS bytea
 LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
 AS 'int8send';
 
 CREATE TYPE gpucredit.credits (
-	INPUT = gpucredit.credits_in,
-	OUTPUT = gpucredit.credits_out,
-	RECEIVE = gpucredit.credits_recv,
-	SEND = gpucredit.credits_send,
+	INPUT = gpucredit_internal.credits_in,
+	OUTPUT = gpucredit_internal.credits_out,
+	RECEIVE = gpucredit_internal.credits_recv,
+	SEND = gpucredit_internal.credits_send,
 	LIKE = pg_catalog.int8,
 	CATEGORY = 'N'
 );
 COMMENT ON TYPE gpucredit.credits IS
 'Amount of credits: fixed point with 6 decimals, -9223372036854.775808 to 9223372036854.775807. Text: a plain decimal number. What does not fit or has more decimals: 22003.';
 
-CREATE FUNCTION gpucredit.credits_eq(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_eq(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_value_eq';
 
-CREATE FUNCTION gpucredit.credits_ne(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_ne(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_value_ne';
 
-CREATE FUNCTION gpucredit.credits_lt(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_lt(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_value_lt';
 
-CREATE FUNCTION gpucredit.credits_le(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_le(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_value_le';
 
-CREATE FUNCTION gpucredit.credits_gt(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_gt(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_value_gt';
 
-CREATE FUNCTION gpucredit.credits_ge(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_ge(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_value_ge';
 
-CREATE FUNCTION gpucredit.credits_cmp(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_cmp(gpucredit.credits, gpucredit.credits)
 RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_value_cmp';
 
-CREATE FUNCTION gpucredit.credits_hash(gpucredit.credits) RETURNS integer
+CREATE FUNCTION gpucredit_internal.credits_hash(gpucredit.credits) RETURNS integer
 LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
 AS 'hashint8';
 
-CREATE FUNCTION gpucredit.credits_hash_extended(gpucredit.credits, bigint)
+CREATE FUNCTION gpucredit_internal.credits_hash_extended(gpucredit.credits, bigint)
 RETURNS bigint
 LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
 AS 'hashint8extended';
 
 CREATE OPERATOR gpucredit.= (
-	FUNCTION = gpucredit.credits_eq, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
+	FUNCTION = gpucredit_internal.credits_eq, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
 	COMMUTATOR = OPERATOR(gpucredit.=), NEGATOR = OPERATOR(gpucredit.<>),
 	RESTRICT = pg_catalog.eqsel, JOIN = pg_catalog.eqjoinsel, HASHES, MERGES
 );
 
 CREATE OPERATOR gpucredit.<> (
-	FUNCTION = gpucredit.credits_ne, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
+	FUNCTION = gpucredit_internal.credits_ne, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
 	COMMUTATOR = OPERATOR(gpucredit.<>), NEGATOR = OPERATOR(gpucredit.=),
 	RESTRICT = pg_catalog.neqsel, JOIN = pg_catalog.neqjoinsel
 );
 
 CREATE OPERATOR gpucredit.< (
-	FUNCTION = gpucredit.credits_lt, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
+	FUNCTION = gpucredit_internal.credits_lt, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
 	COMMUTATOR = OPERATOR(gpucredit.>), NEGATOR = OPERATOR(gpucredit.>=),
 	RESTRICT = pg_catalog.scalarltsel, JOIN = pg_catalog.scalarltjoinsel
 );
 
 CREATE OPERATOR gpucredit.<= (
-	FUNCTION = gpucredit.credits_le, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
+	FUNCTION = gpucredit_internal.credits_le, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
 	COMMUTATOR = OPERATOR(gpucredit.>=), NEGATOR = OPERATOR(gpucredit.>),
 	RESTRICT = pg_catalog.scalarlesel, JOIN = pg_catalog.scalarlejoinsel
 );
 
 CREATE OPERATOR gpucredit.> (
-	FUNCTION = gpucredit.credits_gt, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
+	FUNCTION = gpucredit_internal.credits_gt, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
 	COMMUTATOR = OPERATOR(gpucredit.<), NEGATOR = OPERATOR(gpucredit.<=),
 	RESTRICT = pg_catalog.scalargtsel, JOIN = pg_catalog.scalargtjoinsel
 );
 
 CREATE OPERATOR gpucredit.>= (
-	FUNCTION = gpucredit.credits_ge, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
+	FUNCTION = gpucredit_internal.credits_ge, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
 	COMMUTATOR = OPERATOR(gpucredit.<=), NEGATOR = OPERATOR(gpucredit.<),
 	RESTRICT = pg_catalog.scalargesel, JOIN = pg_catalog.scalargejoinsel
 );
@@ -137,55 +137,55 @@ COMMENT ON OPERATOR gpucredit.>= (gpucredit.credits, gpucredit.credits) IS
 CREATE OPERATOR CLASS gpucredit.credits_ops DEFAULT FOR TYPE gpucredit.credits USING btree AS
 	OPERATOR 1 gpucredit.<, OPERATOR 2 gpucredit.<=, OPERATOR 3 gpucredit.=,
 	OPERATOR 4 gpucredit.>=, OPERATOR 5 gpucredit.>,
-	FUNCTION 1 gpucredit.credits_cmp(gpucredit.credits, gpucredit.credits),
+	FUNCTION 1 gpucredit_internal.credits_cmp(gpucredit.credits, gpucredit.credits),
 	FUNCTION 2 pg_catalog.btint8sortsupport(internal),
 	FUNCTION 4 pg_catalog.btequalimage(oid);
 CREATE OPERATOR CLASS gpucredit.credits_ops DEFAULT FOR TYPE gpucredit.credits USING hash AS
 	OPERATOR 1 gpucredit.=,
-	FUNCTION 1 gpucredit.credits_hash(gpucredit.credits),
-	FUNCTION 2 gpucredit.credits_hash_extended(gpucredit.credits, bigint);
+	FUNCTION 1 gpucredit_internal.credits_hash(gpucredit.credits),
+	FUNCTION 2 gpucredit_internal.credits_hash_extended(gpucredit.credits, bigint);
 
-CREATE FUNCTION gpucredit.credits_add(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_add(gpucredit.credits, gpucredit.credits)
 RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_add';
 
-CREATE FUNCTION gpucredit.credits_sub(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_sub(gpucredit.credits, gpucredit.credits)
 RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_sub';
 
-CREATE FUNCTION gpucredit.credits_neg(gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_neg(gpucredit.credits)
 RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_neg';
 
-CREATE FUNCTION gpucredit.credits_mul(gpucredit.credits, bigint)
+CREATE FUNCTION gpucredit_internal.credits_mul(gpucredit.credits, bigint)
 RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_mul';
 
-CREATE FUNCTION gpucredit.mul_credits(bigint, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.mul_credits(bigint, gpucredit.credits)
 RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_mul_credits';
 
 CREATE OPERATOR gpucredit.+ (
-	FUNCTION = gpucredit.credits_add, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
+	FUNCTION = gpucredit_internal.credits_add, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits,
 	COMMUTATOR = OPERATOR(gpucredit.+)
 );
 CREATE OPERATOR gpucredit.- (
-	FUNCTION = gpucredit.credits_sub, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits
+	FUNCTION = gpucredit_internal.credits_sub, LEFTARG = gpucredit.credits, RIGHTARG = gpucredit.credits
 );
 CREATE OPERATOR gpucredit.- (
-	FUNCTION = gpucredit.credits_neg, RIGHTARG = gpucredit.credits
+	FUNCTION = gpucredit_internal.credits_neg, RIGHTARG = gpucredit.credits
 );
 CREATE OPERATOR gpucredit.* (
-	FUNCTION = gpucredit.credits_mul, LEFTARG = gpucredit.credits, RIGHTARG = bigint,
+	FUNCTION = gpucredit_internal.credits_mul, LEFTARG = gpucredit.credits, RIGHTARG = bigint,
 	COMMUTATOR = OPERATOR(gpucredit.*)
 );
 CREATE OPERATOR gpucredit.* (
-	FUNCTION = gpucredit.mul_credits, LEFTARG = bigint, RIGHTARG = gpucredit.credits,
+	FUNCTION = gpucredit_internal.mul_credits, LEFTARG = bigint, RIGHTARG = gpucredit.credits,
 	COMMUTATOR = OPERATOR(gpucredit.*)
 );
 COMMENT ON OPERATOR gpucredit.+ (gpucredit.credits, gpucredit.credits) IS
@@ -199,23 +199,23 @@ COMMENT ON OPERATOR gpucredit.* (gpucredit.credits, bigint) IS
 COMMENT ON OPERATOR gpucredit.* (bigint, gpucredit.credits) IS
 'Multiple of an amount; 22003 if it does not fit.';
 
-CREATE FUNCTION gpucredit.numeric_to_credits(numeric) RETURNS gpucredit.credits
+CREATE FUNCTION gpucredit_internal.numeric_to_credits(numeric) RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_numeric_to_credits';
 
-CREATE FUNCTION gpucredit.credits_to_numeric(gpucredit.credits) RETURNS numeric
+CREATE FUNCTION gpucredit_internal.credits_to_numeric(gpucredit.credits) RETURNS numeric
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_to_numeric';
 
-CREATE FUNCTION gpucredit.int8_to_credits(bigint) RETURNS gpucredit.credits
+CREATE FUNCTION gpucredit_internal.int8_to_credits(bigint) RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_int8_to_credits';
 
-CREATE FUNCTION gpucredit.int4_to_credits(integer) RETURNS gpucredit.credits
+CREATE FUNCTION gpucredit_internal.int4_to_credits(integer) RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_int4_to_credits';
 
-CREATE FUNCTION gpucredit.int2_to_credits(smallint) RETURNS gpucredit.credits
+CREATE FUNCTION gpucredit_internal.int2_to_credits(smallint) RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_int2_to_credits';
 
@@ -225,127 +225,127 @@ AS 'MODULE_PATHNAME', 'gpucredit_int2_to_credits';
  * never credits, nor an argument that is numeric: it would be rounded unseen.
  */
 CREATE CAST (numeric AS gpucredit.credits)
-	WITH FUNCTION gpucredit.numeric_to_credits(numeric) AS ASSIGNMENT;
+	WITH FUNCTION gpucredit_internal.numeric_to_credits(numeric) AS ASSIGNMENT;
 CREATE CAST (gpucredit.credits AS numeric)
-	WITH FUNCTION gpucredit.credits_to_numeric(gpucredit.credits) AS IMPLICIT;
+	WITH FUNCTION gpucredit_internal.credits_to_numeric(gpucredit.credits) AS IMPLICIT;
 CREATE CAST (bigint AS gpucredit.credits)
-	WITH FUNCTION gpucredit.int8_to_credits(bigint) AS IMPLICIT;
+	WITH FUNCTION gpucredit_internal.int8_to_credits(bigint) AS IMPLICIT;
 CREATE CAST (integer AS gpucredit.credits)
-	WITH FUNCTION gpucredit.int4_to_credits(integer) AS IMPLICIT;
+	WITH FUNCTION gpucredit_internal.int4_to_credits(integer) AS IMPLICIT;
 CREATE CAST (smallint AS gpucredit.credits)
-	WITH FUNCTION gpucredit.int2_to_credits(smallint) AS IMPLICIT;
-COMMENT ON FUNCTION gpucredit.numeric_to_credits(numeric) IS
+	WITH FUNCTION gpucredit_internal.int2_to_credits(smallint) AS IMPLICIT;
+COMMENT ON FUNCTION gpucredit_internal.numeric_to_credits(numeric) IS
 'The same amount as credits. More than 6 decimals, NaN, infinity, or what does not fit: 22003.';
-COMMENT ON FUNCTION gpucredit.credits_to_numeric(gpucredit.credits) IS
+COMMENT ON FUNCTION gpucredit_internal.credits_to_numeric(gpucredit.credits) IS
 'The same amount as numeric, with display scale 6.';
-COMMENT ON FUNCTION gpucredit.int8_to_credits(bigint) IS
+COMMENT ON FUNCTION gpucredit_internal.int8_to_credits(bigint) IS
 'So many whole credits; what does not fit: 22003.';
-COMMENT ON FUNCTION gpucredit.int4_to_credits(integer) IS
+COMMENT ON FUNCTION gpucredit_internal.int4_to_credits(integer) IS
 'So many whole credits.';
-COMMENT ON FUNCTION gpucredit.int2_to_credits(smallint) IS
+COMMENT ON FUNCTION gpucredit_internal.int2_to_credits(smallint) IS
 'So many whole credits.';
 
 
 
-CREATE FUNCTION gpucredit.credits_smaller(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_smaller(gpucredit.credits, gpucredit.credits)
 RETURNS gpucredit.credits
 LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
 AS 'int8smaller';
 
-CREATE FUNCTION gpucredit.credits_larger(gpucredit.credits, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_larger(gpucredit.credits, gpucredit.credits)
 RETURNS gpucredit.credits
 LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
 AS 'int8larger';
 
-CREATE FUNCTION gpucredit.credits_accum(internal, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_accum(internal, gpucredit.credits)
 RETURNS internal
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_accum';
 
-CREATE FUNCTION gpucredit.credits_accum_inv(internal, gpucredit.credits)
+CREATE FUNCTION gpucredit_internal.credits_accum_inv(internal, gpucredit.credits)
 RETURNS internal
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_accum_inv';
 
-CREATE FUNCTION gpucredit.credits_combine(internal, internal) RETURNS internal
+CREATE FUNCTION gpucredit_internal.credits_combine(internal, internal) RETURNS internal
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_combine';
 
-CREATE FUNCTION gpucredit.credits_serialize(internal) RETURNS bytea
+CREATE FUNCTION gpucredit_internal.credits_serialize(internal) RETURNS bytea
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_serialize';
 
-CREATE FUNCTION gpucredit.credits_deserialize(bytea, internal) RETURNS internal
+CREATE FUNCTION gpucredit_internal.credits_deserialize(bytea, internal) RETURNS internal
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_deserialize';
 
-CREATE FUNCTION gpucredit.credits_sum(internal) RETURNS gpucredit.credits
+CREATE FUNCTION gpucredit_internal.credits_sum(internal) RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_sum';
 
-CREATE FUNCTION gpucredit.credits_avg(internal) RETURNS gpucredit.credits
+CREATE FUNCTION gpucredit_internal.credits_avg(internal) RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_avg';
 
 CREATE AGGREGATE gpucredit.sum(gpucredit.credits) (
-	SFUNC = gpucredit.credits_accum, STYPE = internal, SSPACE = 32,
-	FINALFUNC = gpucredit.credits_sum,
-	COMBINEFUNC = gpucredit.credits_combine,
-	SERIALFUNC = gpucredit.credits_serialize,
-	DESERIALFUNC = gpucredit.credits_deserialize,
-	MSFUNC = gpucredit.credits_accum, MINVFUNC = gpucredit.credits_accum_inv,
+	SFUNC = gpucredit_internal.credits_accum, STYPE = internal, SSPACE = 32,
+	FINALFUNC = gpucredit_internal.credits_sum,
+	COMBINEFUNC = gpucredit_internal.credits_combine,
+	SERIALFUNC = gpucredit_internal.credits_serialize,
+	DESERIALFUNC = gpucredit_internal.credits_deserialize,
+	MSFUNC = gpucredit_internal.credits_accum, MINVFUNC = gpucredit_internal.credits_accum_inv,
 	MSTYPE = internal, MSSPACE = 32,
-	MFINALFUNC = gpucredit.credits_sum,
+	MFINALFUNC = gpucredit_internal.credits_sum,
 	PARALLEL = SAFE
 );
 
 CREATE AGGREGATE gpucredit.avg(gpucredit.credits) (
-	SFUNC = gpucredit.credits_accum, STYPE = internal, SSPACE = 32,
-	FINALFUNC = gpucredit.credits_avg,
-	COMBINEFUNC = gpucredit.credits_combine,
-	SERIALFUNC = gpucredit.credits_serialize,
-	DESERIALFUNC = gpucredit.credits_deserialize,
-	MSFUNC = gpucredit.credits_accum, MINVFUNC = gpucredit.credits_accum_inv,
+	SFUNC = gpucredit_internal.credits_accum, STYPE = internal, SSPACE = 32,
+	FINALFUNC = gpucredit_internal.credits_avg,
+	COMBINEFUNC = gpucredit_internal.credits_combine,
+	SERIALFUNC = gpucredit_internal.credits_serialize,
+	DESERIALFUNC = gpucredit_internal.credits_deserialize,
+	MSFUNC = gpucredit_internal.credits_accum, MINVFUNC = gpucredit_internal.credits_accum_inv,
 	MSTYPE = internal, MSSPACE = 32,
-	MFINALFUNC = gpucredit.credits_avg,
+	MFINALFUNC = gpucredit_internal.credits_avg,
 	PARALLEL = SAFE
 );
 
 CREATE AGGREGATE gpucredit.min(gpucredit.credits) (
-	SFUNC = gpucredit.credits_smaller, STYPE = gpucredit.credits,
-	COMBINEFUNC = gpucredit.credits_smaller,
+	SFUNC = gpucredit_internal.credits_smaller, STYPE = gpucredit.credits,
+	COMBINEFUNC = gpucredit_internal.credits_smaller,
 	SORTOP = OPERATOR(gpucredit.<),
 	PARALLEL = SAFE
 );
 
 CREATE AGGREGATE gpucredit.max(gpucredit.credits) (
-	SFUNC = gpucredit.credits_larger, STYPE = gpucredit.credits,
-	COMBINEFUNC = gpucredit.credits_larger,
+	SFUNC = gpucredit_internal.credits_larger, STYPE = gpucredit.credits,
+	COMBINEFUNC = gpucredit_internal.credits_larger,
 	SORTOP = OPERATOR(gpucredit.>),
 	PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE gpucredit.sum(gpucredit.credits) IS
-'Sum of the amounts, NULL over none. Only a sum that does not fit itself: 22003.';
+'Types: sum of the amounts, NULL over none. Only a sum that does not fit itself: 22003.';
 COMMENT ON AGGREGATE gpucredit.avg(gpucredit.credits) IS
-'Average of the amounts, rounded half away from zero to 6 decimals, NULL over none.';
+'Types: average of the amounts, rounded half away from zero to 6 decimals, NULL over none.';
 COMMENT ON AGGREGATE gpucredit.min(gpucredit.credits) IS
-'Smallest amount, NULL over none.';
+'Types: smallest amount, NULL over none.';
 COMMENT ON AGGREGATE gpucredit.max(gpucredit.credits) IS
-'Largest amount, NULL over none.';
+'Types: largest amount, NULL over none.';
 
-CREATE FUNCTION gpucredit.bill(per_gpu_hour gpucredit.credits, gpus integer,
+CREATE FUNCTION gpucredit_internal.bill(per_gpu_hour gpucredit.credits, gpus integer,
 	share integer, elapsed interval) RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_bill';
-COMMENT ON FUNCTION gpucredit.bill(gpucredit.credits, integer, integer, interval) IS
+COMMENT ON FUNCTION gpucredit_internal.bill(gpucredit.credits, integer, integer, interval) IS
 'What GPUs cost for a time: per_gpu_hour x gpus x share (thousandths of each GPU, 1 to 1000) x elapsed (a day is 24 hours), rounded half up once to 6 decimals. Negative arguments, a share out of bounds, months or years in elapsed: 22023. A bill that does not fit: 22003.';
 
-CREATE FUNCTION gpucredit.bill(per_gpu_hour gpucredit.credits, gpus integer,
+CREATE FUNCTION gpucredit_internal.bill(per_gpu_hour gpucredit.credits, gpus integer,
 	share integer, elapsed interval, most gpucredit.credits)
 RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_bill_within';
-COMMENT ON FUNCTION gpucredit.bill(gpucredit.credits, integer, integer, interval, gpucredit.credits) IS
+COMMENT ON FUNCTION gpucredit_internal.bill(gpucredit.credits, integer, integer, interval, gpucredit.credits) IS
 'As bill of four arguments, but at most the fifth, also where the bill would not fit.';
 
 /*
@@ -353,27 +353,27 @@ COMMENT ON FUNCTION gpucredit.bill(gpucredit.credits, integer, integer, interval
  */
 CREATE TYPE gpucredit.gpureq;
 
-CREATE FUNCTION gpucredit.gpureq_in(cstring) RETURNS gpucredit.gpureq
+CREATE FUNCTION gpucredit_internal.gpureq_in(cstring) RETURNS gpucredit.gpureq
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_in';
 
-CREATE FUNCTION gpucredit.gpureq_out(gpucredit.gpureq) RETURNS cstring
+CREATE FUNCTION gpucredit_internal.gpureq_out(gpucredit.gpureq) RETURNS cstring
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_out';
 
-CREATE FUNCTION gpucredit.gpureq_recv(internal) RETURNS gpucredit.gpureq
+CREATE FUNCTION gpucredit_internal.gpureq_recv(internal) RETURNS gpucredit.gpureq
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_recv';
 
-CREATE FUNCTION gpucredit.gpureq_send(gpucredit.gpureq) RETURNS bytea
+CREATE FUNCTION gpucredit_internal.gpureq_send(gpucredit.gpureq) RETURNS bytea
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_send';
 
 CREATE TYPE gpucredit.gpureq (
-	INPUT = gpucredit.gpureq_in,
-	OUTPUT = gpucredit.gpureq_out,
-	RECEIVE = gpucredit.gpureq_recv,
-	SEND = gpucredit.gpureq_send,
+	INPUT = gpucredit_internal.gpureq_in,
+	OUTPUT = gpucredit_internal.gpureq_out,
+	RECEIVE = gpucredit_internal.gpureq_recv,
+	SEND = gpucredit_internal.gpureq_send,
 	INTERNALLENGTH = VARIABLE,
 	ALIGNMENT = double,
 	STORAGE = extended
@@ -381,82 +381,82 @@ CREATE TYPE gpucredit.gpureq (
 COMMENT ON TYPE gpucredit.gpureq IS
 'GPU request: a number of GPUs (at most 100000), a range of them, or a share of one in thousandths, then at most 64 acceptable types in order of preference, * for any, each with a memory floor if it has one: 8xH100|A100@40GB, 4-16xH100, 0.46xT4, 4x*, or 0 for no GPU. Malformed text: 22P02, out of bounds: 22023, malformed binary: 22P03.';
 
-CREATE FUNCTION gpucredit.gpureq_eq(gpucredit.gpureq, gpucredit.gpureq)
+CREATE FUNCTION gpucredit_internal.gpureq_eq(gpucredit.gpureq, gpucredit.gpureq)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_eq';
 
-CREATE FUNCTION gpucredit.gpureq_ne(gpucredit.gpureq, gpucredit.gpureq)
+CREATE FUNCTION gpucredit_internal.gpureq_ne(gpucredit.gpureq, gpucredit.gpureq)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_ne';
 
-CREATE FUNCTION gpucredit.gpureq_lt(gpucredit.gpureq, gpucredit.gpureq)
+CREATE FUNCTION gpucredit_internal.gpureq_lt(gpucredit.gpureq, gpucredit.gpureq)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_lt';
 
-CREATE FUNCTION gpucredit.gpureq_le(gpucredit.gpureq, gpucredit.gpureq)
+CREATE FUNCTION gpucredit_internal.gpureq_le(gpucredit.gpureq, gpucredit.gpureq)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_le';
 
-CREATE FUNCTION gpucredit.gpureq_gt(gpucredit.gpureq, gpucredit.gpureq)
+CREATE FUNCTION gpucredit_internal.gpureq_gt(gpucredit.gpureq, gpucredit.gpureq)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_gt';
 
-CREATE FUNCTION gpucredit.gpureq_ge(gpucredit.gpureq, gpucredit.gpureq)
+CREATE FUNCTION gpucredit_internal.gpureq_ge(gpucredit.gpureq, gpucredit.gpureq)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_ge';
 
-CREATE FUNCTION gpucredit.gpureq_cmp(gpucredit.gpureq, gpucredit.gpureq)
+CREATE FUNCTION gpucredit_internal.gpureq_cmp(gpucredit.gpureq, gpucredit.gpureq)
 RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_cmp';
 
-CREATE FUNCTION gpucredit.gpureq_hash(gpucredit.gpureq) RETURNS integer
+CREATE FUNCTION gpucredit_internal.gpureq_hash(gpucredit.gpureq) RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_hash';
 
-CREATE FUNCTION gpucredit.gpureq_hash_extended(gpucredit.gpureq, bigint)
+CREATE FUNCTION gpucredit_internal.gpureq_hash_extended(gpucredit.gpureq, bigint)
 RETURNS bigint
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_hash_extended';
 
 CREATE OPERATOR gpucredit.= (
-	FUNCTION = gpucredit.gpureq_eq, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
+	FUNCTION = gpucredit_internal.gpureq_eq, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
 	COMMUTATOR = OPERATOR(gpucredit.=), NEGATOR = OPERATOR(gpucredit.<>),
 	RESTRICT = pg_catalog.eqsel, JOIN = pg_catalog.eqjoinsel, HASHES, MERGES
 );
 
 CREATE OPERATOR gpucredit.<> (
-	FUNCTION = gpucredit.gpureq_ne, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
+	FUNCTION = gpucredit_internal.gpureq_ne, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
 	COMMUTATOR = OPERATOR(gpucredit.<>), NEGATOR = OPERATOR(gpucredit.=),
 	RESTRICT = pg_catalog.neqsel, JOIN = pg_catalog.neqjoinsel
 );
 
 CREATE OPERATOR gpucredit.< (
-	FUNCTION = gpucredit.gpureq_lt, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
+	FUNCTION = gpucredit_internal.gpureq_lt, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
 	COMMUTATOR = OPERATOR(gpucredit.>), NEGATOR = OPERATOR(gpucredit.>=),
 	RESTRICT = pg_catalog.scalarltsel, JOIN = pg_catalog.scalarltjoinsel
 );
 
 CREATE OPERATOR gpucredit.<= (
-	FUNCTION = gpucredit.gpureq_le, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
+	FUNCTION = gpucredit_internal.gpureq_le, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
 	COMMUTATOR = OPERATOR(gpucredit.>=), NEGATOR = OPERATOR(gpucredit.>),
 	RESTRICT = pg_catalog.scalarlesel, JOIN = pg_catalog.scalarlejoinsel
 );
 
 CREATE OPERATOR gpucredit.> (
-	FUNCTION = gpucredit.gpureq_gt, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
+	FUNCTION = gpucredit_internal.gpureq_gt, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
 	COMMUTATOR = OPERATOR(gpucredit.<), NEGATOR = OPERATOR(gpucredit.<=),
 	RESTRICT = pg_catalog.scalargtsel, JOIN = pg_catalog.scalargtjoinsel
 );
 
 CREATE OPERATOR gpucredit.>= (
-	FUNCTION = gpucredit.gpureq_ge, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
+	FUNCTION = gpucredit_internal.gpureq_ge, LEFTARG = gpucredit.gpureq, RIGHTARG = gpucredit.gpureq,
 	COMMUTATOR = OPERATOR(gpucredit.<=), NEGATOR = OPERATOR(gpucredit.<),
 	RESTRICT = pg_catalog.scalargesel, JOIN = pg_catalog.scalargejoinsel
 );
@@ -477,150 +477,150 @@ COMMENT ON OPERATOR gpucredit.>= (gpucredit.gpureq, gpucredit.gpureq) IS
 CREATE OPERATOR CLASS gpucredit.gpureq_ops DEFAULT FOR TYPE gpucredit.gpureq USING btree AS
 	OPERATOR 1 gpucredit.<, OPERATOR 2 gpucredit.<=, OPERATOR 3 gpucredit.=,
 	OPERATOR 4 gpucredit.>=, OPERATOR 5 gpucredit.>,
-	FUNCTION 1 gpucredit.gpureq_cmp(gpucredit.gpureq, gpucredit.gpureq),
+	FUNCTION 1 gpucredit_internal.gpureq_cmp(gpucredit.gpureq, gpucredit.gpureq),
 	FUNCTION 4 pg_catalog.btequalimage(oid);
 CREATE OPERATOR CLASS gpucredit.gpureq_ops DEFAULT FOR TYPE gpucredit.gpureq USING hash AS
 	OPERATOR 1 gpucredit.=,
-	FUNCTION 1 gpucredit.gpureq_hash(gpucredit.gpureq),
-	FUNCTION 2 gpucredit.gpureq_hash_extended(gpucredit.gpureq, bigint);
+	FUNCTION 1 gpucredit_internal.gpureq_hash(gpucredit.gpureq),
+	FUNCTION 2 gpucredit_internal.gpureq_hash_extended(gpucredit.gpureq, bigint);
 
 CREATE FUNCTION gpucredit.gpureq_min_gpus(gpucredit.gpureq) RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_min_gpus';
 COMMENT ON FUNCTION gpucredit.gpureq_min_gpus(gpucredit.gpureq) IS
-'The fewest GPUs that satisfy the request; 0 for none.';
+'Types: the fewest GPUs that satisfy the request; 0 for none.';
 
 CREATE FUNCTION gpucredit.gpureq_max_gpus(gpucredit.gpureq) RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_max_gpus';
 COMMENT ON FUNCTION gpucredit.gpureq_max_gpus(gpucredit.gpureq) IS
-'The most GPUs that the request can use; equal to min_gpus unless it is a range.';
+'Types: the most GPUs that the request can use; equal to min_gpus unless it is a range.';
 
 CREATE FUNCTION gpucredit.gpureq_share(gpucredit.gpureq) RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_share';
 COMMENT ON FUNCTION gpucredit.gpureq_share(gpucredit.gpureq) IS
-'How much of each GPU, in thousandths; 1000 for whole GPUs.';
+'Types: how much of each GPU, in thousandths; 1000 for whole GPUs.';
 
 CREATE FUNCTION gpucredit.gpureq_types(gpucredit.gpureq) RETURNS text[]
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_types';
 COMMENT ON FUNCTION gpucredit.gpureq_types(gpucredit.gpureq) IS
-'The acceptable types in order of preference, * for any; empty for no GPU.';
+'Types: the acceptable types in order of preference, * for any; empty for no GPU.';
 
 CREATE FUNCTION gpucredit.gpureq_min_memory(gpucredit.gpureq) RETURNS bigint[]
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_min_memory';
 COMMENT ON FUNCTION gpucredit.gpureq_min_memory(gpucredit.gpureq) IS
-'The memory floors, in bytes per GPU, in the order of the types; 0 for none.';
+'Types: the memory floors, in bytes per GPU, in the order of the types; 0 for none.';
 
 /*
  * gpuset: the devices of one node.
  */
 CREATE TYPE gpucredit.gpuset;
 
-CREATE FUNCTION gpucredit.gpuset_in(cstring) RETURNS gpucredit.gpuset
+CREATE FUNCTION gpucredit_internal.gpuset_in(cstring) RETURNS gpucredit.gpuset
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_in';
 
-CREATE FUNCTION gpucredit.gpuset_out(gpucredit.gpuset) RETURNS cstring
+CREATE FUNCTION gpucredit_internal.gpuset_out(gpucredit.gpuset) RETURNS cstring
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_out';
 
-CREATE FUNCTION gpucredit.gpuset_recv(internal) RETURNS gpucredit.gpuset
+CREATE FUNCTION gpucredit_internal.gpuset_recv(internal) RETURNS gpucredit.gpuset
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_recv';
 
-CREATE FUNCTION gpucredit.gpuset_send(gpucredit.gpuset) RETURNS bytea
+CREATE FUNCTION gpucredit_internal.gpuset_send(gpucredit.gpuset) RETURNS bytea
 LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
 AS 'int8send';
 
 CREATE TYPE gpucredit.gpuset (
-	INPUT = gpucredit.gpuset_in,
-	OUTPUT = gpucredit.gpuset_out,
-	RECEIVE = gpucredit.gpuset_recv,
-	SEND = gpucredit.gpuset_send,
+	INPUT = gpucredit_internal.gpuset_in,
+	OUTPUT = gpucredit_internal.gpuset_out,
+	RECEIVE = gpucredit_internal.gpuset_recv,
+	SEND = gpucredit_internal.gpuset_send,
 	LIKE = pg_catalog.int8
 );
 COMMENT ON TYPE gpucredit.gpuset IS
 'Set of the devices of one node, 0 to 63: {0-3,6}, or {} for none. Malformed text: 22P02, a device out of range: 22003, malformed binary: 22P03.';
 
-CREATE FUNCTION gpucredit.gpuset_eq(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_eq(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_value_eq';
 
-CREATE FUNCTION gpucredit.gpuset_ne(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_ne(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_value_ne';
 
-CREATE FUNCTION gpucredit.gpuset_lt(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_lt(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_lt';
 
-CREATE FUNCTION gpucredit.gpuset_le(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_le(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_le';
 
-CREATE FUNCTION gpucredit.gpuset_gt(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_gt(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_gt';
 
-CREATE FUNCTION gpucredit.gpuset_ge(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_ge(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_ge';
 
-CREATE FUNCTION gpucredit.gpuset_cmp(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_cmp(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_cmp';
 
-CREATE FUNCTION gpucredit.gpuset_hash(gpucredit.gpuset) RETURNS integer
+CREATE FUNCTION gpucredit_internal.gpuset_hash(gpucredit.gpuset) RETURNS integer
 LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
 AS 'hashint8';
 
-CREATE FUNCTION gpucredit.gpuset_hash_extended(gpucredit.gpuset, bigint)
+CREATE FUNCTION gpucredit_internal.gpuset_hash_extended(gpucredit.gpuset, bigint)
 RETURNS bigint
 LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
 AS 'hashint8extended';
 
 CREATE OPERATOR gpucredit.= (
-	FUNCTION = gpucredit.gpuset_eq, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_eq, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.=), NEGATOR = OPERATOR(gpucredit.<>),
 	RESTRICT = pg_catalog.eqsel, JOIN = pg_catalog.eqjoinsel, HASHES, MERGES
 );
 
 CREATE OPERATOR gpucredit.<> (
-	FUNCTION = gpucredit.gpuset_ne, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_ne, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.<>), NEGATOR = OPERATOR(gpucredit.=),
 	RESTRICT = pg_catalog.neqsel, JOIN = pg_catalog.neqjoinsel
 );
 
 CREATE OPERATOR gpucredit.< (
-	FUNCTION = gpucredit.gpuset_lt, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_lt, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.>), NEGATOR = OPERATOR(gpucredit.>=),
 	RESTRICT = pg_catalog.scalarltsel, JOIN = pg_catalog.scalarltjoinsel
 );
 
 CREATE OPERATOR gpucredit.<= (
-	FUNCTION = gpucredit.gpuset_le, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_le, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.>=), NEGATOR = OPERATOR(gpucredit.>),
 	RESTRICT = pg_catalog.scalarlesel, JOIN = pg_catalog.scalarlejoinsel
 );
 
 CREATE OPERATOR gpucredit.> (
-	FUNCTION = gpucredit.gpuset_gt, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_gt, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.<), NEGATOR = OPERATOR(gpucredit.<=),
 	RESTRICT = pg_catalog.scalargtsel, JOIN = pg_catalog.scalargtjoinsel
 );
 
 CREATE OPERATOR gpucredit.>= (
-	FUNCTION = gpucredit.gpuset_ge, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_ge, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.<=), NEGATOR = OPERATOR(gpucredit.<),
 	RESTRICT = pg_catalog.scalargesel, JOIN = pg_catalog.scalargejoinsel
 );
@@ -641,75 +641,75 @@ COMMENT ON OPERATOR gpucredit.>= (gpucredit.gpuset, gpucredit.gpuset) IS
 CREATE OPERATOR CLASS gpucredit.gpuset_ops DEFAULT FOR TYPE gpucredit.gpuset USING btree AS
 	OPERATOR 1 gpucredit.<, OPERATOR 2 gpucredit.<=, OPERATOR 3 gpucredit.=,
 	OPERATOR 4 gpucredit.>=, OPERATOR 5 gpucredit.>,
-	FUNCTION 1 gpucredit.gpuset_cmp(gpucredit.gpuset, gpucredit.gpuset),
+	FUNCTION 1 gpucredit_internal.gpuset_cmp(gpucredit.gpuset, gpucredit.gpuset),
 	FUNCTION 4 pg_catalog.btequalimage(oid);
 CREATE OPERATOR CLASS gpucredit.gpuset_ops DEFAULT FOR TYPE gpucredit.gpuset USING hash AS
 	OPERATOR 1 gpucredit.=,
-	FUNCTION 1 gpucredit.gpuset_hash(gpucredit.gpuset),
-	FUNCTION 2 gpucredit.gpuset_hash_extended(gpucredit.gpuset, bigint);
+	FUNCTION 1 gpucredit_internal.gpuset_hash(gpucredit.gpuset),
+	FUNCTION 2 gpucredit_internal.gpuset_hash_extended(gpucredit.gpuset, bigint);
 
-CREATE FUNCTION gpucredit.gpuset_union(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_union(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS gpucredit.gpuset
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_union';
 
-CREATE FUNCTION gpucredit.gpuset_intersection(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_intersection(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS gpucredit.gpuset
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_intersection';
 
-CREATE FUNCTION gpucredit.gpuset_difference(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_difference(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS gpucredit.gpuset
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_difference';
 
-CREATE FUNCTION gpucredit.gpuset_contains(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_contains(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_contains';
 
-CREATE FUNCTION gpucredit.gpuset_contained(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_contained(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_contained';
 
-CREATE FUNCTION gpucredit.gpuset_overlaps(gpucredit.gpuset, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_overlaps(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_overlaps';
 
-CREATE FUNCTION gpucredit.gpuset_contains_device(gpucredit.gpuset, integer)
+CREATE FUNCTION gpucredit_internal.gpuset_contains_device(gpucredit.gpuset, integer)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_contains_device';
 
-CREATE FUNCTION gpucredit.gpuset_device_contained(integer, gpucredit.gpuset)
+CREATE FUNCTION gpucredit_internal.gpuset_device_contained(integer, gpucredit.gpuset)
 RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_device_contained';
 
 CREATE OPERATOR gpucredit.| (
-	FUNCTION = gpucredit.gpuset_union, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_union, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.|)
 );
 COMMENT ON OPERATOR gpucredit.| (gpucredit.gpuset, gpucredit.gpuset) IS
 'Devices in either set.';
 
 CREATE OPERATOR gpucredit.& (
-	FUNCTION = gpucredit.gpuset_intersection, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_intersection, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.&)
 );
 COMMENT ON OPERATOR gpucredit.& (gpucredit.gpuset, gpucredit.gpuset) IS
 'Devices in both sets.';
 
 CREATE OPERATOR gpucredit.- (
-	FUNCTION = gpucredit.gpuset_difference, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset
+	FUNCTION = gpucredit_internal.gpuset_difference, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset
 );
 COMMENT ON OPERATOR gpucredit.- (gpucredit.gpuset, gpucredit.gpuset) IS
 'Devices in the first set and not in the second.';
 
 CREATE OPERATOR gpucredit.@> (
-	FUNCTION = gpucredit.gpuset_contains, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_contains, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.<@),
 	RESTRICT = pg_catalog.contsel, JOIN = pg_catalog.contjoinsel
 );
@@ -717,7 +717,7 @@ COMMENT ON OPERATOR gpucredit.@> (gpucredit.gpuset, gpucredit.gpuset) IS
 'Is every device of the second set in the first?';
 
 CREATE OPERATOR gpucredit.<@ (
-	FUNCTION = gpucredit.gpuset_contained, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_contained, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.@>),
 	RESTRICT = pg_catalog.contsel, JOIN = pg_catalog.contjoinsel
 );
@@ -725,7 +725,7 @@ COMMENT ON OPERATOR gpucredit.<@ (gpucredit.gpuset, gpucredit.gpuset) IS
 'Is every device of the first set in the second?';
 
 CREATE OPERATOR gpucredit.&& (
-	FUNCTION = gpucredit.gpuset_overlaps, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_overlaps, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.&&),
 	RESTRICT = pg_catalog.areasel, JOIN = pg_catalog.areajoinsel
 );
@@ -733,7 +733,7 @@ COMMENT ON OPERATOR gpucredit.&& (gpucredit.gpuset, gpucredit.gpuset) IS
 'Do the sets share a device?';
 
 CREATE OPERATOR gpucredit.@> (
-	FUNCTION = gpucredit.gpuset_contains_device, LEFTARG = gpucredit.gpuset, RIGHTARG = integer,
+	FUNCTION = gpucredit_internal.gpuset_contains_device, LEFTARG = gpucredit.gpuset, RIGHTARG = integer,
 	COMMUTATOR = OPERATOR(gpucredit.<@),
 	RESTRICT = pg_catalog.contsel, JOIN = pg_catalog.contjoinsel
 );
@@ -741,7 +741,7 @@ COMMENT ON OPERATOR gpucredit.@> (gpucredit.gpuset, integer) IS
 'Is the device in the set?';
 
 CREATE OPERATOR gpucredit.<@ (
-	FUNCTION = gpucredit.gpuset_device_contained, LEFTARG = integer, RIGHTARG = gpucredit.gpuset,
+	FUNCTION = gpucredit_internal.gpuset_device_contained, LEFTARG = integer, RIGHTARG = gpucredit.gpuset,
 	COMMUTATOR = OPERATOR(gpucredit.@>),
 	RESTRICT = pg_catalog.contsel, JOIN = pg_catalog.contjoinsel
 );
@@ -752,24 +752,24 @@ CREATE FUNCTION gpucredit.gpu_count(gpucredit.gpuset) RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpu_count';
 COMMENT ON FUNCTION gpucredit.gpu_count(gpucredit.gpuset) IS
-'How many devices the set has.';
+'Types: how many devices the set has.';
 
 CREATE FUNCTION gpucredit.gpuset_from_array(integer[]) RETURNS gpucredit.gpuset
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_from_array';
 COMMENT ON FUNCTION gpucredit.gpuset_from_array(integer[]) IS
-'The set of these devices. Out of 0 to 63: 22003; a null: 22004.';
+'Types: the set of these devices. Out of 0 to 63: 22003; a null: 22004.';
 
 CREATE FUNCTION gpucredit.gpuset_to_array(gpucredit.gpuset) RETURNS integer[]
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_to_array';
 COMMENT ON FUNCTION gpucredit.gpuset_to_array(gpucredit.gpuset) IS
-'The devices of the set, ascending.';
+'Types: the devices of the set, ascending.';
 
 CREATE AGGREGATE gpucredit.union_agg(gpucredit.gpuset) (
-	SFUNC = gpucredit.gpuset_union, STYPE = gpucredit.gpuset,
-	COMBINEFUNC = gpucredit.gpuset_union,
+	SFUNC = gpucredit_internal.gpuset_union, STYPE = gpucredit.gpuset,
+	COMBINEFUNC = gpucredit_internal.gpuset_union,
 	PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE gpucredit.union_agg(gpucredit.gpuset) IS
-'Devices in any of the sets, NULL over none.';
+'Types: devices in any of the sets, NULL over none.';

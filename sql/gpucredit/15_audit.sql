@@ -55,17 +55,17 @@ COMMENT ON COLUMN gpucredit.audit.trace IS 'The W3C trace it belongs to; NULL: n
 
 CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.audit
-	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.audit ENABLE ALWAYS TRIGGER audit_append_only;
 
 /* Functions written in SQL tell the audit log by this. */
-CREATE FUNCTION gpucredit.write_audit(operation text,
+CREATE FUNCTION gpucredit_internal.write_audit(operation text,
 	decision text, org text, account text, bucket bigint, hold bigint,
 	detail jsonb)
 RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_write_audit';
-COMMENT ON FUNCTION gpucredit.write_audit(text, text, text, text, bigint,
+COMMENT ON FUNCTION gpucredit_internal.write_audit(text, text, text, text, bigint,
 	bigint, jsonb) IS
 'Internal: a row of the audit log, of now and of who called. org: '''' for no tenant''s; account, bucket, hold, detail: NULL where it concerns none.';
 

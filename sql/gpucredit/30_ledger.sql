@@ -15,18 +15,18 @@
  * On the tables that every hold writes: a CHECK would be parsed again by every
  * statement.
  */
-CREATE FUNCTION gpucredit.refuse_unsound() RETURNS trigger
+CREATE FUNCTION gpucredit_internal.refuse_unsound() RETURNS trigger
 LANGUAGE c AS 'MODULE_PATHNAME', 'gpucredit_refuse_unsound';
-COMMENT ON FUNCTION gpucredit.refuse_unsound() IS
+COMMENT ON FUNCTION gpucredit_internal.refuse_unsound() IS
 'Internal: refuses a bucket, hold, part of a hold, entry or count of a budget whose amounts cannot be (23514).';
 
 /* What CHECKs of other busy tables call: one function each is parsed fast. */
-CREATE FUNCTION gpucredit.slice_is_sound(lent gpucredit.credits,
+CREATE FUNCTION gpucredit_internal.slice_is_sound(lent gpucredit.credits,
 	available gpucredit.credits, held gpucredit.credits,
 	spent gpucredit.credits, expired gpucredit.credits) RETURNS boolean
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_slice_is_sound';
-COMMENT ON FUNCTION gpucredit.slice_is_sound(gpucredit.credits,
+COMMENT ON FUNCTION gpucredit_internal.slice_is_sound(gpucredit.credits,
 	gpucredit.credits, gpucredit.credits, gpucredit.credits,
 	gpucredit.credits) IS
 'Internal: what a slice has available is not negative, and its figures add up to what it was lent.';
@@ -135,9 +135,9 @@ COMMENT ON COLUMN gpucredit.bucket.spread IS 'Over how many rows it is; 0: all i
 COMMENT ON COLUMN gpucredit.bucket.credited_total IS 'Credits that ever came into available.';
 
 CREATE TRIGGER bucket_sound_new BEFORE INSERT ON gpucredit.bucket
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 CREATE TRIGGER bucket_sound AFTER UPDATE ON gpucredit.bucket
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 ALTER TABLE gpucredit.bucket
 	ENABLE ALWAYS TRIGGER bucket_sound_new,
 	ENABLE ALWAYS TRIGGER bucket_sound;
@@ -187,9 +187,9 @@ COMMENT ON COLUMN gpucredit.hold.counted IS 'Budgets may count it.';
 COMMENT ON COLUMN gpucredit.hold.uncollected IS 'Credits captured that no credit covers; NULL: none.';
 
 CREATE TRIGGER hold_sound_new BEFORE INSERT ON gpucredit.hold
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 CREATE TRIGGER hold_sound AFTER UPDATE ON gpucredit.hold
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 ALTER TABLE gpucredit.hold
 	ENABLE ALWAYS TRIGGER hold_sound_new,
 	ENABLE ALWAYS TRIGGER hold_sound;
@@ -221,9 +221,9 @@ COMMENT ON COLUMN gpucredit.hold_part.returned IS 'Credits that went back to the
 COMMENT ON COLUMN gpucredit.hold_part.lapsed IS 'Credits that would have gone back, but the bucket was over.';
 
 CREATE TRIGGER hold_part_sound_new BEFORE INSERT ON gpucredit.hold_part
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 CREATE TRIGGER hold_part_sound AFTER UPDATE ON gpucredit.hold_part
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 ALTER TABLE gpucredit.hold_part
 	ENABLE ALWAYS TRIGGER hold_part_sound_new,
 	ENABLE ALWAYS TRIGGER hold_part_sound;
@@ -265,9 +265,9 @@ COMMENT ON COLUMN gpucredit.entry.trace IS 'The W3C trace it belongs to; NULL: n
 
 CREATE TRIGGER entry_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.entry
-	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 CREATE TRIGGER entry_sound_new BEFORE INSERT ON gpucredit.entry
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 ALTER TABLE gpucredit.entry
 	ENABLE ALWAYS TRIGGER entry_append_only,
 	ENABLE ALWAYS TRIGGER entry_sound_new;
@@ -340,7 +340,7 @@ CREATE FUNCTION gpucredit.create_account(org text, account text DEFAULT '',
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_create_account';
 COMMENT ON FUNCTION gpucredit.create_account(text, text, numeric) IS
-'Creates an account, or sets the weight of one that is there.
+'Setup: creates an account, or sets the weight of one that is there.
 org: the organisation. account: '''' for the organisation itself, else a path below it ("vision/alice", at most 8 levels). weight: share among siblings, above 0.
 Errors: UC001 where the parent does not exist; UC202 rate limited; 22003; 22023 for a malformed name, or a weight that is not above 0.';
 
@@ -349,7 +349,7 @@ CREATE FUNCTION gpucredit.suspend_account(org text, account text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_suspend_account';
 COMMENT ON FUNCTION gpucredit.suspend_account(text, text, boolean) IS
-'Suspends an account and all below it, or lifts that: no new hold or extension; what runs goes on to the end of its hold.
+'Setup: suspends an account and all below it, or lifts that: no new hold or extension; what runs goes on to the end of its hold.
 Errors: UC001 no such account; UC202 rate limited; 22023.';
 
 /* Credits */
@@ -368,7 +368,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_issue';
 COMMENT ON FUNCTION gpucredit.issue(text, text, text, numeric, text,
 	timestamptz, timestamptz, int, jsonb, text, interval) IS
-'Issues credits to an account as a new bucket.
+'Credit: issues credits to an account as a new bucket.
 amount: credits, above 0, at most 6 decimals. kind: paid, promo, grant. Active in [effective_at, expires_at); effective_at NULL: now; valid_for: expires that long after effective_at. priority: low burns first. policy: what it pays for, words gpu_types, tiers, pools, max_per_job, max_share.
 Result: the bucket, and whether the call was a replay.
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003 amount; 22023 anything else malformed.';
@@ -391,7 +391,7 @@ CREATE FUNCTION gpucredit.hold(org text, account text, key text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_hold';
 COMMENT ON FUNCTION gpucredit.hold(text, text, text, numeric, interval) IS
-'Sets credit aside for a caller with a scheduler of its own.
+'Holds: sets credit aside for a caller with a scheduler of its own.
 amount: credits, above 0. ttl: how long the hold lives, above 0; from then on it is refused to capture and its credit is free.
 Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended (hold NULL, held 0).
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
@@ -402,7 +402,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_extend_hold';
 COMMENT ON FUNCTION gpucredit.extend_hold(text, bigint, text, numeric,
 	interval) IS
-'Sets more credit aside in an open hold, or lets it live longer, for a caller whose job runs longer than was thought.
+'Holds: sets more credit aside in an open hold, or lets it live longer, for a caller whose job runs longer than was thought.
 amount: credits more, 0 or more. ttl: the hold lives for at least so long from now on; NULL: until it would have ended anyway. Not both 0 and NULL.
 Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended, and nothing changed; the hold, what it holds and when it ends, as it then is.
 Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
@@ -414,7 +414,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_capture';
 COMMENT ON FUNCTION gpucredit.capture(text, bigint, text, numeric, boolean,
 	boolean) IS
-'Spends what a hold holds; final: the rest goes back to its buckets and the hold is closed.
+'Holds: spends what a hold holds; final: the rest goes back to its buckets and the hold is closed.
 amount: credits, 0 or more, at most what is held. overrun: also more than is held, and past its ttl: what is missing is drawn first, as much as there is; past its ttl the hold is closed by it in any case.
 Result: captured; released to buckets; lapsed, since their bucket had expired or was revoked; uncollected: what of the amount no credit or budget covers.
 Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201; UC202 rate limited; 22003; 22023 more than is held.';
@@ -424,21 +424,21 @@ RETURNS gpucredit.release_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_release';
 COMMENT ON FUNCTION gpucredit.release(text, bigint, text) IS
-'Gives what a hold still holds back to the very buckets it came from.
+'Holds: gives what a hold still holds back to the very buckets it came from.
 Result: released, and lapsed, since their bucket had expired or was revoked; of a hold that ran past its ttl and was released already, what was released then.
 Errors: UC003 no such hold, captured, or of a job; UC201; UC202 rate limited; 22023.';
 
 /* For reading functions written in SQL. */
-CREATE FUNCTION gpucredit.require_account(org text, account text)
+CREATE FUNCTION gpucredit_internal.require_account(org text, account text)
 RETURNS void
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_require_account';
-COMMENT ON FUNCTION gpucredit.require_account(text, text) IS
+COMMENT ON FUNCTION gpucredit_internal.require_account(text, text) IS
 'Internal: raises UC001 unless the account exists, 22023 where its name is malformed.';
 
-CREATE FUNCTION gpucredit.require_organisation(org text)
+CREATE FUNCTION gpucredit_internal.require_organisation(org text)
 RETURNS void
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_require_organisation';
-COMMENT ON FUNCTION gpucredit.require_organisation(text) IS
+COMMENT ON FUNCTION gpucredit_internal.require_organisation(text) IS
 'Internal: raises UC001 unless the organisation exists; for a tenant, unless any of its accounts is bound.';

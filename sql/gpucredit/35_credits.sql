@@ -31,7 +31,7 @@ CREATE FUNCTION gpucredit.revoke(org text, bucket bigint, key text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_revoke';
 COMMENT ON FUNCTION gpucredit.revoke(text, bigint, text, text) IS
-'Revokes what is available in a bucket and closes it. What is held of it stays good; what returns to it later is revoked too.
+'Credit: revokes what is available in a bucket and closes it. What is held of it stays good; what returns to it later is revoked too.
 reason: for the audit.
 Result: revoked, in credits; 0 where the bucket was empty, had expired or was revoked before.
 Errors: UC002 no such bucket; UC201 key used with other arguments; UC202 rate limited; 22023.';
@@ -42,7 +42,7 @@ RETURNS gpucredit.transfer_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_transfer';
 COMMENT ON FUNCTION gpucredit.transfer(text, text, text, text, numeric) IS
-'Moves credit that is available in an account''s own buckets, not its ancestors'', to another account, in burn order. Each bucket it takes from has its like in the other account: kind, priority, span, policy, memo.
+'Credit: moves credit that is available in an account''s own buckets, not its ancestors'', to another account, in burn order. Each bucket it takes from has its like in the other account: kind, priority, span, policy, memo.
 amount: credits, above 0; whole or not at all.
 Result: status granted, or denied with reason insufficient_credits or account_suspended (moved 0): credit does not leave a suspended account, it may enter one.
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003; 22023, also for one account given twice.';
@@ -52,7 +52,7 @@ CREATE FUNCTION gpucredit.refund(org text, job bigint, key text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_refund';
 COMMENT ON FUNCTION gpucredit.refund(text, bigint, text, numeric, text) IS
-'Gives credit that a job has spent back to the very buckets it came from, last spent first; the job may be waiting, running or over.
+'Credit: gives credit that a job has spent back to the very buckets it came from, last spent first; the job may be waiting, running or over.
 amount: credits, above 0, at most what was spent less earlier refunds. reason: for the audit.
 Result: refunded + lapsed = amount; lapsed is what came back to a bucket that had expired or was revoked.
 Errors: UC301 no such job; UC201 key used with other arguments; UC202 rate limited; 22003; 22023 more than was spent.';
@@ -63,7 +63,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_refund_hold';
 COMMENT ON FUNCTION gpucredit.refund_hold(text, bigint, text, numeric,
 	text) IS
-'Gives credit that a caller''s own hold has captured back to the very buckets it came from, as refund; the hold may be open or closed.
+'Credit: gives credit that a caller''s own hold has captured back to the very buckets it came from, as refund; the hold may be open or closed.
 Result: refunded + lapsed = amount.
 Errors: UC003 no such hold, or a job''s; UC201 key used with other arguments; UC202 rate limited; 22003; 22023 more than was captured.';
 
@@ -72,5 +72,5 @@ RETURNS gpucredit.expire_credits_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_expire_credits';
 COMMENT ON FUNCTION gpucredit.expire_credits() IS
-'Books what was available in buckets that have expired, at most 10,000 of them a call: call again while affected is 10000. No balance changes by it. Waits for nobody.
+'Upkeep: books what was available in buckets that have expired, at most 10,000 of them a call: call again while affected is 10000. No balance changes by it. Waits for nobody.
 Result: how many buckets it took.';

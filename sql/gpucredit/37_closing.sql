@@ -101,11 +101,11 @@ COMMENT ON COLUMN gpucredit.closing.moved IS 'Credits from available to moved; N
 
 CREATE TRIGGER archive_batch_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.archive_batch
-	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.archive_batch ENABLE ALWAYS TRIGGER archive_batch_append_only;
 CREATE TRIGGER closing_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.closing
-	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.closing ENABLE ALWAYS TRIGGER closing_append_only;
 
 /* Usage is not sealed; of it only the instant is noted. */
@@ -180,7 +180,7 @@ COMMENT ON COLUMN gpucredit.closing_net.revoked IS 'Credits by which revoked cha
 COMMENT ON COLUMN gpucredit.closing_net.moved IS 'Credits by which moved changed.';
 
 /* The digest of an archive batch's closings, the same whatever is set. */
-CREATE FUNCTION gpucredit.closings_digest(archive_batch bigint) RETURNS bytea
+CREATE FUNCTION gpucredit_internal.closings_digest(archive_batch bigint) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT sha256(coalesce(string_agg(sha256(convert_to(jsonb_build_array(
@@ -195,33 +195,33 @@ BEGIN ATOMIC
 	FROM gpucredit.closing c
 	WHERE c.archive_batch = closings_digest.archive_batch;
 END;
-COMMENT ON FUNCTION gpucredit.closings_digest(bigint) IS
+COMMENT ON FUNCTION gpucredit_internal.closings_digest(bigint) IS
 'What an archive batch''s closings must have as digest.';
 
 /* extract(epoch FROM at) is rounded where it is most. */
-CREATE FUNCTION gpucredit.micros(at timestamptz) RETURNS numeric
+CREATE FUNCTION gpucredit_internal.micros(at timestamptz) RETURNS numeric
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT trunc(extract(epoch FROM micros.at
 			- timestamptz '2000-01-01 00:00+00') * 1000000)
 		+ 946684800000000;
 END;
-COMMENT ON FUNCTION gpucredit.micros(timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.micros(timestamptz) IS
 'Internal: an instant in microseconds since 1970, exactly; what seals and archive batches are dated by.';
 
-CREATE FUNCTION gpucredit.archive_batch_digest(d gpucredit.archive_batch)
+CREATE FUNCTION gpucredit_internal.archive_batch_digest(d gpucredit.archive_batch)
 RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT sha256(d.previous || d.closings || convert_to(concat_ws(' ',
 		d.archive_batch, d.kind, d.batch_from, d.batch_to, d.rows,
-		gpucredit.micros(d.until), gpucredit.micros(d.at)), 'UTF8'));
+		gpucredit_internal.micros(d.until), gpucredit_internal.micros(d.at)), 'UTF8'));
 END;
-COMMENT ON FUNCTION gpucredit.archive_batch_digest(gpucredit.archive_batch) IS
+COMMENT ON FUNCTION gpucredit_internal.archive_batch_digest(gpucredit.archive_batch) IS
 'What an archive batch must have as digest: of the one before, of its closings, and of itself.';
 
 /* From which instant on the past can be told in full. */
-CREATE FUNCTION gpucredit.kept_from(kind text) RETURNS timestamptz
+CREATE FUNCTION gpucredit_internal.kept_from(kind text) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE kept_from.kind WHEN 'usage'
@@ -229,15 +229,15 @@ BEGIN ATOMIC
 		ELSE (SELECT max(d.until) FROM gpucredit.archive_batch d
 			WHERE d.kind = kept_from.kind) END;
 END;
-COMMENT ON FUNCTION gpucredit.kept_from(text) IS
+COMMENT ON FUNCTION gpucredit_internal.kept_from(text) IS
 'Rows (entry, audit, usage) up to this instant may have left; NULL: none has.';
 
-CREATE FUNCTION gpucredit.require_kept(name text, at timestamptz,
+CREATE FUNCTION gpucredit_internal.require_kept(name text, at timestamptz,
 	kind text DEFAULT 'entry') RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
 DECLARE
-	kept timestamptz := gpucredit.kept_from(kind);
+	kept timestamptz := gpucredit_internal.kept_from(kind);
 BEGIN
 	IF at <= kept THEN
 		RAISE EXCEPTION '"%" is before what is kept', name
@@ -248,5 +248,5 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.require_kept(text, timestamptz, text) IS
+COMMENT ON FUNCTION gpucredit_internal.require_kept(text, timestamptz, text) IS
 'Refuses an instant of which the rows have left (22023).';

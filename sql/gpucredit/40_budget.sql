@@ -56,9 +56,9 @@ COMMENT ON COLUMN gpucredit.budget_counter.spread IS 'Over how many rows it is; 
 COMMENT ON COLUMN gpucredit.budget_counter.made_at IS 'Since when it counts, under its present budget.';
 
 CREATE TRIGGER budget_counter_sound_new BEFORE INSERT ON gpucredit.budget_counter
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 CREATE TRIGGER budget_counter_sound AFTER UPDATE ON gpucredit.budget_counter
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 ALTER TABLE gpucredit.budget_counter
 	ENABLE ALWAYS TRIGGER budget_counter_sound_new,
 	ENABLE ALWAYS TRIGGER budget_counter_sound;
@@ -85,9 +85,9 @@ COMMENT ON COLUMN gpucredit.hold_budget.reserved IS 'Credits of the hold that co
 COMMENT ON COLUMN gpucredit.hold_budget.spent IS 'Credits of the hold that were spent, less refunds.';
 
 CREATE TRIGGER hold_budget_sound_new BEFORE INSERT ON gpucredit.hold_budget
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 CREATE TRIGGER hold_budget_sound AFTER UPDATE ON gpucredit.hold_budget
-	FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
 ALTER TABLE gpucredit.hold_budget
 	ENABLE ALWAYS TRIGGER hold_budget_sound_new,
 	ENABLE ALWAYS TRIGGER hold_budget_sound;
@@ -163,7 +163,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_budget';
 COMMENT ON FUNCTION gpucredit.set_budget(text, text, numeric, text, boolean,
 	numeric[]) IS
-'Limits what an account and all below it may reserve and spend in a period; one budget per account and period. Counts the holds begun after it was set.
+'Setup: limits what an account and all below it may reserve and spend in a period; one budget per account and period. Counts the holds begun after it was set.
 amount: credits, 0 or more; NULL removes the budget. period: none, day, week, month, quarter, year (UTC calendar). hard: refuses (reason budget_exceeded), else it only alerts. alert_at: shares of the amount, above 0 and at most 10, at most 16 of them.
 Errors: UC001 no such account; UC101 bad budget: an amount below 0, an unknown period, thresholds that are none; UC202 rate limited; 22003, 22023.';
 
@@ -174,9 +174,9 @@ COMMENT ON TYPE gpucredit.budgets_row IS
 'A budget on an account''s path, in the period of this instant.';
 
 /* The start of the period an instant is in. */
-CREATE FUNCTION gpucredit.period_start(period text, at timestamptz)
+CREATE FUNCTION gpucredit_internal.period_start(period text, at timestamptz)
 RETURNS timestamptz
 LANGUAGE c STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_period_start';
-COMMENT ON FUNCTION gpucredit.period_start(text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.period_start(text, timestamptz) IS
 'Internal: when the budget period an instant is in began, by the UTC calendar';

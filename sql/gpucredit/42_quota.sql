@@ -8,11 +8,11 @@
  * quota locks its row and counts it up, so that a transaction with an older
  * snapshot gets 40001 at REPEATABLE READ and up.
  */
-CREATE FUNCTION gpucredit.quota_is_sound(max_gpus int, max_running int,
+CREATE FUNCTION gpucredit_internal.quota_is_sound(max_gpus int, max_running int,
 	max_queued int, spare int) RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_quota_is_sound';
-COMMENT ON FUNCTION gpucredit.quota_is_sound(int, int, int, int) IS
+COMMENT ON FUNCTION gpucredit_internal.quota_is_sound(int, int, int, int) IS
 'Internal: no limit of a quota is negative, nor what it has to spare.';
 
 CREATE TABLE gpucredit.quota (
@@ -62,6 +62,6 @@ CREATE FUNCTION gpucredit.set_quota(org text, account text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_quota';
 COMMENT ON FUNCTION gpucredit.set_quota(text, text, text, int, int, int) IS
-'Limits what an account and all below it may have at once, of a GPU type or (NULL) of any.
+'Setup: limits what an account and all below it may have at once, of a GPU type or (NULL) of any.
 max_gpus: devices in use. max_running: jobs started; more wait. max_queued: jobs waiting; more are denied as quota_exceeded, as is a request that alone passes max_gpus. NULL: no limit; all three NULL removes the quota.
 Errors: UC001 no such account; UC202 rate limited; 22023.';

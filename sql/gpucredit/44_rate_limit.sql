@@ -29,7 +29,7 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.rate_limit', '');
 
 CREATE TRIGGER rate_limit_changed
 AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON gpucredit.rate_limit
-FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.announce_change();
+FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.announce_change();
 ALTER TABLE gpucredit.rate_limit ENABLE ALWAYS TRIGGER rate_limit_changed;
 
 CREATE FUNCTION gpucredit.set_rate_limit(org text, account text,
@@ -38,6 +38,6 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_rate_limit';
 COMMENT ON FUNCTION gpucredit.set_rate_limit(text, text, text,
 	double precision, int) IS
-'Limits how often an account and all below it may call, from the commit on. A call takes from every limit on its path, before anything else, whatever comes of it; a limit set again starts full. meter_batch counts each element, and answers what is over a limit as rate_limited.
+'Setup: limits how often an account and all below it may call, from the commit on. A call takes from every limit on its path, before anything else, whatever comes of it; a limit set again starts full. meter_batch counts each element, and answers what is over a limit as rate_limited.
 operation: a function that takes an organisation and does something, or ''*'' for each of them. per_second: calls, 0.000001 to 1e9; NULL removes the limit. burst: how many at once, 1 or more.
 Errors: UC001 no such account; 22023; 55000 where the library was not loaded by shared_preload_libraries. What is over a limit: UC202, the hint says how long to wait.';

@@ -26,7 +26,7 @@ CREATE TABLE gpucredit.bucket_slice (
 	spent gpucredit.credits NOT NULL DEFAULT '0',
 	expired gpucredit.credits NOT NULL DEFAULT '0',
 	CONSTRAINT bucket_slice_pkey PRIMARY KEY (org, bucket, slice),
-	CONSTRAINT bucket_slice_sound CHECK (gpucredit.slice_is_sound(lent,
+	CONSTRAINT bucket_slice_sound CHECK (gpucredit_internal.slice_is_sound(lent,
 		available, held, spent, expired))
 ) WITH (fillfactor = 10);		/* few rows, each updated all the time */
 COMMENT ON TABLE gpucredit.bucket_slice IS
@@ -130,6 +130,6 @@ RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_slices';
 COMMENT ON FUNCTION gpucredit.set_slices(text, text, int) IS
-'Spreads an account''s buckets and the counters of its budgets over slices, so that many calls for it at once do not queue for one row; 1 puts them together again. No figure changes, nor what is granted. Worth it where calls wait for each other''s commits.
+'Setup: spreads an account''s buckets and the counters of its budgets over slices, so that many calls for it at once do not queue for one row; 1 puts them together again. No figure changes, nor what is granted. Worth it where calls wait for each other''s commits.
 account: the one whose buckets and budgets these are, '''' for the organisation; accounts below it have their own. n: 1 to 64, about as many as calls at once.
 Errors: UC001 no such account; UC202 rate limited; 22023.';

@@ -20,13 +20,13 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.tenant', '');
 
 CREATE TRIGGER tenant_changed
 AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON gpucredit.tenant
-FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.announce_change();
+FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.announce_change();
 ALTER TABLE gpucredit.tenant ENABLE ALWAYS TRIGGER tenant_changed;
 
-CREATE FUNCTION gpucredit.may_read(org text, account text) RETURNS boolean
+CREATE FUNCTION gpucredit_internal.may_read(org text, account text) RETURNS boolean
 LANGUAGE c STABLE PARALLEL RESTRICTED LEAKPROOF COST 1
 AS 'MODULE_PATHNAME', 'gpucredit_may_read';
-COMMENT ON FUNCTION gpucredit.may_read(text, text) IS
+COMMENT ON FUNCTION gpucredit_internal.may_read(text, text) IS
 'May the caller see an account''s rows? A member of gpucredit_tenant those it is bound to and what is below, anybody else all. For row-level security.';
 
 CREATE FUNCTION gpucredit.bind_tenant(role name, org text,
@@ -36,18 +36,18 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 BEGIN
-	PERFORM gpucredit.require_account(bind_tenant.org, bind_tenant.account);
-	PERFORM gpucredit.require_role(bind_tenant.role);
+	PERFORM gpucredit_internal.require_account(bind_tenant.org, bind_tenant.account);
+	PERFORM gpucredit_internal.require_role(bind_tenant.role);
 	INSERT INTO gpucredit.tenant (org, account, role)
 	VALUES (bind_tenant.org, bind_tenant.account, bind_tenant.role)
 	ON CONFLICT DO NOTHING;
-	PERFORM gpucredit.audit_binding(bind_tenant.org, bind_tenant.account,
+	PERFORM gpucredit_internal.audit_binding(bind_tenant.org, bind_tenant.account,
 		'bind_tenant', 'bound', bind_tenant.role);
-	PERFORM gpucredit.limit_tenant_logins(bind_tenant.role);
+	PERFORM gpucredit_internal.limit_tenant_logins(bind_tenant.role);
 END
 $$;
 COMMENT ON FUNCTION gpucredit.bind_tenant(name, text, text) IS
-'Lets a role, and the members of it, who are members of gpucredit_tenant see and spend an account and all below it. Each binding adds to those it has. Grant the membership apart, and first: GRANT gpucredit_tenant TO the role.
+'Setup: lets a role, and the members of it, who are members of gpucredit_tenant see and spend an account and all below it. Each binding adds to those it has. Grant the membership apart, and first: GRANT gpucredit_tenant TO the role.
 The role, and each member of it, that is a tenant''s login by then (no superuser, no member of another role of gpucredit''s) gets timeouts in this database: idle_in_transaction_session_timeout (gpucredit.tenant_idle_timeout), statement_timeout and, from PostgreSQL 17 on, transaction_timeout (gpucredit.tenant_transaction_max), each where none is set for it. Calling again gives what is missing.
 Errors: UC001 no such account; 42704 no such role; 22023.';
 
@@ -58,23 +58,23 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 BEGIN
-	PERFORM gpucredit.require_account(unbind_tenant.org,
+	PERFORM gpucredit_internal.require_account(unbind_tenant.org,
 		unbind_tenant.account);
 	IF unbind_tenant.role IS NULL THEN
-		PERFORM gpucredit.require_role(NULL);
+		PERFORM gpucredit_internal.require_role(NULL);
 	END IF;
 	DELETE FROM gpucredit.tenant t
 	WHERE t.org = unbind_tenant.org AND t.account = unbind_tenant.account
 		AND t.role = unbind_tenant.role;
 	IF FOUND THEN
-		PERFORM gpucredit.audit_binding(unbind_tenant.org,
+		PERFORM gpucredit_internal.audit_binding(unbind_tenant.org,
 			unbind_tenant.account, 'unbind_tenant', 'unbound',
 			unbind_tenant.role);
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION gpucredit.unbind_tenant(name, text, text) IS
-'Takes a binding of bind_tenant back, from the commit on; the role may be gone already. One that is not there is no error. Timeouts of logins stay.
+'Setup: takes a binding of bind_tenant back, from the commit on; the role may be gone already. One that is not there is no error. Timeouts of logins stay.
 Errors: UC001 no such account; 22023.';
 
 /*
@@ -82,7 +82,7 @@ Errors: UC001 no such account; 22023.';
  * roles besides, or without their rights (NOINHERIT) and takes them on by SET
  * ROLE, serves many: it is none.
  */
-CREATE FUNCTION gpucredit.is_tenant_login(login oid) RETURNS boolean
+CREATE FUNCTION gpucredit_internal.is_tenant_login(login oid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT coalesce(bool_or(r.rolcanlogin AND NOT r.rolsuper
@@ -94,11 +94,11 @@ BEGIN ATOMIC
 	FROM pg_roles r, pg_roles t
 	WHERE r.oid = is_tenant_login.login AND t.rolname = 'gpucredit_tenant';
 END;
-COMMENT ON FUNCTION gpucredit.is_tenant_login(oid) IS
+COMMENT ON FUNCTION gpucredit_internal.is_tenant_login(oid) IS
 'Internal: may a role log in, and is it a tenant''s and nothing else: no superuser, no member of another role of gpucredit''s.';
 
 /* What the server's files set for all stays as it is. */
-CREATE FUNCTION gpucredit.tenant_timeouts()
+CREATE FUNCTION gpucredit_internal.tenant_timeouts()
 RETURNS TABLE (name text, value text)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 3
 BEGIN ATOMIC
@@ -113,21 +113,21 @@ BEGIN ATOMIC
 		AND NOT (s.source IN ('configuration file', 'command line')
 			AND s.reset_val <> '0');
 END;
-COMMENT ON FUNCTION gpucredit.tenant_timeouts() IS
+COMMENT ON FUNCTION gpucredit_internal.tenant_timeouts() IS
 'Internal: the timeouts of this server that bind_tenant gives tenants'' logins.';
 
-CREATE FUNCTION gpucredit.set_login_timeout(login name, database name,
+CREATE FUNCTION gpucredit_internal.set_login_timeout(login name, database name,
 	setting text, value text) RETURNS void
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_set_login_timeout';
-COMMENT ON FUNCTION gpucredit.set_login_timeout(name, name, text, text) IS
+COMMENT ON FUNCTION gpucredit_internal.set_login_timeout(name, name, text, text) IS
 'Internal: ALTER ROLE login IN DATABASE database SET setting = value.';
 
 /*
  * A login that is changing its own settings in an open transaction keeps
  * nobody from being bound: it goes without, and is told of.
  */
-CREATE FUNCTION gpucredit.limit_tenant_logins(role name) RETURNS void
+CREATE FUNCTION gpucredit_internal.limit_tenant_logins(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET lock_timeout = '1s'
 AS $$
@@ -139,9 +139,9 @@ BEGIN
 		FROM pg_catalog.pg_roles b
 			JOIN pg_catalog.pg_roles r
 				ON pg_catalog.pg_has_role(r.oid, b.oid, 'USAGE')
-			CROSS JOIN gpucredit.tenant_timeouts() t
+			CROSS JOIN gpucredit_internal.tenant_timeouts() t
 		WHERE b.rolname = limit_tenant_logins.role
-			AND gpucredit.is_tenant_login(r.oid)
+			AND gpucredit_internal.is_tenant_login(r.oid)
 			AND NOT EXISTS (
 				SELECT FROM pg_catalog.pg_db_role_setting d
 					JOIN pg_catalog.pg_database c ON d.setdatabase IN (0, c.oid)
@@ -152,21 +152,21 @@ BEGIN
 		ORDER BY r.rolname, t.name
 	LOOP
 		BEGIN
-			PERFORM gpucredit.set_login_timeout(l.rolname,
+			PERFORM gpucredit_internal.set_login_timeout(l.rolname,
 				pg_catalog.current_database(), l.name, l.value);
 		EXCEPTION WHEN lock_not_available OR internal_error THEN
 			RAISE WARNING 'role "%" has no %',
-				gpucredit.clip_for_message(l.rolname::text), l.name
+				gpucredit_internal.clip_for_message(l.rolname::text), l.name
 				USING DETAIL = 'A transaction that is open changes settings of the role.',
 				HINT = 'Call gpucredit.bind_tenant() again when it has ended.';
 		END;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.limit_tenant_logins(name) IS
+COMMENT ON FUNCTION gpucredit_internal.limit_tenant_logins(name) IS
 'bind_tenant: gives the logins of a role that are tenants'' the timeouts that are not set for them.';
 
-CREATE FUNCTION gpucredit.require_role(role name) RETURNS void
+CREATE FUNCTION gpucredit_internal.require_role(role name) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
 BEGIN
@@ -180,23 +180,23 @@ BEGIN
 		WHERE r.rolname = require_role.role)
 	THEN
 		RAISE EXCEPTION 'role "%" does not exist',
-			gpucredit.clip_for_message(require_role.role::text)
+			gpucredit_internal.clip_for_message(require_role.role::text)
 			USING ERRCODE = 'undefined_object',
 			DETAIL = 'Only a role that is there can be bound.',
 			HINT = 'Create it first: CREATE ROLE.';
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.require_role(name) IS
+COMMENT ON FUNCTION gpucredit_internal.require_role(name) IS
 'Internal: refuses what is no role (42704), and null (22023).';
 
-CREATE FUNCTION gpucredit.audit_binding(org text, account text,
+CREATE FUNCTION gpucredit_internal.audit_binding(org text, account text,
 	operation text, decision text, role name) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT gpucredit.write_audit(audit_binding.operation,
+	SELECT gpucredit_internal.write_audit(audit_binding.operation,
 		audit_binding.decision, audit_binding.org, audit_binding.account, NULL, NULL,
 		jsonb_build_object('role', audit_binding.role));
 END;
-COMMENT ON FUNCTION gpucredit.audit_binding(text, text, text, text, name) IS
+COMMENT ON FUNCTION gpucredit_internal.audit_binding(text, text, text, text, name) IS
 'Internal: the audit row of a binding made or taken back.';

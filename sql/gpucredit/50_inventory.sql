@@ -210,7 +210,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_price';
 COMMENT ON FUNCTION gpucredit.set_price(text, numeric, text, timestamptz,
 	boolean) IS
-'Sets what a GPU of a type costs; history is kept, and jobs submitted before keep their price.
+'Setup: sets what a GPU of a type costs; history is kept, and jobs submitted before keep their price.
 per_gpu_hour: credits per GPU and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL, at once. spot: the price on spot nodes (none: as on others).
 Errors: UC401 no such pool; 22003, 22023.';
 
@@ -219,7 +219,7 @@ RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_create_pool';
 COMMENT ON FUNCTION gpucredit.create_pool(text, jsonb) IS
-'Creates a pool, or sets the policy of one that is there; pool "default" needs no creating.
+'Setup: creates a pool, or sets the policy of one that is there; pool "default" needs no creating.
 policy: {"checkpoints": path or URI, "order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "reclaim": true|false, "consolidate": true|false, "tier_share": {tier: fraction, ...}}. checkpoints: below what heartbeat tells jobs to save (save_to), where their spec does not say. order: the jobs of one account by submit time, or by learnt run time. packing: of the nodes that serve a job as well, the fullest, the emptiest, or the one where the jobs workload_mix of the last 7 days lose least. reclaim: inside a tier, accounts take what they are entitled to now from those who have more, of jobs that may be preempted for capacity. consolidate: such jobs are moved to free devices to make room for what else would not fit. tier_share: what of the pool''s devices a tier is guaranteed whatever its rank, at most 1 together.
 Errors: UC402 no such tier; 22023.';
 
@@ -232,7 +232,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_tier';
 COMMENT ON FUNCTION gpucredit.set_tier(text, int, text, boolean, interval,
 	interval, interval, interval, boolean) IS
-'Creates a tier or replaces one, built-in ones included.
+'Setup: creates a tier or replaces one, built-in ones included.
 rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit. bill_lost_work: false gives back, at settlement, what was spent since its last checkpoint on an attempt whose job goes back to the queue (preempted, its node lost, resized, failed and tried again); set_lost_work says so for one of these outcomes.
 Errors: 22023.';
 
@@ -247,7 +247,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_register_node';
 COMMENT ON FUNCTION gpucredit.register_node(text, text, text, int, bigint,
 	bigint, bigint, text, text, boolean, jsonb) IS
-'Registers a node, or changes one that is there; counts as a heartbeat with all devices healthy. Devices of attempts that ended without their agent''s word stay out of use until a heartbeat tells that they are gone, or gpucredit.node_lost has passed since.
+'Nodes: registers a node, or changes one that is there; counts as a heartbeat with all devices healthy. Devices of attempts that ended without their agent''s word stay out of use until a heartbeat tells that they are gone, or gpucredit.node_lost has passed since.
 gpus: 0 to 64 devices, numbered from 0. gpu_memory_mib: of each; what shares on it ask for never passes it. cpu_milli (thousandths of a core), memory_mib: of the node, 0 for not limited. nvlink_domain: NULL, the node is one. leaf: NULL, one of its own.
 Errors: UC401 no such pool; UC303 moving to another pool, changing type or spot, or shrinking below live attempts; 22023.';
 
@@ -264,19 +264,19 @@ CREATE FUNCTION gpucredit.drain(node text, reason text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_drain';
 COMMENT ON FUNCTION gpucredit.drain(text, text, timestamptz) IS
-'Lets nothing new land on a node. deadline: what runs there is told to checkpoint, and to stop from then on; NULL: it may finish.
+'Nodes: lets nothing new land on a node. deadline: what runs there is told to checkpoint, and to stop from then on; NULL: it may finish.
 Errors: UC401 no such node; 22023.';
 
 CREATE FUNCTION gpucredit.resume(node text) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_resume';
 COMMENT ON FUNCTION gpucredit.resume(text) IS
-'Ends the draining of a node; attempts told to leave for it, and not for another, may stay.
+'Nodes: ends the draining of a node; attempts told to leave for it, and not for another, may stay.
 Errors: UC401 no such node; 22023.';
 
 CREATE FUNCTION gpucredit.remove_node(node text) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_remove_node';
 COMMENT ON FUNCTION gpucredit.remove_node(text) IS
-'Forgets a node on which nothing runs.
+'Nodes: forgets a node on which nothing runs.
 Errors: UC401 no such node; UC303 while attempts live there; 22023.';

@@ -6,14 +6,14 @@
  * job's hold, and a cumulative elapsed time; it is settled exactly once, and
  * ending it is what frees its devices.
  */
-CREATE FUNCTION gpucredit.job_is_sound(state text, ended_at timestamptz)
+CREATE FUNCTION gpucredit_internal.job_is_sound(state text, ended_at timestamptz)
 RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_job_is_sound';
-COMMENT ON FUNCTION gpucredit.job_is_sound(text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.job_is_sound(text, timestamptz) IS
 'Internal: the state is known, and it is over exactly when it has ended.';
 
-CREATE FUNCTION gpucredit.ask_digest(request gpucredit.gpureq, topology text,
+CREATE FUNCTION gpucredit_internal.ask_digest(request gpucredit.gpureq, topology text,
 	prefer text, preemptible text, cpu_milli bigint, memory_mib bigint,
 	wall_limit interval, hold_window interval, offer_types text[],
 	offer_memory bigint[], offer_prices gpucredit.credits[],
@@ -21,7 +21,7 @@ CREATE FUNCTION gpucredit.ask_digest(request gpucredit.gpureq, topology text,
 RETURNS bytea
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_ask_digest';
-COMMENT ON FUNCTION gpucredit.ask_digest(gpucredit.gpureq, text, text, text,
+COMMENT ON FUNCTION gpucredit_internal.ask_digest(gpucredit.gpureq, text, text, text,
 	bigint, bigint, interval, interval, text[], bigint[], gpucredit.credits[],
 	gpucredit.credits[]) IS
 'Internal: 16 bytes that are equal exactly for jobs that ask the same of their pool.';
@@ -389,7 +389,7 @@ COMMENT ON COLUMN gpucredit.usage.utilization IS 'Of its devices, 0 to 1, as the
 
 CREATE TRIGGER usage_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.usage
-	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.usage ENABLE ALWAYS TRIGGER usage_append_only;
 
 /*
@@ -419,7 +419,7 @@ COMMENT ON COLUMN gpucredit.accrued.billed IS 'Credits so far, of the attempt.';
 
 CREATE TRIGGER accrued_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.accrued
-	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.accrued ENABLE ALWAYS TRIGGER accrued_append_only;
 
 /*
@@ -491,7 +491,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reserve';
 COMMENT ON FUNCTION gpucredit.reserve(text, text, text, text, interval, text,
 	text, text, text, int, bigint, bigint, interval, jsonb, jsonb) IS
-'Submits a job: holds its credit and queues it.
+'Jobs: submits a job: holds its credit and queues it.
 key: the caller''s, one for each thing it means to do; the same call again under it gets the same answer, a denial too. request: of type gpureq, as "8xH100|A100@40GB"; ranges, shares and any type as the type''s comment says. wall_limit: NULL for the tier''s max_wall, which it may not pass. topology: any, node, nvlink, leaf. preemptible: as the tier (NULL) or more willing. max_retries: 0 to 1000 failures tried again. cpu_milli (thousandths of a core), memory_mib: of the whole job. hold_window: hold for this long at a time, gpucredit.hold_window_min at least or the whole wall_limit. spec: for the agent, in any words but "checkpoint", by which heartbeat says where to go on; also read here are "checkpoint_every" (an interval, or seconds), "checkpoint_bytes", "checkpoint_to" (below it heartbeat tells where to save) and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
 Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, budget_exceeded, quota_exceeded, account_suspended, no_price or impossible_request (nothing in the pool could ever run it).
 Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 what it would hold does not fit; 22023.';
@@ -504,7 +504,7 @@ LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_meter';
 COMMENT ON FUNCTION gpucredit.meter(text, bigint, int, interval, bigint,
 	double precision) IS
-'An attempt''s heartbeat.
+'Agents: an attempt''s heartbeat.
 elapsed: how long the attempt has run, cumulative, by the agent''s monotonic clock; one that is not more than the last changes nothing. progress: any growing count. utilization: 0 to 1.
 Result: action continue, checkpoint (save now; gone by deadline unless the reason is periodic or wall_limit) or stop (now), why, billed so far, held for the attempt (0 once it is over), when it would have to stop as things are, and how long until then.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023.';
@@ -518,7 +518,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_meter_batch';
 COMMENT ON FUNCTION gpucredit.meter_batch(text[], bigint[], int[],
 	interval[], bigint[], double precision[]) IS
-'Many heartbeats in one call, as meter; never waits for a row another transaction holds (that heartbeat is answered from what is known, reason busy).
+'Agents: many heartbeats in one call, as meter; never waits for a row another transaction holds (that heartbeat is answered from what is known, reason busy).
 Result: a row per input, in order; one that names nothing real gets action stop, reason unknown.
 Errors: 22023 arrays of unequal length, or NULL in one of the first four.';
 
@@ -530,7 +530,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_settle';
 COMMENT ON FUNCTION gpucredit.settle(text, bigint, int, text, interval, int,
 	text, text) IS
-'Ends an attempt, exactly once: its bill is spent, the rest of the hold goes back to the very buckets it came from, its devices are free. What the hold does not cover is drawn first, as meter extends it, within the wall limit.
+'Agents: ends an attempt, exactly once: its bill is spent, the rest of the hold goes back to the very buckets it came from, its devices are free. What the hold does not cover is drawn first, as meter extends it, within the wall limit.
 outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized, not_started (its node could not start it: no failure is counted, nothing billed, as part_ended says). elapsed: final, cumulative; NULL or less than metered: what was metered stands; from agents and administrators only. Anybody else ends it now: it ran until now, or until a silent node of it was last heard of. exit_code, message: what the retry rules look at (table retry_rule): failed and out_of_memory are tried again, within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
 Result: the stored settlement; refunded: what the tier does not bill of work the job must do again; the job''s state, and when it may start again; replayed: it was settled before; uncollected: what it cost and is not billed, as no credit covers it or it was past its wall limit. An agent''s first word on an attempt that ended without it still counts: completed ends a job that has not started again, and time after its owner''s settle() is billed.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023; 42501 elapsed by one who is neither agent nor administrator.';
@@ -540,7 +540,7 @@ CREATE FUNCTION gpucredit.cancel(org text, job bigint, key text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_cancel';
 COMMENT ON FUNCTION gpucredit.cancel(text, bigint, text, text) IS
-'Cancels a job: one that waits ends now, one that runs is told to stop and ends when its agent settles it; one that is over stays as it is.
+'Jobs: cancels a job: one that waits ends now, one that runs is told to stop and ends when its agent settles it; one that is over stays as it is.
 Result: the job''s state after the call.
 Errors: UC301 no such job; UC201 key used with other arguments; UC202 rate limited; 22023.';
 
@@ -553,7 +553,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_heartbeat';
 COMMENT ON FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[],
 	jsonb) IS
-'A node''s sign of life.
+'Agents: a node''s sign of life.
 healthy: its devices in order, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not told. about: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...], "logs": boolean, "poke": "HOST:PORT"}, each word if it is known, others are left out; NULL: as told before. With another boot_id than before the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused. logs: it serves jobs'' output. poke: where it takes datagrams that mean: call now.
 Result: what the node should be doing now, a row per attempt: start, continue, checkpoint or stop, with its devices, and why. checkpoint: save, and go on where the reason is periodic, or wall_limit (its limit is the deadline), else be gone by the deadline. start: until the attempt is metered; a node that tells running has its part of a gang to start until it has named that, though others run already. spec: as submitted; to start, where there is something to go on from, with "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, sha256 in hexadecimal. nodes: all that the attempt has devices on, in the same order for each of them. addresses: theirs, as about has told them, NULL for one that has not. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s policy''s "checkpoints", its organisation, job and attempt; NULL: neither says. traceparent: what gpucredit.traceparent was when its job was submitted, for the trace to go on. Action log: somebody asked for output, of what runs or ran there; log says which piece, and log_put() takes it. started_at: when the attempt was placed; another than before: a restored database gave its number out again. cpu_milli, memory_mib: this node''s part of what its job asked for, NULL for none.
 Errors: UC401 no such node; UC303 an older agent of the node, or one of an earlier boot; 42501 without the node''s key, where it has one; 22023 a device the node has not, or a malformed name or word.';

@@ -144,7 +144,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_retry_rule';
 COMMENT ON FUNCTION gpucredit.set_retry_rule(text, text, int, text,
 	int4range, text, text) IS
-'Says whether attempts that end in a certain way are tried again; of the rules that match, the one of the lowest priority holds (built-in ones have 1000 and more).
+'Setup: says whether attempts that end in a certain way are tried again; of the rules that match, the one of the lowest priority holds (built-in ones have 1000 and more).
 class: transient (tried again, within the job''s max_retries) or permanent; NULL removes the rule, or gives a built-in one of that name back. outcome: failed, out_of_memory, NULL for both. exit_codes: as ''[137,137]''; message: a regular expression of at most 256 bytes, without back references, that the message''s first 4096 characters match; NULL for either: whatever it is. advice: what the audit row and the job''s history say.
 A preemption or the loss of a node needs no rule: it is no failure. Nor is SIGTERM or SIGKILL (exit codes 143, 137) of an attempt that was told to stop or to save.
 Errors: 22023.';
@@ -154,7 +154,7 @@ CREATE FUNCTION gpucredit.set_lost_work(tier text, outcome text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_lost_work';
 COMMENT ON FUNCTION gpucredit.set_lost_work(text, text, boolean) IS
-'Says who pays, in one tier and after one outcome, for what a job must do again: what an attempt ran since its last checkpoint (all of it without one), where the job goes back to the queue.
+'Setup: says who pays, in one tier and after one outcome, for what a job must do again: what an attempt ran since its last checkpoint (all of it without one), where the job goes back to the queue.
 outcome: failed, out_of_memory, preempted, node_lost, resized. billed: true, the tenant pays; false, it is refunded at settlement to the buckets it came from; NULL: as the tier''s bill_lost_work says.
 Errors: UC402 unknown tier; 22023.';
 
@@ -164,7 +164,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_checkpoint';
 COMMENT ON FUNCTION gpucredit.checkpoint(text, bigint, int, bigint, text,
 	bytea, bigint) IS
-'An attempt has saved its state, where the job''s next attempt may go on; heartbeat hands the last one out in spec, as "checkpoint".
+'Agents: an attempt has saved its state, where the job''s next attempt may go on; heartbeat hands the last one out in spec, as "checkpoint".
 step: 0 or more, growing within the attempt; the same again with the same values changes nothing. uri: where it is. sha256: of its content, 32 bytes. size_bytes: 0 or more.
 What the attempt has metered by then is what it counts for: so meter first.
 Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; UC202 rate limited; 22023 anything malformed, or a step that is not above the last.';
@@ -173,7 +173,7 @@ CREATE FUNCTION gpucredit.reclaim(node text, notice interval) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reclaim';
 COMMENT ON FUNCTION gpucredit.reclaim(text, interval) IS
-'A node''s provider takes it back (spot). From now on nothing new lands there; what runs there is told to save and leave by the deadline; then the node is gone (view nodes), what is left there is settled as preempted by check_nodes, and queued again.
+'Nodes: a node''s provider takes it back (spot). From now on nothing new lands there; what runs there is told to save and leave by the deadline; then the node is gone (view nodes), what is left there is settled as preempted by check_nodes, and queued again.
 notice: how long until then, 0 or more; calling again replaces it, resume takes it back, registering the node once it is gone makes it a new one.
 Where many leave at once, each has its turn to save (table directive: starts_at), so that together they write no more than gpucredit.checkpoint_bandwidth, each at most 1 GB/s. saved_by: promised, its checkpoint is done by then, NULL without a promise: those that lose most per second they write come first, as long as everyone promised can be through by its deadline. Until an attempt is told that its turn has come (told_at), that is a plan, made again by each call and each cycle of the pool. How much one writes is the size of the job''s last checkpoint, or spec''s checkpoint_bytes; where neither says, nothing is promised.
 Errors: UC401 no such node; 22023.';
@@ -182,7 +182,7 @@ CREATE FUNCTION gpucredit.reclaim(nodes text[], notice interval) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reclaim_nodes';
 COMMENT ON FUNCTION gpucredit.reclaim(text[], interval) IS
-'Providers take many nodes back at once: as reclaim of each with the same notice, in one step, and when each attempt saves is planned once for all of them.
+'Nodes: providers take many nodes back at once: as reclaim of each with the same notice, in one step, and when each attempt saves is planned once for all of them.
 nodes: names, in any order, of any pools; one that is named twice counts once; an empty array changes nothing. notice: as there. A row of the audit log for each node.
 Errors: UC401 one of them is not there, and nothing is done; 22023, also for a null element.';
 
@@ -192,7 +192,7 @@ RETURNS gpucredit.checkpoint_loaded_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_checkpoint_loaded';
 COMMENT ON FUNCTION gpucredit.checkpoint_loaded(text, bigint, int, int, bigint, bytea) IS
-'An attempt has read the checkpoint it is to go on from, and this is what it found: called before it begins.
+'Agents: an attempt has read the checkpoint it is to go on from, and this is what it found: called before it begins.
 from_attempt, from_step: which one, as heartbeat''s spec said. sha256: of what was read, NULL where nothing could be read. If that is not what was told when it was saved, the checkpoint is bad for good, and the one before it is handed out instead.
 Result: good, and the checkpoint to go on from now: the same if it is good, else the last good one before it, NULL for none (from the start). The same call again gives the same answer.
 Errors: UC301 no such job; UC302 no such attempt, or no such checkpoint of an earlier one; UC303 the attempt is over; UC202 rate limited; 22023.';
@@ -211,7 +211,7 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '10ms'
 AS 'MODULE_PATHNAME', 'gpucredit_reap_holds';
 COMMENT ON FUNCTION gpucredit.reap_holds() IS
-'Releases callers'' holds past their ttl. Settles attempts that were told to stop gpucredit.stop_grace ago and did not: as cancelled, preempted, timeout, or failed where stuck. Settles attempts not heard from for gpucredit.heartbeat_timeout at what was last metered. That time counts from the last heartbeat, before the first one from the start, and never from before the server came up.
+'Upkeep: releases callers'' holds past their ttl. Settles attempts that were told to stop gpucredit.stop_grace ago and did not: as cancelled, preempted, timeout, or failed where stuck. Settles attempts not heard from for gpucredit.heartbeat_timeout at what was last metered. That time counts from the last heartbeat, before the first one from the start, and never from before the server came up.
 An attempt not heard from has failed with message "not heard from for ...", and its job is requeued or ended by the retry rules (built in: tried again, within max_retries); node_lost where a node of it is silent too, preempted where it had been told to leave: neither counts as a failure. Its devices stay out of use until its agents tell that it is gone, or gpucredit.node_lost has passed. An agent that then says that it completed, before another attempt began, ends the job as completed, billed for what it ran. Any other report that comes later gets the stored settlement, and what it claims more is audited (decision late), never billed.
 Last queues jobs that wait for credit where there is some, as cycles do, but stands in line for their rows a moment (50 ms each, 100 ms a call): beside calls that never pause a cycle finds them locked every time.
 Does at most 1000 of each a call, in half a second; what other transactions hold is left for the next call.
@@ -223,7 +223,7 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '10ms'
 AS 'MODULE_PATHNAME', 'gpucredit_check_nodes';
 COMMENT ON FUNCTION gpucredit.check_nodes() IS
-'Settles the attempts on nodes not heard from for gpucredit.node_lost, and those with a device that is not healthy, as node_lost, and those on reclaimed nodes that are gone as preempted, at what was last metered; their jobs are requeued, which counts as no failure. Silence counts from the last heartbeat, and never from before the server came up.
+'Upkeep: settles the attempts on nodes not heard from for gpucredit.node_lost, and those with a device that is not healthy, as node_lost, and those on reclaimed nodes that are gone as preempted, at what was last metered; their jobs are requeued, which counts as no failure. Silence counts from the last heartbeat, and never from before the server came up.
 Nothing depends on its being called: no work is placed on a silent node, and its devices are not given out while its agent may still be at work.
 Does at most 1000 a call, in half a second; what other transactions hold is left for the next call.
 Result: settle_node_lost, settle_device_failed, settle_reclaimed, and skipped: how many could not be had now.';
@@ -233,7 +233,7 @@ Result: settle_node_lost, settle_device_failed, settle_reclaimed, and skipped: h
  * has been decided since a snapshot was taken could not be sealed, nor leave.
  */
 
-CREATE FUNCTION gpucredit.cron_tasks()
+CREATE FUNCTION gpucredit_internal.cron_tasks()
 RETURNS TABLE (task text, schedule text, command text)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -253,33 +253,33 @@ BEGIN ATOMIC
 		' coalesce(l.start_time, l.end_time)) FROM cron.job_run_details l WHERE l.runid > d.runid))'
 		' < pg_catalog.now() - interval ''3 days''';
 END;
-COMMENT ON FUNCTION gpucredit.cron_tasks() IS
+COMMENT ON FUNCTION gpucredit_internal.cron_tasks() IS
 'install_jobs: what runs when.';
 
 /* pg_cron keeps 63 bytes of a name. */
-CREATE FUNCTION gpucredit.cron_job_of(database text) RETURNS text
+CREATE FUNCTION gpucredit_internal.cron_job_of(database text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE WHEN octet_length(database) <= 36 THEN database
 		ELSE md5(database) END;
 END;
-COMMENT ON FUNCTION gpucredit.cron_job_of(text) IS
+COMMENT ON FUNCTION gpucredit_internal.cron_job_of(text) IS
 'install_jobs: what the names of a database''s jobs end in.';
 
-CREATE FUNCTION gpucredit.cron_job_name(task text, database text)
+CREATE FUNCTION gpucredit_internal.cron_job_name(task text, database text)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT format('gpucredit %s %s', task, gpucredit.cron_job_of(database));
+	SELECT format('gpucredit %s %s', task, gpucredit_internal.cron_job_of(database));
 END;
-COMMENT ON FUNCTION gpucredit.cron_job_name(text, text) IS
+COMMENT ON FUNCTION gpucredit_internal.cron_job_name(text, text) IS
 'install_jobs: the name of a task''s job in pg_cron.';
 
 /*
  * Refuses where pg_cron cannot be reached from here; the hint is SQL to run
  * as it stands.
  */
-CREATE FUNCTION gpucredit.require_cron(removing boolean) RETURNS void
+CREATE FUNCTION gpucredit_internal.require_cron(removing boolean) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
 DECLARE
@@ -302,13 +302,13 @@ BEGIN
 			HINT = 'Run there, as a superuser: ' || format(
 				'SELECT count(cron.unschedule(jobid)) FROM cron.job WHERE'
 				' substring(jobname::text FROM %L) = %L;',
-				'^gpucredit [^ ]+ (.*)$', gpucredit.cron_job_of(here))
+				'^gpucredit [^ ]+ (.*)$', gpucredit_internal.cron_job_of(here))
 				|| CASE WHEN removing THEN '' ELSE (SELECT string_agg(
 				format(CASE t.task
 					WHEN 'prune_log' THEN ' SELECT cron.schedule(%L, %L, %L);'
 					ELSE ' SELECT cron.schedule_in_database(%L, %L, %L, %L);'
-					END, gpucredit.cron_job_name(t.task, here), t.schedule,
-					t.command, here), '') FROM gpucredit.cron_tasks() t) END;
+					END, gpucredit_internal.cron_job_name(t.task, here), t.schedule,
+					t.command, here), '') FROM gpucredit_internal.cron_tasks() t) END;
 	END IF;
 	IF NOT EXISTS (SELECT FROM pg_catalog.pg_extension e
 		WHERE e.extname = 'pg_cron')
@@ -320,7 +320,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.require_cron(boolean) IS
+COMMENT ON FUNCTION gpucredit_internal.require_cron(boolean) IS
 'install_jobs: refuses where there is no pg_cron (55000), and says what to run.';
 
 /*
@@ -329,7 +329,7 @@ COMMENT ON FUNCTION gpucredit.require_cron(boolean) IS
  * would leave as it is: under another cron.host or port, in another database,
  * as another user.
  */
-CREATE FUNCTION gpucredit.unschedule(keep text[]) RETURNS int
+CREATE FUNCTION gpucredit_internal.unschedule(keep text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
@@ -337,11 +337,11 @@ DECLARE
 BEGIN
 	EXECUTE 'SELECT count(cron.unschedule(j.jobid)) FROM cron.job j,'
 		' substring(j.jobname::text FROM ''^gpucredit [^ ]+ (.*)$'') AS o (of)'
-		' WHERE o.of = gpucredit.cron_job_of($2)'
+		' WHERE o.of = gpucredit_internal.cron_job_of($2)'
 		'  AND (j.jobname <> ALL ($1) OR (j.nodename, j.nodeport, j.database,'
 		'   j.username) IS DISTINCT FROM (coalesce($3, j.nodename), $4, $2,'
 		'   current_user::text))'
-		' OR o.of <> ALL (ARRAY(SELECT gpucredit.cron_job_of(d.datname)'
+		' OR o.of <> ALL (ARRAY(SELECT gpucredit_internal.cron_job_of(d.datname)'
 		'  FROM pg_catalog.pg_database d))'
 	INTO n USING keep, pg_catalog.current_database()::text,
 		pg_catalog.current_setting('cron.host', true),
@@ -349,18 +349,18 @@ BEGIN
 	RETURN n;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.unschedule(text[]) IS
+COMMENT ON FUNCTION gpucredit_internal.unschedule(text[]) IS
 'install_jobs, remove_jobs: takes this database''s jobs out of pg_cron but for those named that are as they should be, and those of databases that are gone; how many.';
 
-CREATE FUNCTION gpucredit.audit_jobs(operation text, decision text, n int)
+CREATE FUNCTION gpucredit_internal.audit_jobs(operation text, decision text, n int)
 RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT gpucredit.write_audit(audit_jobs.operation,
+	SELECT gpucredit_internal.write_audit(audit_jobs.operation,
 		audit_jobs.decision, '', NULL, NULL, NULL,
 		jsonb_build_object('jobs', audit_jobs.n));
 END;
-COMMENT ON FUNCTION gpucredit.audit_jobs(text, text, int) IS
+COMMENT ON FUNCTION gpucredit_internal.audit_jobs(text, text, int) IS
 'install_jobs, remove_jobs: the audit row.';
 
 CREATE FUNCTION gpucredit.install_jobs() RETURNS int
@@ -372,25 +372,25 @@ DECLARE
 	t record;
 	names text[];
 BEGIN
-	PERFORM gpucredit.require_cron(false);
-	names := ARRAY(SELECT gpucredit.cron_job_name(c.task,
-			pg_catalog.current_database()) FROM gpucredit.cron_tasks() c);
-	PERFORM gpucredit.unschedule(names);
-	FOR t IN SELECT gpucredit.cron_job_name(c.task,
+	PERFORM gpucredit_internal.require_cron(false);
+	names := ARRAY(SELECT gpucredit_internal.cron_job_name(c.task,
+			pg_catalog.current_database()) FROM gpucredit_internal.cron_tasks() c);
+	PERFORM gpucredit_internal.unschedule(names);
+	FOR t IN SELECT gpucredit_internal.cron_job_name(c.task,
 			pg_catalog.current_database()) AS name, c.schedule, c.command
-		FROM gpucredit.cron_tasks() c
+		FROM gpucredit_internal.cron_tasks() c
 	LOOP
 		EXECUTE 'SELECT cron.alter_job(cron.schedule($1, $2, $3),'
 			' active => true)'
 			USING t.name, t.schedule, t.command;
 	END LOOP;
-	PERFORM gpucredit.audit_jobs('install_jobs', 'installed',
+	PERFORM gpucredit_internal.audit_jobs('install_jobs', 'installed',
 		cardinality(names));
 	RETURN cardinality(names);
 END
 $$;
 COMMENT ON FUNCTION gpucredit.install_jobs() IS
-'Has pg_cron do the upkeep, as the owner of the extension: maintain, reap_holds, check_nodes, expire_credits and seal_audit each minute, and once a day check_books, and the log of their runs older than 3 days deleted. Calling again puts back what was changed, also after cron.host, the port or a database''s name changed. Before DROP EXTENSION gpucredit, call remove_jobs.
+'Upkeep: has pg_cron do the upkeep, as the owner of the extension: maintain, reap_holds, check_nodes, expire_credits and seal_audit each minute, and once a day check_books, and the log of their runs older than 3 days deleted. Calling again puts back what was changed, also after cron.host, the port or a database''s name changed. Before DROP EXTENSION gpucredit, call remove_jobs.
 Result: the number of jobs; gpucredit.cron_status shows how they fare.
 Errors: 55000 where pg_cron is not loaded, not created, or lives in another database; the hint is the SQL to run there.';
 
@@ -402,14 +402,14 @@ AS $$
 DECLARE
 	n int;
 BEGIN
-	PERFORM gpucredit.require_cron(true);
-	n := gpucredit.unschedule('{}');
-	PERFORM gpucredit.audit_jobs('remove_jobs', 'removed', n);
+	PERFORM gpucredit_internal.require_cron(true);
+	n := gpucredit_internal.unschedule('{}');
+	PERFORM gpucredit_internal.audit_jobs('remove_jobs', 'removed', n);
 	RETURN n;
 END
 $$;
 COMMENT ON FUNCTION gpucredit.remove_jobs() IS
-'Takes the jobs of install_jobs out of pg_cron.
+'Upkeep: takes the jobs of install_jobs out of pg_cron.
 Result: how many there were. Errors: 55000 as install_jobs.';
 
 CREATE TYPE gpucredit.cron_status_result AS (job text, schedule text,
@@ -419,7 +419,7 @@ CREATE TYPE gpucredit.cron_status_result AS (job text, schedule text,
 COMMENT ON TYPE gpucredit.cron_status_result IS
 'A job of pg_cron''s that belongs to the extension, and how it last went.';
 
-CREATE FUNCTION gpucredit.cron_jobs()
+CREATE FUNCTION gpucredit_internal.cron_jobs()
 RETURNS SETOF gpucredit.cron_status_result
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
@@ -444,11 +444,11 @@ BEGIN
 		' WHERE j.jobname LIKE ''gpucredit %'' ORDER BY j.jobname';
 END
 $$;
-COMMENT ON FUNCTION gpucredit.cron_jobs() IS
+COMMENT ON FUNCTION gpucredit_internal.cron_jobs() IS
 'cron_status: the jobs in pg_cron; none where there is no pg_cron.';
 
 CREATE VIEW gpucredit.cron_status AS
-	SELECT * FROM gpucredit.cron_jobs();
+	SELECT * FROM gpucredit_internal.cron_jobs();
 COMMENT ON VIEW gpucredit.cron_status IS
 'The jobs of install_jobs, with the last run of each and how many of the logged ones failed; also those set up for other databases, where pg_cron lives here';
 COMMENT ON COLUMN gpucredit.cron_status.job IS 'Its name in pg_cron.';

@@ -113,27 +113,27 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.node_strike', '');
 
 CREATE TRIGGER node_key_changed
 AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON gpucredit.node_key
-FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.announce_change();
+FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.announce_change();
 ALTER TABLE gpucredit.node_key ENABLE ALWAYS TRIGGER node_key_changed;
 
 /* What a node's agent has to hear of at once. */
-CREATE FUNCTION gpucredit.notify_nodes() RETURNS trigger
+CREATE FUNCTION gpucredit_internal.notify_nodes() RETURNS trigger
 LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_notify_nodes';
-COMMENT ON FUNCTION gpucredit.notify_nodes() IS
+COMMENT ON FUNCTION gpucredit_internal.notify_nodes() IS
 'Trigger: NOTIFY gpucredit_node, the node''s name, once this is committed; dropped where the queue has no room.';
 
 CREATE TRIGGER attempt_gpu_told AFTER INSERT ON gpucredit.attempt_gpu
 FOR EACH ROW WHEN (NEW.ended_at IS NULL)
-EXECUTE FUNCTION gpucredit.notify_nodes();
+EXECUTE FUNCTION gpucredit_internal.notify_nodes();
 CREATE TRIGGER directive_told AFTER INSERT ON gpucredit.directive
-FOR EACH ROW EXECUTE FUNCTION gpucredit.notify_nodes();
+FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.notify_nodes();
 
 CREATE FUNCTION gpucredit.set_node_key(node text, sha256 bytea) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_node_key';
 COMMENT ON FUNCTION gpucredit.set_node_key(text, bytea) IS
-'Gives a node a key. From then on a member of gpucredit_agent proves in the same transaction that it knows the key: set_config(''gpucredit.node_key'', key, true). It proves that for heartbeat of the node and part_ended of its part. It proves that for meter, meter_batch, settle, checkpoint and checkpoint_loaded of an attempt on it. An attempt on several nodes takes the key of any of them. Superusers, administrators and operators need no key.
+'Nodes: gives a node a key. From then on a member of gpucredit_agent proves in the same transaction that it knows the key: set_config(''gpucredit.node_key'', key, true). It proves that for heartbeat of the node and part_ended of its part. It proves that for meter, meter_batch, settle, checkpoint and checkpoint_loaded of an attempt on it. An attempt on several nodes takes the key of any of them. Superusers, administrators and operators need no key.
 sha256: of the key as UTF-8, 32 bytes; NULL takes the key away. It replaces the one before, stays when the node is removed, and counts in every transaction that begins once this call has committed. A key of 32 random bytes cannot be guessed from its digest.
 Errors: UC401 no such node; 22023.';
 
@@ -152,7 +152,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_part_ended';
 COMMENT ON FUNCTION gpucredit.part_ended(text, bigint, int, text, text, int,
 	text, interval, text) IS
-'A node says how its part of an attempt ended: its processes there are gone. The last of the attempt''s nodes to say so settles it, as settle does; one alone settles it at once. A part that failed (failed, out_of_memory, node_lost, not_started, or any other but completed where nobody was told to leave) has the others told to stop at once, reason part_failed.
+'Agents: a node says how its part of an attempt ended: its processes there are gone. The last of the attempt''s nodes to say so settles it, as settle does; one alone settles it at once. A part that failed (failed, out_of_memory, node_lost, not_started, or any other but completed where nobody was told to leave) has the others told to stop at once, reason part_failed.
 node: one that the attempt has devices on. outcome: as settle takes it; the attempt is completed where all parts completed, else what the first part ended as that did not. exit_code, message, log_uri: of that part. elapsed: how long the attempt has run, by the node''s clock; the longest told counts. not_started: the node could not start it, for a reason of its own: nothing is billed, no failure is counted, and a node that could not start three jobs within 10 minutes is drained.
 Result: over: the attempt is settled, and then how, what was billed, the job''s state and when it may start again; else waits_for: the nodes that have not said yet. What was said first stands: the same call again changes nothing (replayed), nor does one of an attempt that is over, but that the node''s devices are free.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023, also a node that has no part of it; 42501 without the node''s key, where it has one, or elapsed by one who is neither agent nor administrator.';
@@ -172,7 +172,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_log_wish';
 COMMENT ON FUNCTION gpucredit.log_wish(text, bigint, bigint, text, int, text,
 	boolean) IS
-'Asks the node that runs a job, or ran it lately, for a piece of its output, of at most 64 KiB. The node''s agent is told by its next heartbeat, at once where it hears NOTIFY gpucredit_node; its answer is read by log_get(), or by the same call again. A wish and its answer last for a minute. Of a job 16 are kept, unanswered ones before others, then the newest.
+'Jobs: asks the node that runs a job, or ran it lately, for a piece of its output, of at most 64 KiB. The node''s agent is told by its next heartbeat, at once where it hears NOTIFY gpucredit_node; its answer is read by log_get(), or by the same call again. A wish and its answer last for a minute. Of a job 16 are kept, unanswered ones before others, then the newest.
 from_byte: where in the stream, from 0. stream: stdout or stderr. attempt: NULL for the newest. node: NULL for the first of the attempt''s nodes, by name. waits: the agent answers once something is there, or the job is over, as whoever follows it wants; false: at once, with nothing if need be.
 Result: state answered: body begins at first_byte, which is past from_byte where the node has overwritten what was between (it keeps the first MiB and the last 64 MiB); written: how many bytes the job has written so far; dropped: how many of these the node''s disk had no room for; over: nothing comes after body; message: what the agent says, as where else the output goes. Else asked: the answer is on its way; silent: so it is, but the node has not been heard of for gpucredit.node_suspect; unserved: the node''s agent serves no output; not_started: the job has not run yet.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023, also a node that has no part of it.';
@@ -184,7 +184,7 @@ RETURNS gpucredit.log_result
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_log_get';
 COMMENT ON FUNCTION gpucredit.log_get(text, bigint, bigint, text, int, text) IS
-'What became of log_wish() with the same arguments. Changes nothing.
+'Jobs: what became of log_wish() with the same arguments. Changes nothing.
 Result: as log_wish''s; state unasked: nobody asked for it, or its minute is over.
 Errors: UC301 no such job; UC302 no such attempt; 22023, also a node that has no part of it.';
 
@@ -197,7 +197,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_log_put';
 COMMENT ON FUNCTION gpucredit.log_put(text, bigint, int, text, text, bigint,
 	bigint, bytea, bigint, bigint, boolean, text) IS
-'An agent answers a wish, as heartbeat() told it: action log, with "log": {"stream": "stdout", "from": n, "wait": boolean}. It is told only where its "about" says "logs": true.
+'Agents: an agent answers a wish, as heartbeat() told it: action log, with "log": {"stream": "stdout", "from": n, "wait": boolean}. It is told only where its "about" says "logs": true.
 org, job, attempt, node, stream, from_byte: the wish. first_byte: where body begins, from_byte unless what was there is overwritten. body: at most 64 KiB; empty: there is nothing yet, or nothing more. written: how many bytes the job has written so far. dropped: how many of them are lost, as the disk was full. over: nothing comes after body. message: for who asked, as where else the output goes.
 Result: whether anybody waits for it; else nothing is kept.
 Errors: 42501 without the node''s key, where it has one; 22023.';
@@ -216,5 +216,5 @@ BEGIN ATOMIC
 	WHERE n.about ? 'poke' AND n.reclaim_at IS NULL;
 END;
 COMMENT ON FUNCTION gpucredit.poke_addresses() IS
-'Whom gpucredit-agent poke sends a datagram to when NOTIFY gpucredit_node names a node.
+'Agents: whom gpucredit-agent poke sends a datagram to when NOTIFY gpucredit_node names a node.
 Result: each node whose agent takes datagrams, and where: HOST:PORT, as heartbeat was told in about.';

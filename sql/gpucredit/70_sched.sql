@@ -175,7 +175,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_place';
 COMMENT ON FUNCTION gpucredit.place(text, int) IS
-'One scheduling cycle of a pool; never waits for a tenant''s rows.
+'Scheduling: one scheduling cycle of a pool; never waits for a tenant''s rows.
 max_starts: at most so many jobs, NULL for gpucredit.max_starts.
 Result: action start, a row per node of each job started (share in thousandths of a GPU), in the order decided. claim: a row per node of devices promised to a job. preempt: a row per node of each job that is told to save and leave for a claim, or for a running job that grows into what its account is entitled to. resize, move: a row per node where a running job is told to go on with fewer or more devices, or elsewhere. busy: one row, where another cycle is running. reason: tier, entitlement, move, shrink, grow.
 Errors: UC401 no such pool; 22023; 40001 at REPEATABLE READ and up where another cycle committed since the snapshot.';
@@ -191,7 +191,7 @@ LANGUAGE c STABLE SECURITY DEFINER ROWS 20
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_explain';
 COMMENT ON FUNCTION gpucredit.explain(text, bigint) IS
-'Why a job waits, or where it stands.
+'Jobs: why a job waits, or where it stands.
 Result: a row per check, in the order in which they are made, whether it stands in no one''s way, and its numbers, with what would have to change: state, leaving (a row for each thing a running job was told to leave for; where that is a reclaimed node, when its turn to save comes and whether it is promised to be through by then), account, credit, backoff, earlier attempt (not known to be gone), quota (a row each), order, turn, claim (devices promised to it, when they are expected to be free, and until when), quota again (one that is used up by what else starts now, or is promised in any pool), type, gpu_memory, spot, topology, nodes, free, together, cpu, host_memory, reserved (with the longest wall limit that would start it now), kept (devices nothing is known to run on, not seen free yet), preemption (why one that may make others leave does not yet), reservation (the expected start, and by when at the latest). What comes after the check that fails in the pool is not told. Free is what nobody has or is promised, whether or not it is reserved; what must come free, end or be shorter was tried. A tenant is not told how many others wait or run.
 Errors: UC301 no such job; 22023.';
 
@@ -201,7 +201,7 @@ LANGUAGE c STABLE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_plan';
 COMMENT ON FUNCTION gpucredit.plan(text) IS
-'What place would do now, changing nothing.
+'Scheduling: what place would do now, changing nothing.
 Result: the rows of place. Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.plan_with_result AS (action text, org text, job bigint,
@@ -216,7 +216,7 @@ LANGUAGE c STABLE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_plan_with';
 COMMENT ON FUNCTION gpucredit.plan_with(text, jsonb) IS
-'What place would do now if there were more nodes or jobs, changing nothing.
+'Scheduling: what place would do now if there were more nodes or jobs, changing nothing.
 what: {"nodes": [..], "jobs": [..]}, at most 8 kB. A node has name, and the other arguments of register_node as words; a job has org, and the other arguments of reserve but key and pool; what has a default there may be left out, and so may account. "count": n stands for n of them, of nodes named name-1 to name-n; 10,000 nodes and 10,000 jobs at most. Nodes are idle and just registered. Jobs are just submitted, and their credit is taken to be there; what else reserve looks at, it looks at, for each as if it were the only one (max_queued does not count those supposed beside it).
 Result: the rows of place, and when a job would start: now, where it does. A supposed job has a number below 0: -1 for the first, counting each of a "count". Where it does not start now, action is wait, with why. There is a row for each node that would be reserved for it, with its expected start. There is one row without a node where nothing would be reserved yet, as too many come before it (gpucredit.backfill_depth). Where reserve would deny it, action is denied, with the reason.
 Errors: UC401 no such pool; 22023 unknown word, bad value, node that is there already; else as register_node and reserve.';
@@ -233,7 +233,7 @@ LANGUAGE c STABLE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reservations';
 COMMENT ON FUNCTION gpucredit.reservations(text) IS
-'What a cycle of the pool would now reserve for jobs that cannot start, changing nothing.
+'Scheduling: what a cycle of the pool would now reserve for jobs that cannot start, changing nothing.
 Result: a row per node of each reservation, in the order of the queue: share in thousandths of a GPU; expected_at, when the job is expected to start there; latest_at, when it does if all that runs before it takes as long as it may, NULL where something has no limit.
 Errors: UC401 no such pool; 22023.';
 
@@ -249,6 +249,6 @@ LANGUAGE c STABLE SECURITY DEFINER ROWS 1000
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_fair_share';
 COMMENT ON FUNCTION gpucredit.fair_share(text) IS
-'How the accounts of a pool stand in fair share: all of the organisations that used it, use it or wait for it.
+'Scheduling: how the accounts of a pool stand in fair share: all of the organisations that used it, use it or wait for it.
 Result, of each account and all below it: weight among its siblings; decayed, GPU-hours used so far, half of it forgotten in each gpucredit.usage_halflife; live, GPUs it has now; both count a GPU as its type''s price over the pool''s cheapest. share: the fraction of the pool due to it by weights (an inner account''s own jobs are a child of weight 1). used: its fraction of all use, live counted for gpucredit.fair_horizon. rank: in the order in which accounts'' own jobs go, equals alike.
 Errors: UC401 no such pool; 22023.';

@@ -9,7 +9,7 @@
  * "Path": an account and its ancestors, whose buckets it may spend.
  * "Below": an account and its descendants.
  */
-CREATE FUNCTION gpucredit.account_path(account text) RETURNS text[]
+CREATE FUNCTION gpucredit_internal.account_path(account text) RETURNS text[]
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT array_agg(array_to_string(s.segments[1:n.n], '/')
@@ -17,7 +17,7 @@ BEGIN ATOMIC
 	FROM string_to_array(account_path.account, '/') AS s (segments),
 		generate_series(0, cardinality(s.segments)) AS n (n);
 END;
-COMMENT ON FUNCTION gpucredit.account_path(text) IS
+COMMENT ON FUNCTION gpucredit_internal.account_path(text) IS
 'An account and its ancestors, the account first, the organisation ('''') last.';
 
 /*
@@ -25,7 +25,7 @@ COMMENT ON FUNCTION gpucredit.account_path(text) IS
  * apply; '0' is the character after '/'.  NULL, not false, where it is not: ask
  * IS NOT TRUE for that.
  */
-CREATE FUNCTION gpucredit.is_below(account text, top text) RETURNS boolean
+CREATE FUNCTION gpucredit_internal.is_below(account text, top text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT account = top COLLATE "C"
@@ -33,15 +33,15 @@ BEGIN ATOMIC
 			AND account < (top || '0') COLLATE "C")
 		OR account > (CASE WHEN top = '' THEN '' END) COLLATE "C";
 END;
-COMMENT ON FUNCTION gpucredit.is_below(text, text) IS
+COMMENT ON FUNCTION gpucredit_internal.is_below(text, text) IS
 'Whether an account is top or below it.';
 
-CREATE FUNCTION gpucredit.kind_rank(kind text) RETURNS int
+CREATE FUNCTION gpucredit_internal.kind_rank(kind text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE kind WHEN 'promo' THEN 1 WHEN 'grant' THEN 2 ELSE 3 END;
 END;
-COMMENT ON FUNCTION gpucredit.kind_rank(text) IS
+COMMENT ON FUNCTION gpucredit_internal.kind_rank(text) IS
 'Which kind of bucket burns first: promo, grant, paid.';
 
 /* Balance */
@@ -54,7 +54,7 @@ COMMENT ON TYPE gpucredit.balance_result IS
 'An account''s figures of one instant.';
 
 /* Of each bucket, what dead holds hold: free, but not booked as such yet. */
-CREATE FUNCTION gpucredit.dead_held(org text, at timestamptz)
+CREATE FUNCTION gpucredit_internal.dead_held(org text, at timestamptz)
 RETURNS TABLE (bucket bigint, held gpucredit.credits)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -66,11 +66,11 @@ BEGIN ATOMIC
 		AND h.closed_at IS NULL AND h.expires_at <= dead_held.at
 	GROUP BY p.bucket;
 END;
-COMMENT ON FUNCTION gpucredit.dead_held(text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.dead_held(text, timestamptz) IS
 'What callers'' holds past their ttl still hold, by bucket.';
 
 /* A bucket's availability as a balance. */
-CREATE FUNCTION gpucredit.balance_of(room numeric, held numeric,
+CREATE FUNCTION gpucredit_internal.balance_of(room numeric, held numeric,
 	used numeric, spent numeric, kinds text[], expiries timestamptz[], amounts numeric[])
 RETURNS SETOF gpucredit.balance_result
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -98,7 +98,7 @@ BEGIN ATOMIC
 			WHERE b.expires_at = t.next_expiry_at)
 	FROM total t;
 END;
-COMMENT ON FUNCTION gpucredit.balance_of(numeric, numeric, numeric, numeric,
+COMMENT ON FUNCTION gpucredit_internal.balance_of(numeric, numeric, numeric, numeric,
 	text[], timestamptz[], numeric[]) IS
 'A balance from what budgets leave room for (NULL: no budget), its sums, and the active buckets'' kinds, expiries and available amounts.';
 
@@ -107,15 +107,15 @@ COMMENT ON FUNCTION gpucredit.balance_of(numeric, numeric, numeric, numeric,
  * level by the keys: a plan that is kept would read all budgets of the
  * organisation.
  */
-CREATE FUNCTION gpucredit.budgets_at(org text, account text, at timestamptz)
+CREATE FUNCTION gpucredit_internal.budgets_at(org text, account text, at timestamptz)
 RETURNS SETOF gpucredit.budgets_row
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT b.account, b.period, b.start, b.amount::numeric, r.reserved,
 		r.spent, b.amount::numeric - r.reserved - r.spent, b.hard
-	FROM unnest(gpucredit.account_path(budgets_at.account)) AS p (account)
+	FROM unnest(gpucredit_internal.account_path(budgets_at.account)) AS p (account)
 		CROSS JOIN LATERAL (SELECT b.*,
-				gpucredit.period_start(b.period, budgets_at.at) AS start
+				gpucredit_internal.period_start(b.period, budgets_at.at) AS start
 			FROM gpucredit.budget b
 			WHERE b.org = budgets_at.org AND b.account = p.account
 			OFFSET 0) b
@@ -138,7 +138,7 @@ BEGIN ATOMIC
 			coalesce(c.spent, '0')::numeric) r (reserved, spent)
 	ORDER BY length(b.account) DESC, b.period;
 END;
-COMMENT ON FUNCTION gpucredit.budgets_at(text, text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.budgets_at(text, text, timestamptz) IS
 'The budgets on an account''s path in the periods an instant is in.';
 
 CREATE FUNCTION gpucredit.budgets(org text, account text DEFAULT '')
@@ -147,16 +147,16 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(budgets.org, budgets.account);
+	SELECT gpucredit_internal.require_account(budgets.org, budgets.account);
 	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at)
 	SELECT b.* FROM clock c,
-		LATERAL gpucredit.budgets_at(budgets.org, budgets.account, c.at) b;
+		LATERAL gpucredit_internal.budgets_at(budgets.org, budgets.account, c.at) b;
 END;
 COMMENT ON FUNCTION gpucredit.budgets(text, text) IS
-'The budgets on an account''s path, nearest first, with what the present period has left.
+'Credit: the budgets on an account''s path, nearest first, with what the present period has left.
 Errors: UC001 no such account; 22023.';
 
-CREATE FUNCTION gpucredit.balance_now(org text, account text,
+CREATE FUNCTION gpucredit_internal.balance_now(org text, account text,
 	at timestamptz) RETURNS SETOF gpucredit.balance_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -164,7 +164,7 @@ BEGIN ATOMIC
 		SELECT b.bucket, b.kind, b.expires_at, b.available
 		FROM gpucredit.bucket_whole b
 		WHERE b.org = balance_now.org
-			AND b.account = ANY (gpucredit.account_path(balance_now.account))
+			AND b.account = ANY (gpucredit_internal.account_path(balance_now.account))
 			AND b.closed_at IS NULL AND b.effective_at <= balance_now.at
 			AND coalesce(b.expires_at > balance_now.at, true))
 	SELECT r.*
@@ -174,44 +174,44 @@ BEGIN ATOMIC
 		FROM (SELECT b.kind, b.expires_at, b.available FROM b
 			UNION ALL
 			SELECT b.kind, b.expires_at, d.held
-			FROM gpucredit.dead_held(balance_now.org, balance_now.at) d
+			FROM gpucredit_internal.dead_held(balance_now.org, balance_now.at) d
 				JOIN b ON b.bucket = d.bucket) p (kind, expires_at, amount)
 		) b,
 	(SELECT sum(h.held::numeric) AS held FROM gpucredit.hold h
 		WHERE h.org = balance_now.org
-			AND gpucredit.is_below(h.account, balance_now.account)
+			AND gpucredit_internal.is_below(h.account, balance_now.account)
 			AND h.closed_at IS NULL
 			AND coalesce(h.expires_at > balance_now.at, true)) h,
-	(SELECT sum(gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
+	(SELECT sum(gpucredit_internal.bill(a.per_gpu_hour, a.gpus, a.share,
 			a.elapsed, a.held)::numeric) AS used
 		FROM gpucredit.job j
 			CROSS JOIN LATERAL (SELECT t.* FROM gpucredit.attempt t
 				WHERE t.org = j.org AND t.job = j.job
 					AND t.attempt = j.attempt OFFSET 0) a
 		WHERE j.org = balance_now.org AND j.state = 'active'
-			AND gpucredit.is_below(j.account, balance_now.account)) a,
+			AND gpucredit_internal.is_below(j.account, balance_now.account)) a,
 	(SELECT sum(s.spent) AS spent
 		FROM (SELECT t.spent FROM gpucredit.spend_total t
 			WHERE t.org = balance_now.org
-				AND gpucredit.is_below(t.account, balance_now.account)
+				AND gpucredit_internal.is_below(t.account, balance_now.account)
 			UNION ALL
 			SELECT d.spent::numeric FROM gpucredit.spend_delta d
 			WHERE d.org = balance_now.org
-				AND gpucredit.is_below(d.account, balance_now.account)) s) s,
+				AND gpucredit_internal.is_below(d.account, balance_now.account)) s) s,
 	(SELECT min(u.remaining) AS room
-		FROM gpucredit.budgets_at(balance_now.org, balance_now.account,
+		FROM gpucredit_internal.budgets_at(balance_now.org, balance_now.account,
 			balance_now.at) u WHERE u.hard) u,
-	LATERAL gpucredit.balance_of(u.room, h.held, a.used, s.spent, b.kinds,
+	LATERAL gpucredit_internal.balance_of(u.room, h.held, a.used, s.spent, b.kinds,
 		b.expiries, b.amounts) r;
 END;
-COMMENT ON FUNCTION gpucredit.balance_now(text, text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.balance_now(text, text, timestamptz) IS
 'The balance from the running figures; at: the present instant.';
 
-CREATE FUNCTION gpucredit.balance_kept(org text, account text,
+CREATE FUNCTION gpucredit_internal.balance_kept(org text, account text,
 	at timestamptz) RETURNS gpucredit.balance_result
 LANGUAGE c STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_balance_kept';
-COMMENT ON FUNCTION gpucredit.balance_kept(text, text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.balance_kept(text, text, timestamptz) IS
 'Internal: balance_now() by a plan that is kept, as a balance is asked for often.';
 
 CREATE FUNCTION gpucredit.balance(org text, account text DEFAULT '',
@@ -224,20 +224,20 @@ DECLARE
 	at timestamptz := gpucredit.now();
 	result gpucredit.balance_result;
 BEGIN
-	PERFORM gpucredit.require_account(balance.org, balance.account);
+	PERFORM gpucredit_internal.require_account(balance.org, balance.account);
 	IF balance.as_of < at THEN
-		PERFORM gpucredit.require_kept('as_of', balance.as_of, 'entry'),
-			gpucredit.require_kept('as_of', balance.as_of, 'usage');
-		SELECT r.* INTO result FROM gpucredit.balance_at(balance.org,
+		PERFORM gpucredit_internal.require_kept('as_of', balance.as_of, 'entry'),
+			gpucredit_internal.require_kept('as_of', balance.as_of, 'usage');
+		SELECT r.* INTO result FROM gpucredit_internal.balance_at(balance.org,
 			balance.account, balance.as_of) r;
 	ELSE
-		result := gpucredit.balance_kept(balance.org, balance.account, at);
+		result := gpucredit_internal.balance_kept(balance.org, balance.account, at);
 	END IF;
 	RETURN result;
 END
 $$;
 COMMENT ON FUNCTION gpucredit.balance(text, text, timestamptz) IS
-'An account''s credit.
+'Credit: an account''s credit.
 account: '''' for the organisation. as_of: the same figures as they were at a past instant, told by the entries; NULL or not past: now.
 Result, in credits: available in active buckets of the account and its ancestors; spendable: that, capped by the tightest hard budget on the path; held by the account and all below it, used (metered) of that, spent (settled, less refunds); promo + granted + paid = available; when the next of it expires, and how much then. What only time has done (expiry, a hold past its ttl) counts, booked or not.
 Errors: UC001 no such account; 22023, also for an as_of before what is kept.';
@@ -253,13 +253,13 @@ COMMENT ON TYPE gpucredit.bucket_result IS
 'A bucket an account may spend from, what became of its credit, and why it does not pay where it does not.';
 
 /* Not a part of buckets(), so that a plan that is kept has it in itself. */
-CREATE FUNCTION gpucredit.buckets_at(org text, account text, at timestamptz)
+CREATE FUNCTION gpucredit_internal.buckets_at(org text, account text, at timestamptz)
 RETURNS SETOF gpucredit.bucket_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH dead AS MATERIALIZED (
 		SELECT d.*
-		FROM gpucredit.dead_held(buckets_at.org, buckets_at.at) d),
+		FROM gpucredit_internal.dead_held(buckets_at.org, buckets_at.at) d),
 	b AS (
 		SELECT b.*, coalesce(d.held, '0') AS dead,
 			b.available + coalesce(d.held, '0') AS free,
@@ -267,7 +267,7 @@ BEGIN ATOMIC
 		FROM gpucredit.bucket_whole b
 			LEFT JOIN dead d ON d.bucket = b.bucket
 		WHERE b.org = buckets_at.org
-			AND b.account = ANY (gpucredit.account_path(buckets_at.account)))
+			AND b.account = ANY (gpucredit_internal.account_path(buckets_at.account)))
 	SELECT b.bucket, b.account, b.kind, b.priority, b.effective_at,
 		b.expires_at, b.issued::numeric,
 		(CASE WHEN b.closed_at IS NULL AND NOT b.over
@@ -284,10 +284,10 @@ BEGIN ATOMIC
 			WHEN b.effective_at > buckets_at.at THEN 'not_yet_active'
 			WHEN b.free <= '0' THEN 'empty' END AS why
 		FROM b) b
-	ORDER BY b.priority, b.expires_at, gpucredit.kind_rank(b.kind),
+	ORDER BY b.priority, b.expires_at, gpucredit_internal.kind_rank(b.kind),
 		length(b.account) DESC, b.effective_at, b.bucket;
 END;
-COMMENT ON FUNCTION gpucredit.buckets_at(text, text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.buckets_at(text, text, timestamptz) IS
 'The buckets an account may spend, as they are at an instant from now on.';
 
 CREATE FUNCTION gpucredit.buckets(org text, account text DEFAULT '')
@@ -296,13 +296,13 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(buckets.org, buckets.account);
+	SELECT gpucredit_internal.require_account(buckets.org, buckets.account);
 	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at)
 	SELECT b.* FROM clock c,
-		LATERAL gpucredit.buckets_at(buckets.org, buckets.account, c.at) b;
+		LATERAL gpucredit_internal.buckets_at(buckets.org, buckets.account, c.at) b;
 END;
 COMMENT ON FUNCTION gpucredit.buckets(text, text) IS
-'The buckets an account may spend, its own and its ancestors'', in burn order.
+'Credit: the buckets an account may spend, its own and its ancestors'', in burn order.
 Result, in credits: issued = available + held + spent + expired + revoked + moved; what only time has done counts, booked or not; usable: active now, with something available; why not: revoked, expired, not_yet_active, empty.
 Errors: UC001 no such account; 22023.';
 
@@ -323,7 +323,7 @@ COMMENT ON TYPE gpucredit.statement_result IS
  * entries that have left came to stands before everything; it is no effect of
  * its own, but what the bucket has when it becomes active.
  */
-CREATE FUNCTION gpucredit.bucket_event(tenant text, leaf text,
+CREATE FUNCTION gpucredit_internal.bucket_event(tenant text, leaf text,
 	now timestamptz)
 RETURNS TABLE (at timestamptz, rank int, entry bigint, bucket bigint,
 	kind text, account text, operation text, source text, target text,
@@ -334,7 +334,7 @@ BEGIN ATOMIC
 	WITH b AS (
 		SELECT b.*, b.account AS owner FROM gpucredit.bucket b
 		WHERE b.org = bucket_event.tenant
-			AND b.account = ANY (gpucredit.account_path(bucket_event.leaf))),
+			AND b.account = ANY (gpucredit_internal.account_path(bucket_event.leaf))),
 	line AS MATERIALIZED (
 		SELECT e.*, b.kind, h.expires_at AS ttl, e.at >= b.effective_at
 			AND coalesce(e.at < b.expires_at, true)
@@ -396,7 +396,7 @@ BEGIN ATOMIC
 		AND (t.operation <> 'close' OR (t.at >= b.effective_at
 			AND coalesce(t.at < b.expires_at, true)));
 END;
-COMMENT ON FUNCTION gpucredit.bucket_event(text, text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.bucket_event(text, text, timestamptz) IS
 'Everything that changed the buckets on a path: entries, and time itself.';
 
 CREATE FUNCTION gpucredit.statement(org text, account text DEFAULT '',
@@ -406,15 +406,15 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(statement.org, statement.account);
-	SELECT gpucredit.require_kept('since', statement.since),
-		gpucredit.require_kept('until', statement.until);
+	SELECT gpucredit_internal.require_account(statement.org, statement.account);
+	SELECT gpucredit_internal.require_kept('since', statement.since),
+		gpucredit_internal.require_kept('until', statement.until);
 	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS at),
 	event AS (
 		SELECT e.*, sum(e.free) OVER (PARTITION BY e.bucket
 			ORDER BY e.at, e.rank, e.entry, e.hold
 			ROWS UNBOUNDED PRECEDING) AS reached
-		FROM clock c, LATERAL gpucredit.bucket_event(statement.org,
+		FROM clock c, LATERAL gpucredit_internal.bucket_event(statement.org,
 			statement.account, c.at) e),
 	effect AS (
 		SELECT e.*, CASE WHEN e.rank = 0 THEN '0'
@@ -431,7 +431,7 @@ BEGIN ATOMIC
 				ORDER BY e.at, e.rank, e.entry, e.bucket, e.hold
 				ROWS UNBOUNDED PRECEDING) AS available
 		FROM effect e) r
-		CROSS JOIN LATERAL gpucredit.may_read(statement.org, r.account) AS v (may_read)
+		CROSS JOIN LATERAL gpucredit_internal.may_read(statement.org, r.account) AS v (may_read)
 	WHERE coalesce(r.at >= statement.since, true)
 		AND coalesce(r.at < statement.until, true)
 		AND (r.entry IS NOT NULL OR r.effect <> '0')
@@ -439,7 +439,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.statement(text, text, timestamptz,
 	timestamptz) IS
-'What happened to the buckets an account may spend, oldest first.
+'Credit: what happened to the buckets an account may spend, oldest first.
 [since, until): NULL for no bound; the running figure starts from all there was before since.
 Result: the entries, amounts in credits, account: on whose behalf; available: what was available to the account just after. A row without an entry is what time alone did: activate and expire of a bucket, free of a hold past its ttl, close of a revoked bucket; the entry that books it later changes available no more. Of a bucket with entries that have left, activate shows what they left it. A tenant is told what others did to a bucket it may spend, not who and what for: account, hold, job and attempt are NULL there.
 Errors: UC001 no such account; 22023, also for a since or until before what is kept.';
@@ -457,7 +457,7 @@ CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 			ELSE 'starting' END AS state,
 		j.attempt, j.failures, a.gpu_type, a.gpus, a.share, a.elapsed,
 		h.held::numeric AS held,
-		CASE WHEN a.ended_at IS NULL THEN gpucredit.bill(a.per_gpu_hour,
+		CASE WHEN a.ended_at IS NULL THEN gpucredit_internal.bill(a.per_gpu_hour,
 			a.gpus, a.share, a.elapsed, a.held) END::numeric AS used,
 		j.submitted_at, j.not_before, a.started_at, j.ended_at,
 		substr(j.traceparent, 4, 32) AS trace, a.progress, a.utilization,
@@ -466,7 +466,7 @@ CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 		LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job
 			AND a.attempt = j.attempt
 		LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold
-	WHERE gpucredit.may_read(j.org, j.account);
+	WHERE gpucredit_internal.may_read(j.org, j.account);
 COMMENT ON VIEW gpucredit.jobs IS
 'Jobs: what was asked, where they stand, and their last attempt; held: credit set aside for the job now, used: what the live attempt has metered of it';
 COMMENT ON COLUMN gpucredit.jobs.org IS 'The organisation.';
@@ -493,10 +493,10 @@ COMMENT ON COLUMN gpucredit.jobs.progress IS 'A growing count, as the agent last
 COMMENT ON COLUMN gpucredit.jobs.utilization IS 'Of its devices, 0 to 1, as the agent last told it; NULL: not told.';
 COMMENT ON COLUMN gpucredit.jobs.log IS 'Where the agent keeps its last attempt''s log; NULL: not told, as before its end.';
 
-CREATE FUNCTION gpucredit.require_job(org text, job bigint) RETURNS void
+CREATE FUNCTION gpucredit_internal.require_job(org text, job bigint) RETURNS void
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_require_job';
-COMMENT ON FUNCTION gpucredit.require_job(text, bigint) IS
+COMMENT ON FUNCTION gpucredit_internal.require_job(text, bigint) IS
 'Refuses what is no job of the organisation (UC301).';
 
 CREATE TYPE gpucredit.history_result AS (at timestamptz, what text,
@@ -525,7 +525,7 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_job(history.org, history.job);
+	SELECT gpucredit_internal.require_job(history.org, history.job);
 	WITH told AS (
 		SELECT a.*, coalesce(CASE WHEN a.operation = 'requeue'
 				THEN min(a.audit) FILTER (WHERE a.operation = 'settle') OVER (
@@ -610,5 +610,5 @@ BEGIN ATOMIC
 	ORDER BY l.at, l.turn, l.rank, l.id;
 END;
 COMMENT ON FUNCTION gpucredit.history(text, bigint) IS
-'A job''s whole story, oldest first, as far as it is kept: decisions, the credit moved for it, its checkpoints, the first and the last usage of each attempt. trace: the W3C trace a line belongs to, NULL for none: the job''s, where it was submitted with gpucredit.traceparent.
+'Jobs: a job''s whole story, oldest first, as far as it is kept: decisions, the credit moved for it, its checkpoints, the first and the last usage of each attempt. trace: the W3C trace a line belongs to, NULL for none: the job''s, where it was submitted with gpucredit.traceparent.
 Errors: UC301 no such job; 22023.';

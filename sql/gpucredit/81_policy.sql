@@ -3,11 +3,11 @@
  *
  * The same questions as a draw asks (src/ledger/hold_draw.c), as an unlocked look.
  */
-CREATE FUNCTION gpucredit.offer_types(request text, tier text, pool text)
+CREATE FUNCTION gpucredit_internal.offer_types(request text, tier text, pool text)
 RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_offer_types';
-COMMENT ON FUNCTION gpucredit.offer_types(text, text, text) IS
+COMMENT ON FUNCTION gpucredit_internal.offer_types(text, text, text) IS
 'Internal: the GPU types a request would be offered in a pool now, in order; NULL for no request; UC401, UC402, 22P02.';
 
 CREATE TYPE gpucredit.bucket_for_result AS (bucket bigint, account text,
@@ -20,7 +20,7 @@ COMMENT ON TYPE gpucredit.bucket_for_result IS
  * gpu_types NULL: a caller's own hold.  job: of which max_per_job counts what
  * was drawn; hold: that is to be extended by the amount.
  */
-CREATE FUNCTION gpucredit.bucket_fit(tenant text, leaf text,
+CREATE FUNCTION gpucredit_internal.bucket_fit(tenant text, leaf text,
 	gpu_types text[], tier text, pool text, job bigint, hold bigint,
 	amount numeric)
 RETURNS SETOF gpucredit.bucket_for_result
@@ -56,7 +56,7 @@ BEGIN ATOMIC
 			WHEN c.share <= 0 THEN 'max_share' END) AS why,
 			least(b.available, c.per_job, c.share) AS most
 		FROM clock
-			CROSS JOIN LATERAL gpucredit.buckets_at(bucket_fit.tenant,
+			CROSS JOIN LATERAL gpucredit_internal.buckets_at(bucket_fit.tenant,
 				bucket_fit.leaf, clock.at) b
 			JOIN gpucredit.bucket r ON r.org = bucket_fit.tenant
 				AND r.bucket = b.bucket
@@ -70,14 +70,14 @@ BEGIN ATOMIC
 					+ coalesce((SELECT sum(p.kept) FROM part p
 						WHERE p.extended), 0)), 6) - k.of_hold)
 				c (per_job, share)) b
-	ORDER BY b.priority, b.expires_at, gpucredit.kind_rank(b.kind),
+	ORDER BY b.priority, b.expires_at, gpucredit_internal.kind_rank(b.kind),
 		length(b.account) DESC, b.effective_at, b.bucket;
 END;
-COMMENT ON FUNCTION gpucredit.bucket_fit(text, text, text[], text, text,
+COMMENT ON FUNCTION gpucredit_internal.bucket_fit(text, text, text[], text, text,
 	bigint, bigint, numeric) IS
 'Internal: buckets_for and job_buckets.';
 
-CREATE FUNCTION gpucredit.require_amount(amount numeric) RETURNS void
+CREATE FUNCTION gpucredit_internal.require_amount(amount numeric) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
 BEGIN
@@ -89,7 +89,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.require_amount(numeric) IS
+COMMENT ON FUNCTION gpucredit_internal.require_amount(numeric) IS
 'Internal: refuses an amount that is given and not above 0 (22023).';
 
 CREATE FUNCTION gpucredit.buckets_for(org text, account text,
@@ -100,16 +100,16 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(buckets_for.org, buckets_for.account);
-	SELECT gpucredit.require_amount(buckets_for.amount);
-	SELECT f.* FROM gpucredit.bucket_fit(buckets_for.org, buckets_for.account,
-		gpucredit.offer_types(buckets_for.request, buckets_for.tier,
+	SELECT gpucredit_internal.require_account(buckets_for.org, buckets_for.account);
+	SELECT gpucredit_internal.require_amount(buckets_for.amount);
+	SELECT f.* FROM gpucredit_internal.bucket_fit(buckets_for.org, buckets_for.account,
+		gpucredit_internal.offer_types(buckets_for.request, buckets_for.tier,
 			buckets_for.pool),
 		buckets_for.tier, buckets_for.pool, NULL, NULL, buckets_for.amount) f;
 END;
 COMMENT ON FUNCTION gpucredit.buckets_for(text, text, text, text, text,
 	numeric) IS
-'The buckets of buckets(), in burn order, and whether each would pay for a request submitted now.
+'Credit: the buckets of buckets(), in burn order, and whether each would pay for a request submitted now.
 request, tier, pool: as reserve takes them; request NULL: a caller''s own hold. amount: what would be held, in credits, which max_share is a share of; NULL: not looked at.
 Result: pays; why not: revoked, expired, not_yet_active, empty, or the word of the policy that forbids it (gpu_types, tiers, pools, max_per_job, max_share); most: how much it would give.
 Errors: UC001 no such account; UC401, UC402; 22P02, 22023.';
@@ -121,17 +121,17 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_job(job_buckets.org, job_buckets.job);
-	SELECT gpucredit.require_amount(job_buckets.amount);
+	SELECT gpucredit_internal.require_job(job_buckets.org, job_buckets.job);
+	SELECT gpucredit_internal.require_amount(job_buckets.amount);
 	SELECT f.* FROM gpucredit.job j
 		LEFT JOIN gpucredit.hold h ON h.org = job_buckets.org
 			AND h.hold = j.hold AND h.closed_at IS NULL,
-		LATERAL gpucredit.bucket_fit(job_buckets.org, j.account,
+		LATERAL gpucredit_internal.bucket_fit(job_buckets.org, j.account,
 			j.offer_types, j.tier, j.pool, j.job, h.hold,
 			job_buckets.amount) f
 	WHERE j.org = job_buckets.org AND j.job = job_buckets.job;
 END;
 COMMENT ON FUNCTION gpucredit.job_buckets(text, bigint, numeric) IS
-'As buckets_for, for a job that is there: which buckets would pay for an extension of its hold by an amount, or for its next hold.
+'Credit: as buckets_for, for a job that is there: which buckets would pay for an extension of its hold by an amount, or for its next hold.
 amount: credits; NULL: max_share is not looked at.
 Result: as buckets_for. Errors: UC301 no such job; 22023.';

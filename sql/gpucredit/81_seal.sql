@@ -64,16 +64,16 @@ COMMENT ON COLUMN gpucredit.seal_leaf.digests IS 'Of the rows, 32 bytes each, in
 
 CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.seal
-	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.seal ENABLE ALWAYS TRIGGER seal_append_only;
 CREATE TRIGGER seal_row_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.seal_row
-	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.seal_row ENABLE ALWAYS TRIGGER seal_row_append_only;
 
 CREATE TRIGGER seal_leaf_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.seal_leaf
-	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit.refuse_change();
+	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.seal_leaf ENABLE ALWAYS TRIGGER seal_leaf_append_only;
 
 /* Of this server's run only; worth nothing anywhere else. */
@@ -103,10 +103,10 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_leaf', '');
  */
 CREATE INDEX entry_id ON gpucredit.entry (entry);
 
-CREATE FUNCTION gpucredit.lock_chain() RETURNS boolean
+CREATE FUNCTION gpucredit_internal.lock_chain() RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_lock_chain';
-COMMENT ON FUNCTION gpucredit.lock_chain() IS
+COMMENT ON FUNCTION gpucredit_internal.lock_chain() IS
 'seal_audit: keeps another call away; false where one is at it.';
 
 CREATE TYPE gpucredit.seal_audit_result AS (task text, affected bigint);
@@ -119,7 +119,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 2
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_seal_audit';
 COMMENT ON FUNCTION gpucredit.seal_audit() IS
-'Seals the entries and audit rows of transactions that have ended: batches of at most 8,192 of each, 64 batches a call, each with a Merkle root, chained by SHA-256. Slows and blocks nobody; rows with a smaller id than those of a transaction still open wait for it, at most until the next call after its end. The last seal is published by NOTIFY gpucredit_seal.
+'Audit: seals the entries and audit rows of transactions that have ended: batches of at most 8,192 of each, 64 batches a call, each with a Merkle root, chained by SHA-256. Slows and blocks nobody; rows with a smaller id than those of a transaction still open wait for it, at most until the next call after its end. The last seal is published by NOTIFY gpucredit_seal.
 Result: how many entries and how many audit rows were sealed; none where another call is at it.
 Errors: 25001 at REPEATABLE READ and up.';
 
@@ -135,7 +135,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_verify_audit';
 COMMENT ON FUNCTION gpucredit.verify_audit(timestamptz, bytea) IS
-'Reads what is sealed again: every link of the chain, and the rows of the batches sealed since an instant (NULL: all).
+'Audit: reads what is sealed again: every link of the chain, and the rows of the batches sealed since an instant (NULL: all).
 published: a seal that was kept outside the database, of the hex that view seals shows decode(''...'', ''hex''); it must be in the chain, or all of it was rewritten.
 Result: nothing, or the first batch that is not what was sealed, and its first row (as "entry 17") that changed, vanished or was inserted.
 Errors: 22023.';
@@ -152,7 +152,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_audit_proof';
 COMMENT ON FUNCTION gpucredit.audit_proof(bigint, text) IS
-'That an entry is what was sealed: its text, its place in the batch''s Merkle tree, the path to the root, and what the seal is made of. docs/seals.md says how to check it with nothing but SHA-256 and a published seal.
+'Audit: that an entry is what was sealed: its text, its place in the batch''s Merkle tree, the path to the root, and what the seal is made of. docs/seals.md says how to check it with nothing but SHA-256 and a published seal.
 entry: its id. kind: entry, or audit for a row of the audit log.
 Errors: 22023 no such row; 55000 it is not sealed yet.';
 
@@ -176,7 +176,7 @@ COMMENT ON COLUMN gpucredit.seals.entries_left IS 'Its entries have left.';
 COMMENT ON COLUMN gpucredit.seals.audits_left IS 'Its rows of audit have left.';
 
 /* A standby cannot read an unlogged table, nor plan a query that might. */
-CREATE FUNCTION gpucredit.seal_waits()
+CREATE FUNCTION gpucredit_internal.seal_waits()
 RETURNS TABLE (since timestamptz, waiting text[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
 SET search_path = pg_catalog, pg_temp
@@ -188,7 +188,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.seal_waits() IS
+COMMENT ON FUNCTION gpucredit_internal.seal_waits() IS
 'seal_status: the open transactions (backend/number) that sealing waits for, and since when; on a standby none, as it does not seal.';
 
 /*
@@ -204,7 +204,7 @@ CREATE VIEW gpucredit.seal_status AS
 		CROSS JOIN (SELECT max(audit) AS last FROM gpucredit.audit) a
 		LEFT JOIN (SELECT * FROM gpucredit.seal
 			ORDER BY seal.batch DESC LIMIT 1) s ON true
-		LEFT JOIN gpucredit.seal_waits() p ON true;
+		LEFT JOIN gpucredit_internal.seal_waits() p ON true;
 COMMENT ON VIEW gpucredit.seal_status IS
 'How far sealing is: ids not sealed yet (at most so many rows), and the open transactions (backend/number) it waits for';
 COMMENT ON COLUMN gpucredit.seal_status.entries_unsealed IS 'Numbers of entries that are not sealed, which is as many entries at most.';

@@ -8,7 +8,7 @@
  * tenant NULL means every organisation.  Functions that return sets are
  * written so that the planner expands them where they are called.
  */
-CREATE FUNCTION gpucredit.entry_by_bucket(tenant text)
+CREATE FUNCTION gpucredit_internal.entry_by_bucket(tenant text)
 RETURNS TABLE (org text, bucket bigint, issued gpucredit.credits,
 	available gpucredit.credits, held gpucredit.credits,
 	spent gpucredit.credits, expired gpucredit.credits,
@@ -45,10 +45,10 @@ BEGIN ATOMIC
 			OR n.org = entry_by_bucket.tenant) e
 	GROUP BY e.org, e.bucket;
 END;
-COMMENT ON FUNCTION gpucredit.entry_by_bucket(text) IS
+COMMENT ON FUNCTION gpucredit_internal.entry_by_bucket(text) IS
 'What the entries of each bucket come to.';
 
-CREATE FUNCTION gpucredit.entry_by_part(tenant text)
+CREATE FUNCTION gpucredit_internal.entry_by_part(tenant text)
 RETURNS TABLE (org text, hold bigint, part int, bucket bigint,
 	drawn gpucredit.credits, held gpucredit.credits,
 	spent gpucredit.credits, refunded gpucredit.credits,
@@ -81,7 +81,7 @@ BEGIN ATOMIC
 			AND n.hold > 0) e
 	GROUP BY e.org, e.hold, e.part, e.bucket;
 END;
-COMMENT ON FUNCTION gpucredit.entry_by_part(text) IS
+COMMENT ON FUNCTION gpucredit_internal.entry_by_part(text) IS
 'What the entries of each part of a hold come to.';
 
 /* sound: the entries leave none of the row's figures negative. */
@@ -91,7 +91,7 @@ CREATE TYPE gpucredit.difference AS (org text, bucket bigint, hold bigint,
 COMMENT ON TYPE gpucredit.difference IS
 'A figure of a bucket or hold that is not what the entries say.';
 
-CREATE FUNCTION gpucredit.bucket_difference(tenant text)
+CREATE FUNCTION gpucredit_internal.bucket_difference(tenant text)
 RETURNS SETOF gpucredit.difference
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -101,7 +101,7 @@ BEGIN ATOMIC
 	FROM (SELECT * FROM gpucredit.bucket_whole b
 			WHERE bucket_difference.tenant IS NULL
 				OR b.org = bucket_difference.tenant) b
-		FULL JOIN gpucredit.entry_by_bucket(bucket_difference.tenant) e
+		FULL JOIN gpucredit_internal.entry_by_bucket(bucket_difference.tenant) e
 			ON e.org = b.org AND e.bucket = b.bucket
 		CROSS JOIN LATERAL (VALUES ('issued', b.issued, e.issued),
 			('available', b.available, e.available),
@@ -113,10 +113,10 @@ BEGIN ATOMIC
 	WHERE CASE WHEN b.bucket IS NULL THEN c.name = 'available'
 		ELSE coalesce(c.expected, '0') <> c.found END;
 END;
-COMMENT ON FUNCTION gpucredit.bucket_difference(text) IS
+COMMENT ON FUNCTION gpucredit_internal.bucket_difference(text) IS
 'Where a bucket''s figures are not what its entries say; found NULL: there is no such bucket.';
 
-CREATE FUNCTION gpucredit.part_difference(tenant text)
+CREATE FUNCTION gpucredit_internal.part_difference(tenant text)
 RETURNS SETOF gpucredit.difference
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -128,7 +128,7 @@ BEGIN ATOMIC
 	FROM (SELECT * FROM gpucredit.hold_part p
 			WHERE part_difference.tenant IS NULL
 				OR p.org = part_difference.tenant) p
-		FULL JOIN gpucredit.entry_by_part(part_difference.tenant) e
+		FULL JOIN gpucredit_internal.entry_by_part(part_difference.tenant) e
 			ON e.org = p.org AND e.hold = p.hold AND e.part = p.part
 				AND e.bucket = p.bucket
 		CROSS JOIN LATERAL (VALUES ('drawn', p.drawn, e.drawn),
@@ -141,10 +141,10 @@ BEGIN ATOMIC
 			(e.drawn, e.held, e.spent, e.refunded, e.returned, e.lapsed)
 		AND c.expected IS DISTINCT FROM c.found;
 END;
-COMMENT ON FUNCTION gpucredit.part_difference(text) IS
+COMMENT ON FUNCTION gpucredit_internal.part_difference(text) IS
 'Where a hold''s part is not what its entries say; found NULL: no such part, expected NULL: no entries.';
 
-CREATE FUNCTION gpucredit.hold_difference(tenant text)
+CREATE FUNCTION gpucredit_internal.hold_difference(tenant text)
 RETURNS SETOF gpucredit.difference
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -159,7 +159,7 @@ BEGIN ATOMIC
 				sum(e.held) AS held, sum(e.spent) AS spent,
 				sum(e.refunded) AS refunded,
 				sum(e.returned) AS returned, sum(e.lapsed) AS lapsed
-			FROM gpucredit.entry_by_part(hold_difference.tenant) e
+			FROM gpucredit_internal.entry_by_part(hold_difference.tenant) e
 			GROUP BY e.org, e.hold) e
 			ON e.org = h.org AND e.hold = h.hold
 		CROSS JOIN LATERAL (VALUES ('drawn', h.drawn, e.drawn),
@@ -173,11 +173,11 @@ BEGIN ATOMIC
 		AND CASE WHEN h.hold IS NULL THEN c.name = 'drawn'
 			ELSE coalesce(c.expected, '0') <> c.found END;
 END;
-COMMENT ON FUNCTION gpucredit.hold_difference(text) IS
+COMMENT ON FUNCTION gpucredit_internal.hold_difference(text) IS
 'Where a hold''s figures are not what its entries say; found NULL: there is no such hold.';
 
 /* What accounts have spent, and the newest entry, with what is recorded. */
-CREATE FUNCTION gpucredit.spend_difference(tenant text)
+CREATE FUNCTION gpucredit_internal.spend_difference(tenant text)
 RETURNS TABLE (org text, account text, found numeric, expected numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -209,7 +209,7 @@ BEGIN ATOMIC
 			ON e.org = s.org AND e.account = s.account
 	WHERE coalesce(s.spent, 0) <> coalesce(e.spent, 0);
 END;
-COMMENT ON FUNCTION gpucredit.spend_difference(text) IS
+COMMENT ON FUNCTION gpucredit_internal.spend_difference(text) IS
 'Accounts whose recorded spend is not what the entries say.';
 
 /*
@@ -217,7 +217,7 @@ COMMENT ON FUNCTION gpucredit.spend_difference(text) IS
  * A day upkeep has forgotten is missed by nobody, nor can one be told whose
  * entries have left.
  */
-CREATE FUNCTION gpucredit.spend_day_difference(tenant text)
+CREATE FUNCTION gpucredit_internal.spend_day_difference(tenant text)
 RETURNS TABLE (org text, account text, day date, found numeric,
 	expected numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -242,21 +242,21 @@ BEGIN ATOMIC
 				WHERE d.day IS NOT NULL
 					AND (spend_day_difference.tenant IS NULL
 						OR d.org = spend_day_difference.tenant)) x,
-				unnest(gpucredit.account_path(x.account)) AS p (account)
+				unnest(gpucredit_internal.account_path(x.account)) AS p (account)
 			GROUP BY x.org, p.account, x.day) e
 			ON e.org = s.org AND e.account = s.account AND e.day = s.day
 	WHERE (spend_day_difference.tenant IS NULL
 			OR s.org = spend_day_difference.tenant)
 		AND s.spent <> coalesce(e.spent, 0)
-		AND coalesce(s.day > (gpucredit.kept_from('entry')
+		AND coalesce(s.day > (gpucredit_internal.kept_from('entry')
 			AT TIME ZONE 'UTC')::date,
 			true);
 END;
-COMMENT ON FUNCTION gpucredit.spend_day_difference(text) IS
+COMMENT ON FUNCTION gpucredit_internal.spend_day_difference(text) IS
 'Days of spend that are not what the entries say.';
 
 /* Accounts whose rows do not say what their budgets and quotas are. */
-CREATE FUNCTION gpucredit.limits_difference(tenant text)
+CREATE FUNCTION gpucredit_internal.limits_difference(tenant text)
 RETURNS TABLE (org text, account text, found jsonb, expected jsonb)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -286,7 +286,7 @@ BEGIN ATOMIC
 			OR a.org = limits_difference.tenant)
 		AND a.limits IS DISTINCT FROM l.limits;
 END;
-COMMENT ON FUNCTION gpucredit.limits_difference(text) IS
+COMMENT ON FUNCTION gpucredit_internal.limits_difference(text) IS
 'Accounts whose rows do not say what their budgets and quotas are.';
 
 CREATE TYPE gpucredit.verify_result AS (invariant text, org text,
@@ -295,7 +295,7 @@ COMMENT ON TYPE gpucredit.verify_result IS
 'An invariant that does not hold, and where.';
 
 /* Money: buckets */
-CREATE FUNCTION gpucredit.check_buckets(tenant text)
+CREATE FUNCTION gpucredit_internal.check_buckets(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -304,7 +304,7 @@ BEGIN ATOMIC
 			ELSE 'bucket_is_its_entries' END, d.org,
 		format('bucket %s', d.bucket), format('%s: expected %s, found %s',
 			d.what, d.expected, coalesce(d.found::text, 'none'))
-	FROM gpucredit.bucket_difference(check_buckets.tenant) d
+	FROM gpucredit_internal.bucket_difference(check_buckets.tenant) d
 	UNION ALL
 	SELECT CASE WHEN b.least < '0' THEN 'bucket_not_negative'
 			ELSE 'bucket_balanced' END, b.org, format('bucket %s', b.bucket),
@@ -383,18 +383,18 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'spend_is_its_entries', s.org, format('account "%s"', s.account),
 		format('expected %s, found %s', s.expected, s.found)
-	FROM gpucredit.spend_difference(check_buckets.tenant) s
+	FROM gpucredit_internal.spend_difference(check_buckets.tenant) s
 	UNION ALL
 	SELECT 'spend_day_is_its_entries', s.org,
 		format('account "%s" on %s', s.account, s.day),
 		format('expected %s, found %s', s.expected, s.found)
-	FROM gpucredit.spend_day_difference(check_buckets.tenant) s;
+	FROM gpucredit_internal.spend_day_difference(check_buckets.tenant) s;
 END;
-COMMENT ON FUNCTION gpucredit.check_buckets(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_buckets(text) IS
 'verify: buckets and spend.';
 
 /* Slices: of what is spread, as many as it says, and within its limits */
-CREATE FUNCTION gpucredit.check_slices(tenant text)
+CREATE FUNCTION gpucredit_internal.check_slices(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -421,7 +421,7 @@ BEGIN ATOMIC
 			s.lent, s.available, s.held, s.spent, s.expired)
 	FROM gpucredit.bucket_slice s
 	WHERE (check_slices.tenant IS NULL OR s.org = check_slices.tenant)
-		AND NOT gpucredit.slice_is_sound(s.lent, s.available, s.held,
+		AND NOT gpucredit_internal.slice_is_sound(s.lent, s.available, s.held,
 			s.spent, s.expired)
 	UNION ALL
 	SELECT 'budget_has_its_slices', coalesce(c.org, s.org),
@@ -465,11 +465,11 @@ BEGIN ATOMIC
 	WHERE (check_slices.tenant IS NULL OR s.org = check_slices.tenant)
 		AND s.reserved + s.spent > s.most;
 END;
-COMMENT ON FUNCTION gpucredit.check_slices(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_slices(text) IS
 'verify: slices of buckets and budgets.';
 
 /* Money: holds */
-CREATE FUNCTION gpucredit.check_holds(tenant text)
+CREATE FUNCTION gpucredit_internal.check_holds(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -484,7 +484,7 @@ BEGIN ATOMIC
 		format('bucket %s, %s: expected %s, found %s', d.bucket, d.what,
 			coalesce(d.expected::text, 'none'),
 			coalesce(d.found::text, 'none'))
-	FROM gpucredit.part_difference(check_holds.tenant) d
+	FROM gpucredit_internal.part_difference(check_holds.tenant) d
 	UNION ALL
 	SELECT 'hold_is_its_parts', coalesce(h.org, p.org),
 		format('hold %s', coalesce(h.hold, p.hold)),
@@ -559,7 +559,7 @@ BEGIN ATOMIC
 	FROM p
 		JOIN h ON h.org = p.org AND h.hold = p.hold
 		JOIN gpucredit.bucket b ON b.org = p.org AND b.bucket = p.bucket
-	WHERE gpucredit.is_below(h.account, b.account) IS NOT TRUE;
+	WHERE gpucredit_internal.is_below(h.account, b.account) IS NOT TRUE;
 END;
-COMMENT ON FUNCTION gpucredit.check_holds(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_holds(text) IS
 'verify: holds and their parts.';

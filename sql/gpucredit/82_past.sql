@@ -15,13 +15,13 @@
  * is there still, hold_budget tells whether a hold saw it.  Of draws that have
  * left only a part's first instant is known: it goes for all of them.
  */
-CREATE FUNCTION gpucredit.budget_room_at(org text, account text,
+CREATE FUNCTION gpucredit_internal.budget_room_at(org text, account text,
 	at timestamptz) RETURNS numeric
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH b AS MATERIALIZED (
 		SELECT l.account, l.period, l.amount::numeric AS amount,
-			gpucredit.period_start(l.period, budget_room_at.at) AS start,
+			gpucredit_internal.period_start(l.period, budget_room_at.at) AS start,
 			s.at AS set_at, s.entry, NOT EXISTS (
 				SELECT FROM gpucredit.budget_log r
 				WHERE r.org = budget_room_at.org AND r.account = l.account
@@ -30,7 +30,7 @@ BEGIN ATOMIC
 		FROM (SELECT DISTINCT ON (l.account, l.period) l.*
 				FROM gpucredit.budget_log l
 				WHERE l.org = budget_room_at.org AND l.account = ANY (
-						gpucredit.account_path(budget_room_at.account))
+						gpucredit_internal.account_path(budget_room_at.account))
 					AND l.at <= budget_room_at.at
 				ORDER BY l.account, l.period, l.at DESC) l
 			CROSS JOIN LATERAL (SELECT s.at, s.entry
@@ -63,7 +63,7 @@ BEGIN ATOMIC
 				OR (e.at = b.set_at AND e.entry <= b.entry) AS before,
 			sum(e.net) OVER (PARTITION BY b.account, b.period, e.hold
 				ORDER BY e.at, e.entry) AS level
-		FROM b JOIN e ON gpucredit.is_below(e.account, b.account)),
+		FROM b JOIN e ON gpucredit_internal.is_below(e.account, b.account)),
 	h AS (
 		SELECT f.account, f.period, f.start, f.lives, f.hold,
 			sum(f.net) AS net, sum(f.held) AS held,
@@ -84,14 +84,14 @@ BEGIN ATOMIC
 		GROUP BY h.account, h.period) c
 		ON c.account = b.account AND c.period = b.period;
 END;
-COMMENT ON FUNCTION gpucredit.budget_room_at(text, text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.budget_room_at(text, text, timestamptz) IS
 'What the tightest hard budget on an account''s path had left at a past instant; NULL: there was none.';
 
 /*
  * The past is told by the entries; what was used by the heartbeat, where the
  * last one is old enough, else by the usage that was logged.
  */
-CREATE FUNCTION gpucredit.balance_at(org text, account text,
+CREATE FUNCTION gpucredit_internal.balance_at(org text, account text,
 	at timestamptz) RETURNS SETOF gpucredit.balance_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -123,17 +123,17 @@ BEGIN ATOMIC
 					THEN f.held ELSE '0' END)::numeric AS available
 				FROM flow f GROUP BY f.bucket) f ON f.bucket = b.bucket
 		WHERE b.org = balance_at.org
-			AND b.account = ANY (gpucredit.account_path(balance_at.account))
+			AND b.account = ANY (gpucredit_internal.account_path(balance_at.account))
 			AND coalesce(b.closed_at > balance_at.at, true)
 			AND b.effective_at <= balance_at.at
 			AND coalesce(b.expires_at > balance_at.at, true)) b,
 	(SELECT sum(f.held::numeric) FILTER (WHERE NOT f.dead) AS held,
 			sum(f.spent::numeric) AS spent
 		FROM flow f
-		WHERE gpucredit.is_below(f.account, balance_at.account)) f,
+		WHERE gpucredit_internal.is_below(f.account, balance_at.account)) f,
 	(SELECT sum((CASE WHEN a.ended_at IS NULL
 			AND coalesce(a.heard_at <= balance_at.at, true)
-			THEN gpucredit.bill(a.per_gpu_hour, a.gpus, a.share,
+			THEN gpucredit_internal.bill(a.per_gpu_hour, a.gpus, a.share,
 				a.elapsed, a.held)
 			ELSE (SELECT u.billed FROM gpucredit.usage u
 				WHERE u.org = balance_at.org AND u.job = a.job
@@ -142,12 +142,12 @@ BEGIN ATOMIC
 			END)::numeric) AS used
 		FROM gpucredit.attempt a
 		WHERE a.org = balance_at.org
-			AND gpucredit.is_below(a.account, balance_at.account)
+			AND gpucredit_internal.is_below(a.account, balance_at.account)
 			AND a.started_at <= balance_at.at
 			AND coalesce(a.ended_at > balance_at.at, true)) a,
-	LATERAL gpucredit.balance_of(gpucredit.budget_room_at(balance_at.org,
+	LATERAL gpucredit_internal.balance_of(gpucredit_internal.budget_room_at(balance_at.org,
 		balance_at.account, balance_at.at), f.held, a.used, f.spent, b.kinds,
 		b.expiries, b.amounts) r;
 END;
-COMMENT ON FUNCTION gpucredit.balance_at(text, text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.balance_at(text, text, timestamptz) IS
 'The balance at a past instant, from the entries and closings.';

@@ -11,22 +11,22 @@
  * An instant to come asks for what is metered now, logged or not.
  */
 
-CREATE FUNCTION gpucredit.utc_day(at timestamptz) RETURNS date
+CREATE FUNCTION gpucredit_internal.utc_day(at timestamptz) RETURNS date
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT (at AT TIME ZONE 'UTC')::date;
 END;
-COMMENT ON FUNCTION gpucredit.utc_day(timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.utc_day(timestamptz) IS
 'Internal: the UTC day of an instant.';
 
 /* The last day there is has no end. */
-CREATE FUNCTION gpucredit.utc_midnight(day date) RETURNS timestamptz
+CREATE FUNCTION gpucredit_internal.utc_midnight(day date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE WHEN day > '294276-12-31' THEN 'infinity'
 		ELSE day::timestamp AT TIME ZONE 'UTC' END;
 END;
-COMMENT ON FUNCTION gpucredit.utc_midnight(date) IS
+COMMENT ON FUNCTION gpucredit_internal.utc_midnight(date) IS
 'Internal: when a UTC day begins.';
 
 /*
@@ -39,7 +39,7 @@ COMMENT ON FUNCTION gpucredit.utc_midnight(date) IS
  * Where a tenth of all that runs is asked for, the usage of the last minutes
  * before the instant is read as a whole first: it has the row for most of them.
  */
-CREATE FUNCTION gpucredit.accrued_at(orgs text[], instants timestamptz[])
+CREATE FUNCTION gpucredit_internal.accrued_at(orgs text[], instants timestamptz[])
 RETURNS TABLE (instant timestamptz, org text, account text, job bigint,
 	attempt int, elapsed interval, billed numeric)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 1000
@@ -47,19 +47,19 @@ BEGIN ATOMIC
 	WITH clock AS MATERIALIZED (SELECT gpucredit.now() AS now),
 	t AS MATERIALIZED (
 		SELECT i.at, i.at > c.now AS open, m.midnight,
-			gpucredit.utc_day(m.midnight) - 1 AS day, i.at - 1.2 *
+			gpucredit_internal.utc_day(m.midnight) - 1 AS day, i.at - 1.2 *
 			current_setting('gpucredit.usage_interval')::interval AS recently
 		FROM clock c
 			CROSS JOIN (SELECT DISTINCT u.at
 				FROM unnest(accrued_at.instants) AS u (at)
 				WHERE u.at > '4700-01-01 00:00+00 BC') i
-			CROSS JOIN LATERAL (SELECT gpucredit.utc_midnight(
-				gpucredit.utc_day(least(i.at, c.now) - interval '1 us') + 1)
+			CROSS JOIN LATERAL (SELECT gpucredit_internal.utc_midnight(
+				gpucredit_internal.utc_day(least(i.at, c.now) - interval '1 us') + 1)
 				AS midnight) m
 		WHERE c.now > '4700-01-01 00:00+00 BC'),
 	live AS MATERIALIZED (
 		SELECT a.org, a.account, a.job, a.attempt, a.elapsed,
-			gpucredit.bill(a.per_gpu_hour, a.gpus, a.share, a.elapsed, a.held)
+			gpucredit_internal.bill(a.per_gpu_hour, a.gpus, a.share, a.elapsed, a.held)
 				AS billed, u.at, u.elapsed AS logged, u.billed AS logged_bill
 		FROM unnest(accrued_at.orgs) AS o (org)
 			JOIN gpucredit.job j ON j.org = o.org AND j.state = 'active'
@@ -130,7 +130,7 @@ BEGIN ATOMIC
 					AND c.attempt = n.attempt OFFSET 0) c ON true) k
 	WHERE NOT t.open AND k.elapsed IS NOT NULL;
 END;
-COMMENT ON FUNCTION gpucredit.accrued_at(text[], timestamptz[]) IS
+COMMENT ON FUNCTION gpucredit_internal.accrued_at(text[], timestamptz[]) IS
 'Internal: what each attempt that was not settled had run and cost at each of these instants, by the usage logged before it; at one to come, by what is metered now.';
 
 /*
@@ -142,7 +142,7 @@ COMMENT ON FUNCTION gpucredit.accrued_at(text[], timestamptz[]) IS
  * lives its last usage counts on its own day.  Usage that is logged after an
  * attempt's end (late_finish.c) adds to no accrual, as it is paid at once.
  */
-CREATE FUNCTION gpucredit.accrued_change(orgs text[], since timestamptz,
+CREATE FUNCTION gpucredit_internal.accrued_change(orgs text[], since timestamptz,
 	until timestamptz, days boolean)
 RETURNS TABLE (org text, account text, job bigint, attempt int, tier text,
 	pool text, gpu_type text, share_gpus numeric, day date,
@@ -151,9 +151,9 @@ LANGUAGE sql STABLE PARALLEL SAFE ROWS 10000
 BEGIN ATOMIC
 	WITH s AS MATERIALIZED (
 		SELECT s.since, s.until, CASE WHEN accrued_change.days
-				THEN gpucredit.utc_day(least(gpucredit.now(),
+				THEN gpucredit_internal.utc_day(least(gpucredit.now(),
 					s.until - interval '1 us')) ELSE 'infinity' END AS last,
-			greatest(s.since, gpucredit.kept_from('entry')) AS inner_since
+			greatest(s.since, gpucredit_internal.kept_from('entry')) AS inner_since
 		FROM (SELECT coalesce(accrued_change.since, '-infinity') AS since,
 			coalesce(accrued_change.until, 'infinity') AS until) s
 		WHERE s.since < s.until AND s.until > '4700-01-01 00:00+00 BC'),
@@ -161,17 +161,17 @@ BEGIN ATOMIC
 		SELECT x.org, x.job, x.attempt, CASE WHEN x.instant = s.since
 				THEN '-infinity' ELSE s.last END AS day,
 			x.elapsed, x.billed
-		FROM s CROSS JOIN LATERAL gpucredit.accrued_at(accrued_change.orgs,
+		FROM s CROSS JOIN LATERAL gpucredit_internal.accrued_at(accrued_change.orgs,
 			ARRAY[s.since, s.until]) x
 		UNION ALL
 		SELECT c.org, c.job, c.attempt, c.day, c.elapsed, c.billed::numeric
 		FROM s CROSS JOIN unnest(accrued_change.orgs) AS o (org)
 			JOIN gpucredit.accrued c ON c.org = o.org
-				AND c.day >= gpucredit.utc_day(s.inner_since)
-				AND c.day < gpucredit.utc_day(s.until)
+				AND c.day >= gpucredit_internal.utc_day(s.inner_since)
+				AND c.day < gpucredit_internal.utc_day(s.until)
 		WHERE accrued_change.days
 		UNION ALL
-		SELECT j.org, j.job, j.attempt, gpucredit.utc_day(u.at), u.elapsed,
+		SELECT j.org, j.job, j.attempt, gpucredit_internal.utc_day(u.at), u.elapsed,
 			u.billed::numeric
 		FROM s CROSS JOIN unnest(accrued_change.orgs) AS o (org)
 			JOIN gpucredit.job j ON j.org = o.org AND j.state = 'active'
@@ -192,7 +192,7 @@ BEGIN ATOMIC
 			JOIN gpucredit.attempt a ON a.org = k.org AND a.job = k.job
 				AND a.attempt = k.attempt AND a.gpus > 0
 			CROSS JOIN LATERAL (SELECT CASE WHEN a.ended_at >= s.until THEN NULL
-				WHEN accrued_change.days THEN gpucredit.utc_day(a.ended_at)
+				WHEN accrued_change.days THEN gpucredit_internal.utc_day(a.ended_at)
 				WHEN a.ended_at IS NOT NULL THEN 'infinity' END AS day) e
 		WHERE coalesce(k.day < e.day, true)
 		WINDOW w AS (PARTITION BY a.job, a.attempt, a.org
@@ -202,7 +202,7 @@ BEGIN ATOMIC
 			(r.settled, - r.elapsed, - r.billed)) AS v (day, elapsed, billed)
 	WHERE v.day > '-infinity';
 END;
-COMMENT ON FUNCTION gpucredit.accrued_change(text[], timestamptz, timestamptz,
+COMMENT ON FUNCTION gpucredit_internal.accrued_change(text[], timestamptz, timestamptz,
 	boolean) IS
 'Internal: what was accrued in [since, until) and not settled in it, less what was accrued before and settled in it, in lines to be added up: by attempt, and by UTC day, or all in one (day infinity).';
 
@@ -211,7 +211,7 @@ COMMENT ON FUNCTION gpucredit.accrued_change(text[], timestamptz, timestamptz,
  * settled then; what an agent's late word added counts when that came, as what
  * it cost does.
  */
-CREATE FUNCTION gpucredit.run_end(orgs text[], since timestamptz,
+CREATE FUNCTION gpucredit_internal.run_end(orgs text[], since timestamptz,
 	until timestamptz)
 RETURNS TABLE (org text, account text, job bigint, attempt int, tier text,
 	pool text, gpu_type text, share_gpus numeric, at timestamptz,
@@ -236,7 +236,7 @@ BEGIN ATOMIC
 			AND a.late_at >= coalesce(run_end.since, '-infinity')
 			AND a.late_at < coalesce(run_end.until, 'infinity');
 END;
-COMMENT ON FUNCTION gpucredit.run_end(text[], timestamptz, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.run_end(text[], timestamptz, timestamptz) IS
 'Internal: attempts that ended in [since, until), and late words on such that had ended: how long they ran, or ran longer, and what no credit covered of it. share_gpus: devices.';
 
 /*
@@ -245,7 +245,7 @@ COMMENT ON FUNCTION gpucredit.run_end(text[], timestamptz, timestamptz) IS
  * out between an attempt's first usage and its last before it ended.  Attempts
  * that an older release began may have been carried from any day on.
  */
-CREATE FUNCTION gpucredit.accrued_difference(tenant text)
+CREATE FUNCTION gpucredit_internal.accrued_difference(tenant text)
 RETURNS TABLE (invariant text, org text, job bigint, attempt int, detail text)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -254,13 +254,13 @@ BEGIN ATOMIC
 		WHERE accrued_difference.tenant IS NULL
 			OR c.org = accrued_difference.tenant),
 	last AS (		/* of each day that has usage */
-		SELECT DISTINCT ON (u.org, u.job, u.attempt, gpucredit.utc_day(u.at))
-			u.org, u.job, u.attempt, gpucredit.utc_day(u.at) AS day,
+		SELECT DISTINCT ON (u.org, u.job, u.attempt, gpucredit_internal.utc_day(u.at))
+			u.org, u.job, u.attempt, gpucredit_internal.utc_day(u.at) AS day,
 			u.elapsed, u.billed
 		FROM gpucredit.usage u
 		WHERE accrued_difference.tenant IS NULL
 			OR u.org = accrued_difference.tenant
-		ORDER BY u.org, u.job, u.attempt, gpucredit.utc_day(u.at), u.at DESC,
+		ORDER BY u.org, u.job, u.attempt, gpucredit_internal.utc_day(u.at), u.at DESC,
 			u.elapsed DESC),
 	due AS (
 		SELECT l.*, lead(l.day) OVER (PARTITION BY l.org, l.job, l.attempt
@@ -279,8 +279,8 @@ BEGIN ATOMIC
 			AND c.job = d.job AND c.attempt = d.attempt
 	WHERE (c.elapsed IS DISTINCT FROM d.elapsed
 			OR c.billed IS DISTINCT FROM d.billed)
-		AND coalesce(n.day < gpucredit.utc_day(a.ended_at), true)
-		AND (c.day IS NOT NULL OR gpucredit.utc_day(a.started_at)
+		AND coalesce(n.day < gpucredit_internal.utc_day(a.ended_at), true)
+		AND (c.day IS NOT NULL OR gpucredit_internal.utc_day(a.started_at)
 				> (SELECT min(m.day) FROM gpucredit.accrued m)
 			OR EXISTS (SELECT FROM gpucredit.accrued o
 				WHERE o.org = d.org AND o.day < n.day AND o.job = d.job
@@ -299,9 +299,9 @@ BEGIN ATOMIC
 	WHERE (c.elapsed <= a.elapsed AND c.account = a.account
 			AND c.billed <= coalesce(a.billed, a.held)
 			AND coalesce(c.billed <= c.next, true)
-			AND c.day >= gpucredit.utc_day(a.started_at)
-			AND coalesce(c.day < gpucredit.utc_day(a.ended_at), true))
+			AND c.day >= gpucredit_internal.utc_day(a.started_at)
+			AND coalesce(c.day < gpucredit_internal.utc_day(a.ended_at), true))
 		IS NOT TRUE;
 END;
-COMMENT ON FUNCTION gpucredit.accrued_difference(text) IS
+COMMENT ON FUNCTION gpucredit_internal.accrued_difference(text) IS
 'verify: what was carried over midnights that is not what usage says, or is not within its attempt''s bill.';

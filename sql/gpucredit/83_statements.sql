@@ -9,7 +9,7 @@
  * tier, pool or GPU type.
  */
 
-CREATE FUNCTION gpucredit.spend_line(orgs text[], top text,
+CREATE FUNCTION gpucredit_internal.spend_line(orgs text[], top text,
 	since timestamptz, until timestamptz, days boolean)
 RETURNS TABLE (org text, account text, job bigint, tier text, pool text,
 	gpu_type text, day date, spent numeric, refunded numeric, net numeric,
@@ -20,14 +20,14 @@ BEGIN ATOMIC
 		e.spent, e.refunded, e.spent - e.refunded, 0.000000, 0.000000,
 		0.000000
 	FROM (SELECT e.org, e.account, e.job, e.hold,
-			CASE WHEN spend_line.days THEN gpucredit.utc_day(e.at) END AS day,
+			CASE WHEN spend_line.days THEN gpucredit_internal.utc_day(e.at) END AS day,
 			coalesce(sum(e.amount) FILTER (WHERE e.target = 'spent'),
 				'0')::numeric AS spent,
 			coalesce(sum(e.amount) FILTER (WHERE e.source = 'spent'),
 				'0')::numeric AS refunded
 		FROM gpucredit.entry e
 		WHERE e.org = ANY (spend_line.orgs)
-			AND gpucredit.is_below(e.account, spend_line.top)
+			AND gpucredit_internal.is_below(e.account, spend_line.top)
 			AND 'spent' IN (e.source, e.target)
 			AND e.at >= coalesce(spend_line.since, '-infinity')
 			AND e.at < coalesce(spend_line.until, 'infinity')
@@ -37,7 +37,7 @@ BEGIN ATOMIC
 			sum(n.refunded)::numeric
 		FROM gpucredit.closing_net n
 		WHERE n.org = ANY (spend_line.orgs) AND spend_line.since IS NULL
-			AND gpucredit.is_below(n.account, spend_line.top)
+			AND gpucredit_internal.is_below(n.account, spend_line.top)
 			AND (n.billed > '0' OR n.refunded > '0')
 		GROUP BY n.org, n.account, n.job, n.hold) e
 		LEFT JOIN gpucredit.job j ON j.org = e.org AND j.job = e.job
@@ -47,14 +47,14 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type,
 		CASE WHEN spend_line.days AND coalesce(x.at
-			> gpucredit.kept_from('entry'), true)
-			THEN gpucredit.utc_day(x.at) END,
+			> gpucredit_internal.kept_from('entry'), true)
+			THEN gpucredit_internal.utc_day(x.at) END,
 		0.000000, 0.000000, 0.000000,
 		x.share_gpus * extract(epoch FROM x.elapsed) / 3600, 0.000000,
 		x.uncollected
-	FROM gpucredit.run_end(spend_line.orgs, spend_line.since,
+	FROM gpucredit_internal.run_end(spend_line.orgs, spend_line.since,
 		spend_line.until) x
-	WHERE gpucredit.is_below(x.account, spend_line.top)
+	WHERE gpucredit_internal.is_below(x.account, spend_line.top)
 		AND x.share_gpus > 0 AND (x.elapsed > '0' OR x.uncollected <> 0)
 	UNION ALL
 	SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type, x.day,
@@ -64,19 +64,19 @@ BEGIN ATOMIC
 	FROM (SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type,
 			x.share_gpus, CASE WHEN spend_line.days THEN x.day END AS day,
 			sum(x.elapsed) AS elapsed, sum(x.billed) AS billed
-		FROM gpucredit.accrued_change(spend_line.orgs, spend_line.since,
+		FROM gpucredit_internal.accrued_change(spend_line.orgs, spend_line.since,
 			spend_line.until, spend_line.days) x
-		WHERE gpucredit.is_below(x.account, spend_line.top)
+		WHERE gpucredit_internal.is_below(x.account, spend_line.top)
 		GROUP BY x.job, x.attempt, x.org, x.account, x.tier, x.pool,
 			x.gpu_type, x.share_gpus, x.day) x
 	WHERE x.billed <> 0 OR x.elapsed <> '0';
 END;
-COMMENT ON FUNCTION gpucredit.spend_line(text[], text, timestamptz,
+COMMENT ON FUNCTION gpucredit_internal.spend_line(text[], text, timestamptz,
 	timestamptz, boolean) IS
 'Internal: what accounts of these organisations, top and all below it, spent in [since, until): lines of what was settled, of how long ran what ended, and of what was accrued beside; days: of each UTC day. since NULL: also what left, of no day. The caller has asked require_kept().';
 
 /* How arguments are refused in C, for functions written in SQL. */
-CREATE FUNCTION gpucredit.require_sense(name text, value text,
+CREATE FUNCTION gpucredit_internal.require_sense(name text, value text,
 	sense boolean, problem text, hint text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
@@ -89,11 +89,11 @@ BEGIN
 		RAISE EXCEPTION '"%" %', name, problem
 			USING ERRCODE = 'invalid_parameter_value',
 			DETAIL = format('It is "%s".',
-				gpucredit.clip_for_message(value)), HINT = hint;
+				gpucredit_internal.clip_for_message(value)), HINT = hint;
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.require_sense(text, text, boolean, text,
+COMMENT ON FUNCTION gpucredit_internal.require_sense(text, text, boolean, text,
 	text) IS
 'Refuses an argument that is null or makes no sense (22023).';
 
@@ -103,7 +103,7 @@ COMMENT ON FUNCTION gpucredit.require_sense(text, text, boolean, text,
  * Which organisations a report is over: one, or (NULL) all that the caller may
  * see an account of.
  */
-CREATE FUNCTION gpucredit.report_orgs(org text) RETURNS text[]
+CREATE FUNCTION gpucredit_internal.report_orgs(org text) RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
 AS $$
 DECLARE
@@ -111,32 +111,32 @@ DECLARE
 	hidden text;
 BEGIN
 	IF org IS NOT NULL THEN
-		PERFORM gpucredit.require_organisation(org);
+		PERFORM gpucredit_internal.require_organisation(org);
 		RETURN ARRAY[org];
 	END IF;
 	SELECT array_agg(DISTINCT a.org) FILTER (WHERE v.may_read),
 		min(a.org) FILTER (WHERE NOT v.may_read)
 	INTO seen, hidden
 	FROM gpucredit.account a
-		CROSS JOIN LATERAL gpucredit.may_read(a.org, a.account) AS v (may_read);
+		CROSS JOIN LATERAL gpucredit_internal.may_read(a.org, a.account) AS v (may_read);
 	IF seen IS NULL AND hidden IS NOT NULL THEN
-		PERFORM gpucredit.require_account(hidden, '');
+		PERFORM gpucredit_internal.require_account(hidden, '');
 	END IF;
 	RETURN coalesce(seen, '{}');
 END
 $$;
-COMMENT ON FUNCTION gpucredit.report_orgs(text) IS
+COMMENT ON FUNCTION gpucredit_internal.report_orgs(text) IS
 'Internal: the organisation, which must be there (UC001), or for NULL all that the caller may see any account of; 42501 for a tenant bound to nothing.';
 
 /* What usage_by() groups by; type is another word for gpu_type. */
-CREATE FUNCTION gpucredit.usage_words(by text) RETURNS text[]
+CREATE FUNCTION gpucredit_internal.usage_words(by text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
 	known CONSTANT text[] := '{organisation,account,project,user,tier,pool,gpu_type,type,day,job}';
 	words text[] := regexp_split_to_array(btrim(by, ' '), ' *, *');
 BEGIN
-	PERFORM gpucredit.require_sense('by', by, words <@ known
+	PERFORM gpucredit_internal.require_sense('by', by, words <@ known
 			AND cardinality(words) = (SELECT count(DISTINCT w)
 				FROM unnest(words) AS u (w)),
 		'is unknown', 'Pass one or several, with commas between, of '
@@ -145,7 +145,7 @@ BEGIN
 	RETURN words;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.usage_words(text) IS
+COMMENT ON FUNCTION gpucredit_internal.usage_words(text) IS
 'Internal: the words that usage_by() groups by; 22023 for others.';
 
 CREATE TYPE gpucredit.usage_by_result AS (item text, spent numeric,
@@ -178,13 +178,13 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(usage_by.org, usage_by.account)
+	SELECT gpucredit_internal.require_account(usage_by.org, usage_by.account)
 	WHERE usage_by.org IS NOT NULL OR usage_by.account IS NULL
 		OR usage_by.account <> '';
-	SELECT gpucredit.require_kept('since', usage_by.since),
-		gpucredit.require_kept('until', usage_by.until);
+	SELECT gpucredit_internal.require_kept('since', usage_by.since),
+		gpucredit_internal.require_kept('until', usage_by.until);
 	WITH w AS MATERIALIZED (
-		SELECT gpucredit.usage_words(usage_by.by) AS words),
+		SELECT gpucredit_internal.usage_words(usage_by.by) AS words),
 	g AS (
 		SELECT w.words, k.organisation, k.account, k.project, k.user, k.tier,
 			k.pool, k.gpu_type, k.day, k.job, sum(l.spent) AS spent,
@@ -192,8 +192,8 @@ BEGIN ATOMIC
 			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours,
 			count(DISTINCT l.job) AS jobs, sum(l.accrued) AS accrued
 		FROM w
-			CROSS JOIN LATERAL gpucredit.spend_line(
-				(SELECT gpucredit.report_orgs(usage_by.org)), usage_by.account,
+			CROSS JOIN LATERAL gpucredit_internal.spend_line(
+				(SELECT gpucredit_internal.report_orgs(usage_by.org)), usage_by.account,
 				usage_by.since, usage_by.until, 'day' = ANY (w.words)) l
 			CROSS JOIN LATERAL (SELECT
 				CASE WHEN 'organisation' = ANY (w.words) THEN l.org END
@@ -212,7 +212,7 @@ BEGIN ATOMIC
 					AS gpu_type,
 				CASE WHEN 'day' = ANY (w.words) THEN l.day END AS day,
 				CASE WHEN 'job' = ANY (w.words) THEN l.job END AS job) k
-		WHERE usage_by.org IS NOT NULL OR gpucredit.may_read(l.org, l.account)
+		WHERE usage_by.org IS NOT NULL OR gpucredit_internal.may_read(l.org, l.account)
 		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 	SELECT CASE cardinality(g.words) WHEN 1 THEN i.items[1]
 			ELSE array_to_string(i.items, ', ', '-') END,
@@ -238,7 +238,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.usage_by(text, text, timestamptz, timestamptz,
 	text) IS
-'What an account and all below it spent in [since, until), NULL for no bound.
+'Reports: what an account and all below it spent in [since, until), NULL for no bound.
 org: NULL for all organisations that the caller may see. by: one or several, with commas between, of organisation, account, project (first part of an account''s path), user (its second), tier, pool, gpu_type (or type), day (UTC), job. What runs counts when its use was logged (every gpucredit.usage_interval, and where the time is not over as metered now), a refund when it is given; of a time whose usage has left, at the end of its UTC day.
 Result: a row per item (NULL: callers'' own holds, which have no job, tier, pool or GPU type; accounts that are no project''s or user''s), in credits: spent, refunded, net = spent - refunded; GPU-hours used; how many jobs; accrued: the part of spent that was not settled in the time; the values by word.
 Errors: UC001 no such account; 42501 a tenant bound to nothing; 22023, also for a since or until before what is kept.';
@@ -256,8 +256,8 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_kept('since', top_spenders.since);
-	SELECT gpucredit.require_sense('k', top_spenders.k::text,
+	SELECT gpucredit_internal.require_kept('since', top_spenders.since);
+	SELECT gpucredit_internal.require_sense('k', top_spenders.k::text,
 		top_spenders.k > 0, 'is out of range', 'Pass 1 or more.');
 	SELECT row_number() OVER (ORDER BY u.net DESC, u.org COLLATE "C",
 			u.account COLLATE "C"),
@@ -267,15 +267,15 @@ BEGIN ATOMIC
 			sum(l.refunded) AS refunded,
 			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours,
 			count(DISTINCT l.job) AS jobs, sum(l.accrued) AS accrued
-		FROM gpucredit.spend_line((SELECT gpucredit.report_orgs(
+		FROM gpucredit_internal.spend_line((SELECT gpucredit_internal.report_orgs(
 			top_spenders.org)), '', top_spenders.since, NULL, false) l
-		WHERE gpucredit.may_read(l.org, l.account)
+		WHERE gpucredit_internal.may_read(l.org, l.account)
 		GROUP BY l.org, l.account) u
 	WHERE u.net > 0
 	ORDER BY 1 LIMIT top_spenders.k;
 END;
 COMMENT ON FUNCTION gpucredit.top_spenders(text, int, timestamptz) IS
-'The k accounts that spent most since an instant (NULL: ever), each by itself, without those below it.
+'Reports: the k accounts that spent most since an instant (NULL: ever), each by itself, without those below it.
 org: NULL for all organisations that the caller may see.
 Result: as usage_by, the most first, with the organisation. A tenant is told of its own accounts alone.
 Errors: UC001 no such organisation; 42501 a tenant bound to nothing; 22023, also for a since before what is kept.';
@@ -293,8 +293,8 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_kept('since', top_jobs.since);
-	SELECT gpucredit.require_sense('k', top_jobs.k::text,
+	SELECT gpucredit_internal.require_kept('since', top_jobs.since);
+	SELECT gpucredit_internal.require_sense('k', top_jobs.k::text,
 		top_jobs.k > 0, 'is out of range', 'Pass 1 or more.');
 	SELECT row_number() OVER (ORDER BY u.net DESC, u.job), u.job, u.account,
 		u.tier, u.gpu_types, u.net, u.spent, u.refunded, u.gpu_hours, u.org,
@@ -305,15 +305,15 @@ BEGIN ATOMIC
 			sum(l.refunded) AS refunded,
 			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours,
 			sum(l.accrued) AS accrued
-		FROM gpucredit.spend_line((SELECT gpucredit.report_orgs(
+		FROM gpucredit_internal.spend_line((SELECT gpucredit_internal.report_orgs(
 			top_jobs.org)), '', top_jobs.since, NULL, false) l
-		WHERE l.job IS NOT NULL AND gpucredit.may_read(l.org, l.account)
+		WHERE l.job IS NOT NULL AND gpucredit_internal.may_read(l.org, l.account)
 		GROUP BY l.org, l.job, l.account, l.tier) u
 	WHERE u.net > 0
 	ORDER BY 1 LIMIT top_jobs.k;
 END;
 COMMENT ON FUNCTION gpucredit.top_jobs(text, int, timestamptz) IS
-'The k jobs that spent most since an instant (NULL: ever).
+'Reports: the k jobs that spent most since an instant (NULL: ever).
 org: NULL for all organisations that the caller may see.
 Result: the most first, those that run included, with the GPU types their attempts ran on and the organisation; figures as usage_by. A tenant is told of the jobs of its own accounts alone.
 Errors: UC001 no such organisation; 42501 a tenant bound to nothing; 22023, also for a since before what is kept.';
@@ -330,11 +330,11 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_organisation(invoice.org);
-	SELECT gpucredit.require_sense('month', invoice.month::text,
+	SELECT gpucredit_internal.require_organisation(invoice.org);
+	SELECT gpucredit_internal.require_sense('month', invoice.month::text,
 		invoice.month BETWEEN '4713-01-01 BC' AND '294275-12-31',
 		'is out of range', 'Pass any day of the month.');
-	SELECT gpucredit.require_kept('month', date_trunc('month',
+	SELECT gpucredit_internal.require_kept('month', date_trunc('month',
 		invoice.month::timestamp) AT TIME ZONE 'UTC');
 	SELECT row_number() OVER (ORDER BY l.account COLLATE "C",
 			l.tier COLLATE "C", l.gpu_type COLLATE "C"),
@@ -343,15 +343,15 @@ BEGIN ATOMIC
 		sum(l.refunded), sum(l.net), sum(l.accrued), sum(l.uncollected)
 	FROM (VALUES (date_trunc('month', invoice.month::timestamp)))
 			AS m (first),
-		LATERAL gpucredit.spend_line(ARRAY[invoice.org], '',
+		LATERAL gpucredit_internal.spend_line(ARRAY[invoice.org], '',
 			m.first AT TIME ZONE 'UTC',
 			(m.first + '1 month'::interval) AT TIME ZONE 'UTC', false) l
-	WHERE gpucredit.may_read(invoice.org, l.account)
+	WHERE gpucredit_internal.may_read(invoice.org, l.account)
 	GROUP BY l.account, l.tier, l.gpu_type
 	ORDER BY 1;
 END;
 COMMENT ON FUNCTION gpucredit.invoice(text, date) IS
-'An organisation''s month (UTC): what was used in it, less what was refunded in it, to the last micro-credit.
+'Reports: an organisation''s month (UTC): what was used in it, less what was refunded in it, to the last micro-credit.
 month: any day of it. Of a run that goes on over the month''s end it has what was logged by then (table accrued), and the next months have the rest: together its bill. So a month that is over stays as it is; of one that is not, what runs counts as metered now.
 Result: a line per account, tier and GPU type; the last two are NULL on the line of an account''s own holds without a job. amount = spent - refunded, below 0 where more was refunded than spent; accrued: the part of spent that was not settled in the month, below 0 where what was settled is on an earlier month''s invoice; uncollected: what runs that ended in the month cost and no credit covered, for information, as it is no part of the amount. A tenant is told of its own accounts alone.
 Errors: UC001 no such organisation; 22023, also for a month before what is kept.';
@@ -369,8 +369,8 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_account(denials.org, denials.account);
-	SELECT gpucredit.require_kept('since', denials.since, 'audit');
+	SELECT gpucredit_internal.require_account(denials.org, denials.account);
+	SELECT gpucredit_internal.require_kept('since', denials.since, 'audit');
 	SELECT d.account, d.operation, d.reason, sum(d.n)::bigint, min(d.first),
 		max(d.last)
 	FROM (SELECT a.account, a.operation, a.reason,
@@ -387,12 +387,12 @@ BEGIN ATOMIC
 				AND a.audit = d.audit
 		WHERE d.org = denials.org AND d.n > 0
 			AND d.at >= coalesce(denials.since, '-infinity')) d
-	WHERE gpucredit.is_below(d.account, denials.account)
+	WHERE gpucredit_internal.is_below(d.account, denials.account)
 	GROUP BY d.account, d.operation, d.reason
 	ORDER BY d.account COLLATE "C", d.operation, d.reason;
 END;
 COMMENT ON FUNCTION gpucredit.denials(text, text, timestamptz) IS
-'How often an account and those below it were denied since an instant (NULL: as long as the audit is kept), exactly: also those of a storm, of which the audit has the first and a number.
+'Credit: how often an account and those below it were denied since an instant (NULL: as long as the audit is kept), exactly: also those of a storm, of which the audit has the first and a number.
 Errors: UC001 no such account; 22023, also for a since before what is kept.';
 
 /* The audit log by time: no batch is dated before one of its rows, or one before it. */
@@ -403,7 +403,7 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_sense('at', audit_before.at::text, true, NULL,
+	SELECT gpucredit_internal.require_sense('at', audit_before.at::text, true, NULL,
 		'Pass the instant whose rows, and those since, are looked for.');
 	SELECT coalesce((SELECT s.audit_from FROM gpucredit.seal s
 			WHERE s.sealed_at >= audit_before.at
@@ -412,7 +412,7 @@ BEGIN ATOMIC
 			ORDER BY s.batch DESC LIMIT 1), (-9223372036854775808)::bigint);
 END;
 COMMENT ON FUNCTION gpucredit.audit_before(timestamptz) IS
-'Where to look in the audit log for what was decided since an instant: each row of it, or later, has a number above the result, so that the table''s key finds them: WHERE audit > gpucredit.audit_before(t) AND at >= t. It goes by what is sealed: sealed every minute, the rows of at most some minutes before are read, too; never sealed, all are.
+'Audit: where to look in the audit log for what was decided since an instant: each row of it, or later, has a number above the result, so that the table''s key finds them: WHERE audit > gpucredit.audit_before(t) AND at >= t. It goes by what is sealed: sealed every minute, the rows of at most some minutes before are read, too; never sealed, all are.
 at: in a condition a constant, or now() less some time; of what is volatile, as gpucredit.now(), by a subquery (SELECT gpucredit.audit_before(...)).
 Result: a number, perhaps of no row. Rows dated before the server''s clock was set back may be missed.
 Errors: 22023 at is null.';

@@ -7,7 +7,7 @@
  * stays.
  */
 /* Accounts: whatever names one, names one that exists */
-CREATE FUNCTION gpucredit.check_accounts(tenant text)
+CREATE FUNCTION gpucredit_internal.check_accounts(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -31,7 +31,7 @@ BEGIN ATOMIC
 			FROM gpucredit.spend_day d
 		UNION ALL SELECT a.org, a.account, 'alert' FROM gpucredit.alert a
 		UNION ALL
-		SELECT a.org, (gpucredit.account_path(a.account))[2], 'account below'
+		SELECT a.org, (gpucredit_internal.account_path(a.account))[2], 'account below'
 		FROM gpucredit.account a WHERE a.account <> '')
 	SELECT 'account_exists', n.org, format('account "%s"', n.account),
 		format('named by: %s', string_agg(n.by_what, ', ' ORDER BY n.by_what))
@@ -43,11 +43,11 @@ BEGIN ATOMIC
 		WHERE a.org = n.org AND a.account = n.account)
 	GROUP BY n.org, n.account;
 END;
-COMMENT ON FUNCTION gpucredit.check_accounts(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_accounts(text) IS
 'verify: accounts named anywhere exist.';
 
 /* Jobs: each state with the attempt and the hold it takes */
-CREATE FUNCTION gpucredit.check_jobs(tenant text)
+CREATE FUNCTION gpucredit_internal.check_jobs(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -84,9 +84,9 @@ BEGIN ATOMIC
 		('active_job_has_live_attempt', (CASE j.state WHEN 'active' THEN 1
 			ELSE 0 END) <> coalesce(n.live, 0)
 			OR n.live_last <> j.attempt),
-		('job_is_sound', NOT gpucredit.job_is_sound(j.state, j.ended_at)),
+		('job_is_sound', NOT gpucredit_internal.job_is_sound(j.state, j.ended_at)),
 		('ask_is_of_its_job', j.state = 'queued'
-			AND j.ask <> gpucredit.ask_digest(j.request, j.topology, j.prefer,
+			AND j.ask <> gpucredit_internal.ask_digest(j.request, j.topology, j.prefer,
 				j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,
 				j.hold_window, j.offer_types, j.offer_memory, j.offer_prices,
 				j.offer_spot_prices)),
@@ -170,7 +170,7 @@ BEGIN ATOMIC
 			q.max_running, q.max_queued, q.spare)
 	FROM gpucredit.quota q
 	WHERE (check_jobs.tenant IS NULL OR q.org = check_jobs.tenant)
-		AND NOT gpucredit.quota_is_sound(q.max_gpus, q.max_running,
+		AND NOT gpucredit_internal.quota_is_sound(q.max_gpus, q.max_running,
 			q.max_queued, q.spare)
 	UNION ALL
 	SELECT 'quota_has_its_turn', coalesce(q.org, t.org),
@@ -197,11 +197,11 @@ BEGIN ATOMIC
 		AND q.spare > 0
 		AND (q.gpu_type = '' AND n.n + q.spare <= q.max_queued) IS NOT TRUE;
 END;
-COMMENT ON FUNCTION gpucredit.check_jobs(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_jobs(text) IS
 'verify: jobs, their attempts and holds, and what quotas take for granted of them.';
 
 /* Budgets: what they count is what holds were counted with */
-CREATE FUNCTION gpucredit.check_budgets(tenant text)
+CREATE FUNCTION gpucredit_internal.check_budgets(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -267,13 +267,13 @@ BEGIN ATOMIC
 	SELECT 'account_has_its_limits', d.org, format('account "%s"', d.account),
 		format('has %s, its budgets and quotas are %s',
 			coalesce(d.found::text, 'none'), coalesce(d.expected::text, 'none'))
-	FROM gpucredit.limits_difference(check_budgets.tenant) d;
+	FROM gpucredit_internal.limits_difference(check_budgets.tenant) d;
 END;
-COMMENT ON FUNCTION gpucredit.check_budgets(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_budgets(text) IS
 'verify: budgets count what holds were counted with, and no more.';
 
 /* Bills: what was metered, what it cost, what was paid */
-CREATE FUNCTION gpucredit.check_bills(tenant text)
+CREATE FUNCTION gpucredit_internal.check_bills(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -358,7 +358,7 @@ BEGIN ATOMIC
 		format('ran %s of held %s: expected %s, found %s billed, %s uncollected',
 			a.elapsed, a.held, c.cost, a.billed,
 			coalesce(a.uncollected::text, 'nothing'))
-	FROM a CROSS JOIN LATERAL (SELECT gpucredit.bill(a.per_gpu_hour, a.gpus,
+	FROM a CROSS JOIN LATERAL (SELECT gpucredit_internal.bill(a.per_gpu_hour, a.gpus,
 			a.share, a.elapsed, '9223372036854.775807') AS cost) c
 	WHERE a.billed IS NOT NULL AND ((a.billed::numeric
 			+ a.uncollected::numeric IN (c.cost::numeric,
@@ -399,7 +399,7 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT v.invariant, v.org, format('job %s attempt %s', v.job, v.attempt),
 		v.detail
-	FROM gpucredit.accrued_difference(check_bills.tenant) v
+	FROM gpucredit_internal.accrued_difference(check_bills.tenant) v
 	UNION ALL
 	SELECT 'checkpoint_within_attempt', c.org,
 		format('job %s attempt %s step %s', c.job, c.attempt, c.step),
@@ -425,14 +425,14 @@ BEGIN ATOMIC
 			ON c.org = a.org AND c.job = a.job AND c.attempt = a.attempt
 	WHERE a.saved_at IS DISTINCT FROM c.at;
 END;
-COMMENT ON FUNCTION gpucredit.check_bills(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_bills(text) IS
 'verify: settlements, entries, usage and checkpoints agree.';
 
 /*
  * Devices: taken means given to a live attempt, or to one that is over but
  * not seen gone by its agent.  tenant: only what concerns its attempts.
  */
-CREATE FUNCTION gpucredit.check_devices(tenant text)
+CREATE FUNCTION gpucredit_internal.check_devices(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -580,14 +580,14 @@ BEGIN ATOMIC
 		WHEN a.ended_at IS NULL THEN g.free OR g.ended_at IS NOT NULL
 		ELSE NOT g.free AND g.ended_at IS NULL END;
 END;
-COMMENT ON FUNCTION gpucredit.check_devices(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_devices(text) IS
 'verify: devices, cpu and memory of nodes.';
 
 /*
  * Claims: promised once, to jobs that wait or run, of devices that are free or
  * whose holders are leaving.  tenant: only what concerns its jobs.
  */
-CREATE FUNCTION gpucredit.check_claims(tenant text)
+CREATE FUNCTION gpucredit_internal.check_claims(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -682,11 +682,11 @@ BEGIN ATOMIC
 				AND d.job = e.job AND d.attempt = e.attempt
 				AND d.cause = 'claim')));
 END;
-COMMENT ON FUNCTION gpucredit.check_claims(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_claims(text) IS
 'verify: claims, and who is to leave for them.';
 
 /* Fair share: what is recorded, and what waiting counts. */
-CREATE FUNCTION gpucredit.check_shares(tenant text)
+CREATE FUNCTION gpucredit_internal.check_shares(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -731,11 +731,11 @@ BEGIN ATOMIC
 		AND ((j.state = 'queued') <> (j.waits_from IS NOT NULL)
 			OR j.waited < '0');
 END;
-COMMENT ON FUNCTION gpucredit.check_shares(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_shares(text) IS
 'verify: what fair share and ageing go by.';
 
 /* What guards the tables themselves */
-CREATE FUNCTION gpucredit.check_guards(tenant text)
+CREATE FUNCTION gpucredit_internal.check_guards(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -790,20 +790,20 @@ BEGIN ATOMIC
 	SELECT g.invariant, '', format('table gpucredit.%s', g.name),
 		'trigger missing, or not enabled ALWAYS'
 	FROM (SELECT 'append_only_is_guarded', t.name,
-			'gpucredit.refuse_change'::regproc, ARRAY[58]
+			'gpucredit_internal.refuse_change'::regproc, ARRAY[58]
 		FROM unnest(ARRAY['accrued', 'audit', 'closing', 'archive_batch', 'entry',
 			'seal', 'seal_leaf', 'seal_row', 'usage']) AS t (name)
 		UNION ALL
 		SELECT 'soundness_is_guarded', t.name,
-			'gpucredit.refuse_unsound'::regproc, ARRAY[7, 17]
+			'gpucredit_internal.refuse_unsound'::regproc, ARRAY[7, 17]
 		FROM unnest(ARRAY['bucket', 'budget_counter', 'hold', 'hold_budget',
 			'hold_part']) AS t (name)
 		UNION ALL
 		SELECT 'soundness_is_guarded', 'entry',
-			'gpucredit.refuse_unsound'::regproc, ARRAY[7]
+			'gpucredit_internal.refuse_unsound'::regproc, ARRAY[7]
 		UNION ALL
 		SELECT t.name || '_is_watched', t.name,
-			'gpucredit.announce_change'::regproc, ARRAY[60]
+			'gpucredit_internal.announce_change'::regproc, ARRAY[60]
 		FROM unnest(ARRAY['node_key', 'rate_limit', 'tenant']) AS t (name))
 		AS g (invariant, name, function, types)
 	WHERE NOT g.types <@ ARRAY(SELECT t.tgtype::int FROM pg_catalog.pg_trigger t
@@ -876,7 +876,7 @@ BEGIN ATOMIC
 			AND p.polcmd = 'r' AND NOT p.polpermissive
 			AND p.polroles = ARRAY[0::oid]
 			AND pg_get_expr(p.polqual, p.polrelid)
-				= 'gpucredit.may_read(org, account)')
+				= 'gpucredit_internal.may_read(org, account)')
 	UNION ALL
 	SELECT 'rate_limit_has_account', r.org, format('account "%s"', r.account),
 		format('%s a second of %s, but no such account', r.per_second,
@@ -913,11 +913,11 @@ BEGIN ATOMIC
 			('gpucredit.' || m.name)::regclass) AS at) s
 	WHERE check_guards.tenant IS NULL AND s.newest > coalesce(s.at, 0);
 END;
-COMMENT ON FUNCTION gpucredit.check_guards(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_guards(text) IS
 'verify: requests, and what guards the tables.';
 
 /* Seals: each the digest of its own row, and of the one before */
-CREATE FUNCTION gpucredit.check_seals(tenant text)
+CREATE FUNCTION gpucredit_internal.check_seals(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -940,9 +940,9 @@ BEGIN ATOMIC
 		OR s.seal <> sha256(s.previous || s.root || convert_to(concat_ws(' ',
 			s.batch, s.entry_from, s.entry_to, s.entries, s.audit_from,
 			s.audit_to, s.audits,
-			gpucredit.micros(s.sealed_at)), 'UTF8'));
+			gpucredit_internal.micros(s.sealed_at)), 'UTF8'));
 END;
-COMMENT ON FUNCTION gpucredit.check_seals(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_seals(text) IS
 'verify: the chain of seals is unbroken; verify_audit() reads the rows too.';
 
 /*
@@ -962,51 +962,51 @@ AS $$
 BEGIN
 	IF verify.org IS NOT NULL THEN
 		/* one of megabytes would be compared with every row */
-		PERFORM gpucredit.require_sense('org',
+		PERFORM gpucredit_internal.require_sense('org',
 			left(verify.org, 256), octet_length(verify.org) <= 255,
 			'is too long', 'Pass an organisation, or NULL for all.');
 		/* of one that is misspelt nothing is wrong, or right */
 		IF NOT EXISTS (SELECT FROM gpucredit.account a
 				WHERE a.org = verify.org)
-			AND NOT EXISTS (SELECT FROM gpucredit.check_accounts(verify.org))
+			AND NOT EXISTS (SELECT FROM gpucredit_internal.check_accounts(verify.org))
 		THEN
-			PERFORM gpucredit.require_account(verify.org, '');
+			PERFORM gpucredit_internal.require_account(verify.org, '');
 		END IF;
 	END IF;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_buckets(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_buckets(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_slices(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_slices(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_holds(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_holds(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_budgets(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_budgets(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_accounts(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_accounts(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_jobs(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_jobs(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_bills(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_bills(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_devices(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_devices(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_traces(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_traces(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_told(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_told(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_seals(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_seals(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_archive_batches(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_archive_batches(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_claims(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_claims(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_shares(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_shares(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit.check_guards(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_guards(verify.org) c
 		ORDER BY 1, 2, 3, 4;
 END
 $$;
 COMMENT ON FUNCTION gpucredit.verify(text) IS
-'Recomputes every figure from the entries and tells what does not hold; nothing, when all does. One snapshot: safe on a live system.
+'Upkeep: recomputes every figure from the entries and tells what does not hold; nothing, when all does. One snapshot: safe on a live system.
 org: only what concerns one organisation; NULL: everything.
 Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers; money first, what belongs together side by side.
 Errors: UC001 no such account: nothing names that organisation; 22023 for what is too long to be one.';

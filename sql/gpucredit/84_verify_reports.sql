@@ -6,7 +6,7 @@
  * does.  Audit rows leave (85_archive.sql), and of what left nothing can be
  * said; none that is as old as the newest that left is missed.
  */
-CREATE FUNCTION gpucredit.check_told(tenant text)
+CREATE FUNCTION gpucredit_internal.check_told(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -20,7 +20,7 @@ BEGIN ATOMIC
 	b AS NOT MATERIALIZED (
 		SELECT * FROM gpucredit.bucket b
 		WHERE check_told.tenant IS NULL OR b.org = check_told.tenant),
-	kept AS (SELECT gpucredit.kept_from('audit') AS after)
+	kept AS (SELECT gpucredit_internal.kept_from('audit') AS after)
 	/* release 0.1.0 told no more than the kind */
 	SELECT 'bucket_is_as_issued', b.org, format('bucket %s', b.bucket),
 		format('account "%s", %s, priority %s, from %s to %s, policy %s; issued to account "%s" at %s with %s',
@@ -97,11 +97,11 @@ BEGIN ATOMIC
 	WHERE k.after IS NULL
 		AND NOT EXISTS (SELECT FROM gpucredit.account c
 			WHERE c.org = h.org AND c.slices > 1
-				AND gpucredit.is_below(h.account, c.account))
+				AND gpucredit_internal.is_below(h.account, c.account))
 		AND NOT EXISTS (SELECT FROM a
 			WHERE a.org = h.org AND a.operation = 'set_slices'
 				AND (a.detail ->> 'n')::int > 1
-				AND gpucredit.is_below(h.account, a.account))
+				AND gpucredit_internal.is_below(h.account, a.account))
 	UNION ALL
 	SELECT 'reservation_is_as_told', r.org, format('job %s', r.job),
 		format('in pool "%s" of %s (%s) from %s on, told at %s; %s',
@@ -130,5 +130,5 @@ BEGIN ATOMIC
 						r.gpu_type
 					AND (a.detail ->> 'expected_start')::timestamptz = r.at)));
 END;
-COMMENT ON FUNCTION gpucredit.check_told(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_told(text) IS
 'verify: buckets'' terms, and reservations, are what the audit log was told.';

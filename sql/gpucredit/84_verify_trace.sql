@@ -1,7 +1,7 @@
 /*
  * 84_verify_trace.sql: what was submitted in a trace is all told in it.
  */
-CREATE FUNCTION gpucredit.check_traces(tenant text)
+CREATE FUNCTION gpucredit_internal.check_traces(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -46,5 +46,5 @@ BEGIN ATOMIC
 	WHERE h.trace IS NOT NULL AND e.trace IS DISTINCT FROM h.trace
 		AND (check_traces.tenant IS NULL OR h.org = check_traces.tenant);
 END;
-COMMENT ON FUNCTION gpucredit.check_traces(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_traces(text) IS
 'verify: what belongs to a job or hold of a trace belongs to that trace.';

@@ -14,20 +14,20 @@ CREATE FUNCTION gpucredit.set_alert(org text, account text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_alert';
 COMMENT ON FUNCTION gpucredit.set_alert(text, text, numeric) IS
-'Sets below which balance an account''s owner is alerted, at most once a day (UTC).
+'Setup: sets below which balance an account''s owner is alerted, at most once a day (UTC).
 balance_low: credits, above 0, compared with what is available to the account; NULL: no alert.
 Errors: UC001 no such account; UC202 rate limited; 22003, 22023.';
 
-CREATE FUNCTION gpucredit.take_alert(name text) RETURNS boolean
+CREATE FUNCTION gpucredit_internal.take_alert(name text) RETURNS boolean
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_take_alert';
-COMMENT ON FUNCTION gpucredit.take_alert(text) IS
+COMMENT ON FUNCTION gpucredit_internal.take_alert(text) IS
 'Internal: locks an alert by a hash of its name until the transaction ends; false where another has it.';
 
-CREATE FUNCTION gpucredit.tell_alert(detail text) RETURNS boolean
+CREATE FUNCTION gpucredit_internal.tell_alert(detail text) RETURNS boolean
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_tell_alert';
-COMMENT ON FUNCTION gpucredit.tell_alert(text) IS
+COMMENT ON FUNCTION gpucredit_internal.tell_alert(text) IS
 'Internal: sends NOTIFY gpucredit_alert when the transaction commits; one that is prepared sends nothing. True.';
 
 /*
@@ -37,7 +37,7 @@ COMMENT ON FUNCTION gpucredit.tell_alert(text) IS
  * Its name is the same in whatever time zone a session is; who meets another's
  * leaves its alert to the next call.
  */
-CREATE FUNCTION gpucredit.raise_alert(tenant text, at timestamptz,
+CREATE FUNCTION gpucredit_internal.raise_alert(tenant text, at timestamptz,
 	account text, kind text, period text, period_start timestamptz,
 	threshold numeric, bucket bigint, detail jsonb) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -56,20 +56,20 @@ BEGIN ATOMIC
 					AND o.period_start = raise_alert.period_start
 					AND o.threshold = raise_alert.threshold
 					AND o.bucket = raise_alert.bucket)
-			AND gpucredit.take_alert(concat_ws('|', raise_alert.tenant,
+			AND gpucredit_internal.take_alert(concat_ws('|', raise_alert.tenant,
 				raise_alert.account, raise_alert.kind, raise_alert.period,
 				extract(epoch FROM raise_alert.period_start),
 				raise_alert.threshold, raise_alert.bucket))
 		ON CONFLICT (org, account, kind, period, period_start, threshold,
 			bucket) DO NOTHING
 		RETURNING a.alert, a.detail)
-	SELECT count(gpucredit.tell_alert((CASE
+	SELECT count(gpucredit_internal.tell_alert((CASE
 			WHEN EXISTS (SELECT FROM gpucredit.tenant)
 			THEN jsonb_build_object('alert', made.alert)
 			ELSE made.detail END)::text))
 	FROM made;
 END;
-COMMENT ON FUNCTION gpucredit.raise_alert(text, timestamptz, text, text, text,
+COMMENT ON FUNCTION gpucredit_internal.raise_alert(text, timestamptz, text, text, text,
 	timestamptz, numeric, bigint, jsonb) IS
 'Internal: writes and sends an alert, unless it is there; how many, 0 or 1.';
 
@@ -77,7 +77,7 @@ COMMENT ON FUNCTION gpucredit.raise_alert(text, timestamptz, text, text, text,
  * Alerts of a job: its account has so many numbers an hour, and each alert
  * takes the next.  One whose transaction is not over yet is passed over.
  */
-CREATE FUNCTION gpucredit.raise_job_alert(tenant text, at timestamptz,
+CREATE FUNCTION gpucredit_internal.raise_job_alert(tenant text, at timestamptz,
 	account text, most int, detail jsonb) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
@@ -89,7 +89,7 @@ DECLARE
 			AND a.period = 'hour' AND a.period_start = hour), 0);
 BEGIN
 	FOR number IN given + 1 .. most LOOP
-		IF gpucredit.raise_alert(tenant, at, account, 'job', 'hour', hour,
+		IF gpucredit_internal.raise_alert(tenant, at, account, 'job', 'hour', hour,
 			number, 0, detail) > 0
 		THEN
 			RETURN 1;
@@ -98,16 +98,16 @@ BEGIN
 	RETURN 0;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.raise_job_alert(text, timestamptz, text, int,
+COMMENT ON FUNCTION gpucredit_internal.raise_job_alert(text, timestamptz, text, int,
 	jsonb) IS
 'Internal: writes and sends an alert of a job, unless its account had so many this hour (UTC); how many, 0 or 1.';
 
 /* Budgets: thresholds that the present period has passed */
-CREATE FUNCTION gpucredit.alert_budgets(tenant text, account text,
+CREATE FUNCTION gpucredit_internal.alert_budgets(tenant text, account text,
 	at timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT coalesce(sum(gpucredit.raise_alert(alert_budgets.tenant,
+	SELECT coalesce(sum(gpucredit_internal.raise_alert(alert_budgets.tenant,
 		alert_budgets.at, c.account, 'budget', c.period, c.period_start,
 		c.threshold, 0, jsonb_build_object('kind', 'budget',
 			'org', alert_budgets.tenant, 'account', c.account,
@@ -119,7 +119,7 @@ BEGIN ATOMIC
 		FROM gpucredit.budget b
 			JOIN gpucredit.budget_counter_whole c ON c.org = alert_budgets.tenant
 				AND c.account = b.account AND c.period = b.period
-				AND c.period_start = gpucredit.period_start(b.period,
+				AND c.period_start = gpucredit_internal.period_start(b.period,
 					alert_budgets.at),
 			unnest(b.alert_at) AS t (threshold)
 		WHERE b.org = alert_budgets.tenant
@@ -127,39 +127,39 @@ BEGIN ATOMIC
 				OR b.account = alert_budgets.account)) c
 	WHERE c.taken > 0 AND c.taken >= trunc(c.amount * c.threshold, 6);
 END;
-COMMENT ON FUNCTION gpucredit.alert_budgets(text, text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.alert_budgets(text, text, timestamptz) IS
 'Internal: alerts of thresholds that an account''s budgets (NULL: all) have passed in their present period; how many.';
 
 /* Balances: those of the accounts given, NULL for all of the organisation */
-CREATE FUNCTION gpucredit.alert_balances(tenant text, accounts text[],
+CREATE FUNCTION gpucredit_internal.alert_balances(tenant text, accounts text[],
 	at timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT coalesce(sum(gpucredit.raise_alert(alert_balances.tenant,
+	SELECT coalesce(sum(gpucredit_internal.raise_alert(alert_balances.tenant,
 		alert_balances.at, l.account, 'balance', 'day',
-		gpucredit.period_start('day', alert_balances.at),
+		gpucredit_internal.period_start('day', alert_balances.at),
 		l.balance_low, 0, jsonb_build_object('kind', 'balance',
 			'org', alert_balances.tenant, 'account', l.account,
 			'threshold', l.balance_low, 'available', l.available))), 0)
 	FROM (SELECT a.account, a.balance_low::numeric AS balance_low,
 			b.available
 		FROM gpucredit.account a,
-			LATERAL gpucredit.balance_now(alert_balances.tenant, a.account,
+			LATERAL gpucredit_internal.balance_now(alert_balances.tenant, a.account,
 				alert_balances.at) b
 		WHERE a.org = alert_balances.tenant AND a.balance_low IS NOT NULL
 			AND (alert_balances.accounts IS NULL
 				OR a.account = ANY (alert_balances.accounts))) l
 	WHERE l.available < l.balance_low;
 END;
-COMMENT ON FUNCTION gpucredit.alert_balances(text, text[], timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.alert_balances(text, text[], timestamptz) IS
 'Internal: alerts of balances below what was set; how many.';
 
 /* Expiry: of the buckets given, NULL for all of the organisation */
-CREATE FUNCTION gpucredit.alert_expiries(tenant text, buckets bigint[],
+CREATE FUNCTION gpucredit_internal.alert_expiries(tenant text, buckets bigint[],
 	at timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT coalesce(sum(gpucredit.raise_alert(alert_expiries.tenant,
+	SELECT coalesce(sum(gpucredit_internal.raise_alert(alert_expiries.tenant,
 		alert_expiries.at, e.account, 'expiry', 'none', '-infinity', e.days,
 		e.bucket, jsonb_build_object('kind', 'expiry',
 			'org', alert_expiries.tenant, 'account', e.account,
@@ -169,7 +169,7 @@ BEGIN ATOMIC
 			'available', e.available))), 0)
 	FROM (SELECT b.bucket, b.account, b.expires_at,
 			(b.available + coalesce((SELECT sum(d.held)
-				FROM gpucredit.dead_held(alert_expiries.tenant,
+				FROM gpucredit_internal.dead_held(alert_expiries.tenant,
 					alert_expiries.at) d
 				WHERE d.bucket = b.bucket), '0'))::numeric AS available,
 			CASE WHEN b.expires_at - alert_expiries.at <= '1 day'::interval
@@ -184,7 +184,7 @@ BEGIN ATOMIC
 				OR b.bucket = ANY (alert_expiries.buckets))) e
 	WHERE e.available > 0;
 END;
-COMMENT ON FUNCTION gpucredit.alert_expiries(text, bigint[], timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.alert_expiries(text, bigint[], timestamptz) IS
 'Internal: alerts of credit that expires within 7 days, and within 1; how many.';
 
 /*
@@ -199,7 +199,7 @@ COMMENT ON FUNCTION gpucredit.alert_expiries(text, bigint[], timestamptz) IS
  * NULL: any number of runs, and no deltas.  src/ledger/alert_spend.c looks
  * first whether it may be so, by what was settled.
  */
-CREATE FUNCTION gpucredit.high_spend(tenant text, accounts text[],
+CREATE FUNCTION gpucredit_internal.high_spend(tenant text, accounts text[],
 	at timestamptz, most int)
 RETURNS TABLE (account text, spent numeric, average numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -216,7 +216,7 @@ BEGIN ATOMIC
 		SELECT n.today, n.today - 30 AS first,
 			n.today::timestamp AT TIME ZONE 'UTC' AS today_at,
 			(n.today - 30)::timestamp AT TIME ZONE 'UTC' AS first_at
-		FROM (SELECT gpucredit.utc_day(greatest(high_spend.at,
+		FROM (SELECT gpucredit_internal.utc_day(greatest(high_spend.at,
 				'4700-01-01 00:00+00 BC')) AS today) n
 		WHERE coalesce((SELECT count(*) FROM delta d) <= high_spend.most
 			AND (SELECT count(*) FROM runs r) <= high_spend.most, true)),
@@ -225,7 +225,7 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT x.account, v.day, v.spent
 		FROM t
-			CROSS JOIN LATERAL gpucredit.accrued_at(ARRAY[high_spend.tenant],
+			CROSS JOIN LATERAL gpucredit_internal.accrued_at(ARRAY[high_spend.tenant],
 				ARRAY[t.first_at, t.today_at, 'infinity']) x
 			CROSS JOIN LATERAL (VALUES
 				(t.first_at, t.first, - x.billed),
@@ -253,7 +253,7 @@ BEGIN ATOMIC
 			JOIN (SELECT u.account, u.day, sum(u.spent) AS spent
 				FROM used u GROUP BY u.account, u.day) u
 				ON u.day >= t.first
-			CROSS JOIN LATERAL unnest(gpucredit.account_path(u.account))
+			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(u.account))
 				AS p (account)
 		WHERE p.account = ANY (high_spend.accounts))
 	SELECT a.account, a.today, a.past / a.days
@@ -265,32 +265,32 @@ BEGIN ATOMIC
 		GROUP BY s.account, t.today) a
 	WHERE a.past > 0 AND a.today * 10 * a.days > a.past * 13;
 END;
-COMMENT ON FUNCTION gpucredit.high_spend(text, text[], timestamptz, int) IS
+COMMENT ON FUNCTION gpucredit_internal.high_spend(text, text[], timestamptz, int) IS
 'Internal: which of these accounts, with all below them, spent today more than 130 % of their daily average of 30 days.';
 
-CREATE FUNCTION gpucredit.alert_spend(tenant text, accounts text[],
+CREATE FUNCTION gpucredit_internal.alert_spend(tenant text, accounts text[],
 	at timestamptz, most int) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT coalesce(sum(gpucredit.raise_alert(alert_spend.tenant,
+	SELECT coalesce(sum(gpucredit_internal.raise_alert(alert_spend.tenant,
 		alert_spend.at, h.account, 'spend', 'day',
-		gpucredit.period_start('day', alert_spend.at), 1.3, 0,
+		gpucredit_internal.period_start('day', alert_spend.at), 1.3, 0,
 		jsonb_build_object('kind', 'spend', 'org', alert_spend.tenant,
 			'account', h.account, 'threshold', 1.3,
-			'day', gpucredit.utc_day(alert_spend.at), 'spent', h.spent,
+			'day', gpucredit_internal.utc_day(alert_spend.at), 'spent', h.spent,
 			'average', round(h.average, 6)))), 0)
-	FROM (SELECT s.* FROM gpucredit.high_spend(alert_spend.tenant,
+	FROM (SELECT s.* FROM gpucredit_internal.high_spend(alert_spend.tenant,
 			alert_spend.accounts, alert_spend.at, alert_spend.most) s
 		ORDER BY s.account COLLATE "C" DESC) h;	/* told deepest first */
 END;
-COMMENT ON FUNCTION gpucredit.alert_spend(text, text[], timestamptz, int) IS
+COMMENT ON FUNCTION gpucredit_internal.alert_spend(text, text[], timestamptz, int) IS
 'Internal: alerts of days dearer than usual; how many.';
 
 /*
  * All organisations that there is something to look at in.  The buckets that
  * end next are found by the index of expire_credits; days by that of days.
  */
-CREATE FUNCTION gpucredit.raise_alerts() RETURNS bigint
+CREATE FUNCTION gpucredit_internal.raise_alerts() RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
@@ -300,13 +300,13 @@ DECLARE
 BEGIN
 	FOR tenant IN SELECT DISTINCT b.org FROM gpucredit.budget b ORDER BY 1
 	LOOP
-		n := n + gpucredit.alert_budgets(tenant, NULL, at);
+		n := n + gpucredit_internal.alert_budgets(tenant, NULL, at);
 	END LOOP;
 	FOR tenant IN
 		SELECT DISTINCT a.org FROM gpucredit.account a
 		WHERE a.balance_low IS NOT NULL ORDER BY 1
 	LOOP
-		n := n + gpucredit.alert_balances(tenant, NULL, at);
+		n := n + gpucredit_internal.alert_balances(tenant, NULL, at);
 	END LOOP;
 	FOR tenant IN
 		SELECT DISTINCT b.org FROM gpucredit.bucket b
@@ -314,28 +314,28 @@ BEGIN
 				'294276-12-24 23:59:59.999999+00') + '7 days'::interval
 			AND b.closed_at IS NULL AND b.swept_at IS NULL ORDER BY 1
 	LOOP
-		n := n + gpucredit.alert_expiries(tenant, NULL, at);
+		n := n + gpucredit_internal.alert_expiries(tenant, NULL, at);
 	END LOOP;
 	FOR tenant IN
 		SELECT s.org FROM gpucredit.spend_day s
-		WHERE s.day = gpucredit.utc_day(at)
+		WHERE s.day = gpucredit_internal.utc_day(at)
 		UNION
 		SELECT j.org FROM gpucredit.job j WHERE j.state = 'active'
 		ORDER BY 1
 	LOOP
-		n := n + gpucredit.alert_spend(tenant,
+		n := n + gpucredit_internal.alert_spend(tenant,
 			ARRAY(SELECT s.account FROM gpucredit.spend_day s
-				WHERE s.org = tenant AND s.day = gpucredit.utc_day(at)
+				WHERE s.org = tenant AND s.day = gpucredit_internal.utc_day(at)
 				UNION
 				SELECT p.account
 				FROM (SELECT DISTINCT j.account FROM gpucredit.job j
 						WHERE j.org = tenant AND j.state = 'active') j
 					CROSS JOIN LATERAL unnest(
-						gpucredit.account_path(j.account)) AS p (account)),
+						gpucredit_internal.account_path(j.account)) AS p (account)),
 			at, NULL);
 	END LOOP;
 	RETURN n;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.raise_alerts() IS
+COMMENT ON FUNCTION gpucredit_internal.raise_alerts() IS
 'maintain: raises the alerts that are due and were not raised by a call; how many.';

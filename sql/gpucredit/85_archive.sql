@@ -2,25 +2,25 @@
  * 85_archive.sql: who sees to it that old rows leave, and that what left is
  * accounted for.
  */
-CREATE FUNCTION gpucredit.archive(kind text, most int) RETURNS bigint
+CREATE FUNCTION gpucredit_internal.archive(kind text, most int) RETURNS bigint
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_archive';
-COMMENT ON FUNCTION gpucredit.archive(text, int) IS
+COMMENT ON FUNCTION gpucredit_internal.archive(text, int) IS
 'maintain: entries (kind entry) or audit rows (audit) of at most so many sealed batches past their retention leave, after their closings are written; the number of rows. 0 above READ COMMITTED, or where sealing is at work.';
 
-CREATE FUNCTION gpucredit.forget_usage(most int) RETURNS bigint
+CREATE FUNCTION gpucredit_internal.forget_usage(most int) RETURNS bigint
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_forget_usage';
-COMMENT ON FUNCTION gpucredit.forget_usage(int) IS
+COMMENT ON FUNCTION gpucredit_internal.forget_usage(int) IS
 'maintain: at most so many usage rows past gpucredit.usage_retention, of attempts as long over, leave; the number of rows.';
 
 /* What left is what was sealed, and the closings are what was written then. */
-CREATE FUNCTION gpucredit.check_archive_batches(tenant text)
+CREATE FUNCTION gpucredit_internal.check_archive_batches(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH d AS (
-		SELECT d.*, gpucredit.archive_batch_digest(d) AS expected,
+		SELECT d.*, gpucredit_internal.archive_batch_digest(d) AS expected,
 			lag(d.archive_batch, 1, 0::bigint) OVER chain AS archive_batch_before,
 			lag(d.digest, 1, decode(repeat('00', 32), 'hex')) OVER chain
 				AS digest_before,
@@ -49,7 +49,7 @@ BEGIN ATOMIC
 	SELECT 'closings_are_as_written', '', format('archive batch %s', d.archive_batch),
 		'the closing balances do not have the digest they had'
 	FROM d
-	WHERE d.closings <> gpucredit.closings_digest(d.archive_batch)
+	WHERE d.closings <> gpucredit_internal.closings_digest(d.archive_batch)
 	UNION ALL
 	SELECT 'closing_has_archive_batch', '', format('archive batch %s', c.archive_batch),
 		format('%s closings, but no such archive batch of entries', count(*))
@@ -70,5 +70,5 @@ BEGIN ATOMIC
 				WHERE a.audit <= s.audit_to) END AS least) l
 	WHERE l.least IS NOT NULL;
 END;
-COMMENT ON FUNCTION gpucredit.check_archive_batches(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_archive_batches(text) IS
 'verify: what left is what was sealed, and its closing balances are as they were written.';

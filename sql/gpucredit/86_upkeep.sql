@@ -16,7 +16,7 @@ COMMENT ON TYPE gpucredit.rebuild_result IS
  * what is to be changed: together, where the planner knows nothing of the
  * tables yet, as after a restore, it would be looked for once for every row.
  */
-CREATE FUNCTION gpucredit.repair(tenant text, parts gpucredit.difference[],
+CREATE FUNCTION gpucredit_internal.repair(tenant text, parts gpucredit.difference[],
 	holds gpucredit.difference[], buckets gpucredit.difference[])
 RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -96,15 +96,15 @@ BEGIN ATOMIC
 	WHERE s.org = repair.tenant AND s.bucket = d.bucket;
 	INSERT INTO gpucredit.spend_delta (org, account, spent)
 	SELECT s.org, s.account, (s.expected - s.found)::gpucredit.credits
-	FROM gpucredit.spend_difference(repair.tenant) s;
+	FROM gpucredit_internal.spend_difference(repair.tenant) s;
 	WITH wrong AS MATERIALIZED (
-		SELECT s.* FROM gpucredit.spend_day_difference(repair.tenant) s)
+		SELECT s.* FROM gpucredit_internal.spend_day_difference(repair.tenant) s)
 	UPDATE gpucredit.spend_day t SET spent = w.expected
 	FROM wrong w
 	WHERE t.org = repair.tenant AND t.account = w.account
 		AND t.day = w.day;
 END;
-COMMENT ON FUNCTION gpucredit.repair(text, gpucredit.difference[],
+COMMENT ON FUNCTION gpucredit_internal.repair(text, gpucredit.difference[],
 	gpucredit.difference[], gpucredit.difference[]) IS
 'rebuild: writes what was found to be right.';
 
@@ -130,20 +130,20 @@ DECLARE
 	/* a cursor locks the next row when it is asked for it */
 	burn_order CURSOR FOR SELECT b.bucket, b.spread FROM gpucredit.bucket b
 		WHERE b.org = rebuild.org
-		ORDER BY b.priority, b.expires_at, gpucredit.kind_rank(b.kind),
+		ORDER BY b.priority, b.expires_at, gpucredit_internal.kind_rank(b.kind),
 			length(b.account) DESC, b.effective_at, b.bucket
 		FOR NO KEY UPDATE;
 BEGIN
-	PERFORM gpucredit.require_account(rebuild.org, '');
+	PERFORM gpucredit_internal.require_account(rebuild.org, '');
 	limited := ARRAY(SELECT d.account
-		FROM gpucredit.limits_difference(rebuild.org) d);
+		FROM gpucredit_internal.limits_difference(rebuild.org) d);
 	PERFORM FROM gpucredit.account a
 		WHERE a.org = rebuild.org AND a.account = ANY (limited)
 		ORDER BY a.account FOR NO KEY UPDATE;
 	/* what is compared is what was set by the time it is locked */
 	FOR r IN
 		WITH wrong AS MATERIALIZED (
-			SELECT l.* FROM gpucredit.limits_difference(rebuild.org) l),
+			SELECT l.* FROM gpucredit_internal.limits_difference(rebuild.org) l),
 		mended AS (
 			UPDATE gpucredit.account a SET limits = d.expected
 			FROM wrong d
@@ -154,7 +154,7 @@ BEGIN
 	LOOP
 		RETURN NEXT ROW(format('account "%s" limits', r.account),
 			NULL::numeric, NULL::numeric);
-		PERFORM gpucredit.write_audit('rebuild', 'repaired', rebuild.org,
+		PERFORM gpucredit_internal.write_audit('rebuild', 'repaired', rebuild.org,
 			r.account, NULL, NULL, pg_catalog.jsonb_build_object(
 				'what', 'limits', 'was', r.found, 'is_now', r.expected));
 	END LOOP;
@@ -170,11 +170,11 @@ BEGIN
 				ORDER BY s.slice FOR NO KEY UPDATE;
 		END IF;
 	END LOOP;
-	parts := ARRAY(SELECT d FROM gpucredit.part_difference(rebuild.org) d
+	parts := ARRAY(SELECT d FROM gpucredit_internal.part_difference(rebuild.org) d
 		WHERE d.sound);
-	holds := ARRAY(SELECT d FROM gpucredit.hold_difference(rebuild.org) d
+	holds := ARRAY(SELECT d FROM gpucredit_internal.hold_difference(rebuild.org) d
 		WHERE d.sound AND d.found IS NOT NULL);
-	buckets := ARRAY(SELECT d FROM gpucredit.bucket_difference(rebuild.org) d
+	buckets := ARRAY(SELECT d FROM gpucredit_internal.bucket_difference(rebuild.org) d
 		WHERE d.sound AND d.found IS NOT NULL);
 	FOR r IN
 		SELECT d.org, d.bucket, d.hold, d.part, d.what,
@@ -184,26 +184,26 @@ BEGIN
 		UNION ALL
 		SELECT s.org, NULL, NULL, NULL, 'spent', s.found, s.expected,
 			s.account
-		FROM gpucredit.spend_difference(rebuild.org) s
+		FROM gpucredit_internal.spend_difference(rebuild.org) s
 		UNION ALL
 		SELECT s.org, NULL, NULL, NULL, format('spent on %s', s.day),
 			s.found, s.expected, s.account
-		FROM gpucredit.spend_day_difference(rebuild.org) s
+		FROM gpucredit_internal.spend_day_difference(rebuild.org) s
 		ORDER BY account, hold NULLS FIRST, part NULLS FIRST, bucket, what
 	LOOP
 		RETURN NEXT ROW(concat_ws(' ', 'account "' || r.account || '"',
 			'hold ' || r.hold, 'part ' || r.part, 'bucket ' || r.bucket,
 			r.what), r.found, r.expected);
-		PERFORM gpucredit.write_audit('rebuild', 'repaired', rebuild.org,
+		PERFORM gpucredit_internal.write_audit('rebuild', 'repaired', rebuild.org,
 			r.account, r.bucket, r.hold,
 			pg_catalog.jsonb_build_object('what', r.what, 'part', r.part,
 				'was', r.found, 'is_now', r.expected));
 	END LOOP;
-	PERFORM gpucredit.repair(rebuild.org, parts, holds, buckets);
+	PERFORM gpucredit_internal.repair(rebuild.org, parts, holds, buckets);
 END
 $$;
 COMMENT ON FUNCTION gpucredit.rebuild(text) IS
-'Recomputes an organisation''s running sums (buckets, holds and their parts, recorded spend) from its entries, and what its accounts'' rows say of their budgets and quotas; repairs what differs, and audits each repair. Its money stands still meanwhile.
+'Upkeep: recomputes an organisation''s running sums (buckets, holds and their parts, recorded spend) from its entries, and what its accounts'' rows say of their budgets and quotas; repairs what differs, and audits each repair. Its money stands still meanwhile.
 Result: each figure that differed, in credits, and the limits of an account that did, which are no figure (NULL; the audit has them); none where all was right. What the entries themselves make negative is left as it is: verify reports it.
 Errors: UC001 no such organisation; 22023.';
 
@@ -216,7 +216,7 @@ COMMENT ON TYPE gpucredit.maintain_result IS
  * no settlement meets; another call finds nothing to do instead of waiting.
  * Deltas and keys that some transaction holds are left for next time.
  */
-CREATE FUNCTION gpucredit.fold_spend(most int) RETURNS bigint
+CREATE FUNCTION gpucredit_internal.fold_spend(most int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
@@ -258,7 +258,7 @@ BEGIN
 		INSERT INTO gpucredit.spend_day AS t (org, account, day, spent)
 		SELECT tenant, p.account, a.day, sum(a.spent)
 		FROM unnest(accounts, days, amounts) AS a (account, day, spent),
-			unnest(gpucredit.account_path(a.account)) AS p (account)
+			unnest(gpucredit_internal.account_path(a.account)) AS p (account)
 		WHERE a.day IS NOT NULL
 		GROUP BY p.account, a.day
 		ON CONFLICT (org, account, day)
@@ -269,11 +269,11 @@ BEGIN
 	RETURN total;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.fold_spend(int) IS
+COMMENT ON FUNCTION gpucredit_internal.fold_spend(int) IS
 'maintain: folds at most so many deltas of spend into the totals, and into the days of each account on the path; the number folded.';
 
 /* Denials that were counted one by one become a number in the audit. */
-CREATE FUNCTION gpucredit.fold_denials(most int) RETURNS bigint
+CREATE FUNCTION gpucredit_internal.fold_denials(most int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
@@ -325,7 +325,7 @@ BEGIN
 	RETURN total;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.fold_denials(int) IS
+COMMENT ON FUNCTION gpucredit_internal.fold_denials(int) IS
 'maintain: enters the number of denials that were like one in the audit, at most so many; the number of rows folded.';
 
 /*
@@ -333,14 +333,14 @@ COMMENT ON FUNCTION gpucredit.fold_denials(int) IS
  * look at, for clocks that differ; keys; directives given while their attempt
  * was being settled.
  */
-CREATE FUNCTION gpucredit.forget(most int)
+CREATE FUNCTION gpucredit_internal.forget(most int)
 RETURNS SETOF gpucredit.maintain_result
 LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 4
 BEGIN ATOMIC
 	WITH days AS (
 		DELETE FROM gpucredit.spend_day s
 		WHERE s.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.spend_day o
-			WHERE o.day < (SELECT gpucredit.utc_day(gpucredit.now()) - 32)
+			WHERE o.day < (SELECT gpucredit_internal.utc_day(gpucredit.now()) - 32)
 			LIMIT forget.most FOR UPDATE SKIP LOCKED))
 		RETURNING 1),
 	requests AS (
@@ -373,7 +373,7 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'forget_logs', count(*) FROM logs;
 END;
-COMMENT ON FUNCTION gpucredit.forget(int) IS
+COMMENT ON FUNCTION gpucredit_internal.forget(int) IS
 'maintain: deletes at most so many rows each of what nobody looks at any more: days of spend beyond those averages look at, keys past gpucredit.key_retention, directives of attempts that are over, output that was asked for a minute ago; how many.';
 
 CREATE FUNCTION gpucredit.end_tenant_transactions()
@@ -382,7 +382,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_end_tenant_transactions';
 COMMENT ON FUNCTION gpucredit.end_tenant_transactions() IS
-'Ends the sessions of tenants'' logins whose transaction in this database is open for longer than gpucredit.tenant_transaction_max; audits and logs each. Never one of a superuser''s, nor of a login that is a member of another role of gpucredit''s, or takes tenants'' roles on by SET ROLE alone. The background worker calls it every 5 s, maintain() as well.
+'Upkeep: ends the sessions of tenants'' logins whose transaction in this database is open for longer than gpucredit.tenant_transaction_max; audits and logs each. Never one of a superuser''s, nor of a login that is a member of another role of gpucredit''s, or takes tenants'' roles on by SET ROLE alone. The background worker calls it every 5 s, maintain() as well.
 Result: end_tenant_transactions, how many.';
 
 CREATE FUNCTION gpucredit.maintain()
@@ -391,22 +391,22 @@ LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT 'fold_spend', gpucredit.fold_spend(10000)
+	SELECT 'fold_spend', gpucredit_internal.fold_spend(10000)
 	UNION ALL
-	SELECT 'raise_alerts', gpucredit.raise_alerts()
+	SELECT 'raise_alerts', gpucredit_internal.raise_alerts()
 	UNION ALL
-	SELECT 'fold_denials', gpucredit.fold_denials(10000)
+	SELECT 'fold_denials', gpucredit_internal.fold_denials(10000)
 	UNION ALL
-	SELECT * FROM gpucredit.forget(10000)
+	SELECT * FROM gpucredit_internal.forget(10000)
 	UNION ALL
-	SELECT 'forget_usage', gpucredit.forget_usage(10000)
+	SELECT 'forget_usage', gpucredit_internal.forget_usage(10000)
 	UNION ALL
-	SELECT 'depart_entries', gpucredit.archive('entry', 16)
+	SELECT 'depart_entries', gpucredit_internal.archive('entry', 16)
 	UNION ALL
-	SELECT 'depart_audits', gpucredit.archive('audit', 16)
+	SELECT 'depart_audits', gpucredit_internal.archive('audit', 16)
 	UNION ALL
 	SELECT * FROM gpucredit.end_tenant_transactions();
 END;
 COMMENT ON FUNCTION gpucredit.maintain() IS
-'Upkeep, to be called now and then: folds recorded spend and counted denials, raises the alerts that are due and were not raised by a call, forgets days of spend, keys past gpucredit.key_retention, directives of attempts that are over and output that was asked for a minute ago; usage rows, entries and audit rows past their retention leave (not above READ COMMITTED); ends tenants transactions that are open for too long. At most 10,000 rows of each a call, of entries and audit rows 16 batches, so call again while any affected is 10000 or more. Waits for nobody.
+'Upkeep: to be called now and then: folds recorded spend and counted denials, raises the alerts that are due and were not raised by a call, forgets days of spend, keys past gpucredit.key_retention, directives of attempts that are over and output that was asked for a minute ago; usage rows, entries and audit rows past their retention leave (not above READ COMMITTED); ends tenants transactions that are open for too long. At most 10,000 rows of each a call, of entries and audit rows 16 batches, so call again while any affected is 10000 or more. Waits for nobody.
 Result: each task, and how many rows it took.';

@@ -148,19 +148,19 @@ COMMENT ON COLUMN gpucredit.queue_depth.median_wait IS 'How long half of them ha
  * What the reports below cannot be about.  length: what a report's time is cut
  * into; target: the band of demand, NULL where it has none.
  */
-CREATE FUNCTION gpucredit.require_report(pool text, length interval,
+CREATE FUNCTION gpucredit_internal.require_report(pool text, length interval,
 	target numeric[]) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $require$
 BEGIN
-	PERFORM gpucredit.require_sense('pool', pool, true, NULL,
+	PERFORM gpucredit_internal.require_sense('pool', pool, true, NULL,
 		'Pass a pool''s name.');
 	IF pool <> 'default' AND NOT EXISTS
 		(SELECT FROM gpucredit.pool p WHERE p.pool = require_report.pool)
 	THEN
 		RAISE EXCEPTION 'pool "%" does not exist',
-			gpucredit.clip_for_message(pool) USING
+			gpucredit_internal.clip_for_message(pool) USING
 			ERRCODE = 'UC401',
 			DETAIL = 'No pool of that name was created.',
 			HINT = 'Create it by gpucredit.create_pool().';
@@ -184,10 +184,10 @@ BEGIN
 	RETURN true;
 END
 $require$;
-COMMENT ON FUNCTION gpucredit.require_report(text, interval, numeric[]) IS
+COMMENT ON FUNCTION gpucredit_internal.require_report(text, interval, numeric[]) IS
 'Internal: raises UC401 or 22023 for what no report can be made of.';
 
-CREATE FUNCTION gpucredit.require_slots(since timestamptz,
+CREATE FUNCTION gpucredit_internal.require_slots(since timestamptz,
 	until timestamptz, step interval) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -205,11 +205,11 @@ BEGIN
 	RETURN true;
 END
 $require$;
-COMMENT ON FUNCTION gpucredit.require_slots(timestamptz, timestamptz,
+COMMENT ON FUNCTION gpucredit_internal.require_slots(timestamptz, timestamptz,
 	interval) IS
 'Internal: raises 22023 for a time that has too many steps to report.';
 
-CREATE FUNCTION gpucredit.demand_parts(pool text, since timestamptz,
+CREATE FUNCTION gpucredit_internal.demand_parts(pool text, since timestamptz,
 	until timestamptz)
 RETURNS TABLE (gpu_type text, kind text, devices numeric, since timestamptz,
 	until timestamptz)
@@ -231,7 +231,7 @@ BEGIN ATOMIC
 		AND w.since < demand_parts.until
 		AND (w.until IS NULL OR w.until >= demand_parts.since);
 END;
-COMMENT ON FUNCTION gpucredit.demand_parts(text, timestamptz, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.demand_parts(text, timestamptz, timestamptz) IS
 'Internal: devices of a pool, and from when until when (NULL: still) they were there (s), in use (a) or waited for (w), of what overlaps a stretch of time.';
 
 CREATE TYPE gpucredit.demand_result AS (since timestamptz, gpu_type text,
@@ -249,8 +249,8 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
 	/* statements of their own, which no plan can leave out */
-	SELECT gpucredit.require_report(demand.pool, demand.step, NULL);
-	SELECT gpucredit.require_slots(coalesce(demand.since,
+	SELECT gpucredit_internal.require_report(demand.pool, demand.step, NULL);
+	SELECT gpucredit_internal.require_slots(coalesce(demand.since,
 			coalesce(demand.until, c.at) - interval '24 hours'),
 		coalesce(demand.until, c.at), demand.step)
 	FROM (SELECT gpucredit.now() AS at) c;
@@ -275,7 +275,7 @@ BEGIN ATOMIC
 			AS since FROM whole w) r
 		WHERE r.since < p.until),
 	part AS (
-		SELECT d.* FROM p, LATERAL gpucredit.demand_parts(demand.pool,
+		SELECT d.* FROM p, LATERAL gpucredit_internal.demand_parts(demand.pool,
 			p.since, p.until) d),
 	cut AS (
 		SELECT s.since, t.gpu_type, t.kind, t.devices, t.since AS from_at,
@@ -304,7 +304,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.demand(text, timestamptz, timestamptz,
 	interval) IS
-'What a pool had and what was wanted of it over time, from the attempts and jobs themselves.
+'Reports: what a pool had and what was wanted of it over time, from the attempts and jobs themselves.
 since, until: NULL for the last 24 hours. step: the length of a row''s time.
 Result, by time and GPU type: supply, allocated, waiting (by the preferred type) and demand (allocated and waiting), in devices on average. Then how many attempts started, and how long those had waited on average whose wait ended then (0 of one that started at once). Of nodes, those registered today count, from when they were registered.
 Errors: UC401 no such pool; 22023 a step that is not more than 0.';
@@ -324,7 +324,7 @@ LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 8
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_report(capacity_advice.pool,
+	SELECT gpucredit_internal.require_report(capacity_advice.pool,
 		capacity_advice.period, coalesce(capacity_advice.target, '{}'));
 	WITH p AS (
 		SELECT c.at, c.at - make_interval(secs =>
@@ -338,7 +338,7 @@ BEGIN ATOMIC
 		GROUP BY n.gpu_type, p.since, p.at
 		HAVING min(n.registered_at) > p.since AND min(n.registered_at) < p.at),
 	part AS MATERIALIZED (
-		SELECT d.* FROM p CROSS JOIN LATERAL gpucredit.demand_parts(
+		SELECT d.* FROM p CROSS JOIN LATERAL gpucredit_internal.demand_parts(
 			capacity_advice.pool, p.since, p.at) d),
 	begun AS (
 		SELECT t.gpu_type, s.since, p.at, s.since + make_interval(secs =>
@@ -416,7 +416,7 @@ BEGIN ATOMIC
 	ORDER BY j.gpu_type;
 END;
 COMMENT ON FUNCTION gpucredit.capacity_advice(text, interval, numeric[]) IS
-'What a pool lacks, or has too much of: "95 % busy and the backlog grows, what should we buy?"
+'Reports: what a pool lacks, or has too much of: "95 % busy and the backlog grows, what should we buy?"
 period: judged by what was allocated and what waited in it; of a type that came later, since the first of its nodes was registered. target: the band, as parts of the supply, in which demand should be.
 Result, by GPU type: devices in service, allocated and waiting on average, what part of the supply was allocated and was wanted, by how many devices more waited in the second half of that time than in the first, devices stranded now; advice: buy so many devices to bring demand down to the band''s upper end; feed, the same, but as many devices are stranded for want of cpu or memory, which are cheaper; release so many to bring it up to the lower end; keep. cost: of so many devices in credits, if they are in use for a time as long as period: devices x hours x the price per GPU-hour that is in force, for spot where there is no other; NULL without a price.
 Errors: UC401 no such pool; 22023 a period that is not more than 0, a target that is no band.';

@@ -13,15 +13,15 @@ CREATE TYPE gpucredit.counters_result AS (name text, operation text,
 COMMENT ON TYPE gpucredit.counters_result IS
 'One count of the shared memory, for the metrics.';
 
-CREATE FUNCTION gpucredit.counters()
+CREATE FUNCTION gpucredit_internal.counters()
 RETURNS SETOF gpucredit.counters_result
 LANGUAGE c VOLATILE ROWS 500
 AS 'MODULE_PATHNAME', 'gpucredit_counters';
-COMMENT ON FUNCTION gpucredit.counters() IS
+COMMENT ON FUNCTION gpucredit_internal.counters() IS
 'metrics: what shared memory knows of this database: operation and one more label, by kind and value.';
 
 /* Each family: its name without the prefix, type, and meaning. */
-CREATE FUNCTION gpucredit.metric_families()
+CREATE FUNCTION gpucredit_internal.metric_families()
 RETURNS TABLE (family text, type text, help text)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 30
 BEGIN ATOMIC
@@ -64,10 +64,10 @@ BEGIN ATOMIC
 		('cron_job_age_seconds', 'gauge', 'Time since a pg_cron job last ended; of one that is due each minute and never has, since the server started.'),
 		('cron_job_ok', 'gauge', 'Whether a pg_cron job succeeded the last time.');
 END;
-COMMENT ON FUNCTION gpucredit.metric_families() IS
+COMMENT ON FUNCTION gpucredit_internal.metric_families() IS
 'metrics: the families, their types and meaning.';
 
-CREATE FUNCTION gpucredit.queue_gauges(at timestamptz)
+CREATE FUNCTION gpucredit_internal.queue_gauges(at timestamptz)
 RETURNS TABLE (name text, labels jsonb, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
@@ -99,10 +99,10 @@ BEGIN ATOMIC
 			queue_gauges.at - j.oldest))
 	FROM j WHERE j.state = 'queued';
 END;
-COMMENT ON FUNCTION gpucredit.queue_gauges(timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.queue_gauges(timestamptz) IS
 'metrics: jobs and how long they wait.';
 
-CREATE FUNCTION gpucredit.cluster_gauges(at timestamptz)
+CREATE FUNCTION gpucredit_internal.cluster_gauges(at timestamptz)
 RETURNS TABLE (name text, labels jsonb, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
@@ -149,10 +149,10 @@ BEGIN ATOMIC
 		count(*)
 	FROM n GROUP BY n.pool, n.state;
 END;
-COMMENT ON FUNCTION gpucredit.cluster_gauges(timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.cluster_gauges(timestamptz) IS
 'metrics: nodes and devices.';
 
-CREATE FUNCTION gpucredit.money_gauges(at timestamptz)
+CREATE FUNCTION gpucredit_internal.money_gauges(at timestamptz)
 RETURNS TABLE (name text, labels jsonb, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
@@ -180,7 +180,7 @@ BEGIN ATOMIC
 		'account', l.account), l.available
 	FROM low l ORDER BY l.available, l.org, l.account LIMIT 20);
 END;
-COMMENT ON FUNCTION gpucredit.money_gauges(timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.money_gauges(timestamptz) IS
 'metrics: holds and low balances.';
 
 /*
@@ -189,7 +189,7 @@ COMMENT ON FUNCTION gpucredit.money_gauges(timestamptz) IS
  * never ran may have nobody who runs it.  The label is not "job", which a
  * scraper has for its own.
  */
-CREATE FUNCTION gpucredit.cron_gauges()
+CREATE FUNCTION gpucredit_internal.cron_gauges()
 RETURNS TABLE (name text, labels jsonb, value double precision)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE ROWS 20
 AS $$
@@ -215,7 +215,7 @@ BEGIN
 		' WHERE j.jobname LIKE ''gpucredit %'' AND g.value IS NOT NULL';
 END
 $$;
-COMMENT ON FUNCTION gpucredit.cron_gauges() IS
+COMMENT ON FUNCTION gpucredit_internal.cron_gauges() IS
 'metrics: upkeep by pg_cron; none where there is no pg_cron.';
 
 CREATE TYPE gpucredit.metrics_result AS (family text, name text, type text,
@@ -231,10 +231,10 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
 	WITH asked AS MATERIALIZED (
-		SELECT f.* FROM gpucredit.metric_families() f
+		SELECT f.* FROM gpucredit_internal.metric_families() f
 		WHERE metric_samples.families IS NULL
 			OR f.family = ANY (metric_samples.families)),
-	c AS MATERIALIZED (SELECT * FROM gpucredit.counters()),
+	c AS MATERIALIZED (SELECT * FROM gpucredit_internal.counters()),
 	clock AS MATERIALIZED (SELECT gpucredit.now() AS at),
 	s AS (
 		SELECT c.name, jsonb_strip_nulls(jsonb_build_object('operation',
@@ -252,15 +252,15 @@ BEGIN ATOMIC
 			WHERE c.kind = 'sqlstate' AND c.value ~ '^(53|58|XX)'), 0)
 		FROM c HAVING count(*) > 0
 		UNION ALL
-		SELECT g.* FROM clock, LATERAL gpucredit.queue_gauges(clock.at) g
+		SELECT g.* FROM clock, LATERAL gpucredit_internal.queue_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL
 			OR metric_samples.families && '{jobs_open,queue_oldest_seconds}')
 		UNION ALL
-		SELECT g.* FROM clock, LATERAL gpucredit.cluster_gauges(clock.at) g
+		SELECT g.* FROM clock, LATERAL gpucredit_internal.cluster_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL
 			OR metric_samples.families && '{devices_registered,devices_healthy,devices_usable,devices_allocated,devices_fenced,nodes_registered}')
 		UNION ALL
-		SELECT g.* FROM clock, LATERAL gpucredit.money_gauges(clock.at) g
+		SELECT g.* FROM clock, LATERAL gpucredit_internal.money_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL
 			OR metric_samples.families && '{holds_open,holds_credits,holds_dead,low_balances,low_balance_credits}')
 		UNION ALL
@@ -275,7 +275,7 @@ BEGIN ATOMIC
 		WHERE (metric_samples.families IS NULL
 			OR metric_samples.families && '{seal_unsealed,seal_stalled_seconds}')
 		UNION ALL
-		SELECT g.* FROM gpucredit.cron_gauges() g
+		SELECT g.* FROM gpucredit_internal.cron_gauges() g
 		WHERE (metric_samples.families IS NULL
 			OR metric_samples.families && '{cron_job_age_seconds,cron_job_ok}'))
 	SELECT 'gpucredit_' || f.family, 'gpucredit_' || s.name, f.type, s.labels,
@@ -286,7 +286,7 @@ BEGIN ATOMIC
 				f.family || '_count'));
 END;
 COMMENT ON FUNCTION gpucredit.metric_samples(text[]) IS
-'The rows of the view metrics, of some families (without the prefix), or (NULL) of all.';
+'Metrics: the rows of the view metrics, of some families (without the prefix), or (NULL) of all.';
 
 CREATE VIEW gpucredit.metrics AS
 	SELECT * FROM gpucredit.metric_samples();
@@ -300,7 +300,7 @@ COMMENT ON COLUMN gpucredit.metrics.value IS 'Of the sample, in the unit that th
 COMMENT ON COLUMN gpucredit.metrics.help IS 'What the metric is.';
 
 /* Backslash, quote and newline are what the format has escapes for. */
-CREATE FUNCTION gpucredit.metric_labels(labels jsonb) RETURNS text
+CREATE FUNCTION gpucredit_internal.metric_labels(labels jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE WHEN count(*) = 0 THEN '' ELSE '{' || string_agg(l.key || '="'
@@ -309,7 +309,7 @@ BEGIN ATOMIC
 		|| '}' END
 	FROM jsonb_each_text(labels) AS l (key, value);
 END;
-COMMENT ON FUNCTION gpucredit.metric_labels(jsonb) IS
+COMMENT ON FUNCTION gpucredit_internal.metric_labels(jsonb) IS
 'metrics_text: labels as the text format has them.';
 
 CREATE FUNCTION gpucredit.metrics_text() RETURNS text
@@ -320,7 +320,7 @@ BEGIN ATOMIC
 	SELECT string_agg(f.text, '' ORDER BY f.family COLLATE "C")
 	FROM (SELECT m.family, format(E'# HELP %s %s\n# TYPE %s %s\n', m.family,
 			m.help, m.family, m.type) || string_agg(m.name
-				|| gpucredit.metric_labels(m.labels) || ' ' || m.value
+				|| gpucredit_internal.metric_labels(m.labels) || ' ' || m.value
 				|| E'\n', '' ORDER BY m.labels ->> 'operation' COLLATE "C",
 				m.name COLLATE "C", (m.labels ->> 'le')::float8,
 				m.labels::text COLLATE "C") AS text
@@ -328,4 +328,4 @@ BEGIN ATOMIC
 		GROUP BY m.family, m.help, m.type) f;
 END;
 COMMENT ON FUNCTION gpucredit.metrics_text() IS
-'The view metrics in Prometheus'' text format, for whoever serves it to a scraper.';
+'Metrics: the view metrics in Prometheus'' text format, for whoever serves it to a scraper.';

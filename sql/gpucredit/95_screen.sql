@@ -8,7 +8,7 @@
  * jobs that wait.  Names are shown as they may stand on a terminal.
  */
 
-CREATE FUNCTION gpucredit.screen_name(name text, width int) RETURNS text
+CREATE FUNCTION gpucredit_internal.screen_name(name text, width int) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE WHEN length(n.name) > screen_name.width
@@ -18,14 +18,14 @@ BEGIN ATOMIC
 			THEN E'[\\x01-\\x1f\\x7f-\\x9f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060\\u2066-\\u2069\\ufeff]'
 			ELSE E'[\\x01-\\x1f\\x7f]' END, '?', 'g') AS name) n;
 END;
-COMMENT ON FUNCTION gpucredit.screen_name(text, int) IS
+COMMENT ON FUNCTION gpucredit_internal.screen_name(text, int) IS
 'Internal: a name as a screen shows it, at most so wide.';
 
 /*
  * A row per node: what each of its devices is, a character each.  letters:
  * the organisations that have one, in order.
  */
-CREATE FUNCTION gpucredit.node_blocks(pool text, letters text[])
+CREATE FUNCTION gpucredit_internal.node_blocks(pool text, letters text[])
 RETURNS TABLE (node text, gpu_type text, gpus int, state text, block text,
 	used int, sole text)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 1000
@@ -62,7 +62,7 @@ BEGIN ATOMIC
 			GROUP BY m.node) b ON b.node = n.node
 	WHERE n.pool = node_blocks.pool;
 END;
-COMMENT ON FUNCTION gpucredit.node_blocks(text, text[]) IS
+COMMENT ON FUNCTION gpucredit_internal.node_blocks(text, text[]) IS
 'cluster_map: the devices of each node, a character each; how many are in use, and who has most of them.';
 
 /*
@@ -76,11 +76,11 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 40
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_report(cluster_map.pool, '1 s', NULL);
-	SELECT gpucredit.require_sense('width', cluster_map.width::text,
+	SELECT gpucredit_internal.require_report(cluster_map.pool, '1 s', NULL);
+	SELECT gpucredit_internal.require_sense('width', cluster_map.width::text,
 		cluster_map.width BETWEEN 40 AND 1000, 'is out of range',
 		'Pass 40 to 1000 columns.');
-	SELECT gpucredit.require_sense('height', cluster_map.height::text,
+	SELECT gpucredit_internal.require_sense('height', cluster_map.height::text,
 		cluster_map.height BETWEEN 10 AND 1000, 'is out of range',
 		'Pass 10 to 1000 lines.');
 	WITH top AS MATERIALIZED (
@@ -104,7 +104,7 @@ BEGIN ATOMIC
 			t.n AS letter, max(b.gpus) OVER w AS widest,
 			least(20, max(length(b.node)) OVER w) AS longest,
 			count(*) OVER w AS nodes
-		FROM gpucredit.node_blocks(cluster_map.pool, ARRAY(
+		FROM gpucredit_internal.node_blocks(cluster_map.pool, ARRAY(
 				SELECT t.org FROM top t ORDER BY t.n)) b
 			LEFT JOIN top t ON t.org = b.sole
 		WINDOW w AS (PARTITION BY b.gpu_type)),
@@ -123,7 +123,7 @@ BEGIN ATOMIC
 	cell AS (
 		SELECT b.gpu_type, b.node, CASE
 			WHEN k.named <= cluster_map.height
-				THEN rpad(gpucredit.screen_name(b.node, 20), k.longest::int)
+				THEN rpad(gpucredit_internal.screen_name(b.node, 20), k.longest::int)
 					|| ' ' || rpad(b.opens || coalesce(b.block, '')
 					|| b.closes, k.widest::int + 3)
 			WHEN k.bare <= cluster_map.height
@@ -149,13 +149,13 @@ BEGIN ATOMIC
 		GROUP BY 1, 2
 		UNION ALL
 		SELECT k.gpu_type, -1, left(format('%s: %s nodes, %s of %s devices in'
-			' use', gpucredit.screen_name(k.gpu_type, 20), k.nodes,
+			' use', gpucredit_internal.screen_name(k.gpu_type, 20), k.nodes,
 			coalesce(k.used, 0), k.gpus), cluster_map.width)
 		FROM kind k),
 	legend AS (
 		SELECT 1 AS part, (t.n - 1) / (cluster_map.width / 24) AS row,
 			string_agg(rpad(chr(64 + t.n::int) || ' '
-				|| gpucredit.screen_name(t.org, 11) || ' '
+				|| gpucredit_internal.screen_name(t.org, 11) || ' '
 				|| trim_scale(t.devices), 24), '' ORDER BY t.n) AS text
 		FROM top t GROUP BY 2
 		UNION ALL
@@ -186,7 +186,7 @@ BEGIN ATOMIC
 	ORDER BY p.part, p.n;
 END;
 COMMENT ON FUNCTION gpucredit.cluster_map(text, int, int) IS
-E'The nodes of a pool as a picture, for \\watch: blocks of devices by GPU type, organisations as letters.
+E'Screens: the nodes of a pool as a picture, for \\watch: blocks of devices by GPU type, organisations as letters.
 width, height: of the screen, in characters; 40 to 1000 columns, 10 to 1000 lines. Where the blocks do not fit, a character stands for a node.
 Result: lines of text, the legend last.
 Errors: UC401 no such pool; 22023.';
@@ -196,14 +196,14 @@ Errors: UC401 no such pool; 22023.';
  * would find out: it is thought through once, as plan does.  explain() says all
  * about one job.
  */
-CREATE FUNCTION gpucredit.queue_think(pool text)
+CREATE FUNCTION gpucredit_internal.queue_think(pool text)
 RETURNS TABLE (org text, job bigint, reason text, expected_at timestamptz)
 LANGUAGE c STABLE STRICT ROWS 1000
 AS 'MODULE_PATHNAME', 'gpucredit_queue_plan';
-COMMENT ON FUNCTION gpucredit.queue_think(text) IS
+COMMENT ON FUNCTION gpucredit_internal.queue_think(text) IS
 'queue, queue_reasons: what a cycle would find out of the jobs that take part in it, and when it expects them to start.';
 
-CREATE FUNCTION gpucredit.queued_jobs(pool text, at timestamptz)
+CREATE FUNCTION gpucredit_internal.queued_jobs(pool text, at timestamptz)
 RETURNS TABLE (org text, account text, job bigint, tier text, request text,
 	devices numeric, waits interval, reason text, expected_at timestamptz)
 LANGUAGE sql STABLE ROWS 1000
@@ -216,17 +216,17 @@ BEGIN ATOMIC
 		coalesce(t.reason, CASE
 			WHEN j.state = 'unfunded' AND EXISTS (
 				SELECT FROM gpucredit.account a WHERE a.org = j.org
-				AND a.suspended AND gpucredit.is_below(j.account, a.account))
+				AND a.suspended AND gpucredit_internal.is_below(j.account, a.account))
 				THEN 'account suspended'
 			WHEN j.state = 'unfunded' THEN 'no credit or budget'
 			WHEN j.not_before > queued_jobs.at THEN 'backs off after a failure'
 			ELSE 'an earlier attempt may still run' END), t.expected_at
 	FROM gpucredit.job j
-		LEFT JOIN gpucredit.queue_think(queued_jobs.pool) t
+		LEFT JOIN gpucredit_internal.queue_think(queued_jobs.pool) t
 			ON t.org COLLATE "C" = j.org AND t.job = j.job
 	WHERE j.pool = queued_jobs.pool AND j.state IN ('queued', 'unfunded');
 END;
-COMMENT ON FUNCTION gpucredit.queued_jobs(text, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_internal.queued_jobs(text, timestamptz) IS
 'queue, queue_reasons: the jobs of a pool that wait, and why.';
 
 CREATE TYPE gpucredit.queue_result AS (org text, account text, job bigint,
@@ -241,22 +241,22 @@ LANGUAGE sql STABLE SECURITY DEFINER ROWS 20
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_report(queue.pool, '1 s', NULL);
-	SELECT gpucredit.require_sense('most', queue.most::text,
+	SELECT gpucredit_internal.require_report(queue.pool, '1 s', NULL);
+	SELECT gpucredit_internal.require_sense('most', queue.most::text,
 		queue.most BETWEEN 1 AND 1000, 'is out of range', 'Pass 1 to 1000.');
-	SELECT gpucredit.screen_name(q.org, 24),
-		gpucredit.screen_name(q.account, 32), q.job, q.tier,
-		gpucredit.screen_name(q.request, 24), date_trunc('second', q.waits),
+	SELECT gpucredit_internal.screen_name(q.org, 24),
+		gpucredit_internal.screen_name(q.account, 32), q.job, q.tier,
+		gpucredit_internal.screen_name(q.request, 24), date_trunc('second', q.waits),
 		q.reason, date_trunc('second', q.expected_at)
 	FROM (SELECT gpucredit.now() AS at) c
-		CROSS JOIN LATERAL gpucredit.queued_jobs(queue.pool, c.at) q
+		CROSS JOIN LATERAL gpucredit_internal.queued_jobs(queue.pool, c.at) q
 		LEFT JOIN gpucredit.tier t ON t.tier = q.tier
-	WHERE gpucredit.may_read(q.org, q.account)
+	WHERE gpucredit_internal.may_read(q.org, q.account)
 	ORDER BY q.expected_at, t.rank, q.waits DESC, q.org, q.job
 	LIMIT queue.most;
 END;
 COMMENT ON FUNCTION gpucredit.queue(text, int) IS
-E'The jobs of a pool that wait, at most so many (1 to 1000), and why; for \\watch. First those that devices are reserved for, by when they are expected to start, then by tier and how long they have waited.
+E'Screens: the jobs of a pool that wait, at most so many (1 to 1000), and why; for \\watch. First those that devices are reserved for, by when they are expected to start, then by tier and how long they have waited.
 Result: names as a screen shows them; waits: in the queue so far; reason: what a cycle of now would find out, which is what explain() says in full; expected_at: when it would expect the job to start, NULL where it reserves nothing for it. A tenant is told of the jobs of its own accounts alone, which says nothing of how many others wait, or before or after which.
 Errors: UC401 no such pool; 22023.';
 
@@ -271,16 +271,16 @@ LANGUAGE sql STABLE SECURITY DEFINER ROWS 20
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_report(queue_reasons.pool, '1 s', NULL);
+	SELECT gpucredit_internal.require_report(queue_reasons.pool, '1 s', NULL);
 	SELECT q.reason, q.tier, count(*), trim_scale(sum(q.devices)),
 		date_trunc('second', max(q.waits))
 	FROM (SELECT gpucredit.now() AS at) c
-		CROSS JOIN LATERAL gpucredit.queued_jobs(queue_reasons.pool, c.at) q
+		CROSS JOIN LATERAL gpucredit_internal.queued_jobs(queue_reasons.pool, c.at) q
 	GROUP BY q.reason, q.tier
 	ORDER BY 3 DESC, q.reason, q.tier;
 END;
 COMMENT ON FUNCTION gpucredit.queue_reasons(text) IS
-E'How many jobs of a pool wait for what, by tier, with the devices they want at least; for \\watch.
+E'Screens: how many jobs of a pool wait for what, by tier, with the devices they want at least; for \\watch.
 Errors: UC401 no such pool; 22023.';
 
 /* Money: who runs out first. */
@@ -295,20 +295,20 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED ROWS 20
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_sense('most', burn_rate.most::text,
+	SELECT gpucredit_internal.require_sense('most', burn_rate.most::text,
 		burn_rate.most BETWEEN 1 AND 1000, 'is out of range',
 		'Pass 1 to 1000.');
-	SELECT gpucredit.screen_name(o.org, 32), o.available, o.held, o.per_day,
+	SELECT gpucredit_internal.screen_name(o.org, 32), o.available, o.held, o.per_day,
 		round(extract(epoch FROM o.runs_out - c.at) / 86400, 1),
 		date_trunc('second', o.runs_out)
 	FROM (SELECT gpucredit.now() AS at) c
-		CROSS JOIN LATERAL gpucredit.report_owners(ROW(NULL, NULL, NULL, c.at,
+		CROSS JOIN LATERAL gpucredit_internal.report_owners(ROW(NULL, NULL, NULL, c.at,
 			false, NULL, NULL)::gpucredit.report_scope) o
 	ORDER BY o.runs_out, o.available, o.org
 	LIMIT burn_rate.most;
 END;
 COMMENT ON FUNCTION gpucredit.burn_rate(int) IS
-E'Organisations by when their credit runs out, the first so many (1 to 1000); for \\watch.
+E'Screens: organisations by when their credit runs out, the first so many (1 to 1000); for \\watch.
 Result, in credits: available in active buckets, held, spent a day in the last 7 days; days left until it is used up or expired at that, NULL: not within ten years.
 Errors: 22023.';
 
@@ -323,13 +323,13 @@ LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 20
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT gpucredit.require_sense('span', recent_events.span::text,
+	SELECT gpucredit_internal.require_sense('span', recent_events.span::text,
 		recent_events.span > '0' AND recent_events.span <= '1 day',
 		'is out of range', 'Pass more than 0, and at most a day.');
 	SELECT a.operation || ' ' || a.decision,
-		gpucredit.screen_name(a.reason, 40), count(DISTINCT (a.org, a.job)),
+		gpucredit_internal.screen_name(a.reason, 40), count(DISTINCT (a.org, a.job)),
 		count(*), date_trunc('second', max(a.at)),
-		gpucredit.screen_name((array_agg(a.org ORDER BY a.at DESC,
+		gpucredit_internal.screen_name((array_agg(a.org ORDER BY a.at DESC,
 			a.audit DESC))[1], 24),
 		(array_agg(a.job ORDER BY a.at DESC, a.audit DESC))[1]
 	FROM (SELECT gpucredit.now() AS at) c
@@ -340,11 +340,11 @@ BEGIN ATOMIC
 			AND a.at > c.at - recent_events.span AND a.at <= c.at
 	WHERE a.operation IN ('place', 'settle', 'requeue', 'fund', 'cancel',
 			'reap', 'heartbeat', 'check_nodes', 'drain', 'resume', 'reclaim')
-	GROUP BY a.operation, a.decision, gpucredit.screen_name(a.reason, 40)
+	GROUP BY a.operation, a.decision, gpucredit_internal.screen_name(a.reason, 40)
 	ORDER BY a.operation = 'place' DESC, count(*) DESC, 1, 2
 	LIMIT 40;
 END;
 COMMENT ON FUNCTION gpucredit.recent_events(interval) IS
-E'What the scheduler did in the last minute, or so far back (at most a day), and what became of jobs; for \\watch.
+E'Screens: what the scheduler did in the last minute, or so far back (at most a day), and what became of jobs; for \\watch.
 Result: what was decided, why, of how many jobs and how often; when last, and of which job.
 Errors: 22023.';

@@ -12,10 +12,10 @@
  *   gpucredit_auditor   reads everything, changes nothing
  *   gpucredit_tenant    holds, jobs, balances of what bind_tenant binds it to
  */
-REVOKE ALL ON SCHEMA gpucredit FROM PUBLIC;
+REVOKE ALL ON SCHEMA gpucredit, gpucredit_internal FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA gpucredit FROM PUBLIC;
-REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit FROM PUBLIC;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit, gpucredit_internal FROM PUBLIC;
 
 /* The types, and what computes with them, serve every role. */
 DO $types$
@@ -35,7 +35,8 @@ BEGIN
 	END LOOP;
 	FOR name IN
 		SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
-		WHERE p.pronamespace = 'gpucredit'::pg_catalog.regnamespace
+		WHERE p.pronamespace IN ('gpucredit'::pg_catalog.regnamespace,
+				'gpucredit_internal'::pg_catalog.regnamespace)
 			AND NOT p.prosecdef
 			AND p.proname !~ '_(sound|digest)$'	/* what constraints call */
 			AND p.proargtypes::oid[] || p.prorettype && ARRAY[
@@ -133,7 +134,7 @@ GRANT EXECUTE ON FUNCTION			/* what ends badly, and who sees to it */
 	gpucredit.install_jobs, gpucredit.remove_jobs, gpucredit.check_books
 TO gpucredit_admin, gpucredit_operator;
 
-GRANT EXECUTE ON FUNCTION gpucredit.cron_jobs, gpucredit.seal_waits
+GRANT EXECUTE ON FUNCTION gpucredit_internal.cron_jobs, gpucredit_internal.seal_waits
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit.verify
@@ -188,7 +189,7 @@ TO gpucredit_operator;
 GRANT EXECUTE ON FUNCTION gpucredit.bind_tenant, gpucredit.unbind_tenant
 TO gpucredit_admin;
 
-GRANT EXECUTE ON FUNCTION gpucredit.may_read
+GRANT EXECUTE ON FUNCTION gpucredit_internal.may_read
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 	gpucredit_auditor, gpucredit_tenant;
 
@@ -220,7 +221,7 @@ BEGIN
 			' FOR SELECT USING (true)', name);
 		EXECUTE format('CREATE POLICY tenants_own ON gpucredit.%I'
 			' AS RESTRICTIVE FOR SELECT'
-			' USING (gpucredit.may_read(org, account))', name);
+			' USING (gpucredit_internal.may_read(org, account))', name);
 		EXECUTE format('GRANT SELECT ON gpucredit.%I TO gpucredit_tenant',
 			name);
 	END LOOP;

@@ -37,11 +37,11 @@ DROP FUNCTION gpucredit.meter_batch(text[], bigint[], int[], interval[], bigint[
 DROP FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[]);
 
 /* Nothing may look at a column whose type changes; it gets a new body below. */
-DROP FUNCTION gpucredit.check_buckets(text);
+DROP FUNCTION gpucredit_internal.check_buckets(text);
 DROP FUNCTION gpucredit.capture(text, bigint, text, numeric, boolean);
-DROP FUNCTION gpucredit.repair(text, gpucredit.difference[], gpucredit.difference[], gpucredit.difference[]);
-DROP FUNCTION gpucredit.spend_difference(text);
-CREATE OR REPLACE FUNCTION gpucredit.balance_now(org text, account text,
+DROP FUNCTION gpucredit_internal.repair(text, gpucredit.difference[], gpucredit.difference[], gpucredit.difference[]);
+DROP FUNCTION gpucredit_internal.spend_difference(text);
+CREATE OR REPLACE FUNCTION gpucredit_internal.balance_now(org text, account text,
 	at timestamptz) RETURNS SETOF gpucredit.balance_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -180,7 +180,7 @@ SET waits_from = greatest(j.submitted_at, j.not_before,
 WHERE j.state = 'queued';
 ALTER TABLE gpucredit.job
 	ADD COLUMN ask bytea;
-UPDATE gpucredit.job SET ask = gpucredit.ask_digest(request, topology, prefer,
+UPDATE gpucredit.job SET ask = gpucredit_internal.ask_digest(request, topology, prefer,
 	preemptible, cpu_milli, memory_mib, wall_limit, hold_window, offer_types,
 	offer_memory, offer_prices, offer_spot_prices);
 ALTER TABLE gpucredit.job ALTER COLUMN ask SET NOT NULL;
@@ -208,7 +208,7 @@ ALTER TABLE gpucredit.attempt
 	ADD COLUMN late_uncollected gpucredit.credits;
 /* of what has ended before, nobody knows who said so: what was said stands */
 UPDATE gpucredit.attempt a
-SET ended_by = 'agent', uncollected = gpucredit.bill(a.per_gpu_hour, a.gpus,
+SET ended_by = 'agent', uncollected = gpucredit_internal.bill(a.per_gpu_hour, a.gpus,
 	a.share, a.elapsed, '9223372036854.775807') - a.billed
 WHERE a.ended_at IS NOT NULL;
 UPDATE gpucredit.attempt a
@@ -296,7 +296,7 @@ DELETE FROM gpucredit.retry_rule_builtin;
 -- as new
 
 -- last
-DROP FUNCTION gpucredit.spend_line(text, text, timestamptz, timestamptz);
+DROP FUNCTION gpucredit_internal.spend_line(text, text, timestamptz, timestamptz);
 
 /* Each quota has its turn. */
 INSERT INTO gpucredit.quota_lock (org, account, gpu_type)
@@ -311,7 +311,7 @@ FROM (SELECT e.org, e.account, (e.at AT TIME ZONE 'UTC')::date AS day,
 	FROM gpucredit.entry e
 	WHERE 'spent' IN (e.source, e.target)
 		AND e.at > gpucredit.now() - '32 days'::interval) e,
-	unnest(gpucredit.account_path(e.account)) AS p (account)
+	unnest(gpucredit_internal.account_path(e.account)) AS p (account)
 GROUP BY e.org, p.account, e.day;
 
 /* Each account has what limits it. */

@@ -9,7 +9,7 @@
  * tenants' logins timeouts, but a login may take its own away.  So a
  * transaction of this database that is older than
  * gpucredit.tenant_transaction_max is ended with its session.  Only a
- * tenant's: gpucredit.is_tenant_login() says whose login is one.
+ * tenant's: gpucredit_internal.is_tenant_login() says whose login is one.
  *
  * The age is by the real clock, whatever gpucredit.clock says: sessions live
  * by it.
@@ -44,7 +44,7 @@ SQL_STATEMENT(old_ones, SPI_OK_SELECT, "interval",
 			  " WHERE a.datname = pg_catalog.current_database()"
 			  " AND a.backend_type = 'client backend'"
 			  " AND a.xact_start < pg_catalog.clock_timestamp() - $1"
-			  " AND gpucredit.is_tenant_login(a.usesysid)"
+			  " AND gpucredit_internal.is_tenant_login(a.usesysid)"
 			  " ORDER BY a.pid");
 
 /*

@@ -36,7 +36,7 @@ SQL_STATEMENT(accrued_insert, SPI_OK_INSERT, "text[], bigint[], int[], date",
 			  "  WHERE t.org = k.org AND t.job = k.job"
 			  "  AND t.attempt = k.attempt OFFSET 0) a"
 			  " CROSS JOIN LATERAL pg_catalog.generate_series(1,"
-			  "  $4 - gpucredit.utc_day(u.at)) AS n (n)"
+			  "  $4 - gpucredit_internal.utc_day(u.at)) AS n (n)"
 			  " ON CONFLICT DO NOTHING");
 
 static DateADT utc_day(TimestampTz at);

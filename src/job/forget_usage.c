@@ -25,7 +25,7 @@
 PG_FUNCTION_INFO_V1(gpucredit_forget_usage);
 
 SQL_STATEMENT(usage_lock, SPI_OK_SELECT, "",
-			  "SELECT gpucredit.lock_chain()");
+			  "SELECT gpucredit_internal.lock_chain()");
 SQL_STATEMENT(usage_delete, SPI_OK_DELETE, "timestamptz, bigint",
 			  "DELETE FROM gpucredit.usage u WHERE u.ctid = ANY (ARRAY("
 			  "SELECT o.ctid FROM gpucredit.usage o"

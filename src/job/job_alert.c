@@ -9,7 +9,7 @@
  * for gpucredit.progress_timeout raises that one, and counts again from there.
  *
  * An account gets at most gpucredit.job_alerts of them in an hour: each takes
- * one of so many numbers of the hour (gpucredit.raise_job_alert()).
+ * one of so many numbers of the hour (gpucredit_internal.raise_job_alert()).
  *
  * Locks: none that is waited for.  AlertIdle(): the attempt is locked.
  *
@@ -28,7 +28,7 @@
 SQL_STATEMENT(ended_alert, SPI_OK_SELECT,
 			  "text, timestamptz, text, int, bigint, int, text, text, int,"
 			  " text",
-			  "SELECT gpucredit.raise_job_alert($1, $2, $3, $4,"
+			  "SELECT gpucredit_internal.raise_job_alert($1, $2, $3, $4,"
 			  " pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object("
 			  "  'kind', 'job', 'org', $1, 'account', $3, 'job', $5,"
 			  "  'attempt', $6, 'reason', $7, 'job_state', $8,"
@@ -36,7 +36,7 @@ SQL_STATEMENT(ended_alert, SPI_OK_SELECT,
 			  "  'advice', pg_catalog.left($10, " ADVICE_CHARS "))))");
 SQL_STATEMENT(idle_alert, SPI_OK_SELECT,
 			  "text, timestamptz, int, bigint, int, interval, real",
-			  "SELECT gpucredit.raise_job_alert($1, $2, a.account, $3,"
+			  "SELECT gpucredit_internal.raise_job_alert($1, $2, a.account, $3,"
 			  " pg_catalog.jsonb_build_object("
 			  "  'kind', 'job', 'org', $1, 'account', a.account, 'job', $4,"
 			  "  'attempt', $5, 'reason', 'idle', 'idle_s',"

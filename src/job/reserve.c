@@ -41,7 +41,7 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " save_every, waits_from, traceparent, ask)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
 			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22,"
-			  " $23, $24, $25, $22, $26, gpucredit.ask_digest($6, $7, $23,"
+			  " $23, $24, $25, $22, $26, gpucredit_internal.ask_digest($6, $7, $23,"
 			  " $8, $10, $11, $12, $13, $17, $18, $19, $20))");
 
 /* A submission, and what is answered. */

@@ -38,7 +38,7 @@ SQL_STATEMENT(stop_timeout_attempts, SPI_OK_SELECT,
 			  "  OR a.elapsed - $4 >= a.wall_limit"
 			  "  OR (a.progress_at <= $3"
 			  "   AND a.heard_at >= a.progress_at + $5)"
-			  "  OR (a.extension_denied AND gpucredit.bill(a.per_gpu_hour, a.gpus,"
+			  "  OR (a.extension_denied AND gpucredit_internal.bill(a.per_gpu_hour, a.gpus,"
 			  "   a.share, GREATEST(a.elapsed - $4, '0'), a.held)"
 			  "   OPERATOR(gpucredit.=) a.held)"
 			  "  OR EXISTS (SELECT FROM gpucredit.directive d"

@@ -10,7 +10,7 @@
  * all accounts.  So one that a call could not raise is raised by the next.
  *
  * Nothing here waits: who cannot have the alert's lock at once leaves it to
- * the transaction that has it (gpucredit.raise_alert()).  It is no advisory
+ * the transaction that has it (gpucredit_internal.raise_alert()).  It is no advisory
  * lock: anybody may hold one of those, and so keep an alert from others.  At
  * SERIALIZABLE a call does not look at other calls' rows, which would make
  * them each other's conflict; maintain() does.
@@ -50,16 +50,16 @@ PG_FUNCTION_INFO_V1(gpucredit_tell_alert);
 
 SQL_STATEMENT(alert_raise, SPI_OK_SELECT,
 			  "text, timestamptz, text, text, timestamptz, text, text",
-			  "SELECT gpucredit.raise_alert($1, $2, $3, 'budget', $4, $5,"
+			  "SELECT gpucredit_internal.raise_alert($1, $2, $3, 'budget', $4, $5,"
 			  " $6::pg_catalog.numeric, 0, $7::pg_catalog.jsonb)");
 SQL_STATEMENT(watched_any, SPI_OK_SELECT, "text, text[]",
 			  "SELECT 1 FROM gpucredit.account a WHERE a.org = $1"
 			  " AND a.account = ANY ($2) AND a.balance_low IS NOT NULL"
 			  " LIMIT 1");
 SQL_STATEMENT(alert_balances, SPI_OK_SELECT, "text, text[], timestamptz",
-			  "SELECT gpucredit.alert_balances($1, $2, $3)");
+			  "SELECT gpucredit_internal.alert_balances($1, $2, $3)");
 SQL_STATEMENT(alert_expiries, SPI_OK_SELECT, "text, bigint[], timestamptz",
-			  "SELECT gpucredit.alert_expiries($1, $2, $3)");
+			  "SELECT gpucredit_internal.alert_expiries($1, $2, $3)");
 SQL_STATEMENT(account_watch, SPI_OK_UPDATE, "text, text, gpucredit.credits",
 			  "UPDATE gpucredit.account a SET balance_low = $3"
 			  " WHERE a.org = $1 AND a.account = $2");

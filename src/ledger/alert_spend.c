@@ -3,8 +3,8 @@
  * alert_spend.c
  *		At a settlement: is the day dearer than usual?
  *
- * What that means says gpucredit.high_spend(), which adds up exactly, and
- * which gpucredit.alert_spend() asks; but nearly no day is dear, and each
+ * What that means says gpucredit_internal.high_spend(), which adds up exactly, and
+ * which gpucredit_internal.alert_spend() asks; but nearly no day is dear, and each
  * settlement asks.  So the same rows are added up here first, in floating
  * point, and it is asked only where it might be so.
  *
@@ -55,7 +55,7 @@ SQL_STATEMENT(deltas_read, SPI_OK_SELECT, "text, int",
 			  "SELECT d.account, d.day, d.spent FROM gpucredit.spend_delta d"
 			  " WHERE d.org = $1 ORDER BY d.day LIMIT $2");
 SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
-			  "SELECT gpucredit.alert_spend($1, $2, $3, $4)");
+			  "SELECT gpucredit_internal.alert_spend($1, $2, $3, $4)");
 
 static bool might_be_dear(const AccountPath *path, TimestampTz at);
 static bool see_day(void *context, const Datum *values, const bool *nulls);

@@ -18,7 +18,7 @@
 PG_FUNCTION_INFO_V1(gpucredit_balance_kept);
 
 SQL_STATEMENT(balance_read, SPI_OK_SELECT, "text, text, timestamptz",
-			  "SELECT r FROM gpucredit.balance_now($1, $2, $3) r");
+			  "SELECT r FROM gpucredit_internal.balance_now($1, $2, $3) r");
 
 Datum
 gpucredit_balance_kept(PG_FUNCTION_ARGS)

@@ -77,7 +77,7 @@ SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,
 			  " AND (EXISTS (SELECT FROM gpucredit.budget b"
 			  "  WHERE b.org = $1 AND b.account = ANY ($2)"
 			  "  AND b.account = c.account AND b.period = c.period"
-			  "  AND gpucredit.period_start(b.period, $4) = c.period_start)"
+			  "  AND gpucredit_internal.period_start(b.period, $4) = c.period_start)"
 			  " OR EXISTS (SELECT FROM gpucredit.hold_budget h"
 			  "  WHERE h.org = $1 AND h.hold = ANY ($3)"
 			  "  AND h.account = c.account AND h.period = c.period"

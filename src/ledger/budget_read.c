@@ -30,7 +30,7 @@ SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "  FROM gpucredit.budget b LEFT JOIN gpucredit.budget_counter c"
 			  "   ON c.org = $1 AND c.account = b.account"
 			  "   AND c.period = b.period AND c.period_start ="
-			  "    gpucredit.period_start(b.period, $3)"
+			  "    gpucredit_internal.period_start(b.period, $3)"
 			  "  WHERE b.org = $1 AND b.account = p.account OFFSET 0) b");
 
 /* Budgets as they are read. */

@@ -61,7 +61,7 @@ SQL_STATEMENT(bucket_last, SPI_OK_SELECT, "text, bigint, timestamptz",
 			  " WHERE e.bucket = $2"
 			  " UNION ALL SELECT c.drawn_last FROM gpucredit.closing c"
 			  " WHERE c.org = $1 AND c.bucket = $2 AND c.drawn_last > $3"
-			  " AND $3 < gpucredit.kept_from('entry')) l");
+			  " AND $3 < gpucredit_internal.kept_from('entry')) l");
 
 static void release_dead(const char *org, int64 id);
 static void lock_bucket(const char *org, int64 id, RevokedBucket *bucket);

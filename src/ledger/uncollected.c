@@ -22,8 +22,8 @@
 SQL_STATEMENT(uncollected_alert, SPI_OK_SELECT,
 			  "text, timestamptz, text, bigint, int, bigint, text,"
 			  " gpucredit.credits",
-			  "SELECT gpucredit.raise_alert($1, $2, $3, 'uncollected', 'day',"
-			  " gpucredit.period_start('day', $2), 0, 0,"
+			  "SELECT gpucredit_internal.raise_alert($1, $2, $3, 'uncollected', 'day',"
+			  " gpucredit_internal.period_start('day', $2), 0, 0,"
 			  " pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object("
 			  "  'kind', 'uncollected', 'org', $1, 'account', $3, 'job', $4,"
 			  "  'attempt', $5, 'hold', $6, 'reason', $7,"

@@ -29,7 +29,7 @@ SQL_STATEMENT(budgets_look, SPI_OK_SELECT, "text[], text[], timestamptz",
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2)) WITH ORDINALITY"
 			  "  AS u (org, account, n)"
-			  " CROSS JOIN LATERAL gpucredit.budgets_at(u.org, u.account, $3) b"
+			  " CROSS JOIN LATERAL gpucredit_internal.budgets_at(u.org, u.account, $3) b"
 			  " WHERE b.hard");
 SQL_STATEMENT(buckets_look, SPI_OK_SELECT,
 			  "text[], text[], text[], text[], text[], bigint[],"
@@ -42,7 +42,7 @@ SQL_STATEMENT(buckets_look, SPI_OK_SELECT,
 			  "  pg_catalog.unnest($6), pg_catalog.unnest($7))"
 			  "  WITH ORDINALITY"
 			  "  AS u (org, account, types, tier, pool, job, amount, n)"
-			  " CROSS JOIN LATERAL gpucredit.bucket_fit(u.org, u.account,"
+			  " CROSS JOIN LATERAL gpucredit_internal.bucket_fit(u.org, u.account,"
 			  "  u.types::text[], u.tier, u.pool, u.job, NULL,"
 			  "  u.amount::numeric) f WHERE f.pays");
 

@@ -18,7 +18,7 @@ SQL_STATEMENT(budgets_read, SPI_OK_SELECT,
 			  "SELECT b.account, b.period, b.amount::text, b.reserved::text,"
 			  " b.spent::text, b.remaining::text, b.remaining >= $3::numeric,"
 			  " b.amount - b.spent >= $3::numeric, b.amount >= $3::numeric"
-			  " FROM gpucredit.budgets_at($1, $2, $4) b WHERE b.hard");
+			  " FROM gpucredit_internal.budgets_at($1, $2, $4) b WHERE b.hard");
 
 /* by the rule that limits what they give, those that no rule limits first */
 SQL_STATEMENT(buckets_read, SPI_OK_SELECT,
@@ -33,7 +33,7 @@ SQL_STATEMENT(buckets_read, SPI_OK_SELECT,
 			  "   THEN 'max_per_job, max_share' END) AS rule,"
 			  "  pg_catalog.sum(f.available) AS available,"
 			  "  pg_catalog.sum(f.most) AS most"
-			  "  FROM gpucredit.bucket_fit($1, $2, $3, $4, $5, $6, NULL,"
+			  "  FROM gpucredit_internal.bucket_fit($1, $2, $3, $4, $5, $6, NULL,"
 			  "   $7::numeric) f"
 			  "  WHERE f.available > 0 AND (f.why IN ('gpu_types', 'tiers',"
 			  "   'pools', 'max_per_job', 'max_share', 'not_yet_active')"

@@ -21,7 +21,7 @@
 SQL_STATEMENT(going_read, SPI_OK_SELECT, "text[], bigint[], int[]",
 			  "SELECT j.tier, a.held, a.surplus, a.per_gpu_hour, a.gpus, a.share,"
 			  " u.n, EXISTS (SELECT FROM pg_catalog.unnest("
-			  "   gpucredit.account_path(j.account)) AS p (account)"
+			  "   gpucredit_internal.account_path(j.account)) AS p (account)"
 			  "  CROSS JOIN LATERAL (SELECT c.suspended FROM gpucredit.account c"
 			  "   WHERE c.org = j.org AND c.account = p.account OFFSET 0) c"
 			  "  WHERE c.suspended), NULL," REQUEST_COLUMNS

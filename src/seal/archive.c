@@ -35,7 +35,7 @@ PG_FUNCTION_INFO_V1(gpucredit_archive);
 #define API_LEAST		(40 * USECS_PER_DAY)
 
 SQL_STATEMENT(depart_lock, SPI_OK_SELECT, "",
-			  "SELECT gpucredit.lock_chain()");
+			  "SELECT gpucredit_internal.lock_chain()");
 
 #define SUM(what) \
 	" gpucredit.sum(e.amount) FILTER (WHERE " what ")"
@@ -87,13 +87,13 @@ SQL_STATEMENT(departure_write, SPI_OK_INSERT_RETURNING,
 			  " batch_to, rows, until, at, closings, previous, digest)"
 			  " SELECT w.archive_batch, w.kind, w.batch_from, w.batch_to, w.rows,"
 			  " w.until, w.at, w.closings, w.previous,"
-			  " gpucredit.archive_batch_digest(ROW(w.*, NULL::bytea)::"
+			  " gpucredit_internal.archive_batch_digest(ROW(w.*, NULL::bytea)::"
 			  "gpucredit.archive_batch)"
 			  " FROM (SELECT $1::bigint AS archive_batch, $2::text AS kind,"
 			  " $3::bigint AS batch_from, $4::bigint AS batch_to,"
 			  " $5::bigint AS rows, $6::timestamptz AS until,"
 			  " $7::timestamptz AS at,"
-			  " gpucredit.closings_digest($1) AS closings,"
+			  " gpucredit_internal.closings_digest($1) AS closings,"
 			  " coalesce((SELECT d.digest FROM gpucredit.archive_batch d"
 			  " WHERE d.archive_batch = $1 - 1),"
 			  " pg_catalog.decode(pg_catalog.repeat('00', 32), 'hex'))"

@@ -31,7 +31,7 @@ API_FUNCTION(seal_audit);
 #define MOST_BATCHES	64		/* a call */
 
 SQL_STATEMENT(chain_lock, SPI_OK_SELECT, "",
-			  "SELECT gpucredit.lock_chain()");
+			  "SELECT gpucredit_internal.lock_chain()");
 SQL_STATEMENT(seal_insert, SPI_OK_INSERT,
 			  "bigint, bigint, bigint, bigint, bigint, bigint, bigint,"
 			  " timestamptz, bytea, bytea, bytea",

@@ -36,7 +36,7 @@ SQL_STATEMENT(traces_last, SPI_OK_SELECT, "",
 
 SQL_STATEMENT(departures_check, SPI_OK_SELECT, "",
 			  "SELECT c.subject, c.detail"
-			  " FROM gpucredit.check_archive_batches(NULL) c LIMIT 1");
+			  " FROM gpucredit_internal.check_archive_batches(NULL) c LIMIT 1");
 
 /* What is wrong, and where. */
 typedef struct Finding

@@ -39,6 +39,7 @@
 
 static LOCKTAG database_tag(void);
 static Oid	extension_owner(void);
+static bool is_member(const char *name, Oid extension);
 
 /*
  * Begin a transaction as the extension's owner, inside SPI.  False: there is
@@ -107,14 +108,13 @@ database_tag(void)
 
 /*
  * Who owns the extension, which stays until the end of the transaction;
- * InvalidOid where there is none, it is about to go, or the schema is not its
- * own.
+ * InvalidOid where there is none, it is about to go, or the schemas are not
+ * its own.
  */
 static Oid
 extension_owner(void)
 {
 	Oid			extension = get_extension_oid("gpucredit", true);
-	Oid			schema;
 	Relation	relation;
 	SysScanDesc scan;
 	ScanKeyData key;
@@ -127,9 +127,8 @@ extension_owner(void)
 									   AccessShareLock) ||
 		get_extension_oid("gpucredit", true) != extension)
 		return InvalidOid;
-	schema = get_namespace_oid("gpucredit", true);
-	if (!OidIsValid(schema) ||
-		getExtensionOfObject(NamespaceRelationId, schema) != extension)
+	if (!is_member("gpucredit", extension) ||
+		!is_member("gpucredit_internal", extension))
 		return InvalidOid;
 	relation = table_open(ExtensionRelationId, AccessShareLock);
 	ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ,
@@ -142,4 +141,16 @@ extension_owner(void)
 	systable_endscan(scan);
 	table_close(relation, AccessShareLock);
 	return owner;
+}
+
+/*
+ * Is this schema there, and the extension's?
+ */
+static bool
+is_member(const char *name, Oid extension)
+{
+	Oid			schema = get_namespace_oid(name, true);
+
+	return OidIsValid(schema) &&
+		getExtensionOfObject(NamespaceRelationId, schema) == extension;
 }

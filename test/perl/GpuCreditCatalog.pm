@@ -36,7 +36,7 @@ my @questions = (
 	[ 'schema', q{
 		SELECT concat_ws(' ', nspname, } . sprintf($acl, 'nspacl') . q{,
 			obj_description(oid, 'pg_namespace'))
-		FROM pg_namespace WHERE nspname = 'gpucredit'} ],
+		FROM pg_namespace WHERE nspname ~ '^gpucredit'} ],
 	[ 'relation', q{
 		SELECT concat_ws(' ', relname, relkind, relpersistence,
 			relrowsecurity, relforcerowsecurity, relreplident, reloptions,
@@ -100,7 +100,8 @@ my @questions = (
 			CASE WHEN prokind <> 'a' THEN pg_get_functiondef(p.oid) END,
 			proparallel, procost, prorows, prosupport, } .
 		sprintf($acl, 'proacl') . q{, obj_description(p.oid, 'pg_proc'))
-		FROM pg_proc p WHERE pronamespace = 'gpucredit'::regnamespace} ],
+		FROM pg_proc p WHERE pronamespace IN (
+			'gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)} ],
 	[ 'aggregate', q{
 		SELECT concat_ws(' ', a.aggfnoid::regprocedure, aggkind,
 			aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn,

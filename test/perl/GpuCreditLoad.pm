@@ -744,7 +744,7 @@ sub check_meter
 	my $row = $call->{rows} && $call->{rows}[0] or return '';
 	my ($runs, $told) = $dbh->selectrow_array(
 		q{SELECT running_at IS NOT NULL,
-			COALESCE(billed, least(gpucredit.bill(per_gpu_hour, gpus,
+			COALESCE(billed, least(gpucredit_internal.bill(per_gpu_hour, gpus,
 				share, elapsed), held))::numeric >= ?
 			AND (elapsed >= ? OR ended_at IS NOT NULL)
 			FROM gpucredit.attempt WHERE (org, job, attempt) = (?, ?, ?)},

@@ -198,8 +198,6 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('check_books', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('install_jobs', '', 'int', 'v', 'admin operator'),
 ('remove_jobs', '', 'int', 'v', 'admin operator'),
-('cron_jobs', '', 'SETOF job text, schedule text, active boolean, last_status text, last_message text, last_started_at timestamptz, last_ended_at timestamptz, failures bigint',
-	's', 'admin auditor operator'),
 ('metric_samples', 'families text[] DEFAULT NULL',
 	'SETOF family text, name text, type text, labels jsonb, value double precision, help text',
 	'v', 'admin auditor operator'),
@@ -208,7 +206,6 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'SETOF invariant text, org text, subject text, detail text',
 	's', 'admin auditor operator'),
 ('seal_audit', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
-('seal_waits', '', 'SETOF record', 's', 'admin auditor operator'),
 ('verify_audit', 'since timestamptz DEFAULT NULL, published bytea DEFAULT NULL',
 	'SETOF problem text, batch bigint, row_name text, detail text', 'v', 'admin auditor'),
 ('audit_proof', 'entry bigint, kind text DEFAULT ''entry''',
@@ -261,9 +258,14 @@ FROM public_function GROUP BY name, arguments ORDER BY min(n);
 SELECT is(string_agg(p.proname, ' ' ORDER BY p.proname), NULL,
 	'every function that a caller may use is in the list')
 FROM pg_proc p
-WHERE p.pronamespace = 'gpucredit'::regnamespace
-	AND (p.prosecdef AND p.proname !~ '^require_')
+WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.prosecdef
 	AND p.proname <> ALL (SELECT name FROM interface);
+
+-- \df+ and the reference group them by their comments' first word.
+SELECT is(string_agg(p.oid::regprocedure::text, ' '), NULL, 'every comment begins with its group')
+FROM pg_proc p
+WHERE p.pronamespace = 'gpucredit'::regnamespace
+	AND obj_description(p.oid, 'pg_proc') !~ '^(Agents|Audit|Clock|Credit|Holds|Jobs|Metrics|Nodes|Reports|Scheduling|Screens|Setup|Types|Upkeep): ';
 
 -- Each function is as it is written.
 SELECT is(pg_temp.short(pg_get_function_arguments(oid)), arguments,
@@ -313,7 +315,8 @@ WHERE f.name NOT IN ('now', 'meter') ORDER BY f.n;
 SELECT ok('search_path=pg_catalog, pg_temp' = ANY (p.proconfig),
 	format('%s has its search_path pinned', p.oid::regprocedure))
 FROM pg_proc p
-WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.prosecdef
+WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
+	AND p.prosecdef
 ORDER BY p.proname;
 
 -- Who may call it.
@@ -327,10 +330,11 @@ GROUP BY f.n, f.name, f.roles ORDER BY f.n;
 SELECT is(string_agg(DISTINCT p.oid::regprocedure::text, ' '), NULL,
 	format('what %s may call besides', r.rolname))
 FROM roles r LEFT JOIN pg_proc p
-	ON p.pronamespace = 'gpucredit'::regnamespace
+	ON p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
 	AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
 	AND p.oid <> ALL (SELECT oid FROM public_function)
-	AND p.proname <> 'may_read'			-- what policies ask
+	AND p.oid::regproc::text NOT IN ('gpucredit_internal.may_read',		-- what policies ask
+		'gpucredit_internal.cron_jobs', 'gpucredit_internal.seal_waits')	-- and views
 	AND (p.prosecdef OR p.proname ~ '_sound$' OR NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
 		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset']::regtype[]::oid[])
 GROUP BY r.rolname ORDER BY r.rolname;
@@ -366,6 +370,15 @@ GROUP BY r.rolname ORDER BY r.rolname;
 SELECT is(string_agg(r.rolname, ' '), NULL, 'no role may create anything in the schema')
 FROM roles r WHERE has_schema_privilege(r.oid, 'gpucredit', 'CREATE');
 
+-- The schema shows what somebody calls; helpers are where nobody finds a name.
+SELECT is(string_agg(p.oid::regprocedure::text, ' '), NULL, 'everything in schema gpucredit is for somebody to call')
+FROM pg_proc p
+WHERE p.pronamespace = 'gpucredit'::regnamespace
+	AND NOT EXISTS (SELECT FROM roles r WHERE has_function_privilege(r.oid, p.oid, 'EXECUTE'));
+SELECT is(string_agg(r.rolname, ' '), NULL, 'no role may look into gpucredit_internal')
+FROM pg_roles r WHERE NOT r.rolsuper AND r.rolname !~ '^pg_(read|write)_all_data$'
+	AND has_schema_privilege(r.oid, 'gpucredit_internal', 'USAGE, CREATE');
+
 -- What they read of the views a driver understands: amounts are numeric.
 SELECT is(string_agg(c.relname || '.' || a.attname, ' '), NULL, 'no view for programs has a column of type credits')
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
@@ -392,10 +405,11 @@ SELECT throws_ok($$SELECT * FROM gpucredit.hold('tap', '', 'k', 0.5::double prec
 
 -- PUBLIC may do nothing at all.
 CREATE ROLE gpucredit_test_nobody;
-SELECT ok(NOT has_schema_privilege('gpucredit_test_nobody', 'gpucredit', 'USAGE, CREATE'),
-	'the schema is closed to PUBLIC');
+SELECT ok(NOT has_schema_privilege('gpucredit_test_nobody', s, 'USAGE, CREATE'),
+	format('schema %s is closed to PUBLIC', s))
+FROM unnest(ARRAY['gpucredit', 'gpucredit_internal']) s;
 SELECT is(string_agg(p.oid::regprocedure::text, ' '), NULL, 'PUBLIC may execute nothing')
-FROM pg_proc p WHERE p.pronamespace = 'gpucredit'::regnamespace
+FROM pg_proc p WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
 	AND has_function_privilege('gpucredit_test_nobody', p.oid, 'EXECUTE');
 SELECT is(string_agg(c.relname, ' '), NULL, 'PUBLIC may read and write nothing')
 FROM pg_class c WHERE c.relnamespace = 'gpucredit'::regnamespace
@@ -451,10 +465,11 @@ ORDER BY t.typname;
 SELECT ok(obj_description(oid, 'pg_operator') <> '', format('%s says what it does', oid::regoperator))
 FROM pg_operator WHERE oprnamespace = 'gpucredit'::regnamespace
 ORDER BY oprname, oprleft, oprright;
-SELECT ok(obj_description('gpucredit'::regnamespace, 'pg_namespace') <> '', 'the schema says what it is');
+SELECT ok(obj_description(s, 'pg_namespace') <> '', format('schema %s says what it is', s))
+FROM unnest(ARRAY['gpucredit', 'gpucredit_internal']::regnamespace[]) s;
 SELECT ok(obj_description(p.oid, 'pg_proc') <> '', format('%s says what it does', p.oid::regprocedure))
 FROM pg_proc p
-WHERE p.pronamespace = 'gpucredit'::regnamespace
+WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
 	AND p.oid <> ALL (SELECT oid FROM public_function)
 	AND NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
 		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset',

@@ -27,6 +27,8 @@ CREATE TEMP TABLE listed (kind text, roles text, names text);
 INSERT INTO listed VALUES
 ('schema', 'admin agent app auditor operator pg_monitor tenant',
 	'gpucredit'),
+('schema', '',
+	'gpucredit_internal'),
 ('function', '',
 	'require_account require_job require_organisation'),
 ('function', 'admin',
@@ -171,7 +173,7 @@ CREATE TEMP VIEW object AS
 	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
 	UNION
 	SELECT 'pg_proc'::regclass, p.oid FROM pg_proc p
-	WHERE p.pronamespace = 'gpucredit'::regnamespace;
+	WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace);
 CREATE TEMP VIEW privilege AS
 	SELECT CASE WHEN p.prosecdef OR p.proname = 'meter' THEN 'function' ELSE 'internal' END AS kind,
 		p.proname::text AS name, 'execute' AS what, r.short
@@ -192,8 +194,9 @@ CREATE TEMP VIEW privilege AS
 		LEFT JOIN role r ON has_type_privilege(r.oid, t.oid, 'USAGE')
 	WHERE t.typelem = 0 AND coalesce(c.relkind = 'c', true)
 	UNION ALL
-	SELECT 'schema', 'gpucredit', 'use', r.short FROM role r
-	WHERE has_schema_privilege(r.oid, 'gpucredit', 'USAGE');
+	SELECT 'schema', n.nspname, 'use', r.short
+	FROM object o JOIN pg_namespace n ON o.classid = 'pg_namespace'::regclass AND n.oid = o.objid
+		LEFT JOIN role r ON has_schema_privilege(r.oid, n.oid, 'USAGE');
 CREATE TEMP VIEW found AS
 	SELECT p.kind, p.name, coalesce(string_agg(DISTINCT p.short, ' '), '') AS roles
 	FROM privilege p GROUP BY p.kind, p.name;
@@ -242,8 +245,9 @@ WHERE CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(r.oid, c.oid, 'USAGE
 	WHEN c.relkind IN ('r', 'p', 'v', 'm', 'f') THEN has_table_privilege(r.oid, c.oid,
 			'INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
 		OR has_any_column_privilege(r.oid, c.oid, 'INSERT, UPDATE, REFERENCES') END;
-SELECT is(string_agg(r.short, ', '), NULL, 'no role creates anything in the schema')
-FROM role r WHERE has_schema_privilege(r.oid, 'gpucredit', 'CREATE');
+SELECT is(string_agg(r.short, ', '), NULL, 'no role creates anything in the schemas')
+FROM role r WHERE has_schema_privilege(r.oid, 'gpucredit', 'CREATE')
+	OR has_schema_privilege(r.oid, 'gpucredit_internal', 'CREATE');
 SELECT is(string_agg(format('%s: %s', r.short, o.objid), ', '), NULL, 'no role may grant')
 FROM object o CROSS JOIN role r
 WHERE CASE o.classid

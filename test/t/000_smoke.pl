@@ -83,14 +83,16 @@ is( query(
 		$node, 'credit', q{
 	SELECT string_agg(p.oid::regprocedure::text, ' ')
 	FROM pg_proc p
-	WHERE pronamespace = 'gpucredit'::regnamespace AND prosecdef
+	WHERE pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
+		AND prosecdef
 		AND NOT 'search_path=pg_catalog, pg_temp' = ANY (coalesce(proconfig, '{}'))}),
 	'', 'each SECURITY DEFINER function pins its search_path');
 query($node, 'postgres', 'CREATE ROLE nobody_special');
 is( query(
 		$node, 'credit', q{
-	SELECT has_schema_privilege('nobody_special', 'gpucredit', 'CREATE')}),
-	'f', 'PUBLIC cannot create in the schema');
+	SELECT has_schema_privilege('nobody_special', 'gpucredit', 'CREATE'),
+		has_schema_privilege('nobody_special', 'gpucredit_internal', 'CREATE, USAGE')}),
+	'f|f', 'PUBLIC cannot create in the schemas');
 
 # All is gone, and can come back.
 query($node, 'credit', 'DROP EXTENSION gpucredit');
@@ -111,6 +113,10 @@ is( query(
 		$node, 'squatted', q{
 	SELECT count(*) FROM pg_proc WHERE pronamespace = 'gpucredit'::regnamespace}),
 	'0', 'and nothing is put into it');
+query($node, 'squatted', 'DROP SCHEMA gpucredit;
+	CREATE SCHEMA gpucredit_internal AUTHORIZATION nobody_special');
+query_fails($node, 'squatted', 'CREATE EXTENSION gpucredit', '42P06',
+	'nor one that has the name of the helpers');
 
 # A function of a hostile path must not be what the script calls.
 query($node, 'postgres', 'CREATE DATABASE hostile');

@@ -117,7 +117,7 @@ verify_empty($node, 'credit');
 is(query($node, 'credit', q{SELECT action FROM gpucredit.meter('acme', 1, 1, '} . "$elapsed s')"),
 	'continue', 'the agent tells it again');
 is(query($node, 'credit', q{SELECT billed FROM gpucredit.settle('acme', 1, 1, 'completed', '} . "$elapsed s')"),
-	query($node, 'credit', "SELECT gpucredit.bill('36', 1, 1000, '$elapsed s')"),
+	query($node, 'credit', "SELECT gpucredit_internal.bill('36', 1, 1000, '$elapsed s')"),
 	'and all that ran is billed');
 verify_empty($node, 'credit');
 

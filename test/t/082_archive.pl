@@ -87,8 +87,8 @@ sub have_leave
 		$dbh->do('SELECT * FROM gpucredit.seal_audit()');
 		$dbh->do(q{SELECT set_config('gpucredit.clock',
 			(now() + '50 days'::interval)::text, false)});
-		$dbh->do(q{SELECT gpucredit.archive('entry', 16),
-			gpucredit.forget_usage(1000)});
+		$dbh->do(q{SELECT gpucredit_internal.archive('entry', 16),
+			gpucredit_internal.forget_usage(1000)});
 		select undef, undef, undef, 0.2;
 	}
 	return 0;
@@ -137,7 +137,7 @@ sub while_read
 		$statement = sprintf $statement,
 		  $mover->selectrow_array('SELECT max(entry) FROM gpucredit.entry');
 		$mover->begin_work;
-		$mover->do(q{SELECT gpucredit.archive('entry', 1000)});
+		$mover->do(q{SELECT gpucredit_internal.archive('entry', 1000)});
 		$mover->do(qq{LOCK TABLE gpucredit.$table IN ACCESS EXCLUSIVE MODE});
 		$reader->do($statement, { pg_async => PG_ASYNC });
 		$node->poll_query_until('busy',

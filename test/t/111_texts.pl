@@ -160,7 +160,7 @@ $node->safe_psql('latin', 'CREATE EXTENSION gpucredit');
 query_fails($node, 'latin', q{SET client_encoding = 'UTF8';
 	SELECT gpucredit.create_account(E'\u009b2J')}, '22023', 'in LATIN1: C1');
 is(query($node, 'latin', q{SET client_encoding = 'UTF8';
-	SELECT gpucredit.clip_for_message(E'\u00e9\u009b2J') = E'\u00e9' || '\u009b2J'}),
+	SELECT gpucredit_internal.clip_for_message(E'\u00e9\u009b2J') = E'\u00e9' || '\u009b2J'}),
 	't', 'and letters are letters');
 verify_empty($node, 'latin');
 done_testing();

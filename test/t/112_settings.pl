@@ -133,12 +133,12 @@ foreach my $role (@roles[ 1 .. $#roles ], 'nobody')
 		q{CREATE TABLE gpucredit.mine ()},
 		q{CREATE FUNCTION gpucredit.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'},
 		q{CREATE RULE r AS ON INSERT TO gpucredit.entry DO INSTEAD NOTHING},
-		q{CREATE TRIGGER t BEFORE INSERT ON gpucredit.entry FOR EACH ROW EXECUTE FUNCTION gpucredit.refuse_change()},
+		q{CREATE TRIGGER t BEFORE INSERT ON gpucredit.entry FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_change()},
 		q{CREATE POLICY p ON gpucredit.entry USING (true)},
 		q{ALTER TABLE gpucredit.entry DISABLE TRIGGER ALL},
 		q{ALTER TABLE gpucredit.entry DISABLE ROW LEVEL SECURITY},
 		q{CREATE OR REPLACE FUNCTION gpucredit.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz'},
-		q{CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION gpucredit.refuse_change()},
+		q{CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION gpucredit_internal.refuse_change()},
 		q{CREATE STATISTICS gpucredit.s ON org, account FROM gpucredit.entry},
 		q{CREATE INDEX ON gpucredit.entry (amount)},
 		q{LOCK TABLE gpucredit.entry IN ACCESS EXCLUSIVE MODE},
@@ -164,14 +164,14 @@ is( query($node, 'credit', q{
 is( query($node, 'credit', q{
 		SELECT string_agg(p.proname, ' ' ORDER BY p.proname)
 		FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang AND l.lanname = 'plpgsql'
-		WHERE p.pronamespace = 'gpucredit'::regnamespace
+		WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
 			AND regexp_replace(p.prosrc, '--[^\n]*|/\*.*?\*/', '', 'g') ~ '\mEXECUTE\M'}),
 	'cron_gauges cron_jobs install_jobs unschedule',
 	'statements are made of text only where pg_cron may not be there');
 is( query($node, 'credit', q{
 		SELECT string_agg(p.proname, ' ' ORDER BY p.proname)
 		FROM pg_proc p
-		WHERE p.pronamespace = 'gpucredit'::regnamespace
+		WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
 			AND p.prosrc ~ '\mEXECUTE\s+(format|[a-z_]+\s*(\|\||;|INTO|USING))'}),
 	'', 'and there of constant text');
 verify_empty($node, 'credit');

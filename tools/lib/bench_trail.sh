@@ -41,7 +41,7 @@ bench_trail()
 	seconds=$(trail_seconds "SET gpucredit.entry_retention = '40 d';
 		SELECT set_config('gpucredit.clock',
 			(now() + '50 days'::interval)::text, false);
-		SELECT gpucredit.archive('entry', 16)")
+		SELECT gpucredit_internal.archive('entry', 16)")
 	rows=$(bench_sql -c 'SELECT sum(rows) FROM gpucredit.archive_batch')
 	bench_row "audit log: entries leaving" "$(trail_rate "$rows" "$seconds")" rows/s
 	[ -z "$(bench_sql -c "SELECT * FROM gpucredit.verify('7')")" ] ||

@@ -126,10 +126,15 @@ END
 sub of_role
 {
 	my ($role, $at, @objects) = @_;
+
+	return names(grep { " $_->[$at] " =~ / \Q$role\E / } @objects);
+}
+
+sub names
+{
 	my %seen;
 
-	return map { "`$_`" } grep { !$seen{$_}++ } map { $_->[0] }
-	  grep { " $_->[$at] " =~ / \Q$role\E / } @objects;
+	return map { "`$_`" } grep { !$seen{$_}++ } map { $_->[0] } @_;
 }
 
 sub print_errors
@@ -224,10 +229,22 @@ sub print_types
 
 sub print_functions
 {
-	print "## Functions\n";
+	my %group;
+
+	# a comment's first word says where a function belongs
 	foreach my $f (@functions)
 	{
-		my ($name, $arguments, $result, $row, $roles, $comment) = @$f;
+		my ($group, $says) = $f->[5] =~ /^(\w+): (.*)/s or die "$f->[0] belongs nowhere\n";
+
+		push @{ $group{$group} }, [ @$f, ucfirst($says) ];
+	}
+	print "## Functions\n",
+	  "By the first word of their comments, as `\\df+ gpucredit.*` shows them. Helpers are in schema `gpucredit_internal`, which no role may use.\n\n";
+	printf("- **%s**: %s\n", $_, join(', ', names(@{ $group{$_} }))) foreach sort keys %group;
+	print "\n";
+	foreach my $f (map { @{ $group{$_} } } sort keys %group)
+	{
+		my ($name, $arguments, $result, $row, $roles, undef, $comment) = @$f;
 		my $columns = join(', ', map { "$_->[1] $_->[2]" } @{ $columns{$row} || [] });
 
 		print "### $name\n", "`$name($arguments)`", "\n\n";
