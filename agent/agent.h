@@ -10,10 +10,10 @@
 
 #include "attempt_dir.h"
 
-extern int	run_dir;			/* <state>/run: a folder an attempt */
-extern int	watches;			/* inotify: folders of attempts that run */
+extern int	run_dir;			/* <state>/run: one folder per attempt */
+extern int	watches;			/* inotify: folders of live attempts */
 extern char boot_id[64];
-extern int64_t incarnation;		/* counts the starts of this node's agent */
+extern int64_t incarnation;		/* counts this node's agent starts */
 extern Lease *lease;
 
 extern void BeatSoon(void);

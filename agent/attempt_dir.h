@@ -5,16 +5,16 @@
  *
  * Each step of an attempt's life is a file, synced before the next step:
  *
- *	intent		the agent: what is to run, as the database said it
- *	start		the agent: the same as the keeper needs it
+ *	intent		the agent: what is to run, as the database gave it
+ *	start		the agent: the same, in the keeper's form
  *	lock		the keeper holds it (flock) for as long as it lives
  *	state		the keeper's figures, mapped (KeeperState)
- *	control		a pipe: what the agent tells the keeper
+ *	control		a pipe: the agent's words to the keeper
  *	main		the keeper: the process, before its program is executed
- *	reserve		the keeper: room on the disk for "exit" and what follows it
+ *	reserve		the keeper: disk space for "exit" and the files after it
  *	exit		the keeper: how the program ended
  *	gone		no process of the attempt is left
- *	told		the agent: why the attempt was told to stop
+ *	told		the agent: the reason why the attempt must stop
  *	notes		the agent: what the driver said of its devices
  *	settled		the agent: the database answered; kept for a day
  *
@@ -30,22 +30,23 @@
 
 #define KEEPER_MAGIC	UINT32_C(0x6763726b)
 
-/* What a keeper tells of itself while it runs.  Only the keeper writes. */
+/* What a keeper reports while it runs.  Only the keeper writes. */
 typedef struct KeeperState
 {
 	uint32_t	magic;
 	uint32_t	oom_kills;
 	int64_t		exec_ns;		/* CLOCK_MONOTONIC of exec; 0: not yet */
 	int64_t		seen_ns;		/* when the keeper last looked */
-	int64_t		frozen_ns;		/* time spent frozen, without the present */
+	int64_t		frozen_ns;		/* time spent frozen, before the present
+								 * freeze */
 	int64_t		frozen_since_ns;	/* 0: not frozen */
-	int64_t		progress;		/* -1: the job tells none */
-	uint64_t	log_bytes[2];	/* written by the job: stdout, stderr */
-	uint64_t	log_dropped[2]; /* of these, lost as the disk was full */
+	int64_t		progress;		/* -1: the job reports none */
+	uint64_t	log_bytes[2];	/* bytes the job wrote: stdout, stderr */
+	uint64_t	log_dropped[2]; /* of these, dropped as the disk was full */
 } KeeperState;
 
 /*
- * What the agent tells all keepers of a node, in <state>/lease.  A keeper
+ * What the agent says to all keepers of a node, in <state>/lease.  A keeper
  * freezes its job once the last answer is older than fence_ns.
  */
 typedef struct Lease
@@ -64,6 +65,6 @@ typedef struct Lease
 #define EXIT_NOT_STARTED	"not_started"
 #define EXIT_EXITED			"exited"	/* STATUS is the exit code */
 #define EXIT_KILLED			"killed"	/* STATUS is the signal */
-#define EXIT_LOST			"lost"	/* nobody saw it end */
+#define EXIT_LOST			"lost"	/* no keeper saw it end */
 
 #endif							/* GPUCREDIT_AGENT_ATTEMPT_DIR_H */

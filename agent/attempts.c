@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * attempts.c
- *		The attempts this node has to do with, from disk and in memory.
+ *		The attempts of this node, from disk and in memory.
  *
- * What is on disk decides (attempt_dir.h); memory only saves looking.  Each
- * look takes an attempt one step further, whoever did the steps before it:
- * this agent, one that died, or a keeper.  So a restart needs no code of its
+ * The disk decides (attempt_dir.h); memory only saves reads.  Each look takes
+ * an attempt one step further.  It does not matter who took the steps before:
+ * this agent, an earlier one, or a keeper.  So a restart needs no code of its
  * own.
  *
  *-------------------------------------------------------------------------
@@ -33,7 +33,7 @@
 #include "health.h"
 #include "util.h"
 
-#define REMEMBERED		(24 * 3600 * NS_PER_S)	/* what is settled */
+#define REMEMBERED		(24 * 3600 * NS_PER_S)	/* after settlement */
 
 LocalAttempt *attempts;
 
@@ -45,7 +45,7 @@ static void attempt_free(LocalAttempt *attempt);
 static void remove_folder(const LocalAttempt *attempt, const char *below);
 
 /*
- * At the start: everything that the disk knows.
+ * At the start: load every attempt on the disk.
  */
 void
 AttemptsLoad(void)
@@ -74,8 +74,7 @@ AttemptsLoad(void)
 }
 
 /*
- * A folder whose intent was never written whole is no attempt: nothing can
- * have been started.
+ * A folder with a half-written intent is no attempt: nothing can have started.
  */
 LocalAttempt *
 AttemptOpen(const char *name)
@@ -115,7 +114,7 @@ AttemptOpen(const char *name)
 	return attempt;
 }
 
-/* NULL where it was not written whole */
+/* NULL if the file is half written */
 json_t *
 AttemptIntent(int dir)
 {
@@ -129,7 +128,7 @@ AttemptIntent(int dir)
 }
 
 /*
- * What the intent says of an attempt; lost: it began before the machine did.
+ * Read the intent of an attempt; lost: it began before the machine booted.
  */
 static void
 take_intent(LocalAttempt *attempt, const json_t * intent)
@@ -183,7 +182,7 @@ AttemptsLook(void)
 }
 
 /*
- * Where does an attempt stand?
+ * At which stage is an attempt?
  */
 static void
 look(LocalAttempt *attempt)
@@ -212,14 +211,14 @@ look(LocalAttempt *attempt)
 		}
 		return;
 	}
-	/* the lock is ours while we end what a dead keeper left */
+	/* we hold the lock while we end a dead keeper's processes */
 	if (attempt->keeper == 0 || MonotonicNs() > attempt->kept_until_ns)
 		recover(attempt);
 	close(lock);
 }
 
 /*
- * Whoever holds the lock is the keeper; where nobody does, we do on return.
+ * The keeper holds the lock.  If no process holds it, we hold it on return.
  */
 static bool
 keeper_lives(LocalAttempt *attempt, int *lock)
@@ -233,7 +232,7 @@ keeper_lives(LocalAttempt *attempt, int *lock)
 }
 
 /*
- * No keeper: end its processes, then say what is known of how it ended.
+ * The keeper is dead: end its processes, then write how the attempt ended.
  */
 static void
 recover(LocalAttempt *attempt)
@@ -256,7 +255,7 @@ recover(LocalAttempt *attempt)
 			if (!attempt->orphans_said)
 				Say("event=orphaned attempt=%s", attempt->tag);
 			attempt->orphans_said = true;
-			return;				/* looked at again soon */
+			return;				/* try again soon */
 		}
 	}
 	if (!FileThere(attempt->dir, "exit"))
@@ -265,7 +264,7 @@ recover(LocalAttempt *attempt)
 }
 
 /*
- * Nobody saw it end.  What it ran is what its keeper last saw.
+ * No keeper saw it end: it ran as long as its last keeper saw.
  */
 void
 AttemptWriteLost(LocalAttempt *attempt, bool began)
@@ -290,7 +289,8 @@ AttemptWriteLost(LocalAttempt *attempt, bool began)
 }
 
 /*
- * How it ended, where no keeper could say; memory has what no disk takes.
+ * Write how it ended, for a dead keeper.  If the disk is full, memory keeps
+ * it.
  */
 void
 AttemptWriteExit(LocalAttempt *attempt, char *line)
@@ -311,7 +311,7 @@ AttemptGone(LocalAttempt *attempt)
 	{
 		Say("event=gone_not_written attempt=%s error=\"%s\"", attempt->tag,
 			strerror(errno));
-		return;					/* a full disk: looked at again soon */
+		return;					/* a full disk: try again soon */
 	}
 	attempt->phase = PHASE_GONE;
 	attempt->gone_ns = MonotonicNs();
@@ -325,7 +325,7 @@ AttemptGone(LocalAttempt *attempt)
 	HealthCheck(attempt);
 }
 
-/* a child ended; what that means the disk says */
+/* a child ended; the disk says what that means */
 void
 AttemptChildGone(pid_t pid)
 {
@@ -336,7 +336,7 @@ AttemptChildGone(pid_t pid)
 	}
 }
 
-/* the attempt's first node meters for all */
+/* the attempt's first node meters for all of its nodes */
 bool
 AttemptMeters(const LocalAttempt *attempt)
 {
@@ -346,7 +346,7 @@ AttemptMeters(const LocalAttempt *attempt)
 		AttemptElapsedUs(attempt) >= 0;
 }
 
-/* how long one has run that still runs */
+/* how long a live attempt has run */
 int64_t
 AttemptElapsedUs(const LocalAttempt *attempt)
 {
@@ -361,13 +361,13 @@ AttemptElapsedUs(const LocalAttempt *attempt)
 }
 
 /*
- * The database has it.  It is remembered for a day, so that a late answer
- * does not begin it again.
+ * The database has settled it.  Keep its folder for a day, so that a late
+ * answer does not start it again.
  */
 void
 AttemptSettled(LocalAttempt *attempt, const char *how)
 {
-	/* a full disk: after a restart it is settled again, which changes nothing */
+	/* a full disk: a restart settles it again, without effect */
 	if (attempt->dir >= 0 &&
 		!FilePut(attempt->dir, "settled", how, strlen(how)))
 		Say("event=settled_not_written attempt=%s error=\"%s\"",
@@ -403,7 +403,7 @@ AttemptsForget(void)
 }
 
 /*
- * The disk is full: what settled jobs left in their folders makes room.
+ * The disk is full: remove the folders of settled attempts.
  */
 void
 AttemptsMakeRoom(void)
@@ -427,8 +427,8 @@ AttemptHolds(const LocalAttempt *attempt)
 }
 
 /*
- * Has each of these devices such a share that nothing here holds?  The
- * database knows what it placed; one restored from a backup forgot some of it.
+ * Has each of these devices room for such a share?  A database restored from a
+ * backup may have forgotten an attempt that holds one.
  */
 bool
 AttemptFits(uint64_t gpus, int share)
@@ -449,7 +449,7 @@ AttemptFits(uint64_t gpus, int share)
 }
 
 /*
- * Lets go of everything that memory has of an attempt.
+ * Free all memory of an attempt.
  */
 static void
 attempt_free(LocalAttempt *attempt)
@@ -471,7 +471,7 @@ attempt_free(LocalAttempt *attempt)
 }
 
 /*
- * rm walks a job's own files without following what a job put in their way.
+ * rm removes a job's files and follows none of its symbolic links.
  */
 static void
 remove_folder(const LocalAttempt *attempt, const char *below)

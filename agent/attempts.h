@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * attempts.h
- *		The attempts this node has to do with, from disk and in memory.
+ *		The attempts of this node, from disk and in memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,22 +17,22 @@
 
 typedef enum Phase
 {
-	PHASE_RUNS,					/* has begun or is about to, not seen gone */
+	PHASE_RUNS,					/* live, or about to start */
 	PHASE_GONE,					/* no process is left; to be settled */
 	PHASE_SETTLED				/* the database answered */
 } Phase;
 
-/* The digest of what a job saved, or is to go on from. */
+/* The digest of a checkpoint: a job's own, or the one it starts from. */
 typedef struct FileDigest
 {
-	pid_t		pid;			/* who takes it; 0: nobody */
-	int			out;			/* where that one tells it */
+	pid_t		pid;			/* the child that computes it; 0: none */
+	int			out;			/* the child writes the digest here */
 	bool		ready;
-	bool		metered;		/* the time until then was told */
+	bool		metered;		/* elapsed time up to then is reported */
 	int64_t		step;
 	int64_t		size;
 	char	   *path;
-	char		sha256[65];		/* empty: it could not be read */
+	char		sha256[65];		/* empty: the child could not read it */
 } FileDigest;
 
 typedef struct LocalAttempt
@@ -41,31 +41,31 @@ typedef struct LocalAttempt
 	int64_t		job;
 	int			number;
 	char	   *tag;			/* 'org/job/attempt' */
-	char	   *name;			/* of its folder */
+	char	   *name;			/* of the attempt's folder */
 	int			dir;
 	char	   *cgroup;			/* empty: none */
 	Phase		phase;
-	int			rank;			/* of this node among the attempt's */
+	int			rank;			/* this node's number in the attempt */
 	int			nodes;
-	int64_t		placed_us;		/* when the database placed it; 0: not told */
+	int64_t		placed_us;		/* when the database placed it; 0: unknown */
 	uint64_t	gpus;
 	int			share;			/* thousandths of each */
-	bool		forgotten;		/* the database gave its number to another */
-	bool		lost;			/* its processes went with the machine */
-	char	   *told;			/* why it was told to stop; NULL: it was not */
-	char	   *saves;			/* why it was told to save, and did not yet */
-	pid_t		keeper;			/* a child of ours; 0: adopted, or dead */
-	int64_t		kept_until_ns;	/* the keeper was started just now */
+	bool		forgotten;		/* the database reused its number */
+	bool		lost;			/* a reboot ended its processes */
+	char	   *told;			/* why it must stop; NULL: it need not */
+	char	   *saves;			/* why it must save, until it has */
+	pid_t		keeper;			/* our child; 0: adopted, or dead */
+	int64_t		kept_until_ns;	/* the keeper was just started */
 	int			control;		/* -1: not open */
 	const KeeperState *state;	/* NULL: not mapped yet */
-	bool		metered;		/* its first heartbeat was answered */
+	bool		metered;		/* the database answered its first heartbeat */
 	int64_t		meter_due_ns;
 	int64_t		settle_due_ns;
 	int64_t		pause_ns;		/* between tries */
 	FileDigest	digest;
-	ino_t		checkpoint_inode;	/* of the newest that was looked at */
-	int64_t		saved_step;		/* -1: nothing saved */
-	bool		resumes;		/* not launched: what it goes on from is read */
+	ino_t		checkpoint_inode;	/* of the newest checkpoint digested */
+	int64_t		saved_step;		/* -1: no checkpoint yet */
+	bool		resumes;		/* waits for the digest of its checkpoint */
 	int			from_attempt;
 	int64_t		from_step;
 	int64_t		gone_ns;
@@ -74,11 +74,11 @@ typedef struct LocalAttempt
 	int64_t		asked_ns;		/* when that look was asked for; 0: not yet */
 	int			ticket;			/* of that look */
 	int64_t		settled_ns;		/* CLOCK_BOOTTIME, or when this agent began */
-	char	   *unwritten;		/* it ended as that, and no disk took it */
+	char	   *unwritten;		/* ended like this; the disk was full */
 	struct LocalAttempt *next;
 } LocalAttempt;
 
-/* What the database says about one, by heartbeat(). */
+/* The database's answer about an attempt, by heartbeat(). */
 typedef struct Order
 {
 	const char *org;
@@ -91,9 +91,9 @@ typedef struct Order
 	const char *spec;
 	const char *traceparent;
 	const char *nodes;			/* a text array's elements, one a line */
-	const char *addresses;		/* theirs; empty: not known */
+	const char *addresses;		/* the nodes'; empty: unknown */
 	const char *save_to;
-	int64_t		placed_us;		/* since 1970; 0: not told */
+	int64_t		placed_us;		/* since 1970; 0: unknown */
 	int64_t		cpu_milli;		/* of this node; 0: no limit */
 	int64_t		memory_mib;
 	int64_t		left_ms;		/* until the deadline; -1: none */
@@ -122,7 +122,7 @@ extern void AttemptsForget(void);
 extern void AttemptResume(LocalAttempt *attempt, bool good,
 						  json_t * checkpoint);
 
-/* How this node's part ended, as part_ended() is told. */
+/* How this node's part ended: the arguments of part_ended(). */
 typedef struct Ending
 {
 	char		outcome[32];

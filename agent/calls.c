@@ -3,8 +3,8 @@
  * calls.c
  *		Which call to make next, and what its answer means.
  *
- * Every call may be repeated, so one without an answer is simply made again:
- * what an attempt still needs is read off the attempt each time.
+ * Every call may be repeated, so the agent repeats a call without an answer.
+ * Each attempt's state says which call it needs.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,15 +26,15 @@
 
 #define PAUSE_LEAST		(500 * NS_PER_MS)
 #define PAUSE_MOST		(60 * NS_PER_S)
-#define LOOK_AT_LOGS	(100 * NS_PER_MS)	/* while somebody waits */
+#define LOOK_AT_LOGS	(100 * NS_PER_MS)	/* while a caller waits */
 #define SETTINGS_EVERY	(60 * NS_PER_S)
 
 static int64_t beat_due_ns;
 static int64_t beat_sent_ns;	/* CLOCK_BOOTTIME */
 static int64_t settings_due_ns;
 static bool poked;
-static int	connection;			/* the one that calls were last made by */
-static int	about_told;			/* the connection that heard who we are */
+static int	connection;			/* the connection of the last call */
+static int	about_told;			/* the connection that knows our identity */
 
 static void read_settings(void);
 static void settings_read(PGresult * result, void *context);
@@ -53,14 +53,14 @@ static char *utilization_of(uint64_t gpus);
 static void meter_answered(PGresult * result, void *context);
 static char *array_of(char **texts, int n);
 
-/* something happened that the database, or we, want to hear of */
+/* there is news: call soon */
 void
 BeatSoon(void)
 {
 	poked = true;
 }
 
-/* how long there is nothing to call for */
+/* how long until the next call is due */
 int
 CallsWaitMs(void)
 {
@@ -83,9 +83,9 @@ CallsWaitMs(void)
 }
 
 /*
- * Makes the most urgent call; the connection is idle.  A new connection may
- * lead to a database that was restored from a backup: before anything is told
- * of an attempt a heartbeat says whether its number still means the same.
+ * Make the most urgent call; the connection is idle.  A new connection may
+ * lead to a database restored from a backup.  So the first call is a
+ * heartbeat, which shows whether attempt numbers still mean the same.
  */
 void
 CallsMake(void)
@@ -117,7 +117,7 @@ CallsMake(void)
 }
 
 /*
- * What the server's operator decided and we have to keep to.
+ * Read the server's settings that an agent must keep to.
  */
 static void
 read_settings(void)
@@ -128,7 +128,7 @@ read_settings(void)
 }
 
 /*
- * How long the server waits for a silent node decides how long we may run on.
+ * The server's node_lost sets how long jobs may run without an answer.
  */
 static void
 settings_read(PGresult * result, void *context)
@@ -151,7 +151,7 @@ settings_read(PGresult * result, void *context)
 }
 
 /*
- * Which machine and which run of the agent speaks, and where it is reached.
+ * Name the machine, the agent's start, and its address.
  */
 static char *
 about_us(void)
@@ -178,7 +178,7 @@ about_us(void)
 }
 
 /*
- * Where others reach what "poke" names: at our address, where that is any.
+ * The address for "poke": our own where the setting names any.
  */
 static char *
 poke_address(void)
@@ -194,7 +194,7 @@ poke_address(void)
 }
 
 /*
- * Tells the database what works and what runs here, and asks what should.
+ * Report devices and attempts; the answer says what to run.
  */
 static void
 beat(void)
@@ -236,7 +236,7 @@ beat(void)
 }
 
 /*
- * The lease is from when we asked: the database counts from no earlier.
+ * The lease starts when we asked: the database counts from no earlier.
  */
 static void
 beat_answered(PGresult * result, void *context)
@@ -248,7 +248,7 @@ beat_answered(PGresult * result, void *context)
 			Say("event=heartbeat_refused state=%s error=\"%s\"",
 				DbState(result),
 				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
-		/* another agent speaks for this node: what runs is its to keep */
+		/* another agent reports for this node and keeps its attempts */
 		if (result != NULL && strcmp(DbState(result), "UC303") == 0)
 			Die("event=superseded node=%s", config.node);
 		beat_due_ns = MonotonicNs() + NS_PER_S;
@@ -287,7 +287,7 @@ beat_answered(PGresult * result, void *context)
 	}
 }
 
-/* none: what NULL means */
+/* none: NULL has the default meaning */
 static int64_t
 number_of(const PGresult * result, int row, const char *name, int64_t none)
 {
@@ -297,7 +297,7 @@ number_of(const PGresult * result, int row, const char *name, int64_t none)
 }
 
 /*
- * An attempt that is gone from this node, which has yet to say so.
+ * An attempt that has left this node, to be reported.
  */
 static LocalAttempt *
 next_to_settle(void)
@@ -315,8 +315,8 @@ next_to_settle(void)
 }
 
 /*
- * Says how this node's part of an attempt ended.  The last node to say so
- * settles it; an attempt on one node is settled at once.
+ * Report how this node's part of an attempt ended.  The last node's report
+ * settles the attempt; a single node's settles it at once.
  */
 static void
 settle(LocalAttempt *attempt)
@@ -352,7 +352,7 @@ settle(LocalAttempt *attempt)
 }
 
 /*
- * Settled, or tried again after a growing pause.
+ * Settled, or repeated after a growing pause.
  */
 static void
 settle_answered(PGresult * result, void *context)
@@ -366,7 +366,7 @@ settle_answered(PGresult * result, void *context)
 		AttemptSettled(attempt, PQgetvalue(result, 0, 0));
 		return;
 	}
-	/* a database restored from before it began: nobody waits for it */
+	/* a database restored from before it began: it has nothing to settle */
 	if (strcmp(state, "UC302") == 0 || strcmp(state, "UC301") == 0 ||
 		strcmp(state, "UC001") == 0)
 	{
@@ -397,7 +397,7 @@ any_to_meter(void)
 }
 
 /*
- * All that run, in one call, as soon as one of them is due.
+ * Meter all live attempts in one call, as soon as one is due.
  */
 static void
 meter(void)
@@ -464,8 +464,7 @@ utilization_of(uint64_t gpus)
 }
 
 /*
- * An answer counts where it wants something other than to go on: leave, stop,
- * save.
+ * Obey an answer other than "continue": leave, stop, save.
  */
 static void
 meter_answered(PGresult * result, void *context)
@@ -510,7 +509,7 @@ meter_answered(PGresult * result, void *context)
 }
 
 /*
- * A text array as the database reads it; NULL elements are null.
+ * A text array in the database's syntax; NULL elements become null.
  */
 static char *
 array_of(char **texts, int n)

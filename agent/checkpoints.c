@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoints.c
- *		What a job saved, digested before the database hears of it.
+ *		Checkpoints are digested before the database hears of them.
  *
- * A job names a file or folder that it has saved.  Its digest is taken by a
- * process of the job's user at idle priority, so a job can name nothing that
- * it could not read itself, and neither the agent nor its GPUs wait.  Before
- * an attempt goes on from a checkpoint the same digest is taken again: one
- * that changed is never gone on from.
+ * A job names a file or folder that it has saved.  A process of the job's user
+ * computes the digest, at idle priority.  So a job can only name what it could
+ * read itself, and neither the agent nor its GPUs wait.
+ *
+ * Before an attempt starts from a checkpoint, the agent computes its digest
+ * again. It never uses a checkpoint that changed.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,9 +27,10 @@
 #include "launch.h"
 #include "util.h"
 
-#define LAST_WORD_LIMIT	(60 * NS_PER_S) /* for a digest, once all has ended */
+#define LAST_WORD_LIMIT	(60 * NS_PER_S) /* for a digest, after the attempt
+										 * ended */
 
-/* of a folder: of its files' names and contents, in the order of names */
+/* of a folder: of file names and contents, sorted by name */
 static const char digest_script[] =
 "if [ -d \"$1\" ]; then cd -- \"$1\" &&"
 " find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum |"
@@ -39,7 +41,7 @@ static bool digest_begin(LocalAttempt *attempt, const char *path);
 static void run_digest(uid_t uid, const char *path, int out);
 
 /*
- * Looks whether jobs have saved anything since.
+ * See whether jobs have saved a checkpoint.
  */
 void
 CheckpointsLook(void)
@@ -53,7 +55,7 @@ CheckpointsLook(void)
 }
 
 /*
- * The newest that the job told, if it is news.
+ * Digest the newest checkpoint, if it is new.
  */
 static void
 take_newest(LocalAttempt *attempt)
@@ -80,8 +82,8 @@ take_newest(LocalAttempt *attempt)
 }
 
 /*
- * Begins to digest what an attempt is to go on from; false where it is no
- * file of this machine, which the job itself must find.
+ * Start to digest the checkpoint an attempt starts from.  False: it is no file
+ * of this machine, and the job itself finds it.
  */
 bool
 CheckpointVerify(LocalAttempt *attempt, const char *uri)
@@ -92,7 +94,7 @@ CheckpointVerify(LocalAttempt *attempt, const char *uri)
 }
 
 /*
- * Has a child take the digest; false where none can be started.
+ * Start a child that computes the digest; false on failure.
  */
 static bool
 digest_begin(LocalAttempt *attempt, const char *path)
@@ -119,7 +121,7 @@ digest_begin(LocalAttempt *attempt, const char *path)
 }
 
 /*
- * The child: gives up what the agent may, then reads.
+ * The child: drop the agent's rights, then read.
  */
 static void
 run_digest(uid_t uid, const char *path, int out)
@@ -140,7 +142,7 @@ run_digest(uid_t uid, const char *path, int out)
 }
 
 /*
- * A child ended: was it a digest?
+ * A child ended: did it compute a digest?
  */
 bool
 CheckpointChildGone(pid_t pid, int status)
@@ -170,13 +172,13 @@ CheckpointChildGone(pid_t pid, int status)
 			Say("event=unreadable_checkpoint attempt=%s path=%s", a->tag,
 				digest->path);
 		if (digest->sha256[0] == '\0' && !a->resumes)
-			CheckpointDone(a);	/* nothing to tell the database */
+			CheckpointDone(a);	/* nothing to report */
 		return true;
 	}
 	return false;
 }
 
-/* the database knows it, or will never want to */
+/* the database has it, or will never take it */
 void
 CheckpointDone(LocalAttempt *attempt)
 {
@@ -188,7 +190,7 @@ CheckpointDone(LocalAttempt *attempt)
 }
 
 /*
- * Does a digest that its end would cut off keep an attempt from being settled?
+ * Must settlement wait, as the attempt's last digest is not done?
  */
 bool
 CheckpointHolds(const LocalAttempt *attempt)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoints.h
- *		What a job saved, digested before the database hears of it.
+ *		Checkpoints are digested before the database hears of them.
  *
  *-------------------------------------------------------------------------
  */

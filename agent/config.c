@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * config.c
- *		What the agent is told at its start: lines "name = value".
+ *		The agent's configuration file: lines "name = value".
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +40,7 @@ Config		config = {
 	.uids = 65536,
 };
 
-/* Each setting: a text or a number within bounds. */
+/* A setting: a text, or a number within bounds. */
 static const struct
 {
 	const char *name;
@@ -82,8 +82,8 @@ static long whole_number(const char *value, long least, long most,
 static char *trim(char *text);
 
 /*
- * Reads the file.  Whatever is wrong in it ends the agent: one that guessed
- * would run jobs where nobody wants them.
+ * Read the file.  Any mistake ends the agent: a guess could run jobs on the
+ * wrong node.
  */
 void
 ConfigRead(const char *path, bool of_node)
@@ -132,7 +132,7 @@ take_line(char *line, const char *path, int number)
 }
 
 /*
- * Takes one setting; an unknown name ends the agent.
+ * Set one setting; an unknown name ends the agent.
  */
 static void
 set(const char *name, const char *value, const char *path, int number)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * config.h
- *		What the agent is told at its start.
+ *		The agent's configuration.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,22 +21,22 @@ typedef struct Config
 	char	   *cgroup;			/* the folder of the attempts' cgroups */
 	char	   *keeper;			/* gpucredit-keeper */
 	char	   *isolation;		/* plain or bwrap */
-	char	   *seccomp;		/* jobs may not make some system calls: yes or
-								 * no */
+	char	   *seccomp;		/* filter jobs' system calls: yes or no */
 	char	   *node_key;		/* a file with the node's key; empty: none */
-	char	   *key;			/* what that file has */
-	char	   *address;		/* by which other nodes reach this one */
-	char	   *poke;			/* HOST:PORT to take datagrams at */
-	char	   *listen;			/* to the database's notifications: yes or no */
+	char	   *key;			/* that file's content */
+	char	   *address;		/* the address where other nodes reach this
+								 * one */
+	char	   *poke;			/* HOST:PORT for incoming datagrams */
+	char	   *listen;			/* LISTEN in the database: yes or no */
 	long		heartbeat_ms;
 	long		meter_ms;
 	long		device_poll_ms; /* between two looks at each GPU */
 	long		nvml_timeout_ms;	/* a call of NVML that takes longer hangs */
 	long		leftover_mib;	/* used memory of a GPU that is free */
 	long		stop_grace_ms;	/* between SIGTERM and SIGKILL */
-	uid_t		first_uid;		/* accounts are mapped from here; 0: not */
-	long		most_processes; /* of a job, where cgroups count them */
-	long		uids;			/* how many there are to give out */
+	uid_t		first_uid;		/* the first uid of job users; 0: none */
+	long		most_processes; /* per job, where cgroups limit them */
+	long		uids;			/* the node's total to give out */
 } Config;
 
 extern Config config;

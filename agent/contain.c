@@ -3,13 +3,14 @@
  * contain.c
  *		All processes of an attempt, held together.
  *
- * A cgroup (version 2) of its own holds them: whatever they fork stays in it,
- * cgroup.kill ends all at once, cgroup.freeze stops them, and "populated 0"
- * of cgroup.events says that none is left.
+ * Its own cgroup (version 2) holds them with all they fork.  cgroup.kill ends
+ * all at once, cgroup.freeze stops them, and "populated 0" in cgroup.events
+ * says that none is left.
  *
- * Where the machine gives no cgroup, the attempt's name in the environment
+ * On a machine without cgroups, the attempt's name in the environment
  * (GPUCREDIT_ATTEMPT) marks the processes.  A process that clears its
- * environment escapes, so this is for development, and the agent says so.
+ * environment escapes.  So this is for development, and the agent logs a
+ * warning.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +40,7 @@ static bool bears(pid_t pid, int signal);
 static void count_awake(pid_t pid, void *context);
 
 /*
- * Makes a cgroup; false where the machine gives none.
+ * Make a cgroup; false where the machine has none.
  */
 bool
 ContainMake(const char *path)
@@ -72,7 +73,7 @@ ContainClose(Contain *contain)
 	contain->cgroup = -1;
 }
 
-/* the calling process, and all that it forks from now on */
+/* the calling process, with all it forks later */
 bool
 ContainEnter(const Contain *contain)
 {
@@ -80,7 +81,7 @@ ContainEnter(const Contain *contain)
 }
 
 /*
- * A limit of a controller, where the machine has that.
+ * Set a controller's limit, if the machine has the controller.
  */
 void
 ContainLimit(const char *path, const char *file, const char *value)
@@ -113,7 +114,7 @@ ContainSignal(const Contain *contain, int signal)
 }
 
 /*
- * Stops all processes, or lets them go on; false where that was refused.
+ * Stop all processes, or continue them; false on failure.
  */
 bool
 ContainFreeze(const Contain *contain, bool frozen)
@@ -137,7 +138,7 @@ ContainFrozen(const Contain *contain)
 	return awake == 0;
 }
 
-/* 0 where the memory controller is not there */
+/* 0 without the memory controller */
 long
 ContainOomKills(const Contain *contain)
 {
@@ -160,7 +161,7 @@ put(int dir, const char *name, const char *value)
 	return ok;
 }
 
-/* the number behind a word; -1 where there is none */
+/* the number after a word; -1: no such word */
 static long
 event(int dir, const char *file, const char *word)
 {
@@ -190,7 +191,7 @@ event(int dir, const char *file, const char *word)
 }
 
 /*
- * Visits the processes; returns how many there are.  Zombies do not count.
+ * Visit the processes and return their number, without zombies.
  */
 static int
 each_process(const Contain *contain, Visit visit, void *context)
@@ -234,7 +235,7 @@ each_process(const Contain *contain, Visit visit, void *context)
 }
 
 /*
- * Has this process the tag in the environment it was executed with?
+ * Did this process start with the tag in its environment?
  */
 static bool
 tagged(const char *pid, const char *tag)
@@ -263,7 +264,7 @@ tagged(const char *pid, const char *tag)
 }
 
 /*
- * SIGUSR1 only to who expects it: any other process would die of it.
+ * Send SIGUSR1 only to processes that handle it: it would end others.
  */
 static void
 send_signal(pid_t pid, void *context)
@@ -308,7 +309,7 @@ count_awake(pid_t pid, void *context)
 }
 
 /*
- * Does this process not run: is it stopped, a zombie, or gone?
+ * Is this process stopped, a zombie, or gone?
  */
 static bool
 stopped_or_dead(pid_t pid)

@@ -13,8 +13,8 @@
 
 typedef struct Contain
 {
-	int			cgroup;			/* its folder; -1: there is none */
-	const char *tag;			/* of the environment, without a cgroup */
+	int			cgroup;			/* its folder; -1: none */
+	const char *tag;			/* for the environment, without a cgroup */
 } Contain;
 
 extern bool ContainMake(const char *path);

@@ -3,9 +3,9 @@
  * db.c
  *		The agent's one connection to the database: one call at a time.
  *
- * One call is in flight at any time, so none overtakes another.  A call that
- * gets no answer in time is given up together with its connection; whoever
- * made it makes it again, as every call may be repeated.
+ * One call is in flight at any time, so none overtakes another.  After a
+ * timeout the agent drops the call and its connection.  The caller repeats the
+ * call, as every call may be repeated.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,7 +52,7 @@ DbIdle(void)
 	return stage == DB_IDLE;
 }
 
-/* how often it was connected */
+/* counts connections */
 int
 DbConnects(void)
 {
@@ -60,7 +60,7 @@ DbConnects(void)
 }
 
 /*
- * Sends a call; the answer comes by DbWork().
+ * Send a call; DbWork() delivers the answer.
  */
 void
 DbCall(const char *sql, int n, const char *const *values, DbAnswer answer,
@@ -78,7 +78,7 @@ DbCall(const char *sql, int n, const char *const *values, DbAnswer answer,
 }
 
 /*
- * What to wait for; -1: nothing but time.
+ * The events to wait for; -1: only a timeout.
  */
 int
 DbFd(short *events)
@@ -95,7 +95,7 @@ DbFd(short *events)
 	return PQsocket(conn);
 }
 
-/* how long nothing has to be done but for what comes */
+/* how long until work is due without an event */
 int
 DbWaitMs(void)
 {
@@ -109,7 +109,7 @@ DbWaitMs(void)
 }
 
 /*
- * Goes on with whatever is under way.
+ * Continue the present stage.
  */
 void
 DbWork(void)
@@ -149,7 +149,7 @@ set_stage(DbStage next)
 }
 
 /*
- * Ends the connection; a call in flight hears that it has no answer.
+ * End the connection; a call in flight gets no answer.
  */
 static void
 give_up(const char *why)
@@ -160,7 +160,7 @@ give_up(const char *why)
 
 	Say("event=%s error=\"%.*s\"", why, (int) strcspn(message, "\n"),
 		message);
-	/* what is still on its way is not to be done after a later call */
+	/* a late result must not follow a later call */
 	if (calling && conn != NULL && PQsocket(conn) >= 0)
 		(void) setsockopt(PQsocket(conn), SOL_SOCKET, SO_LINGER, &at_once,
 						  sizeof(at_once));
@@ -185,7 +185,7 @@ connect_begin(void)
 }
 
 /*
- * Connected, it first asks for notifications, if it is to.
+ * After connecting, LISTEN if the setting says so.
  */
 static void
 connect_go_on(void)
@@ -206,7 +206,7 @@ connect_go_on(void)
 }
 
 /*
- * Without notifications all comes with the next heartbeat.
+ * Without notifications, news comes with the next heartbeat.
  */
 static void
 listens(PGresult * result, void *context)
@@ -218,7 +218,7 @@ listens(PGresult * result, void *context)
 }
 
 /*
- * Has the database said that there is something for this node?
+ * Did a notification name this node?
  */
 bool
 DbNotified(void)
@@ -235,7 +235,7 @@ DbNotified(void)
 }
 
 /*
- * Reads what has come of the answer; hands it over once it is whole.
+ * Read the answer; deliver it once complete.
  */
 static void
 take_answer(void)
@@ -280,7 +280,7 @@ answered(PGresult * result)
 		answer(result, waiting_context);
 }
 
-/* the SQLSTATE of an error; empty where there was none */
+/* the error's SQLSTATE; empty: no error */
 const char *
 DbState(const PGresult * result)
 {
@@ -289,7 +289,7 @@ DbState(const PGresult * result)
 	return state == NULL ? "" : state;
 }
 
-/* NULL where it is null, or there is no such column */
+/* NULL for a null, or a missing column */
 const char *
 DbField(const PGresult * result, int row, const char *name)
 {

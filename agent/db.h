@@ -12,16 +12,16 @@
 #include <stdbool.h>
 
 /*
- * A call, and the proof that we speak for this node ($1), in one statement, so
- * that it needs no transaction block.  The call's first argument hangs on the
- * proof, so the proof comes first.
+ * A call, and the proof of this node's identity ($1), in one statement, so
+ * that it needs no transaction block.  The call's first argument depends on
+ * the proof, so the proof runs first.
  */
 #define FROM_PROVEN(function, first) \
 	" FROM (SELECT pg_catalog.set_config('gpucredit.node_key', $1, true)" \
 	" AS key OFFSET 0) p CROSS JOIN LATERAL gpucredit." function \
 	"(CASE WHEN p.key IS NOT NULL THEN " first " END"
 
-/* result: NULL where no answer came, so nobody knows whether it was done */
+/* result: NULL without an answer: the call may have taken effect */
 typedef void (*DbAnswer) (PGresult * result, void *context);
 
 extern bool DbIdle(void);

@@ -3,10 +3,10 @@
  * device_filter.c
  *		Which device files the processes of a cgroup may open.
  *
- * A BPF program on the cgroup says yes to the attempt's GPUs, to what their
- * driver needs beside them, and to what any program needs (null, random, its
- * terminal).  It says no to every other device, other attempts' GPUs among
- * them, whatever files the job makes or finds.
+ * A BPF program on the cgroup allows the attempt's GPUs, the other files of
+ * their driver, and what any program needs (null, random, its terminal).  It
+ * refuses every other device, so also other attempts' GPUs, under any file
+ * name.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +26,7 @@
 #define ALLOWED_MOST	128
 #define ANY_MINOR		(-1)
 
-/* A character device: what Linux numbers it. */
+/* A character device, by its numbers in Linux. */
 typedef struct Allowed
 {
 	int			major;
@@ -39,7 +39,7 @@ static const Allowed for_all[] = {
 	{136, ANY_MINOR},
 };
 
-/* beside any GPU of their kind */
+/* for every GPU of their kind */
 static const char *const drivers[] = {
 	"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
 	"/dev/nvidia-modeset", "/dev/kfd"
@@ -53,8 +53,7 @@ static struct bpf_insn insn(int code, int dst, int src, int off, int imm);
 static int	bpf(int command, union bpf_attr *attr);
 
 /*
- * Puts the filter on a cgroup; false where the machine, or our rights, allow
- * none.
+ * Attach the filter to a cgroup; false if the machine or our rights forbid it.
  */
 bool
 DeviceFilter(const char *cgroup, uint64_t gpus)
@@ -89,7 +88,7 @@ DeviceFilter(const char *cgroup, uint64_t gpus)
 }
 
 /*
- * The devices that the attempt may open.
+ * List the devices that the attempt may open.
  */
 static int
 collect(uint64_t gpus, Allowed *allowed)
@@ -122,7 +121,7 @@ add_file(Allowed *allowed, int *n, const char *path)
 }
 
 /*
- * For each allowed device: is it this one?  Then 1.  At the end 0.
+ * For each allowed device: return 1 if it is this one.  At the end return 0.
  */
 static int
 write_program(const Allowed *allowed, int n, struct bpf_insn *program)

@@ -5,14 +5,14 @@
  *
  * "devices = nvml" asks NVIDIA's library (nvml_watch.c).  "devices =
  * file:PATH" is an inventory in a file, for tests and for nodes whose GPUs no
- * library tells of: a line each, in order:
+ * library lists, one per line:
  *
  *	UUID MEMORY_MIB ok|broken [DEVICE_FILE] [xid=N,...] [used=MIB]
  *		[processes=N] [utilization=PERCENT]
  *
- * It is read again when it changes; an Xid that was added to the list has
- * happened.  A device that is missing from it, or is not "ok", does not work;
- * which numbers there are never changes, as running jobs have them.
+ * The agent reads it again when it changes; each Xid added to the list is a new
+ * event.  A device that is missing or not "ok" does not work.  The numbers
+ * never change, as running jobs hold them.
  *
  *-------------------------------------------------------------------------
  */
@@ -53,7 +53,7 @@ DevicesStart(const char *configuration)
 }
 
 /*
- * Looks whether anything changed.
+ * See whether anything changed.
  */
 void
 DevicesLook(void)
@@ -133,7 +133,7 @@ look_at_file(void)
 }
 
 /*
- * Reads the inventory; after the first time only what is seen of them counts.
+ * Read the inventory; later reads only change the devices' health.
  */
 static void
 read_file(const char *path)
@@ -165,7 +165,7 @@ read_file(const char *path)
 			devices[DeviceAdd(found[f].uuid)] = found[f];
 		return;
 	}
-	/* found by what they are, not by where they stand */
+	/* matched by UUID, not by position */
 	for (int i = 0; i < ndevices; i++)
 	{
 		const Device *seen = NULL;
@@ -295,7 +295,7 @@ DeviceCount(void)
 	return ndevices;
 }
 
-/* NULL where there is none of that number */
+/* NULL: no such number */
 Device *
 DeviceNumber(int number)
 {
@@ -303,7 +303,7 @@ DeviceNumber(int number)
 }
 
 /*
- * A set as the database writes it: {0-3,6}.
+ * A set in the database's syntax: {0-3,6}.
  */
 char *
 SetText(uint64_t set)

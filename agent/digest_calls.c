@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * digest_calls.c
- *		Telling the database what was digested: a checkpoint, or what an attempt
- *		is to go on from.
+ *		Report digests to the database: of a checkpoint, or of the one an
+ *		attempt starts from.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,8 +20,8 @@ static void resume_answered(PGresult * result, void *context);
 static void save_answered(PGresult * result, void *context);
 
 /*
- * Whose digest is there and has not been told.  What an attempt had run by
- * then is told first, as that is what its checkpoint counts for.
+ * An attempt with a digest to report.  Its elapsed time goes first, as the
+ * checkpoint's progress counts from it.
  */
 LocalAttempt *
 DigestNext(bool resumes)
@@ -41,7 +41,7 @@ DigestNext(bool resumes)
 }
 
 /*
- * What was found of the checkpoint that an attempt is to go on from.
+ * Report the digest of the checkpoint that an attempt starts from.
  */
 void
 DigestResume(LocalAttempt *attempt)
@@ -67,7 +67,8 @@ DigestResume(LocalAttempt *attempt)
 }
 
 /*
- * It goes on from what was good, or from what the database names instead.
+ * Start from it if it is good, else from the checkpoint that the database
+ * names.
  */
 static void
 resume_answered(PGresult * result, void *context)
@@ -102,7 +103,7 @@ resume_answered(PGresult * result, void *context)
 }
 
 /*
- * A job has saved.
+ * Report a checkpoint.
  */
 void
 DigestSave(LocalAttempt *attempt)
@@ -125,7 +126,7 @@ DigestSave(LocalAttempt *attempt)
 }
 
 /*
- * Known to the database now, or refused for good; else told once more.
+ * The database has it, or refused it for good; else repeat.
  */
 static void
 save_answered(PGresult * result, void *context)
@@ -137,7 +138,7 @@ save_answered(PGresult * result, void *context)
 		(result == NULL || strncmp(state, "40", 2) == 0))
 	{
 		attempt->settle_due_ns = MonotonicNs() + NS_PER_S;
-		return;					/* once more */
+		return;					/* repeat */
 	}
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 		Say("event=checkpoint_refused attempt=%s state=%s error=\"%s\"",

@@ -60,7 +60,7 @@ add_notes(const LocalAttempt *attempt, Ending *ending)
 }
 
 /*
- * What part_ended() is told: from "exit", and from why it was told to stop.
+ * The arguments of part_ended(), from "exit" and the reason to stop.
  */
 void
 AttemptEnding(const LocalAttempt *attempt, Ending *ending)

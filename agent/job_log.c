@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * job_log.c
- *		What a job writes: the head is kept, then a ring of the newest.
+ *		A job's output: the log keeps its head, then a ring of the newest.
  *
  * The keeper reads as fast as the job writes, so the job never blocks on its
- * log.  What the disk has no room for is dropped and counted.
+ * log.  Bytes that the disk has no room for are dropped and counted.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,8 +21,8 @@ static int64_t place_of(uint64_t position);
 static size_t run_at(uint64_t position, size_t len);
 
 /*
- * Moves what the pipe has, a few chunks at most, so that one stream does not
- * keep the keeper from its other duties.
+ * Read a few chunks from the pipe at most, so that one stream does not keep
+ * the keeper from its other duties.
  */
 void
 JobLogPump(JobLog *log)
@@ -56,7 +56,7 @@ JobLogPump(JobLog *log)
 	}
 }
 
-/* where in the file a byte of the stream stands */
+/* the offset in the file of a byte of the stream */
 static int64_t
 place_of(uint64_t position)
 {
@@ -65,7 +65,7 @@ place_of(uint64_t position)
 	return LOG_HEAD + (position - LOG_HEAD) % LOG_RING;
 }
 
-/* how many bytes from there stand one behind the other */
+/* how many bytes follow contiguously in the file */
 static size_t
 run_at(uint64_t position, size_t len)
 {
@@ -76,8 +76,8 @@ run_at(uint64_t position, size_t len)
 }
 
 /*
- * The first position from one on that is still to be had.  While the job runs
- * the keeper may be writing one chunk more than it has counted.
+ * The first position, from one on, that the log still has.  While the job runs
+ * the keeper may be writing one chunk that it has not counted yet.
  */
 uint64_t
 JobLogOldest(uint64_t total, uint64_t from, bool written)
@@ -89,8 +89,7 @@ JobLogOldest(uint64_t total, uint64_t from, bool written)
 }
 
 /*
- * Reads of the stream from a position; what the ring has overwritten since is
- * not to be had: then it returns 0.
+ * Read the stream from a position; 0: the ring has overwritten it.
  */
 size_t
 JobLogRead(int file, uint64_t total, uint64_t from, char *to, size_t len)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job_log.h
- *		What a job writes: the head is kept, then a ring of the newest.
+ *		A job's output: the log keeps its head, then a ring of the newest.
  *
  *-------------------------------------------------------------------------
  */

@@ -5,19 +5,19 @@
  *
  * The agent may die, restart or be upgraded; the keeper stays with the job.
  * It starts the program, pumps its output, enforces the fence and deadlines,
- * sees it end, and ends what it left behind.  What happened stands in the
- * attempt's folder (attempt_dir.h) before the next step is taken, so whoever
- * comes later finds it.  It speaks to nobody.
+ * waits for its end, and kills the processes it leaves.  It writes each step
+ * into the attempt's folder (attempt_dir.h) before the next, for any later
+ * reader.  It has no connection.
  *
- * The agent tells it words by the pipe "control", a line each:
+ * The agent writes words into the pipe "control", one per line:
  *
- *	save				SIGUSR1, to who does not die of it: save, and go on
+ *	save				SIGUSR1, if the job handles it: save, and go on
  *	leave MS GRACE_MS	SIGUSR1; in MS it is killed, GRACE_MS before it SIGTERM
  *	stop GRACE_MS		SIGTERM; killed in GRACE_MS
  *	thaw				go on after a fence
  *
- * A lease that the agent has not renewed in time freezes the job: it then
- * neither computes nor is it billed, and nothing of it is lost.
+ * If the agent does not renew the lease in time, the keeper freezes the job.
+ * A frozen job is not billed and loses nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,8 +37,8 @@
 #include "keeper.h"
 #include "util.h"
 
-#define TICK_MS			500		/* how often fence and deadlines are looked at */
-#define EMPTY_TICK_MS	10		/* while the last processes go */
+#define TICK_MS			500		/* how often fence and deadlines are checked */
+#define EMPTY_TICK_MS	10		/* while the last processes end */
 #define FREEZE_LIMIT	(5 * NS_PER_S)
 
 static void keep_room(const Keeper *keeper);
@@ -103,7 +103,8 @@ main(int argc, char **argv)
 }
 
 /*
- * A job that fills the disk does not keep its end from being written.
+ * Reserve disk space for the job's end, so a job that fills the disk cannot
+ * prevent its record.
  */
 static void
 keep_room(const Keeper *keeper)
@@ -117,7 +118,7 @@ keep_room(const Keeper *keeper)
 }
 
 /*
- * Stays until no process of the attempt is left.
+ * Stay until no process of the attempt is left.
  */
 static void
 keep(Keeper *keeper)
@@ -166,7 +167,7 @@ wait_ms(const Keeper *keeper)
 }
 
 /*
- * The program, and whatever it left without a parent.
+ * Wait for the program and the orphans it left.
  */
 static void
 reap(Keeper *keeper)
@@ -199,7 +200,7 @@ program_ended(Keeper *keeper, int status)
 }
 
 /*
- * The end of the program: what it left is killed, as it holds the devices.
+ * The program ended: kill what it left, as that holds the devices.
  */
 void
 KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *message)
@@ -210,12 +211,13 @@ KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *messag
 
 	len = snprintf(line, sizeof(line), "%s %d %lld %s\n", kind, status,
 				   (long long) elapsed_us(keeper->state, now), message);
-	/* the room that was kept for this */
+	/* free the reserved space */
 	(void) unlinkat(keeper->dir, "reserve", 0);
 	while (!FilePut(keeper->dir, "exit", line, len))
 	{
 		Say("event=exit_not_written error=\"%s\"", strerror(errno));
-		sleep(1);				/* a full disk: the GPU waits for the bill */
+		sleep(1);				/* a full disk: the GPU stays held until the
+								 * bill is written */
 	}
 	CrashPoint("exit");
 	keeper->ended = true;
@@ -223,7 +225,7 @@ KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *messag
 	keeper->kill_again_ns = now + NS_PER_S;
 }
 
-/* how long the program ran, less what it was frozen */
+/* how long the program ran, less its frozen time */
 static int64_t
 elapsed_us(const KeeperState *state, int64_t now)
 {
@@ -235,7 +237,7 @@ elapsed_us(const KeeperState *state, int64_t now)
 }
 
 /*
- * Reads what there is, and takes each whole line; one too long is dropped.
+ * Read what is there and take each whole line; drop one too long.
  */
 static void
 take_lines(Keeper *keeper, int *fd, char *buffer, size_t size, size_t *used,
@@ -271,8 +273,8 @@ take_lines(Keeper *keeper, int *fd, char *buffer, size_t size, size_t *used,
 }
 
 /*
- * What the agent tells.  Words may come twice: the agent repeats them after
- * it restarted.
+ * The agent's words.  A word may come twice: the agent repeats it after a
+ * restart.
  */
 static void
 take_word(Keeper *keeper, char *line)
@@ -311,8 +313,8 @@ take_word(Keeper *keeper, char *line)
 }
 
 /*
- * What the job tells by its descriptor: "progress N", or "checkpoint STEP
- * PATH", of which the newest is kept for the agent.
+ * The job's lines on its descriptor: "progress N", or "checkpoint STEP PATH";
+ * the newest is kept for the agent.
  */
 static void
 take_message(Keeper *keeper, char *line)
@@ -329,7 +331,7 @@ take_message(Keeper *keeper, char *line)
 }
 
 /*
- * What is due by time: signals of a deadline, the fence, those left over.
+ * Timed work: signals of a deadline, the fence, leftover processes.
  */
 static void
 look_at_clocks(Keeper *keeper)
@@ -366,7 +368,7 @@ look_at_clocks(Keeper *keeper)
 	}
 }
 
-/* has the agent been without an answer for too long? */
+/* is the lease over? */
 static bool
 fenced(const Keeper *keeper)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * keeper.h
- *		What a keeper knows of its attempt.
+ *		The keeper's state.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 
 #define WORDS	4096			/* arguments, and texts of the environment */
 
-/* What "start" says. */
+/* The fields of "start". */
 typedef struct Start
 {
 	char	   *tag;
@@ -27,10 +27,10 @@ typedef struct Start
 	char	   *files[2];		/* of stdout and stderr; NULL: the log */
 	uid_t		uid;
 	gid_t		gid;
-	bool		filters;		/* system calls: by itself */
-	bool		passes;			/* the filter on, to bubblewrap */
-	bool		keeps;			/* capabilities: bubblewrap drops them */
-	bool		drops;			/* uid and gid are to be taken on */
+	bool		filters;		/* the keeper filters system calls */
+	bool		passes;			/* bubblewrap filters them */
+	bool		keeps;			/* bubblewrap drops capabilities */
+	bool		drops;			/* switch to uid and gid */
 	char	   *argv[WORDS + 1];
 	int			nargs;
 	char	   *envp[WORDS + 1];
@@ -52,9 +52,9 @@ typedef struct Keeper
 	int64_t		term_ns;		/* when SIGTERM is due; 0: not, or done */
 	int64_t		kill_ns;		/* when SIGKILL is due; 0: not */
 	bool		leaving;
-	int64_t		freezing_ns;	/* asked for then, and not seen frozen yet */
+	int64_t		freezing_ns;	/* a freeze was asked for then; unconfirmed */
 	bool		ended;			/* the program */
-	int64_t		kill_again_ns;	/* what is left is killed again then */
+	int64_t		kill_again_ns;	/* when to kill leftover processes again */
 	char		words[512];		/* of control, an unfinished line */
 	size_t		nwords;
 	char		told[4096];		/* of the job, an unfinished line */

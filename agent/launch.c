@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * launch.c
- *		From what the database says about an attempt to its keeper.
+ *		From the database's description of an attempt to its keeper.
  *
- * A job's spec says what to execute: "argv", an array of texts, or "script",
- * a text whose first line may name its interpreter, with "args".  "env" and
- * "workdir" are what they are for a process.  Everything else of spec is the
- * job's own.
+ * A job's spec names the program: "argv", an array of texts, or "script", a
+ * text whose first line may name its interpreter, with "args".  "env" and
+ * "workdir" have their usual meaning.  The agent ignores all other members of
+ * spec.
  *
- * The job runs as a user of its organisation: each one gets a number of its
- * own, from first_uid on, which is never given out again.
+ * The job runs as a user of its organisation.  Each organisation gets its own
+ * uid, from first_uid on, which is never reused.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,14 +31,14 @@
 #include "seccomp.h"
 #include "util.h"
 
-/* "start" while it is written; refused: why it cannot be */
+/* "start" during the write; refused: the reason */
 typedef struct Writer
 {
 	FILE	   *out;
 	char	   *refused;
 } Writer;
 
-/* What is known of an attempt while its start is written. */
+/* An attempt while we write its start. */
 typedef struct Launch
 {
 	const LocalAttempt *attempt;
@@ -47,7 +47,7 @@ typedef struct Launch
 	uint64_t	gpus;
 	uid_t		uid;
 	char	   *work;			/* its own folder */
-	const char *workdir;		/* where it begins */
+	const char *workdir;		/* its working folder */
 } Launch;
 
 static void put(Writer *writer, const char *key, const char *format,...)
@@ -69,7 +69,7 @@ static void write_script(Writer *writer, const Launch *launch,
 static void limit(const Launch *launch);
 
 /*
- * Writes "start"; returns NULL, or the line of "exit" that says why not.
+ * Write "start"; return NULL, or the line of "exit" with the reason.
  */
 char *
 LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
@@ -147,7 +147,7 @@ put(Writer *writer, const char *key, const char *format,...)
 	va_end(args);
 }
 
-/* the first reason stands */
+/* keep the first reason */
 static void
 refuse(Writer *writer, const char *kind, int status, const char *format,...)
 {
@@ -164,8 +164,8 @@ refuse(Writer *writer, const char *kind, int status, const char *format,...)
 }
 
 /*
- * The user of an organisation: its place in <state>/uids.  0: its jobs run as
- * the agent does.
+ * The uid of an organisation: its place in <state>/uids.  0: its jobs run as
+ * the agent's user.
  */
 uid_t
 LaunchUid(const char *org)
@@ -209,7 +209,7 @@ LaunchUid(const char *org)
 }
 
 /*
- * The attempt's own folder, which belongs to its user alone.
+ * The attempt's own folder, which only its user can read.
  */
 static void
 make_work(Writer *writer, const Launch *launch)
@@ -225,7 +225,7 @@ make_work(Writer *writer, const Launch *launch)
 }
 
 /*
- * Namespaces of its own: the system read-only, its own /tmp and /dev with its
+ * Its own namespaces: a read-only system, its own /tmp, a /dev with its
  * devices alone, its own processes.
  */
 static void
@@ -239,7 +239,7 @@ put_bwrap(Writer *writer, const Launch *launch)
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		put(writer, "arg", "%s", words[i]);
-	/* other attempts' folders, the keys and the spool are not there */
+	/* hide other attempts' folders, the keys and the spool */
 	put(writer, "arg", "--tmpfs");
 	put(writer, "arg", "%s", config.state);
 	put(writer, "arg", "--bind");
@@ -272,7 +272,7 @@ put_bwrap(Writer *writer, const Launch *launch)
 }
 
 /*
- * What is executed: the script, or the words of argv.
+ * The program: the script, or the words of argv.
  */
 static void
 put_program(Writer *writer, const Launch *launch)
@@ -294,7 +294,7 @@ put_program(Writer *writer, const Launch *launch)
 			   "its spec has neither \"argv\" nor \"script\"");
 }
 
-/* a zero byte in a text would end it early, so it is refused */
+/* refuse a zero byte: it would end the text early */
 static void
 put_texts(Writer *writer, const char *key, const json_t * texts)
 {
@@ -313,7 +313,7 @@ put_texts(Writer *writer, const char *key, const json_t * texts)
 }
 
 /*
- * The script becomes a file that only the job's user can read.
+ * Write the script to a file that only the job's user can read.
  */
 static void
 write_script(Writer *writer, const Launch *launch, const char *script)
@@ -335,8 +335,8 @@ write_script(Writer *writer, const Launch *launch, const char *script)
 }
 
 /*
- * Where its output goes, if not to the log: its user opens these files, so
- * they can be nowhere that it could not write by itself.
+ * Where its output goes, if not to the log.  Its user opens these files, so it
+ * can only name files that it could write itself.
  */
 static void
 put_files(Writer *writer, const Launch *launch)
@@ -416,7 +416,7 @@ file_name(const Launch *launch, const char *pattern)
 }
 
 /*
- * The environment: ours last, so that a job cannot forge it.
+ * The environment; our variables come last, so a job cannot forge them.
  */
 static void
 put_environment(Writer *writer, const Launch *launch)
@@ -466,8 +466,7 @@ put_environment(Writer *writer, const Launch *launch)
 }
 
 /*
- * What a job knows of its place in a gang, in the words of torchrun and of
- * Slurm.
+ * The job's place in a gang, in the variables of torchrun and of Slurm.
  */
 static void
 put_gang(Writer *writer, const Launch *launch)
@@ -509,7 +508,7 @@ put_gang(Writer *writer, const Launch *launch)
 	free(list);
 }
 
-/* by what they are: numbers change where a cgroup hides devices */
+/* by UUID: numbers change where a cgroup hides devices */
 static char *
 list_devices(uint64_t gpus, bool paths)
 {
@@ -531,7 +530,7 @@ list_devices(uint64_t gpus, bool paths)
 }
 
 /*
- * What its cgroup allows it, where the controllers are there.
+ * Set its cgroup's limits, where the controllers exist.
  */
 static void
 limit(const Launch *launch)
@@ -551,7 +550,7 @@ limit(const Launch *launch)
 	}
 	snprintf(text, sizeof(text), "%ld", config.most_processes);
 	ContainLimit(path, "pids.max", text);
-	/* 100 for each core that it asked for: 1 to 10000 is what there is */
+	/* 100 for each core it asked for; the kernel takes 1 to 10000 */
 	cpu = cpu <= 0 ? 100 : cpu < 10 ? 1 : cpu > 1000000 ? 10000 : cpu / 10;
 	snprintf(text, sizeof(text), "%lld", cpu);
 	ContainLimit(path, "cpu.weight", text);
@@ -564,7 +563,7 @@ limit(const Launch *launch)
 }
 
 /*
- * Starts the keeper.  It outlives us: it is no process of our session.
+ * Start the keeper.  It outlives us, so it gets its own session.
  */
 pid_t
 LaunchKeeper(const LocalAttempt *attempt)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * launch.h
- *		From what the database says about an attempt to its keeper.
+ *		From the database's description of an attempt to its keeper.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * log_calls.c
- *		Answering who asked for a job's output.
+ *		Answer requests for a job's output.
  *
- * Each heartbeat tells all that is asked for here and not answered yet, so the
- * list is made again with each, and nothing of it has to be kept.  Who follows a
- * job is answered once it has written something, or is over.
+ * Each heartbeat lists all open requests on this node.  So the agent makes its
+ * list again with each, and keeps nothing.  A caller that follows a job gets
+ * an answer once the job has written more, or is over.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,7 +24,7 @@
 
 #define PIECE	(64 * 1024)
 
-/* A piece that is asked for. */
+/* A piece of output that a caller wants. */
 typedef struct LogWish
 {
 	char	   *org;
@@ -36,7 +36,7 @@ typedef struct LogWish
 	struct LogWish *next;
 } LogWish;
 
-/* What is answered. */
+/* An answer. */
 typedef struct LogPiece
 {
 	uint64_t	first;
@@ -97,7 +97,7 @@ LogWishAdd(const Order *order, const char *log)
 	json_decref(json);
 }
 
-/* does anybody wait for what a job has yet to write? */
+/* does a caller wait for more output of a job? */
 bool
 LogWishesWait(void)
 {
@@ -105,7 +105,7 @@ LogWishesWait(void)
 }
 
 /*
- * Answers one of those that can be answered; true: a call was made.
+ * Answer one request that can be answered; true: we made a call.
  */
 bool
 LogAnswer(void)
@@ -128,7 +128,7 @@ LogAnswer(void)
 }
 
 /*
- * What there is of a piece; false: who asked waits for more.
+ * Read a piece; false: the caller waits for more.
  */
 static bool
 read_piece(const LogWish *wish, LogPiece *piece)
@@ -162,8 +162,8 @@ read_piece(const LogWish *wish, LogPiece *piece)
 }
 
 /*
- * Reads while the keeper may overwrite: what it has passed meanwhile is read
- * once more from where the ring begins by then.
+ * Read while the keeper may overwrite.  Bytes that it has passed in the
+ * meantime are read again from the ring's new start.
  */
 static void
 read_log(const LocalAttempt *attempt, const KeeperState *state,
@@ -173,7 +173,7 @@ read_log(const LocalAttempt *attempt, const KeeperState *state,
 							  O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	const volatile uint64_t *total = &state->log_bytes[wish->stream];
 	bool		lives = attempt->phase == PHASE_RUNS;
-	size_t		most;			/* the head and the ring are read apart */
+	size_t		most;			/* read the head and the ring apart */
 
 	do
 	{
@@ -193,7 +193,7 @@ read_log(const LocalAttempt *attempt, const KeeperState *state,
 }
 
 /*
- * Where else a stream goes: "start" says so.  NULL: it is kept here.
+ * The stream's file, from "start".  NULL: the log has it.
  */
 static char *
 file_of(const LocalAttempt *attempt, int stream)
@@ -215,7 +215,7 @@ file_of(const LocalAttempt *attempt, int stream)
 }
 
 /*
- * Sends an answer; the body as bytea's hexadecimal text.
+ * Send an answer; the body in bytea's hexadecimal form.
  */
 static void
 put_piece(const LogWish *wish, const LogPiece *piece)
@@ -251,8 +251,7 @@ put_piece(const LogWish *wish, const LogPiece *piece)
 }
 
 /*
- * Whether anybody still waited for it is all the same; what was not taken is
- * asked for again.
+ * Ignore the result: the database repeats a request that it still has.
  */
 static void
 put_answered(PGresult * result, void *context)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *		gpucredit-agent: runs on a node what the database says.
+ *		gpucredit-agent: runs the jobs that the database places on a node.
  *
  *	gpucredit-agent CONFIG
  *	gpucredit-agent poke CONFIG				(poke.c)
@@ -45,8 +45,8 @@
 #include "poke.h"
 #include "util.h"
 
-#define LOOK_MS		1000		/* at attempts, whatever happens */
-#define POKE_MS		100			/* between two pokes that are obeyed */
+#define LOOK_MS		1000		/* how often all attempts are checked */
+#define POKE_MS		100			/* at least, between two obeyed pokes */
 
 int			run_dir;
 int			watches;
@@ -96,7 +96,7 @@ main(int argc, char **argv)
 }
 
 /*
- * What is not the agent itself; returns where it is none of these.
+ * Run another command of this program; return if it is the agent itself.
  */
 static void
 run_other(int argc, char **argv)
@@ -116,7 +116,7 @@ run_other(int argc, char **argv)
 }
 
 /*
- * The folder that outlives the agent.  One agent has it at a time.
+ * The folder that outlives the agent.  Only one agent locks it.
  */
 static void
 open_state(void)
@@ -143,7 +143,7 @@ open_state(void)
 }
 
 /*
- * The starts of the agent are counted on disk, before anything is said.
+ * Count this start of the agent on disk, before any call.
  */
 static void
 count_start(int state)
@@ -160,7 +160,7 @@ count_start(int state)
 }
 
 /*
- * Tells this run of the machine from those before.
+ * Tell this boot of the machine from earlier ones.
  */
 static void
 read_boot_id(void)
@@ -180,7 +180,7 @@ read_boot_id(void)
 }
 
 /*
- * Without a cgroup a process that hides is not found again: said once, loudly.
+ * Without a cgroup we cannot find a process that hides: log this once.
  */
 static void
 prove_cgroup(void)
@@ -208,7 +208,7 @@ open_signals(void)
 }
 
 /*
- * Where datagrams come in, if anybody sends them.
+ * Open the socket for datagrams.
  */
 static void
 open_pokes(void)
@@ -237,7 +237,7 @@ open_pokes(void)
 }
 
 /*
- * Waits for something to happen, then does what there is to do.
+ * Wait for an event, then handle it.
  */
 static void
 turn(void)
@@ -271,7 +271,7 @@ turn(void)
 }
 
 /*
- * Children that ended, and who wants us to end.
+ * Handle signals: a child ended, or the agent must end.
  */
 static void
 take_signals(void)
@@ -302,7 +302,7 @@ drain(int fd)
 }
 
 /*
- * Datagrams mean "ask now", whatever is in them.
+ * Any datagram means "ask now".
  */
 static void
 take_pokes(void)
@@ -315,8 +315,8 @@ take_pokes(void)
 }
 
 /*
- * So do notifications.  Ten times a second is often enough; one that is lost
- * costs one interval.
+ * A notification means the same.  Ten obeyed pokes a second are enough; a lost
+ * one costs one interval.
  */
 static void
 obey_pokes(void)

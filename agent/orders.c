@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * orders.c
- *		What the database says about an attempt, and doing it.
+ *		Obey the database's answers about an attempt.
  *
- * Answers may come twice, late, or again after a restart: what an attempt's
- * folder says is done already is not done again.
+ * An answer may come twice, late, or again after a restart.  The agent does
+ * not repeat a step that the attempt's folder has.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,7 +47,7 @@ static bool tell(LocalAttempt *attempt, const char *format,...)
 static void note_told(LocalAttempt *attempt, const char *reason);
 
 /*
- * Does what a heartbeat's row says.
+ * Obey a heartbeat's row.
  */
 void
 AttemptObey(const Order *order)
@@ -62,7 +62,7 @@ AttemptObey(const Order *order)
 		forget(attempt);
 		attempt = AttemptFind(order->org, order->job, order->number);
 		if (attempt != NULL)
-			return;				/* once it is gone from here */
+			return;				/* after it has left this node */
 	}
 	if (attempt == NULL)
 	{
@@ -72,7 +72,7 @@ AttemptObey(const Order *order)
 			begin_over(order);
 		return;
 	}
-	/* a database restored from before it heard of the end hears it again */
+	/* a database restored from before the end hears of it again */
 	if (attempt->phase == PHASE_SETTLED && (!stop || settles(reason)))
 	{
 		Say("event=settled_before attempt=%s", attempt->tag);
@@ -82,7 +82,7 @@ AttemptObey(const Order *order)
 		return;
 	if (attempt->resumes)
 	{
-		/* nothing runs yet, so whatever ends it ends it at once */
+		/* nothing runs yet, so any reason ends it at once */
 		if (stop || leaves(order))
 		{
 			note_told(attempt, reason);
@@ -112,8 +112,8 @@ AttemptObey(const Order *order)
 }
 
 /*
- * Is it to save and be gone?  Before its wall limit it only saves: the limit
- * itself ends it.
+ * Must the attempt save and leave?  Before its wall limit it only saves: the
+ * limit itself ends it.
  */
 static bool
 leaves(const Order *order)
@@ -124,9 +124,9 @@ leaves(const Order *order)
 }
 
 /*
- * Has the job save, once for each time that this is due: it is said with each
- * heartbeat until the database knows a checkpoint.  After a restart of the
- * agent it is told again.
+ * Tell the job to save, once for each time this is due.  Each heartbeat
+ * repeats it until the database has a checkpoint.  After a restart the agent
+ * tells the job again.
  */
 static void
 have_saved(LocalAttempt *attempt, const Order *order)
@@ -148,8 +148,8 @@ have_saved(LocalAttempt *attempt, const Order *order)
 }
 
 /*
- * Is this another attempt of the same number?  A database that was restored
- * from an earlier time gives out again the numbers that it forgot.
+ * Is this another attempt of the same number?  A database restored from an
+ * earlier time gives out numbers twice.
  */
 static bool
 reused(const LocalAttempt *attempt, const Order *order)
@@ -160,7 +160,7 @@ reused(const LocalAttempt *attempt, const Order *order)
 }
 
 /*
- * What no database knows any more is ended, and told to nobody.
+ * End an attempt that no database knows, and report nothing.
  */
 static void
 forget(LocalAttempt *attempt)
@@ -179,9 +179,9 @@ forget(LocalAttempt *attempt)
 }
 
 /*
- * Writes down what is to run, then has a keeper run it, or first looks at what
- * it is to go on from.  A device that something here still has is waited for:
- * the database says so with each heartbeat.
+ * Write the intent, then start a keeper or first digest the attempt's
+ * checkpoint.  If another attempt still holds a device, wait: each heartbeat
+ * repeats the order.
  */
 static void
 begin(const Order *order)
@@ -209,8 +209,8 @@ begin(const Order *order)
 }
 
 /*
- * The database has it run here, or stop, and the disk knows nothing of it: it
- * went with a disk, or was never begun.  It is settled as that.
+ * The database has it run or stop here, and the disk does not know it.  Its
+ * disk was lost, or it never began.  Settle it like that.
  */
 static void
 begin_over(const Order *order)
@@ -228,7 +228,7 @@ begin_over(const Order *order)
 }
 
 /*
- * What is to run is on disk when this returns; NULL where no disk took it.
+ * On return the intent is on disk; NULL: no disk took it.
  */
 static LocalAttempt *
 write_intent(const Order *order)
@@ -264,8 +264,8 @@ write_intent(const Order *order)
 }
 
 /*
- * Nothing is begun that is not written down.  The next try may find room;
- * where there is none to be made, the database hears that this node cannot.
+ * Start nothing without an intent on disk.  The next try may find room. If
+ * none can be made, report that this node cannot run it.
  */
 static void
 not_written(const Order *order, const char *name, int error)
@@ -297,8 +297,8 @@ not_written(const Order *order, const char *name, int error)
 }
 
 /*
- * A checkpoint that this machine can read is digested before it is gone on
- * from.
+ * Digest a checkpoint that this machine can read, before the job starts from
+ * it.
  */
 static void
 go_on_from(LocalAttempt *attempt, const json_t * checkpoint)
@@ -318,8 +318,8 @@ go_on_from(LocalAttempt *attempt, const json_t * checkpoint)
 }
 
 /*
- * What the database says of the checkpoint that was digested: go on from it,
- * or from the one before it (NULL: from the start).
+ * The database's answer about the digest: start from this checkpoint, or from
+ * an earlier one (NULL: from the start).
  */
 void
 AttemptResume(LocalAttempt *attempt, bool good, json_t * checkpoint)
@@ -349,7 +349,7 @@ AttemptResume(LocalAttempt *attempt, bool good, json_t * checkpoint)
 }
 
 /*
- * Has a keeper run it; what cannot be run is over.
+ * Start a keeper; an attempt that cannot run is over.
  */
 static void
 launch(LocalAttempt *attempt)
@@ -413,7 +413,7 @@ intent_of(const Order *order)
 	return intent;
 }
 
-/* an array of the lines, empty ones among them */
+/* an array of the lines, with empty ones */
 static json_t *
 lines_of(const char *text)
 {
@@ -429,7 +429,7 @@ lines_of(const char *text)
 	return lines;
 }
 
-/* organisations have any characters, so a digest stands for their name */
+/* a digest replaces the organisation's name, which may have any characters */
 static char *
 folder_name(const char *org, int64_t job, int number)
 {
@@ -441,7 +441,7 @@ folder_name(const char *org, int64_t job, int number)
 				  (long long) job, number);
 }
 
-/* a stop for which the agent is the one to settle */
+/* a stop after which the agent settles */
 static bool
 settles(const char *reason)
 {
@@ -450,8 +450,8 @@ settles(const char *reason)
 }
 
 /*
- * Tells the keeper a word.  False: it is not there yet, and is told with the
- * next heartbeat.
+ * Write a word to the keeper.  False: it is not ready; the next heartbeat
+ * repeats the word.
  */
 static bool
 tell(LocalAttempt *attempt, const char *format,...)
@@ -468,7 +468,7 @@ tell(LocalAttempt *attempt, const char *format,...)
 	return write(attempt->control, line, len) == len;
 }
 
-/* the first reason stands: it is what ends the attempt */
+/* keep the first reason: it ends the attempt */
 static void
 note_told(LocalAttempt *attempt, const char *reason)
 {

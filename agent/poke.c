@@ -6,10 +6,10 @@
  *	gpucredit-agent poke CONFIG
  *
  * Each NOTIFY wakes every session that listens, so with many agents only this
- * process does.  For each notification it sends a datagram to the agent of the
- * node that is named, where that said it takes them ("poke" in its "about").  A
- * datagram means "ask now", nothing else.  So one that is lost costs an
- * interval, and two of these processes beside each other do no harm.
+ * process listens.  For each notification it sends a datagram to the named
+ * node's agent, if that agent takes them ("poke" in its "about").  A datagram
+ * means "ask now", nothing else.  So a lost one costs an interval, and two of
+ * these processes do no harm.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,14 +28,14 @@
 #include "util.h"
 
 #define READ_EVERY	(10 * NS_PER_S) /* where agents are */
-#define READ_PAUSE	(NS_PER_S)	/* at least, when a node is not known */
+#define READ_PAUSE	(NS_PER_S)	/* at least, when a node is unknown */
 #define PAUSE		1			/* seconds between tries to connect */
 
-/* Where a node's agent takes datagrams. */
+/* A node's agent and its address for datagrams. */
 typedef struct PokeAddress
 {
 	char	   *node;
-	char	   *address;		/* HOST:PORT, as it was told */
+	char	   *address;		/* HOST:PORT, as the agent reported it */
 	struct sockaddr_storage to;
 	socklen_t	len;			/* 0: not looked up yet, or not found */
 	bool		looked_up;
@@ -56,7 +56,7 @@ static void look_up(PokeAddress *place);
 static void send_to(PokeAddress *place);
 
 /*
- * Listens until it is ended; a connection that is lost is made again.
+ * Listen until told to end; reconnect after a loss.
  */
 void
 PokeRun(void)
@@ -113,7 +113,7 @@ run(PGconn * conn, const char *sql)
 }
 
 /*
- * Waits for notifications and passes them on; false: the connection is lost.
+ * Wait for notifications and forward them; false: the connection is lost.
  */
 static bool
 serve(PGconn * conn)
@@ -148,7 +148,7 @@ serve(PGconn * conn)
 }
 
 /*
- * Where agents are; what was looked up of those that have not moved is kept.
+ * Load the agents' addresses, and keep the lookups of unchanged ones.
  */
 static bool
 read_places(PGconn * conn)
@@ -206,7 +206,7 @@ compare(const void *a, const void *b)
 }
 
 /*
- * A name is looked up once; what is none is left alone.
+ * Look a name up once; do not repeat a failed lookup.
  */
 static void
 look_up(PokeAddress *place)
@@ -236,7 +236,7 @@ look_up(PokeAddress *place)
 	free(host);
 }
 
-/* nobody waits for it, and nobody minds if it is lost */
+/* send without waiting; a loss does no harm */
 static void
 send_to(PokeAddress *place)
 {

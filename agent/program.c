@@ -23,8 +23,8 @@
 /* Why the child could not become the program. */
 typedef struct Failure
 {
-	int			error;			/* errno; 0: it could */
-	bool		of_job;			/* of what the job named, not of the node */
+	int			error;			/* errno; 0: success */
+	bool		of_job;			/* the job's fault, not the node's */
 } Failure;
 
 static void open_pipe(int ends[2], bool nonblocking);
@@ -34,7 +34,7 @@ static void run_program(const Start *start, const Contain *contain, int gate,
 						int failed, int outputs[2], int messages);
 
 /*
- * Takes "start" apart; the texts stay where they were read to.
+ * Parse "start"; the texts stay in its buffer.
  */
 void
 ProgramRead(Keeper *keeper)
@@ -90,7 +90,7 @@ ProgramRead(Keeper *keeper)
 }
 
 /*
- * Starts the program.  It waits at a gate until "main" names it on disk.
+ * Start the program.  It waits at a gate until "main" names it on disk.
  */
 void
 ProgramStart(Keeper *keeper)
@@ -153,7 +153,7 @@ ProgramStart(Keeper *keeper)
 	len = snprintf(line, sizeof(line), "%d\n", (int) keeper->main);
 	failure.error = FilePut(keeper->dir, "main", line, len) ? 0 : errno;
 	CrashPoint("main");
-	/* from before it is let go: it may have ended before we run again */
+	/* read before the gate opens: it may have ended before we run again */
 	begun_ns = MonotonicNs();
 	if (failure.error == 0 && WriteAll(gate[1], "x", 1) &&
 		read(failed[0], &failure, sizeof(failure)) <= 0)
@@ -175,8 +175,8 @@ open_pipe(int ends[2], bool nonblocking)
 }
 
 /*
- * A program or folder that is not there, or may not be used, is the job's fault
- * and has the exit code that a shell gives; everything else is the node's.
+ * A program or folder that is missing or forbidden is the job's fault and has
+ * a shell's exit code.  Any other error is the node's.
  */
 static void
 not_executed(Keeper *keeper, Failure failure)
@@ -193,7 +193,7 @@ not_executed(Keeper *keeper, Failure failure)
 }
 
 /*
- * The child: takes on what it is to be, and becomes the program.
+ * The child: set its limits and rights, and become the program.
  */
 static void
 run_program(const Start *start, const Contain *contain, int gate, int failed,
@@ -206,7 +206,7 @@ run_program(const Start *start, const Contain *contain, int gate, int failed,
 	if (read(gate, &go, 1) == 1)
 	{
 		setsid();
-		/* a keeper that dies takes its program with it, cgroup or not */
+		/* if the keeper dies, the program dies too, even without a cgroup */
 		if (ContainEnter(contain) &&
 			dup2(null, STDIN_FILENO) >= 0 &&
 			dup2(outputs[0], STDOUT_FILENO) >= 0 &&
@@ -236,7 +236,7 @@ run_program(const Start *start, const Contain *contain, int gate, int failed,
 }
 
 /*
- * Output that a file was named for: opened as the job's user, in its folder.
+ * Open the output file that the job named, as its user, in its folder.
  */
 static bool
 open_files(const Start *start)

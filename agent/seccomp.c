@@ -3,15 +3,15 @@
  * seccomp.c
  *		Which system calls a job may not make.
  *
- * A BPF program refuses (EPERM) what containers are refused by default: what
- * changes the machine (mounts, modules, clocks, swap, another kernel), looks
- * into other processes, or is a frequent way into the kernel (bpf, keyrings,
- * userfaultfd, io_uring).  All else is allowed, so that no program fails for
- * a call that is newer than this list.  A call of another architecture, whose
- * numbers mean something else, ends the process.
+ * A BPF program refuses (EPERM) the calls that container runtimes refuse by
+ * default.  They change the machine (mounts, modules, clocks, swap, another
+ * kernel), look into other processes, or often attack the kernel (bpf,
+ * keyrings, userfaultfd, io_uring).  It allows all others, so no program fails
+ * for a call newer than this list.  A call of another architecture, where
+ * numbers differ, ends the process.
  *
- * bubblewrap makes namespaces and mounts for the job before it runs, so it is
- * handed the program and loads it at the end (SeccompPass).
+ * bubblewrap makes namespaces and mounts before the job runs, so it receives
+ * the program and loads it last (SeccompPass).
  *
  *-------------------------------------------------------------------------
  */
@@ -41,7 +41,7 @@
 
 #define X32_BIT		0x40000000	/* calls of x86-64 with short pointers */
 
-/* the namespaces that clone may make: all but of time, whose bit it has not */
+/* the namespaces that clone may make; time has no bit there */
 #define CLONE_NEW	0x7e020000
 
 #define DENY(error)	(SECCOMP_RET_ERRNO | (error))
@@ -118,7 +118,7 @@ static struct sock_filter jump(int test, unsigned value, int yes, int no);
 static struct sock_filter leave(unsigned verdict);
 
 /*
- * From here on this process, and all that it becomes and starts, may not.
+ * Filter this process and all its children from now on.
  */
 bool
 SeccompLoad(void)
@@ -131,7 +131,7 @@ SeccompLoad(void)
 }
 
 /*
- * Leaves the program at SECCOMP_FD, for who loads it later.
+ * Leave the program at SECCOMP_FD, for bubblewrap to load.
  */
 bool
 SeccompPass(void)
@@ -145,7 +145,7 @@ SeccompPass(void)
 }
 
 /*
- * Nothing that is executed later gets a capability, not even as root.
+ * No later program gets a capability, not even as root.
  */
 bool
 CapabilitiesBound(void)
@@ -158,7 +158,7 @@ CapabilitiesBound(void)
 	return true;
 }
 
-/* nor has this process any */
+/* nor does this process keep any */
 bool
 CapabilitiesClear(void)
 {
@@ -170,7 +170,7 @@ CapabilitiesClear(void)
 }
 
 /*
- * The architecture, then each call that is refused; what is left is allowed.
+ * Check the architecture, then each refused call; allow the rest.
  */
 static int
 write_program(struct sock_filter *program)
@@ -188,7 +188,7 @@ write_program(struct sock_filter *program)
 		program[at++] = jump(BPF_JEQ, denied[i], 0, 1);
 		program[at++] = leave(DENY(EPERM));
 	}
-	/* its flags cannot be looked at; the C library then takes clone */
+	/* its flags cannot be read; the C library then uses clone */
 	program[at++] = jump(BPF_JEQ, SYS_clone3, 0, 1);
 	program[at++] = leave(DENY(ENOSYS));
 	program[at++] = jump(BPF_JEQ, SYS_clone, 0, 4);
@@ -196,7 +196,7 @@ write_program(struct sock_filter *program)
 	program[at++] = jump(BPF_JSET, CLONE_NEW, 0, 1);
 	program[at++] = leave(DENY(EPERM));
 	program[at++] = leave(SECCOMP_RET_ALLOW);
-	/* a debugger starts its program; it looks into nobody else's */
+	/* a debugger traces its own program, and may not attach to others */
 	program[at++] = jump(BPF_JEQ, SYS_ptrace, 0, 4);
 	program[at++] = load(offsetof(struct seccomp_data, args[0]));
 	program[at++] = jump(BPF_JEQ, PTRACE_ATTACH, 1, 0);
@@ -212,7 +212,7 @@ load(size_t offset)
 	return (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset);
 }
 
-/* so many instructions further where it is so, and where it is not */
+/* how many instructions to skip if true, and if false */
 static struct sock_filter
 jump(int test, unsigned value, int yes, int no)
 {

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* where the keeper puts the program for bubblewrap to load */
+/* the keeper puts the program here for bubblewrap */
 #define SECCOMP_FD	4
 
 extern bool SeccompLoad(void);

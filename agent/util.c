@@ -3,7 +3,7 @@
  * util.c
  *		Clocks, durable files and log lines, for the agent and its keepers.
  *
- * A file that a decision rests on is written whole or not at all: under
+ * A file that a decision depends on is written whole or not at all: under
  * another name, synced, renamed, and then its folder is synced.
  *
  *-------------------------------------------------------------------------
@@ -37,7 +37,7 @@ MonotonicNs(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* goes on while the machine sleeps, as a fence has to */
+/* counts while the machine sleeps, as a fence must */
 int64_t
 BoottimeNs(void)
 {
@@ -45,7 +45,7 @@ BoottimeNs(void)
 }
 
 /*
- * One line of the log: standard error, which systemd's journal keeps.
+ * Log one line to standard error, which systemd's journal keeps.
  */
 void
 Say(const char *format,...)
@@ -129,7 +129,7 @@ WriteAll(int fd, const void *data, size_t len)
 }
 
 /*
- * Writes a file durably, whole or not at all; false with errno.
+ * Write a file durably, whole or not at all; false with errno.
  */
 bool
 FilePut(int dir, const char *name, const void *data, size_t len)
@@ -149,7 +149,7 @@ FilePut(int dir, const char *name, const void *data, size_t len)
 }
 
 /*
- * Reads a file whole, with a zero byte behind it; NULL with errno.
+ * Read a whole file and add a zero byte; NULL with errno.
  */
 char *
 FileGet(int dir, const char *name, size_t *len)
@@ -186,7 +186,7 @@ FileThere(int dir, const char *name)
 }
 
 /*
- * Maps a file that processes share; NULL with errno.
+ * Map a file that processes share; NULL with errno.
  */
 void *
 FileMap(int dir, const char *name, size_t size, bool writes)
@@ -207,7 +207,7 @@ FileMap(int dir, const char *name, size_t size, bool writes)
 }
 
 /*
- * Tests let a process die here: GPUCREDIT_CRASH_AT names the point.
+ * For tests: exit here if GPUCREDIT_CRASH_AT names the point.
  */
 void
 CrashPoint(const char *name)

@@ -60,7 +60,7 @@ CliFormat(const char *format,...)
 }
 
 /*
- * A whole number, or the end: what stands for "what" was no such number.
+ * Read a whole number, or end: "what" was none.
  */
 int64_t
 CliNumber(const char *text, int64_t least, int64_t most, const char *what)
@@ -86,8 +86,7 @@ CliOrg(void)
 }
 
 /*
- * Makes a call, over a connection that is made again where there is none;
- * whoever asked looks at what came.
+ * Make a call, and connect first if needed; the caller checks the result.
  */
 PGresult *
 CliTry(const char *sql, int n, const char *const *values)
@@ -102,7 +101,7 @@ CliTry(const char *sql, int n, const char *const *values)
 	return PQexecParams(conn, sql, n, NULL, values, NULL, NULL, 0);
 }
 
-/* may the same call succeed if it is made again? */
+/* may a repeated call succeed? */
 bool
 CliRetries(const PGresult * result)
 {
@@ -131,7 +130,7 @@ CliCall(const char *sql, int n, const char *const *values)
 }
 
 /*
- * What the database said, with its detail and what to do.
+ * Print the database's error, with its detail and hint.
  */
 void
 CliRefused(const PGresult * result)
@@ -158,7 +157,7 @@ CliRefused(const PGresult * result)
 }
 
 /*
- * Columns as wide as what is in them, numbers to the right.
+ * Columns as wide as their content, numbers to the right.
  */
 void
 CliTable(const PGresult * result, bool heading)

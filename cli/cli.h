@@ -14,11 +14,14 @@
 
 /* exit statuses */
 #define CLI_DONE	0
-#define CLI_REFUSED	1			/* the database said no, or was not there */
-#define CLI_USAGE	2			/* the command line, or the script, is wrong */
+#define CLI_REFUSED	1			/* the database refused, or is away */
+#define CLI_USAGE	2			/* the command line or the script is wrong */
 
-/* On whose behalf, and where: options before the command, or the environment. */
-extern const char *cli_program; /* by which it was called */
+/*
+ * Whose account, and which database: options before the command, or the
+ * environment.
+ */
+extern const char *cli_program; /* the name it was called by */
 extern const char *cli_database;
 extern const char *cli_org;
 extern const char *cli_account;

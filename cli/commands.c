@@ -27,7 +27,7 @@ want_arguments(int argc, int least, int most, const char *use)
 		Fail(CLI_USAGE, "usage: gpucredit %s", use);
 }
 
-/* a bigint array of the arguments; NULL: there are none */
+/* a bigint array of the arguments; NULL: none */
 static char *
 job_array(int argc, char **argv)
 {
@@ -54,7 +54,7 @@ show(const char *sql, int n, const char *const *values)
 }
 
 /*
- * An organisation's jobs that are not over, or those named, over or not.
+ * List an organisation's live jobs, or the named ones in any state.
  */
 int
 CliQueue(int argc, char **argv)
@@ -74,7 +74,7 @@ CliQueue(int argc, char **argv)
 }
 
 /*
- * Cancels each; its key is fixed, so that a second try is the same call.
+ * Cancel each job; its key is fixed, so a second try is the same call.
  */
 int
 CliCancel(int argc, char **argv)
@@ -187,7 +187,7 @@ CliVerify(int argc, char **argv)
 }
 
 /*
- * The pool's map, what waits and why, once a second; -1: one time.
+ * Show the pool's map, waiting jobs and reasons, once a second; -1: once.
  */
 int
 CliTop(int argc, char **argv)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * logs.c
- *		gpucredit logs: what a job writes, from the node that has it.
+ *		gpucredit logs: a job's output, from its node.
  *
- * The node is asked piece by piece (log_wish), a few ahead while there is
- * more.  What is there already comes from the database, so an answer counts as
- * new only where it was not there when it was asked for.
+ * The command asks the node piece by piece (log_wish), a few ahead while there
+ * is more.  The database may already have a piece from before.  So an answer
+ * counts as new only if it was missing at the request.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,12 +19,13 @@
 #include "cli.h"
 
 #define PIECE		65536
-#define AHEAD		4			/* pieces that are asked for at once */
+#define AHEAD		4			/* pieces requested at once */
 #define ASK_AGAIN	5.0			/* seconds */
-#define AWAY		15.0		/* an answer takes longer: the node is away */
+#define AWAY		15.0		/* without an answer for so long, the node is
+								 * away */
 #define PATIENCE	60			/* seconds without a database */
 
-/* What is asked for. */
+/* The request. */
 typedef struct Logs
 {
 	const char *job;
@@ -33,7 +34,7 @@ typedef struct Logs
 	int64_t		from;
 	int64_t		tail;			/* the last so many bytes; -1: all */
 	bool		follow;
-	bool		any_attempt;	/* the next one is followed as well */
+	bool		any_attempt;	/* follow the next attempt as well */
 } Logs;
 
 /* One of the job's streams. */
@@ -45,11 +46,11 @@ typedef struct LogStream
 	bool		over;
 	int64_t		at;				/* -1: where the tail begins, once known */
 	int64_t		written;
-	int64_t		until;			/* who does not follow stops there; -1: yet
-								 * unknown */
+	int64_t		until;			/* where to stop without following; -1: not
+								 * yet known */
 	int64_t		dropped;
 	double		asked;			/* 0: not */
-	double		since;			/* when the first answer to come was asked for */
+	double		since;			/* when the missing answer was requested */
 } LogStream;
 
 static int	status = CLI_DONE;
@@ -84,7 +85,7 @@ CliLogs(int argc, char **argv)
 }
 
 /*
- * What the command line says; anything else ends the command.
+ * Parse the command line; an unknown word ends the command.
  */
 static void
 take_options(Logs *logs, LogStream *streams, int argc, char **argv)
@@ -143,7 +144,7 @@ take_options(Logs *logs, LogStream *streams, int argc, char **argv)
 }
 
 /*
- * Both streams of one attempt, as far as they go.
+ * Print both streams of one attempt, as far as they go.
  */
 static void
 show_attempt(Logs *logs, LogStream *streams)
@@ -178,7 +179,7 @@ show_attempt(Logs *logs, LogStream *streams)
 }
 
 /*
- * Asks for a stream's next piece, or whether it has come; true: it has.
+ * Request a stream's next piece, or see whether it has come; true: it has.
  */
 static bool
 step(Logs *logs, LogStream *s)
@@ -211,7 +212,7 @@ step(Logs *logs, LogStream *s)
 }
 
 /*
- * Writes a piece out.  fresh: the node was asked for it just now.
+ * Print a piece.  fresh: the node was asked just now.
  */
 static bool
 take_answer(const Logs *logs, LogStream *s, PGresult * row, bool fresh)
@@ -255,7 +256,7 @@ take_answer(const Logs *logs, LogStream *s, PGresult * row, bool fresh)
 }
 
 /*
- * There is no answer yet: what that means, said once.
+ * There is no answer yet: print once what that means.
  */
 static void
 not_yet(Logs *logs, LogStream *s, const char *state)
@@ -287,7 +288,7 @@ not_yet(Logs *logs, LogStream *s, const char *state)
 }
 
 /*
- * Waits until a job that is followed runs again; false: it is over.
+ * Wait until a followed job runs again; false: it is over.
  */
 static bool
 next_attempt(Logs *logs)
@@ -323,8 +324,8 @@ next_attempt(Logs *logs)
 }
 
 /*
- * The next piece as the database has it; wish: it asks the node for it, and for
- * some that follow.
+ * Read the next piece from the database; wish: also ask the node for it, and
+ * for some after it.
  */
 static PGresult *
 ask(const Logs *logs, const LogStream *s, bool wish)
@@ -359,8 +360,8 @@ ask(const Logs *logs, const LogStream *s, bool wish)
 }
 
 /*
- * A call, until it is answered; a database that is away for a moment ends
- * nothing.
+ * Repeat a call until an answer comes; it survives a short absence of the
+ * database.
  */
 static PGresult *
 call(const char *sql, int n, const char *const *values)

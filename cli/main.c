@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *		gpucredit: what people type.
+ *		gpucredit: the command line.
  *
  *	gpucredit [-d DATABASE] [-O ORG] [-A ACCOUNT] COMMAND [ARGUMENT...]
  *
- * Called as sbatch, squeue or scancel it is that command (slurm.c).
+ * Under the name sbatch, squeue or scancel it is that command (slurm.c).
  *
- * It speaks SQL to the database under the login of who types, so it may do
- * what that login may, and nothing else.
+ * It speaks SQL to the database under the caller's login, and has that login's
+ * rights only.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * sbatch.c
- *		Options as sbatch has them, from the command line and from a script.
+ *		The options of sbatch, from the command line and from a script.
  *
- * A line "#SBATCH ..." of a script, before its first command, is read as the
- * same options; the command line wins.  An option that is not known here ends
- * the command: a job that ran without what its script asked for would be worse
- * than none.
+ * A line "#SBATCH ..." of a script, before its first command, has the same
+ * options; the command line wins.  An unknown option ends the command: a job
+ * must not run without what its script asks for.
  *
  *-------------------------------------------------------------------------
  */
@@ -59,7 +58,7 @@ static const struct option options[] = {
 	{"requeue", no_argument, NULL, OPT_REQUEUE},
 	{"time", required_argument, NULL, 't'},
 	{"wrap", required_argument, NULL, OPT_WRAP},
-	/* what sbatch does not have */
+	/* the end of the table */
 	{"checkpoint-every", required_argument, NULL, OPT_CHECKPOINT_EVERY},
 	{"hold-window", required_argument, NULL, OPT_HOLD_WINDOW},
 	{"key", required_argument, NULL, OPT_KEY},
@@ -93,8 +92,8 @@ SubmissionInit(StoredSubmission *submission)
 }
 
 /*
- * Reads options; returns where the first word behind them stands.  What was
- * said before stands: the command line is read first.
+ * Read options; return the index of the first word after them.  The first
+ * value stands, as the command line is read first.
  */
 int
 SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
@@ -119,7 +118,7 @@ SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 }
 
 /*
- * Reads a script whole, and the options in it.
+ * Read a whole script, and the options in it.
  */
 void
 SubmissionScript(StoredSubmission *submission, const char *path)
@@ -164,15 +163,15 @@ SubmissionScript(StoredSubmission *submission, const char *path)
 					 words[optind]);
 		}
 		else if (*line != '#' && line[strspn(line, " \t\r")] != '\0')
-			next = NULL;		/* its first command */
+			next = NULL;		/* the script's first command */
 		free(where);
 	}
 	free(copy);
 }
 
 /*
- * Words as a shell would split them: quotes hold, "#" begins a comment.  The
- * first one stands for the program's name.
+ * Split a line as a shell does: quotes hold, "#" begins a comment.  The first
+ * word stands for the program's name.
  */
 static int
 split_words(char *line, char **words, const char *where)
@@ -213,7 +212,7 @@ split_words(char *line, char **words, const char *where)
 }
 
 /*
- * Options that are a text; the others are sizes.
+ * Options with a text; the others have sizes.
  */
 static void
 take_option(StoredSubmission *s, int option, const char *value,
@@ -276,7 +275,7 @@ take_option(StoredSubmission *s, int option, const char *value,
 }
 
 /*
- * Options that are a number of something.
+ * Options with a number.
  */
 static void
 take_size(StoredSubmission *s, int option, const char *value,
@@ -351,7 +350,7 @@ take_size(StoredSubmission *s, int option, const char *value,
 	}
 }
 
-/* what was said first stands */
+/* the first value stands */
 static void
 set_text(char **text, const char *value)
 {

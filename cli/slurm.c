@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * slurm.c
- *		sbatch, squeue and scancel, as programs that submit jobs call them.
+ *		sbatch, squeue and scancel, for programs that submit jobs by them.
  *
- * Chosen by the name that this program is called by.  An option or a letter of
- * a format that is not known here ends the command: a tool that got something
- * else than it asked for would draw wrong conclusions.
+ * The name of the call selects the command.  An unknown option or format
+ * letter ends it: a tool that got something else than it asked for would draw
+ * wrong conclusions.
  *
  * A user is the last part of an account's path.
  *
@@ -21,7 +21,7 @@
 #define FORMAT	"%.18i %.9P %.8j %.8u %.2t %.10M %R"
 #define MOST	65536			/* bytes of a list of jobs */
 
-/* Each letter of a format: its heading and its SQL of a job "j". */
+/* Each letter of a format: its heading, and its SQL about a job "j". */
 static const struct
 {
 	char		letter;
@@ -59,12 +59,12 @@ static const struct
 	" ('failed', 'FAILED', 'F'), ('timeout', 'TIMEOUT', 'TO')," \
 	" ('cancelled', 'CANCELLED', 'CA')) AS w (state, long, short)"
 
-/* What squeue is asked for. */
+/* The options of squeue. */
 typedef struct Squeue
 {
 	const char *format;
 	char	   *jobs;			/* a bigint array; NULL: all */
-	const char *states;			/* NULL: those that are not over */
+	const char *states;			/* NULL: live jobs */
 	const char *account;
 	const char *user;
 	const char *pool;
@@ -76,7 +76,7 @@ typedef struct FormatField
 {
 	char	   *before;
 	int			which;
-	int			width;			/* 0: as wide as it is */
+	int			width;			/* 0: as wide as its content */
 	bool		right;
 } FormatField;
 
@@ -89,7 +89,7 @@ static void put_line(const FormatField *format, int n, const PGresult * result,
 static void put_text(const FormatField *field, const char *text);
 
 /*
- * squeue: one call, and a line a job.
+ * squeue: one call, one line per job.
  */
 int
 CliSqueue(int argc, char **argv)
@@ -143,7 +143,7 @@ CliSqueue(int argc, char **argv)
 }
 
 /*
- * What the command line says; anything else ends the command.
+ * Parse the command line; an unknown word ends the command.
  */
 static void
 take_options(Squeue *q, int argc, char **argv)
@@ -177,7 +177,7 @@ take_options(Squeue *q, int argc, char **argv)
 				q->jobs = job_list(optarg);
 				break;
 			case 'm':
-				break;			/* GPUCREDIT_ACCOUNT, as ever */
+				break;			/* GPUCREDIT_ACCOUNT, as in all commands */
 			case 'o':
 				q->format = optarg;
 				break;
@@ -200,7 +200,7 @@ take_options(Squeue *q, int argc, char **argv)
 }
 
 /*
- * scancel: quiet where the job is cancelled, or over.
+ * scancel: silent if the job was cancelled, or is over.
  */
 int
 CliScancel(int argc, char **argv)
@@ -256,8 +256,8 @@ CliScancel(int argc, char **argv)
 }
 
 /*
- * A format: "%", maybe "." for to the right, maybe a width, a letter.  The text
- * behind the last one is that of one more.
+ * Parse a format: "%", maybe "." for right-aligned, maybe a width, a letter.
+ * The text after the last field makes one more.
  */
 static int
 read_format(const char *format, FormatField *fields_of, int most)
@@ -337,7 +337,7 @@ put_line(const FormatField *format, int n, const PGresult * result, int row,
 	puts(rest);
 }
 
-/* as squeue does, what is wider is cut */
+/* cut longer values, as squeue does */
 static void
 put_text(const FormatField *field, const char *text)
 {

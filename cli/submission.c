@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * submission.c
- *		From Slurm's counts to what reserve() takes.
+ *		From Slurm's counts to the arguments of reserve().
  *
- * Slurm counts by node, task and GPU; reserve() takes the whole job's.  How
- * many nodes a job gets is the scheduler's to say: --nodes multiplies what is
- * asked for by node, and --nodes=1 keeps the job on one.
+ * Slurm counts per node, task and GPU; reserve() takes the whole job's.  The
+ * scheduler decides how many nodes a job gets: --nodes multiplies counts per
+ * node, and --nodes=1 keeps the job on one.
  *
  *-------------------------------------------------------------------------
  */
@@ -84,7 +84,7 @@ SubmissionRequest(const StoredSubmission *s)
 }
 
 /*
- * What the agent is handed: the program, its environment, where it runs.
+ * The spec for the agent: program, environment, working folder.
  */
 char *
 SubmissionSpec(const StoredSubmission *s)
@@ -122,8 +122,8 @@ SubmissionSpec(const StoredSubmission *s)
 }
 
 /*
- * --export: NONE, ALL, or names and NAME=VALUE; without it the few that a
- * program's start depends on, as all would seldom fit into 8 kB.
+ * --export: NONE, ALL, or names and NAME=VALUE.  By default a few variables
+ * that a program needs to start, as all would seldom fit into 8 kB.
  */
 static json_t *
 environment(const StoredSubmission *s)

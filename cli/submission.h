@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * submission.h
- *		What a script and its options ask for.
+ *		The request of a script and its options.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 
 typedef struct StoredSubmission
 {
-	/* as options say it; 0 or NULL: not said */
+	/* as the options say; 0 or NULL: no option */
 	char	   *account;
 	char	   *name;
 	char	   *pool;
@@ -30,18 +30,18 @@ typedef struct StoredSubmission
 	char	   *exported;
 	char	   *wrap;
 	char	   *gpu_type;
-	int64_t		gpus;			/* -1: not said */
-	int64_t		gpus_per_node;	/* -1: not said */
+	int64_t		gpus;			/* -1: no option */
+	int64_t		gpus_per_node;	/* -1: no option */
 	int64_t		gpus_per_task;
 	int64_t		nodes;
 	int64_t		tasks;
 	int64_t		cpus_per_task;
 	int64_t		cpus_per_gpu;
-	int64_t		memory_mib;		/* a node */
+	int64_t		memory_mib;		/* per node */
 	int64_t		memory_per_gpu_mib;
 	int64_t		memory_per_cpu_mib;
-	int64_t		seconds;		/* of the wall limit; 0: the tier's */
-	int64_t		retries;		/* -1: not said */
+	int64_t		seconds;		/* seconds of the wall limit; 0: the tier's */
+	int64_t		retries;		/* -1: no option */
 	char	   *array;			/* the indexes, as text of a bigint array */
 	bool		parsable;
 

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * submit.c
- *		gpucredit submit: a script becomes a job, once.
+ *		gpucredit submit: submit a script as a job, exactly once.
  *
- * The submission's key is on disk before the call.  Where no answer came, or
- * this process died, the same submission made again finds it there and is the
- * same call: the database returns the job that there is, or makes it.  While
- * its process lives a submission keeps its file locked, so that the same one
- * beside it is another.
+ * The submission's key is on disk before the call.  If no answer came, or this
+ * process died, the same submission finds its key there and repeats the call.
+ * The database then returns the existing job, or creates it.  A live process
+ * keeps its submission's file locked, so an equal submission at the same time
+ * is a different job.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,13 +27,13 @@
 
 #define TRY_SECONDS	60
 
-/* A submission on its way. */
+/* A submission in progress. */
 typedef struct PendingSubmission
 {
 	char	   *path;
 	int			fd;
 	char		key[64];
-	bool		again;			/* its answer was lost before */
+	bool		again;			/* an earlier try lost its answer */
 } PendingSubmission;
 
 static void read_submission(StoredSubmission *s, int argc, char **argv);
@@ -47,12 +47,12 @@ static char *state_folder(void);
 static bool take_file(PendingSubmission *pending);
 static void new_key(char *key, size_t size);
 
-/* what it says of a job, where it is not --parsable */
+/* the text for a job, without --parsable */
 static bool as_sbatch;
 
 /*
- * sbatch: the same, but the script may come from standard input, and an array,
- * which is several jobs here, has no one number to print.
+ * sbatch: the same, but the script may come from standard input.  An array is
+ * several jobs here, so it has no single number to print.
  */
 int
 CliSbatch(int argc, char **argv)
@@ -86,7 +86,7 @@ CliSubmit(int argc, char **argv)
 		fprintf(stderr, "gpucredit: the answer to this submission was lost;"
 				" it is made again under its key\n");
 	result = send(values);
-	/* an answer, whatever it says: the next one like it is another job */
+	/* after any answer, an equal submission is a new job */
 	if (pending.fd >= 0 && !CliRetries(result))
 		unlink(pending.path);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
@@ -95,7 +95,7 @@ CliSubmit(int argc, char **argv)
 }
 
 /*
- * The command line, then the script that it names.
+ * Read the command line, then the script it names.
  */
 static void
 read_submission(StoredSubmission *s, int argc, char **argv)
@@ -132,7 +132,7 @@ read_submission(StoredSubmission *s, int argc, char **argv)
 }
 
 /*
- * The arguments of reserve(), NULL where its default is meant.
+ * The arguments of reserve(); NULL for a default.
  */
 static void
 call_parameters(const StoredSubmission *s, const char *key,
@@ -161,8 +161,8 @@ call_parameters(const StoredSubmission *s, const char *key,
 }
 
 /*
- * The call, until it is answered.  An array is one statement: all of its jobs
- * or none.
+ * Repeat the call until an answer comes.  An array is one statement: all of
+ * its jobs or none.
  */
 static PGresult *
 send(const char *const *values)
@@ -193,7 +193,7 @@ send(const char *const *values)
 }
 
 /*
- * What became of each job; any that was denied makes the status.
+ * Print the result of each job; a denied one sets the exit status.
  */
 static int
 print(const StoredSubmission *s, PGresult * result)
@@ -221,8 +221,7 @@ print(const StoredSubmission *s, PGresult * result)
 }
 
 /*
- * Finds the file of a submission like this one that no living process has, or
- * makes one.
+ * Find the file of an equal submission without a live process, or make one.
  */
 static void
 begin(PendingSubmission *pending, const char *const *values, int n)
@@ -252,7 +251,7 @@ begin(PendingSubmission *pending, const char *const *values, int n)
 }
 
 /*
- * Locks the file; its key is on disk when this returns true.
+ * Lock the file; if this returns true, the key is on disk.
  */
 static bool
 take_file(PendingSubmission *pending)
@@ -287,7 +286,7 @@ take_file(PendingSubmission *pending)
 }
 
 /*
- * Where submissions under way are kept: the user's own state.
+ * The folder of submissions in progress, in the user's own state.
  */
 static char *
 state_folder(void)

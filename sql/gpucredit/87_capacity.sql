@@ -168,15 +168,16 @@ BEGIN
 	IF length IS NULL OR length <= '0'
 		OR extract(year FROM length) <> 0 OR extract(month FROM length) <> 0
 	THEN
-		RAISE EXCEPTION 'bad length of time' USING
-			ERRCODE = 'invalid_parameter_value',
+		RAISE EXCEPTION 'a report on pool "%" cannot have the length "%"',
+			gpucredit.clip_for_message(pool), coalesce(length::text, 'null')
+			USING ERRCODE = 'invalid_parameter_value',
 			DETAIL = 'It must be more than 0, and months have no length.',
 			HINT = 'Pass days, hours or less.';
 	END IF;
 	IF NOT coalesce(cardinality(target) = 2 AND target[1] >= 0.001
 		AND target[1] <= target[2] AND target[2] <= 1000, target IS NULL)
 	THEN
-		RAISE EXCEPTION 'bad target' USING
+		RAISE EXCEPTION '"target" is out of range' USING
 			ERRCODE = 'invalid_parameter_value',
 			DETAIL = 'It has a lower and an upper end, from 0.001 to 1000.',
 			HINT = 'Pass them as ''{0.7,0.9}''.';
@@ -197,9 +198,9 @@ BEGIN
 		AND extract(epoch FROM until) - extract(epoch FROM since)
 			> extract(epoch FROM step) * 100000)
 	THEN
-		RAISE EXCEPTION 'too many steps' USING
+		RAISE EXCEPTION '"step" is too short' USING
 			ERRCODE = 'invalid_parameter_value',
-			DETAIL = 'A report has at most 100000 of them.',
+			DETAIL = 'A report has at most 100000 steps.',
 			HINT = 'Pass a longer step, or "since" and "until" that are nearer.';
 	END IF;
 	RETURN true;

@@ -23,16 +23,16 @@ AS $$
 BEGIN
 	last := coalesce(until, at);
 	IF NOT isfinite(last) OR NOT coalesce(isfinite(since), true) THEN
-		RAISE EXCEPTION 'a report''s time must be finite'
+		RAISE EXCEPTION '"since" and "until" must be finite'
 			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = 'It is cut into days.', HINT = 'Pass instants.';
+			DETAIL = 'A report is cut into days.', HINT = 'Pass instants.';
 	END IF;
-	/* so that no day or bar of it begins or ends where there is no instant */
+	/* each day and bar of a report needs two instants that exist */
 	IF last < '4712-01-01 00:00+00 BC' OR since < '4712-01-01 00:00+00 BC'
 			OR last >= '294276-01-01 00:00+00' THEN
-		RAISE EXCEPTION 'a report cannot be about that time'
+		RAISE EXCEPTION '"since" or "until" is out of range'
 			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = 'It is at an end of what time can be told of.',
+			DETAIL = 'A report needs room before and after.',
 			HINT = 'Pass instants from the year 4712 BC on and before 294276.';
 	END IF;
 	first := coalesce(since, (date_trunc('day', last AT TIME ZONE 'UTC')
@@ -40,9 +40,9 @@ BEGIN
 	/* as numbers: the difference of two far instants wraps around */
 	IF first >= last OR extract(epoch FROM last) - extract(epoch FROM first)
 			> 3660 * 86400 THEN
-		RAISE EXCEPTION 'a report cannot be about that time'
+		RAISE EXCEPTION 'a report cannot be from % to %', first, last
 			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = format('It is from %s to %s.', first, last),
+			DETAIL = 'It must be longer than 0, and 3660 days at most.',
 			HINT = 'Pass a "since" before "until", at most 3660 days.';
 	END IF;
 END

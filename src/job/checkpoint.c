@@ -204,14 +204,16 @@ check_step(const Attempt *attempt, int64 step)
 						(long long) attempt->job),
 				 errdetail("It ended as %s; its job may have gone on from an "
 						   "earlier checkpoint.", attempt->outcome),
-				 errhint("Tell of checkpoints while the attempt runs.")));
+				 errhint("Report checkpoints while the attempt runs.")));
 	arg_key(&args, attempt);
 	row = SqlRun(&checkpoint_last, &args);
 	if (row.n > 0 && SqlInt8(row, 0, 1) >= step)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"step\" is not above the last one"),
-				 errdetail("The attempt's last checkpoint is of step %lld.",
+				 errmsg("\"step\" is not above the last one of attempt %d of "
+						"job %lld", attempt->attempt,
+						(long long) attempt->job),
+				 errdetail("Its last checkpoint is of step %lld.",
 						   (long long) SqlInt8(row, 0, 1)),
 				 errhint("Count on; the same step again takes the same "
 						 "values.")));

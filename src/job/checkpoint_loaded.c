@@ -149,7 +149,7 @@ lock_checkpoint(FunctionCallInfo fcinfo, const Found *found)
 						"does not exist", found->from_attempt,
 						(long long) found->from_step,
 						(long long) found->job),
-				 errdetail("No earlier attempt told of it."),
+				 errdetail("No earlier attempt reported it."),
 				 errhint("Pass the \"attempt\" and \"step\" that heartbeat() "
 						 "gave in spec, under \"checkpoint\".")));
 	return row;

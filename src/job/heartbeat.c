@@ -237,9 +237,9 @@ beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 	if (gpus < 64 && (healthy >> gpus) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"healthy\" names a device the node has not"),
-				 errdetail("Node \"%s\" has %d devices, numbered from 0.",
-						   ClipForMessage(beat->node), gpus),
+				 errmsg("\"healthy\" names a device that node \"%s\" does not "
+						"have", ClipForMessage(beat->node)),
+				 errdetail("It has %d devices, numbered from 0.", gpus),
 				 errhint("Pass a subset of its devices, or NULL for all.")));
 	beat->pool = SqlText(row, 0, 1);
 	beat->healthy = DatumGetGpuSet(SqlDatum(row, 0, 3, &isnull));

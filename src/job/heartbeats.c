@@ -56,7 +56,8 @@ BeatsTake(FunctionCallInfo fcinfo)
 		if (length != beats.n)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("arrays of unequal length"),
+					 errmsg("\"org\" and \"%s\" are of unequal length",
+							names[arg]),
 					 errdetail("\"org\" has %d elements, \"%s\" has %d.",
 							   beats.n, names[arg], length),
 					 errhint("Pass one element per heartbeat in each.")));

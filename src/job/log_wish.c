@@ -241,9 +241,12 @@ find_place(FunctionCallInfo fcinfo, Piece *piece)
 	if (piece->node == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("no node \"%s\" in attempt %d of job %lld",
-						node == NULL ? "" : ClipForMessage(node),
-						piece->attempt, (long long) piece->job),
+				 node == NULL ?
+				 errmsg("attempt %d of job %lld has no node", piece->attempt,
+						(long long) piece->job) :
+				 errmsg("node \"%s\" has no part of attempt %d of job %lld",
+						ClipForMessage(node), piece->attempt,
+						(long long) piece->job),
 				 errdetail("The attempt has no part there."),
 				 errhint("Pass one of its nodes, or NULL for the first.")));
 	piece->served = SqlBool(row, 0, 3);

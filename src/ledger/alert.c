@@ -3,22 +3,20 @@
  * alert.c
  *		Alerts: a row once per period and threshold, and a NOTIFY.
  *
- * A budget's threshold is seen by the call that passes it, under the lock of
- * the budget's counter.  The others look at how things are, not at how they
- * change: a low balance, credit that expires soon, a day dearer than usual
- * are seen by the calls that touch them, and by maintain(), which looks at
- * all accounts.  So one that a call could not raise is raised by the next.
+ * The call that passes a budget's threshold sees it, under the lock of the
+ * budget's counter.  The other alerts are about a state, not a change: a low
+ * balance, credit that expires soon, an expensive day.  The calls that touch
+ * the account see these, and maintain() looks at all accounts.  So the next
+ * call raises an alert that this one could not raise.
  *
- * Nothing here waits: who cannot have the alert's lock at once leaves it to
- * the transaction that has it (gpucredit_internal.raise_alert()).  It is no advisory
- * lock: anybody may hold one of those, and so keep an alert from others.  At
- * SERIALIZABLE a call does not look at other calls' rows, which would make
- * them each other's conflict; maintain() does.
+ * Nothing here waits: a call that does not get the alert's lock at once leaves
+ * the alert to the transaction that has it (gpucredit_internal.raise_alert()).
+ * At SERIALIZABLE a call reads no rows of other calls, as these reads would
+ * conflict; maintain() reads them.
  *
- * What a call pays for it: a look at a partial index that is empty unless
- * somebody set a threshold for balances; nothing for buckets that are more
- * than a week from their end; at a settlement a look at the last days
- * (alert_spend.c).
+ * The cost for a call: one look at a partial index, empty unless an account
+ * has a balance threshold; nothing for buckets more than a week from their
+ * end; at a settlement, the last days (alert_spend.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +24,6 @@
 
 #include "access/xact.h"
 #include "audit/audit.h"
-#include "catalog/namespace.h"
 #include "util/args.h"
 #include "util/clock.h"
 #include "common/hashfn.h"
@@ -34,13 +31,11 @@
 #include "api/api.h"
 #include "ledger/alert.h"
 #include "lib/stringinfo.h"
-#include "miscadmin.h"
 #include "shmem/notify.h"
-#include "storage/lock.h"
+#include "util/lock_class.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
-#include "utils/lsyscache.h"
 
 API_FUNCTION(set_alert);
 PG_FUNCTION_INFO_V1(gpucredit_take_alert);
@@ -98,21 +93,17 @@ AlertBudget(const char *org, const BudgetCount *count, Credits before,
 }
 
 /*
- * take_alert(name): whose is an alert, until the end of its transaction?
- * False: another's, perhaps of one whose name has the same hash.
+ * take_alert(name): keeps an alert to this transaction.  False: another one
+ * has it, or has an alert whose name has the same hash.
  */
 Datum
 gpucredit_take_alert(PG_FUNCTION_ARGS)
 {
 	text	   *name = PG_GETARG_TEXT_PP(0);
-	Oid			schema = get_namespace_oid("gpucredit", false);
-	LOCKTAG		tag;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, get_relname_relid("alert", schema),
-					   hash_bytes((unsigned char *) VARDATA_ANY(name),
-								  VARSIZE_ANY_EXHDR(name)), 0);
-	PG_RETURN_BOOL(LockAcquire(&tag, ExclusiveLock, false, true) !=
-				   LOCKACQUIRE_NOT_AVAIL);
+	PG_RETURN_BOOL(LockClassTry(LOCK_ALERT,
+								hash_bytes_extended((unsigned char *) VARDATA_ANY(name),
+													VARSIZE_ANY_EXHDR(name), 0)));
 }
 
 /*

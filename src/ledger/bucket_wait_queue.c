@@ -1,22 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * bucket_wait_queue.c
- *		Those who want one bucket stand in line.
+ *		Holds that want one bucket queue for it.
  *
- * Whoever waits to update a row wakes each time it was updated, finds that it
- * is another version now, and waits for that: of sixteen who want a bucket
- * fifteen wake at each commit, to sleep again.  So a hold that is about to do
- * nothing but count and take stands in line for the bucket first, by a lock
- * that goes to the next at the end of a transaction.  It keeps nobody from
- * anything, and nothing relies on it: what decides is locked by row.  Above
- * READ COMMITTED nobody does, as who waited has to begin again in any case; nor
- * does a transaction that may have the bucket already, by an earlier call: who
- * is first in line would wait for it, and it for him.
+ * A waiter for a row's update wakes at each commit, finds a newer version, and
+ * waits for that one: of sixteen waiters, fifteen wake only to sleep again.  So
+ * a hold queues for its bucket first, by an advisory lock that passes to the
+ * next waiter at the end of a transaction.  Nothing relies on this lock: row
+ * locks decide.
  *
- * The lock is of the kind of advisory locks, in a class of its own that none
- * of the functions for these can name.
+ * Two kinds of transaction skip the queue.  One above READ COMMITTED must begin
+ * again after any wait.  One that may have the bucket locked already, by an
+ * earlier call, would deadlock with the first waiter.
  *
- * Locks: the line; before budgets and buckets.
+ * Locks: the queue; before budgets and buckets.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,10 +22,7 @@
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "ledger/post.h"
-#include "miscadmin.h"
-#include "storage/lock.h"
-
-#define QUEUE_CLASS		0x6763	/* those of SQL are 1 and 2 */
+#include "util/lock_class.h"
 
 void
 LedgerQueue(const char *org, int64 bucket)
@@ -36,11 +30,7 @@ LedgerQueue(const char *org, int64 bucket)
 	uint64		key = hash_combine64(hash_bytes_extended((const unsigned char *) org,
 														 strlen(org), 0),
 									 (uint64) bucket);
-	LOCKTAG		tag;
 
-	if (IsolationUsesXactSnapshot())
-		return;
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (key >> 32),
-						 (uint32) key, QUEUE_CLASS);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	if (!IsolationUsesXactSnapshot())
+		LockClassWait(LOCK_BUCKET_QUEUE, key);
 }

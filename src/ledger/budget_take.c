@@ -20,6 +20,7 @@
 #include "util/row_location.h"
 #include "ledger/alert.h"
 #include "ledger/slice.h"
+#include "types/clip.h"
 
 /* a counter made since the hold looked is of a budget set since */
 #define COUNT_TYPES \
@@ -323,8 +324,12 @@ BudgetCheckPeriods(const BudgetSet *set, TimestampTz at)
 	if (turned != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("a budget's period ended during the call"),
-				 errdetail("It waited for credit across the turn of a %s.",
-						   turned->period),
+				 errmsg("the period of a budget of %s \"%s\" ended during the "
+						"call",
+						*turned->account == '\0' ? "organisation" : "account",
+						ClipForMessage(*turned->account == '\0' ? set->org :
+									   turned->account)),
+				 errdetail("The call waited for credit across the turn of a "
+						   "%s.", turned->period),
 				 errhint("Retry the transaction.")));
 }

@@ -223,7 +223,8 @@ DrawCheckTaken(const HoldDraw *draw)
 	if (draw->parts[0].expires_at <= draw->at)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("credit expired during the call"),
+				 errmsg("credit of bucket %lld expired during the call",
+						(long long) draw->parts[0].bucket),
 				 errdetail("The call waited a day for it."),
 				 errhint("Retry the transaction.")));
 }

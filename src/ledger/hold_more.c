@@ -67,7 +67,7 @@ call_extend_hold(PG_FUNCTION_ARGS)
 	if (amount == 0 && ttl < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("nothing to extend"),
+				 errmsg("\"amount\" or \"ttl\" must be given"),
 				 errdetail("\"amount\" is 0 and there is no \"ttl\"."),
 				 errhint("Pass an amount, a ttl, or both.")));
 

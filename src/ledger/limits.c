@@ -210,8 +210,7 @@ refuse_limits(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("gpucredit found its own data inconsistent"),
-			 errdetail("What limits an account is not of the form it is "
-					   "written in."),
+			 errdetail("The column \"limits\" of an account is malformed."),
 			 errhint("Run gpucredit.verify() to see whose, and "
 					 "gpucredit.rebuild() of its organisation.")));
 }

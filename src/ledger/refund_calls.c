@@ -114,8 +114,10 @@ carry_out(Refund *refund, Hold *holds, int n, int64 job)
 	if (refund->amount > spent)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"amount\" is more than was spent"),
-				 errdetail("What was spent, less refunds, is %s.",
+				 errmsg("\"amount\" is more than %s %lld has spent",
+						job == 0 ? "hold" : "job",
+						(long long) (job == 0 ? refund->id : job)),
+				 errdetail("It has spent %s, less refunds.",
 						   CreditsToCString(spent)),
 				 errhint("Refund at most that.")));
 	returned = HoldsRefund(holds, n, &cause, refund->amount, &audit.at);

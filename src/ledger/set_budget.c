@@ -199,7 +199,7 @@ take_amount(FunctionCallInfo fcinfo)
 	if (amount < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_GPUCREDIT_BAD_BUDGET),
-				 errmsg("bad \"amount\" of a budget"),
+				 errmsg("\"amount\" of a budget must be 0 or more"),
 				 errdetail("It is %s.", CreditsToCString(amount)),
 				 errhint("Pass 0 or more, or NULL to remove the budget.")));
 	return amount;

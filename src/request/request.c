@@ -30,6 +30,7 @@
 #include "api/count.h"
 #include "api/tenant.h"
 #include "request/request.h"
+#include "types/clip.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -232,15 +233,16 @@ renew_key(Request *request, bytea *print)
 }
 
 /*
- * Whose call it was the row does not say, so a tenant of a part of the
- * organisation is not told which function it was.
+ * The row does not name the caller, so a tenant of a part of the organisation
+ * does not learn which function used the key.
  */
 static void
 refuse_key(Request *request, const char *operation)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_KEY_REUSED),
-			 errmsg("the key was used before with other arguments"),
+			 errmsg("key \"%s\" was used before with other arguments",
+					ClipForMessage(request->key)),
 			 TenantSeesAll(request->org) ?
 			 errdetail("It belongs to a call of \"%s\".", operation) :
 			 errdetail("It belongs to another call in the organisation."),

@@ -15,6 +15,7 @@
 #include "util/sql.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
+#include "types/clip.h"
 #include "types/gpuset.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -123,13 +124,15 @@ CycleDecide(SchedCycle *cycle)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("gpucredit found its own data inconsistent"),
-				 errdetail_internal("In the pool %s.", problem),
+				 errdetail_internal("In pool \"%s\" %s.",
+									ClipForMessage(cycle->pool), problem),
 				 errhint("Run gpucredit.verify() to see what is wrong.")));
 	problem = DecideCheck(&cycle->input, &cycle->result, &arena, NULL);
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("the scheduler's decision does not hold"),
+				 errmsg("the scheduler's decision for pool \"%s\" is wrong",
+						ClipForMessage(cycle->pool)),
 				 errdetail_internal("%s", problem),
 				 errhint("Nothing was started; report this.")));
 }

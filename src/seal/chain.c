@@ -10,13 +10,10 @@
  */
 #include "postgres.h"
 
-#include "catalog/namespace.h"
 #include "util/compat.h"
 #include "datatype/timestamp.h"
-#include "miscadmin.h"
 #include "seal/seal.h"
-#include "storage/lock.h"
-#include "utils/lsyscache.h"
+#include "util/lock_class.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_lock_chain);
 
@@ -45,19 +42,13 @@ static Digest digest_column(SqlResult rows, uint64 i, int column);
 
 /*
  * lock_chain(): keeps other calls away until the end of the transaction.
- * False: one is at it.  It is no lock on the table: VACUUM and ANALYZE take
- * each that keeps its own kind away, and sealing would stand still for them.
+ * False: another call has the chain.  VACUUM and ANALYZE take table locks that
+ * conflict, so a table lock would stop sealing while they run.
  */
 Datum
 gpucredit_lock_chain(PG_FUNCTION_ARGS)
 {
-	Oid			schema = get_namespace_oid("gpucredit", false);
-	LOCKTAG		tag;
-
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, get_relname_relid("seal", schema),
-					   InvalidOid, 0);
-	PG_RETURN_BOOL(LockAcquire(&tag, ExclusiveLock, false, true) !=
-				   LOCKACQUIRE_NOT_AVAIL);
+	PG_RETURN_BOOL(LockClassTry(LOCK_CHAIN, 0));
 }
 
 /*

@@ -108,7 +108,7 @@ refuse(const char *kind, int64 id, bool there)
 				 errhint("Call seal_audit(), or wait for its job.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("there is no %s " INT64_FORMAT, kind, id),
+			 errmsg("%s " INT64_FORMAT " does not exist", kind, id),
 			 errdetail("No row has that id."),
 			 errhint("statement() and the table audit show ids.")));
 }
@@ -118,8 +118,9 @@ refuse_left(const char *kind, int64 id, int64 batch)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s " INT64_FORMAT " is not there any more", kind, id),
-			 errdetail("The rows of batch " INT64_FORMAT " have left.", batch),
+			 errmsg("%s " INT64_FORMAT " was removed", kind, id),
+			 errdetail("The rows of batch " INT64_FORMAT " were removed.",
+					   batch),
 			 errhint("A proof made before still ends at the seal of its "
-					 "batch, which view seals has.")));
+					 "batch, in view seals.")));
 }

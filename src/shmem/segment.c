@@ -195,7 +195,7 @@ take_number(void)
 
 	if (full)
 		ereport(LOG,
-				(errmsg("gpucredit counts nothing in database %u",
+				(errmsg("gpucredit counts nothing in database with OID %u",
 						MyDatabaseId),
 				 errdetail("%d databases of this server have something in "
 						   "its shared memory already.", SEGMENT_DATABASES)));
