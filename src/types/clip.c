@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * clip.c
- *		Caller's text, made fit to stand in an error message.
+ *		A caller's text, made fit for an error message.
  *
- * A message goes to a log and to terminals: what they would obey is written
- * out as \x1b or \u009b.
+ * A message goes to a log and to terminals, so control characters appear as
+ * \x1b or \u009b.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,10 +20,9 @@
 PG_FUNCTION_INFO_V1(gpucredit_clip_for_message);
 
 /*
- * ClipForMessage
- *		The text itself if it is short and plain, else its first CLIP_BYTES
- *		bytes, less a character cut in two, and an ellipsis; control
- *		characters escaped.
+ * The text itself if it is short and plain.  Else its first CLIP_BYTES bytes,
+ * without a character cut in two, then an ellipsis.  Control characters are
+ * escaped.
  */
 const char *
 ClipForMessage(const char *text)
@@ -57,7 +56,7 @@ ClipForMessage(const char *text)
 }
 
 /*
- * The same for functions written in SQL.
+ * ClipForMessage() for functions written in SQL.
  */
 Datum
 gpucredit_clip_for_message(PG_FUNCTION_ARGS)

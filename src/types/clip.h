@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * clip.h
- *		Caller's text, made fit to stand in an error message.
+ *		A caller's text, made fit for an error message.
  *
  *-------------------------------------------------------------------------
  */

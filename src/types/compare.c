@@ -3,9 +3,9 @@
  * compare.c
  *		Comparison of the types that are an int64: credits and gpuset.
  *
- * The server has the same for bigint, under LANGUAGE internal.  But such a
- * function is looked up by name among all of the server's own whenever a
- * statement that calls it starts, which costs more than many a statement.
+ * The server has the same functions for bigint, under LANGUAGE internal.  But
+ * each start of a statement looks such a function up by name among all of the
+ * server's own, which costs more than many statements.
  *
  *-------------------------------------------------------------------------
  */

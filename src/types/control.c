@@ -3,14 +3,15 @@
  * control.c
  *		Characters that a terminal obeys and a reader does not see.
  *
- * They are the control characters of ASCII and Unicode (among them the escape
- * that begins a terminal's commands, and its one-character form U+009B), the
- * line and paragraph separators, the marks that turn the direction of a text
- * around, and spaces and joiners of no width, by which a name looks as another
- * does.  The joiners and non-joiners within words (U+200C, U+200D) are seen in
- * how scripts write what is beside them, so they are none of these.  Where the
- * database is in an encoding of ISO 8859 the control characters are known, in
- * others only ASCII's: none that a server may have uses their bytes within
+ * These are: the control characters of ASCII and Unicode (with the escape that
+ * begins a terminal's commands, and its one-character form U+009B); the line
+ * and paragraph separators; the marks that turn the direction of a text;
+ * spaces and joiners without width, which make two names look the same. The
+ * joiners and non-joiners within words (U+200C, U+200D) change how neighbours
+ * look, so they are allowed.
+ *
+ * An encoding of ISO 8859 has both sets of control characters.  In other
+ * encodings only ASCII's count: no server encoding uses their bytes within
  * other characters.
  *
  *-------------------------------------------------------------------------
@@ -32,7 +33,8 @@ is_control(pg_wchar code)
 }
 
 /*
- * Is each byte of it a character, and below 0xA0 the one of Unicode?
+ * In this encoding, is each byte a character, and each below 0xA0 the same as
+ * in Unicode?
  */
 static bool
 is_iso_8859(int encoding)
@@ -42,8 +44,8 @@ is_iso_8859(int encoding)
 }
 
 /*
- * The first such character of a text in the database's encoding, with its
- * size in bytes and its number; NULL if there is none.
+ * The first such character of a text in the database's encoding, with its size
+ * in bytes and its number; NULL: there is none.
  */
 const char *
 ControlCharIn(const char *text, int len, int *size, pg_wchar *code)
@@ -59,7 +61,7 @@ ControlCharIn(const char *text, int len, int *size, pg_wchar *code)
 		*code = *at;
 		if (*at >= 0x80 && !iso_8859)
 		{
-			/* a character that is cut short is none of these */
+			/* a truncated character is not in the list */
 			*size = utf8 ? pg_utf_mblen(at) : 1;
 			*code = utf8 && *size <= end - at ? utf8_to_unicode(at) : ' ';
 		}

@@ -4,9 +4,9 @@
  *		The type credits: text and binary form, casts, and arithmetic that
  *		raises 22003 where credits_math.c returns false.
  *
- * A value is an int64, so what hashes and sends it is the server's own code
- * for bigint (see 10_types.sql), and compare.c compares it. The binary form is
- * that int64 in network order.
+ * A value is an int64, so the server's own code for bigint hashes and sends it
+ * (see 10_types.sql), and compare.c compares it. The binary form is that int64
+ * in network order.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,10 +44,6 @@ static void report_overflow(void) pg_attribute_noreturn();
 static void refuse_argument(const char *argname, const char *rule)
 			pg_attribute_noreturn();
 
-/*
- * gpucredit_credits_in
- *		Text to credits.
- */
 Datum
 gpucredit_credits_in(PG_FUNCTION_ARGS)
 {
@@ -71,8 +67,7 @@ gpucredit_credits_in(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_credits_out
- *		Credits to text, always with six decimals.
+ * Always with six decimals.
  */
 Datum
 gpucredit_credits_out(PG_FUNCTION_ARGS)
@@ -81,8 +76,7 @@ gpucredit_credits_out(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_credits_recv
- *		Binary form to credits: exactly eight bytes.
+ * Exactly eight bytes.
  */
 Datum
 gpucredit_credits_recv(PG_FUNCTION_ARGS)
@@ -99,50 +93,30 @@ gpucredit_credits_recv(PG_FUNCTION_ARGS)
 	PG_RETURN_CREDITS(pq_getmsgint64(buf));
 }
 
-/*
- * gpucredit_credits_add
- *		a + b.
- */
 Datum
 gpucredit_credits_add(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_CREDITS(CreditsAdd(PG_GETARG_CREDITS(0), PG_GETARG_CREDITS(1)));
 }
 
-/*
- * gpucredit_credits_sub
- *		a - b.
- */
 Datum
 gpucredit_credits_sub(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_CREDITS(CreditsSub(PG_GETARG_CREDITS(0), PG_GETARG_CREDITS(1)));
 }
 
-/*
- * gpucredit_credits_neg
- *		-a.
- */
 Datum
 gpucredit_credits_neg(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_CREDITS(CreditsNeg(PG_GETARG_CREDITS(0)));
 }
 
-/*
- * gpucredit_credits_mul
- *		credits x bigint.
- */
 Datum
 gpucredit_credits_mul(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_CREDITS(CreditsMul(PG_GETARG_CREDITS(0), PG_GETARG_INT64(1)));
 }
 
-/*
- * gpucredit_mul_credits
- *		bigint x credits.
- */
 Datum
 gpucredit_mul_credits(PG_FUNCTION_ARGS)
 {
@@ -150,8 +124,7 @@ gpucredit_mul_credits(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_numeric_to_credits
- *		The cast from numeric: exact or an error.
+ * Exact, or an error.
  */
 Datum
 gpucredit_numeric_to_credits(PG_FUNCTION_ARGS)
@@ -160,8 +133,7 @@ gpucredit_numeric_to_credits(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_credits_to_numeric
- *		The cast to numeric, with display scale 6.
+ * With display scale 6.
  */
 Datum
 gpucredit_credits_to_numeric(PG_FUNCTION_ARGS)
@@ -170,8 +142,7 @@ gpucredit_credits_to_numeric(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_int8_to_credits
- *		The cast from bigint: whole credits.
+ * Whole credits.
  */
 Datum
 gpucredit_int8_to_credits(PG_FUNCTION_ARGS)
@@ -180,8 +151,7 @@ gpucredit_int8_to_credits(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_int4_to_credits
- *		The cast from integer: whole credits, always fits.
+ * Whole credits; always fits.
  */
 Datum
 gpucredit_int4_to_credits(PG_FUNCTION_ARGS)
@@ -190,8 +160,7 @@ gpucredit_int4_to_credits(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_int2_to_credits
- *		So many whole credits.
+ * Whole credits; always fits.
  */
 Datum
 gpucredit_int2_to_credits(PG_FUNCTION_ARGS)
@@ -200,8 +169,7 @@ gpucredit_int2_to_credits(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_bill
- *		What GPUs at a price cost for a time.
+ * The cost of GPUs at a price for a time.
  */
 Datum
 gpucredit_bill(PG_FUNCTION_ARGS)
@@ -214,8 +182,7 @@ gpucredit_bill(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_bill_within
- *		The same, but never more than an amount, so that it always fits.
+ * The same, but at most a limit, so it always fits.
  */
 Datum
 gpucredit_bill_within(PG_FUNCTION_ARGS)
@@ -229,8 +196,7 @@ gpucredit_bill_within(PG_FUNCTION_ARGS)
 }
 
 /*
- * bill_arguments
- *		Check a bill's arguments; returns elapsed in microseconds.
+ * Check a bill's arguments and return elapsed in microseconds.
  */
 static int64
 bill_arguments(FunctionCallInfo fcinfo)
@@ -252,10 +218,6 @@ bill_arguments(FunctionCallInfo fcinfo)
 	return elapsed;
 }
 
-/*
- * CreditsAdd
- *		a + b.
- */
 Credits
 CreditsAdd(Credits a, Credits b)
 {
@@ -266,10 +228,6 @@ CreditsAdd(Credits a, Credits b)
 	return result;
 }
 
-/*
- * CreditsSub
- *		a - b.
- */
 Credits
 CreditsSub(Credits a, Credits b)
 {
@@ -280,10 +238,6 @@ CreditsSub(Credits a, Credits b)
 	return result;
 }
 
-/*
- * CreditsNeg
- *		-a.
- */
 Credits
 CreditsNeg(Credits a)
 {
@@ -294,10 +248,6 @@ CreditsNeg(Credits a)
 	return result;
 }
 
-/*
- * CreditsMul
- *		a x factor.
- */
 Credits
 CreditsMul(Credits a, int64 factor)
 {
@@ -309,8 +259,7 @@ CreditsMul(Credits a, int64 factor)
 }
 
 /*
- * CreditsBillExact
- *		What these GPUs cost for elapsed_us, rounded half up once.
+ * The cost of these GPUs for elapsed_us, rounded half up once.
  */
 Credits
 CreditsBillExact(Credits per_gpu_hour, int gpus, int share_milli,
@@ -325,8 +274,7 @@ CreditsBillExact(Credits per_gpu_hour, int gpus, int share_milli,
 }
 
 /*
- * CreditsBillWithin
- *		The same, but never more than most: a bill that does not fit is most.
+ * The same, but never more than most: a bill that does not fit is most.
  */
 Credits
 CreditsBillWithin(Credits per_gpu_hour, int gpus, int share_milli,
@@ -341,8 +289,7 @@ CreditsBillWithin(Credits per_gpu_hour, int gpus, int share_milli,
 }
 
 /*
- * CreditsHoldWithin
- *		What to hold, but never more than most.
+ * The amount to hold, but never more than most.
  */
 Credits
 CreditsHoldWithin(Credits per_gpu_hour, int gpus, int share_milli,
@@ -357,8 +304,7 @@ CreditsHoldWithin(Credits per_gpu_hour, int gpus, int share_milli,
 }
 
 /*
- * CreditsHoldExact
- *		What to hold for these GPUs for duration_us: rounded up.
+ * The amount to hold for these GPUs for duration_us: rounded up.
  */
 Credits
 CreditsHoldExact(Credits per_gpu_hour, int gpus, int share_milli,
@@ -373,8 +319,7 @@ CreditsHoldExact(Credits per_gpu_hour, int gpus, int share_milli,
 }
 
 /*
- * CreditsElapsedFor
- *		The longest time, in microseconds, that amount pays for.
+ * The longest time, in microseconds, that amount pays for.
  */
 int64
 CreditsElapsedFor(Credits per_gpu_hour, int gpus, int share_milli,
@@ -389,11 +334,10 @@ CreditsElapsedFor(Credits per_gpu_hour, int gpus, int share_milli,
 }
 
 /*
- * CreditsFromNumeric
- *		Exact conversion; argname names the SQL argument, or is NULL.
+ * Exact conversion; argname names the SQL argument, or is NULL.
  *
- * It goes through the text of the number, which is never more than what the
- * caller's own numeric needed.
+ * It goes through the text of the number, which needs no more memory than the
+ * caller's numeric.
  */
 Credits
 CreditsFromNumeric(Numeric n, const char *argname)
@@ -419,8 +363,7 @@ CreditsFromNumeric(Numeric n, const char *argname)
 }
 
 /*
- * CreditsToNumeric
- *		The same amount as a numeric with display scale 6.
+ * With display scale 6.
  */
 Numeric
 CreditsToNumeric(Credits amount)
@@ -428,10 +371,6 @@ CreditsToNumeric(Credits amount)
 	return int64_div_fast_to_numeric(amount, CREDITS_DECIMALS);
 }
 
-/*
- * CreditsToCString
- *		The canonical text.
- */
 char *
 CreditsToCString(Credits amount)
 {
@@ -441,7 +380,7 @@ CreditsToCString(Credits amount)
 	return result;
 }
 
-/* report_unusable: a number that is no amount of credits. */
+/* Raise an error for a number that is no amount of credits. */
 static void
 report_unusable(CreditsParseError error, const char *subject,
 				const char *object)
@@ -471,7 +410,7 @@ report_unusable(CreditsParseError error, const char *subject,
 		case CREDITS_PARSE_NOT_FINITE:
 		case CREDITS_PARSE_OK:
 		case CREDITS_PARSE_SYNTAX:
-			/* what numeric_out writes is a number, or one of these words */
+			/* numeric_out writes a number, or one of these words */
 			Assert(error == CREDITS_PARSE_NOT_FINITE);
 			ereport(ERROR,
 					(errcode(code),
@@ -484,7 +423,7 @@ report_unusable(CreditsParseError error, const char *subject,
 	pg_unreachable();
 }
 
-/* report_overflow: arithmetic whose result does not fit. */
+/* Raise an error for a result that does not fit. */
 static void
 report_overflow(void)
 {
@@ -497,7 +436,7 @@ report_overflow(void)
 			 errhint("Use smaller amounts.")));
 }
 
-/* refuse_argument: an argument against its rule, "must ...". */
+/* Raise an error for an argument against its rule, "must ...". */
 static void
 refuse_argument(const char *argname, const char *rule)
 {

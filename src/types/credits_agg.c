@@ -34,10 +34,6 @@ PG_FUNCTION_INFO_V1(gpucredit_credits_avg);
 
 static CreditsAggState *state_of(FunctionCallInfo fcinfo);
 
-/*
- * gpucredit_credits_accum
- *		Adds an amount to the state.
- */
 Datum
 gpucredit_credits_accum(PG_FUNCTION_ARGS)
 {
@@ -52,8 +48,7 @@ gpucredit_credits_accum(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_credits_accum_inv
- *		Takes an amount out of the state again, for a moving window.
+ * Remove an amount from the state, for a moving window.
  */
 Datum
 gpucredit_credits_accum_inv(PG_FUNCTION_ARGS)
@@ -68,10 +63,6 @@ gpucredit_credits_accum_inv(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(state);
 }
 
-/*
- * gpucredit_credits_combine
- *		Adds the second state to the first.
- */
 Datum
 gpucredit_credits_combine(PG_FUNCTION_ARGS)
 {
@@ -88,8 +79,7 @@ gpucredit_credits_combine(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_credits_serialize
- *		The state as bytes, to pass between processes.
+ * The state as bytes, to pass between processes.
  */
 Datum
 gpucredit_credits_serialize(PG_FUNCTION_ARGS)
@@ -104,10 +94,6 @@ gpucredit_credits_serialize(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
 }
 
-/*
- * gpucredit_credits_deserialize
- *		A state out of its bytes.
- */
 Datum
 gpucredit_credits_deserialize(PG_FUNCTION_ARGS)
 {
@@ -128,8 +114,7 @@ gpucredit_credits_deserialize(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_credits_sum
- *		The sum, an error only if it does not fit itself.
+ * The sum; an error only if the sum itself does not fit.
  */
 Datum
 gpucredit_credits_sum(PG_FUNCTION_ARGS)
@@ -150,8 +135,7 @@ gpucredit_credits_sum(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_credits_avg
- *		The average, rounded half away from zero to a millionth.
+ * The average, rounded half away from zero to a millionth.
  */
 Datum
 gpucredit_credits_avg(PG_FUNCTION_ARGS)
@@ -171,7 +155,7 @@ gpucredit_credits_avg(PG_FUNCTION_ARGS)
 	PG_RETURN_CREDITS((Credits) average);
 }
 
-/* state_of: the state in argument 0, begun if it is NULL. */
+/* The state in argument 0; a new one if it is NULL. */
 static CreditsAggState *
 state_of(FunctionCallInfo fcinfo)
 {

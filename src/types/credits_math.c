@@ -3,11 +3,12 @@
  * credits_math.c
  *		Arithmetic of money and time, without a server.
  *
- * A quotient is taken on magnitudes, rounded by its remainder, and only then
- * given its sign; remainders are compared as r >= d - r, which cannot
- * overflow. A bill's product is at most 2^63 x 2^31 x 2^31 x 2^63 on paper;
- * a product past 128 bits belongs to a bill far past 64, so it is refused
- * before it is made.
+ * A quotient is computed on magnitudes, rounded by its remainder, and then
+ * given its sign.  Remainders are compared as r >= d - r, which cannot
+ * overflow.
+ *
+ * A bill's product is at most 2^63 x 2^31 x 2^31 x 2^63.  A product past 128
+ * bits belongs to a bill far past 64, so it is refused before it is computed.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +16,7 @@
 
 typedef unsigned __int128 Wide;
 
-/* What divides price x GPUs x thousandths x microseconds. */
+/* The divisor of price x GPUs x thousandths x microseconds. */
 #define BILL_DIVISOR	((Wide) SHARE_WHOLE * MICROSECONDS_PER_HOUR)
 
 static bool bill_factor(Credits per_gpu_hour, int32_t gpus,
@@ -24,10 +25,6 @@ static Wide divide(Wide num, Wide den, CreditsRounding rounding);
 static bool with_sign(Wide magnitude, bool negative, int64_t *result);
 static uint64_t magnitude_of(int64_t value);
 
-/*
- * CreditsTryAdd
- *		a + b.
- */
 bool
 CreditsTryAdd(Credits a, Credits b, Credits *result)
 {
@@ -39,10 +36,6 @@ CreditsTryAdd(Credits a, Credits b, Credits *result)
 	return true;
 }
 
-/*
- * CreditsTrySub
- *		a - b.
- */
 bool
 CreditsTrySub(Credits a, Credits b, Credits *result)
 {
@@ -55,8 +48,7 @@ CreditsTrySub(Credits a, Credits b, Credits *result)
 }
 
 /*
- * CreditsTryNeg
- *		-a; the smallest amount has no opposite.
+ * The smallest amount has no opposite.
  */
 bool
 CreditsTryNeg(Credits a, Credits *result)
@@ -64,10 +56,6 @@ CreditsTryNeg(Credits a, Credits *result)
 	return CreditsTrySub(0, a, result);
 }
 
-/*
- * CreditsTryMul
- *		a x factor.
- */
 bool
 CreditsTryMul(Credits a, int64_t factor, Credits *result)
 {
@@ -79,10 +67,6 @@ CreditsTryMul(Credits a, int64_t factor, Credits *result)
 	return true;
 }
 
-/*
- * CreditsTryMulRatio
- *		amount x num / den.
- */
 bool
 CreditsTryMulRatio(Credits amount, int64_t num, int64_t den,
 				   CreditsRounding rounding, Credits *result)
@@ -97,10 +81,7 @@ CreditsTryMulRatio(Credits amount, int64_t num, int64_t den,
 }
 
 /*
- * CreditsMulRatioSat
- *		amount x num / den, or the nearest amount there is.
- *
- * den must be positive.
+ * amount x num / den, or the nearest amount that fits; den is positive.
  */
 Credits
 CreditsMulRatioSat(Credits amount, int64_t num, int64_t den,
@@ -114,8 +95,7 @@ CreditsMulRatioSat(Credits amount, int64_t num, int64_t den,
 }
 
 /*
- * CreditsTryBill
- *		What gpus GPUs, share_milli thousandths of each, cost for elapsed_us.
+ * The cost of gpus GPUs, share_milli thousandths of each, for elapsed_us.
  */
 bool
 CreditsTryBill(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
@@ -134,10 +114,9 @@ CreditsTryBill(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 }
 
 /*
- * CreditsTryElapsedFor
- *		The longest time that costs no more than amount, before rounding.
+ * The longest time that costs at most amount, before rounding.
  *
- * INT64_MAX when no time ever costs that much, 0 when amount is negative.
+ * INT64_MAX if no time ever costs that much, 0 if amount is negative.
  */
 bool
 CreditsTryElapsedFor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
@@ -163,7 +142,7 @@ CreditsTryElapsedFor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 	return true;
 }
 
-/* bill_factor: price x GPUs x thousandths; false if any is negative. */
+/* price x GPUs x thousandths; false if one is negative. */
 static bool
 bill_factor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 			Wide *factor)
@@ -174,7 +153,7 @@ bill_factor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 	return true;
 }
 
-/* divide: num / den in the given rounding. */
+/* num / den in the given rounding. */
 static Wide
 divide(Wide num, Wide den, CreditsRounding rounding)
 {
@@ -196,7 +175,7 @@ divide(Wide num, Wide den, CreditsRounding rounding)
 	return up ? quotient + 1 : quotient;
 }
 
-/* with_sign: magnitude as an int64, if it is one. */
+/* magnitude as an int64, if it fits. */
 static bool
 with_sign(Wide magnitude, bool negative, int64_t *result)
 {
@@ -207,7 +186,7 @@ with_sign(Wide magnitude, bool negative, int64_t *result)
 	return true;
 }
 
-/* magnitude_of: the absolute value, of the smallest int64 too. */
+/* The absolute value, also of the smallest int64. */
 static uint64_t
 magnitude_of(int64_t value)
 {

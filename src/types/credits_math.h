@@ -9,8 +9,8 @@
  * wide, so nothing is lost before the one rounding at the end.
  *
  * A bill is per_gpu_hour x gpus x share_milli / 1000 x elapsed / 1 h, taken
- * from the exact product and rounded once. Rounded half up it is what is
- * charged; rounded up it is what must be held so that a hold covers its bill.
+ * from the exact product and rounded once. Rounded half up it is the charge;
+ * rounded up it is the hold, which then covers the bill.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,9 +3,9 @@
  * credits_parse.c
  *		Text form of credits, without a server.
  *
- * One pass over the text, with the value kept as an unsigned magnitude so
- * that the smallest int64 parses too. Overflow only sets a flag: text that is
- * not a number at all is reported as such however long it is.
+ * One pass over the text keeps the value as an unsigned magnitude, so that the
+ * smallest int64 parses too.  Overflow only sets a flag: a text that is no
+ * number is reported as such, however long it is.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* A number as it is read: micro-credits without their sign. */
+/* A number during the parse: micro-credits without their sign. */
 typedef struct CreditsScan
 {
 	const char *text;
@@ -34,8 +34,7 @@ static bool is_space(char c);
 static bool is_digit(char c);
 
 /*
- * CreditsParse
- *		Reads an amount; on failure *errpos is the byte where reading stopped.
+ * Read an amount; on failure *errpos is the byte where reading stopped.
  */
 CreditsParseError
 CreditsParse(const char *text, size_t len, Credits *result, size_t *errpos)
@@ -67,15 +66,14 @@ CreditsParse(const char *text, size_t len, Credits *result, size_t *errpos)
 	if (scan.excess)
 		return CREDITS_PARSE_DECIMALS;
 
-	/* Negated while unsigned, so that the smallest amount is reached too. */
+	/* Negated while unsigned, so that the smallest amount is in range. */
 	*result = (Credits) (scan.negative ? -scan.magnitude : scan.magnitude);
 	return CREDITS_PARSE_OK;
 }
 
 /*
- * CreditsPrint
- *		Writes the canonical text into buf, of CREDITS_TEXT_SIZE bytes, and
- *		returns its length.
+ * Write the canonical text into buf, of CREDITS_TEXT_SIZE bytes, and return
+ * its length.
  */
 size_t
 CreditsPrint(Credits amount, char *buf)
@@ -104,7 +102,6 @@ CreditsPrint(Credits amount, char *buf)
 	return len;
 }
 
-/* scan_spaces: skips white space. */
 static void
 scan_spaces(CreditsScan *scan)
 {
@@ -112,7 +109,7 @@ scan_spaces(CreditsScan *scan)
 		scan->pos++;
 }
 
-/* scan_not_finite: is the rest a word for a value that is no number? */
+/* Is the rest a word for a value that is no number? */
 static bool
 scan_not_finite(const CreditsScan *scan)
 {
@@ -120,7 +117,7 @@ scan_not_finite(const CreditsScan *scan)
 		word_at(scan, "infinity");
 }
 
-/* scan_number: reads digits around a point; false if there is no digit. */
+/* Read digits around a point; false if there is no digit. */
 static bool
 scan_number(CreditsScan *scan)
 {
@@ -151,7 +148,6 @@ scan_number(CreditsScan *scan)
 	return ndigits + ndecimals > 0;
 }
 
-/* push_digit: appends a decimal digit to the magnitude. */
 static void
 push_digit(CreditsScan *scan, unsigned digit)
 {
@@ -161,7 +157,7 @@ push_digit(CreditsScan *scan, unsigned digit)
 		scan->magnitude = scan->magnitude * 10 + digit;
 }
 
-/* word_at: is the rest this word, in any case, with white space after it? */
+/* Is the rest this word, in any case, with white space after it? */
 static bool
 word_at(const CreditsScan *scan, const char *word)
 {
@@ -177,14 +173,13 @@ word_at(const CreditsScan *scan, const char *word)
 	return pos == scan->len;
 }
 
-/* is_space: white space as PostgreSQL's own input functions see it. */
+/* White space, as PostgreSQL's own input functions define it. */
 static bool
 is_space(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* is_digit: an ASCII digit. */
 static bool
 is_digit(char c)
 {

@@ -13,8 +13,7 @@
 #include "utils/builtins.h"
 
 /*
- * DurationFromInterval
- *		Microseconds of an interval; argname names it in errors.
+ * Microseconds of an interval; argname names it in errors.
  */
 int64
 DurationFromInterval(const Interval *interval, const char *argname)
@@ -42,8 +41,7 @@ DurationFromInterval(const Interval *interval, const char *argname)
 }
 
 /*
- * DurationToInterval
- *		The interval of so many microseconds, in hours and less.
+ * The interval of so many microseconds, in hours and less.
  */
 Interval *
 DurationToInterval(int64 microseconds)
@@ -54,10 +52,6 @@ DurationToInterval(int64 microseconds)
 	return result;
 }
 
-/*
- * DurationToCString
- *		The same as text.
- */
 char *
 DurationToCString(int64 microseconds)
 {

@@ -3,9 +3,9 @@
  * duration.h
  *		Intervals as exact durations in microseconds.
  *
- * A day is 24 hours. Months and years have no fixed length and are refused
- * with 22023, as is what does not fit an int64. The sign is the caller's
- * matter. An interval made here has hours only, never days.
+ * A day is 24 hours.  Months and years have no fixed length, so they raise
+ * 22023, as does a duration that does not fit an int64.  The caller checks the
+ * sign.  An interval made here has hours only, never days.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,10 @@
  * gpureq.c
  *		The type gpureq: text and binary form, order, hash, its parts.
  *
- * The binary form is a version byte, 1, and the canonical text in the
- * client's encoding; what does not parse there is 22P03. Requests are ordered
- * by their numbers of GPUs, then share, then by the alternatives one by one
- * (name bytes, then floor), fewer alternatives first.
+ * The binary form is a version byte, 1, and the canonical text in the client's
+ * encoding; a malformed one raises 22P03.  Requests are ordered by number of
+ * GPUs, then share, then by the alternatives one by one (name bytes, then
+ * floor), fewer alternatives first.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +25,7 @@
 
 #define BINARY_VERSION	1
 
-/* Everything but the length word, which is determined by the value. */
+/* All but the length word, which the value determines. */
 #define BODY(r)			((const unsigned char *) &(r)->min_gpus)
 #define BODY_SIZE(r)	((int) (VARSIZE(r) - offsetof(GpuReq, min_gpus)))
 
@@ -48,7 +48,7 @@ PG_FUNCTION_INFO_V1(gpucredit_gpureq_share);
 PG_FUNCTION_INFO_V1(gpucredit_gpureq_types);
 PG_FUNCTION_INFO_V1(gpucredit_gpureq_min_memory);
 
-/* What is said of each way not to parse, by GpuReqParseError. */
+/* The messages, by GpuReqParseError. */
 typedef struct ParseMessage
 {
 	bool		bounds;			/* well formed, but out of bounds */
@@ -105,30 +105,18 @@ static void report(GpuReqParseError error, const char *text, size_t errpos,
 				   bool binary) pg_attribute_noreturn();
 static int	compare_arguments(FunctionCallInfo fcinfo);
 
-/*
- * gpucredit_gpureq_in
- *		Text to gpureq.
- */
 Datum
 gpucredit_gpureq_in(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_GPUREQ_P(GpuReqParse(PG_GETARG_CSTRING(0)));
 }
 
-/*
- * gpucredit_gpureq_out
- *		Gpureq to its canonical text.
- */
 Datum
 gpucredit_gpureq_out(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_CSTRING(GpuReqToCString(PG_GETARG_GPUREQ_P(0)));
 }
 
-/*
- * gpucredit_gpureq_recv
- *		Binary form to gpureq.
- */
 Datum
 gpucredit_gpureq_recv(PG_FUNCTION_ARGS)
 {
@@ -154,10 +142,6 @@ gpucredit_gpureq_recv(PG_FUNCTION_ARGS)
 	PG_RETURN_GPUREQ_P(parse(pq_getmsgtext(buf, len - 1, &text_len), true));
 }
 
-/*
- * gpucredit_gpureq_send
- *		Gpureq to its binary form.
- */
 Datum
 gpucredit_gpureq_send(PG_FUNCTION_ARGS)
 {
@@ -170,60 +154,36 @@ gpucredit_gpureq_send(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
 }
 
-/*
- * gpucredit_gpureq_eq
- *		Are the requests the same?
- */
 Datum
 gpucredit_gpureq_eq(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(compare_arguments(fcinfo) == 0);
 }
 
-/*
- * gpucredit_gpureq_ne
- *		Do the requests differ?
- */
 Datum
 gpucredit_gpureq_ne(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(compare_arguments(fcinfo) != 0);
 }
 
-/*
- * gpucredit_gpureq_lt
- *		Does the first request come before the second?
- */
 Datum
 gpucredit_gpureq_lt(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(compare_arguments(fcinfo) < 0);
 }
 
-/*
- * gpucredit_gpureq_le
- *		Does the first request come before the second, or equal it?
- */
 Datum
 gpucredit_gpureq_le(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(compare_arguments(fcinfo) <= 0);
 }
 
-/*
- * gpucredit_gpureq_gt
- *		Does the first request come after the second?
- */
 Datum
 gpucredit_gpureq_gt(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(compare_arguments(fcinfo) > 0);
 }
 
-/*
- * gpucredit_gpureq_ge
- *		Does the first request come after the second, or equal it?
- */
 Datum
 gpucredit_gpureq_ge(PG_FUNCTION_ARGS)
 {
@@ -231,8 +191,7 @@ gpucredit_gpureq_ge(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpureq_cmp
- *		The order of two requests, for btree.
+ * The order of two requests, for btree.
  */
 Datum
 gpucredit_gpureq_cmp(PG_FUNCTION_ARGS)
@@ -241,8 +200,7 @@ gpucredit_gpureq_cmp(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpureq_hash
- *		A hash that equal requests share.
+ * A hash that equal requests share.
  */
 Datum
 gpucredit_gpureq_hash(PG_FUNCTION_ARGS)
@@ -255,8 +213,7 @@ gpucredit_gpureq_hash(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpureq_hash_extended
- *		The same with a seed, 64 bits wide.
+ * The same with a seed, 64 bits wide.
  */
 Datum
 gpucredit_gpureq_hash_extended(PG_FUNCTION_ARGS)
@@ -270,8 +227,7 @@ gpucredit_gpureq_hash_extended(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpureq_min_gpus
- *		The fewest GPUs that satisfy the request.
+ * The fewest GPUs that satisfy the request.
  */
 Datum
 gpucredit_gpureq_min_gpus(PG_FUNCTION_ARGS)
@@ -280,8 +236,7 @@ gpucredit_gpureq_min_gpus(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpureq_max_gpus
- *		The most GPUs the request can use.
+ * The most GPUs the request can use.
  */
 Datum
 gpucredit_gpureq_max_gpus(PG_FUNCTION_ARGS)
@@ -290,8 +245,7 @@ gpucredit_gpureq_max_gpus(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpureq_share
- *		Thousandths of each GPU, 1000 = whole.
+ * Thousandths of each GPU, 1000 = whole.
  */
 Datum
 gpucredit_gpureq_share(PG_FUNCTION_ARGS)
@@ -300,8 +254,7 @@ gpucredit_gpureq_share(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpureq_types
- *		The acceptable types in order of preference, "*" for any.
+ * The acceptable types in order of preference, "*" for any.
  */
 Datum
 gpucredit_gpureq_types(PG_FUNCTION_ARGS)
@@ -316,8 +269,7 @@ gpucredit_gpureq_types(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpureq_min_memory
- *		The memory floors, in bytes, in the order of the types; 0 = none.
+ * The memory floors in bytes, in the order of the types; 0 = none.
  */
 Datum
 gpucredit_gpureq_min_memory(PG_FUNCTION_ARGS)
@@ -332,20 +284,12 @@ gpucredit_gpureq_min_memory(PG_FUNCTION_ARGS)
 										  TYPALIGN_DOUBLE));
 }
 
-/*
- * GpuReqParse
- *		Text to request.
- */
 GpuReq *
 GpuReqParse(const char *text)
 {
 	return parse(text, false);
 }
 
-/*
- * GpuReqToCString
- *		The canonical text.
- */
 char *
 GpuReqToCString(const GpuReq *req)
 {
@@ -357,8 +301,7 @@ GpuReqToCString(const GpuReq *req)
 }
 
 /*
- * GpuReqCompare
- *		Negative, zero or positive as a comes before, equals or follows b.
+ * Negative, zero or positive if a comes before, equals or follows b.
  */
 int
 GpuReqCompare(const GpuReq *a, const GpuReq *b)
@@ -387,7 +330,7 @@ GpuReqCompare(const GpuReq *a, const GpuReq *b)
 	return 0;
 }
 
-/* parse: text to request; binary says where the text came from. */
+/* Parse a text; binary says whether it came in binary form. */
 static GpuReq *
 parse(const char *text, bool binary)
 {
@@ -412,14 +355,14 @@ parse(const char *text, bool binary)
 	return result;
 }
 
-/* report: why the text is no request, and where. */
+/* Raise an error that says why the text is no request, and where. */
 static void
 report(GpuReqParseError error, const char *text, size_t errpos, bool binary)
 {
 	const ParseMessage *message = &parse_messages[error];
 	int			code = ERRCODE_INVALID_TEXT_REPRESENTATION;
 
-	/* what is too long may be cut within a character */
+	/* a text that is too long may be cut within a character */
 	int			before = pg_mbcliplen(text, (int) strlen(text), (int) errpos);
 
 	if (binary)
@@ -438,7 +381,7 @@ report(GpuReqParseError error, const char *text, size_t errpos, bool binary)
 			 errhint("%s", message->hint)));
 }
 
-/* compare_arguments: the order of the first two arguments. */
+/* The order of the first two arguments. */
 static int
 compare_arguments(FunctionCallInfo fcinfo)
 {

@@ -3,11 +3,11 @@
  * gpureq_parse.c
  *		Text form of a GPU request, without a server.
  *
- * A hand-written descent over the grammar of gpureq_parse.h, one byte of
- * lookahead, never going back. Numbers saturate instead of wrapping, so that
- * a number of any length is seen to be too large. What is read goes into a
- * zeroed GpuReqFields, which makes names zero padded and equal requests equal
- * byte by byte.
+ * Recursive descent over the grammar of gpureq_parse.h, with one byte of
+ * lookahead and no way back.  Numbers saturate instead of wrapping, so a
+ * number of any length is too large.  The result starts as a zeroed
+ * GpuReqFields: so names are zero padded and equal requests equal byte by
+ * byte.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* Where reading stands. */
+/* The position of the parser. */
 typedef struct GpuReqScan
 {
 	const char *text;
@@ -29,7 +29,7 @@ typedef struct MemoryUnit
 	uint64_t	bytes;
 } MemoryUnit;
 
-/* Largest first: that is the order in which printing tries them. */
+/* Largest first: printing tries them in this order. */
 static const MemoryUnit memory_units[] = {
 	{"TiB", UINT64_C(1) << 40},
 	{"TB", UINT64_C(1000000000000)},
@@ -65,8 +65,7 @@ static size_t put_share(char *buf, int32_t share_milli);
 static size_t put_memory(char *buf, int64_t bytes);
 
 /*
- * GpuReqParseText
- *		Reads a request; on failure *errpos is the byte where reading stopped.
+ * Read a request; on failure *errpos is the byte where reading stopped.
  */
 GpuReqParseError
 GpuReqParseText(const char *text, size_t len, GpuReqFields *result,
@@ -105,9 +104,8 @@ GpuReqParseText(const char *text, size_t len, GpuReqFields *result,
 }
 
 /*
- * GpuReqPrint
- *		Writes the canonical text into buf, of GPUREQ_TEXT_SIZE bytes, and
- *		returns its length.
+ * Write the canonical text into buf, of GPUREQ_TEXT_SIZE bytes, and return its
+ * length.
  */
 size_t
 GpuReqPrint(int32_t min_gpus, int32_t max_gpus, int32_t share_milli,
@@ -138,8 +136,7 @@ GpuReqPrint(int32_t min_gpus, int32_t max_gpus, int32_t share_milli,
 }
 
 /*
- * GpuTypeNameValid
- *		Could this be the name of a GPU type in a request?
+ * Could this be the name of a GPU type in a request?
  */
 bool
 GpuTypeNameValid(const char *name, size_t len)
@@ -160,8 +157,7 @@ GpuTypeNameValid(const char *name, size_t len)
 }
 
 /*
- * GpuReqAlternativeAccepts
- *		Does a GPU of this type and memory satisfy the alternative?
+ * Does a GPU of this type and memory satisfy the alternative?
  */
 bool
 GpuReqAlternativeAccepts(const GpuReqAlternative *alternative,
@@ -172,7 +168,7 @@ GpuReqAlternativeAccepts(const GpuReqAlternative *alternative,
 		 strcmp(alternative->name, type) == 0);
 }
 
-/* scan_count: how many GPUs, or what share of one. */
+/* The number of GPUs, or the share of one. */
 static GpuReqParseError
 scan_count(GpuReqScan *scan, GpuReqFields *req)
 {
@@ -199,7 +195,7 @@ scan_count(GpuReqScan *scan, GpuReqFields *req)
 	return GPUREQ_PARSE_OK;
 }
 
-/* scan_share: the decimals of a share, whose whole part was read. */
+/* The decimals of a share, after its whole part. */
 static GpuReqParseError
 scan_share(GpuReqScan *scan, uint64_t whole, GpuReqFields *req)
 {
@@ -230,7 +226,7 @@ scan_share(GpuReqScan *scan, uint64_t whole, GpuReqFields *req)
 	return GPUREQ_PARSE_OK;
 }
 
-/* scan_alternative: a type or "*", and its memory floor if it has one. */
+/* A type or "*", and its memory floor if it has one. */
 static GpuReqParseError
 scan_alternative(GpuReqScan *scan, GpuReqFields *req)
 {
@@ -266,7 +262,7 @@ scan_alternative(GpuReqScan *scan, GpuReqFields *req)
 	return GPUREQ_PARSE_OK;
 }
 
-/* scan_type: the name of a type, up to what cannot belong to one. */
+/* The name of a type, up to a character that no type has. */
 static GpuReqParseError
 scan_type(GpuReqScan *scan, char *name)
 {
@@ -290,7 +286,7 @@ scan_type(GpuReqScan *scan, char *name)
 	return GPUREQ_PARSE_OK;
 }
 
-/* scan_memory: a whole number and its unit, in bytes. */
+/* A whole number and its unit, in bytes. */
 static GpuReqParseError
 scan_memory(GpuReqScan *scan, int64_t *bytes)
 {
@@ -308,7 +304,7 @@ scan_memory(GpuReqScan *scan, int64_t *bytes)
 	return GPUREQ_PARSE_OK;
 }
 
-/* scan_unit: the unit that is the whole word here, or NULL. */
+/* The unit that is the whole word here, or NULL. */
 static const MemoryUnit *
 scan_unit(GpuReqScan *scan)
 {
@@ -331,7 +327,7 @@ scan_unit(GpuReqScan *scan)
 	return NULL;
 }
 
-/* scan_digits: a whole number, saturating; false if there is no digit. */
+/* A whole number, saturating; false if there is no digit. */
 static bool
 scan_digits(GpuReqScan *scan, uint64_t *value)
 {
@@ -351,7 +347,7 @@ scan_digits(GpuReqScan *scan, uint64_t *value)
 	return scan->pos > start;
 }
 
-/* scan_char: skips the character if it stands here. */
+/* Skip the character if it is next. */
 static bool
 scan_char(GpuReqScan *scan, char c)
 {
@@ -361,21 +357,20 @@ scan_char(GpuReqScan *scan, char c)
 	return true;
 }
 
-/* at_end: has everything been read? */
 static bool
 at_end(const GpuReqScan *scan)
 {
 	return scan->pos >= scan->len;
 }
 
-/* is_space: white space as PostgreSQL's own input functions see it. */
+/* White space, as PostgreSQL's own input functions define it. */
 static bool
 is_space(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* type_char: bytes of the character if a type can have it, else 0. */
+/* Bytes of the character if a type can have it, else 0. */
 static size_t
 type_char(const char *text, size_t len)
 {
@@ -389,7 +384,7 @@ type_char(const char *text, size_t len)
 	return size > 0 && !is_invisible(codepoint) ? size : 0;
 }
 
-/* utf8_decode: bytes of the well-formed multibyte character here, else 0. */
+/* Bytes of the well-formed multibyte character here, else 0. */
 static size_t
 utf8_decode(const unsigned char *s, size_t len, uint32_t *codepoint)
 {
@@ -415,7 +410,7 @@ utf8_decode(const unsigned char *s, size_t len, uint32_t *codepoint)
 	return size;
 }
 
-/* is_invisible: a control, format or white space character past ASCII? */
+/* Is it a control, format or white space character past ASCII? */
 static bool
 is_invisible(uint32_t c)
 {
@@ -434,7 +429,7 @@ is_invisible(uint32_t c)
 	return false;
 }
 
-/* put_text: copies text and its zero byte, returns its length. */
+/* Copy text and its zero byte; return its length. */
 static size_t
 put_text(char *buf, const char *text)
 {
@@ -444,7 +439,6 @@ put_text(char *buf, const char *text)
 	return len;
 }
 
-/* put_number: a number in decimal. */
 static size_t
 put_number(char *buf, uint64_t value)
 {
@@ -460,7 +454,7 @@ put_number(char *buf, uint64_t value)
 	return put_text(buf, digits + pos);
 }
 
-/* put_share: thousandths of one GPU, without trailing zeros. */
+/* Thousandths of one GPU, without trailing zeros. */
 static size_t
 put_share(char *buf, int32_t share_milli)
 {
@@ -475,7 +469,7 @@ put_share(char *buf, int32_t share_milli)
 	return len;
 }
 
-/* put_memory: a floor in the largest unit that is exact. */
+/* A floor in the largest unit that is exact. */
 static size_t
 put_memory(char *buf, int64_t bytes)
 {

@@ -86,7 +86,9 @@ extern size_t GpuReqPrint(int32_t min_gpus, int32_t max_gpus,
 						  int32_t share_milli, int32_t nalternatives,
 						  const GpuReqAlternative *alternatives, char *buf);
 
-/* Could this be a type in a request? Whoever stores type names asks here. */
+/*
+ * Could this be a type in a request?  Whoever stores type names checks here.
+ */
 extern bool GpuTypeNameValid(const char *name, size_t len);
 
 /* Does a GPU of this type and memory satisfy the alternative? */

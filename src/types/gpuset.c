@@ -3,9 +3,9 @@
  * gpuset.c
  *		The type gpuset: text and binary form, operators, arrays.
  *
- * Equality, hashing and sending are the server's own code for bigint (see
+ * The server's own code for bigint tests equality, hashes and sends it (see
  * 10_types.sql). Sets are ordered as unsigned masks: the set with the highest
- * device that the other lacks is the greater. The binary form is the mask in
+ * device that the other lacks is the greater.  The binary form is the mask in
  * network order.
  *
  *-------------------------------------------------------------------------
@@ -42,10 +42,6 @@ PG_FUNCTION_INFO_V1(gpucredit_gpuset_to_array);
 
 static bool has_device(GpuSet set, int32 device);
 
-/*
- * gpucredit_gpuset_in
- *		Text to gpuset.
- */
 Datum
 gpucredit_gpuset_in(PG_FUNCTION_ARGS)
 {
@@ -86,10 +82,6 @@ gpucredit_gpuset_in(PG_FUNCTION_ARGS)
 	PG_RETURN_GPUSET(result);
 }
 
-/*
- * gpucredit_gpuset_out
- *		Gpuset to its canonical text.
- */
 Datum
 gpucredit_gpuset_out(PG_FUNCTION_ARGS)
 {
@@ -97,8 +89,7 @@ gpucredit_gpuset_out(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpuset_recv
- *		Binary form to gpuset: exactly eight bytes, any mask is a set.
+ * Exactly eight bytes; any mask is a set.
  */
 Datum
 gpucredit_gpuset_recv(PG_FUNCTION_ARGS)
@@ -115,40 +106,24 @@ gpucredit_gpuset_recv(PG_FUNCTION_ARGS)
 	PG_RETURN_GPUSET(pq_getmsgint64(buf));
 }
 
-/*
- * gpucredit_gpuset_lt
- *		a < b as masks.
- */
 Datum
 gpucredit_gpuset_lt(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(PG_GETARG_GPUSET(0) < PG_GETARG_GPUSET(1));
 }
 
-/*
- * gpucredit_gpuset_le
- *		a <= b as masks.
- */
 Datum
 gpucredit_gpuset_le(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(PG_GETARG_GPUSET(0) <= PG_GETARG_GPUSET(1));
 }
 
-/*
- * gpucredit_gpuset_gt
- *		a > b as masks.
- */
 Datum
 gpucredit_gpuset_gt(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(PG_GETARG_GPUSET(0) > PG_GETARG_GPUSET(1));
 }
 
-/*
- * gpucredit_gpuset_ge
- *		a >= b as masks.
- */
 Datum
 gpucredit_gpuset_ge(PG_FUNCTION_ARGS)
 {
@@ -156,8 +131,7 @@ gpucredit_gpuset_ge(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpuset_cmp
- *		The order of a and b as masks, for btree.
+ * The order of the masks, for btree.
  */
 Datum
 gpucredit_gpuset_cmp(PG_FUNCTION_ARGS)
@@ -168,20 +142,12 @@ gpucredit_gpuset_cmp(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32((a > b) - (a < b));
 }
 
-/*
- * gpucredit_gpuset_union
- *		Devices in either set.
- */
 Datum
 gpucredit_gpuset_union(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_GPUSET(GpuSetUnion(PG_GETARG_GPUSET(0), PG_GETARG_GPUSET(1)));
 }
 
-/*
- * gpucredit_gpuset_intersection
- *		Devices in both sets.
- */
 Datum
 gpucredit_gpuset_intersection(PG_FUNCTION_ARGS)
 {
@@ -189,10 +155,6 @@ gpucredit_gpuset_intersection(PG_FUNCTION_ARGS)
 										PG_GETARG_GPUSET(1)));
 }
 
-/*
- * gpucredit_gpuset_difference
- *		Devices in the first set and not in the second.
- */
 Datum
 gpucredit_gpuset_difference(PG_FUNCTION_ARGS)
 {
@@ -200,40 +162,24 @@ gpucredit_gpuset_difference(PG_FUNCTION_ARGS)
 									  PG_GETARG_GPUSET(1)));
 }
 
-/*
- * gpucredit_gpuset_contains
- *		Is every device of the second set in the first?
- */
 Datum
 gpucredit_gpuset_contains(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(GpuSetContains(PG_GETARG_GPUSET(0), PG_GETARG_GPUSET(1)));
 }
 
-/*
- * gpucredit_gpuset_contained
- *		Is every device of the first set in the second?
- */
 Datum
 gpucredit_gpuset_contained(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(GpuSetContains(PG_GETARG_GPUSET(1), PG_GETARG_GPUSET(0)));
 }
 
-/*
- * gpucredit_gpuset_overlaps
- *		Do the sets share a device?
- */
 Datum
 gpucredit_gpuset_overlaps(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(GpuSetOverlaps(PG_GETARG_GPUSET(0), PG_GETARG_GPUSET(1)));
 }
 
-/*
- * gpucredit_gpuset_contains_device
- *		Is the device in the set?
- */
 Datum
 gpucredit_gpuset_contains_device(PG_FUNCTION_ARGS)
 {
@@ -241,8 +187,7 @@ gpucredit_gpuset_contains_device(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpuset_device_contained
- *		Is the device in the set? The device comes first.
+ * The device comes first.
  */
 Datum
 gpucredit_gpuset_device_contained(PG_FUNCTION_ARGS)
@@ -250,20 +195,12 @@ gpucredit_gpuset_device_contained(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(has_device(PG_GETARG_GPUSET(1), PG_GETARG_INT32(0)));
 }
 
-/*
- * gpucredit_gpu_count
- *		How many devices the set has.
- */
 Datum
 gpucredit_gpu_count(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT32(GpuSetCount(PG_GETARG_GPUSET(0)));
 }
 
-/*
- * gpucredit_gpuset_from_array
- *		The set of the devices in an array of integers.
- */
 Datum
 gpucredit_gpuset_from_array(PG_FUNCTION_ARGS)
 {
@@ -299,8 +236,7 @@ gpucredit_gpuset_from_array(PG_FUNCTION_ARGS)
 }
 
 /*
- * gpucredit_gpuset_to_array
- *		The devices of a set, ascending.
+ * In ascending order.
  */
 Datum
 gpucredit_gpuset_to_array(PG_FUNCTION_ARGS)
@@ -315,10 +251,6 @@ gpucredit_gpuset_to_array(PG_FUNCTION_ARGS)
 										  true, TYPALIGN_INT));
 }
 
-/*
- * GpuSetToCString
- *		The canonical text.
- */
 char *
 GpuSetToCString(GpuSet set)
 {
@@ -328,7 +260,7 @@ GpuSetToCString(GpuSet set)
 	return result;
 }
 
-/* has_device: is the device in the set? No set has a device past the last. */
+/* Is the device in the set?  No set has a device past the last. */
 static bool
 has_device(GpuSet set, int32 device)
 {

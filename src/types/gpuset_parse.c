@@ -7,7 +7,7 @@
  */
 #include "types/gpuset_parse.h"
 
-/* Where reading stands. */
+/* The position of the parser. */
 typedef struct GpuSetScan
 {
 	const char *text;
@@ -23,8 +23,7 @@ static void scan_spaces(GpuSetScan *scan);
 static size_t print_device(int device, char *buf);
 
 /*
- * GpuSetParse
- *		Reads a set; on failure *errpos is the byte where reading stopped.
+ * Read a set; on failure *errpos is the byte where reading stopped.
  */
 GpuSetParseError
 GpuSetParse(const char *text, size_t len, GpuSet *result, size_t *errpos)
@@ -41,9 +40,8 @@ GpuSetParse(const char *text, size_t len, GpuSet *result, size_t *errpos)
 }
 
 /*
- * GpuSetPrint
- *		Writes the canonical text into buf, of GPUSET_TEXT_SIZE bytes, and
- *		returns its length.
+ * Write the canonical text into buf, of GPUSET_TEXT_SIZE bytes, and return its
+ * length.
  */
 size_t
 GpuSetPrint(GpuSet set, char *buf)
@@ -74,7 +72,7 @@ GpuSetPrint(GpuSet set, char *buf)
 	return len;
 }
 
-/* scan_list: the braces, what is between them, and nothing after. */
+/* The braces, their content, and nothing after. */
 static GpuSetParseError
 scan_list(GpuSetScan *scan, GpuSet *set)
 {
@@ -96,7 +94,7 @@ scan_list(GpuSetScan *scan, GpuSet *set)
 	return scan->pos == scan->len ? GPUSET_PARSE_OK : GPUSET_PARSE_SYNTAX;
 }
 
-/* scan_part: a device or a range of devices, added to the set. */
+/* A device or a range of devices, added to the set. */
 static GpuSetParseError
 scan_part(GpuSetScan *scan, GpuSet *set)
 {
@@ -120,7 +118,9 @@ scan_part(GpuSetScan *scan, GpuSet *set)
 	return GPUSET_PARSE_OK;
 }
 
-/* scan_device: the number of a device. */
+/*
+ * A device, 0 to 63; leading zeros are fine.
+ */
 static GpuSetParseError
 scan_device(GpuSetScan *scan, int *device)
 {
@@ -143,7 +143,7 @@ scan_device(GpuSetScan *scan, int *device)
 	return GPUSET_PARSE_OK;
 }
 
-/* scan_char: skips white space, then the character if it stands there. */
+/* Skip white space, then the character if it is next. */
 static bool
 scan_char(GpuSetScan *scan, char c)
 {
@@ -154,7 +154,6 @@ scan_char(GpuSetScan *scan, char c)
 	return true;
 }
 
-/* scan_spaces: skips white space. */
 static void
 scan_spaces(GpuSetScan *scan)
 {
@@ -164,7 +163,7 @@ scan_spaces(GpuSetScan *scan)
 		scan->pos++;
 }
 
-/* print_device: the number of a device, at most two digits. */
+/* At most two digits. */
 static size_t
 print_device(int device, char *buf)
 {
