@@ -3,11 +3,10 @@
  * append_only.c
  *		The trigger on append-only tables.
  *
- * ENABLE ALWAYS, so that it fires for the owner and for superusers too,
- * whatever session_replication_role says.  It lets pass one statement alone:
- * the DELETE that AppendOnlyDelete() runs, of the table it names, for rows
- * that leave once what they came to is written down.  No setting and no SQL
- * function does that for anybody else.
+ * ENABLE ALWAYS: it also fires for the owner and for superusers, under any
+ * session_replication_role.  It allows one statement only: the DELETE of
+ * AppendOnlyDelete(), of one table, for old rows whose totals are written
+ * down.  No setting and no SQL function can do this.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +20,7 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_refuse_change);
 
-/* The table whose rows are leaving right now; NULL: none. */
+/* The table that AppendOnlyDelete() deletes from; NULL: none. */
 static const char *leaving = NULL;
 
 static bool is_leaving(const TriggerData *trigger);
@@ -55,7 +54,7 @@ is_leaving(const TriggerData *trigger)
 }
 
 /*
- * Run a DELETE of rows that leave an append-only table; how many there were.
+ * Run a DELETE of old rows of an append-only table; return their number.
  */
 uint64
 AppendOnlyDelete(const char *table, SqlStatement *statement, SqlArgs *args)

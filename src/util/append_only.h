@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * append_only.h
- *		The one way rows leave an append-only table.
+ *		The only way to remove rows of an append-only table.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * args.c
- *		Arguments of entry points, checked as they are taken.
+ *		Arguments of entry points, checked as they are read.
  *
- * A text is measured before it is copied, so that a huge one costs nothing.
+ * The size of a text is checked before it is copied, so that a huge one costs
+ * nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,7 +57,7 @@ take_text(FunctionCallInfo fcinfo, int n, const char *name, Size most,
 }
 
 /*
- * A name as it is, unless it has what would deface whatever shows it.
+ * A name as it is, without characters that would deface a display.
  */
 static char *
 plain(char *value, const char *name)
@@ -98,7 +99,7 @@ ArgName(FunctionCallInfo fcinfo, int n, const char *name)
 }
 
 /*
- * What no name can be, as an empty text, is told by whoever looks it up.
+ * The caller looks the name up and refuses it: no empty text exists.
  */
 const char **
 ArgNames(FunctionCallInfo fcinfo, int n, const char *name, int *count)
@@ -134,7 +135,7 @@ ArgNames(FunctionCallInfo fcinfo, int n, const char *name, int *count)
 }
 
 /*
- * A caller's own token: it names nothing that anybody is shown.
+ * A caller's own token; nobody else ever sees it.
  */
 char *
 ArgKey(FunctionCallInfo fcinfo, int n, const char *name)
@@ -212,7 +213,7 @@ ArgBool(FunctionCallInfo fcinfo, int n, const char *name)
 }
 
 /*
- * A SHA-256 digest itself.
+ * A SHA-256 digest.
  */
 bytea *
 ArgSha256(FunctionCallInfo fcinfo, int n, const char *name)
@@ -349,8 +350,8 @@ ArgWord(const char *value, const char *name, const char *const *words,
 }
 
 /*
- * Who called, taken from the server: inside SECURITY DEFINER functions the
- * current user is the definer, the outer user is the caller.
+ * The caller.  Inside SECURITY DEFINER functions the current user is the
+ * definer, the outer user is the caller.
  */
 char *
 CallerName(void)

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * args.h
- *		Arguments of entry points, checked as they are taken, and results.
+ *		Arguments of entry points, checked as they are read, and results.
  *
- * Each checks one thing and raises one code, 22023 unless said otherwise,
- * naming the argument as the caller knows it.
+ * Each function checks one thing and raises one code, 22023 unless noted, with
+ * the argument's name in SQL.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,7 @@ extern const char **ArgNames(FunctionCallInfo fcinfo, int n, const char *name,
 /* A key may have any character. */
 extern char *ArgKey(FunctionCallInfo fcinfo, int n, const char *name);
 
-/* Names, but '' is a value (account). */
+/* Names, but '' is valid (account). */
 extern char *ArgPath(FunctionCallInfo fcinfo, int n, const char *name);
 
 /* Other texts: at most 8 kB. */
@@ -46,7 +46,7 @@ extern bool ArgBool(FunctionCallInfo fcinfo, int n, const char *name);
 extern bytea *ArgSha256(FunctionCallInfo fcinfo, int n, const char *name);
 extern Jsonb *ArgObject(FunctionCallInfo fcinfo, int n, const char *name);
 
-/* Amounts: 22003 for what credits cannot hold, 22023 for the wrong sign. */
+/* Amounts: 22003 if credits cannot hold it, 22023 for the wrong sign. */
 extern Credits ArgAmount(FunctionCallInfo fcinfo, int n, const char *name,
 						 bool zero_ok);
 
@@ -65,11 +65,11 @@ extern void ArgNotNull(FunctionCallInfo fcinfo, int n, const char *name);
 extern int	ArgWord(const char *value, const char *name,
 					const char *const *words, int nwords);
 
-/* Who called: the login or SET ROLE role, not the definer. */
+/* The caller: the login or SET ROLE role, not the definer. */
 extern char *CallerName(void);
 extern bool CallerHasRole(const char *role);
 
-/* Columns of a result row, in order; a row of a composite type from them. */
+/* Columns of a result row, in order, and rows of a composite type. */
 typedef struct Row
 {
 	int			n;
@@ -81,8 +81,8 @@ extern void RowAdd(Row *row, Datum value);
 extern void RowNull(Row *row);
 extern void RowText(Row *row, const char *value);	/* NULL: null */
 extern void RowCredits(Row *row, Credits value);	/* as numeric */
-extern void RowTime(Row *row, TimestampTz value);	/* not finite: null */
-extern void RowDuration(Row *row, int64 microseconds);	/* < 0: null */
+extern void RowTime(Row *row, TimestampTz value);	/* null if not finite */
+extern void RowDuration(Row *row, int64 microseconds);	/* null if < 0 */
 extern TupleDesc RowType(FunctionCallInfo fcinfo);
 extern Datum RowReturn(FunctionCallInfo fcinfo, Row *row);
 extern void RowPut(ReturnSetInfo *rsinfo, Row *row);

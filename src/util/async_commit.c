@@ -3,20 +3,19 @@
  * async_commit.c
  *		Transactions whose commit need not wait for the disk.
  *
- * A heartbeat tells how long an attempt has run so far.  The next one tells
- * that again, so a crash may lose the last of them, and its commit need not
- * wait.  What must not be lost is everything else, so a transaction commits
- * asynchronously only where it has written nothing else.
+ * A heartbeat reports how long an attempt has run, and the next one repeats
+ * it. So a crash may lose the last one, and its commit need not wait.  All
+ * other writes must survive, so only a transaction without them commits
+ * asynchronously.
  *
- * The write-ahead log says so.  Whoever makes a harmless write asks first
- * whether all that the transaction has logged so far was harmless, and notes
- * afterwards how far the log reaches now.  Whatever is logged between two such
- * writes, or after the last one, by whomever and for whatever reason, moves
- * XactLastRecEnd past the note, and the commit waits as always.
+ * The write-ahead log tells them apart.  The writer of a heartbeat first
+ * checks that all earlier log records of the transaction are heartbeats', and
+ * then notes the log's new end.  Any other record moves XactLastRecEnd past
+ * the note, and the commit waits.
  *
- * It also waits where the call is no statement of its own: in a transaction
- * block, after another statement of a pipeline or of a query string, within a
- * function, DO or a cursor.
+ * The commit also waits if the call is no statement of its own: in a
+ * transaction block, after another statement of a pipeline or of a query
+ * string, within a function, DO or a cursor.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,15 +30,15 @@
 #include "utils/memutils.h"
 #include "utils/portal.h"
 
-/* How far the log reaches after the last harmless write; 0: there is none. */
+/* The log's end after the last heartbeat's write; 0: there is none. */
 static XLogRecPtr harmless = InvalidXLogRecPtr;
 
 static bool is_statement(FunctionCallInfo fcinfo);
 static void at_transaction_end(XactEvent event, void *arg);
 
 /*
- * Before all others that are told of a commit: callbacks are called in the
- * reverse order, so what the others write is seen.
+ * This callback must run last, to see the others' writes.  Callbacks run in
+ * the reverse order, so it registers first.
  */
 void
 AsyncCommitInit(void)
@@ -48,8 +47,8 @@ AsyncCommitInit(void)
 }
 
 /*
- * May the transaction commit asynchronously, if what is written next allows
- * it?
+ * May the transaction commit asynchronously, if the next write is a
+ * heartbeat's?
  */
 bool
 AsyncCommitMay(FunctionCallInfo fcinfo)
@@ -59,7 +58,7 @@ AsyncCommitMay(FunctionCallInfo fcinfo)
 }
 
 /*
- * What was written since AsyncCommitMay(), which said so, allows it.
+ * Note that all writes since AsyncCommitMay() were a heartbeat's.
  */
 void
 AsyncCommitAllow(bool may)
@@ -69,9 +68,9 @@ AsyncCommitAllow(bool may)
 }
 
 /*
- * Is the call part of a statement that a client sent, and the only one of its
- * transaction so far?  The client's own portal has no name where it is not a
- * cursor, and the executor's state of its statement is below it.
+ * Is the call part of a client's statement, and the only one of its
+ * transaction so far?  A client's own portal has no name unless it is a
+ * cursor, and its executor state lies below.
  */
 static bool
 is_statement(FunctionCallInfo fcinfo)
@@ -83,8 +82,7 @@ is_statement(FunctionCallInfo fcinfo)
 }
 
 /*
- * As SET LOCAL synchronous_commit = off, where all that was written is
- * harmless.
+ * Do as SET LOCAL synchronous_commit = off, if all writes are heartbeats'.
  */
 static void
 at_transaction_end(XactEvent event, void *arg)

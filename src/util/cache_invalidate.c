@@ -3,10 +3,10 @@
  * cache_invalidate.c
  *		The trigger on tables whose rows backends keep a copy of.
  *
- * Every change, whoever makes it, is announced as an invalidation of the
- * table's relcache entry: PostgreSQL sends that to all backends at the commit
- * of the change and to nobody at its rollback, sends it to standbys, and
- * applies it to the changing transaction itself at its next command.
+ * Every change sends an invalidation of the table's relcache entry.
+ * PostgreSQL delivers it to all backends and standbys when the change commits,
+ * and to nobody at a rollback.  The changing transaction applies it at its
+ * next command.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,17 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * clock.c
- *		The instant a call works with.
+ *		The instant of a call.
  *
- * gpucredit.clock is checked and converted when it is set, not when it is
- * read: a setting in postgresql.conf is read before time zones are, so the
- * check takes only texts whose zone stands in them or is the session's.
+ * The check hook converts gpucredit.clock, not the reader.  The server reads
+ * postgresql.conf before it reads time zones, so the check only takes texts
+ * with a zone, or with the session's.
  *
- * A parallel worker is handed the setting and checks it, too, but before it has
- * the session's time zone and order of dates, and with a table of zones'
- * abbreviations that is freed already.  So the setting has its instant with it:
- * what is kept is '@', the instant in microseconds, and the text that was given,
- * which is all that SHOW tells.
+ * A parallel worker also checks the setting.  But it does so before it has the
+ * session's time zone and date order, and with a freed table of zone
+ * abbreviations.  So the setting's value carries its instant: '@', the instant
+ * in microseconds, and the given text.  SHOW prints the text only.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +32,7 @@ static char *clock_text = NULL;
 static bool clock_frozen = false;
 static TimestampTz clock_instant = 0;
 
-/* What the check hook hands to the assign hook. */
+/* The check hook passes this to the assign hook. */
 typedef struct ClockSetting
 {
 	bool		frozen;
@@ -65,8 +64,8 @@ ClockNow(void)
 }
 
 /*
- * The instant after a wait, of a call that began to decide at another: what
- * was active then stays so, though the clock was set back meanwhile.
+ * The instant after a wait.  It is never before the call's first instant, even
+ * if the clock was set back: credit that was active then stays active.
  */
 TimestampTz
 ClockAfter(TimestampTz begun)
@@ -75,8 +74,8 @@ ClockAfter(TimestampTz begun)
 }
 
 /*
- * An instant of a clock that nobody sets.  It is of no date: it tells how much
- * time has passed between two of its own, in one process.
+ * An instant of a clock that no setting changes.  It has no date: two of them,
+ * in one process, measure a time span.
  */
 TimestampTz
 ClockSteady(void)
@@ -88,7 +87,7 @@ ClockSteady(void)
 }
 
 /*
- * Is this a simulation, whose instants mean nothing to the server?
+ * Is this a simulation, with instants that the server's clock does not know?
  */
 bool
 ClockFrozen(void)
@@ -97,7 +96,7 @@ ClockFrozen(void)
 }
 
 /*
- * An instant later or earlier by so much, kept within what a timestamp holds.
+ * An instant later or earlier by so much, within a timestamp's bounds.
  */
 TimestampTz
 ClockAdd(TimestampTz instant, int64 microseconds)
@@ -118,7 +117,7 @@ gpucredit_now(PG_FUNCTION_ARGS)
 }
 
 /*
- * Accept an empty text or a finite instant; hand it on converted.
+ * Accept an empty text or a finite instant, and convert it.
  */
 static bool
 check_clock(char **newval, void **extra, GucSource source)
@@ -147,8 +146,8 @@ check_clock(char **newval, void **extra, GucSource source)
 }
 
 /*
- * The instant of a setting as it is kept, where this is a parallel worker that
- * is handed it.  False: it is a text that was given.
+ * Read the instant from the setting's value, in a parallel worker.  False: the
+ * value is a given text.
  */
 static bool
 take_kept(const char *kept, TimestampTz *instant)
@@ -162,7 +161,7 @@ take_kept(const char *kept, TimestampTz *instant)
 }
 
 /*
- * Put the instant before a text that was read.  False: no memory.
+ * Put the instant before the given text.  False: out of memory.
  */
 static bool
 keep_instant(char **newval, TimestampTz instant)
@@ -188,7 +187,7 @@ assign_clock(const char *newval, void *extra)
 }
 
 /*
- * The text that was given.
+ * The given text.
  */
 static const char *
 show_clock(void)
@@ -197,8 +196,8 @@ show_clock(void)
 }
 
 /*
- * Read a timestamp with time zone without raising; words like "now" and
- * "infinity" are no instants to freeze a clock at.
+ * Read a timestamp with time zone without an error.  Words like "now" and
+ * "infinity" are refused: a clock cannot stop at them.
  */
 static bool
 parse_instant(const char *text, TimestampTz *instant)

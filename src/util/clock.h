@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * clock.h
- *		The instant a call works with.
+ *		The instant of a call.
  *
- * One instant per call, read from the wall clock after the last lock that
- * decides (or before it, where that is as good: ledger/hold_open.c).
- * gpucredit.clock freezes it for tests and simulation.  How long something
- * takes, and when it is due, a process measures by ClockSteady().
+ * Each call has one instant.  It reads the wall clock after the last lock that
+ * decides, or before it if that makes no difference (ledger/hold_open.c).
+ * gpucredit.clock freezes it for tests and simulation.  ClockSteady() measures
+ * time spans in a process.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,9 +3,9 @@
  * commit_queue.c
  *		Texts that wait for the end of their transaction.
  *
- * A list lives in TopTransactionContext, the last text first.  What a
- * subtransaction added becomes its parent's when it commits, and is forgotten
- * when it is rolled back.  Who owns a list forgets it at the transaction's end.
+ * A list lives in TopTransactionContext, the last text first.  When a
+ * subtransaction commits, its texts become its parent's; when it rolls back,
+ * they go.  The list's owner forgets it at the transaction's end.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,8 +31,7 @@ PendingAdd(Pending **list, const char *channel, const char *text)
 }
 
 /*
- * The present subtransaction ends: its texts become its parent's, or are
- * forgotten.
+ * At the end of a subtransaction, its texts become its parent's, or go.
  */
 void
 PendingEndSub(Pending **list, SubXactEvent event)
@@ -53,7 +52,7 @@ PendingEndSub(Pending **list, SubXactEvent event)
 }
 
 /*
- * Turn a list round: the first text first, or back again.
+ * Reverse a list: the first text first, or last.
  */
 Pending *
 PendingInOrder(Pending *list)

@@ -13,8 +13,8 @@
 typedef struct Pending
 {
 	struct Pending *next;
-	int			level;			/* of the subtransaction it belongs to */
-	const char *channel;		/* whom a notification is for */
+	int			level;			/* of the text's subtransaction */
+	const char *channel;		/* the notification's recipient */
 	char	   *text;
 } Pending;
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * compat.c
- *		What differs between PostgreSQL versions, and is more than a name.
+ *		The differences between PostgreSQL versions that need code.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,11 +13,11 @@
 #include "utils/guc.h"
 
 /*
- * Pins the search path to pg_catalog, then pg_temp, as SET search_path does.
- * Returns what CompatUnpinSearchPath() takes; an error's abort unpins, too.
+ * Pin the search path to pg_catalog, then pg_temp, as SET search_path does.
+ * The result is for CompatUnpinSearchPath(); an error's abort unpins, too.
  *
- * Up to 16 a path can be pushed past the settings, which saves parsing them.
- * 17 has no such stack, and caches the path that a text stands for instead.
+ * Up to 16 a path can be pushed past the settings, which saves the parser. 17
+ * has no such stack, but caches a text's path.
  */
 int
 CompatPinSearchPath(void)
@@ -27,7 +27,7 @@ CompatPinSearchPath(void)
 	Oid			temp;
 	Oid			temp_toast;
 
-	/* pg_temp is on it only once the session has one */
+	/* the path has pg_temp only once the session has one */
 	GetTempNamespaceState(&temp, &temp_toast);
 	path.schemas = list_make1_oid(PG_CATALOG_NAMESPACE);
 	if (OidIsValid(temp))

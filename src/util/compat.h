@@ -3,10 +3,9 @@
  * compat.h
  *		What differs between PostgreSQL versions.
  *
- * The extension compiles against PostgreSQL 15 to 18.  Everything that one of
- * them does differently is settled here and in compat.c, and nowhere else.  A
- * name of a newer server is given to the older ones where that is possible.
- * Whoever uses a macro includes the server's header that it is about.
+ * The extension compiles against PostgreSQL 15 to 18.  This file and compat.c
+ * hold all differences.  Where possible, older servers get the names of newer
+ * ones. A file that uses a macro includes the server's header for it.
  *
  * PostgreSQL 16 declares the function named in PG_FUNCTION_INFO_V1 with
  * PGDLLEXPORT; 15 leaves that to the function.  We compile with hidden
@@ -25,7 +24,7 @@
 #error "gpucredit needs PostgreSQL 15 or later"
 #endif
 
-/* 16 took the access to varlenas out of postgres.h. */
+/* 16 moved the access to varlenas out of postgres.h. */
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
@@ -44,7 +43,7 @@ CppConcat(pg_finfo_,funcname) (void) \
 extern int no_such_variable
 #endif
 
-/* 18 says pg_noreturn, before the declaration only. */
+/* 18 has pg_noreturn, only before the declaration. */
 #ifndef pg_attribute_noreturn
 #define pg_attribute_noreturn() __attribute__((noreturn))
 #endif
@@ -54,13 +53,13 @@ extern int no_such_variable
 #define Abs(x)		((x) >= 0 ? (x) : -(x))
 #endif
 
-/* 16 frees what check hooks made with guc_free(). */
+/* 16 frees check hooks' results with guc_free(). */
 #if PG_VERSION_NUM < 160000
 #define guc_malloc(elevel, size)	malloc(size)
 #define guc_free(pointer)	free(pointer)
 #endif
 
-/* 16 has the decoder tell more of what is wrong with a text. */
+/* 16's decoder reports more about a malformed text. */
 #if PG_VERSION_NUM < 160000
 #define CompatDecodeDateTime(...)	DecodeDateTime(__VA_ARGS__)
 #else
@@ -68,7 +67,7 @@ extern int no_such_variable
 	DecodeDateTime(__VA_ARGS__, &(DateTimeErrorExtra) {0})
 #endif
 
-/* A lock, where it is to be had at once; no error where the table is full. */
+/* A lock, if it is free; no error if the lock table is full. */
 #if PG_VERSION_NUM < 180000
 #define CompatLockIfRoom(tag, mode) \
 	LockAcquireExtended(tag, mode, false, true, false, NULL)
@@ -78,9 +77,9 @@ extern int no_such_variable
 #endif
 
 /*
- * 17 numbers processes where there were backends, and keeps a process's
- * virtual transaction id in one struct.  A lock's holder may be a prepared
- * transaction on all of them.
+ * 17 numbers processes instead of backends, and keeps a process's virtual
+ * transaction id in one struct.  A lock's holder may be a prepared transaction
+ * in all versions.
  */
 #if PG_VERSION_NUM < 170000
 #define MyProcNumber	(MyProc->pgprocno)
@@ -97,7 +96,7 @@ extern int no_such_variable
 extern int	CompatPinSearchPath(void);
 extern void CompatUnpinSearchPath(int level);
 
-/* How many pages the queue of notifications has. */
+/* How many pages the notification queue has. */
 #if PG_VERSION_NUM < 170000
 #define NOTIFY_QUEUE_PAGES	1048575
 #else

@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * definer.c
- *		Acting as a function's owner without the catalogue's SECURITY DEFINER.
+ *		Act as a function's owner without the catalogue's SECURITY DEFINER.
  *
- * SECURITY DEFINER with SET search_path costs a heartbeat a tenth of its
- * time, nearly all of it for the setting: a level of the GUC stack, the text
- * parsed, the path computed again, twice.  The one function that is called so
- * often enters and leaves here instead, and to the same effect: the user is
- * the function's owner, SET ROLE is off, and the search path is pg_catalog,
- * then pg_temp.  The path equals the one the other functions run under, so
- * they share their plans.  After an error the (sub)transaction's abort gives
- * both back, as it does for the catalogue's form.
+ * SECURITY DEFINER with SET search_path costs a heartbeat a tenth of its time.
+ * The setting takes nearly all of that: a level of the GUC stack, a parsed
+ * text, a path computed twice.
+ *
+ * The one function that callers run so often enters and leaves here instead,
+ * with the same effect: the user is the function's owner, SET ROLE is off, and
+ * the search path is pg_catalog, then pg_temp.  Other functions use the same
+ * path, so they share plans.  After an error, the abort restores user and
+ * path, as for the catalogue's form.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,8 +57,8 @@ owner_of(Oid function)
 }
 
 /*
- * The row of pg_proc of a function that is being called, to be released.
- * Nothing keeps it from being dropped meanwhile.
+ * The pg_proc row of the running function; the caller releases it. Another
+ * session may drop the function during the call.
  */
 HeapTuple
 FunctionRow(Oid function)

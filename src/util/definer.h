@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * definer.h
- *		Acting as a function's owner without the catalogue's SECURITY DEFINER.
+ *		Act as a function's owner without the catalogue's SECURITY DEFINER.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,7 @@
 #include "access/htup.h"
 #include "fmgr.h"
 
-/* Whom to be again afterwards. */
+/* The user to return to. */
 typedef struct Definer
 {
 	Oid			caller;

@@ -10,9 +10,6 @@
 #include "common/cryptohash.h"
 #include "util/digest.h"
 
-/*
- * The digest of some bytes.
- */
 void
 DigestOf(const StringInfoData *data, uint8 digest[DIGEST_SIZE])
 {

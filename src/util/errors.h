@@ -3,7 +3,7 @@
  * errors.h
  *		The SQLSTATEs of gpucredit: class UC, in hundreds by topic.
  *
- * Where an error of core's fits (22023, 22003, 42501, 40001), it is used.
+ * Core's own codes come first, where one fits (22023, 22003, 42501, 40001).
  *
  *-------------------------------------------------------------------------
  */
@@ -33,9 +33,9 @@
 #define ERRCODE_GPUCREDIT_APPEND_ONLY	MAKE_SQLSTATE('U','C','9','0','1')
 
 /*
- * What must hold of stored data whatever a caller does: an assertion where
- * those are on, else an error that leaves nothing written.  The condition is
- * evaluated once: it may be a statement's row count.
+ * A condition on stored data that no caller can break.  It is an assertion if
+ * those are on, else an error that leaves nothing written.  It is evaluated
+ * once: it may run a statement and check its row count.
  */
 #define Ensure(condition, message) \
 	do { \
@@ -45,8 +45,8 @@
 	} while (0)
 
 /*
- * The same of what somebody has but to write into a row by hand: that is no
- * reason to end the server, with assertions neither.
+ * The same for data that a superuser can change by hand.  That is no reason to
+ * end the server, even with assertions.
  */
 #define EnsureStored(condition, message) \
 	do { \

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * log.c
- *		Lines of the server log that an operator must see.
+ *		Server log lines for the operator.
  *
  * Each is one message of level LOG, "gpucredit event=... key=value ...", for
- * people and for programs: words and numbers are bare, all other values are
- * JSON strings, so that nothing a tenant named can look like another line or
- * another key.  Ordinary calls log nothing.
+ * people and programs.  Words and numbers are bare, all other values JSON
+ * strings, so that no tenant's text looks like another line or key.  Ordinary
+ * calls log nothing.
  *
- * What a transaction did is logged once it has committed (or is prepared);
- * what it took back, in whole or in a subtransaction, is not.  No client is
- * sent a line, whatever its client_min_messages: what its encoding does not
- * have would be an error after the commit, which ends the whole server.
+ * A line is logged once its transaction has committed (or is prepared), and
+ * dropped with a rolled back (sub)transaction.  No client receives a line,
+ * under any client_min_messages: a character missing in its encoding would be
+ * an error after the commit, which ends the whole server.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,7 +47,7 @@ LogBegin(const char *event)
 }
 
 /*
- * A value that may be anything; NULL is left out.
+ * Any text as a value; NULL is left out.
  */
 void
 LogText(StringInfo line, const char *name, const char *value)
@@ -65,7 +65,7 @@ LogNumber(StringInfo line, const char *name, int64 value)
 }
 
 /*
- * The trace it belongs to, if any: its own, else the session's.
+ * The trace, if any: its own, else the session's.
  */
 void
 LogTrace(StringInfo line, const Trace *trace)
@@ -86,7 +86,7 @@ LogAtCommit(StringInfo line)
 }
 
 /*
- * Log it whatever comes.
+ * Log it now.
  */
 void
 LogNow(StringInfo line)
@@ -95,7 +95,7 @@ LogNow(StringInfo line)
 }
 
 /*
- * Log what has committed, forget what has not.
+ * Log the lines of a commit; drop those of a rollback.
  */
 static void
 at_transaction_end(XactEvent event, void *arg)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * log.h
- *		Lines of the server log that an operator must see.
+ *		Server log lines for the operator.
  *
  * Usage:
  *		StringInfo	line = LogBegin("node_lost");

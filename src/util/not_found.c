@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * not_found.c
- *		The refusals of what is not there.
+ *		Errors for things that do not exist.
  *
- * In one place, because what is another tenant's is refused in the same words.
+ * They stand in one file, because another tenant's things get the same words.
  *
  *-------------------------------------------------------------------------
  */

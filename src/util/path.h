@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * path.h
- *		The tree of an organisation's accounts, by their names.
+ *		The tree of an organisation's accounts, by name.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,7 +9,7 @@
 #define GPUCREDIT_PATH_H
 
 /*
- * Is an account another one, or below that?
+ * Is an account another one, or below it?
  */
 static inline bool
 PathIsBelow(const char *account, const char *top)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row.c
- *		Result rows of entry points, a column at a time.
+ *		Result rows of entry points, column by column.
  *
  *-------------------------------------------------------------------------
  */

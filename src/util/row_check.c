@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * row_check.c
- *		What makes a row sound, of busy tables.
+ *		Row checks of busy tables.
  *
  * PostgreSQL parses a CHECK's expression again in every statement that writes
- * the table, so a long expression costs more than what it checks.  Of the
- * tables that every hold writes a trigger asks these (row_check_trigger.c), of others
- * a CHECK of one call; both hold whatever the code above does, and for a
- * superuser's UPDATE too.  Of jobs and quotas, which are not money, verify()
- * asks.
+ * the table, so a long expression costs more than its check.  For the tables
+ * that every hold writes, a trigger calls these functions
+ * (row_check_trigger.c); for others, a CHECK of one call.  Both also hold for
+ * a superuser's UPDATE.  verify() checks jobs and quotas, which are not money.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,7 +27,7 @@ PG_FUNCTION_INFO_V1(gpucredit_job_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_slice_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_quota_is_sound);
 
-/* The moves there are. */
+/* The possible moves. */
 static const char *const moves[][2] = {
 	{"issued", "available"}, {"available", "held"}, {"held", "spent"},
 	{"held", "available"}, {"held", "expired"}, {"held", "revoked"},
@@ -49,7 +48,7 @@ static bool is_one_of(text *value, const char *const *words, int n);
 static bool equals(text *value, const char *word);
 
 /*
- * Is an amount the sum of others, none of them negative, and one more?
+ * Is an amount the sum of others, none negative, and of one more?
  */
 static bool
 adds_up(FunctionCallInfo fcinfo, int whole, int first, int last, Credits more)
@@ -88,8 +87,8 @@ is_one_of(text *value, const char *const *words, int n)
 
 /*
  * (kind, effective_at, expires_at or NULL, issued, available, held, spent,
- * expired, revoked, moved, lent to slices: this alone may be negative, since
- * slices take back what others held; 0.1.0 does not know it).
+ * expired, revoked, moved, lent to slices).  Only the last may be negative,
+ * since slices take back others' held credit; 0.1.0 does not have it.
  */
 Datum
 gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
@@ -103,7 +102,7 @@ gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
 }
 
 /*
- * (drawn, and the five that it is the sum of): of a hold's part
+ * (drawn, and its five summands): of a hold part
  */
 Datum
 gpucredit_parts_are_sound(PG_FUNCTION_ARGS)
@@ -113,8 +112,8 @@ gpucredit_parts_are_sound(PG_FUNCTION_ARGS)
 
 /*
  * (the same of a hold, job or NULL, expires_at or NULL, closed_at or NULL): a
- * job's lives as long as it does, a caller's own until it expires; a closed
- * one holds nothing
+ * job's hold lives as long as the job, a caller's until it expires; a closed
+ * hold holds nothing
  */
 Datum
 gpucredit_hold_is_sound(PG_FUNCTION_ARGS)
@@ -148,8 +147,8 @@ gpucredit_quota_is_sound(PG_FUNCTION_ARGS)
 }
 
 /*
- * (lent, available, held, spent, expired): but for what is available, a
- * slice's figures are changes, of either sign
+ * (lent, available, held, spent, expired): except for available, a slice's
+ * figures are changes, of either sign
  */
 Datum
 gpucredit_slice_is_sound(PG_FUNCTION_ARGS)

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * row_check.h
- *		What makes rows of the busiest tables sound (row_check.c), for the
- *		trigger that looks at them (row_check_trigger.c).
+ *		Row checks of the busiest tables (row_check.c), for their trigger
+ *		(row_check_trigger.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * row_check_trigger.c
- *		The trigger that refuses unsound rows of the busiest tables.
+ *		The trigger that refuses impossible rows of the busiest tables.
  *
- * It says what a CHECK would, in the words of one, but is not parsed again in
- * every statement.  A new row is looked at before it is written; a changed
- * one after, since a trigger before an update locks the row once more.
- * ENABLE ALWAYS, so that a superuser's hand is refused as well.
+ * It raises a CHECK's error in a CHECK's words, but no statement parses it
+ * again. It checks a new row before the write.  It checks a changed row after,
+ * since a trigger before an update would lock the row once more. ENABLE
+ * ALWAYS: it also refuses a superuser's change.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,7 @@
 
 #define MOST_COLUMNS	11
 
-/* A table, and the columns that say whether its row is sound. */
+/* A table, and the columns of its row check. */
 typedef struct RowCheckTable
 {
 	const char *name;
@@ -29,7 +29,7 @@ typedef struct RowCheckTable
 	PGFunction	row_check;
 	int			n;
 	const char *columns[MOST_COLUMNS];
-	/* where they were found */
+	/* their numbers in the table */
 	Oid			relation;
 	int			natts;
 	int			attnums[MOST_COLUMNS];
@@ -111,8 +111,8 @@ gpucredit_refuse_unsound(PG_FUNCTION_ARGS)
 }
 
 /*
- * What there is to say of a table.  Its columns stand where its installation,
- * or an upgrade, put them.
+ * Find the table's check.  Its columns' order depends on installation or
+ * upgrade.
  */
 static RowCheckTable *
 table_of(Relation relation)
@@ -139,8 +139,7 @@ table_of(Relation relation)
 }
 
 /*
- * Is a row sound?  That a column must not be null is another constraint's
- * matter, which has its say after this.
+ * Does the row pass?  NOT NULL has its own constraint, which is checked later.
  */
 static bool
 row_check(const RowCheckTable *table, TupleDesc tupdesc, TupleTableSlot *slot)

@@ -1,17 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * row_location.c
- *		Where the rows are that this transaction changes again and again.
+ *		Locations of rows that this transaction changes again and again.
  *
- * A transaction that submits a hundred thousand jobs leaves as many versions of
- * each budget's counter and of each quota.  None of them may be removed before
- * it ends, and an index leads to all of them.  So once a transaction has made
- * many changes, whoever makes them notes where the last version of a row is, and
- * finds it there the next time.
+ * A transaction that submits a hundred thousand jobs leaves as many versions
+ * of each budget counter and each quota.  None of them may go before it ends,
+ * and an index leads to all.  So after many changes, the code that changes a
+ * row notes its last version, and starts there the next time.
  *
- * A place need not be right: after a rollback to a savepoint, or a change that
- * was not noted, its version is not visible, or is another row's.  Whoever goes
- * by it asks for the row's key as well, and finding none looks by the key.
+ * A noted location may be wrong.  After a rollback to a savepoint, or an
+ * unnoted change, that version is invisible, or another row's.  So the lookup
+ * also asks for the row's key, and falls back to the key alone.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,8 +36,8 @@ static int	changes = 0;
 static LocalTransactionId kept_in = InvalidLocalTransactionId;
 
 /*
- * A row is about to be changed: has this transaction done so often?  Nothing
- * is kept past it.
+ * Count a change that is about to happen: has this transaction made many? The
+ * count ends with the transaction.
  */
 bool
 PlacesAreKept(void)
@@ -67,8 +66,8 @@ PlacesAreKept(void)
 }
 
 /*
- * A row, by its table and key.  Should two have the same, one is looked for in
- * vain where the other is.
+ * A row, by hash of table and key.  If two have the same hash, one of them is
+ * found by its key only.
  */
 uint64
 PlaceKey(const char *const *names, int n, int64 number)
@@ -83,7 +82,7 @@ PlaceKey(const char *const *names, int n, int64 number)
 }
 
 /*
- * Where a row is; NULL: it was not noted.  Only where PlacesAreKept().
+ * Where a row is; NULL: not noted.  Only if PlacesAreKept().
  */
 ItemPointer
 PlaceFind(uint64 key)
@@ -94,7 +93,7 @@ PlaceFind(uint64 key)
 }
 
 /*
- * It is there now.
+ * Note where the row is now.
  */
 void
 PlaceNote(uint64 key, ItemPointer place)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_location.h
- *		Where the rows are that this transaction changes again and again.
+ *		Locations of rows that this transaction changes again and again.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * settings.c
- *		The settings more than one module reads.
+ *		The settings that several modules read.
  *
- * What bends billing or safety is for superusers (SUSET): a tenant must not
- * widen its own clock skew.
+ * Settings that could falsify bills or safety are for superusers (SUSET): a
+ * tenant must not widen its own clock skew.
  *
  *-------------------------------------------------------------------------
  */
@@ -65,7 +65,7 @@ define_retention(const char *name, const char *what, const char *more,
 							NULL, NULL, NULL);
 }
 
-/* What leaves when: usage, entries, the audit log. */
+/* When old rows leave: usage, entries, the audit log. */
 static void
 define_retentions(void)
 {
@@ -128,7 +128,7 @@ define_depth(void)
 							0, 1000, PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
-/* When attempts are told to save. */
+/* When attempts must save. */
 static void
 define_saving(void)
 {
@@ -150,7 +150,7 @@ define_saving(void)
 							 GUC_UNIT_BYTE, NULL, NULL, NULL);
 }
 
-/* What jobs tell: how many alerts, and heartbeats that wait. */
+/* Limits for jobs: how many alerts, and waiting heartbeats. */
 static void
 define_telling(void)
 {
@@ -400,7 +400,7 @@ SettingFairHorizon(void)
 }
 
 /*
- * Of these three 0 means for ever.
+ * In these three, 0 means for ever.
  */
 int64
 SettingUsageRetention(void)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * settings.h
- *		The settings more than one module reads; durations in microseconds.
+ *		The settings that several modules read; durations in microseconds.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,7 +3,7 @@
  * sql.c
  *		The one way from C to the database: prepared statements over SPI.
  *
- * Statements are prepared, and their plans kept, by sql_plan.c.
+ * sql_plan.c prepares statements and keeps their plans.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,7 @@ static SqlResult execute(SqlStatement *statement, SqlArgs *args,
 static SqlResult executed(SqlStatement *statement, int rc);
 
 /*
- * Enter and leave SPI, around everything else here.
+ * Enter and leave SPI, around all other calls here.
  */
 void
 SqlConnect(void)
@@ -62,9 +62,9 @@ SqlFinishRow(Datum row)
 }
 
 /*
- * The next number of a sequence of the schema gpucredit: what SELECT nextval()
- * would say, for a fifth of its cost.  All else goes through SPI, as tables may
- * be another server's; a sequence is where the call is.
+ * The next number of a sequence of the schema gpucredit: as SELECT nextval(),
+ * for a fifth of its cost.  Everything else goes through SPI, as a table may
+ * be another server's; a sequence is local.
  */
 int64
 SqlNext(const char *sequence)
@@ -105,7 +105,7 @@ executed(SqlStatement *statement, int rc)
 }
 
 /*
- * Run a statement with a snapshot of its own, in volatile functions.
+ * Run a statement with its own snapshot, in volatile functions.
  */
 SqlResult
 SqlRun(SqlStatement *statement, SqlArgs *args)
@@ -123,9 +123,9 @@ SqlRead(SqlStatement *statement, SqlArgs *args)
 }
 
 /*
- * Run a query with a snapshot taken now, whatever the transaction's isolation
- * level: for what is remembered past the transaction.  In parallel mode there
- * is none to be had but the statement's own.
+ * Run a query with a snapshot from now, at any isolation level: for results
+ * that outlive the transaction.  In parallel mode only the statement's own
+ * snapshot is allowed.
  */
 SqlResult
 SqlReadLatest(SqlStatement *statement, SqlArgs *args)
@@ -147,7 +147,7 @@ SqlReadLatest(SqlStatement *statement, SqlArgs *args)
 }
 
 /*
- * Open a cursor over a query, for rows locked one at a time.
+ * Open a cursor over a query, for rows locked one by one.
  */
 Portal
 SqlCursor(SqlStatement *statement, SqlArgs *args)
@@ -159,12 +159,12 @@ SqlCursor(SqlStatement *statement, SqlArgs *args)
 										args->nulls, false));
 	if (portal == NULL)
 		SqlRefuse(SPI_result, statement);
-	statement->running--;		/* the cursor has the plan by now */
+	statement->running--;		/* the cursor has the plan now */
 	return portal;
 }
 
 /*
- * The next row of a cursor; none: it is at its end.
+ * The next row of a cursor; no rows: it is at its end.
  */
 SqlResult
 SqlFetch(Portal portal)
@@ -180,7 +180,7 @@ SqlFetch(Portal portal)
 }
 
 /*
- * Give a result back early, in loops.
+ * Free a result early, in loops.
  */
 void
 SqlFree(SqlResult *result)
@@ -263,7 +263,7 @@ SqlArgJson(SqlArgs *args, Jsonb *value)
 }
 
 /*
- * An array of one dimension; nulls NULL: none is.
+ * An array of one dimension; nulls NULL: without nulls.
  */
 void
 SqlArgArray(SqlArgs *args, Datum *elems, bool *nulls, int n, Oid type)
@@ -334,8 +334,8 @@ SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n)
 }
 
 /*
- * Columns of a result.  Where a statement is read that always returns a row,
- * only a trigger of somebody else's can have kept it from that.
+ * Columns of a result.  A statement that always returns a row can only lack it
+ * if another user's trigger removed it.
  */
 Datum
 SqlDatum(SqlResult result, uint64 row, int column, bool *isnull)

@@ -25,7 +25,7 @@
 #include "utils/jsonb.h"
 
 #define SQL_MAX_ARGS	32
-#define SQL_MAX_COLUMNS	64		/* of a table that is read whole */
+#define SQL_MAX_COLUMNS	64		/* the table of a whole row */
 
 typedef struct SqlStatement
 {
@@ -37,7 +37,7 @@ typedef struct SqlStatement
 	int			nargs;
 	uint64		generation;
 	uint64		uses;
-	int			running;		/* so often, in this transaction */
+	int			running;		/* uses in this transaction */
 	LocalTransactionId running_in;
 } SqlStatement;
 
@@ -54,7 +54,7 @@ typedef struct SqlArgs
 typedef struct SqlResult
 {
 	uint64		n;				/* rows returned, or affected */
-	SPITupleTable *table;		/* NULL: no rows come back */
+	SPITupleTable *table;		/* NULL: a statement without rows */
 } SqlResult;
 
 extern void SqlConnect(void);
@@ -79,7 +79,7 @@ extern void SqlRefuse(int rc, const SqlStatement *statement)
 extern Oid	SqlTypeOid(const char *name);
 extern Oid	SqlCreditsType(void);
 
-/* What runs a statement of ours. */
+/* The functions that run a statement. */
 #define SQL_WITHIN(call) \
 	do { \
 		SqlEnter(); \
@@ -94,7 +94,7 @@ extern Oid	SqlCreditsType(void);
 		PG_END_TRY(); \
 	} while (0)
 
-/* sql_each.c: columns count from 0; false: this row is the last */
+/* sql_each.c: columns count from 0; false: stop after this row */
 typedef bool (*SqlRowFunction) (void *context, const Datum *values,
 								const bool *nulls);
 
@@ -103,12 +103,12 @@ extern void SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
 extern void SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
 						  SqlRowFunction function, void *context);
 
-/* sql_whole.c: which columns of a table, of a row that came as one value */
+/* sql_whole.c: columns of a table's row that came as one value */
 typedef struct SqlWhole
 {
 	const char *const *names;
 	int			n;
-	int			never_null;		/* the first so many */
+	int			never_null;		/* the first columns only */
 	/* found on first use */
 	uint64		type;
 	int			places[SQL_MAX_COLUMNS];	/* from 0 */

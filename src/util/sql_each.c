@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * sql_each.c
- *		Reading many rows without keeping any.
+ *		Read many rows without keeping any.
  *
- * What SqlRun() returns is a copy of every row, whose columns are found again
- * each time one is asked for.  A scheduling cycle reads hundreds of thousands
- * of rows and wants a few numbers of each: here a function sees each row as it
- * comes, where the executor has it.  It must not run statements itself.
+ * SqlRun() copies every row, and each access to a column searches it again. A
+ * scheduling cycle reads hundreds of thousands of rows and wants a few numbers
+ * of each.  Here a function gets each row in the executor's memory.  The
+ * function must not run statements.
  *
- * It can also say in which order a statement locks and changes rows, which the
- * plan of a join does not: the statement picks its rows by a number that is a
- * parameter, and that counts up as each row is handed over (SqlEachInTurn).  A
- * row that its plan comes to before its turn is passed over, neither locked
- * nor changed; then the statement is run again from there.
+ * SqlEachInTurn() also sets the order in which a statement locks and changes
+ * rows, which a join's plan does not.  The statement picks its rows by a
+ * number, a parameter that counts up with each row.  If the plan reaches a row
+ * before its turn, it skips the row without a lock.  Then the statement runs
+ * again from there.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +25,7 @@
 #include "nodes/params.h"
 #include "tcop/dest.h"
 
-/* Where the executor sends the rows. */
+/* The executor's receiver of rows. */
 typedef struct EachReceiver
 {
 	DestReceiver receiver;		/* first */
@@ -33,7 +33,7 @@ typedef struct EachReceiver
 	SqlRowFunction function;
 	void	   *context;
 	ParamExternData *turn;		/* NULL: rows come in any order */
-	bool		enough;			/* the function wants no more */
+	bool		enough;			/* the function stops here */
 } EachReceiver;
 
 static bool run(SqlStatement *statement, SqlArgs *args, bool read_only,
@@ -41,7 +41,7 @@ static bool run(SqlStatement *statement, SqlArgs *args, bool read_only,
 static ParamListInfo params_of(const SqlStatement *statement, SqlArgs *args);
 
 /*
- * A row has come.
+ * Receive a row.
  */
 static bool
 each_receive(TupleTableSlot *slot, DestReceiver *self)
@@ -72,11 +72,10 @@ each_end(DestReceiver *self)
 }
 
 /*
- * Run a query, with a snapshot of its own or (read_only) the caller's, and
- * call a function with the columns of each row.  What they point to is gone
- * when it returns; what it allocates is in the caller's memory context.  Where
- * it wants no more, the statement ends there: what it would have written, or
- * locked, after that row it leaves alone.
+ * Run a query, with its own snapshot or (read_only) the caller's, and call a
+ * function with the columns of each row.  They live until it returns; it
+ * allocates in the caller's memory context.  If it stops, the statement ends
+ * there, and writes and locks nothing for later rows.
  */
 void
 SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
@@ -86,10 +85,10 @@ SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
 }
 
 /*
- * The same, in turn, of a statement with two more parameters: the numbers of
- * the rows, int[], from 1 to n, and the number of that whose turn it is, int:
- * "u.n = $7".  It ends with the last, where none comes that should, or where
- * the function wants no more.
+ * The same, in turn, for a statement with two more parameters: the numbers of
+ * the rows, int[], from 1 to n, and the number whose turn it is, int: "u.n =
+ * $7".  It ends with the last number, with a missing row, or when the function
+ * stops.
  */
 void
 SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
@@ -114,8 +113,8 @@ SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
 }
 
 /*
- * Run a statement, with each row handed to a function.  False: it wants no
- * more.  turn: NULL, or whose turn it is, and then was next.
+ * Run a statement and hand each row to a function.  False: the function stops.
+ * turn: NULL, or the number whose turn it is, then the next.
  */
 static bool
 run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
@@ -128,7 +127,10 @@ run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
 			.rStartup = each_begin,
 			.rShutdown = each_end,
 			.rDestroy = each_end,
-			/* SPI treats some kinds specially; not this one */
+
+			/*
+			 * SPI treats some kinds of statements specially, but not this one
+			 */
 			.mydest = DestSQLFunction
 		},
 		.caller = caller,
@@ -146,7 +148,7 @@ run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
 	if (turn != NULL)
 	{
 		each.turn = &options.params->params[args->n - 1];
-		each.turn->pflags = 0;	/* nobody may take it for a constant */
+		each.turn->pflags = 0;	/* no constant for the planner */
 	}
 	SQL_WITHIN(rc = SPI_execute_plan_extended(statement->plan, &options));
 	MemoryContextSwitchTo(caller);
@@ -157,7 +159,7 @@ run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
 }
 
 /*
- * Parameters as the executor takes them.
+ * Parameters in the executor's form.
  */
 static ParamListInfo
 params_of(const SqlStatement *statement, SqlArgs *args)

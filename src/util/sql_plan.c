@@ -1,22 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * sql_plan.c
- *		Preparing statements, and keeping their plans.
+ *		Prepare statements and keep their plans.
  *
- * Plans are kept (SPI_keepplan), so PostgreSQL revalidates them itself when a
- * table changes.  What it cannot survive is the types of the parameters going
- * away: when a schema is created or dropped anywhere, the generation moves on
- * and each statement is prepared again at its next use.
+ * Plans are kept (SPI_keepplan), so PostgreSQL revalidates them when a table
+ * changes.  It cannot do that once the types of the parameters are gone.  So
+ * whenever a schema is created or dropped, the generation counts up, and each
+ * statement is prepared again at its next use.
  *
- * A statement may run within itself, where somebody has put a trigger on one of
- * our tables that calls a function of ours.  If it is prepared again there, the
- * plan that runs outside is kept until the transaction is over.
+ * A statement may run within itself, if another user's trigger on our tables
+ * calls one of our functions.  If the inner run prepares it again, the outer
+ * plan is kept until the transaction ends.
  *
- * None is compiled by LLVM, nor is what runs within one, as functions in SQL.
- * A statement over many rows is estimated above jit_above_cost, and compiling
- * it takes a hundred times what that saves.  Whether a plan is compiled is
- * decided as it is made, so planner_hook tells those.  A public function in SQL
- * says SET jit = off instead, where it pins its search path.
+ * LLVM compiles no statement, and no SQL function within one.  The planner's
+ * cost of a statement over many rows passes jit_above_cost, but compilation
+ * takes a hundred times what it saves.  The planner decides on it, so
+ * planner_hook turns it off. Public functions in SQL say SET jit = off, where
+ * they pin their search path.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,7 +36,7 @@
 
 static uint64 generation = 1;
 static List *retired = NIL;		/* plans that may run, in TopMemoryContext */
-static int	within = 0;			/* so many statements of ours run */
+static int	within = 0;			/* how many of our statements run now */
 static planner_hook_type next_planner = NULL;
 
 static void forget_plans(Datum arg, int cacheid, uint32 hashvalue);
@@ -48,7 +48,7 @@ static void prepare(SqlStatement *statement);
 static void retire(SPIPlanPtr plan);
 
 /*
- * Watch for the schema's coming and going, and for plans of ours.
+ * Watch schemas and our plans.
  */
 void
 SqlInit(void)
@@ -66,8 +66,8 @@ forget_plans(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 /*
- * Plan a query.  One of ours is planned as it runs, for the first time or after
- * something it depends on has changed.
+ * Plan a query.  Our own are planned as they run: at first, and after a change
+ * of what they depend on.
  */
 static PlannedStmt *
 plan_query(Query *query, const char *text, int options, ParamListInfo params)
@@ -105,7 +105,7 @@ SqlCreditsType(void)
 
 	if (as_of != generation)
 	{
-		uint64		now = generation;	/* it may move on meanwhile */
+		uint64		now = generation;	/* it may move on in between */
 
 		oid = SqlTypeOid("gpucredit.credits");
 		as_of = now;
@@ -114,7 +114,7 @@ SqlCreditsType(void)
 }
 
 /*
- * Prepare and keep a statement's plan.
+ * Prepare a statement and keep its plan.
  */
 static void
 prepare(SqlStatement *statement)
@@ -150,8 +150,8 @@ prepare(SqlStatement *statement)
 }
 
 /*
- * Does it run, further out?  After an error it may seem so until the
- * transaction is over.
+ * Does an outer call run it?  After an error it may seem so until the
+ * transaction ends.
  */
 static bool
 is_running(const SqlStatement *statement)
@@ -188,10 +188,9 @@ free_retired(XactEvent event, void *arg)
 }
 
 /*
- * A generic plan made while a table was small stays until statistics change,
- * and inside one transaction for ever: plan again whenever a statement was used
- * twice as often as when it was last planned, when the planner sees what the
- * tables have become.
+ * PostgreSQL keeps a generic plan until statistics change, and inside one
+ * transaction for ever, even if the table was small then.  So plan again when
+ * a statement has run twice as often as at its last planning.
  */
 static inline bool
 outgrown(uint64 uses)
@@ -200,8 +199,8 @@ outgrown(uint64 uses)
 }
 
 /*
- * See to it that a statement has a plan, for so many parameters.  It is said to
- * run until SqlExpect().
+ * Make sure that a statement has a plan for so many parameters.  It counts as
+ * running until SqlExpect().
  */
 void
 SqlReady(SqlStatement *statement, SqlArgs *args)
@@ -220,7 +219,7 @@ SqlReady(SqlStatement *statement, SqlArgs *args)
 }
 
 /*
- * Around what runs a statement; SqlLeave() also where that fails.
+ * Around the run of a statement; SqlLeave() also after a failure.
  */
 void
 SqlEnter(void)
@@ -235,7 +234,7 @@ SqlLeave(void)
 }
 
 /*
- * It has run: insist on the kind of result it must have.
+ * Check the kind of result after the run.
  */
 void
 SqlExpect(SqlStatement *statement, int rc)
@@ -246,8 +245,7 @@ SqlExpect(SqlStatement *statement, int rc)
 }
 
 /*
- * No statement here has another result, unless somebody put a rule on one of
- * the tables.
+ * Only another user's rule on our tables can change the kind of result.
  */
 void
 SqlRefuse(int rc, const SqlStatement *statement)

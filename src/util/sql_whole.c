@@ -3,12 +3,12 @@
  * sql_whole.c
  *		Rows of a table that come as one value.
  *
- * A column costs a statement some 2,000 instructions, however short it is:
- * each node of the plan describes and copies it again.  A table's whole row is
- * one column; it is taken apart here, for less than one costs.
+ * Each column costs a statement some 2,000 instructions, however short it is:
+ * each plan node describes and copies it.  A table's whole row is one column.
+ * This file takes it apart, for less than one column costs.
  *
- * An upgrade adds columns at the end, so their order is not that of a fresh
- * install: they are found by name, once as long as the table stays as it is.
+ * An upgrade adds columns at the end, so their order differs from a fresh
+ * install's.  The code finds them by name, once per version of the table.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,8 +23,7 @@ static pg_attribute_noreturn() void refuse_null(const char *column);
 static void find_columns(SqlWhole *whole, const TypeCacheEntry *type);
 
 /*
- * The columns of a row, in the order of their names.  What they point to is
- * in the row.
+ * The columns of a row, in the order of their names.  They point into the row.
  */
 void
 SqlTakeApart(SqlWhole *whole, Datum row, Datum *values, bool *nulls)
@@ -52,8 +51,8 @@ SqlTakeApart(SqlWhole *whole, Datum row, Datum *values, bool *nulls)
 }
 
 /*
- * Not by Ensure(), which ends the server where assertions are on: it takes
- * only somebody who drops NOT NULL and writes one.
+ * Not Ensure(), which ends a server with assertions: a superuser can drop NOT
+ * NULL and write a null.
  */
 static void
 refuse_null(const char *column)

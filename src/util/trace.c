@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * trace.c
- *		Whose distributed trace (W3C Trace Context) a thing belongs to.
+ *		The distributed trace (W3C Trace Context) that a thing belongs to.
  *
- * A caller says which trace it works for by gpucredit.traceparent, as it got
- * it in the header of that name.  A job keeps it; from there on the trace
- * travels as a value, with the job, its holds and attempts, to every entry and
- * audit row, whoever writes them.  What belongs to no job that has one is of
- * the session's trace.
+ * A caller sets gpucredit.traceparent, as it received the header of that name.
+ * A job keeps the trace.  From there it travels as a value, with the job, its
+ * holds and attempts, to every entry and audit row.  A thing without a job's
+ * trace belongs to the session's.
  *
- * Whatever is not the format of version 00, or might be of a later one, is
- * refused: a value that is passed on to agents and logs is what it seems.
+ * The check refuses any text that is not format version 00, even if a later
+ * version may allow it: agents and logs rely on the value.
  *
  *-------------------------------------------------------------------------
  */
@@ -55,7 +54,7 @@ TraceInit(void)
 }
 
 /*
- * What the session's caller set, NULL for nothing.
+ * The caller's setting; NULL: none.
  */
 const char *
 TraceParent(void)
@@ -64,7 +63,7 @@ TraceParent(void)
 }
 
 /*
- * A trace, or where it has none the session's.
+ * The trace, or the session's if it has none.
  */
 Trace
 TraceOr(Trace trace)
@@ -73,7 +72,7 @@ TraceOr(Trace trace)
 }
 
 /*
- * Accept an empty text or a traceparent; hand its trace on.
+ * Accept an empty text or a traceparent, and parse its trace.
  */
 static bool
 check_traceparent(char **newval, void **extra, GucSource source)
@@ -85,7 +84,7 @@ check_traceparent(char **newval, void **extra, GucSource source)
 		fault = find_fault(*newval);
 	if (fault != NULL)
 	{
-		/* not the server's own message, which repeats whatever it was */
+		/* the server's own message would repeat the whole value */
 		GUC_check_errcode(ERRCODE_INVALID_PARAMETER_VALUE);
 		GUC_check_errmsg("invalid value for parameter \"%s\": \"%s\"",
 						 TRACEPARENT, ClipForMessage(*newval));
@@ -110,7 +109,7 @@ assign_traceparent(const char *newval, void *extra)
 }
 
 /*
- * What is wrong with a traceparent, NULL if nothing is.
+ * Why a text is no traceparent; NULL: it is one.
  */
 static const char *
 find_fault(const char *text)
@@ -166,7 +165,7 @@ digit_value(char digit)
 }
 
 /*
- * The trace of a traceparent; NULL has none, nor has what is none.
+ * The trace of a traceparent; NULL or a malformed text has none.
  */
 Trace
 TraceOfParent(const char *text)
@@ -181,7 +180,7 @@ TraceOfParent(const char *text)
 }
 
 /*
- * A trace's id as tracing writes it, NULL for none.
+ * A trace's id as tracing tools write it; NULL: none.
  */
 char *
 TraceText(const Trace *trace)

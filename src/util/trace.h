@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * trace.h
- *		Whose distributed trace (W3C Trace Context) a thing belongs to.
+ *		The distributed trace (W3C Trace Context) that a thing belongs to.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,14 +11,14 @@
 #include "util/sql.h"
 #include "utils/uuid.h"
 
-/* A trace's id, 16 bytes; a span of it is the caller's own business. */
+/* A trace's id, 16 bytes; spans are the caller's own. */
 typedef struct Trace
 {
 	bool		known;
 	pg_uuid_t	id;
 } Trace;
 
-/* of what belongs to no trace of its own */
+/* of a thing without its own trace */
 #define NO_TRACE	((Trace) {.known = false})
 
 extern void TraceInit(void);
