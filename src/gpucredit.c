@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * gpucredit.c
- *		What happens when the library is loaded.
+ *		The start of the library.
  *
- * Each module that has settings or shared state of its own has one
- * XxxInit(), called from here in the order of the layers.  Loading through
- * shared_preload_libraries is optional: what needs it says so where it is
- * configured.
+ * Each module with settings or shared state has one XxxInit(), called from
+ * here in the order of the layers.  Loading through shared_preload_libraries
+ * is optional: a setting that needs it says so.
  *
  *-------------------------------------------------------------------------
  */

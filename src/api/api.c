@@ -1,23 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * api.c
- *		What every call passes on its way in and out.
+ *		The checks and counts around every call.
  *
- * On its way in: what a tenant may not touch is not there; an agent proves that
- * it speaks for its node, where that has a key (node_proof.c); then its rate
- * limits, before anything else is looked at, so that a replay counts as much
- * as a call that is new, and one that fails as much as one that succeeds.  An
- * argument that no limit could be of (null, too long) is left to the function
- * to refuse.
+ * Before the call: a tenant gets the error for a missing thing if the thing is
+ * not its own.  An agent proves that it speaks for its node, if that has a key
+ * (node_proof.c).  Then the rate limits apply, before any other check, so that
+ * replays and failures count, too.  An argument that no limit could have
+ * (null, too long) is left to the function.
  *
- * On its way out: what came of it is counted, a tenant's refusal too, whatever
- * becomes of its transaction (count.c); and the scheduler's worker is told,
- * once it has committed, where what waits might start now.
+ * After the call: its result is counted, also a tenant's refusal, whatever the
+ * transaction does (count.c).  If waiting jobs may start now, the scheduler's
+ * worker is woken at the commit.
  *
- * All but the first needs our shared memory; without it a call is just the
- * call.
+ * All but the first needs our shared memory; without it a call runs alone.
  *
- * Whatever is logged meanwhile has the caller's trace as its context.
+ * Log lines in between have the caller's trace as their context.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +41,7 @@ typedef struct EntryKind
 {
 	const char *name;
 	ApiSubject	subject;
-	bool		wakes;			/* all pools, when it has committed */
+	bool		wakes;			/* all pools, at the commit */
 } EntryKind;
 
 #define API_WAKES	true
@@ -82,7 +80,7 @@ ApiName(ApiFunction entry)
 }
 
 /*
- * May there be a rate limit of it?
+ * Can it have a rate limit?
  */
 bool
 ApiIsLimited(ApiFunction entry)
@@ -90,9 +88,6 @@ ApiIsLimited(ApiFunction entry)
 	return kinds[entry].subject != API_SUBJECT_NOBODY;
 }
 
-/*
- * Make a call.
- */
 Datum
 ApiCall(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 {
@@ -117,7 +112,7 @@ ApiCall(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 }
 
 /*
- * Which trace an error, or a line of the log, belongs to.
+ * The trace of an error, or of a line of the log.
  */
 static void
 tell_trace(void *name)
@@ -128,8 +123,7 @@ tell_trace(void *name)
 }
 
 /*
- * Make a call, by whom it may be made and within its rate limits, and count
- * it.
+ * Check role and rate limits, make the call, and count it.
  */
 static Datum
 call_counted(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
@@ -159,7 +153,7 @@ call_counted(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 }
 
 /*
- * Refuse who may not make this call.
+ * Refuse a caller without the right role.
  */
 static void
 check_caller(ApiFunction entry, FunctionCallInfo fcinfo)
@@ -170,7 +164,7 @@ check_caller(ApiFunction entry, FunctionCallInfo fcinfo)
 }
 
 /*
- * Raise UC202 where a limit on the path of the call's account refuses it.
+ * Raise UC202 if a limit on the path of the call's account refuses it.
  */
 static void
 check_rate(ApiFunction entry, FunctionCallInfo fcinfo)
@@ -193,8 +187,8 @@ check_rate(ApiFunction entry, FunctionCallInfo fcinfo)
 }
 
 /*
- * May this element of a call go on?  Where it may not, the function answers
- * it as one it could not get to.
+ * May this element of a call go on?  If not, the function answers "busy" for
+ * it.
  */
 bool
 ApiAdmits(ApiFunction entry, const char *org, int64 job)
@@ -207,7 +201,7 @@ ApiAdmits(ApiFunction entry, const char *org, int64 job)
 }
 
 /*
- * Is this a text that could name an organisation or an account?
+ * Could this text name an organisation or an account?
  */
 static bool
 fits_name(FunctionCallInfo fcinfo, int n)

@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * api.h
- *		What every call passes on its way in and out.
+ *		The checks and counts around every call.
  *
  * A file with an entry point writes API_FUNCTION(issue) where others write
  * PG_FUNCTION_INFO_V1(gpucredit_issue), and calls the function itself
  * call_issue().  The SQL function is still gpucredit_issue: ApiCall() around
- * call_issue(), which looks after tenants, rate limits, counters and the scheduler's
- * waking, whatever the function does.  Each entry point stands in the list
- * below, once.
+ * call_issue(), for tenants, rate limits, counters and waking the scheduler.
+ * Each entry point stands once in the list below.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,17 +18,17 @@
 #include "fmgr.h"
 
 /*
- * Name, whose limits apply, and what a success means to the scheduler.
+ * Name, whose limits apply, and the effect of a success on the scheduler.
  *
  * Argument 0 is the organisation, unless the subject is NOBODY: no limit
  * applies.  Argument 1 is the ACCOUNT, or the JOB, HOLD or BUCKET that belongs
  * to one.  EACH: the function itself asks ApiAdmits() for every element.
  *
- * Who tells of a node or of an attempt (API_PROVEN) proves that it may where
- * the node has a key.
+ * API_PROVEN: a call about a node or attempt must prove the node's key, if it
+ * has one.
  *
- * WAKES: once it has committed, what waits might start.  QUIET: it cannot, or
- * the function itself says so by WakePool().
+ * WAKES: after the commit, waiting jobs may start.  QUIET: they cannot, or the
+ * function itself calls WakePool().
  */
 #define API_FUNCTIONS(X) \
 	X(create_account, ACCOUNT, QUIET) \
@@ -85,7 +84,7 @@ typedef enum ApiFunction
 	API_COUNT
 } ApiFunction;
 
-/* What agents tell. */
+/* Agents' calls. */
 #define API_PROVEN(entry) \
 	((entry) == API_meter || (entry) == API_meter_batch || \
 	 (entry) == API_heartbeat || (entry) == API_settle || \

@@ -3,21 +3,19 @@
  * count.c
  *		Counters of calls in shared memory.
  *
- * By database and operation: how long calls took, replays, denials by reason,
- * errors by SQLSTATE, calls that waited for a lock, credit spent, refunded and
- * not collected.  What is counted stays counted when the transaction rolls
- * back.
+ * By database and operation: durations, replays, denials by reason, errors by
+ * SQLSTATE, calls that waited for a lock, credit spent, refunded and
+ * uncollected. A rollback does not undo a count.
  *
- * A call counts for itself while it runs, on its caller's stack (Call), and
- * adds all of it at its end, which may be its process's.  To be at once cheap
- * and exact, the counters are atomics, each there STRIPES times; a backend adds
- * to one, a reader sums.
- * Errors are a table of keys taken for good by compare-and-exchange, found by
- * looking from a hash on; where it is full, the last place counts the rest.
+ * A running call counts on its caller's stack (Call), and adds all of it at
+ * its end, which may be its process's.  The counters are atomics, each STRIPES
+ * times: so they are both cheap and exact.  A backend adds to one, a reader
+ * sums.  Errors are a table of keys, taken for good by compare-and-exchange,
+ * with linear probing from a hash; if it is full, the last place counts the
+ * rest.
  *
- * That a call waited for a lock is seen by the time the deadlock timeout was
- * last set: that is what waiting for a heavyweight lock, a row's included,
- * begins with.
+ * A wait for a lock shows in the time at which the deadlock timeout was last
+ * set, as each wait for a heavyweight lock, also a row's, sets it.
  *
  * Locking: none.
  *
@@ -102,7 +100,7 @@ counters_start(void *memory, bool found)
 }
 
 /*
- * Begin with nothing, also for a database whose place was another's.
+ * Begin with zeros, also in a place that was another database's.
  */
 static void
 reset_counters(int number)
@@ -133,8 +131,8 @@ reset_counters(int number)
 }
 
 /*
- * A call begins.  It must be ended, or all memory of it dropped, before its
- * caller's stack frame goes.
+ * Begin a call.  End it, or drop all memory of it, before the caller's stack
+ * frame goes.
  */
 void
 CountBegin(Call *call, ApiFunction entry)
@@ -143,7 +141,7 @@ CountBegin(Call *call, ApiFunction entry)
 
 	if (!at_exit)
 	{
-		(void) SegmentDatabase();	/* not for the first time after an error */
+		(void) SegmentDatabase();	/* a retry after an error */
 		before_shmem_exit(count_cut_off, (Datum) 0);
 		at_exit = true;
 	}
@@ -160,7 +158,7 @@ CountBegin(Call *call, ApiFunction entry)
 }
 
 /*
- * It ends, by an error where there is an SQLSTATE.
+ * End a call; with an SQLSTATE, by an error.
  */
 void
 CountEnd(Call *call, int sqlstate)
@@ -206,7 +204,7 @@ CountEnd(Call *call, int sqlstate)
 
 /*
  * The process ends in the middle of calls, by the server's order or because
- * its client is gone.  That error is not to be asked for any more.
+ * its client is gone.  The error state is gone by now.
  */
 static void
 count_cut_off(int code, Datum arg)
@@ -253,7 +251,7 @@ count_error(DatabaseCounters *database, ApiFunction entry, int sqlstate)
 }
 
 /*
- * The call that is being made is a replay.
+ * The running call is a replay.
  */
 void
 CountReplay(void)
@@ -263,7 +261,7 @@ CountReplay(void)
 }
 
 /*
- * The call that is being made denies something.
+ * The running call denies a request.
  */
 void
 CountDenial(const char *reason)
@@ -279,7 +277,7 @@ CountDenial(const char *reason)
 }
 
 /*
- * The call that is being made leaves so much uncollected.
+ * The running call leaves an amount uncollected.
  */
 void
 CountUncollected(int64 amount, const char *reason)
@@ -291,8 +289,7 @@ CountUncollected(int64 amount, const char *reason)
 }
 
 /*
- * The call that is being made spends an amount of credit, or gives back what
- * was spent: below 0.
+ * The running call spends an amount of credit, or refunds it: below 0.
  */
 void
 CountSpend(int64 amount)
@@ -304,7 +301,7 @@ CountSpend(int64 amount)
 }
 
 /*
- * What was counted of an operation in this database.
+ * The counts of an operation in this database.
  */
 void
 CountRead(ApiFunction entry, CallCounts *counts)
@@ -332,7 +329,7 @@ CountRead(ApiFunction entry, CallCounts *counts)
 }
 
 /*
- * The errors that were counted, into an array of COUNT_ERRORS; how many.
+ * Copy the counted errors into an array of COUNT_ERRORS; return their number.
  */
 int
 CountReadErrors(ErrorCount *errors)
@@ -346,7 +343,7 @@ CountReadErrors(ErrorCount *errors)
 		uint64		count = pg_atomic_read_u64(&error->n);
 		uint64		key;
 
-		/* what was counted has its key: not one read before it was taken */
+		/* skip counts read before the place had its key */
 		pg_read_barrier();
 		key = pg_atomic_read_u64(&error->key);
 		if (count > 0)

@@ -12,29 +12,31 @@
 #include "api/api.h"
 #include "portability/instr_time.h"
 
-/* Calls of at most so many microseconds; more than the last has its own. */
+/* Upper bounds in microseconds; slower calls have a bucket of their own. */
 #define COUNT_BOUNDS \
 	100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000, \
 	500000, 1000000, 10000000
-#define COUNT_BUCKETS	15		/* the bounds, and beyond */
+#define COUNT_BUCKETS	15		/* one for each bound, and one beyond */
 
 #define COUNT_REASONS \
 	"insufficient_credits", "budget_exceeded", "quota_exceeded", \
 	"account_suspended", "no_price", "impossible_request", "other"
 #define COUNT_DENIALS	7
 
-/* Why credit is uncollected: the run was past its wall limit, or none. */
+/* Why credit is uncollected: the run passed its wall limit, or not. */
 #define COUNT_UNPAID	2
 
-#define COUNT_ERRORS	256		/* kinds of error, by operation, kept apart */
+#define COUNT_ERRORS	256		/* separate places for kinds of error, by
+								 * operation */
 
-/* A call that is being made. */
+/* A running call. */
 typedef struct Call
 {
 	struct Call *outer;
 	ApiFunction entry;
 	instr_time	begun;
-	TimestampTz waited;			/* when a lock was last waited for, before */
+	TimestampTz waited;			/* when this backend last waited for a lock,
+								 * before */
 	bool		replayed;
 	uint32		denials[COUNT_DENIALS];
 	uint64		uncollected[COUNT_UNPAID];
@@ -42,7 +44,7 @@ typedef struct Call
 	uint64		refunded;
 } Call;
 
-/* What is known of one operation. */
+/* The counts of one operation. */
 typedef struct CallCounts
 {
 	uint64		buckets[COUNT_BUCKETS]; /* calls that ended, by time */
@@ -51,14 +53,14 @@ typedef struct CallCounts
 	uint64		lock_waits;		/* calls that waited for a lock */
 	uint64		denials[COUNT_DENIALS];
 	uint64		uncollected[COUNT_UNPAID];	/* micro-credits */
-	uint64		spent;			/* the same */
+	uint64		spent;			/* micro-credits */
 	uint64		refunded;
 } CallCounts;
 
 typedef struct ErrorCount
 {
 	ApiFunction entry;
-	int			sqlstate;		/* 0: those there was no room for */
+	int			sqlstate;		/* 0: the rest, if the table is full */
 	uint64		n;
 } ErrorCount;
 

@@ -3,16 +3,15 @@
  * node_proof.c
  *		Does an agent speak for the node it names?
  *
- * Agents may share a login.  A node that has a key (set_node_key) believes
- * only who knows it: each transaction proves that by the setting
- * gpucredit.node_key, whose SHA-256 is compared.  An attempt is proven by the
- * key of any node it has devices on; one of whose nodes none has a key is
- * anybody's, as is a node without one.  Asked for a proof are members of
- * gpucredit_agent, but not who could set a key: superusers, administrators,
- * operators.
+ * Agents may share a login.  A node with a key (set_node_key) only accepts
+ * agents that know it: each transaction proves that by the setting
+ * gpucredit.node_key, whose SHA-256 is compared.  For an attempt, the key of
+ * any of its nodes counts.  A node without a key accepts any agent, as does an
+ * attempt whose nodes have none.  Members of gpucredit_agent must prove; roles
+ * that could set a key need not: superusers, administrators, operators.
  *
- * Each backend remembers whether there is any key at all, so that nobody pays
- * where there is none; it asks again when the table changes.
+ * Each backend remembers whether any key exists, so that calls cost nothing
+ * without keys; it asks again when the table changes.
  *
  *-------------------------------------------------------------------------
  */
@@ -80,7 +79,7 @@ ProofInit(void)
 }
 
 /*
- * Who shares the connection does not learn the key.
+ * Hide the key from other users of the connection.
  */
 static const char *
 show_key(void)
@@ -96,8 +95,8 @@ table_changed(Datum arg, Oid relid)
 }
 
 /*
- * Refuse what is said of a node, or of an attempt, by who does not prove that
- * it may.  An argument that names nothing is left to the function to refuse.
+ * Refuse a call about a node or an attempt without proof.  An argument that
+ * names nothing is left to the function.
  */
 void
 ProofCheckCall(ApiFunction entry, FunctionCallInfo fcinfo)
@@ -106,7 +105,7 @@ ProofCheckCall(ApiFunction entry, FunctionCallInfo fcinfo)
 
 	if (known && !any_key)
 		return;
-	/* a function may not have taken on its owner's rights yet */
+	/* the function may not yet have its owner's rights */
 	definer = DefinerEnter(fcinfo);
 	if (there_are_keys() && CallerHasRole("gpucredit_agent") &&
 		!CallerHasRole("gpucredit_operator") &&
@@ -135,7 +134,7 @@ there_are_keys(void)
 		return any_key;
 	known_table = get_relname_relid("node_key",
 									get_namespace_oid("gpucredit", false));
-	/* what changes while we read makes it unknown again */
+	/* a change during the read makes it unknown again */
 	known = true;
 	PG_TRY();
 	{
@@ -153,7 +152,7 @@ there_are_keys(void)
 }
 
 /*
- * The caller has to know the key of the node that an argument names.
+ * Check the key of the node that an argument names.
  */
 static void
 check_node(FunctionCallInfo fcinfo, int n)
@@ -167,8 +166,8 @@ check_node(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * The same of the attempt, or the arrays of attempts, that the first three
- * arguments name.
+ * Check the key for the attempt, or the arrays of attempts, in the first three
+ * arguments.
  */
 static void
 check_attempts(SqlStatement *statement, FunctionCallInfo fcinfo)
@@ -185,8 +184,8 @@ check_attempts(SqlStatement *statement, FunctionCallInfo fcinfo)
 }
 
 /*
- * Run a statement whose row says whether the proof holds, and of which node;
- * no row, or NULL: none is asked for.
+ * Run a statement whose row says whether the proof holds, and for which node;
+ * no row, or NULL: no proof is needed.
  */
 static void
 check(SqlStatement *statement, SqlArgs *args)

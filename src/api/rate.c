@@ -1,21 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * rate.c
- *		Rate limits: may this call be made now?
+ *		Rate limits: may this call run now?
  *
- * The limits are rows of gpucredit.rate_limit.  What is left of each is in
- * shared memory (shmem/token_bucket.c), under a digest of the row: a limit set again
- * starts full.  A call takes one token of each limit that applies: those of
- * its account and all above it, for its function and for '*'.
+ * The limits are rows of gpucredit.rate_limit.  Shared memory
+ * (shmem/token_bucket.c) has what is left of each, under a digest of the row:
+ * a limit set again starts full.  A call takes one token of each limit that
+ * applies: those of its account and all above it, for its function and for
+ * '*'.
  *
- * Each backend keeps the limits of the organisations it has had calls of,
- * most of which have none, so that a call reads no table.  A trigger on the
- * table announces every change of it (util/cache_invalidate.c); what is kept is
- * forgotten then, and read again with a snapshot of that moment, also where
- * the calling transaction's is older.
+ * Each backend keeps the limits of the organisations it has served, most of
+ * which have none, so that a call reads no table.  A trigger on the table
+ * announces every change (util/cache_invalidate.c).  Then the backend reads
+ * the limits again, with a new snapshot even if the transaction's is older.
  *
- * The account of a job, hold or bucket never changes, so it is kept as well;
- * it is looked up only where a limit below the organisation might apply.
+ * The account of a job, hold or bucket never changes, so the backend keeps it
+ * as well.  It looks the account up only if a limit below the organisation
+ * might apply.
  *
  *-------------------------------------------------------------------------
  */
@@ -61,7 +62,7 @@ typedef struct OrgLimits
 	int			n;
 	RateLimit  *limits;			/* by account, then operation */
 	uint64		limited;		/* entry points with any limit */
-	uint64		below;			/* those with one below the organisation */
+	uint64		below;			/* those with a limit below the organisation */
 } OrgLimits;
 
 typedef struct SubjectKey
@@ -81,11 +82,12 @@ SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text",
 			  "SELECT r.account, r.operation, r.per_second, r.burst, r.setting"
 			  " FROM gpucredit.rate_limit r WHERE r.org = $1"
 			  " ORDER BY r.account, r.operation");
-/* What this backend keeps, all of it in one memory context. */
+/* What this backend keeps, in one memory context. */
 static MemoryContext kept = NULL;
 static HTAB *kept_orgs = NULL;
 static HTAB *kept_subjects = NULL;
-static Oid	kept_table = InvalidOid;	/* what the limits were read from */
+static Oid	kept_table = InvalidOid;	/* the change counter the limits were
+										 * read at */
 static bool stale = true;
 
 static void table_changed(Datum arg, Oid relid);
@@ -117,8 +119,7 @@ table_changed(Datum arg, Oid relid)
 }
 
 /*
- * Take what the call costs.  False: it may not be made, and has taken
- * nothing.
+ * Take the call's tokens.  False: refused, and nothing was taken.
  */
 bool
 RateAdmits(ApiFunction entry, const char *org, const RateSubject *subject,
@@ -150,7 +151,7 @@ RateAdmits(ApiFunction entry, const char *org, const RateSubject *subject,
 }
 
 /*
- * The entry point an operation's name is, ENTRIES of '*', -1 of none.
+ * The entry point of an operation's name; ENTRIES for '*', -1: none.
  */
 int
 RateOperation(const char *name)
@@ -191,7 +192,7 @@ forget_all(void)
 }
 
 /*
- * The limits of an organisation, read if they are not kept.
+ * The limits of an organisation, read if not kept.
  */
 static OrgLimits *
 limits_of(const char *org, const RateSubject *subject)
@@ -203,7 +204,7 @@ limits_of(const char *org, const RateSubject *subject)
 		hash_get_num_entries(kept_orgs) >= MOST_ORGS ||
 		hash_get_num_entries(kept_subjects) >= MOST_SUBJECTS)
 	{
-		/* what changes while we read makes it stale again */
+		/* a change during the read makes it stale again */
 		stale = false;
 		forget_all();
 	}
@@ -223,8 +224,8 @@ limits_of(const char *org, const RateSubject *subject)
 }
 
 /*
- * Tables are read with the rights of the function's owner, which a function
- * may not have taken on yet.
+ * Read tables with the rights of the function's owner; the function may not
+ * have taken them yet.
  */
 static Definer
 enter(const RateSubject *subject)
@@ -264,8 +265,7 @@ read_limits(OrgLimits *org)
 }
 
 /*
- * One limit.  One of a function that is not known any more applies to
- * nothing.
+ * Keep one limit.  A limit of an unknown function applies to nothing.
  */
 static void
 read_limit(SqlResult rows, uint64 i, OrgLimits *org)
@@ -291,7 +291,7 @@ read_limit(SqlResult rows, uint64 i, OrgLimits *org)
 	if (*limit->account != '\0')
 		org->below |= mask;
 
-	/* texts end in a zero byte, so no two names are the same bytes */
+	/* texts end in a zero byte, so different names have different bytes */
 	initStringInfo(&name);
 	appendBinaryStringInfo(&name, (char *) &MyDatabaseId, sizeof(Oid));
 	appendBinaryStringInfo(&name, org->org, strlen(org->org) + 1);
@@ -307,7 +307,7 @@ read_limit(SqlResult rows, uint64 i, OrgLimits *org)
 }
 
 /*
- * The account a call is for, '' where it names nothing there is.
+ * The account of a call; '' if its argument names nothing that exists.
  */
 static const char *
 account_of(const OrgLimits *org, const RateSubject *subject)
@@ -330,7 +330,7 @@ account_of(const OrgLimits *org, const RateSubject *subject)
 }
 
 /*
- * Look a subject's account up; NULL where there is no such thing.
+ * Look a subject's account up; NULL if there is no such thing.
  */
 static char *
 read_account(const char *org, const RateSubject *subject)
@@ -348,7 +348,7 @@ read_account(const char *org, const RateSubject *subject)
 }
 
 /*
- * The limits on an account's path, the organisation's last; how many.
+ * The limits on an account's path, the organisation's last; their number.
  */
 static int
 find_limits(const OrgLimits *org, ApiFunction entry, const char *account,
@@ -364,7 +364,7 @@ find_limits(const OrgLimits *org, ApiFunction entry, const char *account,
 		char	   *slash = strrchr(path, '/');
 
 		if (level == MOST_LEVELS - 1)
-			*path = '\0';		/* whatever else it was */
+			*path = '\0';		/* any other entry */
 		for (int i = 0; i < 2; i++)
 		{
 			const RateLimit *limit = find_limit(org, path, operations[i]);

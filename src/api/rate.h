@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rate.h
- *		Rate limits: may this call be made now?
+ *		Rate limits: may this call run now?
  *
  *-------------------------------------------------------------------------
  */
@@ -10,20 +10,20 @@
 
 #include "api/api.h"
 
-/* What the account of a call is found by. */
+/* How to find the account of a call. */
 typedef struct RateSubject
 {
 	ApiSubject	kind;			/* ACCOUNT, JOB, HOLD or BUCKET */
 	const char *account;		/* of ACCOUNT */
 	int64		id;				/* of the others */
-	FunctionCallInfo call;		/* NULL: its owner's rights are in force */
+	FunctionCallInfo call;		/* NULL: the owner's rights are in force */
 } RateSubject;
 
 /* A refusal: which limit, and how long to wait. */
 typedef struct RateRefusal
 {
 	const char *account;
-	const char *operation;		/* as the limit says: a name or "*" */
+	const char *operation;		/* as in the limit: a name or "*" */
 	double		per_second;
 	int32		burst;
 	double		wait;			/* seconds */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * subject.c
- *		Which account a job, hold or bucket belongs to; it never changes.
+ *		The account of a job, hold or bucket; it never changes.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,7 @@ SQL_STATEMENT(bucket_account, SPI_OK_SELECT, "text, bigint",
 			  " WHERE b.org = $1 AND b.bucket = $2");
 
 /*
- * NULL where there is no such thing.  Within SPI.
+ * NULL if there is no such thing.  Within SPI.
  */
 char *
 ApiAccountOf(ApiSubject kind, const char *org, int64 id)

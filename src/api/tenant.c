@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * tenant.c
- *		What a caller who is a tenant may see and spend.
+ *		What a tenant may see and spend.
  *
- * A tenant is a member of gpucredit_tenant, other than a superuser.  Who calls
- * is the outer user, the login or SET ROLE role, which no function of anybody's
- * changes.  Roles are bound to accounts by rows of gpucredit.tenant; a member
- * of a bound role has its bindings.  What lies outside them does not exist for
- * a tenant: it is refused with the very error of what is not there, before
- * anything else is looked at.
+ * A tenant is a member of gpucredit_tenant that is no superuser.  The caller
+ * is the outer user, the login or SET ROLE role, which no function changes.
+ * Rows of gpucredit.tenant bind roles to accounts; a member of a bound role
+ * has its bindings.  For a tenant nothing else exists: before any other check,
+ * it gets the error for a missing thing.
  *
- * Each backend keeps the bindings of the last tenant it saw; they are read
+ * Each backend keeps the bindings of the last tenant it saw.  It reads them
  * again when the table, a role or a membership changes.
  *
  *-------------------------------------------------------------------------
@@ -44,7 +43,7 @@ typedef struct Binding
 	char	   *account;
 } Binding;
 
-/* What a tenant may call, besides reading; the rest is refused outright. */
+/* What a tenant may call, besides reading; it may call nothing else. */
 #define MAY_CALL \
 	(BIT(hold) | BIT(extend_hold) | BIT(capture) | BIT(release) | \
 	 BIT(reserve) | BIT(settle) | \
@@ -56,12 +55,12 @@ SQL_STATEMENT(bindings_read, SPI_OK_SELECT, "oid",
 			  " JOIN pg_catalog.pg_roles r ON r.rolname = t.role"
 			  " WHERE pg_catalog.pg_has_role($1, r.oid, 'USAGE')");
 
-/* Of the user last asked about; nobody, once a role has changed. */
+/* About the last user; no user once a role has changed. */
 static Oid	known_user = InvalidOid;
 static bool known_tenant;
-static uint64 role_changes = 0; /* that we were told of */
+static uint64 role_changes = 0; /* counts announced changes */
 static bool bindings_known = false;
-static bool passing;			/* read in parallel mode: good for one */
+static bool passing;			/* read in parallel mode: valid for one */
 static TimestampTz passing_for; /* of the client's statements, and there */
 static int	nbindings;
 static Binding *bindings;
@@ -107,7 +106,7 @@ table_changed(Datum arg, Oid relid)
 
 /*
  * Refuse a tenant what is not its own.  An argument that could name nothing is
- * left to the function to refuse.
+ * left to the function.
  */
 void
 TenantCheckCall(ApiFunction entry, ApiSubject kind, FunctionCallInfo fcinfo)
@@ -123,7 +122,7 @@ TenantCheckCall(ApiFunction entry, ApiSubject kind, FunctionCallInfo fcinfo)
 	org = name_arg(fcinfo, 0);
 	if (org == NULL || PG_ARGISNULL(1))
 		return;
-	/* a function may not have taken on its owner's rights yet */
+	/* the function may not yet have its owner's rights */
 	definer = DefinerEnter(fcinfo);
 	if (kind != API_SUBJECT_ACCOUNT)
 		check_id(kind, org, PG_GETARG_INT64(1));
@@ -134,7 +133,7 @@ TenantCheckCall(ApiFunction entry, ApiSubject kind, FunctionCallInfo fcinfo)
 }
 
 /*
- * The same of reading functions, which run with their owner's rights.
+ * The same for reading functions, which run with their owner's rights.
  */
 void
 TenantCheckAccount(const char *org, const char *account)
@@ -144,8 +143,8 @@ TenantCheckAccount(const char *org, const char *account)
 }
 
 /*
- * The same where no account is named: of an organisation that any of its
- * accounts is in, a tenant is told what is its own.
+ * The same without an account: a tenant reads its own part of any organisation
+ * that has one of its accounts.
  */
 void
 TenantCheckOrg(const char *org)
@@ -162,7 +161,7 @@ TenantCheckJob(const char *org, int64 job)
 }
 
 /*
- * Is the caller a tenant, who hears nothing of others?
+ * Is the caller a tenant, who sees nothing of others?
  */
 bool
 TenantCalls(void)
@@ -171,7 +170,7 @@ TenantCalls(void)
 }
 
 /*
- * May the caller be told of any call of an organisation?
+ * May the caller learn of any call of an organisation?
  */
 bool
 TenantSeesAll(const char *org)
@@ -180,8 +179,8 @@ TenantSeesAll(const char *org)
 }
 
 /*
- * Does the caller see the rows of an account?  For policies and views: all do
- * but tenants.
+ * Does the caller see the rows of an account?  For policies and views: all
+ * callers do, except tenants.
  */
 Datum
 gpucredit_may_read(PG_FUNCTION_ARGS)
@@ -210,10 +209,9 @@ gpucredit_may_read(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is the outer user a tenant?  Bindings go with the user.  Members keep what
- * was granted to the role when somebody renames it, so without its name
- * nobody is let through but a superuser.  Nor is who was dropped while its
- * session goes on: it is a member of nothing any more.
+ * Is the outer user a tenant?  A renamed gpucredit_tenant would let its
+ * members through, so without that name only superusers pass.  A user dropped
+ * during its session does not pass either: it is a member of nothing.
  */
 static bool
 caller_is_tenant(void)
@@ -241,15 +239,15 @@ caller_is_tenant(void)
 		known_tenant = !superuser_arg(user) &&
 			is_member_of_role_nosuper(user, role);
 		bindings_known = false;
-		/* what changes while we look makes it unknown again */
+		/* a change during the check makes it unknown again */
 		known_user = role_changes == before ? user : InvalidOid;
 	}
 	return known_tenant;
 }
 
 /*
- * Is an account one of the calling tenant's, or below?  42501 where it has
- * none at all.
+ * Is an account one of the calling tenant's, or below?  42501 if the tenant
+ * has no account at all.
  */
 static bool
 is_bound(const char *org, const char *account)
@@ -272,7 +270,7 @@ is_bound(const char *org, const char *account)
 }
 
 /*
- * Is any of the bindings read of an organisation?
+ * Does any binding name an organisation?
  */
 static bool
 is_bound_in(const char *org)
@@ -286,7 +284,7 @@ is_bound_in(const char *org)
 }
 
 /*
- * Does any of the bindings read cover an account?
+ * Does any binding cover an account?
  */
 static bool
 is_covered(const char *org, const char *account)
@@ -300,7 +298,7 @@ is_covered(const char *org, const char *account)
 }
 
 /*
- * May the bindings last read be used?
+ * Are the bindings still valid?
  */
 static bool
 bindings_good(void)
@@ -311,9 +309,9 @@ bindings_good(void)
 }
 
 /*
- * Read the caller's bindings, with a snapshot of this moment.  In parallel
- * mode there is none to be had but the statement's, which may be an old one:
- * what it shows is not kept past the statement.
+ * Read the caller's bindings, with a new snapshot.  Parallel mode allows only
+ * the statement's snapshot, which may be old, so those are kept for the
+ * statement only.
  */
 static void
 read_bindings(void)
@@ -328,7 +326,7 @@ read_bindings(void)
 	nbindings = 0;
 	kept_table = get_relname_relid("tenant",
 								   get_namespace_oid("gpucredit", false));
-	/* what changes while we read makes them unknown again */
+	/* a change during the read makes them unknown again */
 	bindings_known = true;
 	passing = IsInParallelMode();
 	passing_for = GetCurrentStatementStartTimestamp();
@@ -363,7 +361,7 @@ covers(const Binding *binding, const char *org, const char *account)
 }
 
 /*
- * An argument that could name an organisation or account, NULL of another.
+ * An argument that could name an organisation or account; else NULL.
  */
 static char *
 name_arg(FunctionCallInfo fcinfo, int n)
@@ -375,8 +373,8 @@ name_arg(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * Refuse a job or hold that is not the tenant's, as one that is not there; in
- * an organisation that is not, as an account that is not there.
+ * Refuse a job or hold that is not the tenant's with the error for a missing
+ * one; in another organisation, with the error for a missing account.
  */
 static void
 check_id(ApiSubject kind, const char *org, int64 id)

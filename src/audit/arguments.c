@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * arguments.c
- *		What a call was given, as details of its audit row.
+ *		The arguments of a call, in the detail of its audit row.
  *
- * For calls that set things up: rare, with many arguments, of which any may be
- * what an auditor asks for.  Each argument that is not null is a member by its
- * own name; a long text stands for itself by its size and SHA-256.  What is
- * written depends on no setting of the session: instants are in UTC, durations
- * as ISO 8601 has them.
+ * For administrators' calls: they are rare, with many arguments, and an
+ * auditor may want any of them.  Each argument that is not null is a member
+ * under its own name; a long text appears as its size and SHA-256.  The form
+ * depends on no setting of the session: instants are in UTC, durations in ISO
+ * 8601.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +30,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#define TEXT_MOST	256			/* bytes of a text as it is */
+#define TEXT_MOST	256			/* a longer text appears as a digest */
 
 static bool is_column(const char *name);
 static void put_argument(AuditRow *row, const char *name, Oid type,
@@ -39,8 +39,7 @@ static char *interval_text(const Interval *interval);
 static void put_text(AuditRow *row, const char *name, const char *value);
 
 /*
- * Add the arguments of a call, but for those that audit rows have columns
- * for.
+ * Add the arguments of a call that have no column in audit rows.
  */
 void
 AuditArgs(AuditRow *row, FunctionCallInfo fcinfo)
@@ -59,9 +58,6 @@ AuditArgs(AuditRow *row, FunctionCallInfo fcinfo)
 	ReleaseSysCache(tuple);
 }
 
-/*
- * Add one of them.
- */
 void
 AuditArg(AuditRow *row, FunctionCallInfo fcinfo, int n)
 {
@@ -83,7 +79,7 @@ is_column(const char *name)
 }
 
 /*
- * One argument: numbers and objects as such, all else as text.
+ * One argument: numbers and objects as such, all others as text.
  */
 static void
 put_argument(AuditRow *row, const char *name, Oid type, Datum value)
@@ -147,7 +143,7 @@ interval_text(const Interval *interval)
 }
 
 /*
- * A text, or if it is long, what it can be recognised by.
+ * A text, or the size and digest of a long one.
  */
 static void
 put_text(AuditRow *row, const char *name, const char *value)

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * audit.c
- *		The audit log of decisions: one row each, with the effect or not at all.
+ *		The audit log of decisions: one row each, committed with the effect.
  *
  * Appended last in the lock order; appending locks nothing.  A storm of
- * identical denials does not fill it: the first of them is a row, the others
- * are counted (15_audit.sql).
+ * identical denials does not fill it: the first is a row, the others are
+ * counted (15_audit.sql).
  *
- * Who, beside roles, is what pg_stat_activity shows of the session: its
- * application_name and the address it came from (a pooler's, behind one).
+ * Besides roles, a row has the session's data in pg_stat_activity: its
+ * application_name and client address (a pooler's, behind one).
  *
  *-------------------------------------------------------------------------
  */
@@ -115,7 +115,7 @@ AuditWrite(AuditRow *row)
 }
 
 /*
- * Write what came of a keyed call.  A denial like one that was audited within
+ * Write the result of a keyed call.  A denial like one audited within
  * gpucredit.denial_window is only counted.
  */
 void
@@ -150,7 +150,7 @@ AuditDecision(AuditRow *row, const char *key)
 }
 
 /*
- * What makes two denials identical: who was denied what, and why.
+ * The digest of a denial: equal if who, what and why are equal.
  */
 static bytea *
 kind_of(const AuditRow *row)
@@ -176,9 +176,9 @@ kind_of(const AuditRow *row)
 }
 
 /*
- * The audit row of the first of a denial's kind, 0 if this is it.  Two that
- * do not see each other are both first.  At SERIALIZABLE nobody looks, which
- * would make denials each other's conflict.
+ * The audit row of the first denial of this kind; 0: this is the first. Two
+ * concurrent denials are both first.  At SERIALIZABLE the code does not look:
+ * the read would make denials conflict.
  */
 static int64
 first_of(const AuditRow *row, bytea *kind)
@@ -225,7 +225,7 @@ audit_args(AuditRow *row)
 }
 
 /*
- * What a session calls itself, and where it comes from.
+ * The session's application name and address.
  */
 static void
 arg_session(SqlArgs *args)
@@ -241,8 +241,8 @@ arg_session(SqlArgs *args)
 }
 
 /*
- * The address of the session's client, 0 for one on this machine's socket or
- * a background worker.  It stays as long as the session.
+ * The client's address; 0: this machine's socket, or a background worker. It
+ * stays as long as the session.
  */
 static Datum
 client_addr(void)
@@ -270,7 +270,7 @@ client_addr(void)
 }
 
 /*
- * Write many rows of one operation and instant; none with a bucket.
+ * Write many rows of one operation and instant, without buckets.
  */
 void
 AuditWriteMany(AuditRow *rows, int n)
@@ -310,7 +310,8 @@ AuditWriteMany(AuditRow *rows, int n)
 }
 
 /*
- * For functions written in SQL: a row of the audit log, of now and the caller.
+ * For functions written in SQL: a row of the audit log, from now and the
+ * caller.
  */
 Datum
 gpucredit_write_audit(PG_FUNCTION_ARGS)

@@ -14,10 +14,10 @@
 
 typedef struct AuditDetail AuditDetail;
 
-/* What 0 and NULL mean: does not concern one. */
+/* 0 and NULL mean: does not apply. */
 typedef struct AuditRow
 {
-	const char *org;			/* NULL: no tenant's */
+	const char *org;			/* NULL: no organisation's */
 	const char *account;
 	const char *operation;
 	const char *decision;
@@ -27,15 +27,18 @@ typedef struct AuditRow
 	int64		job;
 	int32		attempt;
 	TimestampTz at;				/* 0: when AuditWrite() writes it */
-	Trace		trace;			/* what it is about; none: the session's */
-	AuditDetail *detail;		/* as detail.c has it */
+	Trace		trace;			/* its subject's trace; none: the session's */
+	AuditDetail *detail;		/* in the form of detail.c */
 } AuditRow;
 
 extern void AuditWrite(AuditRow *row);
 extern void AuditDecision(AuditRow *row, const char *key);
 extern void AuditWriteMany(AuditRow *rows, int n);
 
-/* detail.c: add a member to its JSON object; the first call makes it. */
+/*
+ * detail.c: add a member to its JSON object; the first call creates the
+ * object.
+ */
 extern void AuditText(AuditRow *row, const char *name, const char *value);
 extern void AuditTime(AuditRow *row, const char *name, TimestampTz at);
 extern void AuditNumber(AuditRow *row, const char *name, const char *value);

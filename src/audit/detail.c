@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * detail.c
- *		What a row of the audit log tells in particular: a JSON object.
+ *		The detail of an audit row: a JSON object.
  *
- * It grows a member at a time, and becomes jsonb as it is: no text is made of
- * it that the server would have to parse.  Members stay in jsonb's order of
- * names, so it has nothing to sort.
+ * It grows by one member at a time, directly as jsonb: no text is built that
+ * the server would have to parse.  Members stay in jsonb's order of names, so
+ * nothing has to be sorted.
  *
  *-------------------------------------------------------------------------
  */
@@ -53,7 +53,7 @@ detail_of(AuditRow *row)
 }
 
 /*
- * The value of a member, to be set; the last that is given a name has it.
+ * Place for the value of a member; the last one with a name stands.
  */
 static JsonbValue *
 add_member(AuditRow *row, const char *name)
@@ -81,7 +81,7 @@ add_member(AuditRow *row, const char *name)
 }
 
 /*
- * As jsonb has its keys: shorter ones first.
+ * In jsonb's order of keys: shorter ones first.
  */
 static int
 compare_names(const JsonbValue *a, const JsonbValue *b)
@@ -109,7 +109,7 @@ AuditText(AuditRow *row, const char *name, const char *value)
 }
 
 /*
- * An instant in UTC, whatever the caller's time zone is.
+ * An instant in UTC, in any time zone of the caller.
  */
 void
 AuditTime(AuditRow *row, const char *name, TimestampTz at)
@@ -122,7 +122,7 @@ AuditTime(AuditRow *row, const char *name, TimestampTz at)
 }
 
 /*
- * A number, or whatever else, as JSON writes it.
+ * A number, or another value, in JSON.
  */
 void
 AuditNumber(AuditRow *row, const char *name, const char *value)
@@ -175,7 +175,7 @@ AuditMembers(AuditRow *row, Jsonb *object)
 }
 
 /*
- * The object so far, NULL where nothing is told.
+ * The object so far; NULL: it has no member.
  */
 Jsonb *
 DetailJson(const AuditDetail *detail)
@@ -194,7 +194,7 @@ DetailJson(const AuditDetail *detail)
 }
 
 /*
- * Those of many rows, as a parameter of a statement, of type jsonb[].
+ * The objects of many rows, as a statement's parameter of type jsonb[].
  */
 void
 DetailArgArray(SqlArgs *args, const AuditRow *rows, int n)

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * detail.h
- *		What a row of the audit log tells in particular.
+ *		The detail of an audit row.
  *
- * audit.h has what callers add to it.
+ * audit.h has the functions that add to it.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * counters.c
- *		counters: what shared memory knows, a row each.
+ *		counters(): the counts in shared memory, one row each.
  *
  * Names and units are Prometheus': seconds, _total, and a histogram whose
- * buckets hold what is not longer than "le".  Nothing without our shared
- * memory.
+ * buckets hold values up to "le".  Without our shared memory there are no
+ * rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,7 +67,7 @@ put(ReturnSetInfo *rsinfo, const char *name, const char *operation,
 }
 
 /*
- * What was counted of an operation; its details once it was called.
+ * The counts of an operation; its details once it was called.
  */
 static void
 put_calls(ReturnSetInfo *rsinfo, ApiFunction entry)
@@ -130,7 +130,7 @@ put_errors(ReturnSetInfo *rsinfo)
 }
 
 /*
- * What the background worker of this database did.
+ * The figures of this database's background worker.
  */
 static void
 put_scheduler(ReturnSetInfo *rsinfo)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * finding.c
- *		What the nightly check of the books finds, for the server log.
+ *		Findings of the nightly check of the books, for the server log.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 PG_FUNCTION_INFO_V1(gpucredit_log_finding);
 
 /*
- * One line of verify() or verify_audit(), for the log.
+ * Log one line of verify() or verify_audit().
  */
 Datum
 gpucredit_log_finding(PG_FUNCTION_ARGS)

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * html.c
- *		html(): a text that may stand in a page, between tags and in quoted
- *		attributes.
+ *		html(): a text for a page, between tags and in quoted attributes.
  *
- * What comes out is ASCII whatever the database's encoding, so that a page
- * survives every client_encoding: other characters become references.  Names
- * come from tenants: what would not be seen, or would turn the order of what
- * stands beside it, is shown instead of done.  A control character becomes its
- * picture, one that only directs the order of writing a replacement character.
+ * The result is ASCII in any database encoding, so that a page survives every
+ * client_encoding: other characters become references.
+ *
+ * Tenants choose names, so characters that are invisible, or would turn their
+ * neighbours' order, are shown instead.  A control character becomes its
+ * picture, a direction mark a replacement character.
  *
  *-------------------------------------------------------------------------
  */
@@ -93,8 +93,8 @@ put_reference(StringInfo page, pg_wchar c)
 }
 
 /*
- * Marks, embeddings, overrides and isolates of bidirectional text; what breaks
- * lines and paragraphs; what has no width.
+ * Marks, embeddings, overrides and isolates of bidirectional text; line and
+ * paragraph separators; characters without width.
  */
 static bool
 directs_writing(pg_wchar c)
@@ -105,8 +105,7 @@ directs_writing(pg_wchar c)
 }
 
 /*
- * The code points that Unicode will never give a character, which a page may
- * not refer to.
+ * The code points that are never characters; a page may not refer to them.
  */
 static bool
 is_no_character(pg_wchar c)

@@ -26,8 +26,8 @@ typedef struct Request
 	const char *operation;
 	const char *org;
 	const char *key;
-	StringInfoData arguments;	/* what the fingerprint is of */
-	bool		first;			/* to lock anything in its transaction */
+	StringInfoData arguments;	/* what the fingerprint covers */
+	bool		first;			/* to lock rows in its transaction */
 } Request;
 
 extern void RequestInit(Request *request, FunctionCallInfo fcinfo,

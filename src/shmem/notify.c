@@ -1,28 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * notify.c
- *		What listeners are told of a commit, where there is room for it.
+ *		Notifications at the commit, if the queue has room.
  *
- * Notifications are sent when the transaction is about to commit.  Sent at
- * once, as pg_notify() does, they would keep the transaction from being
- * prepared, that and each retry.  One that is prepared tells nobody: it
- * commits elsewhere.
+ * They are sent when the transaction is about to commit.  pg_notify() sends at
+ * once, and a transaction that did so cannot be prepared.  A prepared
+ * transaction sends none: it commits elsewhere.
  *
- * PostgreSQL has one queue of notifications for all databases, and any login
- * can fill it: a session that listens and stays in a transaction keeps all
- * that comes after.  Then whoever notifies fails at its commit (54000).  A call
- * of ours must not: its tables say what the notification would have said.  So
- * a notification is dropped, and counted, where the queue is used up to
- * gpucredit.notify_queue_limit.
+ * PostgreSQL has one notification queue for all databases, and any login can
+ * fill it: a session that listens and stays in a transaction keeps all later
+ * entries. Then a commit with a notification fails (54000).  Our calls must
+ * not fail, and their tables have the same news.  So notifications are dropped
+ * and counted once the queue is used up to gpucredit.notify_queue_limit.
  *
- * To know that before the commit, this takes the lock that PostgreSQL itself
- * takes a moment later to write to the queue, and holds until the transaction
- * ends: nobody else fills it meanwhile.  A commit that fills the queue, or
- * waits for a standby, has that lock for long; and any login can fill the lock
- * table.  So this waits for it for WAIT_MS at most, asking again and again, and
- * then drops what it has to say.
+ * To know that before the commit, this code takes the lock that PostgreSQL
+ * takes a moment later to write to the queue.  It holds the lock until the
+ * transaction ends, so no other session fills the queue in between.  A commit
+ * that fills the queue, or waits for a standby, keeps that lock for long, and
+ * any login can fill the lock table.  So this code tries for WAIT_MS at most,
+ * and then drops its notifications.
  *
- * Locks: the queue of notifications, last of all.
+ * Locks: the notification queue, last of all.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +41,7 @@
 #include "utils/guc.h"
 
 #define WAIT_MS		100			/* for the queue's lock */
-#define API_BYTES	32			/* of an entry, beside its two texts */
+#define API_BYTES	32			/* of an entry, without its two texts */
 
 static Size dropped_size(void);
 static void dropped_start(void *memory, bool found);
@@ -100,7 +98,7 @@ reset_dropped(int number)
 }
 
 /*
- * How many were dropped in this database, which has an entry.
+ * How many were dropped in this database; it has an entry.
  */
 uint64
 NotifyDropped(void)
@@ -109,8 +107,8 @@ NotifyDropped(void)
 }
 
 /*
- * Tell who listens on a channel once the present (sub)transaction has
- * committed, if there is room.
+ * Notify a channel once the present (sub)transaction has committed, if there
+ * is room.
  */
 void
 NotifyAtCommit(const char *channel, const char *payload)
@@ -119,7 +117,7 @@ NotifyAtCommit(const char *channel, const char *payload)
 }
 
 /*
- * Send what is about to commit, forget what is not.
+ * Send the notifications of a commit; forget those of a rollback.
  */
 static void
 at_transaction_end(XactEvent event, void *arg)
@@ -148,8 +146,8 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId self,
 }
 
 /*
- * Send what there is room for.  An entry that does not fit into the rest of a
- * page begins the next, so entries take at most twice their bytes.
+ * Send as many as fit.  An entry that does not fit into the rest of a page
+ * begins the next page, so entries take at most twice their bytes.
  */
 static void
 send_all(void)
@@ -171,8 +169,8 @@ send_all(void)
 }
 
 /*
- * The lock of PreCommit_Notify().  False: another has it, for too long, or the
- * lock table is full.
+ * The lock of PreCommit_Notify().  False: another session has kept it too
+ * long, or the lock table is full.
  */
 static bool
 lock_queue(void)
@@ -191,7 +189,7 @@ lock_queue(void)
 }
 
 /*
- * How many bytes of the queue may be used, but for a page that was begun.
+ * How many bytes of the queue may be used, without a begun page.
  */
 static double
 free_bytes(void)

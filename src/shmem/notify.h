@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * notify.h
- *		What listeners are told of a commit.
+ *		Notifications at the commit.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_NOTIFY_H
 #define GPUCREDIT_NOTIFY_H
 
-/* A node's agent is to ask what there is for it. */
+/* Tell a node's agent to send a heartbeat. */
 #define NODE_CHANNEL	"gpucredit_node"
 
 extern void NotifyInit(void);

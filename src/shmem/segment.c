@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * segment.c
- *		The extension's piece of the server's shared memory.
+ *		The extension's part of the server's shared memory.
  *
- * It is there when the library was loaded by shared_preload_libraries, and
- * else not: whoever needs it asks SegmentReady() first.  Modules add their
- * parts from XxxInit(); each part says in its own file what guards it.
+ * It exists if shared_preload_libraries loaded the library; code that needs it
+ * asks SegmentReady() first.  Modules add their parts from XxxInit(); each
+ * part's own file says which lock guards it.
  *
- * Several databases of a server may have the extension.  What is kept by
- * database is an array of SEGMENT_DATABASES, and a database's number in it is
- * given out here, at its first use, under "lock".  A number is taken back
- * only when its database is no more, so a backend may remember its own.  A
- * database for which no number is left has none: nothing is counted for it
- * and nothing is scheduled by the background worker; the log says so once.
+ * Several databases of a server may have the extension.  Data by database is
+ * an array of SEGMENT_DATABASES.  A database gets its number at its first use,
+ * under "lock", and keeps it while the database exists, so a backend may
+ * remember its own.  If no number is left, a database has none: nothing is
+ * counted for it, the background worker schedules nothing in it, and the log
+ * says so once.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +32,7 @@
 
 typedef struct Directory
 {
-	LWLock	   *lock;			/* guards who gets a number */
+	LWLock	   *lock;			/* guards the numbers */
 	bool		told_full;		/* guarded by lock */
 	pg_atomic_uint32 databases[SEGMENT_DATABASES];	/* OIDs; 0: free */
 } Directory;
@@ -56,7 +56,7 @@ static Directory *directory = NULL;
 static int	my_database = DATABASE_UNKNOWN;
 
 /*
- * Called by _PG_init() before the modules that have parts.
+ * _PG_init() calls it before the modules that have parts.
  */
 void
 SegmentInit(void)
@@ -78,7 +78,7 @@ SegmentAdd(const SegmentPart *part)
 }
 
 /*
- * Is there shared memory of ours?
+ * Does our shared memory exist?
  */
 bool
 SegmentReady(void)
@@ -97,7 +97,7 @@ request_parts(void)
 }
 
 /*
- * Get the parts' memory, and have each made ready.
+ * Allocate the parts' memory and initialise each.
  */
 static void
 start_parts(void)
@@ -136,7 +136,7 @@ directory_start(void *memory, bool found)
 
 /*
  * The number of this backend's database, or -1: it has none.  Called inside a
- * transaction, with our shared memory there.
+ * transaction, when our shared memory exists.
  */
 int
 SegmentDatabase(void)
@@ -153,8 +153,8 @@ SegmentDatabaseOid(int number)
 }
 
 /*
- * Find or take a number for this database.  Which databases are gone is
- * looked up before the lock is taken.
+ * Find or take a number for this database.  Dropped databases are looked up
+ * before the lock.
  */
 static int
 take_number(void)
@@ -180,7 +180,7 @@ take_number(void)
 	for (int i = 0; i < SEGMENT_DATABASES && number < 0; i++)
 	{
 		if (SegmentDatabaseOid(i) == gone[i])
-			number = i;			/* free, or of a database that is no more */
+			number = i;			/* free, or a dropped database's */
 	}
 	for (int i = 0; i < n_parts && number >= 0 && !known; i++)
 	{

@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * segment.h
- *		The extension's piece of the server's shared memory.
+ *		The extension's part of the server's shared memory.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_SEGMENT_H
 #define GPUCREDIT_SEGMENT_H
 
-#define SEGMENT_DATABASES	32	/* databases that have something in it */
+#define SEGMENT_DATABASES	32	/* databases with data in it */
 
 /*
- * A module's part: how large it is, and what makes it ready.  start() is
- * called with "found" false once, by the postmaster, before any backend runs.
- * reset(), where there is one, makes a database's place good for another.
+ * A module's part: its size and its initialisation.  The postmaster calls
+ * start() with "found" false once, before any backend runs.  reset(), if set,
+ * prepares a database's place for another database.
  */
 typedef struct SegmentPart
 {

@@ -1,28 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * token_bucket.c
- *		Token buckets in shared memory: how much is left of each rate limit.
+ *		Token buckets in shared memory: what is left of each rate limit.
  *
- * A bucket that is not here is full, so nothing has to be made when a limit
- * is set, nor removed with it.  Nothing here is durable, and nothing here is
- * undone when a transaction rolls back.
+ * A missing bucket is full, so setting a limit creates nothing and removing it
+ * frees nothing.  Nothing here is durable, and no rollback undoes it.
  *
  * The memory is an array of sets of SET_SIZE buckets, as in a processor's
- * cache; a bucket's key says which set is its.  gpucredit.max_token_buckets
- * says how many buckets there are in all.  Where a set has no room, the
- * bucket that is nearest to full gives way: what was taken from it is
- * forgotten, which lets its account have at most that many calls too many.
- * "forgotten" counts how often a bucket that was not full gave way.
+ * cache; a bucket's key selects its set.  gpucredit.max_token_buckets is the
+ * number of all buckets.  If a set is full, the bucket nearest to full makes
+ * room: its account may then make at most the forgotten number of calls too
+ * many.  "forgotten" counts such buckets that were not full.
  *
  * Locking: the sets are spread over LOCKS lightweight locks, by set number
- * modulo LOCKS; a lock guards every field of its sets.  Who takes from
- * several buckets holds all locks concerned, taken in ascending order, so
- * that a call refused by one bucket takes from none.  Nothing else is done
- * under these locks.
+ * modulo LOCKS; a lock guards every field of its sets.  A call that takes from
+ * several buckets holds all their locks, taken in ascending order, so that a
+ * call refused by one bucket takes from none.  No other work happens under
+ * these locks.
  *
- * Time is the caller's (gpucredit.clock).  It may come a little late, as each
- * backend reads its own: then nothing is filled.  A clock that was set back
- * by more than LATE starts the bucket's time again at what is in it.
+ * Time is the caller's (gpucredit.clock).  It may be a little late, as each
+ * backend reads its own: then nothing is filled.  If the clock was set back by
+ * more than LATE, the bucket continues from its present tokens.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,13 +43,13 @@
 #define LOCKS		32
 #define TAKE_MAX	32			/* buckets a call may take from */
 #define LATE		USECS_PER_SEC
-#define ALMOST		1e-6		/* what rounding may cost a token */
+#define ALMOST		1e-6		/* the rounding error of a token */
 
 typedef struct TokenBucketState
 {
 	uint8		key[TOKEN_BUCKET_KEY_SIZE];
 	bool		used;
-	double		per_second;		/* for who looks for room */
+	double		per_second;		/* for the choice of a bucket to forget */
 	double		burst;
 	double		tokens;			/* at instant "at" */
 	TimestampTz at;
@@ -128,8 +126,8 @@ token_buckets_start(void *memory, bool found)
 }
 
 /*
- * Take a token from each bucket, or from none.  Returns -1 when taken, else
- * which bucket has to be waited for longest, and for how many seconds.
+ * Take a token from each bucket, or from none.  Returns -1 if taken, else the
+ * bucket with the longest wait, and that wait in seconds.
  */
 int
 TokenBucketTake(const TokenBucket *levels, int n, TimestampTz now,
@@ -201,8 +199,8 @@ unlock_sets(const bool *held)
 }
 
 /*
- * The bucket of a level: found, or made, full.  Those the same call takes
- * from do not give way to each other while any other can.
+ * Find the bucket of a level, or make a full one.  Buckets of the same call
+ * make room for each other only if no other can.
  */
 static TokenBucketState *
 bucket_of(const TokenBucket *level, TimestampTz now,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * token_bucket.h
- *		Token buckets in shared memory: how much is left of each rate limit.
+ *		Token buckets in shared memory: what is left of each rate limit.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,7 @@
 
 #define TOKEN_BUCKET_KEY_SIZE	16
 
-/* A bucket: its name, how fast it fills, and how much it holds. */
+/* A bucket: its name, its rate, and its size. */
 typedef struct TokenBucket
 {
 	uint8		key[TOKEN_BUCKET_KEY_SIZE]; /* a digest */

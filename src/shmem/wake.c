@@ -1,22 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * wake.c
- *		Telling the scheduler's worker that something has committed.
+ *		Wake the scheduler's worker after a commit.
  *
- * Who changes what a pool's cycle would decide says so by WakePool().  That
- * is noted in this backend, and told at XACT_EVENT_COMMIT, when others can
- * see it already: the pools are added to those of the database, and the
- * worker's latch is set.  What is rolled back tells nothing.  A transaction that
- * is prepared tells nothing either, as it commits elsewhere; the worker looks
- * at each interval whatever it was told.
+ * Code that changes what a pool's cycle would decide calls WakePool().  The
+ * backend notes the pool, and passes it on at XACT_EVENT_COMMIT, when other
+ * sessions see the change: it adds the pools to the database's, and sets the
+ * worker's latch.  A rollback passes nothing on, nor does PREPARE, as that
+ * commits elsewhere; the worker also looks at each interval.
  *
- * Pools are told as a set of 64 bits, by a hash of their names; two that
- * share a bit are looked at together.
+ * Pools are a set of 64 bits, by a hash of their names; two pools with the
+ * same bit are woken together.
  *
- * Locking: "lock" of a database's entry guards the worker's process and
- * latch, which live in shared memory as long as the server does: a latch set
- * after its process has gone wakes somebody for nothing.  The rest are
- * atomics.
+ * Locking: "lock" of a database's entry guards the worker's process and latch.
+ * Both live in shared memory as long as the server, so a latch set after its
+ * process ended does no harm.  The rest are atomics.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,7 +39,7 @@ typedef struct Listener
 	slock_t		lock;
 	int			pid;			/* 0: none */
 	Latch	   *latch;
-	pg_atomic_uint64 pools;		/* something has committed there */
+	pg_atomic_uint64 pools;		/* a change committed there */
 	pg_atomic_uint64 cycles;
 	pg_atomic_uint64 started;
 	pg_atomic_uint64 failures;
@@ -64,7 +62,8 @@ listeners_start, reset_listener};
 
 static Listener *listeners = NULL;
 static PoolSet to_tell = 0;		/* at this transaction's commit */
-static SubTransactionId told_in[64];	/* by bit: the first that asked for it */
+static SubTransactionId told_in[64];	/* by bit: the first subtransaction
+										 * that asked */
 
 void
 WakeInit(void)
@@ -83,7 +82,7 @@ listeners_size(void)
 }
 
 /*
- * Make the memory ready.
+ * Initialise the memory.
  */
 static void
 listeners_start(void *memory, bool found)
@@ -103,7 +102,7 @@ listeners_start(void *memory, bool found)
 }
 
 /*
- * For another database: the one before is no more, nor is its worker.
+ * For another database: the one before was dropped, and its worker ended.
  */
 static void
 reset_listener(int number)
@@ -118,7 +117,7 @@ reset_listener(int number)
 }
 
 /*
- * This database's entry, NULL where it has none.
+ * This database's entry; NULL: it has none.
  */
 static Listener *
 my_listener(void)
@@ -138,8 +137,7 @@ WakePoolSet(const char *pool)
 }
 
 /*
- * Once this transaction has committed, a cycle of the pool may find
- * something to do.
+ * Wake the worker for a pool once this transaction has committed.
  */
 void
 WakePool(const char *pool)
@@ -154,7 +152,7 @@ WakeAll(void)
 }
 
 /*
- * Note who asked for what is not noted yet.
+ * Note which subtransaction asks, for pools that are not noted yet.
  */
 static void
 add_to_tell(PoolSet pools)
@@ -167,7 +165,7 @@ add_to_tell(PoolSet pools)
 }
 
 /*
- * Tell at the commit, forget at an abort.
+ * Wake at the commit; forget at an abort.
  */
 static void
 at_transaction_end(XactEvent event, void *arg)
@@ -189,8 +187,8 @@ at_transaction_end(XactEvent event, void *arg)
 }
 
 /*
- * What a subtransaction asked for that is rolled back, or one below it, which
- * has a later number, is not to be told.
+ * Forget the requests of a rolled back subtransaction and its children, which
+ * have later numbers.
  */
 static void
 at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
@@ -208,9 +206,9 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
 }
 
 /*
- * Tell the worker, if there is one.  The transaction is over: nothing here
- * may fail or look anything up, so the database's number was taken before,
- * by a call of it or by its worker.
+ * Wake the worker, if there is one.  The transaction is over: nothing here may
+ * fail or read a catalog, so an earlier call, or the worker, has looked up the
+ * database's number.
  */
 static void
 tell(PoolSet pools)
@@ -234,8 +232,8 @@ tell(PoolSet pools)
 }
 
 /*
- * Be the database's worker until this process ends.  False: another is, or
- * the database has no entry.
+ * Become the database's worker until this process ends.  False: there is one
+ * already, or the database has no entry.
  */
 bool
 WakeListen(void)
@@ -270,7 +268,7 @@ stop_listening(int code, Datum arg)
 }
 
 /*
- * The pools told of since the last time.
+ * The pools woken since the last call.
  */
 PoolSet
 WakeTake(void)
@@ -279,7 +277,7 @@ WakeTake(void)
 }
 
 /*
- * Pools that could not be seen to: the next WakeTake() has them again.
+ * Return pools that had no cycle: the next WakeTake() has them again.
  */
 void
 WakeKeep(PoolSet pools)
@@ -288,9 +286,8 @@ WakeKeep(PoolSet pools)
 }
 
 /*
- * Report a cycle.  While another pool has none, the last one stays when it was:
- * a pool that others keep from its cycles is not hidden by those that have
- * theirs.
+ * Report a cycle.  While another pool lacks one, last_cycle stays as it is: so
+ * a blocked pool does not hide behind the others.
  */
 void
 WakeCount(bool success, uint64 started, bool behind)
@@ -310,7 +307,7 @@ WakeCount(bool success, uint64 started, bool behind)
 }
 
 /*
- * What this database's worker has done.  False: it has no entry.
+ * Read the figures of this database's worker.  False: it has no entry.
  */
 bool
 WakeRead(WakeReport *report)

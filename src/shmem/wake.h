@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * wake.h
- *		Telling the scheduler's worker that something has committed.
+ *		Wake the scheduler's worker after a commit.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,14 +14,14 @@ typedef uint64 PoolSet;			/* pools by a hash of their names */
 
 #define ALL_POOLS	(~(PoolSet) 0)
 
-/* What a database's worker has done since the server started. */
+/* The figures of a database's worker since the server started. */
 typedef struct WakeReport
 {
 	int			pid;			/* 0: none is running */
 	uint64		cycles;
 	uint64		started;		/* jobs */
 	uint64		failures;
-	TimestampTz last_cycle;		/* since when all pools had theirs; 0: never */
+	TimestampTz last_cycle;		/* when all pools last had a cycle; 0: never */
 } WakeReport;
 
 extern void WakeInit(void);

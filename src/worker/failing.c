@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * failing.c
- *		What of a worker's doings fails, and when it is tried again.
+ *		Failed work of a worker, and its next try.
  *
  * After a failure the next try waits a second, doubled with each failure in a
- * row up to a minute, and the log is told.  40001 and 40P01 come with
- * concurrency and are tried again at once, untold; but what meets nothing else
- * so many times in a row has failed.
+ * row up to a minute, and the log says so.  40001 and 40P01 come with
+ * concurrency: the worker tries again at once, without a line.  But so many of
+ * them in a row are a failure.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,7 +46,7 @@ find(List *failing, const char *name)
 }
 
 /*
- * Find one, or add it as one that may be tried now.
+ * Find one, or add it as one that may run now.
  */
 static Failing *
 find_or_add(List **failing, const char *name)
@@ -75,8 +75,8 @@ FailingMayTry(List *failing, const char *name, TimestampTz now)
 }
 
 /*
- * The pools whose next try has come since the last call; all of them, if it is
- * that of their list.
+ * The pools whose next try is due since the last call; all of them, if the
+ * list of pools is due.
  */
 PoolSet
 FailingDue(List *failing, TimestampTz now)
@@ -98,7 +98,7 @@ FailingDue(List *failing, TimestampTz now)
 }
 
 /*
- * May what ended with 40001 or 40P01 be tried again at once?
+ * May work that ended with 40001 or 40P01 run again at once?
  */
 bool
 FailingMayRetry(List *failing, const char *name)
@@ -109,7 +109,7 @@ FailingMayRetry(List *failing, const char *name)
 }
 
 /*
- * Note that it is.
+ * Note such an end.
  */
 List *
 FailingRetried(List *failing, const char *name)
@@ -119,7 +119,7 @@ FailingRetried(List *failing, const char *name)
 }
 
 /*
- * Wait longer after each failure in a row, and say how long.
+ * Wait longer after each failure in a row, and return how long.
  */
 List *
 FailingFailed(List *failing, const char *name)
@@ -141,7 +141,7 @@ FailingFailed(List *failing, const char *name)
 }
 
 /*
- * It went well.
+ * It succeeded.
  */
 List *
 FailingOver(List *failing, const char *name)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * failing.h
- *		What of a worker's doings fails, and when it is tried again.
+ *		Failed work of a worker, and its next try.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 
 #define SWEEP_MARK	'\001'		/* begins a name that no pool has */
 
-/* By name: of a pool, of a sweep; "": reading which pools there are. */
+/* By name: of a pool or a sweep; "": reading the list of pools. */
 extern bool FailingMayTry(List *failing, const char *name, TimestampTz now);
 extern PoolSet FailingDue(List *failing, TimestampTz now);
 extern bool FailingMayRetry(List *failing, const char *name);

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * launcher.c
- *		Sees to it that each database of gpucredit.database has its worker.
+ *		The launcher: each database of gpucredit.database has its worker.
  *
- * It belongs to no database and reads only pg_database: a database that is
- * not there, or allows no connections, is waited for in silence.  A worker
- * that ended is started again after a second; one that ends soon each time
- * is started at longer and longer intervals.  When the launcher ends, so do
- * its workers, and the postmaster starts it again.
+ * It belongs to no database and reads only pg_database.  If a database does
+ * not exist, or allows no connections, the launcher waits for it in silence.
+ * It starts a worker that ended again after a second, and one that always ends
+ * soon at longer and longer intervals.  When the launcher ends, its workers
+ * end, and the postmaster starts it again.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,9 +33,9 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define SOON_MS			1000	/* a worker that ended is started again */
-#define LATE_MS			60000	/* at most so late */
-#define LONG_LIFE_MS	10000	/* a worker that was fine */
+#define SOON_MS			1000	/* the first pause before a restart */
+#define LATE_MS			60000	/* the longest pause */
+#define LONG_LIFE_MS	10000	/* a worker that ran so long was fine */
 
 typedef struct Charge
 {
@@ -94,7 +94,7 @@ WorkerLauncherMain(Datum arg)
 }
 
 /*
- * Compare whom we look after with the setting.
+ * Compare our workers with the setting.
  */
 static void
 take_list(void)
@@ -143,7 +143,7 @@ find_charge(const char *database)
 }
 
 /*
- * Start or end a database's worker; after how many milliseconds to look
+ * Start or end a database's worker; return in how many milliseconds to look
  * again.
  */
 static long
@@ -187,7 +187,7 @@ mind_worker(Charge *charge, TimestampTz now)
 }
 
 /*
- * Start a worker; it tells us when it ends.
+ * Start a worker; its end sets our latch.
  */
 static void
 start_worker(Charge *charge, Oid database, TimestampTz now)
@@ -236,9 +236,9 @@ log_no_room(const Charge *charge)
 }
 
 /*
- * A database that may be connected to, by name.  An error, as where a login
- * fills the lock table, is logged and no end of the launcher, as that ends
- * each database's worker: it looks again.
+ * A database that allows connections, by name.  An error, as when a login
+ * fills the lock table, is logged, and the launcher looks again: its own end
+ * would end each database's worker.
  */
 static Oid
 find_database(const char *name)
@@ -268,9 +268,9 @@ find_database(const char *name)
 }
 
 /*
- * Not by pg_database's index: who has no database can open that only once
- * somebody who has one has written the shared relation cache's file, which
- * each start removes.
+ * Without pg_database's index: a process without a database can open that only
+ * after a connected one wrote the shared relation cache's file, which each
+ * start removes.
  */
 static Oid
 read_database(const char *name)

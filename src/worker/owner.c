@@ -3,14 +3,14 @@
  * owner.c
  *		Transactions of a worker, as the owner of the extension.
  *
- * Only if schema gpucredit belongs to the extension: anybody with CREATE on the
- * database could make one that does not.
+ * Only if schema gpucredit belongs to the extension: any role with CREATE on
+ * the database could make another schema of that name.
  *
  * Each transaction takes the lock on the database that every new connection
- * takes.  Where that is not to be had, somebody wants the database for himself
- * (DROP DATABASE, ALTER DATABASE, CREATE DATABASE ... TEMPLATE): those wait up
- * to 5 s for others to be gone, so the worker goes.  The launcher starts it
- * again if the database lives.
+ * takes.  If the lock is not free, another session wants the database for
+ * itself (DROP DATABASE, ALTER DATABASE, CREATE DATABASE ... TEMPLATE).  Such
+ * a session waits up to 5 s for others to leave, so the worker ends.  The
+ * launcher starts it again if the database survives.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +43,7 @@ static bool is_member(const char *name, Oid extension);
 
 /*
  * Begin a transaction as the extension's owner, inside SPI.  False: there is
- * no extension, so nothing to do.
+ * no extension.
  */
 bool
 OwnerBegin(void)
@@ -66,8 +66,8 @@ OwnerBegin(void)
 }
 
 /*
- * Commit, and only then be ourselves again: triggers that are deferred to the
- * commit are others' code.  An abort does the latter by itself.
+ * Commit, and only then switch back: triggers deferred to the commit are
+ * others' code.  An abort switches back by itself.
  */
 void
 OwnerFinish(void)
@@ -78,8 +78,8 @@ OwnerFinish(void)
 }
 
 /*
- * Go, if somebody wants the database for himself.  This only looks, and needs
- * no room in the lock table, which any login can fill.
+ * End, if another session wants the database for itself.  This only looks, and
+ * needs no room in the lock table, which any login can fill.
  */
 void
 OwnerMakeRoom(void)
@@ -107,9 +107,9 @@ database_tag(void)
 }
 
 /*
- * Who owns the extension, which stays until the end of the transaction;
- * InvalidOid where there is none, it is about to go, or the schemas are not
- * its own.
+ * The extension's owner; the extension then stays until the end of the
+ * transaction.  InvalidOid: there is none, it is about to be dropped, or the
+ * schemas are not its own.
  */
 static Oid
 extension_owner(void)
@@ -121,7 +121,7 @@ extension_owner(void)
 	HeapTuple	tuple;
 	Oid			owner = InvalidOid;
 
-	/* DROP EXTENSION waits for us, or we do without it */
+	/* DROP EXTENSION waits for us, or we see no extension */
 	if (!OidIsValid(extension) ||
 		!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0,
 									   AccessShareLock) ||

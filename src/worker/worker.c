@@ -3,28 +3,27 @@
  * worker.c
  *		Runs the scheduling cycles of one database.
  *
- * A pool's cycle runs when something committed that may have changed what it
- * decides (shmem/wake.c), and at least every gpucredit.scheduler_interval.
- * What comes while a cycle runs is seen to by the next one, which begins no
- * sooner than the longest of the last ones took, so that no pool is locked for
- * more than half of the time.  A cycle is one transaction calling
- * gpucredit.place(), nothing else, so whoever else calls it does no harm: the
- * second is told "busy".
+ * A pool's cycle runs when a commit may have changed its decisions
+ * (shmem/wake.c), and at least every gpucredit.scheduler_interval.  A change
+ * during a cycle is left to the next one.  That begins no sooner than the
+ * longest of the last cycles took, so that no pool is locked for more than
+ * half of the time.  A cycle is one transaction that calls gpucredit.place(),
+ * nothing else.  So another caller does no harm: the second one gets "busy".
  *
- * Every 5 s it runs check_nodes(), reap_holds() and end_tenant_transactions()
- * as well, a transaction each, so that what was lost is queued again long before
- * anybody's minute is over.
- * A sweep that ended anything is followed by another, after a pause as long as
- * it took: each has half a second, and a part of a large pool takes longer.
+ * Every 5 s the worker runs check_nodes(), reap_holds() and
+ * end_tenant_transactions(), a transaction each, so that lost jobs are queued
+ * again soon.  After a sweep that ended something it runs another, after a
+ * pause as long as the sweep: each has half a second, and a large pool needs
+ * longer.
  *
- * What is due when is measured by a clock that nobody sets: were the server's
- * set back by an hour, there would be no cycle for so long.
+ * ClockSteady() says what is due: if the server's clock were set back by an
+ * hour, there would be no cycle for so long.
  *
- * A cycle that fails is logged, as are the worker's own start and end, and that
- * pool's next one waits (failing.c).
+ * The worker logs a failed cycle, and its own start and end; that pool's next
+ * cycle waits (failing.c).
  *
- * It acts as the owner of the extension (owner.c).  Where there is no extension
- * it looks again at each interval.
+ * It acts as the owner of the extension (owner.c).  Without the extension it
+ * looks again at each interval.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,7 +48,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define BUSY_MS				20	/* others are in the way of a cycle */
+#define BUSY_MS				20	/* a cycle answered "busy" */
 #define SWEEP_MS			5000
 
 typedef struct Driver
@@ -58,15 +57,14 @@ typedef struct Driver
 	TimestampTz next_full;		/* when all pools are due */
 	TimestampTz next_sweep;
 	TimestampTz not_before;		/* no cycle before that */
-	bool		behind;			/* in the last round of all pools, some had no
-								 * cycle */
+	bool		behind;			/* some had no cycle in the last round */
 	List	   *failing;
 } Driver;
 
 typedef enum CycleEnd
 {
 	CYCLE_DONE,
-	CYCLE_MORE,					/* it started as many as one may, or there may
+	CYCLE_MORE,					/* it started as many as allowed, or there may
 								 * be more to sweep */
 	CYCLE_BUSY,
 	CYCLE_RETRY,				/* 40001, 40P01, a few times in a row */
@@ -85,7 +83,10 @@ SQL_STATEMENT(cycle_run, SPI_OK_SELECT, "text",
 			  "  false)"
 			  " FROM gpucredit.place($1) r");
 
-/* Sweeps, by names no pool has; they start nothing, and may have ended much. */
+/*
+ * Sweeps, by names that no pool has; they start nothing, and may have ended
+ * much.
+ */
 #define SWEEP(name) \
 	"SELECT 0::bigint, false, $1 <> '' AND COALESCE(pg_catalog.bool_or(" \
 	"  s.affected > 0 AND s.task <> 'skipped'), false)" \
@@ -137,7 +138,7 @@ WorkerMain(Datum arg)
 		now = ClockSteady();
 		if (now >= state.next_sweep)
 			run_sweeps(&state);
-		told |= WakeTake();		/* by sweeps of ours, too */
+		told |= WakeTake();		/* by our sweeps, too */
 		told |= FailingDue(state.failing, now);
 		if (now >= state.next_full)
 			told = ALL_POOLS;
@@ -155,7 +156,7 @@ WorkerMain(Datum arg)
 }
 
 /*
- * Connect, and set what a session's settings might spoil.
+ * Connect, and reset settings that a session default might spoil.
  */
 static void
 settle_in(Oid database)
@@ -184,7 +185,7 @@ settle_in(Oid database)
 }
 
 /*
- * What has to be done now and then: signals, settings, room for others.
+ * The regular checks: signals, settings, room for others.
  */
 static void
 look_around(Driver *state)
@@ -200,7 +201,7 @@ look_around(Driver *state)
 }
 
 /*
- * How long to wait if nobody calls.
+ * How long to wait without a wake-up.
  */
 static long
 wait_ms(const Driver *state)
@@ -215,7 +216,7 @@ wait_ms(const Driver *state)
 }
 
 /*
- * A cycle of each pool that something was told of.
+ * Run a cycle of each pool that was woken.
  */
 static void
 round_of_cycles(Driver *state, PoolSet told)
@@ -257,7 +258,7 @@ round_of_cycles(Driver *state, PoolSet told)
 }
 
 /*
- * What ends what nobody ends.
+ * Run the sweeps that are due.
  */
 static void
 run_sweeps(Driver *state)
@@ -289,7 +290,7 @@ run_sweeps(Driver *state)
 }
 
 /*
- * Others are in the way: try these pools again in a moment.
+ * Other transactions are in the way: try these pools again in a moment.
  */
 static void
 again_soon(Driver *state, PoolSet pools)
@@ -300,7 +301,7 @@ again_soon(Driver *state, PoolSet pools)
 }
 
 /*
- * What a cycle's end means for the next one.
+ * Plan the next cycle from the end of this one.
  */
 static void
 note_end(Driver *state, const char *pool, CycleEnd end)
@@ -331,8 +332,7 @@ note_end(Driver *state, const char *pool, CycleEnd end)
 }
 
 /*
- * The names of the pools, in the current context.  None, where there is no
- * extension.
+ * The names of the pools, in the current context.  None without the extension.
  */
 static CycleEnd
 load_pools(const Driver *state, List **pools)
@@ -368,7 +368,7 @@ load_pools(const Driver *state, List **pools)
 }
 
 /*
- * One cycle of a pool, or one sweep, in a transaction of its own.
+ * Run one cycle of a pool, or one sweep, in its own transaction.
  */
 static CycleEnd
 run_cycle(const Driver *state, SqlStatement *statement, const char *pool)
@@ -411,8 +411,7 @@ run_cycle(const Driver *state, SqlStatement *statement, const char *pool)
 }
 
 /*
- * After an error: log it, unless it comes with concurrency and not too often,
- * and abort.
+ * After an error: abort, and log it unless it is a rare concurrency error.
  */
 static CycleEnd
 failed(const Driver *state, const char *pool, MemoryContext context)

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * workers.c
- *		The settings of the background workers, the launcher's start, and
- *		what the log tells of workers.
+ *		The settings of the background workers, the launcher's start, and the
+ *		workers' log lines.
  *
  * gpucredit.database names the databases that are scheduled.  A launcher
- * (launcher.c), which belongs to no database, sees to it that each of them
- * has one worker (worker.c).  All of them run on a primary only: the launcher
- * starts when recovery has ended, which a standby's promotion is, too.
+ * (launcher.c), which belongs to no database, keeps one worker for each of
+ * them (worker.c).  They run on a primary only: the launcher starts when
+ * recovery ends, which a standby's promotion does, too.
  *
  *-------------------------------------------------------------------------
  */
@@ -86,7 +86,7 @@ WorkersIntervalMs(void)
 }
 
 /*
- * A list of names; without preload there is nobody to act on it.
+ * Check a list of names; without preload there is no worker.
  */
 static bool
 check_databases(char **newval, void **extra, GucSource source)
@@ -114,7 +114,7 @@ check_databases(char **newval, void **extra, GucSource source)
 }
 
 /*
- * Log that this worker has come, and that it goes when it does.
+ * Log this worker's start, and at its end that.
  */
 void
 WorkersLogLife(void)
@@ -130,7 +130,7 @@ log_end(int code, Datum arg)
 }
 
 /*
- * The name is read while there is a transaction, and kept.
+ * The name is read inside a transaction, and kept.
  */
 static void
 log_life(const char *event)

@@ -11,7 +11,7 @@
 #include "fmgr.h"
 #include "nodes/pg_list.h"
 
-#define WORKER_LOOK_MS	1000	/* how often a worker looks around at least */
+#define WORKER_LOOK_MS	1000	/* the longest interval between two checks */
 
 extern void WorkersInit(void);
 extern List *WorkersDatabases(void);
