@@ -1,18 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * old_transaction.c
- *		Bounds tenants' transactions, and ends those open for too long.
+ *		End tenants' transactions that are open for too long.
  *
- * A row version that a transaction may still see stays, and who reads or
- * changes a row that all change walks past them: one forgotten snapshot makes
+ * A row version that a transaction may still see stays, and readers and
+ * writers of a busy row walk past all of them.  One forgotten snapshot makes
  * every organisation's calls slow within a minute.  bind_tenant() gives
- * tenants' logins timeouts, but a login may take its own away.  So a
- * transaction of this database that is older than
- * gpucredit.tenant_transaction_max is ended with its session.  Only a
- * tenant's: gpucredit_internal.is_tenant_login() says whose login is one.
+ * tenants' logins timeouts, but a login may remove its own.  So a session with
+ * a transaction older than gpucredit.tenant_transaction_max ends.  This
+ * concerns tenants only: gpucredit_internal.is_tenant_login() decides.
  *
- * The age is by the real clock, whatever gpucredit.clock says: sessions live
- * by it.
+ * The age is by the real clock, under any gpucredit.clock, as for sessions.
  *
  * Locks: none.
  *
@@ -48,7 +46,7 @@ SQL_STATEMENT(old_ones, SPI_OK_SELECT, "interval",
 			  " ORDER BY a.pid");
 
 /*
- * End the session of one, and say so.
+ * End a session, and log it.
  */
 static bool
 end_session(SqlResult sessions, uint64 i)
@@ -64,7 +62,7 @@ end_session(SqlResult sessions, uint64 i)
 	if (!DatumGetBool(DirectFunctionCall2(pg_terminate_backend,
 										  Int32GetDatum(pid),
 										  Int64GetDatum(0))))
-		return false;			/* it has gone by itself */
+		return false;			/* it ended by itself */
 	AuditText(&audit, "role", login);
 	AuditText(&audit, "state", state);
 	AuditInt8(&audit, "seconds", seconds);
@@ -107,7 +105,7 @@ gpucredit_end_tenant_transactions(PG_FUNCTION_ARGS)
 
 /*
  * set_login_timeout(login, database, setting, value): ALTER ROLE ... IN
- * DATABASE ... SET, with no statement made of text.
+ * DATABASE ... SET, without a text that becomes a statement.
  */
 Datum
 gpucredit_set_login_timeout(PG_FUNCTION_ARGS)

@@ -1,18 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * queued.c
- *		Do as many jobs wait as may?
+ *		Are as many jobs queued as the quota allows?
  *
  * The quota's row is locked and the jobs are counted after, so that two
  * submissions at once cannot both be the last.
  *
- * Jobs need no counting while the limit is far.  Who counts those that wait
- * also counts those that are not over; no more can come to wait but by a
- * submission, which has the quota's row.  So half of what is left between
- * these and the limit is noted in the row as spare: as many submissions may
- * follow without looking.  Half, and nothing where little is left, for the
- * sake of those that were under way unseen when the quota was set.  A quota
- * of one type has none: what types a job accepts may change.
+ * Far below the limit no count is needed.  A count of queued jobs also counts
+ * live ones; only a submission, with the quota's row, can queue more.  So half
+ * of the room between the live jobs and the limit goes into the row as spare:
+ * as many submissions may follow without a count.  It is half, and nothing
+ * near the limit, for the sake of submissions under way when the quota was
+ * set.  A quota of one type has no spare: the types a job accepts may change.
  *
  * Locks: quotas with max_queued, leaf to root; before dead holds, budgets and
  * buckets.
@@ -25,7 +24,7 @@
 #include "util/row_location.h"
 #include "util/sql.h"
 
-#define SPARE_LEAST		64		/* less is not worth noting */
+#define SPARE_LEAST		64		/* a smaller spare is not worth a note */
 
 #define QUEUE_LIMITS \
 	"SELECT q.account, q.gpu_type, q.max_queued" \
@@ -37,7 +36,7 @@ SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[], boolean",
 			  QUEUE_LIMITS);
 SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[], boolean",
 			  QUEUE_LIMITS " FOR NO KEY UPDATE");
-/* in their turn: each is found, locked and changed before the next */
+/* in turn: each is found, locked and changed before the next */
 SQL_STATEMENT(quotas_spare, SPI_OK_UPDATE_RETURNING,
 			  "text, text[], int[], int",
 			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1,"
@@ -45,7 +44,7 @@ SQL_STATEMENT(quotas_spare, SPI_OK_UPDATE_RETURNING,
 			  " FROM (SELECT pg_catalog.unnest($3) AS n) u"
 			  " WHERE u.n = $4 AND q.org = $1 AND q.account = ($2)[u.n]"
 			  " AND q.gpu_type = '' RETURNING q.spare");
-/* one, which says where it is then; and one that is where it was said */
+/* one, which returns its location; and one by its noted location */
 #define QUOTA_SPARE(also) \
 	"UPDATE gpucredit.quota q SET cycle = q.cycle + 1," \
 	" spare = CASE WHEN q.spare > 0 THEN q.spare - 1 ELSE 0 END" \
@@ -70,17 +69,17 @@ SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[], int[]",
 	" WHERE j.org = $1 AND j.ended_at IS NULL" \
 	" AND ($2 = '' OR $2 = ANY (j.offer_types))"
 SQL_STATEMENT(queued_all, SPI_OK_SELECT, "text, text", QUEUED);
-/* below an account: its path and what begins with it and a slash */
+/* below an account: its path and paths that begin with it and a slash */
 SQL_STATEMENT(queued_below, SPI_OK_SELECT, "text, text, text",
 			  QUEUED " AND j.account >= $3 AND j.account < $3 || '0'"
 			  " AND (j.account = $3 OR j.account >= $3 || '/')");
 
-/* Quotas on their way to be counted up. */
+/* Quotas during the count. */
 typedef struct Sparing
 {
 	int			found;
 	int			spared;			/* the first so many */
-	ItemPointerData place;		/* of the last that was found */
+	ItemPointerData place;		/* of the last one found */
 } Sparing;
 
 static bool all_spare(const char *org, const char *const *accounts, int n);
@@ -98,9 +97,9 @@ static void count_up(const AccountPath *path, SqlResult quotas,
 static bool accepts(const QuotaRequest *request, const char *gpu_type);
 
 /*
- * Do as many jobs wait as may?  If not, one more will: count it, in the rows
- * that are locked and no others.  A quota that was set since is left alone:
- * it may stand before them.
+ * Are as many jobs queued as allowed?  If not, count one more in the locked
+ * rows, and no others.  A quota set since stays as it is: its place in the
+ * lock order may be before them.
  */
 bool
 QuotaQueueFull(const AccountPath *path, const List *quotas,
@@ -141,8 +140,7 @@ QuotaQueueFull(const AccountPath *path, const List *quotas,
 
 /*
  * Lock quotas of any type, leaf to root, and count a submission in each.
- * False: one has nothing left to spare, or is no more; those behind it are
- * left alone.
+ * False: one has no spare left, or was removed; those after it are left alone.
  */
 static bool
 all_spare(const char *org, const char *const *accounts, int n)
@@ -162,8 +160,8 @@ all_spare(const char *org, const char *const *accounts, int n)
 }
 
 /*
- * The same by a statement for each, that looks where this transaction has left
- * the quota.
+ * The same with a statement for each, which starts at the quota's noted
+ * location.
  */
 static void
 spare_by_place(const char *org, const char *const *accounts, int n,
@@ -201,8 +199,7 @@ see_place(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * The next quota, locked and counted up.  One that comes to nothing is looked
- * at, as if it had nothing before.
+ * The next quota, locked and counted up.  One without spare gets a full count.
  */
 static bool
 see_spare(void *context, const Datum *values, const bool *nulls)
@@ -217,8 +214,8 @@ see_spare(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * Do fewer jobs wait than may, under each of some quotas?  Says how many more
- * may follow without a look.
+ * Is the limit of each of some quotas above the queued jobs?  Returns how many
+ * more may follow without a count.
  */
 static bool
 none_full(const AccountPath *path, const QuotaRequest *request,
@@ -244,7 +241,7 @@ none_full(const AccountPath *path, const QuotaRequest *request,
 }
 
 /*
- * How many jobs of an account and below wait, and how many are not over.
+ * How many jobs of an account and below are queued, and how many live.
  */
 static SqlResult
 count_queued(const char *org, const char *account, const char *gpu_type)
@@ -260,8 +257,8 @@ count_queued(const char *org, const char *account, const char *gpu_type)
 }
 
 /*
- * How many submissions may follow this one without a look, where so many jobs
- * are not over before it.
+ * How many submissions may follow this one without a count, with so many live
+ * jobs before it.
  */
 static int32
 spare_of(int32 max_queued, int64 open)

@@ -3,11 +3,11 @@
  * quota_check.c
  *		May this job be submitted?
  *
- * A request that alone passes the devices allowed, of every type it accepts,
- * is denied; so is one that finds as many jobs waiting as may (queued.c).
- * Devices in use and running jobs are the scheduler's matter: the job waits.
+ * A request that alone passes the device limit, with every type it accepts, is
+ * denied; so is one with as many queued jobs as allowed (queued.c).  Devices
+ * in use and running jobs are the scheduler's matter: the job waits.
  *
- * Locks: as queued.c says.
+ * Locks: see queued.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,8 +21,8 @@ static List *quotas_of(const AccountPath *path);
 static bool alone_too_large(const List *quotas, const QuotaRequest *request);
 
 /*
- * NULL, or why the quotas on a path that was looked at deny a submission.
- * supposed: one that is not made.
+ * NULL, or why the quotas on a path deny a submission.  supposed: a
+ * hypothetical submission.
  */
 const char *
 QuotaCheck(const AccountPath *path, const QuotaRequest *request, bool supposed)
@@ -64,7 +64,7 @@ quotas_of(const AccountPath *path)
 }
 
 /*
- * Does the request, of each type it accepts, pass some quota all alone?
+ * Does the request, with each of its types, pass some quota all alone?
  */
 static bool
 alone_too_large(const List *quotas, const QuotaRequest *request)

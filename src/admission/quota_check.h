@@ -11,7 +11,7 @@
 #include "ledger/ledger.h"
 #include "nodes/pg_list.h"
 
-/* What a submission asks of quotas. */
+/* The data of a submission that quotas check. */
 typedef struct QuotaRequest
 {
 	int32		min_gpus;
@@ -20,7 +20,7 @@ typedef struct QuotaRequest
 	const char *const *gpu_types;
 } QuotaRequest;
 
-/* A quota on a path, as its account's row says. */
+/* A quota on a path, from its account's row. */
 typedef struct Quota
 {
 	const char *account;

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * rate_limit.c
- *		set_rate_limit: how often an account may call.
+ *		set_rate_limit(): how often an account may call.
  *
- * What is written here is a row; api/rate.c makes it count, from the commit
- * on.  Without our shared memory nothing could count, so a limit is refused.
+ * This writes a row; api/rate.c applies it from the commit on.  Without our
+ * shared memory nothing could count, so a limit is refused.
  *
  * Locks: the limit's row.
  *

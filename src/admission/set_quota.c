@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * set_quota.c
- *		set_quota: limits on what an account and those below it may have.
+ *		set_quota(): limits for an account and those below it.
  *
- * Locks: the account's row, the quota, then its turn, which cycles have
+ * Locks: the account's row, the quota, then its turn, which cycles lock
  * (sched/sched_quota.c).
  *
  *-------------------------------------------------------------------------

@@ -86,8 +86,7 @@ SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text",
 static MemoryContext kept = NULL;
 static HTAB *kept_orgs = NULL;
 static HTAB *kept_subjects = NULL;
-static Oid	kept_table = InvalidOid;	/* the change counter the limits were
-										 * read at */
+static Oid	kept_table = InvalidOid;	/* the table they were read from */
 static bool stale = true;
 
 static void table_changed(Datum arg, Oid relid);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * could_run.c
- *		Could a pool ever run a request?  Asked at every submission, so the
- *		answers are kept as long as the pool's nodes stay what they are.
+ *		Could a pool ever run a request?  Every submission asks, so the
+ *		answers are kept until the pool's nodes change.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +33,7 @@ static void *arena_alloc(void *context, size_t size);
 static void arena_poll(void *context);
 
 /*
- * Could the pool, empty and in order, run what is asked?
+ * Could the pool, empty and all healthy, run the request?
  */
 bool
 PoolCouldRun(const char *pool, const NodeSet *set,
@@ -51,7 +51,7 @@ PoolCouldRun(const char *pool, const NodeSet *set,
 
 		if (answers != NULL)
 			hash_destroy(answers);
-		answers = NULL;			/* there may be no memory for the next */
+		answers = NULL;			/* the next allocation may fail */
 		answers = hash_create("gpucredit feasible requests", 256, &control,
 							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
@@ -65,7 +65,7 @@ PoolCouldRun(const char *pool, const NodeSet *set,
 }
 
 /*
- * A digest of the pool's set of nodes and of all that is asked.
+ * A digest of the pool's set of nodes and of the request.
  */
 static void
 digest_ask(const char *pool, const NodeSet *set, const DecideRequestClass *ask,
@@ -87,7 +87,7 @@ digest_ask(const char *pool, const NodeSet *set, const DecideRequestClass *ask,
 }
 
 /*
- * The same of a set of nodes that is no pool's; the answer is not kept.
+ * The same for a set of nodes that is no pool's; the answer is not kept.
  */
 bool
 NodesCouldRun(const NodeSet *set, const DecideRequestClass *ask)
@@ -106,7 +106,7 @@ NodesCouldRun(const NodeSet *set, const DecideRequestClass *ask)
 }
 
 /*
- * The decision core's memory, from a context of ours.
+ * Memory for the decision core, from our context.
  */
 DecideArena
 ArenaOf(MemoryContext context)

@@ -54,7 +54,7 @@ extern void PoolCount(const char *pool);
 
 /* policy.c */
 
-/* What of the pool is guaranteed to a tier, in millionths. */
+/* The part of the pool that a tier is guaranteed, in millionths. */
 typedef struct TierShare
 {
 	const char *tier;
@@ -74,7 +74,7 @@ extern PoolPolicy *PolicyRead(const char *pool, bool read_only);
 
 /* node.c */
 
-/* A node as it is registered. */
+/* A node at its registration. */
 typedef struct GpuNode
 {
 	char	   *pool;
@@ -90,7 +90,7 @@ typedef struct GpuNode
 	Jsonb	   *labels;
 } GpuNode;
 
-/* A node that is locked, and the pool that it is in. */
+/* A locked node, and its pool. */
 typedef struct NodePool
 {
 	const char *node;
@@ -108,7 +108,7 @@ extern void NodeAudit(FunctionCallInfo fcinfo, const char *operation,
 
 /* nodes.c */
 
-/* Of a node n; since: the parameter that is a set's heard_since. */
+/* Of a node n; since: the parameter with the set's heard_since. */
 #define NODE_TAKES_WORK(since) \
 	"n.draining IS NULL AND n.reclaim_at IS NULL AND n.heard_at > " since
 
@@ -121,12 +121,12 @@ typedef struct NameTable
 	struct HTAB *ids;
 } NameTable;
 
-/* The nodes of a pool, empty, as the decision core wants them. */
+/* The nodes of a pool, empty, in the decision core's form. */
 typedef struct NodeSet
 {
 	int32		n;
 	int64		shape;			/* of a kept set */
-	TimestampTz heard_since;	/* who was not gets no new work */
+	TimestampTz heard_since;	/* a node silent since then gets no new work */
 	DecideNode *nodes;			/* by name */
 	NameTable	types;
 	NameTable	domains;

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * node.c
- *		What operators do to nodes: register, drain, remove.
+ *		Operators' calls about nodes: register, drain, remove.
  *
  * Each takes the pool's lock first, so that no scheduling cycle decides on a
- * node as it no longer is.
+ * node's former state.
  *
  * Locks: pool, then the node's row; then directives, without waiting, or
  * devices of attempts that are over.
@@ -30,14 +30,14 @@ API_FUNCTION(register_node);
 API_FUNCTION(drain);
 API_FUNCTION(remove_node);
 
-/* What is taken on a node by attempts that live, or are not fenced yet. */
+/* What attempts hold on a node, if they live or are not fenced yet. */
 typedef struct Taken
 {
 	int64		attempts;
 	GpuSet		gpus;
 	int64		cpu_milli;
 	int64		memory_mib;
-	int64		gpu_memory_mib; /* of the device whose shares take most */
+	int64		gpu_memory_mib; /* on the device with the largest shares */
 } Taken;
 
 SQL_STATEMENT(node_pool, SPI_OK_SELECT, "text",
@@ -46,7 +46,7 @@ SQL_STATEMENT(node_lock, SPI_OK_SELECT, "text",
 			  "SELECT n.pool, n.gpu_type, n.spot, n.gpus, n.cpu_milli,"
 			  " n.memory_mib, n.gpu_memory_mib FROM gpucredit.node n"
 			  " WHERE n.node = $1 FOR NO KEY UPDATE");
-/* what attempts were told for this node's drain, as far as it is free */
+/* directives of this node's drain, if their rows are free */
 #define DRAIN_DIRECTIVES \
 	"SELECT d.ctid FROM gpucredit.attempt_gpu g" \
 	" JOIN gpucredit.directive d ON d.org = g.org AND d.job = g.job" \
@@ -99,20 +99,20 @@ SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE,
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NOT NULL"
 			  " AND GREATEST(g.ended_at, g.seen_at) <= $3");
-/* the agent has yet to tell whether it still runs what is over */
+/* the agent has not yet reported whether ended attempts still run */
 SQL_STATEMENT(node_fences_anew, SPI_OK_UPDATE, "text, text, timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET seen_at = $3"
 			  " FROM gpucredit.node n WHERE n.node = $2 AND n.tells_running"
 			  " AND g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NOT NULL");
-/* what it could not start, src/job/strike.c */
+/* requests it could not start, src/job/strike.c */
 SQL_STATEMENT(strikes_forget, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.node_strike s WHERE s.node = $1");
 SQL_STATEMENT(node_delete, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.node n WHERE n.node = $1");
 /*
- * Directives that are locked are of attempts that are being settled: who has
- * the pool's lock does not wait for them.
+ * A locked directive's attempt is being settled: the pool lock's holder does
+ * not wait for it.
  */
 SQL_STATEMENT(drain_change, SPI_OK_UPDATE,
 			  "text, text, timestamptz, timestamptz",
@@ -174,11 +174,11 @@ call_register_node(PG_FUNCTION_ARGS)
 }
 
 /*
- * A node that is there is registered again.
+ * Register an existing node again.
  *
- * Where it is as it was, its agent may have come back to what it left
- * running: what is over there stays fenced until it has told, however long it
- * was silent.  Where it is not, it is another machine, and nothing is left.
+ * If the node is unchanged, its agent may have come back to running processes:
+ * devices of ended attempts stay fenced until it reports, however long it was
+ * silent.  A changed node is another machine, and nothing is left.
  */
 static void
 change_node(const GpuNode *node, TimestampTz now)
@@ -197,7 +197,7 @@ change_node(const GpuNode *node, TimestampTz now)
 						ClipForMessage(node->node)),
 				 errdetail("It was there when this call began."),
 				 errhint("Retry the transaction.")));
-	now = ClockAfter(now);		/* the node's lock was waited for */
+	now = ClockAfter(now);		/* this waited for the node's lock */
 	fenced_since = fences_since(now);
 	check_change(node, row, fenced_since);
 	if (strcmp(node->gpu_type, SqlText(row, 0, 2)) != 0 ||
@@ -245,9 +245,9 @@ NodeTake(FunctionCallInfo fcinfo, GpuNode *node)
 }
 
 /*
- * A node cannot change under what runs on it.  Where an upgrade found a device
- * with more shares than its memory has room for, the node may come back with as
- * much memory as it had.
+ * A node cannot change under its attempts.  After an upgrade a device may have
+ * more shares than its memory has room for.  Such a node may come back with
+ * the same memory.
  */
 static void
 check_change(const GpuNode *node, SqlResult was, TimestampTz fenced_since)
@@ -276,8 +276,8 @@ check_change(const GpuNode *node, SqlResult was, TimestampTz fenced_since)
 }
 
 /*
- * What attempts have on a node whose devices have so much memory, those not
- * fenced yet included.
+ * What attempts hold on a node whose devices have so much memory, including
+ * those not fenced yet.
  */
 static Taken
 taken_on(const char *pool, const char *node, int64 gpu_memory_mib,
@@ -315,8 +315,7 @@ taken_on(const char *pool, const char *node, int64 gpu_memory_mib,
 }
 
 /*
- * Fences of what ended before have run out, though they may stand where no new
- * work may land.
+ * Note that old fences are over, though they may stay where no new work lands.
  */
 static TimestampTz
 fences_since(TimestampTz now)
@@ -325,7 +324,7 @@ fences_since(TimestampTz now)
 }
 
 /*
- * Take down a node's fences that have run out.
+ * Remove a node's fences that are over.
  */
 static void
 end_fences(const char *pool, const char *node, TimestampTz fenced_since,
@@ -368,7 +367,7 @@ write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
 }
 
 /*
- * Lock the pool a node is in; UC401 where there is no such node.
+ * Lock a node's pool; UC401 if there is no such node.
  */
 char *
 NodeLockPool(const char *node, bool reshape)
@@ -390,8 +389,8 @@ NodeLockPool(const char *node, bool reshape)
 }
 
 /*
- * Lock some nodes by name, and before them their pools by name.  Which they
- * are, each once, by pool and name; their names in that order, too.
+ * Lock some nodes by name, and before them their pools by name.  Returns each
+ * node once, by pool and name, and the names in that order.
  */
 NodePool *
 NodesLock(const char **nodes, int *n)
@@ -428,7 +427,7 @@ NodesLock(const char **nodes, int *n)
 }
 
 /*
- * The nodes of these names, which are in order; UC401 where one is not there.
+ * The nodes of these sorted names; UC401 if one does not exist.
  */
 static NodePool *
 read_nodes(SqlStatement *statement, SqlArgs *args, const char **nodes, int n)
@@ -505,7 +504,7 @@ call_drain(PG_FUNCTION_ARGS)
 }
 
 /*
- * Locked nodes are their provider's from then on; DT_NOBEGIN: not after all.
+ * Locked nodes go back to their provider then; DT_NOBEGIN: they stay.
  */
 void
 NodesReclaim(const char **nodes, int n, TimestampTz at)
@@ -521,7 +520,7 @@ NodesReclaim(const char **nodes, int n, TimestampTz at)
 }
 
 /*
- * End the draining, and the reclaiming, of a locked node.
+ * End the drain and the reclaim of a locked node.
  */
 void
 NodeResume(const char *pool, const char *node)

@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * node_key.c
- *		set_node_key: only who knows a node's key speaks for it.
+ *		set_node_key(): after it, an agent must know a node's key.
  *
- * What is stored is the key's SHA-256 (api/node_proof.c compares).  It is kept
- * when the node is removed: whoever registers a node of that name again finds
- * it proven as before.
+ * The row has the key's SHA-256 (api/node_proof.c compares).  It stays when
+ * the node is removed: a new node of that name has the same key.
  *
  * Locks: its one row.
  *

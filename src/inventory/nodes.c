@@ -3,10 +3,9 @@
  * nodes.c
  *		The nodes of a pool, loaded for the decision core.
  *
- * What submission needs of a pool (which types it has, what could ever run
- * there) changes only when a node comes, goes or changes: each backend keeps
- * the set it loaded, under the pool's count of such changes.  Scheduling
- * never uses a kept set.
+ * Submission needs a pool's types and whether it could ever run a request.
+ * These change only with its nodes, so each backend keeps the set it loaded,
+ * under the pool's count of such changes.  Scheduling never uses a kept set.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,7 +33,7 @@ typedef struct CachedPool
 {
 	char		pool[NAME_SIZE];
 	NodeSet    *set;
-	MemoryContext context;		/* of all of it */
+	MemoryContext context;		/* of the whole set */
 } CachedPool;
 
 static CachedPool cache[CACHED_POOLS];
@@ -52,8 +51,7 @@ static int	compare_names(const void *a, const void *b);
 static void read_node(SqlResult rows, uint64 i, NodeSet *set);
 
 /*
- * Load a pool's nodes, with nothing taken.  Everything is in the current
- * memory context.
+ * Load a pool's nodes, all free, into the current memory context.
  */
 NodeSet *
 NodesLoad(const char *pool, bool read_only)
@@ -83,7 +81,7 @@ NodesLoad(const char *pool, bool read_only)
 }
 
 /*
- * One row as a node of the decision core, with nothing taken.
+ * Make a node of one row, all free.
  */
 static void
 read_node(SqlResult rows, uint64 i, NodeSet *set)
@@ -113,8 +111,8 @@ read_node(SqlResult rows, uint64 i, NodeSet *set)
 }
 
 /*
- * Add nodes that are not there, empty and in order, to a set that nothing
- * refers to by number yet.
+ * Add hypothetical nodes, empty and healthy, to a set that nothing refers to
+ * by number yet.
  */
 void
 NodesSuppose(NodeSet *set, const GpuNode *nodes, int n)
@@ -160,8 +158,8 @@ compare_names(const void *a, const void *b)
 }
 
 /*
- * The kept set of a pool, loaded again if it is no longer true; UC401 where
- * there is no such pool.
+ * The kept set of a pool, loaded again if it changed; UC401 if there is no
+ * such pool.
  */
 NodeSet *
 NodesCached(const char *pool)
@@ -187,7 +185,7 @@ NodesCached(const char *pool)
 		MemoryContextDelete(entry->context);
 	memset(entry, 0, sizeof(CachedPool));
 
-	/* an error while loading must leave no half entry, and no leak */
+	/* an error during the load must leave no half entry, and no leak */
 	context = AllocSetContextCreate(CurrentMemoryContext,
 									"gpucredit nodes of a pool",
 									ALLOCSET_DEFAULT_SIZES);
@@ -202,7 +200,7 @@ NodesCached(const char *pool)
 }
 
 /*
- * A node's index by its name, -1 where there is none.
+ * A node's index by its name; -1: there is none.
  */
 int32
 NodeIndex(const NodeSet *set, const char *name)

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * policy.c
- *		The words of a pool's policy: the one place that knows them.
+ *		The words of a pool's policy: no other file knows them.
  *
- * A policy is an object; a word left out has its default.  To add a word, add
- * a line to the table and a function that takes its value into PoolPolicy, or
+ * A policy is an object; a missing word has its default.  To add a word, add a
+ * line to the table and a function that takes its value into PoolPolicy, or
  * refuses it.
  *
  *-------------------------------------------------------------------------
@@ -68,7 +68,7 @@ SQL_STATEMENT(policy_read, SPI_OK_SELECT, "text",
 			  "SELECT p.policy FROM gpucredit.pool p WHERE p.pool = $1");
 
 /*
- * Take a policy apart; 22023 where it says what no policy can.
+ * Parse a policy; 22023 for an impossible one.
  */
 void
 PolicyParse(Jsonb *json, PoolPolicy *policy)
@@ -96,7 +96,7 @@ PolicyParse(Jsonb *json, PoolPolicy *policy)
 }
 
 /*
- * The policy of a pool; that of one without a row is all defaults.
+ * The policy of a pool; without a row, all defaults.
  */
 PoolPolicy *
 PolicyRead(const char *pool, bool read_only)
@@ -116,7 +116,7 @@ PolicyRead(const char *pool, bool read_only)
 }
 
 /*
- * What a policy says that says nothing.
+ * The defaults.
  */
 static void
 set_defaults(PoolPolicy *policy)
@@ -130,7 +130,7 @@ set_defaults(PoolPolicy *policy)
 }
 
 /*
- * Where jobs save whose spec does not say: read by heartbeats, not by cycles.
+ * Where jobs save by default: heartbeats read it, cycles do not.
  */
 static void
 take_checkpoints(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -150,8 +150,7 @@ take_consolidate(PoolPolicy *policy, const char *word, JsonbValue *value)
 }
 
 /*
- * Does an account get what it is entitled to from others' jobs that are no more
- * important?
+ * May an account reclaim its entitlement from jobs that are no more important?
  */
 static void
 take_reclaim(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -160,7 +159,7 @@ take_reclaim(PoolPolicy *policy, const char *word, JsonbValue *value)
 }
 
 /*
- * By what the jobs of one account take their turns.
+ * The order among the jobs of one account.
  */
 static void
 take_order(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -170,7 +169,7 @@ take_order(PoolPolicy *policy, const char *word, JsonbValue *value)
 }
 
 /*
- * By what a node is chosen of those that serve a job as well.
+ * The choice among nodes that serve a job equally well.
  */
 static void
 take_packing(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -181,8 +180,8 @@ take_packing(PoolPolicy *policy, const char *word, JsonbValue *value)
 }
 
 /*
- * {"batch_inference": 0.2, ...}: what is guaranteed to a tier, together at
- * most all of the pool.
+ * {"batch_inference": 0.2, ...}: the tier shares, together at most the whole
+ * pool.
  */
 static void
 take_tier_share(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -223,7 +222,7 @@ yes_or_no(const char *word, JsonbValue *value)
 }
 
 /*
- * Which of the words a value may be it is.
+ * The index of a word among the possible values.
  */
 static int
 one_of(const char *word, JsonbValue *value, const char *const *choices, int n)
@@ -271,7 +270,7 @@ millionths(const char *word, JsonbValue *value)
 }
 
 /*
- * 22023, with the words there are.
+ * 22023, with the list of words.
  */
 static void
 refuse(const char *word, const char *why)

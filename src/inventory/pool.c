@@ -3,10 +3,10 @@
  * pool.c
  *		Pools, and the lock on one.
  *
- * The lock is the pool's row, FOR NO KEY UPDATE, and whoever decides or
- * changes anything counts it up: so a transaction whose snapshot is older
- * than the last decision gets 40001 at REPEATABLE READ and up, where an
- * advisory lock would let it decide on what is no longer so.
+ * The lock is the pool's row, FOR NO KEY UPDATE, and each decision or change
+ * counts it up.  So a transaction whose snapshot is older than the last
+ * decision gets 40001 at REPEATABLE READ and up.  An advisory lock would let
+ * it decide on an old state.
  *
  * Locks: the pool's row, after request keys and before anything else.
  *
@@ -51,7 +51,7 @@ static int64 new_shape(void);
 static pg_attribute_noreturn() void refuse_unknown(const char *pool);
 
 /*
- * The default pool is there from the start, its row from its first use.
+ * The default pool always exists; its row begins with its first use.
  */
 static void
 ensure_default(const char *pool)
@@ -76,8 +76,8 @@ refuse_unknown(const char *pool)
 }
 
 /*
- * A number no set of nodes ever had, not even in a transaction that was
- * rolled back or in an extension that was dropped: backends keep sets by it.
+ * A number that no set of nodes ever had, not even in a rolled back
+ * transaction or a dropped extension: backends keep sets by it.
  */
 static int64
 new_shape(void)
@@ -92,8 +92,8 @@ new_shape(void)
 }
 
 /*
- * Lock a pool, waiting for its scheduling cycle to end; reshape: what nodes
- * there are is about to change.
+ * Lock a pool, waiting for its scheduling cycle to end; reshape: its nodes are
+ * about to change.
  */
 void
 PoolLock(const char *pool, bool reshape)
@@ -142,8 +142,7 @@ PoolCount(const char *pool)
 }
 
 /*
- * Which set of nodes the pool has; -1: the default pool, which nobody has
- * used yet.
+ * The number of the pool's set of nodes; -1: the unused default pool.
  */
 int64
 PoolShape(const char *pool)
@@ -161,7 +160,7 @@ PoolShape(const char *pool)
 }
 
 /*
- * UC401 where there is no such pool, for reading functions.
+ * UC401 if there is no such pool, for reading functions.
  */
 void
 PoolExists(const char *pool)

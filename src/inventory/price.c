@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * price.c
- *		What a GPU costs: per type, pool and kind of node, with history.
+ *		The price of a GPU: per type, pool and kind of node, with history.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,7 +38,7 @@ SQL_STATEMENT(node_known, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.node n WHERE n.gpu_type = $1"
 			  " LIMIT 1");
 
-/* A price in force, as far as it was read. */
+/* A price in force, up to the row just read. */
 typedef struct InForce
 {
 	char	   *gpu_type;
@@ -75,7 +75,7 @@ PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 		Price		both = {price->gpu_type, price->per_gpu_hour,
 			price->per_gpu_hour};
 
-		/* a spot price follows the other */
+		/* a spot price follows the regular one */
 		if (n > 0 && strcmp((*prices)[n - 1].gpu_type, price->gpu_type) == 0)
 			(*prices)[n - 1].spot = price->per_gpu_hour;
 		else
@@ -85,8 +85,8 @@ PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 }
 
 /*
- * A pool's own price goes before the general one, then the latest: to sort
- * them costs a statement more than to keep the best here.
+ * A pool's own price comes before the general one, then the latest.  To sort
+ * them costs a statement more than this loop.
  */
 static bool
 see_price(void *context, const Datum *values, const bool *nulls)
@@ -143,7 +143,7 @@ compare_prices(const ListCell *a, const ListCell *b)
 }
 
 /*
- * Has anybody ever priced or registered this type?
+ * Was this type ever priced or registered?
  */
 bool
 PriceTypeKnown(const char *gpu_type)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * tier.c
- *		Tiers: how urgent a job is, and what may be done to it.
+ *		Tiers: how urgent a job is, and whether it may be preempted.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +20,7 @@ API_FUNCTION(set_tier);
 
 const char *const PreemptibleNames[3] = {"never", "reclaim", "capacity"};
 
-/* the view gpucredit.tier, in the order of what counts */
+/* the view gpucredit.tier, in order of precedence */
 #define TIER_READ(table) \
 	"SELECT t.rank, t.preemptible, t.max_wall" \
 	" FROM gpucredit." table " t WHERE t.tier = $1"
@@ -40,7 +40,7 @@ SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 			  " bill_lost_work = EXCLUDED.bill_lost_work");
 
 /*
- * What a tier says; UC402 where there is none of that name.
+ * Read a tier; UC402 if there is none of that name.
  */
 void
 TierRead(const char *name, Tier *tier)

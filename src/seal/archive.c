@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * archive.c
- *		Old entries and audit rows leave, by whole sealed batches.
+ *		Removal of old entries and audit rows, by whole sealed batches.
  *
- * A batch leaves once it was sealed longer ago than its kind's retention, and
- * only if its rows still are what was sealed: what was tampered with stays, as
- * evidence.  Before entries are deleted, their closings are written; then the
- * archive batch, with a digest of the closings and of the archive batch before; and
- * an audit row, which will itself be sealed.  All of it is one transaction.
+ * A batch may go once its seal is older than its kind's retention, and only if
+ * its rows are still the sealed ones: a changed batch stays as evidence.
+ * Before entries go, their closings are written.  Then comes the archived
+ * batch, with a digest of the closings and of the archived batch before, and
+ * an audit row, which will be sealed itself.  All of it is one transaction.
  *
- * Locks: the chain, as sealing does, so that one call is at it; never waits.
+ * Locks: the chain, as for sealing, so that only one call works on it; never
+ * waits.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +32,7 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_archive);
 
-/* spend_day keeps 32 days, against which entries are checked */
+/* entries are checked against spend_day, which keeps 32 days */
 #define API_LEAST		(40 * USECS_PER_DAY)
 
 SQL_STATEMENT(depart_lock, SPI_OK_SELECT, "",
@@ -100,7 +101,7 @@ SQL_STATEMENT(departure_write, SPI_OK_INSERT_RETURNING,
 			  " AS previous) w"
 			  " RETURNING pg_catalog.encode(digest, 'hex')");
 
-/* What one call takes away. */
+/* The work of one call. */
 typedef struct Batches
 {
 	int			n;
@@ -120,7 +121,8 @@ static void write_archive_batch(SealKind kind, const Batches *batches,
 								int64 archive_batch, TimestampTz until);
 
 /*
- * depart(kind, most): at most so many batches; how many rows have left.
+ * depart(kind, most): at most so many batches; returns the number of removed
+ * rows.
  */
 Datum
 gpucredit_archive(PG_FUNCTION_ARGS)
@@ -131,7 +133,7 @@ gpucredit_archive(PG_FUNCTION_ARGS)
 	TimestampTz before = horizon_of(kind);
 	Batches		batches = {0};
 
-	/* a snapshot of old does not see who was here meanwhile */
+	/* an older snapshot does not see concurrent readers */
 	if (before == DT_NOBEGIN || IsolationUsesXactSnapshot())
 		PG_RETURN_INT64(0);
 	SqlConnect();
@@ -154,7 +156,7 @@ gpucredit_archive(PG_FUNCTION_ARGS)
 }
 
 /*
- * Batches sealed before this instant may leave; DT_NOBEGIN: none.
+ * Batches sealed before this instant may go; DT_NOBEGIN: none.
  */
 static TimestampTz
 horizon_of(SealKind kind)
@@ -172,8 +174,8 @@ horizon_of(SealKind kind)
 }
 
 /*
- * The next batches that may leave, up to the first that is not what was
- * sealed.  What is kept of each is settled here.
+ * The next batches that may go, up to the first with changed rows.  This
+ * decides what remains of each.
  */
 static Batches
 take_batches(const ArchivedUpTo *left, SealKind kind, TimestampTz before,
@@ -208,8 +210,8 @@ take_batches(const ArchivedUpTo *left, SealKind kind, TimestampTz before,
 }
 
 /*
- * Settle what is kept of one batch when rows of a kind leave.  False: its
- * rows are not what was sealed, and stay.
+ * Decide what remains of one batch when rows of a kind go.  False: its rows
+ * are not the sealed ones, and stay.
  */
 static bool
 take_batch(const ArchivedUpTo *left, SealKind kind, const Seal *seal)
@@ -236,7 +238,7 @@ take_batch(const ArchivedUpTo *left, SealKind kind, const Seal *seal)
 }
 
 /*
- * Write the closings, delete the rows; until becomes their latest instant.
+ * Write the closings and delete the rows; until becomes their latest instant.
  */
 static void
 remove_rows(SealKind kind, const Batches *batches, int64 archive_batch,
@@ -269,7 +271,7 @@ remove_rows(SealKind kind, const Batches *batches, int64 archive_batch,
 }
 
 /*
- * The link of the chain of archive batches, and its row of the audit log.
+ * Add the link of the chain of archived batches, and its audit row.
  */
 static void
 write_archive_batch(SealKind kind, const Batches *batches, int64 archive_batch,

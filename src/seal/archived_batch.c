@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * archived_batch.c
- *		Batches whose rows have left, and what is kept of them.
+ *		Batches without rows, and what remains of them.
  *
- * Rows leave by whole batches, each kind (entries, audit rows) at its own
- * time, so of a batch both kinds can be there, one, or none.  While one kind
- * is there, the digests of the other's leaves are kept (seal_leaf), so that
- * the batch's root can still be computed.  When both have left, the seal
- * alone stays: it is what proofs made earlier end at.
+ * Rows go by whole batches, each kind (entries, audit rows) at its own time.
+ * So a batch may have both kinds, one, or none.  While one kind stays, the
+ * digests of the other's leaves stay (seal_leaf), so that the batch's root can
+ * still be computed.  When both kinds are gone, only the seal stays: earlier
+ * proofs end at it.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,8 +48,8 @@ ArchivedRead(void)
 }
 
 /*
- * Has more left since?  Who reads rows by one snapshot after another then has
- * to read again.
+ * Were more rows removed since?  A reader with several snapshots then has to
+ * read again.
  */
 bool
 ArchivedMore(const ArchivedUpTo *left)
@@ -64,7 +64,7 @@ ArchivedHas(const ArchivedUpTo *left, SealKind kind, const Seal *seal)
 }
 
 /*
- * Is nothing but the seal there any more?
+ * Is only the seal left?
  */
 bool
 ArchivedAll(const ArchivedUpTo *left, const Seal *seal)
@@ -74,8 +74,8 @@ ArchivedAll(const ArchivedUpTo *left, const Seal *seal)
 }
 
 /*
- * The leaves of a batch.  Of a kind that has left those that were kept, after
- * whatever rows should not be there any more.
+ * The leaves of a batch.  For a removed kind the kept digests, after any rows
+ * that should not exist.
  */
 void
 BatchLeaves(const ArchivedUpTo *left, const Seal *seal,
@@ -91,7 +91,7 @@ BatchLeaves(const ArchivedUpTo *left, const Seal *seal,
 }
 
 /*
- * Append the digests that were kept.
+ * Append the kept digests.
  */
 static void
 add_kept(const Seal *seal, SealKind kind, Leaves *leaves)
@@ -121,7 +121,7 @@ add_kept(const Seal *seal, SealKind kind, Leaves *leaves)
 }
 
 /*
- * Do leaves have the root that was sealed?
+ * Do leaves have the sealed root?
  */
 bool
 BatchIsSealed(const Seal *seal, const Leaves leaves[SEAL_KINDS])
@@ -134,7 +134,7 @@ BatchIsSealed(const Seal *seal, const Leaves leaves[SEAL_KINDS])
 }
 
 /*
- * Keep the digests of one kind, whose rows leave before the other's.
+ * Keep the digests of one kind, whose rows go before the other's.
  */
 void
 LeavesKeep(const Seal *seal, SealKind kind, const Leaves *leaves)
@@ -153,7 +153,7 @@ LeavesKeep(const Seal *seal, SealKind kind, const Leaves *leaves)
 }
 
 /*
- * Forget what is kept of a batch beside its seal.
+ * Remove all that is left of a batch, except its seal.
  */
 void
 LeavesForget(int64 batch)

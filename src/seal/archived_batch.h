@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * archived_batch.h
- *		Batches whose rows have left.
+ *		Batches whose rows were removed.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +10,7 @@
 
 #include "seal/seal.h"
 
-/* Up to which batch rows of each kind have left; 0: none. */
+/* The last batch without rows of each kind; 0: none. */
 typedef struct ArchivedUpTo
 {
 	int64		to[SEAL_KINDS];

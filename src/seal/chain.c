@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * chain.c
- *		The chain of seals: reading it, and what a seal is the digest of.
+ *		The chain of seals: reading it, and the content of a seal.
  *
  * A seal is the SHA-256 of the seal before it, the root of its batch's tree
  * and its header: whoever knows the last seal knows all before it.
@@ -52,8 +52,8 @@ gpucredit_lock_chain(PG_FUNCTION_ARGS)
 }
 
 /*
- * What a seal says of itself: its number, its ranges and counts, its instant
- * in microseconds since 1970.
+ * A seal's header: its number, its ranges and counts, its instant in
+ * microseconds since 1970.
  */
 char *
 SealHeader(const Seal *seal)
@@ -72,7 +72,7 @@ SealHeader(const Seal *seal)
 }
 
 /*
- * What a seal must be.
+ * Compute a seal.
  */
 Digest
 SealDigest(const Seal *seal)
@@ -94,9 +94,9 @@ SealDigest(const Seal *seal)
 }
 
 /*
- * The last seal.  False, and what stands before the first: there is none yet.
- * The first batch begins at the lowest id there could be, so that nothing can
- * be slipped in below it.
+ * The last seal.  False: there is none, and the result is the start of the
+ * chain. The first batch begins at the lowest possible id, so that no row can
+ * be added below it.
  */
 bool
 SealLast(Seal *seal)
@@ -122,7 +122,7 @@ SealsAll(void)
 }
 
 /*
- * The links after a batch, at most so many, that were made before an instant.
+ * The links after a batch, at most so many, older than an instant.
  */
 SqlResult
 SealsBefore(int64 after, TimestampTz before, int64 most)
@@ -187,8 +187,8 @@ SealOfRow(SealKind kind, int64 id, Seal *seal)
 }
 
 /*
- * A digest, as it stands there.  What is none is read as one that nothing
- * has, so that verify_audit() says where that is.
+ * A digest as stored.  A malformed one reads as a digest that nothing has, so
+ * that verify_audit() reports its place.
  */
 static Digest
 digest_column(SqlResult rows, uint64 i, int column)

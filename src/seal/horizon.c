@@ -1,24 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * horizon.c
- *		Up to which ids everything is decided.
+ *		The ids up to which all transactions have ended.
  *
  * Ids come from sequences, so rows do not commit in their order: below the
- * last id given out there may be transactions that have not ended.  Whoever
- * inserts holds ROW EXCLUSIVE on the table from before it takes an id until it
- * ends.  So: read the sequences, then see who holds such a lock.  When all of
- * those have ended, every id up to the ones read is either committed and
- * visible to a new snapshot, or will never be there.  Nobody is waited for
- * longer than a moment and nobody waits for us; who has not ended by then is
- * noted, and asked for again by the next call.
+ * last id there may be open transactions.  A writer holds ROW EXCLUSIVE on the
+ * table from before it takes an id until it ends.  So this reads the
+ * sequences, then lists the holders of such locks.  Once they have ended,
+ * every id up to the ones read is either visible to a new snapshot, or never
+ * comes.  Nothing waits longer than a moment, and nobody waits for us.  The
+ * next call asks again for holders that are left.
  *
- * A sequence is asked under its lock: its row, which a query reads without,
- * is up to 32 ids ahead while nextval() writes to the log what it would come
- * to after those, and who takes them later was then not waited for.
+ * A sequence is read under its lock.  Without it, a query sees the row up to
+ * 32 ids ahead while nextval() writes to the log.  The later takers of these
+ * ids would then be missed.
  *
  * Others hold such a table for hours and take no ids: VACUUM, ANALYZE, CREATE
- * INDEX CONCURRENTLY.  Theirs are other modes, so each holder is asked which
- * it has.
+ * INDEX CONCURRENTLY.  They use other lock modes, so the mode of each holder
+ * is checked.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +41,7 @@
 
 #define PATIENCE_MS		50
 #define NAP_US			1000
-#define STALLED_S		600		/* waiting so long is told in the log */
+#define STALLED_S		600		/* the log reports a longer wait */
 
 SQL_STATEMENT(sequences_read, SPI_OK_SELECT, "",
 			  "SELECT COALESCE(pg_catalog.pg_sequence_last_value("
@@ -77,7 +76,7 @@ static void note_pending(const Horizon *horizon, const Holders *holders);
 static Holders parse_holders(Datum list);
 
 /*
- * Sets the ids up to which all is decided.  False: nothing new is.
+ * Set the ids up to which all have ended.  False: no new ones.
  */
 bool
 HorizonDecided(Horizon *horizon)
@@ -98,8 +97,8 @@ HorizonDecided(Horizon *horizon)
 }
 
 /*
- * Have those noted by an earlier call ended?  pending: some are noted.  What
- * was noted before the server's last start has ended with it.
+ * Have the holders noted by an earlier call ended?  pending: some are noted.
+ * Holders from before the server's last start ended with it.
  */
 static bool
 pending_decided(Horizon *horizon, bool *pending)
@@ -130,7 +129,7 @@ pending_decided(Horizon *horizon, bool *pending)
 }
 
 /*
- * Say that sealing has waited for long, and for whom, as pg_locks names them.
+ * Log that sealing has waited for long, and for whom, in pg_locks' terms.
  */
 static void
 log_stalled(const Holders *holders, TimestampTz since)
@@ -159,8 +158,8 @@ read_sequences(Horizon *horizon)
 }
 
 /*
- * Everybody else who may have taken an id and not ended.  Who comes later
- * takes ids later than those read.
+ * All other transactions that may have taken an id and not ended.  Later ones
+ * take later ids than those read.
  */
 static Holders
 find_holders(void)
@@ -186,7 +185,7 @@ find_holders(void)
 }
 
 /*
- * Is it another's lock on one of the tables, in the mode of those who insert?
+ * Is it another's lock on one of the tables, in a writer's mode?
  */
 static bool
 writes(const LockInstanceData *lock, const Oid tables[SEAL_KINDS])
@@ -224,7 +223,7 @@ wait_for(const Holders *holders)
 }
 
 /*
- * Note whom the next call asks for.
+ * Note the holders for the next call.
  */
 static void
 note_pending(const Horizon *horizon, const Holders *holders)
@@ -244,7 +243,7 @@ note_pending(const Horizon *horizon, const Holders *holders)
 }
 
 /*
- * The same back from the array it was noted in.
+ * Read the noted holders back from the array.
  */
 static Holders
 parse_holders(Datum list)

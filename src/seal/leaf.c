@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * leaf.c
- *		A row as the text that is sealed.
+ *		The sealed text of a row.
  *
  * The text is the table's name, then for each column that is not null its
  * name, the length of its value in bytes, and the value:
@@ -13,8 +13,9 @@
  *		...
  *
  * Numbers are decimal, credits in millionths, instants in microseconds since
- * 1970, jsonb, addresses and uuids as the server prints them.  It depends on no setting, survives
- * dump and restore, and a column that comes later and is null changes nothing.
+ * 1970, jsonb, addresses and uuids as the server prints them.  It depends on
+ * no setting and survives dump and restore.  A new column that is null changes
+ * nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-/* Every column, in an order that stays; new ones go last. */
+/* Every column, in a fixed order; new ones go last. */
 #define API_COLUMNS \
 	"e.org, e.entry, e.at, e.account, e.bucket, e.source, e.target," \
 	" e.amount, e.operation, e.hold, e.part, e.job, e.attempt, e.trace"
@@ -59,7 +60,7 @@ static void put_output(StringInfo out, PGFunction output, Datum value);
 
 /*
  * Add the leaves of the rows with ids above from, up to to, at most so many.
- * Returns the last id they cover: to, or where the most ended.
+ * Returns the last id they cover: to, or the last one within the limit.
  */
 int64
 LeavesRead(SealKind kind, int64 from, int64 to, int64 most, Leaves *leaves)
@@ -86,7 +87,7 @@ LeavesRead(SealKind kind, int64 from, int64 to, int64 most, Leaves *leaves)
 }
 
 /*
- * The text of one row, NULL if there is no such row.
+ * The text of one row; NULL: there is no such row.
  */
 char *
 LeafText(SealKind kind, int64 id)
@@ -141,8 +142,8 @@ put_row(StringInfo text, SealKind kind, SqlResult rows, uint64 i)
 }
 
 /*
- * An instant, in microseconds since 1970: those of the last thirty years that
- * there are do not fit in an int64.
+ * An instant, in microseconds since 1970: a timestamp's last thirty years do
+ * not fit in an int64.
  */
 void
 PutInstant(StringInfo out, TimestampTz instant)
@@ -157,7 +158,7 @@ PutInstant(StringInfo out, TimestampTz instant)
 }
 
 /*
- * A value, in the one form it has here.
+ * A value in its sealed form.
  */
 static void
 put_value(StringInfo out, Oid type, Datum value)
@@ -199,7 +200,7 @@ put_value(StringInfo out, Oid type, Datum value)
 }
 
 /*
- * A value as its type prints it, which depends on no setting.
+ * A value as its type prints it, if no setting changes that.
  */
 static void
 put_output(StringInfo out, PGFunction output, Datum value)

@@ -3,9 +3,9 @@
  * merkle.c
  *		The tree over a batch's leaves, as in RFC 6962.
  *
- * A leaf is SHA-256(0x00, its text), a node SHA-256(0x01, left, right); where
- * a level has an odd number of nodes the last goes up as it is.  The bytes in
- * front keep a node from passing for a leaf.
+ * A leaf is SHA-256(0x00, its text), a node SHA-256(0x01, left, right); the
+ * last node of an odd level goes up unchanged.  The first bytes keep a node
+ * from passing for a leaf.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,8 +18,8 @@ static int	level_up(Digest *level, int n);
 static Digest node(const Digest *left, const Digest *right);
 
 /*
- * The root over some lists of leaves, one after the other.  Of none it is the
- * digest of nothing.
+ * The root over some lists of leaves, one after the other.  Without leaves it
+ * is the digest of an empty text.
  */
 Digest
 MerkleRoot(const Leaves *leaves, int n_lists)
@@ -44,9 +44,8 @@ MerkleRoot(const Leaves *leaves, int n_lists)
 }
 
 /*
- * What the leaf at an index is joined with on its way to the root, from below;
- * returns how many.  On a level where it stands last and alone nothing is
- * joined.
+ * The siblings of the leaf at an index on its way to the root, from below;
+ * returns their number.  A last single node of a level has no sibling.
  */
 int
 MerklePath(const Leaves *leaves, int n_lists, int index, Digest *path)

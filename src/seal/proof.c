@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * proof.c
- *		audit_proof: that one entry, or audit row, is what was sealed.
+ *		audit_proof(): prove that one entry, or audit row, was sealed.
  *
- * What it returns is enough to compute the seal from the row's text with
- * nothing but SHA-256 (docs/seals.md says how); whoever knows a published seal
- * needs to trust nobody here.
+ * The result is enough to compute the seal from the row's text with SHA-256
+ * alone (docs/seals.md).  With a published seal, nobody here has to be
+ * trusted.
  *
  *-------------------------------------------------------------------------
  */

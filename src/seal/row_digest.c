@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * row_digest.c
- *		What is kept of each sealed row, to name it should it change.
+ *		Digests of sealed rows, which name a row that changes.
  *
- * For each row in order its id and the first 8 bytes of its leaf's digest, big
- * end first.
+ * For each row in order its id and the first 8 bytes of its leaf's digest,
+ * most significant byte first.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,7 +37,7 @@ TracesPack(const Leaves *leaves)
 }
 
 /*
- * Compare what was sealed with what is there: the first row that differs.
+ * Compare the sealed rows with the present ones: the first row that differs.
  */
 TraceProblem
 TracesCompare(Datum traces, const Leaves *leaves, int64 *id)

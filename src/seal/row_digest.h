@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_digest.h
- *		What is kept of each sealed row, to name it should it change.
+ *		Digests of sealed rows, which name a row that changes.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,7 @@
 
 typedef enum TraceProblem
 {
-	TRACE_NONE = 0,				/* the rows are those that were sealed */
+	TRACE_NONE = 0,				/* the rows are the sealed ones */
 	TRACE_CHANGED,
 	TRACE_VANISHED,
 	TRACE_INSERTED

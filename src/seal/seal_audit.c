@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * seal_audit.c
- *		seal_audit: the entries and audit rows decided since, in batches.
+ *		seal_audit(): seal new entries and audit rows, in batches.
  *
- * Writers notice nothing: sealing reads what they committed.  With each batch
- * the ids of its rows and the first bytes of their leaves' digests are kept
- * apart (seal_row), only to name the row when something does not match: the
- * root alone decides whether it does.
+ * Writers notice nothing: sealing reads what they committed.  For each batch
+ * seal_row keeps the ids of its rows and the first bytes of their leaves'
+ * digests, only to name a row that changed: the root alone decides.
  *
  * Locks: the chain, against another call; that one finds nothing to do.
  *
@@ -28,7 +27,7 @@
 API_FUNCTION(seal_audit);
 
 #define BATCH_ROWS		8192	/* of each kind, at most */
-#define MOST_BATCHES	64		/* a call */
+#define MOST_BATCHES	64		/* batches per call */
 
 SQL_STATEMENT(chain_lock, SPI_OK_SELECT, "",
 			  "SELECT gpucredit_internal.lock_chain()");
@@ -113,8 +112,8 @@ call_seal_audit(PG_FUNCTION_ARGS)
 }
 
 /*
- * What has been decided must be seen, so a snapshot of old does not do.  A
- * standby would refuse the lock, for a reason that tells a caller nothing.
+ * Sealing must see all that is committed, so an old snapshot is refused.  A
+ * standby would refuse the lock, with an error that says nothing to a caller.
  */
 static void
 require_read_committed(void)
@@ -132,8 +131,7 @@ require_read_committed(void)
 }
 
 /*
- * Seal the next batch of what is decided; last becomes its seal.  False:
- * there is nothing more.
+ * Seal the next batch; last becomes its seal.  False: there is nothing more.
  */
 static bool
 seal_batch(Seal *last, const Horizon *horizon, int64 sealed[SEAL_KINDS])
@@ -163,7 +161,7 @@ seal_batch(Seal *last, const Horizon *horizon, int64 sealed[SEAL_KINDS])
 }
 
 /*
- * A seal's row, and the traces of its batch's.
+ * Write a seal's row, and its batch's row digests.
  */
 static void
 write_seal(const Seal *seal, const Leaves *leaves)

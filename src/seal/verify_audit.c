@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * verify_audit.c
- *		verify_audit: the first batch and row that is not what was sealed.
+ *		verify_audit(): the first batch and row that is not the sealed one.
  *
- * The links are checked from the first one on, however little is asked for: a
- * link is good only if all before it are.  Then the rows of each batch sealed
- * since are read and hashed again.  What is found first is told, since nothing
- * after it can be relied on; unless rows left meanwhile, which is begun again
- * for, as they may be all that is missing.
+ * It checks the links from the first one on, however little the caller asks
+ * for: a link is good only if all before it are.  Then it reads and hashes the
+ * rows of each batch sealed since the given instant.  It reports the first
+ * finding, since nothing after it is reliable.  If rows were removed during
+ * the call, it begins again, as they may be all that is missing.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,7 +38,7 @@ SQL_STATEMENT(departures_check, SPI_OK_SELECT, "",
 			  "SELECT c.subject, c.detail"
 			  " FROM gpucredit_internal.check_archive_batches(NULL) c LIMIT 1");
 
-/* What is wrong, and where. */
+/* A finding, and its place. */
 typedef struct Finding
 {
 	const char *problem;		/* NULL: nothing */
@@ -76,7 +76,7 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 	{
 		SqlFree(&rows);
 		left = ArchivedRead();
-		/* before the seals, of which there may be more by then */
+		/* read before the seals, which may become more */
 		last = SqlInt8(SqlRun(&traces_last, NULL), 0, 1);
 		rows = SealsAll();
 		finding = check_chain(&left, rows, since, last);
@@ -92,8 +92,8 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 }
 
 /*
- * The first link, or row of a batch sealed since, that is not what was sealed.
- * A chain that ends before the last batch that left a trace has lost its end.
+ * The first link, or row of a batch sealed since, that is not the sealed one.
+ * A chain that ends before the last batch with digests has lost its end.
  */
 static Finding
 check_chain(const ArchivedUpTo *left, SqlResult rows, TimestampTz since,
@@ -131,7 +131,7 @@ check_chain(const ArchivedUpTo *left, SqlResult rows, TimestampTz since,
 }
 
 /*
- * Is a seal the digest of what it says, and does it follow the one before?
+ * Is a seal the digest of its header, and does it follow the one before?
  */
 static Finding
 check_link(const Seal *before, const Seal *seal)
@@ -161,8 +161,8 @@ check_link(const Seal *before, const Seal *seal)
 }
 
 /*
- * Are a batch's rows those that were sealed?  Of those that have left the
- * digests are, while the others are there; then none may be there again.
+ * Are a batch's rows the sealed ones?  While one kind stays, the other kind's
+ * digests must match; removed rows must not exist again.
  */
 static Finding
 check_rows(const ArchivedUpTo *left, const Seal *seal)
@@ -221,8 +221,7 @@ name_row(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 }
 
 /*
- * Are those that have left those that were sealed, and their closings what
- * was written then?
+ * Do the removed rows' digests match, and their closings?
  */
 static Finding
 check_archive_batches(void)
@@ -240,7 +239,7 @@ check_archive_batches(void)
 }
 
 /*
- * Is a seal that was published in the chain?
+ * Is a published seal in the chain?
  */
 static Finding
 check_head(const bytea *head, SqlResult rows)
