@@ -7,6 +7,9 @@
  *
  *	intent		the agent: what is to run, as the database gave it
  *	start		the agent: the same, in the keeper's form
+ *	pull		the agent: podman's words about the image
+ *	environment	the agent: the environment of a program in an image
+ *	container	podman: the container exists
  *	lock		the keeper holds it (flock) for as long as it lives
  *	state		the keeper's figures, mapped (KeeperState)
  *	control		a pipe: the agent's words to the keeper

@@ -31,6 +31,7 @@
 #include "contain.h"
 #include "devices.h"
 #include "health.h"
+#include "run_podman.h"
 #include "util.h"
 
 #define REMEMBERED		(24 * 3600 * NS_PER_S)	/* after settlement */
@@ -145,6 +146,7 @@ take_intent(LocalAttempt *attempt, const json_t * intent)
 															"cgroup")));
 	attempt->tag = Format("%s/%lld/%d", attempt->org,
 						  (long long) attempt->job, attempt->number);
+	attempt->in_image = PodmanImage(intent) != NULL;
 	attempt->lost = boot == NULL || strcmp(boot, boot_id) != 0;
 	attempt->nodes = json_array_size(nodes);
 	attempt->placed_us = json_integer_value(json_object_get(intent,
@@ -176,7 +178,7 @@ AttemptsLook(void)
 {
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
-		if (a->phase == PHASE_RUNS && !a->resumes)
+		if (a->phase == PHASE_RUNS && !a->resumes && a->pull == 0)
 			look(a);
 	}
 }
@@ -316,6 +318,11 @@ AttemptGone(LocalAttempt *attempt)
 	attempt->phase = PHASE_GONE;
 	attempt->gone_ns = MonotonicNs();
 	attempt->resumes = false;
+	if (attempt->pull != 0)
+		(void) kill(-attempt->pull, SIGKILL);
+	attempt->pull = 0;
+	if (attempt->in_image)
+		PodmanRemove(attempt);
 	if (attempt->control >= 0)
 		close(attempt->control);
 	attempt->control = -1;

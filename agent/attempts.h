@@ -65,6 +65,8 @@ typedef struct LocalAttempt
 	FileDigest	digest;
 	ino_t		checkpoint_inode;	/* of the newest checkpoint digested */
 	int64_t		saved_step;		/* -1: no checkpoint yet */
+	pid_t		pull;			/* the child that pulls its image; 0: none */
+	bool		in_image;		/* it runs in podman */
 	bool		resumes;		/* waits for the digest of its checkpoint */
 	int			from_attempt;
 	int64_t		from_step;
@@ -119,6 +121,7 @@ extern bool AttemptMeters(const LocalAttempt *attempt);
 extern int64_t AttemptElapsedUs(const LocalAttempt *attempt);
 extern void AttemptSettled(LocalAttempt *attempt, const char *how);
 extern void AttemptsForget(void);
+extern void AttemptPulled(LocalAttempt *attempt);
 extern void AttemptResume(LocalAttempt *attempt, bool good,
 						  json_t * checkpoint);
 

@@ -27,6 +27,8 @@ typedef struct Config
 	char	   *address;		/* the address where other nodes reach this
 								 * one */
 	char	   *poke;			/* HOST:PORT for incoming datagrams */
+	char	   *podman;			/* the command */
+	char	   *image_mounts;	/* host folders mounted into containers */
 	char	   *listen;			/* LISTEN in the database: yes or no */
 	long		heartbeat_ms;
 	long		meter_ms;

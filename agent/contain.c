@@ -36,6 +36,7 @@ static int	each_process(const Contain *contain, Visit visit, void *context);
 static bool tagged(const char *pid, const char *tag);
 static bool stopped_or_dead(pid_t pid);
 static void send_signal(pid_t pid, void *context);
+static void send_inner(pid_t pid, void *context);
 static bool bears(pid_t pid, int signal);
 static void count_awake(pid_t pid, void *context);
 
@@ -58,7 +59,7 @@ ContainRemove(const char *path)
 Contain
 ContainOpen(const char *path, const char *tag)
 {
-	Contain		contain = {-1, tag};
+	Contain		contain = {-1, tag, false};
 
 	if (path != NULL && *path != '\0')
 		contain.cgroup = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -110,7 +111,9 @@ ContainSignal(const Contain *contain, int signal)
 	if (signal == SIGKILL && contain->cgroup >= 0 &&
 		put(contain->cgroup, "cgroup.kill", "1"))
 		return;
-	(void) each_process(contain, send_signal, &signal);
+	(void) each_process(contain, contain->nested && (signal == SIGTERM ||
+													 signal == SIGUSR1) ?
+						send_inner : send_signal, &signal);
 }
 
 /*
@@ -273,6 +276,30 @@ send_signal(pid_t pid, void *context)
 
 	if (signal != SIGUSR1 || bears(pid, signal))
 		(void) kill(pid, signal);
+}
+
+/*
+ * What is to save or to clean up is the job, not what holds it: bubblewrap or
+ * podman would end and take the job along.  The job's processes are those that
+ * have a second number, in a namespace of their own, where 1 is an init.
+ */
+static void
+send_inner(pid_t pid, void *context)
+{
+	char		path[64];
+	char		line[256];
+	int			inner = 1;
+	FILE	   *status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
+	status = fopen(path, "re");
+	while (status != NULL && fgets(line, sizeof(line), status) != NULL &&
+		   sscanf(line, "NSpid: %*d %d", &inner) != 1)
+		;
+	if (status != NULL)
+		fclose(status);
+	if (inner > 1)
+		send_signal(pid, context);
 }
 
 /*

@@ -15,6 +15,7 @@ typedef struct Contain
 {
 	int			cgroup;			/* its folder; -1: none */
 	const char *tag;			/* for the environment, without a cgroup */
+	bool		nested;			/* the job has a pid namespace of its own */
 } Contain;
 
 extern bool ContainMake(const char *path);

@@ -40,9 +40,9 @@ static const Allowed for_all[] = {
 };
 
 /* for every GPU of their kind */
-static const char *const drivers[] = {
+const char *const DriverFiles[] = {
 	"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
-	"/dev/nvidia-modeset", "/dev/kfd"
+	"/dev/nvidia-modeset", "/dev/kfd", NULL
 };
 
 static int	collect(uint64_t gpus, Allowed *allowed);
@@ -102,8 +102,8 @@ collect(uint64_t gpus, Allowed *allowed)
 		if ((gpus >> i & 1) != 0)
 			any = add_file(allowed, &n, DeviceNumber(i)->path) || any;
 	}
-	for (size_t i = 0; any && i < sizeof(drivers) / sizeof(drivers[0]); i++)
-		(void) add_file(allowed, &n, drivers[i]);
+	for (int i = 0; any && DriverFiles[i] != NULL; i++)
+		(void) add_file(allowed, &n, DriverFiles[i]);
 	return n;
 }
 

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+extern const char *const DriverFiles[];
+
 extern bool DeviceFilter(const char *cgroup, uint64_t gpus);
 
 #endif							/* GPUCREDIT_AGENT_DEVICE_FILTER_H */

@@ -114,7 +114,8 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 		if (strcmp(attempt->told, as_told[i].reason) == 0)
 			strcpy(ending->outcome, as_told[i].outcome);
 	}
-	if (ending->exit_code > 0 && state != NULL &&
+	if ((ending->exit_code > 0 || strcmp(kind, EXIT_NOT_STARTED) == 0) &&
+		state != NULL &&
 		ending->message[0] == '\0')
 	{
 		int			file = openat(attempt->dir, "stderr",

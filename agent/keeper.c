@@ -92,6 +92,7 @@ main(int argc, char **argv)
 	}
 	keep_room(&keeper);
 	keeper.contain = ContainOpen(keeper.start.cgroup, keeper.start.tag);
+	keeper.contain.nested = keeper.start.nested;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 
 	ProgramStart(&keeper);
@@ -185,6 +186,9 @@ reap(Keeper *keeper)
 	}
 }
 
+/*
+ * What podman ends with before it made the container is no end of the job.
+ */
 static void
 program_ended(Keeper *keeper, int status)
 {
@@ -194,6 +198,9 @@ program_ended(Keeper *keeper, int status)
 	{
 		if (WIFSIGNALED(status))
 			KeeperWriteExit(keeper, EXIT_KILLED, WTERMSIG(status), "");
+		else if (keeper->start.made != NULL &&
+				 access(keeper->start.made, F_OK) != 0)
+			KeeperWriteExit(keeper, EXIT_NOT_STARTED, 0, "");
 		else
 			KeeperWriteExit(keeper, EXIT_EXITED, WEXITSTATUS(status), "");
 	}

@@ -31,6 +31,9 @@ typedef struct Start
 	bool		passes;			/* bubblewrap filters them */
 	bool		keeps;			/* bubblewrap drops capabilities */
 	bool		drops;			/* switch to uid and gid */
+	bool		nested;			/* the job has a pid namespace of its own */
+	char	   *made;			/* podman writes this file once the container
+								 * exists; NULL: no container */
 	char	   *argv[WORDS + 1];
 	int			nargs;
 	char	   *envp[WORDS + 1];

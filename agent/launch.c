@@ -28,33 +28,11 @@
 #include "device_filter.h"
 #include "devices.h"
 #include "launch.h"
+#include "run_podman.h"
 #include "seccomp.h"
 #include "util.h"
 
-/* "start" during the write; refused: the reason */
-typedef struct Writer
-{
-	FILE	   *out;
-	char	   *refused;
-} Writer;
-
-/* An attempt while we write its start. */
-typedef struct Launch
-{
-	const LocalAttempt *attempt;
-	const		json_t *intent;
-	const		json_t *spec;
-	uint64_t	gpus;
-	uid_t		uid;
-	char	   *work;			/* its own folder */
-	const char *workdir;		/* its working folder */
-} Launch;
-
-static void put(Writer *writer, const char *key, const char *format,...)
-			__attribute__((format(printf, 3, 4)));
-static void refuse(Writer *writer, const char *kind, int status,
-				   const char *format,...)
-			__attribute__((format(printf, 4, 5)));
+static void put_isolation(Writer *writer, const Launch *launch);
 static void make_work(Writer *writer, const Launch *launch);
 static void put_bwrap(Writer *writer, const Launch *launch);
 static void put_program(Writer *writer, const Launch *launch);
@@ -89,67 +67,100 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 		Die("out of memory");
 	launch.workdir = json_string_value(json_object_get(launch.spec,
 													   "workdir"));
+	launch.image = PodmanImage(intent);
 	if (launch.workdir == NULL)
 		launch.workdir = launch.work;
 	if (!SetParse(json_string_value(json_object_get(intent, "gpus")),
 				  &launch.gpus))
-		refuse(&writer, EXIT_NOT_STARTED, 0, "malformed set of devices");
+		StartRefuse(&writer, EXIT_NOT_STARTED, 0, "malformed set of devices");
 	launch.uid = LaunchUid(attempt->org);
 	if (attempt->cgroup != NULL && *attempt->cgroup != '\0')
 	{
 		if (!ContainMake(attempt->cgroup))
-			refuse(&writer, EXIT_NOT_STARTED, errno, "no cgroup: %s",
-				   strerror(errno));
+			StartRefuse(&writer, EXIT_NOT_STARTED, errno, "no cgroup: %s",
+						strerror(errno));
 		limit(&launch);
 	}
 	make_work(&writer, &launch);
-	put(&writer, "tag", "%s", attempt->tag);
-	put(&writer, "cgroup", "%s", attempt->cgroup);
-	put(&writer, "lease", "%s/lease", config.state);
-	put(&writer, "cwd", "%s", strcmp(config.isolation, "bwrap") == 0 ? "/" :
-		launch.workdir);
+	StartPut(&writer, "tag", "%s", attempt->tag);
+	StartPut(&writer, "cgroup", "%s", attempt->cgroup);
+	StartPut(&writer, "lease", "%s/lease", config.state);
 	if (launch.uid != 0)
 	{
-		put(&writer, "uid", "%u", (unsigned) launch.uid);
-		put(&writer, "gid", "%u", (unsigned) launch.uid);
+		StartPut(&writer, "uid", "%u", (unsigned) launch.uid);
+		StartPut(&writer, "gid", "%u", (unsigned) launch.uid);
 	}
-	if (strcmp(config.seccomp, "yes") == 0)
-		put(&writer, "seccomp", "%s",
-			strcmp(config.isolation, "bwrap") == 0 ? "pass" : "load");
-	if (strcmp(config.isolation, "bwrap") == 0)
-	{
-		put(&writer, "caps", "keep");
-		put_bwrap(&writer, &launch);
-	}
+	put_isolation(&writer, &launch);
 	put_program(&writer, &launch);
 	put_files(&writer, &launch);
+	if (launch.image != NULL)
+		PodmanEnvironmentBegin(&writer);
 	put_environment(&writer, &launch);
+	if (launch.image != NULL)
+		PodmanEnvironmentEnd(&writer, &launch);
 	fclose(writer.out);
 	if (writer.refused == NULL &&
 		(!FilePut(attempt->dir, "start", text, len) ||
 		 (mkfifoat(attempt->dir, "control", 0600) != 0 && errno != EEXIST)))
-		refuse(&writer, EXIT_NOT_STARTED, errno, "could not write it down: %s",
-			   strerror(errno));
+		StartRefuse(&writer, EXIT_NOT_STARTED, errno, "could not write it down: %s",
+					strerror(errno));
 	free(text);
 	free(launch.work);
 	return writer.refused;
 }
 
+/*
+ * What holds the program apart from others: nothing but its user, namespaces
+ * of its own, or an image in podman.
+ */
 static void
-put(Writer *writer, const char *key, const char *format,...)
+put_isolation(Writer *writer, const Launch *launch)
+{
+	bool		bwrap = strcmp(config.isolation, "bwrap") == 0;
+
+	if (launch->image != NULL)
+	{
+		StartPut(writer, "cwd", "%s", launch->work);
+		PodmanPut(writer, launch);
+		return;
+	}
+	StartPut(writer, "cwd", "%s", bwrap ? "/" : launch->workdir);
+	if (strcmp(config.seccomp, "yes") == 0)
+		StartPut(writer, "seccomp", "%s", bwrap ? "pass" : "load");
+	if (bwrap)
+	{
+		StartPut(writer, "caps", "keep");
+		StartPut(writer, "nested", "yes");
+		put_bwrap(writer, launch);
+	}
+}
+
+/*
+ * The environment of an image's program is written to where podman reads it.
+ */
+void
+StartPut(Writer *writer, const char *key, const char *format,...)
 {
 	va_list		args;
 
 	va_start(args, format);
-	fprintf(writer->out, "%s=", key);
-	vfprintf(writer->out, format, args);
-	fputc('\0', writer->out);
+	if (writer->env != NULL && strcmp(key, "env") == 0)
+	{
+		vfprintf(writer->env, format, args);
+		fputc('\n', writer->env);
+	}
+	else
+	{
+		fprintf(writer->out, "%s=", key);
+		vfprintf(writer->out, format, args);
+		fputc('\0', writer->out);
+	}
 	va_end(args);
 }
 
 /* keep the first reason */
-static void
-refuse(Writer *writer, const char *kind, int status, const char *format,...)
+void
+StartRefuse(Writer *writer, const char *kind, int status, const char *format,...)
 {
 	va_list		args;
 	char	   *why;
@@ -215,13 +226,13 @@ static void
 make_work(Writer *writer, const Launch *launch)
 {
 	if (mkdirat(launch->attempt->dir, "work", 0700) != 0 && errno != EEXIST)
-		refuse(writer, EXIT_NOT_STARTED, errno, "no folder: %s",
-			   strerror(errno));
+		StartRefuse(writer, EXIT_NOT_STARTED, errno, "no folder: %s",
+					strerror(errno));
 	if (launch->uid != 0 &&
 		fchownat(launch->attempt->dir, "work", launch->uid, launch->uid,
 				 AT_SYMLINK_NOFOLLOW) != 0)
-		refuse(writer, EXIT_NOT_STARTED, errno, "no folder: %s",
-			   strerror(errno));
+		StartRefuse(writer, EXIT_NOT_STARTED, errno, "no folder: %s",
+					strerror(errno));
 }
 
 /*
@@ -238,18 +249,18 @@ put_bwrap(Writer *writer, const Launch *launch)
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		put(writer, "arg", "%s", words[i]);
+		StartPut(writer, "arg", "%s", words[i]);
 	/* hide other attempts' folders, the keys and the spool */
-	put(writer, "arg", "--tmpfs");
-	put(writer, "arg", "%s", config.state);
-	put(writer, "arg", "--bind");
-	put(writer, "arg", "%s", launch->work);
-	put(writer, "arg", "%s", launch->work);
+	StartPut(writer, "arg", "--tmpfs");
+	StartPut(writer, "arg", "%s", config.state);
+	StartPut(writer, "arg", "--bind");
+	StartPut(writer, "arg", "%s", launch->work);
+	StartPut(writer, "arg", "%s", launch->work);
 	if (launch->workdir != launch->work)
 	{
-		put(writer, "arg", "--bind");
-		put(writer, "arg", "%s", launch->workdir);
-		put(writer, "arg", "%s", launch->workdir);
+		StartPut(writer, "arg", "--bind");
+		StartPut(writer, "arg", "%s", launch->workdir);
+		StartPut(writer, "arg", "%s", launch->workdir);
 	}
 	for (int i = 0; i < DeviceCount(); i++)
 	{
@@ -257,18 +268,18 @@ put_bwrap(Writer *writer, const Launch *launch)
 
 		if ((launch->gpus >> i & 1) == 0 || *path == '\0')
 			continue;
-		put(writer, "arg", "--dev-bind-try");
-		put(writer, "arg", "%s", path);
-		put(writer, "arg", "%s", path);
+		StartPut(writer, "arg", "--dev-bind-try");
+		StartPut(writer, "arg", "%s", path);
+		StartPut(writer, "arg", "%s", path);
 	}
 	if (strcmp(config.seccomp, "yes") == 0)
 	{
-		put(writer, "arg", "--seccomp");
-		put(writer, "arg", "%d", SECCOMP_FD);
+		StartPut(writer, "arg", "--seccomp");
+		StartPut(writer, "arg", "%d", SECCOMP_FD);
 	}
-	put(writer, "arg", "--chdir");
-	put(writer, "arg", "%s", launch->workdir);
-	put(writer, "arg", "--");
+	StartPut(writer, "arg", "--chdir");
+	StartPut(writer, "arg", "%s", launch->workdir);
+	StartPut(writer, "arg", "--");
 }
 
 /*
@@ -284,14 +295,14 @@ put_program(Writer *writer, const Launch *launch)
 	if (script != NULL)
 	{
 		write_script(writer, launch, script);
-		put(writer, "arg", "%s/script", launch->work);
+		StartPut(writer, "arg", "%s/script", launch->work);
 		put_texts(writer, "arg", json_object_get(launch->spec, "args"));
 	}
 	else if (json_array_size(argv) > 0)
 		put_texts(writer, "arg", argv);
 	else
-		refuse(writer, EXIT_EXITED, 127,
-			   "its spec has neither \"argv\" nor \"script\"");
+		StartRefuse(writer, EXIT_EXITED, 127,
+					"its spec has neither \"argv\" nor \"script\"");
 }
 
 /* refuse a zero byte: it would end the text early */
@@ -306,9 +317,9 @@ put_texts(Writer *writer, const char *key, const json_t * texts)
 		const char *value = json_string_value(text);
 
 		if (value == NULL || strlen(value) != json_string_length(text))
-			refuse(writer, EXIT_EXITED, 127, "an argument is no text");
+			StartRefuse(writer, EXIT_EXITED, 127, "an argument is no text");
 		else
-			put(writer, key, "%s", value);
+			StartPut(writer, key, "%s", value);
 	}
 }
 
@@ -326,8 +337,8 @@ write_script(Writer *writer, const Launch *launch, const char *script)
 
 	if (fd < 0 || !WriteAll(fd, script, strlen(script)) ||
 		(launch->uid != 0 && fchown(fd, launch->uid, launch->uid) != 0))
-		refuse(writer, EXIT_NOT_STARTED, errno, "no script: %s",
-			   strerror(errno));
+		StartRefuse(writer, EXIT_NOT_STARTED, errno, "no script: %s",
+					strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	if (work >= 0)
@@ -350,13 +361,13 @@ put_files(Writer *writer, const Launch *launch)
 	if (output != NULL)
 	{
 		name = file_name(launch, output);
-		put(writer, "output", "%s", name);
+		StartPut(writer, "output", "%s", name);
 		free(name);
 	}
 	if (error != NULL || output != NULL)
 	{
 		name = file_name(launch, error != NULL ? error : output);
-		put(writer, "error", "%s", name);
+		StartPut(writer, "error", "%s", name);
 		free(name);
 	}
 }
@@ -431,34 +442,38 @@ put_environment(Writer *writer, const Launch *launch)
 	const char *name;
 	json_t	   *value;
 
-	put(writer, "env", "PATH=/usr/local/bin:/usr/bin:/bin");
-	put(writer, "env", "HOME=%s", launch->work);
+	if (launch->image == NULL)
+		StartPut(writer, "env", "PATH=/usr/local/bin:/usr/bin:/bin");
+	StartPut(writer, "env", "HOME=%s", launch->work);
 	json_object_foreach((json_t *) env, name, value)
 	{
 		const char *text = json_string_value(value);
 
 		if (text == NULL || strlen(text) != json_string_length(value) ||
 			*name == '\0' || strchr(name, '=') != NULL)
-			refuse(writer, EXIT_EXITED, 127, "\"env\" has no texts");
+			StartRefuse(writer, EXIT_EXITED, 127, "\"env\" has no texts");
+		else if (launch->image != NULL && strchr(text, '\n') != NULL)
+			StartRefuse(writer, EXIT_EXITED, 127,
+						"\"env\" has a line break, which podman takes none of");
 		else if (strncmp(name, "GPUCREDIT_", 10) != 0)
-			put(writer, "env", "%s=%s", name, text);
+			StartPut(writer, "env", "%s=%s", name, text);
 	}
-	put(writer, "env", "GPUCREDIT_ATTEMPT=%s", launch->attempt->tag);
-	put(writer, "env", "GPUCREDIT_FD=3");
-	put(writer, "env", "GPUCREDIT_DEVICES=%s", paths);
+	StartPut(writer, "env", "GPUCREDIT_ATTEMPT=%s", launch->attempt->tag);
+	StartPut(writer, "env", "GPUCREDIT_FD=3");
+	StartPut(writer, "env", "GPUCREDIT_DEVICES=%s", paths);
 	if (save_to != NULL)
-		put(writer, "env", "GPUCREDIT_SAVE_TO=%s", save_to);
-	put(writer, "env", "CUDA_VISIBLE_DEVICES=%s", visible);
-	put(writer, "env", "NVIDIA_VISIBLE_DEVICES=%s",
-		*visible == '\0' ? "void" : visible);
+		StartPut(writer, "env", "GPUCREDIT_SAVE_TO=%s", save_to);
+	StartPut(writer, "env", "CUDA_VISIBLE_DEVICES=%s", visible);
+	StartPut(writer, "env", "NVIDIA_VISIBLE_DEVICES=%s",
+			 *visible == '\0' ? "void" : visible);
 	if (json_is_object(checkpoint))
 	{
 		const char *uri = json_string_value(json_object_get(checkpoint,
 															"uri"));
 
-		put(writer, "env", "RESUME_STEP=%lld", (long long)
-			json_integer_value(json_object_get(checkpoint, "step")));
-		put(writer, "env", "RESUME_FROM=%s", uri == NULL ? "" : uri);
+		StartPut(writer, "env", "RESUME_STEP=%lld", (long long)
+				 json_integer_value(json_object_get(checkpoint, "step")));
+		StartPut(writer, "env", "RESUME_FROM=%s", uri == NULL ? "" : uri);
 	}
 	put_gang(writer, launch);
 	free(visible);
@@ -490,21 +505,21 @@ put_gang(Writer *writer, const Launch *launch)
 		free(list);
 		list = more;
 	}
-	put(writer, "env", "MASTER_ADDR=%s", master == NULL ? "" : master);
-	put(writer, "env", "MASTER_PORT=%d", (int)
-		(20000 + (attempt->job * 31 + attempt->number) % 12000));
-	put(writer, "env", "NNODES=%d", attempt->nodes);
-	put(writer, "env", "NODE_RANK=%d", attempt->rank);
-	put(writer, "env", "WORLD_SIZE=%d", attempt->nodes);
-	put(writer, "env", "RANK=%d", attempt->rank);
-	put(writer, "env", "SLURM_JOB_ID=%lld", (long long) attempt->job);
-	put(writer, "env", "SLURM_NNODES=%d", attempt->nodes);
-	put(writer, "env", "SLURM_NODEID=%d", attempt->rank);
-	put(writer, "env", "SLURM_PROCID=%d", attempt->rank);
-	put(writer, "env", "SLURM_JOB_NODELIST=%s", list);
-	put(writer, "env", "SLURM_RESTART_COUNT=%d", attempt->number - 1);
-	put(writer, "env", "SLURM_GPUS_ON_NODE=%d",
-		__builtin_popcountll(launch->gpus));
+	StartPut(writer, "env", "MASTER_ADDR=%s", master == NULL ? "" : master);
+	StartPut(writer, "env", "MASTER_PORT=%d", (int)
+			 (20000 + (attempt->job * 31 + attempt->number) % 12000));
+	StartPut(writer, "env", "NNODES=%d", attempt->nodes);
+	StartPut(writer, "env", "NODE_RANK=%d", attempt->rank);
+	StartPut(writer, "env", "WORLD_SIZE=%d", attempt->nodes);
+	StartPut(writer, "env", "RANK=%d", attempt->rank);
+	StartPut(writer, "env", "SLURM_JOB_ID=%lld", (long long) attempt->job);
+	StartPut(writer, "env", "SLURM_NNODES=%d", attempt->nodes);
+	StartPut(writer, "env", "SLURM_NODEID=%d", attempt->rank);
+	StartPut(writer, "env", "SLURM_PROCID=%d", attempt->rank);
+	StartPut(writer, "env", "SLURM_JOB_NODELIST=%s", list);
+	StartPut(writer, "env", "SLURM_RESTART_COUNT=%d", attempt->number - 1);
+	StartPut(writer, "env", "SLURM_GPUS_ON_NODE=%d",
+			 __builtin_popcountll(launch->gpus));
 	free(list);
 }
 

@@ -43,6 +43,7 @@
 #include "nvml.h"
 #include "nvml_watch.h"
 #include "poke.h"
+#include "run_podman.h"
 #include "util.h"
 
 #define LOOK_MS		1000		/* how often all attempts are checked */
@@ -287,7 +288,8 @@ take_signals(void)
 	}
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 	{
-		if (!CheckpointChildGone(pid, status) && !NvmlChildGone(pid))
+		if (!CheckpointChildGone(pid, status) && !NvmlChildGone(pid) &&
+			!PodmanChildGone(pid, status))
 			AttemptChildGone(pid);
 	}
 }

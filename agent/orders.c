@@ -24,6 +24,7 @@
 #include "devices.h"
 #include "health.h"
 #include "launch.h"
+#include "run_podman.h"
 #include "util.h"
 
 #define KEEPER_STARTS	(5 * NS_PER_S)	/* a keeper has its lock by then */
@@ -36,6 +37,7 @@ static LocalAttempt *write_intent(const Order *order);
 static void not_written(const Order *order, const char *name, int error);
 static void go_on_from(LocalAttempt *attempt, const json_t * checkpoint);
 static void launch(LocalAttempt *attempt);
+static void start_keeper(LocalAttempt *attempt, const json_t * intent);
 static json_t * intent_of(const Order *order);
 static json_t * lines_of(const char *text);
 static char *folder_name(const char *org, int64_t job, int number);
@@ -80,7 +82,7 @@ AttemptObey(const Order *order)
 	}
 	if (attempt->phase != PHASE_RUNS)
 		return;
-	if (attempt->resumes)
+	if (attempt->resumes || attempt->pull != 0)
 	{
 		/* nothing runs yet, so any reason ends it at once */
 		if (stop || leaves(order))
@@ -168,7 +170,8 @@ forget(LocalAttempt *attempt)
 	if (!attempt->forgotten)
 		Say("event=forgotten attempt=%s", attempt->tag);
 	attempt->forgotten = true;
-	if (attempt->phase == PHASE_RUNS && attempt->resumes)
+	if (attempt->phase == PHASE_RUNS &&
+		(attempt->resumes || attempt->pull != 0))
 	{
 		AttemptWriteLost(attempt, false);
 		AttemptGone(attempt);
@@ -349,15 +352,41 @@ AttemptResume(LocalAttempt *attempt, bool good, json_t * checkpoint)
 }
 
 /*
- * Start a keeper; an attempt that cannot run is over.
+ * Start a keeper once the image is there; an attempt that cannot run is over.
  */
 static void
 launch(LocalAttempt *attempt)
 {
 	json_t	   *intent = AttemptIntent(attempt->dir);
+	const char *image = PodmanImage(intent);
+
+	if (image == NULL)
+		start_keeper(attempt, intent);
+	else if (!PodmanPull(attempt, image))
+		AttemptGone(attempt);
+	json_decref(intent);
+}
+
+/*
+ * The node has its image.
+ */
+void
+AttemptPulled(LocalAttempt *attempt)
+{
+	json_t	   *intent = AttemptIntent(attempt->dir);
+
+	start_keeper(attempt, intent);
+	json_decref(intent);
+}
+
+/*
+ * Writes down how it is started, and starts who keeps it.
+ */
+static void
+start_keeper(LocalAttempt *attempt, const json_t * intent)
+{
 	char	   *refused = LaunchWriteStart(attempt, intent);
 
-	json_decref(intent);
 	if (refused != NULL)
 	{
 		Say("event=not_started attempt=%s error=\"%s\"", attempt->tag,

@@ -30,6 +30,7 @@ typedef struct Failure
 static void open_pipe(int ends[2], bool nonblocking);
 static void not_executed(Keeper *keeper, Failure failure);
 static bool open_files(const Start *start);
+static bool open_outputs(const Start *start);
 static void run_program(const Start *start, const Contain *contain, int gate,
 						int failed, int outputs[2], int messages);
 
@@ -68,6 +69,10 @@ ProgramRead(Keeper *keeper)
 			start->files[0] = value;
 		else if (strncmp(at, "error=", 6) == 0)
 			start->files[1] = value;
+		else if (strcmp(at, "nested=yes") == 0)
+			start->nested = true;
+		else if (strncmp(at, "made=", 5) == 0)
+			start->made = value;
 		else if (strcmp(at, "caps=keep") == 0)
 			start->keeps = true;
 		else if (strncmp(at, "seccomp=", 8) == 0)
@@ -85,6 +90,9 @@ ProgramRead(Keeper *keeper)
 		else
 			Die("malformed start");
 	}
+	/* podman makes the container, and takes on the job's user for it */
+	if (start->made != NULL)
+		start->drops = false;
 	if (start->nargs == 0 || start->tag == NULL)
 		Die("malformed start");
 }
@@ -240,6 +248,22 @@ run_program(const Start *start, const Contain *contain, int gate, int failed,
  */
 static bool
 open_files(const Start *start)
+{
+	bool		borrows = start->made != NULL && start->uid != 0;
+	bool		opened = false;
+
+	if (borrows && (setgroups(0, NULL) != 0 || setegid(start->gid) != 0 ||
+					seteuid(start->uid) != 0))
+		return false;
+	opened = open_outputs(start);
+	return (!borrows || (seteuid(0) == 0 && setegid(0) == 0)) && opened;
+}
+
+/*
+ * Each file that was named takes the place of the log's pipe.
+ */
+static bool
+open_outputs(const Start *start)
 {
 	for (int i = 0; i < 2; i++)
 	{

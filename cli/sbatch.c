@@ -28,7 +28,7 @@ enum
 	OPT_CPUS_PER_GPU, OPT_MEM, OPT_MEM_PER_GPU, OPT_MEM_PER_CPU, OPT_EXPORT,
 	OPT_REQUEUE, OPT_NO_REQUEUE, OPT_PARSABLE, OPT_WRAP, OPT_REQUEST,
 	OPT_TOPOLOGY, OPT_HOLD_WINDOW, OPT_CHECKPOINT_EVERY, OPT_MAX_RETRIES,
-	OPT_KEY
+	OPT_KEY, OPT_IMAGE
 };
 
 static const struct option options[] = {
@@ -61,6 +61,7 @@ static const struct option options[] = {
 	/* the end of the table */
 	{"checkpoint-every", required_argument, NULL, OPT_CHECKPOINT_EVERY},
 	{"hold-window", required_argument, NULL, OPT_HOLD_WINDOW},
+	{"image", required_argument, NULL, OPT_IMAGE},
 	{"key", required_argument, NULL, OPT_KEY},
 	{"max-retries", required_argument, NULL, OPT_MAX_RETRIES},
 	{"request", required_argument, NULL, OPT_REQUEST},
@@ -260,6 +261,9 @@ take_option(StoredSubmission *s, int option, const char *value,
 			break;
 		case OPT_CHECKPOINT_EVERY:
 			text = &s->checkpoint_every;
+			break;
+		case OPT_IMAGE:
+			text = &s->image;
 			break;
 		case OPT_KEY:
 			text = &s->key;

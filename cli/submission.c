@@ -99,9 +99,13 @@ SubmissionSpec(const StoredSubmission *s)
 		json_array_append_new(args, json_string(s->args[i]));
 	if (s->nargs > 0)
 		json_object_set_new(spec, "args", args);
-	json_object_set_new(spec, "workdir",
-						json_string(s->workdir != NULL ? s->workdir :
-									here == NULL ? "/" : here));
+	if (s->image != NULL)
+		json_object_set_new(spec, "image", json_string(s->image));
+	/* this folder is hardly in an image */
+	if (s->workdir != NULL || s->image == NULL)
+		json_object_set_new(spec, "workdir",
+							json_string(s->workdir != NULL ? s->workdir :
+										here == NULL ? "/" : here));
 	json_object_set_new(spec, "env", environment(s));
 	if (s->name != NULL)
 		json_object_set_new(spec, "name", json_string(s->name));
@@ -135,7 +139,7 @@ environment(const StoredSubmission *s)
 
 	if (wanted == NULL)
 	{
-		for (size_t i = 0; i < sizeof(carried) / sizeof(carried[0]); i++)
+		for (size_t i = 0; s->image == NULL && i < sizeof(carried) / sizeof(carried[0]); i++)
 			carry(env, carried[i]);
 		return env;
 	}

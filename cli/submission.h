@@ -25,6 +25,7 @@ typedef struct StoredSubmission
 	char	   *checkpoint_every;
 	char	   *key;
 	char	   *workdir;
+	char	   *image;
 	char	   *output;
 	char	   *error;
 	char	   *exported;

@@ -542,6 +542,14 @@ RESET ROLE;
 SELECT gpucredit.unbind_tenant('ag_tenant', 'ag');
 DROP ROLE ag_tenant;
 SELECT gpucredit.cancel('ag', pg_temp.job('wide'), 'c-wide');
+-- An image that is nowhere is no strike against a node
+SELECT pg_temp.submit('img' || n, '0') FROM generate_series(1, 2) n;
+SELECT count(*) FROM pg_temp.place();
+SELECT outcome, billed, job_state, s.strikes FROM (SELECT count(*) AS strikes FROM gpucredit.node_strike) s,
+	gpucredit.settle('ag', pg_temp.job('img1'), 1, 'not_started', message => 'image: manifest unknown');
+SELECT p.outcome FROM gpucredit.attempt a, gpucredit.part_ended('ag', a.job, 1, (SELECT min(g.node) FROM gpucredit.attempt_gpu g WHERE g.org = 'ag' AND g.job = a.job), 'not_started', message => 'image: manifest unknown') p
+WHERE a.org = 'ag' AND a.job = pg_temp.job('img2');
+SELECT count(*) FROM gpucredit.node_strike s WHERE s.job IN (pg_temp.job('img1'), pg_temp.job('img2'));
 SELECT count(gpucredit.settle(a.org, a.job, a.attempt, 'cancelled')) FROM gpucredit.attempt a
 WHERE a.pool = 'ag' AND a.ended_at IS NULL;
 SELECT * FROM gpucredit.verify();

@@ -194,7 +194,7 @@ tell_part(Part *part, Job *job, Attempt *attempt)
 	if (part->nodes > 1)
 		audit_part(part, job, now);
 	if (part->reported.outcome == NOT_STARTED && !attempt->directed)
-		StrikeCount(attempt, part->node, now);
+		StrikeCount(attempt, part->node, &part->reported, now);
 	if (part->ended < part->nodes)
 	{
 		SqlArgs		args = key_of(part);

@@ -69,7 +69,7 @@ call_settle(PG_FUNCTION_ARGS)
 	else
 	{
 		if (node != NULL)
-			StrikeCount(&attempt, node, ClockNow());
+			StrikeCount(&attempt, node, &settlement, ClockNow());
 		if (SettledByApp(&settlement))
 			settlement.elapsed = seen_running(&attempt);
 		AttemptSettle(&job, &attempt, &settlement);

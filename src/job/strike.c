@@ -7,7 +7,8 @@
  * job of the queue.  Each attempt that was not started there counts against it,
  * and once three jobs could not be started within ten minutes it is drained.
  * A job that another node could not start either says nothing about this one,
- * so a job that starts nowhere drains no node by itself.
+ * so a job that starts nowhere drains no node by itself.  Nor does an image
+ * that the node can get nowhere: a hundred jobs may name the same wrong one.
  *
  * Locks: the node, before its job; its strikes under that.
  *
@@ -22,6 +23,7 @@
 #include "job/strike.h"
 #include "utils/timestamp.h"
 
+#define OF_IMAGE		"image: "	/* so begins the message then */
 #define STRIKES			3		/* jobs that make a node drain */
 #define STRIKES_WITHIN	(10 * USECS_PER_MINUTE)
 
@@ -90,12 +92,16 @@ StrikeLockOnly(const char *org, int64 job, int32 attempt)
  * A locked node could not start an attempt.
  */
 void
-StrikeCount(const Attempt *attempt, const char *node, TimestampTz now)
+StrikeCount(const Attempt *attempt, const char *node,
+			const Settlement *reported, TimestampTz now)
 {
 	TimestampTz since = ClockAdd(now, -STRIKES_WITHIN);
 	SqlArgs		args = {0};
 	int64		jobs;
 
+	if (reported->message != NULL &&
+		strncmp(reported->message, OF_IMAGE, strlen(OF_IMAGE)) == 0)
+		return;
 	SqlArgText(&args, node);
 	SqlArgTime(&args, since);
 	(void) SqlRun(&strikes_forget, &args);

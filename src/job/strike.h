@@ -9,10 +9,11 @@
 #define GPUCREDIT_STRIKE_H
 
 #include "job/attempt.h"
+#include "job/settlement.h"
 
 extern void StrikeLock(const char *node);
 extern char *StrikeLockOnly(const char *org, int64 job, int32 attempt);
 extern void StrikeCount(const Attempt *attempt, const char *node,
-						TimestampTz now);
+						const Settlement *reported, TimestampTz now);
 
 #endif							/* GPUCREDIT_STRIKE_H */

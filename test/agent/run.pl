@@ -116,7 +116,7 @@ like($said, qr/^CapPrm:\s0+\nCapEff:\s0+\n(?s:.*)^NoNewPrivs:\s1\nSeccomp:\s2$/m
 # in namespaces of its own it sees neither others' processes nor their files
 SKIP:
 {
-	skip 'no bwrap, or no namespaces on this machine', 5
+	skip 'no bwrap, or no namespaces on this machine', 8
 	  if system('bwrap --ro-bind / / --unshare-pid true >/dev/null 2>&1') != 0;
 	push @{ $n1->{conf} }, 'isolation = bwrap';
 	end_agent($n1);
@@ -128,6 +128,13 @@ SKIP:
 	  split /\n/, slurp_file(attempt_dir($n1, $job, 1) . '/stdout');
 	cmp_ok($processes, '<', 10, 'it sees its own processes alone');
 	is("@state", 'run', 'and nothing of the agent');
+	$job = submit($cluster, '1xT4',
+		q{trap 'echo bye > bye; exit 0' TERM; echo up > up; while :; do sleep 0.1; done});
+	wait_for('it runs', 20, sub { -e attempt_dir($n1, $job, 1) . '/work/up' });
+	query($cluster->{server}, 'credit',
+		"SELECT gpucredit.cancel('acme', $job, 'c$job')");
+	wait_for_state($cluster, $job, 'cancelled');
+	ok(-e attempt_dir($n1, $job, 1) . '/work/bye', 'it could clean up');
 	$job = submit($cluster, '1xT4', $forbidden);
 	wait_for_state($cluster, $job, 'completed');
 	like(slurp_file(attempt_dir($n1, $job, 1) . '/stdout'),

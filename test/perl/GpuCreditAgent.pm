@@ -159,7 +159,7 @@ sub start_agent
 
 		open(STDERR, '>>', "$n->{folder}/agent.log");
 		exec_other($n, $conf) if $ENV{GC_AGENT_COMMAND};
-		exec("$build/gpucredit-agent", $conf) or POSIX::_exit(127);
+		exec(@{ $n->{wrap} || [] }, "$build/gpucredit-agent", $conf) or POSIX::_exit(127);
 	}
 	$n->{pid} = $pid;
 	return;

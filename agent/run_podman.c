@@ -1,0 +1,471 @@
+/*-------------------------------------------------------------------------
+ *
+ * run_podman.c
+ *		Jobs that run in an image: spec.image.
+ *
+ * The agent first has the image pulled, where the node does not have it.  Then
+ * the keeper runs "podman run" as it runs any program.  Podman makes no cgroup
+ * of its own, so all of the container is in the attempt's: what ends, stops
+ * and counts a program does the same to a container.  The container's
+ * processes are the job's user without capabilities, in the host's network.
+ *
+ * GPUs come by the Container Device Interface: the agent writes a file that
+ * names the node's devices, and what of the driver belongs beside them.
+ *
+ * A tenant names the image, and podman runs as root.  So an image is only ever
+ * taken from the node's store or from a registry, never from a path, and
+ * nothing of the job is in podman's own environment.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "device_filter.h"
+#include "devices.h"
+#include "run_podman.h"
+#include "util.h"
+
+#define CDI_FOLDER		"/run/cdi"	/* podman looks there */
+#define CDI_KIND		"gpucredit/gpu"
+#define CDI_LIBRARIES	"/usr/local/nvidia/lib64"	/* CUDA images look there */
+#define MOST_PROCESSES	32768	/* as podman limits itself */
+
+static const char *name_refused(const char *image);
+static void run_podman(const char *script, const char *name, int out)
+			__attribute__((noreturn));
+static char *last_line(int dir, const char *file);
+static char *container_name(const LocalAttempt *attempt);
+static void put_words(Writer *writer, const char *const *words);
+static void put_limits(Writer *writer);
+static void put_mounts(Writer *writer, const Launch *launch);
+static bool cdi_write(void);
+static json_t * cdi_edits(const char *path);
+static json_t * cdi_driver(void);
+static void add_libraries(json_t * mounts, const char *pattern);
+static json_t * mount_of(const char *host, const char *inside,
+						 const char *access);
+
+/*
+ * The image that an attempt is to run in; NULL: in none.
+ */
+const char *
+PodmanImage(const json_t * intent)
+{
+	return json_string_value(json_object_get(json_object_get(intent, "spec"),
+											 "image"));
+}
+
+/*
+ * Begins to pull the image, if the node does not have it.  False: it cannot;
+ * the attempt's end is then written.
+ */
+bool
+PodmanPull(LocalAttempt *attempt, const char *image)
+{
+	const char *why = geteuid() != 0 ? "the node's agent is not root" :
+		name_refused(image);
+	int			out = -1;
+
+	if (why == NULL)
+	{
+		out = openat(attempt->dir, "pull", O_WRONLY | O_CREAT | O_TRUNC |
+					 O_CLOEXEC, 0600);
+		attempt->pull = out < 0 ? -1 : fork();
+		if (attempt->pull == 0)
+			run_podman("\"$1\" image exists \"$2\" ||"
+					   " exec \"$1\" pull --quiet \"docker://$2\"", image,
+					   out);
+		if (attempt->pull < 0)
+		{
+			attempt->pull = 0;
+			why = strerror(errno);
+		}
+		if (out >= 0)
+			close(out);
+	}
+	if (why != NULL)
+		AttemptWriteExit(attempt, Format("%s 0 0 image: %s\n",
+										 EXIT_NOT_STARTED, why));
+	return why == NULL;
+}
+
+/*
+ * Why a name is none of an image in a store or a registry.  Podman reads one
+ * like "dir:/root/x" from that path.
+ */
+static const char *
+name_refused(const char *image)
+{
+	static const char *const transports[] = {
+		"atomic:", "containers-storage:", "dir:", "docker:",
+		"docker-archive:", "docker-daemon:", "oci:", "oci-archive:",
+		"ostree:", "sif:", "tarball:",
+	};
+
+	if (!isalnum((unsigned char) *image) || strlen(image) > 255)
+		return "its name begins with a letter or digit";
+	for (const char *at = image; *at != '\0'; at++)
+	{
+		if (!isalnum((unsigned char) *at) && strchr("._-/:@", *at) == NULL)
+			return "its name has other characters than letters, digits and ._-/:@";
+	}
+	for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
+	{
+		if (strncasecmp(image, transports[i], strlen(transports[i])) == 0)
+			return "its name has to be one of a registry";
+	}
+	return NULL;
+}
+
+/*
+ * A child: a shell that has podman's command as $1, and a name.
+ */
+static void
+run_podman(const char *script, const char *name, int out)
+{
+	char	   *argv[] = {"sh", "-c", (char *) script, "sh", config.podman,
+	(char *) name, NULL};
+	char	   *env[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+	NULL};
+	sigset_t	none;
+	int			null = open("/dev/null", O_RDONLY);
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setsid();
+	if (dup2(null, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
+		dup2(out, STDERR_FILENO) >= 0)
+		execvpe(argv[0], argv, env);
+	_exit(127);
+}
+
+/*
+ * A child ended: was it one that pulled?
+ */
+bool
+PodmanChildGone(pid_t pid, int status)
+{
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
+	{
+		char	   *said;
+
+		if (a->pull != pid)
+			continue;
+		a->pull = 0;
+		if (status == 0)
+		{
+			AttemptPulled(a);
+			return true;
+		}
+		said = last_line(a->dir, "pull");
+		Say("event=no_image attempt=%s error=\"%s\"", a->tag, said);
+		AttemptWriteExit(a, Format("%s 0 0 image: %s\n", EXIT_NOT_STARTED,
+								   *said == '\0' ? "podman failed" : said));
+		free(said);
+		AttemptGone(a);
+		return true;
+	}
+	return false;
+}
+
+/* what podman said last; quotes would end a text of our log */
+static char *
+last_line(int dir, const char *file)
+{
+	char	   *text = FileGet(dir, file, NULL);
+	char	   *line;
+
+	if (text == NULL)
+		return Dup("");
+	while (*text != '\0' && text[strlen(text) - 1] == '\n')
+		text[strlen(text) - 1] = '\0';
+	line = strrchr(text, '\n');
+	line = Format("%.400s", line == NULL ? text : line + 1);
+	for (char *at = line; *at != '\0'; at++)
+	{
+		if (*at == '"')
+			*at = '\'';
+	}
+	free(text);
+	return line;
+}
+
+/*
+ * The same whenever it is asked for, and of no other attempt on this machine.
+ */
+static char *
+container_name(const LocalAttempt *attempt)
+{
+	struct stat st = {0};
+
+	(void) fstat(attempt->dir, &st);
+	return Format("gpucredit-%s-%llu", attempt->name,
+				  (unsigned long long) st.st_ino);
+}
+
+/*
+ * What runs the program: all words before its own.
+ */
+void
+PodmanPut(Writer *writer, const Launch *launch)
+{
+	static const char *const words[] = {
+		"--cgroup-manager=cgroupfs", "--runtime=crun", "run",
+		"--cgroups=disabled", "--pull=never", "--init", "--sig-proxy=false",
+		"--log-driver=none", "--network=host", "--shm-size=0",
+		"--preserve-fds=1", "--cap-drop=all",
+		"--security-opt=no-new-privileges", NULL
+	};
+	char	   *name = container_name(launch->attempt);
+
+	if (!cdi_write())
+		StartRefuse(writer, EXIT_NOT_STARTED, errno, CDI_FOLDER ": %s",
+					strerror(errno));
+	StartPut(writer, "caps", "keep");
+	StartPut(writer, "nested", "yes");
+	StartPut(writer, "made", "%s/run/%s/container", config.state,
+			 launch->attempt->name);
+	StartPut(writer, "env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin");
+	StartPut(writer, "env", "HOME=/root");
+	StartPut(writer, "env", "GPUCREDIT_ATTEMPT=%s", launch->attempt->tag);
+	StartPut(writer, "arg", "%s", config.podman);
+	put_words(writer, words);
+	StartPut(writer, "arg", "--name=%s", name);
+	StartPut(writer, "arg", "--pidfile=%s/run/%s/container", config.state,
+			 launch->attempt->name);
+	StartPut(writer, "arg", "--env-file=%s/run/%s/environment", config.state,
+			 launch->attempt->name);
+	StartPut(writer, "arg", "--user=%u:%u", (unsigned) launch->uid,
+			 (unsigned) launch->uid);
+	if (strcmp(config.seccomp, "yes") != 0)
+		StartPut(writer, "arg", "--security-opt=seccomp=unconfined");
+	put_limits(writer);
+	put_mounts(writer, launch);
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		if ((launch->gpus >> i & 1) != 0 && *DeviceNumber(i)->path != '\0')
+			StartPut(writer, "arg", "--device=%s=%s", CDI_KIND,
+					 DeviceNumber(i)->uuid);
+	}
+	StartPut(writer, "arg", "--workdir=%s", launch->workdir);
+	/* the image's own entry point would run instead of what the spec says */
+	StartPut(writer, "arg", "--entrypoint=");
+	StartPut(writer, "arg", "--");
+	StartPut(writer, "arg", "%s", launch->image);
+	free(name);
+}
+
+static void
+put_words(Writer *writer, const char *const *words)
+{
+	for (; *words != NULL; words++)
+		StartPut(writer, "arg", "%s", *words);
+}
+
+/*
+ * No more than we may have ourselves: podman would ask for more.
+ */
+static void
+put_limits(Writer *writer)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		StartPut(writer, "arg", "--ulimit=nofile=%llu:%llu",
+				 (unsigned long long) limit.rlim_max,
+				 (unsigned long long) limit.rlim_max);
+	if (getrlimit(RLIMIT_NPROC, &limit) == 0)
+	{
+		unsigned long long most = limit.rlim_max > MOST_PROCESSES ?
+			MOST_PROCESSES : limit.rlim_max;
+
+		StartPut(writer, "arg", "--ulimit=nproc=%llu:%llu", most, most);
+	}
+}
+
+/*
+ * The attempt's own folder, and those that the node's operator shares.  What a
+ * job names is never mounted: root would reach where its user may not.
+ */
+static void
+put_mounts(Writer *writer, const Launch *launch)
+{
+	char	   *shared = Dup(config.image_mounts);
+	char	   *rest = shared;
+	char	   *one;
+
+	StartPut(writer, "arg", "--volume=%s:%s", launch->work, launch->work);
+	while ((one = strsep(&rest, " \t")) != NULL)
+	{
+		if (*one != '\0')
+			StartPut(writer, "arg", "--volume=%s:%s", one, one);
+	}
+	free(shared);
+}
+
+/*
+ * From here on "env" is the program's, and podman reads it from a file: others
+ * could see what is among its words.
+ */
+void
+PodmanEnvironmentBegin(Writer *writer)
+{
+	writer->env = open_memstream(&writer->env_text, &writer->env_len);
+	if (writer->env == NULL)
+		Die("out of memory");
+}
+
+void
+PodmanEnvironmentEnd(Writer *writer, const Launch *launch)
+{
+	fclose(writer->env);
+	writer->env = NULL;
+	if (!FilePut(launch->attempt->dir, "environment", writer->env_text,
+				 writer->env_len))
+		StartRefuse(writer, EXIT_NOT_STARTED, errno,
+					"could not write it down: %s", strerror(errno));
+	free(writer->env_text);
+}
+
+/*
+ * What podman still knows of an attempt that is gone is forgotten there.  It
+ * takes a moment, and nobody waits for it.  Of one that was killed podman first
+ * finds out that, and refuses.
+ */
+void
+PodmanRemove(const LocalAttempt *attempt)
+{
+	char	   *name = container_name(attempt);
+
+	if (fork() == 0)
+		run_podman("for i in 1 2 3; do"
+				   " \"$1\" rm --force --ignore --time=0 \"$2\" && exit;"
+				   " sleep 1; done 2>/dev/null", name, open("/dev/null", O_RDWR));
+	free(name);
+}
+
+/*
+ * Names the node's devices to podman; false with errno.
+ */
+static bool
+cdi_write(void)
+{
+	json_t	   *devices = json_array();
+	json_t	   *all = json_pack("{s:s, s:s, s:o, s:o}", "cdiVersion", "0.3.0",
+								"kind", CDI_KIND, "devices", devices,
+								"containerEdits", cdi_driver());
+	char	   *name = Format("gpucredit-%s.json", config.node);
+	char	   *text;
+	int			dir;
+	bool		good;
+
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		const Device *device = DeviceNumber(i);
+
+		if (*device->path != '\0')
+			json_array_append_new(devices,
+								  json_pack("{s:s, s:o}", "name", device->uuid,
+											"containerEdits",
+											cdi_edits(device->path)));
+	}
+	text = json_dumps(all, JSON_INDENT(1));
+	good = mkdir(CDI_FOLDER, 0755) == 0 || errno == EEXIST;
+	dir = open(CDI_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	good = good && dir >= 0 && (json_array_size(devices) == 0 ||
+								FilePut(dir, name, text, strlen(text)));
+	if (dir >= 0)
+		close(dir);
+	free(text);
+	free(name);
+	json_decref(all);
+	return good;
+}
+
+/*
+ * A device file; anything else that stands for a GPU is a file to mount.
+ */
+static json_t *
+cdi_edits(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISCHR(st.st_mode))
+		return json_pack("{s:[{s:s}]}", "deviceNodes", "path", path);
+	return json_pack("{s:[o]}", "mounts", mount_of(path, path, "rw"));
+}
+
+/*
+ * What belongs beside any of the GPUs: the driver's device files, and the
+ * libraries that have to be of its version.
+ */
+static json_t *
+cdi_driver(void)
+{
+	static const char *const patterns[] = {
+		"/usr/lib/*-linux-gnu/libcuda.so*",
+		"/usr/lib/*-linux-gnu/libcudadebugger.so*",
+		"/usr/lib/*-linux-gnu/libnvcuvid.so*",
+		"/usr/lib/*-linux-gnu/libnvidia-*.so*",
+		"/usr/lib64/libcuda.so*",
+		"/usr/lib64/libcudadebugger.so*",
+		"/usr/lib64/libnvcuvid.so*",
+		"/usr/lib64/libnvidia-*.so*",
+		NULL
+	};
+	json_t	   *nodes = json_array();
+	json_t	   *mounts = json_array();
+
+	for (int i = 0; DriverFiles[i] != NULL; i++)
+	{
+		if (access(DriverFiles[i], F_OK) == 0)
+			json_array_append_new(nodes, json_pack("{s:s}", "path",
+												   DriverFiles[i]));
+	}
+	for (int i = 0; patterns[i] != NULL; i++)
+		add_libraries(mounts, patterns[i]);
+	if (access("/usr/bin/nvidia-smi", X_OK) == 0)
+		json_array_append_new(mounts, mount_of("/usr/bin/nvidia-smi",
+											   "/usr/bin/nvidia-smi", "ro"));
+	return json_pack("{s:o, s:o}", "deviceNodes", nodes, "mounts", mounts);
+}
+
+/*
+ * Each library goes where images of CUDA look, whatever the node's folder.
+ */
+static void
+add_libraries(json_t * mounts, const char *pattern)
+{
+	glob_t		found;
+
+	if (glob(pattern, 0, NULL, &found) == 0)
+	{
+		for (size_t i = 0; i < found.gl_pathc; i++)
+		{
+			char	   *inside = Format("%s/%s", CDI_LIBRARIES,
+										strrchr(found.gl_pathv[i], '/') + 1);
+
+			json_array_append_new(mounts, mount_of(found.gl_pathv[i], inside,
+												   "ro"));
+			free(inside);
+		}
+	}
+	globfree(&found);
+}
+
+static json_t *
+mount_of(const char *host, const char *inside, const char *access)
+{
+	return json_pack("{s:s, s:s, s:[s, s]}", "hostPath", host,
+					 "containerPath", inside, "options", "bind", access);
+}
