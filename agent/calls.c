@@ -35,6 +35,8 @@ static int64_t settings_due_ns;
 static bool poked;
 static int	connection;			/* the connection of the last call */
 static int	about_told;			/* the connection that knows our identity */
+static char *about_heard;		/* what we told, by the last answer */
+static char *about_sent;		/* with the heartbeat in flight; NULL: nothing */
 
 static void read_settings(void);
 static void settings_read(PGresult * result, void *context);
@@ -156,8 +158,9 @@ settings_read(PGresult * result, void *context)
 static char *
 about_us(void)
 {
-	json_t	   *about = json_pack("{s:s, s:I}", "boot_id", boot_id,
-								  "incarnation", (json_int_t) incarnation);
+	json_t	   *about = json_pack("{s:s, s:I, s:s}", "boot_id", boot_id,
+								  "incarnation", (json_int_t) incarnation,
+								  "version", AGENT_VERSION);
 	json_t	   *devices = json_array();
 	char	   *poke;
 	char	   *text;
@@ -203,13 +206,19 @@ beat(void)
 	char	   *names[65536];
 	int			n = 0;
 	char	   *running;
-	char	   *about = about_told == connection ? NULL : about_us();
+	char	   *about = about_us();
 	const char *values[5];
 
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (AttemptHolds(a) && !a->forgotten && n < 65536)
 			names[n++] = a->tag;
+	}
+	if (about_told == connection && about_heard != NULL &&
+		strcmp(about, about_heard) == 0)
+	{
+		free(about);
+		about = NULL;
 	}
 	running = array_of(names, n);
 	values[0] = config.key;
@@ -230,7 +239,8 @@ beat(void)
 		   FROM_PROVEN("heartbeat", "$2::pg_catalog.text")
 		   ", $3::gpucredit.gpuset, $4::pg_catalog.text[],"
 		   " $5::pg_catalog.jsonb)", 5, values, beat_answered, NULL);
-	free(about);
+	free(about_sent);
+	about_sent = about;
 	free(running);
 	free(healthy);
 }
@@ -255,6 +265,12 @@ beat_answered(PGresult * result, void *context)
 		return;
 	}
 	about_told = connection;
+	if (about_sent != NULL)
+	{
+		free(about_heard);
+		about_heard = about_sent;
+		about_sent = NULL;
+	}
 	lease->answered_ns = beat_sent_ns;
 	LogWishesForget();
 	for (int i = 0; i < PQntuples(result); i++)

@@ -29,6 +29,7 @@
 
 #define READ_EVERY	(10 * NS_PER_S) /* where agents are */
 #define READ_PAUSE	(NS_PER_S)	/* at least, when a node is unknown */
+#define MOST_UNKNOWN	256
 #define PAUSE		1			/* seconds between tries to connect */
 
 /* A node's agent and its address for datagrams. */
@@ -44,11 +45,14 @@ typedef struct PokeAddress
 static PokeAddress *places;		/* by node */
 static int	nplaces;
 static int64_t read_ns;
+static char *unknown[MOST_UNKNOWN]; /* asked for since the last full read */
+static int	nunknown;
 static int	sockets[2] = {-1, -1};	/* IPv4, IPv6 */
 
 static PGconn * open_connection(void);
 static bool run(PGconn * conn, const char *sql);
 static bool serve(PGconn * conn);
+static bool first_time(const char *node);
 static bool read_places(PGconn * conn);
 static PokeAddress *find(const char *node);
 static int	compare(const void *a, const void *b);
@@ -131,7 +135,8 @@ serve(PGconn * conn)
 	{
 		PokeAddress *place = find(one->extra);
 
-		if (place == NULL && MonotonicNs() - read_ns > READ_PAUSE)
+		if (place == NULL && first_time(one->extra) &&
+			MonotonicNs() - read_ns > READ_PAUSE)
 		{
 			if (!read_places(conn))
 			{
@@ -144,7 +149,28 @@ serve(PGconn * conn)
 			send_to(place);
 		PQfreemem(one);
 	}
-	return MonotonicNs() - read_ns < READ_EVERY || read_places(conn);
+	if (MonotonicNs() - read_ns < READ_EVERY)
+		return true;
+	while (nunknown > 0)
+		free(unknown[--nunknown]);
+	return read_places(conn);
+}
+
+/*
+ * A node whose agent takes no datagrams is asked for once in READ_EVERY.
+ */
+static bool
+first_time(const char *node)
+{
+	for (int i = 0; i < nunknown; i++)
+	{
+		if (strcmp(unknown[i], node) == 0)
+			return false;
+	}
+	if (nunknown == MOST_UNKNOWN)
+		return false;
+	unknown[nunknown++] = Dup(node);
+	return true;
 }
 
 /*
