@@ -95,7 +95,6 @@ typedef struct Search
 	int32_t		above;			/* victims' ranks must be above it */
 	int64_t		amount;			/* what it will count in usage, beside what it
 								 * does */
-	int32_t		steps;			/* left to try sets of victims */
 } Search;
 
 typedef struct ClaimState
@@ -141,16 +140,6 @@ typedef struct ClaimState
 	int32_t    *scope_of;		/* by host */
 	int64_t    *scope_capacity; /* by scope */
 	int32_t		n_ready;		/* scopes with room enough */
-	int32_t    *listed;			/* candidates that might leave a scope */
-	int32_t		n_listed;
-	int32_t    *brings;			/* by candidate: devices; -1: not listed */
-	int64_t    *to_come;		/* by place in the list: devices that those
-								 * from there on bring */
-	int32_t    *taken;			/* places in the list of those chosen */
-	int64_t		set_steps;		/* candidates listed and tried for sets, in
-								 * all searches of the round */
-	uint64_t   *order;			/* one per candidate */
-	uint64_t   *order_spare;
 	uint64_t   *keys;			/* one per host */
 	uint64_t   *keys_spare;
 	Host	   *saved;			/* the hosts, before something was tried */
@@ -213,11 +202,9 @@ extern void DecideSearchBegin(Cycle *cycle, DecideTopology topology,
 							  bool single);
 extern void DecideSearchUpdate(Cycle *cycle, int32_t host);
 
-/* victims_host.c, victims_gang.c, victims_sets.c */
+/* victims_host.c, victims_gang.c */
 extern bool DecideVictimsOnHost(Cycle *cycle);
 extern bool DecideVictimsAllEntitled(const Cycle *cycle);
-extern bool DecideVictimsOfSets(Cycle *cycle, const Scope *scope,
-								int32_t rank);
 
 /* shrink.c */
 extern bool DecideElasticStays(const Cycle *cycle,

@@ -13,6 +13,10 @@
  * equally roomy ones, those below a leaf in use already, then below the
  * roomiest leaf.  Of the domains that can take the rest, the one whose own
  * plan for it is best.
+ *
+ * Each gang looks at all hosts of its type: some 15 us on 1,213.  Tournaments
+ * that kept what one gang learnt for the next made the msr trace's whole queue,
+ * as one cycle, 1.1 to 1.4 times as fast, and its replay no faster.
  */
 #include <string.h>
 

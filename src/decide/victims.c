@@ -282,14 +282,6 @@ victims_load(Cycle *cycle)
 	claims->chosen = DecideAlloc(arena, input->n_running, sizeof(int32_t));
 	claims->best = DecideAlloc(arena, input->n_running, sizeof(int32_t));
 	claims->movers = DecideAlloc(arena, input->n_running, sizeof(int32_t));
-	claims->listed = DecideAlloc(arena, input->n_running, sizeof(int32_t));
-	claims->brings = DecideAlloc(arena, input->n_running, sizeof(int32_t));
-	claims->taken = DecideAlloc(arena, input->n_running, sizeof(int32_t));
-	claims->to_come = DecideAlloc(arena, (int64_t) input->n_running + 1,
-								  sizeof(int64_t));
-	claims->order = DecideAlloc(arena, input->n_running, sizeof(uint64_t));
-	claims->order_spare = DecideAlloc(arena, input->n_running,
-									  sizeof(uint64_t));
 	claims->parts = DecideAlloc(arena, n, sizeof(DecidePart));
 	claims->capacity = DecideAlloc(arena, n, sizeof(int32_t));
 	claims->scope_of = DecideAlloc(arena, n, sizeof(int32_t));
@@ -302,14 +294,8 @@ victims_load(Cycle *cycle)
 		claims->best == NULL || claims->movers == NULL ||
 		claims->parts == NULL || claims->capacity == NULL ||
 		claims->scope_of == NULL || claims->scope_capacity == NULL ||
-		claims->listed == NULL || claims->brings == NULL ||
-		claims->taken == NULL || claims->to_come == NULL ||
-		claims->order == NULL || claims->order_spare == NULL ||
 		claims->keys == NULL || claims->keys_spare == NULL)
 		return false;
-	if (input->n_running > 0)
-		memset(claims->brings, 0xFF,
-			   (size_t) input->n_running * sizeof(int32_t));
 	if (input->n_running_parts > 0)
 		memset(claims->shrunk, 0,
 			   (size_t) input->n_running_parts * sizeof(uint64_t));

@@ -8,6 +8,10 @@
  * is spared, the dearest first.  So a gang gets few hosts, whole.  Of several
  * places the one that costs least; a gang that may be anywhere gets one NVLink
  * domain, or one leaf, where that takes no more important victims.
+ *
+ * Where that comes to nothing, those of the gang's own organisation leave first.
+ * Trying sets of victims instead found nothing more for the msr trace's gangs in
+ * pools of 62 to 1,213 hosts, and spared 0.5 % of the victims.
  */
 #include <string.h>
 
@@ -15,11 +19,26 @@
 
 #define INDEX_MASK	UINT64_C(0xFFFFFF)
 #define MOST_LOST	UINT32_MAX	/* device-seconds, as a key tells them */
-#define MOST_STEPS	4096		/* beyond the first set, in all scopes */
 
 /*
- * Give back all that may be made to leave a host, of tiers not more important
- * than rank, until there is room.
+ * Give a candidate back if it may be made to leave and its tier is not more
+ * important than rank.
+ */
+static void
+clear_of(Cycle *cycle, int32_t index, int32_t rank)
+{
+	ClaimState *claims = cycle->claims;
+	DecideWhy	why;
+
+	if (claims->candidates[index].rank < rank ||
+		!DecideVictimMay(cycle, &claims->candidates[index], &why))
+		return;
+	DecideVictimRelease(cycle, index, true);
+	claims->chosen[claims->n_chosen++] = index;
+}
+
+/*
+ * Give back all that may be made to leave a host, until there is room.
  */
 static void
 clear_host(Cycle *cycle, int32_t host, int32_t rank)
@@ -29,16 +48,7 @@ clear_host(Cycle *cycle, int32_t host, int32_t rank)
 
 	for (i = claims->first_holder[host]; i < claims->first_holder[host + 1] &&
 		 claims->n_ready == 0; i++)
-	{
-		int32_t		index = claims->holders[i].candidate;
-		DecideWhy	why;
-
-		if (claims->candidates[index].rank < rank ||
-			!DecideVictimMay(cycle, &claims->candidates[index], &why))
-			continue;
-		DecideVictimRelease(cycle, index, true);
-		claims->chosen[claims->n_chosen++] = index;
-	}
+		clear_of(cycle, claims->holders[i].candidate, rank);
 }
 
 /*
@@ -91,15 +101,59 @@ take_back(Cycle *cycle)
 }
 
 /*
- * Clear the hosts of a scope, in the order of the keys, until there is room,
- * and spare whom that can do without.  False: it comes to nothing.
+ * Give back all in a scope that are of the job's own organisation: once those
+ * have left it may take more from others.
+ */
+static void
+clear_own(Cycle *cycle, const Scope *scope, int32_t rank)
+{
+	ClaimState *claims = cycle->claims;
+	const int32_t *root = cycle->queue->tree.use.root;
+	int32_t		i;
+	int32_t		h;
+
+	for (i = 0; i < scope->n; i++)
+	{
+		int32_t		host = scope->hosts[i];
+
+		if (!DecideFitAllowed(&cycle->hosts[host], claims->search.request,
+							  claims->search.offer))
+			continue;
+		for (h = claims->first_holder[host];
+			 h < claims->first_holder[host + 1]; h++)
+		{
+			int32_t		index = claims->holders[h].candidate;
+
+			int32_t		account = cycle->input->running
+				[claims->candidates[index].running].account;
+
+			if (root[account] == root[claims->search.account])
+				clear_of(cycle, index, rank);
+		}
+	}
+}
+
+/*
+ * Clear the hosts of a scope, those that could take most first, until there is
+ * room, and spare whom that can do without.  False: it comes to nothing.
  */
 static bool
 clear_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 {
 	ClaimState *claims = cycle->claims;
+	int64_t		capacity = 0;
 	int32_t		i;
 
+	for (i = 0; i < scope->n; i++)
+	{
+		capacity += clearing_of(cycle, scope->hosts[i], rank,
+								&claims->keys[i]);
+		claims->keys[i] = (claims->keys[i] & ~INDEX_MASK) | (uint64_t) i;
+	}
+	if (capacity < claims->search.count)
+		return false;
+	if (scope->n > 1)
+		DecideSortKeys(claims->keys, claims->keys_spare, scope->n);
 	for (i = 0; i < scope->n && claims->n_ready == 0; i++)
 		clear_host(cycle, scope->hosts[claims->keys[i] & INDEX_MASK], rank);
 	DecidePoll(cycle->arena);
@@ -110,14 +164,13 @@ clear_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 }
 
 /*
- * Choose victims within one scope, of tiers not more important than rank.
- * False: none were found; nothing is then given.
+ * Find victims within a scope, of tiers not more important than rank; they are
+ * then chosen and given back.  False: none were found, and nothing is given.
  */
 static bool
 choose_in_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 {
 	ClaimState *claims = cycle->claims;
-	int64_t		capacity = 0;
 	int64_t		most = 0;
 	int32_t		i;
 
@@ -125,22 +178,16 @@ choose_in_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 		most += cycle->hosts[scope->hosts[i]].gpus;
 	if (most < claims->search.count)
 		return false;
-	for (i = 0; i < scope->n; i++)
-	{
-		capacity += clearing_of(cycle, scope->hosts[i], rank,
-								&claims->keys[i]);
-		claims->keys[i] = (claims->keys[i] & ~INDEX_MASK) | (uint64_t) i;
-	}
-	if (capacity >= claims->search.count)
-	{
-		if (scope->n > 1)
-			DecideSortKeys(claims->keys, claims->keys_spare, scope->n);
-		if (clear_scope(cycle, scope, rank))
-			return true;
-		take_back(cycle);
-	}
-	return cycle->input->policy.reclaim && !claims->search.moving &&
-		DecideVictimsOfSets(cycle, scope, rank);
+	if (clear_scope(cycle, scope, rank))
+		return true;
+	take_back(cycle);
+	if (!cycle->input->policy.reclaim || claims->search.moving)
+		return false;
+	clear_own(cycle, scope, rank);
+	if (claims->n_chosen > 0 && clear_scope(cycle, scope, rank))
+		return true;
+	take_back(cycle);
+	return false;
 }
 
 /*
@@ -214,7 +261,6 @@ try_scopes(Cycle *cycle, DecideTopology topology, bool only_rank, Cost *best,
 	Scope		scope = {0};
 	int32_t		r;
 
-	claims->search.steps = MOST_STEPS;
 	DecideSearchBegin(cycle, topology, false);
 	while (DecideScopeNext(cycle, &claims->search.range, topology, &scope))
 	{
