@@ -35,6 +35,7 @@
 static void put_isolation(Writer *writer, const Launch *launch);
 static void make_work(Writer *writer, const Launch *launch);
 static void put_bwrap(Writer *writer, const Launch *launch);
+static void bind_device(Writer *writer, const char *path);
 static void put_program(Writer *writer, const Launch *launch);
 static void put_texts(Writer *writer, const char *key, const json_t * texts);
 static void put_files(Writer *writer, const Launch *launch);
@@ -264,14 +265,11 @@ put_bwrap(Writer *writer, const Launch *launch)
 	}
 	for (int i = 0; i < DeviceCount(); i++)
 	{
-		const char *path = DeviceNumber(i)->path;
-
-		if ((launch->gpus >> i & 1) == 0 || *path == '\0')
-			continue;
-		StartPut(writer, "arg", "--dev-bind-try");
-		StartPut(writer, "arg", "%s", path);
-		StartPut(writer, "arg", "%s", path);
+		if ((launch->gpus >> i & 1) != 0)
+			bind_device(writer, DeviceNumber(i)->path);
 	}
+	for (int i = 0; launch->gpus != 0 && DriverFiles[i] != NULL; i++)
+		bind_device(writer, DriverFiles[i]);
 	if (strcmp(config.seccomp, "yes") == 0)
 	{
 		StartPut(writer, "arg", "--seccomp");
@@ -280,6 +278,17 @@ put_bwrap(Writer *writer, const Launch *launch)
 	StartPut(writer, "arg", "--chdir");
 	StartPut(writer, "arg", "%s", launch->workdir);
 	StartPut(writer, "arg", "--");
+}
+
+/* bwrap leaves out what this machine does not have */
+static void
+bind_device(Writer *writer, const char *path)
+{
+	if (*path == '\0')
+		return;
+	StartPut(writer, "arg", "--dev-bind-try");
+	StartPut(writer, "arg", "%s", path);
+	StartPut(writer, "arg", "%s", path);
 }
 
 /*

@@ -98,8 +98,9 @@ NvmlStart(const char *path)
 	starting = true;
 	retry_pause_ns = INIT_TIMES * config.nvml_timeout_ms * NS_PER_MS;
 	read_inventory();
-	until = MonotonicNs() + (DeviceCount() > 0 ? START_LIMIT :
-							 2 * retry_pause_ns);
+	until = MonotonicNs() + (DeviceCount() == 0 ? 2 * retry_pause_ns :
+							 retry_pause_ns < START_LIMIT ? retry_pause_ns :
+							 START_LIMIT);
 	spawn();
 	while (!ready && MonotonicNs() < until)
 	{
