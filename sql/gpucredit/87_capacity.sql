@@ -169,7 +169,7 @@ BEGIN
 		OR extract(year FROM length) <> 0 OR extract(month FROM length) <> 0
 	THEN
 		RAISE EXCEPTION 'a report on pool "%" cannot have the length "%"',
-			gpucredit.clip_for_message(pool), coalesce(length::text, 'null')
+			gpucredit_internal.clip_for_message(pool), coalesce(length::text, 'null')
 			USING ERRCODE = 'invalid_parameter_value',
 			DETAIL = 'It must be more than 0, and months have no length.',
 			HINT = 'Pass days, hours or less.';
