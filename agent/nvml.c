@@ -367,7 +367,10 @@ see(int index)
 		   "error", used, processes, busy, ecc);
 }
 
-/* where the library tells, without what the driver keeps for itself */
+/*
+ * Where the library says what the driver keeps for itself, that is left out.
+ * Libraries differ in whether "used" has it; what is free has it never.
+ */
 static int
 used_mib(NvmlDevice device, long long *used)
 {
@@ -378,7 +381,10 @@ used_mib(NvmlDevice device, long long *used)
 	if (nvml.memory_v2 != NULL &&
 		nvml.memory_v2(device, &newer) == NVML_OK)
 	{
-		*used = (long long) (newer.used >> 20);
+		*used = (long long) (newer.total >> 20) -
+			(long long) (newer.free >> 20) - (long long) (newer.reserved >> 20);
+		if (*used < 0)
+			*used = 0;
 		return NVML_OK;
 	}
 	code = nvml.memory(device, &memory);

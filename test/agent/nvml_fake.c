@@ -19,7 +19,7 @@
 
 #include "../../agent/nvml_abi.h"
 
-#define GPUS	8
+#define RESERVED_MIB	600		/* of each GPU, by the driver */
 
 /* A GPU as the file has it. */
 typedef struct FakeGpu
@@ -157,6 +157,21 @@ nvmlDeviceGetMemoryInfo(NvmlDevice device, NvmlMemory *memory)
 }
 
 #ifndef OLD
+int
+nvmlDeviceGetMemoryInfo_v2(NvmlDevice device, NvmlMemoryV2 *memory)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	if (memory->version != NVML_MEMORY_V2)
+		return NVML_INVALID_ARGUMENT;
+	memory->total = gpu.memory << 20;
+	memory->reserved = (long long) RESERVED_MIB << 20;
+	memory->used = (gpu.used + RESERVED_MIB) << 20;
+	memory->free = memory->total - memory->used;
+	return code;
+}
+
 const char *
 nvmlErrorString(int code)
 {
