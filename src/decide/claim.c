@@ -271,7 +271,7 @@ claim_add(Cycle *cycle, Plan *plan)
 			[cycle->result->promises[index].first_part + p];
 
 		DecideHostPromise(cycle, claims->host_of[part->node], part,
-						  search->request->share);
+						  search->request->share, NULL);
 	}
 	claims->promised[search->job] = true;
 	DecideEntitleUse(cycle, cycle->input->jobs[search->job].account,

@@ -97,6 +97,17 @@ typedef struct Search
 								 * does */
 } Search;
 
+/* What those who leave for a claim give back on one host. */
+typedef struct Leaving
+{
+	int32_t		devices[DECIDE_MAX_DEVICES];	/* thousandths */
+	int64_t		gpu_memory[DECIDE_MAX_DEVICES];
+	int64_t		cpu_milli;
+	int64_t		memory_mib;
+} Leaving;
+
+typedef struct Leavers Leavers;
+
 typedef struct ClaimState
 {
 	int32_t    *host_of;		/* by node */
@@ -163,7 +174,13 @@ extern void DecideHostReleaseDevices(Cycle *cycle, int32_t index,
 extern bool DecideHostHas(const Host *host, const DecidePart *part,
 						  int32_t share);
 extern void DecideHostPromise(Cycle *cycle, int32_t index,
-							  const DecidePart *part, int32_t share);
+							  const DecidePart *part, int32_t share,
+							  const Leaving *leaving);
+
+/* claim_leavers.c */
+extern Leavers *DecideLeaversLoad(Cycle *cycle);
+extern const Leaving *DecideLeaversOf(Cycle *cycle, Leavers *leavers,
+									  int32_t claim, int32_t host);
 
 /* entitle.c */
 extern int64_t DecideUsage(const DecideInput *input, int32_t type,

@@ -163,10 +163,11 @@ DecideClaimsRestore(Cycle *cycle)
 	const DecideInput *input = cycle->input;
 	int32_t    *order = DecideAlloc(cycle->arena, input->n_claims,
 									sizeof(int32_t));
+	Leavers    *leavers = DecideLeaversLoad(cycle);
 	int32_t		i;
 	int32_t		p;
 
-	if (order == NULL || !DecideHostsGroup(cycle))
+	if (order == NULL || leavers == NULL || !DecideHostsGroup(cycle))
 		return false;
 	cycle->claims->in_turn = order;
 	for (i = 0; i < input->n_claims; i++)
@@ -193,9 +194,10 @@ DecideClaimsRestore(Cycle *cycle)
 		{
 			const DecidePart *part = &input->claim_parts[claim->first_part +
 														 p];
+			int32_t		host = cycle->claims->host_of[part->node];
 
-			DecideHostPromise(cycle, cycle->claims->host_of[part->node], part,
-							  claim->share);
+			DecideHostPromise(cycle, host, part, claim->share,
+							  DecideLeaversOf(cycle, leavers, order[i], host));
 		}
 	}
 	return true;

@@ -251,6 +251,8 @@ typedef struct DecideRunning
 								 * is neither to grow nor to move */
 	int32_t		priority;		/* as its job's, as the next */
 	int64_t		submitted;
+	const char *for_org;		/* of the claim that it leaves for; NULL: none */
+	int64_t		for_job;
 } DecideRunning;
 
 /* What a start, a claim or a running job has on one node. */

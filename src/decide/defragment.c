@@ -176,7 +176,7 @@ DecideDefragmentFit(Cycle *cycle)
 		DecideVictimRelease(cycle, claims->chosen[i], false);
 	for (i = 0; i < n; i++)
 		DecideHostPromise(cycle, claims->host_of[parts[i].node], &parts[i],
-						  search->request->share);
+						  search->request->share, NULL);
 	fit = movers_place(cycle, -1);
 	hosts_save(cycle, false);
 	for (i = 0; i < claims->n_chosen; i++)

@@ -99,14 +99,14 @@ hide_busy(Cycle *cycle)
 			~cycle->input->nodes[host->node].idle};
 
 		if (part.devices != 0)
-			DecideHostPromise(cycle, i, &part, DECIDE_WHOLE);
+			DecideHostPromise(cycle, i, &part, DECIDE_WHOLE, NULL);
 	}
 	for (i = 0; i < cycle->result->n_reserved_parts; i++)
 	{
 		const DecidePart *part = &cycle->result->reserved_parts[i];
 
 		DecideHostPromise(cycle, cycle->claims->host_of[part->node], part,
-						  DECIDE_WHOLE);
+						  DECIDE_WHOLE, NULL);
 	}
 }
 
@@ -172,7 +172,7 @@ grower_keep(Cycle *cycle, const DecideRunning *running, DecidePart part)
 			has->memory_mib : part.memory_mib;
 	}
 	DecideHostPromise(cycle, cycle->claims->host_of[part.node], &part,
-					  running->share);
+					  running->share, NULL);
 }
 
 /*

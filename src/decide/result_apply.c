@@ -131,6 +131,29 @@ apply_jobs(const DecideInput *input, const DecideResult *result,
 }
 
 /*
+ * Who was told to go for a promise is leaving for its claim.
+ */
+static void
+apply_evictions(const DecideInput *input, const DecideResult *result,
+				const DecidePromise *promise, DecideRunning *running)
+{
+	int32_t		i;
+
+	for (i = promise->first_eviction;
+		 i < promise->first_eviction + promise->n_evictions; i++)
+	{
+		DecideRunning *leaves = &running[result->evictions[i].running];
+
+		leaves->leaving = true;
+		leaves->expected_end = leave_end(input, leaves);
+		leaves->for_org = promise->job >= 0 ? input->jobs[promise->job].org :
+			input->running[promise->running].org;
+		leaves->for_job = promise->job >= 0 ? input->jobs[promise->job].id :
+			input->running[promise->running].id;
+	}
+}
+
+/*
  * Who started runs, and who was told to go is leaving.  What runs since now is
  * nobody's victim, and neither moves nor grows.
  */
@@ -147,13 +170,8 @@ apply_running(const DecideInput *input, const DecideResult *result,
 
 	if (running == NULL || parts == NULL)
 		return false;
-	for (i = 0; i < result->n_evictions; i++)
-	{
-		DecideRunning *leaves = &running[result->evictions[i].running];
-
-		leaves->leaving = true;
-		leaves->expected_end = leave_end(input, leaves);
-	}
+	for (i = 0; i < result->n_promises; i++)
+		apply_evictions(input, result, &result->promises[i], running);
 	for (i = 0; i < result->n_starts; i++)
 	{
 		const DecideStart *start = &result->starts[i];

@@ -5,8 +5,8 @@
  * To see where a job could start once others have left, their devices, cpu and
  * memory are given back to the hosts, the job is placed, and all is taken
  * again: exactly what it was.  None of that is a change that the scores kept
- * of hosts need to hear of.  A promise is one: it takes what there is of what
- * is promised, the rest comes from those who are leaving.
+ * of hosts need to hear of.  A promise is one: what those who leave for it do
+ * not give back, it takes of what is free.
  */
 #include "decide/claim.h"
 
@@ -96,42 +96,46 @@ DecideHostHas(const Host *host, const DecidePart *part, int32_t share)
 }
 
 /*
- * Promise so much of a device's memory, as far as there is so much.
+ * Take so much of what is left, as far as there is so much.
  */
-static void
-memory_promise(Host *host, int32_t device, int64_t memory)
+static int64_t
+less(int64_t left, int64_t amount)
 {
-	int64_t    *used = &host->gpu_memory_used[device];
-	int64_t		left = host->gpu_memory_mib - *used;
-
-	if (left > 0)
-		*used += left < memory ? left : memory;
+	if (amount <= 0 || left <= 0)
+		return left;
+	return left > amount ? left - amount : 0;
 }
 
 /*
- * Nobody else gets what is promised.
+ * Nobody else gets what is promised.  leaving: what comes back for it (NULL:
+ * nothing, or it is not known).
  */
 void
 DecideHostPromise(Cycle *cycle, int32_t index, const DecidePart *part,
-				  int32_t share)
+				  int32_t share, const Leaving *leaving)
 {
+	static const Leaving nothing_leaves;
 	Host	   *host = DecideHostTruth(cycle, index);
 	DecidePart	nothing = {0};
 	uint64_t	rest;
 
+	if (leaving == NULL)
+		leaving = &nothing_leaves;
 	for (rest = part->devices & host->usable; rest != 0; rest &= rest - 1)
 	{
 		int32_t		i = __builtin_ctzll(rest);
+		int64_t		memory = host->gpu_memory_mib - host->gpu_memory_used[i];
 
-		device_set(host, i, (uint16_t)
-				   (host->left[i] > share ? host->left[i] - share : 0));
-		memory_promise(host, i, part->gpu_memory_mib);
+		device_set(host, i, (uint16_t) less(host->left[i],
+											share - leaving->devices[i]));
+		host->gpu_memory_used[i] += memory -
+			less(memory, part->gpu_memory_mib - leaving->gpu_memory[i]);
 	}
 	if (host->cpu_milli > 0)
-		host->cpu_left = host->cpu_left > part->cpu_milli ?
-			host->cpu_left - part->cpu_milli : 0;
+		host->cpu_left = less(host->cpu_left,
+							  part->cpu_milli - leaving->cpu_milli);
 	if (host->memory_mib > 0)
-		host->memory_left = host->memory_left > part->memory_mib ?
-			host->memory_left - part->memory_mib : 0;
+		host->memory_left = less(host->memory_left,
+								 part->memory_mib - leaving->memory_mib);
 	DecideHostTake(cycle, index, &nothing, 0);
 }

@@ -142,6 +142,8 @@ ClaimsLoad(SchedCycle *cycle)
 		}
 	} while (again);
 	keep_alive(cycle, &claims);
+	if (cycle->input.n_claims > 0)
+		RunningLoadEvictions(cycle);
 }
 
 /*

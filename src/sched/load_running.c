@@ -58,6 +58,9 @@ SQL_STATEMENT(running_read, SPI_OK_SELECT, "text",
 			  " FROM gpucredit.attempt_gpu g"
 			  " WHERE g.pool = $1 AND NOT g.free");
 
+SQL_STATEMENT(evictions_read, SPI_OK_SELECT, "text",
+			  "SELECT e.org, e.job, e.attempt, e.for_org, e.for_job"
+			  " FROM gpucredit.eviction e WHERE e.pool = $1");
 /* a directive without a deadline only says: save now */
 SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text",
 			  "SELECT d.org, d.job, d.attempt,"
@@ -79,6 +82,8 @@ static void take_off(DecideNode *node, const DecidePart *part, int32 share);
 static int	compare_attempts(const void *a, const void *b);
 static void join_parts(SchedCycle *cycle, const RunningRow *rows, int32 n);
 static void load_leaving(SchedCycle *cycle);
+static int32 find_attempt(const SchedCycle *cycle, const char *org, int64 job,
+						  int32 attempt);
 
 /*
  * Load what has devices of the pool, live attempts and those that are over but
@@ -338,10 +343,50 @@ load_leaving(SchedCycle *cycle)
 }
 
 /*
+ * Which claim those leave for that were told to, live or fenced.
+ */
+void
+RunningLoadEvictions(SchedCycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	SqlArgText(&args, cycle->pool);
+	rows = CycleRead(cycle, &evictions_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *org = SqlText(rows, i, 1);
+		int32		r = find_attempt(cycle, org, SqlInt8(rows, i, 2),
+									 SqlInt4(rows, i, 3));
+
+		CHECK_FOR_INTERRUPTS();
+		if (r >= 0)
+		{
+			cycle->running[r].for_org = SqlText(rows, i, 4);
+			cycle->running[r].for_job = SqlInt8(rows, i, 5);
+		}
+		pfree(org);
+	}
+	SqlFree(&rows);
+}
+
+/*
  * The live attempt of these numbers, or -1.
  */
 int32
 RunningFind(const SchedCycle *cycle, const char *org, int64 job, int32 attempt)
+{
+	int32		r = find_attempt(cycle, org, job, attempt);
+
+	return r >= 0 && !cycle->running[r].over ? r : -1;
+}
+
+/*
+ * The attempt of these numbers, live or fenced, or -1.
+ */
+static int32
+find_attempt(const SchedCycle *cycle, const char *org, int64 job,
+			 int32 attempt)
 {
 	int32		low = 0;
 	int32		high = cycle->input.n_running;
@@ -360,8 +405,7 @@ RunningFind(const SchedCycle *cycle, const char *org, int64 job, int32 attempt)
 	}
 	if (low < cycle->input.n_running && cycle->running[low].id == job &&
 		cycle->running[low].attempt == attempt &&
-		strcmp(cycle->running[low].org, org) == 0 &&
-		!cycle->running[low].over)
+		strcmp(cycle->running[low].org, org) == 0)
 		return low;
 	return -1;
 }

@@ -141,6 +141,7 @@ extern bool TextIs(Datum value, const char *what);
 extern void RunningLoad(SchedCycle *cycle);
 extern int64 RunningExpectEnd(int64 now, int64 started, int64 expected,
 							  int64 limit);
+extern void RunningLoadEvictions(SchedCycle *cycle);
 extern int32 RunningFind(const SchedCycle *cycle, const char *org, int64 job,
 						 int32 attempt);
 

@@ -103,6 +103,8 @@ running_copy(const World *world, const DecideRunning *old, World *copy)
 
 	*running = *old;
 	running->org = org;
+	if (old->for_org != NULL)
+		world_leaves(running, old->for_org, old->for_job);
 	running->first_part = first;
 	running->n_parts = 0;
 	running->account = world_account(copy,
@@ -164,14 +166,15 @@ node_caches(World *world, int cache, int node)
 }
 
 /*
- * Somebody was told to go, and has his tier's grace to do so.
+ * Somebody was told to go for a claim, and has his tier's grace to do so.
  */
 static void
-run_leaves(const World *world, DecideRunning *running)
+run_leaves(const World *world, DecideRunning *running, const char *org,
+		   int64_t id)
 {
 	int64_t		gone = later(world->now, world->tiers[running->tier].grace);
 
-	running->leaving = true;
+	world_leaves(running, org, id);
 	if (gone < running->expected_end)
 		running->expected_end = gone;
 }
@@ -228,6 +231,7 @@ world_next(const World *world, const DecideResult *result, World *next)
 {
 	int		   *job_now = malloc(sizeof(int) * (size_t) (world->n_jobs + 1));
 	int			i;
+	int			e;
 
 	world_copy(world, next);
 	for (i = 0; i < world->n_running; i++)
@@ -271,9 +275,11 @@ world_next(const World *world, const DecideResult *result, World *next)
 				  world->accounts[job ? job->account : running->account].name,
 				  p->type, p->share, &result->promise_parts[p->first_part],
 				  p->n_parts, world->now, i);
+		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions; e++)
+			run_leaves(world, &next->running[result->evictions[e].running],
+					   job ? job->org : running->org,
+					   job ? job->id : running->id);
 	}
-	for (i = 0; i < result->n_evictions; i++)
-		run_leaves(world, &next->running[result->evictions[i].running]);
 	for (i = 0; i < result->n_reservations; i++)
 	{
 		const DecideReservation *r = &result->reservations[i];

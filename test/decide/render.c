@@ -222,6 +222,8 @@ running_permute(const World *world, uint64_t *seed, const int *new_type,
 
 		*running = *old;
 		running->org = org;
+		if (old->for_org != NULL)
+			world_leaves(running, old->for_org, old->for_job);
 		running->first_part = first;
 		running->n_parts = 0;
 		running->account = world_account(other,

@@ -128,6 +128,21 @@ part_word(World *world, DecideRunning *running, int64_t gpu_memory,
 }
 
 /*
+ * Whose claim a running job leaves for: ORGANISATION/NUMBER.
+ */
+static bool
+leaves_for(DecideRunning *running, char *job)
+{
+	char	   *number = strrchr(job, '/');
+
+	if (number == NULL)
+		return false;
+	*number++ = '\0';
+	world_leaves(running, job, strtoll(number, NULL, 10));
+	return true;
+}
+
+/*
  * A word after the parts.  False if it means nothing.
  */
 static bool
@@ -154,6 +169,8 @@ running_word(World *world, DecideRunning *running, char *word)
 	if (value == NULL)
 		return false;
 	*value++ = '\0';
+	if (strcmp(word, "for") == 0)
+		return leaves_for(running, value);
 	if (strcmp(word, "started") == 0)
 		return time_parse(value, &running->started);
 	if (strcmp(word, "saved") == 0)

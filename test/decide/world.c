@@ -135,7 +135,10 @@ world_free(World *world)
 	for (i = 0; i < world->n_accounts; i++)
 		free((char *) world->accounts[i].name);
 	for (i = 0; i < world->n_running; i++)
+	{
 		free((char *) world->running[i].org);
+		free((char *) world->running[i].for_org);
+	}
 	for (i = 0; i < world->n_workloads; i++)
 		free((DecideOffer *) world->workloads[i].request.offers);
 	free(world->workloads);
@@ -489,6 +492,17 @@ world_claim(World *world, const char *org, int64_t id)
 	claim->share = DECIDE_WHOLE;
 	claim->first_part = world->n_claim_parts;
 	return claim;
+}
+
+/*
+ * A running job leaves for the claim of another (NULL: of nobody known).
+ */
+void
+world_leaves(DecideRunning *running, const char *org, int64_t id)
+{
+	running->leaving = true;
+	running->for_org = org == NULL ? NULL : copied(org);
+	running->for_job = id;
 }
 
 /*

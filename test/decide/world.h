@@ -113,6 +113,7 @@ extern char *format(const char *form,...)
 			__attribute__((format(printf, 1, 2)));
 
 extern DecideClaim *world_claim(World *world, const char *org, int64_t id);
+extern void world_leaves(DecideRunning *running, const char *org, int64_t id);
 extern DecidePart *world_claim_part(World *world, DecideClaim *claim);
 extern void world_previous(World *world, int job, int type,
 						   const DecidePart *parts, int n_parts);

@@ -9,10 +9,6 @@
 #
 # GC_SEED says which pools (1), or is "random"; GC_WORLDS says how many; without
 # it they end after 30 s.
-#
-# One number is known to be too low, in about one of a thousand pools
-# (GC_SEED=548843, pool p2): what is promised to a job counts whole, also what
-# those who leave for it still have, so less is told to be free than is.
 
 use strict;
 use warnings;
