@@ -10,8 +10,9 @@ COMMENT ON SCHEMA gpucredit IS
 'GPU credit ledger and GPU job scheduler: what you call and read';
 
 /*
- * What only our own bodies, operators, casts, triggers, constraints and views
- * call.  They know it by oid, so no role needs to find a name in here.
+ * Only gpucredit's own bodies, operators, casts, triggers, constraints and
+ * views call these functions.  They know them by oid, so no role needs USAGE
+ * here.
  */
 CREATE SCHEMA gpucredit_internal;
 COMMENT ON SCHEMA gpucredit_internal IS
@@ -19,7 +20,7 @@ COMMENT ON SCHEMA gpucredit_internal IS
 
 SET LOCAL search_path = pg_catalog, gpucredit, pg_temp;
 
-/* Roles belong to the cluster, so they may be there already. */
+/* Roles belong to the cluster, so they may exist already. */
 DO $roles$
 DECLARE
 	name text;
@@ -50,9 +51,9 @@ CREATE FUNCTION gpucredit_internal.clip_for_message(text) RETURNS text
 LANGUAGE c STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_clip_for_message';
 COMMENT ON FUNCTION gpucredit_internal.clip_for_message(text) IS
-'Internal: a caller''s text as an error message repeats it, cut short and without what a terminal would obey.';
+'Internal: a caller''s text for an error message, cut short, with control characters escaped.';
 
-/* What guards every append-only table, also against its owner. */
+/* The guard of every append-only table, also against its owner. */
 CREATE FUNCTION gpucredit_internal.refuse_change() RETURNS trigger
 LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_refuse_change';

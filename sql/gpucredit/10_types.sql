@@ -1,12 +1,12 @@
 /*
  * 10_types.sql: credits, gpureq and gpuset.
  *
- * credits and gpuset are 64-bit values passed by value, so what the server
- * has for bigint (hash, binary output) serves them too; functions in LANGUAGE
- * internal below are that code under a name and signature of its own.  They
- * are compared by C functions, which a statement finds faster.  Everything is
- * immutable, strict and parallel safe, except that the functions of an
- * aggregate's internal state see NULL states.
+ * credits and gpuset are 64-bit values passed by value, so the server's code
+ * for bigint (hash, binary output) serves them, too: functions in LANGUAGE
+ * internal below are that code under another name and signature.  C functions
+ * compare them, as a statement finds these faster.  Everything is immutable,
+ * strict and parallel safe, but the functions of an aggregate's internal state
+ * see NULL states.
  */
 
 /*
@@ -220,9 +220,9 @@ LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_int2_to_credits';
 
 /*
- * An integer, as a literal or as a driver sends it, is so many credits wherever
- * one stands beside credits: coalesce(billed, 0).  Nothing rounds.  A double is
- * never credits, nor an argument that is numeric: it would be rounded unseen.
+ * An integer, as a literal or from a driver, means whole credits where it
+ * stands beside credits: coalesce(billed, 0).  Nothing rounds.  A double, or
+ * an argument of type numeric, is never credits: it would be rounded unseen.
  */
 CREATE CAST (numeric AS gpucredit.credits)
 	WITH FUNCTION gpucredit_internal.numeric_to_credits(numeric) AS ASSIGNMENT;
@@ -235,11 +235,11 @@ CREATE CAST (integer AS gpucredit.credits)
 CREATE CAST (smallint AS gpucredit.credits)
 	WITH FUNCTION gpucredit_internal.int2_to_credits(smallint) AS IMPLICIT;
 COMMENT ON FUNCTION gpucredit_internal.numeric_to_credits(numeric) IS
-'The same amount as credits. More than 6 decimals, NaN, infinity, or what does not fit: 22003.';
+'The same amount as credits. More than 6 decimals, NaN, infinity, or an amount that does not fit: 22003.';
 COMMENT ON FUNCTION gpucredit_internal.credits_to_numeric(gpucredit.credits) IS
 'The same amount as numeric, with display scale 6.';
 COMMENT ON FUNCTION gpucredit_internal.int8_to_credits(bigint) IS
-'So many whole credits; what does not fit: 22003.';
+'So many whole credits; an amount that does not fit: 22003.';
 COMMENT ON FUNCTION gpucredit_internal.int4_to_credits(integer) IS
 'So many whole credits.';
 COMMENT ON FUNCTION gpucredit_internal.int2_to_credits(smallint) IS

@@ -2,8 +2,8 @@
  * 15_audit.sql: who decided what, when and why.
  *
  * One row for every credit and scheduling decision, refusals included, in the
- * transaction of its effect.  An ordinary heartbeat is not a decision.  What
- * concerns no tenant (nodes, pools, prices, tiers) has org ''.
+ * transaction of its effect.  An ordinary heartbeat is no decision.  Rows
+ * about no tenant (nodes, pools, prices, tiers) have org ''.
  */
 CREATE TABLE gpucredit.audit (
 	org text COLLATE "C" NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE gpucredit.audit (
 	hold bigint,
 	job bigint,
 	attempt int,
-	detail jsonb,				/* the arguments, and what came of them */
+	detail jsonb,				/* the arguments, and the result */
 	application_name text,		/* as the session called itself */
 	client_addr inet,			/* where it came from; NULL: a local socket */
 	trace uuid,					/* the W3C trace of the job, else of the caller */
@@ -27,15 +27,15 @@ CREATE TABLE gpucredit.audit (
 );
 
 /*
- * Each row pays for these.  The key is in the order of numbers, in which rows
- * of all organisations are sealed and leave; one index finds an organisation's
- * rows, and a job's among them.  What was decided since an instant is found by
- * the numbers that seals know (audit_before).
+ * Every row pays for the indexes.  Rows of all organisations are sealed and
+ * removed in the order of the key.  One index finds an organisation's rows,
+ * and a job's among them.  Seals give the number for an instant
+ * (audit_before).
  */
 CREATE INDEX audit_job ON gpucredit.audit (org, job);
 COMMENT ON TABLE gpucredit.audit IS
 'Append-only audit log of every credit and scheduling decision';
-COMMENT ON COLUMN gpucredit.audit.org IS 'The organisation; '''' where it is nobody''s.';
+COMMENT ON COLUMN gpucredit.audit.org IS 'The organisation; '''': about no tenant.';
 COMMENT ON COLUMN gpucredit.audit.audit IS 'Its number; later decisions have higher ones.';
 COMMENT ON COLUMN gpucredit.audit.at IS 'When it was decided.';
 COMMENT ON COLUMN gpucredit.audit.login IS 'Who connected.';
@@ -48,7 +48,7 @@ COMMENT ON COLUMN gpucredit.audit.bucket IS 'The bucket; NULL: none.';
 COMMENT ON COLUMN gpucredit.audit.hold IS 'The hold; NULL: none.';
 COMMENT ON COLUMN gpucredit.audit.job IS 'The job; NULL: none.';
 COMMENT ON COLUMN gpucredit.audit.attempt IS 'The attempt; NULL: none.';
-COMMENT ON COLUMN gpucredit.audit.detail IS 'The arguments, and what came of them; NULL: none.';
+COMMENT ON COLUMN gpucredit.audit.detail IS 'The arguments, and the result; NULL: none.';
 COMMENT ON COLUMN gpucredit.audit.application_name IS 'As the session called itself; NULL: not at all.';
 COMMENT ON COLUMN gpucredit.audit.client_addr IS 'Where the session came from; NULL: a local socket.';
 COMMENT ON COLUMN gpucredit.audit.trace IS 'The W3C trace it belongs to; NULL: none.';
@@ -58,7 +58,7 @@ CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.audit ENABLE ALWAYS TRIGGER audit_append_only;
 
-/* Functions written in SQL tell the audit log by this. */
+/* Functions written in SQL write audit rows by this. */
 CREATE FUNCTION gpucredit_internal.write_audit(operation text,
 	decision text, org text, account text, bucket bigint, hold bigint,
 	detail jsonb)
@@ -67,16 +67,16 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_write_audit';
 COMMENT ON FUNCTION gpucredit_internal.write_audit(text, text, text, text, bigint,
 	bigint, jsonb) IS
-'Internal: a row of the audit log, of now and of who called. org: '''' for no tenant''s; account, bucket, hold, detail: NULL where it concerns none.';
+'Internal: writes a row of the audit log, from now and the caller. org: '''' for no tenant; account, bucket, hold, detail: NULL for none.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.audit', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.audit_audit_seq', '');
 
 /*
  * Identical denials in a storm: the first is an audit row, and has a row here
- * (n = 0) that those of the next gpucredit.denial_window find.  Each of these
- * is counted by a row of its own (n = 1), so that no two calls meet at one;
- * maintain() makes an audit row with their number of them.
+ * (n = 0), which denials of the next gpucredit.denial_window find.  A row (n =
+ * 1) counts each of these, so that no two calls meet at one row; maintain()
+ * makes an audit row with their number.
  */
 CREATE TABLE gpucredit.denial (
 	org text COLLATE "C" NOT NULL,
@@ -93,7 +93,7 @@ COMMENT ON TABLE gpucredit.denial IS
 COMMENT ON COLUMN gpucredit.denial.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.denial.kind IS 'A digest of all that makes denials alike.';
 COMMENT ON COLUMN gpucredit.denial.at IS 'When the first of them was.';
-COMMENT ON COLUMN gpucredit.denial.audit IS 'The row of audit that tells of the first.';
+COMMENT ON COLUMN gpucredit.denial.audit IS 'The audit row of the first.';
 COMMENT ON COLUMN gpucredit.denial.n IS 'How many denials it stands for.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.denial', '');

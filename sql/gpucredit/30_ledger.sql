@@ -20,7 +20,8 @@ LANGUAGE c AS 'MODULE_PATHNAME', 'gpucredit_refuse_unsound';
 COMMENT ON FUNCTION gpucredit_internal.refuse_unsound() IS
 'Internal: refuses a bucket, hold, part of a hold, entry or count of a budget whose amounts cannot be (23514).';
 
-/* What CHECKs of other busy tables call: one function each is parsed fast. */
+/* The CHECKs of other busy tables call these: one function each is parsed
+ * fast. */
 CREATE FUNCTION gpucredit_internal.slice_is_sound(lent gpucredit.credits,
 	available gpucredit.credits, held gpucredit.credits,
 	spent gpucredit.credits, expired gpucredit.credits) RETURNS boolean
@@ -29,7 +30,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_slice_is_sound';
 COMMENT ON FUNCTION gpucredit_internal.slice_is_sound(gpucredit.credits,
 	gpucredit.credits, gpucredit.credits, gpucredit.credits,
 	gpucredit.credits) IS
-'Internal: what a slice has available is not negative, and its figures add up to what it was lent.';
+'Internal: a slice''s available credit is not negative, and its figures add up to its loan.';
 
 CREATE TABLE gpucredit.account (
 	org text COLLATE "C" NOT NULL,
@@ -40,9 +41,9 @@ CREATE TABLE gpucredit.account (
 	created_at timestamptz NOT NULL,
 	balance_low gpucredit.credits,	/* alerts below that; NULL: never */
 	/*
-	 * Of its budgets [period, amount, hard, slices, alert_at], of its quotas
-	 * [gpu_type, max_gpus, whether it has a max_queued], as their rows say, so
-	 * that who draws need not look for any; NULL: none.
+	 * Its budgets [period, amount, hard, slices, alert_at] and its quotas
+	 * [gpu_type, max_gpus, whether it has a max_queued], copied from their
+	 * rows, so that a draw need not search for any; NULL: none.
 	 */
 	limits jsonb,
 	CONSTRAINT account_pkey PRIMARY KEY (org, account),
@@ -50,10 +51,10 @@ CREATE TABLE gpucredit.account (
 	CONSTRAINT account_weight CHECK (weight > 0),
 	CONSTRAINT account_slices CHECK (slices BETWEEN 1 AND 64)
 );
-/* those who asked to be told are few */
+/* few accounts have a threshold */
 CREATE INDEX account_balance_low ON gpucredit.account (org, account)
 	WHERE balance_low IS NOT NULL;
-/* a cycle reads the weights of those that have one of their own */
+/* a cycle reads the weights that differ from 1 */
 CREATE INDEX account_weight ON gpucredit.account (org, account)
 	WHERE weight <> 1;
 COMMENT ON TABLE gpucredit.account IS
@@ -61,7 +62,7 @@ COMMENT ON TABLE gpucredit.account IS
 COMMENT ON COLUMN gpucredit.account.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.account.account IS 'A path, as vision/alice; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.account.weight IS 'In fair share, beside its siblings.';
-COMMENT ON COLUMN gpucredit.account.suspended IS 'It, and what is below it, may neither hold nor submit.';
+COMMENT ON COLUMN gpucredit.account.suspended IS 'True: the account and all below it may not hold or submit.';
 COMMENT ON COLUMN gpucredit.account.slices IS 'Over how many rows its buckets and budgets may be spread.';
 COMMENT ON COLUMN gpucredit.account.created_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.account.balance_low IS 'An alert is raised where fewer credits are available; NULL: never.';
@@ -75,8 +76,9 @@ CREATE TABLE gpucredit.bucket (
 	priority int NOT NULL,
 	effective_at timestamptz NOT NULL,
 	expires_at timestamptz,		/* NULL: never */
-	closed_at timestamptz,		/* revoked: what returns is revoked too */
-	swept_at timestamptz,		/* what it had at its expiry is booked */
+	closed_at timestamptz,		/* revoked: credit that returns is revoked
+								 * too */
+	swept_at timestamptz,		/* the credit left at its expiry is booked */
 	/* what it pays for; NULL: anything */
 	gpu_types text[],
 	tiers text[],
@@ -98,7 +100,8 @@ CREATE TABLE gpucredit.bucket (
 	lent gpucredit.credits NOT NULL DEFAULT '0',	/* what is there */
 	slices int NOT NULL DEFAULT 1,	/* over how many it may be spread */
 	spread int NOT NULL DEFAULT 0,	/* over how many it is; 0: all is here */
-	credited_total numeric(38, 6) NOT NULL DEFAULT 0,	/* what ever came into "available" */
+	credited_total numeric(38, 6) NOT NULL DEFAULT 0,	/* all that ever came
+														 * into "available" */
 	CONSTRAINT bucket_pkey PRIMARY KEY (org, bucket)
 ) WITH (fillfactor = 50);
 /* nothing that a call changes is indexed, so that updates stay HOT */
@@ -113,20 +116,20 @@ COMMENT ON COLUMN gpucredit.bucket.priority IS 'Low is spent first.';
 COMMENT ON COLUMN gpucredit.bucket.effective_at IS 'From when on it pays.';
 COMMENT ON COLUMN gpucredit.bucket.expires_at IS 'It pays until then; NULL: for ever.';
 COMMENT ON COLUMN gpucredit.bucket.closed_at IS 'When it was revoked; NULL: it was not.';
-COMMENT ON COLUMN gpucredit.bucket.swept_at IS 'When what it had at its end was booked; NULL: it was not.';
+COMMENT ON COLUMN gpucredit.bucket.swept_at IS 'When the credit left at its end was booked; NULL: it was not.';
 COMMENT ON COLUMN gpucredit.bucket.gpu_types IS 'What it pays for; NULL: any type.';
 COMMENT ON COLUMN gpucredit.bucket.tiers IS 'What it pays for; NULL: any tier.';
 COMMENT ON COLUMN gpucredit.bucket.pools IS 'What it pays for; NULL: any pool.';
 COMMENT ON COLUMN gpucredit.bucket.max_per_job IS 'Credits it pays for one job at most; NULL: no limit.';
-COMMENT ON COLUMN gpucredit.bucket.max_share IS 'Of what one job costs it pays this part at most; NULL: all.';
+COMMENT ON COLUMN gpucredit.bucket.max_share IS 'The largest part of one job''s cost that it pays; NULL: all.';
 COMMENT ON COLUMN gpucredit.bucket.policy IS 'What it pays for, as it was given.';
-COMMENT ON COLUMN gpucredit.bucket.memo IS 'A note of who issued it; NULL: none.';
+COMMENT ON COLUMN gpucredit.bucket.memo IS 'The issuer''s note; NULL: none.';
 COMMENT ON COLUMN gpucredit.bucket.created_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.bucket.issued IS 'Credits that were ever issued into it.';
 COMMENT ON COLUMN gpucredit.bucket.available IS 'Credits that may be held.';
 COMMENT ON COLUMN gpucredit.bucket.held IS 'Credits that holds have set aside.';
 COMMENT ON COLUMN gpucredit.bucket.spent IS 'Credits spent, less refunds.';
-COMMENT ON COLUMN gpucredit.bucket.expired IS 'Credits that nobody used by its end.';
+COMMENT ON COLUMN gpucredit.bucket.expired IS 'Credits left unused at its end.';
 COMMENT ON COLUMN gpucredit.bucket.revoked IS 'Credits that were taken back.';
 COMMENT ON COLUMN gpucredit.bucket.moved IS 'Credits that went to another bucket.';
 COMMENT ON COLUMN gpucredit.bucket.lent IS 'Credits that its slices were given.';
@@ -156,8 +159,9 @@ CREATE TABLE gpucredit.hold (
 	expires_at timestamptz,		/* of a caller's own */
 	created_at timestamptz NOT NULL,
 	closed_at timestamptz,
-	sliced boolean NOT NULL DEFAULT false,	/* what returns goes to slices */
-	trace uuid,					/* of its job, else of who took it */
+	sliced boolean NOT NULL DEFAULT false,	/* released credit goes to
+											 * slices */
+	trace uuid,					/* of its job, else of its caller */
 	counted boolean NOT NULL DEFAULT true,	/* hold_budget may have it */
 	uncollected gpucredit.credits,	/* captures asked for, and no credit covered */
 	CONSTRAINT hold_pkey PRIMARY KEY (org, hold)
@@ -242,7 +246,7 @@ CREATE TABLE gpucredit.entry (
 	part int,
 	job bigint,
 	attempt int,
-	trace uuid,					/* of its hold, else of who caused it */
+	trace uuid,					/* of its hold, else of its caller */
 	/* entries are read by bucket, or by number alone (81_seal.sql) */
 	CONSTRAINT entry_pkey PRIMARY KEY (org, bucket, entry)
 );
@@ -273,8 +277,8 @@ ALTER TABLE gpucredit.entry
 	ENABLE ALWAYS TRIGGER entry_sound_new;
 
 /*
- * What an account itself has spent, less refunds: totals, and the deltas that
- * upkeep has not folded into them yet.  So settling has no hot row.
+ * An account's own spend, less refunds: totals, and the deltas that upkeep has
+ * not folded into them yet.  So settlements share no hot row.
  */
 CREATE TABLE gpucredit.spend_total (
 	org text COLLATE "C" NOT NULL,
@@ -283,7 +287,7 @@ CREATE TABLE gpucredit.spend_total (
 	CONSTRAINT spend_total_pkey PRIMARY KEY (org, account)
 );
 COMMENT ON TABLE gpucredit.spend_total IS
-'Settled spend of each account, without what is in spend_delta';
+'Settled spend of each account, without spend_delta';
 COMMENT ON COLUMN gpucredit.spend_total.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.spend_total.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.spend_total.spent IS 'Credits spent less refunded, ever.';
@@ -303,7 +307,7 @@ COMMENT ON COLUMN gpucredit.spend_delta.account IS 'A path below the organisatio
 COMMENT ON COLUMN gpucredit.spend_delta.spent IS 'Credits spent less refunded, not added to the totals yet.';
 COMMENT ON COLUMN gpucredit.spend_delta.day IS 'In UTC; NULL: a repair, of no day.';
 
-/* The last days alone: upkeep forgets what no average looks at any more. */
+/* The last days only: upkeep forgets days that no average needs any more. */
 CREATE TABLE gpucredit.spend_day (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
@@ -313,7 +317,7 @@ CREATE TABLE gpucredit.spend_day (
 );
 CREATE INDEX spend_day_day ON gpucredit.spend_day (day);
 COMMENT ON TABLE gpucredit.spend_day IS
-'What an account and all below it spent on each of the last days, without what is in spend_delta';
+'What an account and all below it spent on each of the last days, without spend_delta';
 COMMENT ON COLUMN gpucredit.spend_day.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.spend_day.account IS 'An account, with all below it.';
 COMMENT ON COLUMN gpucredit.spend_day.day IS 'In UTC.';
@@ -349,7 +353,7 @@ CREATE FUNCTION gpucredit.suspend_account(org text, account text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_suspend_account';
 COMMENT ON FUNCTION gpucredit.suspend_account(text, text, boolean) IS
-'Setup: suspends an account and all below it, or lifts that: no new hold or extension; what runs goes on to the end of its hold.
+'Setup: suspends an account and all below it, or lifts that: no new hold or extension; running jobs go on to the end of their holds.
 Errors: UC001 no such account; UC202 rate limited; 22023.';
 
 /* Credits */
@@ -380,7 +384,7 @@ COMMENT ON TYPE gpucredit.hold_result IS
 CREATE TYPE gpucredit.capture_result AS (captured numeric, released numeric,
 	lapsed numeric, replayed boolean, uncollected numeric);
 COMMENT ON TYPE gpucredit.capture_result IS
-'What capture() spent, and what of the hold went back.';
+'What capture() spent and returned.';
 CREATE TYPE gpucredit.release_result AS (released numeric, lapsed numeric,
 	replayed boolean);
 COMMENT ON TYPE gpucredit.release_result IS
@@ -402,9 +406,9 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_extend_hold';
 COMMENT ON FUNCTION gpucredit.extend_hold(text, bigint, text, numeric,
 	interval) IS
-'Holds: sets more credit aside in an open hold, or lets it live longer, for a caller whose job runs longer than was thought.
+'Holds: sets more credit aside in an open hold, or extends its ttl, for a caller whose job runs longer than planned.
 amount: credits more, 0 or more. ttl: the hold lives for at least so long from now on; NULL: until it would have ended anyway. Not both 0 and NULL.
-Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended, and nothing changed; the hold, what it holds and when it ends, as it then is.
+Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended, and nothing changed; then the hold, its amount and its end.
 Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
 
 CREATE FUNCTION gpucredit.capture(org text, hold bigint, key text,
@@ -414,7 +418,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_capture';
 COMMENT ON FUNCTION gpucredit.capture(text, bigint, text, numeric, boolean,
 	boolean) IS
-'Holds: spends what a hold holds; final: the rest goes back to its buckets and the hold is closed.
+'Holds: spends credit of a hold; final: the rest goes back to its buckets and the hold is closed.
 amount: credits, 0 or more, at most what is held. overrun: also more than is held, and past its ttl: what is missing is drawn first, as much as there is; past its ttl the hold is closed by it in any case.
 Result: captured; released to buckets; lapsed, since their bucket had expired or was revoked; uncollected: what of the amount no credit or budget covers.
 Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201; UC202 rate limited; 22003; 22023 more than is held.';
@@ -424,8 +428,8 @@ RETURNS gpucredit.release_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_release';
 COMMENT ON FUNCTION gpucredit.release(text, bigint, text) IS
-'Holds: gives what a hold still holds back to the very buckets it came from.
-Result: released, and lapsed, since their bucket had expired or was revoked; of a hold that ran past its ttl and was released already, what was released then.
+'Holds: returns the rest of a hold to the very buckets it came from.
+Result: released, and lapsed, since their bucket had expired or was revoked; for a dead hold that upkeep released already, the amount released then.
 Errors: UC003 no such hold, captured, or of a job; UC201; UC202 rate limited; 22023.';
 
 /* For reading functions written in SQL. */

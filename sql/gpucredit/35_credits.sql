@@ -3,8 +3,8 @@
  */
 
 /*
- * What a sweep has to look at, and nothing else: swept_at and closed_at
- * change once in a bucket's life, so that its other updates stay HOT.
+ * A sweep reads these indexes only: swept_at and closed_at change once in a
+ * bucket's life, so that its other updates stay HOT.
  */
 CREATE INDEX bucket_due ON gpucredit.bucket (expires_at)
 	WHERE expires_at IS NOT NULL AND closed_at IS NULL AND swept_at IS NULL;
@@ -31,7 +31,7 @@ CREATE FUNCTION gpucredit.revoke(org text, bucket bigint, key text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_revoke';
 COMMENT ON FUNCTION gpucredit.revoke(text, bigint, text, text) IS
-'Credit: revokes what is available in a bucket and closes it. What is held of it stays good; what returns to it later is revoked too.
+'Credit: revokes the available credit of a bucket and closes it. Held credit stays good; credit that returns later is revoked too.
 reason: for the audit.
 Result: revoked, in credits; 0 where the bucket was empty, had expired or was revoked before.
 Errors: UC002 no such bucket; UC201 key used with other arguments; UC202 rate limited; 22023.';
@@ -54,7 +54,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_refund';
 COMMENT ON FUNCTION gpucredit.refund(text, bigint, text, numeric, text) IS
 'Credit: gives credit that a job has spent back to the very buckets it came from, last spent first; the job may be waiting, running or over.
 amount: credits, above 0, at most what was spent less earlier refunds. reason: for the audit.
-Result: refunded + lapsed = amount; lapsed is what came back to a bucket that had expired or was revoked.
+Result: refunded + lapsed = amount; lapsed is the credit of buckets that had expired or were revoked.
 Errors: UC301 no such job; UC201 key used with other arguments; UC202 rate limited; 22003; 22023 more than was spent.';
 
 CREATE FUNCTION gpucredit.refund_hold(org text, hold bigint, key text,
@@ -72,5 +72,5 @@ RETURNS gpucredit.expire_credits_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_expire_credits';
 COMMENT ON FUNCTION gpucredit.expire_credits() IS
-'Upkeep: books what was available in buckets that have expired, at most 10,000 of them a call: call again while affected is 10000. No balance changes by it. Waits for nobody.
+'Upkeep: books the credit left in expired buckets, at most 10,000 of them a call: call again while affected is 10000. No balance changes by it. Waits for nobody.
 Result: how many buckets it took.';

@@ -1,17 +1,17 @@
 /*
- * 37_closing.sql: what leaves, and what it came to.
+ * 37_closing.sql: removed entries and audit rows, and their closing balances.
  *
- * Entries and audit rows leave by whole sealed batches, from the first on,
- * once their retention has passed: an archive batch.  Before entries leave, what
- * they came to is written down, a row for each part of a hold (or for what a
- * bucket did without one): the closing balances.  So the sums of entries are
- * those of the entries that are there and of all closings.  Each archive batch has
- * the digest of its closings and of the archive batch before, and an audit row, so
- * a closing can no more be changed unseen than an entry.
+ * Entries and audit rows are removed by whole sealed batches, from the first
+ * on, once their retention is over: an archived batch.  Before entries go,
+ * their sums are written down as closing balances, one row for each hold part
+ * (or for a bucket's entries without a hold).  So each sum of entries is that
+ * of the present entries and of all closings.  Each archived batch has the
+ * digest of its closings and of the archived batch before, and an audit row.
+ * So a closing cannot change unseen, just as an entry.
  *
- * Rows leave by DELETE, oldest first, so whole pages become free and are used
- * again: the tables stay as large as what is kept.  (Why not by partitions:
- * docs/decisions/audit.md.)
+ * Rows are removed by DELETE, oldest first, so whole pages become free and are
+ * used again: the tables stay as large as their content.  (Why not by
+ * partitions: docs/decisions/audit.md.)
  */
 CREATE TABLE gpucredit.archive_batch (
 	archive_batch bigint NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE gpucredit.closing (
 );
 CREATE INDEX closing_archive_batch ON gpucredit.closing (archive_batch);
 COMMENT ON TABLE gpucredit.closing IS
-'Append-only: what the entries of a part of a hold (hold 0: of a bucket) that have left came to';
+'Append-only: the sums of removed entries, by hold part (hold 0: by bucket)';
 COMMENT ON COLUMN gpucredit.closing.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.closing.archive_batch IS 'The archive batch they left with.';
 COMMENT ON COLUMN gpucredit.closing.account IS 'A path below the organisation; '''' is the organisation itself.';
@@ -207,7 +207,7 @@ BEGIN ATOMIC
 		+ 946684800000000;
 END;
 COMMENT ON FUNCTION gpucredit_internal.micros(timestamptz) IS
-'Internal: an instant in microseconds since 1970, exactly; what seals and archive batches are dated by.';
+'Internal: an instant in microseconds since 1970, exactly; the date of seals and archived batches.';
 
 CREATE FUNCTION gpucredit_internal.archive_batch_digest(d gpucredit.archive_batch)
 RETURNS bytea
@@ -220,7 +220,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.archive_batch_digest(gpucredit.archive_batch) IS
 'What an archive batch must have as digest: of the one before, of its closings, and of itself.';
 
-/* From which instant on the past can be told in full. */
+/* The instant from which the past is complete. */
 CREATE FUNCTION gpucredit_internal.kept_from(kind text) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC

@@ -1,11 +1,10 @@
 /*
  * 40_budget.sql: how much an account may spend in a period.
  *
- * A budget limits what the holds of an account and of all below it come to:
- * reserved while they are open, spent as they are captured.  Each hold keeps
- * which budgets and periods it was counted in, and only those are credited
- * back.  Periods are of the UTC calendar; the first call that touches one
- * makes its counter.
+ * A budget limits the holds of an account and of all below it: reserved while
+ * they are open, spent as they are captured.  Each hold keeps its budgets and
+ * periods, and its credit returns to these only.  Periods are of the UTC
+ * calendar; the first call in one makes its counter.
  */
 CREATE TABLE gpucredit.budget (
 	org text COLLATE "C" NOT NULL,
@@ -92,7 +91,7 @@ ALTER TABLE gpucredit.hold_budget
 	ENABLE ALWAYS TRIGGER hold_budget_sound_new,
 	ENABLE ALWAYS TRIGGER hold_budget_sound;
 
-/* What set_budget said, for balances of the past. */
+/* Each set_budget(), for balances of the past. */
 CREATE TABLE gpucredit.budget_log (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
@@ -101,7 +100,7 @@ CREATE TABLE gpucredit.budget_log (
 	amount gpucredit.credits,	/* NULL: the budget was removed */
 	hard boolean NOT NULL,
 	is_new boolean NOT NULL,		/* there was none before: it counts from here */
-	entry bigint NOT NULL,		/* what was drawn by then, at this instant */
+	entry bigint NOT NULL,		/* entries up to this instant */
 	CONSTRAINT budget_log_pkey PRIMARY KEY (org, account, period, at)
 );
 COMMENT ON TABLE gpucredit.budget_log IS
@@ -131,7 +130,7 @@ CREATE TABLE gpucredit.alert (
 		threshold, bucket)
 );
 COMMENT ON TABLE gpucredit.alert IS
-'What an account''s owner should know (kind: budget, balance, expiry, spend, uncollected, job), once per period and threshold, of an expiry once per bucket, of its jobs at most gpucredit.job_alerts an hour; also sent as NOTIFY gpucredit_alert: its detail, or where bind_tenant has bound anybody its number (alert) alone';
+'What an account''s owner should know (kind: budget, balance, expiry, spend, uncollected, job), once per period and threshold, of an expiry once per bucket, of its jobs at most gpucredit.job_alerts an hour; also sent as NOTIFY gpucredit_alert: its detail, or only its number (alert) once bind_tenant has bound a role';
 COMMENT ON COLUMN gpucredit.alert.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.alert.alert IS 'Its number.';
 COMMENT ON COLUMN gpucredit.alert.at IS 'When it was raised.';
@@ -140,7 +139,7 @@ COMMENT ON COLUMN gpucredit.alert.kind IS 'budget, balance, expiry, spend, uncol
 COMMENT ON COLUMN gpucredit.alert.period IS 'Of the budget; else how often it is raised: hour, day, or none: once.';
 COMMENT ON COLUMN gpucredit.alert.period_start IS 'When the period began; -infinity where it is none.';
 COMMENT ON COLUMN gpucredit.alert.threshold IS 'budget: the share of the amount; balance: credits; expiry: days; spend: times the average; job: which of the hour, from 1.';
-COMMENT ON COLUMN gpucredit.alert.detail IS 'What listeners are told of it.';
+COMMENT ON COLUMN gpucredit.alert.detail IS 'The text that listeners get.';
 COMMENT ON COLUMN gpucredit.alert.bucket IS 'Of an expiry; 0: of none.';
 
 DO $dump$

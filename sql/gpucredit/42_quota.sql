@@ -2,18 +2,18 @@
  * 42_quota.sql: how much an account may have at once.
  *
  * A quota limits an account and all below it: devices, running jobs (more
- * wait), queued jobs (more are denied).  What is in use is counted from live
- * attempts and waiting jobs, never stored; but while max_queued is far, that
- * nobody need count is (spare).  Whoever lets something in under a
- * quota locks its row and counts it up, so that a transaction with an older
- * snapshot gets 40001 at REPEATABLE READ and up.
+ * wait), queued jobs (more are denied).  Live attempts and queued jobs are
+ * counted, never stored; but far below max_queued, spare saves the count.  A
+ * call that lets a job in under a quota locks its row and counts it up, so
+ * that a transaction with an older snapshot gets 40001 at REPEATABLE READ and
+ * up.
  */
 CREATE FUNCTION gpucredit_internal.quota_is_sound(max_gpus int, max_running int,
 	max_queued int, spare int) RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_quota_is_sound';
 COMMENT ON FUNCTION gpucredit_internal.quota_is_sound(int, int, int, int) IS
-'Internal: no limit of a quota is negative, nor what it has to spare.';
+'Internal: a quota''s limits and its spare are not negative.';
 
 CREATE TABLE gpucredit.quota (
 	org text COLLATE "C" NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE gpucredit.quota (
 	max_running int,
 	max_queued int,
 	cycle bigint NOT NULL DEFAULT 0,	/* submissions counted, so far */
-	/* so many more may wait, whatever happens, before anybody need count */
+	/* so many more jobs may be queued without a count */
 	spare int NOT NULL DEFAULT 0,
 	CONSTRAINT quota_pkey PRIMARY KEY (org, account, gpu_type)
 ) WITH (fillfactor = 10);		/* each is updated all the time */
@@ -36,7 +36,7 @@ COMMENT ON COLUMN gpucredit.quota.max_gpus IS 'Devices in use at most; NULL: no 
 COMMENT ON COLUMN gpucredit.quota.max_running IS 'Jobs that are started at most; NULL: no limit.';
 COMMENT ON COLUMN gpucredit.quota.max_queued IS 'Jobs that wait at most; NULL: no limit.';
 COMMENT ON COLUMN gpucredit.quota.cycle IS 'Submissions counted so far.';
-COMMENT ON COLUMN gpucredit.quota.spare IS 'So many more may be submitted before anybody need count.';
+COMMENT ON COLUMN gpucredit.quota.spare IS 'So many more jobs may be queued without a count.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.quota', '');
 

@@ -1,9 +1,8 @@
 /*
  * 44_rate_limit.sql: how often an account may call.
  *
- * The limits are rows; what is left of each is in shared memory.  Whoever
- * changes the table, by whatever means, the trigger has all backends read it
- * again after the commit.
+ * The limits are rows; shared memory has what is left of each.  After the
+ * commit of any change to the table, a trigger has all backends read it again.
  */
 CREATE TABLE gpucredit.rate_limit (
 	org text COLLATE "C" NOT NULL,
@@ -38,6 +37,6 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_rate_limit';
 COMMENT ON FUNCTION gpucredit.set_rate_limit(text, text, text,
 	double precision, int) IS
-'Setup: limits how often an account and all below it may call, from the commit on. A call takes from every limit on its path, before anything else, whatever comes of it; a limit set again starts full. meter_batch counts each element, and answers what is over a limit as rate_limited.
+'Setup: limits how often an account and all below it may call, from the commit on. A call takes from every limit on its path, before anything else, with any result; a limit set again starts full. meter_batch counts each element, and answers what is over a limit as rate_limited.
 operation: a function that takes an organisation and does something, or ''*'' for each of them. per_second: calls, 0.000001 to 1e9; NULL removes the limit. burst: how many at once, 1 or more.
 Errors: UC001 no such account; 22023; 55000 where the library was not loaded by shared_preload_libraries. What is over a limit: UC202, the hint says how long to wait.';

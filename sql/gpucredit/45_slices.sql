@@ -1,18 +1,18 @@
 /*
  * 45_slices.sql: the money of a busy account, over many rows.
  *
- * Whoever draws from a bucket, or counts in a budget, has that row until it
- * commits, so one row carries one commit at a time.  Where an account's
- * buckets and budgets are spread over slices, a hold takes what it needs from
- * one slice, and holds beside it take from others.
+ * A call that draws from a bucket, or counts in a budget, keeps that row until
+ * it commits, so one row carries one commit at a time.  If an account's
+ * buckets and budgets are spread over slices, a hold draws from one slice, and
+ * concurrent holds draw from others.
  *
  * A bucket (a budget's counter) is its own row and its slices: each figure is
- * the sum over all of them.  What a slice has available is its to give away,
- * and never negative; its other figures are changes not yet added to the
+ * the sum over all of them.  A slice may give away its available credit, which
+ * is never negative.  Its other figures are changes not yet added to the
  * bucket's row, of either sign, as a hold drawn in one slice may be settled in
  * another.  A budget's slice may take up to "most" without asking the others.
- * Rows of slices come with the first hold that finds enough to share, and go
- * when there is too little: src/ledger/slice.h has the rules.
+ * Slices come with the first hold that finds enough to share, and go when
+ * there is too little (src/ledger/slice.h).
  *
  * Only src/ledger/post.c writes bucket_slice.
  */
@@ -38,7 +38,7 @@ COMMENT ON COLUMN gpucredit.bucket_slice.lent IS 'Credits that it was given.';
 COMMENT ON COLUMN gpucredit.bucket_slice.available IS 'Credits that may be held.';
 COMMENT ON COLUMN gpucredit.bucket_slice.held IS 'Credits that holds have set aside.';
 COMMENT ON COLUMN gpucredit.bucket_slice.spent IS 'Credits spent, less refunds.';
-COMMENT ON COLUMN gpucredit.bucket_slice.expired IS 'Credits that nobody used by its end.';
+COMMENT ON COLUMN gpucredit.bucket_slice.expired IS 'Credits left unused at its end.';
 
 CREATE TABLE gpucredit.budget_slice (
 	org text COLLATE "C" NOT NULL,
@@ -63,7 +63,7 @@ COMMENT ON COLUMN gpucredit.budget_slice.reserved IS 'Credits that open holds co
 COMMENT ON COLUMN gpucredit.budget_slice.spent IS 'Credits spent in the period, less refunds.';
 COMMENT ON COLUMN gpucredit.budget_slice.most IS 'Credits that reserved and spent together may come to.';
 
-/* few, and what a sweep must put together first */
+/* few rows, and a sweep folds them first */
 CREATE INDEX bucket_spread ON gpucredit.bucket (expires_at)
 	WHERE spread > 0;
 
@@ -100,7 +100,7 @@ COMMENT ON COLUMN gpucredit.bucket_whole.issued IS 'Credits that were ever issue
 COMMENT ON COLUMN gpucredit.bucket_whole.available IS 'Credits that may be held.';
 COMMENT ON COLUMN gpucredit.bucket_whole.held IS 'Credits that holds have set aside.';
 COMMENT ON COLUMN gpucredit.bucket_whole.spent IS 'Credits spent, less refunds.';
-COMMENT ON COLUMN gpucredit.bucket_whole.expired IS 'Credits that nobody used by its end.';
+COMMENT ON COLUMN gpucredit.bucket_whole.expired IS 'Credits left unused at its end.';
 COMMENT ON COLUMN gpucredit.bucket_whole.revoked IS 'Credits that were taken back.';
 COMMENT ON COLUMN gpucredit.bucket_whole.moved IS 'Credits that went to another bucket.';
 COMMENT ON COLUMN gpucredit.bucket_whole.lent IS 'Credits that its slices were given, by the bucket.';

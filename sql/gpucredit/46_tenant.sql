@@ -1,7 +1,7 @@
 /*
  * 46_tenant.sql: which roles are bound to which accounts.
  *
- * By role name: roles belong to the cluster and have other numbers after a
+ * By role name: roles belong to the cluster and have other oids after a
  * restore into another one.
  */
 CREATE TABLE gpucredit.tenant (
@@ -78,9 +78,9 @@ COMMENT ON FUNCTION gpucredit.unbind_tenant(name, text, text) IS
 Errors: UC001 no such account; 22023.';
 
 /*
- * Whose login belongs to a tenant alone.  An application's that has tenants'
- * roles besides, or without their rights (NOINHERIT) and takes them on by SET
- * ROLE, serves many: it is none.
+ * Is it the login of tenants only?  An application's login is not, if it has
+ * other roles besides, or takes tenants' roles on by SET ROLE (NOINHERIT): it
+ * serves many.
  */
 CREATE FUNCTION gpucredit_internal.is_tenant_login(login oid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -97,7 +97,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.is_tenant_login(oid) IS
 'Internal: may a role log in, and is it a tenant''s and nothing else: no superuser, no member of another role of gpucredit''s.';
 
-/* What the server's files set for all stays as it is. */
+/* Settings in the server's files stay as they are. */
 CREATE FUNCTION gpucredit_internal.tenant_timeouts()
 RETURNS TABLE (name text, value text)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 3
@@ -124,8 +124,8 @@ COMMENT ON FUNCTION gpucredit_internal.set_login_timeout(name, name, text, text)
 'Internal: ALTER ROLE login IN DATABASE database SET setting = value.';
 
 /*
- * A login that is changing its own settings in an open transaction keeps
- * nobody from being bound: it goes without, and is told of.
+ * A login that is changing its own settings in an open transaction blocks no
+ * bind_tenant(): its timeouts are left out, with a warning.
  */
 CREATE FUNCTION gpucredit_internal.limit_tenant_logins(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

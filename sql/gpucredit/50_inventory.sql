@@ -1,8 +1,8 @@
 /*
  * 50_inventory.sql: prices, tiers, pools, nodes.
  *
- * Small tables shared by all tenants.  What is free on a node is never
- * stored: it is the node's healthy devices less those of live attempts.
+ * Small tables shared by all tenants.  Free devices are never stored: they are
+ * a node's healthy devices less those of live attempts.
  */
 CREATE TABLE gpucredit.price (
 	gpu_type text COLLATE "C" NOT NULL,

@@ -4,7 +4,7 @@
  * A job holds credit from submission, waits in its pool's queue, and runs as
  * one attempt after another.  An attempt has devices, a price fixed by the
  * job's hold, and a cumulative elapsed time; it is settled exactly once, and
- * ending it is what frees its devices.
+ * its end frees its devices.
  */
 CREATE FUNCTION gpucredit_internal.job_is_sound(state text, ended_at timestamptz)
 RETURNS boolean
@@ -28,7 +28,7 @@ COMMENT ON FUNCTION gpucredit_internal.ask_digest(gpucredit.gpureq, text, text, 
 
 /*
  * No CHECKs: each would be parsed again whenever a job is submitted, starts or
- * ends.  verify() knows what they would say.
+ * ends.  verify() checks the same.
  */
 CREATE TABLE gpucredit.job (
 	org text COLLATE "C" NOT NULL,
@@ -50,14 +50,14 @@ CREATE TABLE gpucredit.job (
 	cache text COLLATE "C",		/* spec.cache */
 	options jsonb NOT NULL,
 	save_every interval,		/* spec.checkpoint_every; 0: never */
-	/* what it accepts and was offered, in order of preference */
+	/* its types, accepted and offered, in order of preference */
 	offer_types text[] NOT NULL,
 	offer_memory bigint[] NOT NULL,		/* bytes of each GPU at least */
 	offer_prices gpucredit.credits[] NOT NULL,
 	offer_spot_prices gpucredit.credits[] NOT NULL,
 	/*
-	 * What it asks, in short (ask_digest): cycles read that of each job, and
-	 * one job of each.  Not generated: that would be parsed again as well.
+	 * A digest of its request (ask_digest): cycles read that of each job, and
+	 * one job per digest.  Not generated: that would be parsed again as well.
 	 */
 	ask bytea NOT NULL,
 	/* where it stands; active: its attempt says how */
@@ -84,7 +84,7 @@ CREATE INDEX job_open ON gpucredit.job (org, account) WHERE ended_at IS NULL;
 /* attempts that live are found by it: the last of each */
 CREATE INDEX job_active ON gpucredit.job (org, account)
 	INCLUDE (job, attempt) WHERE state = 'active';
-/* the sample of how long jobs run of what they may */
+/* the sample for the runtime estimate */
 CREATE INDEX job_completed ON gpucredit.job (org, account, tier,
 	ended_at DESC, job DESC)
 	WHERE state = 'completed' AND wall_limit IS NOT NULL;
@@ -126,11 +126,11 @@ COMMENT ON COLUMN gpucredit.job.waited IS 'How long it had waited when it last l
 COMMENT ON COLUMN gpucredit.job.traceparent IS 'The W3C trace it was submitted with; NULL: none.';
 
 /*
- * Every heartbeat pays for what is declared here.  So there are no CHECKs:
- * each would be parsed again; verify() knows what they would say.  And there
- * is one index beside the key, over a column that says when it has a row:
- * each would be opened, and its columns compared.  Attempts that live, and
- * those that completed, are found by their jobs.
+ * Every heartbeat pays for each declaration here.  So there are no CHECKs, as
+ * each would be parsed again; verify() checks the same.  And the only index
+ * beside the key is over a column that is rarely set, as a heartbeat opens
+ * each index and compares its columns.  Attempts that are live or completed
+ * are found by their jobs.
  */
 CREATE TABLE gpucredit.attempt (
 	org text COLLATE "C" NOT NULL,
@@ -157,14 +157,15 @@ CREATE TABLE gpucredit.attempt (
 	skewed_at timestamptz,		/* elapsed was first cut */
 	extension_denied boolean NOT NULL DEFAULT false,	/* an extension was denied */
 	saved_at timestamptz,		/* its last checkpoint was told */
-	/* what a heartbeat changes; none of it is indexed */
+	/* a heartbeat changes these; none is indexed */
 	running_at timestamptz,		/* the first heartbeat */
 	heard_at timestamptz,
 	elapsed interval NOT NULL DEFAULT '0',
 	progress bigint,
 	progress_at timestamptz,	/* when it last grew */
 	utilization real,
-	idle_since timestamptz,		/* it is near 0, or that was last told */
+	idle_since timestamptz,		/* little time is left, or the last answer
+								 * said so */
 	/* the settlement, stored for whoever settles again */
 	ended_at timestamptz,
 	outcome text,
@@ -182,7 +183,7 @@ CREATE TABLE gpucredit.attempt (
 	trace uuid,					/* as the job's */
 	uncollected gpucredit.credits,	/* what it cost and is not billed */
 	ended_by text,				/* who said so: agent, app, server */
-	/* an agent's word after that: when it came, and what it added */
+	/* the agent's report after that: when it came, and its addition */
 	late_at timestamptz,
 	late_elapsed interval,
 	late_uncollected gpucredit.credits,	/* below 0: collected after all */
@@ -258,10 +259,11 @@ CREATE TABLE gpucredit.attempt_gpu (
 	/* of its device, a share's floor; 0: none, it takes share x memory */
 	gpu_memory_mib bigint NOT NULL,
 	ended_at timestamptz,		/* over, but not seen gone by its agent */
-	/* told to run there: first, of a gang, and after it ended; free: to be gone */
+	/* the node heard of it: at first, of a gang, and after its end; free: of
+	 * its end */
 	seen_at timestamptz,
 	free boolean NOT NULL DEFAULT false,	/* may be given out again */
-	/* what the next cycles ask of what runs, alike in all rows of an attempt */
+	/* cycles read these of running attempts; equal in all rows of an attempt */
 	account text COLLATE "C" NOT NULL,
 	tier text COLLATE "C" NOT NULL,
 	preemptible text NOT NULL,
@@ -304,8 +306,8 @@ COMMENT ON COLUMN gpucredit.attempt_gpu.expected_end IS 'When it was expected to
 COMMENT ON COLUMN gpucredit.attempt_gpu.limit_end IS 'When its wall limit ends it; infinity: no limit.';
 
 /*
- * A fence that has run out stands until its node gets new work again, or has
- * told what it runs; nobody has its devices.
+ * An old fence stays until its node gets new work again, or reports its
+ * processes; nobody has its devices.
  */
 CREATE VIEW gpucredit.devices_taken AS
 	SELECT g.org, g.job, g.attempt, g.node, g.pool, g.gpus, g.share,
@@ -393,9 +395,9 @@ CREATE TRIGGER usage_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 ALTER TABLE gpucredit.usage ENABLE ALWAYS TRIGGER usage_append_only;
 
 /*
- * The heartbeat or settlement that first logs usage on a later day writes what
- * the usage before it said, for each midnight between.  It stays when usage
- * leaves, so no past month's figures depend on that.
+ * The first heartbeat or settlement that logs usage on a later day writes the
+ * previous usage row's figures for each midnight in between.  They stay when
+ * usage is removed, so no past month's figures depend on usage.
  */
 CREATE TABLE gpucredit.accrued (
 	org text COLLATE "C" NOT NULL,
@@ -423,9 +425,9 @@ CREATE TRIGGER accrued_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 ALTER TABLE gpucredit.accrued ENABLE ALWAYS TRIGGER accrued_append_only;
 
 /*
- * What accounts' own jobs used of a pool, decayed, as of an instant: that of
- * attempts that are over.  What runs is counted from its devices.  Only place
- * writes it, under the pool's lock.
+ * The pool use of accounts' own jobs, decayed, at an instant, without running
+ * attempts: these are counted from their devices.  Only place() writes it,
+ * under the pool's lock.
  */
 CREATE TABLE gpucredit.fair_usage (
 	org text COLLATE "C" NOT NULL,

@@ -1,8 +1,8 @@
 /*
- * 65_lifecycle.sql: what becomes of a job when an attempt ends badly.
+ * 65_lifecycle.sql: what follows when an attempt ends badly.
  *
- * Checkpoints say where its next attempt may go on.  Retry rules say whether
- * there is one.  The sweeps end attempts and holds that nobody ends.
+ * Checkpoints say where the job's next attempt may go on.  Retry rules say
+ * whether there is one.  The sweeps end attempts and holds without an owner.
  */
 
 /* The built-in rules live apart, so that a dump carries only the user's. */
@@ -229,8 +229,8 @@ Does at most 1000 a call, in half a second; what other transactions hold is left
 Result: settle_node_lost, settle_device_failed, settle_reclaimed, and skipped: how many could not be had now.';
 
 /*
- * Upkeep by pg_cron, at READ COMMITTED whatever the database's default: what
- * has been decided since a snapshot was taken could not be sealed, nor leave.
+ * Upkeep by pg_cron, at READ COMMITTED in any database: an older snapshot
+ * could not seal or remove later commits.
  */
 
 CREATE FUNCTION gpucredit_internal.cron_tasks()
@@ -324,10 +324,9 @@ COMMENT ON FUNCTION gpucredit_internal.require_cron(boolean) IS
 'install_jobs: refuses where there is no pg_cron (55000), and says what to run.';
 
 /*
- * Takes away what is not wanted any more: a task an upgrade dropped, jobs of a
- * database that is gone or has another name, and one that scheduling it again
- * would leave as it is: under another cron.host or port, in another database,
- * as another user.
+ * Remove unwanted tasks: those an upgrade dropped, those of a database that is
+ * gone or renamed, and those that a new schedule would leave under another
+ * cron.host or port, in another database, or as another user.
  */
 CREATE FUNCTION gpucredit_internal.unschedule(keep text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

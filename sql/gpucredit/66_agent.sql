@@ -1,6 +1,5 @@
 /*
- * 66_agent.sql: what agents tell of their nodes, and how they prove that they
- * may.
+ * 66_agent.sql: agents' reports of their nodes, and the proof of their node.
  */
 CREATE TABLE gpucredit.node_key (
 	node text COLLATE "C" NOT NULL,
@@ -65,8 +64,8 @@ COMMENT ON COLUMN gpucredit.node_strike.attempt IS 'Which run of the job, from 1
 COMMENT ON COLUMN gpucredit.node_strike.at IS 'When the node could not start it.';
 
 /*
- * Output on its way from a node to who asked for it.  Nothing of it is worth a
- * log record: what a crash takes is asked for again.
+ * Output on its way from a node to a caller.  It needs no log record: after a
+ * crash the caller asks again.
  */
 CREATE UNLOGGED TABLE gpucredit.log_wish (
 	org text COLLATE "C" NOT NULL,
@@ -116,7 +115,7 @@ AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON gpucredit.node_key
 FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.announce_change();
 ALTER TABLE gpucredit.node_key ENABLE ALWAYS TRIGGER node_key_changed;
 
-/* What a node's agent has to hear of at once. */
+/* Notify a node's agent at once. */
 CREATE FUNCTION gpucredit_internal.notify_nodes() RETURNS trigger
 LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_notify_nodes';

@@ -1,9 +1,9 @@
 /*
  * 70_sched.sql: the scheduling cycle of a pool.
  *
- * Claims belong to their pool: who has the pool's lock makes and ends them,
- * and a job's end takes its own with it.  They name jobs of several tenants
- * and refer to none.
+ * Claims belong to their pool: the holder of the pool's lock makes and ends
+ * them, and a job's end deletes its own claim.  They name jobs of several
+ * tenants and reference none.
  */
 CREATE TABLE gpucredit.claim (
 	pool text COLLATE "C" NOT NULL,
@@ -83,7 +83,7 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim_gpu', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.eviction', '');
 
-/* What a pool learns from what it starts; written by its cycle alone. */
+/* A pool's statistics of its starts; only its cycle writes them. */
 CREATE TABLE gpucredit.workload_mix (
 	pool text COLLATE "C" NOT NULL,
 	day timestamptz NOT NULL,	/* UTC */
@@ -143,7 +143,7 @@ CREATE TABLE gpucredit.reservation (
 	at timestamptz NOT NULL,	/* the expected start */
 	nodes text NOT NULL,
 	told_at timestamptz NOT NULL,
-	/* what the next cycle reserves again, where nothing is earlier */
+	/* the next cycle reserves this again, unless it finds an earlier start */
 	gpu_type text,				/* NULL: no GPUs */
 	on_nodes text[] NOT NULL,	/* by name */
 	gpus gpucredit.gpuset[] NOT NULL,

@@ -1,13 +1,13 @@
 /*
- * 80_observe.sql: what there is, and what became of it.
+ * 80_observe.sql: the present state, and its history.
  *
- * Everything here reads: one call is one snapshot and one instant.  Time
- * alone moves credit, whether or not a sweep has booked it yet: a bucket is
- * active in [effective_at, expires_at) until it is closed, and a caller's own
- * hold is dead from its ttl on, its credit back in its buckets.
+ * Everything here reads: one call is one snapshot and one instant.  Time alone
+ * moves credit, with or without a sweep: a bucket is active in [effective_at,
+ * expires_at) until it is closed, and a caller's own hold is dead from its ttl
+ * on, its credit back in its buckets.
  *
- * "Path": an account and its ancestors, whose buckets it may spend.
- * "Below": an account and its descendants.
+ * "Path": an account and its ancestors, whose buckets it may spend.  "Below":
+ * an account and its descendants.
  */
 CREATE FUNCTION gpucredit_internal.account_path(account text) RETURNS text[]
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -53,7 +53,7 @@ CREATE TYPE gpucredit.balance_result AS (available numeric,
 COMMENT ON TYPE gpucredit.balance_result IS
 'An account''s figures of one instant.';
 
-/* Of each bucket, what dead holds hold: free, but not booked as such yet. */
+/* By bucket, the credit in dead holds: free, but not booked as free yet. */
 CREATE FUNCTION gpucredit_internal.dead_held(org text, at timestamptz)
 RETURNS TABLE (bucket bigint, held gpucredit.credits)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -316,12 +316,12 @@ COMMENT ON TYPE gpucredit.statement_result IS
 'An entry, or what time alone did, with what is available after it.';
 
 /*
- * All that ever happened to the buckets on a path, each with what it adds to
- * the bucket's free credit (free) were the bucket active.  Beside the entries
- * stand the instants at which time alone acts; rank orders those of one
- * instant: a bucket's span, then a ttl, then entries, then the closing.  What
- * entries that have left came to stands before everything; it is no effect of
- * its own, but what the bucket has when it becomes active.
+ * The history of the buckets on a path, each event with its change to the
+ * bucket's free credit (free) while the bucket is active.  Beside entries
+ * there are the instants at which time alone acts; rank orders events of one
+ * instant: a bucket's span, then a ttl, then entries, then the closing.  The
+ * sums of removed entries stand before everything; they have no effect of
+ * their own, but set what the bucket has when it becomes active.
  */
 CREATE FUNCTION gpucredit_internal.bucket_event(tenant text, leaf text,
 	now timestamptz)
@@ -505,19 +505,19 @@ COMMENT ON TYPE gpucredit.history_result IS
 'Something that happened to a job, or was decided about it.';
 
 /*
- * Entries are appended in the order of time, and jobs are numbered as they
- * come, so a few pages of index tell where those of a span or of a job may be;
- * several ranges of jobs in each leave room for jobs that run for weeks.  What
- * is appended writes nothing to it, but looks: so it is one index for both.
+ * Entries are appended in the order of time, and jobs are numbered in order,
+ * so a few pages of index find those of a span or of a job; several ranges of
+ * jobs in each leave room for jobs that run for weeks.  An append only looks
+ * at it and writes nothing: so it is one index for both.
  */
 CREATE INDEX entry_pages ON gpucredit.entry
 	USING brin (at, job pg_catalog.int8_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
 
 /*
- * Of one instant the lines follow the decisions, in the order of these (turn):
- * after each what it wrote.  A settlement decides last, knowing what became of
- * the job, so a requeue is told after the settlement that it is part of.
+ * Within one instant, lines follow the order of decisions (turn): each
+ * decision before its entries.  A settlement decides last, as it must know the
+ * job's next state, so its requeue follows it.
  */
 CREATE FUNCTION gpucredit.history(org text, job bigint)
 RETURNS SETOF gpucredit.history_result

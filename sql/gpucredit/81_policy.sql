@@ -1,7 +1,8 @@
 /*
- * 81_policy.sql: which buckets would pay for a request, and why others not.
+ * 81_policy.sql: which buckets would pay for a request, and why others would
+ * not.
  *
- * The same questions as a draw asks (src/ledger/hold_draw.c), as an unlocked look.
+ * The same checks as a draw's (src/ledger/hold_draw.c), without locks.
  */
 CREATE FUNCTION gpucredit_internal.offer_types(request text, tier text, pool text)
 RETURNS text[]
@@ -17,8 +18,8 @@ COMMENT ON TYPE gpucredit.bucket_for_result IS
 'A bucket, whether it would pay for what is asked, and the most it would give.';
 
 /*
- * gpu_types NULL: a caller's own hold.  job: of which max_per_job counts what
- * was drawn; hold: that is to be extended by the amount.
+ * gpu_types NULL: a caller's own hold.  job: max_per_job counts its draws;
+ * hold: the one to extend by the amount.
  */
 CREATE FUNCTION gpucredit_internal.bucket_fit(tenant text, leaf text,
 	gpu_types text[], tier text, pool text, job bigint, hold bigint,

@@ -1,5 +1,5 @@
 /*
- * 81_seal.sql: entries and audit rows sealed in batches, and proofs of it.
+ * 81_seal.sql: sealed batches of entries and audit rows, and proofs.
  *
  * A batch is the rows of two ranges of ids, below which every transaction has
  * ended.  Its root is that of a Merkle tree over them; its seal covers the
@@ -36,7 +36,7 @@ COMMENT ON COLUMN gpucredit.seal.previous IS 'The seal before; zeros before the 
 COMMENT ON COLUMN gpucredit.seal.root IS 'The root of the digests of its rows.';
 COMMENT ON COLUMN gpucredit.seal.seal IS 'The digest of the batch and all before it.';
 
-/* Only to name the row when a batch is not what was sealed. */
+/* Only to name the row that differs from the sealed one. */
 CREATE TABLE gpucredit.seal_row (
 	batch bigint NOT NULL,
 	entries bytea NOT NULL,
@@ -49,7 +49,7 @@ COMMENT ON COLUMN gpucredit.seal_row.batch IS 'The batch of the chain, from 1.';
 COMMENT ON COLUMN gpucredit.seal_row.entries IS 'Of each entry in it, its number and 8 bytes of its digest.';
 COMMENT ON COLUMN gpucredit.seal_row.audits IS 'Of each row of audit in it, its number and 8 bytes of its digest.';
 
-/* While rows of one kind are there and those of the other have left. */
+/* While rows of one kind stay and those of the other are removed. */
 CREATE TABLE gpucredit.seal_leaf (
 	batch bigint NOT NULL,
 	kind text NOT NULL,
@@ -76,7 +76,7 @@ CREATE TRIGGER seal_leaf_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.seal_leaf ENABLE ALWAYS TRIGGER seal_leaf_append_only;
 
-/* Of this server's run only; worth nothing anywhere else. */
+/* Of this server's run only; meaningless elsewhere. */
 CREATE UNLOGGED TABLE gpucredit.seal_pending (
 	entry_to bigint NOT NULL,
 	audit_to bigint NOT NULL,
@@ -97,9 +97,9 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_row', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_leaf', '');
 
 /*
- * Rows are sealed, and leave, in the order of ids alone, whoever's they are:
- * audit rows by their key.  (Not BRIN: a range of pages that is used again
- * keeps its old bounds.)
+ * Rows are sealed and removed in the order of ids alone, of all organisations;
+ * audit rows by their key.  (Not BRIN: a reused range of pages keeps its old
+ * bounds.)
  */
 CREATE INDEX entry_id ON gpucredit.entry (entry);
 
@@ -192,8 +192,8 @@ COMMENT ON FUNCTION gpucredit_internal.seal_waits() IS
 'seal_status: the open transactions (backend/number) that sealing waits for, and since when; on a standby none, as it does not seal.';
 
 /*
- * What is there, not what the sequences say: ids of transactions that were
- * rolled back, or that a crash skipped, are no rows.
+ * The rows themselves, not the sequences: ids of rolled back transactions, or
+ * skipped by a crash, have no rows.
  */
 CREATE VIEW gpucredit.seal_status AS
 	SELECT greatest(e.last - coalesce(s.entry_to, 0), 0) AS entries_unsealed,

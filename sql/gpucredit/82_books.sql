@@ -1,12 +1,12 @@
 /*
- * 82_books.sql: what the entries say, against what is written elsewhere.
+ * 82_books.sql: the entries, against figures stored elsewhere.
  *
- * The entries are the truth.  entry_by_bucket and entry_by_part say what they
- * come to; verify compares the running sums with that, rebuild makes them so.
+ * The entries are the truth.  entry_by_bucket and entry_by_part have their
+ * sums; verify compares the running sums with these, rebuild corrects them.
  * The entry table is read a few times whole, never bucket by bucket.
  *
- * tenant NULL means every organisation.  Functions that return sets are
- * written so that the planner expands them where they are called.
+ * tenant NULL means every organisation.  The planner expands the set-returning
+ * functions where they are called.
  */
 CREATE FUNCTION gpucredit_internal.entry_by_bucket(tenant text)
 RETURNS TABLE (org text, bucket bigint, issued gpucredit.credits,
@@ -176,7 +176,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.hold_difference(text) IS
 'Where a hold''s figures are not what its entries say; found NULL: there is no such hold.';
 
-/* What accounts have spent, and the newest entry, with what is recorded. */
+/* Accounts' spend by the entries, with the newest entry, and as recorded. */
 CREATE FUNCTION gpucredit_internal.spend_difference(tenant text)
 RETURNS TABLE (org text, account text, found numeric, expected numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -213,9 +213,9 @@ COMMENT ON FUNCTION gpucredit_internal.spend_difference(text) IS
 'Accounts whose recorded spend is not what the entries say.';
 
 /*
- * Days that are kept, against the entries of that day less what is not folded.
- * A day upkeep has forgotten is missed by nobody, nor can one be told whose
- * entries have left.
+ * Kept days, against the entries of that day less deltas that are not folded.
+ * Days that upkeep has forgotten, and days with removed entries, are not
+ * compared.
  */
 CREATE FUNCTION gpucredit_internal.spend_day_difference(tenant text)
 RETURNS TABLE (org text, account text, day date, found numeric,
@@ -255,7 +255,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.spend_day_difference(text) IS
 'Days of spend that are not what the entries say.';
 
-/* Accounts whose rows do not say what their budgets and quotas are. */
+/* Accounts whose "limits" differ from their budgets and quotas. */
 CREATE FUNCTION gpucredit_internal.limits_difference(tenant text)
 RETURNS TABLE (org text, account text, found jsonb, expected jsonb)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -393,7 +393,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.check_buckets(text) IS
 'verify: buckets and spend.';
 
-/* Slices: of what is spread, as many as it says, and within its limits */
+/* Slices: as many as their bucket or counter says, and within its limits */
 CREATE FUNCTION gpucredit_internal.check_slices(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE

@@ -1,19 +1,19 @@
 /*
- * 82_past.sql: balances as they were.
+ * 82_past.sql: past balances.
  *
- * The entries tell what there was at any instant, budget_log which budgets
- * there were.  How much a budget had counted by then is told by the entries,
- * too: a hold counts with what it drew in the period since the budget was
- * set, and gives back first what it drew last.
+ * The entries give the credit at any instant, budget_log the budgets.  The
+ * entries also give a budget's count at an instant: a hold counts with its
+ * draws in the period since the budget was set, and returns its last draw
+ * first.
  */
 
 /*
- * What a hold has is a stack: what it gives back is what it drew last.  Of
- * what it had when the budget's period, or the budget itself, began, the least
- * it has had since does not count; what it has beyond that does.  Draws of the
- * very instant the budget was set go by the entry's number.  Where the budget
- * is there still, hold_budget tells whether a hold saw it.  Of draws that have
- * left only a part's first instant is known: it goes for all of them.
+ * A hold is a stack: it returns its last draw first.  Of the credit it had
+ * when the budget's period, or the budget itself, began, the lowest level
+ * since then does not count; all above does.  Draws at the very instant the
+ * budget was set go by the entry's number.  While the budget exists,
+ * hold_budget says whether a hold counted in it.  Of removed draws only a
+ * part's first instant is known: it stands for all of them.
  */
 CREATE FUNCTION gpucredit_internal.budget_room_at(org text, account text,
 	at timestamptz) RETURNS numeric
@@ -88,8 +88,8 @@ COMMENT ON FUNCTION gpucredit_internal.budget_room_at(text, text, timestamptz) I
 'What the tightest hard budget on an account''s path had left at a past instant; NULL: there was none.';
 
 /*
- * The past is told by the entries; what was used by the heartbeat, where the
- * last one is old enough, else by the usage that was logged.
+ * The entries give the past.  For use, the last heartbeat counts if it is old
+ * enough, else the logged usage.
  */
 CREATE FUNCTION gpucredit_internal.balance_at(org text, account text,
 	at timestamptz) RETURNS SETOF gpucredit.balance_result

@@ -1,14 +1,13 @@
 /*
- * 83_accrued.sql: what runs have cost and is not settled yet.
+ * 83_accrued.sql: the cost of runs before their settlement.
  *
- * At an instant, an attempt that is not settled has accrued what the last
- * usage logged before that instant says.  No later row changes that, so a
- * time that is over keeps its figures.  Whatever is cut into spans of time
- * counts of each span what was settled in it, plus what is accrued at its
- * end, less what was accrued at its beginning.  So the spans of a run come to
- * its bill, which is rounded once.
+ * At an instant, an unsettled attempt has accrued the amount in its last usage
+ * row before that instant.  No later row changes that, so past figures stay. A
+ * report over spans of time counts for each span the amounts settled in it,
+ * plus the accrued amounts at its end, less those at its beginning.  So the
+ * spans of a run add up to its bill, which is rounded once.
  *
- * An instant to come asks for what is metered now, logged or not.
+ * A future instant means the metered state of now, logged or not.
  */
 
 CREATE FUNCTION gpucredit_internal.utc_day(at timestamptz) RETURNS date
@@ -30,14 +29,14 @@ COMMENT ON FUNCTION gpucredit_internal.utc_midnight(date) IS
 'Internal: when a UTC day begins.';
 
 /*
- * Whoever is not settled at an instant is carried over the next midnight
- * (table accrued), is settled before that, or still lives.  Attempts that live
- * are carried by their next usage row, and until then counted by their last.
- * Of an instant within a day whose usage has left, the midnight before counts.
+ * An attempt unsettled at an instant is carried over the next midnight (table
+ * accrued), is settled before that, or still lives.  Live attempts are carried
+ * by their next usage row, and counted by their last one until then.  For an
+ * instant within a day with removed usage, the midnight before counts.
  *
  * The last usage before an instant within a day is looked up for each attempt.
- * Where a tenth of all that runs is asked for, the usage of the last minutes
- * before the instant is read as a whole first: it has the row for most of them.
+ * If a tenth of all running attempts is wanted, the usage of the last minutes
+ * before the instant is read as a whole first: it covers most of them.
  */
 CREATE FUNCTION gpucredit_internal.accrued_at(orgs text[], instants timestamptz[])
 RETURNS TABLE (instant timestamptz, org text, account text, job bigint,
@@ -134,13 +133,13 @@ COMMENT ON FUNCTION gpucredit_internal.accrued_at(text[], timestamptz[]) IS
 'Internal: what each attempt that was not settled had run and cost at each of these instants, by the usage logged before it; at one to come, by what is metered now.';
 
 /*
- * What a span of time adds to accruals, as a whole or by UTC day.  A run is a
- * series of what it is known to have cost: at the span's beginning (day
- * -infinity), at midnights, and at the span's end.  Each of the series adds to
- * its day what it says above the one before; what the last says is taken from
- * the day on which the run was settled, if that is within the span.  Of what
- * lives its last usage counts on its own day.  Usage that is logged after an
- * attempt's end (late_finish.c) adds to no accrual, as it is paid at once.
+ * The change of accruals over a span, as a whole or by UTC day.  A run is a
+ * series of known costs: at the span's beginning (day -infinity), at
+ * midnights, and at the span's end.  Each value adds its difference from the
+ * one before to its day; the last value is subtracted on the day of
+ * settlement, if that is within the span.  A live run's last usage counts on
+ * its own day.  Usage logged after an attempt's end (late_finish.c) adds to no
+ * accrual, as it is paid at once.
  */
 CREATE FUNCTION gpucredit_internal.accrued_change(orgs text[], since timestamptz,
 	until timestamptz, days boolean)
@@ -207,9 +206,9 @@ COMMENT ON FUNCTION gpucredit_internal.accrued_change(text[], timestamptz, times
 'Internal: what was accrued in [since, until) and not settled in it, less what was accrued before and settled in it, in lines to be added up: by attempt, and by UTC day, or all in one (day infinity).';
 
 /*
- * How long ran what ended in a span of time.  A run counts at its end as it was
- * settled then; what an agent's late word added counts when that came, as what
- * it cost does.
+ * The run time of attempts that ended in a span.  A run counts at its end with
+ * its settled time; a late report's addition counts when it came, as its cost
+ * does.
  */
 CREATE FUNCTION gpucredit_internal.run_end(orgs text[], since timestamptz,
 	until timestamptz)
@@ -240,10 +239,10 @@ COMMENT ON FUNCTION gpucredit_internal.run_end(text[], timestamptz, timestamptz)
 'Internal: attempts that ended in [since, until), and late words on such that had ended: how long they ran, or ran longer, and what no credit covered of it. share_gpus: devices.';
 
 /*
- * What was carried over each midnight is what the last usage before it said, as
- * far as that is kept.  It grows, and stays within the bill.  No midnight is left
- * out between an attempt's first usage and its last before it ended.  Attempts
- * that an older release began may have been carried from any day on.
+ * The carry over each midnight is the last usage row before it, if that is
+ * kept. It grows, and stays within the bill.  No midnight is missing between
+ * an attempt's first usage and its last before its end.  Attempts of an older
+ * release may have been carried from any day on.
  */
 CREATE FUNCTION gpucredit_internal.accrued_difference(tenant text)
 RETURNS TABLE (invariant text, org text, job bigint, attempt int, detail text)

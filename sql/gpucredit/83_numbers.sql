@@ -1,9 +1,9 @@
 /*
- * 83_numbers.sql: tables as a program reads them.
+ * 83_numbers.sql: tables in a form for programs.
  *
- * Drivers have no idea of the type credits: here amounts are numeric.  Who
- * reads needs the right to the table, and sees of it what the table's policy
- * shows.  What only the functions go by is left out.
+ * Drivers do not know the type credits: here amounts are numeric.  A reader
+ * needs the right to the table, and sees the rows that its policy shows.
+ * Internal columns are left out.
  */
 CREATE VIEW gpucredit.accounts WITH (security_invoker) AS
 	SELECT a.org, a.account, a.weight, a.suspended, a.created_at,

@@ -1,12 +1,11 @@
 /*
- * 83_statements.sql: what was spent, on what, and what is to be invoiced.
+ * 83_statements.sql: spend, by purpose, and invoices.
  *
- * Spent in a span of time is what was used in it: what was settled or captured
- * in it, plus what runs had accrued at its end, less what they had accrued at
- * its beginning (83_accrued.sql).  Refunded is what was given back in it, of
- * whatever time; net is the difference.  A hold serves one attempt, so an
- * entry's hold says which GPU type it was for; callers' own holds have no job,
- * tier, pool or GPU type.
+ * The spend of a span of time is the use in it: amounts settled or captured in
+ * it, plus accruals at its end, less accruals at its beginning
+ * (83_accrued.sql).  Refunds count in the span they happened, for any earlier
+ * use; net is the difference.  A hold serves one attempt, so an entry's hold
+ * gives its GPU type; callers' own holds have no job, tier, pool or GPU type.
  */
 
 CREATE FUNCTION gpucredit_internal.spend_line(orgs text[], top text,
@@ -128,7 +127,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_internal.report_orgs(text) IS
 'Internal: the organisation, which must be there (UC001), or for NULL all that the caller may see any account of; 42501 for a tenant bound to nothing.';
 
-/* What usage_by() groups by; type is another word for gpu_type. */
+/* usage_by() groups by these; type is another word for gpu_type. */
 CREATE FUNCTION gpucredit_internal.usage_words(by text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$

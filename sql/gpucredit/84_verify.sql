@@ -3,8 +3,7 @@
  * function that checks all of them.
  *
  * Each check_... is one query over the tables it names; tenant NULL means
- * every organisation.  Each invariant has a short name of its own, which
- * stays.
+ * every organisation.  Each invariant has a fixed short name.
  */
 /* Accounts: whatever names one, names one that exists */
 CREATE FUNCTION gpucredit_internal.check_accounts(tenant text)
@@ -200,7 +199,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.check_jobs(text) IS
 'verify: jobs, their attempts and holds, and what quotas take for granted of them.';
 
-/* Budgets: what they count is what holds were counted with */
+/* Budgets: their counts are the sums of their holds' counts */
 CREATE FUNCTION gpucredit_internal.check_budgets(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -272,7 +271,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.check_budgets(text) IS
 'verify: budgets count what holds were counted with, and no more.';
 
-/* Bills: what was metered, what it cost, what was paid */
+/* Bills: metered time, its cost, and its payment */
 CREATE FUNCTION gpucredit_internal.check_bills(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -352,7 +351,7 @@ BEGIN ATOMIC
 		AND (a.released <= h.released AND a.lapsed <= h.lapsed + h.refunded
 			AND a.billed + a.released + a.lapsed >= a.held) IS NOT TRUE
 	UNION ALL
-	/* of a late finish, what was refunded as lost work is billed again */
+	/* after a late finish, the refund for lost work is billed again */
 	SELECT 'bill_is_the_metered', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		format('ran %s of held %s: expected %s, found %s billed, %s uncollected',
@@ -429,8 +428,8 @@ COMMENT ON FUNCTION gpucredit_internal.check_bills(text) IS
 'verify: settlements, entries, usage and checkpoints agree.';
 
 /*
- * Devices: taken means given to a live attempt, or to one that is over but
- * not seen gone by its agent.  tenant: only what concerns its attempts.
+ * Devices: taken means given to a live attempt, or to an ended one that its
+ * agent has not reported gone.  tenant: only its attempts.
  */
 CREATE FUNCTION gpucredit_internal.check_devices(tenant text)
 RETURNS SETOF gpucredit.verify_result
@@ -584,8 +583,8 @@ COMMENT ON FUNCTION gpucredit_internal.check_devices(text) IS
 'verify: devices, cpu and memory of nodes.';
 
 /*
- * Claims: promised once, to jobs that wait or run, of devices that are free or
- * whose holders are leaving.  tenant: only what concerns its jobs.
+ * Claims: promised once, to queued or running jobs, of devices that are free
+ * or whose holders are leaving.  tenant: only its jobs.
  */
 CREATE FUNCTION gpucredit_internal.check_claims(tenant text)
 RETURNS SETOF gpucredit.verify_result
@@ -685,7 +684,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.check_claims(text) IS
 'verify: claims, and who is to leave for them.';
 
-/* Fair share: what is recorded, and what waiting counts. */
+/* Fair share: recorded use, and the sources of counts. */
 CREATE FUNCTION gpucredit_internal.check_shares(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE

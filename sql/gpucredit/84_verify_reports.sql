@@ -1,10 +1,10 @@
 /*
- * 84_verify_reports.sql: what nothing but the audit log can tell is as it was told.
+ * 84_verify_reports.sql: facts that only the audit log proves.
  *
  * No entry says until when a bucket is good, what it pays for, or which
- * devices a job was to wait for: the audit row of the call that decided it
- * does.  Audit rows leave (85_archive.sql), and of what left nothing can be
- * said; none that is as old as the newest that left is missed.
+ * devices a job was promised: the audit row of that decision does.  Audit rows
+ * are removed (85_archive.sql), so nothing as old as the newest removed row is
+ * checked.
  */
 CREATE FUNCTION gpucredit_internal.check_told(tenant text)
 RETURNS SETOF gpucredit.verify_result

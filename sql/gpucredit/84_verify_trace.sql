@@ -1,5 +1,5 @@
 /*
- * 84_verify_trace.sql: what was submitted in a trace is all told in it.
+ * 84_verify_trace.sql: all rows about a job have the trace of its submission.
  */
 CREATE FUNCTION gpucredit_internal.check_traces(tenant text)
 RETURNS SETOF gpucredit.verify_result

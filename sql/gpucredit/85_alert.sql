@@ -1,13 +1,12 @@
 /*
- * 85_alert.sql: what an account's owner should know before it hurts.
+ * 85_alert.sql: warnings for an account's owner.
  *
- * Beside budgets, whose thresholds the call that passes them sees: a balance
- * below what was set for the account, credit that expires within a week or a
- * day, a day's spend above 130 % of the daily average of the 30 days before,
- * of which what runs counts as it is used.
- * Each is raised at most once per UTC day or bucket, by the first call that
- * finds it so, or by maintain().  And jobs that ended badly or leave their
- * devices idle (src/job/job_alert.c).
+ * The call that passes a budget's threshold sees it.  Others are: a balance
+ * below the account's threshold, credit that expires within a week or a day, a
+ * day's spend above 130 % of the daily average of the 30 days before, where
+ * running jobs count as they go.  Each is raised at most once per UTC day or
+ * bucket, by the first call that finds it, or by maintain().  There are also
+ * jobs that ended badly or leave their devices idle (src/job/job_alert.c).
  */
 CREATE FUNCTION gpucredit.set_alert(org text, account text,
 	balance_low numeric DEFAULT NULL) RETURNS void
@@ -32,10 +31,10 @@ COMMENT ON FUNCTION gpucredit_internal.tell_alert(text) IS
 
 /*
  * Alerts once: never waits for another transaction that raises the same, and
- * raises none that is there.  Every login may listen, so where tenants connect
- * themselves listeners are told its number only, and read the row if they may.
- * Its name is the same in whatever time zone a session is; who meets another's
- * leaves its alert to the next call.
+ * raises no existing one.  Every login may listen, so if tenants connect
+ * themselves, listeners only get the number, and read the row if they may.
+ * The name is the same in every time zone; a call that meets another's lock
+ * leaves the alert to the next call.
  */
 CREATE FUNCTION gpucredit_internal.raise_alert(tenant text, at timestamptz,
 	account text, kind text, period text, period_start timestamptz,
@@ -75,7 +74,7 @@ COMMENT ON FUNCTION gpucredit_internal.raise_alert(text, timestamptz, text, text
 
 /*
  * Alerts of a job: its account has so many numbers an hour, and each alert
- * takes the next.  One whose transaction is not over yet is passed over.
+ * takes the next.  A number of an open transaction is skipped.
  */
 CREATE FUNCTION gpucredit_internal.raise_job_alert(tenant text, at timestamptz,
 	account text, most int, detail jsonb) RETURNS bigint
@@ -189,15 +188,15 @@ COMMENT ON FUNCTION gpucredit_internal.alert_expiries(text, bigint[], timestampt
 
 /*
  * Spend: today's, so far, above 130 % of the daily average of the 30 days
- * before, or of the days since the first spend among them; nothing is unusual
- * for who spent nothing.  Of each day counts what was used in it: what was
- * settled, and the change of what runs had accrued.  Of several days only the
- * accruals of their ends matter, as those of between cancel out.
+ * before, or of the days since the first spend among them; without earlier
+ * spend nothing is unusual.  A day counts its use: settled amounts, and the
+ * change of accruals.  Over several days only the accruals at both ends
+ * matter, as those in between cancel out.
  *
- * Deltas that are not folded count, and so do runs, unless there are more of
- * them than so many: then nobody is named, and maintain() will see it.  most
- * NULL: any number of runs, and no deltas.  src/ledger/alert_spend.c looks
- * first whether it may be so, by what was settled.
+ * Deltas that are not folded count, and so do runs.  With more runs than a
+ * limit, the function names nobody and leaves it to maintain().  most NULL:
+ * any number of runs, and no deltas.  src/ledger/alert_spend.c first checks
+ * settled amounts, to see whether it may be so.
  */
 CREATE FUNCTION gpucredit_internal.high_spend(tenant text, accounts text[],
 	at timestamptz, most int)

@@ -1,6 +1,5 @@
 /*
- * 85_archive.sql: who sees to it that old rows leave, and that what left is
- * accounted for.
+ * 85_archive.sql: who removes old rows, and the check of removed ones.
  */
 CREATE FUNCTION gpucredit_internal.archive(kind text, most int) RETURNS bigint
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
@@ -14,7 +13,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_forget_usage';
 COMMENT ON FUNCTION gpucredit_internal.forget_usage(int) IS
 'maintain: at most so many usage rows past gpucredit.usage_retention, of attempts as long over, leave; the number of rows.';
 
-/* What left is what was sealed, and the closings are what was written then. */
+/* The removed rows were the sealed ones, and the closings are unchanged. */
 CREATE FUNCTION gpucredit_internal.check_archive_batches(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE

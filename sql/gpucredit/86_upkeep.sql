@@ -8,13 +8,13 @@ COMMENT ON TYPE gpucredit.rebuild_result IS
 'What rebuild() mended: a figure, what it was and what it is now; of what is no figure neither.';
 
 /*
- * Makes one organisation's differences good.  The caller has locked the rows.
- * One UPDATE a row, so that no check sees a row half repaired.  A hold that
- * has something after all is open.  A bucket that is repaired is put together:
- * its next hold spreads it again.  Recorded spend is repaired by one more
- * delta, which needs no lock.  What differs is found before it is joined with
- * what is to be changed: together, where the planner knows nothing of the
- * tables yet, as after a restore, it would be looked for once for every row.
+ * Corrects the differences of one organisation.  The caller has locked the
+ * rows. One UPDATE per row, so that no check sees a half repaired row.  A
+ * closed hold with credit is opened.  A repaired bucket is put together: its
+ * next hold spreads it again.  One more delta repairs recorded spend, without
+ * a lock.  Differences are found before they are joined with the rows to
+ * change: in one query, without statistics, as after a restore, the planner
+ * would find them once per row.
  */
 CREATE FUNCTION gpucredit_internal.repair(tenant text, parts gpucredit.difference[],
 	holds gpucredit.difference[], buckets gpucredit.difference[])
@@ -109,9 +109,9 @@ COMMENT ON FUNCTION gpucredit_internal.repair(text, gpucredit.difference[],
 'rebuild: writes what was found to be right.';
 
 /*
- * Locks: the accounts whose limits are to be mended, all holds of the
- * organisation, then its buckets in burn order, each with its slices.  What is
- * compared is read after that; a row that appears meanwhile is right from birth.
+ * Locks: the accounts whose limits change, all holds of the organisation, then
+ * its buckets in burn order, each with its slices.  Figures are read after
+ * that; a row that appears later is right from the start.
  */
 CREATE FUNCTION gpucredit.rebuild(org text)
 RETURNS SETOF gpucredit.rebuild_result
@@ -140,7 +140,7 @@ BEGIN
 	PERFORM FROM gpucredit.account a
 		WHERE a.org = rebuild.org AND a.account = ANY (limited)
 		ORDER BY a.account FOR NO KEY UPDATE;
-	/* what is compared is what was set by the time it is locked */
+	/* limits are compared as of the time of the lock */
 	FOR r IN
 		WITH wrong AS MATERIALIZED (
 			SELECT l.* FROM gpucredit_internal.limits_difference(rebuild.org) l),
@@ -158,9 +158,9 @@ BEGIN
 			r.account, NULL, NULL, pg_catalog.jsonb_build_object(
 				'what', 'limits', 'was', r.found, 'is_now', r.expected));
 	END LOOP;
-	/* no fold meanwhile: it would add to days that are being repaired */
+	/* no concurrent fold: it would add to days under repair */
 	LOCK TABLE gpucredit.spend_total IN SHARE UPDATE EXCLUSIVE MODE;
-	/* who has a job's hold may wait for others that are dead */
+	/* the owner of a job's hold may wait for dead ones */
 	PERFORM FROM gpucredit.hold h WHERE h.org = rebuild.org
 		ORDER BY h.job IS NULL, h.hold FOR NO KEY UPDATE;
 	FOR b IN burn_order LOOP
@@ -212,9 +212,10 @@ COMMENT ON TYPE gpucredit.maintain_result IS
 'What maintain() did: each of its tasks, and how much of it there was.';
 
 /*
- * One call at a time folds, which a lock on the table says that no reader and
- * no settlement meets; another call finds nothing to do instead of waiting.
- * Deltas and keys that some transaction holds are left for next time.
+ * One call at a time folds.  It takes a lock on the table that blocks no
+ * reader and no settlement; a second call finds nothing to do instead of
+ * waiting.  Deltas and keys locked by other transactions are left for next
+ * time.
  */
 CREATE FUNCTION gpucredit_internal.fold_spend(most int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -329,9 +330,9 @@ COMMENT ON FUNCTION gpucredit_internal.fold_denials(int) IS
 'maintain: enters the number of denials that were like one in the audit, at most so many; the number of rows folded.';
 
 /*
- * What nobody looks at any more: days of spend, two more kept than averages
- * look at, for clocks that differ; keys; directives given while their attempt
- * was being settled.
+ * Rows that nothing reads any more: days of spend, two more kept than averages
+ * need, for clocks that differ; keys; directives given during their attempt's
+ * settlement.
  */
 CREATE FUNCTION gpucredit_internal.forget(most int)
 RETURNS SETOF gpucredit.maintain_result
