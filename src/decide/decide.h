@@ -572,12 +572,12 @@ extern int64_t DecidePastUsage(int64_t rate, int64_t began, int64_t ended,
 
 /*
  * Verify a result against its input, by code of its own: no device or host
- * resource over-given, gangs whole, types, memory floors, topology and the
- * spot rule respected, quotas kept, reservations and claims what they should
- * be, nobody evicted beyond what accounts are entitled to, no job started
- * before one like it that is ahead of it.  The time depends on the result's size; where
- * something starts, each job is looked at once.  Returns NULL, or what is
- * wrong; *where (may be NULL) is then the index of the start concerned, or -1.
+ * resource over-given, gangs whole, types, memory floors, topology, the spot
+ * rule and quotas respected; reservations and claims correct; nobody evicted
+ * against entitlements; no job started before an equal one ahead of it. The
+ * time depends on the result's size; where something starts, each job is
+ * looked at once. Returns NULL, or what is wrong; *where (may be NULL) is then
+ * the index of the start concerned, or -1.
  */
 extern const char *DecideCheck(const DecideInput *input,
 							   const DecideResult *result,

@@ -3,20 +3,21 @@
  *	  What each account is entitled to at this instant.
  *
  * The pool's capacity is dealt out among the organisations by weight, to none
- * more than it has a use for, and what an account got among those below it and
- * its own jobs (a child of weight 1) in the same way: water-filling.  Demand is
- * what runs and what waits; the decayed past plays no part.  A job of a range
- * has a use for as many devices as it may have, where the pool lets jobs grow:
- * whether it waits or runs, and with how many, so that what accounts are
- * entitled to stays the same while it grows.  All of it is
- * counted as usage is: device-thousandths times the type's weight.
+ * more than its demand.  An account's part is dealt out in the same way among
+ * its children and its own jobs (a child of weight 1): water-filling.  Demand
+ * is running and waiting jobs; the decayed past plays no part.  A job of a
+ * range has a use for as many devices as it may have, where the pool lets jobs
+ * grow: whether it waits or runs, and with how many, so that what accounts are
+ * entitled to stays the same while it grows.  All of it is counted as usage
+ * is: device-thousandths times the type's weight.
  *
  * One account may take from another as long as the taker's side, from where
  * their paths part, stays within what it is entitled to, and the giver's side
- * keeps as much as it is.  Where no such victims do, the giver's side need only
- * have more than it is entitled to beside its largest victim: a job is whole,
- * so that an account could else keep what it has beyond in one large job.  Each
- * victim still lowers what accounts have beyond, as a taker never has any.
+ * keeps as much as it is.  Where no such victims do, the giver's side need
+ * only have more than it is entitled to beside its largest victim: a job is
+ * whole, so that an account could else keep what it has beyond in one large
+ * job.  Each victim still lowers what accounts have beyond, as a taker never
+ * has any.
  */
 #include <string.h>
 

@@ -3,13 +3,13 @@
  *	  A gang over several hosts.
  *
  * A scope can take the gang exactly when the room of its hosts adds up to it
- * (fit.c says what room is), and the greedy choice below then always finds a
- * way, because it stops only when nothing is wanted any more and passes over
- * no room.  Of the scopes that the topology allows, and with topology any or
- * nvlink of each leaf within them, the best plan wins.
+ * (fit.c defines room).  The greedy choice below then always succeeds: it
+ * skips no room, and stops only when the gang is complete.  Of the scopes that
+ * the topology allows, and with topology any or nvlink of each leaf within
+ * them, the best plan wins.
  *
- * Within a scope: take whole domains, roomiest first, until one domain can take
- * all that is still wanted; that is the fewest domains there can be.  Of
+ * Within a scope: take whole domains, roomiest first, until one domain can
+ * take all that is still wanted; that is the fewest domains there can be.  Of
  * equally roomy ones, those below a leaf in use already, then below the
  * roomiest leaf.  Of the domains that can take the rest, the one whose own
  * plan for it is best.

@@ -18,13 +18,13 @@
 /*
  * The packing policy fgd: a job goes where typical jobs lose least.
  *
- * After "Beware of Fragmentation" (Weng et al., USENIX ATC 2023).  Of what is
- * left on a host, a typical job cannot use all of it when the host cannot run
- * it (type, memory of the devices, cpu, memory, too few devices with enough
- * left), else the devices that have less left than it wants.  The sum of this
- * over the typical jobs, each by its weight, is how fragmented a host is; a
- * placement costs what that grows by, and what it strands.  Of a shared device
- * a typical share needs the memory it would take, too.
+ * After "Beware of Fragmentation" (Weng et al., USENIX ATC 2023).  If a host
+ * cannot run a typical job (type, memory of the devices, cpu, memory, too few
+ * devices with enough left), the job can use nothing that is left on it. Else
+ * it cannot use the devices that have less left than it wants.  The sum of
+ * this over the typical jobs, each by its weight, is how fragmented a host is;
+ * a placement costs what that grows by, and what it strands.  Of a shared
+ * device a typical share needs the memory it would take, too.
  *
  * Stranded is what of a host's devices its cpu or memory can no longer feed,
  * by what typical jobs have beside a device.

@@ -2,14 +2,13 @@
  * preemptable_bound.c
  *	  What could be given at the most, as far as entitlements go.
  *
- * While victims are sought, who leaves makes his account use less, and that
- * only: a candidate that is more than his account or one above it has beyond
- * its entitlement is more than that for as long as the search goes on, and all
- * who leave an account together are no more than it has beyond.  So for jobs of
- * one tier it can be added up once, account by account from below, what could
- * be given at the most: where the search is under, less than the largest beyond
- * that.  What an account may take grows as others of its own organisation
- * leave, but by no more than these could give.
+ * During a search for victims, use only falls.  So a candidate larger than its
+ * account's surplus over its entitlement, or an ancestor's, stays too large
+ * for the whole search.  And an account's victims together never exceed its
+ * surplus.  So for jobs of one tier the most that victims could give is added
+ * up once, account by account from below: where the search is under, less than
+ * the largest beyond that.  What an account may take grows as others of its
+ * own organisation leave, but by no more than these could give.
  *
  * Of those, what is in one place, free or held by such candidates, is the most
  * that any set of them makes room for there.

@@ -3,19 +3,19 @@
  *	  Devices promised to a job that cannot start now.
  *
  * A reservation is of one type and for the earliest time at which a search
- * finds room; of equals, the preferred one.  Where exactly is for placement to
- * say: it is let loose on the hosts as they will be then, and what it would
- * start is reserved.
+ * finds room; of equals, the preferred one.  Placement chooses the devices: it
+ * runs on the hosts in their state at that time, and what it would start is
+ * reserved.
  *
- * Whoever comes later may use what is promised until then if its wall limit
- * will have passed by then, and else only what is beside it (timeline.c).  So
- * what is let in behind a reservation never moves it.
+ * A later job may use reserved devices if its wall limit ends before the
+ * reservation, else only other devices (timeline.c).  So a later job never
+ * moves a reservation.
  *
  * A job of the queue has one if fewer than the policy's depth do; an aged one
- * always, up to DECIDE_MOST_AGED.  Those behind go on in order, and others may
- * pass them: what is promised to an aged job is that it waits no longer than those
- * ahead of it may run, one after the other, and for that it is enough that
- * the first of them has a reservation that nobody puts off.
+ * always, up to DECIDE_MOST_AGED.  The jobs behind it keep their order, and
+ * others may pass them.  An aged job is promised to wait no longer than the
+ * jobs ahead of it may run, one after the other.  For that, a firm reservation
+ * of the first of them is enough.
  */
 #include <string.h>
 

@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * stop_timeout.c
- *		Attempts that were to stop, and did not.
+ *		Attempts that had to stop, and did not.
  *
- * Whatever an agent is told to stop for, it has gpucredit.stop_grace to do so
- * and to report it.  Then the server ends the attempt at what was last
- * metered: past its wall limit by the server's own clock as timeout, stuck as
- * failed, a part of it gone as that part ended, told to leave as preempted or resized, cancelled as that, and out of
- * funds as preempted, to wait for credit.  So an agent that is silent, broken or
- * lies keeps a job no longer than one that is not; its devices are fenced.
+ * An agent has gpucredit.stop_grace to stop an attempt, for any reason, and to
+ * report it.  Then the server ends the attempt at its last metered time.  The
+ * outcome is timeout past the wall limit by the server's own clock, failed if
+ * stuck, and a lost part's own.  It is preempted or resized after a directive
+ * to leave, cancelled if cancelled, and preempted without funds, to wait for
+ * credit.  So an agent that is silent, broken or lying keeps a job no longer
+ * than another; its devices are fenced.
  *
  * Locks: job and attempt, without waiting; then as settlement.c says, for
  * 10 ms each at most.

@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * sweep.c
- *		Upkeep, one thing after the other, that stops for nothing.
+ *		Upkeep, one item after the other; a failed item stops no other.
  *
- * Each thing is done in a subtransaction of its own: where a row it needs is
- * locked (the sweeps run with a lock_timeout of 10 ms), or where its data
- * makes an error, that is undone, its organisation is left for the next sweep
- * and the others go on.  A sweep begins nothing once half of deadlock_timeout
- * has passed since the first thing, and waits for a row a quarter of it at
- * most, so that nobody who waits for what it has locked ever takes the moment
- * it waits itself for a deadlock.  The first thing is done however long it
- * took to find.
+ * Each item has its own subtransaction.  If a row is locked (the sweeps run
+ * with a lock_timeout of 10 ms), or its data raises an error, the item is
+ * undone, and its organisation is left for the next sweep.  A sweep begins no
+ * item once half of deadlock_timeout has passed since the first, and waits for
+ * a row a quarter of it at most.  So a session that waits for the sweep's
+ * locks never sees a deadlock in the sweep's own wait.  The first item always
+ * runs, however long its search took.
  *
  *-------------------------------------------------------------------------
  */

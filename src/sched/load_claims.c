@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * load_claims.c
- *		Claims of earlier cycles: which stand, and the end of those that do
- *		not.
+ *		Claims of earlier cycles: which stand, and the end of the others.
  *
- * A claim ends when its job started or is over, when a device of it is lost
- * (its node gone or going, draining or silent, the device not healthy), when
- * quotas, set lower since, keep its job from it, and at its time.  Who was to
- * leave for it and has not been told yet is spared: the directive is taken
- * back, if no agent is just being handed it.  A running job that was to go on
- * elsewhere and is spared loses its claim, too.
+ * A claim ends when its job started or is over, when quotas were lowered below
+ * it, and at its time.  It also ends when it loses a device: the node is gone,
+ * leaving, draining or silent, or the device is not healthy.  Victims that do
+ * not know yet are spared: the directive is taken back, unless an agent is
+ * receiving it now.  A spared running job that was to move loses its own
+ * claim, too.
  *
  * Locks: rows of claims, behind the pool's lock; directives, without waiting.
  *

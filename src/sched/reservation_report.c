@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * reservation_report.c
- *		What the last cycle reserved, and telling the audit log what changed.
+ *		The last cycle's reservations, and audit rows of their changes.
  *
- * Reservations are made again in every cycle, from what there is.  The table
- * remembers what was told last, so that the audit log hears of a reservation when
- * it is made, gets other devices, or moves by more than MOVED, and so that the
- * next cycle reserves the same devices where these are as early as any; a
- * cycle that changes nothing writes nothing.
+ * Every cycle makes its reservations again, from the present state.  The table
+ * has those last audited.  So the audit log gets a row when a reservation is
+ * made, gets other devices, or moves by more than MOVED.  The next cycle
+ * reserves the same devices if they are as early as any.  A cycle that changes
+ * nothing writes nothing.
  *
  * Locks: rows that only cycles of this pool touch.
  *

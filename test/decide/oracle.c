@@ -2,11 +2,12 @@
  * oracle.c
  *	  What should have been decided, found by trying everything.
  *
- * For clusters of a few nodes, or jobs that stay on one.  Replays a result job by job in an order
- * of its own making, and at each turn enumerates every assignment of devices:
- * the job must have started exactly when there is one, with the first type
- * that has one and the most devices that have one, over no more domains, leaves
- * and nodes than necessary, and, on a single node, on the one that suits best.
+ * For clusters of a few nodes, or jobs that stay on one.  Replays a result job
+ * by job in an order of its own making, and at each turn enumerates every
+ * assignment of devices: the job must have started exactly when there is one.
+ * It must have the first type with one and the most devices with one, over as
+ * few domains, leaves and nodes as possible.  A single node must be the best
+ * one.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,11 +3,11 @@
  *	  Who may be made to leave for the only job that waits, or for a running one
  *	  that grows, found from nothing.
  *
- * A set of running jobs may be evicted if each may be for itself, by its tier
- * or for the sake of an entitlement, and if, when all of them have left, each
- * account that gives for the latter has what it is due, and the taker's has no
- * more than it is.  Under: it would have more than it is due if any one of those
- * had stayed.  In which order they leave says nothing.
+ * A set of running jobs may be evicted if each alone may be, by its tier or
+ * for an entitlement.  After all have left, each account that gives for an
+ * entitlement must still have its due, and the taker's at most its due.
+ * Under: it would have more than it is due if any one of those had stayed.  In
+ * which order they leave says nothing.
  */
 #include <stdlib.h>
 #include <string.h>
