@@ -22,6 +22,9 @@ bill_is_fair($cluster, $job, 1, 2);
 like(slurp_file(attempt_dir($n1, $job, 1) . '/stdout'),
 	qr/^on GPU-n1-0$/, 'it was told its device by name');
 
+is(query($cluster->{server}, 'credit', q{SELECT about ->> 'version' = (SELECT extversion FROM pg_extension WHERE extname = 'gpucredit') FROM gpucredit.node WHERE node = 'n1'}),
+	't', 'and the database knows its agent\'s version');
+
 # fails: the code and the last words of stderr
 $job = submit($cluster, '2xT4',
 	q{sleep 1; echo "no such layer" >&2; exit 2});
