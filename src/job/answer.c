@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * answer.c
- *		What a live attempt is to do: go on, save, stop.
+ *		The answer to a live attempt: continue, checkpoint, stop.
  *
- * Told by heartbeat and by meter alike, from the attempt's row as it is and
- * its directives, read only where there are any.  Nothing here depends on a
- * sweep having run, and nothing is written but that a directive was told which
- * may be taken back until then: one for the sake of a claim, and a turn to save
- * that has come.  That progress is missing or time is over is seen from the
- * clock.
+ * heartbeat and meter give the same answer, from the attempt's row and its
+ * directives, which are read only if there are any.  No sweep need have run.
+ * Only one thing is written: a directive that may still be taken back was
+ * handed out, one for a claim or a due turn to save.  The clock shows missing
+ * progress and time limits.
  *
  *-------------------------------------------------------------------------
  */

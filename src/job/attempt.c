@@ -193,8 +193,8 @@ AttemptWallEnd(const Attempt *attempt)
 }
 
 /*
- * From when on an attempt is stuck; DT_NOEND where its progress was never
- * told, or nobody asks.
+ * From when on an attempt is stuck; DT_NOEND: it never reported progress, or
+ * no timeout is set.
  */
 TimestampTz
 AttemptStuckAt(const Attempt *attempt)
@@ -217,7 +217,7 @@ AttemptBill(const Attempt *attempt)
 }
 
 /*
- * Log what was metered so far.
+ * Log the metered figures.
  */
 void
 AttemptLogUsage(const Attempt *attempt, Credits billed, TimestampTz at)

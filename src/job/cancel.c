@@ -3,12 +3,11 @@
  * cancel.c
  *		Cancelling a job.
  *
- * One that waits ends at once, and its hold goes back.  One that runs is told
- * to stop; whatever its agent then reports, short of completion, it ends as
- * cancelled.
+ * A waiting job ends at once, and its hold is released.  A running one must
+ * stop; it ends as cancelled, unless its agent reports completion.
  *
- * Locks: request key, job, hold, buckets.  The attempt is told by a row of
- * its own, so an agent's open transaction is not waited for.
+ * Locks: request key, job, hold, buckets.  The order to the attempt has its
+ * own row, so cancel never waits for an agent's open transaction.
  *
  *-------------------------------------------------------------------------
  */

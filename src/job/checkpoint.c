@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoint.c
- *		What an attempt has saved, and how much of its work that is.
+ *		An attempt's checkpoints, and the work each one saves.
  *
- * A checkpoint counts for what was metered by the time it was told.  The
- * attempt's row is locked, so that a settlement sees either none of it or
- * all.
+ * A checkpoint saves the time metered before its report.  The attempt's row is
+ * locked, so that a settlement sees all of it or none.
  *
  * Locks: attempt, then the rows of its devices.
  *
@@ -148,8 +147,7 @@ CheckpointPath(const char *prefix, const Attempt *attempt)
 }
 
 /*
- * When the next is due counts from then; and whoever looks for an attempt to
- * evict asks what that would lose.
+ * The next one is due from then on; the choice of victims reads the loss.
  */
 static void
 mark_saved(const Attempt *attempt, TimestampTz at)

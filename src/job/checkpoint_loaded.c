@@ -156,7 +156,7 @@ lock_checkpoint(FunctionCallInfo fcinfo, const Found *found)
 }
 
 /*
- * It is not what was saved.
+ * It is not the reported checkpoint.
  */
 static void
 condemn(const Found *found, const Attempt *attempt)

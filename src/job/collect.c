@@ -37,8 +37,8 @@ CollectLook(const Attempt *attempt, Settlement *settlement)
 }
 
 /*
- * Draw what is missing into a locked, open hold: as much as there is, which
- * is returned.
+ * Draw the missing amount into a locked, open hold, as much as there is;
+ * return it.
  */
 Credits
 CollectMissing(const Job *job, Hold *hold, const LockedBuckets *locked,
@@ -62,8 +62,8 @@ CollectMissing(const Job *job, Hold *hold, const LockedBuckets *locked,
 }
 
 /*
- * Tell of what is uncollected.  An agent has gpucredit.stop_grace to stop
- * what is past its wall limit; longer than that is news.
+ * Report uncollected use.  An agent has gpucredit.stop_grace to stop an
+ * attempt past its wall limit; only longer overruns are reported.
  */
 void
 CollectTell(const Job *job, const Attempt *attempt,

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * forget_usage.c
- *		Old usage rows leave.
+ *		Removal of old usage rows.
  *
- * Usage tells how a bill grew; the bill itself is the attempt's and its
- * entries'.  So rows of attempts that have been over for the whole retention
- * leave without a trace but the instant up to which they may have: a balance
- * of before cannot be told any more.
+ * Usage shows how a bill grew; the bill itself is in the attempt and its
+ * entries. So rows of attempts that ended a whole retention ago are removed.
+ * Only the instant up to which rows may be missing stays: earlier balances are
+ * unknown.
  *
- * Locks: the chain's, so that one call is at it; never waits.
+ * Locks: the chain's, so that only one call works on it; never waits.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,7 +50,7 @@ gpucredit_forget_usage(PG_FUNCTION_ARGS)
 	TimestampTz before = ClockNow() - kept;
 	uint64		n = 0;
 
-	/* a snapshot of old does not see what left meanwhile */
+	/* an older snapshot does not see concurrent removals */
 	if (kept == 0 || IsolationUsesXactSnapshot())
 		PG_RETURN_INT64(0);
 	SqlConnect();

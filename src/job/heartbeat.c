@@ -51,7 +51,7 @@
 
 API_FUNCTION(heartbeat);
 
-/* One heartbeat: what is told, and the node as it then is. */
+/* One heartbeat: the report, and the node's present state. */
 typedef struct NodeBeat
 {
 	char	   *node;
@@ -59,7 +59,7 @@ typedef struct NodeBeat
 	GpuSet		healthy;
 	Running		running;
 	About		about;
-	const char *address;		/* the node's, where it was ever told */
+	const char *address;		/* the node's, if it was ever reported */
 	bool		rebooted;		/* its machine, since the last heartbeat */
 	TimestampTz now;
 } NodeBeat;
@@ -115,8 +115,7 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 			  " WHERE g.org = b.org AND g.job = b.job"
 			  " AND g.attempt = b.attempt AND g.node = $1");
 /*
- * What its agent is told of a job "j", and where an attempt "a" goes on, which
- * no job says of itself.
+ * An agent's row about a job "j", and its attempt's checkpoint to start from.
  */
 #define OWN_SPEC \
 	"(j.spec - 'checkpoint')"
@@ -253,7 +252,7 @@ beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 }
 
 /*
- * What was told about the node, after what was told before.
+ * The report about the node, merged into the ones before.
  */
 static void
 compare_about(NodeBeat *beat, SqlResult row)
@@ -305,7 +304,7 @@ tell_health(const NodeBeat *beat, GpuSet before)
 }
 
 /*
- * What the agent says it runs is news for the fences of what is over.
+ * The reported attempts move the fences of ended ones.
  */
 static void
 tell_fences(const NodeBeat *beat)

@@ -260,7 +260,7 @@ BeatsArgElapsed(SqlArgs *args, AttemptBeat *const *beats, int n)
 }
 
 /*
- * Parameters: arrays of progress and utilization, null where it was not told.
+ * Parameters: arrays of progress and utilization, null without a report.
  */
 void
 HeartbeatsArgReported(SqlArgs *args, AttemptBeat *const *beats, int n)

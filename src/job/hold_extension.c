@@ -42,8 +42,7 @@ static void log_starved(const AuditRow *audit, Credits amount);
 static void write_held(const Attempt *attempt);
 
 /*
- * How long the attempt may run on what is held for it; without end at no
- * price.
+ * How long the attempt may run on its hold; without end at price 0.
  */
 int64
 ExtendFundedFor(const Attempt *attempt)

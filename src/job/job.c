@@ -192,8 +192,8 @@ JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
 }
 
 /*
- * A job that is over is promised nothing any more.  Who was to leave for it is
- * the next cycle's matter.
+ * A job that is over loses its claim.  The next cycle spares the claim's
+ * victims.
  */
 void
 JobDropClaim(const Job *job)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job.h
- *		The life of a job, told in holds and nodes.
+ *		The life of a job: holds, attempts, nodes.
  *
  * Locks, in order: job, attempt, hold, buckets.
  *

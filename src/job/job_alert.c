@@ -52,7 +52,7 @@ static const char *what_happened(const Attempt *attempt,
 								 const Settlement *settlement);
 
 /*
- * Tell the owner of a job that an attempt ended badly.
+ * Alert a job's owner that an attempt ended badly.
  */
 void
 AlertEnded(const Job *job, const Attempt *attempt,
@@ -80,8 +80,8 @@ AlertEnded(const Job *job, const Attempt *attempt,
 }
 
 /*
- * What a person should hear of; NULL: nothing.  A failure that is tried again
- * is no news, and who cancelled the job knows.
+ * The alert's text; NULL: no alert.  A retried failure needs none, and the
+ * caller of cancel knows.
  */
 static const char *
 what_happened(const Attempt *attempt, const Settlement *settlement)

@@ -213,7 +213,7 @@ write_attempt(const Attempt *attempt, const Settlement *reported,
 }
 
 /*
- * Tell the audit log what it comes to by now, and came to before.
+ * Audit the sums before and after.
  */
 static void
 audit_late(const Job *job, const Attempt *attempt, const Settlement *reported,

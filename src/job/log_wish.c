@@ -108,7 +108,7 @@ SQL_STATEMENT(wish_read, SPI_OK_SELECT, PIECE_TYPES,
 			  " w.written, w.dropped, w.over, w.message"
 			  " FROM gpucredit.log_wish w WHERE " OF_PIECE("w")
 			  " AND COALESCE(w.answered_at, w.asked_at) > $7");
-/* pieces of output that somebody asked for, lately and in vain so far */
+/* requested pieces of output, recent and unanswered */
 SQL_STATEMENT(logs_wished, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT w.org, w.job, w.attempt, pg_catalog.jsonb_build_object("
 			  "  'stream', w.stream, 'from', w.from_byte, 'wait', w.waits)"
@@ -123,7 +123,7 @@ SQL_STATEMENT(wish_answer, SPI_OK_UPDATE, PIECE_TYPES
 			  " WHERE " OF_PIECE("w") " AND w.answered_at IS NULL"
 			  " AND w.asked_at > $8");
 
-#define ASKED_AGAIN		(5 * USECS_PER_SEC) /* an agent is told once more */
+#define ASKED_AGAIN		(5 * USECS_PER_SEC) /* an agent hears of it again */
 
 static void take_piece(FunctionCallInfo fcinfo, Piece *piece);
 static void find_place(FunctionCallInfo fcinfo, Piece *piece);
@@ -209,7 +209,7 @@ take_stream(FunctionCallInfo fcinfo, int n, Piece *piece)
 }
 
 /*
- * Who has the output: the node named, or the attempt's first.
+ * The node with the output: the named one, or the attempt's first.
  */
 static void
 find_place(FunctionCallInfo fcinfo, Piece *piece)
@@ -355,8 +355,7 @@ check_answer(FunctionCallInfo fcinfo, int64 from)
 }
 
 /*
- * heartbeat's rows of output that somebody asked for, of what runs on a node
- * or ran there.
+ * heartbeat's rows of requested output, of present or past attempts on a node.
  */
 void
 LogWishesPut(ReturnSetInfo *rsinfo, const char *node, TimestampTz now)

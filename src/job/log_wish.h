@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * log_wish.h
- *		GangUnits of jobs' output that somebody asked for.
+ *		Requested pieces of jobs' output.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * lost_sweep.c
- *		reap_holds, check_nodes: the ends that nobody told.
+ *		reap_holds, check_nodes: ends that no agent reported.
  *
- * A hold past its ttl is released.  A job that waits for credit is queued where
- * there is some (fund.c).  An attempt whose agent, or whose node,
- * fell silent, whose node was reclaimed, whose device failed (device.c) or
- * that should have stopped (stop_timeout.c) is settled at what was last metered;
+ * A hold past its ttl is released.  A job that waits for credit is queued
+ * where there is some (fund.c).  An attempt whose agent, or whose node, fell
+ * silent, whose node was reclaimed, whose device failed (device.c) or that
+ * should have stopped (stop_timeout.c) is settled at what was last metered;
  * that its devices are free is for fencing to find out.  Silence counts from
- * the last sign of life and never from before the server itself came up:
- * while it was down, nobody could be heard.  Nor could anybody report an end,
- * so whoever had to stop then has gpucredit.stop_grace from that instant, too.
+ * the last sign of life and never from before the server itself came up: while
+ * it was down, nobody could be heard.  Nor could anybody report an end, so
+ * whoever had to stop then has gpucredit.stop_grace from that instant, too.
  * Nothing that is right depends on either having run.
  *
  * Locks: job and attempt, without waiting; then as settlement.c and
@@ -35,12 +35,13 @@
 API_FUNCTION(reap_holds);
 API_FUNCTION(check_nodes);
 
-/* Who was not heard of since then is silent; DT_NOBEGIN: nobody is. */
+/* Attempts and nodes not heard of since then are silent; DT_NOBEGIN: none. */
 typedef struct Silence
 {
 	TimestampTz attempts;
 	TimestampTz nodes;
-	bool		reachable;		/* whoever had to stop could report it */
+	bool		reachable;		/* attempts that had to stop had time to
+								 * report it */
 } Silence;
 
 /* What is left on nodes that are not there any more, and how it ends. */
@@ -180,7 +181,7 @@ call_check_nodes(PG_FUNCTION_ARGS)
 }
 
 /*
- * Tell the log which nodes took attempts with them.
+ * Log the lost nodes with their attempts.
  */
 static void
 log_lost(TimestampTz silent, TimestampTz now)
@@ -276,7 +277,7 @@ release_hold(const char *org, int64 id, int32 number, const void *context)
 }
 
 /*
- * Settle one attempt that fell silent, unless it was heard of meanwhile.
+ * Settle one silent attempt, unless it was heard of in between.
  */
 static SweepResult
 settle_silent(const char *org, int64 id, int32 number, const void *context)

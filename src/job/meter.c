@@ -4,9 +4,9 @@
  *		An attempt's heartbeat.
  *
  * One statement touches one row, the attempt's own: elapsed is cumulative, so
- * the greatest ever told stands and nothing else is needed to tell a repeat
- * from news.  The answer (answer.c) then says whether the attempt may go on,
- * and an extension is taken ahead of need.
+ * the greatest value stands, and a repeat changes nothing.  The answer
+ * (answer.c) then says whether the attempt may go on, and an extension is
+ * taken ahead of need.
  *
  * Locks: attempt; for an extension hold, then buckets in burn order.
  *
@@ -30,7 +30,7 @@
 
 API_FUNCTION(meter);
 
-/* One heartbeat, as told. */
+/* One heartbeat's arguments. */
 typedef struct Heartbeat
 {
 	char	   *org;

@@ -32,7 +32,7 @@ typedef struct MeterAnswer
 #define METER_PROGRESS(p) \
 	"CASE WHEN " p " IS NULL OR " p " <= a.progress" \
 	" THEN a.progress_at ELSE $5 END"
-/* since when utilization is near 0, or was last told to the job's owner */
+/* since when utilization is near 0, or the last alert about it */
 #define METER_IDLE(u) \
 	"CASE WHEN " u " >= 0.01::pg_catalog.float4 THEN NULL" \
 	" WHEN " u " IS NULL THEN a.idle_since" \

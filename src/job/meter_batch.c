@@ -320,7 +320,9 @@ answer_rest(const Beats *beats, TimestampTz now)
 										  false);
 		beat->answered = true;
 
-		/* not late, not over: over a limit, or somebody else has the row */
+		/*
+		 * not late, not over: over a limit, or locked by another transaction
+		 */
 		if (attempt.ended_at == DT_NOBEGIN && beat->answer.reason == NULL &&
 			(Min(beat->elapsed, most) > attempt.elapsed || !attempt.running))
 			beat->answer.reason = beat->limited ? "rate_limited" : "busy";

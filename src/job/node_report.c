@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * node_report.c
- *		What an agent tells about its node and itself.
+ *		An agent's report about its node and itself.
  *
  * boot_id tells a machine that was restarted from one that was not: with a new
- * one, whatever ran there is gone.  incarnation counts the starts of the agent:
- * of two agents of one machine the older is refused, and ends.  address,
- * version and devices (their UUIDs, in order) are for others to read.  logs says
- * that the agent serves jobs' output (log_wish.c), poke where it takes
- * datagrams.  Words
- * that are not known are left out, so that an agent may be newer than the
- * server.
+ * one, whatever ran there is gone.  incarnation counts the starts of the
+ * agent: of two agents of one machine the older is refused, and ends.
+ * address, version and devices (their UUIDs, in order) are for others to read.
+ * logs says that the agent serves jobs' output (log_wish.c), poke where it
+ * takes datagrams.  Words that are not known are left out, so that an agent
+ * may be newer than the server.
  *
  *-------------------------------------------------------------------------
  */
@@ -77,7 +76,7 @@ AboutTake(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * What was told, of a checked object; NULL: nothing.
+ * The report, of a checked object; NULL: none.
  */
 About
 AboutOf(Jsonb *json)
@@ -150,7 +149,7 @@ is_name(const JsonbValue *value)
 }
 
 /*
- * Refuse what is no list of names of devices.
+ * Refuse a malformed list of device names.
  */
 static void
 check_devices(JsonbValue *value)

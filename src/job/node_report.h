@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * node_report.h
- *		What an agent tells about its node and itself.
+ *		An agent's report about its node and itself.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,10 +13,10 @@
 
 typedef struct About
 {
-	Jsonb	   *json;			/* the words that are known; NULL: not told */
-	char	   *boot_id;		/* NULL: not told */
-	char	   *address;		/* NULL: not told */
-	int64		incarnation;	/* -1: not told */
+	Jsonb	   *json;			/* the known words; NULL: not reported */
+	char	   *boot_id;		/* NULL: not reported */
+	char	   *address;		/* NULL: not reported */
+	int64		incarnation;	/* -1: not reported */
 } About;
 
 extern About AboutTake(FunctionCallInfo fcinfo, int n);

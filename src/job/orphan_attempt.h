@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * orphan_attempt.h
- *		Attempts that run though they are over and nobody keeps their devices.
+ *		Orphan attempts: they run although they are over and their devices are
+ *		free.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,14 +4,14 @@
  *		part_ended: a node says how its part of an attempt ended.
  *
  * Each node of a gang tells of its own processes, as no agent knows of the
- * others'.  A part that failed has the rest told to stop at once.  The last to
- * tell settles the attempt: as completed where all parts completed, else as
+ * others'.  A part that failed has the rest told to stop at once.  The last
+ * report settles the attempt: as completed where all parts completed, else as
  * the first that did not, which is the cause, whatever the others ended of.
  * What a part told stands; telling it again changes nothing.
  *
  * Where a node never tells, the attempt ends as any other that nobody settles:
- * with its node (node_lost), or gpucredit.stop_grace after it was told to stop.
- * Nodes whose parts ended are not fenced then.
+ * with its node (node_lost), or gpucredit.stop_grace after it was told to
+ * stop. Nodes whose parts ended are not fenced then.
  *
  * Locks: a node that could not start it, job, attempt, the part's devices; of
  * the last, as settlement.c says.
@@ -34,7 +34,7 @@
 
 API_FUNCTION(part_ended);
 
-/* What a node tells, and where its part stands among the others. */
+/* A node's report, and its part among the others. */
 typedef struct Part
 {
 	char	   *org;
@@ -44,8 +44,8 @@ typedef struct Part
 	Settlement	reported;
 	int32		rank;			/* of the node, by name, from 0 */
 	int32		nodes;			/* of the attempt */
-	int32		ended;			/* that have told, this one among them */
-	bool		before;			/* this one had told already */
+	int32		ended;			/* parts with a report, including this one */
+	bool		before;			/* this part had a report already */
 } Part;
 
 #define OF_ATTEMPT(alias) \
@@ -325,7 +325,7 @@ key_of(const Part *part)
 }
 
 /*
- * Store what a part told.
+ * Store a part's report.
  */
 static void
 write_part(const Part *part, TimestampTz now)
@@ -355,7 +355,7 @@ write_part(const Part *part, TimestampTz now)
 }
 
 /*
- * Tell the audit log which node it was.
+ * Audit the node.
  */
 static void
 audit_part(const Part *part, const Job *job, TimestampTz now)

@@ -10,7 +10,7 @@
 
 #include "job/settlement.h"
 
-/* Why the others are told to stop once a part has failed. */
+/* Why the other parts must stop after one has failed. */
 #define PART_FAILED		"part_failed"
 
 extern bool PartGone(const char *org, int64 job, int32 attempt,

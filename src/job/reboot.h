@@ -10,7 +10,7 @@
 
 #include "job/attempt.h"
 
-/* Why such an attempt is told to stop. */
+/* Why such an attempt must stop. */
 #define NODE_REBOOTED	"node_rebooted"
 
 extern void NodeRebooted(const Attempt *attempt, const char *node,

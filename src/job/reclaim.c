@@ -316,7 +316,7 @@ plan_news(const char *pool, const char **nodes, int n, TimestampTz now)
 }
 
 /*
- * Does anybody wait for its turn to save?
+ * Does an attempt wait for its turn to save?
  */
 static bool
 turns_to_come(TimestampTz now)
@@ -328,7 +328,7 @@ turns_to_come(TimestampTz now)
 }
 
 /*
- * Plan when each of those who must leave saves, and tell them.
+ * Plan when each leaving attempt saves, and write its directive.
  */
 static void
 plan_leaving(const char *pool, RescueJob *jobs, int n, TimestampTz now)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * reclaim.h
- *		Who of a pool must leave since nodes are taken back, and when each
+ *		Which attempts of a pool must leave reclaimed nodes, and when each
  *		saves.
  *
  *-------------------------------------------------------------------------

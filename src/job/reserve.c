@@ -44,7 +44,7 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " $23, $24, $25, $22, $26, gpucredit_internal.ask_digest($6, $7, $23,"
 			  " $8, $10, $11, $12, $13, $17, $18, $19, $20))");
 
-/* A submission, and what is answered. */
+/* A submission, and its result. */
 typedef struct ReserveCall
 {
 	Request		request;
@@ -206,8 +206,8 @@ audit_asked(const ReserveCall *asking, const char *reason, const Hold *hold,
 }
 
 /*
- * What was asked for, where it is not the default.  The spec is the agent's
- * matter alone, and kept with the job.
+ * The arguments that are not defaults.  Only the agent reads the spec, which
+ * is stored with the job.
  */
 static void
 add_asked(AuditRow *audit, const Submission *submission)

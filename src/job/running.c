@@ -20,7 +20,7 @@ static int64 parse_number(const char *digits, int64 most, const char *text);
 static pg_attribute_noreturn() void refuse_running(const char *text);
 
 /*
- * The argument "running": NULL (not told), or 'org/job/attempt' each.
+ * The argument "running": NULL (no report), or 'org/job/attempt' each.
  */
 void
 RunningTake(FunctionCallInfo fcinfo, int arg, Running *running)

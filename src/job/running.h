@@ -10,7 +10,7 @@
 
 #include "fmgr.h"
 
-/* Attempts; orgs is NULL where the agent does not tell. */
+/* Attempts; orgs is NULL without a report. */
 typedef struct Running
 {
 	int			n;

@@ -145,8 +145,8 @@ AttemptSettled(const Attempt *attempt, Settlement *settlement)
 }
 
 /*
- * The final elapsed time: what was told, not less than what was metered, and
- * not more than the server saw pass.
+ * The final elapsed time: the reported one, at least the metered one, and at
+ * most what the server saw pass.
  */
 static void
 cut_elapsed(Settlement *settlement, Attempt *attempt)
@@ -238,7 +238,7 @@ backoff(const Settlement *settlement, const Job *job)
 }
 
 /*
- * Collect what is missing, spend the bill, give the rest back, and hold again
+ * Collect the missing amount, spend the bill, release the rest, and hold again
  * for a job that goes on.
  */
 static void
@@ -374,7 +374,7 @@ free_devices(const Settlement *settlement, const Attempt *attempt)
 }
 
 /*
- * Tell the audit log, also of time claimed and not billed.
+ * Audit it, also claimed time that is not billed.
  */
 static void
 audit_settled(const Settlement *settlement, const Job *job,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * settlement.h
- *		The end of an attempt, for whoever ends one.
+ *		The end of an attempt.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +20,7 @@ typedef enum Outcome
 
 #define OUTCOMES	9
 
-/* Who says that an attempt ended, as attempt.ended_by has it. */
+/* Who ended an attempt, as in attempt.ended_by. */
 #define ENDED_BY_AGENT	"agent"
 #define ENDED_BY_ADMIN	"admin"
 #define ENDED_BY_APP	"app"	/* the job's owner */
@@ -30,13 +30,13 @@ typedef enum Outcome
 
 extern const char *const OutcomeNames[OUTCOMES];
 
-/* What a settlement is told, and what comes of it. */
+/* A settlement's input, and its result. */
 typedef struct Settlement
 {
 	Outcome		outcome;
-	int64		elapsed;		/* -1: not told */
+	int64		elapsed;		/* -1: not reported */
 	bool		by_agent;		/* its devices are known to be free */
-	const char *ended_by;		/* who says so; NULL: the server */
+	const char *ended_by;		/* who ended it; NULL: the server */
 	bool		has_exit_code;
 	int32		exit_code;
 	const char *message;

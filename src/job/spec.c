@@ -32,7 +32,7 @@ static pg_attribute_noreturn() void refuse(const char *word,
 										   const char *what);
 
 /*
- * Take what concerns checkpoints out of a spec, or say what is wrong with it.
+ * Parse the checkpoint members of a spec, or refuse them.
  */
 SaveSpec
 SpecRead(const Jsonb *spec)
@@ -86,7 +86,7 @@ every_from_number(const JsonbValue *value, int64 *us)
 }
 
 /*
- * An interval, without raising: what is wrong is ours to say.
+ * Parse an interval without an error: the caller raises its own.
  */
 bool
 JsonDuration(const JsonbValue *value, int64 *us)

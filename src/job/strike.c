@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * strike.c
- *		Nodes that could not start what was placed on them.
+ *		Nodes that could not start their attempts.
  *
- * A node whose agent cannot start anything looks idle, and would take job after
- * job of the queue.  Each attempt that was not started there counts against it,
- * and once three jobs could not be started within ten minutes it is drained.
- * A job that another node could not start either says nothing about this one,
- * so a job that starts nowhere drains no node by itself.  Nor does an image
- * that the node can get nowhere: a hundred jobs may name the same wrong one.
+ * A node whose agent cannot start anything looks idle, and would take job
+ * after job of the queue.  Each attempt that was not started there counts
+ * against it, and once three jobs could not be started within ten minutes it
+ * is drained. A job that another node could not start either says nothing
+ * about this one, so a job that starts nowhere drains no node by itself.  Nor
+ * does an image that the node can get nowhere: a hundred jobs may name the
+ * same wrong one.
  *
  * Locks: the node, before its job; its strikes under that.
  *
@@ -119,7 +120,7 @@ StrikeCount(const Attempt *attempt, const char *node,
 }
 
 /*
- * Nothing new lands on it, until somebody has looked at it and resumes it.
+ * No new work lands on it until an operator resumes it.
  */
 static void
 drain(const char *node, int64 jobs, TimestampTz now)

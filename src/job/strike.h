@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * strike.h
- *		Nodes that could not start what was placed on them.
+ *		Nodes that could not start their attempts.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * submission.c
- *		What is submitted: its arguments, and whether it may be queued.
+ *		A submission: its arguments, and whether it may be queued.
  *
  * reserve() queues it; plan_with() only supposes it.
  *
@@ -192,7 +192,7 @@ apply_tier(Submission *submission)
 }
 
 /*
- * What is held covers a run until it is heard of again, or all of it.
+ * A hold covers a run up to its next heartbeat, or all of it.
  */
 static void
 check_window(const Job *job)

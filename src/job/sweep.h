@@ -15,7 +15,7 @@ typedef enum SweepResult
 {
 	SWEEP_DONE,
 	SWEEP_IDLE,					/* there was nothing to do after all */
-	SWEEP_BUSY					/* somebody else has it */
+	SWEEP_BUSY					/* another transaction has it */
 } SweepResult;
 
 /* Does one thing: a row of organisation, number, attempt. */

@@ -4,7 +4,7 @@
  *		Accounts: an organisation, and paths below it.
  *
  * Calls that move credit only read an account's row: they neither lock it nor
- * wait for who changes it.
+ * wait for its changes.
  *
  *-------------------------------------------------------------------------
  */
@@ -226,7 +226,7 @@ gpucredit_require_account(PG_FUNCTION_ARGS)
 }
 
 /*
- * The same of an organisation, of which a tenant of a part is told that part.
+ * The same for an organisation; a tenant of a part may read its own part.
  */
 Datum
 gpucredit_require_organisation(PG_FUNCTION_ARGS)

@@ -107,7 +107,7 @@ gpucredit_take_alert(PG_FUNCTION_ARGS)
 }
 
 /*
- * tell_alert(detail): to who listens, at the commit.
+ * tell_alert(detail): notify listeners, at the commit.
  */
 Datum
 gpucredit_tell_alert(PG_FUNCTION_ARGS)
@@ -117,7 +117,7 @@ gpucredit_tell_alert(PG_FUNCTION_ARGS)
 }
 
 /*
- * Alert where the balance of an account on a path is below what was set.
+ * Alert if the balance of an account on a path is below its threshold.
  */
 void
 AlertBalance(const AccountPath *path, TimestampTz at)
@@ -135,8 +135,7 @@ AlertBalance(const AccountPath *path, TimestampTz at)
 }
 
 /*
- * After a draw: is little left, or does what is left where it came from
- * expire soon?
+ * After a draw: is little left, or do the buckets it came from expire soon?
  */
 void
 AlertDrawn(const HoldDraw *draw)

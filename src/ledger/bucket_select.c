@@ -52,7 +52,7 @@ SQL_STATEMENT(bucket_look_own, SPI_OK_SELECT,
 			  " FROM (SELECT b.* FROM gpucredit.bucket b"
 			  "  WHERE b.ctid = ANY ($5) OFFSET 0) b WHERE b.org = $1");
 
-/* What is looked for, and the first so far. */
+/* The draw, and the first bucket so far. */
 typedef struct selection
 {
 	const Purpose *purpose;

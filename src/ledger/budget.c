@@ -199,7 +199,7 @@ BudgetPlanSlice(const AccountPath *path, int64 hold, BudgetSet *set)
 }
 
 /*
- * Lock what was planned, if it may take an amount.
+ * Lock the planned budgets, if they may take an amount.
  */
 bool
 BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)

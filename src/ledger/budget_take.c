@@ -239,8 +239,8 @@ BudgetShare(const BudgetSet *set, int64 hold, bool new, Credits amount)
 }
 
 /*
- * Count an amount in the locked counters, and alert who asked to be.  at: the
- * instant of the call.
+ * Count an amount in the locked counters, and raise alerts.  at: the instant
+ * of the call.
  */
 void
 BudgetTake(const BudgetSet *set, Credits amount, TimestampTz at)
@@ -260,7 +260,7 @@ BudgetTake(const BudgetSet *set, Credits amount, TimestampTz at)
 }
 
 /*
- * Alert who asked to be, now that an amount was counted.
+ * Raise the alerts that are due after an amount was counted.
  */
 void
 BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at)

@@ -10,7 +10,7 @@
 
 #include "ledger/uncollected.h"
 
-/* What is left to who comes too late. */
+/* The result of a late call. */
 #define TAKE_ANOTHER "Take a new hold by gpucredit.hold()."
 
 /* hold_calls.c */

@@ -47,7 +47,7 @@ static const char *const hold_names[] = {
 static SqlWhole hold_row = SQL_WHOLE(hold_names, 8);
 
 /*
- * Why a hold is denied, as callers are told.
+ * The reasons of a denied hold, as in results.
  */
 const char *
 LedgerReason(LedgerStatus status)

@@ -32,7 +32,7 @@ typedef struct HoldCall
 	const char *account;
 	Credits		amount;
 	int64		ttl;
-	Row			row;			/* what is answered */
+	Row			row;			/* the result */
 } HoldCall;
 
 static void grant(void *context, const Hold *hold, TimestampTz at);
@@ -269,8 +269,8 @@ OwnHoldRefuse(int64 id, const char *why, const char *hint)
 }
 
 /*
- * What became of a hold.  That it stays open is told: of a capture of all there
- * was nothing else would.
+ * Audit the end of a hold, or that it stays open: after a capture of all its
+ * credit no other row would say so.
  */
 static void
 audit_settled(const Request *request, const Hold *hold, const char *decision,

@@ -31,7 +31,7 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-/* What is left of a bucket's life, for a draw to take from it at once. */
+/* How long a bucket must still live for a draw to take from it at once. */
 #define AT_ONCE_LASTS	USECS_PER_DAY
 
 #define COLUMNS \
@@ -214,8 +214,7 @@ draw_first(HoldDraw *draw, const SelectedBucket *first)
 }
 
 /*
- * What was taken at once has not expired meanwhile, unless it was waited for
- * that long.
+ * Credit taken at once has not expired, unless the call waited that long.
  */
 void
 DrawCheckTaken(const HoldDraw *draw)
@@ -270,8 +269,8 @@ LedgerPlanSlice(HoldDraw *draw, int64 hold)
 }
 
 /*
- * Lock what was planned.  False: by now it is not all there, or another
- * transaction has it.
+ * Lock the planned buckets.  False: they have too little by now, or another
+ * transaction has one.
  */
 bool
 LedgerLockPlanned(HoldDraw *draw)
@@ -422,7 +421,7 @@ take(HoldDraw *draw, SqlResult row, Credits missing)
 }
 
 /*
- * How much of what is missing a bucket may give by its policy.
+ * How much of the missing amount a bucket may give by its policy.
  */
 static Credits
 most(HoldDraw *draw, SqlResult row, uint64 i, Credits missing)

@@ -126,7 +126,7 @@ answer(Request *request, Row *row, const Hold *hold, const char *reason)
 }
 
 /*
- * Tell the audit log what was asked for, and what came of it.
+ * Audit the request and its result.
  */
 static void
 audit_extended(const Request *request, const Hold *hold, const char *reason,
@@ -160,7 +160,7 @@ OwnHoldSetEnd(const Hold *hold, Credits uncollected)
 
 /*
  * Capture an amount of a locked hold, more than it holds, or past its end;
- * *amount is then what was captured, and *owed what was not.
+ * *amount becomes the captured amount, and *owed the rest.
  */
 Returned
 OwnHoldOverrun(Hold *hold, const Cause *cause, Credits *amount, bool final,

@@ -28,8 +28,8 @@ typedef struct AccountPath
 	const char *accounts[ACCOUNT_MAX_LEVELS + 1];
 	/* as AccountSuspended() saw */
 	bool		sliced;			/* one of them is */
-	bool		looked;			/* what is below is known */
-	bool		watched;		/* one of them is told of a low balance */
+	bool		looked;			/* the fields below are known */
+	bool		watched;		/* one of them has a balance threshold */
 	Jsonb	   *limits[ACCOUNT_MAX_LEVELS + 1]; /* NULL: none */
 	TimestampTz looked_at;		/* of ClockSteady() */
 } AccountPath;

@@ -1,16 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * limits.c
- *		What limits an account, in its own row.
+ *		The limits of an account, copied into its own row.
  *
- * Who draws reads the rows of its path in any case.  So each has, of the
- * account's budgets and quotas, what a draw must know before it counts in
- * them: tables of their own would be asked at each level, most often for
- * nothing.  What is changed with each draw (what a budget counted, what a quota
- * has to spare) is not there.
- *
- * Who sets a budget or a quota locks the account's row first, and writes there
- * last what the tables say by then.
+ * A draw reads the rows of its path in any case.  So each has the parts of its
+ * budgets and quotas that a draw needs before it counts in them.  Separate
+ * tables would be read at each level, mostly for nothing.  Figures that change
+ * with each draw (a budget's count, a quota's spare) are not copied.
+ * set_budget and set_quota lock the account's row first, and last write the
+ * tables' present content into it.
  *
  * Locks: the account's row, before its budgets and quotas.
  *
@@ -74,7 +72,7 @@ static bool is_field(const JsonbValue *value, Field field);
 static pg_attribute_noreturn() void refuse_limits(void);
 
 /*
- * Nobody else sets a budget or a quota of the account from here on.
+ * Lock out other changes of the account's budgets and quotas.
  */
 void
 AccountLimitsLock(const char *org, const char *account)
@@ -101,7 +99,7 @@ AccountLimitsKeep(const char *org, const char *account)
 }
 
 /*
- * Does what was seen of a path say what limits it?
+ * Are the limits seen on a path still valid?
  */
 bool
 AccountLimitsKnown(const AccountPath *path)
@@ -201,8 +199,8 @@ is_field(const JsonbValue *value, Field field)
 }
 
 /*
- * Not by Ensure(), which ends the server where assertions are on: it takes
- * only somebody who writes the column by hand, and every call would.
+ * Not by Ensure(), which ends a server with assertions: a superuser can write
+ * the column by hand, and then every call would end it.
  */
 static void
 refuse_limits(void)

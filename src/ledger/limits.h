@@ -11,7 +11,7 @@
 #include "ledger/ledger.h"
 #include "nodes/pg_list.h"
 
-/* What is kept of a budget, and of a quota: its fields, in their order. */
+/* The copied fields of a budget, and of a quota, in their order. */
 typedef enum LimitKind
 {
 	LIMIT_BUDGETS,				/* period, amount, hard, slices, alert_at */

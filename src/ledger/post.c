@@ -28,7 +28,7 @@ static const char *const compartment_name[COMPARTMENTS] = {
 	"issued", "available", "held", "spent", "expired", "revoked", "moved"
 };
 
-/* a settlement mostly has two: what was spent, and what is given back */
+/* a settlement mostly has two: the spent part, and the returned part */
 #define API_TYPES \
 	"text, timestamptz, text, text, bigint, bigint, int, uuid" MOVE_TYPES
 #define MOVE_TYPES ", bigint, text, text, gpucredit.credits, int"

@@ -47,7 +47,7 @@ typedef enum TakeStatus
 {
 	TAKE_DONE,
 	TAKE_BUSY,					/* nothing is locked */
-	TAKE_SHORT					/* what is locked has too little by now */
+	TAKE_SHORT					/* the locked rows have too little by now */
 } TakeStatus;
 
 extern void LedgerPost(const Posting *posting);

@@ -186,8 +186,7 @@ instant_after(const char *org, int64 id, TimestampTz now)
 }
 
 /*
- * Take what is available out of a locked bucket and close it; returns how
- * much was revoked.
+ * Revoke a locked bucket's available credit and close it; return the amount.
  */
 static Credits
 empty_bucket(const char *org, int64 id, const RevokedBucket *bucket)

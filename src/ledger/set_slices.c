@@ -72,8 +72,8 @@ call_set_slices(PG_FUNCTION_ARGS)
 }
 
 /*
- * Budgets have the number in their own rows; counters that are spread over
- * another one are put together.  None appears meanwhile: who sets one has the
+ * Budgets have the number in their own rows; counters spread over another
+ * number are put together.  No budget appears in between: this call has the
  * account's row.
  */
 static void

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * uncollected.c
- *		What was used and no credit covers: an alert, a line of the log, a count.
+ *		Uncollected use: an alert, a line of the log, a count.
  *
  * The books have no entry for it: nobody has paid.  It is a column of the
  * attempt's settlement, or of the hold, and verify() adds it up with the bill.
@@ -30,8 +30,8 @@ SQL_STATEMENT(uncollected_alert, SPI_OK_SELECT,
 			  "  'uncollected', $8::pg_catalog.numeric)))");
 
 /*
- * Tell of an amount that is not paid.  Time past a wall limit is nobody's
- * debt: it is counted, and more is said only where an agent let it run on.
+ * Report an unpaid amount.  Time past a wall limit is nobody's debt: it is
+ * counted, and an alert follows only if an agent let it run on.
  */
 void
 UncollectedTell(const Uncollected *owed, bool aloud)
