@@ -49,6 +49,31 @@ ContainMake(const char *path)
 	return mkdir(path, 0755) == 0 || errno == EEXIST;
 }
 
+/*
+ * Hand the controllers that limit a job down to the cgroups below this one;
+ * false where memory is not among them.
+ */
+bool
+ContainDelegate(const char *path)
+{
+	static const char *const wanted[] = {"+cpu", "+memory", "+pids"};
+	int			dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int			above = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool		limits = true;
+
+	for (int i = 0; i < 3; i++)
+	{
+		(void) put(above, "cgroup.subtree_control", wanted[i]);
+		if (!put(dir, "cgroup.subtree_control", wanted[i]) && i == 1)
+			limits = false;
+	}
+	if (above >= 0)
+		close(above);
+	if (dir >= 0)
+		close(dir);
+	return limits;
+}
+
 void
 ContainRemove(const char *path)
 {

@@ -191,6 +191,8 @@ prove_cgroup(void)
 	else if (!ContainMake(config.cgroup))
 		Die("could not make the cgroup %s: %s", config.cgroup,
 			strerror(errno));
+	else if (!ContainDelegate(config.cgroup))
+		Say("event=no_memory_limit cgroup=%s", config.cgroup);
 }
 
 static void

@@ -42,6 +42,8 @@ wait_for_state($cluster, $job, 'cancelled');
 
 # More processes, and more memory, than a job may have.
 my $has = slurp_file(cgroup_root() . '/cgroup.controllers');
+like(agent_log($n1), qr/event=no_memory_limit/, 'an agent that cannot limit memory says so')
+  if $has !~ /\bmemory\b/;
 SKIP:
 {
 	skip 'the machine gives cgroups no pids controller', 2
