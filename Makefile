@@ -11,7 +11,7 @@
 
 # The table of contents.  A stage lives in src/<stage>/*.c,
 # sql/gpucredit/NN_<stage>.sql (the install script's piece), sql/<stage>.sql
-# and expected/<stage>.out; decide is C alone, grants SQL alone.
+# and expected/<stage>.out; decide is C alone, in rooms, grants SQL alone.
 STAGES = util types shmem api audit request ledger admission inventory \
 	job decide sched worker observe seal grants
 
@@ -33,7 +33,7 @@ RELEASES = $(patsubst sql/releases/upgrade-%.sql,%,\
 UPGRADES = $(patsubst %,$(EXTENSION)--%--$(EXTVERSION).sql,$(RELEASES))
 DATA_built = $(SCRIPT_SQL) $(UPGRADES)
 
-SOURCES = $(sort $(wildcard src/*/*.c)) src/gpucredit.c
+SOURCES = $(sort $(wildcard src/*/*.c src/decide/*/*.c)) src/gpucredit.c
 OBJS = $(SOURCES:.c=.o)
 
 # Each regression test stands on the stages before it; tests of no one stage

@@ -8,7 +8,7 @@
  * must stay put during the call; everything in the output, and all scratch
  * memory, comes from the caller's arena and is freed with it.
  *
- * README.md in this directory describes the algorithm.
+ * README.md in this directory and those of the rooms describe the algorithm.
  */
 #ifndef DECIDE_H
 #define DECIDE_H

@@ -32,7 +32,7 @@
 #include "util/log.h"
 #include "util/settings.h"
 #include "util/sql.h"
-#include "decide/rescue.h"
+#include "decide/preempt/rescue.h"
 #include "api/api.h"
 #include "inventory/inventory.h"
 #include "job/reclaim.h"

@@ -5,7 +5,7 @@
  *
  * An attempt counts its devices, weighted by what their type costs, for all
  * the time that it had them, billed or not; it counts less the longer ago that
- * is (decide/decay.c).  One that runs is counted from its devices.  When one
+ * is (decide/order/decay.c).  One that runs is counted from its devices.  When one
  * is over, the next cycle of its pool adds it to fair_usage and notes so in
  * its row, in one transaction: each counts once, whatever crashes, and no
  * refund takes it back.  Until then it is counted from its row.

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "decide/core.h"
+#include "decide/check/check.h"
 #include "world.h"
 
 /*

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decide/rescue.h"
+#include "decide/preempt/rescue.h"
 #include "world.h"
 
 #define MOST		8

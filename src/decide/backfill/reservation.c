@@ -1,0 +1,880 @@
+/*
+ * reservation.c
+ *	  Devices promised to a job that cannot start now.
+ *
+ * A reservation is of one type and for the earliest time at which a search
+ * finds room; of equals, the preferred one.  Placement chooses the devices: it
+ * runs on the hosts in their state at that time, and what it would start is
+ * reserved.
+ *
+ * A later job may use reserved devices if its wall limit ends before the
+ * reservation, else only other devices (timeline.c).  So a later job never
+ * moves a reservation.
+ *
+ * A job of the queue has one if fewer than the policy's depth do; an aged one
+ * always, up to DECIDE_MOST_AGED.  The jobs behind it keep their order, and
+ * others may pass them.  An aged job is promised to wait no longer than the
+ * jobs ahead of it may run, one after the other.  For that, a firm reservation
+ * of the first of them is enough.
+ */
+#include <string.h>
+
+#include "decide/backfill/backfill.h"
+
+#define DECIDE_OUT_OF_MEMORY	INT64_MIN
+
+/*
+ * What the cycle before reserved is reserved again.
+ *
+ * Every cycle reserves again, and placement might find other devices as good at
+ * the same time: then who was reserved the ones it takes would have to wait for
+ * others.  So a job whose last reservation can be had as early as any is given
+ * just that, and starts on just that once all of it is free.  As nothing let
+ * in behind a reservation is in its way, no reservation moves later but by what
+ * ends later than expected, by who comes before it in the queue, and by who
+ * starts earlier than he was to.
+ */
+
+/*
+ * Find the reservations of the cycle before by their jobs.  False: out of
+ * memory.
+ */
+bool
+DecidePreviousPrepare(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		i;
+
+	DecideAssert(cycle->previous == NULL);
+	DecideAssert(cycle->near != NULL);
+	if (input->n_previous == 0)
+		return true;
+	cycle->previous = DecideAlloc(cycle->arena, input->n_jobs,
+								  sizeof(DecidePreviousReservation *));
+	cycle->previous_host = DecideAlloc(cycle->arena, cycle->n_hosts,
+									   sizeof(int32_t));
+	if (cycle->previous == NULL || cycle->previous_host == NULL)
+		return false;
+	memset(cycle->previous, 0,
+		   (size_t) input->n_jobs * sizeof(DecidePreviousReservation *));
+	for (i = 0; i < cycle->n_hosts; i++)
+		cycle->previous_host[cycle->hosts[i].node] = i;
+	for (i = 0; i < input->n_previous; i++)
+		cycle->previous[input->previous[i].job] = &input->previous[i];
+	return DecideHostsGroup(cycle);
+}
+
+/*
+ * Is this one of the offers tried?
+ */
+static const DecideOffer *
+offer_reserved(const DecidePreviousReservation *previous,
+			   const DecideOffer *offers,
+			   int32_t n_offers)
+{
+	int32_t		i;
+
+	for (i = 0; i < n_offers; i++)
+	{
+		if (offers[i].type == previous->type)
+			return &offers[i];
+	}
+	return NULL;
+}
+
+/*
+ * Can the job have a part on its host as things are there?
+ */
+static bool
+part_suits(const Cycle *cycle, const DecideRequestClass *request,
+		   const DecideOffer *offer, const DecidePart *part,
+		   const Host *first)
+{
+	const Host *host = &cycle->hosts[cycle->previous_host[part->node]];
+
+	return DecideFitAllowed(host, request, offer) &&
+		DecideHostHas(host, part, request->share) &&
+		(host == first || (request->topology != DECIDE_TOPOLOGY_NODE &&
+						   (request->topology != DECIDE_TOPOLOGY_NVLINK ||
+							host->domain == first->domain) &&
+						   (request->topology != DECIDE_TOPOLOGY_LEAF ||
+							host->leaf == first->leaf)));
+}
+
+/*
+ * Start a job on the devices that it was last told of, or reserve these again,
+ * if one of these offers (NULL: without GPUs) is what they were and they can be
+ * had.  A job of a range gets what there is instead.
+ */
+PlaceOutcome
+DecidePreviousTry(Cycle *cycle, int32_t job, const DecideRequestClass *request,
+				  const DecideOffer *offers, int32_t n_offers)
+{
+	const DecidePreviousReservation *previous = cycle->previous == NULL ?
+		NULL : cycle->previous[job];
+	const DecideOffer *offer = NULL;
+	const Host *first;
+	DecidePart *parts;
+	int32_t    *hosts;
+	int32_t		i;
+
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	DecideAssert(n_offers > 0);
+	if (previous == NULL || previous->gpus != request->min_gpus ||
+		request->min_gpus != request->max_gpus)
+		return OUTCOME_NO_FIT;
+	if (offers != NULL)
+		offer = offer_reserved(previous, offers, n_offers);
+	if ((offer == NULL) != (request->max_gpus == 0))
+		return OUTCOME_NO_FIT;
+	parts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(DecidePart));
+	hosts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(int32_t));
+	if (parts == NULL || hosts == NULL)
+		return OUTCOME_OUT_OF_MEMORY;
+	first = &cycle->hosts[cycle->previous_host
+						  [cycle->input->previous_parts[previous->first_part].node]];
+	for (i = 0; i < previous->n_parts; i++)
+	{
+		const DecidePart *was = &cycle->input->previous_parts
+			[previous->first_part + i];
+
+		parts[i] = *was;
+		hosts[i] = cycle->previous_host[was->node];
+		parts[i].cpu_milli = previous->gpus == 0 ? request->cpu_milli :
+			DecideFitSplit(request->cpu_milli, was->gpus, previous->gpus);
+		parts[i].memory_mib = previous->gpus == 0 ? request->memory_mib :
+			DecideFitSplit(request->memory_mib, was->gpus, previous->gpus);
+		parts[i].gpu_memory_mib =
+			DecideShareTakes(&cycle->hosts[hosts[i]], request);
+		if (!part_suits(cycle, request, offer, &parts[i], first) ||
+			(i > 0 && hosts[i] <= hosts[i - 1]))
+			return OUTCOME_NO_FIT;
+	}
+	return DecideStartOn(cycle, job, previous->type, previous->gpus, hosts,
+						 parts,
+						 previous->n_parts) ?
+		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * When could a request start, as things are expected to go?
+ *
+ * The moments at which a host has more are the ends on it, the expected ends
+ * of its holds, and their starts: who starts no sooner than a hold finds gone
+ * what is expected to be, though beside the hold it counts by its limit.  From
+ * the moment a job that starts there would live to see a hold, it has less for
+ * it.  All of them are walked in order of time.  Hosts
+ * are added up over scopes: one host, an NVLink domain, a leaf, the type, as
+ * the request's topology says; a scope can take the request exactly when the room of
+ * its hosts adds up to it.
+ *
+ * To be quick each host has a bound, its free devices, which counting ends
+ * keeps up to date.  Only in a scope whose bounds suffice the hosts that
+ * changed since are looked at, with all they have.
+ */
+
+/* One search. */
+typedef struct Quest
+{
+	Cycle	   *cycle;
+	TimeSearch *search;
+	const DecideRequestClass *request;
+	const DecideOffer *offer;
+	const int32_t *hosts;		/* NULL: all */
+	TypeRange	range;
+	int32_t		count;			/* room is for a job of so many devices */
+	int64_t		wanted;			/* room that a scope must have */
+	bool		one_host;
+	int32_t		n_touched;
+
+	/* what comes next of each list */
+	int32_t		next_end;
+	int32_t		next_seen;
+	int32_t		next_from;
+	int32_t		next_until;
+} Quest;
+
+/*
+ * Get the scratch of searches, once a cycle.  False: out of memory.
+ */
+static bool
+search_open(Cycle *cycle)
+{
+	TimeSearch *search = &cycle->timeline->search;
+	const DecideArena *arena = cycle->arena;
+	int64_t		n = cycle->n_hosts;
+
+	if (search->scope != NULL)
+		return true;
+	search->bound = DecideAlloc(arena, n, sizeof(int32_t));
+	search->capacity = DecideAlloc(arena, n, sizeof(int32_t));
+	search->stale = DecideAlloc(arena, n, sizeof(int32_t));
+	search->is_stale = DecideAlloc(arena, n, sizeof(bool));
+	search->scope_bound = DecideAlloc(arena, n, sizeof(int64_t));
+	search->scope_capacity = DecideAlloc(arena, n, sizeof(int64_t));
+	search->scope_stale = DecideAlloc(arena, n, sizeof(int32_t));
+	search->touched = DecideAlloc(arena, n, sizeof(int32_t));
+	search->is_touched = DecideAlloc(arena, n, sizeof(bool));
+	search->scope = DecideAlloc(arena, n, sizeof(int32_t));
+	return search->bound != NULL && search->capacity != NULL &&
+		search->stale != NULL && search->is_stale != NULL &&
+		search->scope_bound != NULL && search->scope_capacity != NULL &&
+		search->scope_stale != NULL && search->touched != NULL &&
+		search->is_touched != NULL && search->scope != NULL;
+}
+
+/*
+ * The scope of a host.
+ */
+static int32_t
+scope_of(const Quest *quest, int32_t host)
+{
+	const Host *h = &quest->cycle->hosts[host];
+
+	if (quest->one_host)
+		return host;
+	switch (quest->request->topology)
+	{
+		case DECIDE_TOPOLOGY_NODE:
+			return host;
+		case DECIDE_TOPOLOGY_NVLINK:
+			return h->domain;
+		case DECIDE_TOPOLOGY_LEAF:
+			return h->leaf;
+		case DECIDE_TOPOLOGY_ANY:
+			break;
+	}
+	return quest->hosts != NULL ? quest->hosts[0] : 0;
+}
+
+/*
+ * A host is to be looked at again.
+ */
+static void
+make_stale(Quest *quest, int32_t host)
+{
+	TimeSearch *search = quest->search;
+	int32_t		scope = search->scope[host];
+
+	if (search->is_stale[host])
+		return;
+	search->is_stale[host] = true;
+	search->stale[host] = search->scope_stale[scope];
+	search->scope_stale[scope] = host;
+}
+
+/*
+ * Set up the hosts as they are now, all of them yet to be looked at.
+ */
+static void
+quest_begin(Quest *quest)
+{
+	TimeSearch *search = quest->search;
+	const Timeline *timeline = quest->cycle->timeline;
+	int32_t		i;
+
+	memset(search->scope, 0xFF,
+		   (size_t) quest->cycle->n_hosts * sizeof(int32_t));
+	for (i = 0; i < quest->range.n; i++)
+	{
+		int32_t		host = quest->hosts ? quest->hosts[i] : i;
+		const Host *h = &quest->cycle->hosts[host];
+		int32_t		scope;
+
+		if (!DecideFitAllowed(h, quest->request, quest->offer))
+			continue;
+		scope = search->scope[host] = scope_of(quest, host);
+		search->scope_bound[scope] = search->scope_capacity[scope] = 0;
+		search->scope_stale[scope] = -1;
+		search->is_touched[scope] = false;
+		search->is_stale[host] = false;
+	}
+	for (i = 0; i < quest->range.n; i++)
+	{
+		int32_t		host = quest->hosts ? quest->hosts[i] : i;
+		const Host *h = timeline->first_hold[host] >= 0 ?
+			&timeline->truth[host] : &quest->cycle->hosts[host];
+
+		if (search->scope[host] < 0)
+			continue;
+		search->capacity[host] = 0;
+		search->bound[host] = h->n_free;
+		search->scope_bound[search->scope[host]] += h->n_free;
+		make_stale(quest, host);
+	}
+}
+
+/*
+ * What a host can take of the request at an instant, with all it has.
+ */
+static int32_t
+host_capacity(Quest *quest, int32_t host, int64_t at)
+{
+	const DecideRequestClass *request = quest->request;
+	Host		seen;
+
+	DecideAvailabilityAt(quest->cycle, host, at, request->wall_limit, &seen);
+	if (quest->one_host)
+		return DecideFitTakes(&seen, request, quest->offer, request->min_gpus);
+	return DecideFitCapacity(&seen, request->cpu_milli, request->memory_mib,
+							 quest->count);
+}
+
+/*
+ * Can a scope take the request now?
+ */
+static bool
+scope_suffices(Quest *quest, int32_t scope, int64_t at)
+{
+	TimeSearch *search = quest->search;
+	int32_t		host;
+
+	/* a shared device has room without being free */
+	if (quest->request->share == DECIDE_WHOLE &&
+		search->scope_bound[scope] < quest->request->min_gpus)
+		return false;
+	while ((host = search->scope_stale[scope]) >= 0)
+	{
+		int32_t		capacity = host_capacity(quest, host, at);
+
+		search->scope_stale[scope] = search->stale[host];
+		search->is_stale[host] = false;
+		search->scope_capacity[scope] += capacity - search->capacity[host];
+		search->capacity[host] = capacity;
+	}
+	return search->scope_capacity[scope] >= quest->wanted;
+}
+
+/*
+ * A host has more: remember its scope.
+ */
+static void
+host_grew(Quest *quest, int32_t host)
+{
+	TimeSearch *search = quest->search;
+	int32_t		scope = search->scope[host];
+
+	make_stale(quest, host);
+	if (search->is_touched[scope])
+		return;
+	search->is_touched[scope] = true;
+	search->touched[quest->n_touched++] = scope;
+}
+
+/*
+ * What ends gives its devices back.
+ */
+static void
+end_pass(Quest *quest, const End *end)
+{
+	TimeSearch *search = quest->search;
+	const Host *h = &quest->cycle->hosts[end->host];
+	int32_t		gpus = __builtin_popcountll(end->part.devices);
+
+	if (gpus > h->gpus - search->bound[end->host])
+		gpus = h->gpus - search->bound[end->host];
+	search->bound[end->host] += gpus;
+	search->scope_bound[search->scope[end->host]] += gpus;
+	host_grew(quest, end->host);
+}
+
+/*
+ * The next of the ends.
+ */
+static const End *
+next_end(const Quest *quest)
+{
+	const Timeline *timeline = quest->cycle->timeline;
+
+	return quest->next_end < timeline->n_by_time ?
+		&timeline->ends[timeline->by_time[quest->next_end]] : NULL;
+}
+
+/*
+ * The next of the holds to be over, or to start.
+ */
+static const Reservation *
+next_hold(const Quest *quest, const int32_t *order, int32_t next)
+{
+	const Timeline *timeline = quest->cycle->timeline;
+
+	return next < timeline->n_holds ? &timeline->holds[order[next]] : NULL;
+}
+
+/*
+ * The first instant at which a job of the request would live to see a hold.
+ */
+static int64_t
+seen_from(const Quest *quest, const Reservation *hold)
+{
+	return hold->from - quest->request->wall_limit + 1;
+}
+
+/*
+ * The earlier of two instants.
+ */
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * The next instant at which any host has more or less, or the one given if
+ * that is earlier.
+ */
+static int64_t
+quest_next(const Quest *quest, int64_t before)
+{
+	const Timeline *timeline = quest->cycle->timeline;
+	const End  *end = next_end(quest);
+	const Reservation *until = next_hold(quest, timeline->by_until,
+										 quest->next_until);
+	const Reservation *from = next_hold(quest, timeline->by_from,
+										quest->next_from);
+	const Reservation *seen = next_hold(quest, timeline->by_from,
+										quest->next_seen);
+	int64_t		at = before;
+
+	if (end != NULL)
+		at = earlier(at, end->at);
+	if (until != NULL)
+		at = earlier(at, until->until);
+	if (from != NULL)
+		at = earlier(at, from->from);
+	if (seen != NULL && quest->request->wall_limit < DECIDE_NEVER)
+		at = earlier(at, seen_from(quest, seen));
+	return at;
+}
+
+/*
+ * Pass over all that happens until an instant.
+ */
+static void
+quest_pass(Quest *quest, int64_t at)
+{
+	const Timeline *timeline = quest->cycle->timeline;
+	const int32_t *scope = quest->search->scope;
+	const End  *end;
+	const Reservation *hold;
+
+	while ((end = next_end(quest)) != NULL && end->at <= at)
+	{
+		if (scope[end->host] >= 0)
+			end_pass(quest, end);
+		quest->next_end++;
+	}
+	while ((hold = next_hold(quest, timeline->by_until,
+							 quest->next_until)) != NULL && hold->until <= at)
+	{
+		if (scope[hold->host] >= 0)
+			host_grew(quest, hold->host);
+		quest->next_until++;
+	}
+	while ((hold = next_hold(quest, timeline->by_from,
+							 quest->next_from)) != NULL && hold->from <= at)
+	{
+		if (scope[hold->host] >= 0)
+			host_grew(quest, hold->host);
+		quest->next_from++;
+	}
+	while (quest->request->wall_limit < DECIDE_NEVER &&
+		   (hold = next_hold(quest, timeline->by_from,
+							 quest->next_seen)) != NULL &&
+		   seen_from(quest, hold) <= at)
+	{
+		if (scope[hold->host] >= 0)
+			make_stale(quest, hold->host);
+		quest->next_seen++;
+	}
+}
+
+/*
+ * Walk through time: the first instant, from floor on and before another, at
+ * which some scope can take the request, else DECIDE_NEVER.
+ */
+static int64_t
+quest_walk(Quest *quest, int64_t floor, int64_t before)
+{
+	TimeSearch *search = quest->search;
+	int32_t		steps = 0;
+	int32_t		i;
+
+	/* until floor it is only to be known who is there */
+	quest_pass(quest, earlier(floor, before) - 1);
+	for (;;)
+	{
+		int64_t		at = quest_next(quest, before);
+
+		if (at >= before)
+			return DECIDE_NEVER;
+		if (++steps % 1024 == 0)
+			DecidePoll(quest->cycle->arena);
+		while (quest->n_touched > 0)
+			search->is_touched[search->touched[--quest->n_touched]] = false;
+		quest_pass(quest, at);
+		for (i = 0; i < quest->n_touched; i++)
+		{
+			if (scope_suffices(quest, search->touched[i], at))
+				return at;
+		}
+	}
+}
+
+/*
+ * When could the request start with this offer (NULL: without GPUs), from floor on
+ * and before another instant?  DECIDE_NEVER: not then, as far as anyone can
+ * say; DECIDE_OUT_OF_MEMORY.
+ *
+ * An elastic request has more room the more devices it has, so that for the
+ * largest is what no size of it can exceed: the caller finds out whether it
+ * really fits, and requests on.
+ */
+static int64_t
+search_earliest(Cycle *cycle, const DecideRequestClass *request,
+				const DecideOffer *offer,
+				int64_t floor, int64_t before)
+{
+	Quest		quest = {.cycle = cycle, .search = &cycle->timeline->search,
+		.request = request, .offer = offer};
+
+	if (!search_open(cycle) || !DecideHostsGroup(cycle))
+		return DECIDE_OUT_OF_MEMORY;
+	quest.range.type = DECIDE_NO_TYPE;
+	quest.range.n = cycle->n_hosts;
+	if (offer != NULL)
+	{
+		quest.range = DecideHostsOfType(cycle, offer->type);
+		quest.hosts = cycle->by_type + quest.range.first;
+	}
+	quest.one_host = request->max_gpus < 2;
+	quest.count = request->max_gpus;
+	quest.wanted = quest.one_host ? 1 : request->min_gpus;
+	quest_begin(&quest);
+	return quest_walk(&quest, floor, before);
+}
+
+#define MOST_TRIES	64			/* of an elastic request */
+
+/*
+ * Make the hosts as they will be for a request that starts at an instant.
+ */
+static void
+future_show(Cycle *cycle, const DecideRequestClass *request,
+			const DecideOffer *offer,
+			int64_t at)
+{
+	Timeline   *timeline = cycle->timeline;
+	int32_t		i;
+
+	memcpy(timeline->future, cycle->hosts,
+		   (size_t) cycle->n_hosts * sizeof(Host));
+	for (i = 0; i < cycle->n_hosts; i++)
+	{
+		if (timeline->first_end[i] < 0 && timeline->first_hold[i] < 0)
+			continue;
+		if (DecideFitAllowed(&cycle->hosts[i], request, offer))
+			DecideAvailabilityAt(cycle, i, at, request->wall_limit,
+								 &timeline->future[i]);
+	}
+}
+
+/*
+ * Let placement find devices for a job among the hosts of another time.
+ */
+static PlaceOutcome
+future_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
+		   const DecideOffer *offer, int64_t at)
+{
+	Cycle		future;
+	RequestState state;
+	PlaceOutcome outcome;
+
+	if (request->max_gpus > 1 && !DecideGangPrepare(cycle))
+		return OUTCOME_OUT_OF_MEMORY;
+	future = *cycle;
+	future.hosts = cycle->timeline->future;
+	future.reserving = true;
+	future.at = at;
+	memset(&state, 0, sizeof(state));
+	outcome = DecidePreviousTry(&future, job, request, offer, 1);
+	if (outcome == OUTCOME_NO_FIT)
+		outcome = DecideTryOffers(&future, &state, job, request, offer, 1);
+	cycle->reservations_capacity = future.reservations_capacity;
+	cycle->reserved_capacity = future.reserved_capacity;
+	return outcome;
+}
+
+/*
+ * The offer with which the request can start earliest from floor on, with the first
+ * n_tried of its offers only after that; *at is when.  False: out of memory.
+ */
+static bool
+earliest_offer(Cycle *cycle, const DecideRequestClass *request, int64_t floor,
+			   int32_t n_tried, int32_t *best, int64_t *at)
+{
+	bool		cpu_only = request->max_gpus == 0;
+	int32_t		n_offers = cpu_only ? 1 : request->n_offers;
+	int32_t		i;
+
+	*at = DECIDE_NEVER;
+	*best = -1;
+	for (i = 0; i < n_offers; i++)
+	{
+		int64_t		found = search_earliest(cycle, request,
+											cpu_only ? NULL : &request->offers[i],
+											i < n_tried ? floor + 1 : floor,
+											*at);
+
+		if (found == DECIDE_OUT_OF_MEMORY)
+			return false;
+		if (found < *at)
+		{
+			*at = found;
+			*best = i;
+		}
+	}
+	return true;
+}
+
+/*
+ * When a part is free if all that has it runs as long as it may.
+ */
+static int64_t
+part_limit(const Timeline *timeline, const DecidePart *part, int64_t at)
+{
+	int32_t		host = timeline->node_host[part->node];
+	bool		shares = part->cpu_milli > 0 || part->memory_mib > 0;
+	int64_t		limit = at;
+	int32_t		i;
+
+	for (i = timeline->first_end[host]; i >= 0; i = timeline->ends[i].next)
+	{
+		const End  *end = &timeline->ends[i];
+
+		if (end->at <= at && end->limit > limit &&
+			(shares || (end->part.devices & part->devices) != 0))
+			limit = end->limit;
+	}
+	for (i = timeline->first_hold[host]; i >= 0; i = timeline->holds[i].next)
+	{
+		const Reservation *hold = &timeline->holds[i];
+
+		if (hold->until <= at && hold->limit_until > limit &&
+			(shares || (hold->part.devices & part->devices) != 0))
+			limit = hold->limit_until;
+	}
+	return limit;
+}
+
+/*
+ * Promise what was just reserved.  False: out of memory.
+ */
+static bool
+reservation_hold(Cycle *cycle, const DecideRequestClass *request)
+{
+	const DecideResult *result = cycle->result;
+	DecideReservation *made =
+	&result->reservations[result->n_reservations - 1];
+	const DecidePart *parts = &result->reserved_parts[made->first_part];
+	int32_t		yields = DecideReservationYields(cycle, made->job, made);
+	int32_t		i;
+
+	for (i = 0; i < made->n_parts; i++)
+	{
+		int64_t		limit = part_limit(cycle->timeline, &parts[i], made->at);
+
+		if (limit > made->limit_at)
+			made->limit_at = limit;
+	}
+	for (i = 0; i < made->n_parts; i++)
+	{
+		Reservation hold = {
+			.from = made->at,
+			.until = DecideTimeAdd(made->at,
+								   DecideJobRun(cycle->input, made->job)),
+			.limit = DecideTimeAdd(made->at, request->wall_limit),
+			.limit_until = DecideTimeAdd(made->limit_at, request->wall_limit),
+			.after = made->after,
+			.host = cycle->timeline->node_host[parts[i].node],
+			.share = request->share,
+			.yields = yields,
+			.part = parts[i]
+		};
+
+		if (!DecideTimelineHold(cycle, &hold))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Make a reservation, if there is a time for it.  A search may say that an
+ * elastic request could start when it cannot: then the other offers are to be
+ * asked of that instant, too.
+ */
+static PlaceOutcome
+reservation_make(Cycle *cycle, int32_t job)
+{
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	EquivalenceClass *class = DecideClassOf(cycle, job);
+	int64_t		floor = DecideClassFloor(cycle, class, request->wall_limit);
+	int32_t		n_tried = 0;
+	int32_t		tries;
+
+	for (tries = 0; tries < MOST_TRIES && floor < DECIDE_NEVER; tries++)
+	{
+		const DecideOffer *given;
+		PlaceOutcome outcome;
+		int32_t		offer;
+
+		if (!earliest_offer(cycle, request, floor, n_tried, &offer, &floor) ||
+			!DecideClassReserved(cycle, class, request->wall_limit, floor))
+			return OUTCOME_OUT_OF_MEMORY;
+		if (offer < 0)
+			break;
+		given = request->max_gpus == 0 ? NULL : &request->offers[offer];
+		future_show(cycle, request, given, floor);
+		outcome = future_try(cycle, job, request, given, floor);
+		if (outcome == OUTCOME_STARTED)
+			return reservation_hold(cycle, request) ? OUTCOME_STARTED :
+				OUTCOME_OUT_OF_MEMORY;
+		if (outcome == OUTCOME_OUT_OF_MEMORY)
+			return outcome;
+		n_tried = offer + 1;
+	}
+	return OUTCOME_NO_FIT;
+}
+
+/*
+ * May a job that cannot start have a reservation, as far as is known?
+ */
+bool
+DecideMayReserve(const Cycle *cycle, int32_t job)
+{
+	int64_t		limit = cycle->input->requests
+		[cycle->input->jobs[job].request].wall_limit;
+
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	DecideAssert(cycle->classes != NULL);
+	if (DecideClassFloor(cycle, DecideClassOf(cycle, job), limit) ==
+		DECIDE_NEVER)
+		return false;
+	return DecideJobAged(cycle->input, job) ?
+		cycle->n_aged < DECIDE_MOST_AGED :
+		cycle->n_deep < cycle->input->policy.backfill_depth;
+}
+
+/*
+ * What was just reserved for a job counts in quotas, among reservations.
+ */
+static void
+reservation_count(Cycle *cycle, int32_t job)
+{
+	const DecideResult *result = cycle->result;
+	const DecideReservation *made =
+	&result->reservations[result->n_reservations - 1];
+	const DecideJob *j = &cycle->input->jobs[job];
+
+	DecideQuotaTake(cycle, j->account, made->type, (int64_t) made->gpus *
+					cycle->input->requests[j->request].share, 1, true);
+	if (DecideJobAged(cycle->input, job))
+		cycle->n_aged++;
+	else
+		cycle->n_deep++;
+}
+
+/*
+ * Reserve devices for a job that cannot start now, if it may have a
+ * reservation, and quotas would let it start beside those who have some.
+ * False: out of memory.
+ */
+bool
+DecideReserve(Cycle *cycle, int32_t job)
+{
+	struct QuotaFilter *filter = cycle->filter;
+	PlaceOutcome outcome = OUTCOME_NO_FIT;
+	bool		held;
+
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	DecideAssert(!cycle->reserving);
+	if (!DecideMayReserve(cycle, job))
+		return true;
+	if (!DecideTimelineOpen(cycle, cycle->input->requests
+							[cycle->input->jobs[job].request].wall_limit) ||
+		!DecideTimelineClaims(cycle))
+		return false;
+	if (!DecideQuotaFilter(cycle, job, true, &held))
+		return false;
+	if (!held)
+		outcome = reservation_make(cycle, job);
+	if (outcome == OUTCOME_STARTED)
+		reservation_count(cycle, job);
+	cycle->filter = filter;
+	return outcome != OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * Is something free kept from the job whose turn it is?
+ */
+static bool
+is_withheld(const Cycle *cycle)
+{
+	const Timeline *timeline = cycle->timeline;
+	int32_t		i;
+
+	for (i = 0; i < timeline->n_held; i++)
+	{
+		const Host *truth = &timeline->truth[timeline->held[i]];
+		const Host *shown = &cycle->hosts[timeline->held[i]];
+
+		if (memcmp(truth->left, shown->left,
+				   (size_t) truth->gpus * sizeof(truth->left[0])) != 0 ||
+			memcmp(truth->gpu_memory_used, shown->gpu_memory_used,
+				   (size_t) truth->gpus *
+				   sizeof(truth->gpu_memory_used[0])) != 0 ||
+			truth->cpu_left > shown->cpu_left ||
+			truth->memory_left > shown->memory_left)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Would a job start now if nothing were reserved?  *type is the one it would
+ * get.
+ */
+PlaceOutcome
+DecideFreeButReserved(Cycle *cycle, int32_t job, int32_t *type)
+{
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	int32_t		n_offers = request->max_gpus == 0 ? 1 : request->n_offers;
+	DecideResult *result = cycle->result;
+	int32_t		n = result->n_reservations;
+	int32_t		n_parts = result->n_reserved_parts;
+	Timeline   *timeline = cycle->timeline;
+	PlaceOutcome outcome = OUTCOME_NO_FIT;
+	int32_t		i;
+
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	DecideAssert(type != NULL);
+	if (timeline == NULL || !is_withheld(cycle))
+		return OUTCOME_NO_FIT;
+	memcpy(timeline->future, cycle->hosts,
+		   (size_t) cycle->n_hosts * sizeof(Host));
+	for (i = 0; i < timeline->n_held; i++)
+		timeline->future[timeline->held[i]] =
+			timeline->truth[timeline->held[i]];
+	for (i = 0; i < n_offers && outcome == OUTCOME_NO_FIT; i++)
+	{
+		const DecideOffer *offer = request->max_gpus == 0 ? NULL :
+			&request->offers[i];
+
+		outcome = future_try(cycle, job, request, offer, cycle->input->now);
+		if (outcome == OUTCOME_STARTED && offer != NULL)
+			*type = offer->type;
+	}
+	result->n_reservations = n;
+	result->n_reserved_parts = n_parts;
+	return outcome;
+}

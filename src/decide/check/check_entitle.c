@@ -1,0 +1,680 @@
+/*
+ * check_entitle.c
+ *	  Does nobody take more than he is entitled to, from nobody who has less?
+ *	  By code that shares nothing with what made it.
+ *
+ * What accounts are entitled to is dealt out again, by filling who requests
+ * for less than his part until nobody does.  Then each eviction for the sake
+ * of an entitlement is held against that: the taker's side, up to where the
+ * paths part, stays within it, and the giver's side would have more, had the
+ * largest of its victims stayed.  A result does not say whether a start came
+ * before a claim, or which victim came first.  So starts count for the giver
+ * and not against the taker.  All victims of a claim count for the taker, and
+ * those that leave for a tier count against the giver: a refused result is
+ * wrong in every order.  What they are entitled to depends on what they have a
+ * use for, and who started before it was dealt out has a use for what he got:
+ * a promise says how many had.
+ */
+#include <string.h>
+
+#include "decide/check/check.h"
+
+/*
+ * What jobs have a use for, when it is checked what accounts are entitled to.
+ * By code that shares nothing with what worked that out.
+ *
+ * A job of a range has a use for the most it may have, where the pool lets jobs
+ * grow.
+ */
+
+typedef __int128 Wide;
+
+/* What is looked up to say what jobs have a use for. */
+typedef struct CheckDemand
+{
+	const DecideInput *input;
+	int32_t    *first_quota;	/* by account; -1: none */
+	int32_t    *next_quota;		/* of the same account, -1: none */
+} CheckDemand;
+
+/*
+ * Devices as they count in use.
+ */
+static int64_t
+check_worth(const DecideInput *input, int32_t type, int64_t gpus,
+			int64_t share)
+{
+	int64_t		weight = type >= 0 && type < input->n_types ?
+		input->types[type].weight : 1000;
+
+	return (int64_t) ((Wide) gpus * share * weight / 1000);
+}
+
+/*
+ * As many devices as a job of a range could grow to, if it may at all, by what
+ * quotas allow where nothing else runs.
+ */
+static int32_t
+check_range(const CheckDemand *wants, int32_t account, int32_t type,
+			int32_t has,
+			int32_t most)
+{
+	const DecideInput *input = wants->input;
+	int32_t		q;
+
+	if (input->policy.elastic_idle_delay == DECIDE_NEVER || most <= has)
+		return has;
+	for (; account >= 0; account = input->accounts[account].parent)
+	{
+		for (q = wants->first_quota[account]; q >= 0;
+			 q = wants->next_quota[q])
+		{
+			const DecideQuota *quota = &input->quotas[q];
+
+			if (quota->max_milli >= 0 && (quota->type == type ||
+										  quota->type == DECIDE_ANY_TYPE) &&
+				most > quota->max_milli / 1000)
+				most = (int32_t) (quota->max_milli / 1000);
+		}
+	}
+	return most > has ? most : has;
+}
+
+/*
+ * What a job that waits has a use for.
+ */
+static int64_t
+check_asked(const CheckDemand *wants, int32_t job)
+{
+	const DecideInput *input = wants->input;
+	const DecideRequestClass *request = &input->requests[input->jobs[job].request];
+
+	return request->n_offers == 0 ? 0 :
+		check_worth(input, request->offers[0].type,
+					check_range(wants, input->jobs[job].account,
+								request->offers[0].type,
+								request->min_gpus,
+								request->max_gpus),
+					request->share);
+}
+
+/*
+ * What a job that runs has a use for: more than it has, unless it is over, or
+ * could not be paid for.
+ */
+static int64_t
+check_useful(const CheckDemand *wants, const DecideRunning *r)
+{
+	bool		grows = !r->over && (r->request >= 0 || r->leaving) &&
+		r->type != DECIDE_NO_TYPE;
+
+	return check_worth(wants->input, r->type, grows ?
+					   check_range(wants, r->account, r->type,
+								   r->gpus,
+								   r->max_gpus) : r->gpus, r->share);
+}
+
+/*
+ * Get ready to say so: list the quotas of each account.  False: out of memory.
+ */
+static bool
+check_demand(const DecideInput *input, const DecideArena *arena,
+			 CheckDemand *wants)
+{
+	int32_t		i;
+
+	wants->input = input;
+	wants->first_quota = DecideAlloc(arena, input->n_accounts,
+									 sizeof(int32_t));
+	wants->next_quota = DecideAlloc(arena, input->n_quotas, sizeof(int32_t));
+	if (wants->first_quota == NULL || wants->next_quota == NULL)
+		return false;
+	for (i = 0; i < input->n_accounts; i++)
+		wants->first_quota[i] = -1;
+	for (i = 0; i < input->n_quotas; i++)
+	{
+		int32_t    *first = &wants->first_quota[input->quotas[i].account];
+
+		wants->next_quota[i] = *first;
+		*first = i;
+	}
+	return true;
+}
+
+/* By account: of its own jobs, and of it with all below it. */
+typedef struct EntitleSums
+{
+	int64_t    *own;
+	int64_t    *all;
+} EntitleSums;
+
+typedef struct Books
+{
+	const DecideInput *input;
+	EntitleSums demand;
+	EntitleSums due;
+	EntitleSums taker;			/* use, as it counts against a taker */
+	EntitleSums giver;			/* use, as it counts for a giver */
+	int64_t		capacity;
+	int32_t    *first;			/* child, by account + 1; -1: none */
+	int32_t    *next;			/* of the same parent, -1: none */
+	int32_t		after;			/* starts that count as what they got */
+	int32_t    *held;			/* jobs that quotas hold back, the longest
+								 * first */
+	int32_t		n_held;
+	int32_t		next_held;		/* those before it have no use for anything */
+	bool	   *filled;			/* who requests for less than his part */
+	bool	   *dealt;			/* by account + 1 */
+	CheckDemand wants;
+} Books;
+
+static void
+book(const Books *books, const EntitleSums *sums, int32_t account,
+	 int64_t amount)
+{
+	sums->own[account] += amount;
+	while (account >= 0)
+	{
+		sums->all[account] += amount;
+		account = books->input->accounts[account].parent;
+	}
+}
+
+/*
+ * Add up what runs, waits and is promised.
+ */
+static void
+book_all(const Books *books, const DecideResult *result)
+{
+	const DecideInput *input = books->input;
+	int32_t		i;
+
+	for (i = 0; i < input->n_running; i++)
+	{
+		const DecideRunning *r = &input->running[i];
+		int64_t		amount = check_worth(input, r->type, r->gpus,
+										 r->share);
+
+		book(books, &books->demand, r->account,
+			 check_useful(&books->wants, r));
+		if (r->leaving)
+			continue;
+		book(books, &books->taker, r->account, amount);
+		book(books, &books->giver, r->account, amount);
+	}
+	for (i = 0; i < input->n_jobs; i++)
+		book(books, &books->demand, input->jobs[i].account,
+			 check_asked(&books->wants, i));
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *c = &input->claims[i];
+		int64_t		amount = check_worth(input, c->type, c->gpus,
+										 c->share);
+
+		if (c->job < 0 && !c->running)
+			book(books, &books->demand, c->account, amount);
+		book(books, &books->taker, c->account, amount);
+		book(books, &books->giver, c->account, amount);
+	}
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *s = &result->starts[i];
+
+		book(books, &books->giver, input->jobs[s->job].account,
+			 check_worth(input, s->type, s->gpus, s->share));
+	}
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *p = &result->promises[i];
+
+		if (p->job >= 0)
+			book(books, &books->giver, input->jobs[p->job].account,
+				 check_worth(input, p->type, p->gpus, p->share));
+	}
+}
+
+/*
+ * Devices of the pool, as they count in use.
+ */
+static int64_t
+all_there_is(const DecideInput *input)
+{
+	int64_t		sum = 0;
+	int32_t		i;
+	int			d;
+
+	for (i = 0; i < input->n_nodes; i++)
+	{
+		const DecideNode *node = &input->nodes[i];
+
+		for (d = 0; d < node->gpus && node->schedulable; d++)
+		{
+			if ((node->usable >> d) & 1)
+				sum += check_worth(input, node->type, 1, DECIDE_WHOLE);
+		}
+	}
+	return sum;
+}
+
+/*
+ * The children of each account, and of none (the organisations).
+ */
+static bool
+list_children(Books *books, const DecideArena *arena)
+{
+	const DecideInput *input = books->input;
+	int32_t		n = input->n_accounts;
+	int32_t		i;
+
+	books->first = DecideAlloc(arena, (int64_t) n + 1, sizeof(int32_t));
+	books->next = DecideAlloc(arena, n, sizeof(int32_t));
+	books->filled = DecideAlloc(arena, n, sizeof(bool));
+	books->dealt = DecideAlloc(arena, (int64_t) n + 1, sizeof(bool));
+	if (books->first == NULL || books->next == NULL ||
+		books->filled == NULL || books->dealt == NULL)
+		return false;
+	for (i = 0; i <= n; i++)
+	{
+		books->first[i] = -1;
+		books->dealt[i] = false;
+	}
+	for (i = 0; i < n; i++)
+	{
+		int32_t    *first = &books->first[input->accounts[i].parent + 1];
+
+		books->filled[i] = false;
+		books->next[i] = *first;
+		*first = i;
+	}
+	return true;
+}
+
+/*
+ * Give what they request for to those who request for no more than their part of what
+ * is left, until there are none.  The account's own jobs are one of them.
+ */
+static void
+fill(Books *books, int32_t parent, int64_t *amount, Wide *weights,
+	 bool *own_filled)
+{
+	const DecideInput *input = books->input;
+	bool		again = true;
+	int32_t		i;
+
+	while (again)
+	{
+		again = false;
+		for (i = books->first[parent + 1]; i >= 0; i = books->next[i])
+		{
+			int64_t		demand = books->demand.all[i];
+			int64_t		weight = input->accounts[i].weight;
+
+			if (books->filled[i] ||
+				(Wide) demand * *weights > (Wide) *amount * weight)
+				continue;
+			books->due.all[i] = demand;
+			*amount -= demand;
+			*weights -= weight;
+			books->filled[i] = again = true;
+		}
+		if (!*own_filled && (Wide) books->demand.own[parent] * *weights <=
+			(Wide) *amount * DECIDE_WEIGHT_ONE)
+		{
+			books->due.own[parent] = books->demand.own[parent];
+			*amount -= books->demand.own[parent];
+			*weights -= DECIDE_WEIGHT_ONE;
+			*own_filled = again = true;
+		}
+	}
+}
+
+/*
+ * Deal an amount out among the accounts below one (-1: the organisations), and
+ * its own jobs, once.
+ */
+static void
+deal_below(Books *books, int32_t parent, int64_t amount)
+{
+	const DecideInput *input = books->input;
+	bool		own_filled = parent < 0;
+	Wide		weights = parent < 0 ? 0 : DECIDE_WEIGHT_ONE;
+	int32_t		i;
+
+	if (books->dealt[parent + 1])
+		return;
+	books->dealt[parent + 1] = true;
+	if (parent >= 0 && books->first[parent + 1] < 0)
+	{
+		books->due.own[parent] = amount;
+		return;
+	}
+	for (i = books->first[parent + 1]; i >= 0; i = books->next[i])
+		weights += input->accounts[i].weight;
+	fill(books, parent, &amount, &weights, &own_filled);
+	for (i = books->first[parent + 1]; i >= 0; i = books->next[i])
+	{
+		if (!books->filled[i])
+			books->due.all[i] = (int64_t)
+				((Wide) amount * input->accounts[i].weight / weights);
+	}
+	if (!own_filled)
+		books->due.own[parent] = (int64_t)
+			((Wide) amount * DECIDE_WEIGHT_ONE / weights);
+}
+
+/*
+ * Deal out on the way down to an account, and below it.
+ */
+static void
+deal_to(Books *books, int32_t account)
+{
+	int32_t		parent = books->input->accounts[account].parent;
+
+	if (parent >= 0)
+		deal_to(books, parent);
+	else
+		deal_below(books, -1, books->capacity);
+	deal_below(books, account, books->due.all[account]);
+}
+
+/*
+ * Compare two jobs by since when quotas hold them back.
+ */
+static int
+compare_held(const void *context, int32_t a, int32_t b)
+{
+	const int32_t *held = context;
+
+	if (held[a] != held[b])
+		return held[a] < held[b] ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+/*
+ * List the jobs that quotas hold back.  False: out of memory.
+ */
+static bool
+list_held(Books *books, const DecideResult *result, const DecideArena *arena)
+{
+	int32_t		i;
+
+	if (result->held == NULL)
+		return true;
+	books->held = DecideAlloc(arena, books->input->n_jobs, sizeof(int32_t));
+	if (books->held == NULL)
+		return false;
+	for (i = 0; i < books->input->n_jobs; i++)
+	{
+		if (result->held[i] != DECIDE_NOT_HELD)
+			books->held[books->n_held++] = i;
+	}
+	return DecideSort(arena, books->held, books->n_held, compare_held,
+					  result->held);
+}
+
+/*
+ * Deal out again once so many starts count as what they got, and quotas hold
+ * back whom they do since a promise.
+ */
+static void
+deal_after(Books *books, const DecideResult *result, int32_t after,
+		   int32_t promise)
+{
+	const DecideInput *input = books->input;
+	bool		same = after == books->after;
+	int32_t		i;
+
+	for (; books->next_held < books->n_held &&
+		 result->held[books->held[books->next_held]] <= promise;
+		 books->next_held++)
+	{
+		int32_t		job = books->held[books->next_held];
+
+		book(books, &books->demand, input->jobs[job].account,
+			 -check_asked(&books->wants, job));
+		same = false;
+	}
+	if (same)
+		return;
+	for (; books->after < after; books->after++)
+	{
+		const DecideStart *s = &result->starts[books->after];
+		const DecideJob *job = &input->jobs[s->job];
+
+		if (input->requests[job->request].n_offers > 0)
+			book(books, &books->demand, job->account,
+				 check_worth(input, s->type,
+							 check_range(&books->wants,
+										 job->account, s->type, s->gpus,
+										 input->requests[job->request].max_gpus), s->share) -
+				 check_asked(&books->wants, s->job));
+	}
+	for (i = 0; i < input->n_accounts; i++)
+		books->filled[i] = books->dealt[i] = false;
+	books->dealt[i] = false;
+}
+
+/*
+ * Is an account, or one above it, the other?
+ */
+static bool
+is_within(const DecideInput *input, int32_t account, int32_t other)
+{
+	while (account >= 0 && account != other)
+		account = input->accounts[account].parent;
+	return account == other;
+}
+
+/*
+ * What the largest counts that leaves an account and all below it (own: its own
+ * jobs) for the entitlement that a promise is made for.
+ */
+static int64_t
+largest_given(const DecideInput *input, const DecideResult *result,
+			  const DecidePromise *promise, int32_t account, bool own)
+{
+	int64_t		largest = 0;
+	int32_t		e;
+
+	for (e = promise->first_eviction;
+		 e < promise->first_eviction + promise->n_evictions; e++)
+	{
+		const DecideRunning *r = &input->running[result->evictions[e].running];
+		int64_t		given = check_worth(input, r->type, r->gpus,
+										r->share);
+
+		if (result->evictions[e].why == DECIDE_WHY_ENTITLEMENT &&
+			given > largest && (own ? r->account == account :
+								is_within(input, r->account, account)))
+			largest = given;
+	}
+	return largest;
+}
+
+/*
+ * Is an account left what it is due, or more if the largest had stayed?
+ */
+static bool
+is_left(const Books *books, const DecideResult *result,
+		const DecidePromise *promise, int32_t account, bool own)
+{
+	int64_t		lacks = own ?
+		books->due.own[account] - books->giver.own[account] :
+		books->due.all[account] - books->giver.all[account];
+
+	return lacks <= 0 ||
+		lacks < largest_given(books->input, result, promise, account, own);
+}
+
+/*
+ * The account of the job that a promise is made to.
+ */
+static int32_t
+account_of(const DecideInput *input, const DecidePromise *promise)
+{
+	return promise->job >= 0 ? input->jobs[promise->job].account :
+		input->running[promise->running].account;
+}
+
+/*
+ * What is wrong with one eviction, all of the promise having left, or NULL.
+ */
+static const char *
+eviction_error(Books *books, const DecideResult *result,
+			   const DecidePromise *promise, int64_t taken, int32_t giver)
+{
+	const DecideInput *input = books->input;
+	int32_t		taker = account_of(input, promise);
+	int32_t		account;
+
+	if (taker == giver)
+		return "an account takes from itself what it is entitled to";
+	deal_to(books, taker);
+	if (books->taker.own[taker] + taken > books->due.own[taker])
+		return "an account takes more than it is entitled to";
+	for (account = taker; account >= 0 && !is_within(input, giver, account);
+		 account = input->accounts[account].parent)
+	{
+		if (books->taker.all[account] + taken > books->due.all[account])
+			return "an account takes more than it is entitled to";
+	}
+	deal_to(books, giver);
+	if (!is_left(books, result, promise, giver, true))
+		return "an account is left less than it is entitled to";
+	for (account = giver; account >= 0 && !is_within(input, taker, account);
+		 account = input->accounts[account].parent)
+	{
+		if (!is_left(books, result, promise, account, false))
+			return "an account is left less than it is entitled to";
+	}
+	return NULL;
+}
+
+/*
+ * Room for the sums of all accounts.  False: out of memory.
+ */
+static bool
+sums_open(const DecideArena *arena, int32_t n, EntitleSums *sums)
+{
+	sums->own = DecideAlloc(arena, n, sizeof(int64_t));
+	sums->all = DecideAlloc(arena, n, sizeof(int64_t));
+	if (sums->own == NULL || sums->all == NULL)
+		return false;
+	memset(sums->own, 0, (size_t) n * sizeof(int64_t));
+	memset(sums->all, 0, (size_t) n * sizeof(int64_t));
+	return true;
+}
+
+/*
+ * What a running job is left with that leaves for a promise: what it is
+ * promised itself, to go on with.
+ */
+static int64_t
+left_with(const Books *books, const DecideResult *result, int32_t leader,
+		  int32_t running)
+{
+	int32_t		i;
+
+	for (i = leader; i < result->n_promises &&
+		 result->promises[i].leader == leader; i++)
+	{
+		const DecidePromise *p = &result->promises[i];
+
+		if (p->job < 0 && p->running == running)
+			return check_worth(books->input, p->type, p->gpus, p->share);
+	}
+	return 0;
+}
+
+/*
+ * Book that those leave who do for a promise.
+ */
+static void
+book_leaving(Books *books, const DecideResult *result, int32_t index)
+{
+	const DecidePromise *p = &result->promises[index];
+	int32_t		e;
+
+	for (e = p->first_eviction; e < p->first_eviction + p->n_evictions; e++)
+	{
+		int32_t		running = result->evictions[e].running;
+		const DecideRunning *r = &books->input->running[running];
+		int64_t		given = check_worth(books->input, r->type, r->gpus,
+										r->share);
+
+		book(books, &books->taker, r->account, -given);
+		if (result->evictions[e].why != DECIDE_WHY_MOVE)
+			book(books, &books->giver, r->account,
+				 left_with(books, result, index, running) - given);
+	}
+}
+
+/*
+ * Go through the promises as they were made.
+ */
+static const char *
+walk(Books *books, const DecideResult *result)
+{
+	const DecideInput *input = books->input;
+	int32_t		i;
+	int32_t		e;
+
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *p = &result->promises[i];
+		int64_t		taken = check_worth(input, p->type, p->gpus,
+										p->share);
+
+		if (p->after < books->after || p->after > result->n_starts)
+			return "a promise came after starts that were not there";
+		deal_after(books, result, p->after, i);
+		book_leaving(books, result, i);
+		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions;
+			 e++)
+		{
+			DecideWhy	why = result->evictions[e].why;
+			const char *error = NULL;
+
+			if (why == DECIDE_WHY_ENTITLEMENT ||
+				(why == DECIDE_WHY_SHRINK && p->job < 0))
+				error = eviction_error(books, result, p, taken, input->running
+									   [result->evictions[e].running].account);
+			if (error != NULL)
+				return error;
+		}
+		book(books, &books->taker, account_of(input, p), taken);
+	}
+	return NULL;
+}
+
+/*
+ * Verify what is taken by entitlement, in a result whose claims are right.
+ */
+const char *
+DecideCheckEntitled(const DecideInput *input, const DecideResult *result,
+					const DecideArena *arena)
+{
+	Books		books = {.input = input};
+	int32_t		n = input->n_accounts;
+	int32_t		i = 0;
+
+	DecideAssert(result->n_promises >= 0);
+	DecideAssert(arena != NULL);
+	while (i < result->n_evictions &&
+		   result->evictions[i].why != DECIDE_WHY_ENTITLEMENT &&
+		   result->evictions[i].why != DECIDE_WHY_SHRINK)
+		i++;
+	if (i == result->n_evictions)
+		return NULL;
+	if (!list_children(&books, arena) || !check_demand(input, arena,
+													   &books.wants) ||
+		!list_held(&books, result, arena) ||
+		!sums_open(arena, n, &books.demand) ||
+		!sums_open(arena, n, &books.due) ||
+		!sums_open(arena, n, &books.taker) ||
+		!sums_open(arena, n, &books.giver))
+		return "out of memory";
+	books.capacity = all_there_is(input);
+	book_all(&books, result);
+	return walk(&books, result);
+}

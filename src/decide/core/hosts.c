@@ -1,0 +1,331 @@
+/*
+ * hosts.c
+ *	  The working copy of the nodes, in the orders placement walks them.
+ *
+ * by_type serves single hosts; by_domain and by_leaf serve gangs and are only
+ * made when the first one needs them.  Hosts that changed are kept in a list,
+ * latest first, each once: whoever keeps scores walks it up to the last change
+ * it has seen.
+ */
+#include <string.h>
+
+#include "decide/core/core.h"
+
+/*
+ * Compare two nodes by name.
+ */
+static int
+compare_name(const void *context, int32_t a, int32_t b)
+{
+	const DecideNode *nodes = context;
+
+	return strcmp(nodes[a].name, nodes[b].name);
+}
+
+/*
+ * Compare two hosts by type, then by name.
+ */
+static int
+compare_type(const void *context, int32_t a, int32_t b)
+{
+	const Host *hosts = context;
+
+	if (hosts[a].type != hosts[b].type)
+		return hosts[a].type < hosts[b].type ? -1 : 1;
+	return a < b ? -1 : 1;
+}
+
+/*
+ * Compare two hosts by type, domain, leaf, then name.
+ */
+static int
+compare_domain(const void *context, int32_t a, int32_t b)
+{
+	const Host *hosts = context;
+
+	if (hosts[a].type != hosts[b].type)
+		return hosts[a].type < hosts[b].type ? -1 : 1;
+	if (hosts[a].domain != hosts[b].domain)
+		return hosts[a].domain < hosts[b].domain ? -1 : 1;
+	if (hosts[a].leaf != hosts[b].leaf)
+		return hosts[a].leaf < hosts[b].leaf ? -1 : 1;
+	return a < b ? -1 : 1;
+}
+
+/*
+ * Compare two hosts by type, leaf, domain, then name.
+ */
+static int
+compare_leaf(const void *context, int32_t a, int32_t b)
+{
+	const Host *hosts = context;
+
+	if (hosts[a].type != hosts[b].type)
+		return hosts[a].type < hosts[b].type ? -1 : 1;
+	if (hosts[a].leaf != hosts[b].leaf)
+		return hosts[a].leaf < hosts[b].leaf ? -1 : 1;
+	if (hosts[a].domain != hosts[b].domain)
+		return hosts[a].domain < hosts[b].domain ? -1 : 1;
+	return a < b ? -1 : 1;
+}
+
+/*
+ * Compare two hosts by the label of their domain, then by name.
+ */
+static int
+compare_domain_label(const void *context, int32_t a, int32_t b)
+{
+	const Host *hosts = context;
+
+	if (hosts[a].domain != hosts[b].domain)
+		return hosts[a].domain < hosts[b].domain ? -1 : 1;
+	return a < b ? -1 : 1;
+}
+
+/*
+ * Compare two hosts by the label of their leaf, then by name.
+ */
+static int
+compare_leaf_label(const void *context, int32_t a, int32_t b)
+{
+	const Host *hosts = context;
+
+	if (hosts[a].leaf != hosts[b].leaf)
+		return hosts[a].leaf < hosts[b].leaf ? -1 : 1;
+	return a < b ? -1 : 1;
+}
+
+/*
+ * Copy a node.
+ */
+static void
+host_load(Host *host, const DecideNode *node, int32_t index)
+{
+	int			i;
+
+	memset(host, 0, sizeof(*host));
+	host->node = index;
+	host->type = node->gpus > 0 ? node->type : DECIDE_NO_TYPE;
+	host->gpus = node->gpus;
+	host->domain = node->domain;
+	host->leaf = node->leaf;
+	host->gpu_memory_mib = node->gpu_memory_mib;
+	host->cpu_milli = node->cpu_milli;
+	host->memory_mib = node->memory_mib;
+	DecideHostAddCapacity(host, node->cpu_left, node->memory_left);
+	host->spot = node->spot;
+	host->open = node->schedulable;
+	host->usable = node->gpus == 0 ? 0 :
+		node->usable & (UINT64_MAX >> (DECIDE_MAX_DEVICES - node->gpus));
+	host->newer = host->older = -1;
+	for (i = 0; i < node->gpus; i++)
+	{
+		if ((node->usable >> i) & 1)
+			host->left[i] = node->device_left[i];
+		host->gpu_memory_used[i] = node->gpu_memory_used[i];
+	}
+	DecideHostDerive(host);
+}
+
+/*
+ * Work out what follows from what a host has left.
+ */
+void
+DecideHostDerive(Host *host)
+{
+	int			i;
+
+	DecideAssert(host->gpus >= 0 && host->gpus <= DECIDE_MAX_DEVICES);
+	DecideAssert(host->cpu_left >= 0 || host->cpu_milli == 0);
+	host->free = host->partial = 0;
+	host->n_free = 0;
+	for (i = 0; i < host->gpus; i++)
+	{
+		if (host->left[i] == DECIDE_WHOLE)
+		{
+			host->free |= UINT64_C(1) << i;
+			host->n_free++;
+		}
+		else if (host->left[i] > 0)
+			host->partial |= UINT64_C(1) << i;
+	}
+	host->n_usable = DecideFitUsable(host, host->n_free, host->cpu_left,
+									 host->memory_left);
+}
+
+/*
+ * Find the stretches of by_type.  False: out of memory.
+ */
+static bool
+find_types(Cycle *cycle)
+{
+	int32_t		capacity = 0;
+	int32_t		i;
+
+	cycle->types = NULL;
+	cycle->n_types = 0;
+	for (i = 0; i < cycle->n_hosts; i++)
+	{
+		Host	   *host = &cycle->hosts[cycle->by_type[i]];
+		TypeRange  *range;
+
+		if (cycle->n_types == 0 ||
+			cycle->types[cycle->n_types - 1].type != host->type)
+		{
+			cycle->types = DecideGrow(cycle->arena, cycle->types,
+									  cycle->n_types, &capacity,
+									  sizeof(TypeRange));
+			if (cycle->types == NULL)
+				return false;
+			range = &cycle->types[cycle->n_types++];
+			range->type = host->type;
+			range->first = i;
+			range->n = 0;
+		}
+		range = &cycle->types[cycle->n_types - 1];
+		host->kind = cycle->n_types - 1;
+		range->n++;
+	}
+	return true;
+}
+
+/*
+ * Make the hosts from the input's nodes.  Returns NULL, or what is wrong.
+ */
+const char *
+DecideHostsLoad(Cycle *cycle)
+{
+	const DecideNode *nodes = cycle->input->nodes;
+	int32_t		n = cycle->input->n_nodes;
+	int32_t    *order = DecideAlloc(cycle->arena, n, sizeof(int32_t));
+	int32_t		i;
+
+	DecideAssert(cycle->hosts == NULL);
+	DecideAssert(cycle->input != NULL && cycle->arena != NULL);
+	cycle->hosts = DecideAlloc(cycle->arena, n, sizeof(Host));
+	if (order == NULL || cycle->hosts == NULL)
+		return "out of memory";
+	for (i = 0; i < n; i++)
+		order[i] = i;
+	if (!DecideSort(cycle->arena, order, n, compare_name, nodes))
+		return "out of memory";
+	for (i = 0; i < n; i++)
+	{
+		if (i > 0 && compare_name(nodes, order[i - 1], order[i]) == 0)
+			return "two nodes have the same name";
+		host_load(&cycle->hosts[i], &nodes[order[i]], order[i]);
+	}
+	cycle->n_hosts = n;
+	cycle->latest = -1;
+	cycle->changes = 0;
+	for (i = 0; i < n; i++)
+		order[i] = i;
+	cycle->by_type = order;
+	if (!DecideSort(cycle->arena, order, n, compare_type, cycle->hosts) ||
+		!find_types(cycle))
+		return "out of memory";
+	return NULL;
+}
+
+/*
+ * Rename domains and leaves to their lowest hosts, and make the orders that
+ * gangs need.  A host without a group is its own.  False: out of memory.
+ */
+bool
+DecideHostsGroup(Cycle *cycle)
+{
+	Host	   *hosts = cycle->hosts;
+	int32_t		n = cycle->n_hosts;
+	int32_t    *by_domain;
+	int32_t    *by_leaf;
+	int32_t    *lowest;
+	int32_t		i;
+
+	DecideAssert(cycle->hosts != NULL || cycle->n_hosts == 0);
+	DecideAssert(cycle->near != NULL);
+	if (cycle->by_leaf != NULL)
+		return true;
+	by_domain = DecideAlloc(cycle->arena, n, sizeof(int32_t));
+	by_leaf = DecideAlloc(cycle->arena, n, sizeof(int32_t));
+	lowest = DecideAlloc(cycle->arena, (int64_t) n * 2, sizeof(int32_t));
+	if (by_domain == NULL || by_leaf == NULL || lowest == NULL)
+		return false;
+	for (i = 0; i < n; i++)
+		by_domain[i] = by_leaf[i] = i;
+	if (!DecideSort(cycle->arena, by_domain, n, compare_domain_label, hosts) ||
+		!DecideSort(cycle->arena, by_leaf, n, compare_leaf_label, hosts))
+		return false;
+	for (i = 0; i < n; i++)
+	{
+		int32_t		d = by_domain[i];
+		int32_t		l = by_leaf[i];
+
+		lowest[d] = (i > 0 && hosts[d].domain != DECIDE_OWN_GROUP &&
+					 hosts[d].domain == hosts[by_domain[i - 1]].domain) ?
+			lowest[by_domain[i - 1]] : d;
+		lowest[n + l] = (i > 0 && hosts[l].leaf != DECIDE_OWN_GROUP &&
+						 hosts[l].leaf == hosts[by_leaf[i - 1]].leaf) ?
+			lowest[n + by_leaf[i - 1]] : l;
+	}
+	for (i = 0; i < n; i++)
+	{
+		hosts[i].domain = lowest[i];
+		hosts[i].leaf = lowest[n + i];
+	}
+	if (!DecideSort(cycle->arena, by_domain, n, compare_domain, hosts) ||
+		!DecideSort(cycle->arena, by_leaf, n, compare_leaf, hosts))
+		return false;
+	cycle->by_domain = by_domain;
+	cycle->by_leaf = by_leaf;
+	return true;
+}
+
+/*
+ * The hosts of a type; n is 0 when there are none.
+ */
+TypeRange
+DecideHostsOfType(const Cycle *cycle, int32_t type)
+{
+	TypeRange	none = {type, 0, 0};
+	int32_t		low = 0;
+	int32_t		high = cycle->n_types;
+
+	DecideAssert(cycle->types != NULL || cycle->n_types == 0);
+	DecideAssert(type >= 0 || type == DECIDE_NO_TYPE);
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+
+		if (cycle->types[middle].type < type)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < cycle->n_types && cycle->types[low].type == type)
+		return cycle->types[low];
+	return none;
+}
+
+/*
+ * Move a host to the head of the list of changed ones.
+ */
+void
+DecideHostTouch(Cycle *cycle, int32_t index)
+{
+	Host	   *host = &cycle->hosts[index];
+
+	DecideAssert(index >= 0 && index < cycle->n_hosts);
+	DecideAssert(cycle->latest < cycle->n_hosts);
+	host->changed = ++cycle->changes;
+	if (cycle->latest == index)
+		return;
+	if (host->newer >= 0)
+		cycle->hosts[host->newer].older = host->older;
+	if (host->older >= 0)
+		cycle->hosts[host->older].newer = host->newer;
+	host->newer = -1;
+	host->older = cycle->latest;
+	if (cycle->latest >= 0)
+		cycle->hosts[cycle->latest].newer = index;
+	cycle->latest = index;
+}

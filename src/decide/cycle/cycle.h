@@ -1,0 +1,15 @@
+/*
+ * cycle.h
+ *	  One round of turns, of which a cycle makes as many as it takes.
+ */
+#ifndef DECIDE_CYCLE_H
+#define DECIDE_CYCLE_H
+
+#include "decide/core/core.h"
+
+/* cycle.c */
+extern const char *DecideRound(const DecideInput *input,
+							   const DecideArena *arena, DecideResult *result,
+							   bool *over);
+
+#endif							/* DECIDE_CYCLE_H */

@@ -1,0 +1,729 @@
+/*
+ * packing.c
+ *	  How well a host suits a request, by the pool's policy.
+ *
+ * By the policy pack here: what a placement costs the pool in fed free devices
+ * (fit.c), then the fullest.  A share goes onto the device already shared that
+ * has the least left of those it fits on.  Only when there is none, a free
+ * device is broken: rather on a host that has fragments already, then where
+ * the fewest free devices remain.
+ *
+ * By the policy spread a job goes where the least is used.  What is used is
+ * told in thousandths of what the host has, so that large and small hosts fill
+ * alike.  Shares go onto the device with the most left.  Of hosts used as much
+ * the one with the most left in all, then what it costs the pool.
+ */
+#include "decide/place/place.h"
+
+/*
+ * The packing policy fgd: a job goes where typical jobs lose least.
+ *
+ * After "Beware of Fragmentation" (Weng et al., USENIX ATC 2023).  If a host
+ * cannot run a typical job (type, memory of the devices, cpu, memory, too few
+ * devices with enough left), the job can use nothing that is left on it. Else
+ * it cannot use the devices that have less left than it wants.  The sum of
+ * this over the typical jobs, each by its weight, is how fragmented a host is;
+ * a placement costs what that grows by, and what it strands.  Of a shared
+ * device a typical share needs the memory it would take, too.
+ *
+ * Stranded is what of a host's devices its cpu or memory can no longer feed,
+ * by what typical jobs have beside a device.
+ *
+ * A typical job weighs what part of the jobs it stands for, times
+ * (1 / size)^3, size in devices, at least a quarter: small jobs come often
+ *		and fill what is left by others, and what none of them fits is lost;
+ * (devices of the pool / devices that could ever serve it)^2: what only a
+ *		few devices can do is kept for those who need it.
+ *
+ * Costs are compared in steps of 60 thousandths of a device, since smaller
+ * differences are noise that would scatter jobs; within a step the host with
+ * the least left wins, then the device.  The constants are the same for every
+ * pool; docs/scheduling.md says how they were found and how little depends on
+ * their exact values.
+ */
+
+typedef __int128 Wide;
+
+#define COVERED_PERCENT	95		/* of the jobs, by the most frequent requests */
+#define SMALLEST_SIZE	250		/* thousandths of a device */
+#define WEIGHT_ONE		1000000 /* of a whole device, if all jobs were so */
+#define WEIGHT_MOST		INT64_C(1000000000)
+#define STEP			((int64_t) 60 * WEIGHT_ONE)
+#define STEPS_BIAS		(INT64_C(1) << 31)
+
+/* A request that is typical. */
+typedef struct MixClass
+{
+	const DecideRequestClass *request;
+	int64_t		weight;
+} MixClass;
+
+struct Mix
+{
+	MixClass   *classes;
+	int32_t		n;
+	int64_t    *floors;			/* MiB a device needs, by kind of host and
+								 * class; INT64_MAX: not of this type */
+	int64_t		cpu_each;		/* beside a whole device, in typical jobs */
+	int64_t		memory_each;
+};
+
+/* What is left of a host. */
+typedef struct Rest
+{
+	int64_t		cpu;
+	int64_t		memory;
+	int32_t		n_free;
+	int32_t		n_partial;
+	uint16_t	partial[DECIDE_MAX_DEVICES];
+	uint16_t	memory_part[DECIDE_MAX_DEVICES];	/* thousandths of theirs */
+	int64_t		gpu_memory[DECIDE_MAX_DEVICES]; /* MiB of theirs */
+} Rest;
+
+/*
+ * Thousandths of devices that a host has left.
+ */
+static int64_t
+fit_left(const Host *host)
+{
+	int64_t		left = (int64_t) host->n_free * DECIDE_WHOLE;
+	uint64_t	rest;
+
+	for (rest = host->partial; rest != 0; rest &= rest - 1)
+		left += host->left[__builtin_ctzll(rest)];
+	return left;
+}
+
+/*
+ * Thousandths of a device that a job of the request wants.
+ */
+static int64_t
+request_size(const DecideRequestClass *request)
+{
+	return (int64_t) request->min_gpus * request->share;
+}
+
+/*
+ * How many jobs there must be of a request for it to be among the most frequent
+ * that cover enough of all; requests of the same number stand or fall together.
+ */
+static int64_t
+fewest_jobs(const Cycle *cycle, int32_t *order, int32_t n, int64_t all)
+{
+	const DecideWorkload *workloads = cycle->input->workloads;
+	Wide		covered = 0;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		covered += workloads[order[i]].jobs;
+		if (covered * 100 >= (Wide) all * COVERED_PERCENT)
+			return workloads[order[i]].jobs;
+	}
+	return 1;
+}
+
+/*
+ * Compare two typical requests, the more frequent first.
+ */
+static int
+compare_jobs(const void *context, int32_t a, int32_t b)
+{
+	const DecideWorkload *workloads = context;
+
+	if (workloads[a].jobs != workloads[b].jobs)
+		return workloads[a].jobs > workloads[b].jobs ? -1 : 1;
+	return 0;
+}
+
+/*
+ * The memory in MiB that a device of this type must have for a request, the least
+ * where the type is named more than once; INT64_MAX: it is not accepted.
+ */
+static int64_t
+floor_of(const DecideRequestClass *request, int32_t type)
+{
+	int64_t		least = INT64_MAX;
+	int32_t		i;
+
+	for (i = 0; i < request->n_offers; i++)
+	{
+		if (request->offers[i].type == type &&
+			DecideFitFloor(&request->offers[i]) < least)
+			least = DecideFitFloor(&request->offers[i]);
+	}
+	return least;
+}
+
+/*
+ * How many of a job's devices a host would have: all, or, of a gang that may
+ * spread, as many as the host has.
+ */
+static int32_t
+devices_here(const Host *host, const DecideRequestClass *request)
+{
+	if (request->min_gpus > host->gpus &&
+		request->topology != DECIDE_TOPOLOGY_NODE)
+		return host->gpus;
+	return request->min_gpus;
+}
+
+/*
+ * Devices of the pool that could ever serve a class.
+ */
+static int64_t
+supply_of(const Cycle *cycle, const Mix *mix, int32_t class)
+{
+	const DecideRequestClass *request = mix->classes[class].request;
+	int64_t		supply = 0;
+	int32_t		i;
+
+	for (i = 0; i < cycle->n_hosts; i++)
+	{
+		const Host *host = &cycle->hosts[i];
+		int32_t		gpus = devices_here(host, request);
+
+		if (gpus > 0 && gpus <= host->gpus &&
+			host->gpu_memory_mib >= mix->floors[(int64_t) host->kind *
+												mix->n + class] &&
+			(host->cpu_milli == 0 || host->cpu_milli >=
+			 DecideFitSplit(request->cpu_milli, gpus, request->min_gpus)) &&
+			(host->memory_mib == 0 || host->memory_mib >=
+			 DecideFitSplit(request->memory_mib, gpus, request->min_gpus)))
+			supply += host->gpus;
+	}
+	return supply;
+}
+
+/*
+ * What a class weighs that stands for jobs of all; 0: nothing could ever
+ * serve it.
+ */
+static int64_t
+weight_of(const DecideRequestClass *request, int64_t jobs, int64_t all,
+		  int64_t supply,
+		  int64_t devices)
+{
+	int64_t		size = request_size(request);
+	Wide		weight = (Wide) jobs * WEIGHT_ONE / all;
+
+	if (supply == 0)
+		return 0;
+	if (size < SMALLEST_SIZE)
+		size = SMALLEST_SIZE;
+	weight = weight * DECIDE_WHOLE * DECIDE_WHOLE * DECIDE_WHOLE /
+		((Wide) size * size * size);
+	weight = weight * devices / supply * devices / supply;
+	return weight < WEIGHT_MOST ? (int64_t) weight : WEIGHT_MOST;
+}
+
+/*
+ * The least memory of devices for each class, by kind of host.
+ */
+static void
+floors_find(const Cycle *cycle, Mix *mix)
+{
+	int32_t		kind;
+	int32_t		i;
+
+	for (kind = 0; kind < cycle->n_types; kind++)
+	{
+		for (i = 0; i < mix->n; i++)
+			mix->floors[(int64_t) kind * mix->n + i] =
+				floor_of(mix->classes[i].request, cycle->types[kind].type);
+	}
+}
+
+/*
+ * Weigh the classes, and find what typical jobs have beside a device.
+ */
+static void
+mix_weigh(const Cycle *cycle, Mix *mix, const int64_t *jobs, int64_t all)
+{
+	Wide		size = 0;
+	Wide		cpu = 0;
+	Wide		memory = 0;
+	int64_t		devices = 0;
+	int32_t		i;
+
+	for (i = 0; i < cycle->n_hosts; i++)
+		devices += cycle->hosts[i].gpus;
+	for (i = 0; i < mix->n; i++)
+	{
+		const DecideRequestClass *request = mix->classes[i].request;
+
+		mix->classes[i].weight = weight_of(request, jobs[i], all,
+										   supply_of(cycle, mix, i), devices);
+		size += (Wide) request_size(request) * jobs[i];
+		cpu += (Wide) request->cpu_milli * jobs[i];
+		memory += (Wide) request->memory_mib * jobs[i];
+	}
+	mix->cpu_each = size == 0 ? 0 : (int64_t) (cpu * DECIDE_WHOLE / size);
+	mix->memory_each = size == 0 ? 0 :
+		(int64_t) (memory * DECIDE_WHOLE / size);
+}
+
+/*
+ * Find out what is typical, once a cycle.  False: out of memory.
+ */
+bool
+DecideMixPrepare(Cycle *cycle)
+{
+	const DecideWorkload *workloads = cycle->input->workloads;
+	int32_t		most = cycle->input->n_workloads;
+	int32_t    *order = DecideAlloc(cycle->arena, most, sizeof(int32_t));
+	int64_t    *jobs = DecideAlloc(cycle->arena, most, sizeof(int64_t));
+	Mix		   *mix = DecideAlloc(cycle->arena, 1, sizeof(Mix));
+	int64_t		all = 0;
+	int64_t		covered = 0;
+	int64_t		fewest;
+	int32_t		n = 0;
+	int32_t		i;
+
+	DecideAssert(cycle->mix == NULL);
+	DecideAssert(cycle->input->policy.packing == DECIDE_PACKING_FGD);
+	if (order == NULL || jobs == NULL || mix == NULL)
+		return false;
+	for (i = 0; i < most; i++)
+	{
+		if (workloads[i].request.min_gpus == 0)
+			continue;
+		order[n++] = i;
+		if (__builtin_add_overflow(all, workloads[i].jobs, &all))
+			all = INT64_MAX;
+	}
+	if (!DecideSort(cycle->arena, order, n, compare_jobs, workloads))
+		return false;
+	fewest = fewest_jobs(cycle, order, n, all);
+	mix->n = 0;
+	mix->classes = DecideAlloc(cycle->arena, n, sizeof(MixClass));
+	mix->floors = DecideAlloc(cycle->arena, (int64_t) n * cycle->n_types,
+							  sizeof(int64_t));
+	if (mix->classes == NULL || mix->floors == NULL)
+		return false;
+	for (i = 0; i < n && workloads[order[i]].jobs >= fewest; i++)
+	{
+		mix->classes[mix->n].request = &workloads[order[i]].request;
+		jobs[mix->n++] = workloads[order[i]].jobs;
+		if (__builtin_add_overflow(covered, workloads[order[i]].jobs,
+								   &covered))
+			covered = INT64_MAX;
+	}
+	floors_find(cycle, mix);
+	mix_weigh(cycle, mix, jobs, covered);
+	cycle->mix = mix;
+	return true;
+}
+
+/*
+ * What a class cannot use of what is left, of which there are sum thousandths.
+ */
+static int64_t
+unusable(const Mix *mix, int32_t class, const Host *host, const Rest *rest,
+		 int64_t sum)
+{
+	const DecideRequestClass *request = mix->classes[class].request;
+	int32_t		gpus = devices_here(host, request);
+	int64_t		floor = mix->floors[(int64_t) host->kind * mix->n + class];
+	int32_t		fitting = rest->n_free;
+	int64_t		splinters = 0;
+	int32_t		i;
+
+	if (host->gpu_memory_mib < floor ||
+		(host->cpu_milli > 0 && rest->cpu <
+		 DecideFitSplit(request->cpu_milli, gpus, request->min_gpus)) ||
+		(host->memory_mib > 0 && rest->memory <
+		 DecideFitSplit(request->memory_mib, gpus, request->min_gpus)))
+		return sum;
+	for (i = 0; i < rest->n_partial; i++)
+	{
+		if (rest->partial[i] >= request->share &&
+			(floor > 0 ? rest->gpu_memory[i] >= floor :
+			 rest->memory_part[i] >= request->share))
+			fitting++;
+		else
+			splinters += rest->partial[i];
+	}
+	return fitting < gpus ? sum : splinters;
+}
+
+/*
+ * Of so many thousandths of devices, those beyond what is left feeds, when a
+ * device needs each of it.
+ */
+static int64_t
+stranded_by(int64_t sum, int64_t left, int64_t capacity, int64_t each)
+{
+	Wide		usable;
+
+	if (capacity == 0 || each == 0)
+		return 0;
+	usable = left > 0 ? (Wide) left * DECIDE_WHOLE / each : 0;
+	return usable < sum ? sum - (int64_t) usable : 0;
+}
+
+/*
+ * How bad what is left of a host is, in millionths of thousandths of a device.
+ */
+static int64_t
+badness(const Mix *mix, const Host *host, const Rest *rest)
+{
+	int64_t		sum = (int64_t) rest->n_free * DECIDE_WHOLE;
+	int64_t		cpu;
+	int64_t		memory;
+	int64_t		bad = 0;
+	int32_t		i;
+
+	for (i = 0; i < rest->n_partial; i++)
+		sum += rest->partial[i];
+	if (sum == 0)
+		return 0;
+	for (i = 0; i < mix->n; i++)
+		bad += mix->classes[i].weight * unusable(mix, i, host, rest, sum);
+	cpu = stranded_by(sum, rest->cpu, host->cpu_milli, mix->cpu_each);
+	memory = stranded_by(sum, rest->memory, host->memory_mib,
+						 mix->memory_each);
+	return bad + (cpu > memory ? cpu : memory) * WEIGHT_ONE;
+}
+
+/*
+ * Say what is left of a shared device.
+ */
+static void
+rest_set(const Host *host, Rest *rest, int32_t at, int32_t left,
+		 int64_t memory)
+{
+	rest->partial[at] = (uint16_t) left;
+	rest->gpu_memory[at] = memory;
+	rest->memory_part[at] = memory >= host->gpu_memory_mib ? DECIDE_WHOLE :
+		memory <= 0 ? 0 : (uint16_t)
+		((Wide) memory * DECIDE_WHOLE / host->gpu_memory_mib);
+}
+
+/*
+ * What is left of a host now.
+ */
+static void
+rest_of(const Host *host, Rest *rest)
+{
+	uint64_t	bits;
+
+	rest->cpu = host->cpu_left;
+	rest->memory = host->memory_left;
+	rest->n_free = host->n_free;
+	rest->n_partial = 0;
+	for (bits = host->partial; bits != 0; bits &= bits - 1)
+	{
+		int32_t		i = __builtin_ctzll(bits);
+
+		rest_set(host, rest, rest->n_partial++, host->left[i],
+				 host->gpu_memory_mib - host->gpu_memory_used[i]);
+	}
+}
+
+/*
+ * What it costs to be left with after instead of before.
+ */
+static int64_t
+steps_between(const Mix *mix, const Host *host, const Rest *before,
+			  const Rest *after)
+{
+	int64_t		cost = badness(mix, host, after) - badness(mix, host, before);
+
+	return cost >= 0 ? cost / STEP : -((-cost + STEP - 1) / STEP);
+}
+
+/*
+ * In how many steps whole devices of a request cost on a host that has them.
+ */
+static int64_t
+fgd_steps(const Cycle *cycle, const Host *host,
+		  const DecideRequestClass *request,
+		  int32_t gpus, int32_t count)
+{
+	Rest		before;
+	Rest		after;
+
+	rest_of(host, &before);
+	after = before;
+	after.n_free -= gpus;
+	after.cpu -= count > 0 ? DecideFitSplit(request->cpu_milli, gpus, count) :
+		request->cpu_milli;
+	after.memory -= count > 0 ? DecideFitSplit(request->memory_mib, gpus,
+											   count) :
+		request->memory_mib;
+	return steps_between(cycle->mix, host, &before, &after);
+}
+
+/*
+ * The key of so many steps on a host that has then so many thousandths left,
+ * of them so many on the device.
+ */
+static FitKey
+key_of(int64_t steps, int64_t left, int64_t on_device)
+{
+	FitKey		key;
+
+	key.high = (uint64_t) (steps + STEPS_BIAS) << 32 |
+		(uint64_t) left << 12 | (uint64_t) on_device;
+	key.low = 0;
+	return key;
+}
+
+/*
+ * How well a host that can take them suits whole devices, or none.
+ */
+static FitKey
+fgd_key(const Cycle *cycle, const Host *host,
+		const DecideRequestClass *request,
+		int32_t count)
+{
+	return key_of(fgd_steps(cycle, host, request, count, count),
+				  fit_left(host) - (int64_t) count * DECIDE_WHOLE, 0);
+}
+
+/*
+ * How well a host that can take it suits a share, and on which device; FIT_NONE
+ * and -1 where none has enough left.  Of devices with as much left the lowest.
+ */
+static FitKey
+fgd_share(const Cycle *cycle, const Host *host,
+		  const DecideRequestClass *request,
+		  int32_t *device)
+{
+	uint64_t	bits = host->partial | (host->free & -host->free);
+	int64_t		left = fit_left(host) - request->share;
+	int64_t		memory = DecideShareTakes(host, request);
+	FitKey		best = FIT_NONE;
+	Rest		before;
+
+	*device = -1;
+	rest_of(host, &before);
+	for (; bits != 0; bits &= bits - 1)
+	{
+		int32_t		i = __builtin_ctzll(bits);
+		uint16_t	rest = (uint16_t) (host->left[i] - request->share);
+		Rest		after = before;
+		FitKey		key;
+		int32_t		at;
+
+		if (!DecideShareFits(host, i, request->share, memory))
+			continue;
+		after.cpu -= request->cpu_milli;
+		after.memory -= request->memory_mib;
+		at = __builtin_popcountll(host->partial & ((UINT64_C(1) << i) - 1));
+		if ((host->free >> i) & 1)
+		{
+			after.n_free--;
+			at = after.n_partial++;
+		}
+		rest_set(host, &after, at, rest, host->gpu_memory_mib -
+				 host->gpu_memory_used[i] - memory);
+		key = key_of(steps_between(cycle->mix, host, &before, &after), left,
+					 rest);
+		if (DecideFitLess(key, best))
+		{
+			best = key;
+			*device = i;
+		}
+	}
+	return best;
+}
+
+/*
+ * The device with the most left of those that a share fits on, a free one
+ * first, the lowest of equals; -1: none.
+ */
+static int32_t
+spread_device(const Host *host, const DecideRequestClass *request)
+{
+	int64_t		memory = DecideShareTakes(host, request);
+	uint64_t	rest;
+	int32_t		found = -1;
+
+	for (rest = host->free | host->partial; rest != 0; rest &= rest - 1)
+	{
+		int32_t		i = __builtin_ctzll(rest);
+
+		if ((found < 0 || host->left[i] > host->left[found]) &&
+			DecideShareFits(host, i, request->share, memory))
+			found = i;
+	}
+	return found;
+}
+
+/*
+ * Thousandths of so much that are used when so much is left.
+ */
+static uint64_t
+used_of(int64_t capacity, int64_t left)
+{
+	return capacity == 0 ? 0 :
+		1000 - (uint64_t) ((unsigned __int128) left * 1000 /
+						   (unsigned __int128) capacity);
+}
+
+/*
+ * How well a host that can take them suits count devices, a share of one, or
+ * none: the part used of its devices afterwards, or of its cpu where none is
+ * asked, then the most devices left, then loss.
+ */
+static FitKey
+spread_key(const Host *host, const DecideRequestClass *request,
+		   int32_t count)
+{
+	int32_t		taken = count;
+	int64_t		left = fit_left(host) - (int64_t) count * request->share;
+	FitKey		key;
+
+	if (request->share < DECIDE_WHOLE)
+	{
+		int32_t		device = spread_device(host, request);
+
+		if (device < 0)
+			return FIT_NONE;
+		taken = (int32_t) ((host->free >> device) & 1);
+	}
+	key.high = count == 0 ?
+		used_of(host->cpu_milli, host->cpu_left - request->cpu_milli) :
+		used_of((int64_t) host->gpus * DECIDE_WHOLE, left);
+	key.high = key.high << 32 |
+		(uint64_t) (DECIDE_MAX_DEVICES * DECIDE_WHOLE - left);
+	key.low = (uint64_t)
+		(host->n_usable - DecideFitUsable(host, host->n_free - taken,
+										  host->cpu_left - request->cpu_milli,
+										  host->memory_left - request->memory_mib));
+	return key;
+}
+
+/*
+ * How well a host that has its cpu and memory suits a share by the policy
+ * pack: loss, then what the device has left, then whether the host is broken
+ * into already, then fewest free devices left.
+ */
+static FitKey
+pack_share(const Host *host, const DecideRequestClass *request)
+{
+	int32_t		device = DecideShareDevice(host, request);
+	int32_t		breaks;
+	FitKey		key;
+	uint64_t	loss;
+
+	if (device < 0)
+		return FIT_NONE;
+	breaks = (int32_t) ((host->free >> device) & 1);
+	loss = (uint64_t) (host->n_usable -
+					   DecideFitUsable(host, host->n_free - breaks,
+									   host->cpu_left - request->cpu_milli,
+									   host->memory_left - request->memory_mib));
+	key.high = loss << 32 | (uint64_t) host->left[device] << 16 |
+		(uint64_t) (host->partial == 0) << 8 |
+		(uint64_t) (host->n_free - breaks);
+	key.low = 0;
+	return key;
+}
+
+/*
+ * How well a host that may take the share and has its cpu and memory suits it,
+ * by the pool's policy; FIT_NONE where no device has enough left.
+ */
+static FitKey
+share_key(const Cycle *cycle, const Host *host,
+		  const DecideRequestClass *request)
+{
+	int32_t		device;
+
+	if (cycle->mix != NULL)
+		return fgd_share(cycle, host, request, &device);
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return spread_key(host, request, 1);
+	return pack_share(host, request);
+}
+
+/*
+ * The device that a share goes onto by the pool's policy, or -1.
+ */
+int32_t
+DecideShareChoose(const Cycle *cycle, const Host *host,
+				  const DecideRequestClass *request)
+{
+	int32_t		device;
+
+	DecideAssert(request->share > 0 && request->share < DECIDE_WHOLE);
+	DecideAssert(host->open);
+	if (cycle->mix != NULL)
+	{
+		(void) fgd_share(cycle, host, request, &device);
+		return device;
+	}
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return spread_device(host, request);
+	return DecideShareDevice(host, request);
+}
+
+/*
+ * How well a host suits a part of a gang by the pool's policy, the lower the
+ * better: -32768 to 32767.
+ */
+int64_t
+DecideFitPart(const Cycle *cycle, const Host *host,
+			  const DecideRequestClass *request,
+			  int32_t gpus, int32_t count)
+{
+	int64_t		steps;
+
+	DecideAssert(gpus > 0 && gpus <= count);
+	DecideAssert(gpus <= host->n_free);
+	if (cycle->mix != NULL)
+	{
+		steps = fgd_steps(cycle, host, request, gpus, count);
+		return steps < INT16_MIN ? INT16_MIN :
+			steps > INT16_MAX ? INT16_MAX : steps;
+	}
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return gpus - host->n_free;
+	return (int64_t) DecideFitLoss(host, request, gpus, count) << 8 |
+		(int64_t) (host->n_free - gpus);
+}
+
+/*
+ * How well a host that can take them suits whole devices, or none, by the
+ * policy pack.  Whole devices: loss, then fewest free devices left.  None:
+ * loss, then fewest free devices, then least cpu left (a host without limit
+ * has the most).
+ */
+static FitKey
+pack_key(const Host *host, const DecideRequestClass *request, int32_t count)
+{
+	uint64_t	loss = (uint64_t) DecideFitLoss(host, request, count, count);
+	FitKey		key;
+
+	key.high = loss << 8 | (uint64_t) (host->n_free - count);
+	key.low = 0;
+	if (count == 0)
+		key.low = host->cpu_milli > 0 ?
+			(uint64_t) (host->cpu_left - request->cpu_milli) : INT64_MAX;
+	return key;
+}
+
+/*
+ * How well a host suits a request by the pool's policy, all of count devices on
+ * it; FIT_NONE when it cannot take them.
+ */
+FitKey
+DecideFitKey(const Cycle *cycle, const Host *host,
+			 const DecideRequestClass *request,
+			 const DecideOffer *offer, int32_t count)
+{
+	DecideAssert(count >= 0);
+	DecideAssert(offer != NULL || request->min_gpus == 0);
+	if (!DecideFitTakes(host, request, offer, count))
+		return FIT_NONE;
+	if (request->share < DECIDE_WHOLE)
+		return share_key(cycle, host, request);
+	if (cycle->mix != NULL)
+		return fgd_key(cycle, host, request, count);
+	if (cycle->input->policy.packing == DECIDE_PACKING_SPREAD)
+		return spread_key(host, request, count);
+	return pack_key(host, request, count);
+}

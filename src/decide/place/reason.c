@@ -1,0 +1,319 @@
+/*
+ * reason.c
+ *	  Why a job could not start, with the numbers that say so.
+ *
+ * Every offer gets the reason that stands in its way, the offer that came
+ * nearest is told (of equals, the preferred one).  The questions are asked in
+ * the order of DecideReason, so the first one answered with no is the reason.
+ * Hosts count with all that is free there, whether or not it is reserved: that
+ * alone is a reason of its own (DecideFreeButReserved).
+ */
+#include "decide/place/place.h"
+
+/* What the hosts of one offer have, as far as their nature goes. */
+typedef struct Supply
+{
+	int32_t		of_type;		/* hosts */
+	int32_t		of_memory;		/* of them, with memory enough */
+	int32_t		of_spot;		/* of them, that the request may use */
+	int32_t		open;			/* of them, that take new work */
+	int64_t		most_memory;	/* MiB of a device of the type */
+} Supply;
+
+/* What is there of it in the best place that the topology allows. */
+typedef struct Capacity
+{
+	int64_t		devices;		/* free or not */
+	int64_t		free;
+	int64_t		cpu;			/* free, with cpu beside them */
+	int64_t		memory;
+} Capacity;
+
+/*
+ * Remember a reason.
+ */
+static void
+tell(DecideWait *wait, DecideReason reason, int64_t wanted, int64_t available)
+{
+	wait->reason = reason;
+	wait->wanted = wanted;
+	wait->available = available;
+}
+
+/*
+ * The larger of two numbers.
+ */
+static int64_t
+larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Does the nature of the hosts already stand in the way?
+ */
+static bool
+tell_nature(const Cycle *cycle, const DecideRequestClass *request,
+			const DecideOffer *offer,
+			const int32_t *hosts, int32_t n, DecideWait *wait)
+{
+	Supply		supply = {0};
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		const Host *host = DecideAvailabilityNow(cycle, hosts ? hosts[i] : i);
+
+		supply.of_type++;
+		supply.most_memory = larger(supply.most_memory,
+									host->gpu_memory_mib);
+		if (offer != NULL && !DecideFitMemory(host, offer))
+			continue;
+		supply.of_memory++;
+		if (host->spot && !request->spot_ok)
+			continue;
+		supply.of_spot++;
+		if (host->open)
+			supply.open++;
+	}
+	if (supply.of_type == 0)
+		tell(wait, DECIDE_NO_SUCH_TYPE, 0, 0);
+	else if (supply.of_memory == 0)
+		tell(wait, DECIDE_NO_SUCH_MEMORY, offer->min_memory / (1 << 20) +
+			 (offer->min_memory % (1 << 20) != 0), supply.most_memory);
+	else if (supply.of_spot == 0)
+		tell(wait, DECIDE_SPOT_ONLY, 0, 0);
+	else
+		return supply.open == 0;
+	return true;
+}
+
+/*
+ * The reason for jobs that need one host for themselves: CPU-only and shares.
+ */
+static void
+tell_host(const Cycle *cycle, const DecideRequestClass *request,
+		  const DecideOffer *offer,
+		  const int32_t *hosts, int32_t n, DecideWait *wait)
+{
+	int64_t		share = -1;
+	int64_t		taken = 0;
+	int64_t		device_memory = -1;
+	bool		fits = false;
+	int64_t		cpu = -1;
+	int64_t		memory = -1;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		const Host *host = DecideAvailabilityNow(cycle, hosts ? hosts[i] : i);
+		int			d;
+
+		if (!DecideFitAllowed(host, request, offer))
+			continue;
+		for (d = 0; d < host->gpus && offer != NULL; d++)
+		{
+			int64_t		has = host->gpu_memory_mib - host->gpu_memory_used[d];
+
+			if ((((host->free | host->partial) >> d) & 1) == 0)
+				continue;
+			share = larger(share, host->left[d]);
+			if (host->left[d] < request->share || has <= device_memory)
+				continue;
+			device_memory = has;
+			taken = DecideShareTakes(host, request);
+		}
+		if (offer != NULL && DecideShareDevice(host, request) < 0)
+			continue;
+		fits = true;
+		cpu = larger(cpu, host->cpu_milli > 0 ? host->cpu_left : INT64_MAX);
+		memory = larger(memory, host->memory_mib > 0 ? host->memory_left :
+						INT64_MAX);
+	}
+	if (offer != NULL && share < request->share)
+		tell(wait, DECIDE_NOT_ENOUGH_SHARE, request->share, larger(share, 0));
+	else if (offer != NULL && !fits)
+		tell(wait, DECIDE_GPU_MEMORY_SHORT, taken, larger(device_memory, 0));
+	else if (cpu < request->cpu_milli)
+		tell(wait, DECIDE_CPU_SHORT, request->cpu_milli, cpu);
+	else if (memory < request->memory_mib)
+		tell(wait, DECIDE_MEMORY_SHORT, request->memory_mib, memory);
+	else
+		tell(wait, DECIDE_CPU_AND_MEMORY_SHORT, 0, 0);
+}
+
+/*
+ * What one scope has, added to the best so far.
+ */
+static void
+scope_capacity(const Cycle *cycle, const DecideRequestClass *request,
+			   const DecideOffer *offer,
+			   const Scope *scope, Capacity *best)
+{
+	int32_t		count = request->min_gpus;
+	Capacity	capacity = {0};
+	int32_t		i;
+
+	for (i = 0; i < scope->n; i++)
+	{
+		const Host *host = DecideAvailabilityNow(cycle, scope->hosts[i]);
+
+		if ((host->spot && !request->spot_ok) || !DecideFitMemory(host, offer))
+			continue;
+		capacity.devices += host->gpus;
+		if (!host->open)
+			continue;
+		capacity.free += host->n_free;
+		capacity.cpu += DecideFitCapacity(host, request->cpu_milli, 0, count);
+		capacity.memory += DecideFitCapacity(host, 0, request->memory_mib,
+											 count);
+	}
+	best->devices = larger(best->devices, capacity.devices);
+	best->free = larger(best->free, capacity.free);
+	best->cpu = larger(best->cpu, capacity.cpu);
+	best->memory = larger(best->memory, capacity.memory);
+}
+
+/*
+ * The reason for whole devices.
+ */
+static void
+tell_capacity(const Cycle *cycle, const DecideRequestClass *request,
+			  const DecideOffer *offer,
+			  const TypeRange *range, bool closed, DecideWait *wait)
+{
+	int32_t		wanted = request->min_gpus;
+	Capacity	capacity = {0};
+	Capacity	all = {0};
+	Scope		scope = {0};
+
+	while (DecideScopeNext(cycle, range, request->topology, &scope))
+		scope_capacity(cycle, request, offer, &scope, &capacity);
+	scope.next = 0;
+	if (DecideScopeNext(cycle, range, DECIDE_TOPOLOGY_ANY, &scope))
+		scope_capacity(cycle, request, offer, &scope, &all);
+	if (capacity.devices < wanted)
+		tell(wait, DECIDE_POOL_TOO_SMALL, wanted, capacity.devices);
+	else if (closed)
+		tell(wait, DECIDE_NODES_UNAVAILABLE, 0, 0);
+	else if (all.free < wanted)
+		tell(wait, DECIDE_NOT_ENOUGH_GPUS, wanted, all.free);
+	else if (capacity.free < wanted)
+		tell(wait, DECIDE_NOT_TOGETHER, wanted, capacity.free);
+	else if (capacity.cpu < wanted)
+		tell(wait, DECIDE_CPU_SHORT, wanted, capacity.cpu);
+	else if (capacity.memory < wanted)
+		tell(wait, DECIDE_MEMORY_SHORT, wanted, capacity.memory);
+	else
+		tell(wait, DECIDE_CPU_AND_MEMORY_SHORT, 0, 0);
+}
+
+/*
+ * Find the reason why a request cannot start a job now.
+ */
+void
+DecideReasonFind(Cycle *cycle, const DecideRequestClass *request,
+				 DecideWait *wait)
+{
+	bool		cpu_only = request->max_gpus == 0;
+	int32_t		n_offers = cpu_only ? 1 : request->n_offers;
+	int32_t		i;
+
+	DecideAssert(wait != NULL);
+	DecideAssert(cycle->by_domain != NULL);
+	tell(wait, DECIDE_NO_SUCH_TYPE, 0, 0);
+	for (i = 0; i < n_offers; i++)
+	{
+		const DecideOffer *offer = cpu_only ? NULL : &request->offers[i];
+		TypeRange	range = {DECIDE_NO_TYPE, 0, cycle->n_hosts};
+		const int32_t *hosts = NULL;
+		DecideWait	found = *wait;
+
+		if (offer != NULL)
+		{
+			range = DecideHostsOfType(cycle, offer->type);
+			hosts = cycle->by_type + range.first;
+			found.type = offer->type;
+		}
+		found.reason = DECIDE_NODES_UNAVAILABLE;
+		found.wanted = found.available = 0;
+		if (tell_nature(cycle, request, offer, hosts, range.n, &found))
+		{
+			if (found.reason == DECIDE_NODES_UNAVAILABLE && !cpu_only &&
+				request->share == DECIDE_WHOLE)
+				tell_capacity(cycle, request, offer, &range, true, &found);
+		}
+		else if (cpu_only || request->share < DECIDE_WHOLE)
+			tell_host(cycle, request, offer, hosts, range.n, &found);
+		else
+			tell_capacity(cycle, request, offer, &range, false, &found);
+		if (i == 0 || found.reason > wait->reason)
+			*wait = found;
+	}
+}
+
+/*
+ * The word for a reason.
+ */
+const char *
+DecideReasonName(DecideReason reason)
+{
+	switch (reason)
+	{
+		case DECIDE_NOT_WAITING:
+			return "not_waiting";
+		case DECIDE_NO_SUCH_TYPE:
+			return "no_such_type";
+		case DECIDE_NO_SUCH_MEMORY:
+			return "no_such_memory";
+		case DECIDE_SPOT_ONLY:
+			return "spot_only";
+		case DECIDE_POOL_TOO_SMALL:
+			return "pool_too_small";
+		case DECIDE_NODES_UNAVAILABLE:
+			return "nodes_unavailable";
+		case DECIDE_NOT_ENOUGH_SHARE:
+			return "not_enough_share";
+		case DECIDE_GPU_MEMORY_SHORT:
+			return "gpu_memory_short";
+		case DECIDE_NOT_ENOUGH_GPUS:
+			return "not_enough_gpus";
+		case DECIDE_NOT_TOGETHER:
+			return "not_together";
+		case DECIDE_CPU_SHORT:
+			return "cpu_short";
+		case DECIDE_MEMORY_SHORT:
+			return "memory_short";
+		case DECIDE_CPU_AND_MEMORY_SHORT:
+			return "cpu_and_memory_short";
+		case DECIDE_PROMISED:
+			return "promised";
+		case DECIDE_RESERVED:
+			return "reserved";
+		case DECIDE_ENOUGH_STARTED:
+			return "enough_started";
+	}
+	return "unknown";
+}
+
+/*
+ * The word for why a running job goes.
+ */
+const char *
+DecideWhyName(DecideWhy why)
+{
+	switch (why)
+	{
+		case DECIDE_WHY_TIER:
+			return "tier";
+		case DECIDE_WHY_ENTITLEMENT:
+			return "entitlement";
+		case DECIDE_WHY_MOVE:
+			return "move";
+		case DECIDE_WHY_SHRINK:
+			return "shrink";
+		case DECIDE_WHY_GROW:
+			return "grow";
+	}
+	return "unknown";
+}

@@ -1,0 +1,352 @@
+/*
+ * start.c
+ *	  A job is placed, now or at the time of a reservation: where, on which
+ *	  devices exactly, and the rows that say so.
+ */
+#include <string.h>
+
+#include "decide/place/place.h"
+
+/*
+ * Compare two entries of a plan by host.
+ */
+static int
+compare_host(const void *context, int32_t a, int32_t b)
+{
+	const int32_t *hosts = context;
+
+	return hosts[a] < hosts[b] ? -1 : hosts[a] > hosts[b];
+}
+
+/*
+ * The lowest n of some devices.
+ */
+static uint64_t
+lowest_devices(uint64_t devices, int32_t n)
+{
+	uint64_t	rest = devices;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+		rest &= rest - 1;
+	return devices & ~rest;
+}
+
+/*
+ * One host's part of a job: which devices, and its cpu and memory.
+ */
+void
+DecideStartPart(const Cycle *cycle, const DecideRequestClass *request,
+				int32_t host,
+				int32_t gpus, int32_t count, DecidePart *part)
+{
+	const Host *h = &cycle->hosts[host];
+
+	DecideAssert(host >= 0 && host < cycle->n_hosts);
+	DecideAssert(gpus >= 0 && gpus <= count);
+	part->node = h->node;
+	part->gpus = gpus;
+	part->cpu_milli = request->cpu_milli;
+	part->memory_mib = request->memory_mib;
+	if (count > 0)
+	{
+		part->cpu_milli = DecideFitSplit(request->cpu_milli, gpus, count);
+		part->memory_mib = DecideFitSplit(request->memory_mib, gpus, count);
+	}
+	if (request->share < DECIDE_WHOLE)
+		part->devices = UINT64_C(1) << DecideShareChoose(cycle, h, request);
+	else
+		part->devices = lowest_devices(h->free, gpus);
+	part->gpu_memory_mib = DecideShareTakes(h, request);
+}
+
+/*
+ * The entries of a plan in order of their hosts, or NULL: out of memory.
+ */
+int32_t *
+DecideStartOrder(Cycle *cycle, const Plan *plan)
+{
+	int32_t    *order = DecideAlloc(cycle->arena, plan->n, sizeof(int32_t));
+	int32_t		i;
+
+	DecideAssert(plan->n > 0);
+	DecideAssert(plan->hosts != NULL);
+	if (order == NULL)
+		return NULL;
+	for (i = 0; i < plan->n; i++)
+		order[i] = i;
+	return DecideSort(cycle->arena, order, plan->n, compare_host,
+					  plan->hosts) ? order : NULL;
+}
+
+/*
+ * Put a plan in order of its hosts.  False: out of memory.
+ */
+static bool
+plan_sort(Cycle *cycle, Plan *plan)
+{
+	int32_t    *order;
+	int32_t    *copy;
+	int32_t		i;
+
+	if (plan->n < 2)
+		return true;
+	order = DecideStartOrder(cycle, plan);
+	copy = DecideAlloc(cycle->arena, (int64_t) plan->n * 2, sizeof(int32_t));
+	if (order == NULL || copy == NULL)
+		return false;
+	for (i = 0; i < plan->n; i++)
+	{
+		copy[i] = plan->hosts[order[i]];
+		copy[plan->n + i] = plan->gpus[order[i]];
+	}
+	memcpy(plan->hosts, copy, (size_t) plan->n * sizeof(int32_t));
+	memcpy(plan->gpus, copy + plan->n, (size_t) plan->n * sizeof(int32_t));
+	return true;
+}
+
+/*
+ * Reserve just this for a job.  False: out of memory.
+ */
+static bool
+reservation_add(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
+				const DecidePart *parts, int32_t n_parts)
+{
+	DecideResult *result = cycle->result;
+	DecideReservation *reservation;
+	int32_t		i;
+
+	result->reservations = DecideGrow(cycle->arena, result->reservations,
+									  result->n_reservations,
+									  &cycle->reservations_capacity,
+									  sizeof(DecideReservation));
+	if (result->reservations == NULL)
+		return false;
+	reservation = &result->reservations[result->n_reservations++];
+	reservation->job = job;
+	reservation->type = type;
+	reservation->gpus = gpus;
+	reservation->at = reservation->limit_at = cycle->at;
+	reservation->after = result->n_starts;
+	reservation->first_part = result->n_reserved_parts;
+	reservation->n_parts = n_parts;
+	for (i = 0; i < n_parts; i++)
+	{
+		result->reserved_parts = DecideGrow(cycle->arena,
+											result->reserved_parts,
+											result->n_reserved_parts,
+											&cycle->reserved_capacity,
+											sizeof(DecidePart));
+		if (result->reserved_parts == NULL)
+			return false;
+		result->reserved_parts[result->n_reserved_parts++] = parts[i];
+	}
+	return true;
+}
+
+/*
+ * How well these hosts suit whole devices, for whoever requests why.
+ */
+static int64_t
+parts_fit(const Cycle *cycle, const DecideRequestClass *request, int32_t gpus,
+		  const int32_t *hosts, const DecidePart *parts, int32_t n_parts)
+{
+	int64_t		fit = 0;
+	int32_t		i;
+
+	if (request->share < DECIDE_WHOLE || gpus == 0)
+		return 0;
+	for (i = 0; i < n_parts; i++)
+		fit += DecideFitPart(cycle, &cycle->hosts[hosts[i]], request,
+							 parts[i].gpus, gpus);
+	return fit;
+}
+
+/*
+ * Start a job on just these parts of these hosts, which are free, or reserve
+ * them.  False: out of memory.
+ */
+bool
+DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
+			  const int32_t *hosts, const DecidePart *parts, int32_t n_parts)
+{
+	const DecideRequestClass *request = &cycle->input->requests[cycle->input->jobs[job].request];
+	DecideResult *result = cycle->result;
+	DecideStart *start;
+	int32_t		i;
+
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	DecideAssert(n_parts > 0 && gpus >= 0);
+	DecideAssert(cycle->reserving || cycle->result->n_starts < cycle->input->max_starts);
+	if (cycle->reserving)
+		return reservation_add(cycle, job, type, gpus, parts, n_parts);
+	result->starts = DecideGrow(cycle->arena, result->starts,
+								result->n_starts, &cycle->starts_capacity,
+								sizeof(DecideStart));
+	if (result->starts == NULL)
+		return false;
+	start = &result->starts[result->n_starts++];
+	start->job = job;
+	start->type = type;
+	start->gpus = gpus;
+	start->share = request->share;
+	start->first_part = result->n_parts;
+	start->n_parts = n_parts;
+	start->fit = parts_fit(cycle, request, gpus, hosts, parts, n_parts);
+	for (i = 0; i < n_parts; i++)
+	{
+		result->parts = DecideGrow(cycle->arena, result->parts,
+								   result->n_parts, &cycle->parts_capacity,
+								   sizeof(DecidePart));
+		if (result->parts == NULL)
+			return false;
+		result->parts[result->n_parts++] = parts[i];
+		if (!DecideTimelineStart(cycle, result->n_starts - 1, &parts[i]))
+			return false;
+		DecideHostTake(cycle, hosts[i], &parts[i], start->share);
+	}
+	return true;
+}
+
+/*
+ * Start a job as planned, or reserve that.  False: out of memory.
+ */
+static bool
+start_add(Cycle *cycle, int32_t job, const DecideOffer *offer,
+		  int32_t count, Plan *plan)
+{
+	const DecideRequestClass *request = &cycle->input->requests[cycle->input->jobs[job].request];
+	DecidePart	one = {0};
+	DecidePart *parts = plan->n == 1 ? &one :
+		DecideAlloc(cycle->arena, plan->n, sizeof(DecidePart));
+	int32_t		i;
+
+	if (parts == NULL || !plan_sort(cycle, plan))
+		return false;
+	for (i = 0; i < plan->n; i++)
+		DecideStartPart(cycle, request, plan->hosts[i], plan->gpus[i], count,
+						&parts[i]);
+	return DecideStartOn(cycle, job, offer != NULL ? offer->type :
+						 DECIDE_NO_TYPE, count, plan->hosts, parts, plan->n);
+}
+
+/*
+ * Start a job all on one host.
+ */
+static PlaceOutcome
+start_on_host(Cycle *cycle, int32_t job, const DecideOffer *offer,
+			  int32_t count, int32_t host)
+{
+	Plan	   *plan = &cycle->single;
+
+	plan->hosts[0] = host;
+	plan->gpus[0] = count;
+	plan->n = 1;
+	return start_add(cycle, job, offer, count, plan) ?
+		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * The offer by which a host's devices are taken, of those that compete.
+ */
+static const DecideOffer *
+offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
+{
+	if (offers != NULL)
+	{
+		while (offers->type != cycle->hosts[host].type)
+			offers++;
+	}
+	return offers;
+}
+
+/*
+ * Start a job over several hosts, where the topology allows.
+ */
+static PlaceOutcome
+start_over_several(Cycle *cycle, int32_t job,
+				   const DecideRequestClass *request,
+				   const DecideOffer *offer, int32_t count)
+{
+	int32_t		cache = cycle->input->jobs[job].cache;
+	Plan	   *plan;
+
+	if (count < 2 || request->topology == DECIDE_TOPOLOGY_NODE)
+		return OUTCOME_NO_FIT;
+	if (!DecideGangPrepare(cycle))
+		return OUTCOME_OUT_OF_MEMORY;
+	DecideCachedMark(cycle, cache, true);
+	plan = DecideGangFind(cycle, request, offer, count);
+	DecideCachedMark(cycle, cache, false);
+	if (plan == NULL)
+		return OUTCOME_NO_FIT;
+	return start_add(cycle, job, offer, count, plan) ?
+		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * Start a job of a fixed size with the offers that compete: on one host when
+ * one can take it, else over several with the first of them that can.
+ */
+static PlaceOutcome
+start_fixed(Cycle *cycle, RequestState *state, int32_t job,
+			const DecideRequestClass *request,
+			const DecideOffer *offers, int32_t n_offers)
+{
+	PlaceOutcome outcome = OUTCOME_NO_FIT;
+	int32_t		host;
+	int32_t		i;
+
+	if (!DecideSingleFind(cycle, state, request, offers, n_offers,
+						  cycle->input->jobs[job].cache, &host))
+		return OUTCOME_OUT_OF_MEMORY;
+	if (host >= 0)
+		return start_on_host(cycle, job, offer_taken(cycle, offers, host),
+							 request->min_gpus, host);
+	for (i = 0; i < n_offers && outcome == OUTCOME_NO_FIT; i++)
+		outcome = start_over_several(cycle, job, request, &offers[i],
+									 request->min_gpus);
+	return outcome;
+}
+
+/*
+ * Start a job with as many devices of its range as fit now.
+ */
+static PlaceOutcome
+start_range(Cycle *cycle, int32_t job, const DecideRequestClass *request,
+			const DecideOffer *offer)
+{
+	DecideRequestClass most = *request;
+	int32_t		count;
+	int32_t		host;
+
+	if (!DecideHostsGroup(cycle))
+		return OUTCOME_OUT_OF_MEMORY;
+	most.max_gpus = DecideQuotaFilterMost(cycle, request, offer);
+	count = DecideRangeLargest(cycle, &most, offer);
+	if (count == 0)
+		return OUTCOME_NO_FIT;
+	host = DecideBestScan(cycle, request, offer, count).host;
+	if (host < 0)
+		return start_over_several(cycle, job, request, offer, count);
+	host = DecideCachedHost(cycle, request, offer, 1, count,
+							cycle->input->jobs[job].cache, host);
+	return start_on_host(cycle, job, offer, count, host);
+}
+
+/*
+ * Start a job with the offers that compete, or with the one of a range (NULL:
+ * without GPUs), or reserve that.
+ */
+PlaceOutcome
+DecideTryOffers(Cycle *cycle, RequestState *state, int32_t job,
+				const DecideRequestClass *request,
+				const DecideOffer *offers, int32_t n_offers)
+{
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	DecideAssert(n_offers > 0);
+	DecideAssert(offers != NULL || request->max_gpus == 0);
+	return request->max_gpus == request->min_gpus ?
+		start_fixed(cycle, state, job, request, offers, n_offers) :
+		start_range(cycle, job, request, offers);
+}

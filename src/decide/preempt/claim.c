@@ -1,0 +1,851 @@
+/*
+ * claim.c
+ *	  Claims: devices promised to a job, of which others must leave first.
+ *
+ * A job that cannot start gets a claim where running jobs may be made to leave
+ * for it: to go on elsewhere, or with fewer devices (make_room.c), or back to the
+ * queue (victims_search.c).  One that was looked at in
+ * vain is not looked at again, nor is another that requests the same for as long
+ * or longer, for the same account and tier, until a claim was made: then all
+ * that waited have another turn, so that a further cycle at the same instant
+ * finds nothing to decide.
+ */
+#include <string.h>
+
+#include "decide/preempt/claim_state.h"
+
+typedef struct Leavers Leavers;
+
+/*
+ * What those who leave for a claim still have, and give back for it.
+ *
+ * The claim needs only the rest of what is free now.  The parts of all who
+ * leave are sorted by claim and host, so that each is looked at once.
+ */
+
+/* Part of a running job that leaves for a claim. */
+typedef struct Leaver
+{
+	int32_t		claim;			/* index into the input's claims */
+	int32_t		host;
+	int32_t		share;
+	const DecidePart *part;
+} Leaver;
+
+struct Leavers
+{
+	Leaver	   *all;
+	int32_t    *order;			/* by claim, then host */
+	int32_t		n;
+	Leaving		leaving;		/* of the claim and host asked for last */
+};
+
+/*
+ * Compare two claims by their jobs.
+ */
+static int
+compare_jobs(const void *context, int32_t a, int32_t b)
+{
+	const DecideClaim *x = (const DecideClaim *) context + a;
+	const DecideClaim *y = (const DecideClaim *) context + b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return strcmp(x->org, y->org);
+}
+
+/*
+ * Compare two parts by claim and host.
+ */
+static int
+compare_leavers(const void *context, int32_t a, int32_t b)
+{
+	const Leaver *x = (const Leaver *) context + a;
+	const Leaver *y = (const Leaver *) context + b;
+
+	if (x->claim != y->claim)
+		return x->claim < y->claim ? -1 : 1;
+	return x->host < y->host ? -1 : x->host > y->host;
+}
+
+/*
+ * The claim that a running job leaves for, or -1.  by_job: claims by their jobs.
+ */
+static int32_t
+claim_find(const DecideInput *input, const int32_t *by_job,
+		   const DecideRunning *running)
+{
+	int32_t		low = 0;
+	int32_t		high = input->n_claims;
+
+	if (!running->leaving || running->for_org == NULL)
+		return -1;
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+		const DecideClaim *claim = &input->claims[by_job[middle]];
+
+		if (claim->id == running->for_job &&
+			strcmp(claim->org, running->for_org) == 0)
+			return by_job[middle];
+		if (claim->id < running->for_job ||
+			(claim->id == running->for_job &&
+			 strcmp(claim->org, running->for_org) < 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return -1;
+}
+
+/*
+ * Find the parts of all who leave for claims.  NULL: out of memory.
+ */
+static Leavers *
+leavers_load(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	Leavers    *leavers = DecideAlloc(cycle->arena, 1, sizeof(Leavers));
+	int32_t    *by_job = DecideAlloc(cycle->arena, input->n_claims,
+									 sizeof(int32_t));
+	int32_t		i;
+	int32_t		p;
+
+	if (leavers == NULL || by_job == NULL)
+		return NULL;
+	*leavers = (Leavers)
+	{
+		0
+	};
+	leavers->all = DecideAlloc(cycle->arena, input->n_running_parts,
+							   sizeof(Leaver));
+	leavers->order = DecideAlloc(cycle->arena, input->n_running_parts,
+								 sizeof(int32_t));
+	if (leavers->all == NULL || leavers->order == NULL)
+		return NULL;
+	for (i = 0; i < input->n_claims; i++)
+		by_job[i] = i;
+	if (!DecideSort(cycle->arena, by_job, input->n_claims, compare_jobs,
+					input->claims))
+		return NULL;
+	for (i = 0; i < input->n_running; i++)
+	{
+		const DecideRunning *running = &input->running[i];
+		int32_t		claim = claim_find(input, by_job, running);
+
+		for (p = running->first_part;
+			 claim >= 0 && p < running->first_part + running->n_parts; p++)
+		{
+			const DecidePart *part = &input->running_parts[p];
+
+			leavers->order[leavers->n] = leavers->n;
+			leavers->all[leavers->n++] = (Leaver)
+			{
+				claim, cycle->claims->host_of[part->node], running->share, part
+			};
+		}
+	}
+	return DecideSort(cycle->arena, leavers->order, leavers->n,
+					  compare_leavers, leavers->all) ? leavers : NULL;
+}
+
+/*
+ * Add what comes back with a part.  Whole devices come with all their memory.
+ */
+static void
+leaving_add(const Host *host, const Leaver *leaver, Leaving *leaving)
+{
+	uint64_t	rest;
+
+	for (rest = leaver->part->devices; rest != 0; rest &= rest - 1)
+	{
+		int32_t		i = __builtin_ctzll(rest);
+
+		leaving->devices[i] += leaver->share;
+		leaving->gpu_memory[i] += leaver->part->gpu_memory_mib > 0 ?
+			leaver->part->gpu_memory_mib : host->gpu_memory_mib;
+	}
+	leaving->cpu_milli += leaver->part->cpu_milli;
+	leaving->memory_mib += leaver->part->memory_mib;
+}
+
+/*
+ * What those who leave for a claim give back on a host; NULL: nothing.  It is
+ * good until the next call.
+ */
+static const Leaving *
+leavers_of(Cycle *cycle, Leavers *leavers, int32_t claim, int32_t host)
+{
+	int32_t		low = 0;
+	int32_t		high = leavers->n;
+
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+		const Leaver *at = &leavers->all[leavers->order[middle]];
+
+		if (at->claim < claim || (at->claim == claim && at->host < host))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	leavers->leaving = (Leaving)
+	{
+		0
+	};
+	for (high = low; high < leavers->n; high++)
+	{
+		const Leaver *at = &leavers->all[leavers->order[high]];
+
+		if (at->claim != claim || at->host != host)
+			break;
+		leaving_add(&cycle->hosts[host], at, &leavers->leaving);
+	}
+	return high > low ? &leavers->leaving : NULL;
+}
+
+/*
+ * Claims of earlier cycles, before the queue.
+ *
+ * One all of whose devices are free now becomes a start on exactly these, as
+ * long as its quotas are kept; the others stay out of everybody else's reach.
+ * One that is no longer what its job requests starts nothing, and keeps its devices
+ * until it ends.
+ */
+
+/*
+ * Compare two claims by when they were made, then by their jobs.
+ */
+static int
+compare_claims(const void *context, int32_t a, int32_t b)
+{
+	const DecideClaim *x = (const DecideClaim *) context + a;
+	const DecideClaim *y = (const DecideClaim *) context + b;
+	int			order;
+
+	if (x->made != y->made)
+		return x->made < y->made ? -1 : 1;
+	if (x->turn != y->turn)
+		return x->turn < y->turn ? -1 : 1;
+	order = strcmp(x->org, y->org);
+	if (order != 0)
+		return order;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/*
+ * Is what was promised still what the job requests?
+ */
+static bool
+claim_suits(const Cycle *cycle, const DecideClaim *claim)
+{
+	const DecideInput *input = cycle->input;
+	const DecideRequestClass *request = &input->requests[input->jobs[claim->job].request];
+	const DecideOffer *offer = NULL;
+	const Host *first = NULL;
+	int32_t		i;
+
+	for (i = 0; i < request->n_offers && offer == NULL; i++)
+	{
+		if (request->offers[i].type == claim->type)
+			offer = &request->offers[i];
+	}
+	if (claim->share != request->share || claim->gpus < request->min_gpus ||
+		claim->gpus > request->max_gpus || (offer == NULL && claim->gpus > 0))
+		return false;
+	for (i = claim->first_part; i < claim->first_part + claim->n_parts; i++)
+	{
+		const Host *host =
+		&cycle->hosts[cycle->claims->host_of[input->claim_parts[i].node]];
+
+		if (!DecideFitAllowed(host, request, claim->gpus > 0 ? offer : NULL) ||
+			input->claim_parts[i].gpu_memory_mib !=
+			DecideShareTakes(host, request) ||
+			!DecideHostHas(host, &input->claim_parts[i], claim->share))
+			return false;
+		if (first == NULL)
+			first = host;
+		if ((request->topology == DECIDE_TOPOLOGY_NODE && host != first) ||
+			(request->topology == DECIDE_TOPOLOGY_NVLINK &&
+			 host->domain != first->domain) ||
+			(request->topology == DECIDE_TOPOLOGY_LEAF &&
+			 host->leaf != first->leaf))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Does somebody who is leaving still have part of what was promised at this
+ * very instant?  Then his leaving is what the promise is of, even if as much
+ * is free beside him, kept for a reservation: that is for whom it is kept.
+ */
+static bool
+claim_is_new(const DecideInput *input, const DecideClaim *claim)
+{
+	int32_t		r;
+	int32_t		i;
+	int32_t		p;
+
+	for (r = 0; claim->made == input->now && r < input->n_running; r++)
+	{
+		const DecideRunning *running = &input->running[r];
+
+		if (!running->leaving || running->over)
+			continue;
+		for (i = running->first_part;
+			 i < running->first_part + running->n_parts; i++)
+		{
+			const DecidePart *has = &input->running_parts[i];
+
+			for (p = claim->first_part;
+				 p < claim->first_part + claim->n_parts; p++)
+			{
+				const DecidePart *part = &input->claim_parts[p];
+
+				if (part->node == has->node &&
+					((part->devices & has->devices) != 0 ||
+					 (part->cpu_milli > 0 && has->cpu_milli > 0) ||
+					 (part->memory_mib > 0 && has->memory_mib > 0)))
+					return true;
+			}
+		}
+	}
+	return false;
+}
+
+/*
+ * Start a job on the devices of its claim.  False: out of memory.
+ */
+static bool
+claim_start(Cycle *cycle, const DecideClaim *claim)
+{
+	DecideResult *result = cycle->result;
+	DecideStart *start;
+	int32_t		i;
+
+	result->starts = DecideGrow(cycle->arena, result->starts,
+								result->n_starts, &cycle->starts_capacity,
+								sizeof(DecideStart));
+	if (result->starts == NULL)
+		return false;
+	start = &result->starts[result->n_starts++];
+	start->job = claim->job;
+	start->type = claim->type;
+	start->gpus = claim->gpus;
+	start->share = claim->share;
+	start->first_part = result->n_parts;
+	start->n_parts = claim->n_parts;
+	start->fit = 0;
+	for (i = 0; i < claim->n_parts; i++)
+	{
+		const DecidePart *part =
+		&cycle->input->claim_parts[claim->first_part + i];
+
+		result->parts = DecideGrow(cycle->arena, result->parts,
+								   result->n_parts, &cycle->parts_capacity,
+								   sizeof(DecidePart));
+		if (result->parts == NULL)
+			return false;
+		result->parts[result->n_parts++] = *part;
+		DecideHostTake(cycle, cycle->claims->host_of[part->node], part,
+					   claim->share);
+	}
+	return true;
+}
+
+/*
+ * Start the jobs whose claims are free, and keep the other claims from
+ * everybody, also from the claims made after them.  False: out of memory.
+ */
+static bool
+claims_restore(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	int32_t    *order = DecideAlloc(cycle->arena, input->n_claims,
+									sizeof(int32_t));
+	Leavers    *leavers = leavers_load(cycle);
+	int32_t		i;
+	int32_t		p;
+
+	if (order == NULL || leavers == NULL || !DecideHostsGroup(cycle))
+		return false;
+	cycle->claims->in_turn = order;
+	for (i = 0; i < input->n_claims; i++)
+		order[i] = i;
+	if (!DecideSort(cycle->arena, order, input->n_claims, compare_claims,
+					input->claims))
+		return false;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *claim = &input->claims[order[i]];
+
+		if (claim->job >= 0)
+			cycle->claims->promised[claim->job] = true;
+		if (claim->job >= 0 && cycle->result->n_starts < input->max_starts &&
+			claim_suits(cycle, claim) && !claim_is_new(input, claim) &&
+			DecideQuotaKept(cycle, claim->account, claim->type))
+		{
+			if (!claim_start(cycle, claim))
+				return false;
+			cycle->on_claim[claim->job] = true;
+			continue;
+		}
+		for (p = 0; p < claim->n_parts; p++)
+		{
+			const DecidePart *part = &input->claim_parts[claim->first_part +
+														 p];
+			int32_t		host = cycle->claims->host_of[part->node];
+
+			DecideHostPromise(cycle, host, part, claim->share,
+							  leavers_of(cycle, leavers, order[i], host));
+		}
+	}
+	return true;
+}
+
+/*
+ * Could a job make anybody leave, or shrink, or move?
+ */
+static bool
+has_rights(const Cycle *cycle, int32_t job)
+{
+	const DecideInput *input = cycle->input;
+	const ClaimState *claims = cycle->claims;
+	const DecideTier *tier = &input->tiers[input->jobs[job].tier];
+
+	return claims->elastic ||
+		(claims->least > INT32_MIN &&
+		 (input->policy.reclaim || input->policy.consolidate ||
+		  (tier->can_preempt && tier->rank < claims->least)));
+}
+
+/*
+ * See who runs that could leave, and for which requests that matters.
+ */
+static void
+see_rights(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	ClaimState *claims = cycle->claims;
+	int32_t		i;
+
+	claims->least = INT32_MIN;
+	for (i = 0; i < input->n_running; i++)
+	{
+		const DecideRunning *running = &input->running[i];
+		int32_t		rank = input->tiers[running->tier].rank;
+
+		claims->elastic |= DecideElasticMayShrink(input, running);
+		if (running->preemptible == DECIDE_PREEMPT_CAPACITY &&
+			rank > claims->least && DecideRunningSettled(input, running))
+			claims->least = rank;
+	}
+	for (i = 0; i < input->n_requests; i++)
+		claims->may[i] = false;
+	for (i = 0; i < input->n_jobs; i++)
+		claims->may[input->jobs[i].request] |= has_rights(cycle, i);
+}
+
+/*
+ * Get ready for claims, old and new, before the queue.  False: out of memory.
+ */
+bool
+DecideClaimsBegin(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	ClaimState *claims;
+	int32_t		i;
+
+	DecideAssert(cycle->claims == NULL);
+	DecideAssert(cycle->result->n_starts == 0);
+	if (input->n_claims == 0 && input->n_running == 0)
+		return true;
+	claims = DecideAlloc(cycle->arena, 1, sizeof(ClaimState));
+	if (claims == NULL)
+		return false;
+	memset(claims, 0, sizeof(*claims));
+	claims->host_of = DecideAlloc(cycle->arena, cycle->n_hosts,
+								  sizeof(int32_t));
+	claims->promised = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
+	cycle->on_claim = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
+	claims->may = DecideAlloc(cycle->arena, input->n_requests, sizeof(bool));
+	if (claims->may == NULL || claims->host_of == NULL ||
+		claims->promised == NULL ||
+		cycle->on_claim == NULL)
+		return false;
+	for (i = 0; i < cycle->n_hosts; i++)
+		claims->host_of[cycle->hosts[i].node] = i;
+	if (input->n_jobs > 0)
+	{
+		memset(claims->promised, 0, (size_t) input->n_jobs * sizeof(bool));
+		memset(cycle->on_claim, 0, (size_t) input->n_jobs * sizeof(bool));
+	}
+	cycle->claims = claims;
+	see_rights(cycle);
+	return input->n_claims == 0 || claims_restore(cycle);
+}
+
+/*
+ * Could a job of a request get a claim?
+ */
+bool
+DecideClaimsMay(const Cycle *cycle, int32_t request)
+{
+	DecideAssert(request >= 0 && request < cycle->input->n_requests);
+	return cycle->claims != NULL && cycle->claims->may[request];
+}
+
+/*
+ * Has a job a claim, so that it waits for no turn?
+ */
+bool
+DecideClaimed(const Cycle *cycle, int32_t job)
+{
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	return cycle->claims != NULL && cycle->claims->promised[job];
+}
+
+/*
+ * A job started.
+ */
+void
+DecideClaimsStarted(Cycle *cycle, const DecideStart *start)
+{
+	DecideAssert(start->job >= 0 && start->job < cycle->input->n_jobs);
+	DecideAssert(start->gpus >= 0);
+	if (cycle->claims != NULL && cycle->claims->loaded)
+		DecideEntitleUse(cycle, cycle->input->jobs[start->job].account,
+						 DecideUsage(cycle->input, start->type, start->gpus,
+									 start->share));
+}
+
+/*
+ * Did somebody look in vain for what accounts are entitled to, in a round in
+ * which jobs started?  These use more now, and have a use for other amounts.
+ */
+bool
+DecideClaimsUnsettled(const Cycle *cycle)
+{
+	return cycle->claims != NULL && cycle->claims->loaded &&
+		(cycle->input->policy.reclaim || cycle->claims->elastic);
+}
+
+/*
+ * Do two jobs stand alike as far as claims go, but for their wall limits?
+ */
+static bool
+stand_alike(const Cycle *cycle, int32_t a, int32_t b)
+{
+	const DecideInput *input = cycle->input;
+
+	return cycle->class_of[input->jobs[a].request] ==
+		cycle->class_of[input->jobs[b].request] &&
+		input->jobs[a].tier == input->jobs[b].tier &&
+		input->jobs[a].account == input->jobs[b].account;
+}
+
+/*
+ * Where jobs that stand like this one are noted; the entry is -1 when none
+ * was looked at in vain.
+ */
+static int32_t *
+tried_entry(const Cycle *cycle, int32_t job)
+{
+	const ClaimState *claims = cycle->claims;
+	const DecideJob *j = &cycle->input->jobs[job];
+	uint64_t	hash = (uint64_t) (uint32_t) cycle->class_of[j->request] << 32 ^
+		(uint64_t) (uint32_t) j->tier << 24 ^ (uint32_t) j->account;
+	uint64_t	at;
+
+	hash *= UINT64_C(0x9E3779B97F4A7C15);
+	for (at = (hash ^ hash >> 32) & (claims->tried_size - 1);
+		 claims->tried[at] >= 0 &&
+		 !stand_alike(cycle, claims->tried[at], job);
+		 at = (at + 1) & (claims->tried_size - 1))
+		;
+	return &claims->tried[at];
+}
+
+/*
+ * Begin to seek devices for a job with one offer.
+ */
+static void
+search_for_job(Cycle *cycle, int32_t job, const DecideOffer *offer)
+{
+	const DecideInput *input = cycle->input;
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	const DecideTier *tier = &input->tiers[input->jobs[job].tier];
+	Search	   *search = &cycle->claims->search;
+
+	DecideSearchFor(cycle, request, offer);
+	search->job = job;
+	search->account = input->jobs[job].account;
+	search->rank = tier->rank;
+	search->preempts = tier->can_preempt;
+	search->amount = offer == NULL ? 0 :
+		DecideUsage(input, offer->type, request->min_gpus, request->share);
+}
+
+/*
+ * To what rank's dues a reservation yields that a job has:
+ * INT32_MIN, to nobody's.  What is due goes before what is beyond: else one
+ * large job that waits would keep its account, and all others, from what they
+ * could have now.  An aged job yields to nobody.
+ */
+int32_t
+DecideReservationYields(const Cycle *cycle, int32_t job,
+						const DecideReservation *made)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		account = input->jobs[job].account;
+	int64_t		amount = DecideUsage(input, made->type, made->gpus,
+									 DecideJobRequest(cycle, job)->share);
+
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	DecideAssert(made->job == job);
+	return cycle->claims == NULL || !cycle->claims->loaded ||
+		!input->policy.reclaim || DecideJobAged(input, job) ||
+		DecideEntitleWithin(cycle, account, amount, -1) ? INT32_MIN :
+		input->tiers[input->jobs[job].tier].rank;
+}
+
+/*
+ * Find victims where elastic jobs give devices beside them.  If both together
+ * would leave an account less than it is due, elastic jobs give none.
+ */
+static bool
+find_entitled(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	bool		entitled;
+
+	if (!DecideVictimsFind(cycle))
+		return false;
+	if (claims->n_given == 0)
+		return true;
+	claims->search.shrinking = true;
+	entitled = DecideVictimsAllEntitled(cycle);
+	claims->search.shrinking = false;
+	if (entitled)
+		return true;
+	DecideVictimsGiveUp(cycle);
+	claims->search.no_shrinks = true;
+	return DecideVictimsFind(cycle);
+}
+
+/*
+ * Make the claim for which victims are chosen and given back, as planned.
+ * False: out of memory.
+ */
+static bool
+claim_add(Cycle *cycle, Plan *plan)
+{
+	ClaimState *claims = cycle->claims;
+	const Search *search = &claims->search;
+	int32_t		index = cycle->result->n_promises;
+	DecidePromise *promise = DecidePromiseAdd(cycle);
+	DecideWhy	why = DECIDE_WHY_SHRINK;
+	int32_t		p;
+
+	if (promise == NULL)
+		return false;
+	promise->job = search->job;
+	promise->type = search->offer != NULL ? search->offer->type :
+		DECIDE_NO_TYPE;
+	promise->gpus = search->request->min_gpus;
+	promise->share = search->request->share;
+	if (!DecidePromisePlan(cycle, search->request, promise->gpus, plan) ||
+		!DecideVictimsTell(cycle, &why))
+		return false;
+	promise->why = why;
+	promise->n_evictions = claims->n_chosen;
+	if (!DecideShrinksTell(cycle, index))
+		return false;
+	for (p = 0; p < cycle->result->promises[index].n_parts; p++)
+	{
+		const DecidePart *part = &cycle->result->promise_parts
+			[cycle->result->promises[index].first_part + p];
+
+		DecideHostPromise(cycle, claims->host_of[part->node], part,
+						  search->request->share, NULL);
+	}
+	claims->promised[search->job] = true;
+	DecideEntitleUse(cycle, cycle->input->jobs[search->job].account,
+					 search->amount);
+	if (search->moving && !DecideDefragmentAdd(cycle, index))
+		return false;
+	claims->n_chosen = claims->n_given = 0;
+	return true;
+}
+
+/*
+ * Try to make a claim with one offer; under: by victims that leave their
+ * accounts less than they are due.  False: out of memory.
+ */
+static bool
+claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
+				 bool under, bool *made)
+{
+	Search	   *search = &cycle->claims->search;
+	bool		found = false;
+	uint64_t	changes = cycle->claims->entitle.changes;
+	bool		might;
+	Plan	   *plan;
+
+	search_for_job(cycle, job, offer);
+	if (search->range.n == 0)
+		return true;
+	search->under = under;
+	search->moving = cycle->input->policy.consolidate && !under;
+	cycle->claims->trials = 0;
+	if (search->moving)
+		found = DecideVictimsFind(cycle);
+	if (!found)
+	{
+		search->moving = false;
+		if (cycle->input->policy.reclaim &&
+			DecideEntitleWithin(cycle, search->account, search->amount,
+								search->account))
+			cycle->passes = search->rank;
+		if (!DecidePreemptableMight(cycle, &might))
+			return false;
+		found = might && find_entitled(cycle);
+	}
+	if (!found)
+	{
+		cycle->passes = INT32_MAX;
+		/* what was given was taken again */
+		cycle->claims->entitle.changes = changes;
+		return true;
+	}
+	plan = DecideClaimPlan(cycle, search->request, offer,
+						   search->request->min_gpus);
+	*made = plan != NULL;
+	if (plan == NULL || !claim_add(cycle, plan))
+		return false;
+	cycle->passes = INT32_MAX;
+	DecideQuotaTake(cycle, cycle->input->jobs[job].account,
+					offer != NULL ? offer->type : DECIDE_NO_TYPE,
+					(int64_t) search->request->min_gpus * search->request->share, 1,
+					false);
+	return true;
+}
+
+/*
+ * Give a job that cannot start its turn for a claim.  False: out of memory.
+ */
+bool
+DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
+{
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	bool		cpu_only = request->max_gpus == 0;
+	int32_t		n_offers = cpu_only ? 1 : request->n_offers;
+	int32_t		n_tries = cycle->input->policy.reclaim ? 2 * n_offers :
+		n_offers;
+	int32_t    *tried;
+	int32_t		i;
+
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	DecideAssert(made != NULL);
+	*made = false;
+	if (cycle->claims == NULL || !has_rights(cycle, job))
+		return true;
+	if (!DecideClaimsLoad(cycle))
+		return false;
+	tried = tried_entry(cycle, job);
+	if (!cycle->claims->again)
+		cycle->claims->waiting[cycle->claims->n_waiting++] = job;
+	if (*tried >= 0 && cycle->input->requests
+		[cycle->input->jobs[*tried].request].wall_limit <= request->wall_limit)
+		return true;
+	DecideAvailabilityShow(cycle, request->wall_limit);
+	for (i = 0; i < n_tries && !*made; i++)
+	{
+		if (!claim_with_offer(cycle, job, cpu_only ? NULL :
+							  &request->offers[i % n_offers], i >= n_offers,
+							  made))
+			return false;
+	}
+	if (!*made)
+		*tried = job;
+	return true;
+}
+
+/*
+ * Give those who were looked at in vain further turns, as long as that leads
+ * to claims.  False: out of memory.
+ */
+static bool
+claims_settle(Cycle *cycle)
+{
+	ClaimState *claims = cycle->claims;
+	int32_t		before = 0;
+	int32_t		i;
+
+	claims->again = true;
+	while (before < cycle->result->n_promises)
+	{
+		before = cycle->result->n_promises;
+		memset(claims->tried, 0xFF, claims->tried_size * sizeof(int32_t));
+		for (i = 0; i < claims->n_waiting; i++)
+		{
+			int32_t		job = claims->waiting[i];
+			bool		made;
+			bool		held;
+
+			if (claims->promised[job])
+				continue;
+			if (!DecideQuotaFilter(cycle, job, false, &held) ||
+				(!held && !DecideClaimTry(cycle, job, &made)))
+				return false;
+		}
+	}
+	cycle->filter = NULL;
+	return true;
+}
+
+/*
+ * After the queue: claims that others made possible, elastic jobs that grow,
+ * and what those who have a claim wait for.  False: out of memory.
+ */
+bool
+DecideClaimsEnd(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		i;
+
+	DecideAssert(!cycle->reserving);
+	DecideAssert(cycle->filter == NULL);
+	if (cycle->claims == NULL)
+		return true;
+	if ((cycle->claims->loaded && !claims_settle(cycle)) ||
+		!DecideElasticsGrow(cycle))
+		return false;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		int32_t		job = input->claims[cycle->claims->in_turn[i]].job;
+		DecideWait *wait = job < 0 ? NULL :
+			&cycle->result->waits[input->jobs[job].request];
+
+		if (wait != NULL && wait->reason == DECIDE_NOT_WAITING &&
+			!cycle->on_claim[job])
+		{
+			wait->reason = DECIDE_PROMISED;
+			wait->job = job;
+		}
+	}
+	for (i = 0; i < cycle->result->n_promises; i++)
+	{
+		int32_t		job = cycle->result->promises[i].job;
+		DecideWait *wait = job < 0 ? NULL :
+			&cycle->result->waits[input->jobs[job].request];
+
+		if (wait != NULL && wait->reason == DECIDE_NOT_WAITING)
+		{
+			wait->reason = DECIDE_PROMISED;
+			wait->job = job;
+		}
+	}
+	return true;
+}

@@ -1,0 +1,232 @@
+/*
+ * claim_state.h
+ *	  What the files of the room share: who could go, and what would fit then.
+ */
+#ifndef DECIDE_CLAIM_STATE_H
+#define DECIDE_CLAIM_STATE_H
+
+#include "decide/preempt/preempt.h"
+
+/* A running job that may be made to leave so that another has room. */
+typedef struct Candidate
+{
+	int32_t		running;		/* index into the input's running jobs */
+	int32_t		rank;			/* of its tier */
+	int64_t		lost;			/* device-thousandth-seconds of work since its
+								 * last checkpoint */
+	int64_t		amount;			/* what it counts in usage */
+	bool		given;			/* given back, in the search at hand */
+	bool		gone;			/* told to leave, in this cycle */
+} Candidate;
+
+/* A part of a candidate on a host. */
+typedef struct Holder
+{
+	int32_t		candidate;
+	int32_t		part;			/* index into the input's running parts */
+} Holder;
+
+/* A running job that can do with fewer devices, and those it would give. */
+typedef struct Elastic
+{
+	int32_t		running;
+	int32_t		candidate;		/* the same job among those; -1: it is not */
+	int32_t		spare;			/* devices above its least, not yet given */
+	bool		resized;		/* in this cycle */
+} Elastic;
+
+/* Devices that an elastic job gives in the search at hand. */
+typedef struct Given
+{
+	int32_t		elastic;
+	int32_t		part;			/* index into the input's running parts */
+	uint64_t	devices;
+} Given;
+
+/* How much a set of victims is worth: the worst first. */
+typedef struct Cost
+{
+	int32_t		rank;			/* of the most important tier: the higher the
+								 * better */
+	int64_t		lost;			/* the lower the better, as the next */
+	int32_t		n;
+	int64_t		oldest;			/* earliest start: the later the better */
+	int32_t		shrunk;			/* devices that elastic jobs give */
+	int32_t		gpus;			/* devices that victims have */
+} Cost;
+
+/* What entitles accounts, in usage's unit: device-thousandths x weight. */
+typedef struct Entitle
+{
+	int32_t    *depth;			/* of each account */
+	int64_t    *due;			/* of an account with all below it */
+	int64_t    *due_own;		/* of an account's own jobs */
+	int64_t    *used;			/* likewise */
+	int64_t    *used_own;
+	int64_t    *giving;			/* likewise: of that, what elastic jobs give
+								 * in the search at hand */
+	int64_t    *giving_own;
+	uint64_t	changes;		/* of what is used */
+	int32_t    *deepest;		/* accounts, the deepest first; NULL: not yet */
+	struct PreemptableBound **preemptable;	/* two by tier, the second for
+											 * searches that are under; NULL:
+											 * not yet */
+} Entitle;
+
+/* For whom devices are sought, and what there is for it as things are given. */
+typedef struct Search
+{
+	int32_t		job;			/* -1: for a running job that grows */
+	int32_t		account;		/* that will use what is found */
+	int32_t		rank;			/* of the tier */
+	bool		preempts;		/* less important tiers leave for it */
+	const DecideRequestClass *request;
+	const DecideOffer *offer;
+	TypeRange	range;
+	const int32_t *hosts;		/* of the offer; NULL: all */
+	int32_t		count;			/* devices, or 1 where a host is to fit */
+	bool		whole;			/* whole devices */
+	bool		moving;			/* victims are to go on elsewhere */
+	bool		no_victims;		/* only elastic jobs give */
+	bool		no_shrinks;		/* elastic jobs give all or nothing */
+	bool		shrinking;		/* it is asked what an elastic job may give */
+	bool		under;			/* the largest of an account's victims may
+								 * leave it less than it is due */
+	int32_t		above;			/* victims' ranks must be above it */
+	int64_t		amount;			/* what it will count in usage, beside what it
+								 * does */
+} Search;
+
+typedef struct ClaimState
+{
+	int32_t    *host_of;		/* by node */
+	int32_t    *in_turn;		/* claims of earlier cycles, as they were made */
+	Candidate  *candidates;		/* cheapest first */
+	int32_t		n_candidates;
+	int32_t    *ranks;			/* of candidates, the least important first */
+	int32_t		n_ranks;
+	int32_t    *by_running;		/* candidate of a running job, or -1 */
+	Elastic    *elastics;		/* least important first */
+	int32_t		n_elastics;
+	int32_t    *in_order;		/* by running part: those of an elastic job,
+								 * by host */
+	uint64_t   *shrunk;			/* by running part: devices given in this
+								 * cycle or search */
+	Holder	   *holders;		/* by host, cheapest first */
+	int32_t    *first_holder;	/* n_hosts + 1 */
+	Entitle		entitle;
+	int32_t    *tried;			/* hash: jobs that were tried in vain */
+	uint64_t	tried_size;
+	int32_t    *waiting;		/* those, and who stands like them, in the
+								 * order of their turns */
+	int32_t		n_waiting;
+	bool		again;			/* the queue is through */
+	bool		loaded;			/* all of the above */
+	bool		elastic;		/* some running job can do with less */
+	int32_t		least;			/* the least important rank that may be
+								 * evicted; INT32_MIN: none */
+	bool	   *may;			/* by request: a job of it has some right */
+	bool	   *promised;		/* by job: it has a claim */
+
+	/* the search at hand */
+	Search		search;
+	int32_t    *chosen;			/* candidates given back */
+	int32_t		n_chosen;
+	int32_t    *best;			/* the best set so far */
+	int32_t		n_best;
+	Given	   *given;			/* devices of elastic jobs given back */
+	int32_t		n_given;
+	int32_t    *capacity;		/* by host: devices it could take */
+	int32_t    *scope_of;		/* by host */
+	int64_t    *scope_capacity; /* by scope */
+	int32_t		n_ready;		/* scopes with room enough */
+	uint64_t   *keys;			/* one per host */
+	uint64_t   *keys_spare;
+	Host	   *saved;			/* the hosts, before something was tried */
+	int32_t		saved_latest;
+	uint64_t	saved_changes;
+	int32_t		trials;			/* of moves, in this search */
+	int32_t    *movers;			/* the chosen, the largest first */
+	DecidePart *parts;			/* of the job they move for */
+
+	int32_t		promises_capacity;
+	int32_t		promise_parts_capacity;
+	int32_t		evictions_capacity;
+} ClaimState;
+
+/* entitle.c */
+extern bool DecideEntitleLoad(Cycle *cycle);
+extern void DecideEntitleUse(Cycle *cycle, int32_t account, int64_t amount);
+extern void DecideEntitleShrink(Cycle *cycle, const DecideRunning *running,
+								int32_t gpus);
+extern bool DecideEntitleMay(const Cycle *cycle, int32_t taker,
+							 int64_t taken, int32_t giver, int64_t given);
+extern bool DecideEntitleWithin(const Cycle *cycle, int32_t taker,
+								int64_t taken, int32_t giver);
+extern bool DecideVictimsAllEntitled(const Cycle *cycle);
+
+/* preemptable_bound.c */
+extern bool DecidePreemptableMight(Cycle *cycle, bool *might);
+
+/* victims.c */
+extern void DecideVictimRelease(Cycle *cycle, int32_t candidate, bool give);
+extern void DecideVictimCapacity(Cycle *cycle, int32_t candidate);
+extern void DecideSearchUpdate(Cycle *cycle, int32_t host);
+extern bool DecideElasticMayShrink(const DecideInput *input,
+								   const DecideRunning *running);
+extern bool DecideElasticStays(const Cycle *cycle,
+							   const DecideRunning *running);
+extern bool DecideClaimsLoad(Cycle *cycle);
+
+/* victims_search.c */
+extern void DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
+							const DecideOffer *offer);
+extern void DecideVictimsGiveUp(Cycle *cycle);
+extern bool DecideVictimsFind(Cycle *cycle);
+
+/* make_room.c */
+extern Plan *DecideClaimPlan(Cycle *cycle, const DecideRequestClass *request,
+							 const DecideOffer *offer, int32_t count);
+extern DecidePromise *DecidePromiseAdd(Cycle *cycle);
+extern bool DecidePromisePlan(Cycle *cycle, const DecideRequestClass *request,
+							  int32_t count, Plan *plan);
+extern bool DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why);
+extern bool DecideVictimsTell(Cycle *cycle, DecideWhy *why);
+extern int32_t DecideShrinkRelease(Cycle *cycle, int32_t host);
+extern void DecideShrinkTake(Cycle *cycle);
+extern void DecideShrinkFillBack(Cycle *cycle);
+extern bool DecideShrinksTell(Cycle *cycle, int32_t leader);
+extern bool DecideDefragmentFit(Cycle *cycle);
+extern bool DecideDefragmentAdd(Cycle *cycle, int32_t leader);
+
+/* grow.c */
+extern bool DecideElasticsGrow(Cycle *cycle);
+
+/*
+ * By what right the job of the search makes a candidate leave.
+ */
+static inline DecideWhy
+DecideVictimWhy(const Cycle *cycle, const Candidate *candidate)
+{
+	const Search *search = &cycle->claims->search;
+
+	DecideAssert(cycle->claims != NULL && candidate != NULL);
+	if (search->moving)
+		return DECIDE_WHY_MOVE;
+	return search->preempts && search->rank < candidate->rank ?
+		DECIDE_WHY_TIER : DECIDE_WHY_ENTITLEMENT;
+}
+
+/*
+ * Does a job run, has it for its tier's least time, and nobody told it to go?
+ */
+static inline bool
+DecideRunningSettled(const DecideInput *input, const DecideRunning *running)
+{
+	DecideAssert(running != NULL);
+	return !running->leaving && !running->over && running->account >= 0 &&
+		input->now > running->started &&
+		input->now - running->started >= input->tiers[running->tier].min_run;
+}
+
+#endif							/* DECIDE_CLAIM_STATE_H */

@@ -1,0 +1,561 @@
+/*
+ * grow.c
+ *	  Elastic jobs that grow.
+ *
+ * After the queue, up to their quotas, once they have run for the pool's
+ * elastic_idle_delay.  The job is promised more devices, its own among them, as its
+ * topology allows, and told to go on there.  An account that has less than it
+ * is entitled to takes them from others.  Then jobs grow into
+ * devices that were idle for elastic_idle_delay and are in no claim and no reservation.
+ * The most important tier first, then whose account is due the devices, then
+ * who started first.
+ */
+#include <string.h>
+
+#include "decide/preempt/claim_state.h"
+
+#define MOST_GROW	64			/* jobs looked at in a cycle */
+
+/*
+ * Is a device more due to the account of a running job?
+ */
+static bool
+is_due(const Cycle *cycle, const DecideRunning *running)
+{
+	return cycle->claims->loaded &&
+		DecideEntitleWithin(cycle, running->account,
+							DecideUsage(cycle->input, running->type, 1,
+										running->share), -1);
+}
+
+/*
+ * Compare two running jobs by who grows first.
+ */
+static int
+compare_growers(const void *context, int32_t a, int32_t b)
+{
+	const Cycle *cycle = context;
+	const DecideInput *input = cycle->input;
+	const DecideRunning *x = &input->running[a];
+	const DecideRunning *y = &input->running[b];
+	int32_t		rank_x = input->tiers[x->tier].rank;
+	int32_t		rank_y = input->tiers[y->tier].rank;
+	int			order;
+
+	if (rank_x != rank_y)
+		return rank_x < rank_y ? -1 : 1;
+	if (is_due(cycle, x) != is_due(cycle, y))
+		return is_due(cycle, x) ? -1 : 1;
+	if (x->started != y->started)
+		return x->started < y->started ? -1 : 1;
+	order = strcmp(x->org, y->org);
+	if (order != 0)
+		return order;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/*
+ * Could a running job do with more devices?
+ */
+static bool
+may_grow(const DecideInput *input, const DecideRunning *running)
+{
+	return running->request >= 0 && running->type != DECIDE_NO_TYPE &&
+		running->share == DECIDE_WHOLE &&
+		running->gpus < running->max_gpus &&
+		DecideRunningSettled(input, running) &&
+		input->now - running->started >= input->policy.elastic_idle_delay;
+}
+
+/*
+ * Was a running job told to go in this cycle?
+ */
+static bool
+is_going(const DecideResult *result, int32_t running)
+{
+	int32_t		i;
+
+	for (i = 0; i < result->n_evictions; i++)
+	{
+		if (result->evictions[i].running == running)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Leave only idle devices free.
+ */
+static void
+hide_busy(Cycle *cycle)
+{
+	int32_t		i;
+
+	for (i = 0; i < cycle->n_hosts; i++)
+	{
+		const Host *host = &cycle->hosts[i];
+		DecidePart	part = {.devices = host->free &
+			~cycle->input->nodes[host->node].idle};
+
+		if (part.devices != 0)
+			DecideHostPromise(cycle, i, &part, DECIDE_WHOLE, NULL);
+	}
+	for (i = 0; i < cycle->result->n_reserved_parts; i++)
+	{
+		const DecidePart *part = &cycle->result->reserved_parts[i];
+
+		DecideHostPromise(cycle, cycle->claims->host_of[part->node], part,
+						  DECIDE_WHOLE, NULL);
+	}
+}
+
+/*
+ * Give a running job's hosts what it has, or take that again.
+ */
+static void
+grower_give(Cycle *cycle, const DecideRunning *running, bool give)
+{
+	int32_t		p;
+
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+		DecideHostRelease(cycle, cycle->claims->host_of
+						  [cycle->input->running_parts[p].node],
+						  &cycle->input->running_parts[p], 0, running->share,
+						  give);
+}
+
+/*
+ * What a running job requests that is to have more devices, of the same type.
+ */
+static DecideRequestClass
+grower_ask(const DecideInput *input, const DecideRunning *running,
+		   DecideOffer *offer)
+{
+	DecideRequestClass request = input->requests[running->request];
+	int32_t		i;
+
+	*offer = (DecideOffer)
+	{
+		.type = running->type
+	};
+	for (i = 0; i < request.n_offers; i++)
+	{
+		if (request.offers[i].type == running->type)
+			*offer = request.offers[i];
+	}
+	offer->tied = false;
+	request.min_gpus = running->gpus + 1;
+	return request;
+}
+
+/*
+ * Keep from all others what a running job is promised beside what it has.  What
+ * it leaves is nobody's before it has left.
+ */
+static void
+grower_keep(Cycle *cycle, const DecideRunning *running, DecidePart part)
+{
+	int32_t		p;
+
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+	{
+		const DecidePart *has = &cycle->input->running_parts[p];
+
+		if (has->node != part.node)
+			continue;
+		part.cpu_milli -= has->cpu_milli < part.cpu_milli ?
+			has->cpu_milli : part.cpu_milli;
+		part.memory_mib -= has->memory_mib < part.memory_mib ?
+			has->memory_mib : part.memory_mib;
+	}
+	DecideHostPromise(cycle, cycle->claims->host_of[part.node], &part,
+					  running->share, NULL);
+}
+
+/*
+ * A running job is promised more: it counts so, and neither gives devices in
+ * this cycle nor leaves for others.
+ */
+static void
+grower_note(Cycle *cycle, int32_t index, int64_t more)
+{
+	const DecideRunning *running = &cycle->input->running[index];
+	ClaimState *claims = cycle->claims;
+	int32_t		e;
+
+	DecideQuotaTake(cycle, running->account, running->type,
+					more * running->share, 0, false);
+	if (!claims->loaded)
+		return;
+	DecideEntitleUse(cycle, running->account,
+					 DecideUsage(cycle->input, running->type, more,
+								 running->share));
+	if (claims->by_running[index] >= 0)
+		claims->candidates[claims->by_running[index]].gone = true;
+	for (e = 0; e < claims->n_elastics; e++)
+		claims->elastics[e].resized |= claims->elastics[e].running == index;
+}
+
+/*
+ * Promise a running job all the devices of a plan, made while what it has and
+ * what others give for it was given back, and tell all of them.  False: out of
+ * memory.
+ */
+static bool
+grower_promise(Cycle *cycle, int32_t index,
+			   const DecideRequestClass *request,
+			   Plan *plan)
+{
+	const DecideRunning *running = &cycle->input->running[index];
+	ClaimState *claims = cycle->claims;
+	int32_t		at = cycle->result->n_promises;
+	DecidePromise *promise = DecidePromiseAdd(cycle);
+	DecideWhy	why;
+	int32_t		i;
+
+	if (promise == NULL)
+		return false;
+	promise->running = index;
+	promise->why = DECIDE_WHY_GROW;
+	promise->type = running->type;
+	promise->gpus = request->min_gpus;
+	promise->share = running->share;
+	promise->n_evictions = 1 + claims->n_chosen;
+	if (!DecidePromisePlan(cycle, request, request->min_gpus, plan) ||
+		!DecideEvictionAdd(cycle, index, DECIDE_WHY_GROW) ||
+		!DecideVictimsTell(cycle, &why) || !DecideShrinksTell(cycle, at))
+		return false;
+	claims->n_chosen = claims->n_given = 0;
+	grower_give(cycle, running, false);
+	grower_note(cycle, index, request->min_gpus - running->gpus);
+	promise = &cycle->result->promises[at];
+	for (i = 0; i < promise->n_parts; i++)
+		grower_keep(cycle, running,
+					cycle->result->promise_parts[promise->first_part + i]);
+	return true;
+}
+
+/*
+ * Elastic jobs that grow to what their accounts are entitled to, at the
+ * expense of accounts that have more.
+ *
+ * A rigid job that waits takes what its account is due; an elastic one that
+ * runs with less than it asked for takes it as well, by the same right and from
+ * the same jobs: those that are as important or less.  Other elastic jobs give
+ * devices before anybody is evicted.  A tier's right to preempt plays no part.
+ *
+ * It leaves together with its victims, and goes on when all that it is promised
+ * is free.  As that costs a restart, it takes as many devices at once as it can
+ * be given.  What is free it takes first: where more would be no use, it waits
+ * until these devices were idle for long enough.
+ *
+ * Nothing goes back and forth: the account stays within what it is due, so that
+ * nobody may take that from it.
+ */
+
+/*
+ * Has the account of a running job more than it is due, so that it might give
+ * some to one that grows?
+ */
+static bool
+might_give(const Cycle *cycle, const DecideRunning *grows,
+		   const DecideRunning *gives)
+{
+	const DecideInput *input = cycle->input;
+	const Entitle *entitle = &cycle->claims->entitle;
+
+	return gives->type == grows->type && gives->account != grows->account &&
+		input->tiers[grows->tier].rank <= input->tiers[gives->tier].rank &&
+		entitle->used_own[gives->account] > entitle->due_own[gives->account];
+}
+
+/*
+ * Is there anybody who might give devices to a running job?
+ */
+static bool
+givers_there(const Cycle *cycle, const DecideRunning *running)
+{
+	const DecideInput *input = cycle->input;
+	const ClaimState *claims = cycle->claims;
+	int32_t		i;
+
+	for (i = 0; i < claims->n_candidates; i++)
+	{
+		const Candidate *candidate = &claims->candidates[i];
+
+		if (!candidate->gone &&
+			might_give(cycle, running, &input->running[candidate->running]))
+			return true;
+	}
+	for (i = 0; i < claims->n_elastics; i++)
+	{
+		const Elastic *elastic = &claims->elastics[i];
+
+		if (!elastic->resized && elastic->spare > 0 &&
+			might_give(cycle, running, &input->running[elastic->running]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What so many devices count beside those that a running job has.
+ */
+static int64_t
+amount_more(const DecideInput *input, const DecideRunning *running,
+			int32_t count)
+{
+	return DecideUsage(input, running->type, count - running->gpus,
+					   running->share);
+}
+
+/*
+ * Does a running job keep all it has, where it is, beside what is reserved for
+ * others?
+ */
+static bool
+keeps_own(const Cycle *cycle, const DecideRunning *running)
+{
+	int32_t		p;
+
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+	{
+		const DecidePart *part = &cycle->input->running_parts[p];
+
+		if ((part->devices &
+			 DecideAvailabilityReserved(cycle,
+										cycle->claims->host_of[part->node])) != 0)
+			return false;
+	}
+	return DecideElasticStays(cycle, running);
+}
+
+/*
+ * The most devices, up to some, with which a running job leaves its account's
+ * own jobs within what they are due.
+ */
+static int32_t
+most_due(const Cycle *cycle, const DecideRunning *running, int32_t most)
+{
+	int32_t		least = running->gpus;
+
+	while (least < most)
+	{
+		int32_t		middle = least + (most - least + 1) / 2;
+
+		if (DecideEntitleWithin(cycle, running->account,
+								amount_more(cycle->input, running, middle),
+								running->account))
+			least = middle;
+		else
+			most = middle - 1;
+	}
+	return least;
+}
+
+/*
+ * Find who gives devices so that a running job, whose own are given back, has
+ * so many: elastic jobs, else victims that leave their accounts what they are
+ * due, else others.  They are then chosen and given back.
+ */
+static bool
+givers_find(Cycle *cycle, const DecideRunning *running,
+			DecideRequestClass *request,
+			const DecideOffer *offer, int32_t count)
+{
+	Search	   *search = &cycle->claims->search;
+	int			attempt;
+
+	request->min_gpus = request->max_gpus = count;
+	for (attempt = 0; attempt < 3; attempt++)
+	{
+		DecideSearchFor(cycle, request, offer);
+		search->job = -1;
+		search->account = running->account;
+		search->rank = cycle->input->tiers[running->tier].rank;
+		search->preempts = false;
+		search->amount = amount_more(cycle->input, running, count);
+		cycle->passes = search->rank;
+		search->no_victims = attempt == 0;
+		search->no_shrinks = attempt > 0;
+		search->under = attempt == 2;
+		if ((attempt > 0 || cycle->claims->n_elastics > 0) &&
+			DecideVictimsFind(cycle))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Find who gives a running job as many devices as it can be given: more than
+ * least, up to most.  They are then chosen and given back, and the request is for
+ * so many.  False: nobody gives any.
+ */
+static bool
+givers_most(Cycle *cycle, const DecideRunning *running,
+			DecideRequestClass *request,
+			const DecideOffer *offer, int32_t least, int32_t most)
+{
+	int32_t		found = least;
+	int32_t		try = least + 1;
+
+	/* who cannot have one more has no more either */
+	while (found < most)
+	{
+		if (givers_find(cycle, running, request, offer, try))
+		{
+			if (try == most)
+				return true;
+			DecideVictimsGiveUp(cycle);
+			found = try;
+		}
+		else
+			most = found == least ? least : try - 1;
+		try = found + (most - found + 1) / 2;
+	}
+	return found > least && givers_find(cycle, running, request, offer, found);
+}
+
+/*
+ * Let a running job grow at the expense of accounts that have more than they
+ * are entitled to.  False: out of memory.
+ */
+static bool
+grow_due(Cycle *cycle, int32_t index)
+{
+	ClaimState *claims = cycle->claims;
+	const DecideRunning *running = &cycle->input->running[index];
+	uint64_t	changes = claims->entitle.changes;
+	DecideOffer offer;
+	DecideRequestClass request;
+	Plan	   *plan;
+	int32_t		most = DecideQuotaMore(cycle, running);
+	int32_t		least;
+
+	most = most_due(cycle, running, most);
+	if (most <= running->gpus || !givers_there(cycle, running))
+		return true;
+	request = grower_ask(cycle->input, running, &offer);
+	DecideAvailabilityShow(cycle, request.wall_limit);
+	cycle->passes = cycle->input->tiers[running->tier].rank;
+	if (!keeps_own(cycle, running))
+	{
+		cycle->passes = INT32_MAX;
+		return true;
+	}
+	grower_give(cycle, running, true);
+	request.max_gpus = most;
+	least = DecideRangeLargest(cycle, &request, &offer);
+	least = least > running->gpus ? least : running->gpus;
+	if (givers_most(cycle, running, &request, &offer, least, most))
+	{
+		plan = DecideClaimPlan(cycle, &request, &offer, request.min_gpus);
+		if (plan == NULL || !grower_promise(cycle, index, &request, plan))
+			return false;
+	}
+	else
+	{
+		grower_give(cycle, running, false);
+		/* what was given was taken again */
+		claims->entitle.changes = changes;
+	}
+	cycle->passes = INT32_MAX;
+	return true;
+}
+
+/*
+ * Give a running job more devices if there are some.  False: out of memory.
+ */
+static bool
+grow_one(Cycle *cycle, int32_t index)
+{
+	const DecideRunning *running = &cycle->input->running[index];
+	DecideOffer offer;
+	DecideRequestClass request = grower_ask(cycle->input, running,
+											&offer);
+	Plan	   *plan = NULL;
+	int32_t		count;
+
+	request.max_gpus = DecideQuotaMore(cycle, running);
+	if (request.max_gpus < request.min_gpus)
+		return true;
+	grower_give(cycle, running, true);
+	count = DecideRangeLargest(cycle, &request, &offer);
+	if (count > 0)
+	{
+		request.min_gpus = request.max_gpus = count;
+		plan = DecideClaimPlan(cycle, &request, &offer, count);
+	}
+	if (plan != NULL)
+		return grower_promise(cycle, index, &request, plan);
+	grower_give(cycle, running, false);
+	return true;
+}
+
+/*
+ * List who may grow, in order.  False: out of memory.
+ */
+static bool
+list_growers(Cycle *cycle, int32_t **order, int32_t *n)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		i;
+
+	*order = NULL;
+	*n = 0;
+	for (i = 0; i < input->n_running; i++)
+	{
+		if (!may_grow(input, &input->running[i]) ||
+			is_going(cycle->result, i))
+			continue;
+		if (*order == NULL)
+			*order = DecideAlloc(cycle->arena, input->n_running,
+								 sizeof(int32_t));
+		if (*order == NULL)
+			return false;
+		(*order)[(*n)++] = i;
+	}
+	if (*n == 0)
+		return true;
+	if (input->policy.reclaim && !DecideClaimsLoad(cycle))
+		return false;
+	return DecideGangPrepare(cycle) &&
+		DecideSort(cycle->arena, *order, *n, compare_growers, cycle);
+}
+
+/*
+ * Grow those elastic jobs that can.  It is the last that a round does with its
+ * hosts.  False: out of memory.
+ */
+bool
+DecideElasticsGrow(Cycle *cycle)
+{
+	const DecidePolicy *policy = &cycle->input->policy;
+	int32_t    *order;
+	int32_t		n;
+	int32_t		i;
+
+	DecideAssert(!cycle->reserving);
+	DecideAssert(cycle->claims != NULL);
+	if (policy->elastic_idle_delay == DECIDE_NEVER)
+		return true;
+	if (!list_growers(cycle, &order, &n))
+		return false;
+	for (i = 0; policy->reclaim && i < n && i < MOST_GROW; i++)
+	{
+		if (!is_going(cycle->result, order[i]) &&
+			!grow_due(cycle, order[i]))
+			return false;
+	}
+	if (n > 0)
+		hide_busy(cycle);
+	for (i = 0; i < n && i < MOST_GROW; i++)
+	{
+		if (!is_going(cycle->result, order[i]) && !grow_one(cycle, order[i]))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,308 @@
+/*
+ * rescue.c
+ *	  Whose checkpoint is promised, where many must leave at once.
+ *
+ * The bandwidth is cut into lanes: as many as can write at the full rate of
+ * one job side by side, at least one.  In a lane one job writes after another.
+ * Jobs are tried in the order of what they would lose for each second they
+ * write (device-time since the last checkpoint over the time to write it); one
+ * is promised if, with all promised before it, each still ends by its deadline
+ * when they go in the order of their deadlines, each to the lane that is free
+ * first.
+ *
+ * Nodes that go at once are told of one after the other, and each time all is
+ * planned again: so a promise stands from the moment on at which its job was told
+ * that its turn has come, and keeps its lane until it is through.  Until then
+ * it is a plan, which gives way to who would lose more; else those would be
+ * promised whose nodes happen to be named first.  One without a promise has its
+ * turn when all that are promised are through: at once, where none is; at its
+ * deadline, where there is no time left.
+ */
+#include <string.h>
+
+#include "decide/core/core.h"
+#include "decide/preempt/rescue.h"
+
+#define USECS	INT64_C(1000000)
+
+typedef struct Rescue
+{
+	RescueJob  *jobs;
+	int64_t		now;
+	int64_t		bandwidth;
+	int64_t    *time;			/* to write, of each */
+	int32_t    *order;			/* jobs by deadline */
+	bool	   *in;				/* promised so far, and not told */
+	int32_t		n;
+	int64_t    *begun;			/* until when lanes are taken, at first */
+	int32_t		n_lanes;
+	int64_t    *lanes;			/* a heap: when each is free */
+} Rescue;
+
+static bool prepare(Rescue *plan, RescueJob *jobs, int32_t n, int64_t now,
+					int64_t bandwidth, const DecideArena *arena);
+static void take_begun(Rescue *plan);
+static bool has_begun(const RescueJob *job);
+static bool fits(const Rescue *plan, int32_t index);
+static bool lay_out(const Rescue *plan, bool write);
+static void heap_sink(int64_t *heap, int32_t n);
+static void give_turns(Rescue *plan);
+static int	by_deadline(const void *context, int32_t a, int32_t b);
+static int	by_loss(const void *context, int32_t a, int32_t b);
+static int	by_name(const RescueJob *a, const RescueJob *b);
+static int64_t after(int64_t at, int64_t time);
+
+bool
+RescuePlan(RescueJob *jobs, int32_t n, int64_t now, int64_t bandwidth,
+		   const DecideArena *arena)
+{
+	Rescue		plan;
+	int32_t    *wish = DecideAlloc(arena, n, sizeof(int32_t));
+
+	if (wish == NULL || !prepare(&plan, jobs, n, now, bandwidth, arena))
+		return false;
+	for (int32_t i = 0; i < n; i++)
+		wish[i] = plan.order[i] = i;
+	if (!DecideSort(arena, plan.order, n, by_deadline, &plan) ||
+		!DecideSort(arena, wish, n, by_loss, &plan))
+		return false;
+	for (int32_t i = 0; i < n; i++)
+	{
+		RescueJob  *job = &jobs[wish[i]];
+
+		DecidePoll(arena);
+		if (has_begun(job) || job->saved)
+			continue;
+		job->promised = false;
+		plan.in[wish[i]] = job->size >= 0;
+		if (plan.in[wish[i]] && !fits(&plan, wish[i]))
+			plan.in[wish[i]] = false;
+	}
+	(void) lay_out(&plan, true);
+	give_turns(&plan);
+	return true;
+}
+
+/*
+ * How long one takes to write so much: rounded up, INT64_MAX if for ever.
+ */
+int64_t
+RescueTime(int64_t size, int64_t bandwidth)
+{
+	int64_t		rate = bandwidth > 0 && bandwidth < RESCUE_PER_JOB ?
+		bandwidth : RESCUE_PER_JOB;
+	__int128	time = ((__int128) size * USECS + rate - 1) / rate;
+
+	return time > INT64_MAX ? INT64_MAX : (int64_t) time;
+}
+
+/*
+ * Scratch memory, and the lanes as they are.  False: out of memory.
+ */
+static bool
+prepare(Rescue *plan, RescueJob *jobs, int32_t n, int64_t now,
+		int64_t bandwidth, const DecideArena *arena)
+{
+	int64_t		lanes = bandwidth == 0 ? n : bandwidth / RESCUE_PER_JOB;
+
+	*plan = (Rescue){.jobs = jobs, .now = now, .bandwidth = bandwidth, .n = n};
+	plan->n_lanes = (int32_t) (lanes < 1 ? 1 : lanes > n ? (n > 0 ? n : 1) :
+							   lanes);
+	plan->time = DecideAlloc(arena, n, sizeof(int64_t));
+	plan->order = DecideAlloc(arena, n, sizeof(int32_t));
+	plan->in = DecideAlloc(arena, n, sizeof(bool));
+	plan->begun = DecideAlloc(arena, plan->n_lanes, sizeof(int64_t));
+	plan->lanes = DecideAlloc(arena, plan->n_lanes, sizeof(int64_t));
+	if (plan->time == NULL || plan->order == NULL || plan->in == NULL ||
+		plan->begun == NULL || plan->lanes == NULL)
+		return false;
+	for (int32_t i = 0; i < n; i++)
+	{
+		plan->time[i] = jobs[i].size < 0 ? 0 :
+			RescueTime(jobs[i].size, bandwidth);
+		plan->in[i] = false;
+	}
+	for (int32_t l = 0; l < plan->n_lanes; l++)
+		plan->begun[l] = now;
+	take_begun(plan);
+	return true;
+}
+
+/*
+ * Lanes are taken by who writes already.  Were there more of those than
+ * lanes, the bandwidth having been lowered, lanes are taken twice.
+ */
+static void
+take_begun(Rescue *plan)
+{
+	for (int32_t i = 0; i < plan->n; i++)
+	{
+		const RescueJob *job = &plan->jobs[i];
+
+		if (!has_begun(job) || job->saved ||
+			job->ends <= plan->begun[0])
+			continue;
+		plan->begun[0] = job->ends;
+		heap_sink(plan->begun, plan->n_lanes);
+	}
+}
+
+/*
+ * Was it promised, and told?  Then that stays as it is.
+ */
+static bool
+has_begun(const RescueJob *job)
+{
+	return job->promised && (job->saved || job->told);
+}
+
+/*
+ * Are all in time with this one?  Where each has a lane of its own, nobody is
+ * in anybody's way.
+ */
+static bool
+fits(const Rescue *plan, int32_t index)
+{
+	if (plan->n_lanes >= plan->n)
+		return after(plan->now, plan->time[index]) <=
+			plan->jobs[index].deadline;
+	return lay_out(plan, false);
+}
+
+/*
+ * Give each job in the plan its time, in the order of deadlines, on the lane
+ * that is free first.  False: one would end too late.
+ */
+static bool
+lay_out(const Rescue *plan, bool write)
+{
+	memcpy(plan->lanes, plan->begun, sizeof(int64_t) * plan->n_lanes);
+	for (int32_t i = 0; i < plan->n; i++)
+	{
+		int32_t		index = plan->order[i];
+		RescueJob  *job = &plan->jobs[index];
+		int64_t		ends = after(plan->lanes[0], plan->time[index]);
+
+		if (!plan->in[index])
+			continue;
+		if (ends > job->deadline)
+			return false;
+		if (write)
+		{
+			job->promised = true;
+			job->starts = plan->lanes[0];
+			job->ends = ends;
+		}
+		plan->lanes[0] = ends;
+		heap_sink(plan->lanes, plan->n_lanes);
+	}
+	return true;
+}
+
+/*
+ * The first of the heap grew: restore its order.
+ */
+static void
+heap_sink(int64_t *heap, int32_t n)
+{
+	int32_t		at = 0;
+	int64_t		value = heap[0];
+
+	for (;;)
+	{
+		int32_t		child = 2 * at + 1;
+
+		if (child >= n)
+			break;
+		if (child + 1 < n && heap[child + 1] < heap[child])
+			child++;
+		if (heap[child] >= value)
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = value;
+}
+
+/*
+ * Those without a promise: after all that have one.
+ */
+static void
+give_turns(Rescue *plan)
+{
+	int64_t		last = plan->now;
+
+	if (plan->bandwidth > 0)
+	{
+		for (int32_t i = 0; i < plan->n; i++)
+		{
+			const RescueJob *job = &plan->jobs[i];
+
+			if (job->promised && !job->saved && job->ends > last)
+				last = job->ends;
+		}
+	}
+	for (int32_t i = 0; i < plan->n; i++)
+	{
+		RescueJob  *job = &plan->jobs[i];
+		int64_t		turn;
+
+		if (job->promised || job->saved)
+			continue;
+		turn = last < job->deadline ? last : job->deadline;
+		if (!job->told || turn < job->starts)
+			job->starts = turn;
+		job->ends = INT64_MAX;
+	}
+}
+
+static int
+by_deadline(const void *context, int32_t a, int32_t b)
+{
+	const Rescue *plan = context;
+	const RescueJob *ja = &plan->jobs[a];
+	const RescueJob *jb = &plan->jobs[b];
+
+	if (ja->deadline != jb->deadline)
+		return ja->deadline < jb->deadline ? -1 : 1;
+	return by_name(ja, jb);
+}
+
+/*
+ * Who loses most for each second it writes; of equals who loses more.
+ */
+static int
+by_loss(const void *context, int32_t a, int32_t b)
+{
+	const Rescue *plan = context;
+	const RescueJob *ja = &plan->jobs[a];
+	const RescueJob *jb = &plan->jobs[b];
+	__int128	loss_a = (__int128) ja->at_risk * plan->time[b];
+	__int128	loss_b = (__int128) jb->at_risk * plan->time[a];
+
+	if (loss_a != loss_b)
+		return loss_a > loss_b ? -1 : 1;
+	if (ja->at_risk != jb->at_risk)
+		return ja->at_risk > jb->at_risk ? -1 : 1;
+	if (plan->time[a] != plan->time[b])
+		return plan->time[a] < plan->time[b] ? -1 : 1;
+	return by_name(ja, jb);
+}
+
+static int
+by_name(const RescueJob *a, const RescueJob *b)
+{
+	int			order = strcmp(a->org, b->org);
+
+	if (order != 0)
+		return order;
+	if (a->id != b->id)
+		return a->id < b->id ? -1 : 1;
+	return (a->attempt > b->attempt) - (a->attempt < b->attempt);
+}
+
+static int64_t
+after(int64_t at, int64_t time)
+{
+	return at > INT64_MAX - time ? INT64_MAX : at + time;
+}
