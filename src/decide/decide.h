@@ -89,7 +89,7 @@ typedef struct DecideOffer
 } DecideOffer;
 
 /*
- * What a class of jobs requests for.  Jobs that request the same share one request: a request
+ * What a class of jobs asks for.  Jobs that request the same share one request: a request
  * that cannot start a job is not tried again in the cycle.  Two requests may be
  * equal; that costs time only.
  */

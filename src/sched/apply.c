@@ -106,7 +106,7 @@ static void audit_score(AuditRow *row, const SchedCycle *cycle, int i);
 static int	count_groups(const SchedCycle *cycle, const DecideStart *start,
 						 bool leaves);
 
-/* For every start: its job's row, and what is loaded alongside. */
+/* For every start: its job's row, and the data loaded with it. */
 #define START_JOB(cycle, i) (&(cycle)->jobs[(cycle)->result.starts[i].job])
 #define START_QUEUED(cycle, i) \
 	(&(cycle)->queued[(cycle)->result.starts[i].job])

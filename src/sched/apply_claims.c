@@ -174,8 +174,7 @@ victim_args(const SchedCycle *cycle)
 }
 
 /*
- * The jobs that are to leave.  One that is not to be had is nobody's victim in
- * this cycle.
+ * The jobs that must leave.  A locked one is no victim in this cycle.
  */
 static bool
 lock_victims(SchedCycle *cycle)
@@ -202,7 +201,7 @@ lock_victims(SchedCycle *cycle)
 }
 
 /*
- * Carry out what was decided about claims.
+ * Apply the decisions about claims.
  */
 void
 ClaimsApply(SchedCycle *cycle)
@@ -347,7 +346,7 @@ insert_parts(const SchedCycle *cycle)
 }
 
 /*
- * Who is told to leave, and for which claim.
+ * The victims, each with its claim.
  */
 static void
 insert_evictions(const SchedCycle *cycle)
@@ -391,7 +390,7 @@ insert_evictions(const SchedCycle *cycle)
 }
 
 /*
- * What an attempt is told.
+ * An attempt's directive.
  */
 static const char *
 reason_for(DecideWhy why)
@@ -411,7 +410,7 @@ reason_for(DecideWhy why)
 }
 
 /*
- * The victims are told to save, and to be gone by the end of their grace.
+ * The victims must save, and leave by the end of their grace.
  */
 static void
 insert_directives(const SchedCycle *cycle)

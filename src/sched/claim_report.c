@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * claim_report.c
- *		Telling of new claims: to the audit log, and to who called the cycle.
+ *		Reports of new claims: to the audit log, and to the cycle's caller.
  *
- * The audit log is each tenant's own: for whom a victim leaves is not in its row.
+ * The audit log is each tenant's own: a victim's row does not name the claim's
+ * job.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +24,7 @@ static void put_part(const SchedCycle *cycle, ReturnSetInfo *rsinfo,
 					 int32 type, DecideWhy why);
 
 /*
- * Whom a promise is for.
+ * The claim's job.
  */
 ClaimOwner
 ClaimOwnerOf(const SchedCycle *cycle, const DecidePromise *promise)
@@ -54,7 +55,7 @@ ClaimOwnerOf(const SchedCycle *cycle, const DecidePromise *promise)
 }
 
 /*
- * Tell the audit log of new claims.
+ * Audit new claims.
  */
 void
 ClaimsAudit(const SchedCycle *cycle)
@@ -98,8 +99,8 @@ audit_claims(const SchedCycle *cycle)
 }
 
 /*
- * A row of the audit log per victim.  For whom it leaves is another tenant's
- * matter.
+ * An audit row per victim.  The claim's job may be another tenant's, so it is
+ * not named.
  */
 static void
 audit_evictions(const SchedCycle *cycle)

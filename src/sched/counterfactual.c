@@ -67,7 +67,7 @@ ExplainCounterfactual(const SchedCycle *cycle, int32 index,
 }
 
 /*
- * Leave out what is told to be away of what has devices.
+ * Leave out running attempts that are supposed away.
  */
 static void
 take_running(const SchedCycle *cycle, const Counterfactual *change,
@@ -124,8 +124,8 @@ give_back(const SchedCycle *cycle, const DecideRunning *running,
 }
 
 /*
- * Leave out others that wait, with what was promised to them; returns which
- * the job is then.
+ * Leave out other waiting jobs, with their claims; returns the job's new
+ * index.
  */
 static int32
 take_jobs(const SchedCycle *cycle, const Counterfactual *change, int32 index,

@@ -46,7 +46,7 @@ SQL_STATEMENT(buckets_look, SPI_OK_SELECT,
 			  "  u.types::text[], u.tier, u.pool, u.job, NULL,"
 			  "  u.amount::numeric) f WHERE f.pays");
 
-/* What is counted of a bucket, or of a budget. */
+/* The counts of a bucket, or of a budget. */
 typedef struct Counted
 {
 	AccountName what;			/* organisation, and name of the payer */
@@ -79,7 +79,7 @@ CreditCheckBegin(void)
 }
 
 /*
- * Read what may pay for some holds.  What costs nothing requests nobody.
+ * Read what may pay for some holds.  A free hold needs no payer.
  */
 void
 CreditCheckLoad(const SchedCycle *cycle, NextHold *holds, int n)
@@ -216,8 +216,8 @@ read_payers(const SchedCycle *cycle, SqlStatement *statement, SqlArgs *args,
 }
 
 /*
- * Is there the credit for a hold that was looked at, beside what is counted?
- * Then it is counted, too.
+ * Is there credit for a hold that was read, beside the counts?  Then count it,
+ * too.
  */
 bool
 CreditCheckHold(const NextHold *hold, HTAB *counted)
@@ -278,7 +278,7 @@ buckets_give(const NextHold *hold, HTAB *counted)
 }
 
 /*
- * What is counted of a payer of a job's organisation.
+ * The counts of a payer of a job's organisation.
  */
 static Counted *
 counted_of(HTAB *counted, const Job *job, const char *payer)

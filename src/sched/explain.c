@@ -194,7 +194,7 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 }
 
 /*
- * May its account begin new work?  What is held for it already may be used.
+ * May its account begin new work?  A hold that the job has may be used.
  */
 static void
 put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,

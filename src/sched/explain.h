@@ -11,7 +11,7 @@
 #include "util/clock.h"
 #include "sched/sched.h"
 
-/* What is to be away. */
+/* What to suppose away. */
 typedef struct Counterfactual
 {
 	const bool *running;		/* of what has devices, these; NULL: none */

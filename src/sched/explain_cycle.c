@@ -32,7 +32,7 @@ typedef struct PoolCheck
 	DecideReason reason;
 	const char *passes;
 	const char *fails;			/* wanted, available */
-	bool		taken;			/* others have it: advise() tells what helps */
+	bool		taken;			/* others have it: advise() says what helps */
 } PoolCheck;
 
 static const PoolCheck pool_checks[] = {
@@ -164,8 +164,7 @@ put_start(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * When those that have something of what is promised are expected to have
- * left.
+ * When the holders of its claim's devices should have left.
  */
 static TimestampTz
 left_by(const SchedCycle *cycle, const DecideClaim *claim)
@@ -195,7 +194,7 @@ left_by(const SchedCycle *cycle, const DecideClaim *claim)
 }
 
 /*
- * What is promised to it, or will be by the next cycle.
+ * Its claim, present or in the next cycle.
  */
 static bool
 put_claim(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
@@ -288,7 +287,7 @@ put_request(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * What is free is reserved: with which wall limit would it start?
+ * Free devices are reserved: with which wall limit would it start?
  */
 static const char *
 reserved_text(const SchedCycle *cycle, int32 index)
@@ -338,7 +337,7 @@ advise(const SchedCycle *cycle, int32 index)
 }
 
 /*
- * " of 12", which a tenant is not told: it hears of its own turn only.
+ * " of 12"; not for a tenant, who sees its own turn only
  */
 static const char *
 of_all(int32 n)
@@ -392,7 +391,7 @@ put_order(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * What is reserved for it.
+ * Its reservation.
  */
 static void
 put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)

@@ -41,7 +41,7 @@ SQL_STATEMENT(previous_read, SPI_OK_SELECT, "text, bigint, int",
 			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
 			  " ORDER BY d.deadline, d.cause");
 
-/* Who runs where a job may be, and could be made to leave for it. */
+/* The running attempts where a job may be, which could be evicted for it. */
 typedef struct Victims
 {
 	int			ready;			/* now */
@@ -50,7 +50,7 @@ typedef struct Victims
 	int			young;			/* not before their tier's min_run is over */
 	TimestampTz first;			/* of those the first, and the last */
 	TimestampTz last;
-	int			leaving;		/* for somebody, already */
+	int			leaving;		/* it leaves already */
 } Victims;
 
 static const char *cause_text(SqlResult rows, uint64 i);
@@ -69,7 +69,7 @@ static int32 kept_devices(const SchedCycle *cycle,
 static Victims count_victims(const SchedCycle *cycle, const DecideJob *job);
 
 /*
- * What a live attempt was told to leave for, a row each.
+ * The directives of a live attempt, a row each.
  */
 void
 ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
@@ -206,7 +206,7 @@ ExplainPreemption(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * A tenant is not told how many run beside it.
+ * A tenant does not learn how many run beside it.
  */
 static const char *
 how_many(int n)
@@ -215,7 +215,7 @@ how_many(int n)
 }
 
 /*
- * Why those who might be made to leave now are not.
+ * Why possible victims stay now.
  */
 static const char *
 ready_text(const SchedCycle *cycle, int32 index, const Victims *victims)
@@ -313,7 +313,7 @@ kept_devices(const SchedCycle *cycle, const DecideRunning *running)
 }
 
 /*
- * Who could be made to leave for a job, and when.
+ * Which attempts could be evicted for a job, and when.
  */
 static Victims
 count_victims(const SchedCycle *cycle, const DecideJob *job)

@@ -24,8 +24,8 @@ PG_FUNCTION_INFO_V1(gpucredit_fair_share);
 #define MILLION		INT64CONST(1000000)
 
 /*
- * What is told of an account, beside its weight and rank.  A sum of weights, or
- * of use, may be more than one of them can be.
+ * An account's figures, beside its weight and rank.  A sum of weights, or of
+ * use, may exceed one account's bound.
  */
 typedef struct Standing
 {
@@ -238,7 +238,7 @@ put_account(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 }
 
 /*
- * As a column has it: what is more than that stays at the top of its range.
+ * A value for the column; a larger one becomes the largest.
  */
 static Credits
 millionths(int128 amount)

@@ -29,7 +29,7 @@
 #define OF_POOL " AND k.pool = $3"
 SQL_STATEMENT(unfunded_read, SPI_OK_SELECT, "bigint, bigint, text",
 			  UNFUNDED(" j.org, j.job, c.kind", OF_POOL));
-/* of a job that backs off no stay in the queue is told */
+/* a job in backoff has no reported time in the queue */
 SQL_STATEMENT(unfunded_look, SPI_OK_SELECT,
 			  "bigint, bigint, text, timestamptz",
 			  UNFUNDED(" j.org, j.account, j.job, j.tier, j.priority,"

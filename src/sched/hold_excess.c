@@ -70,7 +70,7 @@ HoldExcessReturn(const char *pool)
 }
 
 /*
- * What is to be given back of which hold.
+ * The excess of one hold.
  */
 static Shrinking *
 read_excess(SqlResult rows)
@@ -91,7 +91,7 @@ read_excess(SqlResult rows)
 }
 
 /*
- * What the audit log is told of one.
+ * The audit row of one.
  */
 static AuditRow
 audit_row(const Shrinking *shrunk)

@@ -74,9 +74,9 @@ CycleRead(const SchedCycle *cycle, SqlStatement *statement, SqlArgs *args)
 }
 
 /*
- * Take down the fences that have run out, where new work may land.  Elsewhere
- * nobody requests for the devices, and a node that was silent may say, when it is
- * heard of again, that it still runs there what is over.
+ * Remove old fences where new work may land.  Elsewhere nobody asks for the
+ * devices, and a silent node may report later that an ended attempt still
+ * runs.
  */
 void
 FencesEnd(const SchedCycle *cycle)

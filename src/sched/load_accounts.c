@@ -61,7 +61,7 @@ static void load_weights(SchedCycle *cycle);
 static bool add_weight(void *context, const Datum *values, const bool *nulls);
 
 /*
- * What is there before any account is named.
+ * The state before any account is named.
  */
 void
 ShareBegin(SchedCycle *cycle)
@@ -94,7 +94,7 @@ AccountTable(const char *what, Size entry)
 }
 
 /*
- * What is known of the accounts that were named.
+ * Load the named accounts.
  */
 void
 ShareLoad(SchedCycle *cycle)

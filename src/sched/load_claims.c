@@ -481,7 +481,7 @@ spare_victims(SchedCycle *cycle)
 }
 
 /*
- * Tell the audit log of a claim that ended; that it was in vain, the log as well.
+ * Audit a claim that ended; if it was in vain, log it, too.
  */
 static void
 audit_ended(const SchedCycle *cycle, const ClaimRow *row)

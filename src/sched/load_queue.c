@@ -42,7 +42,7 @@ typedef struct RequestJob
 	Datum		digest;
 } RequestJob;
 
-/* What is known while the rows come. */
+/* The state while rows come. */
 typedef struct QueueLoading
 {
 	SchedCycle *cycle;
@@ -278,8 +278,8 @@ load_requests(QueueLoading *loading)
 }
 
 /*
- * Leave out the jobs whose request is not known, and give that request some content:
- * nobody requests it.
+ * Leave out jobs whose request is unknown, and fill that request with some
+ * content: no job uses it.
  */
 static void
 drop_unknown(SchedCycle *cycle, const bool *known)

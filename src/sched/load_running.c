@@ -27,7 +27,7 @@
 #include "sched/sched.h"
 #include "utils/builtins.h"
 
-/* A row: an attempt, as each of its rows tells of it, and what it has on a node. */
+/* A row: an attempt, as each of its rows has it, and its part of a node. */
 typedef struct RunningRow
 {
 	DecideRunning running;
@@ -35,7 +35,7 @@ typedef struct RunningRow
 	bool		here;			/* the node is of the pool */
 } RunningRow;
 
-/* What is known while the rows come. */
+/* The state while rows come. */
 typedef struct RunningLoading
 {
 	SchedCycle *cycle;
@@ -311,7 +311,7 @@ join_parts(SchedCycle *cycle, const RunningRow *rows, int32 n)
 }
 
 /*
- * Who has been told to leave, and is expected to be gone by then.
+ * The leaving attempts, and when they should be gone.
  */
 static void
 load_leaving(SchedCycle *cycle)
@@ -343,7 +343,7 @@ load_leaving(SchedCycle *cycle)
 }
 
 /*
- * Which claim those leave for that were told to, live or fenced.
+ * The claim of each leaving attempt, live or fenced.
  */
 void
 RunningLoadEvictions(SchedCycle *cycle)

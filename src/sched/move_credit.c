@@ -34,7 +34,7 @@ SQL_STATEMENT(going_read, SPI_OK_SELECT, "text[], bigint[], int[]",
 			  " CROSS JOIN LATERAL (SELECT j.* FROM gpucredit.job j"
 			  "  WHERE j.org = u.org AND j.job = u.job OFFSET 0) j");
 
-/* Those that go on; first those that were told so by cycles before. */
+/* The moves; first those of earlier cycles. */
 typedef struct GoingOn
 {
 	int			n_previous;

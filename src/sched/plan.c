@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * plan.c
- *		Deciding without doing, and telling what was decided.
+ *		Decide without applying, and report the decisions.
  *
  *-------------------------------------------------------------------------
  */

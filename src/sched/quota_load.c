@@ -185,7 +185,7 @@ SchedQuotasLock(SchedCycle *cycle)
 		wanted[n] = find_limit(cycle, turns, n);
 	args.n = 0;
 	arg_keys(&args, wanted, n);
-	/* what is allowed is read when the turns are had: set_quota has them, too */
+	/* limits are read once the turns are locked: set_quota locks them, too */
 	same &= read_limits(cycle, SqlRun(&quotas_again, &args), true);
 	for (int l = 0; l < n; l++)
 		same &= !wanted[l]->busy;
@@ -214,7 +214,7 @@ arg_keys(SqlArgs *args, SchedQuota *const *quotas, int n)
 }
 
 /*
- * Is a quota to be locked for what was decided, and not yet?
+ * Must the decision lock this quota, and has not?
  */
 static bool
 is_wanted(const SchedQuota *limit)
@@ -223,8 +223,7 @@ is_wanted(const SchedQuota *limit)
 }
 
 /*
- * Count what is in use once more, some being locked now.  False: it is not
- * what it was.
+ * Count the use once more, some quotas being locked now.  False: it changed.
  */
 static bool
 count_again(SchedCycle *cycle)
@@ -309,7 +308,7 @@ note_limits(SchedCycle *cycle, SqlResult rows)
 }
 
 /*
- * What is known of an account; nothing yet, of a new one.
+ * An account's data; empty for a new one.
  */
 static SchedQuotaEntry *
 find_entry(const SchedCycle *cycle, const char *org, const char *account)

@@ -57,8 +57,7 @@ static void arg_parts(const SchedCycle *cycle, const bool *known,
 					  SqlArgs *args);
 
 /*
- * Tell the audit log of reservations that are not what it was told last.  True:
- * some were not.
+ * Audit reservations that changed since the last audit row.  True: some did.
  */
 bool
 ReservationsReport(const SchedCycle *cycle)
@@ -104,7 +103,7 @@ find_reservation(const SchedCycle *cycle, const char *org, int64 job)
 }
 
 /*
- * Forget what was told before and is not so now.
+ * Delete reservations that no longer exist.
  */
 static void
 forget(const SchedCycle *cycle, const PreviousRow **old, int n)

@@ -15,7 +15,7 @@
 #include "job/job.h"
 #include "nodes/execnodes.h"
 
-/* Whoever is about to be over is expected to be so within this. */
+/* A leaving attempt should be over within this. */
 #define CYCLE_SOON	USECS_PER_SEC
 
 /* What jobs of a request have alike that only their starts need. */
@@ -49,7 +49,7 @@ typedef struct AccountName
 	const char *path;
 } AccountName;
 
-/* A reservation as the cycle before told of it. */
+/* A reservation of the cycle before. */
 typedef struct PreviousRow
 {
 	const char *org;
@@ -64,7 +64,7 @@ typedef struct SchedCycle
 	const char *pool;
 	TimestampTz now;			/* input.now until all is locked, then later */
 	bool		read_only;		/* plan: change nothing */
-	struct Hypothetical *hypothetical;	/* plan_with: what is not there; or
+	struct Hypothetical *hypothetical;	/* plan_with: the suppositions; or
 										 * NULL */
 	const Job  *asked;			/* explain: the job asked for; or NULL */
 	int32		asked_index;	/* among the jobs; -1: not there */
@@ -177,7 +177,7 @@ extern ClaimOwner ClaimOwnerOf(const SchedCycle *cycle,
 extern void ClaimsAudit(const SchedCycle *cycle);
 extern void ClaimsPut(const SchedCycle *cycle, ReturnSetInfo *rsinfo);
 
-/* what is learnt from jobs that start is remembered for so long */
+/* statistics of started jobs last so long */
 #define LEARN_DAYS	"7"
 
 /* workload_mix.c */

@@ -122,8 +122,7 @@ SchedQuotasCounted(SchedCycle *cycle)
 }
 
 /*
- * What was promised in earlier cycles, and does not start in this one, is
- * spoken for.
+ * A claim of an earlier cycle that does not start now counts as use.
  */
 static void
 count_claims(SchedCycle *cycle)

@@ -10,7 +10,7 @@
 
 #include "sched/sched.h"
 
-/* A quota on devices or running jobs, and what is in use under it. */
+/* A quota on devices or running jobs, and the use under it. */
 struct SchedQuota
 {
 	const char *org;

@@ -101,7 +101,7 @@ UsageLoad(SchedCycle *cycle)
 }
 
 /*
- * Charge what is over to its accounts.
+ * Charge ended attempts to their accounts.
  */
 void
 UsageCharge(const SchedCycle *cycle)
@@ -154,7 +154,7 @@ add_running(SchedCycle *cycle)
 }
 
 /*
- * What is over and not charged yet.
+ * Ended attempts that are not charged yet.
  */
 static void
 add_ended(SchedCycle *cycle)
@@ -180,7 +180,7 @@ add_ended(SchedCycle *cycle)
 }
 
 /*
- * What was charged, of all accounts of the organisations.
+ * The charged use of all accounts of the organisations.
  */
 static void
 add_recorded(SchedCycle *cycle)
@@ -248,7 +248,7 @@ ended_rate(const SchedCycle *cycle, SqlResult rows, uint64 i)
 }
 
 /*
- * What is left of what an attempt that is over used.
+ * The decayed use of an ended attempt.
  */
 static int64
 ended_left(const SchedCycle *cycle, SqlResult rows, uint64 i)
@@ -260,8 +260,7 @@ ended_left(const SchedCycle *cycle, SqlResult rows, uint64 i)
 }
 
 /*
- * Note in each attempt what it was charged with, and sum up what is left of
- * that by account.
+ * Note in each attempt its charge, and sum up the decayed charges by account.
  */
 static void
 note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
@@ -311,7 +310,7 @@ note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 }
 
 /*
- * Add to what is recorded of the accounts.
+ * Add to the accounts' recorded use.
  */
 static void
 write_usage(const SchedCycle *cycle, Charges *charges)

@@ -69,7 +69,7 @@ static int	add_waiting(const SchedCycle *cycle, DecideWorkload *workloads,
 						int n);
 
 /*
- * What the pool's jobs are like, where its policy requests for it.
+ * What the pool's jobs are like, where its policy asks for it.
  */
 void
 WorkloadMixLoad(SchedCycle *cycle)

@@ -49,7 +49,7 @@ typedef struct TestPrice
 } TestPrice;
 
 /*
- * The memory that a share of a job requests for, in MiB: none to half a device's.
+ * The memory that a share of a job asks for, in MiB: none to half a device's.
  */
 static int64_t
 floor_of(int64_t id)

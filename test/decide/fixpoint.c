@@ -96,7 +96,7 @@ random_nodes(World *world, uint64_t *seed)
 }
 
 /*
- * The memory that a share of a job requests for, in MiB: an eighth of a device's
+ * The memory that a share of a job asks for, in MiB: an eighth of a device's
  * and more.
  */
 static int64_t

@@ -33,7 +33,7 @@ amounts_add(const World *world, Amounts *amounts, int account, int64_t amount)
 
 /*
  * Deal out among the children of an account (-1: the organisations) and, unless
- * nobody is below it, its own jobs: who requests for no more than his part of what
+ * nobody is below it, its own jobs: who asks for no more than his part of what
  * is left gets that, one after the other, and the others their part of the rest.
  */
 static void

@@ -446,7 +446,7 @@ world_cached(World *world, int cache, int node)
 }
 
 /*
- * What a share takes of a device's memory that requests for no floor.
+ * What a share takes of a device's memory that asks for no floor.
  */
 int64_t
 share_memory(const DecideNode *node, int share)

@@ -3,17 +3,17 @@
  *	  Does nobody take more than he is entitled to, from nobody who has less?
  *	  By code that shares nothing with what made it.
  *
- * What accounts are entitled to is dealt out again, by filling who requests
- * for less than his part until nobody does.  Then each eviction for the sake
- * of an entitlement is held against that: the taker's side, up to where the
- * paths part, stays within it, and the giver's side would have more, had the
- * largest of its victims stayed.  A result does not say whether a start came
- * before a claim, or which victim came first.  So starts count for the giver
- * and not against the taker.  All victims of a claim count for the taker, and
- * those that leave for a tier count against the giver: a refused result is
- * wrong in every order.  What they are entitled to depends on what they have a
- * use for, and who started before it was dealt out has a use for what he got:
- * a promise says how many had.
+ * What accounts are entitled to is dealt out again, by filling each account
+ * that asks for less than its part, until none does.  Then each eviction for
+ * the sake of an entitlement is held against that: the taker's side, up to
+ * where the paths part, stays within it, and the giver's side would have more,
+ * had the largest of its victims stayed.  A result does not say whether a
+ * start came before a claim, or which victim came first.  So starts count for
+ * the giver and not against the taker.  All victims of a claim count for the
+ * taker, and those that leave for a tier count against the giver: a refused
+ * result is wrong in every order.  What they are entitled to depends on what
+ * they have a use for, and who started before it was dealt out has a use for
+ * what he got: a promise says how many had.
  */
 #include <string.h>
 
@@ -163,7 +163,7 @@ typedef struct Books
 								 * first */
 	int32_t		n_held;
 	int32_t		next_held;		/* those before it have no use for anything */
-	bool	   *filled;			/* who requests for less than his part */
+	bool	   *filled;			/* the account asks for less than its part */
 	bool	   *dealt;			/* by account + 1 */
 	CheckDemand wants;
 } Books;

@@ -311,7 +311,7 @@ cycle_prepare(Cycle *cycle)
 
 /*
  * Did a job start whose cache another wants to find that has a reservation?
- * The nodes hold it now.  Who requests for a fixed number of devices has what he
+ * The nodes hold it now.  Who asks for a fixed number of devices has what he
  * was told again, wherever it is.
  */
 static bool

@@ -531,7 +531,7 @@ DecideEntitleWithin(const Cycle *cycle, int32_t taker, int64_t taken,
 /*
  * Does everybody keep what he is entitled to, and the job of the search get no
  * more than that, when all who are chosen have left?  Some of them leave for
- * its tier's sake, which requests for nothing, but counts.
+ * its tier's sake, which asks for nothing, but counts.
  */
 bool
 DecideVictimsAllEntitled(const Cycle *cycle)
