@@ -15,23 +15,28 @@
 STAGES = util types shmem api audit request ledger admission inventory \
 	job decide sched worker observe seal grants
 
-EXTENSION = gpucredit
+# the ledger and scheduler, and the report page, which only reads
+LEDGER = gpucredit
+REPORT = gpucredit_report
+EXTENSION = $(LEDGER) $(REPORT)
 MODULE_big = gpucredit
 PGFILEDESC = "gpucredit - GPU credit ledger and scheduler"
 
 # The control file is the one place of the version.
 EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" \
-	$(EXTENSION).control)
-SCRIPT_SQL = $(EXTENSION)--$(EXTVERSION).sql
+	$(LEDGER).control)
+SCRIPT_SQL = $(LEDGER)--$(EXTVERSION).sql
+REPORT_SQL = $(REPORT)--$(EXTVERSION).sql
 PIECES = $(sort $(wildcard sql/gpucredit/[0-9][0-9]_*.sql))
+REPORT_PIECES = $(sort $(wildcard sql/gpucredit_report/[0-9][0-9]_*.sql))
 
 # Released versions are frozen in sql/releases.  How to come from one to this
 # is written by tools/upgrade, which is told the rest by upgrade-VERSION.sql.
-DATA = $(wildcard sql/releases/$(EXTENSION)--*.sql)
+DATA = $(wildcard sql/releases/$(LEDGER)--*.sql)
 RELEASES = $(patsubst sql/releases/upgrade-%.sql,%,\
 	$(wildcard sql/releases/upgrade-*.sql))
-UPGRADES = $(patsubst %,$(EXTENSION)--%--$(EXTVERSION).sql,$(RELEASES))
-DATA_built = $(SCRIPT_SQL) $(UPGRADES)
+UPGRADES = $(patsubst %,$(LEDGER)--%--$(EXTVERSION).sql,$(RELEASES))
+DATA_built = $(SCRIPT_SQL) $(REPORT_SQL) $(UPGRADES)
 
 SOURCES = $(sort $(wildcard src/*/*.c src/decide/*/*.c)) src/gpucredit.c
 OBJS = $(SOURCES:.c=.o)
@@ -41,12 +46,12 @@ OBJS = $(SOURCES:.c=.o)
 STAGE_TESTS := $(foreach s,$(STAGES),$(patsubst sql/%.sql,%,$(wildcard sql/$(s).sql)))
 OTHER_TESTS := $(filter-out $(STAGES),$(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql))))
 REGRESS = $(STAGE_TESTS) $(OTHER_TESTS)
-REGRESS_OPTS = --load-extension=$(EXTENSION)
+REGRESS_OPTS = --load-extension=$(LEDGER)
 
 # Each spec needs what fresh.spec makes.
 SPECS := $(filter-out fresh,$(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec))))
 ISOLATION = fresh $(SPECS)
-ISOLATION_OPTS = --inputdir=test --load-extension=$(EXTENSION)
+ISOLATION_OPTS = --inputdir=test --load-extension=$(LEDGER)
 
 # Only entry points are exported.  PostgreSQL's own headers leave parameters
 # unused, hence the one warning less.
@@ -66,7 +71,7 @@ PG_CFLAGS += -Wno-ignored-attributes -Wno-ignored-optimization-argument \
 	-Wno-unknown-warning-option
 endif
 
-EXTRA_CLEAN = $(OBJS:.o=.d) .build-flags $(EXTENSION)--*.sql results log \
+EXTRA_CLEAN = $(OBJS:.o=.d) $(EXTENSION:=--*.sql) .build-flags results log \
 	regression.diffs regression.out test/results test/output_iso
 
 # Bitcode would only let JIT inline our functions into expressions, which
@@ -77,14 +82,16 @@ PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-$(SCRIPT_SQL): $(PIECES) $(EXTENSION).control Makefile
-	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit'; \
-	   for piece in $(PIECES); do echo; cat $$piece; done; } > $@.tmp
+$(SCRIPT_SQL): $(PIECES)
+$(REPORT_SQL): $(REPORT_PIECES)
+$(SCRIPT_SQL) $(REPORT_SQL): %--$(EXTVERSION).sql: %.control Makefile
+	@{ printf '%s\n' '\echo Use "CREATE EXTENSION $*" to load this file. \quit'; \
+	   for piece in $(filter sql/%,$^); do echo; cat $$piece; done; } > $@.tmp
 	@mv $@.tmp $@
 
-$(UPGRADES): $(EXTENSION)--%--$(EXTVERSION).sql: sql/releases/upgrade-%.sql \
-		sql/releases/$(EXTENSION)--%.sql $(SCRIPT_SQL) tools/upgrade
-	@perl tools/upgrade sql/releases/$(EXTENSION)--$*.sql $(SCRIPT_SQL) $< \
+$(UPGRADES): $(LEDGER)--%--$(EXTVERSION).sql: sql/releases/upgrade-%.sql \
+		sql/releases/$(LEDGER)--%.sql $(SCRIPT_SQL) tools/upgrade
+	@perl tools/upgrade sql/releases/$(LEDGER)--$*.sql $(SCRIPT_SQL) $< \
 		> $@.tmp
 	@mv $@.tmp $@
 

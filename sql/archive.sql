@@ -1,6 +1,6 @@
 -- What has left: old usage, entries and audit rows, with nothing lost by it.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+CREATE EXTENSION IF NOT EXISTS gpucredit_report CASCADE;
 RESET client_min_messages;
 SET timezone = 'UTC';
 SET datestyle = 'ISO';
@@ -11,7 +11,7 @@ SELECT current_database() AS regression \gset
 CREATE DATABASE gpucredit_departure;
 \c gpucredit_departure
 SET client_min_messages = warning;
-CREATE EXTENSION gpucredit CASCADE;
+CREATE EXTENSION gpucredit_report CASCADE;
 RESET client_min_messages;
 SET timezone = 'UTC';
 SET datestyle = 'ISO';

@@ -4,7 +4,7 @@
 -- "good" has one call of each function that works; "bad" puts one bad value
 -- into it at a time.  Only what is not as expected is printed.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+CREATE EXTENSION IF NOT EXISTS gpucredit_report CASCADE;
 SET timezone = 'UTC';
 SET datestyle = 'ISO';
 SET intervalstyle = 'postgres';

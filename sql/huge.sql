@@ -7,6 +7,7 @@ SET search_path = gpucredit, public;
 SET timezone = 'UTC';
 SET datestyle = 'ISO';
 SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS gpucredit_report CASCADE;
 SET gpucredit.clock = '2036-01-01 00:00+00';
 SELECT create_account('hu'), create_account('hu', 'a') \g /dev/null
 SELECT issue('hu', '', 'i0', 9223372036854.775808);
@@ -59,7 +60,7 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT item, spent, refunded, net FROM usage_by('hr', '', NULL, NULL, 'account');
-SELECT kind, account, bin, spent, refunded FROM gpucredit_internal.report_lines(gpucredit_internal.report_about('hr', '2036-01-04', '2036-01-05')) ORDER BY kind;
+SELECT kind, account, bin, spent, refunded FROM gpucredit_report.report_lines(gpucredit_report.report_about('hr', '2036-01-04', '2036-01-05')) ORDER BY kind;
 SELECT report_html('hr', '2036-01-01', '2036-01-05') LIKE '%' || figure || '%' AS reported
 FROM unnest('{"27,670,116,110,564.32","18,446,744,073,709.55","9,223,372,036,854.77"}'::text[]) figure;
 SELECT * FROM verify('hr');

@@ -1,6 +1,6 @@
 -- report_html: what the page says is what the ledger says.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
+CREATE EXTENSION IF NOT EXISTS gpucredit_report CASCADE;
 RESET client_min_messages;
 SET timezone = 'UTC';
 SET datestyle = 'ISO';
@@ -164,13 +164,13 @@ ROLLBACK;
 SELECT :'page' LIKE '%<script%', :'page' ~ '[^\x20-\x7e\n]', :'page' LIKE '%data-account="&lt;script&gt;alert(&quot;&amp;&#39;)"%',
 	:'page' LIKE '%tab  &amp; &quot;line&quot; &lt;br&gt;over%';
 SELECT gpucredit.report_html('rp <b>&amp;') LIKE '%<h1><bdi>rp &lt;b&gt;&amp;amp;</bdi></h1>%';
-SELECT gpucredit_internal.html(E'<>&"''\x01\x7f\u00e9\u0085\u200f\U0001F600');
+SELECT gpucredit_report.html(E'<>&"''\x01\x7f\u00e9\u0085\u200f\U0001F600');
 -- what no page may refer to: code points that are no characters
-SELECT gpucredit_internal.html(E'a\uFFFE\uFDD0\U0001FFFFb\uFFFD\u2060');
+SELECT gpucredit_report.html(E'a\uFFFE\uFDD0\U0001FFFFb\uFFFD\u2060');
 -- of a text that ends within a character, which only a fault elsewhere can
 -- leave, no byte behind its end is read
 CREATE CAST (bytea AS text) WITHOUT FUNCTION;
-SELECT gpucredit_internal.html('\x61e698'::bytea::text);
+SELECT gpucredit_report.html('\x61e698'::bytea::text);
 DROP CAST (bytea AS text);
 -- well formed: XML but for the doctype and the meta
 SELECT (xpath('count(//*[local-name()=''svg''][@role=''img''][*[1][local-name()=''title'']][*[2][local-name()=''desc'']])',
@@ -213,9 +213,9 @@ SELECT gpucredit.report_html('rp', '2000-01-01', '2027-01-01');
 BEGIN;
 SET LOCAL statement_timeout = '90s';
 SELECT r LIKE '%39992 others%' AS others
-FROM gpucredit_internal.report_about('rp', '2027-08-01 00:00+00', '2027-08-05 00:00+00') s,
-	gpucredit_internal.report_series(s, ARRAY(
-		SELECT ROW('series', 'rp', 'a' || i, NULL, s.since, i, 0)::gpucredit.report_line
+FROM gpucredit_report.report_about('rp', '2027-08-01 00:00+00', '2027-08-05 00:00+00') s,
+	gpucredit_report.report_series(s, ARRAY(
+		SELECT ROW('series', 'rp', 'a' || i, NULL, s.since, i, 0)::gpucredit_report.report_line
 		FROM generate_series(1, 40000) i), 'series', 'many', 'Many') r;
 COMMIT;
 

@@ -2,7 +2,7 @@
 -- reports; a month that is over never changes, and all come to the bill.
 SET client_min_messages = warning;
 DROP EXTENSION IF EXISTS gpucredit CASCADE;	-- numbers start from 1
-CREATE EXTENSION gpucredit;
+CREATE EXTENSION gpucredit_report CASCADE;
 RESET client_min_messages;
 SET search_path = gpucredit, public;
 \set SHOW_CONTEXT never
@@ -216,9 +216,9 @@ SELECT pg_temp.at('2031-04-01 00:00:00.000001+00') \g /dev/null
 INSERT INTO issued SELECT i.* FROM invoice('tardy', '2031-03-01') i;
 CREATE TEMP TABLE march AS SELECT u.* FROM usage_by('tardy', by => 'day') u;
 CREATE TEMP TABLE march_page AS
-SELECT gpucredit_internal.report_lines(r) AS line FROM gpucredit_internal.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
+SELECT gpucredit_report.report_lines(r) AS line FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
 CREATE TEMP TABLE march_hours AS
-SELECT gpucredit_internal.report_hours(r) AS line FROM gpucredit_internal.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
+SELECT gpucredit_report.report_hours(r) AS line FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
 SELECT tier, jobs, gpu_hours, spent, refunded, accrued FROM issued WHERE line > 1 OR account = '';
 -- then their agents tell what became of them
 SELECT pg_temp.at('2031-04-02 06:00+00') \g /dev/null
@@ -242,24 +242,24 @@ CREATE FUNCTION pg_temp.march_changes() RETURNS bigint LANGUAGE sql AS $$
 		(SELECT to_jsonb(m) FROM march m EXCEPT ALL SELECT to_jsonb(u) FROM gpucredit.usage_by('tardy', by => 'day') u)
 		UNION ALL
 		(SELECT to_jsonb(m) FROM march_page m EXCEPT ALL SELECT to_jsonb(n)
-			FROM (SELECT gpucredit_internal.report_lines(r) AS line
-				FROM gpucredit_internal.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)
+			FROM (SELECT gpucredit_report.report_lines(r) AS line
+				FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)
 		UNION ALL
 		(SELECT to_jsonb(m) FROM march_hours m EXCEPT ALL SELECT to_jsonb(n)
-			FROM (SELECT gpucredit_internal.report_hours(r) AS line
-				FROM gpucredit_internal.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)) d $$;
+			FROM (SELECT gpucredit_report.report_hours(r) AS line
+				FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)) d $$;
 SELECT pg_temp.march_changes();
 SELECT * FROM pg_temp.differences();
 -- each hour, day and week of the page is what usage_by says of it
-SELECT s.since, gpucredit_internal.report_step(r) AS step, count(l) AS bars, sum(l.spent) AS spent,
+SELECT s.since, gpucredit_report.report_step(r) AS step, count(l) AS bars, sum(l.spent) AS spent,
 	count(*) FILTER (WHERE (l.spent, l.refunded) IS DISTINCT FROM (u.spent, u.refunded)) AS others
 FROM (VALUES ('2031-03-28 00:00+00'::timestamptz, '2031-03-31 00:00+00'::timestamptz),
 		('2031-03-29 01:30+00', '2031-03-30 23:30+00'), ('2031-03-20 00:00+00', NULL),
 		('2031-01-02 00:00+00', NULL)) AS s (since, until)
-	CROSS JOIN LATERAL gpucredit_internal.report_about(NULL, s.since, s.until) r
-	CROSS JOIN LATERAL gpucredit_internal.report_lines(r) l
+	CROSS JOIN LATERAL gpucredit_report.report_about(NULL, s.since, s.until) r
+	CROSS JOIN LATERAL gpucredit_report.report_lines(r) l
 	CROSS JOIN LATERAL (SELECT coalesce(sum(u.spent), 0) AS spent, coalesce(sum(u.refunded), 0) AS refunded
-		FROM usage_by(NULL, '', greatest(l.bin, s.since), least(l.bin + gpucredit_internal.report_step(r), s.until), 'organisation') u) u
+		FROM usage_by(NULL, '', greatest(l.bin, s.since), least(l.bin + gpucredit_report.report_step(r), s.until), 'organisation') u) u
 WHERE l.kind = 'time' GROUP BY 1, 2 ORDER BY 1;
 SELECT * FROM verify();
 DROP ROLE ac_app;
@@ -389,8 +389,8 @@ FROM gpucredit_internal.accrued_at('{wide}', ARRAY(SELECT '2031-07-05 10:00+00':
 		WHERE u.org = a.org AND u.job = a.job AND u.attempt = a.attempt AND u.at < a.instant
 		ORDER BY u.at DESC LIMIT 1) u ON true
 GROUP BY 1 ORDER BY 1;
-SELECT l.bin, l.spent, u.spent AS usage_by FROM gpucredit_internal.report_about('wide', '2031-07-05 10:30+00', '2031-07-05 12:50+00') r
-	CROSS JOIN LATERAL gpucredit_internal.report_lines(r) l
+SELECT l.bin, l.spent, u.spent AS usage_by FROM gpucredit_report.report_about('wide', '2031-07-05 10:30+00', '2031-07-05 12:50+00') r
+	CROSS JOIN LATERAL gpucredit_report.report_lines(r) l
 	CROSS JOIN LATERAL (SELECT sum(u.spent) AS spent
 		FROM usage_by('wide', '', greatest(l.bin, r.since), least(l.bin + interval '1 hour', r.until)) u) u
 WHERE l.kind = 'time' ORDER BY 1;

@@ -89,9 +89,6 @@ GRANT EXECUTE ON FUNCTION			/* screens */
 	gpucredit.burn_rate, gpucredit.recent_events
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
-GRANT EXECUTE ON FUNCTION gpucredit.report_html
-TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
-
 GRANT EXECUTE ON FUNCTION			/* holds; submitting */
 	gpucredit.hold, gpucredit.extend_hold, gpucredit.capture,
 	gpucredit.release, gpucredit.reserve
@@ -200,7 +197,7 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.history, gpucredit.explain,
-	gpucredit.queue, gpucredit.report_html
+	gpucredit.queue
 TO gpucredit_tenant;
 
 GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.prices,

@@ -91,13 +91,13 @@ sub new_node
 	return $node;
 }
 
-# Creates a database with the extension in it.
+# Creates a database with the extension in it, and with others named.
 sub new_database
 {
-	my ($node, $db) = @_;
+	my ($node, $db, @others) = @_;
 
 	$node->safe_psql('postgres', qq{CREATE DATABASE "$db"});
-	$node->safe_psql($db, 'CREATE EXTENSION gpucredit');
+	$node->safe_psql($db, "CREATE EXTENSION $_") foreach 'gpucredit', @others;
 	return;
 }
 

@@ -315,7 +315,7 @@ WHERE f.name NOT IN ('now', 'meter') ORDER BY f.n;
 SELECT ok('search_path=pg_catalog, pg_temp' = ANY (p.proconfig),
 	format('%s has its search_path pinned', p.oid::regprocedure))
 FROM pg_proc p
-WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
+WHERE p.pronamespace = ANY ('{gpucredit,gpucredit_internal,gpucredit_report}'::regnamespace[])
 	AND p.prosecdef
 ORDER BY p.proname;
 
@@ -330,7 +330,7 @@ GROUP BY f.n, f.name, f.roles ORDER BY f.n;
 SELECT is(string_agg(DISTINCT p.oid::regprocedure::text, ' '), NULL,
 	format('what %s may call besides', r.rolname))
 FROM roles r LEFT JOIN pg_proc p
-	ON p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
+	ON p.pronamespace = ANY ('{gpucredit,gpucredit_internal,gpucredit_report}'::regnamespace[])
 	AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
 	AND p.oid <> ALL (SELECT oid FROM public_function)
 	AND p.oid::regproc::text NOT IN ('gpucredit_internal.may_read',		-- what policies ask
@@ -375,9 +375,10 @@ SELECT is(string_agg(p.oid::regprocedure::text, ' '), NULL, 'everything in schem
 FROM pg_proc p
 WHERE p.pronamespace = 'gpucredit'::regnamespace
 	AND NOT EXISTS (SELECT FROM roles r WHERE has_function_privilege(r.oid, p.oid, 'EXECUTE'));
-SELECT is(string_agg(r.rolname, ' '), NULL, 'no role may look into gpucredit_internal')
-FROM pg_roles r WHERE NOT r.rolsuper AND r.rolname !~ '^pg_(read|write)_all_data$'
-	AND has_schema_privilege(r.oid, 'gpucredit_internal', 'USAGE, CREATE');
+SELECT is(string_agg(r.rolname, ' '), NULL, format('no role may look into %s', s))
+FROM unnest('{gpucredit_internal,gpucredit_report}'::text[]) s LEFT JOIN pg_roles r ON NOT r.rolsuper
+	AND r.rolname !~ '^pg_(read|write)_all_data$' AND has_schema_privilege(r.oid, s, 'USAGE, CREATE')
+GROUP BY s;
 
 -- What they read of the views a driver understands: amounts are numeric.
 SELECT is(string_agg(c.relname || '.' || a.attname, ' '), NULL, 'no view for programs has a column of type credits')
@@ -407,9 +408,9 @@ SELECT throws_ok($$SELECT * FROM gpucredit.hold('tap', '', 'k', 0.5::double prec
 CREATE ROLE gpucredit_test_nobody;
 SELECT ok(NOT has_schema_privilege('gpucredit_test_nobody', s, 'USAGE, CREATE'),
 	format('schema %s is closed to PUBLIC', s))
-FROM unnest(ARRAY['gpucredit', 'gpucredit_internal']) s;
+FROM unnest(ARRAY['gpucredit', 'gpucredit_internal', 'gpucredit_report']) s;
 SELECT is(string_agg(p.oid::regprocedure::text, ' '), NULL, 'PUBLIC may execute nothing')
-FROM pg_proc p WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
+FROM pg_proc p WHERE p.pronamespace = ANY ('{gpucredit,gpucredit_internal,gpucredit_report}'::regnamespace[])
 	AND has_function_privilege('gpucredit_test_nobody', p.oid, 'EXECUTE');
 SELECT is(string_agg(c.relname, ' '), NULL, 'PUBLIC may read and write nothing')
 FROM pg_class c WHERE c.relnamespace = 'gpucredit'::regnamespace
@@ -466,10 +467,10 @@ SELECT ok(obj_description(oid, 'pg_operator') <> '', format('%s says what it doe
 FROM pg_operator WHERE oprnamespace = 'gpucredit'::regnamespace
 ORDER BY oprname, oprleft, oprright;
 SELECT ok(obj_description(s, 'pg_namespace') <> '', format('schema %s says what it is', s))
-FROM unnest(ARRAY['gpucredit', 'gpucredit_internal']::regnamespace[]) s;
+FROM unnest(ARRAY['gpucredit', 'gpucredit_internal', 'gpucredit_report']::regnamespace[]) s;
 SELECT ok(obj_description(p.oid, 'pg_proc') <> '', format('%s says what it does', p.oid::regprocedure))
 FROM pg_proc p
-WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
+WHERE p.pronamespace = ANY ('{gpucredit,gpucredit_internal,gpucredit_report}'::regnamespace[])
 	AND p.oid <> ALL (SELECT oid FROM public_function)
 	AND NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
 		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset',

@@ -28,7 +28,7 @@ INSERT INTO listed VALUES
 ('schema', 'admin agent app auditor operator pg_monitor tenant',
 	'gpucredit'),
 ('schema', '',
-	'gpucredit_internal'),
+	'gpucredit_internal gpucredit_report'),
 ('function', '',
 	'require_account require_job require_organisation'),
 ('function', 'admin',
@@ -134,9 +134,10 @@ INSERT INTO listed VALUES
 	'alert_alert_seq audit_audit_seq bucket_bucket_seq entry_entry_seq hold_hold_seq job_job_seq'),
 ('type', 'admin agent app auditor operator tenant',
 	'gpucredit.burn_rate_result gpucredit.recent_events_result gpucredit.queue_reasons_result
-		gpucredit.queue_result gpucredit.report_bucket gpucredit.report_hours_line
-		gpucredit.report_line gpucredit.report_owner gpucredit.report_scope gpucredit.report_share
-		gpucredit.report_slot gpucredit.report_wait'),
+		gpucredit.queue_result gpucredit.report_bucket gpucredit.report_owner gpucredit.report_scope'),
+('type', '',
+	'gpucredit_report.report_hours_line gpucredit_report.report_line gpucredit_report.report_share
+		gpucredit_report.report_slot gpucredit_report.report_wait'),
 ('type', 'admin agent app auditor operator tenant',
 	'gpucredit.audit_proof_result gpucredit.balance_result gpucredit.bucket_for_result
 		gpucredit.bucket_result gpucredit.budgets_row gpucredit.cancel_result
@@ -167,13 +168,13 @@ CREATE TEMP VIEW role AS
 CREATE TEMP VIEW object AS
 	SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e
 		ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
-	WHERE e.extname = 'gpucredit' AND d.deptype = 'e'
+	WHERE e.extname IN ('gpucredit', 'gpucredit_report') AND d.deptype = 'e'
 	UNION
 	SELECT 'pg_class'::regclass, c.oid FROM pg_class c
 	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
 	UNION
 	SELECT 'pg_proc'::regclass, p.oid FROM pg_proc p
-	WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace);
+	WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace, 'gpucredit_report'::regnamespace);
 CREATE TEMP VIEW privilege AS
 	SELECT CASE WHEN p.prosecdef OR p.proname = 'meter' THEN 'function' ELSE 'internal' END AS kind,
 		p.proname::text AS name, 'execute' AS what, r.short
@@ -247,7 +248,7 @@ WHERE CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(r.oid, c.oid, 'USAGE
 		OR has_any_column_privilege(r.oid, c.oid, 'INSERT, UPDATE, REFERENCES') END;
 SELECT is(string_agg(r.short, ', '), NULL, 'no role creates anything in the schemas')
 FROM role r WHERE has_schema_privilege(r.oid, 'gpucredit', 'CREATE')
-	OR has_schema_privilege(r.oid, 'gpucredit_internal', 'CREATE');
+	OR has_schema_privilege(r.oid, 'gpucredit_internal', 'CREATE') OR has_schema_privilege(r.oid, 'gpucredit_report', 'CREATE');
 SELECT is(string_agg(format('%s: %s', r.short, o.objid), ', '), NULL, 'no role may grant')
 FROM object o CROSS JOIN role r
 WHERE CASE o.classid

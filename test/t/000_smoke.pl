@@ -47,8 +47,8 @@ is( query($node, 'credit',
 	$version, 'the version is that of the control file');
 my $meta = decode_json(slurp_checkout('META.json'));
 is($meta->{version}, $version, 'META.json has the same version');
-is($meta->{provides}{gpucredit}{version},
-	$version, 'and says so of what it provides');
+is($meta->{provides}{$_}{version}, $version, "and says so of $_")
+  foreach qw(gpucredit gpucredit_report);
 like(slurp_checkout('CHANGELOG.md'),
 	qr/^## \Q$version\E\b/m, 'the changelog tells of this version');
 
@@ -93,6 +93,29 @@ is( query(
 	SELECT has_schema_privilege('nobody_special', 'gpucredit', 'CREATE'),
 		has_schema_privilege('nobody_special', 'gpucredit_internal', 'CREATE, USAGE')}),
 	'f|f', 'PUBLIC cannot create in the schemas');
+
+# The report page needs the rest, and takes nothing else along.
+query($node, 'credit', 'CREATE EXTENSION gpucredit_report');
+is( query($node, 'credit', q{
+	SELECT extversion, gpucredit.report_html() ~ '^<!DOCTYPE html>'
+	FROM pg_extension WHERE extname = 'gpucredit_report'}),
+	"$version|t", 'the report page is an extension');
+is( query($node, 'credit', q|
+	SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p
+	WHERE pronamespace = 'gpucredit_report'::regnamespace
+		AND (prosecdef OR proacl::text ~ '[{,]=')
+		OR p.proname = 'report_html'
+			AND NOT 'search_path=pg_catalog, pg_temp' = ANY (coalesce(proconfig, '{}'))|),
+	'', 'nobody calls its helpers, and its definer pins its search_path');
+query_fails($node, 'credit', 'DROP EXTENSION gpucredit', '2BP01',
+	'what it needs stays');
+my $rest = q{SELECT count(*) FROM pg_depend
+	WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'gpucredit') AND deptype = 'e'};
+my $before = query($node, 'credit', $rest);
+query($node, 'credit', 'DROP EXTENSION gpucredit_report');
+is( query($node, 'credit', qq{$rest; SELECT to_regnamespace('gpucredit_report'),
+		to_regproc('gpucredit.report_html')}),
+	"$before\n|", 'the report page comes and goes alone');
 
 # All is gone, and can come back.
 query($node, 'credit', 'DROP EXTENSION gpucredit');

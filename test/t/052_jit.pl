@@ -22,7 +22,7 @@ my $node = new_node('jit',
 plan skip_all => 'this server has no JIT'
   unless query($node, 'postgres', 'SELECT pg_jit_available()') eq 't';
 
-new_database($node, 'jit');
+new_database($node, 'jit', 'gpucredit_report');
 $node->safe_psql('postgres', Calls::logins());
 $node->safe_psql('postgres', sprintf(q{ALTER DATABASE jit SET gpucredit.clock = '%s'}, Calls::NOW));
 is(query($node, 'jit', 'SHOW jit'), 'on', 'JIT is on, as it is by default');

@@ -24,7 +24,7 @@ plan skip_all => 'no chromium here' unless $chromium;
 my $folder = "$PostgreSQL::Test::Utils::tmp_check/report";
 mkdir $folder;
 my $node = new_node('main');
-new_database($node, 'credit');
+new_database($node, 'credit', 'gpucredit_report');
 fill();
 
 # The whole installation, one organisation, and one that never did anything.

@@ -63,7 +63,7 @@ my $lib  = "$FindBin::RealBin/../../tools/lib";
 my $node = new_node('demo', 'fsync = off');
 my ($out, $err) = ('', '');
 
-new_database($node, 'demo');
+new_database($node, 'demo', 'gpucredit_report');
 {
 	local $ENV{PGHOST}     = $node->host;
 	local $ENV{PGPORT}     = $node->port;

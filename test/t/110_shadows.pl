@@ -26,7 +26,7 @@ my %own_answer = map { $_ => 1 } qw(metric_samples metrics_text);
 # Tables with a number drawn at random, by which backends know a version.
 my %random = map { $_ => 1 } qw(pool rate_limit);
 
-new_database($node, 'calm');
+new_database($node, 'calm', 'gpucredit_report');
 $node->safe_psql('postgres', Calls::logins() . 'CREATE ROLE h_squatter LOGIN IN ROLE gpucredit_app');
 
 # In every call of the interface each argument is told.

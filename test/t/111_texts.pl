@@ -61,7 +61,7 @@ my %grammar = map { $_ => 1 } qw(
 my $node = new_node('main', "shared_preload_libraries = 'gpucredit'",
 	'fsync = off', 'log_statement = none', "log_min_error_statement = panic");
 
-new_database($node, 'credit');
+new_database($node, 'credit', 'gpucredit_report');
 $node->safe_psql('credit', Calls::logins());
 $node->safe_psql('postgres',
 	sprintf(q{ALTER DATABASE credit SET gpucredit.clock = '%s'}, Calls::NOW));

@@ -29,7 +29,7 @@ my $node    = new_node('main', "shared_preload_libraries = 'gpucredit'",
 
 mkdir $results;
 note("GC_SEED=$seed GC_CALLS_SECONDS=$seconds");
-new_database($node, 'credit');
+new_database($node, 'credit', 'gpucredit_report');
 $node->safe_psql('credit', Calls::logins());
 {
 	my $dbh = connect_to($node, 'credit');

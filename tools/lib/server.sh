@@ -251,7 +251,8 @@ gc_copy()
 	mkdir -p "$1"
 	tar -C "$GC_ROOT" --exclude=./.git --exclude='*.o' --exclude='*.d' \
 		--exclude='*.so' --exclude='./.build-flags' \
-		--exclude='./gpucredit--*.sql' --exclude=./results \
+		--exclude='./gpucredit--*.sql' --exclude='./gpucredit_report--*.sql' \
+		--exclude=./results \
 		--exclude=./log --exclude='./test/*/build' --exclude='./tmp_check*' -cf - . |
 		tar -C "$1" --no-same-owner -xf -
 	chmod -R a+rX "$1"

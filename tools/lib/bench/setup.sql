@@ -4,6 +4,7 @@
 \set QUIET on
 SET client_min_messages = warning;
 CREATE EXTENSION gpucredit;
+CREATE EXTENSION gpucredit_report;
 CREATE SCHEMA bench;
 -- :analyze: statistics of tables while they are empty, which stay; or none
 \if :{?analyze}

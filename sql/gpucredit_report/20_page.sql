@@ -1,5 +1,5 @@
 /*
- * 91_report_page.sql: how report_html() writes numbers, names, charts and
+ * 20_page.sql: how report_html() writes numbers, names, charts and
  * tables.
  *
  * A chart is a stretched SVG of bare shapes: what is to be read stands beside
@@ -7,14 +7,14 @@
  * that is drawn has a data-* attribute with its exact value, and stands in
  * text as well.  Colour repeats what length, position or words say.
  */
-CREATE FUNCTION gpucredit_internal.html(given text) RETURNS text
+CREATE FUNCTION gpucredit_report.html(given text) RETURNS text
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_html';
-COMMENT ON FUNCTION gpucredit_internal.html(text) IS
+COMMENT ON FUNCTION gpucredit_report.html(text) IS
 'Internal: a text as it may stand in a page or in a quoted attribute, in ASCII; control characters, and what directs the order of writing, are shown, not done.';
 
 /* Exact; what is beyond hundredths stands back. */
-CREATE FUNCTION gpucredit_internal.report_money(amount numeric) RETURNS text
+CREATE FUNCTION gpucredit_report.report_money(amount numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT coalesce(CASE WHEN report_money.amount < 0 THEN '&minus;' ELSE ''
@@ -23,11 +23,11 @@ BEGIN ATOMIC
 	FROM (SELECT to_char(abs(report_money.amount),
 		'FM999,999,999,999,999,999,990.000000') AS text) m;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_money(numeric) IS
+COMMENT ON FUNCTION gpucredit_report.report_money(numeric) IS
 'Internal: credits as a report writes them.';
 
 /* For axes: three digits. */
-CREATE FUNCTION gpucredit_internal.report_short(value numeric) RETURNS text
+CREATE FUNCTION gpucredit_report.report_short(value numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE WHEN report_short.value < 0 THEN '&minus;' ELSE '' END
@@ -38,10 +38,10 @@ BEGIN ATOMIC
 		ELSE trim_scale(round(v.v, 6))::text END
 	FROM (SELECT abs(report_short.value) AS v) v;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_short(numeric) IS
+COMMENT ON FUNCTION gpucredit_report.report_short(numeric) IS
 'Internal: a number as a report''s axes write it.';
 
-CREATE FUNCTION gpucredit_internal.report_percent(part numeric, whole numeric)
+CREATE FUNCTION gpucredit_report.report_percent(part numeric, whole numeric)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -49,10 +49,10 @@ BEGIN ATOMIC
 		/ nullif(report_percent.whole, 0), 'FM999999990.0'), '-', '&minus;')
 		|| '&nbsp;%', '&ndash;');
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_percent(numeric, numeric) IS
+COMMENT ON FUNCTION gpucredit_report.report_percent(numeric, numeric) IS
 'Internal: a part as a report writes it.';
 
-CREATE FUNCTION gpucredit_internal.report_points(more numeric) RETURNS text
+CREATE FUNCTION gpucredit_report.report_points(more numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT coalesce(CASE WHEN round(100 * report_points.more, 1) < 0
@@ -60,10 +60,10 @@ BEGIN ATOMIC
 		|| to_char(abs(100 * report_points.more), 'FM999999990.0')
 		|| '&nbsp;pp', '&ndash;');
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_points(numeric) IS
+COMMENT ON FUNCTION gpucredit_report.report_points(numeric) IS
 'Internal: the difference of two parts as a report writes it, in percentage points.';
 
-CREATE FUNCTION gpucredit_internal.report_time(span interval) RETURNS text
+CREATE FUNCTION gpucredit_report.report_time(span interval) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT coalesce(CASE WHEN s.s < 60 THEN trim_scale(round(s.s, 1))
@@ -78,27 +78,27 @@ BEGIN ATOMIC
 		'&ndash;')
 	FROM (SELECT extract(epoch FROM report_time.span) AS s) s;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_time(interval) IS
+COMMENT ON FUNCTION gpucredit_report.report_time(interval) IS
 'Internal: a length of time as a report writes it.';
 
-CREATE FUNCTION gpucredit_internal.report_day(day date) RETURNS text
+CREATE FUNCTION gpucredit_report.report_day(day date) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT to_char(report_day.day, 'FMDD Mon YYYY');
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_day(date) IS
+COMMENT ON FUNCTION gpucredit_report.report_day(date) IS
 'Internal: a day as a report writes it.';
 
-CREATE FUNCTION gpucredit_internal.report_instant(at timestamptz) RETURNS text
+CREATE FUNCTION gpucredit_report.report_instant(at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT to_char(report_instant.at AT TIME ZONE 'UTC',
 		'FMDD Mon YYYY HH24:MI');
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_instant(timestamptz) IS
+COMMENT ON FUNCTION gpucredit_report.report_instant(timestamptz) IS
 'Internal: an instant as a report writes it, in UTC.';
 
-CREATE FUNCTION gpucredit_internal.report_ahead(span interval) RETURNS text
+CREATE FUNCTION gpucredit_report.report_ahead(span interval) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE d.days WHEN 0 THEN 'within a day' WHEN 1 THEN 'in 1 day'
@@ -106,72 +106,72 @@ BEGIN ATOMIC
 	FROM (SELECT floor(extract(epoch FROM report_ahead.span) / 86400) AS days)
 		AS d;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_ahead(interval) IS
+COMMENT ON FUNCTION gpucredit_report.report_ahead(interval) IS
 'Internal: how far off, as a report writes it.';
 
 /* Whose: an organisation, an account of the one told of, or both. */
-CREATE FUNCTION gpucredit_internal.report_name(scope gpucredit.report_scope, org text,
+CREATE FUNCTION gpucredit_report.report_name(scope gpucredit.report_scope, org text,
 	account text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT '<bdi>' || CASE
 		WHEN (scope).org IS NULL AND report_name.account <> ''
-			THEN gpucredit_internal.html(report_name.org || ' / ' || report_name.account)
+			THEN gpucredit_report.html(report_name.org || ' / ' || report_name.account)
 		WHEN (scope).org IS NULL OR report_name.account = ''
-			THEN gpucredit_internal.html(report_name.org)
-		ELSE gpucredit_internal.html(report_name.account) END || '</bdi>'
+			THEN gpucredit_report.html(report_name.org)
+		ELSE gpucredit_report.html(report_name.account) END || '</bdi>'
 		|| CASE WHEN report_name.account = '' THEN ' <i>itself</i>' ELSE '' END;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_name(gpucredit.report_scope, text, text) IS
+COMMENT ON FUNCTION gpucredit_report.report_name(gpucredit.report_scope, text, text) IS
 'Internal: an account''s name in a report.';
 
 /* A row's first cell, and the others: on a phone, label and content. */
-CREATE FUNCTION gpucredit_internal.report_head(content text) RETURNS text
+CREATE FUNCTION gpucredit_report.report_head(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT '<th scope="row" role="rowheader">' || report_head.content
 		|| '</th>';
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_head(text) IS
+COMMENT ON FUNCTION gpucredit_report.report_head(text) IS
 'Internal: the cell that names a row.';
 
-CREATE FUNCTION gpucredit_internal.report_cell(label text, content text,
+CREATE FUNCTION gpucredit_report.report_cell(label text, content text,
 	name text DEFAULT NULL, value text DEFAULT NULL) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format('<td role="cell" class="n" data-label="%s"%s><span>%s</span>'
 		'</td>',
 		report_cell.label, coalesce(format(' data-%s="%s"', report_cell.name,
-			gpucredit_internal.html(coalesce(report_cell.value, ''))), ''),
+			gpucredit_report.html(coalesce(report_cell.value, ''))), ''),
 		report_cell.content);
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_cell(text, text, text, text) IS
+COMMENT ON FUNCTION gpucredit_report.report_cell(text, text, text, text) IS
 'Internal: a cell of numbers, with its exact value as data.';
 
-CREATE FUNCTION gpucredit_internal.report_money_cell(label text, name text,
+CREATE FUNCTION gpucredit_report.report_money_cell(label text, name text,
 	amount numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT gpucredit_internal.report_cell(report_money_cell.label,
-		gpucredit_internal.report_money(report_money_cell.amount),
+	SELECT gpucredit_report.report_cell(report_money_cell.label,
+		gpucredit_report.report_money(report_money_cell.amount),
 		report_money_cell.name, report_money_cell.amount::numeric(50, 6)::text);
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_money_cell(text, text, numeric) IS
+COMMENT ON FUNCTION gpucredit_report.report_money_cell(text, text, numeric) IS
 'Internal: a cell of credits.';
 
-CREATE FUNCTION gpucredit_internal.report_graph_cell(content text) RETURNS text
+CREATE FUNCTION gpucredit_report.report_graph_cell(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT '<td role="cell" class="g">' || report_graph_cell.content || '</td>';
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_graph_cell(text) IS
+COMMENT ON FUNCTION gpucredit_report.report_graph_cell(text) IS
 'Internal: a cell with a picture.';
 
 /*
  * columns: "Name" a text, ">Name" a number, "~Name" a picture; NULL: none, as
  * where it would be 0 in each row.
  */
-CREATE FUNCTION gpucredit_internal.report_table(name text, caption text,
+CREATE FUNCTION gpucredit_report.report_table(name text, caption text,
 	columns text[], rows text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -187,10 +187,10 @@ BEGIN ATOMIC
 		WHERE c.c IS NOT NULL),
 		report_table.rows);
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_table(text, text, text[], text) IS
+COMMENT ON FUNCTION gpucredit_report.report_table(text, text, text[], text) IS
 'Internal: a table.';
 
-CREATE FUNCTION gpucredit_internal.report_svg(name text, class text, width int,
+CREATE FUNCTION gpucredit_report.report_svg(name text, class text, width int,
 	height int, title text, about text, shapes text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -201,11 +201,11 @@ BEGIN ATOMIC
 		report_svg.name, report_svg.name, report_svg.title, report_svg.name,
 		report_svg.about, report_svg.shapes);
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_svg(text, text, int, int, text, text,
+COMMENT ON FUNCTION gpucredit_report.report_svg(text, text, int, int, text, text,
 	text) IS
 'Internal: a picture, with its title and what it shows in words.';
 
-CREATE FUNCTION gpucredit_internal.report_rect(class text, x numeric, y numeric,
+CREATE FUNCTION gpucredit_report.report_rect(class text, x numeric, y numeric,
 	width numeric, height numeric, data text DEFAULT '',
 	title text DEFAULT NULL) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -218,12 +218,12 @@ BEGIN ATOMIC
 		report_rect.data,
 		coalesce('<title>' || report_rect.title || '</title>', ''));
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_rect(text, numeric, numeric, numeric,
+COMMENT ON FUNCTION gpucredit_report.report_rect(text, numeric, numeric, numeric,
 	numeric, text, text) IS
 'Internal: a bar of a picture.';
 
 /* The step of an axis that reaches a value in two to five of them. */
-CREATE FUNCTION gpucredit_internal.report_tick(most numeric) RETURNS numeric
+CREATE FUNCTION gpucredit_report.report_tick(most numeric) RETURNS numeric
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE WHEN coalesce(report_tick.most, 0) <= 0 THEN 1 ELSE
@@ -232,11 +232,11 @@ BEGIN ATOMIC
 			CROSS JOIN unnest(ARRAY[1, 2, 2.5, 5, 10]) AS s (m)
 			WHERE s.m * t.ten >= report_tick.most / 4) END;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_tick(numeric) IS
+COMMENT ON FUNCTION gpucredit_report.report_tick(numeric) IS
 'Internal: the distance of an axis'' ticks.';
 
 /* A figure: what is to be read on its left and below it is text. */
-CREATE FUNCTION gpucredit_internal.report_chart(class text, caption text, svg text,
+CREATE FUNCTION gpucredit_report.report_chart(class text, caption text, svg text,
 	lowest numeric, highest numeric, tick numeric, below text[],
 	marks text DEFAULT '') RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -248,18 +248,18 @@ BEGIN ATOMIC
 		(SELECT string_agg(format('<span style="bottom:%s%%">%s</span>',
 			trim_scale(round(100 * (t.t - report_chart.lowest)
 				/ (report_chart.highest - report_chart.lowest), 2)),
-			gpucredit_internal.report_short(t.t)), '' ORDER BY t.t)
+			gpucredit_report.report_short(t.t)), '' ORDER BY t.t)
 		FROM generate_series(report_chart.lowest, report_chart.highest,
 			report_chart.tick) AS t (t)), report_chart.svg, report_chart.marks,
 		(SELECT string_agg('<span>' || b.b || '</span>', '' ORDER BY b.n)
 		FROM unnest(report_chart.below) WITH ORDINALITY AS b (b, n)));
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_chart(text, text, text, numeric, numeric,
+COMMENT ON FUNCTION gpucredit_report.report_chart(text, text, text, numeric, numeric,
 	numeric, text[], text) IS
 'Internal: a picture between its axes.';
 
 /* Lines across a picture at an axis' ticks, in units of height 100. */
-CREATE FUNCTION gpucredit_internal.report_grid(lowest numeric, highest numeric,
+CREATE FUNCTION gpucredit_report.report_grid(lowest numeric, highest numeric,
 	tick numeric, width int) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -272,21 +272,21 @@ BEGIN ATOMIC
 			- 100 * (t.t - report_grid.lowest)
 			/ (report_grid.highest - report_grid.lowest), 2)) AS y) y;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_grid(numeric, numeric, numeric, int) IS
+COMMENT ON FUNCTION gpucredit_report.report_grid(numeric, numeric, numeric, int) IS
 'Internal: the lines of a picture''s axis.';
 
 /* More than one can look at, one click away; printed where it says so. */
-CREATE FUNCTION gpucredit_internal.report_more(summary text, content text)
+CREATE FUNCTION gpucredit_report.report_more(summary text, content text)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format('<details><summary>%s</summary>%s</details>',
 		report_more.summary, report_more.content);
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_more(text, text) IS
+COMMENT ON FUNCTION gpucredit_report.report_more(text, text) IS
 'Internal: a part of the page that is folded.';
 
-CREATE FUNCTION gpucredit_internal.report_section(name text, title text, lead text,
+CREATE FUNCTION gpucredit_report.report_section(name text, title text, lead text,
 	content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -296,5 +296,5 @@ BEGIN ATOMIC
 		report_section.title, report_section.lead,
 		coalesce(report_section.content, ''));
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_section(text, text, text, text) IS
+COMMENT ON FUNCTION gpucredit_report.report_section(text, text, text, text) IS
 'Internal: a section of the page.';

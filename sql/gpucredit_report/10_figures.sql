@@ -1,5 +1,5 @@
 /*
- * 90_report.sql: the figures of report_html().
+ * 10_figures.sql: the figures of report_html().
  *
  * One function a question, each reads its tables once and adds up at once, so
  * that a month of a million attempts is a few scans.  What is asked about
@@ -7,14 +7,15 @@
  * the caller is a tenant also which accounts are his, for nothing else may
  * enter any figure.
  */
-CREATE TYPE gpucredit.report_scope AS (org text, since timestamptz,
-	until timestamptz, at timestamptz, narrow boolean, orgs text[],
-	accounts text[]);
-COMMENT ON TYPE gpucredit.report_scope IS
-'What a report is of: its time, the organisations and the accounts.';
+CREATE SCHEMA gpucredit_report;
+COMMENT ON SCHEMA gpucredit_report IS
+'Helpers of gpucredit.report_html(), not to be called';
+
+/* as in gpucredit: it matters only while this script runs */
+SET LOCAL search_path = pg_catalog, gpucredit, pg_temp;
 
 /* What a report can be about; since and until made whole. */
-CREATE FUNCTION gpucredit_internal.report_span(since timestamptz, until timestamptz,
+CREATE FUNCTION gpucredit_report.report_span(since timestamptz, until timestamptz,
 	at timestamptz, OUT first timestamptz, OUT last timestamptz)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -47,7 +48,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_internal.report_span(timestamptz, timestamptz,
+COMMENT ON FUNCTION gpucredit_report.report_span(timestamptz, timestamptz,
 	timestamptz) IS
 'report_html: the time it is about: until NULL is now, since NULL thirty UTC days with that of until. 22023 for what is no such time.';
 
@@ -55,7 +56,7 @@ COMMENT ON FUNCTION gpucredit_internal.report_span(timestamptz, timestamptz,
  * A tenant's accounts are written down, and refused as require_account()
  * refuses where there are none of them.
  */
-CREATE FUNCTION gpucredit_internal.report_about(org text, since timestamptz,
+CREATE FUNCTION gpucredit_report.report_about(org text, since timestamptz,
 	until timestamptz) RETURNS gpucredit.report_scope
 LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
@@ -71,7 +72,7 @@ BEGIN
 	PERFORM gpucredit_internal.require_kept('since', since),
 		gpucredit_internal.require_kept('until', coalesce(until, s.at));
 	SELECT r.first, r.last INTO s.since, s.until
-	FROM gpucredit_internal.report_span(since, until, s.at) r;
+	FROM gpucredit_report.report_span(since, until, s.at) r;
 	IF s.since <= kept THEN		/* nobody asked for so long ago */
 		s.since := kept + interval '1 us';
 	END IF;
@@ -93,13 +94,13 @@ BEGIN
 	RETURN s;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_internal.report_about(text, timestamptz, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_report.report_about(text, timestamptz, timestamptz) IS
 'report_html: what the report is about, of which the caller may see all.';
 
 /* Spend */
 
 /* How long a bar stands for, so that there are at most 72 of them. */
-CREATE FUNCTION gpucredit_internal.report_step(scope gpucredit.report_scope)
+CREATE FUNCTION gpucredit_report.report_step(scope gpucredit.report_scope)
 RETURNS interval
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -109,27 +110,27 @@ BEGIN ATOMIC
 		ELSE interval '61 days' END
 	FROM (SELECT scope.until - scope.since AS span) d;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_step(gpucredit.report_scope) IS
+COMMENT ON FUNCTION gpucredit_report.report_step(gpucredit.report_scope) IS
 'report_html: the time that each bar of spend stands for.';
 
 /* Bars begin with the hour, or the UTC day, that the report begins in. */
-CREATE FUNCTION gpucredit_internal.report_first(scope gpucredit.report_scope)
+CREATE FUNCTION gpucredit_report.report_first(scope gpucredit.report_scope)
 RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT date_bin(least(gpucredit_internal.report_step(scope), interval '1 day'),
+	SELECT date_bin(least(gpucredit_report.report_step(scope), interval '1 day'),
 		scope.since, '2000-01-01 00:00+00'::timestamptz);
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_first(gpucredit.report_scope) IS
+COMMENT ON FUNCTION gpucredit_report.report_first(gpucredit.report_scope) IS
 'report_html: where the first bar of spend begins.';
 
-CREATE TYPE gpucredit.report_line AS (kind text, org text, account text,
+CREATE TYPE gpucredit_report.report_line AS (kind text, org text, account text,
 	gpu_type text, bin timestamptz, spent numeric, refunded numeric);
-COMMENT ON TYPE gpucredit.report_line IS
+COMMENT ON TYPE gpucredit_report.report_line IS
 'What was spent and refunded in one bar of a report.';
 
 /* Organisations that may have something in it. */
-CREATE FUNCTION gpucredit_internal.report_scope_orgs(scope gpucredit.report_scope)
+CREATE FUNCTION gpucredit_report.report_scope_orgs(scope gpucredit.report_scope)
 RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -139,7 +140,7 @@ BEGIN ATOMIC
 		ELSE (SELECT array_agg(a.org::text) FROM gpucredit.account a
 			WHERE a.account = '') END;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_scope_orgs(gpucredit.report_scope) IS
+COMMENT ON FUNCTION gpucredit_report.report_scope_orgs(gpucredit.report_scope) IS
 'report_html: the organisations it is of.';
 
 /*
@@ -152,20 +153,20 @@ COMMENT ON FUNCTION gpucredit_internal.report_scope_orgs(gpucredit.report_scope)
  * what they had at its beginning.  So runs are added up instant by instant; only
  * at the ends of the time does each account count by itself.
  */
-CREATE FUNCTION gpucredit_internal.report_lines(scope gpucredit.report_scope)
-RETURNS SETOF gpucredit.report_line
+CREATE FUNCTION gpucredit_report.report_lines(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit_report.report_line
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 10000
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE
-	first timestamptz := gpucredit_internal.report_first(scope);
-	step interval := gpucredit_internal.report_step(scope);
+	first timestamptz := gpucredit_report.report_first(scope);
+	step interval := gpucredit_report.report_step(scope);
 	until timestamptz := CASE WHEN scope.until >= scope.at THEN 'infinity'
 		ELSE scope.until END;
-	orgs text[] := gpucredit_internal.report_scope_orgs(scope);
+	orgs text[] := gpucredit_report.report_scope_orgs(scope);
 	ends timestamptz[] := ARRAY[scope.since, until] || ARRAY(
-		SELECT b.bin FROM gpucredit_internal.report_bins(scope) b
+		SELECT b.bin FROM gpucredit_report.report_bins(scope) b
 		WHERE b.bin > scope.since);
 BEGIN
 	RETURN QUERY
@@ -224,17 +225,17 @@ BEGIN
 		AND (sum(g.spent) <> 0 OR sum(g.refunded) <> 0);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_internal.report_lines(gpucredit.report_scope) IS
+COMMENT ON FUNCTION gpucredit_report.report_lines(gpucredit.report_scope) IS
 'report_html: what was spent and refunded in the time. By kind: account, all of each account; series, of each bar, by organisation, or by account of the one told of; type, by GPU type (NULL: callers'' own holds); time, in all.';
 
-CREATE TYPE gpucredit.report_hours_line AS (org text, account text,
+CREATE TYPE gpucredit_report.report_hours_line AS (org text, account text,
 	gpu_type text, hours numeric, attempts bigint, going bigint,
 	uncollected numeric);
-COMMENT ON TYPE gpucredit.report_hours_line IS
+COMMENT ON TYPE gpucredit_report.report_hours_line IS
 'The GPU-hours of an account in a report''s time.';
 
-CREATE FUNCTION gpucredit_internal.report_hours(scope gpucredit.report_scope)
-RETURNS SETOF gpucredit.report_hours_line
+CREATE FUNCTION gpucredit_report.report_hours(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit_report.report_hours_line
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1000
 SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -251,7 +252,7 @@ BEGIN
 			sum(extract(epoch FROM x.elapsed) * x.share_gpus) * 1000 AS hours,
 			count(*) FILTER (WHERE NOT x.late) AS ended, 0 AS going,
 			sum(x.uncollected) AS uncollected
-		FROM gpucredit_internal.run_end(gpucredit_internal.report_scope_orgs(scope),
+		FROM gpucredit_internal.run_end(gpucredit_report.report_scope_orgs(scope),
 			scope.since, scope.until) x
 		WHERE NOT scope.narrow OR (x.org, x.account) IN (
 			SELECT * FROM unnest(scope.orgs, scope.accounts))
@@ -261,7 +262,7 @@ BEGIN
 				* extract(epoch FROM x.elapsed) * (a.gpus * a.share)),
 			0, count(*) FILTER (WHERE c.sign > 0), 0.000000
 		FROM (VALUES (scope.since, -1), (until, 1)) AS c (instant, sign)
-			JOIN gpucredit_internal.accrued_at(gpucredit_internal.report_scope_orgs(scope),
+			JOIN gpucredit_internal.accrued_at(gpucredit_report.report_scope_orgs(scope),
 				ARRAY[scope.since, until]) x ON x.instant = c.instant
 			JOIN gpucredit.attempt a ON a.org = x.org AND a.job = x.job
 				AND a.attempt = x.attempt
@@ -271,23 +272,23 @@ BEGIN
 	GROUP BY 1, 2, 3;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_internal.report_hours(gpucredit.report_scope) IS
+COMMENT ON FUNCTION gpucredit_report.report_hours(gpucredit.report_scope) IS
 'report_html: GPU-hours used in the time, by account and GPU type (NULL: runs without GPUs), of how many runs, how many of these were not over at its end, and what no credit covered of them.';
 
 /* Use of the devices */
 
 /* Since 1970, exactly.  Stable, as what it calls, so that it is inlined. */
-CREATE FUNCTION gpucredit_internal.report_micros(at timestamptz) RETURNS bigint
+CREATE FUNCTION gpucredit_report.report_micros(at timestamptz) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT (date_part('epoch', report_micros.at) * 1000000)::bigint;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_micros(timestamptz) IS
+COMMENT ON FUNCTION gpucredit_report.report_micros(timestamptz) IS
 'report_html: an instant in microseconds.';
 
-CREATE TYPE gpucredit.report_slot AS (hour timestamptz, length numeric,
+CREATE TYPE gpucredit_report.report_slot AS (hour timestamptz, length numeric,
 	busy numeric, supply numeric);
-COMMENT ON TYPE gpucredit.report_slot IS
+COMMENT ON TYPE gpucredit_report.report_slot IS
 'An hour of a report: devices busy, and devices there were.';
 
 /*
@@ -296,8 +297,8 @@ COMMENT ON TYPE gpucredit.report_slot IS
  * needed, of what changes in it, and of that times what is left of the hour.
  * The supply is known where all is told: from the nodes registered now.
  */
-CREATE FUNCTION gpucredit_internal.report_slots(scope gpucredit.report_scope)
-RETURNS SETOF gpucredit.report_slot
+CREATE FUNCTION gpucredit_report.report_slots(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit_report.report_slot
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 750
 SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -311,9 +312,9 @@ BEGIN
 	WITH change AS (
 		SELECT 'a' AS kind, v.t / 3600000000 AS hour, sum(v.w) AS w,
 			sum(v.w * (3600000000 - v.t % 3600000000)) AS rest
-		FROM (SELECT gpucredit_internal.report_micros(greatest(a.started_at,
+		FROM (SELECT gpucredit_report.report_micros(greatest(a.started_at,
 					scope.since)) AS s,
-				gpucredit_internal.report_micros(least(a.ended_at, until)) AS e,
+				gpucredit_report.report_micros(least(a.ended_at, until)) AS e,
 				a.gpus::bigint * a.share AS w
 			FROM gpucredit.attempt a
 			WHERE (scope.org IS NULL OR a.org = scope.org)
@@ -328,9 +329,9 @@ BEGIN
 			sum(v.w * (3600000000 - v.t % 3600000000))
 		FROM gpucredit.node n
 			CROSS JOIN LATERAL (VALUES
-				(gpucredit_internal.report_micros(greatest(n.registered_at,
+				(gpucredit_report.report_micros(greatest(n.registered_at,
 					scope.since)), 1000::bigint * n.gpus),
-				(gpucredit_internal.report_micros(until), -1000::bigint * n.gpus))
+				(gpucredit_report.report_micros(until), -1000::bigint * n.gpus))
 				AS v (t, w)
 		WHERE scope.org IS NULL AND NOT scope.narrow
 			AND n.registered_at < until
@@ -342,7 +343,7 @@ BEGIN
 			coalesce(sum(c.rest) FILTER (WHERE c.kind = 's'), 0) AS sr
 		FROM generate_series(hour1, until, '1 hour') AS h (hour)
 			LEFT JOIN change c
-				ON c.hour = gpucredit_internal.report_micros(h.hour) / 3600000000
+				ON c.hour = gpucredit_report.report_micros(h.hour) / 3600000000
 		GROUP BY h.hour)
 	SELECT h.hour, extract(epoch FROM least(h.hour + interval '1 hour', until)
 			- greatest(h.hour, scope.since)) / 3600,
@@ -353,23 +354,23 @@ BEGIN
 	WINDOW w AS (ORDER BY h.hour);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_internal.report_slots(gpucredit.report_scope) IS
+COMMENT ON FUNCTION gpucredit_report.report_slots(gpucredit.report_scope) IS
 'report_html: for each hour, how much of it counts, and in device-hours what was allocated and what was there (0 where only a part of the tenants is told of).';
 
 /* Waits */
 
-CREATE TYPE gpucredit.report_wait AS (tier text, rank int, started bigint,
+CREATE TYPE gpucredit_report.report_wait AS (tier text, rank int, started bigint,
 	median interval, p95 interval, longest interval, waiting bigint,
 	waiting_longest interval);
-COMMENT ON TYPE gpucredit.report_wait IS
+COMMENT ON TYPE gpucredit_report.report_wait IS
 'How long the jobs of a tier waited in a report''s time.';
 
 /*
  * Counted by the second first, which several processes can do and sorting
  * cannot.
  */
-CREATE FUNCTION gpucredit_internal.report_waits(scope gpucredit.report_scope)
-RETURNS SETOF gpucredit.report_wait
+CREATE FUNCTION gpucredit_report.report_waits(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit_report.report_wait
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 8
 SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -408,234 +409,17 @@ BEGIN
 	ORDER BY t.rank, w.tier COLLATE "C";
 END
 $$;
-COMMENT ON FUNCTION gpucredit_internal.report_waits(gpucredit.report_scope) IS
+COMMENT ON FUNCTION gpucredit_report.report_waits(gpucredit.report_scope) IS
 'report_html: how long the jobs submitted in the time have waited in the queue, in whole seconds, by tier: those that have started, and those that still wait.';
 
-/* Credit */
-
-CREATE TYPE gpucredit.report_bucket AS (org text, account text,
-	expires_at timestamptz, available numeric);
-COMMENT ON TYPE gpucredit.report_bucket IS
-'A bucket in a report: what it has, and until when.';
-
-/*
- * What is available now, by owner and expiry; what dead holds hold is.  A
- * tenant is told of the buckets it may spend, its accounts' ancestors'
- * included, as by buckets().
- */
-CREATE FUNCTION gpucredit_internal.report_credit(scope gpucredit.report_scope)
-RETURNS SETOF gpucredit.report_bucket
-LANGUAGE sql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-SET jit = off
-BEGIN ATOMIC
-	WITH dead AS MATERIALIZED (
-		SELECT p.org, p.bucket, sum(p.held)::numeric AS held
-		FROM gpucredit.hold h
-			JOIN gpucredit.hold_part p ON p.org = h.org AND p.hold = h.hold
-		WHERE (scope.org IS NULL OR h.org = scope.org) AND h.job IS NULL
-			AND h.closed_at IS NULL AND h.expires_at <= scope.at
-		GROUP BY p.org, p.bucket),
-	path AS MATERIALIZED (
-		SELECT DISTINCT v.org, p.account
-		FROM unnest(scope.orgs, scope.accounts) AS v (org, account)
-			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(v.account))
-				AS p (account))
-	SELECT b.org, b.account, b.expires_at,
-		sum(b.available::numeric + coalesce(d.held, 0))
-	FROM gpucredit.bucket_whole b
-		LEFT JOIN dead d ON d.org = b.org AND d.bucket = b.bucket
-	WHERE (scope.org IS NULL OR b.org = scope.org)
-		AND (NOT scope.narrow OR EXISTS (SELECT FROM path p
-			WHERE p.org = b.org AND p.account = b.account))
-		AND b.closed_at IS NULL AND b.effective_at <= scope.at
-		AND coalesce(b.expires_at > scope.at, true)
-	GROUP BY b.org, b.account, b.expires_at
-	HAVING sum(b.available::numeric + coalesce(d.held, 0)) <> 0;
-END;
-COMMENT ON FUNCTION gpucredit_internal.report_credit(gpucredit.report_scope) IS
-'report_html: what is available now in active buckets, by owner and expiry.';
-
-CREATE FUNCTION gpucredit_internal.report_held(scope gpucredit.report_scope)
-RETURNS TABLE (org text, held numeric)
-LANGUAGE sql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-SET jit = off
-BEGIN ATOMIC
-	SELECT h.org, sum(h.held::numeric)
-	FROM gpucredit.hold h
-	WHERE (scope.org IS NULL OR h.org = scope.org)
-		AND (NOT scope.narrow OR (h.org::text, h.account::text) IN (
-			SELECT v.org, v.account
-			FROM unnest(scope.orgs, scope.accounts) AS v (org, account)))
-		AND h.closed_at IS NULL AND coalesce(h.expires_at > scope.at, true)
-	GROUP BY h.org;
-END;
-COMMENT ON FUNCTION gpucredit_internal.report_held(gpucredit.report_scope) IS
-'report_html: what open holds hold, by organisation.';
-
-/*
- * Spend a day, of the last 7 UTC days and of today so far, since the account
- * is there; of a day at least.  From the days that upkeep keeps, what it has
- * not folded, and what runs have accrued.
- */
-CREATE FUNCTION gpucredit_internal.spend_rate(orgs text[], accounts text[],
-	at timestamptz)
-RETURNS TABLE (org text, account text, today numeric, week numeric,
-	per_day numeric)
-LANGUAGE sql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-SET jit = off
-BEGIN ATOMIC
-	WITH t AS MATERIALIZED (
-		SELECT d.today, d.today - 7 AS first,
-			gpucredit_internal.utc_midnight(d.today) AS today_at,
-			gpucredit_internal.utc_midnight(d.today - 7) AS first_at
-		FROM (SELECT gpucredit_internal.utc_day(greatest(spend_rate.at,
-			'4700-01-01 00:00+00 BC')) AS today) d),
-	told AS MATERIALIZED (
-		SELECT a.org, a.account, greatest(1, extract(epoch FROM spend_rate.at
-			- greatest(t.first_at, a.created_at)) / 86400) AS days
-		FROM t CROSS JOIN unnest(spend_rate.orgs, spend_rate.accounts)
-				AS v (org, account)
-			JOIN gpucredit.account a ON a.org = v.org
-				AND a.account = v.account),
-	used AS (		/* by accounts themselves */
-		SELECT d.org, d.account, d.day, d.spent::numeric AS spent
-		FROM t JOIN gpucredit.spend_delta d ON d.day BETWEEN t.first AND t.today
-		WHERE d.org IN (SELECT o.org FROM told o)
-		UNION ALL
-		SELECT x.org, x.account, v.day, v.spent
-		FROM t
-			CROSS JOIN LATERAL gpucredit_internal.accrued_at(
-				ARRAY(SELECT DISTINCT o.org FROM told o),
-				ARRAY[t.first_at, t.today_at, 'infinity']) x
-			CROSS JOIN LATERAL (VALUES
-				(t.first_at, t.first, - x.billed),
-				(t.today_at, t.today - 1, x.billed),
-				(t.today_at, t.today, - x.billed),
-				('infinity', t.today, x.billed)) AS v (at, day, spent)
-		WHERE v.at = x.instant),
-	spend AS (
-		SELECT s.org, s.account, s.day, s.spent
-		FROM t CROSS JOIN told o
-			JOIN gpucredit.spend_day s ON s.org = o.org
-				AND s.account = o.account AND s.day BETWEEN t.first AND t.today
-		UNION ALL
-		SELECT u.org, p.account, u.day, u.spent
-		FROM (SELECT u.org, u.account, u.day, sum(u.spent) AS spent
-				FROM used u GROUP BY 1, 2, 3) u
-			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(u.account))
-				AS p (account))
-	SELECT o.org, o.account, coalesce(s.today, 0), coalesce(s.week, 0),
-		round(coalesce(s.week, 0) / o.days, 6)
-	FROM told o
-		LEFT JOIN (SELECT s.org, s.account,
-				sum(s.spent) FILTER (WHERE s.day = t.today) AS today,
-				sum(s.spent) AS week
-			FROM t CROSS JOIN spend s
-			GROUP BY s.org, s.account) s
-			ON s.org = o.org AND s.account = o.account;
-END;
-COMMENT ON FUNCTION gpucredit_internal.spend_rate(text[], text[], timestamptz) IS
-'What accounts and all below them spent, less refunds: on the UTC day of an instant until it, with the 7 days before, and of these a day on average, or since the account was created.';
-
-/*
- * What burns is what expires soonest; so by an expiry all is gone that expired
- * until then, and what is spent a day from then on: credit lasts until the
- * earliest of t + (all - what has expired by t) / rate over the expiries t,
- * now among them.  Ten years ahead is never.
- */
-CREATE FUNCTION gpucredit_internal.runs_out(expiries timestamptz[], amounts numeric[],
-	per_day numeric, at timestamptz) RETURNS timestamptz
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-SET jit = off
-BEGIN ATOMIC
-	SELECT min(l.t + make_interval(secs => (l.days * 86400)::float8))
-	FROM (SELECT g.t, CASE WHEN g.rest <= 0 THEN 0
-				WHEN runs_out.per_day > 0 AND g.rest / runs_out.per_day < 3653
-				THEN g.rest / runs_out.per_day END AS days
-		FROM (SELECT e.t, sum(e.amount) OVER () - sum(e.amount) OVER (
-					ORDER BY e.t) AS rest
-			FROM (SELECT x.t, sum(x.amount) AS amount
-				FROM (SELECT runs_out.at, 0
-					UNION ALL SELECT * FROM unnest(runs_out.expiries,
-						runs_out.amounts)) AS x (t, amount)
-				GROUP BY x.t) e) g
-		WHERE g.t IS NOT NULL) l
-	WHERE l.days IS NOT NULL;
-END;
-COMMENT ON FUNCTION gpucredit_internal.runs_out(timestamptz[], numeric[], numeric,
-	timestamptz) IS
-'When credit of these expiries (NULL: never) and amounts is used up or expired, spent at so much a day and what expires soonest first; NULL: not within ten years.';
-
-/* A row per organisation (account NULL), and per owner in the one told of. */
-CREATE TYPE gpucredit.report_owner AS (org text, account text,
-	available numeric, held numeric, per_day numeric, expiries timestamptz[],
-	amounts numeric[], runs_out timestamptz);
-COMMENT ON TYPE gpucredit.report_owner IS
-'An account with credit in a report: what it has, and when that runs out.';
-
-CREATE FUNCTION gpucredit_internal.report_owners(scope gpucredit.report_scope)
-RETURNS SETOF gpucredit.report_owner
-LANGUAGE sql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-SET jit = off
-BEGIN ATOMIC
-	WITH top AS MATERIALIZED (
-		SELECT a.org::text AS org, a.account::text AS account
-		FROM gpucredit.account a
-		WHERE NOT scope.narrow AND a.account = ''
-			AND (scope.org IS NULL OR a.org = scope.org)
-		UNION ALL
-		SELECT v.org, v.account
-		FROM unnest(scope.orgs, scope.accounts) AS v (org, account)
-		WHERE NOT EXISTS (
-			SELECT FROM unnest(scope.orgs, scope.accounts) AS u (org, account)
-			WHERE u.org = v.org AND u.account = ANY (
-				(gpucredit_internal.account_path(v.account))[2:]))),
-	credit AS MATERIALIZED (
-		SELECT c.* FROM gpucredit_internal.report_credit(scope) c),
-	rate AS (
-		SELECT r.org, sum(r.per_day) AS per_day
-		FROM (SELECT array_agg(t.org) AS orgs, array_agg(t.account) AS accounts
-				FROM top t) t
-			CROSS JOIN LATERAL gpucredit_internal.spend_rate(t.orgs, t.accounts,
-				scope.at) r
-		GROUP BY r.org),
-	pile AS (
-		SELECT c.org, CASE WHEN grouping(c.account) = 0 THEN c.account
-			END AS account, sum(c.available) AS available,
-			array_agg(c.expires_at) AS expiries,
-			array_agg(c.available) AS amounts
-		FROM credit c
-		GROUP BY GROUPING SETS ((c.org), (c.org, c.account)))
-	SELECT t.org, NULL, coalesce(p.available, 0.000000),
-		coalesce(h.held, 0.000000), coalesce(r.per_day, 0.000000), coalesce(p.expiries, '{}'),
-		coalesce(p.amounts, '{}'), gpucredit_internal.runs_out(p.expiries, p.amounts,
-			coalesce(r.per_day, 0), scope.at)
-	FROM (SELECT DISTINCT top.org FROM top) t
-		LEFT JOIN pile p ON p.org = t.org AND p.account IS NULL
-		LEFT JOIN rate r ON r.org = t.org
-		LEFT JOIN gpucredit_internal.report_held(scope) h ON h.org = t.org
-	UNION ALL
-	SELECT p.org, p.account, p.available, NULL, NULL, p.expiries, p.amounts,
-		NULL
-	FROM pile p
-	WHERE p.account IS NOT NULL AND scope.org IS NOT NULL;
-END;
-COMMENT ON FUNCTION gpucredit_internal.report_owners(gpucredit.report_scope) IS
-'report_html: who has how much credit, what it spends a day, and when that runs out.';
-
 /* Fair share, of organisations, or of what is just below an account. */
-CREATE TYPE gpucredit.report_share AS (pool text, org text, account text,
+CREATE TYPE gpucredit_report.report_share AS (pool text, org text, account text,
 	weight numeric, due numeric, used numeric);
-COMMENT ON TYPE gpucredit.report_share IS
+COMMENT ON TYPE gpucredit_report.report_share IS
 'An account in a report: what it is due of a pool, and what it used.';
 
-CREATE FUNCTION gpucredit_internal.report_shares(scope gpucredit.report_scope)
-RETURNS SETOF gpucredit.report_share
+CREATE FUNCTION gpucredit_report.report_shares(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit_report.report_share
 LANGUAGE sql STABLE PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -671,5 +455,5 @@ BEGIN ATOMIC
 		c.used / nullif(sum(c.used) OVER (PARTITION BY c.pool), 0)
 	FROM chosen c;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_shares(gpucredit.report_scope) IS
+COMMENT ON FUNCTION gpucredit_report.report_shares(gpucredit.report_scope) IS
 'report_html: how those told of stand in fair share of each pool, as parts of what is due to and used by them together.';

@@ -1,5 +1,5 @@
 /*
- * 94_report_html.sql: report_html(), the page.
+ * 50_html.sql: report_html(), the page.
  */
 
 /*
@@ -7,7 +7,7 @@
  * text on its ground has a contrast of 4.5 or more, which a test measures.
  * Below 40rem a table's row is a block of labelled lines.
  */
-CREATE FUNCTION gpucredit_internal.report_style() RETURNS text
+CREATE FUNCTION gpucredit_report.report_style() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $style$
 SELECT $css$
@@ -118,10 +118,10 @@ svg *,i,.key i{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 }
 $css$
 $style$;
-COMMENT ON FUNCTION gpucredit_internal.report_style() IS
+COMMENT ON FUNCTION gpucredit_report.report_style() IS
 'report_html: the style of the page.';
 
-CREATE FUNCTION gpucredit_internal.report_tile(label text, content text, name text,
+CREATE FUNCTION gpucredit_report.report_tile(label text, content text, name text,
 	value text, unit text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -130,37 +130,37 @@ BEGIN ATOMIC
 		coalesce(report_tile.value, ''), report_tile.content,
 		report_tile.unit);
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_tile(text, text, text, text, text) IS
+COMMENT ON FUNCTION gpucredit_report.report_tile(text, text, text, text, text) IS
 'report_html: one of the first figures.';
 
-CREATE FUNCTION gpucredit_internal.report_tiles(scope gpucredit.report_scope,
-	lines gpucredit.report_line[], hours gpucredit.report_hours_line[],
-	slots gpucredit.report_slot[], owners gpucredit.report_owner[])
+CREATE FUNCTION gpucredit_report.report_tiles(scope gpucredit.report_scope,
+	lines gpucredit_report.report_line[], hours gpucredit_report.report_hours_line[],
+	slots gpucredit_report.report_slot[], owners gpucredit.report_owner[])
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT '<dl>' || gpucredit_internal.report_tile('Days until empty', coalesce(
+	SELECT '<dl>' || gpucredit_report.report_tile('Days until empty', coalesce(
 			to_char(o.days, 'FM999,990.0'), '&ndash;'), 'days',
 			round(o.days, 6)::text, CASE
 			WHEN o.runs_out IS NULL THEN 'not within 10 years, as spent lately'
-			ELSE CASE WHEN o.owners > 1 THEN gpucredit_internal.report_name(scope,
+			ELSE CASE WHEN o.owners > 1 THEN gpucredit_report.report_name(scope,
 					o.first, NULL) || ' first, ' ELSE '' END
-				|| gpucredit_internal.report_day(gpucredit_internal.utc_day(o.runs_out)) END
+				|| gpucredit_report.report_day(gpucredit_internal.utc_day(o.runs_out)) END
 			|| CASE WHEN o.empty > 0 AND o.empty < o.owners THEN '; '
 				|| o.empty || ' without credit' ELSE '' END)
-		|| gpucredit_internal.report_tile('Net spend',
-			gpucredit_internal.report_money(s.net), 'net', s.net::text, 'credits'
+		|| gpucredit_report.report_tile('Net spend',
+			gpucredit_report.report_money(s.net), 'net', s.net::text, 'credits'
 				|| CASE WHEN s.refunded <> 0 THEN ', less '
-				|| gpucredit_internal.report_money(s.refunded) || ' refunded'
+				|| gpucredit_report.report_money(s.refunded) || ' refunded'
 				ELSE '' END || CASE WHEN h.uncollected <> 0 THEN '; '
-				|| gpucredit_internal.report_money(h.uncollected)
+				|| gpucredit_report.report_money(h.uncollected)
 				|| ' more not collected' ELSE '' END)
-		|| gpucredit_internal.report_tile('Available now',
-			gpucredit_internal.report_money(o.available), 'available',
+		|| gpucredit_report.report_tile('Available now',
+			gpucredit_report.report_money(o.available), 'available',
 			o.available::text, 'credits' || CASE WHEN o.held <> 0
-				THEN ', and ' || gpucredit_internal.report_money(o.held) || ' held'
+				THEN ', and ' || gpucredit_report.report_money(o.held) || ' held'
 				ELSE '' END)
-		|| gpucredit_internal.report_tile('GPU-hours', to_char(h.hours,
+		|| gpucredit_report.report_tile('GPU-hours', to_char(h.hours,
 			'FM999,999,999,990.0'), 'hours', h.hours::text,
 			to_char(h.attempts, 'FM999,999,999,990') || CASE h.attempts WHEN 1
 				THEN ' run' ELSE ' runs' END
@@ -169,11 +169,11 @@ BEGIN ATOMIC
 			|| CASE WHEN h.without > 0 THEN ', and '
 				|| to_char(h.without, 'FM999,999,999,990') || ' without GPUs'
 				ELSE '' END)
-		|| CASE WHEN u.supply > 0 THEN gpucredit_internal.report_tile('Devices in use',
-			gpucredit_internal.report_percent(u.busy, u.supply), 'use',
+		|| CASE WHEN u.supply > 0 THEN gpucredit_report.report_tile('Devices in use',
+			gpucredit_report.report_percent(u.busy, u.supply), 'use',
 			round(u.busy / u.supply, 6)::text, 'on average, of '
 				|| trim_scale(round(u.supply / u.length, 1)) || ' devices')
-		ELSE gpucredit_internal.report_tile('Devices in use',
+		ELSE gpucredit_report.report_tile('Devices in use',
 			coalesce(round(u.busy / u.length, 2), 0)::text, 'use',
 			coalesce(round(u.busy / u.length, 6), 0)::text, 'on average') END
 		|| '</dl>'
@@ -207,12 +207,12 @@ BEGIN ATOMIC
 			sum(x.length) AS length
 		FROM unnest(report_tiles.slots) x) u;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_tiles(gpucredit.report_scope,
-	gpucredit.report_line[], gpucredit.report_hours_line[],
-	gpucredit.report_slot[], gpucredit.report_owner[]) IS
+COMMENT ON FUNCTION gpucredit_report.report_tiles(gpucredit.report_scope,
+	gpucredit_report.report_line[], gpucredit_report.report_hours_line[],
+	gpucredit_report.report_slot[], gpucredit.report_owner[]) IS
 'report_html: the first figures.';
 
-CREATE FUNCTION gpucredit_internal.report_page(scope gpucredit.report_scope,
+CREATE FUNCTION gpucredit_report.report_page(scope gpucredit.report_scope,
 	content text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -230,20 +230,20 @@ BEGIN ATOMIC
 		' metered; net is that less what was refunded in it. GPU-hours count'
 		' alike. All days and hours are UTC.</p></footer></main></body>'
 		'</html>' || chr(10),
-		n.name, gpucredit_internal.report_style(), gpucredit_internal.html(coalesce((scope).org,
+		n.name, gpucredit_report.report_style(), gpucredit_report.html(coalesce((scope).org,
 			'')), t.since, t.until, t.at, n.name,
-		gpucredit_internal.report_instant((scope).since),
-		gpucredit_internal.report_instant((scope).until), CASE WHEN (scope).narrow
+		gpucredit_report.report_instant((scope).since),
+		gpucredit_report.report_instant((scope).until), CASE WHEN (scope).narrow
 			THEN '; the accounts that you may see' ELSE '' END,
-		report_page.content, gpucredit_internal.report_instant((scope).at))
-	FROM (SELECT coalesce(gpucredit_internal.html((scope).org), 'All organisations')
+		report_page.content, gpucredit_report.report_instant((scope).at))
+	FROM (SELECT coalesce(gpucredit_report.html((scope).org), 'All organisations')
 			AS name) n,
 	(SELECT to_char((scope).since AT TIME ZONE 'UTC', f.f) AS since,
 			to_char((scope).until AT TIME ZONE 'UTC', f.f) AS until,
 			to_char((scope).at AT TIME ZONE 'UTC', f.f) AS at
 		FROM (VALUES ('YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) AS f (f)) t;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_page(gpucredit.report_scope, text) IS
+COMMENT ON FUNCTION gpucredit_report.report_page(gpucredit.report_scope, text) IS
 'report_html: the page around its sections.';
 
 CREATE FUNCTION gpucredit.report_html(org text DEFAULT NULL,
@@ -258,40 +258,40 @@ SET jit = off
 SET datestyle = 'ISO'
 AS $$
 DECLARE
-	scope gpucredit.report_scope := gpucredit_internal.report_about(report_html.org,
+	scope gpucredit.report_scope := gpucredit_report.report_about(report_html.org,
 		report_html.since, report_html.until);
-	lines gpucredit.report_line[] := ARRAY(
-		SELECT l FROM gpucredit_internal.report_lines(scope) l);
-	hours gpucredit.report_hours_line[] := ARRAY(
-		SELECT h FROM gpucredit_internal.report_hours(scope) h);
-	slots gpucredit.report_slot[] := ARRAY(
-		SELECT s FROM gpucredit_internal.report_slots(scope) s);
-	waits gpucredit.report_wait[] := ARRAY(
-		SELECT w FROM gpucredit_internal.report_waits(scope) w);
+	lines gpucredit_report.report_line[] := ARRAY(
+		SELECT l FROM gpucredit_report.report_lines(scope) l);
+	hours gpucredit_report.report_hours_line[] := ARRAY(
+		SELECT h FROM gpucredit_report.report_hours(scope) h);
+	slots gpucredit_report.report_slot[] := ARRAY(
+		SELECT s FROM gpucredit_report.report_slots(scope) s);
+	waits gpucredit_report.report_wait[] := ARRAY(
+		SELECT w FROM gpucredit_report.report_waits(scope) w);
 	owners gpucredit.report_owner[] := ARRAY(
 		SELECT o FROM gpucredit_internal.report_owners(scope) o);
 BEGIN
-	RETURN gpucredit_internal.report_page(scope,
-		gpucredit_internal.report_tiles(scope, lines, hours, slots, owners)
-		|| gpucredit_internal.report_spend(scope, lines,
-			coalesce(gpucredit_internal.report_series(scope, lines, 'series',
+	RETURN gpucredit_report.report_page(scope,
+		gpucredit_report.report_tiles(scope, lines, hours, slots, owners)
+		|| gpucredit_report.report_spend(scope, lines,
+			coalesce(gpucredit_report.report_series(scope, lines, 'series',
 				'spend-by-account', CASE WHEN report_html.org IS NULL
 					THEN 'By organisation, in credits; bars to one scale, the'
 						' others'' to their own'
 				ELSE 'By account, each without those below it, in credits;'
 					' bars to one scale, the others'' to their own' END), '')
-			|| coalesce(gpucredit_internal.report_series(scope, lines, 'type',
+			|| coalesce(gpucredit_report.report_series(scope, lines, 'type',
 				'spend-by-type', 'By GPU type, in credits; bars to one scale'),
 				''))
-		|| gpucredit_internal.report_balance(scope, owners)
-		|| gpucredit_internal.report_use(scope, slots)
-		|| gpucredit_internal.report_waiting(scope, waits)
-		|| gpucredit_internal.report_fairness(scope)
-		|| gpucredit_internal.report_spenders(scope, lines, hours));
+		|| gpucredit_report.report_balance(scope, owners)
+		|| gpucredit_report.report_use(scope, slots)
+		|| gpucredit_report.report_waiting(scope, waits)
+		|| gpucredit_report.report_fairness(scope)
+		|| gpucredit_report.report_spenders(scope, lines, hours));
 END
 $$;
 COMMENT ON FUNCTION gpucredit.report_html(text, timestamptz, timestamptz) IS
-'Reports: a page for a browser or a printer, complete in itself: spend over time, balance and what lies ahead, use of the devices, waiting, fairness, top spenders.
+'Reports: a page for a browser or a printer, of the extension gpucredit_report, complete in itself: spend over time, balance and what lies ahead, use of the devices, waiting, fairness, top spenders.
 org: NULL for all organisations. [since, until): until NULL is now, since NULL thirty UTC days with that of until; at most 3660 days. A tenant''s page is of the accounts it is bound to, and below, alone.
 Result: HTML in ASCII; each figure exact in a data-* attribute as well. Balances, fairness and who waits are of the moment of the call.
 Errors: UC001 no such account; 42501 a tenant bound to nothing; 22023.';

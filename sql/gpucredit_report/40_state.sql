@@ -1,12 +1,12 @@
 /*
- * 93_report_state.sql: the sections of report_html() on what is now and on
+ * 40_state.sql: the sections of report_html() on what is now and on
  * the devices: balance, use, fairness.
  */
 /*
  * A rate is of the last 7 days; of an organisation that is younger, of as
  * many as it is there.
  */
-CREATE FUNCTION gpucredit_internal.report_known(scope gpucredit.report_scope,
+CREATE FUNCTION gpucredit_report.report_known(scope gpucredit.report_scope,
 	owners gpucredit.report_owner[], OUT young bigint, OUT span interval)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -22,12 +22,12 @@ BEGIN ATOMIC
 		GROUP BY o.org) k
 	WHERE k.span < interval '7 days';
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_known(gpucredit.report_scope,
+COMMENT ON FUNCTION gpucredit_report.report_known(gpucredit.report_scope,
 	gpucredit.report_owner[]) IS
 'report_html: of how many organisations the forecast is from less than a week, and the shortest of these times.';
 
 /* Of the next 14, 30 or 90 days: as many as there is something to see. */
-CREATE FUNCTION gpucredit_internal.report_outlook(scope gpucredit.report_scope,
+CREATE FUNCTION gpucredit_report.report_outlook(scope gpucredit.report_scope,
 	owners gpucredit.report_owner[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -67,7 +67,7 @@ BEGIN ATOMIC
 		SELECT k.tick, greatest(ceil(m.most / k.tick), 1) * k.tick AS high,
 			m.most
 		FROM (SELECT max(p.rest) AS most FROM point p) m
-			CROSS JOIN LATERAL gpucredit_internal.report_tick(m.most) AS k (tick)),
+			CROSS JOIN LATERAL gpucredit_report.report_tick(m.most) AS k (tick)),
 	line AS (
 		SELECT string_agg(trim_scale(round(1000.0 * p.n / 90, 1)) || ','
 			|| trim_scale(round(100 - 100 * p.rest / a.high, 2)), ' '
@@ -102,27 +102,27 @@ BEGIN ATOMIC
 			w.words), '' ORDER BY w.row) AS words
 		FROM (SELECT u.n - 1 AS row, u.t, '' AS class,
 				CASE WHEN (SELECT count(*) FROM o) > 1
-					THEN gpucredit_internal.report_name(scope, u.org, NULL) || ' '
+					THEN gpucredit_report.report_name(scope, u.org, NULL) || ' '
 					ELSE '' END || 'runs out '
-				|| gpucredit_internal.report_day(gpucredit_internal.utc_day(u.t)) AS words
+				|| gpucredit_report.report_day(gpucredit_internal.utc_day(u.t)) AS words
 			FROM out u
 			UNION ALL
 			SELECT (SELECT count(*) FROM out) + e.n - 1, e.t, ' soon',
-				'expires ' || gpucredit_internal.report_day(gpucredit_internal.utc_day(e.t))
+				'expires ' || gpucredit_report.report_day(gpucredit_internal.utc_day(e.t))
 			FROM expiry e) w
 			CROSS JOIN LATERAL (SELECT trim_scale(round(100 * extract(epoch
 				FROM w.t - (scope).at) / (86400 * s.days), 1)) AS x
 				FROM span s) x)
-	SELECT gpucredit_internal.report_chart('wide', format('Credit available in the next'
+	SELECT gpucredit_report.report_chart('wide', format('Credit available in the next'
 			' %s days, spent as in the last %s; dashed: something expires',
 			s.days, CASE WHEN k.young = (SELECT count(*) FROM o)
-				THEN gpucredit_internal.report_time(k.span) ELSE '7' END),
-		gpucredit_internal.report_svg('outlook-svg', 'area', 1000, 100,
+				THEN gpucredit_report.report_time(k.span) ELSE '7' END),
+		gpucredit_report.report_svg('outlook-svg', 'area', 1000, 100,
 			format('Credit available in the next %s days', s.days), format(
 				'Now %s, after a third of it %s, after two thirds %s, at its'
 				' end %s.', round(p.a[1], 2), round(p.a[31], 2),
 				round(p.a[61], 2), round(p.a[91], 2)),
-			gpucredit_internal.report_grid(0, a.high, a.tick, 1000)
+			gpucredit_report.report_grid(0, a.high, a.tick, 1000)
 			|| format('<polygon class="soft" points="0,100 %s 1000,100"/>',
 				l.points)
 			|| coalesce(m.lines, '')
@@ -138,53 +138,53 @@ BEGIN ATOMIC
 			FROM generate_series(0, 3) AS n ORDER BY n),
 		coalesce(w.words, ''))
 	FROM axis a, line l, mark m, span s, word w,
-		gpucredit_internal.report_known(scope, report_outlook.owners) k,
+		gpucredit_report.report_known(scope, report_outlook.owners) k,
 		(SELECT array_agg(point.rest ORDER BY point.n) AS a FROM point) p
 	WHERE a.most > 0;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_outlook(gpucredit.report_scope,
+COMMENT ON FUNCTION gpucredit_report.report_outlook(gpucredit.report_scope,
 	gpucredit.report_owner[]) IS
 'report_html: the chart of credit to come.';
 
-CREATE FUNCTION gpucredit_internal.report_owner_row(scope gpucredit.report_scope,
+CREATE FUNCTION gpucredit_report.report_owner_row(scope gpucredit.report_scope,
 	owner gpucredit.report_owner, name text, class text, held boolean,
 	spends boolean) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format('<tr role="row"%s data-org="%s" data-account="%s">',
-			report_owner_row.class, gpucredit_internal.html(coalesce((owner).org, '')),
-			gpucredit_internal.html(coalesce((owner).account, '')))
-		|| gpucredit_internal.report_head(report_owner_row.name)
-		|| gpucredit_internal.report_cell('Runs out', CASE
+			report_owner_row.class, gpucredit_report.html(coalesce((owner).org, '')),
+			gpucredit_report.html(coalesce((owner).account, '')))
+		|| gpucredit_report.report_head(report_owner_row.name)
+		|| gpucredit_report.report_cell('Runs out', CASE
 			WHEN (owner).account IS NOT NULL OR (owner).org IS NULL
 				THEN '&ndash;'
 			WHEN (owner).available <= 0 THEN '<b class="warn">now</b>'
 			WHEN (owner).runs_out < (scope).at + interval '30 days'
-				THEN '<b class="warn">' || gpucredit_internal.report_day(
+				THEN '<b class="warn">' || gpucredit_report.report_day(
 					gpucredit_internal.utc_day((owner).runs_out)) || ', '
-					|| gpucredit_internal.report_ahead((owner).runs_out - (scope).at)
+					|| gpucredit_report.report_ahead((owner).runs_out - (scope).at)
 					|| '</b>'
-			ELSE coalesce(gpucredit_internal.report_day(
+			ELSE coalesce(gpucredit_report.report_day(
 				gpucredit_internal.utc_day((owner).runs_out)), 'not within 10 years')
-			END, 'runs-out', gpucredit_internal.report_stamp((owner).runs_out))
-		|| gpucredit_internal.report_money_cell('Available', 'available',
+			END, 'runs-out', gpucredit_report.report_stamp((owner).runs_out))
+		|| gpucredit_report.report_money_cell('Available', 'available',
 			(owner).available)
 		|| CASE WHEN NOT report_owner_row.held THEN ''
 			WHEN (owner).held IS NULL
-			THEN gpucredit_internal.report_cell('Held', '&ndash;')
-			ELSE gpucredit_internal.report_money_cell('Held', 'held', (owner).held) END
+			THEN gpucredit_report.report_cell('Held', '&ndash;')
+			ELSE gpucredit_report.report_money_cell('Held', 'held', (owner).held) END
 		|| CASE WHEN NOT report_owner_row.spends THEN ''
 			WHEN (owner).per_day IS NULL
-			THEN gpucredit_internal.report_cell('Spent a day', '&ndash;')
-			ELSE gpucredit_internal.report_money_cell('Spent a day', 'per-day',
+			THEN gpucredit_report.report_cell('Spent a day', '&ndash;')
+			ELSE gpucredit_report.report_money_cell('Spent a day', 'per-day',
 				(owner).per_day) END
 		|| '</tr>';
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_owner_row(gpucredit.report_scope,
+COMMENT ON FUNCTION gpucredit_report.report_owner_row(gpucredit.report_scope,
 	gpucredit.report_owner, text, text, boolean, boolean) IS
 'report_html: one line of who has how much; with what is held and spent where anybody has any.';
 
-CREATE FUNCTION gpucredit_internal.report_balance(scope gpucredit.report_scope,
+CREATE FUNCTION gpucredit_report.report_balance(scope gpucredit.report_scope,
 	owners gpucredit.report_owner[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -204,10 +204,10 @@ BEGIN ATOMIC
 		SELECT o.* FROM o
 		WHERE ((scope).org IS NULL) = (o.account IS NULL) AND o.n <= 15),
 	rows AS (
-		SELECT string_agg(gpucredit_internal.report_owner_row(scope,
+		SELECT string_agg(gpucredit_report.report_owner_row(scope,
 			ROW(s.org, s.account, s.available, s.held, s.per_day, s.expiries,
 				s.amounts, s.runs_out)::gpucredit.report_owner,
-			gpucredit_internal.report_name(scope, s.org, s.account), '',
+			gpucredit_report.report_name(scope, s.org, s.account), '',
 			t.held <> 0, t.per_day <> 0), '' ORDER BY s.n) AS rows
 		FROM shown s, total t),
 	ahead AS (
@@ -217,7 +217,7 @@ BEGIN ATOMIC
 		WHERE ((scope).org IS NULL) = (o.account IS NULL) AND x.t IS NOT NULL
 		GROUP BY x.t, o.org, o.account
 		ORDER BY x.t, o.org COLLATE "C", o.account COLLATE "C" LIMIT 12)
-	SELECT gpucredit_internal.report_section('balance', 'Balance, and what lies ahead',
+	SELECT gpucredit_report.report_section('balance', 'Balance, and what lies ahead',
 		CASE WHEN t.available = 0 THEN 'There is no credit to spend.'
 		WHEN (scope).org IS NULL AND t.owners > 1 THEN format('%s of %s'
 			' organisations run out of credit within 30 days.', t.soon,
@@ -225,16 +225,16 @@ BEGIN ATOMIC
 		WHEN t.runs_out IS NULL THEN 'At what was spent a day lately, the'
 			' credit lasts for more than ten years.'
 		ELSE format('At what was spent a day lately, the credit is used up or'
-			' expired on %s.', gpucredit_internal.report_day(
+			' expired on %s.', gpucredit_report.report_day(
 				gpucredit_internal.utc_day(t.runs_out))) END
 		|| CASE WHEN k.young = 0 OR t.available = 0 OR t.per_day = 0 THEN ''
 			WHEN k.young = t.owners THEN format(' The forecast is from less'
-				' than a week: %s.', gpucredit_internal.report_time(k.span))
+				' than a week: %s.', gpucredit_report.report_time(k.span))
 			ELSE format(' The forecast for %s of them is from less than a'
 				' week.', k.young) END
-		|| format(' As of %s UTC.', gpucredit_internal.report_instant((scope).at)),
-		coalesce(gpucredit_internal.report_outlook(scope, report_balance.owners), '')
-		|| gpucredit_internal.report_table('balances',
+		|| format(' As of %s UTC.', gpucredit_report.report_instant((scope).at)),
+		coalesce(gpucredit_report.report_outlook(scope, report_balance.owners), '')
+		|| gpucredit_report.report_table('balances',
 			'Credit in active buckets, credit in open holds, and spend a day'
 			' over the last 7 days, or since there is an account',
 			ARRAY['Whose', '>Runs out', '>Available',
@@ -242,44 +242,44 @@ BEGIN ATOMIC
 				CASE WHEN t.per_day <> 0 THEN '>Spent a day' END],
 			coalesce(r.rows, '')
 			|| CASE WHEN (scope).org IS NULL AND t.owners > 15
-				THEN '<tr role="row">' || gpucredit_internal.report_head((t.owners - 15)
+				THEN '<tr role="row">' || gpucredit_report.report_head((t.owners - 15)
 					|| ' others') || (SELECT
-					gpucredit_internal.report_cell('Runs out', 'later')
-					|| gpucredit_internal.report_money_cell('Available', 'available',
+					gpucredit_report.report_cell('Runs out', 'later')
+					|| gpucredit_report.report_money_cell('Available', 'available',
 						sum(o.available))
-					|| CASE WHEN t.held <> 0 THEN gpucredit_internal.report_money_cell(
+					|| CASE WHEN t.held <> 0 THEN gpucredit_report.report_money_cell(
 						'Held', 'held', sum(o.held)) ELSE '' END
 					|| CASE WHEN t.per_day <> 0
-						THEN gpucredit_internal.report_money_cell('Spent a day',
+						THEN gpucredit_report.report_money_cell('Spent a day',
 						'per-day', sum(o.per_day)) ELSE '' END
 					FROM o WHERE o.n > 15 AND o.account IS NULL) || '</tr>'
 				ELSE '' END
-			|| gpucredit_internal.report_owner_row(scope, ROW(CASE
+			|| gpucredit_report.report_owner_row(scope, ROW(CASE
 				WHEN t.owners = 1 THEN (scope).org END, NULL, t.available,
 				t.held, t.per_day, NULL, NULL,
 				t.runs_out)::gpucredit.report_owner, 'In all',
 				' class="sum"', t.held <> 0, t.per_day <> 0))
-		|| coalesce((SELECT gpucredit_internal.report_table('expiries',
+		|| coalesce((SELECT gpucredit_report.report_table('expiries',
 			'Credit that expires, the next 12',
 			ARRAY['On (UTC)', 'Whose', '>When', '>Available now'],
 			string_agg(format('<tr role="row" data-org="%s" data-account="%s"'
-				' data-at="%s">', gpucredit_internal.html(a.org),
-				gpucredit_internal.html(coalesce(a.account, '')),
-				gpucredit_internal.report_stamp(a.t))
-			|| gpucredit_internal.report_head(gpucredit_internal.report_instant(a.t))
+				' data-at="%s">', gpucredit_report.html(a.org),
+				gpucredit_report.html(coalesce(a.account, '')),
+				gpucredit_report.report_stamp(a.t))
+			|| gpucredit_report.report_head(gpucredit_report.report_instant(a.t))
 			|| '<td role="cell" data-label="Whose">'
-			|| gpucredit_internal.report_name(scope, a.org, a.account) || '</td>'
-			|| gpucredit_internal.report_cell('When',
-				gpucredit_internal.report_ahead(a.t - (scope).at))
-			|| gpucredit_internal.report_money_cell('Available now', 'available',
+			|| gpucredit_report.report_name(scope, a.org, a.account) || '</td>'
+			|| gpucredit_report.report_cell('When',
+				gpucredit_report.report_ahead(a.t - (scope).at))
+			|| gpucredit_report.report_money_cell('Available now', 'available',
 				a.amount) || '</tr>', '' ORDER BY a.t, a.org COLLATE "C",
 				a.account COLLATE "C"))
 			FROM ahead a HAVING count(*) > 0),
 			'<p class="none">Nothing of it expires.</p>'))
 	FROM total t, rows r,
-		gpucredit_internal.report_known(scope, report_balance.owners) k;
+		gpucredit_report.report_known(scope, report_balance.owners) k;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_balance(gpucredit.report_scope,
+COMMENT ON FUNCTION gpucredit_report.report_balance(gpucredit.report_scope,
 	gpucredit.report_owner[]) IS
 'report_html: balances, what expires, and when credit runs out.';
 
@@ -288,8 +288,8 @@ COMMENT ON FUNCTION gpucredit_internal.report_balance(gpucredit.report_scope,
  * busy: of the devices there were, or of the busiest hour where only a part
  * is told of.
  */
-CREATE FUNCTION gpucredit_internal.report_use(scope gpucredit.report_scope,
-	slots gpucredit.report_slot[]) RETURNS text
+CREATE FUNCTION gpucredit_report.report_use(scope gpucredit.report_scope,
+	slots gpucredit_report.report_slot[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH slot AS MATERIALIZED (
@@ -319,7 +319,7 @@ BEGIN ATOMIC
 			min(c.busy / c.length) AS least, max(c.busy / c.length) AS most
 		FROM cell c GROUP BY c.row, c.key, c.label),
 	drawn AS (
-		SELECT string_agg(gpucredit_internal.report_rect('h' || CASE
+		SELECT string_agg(gpucredit_report.report_rect('h' || CASE
 				WHEN c.part IS NULL THEN 'x' WHEN c.part = 0 THEN '0'
 				ELSE least(5, 1 + floor(c.part * 5))::text END,
 			c.hour + 0.04, c.row + 0.05, 0.92, 0.9, format(
@@ -332,10 +332,10 @@ BEGIN ATOMIC
 			ORDER BY c.row, c.hour) AS cells,
 			(SELECT max(r.least) >= 0.005 FROM row r) AS quiet
 		FROM cell c)
-	SELECT gpucredit_internal.report_section('use', 'Use of the devices',
+	SELECT gpucredit_report.report_section('use', 'Use of the devices',
 		CASE WHEN t.busy = 0 THEN 'No device was in use in this time.'
 		WHEN t.known THEN format('Of the devices there were, %s were given to'
-			' jobs: %s of %s devices on average.', gpucredit_internal.report_percent(
+			' jobs: %s of %s devices on average.', gpucredit_report.report_percent(
 				t.busy, t.supply), round(t.busy / t.length, 1),
 			trim_scale(round(t.supply / t.length, 1)))
 		ELSE format('On average %s devices were given to jobs.',
@@ -353,7 +353,7 @@ BEGIN ATOMIC
 			(SELECT string_agg('<span>' || r.label || '</span>', ''
 				ORDER BY r.row) FROM row r),
 			(SELECT 1.25 * count(*) FROM row r),
-			gpucredit_internal.report_svg('use-svg', 'map', 24,
+			gpucredit_report.report_svg('use-svg', 'map', 24,
 				(SELECT count(*)::int FROM row r), 'Devices in use by hour',
 				(SELECT format('Busiest: %s, %s:00, with %s devices.', c.label,
 						lpad(c.hour::text, 2, '0'),
@@ -361,14 +361,14 @@ BEGIN ATOMIC
 					FROM cell c ORDER BY c.busy / c.length DESC, c.row, c.hour
 					LIMIT 1), d.cells),
 			(SELECT string_agg('<span>' || CASE WHEN t.known
-				THEN gpucredit_internal.report_percent(r.busy, r.supply)
+				THEN gpucredit_report.report_percent(r.busy, r.supply)
 				ELSE round(r.busy / r.length, 1)::text END || '</span>', ''
 				ORDER BY r.row) FROM row r),
 			'<li><i class="h0"></i>none</li><li><i class="h1"></i>to 20&nbsp;%'
 			'</li><li><i class="h2"></i>to 40&nbsp;%</li><li><i class="h3"></i>'
 			'to 60&nbsp;%</li><li><i class="h4"></i>to 80&nbsp;%</li><li>'
 			'<i class="h5"></i>more</li>')
-		|| gpucredit_internal.report_more('The same in numbers', gpucredit_internal.report_table(
+		|| gpucredit_report.report_more('The same in numbers', gpucredit_report.report_table(
 			'use-rows', 'Devices in use; device-hours in all',
 			ARRAY[CASE WHEN (scope).until - (scope).since
 				<= interval '35 days' THEN 'Day' ELSE 'Weekday' END,
@@ -376,25 +376,25 @@ BEGIN ATOMIC
 				'>Busiest hour', '>Device-hours',
 				CASE WHEN t.known THEN '>Of all' END],
 			(SELECT string_agg(format('<tr role="row" data-row="%s">', r.key)
-				|| gpucredit_internal.report_head(r.label)
-				|| gpucredit_internal.report_cell('Mean',
+				|| gpucredit_report.report_head(r.label)
+				|| gpucredit_report.report_cell('Mean',
 					round(r.busy / r.length, 2)::text)
-				|| CASE WHEN d.quiet THEN gpucredit_internal.report_cell('Quietest hour',
+				|| CASE WHEN d.quiet THEN gpucredit_report.report_cell('Quietest hour',
 					round(r.least, 2)::text) ELSE '' END
-				|| gpucredit_internal.report_cell('Busiest hour', round(r.most, 2)::text)
-				|| gpucredit_internal.report_cell('Device-hours', to_char(r.busy,
+				|| gpucredit_report.report_cell('Busiest hour', round(r.most, 2)::text)
+				|| gpucredit_report.report_cell('Device-hours', to_char(r.busy,
 					'FM999,999,999,990.0'), 'busy', round(r.busy, 6)::text)
-				|| CASE WHEN t.known THEN gpucredit_internal.report_cell('Of all',
-					gpucredit_internal.report_percent(r.busy, r.supply)) ELSE '' END
+				|| CASE WHEN t.known THEN gpucredit_report.report_cell('Of all',
+					gpucredit_report.report_percent(r.busy, r.supply)) ELSE '' END
 				|| '</tr>', '' ORDER BY r.row) FROM row r))) END)
 	FROM total t, drawn d;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_use(gpucredit.report_scope,
-	gpucredit.report_slot[]) IS
+COMMENT ON FUNCTION gpucredit_report.report_use(gpucredit.report_scope,
+	gpucredit_report.report_slot[]) IS
 'report_html: the map of the devices'' use.';
 
 /* A bar for what was used, across it a mark where it is due. */
-CREATE FUNCTION gpucredit_internal.report_fairness(scope gpucredit.report_scope)
+CREATE FUNCTION gpucredit_report.report_fairness(scope gpucredit.report_scope)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL RESTRICTED
 BEGIN ATOMIC
@@ -403,41 +403,41 @@ BEGIN ATOMIC
 				s.org COLLATE "C", s.account COLLATE "C") AS n,
 			dense_rank() OVER (ORDER BY s.pool COLLATE "C") AS nth,
 			max(greatest(s.due, s.used)) OVER (PARTITION BY s.pool) AS most
-		FROM gpucredit_internal.report_shares(scope) s),
+		FROM gpucredit_report.report_shares(scope) s),
 	page AS (
-		SELECT s.pool, s.nth, gpucredit_internal.report_table('shares-' || s.nth,
-			'Pool <bdi>' || gpucredit_internal.html(s.pool) || '</bdi>: bar, what was'
+		SELECT s.pool, s.nth, gpucredit_report.report_table('shares-' || s.nth,
+			'Pool <bdi>' || gpucredit_report.html(s.pool) || '</bdi>: bar, what was'
 			' used; mark, what is due; over or under in percentage points (pp)',
 			ARRAY['Whose', '~Used and due', '>Weight', '>Due', '>Used',
 				'>Over or under'],
 			string_agg(format('<tr role="row" data-pool="%s" data-org="%s"'
 				' data-account="%s" data-due="%s" data-used="%s">',
-				gpucredit_internal.html(s.pool), gpucredit_internal.html(s.org),
-				gpucredit_internal.html(s.account), round(s.due, 6), round(s.used, 6))
-			|| gpucredit_internal.report_head(gpucredit_internal.report_name(scope, s.org,
+				gpucredit_report.html(s.pool), gpucredit_report.html(s.org),
+				gpucredit_report.html(s.account), round(s.due, 6), round(s.used, 6))
+			|| gpucredit_report.report_head(gpucredit_report.report_name(scope, s.org,
 				CASE WHEN (scope).org IS NOT NULL OR s.account <> ''
 					THEN s.account END))
-			|| gpucredit_internal.report_graph_cell(gpucredit_internal.report_svg('share-' || s.nth
+			|| gpucredit_report.report_graph_cell(gpucredit_report.report_svg('share-' || s.nth
 				|| '-' || s.n, 'rule', 1000, 100, 'Used and due',
 				'As in this row.',
-				gpucredit_internal.report_rect('bar', 0, 25, coalesce(1000 * s.used
+				gpucredit_report.report_rect('bar', 0, 25, coalesce(1000 * s.used
 					/ nullif(s.most, 0), 0), 50)
-				|| gpucredit_internal.report_rect('tick', least(994, coalesce(1000
+				|| gpucredit_report.report_rect('tick', least(994, coalesce(1000
 					* s.due / nullif(s.most, 0), 0)), 0, 6, 100)))
-			|| gpucredit_internal.report_cell('Weight', trim_scale(s.weight)::text)
-			|| gpucredit_internal.report_cell('Due', gpucredit_internal.report_percent(s.due, 1))
-			|| gpucredit_internal.report_cell('Used', gpucredit_internal.report_percent(s.used,
+			|| gpucredit_report.report_cell('Weight', trim_scale(s.weight)::text)
+			|| gpucredit_report.report_cell('Due', gpucredit_report.report_percent(s.due, 1))
+			|| gpucredit_report.report_cell('Used', gpucredit_report.report_percent(s.used,
 				1))
-			|| gpucredit_internal.report_cell('Over or under',
-				gpucredit_internal.report_points(s.used - s.due))
+			|| gpucredit_report.report_cell('Over or under',
+				gpucredit_report.report_points(s.used - s.due))
 			|| '</tr>', '' ORDER BY s.n)) AS part
 		FROM s WHERE s.n <= 12 AND s.nth <= 4 GROUP BY s.pool, s.nth)
-	SELECT gpucredit_internal.report_section('fairness', 'Fairness', CASE
+	SELECT gpucredit_report.report_section('fairness', 'Fairness', CASE
 		WHEN count(*) = 0 THEN 'Nobody has used a pool or waits for one.'
 		ELSE 'What was used of each pool, lately more than long ago, beside'
 			' what is due by weights. Who is under goes first.' END,
 		string_agg(p.part, '' ORDER BY p.nth))
 	FROM page p;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_fairness(gpucredit.report_scope) IS
+COMMENT ON FUNCTION gpucredit_report.report_fairness(gpucredit.report_scope) IS
 'report_html: fair share, what is due and what was used.';

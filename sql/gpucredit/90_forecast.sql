@@ -1,0 +1,227 @@
+/*
+ * 90_forecast.sql: who has how much credit, and when it runs out.
+ *
+ * burn_rate() and the page of the extension gpucredit_report tell it.  What is
+ * asked about stands in a report_scope: an organisation or all, and a span of
+ * time; where the caller is a tenant also which accounts are his.
+ */
+CREATE TYPE gpucredit.report_scope AS (org text, since timestamptz,
+	until timestamptz, at timestamptz, narrow boolean, orgs text[],
+	accounts text[]);
+COMMENT ON TYPE gpucredit.report_scope IS
+'What a report is of: its time, the organisations and the accounts.';
+
+CREATE TYPE gpucredit.report_bucket AS (org text, account text,
+	expires_at timestamptz, available numeric);
+COMMENT ON TYPE gpucredit.report_bucket IS
+'A bucket in a report: what it has, and until when.';
+
+/*
+ * What is available now, by owner and expiry; what dead holds hold is.  A
+ * tenant is told of the buckets it may spend, its accounts' ancestors'
+ * included, as by buckets().
+ */
+CREATE FUNCTION gpucredit_internal.report_credit(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit.report_bucket
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	WITH dead AS MATERIALIZED (
+		SELECT p.org, p.bucket, sum(p.held)::numeric AS held
+		FROM gpucredit.hold h
+			JOIN gpucredit.hold_part p ON p.org = h.org AND p.hold = h.hold
+		WHERE (scope.org IS NULL OR h.org = scope.org) AND h.job IS NULL
+			AND h.closed_at IS NULL AND h.expires_at <= scope.at
+		GROUP BY p.org, p.bucket),
+	path AS MATERIALIZED (
+		SELECT DISTINCT v.org, p.account
+		FROM unnest(scope.orgs, scope.accounts) AS v (org, account)
+			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(v.account))
+				AS p (account))
+	SELECT b.org, b.account, b.expires_at,
+		sum(b.available::numeric + coalesce(d.held, 0))
+	FROM gpucredit.bucket_whole b
+		LEFT JOIN dead d ON d.org = b.org AND d.bucket = b.bucket
+	WHERE (scope.org IS NULL OR b.org = scope.org)
+		AND (NOT scope.narrow OR EXISTS (SELECT FROM path p
+			WHERE p.org = b.org AND p.account = b.account))
+		AND b.closed_at IS NULL AND b.effective_at <= scope.at
+		AND coalesce(b.expires_at > scope.at, true)
+	GROUP BY b.org, b.account, b.expires_at
+	HAVING sum(b.available::numeric + coalesce(d.held, 0)) <> 0;
+END;
+COMMENT ON FUNCTION gpucredit_internal.report_credit(gpucredit.report_scope) IS
+'burn_rate, report_html: what is available now in active buckets, by owner and expiry.';
+
+CREATE FUNCTION gpucredit_internal.report_held(scope gpucredit.report_scope)
+RETURNS TABLE (org text, held numeric)
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT h.org, sum(h.held::numeric)
+	FROM gpucredit.hold h
+	WHERE (scope.org IS NULL OR h.org = scope.org)
+		AND (NOT scope.narrow OR (h.org::text, h.account::text) IN (
+			SELECT v.org, v.account
+			FROM unnest(scope.orgs, scope.accounts) AS v (org, account)))
+		AND h.closed_at IS NULL AND coalesce(h.expires_at > scope.at, true)
+	GROUP BY h.org;
+END;
+COMMENT ON FUNCTION gpucredit_internal.report_held(gpucredit.report_scope) IS
+'burn_rate, report_html: what open holds hold, by organisation.';
+
+/*
+ * Spend a day, of the last 7 UTC days and of today so far, since the account
+ * is there; of a day at least.  From the days that upkeep keeps, what it has
+ * not folded, and what runs have accrued.
+ */
+CREATE FUNCTION gpucredit_internal.spend_rate(orgs text[], accounts text[],
+	at timestamptz)
+RETURNS TABLE (org text, account text, today numeric, week numeric,
+	per_day numeric)
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	WITH t AS MATERIALIZED (
+		SELECT d.today, d.today - 7 AS first,
+			gpucredit_internal.utc_midnight(d.today) AS today_at,
+			gpucredit_internal.utc_midnight(d.today - 7) AS first_at
+		FROM (SELECT gpucredit_internal.utc_day(greatest(spend_rate.at,
+			'4700-01-01 00:00+00 BC')) AS today) d),
+	told AS MATERIALIZED (
+		SELECT a.org, a.account, greatest(1, extract(epoch FROM spend_rate.at
+			- greatest(t.first_at, a.created_at)) / 86400) AS days
+		FROM t CROSS JOIN unnest(spend_rate.orgs, spend_rate.accounts)
+				AS v (org, account)
+			JOIN gpucredit.account a ON a.org = v.org
+				AND a.account = v.account),
+	used AS (		/* by accounts themselves */
+		SELECT d.org, d.account, d.day, d.spent::numeric AS spent
+		FROM t JOIN gpucredit.spend_delta d ON d.day BETWEEN t.first AND t.today
+		WHERE d.org IN (SELECT o.org FROM told o)
+		UNION ALL
+		SELECT x.org, x.account, v.day, v.spent
+		FROM t
+			CROSS JOIN LATERAL gpucredit_internal.accrued_at(
+				ARRAY(SELECT DISTINCT o.org FROM told o),
+				ARRAY[t.first_at, t.today_at, 'infinity']) x
+			CROSS JOIN LATERAL (VALUES
+				(t.first_at, t.first, - x.billed),
+				(t.today_at, t.today - 1, x.billed),
+				(t.today_at, t.today, - x.billed),
+				('infinity', t.today, x.billed)) AS v (at, day, spent)
+		WHERE v.at = x.instant),
+	spend AS (
+		SELECT s.org, s.account, s.day, s.spent
+		FROM t CROSS JOIN told o
+			JOIN gpucredit.spend_day s ON s.org = o.org
+				AND s.account = o.account AND s.day BETWEEN t.first AND t.today
+		UNION ALL
+		SELECT u.org, p.account, u.day, u.spent
+		FROM (SELECT u.org, u.account, u.day, sum(u.spent) AS spent
+				FROM used u GROUP BY 1, 2, 3) u
+			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(u.account))
+				AS p (account))
+	SELECT o.org, o.account, coalesce(s.today, 0), coalesce(s.week, 0),
+		round(coalesce(s.week, 0) / o.days, 6)
+	FROM told o
+		LEFT JOIN (SELECT s.org, s.account,
+				sum(s.spent) FILTER (WHERE s.day = t.today) AS today,
+				sum(s.spent) AS week
+			FROM t CROSS JOIN spend s
+			GROUP BY s.org, s.account) s
+			ON s.org = o.org AND s.account = o.account;
+END;
+COMMENT ON FUNCTION gpucredit_internal.spend_rate(text[], text[], timestamptz) IS
+'What accounts and all below them spent, less refunds: on the UTC day of an instant until it, with the 7 days before, and of these a day on average, or since the account was created.';
+
+/*
+ * What burns is what expires soonest; so by an expiry all is gone that expired
+ * until then, and what is spent a day from then on: credit lasts until the
+ * earliest of t + (all - what has expired by t) / rate over the expiries t,
+ * now among them.  Ten years ahead is never.
+ */
+CREATE FUNCTION gpucredit_internal.runs_out(expiries timestamptz[], amounts numeric[],
+	per_day numeric, at timestamptz) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT min(l.t + make_interval(secs => (l.days * 86400)::float8))
+	FROM (SELECT g.t, CASE WHEN g.rest <= 0 THEN 0
+				WHEN runs_out.per_day > 0 AND g.rest / runs_out.per_day < 3653
+				THEN g.rest / runs_out.per_day END AS days
+		FROM (SELECT e.t, sum(e.amount) OVER () - sum(e.amount) OVER (
+					ORDER BY e.t) AS rest
+			FROM (SELECT x.t, sum(x.amount) AS amount
+				FROM (SELECT runs_out.at, 0
+					UNION ALL SELECT * FROM unnest(runs_out.expiries,
+						runs_out.amounts)) AS x (t, amount)
+				GROUP BY x.t) e) g
+		WHERE g.t IS NOT NULL) l
+	WHERE l.days IS NOT NULL;
+END;
+COMMENT ON FUNCTION gpucredit_internal.runs_out(timestamptz[], numeric[], numeric,
+	timestamptz) IS
+'When credit of these expiries (NULL: never) and amounts is used up or expired, spent at so much a day and what expires soonest first; NULL: not within ten years.';
+
+/* A row per organisation (account NULL), and per owner in the one told of. */
+CREATE TYPE gpucredit.report_owner AS (org text, account text,
+	available numeric, held numeric, per_day numeric, expiries timestamptz[],
+	amounts numeric[], runs_out timestamptz);
+COMMENT ON TYPE gpucredit.report_owner IS
+'An account with credit in a report: what it has, and when that runs out.';
+
+CREATE FUNCTION gpucredit_internal.report_owners(scope gpucredit.report_scope)
+RETURNS SETOF gpucredit.report_owner
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	WITH top AS MATERIALIZED (
+		SELECT a.org::text AS org, a.account::text AS account
+		FROM gpucredit.account a
+		WHERE NOT scope.narrow AND a.account = ''
+			AND (scope.org IS NULL OR a.org = scope.org)
+		UNION ALL
+		SELECT v.org, v.account
+		FROM unnest(scope.orgs, scope.accounts) AS v (org, account)
+		WHERE NOT EXISTS (
+			SELECT FROM unnest(scope.orgs, scope.accounts) AS u (org, account)
+			WHERE u.org = v.org AND u.account = ANY (
+				(gpucredit_internal.account_path(v.account))[2:]))),
+	credit AS MATERIALIZED (
+		SELECT c.* FROM gpucredit_internal.report_credit(scope) c),
+	rate AS (
+		SELECT r.org, sum(r.per_day) AS per_day
+		FROM (SELECT array_agg(t.org) AS orgs, array_agg(t.account) AS accounts
+				FROM top t) t
+			CROSS JOIN LATERAL gpucredit_internal.spend_rate(t.orgs, t.accounts,
+				scope.at) r
+		GROUP BY r.org),
+	pile AS (
+		SELECT c.org, CASE WHEN grouping(c.account) = 0 THEN c.account
+			END AS account, sum(c.available) AS available,
+			array_agg(c.expires_at) AS expiries,
+			array_agg(c.available) AS amounts
+		FROM credit c
+		GROUP BY GROUPING SETS ((c.org), (c.org, c.account)))
+	SELECT t.org, NULL, coalesce(p.available, 0.000000),
+		coalesce(h.held, 0.000000), coalesce(r.per_day, 0.000000), coalesce(p.expiries, '{}'),
+		coalesce(p.amounts, '{}'), gpucredit_internal.runs_out(p.expiries, p.amounts,
+			coalesce(r.per_day, 0), scope.at)
+	FROM (SELECT DISTINCT top.org FROM top) t
+		LEFT JOIN pile p ON p.org = t.org AND p.account IS NULL
+		LEFT JOIN rate r ON r.org = t.org
+		LEFT JOIN gpucredit_internal.report_held(scope) h ON h.org = t.org
+	UNION ALL
+	SELECT p.org, p.account, p.available, NULL, NULL, p.expiries, p.amounts,
+		NULL
+	FROM pile p
+	WHERE p.account IS NOT NULL AND scope.org IS NOT NULL;
+END;
+COMMENT ON FUNCTION gpucredit_internal.report_owners(gpucredit.report_scope) IS
+'burn_rate, report_html: who has how much credit, what it spends a day, and when that runs out.';
