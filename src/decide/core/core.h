@@ -321,6 +321,8 @@ extern int32_t DecideFitUsable(const Host *host, int32_t n_free,
 extern int32_t DecideFitLoss(const Host *host,
 							 const DecideRequestClass *request,
 							 int32_t gpus, int32_t count);
+extern int64_t DecideShareTakes(const Host *host,
+								const DecideRequestClass *request);
 extern int32_t DecideShareDevice(const Host *host,
 								 const DecideRequestClass *request);
 extern bool DecideFitTakes(const Host *host, const DecideRequestClass *request,
@@ -344,6 +346,8 @@ extern void DecideHostTake(Cycle *cycle, int32_t host, const DecidePart *part,
 extern void DecideHostRelease(Cycle *cycle, int32_t index,
 							  const DecidePart *part, uint64_t keep,
 							  int32_t share, bool give);
+extern void DecideHostReleaseDevices(Cycle *cycle, int32_t index,
+									 uint64_t devices, bool give);
 extern bool DecideHostHas(const Host *host, const DecidePart *part,
 						  int32_t share);
 extern void DecideHostPromise(Cycle *cycle, int32_t index,
@@ -415,18 +419,6 @@ DecideShareFits(const Host *host, int32_t device, int32_t share,
 }
 
 /*
- * The MiB of its device that a start of a request takes on a host.
- */
-static inline int64_t
-DecideShareTakes(const Host *host, const DecideRequestClass *request)
-{
-	DecideAssert(host != NULL && request != NULL);
-	DecideAssert(request->share > 0 && request->share <= DECIDE_WHOLE);
-	return DecideShareMemory(host->gpu_memory_mib, request->share,
-							 DecideShareFloor(request, host->type));
-}
-
-/*
  * Give the caller a chance to be interrupted.
  */
 static inline void
@@ -435,20 +427,6 @@ DecidePoll(const DecideArena *arena)
 	DecideAssert(arena != NULL);
 	if (arena->poll != NULL)
 		arena->poll(arena->context);
-}
-
-/*
- * Give single devices back, or take them again; cpu and memory stay.
- */
-static inline void
-DecideHostReleaseDevices(Cycle *cycle, int32_t index, uint64_t devices,
-						 bool give)
-{
-	DecidePart	part = {.devices = devices};
-
-	DecideAssert(index >= 0 && index < cycle->n_hosts);
-	DecideAssert((devices & ~cycle->hosts[index].usable) == 0);
-	DecideHostRelease(cycle, index, &part, 0, DECIDE_WHOLE, give);
 }
 
 /*

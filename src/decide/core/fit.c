@@ -183,6 +183,18 @@ DecideShareMemory(int64_t gpu_memory_mib, int32_t share, int64_t floor)
 }
 
 /*
+ * The MiB of its device that a start of a request takes on a host.
+ */
+int64_t
+DecideShareTakes(const Host *host, const DecideRequestClass *request)
+{
+	DecideAssert(host != NULL && request != NULL);
+	DecideAssert(request->share > 0 && request->share <= DECIDE_WHOLE);
+	return DecideShareMemory(host->gpu_memory_mib, request->share,
+							 DecideShareFloor(request, host->type));
+}
+
+/*
  * The device that a share should use: shared with the least left that fits,
  * else the lowest free one, else -1.
  */

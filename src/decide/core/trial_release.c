@@ -65,6 +65,20 @@ DecideHostRelease(Cycle *cycle, int32_t index, const DecidePart *part,
 }
 
 /*
+ * Give single devices back, or take them again; cpu and memory stay.
+ */
+void
+DecideHostReleaseDevices(Cycle *cycle, int32_t index, uint64_t devices,
+						 bool give)
+{
+	DecidePart	part = {.devices = devices};
+
+	DecideAssert(index >= 0 && index < cycle->n_hosts);
+	DecideAssert((devices & ~cycle->hosts[index].usable) == 0);
+	DecideHostRelease(cycle, index, &part, 0, DECIDE_WHOLE, give);
+}
+
+/*
  * Does a host have all of a part now?
  */
 bool
