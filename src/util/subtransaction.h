@@ -1,0 +1,13 @@
+/*-------------------------------------------------------------------------
+ *
+ * subtransaction.h
+ *		Work that takes effect whole or not at all.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SUBTRANSACTION_H
+#define GPUCREDIT_SUBTRANSACTION_H
+
+extern bool SubtransactionTry(bool (*work) (void *context), void *context);
+
+#endif							/* GPUCREDIT_SUBTRANSACTION_H */
