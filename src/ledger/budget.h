@@ -88,18 +88,18 @@ extern int	BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at);
 /* budget_take.c */
 extern bool BudgetLook(const AccountPath *path, Credits amount,
 					   BudgetSet *set);
-extern const BudgetCount *BudgetTurned(const BudgetSet *set,
-									   TimestampTz at);
 extern bool BudgetTryCount(const AccountPath *path, BudgetSet *set,
 						   Credits amount, TimestampTz at);
 extern void BudgetTake(const BudgetSet *set, Credits amount, TimestampTz at);
 extern void BudgetShare(const BudgetSet *set, int64 hold, bool new,
 						Credits amount);
 extern void BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at);
-extern void BudgetCheckPeriods(const BudgetSet *set, TimestampTz at);
 
 /* period.c */
 extern TimestampTz PeriodStart(const char *period, TimestampTz at);
+extern const BudgetCount *BudgetTurned(const BudgetSet *set,
+									   TimestampTz at);
+extern void BudgetCheckPeriods(const BudgetSet *set, TimestampTz at);
 
 /* budget_hold.c */
 extern bool BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares);

@@ -20,7 +20,6 @@
 #include "util/row_location.h"
 #include "ledger/alert.h"
 #include "ledger/slice.h"
-#include "types/clip.h"
 
 /* a counter made since the hold looked is of a budget set since */
 #define COUNT_TYPES \
@@ -141,23 +140,6 @@ note_said(uint64 key, bool no)
 		noes[key % MOST_SAID_NO] = key;
 	else if (said_no(key))
 		noes[key % MOST_SAID_NO] = 0;
-}
-
-/*
- * The first budget of a set whose period an instant is not in; NULL: there is
- * none.
- */
-const BudgetCount *
-BudgetTurned(const BudgetSet *set, TimestampTz at)
-{
-	for (int i = 0; i < set->n; i++)
-	{
-		const BudgetCount *count = &set->counts[i];
-
-		if (PeriodStart(count->period, at) != count->period_start)
-			return count;
-	}
-	return NULL;
 }
 
 /*
@@ -309,27 +291,4 @@ take_counts(const BudgetSet *set, Credits amount)
 	SqlArgCredits(&args, amount);
 	Ensure(SqlRun(&counts_take, &args).n == (uint64) whole.n,
 		   "A budget's counter is missing.");
-}
-
-/*
- * The period turned while this call waited: it would have to lock another
- * counter now, out of order, and what was full may be of the period that
- * ended.  The retry will find it.
- */
-void
-BudgetCheckPeriods(const BudgetSet *set, TimestampTz at)
-{
-	const BudgetCount *turned = BudgetTurned(set, at);
-
-	if (turned != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("the period of a budget of %s \"%s\" ended during the "
-						"call",
-						*turned->account == '\0' ? "organisation" : "account",
-						ClipForMessage(*turned->account == '\0' ? set->org :
-									   turned->account)),
-				 errdetail("The call waited for credit across the turn of a "
-						   "%s.", turned->period),
-				 errhint("Retry the transaction.")));
 }

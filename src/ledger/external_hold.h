@@ -13,13 +13,13 @@
 /* The result of a late call. */
 #define TAKE_ANOTHER "Take a new hold by gpucredit.hold()."
 
-/* hold_calls.c */
+/* external_hold.c */
 extern void OwnHoldLock(const char *org, int64 id, Hold *hold);
 extern pg_attribute_noreturn() void OwnHoldRefuse(int64 id, const char *why,
 												  const char *hint);
+extern void OwnHoldSetEnd(const Hold *hold, Credits uncollected);
 
 /* hold_more.c */
-extern void OwnHoldSetEnd(const Hold *hold, Credits uncollected);
 extern Returned OwnHoldOverrun(Hold *hold, const Cause *cause,
 							   Credits *amount, bool final,
 							   Uncollected *owed);

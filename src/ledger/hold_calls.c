@@ -246,29 +246,6 @@ call_release(PG_FUNCTION_ARGS)
 }
 
 /*
- * Lock a caller's own hold.
- */
-void
-OwnHoldLock(const char *org, int64 id, Hold *hold)
-{
-	if (!HoldLock(org, id, true, hold))
-		NotFoundHold(id);
-	if (hold->job != 0)
-		OwnHoldRefuse(id, "It belongs to a job, and is settled with that.",
-					  "Call gpucredit.settle() or gpucredit.cancel() for the job.");
-}
-
-void
-OwnHoldRefuse(int64 id, const char *why, const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
-			 errmsg("hold %lld is not open to callers", (long long) id),
-			 errdetail_internal("%s", why),
-			 errhint("%s", hint)));
-}
-
-/*
  * Audit the end of a hold, or that it stays open: after a capture of all its
  * credit no other row would say so.
  */

@@ -30,13 +30,6 @@
 
 API_FUNCTION(extend_hold);
 
-SQL_STATEMENT(hold_end, SPI_OK_UPDATE,
-			  "text, bigint, timestamptz, gpucredit.credits",
-			  "UPDATE gpucredit.hold h SET expires_at = $3,"
-			  " uncollected = CASE WHEN $4 OPERATOR(gpucredit.>) '0'"
-			  "  THEN COALESCE(h.uncollected, '0') OPERATOR(gpucredit.+) $4"
-			  "  ELSE h.uncollected END"
-			  " WHERE h.org = $1 AND h.hold = $2");
 
 static const char *extend(Hold *hold, Credits amount, TimestampTz *at);
 static void answer(Request *request, Row *row, const Hold *hold,
@@ -141,21 +134,6 @@ audit_extended(const Request *request, const Hold *hold, const char *reason,
 	if (ttl > 0)
 		AuditInt8(&audit, "ttl_us", ttl);
 	AuditDecision(&audit, request->key);
-}
-
-/*
- * Write when a locked hold ends, and what more of it is uncollected.
- */
-void
-OwnHoldSetEnd(const Hold *hold, Credits uncollected)
-{
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	SqlArgTime(&args, hold->expires_at);
-	SqlArgCredits(&args, uncollected);
-	Ensure(SqlRun(&hold_end, &args).n == 1, "A hold is missing.");
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "util/compat.h"
 #include "util/errors.h"
 #include "ledger/budget.h"
+#include "types/clip.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -48,6 +49,46 @@ PeriodStart(const char *period, TimestampTz at)
 		known[i].day = day;
 	}
 	return known[i].start;
+}
+
+/*
+ * The first budget of a set whose period an instant is not in; NULL: there is
+ * none.
+ */
+const BudgetCount *
+BudgetTurned(const BudgetSet *set, TimestampTz at)
+{
+	for (int i = 0; i < set->n; i++)
+	{
+		const BudgetCount *count = &set->counts[i];
+
+		if (PeriodStart(count->period, at) != count->period_start)
+			return count;
+	}
+	return NULL;
+}
+
+/*
+ * The period turned while this call waited: it would have to lock another
+ * counter now, out of order, and what was full may be of the period that
+ * ended.  The retry will find it.
+ */
+void
+BudgetCheckPeriods(const BudgetSet *set, TimestampTz at)
+{
+	const BudgetCount *turned = BudgetTurned(set, at);
+
+	if (turned != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("the period of a budget of %s \"%s\" ended during the "
+						"call",
+						*turned->account == '\0' ? "organisation" : "account",
+						ClipForMessage(*turned->account == '\0' ? set->org :
+									   turned->account)),
+				 errdetail("The call waited for credit across the turn of a "
+						   "%s.", turned->period),
+				 errhint("Retry the transaction.")));
 }
 
 Datum
