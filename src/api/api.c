@@ -37,23 +37,6 @@
 #include "types/clip.h"
 #include "utils/builtins.h"
 
-typedef struct EntryKind
-{
-	const char *name;
-	ApiSubject	subject;
-	bool		wakes;			/* all pools, at the commit */
-} EntryKind;
-
-#define API_WAKES	true
-#define API_QUIET	false
-
-static const EntryKind kinds[API_COUNT] = {
-#define API_KIND(name, subject, wakes) \
-	[API_##name] = {#name, API_SUBJECT_##subject, API_##wakes},
-	API_FUNCTIONS(API_KIND)
-#undef API_KIND
-};
-
 static Datum call_counted(ApiFunction entry, PGFunction call,
 						  FunctionCallInfo fcinfo);
 static void check_caller(ApiFunction entry, FunctionCallInfo fcinfo);
@@ -73,21 +56,6 @@ ApiInit(void)
 	CountInit();
 }
 
-const char *
-ApiName(ApiFunction entry)
-{
-	return kinds[entry].name;
-}
-
-/*
- * Can it have a rate limit?
- */
-bool
-ApiIsLimited(ApiFunction entry)
-{
-	return kinds[entry].subject != API_SUBJECT_NOBODY;
-}
-
 Datum
 ApiCall(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 {
@@ -95,7 +63,7 @@ ApiCall(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 	ErrorContextCallback context = {
 		.previous = error_context_stack,
 		.callback = tell_trace,
-		.arg = unconstify(char *, kinds[entry].name)
+		.arg = unconstify(char *, ApiName(entry))
 	};
 
 	if (TraceParent() != NULL)
@@ -136,7 +104,7 @@ call_counted(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 	{
 		check_caller(entry, fcinfo);
 		if (ApiIsLimited(entry) &&
-			kinds[entry].subject != API_SUBJECT_EACH)
+			ApiSubjectOf(entry) != API_SUBJECT_EACH)
 			check_rate(entry, fcinfo);
 		result = call(fcinfo);
 	}
@@ -147,7 +115,7 @@ call_counted(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 	}
 	PG_END_TRY();
 	CountEnd(&counted, 0);
-	if (kinds[entry].wakes)
+	if (ApiWakes(entry))
 		WakeAll();
 	return result;
 }
@@ -158,7 +126,7 @@ call_counted(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 static void
 check_caller(ApiFunction entry, FunctionCallInfo fcinfo)
 {
-	TenantCheckCall(entry, kinds[entry].subject, fcinfo);
+	TenantCheckCall(entry, ApiSubjectOf(entry), fcinfo);
 	if (API_PROVEN(entry))
 		ProofCheckCall(entry, fcinfo);
 }
@@ -169,7 +137,7 @@ check_caller(ApiFunction entry, FunctionCallInfo fcinfo)
 static void
 check_rate(ApiFunction entry, FunctionCallInfo fcinfo)
 {
-	RateSubject subject = {.kind = kinds[entry].subject, .call = fcinfo};
+	RateSubject subject = {.kind = ApiSubjectOf(entry), .call = fcinfo};
 	RateRefusal refusal;
 	const char *org;
 
@@ -196,7 +164,7 @@ ApiAdmits(ApiFunction entry, const char *org, int64 job)
 	RateSubject subject = {.kind = API_SUBJECT_JOB, .id = job};
 	RateRefusal refusal;
 
-	Assert(kinds[entry].subject == API_SUBJECT_EACH);
+	Assert(ApiSubjectOf(entry) == API_SUBJECT_EACH);
 	return !SegmentReady() || RateAdmits(entry, org, &subject, &refusal);
 }
 
@@ -215,7 +183,7 @@ refuse_rate(ApiFunction entry, const char *org, const RateRefusal *refusal)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_RATE_LIMITED),
-			 errmsg("too many calls of \"%s\"", kinds[entry].name),
+			 errmsg("too many calls of \"%s\"", ApiName(entry)),
 			 errdetail("Account \"%s\" of organisation \"%s\" may call \"%s\" "
 					   "%g times a second, %d times at once.",
 					   ClipForMessage(refusal->account), ClipForMessage(org),

@@ -111,12 +111,19 @@ gpucredit_##name(PG_FUNCTION_ARGS) \
 } \
 extern int	no_such_variable
 
+/* api.c */
 extern void ApiInit(void);
 extern Datum ApiCall(ApiFunction entry, PGFunction call,
 					 FunctionCallInfo fcinfo);
+extern bool ApiAdmits(ApiFunction entry, const char *org, int64 job);
+
+/* api_function.c */
 extern const char *ApiName(ApiFunction entry);
 extern bool ApiIsLimited(ApiFunction entry);
+extern ApiSubject ApiSubjectOf(ApiFunction entry);
+extern bool ApiWakes(ApiFunction entry);
+
+/* subject.c */
 extern char *ApiAccountOf(ApiSubject kind, const char *org, int64 id);
-extern bool ApiAdmits(ApiFunction entry, const char *org, int64 job);
 
 #endif							/* GPUCREDIT_ENTRY_H */

@@ -124,27 +124,6 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 }
 
 /*
- * One row.
- */
-void
-ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
-		   const char *detail)
-{
-	Row			row = {0};
-
-	RowText(&row, check);
-	RowAdd(&row, BoolGetDatum(passes));
-	RowText(&row, detail);
-	RowPut(rsinfo, &row);
-}
-
-const char *
-ExplainTime(TimestampTz at)
-{
-	return at == DT_NOEND ? "never" : pstrdup(timestamptz_to_str(at));
-}
-
-/*
  * Where the job stands.
  */
 static void

@@ -36,7 +36,7 @@ extern WouldBe ExplainCounterfactual(const SchedCycle *cycle, int32 index,
 									 const Counterfactual *change);
 extern int64 ExplainShorter(const SchedCycle *cycle, int32 index);
 
-/* explain.c */
+/* explain_row.c */
 extern void ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
 					   const char *detail);
 extern const char *ExplainTime(TimestampTz at);

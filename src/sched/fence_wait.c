@@ -44,7 +44,35 @@ SQL_STATEMENT(fence_wait_nodes, SPI_OK_SELECT,
 			  "SELECT pg_catalog.string_agg(DISTINCT g.node, ', ')" STILL_RUNS
 			  " AND g.org = $1 AND g.job = $4");
 
+SQL_STATEMENT(fences_end, SPI_OK_UPDATE,
+			  "text, timestamptz, timestamptz, timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET free = true, seen_at = $4"
+			  " FROM (SELECT f.ctid AS tid FROM gpucredit.attempt_gpu f"
+			  "  JOIN gpucredit.node n ON n.node = f.node"
+			  "  WHERE f.pool = $1 AND NOT f.free AND f.ended_at IS NOT NULL"
+			  "  AND GREATEST(f.ended_at, f.seen_at) <= $2"
+			  "  AND " NODE_TAKES_WORK("$3")
+			  "  FOR NO KEY UPDATE OF f SKIP LOCKED) f"
+			  " WHERE g.ctid = f.tid");
+
 static int	compare_keys(const void *a, const void *b);
+
+/*
+ * Remove old fences where new work may land.  Elsewhere nobody asks for the
+ * devices, and a silent node may report later that an ended attempt still
+ * runs.
+ */
+void
+FencesEnd(const SchedCycle *cycle)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, cycle->pool);
+	SqlArgTime(&args, ClockAdd(cycle->now, -SettingNodeLost()));
+	SqlArgTime(&args, cycle->set->heard_since);
+	SqlArgTime(&args, cycle->now);
+	(void) SqlRun(&fences_end, &args);
+}
 
 /*
  * Take jobs out of the cycle whose last attempt may still be running.

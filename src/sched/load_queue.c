@@ -299,20 +299,3 @@ drop_unknown(SchedCycle *cycle, const bool *known)
 	CycleDrop(cycle, drop);
 	pfree(drop);
 }
-
-/*
- * What jobs that request this have alike.
- */
-void
-QueuedRequestOf(QueuedRequest *asked, const Job *job)
-{
-	*asked = (QueuedRequest)
-	{
-		.wall_limit = job->wall_limit,
-			.hold_window = job->hold_window,
-			.request = GpuReqToCString(job->request),
-			.min_gpus = job->request->min_gpus,
-			.max_gpus = job->request->max_gpus,
-			.offers = job->offers
-	};
-}

@@ -26,17 +26,6 @@
 #include "sched/sched_quota.h"
 #include "utils/hsearch.h"
 
-/* An account's quotas. */
-typedef struct SchedQuotaEntry
-{
-	AccountName key;
-	int32		first;			/* index of its own, which follow each other */
-	int32		n_own;
-	SchedQuota **over;			/* its own and those above; NULL: not yet
-								 * known */
-	int			n_over;
-} SchedQuotaEntry;
-
 #define LIMITS(orgs) \
 	"SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running" \
 	" FROM gpucredit.quota q" \
@@ -82,11 +71,6 @@ static void arg_keys(SqlArgs *args, SchedQuota *const *quotas, int n);
 static bool is_wanted(const SchedQuota *limit);
 static bool count_again(SchedCycle *cycle);
 static void note_limits(SchedCycle *cycle, SqlResult rows);
-static SchedQuotaEntry *find_entry(const SchedCycle *cycle, const char *org,
-								   const char *account);
-static void add_own(const SchedCycle *cycle, const char *org,
-					const char *account,
-					SchedQuotaEntry *entry);
 static SchedQuota *find_limit(const SchedCycle *cycle, SqlResult rows,
 							  uint64 i);
 static void count_used(SchedCycle *cycle);
@@ -300,83 +284,11 @@ note_limits(SchedCycle *cycle, SqlResult rows)
 		if (entry == NULL || strcmp(entry->key.path, limit->account) != 0 ||
 			strcmp(entry->key.org, limit->org) != 0)
 		{
-			entry = find_entry(cycle, limit->org, limit->account);
+			entry = SchedQuotaEntryOf(cycle, limit->org, limit->account);
 			entry->first = (int32) i;
 		}
 		entry->n_own++;
 	}
-}
-
-/*
- * An account's data; empty for a new one.
- */
-static SchedQuotaEntry *
-find_entry(const SchedCycle *cycle, const char *org, const char *account)
-{
-	AccountName key = {org, account};
-	bool		found;
-	SchedQuotaEntry *entry = hash_search(cycle->quota_ids, &key, HASH_FIND,
-										 NULL);
-
-	if (entry != NULL)
-		return entry;
-	key = (AccountName)
-	{
-		pstrdup(org), pstrdup(account)
-	};
-	entry = hash_search(cycle->quota_ids, &key, HASH_ENTER, &found);
-	entry->first = entry->n_own = entry->n_over = 0;
-	entry->over = NULL;
-	return entry;
-}
-
-/*
- * The quotas that an account stands under, its own first, then those of the
- * ones above it.
- */
-SchedQuotaList
-SchedQuotasOver(const SchedCycle *cycle, const char *org, const char *account)
-{
-	SchedQuotaEntry *entry = find_entry(cycle, org, account);
-
-	if (entry->over == NULL)
-	{
-		char	   *path = pstrdup(account);
-
-		entry->over = palloc(sizeof(SchedQuota *) * Max(entry->n_own, 1));
-		add_own(cycle, org, path, entry);
-		while (*path != '\0')
-		{
-			char	   *slash = strrchr(path, '/');
-
-			*(slash != NULL ? slash : path) = '\0';
-			add_own(cycle, org, path, entry);
-		}
-		pfree(path);
-	}
-	return (SchedQuotaList)
-	{
-		entry->n_over, entry->over
-	};
-}
-
-/*
- * Add an account's own quotas to what another stands under.
- */
-static void
-add_own(const SchedCycle *cycle, const char *org, const char *account,
-		SchedQuotaEntry *entry)
-{
-	AccountName key = {org, account};
-	const SchedQuotaEntry *own = hash_search(cycle->quota_ids, &key, HASH_FIND,
-											 NULL);
-
-	if (own == NULL || own->n_own == 0)
-		return;
-	entry->over = repalloc(entry->over, sizeof(SchedQuota *) *
-						   (entry->n_over + own->n_own));
-	for (int32 l = 0; l < own->n_own; l++)
-		entry->over[entry->n_over++] = &cycle->quotas[own->first + l];
 }
 
 /*
@@ -388,7 +300,7 @@ find_limit(const SchedCycle *cycle, SqlResult rows, uint64 i)
 	char	   *org = SqlText(rows, i, 1);
 	char	   *account = SqlText(rows, i, 2);
 	char	   *type = SqlText(rows, i, 3);
-	const SchedQuotaEntry *entry = find_entry(cycle, org, account);
+	const SchedQuotaEntry *entry = SchedQuotaEntryOf(cycle, org, account);
 	int32		l = entry->first;
 
 	while (l < entry->first + entry->n_own &&
@@ -439,15 +351,4 @@ count_used(SchedCycle *cycle)
 	}
 	SqlFree(&rows);
 	SchedQuotasElsewhere(cycle, orgs, n);
-}
-
-/*
- * Does a quota count a device of this type (NULL: of none, or whatever it
- * is)?
- */
-bool
-SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type)
-{
-	return *limit->gpu_type == '\0' ||
-		(gpu_type != NULL && strcmp(limit->gpu_type, gpu_type) == 0);
 }

@@ -110,18 +110,18 @@ typedef struct StartPrice
 
 /* load.c */
 extern void CycleLoad(SchedCycle *cycle);
+
+/* sched_cycle.c */
 extern SqlResult CycleRead(const SchedCycle *cycle, SqlStatement *statement,
 						   SqlArgs *args);
+extern int64 CycleAgedAt(const SchedCycle *cycle, int32 tier,
+						 TimestampTz waits_from);
 extern void CycleDrop(SchedCycle *cycle, const bool *drop);
 extern int32 CycleAddRequest(SchedCycle *cycle,
 							 const DecideRequestClass *request);
-extern int64 CycleAgedAt(const SchedCycle *cycle, int32 tier,
-						 TimestampTz waits_from);
-extern void FencesEnd(const SchedCycle *cycle);
 
 /* load_queue.c */
 extern void QueueLoad(SchedCycle *cycle);
-extern void QueuedRequestOf(QueuedRequest *asked, const Job *job);
 
 /* load_accounts.c */
 extern void ShareBegin(SchedCycle *cycle);
@@ -151,7 +151,9 @@ extern int32 RunningFind(const SchedCycle *cycle, const char *org, int64 job,
 	" j.wall_limit, j.hold_window, j.offer_types, j.offer_prices," \
 	" j.offer_memory, j.offer_spot_prices, j.prefer"
 
+/* job_request.c */
 extern void RequestRead(SqlResult rows, uint64 i, Job *job);
+extern void QueuedRequestOf(QueuedRequest *asked, const Job *job);
 
 /* load_claims.c */
 extern void ClaimsLoad(SchedCycle *cycle);
@@ -207,6 +209,7 @@ extern bool SchedQuotasAllowClaim(const SchedCycle *cycle,
 extern void SchedQuotasCount(const SchedCycle *cycle);
 
 /* fence_wait.c */
+extern void FencesEnd(const SchedCycle *cycle);
 extern void FenceWaitHoldBack(SchedCycle *cycle);
 extern char *FenceWaitNodes(const char *org, int64 job, TimestampTz now);
 

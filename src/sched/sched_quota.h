@@ -37,11 +37,27 @@ typedef struct SchedQuotaList
 	SchedQuota **quotas;
 } SchedQuotaList;
 
-/* quota_load.c */
-extern bool SchedQuotasLoadGrowing(SchedCycle *cycle);
+/* An account's quotas. */
+typedef struct SchedQuotaEntry
+{
+	AccountName key;
+	int32		first;			/* index of its own, which follow each other */
+	int32		n_own;
+	SchedQuota **over;			/* its own and those above; NULL: not yet
+								 * known */
+	int			n_over;
+} SchedQuotaEntry;
+
+/* quota_of_account.c */
+extern SchedQuotaEntry *SchedQuotaEntryOf(const SchedCycle *cycle,
+										  const char *org,
+										  const char *account);
 extern SchedQuotaList SchedQuotasOver(const SchedCycle *cycle, const char *org,
 									  const char *account);
 extern bool SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type);
+
+/* quota_load.c */
+extern bool SchedQuotasLoadGrowing(SchedCycle *cycle);
 
 /* quota_elsewhere.c */
 extern void SchedQuotasElsewhere(const SchedCycle *cycle,

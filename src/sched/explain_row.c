@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain_row.c
+ *		What explain tells, a row for each check.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/args.h"
+#include "sched/explain.h"
+#include "utils/timestamp.h"
+
+/*
+ * One row.
+ */
+void
+ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
+		   const char *detail)
+{
+	Row			row = {0};
+
+	RowText(&row, check);
+	RowAdd(&row, BoolGetDatum(passes));
+	RowText(&row, detail);
+	RowPut(rsinfo, &row);
+}
+
+const char *
+ExplainTime(TimestampTz at)
+{
+	return at == DT_NOEND ? "never" : pstrdup(timestamptz_to_str(at));
+}

@@ -1,0 +1,95 @@
+/*-------------------------------------------------------------------------
+ *
+ * sched_cycle.c
+ *		What all that load a cycle share: to read rows, and to add and take out jobs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/sql.h"
+#include "sched/sched.h"
+#include "utils/memutils.h"
+
+/*
+ * Run a statement that reads, in a snapshot of its own where that is allowed.
+ */
+SqlResult
+CycleRead(const SchedCycle *cycle, SqlStatement *statement, SqlArgs *args)
+{
+	return cycle->read_only ? SqlRead(statement, args) :
+		SqlRun(statement, args);
+}
+
+/*
+ * When a job of a tier is aged that would have waited since then at one stretch.
+ */
+int64
+CycleAgedAt(const SchedCycle *cycle, int32 tier, TimestampTz waits_from)
+{
+	int64		max_wait = cycle->tiers[tier].max_wait;
+
+	if (max_wait > END_TIMESTAMP - waits_from)
+		return DECIDE_NEVER;
+	return waits_from + max_wait;
+}
+
+/*
+ * Take jobs out of the cycle.
+ */
+void
+CycleDrop(SchedCycle *cycle, const bool *drop)
+{
+	int32	   *moved = MemoryContextAllocHuge(CurrentMemoryContext,
+											   sizeof(int32) *
+											   (cycle->input.n_jobs + 1));
+	int32		kept = 0;
+	int32		n_previous = 0;
+
+	for (int32 i = 0; i < cycle->input.n_jobs; i++)
+	{
+		moved[i] = drop[i] ? -1 : kept;
+		if (drop[i])
+			continue;
+		cycle->jobs[kept] = cycle->jobs[i];
+		cycle->queued[kept++] = cycle->queued[i];
+	}
+	cycle->input.n_jobs = kept;
+	for (int c = 0; c < cycle->input.n_claims; c++)
+	{
+		DecideClaim *claim = &cycle->claims[c];
+
+		if (claim->job >= 0)
+			claim->job = moved[claim->job];
+	}
+	for (int t = 0; t < cycle->input.n_previous; t++)
+	{
+		DecidePreviousReservation previous = cycle->input_previous[t];
+
+		previous.job = moved[previous.job];
+		if (previous.job >= 0)
+			cycle->input_previous[n_previous++] = previous;
+	}
+	cycle->input.n_previous = n_previous;
+	pfree(moved);
+}
+
+/*
+ * Add a request that comes from no row of the queue.  It may be one of those that
+ * are there, and is copied before they move.
+ */
+int32
+CycleAddRequest(SchedCycle *cycle, const DecideRequestClass *request)
+{
+	DecideRequestClass copy = *request;
+
+	if (cycle->input.n_requests == cycle->max_requests)
+	{
+		cycle->max_requests *= 2;
+		cycle->requests = repalloc(cycle->requests,
+								   sizeof(DecideRequestClass) * cycle->max_requests);
+		cycle->input.requests = cycle->requests;
+	}
+	cycle->requests[cycle->input.n_requests] = copy;
+	return cycle->input.n_requests++;
+}
