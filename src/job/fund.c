@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fund.c
- *		The next hold of a job that waits for credit, and a sweep over those
- *		that do.
+ *		A sweep over jobs that wait for credit.
  *
  * Each cycle tries the jobs of its pool (sched/fund_waiting.c) and waits for nobody.
  * Beside clients that never pause there is hardly an instant at which nobody
@@ -33,24 +32,6 @@ SQL_STATEMENT(unfunded_all, SPI_OK_SELECT, "bigint, bigint",
 
 static SweepResult fund_one(const char *org, int64 id, int32 kind,
 							const void *context);
-
-/*
- * Queue one job, under a new hold.  False: it goes on waiting.
- */
-bool
-FundWaitingJob(const char *org, int64 id, bool wait)
-{
-	Job			job;
-	TimestampTz at;
-
-	if (!JobLock(org, id, false, &job) ||
-		strcmp(job.state, "unfunded") != 0 ||
-		JobOpenHold(&job, "fund", NULL, wait, &at) != LEDGER_DONE)
-		return false;
-	JobSetState(&job, "queued", job.hold, job.failures, job.not_before,
-				DT_NOBEGIN);
-	return true;
-}
 
 /*
  * Queue the jobs of all pools that can be paid for, in the order in which

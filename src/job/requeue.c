@@ -15,6 +15,7 @@
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/sql.h"
+#include "job/fund.h"
 #include "job/job.h"
 
 SQL_STATEMENT(job_offers, SPI_OK_UPDATE,
@@ -73,6 +74,24 @@ JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
 	AuditCredits(&audit, "amount", hold.drawn);
 	AuditWrite(&audit);
 	return LEDGER_DONE;
+}
+
+/*
+ * Queue one job, under a new hold.  False: it goes on waiting.
+ */
+bool
+FundWaitingJob(const char *org, int64 id, bool wait)
+{
+	Job			job;
+	TimestampTz at;
+
+	if (!JobLock(org, id, false, &job) ||
+		strcmp(job.state, "unfunded") != 0 ||
+		JobOpenHold(&job, "fund", NULL, wait, &at) != LEDGER_DONE)
+		return false;
+	JobSetState(&job, "queued", job.hold, job.failures, job.not_before,
+				DT_NOBEGIN);
+	return true;
 }
 
 /*

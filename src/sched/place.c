@@ -35,7 +35,9 @@
 
 API_FUNCTION(place);
 
-static bool is_had(SchedCycle *cycle);
+static void decide_and_lock(SchedCycle *cycle);
+static bool lock_decided(SchedCycle *cycle);
+static void carry_out(SchedCycle *cycle);
 static bool has_leaving(const SchedCycle *cycle);
 static void put_busy(ReturnSetInfo *rsinfo);
 
@@ -47,7 +49,6 @@ call_place(PG_FUNCTION_ARGS)
 	int32		max_starts = PG_ARGISNULL(1) ? SettingMaxStarts() :
 		ArgInt4(fcinfo, 1, "max_starts", 0, 100000);
 	SchedCycle	cycle = {.pool = pool};
-	bool		changed;
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
@@ -58,29 +59,9 @@ call_place(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	}
 	FundWaiting(pool);
-	cycle.now = ClockNow();
-	SchedQuotasLoad(&cycle);
-	CycleLoad(&cycle);
-	FenceWaitHoldBack(&cycle);
-	cycle.input.max_starts = max_starts;
-	do
-	{
-		CHECK_FOR_INTERRUPTS();
-		CycleDecide(&cycle);
-	} while (!SchedQuotasCounted(&cycle) || !CreditCheckMoves(&cycle) ||
-			 !RuntimeEstimateLoad(&cycle) || !is_had(&cycle));
-	cycle.now = ClockAfter(cycle.now);
-	SchedQuotasCount(&cycle);
-	CycleApply(&cycle);
-	ClaimsApply(&cycle);
-	changed = ReservationsReport(&cycle);
-	HoldExcessReturn(pool);
-	UsageCharge(&cycle);
-	if (has_leaving(&cycle))
-		ReclaimPlanAnew(pool, cycle.now);
-	if (cycle.result.n_starts > 0 || cycle.result.n_promises > 0 ||
-		cycle.claims_ended || changed)
-		PoolCount(pool);
+	CycleBegin(&cycle, max_starts);
+	decide_and_lock(&cycle);
+	carry_out(&cycle);
 	CyclePutStarts(rsinfo, &cycle);
 	ClaimsPut(&cycle, rsinfo);
 	SqlFinish();
@@ -88,13 +69,50 @@ call_place(PG_FUNCTION_ARGS)
 }
 
 /*
+ * Decide, and lock what that needs, until all of it is to be had.
+ */
+static void
+decide_and_lock(SchedCycle *cycle)
+{
+	bool		locked = false;
+
+	while (!locked)
+	{
+		CycleDecideAll(cycle);
+		locked = lock_decided(cycle);
+	}
+}
+
+/*
  * Lock what a decision needs.  False: some of it is not to be had, and the cycle
  * must decide again without.
  */
 static bool
-is_had(SchedCycle *cycle)
+lock_decided(SchedCycle *cycle)
 {
 	return SchedQuotasLock(cycle) && CycleLock(cycle) && ClaimsLock(cycle);
+}
+
+/*
+ * Carry out a decision, all that it needs being locked.
+ */
+static void
+carry_out(SchedCycle *cycle)
+{
+	bool		changed;
+
+	cycle->now = ClockAfter(cycle->now);
+	SchedQuotasCount(cycle);
+	CycleApply(cycle);
+	ClaimsApply(cycle);
+	changed = ReservationsReport(cycle);
+	HoldExcessReturn(cycle->pool);
+	UsageCharge(cycle);
+	if (has_leaving(cycle))
+		ReclaimPlanAnew(cycle->pool, cycle->now);
+	if (cycle->result.n_starts > 0 || cycle->result.n_promises > 0 ||
+		cycle->claims_ended || changed)
+		PoolCount(cycle->pool);
 }
 
 /*

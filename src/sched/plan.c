@@ -24,6 +24,7 @@ PG_FUNCTION_INFO_V1(gpucredit_plan);
 PG_FUNCTION_INFO_V1(gpucredit_reservations);
 
 static void set_apart(SchedCycle *cycle);
+static bool load_missing(SchedCycle *cycle);
 static void put_reserved(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
 
 Datum
@@ -63,19 +64,53 @@ CyclePlan(SchedCycle *cycle)
 {
 	cycle->read_only = true;
 	PoolExists(cycle->pool);
+	CycleBegin(cycle, SettingMaxStarts());
+	if (cycle->asked != NULL)
+		set_apart(cycle);
+	CycleDecideAll(cycle);
+}
+
+/*
+ * Load what a cycle of the pool decides on.
+ */
+void
+CycleBegin(SchedCycle *cycle, int32 max_starts)
+{
 	cycle->now = ClockNow();
 	SchedQuotasLoad(cycle);
 	CycleLoad(cycle);
 	FenceWaitHoldBack(cycle);
-	cycle->input.max_starts = SettingMaxStarts();
-	if (cycle->asked != NULL)
-		set_apart(cycle);
-	do
+	cycle->input.max_starts = max_starts;
+}
+
+/*
+ * Decide until the decision needs nothing that is not loaded.
+ */
+void
+CycleDecideAll(SchedCycle *cycle)
+{
+	bool		again = true;
+
+	while (again)
 	{
 		CHECK_FOR_INTERRUPTS();
 		CycleDecide(cycle);
-	} while (!SchedQuotasCounted(cycle) || !CreditCheckMoves(cycle) ||
-			 !RuntimeEstimateLoad(cycle));
+		again = load_missing(cycle);
+	}
+}
+
+/*
+ * Load what a decision needs beyond what it was made with.  True: there was
+ * something, and the cycle must decide again.
+ */
+static bool
+load_missing(SchedCycle *cycle)
+{
+	bool		all_quotas = SchedQuotasCounted(cycle);
+	bool		all_paid = all_quotas && CreditCheckMoves(cycle);
+	bool		all_estimated = all_paid && RuntimeEstimateLoad(cycle);
+
+	return !all_estimated;
 }
 
 /*

@@ -240,6 +240,8 @@ extern void HypotheticalJobs(SchedCycle *cycle);
 extern void HypotheticalAreNew(SchedCycle *cycle);
 
 /* plan.c */
+extern void CycleBegin(SchedCycle *cycle, int32 max_starts);
+extern void CycleDecideAll(SchedCycle *cycle);
 extern void CycleDecide(SchedCycle *cycle);
 extern void CyclePlan(SchedCycle *cycle);
 extern void CyclePutStarts(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
