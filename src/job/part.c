@@ -28,6 +28,7 @@
 #include "api/api.h"
 #include "job/meter.h"
 #include "job/part.h"
+#include "job/part_outcome.h"
 #include "job/strike.h"
 #include "shmem/wake.h"
 #include "types/clip.h"
@@ -75,11 +76,6 @@ SQL_STATEMENT(part_heard, SPI_OK_UPDATE, "text, bigint, int, timestamptz",
 			  "UPDATE gpucredit.attempt a SET heard_at = $4"
 			  " WHERE " OF_ATTEMPT("a"));
 /* the first that did not complete is why the attempt did not */
-SQL_STATEMENT(parts_told, SPI_OK_SELECT, "text, bigint, int",
-			  "SELECT p.outcome, p.exit_code, p.message, p.node, p.rank,"
-			  " p.log_uri, pg_catalog.max(p.elapsed) OVER ()"
-			  " FROM gpucredit.attempt_part p WHERE " OF_ATTEMPT("p")
-			  " ORDER BY p.outcome = 'completed', p.turn LIMIT 1");
 SQL_STATEMENT(parts_gone, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT pg_catalog.bool_and(p.gone)"
 			  " FROM gpucredit.attempt_part p WHERE " OF_ATTEMPT("p"));
@@ -206,7 +202,7 @@ tell_part(Part *part, Job *job, Attempt *attempt)
 		(void) SqlRun(&rest_tell, &args);
 		return;
 	}
-	(void) PartsTell(attempt, true, &part->reported);
+	(void) PartsOutcome(attempt, true, &part->reported);
 	part->reported.by_agent = all_gone(part);
 	AttemptSettle(job, attempt, &part->reported);
 }
@@ -279,38 +275,6 @@ PartGone(const char *org, int64 job, int32 attempt, const char *node,
 	SqlArgText(&args, node);
 	SqlArgTime(&args, now);
 	return SqlRun(&part_gone, &args).n > 0;
-}
-
-/*
- * How an attempt ended by what its parts told.  all: they all did; else only a
- * part that did not complete says anything, and false means that there is none.
- */
-bool
-PartsTell(const Attempt *attempt, bool all, Settlement *settlement)
-{
-	SqlArgs		args = {0};
-	SqlResult	row;
-
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	row = SqlRun(&parts_told, &args);
-	if (row.n == 0 || (!all && strcmp(SqlText(row, 0, 1),
-									  OutcomeNames[COMPLETED]) == 0))
-		return false;
-	settlement->outcome = (Outcome) ArgWord(SqlText(row, 0, 1), "outcome",
-											OutcomeNames, OUTCOMES);
-	settlement->has_exit_code = !SqlIsNull(row, 0, 2);
-	if (settlement->has_exit_code)
-		settlement->exit_code = SqlInt4(row, 0, 2);
-	settlement->message = SqlText(row, 0, 3);
-	settlement->node = SqlText(row, 0, 4);
-	settlement->rank = SqlInt4(row, 0, 5);
-	settlement->log_uri = SqlText(row, 0, 6);
-	if (!SqlIsNull(row, 0, 7))
-		settlement->elapsed = Max(settlement->elapsed,
-								  SqlDuration(row, 0, 7));
-	return true;
 }
 
 static SqlArgs

@@ -31,17 +31,12 @@
 #include "job/checkpoint.h"
 #include "job/collect.h"
 #include "job/job_alert.h"
-#include "job/stop_timeout.h"
-#include "job/part.h"
+#include "job/stop_reason.h"
+#include "job/part_outcome.h"
 #include "job/retry.h"
 #include "job/settlement.h"
 #include "ledger/refund.h"
 #include "shmem/wake.h"
-
-const char *const OutcomeNames[OUTCOMES] = {
-	"completed", "failed", "out_of_memory", "timeout", "preempted",
-	"cancelled", "node_lost", "resized", "not_started"
-};
 
 SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz, text,"
@@ -99,7 +94,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 	settlement->retry_at = DT_NOBEGIN;
 	if (attempt->directed && settlement->node == NULL &&
 		(settlement->outcome == COMPLETED || settlement->outcome == FAILED))
-		(void) PartsTell(attempt, false, settlement);
+		(void) PartsOutcome(attempt, false, settlement);
 	cut_elapsed(settlement, attempt);
 	CollectLook(attempt, settlement);
 	see_signal(settlement, job, attempt);
@@ -178,7 +173,7 @@ see_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
 		(settlement->exit_code != EXIT_SIGTERM &&
 		 settlement->exit_code != EXIT_SIGKILL))
 		return;
-	if (!StopTimeoutSince(attempt, ClockNow(), 0, &stop))
+	if (!StopReasonSince(attempt, ClockNow(), 0, &stop))
 	{
 		if (settlement->exit_code == EXIT_SIGKILL ||
 			!(attempt->directed || attempt->extension_denied))

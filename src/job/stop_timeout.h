@@ -5,18 +5,15 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_OVERDUE_H
-#define GPUCREDIT_OVERDUE_H
+#ifndef GPUCREDIT_STOP_TIMEOUT_H
+#define GPUCREDIT_STOP_TIMEOUT_H
 
 #include "util/sql.h"
 #include "job/settlement.h"
 #include "job/sweep.h"
 
 extern SqlResult StopTimeoutAttempts(TimestampTz now);
-extern bool StopTimeoutSince(const Attempt *attempt, TimestampTz now,
-							 int64 ago,
-							 Settlement *settlement);
 extern SweepResult StopTimeoutSettle(const char *org, int64 id, int32 number,
 									 const void *context);
 
-#endif							/* GPUCREDIT_OVERDUE_H */
+#endif							/* GPUCREDIT_STOP_TIMEOUT_H */

@@ -1,0 +1,16 @@
+/*-------------------------------------------------------------------------
+ *
+ * stop_reason.h
+ *		Since when, and what for, an attempt has to stop.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_STOP_REASON_H
+#define GPUCREDIT_STOP_REASON_H
+
+#include "job/settlement.h"
+
+extern bool StopReasonSince(const Attempt *attempt, TimestampTz now,
+							int64 ago, Settlement *settlement);
+
+#endif							/* GPUCREDIT_STOP_REASON_H */
