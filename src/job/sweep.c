@@ -15,27 +15,38 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/subtransaction.h"
 #include "job/sweep.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "tcop/utility.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
 #define SWEEP_MOST		1000	/* things a call */
 #define SWEEP_MOST_MS	500
 #define SWEEP_WAIT_MS	10		/* for one row */
 
+/* A step of a sweep, and what came of it. */
+typedef struct Step
+{
+	SweepStep	step;
+	const char *org;
+	int64		id;
+	int32		number;
+	const void *context;
+	SweepResult result;
+} Step;
+
 static bool is_stuck(const Sweep *sweep, const char *org);
 static void leave(Sweep *sweep, const char *org);
 static SweepResult try_step(SweepStep step, const char *org, int64 id,
 							int32 number, const void *context,
 							bool *stuck);
+static bool do_step(void *context);
 static char *failed_line(const char *org, int64 id, const ErrorData *error);
 static bool goes_on(const ErrorData *error);
 
@@ -186,45 +197,35 @@ static SweepResult
 try_step(SweepStep step, const char *org, int64 id, int32 number,
 		 const void *context, bool *stuck)
 {
-	MemoryContext memory = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile SweepResult result = SWEEP_BUSY;
+	Step		one = {step, org, id, number, context, SWEEP_BUSY};
+	ErrorData  *error;
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(memory);
-	PG_TRY();
-	{
-		result = step(org, id, number, context);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
+	(void) SubtransactionTry(do_step, &one, &error);
+	if (error == NULL)
+		return one.result;
+	if (!goes_on(error))
+		ReThrowError(error);
+	if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
+		error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("upkeep of organisation \"%s\" failed: %s", org,
+						error->message),
+				 errdetail("It failed at number %lld; the other "
+						   "organisations were served.", (long long) id),
+				 errdetail_log("%s", failed_line(org, id, error)),
+				 errhint("Run gpucredit.verify() to see what is wrong.")));
+	*stuck = true;
+	return SWEEP_BUSY;
+}
 
-		MemoryContextSwitchTo(memory);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		if (!goes_on(error))
-			ReThrowError(error);
-		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
-			error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
-			ereport(WARNING,
-					(errcode(error->sqlerrcode),
-					 errmsg("upkeep of organisation \"%s\" failed: %s", org,
-							error->message),
-					 errdetail("It failed at number %lld; the other "
-							   "organisations were served.", (long long) id),
-					 errdetail_log("%s", failed_line(org, id, error)),
-					 errhint("Run gpucredit.verify() to see what is "
-							 "wrong.")));
-		result = SWEEP_BUSY;
-		*stuck = true;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(memory);
-	CurrentResourceOwner = owner;
-	return result;
+static bool
+do_step(void *context)
+{
+	Step	   *one = context;
+
+	one->result = one->step(one->org, one->id, one->number, one->context);
+	return true;
 }
 
 /*

@@ -74,7 +74,7 @@ HoldAtOnce(HoldOpening *opening)
 	if (BudgetTurned(&opening->budgets, draw->at) != NULL)
 		return false;
 	subtransactions()->n++;
-	return SubtransactionTry(write_then_take, opening);
+	return SubtransactionTry(write_then_take, opening, NULL);
 }
 
 /*

@@ -35,7 +35,7 @@ HoldInSlice(HoldOpening *opening)
 		draw->amount == 0 || !LedgerPlanSlice(draw, hold) ||
 		!BudgetPlanSlice(draw->path, hold, &opening->budgets))
 		return false;
-	return draw->wait ? SubtransactionTry(lock_then_write, opening) :
+	return draw->wait ? SubtransactionTry(lock_then_write, opening, NULL) :
 		lock_then_write(opening);
 }
 

@@ -13,15 +13,19 @@
 
 /*
  * Do something in a subtransaction, and roll it back, locks included, where
- * the work returns false or raises an error.
+ * the work returns false or raises an error.  The caller gets the error; where
+ * failed is NULL, it is raised again.
  */
 bool
-SubtransactionTry(bool (*work) (void *context), void *context)
+SubtransactionTry(bool (*work) (void *context), void *context,
+				  ErrorData **failed)
 {
 	MemoryContext memory = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	volatile bool done = false;
 
+	if (failed != NULL)
+		*failed = NULL;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(memory);
 	PG_TRY();
@@ -40,7 +44,10 @@ SubtransactionTry(bool (*work) (void *context), void *context)
 		error = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
-		ReThrowError(error);
+		if (failed == NULL)
+			ReThrowError(error);
+		*failed = error;
+		done = false;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(memory);

@@ -8,6 +8,7 @@
 #ifndef GPUCREDIT_SUBTRANSACTION_H
 #define GPUCREDIT_SUBTRANSACTION_H
 
-extern bool SubtransactionTry(bool (*work) (void *context), void *context);
+extern bool SubtransactionTry(bool (*work) (void *context), void *context,
+							  ErrorData **failed);
 
 #endif							/* GPUCREDIT_SUBTRANSACTION_H */
