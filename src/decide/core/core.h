@@ -361,7 +361,7 @@ extern void DecideHostDerive(Host *host);
 extern void DecideHostTouch(Cycle *cycle, int32_t index);
 
 /*
- * The memory of a device that an offer requests for, in MiB.  Rounding it up
+ * The memory of a device that an offer asks for, in MiB.  Rounding it up
  * changes nothing, as hosts have whole MiB.
  */
 static inline int64_t
@@ -372,7 +372,7 @@ DecideFitFloor(const DecideOffer *offer)
 }
 
 /*
- * Do the host's devices have the memory that an offer requests for?
+ * Do the host's devices have the memory that an offer asks for?
  */
 static inline bool
 DecideFitMemory(const Host *host, const DecideOffer *offer)

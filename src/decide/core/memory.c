@@ -10,7 +10,7 @@
 #include "decide/core/core.h"
 
 /*
- * Room for n items, or NULL.  Never requests for an empty piece.
+ * Room for n items, or NULL.  Never asks for an empty piece.
  */
 void *
 DecideAlloc(const DecideArena *arena, int64_t n, size_t size)
