@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * keeper_exit.c
+ *		How a program ended, on disk before anything follows from it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "keeper.h"
+#include "util.h"
+
+/*
+ * How long the program ran, less its frozen time.
+ */
+static int64_t
+elapsed_us(const KeeperState *state, int64_t now)
+{
+	int64_t		ran = state->exec_ns == 0 ? 0 :
+		(state->frozen_since_ns != 0 ? state->frozen_since_ns : now) -
+		state->exec_ns - state->frozen_ns;
+
+	return ran < 0 ? 0 : ran / 1000;
+}
+
+/*
+ * The program ended: kill what it left, as that holds the devices.
+ */
+void
+KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *message)
+{
+	int64_t		now = MonotonicNs();
+	char		line[512];
+	int			len;
+
+	len = snprintf(line, sizeof(line), "%s %d %lld %s\n", kind, status,
+				   (long long) elapsed_us(keeper->state, now), message);
+	/* free the reserved space */
+	(void) unlinkat(keeper->dir, "reserve", 0);
+	while (!FilePut(keeper->dir, "exit", line, len))
+	{
+		Say("event=exit_not_written error=\"%s\"", strerror(errno));
+		sleep(1);				/* a full disk: the GPU stays held until the
+								 * bill is written */
+	}
+	CrashPoint("exit");
+	keeper->ended = true;
+	ContainSignal(&keeper->contain, SIGKILL);
+	keeper->kill_again_ns = now + NS_PER_S;
+}
