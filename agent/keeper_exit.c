@@ -29,7 +29,8 @@ elapsed_us(const KeeperState *state, int64_t now)
 }
 
 /*
- * The program ended: kill what it left, as that holds the devices.
+ * The program ended.  Write how, and kill what it left, as that holds the
+ * devices.
  */
 void
 KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *message)
