@@ -28,8 +28,7 @@
 #include "util.h"
 
 #define READ_EVERY	(10 * NS_PER_S) /* where agents are */
-#define READ_PAUSE	(NS_PER_S)	/* at least, when a node is unknown */
-#define MOST_UNKNOWN	256
+#define FIRST_PAUSE	(NS_PER_S / 10) /* after a read in vain; then doubled */
 #define PAUSE		1			/* seconds between tries to connect */
 
 /* A node's agent and its address for datagrams. */
@@ -45,14 +44,13 @@ typedef struct PokeAddress
 static PokeAddress *places;		/* by node */
 static int	nplaces;
 static int64_t read_ns;
-static char *unknown[MOST_UNKNOWN]; /* asked for since the last full read */
-static int	nunknown;
+static int64_t pause_ns;		/* not to read so soon for an unknown node */
 static int	sockets[2] = {-1, -1};	/* IPv4, IPv6 */
 
 static PGconn * open_connection(void);
 static bool run(PGconn * conn, const char *sql);
 static bool serve(PGconn * conn);
-static bool first_time(const char *node);
+static bool forward(PGconn * conn, const char *node);
 static bool read_places(PGconn * conn);
 static PokeAddress *find(const char *node);
 static int	compare(const void *a, const void *b);
@@ -133,43 +131,36 @@ serve(PGconn * conn)
 		return false;
 	while ((one = PQnotifies(conn)) != NULL)
 	{
-		PokeAddress *place = find(one->extra);
+		bool		good = forward(conn, one->extra);
 
-		if (place == NULL && first_time(one->extra) &&
-			MonotonicNs() - read_ns > READ_PAUSE)
-		{
-			if (!read_places(conn))
-			{
-				PQfreemem(one);
-				return false;
-			}
-			place = find(one->extra);
-		}
-		if (place != NULL)
-			send_to(place);
 		PQfreemem(one);
+		if (!good)
+			return false;
 	}
-	if (MonotonicNs() - read_ns < READ_EVERY)
-		return true;
-	while (nunknown > 0)
-		free(unknown[--nunknown]);
-	return read_places(conn);
+	return MonotonicNs() - read_ns < READ_EVERY || read_places(conn);
 }
 
 /*
- * A node whose agent takes no datagrams is asked for once in READ_EVERY.
+ * Send a node's agent a datagram.  An unknown node is looked for at once, and
+ * ever more rarely where that is in vain, as an agent may take no datagrams.
+ * False: the connection is lost.
  */
 static bool
-first_time(const char *node)
+forward(PGconn * conn, const char *node)
 {
-	for (int i = 0; i < nunknown; i++)
+	PokeAddress *place = find(node);
+
+	if (place == NULL && MonotonicNs() - read_ns >= pause_ns)
 	{
-		if (strcmp(unknown[i], node) == 0)
+		if (!read_places(conn))
 			return false;
+		place = find(node);
+		pause_ns = place != NULL ? 0 :
+			pause_ns == 0 ? FIRST_PAUSE :
+			pause_ns * 2 < READ_EVERY ? pause_ns * 2 : READ_EVERY;
 	}
-	if (nunknown == MOST_UNKNOWN)
-		return false;
-	unknown[nunknown++] = Dup(node);
+	if (place != NULL)
+		send_to(place);
 	return true;
 }
 
