@@ -293,14 +293,23 @@ SqlArgTextArray(SqlArgs *args, const char *const *values, int n)
 	SqlArgArray(args, elems, nulls, n, TEXTOID);
 }
 
-void
-SqlArgInt8Array(SqlArgs *args, const int64 *values, int n)
+/*
+ * An array of a type that is passed as an int64.
+ */
+static void
+arg_int64_array(SqlArgs *args, const int64 *values, int n, Oid type)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 
 	for (int i = 0; i < n; i++)
 		elems[i] = Int64GetDatum(values[i]);
-	SqlArgArray(args, elems, NULL, n, INT8OID);
+	SqlArgArray(args, elems, NULL, n, type);
+}
+
+void
+SqlArgInt8Array(SqlArgs *args, const int64 *values, int n)
+{
+	arg_int64_array(args, values, n, INT8OID);
 }
 
 void
@@ -316,21 +325,13 @@ SqlArgInt4Array(SqlArgs *args, const int32 *values, int n)
 void
 SqlArgTimeArray(SqlArgs *args, const TimestampTz *values, int n)
 {
-	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
-
-	for (int i = 0; i < n; i++)
-		elems[i] = TimestampTzGetDatum(values[i]);
-	SqlArgArray(args, elems, NULL, n, TIMESTAMPTZOID);
+	arg_int64_array(args, values, n, TIMESTAMPTZOID);
 }
 
 void
 SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n)
 {
-	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
-
-	for (int i = 0; i < n; i++)
-		elems[i] = CreditsGetDatum(values[i]);
-	SqlArgArray(args, elems, NULL, n, SqlCreditsType());
+	arg_int64_array(args, values, n, SqlCreditsType());
 }
 
 /*

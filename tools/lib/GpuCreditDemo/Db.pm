@@ -184,8 +184,9 @@ sub _run
     return $sth->fetchall_arrayref({});
 }
 
-# Resident memory of the backend in kB: all of it, and what is its own.
-# (What it shares is PostgreSQL's buffer cache, counted as it is touched.)
+# Memory of the backend in kB: resident, of that its own, and what its memory
+# contexts have.  (What it shares is PostgreSQL's buffer cache, counted as it is
+# touched.)
 sub memory
 {
     my ($self) = @_;
@@ -198,7 +199,9 @@ sub memory
         }
         close $status;
     }
-    return ($kb{VmRSS}, $kb{RssAnon});
+    my ($contexts) = $self->{dbh}->selectrow_array(
+        'SELECT sum(total_bytes) / 1024 FROM pg_backend_memory_contexts');
+    return ($kb{VmRSS}, $kb{RssAnon}, $contexts);
 }
 
 # Ends the session.

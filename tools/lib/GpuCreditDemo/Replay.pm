@@ -106,6 +106,7 @@ sub run
         $self->_place if $self->{changed} && %{ $self->{ready} };
         $self->{changed} = 0;
         my $share = $total ? $self->{done} / $total : 1;
+        $self->{memory_early} //= [ $db->memory ] if $share >= 0.1;
         # By half, nearly all of the session's statements have their plans.
         $self->{memory_half} //= [ $db->memory ] if $share >= 0.5;
         $self->{progress}->show($share, $second);
