@@ -1,18 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * config.c
- *		The agent's configuration file: lines "name = value".
+ *		The agent's configuration file.
  *
  *-------------------------------------------------------------------------
  */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
+#include "settings.h"
 #include "util.h"
 #include "xid.h"
 
@@ -42,15 +40,7 @@ Config		config = {
 	.uids = 65536,
 };
 
-/* A setting: a text, or a number within bounds. */
-static const struct
-{
-	const char *name;
-	char	  **text;
-	long	   *number;
-	long		least;
-	long		most;
-}			settings[] = {
+static const Setting settings[] = {
 	{"node", &config.node, NULL, 0, 0},
 	{"database", &config.database, NULL, 0, 0},
 	{"state", &config.state, NULL, 0, 0},
@@ -78,12 +68,8 @@ static const struct
 
 #define SETTINGS	((int) (sizeof(settings) / sizeof(settings[0])))
 
-static void take_line(char *line, const char *path, int number);
-static void set(const char *name, const char *value, const char *path,
-				int number);
-static long whole_number(const char *value, long least, long most,
-						 const char *name, const char *path, int line);
-static char *trim(char *text);
+static bool other_setting(const char *name, const char *value,
+						  const char *path, int line);
 
 /*
  * Read the file.  Any mistake ends the agent: a guess could run jobs on the
@@ -92,14 +78,7 @@ static char *trim(char *text);
 void
 ConfigRead(const char *path, bool of_node)
 {
-	FILE	   *file = fopen(path, "r");
-	char		line[4096];
-
-	if (file == NULL)
-		Die("could not read %s: %s", path, strerror(errno));
-	for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++)
-		take_line(line, path, number);
-	fclose(file);
+	SettingsRead(path, settings, SETTINGS, other_setting);
 	if (of_node && (config.node == NULL || *config.node == '\0'))
 		Die("%s names no node", path);
 	if (strcmp(config.isolation, "plain") != 0 &&
@@ -121,79 +100,22 @@ ConfigRead(const char *path, bool of_node)
 	}
 }
 
-static void
-take_line(char *line, const char *path, int number)
-{
-	char	   *name = trim(line);
-	char	   *value = strchr(name, '=');
-
-	if (*name == '\0' || *name == '#')
-		return;
-	if (value == NULL)
-		Die("%s:%d: not \"name = value\"", path, number);
-	*value++ = '\0';
-	set(trim(name), trim(value), path, number);
-}
-
 /*
- * Set one setting; an unknown name ends the agent.
+ * Set what is no plain text or number; false: no such setting.
  */
-static void
-set(const char *name, const char *value, const char *path, int number)
+static bool
+other_setting(const char *name, const char *value, const char *path, int line)
 {
 	if (strcmp(name, "first_uid") == 0)
 	{
-		config.first_uid = whole_number(value, 1000, 4000000000L, name, path,
-										number);
-		return;
+		config.first_uid = SettingNumber(value, 1000, 4000000000L, name, path,
+										 line);
+		return true;
 	}
-	if (strncmp(name, "xid.", 4) == 0)
-	{
-		if (!XidConfigure(name + 4, value))
-			Die("%s:%d: an Xid is xid.N = hardware, after_job, application or"
-				" log", path, number);
-		return;
-	}
-	for (int i = 0; i < SETTINGS; i++)
-	{
-		if (strcmp(name, settings[i].name) != 0)
-			continue;
-		if (settings[i].text != NULL)
-			*settings[i].text = Dup(value);
-		else
-			*settings[i].number = whole_number(value, settings[i].least,
-											   settings[i].most, name, path,
-											   number);
-		return;
-	}
-	Die("%s:%d: there is no setting \"%s\"", path, number, name);
-}
-
-static long
-whole_number(const char *value, long least, long most, const char *name,
-			 const char *path, int line)
-{
-	char	   *end;
-	long		number;
-
-	errno = 0;
-	number = strtol(value, &end, 10);
-	if (end == value || *end != '\0' || errno != 0 || number < least ||
-		number > most)
-		Die("%s:%d: %s is a number from %ld to %ld", path, line, name, least,
-			most);
-	return number;
-}
-
-static char *
-trim(char *text)
-{
-	char	   *end;
-
-	while (isspace((unsigned char) *text))
-		text++;
-	end = text + strlen(text);
-	while (end > text && isspace((unsigned char) end[-1]))
-		*--end = '\0';
-	return text;
+	if (strncmp(name, "xid.", 4) != 0)
+		return false;
+	if (!XidConfigure(name + 4, value))
+		Die("%s:%d: an Xid is xid.N = hardware, after_job, application or"
+			" log", path, line);
+	return true;
 }

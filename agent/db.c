@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * db.c
- *		The agent's one connection to the database: one call at a time.
+ *		A program's one connection to the database: one call at a time.
  *
  * One call is in flight at any time, so none overtakes another.  After a
- * timeout the agent drops the call and its connection.  The caller repeats the
- * call, as every call may be repeated.
+ * timeout the program drops the call and its connection.  The caller repeats
+ * the call, as every call may be repeated.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "config.h"
 #include "db.h"
 #include "util.h"
 
@@ -28,6 +27,9 @@ typedef enum DbStage
 	DB_CLOSED, DB_CONNECTING, DB_IDLE, DB_CALLING
 } DbStage;
 
+static const char *database;	/* a libpq connection string */
+static const char *listen_to;	/* LISTEN, or NULL */
+static const char *listen_for;	/* the payload that is ours */
 static PGconn * conn;
 static DbStage stage = DB_CLOSED;
 static PostgresPollingStatusType wants;
@@ -45,6 +47,17 @@ static void connect_go_on(void);
 static void listens(PGresult * result, void *context);
 static void take_answer(void);
 static void answered(PGresult * result);
+
+/*
+ * Set what DbWork() connects to, and which notifications count.
+ */
+void
+DbUse(const char *conninfo, const char *listen, const char *payload)
+{
+	database = conninfo;
+	listen_to = listen;
+	listen_for = payload;
+}
 
 bool
 DbIdle(void)
@@ -178,14 +191,14 @@ connect_begin(void)
 {
 	set_stage(DB_CONNECTING);
 	pause_ns = pause_ns * 2 > PAUSE_MOST ? PAUSE_MOST : pause_ns * 2;
-	conn = PQconnectStart(config.database);
+	conn = PQconnectStart(database);
 	wants = PGRES_POLLING_WRITING;
 	if (conn == NULL || PQstatus(conn) == CONNECTION_BAD)
 		give_up("connect_failed");
 }
 
 /*
- * After connecting, LISTEN if the setting says so.
+ * After connecting, LISTEN if the program wants to.
  */
 static void
 connect_go_on(void)
@@ -200,8 +213,8 @@ connect_go_on(void)
 		set_stage(DB_IDLE);
 		connects++;
 		Say("event=connected");
-		if (strcmp(config.listen, "yes") == 0)
-			DbCall("LISTEN gpucredit_node", 0, NULL, listens, NULL);
+		if (listen_to != NULL)
+			DbCall(listen_to, 0, NULL, listens, NULL);
 	}
 }
 
@@ -218,7 +231,7 @@ listens(PGresult * result, void *context)
 }
 
 /*
- * Did a notification name this node?
+ * Did a notification name us?
  */
 bool
 DbNotified(void)
@@ -228,7 +241,7 @@ DbNotified(void)
 
 	while (conn != NULL && (one = PQnotifies(conn)) != NULL)
 	{
-		any |= strcmp(one->extra, config.node) == 0;
+		any |= strcmp(one->extra, listen_for) == 0;
 		PQfreemem(one);
 	}
 	return any;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * db.h
- *		The agent's one connection to the database: one call at a time.
+ *		A program's one connection to the database: one call at a time.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,6 +24,8 @@
 /* result: NULL without an answer: the call may have taken effect */
 typedef void (*DbAnswer) (PGresult * result, void *context);
 
+extern void DbUse(const char *conninfo, const char *listen,
+				  const char *payload);
 extern bool DbIdle(void);
 extern int	DbConnects(void);
 extern void DbCall(const char *sql, int n, const char *const *values,

@@ -81,6 +81,8 @@ main(int argc, char **argv)
 	if (argc != 2 || argv[1][0] == '-')
 		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|reset] CONFIG ...");
 	ConfigRead(argv[1], true);
+	DbUse(config.database, strcmp(config.listen, "yes") == 0 ?
+		  "LISTEN gpucredit_node" : NULL, config.node);
 	signal(SIGPIPE, SIG_IGN);
 	open_state();
 	read_boot_id();

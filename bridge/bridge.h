@@ -1,0 +1,14 @@
+/*-------------------------------------------------------------------------
+ *
+ * bridge.h
+ *		The commands of gpucredit-bridge.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_BRIDGE_H
+#define GPUCREDIT_BRIDGE_H
+
+/* each gets the arguments after its name, and returns the exit status */
+extern int	KubernetesMain(int argc, char **argv);
+
+#endif							/* GPUCREDIT_BRIDGE_H */
