@@ -1,0 +1,41 @@
+/*
+ * 00_common.sql: the schema, and who this database is.
+ *
+ * The extension is created in each cell and in each router.  A router has the
+ * tables of gpucredit too, empty, for the types and signatures that come with
+ * them.
+ */
+CREATE SCHEMA gpucredit_cells;
+COMMENT ON SCHEMA gpucredit_cells IS
+'gpucredit over several servers: directory, router, leases, moves';
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+/* The number stands in every job, hold and bucket that the cell makes. */
+CREATE TABLE gpucredit_cells.cell (
+	cell text COLLATE "C" NOT NULL,
+	number int NOT NULL,
+	region text COLLATE "C" NOT NULL,
+	dsn text NOT NULL,
+	CONSTRAINT cell_pkey PRIMARY KEY (cell),
+	CONSTRAINT cell_number_key UNIQUE (number),
+	CONSTRAINT cell_number CHECK (number BETWEEN 0 AND 999)
+);
+COMMENT ON TABLE gpucredit_cells.cell IS
+'All cells: their numbers from 0, without gaps, and where each one is';
+COMMENT ON COLUMN gpucredit_cells.cell.cell IS 'The cell''s name.';
+COMMENT ON COLUMN gpucredit_cells.cell.number IS 'Its number; never given again.';
+COMMENT ON COLUMN gpucredit_cells.cell.region IS 'Where it stands.';
+COMMENT ON COLUMN gpucredit_cells.cell.dsn IS 'How to connect: host, port and dbname, without user and password.';
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.cell', '');
+
+/* One row in a cell, none in a router. */
+CREATE TABLE gpucredit_cells.self (
+	cell text COLLATE "C" NOT NULL,
+	CONSTRAINT self_cell FOREIGN KEY (cell) REFERENCES gpucredit_cells.cell (cell)
+);
+CREATE UNIQUE INDEX self_one ON gpucredit_cells.self ((true));
+COMMENT ON TABLE gpucredit_cells.self IS
+'Which cell this database is; no row: it is a router';
+COMMENT ON COLUMN gpucredit_cells.self.cell IS 'The cell.';
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.self', '');

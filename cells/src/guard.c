@@ -1,0 +1,210 @@
+/*-------------------------------------------------------------------------
+ *
+ * guard.c
+ *		No row of an organisation changes in a cell that is not its home.
+ *
+ * guard() is a trigger on every table of gpucredit that has a column org.  The
+ * first row of an organisation that a transaction changes takes the
+ * organisation's lock, shared, until the transaction ends, and then reads
+ * whether the cell is its home.  Who moves the organisation writes first that
+ * it is moving, commits, and then takes the lock exclusively: by then every
+ * transaction that read "home" has ended, and none begins.
+ *
+ * Locks: the organisation's, shared, and never waited for, so that it needs no
+ * place in the lock order.  No function of SQL can take it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
+#include "commands/trigger.h"
+#include "common/hashfn.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "util/compat.h"
+
+PG_MODULE_MAGIC;
+
+PG_FUNCTION_INFO_V1(gpucredit_cells_guard);
+PG_FUNCTION_INFO_V1(gpucredit_cells_at_home);
+PG_FUNCTION_INFO_V1(gpucredit_cells_lock_moving);
+
+/* columns of gpucredit_cells.resident */
+#define RESIDENT_ORG	1
+#define RESIDENT_EPOCH	2
+#define RESIDENT_STATE	3
+
+#define ERRCODE_NOT_HOME	MAKE_SQLSTATE('U','C','5','0','1')
+#define ERRCODE_MOVING		MAKE_SQLSTATE('U','C','5','0','2')
+
+/* The class of the lock, as in util/lock_class.h, which has others. */
+#define LOCK_ORGANISATION	26567
+
+static void require_home(const char *org, const int64 *epoch);
+static LOCKTAG lock_of(const char *org);
+static const char *state_of(const char *org, int64 *epoch);
+static void refuse(const char *org, const char *state);
+
+/*
+ * The trigger: BEFORE INSERT, AFTER UPDATE OR DELETE, for each row.
+ */
+Datum
+gpucredit_cells_guard(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	HeapTuple	row;
+	TupleDesc	desc;
+	bool		isnull;
+	Datum		org;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("guard must be called as a trigger")));
+	row = trigger->tg_trigtuple;
+	desc = trigger->tg_relation->rd_att;
+	org = heap_getattr(row, SPI_fnumber(desc, "org"), desc, &isnull);
+	if (!isnull)
+		require_home(TextDatumGetCString(org), NULL);
+	return PointerGetDatum(row);
+}
+
+/*
+ * at_home(org, epoch): the organisation, if the cell is its home at that epoch.
+ * A null epoch asks nothing, nor does a null organisation: the function that
+ * is called says what is wrong with it.
+ */
+Datum
+gpucredit_cells_at_home(PG_FUNCTION_ARGS)
+{
+	int64		epoch;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	if (!PG_ARGISNULL(1))
+	{
+		epoch = PG_GETARG_INT64(1);
+		require_home(text_to_cstring(PG_GETARG_TEXT_PP(0)), &epoch);
+	}
+	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
+}
+
+/*
+ * lock_moving(org): waits for all transactions that changed rows of it.
+ */
+Datum
+gpucredit_cells_lock_moving(PG_FUNCTION_ARGS)
+{
+	LOCKTAG		tag = lock_of(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	PG_RETURN_VOID();
+}
+
+/*
+ * Refuses an organisation whose home, at the epoch if there is one, is not
+ * here.  A lock that this transaction has already was followed by this check.
+ */
+static void
+require_home(const char *org, const int64 *epoch)
+{
+	LOCKTAG		tag = lock_of(org);
+	int64		now;
+	const char *state;
+
+	switch (LockAcquire(&tag, ShareLock, false, true))
+	{
+		case LOCKACQUIRE_NOT_AVAIL:
+			refuse(org, "moving");
+			break;
+		case LOCKACQUIRE_ALREADY_HELD:
+			if (epoch == NULL)
+				return;
+			break;
+		default:
+			break;
+	}
+	state = state_of(org, &now);
+	if (strcmp(state, "home") != 0 && strcmp(state, "guest") != 0)
+		refuse(org, state);
+	if (epoch != NULL && *epoch != now)
+		refuse(org, "gone");
+}
+
+static LOCKTAG
+lock_of(const char *org)
+{
+	LOCKTAG		tag;
+	uint64		key = hash_bytes_extended((const unsigned char *) org,
+										  strlen(org), 0);
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (key >> 32),
+						 (uint32) key, LOCK_ORGANISATION);
+	return tag;
+}
+
+/*
+ * What the cell is to the organisation by what is committed now, whatever the
+ * caller's snapshot shows.
+ */
+static const char *
+state_of(const char *org, int64 *epoch)
+{
+	Oid			schema = get_namespace_oid("gpucredit_cells", false);
+	Relation	table;
+	ScanKeyData key;
+	SysScanDesc scan;
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	HeapTuple	row;
+	const char *state = "gone";
+	bool		isnull;
+
+	table = table_open(get_relname_relid("resident", schema), AccessShareLock);
+	ScanKeyInit(&key, RESIDENT_ORG, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(org));
+	key.sk_collation = C_COLLATION_OID;
+	scan = systable_beginscan(table,
+							  get_relname_relid("resident_pkey", schema), true,
+							  snapshot, 1, &key);
+	*epoch = 0;
+	row = systable_getnext(scan);
+	if (HeapTupleIsValid(row))
+	{
+		*epoch = DatumGetInt64(heap_getattr(row, RESIDENT_EPOCH,
+											table->rd_att, &isnull));
+		state = TextDatumGetCString(heap_getattr(row, RESIDENT_STATE,
+												 table->rd_att, &isnull));
+	}
+	systable_endscan(scan);
+	table_close(table, AccessShareLock);
+	UnregisterSnapshot(snapshot);
+	return state;
+}
+
+static void
+refuse(const char *org, const char *state)
+{
+	if (strcmp(state, "moving") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_MOVING),
+				 errmsg("organisation \"%s\" is moving to another cell", org),
+				 errdetail("Nothing of it changes until it has moved."),
+				 errhint("Call again with the same key in a second.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_NOT_HOME),
+			 errmsg("this cell is not the home of organisation \"%s\"", org),
+			 errdetail("The directory of the router says where its home is."),
+			 errhint("Call through a router.")));
+}
