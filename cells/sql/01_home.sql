@@ -38,3 +38,87 @@ LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_cells_lock_moving';
 COMMENT ON FUNCTION gpucredit_cells.lock_moving(text) IS
 'Internal: waits for every transaction that changed a row of the organisation, and keeps others away until this one ends.';
+
+CREATE FUNCTION gpucredit_cells.standing(org text) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT r.state FROM gpucredit_cells.resident r WHERE r.org = standing.org;
+END;
+COMMENT ON FUNCTION gpucredit_cells.standing(text) IS
+'Internal: what this cell is to the organisation; null: it does not know it.';
+
+CREATE FUNCTION gpucredit_cells.admit(org text, epoch bigint) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	INSERT INTO gpucredit_cells.resident AS r (org, epoch, state)
+	VALUES (admit.org, admit.epoch, 'home')
+	ON CONFLICT ON CONSTRAINT resident_pkey
+		DO UPDATE SET epoch = excluded.epoch WHERE r.state = 'home';
+END;
+COMMENT ON FUNCTION gpucredit_cells.admit(text, bigint) IS
+'Internal: this cell is the organisation''s home from now on.';
+
+/*
+ * Sums and records that upkeep writes of any organisation, and that follow
+ * from what is guarded.
+ */
+CREATE FUNCTION gpucredit_cells.guarded_tables()
+RETURNS TABLE (relation regclass)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT c.oid::regclass
+	FROM pg_class c
+		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org'
+	WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n
+			WHERE n.nspname = 'gpucredit')
+		AND c.relkind = 'r' AND c.relpersistence = 'p'
+		AND c.relname NOT IN ('spend_delta', 'spend_total', 'spend_day', 'usage',
+			'accrued', 'fair_usage', 'denial', 'closing', 'audit', 'alert',
+			'node_cache', 'node_strike', 'eviction', 'reservation')
+	ORDER BY c.relname;
+END;
+COMMENT ON FUNCTION gpucredit_cells.guarded_tables() IS
+'Internal: the tables of gpucredit that only an organisation''s home changes.';
+
+/*
+ * Numbers of jobs, holds and buckets are those of one cell each, modulo 1000,
+ * so that they stay unique wherever the organisation goes.
+ */
+CREATE FUNCTION gpucredit_cells.join_cells(cell text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	at gpucredit_cells.cell := gpucredit_cells.require_cell(join_cells.cell);
+	r record;
+BEGIN
+	IF EXISTS (SELECT FROM gpucredit_cells.self s WHERE s.cell = at.cell) THEN
+		RETURN;
+	END IF;
+	INSERT INTO gpucredit_cells.self VALUES (at.cell);
+	FOR r IN SELECT g.relation FROM gpucredit_cells.guarded_tables() g LOOP
+		EXECUTE format('CREATE TRIGGER cells_guard_new BEFORE INSERT ON %s'
+			' FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.guard()', r.relation);
+		IF r.relation <> 'gpucredit.entry'::regclass THEN
+			EXECUTE format('CREATE TRIGGER cells_guard AFTER UPDATE%s ON %s'
+				' FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.guard()',
+				CASE WHEN r.relation <> 'gpucredit.request'::regclass
+					THEN ' OR DELETE' ELSE '' END, r.relation);
+		END IF;
+	END LOOP;
+	FOR r IN
+		SELECT s.oid::regclass AS sequence, coalesce(pg_sequence_last_value(s.oid), 0) AS at
+		FROM pg_class s
+		WHERE s.relkind = 'S' AND s.relnamespace = 'gpucredit'::regnamespace
+		ORDER BY s.relname
+	LOOP
+		EXECUTE format('ALTER SEQUENCE %s INCREMENT BY 1000 RESTART WITH %s',
+			r.sequence, (r.at / 1000 + 1) * 1000 + at.number);
+	END LOOP;
+	INSERT INTO gpucredit_cells.resident
+	SELECT DISTINCT a.org, 0, 'home' FROM gpucredit.account a;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.join_cells(text) IS
+'Setup, once in each cell, by its superuser: makes this database the cell that gpucredit_cells.cell names so. Organisations that it has are at home in it.
+Errors: UC503 no such cell.';

@@ -17,22 +17,16 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_collation.h"
 #include "commands/trigger.h"
 #include "common/hashfn.h"
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "lookup.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "util/compat.h"
 
 PG_MODULE_MAGIC;
@@ -41,10 +35,9 @@ PG_FUNCTION_INFO_V1(gpucredit_cells_guard);
 PG_FUNCTION_INFO_V1(gpucredit_cells_at_home);
 PG_FUNCTION_INFO_V1(gpucredit_cells_lock_moving);
 
-/* columns of gpucredit_cells.resident */
-#define RESIDENT_ORG	1
-#define RESIDENT_EPOCH	2
-#define RESIDENT_STATE	3
+/* columns of gpucredit_cells.resident, from 0 */
+#define RESIDENT_EPOCH	1
+#define RESIDENT_STATE	2
 
 #define ERRCODE_NOT_HOME	MAKE_SQLSTATE('U','C','5','0','1')
 #define ERRCODE_MOVING		MAKE_SQLSTATE('U','C','5','0','2')
@@ -124,6 +117,9 @@ require_home(const char *org, const int64 *epoch)
 	int64		now;
 	const char *state;
 
+	/* who moves it may */
+	if (epoch == NULL && LockHeldByMe(&tag, ExclusiveLock))
+		return;
 	switch (LockAcquire(&tag, ShareLock, false, true))
 	{
 		case LOCKACQUIRE_NOT_AVAIL:
@@ -155,42 +151,17 @@ lock_of(const char *org)
 	return tag;
 }
 
-/*
- * What the cell is to the organisation by what is committed now, whatever the
- * caller's snapshot shows.
- */
+/* What the cell is to the organisation by what is committed now. */
 static const char *
 state_of(const char *org, int64 *epoch)
 {
-	Oid			schema = get_namespace_oid("gpucredit_cells", false);
-	Relation	table;
-	ScanKeyData key;
-	SysScanDesc scan;
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	HeapTuple	row;
-	const char *state = "gone";
-	bool		isnull;
+	Datum		row[LOOKUP_COLUMNS];
 
-	table = table_open(get_relname_relid("resident", schema), AccessShareLock);
-	ScanKeyInit(&key, RESIDENT_ORG, BTEqualStrategyNumber, F_TEXTEQ,
-				CStringGetTextDatum(org));
-	key.sk_collation = C_COLLATION_OID;
-	scan = systable_beginscan(table,
-							  get_relname_relid("resident_pkey", schema), true,
-							  snapshot, 1, &key);
 	*epoch = 0;
-	row = systable_getnext(scan);
-	if (HeapTupleIsValid(row))
-	{
-		*epoch = DatumGetInt64(heap_getattr(row, RESIDENT_EPOCH,
-											table->rd_att, &isnull));
-		state = TextDatumGetCString(heap_getattr(row, RESIDENT_STATE,
-												 table->rd_att, &isnull));
-	}
-	systable_endscan(scan);
-	table_close(table, AccessShareLock);
-	UnregisterSnapshot(snapshot);
-	return state;
+	if (!LookupRow("resident", 1, &org, row))
+		return "gone";
+	*epoch = DatumGetInt64(row[RESIDENT_EPOCH]);
+	return TextDatumGetCString(row[RESIDENT_STATE]);
 }
 
 static void

@@ -1,0 +1,270 @@
+/*
+ * 02_directory.sql: where each organisation, pool and node is.
+ *
+ * Routers keep it, cells have a copy of table cell.  One router writes, the
+ * others subscribe to its publication.  Every change has a key; the same call
+ * again changes nothing.
+ */
+CREATE TABLE gpucredit_cells.home (
+	org text COLLATE "C" NOT NULL,
+	cell text COLLATE "C" NOT NULL,
+	epoch bigint NOT NULL,
+	CONSTRAINT home_pkey PRIMARY KEY (org)
+);
+COMMENT ON TABLE gpucredit_cells.home IS
+'The directory: the cell that each organisation''s calls go to';
+COMMENT ON COLUMN gpucredit_cells.home.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit_cells.home.cell IS 'Its home.';
+COMMENT ON COLUMN gpucredit_cells.home.epoch IS 'Grows with each move; the cell knows the same.';
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.home', '');
+
+CREATE TABLE gpucredit_cells.location (
+	kind text NOT NULL,
+	name text COLLATE "C" NOT NULL,
+	cell text COLLATE "C" NOT NULL,
+	CONSTRAINT location_pkey PRIMARY KEY (kind, name),
+	CONSTRAINT location_kind CHECK (kind IN ('pool', 'node'))
+);
+COMMENT ON TABLE gpucredit_cells.location IS
+'The directory: pools and nodes that are in one cell; a call for another pool goes to all cells';
+COMMENT ON COLUMN gpucredit_cells.location.kind IS 'pool or node.';
+COMMENT ON COLUMN gpucredit_cells.location.name IS 'The pool, or the node.';
+COMMENT ON COLUMN gpucredit_cells.location.cell IS 'The cell.';
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.location', '');
+
+CREATE TABLE gpucredit_cells.change (
+	key text COLLATE "C" NOT NULL,
+	fingerprint bytea NOT NULL,
+	at timestamptz NOT NULL,
+	CONSTRAINT change_pkey PRIMARY KEY (key)
+);
+COMMENT ON TABLE gpucredit_cells.change IS
+'Keys of calls that changed the directory, with their arguments'' fingerprints';
+COMMENT ON COLUMN gpucredit_cells.change.key IS 'The caller''s idempotency key.';
+COMMENT ON COLUMN gpucredit_cells.change.fingerprint IS 'A digest of function and arguments.';
+COMMENT ON COLUMN gpucredit_cells.change.at IS 'When it was made.';
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.change', '');
+
+/* Not rolled back: no two attempts at a change have the same epoch. */
+CREATE SEQUENCE gpucredit_cells.epoch_seq;
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.epoch_seq', '');
+
+/* True: the key is new.  False: the same change was made before. */
+CREATE FUNCTION gpucredit_cells.is_new_change(key text, VARIADIC arguments text[])
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	digest bytea := sha256(convert_to(arguments::text, 'UTF8'));
+BEGIN
+	IF key IS NULL OR key = '' OR octet_length(key) > 255
+		OR array_position(arguments, NULL) IS NOT NULL
+	THEN
+		RAISE EXCEPTION 'an argument is null, or the key is too long'
+			USING ERRCODE = '22023',
+			DETAIL = 'A change of the directory has a key of at most 255 bytes.',
+			HINT = 'Pass all arguments.';
+	END IF;
+	INSERT INTO gpucredit_cells.change AS c
+	VALUES (is_new_change.key, digest, gpucredit.now())
+	ON CONFLICT DO NOTHING;
+	IF FOUND THEN
+		RETURN true;
+	END IF;
+	IF (SELECT c.fingerprint <> digest FROM gpucredit_cells.change c
+		WHERE c.key = is_new_change.key)
+	THEN
+		RAISE EXCEPTION 'key "%" was used with other arguments',
+			gpucredit_internal.clip_for_message(is_new_change.key)
+			USING ERRCODE = 'UC201',
+			DETAIL = 'A key stands for one change of the directory.',
+			HINT = 'Use a new key for a new change.';
+	END IF;
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.is_new_change(text, text[]) IS
+'Internal: notes the key of a change; false where the same change was made before. Errors: UC201, 22023.';
+
+CREATE FUNCTION gpucredit_cells.require_cell(cell text)
+RETURNS gpucredit_cells.cell
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	called gpucredit_cells.cell;
+BEGIN
+	SELECT * INTO called FROM gpucredit_cells.cell c
+	WHERE c.cell = require_cell.cell;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'cell "%" does not exist',
+			gpucredit_internal.clip_for_message(coalesce(require_cell.cell, ''))
+			USING ERRCODE = 'UC503',
+			DETAIL = 'The directory has no such cell.',
+			HINT = 'Add it with gpucredit_cells.set_cell().';
+	END IF;
+	RETURN called;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.require_cell(text) IS
+'Internal: the cell; UC503 where there is none.';
+
+/*
+ * Other cells are reached by dblink, wherever that is installed, as the role
+ * that calls.  A connection stays open for the session.
+ */
+CREATE FUNCTION gpucredit_cells.ask(cell text, statement text) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	place gpucredit_cells.cell := gpucredit_cells.require_cell(ask.cell);
+	name text := 'gpucredit_cells.' || place.cell;
+	schema text := (SELECT e.extnamespace::regnamespace::text
+		FROM pg_extension e WHERE e.extname = 'dblink');
+	open text[];
+	answer text;
+BEGIN
+	EXECUTE format('SELECT %s.dblink_get_connections()', schema) INTO open;
+	IF (name = ANY (open)) IS NOT TRUE THEN
+		EXECUTE format('SELECT %s.dblink_connect($1, $2)', schema)
+		USING name, place.dsn || ' user=' || quote_literal(current_user)
+			|| ' application_name=gpucredit_cells';
+	END IF;
+	EXECUTE format('SELECT d.answer FROM %s.dblink($1, $2) AS d (answer text)', schema)
+	INTO answer USING name, ask.statement;
+	RETURN answer;
+EXCEPTION WHEN connection_exception OR sqlclient_unable_to_establish_sqlconnection
+	OR connection_failure OR admin_shutdown OR crash_shutdown OR cannot_connect_now THEN
+	PERFORM gpucredit_cells.hang_up(ask.cell);
+	RAISE;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.ask(text, text) IS
+'Internal: runs a statement of one column in another cell, in a transaction of its own there unless one is open, and returns the first row''s text.';
+
+CREATE FUNCTION gpucredit_cells.hang_up(cell text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	name text := 'gpucredit_cells.' || hang_up.cell;
+	schema text := (SELECT e.extnamespace::regnamespace::text
+		FROM pg_extension e WHERE e.extname = 'dblink');
+	open text[];
+BEGIN
+	EXECUTE format('SELECT %s.dblink_get_connections()', schema) INTO open;
+	IF name = ANY (open) THEN
+		EXECUTE format('SELECT %s.dblink_disconnect($1)', schema) USING name;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.hang_up(text) IS
+'Internal: ends the session''s connection to a cell; what is open there is rolled back.';
+
+/* Calls that change the directory follow one another. */
+CREATE FUNCTION gpucredit_cells.lock_directory() RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT gpucredit_cells.lock_moving('');
+END;
+COMMENT ON FUNCTION gpucredit_cells.lock_directory() IS
+'Internal: one change of the directory at a time.';
+
+CREATE FUNCTION gpucredit_cells.set_cell(cell text, region text, dsn text,
+	key text) RETURNS int
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given int;
+BEGIN
+	PERFORM gpucredit_cells.lock_directory();
+	IF gpucredit_cells.is_new_change(set_cell.key, 'set_cell', set_cell.cell,
+		set_cell.region, set_cell.dsn)
+	THEN
+		INSERT INTO gpucredit_cells.cell AS c (cell, number, region, dsn)
+		VALUES (set_cell.cell, (SELECT count(*) FROM gpucredit_cells.cell),
+			set_cell.region, set_cell.dsn)
+		ON CONFLICT ON CONSTRAINT cell_pkey DO UPDATE
+		SET region = excluded.region, dsn = excluded.dsn;
+	END IF;
+	SELECT c.number INTO given FROM gpucredit_cells.cell c
+	WHERE c.cell = set_cell.cell;
+	RETURN given;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.set_cell(text, text, text, text) IS
+'Directory: adds a cell, or says where it is now, as after a failover. The dsn names host, port and dbname; each login of a router connects as itself.
+Result: the cell''s number. Errors: UC201 key reused; 22023.';
+
+CREATE FUNCTION gpucredit_cells.set_location(kind text, name text, cell text,
+	key text) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_cells.lock_directory();
+	PERFORM gpucredit_cells.require_cell(set_location.cell);
+	IF gpucredit_cells.is_new_change(set_location.key, 'set_location', set_location.kind,
+		set_location.name, set_location.cell)
+	THEN
+		INSERT INTO gpucredit_cells.location AS l (kind, name, cell)
+		VALUES (set_location.kind, set_location.name, set_location.cell)
+		ON CONFLICT ON CONSTRAINT location_pkey DO UPDATE SET cell = excluded.cell;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.set_location(text, text, text, text) IS
+'Directory: says in which cell a pool or a node is (kind: pool or node).
+Errors: UC503 no such cell; UC201 key reused; 22023; 23514 another kind.';
+
+/*
+ * The cell learns it first.  An attempt that ends in between leaves the cell
+ * at an epoch that no router passes on; the same call again mends that.
+ */
+CREATE FUNCTION gpucredit_cells.set_home(org text, cell text, key text)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	other text;
+	at gpucredit_cells.home;
+BEGIN
+	PERFORM gpucredit_cells.lock_directory();
+	PERFORM gpucredit_cells.require_cell(set_home.cell);
+	IF gpucredit_cells.is_new_change(set_home.key, 'set_home', set_home.org,
+		set_home.cell)
+	THEN
+		SELECT * INTO at FROM gpucredit_cells.home h WHERE h.org = set_home.org;
+		FOR other IN SELECT c.cell FROM gpucredit_cells.cell c
+			WHERE c.cell <> set_home.cell ORDER BY 1
+		LOOP
+			IF at.cell = other OR gpucredit_cells.ask(other,
+				format('SELECT gpucredit_cells.standing(%L)', set_home.org))
+				IN ('home', 'moving')
+			THEN
+				RAISE EXCEPTION 'organisation "%" has its home in cell "%"',
+					gpucredit_internal.clip_for_message(set_home.org), other
+					USING ERRCODE = 'UC503',
+					DETAIL = 'An organisation has one home.',
+					HINT = 'Move it: CALL gpucredit_cells.move_org().';
+			END IF;
+		END LOOP;
+		IF at.org IS NULL THEN
+			at := ROW(set_home.org, set_home.cell,
+				nextval('gpucredit_cells.epoch_seq'));
+			PERFORM gpucredit_cells.ask(set_home.cell,
+				format('SELECT gpucredit_cells.admit(%L, %s)::text', at.org, at.epoch));
+			INSERT INTO gpucredit_cells.home SELECT at.*;
+		END IF;
+	END IF;
+	RETURN (SELECT h.epoch FROM gpucredit_cells.home h
+		WHERE h.org = set_home.org);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.set_home(text, text, text) IS
+'Directory: gives an organisation its home, before create_account(). Of an organisation that was there before the cell joined, the same.
+Result: the epoch. Errors: UC503 no such cell, or it has another home; UC201 key reused; 08001 a cell cannot be asked; 22023.';

@@ -1,0 +1,166 @@
+/*
+ * 10_router.sql: gpucredit's functions in a router.
+ *
+ * make_router() replaces the body of each public function by one that finds
+ * the cell and calls it there through PL/Proxy.  Names, arguments, defaults,
+ * results, comments and grants stay as gpucredit made them.  A function that
+ * PL/Proxy runs is in schema gpucredit_remote; the cell sees the caller's own
+ * login.
+ *
+ * Each call is a transaction of its own in its cell.
+ */
+CREATE FUNCTION gpucredit_cells.home_of(org text, OUT number int, OUT epoch bigint)
+LANGUAGE c STABLE PARALLEL UNSAFE COST 1
+AS 'MODULE_PATHNAME', 'gpucredit_cells_home_of';
+COMMENT ON FUNCTION gpucredit_cells.home_of(text) IS
+'Router: which cell answers for an organisation, and at which epoch; the first cell, without an epoch, where it has no home.
+Errors: 42501 inside a SECURITY DEFINER function.';
+
+CREATE FUNCTION gpucredit_cells.location_of(kind text, name text) RETURNS int
+LANGUAGE c STABLE PARALLEL UNSAFE COST 1
+AS 'MODULE_PATHNAME', 'gpucredit_cells_location_of';
+COMMENT ON FUNCTION gpucredit_cells.location_of(text, text) IS
+'Router: in which cell a pool or node is; null: the directory does not say.
+Errors: 42501 inside a SECURITY DEFINER function.';
+
+CREATE FUNCTION gpucredit_cells.check_caller() RETURNS void
+LANGUAGE c STABLE PARALLEL UNSAFE COST 1
+AS 'MODULE_PATHNAME', 'gpucredit_cells_check_caller';
+COMMENT ON FUNCTION gpucredit_cells.check_caller() IS
+'Router: refuses a call from inside a SECURITY DEFINER function (42501).';
+
+/*
+ * After an error of a cell.  PL/Proxy puts words before the message, the detail
+ * and the hint; here they come off.  It also gives the connection up, which it
+ * would tell the client about at the next call.
+ */
+CREATE FUNCTION gpucredit_cells.try_again(state text, message text,
+	detail text, hint text, number int, tries int) RETURNS int
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET client_min_messages = error
+AS $$
+BEGIN
+	IF number IS NOT NULL AND message LIKE 'gpucredit\_remote.%REMOTE%' THEN
+		BEGIN
+			PERFORM gpucredit_remote.hello(number);
+		EXCEPTION WHEN OTHERS THEN
+			NULL;				/* the first error is the one to tell */
+		END;
+	END IF;
+	IF state IN ('UC501', 'UC502') AND tries < 400 THEN
+		PERFORM pg_sleep(least(0.005 * (tries + 1), 0.05));
+		RETURN tries + 1;
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = state,
+		MESSAGE = regexp_replace(message,
+			'^gpucredit_remote\.[^ ]*\(\d+\): \[[^]]*\] REMOTE [A-Z]+: ', ''),
+		DETAIL = regexp_replace(detail, '^Remote detail: ', ''),
+		HINT = regexp_replace(hint, '^Remote hint: ', '');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.try_again(text, text, text, text, int, int) IS
+'Router: waits where the organisation is moving or has moved, and counts; raises any other error as the cell did, and these after some 20 seconds.';
+
+/* A gpucredit function that calls go through, and how. */
+CREATE FUNCTION gpucredit_cells.routes()
+RETURNS TABLE (function regprocedure, route text, name text)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT p.oid::regprocedure,
+		CASE
+			WHEN p.proname IN ('set_price', 'set_tier', 'set_retry_rule', 'set_lost_work') THEN 'publisher'
+			WHEN p.proname = 'meter_batch' THEN 'batch'
+			WHEN p.proname = 'metrics_text' THEN 'text'
+			WHEN p.proname = 'audit_proof' THEN 'entry'
+			WHEN 'org' = ANY (p.proargnames) THEN 'org'
+			WHEN p.proname = 'heartbeat' THEN 'heartbeat'
+			WHEN 'node' = ANY (p.proargnames) THEN 'node'
+			WHEN 'nodes' = ANY (p.proargnames) THEN 'nodes'
+			WHEN p.proargnames[1] = 'pool' THEN 'pool'
+			ELSE 'all'
+		END,
+		p.proname || CASE WHEN 'nodes' = ANY (p.proargnames) THEN '_nodes' ELSE '' END
+	FROM pg_proc p
+	WHERE p.pronamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'gpucredit')
+		AND p.prokind = 'f' AND p.provolatile <> 'i' AND p.proname <> 'now'
+	ORDER BY p.proname, p.oid;
+END;
+COMMENT ON FUNCTION gpucredit_cells.routes() IS
+'The public functions that depend on stored rows, and how a router sends each: by org, node, pool or to all cells; publisher is the first cell.';
+
+/*
+ * How rows of all cells become one answer: what is selected from them, where
+ * that is not the rows themselves.
+ */
+CREATE FUNCTION gpucredit_cells.merging(name text) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE
+		WHEN name IN ('reap_holds', 'check_nodes', 'end_tenant_transactions', 'seal_audit',
+			'maintain', 'check_books', 'expire_credits')
+		THEN 'SELECT r.task, pg_catalog.sum(r.affected)::bigint FROM %s r GROUP BY r.task ORDER BY r.task'
+		WHEN name IN ('install_jobs', 'remove_jobs')
+		THEN 'SELECT pg_catalog.sum(r)::int FROM %s r'
+		WHEN name = 'audit_before' THEN 'SELECT pg_catalog.max(r) FROM %s r'
+		WHEN name = 'place' THEN 'SELECT r.* FROM %s r'
+		WHEN name IN ('top_spenders', 'top_jobs')
+		THEN (SELECT 'SELECT ' || string_agg(CASE a.attname WHEN 'rank'
+				THEN format('(row_number() OVER w)::%s', format_type(a.atttypid, NULL))
+				ELSE 'r.' || quote_ident(a.attname) END, ', ' ORDER BY a.attnum)
+				|| ' FROM %s r WINDOW w AS (ORDER BY r.net DESC, r.organisation, r.account)'
+				' ORDER BY 1 LIMIT $2'
+			FROM pg_attribute a
+			WHERE a.attrelid = (SELECT t.typrelid FROM pg_type t
+				WHERE t.oid = to_regtype('gpucredit.' || name || '_result'))
+				AND a.attnum > 0)
+		WHEN name = 'queue' THEN 'SELECT r.* FROM %s r ORDER BY r.waits DESC LIMIT $2'
+		WHEN name = 'burn_rate' THEN 'SELECT r.* FROM %s r ORDER BY r.days_left LIMIT $1'
+		WHEN name = 'recent_events' THEN 'SELECT r.* FROM %s r ORDER BY r.latest DESC'
+		ELSE 'SELECT r.* FROM %s r'
+	END;
+END;
+COMMENT ON FUNCTION gpucredit_cells.merging(text) IS
+'Internal: the statement that makes one answer of the rows of all cells.';
+
+/* The function that PL/Proxy runs: in one cell, or in all. */
+CREATE FUNCTION gpucredit_cells.make_remote(function regprocedure, name text,
+	in_all boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	p pg_proc := (SELECT q FROM pg_proc q WHERE q.oid = function);
+	types text[] := ARRAY(SELECT format_type(t.type, NULL)
+		FROM unnest(p.proargtypes) WITH ORDINALITY t (type, i) ORDER BY t.i);
+	result text := CASE p.prorettype WHEN 'void'::regtype THEN 'int'
+		ELSE format_type(p.prorettype, NULL) END;
+	arguments text := (SELECT string_agg(CASE WHEN p.proargnames[a.i] = 'org'
+			AND NOT in_all THEN format('gpucredit_cells.at_home(a%s::text, gc_epoch::bigint)', a.i)
+			ELSE format('a%s::%s', a.i, a.type) END, ', ' ORDER BY a.i)
+		FROM unnest(types) WITH ORDINALITY a (type, i));
+	called text := format('gpucredit.%I(%s)', p.proname, arguments);
+BEGIN
+	EXECUTE format($f$
+		CREATE FUNCTION gpucredit_remote.%I(%s)
+		RETURNS %s LANGUAGE plproxy VOLATILE AS $b$
+			CLUSTER 'gpucredit_cells';
+			RUN ON %s;
+			SELECT %s;
+		$b$ $f$,
+		name || CASE WHEN in_all THEN '_all' ELSE '' END,
+		concat_ws(', ', CASE WHEN NOT in_all THEN 'gc_number int, gc_epoch bigint' END,
+			(SELECT string_agg(format('a%s %s', a.i, a.type), ', ' ORDER BY a.i)
+			FROM unnest(types) WITH ORDINALITY a (type, i))),
+		CASE WHEN p.proretset OR in_all THEN 'SETOF ' ELSE '' END || result,
+		CASE WHEN in_all THEN 'ALL' ELSE 'gc_number' END,
+		CASE WHEN p.prorettype = 'void'::regtype THEN '1 FROM ' || called
+			WHEN p.proname = 'metric_samples' THEN
+				$m$m.family, m.name, m.type, m.labels || pg_catalog.jsonb_build_object('cell',
+				(SELECT s.cell FROM gpucredit_cells.self s)) AS labels, m.value, m.help FROM $m$
+				|| called || ' m'
+			ELSE '* FROM ' || called END);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.make_remote(regprocedure, text, boolean) IS
+'Internal: makes the function of schema gpucredit_remote that runs another in a cell.';

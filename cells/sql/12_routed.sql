@@ -1,0 +1,241 @@
+/*
+ * 12_routed.sql: what routers' functions call besides: nodes, batches, metrics.
+ */
+
+/* Nodes of a cell on which an organisation that left runs still. */
+CREATE TABLE gpucredit_cells.visit (
+	node text COLLATE "C" NOT NULL,
+	cell text COLLATE "C" NOT NULL,
+	CONSTRAINT visit_pkey PRIMARY KEY (node, cell)
+);
+COMMENT ON TABLE gpucredit_cells.visit IS
+'The directory: nodes that run attempts of organisations that moved, and the cells that answer for those';
+COMMENT ON COLUMN gpucredit_cells.visit.node IS 'The node.';
+COMMENT ON COLUMN gpucredit_cells.visit.cell IS 'The other cell.';
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.visit', '');
+
+CREATE FUNCTION gpucredit_cells.visited(node text) RETURNS TABLE (number int)
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 1
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT c.number
+	FROM gpucredit_cells.visit v JOIN gpucredit_cells.cell c USING (cell)
+	WHERE v.node = visited.node;
+END;
+COMMENT ON FUNCTION gpucredit_cells.visited(text) IS
+'Router: the other cells that a node''s heartbeat goes to.';
+
+/* Of two answers for one attempt, that of its organisation's home counts. */
+CREATE FUNCTION gpucredit_cells.speaks_for(number int, org text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT NOT EXISTS (SELECT FROM gpucredit_cells.home h
+			JOIN gpucredit_cells.cell c USING (cell)
+		WHERE h.org = speaks_for.org AND c.number <> speaks_for.number);
+END;
+COMMENT ON FUNCTION gpucredit_cells.speaks_for(int, text) IS
+'Router: false where another cell is the organisation''s home.';
+
+CREATE TABLE gpucredit_cells.guest_node (
+	node text COLLATE "C" NOT NULL,
+	CONSTRAINT guest_node_pkey PRIMARY KEY (node)
+);
+COMMENT ON TABLE gpucredit_cells.guest_node IS
+'Nodes of other cells, here for attempts of organisations that moved';
+COMMENT ON COLUMN gpucredit_cells.guest_node.node IS 'The node.';
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.guest_node', '');
+
+/* Asks the cells themselves, as the caller may: a node is in one. */
+CREATE FUNCTION gpucredit_cells.has_node(node text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT EXISTS (SELECT FROM gpucredit.node n
+		WHERE n.node = has_node.node
+			AND NOT EXISTS (SELECT FROM gpucredit_cells.guest_node g
+				WHERE g.node = n.node));
+END;
+COMMENT ON FUNCTION gpucredit_cells.has_node(text) IS
+'Internal: is the node one of this cell''s own?';
+
+CREATE FUNCTION gpucredit_cells.cell_of_node(node text) RETURNS int
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+BEGIN
+	/* the first cell refuses a node that is nowhere */
+	RETURN coalesce((SELECT pg_catalog.min(r.number)
+		FROM gpucredit_remote.has_node($1) r WHERE r.is_there), 0);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.cell_of_node(text) IS
+'Router: which cell has a node that the directory does not tell of.';
+
+CREATE FUNCTION gpucredit_cells.cell_for_node(node text) RETURNS int
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	known int := (SELECT pg_catalog.min(r.number)
+		FROM gpucredit_remote.has_node($1) r
+		WHERE r.is_there OR r.cells = 1);
+BEGIN
+	IF known IS NULL THEN
+		RAISE EXCEPTION 'nothing says in which cell the new node is'
+			USING ERRCODE = 'UC503',
+			DETAIL = 'Neither the node nor its pool is in the directory.',
+			HINT = 'Call gpucredit_cells.set_location() first.';
+	END IF;
+	RETURN known;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.cell_for_node(text) IS
+'Router: which cell a node is registered in that the directory does not tell of: the one that has it, or the only one.
+Errors: UC503 the directory must say.';
+
+CREATE FUNCTION gpucredit_cells.node_here(node text)
+RETURNS TABLE (number int, is_there boolean, cells int)
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 1
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT c.number, gpucredit_cells.has_node(node_here.node),
+		(SELECT count(*)::int FROM gpucredit_cells.cell)
+	FROM gpucredit_cells.self s JOIN gpucredit_cells.cell c USING (cell);
+END;
+COMMENT ON FUNCTION gpucredit_cells.node_here(text) IS
+'Internal: this cell''s number, and whether it has the node.';
+
+CREATE FUNCTION gpucredit_cells.at_homes(org text[], epoch bigint[]) RETURNS text[]
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT pg_catalog.array_agg(CASE WHEN o.first THEN gpucredit_cells.at_home(o.org, o.epoch)
+		ELSE o.org END ORDER BY o.i)
+	FROM (SELECT a.org, a.epoch, a.i, row_number() OVER (PARTITION BY a.org ORDER BY a.i) = 1 AS first
+		FROM ROWS FROM (pg_catalog.unnest(at_homes.org), pg_catalog.unnest(at_homes.epoch)) WITH ORDINALITY a (org, epoch, i)) o
+$$;
+COMMENT ON FUNCTION gpucredit_cells.at_homes(text[], bigint[]) IS
+'Internal: at_home() of each.';
+
+CREATE FUNCTION gpucredit_cells.make_remote_batch() RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	EXECUTE $f$
+		CREATE FUNCTION gpucredit_remote.meter_batch(gc_number int, a1 text[],
+			gc_epochs bigint[], a2 bigint[], a3 int[], a4 interval[], a5 bigint[],
+			a6 double precision[])
+		RETURNS SETOF gpucredit.meter_batch_result LANGUAGE plproxy VOLATILE AS $b$
+			CLUSTER 'gpucredit_cells';
+			RUN ON gc_number;
+			SELECT * FROM gpucredit.meter_batch(gpucredit_cells.at_homes(a1::text[],
+				gc_epochs::bigint[]), a2::bigint[], a3::int[], a4::interval[],
+				a5::bigint[], a6::double precision[]);
+		$b$ $f$;
+	EXECUTE $f$
+		CREATE FUNCTION gpucredit_remote.has_node(a1 text, OUT number int,
+			OUT is_there boolean, OUT cells int)
+		RETURNS SETOF record LANGUAGE plproxy VOLATILE AS $b$
+			CLUSTER 'gpucredit_cells';
+			RUN ON ALL;
+			SELECT * FROM gpucredit_cells.node_here(a1::text);
+		$b$ $f$;
+	EXECUTE $f$
+		CREATE FUNCTION gpucredit_remote.hello(gc_number int)
+		RETURNS int LANGUAGE plproxy VOLATILE AS $b$
+			CLUSTER 'gpucredit_cells';
+			RUN ON gc_number;
+			SELECT 1;
+		$b$ $f$;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.make_remote_batch() IS
+'Internal: the functions of gpucredit_remote that are not one of gpucredit''s.';
+
+CREATE FUNCTION gpucredit_cells.same_length(org text[], job bigint[], attempt int[],
+	elapsed interval[], progress bigint[], utilization double precision[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(cardinality(org) = ALL (ARRAY[cardinality(job), cardinality(attempt),
+		cardinality(elapsed), coalesce(cardinality(progress), cardinality(org)),
+		coalesce(cardinality(utilization), cardinality(org))])
+		AND array_ndims(org) = 1, false);
+END;
+COMMENT ON FUNCTION gpucredit_cells.same_length(text[], bigint[], int[], interval[], bigint[], double precision[]) IS
+'Router: can a batch be divided? One that cannot goes to the first cell, which refuses it.';
+
+CREATE FUNCTION gpucredit_cells.meter_batch(org text[], job bigint[], attempt int[],
+	elapsed interval[], progress bigint[], utilization double precision[])
+RETURNS SETOF gpucredit.meter_batch_result
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	at record;
+	part record;
+	orgs text[];
+	numbers int[];
+	epochs bigint[];
+BEGIN
+	/* most agents' batches are of few organisations */
+	SELECT pg_catalog.array_agg(o.org), pg_catalog.array_agg(h.number),
+		pg_catalog.array_agg(h.epoch)
+	INTO orgs, numbers, epochs
+	FROM (SELECT DISTINCT u.org FROM pg_catalog.unnest($1) AS u (org)) o,
+		LATERAL gpucredit_cells.home_of(o.org) h;
+	IF pg_catalog.cardinality(orgs) = 1 THEN
+		RETURN QUERY SELECT r.* FROM gpucredit_remote.meter_batch(numbers[1], $1,
+			pg_catalog.array_fill(epochs[1], ARRAY[pg_catalog.cardinality($1)]),
+			$2, $3, $4, $5, $6) r;
+		RETURN;
+	END IF;
+	FOR part IN
+		SELECT h.number, pg_catalog.array_agg(u.i ORDER BY u.i) AS i,
+			pg_catalog.array_agg(u.org ORDER BY u.i) AS org,
+			pg_catalog.array_agg(h.epoch ORDER BY u.i) AS epoch,
+			pg_catalog.array_agg(u.job ORDER BY u.i) AS job,
+			pg_catalog.array_agg(u.attempt ORDER BY u.i) AS attempt,
+			pg_catalog.array_agg(u.elapsed ORDER BY u.i) AS elapsed,
+			pg_catalog.array_agg(u.progress ORDER BY u.i) AS progress,
+			pg_catalog.array_agg(u.utilization ORDER BY u.i) AS utilization
+		FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2),
+				pg_catalog.unnest($3), pg_catalog.unnest($4),
+				pg_catalog.unnest($5), pg_catalog.unnest($6)) WITH ORDINALITY
+				AS u (org, job, attempt, elapsed, progress, utilization, i)
+			JOIN ROWS FROM (pg_catalog.unnest(orgs), pg_catalog.unnest(numbers),
+				pg_catalog.unnest(epochs)) AS h (org, number, epoch)
+				ON h.org IS NOT DISTINCT FROM u.org
+		GROUP BY h.number
+	LOOP
+		FOR at IN
+			SELECT r.* FROM gpucredit_remote.meter_batch(part.number, part.org,
+				part.epoch, part.job, part.attempt, part.elapsed,
+				CASE WHEN $5 IS NULL THEN NULL ELSE part.progress END,
+				CASE WHEN $6 IS NULL THEN NULL ELSE part.utilization END) r
+		LOOP
+			at.ordinal := part.i[at.ordinal];
+			RETURN NEXT at;
+		END LOOP;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.meter_batch(text[], bigint[], int[], interval[], bigint[], double precision[]) IS
+'Router: a batch, divided among the cells.';
+
+CREATE FUNCTION gpucredit_cells.text_of_metrics(samples gpucredit.metrics_result[])
+RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT string_agg(f.text, '' ORDER BY f.family COLLATE "C")
+	FROM (SELECT m.family, format(E'# HELP %s %s\n# TYPE %s %s\n', m.family,
+			min(m.help), m.family, m.type) || string_agg(m.name
+				|| gpucredit_internal.metric_labels(m.labels) || ' ' || m.value
+				|| E'\n', '' ORDER BY m.labels ->> 'cell' COLLATE "C",
+				m.labels ->> 'operation' COLLATE "C",
+				m.name COLLATE "C", (m.labels ->> 'le')::float8,
+				m.labels::text COLLATE "C") AS text
+		FROM unnest(text_of_metrics.samples) m
+		GROUP BY m.family, m.type) f;
+END;
+COMMENT ON FUNCTION gpucredit_cells.text_of_metrics(gpucredit.metrics_result[]) IS
+'Router: samples in Prometheus'' text format.';

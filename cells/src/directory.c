@@ -1,0 +1,116 @@
+/*-------------------------------------------------------------------------
+ *
+ * directory.c
+ *		Where a router sends a call, and whose call it may be.
+ *
+ * A router connects to a cell as the current user.  gpucredit knows its caller
+ * as the login, or the role that it set, also inside a function that is
+ * SECURITY DEFINER.  There the two differ, and a router refuses the call: it
+ * would reach the cell as the function's owner.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "funcapi.h"
+#include "lookup.h"
+#include "miscadmin.h"
+#include "util/compat.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_cells_home_of);
+PG_FUNCTION_INFO_V1(gpucredit_cells_location_of);
+PG_FUNCTION_INFO_V1(gpucredit_cells_check_caller);
+
+/* columns, from 0 */
+#define HOME_CELL		1
+#define HOME_EPOCH		2
+#define LOCATION_CELL	2
+#define CELL_NUMBER		1
+
+static void require_caller(void);
+static Datum number_of(Datum cell);
+
+/*
+ * home_of(org): the number of its cell, and the epoch.  One without a home is
+ * the first cell's to refuse, as that cell refuses any unknown organisation.
+ */
+Datum
+gpucredit_cells_home_of(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Datum		home[LOOKUP_COLUMNS];
+	Datum		result[2] = {Int32GetDatum(0), Int64GetDatum(0)};
+	bool		nulls[2] = {false, true};
+
+	require_caller();
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "home_of returns a row");
+	if (!PG_ARGISNULL(0))
+	{
+		const char *org = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+		if (LookupRow("home", 1, &org, home))
+		{
+			result[0] = number_of(home[HOME_CELL]);
+			result[1] = home[HOME_EPOCH];
+			nulls[1] = false;
+		}
+	}
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  result, nulls)));
+}
+
+/*
+ * location_of(kind, name): the number of its cell; null: the directory has
+ * none.
+ */
+Datum
+gpucredit_cells_location_of(PG_FUNCTION_ARGS)
+{
+	Datum		location[LOOKUP_COLUMNS];
+	const char *keys[2];
+
+	require_caller();
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		PG_RETURN_NULL();
+	keys[0] = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	keys[1] = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	if (!LookupRow("location", 2, keys, location))
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(number_of(location[LOCATION_CELL]));
+}
+
+Datum
+gpucredit_cells_check_caller(PG_FUNCTION_ARGS)
+{
+	require_caller();
+	PG_RETURN_VOID();
+}
+
+static void
+require_caller(void)
+{
+	if (GetUserId() != GetOuterUserId())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("a router cannot pass on a call from inside a SECURITY DEFINER function"),
+				 errdetail("It would reach the cell as the function's owner."),
+				 errhint("Make the function SECURITY INVOKER, or put it into the cells.")));
+}
+
+static Datum
+number_of(Datum cell)
+{
+	const char *name = TextDatumGetCString(cell);
+	Datum		row[LOOKUP_COLUMNS];
+
+	if (!LookupRow("cell", 1, &name, row))
+		ereport(ERROR,
+				(errcode(MAKE_SQLSTATE('U', 'C', '5', '0', '3')),
+				 errmsg("cell \"%s\" is not in this router's directory", name),
+				 errdetail("The directory names it as a home or a location."),
+				 errhint("Wait until the directory has been replicated.")));
+	return row[CELL_NUMBER];
+}
