@@ -114,3 +114,33 @@ RESET ROLE;
 SELECT gpucredit.unbind_tenant('hm_tenant', 'hm', 'a') \g /dev/null
 DROP ROLE hm_tenant;
 SELECT * FROM gpucredit.verify('hm');
+
+-- Part of a hold goes back, last drawn first; it stays open.
+RESET gpucredit.clock;
+SET gpucredit.clock = '2028-03-02 00:00+00';
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('hp');
+	PERFORM gpucredit.issue('hp', '', 'i1', 5, 'promo', valid_for => '3 h');
+	PERFORM gpucredit.issue('hp', '', 'i2', 20);
+	PERFORM gpucredit.set_budget('hp', '', 9);
+END $$;
+SELECT hold AS hp FROM gpucredit.hold('hp', '', 'h', 8, '4 h') \gset
+SELECT * FROM gpucredit.release('hp', :hp, 'r1', 2);
+SELECT * FROM gpucredit.release('hp', :hp, 'r1', 2.0);
+SELECT gpucredit.release('hp', :hp, 'r1');
+SELECT gpucredit.release('hp', :hp, 'r2', 6.000001);
+SELECT gpucredit.release('hp', :hp, 'r2', 0);
+SELECT gpucredit.release('hm', :hp, 'r2', 1);
+SELECT kind, available, held FROM gpucredit.buckets('hp') ORDER BY 1;
+SELECT reserved, remaining FROM gpucredit.budgets('hp');
+SET gpucredit.clock = '2028-03-02 03:00+00';
+SELECT * FROM gpucredit.release('hp', :hp, 'r3', 2);
+SELECT * FROM gpucredit.capture('hp', :hp, 'c1', 1, final => false);
+SELECT * FROM gpucredit.release('hp', :hp, 'r4', 3);
+SELECT * FROM gpucredit.release('hp', :hp, 'r5');
+SELECT gpucredit.release('hp', :hp, 'r6', 1);
+SELECT hold AS hp2 FROM gpucredit.hold('hp', '', 'h2', 1, '1 h') \gset
+SET gpucredit.clock = '2028-03-02 04:00+00';
+SELECT gpucredit.release('hp', :hp2, 'r7', 1);
+SELECT * FROM gpucredit.verify('hp');

@@ -423,14 +423,15 @@ amount: credits, 0 or more, at most what is held. overrun: also more than is hel
 Result: captured; released to buckets; lapsed, since their bucket had expired or was revoked; uncollected: what of the amount no credit or budget covers.
 Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201; UC202 rate limited; 22003; 22023 more than is held.';
 
-CREATE FUNCTION gpucredit.release(org text, hold bigint, key text)
-RETURNS gpucredit.release_result
+CREATE FUNCTION gpucredit.release(org text, hold bigint, key text,
+	amount numeric DEFAULT NULL) RETURNS gpucredit.release_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_release';
-COMMENT ON FUNCTION gpucredit.release(text, bigint, text) IS
-'Holds: returns the rest of a hold to the very buckets it came from.
+COMMENT ON FUNCTION gpucredit.release(text, bigint, text, numeric) IS
+'Holds: returns the rest of a hold, or part of it, to the very buckets it came from, last drawn first.
+amount: credits, above 0, at most what is held: the hold stays open; NULL: all, and the hold is closed.
 Result: released, and lapsed, since their bucket had expired or was revoked; for a dead hold that upkeep released already, the amount released then.
-Errors: UC003 no such hold, captured, or of a job; UC201; UC202 rate limited; 22023.';
+Errors: UC003 no such hold, captured, or of a job; with an amount also closed or past its ttl; UC201; UC202 rate limited; 22003; 22023, also more than is held.';
 
 /* For reading functions written in SQL. */
 CREATE FUNCTION gpucredit_internal.require_account(org text, account text)

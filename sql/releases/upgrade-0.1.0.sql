@@ -33,8 +33,9 @@ DROP FUNCTION gpucredit.bucket_is_sound(text, timestamptz, timestamptz, gpucredi
 DROP FUNCTION gpucredit.meter(text, bigint, int, interval, bigint, real);
 DROP FUNCTION gpucredit.meter_batch(text[], bigint[], int[], interval[], bigint[], real[]);
 
-/* It takes one argument more. */
+/* They take one argument more. */
 DROP FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[]);
+DROP FUNCTION gpucredit.release(text, bigint, text);
 
 /* Nothing may look at a column whose type changes; it gets a new body below. */
 DROP FUNCTION gpucredit_internal.check_buckets(text);

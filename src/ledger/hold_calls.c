@@ -41,6 +41,9 @@ static void audit_asked(const HoldCall *asking, const char *reason, int64 hold,
 						TimestampTz at);
 static Returned capture(Hold *hold, Credits *amount, bool final,
 						Uncollected *owed);
+static Returned give_back(Hold *hold, const Cause *cause, Credits amount,
+						  TimestampTz *at);
+static void refuse_unless(const Hold *hold, Credits amount, const char *hint);
 static void audit_settled(const Request *request, const Hold *hold,
 						  const char *decision, Credits captured, bool final,
 						  Returned returned, const Uncollected *owed,
@@ -189,18 +192,9 @@ capture(Hold *hold, Credits *amount, bool final, Uncollected *owed)
 	Cause		cause = {"capture", 0, 0};
 	Returned	returned;
 
-	if (!HoldIsOpen(hold))
-		OwnHoldRefuse(hold->hold, "It is closed.", TAKE_ANOTHER);
-	if (hold->expires_at <= ClockNow())
-		OwnHoldRefuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
-	if (*amount > hold->held)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"amount\" is more than is held"),
-				 errdetail("Hold %lld holds %s.", (long long) hold->hold,
-						   CreditsToCString(hold->held)),
-				 errhint("Capture at most that, extend the hold before, or "
-						 "pass \"overrun\".")));
+	refuse_unless(hold, *amount,
+				  "Capture at most that, extend the hold before, or pass "
+				  "\"overrun\".");
 	returned = HoldSettle(hold, &cause, *amount, final, &owed->at);
 	if (hold->expires_at <= owed->at)
 		OwnHoldRefuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
@@ -213,6 +207,8 @@ call_release(PG_FUNCTION_ARGS)
 	char	   *org = ArgName(fcinfo, 0, "org");
 	int64		id = ArgInt8(fcinfo, 1, "hold", PG_INT64_MIN, PG_INT64_MAX);
 	Cause		cause = {"release", 0, 0};
+	bool		part = !PG_ARGISNULL(3);
+	Credits		amount = 0;
 	Request		request;
 	Datum		result;
 	Row			row = {0};
@@ -222,12 +218,20 @@ call_release(PG_FUNCTION_ARGS)
 
 	RequestInit(&request, fcinfo, "release", org, ArgKey(fcinfo, 2, "key"));
 	RequestInt8(&request, id);
+	if (part)					/* else as before there was any */
+		RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", false));
 
 	SqlConnect();
 	if (RequestBegin(&request, &result))
 		return SqlFinishRow(result);
 	OwnHoldLock(org, id, &hold);
-	if (HoldIsOpen(&hold))
+	if (part)
+	{
+		returned = give_back(&hold, &cause, amount, &at);
+		audit_settled(&request, &hold, "released", 0, false, returned, NULL,
+					  at);
+	}
+	else if (HoldIsOpen(&hold))
 	{
 		returned = HoldSettle(&hold, &cause, 0, true, &at);
 		audit_settled(&request, &hold, "released", 0, true, returned, NULL,
@@ -243,6 +247,42 @@ call_release(PG_FUNCTION_ARGS)
 	RowCredits(&row, returned.lapsed);
 	RowAdd(&row, BoolGetDatum(false));
 	return SqlFinishRow(RequestFinish(&request, &row));
+}
+
+/*
+ * Give part of what a locked hold holds back; it stays open.  *at is the
+ * instant.
+ */
+static Returned
+give_back(Hold *hold, const Cause *cause, Credits amount, TimestampTz *at)
+{
+	Returned	returned;
+
+	refuse_unless(hold, amount,
+				  "Release at most that, or all of it with no \"amount\".");
+	(void) HoldShrink(hold, cause, amount, true, &returned, at);
+	if (hold->expires_at <= *at)
+		OwnHoldRefuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
+	return returned;
+}
+
+/*
+ * Refuse unless a locked hold is open and alive, and holds an amount.
+ */
+static void
+refuse_unless(const Hold *hold, Credits amount, const char *hint)
+{
+	if (!HoldIsOpen(hold))
+		OwnHoldRefuse(hold->hold, "It is closed.", TAKE_ANOTHER);
+	if (hold->expires_at <= ClockNow())
+		OwnHoldRefuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
+	if (amount > hold->held)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"amount\" is more than is held"),
+				 errdetail("Hold %lld holds %s.", (long long) hold->hold,
+						   CreditsToCString(hold->held)),
+				 errhint("%s", hint)));
 }
 
 /*

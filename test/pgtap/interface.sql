@@ -97,7 +97,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('capture', 'org text, hold bigint, key text, amount numeric, final boolean DEFAULT true, overrun boolean DEFAULT false',
 	'captured numeric, released numeric, lapsed numeric, replayed boolean, uncollected numeric',
 	'v', 'admin app tenant'),
-('release', 'org text, hold bigint, key text',
+('release', 'org text, hold bigint, key text, amount numeric DEFAULT NULL',
 	'released numeric, lapsed numeric, replayed boolean', 'v', 'admin app tenant'),
 -- jobs
 ('reserve', 'org text, account text, key text, request text, wall_limit interval DEFAULT NULL, tier text DEFAULT ''standard_training'', pool text DEFAULT ''default'', topology text DEFAULT ''any'', preemptible text DEFAULT NULL, max_retries int DEFAULT 3, cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0, hold_window interval DEFAULT NULL, spec jsonb DEFAULT ''{}'', options jsonb DEFAULT ''{}''',
