@@ -1,0 +1,209 @@
+/*
+ * 42_move_org.sql: moving an organisation, as a router's steps.
+ *
+ * Each step is a row that is committed before the next begins; what a cell does
+ * for a step it does once, so that a move that broke off goes on when it is
+ * called again, from any session.
+ *
+ *   begun     the new cell copies what is sealed, while the organisation works
+ *   copied    the old cell changes nothing of it; the new one takes the rest
+ *   taken     the new cell is its home; routers have to hear of it
+ *   switched  the old cell closes what is left
+ *   done
+ *   undone    the new cell refused it: it never left
+ */
+CREATE TABLE gpucredit_cells.move (
+	key text COLLATE "C" NOT NULL,
+	org text COLLATE "C" NOT NULL,
+	source text COLLATE "C" NOT NULL,
+	target text COLLATE "C" NOT NULL,
+	epoch bigint NOT NULL,
+	step text NOT NULL,
+	begun_at timestamptz NOT NULL,
+	frozen_at timestamptz,
+	switched_at timestamptz,
+	detail text,
+	CONSTRAINT move_pkey PRIMARY KEY (key),
+	CONSTRAINT move_step CHECK (step IN ('begun', 'copied', 'taken', 'switched',
+		'done', 'undone'))
+);
+CREATE UNIQUE INDEX move_under_way ON gpucredit_cells.move (org)
+	WHERE step NOT IN ('done', 'undone');
+COMMENT ON TABLE gpucredit_cells.move IS
+'Moves of organisations, and how far each has come';
+COMMENT ON COLUMN gpucredit_cells.move.key IS 'The caller''s idempotency key.';
+COMMENT ON COLUMN gpucredit_cells.move.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit_cells.move.source IS 'The old cell.';
+COMMENT ON COLUMN gpucredit_cells.move.target IS 'The new cell.';
+COMMENT ON COLUMN gpucredit_cells.move.epoch IS 'The epoch in the new cell.';
+COMMENT ON COLUMN gpucredit_cells.move.step IS 'The last step that was done.';
+COMMENT ON COLUMN gpucredit_cells.move.begun_at IS 'When it began.';
+COMMENT ON COLUMN gpucredit_cells.move.frozen_at IS 'From when on calls were refused.';
+COMMENT ON COLUMN gpucredit_cells.move.switched_at IS 'Until when.';
+COMMENT ON COLUMN gpucredit_cells.move.detail IS 'Of one undone, why.';
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.move', '');
+
+CREATE FUNCTION gpucredit_cells.begin_move(org text, cell text, key text)
+RETURNS gpucredit_cells.move
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	at gpucredit_cells.home;
+	m gpucredit_cells.move;
+BEGIN
+	PERFORM gpucredit_cells.lock_directory();
+	PERFORM gpucredit_cells.require_cell(cell);
+	SELECT * INTO m FROM gpucredit_cells.move v WHERE v.key = begin_move.key;
+	IF FOUND AND (m.org, m.target) = (begin_move.org, begin_move.cell) THEN
+		RETURN m;
+	END IF;
+	/* refuses a key that stands for another move, or change */
+	PERFORM gpucredit_cells.is_new_change(begin_move.key, 'move_org', begin_move.org, begin_move.cell);
+	SELECT * INTO at FROM gpucredit_cells.home h WHERE h.org = begin_move.org;
+	IF at.org IS NULL OR at.cell = begin_move.cell
+		OR EXISTS (SELECT FROM gpucredit_cells.move v
+			WHERE v.org = begin_move.org AND v.step NOT IN ('done', 'undone'))
+		OR gpucredit_cells.ask(begin_move.cell, format('SELECT gpucredit_cells.standing(%L)', org)) IS NOT NULL
+	THEN
+		RAISE EXCEPTION 'organisation "%" cannot move to cell "%"',
+			gpucredit_internal.clip_for_message(org), cell
+			USING ERRCODE = 'UC503',
+			DETAIL = CASE WHEN at.org IS NULL THEN 'It has no home.'
+				WHEN at.cell = begin_move.cell THEN 'It is at home there.'
+				WHEN EXISTS (SELECT FROM gpucredit_cells.move v
+					WHERE v.org = begin_move.org AND v.step NOT IN ('done', 'undone'))
+				THEN 'Another move of it is under way.'
+				ELSE 'It was there before, or is a guest there.' END,
+			HINT = 'Call the move under way again, with its key, or name another cell.';
+	END IF;
+	INSERT INTO gpucredit_cells.move
+	VALUES (key, org, at.cell, begin_move.cell, nextval('gpucredit_cells.epoch_seq'),
+		'begun', clock_timestamp())
+	RETURNING * INTO m;
+	RETURN m;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.begin_move(text, text, text) IS
+'Internal: the move of that key, noted if it is new.';
+
+/*
+ * The old cell stops, the new one takes over.  Null: it did; else why it did
+ * not, and the old cell goes on.
+ */
+CREATE FUNCTION gpucredit_cells.hand_over(m gpucredit_cells.move) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	why text;
+	standing text;
+BEGIN
+	BEGIN
+		PERFORM gpucredit_cells.hang_up(m.source);
+		PERFORM gpucredit_cells.hang_up(m.target);
+		PERFORM gpucredit_cells.ask(m.source, format(
+			'SELECT gpucredit_cells.set_moving(%L, %s, true)', m.org, m.epoch));
+		PERFORM gpucredit_cells.ask(m.source, 'BEGIN');
+		PERFORM gpucredit_cells.ask(m.source, format(
+			'SELECT gpucredit_cells.hold_still(%L)::text', m.org));
+		PERFORM gpucredit_cells.ask(m.target, format(
+			'SELECT gpucredit_cells.take_in(%L, %L, %s)', m.org, m.source, m.epoch));
+		RETURN NULL;
+	EXCEPTION WHEN OTHERS THEN
+		GET STACKED DIAGNOSTICS why = MESSAGE_TEXT, standing = PG_EXCEPTION_DETAIL;
+		why := why || '. ' || standing;
+	END;
+
+	/* an answer that was lost may have been "taken" */
+	PERFORM gpucredit_cells.hang_up(m.source);
+	PERFORM gpucredit_cells.hang_up(m.target);
+	standing := gpucredit_cells.ask(m.target, format('SELECT gpucredit_cells.standing(%L)', m.org));
+	IF standing = 'home' THEN
+		RETURN NULL;
+	END IF;
+	PERFORM gpucredit_cells.ask(m.source, format(
+		'SELECT gpucredit_cells.set_moving(%L, %s, false)', m.org, m.epoch));
+	RETURN why;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.hand_over(gpucredit_cells.move) IS
+'Internal: freezes the organisation in the old cell and has the new one take it; returns why it did not.';
+
+CREATE PROCEDURE gpucredit_cells.move_org(org text, cell text, key text)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+	m gpucredit_cells.move;
+	why text;
+BEGIN
+	m := gpucredit_cells.begin_move(org, cell, key);
+	COMMIT;
+	IF m.step = 'begun' THEN
+		PERFORM gpucredit_cells.ask(m.source,
+			'SELECT pg_catalog.count(*)::text FROM gpucredit.seal_audit()')
+		FROM pg_catalog.generate_series(1, 2);
+		PERFORM gpucredit_cells.ask(m.target, pg_catalog.format(
+			'SELECT gpucredit_cells.copy_ahead(%L, %L)', m.org, m.source));
+		m := gpucredit_cells.note_step(m, 'copied');
+		COMMIT;
+	END IF;
+	IF m.step = 'copied' THEN
+		m := gpucredit_cells.note_step(m, 'copied');
+		COMMIT;
+		why := gpucredit_cells.hand_over(m);
+		m := gpucredit_cells.note_step(m, CASE WHEN why IS NULL THEN 'taken' ELSE 'undone' END, why);
+		COMMIT;
+	END IF;
+	IF m.step = 'taken' THEN
+		m := gpucredit_cells.note_step(m, 'switched');
+		COMMIT;
+	END IF;
+	IF m.step = 'switched' THEN
+		PERFORM gpucredit_cells.ask(m.source, 'ROLLBACK');
+		PERFORM gpucredit_cells.ask(m.source, pg_catalog.format(
+			'SELECT gpucredit_cells.close_out(%L, %L)', m.org, m.target));
+		m := gpucredit_cells.note_step(m, 'done');
+		COMMIT;
+	END IF;
+	IF m.step = 'undone' THEN
+		RAISE EXCEPTION 'organisation "%" did not move to cell "%"',
+			gpucredit_internal.clip_for_message(m.org), m.target
+			USING ERRCODE = 'UC504', DETAIL = m.detail,
+			HINT = 'It works where it was. Move it again with a new key.';
+	END IF;
+END
+$$;
+COMMENT ON PROCEDURE gpucredit_cells.move_org(text, text, text) IS
+'Directory, by the superuser of the router that writes it: moves an organisation to another cell while it works; at the end it is frozen for seconds, and calls through routers wait. Broken off, it goes on when called again with the same key. An organisation comes to a cell once: it does not come back.
+Errors: UC503 it cannot move there; UC504 the new cell could not take it, and it works where it was; UC201 key reused; 08006 a cell cannot be asked: call again.';
+
+CREATE FUNCTION gpucredit_cells.note_step(m gpucredit_cells.move, step text,
+	detail text DEFAULT NULL) RETURNS gpucredit_cells.move
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	UPDATE gpucredit_cells.move v SET step = note_step.step,
+		frozen_at = CASE WHEN m.step = 'copied' AND v.frozen_at IS NULL
+			THEN clock_timestamp() ELSE v.frozen_at END,
+		switched_at = CASE note_step.step WHEN 'switched' THEN clock_timestamp()
+			ELSE v.switched_at END,
+		detail = coalesce(note_step.detail, v.detail)
+	WHERE v.key = m.key
+	RETURNING * INTO m;
+	IF step = 'switched' THEN
+		UPDATE gpucredit_cells.home h SET cell = m.target, epoch = m.epoch
+		WHERE h.org = m.org AND h.epoch < m.epoch;
+		INSERT INTO gpucredit_cells.visit (node, cell)
+		SELECT n.node, m.target
+		FROM unnest(gpucredit_cells.ask(m.target,
+			'SELECT pg_catalog.array_agg(g.node)::text FROM gpucredit_cells.guest_node g')::text[])
+			AS n (node)
+		ON CONFLICT DO NOTHING;
+	END IF;
+	RETURN m;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.note_step(gpucredit_cells.move, text, text) IS
+'Internal: a step of a move is done; "switched" changes the directory.';
