@@ -1,0 +1,375 @@
+/*
+ * 20_lease.sql: credit that is held at home and spent in another cell.
+ *
+ * A lease has two ends.  At home an ordinary hold stands behind it, and
+ * lease_out says what of that is known to be spent or unused.  In the other
+ * cell, which has the organisation as a guest, buckets are issued for it, and
+ * lease_in says what home was told.  A word tells cumulative sums, so that the
+ * latest one is enough: earlier ones may be lost, late or doubled.
+ *
+ * Home gives nothing back before the other cell says that it booked it as
+ * expired or revoked.  So the hold outlives every job there, and no clock
+ * decides where credit is.
+ */
+/* As whom a cell calls another one; the operator lets it log in. */
+DO $role$
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles
+		WHERE rolname = 'gpucredit_peer') THEN
+		CREATE ROLE gpucredit_peer NOLOGIN;
+	END IF;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+	NULL;						/* another database was faster */
+END
+$role$;
+
+CREATE TABLE gpucredit_cells.lease_out (
+	org text COLLATE "C" NOT NULL,
+	lease uuid NOT NULL,
+	key text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	cell text COLLATE "C" NOT NULL,
+	amount numeric(19, 6) NOT NULL,
+	ttl interval NOT NULL,
+	status text NOT NULL,
+	reason text,
+	expires_at timestamptz,
+	parts jsonb NOT NULL DEFAULT '[]',
+	holds bigint[] NOT NULL DEFAULT '{}',	/* the last one is open */
+	made_at timestamptz NOT NULL,
+	word bigint NOT NULL DEFAULT 0,
+	spent numeric(19, 6) NOT NULL DEFAULT 0,
+	returned numeric(19, 6) NOT NULL DEFAULT 0,
+	captured numeric(19, 6) NOT NULL DEFAULT 0,
+	given_back numeric(19, 6) NOT NULL DEFAULT 0,
+	available numeric(19, 6) NOT NULL DEFAULT 0,
+	held numeric(19, 6) NOT NULL DEFAULT 0,
+	heard_at timestamptz,
+	used_at timestamptz NOT NULL,
+	closed_at timestamptz,
+	written_off_at timestamptz,
+	working xid8,				/* of the transaction that may touch the hold */
+	CONSTRAINT lease_out_pkey PRIMARY KEY (org, lease),
+	CONSTRAINT lease_out_status CHECK (status IN ('granted', 'denied'))
+);
+CREATE INDEX lease_out_key ON gpucredit_cells.lease_out (org, key);
+CREATE INDEX lease_out_open ON gpucredit_cells.lease_out (cell, org)
+	WHERE closed_at IS NULL;
+COMMENT ON TABLE gpucredit_cells.lease_out IS
+'At home: leases, what the other cell said of each, and what was done about it';
+COMMENT ON COLUMN gpucredit_cells.lease_out.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.lease IS 'The lease.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.key IS 'The caller''s key, which is the hold''s too.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.account IS 'Who spends it.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.cell IS 'Where it is spent.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.amount IS 'Credits leased.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.ttl IS 'How long it was to last.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.status IS 'granted or denied.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.reason IS 'Why it was denied.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.expires_at IS 'From then on nothing is reserved on it.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.parts IS 'What each bucket gave, with its kind, priority and policy.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.holds IS 'The holds behind it, the open one last; none: no credit stands behind it.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.made_at IS 'When it was made.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.word IS 'The number of the last word from the other cell; 0: none.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.spent IS 'Spent there, by that word.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.returned IS 'Expired or revoked there, by that word.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.captured IS 'Captured here, less refunds.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.given_back IS 'Returned here to the buckets it came from.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.available IS 'Available there, by that word.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.held IS 'Held there, by that word.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.heard_at IS 'When that word came; NULL: none did.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.used_at IS 'When a word last told of use.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.closed_at IS 'When it was over; NULL: it is open.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.written_off_at IS 'When an operator ended it without a last word; NULL: never.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.working IS 'The transaction that may change its hold; NULL: none.';
+
+CREATE TABLE gpucredit_cells.lease_in (
+	org text COLLATE "C" NOT NULL,
+	lease uuid NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	cell text COLLATE "C" NOT NULL,
+	amount numeric(19, 6) NOT NULL,
+	expires_at timestamptz NOT NULL,
+	buckets bigint[] NOT NULL DEFAULT '{}',
+	forgotten numeric(19, 6) NOT NULL DEFAULT 0,
+	word bigint NOT NULL DEFAULT 0,
+	acked bigint NOT NULL DEFAULT 0,
+	spent numeric(19, 6) NOT NULL DEFAULT 0,
+	returned numeric(19, 6) NOT NULL DEFAULT 0,
+	available numeric(19, 6) NOT NULL DEFAULT 0,
+	held numeric(19, 6) NOT NULL DEFAULT 0,
+	tell boolean NOT NULL DEFAULT true,
+	made_at timestamptz NOT NULL,
+	closed_at timestamptz,
+	CONSTRAINT lease_in_pkey PRIMARY KEY (org, lease)
+);
+CREATE INDEX lease_in_open ON gpucredit_cells.lease_in (cell, org)
+	WHERE closed_at IS NULL;
+COMMENT ON TABLE gpucredit_cells.lease_in IS
+'In the cell that spends: leases, their buckets here, and what home was told';
+COMMENT ON COLUMN gpucredit_cells.lease_in.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.lease IS 'The lease.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.account IS 'Who spends it.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.cell IS 'The home it comes from.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.amount IS 'Credits leased.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.expires_at IS 'When its buckets expire.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.buckets IS 'Its buckets here; none: it came too late, or is not in this cell''s books any more.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.forgotten IS 'Spent here by what home was told, and not in this cell''s books any more.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.word IS 'The number of the last word; 0: none.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.acked IS 'The last word that home has; one word at most is under way.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.spent IS 'Spent, by the last word.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.returned IS 'Expired or revoked, by the last word.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.available IS 'Available, by the last word.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.held IS 'Held, by the last word.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.tell IS 'The next carry writes a word, whether or not a figure changed.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.made_at IS 'When it came.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.closed_at IS 'When home had its last word; NULL: it is open.';
+
+CREATE TABLE gpucredit_cells.lease_policy (
+	org text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	cell text COLLATE "C" NOT NULL,
+	minimum numeric(19, 6) NOT NULL,
+	target numeric(19, 6) NOT NULL,
+	ttl interval NOT NULL,
+	CONSTRAINT lease_policy_pkey PRIMARY KEY (org, account, cell)
+);
+COMMENT ON TABLE gpucredit_cells.lease_policy IS
+'At home: accounts whose leases are topped up';
+COMMENT ON COLUMN gpucredit_cells.lease_policy.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit_cells.lease_policy.account IS 'Who spends.';
+COMMENT ON COLUMN gpucredit_cells.lease_policy.cell IS 'Where.';
+COMMENT ON COLUMN gpucredit_cells.lease_policy.minimum IS 'It is topped up when it has less; so much it keeps when idle.';
+COMMENT ON COLUMN gpucredit_cells.lease_policy.target IS 'So much it has then.';
+COMMENT ON COLUMN gpucredit_cells.lease_policy.ttl IS 'How long each lease lasts; unused for so long, the account is idle.';
+
+/* What is under way.  Only the newest of a kind matters. */
+CREATE TABLE gpucredit_cells.outbox (
+	cell text COLLATE "C" NOT NULL,
+	org text COLLATE "C" NOT NULL,
+	lease uuid NOT NULL,
+	kind text NOT NULL,
+	n bigint NOT NULL,
+	body jsonb NOT NULL,
+	made_at timestamptz NOT NULL,
+	tries int NOT NULL DEFAULT 0,
+	error text,
+	CONSTRAINT outbox_pkey PRIMARY KEY (cell, org, lease, kind),
+	CONSTRAINT outbox_kind CHECK (kind IN ('grant', 'word', 'recall', 'resend'))
+);
+COMMENT ON TABLE gpucredit_cells.outbox IS
+'Messages to other cells that are not known to have arrived';
+COMMENT ON COLUMN gpucredit_cells.outbox.cell IS 'To whom.';
+COMMENT ON COLUMN gpucredit_cells.outbox.org IS 'The organisation; '''': of none.';
+COMMENT ON COLUMN gpucredit_cells.outbox.lease IS 'The lease; zeros: of none.';
+COMMENT ON COLUMN gpucredit_cells.outbox.kind IS 'grant: home makes a lease; word: what became of it; recall: home wants the rest; resend: this cell was restored.';
+COMMENT ON COLUMN gpucredit_cells.outbox.n IS 'Its number in the lease.';
+COMMENT ON COLUMN gpucredit_cells.outbox.body IS 'What it says.';
+COMMENT ON COLUMN gpucredit_cells.outbox.made_at IS 'When it was written.';
+COMMENT ON COLUMN gpucredit_cells.outbox.tries IS 'How often it was sent in vain.';
+COMMENT ON COLUMN gpucredit_cells.outbox.error IS 'What came of the last try.';
+
+CREATE TABLE gpucredit_cells.peer (
+	cell text COLLATE "C" NOT NULL,
+	server text NOT NULL,		/* which run of history this cell was */
+	heard_at timestamptz,
+	failing_since timestamptz,
+	error text,
+	CONSTRAINT peer_pkey PRIMARY KEY (cell)
+);
+COMMENT ON TABLE gpucredit_cells.peer IS
+'How it stands with each other cell; its row is the lock of who carries to it';
+COMMENT ON COLUMN gpucredit_cells.peer.cell IS 'The other cell.';
+COMMENT ON COLUMN gpucredit_cells.peer.server IS 'This server and its timeline when it last carried: another one was restored.';
+COMMENT ON COLUMN gpucredit_cells.peer.heard_at IS 'When it last answered; NULL: never.';
+COMMENT ON COLUMN gpucredit_cells.peer.failing_since IS 'Since when it does not; NULL: it does.';
+COMMENT ON COLUMN gpucredit_cells.peer.error IS 'Why not.';
+
+CREATE TABLE gpucredit_cells.home_credit (
+	org text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	cell text COLLATE "C" NOT NULL,
+	spendable numeric NOT NULL,
+	at timestamptz NOT NULL,
+	CONSTRAINT home_credit_pkey PRIMARY KEY (org, account)
+);
+COMMENT ON TABLE gpucredit_cells.home_credit IS
+'What home still had for an account that leases, as last known here';
+COMMENT ON COLUMN gpucredit_cells.home_credit.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit_cells.home_credit.account IS 'The account.';
+COMMENT ON COLUMN gpucredit_cells.home_credit.cell IS 'The home.';
+COMMENT ON COLUMN gpucredit_cells.home_credit.spendable IS 'Credits that could be leased.';
+COMMENT ON COLUMN gpucredit_cells.home_credit.at IS 'As of when, by home''s clock.';
+
+CREATE TABLE gpucredit_cells.finding (
+	finding bigint GENERATED BY DEFAULT AS IDENTITY,
+	at timestamptz NOT NULL,
+	org text COLLATE "C" NOT NULL,
+	lease uuid NOT NULL,
+	what text NOT NULL,
+	amount numeric NOT NULL,
+	detail text NOT NULL,
+	CONSTRAINT finding_pkey PRIMARY KEY (finding)
+);
+COMMENT ON TABLE gpucredit_cells.finding IS
+'Where two ends of a lease differed, as after a restore, and what was done';
+COMMENT ON COLUMN gpucredit_cells.finding.finding IS 'Its number.';
+COMMENT ON COLUMN gpucredit_cells.finding.at IS 'When it was found.';
+COMMENT ON COLUMN gpucredit_cells.finding.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit_cells.finding.lease IS 'The lease.';
+COMMENT ON COLUMN gpucredit_cells.finding.what IS 'forgotten, adopted, unbacked, uncollected, written_off or late.';
+COMMENT ON COLUMN gpucredit_cells.finding.amount IS 'Credits it is about.';
+COMMENT ON COLUMN gpucredit_cells.finding.detail IS 'What it is, in words.';
+
+DO $dump$
+DECLARE
+	name text;
+BEGIN
+	FOREACH name IN ARRAY ARRAY['lease_out', 'lease_in', 'lease_policy',
+		'outbox', 'peer', 'home_credit', 'finding', 'finding_finding_seq']
+	LOOP
+		PERFORM pg_catalog.pg_extension_config_dump(
+			('gpucredit_cells.' || name)::pg_catalog.regclass, '');
+	END LOOP;
+END
+$dump$;
+
+/*
+ * The hold behind a lease is an ordinary one, so that its owner could release
+ * it and spend it here, too.
+ */
+CREATE FUNCTION gpucredit_cells.refuse_leased() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF EXISTS (SELECT FROM gpucredit_cells.lease_out o
+		WHERE o.org = OLD.org AND o.holds @> ARRAY[OLD.hold]
+			AND o.working IS DISTINCT FROM pg_current_xact_id()) THEN
+		RAISE EXCEPTION 'hold % stands behind a lease', OLD.hold
+			USING ERRCODE = 'UC511',
+			DETAIL = 'Its credit may be spent in another cell.',
+			HINT = 'Call gpucredit_cells.recall() to have what is unused back.';
+	END IF;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.refuse_leased() IS
+'Trigger: refuses to change a hold that stands behind a lease (UC511).';
+CREATE INDEX lease_out_hold ON gpucredit_cells.lease_out USING gin (holds);
+/* a job's hold never stands behind a lease */
+CREATE TRIGGER cells_leased AFTER UPDATE ON gpucredit.hold FOR EACH ROW
+	WHEN (OLD.job IS NULL)
+	EXECUTE FUNCTION gpucredit_cells.refuse_leased();
+
+/* A reserve that lacks credit says how much home still has. */
+CREATE FUNCTION gpucredit_cells.tell_home_credit() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	known record;
+BEGIN
+	SELECT c.cell, c.spendable, c.at INTO known
+	FROM gpucredit_cells.home_credit c
+	WHERE c.org = NEW.org AND (c.account IN ('', NEW.account)
+		OR starts_with(NEW.account, c.account || '/'))
+	ORDER BY length(c.account) DESC LIMIT 1;
+	IF FOUND THEN
+		RAISE NOTICE 'account "%" had % credits at home', NEW.account,
+			known.spendable
+			USING DETAIL = format('Cell "%s" said so at %s.', known.cell,
+				known.at),
+			HINT = 'Call gpucredit_cells.lease() there.';
+	END IF;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.tell_home_credit() IS
+'Trigger: a denial for want of credit tells what home had, as last known.';
+CREATE TRIGGER cells_home_credit AFTER INSERT ON gpucredit.audit FOR EACH ROW
+	WHEN (NEW.reason = 'insufficient_credits' AND NEW.decision = 'denied')
+	EXECUTE FUNCTION gpucredit_cells.tell_home_credit();
+
+CREATE FUNCTION gpucredit_cells.here() RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	result text;
+BEGIN
+	SELECT s.cell INTO result FROM gpucredit_cells.self s;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'this database is no cell'
+			USING ERRCODE = 'UC510',
+			DETAIL = 'It is a router, or was not named yet.',
+			HINT = 'Call it in the organisation''s home.';
+	END IF;
+	RETURN result;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.here() IS
+'Internal: the cell that this database is.
+Errors: UC510 it is none.';
+
+CREATE FUNCTION gpucredit_cells.require_peer(cell text) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_internal.require_sense('cell', require_peer.cell,
+		octet_length(require_peer.cell) <= 255, 'is too long',
+		'Pass the name of another cell.');
+	IF require_peer.cell = gpucredit_cells.here() OR NOT EXISTS (
+		SELECT FROM gpucredit_cells.cell c WHERE c.cell = require_peer.cell)
+	THEN
+		RAISE EXCEPTION 'cell "%" is not another cell',
+			gpucredit_internal.clip_for_message(require_peer.cell)
+			USING ERRCODE = 'UC512',
+			DETAIL = 'A lease is spent in a cell that is not the home.',
+			HINT = 'Table gpucredit_cells.cell lists the cells.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.require_peer(text) IS
+'Internal: raises UC512 unless there is such a cell, and it is another one.';
+
+CREATE FUNCTION gpucredit_cells.clock_skew() RETURNS interval
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+RETURN pg_catalog.current_setting('gpucredit.clock_skew')::pg_catalog.interval;
+COMMENT ON FUNCTION gpucredit_cells.clock_skew() IS
+'Internal: how far clocks of cells may be apart.';
+
+CREATE FUNCTION gpucredit_cells.post(cell text, org text, lease uuid,
+	kind text, n bigint, body jsonb) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	INSERT INTO gpucredit_cells.outbox AS o (cell, org, lease, kind, n, body,
+		made_at)
+	VALUES (post.cell, post.org, post.lease, post.kind, post.n,
+		post.body || jsonb_build_object('kind', post.kind, 'n', post.n,
+			'org', post.org, 'lease', post.lease,
+			'from', gpucredit_cells.here(), 'to', post.cell),
+		gpucredit.now())
+	ON CONFLICT ON CONSTRAINT outbox_pkey DO UPDATE
+	SET n = excluded.n, body = excluded.body, made_at = excluded.made_at,
+		tries = 0, error = NULL
+	WHERE o.n < excluded.n OR o.kind <> 'word';
+END;
+COMMENT ON FUNCTION gpucredit_cells.post(text, text, uuid, text, bigint,
+	jsonb) IS
+'Internal: puts a message into the outbox, in place of an earlier one of its kind.';
+
+CREATE FUNCTION gpucredit_cells.note(org text, lease uuid, what text,
+	amount numeric, detail text) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	INSERT INTO gpucredit_cells.finding (at, org, lease, what, amount, detail)
+	VALUES (gpucredit.now(), note.org, note.lease, note.what, note.amount,
+		note.detail);
+END;
+COMMENT ON FUNCTION gpucredit_cells.note(text, uuid, text, numeric, text) IS
+'Internal: writes down where two ends of a lease differed.';

@@ -1,0 +1,327 @@
+/*
+ * 22_lease_guest.sql: the end of a lease in the cell that spends.
+ *
+ * Locks: the lease's row, then as the calls of gpucredit that follow.
+ */
+/* What the buckets of a lease have, whatever transfer() made of them. */
+CREATE FUNCTION gpucredit_cells.lease_figures(l gpucredit_cells.lease_in,
+	OUT issued numeric, OUT available numeric, OUT held numeric,
+	OUT spent numeric, OUT ended numeric)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	moved numeric;
+	mark CONSTANT text := 'lease ' || l.lease;
+BEGIN
+	SELECT coalesce(sum(b.issued::numeric), 0),
+		coalesce(sum(b.available::numeric), 0),
+		coalesce(sum(b.held::numeric), 0), coalesce(sum(b.spent::numeric), 0),
+		coalesce(sum(b.expired::numeric + b.revoked::numeric), 0),
+		coalesce(sum(b.moved::numeric), 0)
+	INTO issued, available, held, spent, ended, moved
+	FROM gpucredit.bucket_whole b
+	WHERE b.org = l.org AND b.bucket = ANY (l.buckets);
+	IF moved > 0 THEN
+		SELECT sum(w.issued::numeric - w.moved::numeric),
+			sum(w.available::numeric), sum(w.held::numeric),
+			sum(w.spent::numeric),
+			sum(w.expired::numeric + w.revoked::numeric)
+		INTO issued, available, held, spent, ended
+		FROM gpucredit.bucket b
+			JOIN gpucredit.bucket_whole w ON w.org = b.org
+				AND w.bucket = b.bucket
+		WHERE b.org = l.org AND b.memo = mark;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.lease_figures(gpucredit_cells.lease_in) IS
+'Internal: what became of a lease''s credit by this cell''s books; ended: expired or revoked.';
+
+/*
+ * The word of a lease, written when something changed and home has the word
+ * before: so that two words of one number never differ, unless this cell was
+ * restored between them.  The caller has locked the row.
+ */
+CREATE FUNCTION gpucredit_cells.speak(l gpucredit_cells.lease_in)
+RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	f record;
+	spent numeric;
+	returned numeric;
+	result jsonb;
+BEGIN
+	IF l.word = l.acked THEN
+		f := gpucredit_cells.lease_figures(l);
+		IF l.buckets = '{}' THEN
+			f.ended := l.amount;
+		END IF;
+		spent := f.spent + l.forgotten;
+		returned := greatest(f.ended - l.forgotten, l.returned);
+		IF l.tell OR (l.spent, l.returned, l.available, l.held)
+			IS DISTINCT FROM (spent, returned, f.available, f.held) THEN
+			l.word := l.word + 1;
+			l.spent := spent;
+			l.returned := returned;
+			l.available := f.available;
+			l.held := f.held;
+			UPDATE gpucredit_cells.lease_in i
+			SET word = l.word, spent = l.spent, returned = l.returned,
+				available = l.available, held = l.held, tell = false
+			WHERE i.org = l.org AND i.lease = l.lease;
+		END IF;
+	END IF;
+	result := jsonb_build_object('account', l.account, 'amount', l.amount,
+		'expires_at', l.expires_at, 'spent', l.spent,
+		'returned', l.returned, 'available', l.available, 'held', l.held);
+	IF l.word > l.acked THEN
+		PERFORM gpucredit_cells.post(l.cell, l.org, l.lease, 'word', l.word,
+			result);
+	END IF;
+	RETURN result || jsonb_build_object('kind', 'word', 'n', l.word,
+		'org', l.org, 'lease', l.lease, 'from', gpucredit_cells.here(),
+		'to', l.cell);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.speak(gpucredit_cells.lease_in) IS
+'Internal: what this cell says of a lease; new words go into the outbox.';
+
+/* What is available is revoked, so that nothing more is reserved on it. */
+CREATE FUNCTION gpucredit_cells.stop_lease(l gpucredit_cells.lease_in)
+RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit.revoke(b.org, b.bucket, gen_random_uuid()::text,
+		'the lease is over')
+	FROM gpucredit.bucket b
+	WHERE b.org = l.org AND b.closed_at IS NULL
+		AND (b.bucket = ANY (l.buckets) OR b.memo = 'lease ' || l.lease)
+	ORDER BY b.bucket;
+	UPDATE gpucredit_cells.lease_in i SET tell = true
+	WHERE i.org = l.org AND i.lease = l.lease;
+END;
+COMMENT ON FUNCTION gpucredit_cells.stop_lease(gpucredit_cells.lease_in) IS
+'Internal: revokes what is available of a lease.';
+
+CREATE FUNCTION gpucredit_cells.require_guest(org text, account text,
+	epoch bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	path text := '';
+	segment text;
+BEGIN
+	INSERT INTO gpucredit_cells.resident AS r (org, epoch, state)
+	VALUES (require_guest.org, require_guest.epoch, 'guest')
+	ON CONFLICT ON CONSTRAINT resident_pkey DO UPDATE
+	SET state = 'guest', epoch = excluded.epoch
+	WHERE r.state IN ('guest', 'gone') AND r.epoch < excluded.epoch
+		OR r.state = 'gone' AND r.epoch = excluded.epoch;
+	IF NOT EXISTS (SELECT FROM gpucredit_cells.resident r
+		WHERE r.org = require_guest.org AND r.state = 'guest') THEN
+		RETURN false;
+	END IF;
+	IF NOT EXISTS (SELECT FROM gpucredit.account a
+		WHERE a.org = require_guest.org AND a.account = '') THEN
+		PERFORM gpucredit.create_account(require_guest.org);
+	END IF;
+	FOREACH segment IN ARRAY string_to_array(require_guest.account, '/')
+	LOOP
+		path := ltrim(path || '/' || segment, '/');
+		IF NOT EXISTS (SELECT FROM gpucredit.account a
+			WHERE a.org = require_guest.org AND a.account = path) THEN
+			PERFORM gpucredit.create_account(require_guest.org, path);
+		END IF;
+	END LOOP;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.require_guest(text, text, bigint) IS
+'Internal: makes an organisation and an account of it a guest; false: this cell is its home by now.';
+
+/*
+ * A lease from home.  One that came too late has no bucket, nor one that this
+ * cell had before it was restored: home says how much of it was spent, and the
+ * rest goes back.
+ */
+CREATE FUNCTION gpucredit_cells.take_grant(m jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	l gpucredit_cells.lease_in;
+	part jsonb;
+BEGIN
+	INSERT INTO gpucredit_cells.lease_in AS i (org, lease, account, cell,
+		amount, expires_at, forgotten, word, acked, made_at)
+	VALUES (m->>'org', (m->>'lease')::uuid, m->>'account', m->>'from',
+		(m->>'amount')::numeric, (m->>'expires_at')::timestamptz,
+		(m->>'spent')::numeric, (m->>'word')::bigint, (m->>'word')::bigint,
+		gpucredit.now())
+	ON CONFLICT ON CONSTRAINT lease_in_pkey DO NOTHING
+	RETURNING i.* INTO l;
+	IF NOT FOUND THEN
+		SELECT i.* INTO STRICT l FROM gpucredit_cells.lease_in i
+		WHERE i.org = m->>'org' AND i.lease = (m->>'lease')::uuid
+		FOR NO KEY UPDATE;
+	ELSIF l.word > 0 THEN
+		PERFORM gpucredit_cells.note(l.org, l.lease, 'forgotten',
+			l.forgotten, 'This cell did not know the lease, as it was restored. What home was told is taken as spent.');
+	ELSIF l.expires_at > gpucredit.now() AND gpucredit_cells.require_guest(
+		l.org, l.account, (m->>'epoch')::bigint) THEN
+		FOR part IN SELECT * FROM jsonb_array_elements(m->'parts')
+		LOOP
+			l.buckets := l.buckets || (gpucredit.issue(l.org, l.account,
+				gen_random_uuid()::text, (part->>'amount')::numeric,
+				part->>'kind', l.expires_at, NULL, (part->>'priority')::int,
+				part->'policy', 'lease ' || l.lease)).bucket;
+		END LOOP;
+		UPDATE gpucredit_cells.lease_in i SET buckets = l.buckets
+		WHERE i.org = l.org AND i.lease = l.lease;
+	END IF;
+	PERFORM gpucredit_cells.keep_home_credit(l, m->'home');
+	RETURN gpucredit_cells.speak(l);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.take_grant(jsonb) IS
+'Internal: takes a lease from home, once, and answers with its word.';
+
+CREATE FUNCTION gpucredit_cells.keep_home_credit(l gpucredit_cells.lease_in,
+	home jsonb) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	INSERT INTO gpucredit_cells.home_credit AS c (org, account, cell,
+		spendable, at)
+	VALUES (l.org, l.account, l.cell, (home->>'spendable')::numeric,
+		(home->>'at')::timestamptz)
+	ON CONFLICT ON CONSTRAINT home_credit_pkey DO UPDATE
+	SET cell = excluded.cell, spendable = excluded.spendable, at = excluded.at
+	WHERE c.at < excluded.at;
+END;
+COMMENT ON FUNCTION gpucredit_cells.keep_home_credit(gpucredit_cells.lease_in,
+	jsonb) IS
+'Internal: keeps what home says that it still has.';
+
+CREATE FUNCTION gpucredit_cells.take_recall(m jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	l gpucredit_cells.lease_in;
+BEGIN
+	SELECT i.* INTO l FROM gpucredit_cells.lease_in i
+	WHERE i.org = m->>'org' AND i.lease = (m->>'lease')::uuid
+	FOR NO KEY UPDATE;
+	IF FOUND THEN
+		PERFORM gpucredit_cells.stop_lease(l);
+	END IF;
+	RETURN jsonb_build_object('known', FOUND);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.take_recall(jsonb) IS
+'Internal: home wants back what is unused of a lease.';
+
+/*
+ * What home knows, in answer to a word.  If that is more than this cell ever
+ * said, the cell was restored: spend that its books have lost counts on top of
+ * what it books from now on, and nothing more is reserved on the lease.
+ */
+CREATE FUNCTION gpucredit_cells.take_answer(answer jsonb) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	l gpucredit_cells.lease_in;
+	n CONSTANT bigint := (answer->>'word')::bigint;
+	spent CONSTANT numeric := (answer->>'spent')::numeric;
+	returned CONSTANT numeric := (answer->>'returned')::numeric;
+	since numeric;
+	lost numeric;
+BEGIN
+	SELECT i.* INTO STRICT l FROM gpucredit_cells.lease_in i
+	WHERE i.org = answer->>'org' AND i.lease = (answer->>'lease')::uuid
+	FOR NO KEY UPDATE;
+	PERFORM gpucredit_cells.keep_home_credit(l, answer->'home');
+	IF n < l.word THEN
+		RETURN;
+	ELSIF n > l.word OR (spent, returned)
+		IS DISTINCT FROM (l.spent, l.returned) THEN
+		SELECT coalesce(sum(CASE WHEN e.target = 'spent'
+			THEN e.amount::numeric ELSE -e.amount::numeric END), 0)
+		INTO since
+		FROM gpucredit.entry e
+		WHERE e.org = l.org AND e.bucket = ANY (l.buckets)
+			AND 'spent' IN (e.source, e.target)
+			AND e.at >= pg_postmaster_start_time();
+		lost := spent + since - (gpucredit_cells.lease_figures(l)).spent;
+		PERFORM gpucredit_cells.note(l.org, l.lease, 'forgotten',
+			lost - l.forgotten, 'Home was told of more than this cell''s books have, as the cell was restored.');
+		DELETE FROM gpucredit_cells.outbox o
+		WHERE o.cell = l.cell AND o.org = l.org AND o.lease = l.lease
+			AND o.kind = 'word';
+		UPDATE gpucredit_cells.lease_in i
+		SET word = n, acked = n, spent = take_answer.spent,
+			returned = take_answer.returned, forgotten = lost,
+			closed_at = NULL
+		WHERE i.org = l.org AND i.lease = l.lease;
+		PERFORM gpucredit_cells.stop_lease(l);
+		RETURN;
+	END IF;
+	UPDATE gpucredit_cells.lease_in i
+	SET acked = n, closed_at = CASE WHEN NOT i.tell
+		AND i.spent + i.returned >= i.amount THEN gpucredit.now() END
+	WHERE i.org = l.org AND i.lease = l.lease;
+	IF NOT (answer->>'backed')::boolean THEN
+		PERFORM gpucredit_cells.stop_lease(l);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.take_answer(jsonb) IS
+'Internal: takes home''s answer to a word.';
+
+/* A refund may come after the last word. */
+CREATE FUNCTION gpucredit_cells.tell_refund() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	UPDATE gpucredit_cells.lease_in i SET tell = true, closed_at = NULL
+	FROM gpucredit.hold h
+		JOIN gpucredit.hold_part p ON p.org = h.org AND p.hold = h.hold
+	WHERE h.org = NEW.org AND (h.hold = NEW.hold OR h.job = NEW.job)
+		AND i.org = NEW.org AND i.buckets && ARRAY[p.bucket];
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.tell_refund() IS
+'Trigger: a lease of which something was refunded has more to tell.';
+CREATE INDEX lease_in_bucket ON gpucredit_cells.lease_in USING gin (buckets);
+CREATE TRIGGER cells_refund AFTER INSERT ON gpucredit.audit FOR EACH ROW
+	WHEN (NEW.operation IN ('refund', 'refund_hold'))
+	EXECUTE FUNCTION gpucredit_cells.tell_refund();
+
+CREATE FUNCTION gpucredit_cells.speak_all(cell text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	l gpucredit_cells.lease_in;
+BEGIN
+	FOR l IN
+		SELECT i.* FROM gpucredit_cells.lease_in i
+		WHERE i.cell = speak_all.cell AND i.closed_at IS NULL
+			AND i.word = i.acked
+		ORDER BY i.org, i.lease FOR NO KEY UPDATE
+	LOOP
+		PERFORM gpucredit_cells.speak(l);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.speak_all(text) IS
+'Internal: writes the words of leases of which something changed.';

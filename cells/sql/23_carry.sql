@@ -1,0 +1,376 @@
+/*
+ * 23_carry.sql: messages between cells.
+ *
+ * carry() sends over dblink what the outbox has, to all cells; then it takes
+ * the answers, and writes what there is to say.  While it waits for another
+ * cell it has locked rows of peer and nothing else, so that two cells may carry
+ * to each other at the same time, and no tenant waits.
+ */
+CREATE FUNCTION gpucredit_cells.resend_all(cell text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_cells.post_grant(o)
+	FROM gpucredit_cells.lease_out o
+	WHERE o.cell = resend_all.cell AND o.closed_at IS NULL;
+	UPDATE gpucredit_cells.lease_in i SET tell = true
+	WHERE i.cell = resend_all.cell AND i.closed_at IS NULL;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.resend_all(text) IS
+'Internal: says again what this cell and another one have with each other, since one of them was restored.';
+
+CREATE FUNCTION gpucredit_cells.require_message(m jsonb) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	word text;
+	sound boolean := jsonb_typeof(m) = 'object'
+		AND m->>'kind' IN ('grant', 'word', 'recall', 'resend')
+		AND octet_length(m::text) <= 262144;
+BEGIN
+	IF sound THEN
+		FOREACH word IN ARRAY CASE m->>'kind'
+			WHEN 'grant' THEN '{amount,spent,word,epoch}'
+			WHEN 'word' THEN '{amount,n,spent,returned,available,held}'
+			ELSE '{}' END::text[]
+		LOOP
+			sound := sound AND jsonb_typeof(m->word) = 'number'
+				AND (m->>word)::numeric >= 0
+				AND scale(trim_scale((m->>word)::numeric)) <= 6
+				AND (m->>word)::numeric < 1e13;
+		END LOOP;
+		FOREACH word IN ARRAY CASE m->>'kind'
+			WHEN 'resend' THEN '{from,to}'
+			ELSE '{from,to,org,lease}' END::text[] || CASE
+			WHEN m->>'kind' IN ('grant', 'word')
+			THEN '{account,expires_at}'::text[] ELSE '{}' END
+		LOOP
+			sound := sound AND jsonb_typeof(m->word) = 'string';
+		END LOOP;
+		sound := sound AND (m->>'kind' <> 'word' OR (m->>'n')::numeric >= 1)
+			AND (m->>'kind' <> 'grant' OR jsonb_typeof(m->'parts') = 'array'
+				AND jsonb_typeof(m->'home') = 'object'
+				AND (SELECT sum((p->>'amount')::numeric)
+					FROM jsonb_array_elements(m->'parts') p)
+					= (m->>'amount')::numeric);
+	END IF;
+	IF sound IS NOT TRUE THEN
+		RAISE EXCEPTION 'this is no message of a cell'
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = 'A word of it is missing, or has no sense.',
+			HINT = 'Only carry() calls this function.';
+	ELSIF m->>'to' <> gpucredit_cells.here() THEN
+		RAISE EXCEPTION 'the message is for cell "%"',
+			gpucredit_internal.clip_for_message(m->>'to')
+			USING ERRCODE = 'UC512',
+			DETAIL = format('This is cell "%s".', gpucredit_cells.here()),
+			HINT = 'Correct the dsn in gpucredit_cells.cell.';
+	END IF;
+	PERFORM gpucredit_cells.require_peer(m->>'from');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.require_message(jsonb) IS
+'Internal: refuses what is no message, or one for another cell.';
+
+CREATE FUNCTION gpucredit_cells.receive(message jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_cells.require_message(message);
+	CASE message->>'kind'
+		WHEN 'grant' THEN RETURN gpucredit_cells.take_grant(message);
+		WHEN 'word' THEN RETURN gpucredit_cells.take_word(message);
+		WHEN 'recall' THEN RETURN gpucredit_cells.take_recall(message);
+		ELSE
+			PERFORM gpucredit_cells.resend_all(message->>'from');
+			RETURN '{}';
+	END CASE;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.receive(jsonb) IS
+'Leases: takes a message of another cell, of which carry() is the one that calls. The same message again changes nothing.
+Errors: UC501 the organisation has moved; UC512 the message is for another cell, or from none; UC513 two leases have one name; 22023 it is no message.';
+
+/* The answer to a message that was sent; then it is done with. */
+CREATE FUNCTION gpucredit_cells.sent(m gpucredit_cells.outbox, answer jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	DELETE FROM gpucredit_cells.outbox o
+	WHERE o.cell = m.cell AND o.org = m.org AND o.lease = m.lease
+		AND o.kind = m.kind AND o.n = m.n;
+	IF m.kind = 'word' THEN
+		PERFORM gpucredit_cells.take_answer(answer);
+	ELSIF m.kind = 'grant' AND (answer->>'n')::bigint > 0 THEN
+		PERFORM gpucredit_cells.take_word(answer);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.sent(gpucredit_cells.outbox, jsonb) IS
+'Internal: takes the answer to a message.';
+
+/* Another server, or another timeline of this one: it was restored. */
+CREATE FUNCTION gpucredit_cells.server() RETURNS text
+LANGUAGE sql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT s.system_identifier || '/' || c.timeline_id
+	FROM pg_control_system() s, pg_control_checkpoint() c;
+END;
+COMMENT ON FUNCTION gpucredit_cells.server() IS
+'Internal: which server this is, and its timeline.';
+
+CREATE FUNCTION gpucredit_cells.write_messages(peer text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	was text;
+BEGIN
+	UPDATE gpucredit_cells.peer p SET server = gpucredit_cells.server()
+	FROM (SELECT q.server FROM gpucredit_cells.peer q
+		WHERE q.cell = write_messages.peer) q
+	WHERE p.cell = write_messages.peer
+		AND p.server <> gpucredit_cells.server()
+	RETURNING q.server INTO was;
+	IF was IS NOT NULL THEN
+		PERFORM gpucredit_cells.resend_all(peer);
+		PERFORM gpucredit_cells.post(peer, '',
+			'00000000-0000-0000-0000-000000000000', 'resend', 0, '{}');
+	END IF;
+	PERFORM gpucredit_cells.speak_all(peer);
+	PERFORM gpucredit_cells.top_up(peer);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.write_messages(text) IS
+'Internal: writes into the outbox what there is to say to a cell.';
+
+/* dblink is in whatever schema it was created. */
+CREATE FUNCTION gpucredit_cells.dblink(name text) RETURNS text
+LANGUAGE sql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT format('%I.%I', n.nspname, 'dblink_' || dblink.name)
+	FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+	WHERE e.extname = 'dblink';
+END;
+COMMENT ON FUNCTION gpucredit_cells.dblink(text) IS
+'Internal: a function of dblink, with its schema.';
+
+CREATE FUNCTION gpucredit_cells.connect(cell text, patience interval)
+RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	link CONSTANT text := 'gpucredit_cells ' || connect.cell;
+	dsn text;
+BEGIN
+	SELECT c.dsn INTO STRICT dsn FROM gpucredit_cells.cell c
+	WHERE c.cell = connect.cell;
+	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('connect'))
+	USING link, dsn || ' user=gpucredit_peer application_name=gpucredit_carry'
+		|| ' connect_timeout='
+		|| greatest(2, ceil(extract(epoch FROM patience))::int);
+	RETURN link;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.connect(text, interval) IS
+'Internal: a connection to a cell, as gpucredit_peer.';
+
+CREATE FUNCTION gpucredit_cells.disconnect(link text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	EXECUTE format('SELECT %s($1) WHERE $1 = ANY (%s())',
+		gpucredit_cells.dblink('disconnect'),
+		gpucredit_cells.dblink('get_connections')) USING link;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.disconnect(text) IS
+'Internal: ends a connection, if there is one.';
+
+/* A cell that is stopped takes a query and never answers. */
+CREATE FUNCTION gpucredit_cells.ask_in_time(link text, query text, patience interval)
+RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	until CONSTANT timestamptz := clock_timestamp() + patience;
+	busy int;
+	result jsonb;
+BEGIN
+	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('send_query'))
+	USING link, query;
+	LOOP
+		EXECUTE format('SELECT %s($1)', gpucredit_cells.dblink('is_busy'))
+		INTO busy USING link;
+		EXIT WHEN busy = 0;
+		IF clock_timestamp() > until THEN
+			RAISE EXCEPTION 'no answer after %', patience
+				USING ERRCODE = 'connection_failure';
+		END IF;
+		PERFORM pg_sleep(0.002);
+	END LOOP;
+	EXECUTE format('SELECT r FROM %s($1) AS t (r jsonb)',
+		gpucredit_cells.dblink('get_result')) INTO result USING link;
+	EXECUTE format('SELECT r FROM %s($1) AS t (r jsonb)',
+		gpucredit_cells.dblink('get_result')) USING link;
+	RETURN result;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.ask_in_time(text, text, interval) IS
+'Internal: what a query says in another cell, unless it takes too long.';
+
+CREATE TYPE gpucredit_cells.carry_result AS (cell text, sent int, waiting int,
+	error text);
+COMMENT ON TYPE gpucredit_cells.carry_result IS
+'What carry() did for a cell.';
+
+/* What came of sending: answers and errors are by message. */
+CREATE TYPE gpucredit_cells.sending AS (cell text,
+	messages gpucredit_cells.outbox[], answers jsonb[], errors text[],
+	failed text);
+COMMENT ON TYPE gpucredit_cells.sending IS
+'Internal: messages to one cell, and what it answered.';
+
+CREATE FUNCTION gpucredit_cells.send(peer text, max int, patience interval)
+RETURNS gpucredit_cells.sending
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	result gpucredit_cells.sending := (peer, '{}', '{}', '{}', NULL);
+	link text;
+	i int := 0;
+BEGIN
+	SELECT coalesce(array_agg(o ORDER BY o.tries, o.made_at, o.org, o.lease),
+		'{}')
+	INTO result.messages
+	FROM (SELECT q.* FROM gpucredit_cells.outbox q WHERE q.cell = peer
+		ORDER BY q.tries, q.made_at, q.org, q.lease LIMIT max) o;
+	IF result.messages = '{}' THEN
+		RETURN result;
+	END IF;
+	BEGIN
+		link := gpucredit_cells.connect(peer, patience);
+		FOR i IN 1 .. cardinality(result.messages)
+		LOOP
+			BEGIN
+				result.answers[i] := gpucredit_cells.ask_in_time(link,
+					format('SELECT gpucredit_cells.receive(%L)',
+						(result.messages[i]).body), patience);
+			EXCEPTION WHEN OTHERS THEN
+				result.errors[i] := SQLSTATE || ' ' || SQLERRM;
+				result.failed := result.errors[i];
+				EXIT WHEN SQLSTATE ~ '^(08|57|XX)';
+			END;
+		END LOOP;
+	EXCEPTION WHEN OTHERS THEN
+		result.failed := SQLSTATE || ' ' || SQLERRM;
+	END;
+	PERFORM gpucredit_cells.disconnect('gpucredit_cells ' || peer);
+	RETURN result;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.send(text, int, interval) IS
+'Internal: sends messages to one cell, and changes nothing here.';
+
+CREATE FUNCTION gpucredit_cells.take_answers(s gpucredit_cells.sending)
+RETURNS gpucredit_cells.carry_result
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	result gpucredit_cells.carry_result := (s.cell, 0, 0, s.failed);
+	m gpucredit_cells.outbox;
+BEGIN
+	FOR i IN 1 .. cardinality(s.messages)
+	LOOP
+		m := s.messages[i];
+		IF s.answers[i] IS NOT NULL THEN
+			BEGIN				/* one that fails keeps no other back */
+				PERFORM gpucredit_cells.sent(m, s.answers[i]);
+				result.sent := result.sent + 1;
+			EXCEPTION WHEN OTHERS THEN
+				result.error := SQLSTATE || ' ' || SQLERRM;
+				s.errors[i] := result.error;
+			END;
+		END IF;
+		IF s.errors[i] IS NOT NULL THEN
+			UPDATE gpucredit_cells.outbox o
+			SET tries = o.tries + 1, error = s.errors[i]
+			WHERE o.cell = m.cell AND o.org = m.org AND o.lease = m.lease
+				AND o.kind = m.kind AND o.n = m.n;
+		END IF;
+	END LOOP;
+	IF s.messages <> '{}' THEN
+		UPDATE gpucredit_cells.peer p
+		SET heard_at = CASE WHEN result.sent > 0 THEN gpucredit.now()
+				ELSE p.heard_at END,
+			failing_since = CASE WHEN result.sent = 0
+				THEN coalesce(p.failing_since, gpucredit.now()) END,
+			error = result.error
+		WHERE p.cell = s.cell;
+	END IF;
+	PERFORM gpucredit_cells.write_messages(s.cell);
+	SELECT count(*) INTO result.waiting FROM gpucredit_cells.outbox o
+	WHERE o.cell = s.cell;
+	RETURN result;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.take_answers(gpucredit_cells.sending) IS
+'Internal: takes what a cell answered, and writes what there is to say to it.';
+
+CREATE FUNCTION gpucredit_cells.carry(max int DEFAULT 100,
+	patience interval DEFAULT '2 s')
+RETURNS SETOF gpucredit_cells.carry_result
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	peer text;
+	all_sent gpucredit_cells.sending[] := '{}';
+	one gpucredit_cells.sending;
+BEGIN
+	PERFORM gpucredit_internal.require_sense('max', carry.max::text,
+		carry.max BETWEEN 1 AND 10000, 'is not from 1 to 10000',
+		'Pass how many messages to send to each cell.');
+	PERFORM gpucredit_internal.require_sense('patience', carry.patience::text,
+		carry.patience > '0' AND carry.patience <= '1 minute',
+		'is not above 0 and at most a minute',
+		'Pass how long to wait for an answer.');
+	INSERT INTO gpucredit_cells.peer (cell, server)
+	SELECT c.cell, gpucredit_cells.server() FROM gpucredit_cells.cell c
+	WHERE c.cell <> gpucredit_cells.here()
+		AND NOT EXISTS (SELECT FROM gpucredit_cells.peer p
+			WHERE p.cell = c.cell)
+	ON CONFLICT DO NOTHING;
+	FOR peer IN
+		SELECT p.cell FROM gpucredit_cells.peer p
+			JOIN gpucredit_cells.cell c USING (cell)
+		ORDER BY p.cell FOR NO KEY UPDATE OF p SKIP LOCKED
+	LOOP
+		all_sent := array_append(all_sent,
+			gpucredit_cells.send(peer, carry.max, carry.patience));
+	END LOOP;
+	PERFORM gpucredit.expire_credits();
+	FOREACH one IN ARRAY all_sent
+	LOOP
+		RETURN NEXT gpucredit_cells.take_answers(one);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.carry(int, interval) IS
+'Leases: sends the messages that wait, takes what is answered, and writes what there is to say: tops up leases, tells what was spent. Anybody who may call it may do so at any time; a cell to which another call carries is left out.
+max: messages to each cell. patience: how long to wait for an answer; a cell that gives none waits for the next call.
+Result: for each cell how many were answered, how many wait now, and the last error.
+Errors: UC510 this is no cell; 22023.';
