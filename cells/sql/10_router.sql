@@ -52,15 +52,28 @@ BEGIN
 		PERFORM pg_sleep(least(0.005 * (tries + 1), 0.05));
 		RETURN tries + 1;
 	END IF;
-	RAISE EXCEPTION USING ERRCODE = state,
-		MESSAGE = regexp_replace(message,
-			'^gpucredit_remote\.[^ ]*\(\d+\): \[[^]]*\] REMOTE [A-Z]+: ', ''),
-		DETAIL = regexp_replace(detail, '^Remote detail: ', ''),
-		HINT = regexp_replace(hint, '^Remote hint: ', '');
+	IF state = 'XX000' AND starts_with(message, 'PL/Proxy function ') THEN
+		state := '08006';
+		message := regexp_replace(message, '^[^:]*: ', '');
+		detail := 'Whether the cell carried the call out is not known here.';
+		hint := 'Call again, with the same key.';
+	END IF;
+	message := regexp_replace(message,
+		'^gpucredit_remote\.[^ ]*\(\d+\): \[[^]]*\] REMOTE [A-Z]+: ', '');
+	detail := regexp_replace(detail, '^Remote detail: ', '');
+	hint := regexp_replace(hint, '^Remote hint: ', '');
+	IF detail <> '' AND hint <> '' THEN
+		RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail, HINT = hint;
+	ELSIF detail <> '' THEN
+		RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail;
+	ELSIF hint <> '' THEN
+		RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, HINT = hint;
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.try_again(text, text, text, text, int, int) IS
-'Router: waits where the organisation is moving or has moved, and counts; raises any other error as the cell did, and these after some 20 seconds.';
+'Router: waits where the organisation is moving or has moved, and counts; raises any other error as the cell did, and these after some 20 seconds; 08006 where the answer is lost.';
 
 /* A gpucredit function that calls go through, and how. */
 CREATE FUNCTION gpucredit_cells.routes()

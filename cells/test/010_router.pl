@@ -1,0 +1,178 @@
+# 010_router.pl: a router's functions are gpucredit's, whoever calls them.
+# Packages: postgresql-15-plproxy
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../../test/perl", "$FindBin::RealBin/lib";
+use GpuCredit;
+use GpuCreditCells;
+use Test::More;
+
+my $cells  = GpuCreditCells->new(qw(a b));
+my $router = $cells->{router};
+
+# Each public function, with all that callers see of it.
+my $signatures = q{
+	SELECT format('%s(%s) %s %s %s', p.proname, pg_get_function_arguments(p.oid),
+		pg_get_function_result(p.oid), p.provolatile, obj_description(p.oid))
+	FROM pg_proc p
+	WHERE p.pronamespace = 'gpucredit'::regnamespace ORDER BY 1};
+is($cells->at_router($signatures), query($cells->{a}, 'credit', $signatures),
+	'a router has the functions of a cell, no more and no fewer');
+is( $cells->at_router(q{
+	SELECT count(*) FROM gpucredit_cells.routes() r JOIN pg_proc p ON p.oid = r.function
+		JOIN pg_language l ON l.oid = p.prolang WHERE l.lanname <> 'plpgsql'}),
+	'0', 'every function that reads or writes goes to a cell');
+
+# the directory
+my $epoch = $cells->at_router(q{SELECT gpucredit_cells.set_home('acme', 'b', 'home acme')});
+is($cells->at_router(q{SELECT gpucredit_cells.set_home('acme', 'b', 'home acme')}),
+	$epoch, 'the same change again is the same');
+query_fails($router, 'credit', q{SELECT gpucredit_cells.set_home('acme', 'a', 'home acme')},
+	'UC201', 'its key stands for one change');
+query_fails($router, 'credit', q{SELECT gpucredit_cells.set_home('acme', 'a', 'home 2')},
+	'UC503', 'an organisation has one home');
+query_fails($router, 'credit', q{SELECT gpucredit_cells.set_home('acme', 'x', 'home 3')},
+	'UC503', 'and that is a cell');
+$cells->at_router($_)
+  foreach q{SELECT gpucredit_cells.set_home('zeta', 'a', 'home zeta')},
+  q{SELECT gpucredit_cells.set_location('pool', 'eu', 'b', 'pool eu')},
+  q{SELECT gpucredit.create_pool('eu')},
+  q{SELECT gpucredit.register_node('eu', 'n1', 'H100', 8, 81559)},
+  q{SELECT gpucredit.create_account('acme'), gpucredit.create_account('acme', 'alice'),
+	gpucredit.create_account('zeta')},
+  q{SELECT gpucredit.issue('acme', '', 'invoice', 1000), gpucredit.issue('zeta', '', 'invoice', 7)},
+  q{SELECT gpucredit.set_price('H100', 4.5)};
+$cells->{b}->poll_query_until('credit', q{SELECT count(*) = 1 FROM gpucredit.price});
+is(query($cells->{b}, 'credit', 'SELECT rules, holds_from IS NOT NULL FROM gpucredit_cells.rule_change'),
+	'price|t', 'a price comes to the other cell, and since when it holds');
+query_fails($router, 'credit', q{SELECT gpucredit.create_account('nobody')},
+	'UC501', 'an account needs a home first');
+
+# drivers: prepared statements, names, defaults, types
+my $dbh = connect_to($router, 'credit');
+my $reserve = $dbh->prepare(
+	q{SELECT * FROM gpucredit.reserve(?, ?, ?, request => ?, pool => 'eu', wall_limit => ?)});
+foreach my $i (1 .. 7)
+{
+	$reserve->execute('acme', 'alice', "job $i", '1xH100', '2 hours');
+}
+my $job = $reserve->fetchrow_hashref;
+is("$job->{status} $job->{held}", 'granted 9.000000', 'a prepared statement reserves');
+$reserve->execute('acme', 'alice', 'job 7', '1xH100', '2 hours');
+my $again = $reserve->fetchrow_hashref;
+is("$again->{job} $again->{replayed}", "$job->{job} 1", 'the same key is the same job');
+is($job->{job} % 1000, 1, 'a job has the number of its cell');
+$dbh->do(q{SELECT * FROM gpucredit.heartbeat('n1')});
+is(scalar(@{ $dbh->selectall_arrayref(q{SELECT * FROM gpucredit.place('eu')}) }), 7,
+	'a pool is scheduled in its cell');
+is_deeply(
+	$dbh->selectall_arrayref(q{SELECT ordinal, org, job, action
+		FROM gpucredit.meter_batch($1, $2, '{1,1,1}', '{"1 s","2 s","3 s"}')}, undef,
+		[ 'acme', 'zeta', 'acme' ], [ $job->{job}, 5, 5 ]),
+	[ [ 1, 'acme', $job->{job}, 'continue' ], [ 2, 'zeta', 5, 'stop' ], [ 3, 'acme', 5, 'stop' ] ],
+	'a batch is divided, and its answers are in order') or diag explain $dbh->errstr;
+is(scalar(@{ $dbh->selectall_arrayref(q{SELECT * FROM gpucredit.heartbeat('n1')}) }), 7,
+	'a node is found in its cell');
+
+# errors as the cell raises them
+my $bad = q{SELECT * FROM gpucredit.settle('acme', 77, 1, 'completed')};
+my @told = map {
+	my $h = connect_to($_, 'credit');
+	eval { $h->do($bad) };
+	join '|', $h->state, map { $h->pg_error_field($_) // '' } qw(message_primary message_detail message_hint);
+} $router, $cells->{b};
+is($told[0], $told[1], 'message, detail, hint and SQLSTATE arrive unchanged');
+like($told[0], qr/^UC301/, '... those of the function');
+
+# over all cells
+is($cells->at_router(q{SELECT string_agg(DISTINCT labels ->> 'cell', ',') FROM gpucredit.metric_samples()}),
+	'a,b', 'metrics name their cell');
+like($cells->at_router('SELECT gpucredit.metrics_text()'), qr/cell="b"/, '... as text, too');
+is($cells->at_router('SELECT count(*) FROM gpucredit.verify()'), '0', 'verify() asks all');
+
+# logins
+foreach my $node ($router, $cells->{a}, $cells->{b})
+{
+	query($node, 'credit', $_)
+	  foreach 'CREATE ROLE alice LOGIN', 'GRANT gpucredit_tenant TO alice',
+	  'CREATE ROLE app LOGIN', 'GRANT gpucredit_app TO app', 'CREATE ROLE nothing LOGIN';
+}
+$cells->at_router(q{SELECT gpucredit.bind_tenant('alice', 'acme', 'alice')});
+my $alice = connect_to($router, 'credit', user => 'alice');
+is($alice->selectrow_array(q{SELECT spendable FROM gpucredit.balance('acme', 'alice')}),
+	'937.000000', 'a tenant sees its own');
+
+sub refused
+{
+	my ($h, $sql) = @_;
+	eval { $h->do($sql) } or note $h->errstr;
+	return $h->state;
+}
+is(refused($alice, $_->[0]), $_->[1], "a tenant at the router: $_->[0]")
+  foreach [ q{SELECT * FROM gpucredit.balance('zeta')}, '42501' ],
+  [ q{SELECT * FROM gpucredit.balance('no such')}, '42501' ],
+  [ q{SELECT gpucredit.issue('acme', 'alice', 'mine', 5)}, '42501' ],
+  [ q{SELECT * FROM gpucredit_cells.home}, '42501' ],
+  [ q{SELECT * FROM gpucredit_cells.cell}, '42501' ],
+  [ q{SELECT * FROM gpucredit.account}, '42501' ],
+  [ q{SELECT * FROM gpucredit_remote.issue(1, NULL, 'acme', '', 'k', 5, 'paid', NULL, NULL, 1, '{}', NULL, NULL)}, '42501' ],
+  [ q{SELECT * FROM gpucredit_remote.balance(0, NULL, 'zeta', '', NULL)}, '42501' ],
+  [ q{SELECT gpucredit_cells.set_home('acme', 'a', 'mine')}, '42501' ],
+  [ q{CALL gpucredit_cells.move_org('acme', 'a', 'mine')}, '42501' ];
+my $straight = connect_to($cells->{b}, 'credit', user => 'alice');
+is(refused($straight, $_->[0]), $_->[1], "a tenant straight at a cell: $_->[0]")
+  foreach [ q{SELECT gpucredit_cells.lock_moving('acme')}, '42501' ],
+  [ q{SELECT gpucredit_cells.set_moving('acme', 99, true)}, '42501' ],
+  [ q{SELECT gpucredit_cells.admit('acme', 99)}, '42501' ],
+  [ q{SELECT gpucredit_cells.close_out('acme', 'a')}, '42501' ],
+  [ q{SELECT * FROM gpucredit_cells.resident}, '42501' ],
+  [ q{SELECT * FROM gpucredit.hold('zeta', '', 'mine', 1, '1 min')}, 'UC001' ];
+is(refused(connect_to($router, 'credit', user => 'nothing'), q{SELECT gpucredit.balance('acme')}),
+	'42501', 'a login without a role can do nothing');
+
+# a function of the application's that runs as another does not lend its rights
+query($router, 'credit', q{
+	CREATE FUNCTION peek() RETURNS numeric LANGUAGE sql SECURITY DEFINER
+	AS $$ SELECT available FROM gpucredit.balance('zeta') $$});
+is(refused($alice, 'SELECT peek()'), '42501', 'a SECURITY DEFINER function is refused');
+
+# the cell checks who calls: a router that does not know the password is nobody
+query($cells->{b}, 'credit', $_)
+  foreach q{SET password_encryption = 'scram-sha-256'; ALTER ROLE app PASSWORD 'right'};
+my $hba = $cells->{b}->data_dir . '/pg_hba.conf';
+my $old = PostgreSQL::Test::Utils::slurp_file($hba);
+open my $out, '>', $hba or die $!;
+print $out "local all app scram-sha-256\n$old";
+close $out;
+$cells->{b}->reload;
+sub app { return refused(connect_to($router, 'credit', user => 'app'), q{SELECT gpucredit.balance('acme')}) }
+is(app(), '08006', 'no password, no call');
+query($router, 'credit', q{CREATE USER MAPPING FOR app SERVER gpucredit_cells
+	OPTIONS (user 'app', password 'wrong')});
+is(app(), '08006', 'a wrong password, no call');
+query($router, 'credit', q{ALTER USER MAPPING FOR app SERVER gpucredit_cells
+	OPTIONS (SET password 'right')});
+is(app(), '', 'the right one, and the cell answers');
+
+# a second router follows the first
+query($router, 'credit', q{CREATE PUBLICATION gpucredit_directory FOR TABLE
+	gpucredit_cells.cell, gpucredit_cells.home, gpucredit_cells.location,
+	gpucredit_cells.visit, gpucredit_cells.change});
+my $second = $cells->new_server('second');
+query($second, 'credit', sprintf q{CREATE SUBSCRIPTION directory CONNECTION '%s'
+	PUBLICATION gpucredit_directory}, $cells->dsn('router'));
+$second->poll_query_until('credit', q{SELECT count(*) = 2 FROM gpucredit_cells.home});
+GpuCreditCells::make_router($second);
+is(query($second, 'credit', q{SELECT available FROM gpucredit.balance('zeta')}),
+	'7.000000', 'another router answers the same');
+kill_server($router);
+is(query($second, 'credit', q{SELECT status, replayed FROM gpucredit.reserve('acme', 'alice',
+	'job 7', '1xH100', '2 hours', pool => 'eu')}),
+	'granted|t', 'a lost router is replaced by another, and a key stands for one job');
+$router->start;
+is($cells->at_router(q{SELECT available FROM gpucredit.balance('zeta')}), '7.000000',
+	'and works again when it is back');
+
+$cells->verify_all;
+done_testing();
