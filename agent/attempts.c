@@ -30,8 +30,7 @@
 #include "config.h"
 #include "contain.h"
 #include "devices.h"
-#include "health.h"
-#include "run_podman.h"
+#include "podman.h"
 #include "util.h"
 
 #define REMEMBERED		(24 * 3600 * NS_PER_S)	/* after settlement */
@@ -129,6 +128,16 @@ AttemptIntent(int dir)
 }
 
 /*
+ * The image that an attempt is to run in; NULL: in none.
+ */
+const char *
+AttemptImage(const json_t * intent)
+{
+	return json_string_value(json_object_get(json_object_get(intent, "spec"),
+											 "image"));
+}
+
+/*
  * Read the intent of an attempt; lost: it began before the machine booted.
  */
 static void
@@ -146,7 +155,7 @@ take_intent(LocalAttempt *attempt, const json_t * intent)
 															"cgroup")));
 	attempt->tag = Format("%s/%lld/%d", attempt->org,
 						  (long long) attempt->job, attempt->number);
-	attempt->in_image = PodmanImage(intent) != NULL;
+	attempt->in_image = AttemptImage(intent) != NULL;
 	attempt->lost = boot == NULL || strcmp(boot, boot_id) != 0;
 	attempt->nodes = json_array_size(nodes);
 	attempt->placed_us = json_integer_value(json_object_get(intent,
@@ -329,7 +338,6 @@ AttemptGone(LocalAttempt *attempt)
 	if (attempt->cgroup != NULL && *attempt->cgroup != '\0')
 		ContainRemove(attempt->cgroup);
 	Say("event=gone attempt=%s", attempt->tag);
-	HealthCheck(attempt);
 }
 
 /* a child ended; the disk says what that means */

@@ -109,6 +109,7 @@ extern LocalAttempt *AttemptFind(const char *org, int64_t job, int number);
 extern void AttemptObey(const Order *order);
 extern LocalAttempt *AttemptOpen(const char *name);
 extern json_t * AttemptIntent(int dir);
+extern const char *AttemptImage(const json_t * intent);
 extern void AttemptsLook(void);
 extern void AttemptsMakeRoom(void);
 extern bool AttemptHolds(const LocalAttempt *attempt);

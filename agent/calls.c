@@ -261,6 +261,9 @@ beat_answered(PGresult * result, void *context)
 		/* another agent reports for this node and keeps its attempts */
 		if (result != NULL && strcmp(DbState(result), "UC303") == 0)
 			Die("event=superseded node=%s", config.node);
+		/* a primary that became a standby */
+		if (result != NULL && strcmp(DbState(result), "25006") == 0)
+			DbReadOnly();
 		beat_due_ns = MonotonicNs() + NS_PER_S;
 		return;
 	}

@@ -15,9 +15,9 @@
 #include <sys/socket.h>
 
 #include "db.h"
+#include "db_hosts.h"
 #include "util.h"
 
-#define CONNECT_LIMIT	(10 * NS_PER_S)
 #define CALL_LIMIT		(10 * NS_PER_S)
 #define PAUSE_LEAST		(250 * NS_PER_MS)
 #define PAUSE_MOST		(5 * NS_PER_S)
@@ -113,7 +113,7 @@ int
 DbWaitMs(void)
 {
 	int64_t		limit = stage == DB_CLOSED ? pause_ns :
-		stage == DB_CONNECTING ? CONNECT_LIMIT : CALL_LIMIT;
+		stage == DB_CONNECTING ? HostsLimitNs(database) : CALL_LIMIT;
 	int64_t		rest = since_ns + limit - MonotonicNs();
 
 	if (stage == DB_IDLE)
@@ -137,7 +137,10 @@ DbWork(void)
 			break;
 		case DB_CONNECTING:
 			if (late)
+			{
+				HostsNext();
 				give_up("connect_timeout");
+			}
 			else
 				connect_go_on();
 			break;
@@ -152,6 +155,15 @@ DbWork(void)
 				take_answer();
 			break;
 	}
+}
+
+/*
+ * The server takes no writes: look for another one.
+ */
+void
+DbReadOnly(void)
+{
+	give_up("read_only");
 }
 
 static void
@@ -191,7 +203,7 @@ connect_begin(void)
 {
 	set_stage(DB_CONNECTING);
 	pause_ns = pause_ns * 2 > PAUSE_MOST ? PAUSE_MOST : pause_ns * 2;
-	conn = PQconnectStart(database);
+	conn = HostsConnect(database);
 	wants = PGRES_POLLING_WRITING;
 	if (conn == NULL || PQstatus(conn) == CONNECTION_BAD)
 		give_up("connect_failed");

@@ -30,6 +30,7 @@ extern bool DbIdle(void);
 extern int	DbConnects(void);
 extern void DbCall(const char *sql, int n, const char *const *values,
 				   DbAnswer answer, void *context);
+extern void DbReadOnly(void);
 extern bool DbNotified(void);
 extern int	DbFd(short *events);
 extern void DbWork(void);

@@ -17,28 +17,34 @@
 typedef struct Device
 {
 	char		uuid[96];
-	char		path[256];		/* its device file; empty: none */
+	char		path[256];		/* of its device file; empty: none */
 	int64_t		memory_mib;
 	int			index;			/* NVML's, of this boot */
-	bool		lost;			/* it does not work, by what was last seen */
-	bool		events;			/* NVML tells when something happens to it */
-	int64_t		seen_ns;		/* when that was; 0: not yet */
+	bool		lost;			/* by the last look it does not work */
+	bool		events;			/* NVML sends its errors */
+	int64_t		seen_ns;		/* time of the last look; 0: none yet */
 	int64_t		used_mib;
 	int			processes;
 	int			utilization;	/* percent */
 	int64_t		ecc;			/* uncorrected errors since the boot */
-	char		xids[128];		/* of the file: those that were heard */
+	char		xids[128];		/* from the file, already handled */
+	bool		until_reset;	/* out of service, and not to be opened */
 } Device;
 
-extern void DevicesStart(const char *configuration);
-extern void DevicesLook(void);
+/* Who hears what happens to devices. */
+typedef struct DeviceListener
+{
+	void		(*is_new) (int number);
+	void		(*xid) (int number, int code);
+} DeviceListener;
+
+extern void DevicesTell(const DeviceListener *to);
+extern void DeviceIsNew(int number);
+extern void DeviceXid(int number, int code);
 extern int	DeviceCount(void);
 extern Device *DeviceNumber(int number);
 extern int	DeviceAdd(const char *uuid);
 extern int	DeviceNamed(const char *uuid);
-extern int	DevicesAsk(void);
-extern int	DevicesAnswered(void);
-extern void DevicesHeldAnew(void);
 
 extern char *SetText(uint64_t set);
 extern bool SetParse(const char *text, uint64_t *set);

@@ -16,12 +16,12 @@
 #include "job_log.h"
 #include "util.h"
 
-#define NOTES_MOST	200			/* bytes of them */
+#define NOTES_MOST	200			/* bytes */
 
 /*
- * Notes what the driver said of a device while the attempt had it: it belongs
- * to how it ended, however that is.  Once each, the first ones if there are
- * many.
+ * Note what the driver said of a device while the attempt had it: part of the
+ * message of its end.  Each note stands there once; past the limit later ones
+ * are dropped.
  */
 void
 AttemptNote(const LocalAttempt *attempt, const char *note)
@@ -41,7 +41,7 @@ AttemptNote(const LocalAttempt *attempt, const char *note)
 }
 
 /*
- * Puts the notes before what else is known of the end.
+ * Put the notes before the rest of the message.
  */
 static void
 add_notes(const LocalAttempt *attempt, Ending *ending)

@@ -3,20 +3,20 @@
  * health.c
  *		Which devices are in service, and why the others are not.
  *
- * A device is out of service while it is lost.  Beyond that it is held out:
+ * A device is out of service while it is lost.  A hold takes it out, too:
  *
- *	leftover	an attempt left processes or memory on it: until they are gone
- *	after_job	an Xid that its job survives: once that has ended
- *	reset		an Xid that only a reset mends: until the machine's next boot, or
- *				it was lost and works again, or the operator says so
+ *	leftover	an attempt left processes or memory on it; until they are gone
+ *	after_job	an Xid that the job survives; the hold begins when the job ends
+ *	reset		an Xid that only a reset mends; until the next boot, or until a
+ *				lost device works again, or until the operator removes the hold
  *
- * Each hold is a file, <state>/devices/UUID, so that a restart of the agent
- * forgets none.  "gpucredit-agent reset" removes it.  Its line: BOOT_ID HOLD
- * XID LOST.
+ * Each hold is a file, <state>/devices/UUID, so a restarted agent knows it.
+ * "gpucredit-agent reset" removes the file.  Its line: BOOT_ID HOLD XID LOST.
  *
- * A device of which nothing is heard goes out once no attempt has it: a
- * library that hangs proves nothing against the job that runs.  An attempt has
- * its devices until it is settled: the database ends one whose device is out.
+ * A device that the library is silent about goes out only when no attempt has
+ * it: a library that hangs does not mean that the job's device is broken.  An
+ * attempt has its devices until it is settled, as the database ends an attempt
+ * whose device is out.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,12 +31,13 @@
 #include "agent.h"
 #include "attempts.h"
 #include "config.h"
+#include "device_watch.h"
 #include "devices.h"
 #include "health.h"
 #include "util.h"
 #include "xid.h"
 
-#define DRIVER_FREES	(3 * NS_PER_S)	/* what a dead process had, by then */
+#define DRIVER_FREES	(3 * NS_PER_S)	/* a dead process's memory, by then */
 #define ASK_AGAIN		(200 * NS_PER_MS)
 
 /* later ones weigh more */
@@ -53,9 +54,10 @@ typedef struct Health
 {
 	DeviceHold	hold;
 	int			xid;			/* why; 0: none */
-	bool		was_lost;		/* while it was held */
-	bool		written;		/* the file is there, unless it was removed */
-	bool		served;			/* when last looked at */
+	bool		was_lost;		/* during the hold */
+	bool		written;		/* the file was written; gone: the operator
+								 * removed it */
+	bool		served;			/* by the last look */
 	int64_t		since_ns;
 } Health;
 
@@ -64,10 +66,14 @@ static int64_t began_ns;
 
 static int	folder(void);
 static char *file_name(const char *uuid);
+static void load(int number);
+static void set_hold(int number, DeviceHold how);
 static void hold(int number, DeviceHold how, int xid);
 static void release(int number, const char *why);
 static void write_down(int number);
-static void look(int number);
+static bool look(int number);
+static bool check(LocalAttempt *attempt);
+static void take_xid(int number, int code);
 static bool serves(int number);
 static bool silent(const Device *device);
 static bool clean(const Device *device);
@@ -75,7 +81,18 @@ static bool in_use(int number);
 static bool others_hold(int number, const LocalAttempt *but);
 static bool left_behind(const LocalAttempt *attempt, int number);
 
-/* where the holds are; -1: there is no such folder */
+/*
+ * At the start: hear what happens to devices.
+ */
+void
+HealthStart(void)
+{
+	static const DeviceListener listener = {.is_new = load, .xid = take_xid};
+
+	DevicesTell(&listener);
+}
+
+/* the folder of the holds; -1: there is none */
 static int
 folder(void)
 {
@@ -91,7 +108,7 @@ folder(void)
 	return dir;
 }
 
-/* a file of an inventory may name its devices as it likes */
+/* an inventory may use any characters in a name */
 static char *
 file_name(const char *uuid)
 {
@@ -106,10 +123,11 @@ file_name(const char *uuid)
 }
 
 /*
- * What an agent before this one wrote down; another boot has reset it.
+ * Read the hold that an earlier agent wrote.  A boot since then has reset the
+ * device.
  */
-void
-HealthLoad(int number)
+static void
+load(int number)
 {
 	Health	   *health = &healths[number];
 	char	   *name = file_name(DeviceNumber(number)->uuid);
@@ -119,6 +137,7 @@ HealthLoad(int number)
 	int			lost;
 
 	memset(health, 0, sizeof(Health));
+	set_hold(number, HOLD_NONE);
 	health->served = true;
 	health->since_ns = began_ns = MonotonicNs();
 	if (line != NULL &&
@@ -127,7 +146,7 @@ HealthLoad(int number)
 		for (int i = HOLD_LEFTOVER; i <= HOLD_RESET; i++)
 		{
 			if (strcmp(how, hold_names[i]) == 0)
-				health->hold = (DeviceHold) i;
+				set_hold(number, (DeviceHold) i);
 		}
 		health->was_lost = lost != 0;
 		health->written = true;
@@ -141,8 +160,15 @@ HealthLoad(int number)
 	free(name);
 }
 
+static void
+set_hold(int number, DeviceHold how)
+{
+	healths[number].hold = how;
+	DeviceNumber(number)->until_reset = how == HOLD_RESET;
+}
+
 /*
- * Takes a device out of service; a hold that weighs more stands.
+ * Take a device out of service, unless a stronger hold does already.
  */
 static void
 hold(int number, DeviceHold how, int xid)
@@ -151,7 +177,7 @@ hold(int number, DeviceHold how, int xid)
 
 	if (health->hold >= how)
 		return;
-	health->hold = how;
+	set_hold(number, how);
 	health->since_ns = MonotonicNs();
 	if (xid != 0)
 		health->xid = xid;
@@ -163,7 +189,7 @@ hold(int number, DeviceHold how, int xid)
 }
 
 /*
- * Nothing holds it out any more; it may still be lost.
+ * End a hold; the device may still be lost.
  */
 static void
 release(int number, const char *why)
@@ -175,7 +201,7 @@ release(int number, const char *why)
 	Say("event=device_released device=%d uuid=%s hold=%s by=%s", number,
 		DeviceNumber(number)->uuid, hold_names[was], why);
 	(void) unlinkat(folder(), name, 0);
-	health->hold = HOLD_NONE;
+	set_hold(number, HOLD_NONE);
 	health->was_lost = health->written = false;
 	health->xid = 0;
 	if (was == HOLD_RESET)
@@ -183,7 +209,7 @@ release(int number, const char *why)
 	free(name);
 }
 
-/* on a full disk it is tried again with each look */
+/* on a full disk each look tries again */
 static void
 write_down(int number)
 {
@@ -199,25 +225,29 @@ write_down(int number)
 }
 
 /*
- * Takes each device, and each attempt that has just ended, one step further.
+ * Look at each device, and at the devices of each attempt that just ended.
+ * True: the database is to hear at once what changed.
  */
-void
+bool
 HealthLook(void)
 {
+	bool		news = false;
+
 	for (int i = 0; i < DeviceCount(); i++)
-		look(i);
+		news |= look(i);
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->phase == PHASE_GONE && !a->checked)
-			HealthCheck(a);
+			news |= check(a);
 	}
+	return news;
 }
 
 /*
- * Has something ended a device's hold, or made it worse?  The database hears
- * at once what changed.
+ * End or change a hold that is due.  True: the device went out of service, or
+ * came back.
  */
-static void
+static bool
 look(int number)
 {
 	Health	   *health = &healths[number];
@@ -248,14 +278,14 @@ look(int number)
 		release(number, "clean");
 	now = serves(number);
 	if (now == health->served)
-		return;
+		return false;
 	health->served = now;
 	Say("event=%s device=%d uuid=%s reason=%s xid=%d",
 		now ? "device_back" : "device_broken", number, device->uuid,
 		now ? "-" : device->lost ? "lost" :
 		health->hold != HOLD_NONE ? hold_names[health->hold] : "silent",
 		health->xid);
-	BeatSoon();
+	return true;
 }
 
 static bool
@@ -269,7 +299,7 @@ serves(int number)
 	return (how == HOLD_NONE && !silent(device)) || in_use(number);
 }
 
-/* has nothing been heard of it for longer than a library that works needs? */
+/* has the library been silent about it for longer than it needs? */
 static bool
 silent(const Device *device)
 {
@@ -285,7 +315,7 @@ clean(const Device *device)
 	return device->processes <= 0 && device->used_mib <= config.leftover_mib;
 }
 
-/* those that are in service */
+/* the devices in service */
 uint64_t
 HealthSet(void)
 {
@@ -299,7 +329,7 @@ HealthSet(void)
 	return set;
 }
 
-/* may something begin on these?  Not on one that goes out after its job */
+/* may an attempt start on these? */
 bool
 HealthAllows(uint64_t gpus)
 {
@@ -312,17 +342,11 @@ HealthAllows(uint64_t gpus)
 	return true;
 }
 
-bool
-HealthUntilReset(int number)
-{
-	return healths[number].hold == HOLD_RESET;
-}
-
 /*
- * The driver reported an error of a device.
+ * The driver reported an error: note it for the attempts that have the device.
  */
-void
-HealthXid(int number, int code)
+static void
+take_xid(int number, int code)
 {
 	XidAction	action = XidActionOf(code);
 	const char *uuid = DeviceNumber(number)->uuid;
@@ -345,7 +369,7 @@ HealthXid(int number, int code)
 	free(note);
 }
 
-/* does an attempt have it that the database may still take for alive? */
+/* has it an attempt that the database may still take for alive? */
 static bool
 in_use(int number)
 {
@@ -370,11 +394,11 @@ others_hold(int number, const LocalAttempt *but)
 }
 
 /*
- * An attempt has ended.  It is told as ended once it is known what its
- * devices are left with, and what happened to them until then.
+ * An attempt ended.  Before the agent reports that, see whether it left memory
+ * or processes on its devices, and which errors they had.  True: report it.
  */
-void
-HealthCheck(LocalAttempt *attempt)
+static bool
+check(LocalAttempt *attempt)
 {
 	int64_t		now = MonotonicNs();
 	int64_t		limit = (2 * config.nvml_timeout_ms + 1000) * NS_PER_MS;
@@ -386,7 +410,7 @@ HealthCheck(LocalAttempt *attempt)
 		attempt->ticket = DevicesAsk();
 	}
 	if (DevicesAnswered() < attempt->ticket && now - attempt->asked_ns < limit)
-		return;
+		return false;
 	for (int i = 0; i < DeviceCount(); i++)
 	{
 		if (left_behind(attempt, i))
@@ -399,7 +423,7 @@ HealthCheck(LocalAttempt *attempt)
 			attempt->asked_ns = now;
 			attempt->ticket = DevicesAsk();
 		}
-		return;
+		return false;
 	}
 	for (int i = 0; i < DeviceCount(); i++)
 	{
@@ -407,10 +431,10 @@ HealthCheck(LocalAttempt *attempt)
 			hold(i, HOLD_LEFTOVER, 0);
 	}
 	attempt->checked = true;
-	BeatSoon();
+	return true;
 }
 
-/* what nothing was heard of in time counts as not clean */
+/* a device without an answer in time counts as not clean */
 static bool
 left_behind(const LocalAttempt *attempt, int number)
 {
@@ -423,7 +447,7 @@ left_behind(const LocalAttempt *attempt, int number)
 }
 
 /*
- * The operator's word that a device was reset, or is clean.
+ * The operator says that a device was reset, or is clean: end its hold.
  */
 void
 HealthReset(const char *uuid)

@@ -11,15 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "attempts.h"
-
-extern void HealthLoad(int number);
-extern void HealthLook(void);
-extern void HealthXid(int number, int code);
-extern bool HealthUntilReset(int number);
+extern void HealthStart(void);
+extern bool HealthLook(void);
 extern bool HealthAllows(uint64_t gpus);
 extern uint64_t HealthSet(void);
-extern void HealthCheck(LocalAttempt *attempt);
 extern void HealthReset(const char *uuid) __attribute__((noreturn));
 
 #endif							/* GPUCREDIT_AGENT_HEALTH_H */

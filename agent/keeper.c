@@ -46,6 +46,7 @@ static void keep(Keeper *keeper);
 static int	wait_ms(const Keeper *keeper);
 static void reap(Keeper *keeper);
 static void program_ended(Keeper *keeper, int status);
+static int	exit_code(Keeper *keeper, int status);
 static void take_lines(Keeper *keeper, int *fd, char *buffer, size_t size,
 					   size_t *used, void (*take) (Keeper *, char *));
 static void take_word(Keeper *keeper, char *line);
@@ -186,7 +187,8 @@ reap(Keeper *keeper)
 }
 
 /*
- * What podman ends with before it made the container is no end of the job.
+ * The program ended.  If podman ended before it made the container, the job
+ * never started.
  */
 static void
 program_ended(Keeper *keeper, int status)
@@ -201,8 +203,31 @@ program_ended(Keeper *keeper, int status)
 				 access(keeper->start.made, F_OK) != 0)
 			KeeperWriteExit(keeper, EXIT_NOT_STARTED, 0, "");
 		else
-			KeeperWriteExit(keeper, EXIT_EXITED, WEXITSTATUS(status), "");
+			KeeperWriteExit(keeper, EXIT_EXITED,
+							exit_code(keeper, WEXITSTATUS(status)), "");
 	}
+}
+
+/*
+ * A container's init that could not run the program ends with 1, and says why:
+ * tell it as a shell would.
+ */
+static int
+exit_code(Keeper *keeper, int status)
+{
+	char		text[512];
+	size_t		len;
+
+	if (keeper->start.made == NULL || status != 1)
+		return status;
+	JobLogPump(&keeper->logs[1]);
+	len = JobLogTail(keeper->logs[1].file, keeper->state->log_bytes[1], text,
+					 sizeof(text) - 1);
+	text[len] = '\0';
+	if (strstr(text, "ERROR (catatonit:") == NULL ||
+		strstr(text, "failed to exec pid1: ") == NULL)
+		return status;
+	return strstr(text, strerror(EACCES)) != NULL ? 126 : 127;
 }
 
 /*

@@ -30,6 +30,7 @@
 #include "launch.h"
 #include "run_podman.h"
 #include "seccomp.h"
+#include "start_file.h"
 #include "util.h"
 
 static void put_isolation(Writer *writer, const Launch *launch);
@@ -68,7 +69,7 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 		Die("out of memory");
 	launch.workdir = json_string_value(json_object_get(launch.spec,
 													   "workdir"));
-	launch.image = PodmanImage(intent);
+	launch.image = AttemptImage(intent);
 	if (launch.workdir == NULL)
 		launch.workdir = launch.work;
 	if (!SetParse(json_string_value(json_object_get(intent, "gpus")),
@@ -134,45 +135,6 @@ put_isolation(Writer *writer, const Launch *launch)
 		StartPut(writer, "nested", "yes");
 		put_bwrap(writer, launch);
 	}
-}
-
-/*
- * The environment of an image's program is written to where podman reads it.
- */
-void
-StartPut(Writer *writer, const char *key, const char *format,...)
-{
-	va_list		args;
-
-	va_start(args, format);
-	if (writer->env != NULL && strcmp(key, "env") == 0)
-	{
-		vfprintf(writer->env, format, args);
-		fputc('\n', writer->env);
-	}
-	else
-	{
-		fprintf(writer->out, "%s=", key);
-		vfprintf(writer->out, format, args);
-		fputc('\0', writer->out);
-	}
-	va_end(args);
-}
-
-/* keep the first reason */
-void
-StartRefuse(Writer *writer, const char *kind, int status, const char *format,...)
-{
-	va_list		args;
-	char	   *why;
-
-	va_start(args, format);
-	if (vasprintf(&why, format, args) < 0)
-		Die("out of memory");
-	va_end(args);
-	if (writer->refused == NULL)
-		writer->refused = Format("%s %d 0 %s", kind, status, why);
-	free(why);
 }
 
 /*
@@ -587,7 +549,21 @@ limit(const Launch *launch)
 }
 
 /*
- * Start the keeper.  It outlives us, so it gets its own session.
+ * The keepers' cgroup: not the agent's, which its unit takes for its own.
+ */
+const char *
+LaunchKeepers(void)
+{
+	static char *path = NULL;
+
+	if (path == NULL)
+		path = *config.cgroup == '\0' ? Dup("") :
+			Format("%s/keepers", config.cgroup);
+	return path;
+}
+
+/*
+ * Start the keeper.  It outlives us, so it gets its own session and cgroup.
  */
 pid_t
 LaunchKeeper(const LocalAttempt *attempt)
@@ -598,7 +574,9 @@ LaunchKeeper(const LocalAttempt *attempt)
 	if (pid == 0)
 	{
 		sigset_t	none;
+		Contain		keepers = ContainOpen(LaunchKeepers(), "");
 
+		(void) ContainEnter(&keepers);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		execl(config.keeper, "gpucredit-keeper", path, (char *) NULL);

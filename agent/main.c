@@ -38,12 +38,14 @@
 #include "config.h"
 #include "contain.h"
 #include "db.h"
+#include "device_watch.h"
 #include "devices.h"
 #include "health.h"
+#include "launch.h"
 #include "nvml.h"
 #include "nvml_watch.h"
 #include "poke.h"
-#include "run_podman.h"
+#include "pull_image.h"
 #include "util.h"
 
 #define LOOK_MS		1000		/* how often all attempts are checked */
@@ -89,6 +91,7 @@ main(int argc, char **argv)
 	prove_cgroup();
 	open_signals();
 	open_pokes();
+	HealthStart();
 	DevicesStart(argv[1]);
 	AttemptsLoad();
 	Say("event=agent_start node=%s devices=%d", config.node, DeviceCount());
@@ -190,7 +193,7 @@ prove_cgroup(void)
 {
 	if (*config.cgroup == '\0')
 		Say("event=no_cgroup detail=\"processes that hide are not ended\"");
-	else if (!ContainMake(config.cgroup))
+	else if (!ContainMake(config.cgroup) || !ContainMake(LaunchKeepers()))
 		Die("could not make the cgroup %s: %s", config.cgroup,
 			strerror(errno));
 	else if (!ContainDelegate(config.cgroup))
@@ -265,10 +268,11 @@ turn(void)
 	take_pokes();
 	DevicesLook();
 	AttemptsLook();
-	HealthLook();
 	AttemptsForget();
 	CheckpointsLook();
 	DbWork();
+	if (HealthLook())
+		BeatSoon();
 	poked |= DbNotified();
 	obey_pokes();
 	if (DbIdle())
@@ -293,7 +297,7 @@ take_signals(void)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 	{
 		if (!CheckpointChildGone(pid, status) && !NvmlChildGone(pid) &&
-			!PodmanChildGone(pid, status))
+			!PullChildGone(pid, status, AttemptPulled))
 			AttemptChildGone(pid);
 	}
 }

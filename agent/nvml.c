@@ -1,23 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * nvml.c
- *		gpucredit-agent nvml CONFIG [INDEX...]: what NVML says of the GPUs.
+ *		gpucredit-agent nvml CONFIG [INDEX...]: asks NVML how the GPUs are.
  *
- * A driver that hangs takes along whoever asks it, so that this is a process
- * of its own (nvml_watch.c starts it).  Which call it is in stands in memory
- * that it shares, so that a GPU whose driver hangs is known.  GPUs whose INDEX
- * is given are left alone.  It writes lines:
+ * A call of a driver that hangs never returns.  So this is a process of its
+ * own, which nvml_watch.c starts.  It writes the present call into shared
+ * memory: the agent sees from there which GPU hangs.  It does not open the
+ * GPUs whose INDEX is given.  It writes lines:
  *
  *	gpu INDEX MINOR MEMORY_MIB EVENTS UUID NAME
- *	none INDEX ERROR		the GPU does not even tell its UUID
- *	ready					all were told
+ *	none INDEX ERROR		NVML refuses even the GPU's UUID
+ *	ready					all GPUs have their line
  *	sight INDEX ok|lost|error USED_MIB PROCESSES UTILIZATION ECC
  *	xid INDEX CODE
- *	done N					all that "look N" asks for was told
- *	failed WHY				and it ends
+ *	done N					the answer to "look N" is complete
+ *	failed WHY				then it ends
  *
- * -1 is what NVML does not tell.  It reads lines "look N".  Each GPU has an
- * event set of its own: one that is lost spoils no other's.
+ * -1 means that NVML does not say.  It reads lines "look N".  Each GPU has an
+ * event set of its own, so that a lost GPU does not silence the others.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,14 +35,14 @@
 #include "util.h"
 
 #define MOST_GPUS		64
-#define EVENTS_MS		100		/* between two looks for events */
+#define EVENTS_MS		100		/* between two reads of events */
 #define EVENTS_AT_ONCE	64
-#define XID_DOUBLE_BIT	48		/* what such an event is as an Xid */
+#define XID_DOUBLE_BIT	48		/* the Xid of a double-bit ECC error */
 
-/* A GPU as this process has it. */
+/* A GPU that this process has open. */
 typedef struct NvmlGpu
 {
-	NvmlDevice	device;			/* NULL: left alone */
+	NvmlDevice	device;			/* NULL: not opened */
 	NvmlEventSet set;			/* NULL: no events */
 } NvmlGpu;
 
@@ -115,7 +115,7 @@ static void see_all(void);
 static void take_words(void);
 
 /*
- * Runs until nobody reads any more.
+ * Run until the agent closes the pipe.
  */
 void
 NvmlRun(int nskips, char **skips)
@@ -163,7 +163,8 @@ NvmlRun(int nskips, char **skips)
 }
 
 /*
- * Finds the library and its functions; what an older one lacks is not told.
+ * Load the library and its functions.  An older library may lack some: then
+ * the values they give stay -1.
  */
 static void
 load(void)
@@ -214,7 +215,7 @@ error_text(int code)
 	return text == NULL ? number : text;
 }
 
-/* the calls that follow are about this GPU */
+/* note for the agent that the next calls are about this GPU */
 static void
 enter(int index)
 {
@@ -229,7 +230,7 @@ leave(void)
 }
 
 /*
- * Tells what a GPU is.
+ * Open a GPU and write its line.
  */
 static void
 open_gpu(int index)
@@ -265,7 +266,7 @@ open_gpu(int index)
 }
 
 /*
- * Asks to be told of Xids and double-bit ECC errors; false: nobody will.
+ * Subscribe to Xids and double-bit ECC errors; false: NVML sends none.
  */
 static bool
 open_events(NvmlGpu *gpu)
@@ -292,8 +293,8 @@ open_events(NvmlGpu *gpu)
 }
 
 /*
- * Tells what happened to a GPU meanwhile.  Of one that is lost no event comes
- * any more; what is seen of it says so.
+ * Write the events of a GPU since the last read.  A lost GPU sends none; its
+ * next "sight" says that it is lost.
  */
 static void
 take_events(int index)
@@ -324,7 +325,7 @@ take_events(int index)
 }
 
 /*
- * Tells how a GPU is.
+ * Write how a GPU is.
  */
 static void
 see(int index)
@@ -368,8 +369,8 @@ see(int index)
 }
 
 /*
- * Where the library says what the driver keeps for itself, that is left out.
- * Libraries differ in whether "used" has it; what is free has it never.
+ * Memory in use, without what the driver reserves, if the library tells that.
+ * Whether "used" includes it differs by version, so subtract from the total.
  */
 static int
 used_mib(NvmlDevice device, long long *used)
@@ -401,8 +402,8 @@ see_all(void)
 }
 
 /*
- * Waits a moment for words.  Events come before what answers a look, so that
- * whoever asks after a job's end has heard of what ended it.
+ * Wait a moment for lines of the agent.  Write events before the answer: after
+ * a job's end the agent then knows of the error that ended it.
  */
 static void
 take_words(void)

@@ -4,13 +4,14 @@
  *		The agent's side of the process that asks NVML (nvml.c).
  *
  * The agent itself never calls the library.  A call that takes longer than
- * nvml_timeout_ms hangs: the process is killed, and another one leaves that
- * GPU alone.  Where the kernel cannot kill it, it is left; it is one for each
- * GPU, and one for the driver, as nothing is tried again before it is gone.
+ * nvml_timeout_ms hangs: the agent kills the process and starts another one,
+ * which does not open that GPU.  A process that the kernel cannot kill stays.
+ * At most one stays for each GPU, and one for the driver, as the agent tries
+ * nothing again before the last one is gone.
  *
- * A GPU that only a reset mends is left alone as well: a process that has it
- * open would keep the operator from resetting it.  What is lost or hung is
- * tried again, at growing intervals, by a process that starts afresh.
+ * The process does not open a GPU that needs a reset either: the operator could
+ * not reset a GPU that is open.  The agent tries a lost or hung GPU again, at
+ * growing intervals, with a new process.
  *
  * GPUs keep their numbers: <state>/inventory has the boot, and a line UUID
  * INDEX ECC for each number.
@@ -31,7 +32,6 @@
 #include "agent.h"
 #include "config.h"
 #include "devices.h"
-#include "health.h"
 #include "nvml.h"
 #include "nvml_watch.h"
 #include "util.h"
@@ -46,10 +46,10 @@ static pid_t child;				/* 0: none */
 static int	from_child = -1;
 static int	to_child = -1;
 static NvmlCall *call;
-static bool ready;				/* it told all GPUs */
+static bool ready;				/* it has written the line of each GPU */
 static bool starting;
-static int64_t again_ns;		/* when another process asks; 0: this one goes
-								 * on */
+static int64_t again_ns;		/* when to start another process; 0: keep this
+								 * one */
 static int	asked;
 static int	answered;
 static char lines[4096];
@@ -57,11 +57,11 @@ static size_t nlines;
 static int64_t respawn_ns;
 static int64_t retry_ns;
 static int64_t retry_pause_ns;
-static char failure[256];		/* that was said */
+static char failure[256];		/* the last one that we logged */
 static bool hung[MOST_DEVICES]; /* by NVML's index */
-static pid_t stuck[MOST_DEVICES];	/* that could not be killed yet */
+static pid_t stuck[MOST_DEVICES];	/* processes that do not end */
 static pid_t driver_stuck;
-static bool told[MOST_DEVICES]; /* by our number: by this process */
+static bool told[MOST_DEVICES]; /* by our number: did this process name it? */
 static bool other_boot;
 static char *newcomers[MOST_DEVICES];
 static int	nnewcomers;
@@ -86,8 +86,8 @@ static void take_xid(const char *line);
 static int	number_of(int index);
 
 /*
- * At the start: waits until the GPUs are known.  Those that the disk knows
- * need not be waited for long: jobs run on them.
+ * At the start: wait until the GPUs are known.  If the disk knows them, wait
+ * only briefly, as jobs may run on them.
  */
 void
 NvmlStart(const char *path)
@@ -148,7 +148,7 @@ read_inventory(void)
 }
 
 /*
- * Where this fails, an agent that restarts may miss what was counted.
+ * If this fails, a restarted agent may miss an ECC error that was counted.
  */
 static void
 write_inventory(void)
@@ -172,7 +172,7 @@ write_inventory(void)
 }
 
 /*
- * Starts the process.
+ * Start the process.
  */
 static void
 spawn(void)
@@ -225,13 +225,13 @@ run_child(int in, int out, int shared)
 		int			number = number_of(index);
 
 		if (hung[index] || stuck[index] != 0 ||
-			(number >= 0 && HealthUntilReset(number)))
+			(number >= 0 && DeviceNumber(number)->until_reset))
 			argv[n++] = Format("%d", index);
 	}
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* above where they go, so that none is overwritten on its way */
+	/* first above their final numbers, so that no dup2 closes another one */
 	in = fcntl(in, F_DUPFD_CLOEXEC, NVML_CALL_FD + 1);
 	out = fcntl(out, F_DUPFD_CLOEXEC, NVML_CALL_FD + 1);
 	shared = fcntl(shared, F_DUPFD_CLOEXEC, NVML_CALL_FD + 1);
@@ -242,7 +242,7 @@ run_child(int in, int out, int shared)
 }
 
 /*
- * Does without it.
+ * End the process.
  */
 static void
 drop_child(void)
@@ -264,7 +264,7 @@ NvmlFd(void)
 }
 
 /*
- * Asks for a look at all GPUs now.
+ * Ask for a look at all GPUs now.
  */
 int
 NvmlAsk(void)
@@ -284,8 +284,9 @@ NvmlAnswered(void)
 }
 
 /*
- * Other GPUs are to be left alone.  Not at once: an error of one GPU is often
- * one of others as well, and what happens in between nobody hears.
+ * The list of GPUs not to open has changed: start another process, but not at
+ * once.  An error of one GPU often comes with errors of others, and between
+ * two processes nobody hears them.
  */
 void
 NvmlAgain(void)
@@ -294,7 +295,7 @@ NvmlAgain(void)
 }
 
 /*
- * Was it ours?  Then what it hung in may be tried again.
+ * Was this child ours?  Then the GPU that it hung in may be tried again.
  */
 bool
 NvmlChildGone(pid_t pid)
@@ -322,7 +323,7 @@ NvmlChildGone(pid_t pid)
 }
 
 /*
- * Takes what it said; looks whether it still does.
+ * Read what the process wrote, and see whether it hangs.
  */
 void
 NvmlLook(void)
@@ -333,7 +334,7 @@ NvmlLook(void)
 }
 
 /*
- * Takes each whole line that has come; without it when there is no more.
+ * Take each whole line; at the end of the pipe the process is gone.
  */
 static void
 read_lines(void)
@@ -368,7 +369,7 @@ read_lines(void)
 }
 
 /*
- * A call that does not return: the others go on without that GPU.
+ * If a call does not return, go on without that GPU.
  */
 static void
 look_at_hang(void)
@@ -441,14 +442,14 @@ any_to_retry(void)
 		const Device *device = DeviceNumber(i);
 
 		if (hung[i] || (device != NULL && device->lost &&
-						!HealthUntilReset(i)))
+						!device->until_reset))
 			return true;
 	}
 	return false;
 }
 
 /*
- * What it said; why it failed is said again only if it is another reason.
+ * A line of the process.  Log a failure only if it is not the last one again.
  */
 static void
 take_line(char *line)
@@ -476,7 +477,7 @@ take_line(char *line)
 }
 
 /*
- * A GPU that has a number, or gets one once all have been told.
+ * A GPU.  A new one gets its number once all GPUs are known.
  */
 static void
 take_gpu(char *line)
@@ -516,7 +517,8 @@ know(int number, int index, int minor, long long memory, bool events)
 }
 
 /*
- * New ones come behind, or in place of one that went with an earlier boot.
+ * Number the new GPUs: last, or in place of one that is gone since an earlier
+ * boot.
  */
 static void
 take_newcomers(void)
@@ -539,7 +541,7 @@ take_newcomers(void)
 			Say("event=gpu_replaced device=%d uuid=%s was=%s", number, uuid,
 				DeviceNumber(number)->uuid);
 			snprintf(DeviceNumber(number)->uuid, sizeof(uuid), "%s", uuid);
-			HealthLoad(number);
+			DeviceIsNew(number);
 		}
 		take_gpu(newcomers[n]);
 		free(newcomers[n]);
@@ -548,7 +550,8 @@ take_newcomers(void)
 }
 
 /*
- * All have been told.  One that was not, and was not left alone, is lost.
+ * All GPUs have their line.  One without a line is lost, unless the process was
+ * told not to open it.
  */
 static void
 take_ready(void)
@@ -557,7 +560,7 @@ take_ready(void)
 	for (int i = 0; i < DeviceCount(); i++)
 	{
 		Device	   *device = DeviceNumber(i);
-		bool		alone = HealthUntilReset(i) || (device->index >= 0 &&
+		bool		alone = device->until_reset || (device->index >= 0 &&
 													hung[device->index]);
 
 		if (!told[i] && !alone)
@@ -566,12 +569,12 @@ take_ready(void)
 	ready = true;
 	*failure = '\0';
 	write_inventory();
-	/* what came before had no number yet, and what was asked has no answer */
+	/* earlier sights had no number yet, and earlier questions got no answer */
 	(void) NvmlAsk();
 }
 
 /*
- * How one GPU is.  Where no event would tell, errors are counted.
+ * How one GPU is.  Without events, a grown count of errors stands for one.
  */
 static void
 take_sight(const char *line)
@@ -604,7 +607,7 @@ take_sight(const char *line)
 		device->ecc = ecc;
 		write_inventory();
 		if (more && !device->events)
-			HealthXid(number_of(index), XID_DOUBLE_BIT);
+			DeviceXid(number_of(index), XID_DOUBLE_BIT);
 	}
 }
 
@@ -616,10 +619,10 @@ take_xid(const char *line)
 
 	if (sscanf(line, "xid %d %d", &index, &code) == 2 &&
 		number_of(index) >= 0)
-		HealthXid(number_of(index), code);
+		DeviceXid(number_of(index), code);
 }
 
-/* our number of NVML's; -1: none */
+/* our number for NVML's index; -1: none */
 static int
 number_of(int index)
 {

@@ -24,7 +24,7 @@
 #include "devices.h"
 #include "health.h"
 #include "launch.h"
-#include "run_podman.h"
+#include "pull_image.h"
 #include "util.h"
 
 #define KEEPER_STARTS	(5 * NS_PER_S)	/* a keeper has its lock by then */
@@ -358,11 +358,11 @@ static void
 launch(LocalAttempt *attempt)
 {
 	json_t	   *intent = AttemptIntent(attempt->dir);
-	const char *image = PodmanImage(intent);
+	const char *image = AttemptImage(intent);
 
 	if (image == NULL)
 		start_keeper(attempt, intent);
-	else if (!PodmanPull(attempt, image))
+	else if (!PullImage(attempt, image))
 		AttemptGone(attempt);
 	json_decref(intent);
 }
@@ -380,7 +380,7 @@ AttemptPulled(LocalAttempt *attempt)
 }
 
 /*
- * Writes down how it is started, and starts who keeps it.
+ * Write "start", then start the keeper.
  */
 static void
 start_keeper(LocalAttempt *attempt, const json_t * intent)

@@ -29,6 +29,7 @@ typedef struct Failure
 
 static void open_pipe(int ends[2], bool nonblocking);
 static void not_executed(Keeper *keeper, Failure failure);
+static void forget_protection(void);
 static bool open_files(const Start *start);
 static bool open_outputs(const Start *start);
 static void run_program(const Start *start, const Contain *contain, int gate,
@@ -90,7 +91,7 @@ ProgramRead(Keeper *keeper)
 		else
 			Die("malformed start");
 	}
-	/* podman makes the container, and takes on the job's user for it */
+	/* podman stays root: it makes the container, and enters it as the user */
 	if (start->made != NULL)
 		start->drops = false;
 	if (start->nargs == 0 || start->tag == NULL)
@@ -214,6 +215,8 @@ run_program(const Start *start, const Contain *contain, int gate, int failed,
 	if (read(gate, &go, 1) == 1)
 	{
 		setsid();
+		/* the agent's protection from the memory killer is not the job's */
+		forget_protection();
 		/* if the keeper dies, the program dies too, even without a cgroup */
 		if (ContainEnter(contain) &&
 			dup2(null, STDIN_FILENO) >= 0 &&
@@ -241,6 +244,18 @@ run_program(const Start *start, const Contain *contain, int gate, int failed,
 		(void) WriteAll(failed, &failure, sizeof(failure));
 	}
 	_exit(127);
+}
+
+static void
+forget_protection(void)
+{
+	int			fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+	{
+		(void) WriteAll(fd, "0", 1);
+		close(fd);
+	}
 }
 
 /*

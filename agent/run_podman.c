@@ -3,8 +3,7 @@
  * run_podman.c
  *		Jobs that run in an image: spec.image.
  *
- * The agent first has the image pulled, where the node does not have it.  Then
- * the keeper runs "podman run" as it runs any program.  Podman makes no cgroup
+ * The agent first pulls the image (pull_image.c).  Then the keeper runs "podman run" as it runs any program.  Podman makes no cgroup
  * of its own, so all of the container is in the attempt's: what ends, stops
  * and counts a program does the same to a container.  The container's
  * processes are the job's user without capabilities, in the host's network.
@@ -16,23 +15,22 @@
  * taken from the node's store or from a registry, never from a path, and
  * nothing of the job is in podman's own environment.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "config.h"
 #include "device_filter.h"
 #include "devices.h"
+#include "podman.h"
 #include "run_podman.h"
+#include "start_file.h"
 #include "util.h"
 
 #define CDI_FOLDER		"/run/cdi"	/* podman looks there */
@@ -40,11 +38,6 @@
 #define CDI_LIBRARIES	"/usr/local/nvidia/lib64"	/* CUDA images look there */
 #define MOST_PROCESSES	32768	/* as podman limits itself */
 
-static const char *name_refused(const char *image);
-static void run_podman(const char *script, const char *name, int out)
-			__attribute__((noreturn));
-static char *last_line(int dir, const char *file);
-static char *container_name(const LocalAttempt *attempt);
 static void put_words(Writer *writer, const char *const *words);
 static void put_limits(Writer *writer);
 static void put_mounts(Writer *writer, const Launch *launch);
@@ -56,165 +49,7 @@ static json_t * mount_of(const char *host, const char *inside,
 						 const char *access);
 
 /*
- * The image that an attempt is to run in; NULL: in none.
- */
-const char *
-PodmanImage(const json_t * intent)
-{
-	return json_string_value(json_object_get(json_object_get(intent, "spec"),
-											 "image"));
-}
-
-/*
- * Begins to pull the image, if the node does not have it.  False: it cannot;
- * the attempt's end is then written.
- */
-bool
-PodmanPull(LocalAttempt *attempt, const char *image)
-{
-	const char *why = geteuid() != 0 ? "the node's agent is not root" :
-		name_refused(image);
-	int			out = -1;
-
-	if (why == NULL)
-	{
-		out = openat(attempt->dir, "pull", O_WRONLY | O_CREAT | O_TRUNC |
-					 O_CLOEXEC, 0600);
-		attempt->pull = out < 0 ? -1 : fork();
-		if (attempt->pull == 0)
-			run_podman("\"$1\" image exists \"$2\" ||"
-					   " exec \"$1\" pull --quiet \"docker://$2\"", image,
-					   out);
-		if (attempt->pull < 0)
-		{
-			attempt->pull = 0;
-			why = strerror(errno);
-		}
-		if (out >= 0)
-			close(out);
-	}
-	if (why != NULL)
-		AttemptWriteExit(attempt, Format("%s 0 0 image: %s\n",
-										 EXIT_NOT_STARTED, why));
-	return why == NULL;
-}
-
-/*
- * Why a name is none of an image in a store or a registry.  Podman reads one
- * like "dir:/root/x" from that path.
- */
-static const char *
-name_refused(const char *image)
-{
-	static const char *const transports[] = {
-		"atomic:", "containers-storage:", "dir:", "docker:",
-		"docker-archive:", "docker-daemon:", "oci:", "oci-archive:",
-		"ostree:", "sif:", "tarball:",
-	};
-
-	if (!isalnum((unsigned char) *image) || strlen(image) > 255)
-		return "its name begins with a letter or digit";
-	for (const char *at = image; *at != '\0'; at++)
-	{
-		if (!isalnum((unsigned char) *at) && strchr("._-/:@", *at) == NULL)
-			return "its name has other characters than letters, digits and ._-/:@";
-	}
-	for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
-	{
-		if (strncasecmp(image, transports[i], strlen(transports[i])) == 0)
-			return "its name has to be one of a registry";
-	}
-	return NULL;
-}
-
-/*
- * A child: a shell that has podman's command as $1, and a name.
- */
-static void
-run_podman(const char *script, const char *name, int out)
-{
-	char	   *argv[] = {"sh", "-c", (char *) script, "sh", config.podman,
-	(char *) name, NULL};
-	char	   *env[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
-	NULL};
-	sigset_t	none;
-	int			null = open("/dev/null", O_RDONLY);
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	setsid();
-	if (dup2(null, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
-		dup2(out, STDERR_FILENO) >= 0)
-		execvpe(argv[0], argv, env);
-	_exit(127);
-}
-
-/*
- * A child ended: was it one that pulled?
- */
-bool
-PodmanChildGone(pid_t pid, int status)
-{
-	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
-	{
-		char	   *said;
-
-		if (a->pull != pid)
-			continue;
-		a->pull = 0;
-		if (status == 0)
-		{
-			AttemptPulled(a);
-			return true;
-		}
-		said = last_line(a->dir, "pull");
-		Say("event=no_image attempt=%s error=\"%s\"", a->tag, said);
-		AttemptWriteExit(a, Format("%s 0 0 image: %s\n", EXIT_NOT_STARTED,
-								   *said == '\0' ? "podman failed" : said));
-		free(said);
-		AttemptGone(a);
-		return true;
-	}
-	return false;
-}
-
-/* what podman said last; quotes would end a text of our log */
-static char *
-last_line(int dir, const char *file)
-{
-	char	   *text = FileGet(dir, file, NULL);
-	char	   *line;
-
-	if (text == NULL)
-		return Dup("");
-	while (*text != '\0' && text[strlen(text) - 1] == '\n')
-		text[strlen(text) - 1] = '\0';
-	line = strrchr(text, '\n');
-	line = Format("%.400s", line == NULL ? text : line + 1);
-	for (char *at = line; *at != '\0'; at++)
-	{
-		if (*at == '"')
-			*at = '\'';
-	}
-	free(text);
-	return line;
-}
-
-/*
- * The same whenever it is asked for, and of no other attempt on this machine.
- */
-static char *
-container_name(const LocalAttempt *attempt)
-{
-	struct stat st = {0};
-
-	(void) fstat(attempt->dir, &st);
-	return Format("gpucredit-%s-%llu", attempt->name,
-				  (unsigned long long) st.st_ino);
-}
-
-/*
- * What runs the program: all words before its own.
+ * The words of podman before the program's own.
  */
 void
 PodmanPut(Writer *writer, const Launch *launch)
@@ -226,7 +61,7 @@ PodmanPut(Writer *writer, const Launch *launch)
 		"--preserve-fds=1", "--cap-drop=all",
 		"--security-opt=no-new-privileges", NULL
 	};
-	char	   *name = container_name(launch->attempt);
+	char	   *name = PodmanContainer(launch->attempt);
 
 	if (!cdi_write())
 		StartRefuse(writer, EXIT_NOT_STARTED, errno, CDI_FOLDER ": %s",
@@ -273,7 +108,7 @@ put_words(Writer *writer, const char *const *words)
 }
 
 /*
- * No more than we may have ourselves: podman would ask for more.
+ * Limits no higher than our own: podman would ask for more, and be refused.
  */
 static void
 put_limits(Writer *writer)
@@ -294,8 +129,8 @@ put_limits(Writer *writer)
 }
 
 /*
- * The attempt's own folder, and those that the node's operator shares.  What a
- * job names is never mounted: root would reach where its user may not.
+ * Mount the attempt's own folder and those of image_mounts.  Never mount what a
+ * job names: podman is root and reaches what the job's user may not.
  */
 static void
 put_mounts(Writer *writer, const Launch *launch)
@@ -314,8 +149,8 @@ put_mounts(Writer *writer, const Launch *launch)
 }
 
 /*
- * From here on "env" is the program's, and podman reads it from a file: others
- * could see what is among its words.
+ * From here on "env" goes to a file for podman: others could read it among
+ * podman's arguments.
  */
 void
 PodmanEnvironmentBegin(Writer *writer)
@@ -338,24 +173,7 @@ PodmanEnvironmentEnd(Writer *writer, const Launch *launch)
 }
 
 /*
- * What podman still knows of an attempt that is gone is forgotten there.  It
- * takes a moment, and nobody waits for it.  Of one that was killed podman first
- * finds out that, and refuses.
- */
-void
-PodmanRemove(const LocalAttempt *attempt)
-{
-	char	   *name = container_name(attempt);
-
-	if (fork() == 0)
-		run_podman("for i in 1 2 3; do"
-				   " \"$1\" rm --force --ignore --time=0 \"$2\" && exit;"
-				   " sleep 1; done 2>/dev/null", name, open("/dev/null", O_RDWR));
-	free(name);
-}
-
-/*
- * Names the node's devices to podman; false with errno.
+ * Write the file that names the node's devices to podman; false with errno.
  */
 static bool
 cdi_write(void)
@@ -393,7 +211,7 @@ cdi_write(void)
 }
 
 /*
- * A device file; anything else that stands for a GPU is a file to mount.
+ * A device file, or any other file that stands for a GPU in tests.
  */
 static json_t *
 cdi_edits(const char *path)
@@ -406,8 +224,8 @@ cdi_edits(const char *path)
 }
 
 /*
- * What belongs beside any of the GPUs: the driver's device files, and the
- * libraries that have to be of its version.
+ * What each container with a GPU needs: the driver's device files, and the
+ * libraries of the driver's version.
  */
 static json_t *
 cdi_driver(void)
@@ -441,7 +259,7 @@ cdi_driver(void)
 }
 
 /*
- * Each library goes where images of CUDA look, whatever the node's folder.
+ * Mount each library where CUDA images look for it.
  */
 static void
 add_libraries(json_t * mounts, const char *pattern)

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * xid.c
- *		What an Xid, the driver's word for a GPU's error, leads to.
+ *		What to do about an Xid, the driver's number of a GPU's error.
  *
- * A line of the configuration says otherwise: xid.74 = log.
+ * The configuration may change it: xid.74 = log.
  *
  *-------------------------------------------------------------------------
  */
@@ -74,7 +74,7 @@ XidActionName(XidAction action)
 	return names[action];
 }
 
-/* empty where nothing is known of it */
+/* empty: not known */
 const char *
 XidMeaning(int code)
 {
@@ -87,7 +87,7 @@ XidMeaning(int code)
 }
 
 /*
- * Takes a line of the configuration; false: it is none.
+ * Set an action by the configuration; false: malformed.
  */
 bool
 XidConfigure(const char *code, const char *action)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * xid.h
- *		What an Xid, the driver's word for a GPU's error, leads to.
+ *		What to do about an Xid, the driver's number of a GPU's error.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,7 @@
 
 typedef enum XidAction
 {
-	XID_LOG,					/* nothing but a line of the log */
+	XID_LOG,					/* only log it */
 	XID_APPLICATION,			/* the job's message has it */
 	XID_AFTER_JOB,				/* out of service once its job has ended */
 	XID_HARDWARE				/* out of service at once, until a reset */

@@ -17,6 +17,7 @@ plan skip_all => 'only root can give jobs users of their own' if $> != 0;
 my $cluster = cluster('isolation');
 my $server  = $cluster->{server};
 my $n1      = add_node($cluster, 'n1', 2, stopped => 1,
+	wrap => [ 'choom', '-n', '500', '--' ],
 	conf => [ 'first_uid = 700000', 'uids = 100' ]);
 
 chmod 0711, $n1->{folder};
@@ -47,7 +48,7 @@ my $theirs = submit($cluster, '1xT4', qq{
 	kill -TERM $pid && echo KILLED
 	for d in \$GPUCREDIT_DEVICES; do head -c 0 < \$d && echo mine; done
 	for d in /dev/gpu-a /dev/gpu-b; do [ \$d = \$GPUCREDIT_DEVICES ] || { head -c 0 < \$d && echo OPENED; }; done
-	true
+	cat /proc/self/oom_score_adj
 }, org => 'rival', no_lock => 1);
 wait_for_state($cluster, $theirs, 'completed', 30, 'rival');
 wait_for_state($cluster, $mine,   'completed');
@@ -58,6 +59,7 @@ cmp_ok($uid, '>=', 700000, 'it runs as a user of its organisation');
 isnt($said[0], $uid, 'the other organisation has another');
 is(scalar(grep { /READ|KILLED/ } @said), 0,
 	'it neither reads nor ends what is not its own');
+is($said[-1], 0, 'nor has it what the agent is to the memory killer');
 SKIP:
 {
 	skip 'no cgroup, or no device files here', 2 unless $filtered;

@@ -66,6 +66,11 @@ like($said, qr/^a  b="c"$/m, 'its environment');
 like($said, qr/^0$/m,        'and nothing of the node\'s files');
 bill_is_fair($cluster, $job, 1, 1, 2);
 
+# A program that is not there ends as it does without an image.
+$job = submit($cluster, '1xT4', '', argv => ['/no/such/program'], image => 'gctest:1');
+wait_for_state($cluster, $job, 'failed');
+is(job_row($cluster, $job, 'exit_code'), 127, 'a command that is not there is 127');
+
 # Its GPUs, by the file that the agent wrote; a device that is not its own is
 # not there.
 my $devices = "for d in @gpus; " . q{do [ -e $d ] && echo "has $d" && : > $d; done; echo "visible $CUDA_VISIBLE_DEVICES"; sleep 1};

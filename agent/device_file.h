@@ -1,0 +1,13 @@
+/*-------------------------------------------------------------------------
+ *
+ * device_file.h
+ *		GPUs from an inventory in a file.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_DEVICE_FILE_H
+#define GPUCREDIT_AGENT_DEVICE_FILE_H
+
+extern void DeviceFileLook(const char *path);
+
+#endif							/* GPUCREDIT_AGENT_DEVICE_FILE_H */

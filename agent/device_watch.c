@@ -1,0 +1,85 @@
+/*-------------------------------------------------------------------------
+ *
+ * device_watch.c
+ *		Where the agent learns of its GPUs: from NVIDIA's library, or a file.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "config.h"
+#include "device_file.h"
+#include "device_watch.h"
+#include "nvml_watch.h"
+#include "util.h"
+
+static bool by_nvml(void);
+static void look_at_file(void);
+
+/*
+ * At the start: find the devices.
+ */
+void
+DevicesStart(const char *configuration)
+{
+	if (by_nvml())
+		NvmlStart(configuration);
+	else
+		look_at_file();
+}
+
+/*
+ * See whether anything changed.
+ */
+void
+DevicesLook(void)
+{
+	if (by_nvml())
+		NvmlLook();
+	else
+		look_at_file();
+}
+
+static bool
+by_nvml(void)
+{
+	return strcmp(config.devices, "nvml") == 0;
+}
+
+/*
+ * Ask how the devices are now.  DevicesAnswered() reaches the returned number
+ * when the answer is there.
+ */
+int
+DevicesAsk(void)
+{
+	if (by_nvml())
+		return NvmlAsk();
+	look_at_file();
+	return 0;
+}
+
+int
+DevicesAnswered(void)
+{
+	return by_nvml() ? NvmlAnswered() : 0;
+}
+
+/* the set of devices that need a reset has changed */
+void
+DevicesHeldAnew(void)
+{
+	if (by_nvml())
+		NvmlAgain();
+}
+
+static void
+look_at_file(void)
+{
+	if (*config.devices == '\0')
+		return;
+	if (strncmp(config.devices, "file:", 5) != 0)
+		Die("devices is \"file:PATH\", \"nvml\" or empty, not \"%s\"",
+			config.devices);
+	DeviceFileLook(config.devices + 5);
+}

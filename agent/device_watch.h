@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * device_watch.h
+ *		Where the agent learns of its GPUs: from NVIDIA's library, or a file.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_DEVICE_WATCH_H
+#define GPUCREDIT_AGENT_DEVICE_WATCH_H
+
+#include <stdbool.h>
+
+extern void DevicesStart(const char *configuration);
+extern void DevicesLook(void);
+extern int	DevicesAsk(void);
+extern int	DevicesAnswered(void);
+extern void DevicesHeldAnew(void);
+
+#endif							/* GPUCREDIT_AGENT_DEVICE_WATCH_H */
