@@ -1,0 +1,152 @@
+/*
+ * 00_common.sql: keys, the event log, and checks that all calls share.
+ */
+CREATE SCHEMA gpucredit_registry;
+COMMENT ON SCHEMA gpucredit_registry IS
+'Model registry on gpucredit: repositories, their bytes, who may read them, what keeping them costs';
+
+/* A call that changes anything inserts its key here first; a twin waits. */
+CREATE TABLE gpucredit_registry.request (
+	org text COLLATE "C" NOT NULL,
+	key text COLLATE "C" NOT NULL,
+	operation text NOT NULL,
+	fingerprint bytea NOT NULL,
+	result jsonb,				/* NULL only inside the call itself */
+	created_at timestamptz NOT NULL,
+	CONSTRAINT request_pkey PRIMARY KEY (org, key)
+);
+COMMENT ON TABLE gpucredit_registry.request IS
+'Idempotency keys, with their arguments'' fingerprint and result';
+
+/* What was decided, by whom; rows are only ever added. */
+CREATE TABLE gpucredit_registry.event (
+	event bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	at timestamptz NOT NULL DEFAULT gpucredit.now(),
+	org text COLLATE "C" NOT NULL,
+	operation text NOT NULL,
+	caller text NOT NULL,
+	detail jsonb NOT NULL
+);
+CREATE INDEX event_org ON gpucredit_registry.event (org, event);
+COMMENT ON TABLE gpucredit_registry.event IS
+'Audit log of the registry: each change, its caller and its arguments';
+
+CREATE FUNCTION gpucredit_registry.refuse_change() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+	RAISE EXCEPTION 'table "%" is append-only', TG_TABLE_NAME
+		USING ERRCODE = 'UC901',
+		DETAIL = 'Its rows are the audit trail.',
+		HINT = 'Add a row that says what changed.';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.refuse_change() IS
+'Internal: refuses to change or delete rows of an append-only table (UC901).';
+CREATE TRIGGER event_append_only
+BEFORE UPDATE OR DELETE OR TRUNCATE ON gpucredit_registry.event
+FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_registry.refuse_change();
+
+/*
+ * The result of an earlier call with this key, or NULL for the first one.
+ */
+CREATE FUNCTION gpucredit_registry.request_begin(org text, key text,
+	operation text, arguments jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	print bytea := sha256(convert_to(request_begin.operation || ' '
+		|| request_begin.arguments::text, 'UTF8'));
+	old record;
+BEGIN
+	IF coalesce(octet_length(request_begin.key), 0) NOT BETWEEN 1 AND 255 THEN
+		PERFORM gpucredit_registry.refuse('key must have 1 to 255 bytes',
+			'A key names one call, so that its repetition changes nothing.');
+	END IF;
+	INSERT INTO gpucredit_registry.request
+	VALUES (request_begin.org, request_begin.key, request_begin.operation, print, NULL,
+		gpucredit.now())
+	ON CONFLICT DO NOTHING;
+	IF FOUND THEN
+		RETURN NULL;
+	END IF;
+	SELECT r.fingerprint, r.result INTO STRICT old
+	FROM gpucredit_registry.request r
+	WHERE r.org = request_begin.org AND r.key = request_begin.key;
+	IF old.fingerprint <> print THEN
+		RAISE EXCEPTION 'key "%" was used with other arguments', left(request_begin.key, 64)
+			USING ERRCODE = 'UC201',
+			DETAIL = 'A key stands for one call with one set of arguments.',
+			HINT = 'Pass a new key for a new call.';
+	END IF;
+	RETURN old.result;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.request_begin(text, text, text, jsonb) IS
+'Internal: inserts a key, or gives the result of the call that had it. Errors: UC201 used with other arguments; 22023.';
+
+CREATE FUNCTION gpucredit_registry.request_end(org text, key text, result jsonb)
+RETURNS jsonb
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	UPDATE gpucredit_registry.request r SET result = request_end.result
+	WHERE r.org = request_end.org AND r.key = request_end.key
+	RETURNING r.result;
+END;
+COMMENT ON FUNCTION gpucredit_registry.request_end(text, text, jsonb) IS
+'Internal: keeps what a keyed call answers.';
+
+CREATE FUNCTION gpucredit_registry.refuse(message text, detail text,
+	hint text DEFAULT 'Correct the argument and call again.') RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION '%', refuse.message
+		USING ERRCODE = 'invalid_parameter_value', DETAIL = refuse.detail,
+		HINT = refuse.hint;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.refuse(text, text, text) IS
+'Internal: raises 22023.';
+
+/* One message, whether it is not there or not for the caller. */
+CREATE FUNCTION gpucredit_registry.not_found(what text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION '% does not exist', not_found.what
+		USING ERRCODE = 'UC501',
+		DETAIL = 'It is not there, or the caller may not see it.',
+		HINT = 'Check the name, and that the caller may read the repository.';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.not_found(text) IS
+'Internal: raises UC501.';
+
+/* gpucredit knows who a tenant is, and whose accounts it may see. */
+CREATE FUNCTION gpucredit_registry.check_account(org text, account text)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM b.available
+	FROM gpucredit.balance(check_account.org, check_account.account) b;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.check_account(text, text) IS
+'Internal: raises UC001 unless the account exists and the session may see it.';
+
+CREATE FUNCTION gpucredit_registry.record(org text, operation text, caller text,
+	detail jsonb) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	INSERT INTO gpucredit_registry.event (org, operation, caller, detail)
+	VALUES (record.org, record.operation, coalesce(record.caller, session_user),
+		jsonb_strip_nulls(record.detail));
+END;
+COMMENT ON FUNCTION gpucredit_registry.record(text, text, text, jsonb) IS
+'Internal: adds a row to the event log.';

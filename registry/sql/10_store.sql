@@ -1,0 +1,320 @@
+/*
+ * 10_store.sql: bytes, by digest; nothing here knows a tenant but org_chunk.
+ *
+ *   object   a file's content: its SHA-256 and size
+ *   segment  the chunks of an object, in order, 1,024 a row
+ *   chunk    8 to 128 KiB in a pack, or a small file's whole body in the table
+ *   pack     an append-only file of the daemon's store; a number is never
+ *            used again
+ *
+ * A chunk lives as long as an organisation uses it (org_chunk), and its pack
+ * as long as it has chunks.  Who begins to use a chunk locks its row FOR KEY
+ * SHARE, in order; collect() locks FOR UPDATE what nobody uses, looks again,
+ * and deletes.
+ */
+CREATE TABLE gpucredit_registry.pack (
+	pack bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	state text NOT NULL DEFAULT 'open'
+		CHECK (state IN ('open', 'condemned')),
+	created_at timestamptz NOT NULL,
+	condemned_at timestamptz,
+	CONSTRAINT pack_condemned CHECK ((state = 'condemned') = (condemned_at IS NOT NULL))
+);
+COMMENT ON TABLE gpucredit_registry.pack IS
+'Files of the store; condemned: no chunk is left, the file goes after a grace';
+
+CREATE TABLE gpucredit_registry.chunk (
+	chunk bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	sha256 bytea NOT NULL CONSTRAINT chunk_sha256 UNIQUE
+		CHECK (octet_length(sha256) = 32),
+	size integer NOT NULL CHECK (size >= 0),
+	pack bigint REFERENCES gpucredit_registry.pack,
+	first_byte integer,
+	body bytea,
+	CONSTRAINT chunk_place CHECK ((pack IS NULL) = (first_byte IS NULL)
+		AND (pack IS NULL) = (body IS NOT NULL)),
+	CONSTRAINT chunk_body CHECK (octet_length(body) = size)
+);
+CREATE INDEX chunk_pack ON gpucredit_registry.chunk (pack);
+COMMENT ON TABLE gpucredit_registry.chunk IS
+'Pieces of content, each stored once: where in which pack, or the body itself';
+
+CREATE TABLE gpucredit_registry.object (
+	sha256 bytea PRIMARY KEY CHECK (octet_length(sha256) = 32),
+	size bigint NOT NULL CHECK (size >= 0),
+	created_at timestamptz NOT NULL
+);
+COMMENT ON TABLE gpucredit_registry.object IS
+'Content of files whose bytes were all received and checked';
+
+CREATE TABLE gpucredit_registry.segment (
+	object bytea NOT NULL REFERENCES gpucredit_registry.object,
+	ordinal integer NOT NULL,
+	first_byte bigint NOT NULL,
+	chunks bigint[] NOT NULL,
+	CONSTRAINT segment_pkey PRIMARY KEY (object, ordinal)
+);
+COMMENT ON TABLE gpucredit_registry.segment IS
+'The chunks of an object in order, up to 1,024 a row';
+
+/* What an organisation pays for; ended ones stay until their days are billed. */
+CREATE TABLE gpucredit_registry.org_chunk (
+	org text COLLATE "C" NOT NULL,
+	chunk bigint NOT NULL,
+	uses integer NOT NULL CHECK (uses > 0),
+	CONSTRAINT org_chunk_pkey PRIMARY KEY (org, chunk)
+);
+CREATE INDEX org_chunk_chunk ON gpucredit_registry.org_chunk (chunk);
+COMMENT ON TABLE gpucredit_registry.org_chunk IS
+'Chunks that an organisation''s objects and open uploads use, and how many of them do';
+
+/* An organisation has sent these bytes, or took them where it might read them. */
+CREATE TABLE gpucredit_registry.possession (
+	org text COLLATE "C" NOT NULL,
+	object bytea NOT NULL REFERENCES gpucredit_registry.object,
+	since timestamptz NOT NULL,
+	read_on date NOT NULL,
+	CONSTRAINT possession_pkey PRIMARY KEY (org, object)
+);
+CREATE INDEX possession_object ON gpucredit_registry.possession (object);
+COMMENT ON TABLE gpucredit_registry.possession IS
+'Objects an organisation has, and the day each was last read';
+
+/*
+ * Storage is billed by the byte-second.  byte_seconds is what had passed at
+ * the instant "as_of"; bytes is what is stored since.
+ */
+CREATE TABLE gpucredit_registry.usage (
+	org text COLLATE "C" NOT NULL,
+	day date NOT NULL,
+	byte_seconds numeric NOT NULL,
+	bytes bigint NOT NULL CHECK (bytes >= 0),
+	as_of timestamptz NOT NULL,
+	CONSTRAINT usage_pkey PRIMARY KEY (org, day)
+);
+COMMENT ON TABLE gpucredit_registry.usage IS
+'Unique bytes an organisation stored, by day (UTC)';
+
+CREATE FUNCTION gpucredit_registry.unique_bytes(org text) RETURNS bigint
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce((SELECT u.bytes FROM gpucredit_registry.usage u
+		WHERE u.org = unique_bytes.org ORDER BY u.day DESC LIMIT 1), 0);
+END;
+COMMENT ON FUNCTION gpucredit_registry.unique_bytes(text) IS
+'Internal: the unique bytes an organisation stores.';
+
+/*
+ * Bring an organisation's usage up to now and change what it stores.  The row
+ * of the day is locked, so that one organisation's changes come in turn.
+ */
+CREATE FUNCTION gpucredit_registry.change_usage(org text, change bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	instant timestamptz;
+	u gpucredit_registry.usage;
+	ends timestamptz;
+	today date;
+BEGIN
+	PERFORM pg_advisory_xact_lock(hashtextextended('gpucredit_registry.usage '
+		|| change_usage.org, 0));
+	instant := gpucredit.now();
+	today := (instant AT TIME ZONE 'UTC')::date;
+	SELECT * INTO u FROM gpucredit_registry.usage o
+	WHERE o.org = change_usage.org ORDER BY o.day DESC LIMIT 1;
+	IF NOT FOUND THEN
+		INSERT INTO gpucredit_registry.usage
+		VALUES (change_usage.org, today, 0, change_usage.change, instant);
+		RETURN;
+	END IF;
+	instant := greatest(instant, u.as_of);
+	today := greatest(today, u.day);
+	WHILE u.day < today LOOP
+		ends := (u.day + 1)::timestamp AT TIME ZONE 'UTC';
+		UPDATE gpucredit_registry.usage o
+		SET byte_seconds = o.byte_seconds
+			+ o.bytes * extract(epoch FROM ends - o.as_of), as_of = ends
+		WHERE o.org = u.org AND o.day = u.day;
+		INSERT INTO gpucredit_registry.usage
+		VALUES (u.org, u.day + 1, 0, u.bytes, ends)
+		RETURNING * INTO u;
+	END LOOP;
+	UPDATE gpucredit_registry.usage o
+	SET byte_seconds = o.byte_seconds
+			+ o.bytes * extract(epoch FROM instant - o.as_of),
+		bytes = o.bytes + change_usage.change, as_of = instant
+	WHERE o.org = u.org AND o.day = u.day;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.change_usage(text, bigint) IS
+'Internal: adds to the bytes an organisation stores, from now on.';
+
+/* An organisation begins to use chunks, each once more. */
+CREATE FUNCTION gpucredit_registry.use_chunks(org text, chunks bigint[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	added bigint;
+BEGIN
+	PERFORM FROM gpucredit_registry.chunk c
+	WHERE c.chunk = ANY (use_chunks.chunks)
+	ORDER BY c.chunk FOR KEY SHARE;
+	WITH used AS (
+		INSERT INTO gpucredit_registry.org_chunk AS o
+		SELECT use_chunks.org, c.chunk, 1
+		FROM (SELECT DISTINCT unnest(use_chunks.chunks) AS chunk) c
+		ORDER BY c.chunk
+		ON CONFLICT ON CONSTRAINT org_chunk_pkey DO UPDATE SET uses = o.uses + 1
+		RETURNING o.chunk, o.uses)
+	SELECT sum(c.size) INTO added
+	FROM used JOIN gpucredit_registry.chunk c USING (chunk)
+	WHERE used.uses = 1;
+	IF added > 0 THEN
+		PERFORM gpucredit_registry.change_usage(use_chunks.org, added);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.use_chunks(text, bigint[]) IS
+'Internal: one more object or upload of an organisation uses these chunks.';
+
+CREATE FUNCTION gpucredit_registry.leave_chunks(org text, chunks bigint[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	freed bigint;
+BEGIN
+	PERFORM FROM gpucredit_registry.org_chunk o
+	WHERE o.org = leave_chunks.org AND o.chunk = ANY (leave_chunks.chunks)
+	ORDER BY o.chunk FOR UPDATE;
+	WITH gone AS (
+		DELETE FROM gpucredit_registry.org_chunk o
+		WHERE o.org = leave_chunks.org AND o.chunk = ANY (leave_chunks.chunks)
+			AND o.uses = 1
+		RETURNING o.chunk)
+	SELECT sum(c.size) INTO freed
+	FROM gone JOIN gpucredit_registry.chunk c USING (chunk);
+	UPDATE gpucredit_registry.org_chunk o SET uses = o.uses - 1
+	WHERE o.org = leave_chunks.org AND o.chunk = ANY (leave_chunks.chunks)
+		AND o.uses > 1;
+	IF freed > 0 THEN
+		PERFORM gpucredit_registry.change_usage(leave_chunks.org, -freed);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.leave_chunks(text, bigint[]) IS
+'Internal: one object or upload of an organisation no longer uses these chunks.';
+
+/* All chunks of an object, in order. */
+CREATE FUNCTION gpucredit_registry.chunks_of(object bytea) RETURNS bigint[]
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(array_agg(c.chunk ORDER BY s.ordinal, c.n), '{}')
+	FROM gpucredit_registry.segment s,
+		unnest(s.chunks) WITH ORDINALITY AS c (chunk, n)
+	WHERE s.object = chunks_of.object;
+END;
+COMMENT ON FUNCTION gpucredit_registry.chunks_of(bytea) IS
+'Internal: the chunks of an object, in order.';
+
+/*
+ * Make an object of chunks that are stored, unless it is there already.
+ */
+CREATE FUNCTION gpucredit_registry.make_object(sha256 bytea, chunks bigint[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	INSERT INTO gpucredit_registry.object
+	SELECT make_object.sha256, coalesce(sum(k.size), 0), gpucredit.now()
+	FROM unnest(make_object.chunks) AS c (chunk)
+		JOIN gpucredit_registry.chunk k USING (chunk)
+	ON CONFLICT DO NOTHING;
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	INSERT INTO gpucredit_registry.segment
+	SELECT make_object.sha256, p.ordinal, min(p.ends - p.size),
+		array_agg(p.chunk ORDER BY p.n)
+	FROM (SELECT c.chunk, c.n, (c.n - 1) / 1024 AS ordinal, k.size,
+				sum(k.size) OVER (ORDER BY c.n) AS ends
+			FROM unnest(make_object.chunks) WITH ORDINALITY AS c (chunk, n)
+				JOIN gpucredit_registry.chunk k USING (chunk)) p
+	GROUP BY p.ordinal;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.make_object(bytea, bigint[]) IS
+'Internal: the object that these chunks make, in order.';
+
+/* An organisation has an object; it pays for its chunks from now on. */
+CREATE FUNCTION gpucredit_registry.possess(org text, object bytea) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	INSERT INTO gpucredit_registry.possession
+	VALUES (possess.org, possess.object, gpucredit.now(),
+		(gpucredit.now() AT TIME ZONE 'UTC')::date)
+	ON CONFLICT DO NOTHING;
+	IF FOUND THEN
+		PERFORM gpucredit_registry.use_chunks(possess.org,
+			gpucredit_registry.chunks_of(possess.object));
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.possess(text, bytea) IS
+'Internal: an organisation has an object from now on.';
+
+/*
+ * Where the bytes [first, last] of an object are: ranges of packs, neighbours
+ * made one, or the body of an object that is kept in the table.
+ */
+CREATE FUNCTION gpucredit_registry.pieces(object bytea, first bigint, last bigint)
+RETURNS TABLE (pack bigint, first_byte bigint, length bigint, body bytea)
+LANGUAGE sql STABLE ROWS 10
+BEGIN ATOMIC
+	WITH
+	cut AS (
+		SELECT s.ordinal, s.first_byte, s.chunks
+		FROM gpucredit_registry.segment s
+		WHERE s.object = pieces.object AND s.first_byte <= pieces.last
+			AND s.ordinal >= coalesce((SELECT max(b.ordinal)
+				FROM gpucredit_registry.segment b
+				WHERE b.object = pieces.object
+					AND b.first_byte <= pieces.first), 0)),
+	each AS (
+		SELECT s.ordinal, c.n, k.pack, k.first_byte, k.size, k.body,
+			s.first_byte + sum(k.size) OVER (PARTITION BY s.ordinal
+				ORDER BY c.n) - k.size AS starts
+		FROM cut s, unnest(s.chunks) WITH ORDINALITY AS c (chunk, n),
+			gpucredit_registry.chunk k
+		WHERE k.chunk = c.chunk),
+	part AS (
+		SELECT e.ordinal, e.n, e.pack, e.body,
+			e.first_byte + greatest(pieces.first - e.starts, 0) AS first_byte,
+			greatest(pieces.first - e.starts, 0) AS skipped,
+			least(e.starts + e.size - 1, pieces.last)
+				- greatest(e.starts, pieces.first) + 1 AS length
+		FROM each e
+		WHERE e.starts <= pieces.last AND e.starts + e.size > pieces.first),
+	run AS (
+		SELECT p.*, count(*) FILTER (WHERE p.begins) OVER (ORDER BY p.ordinal, p.n) AS number
+		FROM (SELECT p.*, p.pack IS NULL OR lag(p.pack) OVER w IS DISTINCT FROM p.pack
+					OR lag(p.first_byte + p.length) OVER w IS DISTINCT FROM p.first_byte
+					AS begins
+				FROM part p WINDOW w AS (ORDER BY p.ordinal, p.n)) p)
+	SELECT r.pack, min(r.first_byte), sum(r.length)::bigint,
+		(array_agg(substr(r.body, r.skipped::int + 1, r.length::int)))[1]
+	FROM run r
+	GROUP BY r.number, r.pack
+	ORDER BY r.number;
+END;
+COMMENT ON FUNCTION gpucredit_registry.pieces(bytea, bigint, bigint) IS
+'Internal: where the bytes of an object from the first to the last, counted from 0, are stored.';

@@ -1,0 +1,445 @@
+/*
+ * 30_upload.sql: bytes on their way in.
+ *
+ * An upload has parts, each a run of the file's bytes; one that is sent whole
+ * has one part.  A part's chunks are stored as they come, so that it goes on
+ * after a cut where store_chunks() last committed.  When all bytes are there
+ * and their digest is right, the parts make the object, and the upload goes.
+ */
+CREATE TABLE gpucredit_registry.upload (
+	org text COLLATE "C" NOT NULL,
+	upload bigint GENERATED ALWAYS AS IDENTITY,
+	model bigint NOT NULL,
+	object bytea NOT NULL CHECK (octet_length(object) = 32),
+	size bigint NOT NULL CHECK (size >= 0),
+	part_size bigint NOT NULL CHECK (part_size > 0),
+	created_at timestamptz NOT NULL,
+	expires_at timestamptz NOT NULL,
+	CONSTRAINT upload_pkey PRIMARY KEY (org, upload),
+	CONSTRAINT upload_object UNIQUE (org, model, object),
+	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model
+);
+CREATE INDEX upload_expires ON gpucredit_registry.upload (expires_at);
+COMMENT ON TABLE gpucredit_registry.upload IS
+'Files that clients are sending; what is not finished in 24 hours goes';
+
+CREATE TABLE gpucredit_registry.upload_part (
+	org text COLLATE "C" NOT NULL,
+	upload bigint NOT NULL,
+	part integer NOT NULL CHECK (part > 0),
+	received bigint NOT NULL DEFAULT 0 CHECK (received >= 0),
+	writer bigint,				/* who sends it now, by a number of the daemon's */
+	CONSTRAINT upload_part_pkey PRIMARY KEY (org, upload, part),
+	FOREIGN KEY (org, upload) REFERENCES gpucredit_registry.upload ON DELETE CASCADE
+);
+COMMENT ON TABLE gpucredit_registry.upload_part IS
+'How much of a part is stored';
+
+/* A row is what one store_chunks() brought; it uses each of its chunks once. */
+CREATE TABLE gpucredit_registry.upload_run (
+	org text COLLATE "C" NOT NULL,
+	upload bigint NOT NULL,
+	part integer NOT NULL,
+	first_byte bigint NOT NULL,
+	chunks bigint[] NOT NULL,
+	CONSTRAINT upload_run_pkey PRIMARY KEY (org, upload, part, first_byte),
+	FOREIGN KEY (org, upload, part) REFERENCES gpucredit_registry.upload_part ON DELETE CASCADE
+);
+COMMENT ON TABLE gpucredit_registry.upload_run IS
+'The chunks of a part as far as it is stored, in order';
+
+CREATE TABLE gpucredit_registry.quota (
+	org text COLLATE "C" PRIMARY KEY,
+	bytes bigint CHECK (bytes >= 0),
+	egress_bytes bigint CHECK (egress_bytes >= 0)
+);
+COMMENT ON TABLE gpucredit_registry.quota IS
+'The unique bytes an organisation may store, and read in 30 days; NULL: any number';
+
+CREATE FUNCTION gpucredit_registry.set_storage_quota(org text, bytes bigint,
+	egress_bytes bigint DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_registry.check_account(set_storage_quota.org, '');
+	IF set_storage_quota.bytes < 0 OR set_storage_quota.egress_bytes < 0 THEN
+		PERFORM gpucredit_registry.refuse('a quota is 0 or more bytes',
+			format('They are %s and %s.', set_storage_quota.bytes,
+				set_storage_quota.egress_bytes));
+	END IF;
+	INSERT INTO gpucredit_registry.quota
+	VALUES (set_storage_quota.org, set_storage_quota.bytes, set_storage_quota.egress_bytes)
+	ON CONFLICT ON CONSTRAINT quota_pkey DO UPDATE
+	SET bytes = excluded.bytes, egress_bytes = excluded.egress_bytes;
+	PERFORM gpucredit_registry.record(set_storage_quota.org, 'set_storage_quota', NULL,
+		jsonb_build_object('bytes', set_storage_quota.bytes, 'egress_bytes',
+			set_storage_quota.egress_bytes));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.set_storage_quota(text, bigint, bigint) IS
+'Quotas: how many unique bytes an organisation may store, and how many it may read in 30 days; NULL: any number.
+What is stored already stays. Errors: UC001 no such organisation; 22023.';
+
+/* The largest file, and what one part of a multipart upload has. */
+CREATE FUNCTION gpucredit_registry.part_bytes() RETURNS bigint
+LANGUAGE sql IMMUTABLE RETURN 268435456;
+COMMENT ON FUNCTION gpucredit_registry.part_bytes() IS
+'Internal: the bytes of one part, 256 MiB.';
+
+CREATE TYPE gpucredit_registry.upload_result AS (
+	upload bigint,
+	status text,
+	reason text,
+	received bigint,
+	expires_at timestamptz
+);
+
+CREATE FUNCTION gpucredit_registry.begin_upload(m gpucredit_registry.model,
+	sha256 bytea, size bigint, parts boolean)
+RETURNS gpucredit_registry.upload_result
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r gpucredit_registry.upload_result;
+	b record;
+	expected bigint;
+BEGIN
+	IF begin_upload.size IS NULL OR begin_upload.size NOT BETWEEN 0 AND 1::bigint << 42
+		OR coalesce(octet_length(begin_upload.sha256), 0) <> 32
+	THEN
+		PERFORM gpucredit_registry.refuse('an upload has a SHA-256 and 0 to 4 TiB',
+			format('The size is %s.', begin_upload.size));
+	END IF;
+	IF EXISTS (SELECT FROM gpucredit_registry.possession p
+		WHERE p.org = m.org AND p.object = begin_upload.sha256)
+	THEN
+		r.status := 'present';
+		r.received := begin_upload.size;
+		RETURN r;
+	END IF;
+	/* one after the other, so that together they keep the quota */
+	PERFORM pg_advisory_xact_lock(hashtextextended('gpucredit_registry.usage ' || m.org, 0));
+	SELECT u.upload, u.expires_at, coalesce((SELECT sum(p.received)
+			FROM gpucredit_registry.upload_part p
+			WHERE p.org = u.org AND p.upload = u.upload), 0)
+	INTO r.upload, r.expires_at, r.received
+	FROM gpucredit_registry.upload u
+	WHERE u.org = m.org AND u.model = m.model AND u.object = begin_upload.sha256
+		AND u.size = begin_upload.size AND u.expires_at > gpucredit.now();
+	IF FOUND THEN
+		r.status := 'open';
+		RETURN r;
+	END IF;
+	SELECT * INTO b FROM gpucredit.balance(m.org, m.account);
+	SELECT coalesce(sum(u.size - coalesce((SELECT sum(p.received)
+			FROM gpucredit_registry.upload_part p
+			WHERE p.org = u.org AND p.upload = u.upload), 0)), 0)
+	INTO expected
+	FROM gpucredit_registry.upload u
+	WHERE u.org = m.org AND u.expires_at > gpucredit.now();
+	r.reason := CASE
+		WHEN EXISTS (SELECT FROM gpucredit.account a
+			WHERE a.org = m.org AND a.suspended
+				AND (a.account IN ('', m.account) OR starts_with(m.account, a.account || '/')))
+		THEN 'account_suspended'
+		WHEN b.spendable <= 0 THEN 'insufficient_credits'
+		WHEN gpucredit_registry.unique_bytes(m.org) + expected + begin_upload.size
+			> (SELECT q.bytes FROM gpucredit_registry.quota q WHERE q.org = m.org)
+		THEN 'storage_quota'
+	END;
+	IF r.reason IS NOT NULL THEN
+		r.status := 'denied';
+		PERFORM gpucredit_registry.record(m.org, 'start_upload', NULL,
+			jsonb_build_object('model', m.model, 'size', begin_upload.size,
+				'denied', r.reason));
+		RETURN r;
+	END IF;
+	/* one that has ended without its bytes gives way */
+	PERFORM gpucredit_registry.drop_upload(u.org, u.upload)
+	FROM gpucredit_registry.upload u
+	WHERE u.org = m.org AND u.model = m.model AND u.object = begin_upload.sha256;
+	r.expires_at := gpucredit.now() + interval '24 hours';
+	INSERT INTO gpucredit_registry.upload AS u (org, model, object, size, part_size,
+		created_at, expires_at)
+	VALUES (m.org, m.model, begin_upload.sha256, begin_upload.size,
+		CASE WHEN begin_upload.parts THEN gpucredit_registry.part_bytes()
+			ELSE greatest(begin_upload.size, 1) END,
+		gpucredit.now(), r.expires_at)
+	RETURNING u.upload INTO r.upload;
+	INSERT INTO gpucredit_registry.upload_part
+	SELECT m.org, r.upload, n FROM generate_series(1, CASE WHEN begin_upload.parts
+		THEN greatest(ceil(begin_upload.size::numeric / gpucredit_registry.part_bytes()), 1)
+		ELSE 1 END::int) n;
+	r.status := 'open';
+	r.received := 0;
+	RETURN r;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.begin_upload(gpucredit_registry.model, bytea, bigint, boolean) IS
+'Internal: opens an upload, or gives the one that is open.';
+
+CREATE FUNCTION gpucredit_registry.start_upload(org text, model bigint,
+	sha256 bytea, size bigint) RETURNS gpucredit_registry.upload_result
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT u FROM gpucredit_registry.begin_upload(gpucredit_registry.own_model(
+		start_upload.org, start_upload.model), start_upload.sha256, start_upload.size, false) u;
+END;
+COMMENT ON FUNCTION gpucredit_registry.start_upload(text, bigint, bytea, bigint) IS
+'Uploads: opens one for a file of a repository; the same file again gives the same upload.
+sha256: 32 bytes, of the whole file. size: bytes, at most 4 TiB.
+Result: status open; present, where the organisation has the bytes already; denied, with reason storage_quota, insufficient_credits or account_suspended. received: what is stored of it.
+Errors: UC501 no such repository; 22023.';
+
+/* What an upload, or one part of it, has stored is no longer used by it. */
+CREATE FUNCTION gpucredit_registry.drop_runs(org text, upload bigint,
+	part integer DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	FOR r IN
+		DELETE FROM gpucredit_registry.upload_run o
+		WHERE o.org = drop_runs.org AND o.upload = drop_runs.upload
+			AND o.part = coalesce(drop_runs.part, o.part)
+		RETURNING o.chunks
+	LOOP
+		PERFORM gpucredit_registry.leave_chunks(drop_runs.org, r.chunks);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.drop_runs(text, bigint, integer) IS
+'Internal: forgets what is stored of an upload, or of a part of it.';
+
+CREATE FUNCTION gpucredit_registry.drop_upload(org text, upload bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM FROM gpucredit_registry.upload u
+	WHERE u.org = drop_upload.org AND u.upload = drop_upload.upload FOR UPDATE;
+	PERFORM gpucredit_registry.drop_runs(drop_upload.org, drop_upload.upload);
+	DELETE FROM gpucredit_registry.upload u
+	WHERE u.org = drop_upload.org AND u.upload = drop_upload.upload;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.drop_upload(text, bigint) IS
+'Internal: forgets an upload; its chunks go if nothing else uses them.';
+
+CREATE FUNCTION gpucredit_registry.no_upload(upload bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION 'upload % does not exist', no_upload.upload
+		USING ERRCODE = 'UC502',
+		DETAIL = 'It was finished, has ended after 24 hours, or never began.',
+		HINT = 'Start the upload again.';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.no_upload(bigint) IS
+'Internal: raises UC502.';
+
+CREATE FUNCTION gpucredit_registry.require_part(org text, upload bigint, part integer,
+	OUT u gpucredit_registry.upload, OUT p gpucredit_registry.upload_part)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	SELECT o.* INTO u FROM gpucredit_registry.upload o
+	WHERE o.org = require_part.org AND o.upload = require_part.upload
+		AND o.expires_at > gpucredit.now()
+	FOR KEY SHARE;
+	SELECT o.* INTO p FROM gpucredit_registry.upload_part o
+	WHERE o.org = require_part.org AND o.upload = require_part.upload
+		AND o.part = require_part.part
+	FOR NO KEY UPDATE;
+	IF (u).upload IS NULL OR (p).upload IS NULL THEN
+		PERFORM gpucredit_registry.no_upload(require_part.upload);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.require_part(text, bigint, integer) IS
+'Internal: an upload and one of its parts, locked. Errors: UC502.';
+
+/* The daemon's functions: one writer a part, chunks as they come. */
+
+CREATE FUNCTION gpucredit_registry.new_pack() RETURNS bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	INSERT INTO gpucredit_registry.pack (created_at) VALUES (gpucredit.now())
+	RETURNING pack;
+END;
+COMMENT ON FUNCTION gpucredit_registry.new_pack() IS
+'Daemon: the number of a pack that it may begin to write.';
+
+/*
+ * The last who comes is the writer: a client that goes on after a cut does not
+ * wait for the connection that it lost.  Two at a time: the older is told 409
+ * at its next chunks.
+ */
+CREATE FUNCTION gpucredit_registry.begin_part(org text, upload bigint, part integer,
+	from_byte bigint, writer bigint, OUT expected bigint)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	o record;
+BEGIN
+	o := gpucredit_registry.require_part(begin_part.org, begin_part.upload, begin_part.part);
+	IF begin_part.from_byte = 0 AND (o.p).received > 0 THEN
+		/* from the start: what is there may be another's mistake */
+		PERFORM gpucredit_registry.drop_runs(begin_part.org, begin_part.upload, begin_part.part);
+		UPDATE gpucredit_registry.upload_part p SET received = 0
+		WHERE p.org = begin_part.org AND p.upload = begin_part.upload
+			AND p.part = begin_part.part;
+	ELSIF begin_part.from_byte <> (o.p).received THEN
+		RAISE EXCEPTION 'upload % goes on at byte %', begin_part.upload, (o.p).received
+			USING ERRCODE = 'UC506',
+			DETAIL = format('The request begins at byte %s.', begin_part.from_byte),
+			HINT = 'Ask how much was received, and go on there.';
+	END IF;
+	UPDATE gpucredit_registry.upload_part p SET writer = begin_part.writer
+	WHERE p.org = begin_part.org AND p.upload = begin_part.upload
+		AND p.part = begin_part.part;
+	expected := least((o.u).part_size, (o.u).size - (begin_part.part - 1) * (o.u).part_size)
+		- begin_part.from_byte;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.begin_part(text, bigint, integer, bigint, bigint) IS
+'Daemon: bytes of a part of an upload come, from a byte on.
+writer: a number that no other request has. Result: how many bytes are expected.
+Errors: UC502 no such upload; UC506 it goes on at another byte.';
+
+CREATE FUNCTION gpucredit_registry.known_chunks(digests bytea[]) RETURNS boolean[]
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT array_agg(EXISTS (SELECT FROM gpucredit_registry.chunk c
+		WHERE c.sha256 = d.digest) ORDER BY d.n)
+	FROM unnest(known_chunks.digests) WITH ORDINALITY AS d (digest, n);
+END;
+COMMENT ON FUNCTION gpucredit_registry.known_chunks(bytea[]) IS
+'Daemon: which chunks are stored now; store_chunks says whether they still are.';
+
+/*
+ * The chunks' bytes are on disk where packs and first_bytes say; NULL for one
+ * that was known.  Where a known one has gone meanwhile nothing is kept, and
+ * the result says which: they must be written, too.
+ */
+CREATE FUNCTION gpucredit_registry.store_chunks(org text, upload bigint, part integer,
+	from_byte bigint, writer bigint, digests bytea[], sizes integer[],
+	packs bigint[], first_bytes integer[]) RETURNS integer[]
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	o record;
+	numbers bigint[];
+	gone integer[];
+	bytes bigint := (SELECT sum(s.size) FROM unnest(store_chunks.sizes) s (size));
+BEGIN
+	o := gpucredit_registry.require_part(store_chunks.org, store_chunks.upload,
+		store_chunks.part);
+	IF (o.p).writer IS DISTINCT FROM store_chunks.writer
+		OR (o.p).received <> store_chunks.from_byte
+	THEN
+		RAISE EXCEPTION 'another request sends part % of upload %', store_chunks.part,
+			store_chunks.upload
+			USING ERRCODE = 'UC506', DETAIL = 'The last request to begin is the one that goes on.',
+			HINT = 'Ask how much was received, and go on there.';
+	END IF;
+	IF (o.p).received + bytes > least((o.u).part_size,
+		(o.u).size - (store_chunks.part - 1) * (o.u).part_size)
+	THEN
+		PERFORM gpucredit_registry.refuse('more bytes than the part has', 'The part is complete.');
+	END IF;
+	INSERT INTO gpucredit_registry.chunk (sha256, size, pack, first_byte)
+	SELECT DISTINCT ON (c.digest) c.digest, c.size, c.pack, c.first_byte
+	FROM unnest(store_chunks.digests, store_chunks.sizes, store_chunks.packs,
+		store_chunks.first_bytes) AS c (digest, size, pack, first_byte)
+	WHERE c.pack IS NOT NULL
+	ORDER BY c.digest
+	ON CONFLICT DO NOTHING;
+	/* lock, then look: in a statement of its own, which sees what is there now */
+	PERFORM FROM gpucredit_registry.chunk k
+	WHERE k.sha256 = ANY (store_chunks.digests)
+	ORDER BY k.chunk FOR KEY SHARE;
+	SELECT array_agg(k.chunk ORDER BY c.n),
+		array_agg(c.n ORDER BY c.n) FILTER (WHERE k.chunk IS NULL)
+	INTO numbers, gone
+	FROM unnest(store_chunks.digests) WITH ORDINALITY AS c (digest, n)
+		LEFT JOIN gpucredit_registry.chunk k ON k.sha256 = c.digest;
+	IF gone IS NOT NULL THEN
+		RETURN gone;
+	END IF;
+	PERFORM gpucredit_registry.use_chunks(store_chunks.org, numbers);
+	INSERT INTO gpucredit_registry.upload_run
+	VALUES (store_chunks.org, store_chunks.upload, store_chunks.part,
+		store_chunks.from_byte, numbers);
+	UPDATE gpucredit_registry.upload_part p SET received = p.received + bytes
+	WHERE p.org = store_chunks.org AND p.upload = store_chunks.upload
+		AND p.part = store_chunks.part;
+	RETURN '{}';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.store_chunks(text, bigint, integer, bigint, bigint, bytea[], integer[], bigint[], integer[]) IS
+'Daemon: a run of chunks of a part is on disk.
+packs, first_bytes: where; NULL for a chunk that known_chunks named. Result: the ordinals of those that are gone meanwhile, and then nothing is kept; else empty.
+Errors: UC502 no such upload; UC506 another request sends the part; 22023.';
+
+/* All bytes are there: with the right digest they make the object. */
+CREATE FUNCTION gpucredit_registry.finish_upload(org text, upload bigint,
+	sha256 bytea) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	u gpucredit_registry.upload;
+	all_chunks bigint[];
+	n bigint;
+BEGIN
+	SELECT * INTO u FROM gpucredit_registry.upload o
+	WHERE o.org = finish_upload.org AND o.upload = finish_upload.upload
+		AND o.expires_at > gpucredit.now()
+	FOR UPDATE;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.no_upload(finish_upload.upload);
+	END IF;
+	SELECT coalesce(sum(p.received), 0) INTO n FROM gpucredit_registry.upload_part p
+	WHERE p.org = u.org AND p.upload = u.upload;
+	IF n <> u.size THEN
+		RAISE EXCEPTION 'upload % has % of % bytes', u.upload, n, u.size
+			USING ERRCODE = 'UC502', DETAIL = 'Some bytes are missing.',
+			HINT = 'Send what is missing.';
+	END IF;
+	IF finish_upload.sha256 IS DISTINCT FROM u.object THEN
+		PERFORM gpucredit_registry.drop_upload(u.org, u.upload);
+		PERFORM gpucredit_registry.record(u.org, 'upload', NULL, jsonb_build_object(
+			'model', u.model, 'object', encode(u.object, 'hex'),
+			'denied', 'bytes do not match'));
+		RETURN false;
+	END IF;
+	SELECT coalesce(array_agg(c.chunk ORDER BY r.part, r.first_byte, c.n), '{}')
+	INTO all_chunks
+	FROM gpucredit_registry.upload_run r, unnest(r.chunks) WITH ORDINALITY AS c (chunk, n)
+	WHERE r.org = u.org AND r.upload = u.upload;
+	PERFORM gpucredit_registry.make_object(u.object, all_chunks);
+	PERFORM gpucredit_registry.possess(u.org, u.object);
+	PERFORM gpucredit_registry.drop_upload(u.org, u.upload);
+	PERFORM gpucredit_registry.record(u.org, 'upload', NULL, jsonb_build_object(
+		'model', u.model, 'object', encode(u.object, 'hex'), 'size', u.size));
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.finish_upload(text, bigint, bytea) IS
+'Daemon: all bytes of an upload have come, or were read again, and this is their SHA-256.
+Result: whether that is what was announced; if not, the upload is over and nothing of it is kept.
+Errors: UC502 no such upload, or bytes are missing.';

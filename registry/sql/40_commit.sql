@@ -1,0 +1,365 @@
+/*
+ * 40_commit.sql: revisions.
+ *
+ * A version has the whole list of its files and never changes; a commit copies
+ * its parent's list and changes the copy.  A branch names the newest version.
+ */
+CREATE TABLE gpucredit_registry.version (
+	org text COLLATE "C" NOT NULL,
+	version bigint GENERATED ALWAYS AS IDENTITY,
+	model bigint NOT NULL,
+	oid text COLLATE "C" NOT NULL CHECK (oid ~ '^[0-9a-f]{40}$'),
+	parent bigint,
+	title text NOT NULL,
+	description text,
+	author text NOT NULL,
+	created_at timestamptz NOT NULL,
+	quarantined_at timestamptz,
+	quarantine_reason text,
+	CONSTRAINT version_pkey PRIMARY KEY (org, version),
+	CONSTRAINT version_oid UNIQUE (org, model, oid),
+	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model,
+	FOREIGN KEY (org, parent) REFERENCES gpucredit_registry.version
+);
+COMMENT ON TABLE gpucredit_registry.version IS
+'Revisions of repositories; all but their quarantine stays as it is';
+
+CREATE TABLE gpucredit_registry.ref (
+	org text COLLATE "C" NOT NULL,
+	model bigint NOT NULL,
+	ref text COLLATE "C" NOT NULL
+		CHECK (ref ~ '^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$' AND ref !~ '\.\.|//|/$'),
+	version bigint NOT NULL,
+	CONSTRAINT ref_pkey PRIMARY KEY (org, model, ref),
+	FOREIGN KEY (org, version) REFERENCES gpucredit_registry.version
+);
+COMMENT ON TABLE gpucredit_registry.ref IS
+'Names of versions that move: branches and tags';
+
+CREATE TABLE gpucredit_registry.file (
+	org text COLLATE "C" NOT NULL,
+	version bigint NOT NULL,
+	path text COLLATE "C" NOT NULL,
+	object bytea NOT NULL REFERENCES gpucredit_registry.object,
+	size bigint NOT NULL,
+	lfs boolean NOT NULL,
+	CONSTRAINT file_pkey PRIMARY KEY (org, version, path),
+	FOREIGN KEY (org, version) REFERENCES gpucredit_registry.version,
+	FOREIGN KEY (org, object) REFERENCES gpucredit_registry.possession
+);
+CREATE INDEX file_object ON gpucredit_registry.file (org, object);
+COMMENT ON TABLE gpucredit_registry.file IS
+'The files of each version';
+
+/* Where a version came from, over organisations; both ways are indexed. */
+CREATE TABLE gpucredit_registry.edge (
+	parent_org text COLLATE "C" NOT NULL,
+	parent bigint NOT NULL,
+	child_org text COLLATE "C" NOT NULL,
+	child bigint NOT NULL,
+	kind text NOT NULL CHECK (kind IN ('fine_tune', 'adapter', 'quantized', 'merge')),
+	CONSTRAINT edge_pkey PRIMARY KEY (parent_org, parent, child_org, child)
+);
+CREATE INDEX edge_child ON gpucredit_registry.edge (child_org, child);
+COMMENT ON TABLE gpucredit_registry.edge IS
+'Lineage: which versions a version was made from';
+
+/* Names that a git client, a file system and a URL all take. */
+CREATE FUNCTION gpucredit_registry.check_path(path text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF coalesce(octet_length(check_path.path), 0) NOT BETWEEN 1 AND 1024
+		OR check_path.path ~ '(^|/)(\.{0,2}|\.git)(/|$)|[\x01-\x1f\x7f\\]'
+	THEN
+		PERFORM gpucredit_registry.refuse(format('path "%s" is malformed', left(check_path.path, 64)),
+			'A path has 1 to 1,024 bytes, no empty part, ".", ".." or ".git", no backslash or control character.');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.check_path(text) IS
+'Internal: refuses what is no file''s path (22023).';
+
+CREATE FUNCTION gpucredit_registry.check_ref(ref text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF check_ref.ref IS NULL OR check_ref.ref !~ '^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$'
+		OR check_ref.ref ~ '\.\.|//|/$|^[0-9a-f]{40}$'
+	THEN
+		PERFORM gpucredit_registry.refuse(format('ref "%s" is malformed', left(check_ref.ref, 64)),
+			'A ref has 1 to 200 letters, digits, ".", "_", "/" or "-", and is no 40 hex digits.');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.check_ref(text) IS
+'Internal: refuses what is no ref (22023).';
+
+/* A small file's body is a chunk in the table, and the whole of an object. */
+CREATE FUNCTION gpucredit_registry.store_body(org text, body bytea) RETURNS bytea
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	digest bytea := sha256(store_body.body);
+	number bigint;
+BEGIN
+	IF octet_length(store_body.body) > 1048576 THEN
+		PERFORM gpucredit_registry.refuse('a file sent within a commit has at most 1 MiB',
+			format('It has %s bytes.', octet_length(store_body.body)),
+			'Upload larger files first, and commit their digest.');
+	END IF;
+	INSERT INTO gpucredit_registry.chunk (sha256, size, body)
+	VALUES (digest, octet_length(store_body.body), store_body.body)
+	ON CONFLICT DO NOTHING;
+	SELECT c.chunk INTO STRICT number FROM gpucredit_registry.chunk c
+	WHERE c.sha256 = digest FOR KEY SHARE;
+	PERFORM gpucredit_registry.make_object(digest, ARRAY[number]);
+	PERFORM gpucredit_registry.possess(store_body.org, digest);
+	RETURN digest;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.store_body(text, bytea) IS
+'Internal: keeps a small file, and gives its digest.';
+
+/* May these bytes go into a repository of org without being sent? */
+CREATE FUNCTION gpucredit_registry.may_use_object(org text, object bytea,
+	caller gpucredit_registry.caller) RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT EXISTS (SELECT FROM gpucredit_registry.possession p
+			WHERE p.org = may_use_object.org AND p.object = may_use_object.object)
+		OR EXISTS (SELECT FROM gpucredit_registry.possession p
+				JOIN gpucredit_registry.file f USING (org, object)
+				JOIN gpucredit_registry.version v USING (org, version)
+			WHERE p.object = may_use_object.object
+				AND v.quarantined_at IS NULL
+				AND gpucredit_registry.permission_of(v.org, v.model,
+					may_use_object.caller) IS NOT NULL);
+END;
+COMMENT ON FUNCTION gpucredit_registry.may_use_object(text, bytea, gpucredit_registry.caller) IS
+'Internal: has the organisation these bytes, or may the caller read them somewhere?';
+
+/* The version a name or an oid stands for. */
+CREATE FUNCTION gpucredit_registry.find_version(m gpucredit_registry.model, rev text)
+RETURNS gpucredit_registry.version
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT v FROM gpucredit_registry.version v
+	WHERE v.org = (m).org AND v.model = (m).model
+		AND (v.oid = find_version.rev OR v.version = (SELECT r.version
+			FROM gpucredit_registry.ref r
+			WHERE r.org = (m).org AND r.model = (m).model
+				AND r.ref = CASE find_version.rev WHEN 'HEAD' THEN 'main'
+					ELSE find_version.rev END));
+END;
+COMMENT ON FUNCTION gpucredit_registry.find_version(gpucredit_registry.model, text) IS
+'Internal: the version of a branch, tag or oid; NULL for none.';
+
+CREATE TYPE gpucredit_registry.commit_result AS (
+	version bigint,
+	oid text,
+	status text,
+	reason text,
+	replayed boolean
+);
+
+/*
+ * One file after the other, as the list says; a later entry wins.  Each is
+ * {"path", "op": "delete"}, {"path", "op": "delete_folder"}, {"path",
+ * "content": BASE64} or {"path", "sha256": HEX}.
+ */
+CREATE FUNCTION gpucredit_registry.apply_operations(org text, version bigint,
+	operations jsonb, caller gpucredit_registry.caller) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	o jsonb;
+	digest bytea;
+	inline boolean;
+BEGIN
+	FOR o IN SELECT jsonb_array_elements(apply_operations.operations) LOOP
+		PERFORM gpucredit_registry.check_path(o ->> 'path');
+		IF o ->> 'op' LIKE 'delete%' THEN
+			DELETE FROM gpucredit_registry.file f
+			WHERE f.org = apply_operations.org AND f.version = apply_operations.version
+				AND (f.path = o ->> 'path' OR (o ->> 'op' = 'delete_folder'
+					AND starts_with(f.path, (o ->> 'path') || '/')));
+			IF NOT FOUND THEN
+				PERFORM gpucredit_registry.not_found(format('file "%s"', left(o ->> 'path', 96)));
+			END IF;
+			CONTINUE;
+		END IF;
+		inline := o ? 'content';
+		IF inline THEN
+			BEGIN
+				digest := gpucredit_registry.store_body(apply_operations.org,
+					decode(o ->> 'content', 'base64'));
+			EXCEPTION WHEN invalid_parameter_value THEN
+				IF SQLERRM LIKE 'a file sent%' THEN
+					RAISE;
+				END IF;
+				PERFORM gpucredit_registry.refuse(format('content of "%s" is no base64',
+					left(o ->> 'path', 64)), SQLERRM);
+			END;
+		ELSIF o ->> 'sha256' ~ '^[0-9a-f]{64}$' THEN
+			digest := decode(o ->> 'sha256', 'hex');
+			IF NOT gpucredit_registry.may_use_object(apply_operations.org, digest,
+				apply_operations.caller)
+			THEN
+				RAISE EXCEPTION 'the bytes of "%" were not uploaded', left(o ->> 'path', 64)
+					USING ERRCODE = 'UC503',
+					DETAIL = format('The organisation has no object %s.', o ->> 'sha256'),
+					HINT = 'Upload the file first, then commit.';
+			END IF;
+			PERFORM gpucredit_registry.possess(apply_operations.org, digest);
+		ELSE
+			PERFORM gpucredit_registry.refuse(format('operation on "%s" is malformed',
+				left(o ->> 'path', 64)), 'It has content, a sha256 of 64 hex digits, or op delete.');
+		END IF;
+		INSERT INTO gpucredit_registry.file
+		SELECT apply_operations.org, apply_operations.version, o ->> 'path', digest, b.size,
+			NOT inline
+		FROM gpucredit_registry.object b WHERE b.sha256 = digest
+		ON CONFLICT ON CONSTRAINT file_pkey DO UPDATE
+		SET object = excluded.object, size = excluded.size, lfs = excluded.lfs;
+	END LOOP;
+	/* a file is no folder */
+	IF EXISTS (SELECT FROM gpucredit_registry.file f JOIN gpucredit_registry.file g
+			ON g.org = f.org AND g.version = f.version
+				AND g.path > f.path || '/' AND g.path < f.path || '0'
+		WHERE f.org = apply_operations.org AND f.version = apply_operations.version)
+	THEN
+		PERFORM gpucredit_registry.refuse('a path is a file and a folder',
+			'The files of a version make a tree.');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.apply_operations(text, bigint, jsonb, gpucredit_registry.caller) IS
+'Internal: changes the list of files of a version that is being made.';
+
+CREATE FUNCTION gpucredit_registry.commit_as(m gpucredit_registry.model, ref text,
+	operations jsonb, key text, parent text, parents jsonb,
+	caller gpucredit_registry.caller, author text, title text, description text)
+RETURNS gpucredit_registry.commit_result
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r gpucredit_registry.commit_result;
+	head gpucredit_registry.version;
+	kept jsonb;
+BEGIN
+	PERFORM gpucredit_registry.check_ref(commit_as.ref);
+	IF jsonb_typeof(commit_as.operations) IS DISTINCT FROM 'array'
+		OR jsonb_array_length(commit_as.operations) > 100000
+		OR jsonb_typeof(commit_as.parents) IS DISTINCT FROM 'array'
+		OR jsonb_array_length(commit_as.parents) > 1000
+	THEN
+		PERFORM gpucredit_registry.refuse('operations and parents are arrays',
+			'A commit has at most 100,000 operations and 1,000 parents.');
+	END IF;
+	kept := gpucredit_registry.request_begin((m).org, commit_as.key, 'commit',
+		jsonb_build_array((m).model, commit_as.ref, commit_as.operations, commit_as.parent,
+			commit_as.parents, commit_as.title, commit_as.description));
+	IF kept IS NOT NULL THEN
+		r := jsonb_populate_record(r, kept);
+		r.replayed := true;
+		RETURN r;
+	END IF;
+	/* commits to one repository come in turn */
+	PERFORM FROM gpucredit_registry.model o
+	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	head := gpucredit_registry.find_version(m, commit_as.ref);
+	IF commit_as.parent IS NOT NULL AND (head).oid IS DISTINCT FROM commit_as.parent THEN
+		RAISE EXCEPTION 'ref "%" has moved', commit_as.ref
+			USING ERRCODE = 'UC506',
+			DETAIL = format('It is at %s, not at %s.', coalesce((head).oid, 'no version'),
+				left(commit_as.parent, 64)),
+			HINT = 'Look at what is new, and commit on top of it.';
+	END IF;
+	INSERT INTO gpucredit_registry.version AS v (org, model, oid, parent, title,
+		description, author, created_at)
+	VALUES ((m).org, (m).model, encode(substr(sha256(gen_random_uuid()::text::bytea), 1, 20), 'hex'),
+		(head).version, coalesce(commit_as.title, ''), commit_as.description,
+		commit_as.author, gpucredit.now())
+	RETURNING v.version INTO r.version;
+	INSERT INTO gpucredit_registry.file
+	SELECT f.org, r.version, f.path, f.object, f.size, f.lfs
+	FROM gpucredit_registry.file f
+	WHERE f.org = (m).org AND f.version = (head).version;
+	PERFORM gpucredit_registry.apply_operations((m).org, r.version, commit_as.operations,
+		commit_as.caller);
+	UPDATE gpucredit_registry.version v
+	SET oid = encode(substr(sha256(convert_to(jsonb_build_array((m).org, (m).model, v.version,
+		(head).oid, v.title, v.description, v.author, v.created_at,
+		(SELECT jsonb_agg(jsonb_build_array(f.path, encode(f.object, 'hex')) ORDER BY f.path)
+			FROM gpucredit_registry.file f
+			WHERE f.org = v.org AND f.version = v.version))::text, 'UTF8')), 1, 20), 'hex')
+	WHERE v.org = (m).org AND v.version = r.version
+	RETURNING v.oid INTO r.oid;
+	PERFORM gpucredit_registry.add_parents((m).org, r.version, (head).version,
+		commit_as.parents, commit_as.caller);
+	INSERT INTO gpucredit_registry.ref
+	VALUES ((m).org, (m).model, commit_as.ref, r.version)
+	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
+	UPDATE gpucredit_registry.model o
+	SET card = (SELECT left(convert_from(k.body, 'UTF8'), 100000)
+		FROM gpucredit_registry.file f
+			JOIN gpucredit_registry.chunk k ON k.sha256 = f.object
+		WHERE f.org = (m).org AND f.version = r.version AND f.path = 'README.md'
+			AND k.body IS NOT NULL AND gpucredit_registry.is_text(k.body))
+	WHERE o.org = (m).org AND o.model = (m).model AND commit_as.ref = 'main'
+		AND EXISTS (SELECT FROM jsonb_array_elements(commit_as.operations) e
+			WHERE e ->> 'path' = 'README.md');
+	r.status := CASE WHEN (SELECT v.quarantined_at FROM gpucredit_registry.version v
+			WHERE v.org = (m).org AND v.version = r.version) IS NULL
+		THEN 'committed' ELSE 'quarantined' END;
+	r.replayed := false;
+	PERFORM gpucredit_registry.record((m).org, 'commit', commit_as.author,
+		jsonb_build_object('model', (m).model, 'ref', commit_as.ref, 'version', r.version,
+			'oid', r.oid, 'status', r.status));
+	PERFORM gpucredit_registry.request_end((m).org, commit_as.key, to_jsonb(r));
+	RETURN r;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.commit_as(gpucredit_registry.model, text, jsonb, text, text, jsonb, gpucredit_registry.caller, text, text, text) IS
+'Internal: commits on behalf of a caller.';
+
+CREATE FUNCTION gpucredit_registry.is_text(body bytea) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM convert_from(is_text.body, 'UTF8');
+	RETURN true;
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.is_text(bytea) IS
+'Internal: are these bytes valid UTF-8 without zero bytes?';
+
+CREATE FUNCTION gpucredit_registry.commit(org text, model bigint, ref text,
+	operations jsonb, key text, parent text DEFAULT NULL, parents jsonb DEFAULT '[]',
+	title text DEFAULT '', description text DEFAULT NULL)
+RETURNS gpucredit_registry.commit_result
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m gpucredit_registry.model := gpucredit_registry.own_model(commit.org, commit.model);
+BEGIN
+	RETURN gpucredit_registry.commit_as(m, commit.ref, commit.operations, commit.key,
+		commit.parent, commit.parents, (m.org, m.account, 'write')::gpucredit_registry.caller,
+		session_user, commit.title, commit.description);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.commit(text, bigint, text, jsonb, text, text, jsonb, text, text) IS
+'Repositories: makes a new version of a repository and moves a ref to it, on behalf of its account.
+operations: an array of {"path", "content": BASE64}, {"path", "sha256": HEX} of bytes that were uploaded, {"path", "op": "delete"} or "delete_folder". parent: the oid that the ref must still be at; NULL: any. parents: what the version was made from, an array of {"org", "version", "kind"}.
+Result: status committed, or quarantined where a parent is.
+Errors: UC501 no such repository, file or parent; UC503 bytes were not uploaded; UC505 a cycle; UC506 the ref has moved; UC201 key used with other arguments; 22023.';

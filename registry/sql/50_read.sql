@@ -1,0 +1,234 @@
+/*
+ * 50_read.sql: bytes on their way out.
+ *
+ * The owner pays for what is read.  A download that runs counts in full
+ * against the quota; once it is over, only what was sent counts.
+ */
+CREATE TABLE gpucredit_registry.download (
+	org text COLLATE "C" NOT NULL,
+	download bigint GENERATED ALWAYS AS IDENTITY,
+	model bigint NOT NULL,
+	version bigint,
+	object bytea NOT NULL,
+	caller text,
+	bytes bigint NOT NULL CHECK (bytes >= 0),
+	opened_at timestamptz NOT NULL,
+	CONSTRAINT download_pkey PRIMARY KEY (org, download)
+);
+COMMENT ON TABLE gpucredit_registry.download IS
+'Downloads that run; one that ended without a word counts for a day';
+
+CREATE TABLE gpucredit_registry.egress (
+	org text COLLATE "C" NOT NULL,
+	day date NOT NULL,
+	model bigint NOT NULL,
+	bytes bigint NOT NULL CHECK (bytes >= 0),
+	downloads bigint NOT NULL CHECK (downloads >= 0),
+	CONSTRAINT egress_pkey PRIMARY KEY (org, day, model)
+);
+COMMENT ON TABLE gpucredit_registry.egress IS
+'Bytes sent, by repository and day (UTC)';
+
+/* 'account:ORG/PATH' as the application names who asks; NULL: nobody known. */
+CREATE FUNCTION gpucredit_registry.named_caller(name text)
+RETURNS gpucredit_registry.caller
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN named_caller.name IS NOT NULL THEN
+		(substring(named_caller.name FROM '^account:([^/]+)'),
+		 coalesce(substring(named_caller.name FROM '^account:[^/]+/(.*)$'), ''),
+		 'write')::gpucredit_registry.caller END;
+END;
+COMMENT ON FUNCTION gpucredit_registry.named_caller(text) IS
+'Internal: who a name like account:ORG/PATH is.';
+
+/* A version's file for a caller; one answer for what is missing or hidden. */
+CREATE FUNCTION gpucredit_registry.require_file(m gpucredit_registry.model, rev text,
+	path text, OUT v gpucredit_registry.version, OUT f gpucredit_registry.file)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	v := gpucredit_registry.find_version(m, require_file.rev);
+	IF (v).version IS NULL THEN
+		RAISE EXCEPTION 'revision "%" of "%/%" does not exist', left(require_file.rev, 64),
+			(m).org, (m).name
+			USING ERRCODE = 'UC501', DETAIL = 'It is no branch, tag or oid of the repository.',
+			HINT = 'List the refs of the repository.', COLUMN = 'RevisionNotFound';
+	END IF;
+	SELECT o.* INTO f FROM gpucredit_registry.file o
+	WHERE o.org = (m).org AND o.version = (v).version AND o.path = require_file.path;
+	IF (f).path IS NULL THEN
+		RAISE EXCEPTION 'file "%" of "%/%" does not exist', left(require_file.path, 96),
+			(m).org, (m).name
+			USING ERRCODE = 'UC501', DETAIL = 'The version has no such path.',
+			HINT = 'List the files of the version.', COLUMN = 'EntryNotFound';
+	END IF;
+	IF (v).quarantined_at IS NOT NULL THEN
+		RAISE EXCEPTION 'version % of "%/%" is in quarantine', (v).oid, (m).org, (m).name
+			USING ERRCODE = 'UC504', DETAIL = (v).quarantine_reason,
+			HINT = 'Ask the operator, or use another version.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.require_file(gpucredit_registry.model, text, text) IS
+'Internal: a file of a version that may be read. Errors: UC501, UC504.';
+
+CREATE FUNCTION gpucredit_registry.resolve(org text, model bigint, rev text,
+	path text, caller text, OUT version bigint, OUT object bytea, OUT size bigint,
+	OUT segments jsonb)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m gpucredit_registry.model;
+	o record;
+BEGIN
+	SELECT * INTO m FROM gpucredit_registry.model k
+	WHERE k.org = resolve.org AND k.model = resolve.model;
+	m := gpucredit_registry.require_model(resolve.org, m.name, coalesce(m.kind, 'model'),
+		gpucredit_registry.named_caller(resolve.caller), 'read');
+	o := gpucredit_registry.require_file(m, resolve.rev, resolve.path);
+	resolve.version := (o.v).version;
+	resolve.object := (o.f).object;
+	resolve.size := (o.f).size;
+	resolve.segments := gpucredit_registry.send_plan((o.f).object, 0, (o.f).size - 1);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.resolve(text, bigint, text, text, text) IS
+'Reading: what a path of a version is, and where its bytes are.
+rev: a branch, tag or oid. caller: account:ORG/PATH on whose behalf it is read; NULL: nobody, who reads what is public.
+Result: segments: in order, each [pack, first byte, length], or a small file''s bytes in base64.
+Errors: UC501 no such repository, revision or file, or not for the caller; UC504 in quarantine.';
+
+CREATE FUNCTION gpucredit_registry.send_plan(object bytea, first bigint, last bigint)
+RETURNS jsonb
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(jsonb_agg(CASE WHEN p.pack IS NULL
+			THEN to_jsonb(translate(encode(p.body, 'base64'), E'\n', ''))
+			ELSE jsonb_build_array(p.pack, p.first_byte, p.length) END ORDER BY p.n), '[]')
+	FROM gpucredit_registry.pieces(send_plan.object, send_plan.first, send_plan.last)
+		WITH ORDINALITY AS p (pack, first_byte, length, body, n);
+END;
+COMMENT ON FUNCTION gpucredit_registry.send_plan(bytea, bigint, bigint) IS
+'Internal: what the daemon sends: ranges of packs, and bodies in base64.';
+
+CREATE FUNCTION gpucredit_registry.egress_bytes(org text) RETURNS bigint
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce((SELECT sum(e.bytes) FROM gpucredit_registry.egress e
+			WHERE e.org = egress_bytes.org
+				AND e.day > (gpucredit.now() AT TIME ZONE 'UTC')::date - 30), 0)::bigint
+		+ coalesce((SELECT sum(d.bytes) FROM gpucredit_registry.download d
+			WHERE d.org = egress_bytes.org
+				AND d.opened_at > gpucredit.now() - interval '1 day'), 0)::bigint;
+END;
+COMMENT ON FUNCTION gpucredit_registry.egress_bytes(text) IS
+'Internal: what an organisation''s repositories sent in 30 days, and what is being sent.';
+
+/* An object of a repository is being read; version is NULL by git-lfs. */
+CREATE FUNCTION gpucredit_registry.open_read(org text, version bigint, model bigint,
+	object bytea, caller text, bytes bigint, OUT download bigint, OUT reason text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	today date := (gpucredit.now() AT TIME ZONE 'UTC')::date;
+	allowed bigint;
+BEGIN
+	SELECT q.egress_bytes INTO allowed FROM gpucredit_registry.quota q
+	WHERE q.org = open_read.org;
+	IF allowed IS NOT NULL THEN
+		/* one after the other, so that together they keep the quota */
+		PERFORM pg_advisory_xact_lock(hashtextextended('gpucredit_registry.egress '
+			|| open_read.org, 0));
+		IF gpucredit_registry.egress_bytes(open_read.org) + open_read.bytes > allowed THEN
+			open_read.reason := 'egress_quota';
+			RETURN;
+		END IF;
+	END IF;
+	IF gpucredit_registry.in_debt(open_read.org) THEN
+		open_read.reason := 'insufficient_credits';
+		RETURN;
+	END IF;
+	INSERT INTO gpucredit_registry.download AS d (org, model, version, object, caller, bytes,
+		opened_at)
+	VALUES (open_read.org, open_read.model, open_read.version, open_read.object,
+		open_read.caller, open_read.bytes, gpucredit.now())
+	RETURNING d.download INTO open_read.download;
+	UPDATE gpucredit_registry.possession p SET read_on = today
+	WHERE p.org = open_read.org AND p.object = open_read.object AND p.read_on < today;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.open_read(text, bigint, bigint, bytea, text, bigint) IS
+'Internal: begins a download, or says why not.';
+
+CREATE FUNCTION gpucredit_registry.open_download(org text, version bigint,
+	path text, caller text, bytes bigint, OUT download bigint, OUT status text,
+	OUT reason text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	f gpucredit_registry.file;
+	v gpucredit_registry.version;
+	d record;
+BEGIN
+	SELECT * INTO v FROM gpucredit_registry.version o
+	WHERE o.org = open_download.org AND o.version = open_download.version;
+	SELECT * INTO f FROM gpucredit_registry.file o
+	WHERE o.org = open_download.org AND o.version = open_download.version
+		AND o.path = open_download.path;
+	IF f.path IS NULL OR gpucredit_registry.permission_of(v.org, v.model,
+		gpucredit_registry.named_caller(open_download.caller)) IS NULL
+	THEN
+		PERFORM gpucredit_registry.not_found(format('file "%s"', left(open_download.path, 96)));
+	END IF;
+	IF coalesce(open_download.bytes, -1) NOT BETWEEN 0 AND f.size THEN
+		PERFORM gpucredit_registry.refuse('a download has 0 to as many bytes as the file',
+			format('It has %s, the file %s.', open_download.bytes, f.size));
+	END IF;
+	IF v.quarantined_at IS NOT NULL THEN
+		open_download.reason := 'quarantined';
+	ELSE
+		d := gpucredit_registry.open_read(v.org, v.version, v.model, f.object,
+			open_download.caller, open_download.bytes);
+		open_download.download := d.download;
+		open_download.reason := d.reason;
+	END IF;
+	open_download.status := CASE WHEN open_download.reason IS NULL THEN 'granted'
+		ELSE 'denied' END;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.open_download(text, bigint, text, text, bigint) IS
+'Reading: begins to send bytes of a file; they count against the owner''s quota.
+caller: as resolve. bytes: how many will be sent at most.
+Result: status granted, or denied with reason egress_quota, quarantined or insufficient_credits (unpaid for 7 days).
+Errors: UC501 no such file, or not for the caller; 22023.';
+
+CREATE FUNCTION gpucredit_registry.close_download(org text, download bigint,
+	sent bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	d gpucredit_registry.download;
+BEGIN
+	DELETE FROM gpucredit_registry.download o
+	WHERE o.org = close_download.org AND o.download = close_download.download
+	RETURNING * INTO d;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	INSERT INTO gpucredit_registry.egress AS e
+	VALUES (d.org, (gpucredit.now() AT TIME ZONE 'UTC')::date, d.model,
+		least(greatest(coalesce(close_download.sent, 0), 0), d.bytes), 1)
+	ON CONFLICT ON CONSTRAINT egress_pkey DO UPDATE
+	SET bytes = e.bytes + excluded.bytes, downloads = e.downloads + 1;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.close_download(text, bigint, bigint) IS
+'Reading: a download is over; sent, at most what was opened, is what counts.
+Result: false where it was closed before.';

@@ -1,0 +1,355 @@
+/*
+ * 60_lineage.sql: what a version was made from, and quarantine.
+ *
+ * Numbers of versions grow, so an edge to an older parent closes no cycle.  A
+ * parent with a higher number is added under a lock on the table that keeps
+ * other edges out, after a look at its ancestors.
+ */
+
+/*
+ * All below or above a version, level by level, each listed once with its
+ * least depth.
+ */
+CREATE FUNCTION gpucredit_registry.related(org text, version bigint, down boolean)
+RETURNS TABLE (related_org text, related bigint, depth integer)
+LANGUAGE plpgsql STABLE ROWS 1000
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	orgs text[] := ARRAY[related.org];
+	versions bigint[] := ARRAY[related.version];
+	seen_orgs text[] := orgs;
+	seen bigint[] := versions;
+BEGIN
+	depth := 0;
+	LOOP
+		depth := depth + 1;
+		IF down THEN
+			SELECT array_agg(n.child_org), array_agg(n.child) INTO orgs, versions
+			FROM (SELECT e.child_org, e.child
+				FROM unnest(orgs, versions) AS f (org, version)
+					JOIN gpucredit_registry.edge e
+						ON e.parent_org = f.org AND e.parent = f.version
+				EXCEPT SELECT * FROM unnest(seen_orgs, seen)) n;
+		ELSE
+			SELECT array_agg(n.parent_org), array_agg(n.parent) INTO orgs, versions
+			FROM (SELECT e.parent_org, e.parent
+				FROM unnest(orgs, versions) AS f (org, version)
+					JOIN gpucredit_registry.edge e
+						ON e.child_org = f.org AND e.child = f.version
+				EXCEPT SELECT * FROM unnest(seen_orgs, seen)) n;
+		END IF;
+		EXIT WHEN versions IS NULL;
+		seen_orgs := seen_orgs || orgs;
+		seen := seen || versions;
+		RETURN QUERY SELECT o.*, depth FROM unnest(orgs, versions) AS o;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.related(text, bigint, boolean) IS
+'Internal: all descendants or ancestors of a version, each once, with its least depth.';
+
+CREATE FUNCTION gpucredit_registry.lineage(org text, version bigint, down boolean)
+RETURNS TABLE (related_org text, model text, related bigint, oid text, depth integer,
+	kind text, quarantined boolean)
+LANGUAGE plpgsql STABLE ROWS 1000
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM gpucredit_registry.version v
+		WHERE v.org = lineage.org AND v.version = lineage.version)
+	THEN
+		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', lineage.version,
+			left(lineage.org, 64)));
+	END IF;
+	RETURN QUERY
+	SELECT r.related_org, m.name, r.related, v.oid, r.depth,
+		(SELECT string_agg(DISTINCT e.kind, ', ') FROM gpucredit_registry.edge e
+			WHERE e.child_org = v.org AND e.child = v.version),
+		v.quarantined_at IS NOT NULL
+	FROM gpucredit_registry.related(lineage.org, lineage.version, down) r
+		JOIN gpucredit_registry.version v ON v.org = r.related_org AND v.version = r.related
+		JOIN gpucredit_registry.model m ON m.org = v.org AND m.model = v.model
+	ORDER BY r.depth, r.related_org, r.related;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.lineage(text, bigint, boolean) IS
+'Internal: as related, with names.';
+
+CREATE FUNCTION gpucredit_registry.descendants(org text, version bigint)
+RETURNS TABLE (child_org text, model text, child bigint, oid text, depth integer,
+	kind text, quarantined boolean)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 1000
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT * FROM gpucredit_registry.lineage(descendants.org, descendants.version, true);
+END;
+COMMENT ON FUNCTION gpucredit_registry.descendants(text, bigint) IS
+'Lineage: all versions, of any organisation, that were made from a version, directly or not; each once.
+Result: depth: the fewest steps. kind: fine_tune, adapter, quantized, merge: how it was made from its parents.
+Errors: UC501 no such version.';
+
+CREATE FUNCTION gpucredit_registry.ancestors(org text, version bigint)
+RETURNS TABLE (parent_org text, model text, parent bigint, oid text, depth integer,
+	kind text, quarantined boolean)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 1000
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT * FROM gpucredit_registry.lineage(ancestors.org, ancestors.version, false);
+END;
+COMMENT ON FUNCTION gpucredit_registry.ancestors(text, bigint) IS
+'Lineage: all versions that a version was made from, directly or not; each once.
+Result: as descendants. Errors: UC501 no such version.';
+
+/*
+ * Parent and child are locked in one order, so that a quarantine of the parent
+ * either sees the edge or is seen here: then the child is born quarantined.
+ */
+CREATE FUNCTION gpucredit_registry.add_edge(org text, child bigint, parent_org text,
+	parent bigint, kind text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	p gpucredit_registry.version;
+BEGIN
+	IF coalesce(add_edge.kind, '') NOT IN ('fine_tune', 'adapter', 'quantized', 'merge') THEN
+		PERFORM gpucredit_registry.refuse('a parent''s kind is fine_tune, adapter, quantized or merge',
+			format('It is "%s".', left(add_edge.kind, 64)));
+	END IF;
+	IF add_edge.parent > add_edge.child THEN
+		LOCK TABLE gpucredit_registry.edge IN SHARE ROW EXCLUSIVE MODE;
+	END IF;
+	SELECT * INTO p FROM gpucredit_registry.version v
+	WHERE v.org = add_edge.parent_org AND v.version = add_edge.parent
+	FOR KEY SHARE;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', add_edge.parent,
+			left(add_edge.parent_org, 64)));
+	END IF;
+	IF (add_edge.parent_org, add_edge.parent) = (add_edge.org, add_edge.child)
+		OR (add_edge.parent > add_edge.child AND EXISTS (
+			SELECT FROM gpucredit_registry.related(add_edge.parent_org, add_edge.parent, false) a
+			WHERE a.related_org = add_edge.org AND a.related = add_edge.child))
+	THEN
+		RAISE EXCEPTION 'version % of "%" would be its own ancestor', add_edge.child, add_edge.org
+			USING ERRCODE = 'UC505',
+			DETAIL = format('Version %s of "%s" was made from it.', add_edge.parent,
+				add_edge.parent_org),
+			HINT = 'Lineage has no cycles; name the version that it was really made from.';
+	END IF;
+	INSERT INTO gpucredit_registry.edge
+	VALUES (add_edge.parent_org, add_edge.parent, add_edge.org, add_edge.child, add_edge.kind)
+	ON CONFLICT DO NOTHING;
+	IF p.quarantined_at IS NOT NULL THEN
+		PERFORM gpucredit_registry.set_quarantine(add_edge.org, add_edge.child,
+			'made from one in quarantine: ' || p.quarantine_reason);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.add_edge(text, bigint, text, bigint, text) IS
+'Internal: a version was made from another. Errors: UC501, UC505, 22023.';
+
+/* Locks what is below, too, lest a version between go on spreading. */
+CREATE FUNCTION gpucredit_registry.set_quarantine(org text, version bigint, reason text)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+	n bigint := 0;
+	added bigint;
+BEGIN
+	/* until nothing new is below: a child may be committed meanwhile */
+	LOOP
+		added := 0;
+		FOR r IN
+			SELECT set_quarantine.org AS o, set_quarantine.version AS v
+			UNION ALL
+			SELECT d.related_org, d.related
+			FROM gpucredit_registry.related(set_quarantine.org, set_quarantine.version, true) d
+			ORDER BY 2, 1
+		LOOP
+			UPDATE gpucredit_registry.version v
+			SET quarantined_at = gpucredit.now(), quarantine_reason = set_quarantine.reason
+			WHERE v.org = r.o AND v.version = r.v AND v.quarantined_at IS NULL;
+			IF FOUND THEN
+				added := added + 1;
+				PERFORM gpucredit_registry.record(r.o, 'quarantine', NULL,
+					jsonb_build_object('version', r.v, 'reason', set_quarantine.reason));
+			END IF;
+		END LOOP;
+		EXIT WHEN added = 0;
+		n := n + added;
+	END LOOP;
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.set_quarantine(text, bigint, text) IS
+'Internal: puts a version and all below it into quarantine.';
+
+CREATE FUNCTION gpucredit_registry.add_parents(org text, version bigint,
+	head bigint, parents jsonb, caller gpucredit_registry.caller) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	p jsonb;
+	v gpucredit_registry.version;
+BEGIN
+	FOR p IN SELECT jsonb_array_elements(add_parents.parents) LOOP
+		SELECT * INTO v FROM gpucredit_registry.version o
+		WHERE o.org = p ->> 'org' AND o.version::text = p ->> 'version';
+		IF gpucredit_registry.permission_of(v.org, v.model, add_parents.caller) IS NULL THEN
+			PERFORM gpucredit_registry.not_found(format('version %s of "%s"',
+				left(p ->> 'version', 64), left(p ->> 'org', 64)));
+		END IF;
+		PERFORM gpucredit_registry.add_edge(add_parents.org, add_parents.version, v.org,
+			v.version, coalesce(p ->> 'kind', 'fine_tune'));
+	END LOOP;
+	/* a new version keeps the parents of the one before it, and its quarantine */
+	INSERT INTO gpucredit_registry.edge
+	SELECT e.parent_org, e.parent, add_parents.org, add_parents.version, e.kind
+	FROM gpucredit_registry.edge e
+	WHERE e.child_org = add_parents.org AND e.child = add_parents.head
+	ON CONFLICT DO NOTHING;
+	IF EXISTS (SELECT FROM gpucredit_registry.edge e
+			JOIN gpucredit_registry.version o ON o.org = e.parent_org AND o.version = e.parent
+		WHERE e.child_org = add_parents.org AND e.child = add_parents.version
+			AND o.quarantined_at IS NOT NULL)
+	THEN
+		PERFORM gpucredit_registry.set_quarantine(add_parents.org, add_parents.version,
+			'made from one in quarantine');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.add_parents(text, bigint, bigint, jsonb, gpucredit_registry.caller) IS
+'Internal: the lineage of a version that is being committed.';
+
+CREATE FUNCTION gpucredit_registry.add_parent(org text, version bigint,
+	parent_org text, parent bigint, kind text DEFAULT 'fine_tune') RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v gpucredit_registry.version;
+	m gpucredit_registry.model;
+	o gpucredit_registry.version;
+BEGIN
+	SELECT * INTO v FROM gpucredit_registry.version c
+	WHERE c.org = add_parent.org AND c.version = add_parent.version;
+	m := gpucredit_registry.own_model(add_parent.org, v.model);
+	SELECT * INTO o FROM gpucredit_registry.version c
+	WHERE c.org = add_parent.parent_org AND c.version = add_parent.parent;
+	IF gpucredit_registry.permission_of(o.org, o.model, (m.org, m.account, 'read')) IS NULL THEN
+		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', add_parent.parent,
+			left(add_parent.parent_org, 64)));
+	END IF;
+	PERFORM gpucredit_registry.add_edge(add_parent.org, add_parent.version,
+		add_parent.parent_org, add_parent.parent, add_parent.kind);
+	PERFORM gpucredit_registry.record(add_parent.org, 'add_parent', NULL,
+		jsonb_build_object('version', add_parent.version, 'parent_org', add_parent.parent_org,
+			'parent', add_parent.parent, 'kind', add_parent.kind));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.add_parent(text, bigint, text, bigint, text) IS
+'Lineage: says what a version was made from; the same again changes nothing.
+kind: fine_tune, adapter, quantized or merge.
+Errors: UC501 no such version, or the parent may not be read; UC505 it would be its own ancestor; 22023.';
+
+CREATE FUNCTION gpucredit_registry.quarantine(org text, version bigint, reason text,
+	key text, descendants boolean DEFAULT false, OUT quarantined bigint, OUT replayed boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	kept jsonb;
+BEGIN
+	IF coalesce(octet_length(quarantine.reason), 0) NOT BETWEEN 1 AND 1000 THEN
+		PERFORM gpucredit_registry.refuse('reason must have 1 to 1,000 bytes',
+			'Readers are told why they are refused.');
+	END IF;
+	kept := gpucredit_registry.request_begin(quarantine.org, quarantine.key, 'quarantine',
+		jsonb_build_array(quarantine.version, quarantine.reason, quarantine.descendants));
+	quarantine.replayed := kept IS NOT NULL;
+	IF quarantine.replayed THEN
+		quarantine.quarantined := kept;
+		RETURN;
+	END IF;
+	PERFORM FROM gpucredit_registry.version v
+	WHERE v.org = quarantine.org AND v.version = quarantine.version FOR UPDATE;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', quarantine.version,
+			left(quarantine.org, 64)));
+	END IF;
+	IF quarantine.descendants THEN
+		quarantine.quarantined := gpucredit_registry.set_quarantine(quarantine.org,
+			quarantine.version, quarantine.reason);
+	ELSE
+		UPDATE gpucredit_registry.version v
+		SET quarantined_at = gpucredit.now(), quarantine_reason = quarantine.reason
+		WHERE v.org = quarantine.org AND v.version = quarantine.version
+			AND v.quarantined_at IS NULL;
+		GET DIAGNOSTICS quarantined = ROW_COUNT;
+		PERFORM gpucredit_registry.record(quarantine.org, 'quarantine', NULL,
+			jsonb_build_object('version', quarantine.version, 'reason', quarantine.reason));
+	END IF;
+	PERFORM gpucredit_registry.request_end(quarantine.org, quarantine.key,
+		to_jsonb(quarantine.quarantined));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.quarantine(text, bigint, text, text, boolean) IS
+'Lineage: nobody reads a version any more, nor, with descendants, what was made from it. What is made from it later is born in quarantine.
+reason: what readers are told. Result: how many versions were put into quarantine by this call.
+Errors: UC501 no such version; UC201 key used with other arguments; 22023.';
+
+CREATE FUNCTION gpucredit_registry.release_quarantine(org text, version bigint,
+	reason text, key text, descendants boolean DEFAULT false,
+	OUT released bigint, OUT replayed boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	kept jsonb;
+	r record;
+BEGIN
+	kept := gpucredit_registry.request_begin(release_quarantine.org, release_quarantine.key,
+		'release_quarantine', jsonb_build_array(release_quarantine.version,
+			release_quarantine.reason, release_quarantine.descendants));
+	release_quarantine.replayed := kept IS NOT NULL;
+	IF release_quarantine.replayed THEN
+		release_quarantine.released := kept;
+		RETURN;
+	END IF;
+	IF NOT EXISTS (SELECT FROM gpucredit_registry.version v
+		WHERE v.org = release_quarantine.org AND v.version = release_quarantine.version)
+	THEN
+		PERFORM gpucredit_registry.not_found(format('version %s of "%s"',
+			release_quarantine.version, left(release_quarantine.org, 64)));
+	END IF;
+	release_quarantine.released := 0;
+	FOR r IN
+		SELECT release_quarantine.org AS o, release_quarantine.version AS v
+		UNION ALL
+		SELECT d.related_org, d.related
+		FROM gpucredit_registry.related(release_quarantine.org, release_quarantine.version, true) d
+		WHERE release_quarantine.descendants
+		ORDER BY 2, 1
+	LOOP
+		UPDATE gpucredit_registry.version v
+		SET quarantined_at = NULL, quarantine_reason = NULL
+		WHERE v.org = r.o AND v.version = r.v AND v.quarantined_at IS NOT NULL;
+		IF FOUND THEN
+			release_quarantine.released := release_quarantine.released + 1;
+			PERFORM gpucredit_registry.record(r.o, 'release_quarantine', NULL,
+				jsonb_build_object('version', r.v, 'reason', release_quarantine.reason));
+		END IF;
+	END LOOP;
+	PERFORM gpucredit_registry.request_end(release_quarantine.org, release_quarantine.key,
+		to_jsonb(release_quarantine.released));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.release_quarantine(text, bigint, text, text, boolean) IS
+'Lineage: a version may be read again, and with descendants what was made from it.
+Result: how many versions left quarantine. Errors: UC501 no such version; UC201 key used with other arguments; 22023.';

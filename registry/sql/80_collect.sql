@@ -1,0 +1,153 @@
+/*
+ * 80_collect.sql: what nobody uses goes.
+ *
+ * collect() locks candidates first, then looks again in a statement of its
+ * own, which sees what others began to use before the lock.  So it refuses to
+ * run where statements share one snapshot.
+ */
+CREATE FUNCTION gpucredit_registry.collect(max integer DEFAULT 1000)
+RETURNS TABLE (task text, affected bigint)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	instant timestamptz := gpucredit.now();
+	numbers bigint[];
+	r record;
+BEGIN
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RAISE EXCEPTION 'collect() runs at READ COMMITTED'
+			USING ERRCODE = 'active_sql_transaction',
+			DETAIL = 'Above that it cannot see what others begin to use.',
+			HINT = 'Call it in a transaction of isolation level READ COMMITTED.';
+	END IF;
+	IF coalesce(collect.max, 0) NOT BETWEEN 1 AND 1000000 THEN
+		PERFORM gpucredit_registry.refuse('max is 1 to 1,000,000', format('It is %s.', collect.max));
+	END IF;
+
+	task := 'uploads'; affected := 0;
+	FOR r IN
+		SELECT u.org, u.upload FROM gpucredit_registry.upload u
+		WHERE u.expires_at <= instant
+		LIMIT collect.max FOR UPDATE SKIP LOCKED
+	LOOP
+		PERFORM gpucredit_registry.drop_upload(r.org, r.upload);
+		affected := affected + 1;
+	END LOOP;
+	DELETE FROM gpucredit_registry.download d
+	WHERE d.opened_at < instant - interval '1 day';
+	RETURN NEXT;
+
+	/* what was sent and never committed */
+	task := 'objects'; affected := 0;
+	FOR r IN
+		SELECT p.org, p.object FROM gpucredit_registry.possession p
+		WHERE p.since <= instant - interval '24 hours'
+			AND NOT EXISTS (SELECT FROM gpucredit_registry.file f
+				WHERE f.org = p.org AND f.object = p.object)
+		LIMIT collect.max FOR UPDATE SKIP LOCKED
+	LOOP
+		DELETE FROM gpucredit_registry.possession p
+		WHERE p.org = r.org AND p.object = r.object
+			AND NOT EXISTS (SELECT FROM gpucredit_registry.file f
+				WHERE f.org = p.org AND f.object = p.object);
+		IF FOUND THEN
+			PERFORM gpucredit_registry.leave_chunks(r.org,
+				gpucredit_registry.chunks_of(r.object));
+			affected := affected + 1;
+		END IF;
+	END LOOP;
+	FOR r IN
+		SELECT b.sha256 FROM gpucredit_registry.object b
+		WHERE b.created_at <= instant - interval '24 hours'
+			AND NOT EXISTS (SELECT FROM gpucredit_registry.possession p
+				WHERE p.object = b.sha256)
+		LIMIT collect.max FOR UPDATE SKIP LOCKED
+	LOOP
+		IF NOT EXISTS (SELECT FROM gpucredit_registry.possession p WHERE p.object = r.sha256) THEN
+			DELETE FROM gpucredit_registry.segment s WHERE s.object = r.sha256;
+			DELETE FROM gpucredit_registry.object b WHERE b.sha256 = r.sha256;
+		END IF;
+	END LOOP;
+	RETURN NEXT;
+
+	task := 'chunks';
+	SELECT array_agg(l.chunk) INTO numbers
+	FROM (SELECT c.chunk FROM gpucredit_registry.chunk c
+		WHERE NOT EXISTS (SELECT FROM gpucredit_registry.org_chunk o WHERE o.chunk = c.chunk)
+		ORDER BY c.chunk
+		LIMIT collect.max FOR UPDATE SKIP LOCKED) l;
+	DELETE FROM gpucredit_registry.chunk c
+	WHERE c.chunk = ANY (numbers)
+		AND NOT EXISTS (SELECT FROM gpucredit_registry.org_chunk o WHERE o.chunk = c.chunk);
+	GET DIAGNOSTICS affected = ROW_COUNT;
+	RETURN NEXT;
+
+	/* the daemon still writes into young ones */
+	task := 'packs';
+	SELECT array_agg(l.pack) INTO numbers
+	FROM (SELECT p.pack FROM gpucredit_registry.pack p
+		WHERE p.state = 'open' AND p.created_at <= instant - interval '24 hours'
+			AND NOT EXISTS (SELECT FROM gpucredit_registry.chunk c WHERE c.pack = p.pack)
+		ORDER BY p.pack
+		LIMIT collect.max FOR UPDATE SKIP LOCKED) l;
+	UPDATE gpucredit_registry.pack p SET state = 'condemned', condemned_at = instant
+	WHERE p.pack = ANY (numbers)
+		AND NOT EXISTS (SELECT FROM gpucredit_registry.chunk c WHERE c.pack = p.pack);
+	GET DIAGNOSTICS affected = ROW_COUNT;
+	RETURN NEXT;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.collect(integer) IS
+'Upkeep: lets go what nobody uses: uploads of 24 hours, files that were sent and not committed within 24 hours, chunks without a user, packs without chunks. Call it until nothing is affected.
+max: how many of each. Result: what went.
+Errors: 25001 above READ COMMITTED; 22023.';
+
+CREATE FUNCTION gpucredit_registry.condemned_packs(grace interval DEFAULT '24 hours')
+RETURNS SETOF bigint
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT p.pack FROM gpucredit_registry.pack p
+	WHERE p.condemned_at <= gpucredit.now() - condemned_packs.grace
+	ORDER BY p.pack;
+END;
+COMMENT ON FUNCTION gpucredit_registry.condemned_packs(interval) IS
+'Daemon: packs whose files it may delete: no chunk is in them for longer than any download runs.
+grace: how long ago they were condemned at least.';
+
+CREATE FUNCTION gpucredit_registry.pack_gone(pack bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	DELETE FROM gpucredit_registry.pack p
+	WHERE p.pack = pack_gone.pack AND p.state = 'condemned';
+	RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.pack_gone(bigint) IS
+'Daemon: a condemned pack''s file is deleted.
+Result: whether it was condemned.';
+
+CREATE FUNCTION gpucredit_registry.has_pack(pack bigint) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT EXISTS (SELECT FROM gpucredit_registry.pack p WHERE p.pack = has_pack.pack);
+END;
+COMMENT ON FUNCTION gpucredit_registry.has_pack(bigint) IS
+'Daemon: is there such a pack?';
+
+CREATE FUNCTION gpucredit_registry.stored_chunks(after bigint)
+RETURNS TABLE (chunk bigint, size integer, pack bigint, first_byte integer, sha256 bytea)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT c.chunk, c.size, c.pack, c.first_byte, c.sha256
+	FROM gpucredit_registry.chunk c
+	WHERE c.chunk > stored_chunks.after AND c.pack IS NOT NULL
+	ORDER BY c.chunk LIMIT 10000;
+END;
+COMMENT ON FUNCTION gpucredit_registry.stored_chunks(bigint) IS
+'Daemon: the next 10,000 chunks that are in packs, after one; for verify.';

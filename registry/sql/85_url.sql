@@ -1,0 +1,208 @@
+/*
+ * 85_url.sql: what requests and answers are made of: targets, signatures,
+ * ranges.
+ */
+
+/*
+ * Keys of signed URLs, as the two blocks of HMAC-SHA256 (RFC 2104): the key
+ * with its inner and outer pad, so that a signature is two digests.
+ */
+CREATE TABLE gpucredit_registry.url_key (
+	url_key integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	inner_block bytea NOT NULL CHECK (octet_length(inner_block) = 64),
+	outer_block bytea NOT NULL CHECK (octet_length(outer_block) = 64),
+	created_at timestamptz NOT NULL
+);
+COMMENT ON TABLE gpucredit_registry.url_key IS
+'Keys that sign upload and download URLs; the last one signs, all of an hour verify';
+
+CREATE FUNCTION gpucredit_registry.new_url_key() RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	secret bytea := sha256((gen_random_uuid()::text || gen_random_uuid())::bytea)
+		|| decode(repeat('00', 32), 'hex');
+	inner_pad bytea := secret;
+	outer_pad bytea := secret;
+BEGIN
+	FOR i IN 0 .. 63 LOOP
+		inner_pad := set_byte(inner_pad, i, get_byte(secret, i) # 54);
+		outer_pad := set_byte(outer_pad, i, get_byte(secret, i) # 92);
+	END LOOP;
+	INSERT INTO gpucredit_registry.url_key (inner_block, outer_block, created_at)
+	VALUES (inner_pad, outer_pad, gpucredit.now());
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.new_url_key() IS
+'Upkeep: URLs are signed with a new key from now on; those that are out stay good for their hour.';
+
+CREATE FUNCTION gpucredit_registry.hmac(k gpucredit_registry.url_key, message text)
+RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT encode(sha256((k).outer_block || sha256((k).inner_block
+		|| convert_to(hmac.message, 'UTF8'))), 'hex');
+END;
+COMMENT ON FUNCTION gpucredit_registry.hmac(gpucredit_registry.url_key, text) IS
+'Internal: HMAC-SHA256 of a message, in hex.';
+
+/* A URL that may be used by who has it, for an hour, with one method. */
+CREATE FUNCTION gpucredit_registry.sign(base text, method text, path text)
+RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	expires bigint := extract(epoch FROM gpucredit.now() + interval '1 hour');
+	k gpucredit_registry.url_key;
+BEGIN
+	SELECT * INTO k FROM gpucredit_registry.url_key ORDER BY url_key DESC LIMIT 1;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.new_url_key();
+		SELECT * INTO k FROM gpucredit_registry.url_key ORDER BY url_key DESC LIMIT 1;
+	END IF;
+	RETURN format('%s%s?expires=%s&key=%s&signature=%s', base, path, expires, k.url_key,
+		gpucredit_registry.hmac(k, format('%s %s %s', method, path, expires)));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.sign(text, text, text) IS
+'Internal: a signed URL of a path, good for an hour.';
+
+CREATE FUNCTION gpucredit_registry.is_signed(method text, path text, query jsonb)
+RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(bool_or(gpucredit_registry.hmac(k, format('%s %s %s', is_signed.method,
+		is_signed.path, is_signed.query ->> 'expires')) = is_signed.query ->> 'signature'), false)
+	FROM gpucredit_registry.url_key k
+	WHERE k.url_key::text = is_signed.query ->> 'key'
+		AND CASE WHEN is_signed.query ->> 'expires' ~ '^[0-9]{1,12}$'
+			THEN to_timestamp((is_signed.query ->> 'expires')::double precision)
+				> gpucredit.now() END;
+END;
+COMMENT ON FUNCTION gpucredit_registry.is_signed(text, text, jsonb) IS
+'Internal: has this URL a good signature that has not expired?';
+
+CREATE FUNCTION gpucredit_registry.url_decode(word text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF url_decode.word !~ '%' THEN
+		RETURN url_decode.word;
+	END IF;
+	IF url_decode.word ~ '%(?![0-9A-Fa-f]{2})' THEN
+		PERFORM gpucredit_registry.refuse('the URL is malformed',
+			'After "%" come two hex digits.');
+	END IF;
+	RETURN (SELECT convert_from(string_agg(CASE WHEN p.piece ~ '^%'
+			THEN decode(substr(p.piece, 2), 'hex')
+			ELSE convert_to(p.piece, 'UTF8') END, '' ORDER BY p.n), 'UTF8')
+		FROM (SELECT m.piece[1] AS piece, m.n
+			FROM regexp_matches(url_decode.word, '%[0-9A-Fa-f]{2}|[^%]+', 'g')
+				WITH ORDINALITY AS m (piece, n)) p);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.url_decode(text) IS
+'Internal: a part of a URL without its %-escapes. Errors: 22023, 22021.';
+
+CREATE FUNCTION gpucredit_registry.query_of(query text) RETURNS jsonb
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT coalesce(jsonb_object_agg(
+		gpucredit_registry.url_decode(replace(split_part(p.word, '=', 1), '+', ' ')),
+		gpucredit_registry.url_decode(replace(substr(p.word,
+			length(split_part(p.word, '=', 1)) + 2), '+', ' '))), '{}')
+	FROM regexp_split_to_table(coalesce(query_of.query, ''), '&') AS p (word)
+	WHERE p.word <> '';
+END;
+COMMENT ON FUNCTION gpucredit_registry.query_of(text) IS
+'Internal: a query string as an object.';
+
+/*
+ * The first and last byte of a Range header for so many bytes; all of them
+ * without one, or with what is no single range; NULL where it has none of them.
+ */
+CREATE FUNCTION gpucredit_registry.range_of(range text, size bigint,
+	OUT first bigint, OUT last bigint, OUT partial boolean)
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m text[] := regexp_match(range_of.range, '^bytes=([0-9]{0,18})-([0-9]{0,18})$');
+BEGIN
+	first := 0;
+	last := range_of.size - 1;
+	partial := m IS NOT NULL AND m <> ARRAY['', ''];
+	IF NOT partial THEN
+		RETURN;
+	END IF;
+	IF m[1] = '' THEN
+		first := greatest(range_of.size - m[2]::bigint, 0);
+	ELSE
+		first := m[1]::bigint;
+		IF m[2] <> '' THEN
+			IF m[2]::bigint < first THEN
+				first := 0;
+				partial := false;
+				RETURN;
+			END IF;
+			last := least(last, m[2]::bigint);
+		END IF;
+	END IF;
+	IF first > last THEN
+		first := NULL;
+		last := NULL;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.range_of(text, bigint) IS
+'Internal: which bytes a Range header asks for.';
+
+/* What the daemon sends back. */
+CREATE TYPE gpucredit_registry.http_response AS (
+	status integer,
+	headers jsonb,
+	body bytea,
+	plan jsonb
+);
+
+CREATE FUNCTION gpucredit_registry.json_response(body jsonb, status integer DEFAULT 200,
+	headers jsonb DEFAULT '{}') RETURNS gpucredit_registry.http_response
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT (json_response.status,
+		'{"Content-Type": "application/json; charset=utf-8"}' || json_response.headers,
+		convert_to(json_response.body::text, 'UTF8'), NULL)::gpucredit_registry.http_response;
+END;
+COMMENT ON FUNCTION gpucredit_registry.json_response(jsonb, integer, jsonb) IS
+'Internal: an answer in JSON.';
+
+CREATE FUNCTION gpucredit_registry.error_response(status integer, message text,
+	code text DEFAULT NULL) RETURNS gpucredit_registry.http_response
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT gpucredit_registry.json_response(jsonb_build_object('error', error_response.message,
+			'message', error_response.message), error_response.status,
+		jsonb_strip_nulls(jsonb_build_object('X-Error-Code', error_response.code,
+			'X-Error-Message', left(regexp_replace(error_response.message, '[^ -~]', '?', 'g'), 500),
+			'WWW-Authenticate', CASE error_response.status WHEN 401
+				THEN 'Basic realm="registry"' END)));
+END;
+COMMENT ON FUNCTION gpucredit_registry.error_response(integer, text, text) IS
+'Internal: a refusal, in JSON.';
+
+CREATE FUNCTION gpucredit_registry.refuse_request(status integer, message text,
+	hint text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION '%', refuse_request.message
+		USING ERRCODE = 'UC508', DETAIL = refuse_request.status::text,
+		HINT = refuse_request.hint;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.refuse_request(integer, text, text) IS
+'Internal: ends a request with an HTTP status.';

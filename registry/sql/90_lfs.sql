@@ -1,0 +1,258 @@
+/*
+ * 90_lfs.sql: git-lfs' batch API: basic and, as the Hub's clients know it,
+ * multipart.
+ *
+ * A request's context is one object: method, path, query, headers, body,
+ * base (the URL before the path) and caller.
+ */
+CREATE TYPE gpucredit_registry.http_request AS (
+	method text,
+	path text,
+	query jsonb,
+	headers jsonb,
+	body bytea,
+	base text,
+	caller gpucredit_registry.caller
+);
+
+CREATE FUNCTION gpucredit_registry.body_of(r gpucredit_registry.http_request)
+RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN convert_from((r).body, 'UTF8')::jsonb;
+EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+	PERFORM gpucredit_registry.refuse_request(400, 'the body is no JSON', SQLERRM);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.body_of(gpucredit_registry.http_request) IS
+'Internal: the body of a request, which is JSON.';
+
+/* What a client is to do with one object, or why it cannot. */
+CREATE FUNCTION gpucredit_registry.lfs_object(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, upload boolean, parts boolean, o jsonb) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	answer jsonb := jsonb_build_object('oid', o -> 'oid', 'size', o -> 'size',
+		'authenticated', true);
+	digest bytea;
+	u gpucredit_registry.upload_result;
+	path text;
+BEGIN
+	IF coalesce(o ->> 'oid', '') !~ '^[0-9a-f]{64}$'
+		OR coalesce(o ->> 'size', '') !~ '^[0-9]{1,18}$'
+	THEN
+		RETURN answer || '{"error": {"code": 422, "message": "an object has an oid of 64 hex digits and a size"}}';
+	END IF;
+	digest := decode(o ->> 'oid', 'hex');
+	IF NOT upload THEN
+		IF NOT EXISTS (SELECT FROM gpucredit_registry.version v
+				JOIN gpucredit_registry.file f USING (org, version)
+			WHERE v.org = (m).org AND v.model = (m).model AND f.object = digest)
+			AND NOT EXISTS (SELECT FROM gpucredit_registry.possession p
+				WHERE p.org = (m).org AND p.object = digest AND (r).caller IS NOT NULL
+					AND ((r).caller).org = p.org)
+		THEN
+			RETURN answer || '{"error": {"code": 404, "message": "object does not exist"}}';
+		END IF;
+		path := format('/lfs/%s/%s/%s', (m).org, (m).model, o ->> 'oid');
+		RETURN answer || jsonb_build_object('actions', jsonb_build_object('download',
+			jsonb_build_object('href', gpucredit_registry.sign((r).base, 'GET', path),
+				'expires_in', 3600)));
+	END IF;
+	u := gpucredit_registry.begin_upload(m, digest, (o ->> 'size')::bigint,
+		parts AND (o ->> 'size')::bigint > gpucredit_registry.part_bytes());
+	IF u.status = 'present' THEN
+		RETURN answer;
+	ELSIF u.status = 'denied' THEN
+		RETURN answer || jsonb_build_object('error', jsonb_build_object(
+			'code', CASE u.reason WHEN 'storage_quota' THEN 403 ELSE 402 END,
+			'message', u.reason));
+	END IF;
+	path := format('/lfs/%s/%s', (m).org, u.upload);
+	IF parts AND (o ->> 'size')::bigint > gpucredit_registry.part_bytes() THEN
+		RETURN answer || jsonb_build_object('actions', jsonb_build_object('upload',
+			jsonb_build_object('href', gpucredit_registry.sign((r).base, 'POST', path),
+				'expires_in', 3600,
+				'header', jsonb_build_object('chunk_size', gpucredit_registry.part_bytes()::text)
+					|| (SELECT jsonb_object_agg(lpad(p.part::text, 5, '0'),
+							gpucredit_registry.sign((r).base, 'PUT', format('%s/%s', path, p.part)))
+						FROM gpucredit_registry.upload_part p
+						WHERE p.org = (m).org AND p.upload = u.upload))));
+	END IF;
+	RETURN answer || jsonb_build_object('actions', jsonb_build_object('upload',
+		jsonb_build_object('href', gpucredit_registry.sign((r).base, 'PUT', path || '/1'),
+			'expires_in', 3600)));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.lfs_object(gpucredit_registry.http_request, gpucredit_registry.model, boolean, boolean, jsonb) IS
+'Internal: one object of a batch.';
+
+CREATE FUNCTION gpucredit_registry.lfs_batch(r gpucredit_registry.http_request,
+	kind text, org text, name text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	b jsonb := gpucredit_registry.body_of(r);
+	upload boolean := b ->> 'operation' = 'upload';
+	parts boolean := coalesce(b -> 'transfers' ? 'multipart', false);
+	m gpucredit_registry.model;
+BEGIN
+	m := gpucredit_registry.require_model(lfs_batch.org, lfs_batch.name, lfs_batch.kind,
+		(r).caller, CASE WHEN upload THEN 'write' ELSE 'read' END);
+	IF coalesce(b ->> 'operation', '') NOT IN ('upload', 'download')
+		OR jsonb_typeof(b -> 'objects') IS DISTINCT FROM 'array'
+		OR jsonb_array_length(b -> 'objects') > 1000
+		OR coalesce(b ->> 'hash_algo', 'sha256') NOT IN ('sha256', 'sha_256')
+	THEN
+		PERFORM gpucredit_registry.refuse_request(422, 'the batch is malformed',
+			'It has operation upload or download, at most 1,000 objects, and SHA-256.');
+	END IF;
+	RETURN gpucredit_registry.json_response(jsonb_build_object(
+			'transfer', CASE WHEN upload AND parts THEN 'multipart' ELSE 'basic' END,
+			'hash_algo', 'sha256',
+			'objects', (SELECT coalesce(jsonb_agg(gpucredit_registry.lfs_object(r, m, upload,
+					parts, o.o) ORDER BY o.n), '[]')
+				FROM jsonb_array_elements(b -> 'objects') WITH ORDINALITY AS o (o, n))),
+		200, '{"Content-Type": "application/vnd.git-lfs+json"}');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.lfs_batch(gpucredit_registry.http_request, text, text, text) IS
+'Internal: POST REPOSITORY.git/info/lfs/objects/batch.';
+
+/* Bytes of a part, to a signed URL: the daemon receives them. */
+CREATE FUNCTION gpucredit_registry.lfs_put(r gpucredit_registry.http_request,
+	org text, upload bigint, part integer) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	o record;
+BEGIN
+	o := gpucredit_registry.require_part(lfs_put.org, lfs_put.upload, lfs_put.part);
+	RETURN (200, '{}', NULL, jsonb_build_object('receive', jsonb_build_object(
+		'org', lfs_put.org, 'upload', lfs_put.upload, 'part', lfs_put.part, 'from', 0,
+		'whole', (o.u).part_size >= (o.u).size)))::gpucredit_registry.http_response;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.lfs_put(gpucredit_registry.http_request, text, bigint, integer) IS
+'Internal: PUT of a part.';
+
+/* All parts are there: the daemon reads them again, for the digest. */
+CREATE FUNCTION gpucredit_registry.lfs_complete(r gpucredit_registry.http_request,
+	org text, upload bigint) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM gpucredit_registry.upload u
+		WHERE u.org = lfs_complete.org AND u.upload = lfs_complete.upload)
+	THEN
+		PERFORM gpucredit_registry.no_upload(lfs_complete.upload);
+	END IF;
+	RETURN (200, '{}', NULL, jsonb_build_object('verify', jsonb_build_object(
+		'org', lfs_complete.org, 'upload', lfs_complete.upload, 'pieces',
+		(SELECT coalesce(jsonb_agg(CASE WHEN k.pack IS NULL
+				THEN to_jsonb(translate(encode(k.body, 'base64'), E'\n', ''))
+				ELSE jsonb_build_array(k.pack, k.first_byte, k.size) END
+			ORDER BY u.part, u.first_byte, c.n), '[]')
+		FROM gpucredit_registry.upload_run u,
+			unnest(u.chunks) WITH ORDINALITY AS c (chunk, n)
+			JOIN gpucredit_registry.chunk k USING (chunk)
+		WHERE u.org = lfs_complete.org AND u.upload = lfs_complete.upload
+		))))::gpucredit_registry.http_response;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.lfs_complete(gpucredit_registry.http_request, text, bigint) IS
+'Internal: POST after all parts.';
+
+/*
+ * Bytes of an object, all or a range; the daemon sends them and then says how
+ * many it sent.
+ */
+CREATE FUNCTION gpucredit_registry.send_object(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, version bigint, object bytea, size bigint,
+	headers jsonb) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	wanted record;
+	etag text := format('"%s"', encode(object, 'hex'));
+	named text := CASE WHEN (r).caller IS NOT NULL
+		THEN gpucredit_registry.caller_name((r).caller) END;
+	d record;
+BEGIN
+	headers := '{"Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}'
+		|| jsonb_build_object('ETag', etag, 'X-Linked-ETag', etag,
+			'X-Linked-Size', size::text) || headers;
+	IF (r).headers ->> 'if-none-match' IN (etag, '*') THEN
+		RETURN (304, headers, NULL, NULL)::gpucredit_registry.http_response;
+	END IF;
+	wanted := gpucredit_registry.range_of(CASE
+		WHEN coalesce((r).headers ->> 'if-range', etag) = etag THEN (r).headers ->> 'range' END,
+		size);
+	IF wanted.first IS NULL THEN
+		RETURN (416, headers || jsonb_build_object('Content-Range', format('bytes */%s', size)),
+			''::bytea, NULL)::gpucredit_registry.http_response;
+	END IF;
+	IF wanted.partial THEN
+		headers := headers || jsonb_build_object('Content-Range',
+			format('bytes %s-%s/%s', wanted.first, wanted.last, size));
+	END IF;
+	IF (r).method = 'HEAD' THEN
+		RETURN (CASE WHEN wanted.partial THEN 206 ELSE 200 END, headers, NULL,
+			jsonb_build_object('length', wanted.last - wanted.first + 1)
+			)::gpucredit_registry.http_response;
+	END IF;
+	d := gpucredit_registry.open_read((m).org, version, (m).model, object, named,
+		wanted.last - wanted.first + 1);
+	IF d.reason IS NOT NULL THEN
+		PERFORM gpucredit_registry.refuse_request(CASE d.reason WHEN 'egress_quota' THEN 429
+			ELSE 402 END, d.reason, 'Ask the owner of the repository.');
+	END IF;
+	RETURN (CASE WHEN wanted.partial THEN 206 ELSE 200 END, headers, NULL,
+		jsonb_build_object('length', wanted.last - wanted.first + 1, 'org', (m).org,
+			'download', d.download, 'send',
+			gpucredit_registry.send_plan(object, wanted.first, wanted.last))
+		)::gpucredit_registry.http_response;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.send_object(gpucredit_registry.http_request, gpucredit_registry.model, bigint, bytea, bigint, jsonb) IS
+'Internal: answers a request for an object''s bytes.';
+
+CREATE FUNCTION gpucredit_registry.lfs_get(r gpucredit_registry.http_request,
+	org text, model bigint, oid text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m gpucredit_registry.model;
+	b gpucredit_registry.object;
+BEGIN
+	SELECT * INTO m FROM gpucredit_registry.model o
+	WHERE o.org = lfs_get.org AND o.model = lfs_get.model;
+	SELECT o.* INTO b FROM gpucredit_registry.possession p
+		JOIN gpucredit_registry.object o ON o.sha256 = p.object
+	WHERE p.org = lfs_get.org AND p.object = decode(lfs_get.oid, 'hex');
+	IF b.sha256 IS NULL THEN
+		PERFORM gpucredit_registry.not_found('object ' || lfs_get.oid);
+	END IF;
+	/* in quarantine only where all versions that have it are */
+	IF NOT coalesce((SELECT bool_or(v.quarantined_at IS NULL)
+		FROM gpucredit_registry.version v JOIN gpucredit_registry.file f USING (org, version)
+		WHERE v.org = m.org AND v.model = m.model AND f.object = b.sha256), true)
+	THEN
+		RAISE EXCEPTION 'object % is in quarantine', lfs_get.oid
+			USING ERRCODE = 'UC504', DETAIL = 'All versions that have it are.',
+			HINT = 'Ask the operator, or use another version.';
+	END IF;
+	RETURN gpucredit_registry.send_object(r, m, NULL, b.sha256, b.size, '{}');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.lfs_get(gpucredit_registry.http_request, text, bigint, text) IS
+'Internal: GET of an object, by a signed URL.';

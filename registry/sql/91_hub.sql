@@ -1,0 +1,433 @@
+/*
+ * 91_hub.sql: the part of the Hub's API that its clients use for models and
+ * datasets.
+ */
+CREATE FUNCTION gpucredit_registry.repo_url(r gpucredit_registry.http_request,
+	m gpucredit_registry.model) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT (r).base || CASE (m).kind WHEN 'dataset' THEN '/datasets/' ELSE '/' END
+		|| (m).org || '/' || (m).name;
+END;
+COMMENT ON FUNCTION gpucredit_registry.repo_url(gpucredit_registry.http_request, gpucredit_registry.model) IS
+'Internal: where a repository is.';
+
+CREATE FUNCTION gpucredit_registry.hub_whoami(r gpucredit_registry.http_request)
+RETURNS gpucredit_registry.http_response
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN (r).caller IS NULL
+		THEN gpucredit_registry.error_response(401, 'a token is needed')
+		ELSE gpucredit_registry.json_response(jsonb_build_object(
+			'id', gpucredit_registry.caller_name((r).caller),
+			'type', 'user', 'name', ((r).caller).org, 'fullname',
+			rtrim(((r).caller).org || '/' || ((r).caller).account, '/'),
+			'email', NULL, 'emailVerified', false, 'canPay', true, 'isPro', false,
+			'avatarUrl', '', 'periodEnd', NULL, 'billingMode', 'prepaid',
+			'orgs', jsonb_build_array(jsonb_build_object('id', ((r).caller).org, 'type', 'org',
+				'name', ((r).caller).org, 'fullname', ((r).caller).org, 'email', NULL,
+				'canPay', true, 'avatarUrl', '', 'periodEnd', NULL)),
+			'auth', jsonb_build_object('type', 'access_token', 'accessToken',
+				jsonb_build_object('displayName', 'token', 'role', ((r).caller).scope)))) END;
+END;
+COMMENT ON FUNCTION gpucredit_registry.hub_whoami(gpucredit_registry.http_request) IS
+'Internal: GET /api/whoami-v2.';
+
+/* An organisation's own accounts make repositories in it. */
+CREATE FUNCTION gpucredit_registry.hub_create(r gpucredit_registry.http_request)
+RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	b jsonb := gpucredit_registry.body_of(r);
+	owner text := coalesce(b ->> 'organization', ((r).caller).org);
+	made record;
+	m gpucredit_registry.model;
+BEGIN
+	IF (r).caller IS NULL THEN
+		PERFORM gpucredit_registry.refuse_request(401, 'a token is needed', 'Send one.');
+	ELSIF ((r).caller).org <> owner OR ((r).caller).scope <> 'write' THEN
+		PERFORM gpucredit_registry.refuse_request(403, 'no permission to create repositories here',
+			'Use a token of the organisation with scope write.');
+	END IF;
+	made := gpucredit_registry.create_model(owner, ((r).caller).account, b ->> 'name',
+		coalesce((r).headers ->> 'idempotency-key', gen_random_uuid()::text),
+		coalesce(b ->> 'visibility', CASE WHEN (b ->> 'private')::boolean IS FALSE
+			THEN 'public' ELSE 'private' END),
+		b ->> 'license', NULL, coalesce(b ->> 'type', 'model'));
+	SELECT * INTO m FROM gpucredit_registry.model o
+	WHERE o.org = owner AND o.model = made.model;
+	IF jsonb_typeof(b -> 'files') = 'array' AND jsonb_array_length(b -> 'files') > 0 THEN
+		PERFORM gpucredit_registry.commit_as(m, 'main',
+			(SELECT jsonb_agg(jsonb_build_object('path', f -> 'path', 'content', f -> 'content'))
+				FROM jsonb_array_elements(b -> 'files') f),
+			format('create/%s', m.model), NULL, '[]', (r).caller,
+			gpucredit_registry.caller_name((r).caller), 'initial commit', NULL);
+	END IF;
+	RETURN gpucredit_registry.json_response(jsonb_build_object('url',
+		gpucredit_registry.repo_url(r, m), 'name', m.org || '/' || m.name, 'id', m.model::text));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_create(gpucredit_registry.http_request) IS
+'Internal: POST /api/repos/create.';
+
+CREATE FUNCTION gpucredit_registry.hub_model(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, v gpucredit_registry.version) RETURNS jsonb
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT jsonb_build_object('_id', (m).model::text, 'id', (m).org || '/' || (m).name,
+		'modelId', (m).org || '/' || (m).name, 'author', (m).org,
+		'private', (m).visibility = 'private', 'gated', false, 'disabled', false, 'likes', 0,
+		'downloads', (SELECT coalesce(sum(e.downloads), 0) FROM gpucredit_registry.egress e
+			WHERE e.org = (m).org AND e.model = (m).model),
+		'sha', (v).oid, 'createdAt', (m).created_at,
+		'lastModified', coalesce((v).created_at, (m).created_at),
+		'tags', '[]'::jsonb, 'cardData', jsonb_strip_nulls(jsonb_build_object('license', (m).license)),
+		'siblings', (SELECT coalesce(jsonb_agg(jsonb_build_object('rfilename', f.path)
+				ORDER BY f.path), '[]')
+			FROM gpucredit_registry.file f
+			WHERE f.org = (m).org AND f.version = (v).version));
+END;
+COMMENT ON FUNCTION gpucredit_registry.hub_model(gpucredit_registry.http_request, gpucredit_registry.model, gpucredit_registry.version) IS
+'Internal: a repository as the Hub describes one.';
+
+CREATE FUNCTION gpucredit_registry.hub_info(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, rev text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v gpucredit_registry.version := gpucredit_registry.find_version(m, coalesce(rev, 'main'));
+BEGIN
+	IF v.version IS NULL AND rev IS NOT NULL AND rev NOT IN ('main', 'HEAD') THEN
+		PERFORM gpucredit_registry.no_revision(m, rev);
+	END IF;
+	RETURN gpucredit_registry.json_response(gpucredit_registry.hub_model(r, m, v));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_info(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
+'Internal: GET /api/models/ORG/NAME and .../revision/REV.';
+
+/* Files and folders of a version below a folder, as the Hub lists them. */
+CREATE FUNCTION gpucredit_registry.hub_entries(m gpucredit_registry.model,
+	v gpucredit_registry.version, folder text, recursive boolean)
+RETURNS TABLE (path text, entry jsonb)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	WITH
+	inside AS (
+		SELECT f.*, CASE WHEN hub_entries.folder = '' THEN f.path
+			ELSE substr(f.path, length(hub_entries.folder) + 2) END AS rest
+		FROM gpucredit_registry.file f
+		WHERE f.org = (v).org AND f.version = (v).version
+			AND (hub_entries.folder = '' OR starts_with(f.path, hub_entries.folder || '/'))),
+	folders AS (
+		SELECT DISTINCT concat_ws('/', nullif(hub_entries.folder, ''),
+			array_to_string((string_to_array(i.rest, '/'))[:d.depth], '/')) AS path
+		FROM inside i, generate_series(1, CASE WHEN hub_entries.recursive
+			THEN array_length(string_to_array(i.rest, '/'), 1) - 1
+			ELSE least(array_length(string_to_array(i.rest, '/'), 1) - 1, 1) END) AS d (depth))
+	SELECT i.path, jsonb_build_object('type', 'file', 'path', i.path, 'size', i.size,
+			'oid', encode(substr(i.object, 1, 20), 'hex'))
+		|| CASE WHEN i.lfs THEN jsonb_build_object('lfs', jsonb_build_object(
+			'oid', encode(i.object, 'hex'), 'size', i.size, 'pointerSize', 134)) ELSE '{}' END
+	FROM inside i
+	WHERE hub_entries.recursive OR strpos(i.rest, '/') = 0
+	UNION ALL
+	SELECT d.path, jsonb_build_object('type', 'directory', 'path', d.path, 'size', 0,
+		'oid', encode(substr(sha256(convert_to(d.path, 'UTF8')), 1, 20), 'hex'))
+	FROM folders d;
+END;
+COMMENT ON FUNCTION gpucredit_registry.hub_entries(gpucredit_registry.model, gpucredit_registry.version, text, boolean) IS
+'Internal: the tree of a version.';
+
+CREATE FUNCTION gpucredit_registry.no_revision(m gpucredit_registry.model, rev text)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION 'revision "%" of "%/%" does not exist', left(rev, 64), (m).org, (m).name
+		USING ERRCODE = 'UC501', DETAIL = 'It is no branch, tag or oid of the repository.',
+		HINT = 'List the refs of the repository.', COLUMN = 'RevisionNotFound';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.no_revision(gpucredit_registry.model, text) IS
+'Internal: raises UC501 for a revision.';
+
+CREATE FUNCTION gpucredit_registry.hub_tree(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, rev text, folder text)
+RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v gpucredit_registry.version := gpucredit_registry.find_version(m, rev);
+	cursor_at text := coalesce((r).query ->> 'cursor', '');
+	page integer := least(greatest(coalesce(substring((r).query ->> 'limit'
+		FROM '^[0-9]{1,4}$')::integer, 1000), 1), 1000);
+	found_entries jsonb;
+	n integer;
+	last_path text;
+BEGIN
+	IF v.version IS NULL THEN
+		PERFORM gpucredit_registry.no_revision(m, rev);
+	END IF;
+	SELECT coalesce(jsonb_agg(e.entry ORDER BY e.path), '[]'), count(*), max(e.path)
+	INTO found_entries, n, last_path
+	FROM (SELECT t.path COLLATE "C" AS path, t.entry
+		FROM gpucredit_registry.hub_entries(m, v, coalesce(folder, ''),
+			coalesce((r).query ->> 'recursive', '') IN ('true', '1')) t
+		WHERE t.path COLLATE "C" > cursor_at ORDER BY 1 LIMIT page) e;
+	IF n = 0 AND coalesce(folder, '') <> '' AND cursor_at = '' THEN
+		RAISE EXCEPTION 'folder "%" does not exist', left(folder, 96)
+			USING ERRCODE = 'UC501', DETAIL = 'The version has no such folder.',
+			HINT = 'List the folder above it.', COLUMN = 'EntryNotFound';
+	END IF;
+	RETURN gpucredit_registry.json_response(found_entries, 200, CASE WHEN n = page THEN
+		jsonb_build_object('Link', format('<%s%s?recursive=%s&limit=%s&cursor=%s>; rel="next"',
+			(r).base, (r).path, coalesce((r).query ->> 'recursive', 'false'), page,
+			gpucredit_registry.url_encode(last_path))) ELSE '{}' END);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_tree(gpucredit_registry.http_request, gpucredit_registry.model, text, text) IS
+'Internal: GET .../tree/REV/FOLDER, by pages.';
+
+CREATE FUNCTION gpucredit_registry.url_encode(word text) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT coalesce(string_agg(CASE WHEN c.c ~ '^[A-Za-z0-9._~/-]$' THEN c.c
+		ELSE regexp_replace(upper(encode(convert_to(c.c, 'UTF8'), 'hex')), '(..)', '%\1', 'g')
+		END, '' ORDER BY c.n), '')
+	FROM regexp_split_to_table(url_encode.word, '') WITH ORDINALITY AS c (c, n);
+END;
+COMMENT ON FUNCTION gpucredit_registry.url_encode(text) IS
+'Internal: a word as it may stand in a URL.';
+
+CREATE FUNCTION gpucredit_registry.hub_paths(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, rev text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	b jsonb := gpucredit_registry.body_of(r);
+	v gpucredit_registry.version := gpucredit_registry.find_version(m, rev);
+BEGIN
+	IF v.version IS NULL THEN
+		PERFORM gpucredit_registry.no_revision(m, rev);
+	END IF;
+	IF jsonb_typeof(b -> 'paths') IS DISTINCT FROM 'array'
+		OR jsonb_array_length(b -> 'paths') > 1000
+	THEN
+		PERFORM gpucredit_registry.refuse_request(422, 'paths is an array of at most 1,000', 'Ask for fewer.');
+	END IF;
+	RETURN gpucredit_registry.json_response((SELECT coalesce(jsonb_agg(e.entry), '[]')
+		FROM gpucredit_registry.hub_entries(m, v, '', true) e
+		WHERE b -> 'paths' ? e.path));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_paths(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
+'Internal: POST .../paths-info/REV.';
+
+/* Text up to 1 MiB goes with the commit; the rest is uploaded. */
+CREATE FUNCTION gpucredit_registry.hub_preupload(r gpucredit_registry.http_request,
+	m gpucredit_registry.model) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	b jsonb := gpucredit_registry.body_of(r);
+BEGIN
+	IF jsonb_typeof(b -> 'files') IS DISTINCT FROM 'array'
+		OR jsonb_array_length(b -> 'files') > 1000
+	THEN
+		PERFORM gpucredit_registry.refuse_request(422, 'files is an array of at most 1,000', 'Ask for fewer.');
+	END IF;
+	RETURN gpucredit_registry.json_response(jsonb_build_object('files',
+		(SELECT coalesce(jsonb_agg(jsonb_build_object('path', f -> 'path', 'shouldIgnore', false,
+			'uploadMode', CASE WHEN coalesce(f ->> 'size', '') ~ '^[0-9]{1,6}$'
+					AND gpucredit_registry.looks_like_text(f ->> 'sample')
+				THEN 'regular' ELSE 'lfs' END) ORDER BY o.n), '[]')
+		FROM jsonb_array_elements(b -> 'files') WITH ORDINALITY AS o (f, n))));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_preupload(gpucredit_registry.http_request, gpucredit_registry.model) IS
+'Internal: POST .../preupload/REV.';
+
+CREATE FUNCTION gpucredit_registry.looks_like_text(sample text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	/* the sample may end within a character */
+	RETURN encode(decode(sample, 'base64'), 'escape') !~ '\\000';
+EXCEPTION WHEN invalid_parameter_value THEN
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.looks_like_text(text) IS
+'Internal: has a file''s beginning, in base64, no zero byte?';
+
+/* One JSON object a line: a header, then files. */
+CREATE FUNCTION gpucredit_registry.hub_commit(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, rev text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	header jsonb;
+	operations jsonb;
+	unknown text;
+	c gpucredit_registry.commit_result;
+BEGIN
+	BEGIN
+		SELECT (array_agg(l.line -> 'value') FILTER (WHERE l.line ->> 'key' = 'header'))[1],
+			coalesce(jsonb_agg(CASE l.line ->> 'key'
+				WHEN 'file' THEN jsonb_build_object('path', l.line #> '{value,path}', 'content',
+					CASE l.line #>> '{value,encoding}' WHEN 'base64' THEN l.line #>> '{value,content}'
+						ELSE translate(encode(convert_to(l.line #>> '{value,content}', 'UTF8'),
+							'base64'), E'\n', '') END)
+				WHEN 'lfsFile' THEN jsonb_build_object('path', l.line #> '{value,path}',
+					'sha256', l.line #> '{value,oid}')
+				WHEN 'deletedFile' THEN jsonb_build_object('path', l.line #> '{value,path}',
+					'op', 'delete')
+				WHEN 'deletedFolder' THEN jsonb_build_object('path',
+					rtrim(l.line #>> '{value,path}', '/'), 'op', 'delete_folder')
+				END ORDER BY l.n) FILTER (WHERE l.line ->> 'key' <> 'header'), '[]'),
+			min(l.line ->> 'key') FILTER (WHERE l.line ->> 'key'
+				NOT IN ('header', 'file', 'lfsFile', 'deletedFile', 'deletedFolder'))
+		INTO header, operations, unknown
+		FROM (SELECT w.word::jsonb AS line, w.n
+			FROM regexp_split_to_table(convert_from((r).body, 'UTF8'), E'\n')
+				WITH ORDINALITY AS w (word, n)
+			WHERE w.word ~ '\S') l;
+	EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+		PERFORM gpucredit_registry.refuse_request(400, 'the body is no JSON, one object a line', SQLERRM);
+	END;
+	IF header IS NULL OR unknown IS NOT NULL THEN
+		PERFORM gpucredit_registry.refuse_request(422, 'the commit is malformed',
+			format('It has a header, and no lines but file, lfsFile, deletedFile, deletedFolder: "%s".',
+				left(unknown, 64)));
+	END IF;
+	c := gpucredit_registry.commit_as(m, rev, operations,
+		coalesce((r).headers ->> 'idempotency-key', gen_random_uuid()::text),
+		header ->> 'parentCommit', coalesce(header -> 'parents', '[]'), (r).caller,
+		gpucredit_registry.caller_name((r).caller), header ->> 'summary', header ->> 'description');
+	RETURN gpucredit_registry.json_response(jsonb_build_object('success', true,
+		'commitOid', c.oid, 'commitUrl', format('%s/commit/%s',
+			gpucredit_registry.repo_url(r, m), c.oid), 'hookOutput', c.status,
+		'version', c.version));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_commit(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
+'Internal: POST .../commit/REV.';
+
+CREATE FUNCTION gpucredit_registry.hub_commits(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, rev text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v gpucredit_registry.version := gpucredit_registry.find_version(m, rev);
+BEGIN
+	IF v.version IS NULL THEN
+		PERFORM gpucredit_registry.no_revision(m, rev);
+	END IF;
+	RETURN gpucredit_registry.json_response((
+		WITH RECURSIVE back AS (
+			SELECT o.*, 1 AS n FROM gpucredit_registry.version o
+			WHERE o.org = v.org AND o.version = v.version
+			UNION ALL
+			SELECT o.*, b.n + 1 FROM back b JOIN gpucredit_registry.version o
+				ON o.org = b.org AND o.version = b.parent
+			WHERE b.n < 1000)
+		SELECT jsonb_agg(jsonb_build_object('id', b.oid, 'title', b.title,
+			'message', coalesce(b.description, ''), 'date', b.created_at,
+			'authors', jsonb_build_array(jsonb_build_object('user', b.author, 'avatar', '')))
+			ORDER BY b.n)
+		FROM back b));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_commits(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
+'Internal: GET .../commits/REV: the last 1,000.';
+
+CREATE FUNCTION gpucredit_registry.hub_branch(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, name text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	b jsonb := CASE WHEN octet_length((r).body) > 0 THEN gpucredit_registry.body_of(r) ELSE '{}' END;
+	v gpucredit_registry.version;
+BEGIN
+	PERFORM gpucredit_registry.check_ref(name);
+	PERFORM FROM gpucredit_registry.model o
+	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	IF (r).method = 'DELETE' THEN
+		DELETE FROM gpucredit_registry.ref o
+		WHERE o.org = (m).org AND o.model = (m).model AND o.ref = name AND name <> 'main';
+		IF NOT FOUND THEN
+			PERFORM gpucredit_registry.no_revision(m, name);
+		END IF;
+		PERFORM gpucredit_registry.record((m).org, 'delete_ref',
+			gpucredit_registry.caller_name((r).caller),
+			jsonb_build_object('model', (m).model, 'ref', name));
+		RETURN gpucredit_registry.json_response('{}');
+	END IF;
+	v := gpucredit_registry.find_version(m, coalesce(b ->> 'startingPoint', 'main'));
+	IF v.version IS NULL THEN
+		PERFORM gpucredit_registry.no_revision(m, coalesce(b ->> 'startingPoint', 'main'));
+	END IF;
+	INSERT INTO gpucredit_registry.ref AS o VALUES (v.org, v.model, name, v.version)
+	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version
+	WHERE (b ->> 'overwrite')::boolean IS TRUE OR o.version = excluded.version;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.refuse_request(409, format('ref "%s" exists', name),
+			'Pass overwrite, or choose another name.');
+	END IF;
+	PERFORM gpucredit_registry.record((m).org, 'set_ref',
+		gpucredit_registry.caller_name((r).caller),
+		jsonb_build_object('model', (m).model, 'ref', name, 'version', v.version));
+	RETURN gpucredit_registry.json_response('{}', 201);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_branch(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
+'Internal: POST and DELETE .../branch/NAME and .../tag/NAME.';
+
+CREATE FUNCTION gpucredit_registry.hub_refs(r gpucredit_registry.http_request,
+	m gpucredit_registry.model) RETURNS gpucredit_registry.http_response
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT gpucredit_registry.json_response(jsonb_build_object('converts', '[]'::jsonb,
+		'tags', '[]'::jsonb, 'branches', (SELECT coalesce(jsonb_agg(jsonb_build_object(
+				'name', o.ref, 'ref', 'refs/heads/' || o.ref, 'targetCommit', v.oid)
+				ORDER BY o.ref), '[]')
+			FROM gpucredit_registry.ref o
+				JOIN gpucredit_registry.version v USING (org, version)
+			WHERE o.org = (m).org AND o.model = (m).model)));
+END;
+COMMENT ON FUNCTION gpucredit_registry.hub_refs(gpucredit_registry.http_request, gpucredit_registry.model) IS
+'Internal: GET .../refs.';
+
+CREATE FUNCTION gpucredit_registry.hub_resolve(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, rev text, path text)
+RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	o record := gpucredit_registry.require_file(m, rev, path);
+BEGIN
+	RETURN gpucredit_registry.send_object(r, m, (o.v).version, (o.f).object, (o.f).size,
+		jsonb_build_object('X-Repo-Commit', (o.v).oid, 'Cache-Control',
+			CASE WHEN m.visibility = 'public' AND rev = (o.v).oid
+				THEN 'public, max-age=2592000, immutable'
+				WHEN m.visibility = 'public' THEN 'public, max-age=60'
+				ELSE 'private, no-store' END,
+			'Content-Disposition', format('inline; filename*=UTF-8''''%s',
+				gpucredit_registry.url_encode(regexp_replace(path, '^.*/', '')))));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_resolve(gpucredit_registry.http_request, gpucredit_registry.model, text, text) IS
+'Internal: GET and HEAD REPOSITORY/resolve/REV/PATH.';

@@ -1,0 +1,205 @@
+/*
+ * 95_http.sql: a request, as the daemon passes it, and its answer.
+ *
+ * The daemon knows no rules.  It calls http() once for a request and does what
+ * the answer's plan says:
+ *
+ *   {"send": PIECES, "length", "org", "download"}   send ranges of packs, then
+ *                       close_download()
+ *   {"length"}          HEAD: the length of what is not sent
+ *   {"receive": {"org", "upload", "part", "from", "whole"}}   take the body in:
+ *                       begin_part(), store_chunks() and, where the part is the
+ *                       whole, finish_upload()
+ *   {"verify": {"org", "upload", "pieces"}}    read, digest, finish_upload()
+ */
+CREATE FUNCTION gpucredit_registry.repo_route(r gpucredit_registry.http_request,
+	kind text, org text, name text, words text[]) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	route text := (r).method || ' ' || coalesce(words[1], '');
+	rest text := array_to_string(words[3:], '/');
+	m gpucredit_registry.model;
+BEGIN
+	m := gpucredit_registry.require_model(repo_route.org, repo_route.name, repo_route.kind,
+		(r).caller, CASE WHEN route IN ('POST commit', 'POST branch', 'DELETE branch',
+			'POST tag', 'DELETE tag', 'POST preupload') THEN 'write' ELSE 'read' END);
+	CASE
+		WHEN route = 'GET ' AND words IS NULL THEN
+			RETURN gpucredit_registry.hub_info(r, m, NULL);
+		WHEN route = 'GET revision' AND words[2] IS NOT NULL THEN
+			RETURN gpucredit_registry.hub_info(r, m, words[2]);
+		WHEN route = 'GET tree' AND words[2] IS NOT NULL THEN
+			RETURN gpucredit_registry.hub_tree(r, m, words[2], rest);
+		WHEN route = 'POST paths-info' AND words[2] IS NOT NULL THEN
+			RETURN gpucredit_registry.hub_paths(r, m, words[2]);
+		WHEN route = 'POST preupload' AND words[2] IS NOT NULL THEN
+			RETURN gpucredit_registry.hub_preupload(r, m);
+		WHEN route = 'POST commit' AND words[2] IS NOT NULL THEN
+			RETURN gpucredit_registry.hub_commit(r, m, words[2]);
+		WHEN route = 'GET commits' AND words[2] IS NOT NULL THEN
+			RETURN gpucredit_registry.hub_commits(r, m, words[2]);
+		WHEN route = 'GET refs' THEN
+			RETURN gpucredit_registry.hub_refs(r, m);
+		WHEN route ~ '^(POST|DELETE) (branch|tag)$' AND words[2] IS NOT NULL THEN
+			RETURN gpucredit_registry.hub_branch(r, m, array_to_string(words[2:], '/'));
+		ELSE
+			PERFORM gpucredit_registry.refuse_request(404, 'no such endpoint', 'See the README.');
+	END CASE;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.repo_route(gpucredit_registry.http_request, text, text, text, text[]) IS
+'Internal: the function that answers a request below /api/models/ORG/NAME.';
+
+CREATE FUNCTION gpucredit_registry.route(r gpucredit_registry.http_request)
+RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	words text[] := (SELECT array_agg(gpucredit_registry.url_decode(w.word) ORDER BY w.n)
+		FROM regexp_split_to_table(ltrim((r).path, '/'), '/') WITH ORDINALITY AS w (word, n));
+	kind text := 'model';
+	m gpucredit_registry.model;
+BEGIN
+	IF words[1] = 'lfs' THEN
+		IF NOT gpucredit_registry.is_signed(CASE (r).method WHEN 'HEAD' THEN 'GET'
+			ELSE (r).method END, (r).path, (r).query)
+		THEN
+			PERFORM gpucredit_registry.refuse_request(403, 'the URL''s signature is not good, or older than an hour',
+				'Ask for a new URL.');
+		ELSIF (r).method = 'PUT' AND array_length(words, 1) = 4 THEN
+			RETURN gpucredit_registry.lfs_put(r, words[2], words[3]::bigint, words[4]::integer);
+		ELSIF (r).method = 'POST' AND array_length(words, 1) = 3 THEN
+			RETURN gpucredit_registry.lfs_complete(r, words[2], words[3]::bigint);
+		ELSIF (r).method IN ('GET', 'HEAD') AND array_length(words, 1) = 4 THEN
+			RETURN gpucredit_registry.lfs_get(r, words[2], words[3]::bigint, words[4]);
+		END IF;
+	ELSIF words[1] = 'api' THEN
+		IF (r).method = 'GET' AND words[2] = 'whoami-v2' THEN
+			RETURN gpucredit_registry.hub_whoami(r);
+		ELSIF (r).method = 'POST' AND words[2:3] = '{repos,create}' THEN
+			RETURN gpucredit_registry.hub_create(r);
+		ELSIF words[2] IN ('models', 'datasets') AND words[4] IS NOT NULL THEN
+			RETURN gpucredit_registry.repo_route(r, rtrim(words[2], 's'), words[3], words[4],
+				nullif(words[5:], '{}'));
+		END IF;
+	ELSE
+		IF words[1] = 'datasets' THEN
+			kind := 'dataset';
+			words := words[2:];
+		END IF;
+		IF (r).method = 'POST' AND words[2] LIKE '%.git'
+			AND words[3:] = '{info,lfs,objects,batch}'
+		THEN
+			RETURN gpucredit_registry.lfs_batch(r, kind, words[1],
+				left(words[2], -4));
+		ELSIF (r).method IN ('GET', 'HEAD') AND words[3] IN ('resolve', 'raw')
+			AND words[5] IS NOT NULL
+		THEN
+			m := gpucredit_registry.require_model(words[1], words[2], kind, (r).caller, 'read');
+			RETURN gpucredit_registry.hub_resolve(r, m, words[4],
+				array_to_string(words[5:], '/'));
+		END IF;
+	END IF;
+	PERFORM gpucredit_registry.refuse_request(404, 'no such endpoint', 'See the README.');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.route(gpucredit_registry.http_request) IS
+'Internal: the function that answers a request.';
+
+/* "Bearer TOKEN", or "Basic" with the token for a password, as git sends it. */
+CREATE FUNCTION gpucredit_registry.token_of(authorization text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF token_of.authorization ~* '^bearer ' THEN
+		RETURN substr(token_of.authorization, 8);
+	END IF;
+	RETURN regexp_replace(convert_from(decode(substring(token_of.authorization
+		FROM '^[Bb]asic (.*)$'), 'base64'), 'UTF8'), '^[^:]*:', '');
+EXCEPTION WHEN data_exception THEN
+	RETURN '';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.token_of(text) IS
+'Internal: the token of an Authorization header.';
+
+CREATE FUNCTION gpucredit_registry.http_status(state text) RETURNS integer
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE
+		WHEN state IN ('UC501', 'UC502', 'UC001') THEN 404
+		WHEN state = 'UC503' THEN 422
+		WHEN state IN ('UC504', '42501') THEN 403
+		WHEN state IN ('UC201', 'UC507') THEN 409
+		WHEN state = 'UC505' THEN 422
+		WHEN state = 'UC506' THEN 412
+		WHEN state = 'UC202' THEN 429
+		WHEN state ~ '^(22|54)' THEN 400
+	END;
+END;
+COMMENT ON FUNCTION gpucredit_registry.http_status(text) IS
+'Internal: the HTTP status of an error; NULL: it is no answer to a client.';
+
+CREATE FUNCTION gpucredit_registry.http(method text, target text, headers jsonb,
+	body bytea, OUT status integer, OUT response_headers jsonb, OUT response_body bytea,
+	OUT plan jsonb)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r gpucredit_registry.http_request;
+	a gpucredit_registry.http_response;
+	state text;
+	message text;
+	detail text;
+	hint text;
+	code text;
+BEGIN
+	r.method := http.method;
+	r.path := split_part(http.target, '?', 1);
+	r.headers := http.headers;
+	r.body := http.body;
+	r.base := format('%s://%s', coalesce(http.headers ->> 'x-forwarded-proto', 'http'),
+		http.headers ->> 'host');
+	BEGIN
+		r.query := gpucredit_registry.query_of(substr(http.target, length(r.path) + 2));
+		IF http.headers ? 'authorization' THEN
+			r.caller := gpucredit_registry.caller_of(
+				gpucredit_registry.token_of(http.headers ->> 'authorization'));
+			IF r.caller IS NULL THEN
+				PERFORM gpucredit_registry.refuse_request(401, 'the token is not good, or not any more',
+					'Get a new one by gpucredit_registry.issue_token().');
+			END IF;
+		END IF;
+		a := gpucredit_registry.route(r);
+	EXCEPTION WHEN OTHERS THEN
+		GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
+			detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT, code = COLUMN_NAME;
+		IF state = 'UC508' THEN
+			a := gpucredit_registry.error_response(detail::integer, message || '. ' || hint);
+		ELSIF gpucredit_registry.http_status(state) IS NULL THEN
+			RAISE;
+		ELSIF state = 'UC501' AND r.caller IS NULL AND code = '' THEN
+			/* git asks for a name and a token only then */
+			a := gpucredit_registry.error_response(401, message, 'RepoNotFound');
+		ELSE
+			a := gpucredit_registry.error_response(gpucredit_registry.http_status(state),
+				concat_ws('. ', message, rtrim(detail, '.')),
+				CASE state WHEN 'UC501' THEN coalesce(nullif(code, ''), 'RepoNotFound')
+					WHEN 'UC504' THEN 'Quarantined' END);
+		END IF;
+	END;
+	status := a.status;
+	response_headers := a.headers;
+	response_body := a.body;
+	plan := a.plan;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.http(text, text, jsonb, bytea) IS
+'Daemon: answers a request; what it refuses leaves nothing written.
+method, target, body: of the request; a PUT''s body is not passed, but received by the plan. headers: an object, names in lower case.
+Result: status, headers, body, and the plan of what bytes to send or receive.';

@@ -1,0 +1,438 @@
+/*-------------------------------------------------------------------------
+ *
+ * receive.c
+ *		A body becomes chunks, some 16 MiB at a time.
+ *
+ * Chunks that the store does not have are appended to a pack.  Once they are
+ * on disk, the database is told all of them; if some that it had are gone by
+ * then, they are appended, too.  What is told is kept when the client is cut
+ * off; it goes on from there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "registryd.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define BATCH_BYTES		(16 * 1024 * 1024)
+#define BATCH_CHUNKS	(BATCH_BYTES / CHUNK_MIN + 2)
+
+typedef struct Chunk
+{
+	unsigned char digest[DIGEST_SIZE];
+	size_t		start;			/* in the buffer */
+	int32_t		size;
+	bool		stored;			/* in a pack, by us */
+	int64_t		pack;
+	int32_t		first_byte;
+} Chunk;
+
+struct Receive
+{
+	json_t	   *plan;			/* its "receive" */
+	int64_t		writer;
+	int64_t		expected;		/* bytes of the body */
+	int64_t		seen;
+	int64_t		told;			/* where in the part the buffer begins */
+	EVP_MD_CTX *whole;			/* digest of the body */
+	Chunker		chunker;
+	size_t		filled;			/* bytes in the buffer */
+	size_t		cut;			/* where its last chunk ends */
+	int			nchunks;
+	Chunk		chunks[BATCH_CHUNKS];
+	unsigned char buffer[BATCH_BYTES + CHUNK_MAX];
+};
+
+/* The words of a part: org, upload, part, and room for more values. */
+static void
+part_values(Receive *receive, const char **values, char *upload, char *part)
+{
+	sprintf(upload, "%" PRId64,
+			(int64_t) json_integer_value(json_object_get(receive->plan, "upload")));
+	sprintf(part, "%" PRId64,
+			(int64_t) json_integer_value(json_object_get(receive->plan, "part")));
+	values[0] = json_string_value(json_object_get(receive->plan, "org"));
+	values[1] = upload;
+	values[2] = part;
+}
+
+Receive *
+receive_begin(json_t *plan, DbError *error)
+{
+	Receive    *receive = malloc(sizeof(Receive));
+	const char *values[5];
+	char		upload[32];
+	char		part[32];
+	char		from[32];
+	char		writer[32];
+	PGresult   *result;
+
+	if (receive == NULL)
+	{
+		*error = (DbError) {"53200", "out of memory"};
+		return NULL;
+	}
+	memset(receive, 0, offsetof(Receive, chunks));
+	receive->plan = json_incref(plan);
+	receive->told = json_integer_value(json_object_get(plan, "from"));
+	if (getrandom(&receive->writer, sizeof(receive->writer), 0) < 0)
+		receive->writer = (int64_t) (intptr_t) receive;
+	receive->whole = EVP_MD_CTX_new();
+	EVP_DigestInit_ex(receive->whole, EVP_sha256(), NULL);
+	part_values(receive, values, upload, part);
+	sprintf(from, "%" PRId64, receive->told);
+	sprintf(writer, "%" PRId64, receive->writer);
+	values[3] = from;
+	values[4] = writer;
+	result = db_call(error, "SELECT gpucredit_registry.begin_part($1::text,"
+					 " $2::bigint, $3::integer, $4::bigint, $5::bigint)",
+					 5, values, NULL, NULL);
+	if (result == NULL)
+	{
+		receive_free(receive);
+		return NULL;
+	}
+	receive->expected = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+	PQclear(result);
+	return receive;
+}
+
+/* Words of the arrays that the database is told. */
+static const char *
+digest_word(const void *of, int i, char *buffer)
+{
+	const Chunk *chunk = (const Chunk *) of + i;
+
+	strcpy(buffer, "\"\\\\x");
+	for (int j = 0; j < DIGEST_SIZE; j++)
+		sprintf(buffer + 4 + 2 * j, "%02x", chunk->digest[j]);
+	strcat(buffer, "\"");
+	return buffer;
+}
+
+static const char *
+size_word(const void *of, int i, char *buffer)
+{
+	sprintf(buffer, "%d", ((const Chunk *) of)[i].size);
+	return buffer;
+}
+
+static const char *
+pack_word(const void *of, int i, char *buffer)
+{
+	const Chunk *chunk = (const Chunk *) of + i;
+
+	if (!chunk->stored)
+		return NULL;
+	sprintf(buffer, "%" PRId64, chunk->pack);
+	return buffer;
+}
+
+static const char *
+first_byte_word(const void *of, int i, char *buffer)
+{
+	const Chunk *chunk = (const Chunk *) of + i;
+
+	if (!chunk->stored)
+		return NULL;
+	sprintf(buffer, "%d", chunk->first_byte);
+	return buffer;
+}
+
+/*
+ * Append the chunks that are wanted, and wait until they are on disk.
+ */
+static bool
+store_wanted(Receive *receive, const bool *wanted)
+{
+	Pack	   *pack = NULL;
+
+	for (int i = 0; i < receive->nchunks; i++)
+	{
+		Chunk	   *chunk = &receive->chunks[i];
+
+		if (!wanted[i] || chunk->stored)
+			continue;
+		if (pack != NULL && pack->size + chunk->size > 64 * 1024 * 1024)
+		{
+			if (!pack_sync(pack))
+				break;
+			pack_give_back(pack);
+			pack = NULL;
+		}
+		if (pack == NULL)
+			pack = pack_take(chunk->size);
+		if (pack == NULL)
+			return false;
+		if (!pack_append(pack, receive->buffer + chunk->start, chunk->size,
+						 &chunk->first_byte))
+		{
+			pack_abandon(pack);
+			return false;
+		}
+		chunk->pack = pack->number;
+		chunk->stored = true;
+	}
+	if (pack != NULL)
+	{
+		if (!pack_sync(pack))
+		{
+			pack_abandon(pack);
+			return false;
+		}
+		pack_give_back(pack);
+	}
+	return true;
+}
+
+/* Which chunks the store does not have yet. */
+static bool
+ask_known(Receive *receive, bool *wanted, const char *digests, DbError *error)
+{
+	PGresult   *result = db_call(error, "SELECT unnest("
+								 "gpucredit_registry.known_chunks($1::bytea[]))",
+								 1, &digests, NULL, NULL);
+
+	if (result == NULL)
+		return false;
+	for (int i = 0; i < receive->nchunks; i++)
+		wanted[i] = i < PQntuples(result) && PQgetvalue(result, i, 0)[0] != 't';
+	PQclear(result);
+	return true;
+}
+
+/*
+ * Tell the database.  *again: some chunks are gone; they are wanted now.
+ */
+static bool
+tell_chunks(Receive *receive, bool *wanted, const char *digests, bool *again,
+			DbError *error)
+{
+	const char *values[9];
+	char		upload[32];
+	char		part[32];
+	char		from[32];
+	char		writer[32];
+	char	   *sizes = db_array(receive->nchunks, size_word, receive->chunks);
+	char	   *packs = db_array(receive->nchunks, pack_word, receive->chunks);
+	char	   *first = db_array(receive->nchunks, first_byte_word, receive->chunks);
+	PGresult   *result;
+
+	part_values(receive, values, upload, part);
+	sprintf(from, "%" PRId64, receive->told);
+	sprintf(writer, "%" PRId64, receive->writer);
+	values[3] = from;
+	values[4] = writer;
+	values[5] = digests;
+	values[6] = sizes;
+	values[7] = packs;
+	values[8] = first;
+	result = db_call(error, "SELECT 0 UNION ALL SELECT unnest("
+					 "gpucredit_registry.store_chunks($1::text, $2::bigint,"
+					 " $3::integer, $4::bigint, $5::bigint, $6::bytea[],"
+					 " $7::integer[], $8::bigint[], $9::integer[]))",
+					 9, values, NULL, NULL);
+	free(sizes);
+	free(packs);
+	free(first);
+	if (result == NULL)
+		return false;
+	*again = false;
+	for (int i = 1; i < PQntuples(result); i++)
+	{
+		int			gone = atoi(PQgetvalue(result, i, 0)) - 1;
+
+		if (gone < 0 || gone >= receive->nchunks)
+			continue;
+		wanted[gone] = true;
+		receive->chunks[gone].stored = false;
+		*again = true;
+	}
+	PQclear(result);
+	return true;
+}
+
+/*
+ * The buffer's chunks are stored and told; what is not cut yet moves to its
+ * front.
+ */
+static bool
+flush(Receive *receive, DbError *error)
+{
+	bool		wanted[BATCH_CHUNKS];
+	bool		again = true;
+	char	   *digests;
+	bool		good;
+
+	if (receive->nchunks == 0)
+		return true;
+	digests = db_array(receive->nchunks, digest_word, receive->chunks);
+	if (digests == NULL)
+	{
+		*error = (DbError) {"53200", "out of memory"};
+		return false;
+	}
+	good = ask_known(receive, wanted, digests, error);
+	for (int i = 0; good && again && i < 3; i++)
+	{
+		if (!store_wanted(receive, wanted))
+		{
+			*error = (DbError) {"58030", "the store cannot be written"};
+			good = false;
+			break;
+		}
+		good = tell_chunks(receive, wanted, digests, &again, error);
+	}
+	free(digests);
+	if (good && again)
+	{
+		*error = (DbError) {"40001", "chunks go while they are used"};
+		good = false;
+	}
+	if (!good)
+		return false;
+	receive->told += receive->cut;
+	receive->filled -= receive->cut;
+	memmove(receive->buffer, receive->buffer + receive->cut, receive->filled);
+	receive->cut = 0;
+	receive->nchunks = 0;
+	return true;
+}
+
+static void
+end_chunk(Receive *receive, size_t end)
+{
+	Chunk	   *chunk = &receive->chunks[receive->nchunks++];
+
+	*chunk = (Chunk) {.start = receive->cut,.size = end - receive->cut};
+	EVP_Digest(receive->buffer + chunk->start, chunk->size, chunk->digest, NULL,
+			   EVP_sha256(), NULL);
+	receive->cut = end;
+}
+
+bool
+receive_data(Receive *receive, const char *data, size_t size, DbError *error)
+{
+	receive->seen += size;
+	if (receive->seen > receive->expected)
+	{
+		*error = (DbError) {"22023", "more bytes than were announced"};
+		return false;
+	}
+	EVP_DigestUpdate(receive->whole, data, size);
+	while (size > 0)
+	{
+		size_t		room = BATCH_BYTES - receive->filled;
+		size_t		n = size < room ? size : room;
+		unsigned char *place = receive->buffer + receive->filled;
+		bool		cut;
+
+		memcpy(place, data, n);
+		n = chunk_scan(&receive->chunker, place, n, &cut);
+		receive->filled += n;
+		data += n;
+		size -= n;
+		if (cut)
+			end_chunk(receive, receive->filled);
+		if ((receive->filled == BATCH_BYTES ||
+			 receive->nchunks == BATCH_CHUNKS - 1) && !flush(receive, error))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The body has ended; digest gets its SHA-256.
+ */
+bool
+receive_end(Receive *receive, char *digest, DbError *error)
+{
+	if (receive->seen < receive->expected)
+	{
+		*error = (DbError) {"UC503", "fewer bytes than were announced"};
+		return false;
+	}
+	if (receive->filled > receive->cut)
+		end_chunk(receive, receive->filled);
+	EVP_DigestFinal_ex(receive->whole, (unsigned char *) digest, NULL);
+	return flush(receive, error);
+}
+
+/*
+ * A client that was cut off finds what came whole.
+ */
+void
+receive_free(Receive *receive)
+{
+	DbError		error;
+
+	if (receive == NULL)
+		return;
+	if (receive->nchunks > 0)
+		(void) flush(receive, &error);
+	EVP_MD_CTX_free(receive->whole);
+	json_decref(receive->plan);
+	free(receive);
+}
+
+/*
+ * All bytes of an upload are there.  False with UC503 if they are not those
+ * that were announced.
+ */
+bool
+finish_upload(json_t *plan, const unsigned char *digest, DbError *error)
+{
+	char		upload[32];
+	char		hex[2 * DIGEST_SIZE + 3] = "\\x";
+	const char *values[] = {
+		json_string_value(json_object_get(plan, "org")), upload, hex
+	};
+	PGresult   *result;
+	bool		good;
+
+	sprintf(upload, "%" PRId64,
+			(int64_t) json_integer_value(json_object_get(plan, "upload")));
+	for (int i = 0; i < DIGEST_SIZE; i++)
+		sprintf(hex + 2 + 2 * i, "%02x", digest[i]);
+	result = db_call(error, "SELECT gpucredit_registry.finish_upload($1::text,"
+					 " $2::bigint, $3::bytea)", 3, values, NULL, NULL);
+	if (result == NULL)
+		return false;
+	good = PQgetvalue(result, 0, 0)[0] == 't';
+	PQclear(result);
+	if (!good)
+		*error = (DbError) {"UC503", "the bytes do not match their SHA-256"};
+	return good;
+}
+
+/*
+ * Read all that is stored of an upload, and finish it.
+ */
+bool
+verify_upload(json_t *plan, DbError *error)
+{
+	Pieces		pieces;
+	EVP_MD_CTX *whole = EVP_MD_CTX_new();
+	unsigned char digest[DIGEST_SIZE];
+	unsigned char buffer[64 * 1024];
+	ssize_t		n;
+
+	EVP_DigestInit_ex(whole, EVP_sha256(), NULL);
+	pieces_init(&pieces, json_object_get(plan, "pieces"));
+	while ((n = pieces_read(&pieces, buffer, sizeof(buffer))) > 0)
+		EVP_DigestUpdate(whole, buffer, n);
+	pieces_end(&pieces);
+	EVP_DigestFinal_ex(whole, digest, NULL);
+	EVP_MD_CTX_free(whole);
+	if (n < 0)
+	{
+		*error = (DbError) {"58030", "the store cannot be read"};
+		return false;
+	}
+	return finish_upload(plan, digest, error);
+}

@@ -1,0 +1,439 @@
+/*-------------------------------------------------------------------------
+ *
+ * serve.c
+ *		Requests: the database answers, and the plan of its answer is done.
+ *
+ * A PUT's body is taken in as it comes; others are collected first, up to a
+ * limit, and passed with the request.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "registryd.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BODY_MAX	(64 * 1024 * 1024)
+#define SEND_BLOCK	(512 * 1024)
+#define IDLE_SECONDS	30
+
+typedef struct Request
+{
+	char	   *target;			/* path and query, as they came */
+	char	   *body;
+	size_t		body_size;
+	bool		begun;
+	bool		too_large;
+	Receive    *receive;		/* a body that is taken in */
+	json_t	   *plan;			/* of the answer to it */
+	bool		refused;		/* while it was taken in */
+	DbError		error;
+} Request;
+
+/* An answer whose bytes are in the store. */
+typedef struct Sending
+{
+	Pieces		pieces;
+	int64_t		sent;
+	json_t	   *plan;
+} Sending;
+
+static enum MHD_Result respond(struct MHD_Connection *connection, int status,
+							   json_t *headers, struct MHD_Response *response);
+
+/* The status for an error of the daemon's own calls. */
+static int
+status_of(const char *sqlstate)
+{
+	static const struct
+	{
+		const char *class;
+		int			status;
+	}			table[] = {
+		{"UC502", 404}, {"UC503", 422}, {"UC506", 409}, {"22", 400},
+		{"40", 503}, {"08", 503}, {"53", 503}, {"57", 503}
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (strncmp(sqlstate, table[i].class, strlen(table[i].class)) == 0)
+			return table[i].status;
+	return 500;
+}
+
+static enum MHD_Result
+respond_error(struct MHD_Connection *connection, const DbError *error)
+{
+	int			status = status_of(error->sqlstate);
+	json_t	   *body = json_pack("{s:s, s:s}", "error", status == 500 ?
+								 "internal error" : error->message,
+								 "sqlstate", error->sqlstate);
+	char	   *text = json_dumps(body, JSON_COMPACT);
+	struct MHD_Response *response =
+		MHD_create_response_from_buffer(strlen(text), text,
+										MHD_RESPMEM_MUST_FREE);
+
+	if (status >= 500)
+		say("%s: %s", error->sqlstate, error->message);
+	json_decref(body);
+	MHD_add_response_header(response, "Content-Type", "application/json");
+	return respond(connection, status, NULL, response);
+}
+
+static enum MHD_Result
+respond(struct MHD_Connection *connection, int status, json_t *headers,
+		struct MHD_Response *response)
+{
+	const char *name;
+	json_t	   *value;
+	enum MHD_Result result;
+
+	json_object_foreach(headers, name, value)
+		MHD_add_response_header(response, name, json_string_value(value));
+	result = MHD_queue_response(connection, status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static ssize_t
+send_more(void *cls, uint64_t at, char *buffer, size_t max)
+{
+	Sending    *sending = cls;
+	ssize_t		n = pieces_read(&sending->pieces, buffer, max);
+
+	(void) at;
+	if (n < 0)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	if (n == 0)
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	sending->sent += n;
+	return n;
+}
+
+/* The answer is over, sent in full or not. */
+static void
+send_end(void *cls)
+{
+	Sending    *sending = cls;
+	json_t	   *download = json_object_get(sending->plan, "download");
+	char		number[32];
+	char		sent[32];
+	const char *values[] = {
+		json_string_value(json_object_get(sending->plan, "org")), number, sent
+	};
+	DbError		error;
+
+	if (download != NULL)
+	{
+		sprintf(number, "%" PRId64, (int64_t) json_integer_value(download));
+		sprintf(sent, "%" PRId64, sending->sent);
+		PQclear(db_call(&error, "SELECT gpucredit_registry.close_download("
+						"$1::text, $2::bigint, $3::bigint)", 3, values,
+						NULL, NULL));
+	}
+	pieces_end(&sending->pieces);
+	json_decref(sending->plan);
+	free(sending);
+}
+
+/* The bytes that a plan names; none where it names but their number. */
+static struct MHD_Response *
+stored_response(json_t *plan)
+{
+	Sending    *sending = calloc(1, sizeof(Sending));
+
+	sending->plan = json_incref(plan);
+	pieces_init(&sending->pieces, json_object_get(plan, "send"));
+	return MHD_create_response_from_callback(
+											 json_integer_value(json_object_get(plan, "length")),
+											 SEND_BLOCK, send_more, sending, send_end);
+}
+
+/* One header of the request, its name in lower case. */
+static enum MHD_Result
+add_header(void *cls, enum MHD_ValueKind kind, const char *name,
+		   const char *value)
+{
+	static const char *const wanted[] = {
+		"authorization", "content-type", "host", "idempotency-key",
+		"if-none-match", "if-range", "range", "x-forwarded-proto"
+	};
+
+	(void) kind;
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		if (strcasecmp(name, wanted[i]) == 0 && value != NULL)
+			json_object_set_new(cls, wanted[i], json_string(value));
+	return MHD_YES;
+}
+
+/*
+ * Ask the database; the answer's first row, or NULL and why.
+ */
+static PGresult *
+ask(struct MHD_Connection *connection, const char *method, Request *request,
+	DbError *error)
+{
+	json_t	   *headers = json_object();
+	const char *values[4];
+	int			lengths[4] = {0, 0, 0, (int) request->body_size};
+	int			formats[4] = {0, 0, 0, 1};
+	PGresult   *result;
+	char	   *text;
+
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, headers);
+	text = json_dumps(headers, JSON_COMPACT);
+	values[0] = method;
+	values[1] = request->target;
+	values[2] = text != NULL ? text : "{}";
+	values[3] = request->body != NULL ? request->body : "";
+	result = db_call(error, "SELECT status, response_headers,"
+					 " encode(response_body, 'base64'), plan"
+					 " FROM gpucredit_registry.http($1::text, $2::text,"
+					 " $3::jsonb, $4::bytea)", 4, values, lengths, formats);
+	free(text);
+	json_decref(headers);
+	return result;
+}
+
+static json_t *
+json_column(PGresult *result, int column)
+{
+	return PQgetisnull(result, 0, column) ? NULL :
+		json_loads(PQgetvalue(result, 0, column), 0, NULL);
+}
+
+/* The answer's own body. */
+static struct MHD_Response *
+body_response(PGresult *result)
+{
+	json_t	   *list = json_array();
+	Pieces		pieces;
+	char	   *body;
+	size_t		size = 0;
+	size_t		room = PQgetlength(result, 0, 2) + 1;
+	char	   *base64 = PQgetvalue(result, 0, 2);
+	char	   *to = base64;
+
+	/* the server breaks lines */
+	for (char *from = base64; *from != '\0'; from++)
+		if (*from != '\n')
+			*to++ = *from;
+	*to = '\0';
+	json_array_append_new(list, json_string(base64));
+	pieces_init(&pieces, list);
+	body = malloc(room);
+	for (ssize_t n = 1; n > 0; size += n > 0 ? n : 0)
+		n = pieces_read(&pieces, body + size, room - size);
+	pieces_end(&pieces);
+	json_decref(list);
+	return MHD_create_response_from_buffer(size, body, MHD_RESPMEM_MUST_FREE);
+}
+
+static enum MHD_Result
+respond_answer(struct MHD_Connection *connection, PGresult *result,
+			   json_t *plan)
+{
+	json_t	   *headers = json_column(result, 1);
+	struct MHD_Response *response =
+		plan != NULL && json_object_get(plan, "length") != NULL ?
+		stored_response(plan) : body_response(result);
+	enum MHD_Result done = respond(connection, atoi(PQgetvalue(result, 0, 0)),
+								   headers, response);
+
+	json_decref(headers);
+	return done;
+}
+
+/* A request without a body that is taken in, or all of whose body is there. */
+static enum MHD_Result
+answer(struct MHD_Connection *connection, const char *method, Request *request)
+{
+	DbError		error;
+	PGresult   *result = ask(connection, method, request, &error);
+	enum MHD_Result done;
+	json_t	   *plan;
+	json_t	   *verify;
+
+	if (result == NULL)
+		return respond_error(connection, &error);
+	plan = json_column(result, 3);
+	verify = json_object_get(plan, "verify");
+	if (verify != NULL && !verify_upload(verify, &error))
+		done = respond_error(connection, &error);
+	else
+		done = respond_answer(connection, result, plan);
+	json_decref(plan);
+	PQclear(result);
+	return done;
+}
+
+/* A PUT begins: the database says what its body is. */
+static enum MHD_Result
+begin_put(struct MHD_Connection *connection, const char *method,
+		  Request *request)
+{
+	DbError		error;
+	PGresult   *result = ask(connection, method, request, &error);
+	json_t	   *receive;
+	enum MHD_Result done = MHD_YES;
+
+	if (result == NULL)
+		return respond_error(connection, &error);
+	request->plan = json_column(result, 3);
+	receive = json_object_get(request->plan, "receive");
+	if (receive == NULL)
+		done = respond_answer(connection, result, request->plan);
+	else
+	{
+		request->receive = receive_begin(receive, &error);
+		if (request->receive == NULL)
+			done = respond_error(connection, &error);
+	}
+	PQclear(result);
+	return done;
+}
+
+/* All of a PUT's body has come. */
+static enum MHD_Result
+end_put(struct MHD_Connection *connection, Request *request)
+{
+	json_t	   *plan = json_object_get(request->plan, "receive");
+	unsigned char digest[DIGEST_SIZE];
+	char		etag[2 * DIGEST_SIZE + 3];
+	DbError		error = request->error;
+	bool		good = !request->refused &&
+		receive_end(request->receive, (char *) digest, &error);
+	struct MHD_Response *response;
+
+	receive_free(request->receive);
+	request->receive = NULL;
+	if (good && json_is_true(json_object_get(plan, "whole")))
+		good = finish_upload(plan, digest, &error);
+	if (!good)
+		return respond_error(connection, &error);
+	response = MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+	etag[0] = '"';
+	for (int i = 0; i < DIGEST_SIZE; i++)
+		sprintf(etag + 1 + 2 * i, "%02x", digest[i]);
+	strcat(etag, "\"");
+	MHD_add_response_header(response, "ETag", etag);
+	return respond(connection, 200, NULL, response);
+}
+
+static bool
+collect(Request *request, const char *data, size_t size)
+{
+	char	   *more;
+
+	if (request->too_large || request->body_size + size > BODY_MAX)
+	{
+		request->too_large = true;
+		return true;
+	}
+	more = realloc(request->body, request->body_size + size);
+	if (more == NULL)
+		return false;
+	memcpy(more + request->body_size, data, size);
+	request->body = more;
+	request->body_size += size;
+	return true;
+}
+
+static enum MHD_Result
+handle(void *cls, struct MHD_Connection *connection, const char *url,
+	   const char *method, const char *version, const char *data, size_t *size,
+	   void **con_cls)
+{
+	Request    *request = *con_cls;
+	bool		put = strcmp(method, "PUT") == 0;
+
+	(void) cls;
+	(void) url;
+	(void) version;
+	if (!request->begun)
+	{
+		request->begun = true;
+		return put ? begin_put(connection, method, request) : MHD_YES;
+	}
+	if (*size > 0)
+	{
+		if (put)
+			request->refused = request->refused || request->receive == NULL ||
+				!receive_data(request->receive, data, *size, &request->error);
+		else if (!collect(request, data, *size))
+			return MHD_NO;
+		*size = 0;
+		return MHD_YES;
+	}
+	if (request->too_large)
+	{
+		struct MHD_Response *response =
+			MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+
+		return respond(connection, 413, NULL, response);
+	}
+	return put && request->receive != NULL ? end_put(connection, request) :
+		answer(connection, method, request);
+}
+
+/* The target as it came, before anything is decoded. */
+static void *
+note_target(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+	Request    *request = calloc(1, sizeof(Request));
+
+	(void) cls;
+	(void) connection;
+	if (request != NULL)
+		request->target = strdup(uri);
+	return request;
+}
+
+static void
+forget(void *cls, struct MHD_Connection *connection, void **con_cls,
+	   enum MHD_RequestTerminationCode code)
+{
+	Request    *request = *con_cls;
+
+	(void) cls;
+	(void) connection;
+	(void) code;
+	if (request == NULL)
+		return;
+	receive_free(request->receive);
+	json_decref(request->plan);
+	free(request->body);
+	free(request->target);
+	free(request);
+	*con_cls = NULL;
+}
+
+struct MHD_Daemon *
+serve(void)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,.sin_port = htons(options.port)
+	};
+
+	if (inet_pton(AF_INET, options.address, &address.sin_addr) != 1)
+	{
+		say("\"%s\" is no address", options.address);
+		return NULL;
+	}
+	return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD |
+							MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL,
+							0, NULL, NULL, handle, NULL,
+							MHD_OPTION_SOCK_ADDR, (struct sockaddr *) &address,
+							MHD_OPTION_URI_LOG_CALLBACK, note_target, NULL,
+							MHD_OPTION_NOTIFY_COMPLETED, forget, NULL,
+							MHD_OPTION_CONNECTION_TIMEOUT,
+							(unsigned int) IDLE_SECONDS,
+							MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+							(size_t) (256 * 1024),
+							MHD_OPTION_CONNECTION_LIMIT, (unsigned int) 512,
+							MHD_OPTION_END);
+}

@@ -1,0 +1,136 @@
+/*-------------------------------------------------------------------------
+ *
+ * upkeep.c
+ *		What nobody uses goes; and a look at every byte that is stored.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "registryd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define UPKEEP_SECONDS	60
+#define SWEEP_EVERY		60		/* rounds of upkeep */
+
+/* Files of packs that were condemned a grace ago. */
+static void
+delete_packs(void)
+{
+	const char *values[] = {options.grace};
+	DbError		error;
+	PGresult   *result = db_call(&error, "SELECT NULL UNION ALL SELECT"
+								 " gpucredit_registry.condemned_packs($1::interval)",
+								 1, values, NULL, NULL);
+
+	for (int i = 1; i < PQntuples(result); i++)
+	{
+		const char *number[] = {PQgetvalue(result, i, 0)};
+
+		if (pack_unlink(strtoll(number[0], NULL, 10)))
+			PQclear(db_call(&error, "SELECT gpucredit_registry.pack_gone($1::bigint)",
+							1, number, NULL, NULL));
+	}
+	PQclear(result);
+}
+
+static void *
+upkeep(void *arg)
+{
+	(void) arg;
+	for (unsigned int round = 0;; round++)
+	{
+		DbError		error;
+		PGresult   *result = db_call(&error, "SELECT gpucredit_registry.collect()",
+									 0, NULL, NULL, NULL);
+
+		if (result == NULL)
+			say("collect: %s", error.message);
+		PQclear(result);
+		delete_packs();
+		if (round % SWEEP_EVERY == 0)
+			pack_sweep();
+		sleep(UPKEEP_SECONDS);
+	}
+	return NULL;
+}
+
+void
+upkeep_start(void)
+{
+	pthread_t	thread;
+
+	if (pthread_create(&thread, NULL, upkeep, NULL) == 0)
+		pthread_detach(thread);
+	else
+		say("could not start upkeep: nothing is collected");
+}
+
+/* Is a chunk in its pack, with its digest? */
+static bool
+chunk_is_good(PGresult *chunks, int row)
+{
+	static unsigned char buffer[CHUNK_MAX];
+	unsigned char digest[DIGEST_SIZE];
+	size_t		digest_size;
+	int			size = atoi(PQgetvalue(chunks, row, 1));
+	int			fd = pack_open(strtoll(PQgetvalue(chunks, row, 2), NULL, 10));
+	unsigned char *expected = PQunescapeBytea(
+											  (unsigned char *) PQgetvalue(chunks, row, 4), &digest_size);
+	bool		good = fd >= 0 && size <= CHUNK_MAX &&
+		digest_size == DIGEST_SIZE &&
+		pread(fd, buffer, size, atoi(PQgetvalue(chunks, row, 3))) == size &&
+		EVP_Digest(buffer, size, digest, NULL, EVP_sha256(), NULL) == 1 &&
+		memcmp(digest, expected, DIGEST_SIZE) == 0;
+
+	PQfreemem(expected);
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+/*
+ * Read every chunk; the number of those that are not what they were.
+ */
+int
+upkeep_verify(void)
+{
+	char		after[32] = "0";
+	int			bad = 0;
+	int			n;
+
+	do
+	{
+		const char *values[] = {after};
+		DbError		error;
+		PGresult   *chunks = db_call(&error, "SELECT 0, 0, 0, 0, ''::bytea"
+									 " UNION ALL SELECT * FROM"
+									 " gpucredit_registry.stored_chunks($1::bigint)",
+									 1, values, NULL, NULL);
+
+		if (chunks == NULL)
+		{
+			say("%s", error.message);
+			return 1;
+		}
+		n = PQntuples(chunks) - 1;
+		for (int i = 1; i <= n; i++)
+		{
+			if (!chunk_is_good(chunks, i))
+			{
+				printf("chunk %s in pack %s is not what it was\n",
+					   PQgetvalue(chunks, i, 0), PQgetvalue(chunks, i, 2));
+				bad++;
+			}
+			snprintf(after, sizeof(after), "%s", PQgetvalue(chunks, i, 0));
+		}
+		PQclear(chunks);
+	} while (n > 0);
+	return bad;
+}

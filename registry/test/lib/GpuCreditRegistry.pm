@@ -1,0 +1,145 @@
+# GpuCreditRegistry.pm: a server with the registry in it, and its daemon
+package GpuCreditRegistry;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use FindBin;
+use HTTP::Tiny;
+use JSON::PP;
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes 'sleep';
+
+use lib "$FindBin::RealBin/../../test/perl";
+use GpuCredit;
+
+our @EXPORT = qw(
+  registry_node registry_token daemon_start daemon_kill daemon_url
+  request json_request registry_verify
+);
+
+my %daemon;
+
+# A server, a database "reg", organisations "acme" and "rival" with credit.
+sub registry_node
+{
+	my ($name, @conf) = @_;
+	my $node = new_node($name, @conf);
+
+	$node->safe_psql('postgres', 'CREATE DATABASE reg');
+	$node->safe_psql('reg', 'CREATE EXTENSION gpucredit_registry CASCADE');
+	$node->safe_psql('reg', q{
+		CREATE ROLE registryd LOGIN IN ROLE gpucredit_registry_daemon;
+		SELECT gpucredit.create_account('acme'), gpucredit.create_account('rival');
+		SELECT gpucredit.create_account('acme', 'nlp'), gpucredit.create_account('acme', 'nlp/ann'),
+			gpucredit.create_account('acme', 'vision');
+		SELECT gpucredit.issue(org, '', 'i', 1000) FROM unnest('{acme,rival}'::text[]) org});
+	return $node;
+}
+
+sub registry_token
+{
+	my ($node, $org, $account, $scope) = @_;
+
+	return $node->safe_psql('reg', sprintf(
+			q{SELECT gpucredit_registry.issue_token('%s', '%s', '%s')},
+			$org, $account // '', $scope // 'write'));
+}
+
+# Starts registryd on a free port, with the store that the server's name says.
+sub daemon_start
+{
+	my ($node, @options) = @_;
+	my $port = $daemon{port} || PostgreSQL::Test::Cluster::get_free_port();
+	my $store = PostgreSQL::Test::Utils::tempdir() . '/../store-' . $node->name;
+	my $log = $node->logfile =~ s/\.log$/-registryd.log/r;
+	my $pid = fork() // die "could not fork: $!";
+
+	if ($pid == 0)
+	{
+		open(STDERR, '>>', $log) && open(STDOUT, '>&', \*STDERR) or POSIX::_exit(1);
+		exec "$FindBin::RealBin/../registryd", '--store', $store, '--port', $port,
+		  '--database', sprintf('host=%s port=%s dbname=reg user=registryd',
+			$node->host, $node->port), @options;
+		POSIX::_exit(127);
+	}
+	%daemon = (pid => $pid, port => $port, store => $store, node => $node);
+	for (1 .. 600)
+	{
+		return if HTTP::Tiny->new(timeout => 5)->get(daemon_url('/'))->{status} != 599;
+		sleep 0.1;
+	}
+	die "registryd does not answer; see $log\n";
+}
+
+sub daemon_kill
+{
+	my ($signal) = @_;
+
+	kill $signal || 'TERM', $daemon{pid} if $daemon{pid};
+	waitpid $daemon{pid}, 0 if $daemon{pid};
+	delete $daemon{pid};
+	return;
+}
+
+END
+{
+	my $status = $?;
+
+	daemon_kill('KILL');
+	$? = $status;
+}
+
+sub daemon_url
+{
+	my ($path) = @_;
+
+	return "http://127.0.0.1:$daemon{port}$path";
+}
+
+# An HTTP request: method, path or URL, and what HTTP::Tiny takes; "token" is
+# sent, too.
+sub request
+{
+	my ($method, $url, %options) = @_;
+
+	$url = daemon_url($url) unless $url =~ /^http:/;
+	$options{headers}{authorization} = 'Bearer ' . delete $options{token}
+	  if defined $options{token};
+	delete $options{token};
+	return HTTP::Tiny->new(timeout => 120)->request($method, $url, \%options);
+}
+
+sub json_request
+{
+	my ($method, $url, $token, $body) = @_;
+	my $answer = request($method, $url, token => $token,
+		defined $body ? (content => ref $body ? encode_json($body) : $body,
+			headers => { 'content-type' => 'application/json' }) : ());
+
+	$answer->{json} = eval { decode_json($answer->{content}) };
+	return $answer;
+}
+
+# Tests: both extensions' books, and each stored byte.
+sub registry_verify
+{
+	my ($node) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	is($node->safe_psql('reg', 'SELECT * FROM gpucredit_registry.verify() LIMIT 10'),
+		'', 'the registry\'s verify() is empty');
+	verify_empty($node, 'reg');
+	is(system("$FindBin::RealBin/../registryd", 'verify', '--store', $daemon{store},
+			'--database', sprintf('host=%s port=%s dbname=reg user=registryd',
+				$node->host, $node->port)),
+		0, 'each stored chunk has its digest')
+	  if $daemon{store};
+	return;
+}
+
+1;

@@ -1,0 +1,140 @@
+# rights.pl: repositories, keys, rights, tokens, and who may call what, in SQL
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use GpuCreditRegistry;
+use GpuCredit;
+use Test::More;
+
+my $node = registry_node('rights');
+my $create = q{SELECT * FROM gpucredit_registry.create_model('acme', 'nlp', 'base', 'k1')};
+
+sub q_ { return query($node, 'reg', $_[0]) }
+sub fails { return query_fails($node, 'reg', @_) }
+
+is(q_($create), '1|f', 'a repository is made');
+is(q_($create), '1|t', 'the same call again gives the same');
+fails(q{SELECT gpucredit_registry.create_model('acme', 'nlp', 'other', 'k1')}, 'UC201',
+	'the key with other arguments is refused');
+fails(q{SELECT gpucredit_registry.create_model('acme', 'nlp', 'base', 'k2')}, 'UC507',
+	'a name stands for one repository');
+fails(qq{SELECT gpucredit_registry.create_model('acme', 'nlp', '$_', 'k3')}, '22023',
+	"\"$_\" is no name")
+  foreach '', '..', 'a/b', 'x.git', '-x', 'a b', 'x' x 97;
+fails(q{SELECT gpucredit_registry.create_model('acme', 'nobody', 'x', 'k3')}, 'UC001',
+	'no such account');
+fails(q{SELECT gpucredit_registry.create_model('acme', 'nlp', 'x', NULL)}, '22023', 'no key');
+
+# commits
+my $commit = q{SELECT oid, status, replayed FROM gpucredit_registry.commit('acme', 1, 'main',
+	'[{"path": "config.json", "content": "e30="}, {"path": "sub/a", "content": "YQ=="}]', 'c1')};
+my ($oid) = split /\|/, q_($commit);
+is(q_($commit), "$oid|committed|t", 'a commit is made once');
+fails(qq{SELECT gpucredit_registry.commit('acme', 1, 'main', '[{"path": "b", "content": "YQ=="}]',
+	'c2', parent => '} . ('0' x 40) . q{')}, 'UC506', 'the ref is elsewhere');
+is(q_(qq{SELECT status FROM gpucredit_registry.commit('acme', 1, 'main',
+	'[{"path": "sub", "op": "delete_folder"}]', 'c3', parent => '$oid')}), 'committed',
+	'a commit on top of what is there');
+is(q_(q{SELECT string_agg(path, ',' ORDER BY version, path) FROM gpucredit_registry.file}),
+	'config.json,sub/a,config.json', 'each version has its own list of files');
+fails(qq{SELECT gpucredit_registry.commit('acme', 1, 'main',
+	'[{"path": "$_", "content": "YQ=="}]', 'c4')}, '22023', "\"$_\" is no path")
+  foreach '', '../x', 'a/../b', '/a', 'a//b', 'a/.git/b', 'a\\\\\\\\b', 'x' x 1025;
+fails(q{SELECT gpucredit_registry.commit('acme', 1, 'main',
+	'[{"path": "a", "content": "YQ=="}, {"path": "a/b", "content": "YQ=="}]', 'c4')}, '22023',
+	'a file is no folder');
+fails(q{SELECT gpucredit_registry.commit('acme', 1, 'main', '[{"path": "x", "content": "!"}]', 'c4')},
+	'22023', 'broken base64');
+fails(q{SELECT gpucredit_registry.commit('acme', 1, 'main', '{}', 'c4')}, '22023', 'no array');
+fails(q{SELECT gpucredit_registry.commit('acme', 1, '../x', '[]', 'c4')}, '22023', 'no ref');
+fails(q{SELECT gpucredit_registry.commit('acme', 1, 'main', '[{"path": "x", "op": "delete"}]', 'c4')},
+	'UC501', 'nothing to delete');
+fails(q{SELECT gpucredit_registry.commit('acme', 9, 'main', '[]', 'c4')}, 'UC501', 'no repository');
+
+# a hash grants nothing
+my $sha = q_(q{SELECT encode(object, 'hex') FROM gpucredit_registry.file WHERE path = 'sub/a'});
+q_(q{SELECT gpucredit_registry.create_model('rival', '', 'copy', 'k1')});
+my $take = qq{SELECT gpucredit_registry.commit('rival', 2, 'main',
+	'[{"path": "a", "sha256": "$sha"}]', 'c1')};
+fails($take, 'UC503', 'knowing a digest gives nobody its bytes');
+is(q_(q{SELECT count(*) FROM gpucredit_registry.possession WHERE org = 'rival'}), '0',
+	'nor does it leave a trace');
+q_(q{SELECT gpucredit_registry.grant_access('acme', 1, 'org:rival', 'read')});
+is(q_("SELECT status FROM ($take) c, LATERAL (SELECT (c.commit).*) r"), 'committed',
+	'who may read them may use them');
+is(q_(q{SELECT "unique" FROM gpucredit_registry.storage('rival')}), '1', 'and pays for them');
+is(q_(q{SELECT gpucredit_registry.revoke_access('acme', 1, 'org:rival')}), 't', 'a right is taken back');
+is(q_(q{SELECT gpucredit_registry.revoke_access('acme', 1, 'org:rival')}), 'f', 'once');
+
+# who may do what
+my $may = q{SELECT coalesce(gpucredit_registry.permission_of('acme', 1,
+	('%s', '%s', '%s')::gpucredit_registry.caller), 'nothing')};
+foreach (
+	[ 'acme',  '',        'write', 'admin',   'the organisation' ],
+	[ 'acme',  'nlp',     'write', 'admin',   'the account' ],
+	[ 'acme',  'nlp/ann', 'write', 'nothing', 'a user below it' ],
+	[ 'acme',  'nlp',     'read',  'read',    'a token that may only read' ],
+	[ 'acme',  'vision',  'write', 'nothing', 'another team' ],
+	[ 'acme',  'nlpx',    'write', 'nothing', 'a name that begins alike' ],
+	[ 'rival', '',        'write', 'nothing', 'another organisation' ])
+{
+	my ($org, $account, $scope, $has, $who) = @$_;
+
+	is(q_(sprintf($may, $org, $account, $scope)), $has, "$who: $has");
+}
+q_(q{SELECT gpucredit_registry.grant_access('acme', 1, 'account:acme/nlp', 'write')});
+is(q_(sprintf($may, 'acme', 'nlp/ann', 'write')), 'write', 'a grant to a team is one to its users');
+q_(q{SELECT gpucredit_registry.grant_access('acme', 1, '*', 'read')});
+is(q_(sprintf($may, 'rival', '', 'write')), 'read', 'everybody may read what is open to all');
+is(q_(q{SELECT coalesce(gpucredit_registry.permission_of('acme', 1, NULL), 'nothing')}), 'read',
+	'and nobody known, too');
+fails(q{SELECT gpucredit_registry.grant_access('acme', 1, '*', 'write')}, '22023',
+	'but not write');
+fails(qq{SELECT gpucredit_registry.grant_access('acme', 1, '$_', 'read')}, '22023',
+	"\"$_\" is no principal")
+  foreach '', 'bob', 'org:', 'org:a/b', 'account:';
+
+# tenants see and change their own alone
+$node->safe_psql('reg', q{
+	CREATE ROLE ann LOGIN IN ROLE gpucredit_tenant;
+	SELECT gpucredit.bind_tenant('ann', 'acme', 'nlp/ann');
+	CREATE ROLE stranger LOGIN});
+my $as = sub { return "SET ROLE $_[0]; $_[1]" };
+is(q_($as->('ann', q{SELECT replayed FROM gpucredit_registry.create_model('acme', 'nlp/ann', 'mine', 'k9')})),
+	'f', 'a tenant makes a repository of its own');
+fails($as->('ann', q{SELECT gpucredit_registry.create_model('acme', 'nlp', 'x', 'k10')}), 'UC001',
+	'but none of another account');
+fails($as->('ann', q{SELECT gpucredit_registry.commit('acme', 1, 'main', '[]', 'c9')}), 'UC501',
+	'nor commits to one, by any argument');
+fails($as->('ann', q{SELECT gpucredit_registry.grant_access('acme', 2, 'org:rival', 'read')}), 'UC501',
+	'nor opens one');
+fails($as->('ann', q{SELECT gpucredit_registry.issue_token('acme', '')}), 'UC001',
+	'nor makes a token of another');
+foreach my $call (
+	q{gpucredit_registry.quarantine('acme', 1, 'x', 'k')},
+	q{gpucredit_registry.set_storage_quota('acme', 1)},
+	q{gpucredit_registry.http('GET', '/', '{}', '')},
+	q{gpucredit_registry.resolve('acme', 1, 'main', 'config.json', NULL)},
+	q{gpucredit_registry.collect()},
+	q{gpucredit_registry.bill('acme', '2026-01-01')})
+{
+	fails($as->('ann', "SELECT $call"), '42501', "a tenant may not call $call");
+	fails($as->('stranger', "SELECT $call"), '42501', 'nor a stranger');
+}
+fails($as->('registryd', 'SELECT FROM gpucredit_registry.token'), '42501',
+	'the daemon reads no table');
+is(q_(q{
+	SELECT count(*) FROM pg_proc p
+		CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+	WHERE p.pronamespace = 'gpucredit_registry'::regnamespace AND a.grantee = 0}),
+	'0', 'PUBLIC may call nothing');
+is(q_(q{
+	SELECT string_agg(p.proname, ' ') FROM pg_proc p
+	WHERE p.pronamespace = 'gpucredit_registry'::regnamespace
+		AND (obj_description(p.oid, 'pg_proc') IS NULL
+			OR p.prosecdef AND NOT p.proconfig @> '{"search_path=pg_catalog, pg_temp"}')}),
+	'', 'each function has a comment, and those with rights a search_path');
+fails(q{DELETE FROM gpucredit_registry.event}, 'UC901', 'events stay');
+registry_verify($node);
+done_testing();
