@@ -225,7 +225,8 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('permission is read, write or admin',
 			format('It is "%s".', left(grant_access.permission, 64)));
 	END IF;
-	IF coalesce(grant_access.principal, '') !~ '^(\*|org:[^/]{1,255}|account:[^/]{1,255}(/.{1,1000})?)$'
+	IF coalesce(grant_access.principal, '') !~ '^(\*|org:[^/]+|account:[^/]+(/.+)?)$'
+		OR octet_length(grant_access.principal) > 1500
 		OR (grant_access.principal = '*' AND grant_access.permission <> 'read')
 	THEN
 		PERFORM gpucredit_registry.refuse('a principal is *, org:ORG or account:ORG/PATH',

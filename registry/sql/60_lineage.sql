@@ -1,10 +1,17 @@
 /*
  * 60_lineage.sql: what a version was made from, and quarantine.
  *
- * Numbers of versions grow, so an edge to an older parent closes no cycle.  A
- * parent with a higher number is added under a lock on the table that keeps
- * other edges out, after a look at its ancestors.
+ * A version that is being committed has no descendants, so its edges close no
+ * cycle.  Edges that come later are added in turn, each after a look at the
+ * parent's ancestors.  The turn is a row that each of them updates: at
+ * REPEATABLE READ that fails where another was added since the snapshot.
  */
+CREATE TABLE gpucredit_registry.lineage_turn (
+	turn bigint NOT NULL
+);
+INSERT INTO gpucredit_registry.lineage_turn VALUES (0);
+COMMENT ON TABLE gpucredit_registry.lineage_turn IS
+'One row: whose turn it is to add an edge between versions that exist';
 
 /*
  * All below or above a version, level by level, each listed once with its
@@ -102,11 +109,11 @@ COMMENT ON FUNCTION gpucredit_registry.ancestors(text, bigint) IS
 Result: as descendants. Errors: UC501 no such version.';
 
 /*
- * Parent and child are locked in one order, so that a quarantine of the parent
- * either sees the edge or is seen here: then the child is born quarantined.
+ * The parent is locked against a quarantine, which either sees the edge or is
+ * seen here: then the child is born in quarantine.
  */
 CREATE FUNCTION gpucredit_registry.add_edge(org text, child bigint, parent_org text,
-	parent bigint, kind text) RETURNS void
+	parent bigint, kind text, fresh boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -117,8 +124,8 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('a parent''s kind is fine_tune, adapter, quantized or merge',
 			format('It is "%s".', left(add_edge.kind, 64)));
 	END IF;
-	IF add_edge.parent > add_edge.child THEN
-		LOCK TABLE gpucredit_registry.edge IN SHARE ROW EXCLUSIVE MODE;
+	IF NOT add_edge.fresh THEN
+		UPDATE gpucredit_registry.lineage_turn SET turn = turn + 1;
 	END IF;
 	SELECT * INTO p FROM gpucredit_registry.version v
 	WHERE v.org = add_edge.parent_org AND v.version = add_edge.parent
@@ -128,7 +135,7 @@ BEGIN
 			left(add_edge.parent_org, 64)));
 	END IF;
 	IF (add_edge.parent_org, add_edge.parent) = (add_edge.org, add_edge.child)
-		OR (add_edge.parent > add_edge.child AND EXISTS (
+		OR (NOT add_edge.fresh AND EXISTS (
 			SELECT FROM gpucredit_registry.related(add_edge.parent_org, add_edge.parent, false) a
 			WHERE a.related_org = add_edge.org AND a.related = add_edge.child))
 	THEN
@@ -147,8 +154,8 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.add_edge(text, bigint, text, bigint, text) IS
-'Internal: a version was made from another. Errors: UC501, UC505, 22023.';
+COMMENT ON FUNCTION gpucredit_registry.add_edge(text, bigint, text, bigint, text, boolean) IS
+'Internal: a version was made from another; fresh: it is being committed. Errors: UC501, UC505, 22023.';
 
 /* Locks what is below, too, lest a version between go on spreading. */
 CREATE FUNCTION gpucredit_registry.set_quarantine(org text, version bigint, reason text)
@@ -206,7 +213,7 @@ BEGIN
 				left(p ->> 'version', 64), left(p ->> 'org', 64)));
 		END IF;
 		PERFORM gpucredit_registry.add_edge(add_parents.org, add_parents.version, v.org,
-			v.version, coalesce(p ->> 'kind', 'fine_tune'));
+			v.version, coalesce(p ->> 'kind', 'fine_tune'), true);
 	END LOOP;
 	/* a new version keeps the parents of the one before it, and its quarantine */
 	INSERT INTO gpucredit_registry.edge
@@ -247,7 +254,7 @@ BEGIN
 			left(add_parent.parent_org, 64)));
 	END IF;
 	PERFORM gpucredit_registry.add_edge(add_parent.org, add_parent.version,
-		add_parent.parent_org, add_parent.parent, add_parent.kind);
+		add_parent.parent_org, add_parent.parent, add_parent.kind, false);
 	PERFORM gpucredit_registry.record(add_parent.org, 'add_parent', NULL,
 		jsonb_build_object('version', add_parent.version, 'parent_org', add_parent.parent_org,
 			'parent', add_parent.parent, 'kind', add_parent.kind));

@@ -82,7 +82,7 @@ BEGIN ATOMIC
 			SELECT unnest(s.chunks) FROM gpucredit_registry.possession p
 				JOIN gpucredit_registry.segment s ON s.object = p.object
 			WHERE p.org = cold_share.org AND p.read_on > cold_share.day - 90)), 0)
-			/ sum(k.size)
+			/ sum(k.size)::numeric
 		ELSE 0 END
 	FROM gpucredit_registry.org_chunk o JOIN gpucredit_registry.chunk k USING (chunk)
 	WHERE o.org = cold_share.org;

@@ -64,6 +64,7 @@ BEGIN
 	FOR t IN
 		SELECT c.oid FROM pg_catalog.pg_class c
 		WHERE c.relnamespace = 'gpucredit_registry'::regnamespace AND c.relkind IN ('r', 'S')
+			AND c.relname <> 'lineage_turn'		/* its row is made here */
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(t, '');
 	END LOOP;

@@ -67,7 +67,10 @@ chunk_scan(Chunker *chunker, const unsigned char *data, size_t size, bool *cut)
 	*cut = i < size;
 	if (*cut)
 	{
-		*chunker = (Chunker) {0};
+		*chunker = (Chunker)
+		{
+			0
+		};
 		return i + 1;
 	}
 	chunker->hash = hash;

@@ -29,6 +29,7 @@ static int	open_connections = 0;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t given_back = PTHREAD_COND_INITIALIZER;
 
+/* An idle connection, or a new one; waits while there are too many. */
 static Connection *
 take(void)
 {
@@ -52,6 +53,7 @@ take(void)
 	return c;
 }
 
+/* A connection that broke is closed, so that the next one is new. */
 static void
 give_back(Connection *c)
 {
@@ -81,7 +83,7 @@ repeatable(const char *sqlstate)
 }
 
 static void
-tell(DbError *error, PGconn *conn, PGresult *result)
+tell(DbError *error, PGconn * conn, PGresult * result)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -116,7 +118,10 @@ db_call(DbError *error, const char *statement, int n,
 			break;
 	}
 	if (c == NULL)
-		*error = (DbError) {"53200", "out of memory"};
+		*error = (DbError)
+	{
+		"53200", "out of memory"
+	};
 	give_back(c);
 	return result;
 }

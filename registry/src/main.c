@@ -46,6 +46,7 @@ usage(FILE *out)
 		  out);
 }
 
+/* The options and the command; false if they are not understood. */
 static bool
 parse(int argc, char **argv, const char **command)
 {

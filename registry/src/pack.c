@@ -59,6 +59,7 @@ pack_path(int64_t number, char *path)
 	snprintf(path, PACK_PATH, "%02x%02x/%s.pack", digest[0], digest[1], word);
 }
 
+/* An empty pack, with a number that the database never gave out before. */
 static Pack *
 new_pack(void)
 {

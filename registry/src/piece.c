@@ -16,9 +16,12 @@
 #include <unistd.h>
 
 void
-pieces_init(Pieces *pieces, json_t *list)
+pieces_init(Pieces *pieces, json_t * list)
 {
-	*pieces = (Pieces) {.list = json_incref(list),.pack = -1,.fd = -1};
+	*pieces = (Pieces)
+	{
+		.list = json_incref(list), .pack = -1, .fd = -1
+	};
 }
 
 static void
@@ -28,6 +31,7 @@ close_body(Pieces *pieces)
 	pieces->body = NULL;
 }
 
+/* Decodes a piece that came with the plan, once. */
 static bool
 open_body(Pieces *pieces, const char *base64)
 {
@@ -50,7 +54,7 @@ open_body(Pieces *pieces, const char *base64)
 
 /* From the piece that is being read; 0 at its end, -1 after an error. */
 static ssize_t
-read_piece(Pieces *pieces, json_t *piece, void *buffer, size_t max)
+read_piece(Pieces *pieces, json_t * piece, void *buffer, size_t max)
 {
 	int64_t		length;
 	ssize_t		n;

@@ -62,7 +62,7 @@ part_values(Receive *receive, const char **values, char *upload, char *part)
 }
 
 Receive *
-receive_begin(json_t *plan, DbError *error)
+receive_begin(json_t * plan, DbError *error)
 {
 	Receive    *receive = malloc(sizeof(Receive));
 	const char *values[5];
@@ -74,7 +74,10 @@ receive_begin(json_t *plan, DbError *error)
 
 	if (receive == NULL)
 	{
-		*error = (DbError) {"53200", "out of memory"};
+		*error = (DbError)
+		{
+			"53200", "out of memory"
+		};
 		return NULL;
 	}
 	memset(receive, 0, offsetof(Receive, chunks));
@@ -274,7 +277,10 @@ flush(Receive *receive, DbError *error)
 	digests = db_array(receive->nchunks, digest_word, receive->chunks);
 	if (digests == NULL)
 	{
-		*error = (DbError) {"53200", "out of memory"};
+		*error = (DbError)
+		{
+			"53200", "out of memory"
+		};
 		return false;
 	}
 	good = ask_known(receive, wanted, digests, error);
@@ -282,7 +288,10 @@ flush(Receive *receive, DbError *error)
 	{
 		if (!store_wanted(receive, wanted))
 		{
-			*error = (DbError) {"58030", "the store cannot be written"};
+			*error = (DbError)
+			{
+				"58030", "the store cannot be written"
+			};
 			good = false;
 			break;
 		}
@@ -291,7 +300,10 @@ flush(Receive *receive, DbError *error)
 	free(digests);
 	if (good && again)
 	{
-		*error = (DbError) {"40001", "chunks go while they are used"};
+		*error = (DbError)
+		{
+			"40001", "chunks go while they are used"
+		};
 		good = false;
 	}
 	if (!good)
@@ -309,7 +321,10 @@ end_chunk(Receive *receive, size_t end)
 {
 	Chunk	   *chunk = &receive->chunks[receive->nchunks++];
 
-	*chunk = (Chunk) {.start = receive->cut,.size = end - receive->cut};
+	*chunk = (Chunk)
+	{
+		.start = receive->cut, .size = end - receive->cut
+	};
 	EVP_Digest(receive->buffer + chunk->start, chunk->size, chunk->digest, NULL,
 			   EVP_sha256(), NULL);
 	receive->cut = end;
@@ -321,7 +336,10 @@ receive_data(Receive *receive, const char *data, size_t size, DbError *error)
 	receive->seen += size;
 	if (receive->seen > receive->expected)
 	{
-		*error = (DbError) {"22023", "more bytes than were announced"};
+		*error = (DbError)
+		{
+			"22023", "more bytes than were announced"
+		};
 		return false;
 	}
 	EVP_DigestUpdate(receive->whole, data, size);
@@ -354,7 +372,10 @@ receive_end(Receive *receive, char *digest, DbError *error)
 {
 	if (receive->seen < receive->expected)
 	{
-		*error = (DbError) {"UC503", "fewer bytes than were announced"};
+		*error = (DbError)
+		{
+			"UC503", "fewer bytes than were announced"
+		};
 		return false;
 	}
 	if (receive->filled > receive->cut)
@@ -385,7 +406,7 @@ receive_free(Receive *receive)
  * that were announced.
  */
 bool
-finish_upload(json_t *plan, const unsigned char *digest, DbError *error)
+finish_upload(json_t * plan, const unsigned char *digest, DbError *error)
 {
 	char		upload[32];
 	char		hex[2 * DIGEST_SIZE + 3] = "\\x";
@@ -406,7 +427,10 @@ finish_upload(json_t *plan, const unsigned char *digest, DbError *error)
 	good = PQgetvalue(result, 0, 0)[0] == 't';
 	PQclear(result);
 	if (!good)
-		*error = (DbError) {"UC503", "the bytes do not match their SHA-256"};
+		*error = (DbError)
+	{
+		"UC503", "the bytes do not match their SHA-256"
+	};
 	return good;
 }
 
@@ -414,7 +438,7 @@ finish_upload(json_t *plan, const unsigned char *digest, DbError *error)
  * Read all that is stored of an upload, and finish it.
  */
 bool
-verify_upload(json_t *plan, DbError *error)
+verify_upload(json_t * plan, DbError *error)
 {
 	Pieces		pieces;
 	EVP_MD_CTX *whole = EVP_MD_CTX_new();
@@ -431,7 +455,10 @@ verify_upload(json_t *plan, DbError *error)
 	EVP_MD_CTX_free(whole);
 	if (n < 0)
 	{
-		*error = (DbError) {"58030", "the store cannot be read"};
+		*error = (DbError)
+		{
+			"58030", "the store cannot be read"
+		};
 		return false;
 	}
 	return finish_upload(plan, digest, error);

@@ -80,9 +80,9 @@ typedef struct DbError
 	char		message[512];
 } DbError;
 
-extern PGresult *db_call(DbError *error, const char *statement, int n,
-						 const char *const *values, const int *lengths,
-						 const int *formats);
+extern PGresult * db_call(DbError *error, const char *statement, int n,
+						  const char *const *values, const int *lengths,
+						  const int *formats);
 extern char *db_array(int n, const char *(*word) (const void *, int, char *),
 					  const void *of);
 
@@ -98,21 +98,21 @@ typedef struct Pieces
 	size_t		body_size;
 } Pieces;
 
-extern void pieces_init(Pieces *pieces, json_t *list);
+extern void pieces_init(Pieces *pieces, json_t * list);
 extern ssize_t pieces_read(Pieces *pieces, void *buffer, size_t max);
 extern void pieces_end(Pieces *pieces);
 
 /* receive.c: a body that becomes chunks */
 typedef struct Receive Receive;
 
-extern Receive *receive_begin(json_t *plan, DbError *error);
+extern Receive *receive_begin(json_t * plan, DbError *error);
 extern bool receive_data(Receive *receive, const char *data, size_t size,
 						 DbError *error) MUST_USE;
 extern bool receive_end(Receive *receive, char *digest, DbError *error) MUST_USE;
 extern void receive_free(Receive *receive);
-extern bool finish_upload(json_t *plan, const unsigned char *digest,
+extern bool finish_upload(json_t * plan, const unsigned char *digest,
 						  DbError *error) MUST_USE;
-extern bool verify_upload(json_t *plan, DbError *error) MUST_USE;
+extern bool verify_upload(json_t * plan, DbError *error) MUST_USE;
 
 /* serve.c: requests */
 extern struct MHD_Daemon *serve(void);

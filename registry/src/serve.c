@@ -22,7 +22,7 @@
 #define SEND_BLOCK	(512 * 1024)
 #define IDLE_SECONDS	30
 
-typedef struct Request
+typedef struct HttpRequest
 {
 	char	   *target;			/* path and query, as they came */
 	char	   *body;
@@ -33,7 +33,7 @@ typedef struct Request
 	json_t	   *plan;			/* of the answer to it */
 	bool		refused;		/* while it was taken in */
 	DbError		error;
-} Request;
+} HttpRequest;
 
 /* An answer whose bytes are in the store. */
 typedef struct Sending
@@ -44,7 +44,7 @@ typedef struct Sending
 } Sending;
 
 static enum MHD_Result respond(struct MHD_Connection *connection, int status,
-							   json_t *headers, struct MHD_Response *response);
+							   json_t * headers, struct MHD_Response *response);
 
 /* The status for an error of the daemon's own calls. */
 static int
@@ -65,6 +65,7 @@ status_of(const char *sqlstate)
 	return 500;
 }
 
+/* A refusal of the daemon's own calls; others' faults stay in its log. */
 static enum MHD_Result
 respond_error(struct MHD_Connection *connection, const DbError *error)
 {
@@ -74,8 +75,8 @@ respond_error(struct MHD_Connection *connection, const DbError *error)
 								 "sqlstate", error->sqlstate);
 	char	   *text = json_dumps(body, JSON_COMPACT);
 	struct MHD_Response *response =
-		MHD_create_response_from_buffer(strlen(text), text,
-										MHD_RESPMEM_MUST_FREE);
+	MHD_create_response_from_buffer(strlen(text), text,
+									MHD_RESPMEM_MUST_FREE);
 
 	if (status >= 500)
 		say("%s: %s", error->sqlstate, error->message);
@@ -85,7 +86,7 @@ respond_error(struct MHD_Connection *connection, const DbError *error)
 }
 
 static enum MHD_Result
-respond(struct MHD_Connection *connection, int status, json_t *headers,
+respond(struct MHD_Connection *connection, int status, json_t * headers,
 		struct MHD_Response *response)
 {
 	const char *name;
@@ -142,7 +143,7 @@ send_end(void *cls)
 
 /* The bytes that a plan names; none where it names but their number. */
 static struct MHD_Response *
-stored_response(json_t *plan)
+stored_response(json_t * plan)
 {
 	Sending    *sending = calloc(1, sizeof(Sending));
 
@@ -174,7 +175,7 @@ add_header(void *cls, enum MHD_ValueKind kind, const char *name,
  * Ask the database; the answer's first row, or NULL and why.
  */
 static PGresult *
-ask(struct MHD_Connection *connection, const char *method, Request *request,
+ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
 	DbError *error)
 {
 	json_t	   *headers = json_object();
@@ -200,7 +201,7 @@ ask(struct MHD_Connection *connection, const char *method, Request *request,
 }
 
 static json_t *
-json_column(PGresult *result, int column)
+json_column(PGresult * result, int column)
 {
 	return PQgetisnull(result, 0, column) ? NULL :
 		json_loads(PQgetvalue(result, 0, column), 0, NULL);
@@ -208,7 +209,7 @@ json_column(PGresult *result, int column)
 
 /* The answer's own body. */
 static struct MHD_Response *
-body_response(PGresult *result)
+body_response(PGresult * result)
 {
 	json_t	   *list = json_array();
 	Pieces		pieces;
@@ -234,13 +235,13 @@ body_response(PGresult *result)
 }
 
 static enum MHD_Result
-respond_answer(struct MHD_Connection *connection, PGresult *result,
-			   json_t *plan)
+respond_answer(struct MHD_Connection *connection, PGresult * result,
+			   json_t * plan)
 {
 	json_t	   *headers = json_column(result, 1);
 	struct MHD_Response *response =
-		plan != NULL && json_object_get(plan, "length") != NULL ?
-		stored_response(plan) : body_response(result);
+	plan != NULL && json_object_get(plan, "length") != NULL ?
+	stored_response(plan) : body_response(result);
 	enum MHD_Result done = respond(connection, atoi(PQgetvalue(result, 0, 0)),
 								   headers, response);
 
@@ -250,7 +251,7 @@ respond_answer(struct MHD_Connection *connection, PGresult *result,
 
 /* A request without a body that is taken in, or all of whose body is there. */
 static enum MHD_Result
-answer(struct MHD_Connection *connection, const char *method, Request *request)
+answer(struct MHD_Connection *connection, const char *method, HttpRequest *request)
 {
 	DbError		error;
 	PGresult   *result = ask(connection, method, request, &error);
@@ -274,7 +275,7 @@ answer(struct MHD_Connection *connection, const char *method, Request *request)
 /* A PUT begins: the database says what its body is. */
 static enum MHD_Result
 begin_put(struct MHD_Connection *connection, const char *method,
-		  Request *request)
+		  HttpRequest *request)
 {
 	DbError		error;
 	PGresult   *result = ask(connection, method, request, &error);
@@ -299,7 +300,7 @@ begin_put(struct MHD_Connection *connection, const char *method,
 
 /* All of a PUT's body has come. */
 static enum MHD_Result
-end_put(struct MHD_Connection *connection, Request *request)
+end_put(struct MHD_Connection *connection, HttpRequest *request)
 {
 	json_t	   *plan = json_object_get(request->plan, "receive");
 	unsigned char digest[DIGEST_SIZE];
@@ -324,8 +325,9 @@ end_put(struct MHD_Connection *connection, Request *request)
 	return respond(connection, 200, NULL, response);
 }
 
+/* Keeps a body that goes with its request; a larger one is only counted. */
 static bool
-collect(Request *request, const char *data, size_t size)
+collect(HttpRequest *request, const char *data, size_t size)
 {
 	char	   *more;
 
@@ -343,12 +345,13 @@ collect(Request *request, const char *data, size_t size)
 	return true;
 }
 
+/* Called when headers came, for each piece of the body, and at its end. */
 static enum MHD_Result
 handle(void *cls, struct MHD_Connection *connection, const char *url,
 	   const char *method, const char *version, const char *data, size_t *size,
 	   void **con_cls)
 {
-	Request    *request = *con_cls;
+	HttpRequest *request = *con_cls;
 	bool		put = strcmp(method, "PUT") == 0;
 
 	(void) cls;
@@ -372,7 +375,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 	if (request->too_large)
 	{
 		struct MHD_Response *response =
-			MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+		MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
 
 		return respond(connection, 413, NULL, response);
 	}
@@ -384,7 +387,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 static void *
 note_target(void *cls, const char *uri, struct MHD_Connection *connection)
 {
-	Request    *request = calloc(1, sizeof(Request));
+	HttpRequest *request = calloc(1, sizeof(HttpRequest));
 
 	(void) cls;
 	(void) connection;
@@ -393,11 +396,12 @@ note_target(void *cls, const char *uri, struct MHD_Connection *connection)
 	return request;
 }
 
+/* A request is over, however it ended. */
 static void
 forget(void *cls, struct MHD_Connection *connection, void **con_cls,
 	   enum MHD_RequestTerminationCode code)
 {
-	Request    *request = *con_cls;
+	HttpRequest *request = *con_cls;
 
 	(void) cls;
 	(void) connection;
@@ -416,7 +420,7 @@ struct MHD_Daemon *
 serve(void)
 {
 	struct sockaddr_in address = {
-		.sin_family = AF_INET,.sin_port = htons(options.port)
+		.sin_family = AF_INET, .sin_port = htons(options.port)
 	};
 
 	if (inet_pton(AF_INET, options.address, &address.sin_addr) != 1)

@@ -40,6 +40,7 @@ delete_packs(void)
 	PQclear(result);
 }
 
+/* Once a minute, for ever. */
 static void *
 upkeep(void *arg)
 {
@@ -74,7 +75,7 @@ upkeep_start(void)
 
 /* Is a chunk in its pack, with its digest? */
 static bool
-chunk_is_good(PGresult *chunks, int row)
+chunk_is_good(PGresult * chunks, int row)
 {
 	static unsigned char buffer[CHUNK_MAX];
 	unsigned char digest[DIGEST_SIZE];

@@ -48,7 +48,6 @@ fails("SELECT gpucredit_registry.add_parent('acme', $base, 'acme', $tip, 'cousin
 # Two edges that would close a cycle together: one waits, then is refused.
 my ($x, $y) = (version('acme'), version('acme'));
 my $one = connect_to($node, 'reg');
-my $two = connect_to($node, 'reg');
 $one->begin_work;
 $one->do("SELECT gpucredit_registry.add_parent('acme', $x, 'acme', $y)");
 my @pids = in_parallel(1, sub {
@@ -58,7 +57,7 @@ my @pids = in_parallel(1, sub {
 	die unless $db->state eq 'UC505';
 });
 $node->poll_query_until('reg', q{SELECT count(*) = 1 FROM pg_stat_activity
-	WHERE wait_event_type = 'Lock' AND query LIKE '%add_parent%'}) or 1;
+	WHERE wait_event_type = 'Lock' AND query LIKE '%add_parent%'});
 $one->commit;
 my $unlucky = wait_for_children(@pids);
 is(q_(qq{SELECT count(*) FROM gpucredit_registry.edge
@@ -81,9 +80,9 @@ $one->commit;
 wait_for_children(@pids);
 is(q_("SELECT quarantined FROM gpucredit_registry.descendants('acme', $poisoned)"), 't',
 	'a child that was being committed is in quarantine, too');
-is(q_(q{SELECT status FROM gpucredit_registry.commit('rival', (SELECT model FROM
+is(q_(sprintf(q{SELECT status FROM gpucredit_registry.commit('rival', (SELECT model FROM
 	gpucredit_registry.create_model('rival', '', 'late', 'kl')), 'main', '[]', 'cl',
-	parents => '[{"org": "acme", "version": } . $poisoned . q{}]')}), 'quarantined',
+	parents => '[{"org": "acme", "version": %s}]')}, $poisoned)), 'quarantined',
 	'one that is made later is born in quarantine');
 
 # Quarantine of a diamond, once; nobody reads.

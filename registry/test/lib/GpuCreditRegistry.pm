@@ -9,13 +9,13 @@ use FindBin;
 use HTTP::Tiny;
 use JSON::PP;
 use POSIX ();
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes 'sleep';
 
 use lib "$FindBin::RealBin/../../test/perl";
-use GpuCredit;
+use GpuCredit;				# finds PostgreSQL's modules
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(
   registry_node registry_token daemon_start daemon_kill daemon_url
@@ -64,8 +64,8 @@ sub daemon_start
 		open(STDERR, '>>', $log) && open(STDOUT, '>&', \*STDERR) or POSIX::_exit(1);
 		exec "$FindBin::RealBin/../registryd", '--store', $store, '--port', $port,
 		  '--database', sprintf('host=%s port=%s dbname=reg user=registryd',
-			$node->host, $node->port), @options;
-		POSIX::_exit(127);
+			$node->host, $node->port), @options
+		  or POSIX::_exit(127);
 	}
 	%daemon = (pid => $pid, port => $port, store => $store, node => $node);
 	for (1 .. 600)

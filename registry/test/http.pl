@@ -1,0 +1,244 @@
+# http.pl: requests as clients send them, and as nobody should
+#
+# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libhttp-tiny-perl
+use strict;
+use warnings;
+use Digest::SHA 'sha256_hex';
+use FindBin;
+use IO::Socket::INET;
+use JSON::PP;
+use MIME::Base64;
+use lib "$FindBin::RealBin/lib";
+use GpuCreditRegistry;
+use GpuCredit;
+use Test::More;
+use Time::HiRes 'sleep';
+
+my $node = registry_node('http', "shared_preload_libraries = 'gpucredit'");
+daemon_start($node);
+my $acme  = registry_token($node, 'acme', 'nlp');
+my $read  = registry_token($node, 'acme', 'nlp', 'read');
+my $rival = registry_token($node, 'rival');
+
+sub q_ { return query($node, 'reg', $_[0]) }
+
+# A test: the request has this status.
+sub status_is
+{
+	my ($answer, $status, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return is($answer->{status}, $status, $name) || diag($answer->{content});
+}
+
+# Content that does not compress or repeat: its seed makes it.
+sub content
+{
+	my ($seed, $size) = @_;
+	my $text = '';
+
+	srand($seed);
+	$text .= pack('L', rand(2**32)) while length($text) < $size;
+	return substr($text, 0, $size);
+}
+
+sub batch
+{
+	my ($token, $repo, $operation, @contents) = @_;
+
+	return json_request('POST', "/$repo.git/info/lfs/objects/batch", $token,
+		{   operation => $operation,
+			objects => [ map { { oid => sha256_hex($_), size => length($_) } } @contents ] });
+}
+
+# Sends content to a repository; the last answer.
+sub upload
+{
+	my ($token, $repo, $content) = @_;
+	my $action = batch($token, $repo, 'upload', $content)->{json}{objects}[0];
+
+	return { status => 200, present => 1 } unless $action->{actions};
+	return request('PUT', $action->{actions}{upload}{href}, content => $content);
+}
+
+sub commit
+{
+	my ($token, $repo, $files, %header) = @_;
+
+	return json_request('POST', "/api/models/$repo/commit/main", $token, join("\n",
+			encode_json({ key => 'header', value => { summary => 'x', %header } }),
+			map { encode_json($_) } @$files));
+}
+
+sub lfs_file
+{
+	my ($path, $content) = @_;
+
+	return { key => 'lfsFile', value =>
+		  { path => $path, algo => 'sha256', oid => sha256_hex($content), size => length($content) } };
+}
+
+# who is there
+status_is(json_request('GET', '/api/whoami-v2'), 401, 'nobody known');
+status_is(json_request('GET', '/api/whoami-v2', 'hf_wrong'), 401, 'a token that is none');
+is(json_request('GET', '/api/whoami-v2', $acme)->{json}{fullname}, 'acme/nlp', 'a token names its account');
+status_is(json_request('POST', '/api/repos/create', $acme, { name => 'base', organization => 'acme' }),
+	200, 'a repository is made');
+status_is(json_request('POST', '/api/repos/create', $acme, { name => 'base', organization => 'acme' }),
+	409, 'once');
+status_is(json_request('POST', '/api/repos/create', $rival, { name => 'x', organization => 'acme' }),
+	403, 'not by another organisation');
+status_is(json_request('POST', '/api/repos/create', $read, { name => 'x', organization => 'acme' }),
+	403, 'nor with a token that may only read');
+
+# bytes in, bytes out
+my $weights = content(1, 3_000_001);
+status_is(upload($acme, 'acme/base', $weights), 200, 'a file is sent');
+ok(upload($acme, 'acme/base', $weights)->{present}, 'what is there is not asked for');
+my $done = commit($acme, 'acme/base', [ lfs_file('w.bin', $weights),
+		{ key => 'file', value => { path => 'a b/c.json', encoding => 'base64', content => 'e30=' } } ]);
+status_is($done, 200, 'and committed');
+my $oid = $done->{json}{commitOid};
+my $url = '/acme/base/resolve/main/w.bin';
+my $got = request('GET', $url, token => $acme);
+ok($got->{content} eq $weights, 'the same bytes come back');
+is($got->{headers}{etag}, '"' . sha256_hex($weights) . '"', 'with their digest');
+is($got->{headers}{'x-repo-commit'}, $oid, 'and their commit');
+foreach (
+	[ '0-0', 0, 0 ], [ '1000000-1000099', 1000000, 1000099 ], [ '2999999-', 2999999, 3000000 ],
+	[ '-5', 2999996, 3000000 ], [ '65000-9999999', 65000, 3000000 ])
+{
+	my ($range, $first, $last) = @$_;
+	my $part = request('GET', $url, token => $acme, headers => { range => "bytes=$range" });
+
+	is($part->{status}, 206, "range $range");
+	is($part->{headers}{'content-range'}, "bytes $first-$last/3000001", 'is named');
+	ok($part->{content} eq substr($weights, $first, $last - $first + 1), 'and sent');
+}
+status_is(request('GET', $url, token => $acme, headers => { range => 'bytes=3000001-' }), 416,
+	'a range behind the end');
+status_is(request('GET', $url, token => $acme, headers => { 'if-none-match' => $got->{headers}{etag} }),
+	304, 'what the client has is not sent');
+my $head = request('HEAD', $url, token => $acme);
+is($head->{headers}{'content-length'}, 3000001, 'HEAD tells the length');
+is(request('GET', "/acme/base/resolve/$oid/a%20b/c.json", token => $acme)->{content}, '{}',
+	'a small file, by oid');
+my $down = batch($acme, 'acme/base', 'download', $weights)->{json}{objects}[0]{actions}{download}{href};
+ok(request('GET', $down)->{content} eq $weights, 'git-lfs gets it by a signed URL');
+
+# refused
+foreach (
+	[ 'GET', $url, undef, 401, 'a private file, by nobody' ],
+	[ 'GET', $url, $rival, 404, 'a private file, by another: it does not exist' ],
+	[ 'GET', '/acme/none/resolve/main/w.bin', $rival, 404, 'in the same words as none' ],
+	[ 'GET', '/acme/base/resolve/main/none', $acme, 404, 'no such file' ],
+	[ 'GET', '/acme/base/resolve/none/w.bin', $acme, 404, 'no such revision' ],
+	[ 'GET', '/acme/base/resolve/main/../../etc/passwd', $acme, 404, 'a path that climbs' ],
+	[ 'GET', '/acme/base/resolve/main/%2e%2e%2fx', $acme, 404, 'one that climbs by escapes' ],
+	[ 'GET', '/acme/base/resolve/main/%00', $acme, 400, 'a zero byte' ],
+	[ 'GET', '/acme/base/resolve/main/%zz', $acme, 400, 'no escape' ],
+	[ 'GET', '/acme/base/resolve/main/%ff', $acme, 400, 'no UTF-8' ],
+	[ 'GET', '/', $acme, 404, 'no endpoint' ],
+	[ 'DELETE', '/api/models/acme/base', $acme, 404, 'no endpoint either' ],
+	[ 'GET', '/api/models/acme/base/tree/main?cursor=%ff', $acme, 400, 'a broken query' ],
+	[ 'PATCH', $url, $acme, 404, 'another method' ])
+{
+	my ($method, $target, $token, $status, $name) = @$_;
+
+	status_is(request($method, $target, token => $token), $status, $name);
+}
+is(request('GET', $url, token => $rival)->{content} =~ s/base/none/gr,
+	request('GET', '/acme/none/resolve/main/w.bin', token => $rival)->{content},
+	'hidden and missing are told alike');
+status_is(batch($read, 'acme/base', 'upload', 'x'), 403, 'a token that may only read gets no URL to send to');
+status_is(request('GET', $down =~ s/signature=../signature=00/r), 403, 'a forged signature');
+status_is(request('GET', $down =~ s/expires=\d/expires=9/r), 403, 'a longer life');
+status_is(request('GET', $down =~ s{/lfs/acme/}{/lfs/rival/}r), 403, 'another\'s path');
+status_is(request('PUT', $down, content => 'x'), 403, 'another method');
+{
+	my $href = batch($acme, 'acme/base', 'upload', 'late')->{json}{objects}[0]{actions}{upload}{href};
+
+	$node->safe_psql('reg', "ALTER SYSTEM SET gpucredit.clock = '2099-01-01 00:00+00'");
+	$node->reload;
+	$node->poll_query_until('reg', q{SELECT gpucredit.now() > '2098-01-01'});
+	status_is(request('PUT', $href, content => 'late'), 403, 'a URL of an hour ago');
+	$node->safe_psql('reg', 'ALTER SYSTEM RESET gpucredit.clock');
+	$node->reload;
+	$node->poll_query_until('reg', q{SELECT gpucredit.now() < '2098-01-01'});
+}
+foreach (
+	[ 'no JSON', 400 ], [ '[' x 100000, 400 ], [ '{"operation": "upload"}', 422 ],
+	[ '"\ud800"', 400 ], [ '{"operation": "upload", "objects": [{"oid": "\u0000"}]}', 400 ],
+	[ encode_json({ operation => 'upload', objects => [ ({}) x 1001 ] }), 422 ])
+{
+	my ($body, $status) = @$_;
+
+	status_is(json_request('POST', '/acme/base.git/info/lfs/objects/batch', $acme, $body), $status,
+		'a batch of ' . substr($body, 0, 30));
+}
+is(json_request('POST', '/acme/base.git/info/lfs/objects/batch', $acme,
+		{ operation => 'upload', objects => [ { oid => '../x', size => 1 }, { oid => 'a' x 64, size => -1 } ] }
+	)->{json}{objects}[$_]{error}{code}, 422, 'a malformed object') foreach 0, 1;
+status_is(commit($acme, 'acme/base', [ { key => 'file', value => { path => '../x', encoding => 'base64', content => '' } } ]),
+	400, 'a commit with a path that climbs');
+status_is(commit($acme, 'acme/base', [ { key => 'file', value => { path => 'x', encoding => 'base64', content => '!' } } ]),
+	400, 'with broken base64');
+status_is(commit($acme, 'acme/base', [ { key => 'submodule', value => {} } ]), 422, 'with what is unknown');
+status_is(commit($acme, 'acme/base', [ lfs_file('y', 'never sent') ]), 422, 'of bytes that were not sent');
+status_is(commit($acme, 'acme/base', [], parentCommit => '0' x 40), 412, 'on top of what is not there');
+status_is(commit($rival, 'acme/base', []), 404, 'into another\'s repository');
+status_is(json_request('POST', '/api/models/acme/base/commit/main', $acme,
+		qq({"key": "header", "value": {}}\n) . qq({"key": "deletedFile", "value": {"path": "n"}}\n) x 100001),
+	400, 'of more operations than there may be');
+status_is(request('POST', '/api/models/acme/base/commit/main', token => $acme,
+		content => ' ' x (64 * 1024 * 1024 + 1)), 413, 'a body that is too large');
+
+# a hash grants nothing
+json_request('POST', '/api/repos/create', $rival, { name => 'own', organization => 'rival' });
+my $asked = batch($rival, 'rival/own', 'upload', $weights)->{json}{objects}[0];
+ok($asked->{actions}{upload}, 'who has not sent the bytes is asked for them, whoever has');
+status_is(commit($rival, 'rival/own', [ lfs_file('w', $weights) ]), 422, 'nor may it commit their digest');
+is(batch($rival, 'rival/own', 'download', $weights)->{json}{objects}[0]{error}{code}, 404,
+	'nor read them');
+status_is(upload($rival, 'rival/own', $weights), 200, 'it sends them');
+is(q_('SELECT count(*) - count(DISTINCT sha256) FROM gpucredit_registry.chunk'), 0, 'they are stored once');
+is(q_(qq{SELECT "unique" FROM gpucredit_registry.storage('$_')}), $_ eq 'acme' ? 3000003 : 3000001,
+	"$_ pays as if alone") foreach qw(acme rival);
+
+# wrong bytes
+my $other = content(2, 300_000);
+foreach ([ substr($other, 1) . 'x', 'other bytes' ])
+{
+	my ($sent, $name) = @$_;
+	my $href = batch($acme, 'acme/base', 'upload', $other)->{json}{objects}[0]{actions}{upload}{href};
+
+	status_is(request('PUT', $href, content => $sent), 422, $name);
+	status_is(request('PUT', $href, content => $other), 404, 'and the upload is over');
+}
+foreach ([ substr($other, 1), 422, 'too few bytes' ], [ $other . 'x', 400, 'too many bytes' ])
+{
+	my ($sent, $status, $name) = @$_;
+	my $href = batch($acme, 'acme/base', 'upload', $other)->{json}{objects}[0]{actions}{upload}{href};
+
+	status_is(request('PUT', $href, content => $sent), $status, $name);
+}
+status_is(upload($acme, 'acme/base', $other), 200, 'the right bytes are taken then');
+status_is(upload($acme, 'acme/base', ''), 200, 'an empty file');
+
+# A client that hangs is cut off, and others are served meanwhile.
+my $slow = batch($acme, 'acme/base', 'upload', content(3, 100_000))->{json}{objects}[0]{actions}{upload}{href};
+my ($port, $target) = $slow =~ m{:(\d+)(/.*)};
+my @hanging = map { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) } 1 .. 50;
+$_->print("PUT $target HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nabc") foreach @hanging;
+status_is(request('GET', $url, token => $acme), 200, 'fifty clients hang, and one more is served');
+close $_ foreach @hanging;
+
+# Quarantine: nobody reads, by any way.
+q_(q{SELECT gpucredit_registry.quarantine('acme', max(version), 'backdoor', 'q', true)
+	FROM gpucredit_registry.version WHERE org = 'acme'});
+$got = request('GET', $url, token => $acme);
+status_is($got, 403, 'what is in quarantine is not read');
+like($got->{content}, qr/backdoor/, 'and the reader is told why');
+status_is(request('GET', $down), 403, 'nor by a URL that was signed before');
+registry_verify($node);
+done_testing();
