@@ -59,8 +59,9 @@ COMMENT ON FUNCTION gpucredit_cells.admit(text, bigint) IS
 'Internal: this cell is the organisation''s home from now on.';
 
 /*
- * Sums and records that upkeep writes of any organisation, and that follow
- * from what is guarded.
+ * Not among them: sums and records that upkeep writes of any organisation, and
+ * what a node's heartbeat or a pool's cycle notes of devices.  They follow from
+ * what is guarded.
  */
 CREATE FUNCTION gpucredit_cells.guarded_tables()
 RETURNS TABLE (relation regclass)
@@ -74,7 +75,8 @@ BEGIN ATOMIC
 		AND c.relkind = 'r' AND c.relpersistence = 'p'
 		AND c.relname NOT IN ('spend_delta', 'spend_total', 'spend_day', 'usage',
 			'accrued', 'fair_usage', 'denial', 'closing', 'audit', 'alert',
-			'node_cache', 'node_strike', 'eviction', 'reservation')
+			'node_cache', 'node_strike', 'eviction', 'reservation', 'claim', 'claim_gpu',
+			'attempt_gpu', 'directive')
 	ORDER BY c.relname;
 END;
 COMMENT ON FUNCTION gpucredit_cells.guarded_tables() IS

@@ -35,7 +35,7 @@ COMMENT ON FUNCTION gpucredit_cells.check_caller() IS
  * would tell the client about at the next call.
  */
 CREATE FUNCTION gpucredit_cells.try_again(state text, message text,
-	detail text, hint text, number int, tries int) RETURNS int
+	detail text, hint text, number int, epoch bigint, tries int) RETURNS int
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 SET client_min_messages = error
@@ -48,7 +48,7 @@ BEGIN
 			NULL;				/* the first error is the one to tell */
 		END;
 	END IF;
-	IF state IN ('UC501', 'UC502') AND tries < 400 THEN
+	IF (state = 'UC502' OR state = 'UC501' AND epoch IS NOT NULL) AND tries < 400 THEN
 		PERFORM pg_sleep(least(0.005 * (tries + 1), 0.05));
 		RETURN tries + 1;
 	END IF;
@@ -72,7 +72,7 @@ BEGIN
 	RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.try_again(text, text, text, text, int, int) IS
+COMMENT ON FUNCTION gpucredit_cells.try_again(text, text, text, text, int, bigint, int) IS
 'Router: waits where the organisation is moving or has moved, and counts; raises any other error as the cell did, and these after some 20 seconds; 08006 where the answer is lost.';
 
 /* A gpucredit function that calls go through, and how. */

@@ -72,7 +72,7 @@ BEGIN
 				' OR NOT gpucredit_cells.same_length($1, $2, $3, $4, $5, $6) THEN'
 				' gc_number := 0; RETURN QUERY SELECT * FROM gpucredit_remote.meter_batch'
 				'(0, $1, pg_catalog.array_fill(NULL::bigint, ARRAY[pg_catalog.cardinality($1)]), $2, $3, $4, $5, $6); RETURN; END IF;'
-				' RETURN QUERY SELECT r.* FROM gpucredit_cells.meter_batch($1, $2, $3, $4, $5, $6) r ORDER BY r.ordinal; RETURN;';
+				' gc_epoch := 0; RETURN QUERY SELECT r.* FROM gpucredit_cells.meter_batch($1, $2, $3, $4, $5, $6) r ORDER BY r.ordinal; RETURN;';
 		WHEN 'text' THEN
 			RETURN 'RETURN gpucredit_cells.text_of_metrics((SELECT pg_catalog.array_agg(m)'
 				' FROM gpucredit.metric_samples() m));';
@@ -137,7 +137,7 @@ BEGIN
 						GET STACKED DIAGNOSTICS gc_message = MESSAGE_TEXT,
 							gc_detail = PG_EXCEPTION_DETAIL, gc_hint = PG_EXCEPTION_HINT;
 						gc_tries := gpucredit_cells.try_again(SQLSTATE, gc_message,
-							gc_detail, gc_hint, gc_number, gc_tries);
+							gc_detail, gc_hint, gc_number, gc_epoch, gc_tries);
 					END;
 				END LOOP;
 			END

@@ -276,7 +276,7 @@ BEGIN ATOMIC
 			FROM jsonb_to_recordset(a.answer->'orgs') AS f (state text,
 				issued numeric, available numeric, held numeric,
 				spent numeric, expired numeric, revoked numeric)
-			WHERE f.state <> 'guest') s
+			WHERE f.state IN ('home', 'moving')) s
 		CROSS JOIN LATERAL (
 			SELECT sum(o.home_held) AS held
 			FROM jsonb_to_recordset(a.answer->'out')

@@ -358,6 +358,14 @@ DECLARE
 	reason text := format('the organisation moved to cell %s', target);
 	r record;
 BEGIN
+	/* devices of a node that does not tell what runs would be given out again */
+	PERFORM gpucredit.drain(n.node, reason)
+	FROM gpucredit.node n
+	WHERE n.draining IS NULL
+		AND (NOT n.tells_running
+			OR current_setting('gpucredit.node_lost')::interval = '0')
+		AND n.node IN (SELECT g.node FROM gpucredit.attempt_gpu g
+			WHERE g.org = close_out.org AND g.ended_at IS NULL);
 	PERFORM gpucredit_cells.hold_still(org);
 	DELETE FROM gpucredit.rate_limit l WHERE l.org = close_out.org;
 	DELETE FROM gpucredit.tenant t WHERE t.org = close_out.org;
@@ -382,6 +390,9 @@ BEGIN
 	LOOP
 		PERFORM gpucredit.revoke(org, r.bucket, 'cells: moved, bucket ' || r.bucket, reason);
 	END LOOP;
+	/* fair share is charged in the new cell */
+	UPDATE gpucredit.attempt a SET usage_charged = 0, needs_cycle = false
+	WHERE a.org = close_out.org AND a.needs_cycle;
 	UPDATE gpucredit_cells.resident t SET state = 'gone' WHERE t.org = close_out.org;
 	RETURN 'closed';
 END

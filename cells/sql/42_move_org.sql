@@ -65,6 +65,8 @@ BEGIN
 		OR EXISTS (SELECT FROM gpucredit_cells.move v
 			WHERE v.org = begin_move.org AND v.step NOT IN ('done', 'undone'))
 		OR gpucredit_cells.ask(begin_move.cell, format('SELECT gpucredit_cells.standing(%L)', org)) IS NOT NULL
+		OR gpucredit_cells.ask(at.cell, format('SELECT (EXISTS (SELECT FROM'
+			' gpucredit_cells.lease_out o WHERE o.org = %L AND o.closed_at IS NULL))::text', org)) = 'true'
 	THEN
 		RAISE EXCEPTION 'organisation "%" cannot move to cell "%"',
 			gpucredit_internal.clip_for_message(org), cell
@@ -74,8 +76,8 @@ BEGIN
 				WHEN EXISTS (SELECT FROM gpucredit_cells.move v
 					WHERE v.org = begin_move.org AND v.step NOT IN ('done', 'undone'))
 				THEN 'Another move of it is under way.'
-				ELSE 'It was there before, or is a guest there.' END,
-			HINT = 'Call the move under way again, with its key, or name another cell.';
+				ELSE 'It was there before, is a guest there, or has leases that are not closed.' END,
+			HINT = 'Call the move under way again, with its key; recall leases; or name another cell.';
 	END IF;
 	INSERT INTO gpucredit_cells.move
 	VALUES (key, org, at.cell, begin_move.cell, nextval('gpucredit_cells.epoch_seq'),
