@@ -102,7 +102,11 @@ INSERT INTO ends (outcome, code, message) VALUES
 	('failed', 2, 'NVLink error'),
 	('failed', 1, E'first line\nsecond line: Cannot allocate memory'),
 	('failed', 1, repeat('a', 5000) || 'CUDA out of memory'),
-	('failed', -2147483648, ''), ('failed', 2147483647, '');
+	('failed', -2147483648, ''), ('failed', 2147483647, ''),
+	('failed', 1, 'Xid 13 on GPU-1: graphics engine exception'),
+	('failed', 1, 'NVRM: Xid (PCI:0000:3b:00): 31, pid=7, MMU Fault'),
+	('failed', 1, 'Xid 79 on GPU-1: GPU has fallen off the bus; Xid 45 on GPU-1'),
+	('failed', 1, 'Xid 130 on GPU-1');
 CREATE FUNCTION pg_temp.try_ends() RETURNS TABLE (n int, outcome text,
 	code int, message text, job_state text, retry_in interval, rule text,
 	advice text) LANGUAGE plpgsql AS $$
