@@ -180,6 +180,24 @@ max_starts: at most so many jobs, NULL for gpucredit.max_starts.
 Result: action start, a row per node of each job started (share in thousandths of a GPU), in the order decided. claim: a row per node of devices promised to a job. preempt: a row per node of each job that is told to save and leave for a claim, or for a running job that grows into what its account is entitled to. resize, move: a row per node where a running job is told to go on with fewer or more devices, or elsewhere. busy: one row, where another cycle is running. reason: tier, entitlement, move, shrink, grow.
 Errors: UC401 no such pool; 22023; 40001 at REPEATABLE READ and up where another cycle committed since the snapshot.';
 
+CREATE TYPE gpucredit.placed_result AS (attempt int, gpu_type text,
+	per_gpu_hour numeric, held numeric, replayed boolean);
+COMMENT ON TYPE gpucredit.placed_result IS
+'An attempt that another scheduler placed: its number, type, price, and what is held for it.';
+
+CREATE FUNCTION gpucredit.placed(org text, job bigint, key text, nodes text[],
+	gpus gpucredit.gpuset[], gpu_type text DEFAULT NULL)
+RETURNS gpucredit.placed_result
+LANGUAGE c VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_placed';
+COMMENT ON FUNCTION gpucredit.placed(text, bigint, text, text[],
+	gpucredit.gpuset[], text) IS
+'Scheduling: another scheduler has placed a job of a pool whose policy says "placed_by": "foreign"; makes the attempt.
+nodes: registered in the pool, each once. gpus: of each node, the devices, alongside; empty sets for a job without GPUs. gpu_type: of all nodes; NULL: take theirs.
+Result: the attempt''s number, its type and price as reserve fixed it for that type, what is held for it (a surplus returns at once), replayed.
+Errors, with nothing written: UC301 no such job; UC303 the pool is not foreign; the job is over, unfunded, running, or not offered that type; a node is not registered in the pool; a device is another attempt''s (which the detail names); a quota allows no more; UC201; 22023; 55P03 a quota stayed locked.';
+
 CREATE TYPE gpucredit.explain_result AS (check_name text, passes boolean,
 	detail text);
 COMMENT ON TYPE gpucredit.explain_result IS

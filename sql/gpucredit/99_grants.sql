@@ -109,7 +109,7 @@ GRANT EXECUTE ON FUNCTION			/* metering */
 TO gpucredit_admin, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */
-	gpucredit.place, gpucredit.heartbeat, gpucredit.poke_addresses
+	gpucredit.place, gpucredit.placed, gpucredit.heartbeat, gpucredit.poke_addresses
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION gpucredit.plan

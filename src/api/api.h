@@ -74,7 +74,8 @@
 	X(reclaim_nodes, NOBODY, QUIET) \
 	X(remove_node, NOBODY, WAKES) \
 	X(seal_audit, NOBODY, QUIET) \
-	X(place, NOBODY, QUIET)
+	X(place, NOBODY, QUIET) \
+	X(placed, JOB, QUIET)
 
 typedef enum ApiFunction
 {

@@ -64,6 +64,7 @@ typedef struct TierShare
 typedef struct PoolPolicy
 {
 	DecidePolicy decide;
+	bool		foreign;		/* another scheduler places, and says where */
 	int			n_shares;
 	TierShare  *shares;
 } PoolPolicy;

@@ -41,6 +41,8 @@ static void take_order(PoolPolicy *policy, const char *word,
 					   JsonbValue *value);
 static void take_reclaim(PoolPolicy *policy, const char *word,
 						 JsonbValue *value);
+static void take_placed_by(PoolPolicy *policy, const char *word,
+						   JsonbValue *value);
 static bool yes_or_no(const char *word, JsonbValue *value);
 static void set_defaults(PoolPolicy *policy);
 static void take_packing(PoolPolicy *policy, const char *word,
@@ -53,6 +55,7 @@ static int32 millionths(const char *word, JsonbValue *value);
 static pg_attribute_noreturn() void refuse(const char *word, const char *why);
 
 static const char *const order_words[] = {"fair", "shortest"};
+static const char *const placed_by_words[] = {"place", "foreign"};
 static const char *const packing_words[] = {"pack", "spread", "fgd"};
 
 static const PolicyWord words[] = {
@@ -60,6 +63,7 @@ static const PolicyWord words[] = {
 	{"consolidate", "true or false", take_consolidate},
 	{"order", "fair or shortest", take_order},
 	{"packing", "pack, spread or fgd", take_packing},
+	{"placed_by", "place or foreign", take_placed_by},
 	{"reclaim", "true or false", take_reclaim},
 	{"tier_share", "an object of tiers and fractions", take_tier_share},
 };
@@ -177,6 +181,17 @@ take_packing(PoolPolicy *policy, const char *word, JsonbValue *value)
 	policy->decide.packing = (DecidePacking) one_of(word, value,
 													packing_words,
 													lengthof(packing_words));
+}
+
+/*
+ * Who chooses the devices: place(), or another scheduler, for which placed()
+ * is called.
+ */
+static void
+take_placed_by(PoolPolicy *policy, const char *word, JsonbValue *value)
+{
+	policy->foreign = one_of(word, value, placed_by_words,
+							 lengthof(placed_by_words)) == 1;
 }
 
 /*

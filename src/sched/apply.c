@@ -96,8 +96,6 @@ SQL_STATEMENT(devices_insert, SPI_OK_INSERT,
 
 static void start_jobs(const SchedCycle *cycle);
 static void insert_attempts(const SchedCycle *cycle);
-static Credits held_for(const SchedCycle *cycle, const DecideStart *start,
-						Credits price);
 static TimestampTz end_after(const SchedCycle *cycle, const DecideStart *start,
 							 int64 run);
 static void insert_devices(const SchedCycle *cycle);
@@ -263,7 +261,7 @@ insert_attempts(const SchedCycle *cycle)
 		numbers[n + i] = start->gpus;
 		numbers[2 * n + i] = start->share;
 		amounts[i] = price.per_gpu_hour;
-		amounts[n + i] = held_for(cycle, start, price.per_gpu_hour);
+		amounts[n + i] = CycleHeldFor(cycle, start, price.per_gpu_hour);
 	}
 	SqlArgTextArray(&args, texts, n);
 	SqlArgInt8Array(&args, ids, n);
@@ -284,8 +282,9 @@ insert_attempts(const SchedCycle *cycle)
 /*
  * What the attempt needs of its job's hold.
  */
-static Credits
-held_for(const SchedCycle *cycle, const DecideStart *start, Credits price)
+Credits
+CycleHeldFor(const SchedCycle *cycle, const DecideStart *start,
+			 Credits price)
 {
 	const QueuedRequest *asked = cycle->queued[start->job].asked;
 	int64		duration = asked->wall_limit;

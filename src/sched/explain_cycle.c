@@ -99,6 +99,12 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 	int32		index;
 
 	CyclePlan(&cycle);
+	if (cycle.foreign)
+	{
+		ExplainPut(rsinfo, "placed_by", true, "its credit is set aside; "
+				   "another scheduler says when and where it starts");
+		return;
+	}
 	index = cycle.asked_index;
 	if (index < 0 || is_held(&cycle, index))
 	{

@@ -23,6 +23,7 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
+static void close_nodes(const SchedCycle *cycle);
 
 /*
  * Load all that a cycle decides on.
@@ -51,4 +52,17 @@ CycleLoad(SchedCycle *cycle)
 	RuntimeEstimateOrder(cycle);
 	cycle->input.nodes = cycle->set->nodes;
 	cycle->input.n_nodes = cycle->set->n;
+	if (cycle->foreign)
+		close_nodes(cycle);
+}
+
+/*
+ * Where another scheduler places, a cycle finds no node that takes work.  It
+ * still funds jobs, returns surplus and counts use.
+ */
+static void
+close_nodes(const SchedCycle *cycle)
+{
+	for (int32 i = 0; i < cycle->set->n; i++)
+		cycle->set->nodes[i].schedulable = false;
 }

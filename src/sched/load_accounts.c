@@ -69,6 +69,7 @@ ShareBegin(SchedCycle *cycle)
 	PoolPolicy *policy = PolicyRead(cycle->pool, cycle->read_only);
 
 	cycle->input.policy = policy->decide;
+	cycle->foreign = policy->foreign;
 	load_types(cycle);
 	load_tiers(cycle, policy);
 	cycle->max_accounts = 64;

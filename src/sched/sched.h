@@ -64,6 +64,7 @@ typedef struct SchedCycle
 	const char *pool;
 	TimestampTz now;			/* input.now until all is locked, then later */
 	bool		read_only;		/* plan: change nothing */
+	bool		foreign;		/* another scheduler places in the pool */
 	struct Hypothetical *hypothetical;	/* plan_with: the suppositions; or
 										 * NULL */
 	const Job  *asked;			/* explain: the job asked for; or NULL */
@@ -219,6 +220,8 @@ extern bool CycleLockJobs(SchedCycle *cycle, const int32 *which, int n);
 extern void CycleApply(const SchedCycle *cycle);
 extern StartPrice CyclePrice(const SchedCycle *cycle,
 							 const DecideStart *start);
+extern Credits CycleHeldFor(const SchedCycle *cycle,
+							const DecideStart *start, Credits price);
 
 extern char *CycleNodes(const SchedCycle *cycle, const DecidePart *parts,
 						int n);

@@ -40,7 +40,7 @@ INSERT INTO listed VALUES
 ('function', 'admin agent app tenant',
 	'settle'),
 ('function', 'admin agent operator',
-	'heartbeat place poke_addresses'),
+	'heartbeat place placed poke_addresses'),
 ('function', 'admin agent auditor operator',
 	'plan'),
 ('function', 'admin app auditor',
@@ -148,7 +148,7 @@ INSERT INTO listed VALUES
 		gpucredit.heartbeat_result gpucredit.history_result gpucredit.hold_result
 		gpucredit.invoice_result gpucredit.issue_result gpucredit.log_result gpucredit.maintain_result
 		gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result gpucredit.part_ended_result
-		gpucredit.place_result gpucredit.plan_with_result gpucredit.poke_addresses_result gpucredit.rebuild_result gpucredit.refund_result
+		gpucredit.place_result gpucredit.placed_result gpucredit.plan_with_result gpucredit.poke_addresses_result gpucredit.rebuild_result gpucredit.refund_result
 		gpucredit.release_result gpucredit.reservation_result gpucredit.reserve_result
 		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result
 		gpucredit.settle_result gpucredit.statement_result gpucredit.sweep_result

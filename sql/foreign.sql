@@ -1,0 +1,148 @@
+--
+-- Foreign pools: another scheduler chooses the devices and says so by placed();
+-- prices, holds, bills, quotas and figures are as everywhere.
+--
+SET search_path = gpucredit, public;
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET client_min_messages = warning;
+SET gpucredit.node_suspect = 0;
+SET gpucredit.clock = '2035-01-01 00:00+00';
+\pset null '-'
+SELECT create_pool('fo', '{"placed_by": "foreign"}'), create_pool('own') \g /dev/null
+SELECT set_price('FoA', 10), set_price('FoB', 1),
+	register_node('fo', 'fo-1', 'FoA', 4, 80000),
+	register_node('fo', 'fo-2', 'FoA', 4, 80000),
+	register_node('fo', 'fo-3', 'FoB', 4, 80000),
+	register_node('own', 'own-1', 'FoA', 4, 80000),
+	create_account('fo'), create_account('fo', 'a'), create_account('fp') \g /dev/null
+SELECT count(issue('fo', '', 'paid', 1000)), count(issue('fp', '', 'paid', 1000)) \g /dev/null
+CREATE FUNCTION pg_temp.ask(org text, key text, request text, pool text DEFAULT 'fo')
+RETURNS TABLE (status text, reason text, held numeric) LANGUAGE sql AS
+$$ SELECT r.status, r.reason, r.held FROM gpucredit.reserve($1,
+	CASE org WHEN 'fo' THEN 'a' ELSE '' END, $2, $3, '2 hours', pool => $4) r $$;
+CREATE FUNCTION pg_temp.id(k text) RETURNS bigint LANGUAGE sql AS
+$$ SELECT r.result[1]::bigint FROM gpucredit.request r
+	WHERE r.operation = 'reserve' AND r.org IN ('fo', 'fp') AND r.key = k $$;
+-- What placed() says, with jobs called by their keys.
+CREATE FUNCTION pg_temp.try(org text, k text, key text, nodes text[], gpus gpuset[],
+	gpu_type text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	result text;
+	detail text;
+	name record;
+BEGIN
+	SELECT placed(try.org, pg_temp.id(k), try.key, nodes, gpus, gpu_type)::text
+	INTO result;
+	RETURN result;
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+	result := sqlstate || ' ' || sqlerrm || ': ' || detail;
+	FOR name IN SELECT r.key, r.result[1] AS job FROM gpucredit.request r
+		WHERE r.operation = 'reserve' AND r.org IN ('fo', 'fp')
+	LOOP
+		result := regexp_replace(result, '\mjob ' || name.job || '\M',
+			'job ' || quote_literal(name.key), 'g');
+	END LOOP;
+	RETURN result;
+END $$;
+
+-- A policy has one of two words.
+SELECT create_pool('bad', '{"placed_by": "slurm"}');
+
+-- Submission checks and holds as ever; place() starts nothing.
+SELECT * FROM pg_temp.ask('fo', 'one', '1xFoA|FoB');
+SELECT * FROM pg_temp.ask('fo', 'gang', '8xFoA');
+SELECT * FROM pg_temp.ask('fo', 'broke', '8xFoA');
+SELECT * FROM pg_temp.ask('fo', 'in vain', '8xFoA|FoB');
+SELECT * FROM pg_temp.ask('fo', 'cpu', '0');
+SELECT * FROM pg_temp.ask('fo', 'own', '1xFoA', 'own');
+SELECT * FROM pg_temp.ask('fp', 'other', '2xFoA');
+SELECT action FROM place('fo');
+SELECT action FROM plan('fo');
+SELECT check_name, passes, detail FROM explain('fo', pg_temp.id('one'))
+WHERE check_name NOT IN ('state', 'credit');
+
+-- The dearest type is held for; the price is that of the type it got, and the
+-- rest returns at once.
+SELECT pg_temp.try('fo', 'one', 'p1', '{fo-3}', '{"{1}"}', 'FoB');
+SELECT pg_temp.try('fo', 'one', 'p1', '{fo-3}', '{"{1}"}', 'FoB');
+SELECT pg_temp.try('fo', 'one', 'p1', '{fo-3}', '{"{2}"}', 'FoB');
+SELECT pg_temp.try('fo', 'one', 'p1 again', '{fo-3}', '{"{2}"}', 'FoB');
+SELECT held, spendable FROM balance('fo');
+SELECT node, g.gpus, g.share, gpu_type, per_gpu_hour, a.held, surplus
+FROM attempt a JOIN attempt_gpu g USING (org, job, attempt)
+WHERE job = pg_temp.id('one');
+
+-- What is refused: nothing is written, and the same key may be tried again.
+SELECT pg_temp.try('fp', 'other', 'p2', '{fo-3}', '{"{0,1}"}');		-- of one's devices
+SELECT pg_temp.try('fp', 'other', 'p2', '{fo-3}', '{"{2,3}"}');		-- not offered
+SELECT pg_temp.try('fp', 'other', 'p2', '{own-1}', '{"{0,1}"}');	-- another pool's
+SELECT pg_temp.try('fp', 'other', 'p2', '{fo-9}', '{"{0,1}"}');
+SELECT pg_temp.try('fp', 'other', 'p2', '{fo-1}', '{"{0,7}"}');
+SELECT pg_temp.try('fp', 'other', 'p2', '{fo-1}', '{"{0}"}');
+SELECT pg_temp.try('fp', 'other', 'p2', '{fo-1,fo-1}', '{"{0}","{1}"}');
+SELECT pg_temp.try('fp', 'other', 'p2', '{fo-1}', '{"{0,1}"}', 'FoB');
+SELECT pg_temp.try('fp', 'other', 'p2', '{fo-1}', '{"{0}","{1}"}');
+SELECT pg_temp.try('fp', 'other', 'p2', '{fo-1}', '{NULL}');
+SELECT pg_temp.try('fp', 'other', 'p2', '{}', '{}');
+SELECT pg_temp.try('fp', 'one', 'p2', '{fo-1}', '{"{0,1}"}');		-- another tenant's
+SELECT pg_temp.try('fo', 'own', 'p3', '{own-1}', '{"{0}"}');		-- place() places there
+SELECT placed('fo', -1, 'p3', '{fo-1}', '{"{0}"}');
+SELECT pg_temp.try('fp', 'other', 'p2', '{fo-1}', '{"{0,1}"}');
+SELECT pg_temp.try('fo', 'gang', 'p4', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
+
+-- A quota counts what runs in every pool.
+SELECT set_quota('fo', 'a', max_running => 1);
+SELECT pg_temp.try('fo', 'cpu', 'p5', '{fo-1}', '{"{}"}');
+SELECT set_quota('fo', 'a', max_running => 2);
+SELECT pg_temp.try('fo', 'cpu', 'p5', '{fo-1}', '{"{}"}');
+SELECT count(*) FROM place('own');		-- the third one has to wait
+
+-- Figures and screens have it.
+SELECT org, account, live FROM fair_share('fo') ORDER BY org, account;
+SELECT state, request FROM jobs WHERE org = 'fo' AND pool = 'fo' ORDER BY job;
+SELECT node, g.gpus, free FROM attempt_gpu g WHERE pool = 'fo' ORDER BY node, g.gpus;
+
+-- Metered and settled, it is billed what its node saw, at its type's price.
+SET gpucredit.clock = '2035-01-01 00:30+00';
+SELECT action, reason, billed, held FROM meter('fo', pg_temp.id('one'), 1, '30 min');
+SELECT outcome, billed, released, job_state
+FROM settle('fo', pg_temp.id('one'), 1, 'completed', '30 min');
+SELECT pg_temp.try('fo', 'one', 'p6', '{fo-3}', '{"{1}"}');			-- it is over
+SELECT job_state FROM cancel('fp', pg_temp.id('other'), 'stop it');
+SELECT action, reason FROM meter('fp', pg_temp.id('other'), 1, '30 min');
+SELECT outcome, billed, job_state
+FROM settle('fp', pg_temp.id('other'), 1, 'cancelled', '30 min');
+SELECT pg_temp.try('fo', 'gang', 'p4', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
+SELECT set_quota('fo', 'a', max_running => 3);
+SELECT pg_temp.try('fo', 'gang', 'p4', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
+SET gpucredit.clock = '2035-01-01 01:30+00';
+SELECT outcome, billed, job_state
+FROM settle('fo', pg_temp.id('gang'), 1, 'completed', '1 hour');
+
+-- Preempted, it is queued again, and placed again under its next hold.
+SELECT outcome, job_state FROM settle('fo', pg_temp.id('cpu'), 1, 'preempted', '1 hour');
+SELECT count(*) FROM place('fo');
+SELECT pg_temp.try('fo', 'cpu', 'p5', '{fo-1}', '{"{}"}');			-- the first one's answer
+SELECT pg_temp.try('fo', 'cpu', 'p7', '{fo-2}', '{"{}"}');
+SELECT outcome, job_state FROM settle('fo', pg_temp.id('cpu'), 2, 'completed', '1 hour');
+
+-- Without credit for its next hold it is not placed.
+SELECT * FROM pg_temp.ask('fp', 'poor', '8xFoA');
+SELECT pg_temp.try('fp', 'poor', 'q1', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
+SELECT revoked FROM revoke('fp', (SELECT bucket FROM bucket WHERE org = 'fp'), 'r', 'test');
+SELECT outcome, job_state FROM settle('fp', pg_temp.id('poor'), 1, 'preempted', '0');
+SELECT pg_temp.try('fp', 'poor', 'q2', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
+SELECT count(issue('fp', '', 'more', 1000));
+SELECT count(*) FROM place('fo');		-- it has credit again, from this cycle on
+SELECT pg_temp.try('fp', 'poor', 'q2', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
+SELECT outcome, job_state FROM settle('fp', pg_temp.id('poor'), 2, 'completed', '0');
+
+-- The audit log has each of them.
+SELECT decision, count(*) FROM audit WHERE org IN ('fo', 'fp') AND operation = 'place'
+GROUP BY 1;
+SELECT * FROM usage_by('fo', '', by => 'type');
+SELECT count(cancel('fo', pg_temp.id(k), 'cancel ' || k)) FROM unnest('{broke,in vain,own}'::text[]) k;
+SELECT remove_node(n) FROM unnest('{fo-1,fo-2,fo-3,own-1}'::text[]) n \g /dev/null
+SELECT * FROM verify();
