@@ -17,5 +17,6 @@ extern int64_t incarnation;		/* counts this node's agent starts */
 extern Lease *lease;
 
 extern void BeatSoon(void);
+extern void AgentReadBootId(void);
 
 #endif							/* GPUCREDIT_AGENT_AGENT_H */

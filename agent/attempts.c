@@ -30,6 +30,7 @@
 #include "config.h"
 #include "contain.h"
 #include "devices.h"
+#include "foreign.h"
 #include "podman.h"
 #include "util.h"
 
@@ -145,6 +146,7 @@ take_intent(LocalAttempt *attempt, const json_t * intent)
 {
 	const		json_t *nodes = json_object_get(intent, "nodes");
 	const char *boot = json_string_value(json_object_get(intent, "boot_id"));
+	const char *foreign;
 	size_t		i;
 	json_t	   *node;
 
@@ -156,6 +158,10 @@ take_intent(LocalAttempt *attempt, const json_t * intent)
 	attempt->tag = Format("%s/%lld/%d", attempt->org,
 						  (long long) attempt->job, attempt->number);
 	attempt->in_image = AttemptImage(intent) != NULL;
+	foreign = json_string_value(json_object_get(json_object_get(intent,
+																"spec"),
+												"foreign"));
+	attempt->foreign = foreign == NULL ? NULL : Dup(foreign);
 	attempt->lost = boot == NULL || strcmp(boot, boot_id) != 0;
 	attempt->nodes = json_array_size(nodes);
 	attempt->placed_us = json_integer_value(json_object_get(intent,
@@ -203,6 +209,11 @@ look(LocalAttempt *attempt)
 	if (FileThere(attempt->dir, "gone"))
 	{
 		AttemptGone(attempt);
+		return;
+	}
+	if (attempt->foreign != NULL)
+	{
+		ForeignLook(attempt);
 		return;
 	}
 	if (keeper_lives(attempt, &lock))
@@ -482,6 +493,8 @@ attempt_free(LocalAttempt *attempt)
 	free(attempt->told);
 	free(attempt->saves);
 	free(attempt->unwritten);
+	free(attempt->foreign);
+	free(attempt->run_record);
 	free(attempt);
 }
 

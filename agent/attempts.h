@@ -77,6 +77,11 @@ typedef struct LocalAttempt
 	int			ticket;			/* of that look */
 	int64_t		settled_ns;		/* CLOCK_BOOTTIME, or when this agent began */
 	char	   *unwritten;		/* ended like this; the disk was full */
+	char	   *foreign;		/* what another scheduler's run is called;
+								 * NULL: the agent runs it */
+	char	   *run_record;		/* that run's folder; NULL: not known yet */
+	int64_t		stop_ns;		/* when foreign_stop was last run; 0: never */
+	char		stop_word;		/* for what: its first letter */
 	struct LocalAttempt *next;
 } LocalAttempt;
 

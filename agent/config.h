@@ -29,6 +29,7 @@ typedef struct Config
 	char	   *poke;			/* HOST:PORT for incoming datagrams */
 	char	   *podman;			/* the command */
 	char	   *image_mounts;	/* host folders mounted into containers */
+	char	   *foreign_stop;	/* a program that ends a foreign job */
 	char	   *listen;			/* LISTEN in the database: yes or no */
 	long		heartbeat_ms;
 	long		meter_ms;

@@ -7,6 +7,7 @@
  *	gpucredit-agent poke CONFIG				(poke.c)
  *	gpucredit-agent nvml CONFIG [INDEX...]	(nvml.c)
  *	gpucredit-agent reset CONFIG UUID		(health.c)
+ *	gpucredit-agent foreign CONFIG WORD TOKEN ...	(foreign.c)
  *
  * One loop waits for the database, for what keepers write, for notifications
  * and datagrams that mean "ask now", and for time.  Each turn looks at every attempt, then makes
@@ -40,6 +41,7 @@
 #include "db.h"
 #include "device_watch.h"
 #include "devices.h"
+#include "foreign.h"
 #include "health.h"
 #include "launch.h"
 #include "nvml.h"
@@ -65,7 +67,6 @@ static bool ends;
 static void run_other(int argc, char **argv);
 static void open_state(void);
 static void count_start(int state);
-static void read_boot_id(void);
 static void prove_cgroup(void);
 static void open_signals(void);
 static void open_pokes(void);
@@ -81,13 +82,13 @@ main(int argc, char **argv)
 	if (argc > 2)
 		run_other(argc, argv);
 	if (argc != 2 || argv[1][0] == '-')
-		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|reset] CONFIG ...");
+		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|reset|foreign] CONFIG ...");
 	ConfigRead(argv[1], true);
 	DbUse(config.database, strcmp(config.listen, "yes") == 0 ?
 		  "LISTEN gpucredit_node" : NULL, config.node);
 	signal(SIGPIPE, SIG_IGN);
 	open_state();
-	read_boot_id();
+	AgentReadBootId();
 	prove_cgroup();
 	open_signals();
 	open_pokes();
@@ -110,12 +111,15 @@ run_other(int argc, char **argv)
 	bool		poke = argc == 3 && strcmp(argv[1], "poke") == 0;
 	bool		asks = strcmp(argv[1], "nvml") == 0;
 	bool		reset = argc == 4 && strcmp(argv[1], "reset") == 0;
+	bool		foreign = argc > 4 && strcmp(argv[1], "foreign") == 0;
 
-	if (!poke && !asks && !reset)
+	if (!poke && !asks && !reset && !foreign)
 		return;
 	ConfigRead(argv[2], false);
 	if (poke)
 		PokeRun();
+	if (foreign)
+		ForeignRun(argc - 3, argv + 3);
 	if (reset)
 		HealthReset(argv[3]);
 	NvmlRun(argc - 3, argv + 3);
@@ -168,8 +172,8 @@ count_start(int state)
 /*
  * Tell this boot of the machine from earlier ones.
  */
-static void
-read_boot_id(void)
+void
+AgentReadBootId(void)
 {
 	const char *given = getenv("GPUCREDIT_BOOT_ID");	/* for tests */
 	FILE	   *file;

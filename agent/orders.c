@@ -22,6 +22,7 @@
 #include "checkpoints.h"
 #include "config.h"
 #include "devices.h"
+#include "foreign.h"
 #include "health.h"
 #include "launch.h"
 #include "pull_image.h"
@@ -360,7 +361,10 @@ launch(LocalAttempt *attempt)
 	json_t	   *intent = AttemptIntent(attempt->dir);
 	const char *image = AttemptImage(intent);
 
-	if (image == NULL)
+	if (attempt->foreign != NULL)
+		Say("event=foreign attempt=%s name=%s", attempt->tag,
+			attempt->foreign);
+	else if (image == NULL)
 		start_keeper(attempt, intent);
 	else if (!PullImage(attempt, image))
 		AttemptGone(attempt);
@@ -489,12 +493,12 @@ tell(LocalAttempt *attempt, const char *format,...)
 	int			len;
 	va_list		args;
 
-	if (attempt->control < 0)
-		return false;
 	va_start(args, format);
 	len = vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	return write(attempt->control, line, len) == len;
+	if (attempt->foreign != NULL)
+		return ForeignTell(attempt, line);
+	return attempt->control >= 0 && write(attempt->control, line, len) == len;
 }
 
 /* keep the first reason: it ends the attempt */

@@ -21,6 +21,9 @@ SELECT gpucredit.create_pool('bi-empty');
 SELECT gpucredit.set_price('BI-A', 1, 'bi');
 SELECT gpucredit.register_node('bi', 'bi-1', 'BI-A', 4, 40960);
 SELECT gpucredit.register_node('bi-empty', 'bi-2', 'BI-A', 0, 0);
+SELECT gpucredit.create_pool('bi-foreign', '{"placed_by": "foreign"}');
+SELECT gpucredit.register_node('bi-foreign', 'bi-f', 'BI-A', 4, 40960);
+SELECT gpucredit.set_price('BI-A', 1, 'bi-foreign');
 SELECT replayed FROM gpucredit.issue('bi', '', 'issue', 1000);
 SELECT replayed FROM gpucredit.issue('bi-other', '', 'issue', 1000);
 CREATE TEMP TABLE given AS
@@ -45,6 +48,9 @@ INSERT INTO given SELECT 'waiting', job
 INSERT INTO given SELECT 'foreign', job
 	FROM gpucredit.reserve('bi-other', '', 'job', '1xBI-A', '1 h',
 		pool => 'bi');
+INSERT INTO given SELECT 'elsewhere', job
+	FROM gpucredit.reserve('bi', 'a', 'elsewhere', '1xBI-A', '1 h',
+		pool => 'bi-foreign');
 INSERT INTO given SELECT 'hold', hold
 	FROM gpucredit.hold('bi', 'a', 'hold', 10, '1 h');
 INSERT INTO given SELECT 'spent', hold
@@ -152,6 +158,12 @@ INSERT INTO good (fn, arg, value) VALUES
 	('reserve', 'options', $$'{}'$$),
 	('place', 'pool', $$'bi'$$),
 	('place', 'max_starts', $$NULL$$),
+	('placed', 'org', $$'bi'$$),
+	('placed', 'job', $${elsewhere}$$),
+	('placed', 'key', $$'good placed'$$),
+	('placed', 'nodes', $$'{bi-f}'$$),
+	('placed', 'gpus', $$'{"{0}"}'$$),
+	('placed', 'gpu_type', $$'BI-A'$$),
 	('plan', 'pool', $$'bi'$$),
 	('plan_with', 'pool', $$'bi'$$),
 	('plan_with', 'what', $$'{"jobs": [{"org": "bi", "request": "1xBI-A"}]}'$$),
@@ -589,6 +601,12 @@ INSERT INTO arg_kind VALUES
 	('reserve', 'options', '{object, closed object}'),
 	('place', 'pool', '{name, pool}'),
 	('place', 'max_starts', '{}'),
+	('placed', 'org', '{org}'),
+	('placed', 'job', '{job}'),
+	('placed', 'key', '{key}'),
+	('placed', 'nodes', '{present}'),
+	('placed', 'gpus', '{present}'),
+	('placed', 'gpu_type', '{optional name}'),
 	('plan', 'pool', '{name, pool}'),
 	('plan_with', 'pool', '{name, pool}'),
 	('plan_with', 'what', '{object, closed object}'),
@@ -890,6 +908,23 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('reserve', 'options', $$'{"prefer": "no such"}'$$, '22023'),
 	('reserve', 'options', $$'{"prefer": ["nvlink"]}'$$, '22023'),
 	('place', 'max_starts', '-1', '22023'),
+	('placed', 'nodes', $$'{}'$$, '22023'),
+	('placed', 'nodes', $$'{bi-f,bi-1}'$$, '22023'),
+	('placed', 'nodes', $$ARRAY[NULL]::text[]$$, '22023'),
+	('placed', 'nodes', $$ARRAY[repeat('x', 10000000)]$$, 'UC303'),
+	('placed', 'nodes', $$'{{bi-f}}'$$, '22023'),
+	('placed', 'nodes', $$'{bi-1}'$$, 'UC303'),
+	('placed', 'nodes', $$'{""}'$$, 'UC303'),
+	('placed', 'gpus', $$'{}'$$, '22023'),
+	('placed', 'gpus', $$'{NULL}'$$, '22023'),
+	('placed', 'gpus', $$'{{"{0}"}}'$$, '22023'),
+	('placed', 'gpus', $$'{"{}"}'$$, 'UC303'),
+	('placed', 'gpus', $$'{"{0,1}"}'$$, 'UC303'),
+	('placed', 'gpus', $$'{"{63}"}'$$, 'UC303'),
+	('placed', 'gpu_type', $$'no such'$$, 'UC303'),
+	('placed', 'gpu_type', $$repeat('x', 255)$$, 'UC303'),
+	('placed', 'job', '{over}', 'UC303'),
+	('placed', 'job', '{waiting}', 'UC303'),
 	('demand', 'pool', 'NULL', '22023'),
 	('demand', 'since', $$'-infinity'$$, '22023'),
 	('demand', 'until', $$'infinity'$$, '22023'),

@@ -59,13 +59,13 @@ static const char *const placed_by_words[] = {"place", "foreign"};
 static const char *const packing_words[] = {"pack", "spread", "fgd"};
 
 static const PolicyWord words[] = {
-	{"checkpoints", "a path or URI", take_checkpoints},
+	{"checkpoints", "path or URI", take_checkpoints},
 	{"consolidate", "true or false", take_consolidate},
 	{"order", "fair or shortest", take_order},
 	{"packing", "pack, spread or fgd", take_packing},
-	{"placed_by", "place or foreign", take_placed_by},
+	{"placed_by", "foreign", take_placed_by},
 	{"reclaim", "true or false", take_reclaim},
-	{"tier_share", "an object of tiers and fractions", take_tier_share},
+	{"tier_share", "{tier: fraction}", take_tier_share},
 };
 
 SQL_STATEMENT(policy_read, SPI_OK_SELECT, "text",

@@ -1,0 +1,365 @@
+/*-------------------------------------------------------------------------
+ *
+ * foreign.c
+ *		Attempts that another scheduler starts and ends on this node.
+ *
+ *	gpucredit-agent foreign CONFIG begin TOKEN
+ *	gpucredit-agent foreign CONFIG name TOKEN NAME
+ *	gpucredit-agent foreign CONFIG end TOKEN [EXIT_CODE]
+ *
+ * The other scheduler's node daemon runs these before and after a job.  They
+ * write into the agent's folder what this node's clock says, so it does not
+ * matter whether the agent lives at that moment:
+ *
+ *	<state>/foreign/TOKEN.N/begin	BOOT_ID MONOTONIC_NS
+ *	<state>/foreign/TOKEN.N/name	what the job's spec calls it ("foreign")
+ *	<state>/foreign/TOKEN.N/end		BOOT_ID MONOTONIC_NS EXIT_CODE
+ *
+ * The other scheduler may give a token out again: N counts its runs.  A name
+ * is given once.  An attempt whose spec has that name is metered and settled
+ * from these instants instead of a keeper's.  To end one early the agent runs
+ * the program "foreign_stop".
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "config.h"
+#include "foreign.h"
+#include "util.h"
+
+#define BEGIN_WAIT		(15 * 60 * NS_PER_S)	/* for a placed job's begin */
+#define STOP_PAUSE		(5 * NS_PER_S)	/* between two runs of foreign_stop */
+#define KEPT_S			(7 * 24 * 3600) /* records of runs that ended */
+
+extern char **environ;
+
+static int	folder(void);
+static int	last_run(int records, const char *token);
+static int	open_run(int records, const char *token, int n, bool make);
+static void forget_old(int records);
+static bool put(int run, const char *name, const char *more);
+static bool find_run(LocalAttempt *attempt);
+static bool read_instant(int run, const char *name, char *boot, int64_t *ns,
+						 int *status);
+static void follow(LocalAttempt *attempt, int run);
+
+/*
+ * The command.  It never fails for what the database would say.
+ */
+void
+ForeignRun(int argc, char **argv)
+{
+	const char *word = argc > 0 ? argv[0] : "";
+	const char *token = argc > 1 ? argv[1] : "";
+	int			records = folder();
+	int			n;
+	int			run;
+	bool		good = false;
+
+	if (*token == '\0' || strchr(token, '/') != NULL ||
+		strlen(token) > 100)
+		Die("usage: gpucredit-agent foreign CONFIG begin|name|end TOKEN ...");
+	if (records < 0 || flock(records, LOCK_EX) != 0)
+		Die("could not open %s/foreign: %s", config.state, strerror(errno));
+	n = last_run(records, token);
+	if (strcmp(word, "begin") == 0)
+	{
+		forget_old(records);
+		run = open_run(records, token, n + 1, true);
+		good = run >= 0 && put(run, "begin", "");
+	}
+	else if (strcmp(word, "name") == 0 && argc == 3)
+	{
+		run = open_run(records, token, n, false);
+		good = run >= 0 && (FileThere(run, "name") ||
+							FilePut(run, "name", argv[2], strlen(argv[2])));
+	}
+	else if (strcmp(word, "end") == 0)
+	{
+		run = open_run(records, token, n, false);
+		good = run >= 0 && (FileThere(run, "end") ||
+							put(run, "end", argc > 2 ? argv[2] : "0"));
+	}
+	else
+		Die("foreign takes begin, name or end, not \"%s\"", word);
+	if (!good)
+		Die("could not note %s of %s: %s", word, token, strerror(errno));
+	exit(0);
+}
+
+/*
+ * The folder of all records.
+ */
+static int
+folder(void)
+{
+	char	   *path = Format("%s/foreign", config.state);
+	int			dir;
+
+	(void) mkdir(config.state, 0711);
+	(void) mkdir(path, 0700);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(path);
+	return dir;
+}
+
+/*
+ * The number of a token's last run; 0: it has none.
+ */
+static int
+last_run(int records, const char *token)
+{
+	DIR		   *dir = fdopendir(dup(records));
+	struct dirent *entry;
+	size_t		len = strlen(token);
+	int			last = 0;
+
+	if (dir == NULL)
+		return 0;
+	rewinddir(dir);
+	while ((entry = readdir(dir)) != NULL)
+	{
+		if (strncmp(entry->d_name, token, len) == 0 &&
+			entry->d_name[len] == '.' &&
+			atoi(entry->d_name + len + 1) > last)
+			last = atoi(entry->d_name + len + 1);
+	}
+	closedir(dir);
+	return last;
+}
+
+static int
+open_run(int records, const char *token, int n, bool make)
+{
+	char	   *name = Format("%s.%d", token, n);
+	int			run;
+
+	if (make)
+		(void) mkdirat(records, name, 0700);
+	run = openat(records, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(name);
+	return run;
+}
+
+/*
+ * Remove the records of runs that ended a week ago.
+ */
+static void
+forget_old(int records)
+{
+	static const char *const files[] = {"begin", "name", "end"};
+	DIR		   *dir = fdopendir(dup(records));
+	struct dirent *entry;
+
+	if (dir == NULL)
+		return;
+	rewinddir(dir);
+	while ((entry = readdir(dir)) != NULL)
+	{
+		struct stat ended;
+		int			run;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		run = openat(records, entry->d_name, O_RDONLY | O_DIRECTORY |
+					 O_CLOEXEC);
+		if (run >= 0 && fstatat(run, "end", &ended, 0) == 0 &&
+			time(NULL) - ended.st_mtime > KEPT_S)
+		{
+			for (int i = 0; i < 3; i++)
+				(void) unlinkat(run, files[i], 0);
+			(void) unlinkat(records, entry->d_name, AT_REMOVEDIR);
+		}
+		if (run >= 0)
+			close(run);
+	}
+	closedir(dir);
+}
+
+/*
+ * Write down this instant of this boot.
+ */
+static bool
+put(int run, const char *name, const char *more)
+{
+	char	   *line;
+	bool		good;
+
+	AgentReadBootId();
+	line = Format("%s %lld %s\n", boot_id, (long long) MonotonicNs(), more);
+	good = FilePut(run, name, line, strlen(line));
+	free(line);
+	return good;
+}
+
+/*
+ * Take a foreign attempt a step further: the other scheduler's word instead of
+ * a keeper's.
+ */
+void
+ForeignLook(LocalAttempt *attempt)
+{
+	int			records = folder();
+	int			run = -1;
+
+	if (records >= 0 && (attempt->run_record != NULL || find_run(attempt)))
+		run = openat(records, attempt->run_record, O_RDONLY | O_DIRECTORY |
+					 O_CLOEXEC);
+	if (run >= 0)
+		follow(attempt, run);
+	else if (attempt->lost || MonotonicNs() - attempt->gone_ns > BEGIN_WAIT)
+	{
+		AttemptWriteLost(attempt, false);
+		AttemptGone(attempt);
+	}
+	if (run >= 0)
+		close(run);
+	if (records >= 0)
+		close(records);
+}
+
+/*
+ * Find the run of an attempt's name.
+ */
+static bool
+find_run(LocalAttempt *attempt)
+{
+	int			records = folder();
+	DIR		   *dir = fdopendir(records);
+	struct dirent *entry;
+
+	while (dir != NULL && attempt->run_record == NULL &&
+		   (entry = readdir(dir)) != NULL)
+	{
+		char	   *path = Format("%s/name", entry->d_name);
+		char	   *name = entry->d_name[0] == '.' ? NULL :
+			FileGet(records, path, NULL);
+
+		if (name != NULL && strcmp(name, attempt->foreign) == 0)
+			attempt->run_record = Dup(entry->d_name);
+		free(name);
+		free(path);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	else if (records >= 0)
+		close(records);
+	return attempt->run_record != NULL;
+}
+
+static bool
+read_instant(int run, const char *name, char *boot, int64_t *ns, int *status)
+{
+	char	   *line = FileGet(run, name, NULL);
+	long long	instant = 0;
+	bool		good = line != NULL &&
+		sscanf(line, "%63s %lld %d", boot, &instant, status) >= 2;
+
+	free(line);
+	*ns = instant;
+	return good;
+}
+
+/*
+ * It began: write the figures that a keeper would write.  It ended: write how.
+ */
+static void
+follow(LocalAttempt *attempt, int run)
+{
+	char		boot[64];
+	int64_t		began;
+	int64_t		ended;
+	int			status = 0;
+	KeeperState *state;
+
+	if (!read_instant(run, "begin", boot, &began, &status))
+		return;
+	if (attempt->state == NULL)
+	{
+		state = FileMap(attempt->dir, "state", sizeof(KeeperState), true);
+		if (state == NULL)
+			return;
+		if (state->magic != KEEPER_MAGIC)
+		{
+			state->progress = -1;
+			state->exec_ns = began;
+			state->seen_ns = began;
+			state->magic = KEEPER_MAGIC;
+			Say("event=start attempt=%s run=%s", attempt->tag,
+				attempt->run_record);
+		}
+		attempt->state = state;
+	}
+	state = (KeeperState *) attempt->state;
+	if (read_instant(run, "end", boot, &ended, &status) &&
+		ended >= state->exec_ns)
+	{
+		AttemptWriteExit(attempt, Format("%s %d %lld \n", EXIT_EXITED, status,
+										 (long long) (ended -
+													  state->exec_ns) / 1000));
+		AttemptGone(attempt);
+	}
+	else if (attempt->lost || strcmp(boot, boot_id) != 0)
+	{
+		/* the boot in which it ran is over */
+		AttemptWriteLost(attempt, true);
+		AttemptGone(attempt);
+	}
+	else
+		state->seen_ns = MonotonicNs();
+}
+
+/*
+ * A word that a keeper would get: the program "foreign_stop" gets it, as
+ * TOKEN save, TOKEN leave MS or TOKEN stop.
+ */
+bool
+ForeignTell(LocalAttempt *attempt, const char *line)
+{
+	char		word[16];
+	char		ms[32] = "";
+	char	   *token;
+	char	   *argv[5] = {config.foreign_stop, NULL, word, ms, NULL};
+	posix_spawnattr_t attr;
+	sigset_t	none;
+	pid_t		pid;
+	bool		good;
+
+	if (*config.foreign_stop == '\0' || attempt->run_record == NULL ||
+		sscanf(line, "%15s %31s", word, ms) < 1 || strcmp(word, "thaw") == 0)
+		return false;
+	if (strcmp(word, "save") != 0 && attempt->stop_ns != 0 &&
+		MonotonicNs() - attempt->stop_ns < STOP_PAUSE &&
+		attempt->stop_word == word[0])
+		return true;
+	token = Dup(attempt->run_record);
+	*strrchr(token, '.') = '\0';
+	argv[1] = token;
+	sigemptyset(&none);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	good = posix_spawn(&pid, config.foreign_stop, NULL, &attr, argv,
+					   environ) == 0;
+	posix_spawnattr_destroy(&attr);
+	Say("event=foreign_%s attempt=%s token=%s%s", word, attempt->tag, token,
+		good ? "" : " error=\"could not run foreign_stop\"");
+	attempt->stop_ns = MonotonicNs();
+	attempt->stop_word = word[0];
+	free(token);
+	return good;
+}
