@@ -408,7 +408,7 @@ lock_quotas(SchedCycle *cycle)
 	}
 	if (!locked)
 		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				(errcode(ERRCODE_GPUCREDIT_BAD_STATE),
 				 errmsg("a quota of the job is locked elsewhere"),
 				 errdetail("A cycle of another pool, or set_quota(), has it "
 						   "for two seconds."),
