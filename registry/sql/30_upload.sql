@@ -443,3 +443,21 @@ COMMENT ON FUNCTION gpucredit_registry.finish_upload(text, bigint, bytea) IS
 'Daemon: all bytes of an upload have come, or were read again, and this is their SHA-256.
 Result: whether that is what was announced; if not, the upload is over and nothing of it is kept.
 Errors: UC502 no such upload, or bytes are missing.';
+
+CREATE FUNCTION gpucredit_registry.upload_pieces(org text, upload bigint)
+RETURNS jsonb
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT jsonb_build_object('org', upload_pieces.org, 'upload', upload_pieces.upload,
+		'pieces', coalesce(jsonb_agg(CASE WHEN k.pack IS NULL
+				THEN to_jsonb(translate(encode(k.body, 'base64'), E'\n', ''))
+				ELSE jsonb_build_array(k.pack, k.first_byte, k.size) END
+			ORDER BY r.part, r.first_byte, c.n), '[]'))
+	FROM gpucredit_registry.upload_run r,
+		unnest(r.chunks) WITH ORDINALITY AS c (chunk, n)
+		JOIN gpucredit_registry.chunk k USING (chunk)
+	WHERE r.org = upload_pieces.org AND r.upload = upload_pieces.upload;
+END;
+COMMENT ON FUNCTION gpucredit_registry.upload_pieces(text, bigint) IS
+'Daemon: where the bytes of an upload are that were stored so far, in order.';

@@ -1,6 +1,6 @@
 /*
- * 90_lfs.sql: git-lfs' batch API: basic and, as the Hub's clients know it,
- * multipart.
+ * 90_lfs.sql: git-lfs' batch API: basic, tus, and multipart, as the Hub's
+ * clients know it.
  *
  * A request's context is one object: method, path, query, headers, body,
  * base (the URL before the path) and caller.
@@ -31,7 +31,7 @@ COMMENT ON FUNCTION gpucredit_registry.body_of(gpucredit_registry.http_request) 
 
 /* What a client is to do with one object, or why it cannot. */
 CREATE FUNCTION gpucredit_registry.lfs_object(r gpucredit_registry.http_request,
-	m gpucredit_registry.model, upload boolean, parts boolean, o jsonb) RETURNS jsonb
+	m gpucredit_registry.model, transfer text, upload boolean, o jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -41,6 +41,7 @@ DECLARE
 	digest bytea;
 	u gpucredit_registry.upload_result;
 	path text;
+	parts boolean;
 BEGIN
 	IF coalesce(o ->> 'oid', '') !~ '^[0-9a-f]{64}$'
 		OR coalesce(o ->> 'size', '') !~ '^[0-9]{1,18}$'
@@ -63,8 +64,8 @@ BEGIN
 			jsonb_build_object('href', gpucredit_registry.sign((r).base, 'GET', path),
 				'expires_in', 3600)));
 	END IF;
-	u := gpucredit_registry.begin_upload(m, digest, (o ->> 'size')::bigint,
-		parts AND (o ->> 'size')::bigint > gpucredit_registry.part_bytes());
+	parts := transfer = 'multipart' AND (o ->> 'size')::bigint > gpucredit_registry.part_bytes();
+	u := gpucredit_registry.begin_upload(m, digest, (o ->> 'size')::bigint, parts);
 	IF u.status = 'present' THEN
 		RETURN answer;
 	ELSIF u.status = 'denied' THEN
@@ -73,7 +74,7 @@ BEGIN
 			'message', u.reason));
 	END IF;
 	path := format('/lfs/%s/%s', (m).org, u.upload);
-	IF parts AND (o ->> 'size')::bigint > gpucredit_registry.part_bytes() THEN
+	IF parts THEN
 		RETURN answer || jsonb_build_object('actions', jsonb_build_object('upload',
 			jsonb_build_object('href', gpucredit_registry.sign((r).base, 'POST', path),
 				'expires_in', 3600,
@@ -84,11 +85,12 @@ BEGIN
 						WHERE p.org = (m).org AND p.upload = u.upload))));
 	END IF;
 	RETURN answer || jsonb_build_object('actions', jsonb_build_object('upload',
-		jsonb_build_object('href', gpucredit_registry.sign((r).base, 'PUT', path || '/1'),
+		jsonb_build_object('href', gpucredit_registry.sign((r).base,
+			CASE transfer WHEN 'tus' THEN 'PATCH' ELSE 'PUT' END, path || '/1'),
 			'expires_in', 3600)));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.lfs_object(gpucredit_registry.http_request, gpucredit_registry.model, boolean, boolean, jsonb) IS
+COMMENT ON FUNCTION gpucredit_registry.lfs_object(gpucredit_registry.http_request, gpucredit_registry.model, text, boolean, jsonb) IS
 'Internal: one object of a batch.';
 
 CREATE FUNCTION gpucredit_registry.lfs_batch(r gpucredit_registry.http_request,
@@ -99,7 +101,8 @@ AS $$
 DECLARE
 	b jsonb := gpucredit_registry.body_of(r);
 	upload boolean := b ->> 'operation' = 'upload';
-	parts boolean := coalesce(b -> 'transfers' ? 'multipart', false);
+	transfer text := CASE WHEN upload AND b -> 'transfers' ? 'tus' THEN 'tus'
+		WHEN upload AND b -> 'transfers' ? 'multipart' THEN 'multipart' ELSE 'basic' END;
 	m gpucredit_registry.model;
 BEGIN
 	m := gpucredit_registry.require_model(lfs_batch.org, lfs_batch.name, lfs_batch.kind,
@@ -113,10 +116,10 @@ BEGIN
 			'It has operation upload or download, at most 1,000 objects, and SHA-256.');
 	END IF;
 	RETURN gpucredit_registry.json_response(jsonb_build_object(
-			'transfer', CASE WHEN upload AND parts THEN 'multipart' ELSE 'basic' END,
+			'transfer', transfer,
 			'hash_algo', 'sha256',
-			'objects', (SELECT coalesce(jsonb_agg(gpucredit_registry.lfs_object(r, m, upload,
-					parts, o.o) ORDER BY o.n), '[]')
+			'objects', (SELECT coalesce(jsonb_agg(gpucredit_registry.lfs_object(r, m, transfer,
+					upload, o.o) ORDER BY o.n), '[]')
 				FROM jsonb_array_elements(b -> 'objects') WITH ORDINALITY AS o (o, n))),
 		200, '{"Content-Type": "application/vnd.git-lfs+json"}');
 END
@@ -142,6 +145,39 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.lfs_put(gpucredit_registry.http_request, text, bigint, integer) IS
 'Internal: PUT of a part.';
 
+/*
+ * tus (1.0.0): HEAD tells how much is there, PATCH goes on at that byte.  The
+ * digest of the whole is known only once all of it is read again.
+ */
+CREATE FUNCTION gpucredit_registry.lfs_tus(r gpucredit_registry.http_request,
+	org text, upload bigint) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	o record := gpucredit_registry.require_part(lfs_tus.org, lfs_tus.upload, 1);
+	start text := (r).headers ->> 'upload-offset';
+BEGIN
+	IF (r).method = 'HEAD' THEN
+		RETURN (200, jsonb_build_object('Tus-Resumable', '1.0.0',
+				'Upload-Offset', (o.p).received::text, 'Upload-Length', (o.u).size::text,
+				'Cache-Control', 'no-store'), NULL, '{"length": 0}'
+			)::gpucredit_registry.http_response;
+	END IF;
+	IF coalesce(start, '') !~ '^[0-9]{1,18}$' THEN
+		PERFORM gpucredit_registry.refuse_request(400, 'a PATCH has an Upload-Offset',
+			'Ask for it by HEAD.');
+	END IF;
+	RETURN (204, '{"Tus-Resumable": "1.0.0"}', NULL, jsonb_build_object('receive',
+		jsonb_build_object('org', lfs_tus.org, 'upload', lfs_tus.upload, 'part', 1,
+			'from', start::bigint, 'partial', true, 'whole', start::bigint = 0,
+			'verify', start::bigint > 0))
+		)::gpucredit_registry.http_response;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.lfs_tus(gpucredit_registry.http_request, text, bigint) IS
+'Internal: HEAD and PATCH of an upload.';
+
 /* All parts are there: the daemon reads them again, for the digest. */
 CREATE FUNCTION gpucredit_registry.lfs_complete(r gpucredit_registry.http_request,
 	org text, upload bigint) RETURNS gpucredit_registry.http_response
@@ -154,17 +190,9 @@ BEGIN
 	THEN
 		PERFORM gpucredit_registry.no_upload(lfs_complete.upload);
 	END IF;
-	RETURN (200, '{}', NULL, jsonb_build_object('verify', jsonb_build_object(
-		'org', lfs_complete.org, 'upload', lfs_complete.upload, 'pieces',
-		(SELECT coalesce(jsonb_agg(CASE WHEN k.pack IS NULL
-				THEN to_jsonb(translate(encode(k.body, 'base64'), E'\n', ''))
-				ELSE jsonb_build_array(k.pack, k.first_byte, k.size) END
-			ORDER BY u.part, u.first_byte, c.n), '[]')
-		FROM gpucredit_registry.upload_run u,
-			unnest(u.chunks) WITH ORDINALITY AS c (chunk, n)
-			JOIN gpucredit_registry.chunk k USING (chunk)
-		WHERE u.org = lfs_complete.org AND u.upload = lfs_complete.upload
-		))))::gpucredit_registry.http_response;
+	RETURN (200, '{}', NULL, jsonb_build_object('verify',
+		gpucredit_registry.upload_pieces(lfs_complete.org, lfs_complete.upload))
+		)::gpucredit_registry.http_response;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.lfs_complete(gpucredit_registry.http_request, text, bigint) IS

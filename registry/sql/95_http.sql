@@ -9,7 +9,8 @@
  *   {"length"}          HEAD: the length of what is not sent
  *   {"receive": {"org", "upload", "part", "from", "whole"}}   take the body in:
  *                       begin_part(), store_chunks() and, where the part is the
- *                       whole, finish_upload()
+ *                       whole, finish_upload(); with "verify", where it is the
+ *                       last, upload_pieces() first, as below
  *   {"verify": {"org", "upload", "pieces"}}    read, digest, finish_upload()
  */
 CREATE FUNCTION gpucredit_registry.repo_route(r gpucredit_registry.http_request,
@@ -64,8 +65,11 @@ DECLARE
 	m gpucredit_registry.model;
 BEGIN
 	IF words[1] = 'lfs' THEN
-		IF NOT gpucredit_registry.is_signed(CASE (r).method WHEN 'HEAD' THEN 'GET'
-			ELSE (r).method END, (r).path, (r).query)
+		/* who may read may ask, and who may send may, too */
+		IF NOT gpucredit_registry.is_signed((r).method, (r).path, (r).query)
+			AND NOT ((r).method = 'HEAD'
+				AND (gpucredit_registry.is_signed('GET', (r).path, (r).query)
+					OR gpucredit_registry.is_signed('PATCH', (r).path, (r).query)))
 		THEN
 			PERFORM gpucredit_registry.refuse_request(403, 'the URL''s signature is not good, or older than an hour',
 				'Ask for a new URL.');
@@ -73,6 +77,8 @@ BEGIN
 			RETURN gpucredit_registry.lfs_put(r, words[2], words[3]::bigint, words[4]::integer);
 		ELSIF (r).method = 'POST' AND array_length(words, 1) = 3 THEN
 			RETURN gpucredit_registry.lfs_complete(r, words[2], words[3]::bigint);
+		ELSIF (r).method IN ('PATCH', 'HEAD') AND array_length(words, 1) = 4 AND words[4] = '1' THEN
+			RETURN gpucredit_registry.lfs_tus(r, words[2], words[3]::bigint);
 		ELSIF (r).method IN ('GET', 'HEAD') AND array_length(words, 1) = 4 THEN
 			RETURN gpucredit_registry.lfs_get(r, words[2], words[3]::bigint, words[4]);
 		END IF;

@@ -24,7 +24,8 @@ TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.http, gpucredit_registry.new_pack,
 	gpucredit_registry.begin_part, gpucredit_registry.known_chunks,
-	gpucredit_registry.store_chunks, gpucredit_registry.finish_upload,
+	gpucredit_registry.store_chunks, gpucredit_registry.upload_pieces,
+	gpucredit_registry.finish_upload,
 	gpucredit_registry.close_download, gpucredit_registry.condemned_packs,
 	gpucredit_registry.pack_gone, gpucredit_registry.collect,
 	gpucredit_registry.has_pack, gpucredit_registry.stored_chunks

@@ -76,6 +76,13 @@ give_back(Connection *c)
 	}
 }
 
+void
+db_error(DbError *error, const char *sqlstate, const char *message)
+{
+	snprintf(error->sqlstate, sizeof(error->sqlstate), "%s", sqlstate);
+	snprintf(error->message, sizeof(error->message), "%s", message);
+}
+
 static bool
 repeatable(const char *sqlstate)
 {
@@ -88,9 +95,7 @@ tell(DbError *error, PGconn * conn, PGresult * result)
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
-	snprintf(error->sqlstate, sizeof(error->sqlstate), "%s",
-			 state != NULL ? state : "08006");
-	snprintf(error->message, sizeof(error->message), "%s",
+	db_error(error, state != NULL ? state : "08006",
 			 message != NULL ? message : PQerrorMessage(conn));
 }
 
@@ -118,10 +123,7 @@ db_call(DbError *error, const char *statement, int n,
 			break;
 	}
 	if (c == NULL)
-		*error = (DbError)
-	{
-		"53200", "out of memory"
-	};
+		db_error(error, "53200", "out of memory");
 	give_back(c);
 	return result;
 }

@@ -74,10 +74,7 @@ receive_begin(json_t * plan, DbError *error)
 
 	if (receive == NULL)
 	{
-		*error = (DbError)
-		{
-			"53200", "out of memory"
-		};
+		db_error(error, "53200", "out of memory");
 		return NULL;
 	}
 	memset(receive, 0, offsetof(Receive, chunks));
@@ -277,10 +274,7 @@ flush(Receive *receive, DbError *error)
 	digests = db_array(receive->nchunks, digest_word, receive->chunks);
 	if (digests == NULL)
 	{
-		*error = (DbError)
-		{
-			"53200", "out of memory"
-		};
+		db_error(error, "53200", "out of memory");
 		return false;
 	}
 	good = ask_known(receive, wanted, digests, error);
@@ -288,10 +282,7 @@ flush(Receive *receive, DbError *error)
 	{
 		if (!store_wanted(receive, wanted))
 		{
-			*error = (DbError)
-			{
-				"58030", "the store cannot be written"
-			};
+			db_error(error, "58030", "the store cannot be written");
 			good = false;
 			break;
 		}
@@ -300,10 +291,7 @@ flush(Receive *receive, DbError *error)
 	free(digests);
 	if (good && again)
 	{
-		*error = (DbError)
-		{
-			"40001", "chunks go while they are used"
-		};
+		db_error(error, "40001", "chunks go while they are used");
 		good = false;
 	}
 	if (!good)
@@ -336,10 +324,7 @@ receive_data(Receive *receive, const char *data, size_t size, DbError *error)
 	receive->seen += size;
 	if (receive->seen > receive->expected)
 	{
-		*error = (DbError)
-		{
-			"22023", "more bytes than were announced"
-		};
+		db_error(error, "22023", "more bytes than were announced");
 		return false;
 	}
 	EVP_DigestUpdate(receive->whole, data, size);
@@ -365,17 +350,34 @@ receive_data(Receive *receive, const char *data, size_t size, DbError *error)
 }
 
 /*
+ * How many bytes of the part have not come yet.
+ */
+int64_t
+receive_missing(const Receive *receive)
+{
+	return receive->expected - receive->seen;
+}
+
+/*
+ * Where the part goes on after the bytes that came.
+ */
+int64_t
+receive_end_byte(const Receive *receive)
+{
+	return json_integer_value(json_object_get(receive->plan, "from")) +
+		receive->seen;
+}
+
+/*
  * The body has ended; digest gets its SHA-256.
  */
 bool
 receive_end(Receive *receive, char *digest, DbError *error)
 {
-	if (receive->seen < receive->expected)
+	if (receive_missing(receive) > 0 &&
+		!json_is_true(json_object_get(receive->plan, "partial")))
 	{
-		*error = (DbError)
-		{
-			"UC503", "fewer bytes than were announced"
-		};
+		db_error(error, "UC503", "fewer bytes than were announced");
 		return false;
 	}
 	if (receive->filled > receive->cut)
@@ -427,10 +429,7 @@ finish_upload(json_t * plan, const unsigned char *digest, DbError *error)
 	good = PQgetvalue(result, 0, 0)[0] == 't';
 	PQclear(result);
 	if (!good)
-		*error = (DbError)
-	{
-		"UC503", "the bytes do not match their SHA-256"
-	};
+		db_error(error, "UC503", "the bytes do not match their SHA-256");
 	return good;
 }
 
@@ -455,11 +454,35 @@ verify_upload(json_t * plan, DbError *error)
 	EVP_MD_CTX_free(whole);
 	if (n < 0)
 	{
-		*error = (DbError)
-		{
-			"58030", "the store cannot be read"
-		};
+		db_error(error, "58030", "the store cannot be read");
 		return false;
 	}
 	return finish_upload(plan, digest, error);
+}
+
+/*
+ * The last bytes of an upload that came in pieces: read what is stored.
+ */
+bool
+verify_stored(json_t * plan, DbError *error)
+{
+	char		upload[32];
+	const char *values[] = {
+		json_string_value(json_object_get(plan, "org")), upload
+	};
+	PGresult   *result;
+	json_t	   *pieces;
+	bool		good;
+
+	sprintf(upload, "%" PRId64,
+			(int64_t) json_integer_value(json_object_get(plan, "upload")));
+	result = db_call(error, "SELECT gpucredit_registry.upload_pieces($1::text,"
+					 " $2::bigint)", 2, values, NULL, NULL);
+	if (result == NULL)
+		return false;
+	pieces = json_loads(PQgetvalue(result, 0, 0), 0, NULL);
+	PQclear(result);
+	good = verify_upload(pieces, error);
+	json_decref(pieces);
+	return good;
 }

@@ -80,6 +80,8 @@ typedef struct DbError
 	char		message[512];
 } DbError;
 
+extern void db_error(DbError *error, const char *sqlstate,
+					 const char *message);
 extern PGresult * db_call(DbError *error, const char *statement, int n,
 						  const char *const *values, const int *lengths,
 						  const int *formats);
@@ -113,6 +115,9 @@ extern void receive_free(Receive *receive);
 extern bool finish_upload(json_t * plan, const unsigned char *digest,
 						  DbError *error) MUST_USE;
 extern bool verify_upload(json_t * plan, DbError *error) MUST_USE;
+extern bool verify_stored(json_t * plan, DbError *error) MUST_USE;
+extern int64_t receive_missing(const Receive *receive);
+extern int64_t receive_end_byte(const Receive *receive);
 
 /* serve.c: requests */
 extern struct MHD_Daemon *serve(void);

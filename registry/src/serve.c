@@ -3,7 +3,7 @@
  * serve.c
  *		Requests: the database answers, and the plan of its answer is done.
  *
- * A PUT's body is taken in as it comes; others are collected first, up to a
+ * The body of a PUT or PATCH is taken in as it comes; others are collected first, up to a
  * limit, and passed with the request.
  *
  *-------------------------------------------------------------------------
@@ -31,6 +31,8 @@ typedef struct HttpRequest
 	bool		too_large;
 	Receive    *receive;		/* a body that is taken in */
 	json_t	   *plan;			/* of the answer to it */
+	json_t	   *headers;		/* of that answer, and its status */
+	int			status;
 	bool		refused;		/* while it was taken in */
 	DbError		error;
 } HttpRequest;
@@ -161,7 +163,8 @@ add_header(void *cls, enum MHD_ValueKind kind, const char *name,
 {
 	static const char *const wanted[] = {
 		"authorization", "content-type", "host", "idempotency-key",
-		"if-none-match", "if-range", "range", "x-forwarded-proto"
+		"if-none-match", "if-range", "range", "upload-offset",
+		"x-forwarded-proto"
 	};
 
 	(void) kind;
@@ -285,6 +288,8 @@ begin_put(struct MHD_Connection *connection, const char *method,
 	if (result == NULL)
 		return respond_error(connection, &error);
 	request->plan = json_column(result, 3);
+	request->headers = json_column(result, 1);
+	request->status = atoi(PQgetvalue(result, 0, 0));
 	receive = json_object_get(request->plan, "receive");
 	if (receive == NULL)
 		done = respond_answer(connection, result, request->plan);
@@ -298,22 +303,36 @@ begin_put(struct MHD_Connection *connection, const char *method,
 	return done;
 }
 
-/* All of a PUT's body has come. */
+/* The part is there; with it the upload may be. */
+static bool
+complete(json_t * plan, const unsigned char *digest, DbError *error)
+{
+	if (json_is_true(json_object_get(plan, "whole")))
+		return finish_upload(plan, digest, error);
+	if (json_is_true(json_object_get(plan, "verify")))
+		return verify_stored(plan, error);
+	return true;
+}
+
+/* All of a PUT's or PATCH's body has come. */
 static enum MHD_Result
 end_put(struct MHD_Connection *connection, HttpRequest *request)
 {
 	json_t	   *plan = json_object_get(request->plan, "receive");
 	unsigned char digest[DIGEST_SIZE];
 	char		etag[2 * DIGEST_SIZE + 3];
+	char		offset[32];
+	int64_t		missing = receive_missing(request->receive);
 	DbError		error = request->error;
 	bool		good = !request->refused &&
 		receive_end(request->receive, (char *) digest, &error);
 	struct MHD_Response *response;
 
+	sprintf(offset, "%" PRId64, receive_end_byte(request->receive));
 	receive_free(request->receive);
 	request->receive = NULL;
-	if (good && json_is_true(json_object_get(plan, "whole")))
-		good = finish_upload(plan, digest, &error);
+	if (good && missing == 0)
+		good = complete(plan, digest, &error);
 	if (!good)
 		return respond_error(connection, &error);
 	response = MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
@@ -322,7 +341,8 @@ end_put(struct MHD_Connection *connection, HttpRequest *request)
 		sprintf(etag + 1 + 2 * i, "%02x", digest[i]);
 	strcat(etag, "\"");
 	MHD_add_response_header(response, "ETag", etag);
-	return respond(connection, 200, NULL, response);
+	MHD_add_response_header(response, "Upload-Offset", offset);
+	return respond(connection, request->status, request->headers, response);
 }
 
 /* Keeps a body that goes with its request; a larger one is only counted. */
@@ -352,7 +372,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 	   void **con_cls)
 {
 	HttpRequest *request = *con_cls;
-	bool		put = strcmp(method, "PUT") == 0;
+	bool		put = strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
 
 	(void) cls;
 	(void) url;
@@ -410,6 +430,7 @@ forget(void *cls, struct MHD_Connection *connection, void **con_cls,
 		return;
 	receive_free(request->receive);
 	json_decref(request->plan);
+	json_decref(request->headers);
 	free(request->body);
 	free(request->target);
 	free(request);

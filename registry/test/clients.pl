@@ -103,6 +103,16 @@ runs('git-lfs pulls', 'git', 'lfs', 'fetch', 'origin', 'HEAD');
 runs('and checks out', 'git', 'checkout', '-q', '-f', 'HEAD');
 ok(slurp_file('w.bin') eq substr($weights, 7, 9_000_000), 'the same bytes come back');
 
+# by tus, which goes on after a cut
+append_to_file('t.bin', substr($weights, 11, 5_000_000));
+runs('git-lfs speaks tus', 'git', 'config', 'lfs.tustransfers', 'true');
+runs('git commits', 'git', 'add', '.');
+runs('git commits', 'git', 'commit', '-q', '-m', 'y');
+runs('git-lfs pushes by tus', 'git', 'lfs', 'push', 'origin', 'HEAD');
+is(query($node, 'reg', q{SELECT count(*) FROM gpucredit_registry.possession p
+	JOIN gpucredit_registry.object o ON o.sha256 = p.object WHERE o.size = 5000000}), '1',
+	'and all bytes came');
+
 # curl goes on where it stopped
 append_to_file("$dir/part", substr($weights, 0, 15_000_000));
 runs('curl goes on', 'curl', '-s', '-f', '-C', '-', '-o', "$dir/part", '-H', "Authorization: Bearer $token",
