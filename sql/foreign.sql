@@ -143,6 +143,19 @@ SELECT outcome, job_state FROM settle('fp', pg_temp.id('poor'), 2, 'completed', 
 SELECT decision, count(*) FROM audit WHERE org IN ('fo', 'fp') AND operation = 'place'
 GROUP BY 1;
 SELECT * FROM usage_by('fo', '', by => 'type');
+-- A job whose start is told late: it is billed from then, never from before its
+-- submission. What a key stands for does not change with the time.
+SET gpucredit.clock = '2035-01-02 00:00+00';
+SELECT * FROM pg_temp.ask('fp', 'late', '1xFoB');
+SET gpucredit.clock = '2035-01-02 01:00+00';
+SELECT attempt, replayed FROM placed('fp', pg_temp.id('late'), 'late p', '{fo-3}', '{"{3}"}', 'FoB', '40 min');
+SELECT attempt, replayed FROM placed('fp', pg_temp.id('late'), 'late p', '{fo-3}', '{"{3}"}', 'FoB', '50 min');
+SELECT started_at FROM attempts WHERE org = 'fp' AND job = pg_temp.id('late');
+SELECT outcome, billed FROM settle('fp', pg_temp.id('late'), 1, 'completed', '30 min');
+SELECT * FROM pg_temp.ask('fp', 'later', '1xFoB');
+SELECT attempt FROM placed('fp', pg_temp.id('later'), 'later p', '{fo-3}', '{"{2}"}', 'FoB', '1 day');
+SELECT started_at FROM attempts WHERE org = 'fp' AND job = pg_temp.id('later');
+SELECT outcome, billed FROM settle('fp', pg_temp.id('later'), 1, 'completed', '30 min');
 SELECT count(cancel('fo', pg_temp.id(k), 'cancel ' || k)) FROM unnest('{broke,in vain,own}'::text[]) k;
 SELECT remove_node(n) FROM unnest('{fo-1,fo-2,fo-3,own-1}'::text[]) n \g /dev/null
 SELECT * FROM verify();

@@ -465,7 +465,11 @@ BEGIN ATOMIC
 					false))
 				AS h (org, job, attempt, node, gpus, at, share, lives)
 			WHERE h.at IS NOT NULL AND (check_devices.tenant IS NULL
-				OR a.node IN (SELECT g.node FROM g))) e
+				OR a.node IN (SELECT g.node FROM g))
+				/* another scheduler may tell late when it began */
+				AND NOT EXISTS (SELECT FROM gpucredit.pool p
+					WHERE p.pool = a.pool
+						AND p.policy->>'placed_by' = 'foreign')) e
 		WINDOW w AS (PARTITION BY e.node, e.device ORDER BY e.at, e.share
 			ROWS UNBOUNDED PRECEDING)) i
 	WHERE i.given > 1000 AND i.share > 0

@@ -18,6 +18,7 @@
 #include "audit/audit.h"
 #include "catalog/pg_type.h"
 #include "util/args.h"
+#include "util/clock.h"
 #include "util/errors.h"
 #include "util/settings.h"
 #include "util/sql.h"
@@ -272,7 +273,7 @@ insert_attempts(const SchedCycle *cycle)
 	SqlArgInt4Array(&args, numbers + 2 * n, n);
 	SqlArgCreditsArray(&args, amounts, n);
 	SqlArgCreditsArray(&args, amounts + n, n);
-	SqlArgTime(&args, cycle->now);
+	SqlArgTime(&args, ClockAdd(cycle->now, -cycle->ran));
 	SqlArgDuration(&args, SettingCheckpointEvery());
 	SqlArgTimeArray(&args, ends, n);
 	Ensure(SqlRun(&attempts_insert, &args).n == (uint64) n,
@@ -364,7 +365,7 @@ insert_devices(const SchedCycle *cycle)
 	SqlArgInt8Array(&args, numbers + 2 * n, n);
 	SqlArgInt4Array(&args, small + 2 * n, n);
 	SqlArgInt4Array(&args, small + 3 * n, n);
-	SqlArgTime(&args, cycle->now);
+	SqlArgTime(&args, ClockAdd(cycle->now, -cycle->ran));
 	SqlArgTimeArray(&args, times, n);
 	SqlArgTimeArray(&args, times + n, n);
 	SqlArgInt8Array(&args, numbers + 3 * n, n);

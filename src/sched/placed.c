@@ -47,11 +47,12 @@ typedef struct PlacedCall
 	Datum	   *gpus;
 	int			n;
 	const char *gpu_type;		/* NULL: the nodes' */
+	int64		ran;			/* 0: it starts now */
 	Request		request;
 } PlacedCall;
 
 SQL_STATEMENT(job_pool, SPI_OK_SELECT, "text, bigint",
-			  "SELECT j.pool FROM gpucredit.job j"
+			  "SELECT j.pool, j.submitted_at FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
 SQL_STATEMENT(holder_read, SPI_OK_SELECT,
 			  "text, text, gpucredit.gpuset",
@@ -63,7 +64,7 @@ SQL_STATEMENT(holder_read, SPI_OK_SELECT,
 
 static void take_call(FunctionCallInfo fcinfo, PlacedCall *call);
 static Datum *take_sets(FunctionCallInfo fcinfo, int n);
-static char *lock_job(const PlacedCall *call);
+static char *lock_job(const PlacedCall *call, TimestampTz *submitted_at);
 static void refuse_state(const Job *job);
 static int32 find_job(const SchedCycle *cycle, const PlacedCall *call);
 static void decide(SchedCycle *cycle, const PlacedCall *call);
@@ -83,13 +84,14 @@ call_placed(PG_FUNCTION_ARGS)
 	SchedCycle	cycle = {0};
 	Datum		result;
 	StartPrice	price;
+	TimestampTz submitted_at;
 	Row			row = {0};
 
 	take_call(fcinfo, &call);
 	SqlConnect();
 	if (RequestBegin(&call.request, &result))
 		return SqlFinishRow(result);
-	cycle.pool = lock_job(&call);
+	cycle.pool = lock_job(&call, &submitted_at);
 	CycleBegin(&cycle, 0);
 	if (!cycle.foreign)
 		refuse(&call, "Its pool is placed by gpucredit.place().",
@@ -98,6 +100,8 @@ call_placed(PG_FUNCTION_ARGS)
 	lock_quotas(&cycle);
 
 	cycle.now = ClockAfter(cycle.now);
+	/* it cannot have run before it was submitted */
+	cycle.ran = Max(Min(call.ran, cycle.now - submitted_at), 0);
 	SchedQuotasCount(&cycle);
 	CycleApply(&cycle);
 	HoldExcessReturn(cycle.pool);
@@ -133,6 +137,8 @@ take_call(FunctionCallInfo fcinfo, PlacedCall *call)
 	}
 	call->gpu_type = ArgNameOrNull(fcinfo, 5, "gpu_type");
 	RequestText(&call->request, call->gpu_type);
+	/* no part of what the key stands for: it grows from try to try */
+	call->ran = ArgDurationOr(fcinfo, 6, "ran", true, 0);
 }
 
 /*
@@ -170,10 +176,10 @@ take_sets(FunctionCallInfo fcinfo, int n)
 
 /*
  * Lock the job's pool and the job, which must wait with its credit set aside;
- * returns the pool.
+ * returns the pool, and when the job was submitted.
  */
 static char *
-lock_job(const PlacedCall *call)
+lock_job(const PlacedCall *call, TimestampTz *submitted_at)
 {
 	SqlArgs		args = {0};
 	SqlResult	row;
@@ -186,6 +192,7 @@ lock_job(const PlacedCall *call)
 	if (row.n == 0)
 		NotFoundJob(call->job);
 	pool = SqlText(row, 0, 1);
+	*submitted_at = SqlTime(row, 0, 2);
 	PoolLock(pool, false);
 	if (!JobLock(call->org, call->job, true, &job))
 		NotFoundJob(call->job);

@@ -65,6 +65,7 @@ typedef struct SchedCycle
 	TimestampTz now;			/* input.now until all is locked, then later */
 	bool		read_only;		/* plan: change nothing */
 	bool		foreign;		/* another scheduler places in the pool */
+	int64		ran;			/* for how long what starts has run */
 	struct Hypothetical *hypothetical;	/* plan_with: the suppositions; or
 										 * NULL */
 	const Job  *asked;			/* explain: the job asked for; or NULL */

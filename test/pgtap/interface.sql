@@ -106,7 +106,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('place', 'pool text DEFAULT ''default'', max_starts int DEFAULT NULL',
 	'SETOF action text, org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, per_gpu_hour numeric, reason text',
 	'v', 'admin agent operator'),
-('placed', 'org text, job bigint, key text, nodes text[], gpus gpucredit.gpuset[], gpu_type text DEFAULT NULL',
+('placed', 'org text, job bigint, key text, nodes text[], gpus gpucredit.gpuset[], gpu_type text DEFAULT NULL, ran interval DEFAULT NULL',
 	'attempt int, gpu_type text, per_gpu_hour numeric, held numeric, replayed boolean',
 	'v', 'admin agent operator'),
 ('plan', 'pool text DEFAULT ''default''',
