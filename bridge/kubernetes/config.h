@@ -25,6 +25,7 @@ typedef struct KubeConfig
 	char	   *kueue;			/* serve Kueue's admission checks: yes or no */
 	char	   *lease;			/* NAMESPACE/NAME of the lease */
 	char	   *identity;		/* holder of the lease; empty: the host's name */
+	long		wall_s;			/* wall limit of pods that name none */
 	long		lease_s;		/* a lease that is not renewed ends */
 	long		meter_ms;
 	long		retry_ms;		/* between two requests for credit, at least */

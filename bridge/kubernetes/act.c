@@ -1,0 +1,242 @@
+/*-------------------------------------------------------------------------
+ *
+ * act.c
+ *		What the bridge does to pods: ungate, tell, delete, let go.
+ *
+ * Each change of a pod is a merge patch that names the version it was decided
+ * on.  The API server refuses it (409) where somebody was faster; then the
+ * watch brings the newer version, and the bridge decides again.  So nothing
+ * is done by an answer: what the watch shows is what was done.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "act.h"
+#include "api.h"
+#include "config.h"
+#include "util.h"
+
+#define NEWS_LATE	(2 * NS_PER_S)	/* the watch has brought them by then */
+
+static char *pod_path(const KubePod *pod);
+static void patch(KubePod *pod, json_t * metadata, json_t * spec);
+static void changed(long status, json_t * body, void *context);
+static void deleted(long status, json_t * body, void *context);
+static void told(long status, json_t * body, void *context);
+static json_t * without(json_t * list, const char *name, const char *what);
+
+/* is nothing under way, and the newest version known? */
+bool
+ActMay(const KubePod *pod)
+{
+	return pod->calls == 0 && !pod->gone && MonotonicNs() >= pod->again_ns;
+}
+
+static char *
+pod_path(const KubePod *pod)
+{
+	return Format("/api/v1/namespaces/%s/pods/%s", pod->space, pod->name);
+}
+
+/*
+ * Change a pod, if it is still as it is known; takes over what it gets.
+ */
+static void
+patch(KubePod *pod, json_t * metadata, json_t * spec)
+{
+	char	   *path = pod_path(pod);
+	json_t	   *body = json_pack("{s:o}", "metadata", metadata);
+
+	json_object_set_new(metadata, "resourceVersion",
+						json_string(pod->version));
+	json_object_set_new(metadata, "uid", json_string(pod->uid));
+	if (spec != NULL)
+		json_object_set_new(body, "spec", spec);
+	pod->calls++;
+	pod->again_ns = INT64_MAX;
+	ApiCall("PATCH", path, API_MERGE, body, changed, pod);
+	free(path);
+}
+
+/*
+ * 409 and 404 are news that the watch brings; another refusal is one that
+ * will be repeated.
+ */
+static void
+changed(long status, json_t * body, void *context)
+{
+	KubePod    *pod = context;
+	bool		good = status == 200 || status == 409 || status == 404;
+
+	pod->calls--;
+	if (pod->again_ns == INT64_MAX)
+		pod->again_ns = MonotonicNs() + NEWS_LATE;
+	if (status == 404)
+		pod->gone = true;
+	if (good || status == 0)
+		return;
+	Say("event=pod_refused pod=%s/%s status=%ld error=\"%.300s\"",
+		pod->space, pod->name, status, ApiProblem(body));
+	if (pod->job != NULL && pod->gated && status == 422)
+		JobEndPods(pod->job, "the API server refuses the change");
+}
+
+/*
+ * Let the scheduler have a pod whose credit is held: on nodes of the type
+ * that was priced, and no longer than the credit lasts.
+ */
+void
+ActUngate(KubePod *pod)
+{
+	KubeJob    *job = pod->job;
+	json_t	   *kept = json_is_array(pod->finalizers) ?
+		json_copy(pod->finalizers) : json_array();
+	char	   *status = Format("funded: %s credits are held", job->held);
+	json_t	   *spec;
+
+	if (!pod->kept)
+		json_array_append_new(kept, json_string(FINALIZER));
+	spec = json_pack("{s:o}", "schedulingGates",
+					 without(pod->gates, "name", GATE));
+	if (job->chosen != NULL && pod->selected == NULL)
+		json_object_set_new(spec, "nodeSelector",
+							json_pack("{s:s}", kube.type_label, job->chosen));
+	if (pod->deadline_s == 0 || pod->deadline_s > job->wall_s)
+		json_object_set_new(spec, "activeDeadlineSeconds",
+							json_integer(job->wall_s));
+	patch(pod, json_pack("{s:o,s:{s:s,s:s}}", "finalizers", kept,
+						 "annotations", WORD("job"), job->id, WORD("status"),
+						 status), spec);
+	JobText(&pod->said, status);
+	free(status);
+}
+
+/*
+ * Tell the pod's owner, once, by an annotation and an event.
+ */
+void
+ActTell(KubePod *pod, const char *reason, const char *status)
+{
+	char	   *path;
+	char		now[32];
+	time_t		at = time(NULL);
+	struct tm	tm;
+
+	if (pod->said == NULL)
+		JobText(&pod->said, pod->status);
+	if ((pod->said != NULL && strcmp(pod->said, status) == 0) || !ActMay(pod))
+		return;
+	JobText(&pod->said, status);
+	gmtime_r(&at, &tm);
+	strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	path = Format("/api/v1/namespaces/%s/events", pod->space);
+	pod->calls++;
+	ApiCall("POST", path, API_JSON,
+			json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s},s:s,s:s,"
+					  "s:s,s:{s:s},s:s,s:s,s:i}",
+					  "apiVersion", "v1", "kind", "Event", "metadata",
+					  "generateName", "gpucredit-", "namespace", pod->space,
+					  "involvedObject", "apiVersion", "v1", "kind", "Pod",
+					  "namespace", pod->space, "name", pod->name, "uid",
+					  pod->uid, "reason", reason, "message", status, "type",
+					  strcmp(reason, "CreditEnds") == 0 ? "Normal" : "Warning",
+					  "source", "component", "gpucredit-bridge",
+					  "firstTimestamp", now, "lastTimestamp", now, "count", 1),
+			told, pod);
+	free(path);
+	patch(pod, json_pack("{s:{s:s}}", "annotations", WORD("status"), status),
+		  NULL);
+}
+
+/* an event that is lost is no loss: the annotation says the same */
+static void
+told(long status, json_t * body, void *context)
+{
+	KubePod    *pod = context;
+
+	pod->calls--;
+	if (status != 201 && status != 0 && status != 404)
+		Say("event=event_refused pod=%s/%s status=%ld error=\"%.200s\"",
+			pod->space, pod->name, status, ApiProblem(body));
+}
+
+/*
+ * Have kubelet end a pod: SIGTERM now, SIGKILL after grace_s.
+ */
+void
+ActDelete(KubePod *pod, long grace_s)
+{
+	char	   *path;
+
+	if (pod->stopped || pod->calls > 0 || pod->gone)
+		return;
+	path = pod_path(pod);
+	pod->calls++;
+	pod->stopped = true;
+	ApiCall("DELETE", path, API_JSON,
+			json_pack("{s:s,s:s,s:I,s:{s:s}}", "apiVersion", "v1", "kind",
+					  "DeleteOptions", "gracePeriodSeconds",
+					  (json_int_t) grace_s, "preconditions", "uid", pod->uid),
+			deleted, pod);
+	free(path);
+}
+
+/*
+ * An answer to DELETE; where there was none, it is called again.
+ */
+static void
+deleted(long status, json_t * body, void *context)
+{
+	KubePod    *pod = context;
+
+	pod->calls--;
+	if (status == 404)
+		pod->gone = true;
+	if (status == 200 || status == 202 || status == 404)
+		return;
+	/* 409: another pod has the name */
+	pod->stopped = false;
+	if (status != 0)
+		Say("event=delete_refused pod=%s/%s status=%ld error=\"%.200s\"",
+			pod->space, pod->name, status, ApiProblem(body));
+}
+
+/*
+ * Take our finalizer from a pod, so that the API server may forget it.
+ */
+void
+ActLetGo(KubePod *pod, const char *billed)
+{
+	json_t	   *metadata = json_pack("{s:o}", "finalizers",
+									 without(pod->finalizers, NULL,
+											 FINALIZER));
+
+	if (billed != NULL)
+		json_object_set_new(metadata, "annotations",
+							json_pack("{s:s}", WORD("billed"), billed));
+	patch(pod, metadata, NULL);
+}
+
+/*
+ * A list without what has this name, or is this text.
+ */
+static json_t *
+without(json_t * list, const char *name, const char *what)
+{
+	json_t	   *rest = json_array();
+	json_t	   *one;
+	size_t		i;
+
+	json_array_foreach(list, i, one)
+	{
+		const char *text = json_string_value(name == NULL ? one :
+											 json_object_get(one, name));
+
+		if (text == NULL || strcmp(text, what) != 0)
+			json_array_append(rest, one);
+	}
+	return rest;
+}

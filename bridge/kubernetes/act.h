@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * act.h
+ *		What the bridge does to pods: ungate, tell, delete, let go.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_KUBERNETES_ACT_H
+#define GPUCREDIT_KUBERNETES_ACT_H
+
+#include "job.h"
+
+extern bool ActMay(const KubePod *pod);
+extern void ActUngate(KubePod *pod);
+extern void ActTell(KubePod *pod, const char *reason, const char *status);
+extern void ActDelete(KubePod *pod, long grace_s);
+extern void ActLetGo(KubePod *pod, const char *billed);
+
+#endif							/* GPUCREDIT_KUBERNETES_ACT_H */

@@ -1,0 +1,715 @@
+/*-------------------------------------------------------------------------
+ *
+ * books.c
+ *		The calls of the database: one at a time, each as often as needed.
+ *
+ * Each call of a job has a key made of UIDs, so a call whose answer was lost
+ * is made again.  First of all, and after each pause, BooksTurn() reads which
+ * jobs the database has, and brings ours to the same stage; a job of the
+ * pool that no pod belongs to is settled or cancelled.  Settlements go before
+ * new attempts, as these may need the devices.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "books.h"
+#include "config.h"
+#include "db.h"
+#include "document.h"
+#include "job.h"
+#include "place.h"
+#include "texts.h"
+#include "util.h"
+
+#define LOAD_NS		(30 * NS_PER_S)
+#define PAUSE_NS	(500 * NS_PER_MS)
+
+static bool loaded;
+static int64_t load_ns;			/* when to load next */
+static int64_t pause_ns;		/* no call until then */
+
+static bool pauses(PGresult * result);
+static void call(KubeJob *job, const char *sql, int n,
+				 const char *const *values, DbAnswer answer);
+static bool answered(KubeJob *job, PGresult * result);
+static void load(void);
+static void took_load(PGresult * result, void *context);
+static void take_row(PGresult * result, int row);
+static void meet(KubeJob *job, PGresult * result, int row);
+static void resume(KubeJob *job, PGresult * result, int row);
+static bool settle_some(void);
+static void settle(KubeJob *job);
+static const char *outcome_of(KubeJob *job, char *elapsed, size_t room,
+							  char *code);
+static void settled(PGresult * result, void *context);
+static bool cancel_some(void);
+static void cancelled(PGresult * result, void *context);
+static bool place_some(void);
+static void placed(PGresult * result, void *context);
+static bool reserve_some(void);
+static void reserve(KubeJob *job);
+static void reserved(PGresult * result, void *context);
+static bool meter_some(void);
+static void metered(PGresult * result, void *context);
+static char *spec_of(const KubeJob *job);
+static char *key_with(const KubeJob *job, const char *what);
+
+bool
+BooksLoaded(void)
+{
+	return loaded;
+}
+
+/*
+ * Make the next call, if the connection is free.
+ */
+void
+BooksTurn(void)
+{
+	int64_t		now = MonotonicNs();
+
+	if (!DbIdle() || now < pause_ns)
+		return;
+	if (!loaded || now >= load_ns)
+		load();
+	else if (!NodesCall() && !settle_some() && !cancel_some() &&
+			 !place_some() && !meter_some())
+		reserve_some();
+}
+
+/*
+ * Is the call to be made again, later?
+ */
+static bool
+pauses(PGresult * result)
+{
+	const char *state = result == NULL ? "" : DbState(result);
+
+	if (result == NULL || strncmp(state, "40", 2) == 0 ||
+		strncmp(state, "53", 2) == 0 || strncmp(state, "55", 2) == 0 ||
+		strncmp(state, "57", 2) == 0 || strncmp(state, "08", 2) == 0 ||
+		strcmp(state, "25006") == 0 || strcmp(state, "UC202") == 0)
+	{
+		pause_ns = MonotonicNs() + PAUSE_NS;
+		return true;
+	}
+	return false;
+}
+
+static const char *
+error_of(PGresult * result)
+{
+	const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
+	return text == NULL ? "" : text;
+}
+
+static void
+call(KubeJob *job, const char *sql, int n, const char *const *values,
+	 DbAnswer answer)
+{
+	job->calling = true;
+	DbCall(sql, n, values, answer, job);
+}
+
+/*
+ * An answer of a job's call; false: it is made again, or was refused.
+ */
+static bool
+answered(KubeJob *job, PGresult * result)
+{
+	job->calling = false;
+	if (pauses(result))
+		return false;
+	/* what a pod may not ask for is its tenant's affair */
+	if (*DbState(result) != '\0' && job->id != NULL)
+		Say("event=call_refused job=%s state=%s error=\"%s\"", job->id,
+			DbState(result), error_of(result));
+	return *DbState(result) == '\0';
+}
+
+/* What the database has */
+
+#define JOBS_OF_POOL \
+	"SELECT j.org, j.job, j.account, j.state, j.attempt," \
+	" j.spec->'kubernetes'->>'key' AS key," \
+	" j.spec->'kubernetes'->>'pods' AS pods," \
+	" h.held::pg_catalog.numeric AS held, a.gpu_type," \
+	" extract(epoch FROM j.wall_limit)::pg_catalog.int8 AS wall_s," \
+	" extract(epoch FROM a.elapsed + CASE WHEN a.running_at IS NULL" \
+	"  THEN '0'::pg_catalog.interval ELSE gpucredit.now() - a.heard_at END)" \
+	"  AS ran_s," \
+	" (SELECT extract(epoch FROM pg_catalog.sum(e.elapsed))" \
+	"   FROM gpucredit.attempt e WHERE e.org = j.org AND e.job = j.job" \
+	"   AND e.ended_at IS NOT NULL) AS settled_s," \
+	" (SELECT pg_catalog.string_agg(g.node || ' ' || g.gpus::pg_catalog.text," \
+	"   E'\\n') FROM gpucredit.attempt_gpu g WHERE g.org = j.org" \
+	"  AND g.job = j.job AND g.attempt = j.attempt) AS shares" \
+	" FROM gpucredit.job j" \
+	" LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold" \
+	" LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job" \
+	"  AND a.attempt = j.attempt" \
+	" WHERE j.pool = $1 AND (j.ended_at IS NULL" \
+	"  OR j.spec->'kubernetes'->'pods' ?| $2::pg_catalog.text[])" \
+	" ORDER BY j.job"
+
+/*
+ * Read the jobs that are open, and those of pods whose job is not known.
+ */
+static void
+load(void)
+{
+	TextArray	pods = {0};
+	const char *values[2] = {kube.pool, NULL};
+
+	for (int i = 0; i < PodCount(); i++)
+		if (PodAt(i)->job == NULL || PodAt(i)->job->id == NULL)
+			TextsAdd(&pods, PodAt(i)->uid);
+	values[1] = TextsOf(&pods);
+	DbCall(JOBS_OF_POOL, 2, values, took_load, NULL);
+	TextsFree(&pods);
+}
+
+/*
+ * Take the rows of load().
+ */
+static void
+took_load(PGresult * result, void *context)
+{
+	(void) context;
+	if (pauses(result))
+		return;
+	if (*DbState(result) != '\0')
+	{
+		Say("event=load_refused state=%s error=\"%s\"", DbState(result),
+			error_of(result));
+		pause_ns = MonotonicNs() + 5 * NS_PER_S;
+		return;
+	}
+	for (int i = 0; i < PQntuples(result); i++)
+		take_row(result, i);
+	if (!loaded)
+		Say("event=jobs_loaded jobs=%d pods=%d nodes=%d", PQntuples(result),
+			PodCount(), NodeCount());
+	loaded = true;
+	load_ns = MonotonicNs() + LOAD_NS;
+}
+
+/*
+ * A job as the database has it.
+ */
+static void
+take_row(PGresult * result, int row)
+{
+	const char *org = DbField(result, row, "org");
+	const char *id = DbField(result, row, "job");
+	const char *key = DbField(result, row, "key");
+	const char *state = DbField(result, row, "state");
+	const char *list = DbField(result, row, "pods");
+	KubeJob    *job = JobFind(org, id);
+	json_t	   *uids;
+	json_t	   *uid;
+	size_t		i;
+	KubePod   **pods;
+	int			n = 0;
+
+	if (job != NULL)
+	{
+		meet(job, result, row);
+		return;
+	}
+	uids = list == NULL ? NULL : json_loads(list, 0, NULL);
+	pods = Alloc((json_array_size(uids) + 1) * sizeof(KubePod *));
+	json_array_foreach(uids, i, uid)
+	{
+		KubePod    *pod = PodFind(json_string_value(uid));
+
+		/* a pod's earlier job, or another bridge's, is not in its way */
+		if (pod != NULL && !pod->gone &&
+			(pod->job == NULL || pod->job->id == NULL) &&
+			(pod->job == NULL || !pod->job->calling))
+			pods[n++] = pod;
+	}
+	if (n > 0 || strcmp(state, "queued") == 0 ||
+		strcmp(state, "unfunded") == 0 || strcmp(state, "active") == 0)
+	{
+		job = JobAdopt(pods, n);
+		job->size = json_array_size(uids);
+		JobText(&job->org, org);
+		JobText(&job->account, DbField(result, row, "account"));
+		JobText(&job->id, id);
+		JobText(&job->key, key == NULL ? id : key);
+		JobText(&job->held, DbField(result, row, "held"));
+		if (DbField(result, row, "wall_s") != NULL)
+			job->wall_s = atol(DbField(result, row, "wall_s"));
+		resume(job, result, row);
+	}
+	free(pods);
+	json_decref(uids);
+}
+
+/*
+ * Go on with a job where another bridge, or this one before, left it.  Where
+ * the server ended its attempt, as nobody spoke for it, and its pods run on,
+ * it gets another attempt for the rest.
+ */
+static void
+resume(KubeJob *job, PGresult * result, int row)
+{
+	const char *state = DbField(result, row, "state");
+	const char *shares = DbField(result, row, "shares");
+	const char *ran = DbField(result, row, "ran_s");
+	const char *settled_s = DbField(result, row, "settled_s");
+	bool		queued = strcmp(state, "queued") == 0;
+
+	JobText(&job->attempt, DbField(result, row, "attempt"));
+	job->settled_s = settled_s == NULL ? 0 : strtod(settled_s, NULL);
+	PlaceForget(job);
+	if (strcmp(state, "active") == 0)
+	{
+		JobText(&job->chosen, DbField(result, row, "gpu_type"));
+		PlaceTake(job, shares == NULL ? "" : shares);
+		JobBegin(job, ran == NULL ? 0 : strtod(ran, NULL) * NS_PER_S);
+	}
+	else if (queued && job->n == job->size && PlaceStands(job))
+	{
+		JobFunded(job);
+		JobText(&job->chosen, DbField(result, row, "gpu_type") == NULL ?
+				job->chosen : DbField(result, row, "gpu_type"));
+	}
+	else if (queued || strcmp(state, "unfunded") == 0)
+		JobEndPods(job, "its credit ended");
+	else
+	{
+		job->stage = KUBE_OVER;
+		job->ends_pods = true;
+	}
+}
+
+/*
+ * What the database says of a job that is known.  It may have been cancelled
+ * there, or have its attempt, as an answer was lost.
+ */
+static void
+meet(KubeJob *job, PGresult * result, int row)
+{
+	const char *state = DbField(result, row, "state");
+	bool		waits = job->stage == KUBE_FUNDED || job->stage == KUBE_STARTS;
+
+	if (job->calling)
+		return;
+	if ((strcmp(state, "active") == 0 && waits) ||
+		(strcmp(state, "queued") == 0 && job->stage == KUBE_RUNS))
+		resume(job, result, row);
+	else if (waits && strcmp(state, "queued") != 0)
+		JobEndPods(job, "its job was cancelled");
+	else if (job->stage == KUBE_RUNS && strcmp(state, "active") != 0)
+		JobEndPods(job, "its job was ended");
+}
+
+/* Ends */
+
+static bool
+settle_some(void)
+{
+	for (int i = 0; i < JobCount(); i++)
+		if (JobAt(i)->stage == KUBE_RUNS && !JobAt(i)->calling &&
+			JobEnded(JobAt(i)))
+		{
+			settle(JobAt(i));
+			return true;
+		}
+	return false;
+}
+
+static void
+settle(KubeJob *job)
+{
+	char		elapsed[64];
+	char		code[16];
+	const char *values[] = {job->org, job->id, job->attempt,
+		outcome_of(job, elapsed, sizeof(elapsed), code),
+		*elapsed == '\0' ? NULL : elapsed, *code == '\0' ? NULL : code,
+	job->stop_reason};
+
+	call(job, "SELECT outcome, billed, job_state FROM gpucredit.settle($1,"
+		 " $2::pg_catalog.int8, $3::pg_catalog.int4, $4,"
+		 " $5::pg_catalog.interval, $6::pg_catalog.int4, $7)", 7, values,
+		 settled);
+}
+
+/*
+ * How a job ended, and how long it ran by kubelet's clock; where kubelet did
+ * not tell, by ours.
+ */
+static const char *
+outcome_of(KubeJob *job, char *elapsed, size_t room, char *code)
+{
+	time_t		started = 0;
+	time_t		finished = 0;
+	bool		known = job->n > 0;
+	bool		failed = job->n == 0;
+	bool		late = false;
+	bool		oom = false;
+	const char *reason = job->stop_reason == NULL ? "" : job->stop_reason;
+
+	*code = '\0';
+	for (int i = 0; i < job->n; i++)
+	{
+		KubePod    *pod = job->pods[i];
+
+		known &= pod->over && pod->started != 0 && pod->finished != 0;
+		failed |= pod->failed || !pod->over;
+		late |= pod->late;
+		oom |= pod->oom;
+		if (started == 0 || pod->started < started)
+			started = pod->started;
+		if (pod->finished > finished)
+			finished = pod->finished;
+		if (pod->coded && (*code == '\0' || strcmp(code, "0") == 0))
+			snprintf(code, 16, "%d", pod->exit_code);
+	}
+	if (known)
+		snprintf(elapsed, room, "%lld s", (long long)
+				 (finished - started > job->settled_s ?
+				  finished - started - job->settled_s : 0));
+	else if (job->n > 0)
+		snprintf(elapsed, room, "%.3f s",
+				 (double) JobElapsedNs(job) / NS_PER_S);
+	else
+		*elapsed = '\0';
+	if (job->lost)
+		return "node_lost";
+	if (!failed)
+		return "completed";
+	if (late || strcmp(reason, "wall_limit") == 0)
+		return "timeout";
+	if (strcmp(reason, "cancelled") == 0)
+		return "cancelled";
+	if (*reason != '\0' && strcmp(reason, "part_failed") != 0 &&
+		strcmp(reason, "stuck") != 0)
+		return "preempted";
+	return oom ? "out_of_memory" : "failed";
+}
+
+/*
+ * An attempt is settled, or was before.
+ */
+static void
+settled(PGresult * result, void *context)
+{
+	KubeJob    *job = context;
+	const char *state;
+
+	if (!answered(job, result))
+	{
+		if (result != NULL && !pauses(result))
+			job->stage = KUBE_DROPS;
+		return;
+	}
+	state = DbField(result, 0, "job_state");
+	JobText(&job->billed, DbField(result, 0, "billed"));
+	Say("event=settled org=%s job=%s outcome=%s billed=%s", job->org, job->id,
+		DbField(result, 0, "outcome"), job->billed);
+	/* a pod runs once: who tries again makes another */
+	job->stage = state != NULL && (strcmp(state, "queued") == 0 ||
+								   strcmp(state, "unfunded") == 0) ?
+		KUBE_DROPS : KUBE_OVER;
+}
+
+/*
+ * Cancel the next job that cannot go on.
+ */
+static bool
+cancel_some(void)
+{
+	for (int i = 0; i < JobCount(); i++)
+	{
+		KubeJob    *job = JobAt(i);
+		const char *values[4] = {job->org, job->id, NULL, job->refusal};
+		char	   *key;
+
+		if (job->stage != KUBE_DROPS || job->calling)
+			continue;
+		values[2] = key = key_with(job, "/cancel");
+		call(job, "SELECT job_state FROM gpucredit.cancel($1,"
+			 " $2::pg_catalog.int8, $3, $4)", 4, values, cancelled);
+		free(key);
+		return true;
+	}
+	return false;
+}
+
+static void
+cancelled(PGresult * result, void *context)
+{
+	KubeJob    *job = context;
+
+	if (!answered(job, result) && (result == NULL || pauses(result)))
+		return;
+	job->stage = KUBE_OVER;
+}
+
+/* Starts */
+
+static bool
+place_some(void)
+{
+	for (int i = 0; i < JobCount(); i++)
+	{
+		KubeJob    *job = JobAt(i);
+		TextArray	nodes = {0};
+		TextArray	gpus = {0};
+		const char *type = NULL;
+		const char *values[7];
+		char		ran[32];
+		char	   *key;
+		char	   *suffix;
+		bool		fits;
+
+		if (job->stage != KUBE_STARTS || job->calling || !JobReady(job) ||
+			MonotonicNs() < job->again_ns)
+			continue;
+		fits = PlaceChoose(job, &nodes, &gpus, &type);
+		if (fits)
+		{
+			snprintf(ran, sizeof(ran), "%ld s", PlaceRanS(job));
+			suffix = Format("/placed/%s", job->attempt);
+			key = key_with(job, suffix);
+			free(suffix);
+			values[0] = job->org;
+			values[1] = job->id;
+			values[2] = key;
+			values[3] = TextsOf(&nodes);
+			values[4] = TextsOf(&gpus);
+			values[5] = type;
+			values[6] = ran;
+			call(job, "SELECT attempt FROM gpucredit.placed($1,"
+				 " $2::pg_catalog.int8, $3, $4::pg_catalog.text[],"
+				 " $5::gpucredit.gpuset[], $6, $7::pg_catalog.interval)", 7,
+				 values, placed);
+			free(key);
+		}
+		else
+		{
+			Say("event=no_devices job=%s", job->id);
+			job->again_ns = MonotonicNs() + NS_PER_S;
+		}
+		TextsFree(&nodes);
+		TextsFree(&gpus);
+		if (fits)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A refusal ends the pods, unless the devices are another's: then the books
+ * are read again.
+ */
+static void
+placed(PGresult * result, void *context)
+{
+	KubeJob    *job = context;
+
+	if (!answered(job, result))
+	{
+		const char *detail = result == NULL ? NULL :
+			PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+
+		if (result == NULL || pauses(result))
+			return;
+		load_ns = 0;
+		job->again_ns = MonotonicNs() + NS_PER_S;
+		if (strcmp(DbState(result), "UC201") == 0)
+			return;				/* it took effect before: load() tells */
+		PlaceForget(job);
+		if (strcmp(DbState(result), "UC303") != 0 || detail == NULL ||
+			strstr(detail, "attempt") == NULL)
+			JobEndPods(job, error_of(result));
+		return;
+	}
+	JobText(&job->attempt, DbField(result, 0, "attempt"));
+	/* kubelet's clock may be ahead of ours */
+	JobBegin(job, PlaceRanS(job) > 5 ? (PlaceRanS(job) - 5) * NS_PER_S : 0);
+}
+
+/* Credit */
+
+static bool
+reserve_some(void)
+{
+	static int	turn;
+
+	for (int i = 0; i < JobCount(); i++)
+	{
+		KubeJob    *job = JobAt((turn + i) % JobCount());
+
+		if (job->stage != KUBE_ASKS || job->calling ||
+			MonotonicNs() < job->again_ns)
+			continue;
+		turn = (turn + i) % JobCount();
+		reserve(job);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Ask for the credit of a job.
+ */
+static void
+reserve(KubeJob *job)
+{
+	char	   *key = key_with(job, "");
+	char	   *request = Format("%ldx%s", job->gpus * job->n,
+								 job->type == NULL ? "*" : job->type);
+	char	   *spec = spec_of(job);
+	char		wall[32];
+	char		window[32];
+	const char *values[] = {job->org, job->account, key, request, wall,
+	job->tier, kube.pool, job->window_s > 0 ? window : NULL, spec};
+
+	snprintf(wall, sizeof(wall), "%ld s", job->wall_s);
+	snprintf(window, sizeof(window), "%ld s", job->window_s);
+	call(job, "SELECT job, status, reason, held FROM gpucredit.reserve($1,"
+		 " $2, $3, $4, $5::pg_catalog.interval, $6, $7, max_retries => 0,"
+		 " hold_window => $8::pg_catalog.interval,"
+		 " spec => $9::pg_catalog.jsonb)", 9, values, reserved);
+	free(key);
+	free(request);
+	free(spec);
+}
+
+/*
+ * Granted or denied.  A denial that was given before, and a key that was used
+ * for something else, as the pod said something else then, mean the next key.
+ */
+static void
+reserved(PGresult * result, void *context)
+{
+	KubeJob    *job = context;
+
+	if (!answered(job, result))
+	{
+		if (result != NULL && !pauses(result))
+			JobRefuse(job, error_of(result),
+					  strcmp(DbState(result), "UC201") == 0);
+		return;
+	}
+	if (strcmp(DbField(result, 0, "status"), "granted") != 0)
+	{
+		JobRefuse(job, DbField(result, 0, "reason"), false);
+		return;
+	}
+	JobText(&job->id, DbField(result, 0, "job"));
+	JobText(&job->held, DbField(result, 0, "held"));
+	JobText(&job->attempt, "0");
+	JobFunded(job);
+}
+
+/* Use */
+
+/*
+ * Meter the attempts whose turn it is, in one call.
+ */
+static bool
+meter_some(void)
+{
+	TextArray	orgs = {0};
+	TextArray	ids = {0};
+	TextArray	attempts = {0};
+	TextArray	elapsed = {0};
+	int64_t		now = MonotonicNs();
+	const char *values[4];
+
+	for (int i = 0; i < JobCount() && ids.n < 500; i++)
+	{
+		KubeJob    *job = JobAt(i);
+		char		ran[32];
+
+		if (job->stage != KUBE_RUNS || job->calling ||
+			(job->metered_ns != 0 &&
+			 now < job->metered_ns + kube.meter_ms * NS_PER_MS))
+			continue;
+		snprintf(ran, sizeof(ran), "%.3f s",
+				 (double) JobElapsedNs(job) / NS_PER_S);
+		TextsAdd(&orgs, job->org);
+		TextsAdd(&ids, job->id);
+		TextsAdd(&attempts, job->attempt);
+		TextsAdd(&elapsed, ran);
+		job->metered_ns = now;
+	}
+	values[0] = TextsOf(&orgs);
+	values[1] = TextsOf(&ids);
+	values[2] = TextsOf(&attempts);
+	values[3] = TextsOf(&elapsed);
+	if (ids.n > 0)
+		DbCall("SELECT org, job, action, reason,"
+			   " extract(epoch FROM time_left) AS left_s"
+			   " FROM gpucredit.meter_batch($1::pg_catalog.text[],"
+			   " $2::pg_catalog.int8[], $3::pg_catalog.int4[],"
+			   " $4::pg_catalog.interval[])", 4, values, metered, NULL);
+	TextsFree(&orgs);
+	TextsFree(&attempts);
+	TextsFree(&elapsed);
+	TextsFree(&ids);
+	return !DbIdle();
+}
+
+/*
+ * Do what the answers to meter_some() say.
+ */
+static void
+metered(PGresult * result, void *context)
+{
+	(void) context;
+	if (pauses(result))
+		return;
+	if (*DbState(result) != '\0')
+	{
+		Say("event=meter_refused state=%s error=\"%s\"", DbState(result),
+			error_of(result));
+		return;
+	}
+	for (int i = 0; i < PQntuples(result); i++)
+	{
+		KubeJob    *job = JobFind(DbField(result, i, "org"),
+								  DbField(result, i, "job"));
+		const char *reason = DbField(result, i, "reason");
+		const char *left = DbField(result, i, "left_s");
+
+		if (job != NULL)
+			JobObey(job, DbField(result, i, "action"),
+					reason == NULL ? "" : reason,
+					left == NULL ? 0 : strtod(left, NULL));
+	}
+}
+
+/* What the database keeps of the pods. */
+static char *
+spec_of(const KubeJob *job)
+{
+	json_t	   *uids = json_array();
+	json_t	   *spec;
+	char	   *text;
+
+	for (int i = 0; i < job->n; i++)
+		json_array_append_new(uids, json_string(job->pods[i]->uid));
+	spec = json_pack("{s:{s:s,s:s,s:s,s:o}}", "kubernetes", "namespace",
+					 job->pods[0]->space, "pod", job->pods[0]->name, "key",
+					 job->key, "pods", uids);
+	text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS);
+	json_decref(spec);
+	return text;
+}
+
+static char *
+key_with(const KubeJob *job, const char *what)
+{
+	return job->tries == 0 ? Format("%s%s", job->key, what) :
+		Format("%s/%d%s", job->key, job->tries, what);
+}

@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * document.c
+ *		Reading Kubernetes' JSON documents.
+ *
+ * What a tenant wrote may be of any type and size: a getter returns NULL or
+ * -1 for what is not as it should be.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "document.h"
+
+json_t *
+DocumentAt(json_t * object, const char *const *names)
+{
+	while (object != NULL && *names != NULL)
+		object = json_object_get(object, *names++);
+	return object;
+}
+
+/*
+ * An instant, in whole seconds; 0: none.
+ */
+time_t
+DocumentTime(json_t * object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+	struct tm	tm = {0};
+	time_t		at;
+
+	if (text == NULL || strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) == NULL)
+		return 0;
+	at = timegm(&tm);
+	return at > 0 ? at : 0;
+}
+
+/*
+ * A count from 0, in digits alone; -1: it is none, or more than most.
+ */
+long
+DocumentCount(const char *text, long most)
+{
+	long		count = 0;
+
+	if (text == NULL || *text == '\0')
+		return -1;
+	for (; *text != '\0'; text++)
+	{
+		if (*text < '0' || *text > '9')
+			return -1;
+		count = count * 10 + (*text - '0');
+		if (count > most)
+			return -1;
+	}
+	return count;
+}
+
+/*
+ * A duration: a count of seconds, or of s, m, h or d; -1: it is none, or not
+ * from a second to 1,000 days.
+ */
+long
+DocumentSeconds(const char *text)
+{
+	static const char units[] = "smhd";
+	static const long seconds[] = {1, 60, 3600, 86400};
+	char		digits[16] = "";
+	size_t		n = text == NULL ? 0 : strlen(text);
+	const char *unit;
+	long		count;
+
+	if (n == 0 || n >= sizeof(digits))
+		return -1;
+	unit = strchr(units, text[n - 1]);
+	memcpy(digits, text, unit == NULL ? n : n - 1);
+	count = DocumentCount(digits, 86400000);
+	if (unit != NULL && count > 0)
+		count *= seconds[unit - units];
+	return count < 1 || count > 86400000 ? -1 : count;
+}

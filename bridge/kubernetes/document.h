@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * document.h
+ *		Reading Kubernetes' JSON documents.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_KUBERNETES_DOCUMENT_H
+#define GPUCREDIT_KUBERNETES_DOCUMENT_H
+
+#include <jansson.h>
+#include <time.h>
+
+/* a path of names; what is not there is NULL */
+#define DocumentGet(object, ...) \
+	DocumentAt(object, (const char *const[]) {__VA_ARGS__, NULL})
+#define DocumentText(object, ...) \
+	json_string_value(DocumentGet(object, __VA_ARGS__))
+
+extern json_t * DocumentAt(json_t * object, const char *const *names);
+extern time_t DocumentTime(json_t * object, const char *name);
+extern long DocumentSeconds(const char *text);
+extern long DocumentCount(const char *text, long most);
+
+#endif							/* GPUCREDIT_KUBERNETES_DOCUMENT_H */

@@ -1,0 +1,750 @@
+/*-------------------------------------------------------------------------
+ *
+ * job.c
+ *		A pod, or a gang of pods, that is one job of gpucredit.
+ *
+ * A job has a stage.  JobsTurn() looks at what the watch and the database
+ * last said, does to pods what the stage asks for, and moves the stage on;
+ * books.c makes the database's calls that a stage needs.  Nothing is kept on
+ * disk: after a restart BooksLoad() puts jobs back to the stage that the
+ * database and the pods tell.
+ *
+ * A pod that was given credit carries our finalizer until it is settled, so
+ * that the API server cannot forget when its containers ended.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "act.h"
+#include "config.h"
+#include "job.h"
+#include "leader.h"
+#include "util.h"
+
+static KubeJob **jobs;
+static int	n_jobs;
+static int	room;
+
+static KubeJob *new_job(void);
+static void free_job(int i);
+static void join(KubeJob *job, KubePod *pod);
+static void consider(KubePod *pod, int64_t now);
+static const char *refusal_of(const KubePod *pod);
+static KubeJob *gathering(const KubePod *pod);
+static void unpaid(KubePod *pod, const char *why);
+static void complete(KubeJob *job);
+static bool alike(const KubePod *a, const KubePod *b);
+static int	by_uid(const void *a, const void *b);
+static char *key_of(const KubeJob *job);
+static void tend(KubeJob *job, int64_t now);
+static void tend_waiting(KubeJob *job, int64_t now);
+static void tend_funded(KubeJob *job);
+static void tend_starting(KubeJob *job, int64_t now);
+static void tend_running(KubeJob *job, int64_t now);
+static void tend_over(KubeJob *job);
+static bool broken(const KubeJob *job);
+static bool can_go(const KubePod *pod);
+static void detach(KubeJob *job, int i);
+static void end_pods(KubeJob *job, long grace_s);
+
+int
+JobCount(void)
+{
+	return n_jobs;
+}
+
+KubeJob *
+JobAt(int i)
+{
+	return jobs[i];
+}
+
+KubeJob *
+JobFind(const char *org, const char *id)
+{
+	for (int i = 0; i < n_jobs; i++)
+		if (jobs[i]->id != NULL && strcmp(jobs[i]->id, id) == 0 &&
+			strcmp(jobs[i]->org, org) == 0)
+			return jobs[i];
+	return NULL;
+}
+
+void
+JobText(char **text, const char *value)
+{
+	char	   *copy = Dup(value);
+
+	free(*text);
+	*text = copy;
+}
+
+/*
+ * A job without pods.
+ */
+static KubeJob *
+new_job(void)
+{
+	KubeJob    *job = Alloc(sizeof(*job));
+
+	if (n_jobs == room)
+	{
+		room = room == 0 ? 64 : 2 * room;
+		jobs = realloc(jobs, room * sizeof(KubeJob *));
+		if (jobs == NULL)
+			Die("out of memory");
+	}
+	job->size = 1;
+	jobs[n_jobs++] = job;
+	return job;
+}
+
+/*
+ * Forget a job; its pods are considered anew.
+ */
+static void
+free_job(int i)
+{
+	KubeJob    *job = jobs[i];
+
+	while (job->n > 0)
+		detach(job, job->n - 1);
+	jobs[i] = jobs[--n_jobs];
+	for (int s = 0; s < job->n_shares; s++)
+		free(job->shares[s].node);
+	free(job->shares);
+	free(job->pods);
+	free(job->org);
+	free(job->account);
+	free(job->tier);
+	free(job->type);
+	free(job->chosen);
+	free(job->key);
+	free(job->id);
+	free(job->attempt);
+	free(job->held);
+	free(job->billed);
+	free(job->refusal);
+	free(job->stop_reason);
+	free(job);
+}
+
+static void
+join(KubeJob *job, KubePod *pod)
+{
+	job->pods = realloc(job->pods, (job->n + 1) * sizeof(KubePod *));
+	if (job->pods == NULL)
+		Die("out of memory");
+	job->pods[job->n++] = pod;
+	pod->job = job;
+}
+
+static void
+detach(KubeJob *job, int i)
+{
+	job->pods[i]->job = NULL;
+	job->pods[i] = job->pods[--job->n];
+}
+
+/*
+ * A pod has a new version: what it was refused for may be mended.
+ */
+void
+JobsSee(KubePod *pod)
+{
+	if (pod->job != NULL && pod->job->stage == KUBE_REFUSED &&
+		pod->job->refusals == 0)
+		pod->job->again_ns = 0;
+}
+
+/*
+ * The job that the database has for these pods; those of another job that
+ * has not been asked for leave it.
+ */
+KubeJob *
+JobAdopt(KubePod **pods, int n)
+{
+	KubeJob    *job = new_job();
+
+	for (int i = 0; i < n; i++)
+	{
+		KubeJob    *other = pods[i]->job;
+
+		for (int k = 0; other != NULL && k < other->n; k++)
+			if (other->pods[k] == pods[i])
+				detach(other, k--);
+		join(job, pods[i]);
+	}
+	job->size = n;
+	if (n > 0)
+		complete(job);
+	return job;
+}
+
+/*
+ * All that is due.
+ */
+void
+JobsTurn(void)
+{
+	int64_t		now = MonotonicNs();
+
+	for (int i = PodCount() - 1; i >= 0; i--)
+	{
+		KubePod    *pod = PodAt(i);
+
+		if (pod->job == NULL && pod->gone && pod->calls == 0)
+			PodForget(pod);
+		else if (pod->job == NULL)
+			consider(pod, now);
+	}
+	for (int i = n_jobs - 1; i >= 0; i--)
+	{
+		KubeJob    *job = jobs[i];
+
+		tend(job, now);
+		if (job->n == 0 && !job->calling &&
+			(job->id == NULL || job->stage == KUBE_OVER))
+			free_job(i);
+	}
+}
+
+/*
+ * A pod of no job: one that waits for credit gets one, one that runs without
+ * credit goes.
+ */
+static void
+consider(KubePod *pod, int64_t now)
+{
+	KubeSpace  *space = SpaceFind(pod->space);
+	bool		tenant = space != NULL && space->org != NULL;
+	KubeJob    *job;
+	const char *why;
+
+	if (pod->kept && (pod->deleting || pod->over))
+	{
+		if (ActMay(pod))
+			ActLetGo(pod, NULL);
+	}
+	else if (pod->gated && !pod->deleting && !pod->over)
+	{
+		why = tenant ? refusal_of(pod) :
+			"refused: the namespace names no organisation";
+		if (why != NULL)
+		{
+			ActTell(pod, "CreditRefused", why);
+			return;
+		}
+		job = gathering(pod);
+		if (job == NULL)
+		{
+			job = new_job();
+			job->size = pod->gang_size;
+			JobText(&job->org, space->org);
+		}
+		join(job, pod);
+		if (job->n == job->size)
+			complete(job);
+	}
+	else if (tenant && pod->gpus > 0 && !pod->deleting && !pod->over)
+	{
+		/* where its list and the database's are of two instants */
+		if (pod->unpaid_ns == 0)
+			pod->unpaid_ns = now;
+		if (now - pod->unpaid_ns > NS_PER_S)
+			unpaid(pod, "deleted: it had no gate " GATE " and no credit");
+	}
+}
+
+/*
+ * What is wrong with a pod; NULL: nothing.  The text stays until the next.
+ */
+static const char *
+refusal_of(const KubePod *pod)
+{
+	static char *text;
+
+	if (pod->wrong == NULL && pod->gpus > 0)
+		return NULL;
+	free(text);
+	text = pod->wrong != NULL ? Format("refused: %s", pod->wrong) :
+		Format("refused: it asks for no %s", kube.resource);
+	return text;
+}
+
+/*
+ * The gang that a pod completes.
+ */
+static KubeJob *
+gathering(const KubePod *pod)
+{
+	if (pod->gang == NULL)
+		return NULL;
+	for (int i = 0; i < n_jobs; i++)
+		if (jobs[i]->stage == KUBE_GATHERS && jobs[i]->n > 0 &&
+			jobs[i]->n < jobs[i]->size && jobs[i]->size == pod->gang_size &&
+			strcmp(jobs[i]->pods[0]->space, pod->space) == 0 &&
+			strcmp(jobs[i]->pods[0]->gang, pod->gang) == 0)
+			return jobs[i];
+	return NULL;
+}
+
+/*
+ * A pod that would run, or runs, without credit.
+ */
+static void
+unpaid(KubePod *pod, const char *why)
+{
+	if (strcmp(kube.enforce, "yes") != 0)
+		return;
+	if (ActMay(pod) && !pod->stopped)
+		ActTell(pod, "CreditMissing", why);
+	ActDelete(pod, kube.stop_grace_s < 1 ? 1 : kube.stop_grace_s);
+}
+
+/*
+ * All pods are there: what they ask for together.
+ */
+static void
+complete(KubeJob *job)
+{
+	KubePod    *first;
+	KubeSpace  *space;
+
+	qsort(job->pods, job->n, sizeof(KubePod *), by_uid);
+	first = job->pods[0];
+	space = SpaceFind(first->space);
+	for (int i = 1; i < job->n; i++)
+		if (!alike(first, job->pods[i]))
+		{
+			JobRefuse(job, "the pods of a gang ask for the same", false);
+			job->refusals = 0;
+			job->again_ns = INT64_MAX;
+			return;
+		}
+	free(job->account);
+	job->account = space == NULL || space->account == NULL ||
+		*space->account == '\0' ? Dup(first->account == NULL ? "" :
+									  first->account) :
+		first->account == NULL || *first->account == '\0' ?
+		Dup(space->account) : Format("%s/%s", space->account, first->account);
+	JobText(&job->tier, first->tier == NULL ? kube.tier : first->tier);
+	JobText(&job->type, first->type);
+	job->gpus = first->gpus;
+	job->wall_s = first->wall_s == 0 ? kube.wall_s : first->wall_s;
+	job->window_s = first->window_s;
+	free(job->key);
+	job->key = key_of(job);
+	job->stage = KUBE_ASKS;
+	job->again_ns = 0;
+}
+
+static bool
+same(const char *a, const char *b)
+{
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool
+alike(const KubePod *a, const KubePod *b)
+{
+	return a->gpus == b->gpus && a->wall_s == b->wall_s &&
+		a->window_s == b->window_s && same(a->type, b->type) &&
+		same(a->account, b->account) && same(a->tier, b->tier);
+}
+
+static int
+by_uid(const void *a, const void *b)
+{
+	return strcmp((*(KubePod *const *) a)->uid, (*(KubePod *const *) b)->uid);
+}
+
+/*
+ * A pod's key is its UID.  A gang's has the smallest UID, and a digest (FNV-1a)
+ * of all, as a gang that lost a pod is another.
+ */
+static char *
+key_of(const KubeJob *job)
+{
+	uint64_t	digest = UINT64_C(0xcbf29ce484222325);
+
+	if (job->n == 1)
+		return Dup(job->pods[0]->uid);
+	for (int i = 0; i < job->n; i++)
+		for (const char *c = job->pods[i]->uid; *c != '\0'; c++)
+			digest = (digest ^ (unsigned char) *c) * UINT64_C(0x100000001b3);
+	return Format("%s+%d-%016llx", job->pods[0]->uid, job->n - 1,
+				  (unsigned long long) digest);
+}
+
+/*
+ * The database refused: tell, and ask again later, or at once under another
+ * key.
+ */
+void
+JobRefuse(KubeJob *job, const char *why, bool at_once)
+{
+	int64_t		pause = kube.retry_ms * NS_PER_MS;
+
+	job->tries++;
+	if (at_once)
+		return;
+	for (int i = 0; i < job->refusals && pause < 60 * NS_PER_S; i++)
+		pause *= 2;
+	job->refusals++;
+	job->again_ns = MonotonicNs() + pause;
+	job->stage = KUBE_REFUSED;
+	free(job->refusal);
+	job->refusal = Format("refused: %s", why);
+}
+
+/*
+ * Its credit is held.
+ */
+void
+JobFunded(KubeJob *job)
+{
+	char	   *end;
+	const char *choice = job->type;
+	KubeNode   *any = NULL;
+
+	job->stage = KUBE_FUNDED;
+	job->again_ns = 0;
+	free(job->chosen);
+	job->chosen = NULL;
+	/* of several types the first that a node has */
+	while (choice != NULL && any == NULL)
+	{
+		size_t		len = strcspn(choice, "|");
+
+		for (int i = 0; i < NodeCount() && any == NULL; i++)
+			if (NodeAt(i)->ready && strlen(NodeAt(i)->type) == len &&
+				strncmp(NodeAt(i)->type, choice, len) == 0)
+				any = NodeAt(i);
+		choice = choice[len] == '|' ? choice + len + 1 : NULL;
+	}
+	if (any != NULL)
+		job->chosen = Dup(any->type);
+	else if (job->type != NULL)
+	{
+		job->chosen = Dup(job->type);
+		end = strchr(job->chosen, '|');
+		if (end != NULL)
+			*end = '\0';
+	}
+}
+
+/*
+ * The job cannot go on: its pods go, and its credit returns.
+ */
+void
+JobEndPods(KubeJob *job, const char *why)
+{
+	job->stage = job->id == NULL ? KUBE_OVER : KUBE_DROPS;
+	job->ends_pods = true;
+	job->again_ns = 0;
+	free(job->refusal);
+	job->refusal = Format("deleted: %s", why);
+}
+
+/*
+ * Its attempt is made; its containers have run for ran_ns, as far as is
+ * known.
+ */
+void
+JobBegin(KubeJob *job, int64_t ran_ns)
+{
+	job->stage = KUBE_RUNS;
+	job->base_ns = ran_ns;
+	job->since_ns = MonotonicNs();
+	job->metered_ns = 0;
+	job->again_ns = 0;
+}
+
+/*
+ * How long a running job has run: by our monotonic clock, as far as the API
+ * server answered and its nodes were ready.
+ */
+int64_t
+JobElapsedNs(KubeJob *job)
+{
+	int64_t		until = LeaderHeardNs();
+
+	for (int i = 0; i < job->n_shares; i++)
+	{
+		KubeNode   *node = NodeFind(job->shares[i].node);
+
+		if (node != NULL && node->unready_ns != 0 && node->unready_ns < until)
+			until = node->unready_ns;
+	}
+	return job->base_ns + (until > job->since_ns ? until - job->since_ns : 0);
+}
+
+/*
+ * Do what the database says of a running job: stop at once, or be gone in
+ * left_s.
+ */
+void
+JobObey(KubeJob *job, const char *action, const char *reason, double left_s)
+{
+	bool		stop = strcmp(action, "stop") == 0;
+	int64_t		left = left_s < 0 ? 0 : left_s * NS_PER_S;
+	int64_t		grace = kube.stop_grace_s * NS_PER_S;
+
+	if (job->stopped || job->stage != KUBE_RUNS)
+		return;
+	if (strcmp(action, "continue") == 0)
+		job->stop_ns = 0;
+	if ((!stop && strcmp(action, "checkpoint") != 0) ||
+		(!stop && strcmp(reason, "periodic") == 0))
+		return;
+	JobText(&job->stop_reason, reason);
+	job->stop_ns = MonotonicNs() + (stop || left < grace ? 0 : left - grace);
+	job->grace_s = stop || left > grace ? kube.stop_grace_s : left / NS_PER_S;
+}
+
+/* is its attempt to be made? */
+bool
+JobReady(KubeJob *job)
+{
+	for (int i = 0; i < job->n; i++)
+		if (job->pods[i]->started == 0 || job->pods[i]->node == NULL)
+			return false;
+	return job->n > 0;
+}
+
+/* is it to be settled? */
+bool
+JobEnded(KubeJob *job)
+{
+	bool		all = true;
+
+	for (int i = 0; i < job->n; i++)
+		all &= job->pods[i]->over || job->pods[i]->gone;
+	return all || job->lost;
+}
+
+/*
+ * Do what is due of one job.
+ */
+static void
+tend(KubeJob *job, int64_t now)
+{
+	if (job->calling)
+		return;
+	switch (job->stage)
+	{
+		case KUBE_GATHERS:
+		case KUBE_ASKS:
+		case KUBE_REFUSED:
+			tend_waiting(job, now);
+			break;
+		case KUBE_FUNDED:
+			tend_funded(job);
+			break;
+		case KUBE_STARTS:
+			tend_starting(job, now);
+			break;
+		case KUBE_RUNS:
+			tend_running(job, now);
+			break;
+		case KUBE_DROPS:
+			break;
+		case KUBE_OVER:
+			tend_over(job);
+			break;
+	}
+}
+
+/*
+ * Pods without credit: those that left the queue leave the job, one that lost
+ * its gate goes.
+ */
+static void
+tend_waiting(KubeJob *job, int64_t now)
+{
+	bool		whole = true;
+
+	for (int i = job->n - 1; i >= 0; i--)
+	{
+		KubePod    *pod = job->pods[i];
+
+		if (pod->gated && !pod->gone && !pod->deleting && !pod->over)
+			continue;
+		whole = false;
+		detach(job, i);
+	}
+	if (!whole && job->stage != KUBE_GATHERS)
+	{
+		/* the others are considered again */
+		while (job->n > 0)
+			detach(job, job->n - 1);
+		return;
+	}
+	if (job->stage == KUBE_GATHERS || job->stage == KUBE_ASKS)
+		return;
+	for (int i = 0; i < job->n; i++)
+		ActTell(job->pods[i], "CreditRefused", job->refusal);
+	if (now < job->again_ns)
+		return;
+	if (refusal_of(job->pods[0]) != NULL)
+		detach(job, 0);
+	else
+		complete(job);
+}
+
+/*
+ * Remove the gates.
+ */
+static void
+tend_funded(KubeJob *job)
+{
+	bool		all = true;
+
+	if (broken(job))
+	{
+		job->stage = KUBE_DROPS;
+		return;
+	}
+	for (int i = 0; i < job->n; i++)
+	{
+		KubePod    *pod = job->pods[i];
+
+		all &= !pod->gated;
+		if (pod->gated && ActMay(pod))
+			ActUngate(pod);
+	}
+	if (all)
+		job->stage = KUBE_STARTS;
+}
+
+/* did a pod end before it started? */
+static bool
+broken(const KubeJob *job)
+{
+	for (int i = 0; i < job->n; i++)
+	{
+		const KubePod *pod = job->pods[i];
+
+		/* one that is bound may start before kubelet hears of its end */
+		if (pod->started == 0 && (pod->gone || pod->over ||
+								  (pod->deleting && pod->node == NULL)))
+			return true;
+	}
+	return job->n < job->size;
+}
+
+/*
+ * Scheduler and kubelet are at work.  Of a gang all have to start.
+ */
+static void
+tend_starting(KubeJob *job, int64_t now)
+{
+	bool		any = false;
+
+	for (int i = 0; i < job->n; i++)
+		any |= job->pods[i]->started != 0;
+	if (any && job->seen_ns == 0)
+		job->seen_ns = now;
+	if (broken(job))
+	{
+		job->stage = KUBE_DROPS;
+		job->ends_pods = true;
+		JobText(&job->refusal, job->n < 2 ? "deleted: it ended before it"
+				" started" : "deleted: a pod of its gang ended before it"
+				" started");
+	}
+	else if (any && now - job->seen_ns > kube.gang_wait_s * NS_PER_S &&
+			 !JobReady(job))
+		JobEndPods(job, "the other pods of its gang did not start");
+}
+
+/*
+ * Stop it, if it has to stop; see whether a node is lost.
+ */
+static void
+tend_running(KubeJob *job, int64_t now)
+{
+	bool		failed = false;
+	bool		known = job->n > 0;
+
+	job->lost = false;
+	for (int i = 0; i < job->n; i++)
+		known &= job->pods[i]->over && job->pods[i]->finished != 0;
+	/* one that ended by itself has nothing to lose */
+	for (int i = 0; i < job->n_shares && !known; i++)
+	{
+		KubeNode   *node = NodeFind(job->shares[i].node);
+
+		if (node == NULL || node->gone ||
+			(node->unready_ns != 0 &&
+			 now - node->unready_ns > kube.node_lost_s * NS_PER_S))
+			job->lost = true;
+	}
+	for (int i = 0; i < job->n; i++)
+		failed |= job->pods[i]->failed || job->pods[i]->gone ||
+			job->pods[i]->deleting;
+	if (failed && job->n > 1 && job->stop_reason == NULL)
+	{
+		JobText(&job->stop_reason, "part_failed");
+		job->stop_ns = now;
+		job->grace_s = kube.stop_grace_s;
+	}
+	if (job->stop_ns == 0 || now < job->stop_ns)
+		return;
+	for (int i = 0; i < job->n; i++)
+		if (!job->pods[i]->over && !job->pods[i]->deleting &&
+			!job->pods[i]->stopped && ActMay(job->pods[i]))
+		{
+			char	   *why = Format("stopped: %s", job->stop_reason);
+
+			ActTell(job->pods[i], "CreditEnds", why);
+			free(why);
+		}
+	job->stopped = true;
+	end_pods(job, job->grace_s);
+}
+
+static void
+end_pods(KubeJob *job, long grace_s)
+{
+	for (int i = 0; i < job->n; i++)
+		if (!job->pods[i]->over && !job->pods[i]->deleting)
+			ActDelete(job->pods[i], grace_s < 1 ? 1 : grace_s);
+}
+
+/*
+ * Let its pods go.  Those that have no credit any more are deleted; of a gang
+ * that broke before it had any, those that wait still are considered anew.
+ */
+static void
+tend_over(KubeJob *job)
+{
+	for (int i = job->n - 1; i >= 0; i--)
+	{
+		KubePod    *pod = job->pods[i];
+
+		if (pod->gone || (can_go(pod) && !pod->kept))
+			detach(job, i);
+		else if (pod->gated && !job->ends_pods && job->size > 1)
+			detach(job, i);
+		else if (pod->kept && (can_go(pod) || job->lost) && ActMay(pod))
+			ActLetGo(pod, job->billed);
+		else if (!pod->over && !pod->deleting)
+		{
+			if (job->refusal != NULL && !pod->stopped)
+				ActTell(pod, "CreditEnds", job->refusal);
+			ActDelete(pod, kube.stop_grace_s < 1 ? 1 : kube.stop_grace_s);
+		}
+	}
+}
+
+/* a pod that holds no GPU, or will be forgotten by itself */
+static bool
+can_go(const KubePod *pod)
+{
+	return pod->over || (pod->deleting && pod->started == 0) ||
+		(pod->deleting && pod->job->lost);
+}

@@ -1,0 +1,90 @@
+/*-------------------------------------------------------------------------
+ *
+ * job.h
+ *		A pod, or a gang of pods, that is one job of gpucredit.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_KUBERNETES_JOB_H
+#define GPUCREDIT_KUBERNETES_JOB_H
+
+#include "pod.h"
+
+typedef enum KubeStage
+{
+	KUBE_GATHERS,				/* a gang that is not complete */
+	KUBE_ASKS,					/* credit is to be reserved */
+	KUBE_REFUSED,				/* until again_ns */
+	KUBE_FUNDED,				/* gates are to be removed */
+	KUBE_STARTS,				/* scheduler and kubelet are at work */
+	KUBE_RUNS,					/* an attempt of the database */
+	KUBE_DROPS,					/* to be cancelled in the database */
+	KUBE_OVER					/* settled; finalizers are to be removed */
+} KubeStage;
+
+/* devices of one node */
+typedef struct KubeShare
+{
+	char	   *node;
+	uint64_t	gpus;
+} KubeShare;
+
+typedef struct KubeJob
+{
+	KubeStage	stage;
+	KubePod   **pods;
+	int			n;
+	int			size;			/* how many there are, once complete */
+	char	   *org;
+	char	   *account;
+	char	   *tier;
+	char	   *type;			/* as asked for; NULL: any */
+	char	   *chosen;			/* what its pods are bound to */
+	long		gpus;			/* of each pod */
+	long		wall_s;
+	long		window_s;
+	char	   *key;			/* in the database, with tries behind it */
+	int			tries;
+	char	   *id;				/* the job's number; NULL: none */
+	char	   *attempt;
+	char	   *held;			/* credits */
+	char	   *billed;
+	bool		calling;		/* the database is at work on it */
+	bool		ends_pods;		/* they have no credit: they go */
+	int64_t		again_ns;
+	int			refusals;		/* in a row */
+	char	   *refusal;		/* what its pods were told; or NULL */
+	/* while it runs */
+	KubeShare  *shares;
+	int			n_shares;
+	long		settled_s;		/* of its earlier attempts, which the server
+								 * ended */
+	int64_t		seen_ns;		/* when its start was first seen; 0: not yet */
+	int64_t		base_ns;		/* how long it had run by since_ns */
+	int64_t		since_ns;
+	int64_t		metered_ns;		/* when */
+	int64_t		stop_ns;		/* its pods are deleted then; 0: never */
+	long		grace_s;		/* with so much time */
+	char	   *stop_reason;
+	bool		stopped;
+	bool		lost;			/* with a node */
+} KubeJob;
+
+extern void JobsSee(KubePod *pod);
+extern void JobsTurn(void);
+extern int	JobCount(void);
+extern KubeJob *JobAt(int i);
+extern KubeJob *JobFind(const char *org, const char *id);
+extern KubeJob *JobAdopt(KubePod **pods, int n);
+extern void JobFunded(KubeJob *job);
+extern void JobRefuse(KubeJob *job, const char *why, bool at_once);
+extern void JobBegin(KubeJob *job, int64_t ran_ns);
+extern void JobObey(KubeJob *job, const char *action, const char *reason,
+					double left_s);
+extern void JobEndPods(KubeJob *job, const char *why);
+extern bool JobReady(KubeJob *job);
+extern bool JobEnded(KubeJob *job);
+extern int64_t JobElapsedNs(KubeJob *job);
+extern void JobText(char **text, const char *value);
+
+#endif							/* GPUCREDIT_KUBERNETES_JOB_H */

@@ -1,0 +1,253 @@
+# Cluster.pm: the scheduler and the kubelets of the play API server
+#
+# Pods without gates are bound to a node of their selector with free GPUs.
+# Their containers run real seconds: `sleep N`, and `exit CODE` after it, are
+# read from the command.  What really ran is kept apart from what is reported,
+# for tests to compare with the bills.
+package Cluster;
+
+use strict;
+use warnings;
+
+use Store;
+use Time::HiRes 'time';
+
+sub new
+{
+	my ($class, $store) = @_;
+
+	return bless {
+		store => $store,
+		ran   => {},		# uid => {started, finished, gpus, ...}
+		dead  => {},		# nodes whose kubelet says nothing
+		start_after => 0,
+	}, $class;
+}
+
+sub gpus_of
+{
+	my ($self, $pod) = @_;
+	my $sum = 0;
+
+	$sum += $_->{resources}{limits}{ $self->{store}{resource} } // 0
+	  foreach @{ $pod->{spec}{containers} };
+	return $sum;
+}
+
+sub turn
+{
+	my ($self) = @_;
+	my @nodes = map { $_->{object} } $self->{store}->all('nodes');
+	my %free  = map {
+		$_->{metadata}{name} => $_->{status}{capacity}{ $self->{store}{resource} } // 0
+	} @nodes;
+	my @waiting;
+
+	foreach my $entry ($self->{store}->all('pods'))
+	{
+		my $pod  = $entry->{object};
+		my $node = $pod->{spec}{nodeName};
+
+		if (!defined $node)
+		{
+			push @waiting, $pod
+			  unless @{ $pod->{spec}{schedulingGates} || [] }
+			  || $pod->{metadata}{deletionTimestamp}
+			  || $pod->{status}{phase} ne 'Pending';
+			next;
+		}
+		if (!exists $free{$node})
+		{
+			$self->collect($pod);
+			next;
+		}
+		my $ran = $self->{ran}{ $pod->{metadata}{uid} };
+
+		# what runs holds its devices, whatever is reported
+		$free{$node} -= $self->gpus_of($pod)
+		  unless $pod->{status}{phase} =~ /^(?:Succeeded|Failed)$/
+		  || ($ran && $ran->{finished});
+		$self->kubelet($pod);
+	}
+	$self->bind($_, \%free, @nodes)
+	  foreach sort { $a->{metadata}{resourceVersion} <=> $b->{metadata}{resourceVersion} } @waiting;
+	return;
+}
+
+sub ready
+{
+	my ($node) = @_;
+
+	return grep { $_->{type} eq 'Ready' && $_->{status} eq 'True' }
+	  @{ $node->{status}{conditions} || [] };
+}
+
+sub bind
+{
+	my ($self, $pod, $free, @nodes) = @_;
+	my $gpus   = $self->gpus_of($pod);
+	my $wanted = $pod->{spec}{nodeSelector} || {};
+
+	foreach my $node (@nodes)
+	{
+		my $name   = $node->{metadata}{name};
+		my $labels = $node->{metadata}{labels} || {};
+
+		next unless ready($node) && !$self->{dead}{$name} && $free->{$name} >= $gpus;
+		next if grep { ($labels->{$_} // '') ne $wanted->{$_} } keys %$wanted;
+		my $new = Store::copy($pod);
+
+		$new->{spec}{nodeName} = $name;
+		$new->{status}{conditions} =
+		  [ { type => 'PodScheduled', status => 'True' } ];
+		$self->{store}->put('pods', $new, 'MODIFIED');
+		$free->{$name} -= $gpus;
+		return;
+	}
+	return;
+}
+
+# What its containers do, from their command.
+sub program
+{
+	my ($pod) = @_;
+	my $words = join ' ', map { @{ $_->{command} || [] }, @{ $_->{args} || [] } }
+	  @{ $pod->{spec}{containers} };
+	my ($seconds) = $words =~ /sleep\W+([\d.]+)/;
+	my ($code)    = $words =~ /exit\W+(\d+)/;
+
+	return ($seconds // 1e9, $code // 0, $words =~ /trap\W+TERM/ ? 1 : 0);
+}
+
+# One pod, as its node's kubelet sees it.
+sub kubelet
+{
+	my ($self, $pod) = @_;
+	my $uid  = $pod->{metadata}{uid};
+	my $meta = $pod->{metadata};
+	my $now  = time();
+	my $ran  = $self->{ran}{$uid} ||=
+	  { seen => $now, gpus => $self->gpus_of($pod), name => key($pod), node => $pod->{spec}{nodeName} };
+	my ($seconds, $code, $deaf) = program($pod);
+
+	return if $ran->{gone};
+	if (!$ran->{started} && !$ran->{finished})
+	{
+		if ($meta->{deletionTimestamp})
+		{
+			$ran->{finished} = $now;
+			$ran->{reason}   = 'never started';
+		}
+		elsif ($now - $ran->{seen} >= $self->{start_after})
+		{
+			$ran->{started} = $now;
+		}
+	}
+	elsif (!$ran->{finished})
+	{
+		my $limit = $pod->{spec}{activeDeadlineSeconds};
+
+		if ($now - $ran->{started} >= $seconds)
+		{
+			@$ran{qw(finished code)} = ($ran->{started} + $seconds, $code);
+		}
+		elsif (defined $limit && $now - $ran->{seen} >= $limit)
+		{
+			@$ran{qw(finished code reason)} = ($now, 137, 'DeadlineExceeded');
+		}
+		elsif ($meta->{deletionTimestamp} && !$self->{dead}{ $pod->{spec}{nodeName} })
+		{
+			$ran->{told} ||= $now;
+			my $grace = $meta->{deletionGracePeriodSeconds};
+
+			@$ran{qw(finished code)} = ($now, $deaf ? 137 : 143)
+			  if !$deaf || $now - $ran->{told} >= $grace;
+		}
+	}
+	return if $self->{dead}{ $pod->{spec}{nodeName} };
+	$self->report($pod, $ran);
+	return;
+}
+
+sub key
+{
+	return Store::key($_[0]);
+}
+
+sub container_state
+{
+	my ($ran) = @_;
+
+	return { waiting => { reason => 'ContainerCreating' } } unless $ran->{started};
+	return { running => { startedAt => Store::stamp($ran->{started}) } }
+	  unless $ran->{finished};
+	return {
+		terminated => {
+			startedAt  => Store::stamp($ran->{started}),
+			finishedAt => Store::stamp($ran->{finished}),
+			exitCode   => $ran->{code} + 0,
+			reason     => $ran->{code} ? 'Error' : 'Completed' } };
+}
+
+# Reports a pod's state where it has changed, and finishes its deletion.
+sub report
+{
+	my ($self, $pod, $ran) = @_;
+	my $phase = !$ran->{started} && !$ran->{finished} ? 'Pending'
+	  : !$ran->{finished} ? 'Running'
+	  : $ran->{started} && !$ran->{code} ? 'Succeeded' : 'Failed';
+	my %status = (
+		phase      => $phase,
+		qosClass   => 'BestEffort',
+		conditions => [
+			{ type => 'PodScheduled', status => 'True' },
+			{ type => 'Ready', status => $phase eq 'Running' ? 'True' : 'False' } ],
+		startTime => Store::stamp($ran->{seen}),
+		containerStatuses => [
+			map {
+				{   name => $_->{name}, image => $_->{image} // '', imageID => '',
+					ready => $phase eq 'Running' ? JSON::XS::true : JSON::XS::false,
+					restartCount => 0, state => container_state($ran) }
+			} @{ $pod->{spec}{containers} } ]);
+
+	$status{reason} = $ran->{reason} if $ran->{reason} && $ran->{started};
+	if (($ran->{said} // '') ne $phase)
+	{
+		$ran->{said} = $phase;
+		my $new = Store::copy($pod);
+
+		$new->{status} = \%status;
+		$pod = $self->{store}->put('pods', $new, 'MODIFIED');
+	}
+	if ($ran->{finished} && $pod->{metadata}{deletionTimestamp})
+	{
+		$ran->{gone} = 1;
+		eval {
+			$self->{store}->delete_one('pods', $pod->{metadata}{namespace},
+				$pod->{metadata}{name}, { gracePeriodSeconds => 0 });
+			1;
+		} or warn ref $@ ? $@->[2] : $@;
+	}
+	return;
+}
+
+# A pod of a node that is no more: it failed, and goes.
+sub collect
+{
+	my ($self, $pod) = @_;
+	my $ran = $self->{ran}{ $pod->{metadata}{uid} } ||= {};
+
+	return if $ran->{gone};
+	$ran->{gone} = 1;
+	$ran->{finished} ||= time();
+	my $new = Store::copy($pod);
+
+	$new->{status}{phase} = 'Failed'
+	  unless $new->{status}{phase} eq 'Succeeded';
+	$pod = $self->{store}->put('pods', $new, 'MODIFIED');
+	$self->{store}->delete_one('pods', $pod->{metadata}{namespace},
+		$pod->{metadata}{name}, { gracePeriodSeconds => 0 });
+	return;
+}
+
+1;

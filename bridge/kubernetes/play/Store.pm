@@ -1,0 +1,454 @@
+# Store.pm: what the play API server keeps, and Kubernetes' rules for it
+#
+# Objects, their versions, and a history of changes for watches.  The rules are
+# those that a bridge can run into: versions (409), what of a pod may change
+# (422), graceful deletion, finalizers.  Strategic merge patches merge maps and
+# replace lists.
+package Store;
+
+use strict;
+use warnings;
+
+use JSON::XS;
+use POSIX 'strftime';
+use Time::HiRes 'time';
+
+my $json = JSON::XS->new->utf8->canonical;
+
+# plural => group, version, kind, namespaced, short name
+our %KIND = (
+	namespaces      => ['', 'v1', 'Namespace', 0, 'ns'],
+	nodes           => ['', 'v1', 'Node', 0, 'no'],
+	pods            => ['', 'v1', 'Pod', 1, 'po'],
+	events          => ['', 'v1', 'Event', 1, 'ev'],
+	leases          => ['coordination.k8s.io', 'v1', 'Lease', 1, ''],
+	workloads       => ['kueue.x-k8s.io', 'v1beta1', 'Workload', 1, 'wl'],
+	admissionchecks => ['kueue.x-k8s.io', 'v1beta1', 'AdmissionCheck', 0, ''],
+);
+
+sub new
+{
+	my ($class, $resource) = @_;
+
+	return bless {
+		resource => $resource || 'nvidia.com/gpu',
+		version  => 1000,
+		objects  => { map { $_ => {} } keys %KIND },
+		history  => { map { $_ => [] } keys %KIND },
+		forgot   => { map { $_ => 0 } keys %KIND },
+		on_change => sub { },
+	}, $class;
+}
+
+# Refusals are thrown: [status, reason, message].
+sub refuse
+{
+	my ($status, $reason, $message) = @_;
+
+	die [ $status, $reason, $message ];
+}
+
+sub stamp
+{
+	my ($at) = @_;
+
+	return strftime('%Y-%m-%dT%H:%M:%SZ', gmtime(defined $at ? $at : time()));
+}
+
+sub copy
+{
+	return $json->decode($json->encode($_[0]));
+}
+
+sub key
+{
+	my ($object) = @_;
+	my $meta = $object->{metadata};
+
+	return ($meta->{namespace} // '') . "/$meta->{name}";
+}
+
+sub find
+{
+	my ($self, $plural, $space, $name) = @_;
+	my $entry = $self->{objects}{$plural}{ ($space // '') . "/$name" };
+
+	return $entry && $entry->{object};
+}
+
+sub get
+{
+	my ($self, $plural, $space, $name) = @_;
+
+	return $self->find($plural, $space, $name)
+	  || refuse(404, 'NotFound', qq{$plural "$name" not found});
+}
+
+sub all
+{
+	my ($self, $plural) = @_;
+	my $objects = $self->{objects}{$plural};
+
+	return map { $objects->{$_} } sort keys %$objects;
+}
+
+# Writes an object in a new version, and tells the watches.
+sub put
+{
+	my ($self, $plural, $object, $type) = @_;
+	my $key = key($object);
+
+	$object->{metadata}{resourceVersion} = '' . ++$self->{version};
+	my $text = $json->encode($object);
+
+	if ($type eq 'DELETED')
+	{
+		delete $self->{objects}{$plural}{$key};
+	}
+	else
+	{
+		$self->{objects}{$plural}{$key} = { object => $object, text => $text };
+	}
+	my $change = [ $self->{version}, $type, $object, $text ];
+
+	push @{ $self->{history}{$plural} }, $change;
+	$self->forget($plural, $self->{history}{$plural}[2000][0])
+	  if @{ $self->{history}{$plural} } > 4000;
+	$self->{on_change}->($plural, $change);
+	return $object;
+}
+
+# Forgets the changes up to a version, as a real server does after minutes.
+sub forget
+{
+	my ($self, $plural, $upto) = @_;
+
+	$self->{forgot}{$plural} = $upto;
+	@{ $self->{history}{$plural} } =
+	  grep { $_->[0] > $upto } @{ $self->{history}{$plural} };
+	return;
+}
+
+sub create
+{
+	my ($self, $plural, $space, $object) = @_;
+	my ($group, $version, $kind, $spaced) = @{ $KIND{$plural} };
+	my $meta = $object->{metadata} ||= {};
+
+	refuse(400, 'BadRequest', 'metadata is no object') if ref $meta ne 'HASH';
+	if ($spaced)
+	{
+		refuse(404, 'NotFound', qq{namespaces "$space" not found})
+		  unless $self->find('namespaces', '', $space);
+		refuse(400, 'BadRequest', 'the namespace of the object is another')
+		  if ($meta->{namespace} // $space) ne $space;
+		$meta->{namespace} = $space;
+	}
+	$meta->{name} //= $meta->{generateName} . sprintf('%05x', ++$self->{names})
+	  if defined $meta->{generateName};
+	refuse(422, 'Invalid', 'metadata.name: Required value')
+	  unless defined $meta->{name} && $meta->{name} =~ /^[a-z0-9][-a-z0-9.]{0,252}$/;
+	refuse(409, 'AlreadyExists', qq{$plural "$meta->{name}" already exists})
+	  if $self->find($plural, $space, $meta->{name});
+	check_annotations($meta);
+	$object->{apiVersion} = $group eq '' ? $version : "$group/$version";
+	$object->{kind} = $kind;
+	$meta->{uid} = new_uid();
+	$meta->{creationTimestamp} = stamp();
+	delete $meta->{deletionTimestamp};
+	$self->new_pod($object) if $plural eq 'pods';
+	return $self->put($plural, $object, 'ADDED');
+}
+
+sub new_uid
+{
+	return join '-', map { join '', map { sprintf '%04x', rand 65536 } 1 .. $_ }
+	  2, 1, 1, 1, 3;
+}
+
+sub check_annotations
+{
+	my ($meta) = @_;
+	my $size = 0;
+
+	foreach my $words ($meta->{annotations}, $meta->{labels})
+	{
+		refuse(400, 'BadRequest', 'json: cannot unmarshal into map[string]string')
+		  if defined $words && (ref $words ne 'HASH' || grep { ref } values %$words);
+		$_ = "$_" foreach values %{ $words || {} };
+	}
+	$size += length foreach %{ $meta->{annotations} || {} };
+	refuse(422, 'Invalid', 'metadata.annotations: Too long') if $size > 262144;
+	return;
+}
+
+# A pod as it is created: checked, with defaults.
+sub new_pod
+{
+	my ($self, $pod) = @_;
+	my $spec = $pod->{spec};
+
+	refuse(422, 'Invalid', 'spec.containers: Required value')
+	  unless ref $spec eq 'HASH' && ref $spec->{containers} eq 'ARRAY'
+	  && @{ $spec->{containers} };
+	refuse(422, 'Invalid', 'spec.nodeName: cannot be set until all schedulingGates have been cleared')
+	  if $spec->{nodeName} && @{ $spec->{schedulingGates} || [] };
+	$self->check_resources($_)
+	  foreach @{ $spec->{containers} }, @{ $spec->{initContainers} || [] };
+	check_deadline($spec);
+	$spec->{restartPolicy} //= 'Always';
+	$spec->{terminationGracePeriodSeconds} //= 30;
+	$pod->{status} = { phase => 'Pending', qosClass => 'BestEffort' };
+	$pod->{status}{conditions} = [
+		{   type => 'PodScheduled', status => 'False', reason => 'SchedulingGated',
+			message => 'Scheduling is blocked due to non-empty scheduling gates' } ]
+	  if @{ $spec->{schedulingGates} || [] };
+	return;
+}
+
+sub check_resources
+{
+	my ($self, $container) = @_;
+	my $resources = $container->{resources} ||= {};
+	my ($limit, $request) =
+	  map { $resources->{$_}{ $self->{resource} } } qw(limits requests);
+
+	foreach my $quantity (grep { defined } $limit, $request)
+	{
+		refuse(422, 'Invalid', "resources: Invalid value: \"$quantity\": must be an integer")
+		  unless !ref $quantity && $quantity =~ /^\d+[kMG]?$/;
+	}
+	refuse(422, 'Invalid', "Limit must be set for non overcommitable resources")
+	  if defined $request && !defined $limit;
+	refuse(422, 'Invalid', "requests must be equal to $self->{resource} limit")
+	  if defined $request && "$request" ne "$limit";
+	$resources->{requests}{ $self->{resource} } = $limit if defined $limit;
+	return;
+}
+
+sub check_deadline
+{
+	my ($spec) = @_;
+	my $seconds = $spec->{activeDeadlineSeconds};
+
+	refuse(422, 'Invalid', 'spec.activeDeadlineSeconds: must be between 1 and 2147483647')
+	  if defined $seconds && ($seconds !~ /^\d+$/ || $seconds < 1 || $seconds > 2147483647);
+	return;
+}
+
+# A whole new version from a client.
+sub replace
+{
+	my ($self, $plural, $space, $name, $new, $part) = @_;
+	my $old  = $self->get($plural, $space, $name);
+	my $meta = $new->{metadata};
+
+	refuse(409, 'Conflict', "Operation cannot be fulfilled on $plural \"$name\": the object has been modified; please apply your changes to the latest version and try again")
+	  if defined $meta->{resourceVersion} && $meta->{resourceVersion} ne ''
+	  && $meta->{resourceVersion} ne $old->{metadata}{resourceVersion};
+	refuse(409, 'Conflict', 'Precondition failed: UID in precondition')
+	  if defined $meta->{uid} && $meta->{uid} ne $old->{metadata}{uid};
+	refuse(422, 'Invalid', 'metadata.name: field is immutable')
+	  if ($meta->{name} // $name) ne $name
+	  || ($meta->{namespace} // $space // '') ne ($space // '');
+	if ($part eq 'status')
+	{
+		my $whole = copy($old);
+
+		$whole->{status} = $new->{status};
+		$new = $whole;
+	}
+	else
+	{
+		check_annotations($meta);
+		$new->{status} = $old->{status}
+		  if $plural eq 'pods' || $plural eq 'workloads';
+		$self->check_pod_change($old, $new) if $plural eq 'pods';
+		foreach (qw(uid creationTimestamp deletionTimestamp deletionGracePeriodSeconds))
+		{
+			delete $meta->{$_};
+			$meta->{$_} = $old->{metadata}{$_} if defined $old->{metadata}{$_};
+		}
+		my %had = map { $_ => 1 } @{ $old->{metadata}{finalizers} || [] };
+
+		refuse(422, 'Invalid', 'metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted')
+		  if $meta->{deletionTimestamp} && grep { !$had{$_} } @{ $meta->{finalizers} || [] };
+	}
+	$new->{apiVersion} = $old->{apiVersion};
+	$new->{kind} = $old->{kind};
+	$new->{metadata}{name} = $name;
+	$new->{metadata}{namespace} = $space if $KIND{$plural}[3];
+	return $old if same({ %$old, metadata => { %{ $old->{metadata} }, resourceVersion => 0 } },
+		{ %$new, metadata => { %{ $new->{metadata} }, resourceVersion => 0 } });
+	return $self->remove($plural, $new)
+	  if $new->{metadata}{deletionTimestamp} && !@{ $new->{metadata}{finalizers} || [] }
+	  && !($new->{metadata}{deletionGracePeriodSeconds} // 0);
+	return $self->put($plural, $new, 'MODIFIED');
+}
+
+sub same
+{
+	return $json->encode($_[0]) eq $json->encode($_[1]);
+}
+
+# What of a pod may change, and when.
+sub check_pod_change
+{
+	my ($self, $old, $new) = @_;
+	my %was   = map { $_->{name} => 1 } @{ $old->{spec}{schedulingGates} || [] };
+	my $gated = %was;
+
+	refuse(422, 'Invalid', 'spec.schedulingGates: Forbidden: only deletion is allowed')
+	  if grep { !$was{ $_->{name} } } @{ $new->{spec}{schedulingGates} || [] };
+	my %selector = %{ $new->{spec}{nodeSelector} || {} };
+
+	foreach (keys %{ $old->{spec}{nodeSelector} || {} })
+	{
+		refuse(422, 'Invalid', 'spec.nodeSelector: Invalid value: only additions to nodeSelector are allowed')
+		  unless defined $selector{$_} && $selector{$_} eq $old->{spec}{nodeSelector}{$_};
+		delete $selector{$_};
+	}
+	refuse(422, 'Invalid', 'spec: Forbidden: pod updates may not change fields other than `spec.activeDeadlineSeconds`')
+	  if %selector && !$gated;
+	check_deadline($new->{spec});
+	my ($before, $after) = map { $_->{spec}{activeDeadlineSeconds} } $old, $new;
+
+	refuse(422, 'Invalid', 'spec.activeDeadlineSeconds: must be less than or equal to previous value')
+	  if defined $before && (!defined $after || $after > $before);
+	my ($a, $b) = map {
+		my %rest = %{ $_->{spec} };
+
+		delete @rest{qw(schedulingGates nodeSelector activeDeadlineSeconds tolerations)};
+		\%rest;
+	} $old, $new;
+
+	refuse(422, 'Invalid', 'spec: Forbidden: pod updates may not change fields other than `spec.activeDeadlineSeconds`')
+	  unless same($a, $b);
+	return;
+}
+
+sub remove
+{
+	my ($self, $plural, $object) = @_;
+
+	return $self->put($plural, copy($object), 'DELETED');
+}
+
+# A client's DELETE: a pod that runs gets its grace.
+sub delete_one
+{
+	my ($self, $plural, $space, $name, $options) = @_;
+	my $object = copy($self->get($plural, $space, $name));
+	my $meta   = $object->{metadata};
+	my $wanted = $options->{preconditions}{uid};
+	my $grace  = 0;
+
+	refuse(409, 'Conflict', "Precondition failed: UID in precondition: $wanted, UID in object meta: $meta->{uid}")
+	  if defined $wanted && $wanted ne $meta->{uid};
+	if ($plural eq 'pods')
+	{
+		$grace = $options->{gracePeriodSeconds}
+		  // $object->{spec}{terminationGracePeriodSeconds};
+		$grace = 0
+		  if !defined $object->{spec}{nodeName}
+		  || $object->{status}{phase} =~ /^(?:Succeeded|Failed)$/;
+		$grace = $meta->{deletionGracePeriodSeconds}
+		  if defined $meta->{deletionTimestamp}
+		  && $meta->{deletionGracePeriodSeconds} < $grace;
+	}
+	return $self->remove($plural, $object)
+	  if $grace == 0 && !@{ $meta->{finalizers} || [] };
+	$meta->{deletionTimestamp} = stamp(time() + $grace);
+	$meta->{deletionGracePeriodSeconds} = $grace + 0;
+	return $self->put($plural, $object, 'MODIFIED');
+}
+
+sub patch
+{
+	my ($self, $plural, $space, $name, $type, $patch, $part) = @_;
+	my $object = copy($self->get($plural, $space, $name));
+
+	if ($type =~ /json-patch/)
+	{
+		refuse(400, 'BadRequest', 'a JSON patch is a list') if ref $patch ne 'ARRAY';
+		$object = json_patch($object, $_) foreach @$patch;
+	}
+	else
+	{
+		refuse(400, 'BadRequest', 'a merge patch is an object') if ref $patch ne 'HASH';
+		merge($object, $patch);
+	}
+	return $self->replace($plural, $space, $name, $object, $part);
+}
+
+sub merge
+{
+	my ($object, $patch) = @_;
+
+	foreach my $name (keys %$patch)
+	{
+		my $value = $patch->{$name};
+
+		if (!defined $value)
+		{
+			delete $object->{$name};
+		}
+		elsif (ref $value eq 'HASH')
+		{
+			$object->{$name} = {} if ref $object->{$name} ne 'HASH';
+			merge($object->{$name}, $value);
+		}
+		else
+		{
+			$object->{$name} = $value;
+		}
+	}
+	return;
+}
+
+# One operation of RFC 6902.
+sub json_patch
+{
+	my ($object, $op) = @_;
+	my $bad  = sub { refuse(422, 'Invalid', "the server rejected our request: $_[0]") };
+	my @path = map { s{~1}{/}gr =~ s{~0}{~}gr } split m{/}, $op->{path} // '', -1;
+	my $at   = $object;
+
+	shift @path;
+	my $last = pop @path;
+
+	foreach (@path)
+	{
+		$at = ref $at eq 'ARRAY' ? $at->[$_] : ref $at eq 'HASH' ? $at->{$_} : undef;
+		$bad->("missing path $op->{path}") unless ref $at;
+	}
+	my $list = ref $at eq 'ARRAY';
+	my $is   = $list ? ($last =~ /^\d+$/ ? $at->[$last] : undef) : $at->{$last};
+
+	if ($op->{op} eq 'test')
+	{
+		$bad->("testing path $op->{path} failed")
+		  unless same([$is], [ $op->{value} ]);
+	}
+	elsif ($op->{op} eq 'remove')
+	{
+		$bad->("missing path $op->{path}") unless defined $is;
+		$list ? splice(@$at, $last, 1) : delete $at->{$last};
+	}
+	elsif ($op->{op} eq 'replace' || $op->{op} eq 'add')
+	{
+		$bad->("missing path $op->{path}")
+		  if $op->{op} eq 'replace' && !defined $is;
+		if (!$list) { $at->{$last} = $op->{value} }
+		elsif ($last eq '-') { push @$at, $op->{value} }
+		elsif ($op->{op} eq 'add') { splice(@$at, $last, 0, $op->{value}) }
+		else { $at->[$last] = $op->{value} }
+	}
+	else
+	{
+		$bad->("unknown operation $op->{op}");
+	}
+	return $object;
+}
+
+1;

@@ -1,0 +1,108 @@
+/*-------------------------------------------------------------------------
+ *
+ * pod.h
+ *		What the bridge knows of the cluster: pods, nodes, namespaces.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_KUBERNETES_POD_H
+#define GPUCREDIT_KUBERNETES_POD_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "watch.h"
+
+#define GATE			"gpucredit.io/credit"
+#define FINALIZER		"gpucredit.io/settle"
+#define WORD(name)		"gpucredit.io/" name
+#define MOST_GPUS		64		/* of a node */
+
+struct KubeJob;
+
+typedef struct KubeSpace
+{
+	char	   *name;			/* first: the key */
+	bool		seen;
+	char	   *org;			/* NULL: no tenant's */
+	char	   *account;		/* below the organisation */
+} KubeSpace;
+
+typedef struct KubeNode
+{
+	char	   *name;			/* first: the key */
+	bool		seen;
+	char	   *type;
+	long		gpus;
+	long		gpu_mib;
+	bool		ready;
+	bool		gone;			/* the API server has it no more */
+	bool		registered;		/* the database knows it as it is */
+	int64_t		unready_ns;		/* since when; 0: it is ready */
+	int64_t		again_ns;		/* no call about it until then */
+} KubeNode;
+
+/* The newest version of a pod, and what was done about it. */
+typedef struct KubePod
+{
+	char	   *uid;			/* first: the key */
+	bool		seen;
+	char	   *space;
+	char	   *name;
+	char	   *version;
+	char	   *owner;			/* uid of its controller; NULL: none */
+	json_t	   *gates;			/* as the API server has them; or NULL */
+	json_t	   *finalizers;
+	bool		gated;			/* by us */
+	bool		kept;			/* our finalizer is there */
+	bool		deleting;
+	bool		gone;			/* the API server has it no more */
+	bool		over;			/* Succeeded or Failed */
+	bool		failed;
+	bool		oom;
+	bool		late;			/* it ran into its activeDeadlineSeconds */
+	bool		coded;			/* exit_code is known */
+	int			exit_code;
+	time_t		started;		/* the first container; 0: none yet */
+	time_t		finished;		/* the last container, once over */
+	char	   *node;			/* NULL: not bound */
+	time_t		created;
+	/* what it asks for */
+	const char *wrong;			/* what cannot be read of it; NULL: all can */
+	long		gpus;
+	char	   *account;
+	char	   *type;			/* in order of preference; NULL: any */
+	char	   *selected;		/* its nodeSelector's type, or NULL */
+	char	   *tier;
+	char	   *gang;
+	long		gang_size;
+	long		wall_s;			/* 0: not said */
+	long		window_s;
+	long		deadline_s;		/* its activeDeadlineSeconds; 0: none */
+	char	   *status;			/* our annotation */
+	char	   *said;			/* what we last wrote there; or NULL */
+	/* what is under way */
+	struct KubeJob *job;
+	int			calls;			/* no answer yet */
+	int64_t		again_ns;		/* do nothing about it until then */
+	bool		stopped;		/* it was deleted by us */
+	int64_t		unpaid_ns;		/* since when it is seen to run unpaid */
+} KubePod;
+
+extern KubeWatch pod_watch;
+extern KubeWatch node_watch;
+extern KubeWatch space_watch;
+
+extern bool ClusterKnown(void);
+extern KubeSpace *SpaceFind(const char *name);
+extern KubeNode *NodeFind(const char *name);
+extern KubePod *PodFind(const char *uid);
+extern int	PodCount(void);
+extern KubePod *PodAt(int i);
+extern int	NodeCount(void);
+extern KubeNode *NodeAt(int i);
+extern void PodForget(KubePod *pod);
+
+#endif							/* GPUCREDIT_KUBERNETES_POD_H */

@@ -1,0 +1,309 @@
+# GpuCreditKubernetes.pm: what the tests of the Kubernetes bridge share
+#
+#   my $k = kubernetes('pods');            # database, API server, two nodes
+#   start_bridge($k);
+#   make_pod($k, 'acme', 'train', gpus => 2, sleep => 3);
+#   wait_for('it ran', 20, sub { phase($k, 'acme', 'train') eq 'Succeeded' });
+#   end_kubernetes($k);                    # bills are what ran; verify() is empty
+#
+# Namespace acme is organisation acme, at 1 credit a GPU and second.
+package GpuCreditKubernetes;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use FindBin;
+use GpuCredit;
+use GpuCreditAgent 'wait_for';
+use HTTP::Tiny;
+use JSON::PP;
+use POSIX ();
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+our @EXPORT = qw(
+  kubernetes make_tenant make_node start_bridge kill_bridge end_bridge api play
+  make_pod pod phase status_of annotation sql wait_for bill_of ran_of
+  bills_are_fair end_kubernetes bridge_log start_apiserver
+);
+
+my $home   = "$FindBin::RealBin/..";
+my $bridge = "$home/../gpucredit-bridge";
+
+# A server with a foreign pool, an API server, and nodes n1 and n2 of 4 T4.
+sub kubernetes
+{
+	my ($name, %options) = @_;
+	my $server = new_node($name, @{ $options{conf} || [] });
+	my $k = {
+		server => $server,
+		folder => PostgreSQL::Test::Utils::tempdir_short(),
+		http   => HTTP::Tiny->new(timeout => 20),
+		bridges => {},
+		nodes   => $options{nodes} || 2 };
+
+	new_database($server, 'credit');
+	sql($k, q{
+		SELECT gpucredit.set_price('T4', 3600),
+			gpucredit.create_pool('kubernetes', '{"placed_by": "foreign"}')});
+	start_apiserver($k, @{ $options{apiserver} || [] });
+	make_node($k, "n$_", $options{gpus} || 4) foreach 1 .. $k->{nodes};
+	make_tenant($k, 'acme', 100000);
+	return $k;
+}
+
+sub start_apiserver
+{
+	my ($k, @arguments) = @_;
+	my $pid = open(my $out, '-|', $^X, "$home/play/apiserver", @arguments)
+	  or die "could not start the API server: $!";
+
+	chomp($k->{url} = readline($out) // die "the API server did not start\n");
+	@$k{qw(api_pid api_out)} = ($pid, $out);
+	return;
+}
+
+sub sql
+{
+	my ($k, $sql) = @_;
+
+	return query($k->{server}, 'credit', $sql);
+}
+
+sub make_tenant
+{
+	my ($k, $org, $credits) = @_;
+
+	sql($k, "SELECT gpucredit.create_account('$org')");
+	sql($k, "SELECT gpucredit.issue('$org', '', 'paid', $credits)") if $credits;
+	api($k, 'POST', '/api/v1/namespaces',
+		{ metadata => { name => $org, annotations => { 'gpucredit.io/org' => $org } } });
+	return;
+}
+
+sub make_node
+{
+	my ($k, $name, $gpus) = @_;
+
+	api($k, 'POST', '/api/v1/nodes', {
+		metadata => { name => $name, labels => {
+			'nvidia.com/gpu.product' => 'T4', 'nvidia.com/gpu.memory' => '16384' } },
+		status => {
+			capacity   => { 'nvidia.com/gpu' => "$gpus" },
+			conditions => [ { type => 'Ready', status => 'True' } ] } });
+	return;
+}
+
+# A call of the API server; dies of a refusal, unless a status is asked for.
+sub api
+{
+	my ($k, $method, $path, $body, $type) = @_;
+	my $answer = $k->{http}->request($method, "$k->{url}$path", {
+		headers => { 'Content-Type' => $type || 'application/json',
+			$k->{token} ? (Authorization => "Bearer $k->{token}") : () },
+		defined $body ? (content => JSON::PP->new->utf8->encode($body)) : () });
+
+	$k->{status} = $answer->{status};
+	return eval { JSON::PP->new->utf8->decode($answer->{content}) };
+}
+
+sub play
+{
+	my ($k, $what) = @_;
+
+	return api($k, 'GET', "/play/$what");
+}
+
+# Starts a bridge; further arguments are settings.
+sub start_bridge
+{
+	my ($k, $name, %settings) = @_;
+	my $server = $k->{server};
+
+	$name ||= 'bridge';
+	my $conf = "$k->{folder}/$name.conf";
+	my %all = (
+		database => 'dbname=credit user=' . (getpwuid($>))[0] . ' host='
+		  . $server->host . ' port=' . $server->port,
+		api       => $k->{url},
+		identity  => $name,
+		lease_s   => 6,
+		meter_ms  => 500,
+		retry_ms  => 500,
+		stop_grace_s => 1,
+		%{ $k->{settings} || {} },
+		%settings);
+
+	unlink $conf;
+	append_to_file($conf, join '', map { "$_ = $all{$_}\n" } sort keys %all);
+	my $pid = fork();
+
+	die "fork: $!" unless defined $pid;
+	if ($pid == 0)
+	{
+		open(STDERR, '>>', "$k->{folder}/$name.log");
+		exec($bridge, 'kubernetes', $conf) or POSIX::_exit(127);
+	}
+	$k->{bridges}{$name} = $pid;
+	return;
+}
+
+sub kill_bridge
+{
+	my ($k, $name) = @_;
+
+	end_bridge($k, $name, 'KILL');
+	return;
+}
+
+sub end_bridge
+{
+	my ($k, $name, $signal) = @_;
+	my $pid = delete $k->{bridges}{ $name || 'bridge' } or return;
+
+	kill($signal || 'TERM', $pid);
+	waitpid($pid, 0);
+	return;
+}
+
+sub bridge_log
+{
+	my ($k, $name) = @_;
+
+	return slurp_file("$k->{folder}/" . ($name || 'bridge') . '.log');
+}
+
+# A pod with our gate.  Options: gpus, sleep, exit, annotations, spec, ungated.
+sub make_pod
+{
+	my ($k, $space, $name, %options) = @_;
+	my $command = 'sleep ' . ($options{sleep} // 1) . '; exit ' . ($options{exit} // 0);
+	my %annotations = (
+		'gpucredit.io/wall-limit' => '60s',
+		%{ $options{annotations} || {} });
+
+	delete @annotations{ grep { !defined $annotations{$_} } keys %annotations };
+	return api($k, 'POST', "/api/v1/namespaces/$space/pods", {
+		metadata => { name => $name, annotations => \%annotations },
+		spec => {
+			restartPolicy => 'Never',
+			$options{ungated} ? ()
+			: (schedulingGates => [ { name => 'gpucredit.io/credit' } ]),
+			containers => [ {
+				name => 'main', image => 'play',
+				command   => [ 'sh', '-c', $command ],
+				resources => { limits => { 'nvidia.com/gpu' => $options{gpus} // 1 } } } ],
+			%{ $options{spec} || {} } } });
+}
+
+sub pod
+{
+	my ($k, $space, $name) = @_;
+	my $pod = api($k, 'GET', "/api/v1/namespaces/$space/pods/$name");
+
+	return $k->{status} == 200 ? $pod : undef;
+}
+
+# Its phase; Gated while it has a gate, Gone once it is not there.
+sub phase
+{
+	my ($k, $space, $name) = @_;
+	my $pod = pod($k, $space, $name) or return 'Gone';
+
+	return 'Gated' if @{ $pod->{spec}{schedulingGates} || [] };
+	return $pod->{status}{phase};
+}
+
+sub annotation
+{
+	my ($k, $space, $name, $word) = @_;
+	my $pod = pod($k, $space, $name) or return '';
+
+	return $pod->{metadata}{annotations}{"gpucredit.io/$word"} // '';
+}
+
+sub status_of
+{
+	return annotation(@_, 'status');
+}
+
+# What a pod really ran: {started, finished, gpus, ...}, by its name.
+sub ran_of
+{
+	my ($k, $name) = @_;
+	my $ran = play($k, 'ran')->{ran};
+
+	return (grep { ($_->{name} // '') eq $name } values %$ran)[0];
+}
+
+sub bill_of
+{
+	my ($k, $pod) = @_;
+
+	return sql($k, "SELECT sum(a.billed) FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job) WHERE j.spec->'kubernetes'->'pods' ? '$pod->{metadata}{uid}'");
+}
+
+# A test: what each job was billed is what its pods' containers really ran.
+sub bills_are_fair
+{
+	my ($k, $within) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $ran = play($k, 'ran')->{ran};
+	my (%paid, @wrong);
+	my $n = 0;
+
+	foreach my $row (split /\n/, sql($k, q{
+		SELECT j.job || ' ' || coalesce(sum(a.billed), 0)
+			|| ' ' || coalesce(max(h.held), 0) || ' ' || (j.spec->'kubernetes'->'pods')
+		FROM gpucredit.job j LEFT JOIN gpucredit.attempt a USING (org, job)
+			LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = a.hold
+		GROUP BY j.job, j.spec}))
+	{
+		my ($job, $billed, $held, $list) = split / /, $row, 4;
+		my @pods = grep { $_ && $_->{started} } map { $ran->{$_} } @{ JSON::PP->new->decode($list) };
+		my ($from, $to, $gpus) = (1e18, 0, 0);
+
+		$paid{$_} = 1 foreach @{ JSON::PP->new->decode($list) };
+		foreach (@pods)
+		{
+			$from = $_->{started} if $_->{started} < $from;
+			$to = $_->{finished} // time() if ($_->{finished} // time()) > $to;
+			$gpus += $_->{gpus};
+		}
+		my $seconds = @pods ? $to - $from : 0;
+
+		$n++ if @pods;
+		push @wrong, sprintf('job %s: billed %.3f for %d x %.3f s', $job, $billed, $gpus, $seconds)
+		  if abs($billed - $seconds * $gpus) > ($within // 1) * ($gpus || 1) + 0.001;
+	}
+	push @wrong, "$ran->{$_}{name} ran unpaid for "
+	  . (($ran->{$_}{finished} // time()) - $ran->{$_}{started}) . ' s'
+	  foreach grep { $ran->{$_}{started} && !$paid{$_} && !$k->{may_run_unpaid}{ $ran->{$_}{name} } } keys %$ran;
+	return is(join("\n", @wrong), '', "the bills of $n jobs are what ran");
+}
+
+# The end: nothing is held, the bills are right, and so are the books.
+sub end_kubernetes
+{
+	my ($k, %options) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $open = q{SELECT count(*) FROM gpucredit.job WHERE ended_at IS NULL};
+
+	wait_for('every job is over', 60, sub { sql($k, $open) eq '0' })
+	  or diag(sql($k, q{SELECT job, state, attempt, spec FROM gpucredit.job WHERE ended_at IS NULL LIMIT 10}));
+	is(sql($k, q{SELECT count(*) FROM gpucredit.holds WHERE closed_at IS NULL}),
+		'0', 'and nothing is held');
+	bills_are_fair($k, $options{within});
+	end_bridge($k, $_) foreach keys %{ $k->{bridges} };
+	verify_empty($k->{server}, 'credit');
+	kill('TERM', $k->{api_pid});
+	close($k->{api_out});
+	unlike(bridge_log($k), qr/event=(?:call_refused|pod_refused|load_refused|meter_refused)/,
+		'and nothing was refused that should not be')
+	  unless $options{refusals};
+	return;
+}
+
+1;

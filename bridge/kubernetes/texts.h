@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * texts.h
+ *		Arrays and sets as the database reads and writes them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_KUBERNETES_TEXTS_H
+#define GPUCREDIT_KUBERNETES_TEXTS_H
+
+#include <stdint.h>
+#include <stddef.h>
+
+/* an array that grows; begins zeroed */
+typedef struct TextArray
+{
+	char	   *text;
+	size_t		len;
+	size_t		room;
+	int			n;
+} TextArray;
+
+extern void TextsAdd(TextArray *array, const char *item);
+extern const char *TextsOf(TextArray *array);
+extern void TextsFree(TextArray *array);
+extern char *DevicesText(uint64_t devices);
+extern uint64_t DevicesOf(const char *text);
+
+#endif							/* GPUCREDIT_KUBERNETES_TEXTS_H */

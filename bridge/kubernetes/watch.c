@@ -1,0 +1,207 @@
+/*-------------------------------------------------------------------------
+ *
+ * watch.c
+ *		A list of objects of the API server that is kept up to date.
+ *
+ * List, then watch from the list's version; where the stream ends, watch from
+ * the last version seen, and list again only where the server has forgotten
+ * that (410).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api.h"
+#include "document.h"
+#include "util.h"
+#include "watch.h"
+
+#define STREAM_S		60
+#define MOST_LINE		(16 * 1024 * 1024)
+
+static void begin_list(KubeWatch *watch);
+static void listed(long status, json_t * body, void *context);
+static void begin_stream(KubeWatch *watch);
+static bool streamed(const char *data, size_t len, void *context);
+static bool take_event(KubeWatch *watch, const char *text, size_t len);
+static void stream_ended(long status, json_t * body, void *context);
+static void pause_after_failure(KubeWatch *watch);
+static void remember(KubeWatch *watch, const char *version);
+
+/*
+ * Go on, if nothing is under way.
+ */
+void
+WatchWork(KubeWatch *watch)
+{
+	if (watch->stage != WATCH_PAUSES || MonotonicNs() < watch->again_ns)
+		return;
+	if (watch->version == NULL || watch->more != NULL)
+		begin_list(watch);
+	else
+		begin_stream(watch);
+}
+
+static void
+begin_list(KubeWatch *watch)
+{
+	char	   *path = watch->more == NULL ?
+		Format("%s?limit=500", watch->path) :
+		Format("%s?limit=500&continue=%s", watch->path, watch->more);
+
+	if (watch->more == NULL)
+		watch->mark();
+	watch->stage = WATCH_LISTS;
+	ApiCall("GET", path, API_JSON, NULL, listed, watch);
+	free(path);
+}
+
+/*
+ * A page of the list is there.
+ */
+static void
+listed(long status, json_t * body, void *context)
+{
+	KubeWatch  *watch = context;
+	json_t	   *item;
+	size_t		i;
+	const char *more = DocumentText(body, "metadata", "continue");
+	const char *version = DocumentText(body, "metadata", "resourceVersion");
+
+	watch->stage = WATCH_PAUSES;
+	free(watch->more);
+	watch->more = NULL;
+	if (status != 200 || version == NULL)
+	{
+		remember(watch, NULL);
+		Say("event=list_failed path=%s status=%ld error=\"%.200s\"",
+			watch->path, status, ApiProblem(body));
+		pause_after_failure(watch);
+		return;
+	}
+	json_array_foreach(json_object_get(body, "items"), i, item)
+	{
+		watch->put(item);
+	}
+	remember(watch, version);
+	watch->failures = 0;
+	if (more != NULL && *more != '\0')
+		watch->more = Dup(more);
+	else
+	{
+		watch->sweep();
+		watch->complete = true;
+	}
+}
+
+static void
+begin_stream(KubeWatch *watch)
+{
+	char	   *path = Format("%s?watch=1&allowWatchBookmarks=true"
+							  "&timeoutSeconds=%d&resourceVersion=%s",
+							  watch->path, STREAM_S, watch->version);
+
+	watch->stage = WATCH_STREAMS;
+	watch->len = 0;
+	ApiStream(path, STREAM_S + 15, streamed, stream_ended, watch);
+	free(path);
+}
+
+/*
+ * A piece of the stream: events are lines.
+ */
+static bool
+streamed(const char *data, size_t len, void *context)
+{
+	KubeWatch  *watch = context;
+	char	   *end;
+
+	if (watch->len + len > MOST_LINE)
+		return false;
+	if (watch->len + len > watch->room)
+	{
+		watch->room = 2 * (watch->len + len);
+		watch->line = realloc(watch->line, watch->room);
+		if (watch->line == NULL)
+			Die("out of memory");
+	}
+	memcpy(watch->line + watch->len, data, len);
+	watch->len += len;
+	while ((end = memchr(watch->line, '\n', watch->len)) != NULL)
+	{
+		size_t		n = end - watch->line;
+		bool		good = take_event(watch, watch->line, n);
+
+		watch->len -= n + 1;
+		memmove(watch->line, end + 1, watch->len);
+		if (!good)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * An event; false where the stream is of no more use.
+ */
+static bool
+take_event(KubeWatch *watch, const char *text, size_t len)
+{
+	json_t	   *event = json_loadb(text, len, 0, NULL);
+	json_t	   *object = json_object_get(event, "object");
+	const char *type = DocumentText(event, "type");
+	const char *version = DocumentText(object, "metadata", "resourceVersion");
+	bool		good = type != NULL && version != NULL &&
+		strcmp(type, "ERROR") != 0;
+
+	if (good)
+	{
+		watch->failures = 0;
+		if (strcmp(type, "DELETED") == 0)
+			watch->drop(object);
+		else if (strcmp(type, "BOOKMARK") != 0)
+			watch->put(object);
+		remember(watch, version);
+	}
+	else if (json_integer_value(json_object_get(object, "code")) == 410)
+		remember(watch, NULL);
+	json_decref(event);
+	return good;
+}
+
+/*
+ * The stream ended, as each does after a while.
+ */
+static void
+stream_ended(long status, json_t * body, void *context)
+{
+	KubeWatch  *watch = context;
+
+	(void) body;
+	watch->stage = WATCH_PAUSES;
+	if (status == 410)
+		remember(watch, NULL);
+	if (watch->version == NULL)
+		Say("event=watch_expired path=%s", watch->path);
+	if (status == 200 || watch->version == NULL)
+		watch->again_ns = MonotonicNs() + 20 * NS_PER_MS;
+	else
+		pause_after_failure(watch);
+}
+
+static void
+pause_after_failure(KubeWatch *watch)
+{
+	int			doubling = watch->failures < 6 ? watch->failures++ : 6;
+
+	watch->again_ns = MonotonicNs() + (100 * NS_PER_MS << doubling);
+}
+
+static void
+remember(KubeWatch *watch, const char *version)
+{
+	char	   *copy = Dup(version);
+
+	free(watch->version);
+	watch->version = copy;
+}
