@@ -35,6 +35,7 @@ sub new
 		'max_replication_slots = 20', @conf);
 
 	new_database($router, 'credit', 'dblink', 'gpucredit_cells', 'plproxy');
+	query($router, 'credit', 'ALTER ROLE gpucredit_peer LOGIN');
 	$router->stop;
 	PostgreSQL::Test::RecursiveCopy::copypath($router->data_dir,
 		$router->backup_dir . '/new');
