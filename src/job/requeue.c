@@ -61,7 +61,7 @@ JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
 		return LEDGER_SHORT;
 	}
 	purpose.locked = locked;
-	status = HoldOpen(&path, &purpose, &cause, amount, 0, wait, NULL, &hold,
+	status = HoldOpen(HoldAsk(&path, &purpose, &cause, amount, 0, wait, &hold),
 					  at);
 	if (status != LEDGER_DONE)
 		return status;

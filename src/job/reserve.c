@@ -19,6 +19,7 @@
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/sql.h"
+#include "util/subtransaction.h"
 #include "api/api.h"
 #include "job/submission.h"
 #include "shmem/wake.h"
@@ -49,15 +50,18 @@ typedef struct ReserveCall
 {
 	Request		request;
 	Submission	submission;
+	HoldOpening *opening;
+	Hold		hold;
+	TimestampTz at;				/* of the decision */
 	Row			row;
 } ReserveCall;
 
-static const char *fund(ReserveCall *asking, TimestampTz *at);
-static void grant(void *context, const Hold *hold, TimestampTz at);
-static void deny(ReserveCall *asking, const char *reason, TimestampTz at);
+static const char *fund(ReserveCall *asking);
+static bool fund_at_once(void *context);
+static void grant(ReserveCall *asking);
+static void deny(ReserveCall *asking, const char *reason);
 static void insert_job(const Submission *submission, TimestampTz at);
-static void audit_asked(const ReserveCall *asking, const char *reason,
-						const Hold *hold, TimestampTz at);
+static void audit_asked(const ReserveCall *asking, const char *reason);
 static void add_asked(AuditRow *audit, const Submission *submission);
 static void arg_duration(SqlArgs *args, int64 us);
 
@@ -66,7 +70,6 @@ call_reserve(PG_FUNCTION_ARGS)
 {
 	ReserveCall asking = {0};
 	const char *reason;
-	TimestampTz at;
 	Datum		result;
 
 	SubmissionTake(fcinfo, &asking.submission, &asking.request);
@@ -75,13 +78,13 @@ call_reserve(PG_FUNCTION_ARGS)
 		return SqlFinishRow(result);
 
 	reason = SubmissionCheck(&asking.submission, NULL);
-	at = ClockNow();
+	asking.at = ClockNow();
 	if (reason == NULL)
-		reason = fund(&asking, &at);
+		reason = fund(&asking);
 	if (reason == NULL)
 		WakePool(asking.submission.job.pool);
 	else
-		deny(&asking, reason, at);
+		deny(&asking, reason);
 	return SqlFinishRow(RowReturn(fcinfo, &asking.row));
 }
 
@@ -89,30 +92,47 @@ call_reserve(PG_FUNCTION_ARGS)
  * Hold the credit, and queue the job with it: NULL, or why it is denied.
  */
 static const char *
-fund(ReserveCall *asking, TimestampTz *at)
+fund(ReserveCall *asking)
 {
 	Job		   *job = &asking->submission.job;
-	Granting	granting = {grant, asking};
 	Cause		cause = {"reserve", 0, 0};
 	Purpose		purpose;
-	Hold		hold;
 	LedgerStatus status;
 
 	cause.job = job->job = SqlNext("job_job_seq");
 	purpose = JobPurpose(job);
 	purpose.first = asking->request.first;
-	status = HoldOpen(&asking->submission.path, &purpose, &cause,
-					  OffersHold(job), 0, true, &granting, &hold, at);
-	return status == LEDGER_DONE ? NULL : LedgerReason(status);
+	asking->opening = HoldAsk(&asking->submission.path, &purpose, &cause,
+							  OffersHold(job), 0, true, &asking->hold);
+	if (HoldMayBeAtOnce(asking->opening, &asking->at) &&
+		SubtransactionTry(fund_at_once, asking, NULL))
+		return NULL;
+	status = HoldLocked(asking->opening, &asking->at);
+	if (status != LEDGER_DONE)
+		return LedgerReason(status);
+	grant(asking);
+	return NULL;
 }
 
 /*
- * Write what comes of it.
+ * Write all of it before the credit is locked.
  */
-static void
-grant(void *context, const Hold *hold, TimestampTz at)
+static bool
+fund_at_once(void *context)
 {
 	ReserveCall *asking = context;
+
+	HoldWrite(asking->opening);
+	grant(asking);
+	return HoldTake(asking->opening);
+}
+
+/*
+ * Queue the job under its hold; store the result, and audit it.
+ */
+static void
+grant(ReserveCall *asking)
+{
 	Row		   *row = &asking->row;
 	Job		   *job = &asking->submission.job;
 
@@ -120,17 +140,17 @@ grant(void *context, const Hold *hold, TimestampTz at)
 	RowAdd(row, Int64GetDatum(job->job));
 	RowText(row, "granted");
 	RowNull(row);
-	RowCredits(row, hold->drawn);
+	RowCredits(row, asking->hold.drawn);
 	RowAdd(row, BoolGetDatum(false));
 	RequestStore(&asking->request, row);
 
-	job->hold = hold->hold;
-	insert_job(&asking->submission, at);
-	audit_asked(asking, NULL, hold, at);
+	job->hold = asking->hold.hold;
+	insert_job(&asking->submission, asking->at);
+	audit_asked(asking, NULL);
 }
 
 static void
-deny(ReserveCall *asking, const char *reason, TimestampTz at)
+deny(ReserveCall *asking, const char *reason)
 {
 	Row		   *row = &asking->row;
 
@@ -141,7 +161,7 @@ deny(ReserveCall *asking, const char *reason, TimestampTz at)
 	RowCredits(row, 0);
 	RowAdd(row, BoolGetDatum(false));
 	RequestStore(&asking->request, row);
-	audit_asked(asking, reason, NULL, at);
+	audit_asked(asking, reason);
 }
 
 /*
@@ -184,24 +204,23 @@ insert_job(const Submission *submission, TimestampTz at)
 }
 
 /*
- * hold: NULL where it was denied.
+ * reason: why it is denied; NULL: it is granted.
  */
 static void
-audit_asked(const ReserveCall *asking, const char *reason, const Hold *hold,
-			TimestampTz at)
+audit_asked(const ReserveCall *asking, const char *reason)
 {
 	const Job  *job = &asking->submission.job;
 	AuditRow	audit = {.org = job->org, .account = job->account,
 		.operation = "reserve", .decision = reason ? "denied" : "granted",
-		.reason = reason, .at = at};
+		.reason = reason, .at = asking->at};
 
-	if (hold != NULL)
+	if (reason == NULL)
 	{
-		audit.hold = hold->hold;
+		audit.hold = job->hold;
 		audit.job = job->job;
 	}
 	add_asked(&audit, &asking->submission);
-	AuditCredits(&audit, "amount", hold ? hold->drawn : 0);
+	AuditCredits(&audit, "amount", reason ? 0 : asking->hold.drawn);
 	AuditDecision(&audit, asking->request.key);
 }
 

@@ -15,6 +15,7 @@
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/sql.h"
+#include "util/subtransaction.h"
 #include "util/not_found.h"
 #include "api/api.h"
 #include "ledger/external_hold.h"
@@ -32,13 +33,17 @@ typedef struct HoldCall
 	const char *account;
 	Credits		amount;
 	int64		ttl;
+	HoldOpening *opening;
+	Hold		hold;
+	TimestampTz at;				/* of the decision */
 	Row			row;			/* the result */
 } HoldCall;
 
-static void grant(void *context, const Hold *hold, TimestampTz at);
-static void deny(HoldCall *asking, const char *reason, TimestampTz at);
-static void audit_asked(const HoldCall *asking, const char *reason, int64 hold,
-						TimestampTz at);
+static const char *open_hold(HoldCall *asking, const AccountPath *path);
+static bool open_at_once(void *context);
+static void grant(HoldCall *asking);
+static void deny(HoldCall *asking, const char *reason);
+static void audit_asked(const HoldCall *asking, const char *reason);
 static Returned capture(Hold *hold, Credits *amount, bool final,
 						Uncollected *owed);
 static Returned give_back(Hold *hold, const Cause *cause, Credits amount,
@@ -54,15 +59,10 @@ call_hold(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	HoldCall	asking = {.account = ArgPath(fcinfo, 1, "account")};
-	Granting	granting = {grant, &asking};
 	Request    *request = &asking.request;
 	AccountPath path = AccountParse(org, asking.account);
-	Purpose		purpose = {0};
-	Cause		cause = {"hold", 0, 0};
-	LedgerStatus status;
+	const char *reason;
 	Datum		result;
-	Hold		hold;
-	TimestampTz at;
 
 	RequestInit(request, fcinfo, "hold", org, ArgKey(fcinfo, 2, "key"));
 	RequestText(request, asking.account);
@@ -73,41 +73,70 @@ call_hold(PG_FUNCTION_ARGS)
 	SqlConnect();
 	if (RequestBegin(request, &result))
 		return SqlFinishRow(result);
-	purpose.first = request->first;
-	if (AccountSuspended(&path))
-		deny(&asking, "account_suspended", ClockNow());
-	else
-	{
-		status = HoldOpen(&path, &purpose, &cause, asking.amount, asking.ttl,
-						  true, &granting, &hold, &at);
-		if (status != LEDGER_DONE)
-			deny(&asking, LedgerReason(status), at);
-	}
+	asking.at = ClockNow();
+	reason = AccountSuspended(&path) ? "account_suspended" :
+		open_hold(&asking, &path);
+	if (reason != NULL)
+		deny(&asking, reason);
 	return SqlFinishRow(RowReturn(fcinfo, &asking.row));
 }
 
 /*
- * Write what comes of it.
+ * Open the hold: NULL, or why it is denied.
  */
-static void
-grant(void *context, const Hold *hold, TimestampTz at)
+static const char *
+open_hold(HoldCall *asking, const AccountPath *path)
+{
+	Purpose		purpose = {.first = asking->request.first};
+	Cause		cause = {"hold", 0, 0};
+	LedgerStatus status;
+
+	asking->opening = HoldAsk(path, &purpose, &cause, asking->amount,
+							  asking->ttl, true, &asking->hold);
+	if (HoldMayBeAtOnce(asking->opening, &asking->at) &&
+		SubtransactionTry(open_at_once, asking, NULL))
+		return NULL;
+	status = HoldLocked(asking->opening, &asking->at);
+	if (status != LEDGER_DONE)
+		return LedgerReason(status);
+	grant(asking);
+	return NULL;
+}
+
+/*
+ * Write all of it before the credit is locked.
+ */
+static bool
+open_at_once(void *context)
 {
 	HoldCall   *asking = context;
+
+	HoldWrite(asking->opening);
+	grant(asking);
+	return HoldTake(asking->opening);
+}
+
+/*
+ * Store the result, and audit it.
+ */
+static void
+grant(HoldCall *asking)
+{
 	Row		   *row = &asking->row;
 
 	*row = (Row){0};
-	RowAdd(row, Int64GetDatum(hold->hold));
+	RowAdd(row, Int64GetDatum(asking->hold.hold));
 	RowText(row, "granted");
 	RowNull(row);
 	RowCredits(row, asking->amount);
-	RowTime(row, hold->expires_at);
+	RowTime(row, asking->hold.expires_at);
 	RowAdd(row, BoolGetDatum(false));
 	RequestStore(&asking->request, row);
-	audit_asked(asking, NULL, hold->hold, at);
+	audit_asked(asking, NULL);
 }
 
 static void
-deny(HoldCall *asking, const char *reason, TimestampTz at)
+deny(HoldCall *asking, const char *reason)
 {
 	Row		   *row = &asking->row;
 
@@ -119,17 +148,16 @@ deny(HoldCall *asking, const char *reason, TimestampTz at)
 	RowNull(row);
 	RowAdd(row, BoolGetDatum(false));
 	RequestStore(&asking->request, row);
-	audit_asked(asking, reason, 0, at);
+	audit_asked(asking, reason);
 }
 
 static void
-audit_asked(const HoldCall *asking, const char *reason, int64 hold,
-			TimestampTz at)
+audit_asked(const HoldCall *asking, const char *reason)
 {
 	AuditRow	audit = {.org = asking->request.org,
 		.account = asking->account, .operation = "hold",
 		.decision = reason ? "denied" : "granted", .reason = reason,
-		.hold = hold, .at = at};
+		.hold = reason ? 0 : asking->hold.hold, .at = asking->at};
 
 	AuditCredits(&audit, "amount", asking->amount);
 	AuditInt8(&audit, "ttl_us", asking->ttl);

@@ -134,21 +134,21 @@ extern AccountPath AccountParse(const char *org, const char *account);
 extern bool AccountSuspended(AccountPath *path);	/* UC001 */
 
 /*
- * What the caller of HoldOpen() writes with a hold that is granted.  Where it
- * turns out that it is not granted like that, what was written is rolled back,
- * and it may be asked again.
+ * hold_open.c.  HoldOpen() is all for a caller that writes nothing with the
+ * hold.  Another caller asks HoldMayBeAtOnce(); if so, it calls HoldWrite(),
+ * writes its rows, and calls HoldTake(), all in a subtransaction.  Where that
+ * is refused, it calls HoldLocked() and writes its rows after that.
  */
-typedef struct Granting
-{
-	void		(*write) (void *context, const Hold *hold, TimestampTz at);
-	void	   *context;
-} Granting;
+typedef struct HoldOpening HoldOpening;
 
-/* hold_open.c */
-extern LedgerStatus HoldOpen(const AccountPath *path, const Purpose *purpose,
-							 const Cause *cause, Credits amount, int64 ttl,
-							 bool wait, const Granting *granting,
-							 Hold *hold, TimestampTz *at);
+extern HoldOpening *HoldAsk(const AccountPath *path, const Purpose *purpose,
+							const Cause *cause, Credits amount, int64 ttl,
+							bool wait, Hold *hold);
+extern LedgerStatus HoldOpen(HoldOpening *opening, TimestampTz *at);
+extern bool HoldMayBeAtOnce(HoldOpening *opening, TimestampTz *at);
+extern void HoldWrite(HoldOpening *opening);
+extern bool HoldTake(HoldOpening *opening);
+extern LedgerStatus HoldLocked(HoldOpening *opening, TimestampTz *at);
 extern LedgerStatus HoldExtend(Hold *hold, const AccountPath *path,
 							   const Purpose *purpose, const Cause *cause,
 							   Credits amount, bool wait, TimestampTz *at);

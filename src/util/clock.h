@@ -4,7 +4,7 @@
  *		The instant of a call.
  *
  * Each call has one instant.  It reads the wall clock after the last lock that
- * decides, or before it if that makes no difference (ledger/hold_at_once.c).
+ * decides, or before it if that makes no difference (ledger/hold_open.c).
  * gpucredit.clock freezes it for tests and simulation.  ClockSteady() measures
  * time spans in a process.
  *
