@@ -43,38 +43,38 @@ COMMENT ON TYPE gpucredit.credits IS
 
 CREATE FUNCTION gpucredit_internal.credits_eq(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_value_eq';
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+AS 'int8eq';
 
 CREATE FUNCTION gpucredit_internal.credits_ne(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_value_ne';
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+AS 'int8ne';
 
 CREATE FUNCTION gpucredit_internal.credits_lt(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_value_lt';
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+AS 'int8lt';
 
 CREATE FUNCTION gpucredit_internal.credits_le(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_value_le';
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+AS 'int8le';
 
 CREATE FUNCTION gpucredit_internal.credits_gt(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_value_gt';
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+AS 'int8gt';
 
 CREATE FUNCTION gpucredit_internal.credits_ge(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_value_ge';
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+AS 'int8ge';
 
 CREATE FUNCTION gpucredit_internal.credits_cmp(gpucredit.credits, gpucredit.credits)
 RETURNS integer
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_value_cmp';
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+AS 'btint8cmp';
 
 CREATE FUNCTION gpucredit_internal.credits_hash(gpucredit.credits) RETURNS integer
 LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
@@ -547,13 +547,13 @@ COMMENT ON TYPE gpucredit.gpuset IS
 
 CREATE FUNCTION gpucredit_internal.gpuset_eq(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_value_eq';
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+AS 'int8eq';
 
 CREATE FUNCTION gpucredit_internal.gpuset_ne(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_value_ne';
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+AS 'int8ne';
 
 CREATE FUNCTION gpucredit_internal.gpuset_lt(gpucredit.gpuset, gpucredit.gpuset)
 RETURNS boolean

@@ -9,7 +9,6 @@
 #define GPUCREDIT_QUOTA_CHECK_H
 
 #include "ledger/ledger.h"
-#include "nodes/pg_list.h"
 
 /* The data of a submission that quotas check. */
 typedef struct QuotaRequest
@@ -21,21 +20,9 @@ typedef struct QuotaRequest
 } QuotaRequest;
 
 /* A quota on a path, from its account's row. */
-typedef struct Quota
-{
-	const char *account;
-	const char *gpu_type;		/* "": any */
-	int32		max_gpus;		/* -1: no limit */
-	bool		limited;		/* it has a max_queued */
-} Quota;
-
-/* quota_check.c */
 extern const char *QuotaCheck(const AccountPath *path,
 							  const QuotaRequest *request,
 							  bool supposed);
 
 /* queued.c */
-extern bool QuotaQueueFull(const AccountPath *path, const List *quotas,
-						   const QuotaRequest *request, bool supposed);
-
 #endif							/* GPUCREDIT_QUOTA_CHECK_H */

@@ -15,7 +15,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "audit/detail.h"
+#include "audit/audit.h"
 #include "util/args.h"
 #include "util/clock.h"
 #include "util/compat.h"
@@ -29,6 +29,13 @@
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
+#include "catalog/pg_type.h"
+#include "types/credits.h"
+#include "utils/array.h"
+#include "utils/datetime.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
+#include "utils/numeric.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_write_audit);
 
@@ -72,6 +79,19 @@ SQL_STATEMENT(denial_insert, SPI_OK_INSERT,
 			  "INSERT INTO gpucredit.denial (org, kind, at, audit, n)"
 			  " VALUES ($1, $2, $3, $4, $5)");
 
+typedef struct Member
+{
+	JsonbValue	name;
+	JsonbValue	value;
+} Member;
+
+struct AuditDetail
+{
+	int			n;
+	int			room;
+	Member	   *members;
+};
+
 static SqlArgs audit_args(AuditRow *row);
 static bytea *kind_of(const AuditRow *row);
 static int64 first_of(const AuditRow *row, bytea *kind);
@@ -79,6 +99,12 @@ static char *login_name(void);
 static void arg_session(SqlArgs *args);
 static Datum client_addr(void);
 static void arg_id(SqlArgs *args, int64 id);
+static Jsonb *detail_json(const AuditDetail *detail);
+static void arg_details(SqlArgs *args, const AuditRow *rows, int n);
+static AuditDetail *detail_of(AuditRow *row);
+static JsonbValue *add_member(AuditRow *row, const char *name);
+static int	compare_names(const JsonbValue *a, const JsonbValue *b);
+static JsonbValue string_value(const char *text);
 
 static char *
 login_name(void)
@@ -157,7 +183,7 @@ kind_of(const AuditRow *row)
 {
 	const char *words[] = {row->operation, row->reason, row->account,
 	login_name(), CallerName()};
-	Jsonb	   *detail = DetailJson(row->detail);
+	Jsonb	   *detail = detail_json(row->detail);
 	uint8		digest[DIGEST_SIZE];
 	bytea	   *kind = palloc(VARHDRSZ + KIND_SIZE);
 	StringInfoData text;
@@ -218,7 +244,7 @@ audit_args(AuditRow *row)
 		SqlArgNull(&args);
 	else
 		SqlArgInt4(&args, row->attempt);
-	SqlArgJson(&args, DetailJson(row->detail));
+	SqlArgJson(&args, detail_json(row->detail));
 	arg_session(&args);
 	TraceArg(&args, TraceOr(row->trace));
 	return args;
@@ -303,7 +329,7 @@ AuditWriteMany(AuditRow *rows, int n)
 	SqlArgInt8Array(&args, ids, n);
 	SqlArgInt8Array(&args, ids + n, n);
 	SqlArgInt4Array(&args, attempts, n);
-	DetailArgArray(&args, rows, n);
+	arg_details(&args, rows, n);
 	arg_session(&args);
 	TraceArgArray(&args, traces, n);
 	(void) SqlRun(&audit_insert_many, &args);
@@ -332,4 +358,178 @@ gpucredit_write_audit(PG_FUNCTION_ARGS)
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();
+}
+
+static AuditDetail *
+detail_of(AuditRow *row)
+{
+	if (row->detail == NULL)
+	{
+		row->detail = palloc(sizeof(AuditDetail));
+		row->detail->n = 0;
+		row->detail->room = 8;
+		row->detail->members = palloc(sizeof(Member) * row->detail->room);
+	}
+	return row->detail;
+}
+
+/*
+ * Place for the value of a member; the last one with a name stands.
+ */
+static JsonbValue *
+add_member(AuditRow *row, const char *name)
+{
+	AuditDetail *detail = detail_of(row);
+	JsonbValue	key = string_value(name);
+	int			at = detail->n;
+	int			order = 1;
+
+	while (at > 0 && (order = compare_names(&detail->members[at - 1].name,
+											&key)) > 0)
+		at--;
+	if (order == 0 && at > 0)
+		return &detail->members[at - 1].value;
+	if (detail->n == detail->room)
+	{
+		detail->room *= 2;
+		detail->members = repalloc(detail->members,
+								   sizeof(Member) * detail->room);
+	}
+	memmove(&detail->members[at + 1], &detail->members[at],
+			sizeof(Member) * (detail->n++ - at));
+	detail->members[at].name = key;
+	return &detail->members[at].value;
+}
+
+/*
+ * In jsonb's order of keys: shorter ones first.
+ */
+static int
+compare_names(const JsonbValue *a, const JsonbValue *b)
+{
+	if (a->val.string.len != b->val.string.len)
+		return a->val.string.len > b->val.string.len ? 1 : -1;
+	return memcmp(a->val.string.val, b->val.string.val, a->val.string.len);
+}
+
+static JsonbValue
+string_value(const char *text)
+{
+	JsonbValue	value = {.type = jbvString};
+
+	value.val.string.len = strlen(text);
+	value.val.string.val = pnstrdup(text, value.val.string.len);
+	return value;
+}
+
+void
+AuditText(AuditRow *row, const char *name, const char *value)
+{
+	if (value != NULL)
+		*add_member(row, name) = string_value(value);
+}
+
+/*
+ * An instant in UTC, in any time zone of the caller.
+ */
+void
+AuditTime(AuditRow *row, const char *name, TimestampTz at)
+{
+	char		text[MAXDATELEN + 1];
+	int			utc = 0;
+
+	AuditText(row, name, JsonEncodeDateTime(text, TimestampTzGetDatum(at),
+											TIMESTAMPTZOID, &utc));
+}
+
+/*
+ * A number, or another value, in JSON.
+ */
+void
+AuditNumber(AuditRow *row, const char *name, const char *value)
+{
+	Jsonb	   *json = DatumGetJsonbP(DirectFunctionCall1(jsonb_in,
+														  CStringGetDatum(value)));
+	JsonbValue *member = add_member(row, name);
+
+	if (!JsonbExtractScalar(&json->root, member))
+		JsonbToJsonbValue(json, member);
+}
+
+void
+AuditInt8(AuditRow *row, const char *name, int64 value)
+{
+	JsonbValue *member = add_member(row, name);
+
+	member->type = jbvNumeric;
+	member->val.numeric = int64_to_numeric(value);
+}
+
+void
+AuditCredits(AuditRow *row, const char *name, int64 value)
+{
+	JsonbValue *member = add_member(row, name);
+
+	member->type = jbvNumeric;
+	member->val.numeric = CreditsToNumeric(value);
+}
+
+/*
+ * All members of an object.
+ */
+void
+AuditMembers(AuditRow *row, Jsonb *object)
+{
+	JsonbIterator *members = JsonbIteratorInit(&object->root);
+	JsonbValue	value;
+
+	(void) detail_of(row);
+	(void) JsonbIteratorNext(&members, &value, false);
+	while (JsonbIteratorNext(&members, &value, true) == WJB_KEY)
+	{
+		char	   *name = pnstrdup(value.val.string.val,
+									value.val.string.len);
+
+		(void) JsonbIteratorNext(&members, &value, true);
+		*add_member(row, name) = value;
+	}
+}
+
+/*
+ * The object so far; NULL: it has no member.
+ */
+static Jsonb *
+detail_json(const AuditDetail *detail)
+{
+	JsonbParseState *state = NULL;
+
+	if (detail == NULL)
+		return NULL;
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	for (int i = 0; i < detail->n; i++)
+	{
+		(void) pushJsonbValue(&state, WJB_KEY, &detail->members[i].name);
+		(void) pushJsonbValue(&state, WJB_VALUE, &detail->members[i].value);
+	}
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+}
+
+/*
+ * The objects of many rows, as a statement's parameter of type jsonb[].
+ */
+static void
+arg_details(SqlArgs *args, const AuditRow *rows, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
+	int			lower = 1;
+
+	for (int i = 0; i < n; i++)
+	{
+		nulls[i] = rows[i].detail == NULL;
+		elems[i] = JsonbPGetDatum(detail_json(rows[i].detail));
+	}
+	SqlArg(args, PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
+													&lower, JSONBOID, -1,
+													false, TYPALIGN_INT)));
 }

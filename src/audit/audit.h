@@ -11,6 +11,7 @@
 #include "util/trace.h"
 #include "datatype/timestamp.h"
 #include "fmgr.h"
+#include "utils/jsonb.h"
 
 typedef struct AuditDetail AuditDetail;
 
@@ -28,7 +29,7 @@ typedef struct AuditRow
 	int32		attempt;
 	TimestampTz at;				/* 0: when AuditWrite() writes it */
 	Trace		trace;			/* its subject's trace; none: the session's */
-	AuditDetail *detail;		/* in the form of detail.c */
+	AuditDetail *detail;		/* NULL: none */
 } AuditRow;
 
 extern void AuditWrite(AuditRow *row);
@@ -36,7 +37,7 @@ extern void AuditDecision(AuditRow *row, const char *key);
 extern void AuditWriteMany(AuditRow *rows, int n);
 
 /*
- * detail.c: add a member to its JSON object; the first call creates the
+ * Add a member to its JSON object; the first call creates the
  * object.
  */
 extern void AuditText(AuditRow *row, const char *name, const char *value);
@@ -44,6 +45,8 @@ extern void AuditTime(AuditRow *row, const char *name, TimestampTz at);
 extern void AuditNumber(AuditRow *row, const char *name, const char *value);
 extern void AuditInt8(AuditRow *row, const char *name, int64 value);
 extern void AuditCredits(AuditRow *row, const char *name, int64 value);
+
+extern void AuditMembers(AuditRow *row, Jsonb *object);
 
 /* arguments.c */
 extern void AuditArgs(AuditRow *row, FunctionCallInfo fcinfo);

@@ -11,11 +11,11 @@
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/settings.h"
-#include "job/accrue.h"
 #include "job/attempt.h"
 #include "types/duration.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+#include "utils/date.h"
 
 #define ATTEMPT_READ \
 	"SELECT" ATTEMPT_COLUMNS " FROM gpucredit.attempt a" \
@@ -54,9 +54,29 @@ static const char *const attempt_names[] = {
 };
 static SqlWhole attempt_row = SQL_WHOLE(attempt_names, 13);
 
+SQL_STATEMENT(accrued_insert, SPI_OK_INSERT, "text[], bigint[], int[], date",
+			  "INSERT INTO gpucredit.accrued (org, day, job, attempt, account,"
+			  " elapsed, billed)"
+			  " SELECT k.org, $4 - n.n, k.job, k.attempt, a.account,"
+			  "  u.elapsed, u.billed"
+			  " FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3)) AS k (org, job, attempt)"
+			  " CROSS JOIN LATERAL (SELECT o.at, o.elapsed, o.billed"
+			  "  FROM gpucredit.usage o WHERE o.org = k.org AND o.job = k.job"
+			  "  AND o.attempt = k.attempt"
+			  "  ORDER BY o.at DESC, o.elapsed DESC LIMIT 1) u"
+			  " CROSS JOIN LATERAL (SELECT t.account FROM gpucredit.attempt t"
+			  "  WHERE t.org = k.org AND t.job = k.job"
+			  "  AND t.attempt = k.attempt OFFSET 0) a"
+			  " CROSS JOIN LATERAL pg_catalog.generate_series(1,"
+			  "  $4 - gpucredit_internal.utc_day(u.at)) AS n (n)"
+			  " ON CONFLICT DO NOTHING");
+
+static void accrue(const Attempt *const *attempts, int n, TimestampTz at);
 static int64 duration_of(Datum value);
 static bool read_one(SqlStatement *statement, const char *org, int64 job,
 					 int32 number, Attempt *attempt);
+static DateADT utc_day(TimestampTz at);
 
 /*
  * An attempt from ATTEMPT_COLUMNS.
@@ -224,7 +244,7 @@ AttemptLogUsage(const Attempt *attempt, Credits billed, TimestampTz at)
 {
 	SqlArgs		args = {0};
 
-	AccrueOver(&attempt, 1, at);
+	accrue(&attempt, 1, at);
 	SqlArgText(&args, attempt->org);
 	SqlArgInt8(&args, attempt->job);
 	SqlArgInt4(&args, attempt->attempt);
@@ -255,7 +275,7 @@ AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
 	Credits    *billed = palloc(sizeof(Credits) * n);
 	SqlArgs		args = {0};
 
-	AccrueOver(attempts, n, at);
+	accrue(attempts, n, at);
 	for (int c = 0; c < 6; c++)
 		columns[c] = palloc(sizeof(Datum) * n);
 	nulls[4] = palloc(sizeof(bool) * n);
@@ -282,4 +302,46 @@ AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
 	SqlArgArray(&args, columns[4], nulls[4], n, types[4]);
 	SqlArgArray(&args, columns[5], nulls[5], n, FLOAT4OID);
 	(void) SqlRun(&usages_insert, &args);
+}
+
+/*
+ * Attempts that live, or are being settled, log usage at an instant.
+ */
+static void
+accrue(const Attempt *const *attempts, int n, TimestampTz at)
+{
+	static const Oid types[3] = {TEXTOID, INT8OID, INT4OID};
+	DateADT		today = utc_day(at);
+	Datum	   *columns[3];
+	SqlArgs		args = {0};
+	int			older = 0;
+
+	for (int c = 0; c < 3; c++)
+		columns[c] = palloc(sizeof(Datum) * n);
+	for (int i = 0; i < n; i++)
+	{
+		const Attempt *attempt = attempts[i];
+
+		if (attempt->gpus == 0 || attempt->ended_at != DT_NOBEGIN ||
+			utc_day(attempt->started_at) >= today)
+			continue;
+		columns[0][older] = CStringGetTextDatum(attempt->org);
+		columns[1][older] = Int64GetDatum(attempt->job);
+		columns[2][older] = Int32GetDatum(attempt->attempt);
+		older++;
+	}
+	if (older == 0)
+		return;
+	for (int c = 0; c < 3; c++)
+		SqlArgArray(&args, columns[c], NULL, older, types[c]);
+	SqlArg(&args, DateADTGetDatum(today));
+	(void) SqlRun(&accrued_insert, &args);
+}
+
+static DateADT
+utc_day(TimestampTz at)
+{
+	DateADT		day = (DateADT) (at / USECS_PER_DAY);
+
+	return at < day * USECS_PER_DAY ? day - 1 : day;
 }

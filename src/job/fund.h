@@ -36,10 +36,7 @@
 	" JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job" \
 	" ORDER BY c.turn," UNFUNDED_TURNS
 
-/* requeue.c */
 extern bool FundWaitingJob(const char *org, int64 id, bool wait);
-
-/* fund.c */
 extern int64 FundSwept(Sweep *sweep);
 
 #endif							/* GPUCREDIT_FUND_H */

@@ -96,10 +96,9 @@ extern bool JsonWhole(const JsonbValue *value, int64 *number);
 /* job_trace.c */
 extern void JobTraces(AuditRow *rows, int n);
 
-/* requeue.c */
+/* fund.c */
 extern LedgerStatus JobOpenHold(Job *job, const char *operation,
 								const LockedBuckets *locked, bool wait,
 								TimestampTz *at);
-extern void JobSetOffers(const Job *job);
 
 #endif							/* GPUCREDIT_JOB_H */

@@ -28,7 +28,7 @@
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/settings.h"
-#include "job/collect.h"
+#include "job/settlement.h"
 #include "job/late_finish.h"
 #include "shmem/wake.h"
 

@@ -27,10 +27,11 @@
 #include "api/api.h"
 #include "job/device.h"
 #include "job/fund.h"
-#include "job/stop_timeout.h"
 #include "job/settlement.h"
 #include "job/sweep.h"
 #include "shmem/wake.h"
+#include "job/hold_extension.h"
+#include "job/stop_reason.h"
 
 API_FUNCTION(reap_holds);
 API_FUNCTION(check_nodes);
@@ -95,6 +96,31 @@ SQL_STATEMENT(lost_nodes, SPI_OK_SELECT, "timestamptz, timestamptz",
 			  " WHERE n.heard_at <= $1 AND NOT g.free AND g.ended_at >= $2"
 			  " GROUP BY n.pool, n.node ORDER BY n.node LIMIT 100");
 
+/*
+ * Candidates; what they are is looked at again under their locks.  $1: told
+ * to stop by then; $2: the same by the server's clock; $3: no progress since;
+ * $4: gpucredit.stop_grace; $5: gpucredit.progress_timeout.
+ */
+SQL_STATEMENT(stop_timeout_attempts, SPI_OK_SELECT,
+			  "timestamptz, timestamptz, timestamptz, interval, interval",
+			  "SELECT a.org, a.job, a.attempt" LIVE_ATTEMPTS
+			  " AND (a.running_at + a.wall_limit <= $2"
+			  "  OR a.ends_by <= $1"
+			  "  OR a.elapsed - $4 >= a.wall_limit"
+			  "  OR (a.progress_at <= $3"
+			  "   AND a.heard_at >= a.progress_at + $5)"
+			  "  OR (a.extension_denied AND gpucredit_internal.bill(a.per_gpu_hour, a.gpus,"
+			  "   a.share, GREATEST(a.elapsed - $4, '0'), a.held)"
+			  "   OPERATOR(gpucredit.=) a.held)"
+			  "  OR EXISTS (SELECT FROM gpucredit.directive d"
+			  "   WHERE d.org = a.org AND d.job = a.job"
+			  "   AND d.attempt = a.attempt AND CASE WHEN d.action = 'stop'"
+			  "    THEN d.given_at ELSE d.deadline END <= $1))"
+			  SWEEP_IN_TURN("a.org", "a.job"));
+
+static SqlResult overdue_attempts(TimestampTz now);
+static SweepResult settle_overdue(const char *org, int64 id, int32 number,
+								  const void *context);
 static void log_lost(TimestampTz silent, TimestampTz now);
 static Silence silence(void);
 static TimestampTz silent_since(TimestampTz now, TimestampTz up, int64 lost);
@@ -131,8 +157,8 @@ call_reap_holds(PG_FUNCTION_ARGS)
 		settled = SweepRun(&sweep, run_at(&silent_attempts, since.attempts),
 						   settle_silent, &since);
 	if (since.reachable)
-		overdue = SweepRun(&sweep, StopTimeoutAttempts(now),
-						   StopTimeoutSettle, NULL);
+		overdue = SweepRun(&sweep, overdue_attempts(now),
+						   settle_overdue, NULL);
 	funded = FundSwept(&sweep);
 	if (released > 0 || funded > 0)
 		WakeAll();
@@ -344,4 +370,48 @@ put_task(FunctionCallInfo fcinfo, const char *task, int64 affected)
 	RowText(&row, task);
 	RowAdd(&row, Int64GetDatum(affected));
 	RowPut((ReturnSetInfo *) fcinfo->resultinfo, &row);
+}
+
+/*
+ * Attempts that may be overdue.
+ */
+static SqlResult
+overdue_attempts(TimestampTz now)
+{
+	SqlArgs		args = {0};
+	TimestampTz told = ClockAdd(now, -SettingStopGrace());
+
+	SqlArgTime(&args, told);
+	SqlArgTime(&args, ClockAdd(told, -SettingClockSkew()));
+	if (SettingProgressTimeout() == 0)
+		SqlArgNull(&args);
+	else
+		SqlArgTime(&args, ClockAdd(ClockAdd(told, -SettingStopGrace()),
+								   -SettingProgressTimeout()));
+	SqlArgDuration(&args, SettingStopGrace());
+	SqlArgDuration(&args, SettingProgressTimeout());
+	return SqlRun(&stop_timeout_attempts, &args);
+}
+
+/*
+ * Settle one attempt, if it is overdue.
+ */
+static SweepResult
+settle_overdue(const char *org, int64 id, int32 number, const void *context)
+{
+	Settlement	settlement = {.elapsed = -1};
+	Attempt		attempt;
+	Job			job;
+
+	if (!JobLock(org, id, false, &job))
+		return SWEEP_BUSY;
+	if (!AttemptLockLive(org, id, number, &attempt))
+		return SWEEP_BUSY;
+	if (!StopReasonSince(&attempt, ClockNow(), SettingStopGrace(),
+						 &settlement))
+		return SWEEP_IDLE;
+	if (job.cancelled)
+		settlement.outcome = CANCELLED;
+	AttemptSettle(&job, &attempt, &settlement);
+	return SWEEP_DONE;
 }

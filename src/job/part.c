@@ -28,7 +28,7 @@
 #include "api/api.h"
 #include "job/meter.h"
 #include "job/part.h"
-#include "job/part_outcome.h"
+#include "job/settlement.h"
 #include "job/strike.h"
 #include "shmem/wake.h"
 #include "types/clip.h"

@@ -29,14 +29,16 @@
 #include "util/settings.h"
 #include "util/sql.h"
 #include "job/checkpoint.h"
-#include "job/collect.h"
 #include "job/job_alert.h"
 #include "job/stop_reason.h"
-#include "job/part_outcome.h"
 #include "job/retry.h"
 #include "job/settlement.h"
 #include "ledger/refund.h"
 #include "shmem/wake.h"
+#include "job/hold_extension.h"
+#include "ledger/uncollected.h"
+#include "api/api.h"
+#include "inventory/inventory.h"
 
 SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz, text,"
@@ -66,10 +68,43 @@ SQL_STATEMENT(stored_read, SPI_OK_SELECT, "text, bigint, int",
 			  " FROM gpucredit.attempt a"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 
+const char *const OutcomeNames[OUTCOMES] = {
+	"completed", "failed", "out_of_memory", "timeout", "preempted",
+	"cancelled", "node_lost", "resized", "not_started"
+};
+
 /* What a shell reports of a process that a signal ended. */
 #define EXIT_SIGKILL	137
 #define EXIT_SIGTERM	143
 
+SQL_STATEMENT(parts_told, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT p.outcome, p.exit_code, p.message, p.node, p.rank,"
+			  " p.log_uri, pg_catalog.max(p.elapsed) OVER ()"
+			  " FROM gpucredit.attempt_part p WHERE p.org = $1"
+			  " AND p.job = $2 AND p.attempt = $3"
+			  " ORDER BY p.outcome = 'completed', p.turn LIMIT 1");
+
+API_FUNCTION(set_lost_work);
+
+/* after which a job may go back to the queue */
+static const char *const outcomes[] = {
+	"failed", "out_of_memory", "preempted", "node_lost", "resized"
+};
+
+SQL_STATEMENT(billed_read, SPI_OK_SELECT, "text, text",
+			  "SELECT COALESCE((SELECT l.billed FROM gpucredit.lost_work l"
+			  "  WHERE l.tier = $1 AND l.outcome = $2),"
+			  " (SELECT t.bill_lost_work FROM gpucredit.tier t"
+			  "  WHERE t.tier = $1))");
+SQL_STATEMENT(billed_upsert, SPI_OK_INSERT, "text, text, boolean",
+			  "INSERT INTO gpucredit.lost_work (tier, outcome, billed)"
+			  " VALUES ($1, $2, $3) ON CONFLICT (tier, outcome)"
+			  " DO UPDATE SET billed = EXCLUDED.billed");
+SQL_STATEMENT(billed_delete, SPI_OK_DELETE, "text, text",
+			  "DELETE FROM gpucredit.lost_work l"
+			  " WHERE l.tier = $1 AND l.outcome = $2");
+
+static bool lost_work_is_billed(const char *tier, Outcome outcome);
 static void cut_elapsed(Settlement *settlement, Attempt *attempt);
 static void see_signal(Settlement *settlement, const Job *job,
 					   const Attempt *attempt);
@@ -290,7 +325,7 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 	if (settlement->outcome == NOT_STARTED)
 		saved.elapsed = 0;
 	else if (settlement->requeue &&
-			 !LostWorkIsBilled(job->tier, settlement->outcome))
+			 !lost_work_is_billed(job->tier, settlement->outcome))
 		saved.elapsed = Min(CheckpointElapsed(attempt), attempt->elapsed);
 	else
 		return;
@@ -410,4 +445,140 @@ audit_settled(const Settlement *settlement, const Job *job,
 	AuditText(&audit, "rule", settlement->rule);
 	AuditText(&audit, "advice", settlement->advice);
 	AuditWrite(&audit);
+}
+
+/*
+ * What an attempt has cost, and how much of that its job can be billed: no
+ * more than its wall limit costs.
+ */
+void
+CollectLook(const Attempt *attempt, Settlement *settlement)
+{
+	settlement->cost = CreditsBillWithin(attempt->per_gpu_hour, attempt->gpus,
+										 attempt->share, attempt->elapsed,
+										 PG_INT64_MAX);
+	settlement->payable = Min(settlement->cost, ExtendMost(attempt));
+	settlement->unpaid = PAST_WALL_LIMIT;
+}
+
+/*
+ * Draw the missing amount into a locked, open hold, as much as there is;
+ * return it.
+ */
+Credits
+CollectMissing(const Job *job, Hold *hold, const LockedBuckets *locked,
+			   const Cause *cause, Credits missing, Settlement *settlement)
+{
+	AccountPath path = AccountParse(hold->org, hold->account);
+	Purpose		purpose = JobPurpose(job);
+	LedgerStatus status;
+	Credits		drawn;
+
+	purpose.locked = locked;
+	if (AccountSuspended(&path))
+	{
+		settlement->unpaid = "account_suspended";
+		return 0;
+	}
+	drawn = HoldExtendMost(hold, &path, &purpose, cause, missing, &status);
+	if (drawn < missing)
+		settlement->unpaid = LedgerReason(status);
+	return drawn;
+}
+
+/*
+ * Report uncollected use.  An agent has gpucredit.stop_grace to stop an
+ * attempt past its wall limit; only longer overruns are reported.
+ */
+void
+CollectTell(const Job *job, const Attempt *attempt,
+			const Settlement *settlement, Credits uncollected)
+{
+	Uncollected owed = {job->org, job->account, attempt->job,
+		attempt->attempt, attempt->hold, settlement->unpaid, uncollected,
+		settlement->at, job->trace};
+
+	if (uncollected > 0)
+		UncollectedTell(&owed, strcmp(owed.reason, PAST_WALL_LIMIT) != 0 ||
+						attempt->elapsed - attempt->wall_limit >
+						SettingStopGrace());
+}
+
+/*
+ * How an attempt ended by what its parts told.  all: they all did; else only a
+ * part that did not complete says anything, and false means that there is none.
+ */
+bool
+PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, attempt->org);
+	SqlArgInt8(&args, attempt->job);
+	SqlArgInt4(&args, attempt->attempt);
+	row = SqlRun(&parts_told, &args);
+	if (row.n == 0 || (!all && strcmp(SqlText(row, 0, 1),
+									  OutcomeNames[COMPLETED]) == 0))
+		return false;
+	settlement->outcome = (Outcome) ArgWord(SqlText(row, 0, 1), "outcome",
+											OutcomeNames, OUTCOMES);
+	settlement->has_exit_code = !SqlIsNull(row, 0, 2);
+	if (settlement->has_exit_code)
+		settlement->exit_code = SqlInt4(row, 0, 2);
+	settlement->message = SqlText(row, 0, 3);
+	settlement->node = SqlText(row, 0, 4);
+	settlement->rank = SqlInt4(row, 0, 5);
+	settlement->log_uri = SqlText(row, 0, 6);
+	if (!SqlIsNull(row, 0, 7))
+		settlement->elapsed = Max(settlement->elapsed,
+								  SqlDuration(row, 0, 7));
+	return true;
+}
+
+/*
+ * Does a job of this tier pay for what an attempt that ended so must do again?
+ */
+static bool
+lost_work_is_billed(const char *tier, Outcome outcome)
+{
+	SqlArgs		args = {0};
+	SqlResult	row;
+
+	SqlArgText(&args, tier);
+	SqlArgText(&args, OutcomeNames[outcome]);
+	row = SqlRun(&billed_read, &args);
+	Ensure(!SqlIsNull(row, 0, 1), "A job's tier is missing.");
+	return SqlBool(row, 0, 1);
+}
+
+Datum
+call_set_lost_work(PG_FUNCTION_ARGS)
+{
+	char	   *name = ArgName(fcinfo, 0, "tier");
+	char	   *outcome = ArgName(fcinfo, 1, "outcome");
+	bool		remove = PG_ARGISNULL(2);
+	AuditRow	audit = {.operation = "set_lost_work",
+		.decision = remove ? "removed" : "set"};
+	SqlArgs		args = {0};
+	Tier		tier;
+
+	(void) ArgWord(outcome, "outcome", outcomes, lengthof(outcomes));
+	SqlConnect();
+	TierRead(name, &tier);
+	SqlArgText(&args, name);
+	SqlArgText(&args, outcome);
+	if (remove)
+		(void) SqlRun(&billed_delete, &args);
+	else
+	{
+		SqlArgBool(&args, PG_GETARG_BOOL(2));
+		(void) SqlRun(&billed_upsert, &args);
+		AuditText(&audit, "billed", PG_GETARG_BOOL(2) ? "true" : "false");
+	}
+	AuditText(&audit, "tier", name);
+	AuditText(&audit, "outcome", outcome);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
 }

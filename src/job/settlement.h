@@ -19,6 +19,7 @@ typedef enum Outcome
 } Outcome;
 
 #define OUTCOMES	9
+#define PART_FAILED		"part_failed"	/* the reason of the other parts */
 
 /* Who ended an attempt, as in attempt.ended_by. */
 #define ENDED_BY_AGENT	"agent"
@@ -44,7 +45,7 @@ typedef struct Settlement
 	const char *reason;			/* for the audit log; NULL: none */
 	const char *node;			/* whose part is why; NULL: no one's */
 	int32		rank;			/* of that node */
-	/* what it comes to: collect.c */
+	/* what it comes to */
 	Credits		cost;			/* of what it ran */
 	Credits		payable;		/* of that, within its wall limit */
 	const char *unpaid;			/* why not all of the cost is billed */
@@ -68,6 +69,14 @@ extern void SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
 extern void AttemptSettle(Job *job, Attempt *attempt,
 						  Settlement *settlement);
 extern void AttemptSettled(const Attempt *attempt, Settlement *settlement);
-extern bool LostWorkIsBilled(const char *tier, Outcome outcome);
+extern void CollectLook(const Attempt *attempt, Settlement *settlement);
+extern Credits CollectMissing(const Job *job, Hold *hold,
+							  const LockedBuckets *locked,
+							  const Cause *cause, Credits missing,
+							  Settlement *settlement);
+extern void CollectTell(const Job *job, const Attempt *attempt,
+						const Settlement *settlement, Credits uncollected);
+extern bool PartsOutcome(const Attempt *attempt, bool all,
+						 Settlement *settlement);
 
 #endif							/* GPUCREDIT_SETTLEMENT_H */

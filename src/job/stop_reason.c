@@ -11,7 +11,7 @@
 #include "util/settings.h"
 #include "util/sql.h"
 #include "job/hold_extension.h"
-#include "job/part_outcome.h"
+#include "job/settlement.h"
 #include "job/reboot.h"
 #include "job/stop_reason.h"
 

@@ -26,6 +26,12 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/timestamp.h"
+#include "ledger/budget.h"
+#include "ledger/limits.h"
+#include "utils/builtins.h"
+#include "utils/numeric.h"
+#include "util/compat.h"
+#include "types/clip.h"
 
 #define BUDGETS_LOCK \
 	"SELECT b.account, b.period FROM gpucredit.budget b" \
@@ -87,10 +93,38 @@ SQL_STATEMENT(counts_any, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.budget_counter c WHERE c.org = $1"
 			  " ORDER BY c.account, c.period, c.period_start LIMIT 1");
 
+#define SHARE_ONE	INT64CONST(1000000)
+
+SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
+			  "SELECT b.* FROM " PATH_LEVELS(2) ", LATERAL ("
+			  "  SELECT b.account, b.period, b.amount, b.hard, b.alert_at,"
+			  "  b.slices, c.spread, c.reserved, c.spent"
+			  "  FROM gpucredit.budget b LEFT JOIN gpucredit.budget_counter c"
+			  "   ON c.org = $1 AND c.account = b.account"
+			  "   AND c.period = b.period AND c.period_start ="
+			  "    gpucredit_internal.period_start(b.period, $3)"
+			  "  WHERE b.org = $1 AND b.account = p.account OFFSET 0) b");
+
+/* Budgets as they are read. */
+typedef struct BudgetLooking
+{
+	BudgetSet  *set;
+	TimestampTz at;
+	int			room;
+	bool		counted;		/* each has a counter */
+} BudgetLooking;
+
+PG_FUNCTION_INFO_V1(gpucredit_period_start);
+
+static TimestampTz period_start(const char *period, TimestampTz at);
 static void keep_locked(BudgetSet *set);
 static bool read_counts(SqlStatement *statement, BudgetSet *set);
 static BudgetCount *read_count(BudgetSet *set, SqlResult rows, uint64 i);
 static bool lock_counts(bool wait, BudgetSet *set);
+static void know_budget(const JsonbValue *values, BudgetCount *count);
+static void set_alerts(Datum *shares, BudgetCount *count);
+static bool see_budget(void *context, const Datum *values, const bool *nulls);
+static int	compare_counts(const void *a, const void *b);
 
 /*
  * Lock the counters of the budgets on a path, and see whether an amount fits
@@ -416,4 +450,254 @@ BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 	SPI_cursor_close(portal);
 	/* one of a budget removed, and set again, is not to be waited for later */
 	keep_locked(set);
+}
+
+/*
+ * The budgets on a path, leaf to root, with the period an instant is in, and
+ * what is counted so far, as an unlocked look says.  False: one of them has no
+ * counter for it yet.
+ */
+bool
+BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
+{
+	BudgetLooking looking = {.set = set, .at = at, .room = path->n,
+		.counted = true};
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgTime(&args, at);
+	set->org = path->org;
+	set->n = 0;
+	set->counts = palloc(sizeof(BudgetCount) * looking.room);
+	SqlEach(&budgets_read, &args, false, see_budget, &looking);
+	qsort(set->counts, set->n, sizeof(BudgetCount), compare_counts);
+	return looking.counted;
+}
+
+/*
+ * A budget, and its counter where that is there.
+ */
+static bool
+see_budget(void *context, const Datum *values, const bool *nulls)
+{
+	BudgetLooking *looking = context;
+	BudgetSet  *set = looking->set;
+	BudgetCount *count;
+
+	if (set->n == looking->room)
+	{
+		looking->room *= 2;
+		set->counts = repalloc(set->counts,
+							   sizeof(BudgetCount) * looking->room);
+	}
+	count = &set->counts[set->n++];
+	memset(count, 0, sizeof(BudgetCount));
+	count->account = TextDatumGetCString(values[0]);
+	count->period = TextDatumGetCString(values[1]);
+	count->period_start = period_start(count->period, looking->at);
+	count->amount = DatumGetCredits(values[2]);
+	count->hard = DatumGetBool(values[3]);
+	BudgetReadAlerts(values[4], count);
+	count->slices = DatumGetInt32(values[5]);
+	if (nulls[6])
+		looking->counted = false;
+	else
+	{
+		count->spread = DatumGetInt32(values[6]);
+		count->reserved = DatumGetCredits(values[7]);
+		count->spent = DatumGetCredits(values[8]);
+	}
+	return true;
+}
+
+/*
+ * BUDGET_ORDER, of accounts on one path: the longer is below the other.
+ */
+static int
+compare_counts(const void *a, const void *b)
+{
+	const BudgetCount *one = a;
+	const BudgetCount *other = b;
+	size_t		length = strlen(one->account);
+	size_t		other_length = strlen(other->account);
+
+	if (length != other_length)
+		return length > other_length ? -1 : 1;
+	return strcmp(one->period, other->period);
+}
+
+/*
+ * The thresholds of a budget, in credits.
+ */
+void
+BudgetReadAlerts(Datum array, BudgetCount *count)
+{
+	Datum	   *elems;
+
+	deconstruct_array(DatumGetArrayTypePCopy(array), NUMERICOID, -1, false,
+					  TYPALIGN_INT, &elems, NULL, &count->nalerts);
+	set_alerts(elems, count);
+}
+
+/*
+ * Of a budget that is too small for a threshold, or 0, the least that can be
+ * taken.
+ */
+static void
+set_alerts(Datum *shares, BudgetCount *count)
+{
+	count->alerts = palloc(sizeof(Credits) * (count->nalerts + 1));
+	count->alert_shares = shares;
+	for (int i = 0; i < count->nalerts; i++)
+	{
+		Credits		share = CreditsFromNumeric(DatumGetNumeric(shares[i]),
+											   "alert_at");
+
+		count->alerts[i] = Max(1, CreditsMulRatioSat(count->amount, share,
+													 SHARE_ONE,
+													 CREDITS_ROUND_DOWN));
+	}
+}
+
+/*
+ * The budgets on a path that was looked at, leaf to root, with the period an
+ * instant is in, and nothing of what they count.  False: what was seen goes no
+ * more.
+ */
+bool
+BudgetKnown(const AccountPath *path, TimestampTz at, BudgetSet *set)
+{
+	ListCell   *lc;
+
+	set->org = path->org;
+	set->n = 0;
+	set->counts = NULL;
+	if (!AccountLimitsKnown(path))
+		return false;
+	for (int level = 0; level < path->n; level++)
+	{
+		List	   *budgets = AccountLimitsOf(path, level, LIMIT_BUDGETS);
+
+		if (budgets == NIL)
+			continue;
+		set->counts = set->counts == NULL ?
+			palloc(sizeof(BudgetCount) * list_length(budgets)) :
+			repalloc(set->counts, sizeof(BudgetCount) *
+					 (set->n + list_length(budgets)));
+		foreach(lc, budgets)
+		{
+			BudgetCount *count = &set->counts[set->n++];
+
+			memset(count, 0, sizeof(BudgetCount));
+			count->account = path->accounts[level];
+			know_budget(lfirst(lc), count);
+			count->period_start = period_start(count->period, at);
+		}
+	}
+	return true;
+}
+
+/*
+ * A budget, as AccountLimitsKeep() wrote it.
+ */
+static void
+know_budget(const JsonbValue *values, BudgetCount *count)
+{
+	JsonbContainer *shares = values[4].val.binary.data;
+	Datum	   *elems;
+
+	count->period = pnstrdup(values[0].val.string.val,
+							 values[0].val.string.len);
+	count->amount = CreditsFromNumeric(values[1].val.numeric, "amount");
+	count->hard = values[2].val.boolean;
+	count->slices = numeric_int4_opt_error(values[3].val.numeric, NULL);
+	count->nalerts = JsonContainerSize(shares);
+	elems = palloc(sizeof(Datum) * (count->nalerts + 1));
+	for (int i = 0; i < count->nalerts; i++)
+		elems[i] = NumericGetDatum(getIthJsonbValueFromContainer(shares,
+																 i)->val.numeric);
+	set_alerts(elems, count);
+}
+
+/*
+ * When the period an instant is in began; period none never did.  All of them
+ * begin with a day, so what was found for a day is remembered.
+ */
+static TimestampTz
+period_start(const char *period, TimestampTz at)
+{
+	static const char *const periods[] = {
+		"day", "week", "month", "quarter", "year"
+	};
+	static struct
+	{
+		int64		day;
+		TimestampTz start;
+	}			known[lengthof(periods)];
+	int64		day = at / USECS_PER_DAY - (at % USECS_PER_DAY < 0);
+	int			i = 0;
+
+	if (strcmp(period, "none") == 0)
+		return DT_NOBEGIN;
+	while (i < (int) lengthof(periods) && strcmp(period, periods[i]) != 0)
+		i++;
+	Ensure(i < (int) lengthof(periods), "A budget's period is unknown.");
+	if (known[i].start == 0 || known[i].day != day)
+	{
+		known[i].start = DatumGetTimestampTz(
+											 DirectFunctionCall3(timestamptz_trunc_zone,
+																 CStringGetTextDatum(period),
+																 TimestampTzGetDatum(at),
+																 CStringGetTextDatum("UTC")));
+		known[i].day = day;
+	}
+	return known[i].start;
+}
+
+/*
+ * The first budget of a set whose period an instant is not in; NULL: there is
+ * none.
+ */
+const BudgetCount *
+BudgetTurned(const BudgetSet *set, TimestampTz at)
+{
+	for (int i = 0; i < set->n; i++)
+	{
+		const BudgetCount *count = &set->counts[i];
+
+		if (period_start(count->period, at) != count->period_start)
+			return count;
+	}
+	return NULL;
+}
+
+/*
+ * The period turned while this call waited: it would have to lock another
+ * counter now, out of order, and what was full may be of the period that
+ * ended.  The retry will find it.
+ */
+void
+BudgetCheckPeriods(const BudgetSet *set, TimestampTz at)
+{
+	const BudgetCount *turned = BudgetTurned(set, at);
+
+	if (turned != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("the period of a budget of %s \"%s\" ended during the "
+						"call",
+						*turned->account == '\0' ? "organisation" : "account",
+						ClipForMessage(*turned->account == '\0' ? set->org :
+									   turned->account)),
+				 errdetail("The call waited for credit across the turn of a "
+						   "%s.", turned->period),
+				 errhint("Retry the transaction.")));
+}
+
+Datum
+gpucredit_period_start(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TIMESTAMPTZ(period_start(TextDatumGetCString(PG_GETARG_DATUM(0)),
+									   PG_GETARG_TIMESTAMPTZ(1)));
 }

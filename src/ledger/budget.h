@@ -73,19 +73,15 @@ extern bool BudgetShort(const AccountPath *path, Credits amount,
 extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,
 							int n, TimestampTz at, BudgetSet *set);
 
-/* budget_read.c */
 extern bool BudgetRead(const AccountPath *path, TimestampTz at,
 					   BudgetSet *set);
 extern bool BudgetKnown(const AccountPath *path, TimestampTz at,
 						BudgetSet *set);
 extern void BudgetReadAlerts(Datum array, BudgetCount *count);
 
-/* changed_budgets.c */
+/* budget_take.c */
 extern bool BudgetOwn(const AccountPath *path, TimestampTz at,
 					  BudgetSet *set);
-extern int	BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at);
-
-/* budget_take.c */
 extern bool BudgetLook(const AccountPath *path, Credits amount,
 					   BudgetSet *set);
 extern bool BudgetTryCount(const AccountPath *path, BudgetSet *set,
@@ -95,8 +91,6 @@ extern void BudgetShare(const BudgetSet *set, int64 hold, bool new,
 						Credits amount);
 extern void BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at);
 
-/* period.c */
-extern TimestampTz PeriodStart(const char *period, TimestampTz at);
 extern const BudgetCount *BudgetTurned(const BudgetSet *set,
 									   TimestampTz at);
 extern void BudgetCheckPeriods(const BudgetSet *set, TimestampTz at);

@@ -1,11 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * hold_calls.c
- *		hold, capture, release: for callers with a scheduler of their own.
+ *		hold, extend_hold, capture, release: for callers with a scheduler of
+ *		their own.
  *
- * From the instant of its ttl a hold is dead: it is refused to capture, unless
- * that asks for an overrun (hold_more.c), and its credit is free.  Release of a dead hold returns what was released,
- * whoever did it.
+ * From the instant of its ttl a hold is dead: its credit is free, and capture
+ * refuses it, unless the call asks for an overrun.  Release of a dead hold
+ * returns what was released, whoever did it.
+ *
+ * An extension is whole or not at all.  An overrun is use that already happened:
+ * the capture draws as much of the missing amount as there is, and returns the
+ * rest as uncollected.  If the hold is past its ttl, the capture opens it again,
+ * moves its end past the capture, and closes it as any other.
+ *
+ * Locks: key, hold; for an extension budgets, then buckets; for an overrun those
+ * of the hold and of the draw together.  Both skip dead holds that others have
+ * locked: who waits for these with a hold of its own locked could deadlock.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,13 +28,17 @@
 #include "util/subtransaction.h"
 #include "util/not_found.h"
 #include "api/api.h"
-#include "ledger/external_hold.h"
+#include "ledger/uncollected.h"
 #include "request/request.h"
 #include "utils/builtins.h"
+#include "util/args.h"
 
 API_FUNCTION(hold);
 API_FUNCTION(capture);
 API_FUNCTION(release);
+
+/* The hint for a call that comes too late. */
+#define TAKE_ANOTHER "Take a new hold by gpucredit.hold()."
 
 /* A hold that is asked for. */
 typedef struct HoldCall
@@ -39,6 +53,23 @@ typedef struct HoldCall
 	Row			row;			/* the result */
 } HoldCall;
 
+API_FUNCTION(extend_hold);
+
+SQL_STATEMENT(hold_end, SPI_OK_UPDATE,
+			  "text, bigint, timestamptz, gpucredit.credits",
+			  "UPDATE gpucredit.hold h SET expires_at = $3,"
+			  " uncollected = CASE WHEN $4 OPERATOR(gpucredit.>) '0'"
+			  "  THEN COALESCE(h.uncollected, '0') OPERATOR(gpucredit.+) $4"
+			  "  ELSE h.uncollected END"
+			  " WHERE h.org = $1 AND h.hold = $2");
+
+static void lock_hold(const char *org, int64 id, Hold *hold);
+static pg_attribute_noreturn() void refuse(int64 id, const char *why,
+										   const char *hint);
+static void set_end(const Hold *hold, Credits uncollected);
+static Returned capture_overrun(Hold *hold, const Cause *cause,
+								Credits *amount, bool final,
+								Uncollected *owed);
 static const char *open_hold(HoldCall *asking, const AccountPath *path);
 static bool open_at_once(void *context);
 static void grant(HoldCall *asking);
@@ -53,6 +84,12 @@ static void audit_settled(const Request *request, const Hold *hold,
 						  const char *decision, Credits captured, bool final,
 						  Returned returned, const Uncollected *owed,
 						  TimestampTz at);
+static const char *extend(Hold *hold, Credits amount, TimestampTz *at);
+static void answer(Request *request, Row *row, const Hold *hold,
+				   const char *reason);
+static void audit_extended(const Request *request, const Hold *hold,
+						   const char *reason, Credits amount, int64 ttl,
+						   TimestampTz at);
 
 Datum
 call_hold(PG_FUNCTION_ARGS)
@@ -190,13 +227,13 @@ call_capture(PG_FUNCTION_ARGS)
 	SqlConnect();
 	if (RequestBegin(&request, &result))
 		return SqlFinishRow(result);
-	OwnHoldLock(org, id, &hold);
+	lock_hold(org, id, &hold);
 	owed = (Uncollected){org, hold.account, .hold = id, .trace = hold.trace};
 	if (overrun && (HoldIsOpen(&hold) || hold.closed_at >= hold.expires_at))
 	{
 		Cause		cause = {"capture", 0, 0};
 
-		returned = OwnHoldOverrun(&hold, &cause, &amount, final, &owed);
+		returned = capture_overrun(&hold, &cause, &amount, final, &owed);
 	}
 	else
 		returned = capture(&hold, &amount, final, &owed);
@@ -225,7 +262,7 @@ capture(Hold *hold, Credits *amount, bool final, Uncollected *owed)
 				  "\"overrun\".");
 	returned = HoldSettle(hold, &cause, *amount, final, &owed->at);
 	if (hold->expires_at <= owed->at)
-		OwnHoldRefuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
+		refuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
 	return returned;
 }
 
@@ -252,7 +289,7 @@ call_release(PG_FUNCTION_ARGS)
 	SqlConnect();
 	if (RequestBegin(&request, &result))
 		return SqlFinishRow(result);
-	OwnHoldLock(org, id, &hold);
+	lock_hold(org, id, &hold);
 	if (part)
 	{
 		returned = give_back(&hold, &cause, amount, &at);
@@ -268,8 +305,8 @@ call_release(PG_FUNCTION_ARGS)
 	else if (hold.closed_at >= hold.expires_at)
 		returned = (Returned){hold.released, hold.lapsed};
 	else
-		OwnHoldRefuse(id, "It is closed.",
-					  "Nothing of it is left to release.");
+		refuse(id, "It is closed.",
+			   "Nothing of it is left to release.");
 
 	RowCredits(&row, returned.released);
 	RowCredits(&row, returned.lapsed);
@@ -290,7 +327,7 @@ give_back(Hold *hold, const Cause *cause, Credits amount, TimestampTz *at)
 				  "Release at most that, or all of it with no \"amount\".");
 	(void) HoldShrink(hold, cause, amount, true, &returned, at);
 	if (hold->expires_at <= *at)
-		OwnHoldRefuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
+		refuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
 	return returned;
 }
 
@@ -301,9 +338,9 @@ static void
 refuse_unless(const Hold *hold, Credits amount, const char *hint)
 {
 	if (!HoldIsOpen(hold))
-		OwnHoldRefuse(hold->hold, "It is closed.", TAKE_ANOTHER);
+		refuse(hold->hold, "It is closed.", TAKE_ANOTHER);
 	if (hold->expires_at <= ClockNow())
-		OwnHoldRefuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
+		refuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
 	if (amount > hold->held)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -338,4 +375,180 @@ audit_settled(const Request *request, const Hold *hold, const char *decision,
 		AuditText(&audit, "final", "false");
 	AuditText(&audit, "key", request->key);
 	AuditWrite(&audit);
+}
+
+Datum
+call_extend_hold(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	int64		id = ArgInt8(fcinfo, 1, "hold", PG_INT64_MIN, PG_INT64_MAX);
+	Credits		amount;
+	int64		ttl;
+	Request		request;
+	Datum		result;
+	Row			row = {0};
+	Hold		hold;
+	const char *reason;
+	TimestampTz at = ClockNow();
+
+	RequestInit(&request, fcinfo, "extend_hold", org,
+				ArgKey(fcinfo, 2, "key"));
+	RequestInt8(&request, id);
+	RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", true));
+	RequestInt8(&request, ttl = ArgDurationOr(fcinfo, 4, "ttl", false, -1));
+	if (amount == 0 && ttl < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"amount\" or \"ttl\" must be given"),
+				 errdetail("\"amount\" is 0 and there is no \"ttl\"."),
+				 errhint("Pass an amount, a ttl, or both.")));
+
+	SqlConnect();
+	if (RequestBegin(&request, &result))
+		return SqlFinishRow(result);
+	lock_hold(org, id, &hold);
+	if (!HoldIsOpen(&hold))
+		refuse(id, "It is closed.", TAKE_ANOTHER);
+	reason = extend(&hold, amount, &at);
+	if (hold.expires_at <= at)
+		refuse(id, "It is past its ttl.", TAKE_ANOTHER);
+	if (reason == NULL && ttl > 0)
+	{
+		hold.expires_at = Max(hold.expires_at, ClockAdd(at, ttl));
+		set_end(&hold, 0);
+	}
+	answer(&request, &row, &hold, reason);
+	audit_extended(&request, &hold, reason, amount, ttl, at);
+	return SqlFinishRow(RowReturn(fcinfo, &row));
+}
+
+/*
+ * Draw more into a locked, open hold: NULL, or why it is denied.
+ */
+static const char *
+extend(Hold *hold, Credits amount, TimestampTz *at)
+{
+	AccountPath path = AccountParse(hold->org, hold->account);
+	Purpose		purpose = {.trace = hold->trace};
+	Cause		cause = {"extend_hold", 0, 0};
+	LedgerStatus status;
+
+	*at = ClockNow();
+	if (AccountSuspended(&path))
+		return "account_suspended";
+	if (amount == 0 || hold->expires_at <= *at)
+		return NULL;
+	status = HoldExtend(hold, &path, &purpose, &cause, amount, true, at);
+	return status == LEDGER_DONE ? NULL : LedgerReason(status);
+}
+
+/*
+ * What the hold is by now, whether or not that is more than it was.
+ */
+static void
+answer(Request *request, Row *row, const Hold *hold, const char *reason)
+{
+	RowAdd(row, Int64GetDatum(hold->hold));
+	RowText(row, reason ? "denied" : "granted");
+	RowText(row, reason);
+	RowCredits(row, hold->held);
+	RowTime(row, hold->expires_at);
+	RowAdd(row, BoolGetDatum(false));
+	RequestStore(request, row);
+}
+
+/*
+ * Audit the request and its result.
+ */
+static void
+audit_extended(const Request *request, const Hold *hold, const char *reason,
+			   Credits amount, int64 ttl, TimestampTz at)
+{
+	AuditRow	audit = {.org = hold->org, .account = hold->account,
+		.operation = request->operation,
+		.decision = reason ? "denied" : "granted", .reason = reason,
+		.hold = hold->hold, .at = at, .trace = hold->trace};
+
+	AuditCredits(&audit, "amount", amount);
+	if (ttl > 0)
+		AuditInt8(&audit, "ttl_us", ttl);
+	AuditDecision(&audit, request->key);
+}
+
+/*
+ * Capture an amount of a locked hold, more than it holds, or past its end;
+ * *amount becomes the captured amount, and *owed the rest.
+ */
+static Returned
+capture_overrun(Hold *hold, const Cause *cause, Credits *amount, bool final,
+				Uncollected *owed)
+{
+	AccountPath path = AccountParse(hold->org, hold->account);
+	Purpose		purpose = {.trace = hold->trace};
+	Credits		missing = *amount - hold->held;
+	bool		dead = hold->expires_at <= ClockNow();
+	LedgerStatus status;
+	LockedBuckets locked;
+	Returned	returned;
+
+	hold->closed_at = DT_NOBEGIN;
+	owed->reason = "account_suspended";
+	if (missing > 0)
+	{
+		locked = HoldsLockForNext(hold, 1, &purpose);
+		purpose.locked = &locked;
+		if (!AccountSuspended(&path) &&
+			HoldExtendMost(hold, &path, &purpose, cause, missing,
+						   &status) < missing)
+			owed->reason = LedgerReason(status);
+	}
+	owed->amount = Max(*amount - hold->held, 0);
+	*amount = Min(*amount, hold->held);
+	dead |= hold->expires_at <= ClockNow();
+	returned = HoldSettle(hold, cause, *amount, final || dead, &owed->at);
+	if (hold->expires_at <= owed->at)
+		hold->expires_at = owed->at + 1;
+	if (dead || owed->amount > 0)
+		set_end(hold, owed->amount);
+	if (owed->amount > 0)
+		UncollectedTell(owed, true);
+	return returned;
+}
+
+/*
+ * Lock a caller's own hold.
+ */
+static void
+lock_hold(const char *org, int64 id, Hold *hold)
+{
+	if (!HoldLock(org, id, true, hold))
+		NotFoundHold(id);
+	if (hold->job != 0)
+		refuse(id, "It belongs to a job, and is settled with that.",
+			   "Call gpucredit.settle() or gpucredit.cancel() for the job.");
+}
+
+static void
+refuse(int64 id, const char *why, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
+			 errmsg("hold %lld is not open to callers", (long long) id),
+			 errdetail_internal("%s", why),
+			 errhint("%s", hint)));
+}
+
+/*
+ * Write when a locked hold ends, and what more of it is uncollected.
+ */
+static void
+set_end(const Hold *hold, Credits uncollected)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, hold->org);
+	SqlArgInt8(&args, hold->hold);
+	SqlArgTime(&args, hold->expires_at);
+	SqlArgCredits(&args, uncollected);
+	Ensure(SqlRun(&hold_end, &args).n == 1, "A hold is missing.");
 }

@@ -24,12 +24,18 @@
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/sql.h"
-#include "ledger/bucket_select.h"
 #include "ledger/post.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/datum.h"
+#include "utils/timestamp.h"
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "util/lock_class.h"
 
 /* How long a bucket must still live for a draw to take from it at once. */
 #define AT_ONCE_LASTS	USECS_PER_DAY
@@ -83,6 +89,64 @@ SQL_STATEMENT(hold_drawn, SPI_OK_SELECT, "text, bigint, bigint",
 			  " FROM gpucredit.hold_part p"
 			  " WHERE p.org = $1 AND p.hold = $2 AND p.bucket = $3");
 
+/* The columns of bucket_look. */
+enum
+{
+	SEE_BUCKET, SEE_AVAILABLE, SEE_EXPIRES_AT, SEE_EFFECTIVE_AT, SEE_PRIORITY, SEE_KIND, SEE_ACCOUNT,
+	SEE_GPU_TYPES, SEE_TIERS, SEE_POOLS, SEE_MAX_PER_JOB, SEE_MAX_SHARE, SEE_SLICES, SEE_SPREAD,
+	SEE_CREDITED_TOTAL,
+	SEE_OWN, SEE_PAYS
+};
+
+#define LOOK \
+	"SELECT b.bucket, b.available, b.expires_at, b.effective_at," \
+	" b.priority, b.kind, b.account, b.gpu_types, b.tiers, b.pools," \
+	" b.max_per_job, b.max_share, b.slices, b.spread, b.credited_total"
+SQL_STATEMENT(bucket_look, SPI_OK_SELECT, "text, text[]",
+			  LOOK " FROM gpucredit.bucket b WHERE b.org = $1"
+			  " AND b.account = ANY ($2) AND b.closed_at IS NULL");
+/* those between this transaction's own, and these by their places */
+SQL_STATEMENT(bucket_look_own, SPI_OK_SELECT,
+			  "text, text[], bigint[], bigint[], tid[]",
+			  LOOK ", false, true FROM " PATH_LEVELS(2)
+			  " CROSS JOIN ROWS FROM (pg_catalog.unnest($3),"
+			  "  pg_catalog.unnest($4)) AS u (low, high)"
+			  " CROSS JOIN LATERAL (SELECT b.* FROM gpucredit.bucket b"
+			  "  WHERE b.org = $1 AND b.account = p.account"
+			  "  AND b.bucket > u.low AND b.bucket < u.high"
+			  "  AND b.closed_at IS NULL OFFSET 0) b"
+			  " UNION ALL "
+			  LOOK ", true, b.account = ANY ($2) AND b.closed_at IS NULL"
+			  " FROM (SELECT b.* FROM gpucredit.bucket b"
+			  "  WHERE b.ctid = ANY ($5) OFFSET 0) b WHERE b.org = $1");
+
+/* A bucket that may pay, and the columns of burn order. */
+typedef struct SelectedBucket
+{
+	int64		bucket;
+	Credits		available;
+	bool		plain;			/* it caps nothing and has no slices */
+	int32		priority;
+	TimestampTz expires_at;		/* DT_NOEND: never */
+	int			kind_rank;
+	int			depth;
+	TimestampTz effective_at;
+	Datum		credited_total; /* numeric: what ever came in */
+	bool		own;			/* changed by this transaction */
+} SelectedBucket;
+
+/* The draw, and the first bucket so far. */
+typedef struct selection
+{
+	const Purpose *purpose;
+	TimestampTz at;
+	bool		found;
+	SelectedBucket first;
+	int			n_own;
+	OwnBucket	own[OWN_MOST];
+	int			seen_own;		/* so many are where they are said to be */
+}			selection;
+
 static bool draw_own(HoldDraw *draw);
 static bool draw_first(HoldDraw *draw, const SelectedBucket *first);
 static Portal open_candidates(HoldDraw *draw, TimestampTz as_of);
@@ -97,6 +161,17 @@ static Credits job_cap(HoldDraw *draw, int64 bucket, Credits max_per_job);
 static Credits drawn(SqlStatement *statement, const char *org, int64 owner,
 					 int64 bucket);
 static Credits drop_expired(HoldDraw *draw);
+static bool select_first(const AccountPath *path, const Purpose *purpose,
+						 TimestampTz at, SelectedBucket *first);
+static bool select_own(const AccountPath *path, const Purpose *purpose,
+					   TimestampTz at, SelectedBucket *first);
+static bool see_own(void *context, const Datum *values, const bool *nulls);
+static bool see(void *context, const Datum *values, const bool *nulls);
+static bool may_pay(const selection * selection, const Datum *values,
+					const bool *nulls);
+static bool allows(Datum array, const char *const *names, int n);
+static int	kind_rank(Datum kind);
+static int	compare_selected(const SelectedBucket *one, const SelectedBucket *other);
 
 /*
  * Find and lock the credit for a draw; fills its parts and its instant.
@@ -174,7 +249,7 @@ draw_own(HoldDraw *draw)
 	SelectedBucket first;
 
 	return draw->purpose->locked == NULL &&
-		BucketSelectChanged(draw->path, draw->purpose, draw->at, &first) &&
+		select_own(draw->path, draw->purpose, draw->at, &first) &&
 		first.own && draw_first(draw, &first);
 }
 
@@ -188,7 +263,7 @@ LedgerLook(HoldDraw *draw)
 	SelectedBucket first;
 
 	start(draw);
-	return BucketSelect(draw->path, draw->purpose, draw->at, &first) &&
+	return select_first(draw->path, draw->purpose, draw->at, &first) &&
 		draw_first(draw, &first);
 }
 
@@ -514,4 +589,200 @@ drop_expired(HoldDraw *draw)
 	}
 	draw->nparts = kept;
 	return sum;
+}
+
+/*
+ * The first bucket that may pay, and has something.  False: there is none.
+ */
+static bool
+select_first(const AccountPath *path, const Purpose *purpose, TimestampTz at,
+			 SelectedBucket *first)
+{
+	selection	selection = {.purpose = purpose, .at = at};
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlEach(&bucket_look, &args, false, see, &selection);
+	*first = selection.first;
+	return selection.found;
+}
+
+/*
+ * The same, where this transaction has changed buckets of the organisation, of
+ * which it knows the places.  False: it has not, or they are elsewhere.
+ */
+static bool
+select_own(const AccountPath *path, const Purpose *purpose,
+		   TimestampTz at, SelectedBucket *first)
+{
+	selection	selection = {.purpose = purpose, .at = at};
+	int			n = selection.n_own = OwnList(path->org, selection.own);
+	int64		ends[OWN_MOST + 2];
+	Datum		places[OWN_MOST];
+	SqlArgs		args = {0};
+
+	if (n == 0)
+		return false;
+	ends[0] = PG_INT64_MIN;
+	for (int i = 0; i < n; i++)
+	{
+		ends[i + 1] = selection.own[i].bucket;
+		places[i] = PointerGetDatum(&selection.own[i].place);
+	}
+	ends[n + 1] = PG_INT64_MAX;
+	SqlArgText(&args, path->org);
+	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlArgInt8Array(&args, ends, n + 1);
+	SqlArgInt8Array(&args, ends + 1, n + 1);
+	SqlArgArray(&args, places, NULL, n, TIDOID);
+	SqlEach(&bucket_look_own, &args, false, see_own, &selection);
+	if (selection.seen_own < n)
+	{
+		OwnForget();
+		return false;
+	}
+	*first = selection.first;
+	return selection.found;
+}
+
+/*
+ * A bucket: is it one of those that are there?
+ */
+static bool
+see_own(void *context, const Datum *values, const bool *nulls)
+{
+	selection  *selection = context;
+
+	if (DatumGetBool(values[SEE_OWN]))
+	{
+		int64		bucket = DatumGetInt64(values[SEE_BUCKET]);
+		int			i = 0;
+
+		while (i < selection->n_own && selection->own[i].bucket != bucket)
+			i++;
+		if (i == selection->n_own)
+			return true;
+		selection->seen_own++;
+	}
+	return !DatumGetBool(values[SEE_PAYS]) || see(context, values, nulls);
+}
+
+/*
+ * A bucket: does it come before those seen so far?
+ */
+static bool
+see(void *context, const Datum *values, const bool *nulls)
+{
+	selection  *selection = context;
+	SelectedBucket bucket = {
+		.bucket = DatumGetInt64(values[SEE_BUCKET]),
+		.available = DatumGetCredits(values[SEE_AVAILABLE]),
+		.expires_at = nulls[SEE_EXPIRES_AT] ? DT_NOEND :
+		DatumGetTimestampTz(values[SEE_EXPIRES_AT]),
+		.effective_at = DatumGetTimestampTz(values[SEE_EFFECTIVE_AT]),
+		.priority = DatumGetInt32(values[SEE_PRIORITY])
+	};
+	int32		spread = DatumGetInt32(values[SEE_SPREAD]);
+
+	if (bucket.effective_at > selection->at ||
+		bucket.expires_at <= selection->at ||
+		(bucket.available <= 0 && spread == 0) ||
+		!may_pay(selection, values, nulls))
+		return true;
+	bucket.kind_rank = kind_rank(values[SEE_KIND]);
+	bucket.depth = VARSIZE_ANY_EXHDR(DatumGetPointer(values[SEE_ACCOUNT]));
+	bucket.plain = nulls[SEE_MAX_PER_JOB] && nulls[SEE_MAX_SHARE] && spread == 0 &&
+		DatumGetInt32(values[SEE_SLICES]) == 1;
+	if (!selection->found || compare_selected(&bucket, &selection->first) < 0)
+	{
+		selection->first = bucket;
+		selection->first.own = selection->n_own > 0 &&
+			DatumGetBool(values[SEE_OWN]);
+		selection->first.credited_total = datumCopy(values[SEE_CREDITED_TOTAL],
+													false, -1);
+	}
+	selection->found = true;
+	return true;
+}
+
+/*
+ * MAY_PAY, of a bucket's policy.
+ */
+static bool
+may_pay(const selection * selection, const Datum *values, const bool *nulls)
+{
+	const Purpose *purpose = selection->purpose;
+
+	if (purpose->any)
+		return true;
+	if (purpose->job == 0)
+		return nulls[SEE_GPU_TYPES] && nulls[SEE_TIERS] && nulls[SEE_POOLS];
+	return (nulls[SEE_GPU_TYPES] ||
+			allows(values[SEE_GPU_TYPES], purpose->gpu_types, purpose->ntypes)) &&
+		(nulls[SEE_TIERS] || allows(values[SEE_TIERS], &purpose->tier, 1)) &&
+		(nulls[SEE_POOLS] || allows(values[SEE_POOLS], &purpose->pool, 1));
+}
+
+/*
+ * Does an array have all of some names?
+ */
+static bool
+allows(Datum array, const char *const *names, int n)
+{
+	Datum	   *elems;
+	bool	   *nulls;
+	int			nelems;
+	int			found = 0;
+
+	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false,
+					  TYPALIGN_INT, &elems, &nulls, &nelems);
+	for (int i = 0; i < n; i++)
+	{
+		for (int j = 0; j < nelems && found == i; j++)
+		{
+			if (!nulls[j] && strcmp(TextDatumGetCString(elems[j]),
+									names[i]) == 0)
+				found++;
+		}
+	}
+	return found == n;
+}
+
+/*
+ * BURN_ORDER.  Accounts of one path are as long as they are deep.
+ */
+static int
+kind_rank(Datum kind)
+{
+	char	   *word = TextDatumGetCString(kind);
+
+	return strcmp(word, "promo") == 0 ? 1 : strcmp(word, "grant") == 0 ? 2 : 3;
+}
+
+static int
+compare_selected(const SelectedBucket *one, const SelectedBucket *other)
+{
+	if (one->priority != other->priority)
+		return one->priority < other->priority ? -1 : 1;
+	if (one->expires_at != other->expires_at)
+		return one->expires_at < other->expires_at ? -1 : 1;
+	if (one->kind_rank != other->kind_rank)
+		return one->kind_rank - other->kind_rank;
+	if (one->depth != other->depth)
+		return one->depth > other->depth ? -1 : 1;
+	if (one->effective_at != other->effective_at)
+		return one->effective_at < other->effective_at ? -1 : 1;
+	return one->bucket < other->bucket ? -1 : 1;
+}
+
+void
+LedgerQueue(const char *org, int64 bucket)
+{
+	uint64		key = hash_combine64(hash_bytes_extended((const unsigned char *) org,
+														 strlen(org), 0),
+									 (uint64) bucket);
+
+	if (!IsolationUsesXactSnapshot())
+		LockClassWait(LOCK_BUCKET_QUEUE, key);
 }

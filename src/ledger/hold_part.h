@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_PARTS_H
-#define GPUCREDIT_PARTS_H
+#ifndef GPUCREDIT_HOLD_PART_H
+#define GPUCREDIT_HOLD_PART_H
 
 #include "ledger/post.h"
 
@@ -21,18 +21,12 @@ typedef struct HoldPart
 	bool		closed;
 } HoldPart;
 
-extern int	HoldPartsLock(const Hold *hold, bool wait, HoldPart **parts);
-extern Returned HoldPartsGiveBack(Hold *hold, const Cause *cause,
-								  HoldPart *parts,
-								  int n, Credits capture, Credits amount,
-								  TimestampTz at);
+/* hold.c; HoldFrom() reads a column with a whole row of the table */
 extern Returned HoldPartsDivide(Hold *hold, const Cause *cause,
 								HoldPart *parts,
 								int n, Credits capture, Credits amount,
 								TimestampTz at, Posting *posting);
-
-/* hold.c: a Hold, from a column with a whole row of the table */
 extern void HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold);
 extern void HoldUpdate(const Hold *hold);
 
-#endif							/* GPUCREDIT_PARTS_H */
+#endif							/* GPUCREDIT_HOLD_PART_H */

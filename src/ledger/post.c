@@ -17,12 +17,17 @@
 #include "postgres.h"
 
 #include "util/errors.h"
+#include "util/row_location.h"
 #include "util/sql.h"
-#include "ledger/changed_buckets.h"
 #include "ledger/post.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
 #include "utils/numeric.h"
+#include "util/compat.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+#include "api/count.h"
+#include "ledger/alert.h"
 
 static const char *const compartment_name[COMPARTMENTS] = {
 	"issued", "available", "held", "spent", "expired", "revoked", "moved"
@@ -175,12 +180,53 @@ SQL_STATEMENT(bucket_lend, SPI_OK_UPDATE, "text, bigint, int",
 			  "  WHERE s.org = $1 AND s.bucket = $2) s"
 			  " WHERE b.org = $1 AND b.bucket = $2");
 
+#define ADD(column, n) \
+	#column " = b." #column " OPERATOR(gpucredit.+) $" #n
+#define BUCKET_ADD_TYPES \
+	"text, bigint, gpucredit.credits, gpucredit.credits," \
+	" gpucredit.credits, gpucredit.credits, gpucredit.credits," \
+	" gpucredit.credits, gpucredit.credits, numeric"
+#define BUCKET_ADD \
+	"UPDATE gpucredit.bucket b SET " ADD(issued, 3) ", " \
+	ADD(available, 4) ", " ADD(held, 5) ", " ADD(spent, 6) ", " \
+	ADD(expired, 7) ", " ADD(revoked, 8) ", " ADD(moved, 9) "," \
+	" credited_total = b.credited_total OPERATOR(pg_catalog.+) $10" \
+	" WHERE b.org = $1 AND b.bucket = $2"
+SQL_STATEMENT(bucket_add, SPI_OK_UPDATE, BUCKET_ADD_TYPES, BUCKET_ADD);
+/* the same, and where the row is then; and one that is where it was said */
+SQL_STATEMENT(bucket_add_told, SPI_OK_UPDATE_RETURNING, BUCKET_ADD_TYPES,
+			  BUCKET_ADD " RETURNING b.ctid");
+SQL_STATEMENT(bucket_add_own, SPI_OK_UPDATE_RETURNING,
+			  BUCKET_ADD_TYPES ", tid",
+			  BUCKET_ADD " AND b.ctid = $11 RETURNING b.ctid");
+#undef ADD
+
+/* Buckets that this transaction has changed, whose places are noted. */
+static struct
+{
+	const char *org;
+	int64		bucket;
+}			own[OWN_MOST];
+static int	n_own = 0;
+static int	oldest = 0;
+static LocalTransactionId own_in = InvalidLocalTransactionId;
+
+SQL_STATEMENT(spend_insert, SPI_OK_INSERT,
+			  "text, text, gpucredit.credits, timestamptz",
+			  "INSERT INTO gpucredit.spend_delta (org, account, spent, day)"
+			  " VALUES ($1, $2, $3, pg_catalog.timezone('UTC',"
+			  "  $4)::pg_catalog.date)");
+
 static void insert_entries(const Posting *posting, int first, int n);
 static void add_to_bucket(const Posting *posting, int first);
 static void insert_part(const Posting *posting, const Move *move);
 static void change_part(const Posting *posting, int first);
 static void arg_id(SqlArgs *args, int64 id);
 static void arg_number(SqlArgs *args, int32 number);
+static void change_bucket(const char *org, int64 bucket, SqlArgs *args);
+static void note_own(const char *org, int64 bucket);
+static void own_begin(void);
+static int	compare_own(const void *a, const void *b);
 
 /*
  * Write entries, and change the sums they change.
@@ -402,7 +448,7 @@ add_to_bucket(const Posting *posting, int first)
 		SqlArgCredits(&args, change[c]);
 	SqlArg(&args, NumericGetDatum(CreditsToNumeric(Max(change[AVAILABLE],
 													   0))));
-	BucketAdd(posting->org, bucket, &args);
+	change_bucket(posting->org, bucket, &args);
 }
 
 /*
@@ -553,4 +599,128 @@ LedgerSpread(const char *org, int64 bucket, int32 n, Credits share, bool anew)
 	SqlArgInt8(&args, bucket);
 	SqlArgInt4(&args, n);
 	Ensure(SqlRun(&bucket_lend, &args).n == 1, "A bucket is missing.");
+}
+
+/*
+ * Add to what a locked bucket has of each compartment.  args: organisation,
+ * bucket, what is added to each, and what came in by that.
+ */
+static void
+change_bucket(const char *org, int64 bucket, SqlArgs *args)
+{
+	const char *names[] = {"bucket", org};
+	uint64		key = PlaceKey(names, lengthof(names), bucket);
+	ItemPointer place;
+	SqlResult	row = {0};
+	bool		isnull;
+
+	if (!PlacesAreKept())
+	{
+		Ensure(SqlRun(&bucket_add, args).n == 1, "A bucket is missing.");
+		return;
+	}
+	place = PlaceFind(key);
+	if (place != NULL)
+	{
+		SqlArg(args, PointerGetDatum(place));
+		row = SqlRun(&bucket_add_own, args);
+		args->n--;
+	}
+	if (row.n == 0)
+		row = SqlRun(&bucket_add_told, args);
+	Ensure(row.n == 1, "A bucket is missing.");
+	PlaceNote(key, (ItemPointer) DatumGetPointer(SqlDatum(row, 0, 1,
+														  &isnull)));
+	SqlFree(&row);
+	note_own(org, bucket);
+}
+
+/*
+ * Note that the place of a bucket is known.
+ */
+static void
+note_own(const char *org, int64 bucket)
+{
+	int			i = 0;
+
+	own_begin();
+	while (i < n_own &&
+		   (own[i].bucket != bucket || strcmp(own[i].org, org) != 0))
+		i++;
+	if (i < n_own)
+		return;
+	i = n_own < OWN_MOST ? n_own++ : oldest++ % OWN_MOST;
+	own[i].org = MemoryContextStrdup(TopTransactionContext, org);
+	own[i].bucket = bucket;
+}
+
+/*
+ * The list ends with the transaction.
+ */
+static void
+own_begin(void)
+{
+	if (own_in != MyLocalTransactionId)
+		n_own = oldest = 0;
+	own_in = MyLocalTransactionId;
+}
+
+/*
+ * Forget the list, as a bucket was not at its noted place.
+ */
+void
+OwnForget(void)
+{
+	n_own = 0;
+}
+
+/*
+ * List an organisation's buckets that this transaction has changed, by number.
+ * The list has room for OWN_MOST.
+ */
+int
+OwnList(const char *org, OwnBucket *list)
+{
+	const char *names[] = {"bucket", org};
+	int			n = 0;
+
+	own_begin();
+	for (int i = 0; i < n_own; i++)
+	{
+		if (strcmp(own[i].org, org) != 0)
+			continue;
+		list[n].bucket = own[i].bucket;
+		list[n++].place = *PlaceFind(PlaceKey(names, lengthof(names),
+											  own[i].bucket));
+	}
+	qsort(list, n, sizeof(OwnBucket), compare_own);
+	return n;
+}
+
+static int
+compare_own(const void *a, const void *b)
+{
+	int64		x = ((const OwnBucket *) a)->bucket;
+	int64		y = ((const OwnBucket *) b)->bucket;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * Record what the account of a hold has spent at an instant; below 0: it got
+ * so much back.
+ */
+void
+SpendAdd(const Hold *hold, Credits spent, TimestampTz at)
+{
+	SqlArgs		args = {0};
+
+	SqlArgText(&args, hold->org);
+	SqlArgText(&args, hold->account);
+	SqlArgCredits(&args, spent);
+	SqlArgTime(&args, at);
+	(void) SqlRun(&spend_insert, &args);
+	CountSpend(spent);
+	if (spent > 0)
+		AlertSpend(hold->org, hold->account, at);
 }

@@ -10,6 +10,7 @@
 
 #include "util/sql.h"
 #include "ledger/budget.h"
+#include "storage/itemptr.h"
 
 typedef enum Compartment
 {
@@ -50,6 +51,16 @@ typedef enum TakeStatus
 	TAKE_SHORT					/* the locked rows have too little by now */
 } TakeStatus;
 
+#define OWN_MOST	16			/* so many buckets of ours are noted */
+
+/* A bucket's row, as this transaction has written it last. */
+typedef struct OwnBucket
+{
+	int64		bucket;
+	ItemPointerData place;
+} OwnBucket;
+
+/* post.c */
 extern void LedgerPost(const Posting *posting);
 extern const char *LedgerCompartment(Compartment compartment);
 extern void LedgerOpen(const Hold *hold, const Posting *posting,
@@ -64,12 +75,9 @@ extern void LedgerSetSlices(const char *org, int64 bucket, int32 n);
 extern void LedgerFold(const char *org, int64 bucket);
 extern void LedgerSpread(const char *org, int64 bucket, int32 n,
 						 Credits share, bool anew);
-
-/* post_returns.c */
-extern void LedgerPostReturns(const Posting *postings, int n);
-
-/* bucket_wait_queue.c */
-extern void LedgerQueue(const char *org, int64 bucket);
+extern void SpendAdd(const Hold *hold, Credits spent, TimestampTz at);
+extern void OwnForget(void);
+extern int	OwnList(const char *org, OwnBucket *list);
 
 /* What a locked bucket gives to a draw. */
 typedef struct HoldDrawPart
@@ -98,6 +106,8 @@ typedef struct HoldDraw
 	HoldDrawPart *parts;
 } HoldDraw;
 
+/* hold_draw.c */
+extern void LedgerQueue(const char *org, int64 bucket);
 extern LedgerStatus LedgerDraw(HoldDraw *draw);
 extern bool LedgerLook(HoldDraw *draw);
 extern void DrawCheckTaken(const HoldDraw *draw);
@@ -105,7 +115,6 @@ extern bool LedgerPlanSlice(HoldDraw *draw, int64 hold);
 extern TakeStatus LedgerTakePlanned(HoldDraw *draw);
 extern bool LedgerLockPlanned(HoldDraw *draw);
 extern void LedgerEven(const HoldDraw *draw);
-extern void SpendAdd(const Hold *hold, Credits spent, TimestampTz at);
 extern LockedBuckets LedgerReclaim(const AccountPath *path,
 								   const Purpose *purpose, Credits amount);
 extern void LedgerReclaimFor(const AccountPath *path, int64 bucket);
