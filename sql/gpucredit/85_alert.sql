@@ -195,7 +195,7 @@ COMMENT ON FUNCTION gpucredit_internal.alert_expiries(text, bigint[], timestampt
  *
  * Deltas that are not folded count, and so do runs.  With more runs than a
  * limit, the function names nobody and leaves it to maintain().  most NULL:
- * any number of runs, and no deltas.  src/ledger/alert_spend.c first checks
+ * any number of runs, and no deltas.  src/ledger/alert.c first checks
  * settled amounts, to see whether it may be so.
  */
 CREATE FUNCTION gpucredit_internal.high_spend(tenant text, accounts text[],

@@ -4,10 +4,21 @@
  *		May this job be submitted?
  *
  * A request that alone passes the device limit, with every type it accepts, is
- * denied; so is one with as many queued jobs as allowed (queued.c).  Devices
+ * denied; so is one with as many queued jobs as allowed.  Devices
  * in use and running jobs are the scheduler's matter: the job waits.
  *
- * Locks: see queued.c.
+ * The quota's row is locked and the jobs are counted after, so that two
+ * submissions at once cannot both be the last.
+ *
+ * Far below the limit no count is needed. A count of queued jobs also counts
+ * live ones; only a submission, with the quota's row, can queue more. So half
+ * of the room between the live jobs and the limit goes into the row as spare:
+ * as many submissions may follow without a count. It is half, and nothing near
+ * the limit, for the sake of submissions under way when the quota was set. A
+ * quota of one type has no spare: the types a job accepts may change.
+ *
+ * Locks: quotas with max_queued, leaf to root; before dead holds, budgets and
+ * buckets.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,6 +30,7 @@
 #include "util/row_location.h"
 #include "util/sql.h"
 
+/* A quota on a path, from its account's row. */
 typedef struct Quota
 {
 	const char *account;

@@ -19,10 +19,8 @@ typedef struct QuotaRequest
 	const char *const *gpu_types;
 } QuotaRequest;
 
-/* A quota on a path, from its account's row. */
 extern const char *QuotaCheck(const AccountPath *path,
 							  const QuotaRequest *request,
 							  bool supposed);
 
-/* queued.c */
 #endif							/* GPUCREDIT_QUOTA_CHECK_H */

@@ -10,6 +10,10 @@
  * Besides roles, a row has the session's data in pg_stat_activity: its
  * application_name and client address (a pooler's, behind one).
  *
+ * A row's detail is a JSON object. It grows by one member at a time, directly
+ * as jsonb, so the server parses no text. Members stay in jsonb's order of
+ * names, so nothing is sorted.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,10 +4,10 @@
  *		The answer to a live attempt: continue, checkpoint, stop.
  *
  * heartbeat and meter give the same answer, from the attempt's row and its
- * directives, which are read only if there are any.  No sweep need have run.
- * Only one thing is written: a directive that may still be taken back was
- * handed out, one for a claim or a due turn to save.  The clock shows missing
- * progress and time limits.
+ * directives, which are read only if there are any. The clock alone shows
+ * missing progress and time limits, so no sweep need have run. One thing is
+ * written: that the agent got a directive which could otherwise be taken back
+ * (for a claim, or a due turn to save).
  *
  *-------------------------------------------------------------------------
  */
@@ -19,8 +19,8 @@
 #include "job/meter.h"
 
 /*
- * The one to obey: stop before checkpoint, what is due before what has its
- * turn later, then the nearest deadline, which holds whoever gave it.
+ * The directive to obey: stop before checkpoint, a due turn before a later
+ * one, then the nearest deadline.
  */
 SQL_STATEMENT(directive_read, SPI_OK_SELECT,
 			  "text, bigint, int, timestamptz",
@@ -34,7 +34,7 @@ SQL_STATEMENT(directive_read, SPI_OK_SELECT,
 			  " d.cause = 'reclaim' AND d.told_at IS NULL, d.deadline, d.cause"
 			  " LIMIT 1");
 
-/* one that is just being taken back, or planned again, is not told */
+/* skip a directive that a cycle is just taking back or planning again */
 SQL_STATEMENT(directive_tell, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz",
 			  "UPDATE gpucredit.directive d SET told_at = $4"
@@ -56,7 +56,7 @@ static bool save_is_due(const Attempt *attempt, TimestampTz now);
 static bool limit_is_near(const Attempt *attempt, TimestampTz now);
 
 /*
- * May a live attempt go on, and for how long as things are?
+ * May a live attempt go on, and until when?
  */
 MeterAnswer
 AnswerLive(const Attempt *attempt, TimestampTz now)
@@ -103,7 +103,7 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
 }
 
 /*
- * Is it time to save, and go on?
+ * Must the attempt save now, and go on?
  */
 static void
 note_save(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
@@ -119,9 +119,9 @@ note_save(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 }
 
 /*
- * Is the wall limit gpucredit.save_ahead from now or less, and nothing saved
- * since it was?  Only of an attempt that saves at all, and may run longer than
- * that.  It has run on since it was last heard of.
+ * Is the wall limit at most gpucredit.save_ahead away, and nothing saved since
+ * then? Only for attempts that save, and may run longer than that. The attempt
+ * has run on since its last heartbeat.
  */
 static bool
 limit_is_near(const Attempt *attempt, TimestampTz now)
@@ -141,8 +141,8 @@ limit_is_near(const Attempt *attempt, TimestampTz now)
 }
 
 /*
- * What the attempt was told; a checkpoint past its deadline is a stop, and
- * one whose turn has not come lets it go on until then.
+ * Apply the directive. A checkpoint past its deadline is a stop. One whose
+ * turn is later lets the attempt go on until then.
  */
 static void
 obey_directive(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
@@ -206,7 +206,7 @@ stop_now(MeterAnswer *answer, const char *reason, TimestampTz now)
 }
 
 /*
- * So much time is left at most.
+ * Cut the time left to this.
  */
 static void
 limit_time(MeterAnswer *answer, TimestampTz now, int64 left)

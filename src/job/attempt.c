@@ -185,7 +185,7 @@ AttemptLock(const char *org, int64 job, int32 number, Attempt *attempt)
 }
 
 /*
- * The same without waiting, of one that lives.  False: it is over, or another
+ * The same for a live attempt, without waiting. False: it is over, or another
  * transaction has it.
  */
 bool
@@ -195,10 +195,9 @@ AttemptLockLive(const char *org, int64 job, int32 number, Attempt *attempt)
 }
 
 /*
- * When an attempt must have reached its wall limit, whatever its agent says:
- * by the server's own clock, from the first heartbeat.  One that was let in
- * before a reservation is over by an instant that was fixed when it started,
- * however long it takes to start.
+ * When an attempt has reached its wall limit by the server's clock, from the
+ * first heartbeat. An attempt that started before a reservation ends at an
+ * instant fixed at its start, however long it takes to start.
  */
 TimestampTz
 AttemptWallEnd(const Attempt *attempt)
@@ -213,8 +212,8 @@ AttemptWallEnd(const Attempt *attempt)
 }
 
 /*
- * From when on an attempt is stuck; DT_NOEND: it never reported progress, or
- * no timeout is set.
+ * When an attempt counts as stuck; DT_NOEND: it never reported progress, or no
+ * timeout is set.
  */
 TimestampTz
 AttemptStuckAt(const Attempt *attempt)
@@ -225,8 +224,8 @@ AttemptStuckAt(const Attempt *attempt)
 }
 
 /*
- * What an attempt owes for its elapsed time: from the cumulative figure,
- * rounded once, never more than is held for it.
+ * An attempt's bill, from the cumulative elapsed time, rounded once, at most
+ * what is held for it.
  */
 Credits
 AttemptBill(const Attempt *attempt)
@@ -263,7 +262,7 @@ AttemptLogUsage(const Attempt *attempt, Credits billed, TimestampTz at)
 }
 
 /*
- * The same of many, each with the bill it has.
+ * Log the usage of many attempts, each with its present bill.
  */
 void
 AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
@@ -305,7 +304,10 @@ AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
 }
 
 /*
- * Attempts that live, or are being settled, log usage at an instant.
+ * When attempts log usage after midnight, write what they had cost at each
+ * midnight since their last usage row. Reports by day and monthly invoices
+ * rely on it after usage is removed (sql/gpucredit/83_accrued.sql). A run that
+ * began today has no such row, so nearly no call looks.
  */
 static void
 accrue(const Attempt *const *attempts, int n, TimestampTz at)

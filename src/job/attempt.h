@@ -37,20 +37,21 @@ typedef struct Attempt
 	char	   *outcome;
 	Credits		billed;			/* of one that ended */
 	TimestampTz saved_at;		/* last checkpoint; DT_NOBEGIN: none */
-	int64		save_every;		/* a checkpoint is due so often; -1: never */
+	int64		save_every;		/* time between checkpoints; -1: none */
 	bool		save_asked;		/* its spec asked for that */
 	TimestampTz progress_at;	/* when progress last grew */
 	int64		progress;
 	bool		has_progress;
 	float4		utilization;
 	bool		has_utilization;
-	TimestampTz idle_since;		/* it is near 0; DT_NOBEGIN: it is not */
+	TimestampTz idle_since;		/* utilization is near 0 since then;
+								 * DT_NOBEGIN: it is not */
 	bool		directed;		/* there are directives */
 } Attempt;
 
 /*
- * What an Attempt is read from, of a row "a" of the table: the row as one
- * value (sql_whole.c), and whether there are directives.
+ * The columns of an Attempt, from a row "a": the row as one value
+ * (sql_whole.c), and whether there are directives.
  */
 #define ATTEMPT_WIDTH	2
 #define ATTEMPT_DIRECTED(org, job, attempt) \
@@ -60,8 +61,7 @@ typedef struct Attempt
 	" a, " ATTEMPT_DIRECTED("a.org", "a.job", "a.attempt")
 
 /*
- * Attempts "a" that live: the last ones of the jobs "j" that are active,
- * looked up one by one, whatever there is of others.
+ * Live attempts "a": the last of each active job "j", looked up one by one.
  */
 #define LIVE_ATTEMPTS \
 	" FROM gpucredit.job j CROSS JOIN LATERAL (SELECT t.*" \

@@ -102,7 +102,7 @@ call_checkpoint(PG_FUNCTION_ARGS)
 }
 
 /*
- * How much of an attempt's run its last checkpoint holds; 0: it has none.
+ * How much of an attempt's run its last checkpoint saves; 0: there is none.
  */
 int64
 CheckpointElapsed(const Attempt *attempt)
@@ -116,9 +116,9 @@ CheckpointElapsed(const Attempt *attempt)
 }
 
 /*
- * Where an attempt saves, below a prefix that its spec or its pool's policy
- * names; NULL: neither does.  No organisation's name leads out of its own
- * place.
+ * Where an attempt saves: below the prefix of its spec or of its pool's
+ * policy; NULL: neither has one. An organisation's name cannot lead out of its
+ * own folder.
  */
 char *
 CheckpointPath(const char *prefix, const Attempt *attempt)
@@ -147,7 +147,8 @@ CheckpointPath(const char *prefix, const Attempt *attempt)
 }
 
 /*
- * The next one is due from then on; the choice of victims reads the loss.
+ * Note when the last checkpoint was made: the next one counts from it, and the
+ * choice of victims reads the loss.
  */
 static void
 mark_saved(const Attempt *attempt, TimestampTz at)
@@ -169,7 +170,7 @@ arg_key(SqlArgs *args, const Attempt *attempt)
 }
 
 /*
- * Lock an attempt, or say what of its key is wrong.
+ * Lock an attempt, or raise what is wrong with its key.
  */
 void
 CheckpointLockAttempt(const char *org, int64 job, int32 number,
@@ -187,7 +188,7 @@ CheckpointLockAttempt(const char *org, int64 job, int32 number,
 }
 
 /*
- * A new checkpoint is of an attempt that lives, and of a later step.
+ * A new checkpoint needs a live attempt and a later step.
  */
 static void
 check_step(const Attempt *attempt, int64 step)

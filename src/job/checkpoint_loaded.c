@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoint_loaded.c
- *		resumed: what an attempt found of the checkpoint it goes on from.
+ *		checkpoint_loaded: could an attempt load the checkpoint it had?
  *
- * A checkpoint that is not what was told when it was saved is bad for good,
- * and heartbeat hands out the one before it.  Which one is spoken of is an
- * argument, so that a call that is sent again condemns no other.
+ * If a checkpoint differs from what its writer reported, it stays bad, and
+ * heartbeat hands out the one before. The call names its checkpoint, so a
+ * repeated call condemns no other.
  *
  * Locks: attempt, then the checkpoint's row.
  *
@@ -97,7 +97,7 @@ call_checkpoint_loaded(PG_FUNCTION_ARGS)
 }
 
 /*
- * Lock the attempt that goes on; one that is over has nothing to say.
+ * Lock the attempt that resumes; one that is over may not report.
  */
 static Attempt
 lock_live(const Found *found)
@@ -128,7 +128,7 @@ checkpoint_key(const Found *found)
 }
 
 /*
- * Lock the checkpoint, which is one of an earlier attempt.
+ * Lock the checkpoint, which an earlier attempt made.
  */
 static SqlResult
 lock_checkpoint(FunctionCallInfo fcinfo, const Found *found)

@@ -1,7 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * device.c
- *		A device that fails ends the attempt that has it.
+ *		A failed device ends the attempt that has it, on every node, as a gang
+ *		without a part only waits. The server settles the attempt at the last
+ *		metered time as node_lost, which is no failure of the job, and queues
+ *		the job at once. Fencing keeps what agents do not report gone. The
+ *		device stays out of service until a heartbeat reports it healthy.
  *
  * All of it, on every node: a gang with a part missing only waits.  The
  * server settles it, at what was last metered, as node_lost, which is no
@@ -9,9 +13,9 @@
  * report gone is fenced.  The device itself is out of service because its
  * node's row says so, until a heartbeat says otherwise.
  *
- * The heartbeat that tells of it settles at once if nobody has the job.  Where
- * somebody has, the attempt is told to stop by a directive, and the next
- * heartbeat or check_nodes() settles it.
+ * The heartbeat that reports the failure settles at once if the job's row is
+ * free. Else a directive stops the attempt, and the next heartbeat or
+ * check_nodes() settles it.
  *
  * Locks: job and attempt, without waiting; then as settlement.c says, for
  * 10 ms each at most.
@@ -58,7 +62,7 @@ DevicesBroken(void)
 }
 
 /*
- * Settle one attempt, if a device of it is broken.
+ * Settle one attempt if it has a failed device.
  */
 SweepResult
 DeviceSettle(const char *org, int64 id, int32 number, const void *context)
@@ -87,8 +91,8 @@ DeviceSettle(const char *org, int64 id, int32 number, const void *context)
 }
 
 /*
- * A heartbeat said that a device of an attempt on its node is broken: settle
- * the attempt, or at least have it told on all its nodes.
+ * A heartbeat reported a failed device: settle the attempt, or at least stop
+ * it on all its nodes.
  */
 void
 DeviceFailed(const Attempt *attempt, const char *node, TimestampTz now)

@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * fund.c
- *		A sweep over jobs that wait for credit.
+ *		Jobs that wait for credit get their next holds.
  *
- * Each cycle tries the jobs of its pool (sched/fund_waiting.c) and waits for nobody.
- * Beside clients that never pause there is hardly an instant at which nobody
- * has their bucket's row, so a cycle may find it locked time after time.  The
- * sweep therefore stands in line for it, as a client would, FUND_WAIT_MS at
- * most for each row; and as it keeps what it has locked until it commits, it
- * begins no other job once FUND_MOST_MS have passed.  It is the last thing its
- * call does, and waits for no row where the credit is not there anyway.
+ * Each cycle tries the jobs of its pool without waiting
+ * (sched/fund_waiting.c). Beside clients that never pause, a cycle may find
+ * their bucket's row locked each time. So the sweep waits for each row,
+ * FUND_WAIT_MS at most. It keeps its locks until it commits, so it begins no
+ * job after FUND_MOST_MS. It runs last in its call, and waits for no row if
+ * the credit is missing anyway.
  *
  * Locks: job without waiting, then as HoldOpen().
  *
@@ -47,8 +46,8 @@ static SweepResult fund_one(const char *org, int64 id, int32 kind,
 							const void *context);
 
 /*
- * Queue the jobs of all pools that can be paid for, in the order in which
- * cycles try them; returns how many.
+ * Queue the jobs of all pools that have credit, in the order in which cycles
+ * try them; returns how many.
  */
 int64
 FundSwept(Sweep *sweep)
@@ -71,8 +70,8 @@ FundSwept(Sweep *sweep)
 }
 
 /*
- * One of them, unless one before it that asks the same could not be paid for:
- * context says of which kinds that is so.
+ * Fund one job, unless an earlier one of its kind found no credit. context:
+ * the kinds for which that is so.
  */
 static SweepResult
 fund_one(const char *org, int64 id, int32 kind, const void *context)
@@ -88,10 +87,11 @@ fund_one(const char *org, int64 id, int32 kind, const void *context)
 }
 
 /*
- * Take a new hold for a locked job; job->hold is then that.  Not done: the
- * account has no credit for it, or is suspended.  locked is what
- * HoldsLockForNext() locked; whoever has not, and would wait, first looks
- * whether there is anything to wait for.
+ * Take a new hold for a locked job at today's prices, and note it in the job.
+ * Not LEDGER_DONE: the account has no credit for it, or is suspended. If none
+ * of its types has a price or a node any more, the job keeps its old offers.
+ * locked: what HoldsLockForNext() locked. A caller that waits without it first
+ * looks whether there is credit.
  */
 LedgerStatus
 JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
@@ -136,7 +136,7 @@ JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
 }
 
 /*
- * Queue one job, under a new hold.  False: it goes on waiting.
+ * Queue one job under a new hold. False: it waits on.
  */
 bool
 FundWaitingJob(const char *org, int64 id, bool wait)
@@ -154,7 +154,7 @@ FundWaitingJob(const char *org, int64 id, bool wait)
 }
 
 /*
- * Store the offers a job's present hold was made for.
+ * Store the offers of a job's present hold.
  */
 static void
 set_offers(const Job *job)

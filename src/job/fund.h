@@ -11,10 +11,10 @@
 #include "job/sweep.h"
 
 /*
- * The first of each account, then the second of each; where there are more
+ * The first job of each account, then the second of each. If there are more
  * than are tried at once ($1), the first of each kind go before the second,
- * and accounts take turns ($2).  kind: the first of all that ask the same, who
- * cannot be paid for either where that cannot.
+ * and accounts take turns ($2). kind: the first job with the same request; if
+ * it finds no credit, none of its kind does.
  */
 #define UNFUNDED_MOST	1000
 #define UNFUNDED_TURNS \

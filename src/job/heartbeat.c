@@ -3,23 +3,22 @@
  * heartbeat.c
  *		A node's sign of life, and what it should be doing.
  *
- * What the agent says really runs there (running) is what fencing goes by:
- * devices of an attempt that ended without its agent's word are free once a
- * heartbeat came without it, and not as long as heartbeats come with it.  What
- * it says of its devices (healthy) holds until it says otherwise; attempts
- * that had one that failed end (device.c).
+ * Fencing goes by "running", the agent's report of what runs there. Devices of
+ * an attempt that ended without its agent's word are free once a heartbeat
+ * does not name it. "healthy" holds until the next report; attempts with a
+ * failed device end (device.c).
  *
- * The nodes of a gang hear of it one after another, and one agent meters for
- * all: so a node is told to start its part until it has named it in running,
- * though the attempt runs already.  Where running is not told, until then.
+ * The nodes of a gang start one after another, and one agent meters for all.
+ * So a node is told to start its part until its heartbeat names it in
+ * "running", even if the attempt runs already. An agent that does not report
+ * "running" is told until the attempt runs.
  *
- * What it tells about its machine (node_report.c): after a restart, what had begun
- * there is over (reboot.c), and no fence stands for what ran before.
+ * The report about the machine (node_report.c): after a restart, everything
+ * that ran there is over (reboot.c), and fences for it end.
  *
- * Locks: the node's row, and rows of attempt_gpu of attempts that are over;
- * for an attempt whose device failed, as device.c says, and for one that is
- * over on a node that was registered again, as orphan_attempt.c says, without waiting;
- * last, without waiting, those of gangs that begin here.
+ * Locks: the node's row, and rows of attempt_gpu of attempts that are over.
+ * Without waiting: for an attempt with a failed device, as device.c says; for
+ * an orphan, as orphan_attempt.c says; last, rows of gangs that begin here.
  *
  *-------------------------------------------------------------------------
  */
@@ -64,7 +63,10 @@ typedef struct NodeBeat
 	TimestampTz now;
 } NodeBeat;
 
-/* heard of when the row was to be had: one that waited long is not silent */
+/*
+ * heard_at is when the row was free: a heartbeat that waited long is not
+ * silence
+ */
 SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
 			  "text, gpucredit.gpuset, boolean, jsonb",
 			  "UPDATE gpucredit.node n SET healthy = COALESCE($2,"
@@ -84,7 +86,9 @@ SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
 			  " b.healthy, n.heard_at, b.about, b.boot_before,"
 			  " b.tells_running = n.tells_running"
 			  " AND b.about IS NOT DISTINCT FROM n.about");
-/* of attempts that are over: free where the agent is without it, else noted */
+/*
+ * of attempts that are over: free if the agent does not name it, else noted
+ */
 SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 			  "text, text, text[], bigint[], int[], timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET free = NOT t.runs,"
@@ -100,7 +104,10 @@ SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
 			  " WHERE g.org = t.org AND g.job = t.job"
 			  " AND g.attempt = t.attempt AND g.node = $2 AND NOT g.free"
 			  " RETURNING g.free");
-/* a gang's part begins here; where it is locked, the next heartbeat says so */
+/*
+ * a gang's part begins here; if the row is locked, the next heartbeat repeats
+ * it
+ */
 SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 			  "text, text[], bigint[], int[], timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET seen_at = $5"
@@ -127,13 +134,13 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 	" WHERE c.org = a.org AND c.job = a.job AND c.attempt < a.attempt" \
 	" AND c.bad_at IS NULL" \
 	" ORDER BY c.attempt DESC, c.step DESC LIMIT 1), '{}')"
-/* of what its job asked for, as much as falls to the GPUs it has here */
+/* the part of the job's cpu and memory for its GPUs on this node */
 #define HERE(whole) \
 	"((" whole " * GREATEST(gpucredit.gpu_count(g.gpus), 1)" \
 	" + GREATEST(a.gpus, 1) - 1) / GREATEST(a.gpus, 1))"
 /*
- * Of a gang "p" has its nodes and their addresses, else NULL; a part that ended
- * is told no more.
+ * For a gang, "p" has its nodes and their addresses, else NULL. A part that
+ * ended is not told again.
  */
 SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 			  "SELECT" ATTEMPT_COLUMNS ", g.gpus, g.share,"
@@ -209,7 +216,7 @@ call_heartbeat(PG_FUNCTION_ARGS)
 }
 
 /*
- * Note that the node lives, and what of it does.
+ * Note that the node lives, and its reports.
  */
 static void
 beat(FunctionCallInfo fcinfo, NodeBeat *beat)
@@ -244,7 +251,7 @@ beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 	beat->healthy = DatumGetGpuSet(SqlDatum(row, 0, 3, &isnull));
 	before = DatumGetGpuSet(SqlDatum(row, 0, 4, &isnull));
 	beat->now = SqlTime(row, 0, 5);
-	/* nothing but that it was heard of */
+	/* only that it was heard of */
 	AsyncCommitAllow(may && before == beat->healthy && SqlBool(row, 0, 8));
 	compare_about(beat, row);
 	if (before != beat->healthy)
@@ -252,7 +259,7 @@ beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 }
 
 /*
- * The report about the node, merged into the ones before.
+ * Merge the report about the node into the earlier ones.
  */
 static void
 compare_about(NodeBeat *beat, SqlResult row)
@@ -277,7 +284,7 @@ compare_about(NodeBeat *beat, SqlResult row)
 }
 
 /*
- * Devices went out of service, or came back: the audit log and the log know.
+ * Log, and audit, devices that went out of service or came back.
  */
 static void
 tell_health(const NodeBeat *beat, GpuSet before)
@@ -329,7 +336,7 @@ tell_fences(const NodeBeat *beat)
 }
 
 /*
- * What the node should be doing, and what it does that it should not.
+ * Answer what the node should run, and what it must stop.
  */
 static void
 put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
@@ -409,7 +416,8 @@ put_column(Row *row, SqlResult rows, uint64 i, int column)
 }
 
 /*
- * What an attempt is to do on this node; one that lost a device, to end.
+ * Answer for an attempt on this node; an attempt with a failed device must
+ * end.
  */
 static MeterAnswer
 answer_part(const NodeBeat *beat, const Attempt *attempt, GpuSet gpus,
@@ -443,7 +451,7 @@ answer_part(const NodeBeat *beat, const Attempt *attempt, GpuSet gpus,
 }
 
 /*
- * An attempt that should run here: does it?
+ * Does an attempt that should run here run?
  */
 static bool
 strike_out(Running *running, const Attempt *attempt)
@@ -465,7 +473,7 @@ strike_out(Running *running, const Attempt *attempt)
 }
 
 /*
- * Parts of gangs that were named for the first time.
+ * Note the parts of gangs that a heartbeat names for the first time.
  */
 static void
 tell_begun(const NodeBeat *beat, const Running *begun)
@@ -483,7 +491,7 @@ tell_begun(const NodeBeat *beat, const Running *begun)
 }
 
 /*
- * Whatever runs and is not the node's any more is to stop.
+ * Stop what runs here but is not the node's any more.
  */
 static void
 put_orphans(ReturnSetInfo *rsinfo, const NodeBeat *beat)

@@ -3,9 +3,9 @@
  * heartbeats.c
  *		The heartbeats of one call: taken from arrays, checked, deduplicated.
  *
- * Of several for one attempt the one with the largest elapsed counts.  Those
- * that count are kept by key, as the rows they are for are in the index, and
- * become arrays again for the statements.
+ * Of several for one attempt the one with the largest elapsed counts. Those
+ * are sorted by key, as in the index, and become arrays again for the
+ * statements.
  *
  *-------------------------------------------------------------------------
  */
@@ -170,8 +170,8 @@ count_beats(Beats *beats)
 }
 
 /*
- * By key, then the largest elapsed first: that is the one that counts.  Of
- * those alike, the first.
+ * By key, then the largest elapsed first, then the order given: the first
+ * counts.
  */
 static int
 compare_beats(const void *a, const void *b)
@@ -200,7 +200,7 @@ compare_keys(const AttemptBeat *a, const AttemptBeat *b)
 }
 
 /*
- * Room for so many, which may be more than a palloc has.
+ * Allocate an array that may be larger than palloc allows.
  */
 static void *
 many(Size size, int n)
@@ -209,8 +209,8 @@ many(Size size, int n)
 }
 
 /*
- * Those that count and pass a test, by key, into an array with room for all
- * that count; how many.
+ * List the heartbeats that count and pass a test, by key; returns how many.
+ * The list has room for all that count.
  */
 int
 BeatsPick(const Beats *beats, BeatTest test, AttemptBeat **picked)
@@ -285,7 +285,7 @@ HeartbeatsArgReported(SqlArgs *args, AttemptBeat *const *beats, int n)
 }
 
 /*
- * The beat that counts for an attempt.
+ * Find the heartbeat that counts for an attempt.
  */
 AttemptBeat *
 BeatsFind(const Beats *beats, const Attempt *attempt)

@@ -3,11 +3,11 @@
  * hold_extension.c
  *		Extending the hold of a running attempt, a window at a time.
  *
- * Due when less is left than gpucredit.exhaust_grace costs; whole or not at
- * all, by the window or by what the wall limit leaves unheld, whichever is
- * less.  A heartbeat that comes later than the hold reached takes the windows
- * that passed as well, or else just one.  A denial is audited once, until
- * funds arrive.
+ * An extension is due when the hold has less left than gpucredit.exhaust_grace
+ * costs. It is whole or not at all: a window, or what the wall limit leaves
+ * unheld, whichever is less. A heartbeat that comes after the hold's reach
+ * also takes the windows that passed, or else just one. A denial is audited
+ * once, until credit comes.
  *
  * Locks: the attempt is locked; hold, then buckets in burn order.
  *
@@ -42,7 +42,7 @@ static void log_starved(const AuditRow *audit, Credits amount);
 static void write_held(const Attempt *attempt);
 
 /*
- * How long the attempt may run on its hold; without end at price 0.
+ * How long the hold lets the attempt run; for ever at price 0.
  */
 int64
 ExtendFundedFor(const Attempt *attempt)
@@ -81,7 +81,7 @@ ExtendIsDue(const Attempt *attempt)
 }
 
 /*
- * How many windows to extend by: one, and those that passed unheld.
+ * The number of windows: one, and those that passed unheld.
  */
 static int64
 windows_due(const Attempt *attempt)
@@ -93,7 +93,7 @@ windows_due(const Attempt *attempt)
 }
 
 /*
- * By how much: so many windows, or what the wall limit leaves unheld.
+ * The amount: so many windows, or what the wall limit leaves unheld.
  */
 static Credits
 extension(const Attempt *attempt, int64 windows)
@@ -108,7 +108,7 @@ extension(const Attempt *attempt, int64 windows)
 }
 
 /*
- * Extend the hold of a locked attempt, or note that it is extension_denied.
+ * Extend the hold of a locked attempt, or note the denial.
  */
 void
 ExtendHold(Attempt *attempt, bool wait)
@@ -137,7 +137,7 @@ ExtendHold(Attempt *attempt, bool wait)
 							&audit.at);
 		if (status != LEDGER_DONE && windows > 1)
 		{
-			/* what the first try locked forbids the second to wait */
+			/* the first try's locks forbid the second to wait */
 			amount = extension(attempt, 1);
 			status = HoldExtend(&hold, &path, &purpose, &cause, amount, false,
 								&audit.at);
@@ -165,7 +165,7 @@ ExtendHold(Attempt *attempt, bool wait)
 }
 
 /*
- * A job will have to stop for want of credit.
+ * Log a job that must stop without credit.
  */
 static void
 log_starved(const AuditRow *audit, Credits amount)
@@ -183,7 +183,7 @@ log_starved(const AuditRow *audit, Credits amount)
 }
 
 /*
- * What buckets' policies look at, of an attempt's job.
+ * Read the purpose of an attempt's job.
  */
 static Purpose
 read_purpose(const Attempt *attempt)

@@ -146,8 +146,8 @@ JobReadOffers(SqlResult rows, uint64 i, int types, int memory, int prices,
 }
 
 /*
- * Count the waiting of a job that leaves the queue, or is put into it, where
- * time before not_before is not waiting.
+ * Add up a job's waiting time as it leaves or enters the queue. Time before
+ * not_before does not count.
  */
 static void
 arg_waiting(SqlArgs *args, const Job *job, bool queued,
@@ -192,7 +192,7 @@ JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
 }
 
 /*
- * A job that is over loses its claim.  The next cycle spares the claim's
+ * Drop the claim of a job that is over. The next cycle spares the claim's
  * victims.
  */
 void
@@ -228,7 +228,7 @@ gpucredit_require_job(PG_FUNCTION_ARGS)
 }
 
 /*
- * What buckets' policies look at.
+ * A job's purpose, for buckets' policies.
  */
 Purpose
 JobPurpose(const Job *job)

@@ -3,10 +3,12 @@
  * job_alert.c
  *		Alerts about jobs: one ended badly, or leaves its devices idle.
  *
- * The call that settles an attempt raises the alert, in its transaction: an
- * attempt is settled once, so a repeated settle raises none, and what a late
- * word changes raises none either.  The heartbeat that finds an attempt idle
- * for gpucredit.progress_timeout raises that one, and counts again from there.
+ * The call that settles an attempt raises the alert, in its transaction.
+ * Neither a repeated settle nor a late finish raises one. The heartbeat that
+ * finds an attempt idle for gpucredit.progress_timeout raises that alert, and
+ * counts again from there. An account gets at most gpucredit.job_alerts an
+ * hour: each takes one of so many numbers of the hour
+ * (gpucredit_internal.raise_job_alert()).
  *
  * An account gets at most gpucredit.job_alerts of them in an hour: each takes
  * one of so many numbers of the hour (gpucredit_internal.raise_job_alert()).
@@ -104,8 +106,8 @@ what_happened(const Attempt *attempt, const Settlement *settlement)
 }
 
 /*
- * Tell the owner of a job where its devices were near idle for
- * gpucredit.progress_timeout, by what its agent told, whatever its progress is.
+ * Alert a job's owner if its agent reports near-idle devices for
+ * gpucredit.progress_timeout, whatever the progress.
  */
 void
 AlertIdle(Attempt *attempt, TimestampTz now)

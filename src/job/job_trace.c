@@ -3,8 +3,8 @@
  * job_trace.c
  *		The traces of jobs, for audit rows about them.
  *
- * Where a job's row is not at hand: what a cycle decides of jobs, and what a
- * heartbeat rarely has to tell of one.
+ * For callers that have not read the job's row: a cycle, and rare cases of
+ * heartbeats.
  *
  *-------------------------------------------------------------------------
  */

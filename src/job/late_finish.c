@@ -3,19 +3,18 @@
  * late_finish.c
  *		An agent's word on an attempt that ended without it.
  *
- * The server may have ended an attempt that it did not hear of, and queued
- * its job again.  Where the agent then says that it completed, and no other
- * attempt has begun, there is nothing to run again: the job ends as
- * completed, its place in the queue and its new hold go, and the attempt is
- * billed for what it ran.  Once another attempt has begun, the settlement
- * stands.
+ * The server may have ended a silent attempt and queued its job again. If the
+ * agent then reports that the attempt completed, and no other attempt has
+ * begun, the job ends as completed. It leaves the queue, its new hold is
+ * released, and the attempt is billed for what it ran. Once another attempt
+ * has begun, the settlement stands.
  *
- * An owner may have ended an attempt whose process went on until its agent
- * noticed.  The settlement stands, and what ran after it is billed.
+ * An owner may have ended an attempt whose process ran until its agent
+ * noticed. The settlement stands, and the time after it is billed.
  *
- * Both bills go into the hold the attempt had: it is opened again, the
- * difference is drawn, spent, and it is closed.  This happens once: after it
- * the agent has had its word.
+ * Both bills go into the attempt's old hold: it is opened again, the
+ * difference is drawn and spent, and it is closed. This happens once, for the
+ * agent's first report.
  *
  * Locks: job and attempt are locked; the attempt's hold, the job's new one,
  * budgets, buckets in burn order; the job's claim.
@@ -115,7 +114,7 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 }
 
 /*
- * Did its agent say so?  Else, did its owner?
+ * Did its agent end it? Else *by_app: did its owner?
  */
 static bool
 ended_by_agent(const Attempt *attempt, bool *by_app)
@@ -132,9 +131,8 @@ ended_by_agent(const Attempt *attempt, bool *by_app)
 }
 
 /*
- * Give back what the job holds for a run that will not be, and bill what the
- * attempt owes by now.  What was refunded as lost work is not lost if the job
- * is complete.
+ * Release the job's hold for the run it does not need, and bill what the
+ * attempt owes. Lost work is not refunded if the job is complete.
  */
 static void
 move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
@@ -179,7 +177,7 @@ move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
 }
 
 /*
- * Store the settlement as it now is, and what this call has added to it.
+ * Store the new settlement, and what this call added.
  */
 static void
 write_attempt(const Attempt *attempt, const Settlement *reported,

@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * late_report.c
- *		What is claimed of an attempt after it was settled.
+ *		Claims about an attempt after its settlement.
  *
- * The settlement stands, and the claim is never billed; it is evidence, and
- * goes to the audit log.  An agent that repeats itself says nothing new: a finish
- * is entered once for what it claims, heartbeats once in each
- * gpucredit.usage_interval.  That it completed is news whatever a heartbeat
- * claimed before.  Twins that come at the same time take turns by the attempt's
- * row, so that one sees what the other entered.
+ * The settlement stands, and the claim is never billed; the audit log keeps it
+ * as evidence. Repeats add nothing: a finish is logged once for what it
+ * claims, heartbeats once in each gpucredit.usage_interval. A claim of
+ * completion is news whatever heartbeats claimed before. Twins at the same
+ * time take turns by the attempt's row, so one sees the other's row.
  *
  * Locks: attempt.
  *
@@ -44,10 +43,9 @@ static bool take_turn(const Attempt *attempt, bool wait);
 static SqlArgs key_of(const Attempt *attempt);
 
 /*
- * Enter what a call claims of an attempt that is over, if it is more than
- * was billed, or that it completed after all.  outcome NULL: a heartbeat.
- * wait = false: where another transaction has the attempt nothing is entered;
- * as long as it runs the agent says it again.
+ * Log a claim about an attempt that is over, if it is more than was billed, or
+ * says that it completed. outcome NULL: a heartbeat. wait = false: if another
+ * transaction has the attempt, log nothing; a running agent repeats its claim.
  */
 void
 AttemptLateReport(const Attempt *attempt, const char *operation,
@@ -62,7 +60,7 @@ AttemptLateReport(const Attempt *attempt, const char *operation,
 		strcmp(attempt->outcome, "completed") != 0;
 
 	claimed = Max(claimed, 0);
-	/* billed for all the time there was: what was cut then, was said then */
+	/* the bill was cut to the time that passed, and that was audited then */
 	if (claimed > attempt->elapsed &&
 		attempt->elapsed >= attempt->ended_at - attempt->started_at)
 		claimed = attempt->elapsed;
@@ -88,7 +86,7 @@ AttemptLateReport(const Attempt *attempt, const char *operation,
 }
 
 /*
- * Was no more than that claimed before, or not that it completed?
+ * Is the claim new: more than was claimed before, or the first of completion?
  */
 static bool
 is_news(const Attempt *attempt, int64 above, bool completed)

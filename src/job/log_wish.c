@@ -3,18 +3,18 @@
  * log_wish.c
  *		log_wish, log_put, log_get: a job's output comes from its node.
  *
- * Nodes open no port.  Who wants a piece of output writes a row, the node's
- * agent hears of it by its heartbeat and writes the answer into the same row,
- * and whoever asked for that piece reads it there.  What a job wrote never
- * changes, so an answer that has bytes serves everybody for its minute; an
- * empty one only says that there was nothing yet, and is asked for again.
+ * Nodes open no port.  A reader writes a row, the node's agent gets it with
+ * its heartbeat and writes the answer into the row, and the reader reads it
+ * there.  Output never changes, so an answer with bytes serves everybody for
+ * its minute.  An empty one says that there was nothing yet, and readers ask
+ * again.
  *
- * An agent answers only what was asked, so it fills the table no further than
- * askers do: LOG_WISH_MOST pieces a job, of LOG_WISH_BYTES each (a few more
- * where sessions ask at the same instant).  What waits for an answer stays,
- * then the newest, so that one who reads on and on holds up nobody.
+ * An agent answers only requests, so it fills the table no further than
+ * readers do: LOG_WISH_MOST pieces a job, of LOG_WISH_BYTES each (a few more
+ * if sessions ask at the same instant). Pieces without an answer stay, then
+ * the newest, so one reader holds up nobody.
  *
- * The rows are unlogged.  What a crash takes is asked for again.
+ * The rows are unlogged: after a crash readers ask again.
  *
  * Locks: its row of log_wish; then those of others that leave, SKIP LOCKED.
  *
@@ -187,7 +187,7 @@ call_log_put(PG_FUNCTION_ARGS)
 }
 
 /*
- * What log_wish and log_get take alike, but for the attempt and the node.
+ * The arguments that log_wish and log_get share, without attempt and node.
  */
 static void
 take_piece(FunctionCallInfo fcinfo, Piece *piece)
@@ -254,8 +254,8 @@ find_place(FunctionCallInfo fcinfo, Piece *piece)
 }
 
 /*
- * Asks for a piece, unless an answer is there or on its way; others that are
- * over, or too many, leave.
+ * Request a piece, unless there is an answer or a request. Old and surplus
+ * rows go.
  */
 static void
 write_wish(const Piece *piece, bool waits)
@@ -333,7 +333,7 @@ put_piece(FunctionCallInfo fcinfo, const Piece *piece)
 }
 
 /*
- * What an agent says of a piece: first_byte, body, written, dropped, over.
+ * An agent's answer: first_byte, body, written, dropped, over.
  */
 static void
 check_answer(FunctionCallInfo fcinfo, int64 from)

@@ -3,15 +3,22 @@
  * lost_sweep.c
  *		reap_holds, check_nodes: ends that no agent reported.
  *
- * A hold past its ttl is released.  A job that waits for credit is queued
- * where there is some (fund.c).  An attempt whose agent, or whose node, fell
- * silent, whose node was reclaimed, whose device failed (device.c) or that
- * should have stopped (stop_timeout.c) is settled at what was last metered;
- * that its devices are free is for fencing to find out.  Silence counts from
- * the last sign of life and never from before the server itself came up: while
- * it was down, nobody could be heard.  Nor could anybody report an end, so
- * whoever had to stop then has gpucredit.stop_grace from that instant, too.
- * Nothing that is right depends on either having run.
+ * A hold past its ttl is released. A job that waits for credit is queued if
+ * there is some (fund.c). An attempt is settled at the last metered time if
+ * its agent or node fell silent, its node was reclaimed, its device failed
+ * (device.c), or it is overdue. Fencing finds out when its devices are free.
+ *
+ * Silence counts from the last sign of life, never from before the server came
+ * up: while it was down nobody could be heard, or report an end. So
+ * gpucredit.stop_grace counts from that instant, too. No result depends on
+ * either function having run.
+ *
+ * An attempt is overdue if its agent had gpucredit.stop_grace to stop it, for
+ * any reason, and did not report an end. The outcome is timeout past the wall
+ * limit by the server's clock, failed if stuck, and a lost part's own. It is
+ * preempted or resized after a directive to leave, cancelled if cancelled, and
+ * preempted without funds. So a silent, broken or lying agent keeps a job no
+ * longer than another; its devices are fenced.
  *
  * Locks: job and attempt, without waiting; then as settlement.c and
  * dead_holds.c say, for 10 ms each at most (see sweep.c); last as fund.c says.
@@ -45,7 +52,7 @@ typedef struct Silence
 								 * report it */
 } Silence;
 
-/* What is left on nodes that are not there any more, and how it ends. */
+/* Attempts left on nodes that are gone, and how they end. */
 typedef struct Leftover
 {
 	SqlStatement *nodes;
@@ -88,7 +95,7 @@ SQL_STATEMENT(is_lost, SPI_OK_SELECT, "text, bigint, int, timestamptz",
 SQL_STATEMENT(is_gone, SPI_OK_SELECT, "text, bigint, int, timestamptz",
 			  ATTEMPT_IS_ON("n.reclaim_at <= $4"));
 
-/* nodes that attempts were just lost with */
+/* nodes whose attempts were just lost */
 SQL_STATEMENT(lost_nodes, SPI_OK_SELECT, "timestamptz, timestamptz",
 			  "SELECT n.pool, n.node, n.heard_at, pg_catalog.count(*)"
 			  " FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
@@ -97,9 +104,9 @@ SQL_STATEMENT(lost_nodes, SPI_OK_SELECT, "timestamptz, timestamptz",
 			  " GROUP BY n.pool, n.node ORDER BY n.node LIMIT 100");
 
 /*
- * Candidates; what they are is looked at again under their locks.  $1: told
- * to stop by then; $2: the same by the server's clock; $3: no progress since;
- * $4: gpucredit.stop_grace; $5: gpucredit.progress_timeout.
+ * Candidates; each is checked again under its locks. $1: told to stop by then;
+ * $2: the same by the server's clock; $3: no progress since; $4:
+ * gpucredit.stop_grace; $5: gpucredit.progress_timeout.
  */
 SQL_STATEMENT(stop_timeout_attempts, SPI_OK_SELECT,
 			  "timestamptz, timestamptz, timestamptz, interval, interval",
@@ -233,8 +240,9 @@ log_lost(TimestampTz silent, TimestampTz now)
 }
 
 /*
- * Since when who was not heard of is silent.  A frozen clock is a simulation:
- * when the server came up means nothing in it.
+ * How long ago attempts and nodes fell silent. Silence does not count from
+ * before the server came up, when nobody could be heard or report an end. A
+ * frozen clock is a simulation, where that instant means nothing.
  */
 static Silence
 silence(void)
@@ -339,7 +347,7 @@ settle_silent(const char *org, int64 id, int32 number, const void *context)
 }
 
 /*
- * Settle one attempt of which a node is lost, or was taken back.
+ * Settle one attempt with a lost or reclaimed node.
  */
 static SweepResult
 settle_leftover(const char *org, int64 id, int32 number, const void *context)

@@ -3,10 +3,10 @@
  * meter.c
  *		An attempt's heartbeat.
  *
- * One statement touches one row, the attempt's own: elapsed is cumulative, so
- * the greatest value stands, and a repeat changes nothing.  The answer
- * (answer.c) then says whether the attempt may go on, and an extension is
- * taken ahead of need.
+ * One statement changes one row, the attempt's own: elapsed is cumulative, so
+ * the greatest value stands, and a repeat changes nothing. The answer
+ * (answer.c) says whether the attempt may go on. An extension is taken ahead
+ * of need.
  *
  * Locks: attempt; for an extension hold, then buckets in burn order.
  *
@@ -42,7 +42,7 @@ typedef struct Heartbeat
 	TimestampTz now;
 } Heartbeat;
 
-/* The attempt whose row a heartbeat changed, and how many such there are. */
+/* The changed attempt, and how many there are. */
 typedef struct Beaten
 {
 	Attempt    *attempt;
@@ -56,8 +56,8 @@ SQL_STATEMENT(attempt_meter, SPI_OK_UPDATE_RETURNING,
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3 AND"
 			  METER_MATCH("$4") " RETURNING" ATTEMPT_COLUMNS);
 /*
- * What nearly all heartbeats are, which is told apart by as few columns as can
- * be: each costs a hundredth of the call, whether it changes or not.
+ * Most heartbeats match this statement. It reads and writes few columns, since
+ * each costs a hundredth of the call.
  */
 #define BEAT_TYPES \
 	"text, bigint, int, interval, timestamptz, timestamptz, interval"
@@ -191,8 +191,8 @@ arg_told(SqlArgs *args, const Heartbeat *heartbeat)
 }
 
 /*
- * The heartbeat that nearly all are: news of a running attempt, nothing to
- * cut.  False: it is another.
+ * Apply an ordinary heartbeat: news of a running attempt, nothing to cut.
+ * False: it is another kind.
  */
 static bool
 beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
@@ -213,7 +213,7 @@ beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 }
 
 /*
- * The row it is the heartbeat of, as it now is.
+ * Receive the changed row.
  */
 static bool
 take_beaten(void *context, const Datum *values, const bool *nulls)
@@ -256,8 +256,7 @@ refuse_unknown(const Heartbeat *heartbeat)
 }
 
 /*
- * What share of its devices an attempt uses, as it is stored: no more than
- * all, and a number.
+ * Utilization as it is stored: a number, at most 1.
  */
 float4
 MeterUtilization(float8 utilization)
@@ -299,8 +298,8 @@ MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
 }
 
 /*
- * Extend a running attempt's hold if need be, and say how it goes on.  Its
- * bill is within the hold as it then is.
+ * Extend a running attempt's hold if need be, and answer. The bill is within
+ * the hold after that.
  */
 MeterAnswer
 MeterGoOn(Attempt *attempt, TimestampTz now, bool wait)
@@ -331,9 +330,8 @@ note(const Attempt *attempt)
 }
 
 /*
- * A heartbeat that is no news, nor late, of an attempt that was denied its
- * extension: credit may have come since, though the agent's clock stands.
- * Answer it by trying again.  False: there is nothing to try.
+ * A repeated heartbeat of an attempt whose extension was denied: try again, as
+ * credit may have come. False: there is nothing to try.
  */
 bool
 MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait,
@@ -354,8 +352,8 @@ MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait,
 }
 
 /*
- * Answer one that changed nothing: late, repeated, out of order, or of an
- * attempt that is over.
+ * Answer a heartbeat that changed nothing: late, repeated, out of order, or of
+ * an attempt that is over.
  */
 MeterAnswer
 MeterUnchanged(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait)
@@ -373,8 +371,8 @@ MeterUnchanged(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait)
 }
 
 /*
- * The attempt claims to have run longer than the server saw pass: said once
- * per attempt, and again at settlement if it stays so.
+ * Audit that an attempt claims a longer run than the server saw. Once per
+ * attempt, and again at settlement.
  */
 static void
 audit_skew(const Attempt *attempt, TimestampTz now)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * meter.h
- *		What a heartbeat is answered, for one and for many.
+ *		The answer to a heartbeat, for one and for many.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,10 +23,10 @@ typedef struct MeterAnswer
 } MeterAnswer;
 
 /*
- * What a heartbeat changes.  Parameters 4 to 6 are elapsed, now and clock
- * skew; a late, repeated or out-of-order heartbeat matches no row.  What
- * comes of it now and then (a usage row, a cut) is written apart: this is the
- * statement that runs ten thousand times a second.
+ * What a heartbeat changes. Parameters 4 to 6 are elapsed, now and clock skew.
+ * A late, repeated or out-of-order heartbeat matches no row. This statement
+ * runs ten thousand times a second, so rare results (a usage row, a cut) are
+ * written apart.
  */
 #define METER_ELAPSED(e) "LEAST(" e ", $5 - a.started_at + $6)"
 #define METER_PROGRESS(p) \

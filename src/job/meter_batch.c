@@ -3,19 +3,19 @@
  * meter_batch.c
  *		Many heartbeats in one call.
  *
- * The inputs are deduplicated and sorted (heartbeats.c), and applied by statements
- * that skip rows another transaction has locked: those are answered from what
- * is known, and their next heartbeat, being cumulative, brings what this one
- * did not.  One that names nothing real is told to stop, and the others
- * proceed.  One over a rate limit of its account's is answered like a busy
- * one: a tenant's limit is no other's matter.
+ * The inputs are deduplicated and sorted (heartbeats.c). The statements skip
+ * rows that another transaction has locked. Those are answered from what is
+ * known, and their next heartbeat, being cumulative, makes up for it. An
+ * unknown attempt is told to stop. One over its account's rate limit is
+ * answered like a busy one, so a tenant's limit does not concern others.
  *
- * Nearly all are ordinary: news, of an attempt that runs, with nothing to
- * cut.  One narrow statement takes those, another what is left, if anything
- * is.  Both find the rows by key, lock them, and change them where they then
- * are.  Sets in the target list cost half of what functions in FROM do, which
- * keep all rows; the subquery within the join leaves the planner no row of it
- * to carry along for the lock.
+ * Most are ordinary: news of a running attempt, nothing to cut. One narrow
+ * statement takes those, another the rest, if any. Both find the rows by key,
+ * lock them, and change them by location.
+ *
+ * Sets in the target list cost half of functions in FROM, which keep all rows.
+ * The subquery within the join keeps the planner from carrying whole rows
+ * along for the lock.
  *
  * Locks: attempts by key; for extensions hold, then buckets; never waits.
  *
@@ -173,7 +173,7 @@ pick(const Beats *beats, BeatTest test)
 }
 
 /*
- * Apply the heartbeats that are as nearly all are.
+ * Apply the ordinary heartbeats.
  */
 static void
 beat_ordinary(const Beats *beats, TimestampTz now)
@@ -214,7 +214,7 @@ beat_ordinary(const Beats *beats, TimestampTz now)
 }
 
 /*
- * The attempt of one of them, as it now is.
+ * Receive a changed attempt.
  */
 static bool
 take_beaten(void *context, const Datum *values, const bool *nulls)
@@ -260,8 +260,8 @@ beat_any(const Beats *beats, TimestampTz now)
 }
 
 /*
- * Answer those that were accepted, by key.  Of the ordinary ones those whose
- * use is to be logged are the result.
+ * Answer the accepted heartbeats, by key. Returns the ordinary ones whose
+ * usage is to be logged.
  */
 static int
 answer_taken(const Beats *beats, TimestampTz now, const Attempt **logged)
@@ -321,7 +321,7 @@ answer_rest(const Beats *beats, TimestampTz now)
 		beat->answered = true;
 
 		/*
-		 * not late, not over: over a limit, or locked by another transaction
+		 * over a rate limit, or locked by another transaction
 		 */
 		if (attempt.ended_at == DT_NOBEGIN && beat->answer.reason == NULL &&
 			(Min(beat->elapsed, most) > attempt.elapsed || !attempt.running))

@@ -3,13 +3,12 @@
  * node_report.c
  *		An agent's report about its node and itself.
  *
- * boot_id tells a machine that was restarted from one that was not: with a new
- * one, whatever ran there is gone.  incarnation counts the starts of the
- * agent: of two agents of one machine the older is refused, and ends.
- * address, version and devices (their UUIDs, in order) are for others to read.
- * logs says that the agent serves jobs' output (log_wish.c), poke where it
- * takes datagrams.  Words that are not known are left out, so that an agent
- * may be newer than the server.
+ * A new boot_id means that the machine was restarted, and whatever ran there
+ * is gone. incarnation counts the agent's starts: of two agents of one machine
+ * the older is refused, and ends. address, version and devices (their UUIDs,
+ * in order) are for readers. logs: the agent serves jobs' output (log_wish.c).
+ * poke: the port where it takes datagrams. Unknown words are dropped, so an
+ * agent may be newer than the server.
  *
  *-------------------------------------------------------------------------
  */
@@ -95,8 +94,8 @@ AboutOf(Jsonb *json)
 }
 
 /*
- * May this agent speak after what was told before?  Refuses who may not;
- * true: the machine was restarted since.  boot_before: the one before that.
+ * Refuse an agent older than the last one. True: the machine was restarted
+ * since. boot_before: the boot_id before that.
  */
 bool
 AboutFollows(const char *node, const About *reported, const About *before,

@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * notify_nodes.c
- *		The trigger by which a node's agent is told that there is something
- *		for it.
+ *		The trigger that notifies a node's agent of work.
  *
  * A start (a row of attempt_gpu) and a directive notify gpucredit_node of the
- * node's name at the commit.  That means "ask now", nothing else: what there
- * is a heartbeat says, so a notification that is lost costs one interval, and
- * one that anybody else sends does nothing.
+ * node's name at the commit. It only means "ask now"; the heartbeat has the
+ * content. So a lost notification costs one interval, and a forged one does
+ * nothing.
  *
  * Locks: none before the commit (shmem/notify.c).
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * offer.c
- *		From what a job asks to what it is offered: types, in order, priced.
+ *		From a job's request to its offers: types, in order, priced.
  *
  * A type is offered if the request names it (or says "*"), the pool has it,
  * and it has a price.  "*" stands for all others, cheapest first, then by
@@ -52,9 +52,9 @@ OffersMake(const GpuReq *request, const char *pool, const NodeSet *set,
 }
 
 /*
- * Make a job's offers again, for its next hold.  Where nothing it asks for is
- * priced or there any more, it keeps those it has.  What it named was known
- * when it was submitted, so nobody is told of a type that is not any more.
+ * Make a job's offers again, for its next hold. If none of its types has a
+ * price or a node any more, it keeps the old ones. An unknown type is no error
+ * here, as it was known at submission.
  */
 void
 OffersRenew(Job *job, const NodeSet *set, TimestampTz at)
@@ -78,8 +78,8 @@ OffersRenewAt(Job *job, const NodeSet *set, const Price *prices, int n)
 }
 
 /*
- * One offer after the other, in the order of the request.  submitted: it is
- * now that it is made, so a type nobody knows is a misspelling.
+ * Add the offers in the request's order. submitted: at submission, where an
+ * unknown type is a misspelling.
  */
 static const char *
 make(const GpuReq *request, const NodeSet *set, const Price *prices, int n,
@@ -125,8 +125,8 @@ make(const GpuReq *request, const NodeSet *set, const Price *prices, int n,
 }
 
 /*
- * Every type of the pool that has a price, cheapest first, but those that the
- * request names: they have a place and a floor of their own.
+ * Add every priced type of the pool, cheapest first, except those the request
+ * names, which have their own place and memory floor.
  */
 static void
 add_any(const GpuReq *request, const GpuReqAlternative *alternative,
@@ -202,8 +202,8 @@ named(const GpuReq *request, const char *type)
 }
 
 /*
- * What the decision core is asked.  Types the pool no longer has are left
- * out.
+ * The request as the decision core takes it. Types the pool no longer has are
+ * left out.
  */
 DecideRequestClass
 OffersRequest(const Job *job, const NodeSet *set)
@@ -243,8 +243,8 @@ OffersRequest(const Job *job, const NodeSet *set)
 }
 
 /*
- * What is held for a job at once: the dearest offer, for the hold window or
- * the whole wall limit, whichever is less.
+ * The first hold's amount: the dearest offer, for the hold window or the whole
+ * wall limit, whichever is less.
  */
 Credits
 OffersHold(const Job *job)
@@ -257,8 +257,8 @@ OffersHold(const Job *job)
 }
 
 /*
- * The same of a job that was submitted at other prices.  False: at these it
- * is more than there can be, so nobody can pay it.
+ * The same at today's prices, for a job submitted earlier. False: the amount
+ * is larger than credits can be, so nobody can pay it.
  */
 bool
 OffersHoldAnew(const Job *job, Credits *amount)

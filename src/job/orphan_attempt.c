@@ -3,14 +3,14 @@
  * orphan_attempt.c
  *		Attempts that run though they are over and nobody keeps their devices.
  *
- * Who removes a node ends its fences: what ran there is taken for gone with
- * it.  Where a node of that name is registered again and its agent names such
- * an attempt, the machine is the old one: the fence stands again until a
- * heartbeat is without it, as far as nobody else has the devices by now.
+ * Removing a node ends its fences: what ran there counts as gone. If a node of
+ * that name is registered again and its agent names such an attempt, the
+ * machine is the old one. Then the fence stands again until a heartbeat does
+ * not name the attempt, for the devices that nobody else has by now.
  *
- * Locks: the pool, without waiting, as the heartbeat has its node already:
- * where a cycle is at work, the next heartbeat tells again.  Then the
- * attempt's row of attempt_gpu.
+ * Locks: the pool, without waiting, since the heartbeat has its node already;
+ * if a cycle has it, the next heartbeat tries again. Then the attempt's row of
+ * attempt_gpu.
  *
  *-------------------------------------------------------------------------
  */
@@ -54,7 +54,7 @@ SQL_STATEMENT(orphan_fence, SPI_OK_UPDATE,
 			  "   + COALESCE(pg_catalog.sum(t.memory_mib), 0))" TAKEN ")");
 
 /*
- * A node's agent says that it runs an attempt that is over.
+ * Fence an attempt that is over and that a node's agent still runs.
  */
 void
 OrphanFence(const char *pool, const char *node, const char *org, int64 job,

@@ -3,18 +3,17 @@
  * part.c
  *		part_ended: a node says how its part of an attempt ended.
  *
- * Each node of a gang tells of its own processes, as no agent knows of the
- * others'.  A part that failed has the rest told to stop at once.  The last
- * report settles the attempt: as completed where all parts completed, else as
- * the first that did not, which is the cause, whatever the others ended of.
- * What a part told stands; telling it again changes nothing.
+ * Each node of a gang reports its own processes, as its agent does not know
+ * the others'. A failed part stops the others at once. The last report settles
+ * the attempt: completed if all parts completed, else as the first that did
+ * not, which is the cause. A repeated report changes nothing.
  *
- * Where a node never tells, the attempt ends as any other that nobody settles:
- * with its node (node_lost), or gpucredit.stop_grace after it was told to
+ * If a node never reports, the attempt ends as any other that nobody settles:
+ * with its node (node_lost), or gpucredit.stop_grace after a directive to
  * stop. Nodes whose parts ended are not fenced then.
  *
- * Locks: a node that could not start it, job, attempt, the part's devices; of
- * the last, as settlement.c says.
+ * Locks: a node that could not start it, job, attempt, the part's devices; for
+ * the last part, as settlement.c says.
  *
  *-------------------------------------------------------------------------
  */
@@ -69,13 +68,13 @@ SQL_STATEMENT(part_insert, SPI_OK_INSERT,
 			  " gone, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
 			  " $11, $12, $13)");
 /*
- * The row that all parts lock changes with each, so that one whose snapshot is
- * older gets 40001: it would not see who told before, nor that it is the last.
+ * Each part changes the row that all lock. So a call with an older snapshot
+ * gets 40001: it would miss earlier reports, and that its own is the last.
  */
 SQL_STATEMENT(part_heard, SPI_OK_UPDATE, "text, bigint, int, timestamptz",
 			  "UPDATE gpucredit.attempt a SET heard_at = $4"
 			  " WHERE " OF_ATTEMPT("a"));
-/* the first that did not complete is why the attempt did not */
+/* the first part that did not complete is the cause */
 SQL_STATEMENT(parts_gone, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT pg_catalog.bool_and(p.gone)"
 			  " FROM gpucredit.attempt_part p WHERE " OF_ATTEMPT("p"));
@@ -219,8 +218,8 @@ all_gone(const Part *part)
 }
 
 /*
- * Must the others stop?  After a failure at once; whoever left as the attempt
- * was told to, leaves the others the time that they were given.
+ * Must the others stop? At once after a failure. A part that left as directed
+ * leaves the others their given time.
  */
 static bool
 stops_rest(const Part *part, const Attempt *attempt)
@@ -244,8 +243,8 @@ stops_rest(const Part *part, const Attempt *attempt)
 }
 
 /*
- * The attempt is over: that the part is gone, too, is news for its devices, and
- * what it claims is evidence.
+ * The attempt is over. The report still frees the part's devices, and its
+ * claim is evidence.
  */
 static void
 tell_late(const Part *part, const Job *job, const Attempt *attempt)

@@ -3,10 +3,12 @@
  * reboot.c
  *		Attempts whose machine was restarted.
  *
- * A heartbeat with another boot_id says that all processes of before are gone.
+ * A heartbeat with another boot_id means that all earlier processes are gone.
  * Attempts that had begun there end as node_lost at once, on all their nodes,
- * at what was last metered; their devices on this one are free.  What was
- * placed there and had not begun is told to start.
+ * at the last metered time; their devices on this node are free. Attempts that
+ * had not begun are told to start. If the job's row is locked, a directive
+ * stops the attempt, and the next heartbeat, or reap_holds() after
+ * gpucredit.stop_grace, ends it.
  *
  * Where somebody else has the job, the attempt is told to stop by a directive,
  * and the next heartbeat, or reap_holds() after gpucredit.stop_grace, ends it.
@@ -36,8 +38,8 @@ static SweepResult settle_lost(const char *org, int64 id, int32 number,
 							   const void *context);
 
 /*
- * End an attempt that ran on a node before it was restarted, or at least have
- * it told on all its nodes.
+ * End an attempt that ran on a node before its restart, or at least stop it on
+ * all its nodes.
  */
 void
 NodeRebooted(const Attempt *attempt, const char *node, TimestampTz now)

@@ -3,21 +3,21 @@
  * reclaim.c
  *		reclaim: a node's provider takes it back; resume: not after all.
  *
- * From the call on nothing new lands on the node, and from its deadline on it
- * is gone: heartbeat and meter say stop, check_nodes() settles what is left as
- * preempted.  What runs there is told to save and leave by the deadline: each
- * attempt by one directive, whichever of its nodes go, that says when its turn
- * to write is and whether it was promised to be through in time.  All
- * attempts of the pool that must leave are planned together (rescue.c), so
- * that many nodes reclaimed at once keep within
- * gpucredit.checkpoint_bandwidth: again with each call by which nodes go or stay,
- * and by each cycle as long as anybody waits for its turn, since who is through
- * early, or gone, leaves time to others.  What that moves by less than a
- * second is not written again: calls of one transaction would each leave a
- * version of every row.  Nodes that go by one call are planned once.
+ * From the call on nothing new starts on the node. From its deadline on it is
+ * gone: heartbeat and meter say stop, and check_nodes() settles the rest as
+ * preempted. Each attempt there gets one directive to save and leave by the
+ * deadline. The directive says when its turn to write is, and whether it can
+ * finish in time.
  *
- * Locks: pools by name, then the nodes' rows by name; directives, without
- * waiting: one that is locked is of an attempt that is being settled.
+ * All leaving attempts of the pool are planned together, so that many nodes
+ * reclaimed at once keep within gpucredit.checkpoint_bandwidth. Each call that
+ * takes or returns nodes plans again, and so does each cycle while anybody
+ * waits for a turn, as an early finish leaves time to others. A change of less
+ * than a second is not written, since each call of a transaction would leave a
+ * version of every row. Nodes of one call are planned once.
+ *
+ * Locks: pools by name, then the nodes' rows by name; directives without
+ * waiting: a locked one belongs to an attempt that is being settled.
  *
  *-------------------------------------------------------------------------
  */
@@ -81,7 +81,7 @@ SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text, timestamptz",
 						   "   OFFSET 0) g"
 						   " WHERE n.pool = $1 AND n.reclaim_at IS NOT NULL"
 						   " GROUP BY g.org, g.job, g.attempt"));
-/* those that have a part on some nodes, which may leave others, too */
+/* attempts with a part on some nodes; they may leave others, too */
 SQL_STATEMENT(leaving_read_of, SPI_OK_SELECT, "text, timestamptz, text[]",
 			  LEAVING_READ(
 						   "SELECT t.org, t.job, t.attempt, r.deadline"
@@ -99,7 +99,7 @@ SQL_STATEMENT(leaving_read_of, SPI_OK_SELECT, "text, timestamptz, text[]",
 						   "  WHERE g.org = t.org AND g.job = t.job"
 						   "  AND g.attempt = t.attempt) r"));
 
-/* is there anybody whose turn is to come? */
+/* does anybody wait for a turn? */
 SQL_STATEMENT(turns_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT 1 FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
 			  "  ON g.pool = n.pool AND g.node = n.node"
@@ -110,7 +110,7 @@ SQL_STATEMENT(turns_read, SPI_OK_SELECT, "text, timestamptz",
 			  " WHERE n.pool = $1 AND n.reclaim_at > $2"
 			  " AND NOT g.free AND g.ended_at IS NULL LIMIT 1");
 
-/* in any pool, and perhaps over by now: at once where there is none */
+/* in any pool, perhaps over by now; ends at once if there is none */
 SQL_STATEMENT(turns_look, SPI_OK_SELECT, "timestamptz",
 			  "SELECT 1 FROM gpucredit.directive d"
 			  " WHERE d.cause = 'reclaim' AND d.told_at IS NULL"
@@ -124,7 +124,10 @@ SQL_STATEMENT(turns_look, SPI_OK_SELECT, "timestamptz",
 	" pg_catalog.unnest($3), pg_catalog.unnest($4)," \
 	" pg_catalog.unnest($5), pg_catalog.unnest($6), pg_catalog.unnest($7))" \
 	" AS u (org, job, attempt, deadline, starts_at, saved_by, told)"
-/* who is told while turns are planned has the one told, but no later an end */
+/*
+ * an attempt that is told during the planning keeps its directive, with no
+ * later end
+ */
 SQL_STATEMENT(leaving_change, SPI_OK_UPDATE, LEAVING_TYPES,
 			  "UPDATE gpucredit.directive d SET deadline = l.deadline,"
 			  " starts_at = l.starts_at, saved_by = l.saved_by"
@@ -201,7 +204,7 @@ call_reclaim_nodes(PG_FUNCTION_ARGS)
 }
 
 /*
- * All go at once.  Those of a pool are planned together, once.
+ * Take all nodes at once, and plan each pool once.
  */
 static void
 take_back(FunctionCallInfo fcinfo, const char **nodes, int n)
@@ -271,8 +274,8 @@ call_resume(PG_FUNCTION_ARGS)
 }
 
 /*
- * Of a locked pool: those whose turn is to come may have it earlier, or be
- * promised now that they are through in time.
+ * In a locked pool, plan again for attempts that wait: their turn may be
+ * earlier, or they may now finish in time.
  */
 void
 ReclaimPlanAnew(const char *pool, TimestampTz now)
@@ -291,9 +294,9 @@ ReclaimPlanAnew(const char *pool, TimestampTz now)
 }
 
 /*
- * Nodes of a locked pool go, or stay.  Where writing together is not limited,
- * nobody's turn depends on others: only those are planned that are there, unless
- * it was limited when others were.
+ * Plan for nodes of a locked pool that go or stay. If writing together is not
+ * limited, turns do not depend on others, so only attempts on these nodes are
+ * planned, unless the limit was on before.
  */
 static void
 plan_news(const char *pool, const char **nodes, int n, TimestampTz now)
@@ -349,7 +352,7 @@ plan_leaving(const char *pool, RescueJob *jobs, int n, TimestampTz now)
 }
 
 /*
- * More must leave than can save before they are gone.
+ * Log that more attempts must leave than can save in time.
  */
 static void
 log_storm(const char *pool, const RescueJob *jobs, int n)

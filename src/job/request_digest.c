@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * request_digest.c
- *		What a job asks of its pool, in short.
+ *		The digest of a job's request class.
  *
- * Jobs that ask the same are alike to a scheduling cycle, which takes apart
- * what one of them asks.  The digest is written with what it is of, by
- * reserve and by who makes offers again, and checked by verify().  It is a
- * cryptographic one: a tenant who could
- * make two asks meet would have a job started as something else.
+ * A scheduling cycle treats jobs with the same request alike, and reads the
+ * request of one. reserve and new offers write the digest with its parts, and
+ * verify() checks it. It is cryptographic: a tenant who made two requests
+ * collide could start a job as something else.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,8 +57,8 @@ gpucredit_ask_digest(PG_FUNCTION_ARGS)
 }
 
 /*
- * An argument's length, -1 of a null, and its bytes, so that no two lists of
- * arguments make the same data.
+ * Add an argument's length (-1 for null) and bytes, so that different lists
+ * have different data.
  */
 static void
 add_arg(FunctionCallInfo fcinfo, int n, StringInfo data)
@@ -82,7 +81,7 @@ add_arg(FunctionCallInfo fcinfo, int n, StringInfo data)
 				}
 			case KIND_ARRAY:
 				{
-					/* its type's number changes with the extension's */
+					/* its type's number differs between installations */
 					ArrayType  *array = PG_GETARG_ARRAYTYPE_P_COPY(n);
 
 					array->elemtype = InvalidOid;

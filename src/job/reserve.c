@@ -3,9 +3,8 @@
  * reserve.c
  *		Submission: check, hold, queue, in one transaction.
  *
- * What does not depend on the outcome (account, tier, prices, what the pool
- * could run) is read before the first lock on money.  The job's number is
- * taken before its hold, which it is written into.
+ * Account, tier, prices and what the pool could run are read before the first
+ * lock on money. The job's number is taken before its hold, which stores it.
  *
  * Locks: request key, quotas with max_queued, dead holds if short, budgets,
  * buckets.

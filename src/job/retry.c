@@ -3,11 +3,10 @@
  * retry.c
  *		Retry rules: is a failed attempt tried again?
  *
- * The rules are a table, the built-in ones and the operator's laid over them.
- * What a settlement says is matched as it comes from the job's own output, so
- * it is bounded (MESSAGE_CHARS), and so is what it is matched with: a pattern
- * has at most PATTERN_BYTES and no back references, without which matching
- * takes time linear in the text.
+ * The rules are the built-in ones, and the operator's over them. The message
+ * comes from the job's own output, so what is matched is bounded
+ * (MESSAGE_CHARS), and so are patterns: PATTERN_BYTES at most, without back
+ * references, so matching takes linear time.
  *
  *-------------------------------------------------------------------------
  */
@@ -66,7 +65,7 @@ static pg_attribute_noreturn() void refuse_pattern(const char *why,
 												   const char *hint);
 
 /*
- * The rule that holds for an attempt that failed.
+ * Find the rule for a failed attempt.
  */
 RetryRule
 RetryMatch(const Settlement *settlement)
@@ -91,8 +90,8 @@ RetryMatch(const Settlement *settlement)
 }
 
 /*
- * How many attempts of a job could not be started: no failures, but each is
- * tried again later than the one before.
+ * How many attempts of a job could not be started. They are no failures, but
+ * each is tried again later than the one before.
  */
 int32
 RetryNotStarted(const Job *job)
@@ -162,7 +161,7 @@ call_set_retry_rule(PG_FUNCTION_ARGS)
 }
 
 /*
- * A range without a code in it would be a rule that never holds.
+ * Refuse an empty range of codes.
  */
 static void
 check_codes(FunctionCallInfo fcinfo)
@@ -177,7 +176,7 @@ check_codes(FunctionCallInfo fcinfo)
 }
 
 /*
- * A pattern that compiles, and that no text can make slow.
+ * Check that a pattern compiles, and that no text can make it slow.
  */
 static void
 check_pattern(const char *pattern)

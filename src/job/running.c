@@ -46,7 +46,7 @@ RunningTake(FunctionCallInfo fcinfo, int arg, Running *running)
 	}
 }
 
-/* for so many, none of them there yet */
+/* room for so many */
 Running
 RunningRoom(uint64 n)
 {
@@ -85,8 +85,7 @@ parse_running(char *text, Running *running)
 }
 
 /*
- * A number of a job or an attempt, as heartbeat writes it: digits alone, the
- * first not 0.
+ * A number as heartbeat writes it: only digits, the first not 0.
  */
 static int64
 parse_number(const char *digits, int64 most, const char *text)

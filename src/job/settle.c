@@ -3,13 +3,12 @@
  * settle.c
  *		settle: an agent, or the job's owner, says how an attempt ended.
  *
- * Who settles again gets the stored row, whatever the call says; what an
- * agent then claims more is evidence for the audit log, unless it is its first
- * word on it (late_finish.c).
+ * A repeated settle returns the stored row. If an agent then claims more, the
+ * audit log keeps it as evidence, unless it is the agent's first report
+ * (late_finish.c).
  *
- * An owner may not say how long its job ran, nor that it ran no longer than
- * was metered last: it says that the attempt ends now, and so it ran until now
- * as far as the server can see.
+ * An owner may not report the elapsed time. The attempt ends now, and ran as
+ * long as the server can see.
  *
  * Locks: of an attempt that was not started its node; job, attempt, then as
  * settlement.c says.
@@ -32,7 +31,7 @@
 
 API_FUNCTION(settle);
 
-/* the node of an attempt that was not heard of for longest */
+/* when the node that is silent longest was heard of */
 SQL_STATEMENT(nodes_heard, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT pg_catalog.min(n.heard_at)"
 			  " FROM gpucredit.attempt_gpu g JOIN gpucredit.node n"
@@ -88,9 +87,9 @@ call_settle(PG_FUNCTION_ARGS)
 }
 
 /*
- * How an attempt ended, by arguments that have these places; the message stands
- * behind the exit code.  Who may meter says elapsed; only an agent's word is
- * that the attempt is gone.
+ * Read how an attempt ended from arguments at these positions; the message
+ * follows the exit code. Only an agent or an administrator may give elapsed,
+ * and only an agent's report means that the processes are gone.
  */
 void
 SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
@@ -118,8 +117,8 @@ SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
 }
 
 /*
- * Settle an attempt that is over.  True: it stays as it was settled, and what
- * an agent says of it is evidence.
+ * Settle an attempt that is over. True: its settlement stands, and an agent's
+ * report is evidence.
  */
 static bool
 settle_again(Job *job, Attempt *attempt, Settlement *settlement)
@@ -137,9 +136,9 @@ settle_again(Job *job, Attempt *attempt, Settlement *settlement)
 }
 
 /*
- * How long an attempt has run as far as the server can see: what was metered,
- * and the time since then as long as its nodes live, within its wall limit.
- * Of a node that is silent nothing is known since it was last heard of.
+ * How long the server saw an attempt run: the metered time, and the time since
+ * then while its nodes live, within its wall limit. A silent node counts until
+ * it was last heard of.
  */
 static int64
 seen_running(const Attempt *attempt)

@@ -3,20 +3,21 @@
  * settlement.c
  *		The end of an attempt, exactly once.
  *
- * Its bill is spent out of its hold, which is extended first where it does not
- * cover what the attempt has cost (collect.c); the rest goes back to the very
- * buckets it came from, and ending the attempt is what frees its devices.  Where lost
- * work is not billed (lost_work.c), what the job must do again is refunded.  The job
- * then is over, or goes back to the queue under a new hold.  All of it is one
- * transaction.
+ * The bill is price x GPUs x share x elapsed, rounded once. If the hold does
+ * not cover it, the missing amount is drawn first, as meter draws: from the
+ * same buckets, within the budgets and the wall limit, but as much as there
+ * is. What is still missing is uncollected. The rest of the hold returns to
+ * its buckets. The end of the attempt frees its devices. If lost work is not
+ * billed, what the job must do again is refunded. Then the job is over, or is
+ * queued under a new hold. All of it is one transaction.
  *
- * An attempt that somebody other than an agent ends may still be running:
- * its devices are given out again only when a heartbeat of the node came
- * without it, or gpucredit.node_lost has passed and the node is heard of.
+ * An attempt that nobody but the server or its owner ended may still run. Its
+ * devices are free once a heartbeat of the node does not name it, or
+ * gpucredit.node_lost has passed and the node is heard of.
  *
- * The caller has locked the job, then the attempt.  Locks: hold, budgets,
- * buckets in burn order (those of a new hold, or of an extension, with those
- * of the old).
+ * The caller has locked the job, then the attempt. Locks: hold, budgets,
+ * buckets in burn order; those of a new hold or an extension together with
+ * those of the old.
  *
  *-------------------------------------------------------------------------
  */
@@ -86,7 +87,7 @@ SQL_STATEMENT(parts_told, SPI_OK_SELECT, "text, bigint, int",
 
 API_FUNCTION(set_lost_work);
 
-/* after which a job may go back to the queue */
+/* outcomes after which a job may be queued again */
 static const char *const outcomes[] = {
 	"failed", "out_of_memory", "preempted", "node_lost", "resized"
 };
@@ -195,9 +196,9 @@ cut_elapsed(Settlement *settlement, Attempt *attempt)
 }
 
 /*
- * Did it end by the very signal that made it stop, as it was told to?  Then
- * it ended for what it was told that, which is no failure of its own, but
- * where it was stuck.  Who has only to save may be ended by SIGTERM, to leave.
+ * If a directed stop ended the process by its signal, the outcome is the
+ * stop's reason and no failure of the job, unless it was stuck. A directive to
+ * save may end it by SIGTERM, to leave.
  */
 static void
 see_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
@@ -216,7 +217,8 @@ see_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
 		stop.outcome = PREEMPTED;
 	}
 	else if (stop.reason != NULL && strcmp(stop.reason, PART_FAILED) == 0)
-		return;					/* that is why the others were told to */
+		return;					/* that failure is why the other parts had to
+								 * stop */
 	settlement->message = stop.message;
 	settlement->reason = stop.outcome == TIMEOUT || stop.outcome == FAILED ?
 		stop.reason : "made_to_leave";
@@ -306,10 +308,9 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 }
 
 /*
- * Give back what was spent on work that the job must do again: that since the
- * attempt's last checkpoint, where it is not billed.  All of it where a node
- * of a gang could not start its part: what the others ran meanwhile is nobody's
- * work.  Nothing where the job's owner says that it is lost: it would be free.
+ * Refund what was spent on lost work: the time since the last checkpoint, if
+ * it is not billed. All of it if a node of a gang could not start its part.
+ * Nothing if the job's owner ended the attempt, or work would be free.
  */
 static void
 refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
@@ -384,8 +385,8 @@ end_attempt(const Settlement *settlement, const Attempt *attempt)
 }
 
 /*
- * Free the devices, or leave them to fencing where no agent said that its part
- * is gone.
+ * Free the devices, or leave them to fencing if no agent reported the end of
+ * its part.
  */
 static void
 free_devices(const Settlement *settlement, const Attempt *attempt)
@@ -404,7 +405,7 @@ free_devices(const Settlement *settlement, const Attempt *attempt)
 }
 
 /*
- * Audit it, also claimed time that is not billed.
+ * Audit it, with claimed time that is not billed.
  */
 static void
 audit_settled(const Settlement *settlement, const Job *job,
@@ -448,8 +449,8 @@ audit_settled(const Settlement *settlement, const Job *job,
 }
 
 /*
- * What an attempt has cost, and how much of that its job can be billed: no
- * more than its wall limit costs.
+ * The cost of an attempt, and the most its job pays of it: the cost of its
+ * wall limit.
  */
 void
 CollectLook(const Attempt *attempt, Settlement *settlement)
@@ -505,8 +506,8 @@ CollectTell(const Job *job, const Attempt *attempt,
 }
 
 /*
- * How an attempt ended by what its parts told.  all: they all did; else only a
- * part that did not complete says anything, and false means that there is none.
+ * How an attempt ended, by its parts' reports. all: every part reported. Else
+ * only a part that did not complete counts; false: there is none.
  */
 bool
 PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
@@ -537,7 +538,8 @@ PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
 }
 
 /*
- * Does a job of this tier pay for what an attempt that ended so must do again?
+ * Does a job pay for lost work? set_lost_work says so for tier and outcome,
+ * else set_tier for the tier.
  */
 static bool
 lost_work_is_billed(const char *tier, Outcome outcome)

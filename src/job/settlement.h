@@ -36,14 +36,15 @@ typedef struct Settlement
 {
 	Outcome		outcome;
 	int64		elapsed;		/* -1: not reported */
-	bool		by_agent;		/* its devices are known to be free */
+	bool		by_agent;		/* its processes are gone */
 	const char *ended_by;		/* who ended it; NULL: the server */
 	bool		has_exit_code;
 	int32		exit_code;
 	const char *message;
 	const char *log_uri;
-	const char *reason;			/* for the audit log; NULL: none */
-	const char *node;			/* whose part is why; NULL: no one's */
+	const char *reason;			/* reason in the audit log; NULL: none */
+	const char *node;			/* the node whose part is the cause; NULL:
+								 * none */
 	int32		rank;			/* of that node */
 	/* what it comes to */
 	Credits		cost;			/* of what it ran */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * spec.c
- *		What of a job's spec is not for its agent alone.
+ *		The members of a job's spec that the server reads.
  *
  *	{"checkpoint_every": "10 min"}	how often it is told to save; a number is
  *									seconds, 0 is never

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stop_reason.c
- *		Since when, and what for, an attempt has to stop.
+ *		Since when an attempt must stop, and why.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,8 +27,8 @@ static const char *directive_reason(const Attempt *attempt,
 									TimestampTz since);
 
 /*
- * Had it to stop so long ago, or longer?  What for, in the order in which
- * answer.c looks.
+ * Must the attempt stop since at least so long? And why, in the order of
+ * answer.c.
  */
 bool
 StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
@@ -65,7 +65,7 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 	}
 	if (stuck_at == DT_NOEND || attempt->heard_at < stuck_at ||
 		told < ClockAdd(stuck_at, SettingStopGrace()))
-		return false;			/* who was not heard of since is silent */
+		return false;			/* nodes not heard of since then are silent */
 	settlement->outcome = FAILED;
 	settlement->reason = "stuck";
 	settlement->message = psprintf("no progress for %lld s%s%s",
@@ -78,7 +78,7 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 }
 
 /*
- * Why it was to leave by then; NULL: it was not.
+ * Why a directive told it to leave by then; NULL: none did.
  */
 static const char *
 directive_reason(const Attempt *attempt, TimestampTz since)

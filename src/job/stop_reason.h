@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stop_reason.h
- *		Since when, and what for, an attempt has to stop.
+ *		Since when an attempt must stop, and why.
  *
  *-------------------------------------------------------------------------
  */

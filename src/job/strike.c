@@ -4,12 +4,10 @@
  *		Nodes that could not start their attempts.
  *
  * A node whose agent cannot start anything looks idle, and would take job
- * after job of the queue.  Each attempt that was not started there counts
- * against it, and once three jobs could not be started within ten minutes it
- * is drained. A job that another node could not start either says nothing
- * about this one, so a job that starts nowhere drains no node by itself.  Nor
- * does an image that the node can get nowhere: a hundred jobs may name the
- * same wrong one.
+ * after job. Each attempt that it could not start counts against it. Three
+ * such jobs within ten minutes drain it. A job that another node could not
+ * start either does not count, nor does an image that the node cannot get: a
+ * hundred jobs may name the same wrong image.
  *
  * Locks: the node, before its job; its strikes under that.
  *
@@ -68,8 +66,8 @@ StrikeLock(const char *node)
 }
 
 /*
- * The same of the one node that an attempt is on; NULL: there are more, and
- * which of them it was is not known.
+ * The same for an attempt on one node; NULL: it has more, and the call does
+ * not name one.
  */
 char *
 StrikeLockOnly(const char *org, int64 job, int32 attempt)
@@ -120,7 +118,7 @@ StrikeCount(const Attempt *attempt, const char *node,
 }
 
 /*
- * No new work lands on it until an operator resumes it.
+ * Drain the node until an operator resumes it.
  */
 static void
 drain(const char *node, int64 jobs, TimestampTz now)

@@ -135,7 +135,7 @@ take_options(Submission *submission)
 }
 
 /*
- * {"cache": key}: what the job wants to find on its node.
+ * {"cache": key}: data that the job wants on its node.
  */
 static void
 take_cache(Submission *submission)
@@ -157,7 +157,7 @@ take_cache(Submission *submission)
 }
 
 /*
- * What the tier settles, and what it allows.
+ * Apply the tier's defaults and limits.
  */
 static void
 apply_tier(Submission *submission)
@@ -213,8 +213,8 @@ check_window(const Job *job)
 }
 
 /*
- * All that can be said before money is asked: NULL, or why it is denied.  With
- * a set of nodes other than the pool's, nothing is locked or counted.
+ * Check all that needs no money: NULL, or why it is denied. supposed: other
+ * nodes than the pool's; then nothing is locked or counted.
  */
 const char *
 SubmissionCheck(Submission *submission, const NodeSet *supposed)

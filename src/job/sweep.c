@@ -51,8 +51,8 @@ static char *failed_line(const char *org, int64 id, const ErrorData *error);
 static bool goes_on(const ErrorData *error);
 
 /*
- * Begin a sweep.  Where nothing can be written it is refused as a whole: the
- * things' own errors would be taken for bad data.
+ * Begin a sweep. If the server is read-only, refuse the sweep as a whole: each
+ * item's error would look like bad data.
  */
 Sweep
 SweepBegin(void)
@@ -79,7 +79,7 @@ SweepWait(int ms)
 }
 
 /*
- * Do as many rows as there is time for; returns how many were done.
+ * Do rows while there is time; returns how many were done.
  */
 int64
 SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
@@ -172,8 +172,8 @@ leave(Sweep *sweep, const char *org)
 }
 
 /*
- * Do one thing outside a sweep, as a sweep would: without waiting, or nothing
- * of it.
+ * Do one item outside a sweep, in the same way: without waiting, whole or not
+ * at all.
  */
 SweepResult
 SweepOnce(SweepStep step, const char *org, int64 id, int32 number,
@@ -190,8 +190,8 @@ SweepOnce(SweepStep step, const char *org, int64 id, int32 number,
 }
 
 /*
- * Do one thing, or nothing of it; stuck: its organisation is to be left for
- * another time.
+ * Do one item, whole or not at all. stuck: leave its organisation for the next
+ * sweep.
  */
 static SweepResult
 try_step(SweepStep step, const char *org, int64 id, int32 number,
@@ -243,8 +243,8 @@ failed_line(const char *org, int64 id, const ErrorData *error)
 }
 
 /*
- * May the sweep go on after an error?  Not where the whole transaction must
- * end, or the machine is what fails.
+ * May the sweep go on after an error? Not if the transaction must end, or the
+ * machine fails.
  */
 static bool
 goes_on(const ErrorData *error)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sweep.h
- *		Upkeep, one thing after the other, that stops for nothing.
+ *		Upkeep, one item after the other; a failed item stops no other.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,7 @@ typedef struct Sweep
 	const char **stuck;			/* organisations left for the next sweep */
 } Sweep;
 
-/* Rows in turn of each organisation, so that none is served before another. */
+/* Rows of the organisations in turn, so that each is served. */
 #define SWEEP_IN_TURN(org, id) \
 	" ORDER BY pg_catalog.row_number() OVER (PARTITION BY " org \
 	" ORDER BY " id "), " org " LIMIT 10000"

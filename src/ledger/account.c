@@ -98,9 +98,9 @@ refuse_path(const char *account, const char *why)
 }
 
 /*
- * Is the account, or one above it, suspended?  UC001 where there is none.
- * Tells the path, too, whether any of it has slices, or somebody to tell when
- * its balance is low, and what limits it.
+ * Is the account, or one above it, suspended? UC001 if it does not exist. Also
+ * reads into the path what the next calls need: slices, a balance threshold,
+ * limits.
  */
 bool
 AccountSuspended(AccountPath *path)
@@ -143,8 +143,8 @@ see(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * Is there such an account?  Reading functions look with the snapshot of
- * their caller, others see what the statement around them did so far.
+ * Is there such an account? Reading functions look with their caller's
+ * snapshot. Others also see what the present statement has done.
  */
 static bool
 account_exists(const char *org, const char *account, bool read_only)
@@ -226,7 +226,7 @@ gpucredit_require_account(PG_FUNCTION_ARGS)
 }
 
 /*
- * The same for an organisation; a tenant of a part may read its own part.
+ * The same for an organisation. A tenant of a part of it may read that part.
  */
 Datum
 gpucredit_require_organisation(PG_FUNCTION_ARGS)

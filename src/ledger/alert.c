@@ -18,6 +18,12 @@
  * has a balance threshold; nothing for buckets more than a week from their
  * end; at a settlement, the last days (AlertSpend()).
  *
+ *
+ * gpucredit_internal.high_spend() says what an expensive day is, and adds up
+ * exactly. Nearly no day is one, and each settlement asks. So AlertSpend()
+ * first adds up the same rows in floating point, and asks only if the day may
+ * be one.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -63,18 +69,19 @@ SQL_STATEMENT(account_watch, SPI_OK_UPDATE, "text, text, gpucredit.credits",
 			  "UPDATE gpucredit.account a SET balance_low = $3"
 			  " WHERE a.org = $1 AND a.account = $2");
 
-#define DELTAS_MOST		200		/* a call looks at; maintain() at all */
+#define DELTAS_MOST		200		/* a call reads at most so many; maintain()
+								 * reads all */
 #define DAYS			30		/* of an average */
 #define DEAR			1.3		/* times the average */
 #define MICRO			1e6		/* of a credit */
-#define SLACK			1e-9	/* more than sums of so few numbers err by */
+#define SLACK			1e-9	/* more than the rounding error of these sums */
 
 /* What one account and all below it spent. */
 typedef struct Spending
 {
 	double		today;
 	double		past;			/* the days before */
-	double		most;			/* what was added, were it all of one sign */
+	double		most;			/* sum of the absolute values */
 	DateADT		first;			/* day of any */
 } Spending;
 
@@ -109,8 +116,8 @@ static bool see_delta(void *context, const Datum *values, const bool *nulls);
 static void add(SpendLook *look, int level, DateADT day, double spent);
 
 /*
- * Alert for each threshold of a locked budget that lies above what was taken
- * before, and not above what is taken after.
+ * Alert for each threshold that lies above what a locked budget had taken
+ * before, and not above what it has taken after.
  */
 void
 AlertBudget(const char *org, const BudgetCount *count, Credits before,
@@ -137,8 +144,8 @@ AlertBudget(const char *org, const BudgetCount *count, Credits before,
 }
 
 /*
- * take_alert(name): keeps an alert to this transaction.  False: another one
- * has it, or has an alert whose name has the same hash.
+ * take_alert(name): claims an alert for this transaction. False: another
+ * transaction has it, or one whose name has the same hash.
  */
 Datum
 gpucredit_take_alert(PG_FUNCTION_ARGS)
@@ -239,7 +246,7 @@ member(StringInfo text, const char *name, const char *value, bool quoted)
 }
 
 /*
- * What an account's owner wants to be told of.
+ * Sets the balance threshold below which an account's owner gets an alert.
  */
 Datum
 call_set_alert(PG_FUNCTION_ARGS)
@@ -273,7 +280,7 @@ call_set_alert(PG_FUNCTION_ARGS)
 }
 
 /*
- * Alert where an account on a path spent more today than it uses to.
+ * Alert if an account on a path spent unusually much today.
  */
 void
 AlertSpend(const char *org, const char *account, TimestampTz at)
@@ -332,7 +339,7 @@ might_be_dear(const AccountPath *path, TimestampTz at)
 }
 
 /*
- * A day of an account and all below it, as far as it is folded.
+ * A folded day of an account and all below it.
  */
 static bool
 see_day(void *context, const Datum *values, const bool *nulls)
@@ -352,8 +359,8 @@ see_day(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * What an account spent, and is not folded; the oldest first.  Where nothing
- * was spent before today, the first says so.
+ * What an account spent that is not folded yet, the oldest first. The first
+ * row says whether anything was spent before today.
  */
 static bool
 see_delta(void *context, const Datum *values, const bool *nulls)

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * balance.c
- *		A balance from the running figures, by a plan that is kept.
+ *		A balance from the running figures, by a kept plan.
  *
- * PL/pgSQL would plan such a query again at each call, by the values it is
- * given, which takes eight times what the query does.
+ * PL/pgSQL would plan the query at each call, for its values. Planning takes
+ * eight times as long as the query.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * budget.c
- *		Counting holds against the budgets on their account's path.
+ *		The budgets on an account's path: read and locked before a draw.
  *
- * A hold counts in the period it is taken in, an extension in the period of
- * the extension.  The counter of a period is made by the first call that
- * touches it.  Counters are locked leaf to root, before any bucket, and
- * changed after the credit was found, or at once (budget_take.c); an account
- * without budgets costs no lock.
+ * A hold counts in the period it is taken in, and an extension in its own
+ * period. The first call in a period makes the counter. Counters are locked
+ * leaf to root, before any bucket. They change after the credit is found, or
+ * at once (budget_take.c). An account without budgets costs no lock.
  *
- * A counter may be spread over slices (slice.h): a hold that counts in its
- * slice alone was planned and locked as such, else all of it is locked.
+ * A counter may be spread over slices (slice.h). A hold that counts in its
+ * slice alone plans and locks that slice; else it locks all of the counter.
  *
  * Locks: counters in BUDGET_ORDER, each with its slices.
  *
@@ -60,7 +59,7 @@ SQL_STATEMENT(counts_lock_free, SPI_OK_SELECT, COUNTS_TYPES,
 			  COUNTS_READ("budget_counter",
 						  "c.spread") " ORDER BY" BUDGET_ORDER
 			  " FOR NO KEY UPDATE OF c SKIP LOCKED");
-/* of none that is there: what it conflicts with it would wait for */
+/* only if none is there: ON CONFLICT alone would wait for another's insert */
 SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
 			  "INSERT INTO gpucredit.budget_counter"
 			  " (org, account, period, period_start, made_at)"
@@ -127,9 +126,9 @@ static bool see_budget(void *context, const Datum *values, const bool *nulls);
 static int	compare_counts(const void *a, const void *b);
 
 /*
- * Lock the counters of the budgets on a path, and see whether an amount fits
- * the hard ones.  known: what BudgetLockUnion() found; budgets set since are
- * left alone.
+ * Lock the counters of the budgets on a path, and check an amount against the
+ * hard ones. known: what BudgetLockUnion() found. Budgets set since do not
+ * count.
  */
 LedgerStatus
 BudgetLock(const AccountPath *path, Credits amount, bool wait,
@@ -156,7 +155,7 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 	{
 		if (!wait)
 			return LEDGER_BUSY;
-		/* a budget was removed while its counter was waited for */
+		/* somebody removed a budget while this call waited for its counter */
 		keep_locked(set);
 	}
 	if (!BudgetOver(set, amount))
@@ -166,8 +165,8 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 }
 
 /*
- * Forget the budgets that are no more: what is locked by now forbids to look
- * for others.  The set may share its counters with one that is kept.
+ * Drop removed budgets from the set. The locks taken so far forbid to look for
+ * others. The set may share its counters with another set, so copy them.
  */
 static void
 keep_locked(BudgetSet *set)
@@ -185,8 +184,8 @@ keep_locked(BudgetSet *set)
 }
 
 /*
- * Lock a set's counters one after the other, each with all its slices.
- * False: not all are there, or to be had.
+ * Lock a set's counters one after the other, each with all its slices. False:
+ * some are missing, or locked by others.
  */
 static bool
 lock_counts(bool wait, BudgetSet *set)
@@ -213,8 +212,8 @@ lock_counts(bool wait, BudgetSet *set)
 }
 
 /*
- * The budgets on a path, if a hold can count in its slice of each: those that
- * are to be spread first count at large.
+ * Read the budgets on a path. False: the hold cannot count in its slice of
+ * each. A counter that should be spread, but is not, counts at large first.
  */
 bool
 BudgetPlanSlice(const AccountPath *path, int64 hold, BudgetSet *set)
@@ -257,10 +256,9 @@ BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
 }
 
 /*
- * Make the counters of a period that nobody has touched yet.  The budgets'
- * rows are locked first, before any counter is: whoever does not wait finds
- * out by that, and never waits for another's insert.  False: it would have.
- * A budget removed while its row was waited for is dropped from the set.
+ * Make the counters of a new period. The budgets' rows are locked first,
+ * before any counter, so nobody waits for another's insert. False: without
+ * waiting, some row is not free. Budgets removed meanwhile leave the set.
  */
 bool
 BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)
@@ -322,8 +320,8 @@ BudgetKeys(const BudgetSet *set)
 }
 
 /*
- * Read (and lock, as the statement does) a set's counters.  False: not all
- * are there, or to be had.
+ * Read a set's counters, and lock them if the statement does. False: some are
+ * missing, or locked by others.
  */
 static bool
 read_counts(SqlStatement *statement, BudgetSet *set)
@@ -359,7 +357,7 @@ BudgetOver(const BudgetSet *set, Credits amount)
 		const BudgetCount *count = &set->counts[i];
 		Credits		taken = CreditsAdd(count->reserved, count->spent);
 
-		/* one that is passed already takes nothing more */
+		/* a budget that is already passed takes nothing more */
 		if (count->hard && (taken > count->amount ||
 							amount > count->amount - taken))
 			return true;
@@ -402,9 +400,9 @@ BudgetShort(const AccountPath *path, Credits amount, TimestampTz at)
 }
 
 /*
- * Lock the counters of a path's present budgets together with those that
- * some holds were counted in, each with all its slices; the former are what a
- * draw may then count in.
+ * Lock the counters of a path's present budgets and of some holds' budgets,
+ * each with all its slices. The set then has the present ones: the draw may
+ * count in these.
  */
 void
 BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
@@ -448,14 +446,17 @@ BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 				strcmp(set->counts[i].period, count.period) == 0;
 	}
 	SPI_cursor_close(portal);
-	/* one of a budget removed, and set again, is not to be waited for later */
+
+	/*
+	 * a budget that was removed and set again: its counter must not be waited
+	 * for later
+	 */
 	keep_locked(set);
 }
 
 /*
- * The budgets on a path, leaf to root, with the period an instant is in, and
- * what is counted so far, as an unlocked look says.  False: one of them has no
- * counter for it yet.
+ * Read the budgets on a path without locks, leaf to root: their periods at an
+ * instant, and what is counted so far. False: a budget has no counter yet.
  */
 bool
 BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
@@ -476,7 +477,7 @@ BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
 }
 
 /*
- * A budget, and its counter where that is there.
+ * A budget, and its counter if it has one.
  */
 static bool
 see_budget(void *context, const Datum *values, const bool *nulls)
@@ -512,7 +513,7 @@ see_budget(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * BUDGET_ORDER, of accounts on one path: the longer is below the other.
+ * BUDGET_ORDER on one path, where the longer account is the lower one.
  */
 static int
 compare_counts(const void *a, const void *b)
@@ -541,8 +542,7 @@ BudgetReadAlerts(Datum array, BudgetCount *count)
 }
 
 /*
- * Of a budget that is too small for a threshold, or 0, the least that can be
- * taken.
+ * A threshold of less than the smallest amount is that amount.
  */
 static void
 set_alerts(Datum *shares, BudgetCount *count)
@@ -561,9 +561,8 @@ set_alerts(Datum *shares, BudgetCount *count)
 }
 
 /*
- * The budgets on a path that was looked at, leaf to root, with the period an
- * instant is in, and nothing of what they count.  False: what was seen goes no
- * more.
+ * The budgets on a path from the account rows already read, leaf to root,
+ * without what they count. False: these rows are too old.
  */
 bool
 BudgetKnown(const AccountPath *path, TimestampTz at, BudgetSet *set)
@@ -621,8 +620,8 @@ know_budget(const JsonbValue *values, BudgetCount *count)
 }
 
 /*
- * When the period an instant is in began; period none never did.  All of them
- * begin with a day, so what was found for a day is remembered.
+ * When the period of an instant began; period none never did. All periods
+ * begin with a day, so the result is kept for that day.
  */
 static TimestampTz
 period_start(const char *period, TimestampTz at)
@@ -656,8 +655,7 @@ period_start(const char *period, TimestampTz at)
 }
 
 /*
- * The first budget of a set whose period an instant is not in; NULL: there is
- * none.
+ * The first budget of a set whose period ended before an instant; NULL: none.
  */
 const BudgetCount *
 BudgetTurned(const BudgetSet *set, TimestampTz at)
@@ -673,9 +671,8 @@ BudgetTurned(const BudgetSet *set, TimestampTz at)
 }
 
 /*
- * The period turned while this call waited: it would have to lock another
- * counter now, out of order, and what was full may be of the period that
- * ended.  The retry will find it.
+ * A period ended while this call waited. The call would have to lock another
+ * counter now, out of order. The caller retries the transaction.
  */
 void
 BudgetCheckPeriods(const BudgetSet *set, TimestampTz at)

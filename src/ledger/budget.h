@@ -24,9 +24,9 @@ typedef struct BudgetCount
 	Datum	   *alert_shares;	/* numerics, as they were set */
 	Credits		reserved;		/* with what its slices have */
 	Credits		spent;
-	int32		slices;			/* over how many it may be spread */
+	int32		slices;			/* may be spread over so many */
 	int32		spread;			/* and is */
-	int32		slice;			/* this alone is locked; 0: all of it */
+	int32		slice;			/* only this slice is locked; 0: all of it */
 	bool		locked;
 } BudgetCount;
 
@@ -47,7 +47,7 @@ typedef struct HoldShare
 	Credits		spent;
 	Credits		unreserve;		/* to take off reserved */
 	Credits		spend;			/* to add to spent; < 0: a refund */
-	int32		slice;			/* where; 0: in the counter's row */
+	int32		slice;			/* its slice; 0: the counter's row */
 } HoldShare;
 
 typedef struct HoldShares

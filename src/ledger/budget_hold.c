@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * budget_hold.c
- *		Crediting back what a hold was counted with.
+ *		What a hold spends and returns changes the budgets that counted it.
  *
- * A hold remembers the budgets and periods it was counted in.  What is
- * captured first is what was drawn first, so it is spent in the earliest
- * period; what is given back was drawn last, and what is refunded was spent
- * last.  What a hold drew before a budget was set counts in none, and was
- * drawn first.
+ * A hold has a row for each budget and period that counted it. Credit drawn
+ * first is spent first, so a capture counts in the earliest period. Returned
+ * credit was drawn last, and refunded credit was spent last. Credit drawn
+ * before a budget was set counts in none, and was drawn first.
  *
  * Locks: counters in BUDGET_ORDER, or the hold's slice of each.
  *
@@ -92,8 +91,8 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 }
 
 /*
- * Of a locked hold (as it was before) so much is captured, and so much given
- * back: credit the budgets it was counted in.
+ * A locked hold captures one amount and gives back another: change the budgets
+ * that counted it. hold: as it was before.
  */
 void
 BudgetReturn(const Hold *hold, HoldShares *shares, Credits captured,
@@ -113,8 +112,8 @@ BudgetReturn(const Hold *hold, HoldShares *shares, Credits captured,
 }
 
 /*
- * So much of what a locked hold has spent is refunded: credit the budgets it
- * was counted in, the last period first.
+ * A locked hold refunds an amount: change the budgets that counted it, the
+ * last period first.
  */
 void
 BudgetRefund(const Hold *hold, HoldShares *shares, Credits amount)
@@ -138,8 +137,8 @@ BudgetRefund(const Hold *hold, HoldShares *shares, Credits amount)
 }
 
 /*
- * The periods of one budget stand together, earliest first: where do those of
- * the first one given end?
+ * The end of the first budget's periods. The periods of one budget stand
+ * together, earliest first.
  */
 static int
 budget_end(const HoldShares *shares, int first)

@@ -3,12 +3,12 @@
  * budget_slice.c
  *		The slices of budgets' counters.
  *
- * A slice may take up to its "most" alone.  All of these together leave out
- * what would pass a hard budget, or reach the next alert: who would need that
- * counts at large, sees the whole, and shares out again.  They are worth what
- * the budget's row says, so who shares out locks that row too, if it can be
- * had, and who spreads a counter changes it; set_budget, which has it, puts the
- * counter together.
+ * A slice may take up to its "most" alone. Together the slices stop short of a
+ * hard budget's end and of the next alert. A hold that would reach either
+ * counts at large, sees the whole, and shares out again. The shares depend on
+ * the budget's row, so whoever shares out locks that row, if it is free, and
+ * whoever spreads a counter changes it. set_budget has the row locked, and
+ * puts the counter together.
  *
  * Locks: counters in BUDGET_ORDER, each with its slices; the budget's row
  * after them, never waiting for it.
@@ -42,7 +42,7 @@ SQL_STATEMENT(slices_lock_free, SPI_OK_SELECT, KEY_TYPES,
 SQL_STATEMENT(slice_room, SPI_OK_SELECT, KEY_TYPES ", int, gpucredit.credits",
 			  "SELECT 1 FROM gpucredit.budget_slice s" OF_KEY(s)
 			  " AND s.slice = $5 AND " SLICE_ROOM(s) " FOR NO KEY UPDATE");
-/* one that is free and had room, the next from its own; see SLICE_FREE */
+/* a free slice that had room, the next from its own; see SLICE_FREE */
 SQL_STATEMENT(slice_room_free, SPI_OK_SELECT,
 			  KEY_TYPES ", int, gpucredit.credits, int",
 			  "SELECT s.slice, " SLICE_ROOM(s)
@@ -52,7 +52,7 @@ SQL_STATEMENT(slice_room_free, SPI_OK_SELECT,
 			  "  AND " SLICE_ROOM(r) "))"
 			  " ORDER BY ($7 + s.slice - $5) % $7 LIMIT 1"
 			  " FOR NO KEY UPDATE SKIP LOCKED");
-/* unless the budget was removed, and with it what holds were counted in it */
+/* unless the budget was removed, and the holds' shares with it */
 #define SHARE_LIVES(t) \
 	" AND EXISTS (SELECT FROM gpucredit.hold_budget h WHERE h.org = $1" \
 	"  AND h.hold = $5 AND h.account = " #t ".account" \
@@ -153,7 +153,7 @@ count_args(const char *org, const BudgetCount *count)
 }
 
 /*
- * Lock all slices of a counter whose row is locked, and add what they have.
+ * Lock all slices of a counter whose row is locked, and add up their figures.
  * False: another transaction has one, and wait was false.
  */
 bool
@@ -175,8 +175,8 @@ CountLockSlices(const char *org, BudgetCount *count, bool wait)
 }
 
 /*
- * Lock one slice of a counter that may take an amount: the hold's own, or the
- * next that is free.
+ * Lock one slice of a counter that has room for an amount: the hold's own, or
+ * the next free one.
  */
 bool
 CountLockSlice(const char *org, BudgetCount *count, Credits amount, bool wait)
@@ -230,8 +230,8 @@ change_slice(SqlArgs *args, int32 slice, Credits reserved, Credits spent)
 }
 
 /*
- * After an amount was counted at large: share out what is left, or put
- * together what is not worth its slices.
+ * After an amount was counted at large: share out what is left, or put the
+ * slices together where they have too little.
  */
 void
 CountEven(const char *org, const BudgetCount *count, Credits amount)
@@ -268,9 +268,8 @@ CountEven(const char *org, const BudgetCount *count, Credits amount)
 }
 
 /*
- * A set_budget() that waits for the budget's row may have a snapshot in which
- * the counter is not spread yet, and would leave it so.  That the row has
- * changed is 40001 for it.
+ * Change the budget's row. A set_budget() that waits for the row may have a
+ * snapshot in which the counter is not spread. It then gets 40001.
  */
 static void
 touch_budget(const char *org, const BudgetCount *count)
@@ -284,9 +283,9 @@ touch_budget(const char *org, const BudgetCount *count)
 }
 
 /*
- * How much more a counter may take before its budget is used up or has
- * something to say, and over how many slices it may be spread.  False:
- * another transaction has the budget's row.
+ * How much more a counter may take before its budget is used up or its next
+ * alert is due, and over how many slices it may be spread. False: another
+ * transaction has the budget's row.
  */
 static bool
 room_left(const char *org, const BudgetCount *count, Credits taken,
@@ -320,9 +319,9 @@ room_left(const char *org, const BudgetCount *count, Credits taken,
 }
 
 /*
- * Put together whatever counters of an account's budgets (of one period,
- * NULL: of all) are spread; their budgets' rows are locked.  all: the others
- * are locked, too, each in its turn.
+ * Put together the spread counters of an account's budgets, of one period or
+ * (NULL) all; the budgets' rows are locked. all: lock the other counters too,
+ * in turn.
  */
 void
 BudgetFold(const char *org, const char *account, const char *period, bool all)
@@ -358,8 +357,8 @@ BudgetFold(const char *org, const char *account, const char *period, bool all)
 }
 
 /*
- * Lock where what a hold's shares give back is to be counted.  False: another
- * transaction has it, and wait was false.
+ * Lock the place where a hold's shares return. False: another transaction has
+ * it, and wait was false.
  */
 bool
 SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
@@ -392,9 +391,9 @@ SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
 }
 
 /*
- * Lock the slice a share is counted in, or the counter's row where there is
- * none by now; returns how many were locked.  A budget set again meanwhile may
- * have the same of its own, which do not count the share.
+ * Lock a share's slice, or the counter's row if it has no slices now. Returns
+ * how many rows were locked. A budget that was set again has rows of the same
+ * key, which do not count the share.
  */
 static int
 lock_share(const Hold *hold, HoldShare *share, int32 spread, bool wait)

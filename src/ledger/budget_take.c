@@ -3,10 +3,12 @@
  * budget_take.c
  *		Counting what a hold draws in the budgets on its account's path.
  *
- * Counters are locked first (budget.c), and changed when the credit has been
- * found.  Or they are changed by the statement that locks them, leaf to root:
- * if one does not allow that once it is locked, or the credit is short, the
- * caller rolls that back.
+ * Counters are locked first (budget.c), and change when the credit is found.
+ * Or one statement each locks and changes them, leaf to root. If one refuses,
+ * or the credit is short, the caller rolls back.
+ *
+ * A transaction of many holds finds counters by their noted locations
+ * (util/row_location.h), one statement for each.
  *
  * Locks: counters in BUDGET_ORDER.
  *
@@ -24,7 +26,7 @@
 #include "util/sql.h"
 #include "ledger/budget.h"
 
-/* a counter made since the hold looked is of a budget set since */
+/* a counter made after the hold's look belongs to a budget set since */
 #define COUNT_TYPES \
 	COUNTS_TYPES ", gpucredit.credits, timestamptz, int[], int"
 #define COUNT_TAKE(from, n) \
@@ -62,12 +64,12 @@ SQL_STATEMENT(shares_take, SPI_OK_INSERT,
 			  " DO UPDATE SET reserved ="
 			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
 
-/* of the paths whose budgets said no, so many are remembered, for speed alone */
+/* so many paths whose budgets refused are remembered, only for speed */
 #define MOST_SAID_NO	64
 
 static uint64 noes[MOST_SAID_NO];	/* by path_key() */
 
-/* Counters on their way to be counted in. */
+/* Counters while an amount is counted in them. */
 typedef struct Counting
 {
 	BudgetSet  *set;
@@ -87,7 +89,7 @@ typedef struct Counting
 SQL_STATEMENT(count_told, SPI_OK_UPDATE_RETURNING, COUNT_OWN_TYPES, COUNT_OWN(""));
 SQL_STATEMENT(count_own, SPI_OK_UPDATE_RETURNING, COUNT_OWN_TYPES ", tid",
 			  COUNT_OWN(" AND c.ctid = $7"));
-/* locked, as after a rollback to a savepoint another may have it */
+/* locked again: after a rollback to a savepoint another may have it */
 SQL_STATEMENT(count_own_lock, SPI_OK_SELECT,
 			  "text, text, text, timestamptz, tid",
 			  "SELECT c.reserved, c.spent, c.spread"
@@ -96,7 +98,7 @@ SQL_STATEMENT(count_own_lock, SPI_OK_SELECT,
 			  " AND c.period = $3 AND c.period_start = $4"
 			  " FOR NO KEY UPDATE");
 
-/* A counter that comes back, and where it is. */
+/* A counter's row, and its location. */
 typedef struct Own
 {
 	BudgetCount *count;
@@ -120,12 +122,11 @@ static bool see_counted_at(void *context, const Datum *values,
 						   const bool *nulls);
 
 /*
- * The budgets on a path, if it looks as if an amount could be counted in them
- * at once: none is spread, or to be, nor does a hard one end where credits do.
- * What they have counted is seen when they are locked; but after one of the
- * path that said no there is a look at it first, as the next may, too: it must
- * fit (else dead holds may free what is lacking, which come before budgets),
- * and each have its counter.
+ * Read the budgets on a path. False: the amount cannot be counted at once,
+ * since one is spread or to be spread, or a hard one is near the largest
+ * amount. After a refusal on this path, the counters are read, too: all must
+ * exist, and the amount must fit. Else dead holds may free what is lacking,
+ * and they are locked before budgets.
  */
 bool
 BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
@@ -160,7 +161,7 @@ path_key(const AccountPath *path)
 }
 
 /*
- * Did a path's budgets say no the last time?
+ * Did a path's budgets refuse the last time?
  */
 static bool
 said_no(uint64 key)
@@ -169,7 +170,7 @@ said_no(uint64 key)
 }
 
 /*
- * Remember what they said.
+ * Remember whether they refused.
  */
 static void
 note_said(uint64 key, bool no)
@@ -181,12 +182,10 @@ note_said(uint64 key, bool no)
 }
 
 /*
- * Lock the counters of a set, one after the other, and count an amount in
- * each, of a hold of an instant.  False: one does not allow it, as it is by
- * now, is spread, or is gone with its budget, which may have been set again;
- * what was locked and counted by then is to be rolled back.
- * None is made here: whoever does that has the budget's row, or others would
- * wait for it in no order.
+ * Lock the counters of a set one after the other, and count an amount in each,
+ * for a hold of an instant. False: one refuses, is spread, or is gone; the
+ * caller rolls back. This makes no counter: whoever makes one has the budget's
+ * row.
  */
 bool
 BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount,
@@ -243,7 +242,7 @@ see_counted(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * Write with what a hold, new or not, is counted in a set's budgets.
+ * Write a hold's share of each budget of a set.
  */
 void
 BudgetShare(const BudgetSet *set, int64 hold, bool new, Credits amount)
@@ -332,8 +331,8 @@ take_counts(const BudgetSet *set, Credits amount)
 }
 
 /*
- * The budgets on a path with their counters, if this transaction has changed
- * all of those: they are locked, then.  False: they are to be looked for.
+ * The budgets on a path, if this transaction has changed, and so locked, all
+ * their counters. False: the caller must search.
  */
 bool
 BudgetOwn(const AccountPath *path, TimestampTz at, BudgetSet *set)
@@ -359,8 +358,8 @@ BudgetOwn(const AccountPath *path, TimestampTz at, BudgetSet *set)
 }
 
 /*
- * Count an amount in each of a set, of those that were there at an instant.
- * Returns in how many: it ends with one that is spread, or that is gone.
+ * Count an amount in each counter of a set that existed at an instant, and
+ * return how many took it. Stops at a counter that is spread or gone.
  */
 static int
 count_each(BudgetSet *set, Credits amount, TimestampTz at)

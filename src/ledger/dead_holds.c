@@ -22,7 +22,7 @@
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
-/* in order, or a plan that hopes for an early hit reads all holds there are */
+/* ordered, or the plan may read all holds in the hope of an early hit */
 SQL_STATEMENT(dead_exists, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT 1 FROM gpucredit.hold h WHERE h.org = $1"
 			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
@@ -69,8 +69,8 @@ static LockedBuckets lock_buckets(const AccountPath *path, const int64 *holds,
 								  int n, int64 bucket, TimestampTz at);
 
 /*
- * Release the organisation's dead holds, if a draw would be short without.
- * The draw must then keep to the buckets that were locked, if any.
+ * Release the organisation's dead holds if a draw is short without them. The
+ * draw then keeps to the buckets locked here, if any.
  */
 LockedBuckets
 LedgerReclaim(const AccountPath *path, const Purpose *purpose,
@@ -82,9 +82,8 @@ LedgerReclaim(const AccountPath *path, const Purpose *purpose,
 }
 
 /*
- * Release the organisation's dead holds before a bucket of an account is
- * revoked, which is locked with theirs if there are any: by now there may be
- * none of it, and it may stand before them.
+ * Release the organisation's dead holds before a bucket is revoked. The bucket
+ * is locked together with theirs, since it may come before them in burn order.
  */
 void
 LedgerReclaimFor(const AccountPath *path, int64 bucket)
@@ -95,9 +94,9 @@ LedgerReclaimFor(const AccountPath *path, int64 bucket)
 }
 
 /*
- * Before locked holds of one account are closed, and one is opened or extended
- * after that: release dead holds, and lock what the holds have buckets and
- * budgets of together with those the draw may come from.
+ * Before a call closes locked holds of one account, and then opens or extends
+ * one: release dead holds, and lock together the budgets and buckets of both
+ * steps.
  */
 LockedBuckets
 HoldsLockForNext(const Hold *holds, int n, const Purpose *purpose)
@@ -108,9 +107,9 @@ HoldsLockForNext(const Hold *holds, int n, const Purpose *purpose)
 }
 
 /*
- * Release what dead holds can be had without waiting, whatever this
- * transaction has locked already: for calls that never wait, and for a draw
- * that policies left short.  Returns whether there was any.
+ * Release the dead holds that need no wait, whatever this transaction has
+ * locked. For calls that never wait, and for a draw that policies left short.
+ * Returns whether there was any.
  */
 bool
 LedgerReclaimFree(const char *org)
@@ -134,8 +133,8 @@ LedgerReclaimFree(const char *org)
 }
 
 /*
- * Release dead holds if less than an amount is available; the buckets of some
- * more holds, or one more bucket, are locked with theirs.
+ * Release dead holds if less than an amount is available. Lock the buckets of
+ * some more holds, or one more bucket, with theirs.
  */
 static LockedBuckets
 reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
@@ -154,7 +153,7 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 	{
 		SqlArgText(&args, path->org);
 		SqlArgTime(&args, now);
-		/* with a hold locked that may be dead, too, others are not waited for */
+		/* this hold may be dead, and is locked: then wait for no other */
 		rows = SqlRun(nalso > 0 && also->job == 0 ? &dead_lock_free :
 					  &dead_lock, &args);
 	}
@@ -236,8 +235,8 @@ any_dead(const char *org)
 }
 
 /*
- * What an account could draw at an instant, as an unlocked look says; caps
- * that depend on the job or the hold are not looked at.
+ * What an account could draw at an instant, read without locks and without the
+ * caps of jobs and holds.
  */
 Credits
 LedgerAvailable(const AccountPath *path, const Purpose *purpose,

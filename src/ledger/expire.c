@@ -3,10 +3,10 @@
  * expire.c
  *		expire_credits: books what buckets had when they expired.
  *
- * Time alone has expired it: every figure is right before any sweep, and the
- * same after it.  A bucket needs one sweep in its life, since what returns to
- * it later is booked as expired at once; swept_at says that it had it, and
- * takes it out of the index that finds the next ones.
+ * Time alone expires credit: every figure is right before any sweep, and the
+ * same after it. A bucket needs one sweep in its life, since later returns to
+ * it expire at once. swept_at says that it had its sweep, and takes it out of
+ * the index of due buckets. A bucket with slices is put together first.
  *
  * One that is spread over slices is put together first.
  *
@@ -73,7 +73,7 @@ call_expire_credits(PG_FUNCTION_ARGS)
 }
 
 /*
- * Put together what is due and spread over slices.
+ * Put together the due buckets that have slices.
  */
 static void
 fold_spread(TimestampTz now)

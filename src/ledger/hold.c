@@ -285,7 +285,7 @@ lock_parts(const Hold *hold, bool wait, HoldPart **parts)
 }
 
 /*
- * Is all that a locked hold holds of one part?
+ * Is there one part only with held credit?
  */
 static bool
 only_part(const Hold *hold, HoldPart *part)
@@ -334,8 +334,8 @@ lock_bucket(const Hold *hold, bool wait, HoldPart *part)
 }
 
 /*
- * Lock where the last of n + 1 parts goes back to: parts of one bucket stand
- * together, and go to one place.  False: it is locked, and wait was false.
+ * Lock the place where the last of n + 1 parts returns. Parts of one bucket
+ * stand together and share a place. False: it is locked, and wait was false.
  */
 static bool
 lock_place(const Hold *hold, HoldPart *parts, uint64 n, int32 spread,
@@ -364,7 +364,7 @@ compare_parts(const void *a, const void *b)
 }
 
 /*
- * Spend the first of the parts, return the last, and enter both.
+ * Spend the first parts, return the last, and post both.
  */
 static Returned
 give_back(Hold *hold, const Cause *cause, HoldPart *parts, int n,
@@ -380,8 +380,8 @@ give_back(Hold *hold, const Cause *cause, HoldPart *parts, int n,
 }
 
 /*
- * What of the parts is spent, the first of them, and returned, the last: as
- * a posting that the caller is to write, and in the hold.
+ * Divide the parts: the first are spent, the last returned. Changes the hold,
+ * and makes a posting that the caller writes.
  */
 Returned
 HoldPartsDivide(Hold *hold, const Cause *cause, HoldPart *parts, int n,

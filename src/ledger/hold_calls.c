@@ -221,7 +221,8 @@ call_capture(PG_FUNCTION_ARGS)
 	RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", true));
 	RequestInt8(&request, final = ArgBool(fcinfo, 4, "final"));
 	overrun = ArgBool(fcinfo, 5, "overrun");
-	if (overrun)				/* else as before there was any */
+	if (overrun)				/* a call without it keeps the fingerprint it
+								 * always had */
 		RequestText(&request, "overrun");
 
 	SqlConnect();
@@ -283,7 +284,8 @@ call_release(PG_FUNCTION_ARGS)
 
 	RequestInit(&request, fcinfo, "release", org, ArgKey(fcinfo, 2, "key"));
 	RequestInt8(&request, id);
-	if (part)					/* else as before there was any */
+	if (part)					/* a call without it keeps the fingerprint it
+								 * always had */
 		RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", false));
 
 	SqlConnect();
@@ -351,8 +353,8 @@ refuse_unless(const Hold *hold, Credits amount, const char *hint)
 }
 
 /*
- * Audit the end of a hold, or that it stays open: after a capture of all its
- * credit no other row would say so.
+ * Audit the end of a hold, or that it stays open, which no other row says once
+ * all its credit is captured.
  */
 static void
 audit_settled(const Request *request, const Hold *hold, const char *decision,
@@ -443,7 +445,7 @@ extend(Hold *hold, Credits amount, TimestampTz *at)
 }
 
 /*
- * What the hold is by now, whether or not that is more than it was.
+ * Answer with the hold as it now is.
  */
 static void
 answer(Request *request, Row *row, const Hold *hold, const char *reason)

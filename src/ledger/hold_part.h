@@ -15,7 +15,7 @@ typedef struct HoldPart
 {
 	int32		part;
 	int64		bucket;
-	int32		slice;			/* it goes back to; 0: the bucket's row */
+	int32		slice;			/* where it returns; 0: the bucket's row */
 	Credits		held;
 	TimestampTz expires_at;
 	bool		closed;

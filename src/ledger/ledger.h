@@ -3,10 +3,9 @@
  * ledger.h
  *		The one place that changes money.
  *
- * Above this layer there are only holds: open, extend, shrink, settle.  What
- * a function locks it locks in the order hold, then buckets in burn order.
- * With wait = false it never waits for a row: it answers LEDGER_BUSY, having
- * written nothing.
+ * Above this layer there are only holds: open, extend, shrink, settle. A
+ * function locks the hold, then buckets in burn order. With wait = false it
+ * never waits for a row: it returns LEDGER_BUSY, and has written nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,14 +34,13 @@ typedef struct AccountPath
 } AccountPath;
 
 /*
- * A path's levels as rows "p", for what has a row or a few at each: joined
- * LATERAL with OFFSET 0 they are looked up one by one.  By "= ANY" a generic
- * plan, which takes an array to have ten elements, reads all accounts of an
- * organisation that has some dozens.
+ * A path's levels as rows "p", to look up a few rows at each level. Join
+ * LATERAL with OFFSET 0. With "= ANY" a generic plan assumes ten elements, and
+ * reads all accounts of an organisation with a few dozen.
  */
 #define PATH_LEVELS(n) "(SELECT pg_catalog.unnest($" #n ") AS account) p"
 
-/* Whose business credit is drawn for: what buckets' policies look at. */
+/* What credit is drawn for; buckets' policies look at it. */
 typedef struct Purpose
 {
 	int64		job;			/* 0: a caller's own hold, no types either */
@@ -52,14 +50,14 @@ typedef struct Purpose
 	const char *pool;
 	const struct LockedBuckets *locked; /* draw from these alone; NULL: any */
 	bool		any;			/* whatever the policies say: a transfer */
-	bool		first;			/* its transaction has locked no money yet */
+	bool		first;			/* its transaction has not locked money yet */
 	Trace		trace;			/* the job's */
 } Purpose;
 
 /*
- * Buckets locked together, in burn order, for a release and a draw after it.
- * One that has credit only since is left alone: it might stand earlier in
- * burn order than what is locked.
+ * Buckets locked together, in burn order, for a release and a draw after it. A
+ * bucket that got credit since is left out, as it may come earlier in burn
+ * order.
  */
 typedef struct LockedBuckets
 {
@@ -113,8 +111,8 @@ typedef struct Cause
 } Cause;
 
 /*
- * One of many holds that are to give back: hold.org and hold.hold say which,
- * and what follows the amount, what came of it.
+ * One of many holds to shrink: hold.org and hold.hold name it. The fields
+ * after the amount are results.
  */
 typedef struct Shrinking
 {

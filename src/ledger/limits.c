@@ -22,9 +22,8 @@
 #include "ledger/limits.h"
 
 /*
- * A look at a path goes for so long as what limits it.  Who had to wait since,
- * for a quota that is, waited longer and looks again: what was set meanwhile
- * counts, as the instant of a hold is after it.
+ * A path's rows stay valid so long. A call that waited for a quota since then
+ * waited longer, and reads again.
  */
 #define LOOK_STAYS	(5 * INT64CONST(1000))
 
@@ -49,8 +48,7 @@ SQL_STATEMENT(limits_keep, SPI_OK_UPDATE, "text, text",
 			  " WHERE a.org = $1 AND a.account = $2");
 
 /*
- * What there is of each kind, and what its fields are: a text, an amount, one
- * or none, yes or no, amounts.
+ * The kinds, and the types of their fields.
  */
 typedef enum Field
 {
@@ -85,8 +83,7 @@ AccountLimitsLock(const char *org, const char *account)
 }
 
 /*
- * Write into the account's row, which is locked, what its budgets and quotas
- * are by now.
+ * Copy the account's present budgets and quotas into its locked row.
  */
 void
 AccountLimitsKeep(const char *org, const char *account)
@@ -109,7 +106,7 @@ AccountLimitsKnown(const AccountPath *path)
 }
 
 /*
- * The budgets, or quotas, of a level: of each its fields, as JsonbValues.
+ * The budgets or quotas of a level, each as an array of JsonbValues.
  */
 List *
 AccountLimitsOf(const AccountPath *path, int level, LimitKind kind)
@@ -199,8 +196,8 @@ is_field(const JsonbValue *value, Field field)
 }
 
 /*
- * Not by Ensure(), which ends a server with assertions: a superuser can write
- * the column by hand, and then every call would end it.
+ * Not Ensure(), which ends a server with assertions: a superuser can write the
+ * column by hand.
  */
 static void
 refuse_limits(void)

@@ -1,16 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * post.c
- *		Entries, and the running sums they change.  Nothing else writes them,
- *		but post_returns.c, set by set, and changed_buckets.c, which changes buckets for it.
+ *		Entries, and the running sums they change. Only shrink_holds.c writes
+ *		them, too, for many holds at once.
  *
  * A move is balanced by construction: what leaves one compartment of a bucket
  * enters another.  The bucket's row and the hold's part are the running sums
  * of the entries, changed in the same call.  The caller has locked the
  * buckets (and the hold); the tables' checks refuse what would go negative.
  *
- * Of a bucket that is spread over slices (slice.h) a move changes the slice's
- * figures, or the bucket's own: what counts is their sum.
+ * In a bucket with slices (slice.h) a move changes the slice's figures, or the
+ * bucket's own. Their sum counts.
+ *
+ *
+ * A transaction of a hundred thousand holds leaves as many versions of a
+ * bucket's row, and an index scan visits all of them. So after some changes it
+ * notes the rows' locations (util/row_location.h), and OwnList() has them for
+ * the selection of a bucket.
  *
  *-------------------------------------------------------------------------
  */
@@ -124,7 +130,7 @@ SQL_STATEMENT(bucket_close, SPI_OK_UPDATE, "text, bigint, timestamptz",
 			  "UPDATE gpucredit.bucket b SET closed_at = $3"
 			  " WHERE b.org = $1 AND b.bucket = $2");
 
-/* A locked row stays where it is: by place they are found fastest. */
+/* A locked row keeps its location, the fastest way to find it. */
 SQL_STATEMENT(entry_sweep, SPI_OK_SELECT, "tid[], timestamptz, uuid",
 			  "WITH e AS (INSERT INTO gpucredit.entry (org, at, account,"
 			  "  bucket, source, target, amount, operation, trace)"
@@ -193,7 +199,7 @@ SQL_STATEMENT(bucket_lend, SPI_OK_UPDATE, "text, bigint, int",
 	" credited_total = b.credited_total OPERATOR(pg_catalog.+) $10" \
 	" WHERE b.org = $1 AND b.bucket = $2"
 SQL_STATEMENT(bucket_add, SPI_OK_UPDATE, BUCKET_ADD_TYPES, BUCKET_ADD);
-/* the same, and where the row is then; and one that is where it was said */
+/* the same with the row's new location; and by its noted location */
 SQL_STATEMENT(bucket_add_told, SPI_OK_UPDATE_RETURNING, BUCKET_ADD_TYPES,
 			  BUCKET_ADD " RETURNING b.ctid");
 SQL_STATEMENT(bucket_add_own, SPI_OK_UPDATE_RETURNING,
@@ -272,10 +278,10 @@ LedgerCompartment(Compartment compartment)
 }
 
 /*
- * Lock a bucket and move an amount of it from available to held, in one.  The
- * caller enters it, at an instant that may be over: raised is what had come
- * in by then.  False: it has not as much without what came in since, was
- * closed or is spread.
+ * Lock a bucket and move an amount from available to held. The caller writes
+ * the entry, at an instant before the lock; credited_total is what had come in
+ * by then. False: without what came in since it has too little, or it is
+ * closed or spread.
  */
 bool
 LedgerTake(const char *org, int64 bucket, Credits amount, Datum credited_total)
@@ -290,8 +296,8 @@ LedgerTake(const char *org, int64 bucket, Credits amount, Datum credited_total)
 }
 
 /*
- * The same of a slice that nobody has and that has enough, the next to be
- * found from a given one; never waits.
+ * The same of a free slice that has enough, the next from a given one. Never
+ * waits.
  */
 TakeStatus
 LedgerTakeSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
@@ -313,7 +319,7 @@ LedgerTakeSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
 }
 
 /*
- * Write a new hold, what it draws, and with what it counts in budgets.
+ * Write a new hold, its parts, entries and shares of budgets.
  */
 void
 LedgerOpen(const Hold *hold, const Posting *posting, const BudgetSet *budgets)
@@ -408,9 +414,8 @@ insert_entries(const Posting *posting, int first, int n)
 }
 
 /*
- * Apply to a bucket, or one slice of it, all moves that concern it, the first
- * of which is given.
- * "issued" is a source that only grows: the sum of what was ever issued.
+ * Apply to a bucket, or one slice of it, all its moves; the first is given.
+ * "issued" is a source that only grows: the sum ever issued.
  */
 static void
 add_to_bucket(const Posting *posting, int first)
@@ -452,7 +457,7 @@ add_to_bucket(const Posting *posting, int first)
 }
 
 /*
- * A part is born by what is drawn.
+ * The draw creates the part.
  */
 static void
 insert_part(const Posting *posting, const Move *move)
@@ -468,9 +473,8 @@ insert_part(const Posting *posting, const Move *move)
 }
 
 /*
- * Then it divides itself into what was spent, returned and lapsed; of what was
- * spent, some may be refunded.  Apply all moves that concern it, the first of
- * which is given.
+ * Apply all moves of a part; the first is given. Its amount divides into
+ * spent, returned and lapsed; refunds reduce what is spent.
  */
 static void
 change_part(const Posting *posting, int first)
@@ -515,7 +519,7 @@ change_part(const Posting *posting, int first)
 }
 
 /*
- * Close a locked bucket: what returns to it from now on is revoked.
+ * Close a locked bucket. Later returns to it are revoked.
  */
 void
 LedgerClose(const char *org, int64 bucket, TimestampTz at)
@@ -529,9 +533,9 @@ LedgerClose(const char *org, int64 bucket, TimestampTz at)
 }
 
 /*
- * Move what is available in n locked, expired buckets to expired: an entry
- * and a change of each row, as LedgerPost() would, in two statements.  Comes
- * back with org, buckets and amount of each organisation that had some.
+ * Move the available credit of n locked, expired buckets to expired, in two
+ * statements: an entry and a change of each row. Returns organisation, buckets
+ * and amount of each organisation with credit.
  */
 SqlResult
 LedgerSweep(Datum places, uint64 n, TimestampTz at)
@@ -564,8 +568,8 @@ LedgerSetSlices(const char *org, int64 bucket, int32 n)
 }
 
 /*
- * Put a locked bucket and its locked slices together again.  What came into
- * the slices comes into the bucket now.
+ * Put a locked bucket and its locked slices together. The credit that came
+ * into the slices now comes into the bucket.
  */
 void
 LedgerFold(const char *org, int64 bucket)
@@ -578,9 +582,9 @@ LedgerFold(const char *org, int64 bucket)
 }
 
 /*
- * Give each of a bucket's n slices the same share of what is available in all
- * of it, and leave the rest with the bucket.  again: there are no slices yet;
- * else they are locked.
+ * Give each of a bucket's n slices the same share of all its available credit,
+ * and leave the rest with the bucket. anew: make the slices; else they are
+ * locked.
  */
 void
 LedgerSpread(const char *org, int64 bucket, int32 n, Credits share, bool anew)
@@ -602,8 +606,8 @@ LedgerSpread(const char *org, int64 bucket, int32 n, Credits share, bool anew)
 }
 
 /*
- * Add to what a locked bucket has of each compartment.  args: organisation,
- * bucket, what is added to each, and what came in by that.
+ * Change a locked bucket. args: organisation, bucket, change of each
+ * compartment, credit that came in.
  */
 static void
 change_bucket(const char *org, int64 bucket, SqlArgs *args)
@@ -707,8 +711,7 @@ compare_own(const void *a, const void *b)
 }
 
 /*
- * Record what the account of a hold has spent at an instant; below 0: it got
- * so much back.
+ * Record what a hold's account has spent at an instant; below 0: a refund.
  */
 void
 SpendAdd(const Hold *hold, Credits spent, TimestampTz at)

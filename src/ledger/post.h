@@ -27,7 +27,7 @@ typedef struct Move
 	Compartment source;
 	Compartment target;
 	Credits		amount;
-	int32		slice;			/* whose figures change; 0: the bucket's own */
+	int32		slice;			/* the slice that changes; 0: the bucket's row */
 } Move;
 
 typedef struct Posting
@@ -37,7 +37,7 @@ typedef struct Posting
 	const Cause *cause;
 	int64		hold;			/* 0: none */
 	TimestampTz at;
-	Trace		trace;			/* the hold's; none: the session's */
+	Trace		trace;			/* the hold's trace; none: the session's */
 	int			n;
 	const Move *moves;
 	bool		taken;			/* LedgerTake() changes the bucket */
@@ -83,16 +83,16 @@ extern int	OwnList(const char *org, OwnBucket *list);
 typedef struct HoldDrawPart
 {
 	int64		bucket;
-	int32		slice;			/* this alone is locked; 0: all of it */
+	int32		slice;			/* only this slice is locked; 0: all of it */
 	Credits		amount;
 	Credits		whole;			/* available in all of it */
-	int32		slices;			/* over how many it may be spread */
-	int32		spread;			/* and is */
+	int32		slices;			/* may be spread over so many */
+	int32		spread;			/* is spread over so many */
 	TimestampTz expires_at;
 	Datum		credited_total; /* numeric, as LedgerLook() saw it */
 } HoldDrawPart;
 
-/* What to draw, for whom, and (filled in) from where. */
+/* What to draw and for whom; LedgerDraw() fills in from where. */
 typedef struct HoldDraw
 {
 	const AccountPath *path;

@@ -3,15 +3,14 @@
  * refund.c
  *		Spent credit back where it came from, last spent first.
  *
- * A job spends from one hold after another, and of each the parts in the
- * order drawn; a refund takes the newest hold first, and of it the last part
- * first.  It returns to the very bucket a part was drawn from, whatever has
- * happened to the hold since: what a bucket that has expired or was revoked
- * gets back has lapsed.  Only holds that have captured something are touched,
- * so the job may be waiting or running meanwhile.
+ * A job spends from one hold after another, and of each the parts in the order
+ * drawn. A refund takes the newest hold first, and its last part first. It
+ * returns to the bucket the part was drawn from. A bucket that has expired or
+ * was revoked lapses what it gets back. Only holds with captured credit are
+ * touched, so the job may be waiting or running meanwhile.
  *
- * A hold's parts change only under the hold's lock, so what to take from
- * which is known before any budget or bucket is locked.
+ * A hold's parts change only under the hold's lock. So the shares are known
+ * before any budget or bucket is locked.
  *
  * Locks: holds by id, then budgets leaf to root, then buckets in burn order.
  *
@@ -98,8 +97,8 @@ HoldsRefund(Hold *holds, int n, const Cause *cause, Credits amount,
 }
 
 /*
- * What a hold has spent, up to an amount, last part first; returns how much
- * that is.
+ * Take up to an amount of what a hold has spent, last part first; returns how
+ * much.
  */
 static Credits
 take_share(Share *share, Credits amount)
@@ -151,8 +150,8 @@ lock_budgets(const char *org, Share *shares, int n)
 }
 
 /*
- * Lock the buckets of all shares, and see to which compartment each takes
- * what it gets back at the instant of the last lock.
+ * Lock the buckets of all shares, and choose the compartment that each share
+ * returns to at the instant of the last lock.
  */
 static void
 aim(const char *org, Share *shares, int n, TimestampTz *at)
@@ -197,8 +196,7 @@ aim(const char *org, Share *shares, int n, TimestampTz *at)
 }
 
 /*
- * What a share gives back to a bucket, as it was locked: to its slice, or if
- * there is none, to the bucket's row.
+ * Lock the place where a share returns: its slice, or the bucket's row.
  */
 static void
 aim_share(Share *share, SqlResult bucket)
@@ -217,8 +215,8 @@ aim_share(Share *share, SqlResult bucket)
 }
 
 /*
- * Enter what one hold gives back, and credit whatever else counts its
- * spending: after this its refund is complete.
+ * Post what one hold gives back, and change everything else that counts its
+ * spending.
  */
 static void
 finish_share(Share *share, const Cause *cause, TimestampTz at)

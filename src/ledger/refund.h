@@ -10,7 +10,7 @@
 
 #include "ledger/ledger.h"
 
-/* Of holds that are locked, the one to refund first coming first. */
+/* The holds are locked, the one to refund first comes first. */
 extern Returned HoldsRefund(Hold *holds, int n, const Cause *cause,
 							Credits amount, TimestampTz *at);
 

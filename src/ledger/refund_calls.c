@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * refund_calls.c
- *		refund, of what a job has spent; refund_hold, of what a caller's own
- *		hold has.
+ *		refund: credit that a job has spent. refund_hold: credit that a
+ *		caller's own hold has spent.
  *
  * Locks: key, holds by id, buckets in burn order.
  *
@@ -21,7 +21,7 @@
 API_FUNCTION(refund);
 API_FUNCTION(refund_hold);
 
-/* A refund as it was asked for. */
+/* A call of refund or refund_hold. */
 typedef struct Refund
 {
 	Request		request;
@@ -136,8 +136,8 @@ carry_out(Refund *refund, Hold *holds, int n, int64 job)
 }
 
 /*
- * Lock the holds of a job that have captured something, by id; they come
- * newest first.  Every job has a hold, if only of nothing.
+ * Lock the holds of a job that have captured something, by id, and return them
+ * newest first. Every job has a hold, perhaps of 0.
  */
 static int
 lock_job_holds(const Refund *refund, Hold **holds)

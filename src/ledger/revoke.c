@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * revoke.c
- *		revoke: what a bucket has is taken away, and the bucket closed.
+ *		revoke: takes a bucket's credit away, and closes the bucket.
  *
- * What is held of it stays good; what returns to it later is revoked too
- * (hold_part.c, refund.c).  The credit of holds past their ttl is available, so
- * these are released first.  A bucket that has expired has nothing left to
- * revoke: what no sweep has booked yet is booked as expired.
+ * Held credit stays good; what returns later is revoked too (hold.c,
+ * refund.c). The credit of holds past their ttl is available, so these are
+ * released first. An expired bucket has nothing left to revoke: what no sweep
+ * has booked yet is booked as expired.
  *
  * Locks: key, dead holds, budgets, buckets in burn order.
  *
@@ -50,8 +50,8 @@ SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint",
 			  " WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE");
 
 /*
- * Who is later than an instant is found by the block ranges of its time,
- * which two bounds make look short; by key all entries of a bucket were read.
+ * Ordered by the block ranges of time: two bounds make that scan look cheap.
+ * By key the statement would read all entries of the bucket.
  */
 SQL_STATEMENT(bucket_last, SPI_OK_SELECT, "text, bigint, timestamptz",
 			  "SELECT pg_catalog.max(l.at) FROM ("
@@ -165,9 +165,8 @@ lock_bucket(const char *org, int64 id, RevokedBucket *bucket)
 }
 
 /*
- * An instant no earlier than anything that happened to a locked bucket: where
- * the clock was set back, what was drawn of it may be later than now, and
- * nothing is drawn of a bucket after it was closed.
+ * An instant not before any entry of a locked bucket, as the clock may have
+ * been set back. Nothing is drawn from a bucket after its end.
  */
 static TimestampTz
 instant_after(const char *org, int64 id, TimestampTz now)

@@ -3,9 +3,10 @@
  * set_budget.c
  *		Setting and removing budgets.
  *
- * Lowering one below what is taken refuses new holds and harms none that is
- * there.  Removing one forgets what it counted, so that one set again counts
- * the holds begun since.
+ * A budget set below what is taken refuses new holds and harms no present one.
+ * A removed budget forgets its count: set again, it counts the holds begun
+ * since. A spread counter is put together, since its slices' room depends on
+ * the budget.
  *
  * A counter that is spread over slices is put together: what its slices may
  * take depends on the budget.
@@ -77,7 +78,7 @@ SQL_STATEMENT(budget_log, SPI_OK_INSERT,
 			  " entry = CASE WHEN EXCLUDED.is_new THEN EXCLUDED.entry"
 			  "  ELSE l.entry END");
 
-/* changes nothing: who does not see what is logged since is to know that */
+/* changes no value, but gives 40001 to a caller with an older snapshot */
 SQL_STATEMENT(budget_logged, SPI_OK_UPDATE, "text, text, text",
 			  "UPDATE gpucredit.budget_log l SET hard = l.hard"
 			  " WHERE l.org = $1 AND l.account = $2 AND l.period = $3"
@@ -126,7 +127,7 @@ call_set_budget(PG_FUNCTION_ARGS)
 			log_budget(org, account, period, audit.at, NULL, hard);
 		BudgetFold(org, account, period, true);
 		(void) SqlRun(&counts_delete, &args);
-		/* with those of holds whose counters the above waited for */
+		/* also of the holds whose counters the statement above waited for */
 		(void) SqlRun(&shares_delete, &args);
 	}
 	else
@@ -148,10 +149,9 @@ call_set_budget(PG_FUNCTION_ARGS)
 }
 
 /*
- * Keep what was said, for balances of the past.  amount NULL: removed.  The
- * word before is changed with it: whoever sets the budget on a snapshot in
- * which that is the last gets 40001, which the budget's row, if it was removed
- * since, does not bring about.
+ * Log the change, for balances of the past. amount NULL: removed. The row
+ * before changes too, so a call whose snapshot has that row as the last gets
+ * 40001.
  */
 static void
 log_budget(const char *org, const char *account, const char *period,
@@ -173,7 +173,7 @@ log_budget(const char *org, const char *account, const char *period,
 }
 
 /*
- * No later call will pass a threshold that is passed already.
+ * Alert for thresholds that are already passed: no later call passes them.
  */
 static void
 alert_of_taken(const char *org, const char *account, TimestampTz at)

@@ -3,8 +3,8 @@
  * set_slices.c
  *		set_slices: over how many slices an account may be spread.
  *
- * What is spread over another number is put together; who next draws at large
- * spreads it again (slice.h).
+ * Buckets and counters with another number of slices are put together. The
+ * next draw at large spreads them again (slice.h).
  *
  * Locks: the account's row, its budgets and their counters, its buckets in
  * burn order, each with its slices.
@@ -72,9 +72,9 @@ call_set_slices(PG_FUNCTION_ARGS)
 }
 
 /*
- * Budgets have the number in their own rows; counters spread over another
- * number are put together.  No budget appears in between: this call has the
- * account's row.
+ * Write the number into the budgets' rows, and put together counters with
+ * another number. No budget appears meanwhile: this call has the account's
+ * row.
  */
 static void
 set_budgets(const char *org, const char *account, int32 n)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * shrink_holds.c
- *		Giving back what many holds have too much, set by set.
+ *		Give back what many holds have too much, in a few statements for all.
  *
- * What HoldShrink() does to one, in a few statements for all: those that are
- * not counted in a budget nor spread over slices, which are most.  The others
- * are shrunk one by one.  One whose rows are not all free is left as it is.
+ * For holds that no budget counts and that have no slices, as most.
+ * HoldShrink() shrinks the others one by one. A hold with a row that is not
+ * free stays as it is.
  *
  * Locks, all without waiting: holds, then as hold.c says, or the buckets of
  * all.
@@ -127,7 +127,7 @@ static void change_buckets(Return *list, int n);
 static int	compare_buckets(const void *a, const void *b);
 
 /*
- * Shrink the holds that are free; all of them by one operation.
+ * Shrink the free holds, as one operation.
  */
 void
 HoldsShrink(Shrinking *all, int n)
@@ -142,7 +142,7 @@ HoldsShrink(Shrinking *all, int n)
 }
 
 /*
- * All of them, of none of which anything is known.
+ * All holds, before any is read.
  */
 static Batch
 batch_of(Shrinking *all, int n)
@@ -223,7 +223,7 @@ lock_holds(Batch *batch)
 }
 
 /*
- * Shrink those that take more than their buckets, and go on with the rest.
+ * Shrink the holds with budgets or slices, and go on with the rest.
  */
 static void
 shrink_others(Batch *batch)
@@ -246,8 +246,8 @@ shrink_others(Batch *batch)
 }
 
 /*
- * Lock the buckets of what the holds still hold, and go on with those that
- * have all of theirs.
+ * Lock the buckets of the parts, and go on with the holds that have all of
+ * theirs.
  */
 static void
 lock_parts(Batch *batch)
@@ -270,7 +270,7 @@ lock_parts(Batch *batch)
 		int64		n = SqlInt8(rows, i, 1) - 1;
 		HoldPart   *part;
 
-		/* those of a hold stand together */
+		/* the parts of a hold stand together */
 		if (batch->nparts[n] == 0)
 			batch->parts[n] = palloc(sizeof(HoldPart) * (rows.n - i));
 		part = &batch->parts[n][batch->nparts[n]++];
@@ -289,9 +289,6 @@ lock_parts(Batch *batch)
 	keep(batch, whole);
 }
 
-/*
- * Give back, now that all is locked.
- */
 static void
 shrink(const Batch *batch)
 {
@@ -335,9 +332,9 @@ write_holds(const Batch *batch)
 }
 
 /*
- * Write the entries of postings of one operation and instant that only give
- * back, to buckets' own rows, and change the sums they change.  The caller
- * has locked the holds and their buckets.
+ * Post what the holds give back to buckets' own rows, as LedgerPost() would.
+ * The postings have one operation and one instant; holds and buckets are
+ * locked.
  */
 static void
 post_returns(const Posting *postings, int n)

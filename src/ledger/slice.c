@@ -62,9 +62,9 @@ SlicesLock(const char *org, int64 bucket, int32 spread, bool wait,
 }
 
 /*
- * Lock where what a hold gives back to a bucket is to be added: in its slice,
- * or in the bucket's row (0) where there is none by now.  A bucket that has
- * slices is not closed.  -1: another transaction has it, and wait was false.
+ * Lock the place where a hold returns credit: its slice, or (0) the bucket's
+ * row if it has no slices now. A bucket with slices is not closed. -1: another
+ * transaction has the row, and wait was false.
  */
 int32
 SliceLockForReturn(const char *org, int64 bucket, int64 hold, int32 spread,

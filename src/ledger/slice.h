@@ -4,28 +4,25 @@
  *		Buckets and budgets of a busy account, spread over slices: inside the
  *		ledger only.
  *
- * A bucket (a budget's counter) is its own row and the rows of its slices;
- * each figure is their sum.  A hold belongs to one slice by its number.  It
- * draws "in its slice" where each bucket that it needs, in burn order, has
- * the amount in that slice alone; then it locks that, or in its stead, if
- * another transaction has it, the next that is free and has enough, and
- * nothing else.  Otherwise it draws "at large": of each bucket it needs it
- * locks its row and all slices, and what remains is shared out evenly again.
- * So what is granted, and from which buckets, is the same as without slices.
- * What returns is added to the hold's slice, or to the bucket's row if there
- * is none: either is right.
+ * A bucket (or a budget's counter) is its own row and the rows of its slices;
+ * each figure is their sum. A hold's number says which slice is its own. It
+ * draws "in its slice" if each bucket it needs, in burn order, has the amount
+ * in one slice. Then it locks only that slice, or the next free one with
+ * enough. Else it draws "at large": it locks the rows and all slices of the
+ * buckets it needs, and shares out the rest evenly. So slices change neither
+ * what is granted nor from which buckets.
  *
- * Spread and put together: who draws at large spreads a bucket whose account
- * has slices where each would have SLICE_WORTH times what is drawn, and puts
- * it together where one would have less than that once.  A counter likewise,
- * by what its budget leaves until it is used up or the next alert is due: so
- * neither can be passed in a slice.  Whoever changes what slices rely on
- * (revoke, set_budget, set_slices, a sweep) puts them together first.
+ * A draw at large spreads a bucket whose account has slices if each share is
+ * at least SLICE_WORTH times the draw. It puts the bucket together if a share
+ * is less than the draw. For a counter, the share is of what its budget has
+ * left until it is used up or the next alert is due. revoke, set_budget,
+ * set_slices and the sweeps change what slices rely on, so they put them
+ * together first.
  *
- * Locks, within the order of buckets and of budgets: the bucket's (counter's)
- * row, then its slices, then the next bucket.  A draw in a slice that finds
- * too little in what it locked must let go of it, as the rows it needs then
- * stand before: it runs in a subtransaction.
+ * Locks, within the order of buckets and of budgets: the row, then its slices,
+ * then the next bucket. A draw in a slice runs in a subtransaction: with too
+ * little in the slice it must let go, since the rows it then needs come
+ * before.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,11 +43,10 @@ SliceOf(int64 hold, int32 n)
 }
 
 /*
- * A slice "s" of a bucket that nobody has locked and that had an amount when
- * the statement began, the next from a given one: of $1 org, $2 bucket, $3
- * slice, $4 spread, $5 amount.  What it has by now is for the caller to see.
- * Were that asked here, one that has less would be passed over but stay
- * locked, out of the order in which others are then waited for.
+ * A free slice "s" of a bucket that had an amount when the statement began,
+ * the next from a given one. $1: org, $2: bucket, $3: slice, $4: spread, $5:
+ * amount. The caller checks what it has by now. If this clause did, it would
+ * skip a slice that has less, but leave it locked out of order.
  */
 #define SLICE_FREE \
 	" FROM gpucredit.bucket_slice s WHERE s.org = $1 AND s.bucket = $2" \
@@ -60,7 +56,7 @@ SliceOf(int64 hold, int32 n)
 	" ORDER BY ($4 + s.slice - $3) % $4 LIMIT 1" \
 	" FOR NO KEY UPDATE SKIP LOCKED"
 
-/* What an amount, shared out, makes of slices. */
+/* Are slices of this share worth their rows? */
 static inline bool
 SlicesWorth(Credits share, Credits amount, int32 spread)
 {

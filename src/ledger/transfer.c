@@ -3,13 +3,13 @@
  * transfer.c
  *		transfer: credit from one account's own buckets to another account.
  *
- * What is taken from a bucket becomes a bucket of the other account that is
- * its like in kind, priority, span and policy: a transfer neither prolongs a
- * promotion nor frees it of its conditions.  Buckets are locked one at a time
- * in burn order, as for a hold, and only as many as the amount needs.
+ * The credit becomes a bucket of the other account, alike in kind, priority,
+ * span and policy. So a transfer neither prolongs a promotion nor frees it of
+ * its conditions. Buckets are locked one at a time in burn order, as for a
+ * hold, and only as many as the amount needs.
  *
- * Credit leaves no account that is suspended, nor one below such: elsewhere
- * it could be spent.  It may go to one that is, as issued credit may.
+ * Credit does not leave a suspended account, nor one below such, as it could
+ * be spent elsewhere. It may go to one, as issued credit may.
  *
  * Locks: key, dead holds and budgets if short, buckets in burn order.
  *
@@ -142,7 +142,7 @@ carry_out(Transfer *transfer, AuditRow *audit)
 }
 
 /*
- * Enter it: out of each bucket, into one like it.
+ * Post it: out of each bucket, into a like one.
  */
 static void
 move_credit(const Transfer *transfer, AuditRow *audit)
@@ -186,7 +186,7 @@ move_credit(const Transfer *transfer, AuditRow *audit)
 }
 
 /*
- * A bucket of the other account like one of this, still empty.
+ * Make a like, empty bucket of the other account.
  */
 static int64
 insert_like(const Transfer *transfer, int64 bucket)

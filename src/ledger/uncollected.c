@@ -3,8 +3,8 @@
  * uncollected.c
  *		Uncollected use: an alert, a line of the log, a count.
  *
- * The books have no entry for it: nobody has paid.  It is a column of the
- * attempt's settlement, or of the hold, and verify() adds it up with the bill.
+ * The books have no entry for it, as nobody has paid. It is a column of the
+ * attempt's settlement, or of the hold, and verify() adds it to the bill.
  *
  * Locks: none that is waited for.
  *

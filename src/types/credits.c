@@ -4,9 +4,9 @@
  *		The type credits: text and binary form, casts, and arithmetic that
  *		raises 22003 where credits_math.c returns false.
  *
- * A value is an int64, so the server's own code for bigint hashes and sends it
- * (see 10_types.sql), and compare.c compares it. The binary form is that int64
- * in network order.
+ * A value is an int64, so the server's own functions for bigint compare, hash
+ * and send it (see 10_types.sql).  The binary form is that int64 in network
+ * order.
  *
  *-------------------------------------------------------------------------
  */

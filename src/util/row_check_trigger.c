@@ -8,8 +8,9 @@
  * since a trigger before an update would lock the row once more. ENABLE
  * ALWAYS: it also refuses a superuser's change.
  *
- * CHECKs took 51,000 of the 166,000 instructions of a bucket's update; the
- * trigger takes 11,000.
+ * With CHECKs instead a hold takes 71 % more processor time (133 to 227 us), a
+ * reserve 49 % (208 to 310 us), a settle 43 % (382 to 545 us).  The target "hot"
+ * (0.6 of a bare update, measured 0.65) needs it.
  *
  *-------------------------------------------------------------------------
  */

@@ -5,6 +5,17 @@
  *
  * sql_plan.c prepares statements and keeps their plans.
  *
+ * SqlRun() copies every row, and each access to a column searches it. A cycle
+ * reads hundreds of thousands of rows for a few numbers of each. So SqlEach()
+ * hands each row in the executor's memory to a function, which must not run
+ * statements.
+ *
+ * SqlEachInTurn() also sets the order in which a statement locks and changes
+ * rows, which a join's plan does not. The statement picks rows by a number, a
+ * parameter that counts up with each row. If the plan reaches a row before its
+ * turn, it skips the row without a lock, and the statement runs again from
+ * there.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

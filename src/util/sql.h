@@ -94,7 +94,7 @@ extern Oid	SqlCreditsType(void);
 		PG_END_TRY(); \
 	} while (0)
 
-/* sql_each.c: columns count from 0; false: stop after this row */
+/* columns count from 0; false: stop after this row */
 typedef bool (*SqlRowFunction) (void *context, const Datum *values,
 								const bool *nulls);
 

@@ -7,6 +7,10 @@
  * each plan node describes and copies it.  A table's whole row is one column.
  * This file takes it apart, for less than one column costs.
  *
+ * Without it a settle takes 6 % more processor time (406 to 432 us) and a capture
+ * 1 % (350 to 355 us).  The targets "pairs" (1,500 /s, measured 1,810) and
+ * "batch" (not met) need it.
+ *
  * An upgrade adds columns at the end, so their order differs from a fresh
  * install's.  The code finds them by name, once per version of the table.
  *
