@@ -289,6 +289,9 @@ lock_parts(Batch *batch)
 	keep(batch, whole);
 }
 
+/*
+ * Divide the parts of the locked holds, and write all of it.
+ */
 static void
 shrink(const Batch *batch)
 {

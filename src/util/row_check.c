@@ -4,11 +4,11 @@
  *		Row checks of busy tables.
  *
  * PostgreSQL parses a CHECK's expression again in every statement that writes
- * the table, so a long expression costs more than its check (figures:
- * row_check_trigger.c).  For the tables
+ * the table, so a long expression costs more than its check.  For the tables
  * that every hold writes, a trigger calls these functions
- * (row_check_trigger.c); for others, a CHECK of one call.  Both also hold for
- * a superuser's UPDATE.  verify() checks jobs and quotas, which are not money.
+ * (row_check_trigger.c, with figures); for others, a CHECK of one call.  Both
+ * also hold for a superuser's UPDATE.  verify() checks jobs and quotas, which
+ * are not money.
  *
  *-------------------------------------------------------------------------
  */
