@@ -21,7 +21,7 @@ my $count  = q{for i in $(seq 1 40); do echo $i >> $OUT/ticks; sleep 0.1; done};
 
 # The server is away for longer than the fence: the job stands still, goes on,
 # and pays for neither the pause nor twice.
-my $job   = submit($cluster, '1xT4', $count);
+my $job   = submit($cluster, '1xT4', $count, wall => '1 hour');
 my $ticks = "$cluster->{submitted}{$job}/ticks";
 
 wait_for('it runs', 20, sub { -e $ticks && -s $ticks > 10 });

@@ -48,7 +48,8 @@ SKIP:
 {
 	skip 'the machine gives cgroups no pids controller', 2
 	  unless $has =~ /\bpids\b/;
-	$job = submit($cluster, '1xT4', q{:(){ :|:& };: ; sleep 1; exit 3});
+	$job = submit($cluster, '1xT4',
+		q{perl -e 'fork or exec "bash", "-c", ":(){ :|:& };:; sleep 600"; sleep 1; exit 3'}, args => ', max_retries => 0');
 	wait_for_state($cluster, $job, 'failed');
 	is(job_row($cluster, $job, 'exit_code'), 3, 'a fork bomb ends like any job');
 }

@@ -367,7 +367,7 @@ sub end_cluster
 			open(my $device, '<', "$n->{folder}/gpu$i") or die;
 			ok(flock($device, LOCK_EX | LOCK_NB), "its GPU $i is free");
 		}
-		rmdir $n->{cgroup} if $n->{cgroup};
+		rmdir foreach map { ("$_/keepers", $_) } $n->{cgroup} || ();
 	}
 	verify_empty($cluster->{server}, 'credit');
 	return;
