@@ -171,7 +171,7 @@ COMMENT ON COLUMN gpucredit_cells.outbox.error IS 'What came of the last try.';
 
 CREATE TABLE gpucredit_cells.peer (
 	cell text COLLATE "C" NOT NULL,
-	server text NOT NULL,		/* which run of history this cell was */
+	server text NOT NULL,
 	heard_at timestamptz,
 	failing_since timestamptz,
 	error text,
@@ -180,7 +180,7 @@ CREATE TABLE gpucredit_cells.peer (
 COMMENT ON TABLE gpucredit_cells.peer IS
 'How it stands with each other cell; its row is the lock of who carries to it';
 COMMENT ON COLUMN gpucredit_cells.peer.cell IS 'The other cell.';
-COMMENT ON COLUMN gpucredit_cells.peer.server IS 'This server and its timeline when it last carried: another one was restored.';
+COMMENT ON COLUMN gpucredit_cells.peer.server IS 'Which database this cell was, and since when it ran, when it last carried; another one may have been restored.';
 COMMENT ON COLUMN gpucredit_cells.peer.heard_at IS 'When it last answered; NULL: never.';
 COMMENT ON COLUMN gpucredit_cells.peer.failing_since IS 'Since when it does not; NULL: it does.';
 COMMENT ON COLUMN gpucredit_cells.peer.error IS 'Why not.';

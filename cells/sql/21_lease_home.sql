@@ -50,6 +50,13 @@ DECLARE
 	lasts timestamptz;
 BEGIN
 	PERFORM gpucredit_cells.require_peer(lease.cell);
+	IF gpucredit_cells.standing(lease.org) = 'guest' THEN
+		RAISE EXCEPTION 'organisation "%" is a guest here',
+			gpucredit_internal.clip_for_message(lease.org)
+			USING ERRCODE = 'UC515',
+			DETAIL = 'Its credit here is leased from its home.',
+			HINT = 'Call lease() there.';
+	END IF;
 	PERFORM gpucredit_internal.require_sense('ttl', lease.ttl::text,
 		lease.ttl > 4 * skew AND lease.ttl <= '3650 days',
 		'is no time that a lease lasts',
@@ -129,7 +136,7 @@ COMMENT ON FUNCTION gpucredit_cells.lease(text, text, text, text, numeric,
 'Leases: holds credit here, in the organisation''s home, for the account to spend in another cell. carry() takes it there.
 amount: credits, above 0. ttl: how long it may be reserved there; it ends before any bucket that it comes from, and a running job goes on after it.
 Result: status granted, or denied with reason insufficient_credits, budget_exceeded, account_suspended or expires_too_soon (amount 0): a bucket that would have to give ends within three times gpucredit.clock_skew.
-Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; UC501 the home is elsewhere; UC512 no such cell, or this one; 22003; 22023.';
+Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; UC501 the home is elsewhere; UC512 no such cell, or this one; UC515 the organisation is a guest here; 22003; 22023.';
 
 /*
  * What home still holds for a lease, in the last of its holds; NULL: none is
@@ -346,7 +353,7 @@ BEGIN
 	WHERE l.org = m->>'org' AND l.lease = (m->>'lease')::uuid
 	FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
-		o := gpucredit_cells.adopt(word);
+		o := gpucredit_cells.adopt(m);
 	ELSIF o.cell <> m->>'from' OR o.amount <> (m->>'amount')::numeric
 		OR o.status <> 'granted' THEN
 		RAISE EXCEPTION 'lease % is another one', o.lease
@@ -430,6 +437,7 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	o gpucredit_cells.lease_out;
+	told gpucredit_cells.lease_out;
 BEGIN
 	o := gpucredit_cells.require_lease(write_off.org, write_off.lease);
 	PERFORM gpucredit_internal.require_sense('reason', write_off.reason,
@@ -448,12 +456,15 @@ BEGIN
 			DETAIL = format('It ends at %s.', o.expires_at),
 			HINT = 'Wait until then, or call gpucredit_cells.recall().';
 	END IF;
+	told := o;
 	o.spent := write_off.spent;
 	o.returned := o.amount - o.spent;
-	o.available := 0;
-	o.held := 0;
 	o.written_off_at := gpucredit.now();
 	o := gpucredit_cells.follow_word(o);
+	/* the last word stays what it was: the cell may repeat it */
+	UPDATE gpucredit_cells.lease_out l
+	SET spent = told.spent, returned = told.returned
+	WHERE l.org = o.org AND l.lease = o.lease;
 	PERFORM gpucredit_cells.note(o.org, o.lease, 'written_off',
 		o.amount - o.spent, write_off.reason);
 END

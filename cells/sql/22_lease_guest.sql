@@ -239,8 +239,8 @@ AS $$
 DECLARE
 	l gpucredit_cells.lease_in;
 	n CONSTANT bigint := (answer->>'word')::bigint;
-	spent CONSTANT numeric := (answer->>'spent')::numeric;
-	returned CONSTANT numeric := (answer->>'returned')::numeric;
+	home_spent CONSTANT numeric := (answer->>'spent')::numeric;
+	home_returned CONSTANT numeric := (answer->>'returned')::numeric;
 	since numeric;
 	lost numeric;
 BEGIN
@@ -250,7 +250,7 @@ BEGIN
 	PERFORM gpucredit_cells.keep_home_credit(l, answer->'home');
 	IF n < l.word THEN
 		RETURN;
-	ELSIF n > l.word OR (spent, returned)
+	ELSIF n > l.word OR (home_spent, home_returned)
 		IS DISTINCT FROM (l.spent, l.returned) THEN
 		SELECT coalesce(sum(CASE WHEN e.target = 'spent'
 			THEN e.amount::numeric ELSE -e.amount::numeric END), 0)
@@ -259,15 +259,15 @@ BEGIN
 		WHERE e.org = l.org AND e.bucket = ANY (l.buckets)
 			AND 'spent' IN (e.source, e.target)
 			AND e.at >= pg_postmaster_start_time();
-		lost := spent + since - (gpucredit_cells.lease_figures(l)).spent;
+		lost := home_spent + since - (gpucredit_cells.lease_figures(l)).spent;
 		PERFORM gpucredit_cells.note(l.org, l.lease, 'forgotten',
 			lost - l.forgotten, 'Home was told of more than this cell''s books have, as the cell was restored.');
 		DELETE FROM gpucredit_cells.outbox o
 		WHERE o.cell = l.cell AND o.org = l.org AND o.lease = l.lease
 			AND o.kind = 'word';
 		UPDATE gpucredit_cells.lease_in i
-		SET word = n, acked = n, spent = take_answer.spent,
-			returned = take_answer.returned, forgotten = lost,
+		SET word = n, acked = n, spent = home_spent,
+			returned = home_returned, forgotten = lost,
 			closed_at = NULL
 		WHERE i.org = l.org AND i.lease = l.lease;
 		PERFORM gpucredit_cells.stop_lease(l);

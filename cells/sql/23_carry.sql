@@ -53,9 +53,10 @@ BEGIN
 		sound := sound AND (m->>'kind' <> 'word' OR (m->>'n')::numeric >= 1)
 			AND (m->>'kind' <> 'grant' OR jsonb_typeof(m->'parts') = 'array'
 				AND jsonb_typeof(m->'home') = 'object'
-				AND (SELECT sum((p->>'amount')::numeric)
-					FROM jsonb_array_elements(m->'parts') p)
-					= (m->>'amount')::numeric);
+				AND ((m->>'word')::numeric > 0	/* told before, then adopted */
+					OR (SELECT sum((p->>'amount')::numeric)
+						FROM jsonb_array_elements(m->'parts') p)
+						= (m->>'amount')::numeric));
 	END IF;
 	IF sound IS NOT TRUE THEN
 		RAISE EXCEPTION 'this is no message of a cell'
@@ -115,16 +116,19 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.sent(gpucredit_cells.outbox, jsonb) IS
 'Internal: takes the answer to a message.';
 
-/* Another server, or another timeline of this one: it was restored. */
+/*
+ * A database that was restored runs since another instant, or has another
+ * oid.  So has one that only started again: asking costs a word a lease.
+ */
 CREATE FUNCTION gpucredit_cells.server() RETURNS text
 LANGUAGE sql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	SELECT s.system_identifier || '/' || c.timeline_id
-	FROM pg_control_system() s, pg_control_checkpoint() c;
+	SELECT format('%s since %s', d.oid, extract(epoch FROM pg_postmaster_start_time()))
+	FROM pg_database d WHERE d.datname = current_database();
 END;
 COMMENT ON FUNCTION gpucredit_cells.server() IS
-'Internal: which server this is, and its timeline.';
+'Internal: which database this is, and since when it runs.';
 
 CREATE FUNCTION gpucredit_cells.write_messages(peer text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -197,6 +201,18 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.disconnect(text) IS
 'Internal: ends a connection, if there is one.';
 
+CREATE FUNCTION gpucredit_cells.end_result(link text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	EXECUTE format('SELECT FROM %s($1) AS t (r text)',
+		gpucredit_cells.dblink('get_result')) USING link;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.end_result(text) IS
+'Internal: reads that an answer is over, so that another query may follow.';
+
 /* A cell that is stopped takes a query and never answers. */
 CREATE FUNCTION gpucredit_cells.ask_in_time(link text, query text, patience interval)
 RETURNS jsonb
@@ -220,10 +236,14 @@ BEGIN
 		END IF;
 		PERFORM pg_sleep(0.002);
 	END LOOP;
-	EXECUTE format('SELECT r FROM %s($1) AS t (r jsonb)',
-		gpucredit_cells.dblink('get_result')) INTO result USING link;
-	EXECUTE format('SELECT r FROM %s($1) AS t (r jsonb)',
-		gpucredit_cells.dblink('get_result')) USING link;
+	BEGIN
+		EXECUTE format('SELECT r FROM %s($1) AS t (r jsonb)',
+			gpucredit_cells.dblink('get_result')) INTO result USING link;
+	EXCEPTION WHEN OTHERS THEN
+		PERFORM gpucredit_cells.end_result(link);
+		RAISE;
+	END;
+	PERFORM gpucredit_cells.end_result(link);
 	RETURN result;
 END
 $$;

@@ -134,7 +134,7 @@ BEGIN ATOMIC
 				g.home_held, g.amount, g.captured, g.given_back)
 		FROM given g
 		WHERE g.closed_at IS NULL AND g.holds <> '{}'
-			AND g.home_held IS DISTINCT FROM
+			AND coalesce(g.home_held, 0) <>
 				greatest(g.amount - g.captured - g.given_back, 0)
 			OR g.closed_at IS NOT NULL AND g.home_held IS NOT NULL
 		UNION ALL
@@ -195,16 +195,19 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	one record;
+	found gpucredit_cells.verify_cells_result;
 	books jsonb[] := '{}';
 BEGIN
 	FOR one IN SELECT * FROM gpucredit_cells.ask_all(
 		'SELECT gpucredit_cells.books()', patience)
 	LOOP
 		IF one.answer IS NULL THEN
-			RETURN NEXT ('unreachable', '', 'cell ' || one.cell, one.error);
+			found := ('unreachable', '', 'cell ' || one.cell, one.error);
+			RETURN NEXT found;
 		ELSIF one.answer->>'cell' <> one.cell THEN
-			RETURN NEXT ('wrong_cell', '', 'cell ' || one.cell,
+			found := ('wrong_cell', '', 'cell ' || one.cell,
 				format('it says that it is %s', one.answer->>'cell'));
+			RETURN NEXT found;
 		ELSE
 			books := array_append(books, one.answer);
 		END IF;

@@ -1,0 +1,488 @@
+# CellsDriver.pm: one seed: three cells, whose messages the dice carry
+#
+# The cells are databases; their clocks are frozen, apart by up to the skew.
+# Calls go to a cell and to its model; what waits in an outbox is sent never,
+# once or twice, arrives in any order, late or not at all, and so do answers.
+# After each step all figures of the cell that it touched agree.
+package CellsDriver;
+
+use strict;
+use warnings;
+
+use Calls;
+use Compare;
+use Dice;
+use JSON::PP ();
+use Leases;
+use Model::Figures;
+use Model::Value;
+
+use constant ORG => 'o';
+my @cells    = qw(c0 c1 c2);
+my @accounts = ('', 'a', 'a/x', 'b');
+my $json     = JSON::PP->new->canonical;
+my %weight = (
+	issue => 4, lease => 9, recall => 2, set_budget => 0.5,
+	hold => 22, capture => 16, release => 6, refund_hold => 5, revoke => 0.7,
+	write_messages => 22, send => 34, deliver => 34, answer => 26);
+
+sub new
+{
+	my ($class, $dbh, $seed) = @_;
+	my $self = bless(
+		{   dbh => $dbh, seed => $seed, leases => Leases->new(@cells),
+			now => (1_893_456_000 + 86_400 * ($seed % 300)) * 1_000_000,
+			keys => 0, n => 0, air => [], calls => {}, last => [] },
+		$class);
+
+	srand($seed);
+	$self->{skew}{$_} = between(0, 4_999_999) foreach @cells;
+	$dbh->{$_}->do("SET timezone = UTC; SET client_min_messages = error")
+	  foreach @cells;
+	$self->tick(0);
+	foreach my $account (@accounts)
+	{
+		$dbh->{c0}->do('SELECT gpucredit.create_account(?, ?)', undef, ORG, $account);
+		$self->m('c0')->{account}{ +ORG }{$account} = { suspended => 0 };
+	}
+	$dbh->{c0}->do("SELECT gpucredit_cells.set_lease_policy(?, 'a', 'c1', 40, 150, '2 hours')",
+		undef, ORG);
+	$self->{policy} = { home => 'c0', there => 'c1', account => 'a',
+		minimum => 40_000_000, target => 150_000_000, ttl => 2 * HOUR };
+	return $self;
+}
+
+sub m
+{
+	my ($self, $cell) = @_;
+
+	return $self->{leases}{cell}{$cell}{m};
+}
+
+sub tick
+{
+	my ($self, $by) = @_;
+
+	$self->{now} += $by;
+	foreach my $cell (@cells)
+	{
+		my $m = $self->m($cell);
+
+		$m->{now} = $self->{now} + $self->{skew}{$cell};
+		$self->{dbh}{$cell}->do("SET gpucredit.clock = '" . when_text($m->{now}) . "'");
+	}
+	return;
+}
+
+sub run
+{
+	my ($self, $steps) = @_;
+
+	while ($self->{n}++ < $steps)
+	{
+		my $dice = rand();
+
+		$self->tick($dice < 0.15 ? between(1, 20_000_000)
+			: $dice < 0.22 ? between(1, 1200) * 1_000_000
+			: $dice < 0.23 ? between(1, 5 * 3600) * 1_000_000 : 0)
+		  if $dice < 0.23;
+		my $name = weighted();
+		my $step = $self->can("do_$name") || \&do_call;
+
+		push @{ $self->{last} }, when_text($self->{now}) . " $name";
+		$self->{calls}{$name}++ if $step->($self, $name);
+		shift @{ $self->{last} } while @{ $self->{last} } > 12;
+	}
+	$self->look($_, 1) foreach @cells;
+	return $self->{calls};
+}
+
+sub weighted
+{
+	my $sum = 0;
+
+	$sum += $_ foreach values %weight;
+	my $dice = rand($sum);
+
+	foreach (sort keys %weight)
+	{
+		return $_ if ($dice -= $weight{$_}) < 0;
+	}
+	return 'send';
+}
+
+# Calls of the ledger
+
+sub do_call
+{
+	my ($self, $name) = @_;
+	my $cell = $name =~ /^(issue|set_budget)$/ || chance(0.25) ? 'c0'
+	  : pick(qw(c1 c1 c2));
+	my $m = $self->m($cell);
+	my $a = $self->arguments($cell, $name) or return 0;
+
+	$a->{org} = ORG;
+	$a->{key} //= 'k' . ++$self->{keys};
+	$self->{last}[-1] .= ' ' . $self->where($cell, call_text($self->{dbh}{$cell}, $name, $a));
+	my ($rows, $state) = $self->ask($cell, $name, $a);
+	my $seen = $self->see($cell);
+	my $row  = $rows && $rows->[0];
+	my $expected = eval { $calls{$name}[2]->($m, $a, { row => $row }) };
+	my $error = $@;
+
+	$error = ref $error ? $error->{state} : $self->fail("no: $error")
+	  unless $expected;
+	my ($wanted, $found) = map { $_ ? join(', ', map { $_ // '-' } @$_) : $_ }
+	  ($expected, $row);
+
+	$self->fail($wanted // $error, $found // $state)
+	  if ($wanted // $error) ne ($found // $state);
+	$self->{leases}->tell_refund($cell, $m->{hold}{ +ORG }{ $a->{hold} })
+	  if $name eq 'refund_hold' && $row;
+	$self->compare($cell, $seen);
+	return 1;
+}
+
+sub arguments
+{
+	my ($self, $cell, $name) = @_;
+	my $m = $self->m($cell);
+	my %behind = map { $_->{hold}{id} => 1 } grep { $_->{home} eq $cell }
+	  @{ $self->{leases}{lease} };
+	my @known = grep { $m->{account}{ +ORG }{$_} } @accounts;
+	my @holds = sort { $a->{id} <=> $b->{id} } grep { !$behind{ $_->{id} } }
+	  values %{ $m->{hold}{ +ORG } };
+	my @open = grep { !defined $_->{closed_at} } @holds;
+
+	if ($name eq 'issue')
+	{
+		return {
+			account  => pick(@accounts),
+			amount   => some_amount(900),
+			kind     => pick(qw(paid paid promo grant)),
+			priority => pick(100, 100, 50),
+			policy   => pick('{}', '{}', '{"max_share":0.5}', '{"max_per_job":100}',
+				'{"tiers":["x"]}'),
+			valid_for => chance(0.5) ? undef
+			: between(1, 40_000) * 1_000_000 . ' microseconds' };
+	}
+	return { account => pick(@accounts), period => pick(qw(none day)), hard => 1,
+		amount => chance(0.3) ? undef : some_amount(3000) }
+	  if $name eq 'set_budget';
+	return unless @known;
+	return { account => pick(@known), amount => some_amount(60),
+		ttl => between(1, chance(0.7) ? 6000 : 200_000) * 1_000_000 . ' microseconds' }
+	  if $name eq 'hold';
+	if ($name eq 'revoke')
+	{
+		my @buckets = sort { $a->{id} <=> $b->{id} }
+		  grep { !$_->{closed} } values %{ $m->{bucket}{ +ORG } };
+
+		return @buckets ? { bucket => pick(@buckets)->{id}, reason => 'r' } : undef;
+	}
+	my $hold = pick($name eq 'refund_hold' ? @holds : @open) or return;
+	my $held = Model::Ledger::sum($hold, $name eq 'refund_hold' ? 'spent' : 'held');
+	my $part = chance(0.3) ? $held : between(0, $held);
+
+	return { hold => $hold->{id}, amount => credits($part), final => chance(0.6) ? 1 : 0,
+		reason => 'r' }
+	  if $name eq 'capture' || $part > 0 || $name eq 'release';
+	return;
+}
+
+sub ask
+{
+	my ($self, $cell, $name, $a) = @_;
+	my $dbh  = $self->{dbh}{$cell};
+	my $rows = eval {
+		my $statement = $dbh->prepare_cached(call_sql($name));
+
+		$statement->execute(call_values($name, $a));
+		$statement->fetchall_arrayref;
+	};
+
+	return $rows ? ($rows, undef) : (undef, $dbh->state);
+}
+
+# Leases
+
+sub do_lease
+{
+	my ($self) = @_;
+	my %a = (org => ORG, home => 'c0', there => pick(qw(c1 c2)),
+		account => pick(@accounts), ttl => between(30, 9000) * 1_000_000);
+	my $amount = some_amount(chance(0.9) ? 300 : 3000);
+	my $dbh = $self->{dbh}{c0};
+	my $key = 'k' . ++$self->{keys};
+	my ($id, $status, $reason) = $dbh->selectrow_array(
+		'SELECT lease, status, reason FROM gpucredit_cells.lease(?, ?, ?, ?, ?, ?)',
+		undef, @a{qw(org account there)}, $key, $amount, "$a{ttl} microseconds");
+	my $seen = $self->see('c0');
+
+	$self->granted(\%a, $id, $key, amount($amount), $status, $reason);
+	$self->compare('c0', $seen);
+	return 1;
+}
+
+# The model's answer to a lease is the server's.
+sub granted
+{
+	my ($self, $a, $id, $key, $amount, $status, $reason) = @_;
+	my $dbh = $self->{dbh}{c0};
+	my $m   = $self->m('c0');
+	my ($number) = $dbh->selectrow_array(
+		'SELECT max(hold) FROM gpucredit.hold WHERE org = ? AND NOT hold = ANY (?)',
+		undef, ORG, [ keys %{ $m->{hold}{ +ORG } } ]);
+	my $said = Model::Credit::hold($m,
+		{ org => ORG, account => $a->{account}, key => $key, amount => credits($amount),
+			ttl => $a->{ttl} + 36500 * DAY . ' microseconds' },
+		{ row => [$number] });
+	my ($now, $why) = @$said[ 1, 2 ];
+
+	if ($now eq 'granted'
+		&& !$self->{leases}->lease($a, $id, $m->{hold}{ +ORG }{$number}))
+	{
+		($now, $why) = ('denied', 'expires_too_soon');
+	}
+	$self->fail("$now " . ($why // ''), "$status " . ($reason // ''))
+	  if "$now " . ($why // '') ne "$status " . ($reason // '');
+	return;
+}
+
+sub do_recall
+{
+	my ($self) = @_;
+	my $lease = pick(grep { !defined $_->{out}{closed} } @{ $self->{leases}{lease} })
+	  or return 0;
+
+	$self->{dbh}{c0}->do('SELECT gpucredit_cells.recall(?, ?)', undef, ORG, $lease->{id});
+	$self->{leases}->post('c0', $lease->{there}, $lease, 'recall');
+	$self->look('c0');
+	return 1;
+}
+
+# Messages
+
+sub do_write_messages
+{
+	my ($self) = @_;
+	my ($cell, $peer) = @{ pick([qw(c0 c1)], [qw(c0 c2)], [qw(c1 c0)], [qw(c2 c0)]) };
+	my $dbh = $self->{dbh}{$cell};
+
+	$self->{last}[-1] .= " $cell to $peer";
+	$dbh->do('SELECT gpucredit.expire_credits()');
+	$dbh->do('SELECT gpucredit_cells.write_messages(?)', undef, $peer);
+	my $seen = $self->see($cell);
+
+	$self->{leases}->write_messages($cell, $peer);
+	if ($peer eq $self->{policy}{there})
+	{
+		my $m = $self->m('c0');
+		my $spendable = amount((split(/ /, Model::Figures::balance($m, ORG, 'a')))[2], 1);
+		my $wanted = least($self->{leases}->missing($self->{policy}), $spendable);
+		my ($id, $key, $status, $reason) = $dbh->selectrow_array(
+			'SELECT lease, key, status, reason FROM gpucredit_cells.lease_out'
+			  . q{ WHERE key LIKE 'lease/%' AND NOT key = ANY (?)},
+			undef, [ keys %{ $self->{topped} } ]);
+
+		$self->fail('a policy leases ' . credits($wanted), $id // 'none')
+		  if ($wanted > 0) != defined $id;
+		if (defined $id)
+		{
+			$self->{topped}{$key} = 1;
+			$self->granted({ org => ORG, %{ $self->{policy} } },
+				$id, $key, $wanted, $status, $reason);
+		}
+	}
+	$self->compare($cell, $seen);
+	return 1;
+}
+
+# A copy or two of what waits come into the air.
+sub do_send
+{
+	my ($self) = @_;
+	my @waiting;
+
+	foreach my $from (@cells)
+	{
+		my $outbox = $self->{leases}{cell}{$from}{outbox};
+
+		foreach my $to (sort keys %$outbox)
+		{
+			foreach my $lease (@{ $self->{leases}{lease} })
+			{
+				push @waiting, map { [ $from, $to, $lease, $_ ] }
+				  grep { $outbox->{$to}{"$lease->{id} $_"} } qw(grant recall word);
+			}
+		}
+	}
+	my ($from, $to, $lease, $kind) = @{ pick(@waiting) || return 0 };
+	my ($body) = $self->{dbh}{$from}->selectrow_array(
+		'SELECT body FROM gpucredit_cells.outbox WHERE cell = ? AND lease = ? AND kind = ?',
+		undef, $to, $lease->{id}, $kind);
+	my %copy = (from => $from, to => $to, lease => $lease, kind => $kind, text => $body,
+		body => { %{ $self->{leases}{cell}{$from}{outbox}{$to}{"$lease->{id} $kind"} } });
+
+	push @{ $self->{air} }, map { {%copy} } 1 .. (chance(0.2) ? 2 : 1);
+	return 1;
+}
+
+sub do_deliver
+{
+	my ($self) = @_;
+	my @there = grep { !$_->{answer} } @{ $self->{air} };
+	my $copy = pick(@there) or return 0;
+
+	$self->{last}[-1] .= " $copy->{kind} of $copy->{lease}{id} to $copy->{to}";
+	if (chance(0.2))			# lost
+	{
+		$self->{air} = [ grep { $_ != $copy } @{ $self->{air} } ];
+		return 1;
+	}
+	my $lease = $copy->{lease};
+	my $cell  = $copy->{to};
+	my $known = $self->m($cell)->{bucket}{ +ORG } || {};
+	my ($text) = $self->{dbh}{$cell}
+	  ->selectrow_array('SELECT gpucredit_cells.receive(?)', undef, $copy->{text});
+	my $seen = $self->see($cell);
+	my $said = $self->{leases}->receive($lease, $copy->{kind}, $copy->{body},
+		{   key     => 'k' . ++$self->{keys},
+			buckets => [ sort { $a <=> $b } grep { !$known->{$_} }
+				  map { /^(\d+) / } split(/\n/, $seen->{all_buckets}) ] });
+	my $answer = $json->decode($text);
+
+	foreach my $word (sort keys %$said)
+	{
+		my $value = $word =~ /^(n|word)$/ ? $answer->{$word}
+		  : amount(sprintf('%.6f', $answer->{$word}), 1);
+
+		$self->fail("$word $said->{$word} in an answer", $value)
+		  if $said->{$word} != $value;
+	}
+	$copy->{answer} = { text => $text, said => $said };
+	$self->compare($cell, $seen);
+	return 1;
+}
+
+sub do_answer
+{
+	my ($self) = @_;
+	my $copy = pick(grep { $_->{answer} } @{ $self->{air} }) or return 0;
+	my $cell = $copy->{from};
+
+	$self->{last}[-1] .= " of $copy->{kind} of $copy->{lease}{id} to $cell";
+	$self->{air} = [ grep { $_ != $copy } @{ $self->{air} } ];
+	return 1 if chance(0.2);	# lost
+	$self->{dbh}{$cell}->do(
+		'SELECT gpucredit_cells.sent(ROW(?, ?, ?, ?, ?, ?, now(), 0, NULL)::gpucredit_cells.outbox, ?)',
+		undef, $copy->{to}, ORG, $copy->{lease}{id}, $copy->{kind}, $copy->{body}{n},
+		$copy->{text}, $copy->{answer}{text});
+	my $seen = $self->see($cell);
+
+	$self->{leases}->sent($cell, $copy->{to}, $copy->{lease}, $copy->{kind},
+		$copy->{body}, $copy->{answer}{said});
+	$self->compare($cell, $seen);
+	return 1;
+}
+
+# Comparing
+
+sub see
+{
+	my ($self, $cell, $all) = @_;
+	my $m = $self->m($cell);
+	my @known = grep { $m->{account}{ +ORG }{$_} } @accounts;
+	my $seen = Compare::take($self->{dbh}{$cell}, ORG,
+		$all ? \@known : [ @known ? pick(@known) : () ], $all);
+	my %open = map { /^(\d+) / ? ($1 => 1) : () } split(/\n/, $seen->{holds});
+
+	foreach my $hold ($all ? () : $m->dead_holds(ORG))
+	{
+		$m->reap($hold) unless $open{ $hold->{id} };
+	}
+	$seen->{ends} = join("\n", sort map { @$_ } @{ $self->{dbh}{$cell}->selectcol_arrayref(
+		q{SELECT coalesce(array_agg(x), '{}') FROM (
+			SELECT concat_ws(' ', 'out', lease, word, spent, returned, captured,
+				given_back, available, held, (closed_at IS NOT NULL)::int)
+			FROM gpucredit_cells.lease_out WHERE status = 'granted'
+			UNION ALL SELECT concat_ws(' ', 'in', lease, word, acked, spent,
+				returned, available, held, tell::int, (closed_at IS NOT NULL)::int)
+			FROM gpucredit_cells.lease_in
+			UNION ALL SELECT concat_ws(' ', 'outbox', cell, lease, kind, n)
+			FROM gpucredit_cells.outbox) AS s (x)}) });
+	return $seen;
+}
+
+sub ends
+{
+	my ($self, $cell) = @_;
+	my @lines;
+
+	foreach my $lease (@{ $self->{leases}{lease} })
+	{
+		my ($out, $in) = @$lease{qw(out in)};
+
+		push @lines, join(' ', 'out', $lease->{id}, $out->{word},
+			(map { credits($out->{$_}) } qw(spent returned captured given available held)),
+			defined $out->{closed} ? 1 : 0)
+		  if $lease->{home} eq $cell;
+		push @lines, join(' ', 'in', $lease->{id}, @$in{qw(word acked)},
+			(map { credits($in->{$_}) } qw(spent returned available held)),
+			$in->{tell}, $in->{closed} ? 1 : 0)
+		  if $lease->{there} eq $cell && $in;
+	}
+	my $outbox = $self->{leases}{cell}{$cell}{outbox};
+
+	foreach my $to (keys %$outbox)
+	{
+		push @lines, map { "outbox $to $_ $outbox->{$to}{$_}{n}" } keys %{ $outbox->{$to} };
+	}
+	return join("\n", sort @lines);
+}
+
+sub compare
+{
+	my ($self, $cell, $seen) = @_;
+	my @differences = eval { Compare::compare($self->m($cell), $seen) };
+
+	push @differences, "the model is broken: $@" if $@;
+	my $ends = $self->ends($cell);
+
+	if ($ends ne $seen->{ends})
+	{
+		my %found  = map { $_ => 1 } split(/\n/, $seen->{ends});
+		my %wanted = map { $_ => 1 } split(/\n/, $ends);
+
+		push @differences, (map { "expected: $_" } grep { !$found{$_} } sort keys %wanted),
+		  (map { "found:    $_" } grep { !$wanted{$_} } sort keys %found);
+	}
+	$self->fail("the same in $cell", @differences) if @differences;
+	return;
+}
+
+sub look
+{
+	my ($self, $cell, $all) = @_;
+
+	return $self->compare($cell, $self->see($cell, $all));
+}
+
+sub where
+{
+	my ($self, $cell, $text) = @_;
+
+	return "in $cell: $text";
+}
+
+sub fail
+{
+	my ($self, $expected, @found) = @_;
+
+	die "seed $self->{seed}, step $self->{n}\n  expected: $expected\n"
+	  . join('', map { "  found: $_\n" } @found)
+	  . join('', map { "    $_\n" } @{ $self->{last} })
+	  . "  replay: GC_SEED=$self->{seed} GC_OPS=$self->{n} prove cells/test/070_model.pl\n";
+}
+
+1;

@@ -1,0 +1,336 @@
+# Leases.pm: what the interface says of leases, beside the model of the ledger
+#
+# A cell is a model of a ledger with a clock of its own, an outbox, and its
+# ends of leases.  Numbers that only the server can know come in from there.
+# Nothing here was ever restored or written off.
+package Leases;
+
+use strict;
+use warnings;
+
+use Model::Credit;
+use Model::Ledger;
+use Model::Value;
+
+use constant SKEW => 5_000_000;
+
+sub new
+{
+	my ($class, @cells) = @_;
+
+	return bless(
+		{   lease  => [],
+			policy => [],
+			cell   => {
+				map { $_ => { m => Model::Ledger->new, outbox => {} } } @cells } },
+		$class);
+}
+
+# The home's end
+
+# A hold that was granted is a lease, unless it ends too soon.
+sub lease
+{
+	my ($self, $asked, $id, $hold) = @_;
+	my $m    = $self->{cell}{ $asked->{home} }{m};
+	my $ends = $m->{now} + $asked->{ttl};
+
+	foreach my $part (@{ $hold->{parts} })
+	{
+		$ends = least($ends, ($part->{bucket}{expires_at} // 9e18) - SKEW);
+	}
+	if ($ends <= $m->{now} + 2 * SKEW)
+	{
+		$m->close_hold($hold);
+		return undef;
+	}
+	my $lease = {
+		id => $id, %$asked, expires => $ends, hold => $hold,
+		amount => Model::Ledger::sum($hold, 'drawn'),
+		parts  => [ map { { amount => $_->{drawn}, bucket => $_->{bucket} } }
+			  @{ $hold->{parts} } ] };
+	my ($last) = sort { $b <=> $a } map { $_->{out}{used} }
+	  grep { $_->{there} eq $asked->{there} && $_->{account} eq $asked->{account}
+		  && !defined $_->{out}{closed} } @{ $self->{lease} };
+
+	$lease->{out} = {
+		(map { $_ => 0 } qw(word spent returned captured given held)),
+		available => $lease->{amount},
+		made      => $m->{now},
+		used      => $last // $m->{now} };
+	push @{ $self->{lease} }, $lease;
+	$self->post_grant($lease);
+	return $lease;
+}
+
+sub post
+{
+	my ($self, $from, $to, $lease, $kind, %body) = @_;
+	my $n = $body{n} //= 0;
+	my $known = $self->{cell}{$from}{outbox}{$to}{"$lease->{id} $kind"};
+
+	return if $known && $kind eq 'word' && $known->{n} >= $n;
+	$self->{cell}{$from}{outbox}{$to}{"$lease->{id} $kind"} = \%body;
+	return;
+}
+
+sub post_grant
+{
+	my ($self, $lease) = @_;
+
+	return $self->post($lease->{home}, $lease->{there}, $lease, 'grant');
+}
+
+sub take_word
+{
+	my ($self, $lease, $word) = @_;
+	my $out = $lease->{out};
+	my $m   = $self->{cell}{ $lease->{home} }{m};
+
+	if ($word->{n} > $out->{word})
+	{
+		$out->{used} = $m->{now}
+		  if $word->{spent} + $word->{held} != $out->{spent} + $out->{held};
+		@$out{qw(word spent returned available held heard)} =
+		  (@$word{qw(n spent returned available held)}, $m->{now});
+		$self->follow_word($lease);
+	}
+	return { word => $out->{word}, map { $_ => $out->{$_} } qw(spent returned) };
+}
+
+sub follow_word
+{
+	my ($self, $lease) = @_;
+	my $out  = $lease->{out};
+	my $hold = $lease->{hold};
+	my $m    = $self->{cell}{ $lease->{home} }{m};
+	my $more = $out->{spent} - $out->{captured};
+
+	if ($more > 0)
+	{
+		Model::Ledger::capture($hold, $more);
+		$out->{captured} += $more;
+	}
+	my $back = least($out->{returned} - $out->{given},
+		$out->{captured} - $out->{spent});
+
+	if ($back > 0)
+	{
+		$m->refund($back, $hold);
+		$out->{captured} -= $back;
+		$out->{given} += $back;
+	}
+	$back = least($out->{returned} - $out->{given},
+		Model::Ledger::sum($hold, 'held'));
+	if ($back > 0)
+	{
+		$m->give_back($hold, $back);
+		$out->{given} += $back;
+	}
+	if ($out->{spent} + $out->{returned} < $lease->{amount})
+	{
+		$out->{closed} = undef;
+		return;
+	}
+	$m->close_hold($hold) unless defined $hold->{closed_at};
+	$out->{closed} //= $m->{now};
+	return;
+}
+
+# The other end
+
+sub buckets
+{
+	my ($self, $lease) = @_;
+
+	return map { $self->{cell}{ $lease->{there} }{m}{bucket}{ $lease->{org} }{$_} }
+	  @{ $lease->{in}{buckets} };
+}
+
+sub speak
+{
+	my ($self, $lease) = @_;
+	my $in = $lease->{in};
+
+	if ($in->{word} == $in->{acked})
+	{
+		my %f = map { $_ => 0 } qw(available held spent expired revoked);
+
+		foreach my $bucket ($self->buckets($lease))
+		{
+			$f{$_} += $bucket->{$_} foreach keys %f;
+		}
+		my $ended = @{ $in->{buckets} } ? $f{expired} + $f{revoked} : $lease->{amount};
+		my @now = ($f{spent}, most($ended, $in->{returned}),
+			$f{available}, $f{held});
+		my @was = @$in{qw(spent returned available held)};
+
+		if ($in->{tell} || "@now" ne "@was")
+		{
+			@$in{qw(spent returned available held tell)} = (@now, 0);
+			$in->{word}++;
+		}
+	}
+	my %body = (n => $in->{word},
+		map { $_ => $in->{$_} } qw(spent returned available held));
+
+	$self->post($lease->{there}, $lease->{home}, $lease, 'word', %body)
+	  if $in->{word} > $in->{acked};
+	return \%body;
+}
+
+# ids: of the buckets that the server made of it, if it came in time.
+sub take_grant
+{
+	my ($self, $lease, $ids) = @_;
+	my $m = $self->{cell}{ $lease->{there} }{m};
+
+	if (!$lease->{in})
+	{
+		$lease->{in} = {
+			buckets => [], tell => 1,
+			map { $_ => 0 } qw(word acked spent returned available held) };
+		if ($lease->{expires} > $m->{now})
+		{
+			foreach my $part (@{ $lease->{parts} })
+			{
+				my $id = shift @$ids // die "the server made too few buckets\n";
+
+				push @{ $lease->{in}{buckets} }, $id;
+				$m->add_bucket(
+					(map { $_ => $part->{bucket}{$_} } qw(org kind priority policy)),
+					id           => $id,
+					account      => $lease->{account},
+					issued       => $part->{amount},
+					effective_at => $m->{now},
+					expires_at   => $lease->{expires});
+			}
+			foreach my $account (path($lease->{account}))
+			{
+				$m->{account}{ $lease->{org} }{$account} ||= { suspended => 0 };
+			}
+		}
+	}
+	return $self->speak($lease);
+}
+
+sub take_recall
+{
+	my ($self, $lease, $key) = @_;
+
+	return {} unless $lease->{in};
+	foreach my $bucket (sort { $a->{id} <=> $b->{id} } $self->buckets($lease))
+	{
+		next if $bucket->{closed};
+		Model::Credit::revoke($self->{cell}{ $lease->{there} }{m},
+			{ org => $lease->{org}, bucket => $bucket->{id}, reason => '',
+				key => "$key/$bucket->{id}" });
+	}
+	$lease->{in}{tell} = 1;
+	return {};
+}
+
+sub take_answer
+{
+	my ($self, $lease, $answer) = @_;
+	my $in = $lease->{in};
+
+	return if $answer->{word} < $in->{word};
+	die "home knows of more than was said\n"
+	  if join(' ', @$answer{qw(word spent returned)}) ne
+	  join(' ', @$in{qw(word spent returned)});
+	$in->{acked} = $in->{word};
+	$in->{closed} = !$in->{tell}
+	  && $in->{spent} + $in->{returned} >= $lease->{amount};
+	return;
+}
+
+# A refund in a cell: leases it is of have more to tell.
+sub tell_refund
+{
+	my ($self, $cell, $hold) = @_;
+	my %of = map { $_->{bucket}{id} => 1 } @{ $hold->{parts} };
+
+	foreach my $lease (grep { $_->{there} eq $cell && $_->{in} } @{ $self->{lease} })
+	{
+		next unless grep { $of{$_} } @{ $lease->{in}{buckets} };
+		@{ $lease->{in} }{qw(tell closed)} = (1, 0);
+	}
+	return;
+}
+
+# Both ends
+
+sub receive
+{
+	my ($self, $lease, $kind, $body, $new) = @_;
+
+	return $kind eq 'grant' ? $self->take_grant($lease, $new->{buckets})
+	  : $kind eq 'word' ? $self->take_word($lease, $body)
+	  : $self->take_recall($lease, $new->{key});
+}
+
+sub sent
+{
+	my ($self, $from, $to, $lease, $kind, $body, $answer) = @_;
+	my $outbox = $self->{cell}{$from}{outbox}{$to};
+	my $waits  = $outbox->{"$lease->{id} $kind"};
+
+	delete $outbox->{"$lease->{id} $kind"}
+	  if $waits && $waits->{n} == $body->{n};
+	$self->take_answer($lease, $answer) if $kind eq 'word';
+	$self->take_word($lease, $answer) if $kind eq 'grant' && $answer->{n};
+	return;
+}
+
+# What a cell has to say to another one; what is spendable at home and which
+# leases the server made for policies come in.
+sub write_messages
+{
+	my ($self, $cell, $peer) = @_;
+	my $m = $self->{cell}{$cell}{m};
+
+	Model::Credit::expire_credits($m);
+	foreach my $lease (grep { $_->{there} eq $cell && $_->{home} eq $peer && $_->{in} }
+		@{ $self->{lease} })
+	{
+		$self->speak($lease)
+		  if !$lease->{in}{closed} && $lease->{in}{word} == $lease->{in}{acked};
+	}
+	foreach my $lease (grep { $_->{home} eq $cell && $_->{there} eq $peer }
+		@{ $self->{lease} })
+	{
+		$self->post_grant($lease)
+		  if !defined $lease->{out}{closed}
+		  && $lease->{expires} + SKEW < $m->{now}
+		  && defined $lease->{out}{heard}
+		  && $lease->{out}{heard} < $m->{now} - 60_000_000;
+	}
+	return;
+}
+
+# What a policy wants more of: credits, or 0.
+sub missing
+{
+	my ($self, $policy) = @_;
+	my $m = $self->{cell}{ $policy->{home} }{m};
+	my ($there, $used) = (0, undef);
+
+	foreach my $lease (grep { $_->{there} eq $policy->{there}
+			&& $_->{account} eq $policy->{account} } @{ $self->{lease} })
+	{
+		my $out  = $lease->{out};
+		my $open = !defined $out->{closed};
+
+		next unless $open || $out->{used} > $m->{now} - $policy->{ttl};
+		$used = $out->{used} if !defined $used || $out->{used} > $used;
+		$there += $out->{available}
+		  if $open && 4 * ($lease->{expires} - $m->{now}) >
+		  least($policy->{ttl}, $lease->{expires} - $out->{made});
+	}
+	return 0 if $there >= $policy->{minimum};
+	return ( defined $used && $used <= $m->{now} - $policy->{ttl}
+		? $policy->{minimum} : $policy->{target}) - $there;
+}
+
+1;
