@@ -16,9 +16,15 @@ CREATE TABLE gpucredit_registry.model (
 	license text,
 	card text,
 	created_at timestamptz NOT NULL,
-	CONSTRAINT model_pkey PRIMARY KEY (org, model),
-	CONSTRAINT model_name UNIQUE (org, kind, name)
+	deleted_at timestamptz,
+	tags text[] NOT NULL DEFAULT '{}',	/* "tag=value", for one index */
+	words tsvector NOT NULL DEFAULT '',
+	CONSTRAINT model_pkey PRIMARY KEY (org, model)
 );
+CREATE INDEX model_tags ON gpucredit_registry.model USING gin (tags);
+CREATE INDEX model_words ON gpucredit_registry.model USING gin (words);
+CREATE UNIQUE INDEX model_name ON gpucredit_registry.model (org, kind, name)
+	WHERE deleted_at IS NULL;
 COMMENT ON TABLE gpucredit_registry.model IS
 'Repositories of models and datasets, and the account that pays for them';
 
@@ -167,7 +173,7 @@ DECLARE
 BEGIN
 	SELECT * INTO m FROM gpucredit_registry.model o
 	WHERE o.org = require_model.org AND o.kind = require_model.kind
-		AND o.name = require_model.name;
+		AND o.name = require_model.name AND o.deleted_at IS NULL;
 	has := gpucredit_registry.permission_of(m.org, m.model, require_model.caller);
 	IF has IS NULL THEN
 		PERFORM gpucredit_registry.not_found(format('%s "%s/%s"', require_model.kind,
@@ -197,7 +203,7 @@ DECLARE
 	m gpucredit_registry.model;
 BEGIN
 	SELECT * INTO m FROM gpucredit_registry.model o
-	WHERE o.org = own_model.org AND o.model = own_model.model;
+	WHERE o.org = own_model.org AND o.model = own_model.model AND o.deleted_at IS NULL;
 	IF NOT FOUND THEN
 		PERFORM gpucredit_registry.not_found(format('repository %s of "%s"',
 			own_model.model, left(own_model.org, 64)));

@@ -363,3 +363,53 @@ COMMENT ON FUNCTION gpucredit_registry.commit(text, bigint, text, jsonb, text, t
 operations: an array of {"path", "content": BASE64}, {"path", "sha256": HEX} of bytes that were uploaded, {"path", "op": "delete"} or "delete_folder". parent: the oid that the ref must still be at; NULL: any. parents: what the version was made from, an array of {"org", "version", "kind"}.
 Result: status committed, or quarantined where a parent is.
 Errors: UC501 no such repository, file or parent; UC503 bytes were not uploaded; UC505 a cycle; UC506 the ref has moved; UC201 key used with other arguments; 22023.';
+
+/*
+ * A repository that is deleted has no files, so collect() lets its bytes go.
+ * Its versions stay, as what was made from them names them.
+ */
+CREATE FUNCTION gpucredit_registry.delete_model(org text, model bigint, key text,
+	OUT versions bigint, OUT replayed boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	kept jsonb;
+	m gpucredit_registry.model;
+	u bigint;
+BEGIN
+	kept := gpucredit_registry.request_begin(delete_model.org, delete_model.key, 'delete_model',
+		to_jsonb(delete_model.model));
+	delete_model.replayed := kept IS NOT NULL;
+	IF delete_model.replayed THEN
+		delete_model.versions := kept;
+		RETURN;
+	END IF;
+	m := gpucredit_registry.own_model(delete_model.org, delete_model.model);
+	PERFORM FROM gpucredit_registry.model o
+	WHERE o.org = m.org AND o.model = m.model FOR UPDATE;
+	FOR u IN
+		SELECT o.upload FROM gpucredit_registry.upload o
+		WHERE o.org = m.org AND o.model = m.model
+	LOOP
+		PERFORM gpucredit_registry.drop_upload(m.org, u);
+	END LOOP;
+	DELETE FROM gpucredit_registry.ref r WHERE r.org = m.org AND r.model = m.model;
+	DELETE FROM gpucredit_registry.permission p WHERE p.org = m.org AND p.model = m.model;
+	DELETE FROM gpucredit_registry.file f
+	USING gpucredit_registry.version v
+	WHERE v.org = m.org AND v.model = m.model AND f.org = v.org AND f.version = v.version;
+	UPDATE gpucredit_registry.model o
+	SET deleted_at = gpucredit.now(), visibility = 'private', card = NULL
+	WHERE o.org = m.org AND o.model = m.model;
+	SELECT count(*) INTO delete_model.versions FROM gpucredit_registry.version v
+	WHERE v.org = m.org AND v.model = m.model;
+	PERFORM gpucredit_registry.record(m.org, 'delete_model', NULL,
+		jsonb_build_object('model', m.model, 'name', m.name));
+	PERFORM gpucredit_registry.request_end(m.org, delete_model.key,
+		to_jsonb(delete_model.versions));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.delete_model(text, bigint, text) IS
+'Repositories: deletes one with all its files, for good; the name is free again. Bytes that nothing else uses go within two days. Lineage keeps its versions.
+Result: how many versions it had. Errors: UC501 no such repository; UC201 key used with other arguments.';

@@ -151,3 +151,45 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_registry.stored_chunks(bigint) IS
 'Daemon: the next 10,000 chunks that are in packs, after one; for verify.';
+
+/* Packs that nobody writes any more, and how much of each is used. */
+CREATE FUNCTION gpucredit_registry.aged_packs()
+RETURNS TABLE (pack bigint, live_bytes bigint)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT p.pack, sum(c.size)::bigint
+	FROM gpucredit_registry.pack p JOIN gpucredit_registry.chunk c ON c.pack = p.pack
+	WHERE p.created_at <= gpucredit.now() - interval '24 hours'
+	GROUP BY p.pack;
+END;
+COMMENT ON FUNCTION gpucredit_registry.aged_packs() IS
+'Daemon: packs of a day ago, and the bytes in them that are used.';
+
+CREATE FUNCTION gpucredit_registry.chunks_in(pack bigint)
+RETURNS TABLE (chunk bigint, first_byte integer, size integer)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT c.chunk, c.first_byte, c.size FROM gpucredit_registry.chunk c
+	WHERE c.pack = chunks_in.pack ORDER BY c.first_byte;
+END;
+COMMENT ON FUNCTION gpucredit_registry.chunks_in(bigint) IS
+'Daemon: the chunks of a pack that are used, and where they are.';
+
+/* Who reads goes on in the old pack, which stays for its grace. */
+CREATE FUNCTION gpucredit_registry.move_chunk(chunk bigint, from_pack bigint,
+	to_pack bigint, first_byte integer) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	UPDATE gpucredit_registry.chunk c
+	SET pack = move_chunk.to_pack, first_byte = move_chunk.first_byte
+	WHERE c.chunk = move_chunk.chunk AND c.pack = move_chunk.from_pack;
+	RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.move_chunk(bigint, bigint, bigint, integer) IS
+'Daemon: a copy of a chunk is on disk in another pack, and is the one that is used.
+Result: false where the chunk has gone meanwhile.';

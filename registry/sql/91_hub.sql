@@ -72,6 +72,25 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_create(gpucredit_registry.http_request) IS
 'Internal: POST /api/repos/create.';
 
+CREATE FUNCTION gpucredit_registry.hub_delete(r gpucredit_registry.http_request)
+RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	b jsonb := gpucredit_registry.body_of(r);
+	m gpucredit_registry.model;
+BEGIN
+	m := gpucredit_registry.require_model(coalesce(b ->> 'organization', ((r).caller).org),
+		b ->> 'name', coalesce(b ->> 'type', 'model'), (r).caller, 'admin');
+	PERFORM gpucredit_registry.delete_model(m.org, m.model,
+		coalesce((r).headers ->> 'idempotency-key', gen_random_uuid()::text));
+	RETURN gpucredit_registry.json_response('{}');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_delete(gpucredit_registry.http_request) IS
+'Internal: DELETE /api/repos/delete.';
+
 CREATE FUNCTION gpucredit_registry.hub_model(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, v gpucredit_registry.version) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -83,7 +102,7 @@ BEGIN ATOMIC
 			WHERE e.org = (m).org AND e.model = (m).model),
 		'sha', (v).oid, 'createdAt', (m).created_at,
 		'lastModified', coalesce((v).created_at, (m).created_at),
-		'tags', '[]'::jsonb, 'cardData', jsonb_strip_nulls(jsonb_build_object('license', (m).license)),
+		'tags', to_jsonb((m).tags), 'cardData', jsonb_strip_nulls(jsonb_build_object('license', (m).license)),
 		'siblings', (SELECT coalesce(jsonb_agg(jsonb_build_object('rfilename', f.path)
 				ORDER BY f.path), '[]')
 			FROM gpucredit_registry.file f
@@ -431,3 +450,39 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_resolve(gpucredit_registry.http_request, gpucredit_registry.model, text, text) IS
 'Internal: GET and HEAD REPOSITORY/resolve/REV/PATH.';
+
+/* By words, and by tags as filter=tag=value,...; the next page is linked. */
+CREATE FUNCTION gpucredit_registry.hub_search(r gpucredit_registry.http_request,
+	kind text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	page integer := least(greatest(coalesce(substring((r).query ->> 'limit'
+		FROM '^[0-9]{1,4}$')::integer, 20), 1), 1000);
+	after bigint := substring((r).query ->> 'cursor' FROM '^[0-9]{1,18}$')::bigint;
+	tags jsonb := (SELECT coalesce(jsonb_object_agg(split_part(t, '=', 1),
+			substr(t, length(split_part(t, '=', 1)) + 2)), '{}')
+		FROM regexp_split_to_table((r).query ->> 'filter', ',') t WHERE t LIKE '%=%');
+	list jsonb;
+	n integer;
+	last bigint;
+BEGIN
+	SELECT coalesce(jsonb_agg(gpucredit_registry.hub_model(r, m,
+			gpucredit_registry.find_version(m, 'main')) ORDER BY m.model DESC), '[]'),
+		count(*), min(m.model)
+	INTO list, n, last
+	FROM gpucredit_registry.search(gpucredit_registry.caller_name((r).caller),
+			(r).query ->> 'search', tags, after, page, (r).query ->> 'author',
+			hub_search.kind) s
+		JOIN gpucredit_registry.model m USING (org, model);
+	RETURN gpucredit_registry.json_response(list, 200, CASE WHEN n = page THEN
+		jsonb_build_object('Link', format('<%s%s?limit=%s&search=%s&filter=%s&cursor=%s>; rel="next"',
+			(r).base, (r).path, page,
+			gpucredit_registry.url_encode(coalesce((r).query ->> 'search', '')),
+			gpucredit_registry.url_encode(coalesce((r).query ->> 'filter', '')), last))
+		ELSE '{}' END);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_search(gpucredit_registry.http_request, text) IS
+'Internal: GET /api/models?search=...&filter=tag=value.';

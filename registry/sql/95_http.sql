@@ -87,6 +87,10 @@ BEGIN
 			RETURN gpucredit_registry.hub_whoami(r);
 		ELSIF (r).method = 'POST' AND words[2:3] = '{repos,create}' THEN
 			RETURN gpucredit_registry.hub_create(r);
+		ELSIF (r).method = 'DELETE' AND words[2:3] = '{repos,delete}' THEN
+			RETURN gpucredit_registry.hub_delete(r);
+		ELSIF (r).method = 'GET' AND words[2] IN ('models', 'datasets') AND words[3] IS NULL THEN
+			RETURN gpucredit_registry.hub_search(r, rtrim(words[2], 's'));
 		ELSIF words[2] IN ('models', 'datasets') AND words[4] IS NOT NULL THEN
 			RETURN gpucredit_registry.repo_route(r, rtrim(words[2], 's'), words[3], words[4],
 				nullif(words[5:], '{}'));

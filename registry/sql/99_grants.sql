@@ -28,16 +28,20 @@ GRANT EXECUTE ON FUNCTION gpucredit_registry.http, gpucredit_registry.new_pack,
 	gpucredit_registry.finish_upload,
 	gpucredit_registry.close_download, gpucredit_registry.condemned_packs,
 	gpucredit_registry.pack_gone, gpucredit_registry.collect,
-	gpucredit_registry.has_pack, gpucredit_registry.stored_chunks
+	gpucredit_registry.has_pack, gpucredit_registry.stored_chunks,
+	gpucredit_registry.aged_packs, gpucredit_registry.chunks_in,
+	gpucredit_registry.move_chunk
 TO gpucredit_registry_daemon;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.create_model,
-	gpucredit_registry.grant_access, gpucredit_registry.revoke_access,
+	gpucredit_registry.delete_model, gpucredit_registry.set_tag,
+	gpucredit_registry.overlap, gpucredit_registry.grant_access, gpucredit_registry.revoke_access,
 	gpucredit_registry.issue_token, gpucredit_registry.start_upload,
 	gpucredit_registry.commit, gpucredit_registry.add_parent, gpucredit_registry.storage
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
 
-GRANT EXECUTE ON FUNCTION gpucredit_registry.resolve,
+GRANT EXECUTE ON FUNCTION gpucredit_registry.resolve, gpucredit_registry.search,
+	gpucredit_registry.popular,
 	gpucredit_registry.open_download, gpucredit_registry.close_download
 TO gpucredit_admin, gpucredit_app;
 

@@ -34,8 +34,9 @@ say(const char *format,...)
 static void
 usage(FILE *out)
 {
-	fputs("usage: registryd [serve | verify] [OPTION]...\n"
+	fputs("usage: registryd [serve | upkeep | verify] [OPTION]...\n"
 		  "serve (the default) answers Hugging Face clients and git-lfs;\n"
+		  "upkeep does one round of what serve does every hour;\n"
 		  "verify reads every stored chunk, and exits 1 if one is damaged\n"
 		  "  -d, --database=CONNINFO  libpq's, of a gpucredit_registry_daemon\n"
 		  "  -s, --store=FOLDER       where packs are kept (store)\n"
@@ -93,7 +94,8 @@ parse(int argc, char **argv, const char **command)
 	}
 	*command = optind < argc ? argv[optind++] : "serve";
 	return optind == argc && options.connections > 0 && options.port > 0 &&
-		(strcmp(*command, "serve") == 0 || strcmp(*command, "verify") == 0);
+		(strcmp(*command, "serve") == 0 || strcmp(*command, "upkeep") == 0 ||
+		 strcmp(*command, "verify") == 0);
 }
 
 int
@@ -113,6 +115,8 @@ main(int argc, char **argv)
 		return 1;
 	if (strcmp(command, "verify") == 0)
 		return upkeep_verify() == 0 ? 0 : 1;
+	if (strcmp(command, "upkeep") == 0)
+		return upkeep_round(true) ? 0 : 1;
 
 	/* threads inherit the mask, so that only this one is told */
 	sigemptyset(&signals);

@@ -25,7 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PACK_MAX	(64 * 1024 * 1024)
 #define PACK_PATH	64
 #define SWEEP_AGE	(24 * 60 * 60)
 

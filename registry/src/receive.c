@@ -158,7 +158,7 @@ store_wanted(Receive *receive, const bool *wanted)
 
 		if (!wanted[i] || chunk->stored)
 			continue;
-		if (pack != NULL && pack->size + chunk->size > 64 * 1024 * 1024)
+		if (pack != NULL && pack->size + chunk->size > PACK_MAX)
 		{
 			if (!pack_sync(pack))
 				break;

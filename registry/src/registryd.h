@@ -54,6 +54,8 @@ extern size_t chunk_scan(Chunker *chunker, const unsigned char *data,
 						 size_t size, bool *cut);
 
 /* pack.c: the files of the store */
+#define PACK_MAX	(64 * 1024 * 1024)
+
 typedef struct Pack
 {
 	int64_t		number;
@@ -124,6 +126,7 @@ extern struct MHD_Daemon *serve(void);
 
 /* upkeep.c */
 extern void upkeep_start(void);
+extern bool upkeep_round(bool thorough);
 extern int	upkeep_verify(void);
 
 #endif							/* REGISTRYD_H */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define UPKEEP_SECONDS	60
@@ -40,6 +41,123 @@ delete_packs(void)
 	PQclear(result);
 }
 
+/* Is less than half of a pack used? */
+static bool
+is_sparse(int64_t number, int64_t live)
+{
+	int			fd = pack_open(number);
+	struct stat status;
+	bool		sparse = fd >= 0 && fstat(fd, &status) == 0 &&
+		live * 2 < status.st_size;
+
+	if (fd >= 0)
+		close(fd);
+	return sparse;
+}
+
+/*
+ * Copy one chunk into another pack, and make the copy the one that is used.
+ */
+static bool
+move_chunk(PGresult * chunks, int row, int fd, const char *from, Pack *pack)
+{
+	static unsigned char buffer[CHUNK_MAX];
+	int			size = atoi(PQgetvalue(chunks, row, 2));
+	int32_t		first_byte;
+	char		to[32];
+	char		place[32];
+	const char *values[] = {PQgetvalue(chunks, row, 0), from, to, place};
+	DbError		error;
+	PGresult   *result;
+
+	if (size > CHUNK_MAX ||
+		pread(fd, buffer, size, atoi(PQgetvalue(chunks, row, 1))) != size ||
+		!pack_append(pack, buffer, size, &first_byte) || !pack_sync(pack))
+		return false;
+	snprintf(to, sizeof(to), "%" PRId64, pack->number);
+	snprintf(place, sizeof(place), "%d", first_byte);
+	result = db_call(&error, "SELECT gpucredit_registry.move_chunk($1::bigint,"
+					 " $2::bigint, $3::bigint, $4::integer)",
+					 4, values, NULL, NULL);
+	PQclear(result);
+	return result != NULL;
+}
+
+/*
+ * Move what is used of a pack elsewhere.  The pack is then empty, and goes as
+ * any other that is.
+ */
+static void
+empty_pack(const char *number)
+{
+	DbError		error;
+	PGresult   *chunks = db_call(&error, "SELECT 0, 0, 0 UNION ALL SELECT * FROM"
+								 " gpucredit_registry.chunks_in($1::bigint)",
+								 1, &number, NULL, NULL);
+	int			fd = pack_open(strtoll(number, NULL, 10));
+	Pack	   *pack = NULL;
+	bool		good = fd >= 0;
+
+	for (int i = 1; good && i < PQntuples(chunks); i++)
+	{
+		if (pack == NULL)
+			pack = pack_take(PACK_MAX / 2);
+		good = pack != NULL && move_chunk(chunks, i, fd, number, pack);
+	}
+	if (pack != NULL)
+		pack_give_back(pack);
+	if (fd >= 0)
+		close(fd);
+	PQclear(chunks);
+}
+
+static void
+empty_sparse_packs(void)
+{
+	DbError		error;
+	PGresult   *packs = db_call(&error, "SELECT 0, 0 UNION ALL SELECT * FROM"
+								" gpucredit_registry.aged_packs()",
+								0, NULL, NULL, NULL);
+
+	for (int i = 1; i < PQntuples(packs); i++)
+		if (is_sparse(strtoll(PQgetvalue(packs, i, 0), NULL, 10),
+					  strtoll(PQgetvalue(packs, i, 1), NULL, 10)))
+			empty_pack(PQgetvalue(packs, i, 0));
+	PQclear(packs);
+}
+
+/*
+ * One round: what nobody uses goes, as long as there is any.
+ */
+bool
+upkeep_round(bool thorough)
+{
+	DbError		error;
+	PGresult   *result;
+	bool		more = true;
+
+	while (more)
+	{
+		result = db_call(&error, "SELECT max(affected) >= 1000"
+						 " FROM gpucredit_registry.collect(1000)",
+						 0, NULL, NULL, NULL);
+		if (result == NULL)
+		{
+			say("collect: %s", error.message);
+			return false;
+		}
+		more = PQgetvalue(result, 0, 0)[0] == 't';
+		PQclear(result);
+	}
+	delete_packs();
+	if (thorough)
+	{
+		empty_sparse_packs();
+		pack_sweep();
+	}
+	return true;
+}
+
 /* Once a minute, for ever. */
 static void *
 upkeep(void *arg)
@@ -47,16 +165,7 @@ upkeep(void *arg)
 	(void) arg;
 	for (unsigned int round = 0;; round++)
 	{
-		DbError		error;
-		PGresult   *result = db_call(&error, "SELECT gpucredit_registry.collect()",
-									 0, NULL, NULL, NULL);
-
-		if (result == NULL)
-			say("collect: %s", error.message);
-		PQclear(result);
-		delete_packs();
-		if (round % SWEEP_EVERY == 0)
-			pack_sweep();
+		(void) upkeep_round(round % SWEEP_EVERY == 0);
 		sleep(UPKEEP_SECONDS);
 	}
 	return NULL;

@@ -76,5 +76,21 @@ foreach my $path (sort keys %committed)
 }
 is($node->safe_psql('reg', 'SELECT count(*) FROM gpucredit_registry.version'), $rounds,
 	'a version a commit');
+
+# A pack that is mostly unused: what is used moves, and the file goes.
+my $half = PostgreSQL::Test::Utils::slurp_file($0) x 200;
+my $before = daemon_packs();
+is(put($half)->{status}, 200, 'a file');
+is(commit('kept', $half, 'kept')->{status}, 200, 'is kept');
+$node->safe_psql('reg', q{DELETE FROM gpucredit_registry.file WHERE path LIKE 'w%'});
+daemon_kill();
+foreach my $days (2, 4, 6)
+{
+	upkeep($node, $days);
+}
+cmp_ok(daemon_packs(), '<', $before, 'packs that nobody needs go');
+daemon_start($node);
+is(request('GET', '/acme/m/resolve/main/kept', token => $token)->{content}, $half,
+	'what is used stays what it is');
 registry_verify($node);
 done_testing();

@@ -19,7 +19,7 @@ use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(
   registry_node registry_token daemon_start daemon_kill daemon_url
-  request json_request registry_verify
+  request json_request registry_verify upkeep daemon_packs
 );
 
 my %daemon;
@@ -99,6 +99,29 @@ sub daemon_url
 	my ($path) = @_;
 
 	return "http://127.0.0.1:$daemon{port}$path";
+}
+
+# The bytes of all packs.
+sub daemon_packs
+{
+	my $bytes = 0;
+
+	$bytes += -s foreach glob("$daemon{store}/*/*.pack");
+	return $bytes;
+}
+
+# A round of upkeep, so many days from now.
+sub upkeep
+{
+	my ($node, $days) = @_;
+
+	$node->safe_psql('postgres', sprintf(q{ALTER DATABASE reg SET gpucredit.clock = '%s'},
+			POSIX::strftime('%Y-%m-%d %H:%M:%S+00', gmtime(time + $days * 86400))));
+	is(system("$FindBin::RealBin/../registryd", 'upkeep', '--store', $daemon{store},
+			'--database', sprintf('host=%s port=%s dbname=reg user=registryd',
+				$node->host, $node->port)), 0, "upkeep in $days days");
+	$node->safe_psql('postgres', 'ALTER DATABASE reg RESET gpucredit.clock');
+	return;
 }
 
 # An HTTP request: method, path or URL, and what HTTP::Tiny takes; "token" is

@@ -1,0 +1,144 @@
+/*
+ * 65_search.sql: what repositories say of themselves, and finding them.
+ *
+ * A tag stands in the repository's row as "tag=value" too, where one index
+ * finds several at once.
+ */
+CREATE FUNCTION gpucredit_registry.set_words() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	NEW.words := setweight(to_tsvector('simple', translate(NEW.name, '._-', '   ')), 'A')
+		|| to_tsvector('simple', left(coalesce(NEW.card, ''), 100000));
+	RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.set_words() IS
+'Internal: what full text finds a repository by: its name and its card.';
+CREATE TRIGGER model_words BEFORE INSERT OR UPDATE OF name, card ON gpucredit_registry.model
+FOR EACH ROW EXECUTE FUNCTION gpucredit_registry.set_words();
+
+CREATE FUNCTION gpucredit_registry.set_tag(org text, model bigint, tag text, value text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m gpucredit_registry.model := gpucredit_registry.own_model(set_tag.org, set_tag.model);
+BEGIN
+	IF coalesce(set_tag.tag, '') !~ '^[a-z0-9][a-z0-9_.:-]{0,62}$'
+		OR octet_length(set_tag.value) NOT BETWEEN 1 AND 255
+	THEN
+		PERFORM gpucredit_registry.refuse(format('tag "%s" is malformed', left(set_tag.tag, 64)),
+			'A tag has 1 to 63 small letters, digits, "_", ".", ":" or "-", its value 1 to 255 bytes.');
+	END IF;
+	/* others' tags of the same repository come in turn */
+	SELECT * INTO m FROM gpucredit_registry.model o
+	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
+	UPDATE gpucredit_registry.model o
+	SET tags = ARRAY(SELECT t FROM unnest(m.tags) t
+			WHERE split_part(t, '=', 1) <> set_tag.tag)
+		|| CASE WHEN set_tag.value IS NULL THEN '{}'
+			ELSE ARRAY[set_tag.tag || '=' || set_tag.value] END
+	WHERE o.org = m.org AND o.model = m.model;
+	PERFORM gpucredit_registry.record(m.org, 'set_tag', NULL, jsonb_build_object(
+		'model', m.model, 'tag', set_tag.tag, 'value', set_tag.value));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.set_tag(text, bigint, text, text) IS
+'Search: gives a repository a tag, or takes it away.
+value: NULL: the tag goes. Errors: UC501 no such repository; 22023.';
+
+/*
+ * Which repositories a caller may see is part of the question, so that a page
+ * has as many as were asked for.
+ */
+CREATE FUNCTION gpucredit_registry.search(caller text, query text DEFAULT NULL,
+	tags jsonb DEFAULT '{}', after bigint DEFAULT NULL, n integer DEFAULT 20,
+	in_org text DEFAULT NULL, of_kind text DEFAULT NULL)
+RETURNS TABLE (org text, model bigint, name text, kind text, visibility text, license text,
+	has_tags text[])
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 20
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	c gpucredit_registry.caller := gpucredit_registry.named_caller(search.caller);
+	wanted text[];
+	found_words tsquery := websearch_to_tsquery('simple', nullif(search.query, ''));
+BEGIN
+	IF jsonb_typeof(search.tags) IS DISTINCT FROM 'object'
+		OR coalesce(search.n, 0) NOT BETWEEN 1 AND 1000
+	THEN
+		PERFORM gpucredit_registry.refuse('tags is an object, n is 1 to 1,000',
+			format('n is %s.', search.n));
+	END IF;
+	wanted := ARRAY(SELECT t.key || '=' || t.value FROM jsonb_each_text(search.tags) t);
+	RETURN QUERY
+	SELECT m.org, m.model, m.name, m.kind, m.visibility, m.license, m.tags
+	FROM gpucredit_registry.model m
+	WHERE (wanted = '{}' OR m.tags @> wanted)
+		AND (found_words IS NULL OR m.words @@ found_words)
+		AND (search.after IS NULL OR m.model < search.after)
+		AND m.org = coalesce(search.in_org, m.org) AND m.kind = coalesce(search.of_kind, m.kind)
+		AND m.deleted_at IS NULL
+		AND (m.visibility = 'public'
+			OR gpucredit_registry.permission_of(m.org, m.model, c) IS NOT NULL)
+	ORDER BY m.model DESC
+	LIMIT search.n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.search(text, text, jsonb, bigint, integer, text, text) IS
+'Search: repositories that a caller may read, newest first, by words of name and card, and by tags.
+caller: account:ORG/PATH; NULL: nobody known. query: words, "phrases", -without, or. tags: {"tag": "value"}, all of which a repository has. after: the last model of the page before. n: 1 to 1,000. in_org, of_kind: only those of an organisation, only model or dataset.
+Errors: 22023.';
+
+CREATE FUNCTION gpucredit_registry.popular(since timestamptz, n integer DEFAULT 100)
+RETURNS TABLE (org text, model bigint, name text, downloads bigint, bytes bigint)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 100
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT m.org, m.model, m.name, sum(e.downloads)::bigint, sum(e.bytes)::bigint
+	FROM gpucredit_registry.egress e JOIN gpucredit_registry.model m USING (org, model)
+	WHERE e.day >= (popular.since AT TIME ZONE 'UTC')::date
+		AND m.visibility = 'public' AND m.deleted_at IS NULL
+	GROUP BY m.org, m.model, m.name
+	ORDER BY sum(e.downloads) DESC, sum(e.bytes) DESC, m.model
+	LIMIT popular.n;
+END;
+COMMENT ON FUNCTION gpucredit_registry.popular(timestamptz, integer) IS
+'Search: the public repositories that were downloaded most since a day.';
+
+/* How much two objects have in common, by their chunks. */
+CREATE FUNCTION gpucredit_registry.overlap(org text, a bigint, b bigint,
+	OUT shared_bytes bigint, OUT share numeric)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v bigint;
+BEGIN
+	FOREACH v IN ARRAY ARRAY[overlap.a, overlap.b] LOOP
+		PERFORM gpucredit_registry.own_model(overlap.org, (SELECT o.model
+			FROM gpucredit_registry.version o
+			WHERE o.org = overlap.org AND o.version = v));
+	END LOOP;
+	WITH
+	chunks AS (
+		SELECT DISTINCT f.version, c.chunk
+		FROM gpucredit_registry.file f
+			JOIN gpucredit_registry.segment s ON s.object = f.object,
+			unnest(s.chunks) AS c (chunk)
+		WHERE f.org = overlap.org AND f.version IN (overlap.a, overlap.b))
+	SELECT coalesce(sum(k.size) FILTER (WHERE c.chunk IN (SELECT d.chunk FROM chunks d
+				WHERE d.version = overlap.b)), 0),
+		round(coalesce(sum(k.size) FILTER (WHERE c.chunk IN (SELECT d.chunk FROM chunks d
+				WHERE d.version = overlap.b)), 0)::numeric / nullif(sum(k.size), 0), 6)
+	INTO overlap.shared_bytes, overlap.share
+	FROM chunks c JOIN gpucredit_registry.chunk k USING (chunk)
+	WHERE c.version = overlap.a;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.overlap(text, bigint, bigint) IS
+'Lineage: how many bytes of version a are in version b, too, by the chunks they share.
+Result: share: of a''s unique bytes, 0 to 1. Errors: UC501 no such version.';
