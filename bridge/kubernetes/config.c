@@ -28,7 +28,6 @@ KubeConfig	kube = {
 	.memory_label = "nvidia.com/gpu.memory",
 	.tier = "standard_training",
 	.enforce = "yes",
-	.kueue = "no",
 	.lease = "gpucredit/gpucredit-bridge",
 	.identity = "",
 	.wall_s = 86400,
@@ -53,7 +52,6 @@ static const Setting settings[] = {
 	{"memory_label", &kube.memory_label, NULL, 0, 0},
 	{"tier", &kube.tier, NULL, 0, 0},
 	{"enforce", &kube.enforce, NULL, 0, 0},
-	{"kueue", &kube.kueue, NULL, 0, 0},
 	{"lease", &kube.lease, NULL, 0, 0},
 	{"identity", &kube.identity, NULL, 0, 0},
 	{"wall_limit_s", NULL, &kube.wall_s, 1, 86400000},
@@ -87,7 +85,6 @@ KubeConfigRead(const char *path)
 	if (kube.ca_file == NULL)
 		kube.ca_file = "";
 	yes_or_no(path, "enforce", kube.enforce);
-	yes_or_no(path, "kueue", kube.kueue);
 	if (strchr(kube.lease, '/') == NULL)
 		Die("%s: lease is NAMESPACE/NAME", path);
 	if (*kube.identity == '\0')

@@ -22,7 +22,6 @@ typedef struct KubeConfig
 	char	   *memory_label;	/* the nodes' label with a GPU's MiB */
 	char	   *tier;			/* of pods that name none */
 	char	   *enforce;		/* delete pods that run unpaid: yes or no */
-	char	   *kueue;			/* serve Kueue's admission checks: yes or no */
 	char	   *lease;			/* NAMESPACE/NAME of the lease */
 	char	   *identity;		/* holder of the lease; empty: the host's name */
 	long		wall_s;			/* wall limit of pods that name none */

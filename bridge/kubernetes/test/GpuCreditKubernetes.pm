@@ -29,14 +29,17 @@ our @EXPORT = qw(
   bills_are_fair end_kubernetes bridge_log start_apiserver
 );
 
-my $home   = "$FindBin::RealBin/..";
+my $home   = "$FindBin::RealBin/..";	# of test and test_root
 my $bridge = "$home/../gpucredit-bridge";
 
 # A server with a foreign pool, an API server, and nodes n1 and n2 of 4 T4.
 sub kubernetes
 {
 	my ($name, %options) = @_;
-	my $server = new_node($name, @{ $options{conf} || [] });
+	# root cannot start a server, and uses that of its environment
+	my $server = $> == 0
+	  ? bless({}, 'GpuCreditAgent::Server')
+	  : new_node($name, @{ $options{conf} || [] });
 	my $k = {
 		server => $server,
 		folder => PostgreSQL::Test::Utils::tempdir_short(),
@@ -44,8 +47,13 @@ sub kubernetes
 		bridges => {},
 		nodes   => $options{nodes} || 2 };
 
+	$server->safe_psql('postgres', 'DROP DATABASE IF EXISTS credit WITH (FORCE)');
 	new_database($server, 'credit');
 	sql($k, q{
+		DO $$ BEGIN
+			CREATE ROLE bridge LOGIN IN ROLE gpucredit_app, gpucredit_agent,
+				gpucredit_operator, gpucredit_auditor;
+		EXCEPTION WHEN duplicate_object THEN NULL; END $$;
 		SELECT gpucredit.set_price('T4', 3600),
 			gpucredit.create_pool('kubernetes', '{"placed_by": "foreign"}')});
 	start_apiserver($k, @{ $options{apiserver} || [] });
@@ -125,7 +133,7 @@ sub start_bridge
 	$name ||= 'bridge';
 	my $conf = "$k->{folder}/$name.conf";
 	my %all = (
-		database => 'dbname=credit user=' . (getpwuid($>))[0] . ' host='
+		database => 'dbname=credit user=bridge host='
 		  . $server->host . ' port=' . $server->port,
 		api       => $k->{url},
 		identity  => $name,
