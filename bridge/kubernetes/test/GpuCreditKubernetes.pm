@@ -43,7 +43,8 @@ sub kubernetes
 	my $k = {
 		server => $server,
 		folder => PostgreSQL::Test::Utils::tempdir_short(),
-		http   => HTTP::Tiny->new(timeout => 20),
+		token  => $options{token},
+		http   => HTTP::Tiny->new(timeout => 20, verify_SSL => 0),
 		bridges => {},
 		nodes   => $options{nodes} || 2 };
 
