@@ -292,9 +292,8 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	UPDATE gpucredit_cells.lease_in i SET tell = true, closed_at = NULL
-	FROM gpucredit.hold h
-		JOIN gpucredit.hold_part p ON p.org = h.org AND p.hold = h.hold
-	WHERE h.org = NEW.org AND (h.hold = NEW.hold OR h.job = NEW.job)
+	FROM gpucredit.hold_part p
+	WHERE p.org = NEW.org AND p.hold = NEW.hold
 		AND i.org = NEW.org AND i.buckets && ARRAY[p.bucket];
 	RETURN NULL;
 END
@@ -302,9 +301,9 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.tell_refund() IS
 'Trigger: a lease of which something was refunded has more to tell.';
 CREATE INDEX lease_in_bucket ON gpucredit_cells.lease_in USING gin (buckets);
-CREATE TRIGGER cells_refund AFTER INSERT ON gpucredit.audit FOR EACH ROW
-	WHEN (NEW.operation IN ('refund', 'refund_hold'))
-	EXECUTE FUNCTION gpucredit_cells.tell_refund();
+/* only a refund sets the column, so that no other statement pays for it */
+CREATE TRIGGER cells_refund AFTER UPDATE OF refunded ON gpucredit.hold
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.tell_refund();
 
 CREATE FUNCTION gpucredit_cells.speak_all(cell text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
