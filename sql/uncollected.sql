@@ -43,7 +43,7 @@ $$;
 
 -- A window has a least length, unless the wall limit is no longer than it.
 SHOW gpucredit.hold_window_min;
-\set VERBOSITY verbose
+\set VERBOSITY default
 SELECT * FROM gpucredit.reserve('un', '', 'w1', '1xUN-A', '1 h', pool => 'un', hold_window => '1 us');
 SELECT * FROM gpucredit.reserve('un', '', 'w1', '1xUN-A', '1 h', pool => 'un', hold_window => '59.999999 s');
 \set VERBOSITY sqlstate

@@ -1,9 +1,9 @@
 /*
  * 00_common.sql: the schemas, the roles, and the clock.
  *
- * Bodies written as BEGIN ATOMIC bind every name and operator here and now,
- * so the path below matters only while this script runs; it holds nothing a
- * user could have put there.
+ * Bodies written as BEGIN ATOMIC bind every name and operator when this script
+ * runs.  So the path below matters only until then, and no user can put
+ * anything into it.
  */
 CREATE SCHEMA gpucredit;
 COMMENT ON SCHEMA gpucredit IS
@@ -34,7 +34,7 @@ BEGIN
 			BEGIN
 				EXECUTE format('CREATE ROLE %I NOLOGIN', name);
 			EXCEPTION WHEN duplicate_object OR unique_violation THEN
-				NULL;			/* another database was faster */
+				NULL;			/* another database has created it meanwhile */
 			END;
 		END IF;
 	END LOOP;
@@ -45,13 +45,13 @@ CREATE FUNCTION gpucredit.now() RETURNS timestamptz
 LANGUAGE c VOLATILE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_now';
 COMMENT ON FUNCTION gpucredit.now() IS
-'Clock: the instant gpucredit works with: the wall clock, or gpucredit.clock where that is set.';
+'Clock: the instant by which gpucredit works: gpucredit.clock if it is set, else the wall clock.';
 
 CREATE FUNCTION gpucredit_internal.clip_for_message(text) RETURNS text
 LANGUAGE c STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_clip_for_message';
 COMMENT ON FUNCTION gpucredit_internal.clip_for_message(text) IS
-'Internal: a caller''s text for an error message, cut short, with control characters escaped.';
+'Internal: makes a caller''s text fit for an error message: cuts it short and escapes control characters.';
 
 /* The guard of every append-only table, also against its owner. */
 CREATE FUNCTION gpucredit_internal.refuse_change() RETURNS trigger
@@ -64,4 +64,4 @@ CREATE FUNCTION gpucredit_internal.announce_change() RETURNS trigger
 LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_announce_change';
 COMMENT ON FUNCTION gpucredit_internal.announce_change() IS
-'Trigger: has every backend read the table again, once this is committed.';
+'Trigger: makes every backend read the table again once this transaction has committed.';

@@ -1,12 +1,12 @@
 /*
  * 10_types.sql: credits, gpureq and gpuset.
  *
- * credits and gpuset are 64-bit values passed by value, so the server's code
- * for bigint (hash, binary output) serves them, too: functions in LANGUAGE
+ * credits and gpuset are 64-bit values passed by value, so they use the
+ * server's code for bigint (hash, binary output).  The functions in LANGUAGE
  * internal below are that code under another name and signature.  C functions
- * compare them, as a statement finds these faster.  Everything is immutable,
- * strict and parallel safe, but the functions of an aggregate's internal state
- * see NULL states.
+ * compare them, because statements find C functions faster.  All functions are
+ * immutable, strict and parallel safe, except those that take an aggregate's
+ * internal state, which may be NULL.
  */
 
 /*
@@ -39,7 +39,7 @@ CREATE TYPE gpucredit.credits (
 	CATEGORY = 'N'
 );
 COMMENT ON TYPE gpucredit.credits IS
-'Amount of credits: fixed point with 6 decimals, -9223372036854.775808 to 9223372036854.775807. Text: a plain decimal number. What does not fit or has more decimals: 22003.';
+'Amount of credits: fixed point with 6 decimals, -9223372036854.775808 to 9223372036854.775807. Text: a plain decimal number. An amount that does not fit or has more decimals: 22003.';
 
 CREATE FUNCTION gpucredit_internal.credits_eq(gpucredit.credits, gpucredit.credits)
 RETURNS boolean
@@ -220,9 +220,9 @@ LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_int2_to_credits';
 
 /*
- * An integer, as a literal or from a driver, means whole credits where it
- * stands beside credits: coalesce(billed, 0).  Nothing rounds.  A double, or
- * an argument of type numeric, is never credits: it would be rounded unseen.
+ * An integer next to credits, as a literal or from a driver, means whole
+ * credits: coalesce(billed, 0).  No cast rounds.  A double or numeric argument
+ * does not become credits, because that would round it silently.
  */
 CREATE CAST (numeric AS gpucredit.credits)
 	WITH FUNCTION gpucredit_internal.numeric_to_credits(numeric) AS ASSIGNMENT;
@@ -239,11 +239,11 @@ COMMENT ON FUNCTION gpucredit_internal.numeric_to_credits(numeric) IS
 COMMENT ON FUNCTION gpucredit_internal.credits_to_numeric(gpucredit.credits) IS
 'The same amount as numeric, with display scale 6.';
 COMMENT ON FUNCTION gpucredit_internal.int8_to_credits(bigint) IS
-'So many whole credits; an amount that does not fit: 22003.';
+'The number as whole credits; an amount that does not fit: 22003.';
 COMMENT ON FUNCTION gpucredit_internal.int4_to_credits(integer) IS
-'So many whole credits.';
+'The number as whole credits.';
 COMMENT ON FUNCTION gpucredit_internal.int2_to_credits(smallint) IS
-'So many whole credits.';
+'The number as whole credits.';
 
 
 
@@ -325,7 +325,7 @@ CREATE AGGREGATE gpucredit.max(gpucredit.credits) (
 	PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE gpucredit.sum(gpucredit.credits) IS
-'Types: sum of the amounts, NULL over none. Only a sum that does not fit itself: 22003.';
+'Types: sum of the amounts, NULL over none. A final sum that does not fit: 22003.';
 COMMENT ON AGGREGATE gpucredit.avg(gpucredit.credits) IS
 'Types: average of the amounts, rounded half away from zero to 6 decimals, NULL over none.';
 COMMENT ON AGGREGATE gpucredit.min(gpucredit.credits) IS
@@ -338,7 +338,7 @@ CREATE FUNCTION gpucredit_internal.bill(per_gpu_hour gpucredit.credits, gpus int
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_bill';
 COMMENT ON FUNCTION gpucredit_internal.bill(gpucredit.credits, integer, integer, interval) IS
-'What GPUs cost for a time: per_gpu_hour x gpus x share (thousandths of each GPU, 1 to 1000) x elapsed (a day is 24 hours), rounded half up once to 6 decimals. Negative arguments, a share out of bounds, months or years in elapsed: 22023. A bill that does not fit: 22003.';
+'What GPUs cost for a time: per_gpu_hour x gpus x share x elapsed, rounded half up once to 6 decimals. share: thousandths of each GPU, 1 to 1000. elapsed: a day is 24 hours. Negative arguments, a share out of bounds, months or years in elapsed: 22023. A bill that does not fit: 22003.';
 
 CREATE FUNCTION gpucredit_internal.bill(per_gpu_hour gpucredit.credits, gpus integer,
 	share integer, elapsed interval, most gpucredit.credits)
@@ -346,7 +346,7 @@ RETURNS gpucredit.credits
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_bill_within';
 COMMENT ON FUNCTION gpucredit_internal.bill(gpucredit.credits, integer, integer, interval, gpucredit.credits) IS
-'As bill of four arguments, but at most the fifth, also where the bill would not fit.';
+'The same bill, but at most the fifth argument, even where the bill itself would not fit.';
 
 /*
  * gpureq: how many GPUs, of which types in order of preference.
@@ -379,7 +379,7 @@ CREATE TYPE gpucredit.gpureq (
 	STORAGE = extended
 );
 COMMENT ON TYPE gpucredit.gpureq IS
-'GPU request: a number of GPUs (at most 100000), a range of them, or a share of one in thousandths, then at most 64 acceptable types in order of preference, * for any, each with a memory floor if it has one: 8xH100|A100@40GB, 4-16xH100, 0.46xT4, 4x*, or 0 for no GPU. Malformed text: 22P02, out of bounds: 22023, malformed binary: 22P03.';
+'GPU request: how many GPUs (at most 100000), a range of them, or a share of one in thousandths; then the acceptable types. There are at most 64 types, in order of preference, * for any; each may have a memory floor. Examples: 8xH100|A100@40GB, 4-16xH100, 0.46xT4, 4x*, or 0 for no GPU. Malformed text: 22P02, out of bounds: 22023, malformed binary: 22P03.';
 
 CREATE FUNCTION gpucredit_internal.gpureq_eq(gpucredit.gpureq, gpucredit.gpureq)
 RETURNS boolean
@@ -462,17 +462,17 @@ CREATE OPERATOR gpucredit.>= (
 );
 
 COMMENT ON OPERATOR gpucredit.= (gpucredit.gpureq, gpucredit.gpureq) IS
-'Do the requests ask the same, whatever their text?';
+'Are the requests equal in meaning, even if their texts differ?';
 COMMENT ON OPERATOR gpucredit.<> (gpucredit.gpureq, gpucredit.gpureq) IS
-'Do the requests ask different things?';
+'Do the requests differ in meaning?';
 COMMENT ON OPERATOR gpucredit.< (gpucredit.gpureq, gpucredit.gpureq) IS
-'Is the first request before the second in the order of indexes?';
+'Does the first request sort before the second?';
 COMMENT ON OPERATOR gpucredit.<= (gpucredit.gpureq, gpucredit.gpureq) IS
-'Is the first request before the second in the order of indexes, or equal?';
+'Does the first request sort before the second, or are they equal?';
 COMMENT ON OPERATOR gpucredit.> (gpucredit.gpureq, gpucredit.gpureq) IS
-'Is the first request behind the second in the order of indexes?';
+'Does the first request sort after the second?';
 COMMENT ON OPERATOR gpucredit.>= (gpucredit.gpureq, gpucredit.gpureq) IS
-'Is the first request behind the second in the order of indexes, or equal?';
+'Does the first request sort after the second, or are they equal?';
 
 CREATE OPERATOR CLASS gpucredit.gpureq_ops DEFAULT FOR TYPE gpucredit.gpureq USING btree AS
 	OPERATOR 1 gpucredit.<, OPERATOR 2 gpucredit.<=, OPERATOR 3 gpucredit.=,
@@ -488,7 +488,7 @@ CREATE FUNCTION gpucredit.gpureq_min_gpus(gpucredit.gpureq) RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_min_gpus';
 COMMENT ON FUNCTION gpucredit.gpureq_min_gpus(gpucredit.gpureq) IS
-'Types: the fewest GPUs that satisfy the request; 0 for none.';
+'Types: the fewest GPUs that satisfy the request; 0 if it asks for no GPU.';
 
 CREATE FUNCTION gpucredit.gpureq_max_gpus(gpucredit.gpureq) RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
@@ -500,19 +500,19 @@ CREATE FUNCTION gpucredit.gpureq_share(gpucredit.gpureq) RETURNS integer
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_share';
 COMMENT ON FUNCTION gpucredit.gpureq_share(gpucredit.gpureq) IS
-'Types: how much of each GPU, in thousandths; 1000 for whole GPUs.';
+'Types: the share of each GPU in thousandths; 1000 for whole GPUs.';
 
 CREATE FUNCTION gpucredit.gpureq_types(gpucredit.gpureq) RETURNS text[]
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_types';
 COMMENT ON FUNCTION gpucredit.gpureq_types(gpucredit.gpureq) IS
-'Types: the acceptable types in order of preference, * for any; empty for no GPU.';
+'Types: the acceptable types in order of preference, * for any; empty if it asks for no GPU.';
 
 CREATE FUNCTION gpucredit.gpureq_min_memory(gpucredit.gpureq) RETURNS bigint[]
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpureq_min_memory';
 COMMENT ON FUNCTION gpucredit.gpureq_min_memory(gpucredit.gpureq) IS
-'Types: the memory floors, in bytes per GPU, in the order of the types; 0 for none.';
+'Types: the memory floor of each type, in bytes per GPU, in the order of the types; 0 for none.';
 
 /*
  * gpuset: the devices of one node.
@@ -626,17 +626,17 @@ CREATE OPERATOR gpucredit.>= (
 );
 
 COMMENT ON OPERATOR gpucredit.= (gpucredit.gpuset, gpucredit.gpuset) IS
-'Are the same devices in both sets?';
+'Do both sets have the same devices?';
 COMMENT ON OPERATOR gpucredit.<> (gpucredit.gpuset, gpucredit.gpuset) IS
-'Is a device in only one of the sets?';
+'Do the sets differ?';
 COMMENT ON OPERATOR gpucredit.< (gpucredit.gpuset, gpucredit.gpuset) IS
-'Is the first set before the second in the order of indexes?';
+'Does the first set sort before the second?';
 COMMENT ON OPERATOR gpucredit.<= (gpucredit.gpuset, gpucredit.gpuset) IS
-'Is the first set before the second in the order of indexes, or equal?';
+'Does the first set sort before the second, or are they equal?';
 COMMENT ON OPERATOR gpucredit.> (gpucredit.gpuset, gpucredit.gpuset) IS
-'Is the first set behind the second in the order of indexes?';
+'Does the first set sort after the second?';
 COMMENT ON OPERATOR gpucredit.>= (gpucredit.gpuset, gpucredit.gpuset) IS
-'Is the first set behind the second in the order of indexes, or equal?';
+'Does the first set sort after the second, or are they equal?';
 
 CREATE OPERATOR CLASS gpucredit.gpuset_ops DEFAULT FOR TYPE gpucredit.gpuset USING btree AS
 	OPERATOR 1 gpucredit.<, OPERATOR 2 gpucredit.<=, OPERATOR 3 gpucredit.=,
@@ -706,7 +706,7 @@ CREATE OPERATOR gpucredit.- (
 	FUNCTION = gpucredit_internal.gpuset_difference, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset
 );
 COMMENT ON OPERATOR gpucredit.- (gpucredit.gpuset, gpucredit.gpuset) IS
-'Devices in the first set and not in the second.';
+'Devices of the first set that are not in the second.';
 
 CREATE OPERATOR gpucredit.@> (
 	FUNCTION = gpucredit_internal.gpuset_contains, LEFTARG = gpucredit.gpuset, RIGHTARG = gpucredit.gpuset,
@@ -758,7 +758,7 @@ CREATE FUNCTION gpucredit.gpuset_from_array(integer[]) RETURNS gpucredit.gpuset
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_gpuset_from_array';
 COMMENT ON FUNCTION gpucredit.gpuset_from_array(integer[]) IS
-'Types: the set of these devices. Out of 0 to 63: 22003; a null: 22004.';
+'Types: makes a set of device numbers. A number outside 0 to 63: 22003; a null: 22004.';
 
 CREATE FUNCTION gpucredit.gpuset_to_array(gpucredit.gpuset) RETURNS integer[]
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE

@@ -2,8 +2,9 @@
  * 20_request.sql: idempotency.
  *
  * A call that moves money or makes a job inserts its key here first, in the
- * transaction of its effect: a twin waits on the row, then reads the result.
- * The result is the text of its columns, so that results may grow.
+ * transaction of its effect. A twin waits for that row, then reads the result.
+ * The result is stored as the text of its columns, so that a release may add
+ * columns.
  */
 CREATE TABLE gpucredit.request (
 	org text COLLATE "C" NOT NULL,
@@ -14,10 +15,10 @@ CREATE TABLE gpucredit.request (
 	created_at timestamptz NOT NULL,
 	CONSTRAINT request_pkey PRIMARY KEY (org, key)
 ) WITH (fillfactor = 70);
-/* upkeep finds old keys by this */
+/* upkeep finds old keys with this */
 CREATE INDEX request_created ON gpucredit.request (created_at);
 COMMENT ON TABLE gpucredit.request IS
-'Idempotency keys of the last gpucredit.key_retention, with arguments'' fingerprint and result';
+'Idempotency keys, each with the fingerprint of its arguments and its result; kept for gpucredit.key_retention';
 COMMENT ON COLUMN gpucredit.request.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.request.key IS 'The caller''s idempotency key.';
 COMMENT ON COLUMN gpucredit.request.operation IS 'The function.';

@@ -12,16 +12,18 @@
  * Only src/ledger/post.c writes bucket, hold_part and entry.
  */
 /*
- * On the tables that every hold writes: a CHECK would be parsed again by every
- * statement.
+ * This trigger is on the tables that every hold writes, because each statement
+ * would parse a CHECK again.
  */
 CREATE FUNCTION gpucredit_internal.refuse_unsound() RETURNS trigger
 LANGUAGE c AS 'MODULE_PATHNAME', 'gpucredit_refuse_unsound';
 COMMENT ON FUNCTION gpucredit_internal.refuse_unsound() IS
-'Internal: refuses a bucket, hold, part of a hold, entry or count of a budget whose amounts cannot be (23514).';
+'Internal: refuses impossible amounts in a bucket, hold, hold part, entry or budget counter (23514).';
 
-/* The CHECKs of other busy tables call these: one function each is parsed
- * fast. */
+/*
+ * The CHECKs of other busy tables call these, because a single function call
+ * is parsed fast.
+ */
 CREATE FUNCTION gpucredit_internal.slice_is_sound(lent gpucredit.credits,
 	available gpucredit.credits, held gpucredit.credits,
 	spent gpucredit.credits, expired gpucredit.credits) RETURNS boolean
@@ -30,7 +32,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_slice_is_sound';
 COMMENT ON FUNCTION gpucredit_internal.slice_is_sound(gpucredit.credits,
 	gpucredit.credits, gpucredit.credits, gpucredit.credits,
 	gpucredit.credits) IS
-'Internal: a slice''s available credit is not negative, and its figures add up to its loan.';
+'Internal: whether a slice''s available credit is not negative and its figures add up to its loan.';
 
 CREATE TABLE gpucredit.account (
 	org text COLLATE "C" NOT NULL,
@@ -42,8 +44,8 @@ CREATE TABLE gpucredit.account (
 	balance_low gpucredit.credits,	/* alerts below that; NULL: never */
 	/*
 	 * Its budgets [period, amount, hard, slices, alert_at] and its quotas
-	 * [gpu_type, max_gpus, whether it has a max_queued], copied from their
-	 * rows, so that a draw need not search for any; NULL: none.
+	 * [gpu_type, max_gpus, whether it has a max_queued].  They are copies of
+	 * their rows, so that a draw need not search for them.  NULL: none.
 	 */
 	limits jsonb,
 	CONSTRAINT account_pkey PRIMARY KEY (org, account),
@@ -61,12 +63,12 @@ COMMENT ON TABLE gpucredit.account IS
 'Organisations (account ''''), projects and users, as paths';
 COMMENT ON COLUMN gpucredit.account.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.account.account IS 'A path, as vision/alice; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.account.weight IS 'In fair share, beside its siblings.';
+COMMENT ON COLUMN gpucredit.account.weight IS 'Its weight among its siblings in fair share.';
 COMMENT ON COLUMN gpucredit.account.suspended IS 'True: the account and all below it may not hold or submit.';
-COMMENT ON COLUMN gpucredit.account.slices IS 'Over how many rows its buckets and budgets may be spread.';
+COMMENT ON COLUMN gpucredit.account.slices IS 'Over how many slices its buckets and budgets may be spread.';
 COMMENT ON COLUMN gpucredit.account.created_at IS 'When it was made.';
-COMMENT ON COLUMN gpucredit.account.balance_low IS 'An alert is raised where fewer credits are available; NULL: never.';
-COMMENT ON COLUMN gpucredit.account.limits IS 'Its budgets and quotas in short, as their own rows say; NULL: none.';
+COMMENT ON COLUMN gpucredit.account.balance_low IS 'An alert is raised when fewer credits are available; NULL: never.';
+COMMENT ON COLUMN gpucredit.account.limits IS 'A summary of its budgets and quotas; NULL: it has none.';
 
 CREATE TABLE gpucredit.bucket (
 	org text COLLATE "C" NOT NULL,
@@ -96,46 +98,46 @@ CREATE TABLE gpucredit.bucket (
 	expired gpucredit.credits NOT NULL DEFAULT '0',
 	revoked gpucredit.credits NOT NULL DEFAULT '0',
 	moved gpucredit.credits NOT NULL DEFAULT '0',
-	/* of a busy account, part of these figures is in bucket_slice */
+	/* a busy account has part of these figures in bucket_slice */
 	lent gpucredit.credits NOT NULL DEFAULT '0',	/* what is there */
-	slices int NOT NULL DEFAULT 1,	/* over how many it may be spread */
-	spread int NOT NULL DEFAULT 0,	/* over how many it is; 0: all is here */
+	slices int NOT NULL DEFAULT 1,	/* how many slices it may have */
+	spread int NOT NULL DEFAULT 0,	/* how many slices it has; 0: none */
 	credited_total numeric(38, 6) NOT NULL DEFAULT 0,	/* all that ever came
 														 * into "available" */
 	CONSTRAINT bucket_pkey PRIMARY KEY (org, bucket)
 ) WITH (fillfactor = 50);
-/* nothing that a call changes is indexed, so that updates stay HOT */
+/* no index has a column that calls change, so that updates stay HOT */
 CREATE INDEX bucket_account ON gpucredit.bucket (org, account, bucket);
 COMMENT ON TABLE gpucredit.bucket IS
-'Credits bought or granted in one go, with their own expiry and policy; each column of an amount is the sum of the entries';
+'Credits issued at once, with their own expiry and policy; each amount is the sum of the bucket''s entries';
 COMMENT ON COLUMN gpucredit.bucket.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.bucket.bucket IS 'The bucket''s number.';
-COMMENT ON COLUMN gpucredit.bucket.account IS 'Whose it is; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.bucket.account IS 'The account that owns it; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.bucket.kind IS 'promo, grant or paid.';
 COMMENT ON COLUMN gpucredit.bucket.priority IS 'Low is spent first.';
-COMMENT ON COLUMN gpucredit.bucket.effective_at IS 'From when on it pays.';
-COMMENT ON COLUMN gpucredit.bucket.expires_at IS 'It pays until then; NULL: for ever.';
+COMMENT ON COLUMN gpucredit.bucket.effective_at IS 'It pays from this instant.';
+COMMENT ON COLUMN gpucredit.bucket.expires_at IS 'It pays until this instant; NULL: it never expires.';
 COMMENT ON COLUMN gpucredit.bucket.closed_at IS 'When it was revoked; NULL: it was not.';
-COMMENT ON COLUMN gpucredit.bucket.swept_at IS 'When the credit left at its end was booked; NULL: it was not.';
-COMMENT ON COLUMN gpucredit.bucket.gpu_types IS 'What it pays for; NULL: any type.';
-COMMENT ON COLUMN gpucredit.bucket.tiers IS 'What it pays for; NULL: any tier.';
-COMMENT ON COLUMN gpucredit.bucket.pools IS 'What it pays for; NULL: any pool.';
-COMMENT ON COLUMN gpucredit.bucket.max_per_job IS 'Credits it pays for one job at most; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.bucket.swept_at IS 'When its unused credit was booked as expired; NULL: not yet.';
+COMMENT ON COLUMN gpucredit.bucket.gpu_types IS 'The GPU types it pays for; NULL: any.';
+COMMENT ON COLUMN gpucredit.bucket.tiers IS 'The tiers it pays for; NULL: any.';
+COMMENT ON COLUMN gpucredit.bucket.pools IS 'The pools it pays for; NULL: any.';
+COMMENT ON COLUMN gpucredit.bucket.max_per_job IS 'The most credits it pays for one job; NULL: no limit.';
 COMMENT ON COLUMN gpucredit.bucket.max_share IS 'The largest part of one job''s cost that it pays; NULL: all.';
-COMMENT ON COLUMN gpucredit.bucket.policy IS 'What it pays for, as it was given.';
+COMMENT ON COLUMN gpucredit.bucket.policy IS 'What it pays for, as issue received it.';
 COMMENT ON COLUMN gpucredit.bucket.memo IS 'The issuer''s note; NULL: none.';
 COMMENT ON COLUMN gpucredit.bucket.created_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.bucket.issued IS 'Credits that were ever issued into it.';
 COMMENT ON COLUMN gpucredit.bucket.available IS 'Credits that may be held.';
 COMMENT ON COLUMN gpucredit.bucket.held IS 'Credits that holds have set aside.';
 COMMENT ON COLUMN gpucredit.bucket.spent IS 'Credits spent, less refunds.';
-COMMENT ON COLUMN gpucredit.bucket.expired IS 'Credits left unused at its end.';
+COMMENT ON COLUMN gpucredit.bucket.expired IS 'Credits unused when it expired.';
 COMMENT ON COLUMN gpucredit.bucket.revoked IS 'Credits that were taken back.';
 COMMENT ON COLUMN gpucredit.bucket.moved IS 'Credits that went to another bucket.';
-COMMENT ON COLUMN gpucredit.bucket.lent IS 'Credits that its slices were given.';
-COMMENT ON COLUMN gpucredit.bucket.slices IS 'Over how many rows it may be spread.';
-COMMENT ON COLUMN gpucredit.bucket.spread IS 'Over how many rows it is; 0: all is here.';
-COMMENT ON COLUMN gpucredit.bucket.credited_total IS 'Credits that ever came into available.';
+COMMENT ON COLUMN gpucredit.bucket.lent IS 'Credits lent to its slices.';
+COMMENT ON COLUMN gpucredit.bucket.slices IS 'Over how many slices it may be spread.';
+COMMENT ON COLUMN gpucredit.bucket.spread IS 'Over how many slices it is spread; 0: none.';
+COMMENT ON COLUMN gpucredit.bucket.credited_total IS 'All credits that ever became available in it.';
 
 CREATE TRIGGER bucket_sound_new BEFORE INSERT ON gpucredit.bucket
 	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
@@ -162,8 +164,8 @@ CREATE TABLE gpucredit.hold (
 	sliced boolean NOT NULL DEFAULT false,	/* released credit goes to
 											 * slices */
 	trace uuid,					/* of its job, else of its caller */
-	counted boolean NOT NULL DEFAULT true,	/* hold_budget may have it */
-	uncollected gpucredit.credits,	/* captures asked for, and no credit covered */
+	counted boolean NOT NULL DEFAULT true,	/* hold_budget may have rows of it */
+	uncollected gpucredit.credits,	/* captures that no credit covered */
 	CONSTRAINT hold_pkey PRIMARY KEY (org, hold)
 ) WITH (fillfactor = 70);
 CREATE INDEX hold_open ON gpucredit.hold (org, account)
@@ -171,7 +173,7 @@ CREATE INDEX hold_open ON gpucredit.hold (org, account)
 CREATE INDEX hold_mortal ON gpucredit.hold (org, expires_at)
 	WHERE closed_at IS NULL AND expires_at IS NOT NULL;
 COMMENT ON TABLE gpucredit.hold IS
-'Credit set aside: drawn = held + captured + refunded + released + lapsed; refunded was captured once, wherever it went';
+'Credit set aside: drawn = held + captured + refunded + released + lapsed. refunded was captured before';
 COMMENT ON COLUMN gpucredit.hold.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.hold.hold IS 'The hold''s number.';
 COMMENT ON COLUMN gpucredit.hold.account IS 'Whose hold it is.';
@@ -181,14 +183,14 @@ COMMENT ON COLUMN gpucredit.hold.held IS 'Credits set aside now.';
 COMMENT ON COLUMN gpucredit.hold.captured IS 'Credits spent, less refunds.';
 COMMENT ON COLUMN gpucredit.hold.refunded IS 'Credits spent and refunded.';
 COMMENT ON COLUMN gpucredit.hold.released IS 'Credits that went back unspent.';
-COMMENT ON COLUMN gpucredit.hold.lapsed IS 'Credits that would have gone back to a bucket that is over.';
-COMMENT ON COLUMN gpucredit.hold.expires_at IS 'Of a caller''s own: dead from then on; NULL: of a job.';
+COMMENT ON COLUMN gpucredit.hold.lapsed IS 'Credits that returned to a bucket that had expired or was revoked.';
+COMMENT ON COLUMN gpucredit.hold.expires_at IS 'When a caller''s own hold dies; NULL: a job''s hold.';
 COMMENT ON COLUMN gpucredit.hold.created_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.hold.closed_at IS 'When it was closed; NULL: it is open.';
-COMMENT ON COLUMN gpucredit.hold.sliced IS 'What returns goes to slices.';
+COMMENT ON COLUMN gpucredit.hold.sliced IS 'True: credit that returns goes to slices of the buckets.';
 COMMENT ON COLUMN gpucredit.hold.trace IS 'The W3C trace it belongs to; NULL: none.';
-COMMENT ON COLUMN gpucredit.hold.counted IS 'Budgets may count it.';
-COMMENT ON COLUMN gpucredit.hold.uncollected IS 'Credits captured that no credit covers; NULL: none.';
+COMMENT ON COLUMN gpucredit.hold.counted IS 'True: budgets may count it.';
+COMMENT ON COLUMN gpucredit.hold.uncollected IS 'Captures that no credit covered; NULL: none.';
 
 CREATE TRIGGER hold_sound_new BEFORE INSERT ON gpucredit.hold
 	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
@@ -215,14 +217,14 @@ COMMENT ON TABLE gpucredit.hold_part IS
 'How much of a hold came from which bucket, in burn order';
 COMMENT ON COLUMN gpucredit.hold_part.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.hold_part.hold IS 'The hold''s number.';
-COMMENT ON COLUMN gpucredit.hold_part.part IS 'In the order drawn, from 1.';
+COMMENT ON COLUMN gpucredit.hold_part.part IS 'Its place in the order drawn, from 1.';
 COMMENT ON COLUMN gpucredit.hold_part.bucket IS 'The bucket''s number.';
 COMMENT ON COLUMN gpucredit.hold_part.drawn IS 'Credits that came from the bucket.';
 COMMENT ON COLUMN gpucredit.hold_part.held IS 'Credits set aside now.';
 COMMENT ON COLUMN gpucredit.hold_part.spent IS 'Credits spent, less refunds.';
 COMMENT ON COLUMN gpucredit.hold_part.refunded IS 'Credits spent and refunded.';
 COMMENT ON COLUMN gpucredit.hold_part.returned IS 'Credits that went back to the bucket.';
-COMMENT ON COLUMN gpucredit.hold_part.lapsed IS 'Credits that would have gone back, but the bucket was over.';
+COMMENT ON COLUMN gpucredit.hold_part.lapsed IS 'Credits that returned after the bucket had expired or was revoked.';
 
 CREATE TRIGGER hold_part_sound_new BEFORE INSERT ON gpucredit.hold_part
 	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
@@ -251,20 +253,20 @@ CREATE TABLE gpucredit.entry (
 	CONSTRAINT entry_pkey PRIMARY KEY (org, bucket, entry)
 );
 COMMENT ON TABLE gpucredit.entry IS
-'Append-only: each moves an amount of one bucket from one compartment to another';
+'Append-only: each row moves an amount of one bucket from one compartment to another';
 COMMENT ON COLUMN gpucredit.entry.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.entry.entry IS 'Its number; later ones are higher.';
 COMMENT ON COLUMN gpucredit.entry.at IS 'When it was written.';
-COMMENT ON COLUMN gpucredit.entry.account IS 'On whose behalf.';
+COMMENT ON COLUMN gpucredit.entry.account IS 'The account on whose behalf credit moved.';
 COMMENT ON COLUMN gpucredit.entry.bucket IS 'The bucket''s number.';
 COMMENT ON COLUMN gpucredit.entry.source IS 'The compartment it leaves: issued, available, held, spent, expired, revoked or moved.';
 COMMENT ON COLUMN gpucredit.entry.target IS 'The compartment it comes to.';
 COMMENT ON COLUMN gpucredit.entry.amount IS 'Credits that moved.';
 COMMENT ON COLUMN gpucredit.entry.operation IS 'The function that moved it.';
-COMMENT ON COLUMN gpucredit.entry.hold IS 'The hold; NULL: of none.';
-COMMENT ON COLUMN gpucredit.entry.part IS 'Of the hold, in the order drawn; NULL: of none.';
-COMMENT ON COLUMN gpucredit.entry.job IS 'The job; NULL: of none.';
-COMMENT ON COLUMN gpucredit.entry.attempt IS 'The attempt; NULL: of none.';
+COMMENT ON COLUMN gpucredit.entry.hold IS 'The hold; NULL: none.';
+COMMENT ON COLUMN gpucredit.entry.part IS 'The part of the hold, from 1; NULL: no hold.';
+COMMENT ON COLUMN gpucredit.entry.job IS 'The job; NULL: none.';
+COMMENT ON COLUMN gpucredit.entry.attempt IS 'The attempt; NULL: none.';
 COMMENT ON COLUMN gpucredit.entry.trace IS 'The W3C trace it belongs to; NULL: none.';
 
 CREATE TRIGGER entry_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
@@ -277,17 +279,18 @@ ALTER TABLE gpucredit.entry
 	ENABLE ALWAYS TRIGGER entry_sound_new;
 
 /*
- * An account's own spend, less refunds: totals, and the deltas that upkeep has
- * not folded into them yet.  So settlements share no hot row.
+ * An account's own spend, less refunds: the totals, and the deltas that upkeep
+ * has not folded into them yet.  Deltas keep settlements from waiting for one
+ * row.
  */
 CREATE TABLE gpucredit.spend_total (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	spent numeric(38, 6) NOT NULL,	/* many buckets may come to more than one */
+	spent numeric(38, 6) NOT NULL,	/* the sum over buckets may exceed credits */
 	CONSTRAINT spend_total_pkey PRIMARY KEY (org, account)
 );
 COMMENT ON TABLE gpucredit.spend_total IS
-'Settled spend of each account, without spend_delta';
+'Settled spend of each account, without what is in spend_delta';
 COMMENT ON COLUMN gpucredit.spend_total.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.spend_total.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.spend_total.spent IS 'Credits spent less refunded, ever.';
@@ -296,7 +299,7 @@ CREATE TABLE gpucredit.spend_delta (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	spent gpucredit.credits NOT NULL,
-	day date					/* UTC; NULL: a repair, of no day */
+	day date					/* UTC; NULL: a repair, which has no day */
 );
 CREATE INDEX spend_delta_day ON gpucredit.spend_delta (org, day);
 ALTER TABLE gpucredit.spend_delta REPLICA IDENTITY FULL;	/* it has no key */
@@ -305,9 +308,9 @@ COMMENT ON TABLE gpucredit.spend_delta IS
 COMMENT ON COLUMN gpucredit.spend_delta.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.spend_delta.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.spend_delta.spent IS 'Credits spent less refunded, not added to the totals yet.';
-COMMENT ON COLUMN gpucredit.spend_delta.day IS 'In UTC; NULL: a repair, of no day.';
+COMMENT ON COLUMN gpucredit.spend_delta.day IS 'The UTC day; NULL: a repair, which has no day.';
 
-/* The last days only: upkeep forgets days that no average needs any more. */
+/* Recent days only: upkeep deletes days that no average needs any more. */
 CREATE TABLE gpucredit.spend_day (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
@@ -317,10 +320,10 @@ CREATE TABLE gpucredit.spend_day (
 );
 CREATE INDEX spend_day_day ON gpucredit.spend_day (day);
 COMMENT ON TABLE gpucredit.spend_day IS
-'What an account and all below it spent on each of the last days, without spend_delta';
+'What an account and all below it spent on each recent day, without what is in spend_delta';
 COMMENT ON COLUMN gpucredit.spend_day.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.spend_day.account IS 'An account, with all below it.';
-COMMENT ON COLUMN gpucredit.spend_day.day IS 'In UTC.';
+COMMENT ON COLUMN gpucredit.spend_day.day IS 'The UTC day.';
 COMMENT ON COLUMN gpucredit.spend_day.spent IS 'Credits spent less refunded; below 0 where more was refunded.';
 
 DO $dump$
@@ -344,16 +347,16 @@ CREATE FUNCTION gpucredit.create_account(org text, account text DEFAULT '',
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_create_account';
 COMMENT ON FUNCTION gpucredit.create_account(text, text, numeric) IS
-'Setup: creates an account, or sets the weight of one that is there.
-org: the organisation. account: '''' for the organisation itself, else a path below it ("vision/alice", at most 8 levels). weight: share among siblings, above 0.
-Errors: UC001 where the parent does not exist; UC202 rate limited; 22003; 22023 for a malformed name, or a weight that is not above 0.';
+'Setup: creates an account, or sets the weight of an existing one.
+org: the organisation. account: '''' for the organisation itself, else a path below it ("vision/alice", at most 8 levels). weight: its share among siblings, above 0.
+Errors: UC001 the parent does not exist; UC202 rate limited; 22003; 22023 a malformed name, or a weight not above 0.';
 
 CREATE FUNCTION gpucredit.suspend_account(org text, account text,
 	suspended boolean) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_suspend_account';
 COMMENT ON FUNCTION gpucredit.suspend_account(text, text, boolean) IS
-'Setup: suspends an account and all below it, or lifts that: no new hold or extension; running jobs go on to the end of their holds.
+'Setup: suspends an account and all below it, or ends the suspension. A suspended account gets no new hold and no extension; its running jobs go on to the end of their holds.
 Errors: UC001 no such account; UC202 rate limited; 22023.';
 
 /* Credits */
@@ -373,14 +376,14 @@ AS 'MODULE_PATHNAME', 'gpucredit_issue';
 COMMENT ON FUNCTION gpucredit.issue(text, text, text, numeric, text,
 	timestamptz, timestamptz, int, jsonb, text, interval) IS
 'Credit: issues credits to an account as a new bucket.
-amount: credits, above 0, at most 6 decimals. kind: paid, promo, grant. Active in [effective_at, expires_at); effective_at NULL: now; valid_for: expires that long after effective_at. priority: low burns first. policy: what it pays for, words gpu_types, tiers, pools, max_per_job, max_share.
+amount: credits, above 0, at most 6 decimals. kind: paid, promo, grant. The bucket is active in [effective_at, expires_at). effective_at: NULL for now. valid_for: instead of expires_at, how long after effective_at the bucket expires. priority: low burns first. policy: what the bucket pays for, with the words gpu_types, tiers, pools, max_per_job, max_share.
 Result: the bucket, and whether the call was a replay.
-Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003 amount; 22023 anything else malformed.';
+Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003 amount; 22023 another malformed argument.';
 
 CREATE TYPE gpucredit.hold_result AS (hold bigint, status text, reason text,
 	held numeric, expires_at timestamptz, replayed boolean);
 COMMENT ON TYPE gpucredit.hold_result IS
-'What hold() granted, or why it did not.';
+'What hold() granted, or why it was denied.';
 CREATE TYPE gpucredit.capture_result AS (captured numeric, released numeric,
 	lapsed numeric, replayed boolean, uncollected numeric);
 COMMENT ON TYPE gpucredit.capture_result IS
@@ -388,15 +391,15 @@ COMMENT ON TYPE gpucredit.capture_result IS
 CREATE TYPE gpucredit.release_result AS (released numeric, lapsed numeric,
 	replayed boolean);
 COMMENT ON TYPE gpucredit.release_result IS
-'What of a hold went back: all of it, and how much of that has lapsed.';
+'How much of a hold was released, and how much lapsed.';
 
 CREATE FUNCTION gpucredit.hold(org text, account text, key text,
 	amount numeric, ttl interval) RETURNS gpucredit.hold_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_hold';
 COMMENT ON FUNCTION gpucredit.hold(text, text, text, numeric, interval) IS
-'Holds: sets credit aside for a caller with a scheduler of its own.
-amount: credits, above 0. ttl: how long the hold lives, above 0; from then on it is refused to capture and its credit is free.
+'Holds: sets credit aside for a caller that has its own scheduler.
+amount: credits, above 0. ttl: how long the hold lives, above 0. After that the hold is dead: capture refuses it, and its credit counts as available.
 Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended (hold NULL, held 0).
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
 
@@ -407,8 +410,8 @@ AS 'MODULE_PATHNAME', 'gpucredit_extend_hold';
 COMMENT ON FUNCTION gpucredit.extend_hold(text, bigint, text, numeric,
 	interval) IS
 'Holds: sets more credit aside in an open hold, or extends its ttl, for a caller whose job runs longer than planned.
-amount: credits more, 0 or more. ttl: the hold lives for at least so long from now on; NULL: until it would have ended anyway. Not both 0 and NULL.
-Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended, and nothing changed; then the hold, its amount and its end.
+amount: additional credits, 0 or more. ttl: the hold lives at least this long from now; NULL leaves its end as it is. amount 0 and ttl NULL together are refused.
+Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended and nothing changed; then the hold, its amount and its end.
 Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
 
 CREATE FUNCTION gpucredit.capture(org text, hold bigint, key text,
@@ -418,20 +421,20 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_capture';
 COMMENT ON FUNCTION gpucredit.capture(text, bigint, text, numeric, boolean,
 	boolean) IS
-'Holds: spends credit of a hold; final: the rest goes back to its buckets and the hold is closed.
-amount: credits, 0 or more, at most what is held. overrun: also more than is held, and past its ttl: what is missing is drawn first, as much as there is; past its ttl the hold is closed by it in any case.
-Result: captured; released to buckets; lapsed, since their bucket had expired or was revoked; uncollected: what of the amount no credit or budget covers.
-Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201; UC202 rate limited; 22003; 22023 more than is held.';
+'Holds: spends credit of a hold.
+amount: credits, 0 or more, at most what is held. final: the rest returns to its buckets and the hold is closed. overrun: amount may exceed what is held, and the hold may be past its ttl. The missing credit is drawn first, as far as there is any; a hold past its ttl is closed in any case.
+Result: captured; released to buckets; lapsed, because the bucket had expired or was revoked; uncollected: the part of amount that no credit or budget covers.
+Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201 key used with other arguments; UC202 rate limited; 22003; 22023 more than is held.';
 
 CREATE FUNCTION gpucredit.release(org text, hold bigint, key text,
 	amount numeric DEFAULT NULL) RETURNS gpucredit.release_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_release';
 COMMENT ON FUNCTION gpucredit.release(text, bigint, text, numeric) IS
-'Holds: returns the rest of a hold, or part of it, to the very buckets it came from, last drawn first.
-amount: credits, above 0, at most what is held: the hold stays open; NULL: all, and the hold is closed.
-Result: released, and lapsed, since their bucket had expired or was revoked; for a dead hold that upkeep released already, the amount released then.
-Errors: UC003 no such hold, captured, or of a job; with an amount also closed or past its ttl; UC201; UC202 rate limited; 22003; 22023, also more than is held.';
+'Holds: returns the rest of a hold, or part of it, to the buckets it came from, last drawn first.
+amount: credits, above 0, at most what is held; the hold stays open. NULL returns all and closes the hold.
+Result: released, and lapsed, because the bucket had expired or was revoked. If upkeep already released a dead hold, released is the amount of then.
+Errors: UC003 no such hold, captured, or of a job, and with an amount also closed or past its ttl; UC201 key used with other arguments; UC202 rate limited; 22003; 22023, also more than is held.';
 
 /* For reading functions written in SQL. */
 CREATE FUNCTION gpucredit_internal.require_account(org text, account text)
@@ -439,11 +442,11 @@ RETURNS void
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_require_account';
 COMMENT ON FUNCTION gpucredit_internal.require_account(text, text) IS
-'Internal: raises UC001 unless the account exists, 22023 where its name is malformed.';
+'Internal: raises UC001 unless the account exists, and 22023 if its name is malformed.';
 
 CREATE FUNCTION gpucredit_internal.require_organisation(org text)
 RETURNS void
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_require_organisation';
 COMMENT ON FUNCTION gpucredit_internal.require_organisation(text) IS
-'Internal: raises UC001 unless the organisation exists; for a tenant, unless any of its accounts is bound.';
+'Internal: raises UC001 unless the organisation exists, or if the caller is a tenant and none of its accounts is bound.';

@@ -1,10 +1,8 @@
-/*
- * 35_credits.sql: credit taken away, moved, given back, expired.
- */
+/* 35_credits.sql: revoking, transferring, refunding and expiring credit. */
 
 /*
- * A sweep reads these indexes only: swept_at and closed_at change once in a
- * bucket's life, so that its other updates stay HOT.
+ * Sweeps read these indexes only.  Their columns swept_at and closed_at change
+ * once in a bucket's life, so the bucket's other updates stay HOT.
  */
 CREATE INDEX bucket_due ON gpucredit.bucket (expires_at)
 	WHERE expires_at IS NOT NULL AND closed_at IS NULL AND swept_at IS NULL;
@@ -17,11 +15,11 @@ COMMENT ON TYPE gpucredit.revoke_result IS
 CREATE TYPE gpucredit.transfer_result AS (moved numeric, status text,
 	reason text, replayed boolean);
 COMMENT ON TYPE gpucredit.transfer_result IS
-'What transfer() moved, or why it did not.';
+'What transfer() moved, or why it was denied.';
 CREATE TYPE gpucredit.refund_result AS (refunded numeric, lapsed numeric,
 	replayed boolean);
 COMMENT ON TYPE gpucredit.refund_result IS
-'What was refunded, and how much of that has lapsed.';
+'What was refunded, and how much lapsed.';
 CREATE TYPE gpucredit.expire_credits_result AS (task text, affected bigint);
 COMMENT ON TYPE gpucredit.expire_credits_result IS
 'What expire_credits() did, and to how many buckets.';
@@ -32,8 +30,8 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_revoke';
 COMMENT ON FUNCTION gpucredit.revoke(text, bigint, text, text) IS
 'Credit: revokes the available credit of a bucket and closes it. Held credit stays good; credit that returns later is revoked too.
-reason: for the audit.
-Result: revoked, in credits; 0 where the bucket was empty, had expired or was revoked before.
+reason: text for the audit log.
+Result: revoked, in credits; 0 if the bucket was empty, expired or already revoked.
 Errors: UC002 no such bucket; UC201 key used with other arguments; UC202 rate limited; 22023.';
 
 CREATE FUNCTION gpucredit.transfer(org text, from_account text,
@@ -42,18 +40,18 @@ RETURNS gpucredit.transfer_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_transfer';
 COMMENT ON FUNCTION gpucredit.transfer(text, text, text, text, numeric) IS
-'Credit: moves credit that is available in an account''s own buckets, not its ancestors'', to another account, in burn order. Each bucket it takes from has its like in the other account: kind, priority, span, policy, memo.
-amount: credits, above 0; whole or not at all.
-Result: status granted, or denied with reason insufficient_credits or account_suspended (moved 0): credit does not leave a suspended account, it may enter one.
-Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003; 22023, also for one account given twice.';
+'Credit: moves available credit from an account''s own buckets to another account, in burn order. Buckets of ancestors are not touched. The other account gets a bucket like each one drawn from: the same kind, priority, span, policy and memo.
+amount: credits, above 0; moved whole or not at all.
+Result: status granted, or denied with reason insufficient_credits or account_suspended (moved 0). Credit may enter a suspended account, but not leave it.
+Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003; 22023, also if both accounts are the same.';
 
 CREATE FUNCTION gpucredit.refund(org text, job bigint, key text,
 	amount numeric, reason text) RETURNS gpucredit.refund_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_refund';
 COMMENT ON FUNCTION gpucredit.refund(text, bigint, text, numeric, text) IS
-'Credit: gives credit that a job has spent back to the very buckets it came from, last spent first; the job may be waiting, running or over.
-amount: credits, above 0, at most what was spent less earlier refunds. reason: for the audit.
+'Credit: returns credit that a job has spent to the buckets it came from, last spent first. The job may be waiting, running or over.
+amount: credits, above 0, at most what was spent less earlier refunds. reason: text for the audit log.
 Result: refunded + lapsed = amount; lapsed is the credit of buckets that had expired or were revoked.
 Errors: UC301 no such job; UC201 key used with other arguments; UC202 rate limited; 22003; 22023 more than was spent.';
 
@@ -63,7 +61,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_refund_hold';
 COMMENT ON FUNCTION gpucredit.refund_hold(text, bigint, text, numeric,
 	text) IS
-'Credit: gives credit that a caller''s own hold has captured back to the very buckets it came from, as refund; the hold may be open or closed.
+'Credit: returns credit that a caller''s own hold has captured to the buckets it came from, as refund does. The hold may be open or closed.
 Result: refunded + lapsed = amount.
 Errors: UC003 no such hold, or a job''s; UC201 key used with other arguments; UC202 rate limited; 22003; 22023 more than was captured.';
 
@@ -72,5 +70,5 @@ RETURNS gpucredit.expire_credits_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_expire_credits';
 COMMENT ON FUNCTION gpucredit.expire_credits() IS
-'Upkeep: books the credit left in expired buckets, at most 10,000 of them a call: call again while affected is 10000. No balance changes by it. Waits for nobody.
-Result: how many buckets it took.';
+'Upkeep: books the unused credit of expired buckets. No balance changes, and the call waits for nobody. Handles at most 10,000 buckets; call again while affected is 10000.
+Result: how many buckets it booked.';

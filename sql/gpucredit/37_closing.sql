@@ -1,17 +1,17 @@
 /*
- * 37_closing.sql: removed entries and audit rows, and their closing balances.
+ * 37_closing.sql: removed entries and audit rows, and their closings.
  *
- * Entries and audit rows are removed by whole sealed batches, from the first
- * on, once their retention is over: an archived batch.  Before entries go,
- * their sums are written down as closing balances, one row for each hold part
- * (or for a bucket's entries without a hold).  So each sum of entries is that
- * of the present entries and of all closings.  Each archived batch has the
- * digest of its closings and of the archived batch before, and an audit row.
- * So a closing cannot change unseen, just as an entry.
+ * Once their retention is over, entries and audit rows are removed by whole
+ * sealed batches, the oldest first: an archive batch.  Before entries are
+ * removed, their sums are written as closings, one row for each hold part, or
+ * for a bucket's entries without a hold. So a sum of entries is the sum of the
+ * present entries plus all closings.  Each archive batch has a digest of its
+ * closings and of the archive batch before, and an audit row.  So a closing
+ * cannot change unnoticed, just like an entry.
  *
- * Rows are removed by DELETE, oldest first, so whole pages become free and are
- * used again: the tables stay as large as their content.  (Why not by
- * partitions: docs/decisions/audit.md.)
+ * DELETE removes rows oldest first, so whole pages become free for new rows,
+ * and the tables do not grow beyond their content.  (docs/decisions/audit.md
+ * says why these are no partitions.)
  */
 CREATE TABLE gpucredit.archive_batch (
 	archive_batch bigint NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE gpucredit.archive_batch (
 	batch_from bigint NOT NULL,		/* above this batch */
 	batch_to bigint NOT NULL,		/* up to this one */
 	rows bigint NOT NULL,
-	until timestamptz NOT NULL,		/* no row that left was of a later instant */
+	until timestamptz NOT NULL,		/* no removed row is later */
 	at timestamptz NOT NULL,
 	closings bytea NOT NULL,		/* their digest */
 	previous bytea NOT NULL,		/* zeros before the first */
@@ -30,17 +30,17 @@ CREATE TABLE gpucredit.archive_batch (
 	CONSTRAINT archive_batch_range CHECK (batch_from < batch_to)
 );
 COMMENT ON TABLE gpucredit.archive_batch IS
-'Append-only: which sealed batches of entries and of audit rows have left, chained by digests';
+'Append-only: which sealed batches of entries and audit rows were removed, chained by digests';
 COMMENT ON COLUMN gpucredit.archive_batch.archive_batch IS 'Its number.';
-COMMENT ON COLUMN gpucredit.archive_batch.kind IS 'entry or audit: which rows left.';
-COMMENT ON COLUMN gpucredit.archive_batch.batch_from IS 'Rows above this batch left.';
-COMMENT ON COLUMN gpucredit.archive_batch.batch_to IS 'Rows up to this batch left.';
-COMMENT ON COLUMN gpucredit.archive_batch.rows IS 'How many left.';
-COMMENT ON COLUMN gpucredit.archive_batch.until IS 'No row that left was of a later instant.';
-COMMENT ON COLUMN gpucredit.archive_batch.at IS 'When they left.';
+COMMENT ON COLUMN gpucredit.archive_batch.kind IS 'Which rows were removed: entry or audit.';
+COMMENT ON COLUMN gpucredit.archive_batch.batch_from IS 'Rows of batches after this one were removed.';
+COMMENT ON COLUMN gpucredit.archive_batch.batch_to IS 'Rows of batches up to this one were removed.';
+COMMENT ON COLUMN gpucredit.archive_batch.rows IS 'How many rows were removed.';
+COMMENT ON COLUMN gpucredit.archive_batch.until IS 'No removed row is later than this instant.';
+COMMENT ON COLUMN gpucredit.archive_batch.at IS 'When they were removed.';
 COMMENT ON COLUMN gpucredit.archive_batch.closings IS 'A digest of the closings that were written.';
 COMMENT ON COLUMN gpucredit.archive_batch.previous IS 'The archive batch before; zeros before the first.';
-COMMENT ON COLUMN gpucredit.archive_batch.digest IS 'Of this archive batch and those before.';
+COMMENT ON COLUMN gpucredit.archive_batch.digest IS 'The digest of this archive batch and those before it.';
 
 /* hold, part 0: none.  Each amount is the sum over one kind of move. */
 CREATE TABLE gpucredit.closing (
@@ -62,7 +62,7 @@ CREATE TABLE gpucredit.closing (
 	held_expired gpucredit.credits,
 	held_revoked gpucredit.credits,
 	refunded gpucredit.credits,		/* spent to available */
-	given_back gpucredit.credits,	/* of that, by itself, for an attempt */
+	given_back gpucredit.credits,	/* of that, by a settlement, for lost work */
 	spent_expired gpucredit.credits,
 	spent_revoked gpucredit.credits,
 	expired gpucredit.credits,		/* available to expired */
@@ -75,14 +75,14 @@ CREATE INDEX closing_archive_batch ON gpucredit.closing (archive_batch);
 COMMENT ON TABLE gpucredit.closing IS
 'Append-only: the sums of removed entries, by hold part (hold 0: by bucket)';
 COMMENT ON COLUMN gpucredit.closing.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.closing.archive_batch IS 'The archive batch they left with.';
+COMMENT ON COLUMN gpucredit.closing.archive_batch IS 'The archive batch that removed the entries.';
 COMMENT ON COLUMN gpucredit.closing.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.closing.bucket IS 'The bucket''s number.';
-COMMENT ON COLUMN gpucredit.closing.hold IS 'The hold; 0: of none.';
-COMMENT ON COLUMN gpucredit.closing.part IS 'Of the hold; 0: of no hold.';
-COMMENT ON COLUMN gpucredit.closing.job IS 'The job; NULL: of none.';
-COMMENT ON COLUMN gpucredit.closing.attempt IS 'The attempt; NULL: of none.';
-COMMENT ON COLUMN gpucredit.closing.entries IS 'How many entries left.';
+COMMENT ON COLUMN gpucredit.closing.hold IS 'The hold; 0: none.';
+COMMENT ON COLUMN gpucredit.closing.part IS 'The part of the hold; 0: no hold.';
+COMMENT ON COLUMN gpucredit.closing.job IS 'The job; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.attempt IS 'The attempt; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.entries IS 'How many entries were removed.';
 COMMENT ON COLUMN gpucredit.closing.drawn_first IS 'Instant of the first of them that drew credit; NULL: none did.';
 COMMENT ON COLUMN gpucredit.closing.drawn_last IS 'Instant of the last of them that drew credit; NULL: none did.';
 COMMENT ON COLUMN gpucredit.closing.issued IS 'Credits that came into the bucket; NULL: none.';
@@ -92,7 +92,7 @@ COMMENT ON COLUMN gpucredit.closing.returned IS 'Credits from held to available;
 COMMENT ON COLUMN gpucredit.closing.held_expired IS 'Credits from held to expired; NULL: none.';
 COMMENT ON COLUMN gpucredit.closing.held_revoked IS 'Credits from held to revoked; NULL: none.';
 COMMENT ON COLUMN gpucredit.closing.refunded IS 'Credits from spent to available; NULL: none.';
-COMMENT ON COLUMN gpucredit.closing.given_back IS 'Of the refunded, those that an attempt''s settlement gave back for lost work; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing.given_back IS 'Credits of refunded that settlements returned for lost work; NULL: none.';
 COMMENT ON COLUMN gpucredit.closing.spent_expired IS 'Credits from spent to expired; NULL: none.';
 COMMENT ON COLUMN gpucredit.closing.spent_revoked IS 'Credits from spent to revoked; NULL: none.';
 COMMENT ON COLUMN gpucredit.closing.expired IS 'Credits from available to expired; NULL: none.';
@@ -108,20 +108,20 @@ CREATE TRIGGER closing_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.closing ENABLE ALWAYS TRIGGER closing_append_only;
 
-/* Usage is not sealed; of it only the instant is noted. */
+/* Usage is not sealed, so only the instant is recorded. */
 CREATE TABLE gpucredit.usage_horizon (
-	until timestamptz NOT NULL		/* all that left was before */
+	until timestamptz NOT NULL		/* all removed rows are earlier */
 );
 ALTER TABLE gpucredit.usage_horizon REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.usage_horizon IS
-'Up to which instant usage rows may have left; no row: none has';
-COMMENT ON COLUMN gpucredit.usage_horizon.until IS 'All that left was metered before.';
+'Usage rows up to this instant may have been removed; no row: none was';
+COMMENT ON COLUMN gpucredit.usage_horizon.until IS 'Every removed row was metered before this instant.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.archive_batch', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.closing', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.usage_horizon', '');
 
-/* A closing's net effect on each compartment, and on its hold's part. */
+/* A closing's net effect on each compartment and on its hold part. */
 CREATE VIEW gpucredit.closing_net AS
 	SELECT c.org, c.archive_batch, c.account, c.bucket, c.hold, c.part, c.job,
 		c.attempt, c.drawn_first, c.drawn_last, c.entries,
@@ -153,33 +153,36 @@ CREATE VIEW gpucredit.closing_net AS
 			coalesce(c.expired, '0') + coalesce(c.revoked, '0')
 				+ coalesce(c.moved, '0') AS out) m;
 COMMENT ON VIEW gpucredit.closing_net IS
-'What closings did to each compartment of their bucket and to their part of a hold';
+'How much each closing changed the compartments of its bucket and its hold part';
 COMMENT ON COLUMN gpucredit.closing_net.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.closing_net.archive_batch IS 'The archive batch they left with.';
+COMMENT ON COLUMN gpucredit.closing_net.archive_batch IS 'The archive batch that removed the entries.';
 COMMENT ON COLUMN gpucredit.closing_net.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.closing_net.bucket IS 'The bucket''s number.';
-COMMENT ON COLUMN gpucredit.closing_net.hold IS 'The hold; 0: of none.';
-COMMENT ON COLUMN gpucredit.closing_net.part IS 'Of the hold; 0: of no hold.';
-COMMENT ON COLUMN gpucredit.closing_net.job IS 'The job; NULL: of none.';
-COMMENT ON COLUMN gpucredit.closing_net.attempt IS 'The attempt; NULL: of none.';
+COMMENT ON COLUMN gpucredit.closing_net.hold IS 'The hold; 0: none.';
+COMMENT ON COLUMN gpucredit.closing_net.part IS 'The part of the hold; 0: no hold.';
+COMMENT ON COLUMN gpucredit.closing_net.job IS 'The job; NULL: none.';
+COMMENT ON COLUMN gpucredit.closing_net.attempt IS 'The attempt; NULL: none.';
 COMMENT ON COLUMN gpucredit.closing_net.drawn_first IS 'Instant of the first of them that drew credit; NULL: none did.';
 COMMENT ON COLUMN gpucredit.closing_net.drawn_last IS 'Instant of the last of them that drew credit; NULL: none did.';
-COMMENT ON COLUMN gpucredit.closing_net.entries IS 'How many entries left.';
+COMMENT ON COLUMN gpucredit.closing_net.entries IS 'How many entries were removed.';
 COMMENT ON COLUMN gpucredit.closing_net.issued IS 'Credits that were issued.';
 COMMENT ON COLUMN gpucredit.closing_net.drawn IS 'Credits that were drawn.';
 COMMENT ON COLUMN gpucredit.closing_net.returned IS 'Credits that went back unspent.';
-COMMENT ON COLUMN gpucredit.closing_net.given_back IS 'Of the refunded, those for lost work.';
+COMMENT ON COLUMN gpucredit.closing_net.given_back IS 'Credits of refunded that were for lost work.';
 COMMENT ON COLUMN gpucredit.closing_net.available IS 'Credits by which available changed.';
 COMMENT ON COLUMN gpucredit.closing_net.held IS 'Credits by which held changed.';
 COMMENT ON COLUMN gpucredit.closing_net.spent IS 'Credits by which spent changed.';
 COMMENT ON COLUMN gpucredit.closing_net.billed IS 'Credits that were spent, before refunds.';
 COMMENT ON COLUMN gpucredit.closing_net.refunded IS 'Credits that were spent and refunded.';
-COMMENT ON COLUMN gpucredit.closing_net.lapsed IS 'Credits that would have gone back to a bucket that is over.';
+COMMENT ON COLUMN gpucredit.closing_net.lapsed IS 'Credits that returned to a bucket that had expired or was revoked.';
 COMMENT ON COLUMN gpucredit.closing_net.expired IS 'Credits by which expired changed.';
 COMMENT ON COLUMN gpucredit.closing_net.revoked IS 'Credits by which revoked changed.';
 COMMENT ON COLUMN gpucredit.closing_net.moved IS 'Credits by which moved changed.';
 
-/* The digest of an archive batch's closings, the same whatever is set. */
+/*
+ * The digest of an archive batch's closings does not depend on the session's
+ * settings.
+ */
 CREATE FUNCTION gpucredit_internal.closings_digest(archive_batch bigint) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -196,9 +199,9 @@ BEGIN ATOMIC
 	WHERE c.archive_batch = closings_digest.archive_batch;
 END;
 COMMENT ON FUNCTION gpucredit_internal.closings_digest(bigint) IS
-'What an archive batch''s closings must have as digest.';
+'The digest that an archive batch''s closings must have.';
 
-/* extract(epoch FROM at) is rounded where it is most. */
+/* extract(epoch FROM at) would round far instants. */
 CREATE FUNCTION gpucredit_internal.micros(at timestamptz) RETURNS numeric
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -207,7 +210,7 @@ BEGIN ATOMIC
 		+ 946684800000000;
 END;
 COMMENT ON FUNCTION gpucredit_internal.micros(timestamptz) IS
-'Internal: an instant in microseconds since 1970, exactly; the date of seals and archived batches.';
+'Internal: an instant in microseconds since 1970, exactly, as seals and archive batches date themselves.';
 
 CREATE FUNCTION gpucredit_internal.archive_batch_digest(d gpucredit.archive_batch)
 RETURNS bytea
@@ -218,7 +221,7 @@ BEGIN ATOMIC
 		gpucredit_internal.micros(d.until), gpucredit_internal.micros(d.at)), 'UTF8'));
 END;
 COMMENT ON FUNCTION gpucredit_internal.archive_batch_digest(gpucredit.archive_batch) IS
-'What an archive batch must have as digest: of the one before, of its closings, and of itself.';
+'The digest that an archive batch must have: of the batch before, of its closings, and of itself.';
 
 /* The instant from which the past is complete. */
 CREATE FUNCTION gpucredit_internal.kept_from(kind text) RETURNS timestamptz
@@ -230,7 +233,7 @@ BEGIN ATOMIC
 			WHERE d.kind = kept_from.kind) END;
 END;
 COMMENT ON FUNCTION gpucredit_internal.kept_from(text) IS
-'Rows (entry, audit, usage) up to this instant may have left; NULL: none has.';
+'The instant up to which rows (entry, audit, usage) may have been removed; NULL: none was.';
 
 CREATE FUNCTION gpucredit_internal.require_kept(name text, at timestamptz,
 	kind text DEFAULT 'entry') RETURNS void
@@ -242,11 +245,11 @@ BEGIN
 	IF at <= kept THEN
 		RAISE EXCEPTION '"%" is before what is kept', name
 			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = format('Rows of table "%s" up to %s have left.', kind,
+			DETAIL = format('Rows of table "%s" up to %s were removed.', kind,
 				kept),
-			HINT = 'Pass a later instant; closing balances tell what was before it as a whole.';
+			HINT = 'Pass a later instant; of earlier ones only sums are kept.';
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.require_kept(text, timestamptz, text) IS
-'Refuses an instant of which the rows have left (22023).';
+'Refuses an instant whose rows were removed (22023).';

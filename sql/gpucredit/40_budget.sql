@@ -1,20 +1,20 @@
 /*
  * 40_budget.sql: how much an account may spend in a period.
  *
- * A budget limits the holds of an account and of all below it: reserved while
- * they are open, spent as they are captured.  Each hold keeps its budgets and
- * periods, and its credit returns to these only.  Periods are of the UTC
- * calendar; the first call in one makes its counter.
+ * A budget limits the holds of an account and of all below it.  An open hold
+ * counts as reserved, captured credit as spent. A hold remembers which budgets
+ * and periods it was counted in, and its credit returns to these only. Periods
+ * follow the UTC calendar; the first call in a period makes its counter.
  */
 CREATE TABLE gpucredit.budget (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	period text NOT NULL,
 	amount gpucredit.credits NOT NULL,
-	hard boolean NOT NULL,		/* refuses; else it only alerts */
+	hard boolean NOT NULL,		/* true: refuses; false: only alerts */
 	alert_at numeric[] NOT NULL,	/* shares of the amount */
 	set_at timestamptz NOT NULL,
-	slices int NOT NULL DEFAULT 1,	/* over how many it may be spread */
+	slices int NOT NULL DEFAULT 1,	/* how many slices it may have */
 	CONSTRAINT budget_pkey PRIMARY KEY (org, account, period),
 	CONSTRAINT budget_period CHECK (period IN ('none', 'day', 'week', 'month',
 		'quarter', 'year')),
@@ -26,10 +26,10 @@ COMMENT ON COLUMN gpucredit.budget.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.budget.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.budget.period IS 'none, day, week, month, quarter or year (UTC).';
 COMMENT ON COLUMN gpucredit.budget.amount IS 'Credits that may be held and spent in a period.';
-COMMENT ON COLUMN gpucredit.budget.hard IS 'It refuses; else it only alerts.';
+COMMENT ON COLUMN gpucredit.budget.hard IS 'True: the budget refuses; false: it only alerts.';
 COMMENT ON COLUMN gpucredit.budget.alert_at IS 'Shares of the amount that raise an alert.';
 COMMENT ON COLUMN gpucredit.budget.set_at IS 'Since when it counts.';
-COMMENT ON COLUMN gpucredit.budget.slices IS 'Over how many rows its counter may be spread.';
+COMMENT ON COLUMN gpucredit.budget.slices IS 'Over how many slices its counter may be spread.';
 
 CREATE TABLE gpucredit.budget_counter (
 	org text COLLATE "C" NOT NULL,
@@ -38,21 +38,21 @@ CREATE TABLE gpucredit.budget_counter (
 	period_start timestamptz NOT NULL,	/* -infinity of period none */
 	reserved gpucredit.credits NOT NULL DEFAULT '0',
 	spent gpucredit.credits NOT NULL DEFAULT '0',
-	spread int NOT NULL DEFAULT 0,	/* part of it is in so many budget_slice */
+	spread int NOT NULL DEFAULT 0,	/* how many rows of budget_slice it has */
 	made_at timestamptz NOT NULL DEFAULT '-infinity',	/* under its present budget */
 	CONSTRAINT budget_counter_pkey
 		PRIMARY KEY (org, account, period, period_start)
-) WITH (fillfactor = 10);		/* each is updated all the time */
+) WITH (fillfactor = 10);		/* each row is updated all the time */
 COMMENT ON TABLE gpucredit.budget_counter IS
-'What was reserved and spent against a budget in one period; the sum of hold_budget';
+'What was reserved and spent against a budget in one period: the sums of hold_budget';
 COMMENT ON COLUMN gpucredit.budget_counter.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.budget_counter.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.budget_counter.period IS 'none, day, week, month, quarter or year (UTC).';
 COMMENT ON COLUMN gpucredit.budget_counter.period_start IS 'When the period began; -infinity where it is none.';
-COMMENT ON COLUMN gpucredit.budget_counter.reserved IS 'Credits that open holds count here.';
+COMMENT ON COLUMN gpucredit.budget_counter.reserved IS 'Credits of open holds that count here.';
 COMMENT ON COLUMN gpucredit.budget_counter.spent IS 'Credits spent in the period, less refunds.';
-COMMENT ON COLUMN gpucredit.budget_counter.spread IS 'Over how many rows it is; 0: all is here.';
-COMMENT ON COLUMN gpucredit.budget_counter.made_at IS 'Since when it counts, under its present budget.';
+COMMENT ON COLUMN gpucredit.budget_counter.spread IS 'Over how many slices it is spread; 0: none.';
+COMMENT ON COLUMN gpucredit.budget_counter.made_at IS 'Since when it counts for its present budget.';
 
 CREATE TRIGGER budget_counter_sound_new BEFORE INSERT ON gpucredit.budget_counter
 	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
@@ -91,28 +91,28 @@ ALTER TABLE gpucredit.hold_budget
 	ENABLE ALWAYS TRIGGER hold_budget_sound_new,
 	ENABLE ALWAYS TRIGGER hold_budget_sound;
 
-/* Each set_budget(), for balances of the past. */
+/* Each set_budget(), for past balances. */
 CREATE TABLE gpucredit.budget_log (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	period text NOT NULL,
-	at timestamptz NOT NULL,	/* the last word of an instant stays */
+	at timestamptz NOT NULL,	/* the last change of an instant stays */
 	amount gpucredit.credits,	/* NULL: the budget was removed */
 	hard boolean NOT NULL,
-	is_new boolean NOT NULL,		/* there was none before: it counts from here */
-	entry bigint NOT NULL,		/* entries up to this instant */
+	is_new boolean NOT NULL,		/* no budget before: it counts from here */
+	entry bigint NOT NULL,		/* the last entry before it */
 	CONSTRAINT budget_log_pkey PRIMARY KEY (org, account, period, at)
 );
 COMMENT ON TABLE gpucredit.budget_log IS
-'The budgets there were, and since when';
+'Every change of a budget';
 COMMENT ON COLUMN gpucredit.budget_log.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.budget_log.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.budget_log.period IS 'none, day, week, month, quarter or year (UTC).';
-COMMENT ON COLUMN gpucredit.budget_log.at IS 'Since when it was so.';
+COMMENT ON COLUMN gpucredit.budget_log.at IS 'When the budget was set or removed.';
 COMMENT ON COLUMN gpucredit.budget_log.amount IS 'Credits; NULL: the budget was removed.';
-COMMENT ON COLUMN gpucredit.budget_log.hard IS 'It refused; else it only alerted.';
-COMMENT ON COLUMN gpucredit.budget_log.is_new IS 'There was none before: it counts from then.';
-COMMENT ON COLUMN gpucredit.budget_log.entry IS 'The last entry that was drawn by then; 0: none.';
+COMMENT ON COLUMN gpucredit.budget_log.hard IS 'True: it refused; false: it only alerted.';
+COMMENT ON COLUMN gpucredit.budget_log.is_new IS 'True: there was no budget before, so it counts from here.';
+COMMENT ON COLUMN gpucredit.budget_log.entry IS 'The highest entry number at that time; 0: none.';
 
 CREATE TABLE gpucredit.alert (
 	org text COLLATE "C" NOT NULL,
@@ -130,17 +130,17 @@ CREATE TABLE gpucredit.alert (
 		threshold, bucket)
 );
 COMMENT ON TABLE gpucredit.alert IS
-'What an account''s owner should know (kind: budget, balance, expiry, spend, uncollected, job), once per period and threshold, of an expiry once per bucket, of its jobs at most gpucredit.job_alerts an hour; also sent as NOTIFY gpucredit_alert: its detail, or only its number (alert) once bind_tenant has bound a role';
+'What an account''s owner should know, raised once per period and threshold, an expiry once per bucket. Of jobs, at most gpucredit.job_alerts an hour are raised. Each is also sent as NOTIFY gpucredit_alert: with its detail, or with its number alone once bind_tenant has bound a role';
 COMMENT ON COLUMN gpucredit.alert.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.alert.alert IS 'Its number.';
 COMMENT ON COLUMN gpucredit.alert.at IS 'When it was raised.';
 COMMENT ON COLUMN gpucredit.alert.account IS 'Whose alert it is; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.alert.kind IS 'budget, balance, expiry, spend, uncollected or job.';
-COMMENT ON COLUMN gpucredit.alert.period IS 'Of the budget; else how often it is raised: hour, day, or none: once.';
+COMMENT ON COLUMN gpucredit.alert.period IS 'The budget''s period; of other kinds how often it is raised: hour, day, or none for once.';
 COMMENT ON COLUMN gpucredit.alert.period_start IS 'When the period began; -infinity where it is none.';
-COMMENT ON COLUMN gpucredit.alert.threshold IS 'budget: the share of the amount; balance: credits; expiry: days; spend: times the average; job: which of the hour, from 1.';
-COMMENT ON COLUMN gpucredit.alert.detail IS 'The text that listeners get.';
-COMMENT ON COLUMN gpucredit.alert.bucket IS 'Of an expiry; 0: of none.';
+COMMENT ON COLUMN gpucredit.alert.threshold IS 'budget: a share of the amount; balance: credits; expiry: days; spend: times the average; job: its number within the hour.';
+COMMENT ON COLUMN gpucredit.alert.detail IS 'The text that listeners receive.';
+COMMENT ON COLUMN gpucredit.alert.bucket IS 'The bucket that expires; 0: none.';
 
 DO $dump$
 DECLARE
@@ -162,9 +162,9 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_budget';
 COMMENT ON FUNCTION gpucredit.set_budget(text, text, numeric, text, boolean,
 	numeric[]) IS
-'Setup: limits what an account and all below it may reserve and spend in a period; one budget per account and period. Counts the holds begun after it was set.
-amount: credits, 0 or more; NULL removes the budget. period: none, day, week, month, quarter, year (UTC calendar). hard: refuses (reason budget_exceeded), else it only alerts. alert_at: shares of the amount, above 0 and at most 10, at most 16 of them.
-Errors: UC001 no such account; UC101 bad budget: an amount below 0, an unknown period, thresholds that are none; UC202 rate limited; 22003, 22023.';
+'Setup: limits what an account and all below it may reserve and spend in a period. An account has one budget per period. A budget counts the holds that begin after it is set.
+amount: credits, 0 or more; NULL removes the budget. period: none, day, week, month, quarter, year (UTC calendar). hard: the budget refuses (reason budget_exceeded), else it only alerts. alert_at: at most 16 shares of the amount, each above 0 and at most 10.
+Errors: UC001 no such account; UC101 bad budget: a negative amount, an unknown period, or a bad threshold; UC202 rate limited; 22003, 22023.';
 
 CREATE TYPE gpucredit.budgets_row AS (account text, period text,
 	period_start timestamptz, amount numeric, reserved numeric,
@@ -172,10 +172,10 @@ CREATE TYPE gpucredit.budgets_row AS (account text, period text,
 COMMENT ON TYPE gpucredit.budgets_row IS
 'A budget on an account''s path, in the period of this instant.';
 
-/* The start of the period an instant is in. */
+/* The start of an instant's period. */
 CREATE FUNCTION gpucredit_internal.period_start(period text, at timestamptz)
 RETURNS timestamptz
 LANGUAGE c STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_period_start';
 COMMENT ON FUNCTION gpucredit_internal.period_start(text, timestamptz) IS
-'Internal: when the budget period an instant is in began, by the UTC calendar';
+'Internal: when the budget period of an instant began, by the UTC calendar';

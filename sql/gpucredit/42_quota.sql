@@ -2,18 +2,18 @@
  * 42_quota.sql: how much an account may have at once.
  *
  * A quota limits an account and all below it: devices, running jobs (more
- * wait), queued jobs (more are denied).  Live attempts and queued jobs are
- * counted, never stored; but far below max_queued, spare saves the count.  A
- * call that lets a job in under a quota locks its row and counts it up, so
- * that a transaction with an older snapshot gets 40001 at REPEATABLE READ and
- * up.
+ * wait) and queued jobs (more are denied).  Calls count live attempts and
+ * queued jobs instead of storing numbers. Far below max_queued, spare replaces
+ * the count.  A call that admits a job under a quota locks its row and
+ * increments cycle, so a transaction with an older snapshot gets 40001 at
+ * REPEATABLE READ and up.
  */
 CREATE FUNCTION gpucredit_internal.quota_is_sound(max_gpus int, max_running int,
 	max_queued int, spare int) RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_quota_is_sound';
 COMMENT ON FUNCTION gpucredit_internal.quota_is_sound(int, int, int, int) IS
-'Internal: a quota''s limits and its spare are not negative.';
+'Internal: whether a quota''s limits and its spare are not negative.';
 
 CREATE TABLE gpucredit.quota (
 	org text COLLATE "C" NOT NULL,
@@ -22,21 +22,21 @@ CREATE TABLE gpucredit.quota (
 	max_gpus int,
 	max_running int,
 	max_queued int,
-	cycle bigint NOT NULL DEFAULT 0,	/* submissions counted, so far */
-	/* so many more jobs may be queued without a count */
+	cycle bigint NOT NULL DEFAULT 0,	/* submissions counted so far */
+	/* how many jobs may be queued without counting */
 	spare int NOT NULL DEFAULT 0,
 	CONSTRAINT quota_pkey PRIMARY KEY (org, account, gpu_type)
-) WITH (fillfactor = 10);		/* each is updated all the time */
+) WITH (fillfactor = 10);		/* each row is updated all the time */
 COMMENT ON TABLE gpucredit.quota IS
 'Limits on devices, running and queued jobs of an account and all below it; NULL: no limit';
 COMMENT ON COLUMN gpucredit.quota.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.quota.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.quota.gpu_type IS 'The GPU type; '''': any.';
-COMMENT ON COLUMN gpucredit.quota.max_gpus IS 'Devices in use at most; NULL: no limit.';
-COMMENT ON COLUMN gpucredit.quota.max_running IS 'Jobs that are started at most; NULL: no limit.';
-COMMENT ON COLUMN gpucredit.quota.max_queued IS 'Jobs that wait at most; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.quota.max_gpus IS 'The most devices in use; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.quota.max_running IS 'The most jobs started at once; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.quota.max_queued IS 'The most jobs that wait; NULL: no limit.';
 COMMENT ON COLUMN gpucredit.quota.cycle IS 'Submissions counted so far.';
-COMMENT ON COLUMN gpucredit.quota.spare IS 'So many more jobs may be queued without a count.';
+COMMENT ON COLUMN gpucredit.quota.spare IS 'How many more jobs may be queued before they are counted again.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.quota', '');
 
@@ -44,11 +44,11 @@ CREATE TABLE gpucredit.quota_lock (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	gpu_type text COLLATE "C" NOT NULL,
-	turn bigint NOT NULL DEFAULT 0,		/* cycles that started jobs, so far */
+	turn bigint NOT NULL DEFAULT 0,		/* cycles that started jobs so far */
 	CONSTRAINT quota_lock_pkey PRIMARY KEY (org, account, gpu_type)
-) WITH (fillfactor = 10);		/* each is updated all the time */
+) WITH (fillfactor = 10);		/* each row is updated all the time */
 COMMENT ON TABLE gpucredit.quota_lock IS
-'A row for each quota: the scheduling cycle that starts jobs under it has this one';
+'The row of each quota that a cycle locks to start jobs under it';
 COMMENT ON COLUMN gpucredit.quota_lock.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.quota_lock.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.quota_lock.gpu_type IS 'The GPU type; '''': any.';
@@ -62,6 +62,6 @@ CREATE FUNCTION gpucredit.set_quota(org text, account text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_quota';
 COMMENT ON FUNCTION gpucredit.set_quota(text, text, text, int, int, int) IS
-'Setup: limits what an account and all below it may have at once, of a GPU type or (NULL) of any.
-max_gpus: devices in use. max_running: jobs started; more wait. max_queued: jobs waiting; more are denied as quota_exceeded, as is a request that alone passes max_gpus. NULL: no limit; all three NULL removes the quota.
+'Setup: limits what an account and all below it may have at once, of one GPU type or (NULL) of all types.
+max_gpus: devices in use. max_running: started jobs; more jobs wait. max_queued: waiting jobs; more are denied as quota_exceeded, as is a request that alone exceeds max_gpus. NULL: no limit. All three NULL removes the quota.
 Errors: UC001 no such account; UC202 rate limited; 22023.';

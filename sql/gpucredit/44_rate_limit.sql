@@ -1,8 +1,8 @@
 /*
  * 44_rate_limit.sql: how often an account may call.
  *
- * The limits are rows; shared memory has what is left of each.  After the
- * commit of any change to the table, a trigger has all backends read it again.
+ * Limits are rows; shared memory holds the token bucket of each.  A trigger
+ * makes all backends read the table again once a change has committed.
  */
 CREATE TABLE gpucredit.rate_limit (
 	org text COLLATE "C" NOT NULL,
@@ -10,19 +10,19 @@ CREATE TABLE gpucredit.rate_limit (
 	operation text COLLATE "C" NOT NULL,	/* a function, or '*' */
 	per_second double precision NOT NULL,
 	burst int NOT NULL,
-	setting uuid NOT NULL DEFAULT gen_random_uuid(),	/* new with each set */
+	setting uuid NOT NULL DEFAULT gen_random_uuid(),	/* new with each set_rate_limit */
 	CONSTRAINT rate_limit_pkey PRIMARY KEY (org, account, operation),
 	CONSTRAINT rate_limit_positive CHECK (per_second BETWEEN 1e-6 AND 1e9
 		AND burst >= 1)
 );
 COMMENT ON TABLE gpucredit.rate_limit IS
-'How many calls a second an account and all below it may make, and how many at once';
+'How many calls an account and all below it may make each second, and how many at once';
 COMMENT ON COLUMN gpucredit.rate_limit.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.rate_limit.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.rate_limit.operation IS 'The function; *: all of them together.';
-COMMENT ON COLUMN gpucredit.rate_limit.per_second IS 'Calls a second that are let through.';
-COMMENT ON COLUMN gpucredit.rate_limit.burst IS 'Calls at once that are let through.';
-COMMENT ON COLUMN gpucredit.rate_limit.setting IS 'Another with each set_rate_limit.';
+COMMENT ON COLUMN gpucredit.rate_limit.per_second IS 'Calls admitted each second.';
+COMMENT ON COLUMN gpucredit.rate_limit.burst IS 'Calls admitted at once.';
+COMMENT ON COLUMN gpucredit.rate_limit.setting IS 'A number that changes with each set_rate_limit.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.rate_limit', '');
 
@@ -37,6 +37,6 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_rate_limit';
 COMMENT ON FUNCTION gpucredit.set_rate_limit(text, text, text,
 	double precision, int) IS
-'Setup: limits how often an account and all below it may call, from the commit on. A call takes from every limit on its path, before anything else, with any result; a limit set again starts full. meter_batch counts each element, and answers what is over a limit as rate_limited.
-operation: a function that takes an organisation and does something, or ''*'' for each of them. per_second: calls, 0.000001 to 1e9; NULL removes the limit. burst: how many at once, 1 or more.
-Errors: UC001 no such account; 22023; 55000 where the library was not loaded by shared_preload_libraries. What is over a limit: UC202, the hint says how long to wait.';
+'Setup: limits how often an account and all below it may call. The limit applies once this commits. A call takes from every limit on its path before it does anything else, whatever its result. A limit that is set again starts full. meter_batch counts each element, and answers those over a limit as rate_limited.
+operation: a function that takes an organisation and changes something, or ''*'' for all of them together. per_second: calls, 0.000001 to 1e9; NULL removes the limit. burst: how many calls at once, 1 or more.
+Errors: UC001 no such account; 22023; 55000 the library is not in shared_preload_libraries. A call over a limit gets UC202, and its hint says how long to wait.';

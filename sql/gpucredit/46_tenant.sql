@@ -1,8 +1,8 @@
 /*
  * 46_tenant.sql: which roles are bound to which accounts.
  *
- * By role name: roles belong to the cluster and have other oids after a
- * restore into another one.
+ * Bindings name roles, because roles belong to the cluster and get other oids
+ * when a dump is restored into another cluster.
  */
 CREATE TABLE gpucredit.tenant (
 	org text COLLATE "C" NOT NULL,
@@ -11,9 +11,9 @@ CREATE TABLE gpucredit.tenant (
 	CONSTRAINT tenant_pkey PRIMARY KEY (org, account, role)
 );
 COMMENT ON TABLE gpucredit.tenant IS
-'Accounts that members of gpucredit_tenant see and spend, with all below';
+'Accounts that members of gpucredit_tenant see and spend, with all below them';
 COMMENT ON COLUMN gpucredit.tenant.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.tenant.account IS 'What the role sees and spends, with all below it.';
+COMMENT ON COLUMN gpucredit.tenant.account IS 'The account that the role sees and spends, with all below it.';
 COMMENT ON COLUMN gpucredit.tenant.role IS 'The role.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.tenant', '');
@@ -27,7 +27,7 @@ CREATE FUNCTION gpucredit_internal.may_read(org text, account text) RETURNS bool
 LANGUAGE c STABLE PARALLEL RESTRICTED LEAKPROOF COST 1
 AS 'MODULE_PATHNAME', 'gpucredit_may_read';
 COMMENT ON FUNCTION gpucredit_internal.may_read(text, text) IS
-'May the caller see an account''s rows? A member of gpucredit_tenant those it is bound to and what is below, anybody else all. For row-level security.';
+'Whether the caller may see an account''s rows, for row-level security. A member of gpucredit_tenant may see what it is bound to and all below; anybody else may see everything.';
 
 CREATE FUNCTION gpucredit.bind_tenant(role name, org text,
 	account text DEFAULT '') RETURNS void
@@ -47,8 +47,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.bind_tenant(name, text, text) IS
-'Setup: lets a role, and the members of it, who are members of gpucredit_tenant see and spend an account and all below it. Each binding adds to those it has. Grant the membership apart, and first: GRANT gpucredit_tenant TO the role.
-The role, and each member of it, that is a tenant''s login by then (no superuser, no member of another role of gpucredit''s) gets timeouts in this database: idle_in_transaction_session_timeout (gpucredit.tenant_idle_timeout), statement_timeout and, from PostgreSQL 17 on, transaction_timeout (gpucredit.tenant_transaction_max), each where none is set for it. Calling again gives what is missing.
+'Setup: lets a role see and spend an account and all below it, for itself and its members. The role must be a member of gpucredit_tenant: run GRANT gpucredit_tenant first. Each binding adds to the earlier ones.
+Tenants'' logins among the role and its members get timeouts in this database: logins that are no superuser and no member of another role of gpucredit. The timeouts are idle_in_transaction_session_timeout (gpucredit.tenant_idle_timeout), statement_timeout, and from PostgreSQL 17 on transaction_timeout (both gpucredit.tenant_transaction_max). A timeout that a login already has stays. Call again to give new members their timeouts.
 Errors: UC001 no such account; 42704 no such role; 22023.';
 
 CREATE FUNCTION gpucredit.unbind_tenant(role name, org text,
@@ -74,13 +74,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.unbind_tenant(name, text, text) IS
-'Setup: takes a binding of bind_tenant back, from the commit on; the role may be gone already. One that is not there is no error. Timeouts of logins stay.
+'Setup: removes a binding of bind_tenant once this commits. The role may already be dropped. A missing binding is no error. Timeouts of logins stay.
 Errors: UC001 no such account; 22023.';
 
 /*
- * Is it the login of tenants only?  An application's login is not, if it has
- * other roles besides, or takes tenants' roles on by SET ROLE (NOINHERIT): it
- * serves many.
+ * Does the login serve one tenant only?  An application's login does not: it
+ * has other roles as well, or takes on tenants' roles by SET ROLE (NOINHERIT).
  */
 CREATE FUNCTION gpucredit_internal.is_tenant_login(login oid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -95,9 +94,9 @@ BEGIN ATOMIC
 	WHERE r.oid = is_tenant_login.login AND t.rolname = 'gpucredit_tenant';
 END;
 COMMENT ON FUNCTION gpucredit_internal.is_tenant_login(oid) IS
-'Internal: may a role log in, and is it a tenant''s and nothing else: no superuser, no member of another role of gpucredit''s.';
+'Internal: whether a role is a tenant''s login: it may log in, is no superuser, and is no member of another role of gpucredit.';
 
-/* Settings in the server's files stay as they are. */
+/* Timeouts set in the server's files stay in force. */
 CREATE FUNCTION gpucredit_internal.tenant_timeouts()
 RETURNS TABLE (name text, value text)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 3
@@ -114,7 +113,7 @@ BEGIN ATOMIC
 			AND s.reset_val <> '0');
 END;
 COMMENT ON FUNCTION gpucredit_internal.tenant_timeouts() IS
-'Internal: the timeouts of this server that bind_tenant gives tenants'' logins.';
+'Internal: the timeouts that bind_tenant gives tenants'' logins on this server.';
 
 CREATE FUNCTION gpucredit_internal.set_login_timeout(login name, database name,
 	setting text, value text) RETURNS void
@@ -124,8 +123,8 @@ COMMENT ON FUNCTION gpucredit_internal.set_login_timeout(name, name, text, text)
 'Internal: ALTER ROLE login IN DATABASE database SET setting = value.';
 
 /*
- * A login that is changing its own settings in an open transaction blocks no
- * bind_tenant(): its timeouts are left out, with a warning.
+ * bind_tenant() does not wait for a login that changes its own settings in an
+ * open transaction.  It skips that login's timeouts, with a warning.
  */
 CREATE FUNCTION gpucredit_internal.limit_tenant_logins(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -157,14 +156,14 @@ BEGIN
 		EXCEPTION WHEN lock_not_available OR internal_error THEN
 			RAISE WARNING 'role "%" has no %',
 				gpucredit_internal.clip_for_message(l.rolname::text), l.name
-				USING DETAIL = 'A transaction that is open changes settings of the role.',
+				USING DETAIL = 'An open transaction changes settings of the role.',
 				HINT = 'Call gpucredit.bind_tenant() again when it has ended.';
 		END;
 	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.limit_tenant_logins(name) IS
-'bind_tenant: gives the logins of a role that are tenants'' the timeouts that are not set for them.';
+'bind_tenant: gives tenants'' logins of a role the timeouts that they lack.';
 
 CREATE FUNCTION gpucredit_internal.require_role(role name) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -173,7 +172,7 @@ BEGIN
 	IF require_role.role IS NULL THEN
 		RAISE EXCEPTION '"role" must not be null'
 			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = 'A binding is of a role to an account.',
+			DETAIL = 'A binding needs a role.',
 			HINT = 'Pass a role''s name.';
 	END IF;
 	IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles r
@@ -182,13 +181,13 @@ BEGIN
 		RAISE EXCEPTION 'role "%" does not exist',
 			gpucredit_internal.clip_for_message(require_role.role::text)
 			USING ERRCODE = 'undefined_object',
-			DETAIL = 'Only a role that is there can be bound.',
+			DETAIL = 'Only an existing role can be bound.',
 			HINT = 'Create it first: CREATE ROLE.';
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.require_role(name) IS
-'Internal: refuses what is no role (42704), and null (22023).';
+'Internal: refuses a role that does not exist (42704), and null (22023).';
 
 CREATE FUNCTION gpucredit_internal.audit_binding(org text, account text,
 	operation text, decision text, role name) RETURNS void
@@ -199,4 +198,4 @@ BEGIN ATOMIC
 		jsonb_build_object('role', audit_binding.role));
 END;
 COMMENT ON FUNCTION gpucredit_internal.audit_binding(text, text, text, text, name) IS
-'Internal: the audit row of a binding made or taken back.';
+'Internal: writes the audit row of a binding made or removed.';

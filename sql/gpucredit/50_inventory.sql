@@ -1,8 +1,8 @@
 /*
  * 50_inventory.sql: prices, tiers, pools, nodes.
  *
- * Small tables shared by all tenants.  Free devices are never stored: they are
- * a node's healthy devices less those of live attempts.
+ * Small tables that all tenants share. Free devices are not stored: they are a
+ * node's healthy devices less those of live attempts.
  */
 CREATE TABLE gpucredit.price (
 	gpu_type text COLLATE "C" NOT NULL,
@@ -14,14 +14,17 @@ CREATE TABLE gpucredit.price (
 	CONSTRAINT price_not_negative CHECK (per_gpu_hour >= '0')
 );
 COMMENT ON TABLE gpucredit.price IS
-'Price history: the row with the latest effective_at not in the future holds';
+'Price history: the row with the latest effective_at that is not in the future applies';
 COMMENT ON COLUMN gpucredit.price.gpu_type IS 'The GPU type.';
 COMMENT ON COLUMN gpucredit.price.pool IS 'The pool; '''': every pool.';
-COMMENT ON COLUMN gpucredit.price.spot IS 'For nodes that may be taken away at short notice.';
-COMMENT ON COLUMN gpucredit.price.effective_at IS 'From when on it holds.';
-COMMENT ON COLUMN gpucredit.price.per_gpu_hour IS 'Credits for a device and hour.';
+COMMENT ON COLUMN gpucredit.price.spot IS 'True: the price on spot nodes.';
+COMMENT ON COLUMN gpucredit.price.effective_at IS 'It applies from this instant.';
+COMMENT ON COLUMN gpucredit.price.per_gpu_hour IS 'Credits per device and hour.';
 
-/* The built-in tiers live apart, so that a dump carries only the user's. */
+/*
+ * The built-in tiers have a table of their own, so that a dump has only the
+ * user's.
+ */
 CREATE TABLE gpucredit.tier_builtin (
 	tier text COLLATE "C" NOT NULL,
 	rank int NOT NULL,
@@ -34,16 +37,16 @@ CREATE TABLE gpucredit.tier_builtin (
 	bill_lost_work boolean NOT NULL,
 	CONSTRAINT tier_builtin_pkey PRIMARY KEY (tier)
 );
-COMMENT ON TABLE gpucredit.tier_builtin IS 'The tiers every installation has';
+COMMENT ON TABLE gpucredit.tier_builtin IS 'The tiers that every installation has';
 COMMENT ON COLUMN gpucredit.tier_builtin.tier IS 'The tier''s name.';
 COMMENT ON COLUMN gpucredit.tier_builtin.rank IS 'Low goes first.';
-COMMENT ON COLUMN gpucredit.tier_builtin.preemptible IS 'never, reclaim or capacity: for what its jobs may be stopped.';
-COMMENT ON COLUMN gpucredit.tier_builtin.can_preempt IS 'Its jobs may have others stopped.';
-COMMENT ON COLUMN gpucredit.tier_builtin.grace IS 'How long a job that must leave has to save.';
-COMMENT ON COLUMN gpucredit.tier_builtin.min_run IS 'How long a job runs at least before it is stopped for another.';
-COMMENT ON COLUMN gpucredit.tier_builtin.max_wall IS 'The longest wall limit, and the one of jobs that name none; NULL: no limit.';
-COMMENT ON COLUMN gpucredit.tier_builtin.max_wait IS 'Who has waited longer goes before others.';
-COMMENT ON COLUMN gpucredit.tier_builtin.bill_lost_work IS 'Whether work that must be done again is billed.';
+COMMENT ON COLUMN gpucredit.tier_builtin.preemptible IS 'What its jobs may be preempted for: never, reclaim or capacity.';
+COMMENT ON COLUMN gpucredit.tier_builtin.can_preempt IS 'True: its jobs may preempt others.';
+COMMENT ON COLUMN gpucredit.tier_builtin.grace IS 'How long a preempted job has to save.';
+COMMENT ON COLUMN gpucredit.tier_builtin.min_run IS 'How long a job runs before it may be preempted.';
+COMMENT ON COLUMN gpucredit.tier_builtin.max_wall IS 'The longest wall limit, also for jobs that name none; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.tier_builtin.max_wait IS 'Jobs that have waited longer go first.';
+COMMENT ON COLUMN gpucredit.tier_builtin.bill_lost_work IS 'True: lost work is billed.';
 
 INSERT INTO gpucredit.tier_builtin VALUES
 	('production_inference', 0, 'never', true, '2 min', '10 min', NULL, '24 h', true),
@@ -59,16 +62,16 @@ CREATE TABLE gpucredit.tier_custom (
 		CHECK (preemptible IN ('never', 'reclaim', 'capacity'))
 );
 COMMENT ON TABLE gpucredit.tier_custom IS
-'Tiers set by set_tier; one of a built-in''s name replaces it';
+'Tiers set by set_tier; one with a built-in''s name replaces it';
 COMMENT ON COLUMN gpucredit.tier_custom.tier IS 'The tier''s name.';
 COMMENT ON COLUMN gpucredit.tier_custom.rank IS 'Low goes first.';
-COMMENT ON COLUMN gpucredit.tier_custom.preemptible IS 'never, reclaim or capacity: for what its jobs may be stopped.';
-COMMENT ON COLUMN gpucredit.tier_custom.can_preempt IS 'Its jobs may have others stopped.';
-COMMENT ON COLUMN gpucredit.tier_custom.grace IS 'How long a job that must leave has to save.';
-COMMENT ON COLUMN gpucredit.tier_custom.min_run IS 'How long a job runs at least before it is stopped for another.';
-COMMENT ON COLUMN gpucredit.tier_custom.max_wall IS 'The longest wall limit, and the one of jobs that name none; NULL: no limit.';
-COMMENT ON COLUMN gpucredit.tier_custom.max_wait IS 'Who has waited longer goes before others.';
-COMMENT ON COLUMN gpucredit.tier_custom.bill_lost_work IS 'Whether work that must be done again is billed.';
+COMMENT ON COLUMN gpucredit.tier_custom.preemptible IS 'What its jobs may be preempted for: never, reclaim or capacity.';
+COMMENT ON COLUMN gpucredit.tier_custom.can_preempt IS 'True: its jobs may preempt others.';
+COMMENT ON COLUMN gpucredit.tier_custom.grace IS 'How long a preempted job has to save.';
+COMMENT ON COLUMN gpucredit.tier_custom.min_run IS 'How long a job runs before it may be preempted.';
+COMMENT ON COLUMN gpucredit.tier_custom.max_wall IS 'The longest wall limit, also for jobs that name none; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.tier_custom.max_wait IS 'Jobs that have waited longer go first.';
+COMMENT ON COLUMN gpucredit.tier_custom.bill_lost_work IS 'True: lost work is billed.';
 
 CREATE VIEW gpucredit.tier AS
 	SELECT * FROM gpucredit.tier_custom
@@ -80,32 +83,32 @@ COMMENT ON VIEW gpucredit.tier IS
 'The tiers in force; low rank goes first';
 COMMENT ON COLUMN gpucredit.tier.tier IS 'The tier''s name.';
 COMMENT ON COLUMN gpucredit.tier.rank IS 'Low goes first.';
-COMMENT ON COLUMN gpucredit.tier.preemptible IS 'never, reclaim or capacity: for what its jobs may be stopped.';
-COMMENT ON COLUMN gpucredit.tier.can_preempt IS 'Its jobs may have others stopped.';
-COMMENT ON COLUMN gpucredit.tier.grace IS 'How long a job that must leave has to save.';
-COMMENT ON COLUMN gpucredit.tier.min_run IS 'How long a job runs at least before it is stopped for another.';
-COMMENT ON COLUMN gpucredit.tier.max_wall IS 'The longest wall limit, and the one of jobs that name none; NULL: no limit.';
-COMMENT ON COLUMN gpucredit.tier.max_wait IS 'Who has waited longer goes before others.';
-COMMENT ON COLUMN gpucredit.tier.bill_lost_work IS 'Whether work that must be done again is billed.';
+COMMENT ON COLUMN gpucredit.tier.preemptible IS 'What its jobs may be preempted for: never, reclaim or capacity.';
+COMMENT ON COLUMN gpucredit.tier.can_preempt IS 'True: its jobs may preempt others.';
+COMMENT ON COLUMN gpucredit.tier.grace IS 'How long a preempted job has to save.';
+COMMENT ON COLUMN gpucredit.tier.min_run IS 'How long a job runs before it may be preempted.';
+COMMENT ON COLUMN gpucredit.tier.max_wall IS 'The longest wall limit, also for jobs that name none; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.tier.max_wait IS 'Jobs that have waited longer go first.';
+COMMENT ON COLUMN gpucredit.tier.bill_lost_work IS 'True: lost work is billed.';
 
 /*
- * The pool's row is its lock: a scheduling cycle, and whoever changes the
- * pool's nodes, counts cycle up.  The default pool's row appears with its
- * first node, so that a restored one does not collide.
+ * The pool's row is its lock: each scheduling cycle and each change of the
+ * pool's nodes increments cycle. The default pool's row is made with its first
+ * node, so that a restored dump does not collide with it.
  */
 CREATE TABLE gpucredit.pool (
 	pool text COLLATE "C" NOT NULL,
 	policy jsonb NOT NULL,
 	cycle bigint NOT NULL DEFAULT 0,	/* decisions and changes so far */
-	shape bigint NOT NULL DEFAULT 0,	/* names the set of its nodes */
+	shape bigint NOT NULL DEFAULT 0,	/* changes with its set of nodes */
 	created_at timestamptz NOT NULL,
 	CONSTRAINT pool_pkey PRIMARY KEY (pool)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.pool IS 'Sets of nodes scheduled together';
 COMMENT ON COLUMN gpucredit.pool.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.pool.policy IS 'How its cycles decide, as create_pool took it.';
-COMMENT ON COLUMN gpucredit.pool.cycle IS 'Decisions and changes so far.';
-COMMENT ON COLUMN gpucredit.pool.shape IS 'A number for the set of its nodes, another after each change.';
+COMMENT ON COLUMN gpucredit.pool.policy IS 'How its cycles decide; create_pool sets it.';
+COMMENT ON COLUMN gpucredit.pool.cycle IS 'How many decisions and changes it has had.';
+COMMENT ON COLUMN gpucredit.pool.shape IS 'A number that changes whenever its set of nodes does.';
 COMMENT ON COLUMN gpucredit.pool.created_at IS 'When it was made.';
 
 CREATE TABLE gpucredit.node (
@@ -116,7 +119,7 @@ CREATE TABLE gpucredit.node (
 	gpu_memory_mib bigint NOT NULL,
 	cpu_milli bigint NOT NULL,	/* 0: not limited */
 	memory_mib bigint NOT NULL,
-	nvlink_domain text COLLATE "C",	/* NULL: the node is one */
+	nvlink_domain text COLLATE "C",	/* NULL: a domain of its own */
 	leaf text COLLATE "C",			/* NULL: one of its own */
 	spot boolean NOT NULL,
 	labels jsonb NOT NULL,
@@ -125,16 +128,16 @@ CREATE TABLE gpucredit.node (
 	heard_at timestamptz NOT NULL,
 	draining text,				/* the reason */
 	drain_deadline timestamptz,
-	reclaim_at timestamptz,		/* its provider takes it then */
+	reclaim_at timestamptz,		/* its provider takes it back then */
 	registered_at timestamptz NOT NULL,
-	about jsonb,				/* as heartbeat last told it */
+	about jsonb,				/* as heartbeat last reported it */
 	boot_before text,			/* the boot_id before the present one */
 	CONSTRAINT node_pkey PRIMARY KEY (node),
 	CONSTRAINT node_gpus CHECK (gpus BETWEEN 0 AND 64)
 ) WITH (fillfactor = 50);
 CREATE INDEX node_pool ON gpucredit.node (pool);
 COMMENT ON TABLE gpucredit.node IS
-'Machines with their devices, as registered and as last heard of';
+'Machines with their devices, as registered and as last reported';
 COMMENT ON COLUMN gpucredit.node.node IS 'The node''s name.';
 COMMENT ON COLUMN gpucredit.node.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.node.gpu_type IS 'The type of its devices; '''' where it has none.';
@@ -142,21 +145,21 @@ COMMENT ON COLUMN gpucredit.node.gpus IS 'How many devices it has.';
 COMMENT ON COLUMN gpucredit.node.gpu_memory_mib IS 'Memory of each device, in MiB.';
 COMMENT ON COLUMN gpucredit.node.cpu_milli IS 'Thousandths of a core; 0: not limited.';
 COMMENT ON COLUMN gpucredit.node.memory_mib IS 'Main memory, in MiB; 0: not limited.';
-COMMENT ON COLUMN gpucredit.node.nvlink_domain IS 'Nodes with the same one are joined by NVLink; NULL: it is one by itself.';
-COMMENT ON COLUMN gpucredit.node.leaf IS 'The switch that it is at; NULL: one of its own.';
-COMMENT ON COLUMN gpucredit.node.spot IS 'Its provider may take it away at short notice.';
-COMMENT ON COLUMN gpucredit.node.labels IS 'As register_node took them.';
+COMMENT ON COLUMN gpucredit.node.nvlink_domain IS 'Its NVLink domain; NULL: a domain of its own.';
+COMMENT ON COLUMN gpucredit.node.leaf IS 'Its leaf switch; NULL: one of its own.';
+COMMENT ON COLUMN gpucredit.node.spot IS 'True: a spot node, which its provider may take back.';
+COMMENT ON COLUMN gpucredit.node.labels IS 'Labels, as register_node received them.';
 COMMENT ON COLUMN gpucredit.node.healthy IS 'The devices that work, numbered from 0.';
-COMMENT ON COLUMN gpucredit.node.tells_running IS 'Its agent tells what it runs.';
+COMMENT ON COLUMN gpucredit.node.tells_running IS 'True: its agent reports what it runs.';
 COMMENT ON COLUMN gpucredit.node.heard_at IS 'Its last heartbeat.';
-COMMENT ON COLUMN gpucredit.node.draining IS 'Why it gets no new work; NULL: it does.';
-COMMENT ON COLUMN gpucredit.node.drain_deadline IS 'What runs there is gone by then; NULL: no such instant.';
-COMMENT ON COLUMN gpucredit.node.reclaim_at IS 'Its provider takes it then; NULL: it does not.';
+COMMENT ON COLUMN gpucredit.node.draining IS 'Why the node drains; NULL: it does not.';
+COMMENT ON COLUMN gpucredit.node.drain_deadline IS 'When everything that runs there must be gone; NULL: no deadline.';
+COMMENT ON COLUMN gpucredit.node.reclaim_at IS 'When its provider takes it back; NULL: it does not.';
 COMMENT ON COLUMN gpucredit.node.registered_at IS 'When it was registered.';
-COMMENT ON COLUMN gpucredit.node.about IS 'What its agent last told of its machine; NULL: nothing.';
+COMMENT ON COLUMN gpucredit.node.about IS 'Its agent''s last node report; NULL: none.';
 COMMENT ON COLUMN gpucredit.node.boot_before IS 'The boot_id before the present one; NULL: none.';
 
-/* A state holds by the clock, whether or not a sweep has acted on it. */
+/* A state follows the clock, whether or not a sweep has acted on it. */
 CREATE VIEW gpucredit.nodes AS
 	SELECT n.node, n.pool, n.gpu_type, n.gpus, n.healthy, n.spot,
 		CASE WHEN n.reclaim_at <= c.at THEN 'gone'
@@ -176,18 +179,18 @@ CREATE VIEW gpucredit.nodes AS
 				AS lost) c
 		CROSS JOIN gpucredit.node n;
 COMMENT ON VIEW gpucredit.nodes IS
-'Nodes and their state now: ready; suspect (silent, gets no new work); draining; reclaimed (its provider takes it at deadline); lost (silent for gpucredit.node_lost); gone (its provider took it). healthy: the devices in service; takes_work: whether a cycle starts jobs there, as where gpucredit.node_suspect is 0 it does on silent ones, too';
+'Nodes and their present state. ready; suspect: silent, gets no new work; draining; reclaimed: its provider takes it at deadline; lost: silent for gpucredit.node_lost; gone: its provider took it. With gpucredit.node_suspect 0, cycles start jobs on silent nodes too (takes_work)';
 COMMENT ON COLUMN gpucredit.nodes.node IS 'The node''s name.';
 COMMENT ON COLUMN gpucredit.nodes.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.nodes.gpu_type IS 'The GPU type.';
 COMMENT ON COLUMN gpucredit.nodes.gpus IS 'How many devices it has.';
 COMMENT ON COLUMN gpucredit.nodes.healthy IS 'The devices that work, numbered from 0.';
-COMMENT ON COLUMN gpucredit.nodes.spot IS 'Its provider may take it away at short notice.';
+COMMENT ON COLUMN gpucredit.nodes.spot IS 'True: a spot node, which its provider may take back.';
 COMMENT ON COLUMN gpucredit.nodes.state IS 'ready, suspect, draining, reclaimed, lost or gone.';
-COMMENT ON COLUMN gpucredit.nodes.reason IS 'Why it gets no new work; NULL: it does, or is taken away.';
-COMMENT ON COLUMN gpucredit.nodes.deadline IS 'What runs there is gone by then; NULL: no such instant.';
+COMMENT ON COLUMN gpucredit.nodes.reason IS 'Why the node drains; NULL: it does not, or its provider takes it back.';
+COMMENT ON COLUMN gpucredit.nodes.deadline IS 'When everything that runs there must be gone; NULL: no deadline.';
 COMMENT ON COLUMN gpucredit.nodes.heard_at IS 'Its last heartbeat.';
-COMMENT ON COLUMN gpucredit.nodes.takes_work IS 'A cycle starts jobs there.';
+COMMENT ON COLUMN gpucredit.nodes.takes_work IS 'True: cycles start jobs there.';
 
 DO $dump$
 DECLARE
@@ -210,8 +213,8 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_price';
 COMMENT ON FUNCTION gpucredit.set_price(text, numeric, text, timestamptz,
 	boolean) IS
-'Setup: sets what a GPU of a type costs; history is kept, and jobs submitted before keep their price.
-per_gpu_hour: credits per GPU and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL, at once. spot: the price on spot nodes (none: as on others).
+'Setup: sets what a GPU of a type costs. The history is kept, and jobs submitted earlier keep their price.
+per_gpu_hour: credits per GPU and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL for at once. spot: the price on spot nodes; without one the other price applies there.
 Errors: UC401 no such pool; 22003, 22023.';
 
 CREATE FUNCTION gpucredit.create_pool(pool text, policy jsonb DEFAULT '{}')
@@ -219,8 +222,8 @@ RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_create_pool';
 COMMENT ON FUNCTION gpucredit.create_pool(text, jsonb) IS
-'Setup: creates a pool, or sets the policy of one that is there; pool "default" needs no creating.
-policy: {"checkpoints": path or URI, "order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "reclaim": true|false, "consolidate": true|false, "placed_by": "place"|"foreign", "tier_share": {tier: fraction, ...}}. checkpoints: below what heartbeat tells jobs to save (save_to), where their spec does not say. order: the jobs of one account by submit time, or by learnt run time. packing: of the nodes that serve a job as well, the fullest, the emptiest, or the one where the jobs workload_mix of the last 7 days lose least. reclaim: inside a tier, accounts take what they are entitled to now from those who have more, of jobs that may be preempted for capacity. consolidate: such jobs are moved to free devices to make room for what else would not fit. placed_by: foreign where another scheduler chooses the devices and placed() says which; place then starts nothing there. tier_share: what of the pool''s devices a tier is guaranteed whatever its rank, at most 1 together.
+'Setup: creates a pool, or sets the policy of an existing one. Pool "default" always exists.
+policy: {"checkpoints": path or URI, "order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "reclaim": true|false, "consolidate": true|false, "placed_by": "place"|"foreign", "tier_share": {tier: fraction, ...}}. checkpoints: heartbeat tells jobs to save below this (save_to), unless their spec names a place. order: jobs of one account go by submit time, or by learnt run time. packing: among equally good nodes, the fullest, the emptiest, or the one that leaves most room for the workload mix of the last 7 days. reclaim: inside a tier, accounts take their entitlement from those above theirs, by preempting jobs with preemptible capacity. consolidate: such jobs are moved to free devices to make room for a job that would not fit. placed_by: foreign if another scheduler chooses the devices and reports them with placed(); place starts nothing there. tier_share: the fraction of the pool''s devices that a tier is guaranteed whatever its rank, together at most 1.
 Errors: UC402 no such tier; 22023.';
 
 CREATE FUNCTION gpucredit.set_tier(tier text, rank int, preemptible text,
@@ -232,8 +235,8 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_tier';
 COMMENT ON FUNCTION gpucredit.set_tier(text, int, text, boolean, interval,
 	interval, interval, interval, boolean) IS
-'Setup: creates a tier or replaces one, built-in ones included.
-rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit. bill_lost_work: false gives back, at settlement, what was spent since its last checkpoint on an attempt whose job goes back to the queue (preempted, its node lost, resized, failed and tried again); set_lost_work says so for one of these outcomes.
+'Setup: creates or replaces a tier; built-in tiers can be replaced too.
+rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit. bill_lost_work: false refunds, at settlement, what an attempt spent since its last checkpoint if its job goes back to the queue. That is after preemption, the loss of a node, a resize, or a failure that is retried. set_lost_work sets it for one of these outcomes.
 Errors: 22023.';
 
 /* Nodes */
@@ -247,8 +250,8 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_register_node';
 COMMENT ON FUNCTION gpucredit.register_node(text, text, text, int, bigint,
 	bigint, bigint, text, text, boolean, jsonb) IS
-'Nodes: registers a node, or changes one that is there; counts as a heartbeat with all devices healthy. Devices of attempts that ended without their agent''s word stay out of use until a heartbeat tells that they are gone, or gpucredit.node_lost has passed since.
-gpus: 0 to 64 devices, numbered from 0. gpu_memory_mib: of each; what shares on it ask for never passes it. cpu_milli (thousandths of a core), memory_mib: of the node, 0 for not limited. nvlink_domain: NULL, the node is one. leaf: NULL, one of its own.
+'Nodes: registers a node, or changes an existing one. It counts as a heartbeat with all devices healthy. Devices of attempts that ended without their agent''s report stay fenced until a heartbeat reports the attempts gone, or gpucredit.node_lost has passed.
+gpus: 0 to 64 devices, numbered from 0. gpu_memory_mib: of each device; the memory floors of shares on it never exceed it. cpu_milli (thousandths of a core), memory_mib: of the node, 0 for not limited. nvlink_domain, leaf: NULL for one of its own.
 Errors: UC401 no such pool; UC303 moving to another pool, changing type or spot, or shrinking below live attempts; 22023.';
 
 CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
@@ -257,26 +260,26 @@ CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
 	traceparent text, nodes text[], addresses text[], save_to text,
 	log jsonb, started_at timestamptz, cpu_milli bigint, memory_mib bigint);
 COMMENT ON TYPE gpucredit.heartbeat_result IS
-'What a node should be doing now: a row an attempt, one for each that heartbeat() is told of and should not be, and one for each piece of output that is asked for.';
+'What a node should be doing now: a row per attempt, also for each reported one that should not run, and a row per piece of output that is asked for.';
 
 CREATE FUNCTION gpucredit.drain(node text, reason text,
 	deadline timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_drain';
 COMMENT ON FUNCTION gpucredit.drain(text, text, timestamptz) IS
-'Nodes: lets nothing new land on a node. deadline: what runs there is told to checkpoint, and to stop from then on; NULL: it may finish.
+'Nodes: stops new work from landing on a node. deadline: what runs there is told to checkpoint now and to stop at the deadline; NULL lets it finish.
 Errors: UC401 no such node; 22023.';
 
 CREATE FUNCTION gpucredit.resume(node text) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_resume';
 COMMENT ON FUNCTION gpucredit.resume(text) IS
-'Nodes: ends the draining of a node; attempts told to leave for it, and not for another, may stay.
+'Nodes: ends the draining of a node. Attempts that were told to leave only because of it may stay.
 Errors: UC401 no such node; 22023.';
 
 CREATE FUNCTION gpucredit.remove_node(node text) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_remove_node';
 COMMENT ON FUNCTION gpucredit.remove_node(text) IS
-'Nodes: forgets a node on which nothing runs.
-Errors: UC401 no such node; UC303 while attempts live there; 22023.';
+'Nodes: removes a node on which nothing runs.
+Errors: UC401 no such node; UC303 attempts still run there; 22023.';

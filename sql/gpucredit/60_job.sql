@@ -1,17 +1,17 @@
 /*
  * 60_job.sql: jobs and their attempts.
  *
- * A job holds credit from submission, waits in its pool's queue, and runs as
- * one attempt after another.  An attempt has devices, a price fixed by the
- * job's hold, and a cumulative elapsed time; it is settled exactly once, and
- * its end frees its devices.
+ * A job holds credit from its submission, waits in its pool's queue, and runs
+ * as one attempt after another.  An attempt has devices, a price that is fixed
+ * with the job's hold, and a cumulative elapsed time.  It is settled exactly
+ * once, and its settlement frees its devices.
  */
 CREATE FUNCTION gpucredit_internal.job_is_sound(state text, ended_at timestamptz)
 RETURNS boolean
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_job_is_sound';
 COMMENT ON FUNCTION gpucredit_internal.job_is_sound(text, timestamptz) IS
-'Internal: the state is known, and it is over exactly when it has ended.';
+'Internal: whether the state is known, and an end is recorded exactly for jobs that have ended.';
 
 CREATE FUNCTION gpucredit_internal.ask_digest(request gpucredit.gpureq, topology text,
 	prefer text, preemptible text, cpu_milli bigint, memory_mib bigint,
@@ -24,11 +24,11 @@ AS 'MODULE_PATHNAME', 'gpucredit_ask_digest';
 COMMENT ON FUNCTION gpucredit_internal.ask_digest(gpucredit.gpureq, text, text, text,
 	bigint, bigint, interval, interval, text[], bigint[], gpucredit.credits[],
 	gpucredit.credits[]) IS
-'Internal: 16 bytes that are equal exactly for jobs that ask the same of their pool.';
+'Internal: the request class in 16 bytes: equal exactly for jobs that ask the same of their pool.';
 
 /*
- * No CHECKs: each would be parsed again whenever a job is submitted, starts or
- * ends.  verify() checks the same.
+ * There are no CHECKs, because each statement that submits, starts or ends a
+ * job would parse them again. verify() checks the same.
  */
 CREATE TABLE gpucredit.job (
 	org text COLLATE "C" NOT NULL,
@@ -56,32 +56,33 @@ CREATE TABLE gpucredit.job (
 	offer_prices gpucredit.credits[] NOT NULL,
 	offer_spot_prices gpucredit.credits[] NOT NULL,
 	/*
-	 * A digest of its request (ask_digest): cycles read that of each job, and
-	 * one job per digest.  Not generated: that would be parsed again as well.
+	 * Its request class (ask_digest): cycles read this of each job, and then
+	 * one job per class.  It is no generated column, because statements would
+	 * parse that again.
 	 */
 	ask bytea NOT NULL,
-	/* where it stands; active: its attempt says how */
+	/* active: its attempt says more */
 	state text NOT NULL,
 	hold bigint NOT NULL,		/* the present one, or the last */
 	attempt int NOT NULL DEFAULT 0,		/* the last one */
 	failures int NOT NULL DEFAULT 0,
-	cancelled boolean NOT NULL DEFAULT false,	/* asked for while it ran */
+	cancelled boolean NOT NULL DEFAULT false,	/* cancel was called while it ran */
 	submitted_at timestamptz NOT NULL,
 	not_before timestamptz,		/* backoff */
 	ended_at timestamptz,
-	/* since when it would wait had it waited at one stretch; NULL: it does not */
+	/* when its wait began, counting earlier waits; NULL: it does not wait */
 	waits_from timestamptz,
-	waited interval NOT NULL DEFAULT '0',	/* before it last left the queue */
-	traceparent text,			/* as it was submitted with, for its agents */
+	waited interval NOT NULL DEFAULT '0',	/* its wait until it last left the queue */
+	traceparent text,			/* of its submission, for its agents */
 	CONSTRAINT job_pkey PRIMARY KEY (org, job)
 ) WITH (fillfactor = 70);
-/* all that a cycle reads of every job that waits */
+/* a cycle reads no more of a waiting job */
 CREATE INDEX job_queue ON gpucredit.job (pool, org, account, submitted_at, job)
 	INCLUDE (ask, tier, priority, waits_from, not_before, hold, attempt, cache)
 	WHERE state = 'queued';
 CREATE INDEX job_unfunded ON gpucredit.job (pool) WHERE state = 'unfunded';
 CREATE INDEX job_open ON gpucredit.job (org, account) WHERE ended_at IS NULL;
-/* attempts that live are found by it: the last of each */
+/* finds live attempts: the last of each job */
 CREATE INDEX job_active ON gpucredit.job (org, account)
 	INCLUDE (job, attempt) WHERE state = 'active';
 /* the sample for the runtime estimate */
@@ -95,42 +96,42 @@ COMMENT ON COLUMN gpucredit.job.account IS 'A path below the organisation; '''' 
 COMMENT ON COLUMN gpucredit.job.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.job.tier IS 'Its tier.';
 COMMENT ON COLUMN gpucredit.job.request IS 'The devices it asks for.';
-COMMENT ON COLUMN gpucredit.job.topology IS 'any, node, nvlink or leaf: how close they have to be.';
-COMMENT ON COLUMN gpucredit.job.prefer IS 'node, nvlink or leaf, where that can be had; NULL: no preference.';
-COMMENT ON COLUMN gpucredit.job.preemptible IS 'never, reclaim or capacity: for what it may be stopped.';
-COMMENT ON COLUMN gpucredit.job.priority IS 'options.priority: it orders jobs of one account.';
-COMMENT ON COLUMN gpucredit.job.cpu_milli IS 'Thousandths of a core, of the whole job.';
-COMMENT ON COLUMN gpucredit.job.memory_mib IS 'Main memory of the whole job, in MiB.';
+COMMENT ON COLUMN gpucredit.job.topology IS 'How close its devices must be: any, node, nvlink or leaf.';
+COMMENT ON COLUMN gpucredit.job.prefer IS 'The topology it prefers: node, nvlink or leaf; NULL: no preference.';
+COMMENT ON COLUMN gpucredit.job.preemptible IS 'What it may be preempted for: never, reclaim or capacity.';
+COMMENT ON COLUMN gpucredit.job.priority IS 'options.priority, which orders jobs of one account.';
+COMMENT ON COLUMN gpucredit.job.cpu_milli IS 'Thousandths of a core, for the whole job.';
+COMMENT ON COLUMN gpucredit.job.memory_mib IS 'Main memory for the whole job, in MiB.';
 COMMENT ON COLUMN gpucredit.job.wall_limit IS 'How long an attempt may run; NULL: no limit.';
-COMMENT ON COLUMN gpucredit.job.hold_window IS 'For how long credit is held at a time; NULL: for all of wall_limit.';
-COMMENT ON COLUMN gpucredit.job.max_retries IS 'So many failures are tried again.';
-COMMENT ON COLUMN gpucredit.job.spec IS 'What its agent is handed.';
-COMMENT ON COLUMN gpucredit.job.cache IS 'Nodes that have it lately are preferred; NULL: any.';
-COMMENT ON COLUMN gpucredit.job.options IS 'As reserve took them.';
-COMMENT ON COLUMN gpucredit.job.save_every IS 'How often its spec wants it to save; 0: never; NULL: it does not say.';
-COMMENT ON COLUMN gpucredit.job.offer_types IS 'The types it may get, in order of preference.';
-COMMENT ON COLUMN gpucredit.job.offer_memory IS 'Of each type, bytes that a device has at least.';
-COMMENT ON COLUMN gpucredit.job.offer_prices IS 'Of each type, credits for a device and hour.';
-COMMENT ON COLUMN gpucredit.job.offer_spot_prices IS 'Of each type, credits for a device and hour on spot nodes.';
-COMMENT ON COLUMN gpucredit.job.ask IS 'Alike for jobs that ask the same of their pool.';
+COMMENT ON COLUMN gpucredit.job.hold_window IS 'The time that a hold covers; NULL: the whole wall_limit.';
+COMMENT ON COLUMN gpucredit.job.max_retries IS 'How many failures are retried.';
+COMMENT ON COLUMN gpucredit.job.spec IS 'The document that its agent receives.';
+COMMENT ON COLUMN gpucredit.job.cache IS 'Its cache key: nodes that used it lately are preferred; NULL: none.';
+COMMENT ON COLUMN gpucredit.job.options IS 'Options, as reserve received them.';
+COMMENT ON COLUMN gpucredit.job.save_every IS 'How often its spec asks it to save; 0: never; NULL: not given.';
+COMMENT ON COLUMN gpucredit.job.offer_types IS 'The types that it accepts, in order of preference.';
+COMMENT ON COLUMN gpucredit.job.offer_memory IS 'The memory floor of each type, in bytes per device.';
+COMMENT ON COLUMN gpucredit.job.offer_prices IS 'The price of each type, in credits per device and hour.';
+COMMENT ON COLUMN gpucredit.job.offer_spot_prices IS 'The price of each type on spot nodes, in credits per device and hour.';
+COMMENT ON COLUMN gpucredit.job.ask IS 'Its request class: equal for jobs that ask the same of their pool.';
 COMMENT ON COLUMN gpucredit.job.state IS 'queued, unfunded, active, completed, failed, timeout or cancelled; view jobs says more of active.';
 COMMENT ON COLUMN gpucredit.job.hold IS 'The hold that pays for it.';
 COMMENT ON COLUMN gpucredit.job.attempt IS 'Its last attempt; 0: none yet.';
 COMMENT ON COLUMN gpucredit.job.failures IS 'How often it failed.';
-COMMENT ON COLUMN gpucredit.job.cancelled IS 'It was told to end.';
+COMMENT ON COLUMN gpucredit.job.cancelled IS 'True: cancel was called.';
 COMMENT ON COLUMN gpucredit.job.submitted_at IS 'When it was submitted.';
-COMMENT ON COLUMN gpucredit.job.not_before IS 'It starts then at the earliest; NULL: at once.';
-COMMENT ON COLUMN gpucredit.job.ended_at IS 'When it was over; NULL: it is not.';
-COMMENT ON COLUMN gpucredit.job.waits_from IS 'Since when it waits; NULL: it does not.';
+COMMENT ON COLUMN gpucredit.job.not_before IS 'The earliest start; NULL: at once.';
+COMMENT ON COLUMN gpucredit.job.ended_at IS 'When it ended; NULL: not yet.';
+COMMENT ON COLUMN gpucredit.job.waits_from IS 'Since when it waits; NULL: it does not wait.';
 COMMENT ON COLUMN gpucredit.job.waited IS 'How long it had waited when it last left the queue.';
 COMMENT ON COLUMN gpucredit.job.traceparent IS 'The W3C trace it was submitted with; NULL: none.';
 
 /*
- * Every heartbeat pays for each declaration here.  So there are no CHECKs, as
- * each would be parsed again; verify() checks the same.  And the only index
- * beside the key is over a column that is rarely set, as a heartbeat opens
- * each index and compares its columns.  Attempts that are live or completed
- * are found by their jobs.
+ * Each declaration here slows every heartbeat.  So there are no CHECKs, which
+ * each statement would parse again; verify() checks the same. A heartbeat also
+ * opens each index and compares its columns, so the only index beside the key
+ * is on a column that is rarely set.  Live and completed attempts are found
+ * through their jobs.
  */
 CREATE TABLE gpucredit.attempt (
 	org text COLLATE "C" NOT NULL,
@@ -146,17 +147,17 @@ CREATE TABLE gpucredit.attempt (
 	per_gpu_hour gpucredit.credits NOT NULL,
 	wall_limit interval,		/* as the job's */
 	hold_window interval,		/* as the job's */
-	save_every interval,		/* NULL: never told to save */
-	save_asked boolean NOT NULL,	/* the job's spec asked for that */
+	save_every interval,		/* NULL: it is never told to save */
+	save_asked boolean NOT NULL,	/* the job's spec asked for it */
 	started_at timestamptz NOT NULL,
-	ends_by timestamptz,		/* let in before a reservation: over by then */
-	held gpucredit.credits NOT NULL,	/* the bill never passes it */
-	surplus gpucredit.credits NOT NULL,	/* held too much, to give back */
-	needs_cycle boolean NOT NULL DEFAULT false,	/* a cycle has that to do, or to charge */
+	ends_by timestamptz,		/* backfilled: it must end by then */
+	held gpucredit.credits NOT NULL,	/* the bill never exceeds it */
+	surplus gpucredit.credits NOT NULL,	/* excess to return */
+	needs_cycle boolean NOT NULL DEFAULT false,	/* a cycle must return excess or count use */
 	logged interval NOT NULL DEFAULT '0',	/* elapsed of the last usage row */
-	skewed_at timestamptz,		/* elapsed was first cut */
+	skewed_at timestamptz,		/* when elapsed was first cut */
 	extension_denied boolean NOT NULL DEFAULT false,	/* an extension was denied */
-	saved_at timestamptz,		/* its last checkpoint was told */
+	saved_at timestamptz,		/* when its last checkpoint was reported */
 	/* a heartbeat changes these; none is indexed */
 	running_at timestamptz,		/* the first heartbeat */
 	heard_at timestamptz,
@@ -164,9 +165,8 @@ CREATE TABLE gpucredit.attempt (
 	progress bigint,
 	progress_at timestamptz,	/* when it last grew */
 	utilization real,
-	idle_since timestamptz,		/* little time is left, or the last answer
-								 * said so */
-	/* the settlement, stored for whoever settles again */
+	idle_since timestamptz,		/* when it became idle or was last alerted */
+	/* the settlement, which later calls return */
 	ended_at timestamptz,
 	outcome text,
 	billed gpucredit.credits,
@@ -181,12 +181,12 @@ CREATE TABLE gpucredit.attempt (
 	/* thousandths of devices x seconds x type weight / 1000, once it counts in fair_usage */
 	usage_charged bigint,
 	trace uuid,					/* as the job's */
-	uncollected gpucredit.credits,	/* what it cost and is not billed */
-	ended_by text,				/* who said so: agent, app, server */
-	/* the agent's report after that: when it came, and its addition */
+	uncollected gpucredit.credits,	/* what it cost and was not billed */
+	ended_by text,				/* who ended it: agent, app, server */
+	/* a late report: when it came and what it added */
 	late_at timestamptz,
 	late_elapsed interval,
-	late_uncollected gpucredit.credits,	/* below 0: collected after all */
+	late_uncollected gpucredit.credits,	/* below 0: it was collected after all */
 	CONSTRAINT attempt_pkey PRIMARY KEY (org, job, attempt)
 ) WITH (fillfactor = 50);
 CREATE INDEX attempt_needs_cycle ON gpucredit.attempt (pool) WHERE needs_cycle;
@@ -206,45 +206,45 @@ COMMENT ON COLUMN gpucredit.attempt.hold IS 'The hold that pays for it.';
 COMMENT ON COLUMN gpucredit.attempt.gpu_type IS 'The type of its devices; NULL: it has none.';
 COMMENT ON COLUMN gpucredit.attempt.gpus IS 'How many devices it has.';
 COMMENT ON COLUMN gpucredit.attempt.share IS 'Thousandths of each device.';
-COMMENT ON COLUMN gpucredit.attempt.per_gpu_hour IS 'Credits for a device and hour, fixed for the attempt.';
+COMMENT ON COLUMN gpucredit.attempt.per_gpu_hour IS 'Credits per device and hour, fixed for the attempt.';
 COMMENT ON COLUMN gpucredit.attempt.wall_limit IS 'How long it may run; NULL: no limit.';
-COMMENT ON COLUMN gpucredit.attempt.hold_window IS 'For how long credit is held at a time; NULL: for all of wall_limit.';
-COMMENT ON COLUMN gpucredit.attempt.save_every IS 'How often it is told to save; NULL: never.';
-COMMENT ON COLUMN gpucredit.attempt.save_asked IS 'The job''s spec asked for that.';
+COMMENT ON COLUMN gpucredit.attempt.hold_window IS 'The time that a hold covers; NULL: the whole wall_limit.';
+COMMENT ON COLUMN gpucredit.attempt.save_every IS 'How often its agent is told to save; NULL: never.';
+COMMENT ON COLUMN gpucredit.attempt.save_asked IS 'True: the job''s spec asked for that interval.';
 COMMENT ON COLUMN gpucredit.attempt.started_at IS 'When a cycle started it.';
-COMMENT ON COLUMN gpucredit.attempt.ends_by IS 'It was let in before a reservation, and is over by then; NULL: no such instant.';
-COMMENT ON COLUMN gpucredit.attempt.held IS 'Credits set aside for it; its bill is never more.';
-COMMENT ON COLUMN gpucredit.attempt.surplus IS 'Credits held too much, that a cycle gives back.';
-COMMENT ON COLUMN gpucredit.attempt.needs_cycle IS 'A cycle has surplus to give back, or use to count.';
-COMMENT ON COLUMN gpucredit.attempt.logged IS 'elapsed of its last row in usage.';
-COMMENT ON COLUMN gpucredit.attempt.skewed_at IS 'When elapsed was first cut, as it was more than the server saw pass; NULL: never.';
-COMMENT ON COLUMN gpucredit.attempt.extension_denied IS 'An extension of its hold was denied.';
-COMMENT ON COLUMN gpucredit.attempt.saved_at IS 'When its last checkpoint was told; NULL: never.';
+COMMENT ON COLUMN gpucredit.attempt.ends_by IS 'When it must end for the reservation it was backfilled before; NULL: none.';
+COMMENT ON COLUMN gpucredit.attempt.held IS 'Credits set aside for it; its bill never exceeds them.';
+COMMENT ON COLUMN gpucredit.attempt.surplus IS 'Excess credits, which a cycle returns.';
+COMMENT ON COLUMN gpucredit.attempt.needs_cycle IS 'True: a cycle must return surplus or count use.';
+COMMENT ON COLUMN gpucredit.attempt.logged IS 'elapsed in its last usage row.';
+COMMENT ON COLUMN gpucredit.attempt.skewed_at IS 'When elapsed was first cut to the time the server saw pass; NULL: never.';
+COMMENT ON COLUMN gpucredit.attempt.extension_denied IS 'True: an extension of its hold was denied.';
+COMMENT ON COLUMN gpucredit.attempt.saved_at IS 'When its last checkpoint was reported; NULL: never.';
 COMMENT ON COLUMN gpucredit.attempt.running_at IS 'Its first heartbeat; NULL: none yet.';
 COMMENT ON COLUMN gpucredit.attempt.heard_at IS 'Its last heartbeat; NULL: none yet.';
-COMMENT ON COLUMN gpucredit.attempt.elapsed IS 'How long it has run, as its agent told.';
-COMMENT ON COLUMN gpucredit.attempt.progress IS 'A growing count, as the agent last told it; NULL: not told.';
-COMMENT ON COLUMN gpucredit.attempt.progress_at IS 'When progress last grew; NULL: never told.';
-COMMENT ON COLUMN gpucredit.attempt.utilization IS 'Of its devices, 0 to 1, as the agent last told it; NULL: not told.';
-COMMENT ON COLUMN gpucredit.attempt.idle_since IS 'Since when utilization is near 0, or that was last told; NULL: it is not.';
-COMMENT ON COLUMN gpucredit.attempt.ended_at IS 'When it was settled; NULL: it lives.';
-COMMENT ON COLUMN gpucredit.attempt.outcome IS 'How it ended; NULL: it lives.';
-COMMENT ON COLUMN gpucredit.attempt.billed IS 'Credits that it was billed; NULL: it lives.';
-COMMENT ON COLUMN gpucredit.attempt.released IS 'Credits of its hold that went back unspent; NULL: it lives.';
-COMMENT ON COLUMN gpucredit.attempt.lapsed IS 'Credits that would have gone back to a bucket that is over; NULL: it lives.';
-COMMENT ON COLUMN gpucredit.attempt.refunded IS 'Credits billed and given back for lost work; NULL: it lives.';
-COMMENT ON COLUMN gpucredit.attempt.job_state IS 'What became of the job; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt.elapsed IS 'How long it has run, as its agent reported.';
+COMMENT ON COLUMN gpucredit.attempt.progress IS 'A growing count, as the agent last reported it; NULL: not reported.';
+COMMENT ON COLUMN gpucredit.attempt.progress_at IS 'When progress last grew; NULL: never reported.';
+COMMENT ON COLUMN gpucredit.attempt.utilization IS 'How busy its devices are, 0 to 1, as last reported; NULL: not reported.';
+COMMENT ON COLUMN gpucredit.attempt.idle_since IS 'Since when utilization is near 0, or when an alert last said so; NULL: it is not.';
+COMMENT ON COLUMN gpucredit.attempt.ended_at IS 'When it was settled; NULL: not yet.';
+COMMENT ON COLUMN gpucredit.attempt.outcome IS 'How it ended; NULL: not settled.';
+COMMENT ON COLUMN gpucredit.attempt.billed IS 'Credits that it was billed; NULL: not settled.';
+COMMENT ON COLUMN gpucredit.attempt.released IS 'Credits of its hold that returned unspent; NULL: not settled.';
+COMMENT ON COLUMN gpucredit.attempt.lapsed IS 'Credits that returned to a bucket that had expired or was revoked; NULL: not settled.';
+COMMENT ON COLUMN gpucredit.attempt.refunded IS 'Credits billed and refunded for lost work; NULL: not settled.';
+COMMENT ON COLUMN gpucredit.attempt.job_state IS 'The job''s state after the settlement; NULL: not settled.';
 COMMENT ON COLUMN gpucredit.attempt.retry_at IS 'When the job may start again; NULL: it does not.';
-COMMENT ON COLUMN gpucredit.attempt.exit_code IS 'Of the job''s program; NULL: not told.';
-COMMENT ON COLUMN gpucredit.attempt.message IS 'What was told of the end, as the last lines of the output; NULL: nothing.';
-COMMENT ON COLUMN gpucredit.attempt.log_uri IS 'Where the agent keeps the log; NULL: not told.';
-COMMENT ON COLUMN gpucredit.attempt.usage_charged IS 'What it counts for in fair share: thousandths of devices x seconds x the type''s weight / 1000; NULL: not counted yet.';
+COMMENT ON COLUMN gpucredit.attempt.exit_code IS 'The exit code of the job''s program; NULL: not reported.';
+COMMENT ON COLUMN gpucredit.attempt.message IS 'What was reported of the end, such as the last lines of the output; NULL: nothing.';
+COMMENT ON COLUMN gpucredit.attempt.log_uri IS 'Where the agent keeps the log; NULL: not reported.';
+COMMENT ON COLUMN gpucredit.attempt.usage_charged IS 'Its use for fair share: thousandths of devices x seconds x the type''s weight / 1000; NULL: not counted yet.';
 COMMENT ON COLUMN gpucredit.attempt.trace IS 'The W3C trace it belongs to; NULL: none.';
-COMMENT ON COLUMN gpucredit.attempt.uncollected IS 'Credits that it cost and no credit covers; NULL: it lives.';
-COMMENT ON COLUMN gpucredit.attempt.late_at IS 'When a late word of its agent changed its settlement; NULL: none did.';
-COMMENT ON COLUMN gpucredit.attempt.late_elapsed IS 'How much longer it ran by that word; NULL: there was none.';
-COMMENT ON COLUMN gpucredit.attempt.late_uncollected IS 'Credits by which uncollected grew by that word; below 0: collected after all; NULL: there was none.';
-COMMENT ON COLUMN gpucredit.attempt.ended_by IS 'Who said that it ended: agent, admin, app or server; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.attempt.uncollected IS 'What it cost and no credit covered; NULL: not settled.';
+COMMENT ON COLUMN gpucredit.attempt.late_at IS 'When a late report changed its settlement; NULL: none did.';
+COMMENT ON COLUMN gpucredit.attempt.late_elapsed IS 'How much run time the late report added; NULL: none.';
+COMMENT ON COLUMN gpucredit.attempt.late_uncollected IS 'Credits that the late report added to uncollected; below 0: they were collected after all; NULL: none.';
+COMMENT ON COLUMN gpucredit.attempt.ended_by IS 'Who ended it: agent, admin, app or server; NULL: not settled.';
 
 CREATE TABLE gpucredit.attempt_gpu (
 	org text COLLATE "C" NOT NULL,
@@ -256,14 +256,13 @@ CREATE TABLE gpucredit.attempt_gpu (
 	share int NOT NULL,
 	cpu_milli bigint NOT NULL,
 	memory_mib bigint NOT NULL,
-	/* of its device, a share's floor; 0: none, it takes share x memory */
+	/* a share's memory floor; 0: share x memory */
 	gpu_memory_mib bigint NOT NULL,
-	ended_at timestamptz,		/* over, but not seen gone by its agent */
-	/* the node heard of it: at first, of a gang, and after its end; free: of
-	 * its end */
+	ended_at timestamptz,		/* ended, but not reported gone */
+	/* when the node reported a gang's part as running, or any part as gone */
 	seen_at timestamptz,
-	free boolean NOT NULL DEFAULT false,	/* may be given out again */
-	/* cycles read these of running attempts; equal in all rows of an attempt */
+	free boolean NOT NULL DEFAULT false,	/* others may use the devices */
+	/* cycles read these columns; they are equal in all rows of an attempt */
 	account text COLLATE "C" NOT NULL,
 	tier text COLLATE "C" NOT NULL,
 	preemptible text NOT NULL,
@@ -271,7 +270,7 @@ CREATE TABLE gpucredit.attempt_gpu (
 	max_gpus int NOT NULL,
 	started_at timestamptz NOT NULL,
 	saved_at timestamptz NOT NULL,	/* last checkpoint, else the start */
-	expected_end timestamptz NOT NULL,	/* as it seemed at the start */
+	expected_end timestamptz NOT NULL,	/* as expected at the start */
 	limit_end timestamptz NOT NULL,		/* infinity: no wall limit */
 	CONSTRAINT attempt_gpu_pkey PRIMARY KEY (org, job, attempt, node)
 );
@@ -290,24 +289,24 @@ COMMENT ON COLUMN gpucredit.attempt_gpu.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.gpus IS 'Its devices on the node, numbered from 0.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.share IS 'Thousandths of each device.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.cpu_milli IS 'Thousandths of a core that it has there.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.gpu_memory_mib IS 'Of each device, the memory that a share asked for at least, in MiB; 0: it takes share x memory.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.gpu_memory_mib IS 'The memory floor of a share, in MiB per device; 0: share x memory.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.memory_mib IS 'Main memory that it has there, in MiB.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.ended_at IS 'When the attempt ended; NULL: it lives.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.seen_at IS 'When the node last named it in running, or told that it is gone; NULL: not yet.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.free IS 'Others may have the devices.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.ended_at IS 'When the attempt ended; NULL: it has not ended.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.seen_at IS 'When the node last reported it as running or gone; NULL: not yet.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.free IS 'True: others may use the devices.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.tier IS 'The job''s tier.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.preemptible IS 'The job''s: never, reclaim or capacity.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.min_gpus IS 'Devices that the job wants at least.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.max_gpus IS 'Devices that the job wants at most.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.preemptible IS 'What the job may be preempted for: never, reclaim or capacity.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.min_gpus IS 'The fewest devices that the job accepts.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.max_gpus IS 'The most devices that the job can use.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.started_at IS 'When the attempt started.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.saved_at IS 'Its last checkpoint, else its start.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.expected_end IS 'When it was expected to end, as it seemed at its start.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.saved_at IS 'When it last saved, else when it started.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.expected_end IS 'The end that was expected at its start.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.limit_end IS 'When its wall limit ends it; infinity: no limit.';
 
 /*
- * An old fence stays until its node gets new work again, or reports its
- * processes; nobody has its devices.
+ * A fence may outlive its need: it goes when its node gets new work or reports
+ * its processes.  Until then nobody uses its devices.
  */
 CREATE VIEW gpucredit.devices_taken AS
 	SELECT g.org, g.job, g.attempt, g.node, g.pool, g.gpus, g.share,
@@ -319,7 +318,7 @@ CREATE VIEW gpucredit.devices_taken AS
 	WHERE NOT g.free AND (g.ended_at IS NULL
 		OR GREATEST(g.ended_at, g.seen_at) > c.since);
 COMMENT ON VIEW gpucredit.devices_taken IS
-'Internal: devices in use by attempts that live, or that ended so late that they may still run';
+'Internal: devices of live attempts, and of ended ones that may still run';
 COMMENT ON COLUMN gpucredit.devices_taken.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.devices_taken.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.devices_taken.attempt IS 'Which run of the job, from 1.';
@@ -329,9 +328,12 @@ COMMENT ON COLUMN gpucredit.devices_taken.gpus IS 'Its devices on the node, numb
 COMMENT ON COLUMN gpucredit.devices_taken.share IS 'Thousandths of each device.';
 COMMENT ON COLUMN gpucredit.devices_taken.cpu_milli IS 'Thousandths of a core that it has there.';
 COMMENT ON COLUMN gpucredit.devices_taken.memory_mib IS 'Main memory that it has there, in MiB.';
-COMMENT ON COLUMN gpucredit.devices_taken.ended_at IS 'When the attempt ended; NULL: it lives.';
+COMMENT ON COLUMN gpucredit.devices_taken.ended_at IS 'When the attempt ended; NULL: it has not ended.';
 
-/* A row of its own, so that telling an attempt never waits for its agent. */
+/*
+ * A directive is a row of its own, so that giving one never waits for the
+ * attempt's agent.
+ */
 CREATE TABLE gpucredit.directive (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
@@ -339,32 +341,32 @@ CREATE TABLE gpucredit.directive (
 	cause text NOT NULL,		/* cancel, claim, reclaim; boot, drain, device or part/node */
 	action text NOT NULL,
 	reason text NOT NULL,
-	deadline timestamptz,		/* checkpoint turns to stop */
+	deadline timestamptz,		/* when checkpoint becomes stop */
 	given_at timestamptz NOT NULL,
 	starts_at timestamptz,		/* its turn to save; NULL: at once */
-	saved_by timestamptz,		/* promised: its checkpoint is done by then */
-	told_at timestamptz,		/* its agent has it; noted where it may be taken back */
+	saved_by timestamptz,		/* when its checkpoint is promised to be done */
+	told_at timestamptz,		/* when its agent got it, if it may be withdrawn */
 	CONSTRAINT directive_pkey PRIMARY KEY (org, job, attempt, cause),
 	CONSTRAINT directive_action CHECK (action IN ('checkpoint', 'stop'))
 );
-/* whose turn to save is to come */
+/* attempts that wait for their turn to save */
 CREATE INDEX directive_turn ON gpucredit.directive (starts_at)
 	WHERE cause = 'reclaim' AND told_at IS NULL;
 COMMENT ON TABLE gpucredit.directive IS
-'What a live attempt is told to do, by cause; means nothing once it ended';
+'Orders to live attempts, one per cause; ignored once the attempt has ended';
 COMMENT ON COLUMN gpucredit.directive.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.directive.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.directive.attempt IS 'Which run of the job, from 1.';
-COMMENT ON COLUMN gpucredit.directive.cause IS 'Who gave it: cancel, claim, reclaim, boot, drain, device or part/node.';
-COMMENT ON COLUMN gpucredit.directive.action IS 'checkpoint: save and be gone by the deadline; stop: at once.';
-COMMENT ON COLUMN gpucredit.directive.reason IS 'Why, as the agent is told.';
-COMMENT ON COLUMN gpucredit.directive.deadline IS 'When checkpoint turns to stop; NULL: none.';
+COMMENT ON COLUMN gpucredit.directive.cause IS 'What caused it: cancel, claim, reclaim, boot, drain, device or part/node.';
+COMMENT ON COLUMN gpucredit.directive.action IS 'checkpoint: save and leave by the deadline; stop: leave at once.';
+COMMENT ON COLUMN gpucredit.directive.reason IS 'The reason that the agent receives.';
+COMMENT ON COLUMN gpucredit.directive.deadline IS 'When checkpoint becomes stop; NULL: never.';
 COMMENT ON COLUMN gpucredit.directive.given_at IS 'When it was given.';
-COMMENT ON COLUMN gpucredit.directive.starts_at IS 'When it is its turn to save; NULL: at once.';
-COMMENT ON COLUMN gpucredit.directive.saved_by IS 'It is promised to have saved by then; NULL: nothing is promised.';
-COMMENT ON COLUMN gpucredit.directive.told_at IS 'When its agent was told; NULL: not yet, or not noted.';
+COMMENT ON COLUMN gpucredit.directive.starts_at IS 'When its turn to save comes; NULL: at once.';
+COMMENT ON COLUMN gpucredit.directive.saved_by IS 'When its checkpoint is promised to be done; NULL: no promise.';
+COMMENT ON COLUMN gpucredit.directive.told_at IS 'When its agent received it; NULL: not yet, or not recorded.';
 
-/* No key: elapsed only grows, that deduplicates. */
+/* It needs no key: elapsed only grows, which excludes duplicates. */
 CREATE TABLE gpucredit.usage (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
@@ -379,15 +381,15 @@ CREATE INDEX usage_attempt ON gpucredit.usage (org, job, attempt, at);
 CREATE INDEX usage_at ON gpucredit.usage (at);
 ALTER TABLE gpucredit.usage REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.usage IS
-'Append-only: metered usage, at most every gpucredit.usage_interval per attempt and at settlement';
+'Append-only: metered usage of attempts, one row per gpucredit.usage_interval and one at settlement';
 COMMENT ON COLUMN gpucredit.usage.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.usage.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.usage.attempt IS 'Which run of the job, from 1.';
 COMMENT ON COLUMN gpucredit.usage.at IS 'When it was metered.';
 COMMENT ON COLUMN gpucredit.usage.elapsed IS 'How long the attempt had run.';
-COMMENT ON COLUMN gpucredit.usage.billed IS 'Credits so far, of the attempt.';
-COMMENT ON COLUMN gpucredit.usage.progress IS 'A growing count, as the agent had told it; NULL: not told.';
-COMMENT ON COLUMN gpucredit.usage.utilization IS 'Of its devices, 0 to 1, as the agent had told it; NULL: not told.';
+COMMENT ON COLUMN gpucredit.usage.billed IS 'What the attempt had cost so far, in credits.';
+COMMENT ON COLUMN gpucredit.usage.progress IS 'A growing count, as the agent reported it; NULL: not reported.';
+COMMENT ON COLUMN gpucredit.usage.utilization IS 'How busy its devices were, 0 to 1, as reported; NULL: not reported.';
 
 CREATE TRIGGER usage_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.usage
@@ -395,9 +397,10 @@ CREATE TRIGGER usage_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 ALTER TABLE gpucredit.usage ENABLE ALWAYS TRIGGER usage_append_only;
 
 /*
- * The first heartbeat or settlement that logs usage on a later day writes the
- * previous usage row's figures for each midnight in between.  They stay when
- * usage is removed, so no past month's figures depend on usage.
+ * The first heartbeat or settlement that logs usage on a later day writes a
+ * row for each midnight in between, with the figures of the previous usage
+ * row.  These rows stay when usage is removed, so no past month's figures
+ * depend on usage.
  */
 CREATE TABLE gpucredit.accrued (
 	org text COLLATE "C" NOT NULL,
@@ -410,14 +413,14 @@ CREATE TABLE gpucredit.accrued (
 	CONSTRAINT accrued_pkey PRIMARY KEY (org, day, job, attempt)
 );
 COMMENT ON TABLE gpucredit.accrued IS
-'Append-only: what an attempt that ran on over the end of a UTC day had cost by then, by the last usage that was logged before';
+'Append-only: what each attempt that ran past the end of a UTC day had cost by then, from its last usage row';
 COMMENT ON COLUMN gpucredit.accrued.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.accrued.day IS 'The day that ended, in UTC.';
 COMMENT ON COLUMN gpucredit.accrued.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.accrued.attempt IS 'Which run of the job, from 1.';
 COMMENT ON COLUMN gpucredit.accrued.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.accrued.elapsed IS 'How long the attempt had run by then.';
-COMMENT ON COLUMN gpucredit.accrued.billed IS 'Credits so far, of the attempt.';
+COMMENT ON COLUMN gpucredit.accrued.billed IS 'What the attempt had cost so far, in credits.';
 
 CREATE TRIGGER accrued_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.accrued
@@ -425,15 +428,15 @@ CREATE TRIGGER accrued_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 ALTER TABLE gpucredit.accrued ENABLE ALWAYS TRIGGER accrued_append_only;
 
 /*
- * The pool use of accounts' own jobs, decayed, at an instant, without running
- * attempts: these are counted from their devices.  Only place() writes it,
+ * The decayed use of a pool by accounts' own jobs, at an instant.  Running
+ * attempts are not in it; they count by their devices. Only place() writes it,
  * under the pool's lock.
  */
 CREATE TABLE gpucredit.fair_usage (
 	org text COLLATE "C" NOT NULL,
 	pool text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	usage bigint NOT NULL,		/* as attempt.charged */
+	usage bigint NOT NULL,		/* in units of attempt.usage_charged */
 	at timestamptz NOT NULL,
 	CONSTRAINT fair_usage_pkey PRIMARY KEY (org, pool, account)
 ) WITH (fillfactor = 50);
@@ -443,7 +446,7 @@ COMMENT ON COLUMN gpucredit.fair_usage.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.fair_usage.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.fair_usage.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.fair_usage.usage IS 'Thousandths of devices x seconds x the type''s weight / 1000, decayed.';
-COMMENT ON COLUMN gpucredit.fair_usage.at IS 'As of when.';
+COMMENT ON COLUMN gpucredit.fair_usage.at IS 'The instant to which it is decayed.';
 
 DO $dump$
 DECLARE
@@ -461,7 +464,7 @@ $dump$;
 CREATE TYPE gpucredit.reserve_result AS (job bigint, status text,
 	reason text, held numeric, replayed boolean);
 COMMENT ON TYPE gpucredit.reserve_result IS
-'The job that reserve() made, or why it did not.';
+'The job that reserve() made, or why it was denied.';
 CREATE TYPE gpucredit.meter_result AS (action text, reason text,
 	billed numeric, held numeric, deadline timestamptz, time_left interval,
 	save boolean);
@@ -471,7 +474,7 @@ CREATE TYPE gpucredit.meter_batch_result AS (ordinal int, org text,
 	job bigint, attempt int, action text, reason text, billed numeric,
 	held numeric, deadline timestamptz, time_left interval, save boolean);
 COMMENT ON TYPE gpucredit.meter_batch_result IS
-'What meter() would answer, with the place of its input.';
+'What meter() would answer to each input, with its position.';
 CREATE TYPE gpucredit.settle_result AS (outcome text, billed numeric,
 	released numeric, lapsed numeric, refunded numeric, job_state text,
 	retry_at timestamptz, replayed boolean, uncollected numeric);
@@ -494,9 +497,9 @@ AS 'MODULE_PATHNAME', 'gpucredit_reserve';
 COMMENT ON FUNCTION gpucredit.reserve(text, text, text, text, interval, text,
 	text, text, text, int, bigint, bigint, interval, jsonb, jsonb) IS
 'Jobs: submits a job: holds its credit and queues it.
-key: the caller''s, one for each thing it means to do; the same call again under it gets the same answer, a denial too. request: of type gpureq, as "8xH100|A100@40GB"; ranges, shares and any type as the type''s comment says. wall_limit: NULL for the tier''s max_wall, which it may not pass. topology: any, node, nvlink, leaf. preemptible: as the tier (NULL) or more willing. max_retries: 0 to 1000 failures tried again. cpu_milli (thousandths of a core), memory_mib: of the whole job. hold_window: hold for this long at a time, gpucredit.hold_window_min at least or the whole wall_limit. spec: for the agent, in any words but "checkpoint", by which heartbeat says where to go on; also read here are "checkpoint_every" (an interval, or seconds), "checkpoint_bytes", "checkpoint_to" (below it heartbeat tells where to save) and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
+key: the caller''s idempotency key, one for each job it wants. A repeated call under the key gets the stored answer, also a denial. request: text of type gpureq, such as "8xH100|A100@40GB". wall_limit: NULL for the tier''s max_wall, which it may not exceed. topology: any, node, nvlink, leaf. preemptible: NULL for the tier''s, or a more willing one. max_retries: how many failures are retried, 0 to 1000. cpu_milli (thousandths of a core), memory_mib: for the whole job. hold_window: how much time a hold covers, at least gpucredit.hold_window_min or the whole wall_limit. spec: a document for the agent; its word "checkpoint" is reserved for heartbeat. The extension reads these words of spec: "checkpoint_every" (an interval or seconds), "checkpoint_bytes", "checkpoint_to" (heartbeat tells jobs to save below it) and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
 Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, budget_exceeded, quota_exceeded, account_suspended, no_price or impossible_request (nothing in the pool could ever run it).
-Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 what it would hold does not fit; 22023.';
+Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 the hold''s amount does not fit; 22023.';
 
 CREATE FUNCTION gpucredit.meter(org text, job bigint, attempt int,
 	elapsed interval, progress bigint DEFAULT NULL,
@@ -506,9 +509,9 @@ LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_meter';
 COMMENT ON FUNCTION gpucredit.meter(text, bigint, int, interval, bigint,
 	double precision) IS
-'Agents: an attempt''s heartbeat.
-elapsed: how long the attempt has run, cumulative, by the agent''s monotonic clock; one that is not more than the last changes nothing. progress: any growing count. utilization: 0 to 1.
-Result: action continue, checkpoint (save now; gone by deadline unless the reason is periodic or wall_limit) or stop (now), why, billed so far, held for the attempt (0 once it is over), when it would have to stop as things are, and how long until then.
+'Agents: reports an attempt''s heartbeat.
+elapsed: how long the attempt has run in all, by the agent''s monotonic clock. A value that is not above the last one changes nothing. progress: any growing count. utilization: how busy the devices are, 0 to 1.
+Result: action continue, checkpoint or stop, and the reason. checkpoint: save now, and leave by the deadline unless the reason is periodic or wall_limit. stop: leave now. Then what was billed so far, what is held for the attempt (0 once it is over), when it would have to stop as things are, and how long until then.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023.';
 
 CREATE FUNCTION gpucredit.meter_batch(org text[], job bigint[],
@@ -520,8 +523,8 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_meter_batch';
 COMMENT ON FUNCTION gpucredit.meter_batch(text[], bigint[], int[],
 	interval[], bigint[], double precision[]) IS
-'Agents: many heartbeats in one call, as meter; never waits for a row another transaction holds (that heartbeat is answered from what is known, reason busy).
-Result: a row per input, in order; one that names nothing real gets action stop, reason unknown.
+'Agents: reports many heartbeats in one call, each as meter. It never waits for a row that another transaction has locked: that heartbeat is answered from what is known, with reason busy.
+Result: a row per input, in order; one that names no existing attempt gets action stop, reason unknown.
 Errors: 22023 arrays of unequal length, or NULL in one of the first four.';
 
 CREATE FUNCTION gpucredit.settle(org text, job bigint, attempt int,
@@ -532,17 +535,17 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_settle';
 COMMENT ON FUNCTION gpucredit.settle(text, bigint, int, text, interval, int,
 	text, text) IS
-'Agents: ends an attempt, exactly once: its bill is spent, the rest of the hold goes back to the very buckets it came from, its devices are free. What the hold does not cover is drawn first, as meter extends it, within the wall limit.
-outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized, not_started (its node could not start it: no failure is counted, nothing billed, as part_ended says). elapsed: final, cumulative; NULL or less than metered: what was metered stands; from agents and administrators only. Anybody else ends it now: it ran until now, or until a silent node of it was last heard of. exit_code, message: what the retry rules look at (table retry_rule): failed and out_of_memory are tried again, within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
-Result: the stored settlement; refunded: what the tier does not bill of work the job must do again; the job''s state, and when it may start again; replayed: it was settled before; uncollected: what it cost and is not billed, as no credit covers it or it was past its wall limit. An agent''s first word on an attempt that ended without it still counts: completed ends a job that has not started again, and time after its owner''s settle() is billed.
-Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023; 42501 elapsed by one who is neither agent nor administrator.';
+'Agents: ends an attempt, exactly once. Its bill is spent, the rest of the hold returns to the buckets it came from, and its devices are free. What the hold does not cover is drawn first, as meter extends it, within the wall limit.
+outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized, or not_started: its node could not start it, so no failure is counted and nothing is billed (see part_ended). elapsed: the final run time in all; NULL or less than metered: what was metered stands. Only agents and administrators may pass it. For other callers the attempt ends now: it ran until now, or until its silent node was last heard from. exit_code, message: what the retry rules match (table retry_rule). failed and out_of_memory are retried within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
+Result: the stored settlement. refunded: lost work that the tier does not bill. job_state and retry_at: the job''s state, and when it may start again. replayed: the attempt was settled before. uncollected: what it cost and was not billed, because no credit covers it or it ran past its wall limit. The first late report of an agent still counts: completed ends a job that has not started again, and run time after an owner''s settle() is billed.
+Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023; 42501 elapsed passed by neither an agent nor an administrator.';
 
 CREATE FUNCTION gpucredit.cancel(org text, job bigint, key text,
 	reason text DEFAULT NULL) RETURNS gpucredit.cancel_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_cancel';
 COMMENT ON FUNCTION gpucredit.cancel(text, bigint, text, text) IS
-'Jobs: cancels a job: one that waits ends now, one that runs is told to stop and ends when its agent settles it; one that is over stays as it is.
+'Jobs: cancels a job. A waiting job ends now. A running job is told to stop, and ends when its agent settles it. A job that is over stays as it is.
 Result: the job''s state after the call.
 Errors: UC301 no such job; UC201 key used with other arguments; UC202 rate limited; 22023.';
 
@@ -555,7 +558,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_heartbeat';
 COMMENT ON FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[],
 	jsonb) IS
-'Agents: a node''s sign of life.
-healthy: its devices in order, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not told. about: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...], "logs": boolean, "poke": "HOST:PORT"}, each word if it is known, others are left out; NULL: as told before. With another boot_id than before the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused. logs: it serves jobs'' output. poke: where it takes datagrams that mean: call now.
-Result: what the node should be doing now, a row per attempt: start, continue, checkpoint or stop, with its devices, and why. checkpoint: save, and go on where the reason is periodic, or wall_limit (its limit is the deadline), else be gone by the deadline. start: until the attempt is metered; a node that tells running has its part of a gang to start until it has named that, though others run already. spec: as submitted; to start, where there is something to go on from, with "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, sha256 in hexadecimal. nodes: all that the attempt has devices on, in the same order for each of them. addresses: theirs, as about has told them, NULL for one that has not. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s policy''s "checkpoints", its organisation, job and attempt; NULL: neither says. traceparent: what gpucredit.traceparent was when its job was submitted, for the trace to go on. Action log: somebody asked for output, of what runs or ran there; log says which piece, and log_put() takes it. started_at: when the attempt was placed; another than before: a restored database gave its number out again. cpu_milli, memory_mib: this node''s part of what its job asked for, NULL for none.
-Errors: UC401 no such node; UC303 an older agent of the node, or one of an earlier boot; 42501 without the node''s key, where it has one; 22023 a device the node has not, or a malformed name or word.';
+'Agents: reports that a node lives, and asks what it should be doing.
+healthy: its healthy devices, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not reported. about: the node report: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...], "logs": boolean, "poke": "HOST:PORT"}; unknown words are left out, NULL keeps the last report. A new boot_id means that the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused. logs: the agent serves jobs'' output. poke: where the agent takes datagrams that mean: call now.
+Result: a row per attempt: start, continue, checkpoint or stop, with its devices and the reason. checkpoint: save. With reason periodic or wall_limit go on (for wall_limit the deadline is the limit), else leave by the deadline. start is repeated until the attempt is metered. On a node that reports running, the node''s part of a gang is repeated until running names it, even if other parts already run. spec: as submitted. If the job was saved before, start adds "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, with sha256 in hexadecimal. nodes: all nodes of the attempt, in the same order on each. addresses: theirs, from about; NULL if not reported. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s "checkpoints", by organisation, job and attempt; NULL: neither is set. traceparent: the gpucredit.traceparent of the job''s submission. Action log: somebody asked for output of an attempt that runs or ran there; log names the piece, and log_put() takes it. started_at: when the attempt was placed; a different value means that a restored database gave out the number again. cpu_milli, memory_mib: this node''s part of what the job asked for, NULL for none.
+Errors: UC401 no such node; UC303 an older agent of the node, or one of an earlier boot; 42501 the node has a key and the caller did not prove it; 22023 a device the node does not have, or a malformed name or word.';

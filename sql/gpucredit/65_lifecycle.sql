@@ -1,30 +1,33 @@
 /*
  * 65_lifecycle.sql: what follows when an attempt ends badly.
  *
- * Checkpoints say where the job's next attempt may go on.  Retry rules say
- * whether there is one.  The sweeps end attempts and holds without an owner.
+ * Checkpoints say where a job's next attempt starts.  Retry rules decide
+ * whether there is one.  Sweeps end attempts and holds whose owner is silent.
  */
 
-/* The built-in rules live apart, so that a dump carries only the user's. */
+/*
+ * The built-in rules have a table of their own, so that a dump has only the
+ * user's.
+ */
 CREATE TABLE gpucredit.retry_rule_builtin (
 	rule text COLLATE "C" NOT NULL,
 	priority int NOT NULL,		/* low goes first */
 	class text NOT NULL,
 	outcome text,				/* NULL: any */
-	exit_codes int4range,		/* NULL: any, also none */
+	exit_codes int4range,		/* NULL: any, or none reported */
 	message text COLLATE "C",	/* a regular expression; NULL: any */
 	advice text,
 	CONSTRAINT retry_rule_builtin_pkey PRIMARY KEY (rule)
 );
 COMMENT ON TABLE gpucredit.retry_rule_builtin IS
-'The retry rules every installation has';
+'The retry rules that every installation has';
 COMMENT ON COLUMN gpucredit.retry_rule_builtin.rule IS 'Its name.';
-COMMENT ON COLUMN gpucredit.retry_rule_builtin.priority IS 'The rule with the lowest that matches holds.';
-COMMENT ON COLUMN gpucredit.retry_rule_builtin.class IS 'transient: tried again; permanent: the job ends.';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.priority IS 'Of the rules that match, the lowest applies.';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.class IS 'transient: the job is retried; permanent: it ends.';
 COMMENT ON COLUMN gpucredit.retry_rule_builtin.outcome IS 'failed or out_of_memory; NULL: either.';
-COMMENT ON COLUMN gpucredit.retry_rule_builtin.exit_codes IS 'The exit codes it is for; NULL: any, also none.';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.exit_codes IS 'The exit codes it matches; NULL: any, or none reported.';
 COMMENT ON COLUMN gpucredit.retry_rule_builtin.message IS 'A regular expression for the message; NULL: any message.';
-COMMENT ON COLUMN gpucredit.retry_rule_builtin.advice IS 'What the job''s owner is told to do; NULL: nothing.';
+COMMENT ON COLUMN gpucredit.retry_rule_builtin.advice IS 'Advice for the job''s owner; NULL: none.';
 
 INSERT INTO gpucredit.retry_rule_builtin VALUES
 	('out_of_memory', 1000, 'permanent', 'out_of_memory', NULL, NULL,
@@ -62,14 +65,14 @@ CREATE TABLE gpucredit.retry_rule_custom (
 		CHECK (outcome IN ('failed', 'out_of_memory'))
 );
 COMMENT ON TABLE gpucredit.retry_rule_custom IS
-'Retry rules set by set_retry_rule; one of a built-in''s name replaces it';
+'Retry rules set by set_retry_rule; one with a built-in''s name replaces it';
 COMMENT ON COLUMN gpucredit.retry_rule_custom.rule IS 'Its name.';
-COMMENT ON COLUMN gpucredit.retry_rule_custom.priority IS 'The rule with the lowest that matches holds.';
-COMMENT ON COLUMN gpucredit.retry_rule_custom.class IS 'transient: tried again; permanent: the job ends.';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.priority IS 'Of the rules that match, the lowest applies.';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.class IS 'transient: the job is retried; permanent: it ends.';
 COMMENT ON COLUMN gpucredit.retry_rule_custom.outcome IS 'failed or out_of_memory; NULL: either.';
-COMMENT ON COLUMN gpucredit.retry_rule_custom.exit_codes IS 'The exit codes it is for; NULL: any, also none.';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.exit_codes IS 'The exit codes it matches; NULL: any, or none reported.';
 COMMENT ON COLUMN gpucredit.retry_rule_custom.message IS 'A regular expression for the message; NULL: any message.';
-COMMENT ON COLUMN gpucredit.retry_rule_custom.advice IS 'What the job''s owner is told to do; NULL: nothing.';
+COMMENT ON COLUMN gpucredit.retry_rule_custom.advice IS 'Advice for the job''s owner; NULL: none.';
 
 CREATE VIEW gpucredit.retry_rule AS
 	SELECT * FROM gpucredit.retry_rule_custom
@@ -78,14 +81,14 @@ CREATE VIEW gpucredit.retry_rule AS
 	WHERE NOT EXISTS (SELECT FROM gpucredit.retry_rule_custom c
 		WHERE c.rule = b.rule);
 COMMENT ON VIEW gpucredit.retry_rule IS
-'The retry rules in force: the first that matches, by priority and name, says whether a failed attempt is tried again';
+'The retry rules in force: the first match, by priority and name, decides whether a failed attempt is retried';
 COMMENT ON COLUMN gpucredit.retry_rule.rule IS 'Its name.';
-COMMENT ON COLUMN gpucredit.retry_rule.priority IS 'The rule with the lowest that matches holds.';
-COMMENT ON COLUMN gpucredit.retry_rule.class IS 'transient: tried again; permanent: the job ends.';
+COMMENT ON COLUMN gpucredit.retry_rule.priority IS 'Of the rules that match, the lowest applies.';
+COMMENT ON COLUMN gpucredit.retry_rule.class IS 'transient: the job is retried; permanent: it ends.';
 COMMENT ON COLUMN gpucredit.retry_rule.outcome IS 'failed or out_of_memory; NULL: either.';
-COMMENT ON COLUMN gpucredit.retry_rule.exit_codes IS 'The exit codes it is for; NULL: any, also none.';
+COMMENT ON COLUMN gpucredit.retry_rule.exit_codes IS 'The exit codes it matches; NULL: any, or none reported.';
 COMMENT ON COLUMN gpucredit.retry_rule.message IS 'A regular expression for the message; NULL: any message.';
-COMMENT ON COLUMN gpucredit.retry_rule.advice IS 'What the job''s owner is told to do; NULL: nothing.';
+COMMENT ON COLUMN gpucredit.retry_rule.advice IS 'Advice for the job''s owner; NULL: none.';
 
 CREATE TABLE gpucredit.lost_work (
 	tier text COLLATE "C" NOT NULL,
@@ -96,10 +99,10 @@ CREATE TABLE gpucredit.lost_work (
 		'out_of_memory', 'preempted', 'node_lost', 'resized'))
 );
 COMMENT ON TABLE gpucredit.lost_work IS
-'Where a tier''s jobs pay for lost work otherwise than its bill_lost_work says: after which outcome';
+'Exceptions to bill_lost_work of a tier, by outcome';
 COMMENT ON COLUMN gpucredit.lost_work.tier IS 'The tier''s name.';
-COMMENT ON COLUMN gpucredit.lost_work.outcome IS 'The outcome after which it is so.';
-COMMENT ON COLUMN gpucredit.lost_work.billed IS 'Whether lost work is billed.';
+COMMENT ON COLUMN gpucredit.lost_work.outcome IS 'The outcome that the exception is for.';
+COMMENT ON COLUMN gpucredit.lost_work.billed IS 'True: lost work is billed.';
 
 CREATE TABLE gpucredit.checkpoint (
 	org text COLLATE "C" NOT NULL,
@@ -110,25 +113,25 @@ CREATE TABLE gpucredit.checkpoint (
 	sha256 bytea NOT NULL,
 	size_bytes bigint NOT NULL,
 	at timestamptz NOT NULL,
-	elapsed interval NOT NULL,	/* of the attempt, metered by then */
-	bad_at timestamptz,			/* found not to be what was told */
+	elapsed interval NOT NULL,	/* what the attempt had metered by then */
+	bad_at timestamptz,			/* when it failed its digest */
 	CONSTRAINT checkpoint_pkey PRIMARY KEY (org, job, attempt, step),
 	CONSTRAINT checkpoint_sha256 CHECK (octet_length(sha256) = 32),
 	CONSTRAINT checkpoint_numbers CHECK (step >= 0 AND size_bytes >= 0
 		AND elapsed >= '0')
 );
 COMMENT ON TABLE gpucredit.checkpoint IS
-'What attempts saved; a job''s next attempt goes on from the last step of the last attempt that saved any';
+'What attempts saved; a job''s next attempt starts from the last good checkpoint';
 COMMENT ON COLUMN gpucredit.checkpoint.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.checkpoint.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.checkpoint.attempt IS 'Which run of the job, from 1.';
 COMMENT ON COLUMN gpucredit.checkpoint.step IS 'The job''s own count of its work.';
 COMMENT ON COLUMN gpucredit.checkpoint.uri IS 'Where it is saved.';
-COMMENT ON COLUMN gpucredit.checkpoint.sha256 IS 'The digest of what is saved.';
+COMMENT ON COLUMN gpucredit.checkpoint.sha256 IS 'The SHA-256 digest of what is saved.';
 COMMENT ON COLUMN gpucredit.checkpoint.size_bytes IS 'Its size, in bytes.';
-COMMENT ON COLUMN gpucredit.checkpoint.at IS 'When it was told.';
-COMMENT ON COLUMN gpucredit.checkpoint.elapsed IS 'What the attempt had run by then, as it was metered.';
-COMMENT ON COLUMN gpucredit.checkpoint.bad_at IS 'When it was found not to be what was told; NULL: it was not.';
+COMMENT ON COLUMN gpucredit.checkpoint.at IS 'When it was reported.';
+COMMENT ON COLUMN gpucredit.checkpoint.elapsed IS 'How long the attempt had run by then, as metered.';
+COMMENT ON COLUMN gpucredit.checkpoint.bad_at IS 'When an attempt found that it does not match its digest; NULL: never.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.retry_rule_custom', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.lost_work', '');
@@ -147,9 +150,9 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_retry_rule';
 COMMENT ON FUNCTION gpucredit.set_retry_rule(text, text, int, text,
 	int4range, text, text) IS
-'Setup: says whether attempts that end in a certain way are tried again; of the rules that match, the one of the lowest priority holds (built-in ones have 1000 and more).
-class: transient (tried again, within the job''s max_retries) or permanent; NULL removes the rule, or gives a built-in one of that name back. outcome: failed, out_of_memory, NULL for both. exit_codes: as ''[137,137]''; message: a regular expression of at most 256 bytes, without back references, that the message''s first 4096 characters match; NULL for either: whatever it is. advice: what the audit row and the job''s history say.
-A preemption or the loss of a node needs no rule: it is no failure. Nor is SIGTERM or SIGKILL (exit codes 143, 137) of an attempt that was told to stop or to save.
+'Setup: says whether attempts that end in a certain way are retried. Of the rules that match, the one with the lowest priority applies (built-in rules have 1000 and more).
+class: transient (retried within the job''s max_retries) or permanent. NULL removes the rule, or restores a built-in rule of that name. outcome: failed, out_of_memory, NULL for both. exit_codes: a range such as ''[137,137]'', NULL for any. message: a regular expression of at most 256 bytes without back references, matched against the first 4096 characters of the message; NULL for any. advice: text for the audit row and the job''s history.
+A preemption or the loss of a node needs no rule, because it is no failure. Nor does SIGTERM or SIGKILL (exit codes 143, 137) of an attempt that was told to stop or to save.
 Errors: 22023.';
 
 CREATE FUNCTION gpucredit.set_lost_work(tier text, outcome text,
@@ -157,8 +160,8 @@ CREATE FUNCTION gpucredit.set_lost_work(tier text, outcome text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_lost_work';
 COMMENT ON FUNCTION gpucredit.set_lost_work(text, text, boolean) IS
-'Setup: says who pays, in one tier and after one outcome, for what a job must do again: what an attempt ran since its last checkpoint (all of it without one), where the job goes back to the queue.
-outcome: failed, out_of_memory, preempted, node_lost, resized. billed: true, the tenant pays; false, it is refunded at settlement to the buckets it came from; NULL: as the tier''s bill_lost_work says.
+'Setup: says who pays for lost work in one tier and after one outcome. Lost work is what an attempt ran since its last checkpoint (all of it without one) when its job goes back to the queue.
+outcome: failed, out_of_memory, preempted, node_lost, resized. billed: true, the tenant pays; false, the settlement refunds it to the buckets it came from; NULL: the tier''s bill_lost_work decides.
 Errors: UC402 unknown tier; 22023.';
 
 CREATE FUNCTION gpucredit.checkpoint(org text, job bigint, attempt int,
@@ -167,27 +170,27 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_checkpoint';
 COMMENT ON FUNCTION gpucredit.checkpoint(text, bigint, int, bigint, text,
 	bytea, bigint) IS
-'Agents: an attempt has saved its state, where the job''s next attempt may go on; heartbeat hands the last one out in spec, as "checkpoint".
-step: 0 or more, growing within the attempt; the same again with the same values changes nothing. uri: where it is. sha256: of its content, 32 bytes. size_bytes: 0 or more.
-What the attempt has metered by then is what it counts for: so meter first.
-Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; UC202 rate limited; 22023 anything malformed, or a step that is not above the last.';
+'Agents: reports that an attempt has saved its state. The job''s next attempt starts from the last good checkpoint, which heartbeat passes in spec as "checkpoint".
+step: 0 or more, growing within the attempt; the same step with the same values changes nothing. uri: where it is. sha256: the digest of its content, 32 bytes. size_bytes: 0 or more.
+The checkpoint counts for what the attempt has metered by then, so call meter first.
+Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; UC202 rate limited; 22023 a malformed argument, or a step not above the last.';
 
 CREATE FUNCTION gpucredit.reclaim(node text, notice interval) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reclaim';
 COMMENT ON FUNCTION gpucredit.reclaim(text, interval) IS
-'Nodes: a node''s provider takes it back (spot). From now on nothing new lands there; what runs there is told to save and leave by the deadline; then the node is gone (view nodes), what is left there is settled as preempted by check_nodes, and queued again.
-notice: how long until then, 0 or more; calling again replaces it, resume takes it back, registering the node once it is gone makes it a new one.
-Where many leave at once, each has its turn to save (table directive: starts_at), so that together they write no more than gpucredit.checkpoint_bandwidth, each at most 1 GB/s. saved_by: promised, its checkpoint is done by then, NULL without a promise: those that lose most per second they write come first, as long as everyone promised can be through by its deadline. Until an attempt is told that its turn has come (told_at), that is a plan, made again by each call and each cycle of the pool. How much one writes is the size of the job''s last checkpoint, or spec''s checkpoint_bytes; where neither says, nothing is promised.
+'Nodes: says that a node''s provider takes it back (spot). Nothing new lands there, and what runs there is told to save and leave by the deadline. Then the node is gone (view nodes); check_nodes settles what is left there as preempted, and the jobs are requeued.
+notice: how long until then, 0 or more. Another call replaces it, and resume cancels it. Registering a gone node makes it a new one.
+If many attempts leave at once, they save in turns (table directive: starts_at), so that together they write at most gpucredit.checkpoint_bandwidth, and each at most 1 GB/s. saved_by: when the checkpoint is promised to be done; NULL: no promise. Attempts that lose most work per second of writing go first, as long as all promises can be kept. Each call and each cycle of the pool makes this plan again, until an attempt is told that its turn has come (told_at). The planned size is that of the job''s last checkpoint, else spec''s checkpoint_bytes; without either there is no promise.
 Errors: UC401 no such node; 22023.';
 
 CREATE FUNCTION gpucredit.reclaim(nodes text[], notice interval) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reclaim_nodes';
 COMMENT ON FUNCTION gpucredit.reclaim(text[], interval) IS
-'Nodes: providers take many nodes back at once: as reclaim of each with the same notice, in one step, and when each attempt saves is planned once for all of them.
-nodes: names, in any order, of any pools; one that is named twice counts once; an empty array changes nothing. notice: as there. A row of the audit log for each node.
-Errors: UC401 one of them is not there, and nothing is done; 22023, also for a null element.';
+'Nodes: says that providers take many nodes back at once. It does what reclaim does for each node, and plans once when all their attempts save.
+nodes: names, in any order and of any pools; a repeated name counts once; an empty array changes nothing. notice: as for one node. The audit log gets one row per node.
+Errors: UC401 one of the nodes does not exist, and nothing is done; 22023, also for a null element.';
 
 CREATE FUNCTION gpucredit.checkpoint_loaded(org text, job bigint, attempt int,
 	from_attempt int, from_step bigint, sha256 bytea)
@@ -195,18 +198,18 @@ RETURNS gpucredit.checkpoint_loaded_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_checkpoint_loaded';
 COMMENT ON FUNCTION gpucredit.checkpoint_loaded(text, bigint, int, int, bigint, bytea) IS
-'Agents: an attempt has read the checkpoint it is to go on from, and this is what it found: called before it begins.
-from_attempt, from_step: which one, as heartbeat''s spec said. sha256: of what was read, NULL where nothing could be read. If that is not what was told when it was saved, the checkpoint is bad for good, and the one before it is handed out instead.
-Result: good, and the checkpoint to go on from now: the same if it is good, else the last good one before it, NULL for none (from the start). The same call again gives the same answer.
+'Agents: reports what an attempt found when it read its checkpoint, before it begins work.
+from_attempt, from_step: the checkpoint, as heartbeat''s spec named it. sha256: the digest of what was read, NULL if nothing could be read. If it differs from the digest at saving, the checkpoint is bad for good, and the one before it is used.
+Result: good, and the checkpoint to start from: the same one if it is good, else the last good one before it, NULL for none (start anew). A repeated call gets the same answer.
 Errors: UC301 no such job; UC302 no such attempt, or no such checkpoint of an earlier one; UC303 the attempt is over; UC202 rate limited; 22023.';
 
 /*
- * Sweeps.  Each thing is ended in a subtransaction of its own, so that one
- * that cannot be ended now stops no other.
+ * Sweeps end each item in a subtransaction of its own, so that an item that
+ * cannot be ended now stops no other.
  */
 CREATE TYPE gpucredit.sweep_result AS (task text, affected bigint);
 COMMENT ON TYPE gpucredit.sweep_result IS
-'What a sweep did: each of its tasks, and how much of it there was.';
+'What a sweep did: its tasks, and how many items each handled.';
 
 CREATE FUNCTION gpucredit.reap_holds() RETURNS SETOF gpucredit.sweep_result
 LANGUAGE c VOLATILE SECURITY DEFINER ROWS 5
@@ -214,11 +217,11 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '10ms'
 AS 'MODULE_PATHNAME', 'gpucredit_reap_holds';
 COMMENT ON FUNCTION gpucredit.reap_holds() IS
-'Upkeep: releases callers'' holds past their ttl. Settles attempts that were told to stop gpucredit.stop_grace ago and did not: as cancelled, preempted, timeout, or failed where stuck. Settles attempts not heard from for gpucredit.heartbeat_timeout at what was last metered. That time counts from the last heartbeat, before the first one from the start, and never from before the server came up.
-An attempt not heard from has failed with message "not heard from for ...", and its job is requeued or ended by the retry rules (built in: tried again, within max_retries); node_lost where a node of it is silent too, preempted where it had been told to leave: neither counts as a failure. Its devices stay out of use until its agents tell that it is gone, or gpucredit.node_lost has passed. An agent that then says that it completed, before another attempt began, ends the job as completed, billed for what it ran. Any other report that comes later gets the stored settlement, and what it claims more is audited (decision late), never billed.
-Last queues jobs that wait for credit where there is some, as cycles do, but stands in line for their rows a moment (50 ms each, 100 ms a call): beside calls that never pause a cycle finds them locked every time.
-Does at most 1000 of each a call, in half a second; what other transactions hold is left for the next call.
-Result: release_holds, settle_silent, settle_overdue, fund_jobs (queued), and skipped: how many could not be had now.';
+'Upkeep: releases callers'' holds past their ttl. Settles attempts that were told to stop gpucredit.stop_grace ago and did not, as cancelled, preempted, timeout, or failed if they were stuck. Settles attempts silent for gpucredit.heartbeat_timeout at what was last metered. Silence counts from the last heartbeat, or from the start before the first one, and never from before the server came up.
+A silent attempt has failed with message "not heard from for ...". Retry rules decide on its job (the built-in ones retry within max_retries). If a node of it is silent too, it is node_lost, and if it was told to leave, preempted; neither counts as a failure. Its devices stay fenced until its agents report it gone, or gpucredit.node_lost has passed. If an agent later reports completed before another attempt began, the job ends as completed and is billed for what it ran. Any other late report gets the stored settlement; what it claims beyond that is audited (decision late) and never billed.
+Last it queues jobs that wait for credit where there is some, as cycles do. It waits for their rows for up to 50 ms each and 100 ms a call, because next to busy callers a cycle always finds them locked.
+A call handles at most 1000 of each, in half a second, and leaves what other transactions have locked to the next call.
+Result: release_holds, settle_silent, settle_overdue, fund_jobs (queued), and skipped: how many were locked.';
 
 CREATE FUNCTION gpucredit.check_nodes() RETURNS SETOF gpucredit.sweep_result
 LANGUAGE c VOLATILE SECURITY DEFINER ROWS 2
@@ -226,14 +229,14 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '10ms'
 AS 'MODULE_PATHNAME', 'gpucredit_check_nodes';
 COMMENT ON FUNCTION gpucredit.check_nodes() IS
-'Upkeep: settles the attempts on nodes not heard from for gpucredit.node_lost, and those with a device that is not healthy, as node_lost, and those on reclaimed nodes that are gone as preempted, at what was last metered; their jobs are requeued, which counts as no failure. Silence counts from the last heartbeat, and never from before the server came up.
-Nothing depends on its being called: no work is placed on a silent node, and its devices are not given out while its agent may still be at work.
-Does at most 1000 a call, in half a second; what other transactions hold is left for the next call.
-Result: settle_node_lost, settle_device_failed, settle_reclaimed, and skipped: how many could not be had now.';
+'Upkeep: settles attempts whose nodes fail, at what was last metered. Attempts on nodes silent for gpucredit.node_lost, or with an unhealthy device, end as node_lost; those on reclaimed nodes that are gone end as preempted. Their jobs are requeued, and no failure is counted. Silence counts from the last heartbeat, and never from before the server came up.
+Nothing depends on this call: no work is placed on a silent node, and its devices stay fenced while its agent may still work.
+A call handles at most 1000, in half a second, and leaves what other transactions have locked to the next call.
+Result: settle_node_lost, settle_device_failed, settle_reclaimed, and skipped: how many were locked.';
 
 /*
- * Upkeep by pg_cron, at READ COMMITTED in any database: an older snapshot
- * could not seal or remove later commits.
+ * pg_cron runs the upkeep at READ COMMITTED, whatever the database's default,
+ * because an older snapshot could not seal or remove later commits.
  */
 
 CREATE FUNCTION gpucredit_internal.cron_tasks()
@@ -267,7 +270,7 @@ BEGIN ATOMIC
 		ELSE md5(database) END;
 END;
 COMMENT ON FUNCTION gpucredit_internal.cron_job_of(text) IS
-'install_jobs: what the names of a database''s jobs end in.';
+'install_jobs: the ending of the job names of a database.';
 
 CREATE FUNCTION gpucredit_internal.cron_job_name(task text, database text)
 RETURNS text
@@ -279,8 +282,8 @@ COMMENT ON FUNCTION gpucredit_internal.cron_job_name(text, text) IS
 'install_jobs: the name of a task''s job in pg_cron.';
 
 /*
- * Refuses where pg_cron cannot be reached from here; the hint is SQL to run
- * as it stands.
+ * Raises an error if pg_cron cannot be reached from this database; the hint is
+ * SQL that can be run as it is.
  */
 CREATE FUNCTION gpucredit_internal.require_cron(removing boolean) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -292,7 +295,7 @@ BEGIN
 	IF home IS NULL THEN
 		RAISE EXCEPTION 'pg_cron is not loaded'
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-			DETAIL = 'Its background worker is what would run the jobs.',
+			DETAIL = 'Its background worker runs the jobs.',
 			HINT = format('Add pg_cron to shared_preload_libraries and set'
 				' cron.database_name = ''%s'' and'
 				' cron.use_background_workers = on in postgresql.conf,'
@@ -316,7 +319,7 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM pg_catalog.pg_extension e
 		WHERE e.extname = 'pg_cron')
 	THEN
-		RAISE EXCEPTION 'extension pg_cron is not there'
+		RAISE EXCEPTION 'extension "pg_cron" does not exist'
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = 'It is loaded, but not created in this database.',
 			HINT = 'Run, as a superuser: CREATE EXTENSION pg_cron;';
@@ -324,12 +327,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.require_cron(boolean) IS
-'install_jobs: refuses where there is no pg_cron (55000), and says what to run.';
+'install_jobs: raises 55000 if there is no pg_cron, and says what to run.';
 
 /*
- * Remove unwanted tasks: those an upgrade dropped, those of a database that is
- * gone or renamed, and those that a new schedule would leave under another
- * cron.host or port, in another database, or as another user.
+ * Remove unwanted tasks: those that an upgrade dropped, and those of a dropped
+ * or renamed database.  Also those that a new schedule would leave under
+ * another cron.host or port, in another database, or as another user.
  */
 CREATE FUNCTION gpucredit_internal.unschedule(keep text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -352,7 +355,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.unschedule(text[]) IS
-'install_jobs, remove_jobs: takes this database''s jobs out of pg_cron but for those named that are as they should be, and those of databases that are gone; how many.';
+'install_jobs, remove_jobs: removes this database''s jobs from pg_cron, except the named ones that are as they should be, and jobs of dropped databases. Returns how many.';
 
 CREATE FUNCTION gpucredit_internal.audit_jobs(operation text, decision text, n int)
 RETURNS void
@@ -363,7 +366,7 @@ BEGIN ATOMIC
 		jsonb_build_object('jobs', audit_jobs.n));
 END;
 COMMENT ON FUNCTION gpucredit_internal.audit_jobs(text, text, int) IS
-'install_jobs, remove_jobs: the audit row.';
+'install_jobs, remove_jobs: writes the audit row.';
 
 CREATE FUNCTION gpucredit.install_jobs() RETURNS int
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
@@ -392,9 +395,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.install_jobs() IS
-'Upkeep: has pg_cron do the upkeep, as the owner of the extension: maintain, reap_holds, check_nodes, expire_credits and seal_audit each minute, and once a day check_books, and the log of their runs older than 3 days deleted. Calling again puts back what was changed, also after cron.host, the port or a database''s name changed. Before DROP EXTENSION gpucredit, call remove_jobs.
-Result: the number of jobs; gpucredit.cron_status shows how they fare.
-Errors: 55000 where pg_cron is not loaded, not created, or lives in another database; the hint is the SQL to run there.';
+'Upkeep: schedules the upkeep with pg_cron, as the owner of the extension. Each minute: maintain, reap_holds, check_nodes, expire_credits and seal_audit. Once a day: check_books, and the deletion of their run logs older than 3 days. Another call restores changed jobs; call it after cron.host, the port or a database''s name changed. Call remove_jobs before DROP EXTENSION gpucredit.
+Result: the number of jobs; view gpucredit.cron_status shows their runs.
+Errors: 55000 pg_cron is not loaded, not created, or in another database; the hint is the SQL to run there.';
 
 CREATE FUNCTION gpucredit.remove_jobs() RETURNS int
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
@@ -411,7 +414,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.remove_jobs() IS
-'Upkeep: takes the jobs of install_jobs out of pg_cron.
+'Upkeep: removes the jobs of install_jobs from pg_cron.
 Result: how many there were. Errors: 55000 as install_jobs.';
 
 CREATE TYPE gpucredit.cron_status_result AS (job text, schedule text,
@@ -419,7 +422,7 @@ CREATE TYPE gpucredit.cron_status_result AS (job text, schedule text,
 	last_started_at timestamptz, last_ended_at timestamptz,
 	failures bigint);
 COMMENT ON TYPE gpucredit.cron_status_result IS
-'A job of pg_cron''s that belongs to the extension, and how it last went.';
+'A pg_cron job of the extension, and its last run.';
 
 CREATE FUNCTION gpucredit_internal.cron_jobs()
 RETURNS SETOF gpucredit.cron_status_result
@@ -447,17 +450,17 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.cron_jobs() IS
-'cron_status: the jobs in pg_cron; none where there is no pg_cron.';
+'cron_status: the jobs in pg_cron; none without pg_cron.';
 
 CREATE VIEW gpucredit.cron_status AS
 	SELECT * FROM gpucredit_internal.cron_jobs();
 COMMENT ON VIEW gpucredit.cron_status IS
-'The jobs of install_jobs, with the last run of each and how many of the logged ones failed; also those set up for other databases, where pg_cron lives here';
+'The pg_cron jobs of install_jobs, each with its last run and its logged failures. In the database of pg_cron also those of other databases';
 COMMENT ON COLUMN gpucredit.cron_status.job IS 'Its name in pg_cron.';
-COMMENT ON COLUMN gpucredit.cron_status.schedule IS 'When it runs, as pg_cron takes it.';
-COMMENT ON COLUMN gpucredit.cron_status.active IS 'pg_cron runs it.';
-COMMENT ON COLUMN gpucredit.cron_status.last_status IS 'Of its last run; NULL: it has not run.';
-COMMENT ON COLUMN gpucredit.cron_status.last_message IS 'Of its last run; NULL: it has not run.';
+COMMENT ON COLUMN gpucredit.cron_status.schedule IS 'When it runs, in pg_cron''s form.';
+COMMENT ON COLUMN gpucredit.cron_status.active IS 'True: pg_cron runs it.';
+COMMENT ON COLUMN gpucredit.cron_status.last_status IS 'The status of its last run; NULL: it has not run.';
+COMMENT ON COLUMN gpucredit.cron_status.last_message IS 'The message of its last run; NULL: it has not run.';
 COMMENT ON COLUMN gpucredit.cron_status.last_started_at IS 'When its last run began; NULL: it has not run.';
 COMMENT ON COLUMN gpucredit.cron_status.last_ended_at IS 'When its last run ended; NULL: it has not.';
 COMMENT ON COLUMN gpucredit.cron_status.failures IS 'How many of the logged runs failed.';

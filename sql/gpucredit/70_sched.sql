@@ -9,29 +9,29 @@ CREATE TABLE gpucredit.claim (
 	pool text COLLATE "C" NOT NULL,
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
-	attempt int NOT NULL,		/* the job's last, that it was made after */
+	attempt int NOT NULL,		/* the job's last attempt before the claim */
 	account text COLLATE "C" NOT NULL,
 	why text NOT NULL,
 	gpu_type text COLLATE "C",	/* NULL: no GPUs */
 	share int NOT NULL,
 	made_at timestamptz NOT NULL,
-	turn int NOT NULL,			/* among those made at that instant */
+	turn int NOT NULL,			/* its order among claims of that instant */
 	until timestamptz NOT NULL,
 	CONSTRAINT claim_pkey PRIMARY KEY (pool, org, job)
 );
 COMMENT ON TABLE gpucredit.claim IS
-'Jobs that exact devices are promised to: waiting ones, until those who have the devices have left, and running ones that are to go on there';
+'Claims: exact devices promised to a waiting job, or to a running job that moves there, while victims leave';
 COMMENT ON COLUMN gpucredit.claim.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.claim.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.claim.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.claim.attempt IS 'The job''s last attempt before the claim.';
 COMMENT ON COLUMN gpucredit.claim.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.claim.why IS 'Why others leave them to it: tier, entitlement, move, shrink or grow.';
+COMMENT ON COLUMN gpucredit.claim.why IS 'Why victims leave: tier, entitlement, move, shrink or grow.';
 COMMENT ON COLUMN gpucredit.claim.gpu_type IS 'The type of the devices; NULL: none.';
 COMMENT ON COLUMN gpucredit.claim.share IS 'Thousandths of each device.';
 COMMENT ON COLUMN gpucredit.claim.made_at IS 'When it was made.';
-COMMENT ON COLUMN gpucredit.claim.turn IS 'Among those made at that instant.';
-COMMENT ON COLUMN gpucredit.claim.until IS 'It ends then, whether or not the devices are free.';
+COMMENT ON COLUMN gpucredit.claim.turn IS 'Its order among claims made at the same instant.';
+COMMENT ON COLUMN gpucredit.claim.until IS 'When it ends, even if the devices are not free.';
 
 CREATE TABLE gpucredit.claim_gpu (
 	pool text COLLATE "C" NOT NULL,
@@ -41,7 +41,7 @@ CREATE TABLE gpucredit.claim_gpu (
 	gpus gpucredit.gpuset NOT NULL,
 	cpu_milli bigint NOT NULL,
 	memory_mib bigint NOT NULL,
-	gpu_memory_mib bigint NOT NULL,	/* as of attempt_gpu */
+	gpu_memory_mib bigint NOT NULL,	/* as in attempt_gpu */
 	CONSTRAINT claim_gpu_pkey PRIMARY KEY (pool, org, job, node)
 );
 COMMENT ON TABLE gpucredit.claim_gpu IS
@@ -52,7 +52,7 @@ COMMENT ON COLUMN gpucredit.claim_gpu.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.claim_gpu.node IS 'The node''s name.';
 COMMENT ON COLUMN gpucredit.claim_gpu.gpus IS 'Devices that are promised, numbered from 0.';
 COMMENT ON COLUMN gpucredit.claim_gpu.cpu_milli IS 'Thousandths of a core that are promised.';
-COMMENT ON COLUMN gpucredit.claim_gpu.gpu_memory_mib IS 'Of each device, the memory that a share asked for at least, in MiB; 0: it takes share x memory.';
+COMMENT ON COLUMN gpucredit.claim_gpu.gpu_memory_mib IS 'The memory floor of a share, in MiB per device; 0: share x memory.';
 COMMENT ON COLUMN gpucredit.claim_gpu.memory_mib IS 'Main memory that is promised, in MiB.';
 
 CREATE TABLE gpucredit.eviction (
@@ -68,12 +68,12 @@ CREATE TABLE gpucredit.eviction (
 	CONSTRAINT eviction_pkey PRIMARY KEY (pool, org, job, attempt)
 );
 COMMENT ON TABLE gpucredit.eviction IS
-'Attempts that were told to leave, and the claim it was for; as long as that stands';
+'Attempts told to leave for a claim, as long as the claim stands';
 COMMENT ON COLUMN gpucredit.eviction.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.eviction.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.eviction.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.eviction.attempt IS 'Which run of the job, from 1.';
-COMMENT ON COLUMN gpucredit.eviction.account IS 'Whose job it was.';
+COMMENT ON COLUMN gpucredit.eviction.account IS 'The account of the evicted job.';
 COMMENT ON COLUMN gpucredit.eviction.for_org IS 'The organisation whose job gets the devices.';
 COMMENT ON COLUMN gpucredit.eviction.for_job IS 'The job that gets the devices.';
 COMMENT ON COLUMN gpucredit.eviction.why IS 'tier, entitlement, move, shrink or grow.';
@@ -83,7 +83,7 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim_gpu', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.eviction', '');
 
-/* A pool's statistics of its starts; only its cycle writes them. */
+/* A pool's statistics of first starts; only its cycles write them. */
 CREATE TABLE gpucredit.workload_mix (
 	pool text COLLATE "C" NOT NULL,
 	day timestamptz NOT NULL,	/* UTC */
@@ -95,13 +95,13 @@ CREATE TABLE gpucredit.workload_mix (
 		PRIMARY KEY (pool, day, request, cpu_milli, memory_mib)
 );
 COMMENT ON TABLE gpucredit.workload_mix IS
-'How many jobs started for the first time, by day and by what they ask; kept for 7 days';
+'How many jobs had their first start on each day, by request; kept for 7 days';
 COMMENT ON COLUMN gpucredit.workload_mix.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.workload_mix.day IS 'When the day began, in UTC.';
 COMMENT ON COLUMN gpucredit.workload_mix.request IS 'What jobs asked for.';
-COMMENT ON COLUMN gpucredit.workload_mix.cpu_milli IS 'Thousandths of a core, of the whole job.';
-COMMENT ON COLUMN gpucredit.workload_mix.memory_mib IS 'Main memory of the whole job, in MiB.';
-COMMENT ON COLUMN gpucredit.workload_mix.jobs IS 'How many such jobs were submitted.';
+COMMENT ON COLUMN gpucredit.workload_mix.cpu_milli IS 'Thousandths of a core, for the whole job.';
+COMMENT ON COLUMN gpucredit.workload_mix.memory_mib IS 'Main memory for the whole job, in MiB.';
+COMMENT ON COLUMN gpucredit.workload_mix.jobs IS 'How many such jobs started.';
 
 CREATE TABLE gpucredit.node_cache (
 	org text COLLATE "C" NOT NULL,
@@ -113,9 +113,9 @@ CREATE TABLE gpucredit.node_cache (
 );
 CREATE INDEX node_cache_pool ON gpucredit.node_cache (pool, node);
 COMMENT ON TABLE gpucredit.node_cache IS
-'Which nodes lately started jobs of a cache key, the last 32 keys of each node';
+'The last 32 cache keys of each node, from jobs that it started';
 COMMENT ON COLUMN gpucredit.node_cache.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.node_cache.cache IS 'spec.cache of the jobs.';
+COMMENT ON COLUMN gpucredit.node_cache.cache IS 'The cache key: spec.cache of the jobs.';
 COMMENT ON COLUMN gpucredit.node_cache.node IS 'The node''s name.';
 COMMENT ON COLUMN gpucredit.node_cache.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.node_cache.used_at IS 'When the last of them started there.';
@@ -133,8 +133,9 @@ END
 $dump$;
 
 /*
- * Each cycle reserves again; this keeps it from telling the audit log the same
- * again, and lets it reserve the same devices where nothing is earlier.
+ * Each cycle makes its reservations anew.  This table lets it reserve the same
+ * devices again if no start is earlier, and keeps it from writing the same
+ * audit row again.
  */
 CREATE TABLE gpucredit.reservation (
 	org text COLLATE "C" NOT NULL,
@@ -143,23 +144,23 @@ CREATE TABLE gpucredit.reservation (
 	at timestamptz NOT NULL,	/* the expected start */
 	nodes text NOT NULL,
 	told_at timestamptz NOT NULL,
-	/* the next cycle reserves this again, unless it finds an earlier start */
+	/* the next cycle reserves the same unless a start is earlier */
 	gpu_type text,				/* NULL: no GPUs */
 	on_nodes text[] NOT NULL,	/* by name */
 	gpus gpucredit.gpuset[] NOT NULL,
 	CONSTRAINT reservation_pkey PRIMARY KEY (pool, org, job)
 );
 COMMENT ON TABLE gpucredit.reservation IS
-'What was last reserved for jobs that wait, as the audit log was told';
+'The last reservation of each waiting job, as the audit log has it';
 COMMENT ON COLUMN gpucredit.reservation.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.reservation.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.reservation.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.reservation.at IS 'When it is expected to start.';
 COMMENT ON COLUMN gpucredit.reservation.nodes IS 'The nodes, as a text.';
-COMMENT ON COLUMN gpucredit.reservation.told_at IS 'When a cycle last said so.';
+COMMENT ON COLUMN gpucredit.reservation.told_at IS 'When a cycle last wrote it to the audit log.';
 COMMENT ON COLUMN gpucredit.reservation.gpu_type IS 'The type of the devices; NULL: none.';
 COMMENT ON COLUMN gpucredit.reservation.on_nodes IS 'The nodes, by name.';
-COMMENT ON COLUMN gpucredit.reservation.gpus IS 'Of each node, the devices.';
+COMMENT ON COLUMN gpucredit.reservation.gpus IS 'The devices on each node.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.reservation', '');
 
@@ -167,7 +168,7 @@ CREATE TYPE gpucredit.place_result AS (action text, org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
 	per_gpu_hour numeric, reason text);
 COMMENT ON TYPE gpucredit.place_result IS
-'What a cycle of the scheduler decided: a row a job and node.';
+'What a cycle decided: one row per job and node.';
 
 CREATE FUNCTION gpucredit.place(pool text DEFAULT 'default',
 	max_starts int DEFAULT NULL) RETURNS SETOF gpucredit.place_result
@@ -175,10 +176,10 @@ LANGUAGE c VOLATILE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_place';
 COMMENT ON FUNCTION gpucredit.place(text, int) IS
-'Scheduling: one scheduling cycle of a pool; never waits for a tenant''s rows.
-max_starts: at most so many jobs, NULL for gpucredit.max_starts.
-Result: action start, a row per node of each job started (share in thousandths of a GPU), in the order decided. claim: a row per node of devices promised to a job. preempt: a row per node of each job that is told to save and leave for a claim, or for a running job that grows into what its account is entitled to. resize, move: a row per node where a running job is told to go on with fewer or more devices, or elsewhere. busy: one row, where another cycle is running. reason: tier, entitlement, move, shrink, grow.
-Errors: UC401 no such pool; 22023; 40001 at REPEATABLE READ and up where another cycle committed since the snapshot.';
+'Scheduling: runs one scheduling cycle of a pool. It never waits for a tenant''s rows.
+max_starts: the most jobs to start, NULL for gpucredit.max_starts.
+Result, by action. start: a row per node of each started job, in the order decided, share in thousandths of a GPU. claim: a row per node of devices promised to a job. preempt: a row per node of each job that is told to save and leave, for a claim or for a running job that grows into its entitlement. resize, move: a row per node where a running job is told to go on with fewer or more devices, or elsewhere. busy: one row, another cycle is running. reason: tier, entitlement, move, shrink, grow.
+Errors: UC401 no such pool; 22023; 40001 at REPEATABLE READ and up if another cycle committed since the snapshot.';
 
 CREATE TYPE gpucredit.placed_result AS (attempt int, gpu_type text,
 	per_gpu_hour numeric, held numeric, replayed boolean);
@@ -202,7 +203,7 @@ Errors: UC202; UC301 no such job; UC303 the pool is not foreign; the job is over
 CREATE TYPE gpucredit.explain_result AS (check_name text, passes boolean,
 	detail text);
 COMMENT ON TYPE gpucredit.explain_result IS
-'One check that a job passes or does not pass, with its figures.';
+'One check of a job, whether it passes, and its figures.';
 
 CREATE FUNCTION gpucredit.explain(org text, job bigint)
 RETURNS SETOF gpucredit.explain_result
@@ -210,8 +211,8 @@ LANGUAGE c STABLE SECURITY DEFINER ROWS 20
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_explain';
 COMMENT ON FUNCTION gpucredit.explain(text, bigint) IS
-'Jobs: why a job waits, or where it stands.
-Result: a row per check, in the order in which they are made, whether it stands in no one''s way, and its numbers, with what would have to change: state, leaving (a row for each thing a running job was told to leave for; where that is a reclaimed node, when its turn to save comes and whether it is promised to be through by then), account, credit, backoff, earlier attempt (not known to be gone), quota (a row each), order, turn, claim (devices promised to it, when they are expected to be free, and until when), quota again (one that is used up by what else starts now, or is promised in any pool), type, gpu_memory, spot, topology, nodes, free, together, cpu, host_memory, reserved (with the longest wall limit that would start it now), kept (devices nothing is known to run on, not seen free yet), preemption (why one that may make others leave does not yet), reservation (the expected start, and by when at the latest). What comes after the check that fails in the pool is not told. Free is what nobody has or is promised, whether or not it is reserved; what must come free, end or be shorter was tried. A tenant is not told how many others wait or run.
+'Jobs: says why a job waits, or where it stands.
+Result: a row per check, in the order in which cycles make them: whether the job passes it, its figures, and what would have to change. state; leaving: what a running job was told to leave for, a row each, and for a reclaimed node when its turn to save comes and whether it is promised; account; credit; backoff; earlier attempt: not known to be gone; quota: a row each; order; turn; claim: devices promised to it, when they are expected to be free, and until when the claim lasts; quota again: used up by jobs that start now or are promised in any pool; type, gpu_memory, spot, topology, nodes, free, together, cpu, host_memory; reserved: with the longest wall limit that would start it now; kept: devices fenced until they are seen free; preemption: why it does not preempt yet, if it may; reservation: the expected start, and the latest. Checks after the first that fails in the pool are not shown. Free means that nobody has the device or a claim on it, whether or not it is reserved; what must come free, end or be shorter was tried. A tenant is not told how many other jobs wait or run.
 Errors: UC301 no such job; 22023.';
 
 CREATE FUNCTION gpucredit.plan(pool text DEFAULT 'default')
@@ -220,14 +221,14 @@ LANGUAGE c STABLE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_plan';
 COMMENT ON FUNCTION gpucredit.plan(text) IS
-'Scheduling: what place would do now, changing nothing.
+'Scheduling: shows what place would do now. It changes nothing.
 Result: the rows of place. Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.plan_with_result AS (action text, org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
 	per_gpu_hour numeric, reason text, expected_at timestamptz);
 COMMENT ON TYPE gpucredit.plan_with_result IS
-'What a cycle would decide, and when what is supposed would start.';
+'What a cycle would decide, and when supposed jobs would start.';
 
 CREATE FUNCTION gpucredit.plan_with(pool text, what jsonb)
 RETURNS SETOF gpucredit.plan_with_result
@@ -235,16 +236,16 @@ LANGUAGE c STABLE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_plan_with';
 COMMENT ON FUNCTION gpucredit.plan_with(text, jsonb) IS
-'Scheduling: what place would do now if there were more nodes or jobs, changing nothing.
-what: {"nodes": [..], "jobs": [..]}, at most 8 kB. A node has name, and the other arguments of register_node as words; a job has org, and the other arguments of reserve but key and pool; what has a default there may be left out, and so may account. "count": n stands for n of them, of nodes named name-1 to name-n; 10,000 nodes and 10,000 jobs at most. Nodes are idle and just registered. Jobs are just submitted, and their credit is taken to be there; what else reserve looks at, it looks at, for each as if it were the only one (max_queued does not count those supposed beside it).
-Result: the rows of place, and when a job would start: now, where it does. A supposed job has a number below 0: -1 for the first, counting each of a "count". Where it does not start now, action is wait, with why. There is a row for each node that would be reserved for it, with its expected start. There is one row without a node where nothing would be reserved yet, as too many come before it (gpucredit.backfill_depth). Where reserve would deny it, action is denied, with the reason.
-Errors: UC401 no such pool; 22023 unknown word, bad value, node that is there already; else as register_node and reserve.';
+'Scheduling: shows what place would do now with more nodes or jobs. It changes nothing.
+what: {"nodes": [..], "jobs": [..]}, at most 8 kB. A node has name, and the other arguments of register_node as words. A job has org, and the other arguments of reserve but key and pool. Arguments with a default, and account, may be left out. "count": n stands for n of them, of nodes named name-1 to name-n; at most 10,000 nodes and 10,000 jobs. Nodes are idle and just registered. Jobs are just submitted, and their credit is taken to be there. All else that reserve checks is checked for each job as if it were the only one, so max_queued does not count other supposed jobs.
+Result: the rows of place, and when a job would start: now, if it does. A supposed job has a negative number: -1 for the first, counting each of a "count". If it does not start now, action is wait, with why: a row for each node that would be reserved for it, with its expected start. One row without a node means that nothing would be reserved yet, because too many jobs come first (gpucredit.backfill_depth). If reserve would deny it, action is denied, with the reason.
+Errors: UC401 no such pool; 22023 unknown word, bad value, or a node that exists; else as register_node and reserve.';
 
 CREATE TYPE gpucredit.reservation_result AS (org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
 	expected_at timestamptz, latest_at timestamptz);
 COMMENT ON TYPE gpucredit.reservation_result IS
-'The devices of one node that wait for a job, and from when on.';
+'The devices of one node that are reserved for a job, and from when.';
 
 CREATE FUNCTION gpucredit.reservations(pool text DEFAULT 'default')
 RETURNS SETOF gpucredit.reservation_result
@@ -252,8 +253,8 @@ LANGUAGE c STABLE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reservations';
 COMMENT ON FUNCTION gpucredit.reservations(text) IS
-'Scheduling: what a cycle of the pool would now reserve for jobs that cannot start, changing nothing.
-Result: a row per node of each reservation, in the order of the queue: share in thousandths of a GPU; expected_at, when the job is expected to start there; latest_at, when it does if all that runs before it takes as long as it may, NULL where something has no limit.
+'Scheduling: shows what a cycle of the pool would now reserve for jobs that cannot start. It changes nothing.
+Result: a row per node of each reservation, in the order of the queue. share: thousandths of a GPU. expected_at: when the job is expected to start. latest_at: when it starts if everything before it takes as long as it may; NULL if something has no limit.
 Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.fair_share_result AS (org text, account text,
@@ -268,6 +269,6 @@ LANGUAGE c STABLE SECURITY DEFINER ROWS 1000
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_fair_share';
 COMMENT ON FUNCTION gpucredit.fair_share(text) IS
-'Scheduling: how the accounts of a pool stand in fair share: all of the organisations that used it, use it or wait for it.
-Result, of each account and all below it: weight among its siblings; decayed, GPU-hours used so far, half of it forgotten in each gpucredit.usage_halflife; live, GPUs it has now; both count a GPU as its type''s price over the pool''s cheapest. share: the fraction of the pool due to it by weights (an inner account''s own jobs are a child of weight 1). used: its fraction of all use, live counted for gpucredit.fair_horizon. rank: in the order in which accounts'' own jobs go, equals alike.
+'Scheduling: shows the fair share of the accounts of a pool: of all organisations that used it, use it or wait for it.
+Result, for each account with all below it. weight: among its siblings. decayed: GPU-hours used so far, halved every gpucredit.usage_halflife. live: GPUs it has now. Both count a GPU as its type''s price over the pool''s cheapest. share: the fraction of the pool due to it by weights (an inner account''s own jobs are a child of weight 1). used: its fraction of all use, with live counted for gpucredit.fair_horizon. rank: the order in which accounts'' own jobs go; equal accounts have equal ranks.
 Errors: UC401 no such pool; 22023.';

@@ -1,10 +1,10 @@
 /*
  * 80_observe.sql: the present state, and its history.
  *
- * Everything here reads: one call is one snapshot and one instant.  Time alone
- * moves credit, with or without a sweep: a bucket is active in [effective_at,
- * expires_at) until it is closed, and a caller's own hold is dead from its ttl
- * on, its credit back in its buckets.
+ * Everything here only reads; one call has one snapshot and one instant.  Time
+ * alone moves credit, with or without a sweep.  A bucket is active in
+ * [effective_at, expires_at) until it is closed.  A caller's own hold is dead
+ * from its ttl on, and its credit is back in its buckets.
  *
  * "Path": an account and its ancestors, whose buckets it may spend.  "Below":
  * an account and its descendants.
@@ -18,12 +18,12 @@ BEGIN ATOMIC
 		generate_series(0, cardinality(s.segments)) AS n (n);
 END;
 COMMENT ON FUNCTION gpucredit_internal.account_path(text) IS
-'An account and its ancestors, the account first, the organisation ('''') last.';
+'An account and its ancestors: the account first, the organisation ('''') last.';
 
 /*
- * Each arm is a range of an index on (org, account), empty where it does not
- * apply; '0' is the character after '/'.  NULL, not false, where it is not: ask
- * IS NOT TRUE for that.
+ * Each arm is a range of an index on (org, account), empty if it does not
+ * apply; '0' is the character after '/'.  The result is true or NULL, never
+ * false, so negate it with IS NOT TRUE.
  */
 CREATE FUNCTION gpucredit_internal.is_below(account text, top text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -34,7 +34,7 @@ BEGIN ATOMIC
 		OR account > (CASE WHEN top = '' THEN '' END) COLLATE "C";
 END;
 COMMENT ON FUNCTION gpucredit_internal.is_below(text, text) IS
-'Whether an account is top or below it.';
+'Whether an account is the given one or below it.';
 
 CREATE FUNCTION gpucredit_internal.kind_rank(kind text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -51,9 +51,9 @@ CREATE TYPE gpucredit.balance_result AS (available numeric,
 	promo numeric, granted numeric, paid numeric,
 	next_expiry_at timestamptz, next_expiry_amount numeric);
 COMMENT ON TYPE gpucredit.balance_result IS
-'An account''s figures of one instant.';
+'An account''s figures at one instant.';
 
-/* By bucket, the credit in dead holds: free, but not booked as free yet. */
+/* The credit in dead holds by bucket: it is free, but not booked yet. */
 CREATE FUNCTION gpucredit_internal.dead_held(org text, at timestamptz)
 RETURNS TABLE (bucket bigint, held gpucredit.credits)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -67,7 +67,7 @@ BEGIN ATOMIC
 	GROUP BY p.bucket;
 END;
 COMMENT ON FUNCTION gpucredit_internal.dead_held(text, timestamptz) IS
-'What callers'' holds past their ttl still hold, by bucket.';
+'What dead holds still hold, by bucket.';
 
 /* A bucket's availability as a balance. */
 CREATE FUNCTION gpucredit_internal.balance_of(room numeric, held numeric,
@@ -100,12 +100,12 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_internal.balance_of(numeric, numeric, numeric, numeric,
 	text[], timestamptz[], numeric[]) IS
-'A balance from what budgets leave room for (NULL: no budget), its sums, and the active buckets'' kinds, expiries and available amounts.';
+'Makes a balance from the room that budgets leave (NULL: no budget), its sums, and the kinds, expiries and available amounts of the active buckets.';
 
 /*
- * A dead hold's part counts as free, whether or not it was released.  Level by
- * level by the keys: a plan that is kept would read all budgets of the
- * organisation.
+ * A dead hold's part counts as free, whether or not it was released.  Budgets
+ * are looked up level by level by their keys, because a kept plan would read
+ * all budgets of the organisation.
  */
 CREATE FUNCTION gpucredit_internal.budgets_at(org text, account text, at timestamptz)
 RETURNS SETOF gpucredit.budgets_row
@@ -139,7 +139,7 @@ BEGIN ATOMIC
 	ORDER BY length(b.account) DESC, b.period;
 END;
 COMMENT ON FUNCTION gpucredit_internal.budgets_at(text, text, timestamptz) IS
-'The budgets on an account''s path in the periods an instant is in.';
+'The budgets on an account''s path, in the periods of an instant.';
 
 CREATE FUNCTION gpucredit.budgets(org text, account text DEFAULT '')
 RETURNS SETOF gpucredit.budgets_row
@@ -153,7 +153,7 @@ BEGIN ATOMIC
 		LATERAL gpucredit_internal.budgets_at(budgets.org, budgets.account, c.at) b;
 END;
 COMMENT ON FUNCTION gpucredit.budgets(text, text) IS
-'Credit: the budgets on an account''s path, nearest first, with what the present period has left.
+'Credit: the budgets on an account''s path, nearest first, with what is left of the present period.
 Errors: UC001 no such account; 22023.';
 
 CREATE FUNCTION gpucredit_internal.balance_now(org text, account text,
@@ -212,7 +212,7 @@ CREATE FUNCTION gpucredit_internal.balance_kept(org text, account text,
 LANGUAGE c STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_balance_kept';
 COMMENT ON FUNCTION gpucredit_internal.balance_kept(text, text, timestamptz) IS
-'Internal: balance_now() by a plan that is kept, as a balance is asked for often.';
+'Internal: balance_now() with a kept plan, because balances are asked for often.';
 
 CREATE FUNCTION gpucredit.balance(org text, account text DEFAULT '',
 	as_of timestamptz DEFAULT NULL) RETURNS gpucredit.balance_result
@@ -238,8 +238,8 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit.balance(text, text, timestamptz) IS
 'Credit: an account''s credit.
-account: '''' for the organisation. as_of: the same figures as they were at a past instant, told by the entries; NULL or not past: now.
-Result, in credits: available in active buckets of the account and its ancestors; spendable: that, capped by the tightest hard budget on the path; held by the account and all below it, used (metered) of that, spent (settled, less refunds); promo + granted + paid = available; when the next of it expires, and how much then. What only time has done (expiry, a hold past its ttl) counts, booked or not.
+account: '''' for the organisation. as_of: a past instant, whose figures are computed from the entries; NULL or not past: now.
+Result, in credits. available: in active buckets of the account and its ancestors. spendable: that, at most what the tightest hard budget on the path leaves. held: by the account and all below it; used: the metered part of held; spent: settled, less refunds. promo + granted + paid = available. Then when the next of it expires, and how much. Expiries and dead holds count at once, booked or not.
 Errors: UC001 no such account; 22023, also for an as_of before what is kept.';
 
 /* Buckets */
@@ -250,9 +250,9 @@ CREATE TYPE gpucredit.bucket_result AS (bucket bigint, account text,
 	spent numeric, expired numeric, revoked numeric, moved numeric,
 	policy jsonb, usable boolean, why text);
 COMMENT ON TYPE gpucredit.bucket_result IS
-'A bucket an account may spend from, what became of its credit, and why it does not pay where it does not.';
+'A bucket that an account may spend from, its compartments, and why it does not pay.';
 
-/* Not a part of buckets(), so that a plan that is kept has it in itself. */
+/* A function apart from buckets(), so that a kept plan inlines it. */
 CREATE FUNCTION gpucredit_internal.buckets_at(org text, account text, at timestamptz)
 RETURNS SETOF gpucredit.bucket_result
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -288,7 +288,7 @@ BEGIN ATOMIC
 		length(b.account) DESC, b.effective_at, b.bucket;
 END;
 COMMENT ON FUNCTION gpucredit_internal.buckets_at(text, text, timestamptz) IS
-'The buckets an account may spend, as they are at an instant from now on.';
+'The buckets that an account may spend, as they are at an instant that is not past.';
 
 CREATE FUNCTION gpucredit.buckets(org text, account text DEFAULT '')
 RETURNS SETOF gpucredit.bucket_result
@@ -302,8 +302,8 @@ BEGIN ATOMIC
 		LATERAL gpucredit_internal.buckets_at(buckets.org, buckets.account, c.at) b;
 END;
 COMMENT ON FUNCTION gpucredit.buckets(text, text) IS
-'Credit: the buckets an account may spend, its own and its ancestors'', in burn order.
-Result, in credits: issued = available + held + spent + expired + revoked + moved; what only time has done counts, booked or not; usable: active now, with something available; why not: revoked, expired, not_yet_active, empty.
+'Credit: the buckets that an account may spend, its own and its ancestors'', in burn order.
+Result, in credits: issued = available + held + spent + expired + revoked + moved. Expiries and dead holds count at once, booked or not. usable: active now, with something available; why not: revoked, expired, not_yet_active, empty.
 Errors: UC001 no such account; 22023.';
 
 /* Statement */
@@ -313,15 +313,15 @@ CREATE TYPE gpucredit.statement_result AS (at timestamptz, entry bigint,
 	target text, amount numeric, hold bigint, job bigint, attempt int,
 	available numeric);
 COMMENT ON TYPE gpucredit.statement_result IS
-'An entry, or what time alone did, with what is available after it.';
+'An entry, or what time alone changed, with what is available after it.';
 
 /*
- * The history of the buckets on a path, each event with its change to the
- * bucket's free credit (free) while the bucket is active.  Beside entries
- * there are the instants at which time alone acts; rank orders events of one
- * instant: a bucket's span, then a ttl, then entries, then the closing.  The
- * sums of removed entries stand before everything; they have no effect of
- * their own, but set what the bucket has when it becomes active.
+ * The history of the buckets on a path.  Each event has its change to the
+ * bucket's free credit (free) while the bucket is active.  Events are entries,
+ * and instants at which time alone acts. rank orders events of one instant: a
+ * bucket's span, then a ttl, then entries, then the closing.  The sums of
+ * removed entries come first; they only set what the bucket has when it
+ * becomes active.
  */
 CREATE FUNCTION gpucredit_internal.bucket_event(tenant text, leaf text,
 	now timestamptz)
@@ -397,7 +397,7 @@ BEGIN ATOMIC
 			AND coalesce(t.at < b.expires_at, true)));
 END;
 COMMENT ON FUNCTION gpucredit_internal.bucket_event(text, text, timestamptz) IS
-'Everything that changed the buckets on a path: entries, and time itself.';
+'All changes of the buckets on a path: entries, and what time alone does.';
 
 CREATE FUNCTION gpucredit.statement(org text, account text DEFAULT '',
 	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL)
@@ -439,9 +439,9 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.statement(text, text, timestamptz,
 	timestamptz) IS
-'Credit: what happened to the buckets an account may spend, oldest first.
-[since, until): NULL for no bound; the running figure starts from all there was before since.
-Result: the entries, amounts in credits, account: on whose behalf; available: what was available to the account just after. A row without an entry is what time alone did: activate and expire of a bucket, free of a hold past its ttl, close of a revoked bucket; the entry that books it later changes available no more. Of a bucket with entries that have left, activate shows what they left it. A tenant is told what others did to a bucket it may spend, not who and what for: account, hold, job and attempt are NULL there.
+'Credit: what happened to the buckets that an account may spend, oldest first.
+[since, until): NULL for no bound. The running figure starts with everything before since.
+Result: the entries, with amounts in credits. account: on whose behalf. available: what the account had available just after. A row without an entry is what time alone did: activate and expire of a bucket, free of a dead hold, close of a revoked bucket; the entry that books it later does not change available. If entries of a bucket were removed, activate shows what they left in it. Of others'' use of a shared bucket a tenant sees the amounts only: account, hold, job and attempt are NULL.
 Errors: UC001 no such account; 22023, also for a since or until before what is kept.';
 
 /* Jobs */
@@ -468,7 +468,7 @@ CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 		LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold
 	WHERE gpucredit_internal.may_read(j.org, j.account);
 COMMENT ON VIEW gpucredit.jobs IS
-'Jobs: what was asked, where they stand, and their last attempt; held: credit set aside for the job now, used: what the live attempt has metered of it';
+'Jobs: their requests, states and last attempts. held: credit set aside for the job now; used: how much of it the live attempt has metered';
 COMMENT ON COLUMN gpucredit.jobs.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.jobs.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.jobs.account IS 'A path below the organisation; '''' is the organisation itself.';
@@ -483,21 +483,21 @@ COMMENT ON COLUMN gpucredit.jobs.gpus IS 'How many devices its last attempt has;
 COMMENT ON COLUMN gpucredit.jobs.share IS 'Thousandths of each device; NULL: it has not started.';
 COMMENT ON COLUMN gpucredit.jobs.elapsed IS 'How long its last attempt has run; NULL: it has not started.';
 COMMENT ON COLUMN gpucredit.jobs.held IS 'Credits set aside for it now.';
-COMMENT ON COLUMN gpucredit.jobs.used IS 'Credits of that which the live attempt has metered; NULL: it does not run.';
+COMMENT ON COLUMN gpucredit.jobs.used IS 'Credits of held that the live attempt has used; NULL: it does not run.';
 COMMENT ON COLUMN gpucredit.jobs.submitted_at IS 'When it was submitted.';
-COMMENT ON COLUMN gpucredit.jobs.not_before IS 'It starts then at the earliest; NULL: at once.';
-COMMENT ON COLUMN gpucredit.jobs.started_at IS 'When its last attempt started; NULL: it has not.';
-COMMENT ON COLUMN gpucredit.jobs.ended_at IS 'When it was over; NULL: it is not.';
+COMMENT ON COLUMN gpucredit.jobs.not_before IS 'The earliest start; NULL: at once.';
+COMMENT ON COLUMN gpucredit.jobs.started_at IS 'When its last attempt started; NULL: it has not started.';
+COMMENT ON COLUMN gpucredit.jobs.ended_at IS 'When it ended; NULL: not yet.';
 COMMENT ON COLUMN gpucredit.jobs.trace IS 'The W3C trace it belongs to; NULL: none.';
-COMMENT ON COLUMN gpucredit.jobs.progress IS 'A growing count, as the agent last told it; NULL: not told.';
-COMMENT ON COLUMN gpucredit.jobs.utilization IS 'Of its devices, 0 to 1, as the agent last told it; NULL: not told.';
-COMMENT ON COLUMN gpucredit.jobs.log IS 'Where the agent keeps its last attempt''s log; NULL: not told, as before its end.';
+COMMENT ON COLUMN gpucredit.jobs.progress IS 'A growing count, as the agent last reported it; NULL: not reported.';
+COMMENT ON COLUMN gpucredit.jobs.utilization IS 'How busy its devices are, 0 to 1, as last reported; NULL: not reported.';
+COMMENT ON COLUMN gpucredit.jobs.log IS 'Where the agent keeps its last attempt''s log; NULL: not reported yet.';
 
 CREATE FUNCTION gpucredit_internal.require_job(org text, job bigint) RETURNS void
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_require_job';
 COMMENT ON FUNCTION gpucredit_internal.require_job(text, bigint) IS
-'Refuses what is no job of the organisation (UC301).';
+'Raises UC301 unless the organisation has the job.';
 
 CREATE TYPE gpucredit.history_result AS (at timestamptz, what text,
 	attempt int, detail text, trace text);
@@ -505,19 +505,19 @@ COMMENT ON TYPE gpucredit.history_result IS
 'Something that happened to a job, or was decided about it.';
 
 /*
- * Entries are appended in the order of time, and jobs are numbered in order,
- * so a few pages of index find those of a span or of a job; several ranges of
- * jobs in each leave room for jobs that run for weeks.  An append only looks
- * at it and writes nothing: so it is one index for both.
+ * Entries are appended in the order of time, and jobs are numbered in order.
+ * So a BRIN index of a few pages finds those of a time span or of a job.  It
+ * keeps several ranges of jobs per block range, for jobs that run for weeks.
+ * An append rarely writes to it, and it serves both searches.
  */
 CREATE INDEX entry_pages ON gpucredit.entry
 	USING brin (at, job pg_catalog.int8_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
 
 /*
- * Within one instant, lines follow the order of decisions (turn): each
- * decision before its entries.  A settlement decides last, as it must know the
- * job's next state, so its requeue follows it.
+ * Within one instant, lines follow the order of decisions (turn), each
+ * decision before its entries.  A settlement writes its decision last, when it
+ * knows the job's next state, so the requeue goes after it.
  */
 CREATE FUNCTION gpucredit.history(org text, job bigint)
 RETURNS SETOF gpucredit.history_result
@@ -584,7 +584,7 @@ BEGIN ATOMIC
 						OR t.attempt = e.attempt)
 					AND t.operation = CASE WHEN e.operation = 'refund'
 							AND e.attempt IS NOT NULL
-						THEN 'settle'	/* of lost work */
+						THEN 'settle'	/* for lost work */
 						ELSE e.operation END), 9223372036854775807),
 			CASE e.operation WHEN 'requeue' THEN 8 ELSE 5 END, e.entry, e.source || ' to ' || e.target, e.attempt,
 			format('%s of bucket %s, hold %s, by %s', e.amount::numeric,
@@ -610,5 +610,5 @@ BEGIN ATOMIC
 	ORDER BY l.at, l.turn, l.rank, l.id;
 END;
 COMMENT ON FUNCTION gpucredit.history(text, bigint) IS
-'Jobs: a job''s whole story, oldest first, as far as it is kept: decisions, the credit moved for it, its checkpoints, the first and the last usage of each attempt. trace: the W3C trace a line belongs to, NULL for none: the job''s, where it was submitted with gpucredit.traceparent.
+'Jobs: a job''s whole story as far as it is kept, oldest first: decisions, credit moved for it, checkpoints, and the first and last usage of each attempt. trace: the W3C trace of a line, NULL for none; it is the job''s if the job was submitted with gpucredit.traceparent.
 Errors: UC301 no such job; 22023.';

@@ -2,24 +2,24 @@
  * 81_policy.sql: which buckets would pay for a request, and why others would
  * not.
  *
- * The same checks as a draw's (src/ledger/hold_draw.c), without locks.
+ * These are the checks of a draw (src/ledger/hold_draw.c), without locks.
  */
 CREATE FUNCTION gpucredit_internal.offer_types(request text, tier text, pool text)
 RETURNS text[]
 LANGUAGE c STABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_offer_types';
 COMMENT ON FUNCTION gpucredit_internal.offer_types(text, text, text) IS
-'Internal: the GPU types a request would be offered in a pool now, in order; NULL for no request; UC401, UC402, 22P02.';
+'Internal: the GPU types that a pool would offer a request now, in order; NULL for no request. Raises UC401, UC402, 22P02.';
 
 CREATE TYPE gpucredit.bucket_for_result AS (bucket bigint, account text,
 	kind text, priority int, expires_at timestamptz, available numeric,
 	policy jsonb, pays boolean, why text, most numeric);
 COMMENT ON TYPE gpucredit.bucket_for_result IS
-'A bucket, whether it would pay for what is asked, and the most it would give.';
+'A bucket, whether it would pay for the request, and the most it would pay.';
 
 /*
- * gpu_types NULL: a caller's own hold.  job: max_per_job counts its draws;
- * hold: the one to extend by the amount.
+ * gpu_types NULL: a caller's own hold. job: whose draws max_per_job counts.
+ * hold: the hold to extend by the amount.
  */
 CREATE FUNCTION gpucredit_internal.bucket_fit(tenant text, leaf text,
 	gpu_types text[], tier text, pool text, job bigint, hold bigint,
@@ -76,7 +76,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_internal.bucket_fit(text, text, text[], text, text,
 	bigint, bigint, numeric) IS
-'Internal: buckets_for and job_buckets.';
+'Internal: what buckets_for and job_buckets have in common.';
 
 CREATE FUNCTION gpucredit_internal.require_amount(amount numeric) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -91,7 +91,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.require_amount(numeric) IS
-'Internal: refuses an amount that is given and not above 0 (22023).';
+'Internal: raises 22023 for an amount that is not above 0; NULL passes.';
 
 CREATE FUNCTION gpucredit.buckets_for(org text, account text,
 	request text DEFAULT NULL, tier text DEFAULT 'standard_training',
@@ -111,8 +111,8 @@ END;
 COMMENT ON FUNCTION gpucredit.buckets_for(text, text, text, text, text,
 	numeric) IS
 'Credit: the buckets of buckets(), in burn order, and whether each would pay for a request submitted now.
-request, tier, pool: as reserve takes them; request NULL: a caller''s own hold. amount: what would be held, in credits, which max_share is a share of; NULL: not looked at.
-Result: pays; why not: revoked, expired, not_yet_active, empty, or the word of the policy that forbids it (gpu_types, tiers, pools, max_per_job, max_share); most: how much it would give.
+request, tier, pool: as reserve takes them; request NULL: a caller''s own hold. amount: what would be held, in credits, to apply max_share; NULL: max_share is ignored.
+Result: pays; why not: revoked, expired, not_yet_active, empty, or the policy word that forbids it (gpu_types, tiers, pools, max_per_job, max_share); most: the most that it would pay.
 Errors: UC001 no such account; UC401, UC402; 22P02, 22023.';
 
 CREATE FUNCTION gpucredit.job_buckets(org text, job bigint,
@@ -133,6 +133,6 @@ BEGIN ATOMIC
 	WHERE j.org = job_buckets.org AND j.job = job_buckets.job;
 END;
 COMMENT ON FUNCTION gpucredit.job_buckets(text, bigint, numeric) IS
-'Credit: as buckets_for, for a job that is there: which buckets would pay for an extension of its hold by an amount, or for its next hold.
-amount: credits; NULL: max_share is not looked at.
+'Credit: which buckets would pay for an extension of an existing job''s hold, or for its next hold, as buckets_for shows them.
+amount: credits of that hold or extension; NULL: max_share is ignored.
 Result: as buckets_for. Errors: UC301 no such job; 22023.';

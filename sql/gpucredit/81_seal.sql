@@ -1,14 +1,14 @@
 /*
  * 81_seal.sql: sealed batches of entries and audit rows, and proofs.
  *
- * A batch is the rows of two ranges of ids, below which every transaction has
- * ended.  Its root is that of a Merkle tree over them; its seal covers the
- * root and the seal before.  Ids survive dump and restore, so the same batches
- * can be recomputed anywhere.
+ * A batch is the rows of two ranges of numbers, below which every transaction
+ * has ended.  Its root is the root of a Merkle tree over these rows.  Its seal
+ * covers the root and the seal before.  Numbers survive dump and restore, so
+ * the same batches can be recomputed anywhere.
  */
 CREATE TABLE gpucredit.seal (
 	batch bigint NOT NULL,
-	entry_from bigint NOT NULL,		/* above this id */
+	entry_from bigint NOT NULL,		/* above this number */
 	entry_to bigint NOT NULL,		/* up to this one */
 	entries bigint NOT NULL,
 	audit_from bigint NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE gpucredit.seal (
 	CONSTRAINT seal_audit_to UNIQUE (audit_to, batch)
 );
 COMMENT ON TABLE gpucredit.seal IS
-'Append-only: the chain over entries and audit rows, a link per batch';
+'Append-only: the chain of seals over entries and audit rows, one link per batch';
 COMMENT ON COLUMN gpucredit.seal.batch IS 'The batch of the chain, from 1.';
 COMMENT ON COLUMN gpucredit.seal.entry_from IS 'Entries above this number are in it.';
 COMMENT ON COLUMN gpucredit.seal.entry_to IS 'Entries up to this number are in it.';
@@ -36,7 +36,7 @@ COMMENT ON COLUMN gpucredit.seal.previous IS 'The seal before; zeros before the 
 COMMENT ON COLUMN gpucredit.seal.root IS 'The root of the digests of its rows.';
 COMMENT ON COLUMN gpucredit.seal.seal IS 'The digest of the batch and all before it.';
 
-/* Only to name the row that differs from the sealed one. */
+/* Used only to name a row that differs from the sealed one. */
 CREATE TABLE gpucredit.seal_row (
 	batch bigint NOT NULL,
 	entries bytea NOT NULL,
@@ -44,12 +44,15 @@ CREATE TABLE gpucredit.seal_row (
 	CONSTRAINT seal_row_pkey PRIMARY KEY (batch)
 );
 COMMENT ON TABLE gpucredit.seal_row IS
-'Append-only: of each sealed row its id and 8 bytes of its digest';
+'Append-only: the number of each sealed row, and 8 bytes of its digest';
 COMMENT ON COLUMN gpucredit.seal_row.batch IS 'The batch of the chain, from 1.';
-COMMENT ON COLUMN gpucredit.seal_row.entries IS 'Of each entry in it, its number and 8 bytes of its digest.';
-COMMENT ON COLUMN gpucredit.seal_row.audits IS 'Of each row of audit in it, its number and 8 bytes of its digest.';
+COMMENT ON COLUMN gpucredit.seal_row.entries IS 'The number of each entry in it, and 8 bytes of its digest.';
+COMMENT ON COLUMN gpucredit.seal_row.audits IS 'The number of each row of audit in it, and 8 bytes of its digest.';
 
-/* While rows of one kind stay and those of the other are removed. */
+/*
+ * For batches whose rows of one kind were removed and of the other kind were
+ * not.
+ */
 CREATE TABLE gpucredit.seal_leaf (
 	batch bigint NOT NULL,
 	kind text NOT NULL,
@@ -57,10 +60,10 @@ CREATE TABLE gpucredit.seal_leaf (
 	CONSTRAINT seal_leaf_pkey PRIMARY KEY (batch)
 );
 COMMENT ON TABLE gpucredit.seal_leaf IS
-'Append-only: of batches of which one kind of rows has left, the digests of its leaves, so that the root can be computed';
+'Append-only: the leaf digests of batches whose entries or audit rows were removed, so that the root can be computed';
 COMMENT ON COLUMN gpucredit.seal_leaf.batch IS 'The batch of the chain, from 1.';
-COMMENT ON COLUMN gpucredit.seal_leaf.kind IS 'entry or audit: of which rows the digests are.';
-COMMENT ON COLUMN gpucredit.seal_leaf.digests IS 'Of the rows, 32 bytes each, in their order.';
+COMMENT ON COLUMN gpucredit.seal_leaf.kind IS 'Which rows the digests are of: entry or audit.';
+COMMENT ON COLUMN gpucredit.seal_leaf.digests IS 'The digests of the rows in their order, 32 bytes each.';
 
 CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.seal
@@ -76,7 +79,7 @@ CREATE TRIGGER seal_leaf_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.seal_leaf ENABLE ALWAYS TRIGGER seal_leaf_append_only;
 
-/* Of this server's run only; meaningless elsewhere. */
+/* Valid only until this server restarts. */
 CREATE UNLOGGED TABLE gpucredit.seal_pending (
 	entry_to bigint NOT NULL,
 	audit_to bigint NOT NULL,
@@ -85,21 +88,21 @@ CREATE UNLOGGED TABLE gpucredit.seal_pending (
 	server_start timestamptz NOT NULL
 );
 COMMENT ON TABLE gpucredit.seal_pending IS
-'Up to which ids the next call of seal_audit seals, once these have ended';
+'Up to which numbers the next seal_audit seals, once the transactions it waits for have ended';
 COMMENT ON COLUMN gpucredit.seal_pending.entry_to IS 'Entries up to this number are to be sealed.';
 COMMENT ON COLUMN gpucredit.seal_pending.audit_to IS 'Rows of audit up to this number are to be sealed.';
-COMMENT ON COLUMN gpucredit.seal_pending.waiting IS 'The transactions that it waits for.';
+COMMENT ON COLUMN gpucredit.seal_pending.waiting IS 'The open transactions that sealing waits for.';
 COMMENT ON COLUMN gpucredit.seal_pending.since IS 'Since when it waits.';
-COMMENT ON COLUMN gpucredit.seal_pending.server_start IS 'When the server that they run on started.';
+COMMENT ON COLUMN gpucredit.seal_pending.server_start IS 'When the server that runs them started.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_row', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_leaf', '');
 
 /*
- * Rows are sealed and removed in the order of ids alone, of all organisations;
- * audit rows by their key.  (Not BRIN: a reused range of pages keeps its old
- * bounds.)
+ * Entries of all organisations are sealed and removed in the order of their
+ * numbers; the key of audit rows serves the same. (A BRIN index would keep old
+ * bounds of reused pages.)
  */
 CREATE INDEX entry_id ON gpucredit.entry (entry);
 
@@ -107,11 +110,11 @@ CREATE FUNCTION gpucredit_internal.lock_chain() RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_lock_chain';
 COMMENT ON FUNCTION gpucredit_internal.lock_chain() IS
-'seal_audit: keeps another call away; false where one is at it.';
+'seal_audit: locks the chain against other calls; false if another call has it.';
 
 CREATE TYPE gpucredit.seal_audit_result AS (task text, affected bigint);
 COMMENT ON TYPE gpucredit.seal_audit_result IS
-'What seal_audit() did: each of its tasks, and how many rows it sealed.';
+'What seal_audit() did: its tasks, and how many rows each sealed.';
 
 CREATE FUNCTION gpucredit.seal_audit()
 RETURNS SETOF gpucredit.seal_audit_result
@@ -119,14 +122,14 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 2
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_seal_audit';
 COMMENT ON FUNCTION gpucredit.seal_audit() IS
-'Audit: seals the entries and audit rows of transactions that have ended: batches of at most 8,192 of each, 64 batches a call, each with a Merkle root, chained by SHA-256. Slows and blocks nobody; rows with a smaller id than those of a transaction still open wait for it, at most until the next call after its end. The last seal is published by NOTIFY gpucredit_seal.
-Result: how many entries and how many audit rows were sealed; none where another call is at it.
+'Audit: seals the entries and audit rows of ended transactions. A call seals at most 64 batches of at most 8,192 of each, each batch with a Merkle root, chained by SHA-256. It slows and blocks nobody. Rows numbered below those of an open transaction wait for it, at most until the next call after its end. NOTIFY gpucredit_seal publishes the last seal.
+Result: how many entries and audit rows were sealed; no row if another call is at work.
 Errors: 25001 at REPEATABLE READ and up.';
 
 CREATE TYPE gpucredit.verify_audit_result AS (problem text, batch bigint,
 	row_name text, detail text);
 COMMENT ON TYPE gpucredit.verify_audit_result IS
-'A batch or a row of the audit log that is not as it was sealed.';
+'A batch or row that differs from what was sealed.';
 
 CREATE FUNCTION gpucredit.verify_audit(since timestamptz DEFAULT NULL,
 	published bytea DEFAULT NULL)
@@ -135,16 +138,16 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_verify_audit';
 COMMENT ON FUNCTION gpucredit.verify_audit(timestamptz, bytea) IS
-'Audit: reads what is sealed again: every link of the chain, and the rows of the batches sealed since an instant (NULL: all).
-published: a seal that was kept outside the database, of the hex that view seals shows decode(''...'', ''hex''); it must be in the chain, or all of it was rewritten.
-Result: nothing, or the first batch that is not what was sealed, and its first row (as "entry 17") that changed, vanished or was inserted.
+'Audit: checks every link of the chain again, and the rows of the batches sealed since an instant (NULL: all).
+published: a seal that was kept outside the database, as decode(''...'', ''hex'') of the hex that view seals shows. If the chain does not contain it, the whole chain was rewritten.
+Result: nothing, or the first batch that differs from what was sealed, and its first row (as "entry 17") that changed, vanished or was inserted.
 Errors: 22023.';
 
 CREATE TYPE gpucredit.audit_proof_result AS (batch bigint, leaf text,
 	leaf_index int, leaves int, path bytea[], header text, previous bytea,
 	root bytea, seal bytea);
 COMMENT ON TYPE gpucredit.audit_proof_result IS
-'The path from a row to its seal, for a check without the database.';
+'The path from a row to its seal, to check it without the database.';
 
 CREATE FUNCTION gpucredit.audit_proof(entry bigint, kind text DEFAULT 'entry')
 RETURNS gpucredit.audit_proof_result
@@ -152,8 +155,8 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_audit_proof';
 COMMENT ON FUNCTION gpucredit.audit_proof(bigint, text) IS
-'Audit: that an entry is what was sealed: its text, its place in the batch''s Merkle tree, the path to the root, and what the seal is made of. docs/seals.md says how to check it with nothing but SHA-256 and a published seal.
-entry: its id. kind: entry, or audit for a row of the audit log.
+'Audit: proves that an entry is what was sealed: its text, its place in the batch''s Merkle tree, the path to the root, and what the seal is made of. docs/seals.md says how to check it with nothing but SHA-256 and a published seal.
+entry: its number. kind: entry, or audit for a row of the audit log.
 Errors: 22023 no such row; 55000 it is not sealed yet.';
 
 CREATE VIEW gpucredit.seals AS
@@ -166,16 +169,16 @@ CREATE VIEW gpucredit.seals AS
 			max(d.batch_to) FILTER (WHERE d.kind = 'audit') AS audit
 		FROM gpucredit.archive_batch d) l;
 COMMENT ON VIEW gpucredit.seals IS
-'The chain, to be published: whoever keeps a seal can tell whether anything before it was ever rewritten';
+'The chain of seals, to be published: a kept seal shows whether anything before it was rewritten';
 COMMENT ON COLUMN gpucredit.seals.batch IS 'The batch of the chain, from 1.';
 COMMENT ON COLUMN gpucredit.seals.sealed_at IS 'When it was sealed.';
 COMMENT ON COLUMN gpucredit.seals.entries IS 'How many entries are in it.';
 COMMENT ON COLUMN gpucredit.seals.audits IS 'How many rows of audit are in it.';
 COMMENT ON COLUMN gpucredit.seals.seal IS 'The digest of the batch and all before it, in hexadecimal.';
-COMMENT ON COLUMN gpucredit.seals.entries_left IS 'Its entries have left.';
-COMMENT ON COLUMN gpucredit.seals.audits_left IS 'Its rows of audit have left.';
+COMMENT ON COLUMN gpucredit.seals.entries_left IS 'True: its entries were removed.';
+COMMENT ON COLUMN gpucredit.seals.audits_left IS 'True: its rows of audit were removed.';
 
-/* A standby cannot read an unlogged table, nor plan a query that might. */
+/* A standby can neither read an unlogged table nor plan a query on it. */
 CREATE FUNCTION gpucredit_internal.seal_waits()
 RETURNS TABLE (since timestamptz, waiting text[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
@@ -189,11 +192,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.seal_waits() IS
-'seal_status: the open transactions (backend/number) that sealing waits for, and since when; on a standby none, as it does not seal.';
+'seal_status: the open transactions (backend/number) that sealing waits for, and since when; none on a standby, which does not seal.';
 
 /*
- * The rows themselves, not the sequences: ids of rolled back transactions, or
- * skipped by a crash, have no rows.
+ * This reads the rows, not the sequences, because numbers of rolled back
+ * transactions or skipped by a crash have no rows.
  */
 CREATE VIEW gpucredit.seal_status AS
 	SELECT greatest(e.last - coalesce(s.entry_to, 0), 0) AS entries_unsealed,
@@ -206,10 +209,10 @@ CREATE VIEW gpucredit.seal_status AS
 			ORDER BY seal.batch DESC LIMIT 1) s ON true
 		LEFT JOIN gpucredit_internal.seal_waits() p ON true;
 COMMENT ON VIEW gpucredit.seal_status IS
-'How far sealing is: ids not sealed yet (at most so many rows), and the open transactions (backend/number) it waits for';
-COMMENT ON COLUMN gpucredit.seal_status.entries_unsealed IS 'Numbers of entries that are not sealed, which is as many entries at most.';
-COMMENT ON COLUMN gpucredit.seal_status.audits_unsealed IS 'Numbers of rows of audit that are not sealed, which is as many rows at most.';
+'How far sealing has come: how many numbers are not sealed yet, and which open transactions it waits for';
+COMMENT ON COLUMN gpucredit.seal_status.entries_unsealed IS 'How many entry numbers are not sealed: an upper bound of the entries.';
+COMMENT ON COLUMN gpucredit.seal_status.audits_unsealed IS 'How many audit numbers are not sealed: an upper bound of the rows.';
 COMMENT ON COLUMN gpucredit.seal_status.last_batch IS 'The last batch; NULL: none.';
 COMMENT ON COLUMN gpucredit.seal_status.last_sealed_at IS 'When that was sealed; NULL: never.';
-COMMENT ON COLUMN gpucredit.seal_status.waiting_since IS 'Since when sealing waits for transactions; NULL: it does not.';
+COMMENT ON COLUMN gpucredit.seal_status.waiting_since IS 'Since when sealing waits for transactions; NULL: it does not wait.';
 COMMENT ON COLUMN gpucredit.seal_status.waiting_for IS 'Those transactions, as backend/number.';

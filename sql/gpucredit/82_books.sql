@@ -1,9 +1,9 @@
 /*
- * 82_books.sql: the entries, against figures stored elsewhere.
+ * 82_books.sql: comparing stored figures with the entries.
  *
- * The entries are the truth.  entry_by_bucket and entry_by_part have their
- * sums; verify compares the running sums with these, rebuild corrects them.
- * The entry table is read a few times whole, never bucket by bucket.
+ * The entries are the truth. entry_by_bucket and entry_by_part add them up;
+ * verify compares the running sums with these, and rebuild corrects them. Each
+ * check reads the whole entry table a few times, never bucket by bucket.
  *
  * tenant NULL means every organisation.  The planner expands the set-returning
  * functions where they are called.
@@ -46,7 +46,7 @@ BEGIN ATOMIC
 	GROUP BY e.org, e.bucket;
 END;
 COMMENT ON FUNCTION gpucredit_internal.entry_by_bucket(text) IS
-'What the entries of each bucket come to.';
+'The sums of the entries of each bucket.';
 
 CREATE FUNCTION gpucredit_internal.entry_by_part(tenant text)
 RETURNS TABLE (org text, hold bigint, part int, bucket bigint,
@@ -82,14 +82,14 @@ BEGIN ATOMIC
 	GROUP BY e.org, e.hold, e.part, e.bucket;
 END;
 COMMENT ON FUNCTION gpucredit_internal.entry_by_part(text) IS
-'What the entries of each part of a hold come to.';
+'The sums of the entries of each hold part.';
 
-/* sound: the entries leave none of the row's figures negative. */
+/* sound: by its entries, no figure of the row is negative. */
 CREATE TYPE gpucredit.difference AS (org text, bucket bigint, hold bigint,
 	part int, what text, found gpucredit.credits, expected gpucredit.credits,
 	sound boolean);
 COMMENT ON TYPE gpucredit.difference IS
-'A figure of a bucket or hold that is not what the entries say.';
+'A figure of a bucket or hold that differs from its entries.';
 
 CREATE FUNCTION gpucredit_internal.bucket_difference(tenant text)
 RETURNS SETOF gpucredit.difference
@@ -114,7 +114,7 @@ BEGIN ATOMIC
 		ELSE coalesce(c.expected, '0') <> c.found END;
 END;
 COMMENT ON FUNCTION gpucredit_internal.bucket_difference(text) IS
-'Where a bucket''s figures are not what its entries say; found NULL: there is no such bucket.';
+'Buckets whose figures differ from their entries; found NULL: the bucket is missing.';
 
 CREATE FUNCTION gpucredit_internal.part_difference(tenant text)
 RETURNS SETOF gpucredit.difference
@@ -142,7 +142,7 @@ BEGIN ATOMIC
 		AND c.expected IS DISTINCT FROM c.found;
 END;
 COMMENT ON FUNCTION gpucredit_internal.part_difference(text) IS
-'Where a hold''s part is not what its entries say; found NULL: no such part, expected NULL: no entries.';
+'Hold parts whose figures differ from their entries; found NULL: the part is missing; expected NULL: it has no entries.';
 
 CREATE FUNCTION gpucredit_internal.hold_difference(tenant text)
 RETURNS SETOF gpucredit.difference
@@ -174,9 +174,12 @@ BEGIN ATOMIC
 			ELSE coalesce(c.expected, '0') <> c.found END;
 END;
 COMMENT ON FUNCTION gpucredit_internal.hold_difference(text) IS
-'Where a hold''s figures are not what its entries say; found NULL: there is no such hold.';
+'Holds whose figures differ from their entries; found NULL: the hold is missing.';
 
-/* Accounts' spend by the entries, with the newest entry, and as recorded. */
+/*
+ * The spend of accounts by the entries, with the newest entry, and as
+ * recorded.
+ */
 CREATE FUNCTION gpucredit_internal.spend_difference(tenant text)
 RETURNS TABLE (org text, account text, found numeric, expected numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -199,7 +202,7 @@ BEGIN ATOMIC
 				WHERE 'spent' IN (e.source, e.target)
 					AND (spend_difference.tenant IS NULL
 						OR e.org = spend_difference.tenant)
-				GROUP BY e.org, e.account, e.bucket	/* of one, it fits */
+				GROUP BY e.org, e.account, e.bucket	/* one delta always fits */
 				UNION ALL
 				SELECT n.org, n.account, n.spent::numeric
 				FROM gpucredit.closing_net n
@@ -210,11 +213,11 @@ BEGIN ATOMIC
 	WHERE coalesce(s.spent, 0) <> coalesce(e.spent, 0);
 END;
 COMMENT ON FUNCTION gpucredit_internal.spend_difference(text) IS
-'Accounts whose recorded spend is not what the entries say.';
+'Accounts whose recorded spend differs from the entries.';
 
 /*
- * Kept days, against the entries of that day less deltas that are not folded.
- * Days that upkeep has forgotten, and days with removed entries, are not
+ * Each kept day is compared with the entries of that day less its unfolded
+ * deltas.  Days that upkeep deleted, and days with removed entries, are not
  * compared.
  */
 CREATE FUNCTION gpucredit_internal.spend_day_difference(tenant text)
@@ -253,7 +256,7 @@ BEGIN ATOMIC
 			true);
 END;
 COMMENT ON FUNCTION gpucredit_internal.spend_day_difference(text) IS
-'Days of spend that are not what the entries say.';
+'Days of spend that differ from the entries.';
 
 /* Accounts whose "limits" differ from their budgets and quotas. */
 CREATE FUNCTION gpucredit_internal.limits_difference(tenant text)
@@ -287,12 +290,12 @@ BEGIN ATOMIC
 		AND a.limits IS DISTINCT FROM l.limits;
 END;
 COMMENT ON FUNCTION gpucredit_internal.limits_difference(text) IS
-'Accounts whose rows do not say what their budgets and quotas are.';
+'Accounts whose rows differ from their budgets and quotas.';
 
 CREATE TYPE gpucredit.verify_result AS (invariant text, org text,
 	subject text, detail text);
 COMMENT ON TYPE gpucredit.verify_result IS
-'An invariant that does not hold, and where.';
+'An invariant that does not hold, and where it breaks.';
 
 /* Money: buckets */
 CREATE FUNCTION gpucredit_internal.check_buckets(tenant text)
@@ -326,7 +329,7 @@ BEGIN ATOMIC
 	WHERE (check_buckets.tenant IS NULL OR b.org = check_buckets.tenant)
 		AND b.issued <= '0'
 	UNION ALL
-	/* a sweep leaves an entry only where it found something */
+	/* a sweep writes an entry only if it found credit */
 	SELECT 'bucket_is_swept_as_booked', b.org, format('bucket %s', b.bucket),
 		format('expires %s, swept %s, booked by a sweep %s',
 			coalesce(b.expires_at::text, 'never'),
@@ -393,7 +396,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.check_buckets(text) IS
 'verify: buckets and spend.';
 
-/* Slices: as many as their bucket or counter says, and within its limits */
+/* Slices: their number is right, and they keep their limits */
 CREATE FUNCTION gpucredit_internal.check_slices(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE

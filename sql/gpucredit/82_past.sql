@@ -8,12 +8,12 @@
  */
 
 /*
- * A hold is a stack: it returns its last draw first.  Of the credit it had
- * when the budget's period, or the budget itself, began, the lowest level
- * since then does not count; all above does.  Draws at the very instant the
- * budget was set go by the entry's number.  While the budget exists,
- * hold_budget says whether a hold counted in it.  Of removed draws only a
- * part's first instant is known: it stands for all of them.
+ * A hold is a stack: it returns its last draw first.  Take the credit it had
+ * when the budget's period, or the budget itself, began: the lowest level
+ * since then does not count, and all above it does.  For draws at the very
+ * instant the budget was set, the entry's number decides.  While the budget
+ * exists, hold_budget says whether a hold counted in it. Of removed draws only
+ * the first instant of a hold part is known, which stands for all of them.
  */
 CREATE FUNCTION gpucredit_internal.budget_room_at(org text, account text,
 	at timestamptz) RETURNS numeric
@@ -85,10 +85,10 @@ BEGIN ATOMIC
 		ON c.account = b.account AND c.period = b.period;
 END;
 COMMENT ON FUNCTION gpucredit_internal.budget_room_at(text, text, timestamptz) IS
-'What the tightest hard budget on an account''s path had left at a past instant; NULL: there was none.';
+'What the tightest hard budget on an account''s path had left at a past instant; NULL: no budget.';
 
 /*
- * The entries give the past.  For use, the last heartbeat counts if it is old
+ * The entries give the past.  Use is that of the last heartbeat if it is old
  * enough, else the logged usage.
  */
 CREATE FUNCTION gpucredit_internal.balance_at(org text, account text,

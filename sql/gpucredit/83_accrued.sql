@@ -2,8 +2,8 @@
  * 83_accrued.sql: the cost of runs before their settlement.
  *
  * At an instant, an unsettled attempt has accrued the amount in its last usage
- * row before that instant.  No later row changes that, so past figures stay. A
- * report over spans of time counts for each span the amounts settled in it,
+ * row before that instant.  Later rows do not change it, so past figures stay.
+ * A report over time spans counts for each span the amounts settled in it,
  * plus the accrued amounts at its end, less those at its beginning.  So the
  * spans of a run add up to its bill, which is rounded once.
  *
@@ -18,7 +18,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.utc_day(timestamptz) IS
 'Internal: the UTC day of an instant.';
 
-/* The last day there is has no end. */
+/* The last possible day has no end. */
 CREATE FUNCTION gpucredit_internal.utc_midnight(day date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
@@ -29,14 +29,14 @@ COMMENT ON FUNCTION gpucredit_internal.utc_midnight(date) IS
 'Internal: when a UTC day begins.';
 
 /*
- * An attempt unsettled at an instant is carried over the next midnight (table
- * accrued), is settled before that, or still lives.  Live attempts are carried
- * by their next usage row, and counted by their last one until then.  For an
- * instant within a day with removed usage, the midnight before counts.
+ * An attempt that is unsettled at an instant has a row in accrued for the next
+ * midnight, is settled before that, or still lives.  A live attempt gets that
+ * row with its next usage row; until then its last usage row counts.  If the
+ * instant's day has removed usage, the midnight before counts.
  *
- * The last usage before an instant within a day is looked up for each attempt.
- * If a tenth of all running attempts is wanted, the usage of the last minutes
- * before the instant is read as a whole first: it covers most of them.
+ * The query looks up each attempt's last usage before the instant. If it wants
+ * a tenth of all running attempts or more, it first reads all usage of the
+ * last minutes before the instant, which covers most of them.
  */
 CREATE FUNCTION gpucredit_internal.accrued_at(orgs text[], instants timestamptz[])
 RETURNS TABLE (instant timestamptz, org text, account text, job bigint,
@@ -130,16 +130,16 @@ BEGIN ATOMIC
 	WHERE NOT t.open AND k.elapsed IS NOT NULL;
 END;
 COMMENT ON FUNCTION gpucredit_internal.accrued_at(text[], timestamptz[]) IS
-'Internal: what each attempt that was not settled had run and cost at each of these instants, by the usage logged before it; at one to come, by what is metered now.';
+'Internal: how long each unsettled attempt had run, and what it had cost, at each of these instants, by the usage logged before. For a future instant: what is metered now.';
 
 /*
  * The change of accruals over a span, as a whole or by UTC day.  A run is a
  * series of known costs: at the span's beginning (day -infinity), at
- * midnights, and at the span's end.  Each value adds its difference from the
- * one before to its day; the last value is subtracted on the day of
- * settlement, if that is within the span.  A live run's last usage counts on
- * its own day.  Usage logged after an attempt's end (late_finish.c) adds to no
- * accrual, as it is paid at once.
+ * midnights, and at the span's end. Each cost adds its difference from the one
+ * before to its day.  The last one is subtracted on the day of settlement, if
+ * that is within the span.  A live run's last usage counts on its own day.
+ * Usage logged after an attempt's end (late_finish.c) is paid at once, so it
+ * does not accrue.
  */
 CREATE FUNCTION gpucredit_internal.accrued_change(orgs text[], since timestamptz,
 	until timestamptz, days boolean)
@@ -203,12 +203,12 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_internal.accrued_change(text[], timestamptz, timestamptz,
 	boolean) IS
-'Internal: what was accrued in [since, until) and not settled in it, less what was accrued before and settled in it, in lines to be added up: by attempt, and by UTC day, or all in one (day infinity).';
+'Internal: what accrued in [since, until) and was not settled in it, less what accrued before and was settled in it. Lines to be added up: by attempt, and by UTC day, or all as day infinity.';
 
 /*
  * The run time of attempts that ended in a span.  A run counts at its end with
- * its settled time; a late report's addition counts when it came, as its cost
- * does.
+ * its settled time.  What a late report adds counts when the report came, as
+ * its cost does.
  */
 CREATE FUNCTION gpucredit_internal.run_end(orgs text[], since timestamptz,
 	until timestamptz)
@@ -236,13 +236,13 @@ BEGIN ATOMIC
 			AND a.late_at < coalesce(run_end.until, 'infinity');
 END;
 COMMENT ON FUNCTION gpucredit_internal.run_end(text[], timestamptz, timestamptz) IS
-'Internal: attempts that ended in [since, until), and late words on such that had ended: how long they ran, or ran longer, and what no credit covered of it. share_gpus: devices.';
+'Internal: attempts that ended in [since, until), and late reports in it: how much run time each adds, and what no credit covered. share_gpus: devices.';
 
 /*
- * The carry over each midnight is the last usage row before it, if that is
- * kept. It grows, and stays within the bill.  No midnight is missing between
- * an attempt's first usage and its last before its end.  Attempts of an older
- * release may have been carried from any day on.
+ * An attempt's row for a midnight equals its last usage row before, if that is
+ * kept.  These rows grow, and never exceed the bill.  No midnight is missing
+ * between an attempt's first usage and its last before its end. Attempts of an
+ * older release may have rows from any day on.
  */
 CREATE FUNCTION gpucredit_internal.accrued_difference(tenant text)
 RETURNS TABLE (invariant text, org text, job bigint, attempt int, detail text)
@@ -303,4 +303,4 @@ BEGIN ATOMIC
 		IS NOT TRUE;
 END;
 COMMENT ON FUNCTION gpucredit_internal.accrued_difference(text) IS
-'verify: what was carried over midnights that is not what usage says, or is not within its attempt''s bill.';
+'verify: rows of accrued that differ from usage, or exceed their attempt''s bill.';

@@ -1,11 +1,11 @@
 /*
- * 83_statements.sql: spend, by purpose, and invoices.
+ * 83_statements.sql: reports of spend, and invoices.
  *
  * The spend of a span of time is the use in it: amounts settled or captured in
  * it, plus accruals at its end, less accruals at its beginning
- * (83_accrued.sql).  Refunds count in the span they happened, for any earlier
- * use; net is the difference.  A hold serves one attempt, so an entry's hold
- * gives its GPU type; callers' own holds have no job, tier, pool or GPU type.
+ * (83_accrued.sql). Refunds count in the span in which they happen; net is the
+ * difference.  A hold serves one attempt, so an entry's hold gives its GPU
+ * type; callers' own holds have no job, tier, pool or GPU type.
  */
 
 CREATE FUNCTION gpucredit_internal.spend_line(orgs text[], top text,
@@ -72,9 +72,9 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_internal.spend_line(text[], text, timestamptz,
 	timestamptz, boolean) IS
-'Internal: what accounts of these organisations, top and all below it, spent in [since, until): lines of what was settled, of how long ran what ended, and of what was accrued beside; days: of each UTC day. since NULL: also what left, of no day. The caller has asked require_kept().';
+'Internal: lines of what account top and all below it spent in [since, until), in these organisations: settled, run time of ended attempts, and accrued. days: by UTC day. since NULL: removed rows count too, without a day. The caller has called require_kept().';
 
-/* How arguments are refused in C, for functions written in SQL. */
+/* Lets functions written in SQL refuse arguments as C functions do. */
 CREATE FUNCTION gpucredit_internal.require_sense(name text, value text,
 	sense boolean, problem text, hint text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -94,13 +94,14 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.require_sense(text, text, boolean, text,
 	text) IS
-'Refuses an argument that is null or makes no sense (22023).';
+'Raises 22023 for an argument that is null or makes no sense.';
 
 /*
- * Asked for in a sub-select, so once: spend_line() would have it in conditions.
+ * Callers use it in a sub-select, so that it runs once; spend_line() would put
+ * it into conditions.
  *
- * Which organisations a report is over: one, or (NULL) all that the caller may
- * see an account of.
+ * The organisations of a report: one, or for NULL all in which the caller may
+ * see an account.
  */
 CREATE FUNCTION gpucredit_internal.report_orgs(org text) RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
@@ -125,7 +126,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.report_orgs(text) IS
-'Internal: the organisation, which must be there (UC001), or for NULL all that the caller may see any account of; 42501 for a tenant bound to nothing.';
+'Internal: the organisation, which must exist (UC001), or for NULL all whose accounts the caller may see; 42501 for a tenant bound to nothing.';
 
 /* usage_by() groups by these; type is another word for gpu_type. */
 CREATE FUNCTION gpucredit_internal.usage_words(by text) RETURNS text[]
@@ -145,29 +146,22 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.usage_words(text) IS
-'Internal: the words that usage_by() groups by; 22023 for others.';
+'Internal: the words that usage_by() groups by; raises 22023 for others.';
 
 CREATE TYPE gpucredit.usage_by_result AS (item text, spent numeric,
 	refunded numeric, net numeric, gpu_hours numeric, jobs bigint,
 	accrued numeric, keys jsonb);
 COMMENT ON TYPE gpucredit.usage_by_result IS
-'What one account, tier, GPU type, day or job has cost, or one of each.';
-COMMENT ON COLUMN gpucredit.usage_by_result.item IS
-'What it is about; of several words the values in their order, "-" where there is none.';
-COMMENT ON COLUMN gpucredit.usage_by_result.spent IS
-'Credits used in the time.';
-COMMENT ON COLUMN gpucredit.usage_by_result.refunded IS
-'Credits given back in the time.';
+'What an account, tier, GPU type, day or job has cost, or a combination of them.';
+COMMENT ON COLUMN gpucredit.usage_by_result.item IS 'The values that the line is for, in the order of by; "-" for none.';
+COMMENT ON COLUMN gpucredit.usage_by_result.spent IS 'Credits used in that time.';
+COMMENT ON COLUMN gpucredit.usage_by_result.refunded IS 'Credits refunded in that time.';
 COMMENT ON COLUMN gpucredit.usage_by_result.net IS
 'spent - refunded.';
-COMMENT ON COLUMN gpucredit.usage_by_result.gpu_hours IS
-'GPU-hours used in the time.';
-COMMENT ON COLUMN gpucredit.usage_by_result.jobs IS
-'How many jobs used any.';
-COMMENT ON COLUMN gpucredit.usage_by_result.accrued IS
-'The part of spent that was not settled in the time; below 0 where what was settled had been used before it.';
-COMMENT ON COLUMN gpucredit.usage_by_result.keys IS
-'The values by word.';
+COMMENT ON COLUMN gpucredit.usage_by_result.gpu_hours IS 'GPU-hours used in that time.';
+COMMENT ON COLUMN gpucredit.usage_by_result.jobs IS 'How many jobs used credits.';
+COMMENT ON COLUMN gpucredit.usage_by_result.accrued IS 'The part of spent not settled in that time; below 0 where settlements were of earlier use.';
+COMMENT ON COLUMN gpucredit.usage_by_result.keys IS 'The same values, by word of by.';
 
 CREATE FUNCTION gpucredit.usage_by(org text, account text DEFAULT '',
 	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL,
@@ -238,15 +232,15 @@ END;
 COMMENT ON FUNCTION gpucredit.usage_by(text, text, timestamptz, timestamptz,
 	text) IS
 'Reports: what an account and all below it spent in [since, until), NULL for no bound.
-org: NULL for all organisations that the caller may see. by: one or several, with commas between, of organisation, account, project (first part of an account''s path), user (its second), tier, pool, gpu_type (or type), day (UTC), job. What runs counts when its use was logged (every gpucredit.usage_interval, and where the time is not over as metered now), a refund when it is given; of a time whose usage has left, at the end of its UTC day.
-Result: a row per item (NULL: callers'' own holds, which have no job, tier, pool or GPU type; accounts that are no project''s or user''s), in credits: spent, refunded, net = spent - refunded; GPU-hours used; how many jobs; accrued: the part of spent that was not settled in the time; the values by word.
+org: NULL for all organisations that the caller may see. by: one or more, separated by commas, of organisation, account, project (first part of an account''s path), user (its second), tier, pool, gpu_type (or type), day (UTC), job. Use of a running attempt counts when it is logged, every gpucredit.usage_interval; in a time that is not over, as metered now. A refund counts when it is given. Usage that was removed counts at the end of its UTC day.
+Result, a row per item: spent, refunded, net = spent - refunded, in credits; GPU-hours used; how many jobs; accrued: the part of spent not settled in that time; the values by word. item is NULL for callers'' own holds, which have no job, tier, pool or GPU type, and for accounts without a project or user.
 Errors: UC001 no such account; 42501 a tenant bound to nothing; 22023, also for a since or until before what is kept.';
 
 CREATE TYPE gpucredit.top_spenders_result AS (rank bigint, account text,
 	net numeric, spent numeric, refunded numeric, gpu_hours numeric,
 	jobs bigint, organisation text, accrued numeric);
 COMMENT ON TYPE gpucredit.top_spenders_result IS
-'An account, by what it spent.';
+'An account and what it spent.';
 
 CREATE FUNCTION gpucredit.top_spenders(org text DEFAULT NULL,
 	k int DEFAULT 10, since timestamptz DEFAULT NULL)
@@ -274,16 +268,16 @@ BEGIN ATOMIC
 	ORDER BY 1 LIMIT top_spenders.k;
 END;
 COMMENT ON FUNCTION gpucredit.top_spenders(text, int, timestamptz) IS
-'Reports: the k accounts that spent most since an instant (NULL: ever), each by itself, without those below it.
+'Reports: the k accounts that spent most since an instant (NULL: ever). Each counts by itself, without the accounts below it.
 org: NULL for all organisations that the caller may see.
-Result: as usage_by, the most first, with the organisation. A tenant is told of its own accounts alone.
+Result: as usage_by, with the organisation, the highest first. A tenant sees its own accounts only.
 Errors: UC001 no such organisation; 42501 a tenant bound to nothing; 22023, also for a since before what is kept.';
 
 CREATE TYPE gpucredit.top_jobs_result AS (rank bigint, job bigint,
 	account text, tier text, gpu_types text[], net numeric, spent numeric,
 	refunded numeric, gpu_hours numeric, organisation text, accrued numeric);
 COMMENT ON TYPE gpucredit.top_jobs_result IS
-'A job, by what it has cost.';
+'A job and what it has cost.';
 
 CREATE FUNCTION gpucredit.top_jobs(org text DEFAULT NULL, k int DEFAULT 10,
 	since timestamptz DEFAULT NULL)
@@ -312,16 +306,16 @@ BEGIN ATOMIC
 	ORDER BY 1 LIMIT top_jobs.k;
 END;
 COMMENT ON FUNCTION gpucredit.top_jobs(text, int, timestamptz) IS
-'Reports: the k jobs that spent most since an instant (NULL: ever).
+'Reports: the k jobs that spent most since an instant (NULL: ever), running jobs included.
 org: NULL for all organisations that the caller may see.
-Result: the most first, those that run included, with the GPU types their attempts ran on and the organisation; figures as usage_by. A tenant is told of the jobs of its own accounts alone.
+Result: the highest first, with the organisation and the GPU types of their attempts; figures as usage_by. A tenant sees the jobs of its own accounts only.
 Errors: UC001 no such organisation; 42501 a tenant bound to nothing; 22023, also for a since before what is kept.';
 
 CREATE TYPE gpucredit.invoice_result AS (line bigint, account text,
 	tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric,
 	refunded numeric, amount numeric, accrued numeric, uncollected numeric);
 COMMENT ON TYPE gpucredit.invoice_result IS
-'A line of an invoice: what an account used of a tier and GPU type in a month.';
+'An invoice line: what an account used of a tier and GPU type in a month.';
 
 CREATE FUNCTION gpucredit.invoice(org text, month date)
 RETURNS SETOF gpucredit.invoice_result
@@ -350,16 +344,16 @@ BEGIN ATOMIC
 	ORDER BY 1;
 END;
 COMMENT ON FUNCTION gpucredit.invoice(text, date) IS
-'Reports: an organisation''s month (UTC): what was used in it, less what was refunded in it, to the last micro-credit.
-month: any day of it. Of a run that goes on over the month''s end it has what was logged by then (table accrued), and the next months have the rest: together its bill. So a month that is over stays as it is; of one that is not, what runs counts as metered now.
-Result: a line per account, tier and GPU type; the last two are NULL on the line of an account''s own holds without a job. amount = spent - refunded, below 0 where more was refunded than spent; accrued: the part of spent that was not settled in the month, below 0 where what was settled is on an earlier month''s invoice; uncollected: what runs that ended in the month cost and no credit covered, for information, as it is no part of the amount. A tenant is told of its own accounts alone.
+'Reports: an organisation''s month (UTC): what it used, less what was refunded, to the last micro-credit.
+month: any day of it. Of an attempt that runs past the month''s end, the invoice has what was logged by then (table accrued), and the next invoices have the rest. So a past month never changes; in the present month, running attempts count as metered now.
+Result: a line per account, tier and GPU type; tier and type are NULL for an account''s own holds. amount = spent - refunded, below 0 if more was refunded. accrued: the part of spent not settled in the month, below 0 if settlements were of use on an earlier invoice. uncollected: what attempts that ended in the month cost and no credit covered, which is no part of amount. A tenant sees its own accounts only.
 Errors: UC001 no such organisation; 22023, also for a month before what is kept.';
 
-/* Denials: those in the audit, and those not counted there yet */
+/* Denials: those in the audit log, and those not counted there yet */
 CREATE TYPE gpucredit.denials_result AS (account text, operation text,
 	reason text, n bigint, first_at timestamptz, last_at timestamptz);
 COMMENT ON TYPE gpucredit.denials_result IS
-'What an account was denied: how often, why, when first and last.';
+'Denials of an account: operation, reason, how often, first and last.';
 
 CREATE FUNCTION gpucredit.denials(org text, account text DEFAULT '',
 	since timestamptz DEFAULT NULL)
@@ -391,10 +385,13 @@ BEGIN ATOMIC
 	ORDER BY d.account COLLATE "C", d.operation, d.reason;
 END;
 COMMENT ON FUNCTION gpucredit.denials(text, text, timestamptz) IS
-'Credit: how often an account and those below it were denied since an instant (NULL: as long as the audit is kept), exactly: also those of a storm, of which the audit has the first and a number.
+'Credit: how often an account and all below it were denied since an instant (NULL: as long as the audit log is kept). The count is exact, also for repeated denials, of which the audit log has the first and a number.
 Errors: UC001 no such account; 22023, also for a since before what is kept.';
 
-/* The audit log by time: no batch is dated before one of its rows, or one before it. */
+/*
+ * Batches give the audit log by time: a batch is not dated before its rows,
+ * nor before the previous batch.
+ */
 CREATE INDEX seal_sealed_at ON gpucredit.seal (sealed_at, batch);
 
 CREATE FUNCTION gpucredit.audit_before(at timestamptz) RETURNS bigint
@@ -411,7 +408,7 @@ BEGIN ATOMIC
 			ORDER BY s.batch DESC LIMIT 1), (-9223372036854775808)::bigint);
 END;
 COMMENT ON FUNCTION gpucredit.audit_before(timestamptz) IS
-'Audit: where to look in the audit log for what was decided since an instant: each row of it, or later, has a number above the result, so that the table''s key finds them: WHERE audit > gpucredit.audit_before(t) AND at >= t. It goes by what is sealed: sealed every minute, the rows of at most some minutes before are read, too; never sealed, all are.
-at: in a condition a constant, or now() less some time; of what is volatile, as gpucredit.now(), by a subquery (SELECT gpucredit.audit_before(...)).
-Result: a number, perhaps of no row. Rows dated before the server''s clock was set back may be missed.
+'Audit: where to look in the audit log for decisions since an instant. Rows of then or later have numbers above the result, so that a query can use the table''s key: WHERE audit > gpucredit.audit_before(t) AND at >= t. It goes by seals. If sealing runs every minute, the query reads rows of a few minutes more; without seals it reads all.
+at: a constant, or now() less an interval. Pass a volatile value, such as gpucredit.now(), by a subquery: (SELECT gpucredit.audit_before(...)).
+Result: a number, perhaps of no row. If the server''s clock was set back, rows dated before that may be missed.
 Errors: 22023 at is null.';

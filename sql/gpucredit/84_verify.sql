@@ -5,7 +5,7 @@
  * Each check_... is one query over the tables it names; tenant NULL means
  * every organisation.  Each invariant has a fixed short name.
  */
-/* Accounts: whatever names one, names one that exists */
+/* Accounts: each account that is named exists */
 CREATE FUNCTION gpucredit_internal.check_accounts(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -15,7 +15,7 @@ BEGIN ATOMIC
 		UNION ALL SELECT h.org, h.account, 'hold' FROM gpucredit.hold h
 		UNION ALL SELECT c.org, c.account, 'budget'
 			FROM gpucredit.budget_counter c
-		/* those of a hold have its account: entry_matches_hold */
+		/* entry_matches_hold checks entries of a hold */
 		UNION ALL SELECT e.org, e.account, 'entry' FROM gpucredit.entry e
 			WHERE e.hold IS NULL
 		UNION ALL SELECT c.org, c.account, 'closing'
@@ -43,7 +43,7 @@ BEGIN ATOMIC
 	GROUP BY n.org, n.account;
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_accounts(text) IS
-'verify: accounts named anywhere exist.';
+'verify: every account that is named exists.';
 
 /* Jobs: each state with the attempt and the hold it takes */
 CREATE FUNCTION gpucredit_internal.check_jobs(tenant text)
@@ -197,7 +197,7 @@ BEGIN ATOMIC
 		AND (q.gpu_type = '' AND n.n + q.spare <= q.max_queued) IS NOT TRUE;
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_jobs(text) IS
-'verify: jobs, their attempts and holds, and what quotas take for granted of them.';
+'verify: jobs, their attempts and holds, and what quotas assume of them.';
 
 /* Budgets: their counts are the sums of their holds' counts */
 CREATE FUNCTION gpucredit_internal.check_budgets(tenant text)
@@ -269,7 +269,7 @@ BEGIN ATOMIC
 	FROM gpucredit_internal.limits_difference(check_budgets.tenant) d;
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_budgets(text) IS
-'verify: budgets count what holds were counted with, and no more.';
+'verify: budgets count exactly what holds were counted with.';
 
 /* Bills: metered time, its cost, and its payment */
 CREATE FUNCTION gpucredit_internal.check_bills(tenant text)
@@ -337,8 +337,8 @@ BEGIN ATOMIC
 		OR (a.late_elapsed BETWEEN '0' AND a.elapsed) IS FALSE
 		OR (a.late_at IS NOT NULL AND a.ended_at IS NULL)
 	UNION ALL
-	/* a surplus went back before it, or with it; what was refunded with it
-	   may have lapsed */
+	/* surplus returned before the settlement or with it; what it refunded may
+	   have lapsed */
 	SELECT 'settlement_is_of_its_hold', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		format('of %s held billed %s, released %s, lapsed %s; hold %s released %s, lapsed %s, refunded %s',
@@ -351,7 +351,7 @@ BEGIN ATOMIC
 		AND (a.released <= h.released AND a.lapsed <= h.lapsed + h.refunded
 			AND a.billed + a.released + a.lapsed >= a.held) IS NOT TRUE
 	UNION ALL
-	/* after a late finish, the refund for lost work is billed again */
+	/* a late report bills the refund for lost work again */
 	SELECT 'bill_is_the_metered', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		format('ran %s of held %s: expected %s, found %s billed, %s uncollected',
@@ -366,7 +366,7 @@ BEGIN ATOMIC
 		OR a.uncollected < '0'
 		OR (a.uncollected > '0' AND a.billed <> a.held))
 	UNION ALL
-	/* a job's prices stay while it has that hold */
+	/* a job's prices stay as long as its hold */
 	SELECT 'price_is_as_offered', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		format('an hour of %s costs %s, offered %s, on spot nodes %s',
@@ -428,8 +428,8 @@ COMMENT ON FUNCTION gpucredit_internal.check_bills(text) IS
 'verify: settlements, entries, usage and checkpoints agree.';
 
 /*
- * Devices: taken means given to a live attempt, or to an ended one that its
- * agent has not reported gone.  tenant: only its attempts.
+ * Devices: taken means that a live attempt has them, or an ended one that its
+ * agent has not reported gone. tenant: only its attempts.
  */
 CREATE FUNCTION gpucredit_internal.check_devices(tenant text)
 RETURNS SETOF gpucredit.verify_result
@@ -473,7 +473,7 @@ BEGIN ATOMIC
 		WINDOW w AS (PARTITION BY e.node, e.device ORDER BY e.at, e.share
 			ROWS UNBOUNDED PRECEDING)) i
 	WHERE i.given > 1000 AND i.share > 0
-		AND coalesce(i.live, 0) <= 1000	/* else device_given_once says it */
+		AND coalesce(i.live, 0) <= 1000	/* device_given_once reports that */
 		AND (check_devices.tenant IS NULL OR i.org = check_devices.tenant)
 	UNION ALL
 	SELECT 'gpu_memory_given_once', min(d.org),
@@ -587,8 +587,8 @@ COMMENT ON FUNCTION gpucredit_internal.check_devices(text) IS
 'verify: devices, cpu and memory of nodes.';
 
 /*
- * Claims: promised once, to queued or running jobs, of devices that are free
- * or whose holders are leaving.  tenant: only its jobs.
+ * Claims promise a device once, to a queued or running job; the device is free
+ * or its victims are leaving. tenant: only its jobs.
  */
 CREATE FUNCTION gpucredit_internal.check_claims(tenant text)
 RETURNS SETOF gpucredit.verify_result
@@ -648,7 +648,7 @@ BEGIN ATOMIC
 				sum(gpucredit.gpu_count(g.gpus)) AS gpus
 			FROM gpucredit.claim_gpu g GROUP BY g.pool, g.org, g.job) g
 			ON g.pool = c.pool AND g.org = c.org AND g.job = c.job
-		/* one that runs and moves has as many as it had */
+		/* a running job that moves keeps its number */
 		LEFT JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job
 			AND j.state IN ('queued', 'unfunded')
 	WHERE (check_claims.tenant IS NULL
@@ -686,7 +686,7 @@ BEGIN ATOMIC
 				AND d.cause = 'claim')));
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_claims(text) IS
-'verify: claims, and who is to leave for them.';
+'verify: claims, and the victims that leave for them.';
 
 /* Fair share: recorded use, and the sources of counts. */
 CREATE FUNCTION gpucredit_internal.check_shares(tenant text)
@@ -735,9 +735,9 @@ BEGIN ATOMIC
 			OR j.waited < '0');
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_shares(text) IS
-'verify: what fair share and ageing go by.';
+'verify: what fair share and ageing use.';
 
-/* What guards the tables themselves */
+/* The triggers and policies that guard the tables */
 CREATE FUNCTION gpucredit_internal.check_guards(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -814,7 +814,7 @@ BEGIN ATOMIC
 			AND t.tgfoid = g.function AND t.tgenabled = 'A'
 			AND t.tgqual IS NULL AND t.tgattr = '')
 	UNION ALL
-	/* no other check asks of a figure whether it is there at all */
+	/* other checks do not notice a NULL */
 	SELECT 'column_is_filled', '', format('table gpucredit.%s', c.relname),
 		format('column %s may be null', a.attname)
 	FROM pg_catalog.pg_class c
@@ -917,9 +917,9 @@ BEGIN ATOMIC
 	WHERE check_guards.tenant IS NULL AND s.newest > coalesce(s.at, 0);
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_guards(text) IS
-'verify: requests, and what guards the tables.';
+'verify: requests, and the triggers that guard the tables.';
 
-/* Seals: each the digest of its own row, and of the one before */
+/* Seals: each is the digest of its own row and of the seal before */
 CREATE FUNCTION gpucredit_internal.check_seals(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -949,9 +949,9 @@ COMMENT ON FUNCTION gpucredit_internal.check_seals(text) IS
 'verify: the chain of seals is unbroken; verify_audit() reads the rows too.';
 
 /*
- * The plans depend on whether one organisation is asked for or all, hence
- * PL/pgSQL and custom plans; the memory is for the sums over all entries.  A
- * policy is known by its text.
+ * The best plans differ for one organisation and for all, hence PL/pgSQL with
+ * custom plans.  The memory is for the sums over all entries.  Policies are
+ * compared by their text.
  */
 CREATE FUNCTION gpucredit.verify(org text DEFAULT NULL)
 RETURNS SETOF gpucredit.verify_result
@@ -964,11 +964,11 @@ SET jit = off
 AS $$
 BEGIN
 	IF verify.org IS NOT NULL THEN
-		/* one of megabytes would be compared with every row */
+		/* comparing megabytes with every row would take too long */
 		PERFORM gpucredit_internal.require_sense('org',
 			left(verify.org, 256), octet_length(verify.org) <= 255,
 			'is too long', 'Pass an organisation, or NULL for all.');
-		/* of one that is misspelt nothing is wrong, or right */
+		/* a misspelt organisation would look healthy */
 		IF NOT EXISTS (SELECT FROM gpucredit.account a
 				WHERE a.org = verify.org)
 			AND NOT EXISTS (SELECT FROM gpucredit_internal.check_accounts(verify.org))
@@ -1009,7 +1009,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.verify(text) IS
-'Upkeep: recomputes every figure from the entries and tells what does not hold; nothing, when all does. One snapshot: safe on a live system.
-org: only what concerns one organisation; NULL: everything.
-Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers; money first, what belongs together side by side.
-Errors: UC001 no such account: nothing names that organisation; 22023 for what is too long to be one.';
+'Upkeep: recomputes every figure from the entries and reports what does not hold; no row means that all is well. It reads one snapshot and is safe on a live system.
+org: one organisation; NULL: everything.
+Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers. Money comes first, and rows that belong together are side by side.
+Errors: UC001 no such account: nothing names that organisation; 22023 a name that is too long.';

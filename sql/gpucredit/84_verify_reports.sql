@@ -1,16 +1,16 @@
 /*
  * 84_verify_reports.sql: facts that only the audit log proves.
  *
- * No entry says until when a bucket is good, what it pays for, or which
- * devices a job was promised: the audit row of that decision does.  Audit rows
- * are removed (85_archive.sql), so nothing as old as the newest removed row is
- * checked.
+ * No entry says when a bucket expires, what it pays for, or which devices a
+ * job was promised.  The audit row of that decision does.  Audit rows are
+ * removed (85_archive.sql), so decisions as old as the newest removed row are
+ * not checked.
  */
 CREATE FUNCTION gpucredit_internal.check_told(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	WITH a AS MATERIALIZED (	/* few of many: the audit log is read once */
+	WITH a AS MATERIALIZED (	/* few rows of many, so the audit log is read once */
 		SELECT a.org, a.audit, a.at, a.operation, a.account, a.bucket,
 			a.detail
 		FROM gpucredit.audit a
@@ -21,7 +21,7 @@ BEGIN ATOMIC
 		SELECT * FROM gpucredit.bucket b
 		WHERE check_told.tenant IS NULL OR b.org = check_told.tenant),
 	kept AS (SELECT gpucredit_internal.kept_from('audit') AS after)
-	/* release 0.1.0 told no more than the kind */
+	/* release 0.1.0 wrote the kind only */
 	SELECT 'bucket_is_as_issued', b.org, format('bucket %s', b.bucket),
 		format('account "%s", %s, priority %s, from %s to %s, policy %s; issued to account "%s" at %s with %s',
 			b.account, b.kind, b.priority, b.effective_at,
@@ -83,7 +83,7 @@ BEGIN ATOMIC
 	WHERE b.closed_at IS DISTINCT FROM r.at
 		AND coalesce(b.closed_at > k.after, true)
 	UNION ALL
-	/* the row of an account says how it is now, the audit log how it was */
+	/* the account's row has the present state, the audit log the past */
 	SELECT 'sliced_hold_is_of_slices', h.org,
 		format('account "%s"', h.account),
 		format('%s holds give back to slices, from hold %s on, and no account above ever had any',
@@ -131,4 +131,4 @@ BEGIN ATOMIC
 					AND (a.detail ->> 'expected_start')::timestamptz = r.at)));
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_told(text) IS
-'verify: buckets'' terms, and reservations, are what the audit log was told.';
+'verify: the terms of buckets, and reservations, match the audit log.';

@@ -1,6 +1,4 @@
-/*
- * 84_verify_trace.sql: all rows about a job have the trace of its submission.
- */
+/* 84_verify_trace.sql: every row of a job has the trace of its submission. */
 CREATE FUNCTION gpucredit_internal.check_traces(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -47,4 +45,4 @@ BEGIN ATOMIC
 		AND (check_traces.tenant IS NULL OR h.org = check_traces.tenant);
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_traces(text) IS
-'verify: what belongs to a job or hold of a trace belongs to that trace.';
+'verify: everything of a job or hold with a trace has that trace.';

@@ -1,40 +1,41 @@
 /*
  * 85_alert.sql: warnings for an account's owner.
  *
- * The call that passes a budget's threshold sees it.  Others are: a balance
- * below the account's threshold, credit that expires within a week or a day, a
- * day's spend above 130 % of the daily average of the 30 days before, where
- * running jobs count as they go.  Each is raised at most once per UTC day or
- * bucket, by the first call that finds it, or by maintain().  There are also
- * jobs that ended badly or leave their devices idle (src/job/job_alert.c).
+ * The call that passes a budget's threshold raises its alert. The other alerts
+ * are: a balance below the account's threshold, credit that expires within a
+ * week or a day, and an expensive day.  A day is expensive if its spend,
+ * running jobs included, is above 130 % of the daily average of the 30 days
+ * before. Each is raised at most once per UTC day or bucket, by the first call
+ * that finds it, or by maintain().  Jobs that end badly or leave their devices
+ * idle raise alerts too (src/job/job_alert.c).
  */
 CREATE FUNCTION gpucredit.set_alert(org text, account text,
 	balance_low numeric DEFAULT NULL) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_alert';
 COMMENT ON FUNCTION gpucredit.set_alert(text, text, numeric) IS
-'Setup: sets below which balance an account''s owner is alerted, at most once a day (UTC).
-balance_low: credits, above 0, compared with what is available to the account; NULL: no alert.
+'Setup: sets the balance below which an account''s owner is alerted, at most once a day (UTC).
+balance_low: credits, above 0, compared with what the account has available; NULL: no alert.
 Errors: UC001 no such account; UC202 rate limited; 22003, 22023.';
 
 CREATE FUNCTION gpucredit_internal.take_alert(name text) RETURNS boolean
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_take_alert';
 COMMENT ON FUNCTION gpucredit_internal.take_alert(text) IS
-'Internal: locks an alert by a hash of its name until the transaction ends; false where another has it.';
+'Internal: locks an alert until the transaction ends, by a hash of its name; false if another transaction has it.';
 
 CREATE FUNCTION gpucredit_internal.tell_alert(detail text) RETURNS boolean
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_tell_alert';
 COMMENT ON FUNCTION gpucredit_internal.tell_alert(text) IS
-'Internal: sends NOTIFY gpucredit_alert when the transaction commits; one that is prepared sends nothing. True.';
+'Internal: sends NOTIFY gpucredit_alert at commit, and returns true. A prepared transaction sends nothing.';
 
 /*
- * Alerts once: never waits for another transaction that raises the same, and
- * raises no existing one.  Every login may listen, so if tenants connect
- * themselves, listeners only get the number, and read the row if they may.
- * The name is the same in every time zone; a call that meets another's lock
- * leaves the alert to the next call.
+ * Raises an alert once: it does not raise an existing one, and does not wait
+ * for another transaction that raises the same.  A call that meets such a lock
+ * leaves the alert to the next call.  Every login may listen, so if tenants
+ * connect themselves, listeners get the number only, and read the row if they
+ * may.  The lock's name is the same in every time zone.
  */
 CREATE FUNCTION gpucredit_internal.raise_alert(tenant text, at timestamptz,
 	account text, kind text, period text, period_start timestamptz,
@@ -70,11 +71,11 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_internal.raise_alert(text, timestamptz, text, text, text,
 	timestamptz, numeric, bigint, jsonb) IS
-'Internal: writes and sends an alert, unless it is there; how many, 0 or 1.';
+'Internal: writes and sends an alert unless it exists; returns how many, 0 or 1.';
 
 /*
- * Alerts of a job: its account has so many numbers an hour, and each alert
- * takes the next.  A number of an open transaction is skipped.
+ * An account has a fixed number of job alerts per hour; each takes the next
+ * number.  Numbers of open transactions are skipped.
  */
 CREATE FUNCTION gpucredit_internal.raise_job_alert(tenant text, at timestamptz,
 	account text, most int, detail jsonb) RETURNS bigint
@@ -99,7 +100,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.raise_job_alert(text, timestamptz, text, int,
 	jsonb) IS
-'Internal: writes and sends an alert of a job, unless its account had so many this hour (UTC); how many, 0 or 1.';
+'Internal: writes and sends an alert of a job, unless its account had too many this hour (UTC); returns how many, 0 or 1.';
 
 /* Budgets: thresholds that the present period has passed */
 CREATE FUNCTION gpucredit_internal.alert_budgets(tenant text, account text,
@@ -127,9 +128,9 @@ BEGIN ATOMIC
 	WHERE c.taken > 0 AND c.taken >= trunc(c.amount * c.threshold, 6);
 END;
 COMMENT ON FUNCTION gpucredit_internal.alert_budgets(text, text, timestamptz) IS
-'Internal: alerts of thresholds that an account''s budgets (NULL: all) have passed in their present period; how many.';
+'Internal: raises alerts for thresholds that an account''s budgets (NULL: all) have passed in their present period; returns how many.';
 
-/* Balances: those of the accounts given, NULL for all of the organisation */
+/* Balances of the given accounts, NULL for all of the organisation */
 CREATE FUNCTION gpucredit_internal.alert_balances(tenant text, accounts text[],
 	at timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -151,9 +152,9 @@ BEGIN ATOMIC
 	WHERE l.available < l.balance_low;
 END;
 COMMENT ON FUNCTION gpucredit_internal.alert_balances(text, text[], timestamptz) IS
-'Internal: alerts of balances below what was set; how many.';
+'Internal: raises alerts for balances below what set_alert set; returns how many.';
 
-/* Expiry: of the buckets given, NULL for all of the organisation */
+/* Expiry of the given buckets, NULL for all of the organisation */
 CREATE FUNCTION gpucredit_internal.alert_expiries(tenant text, buckets bigint[],
 	at timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -184,19 +185,19 @@ BEGIN ATOMIC
 	WHERE e.available > 0;
 END;
 COMMENT ON FUNCTION gpucredit_internal.alert_expiries(text, bigint[], timestamptz) IS
-'Internal: alerts of credit that expires within 7 days, and within 1; how many.';
+'Internal: raises alerts for credit that expires within 7 days, and within 1; returns how many.';
 
 /*
- * Spend: today's, so far, above 130 % of the daily average of the 30 days
- * before, or of the days since the first spend among them; without earlier
- * spend nothing is unusual.  A day counts its use: settled amounts, and the
- * change of accruals.  Over several days only the accruals at both ends
- * matter, as those in between cancel out.
+ * An expensive day: today's spend so far is above 130 % of the daily average
+ * of the 30 days before, or of the days since the first spend among them.
+ * Without earlier spend no day is expensive.  A day counts its use: settled
+ * amounts, and the change of accruals.  Over several days only the accruals at
+ * both ends matter, because those in between cancel out.
  *
- * Deltas that are not folded count, and so do runs.  With more runs than a
- * limit, the function names nobody and leaves it to maintain().  most NULL:
- * any number of runs, and no deltas.  src/ledger/alert.c first checks
- * settled amounts, to see whether it may be so.
+ * Unfolded deltas and running attempts count.  With more running attempts than
+ * most, the function returns no account and leaves the check to maintain().
+ * most NULL: no limit, and no deltas. src/ledger/alert.c checks settled
+ * amounts first, to see whether this is worth calling.
  */
 CREATE FUNCTION gpucredit_internal.high_spend(tenant text, accounts text[],
 	at timestamptz, most int)
@@ -219,7 +220,7 @@ BEGIN ATOMIC
 				'4700-01-01 00:00+00 BC')) AS today) n
 		WHERE coalesce((SELECT count(*) FROM delta d) <= high_spend.most
 			AND (SELECT count(*) FROM runs r) <= high_spend.most, true)),
-	used AS (		/* by accounts themselves */
+	used AS (		/* without the accounts below */
 		SELECT d.account, d.day, d.spent::numeric AS spent FROM delta d
 		UNION ALL
 		SELECT x.account, v.day, v.spent
@@ -265,7 +266,7 @@ BEGIN ATOMIC
 	WHERE a.past > 0 AND a.today * 10 * a.days > a.past * 13;
 END;
 COMMENT ON FUNCTION gpucredit_internal.high_spend(text, text[], timestamptz, int) IS
-'Internal: which of these accounts, with all below them, spent today more than 130 % of their daily average of 30 days.';
+'Internal: the accounts that, with all below them, spent today more than 130 % of their daily average of 30 days.';
 
 CREATE FUNCTION gpucredit_internal.alert_spend(tenant text, accounts text[],
 	at timestamptz, most int) RETURNS bigint
@@ -280,14 +281,15 @@ BEGIN ATOMIC
 			'average', round(h.average, 6)))), 0)
 	FROM (SELECT s.* FROM gpucredit_internal.high_spend(alert_spend.tenant,
 			alert_spend.accounts, alert_spend.at, alert_spend.most) s
-		ORDER BY s.account COLLATE "C" DESC) h;	/* told deepest first */
+		ORDER BY s.account COLLATE "C" DESC) h;	/* the deepest account first */
 END;
 COMMENT ON FUNCTION gpucredit_internal.alert_spend(text, text[], timestamptz, int) IS
-'Internal: alerts of days dearer than usual; how many.';
+'Internal: raises alerts for expensive days; returns how many.';
 
 /*
- * All organisations that there is something to look at in.  The buckets that
- * end next are found by the index of expire_credits; days by that of days.
+ * Looks only at organisations that can have a due alert.  The index of
+ * expire_credits finds the buckets that end next, the index of spend_day finds
+ * days.
  */
 CREATE FUNCTION gpucredit_internal.raise_alerts() RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -337,4 +339,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.raise_alerts() IS
-'maintain: raises the alerts that are due and were not raised by a call; how many.';
+'maintain: raises the due alerts that no call has raised; returns how many.';

@@ -1,19 +1,20 @@
-/*
- * 85_archive.sql: who removes old rows, and the check of removed ones.
- */
+/* 85_archive.sql: removing old rows, and checking what was removed. */
 CREATE FUNCTION gpucredit_internal.archive(kind text, most int) RETURNS bigint
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_archive';
 COMMENT ON FUNCTION gpucredit_internal.archive(text, int) IS
-'maintain: entries (kind entry) or audit rows (audit) of at most so many sealed batches past their retention leave, after their closings are written; the number of rows. 0 above READ COMMITTED, or where sealing is at work.';
+'maintain: writes closings, then removes entries (kind entry) or audit rows (audit) of at most so many sealed batches past their retention. Returns the number of rows; 0 above READ COMMITTED, or while sealing is at work.';
 
 CREATE FUNCTION gpucredit_internal.forget_usage(most int) RETURNS bigint
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_forget_usage';
 COMMENT ON FUNCTION gpucredit_internal.forget_usage(int) IS
-'maintain: at most so many usage rows past gpucredit.usage_retention, of attempts as long over, leave; the number of rows.';
+'maintain: removes at most so many usage rows past gpucredit.usage_retention, of attempts that ended as long ago; returns the number of rows.';
 
-/* The removed rows were the sealed ones, and the closings are unchanged. */
+/*
+ * Checks that the removed rows were the sealed ones, and that the closings are
+ * unchanged.
+ */
 CREATE FUNCTION gpucredit_internal.check_archive_batches(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -70,4 +71,4 @@ BEGIN ATOMIC
 	WHERE l.least IS NOT NULL;
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_archive_batches(text) IS
-'verify: what left is what was sealed, and its closing balances are as they were written.';
+'verify: removed rows are those that were sealed, and closings are as they were written.';

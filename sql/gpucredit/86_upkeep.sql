@@ -1,20 +1,18 @@
-/*
- * 86_upkeep.sql: running sums repaired, and work that is done now and then.
- */
+/* 86_upkeep.sql: repairing running sums, and regular upkeep. */
 
 CREATE TYPE gpucredit.rebuild_result AS (what text, was numeric,
 	is_now numeric);
 COMMENT ON TYPE gpucredit.rebuild_result IS
-'What rebuild() mended: a figure, what it was and what it is now; of what is no figure neither.';
+'What rebuild() repaired: a figure with its old and new value, or something that has no value.';
 
 /*
- * Corrects the differences of one organisation.  The caller has locked the
- * rows. One UPDATE per row, so that no check sees a half repaired row.  A
- * closed hold with credit is opened.  A repaired bucket is put together: its
- * next hold spreads it again.  One more delta repairs recorded spend, without
- * a lock.  Differences are found before they are joined with the rows to
- * change: in one query, without statistics, as after a restore, the planner
- * would find them once per row.
+ * Corrects the differences of one organisation, whose rows the caller has
+ * locked.  One UPDATE per row keeps checks from seeing a half repaired row.  A
+ * closed hold that has credit is opened.  A repaired bucket loses its slices;
+ * its next hold spreads it again.  One more delta repairs recorded spend,
+ * without a lock.  Differences are computed before they are joined with the
+ * rows to change.  In one query, without statistics, as after a restore, the
+ * planner would compute them once per row.
  */
 CREATE FUNCTION gpucredit_internal.repair(tenant text, parts gpucredit.difference[],
 	holds gpucredit.difference[], buckets gpucredit.difference[])
@@ -106,12 +104,12 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_internal.repair(text, gpucredit.difference[],
 	gpucredit.difference[], gpucredit.difference[]) IS
-'rebuild: writes what was found to be right.';
+'rebuild: writes the figures that were found to be right.';
 
 /*
- * Locks: the accounts whose limits change, all holds of the organisation, then
- * its buckets in burn order, each with its slices.  Figures are read after
- * that; a row that appears later is right from the start.
+ * Locks the accounts whose limits change, all holds of the organisation, then
+ * its buckets in burn order, each with its slices.  It reads the figures after
+ * that; rows that appear later are right from the start.
  */
 CREATE FUNCTION gpucredit.rebuild(org text)
 RETURNS SETOF gpucredit.rebuild_result
@@ -127,7 +125,7 @@ DECLARE
 	holds gpucredit.difference[];
 	buckets gpucredit.difference[];
 	r record;
-	/* a cursor locks the next row when it is asked for it */
+	/* a cursor locks each row as it fetches it */
 	burn_order CURSOR FOR SELECT b.bucket, b.spread FROM gpucredit.bucket b
 		WHERE b.org = rebuild.org
 		ORDER BY b.priority, b.expires_at, gpucredit_internal.kind_rank(b.kind),
@@ -140,7 +138,7 @@ BEGIN
 	PERFORM FROM gpucredit.account a
 		WHERE a.org = rebuild.org AND a.account = ANY (limited)
 		ORDER BY a.account FOR NO KEY UPDATE;
-	/* limits are compared as of the time of the lock */
+	/* limits are compared under the lock */
 	FOR r IN
 		WITH wrong AS MATERIALIZED (
 			SELECT l.* FROM gpucredit_internal.limits_difference(rebuild.org) l),
@@ -158,7 +156,7 @@ BEGIN
 			r.account, NULL, NULL, pg_catalog.jsonb_build_object(
 				'what', 'limits', 'was', r.found, 'is_now', r.expected));
 	END LOOP;
-	/* no concurrent fold: it would add to days under repair */
+	/* a concurrent fold would change days under repair */
 	LOCK TABLE gpucredit.spend_total IN SHARE UPDATE EXCLUSIVE MODE;
 	/* the owner of a job's hold may wait for dead ones */
 	PERFORM FROM gpucredit.hold h WHERE h.org = rebuild.org
@@ -203,19 +201,18 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.rebuild(text) IS
-'Upkeep: recomputes an organisation''s running sums (buckets, holds and their parts, recorded spend) from its entries, and what its accounts'' rows say of their budgets and quotas; repairs what differs, and audits each repair. Its money stands still meanwhile.
-Result: each figure that differed, in credits, and the limits of an account that did, which are no figure (NULL; the audit has them); none where all was right. What the entries themselves make negative is left as it is: verify reports it.
+'Upkeep: recomputes an organisation''s running sums from its entries: buckets, holds and their parts, recorded spend. It also recomputes what accounts'' rows say of their budgets and quotas. It repairs what differs, and audits each repair. The organisation''s other calls wait meanwhile.
+Result: each figure that differed, in credits, and each account whose limits differed (NULL; the audit log has them); no row if all was right. Negative amounts that the entries themselves cause stay, and verify reports them.
 Errors: UC001 no such organisation; 22023.';
 
 CREATE TYPE gpucredit.maintain_result AS (task text, affected bigint);
 COMMENT ON TYPE gpucredit.maintain_result IS
-'What maintain() did: each of its tasks, and how much of it there was.';
+'What maintain() did: its tasks, and how many rows each handled.';
 
 /*
- * One call at a time folds.  It takes a lock on the table that blocks no
- * reader and no settlement; a second call finds nothing to do instead of
- * waiting.  Deltas and keys locked by other transactions are left for next
- * time.
+ * One call at a time folds. It locks the table in a mode that blocks no reader
+ * and no settlement; a second call does nothing instead of waiting. Deltas and
+ * keys that other transactions have locked are left for the next call.
  */
 CREATE FUNCTION gpucredit_internal.fold_spend(most int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -271,9 +268,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.fold_spend(int) IS
-'maintain: folds at most so many deltas of spend into the totals, and into the days of each account on the path; the number folded.';
+'maintain: folds at most so many rows of spend_delta into the totals and the days of each account on the path; returns how many.';
 
-/* Denials that were counted one by one become a number in the audit. */
+/* Writes the number of repeated denials to the audit log. */
 CREATE FUNCTION gpucredit_internal.fold_denials(most int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
@@ -327,12 +324,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.fold_denials(int) IS
-'maintain: enters the number of denials that were like one in the audit, at most so many; the number of rows folded.';
+'maintain: writes at most so many counts of repeated denials to the audit log; returns how many.';
 
 /*
- * Rows that nothing reads any more: days of spend, two more kept than averages
- * need, for clocks that differ; keys; directives given during their attempt's
- * settlement.
+ * Deletes rows that nothing reads any more.  Two more days of spend stay than
+ * averages need, because clocks differ.  Directives can remain that were given
+ * while their attempt was settled.
  */
 CREATE FUNCTION gpucredit_internal.forget(most int)
 RETURNS SETOF gpucredit.maintain_result
@@ -375,7 +372,7 @@ BEGIN ATOMIC
 	SELECT 'forget_logs', count(*) FROM logs;
 END;
 COMMENT ON FUNCTION gpucredit_internal.forget(int) IS
-'maintain: deletes at most so many rows each of what nobody looks at any more: days of spend beyond those averages look at, keys past gpucredit.key_retention, directives of attempts that are over, output that was asked for a minute ago; how many.';
+'maintain: deletes at most so many of each: days of spend older than averages use, keys past gpucredit.key_retention, directives of ended attempts, requests for output older than a minute. Returns how many.';
 
 CREATE FUNCTION gpucredit.end_tenant_transactions()
 RETURNS SETOF gpucredit.sweep_result
@@ -383,7 +380,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_end_tenant_transactions';
 COMMENT ON FUNCTION gpucredit.end_tenant_transactions() IS
-'Upkeep: ends the sessions of tenants'' logins whose transaction in this database is open for longer than gpucredit.tenant_transaction_max; audits and logs each. Never one of a superuser''s, nor of a login that is a member of another role of gpucredit''s, or takes tenants'' roles on by SET ROLE alone. The background worker calls it every 5 s, maintain() as well.
+'Upkeep: ends sessions of tenants'' logins whose transaction in this database is open for longer than gpucredit.tenant_transaction_max. It audits and logs each. It spares superusers, members of another role of gpucredit, and logins that take on a tenant''s role by SET ROLE only. The background worker calls it every 5 s; maintain() does so too.
 Result: end_tenant_transactions, how many.';
 
 CREATE FUNCTION gpucredit.maintain()
@@ -409,5 +406,5 @@ BEGIN ATOMIC
 	SELECT * FROM gpucredit.end_tenant_transactions();
 END;
 COMMENT ON FUNCTION gpucredit.maintain() IS
-'Upkeep: to be called now and then: folds recorded spend and counted denials, raises the alerts that are due and were not raised by a call, forgets days of spend, keys past gpucredit.key_retention, directives of attempts that are over and output that was asked for a minute ago; usage rows, entries and audit rows past their retention leave (not above READ COMMITTED); ends tenants transactions that are open for too long. At most 10,000 rows of each a call, of entries and audit rows 16 batches, so call again while any affected is 10000 or more. Waits for nobody.
-Result: each task, and how many rows it took.';
+'Upkeep: does the regular upkeep; call it every minute. It folds recorded spend and counted denials, and raises due alerts. It deletes old days of spend, keys past gpucredit.key_retention, directives of ended attempts and old requests for output. It removes usage rows, entries and audit rows past their retention (not above READ COMMITTED). It ends tenants'' transactions that are open too long. A call takes at most 10,000 rows of each, and 16 batches of entries and audit rows. Call again while any affected is 10000 or more. It waits for nobody.
+Result: each task, and how many rows it handled.';

@@ -1,12 +1,10 @@
-/*
- * 86_upkeep_check.sql: the books checked every night, and the log told.
- */
+/* 86_upkeep_check.sql: checking the books daily, and logging the result. */
 CREATE FUNCTION gpucredit_internal.log_finding(invariant text, org text, subject text,
 	detail text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_log_finding';
 COMMENT ON FUNCTION gpucredit_internal.log_finding(text, text, text, text) IS
-'check_books: a line of the server log, once this commits.';
+'check_books: writes a line to the server log at commit.';
 
 CREATE FUNCTION gpucredit.check_books()
 RETURNS SETOF gpucredit.maintain_result
@@ -15,7 +13,7 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE
-	told CONSTANT int := 20;	/* lines of each; the rest are counted */
+	told CONSTANT int := 20;	/* the most lines of each; others are counted */
 	v record;
 	n bigint := 0;
 BEGIN
@@ -39,5 +37,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.check_books() IS
-'Upkeep: to be called once a day: verify(), and verify_audit() of what was sealed in the last two days. What they find is told in the server log (event=verify_failed), at most 20 lines of each.
+'Upkeep: runs verify(), and verify_audit() of what was sealed in the last two days; call it once a day. It writes what they find to the server log (event=verify_failed), at most 20 lines of each.
 Result: verify, verify_audit, and how much each found; 0 when all is well.';

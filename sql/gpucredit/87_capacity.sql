@@ -1,14 +1,13 @@
 /*
  * 87_capacity.sql: is the pool too small, too large, or of the wrong kind?
  *
- * Everything here reads, and derives what was from the attempts and jobs
- * themselves, so that no collector has to have run.  What a pool had of nodes
- * in the past is known from those registered now: one that was removed since
- * is not counted.
+ * Everything here only reads.  It derives the past from the attempts and jobs,
+ * so that no collector has to run. Past supply is that of the nodes registered
+ * now: removed nodes are not counted.
  *
- * Devices are counted as whole ones, shares as parts of them.  "Stranded" is a
- * free device for which its node has no cpu or memory left: of F free devices
- * on a node of G, F - min(F, floor(cpu left x G / cpu), the same for memory).
+ * Shares count as parts of a device.  A stranded device is free, but its node
+ * has no cpu or memory left for it.  With F free devices on a node of G, F -
+ * min(F, floor(cpu left x G / cpu), the same for memory) are stranded.
  */
 
 /* A row per node. */
@@ -38,17 +37,17 @@ CREATE VIEW gpucredit.node_capacity AS
 			n.healthy OPERATOR(gpucredit.-) t.gpus)::bigint AS free) f
 	WHERE n.gpus > 0;
 COMMENT ON VIEW gpucredit.node_capacity IS
-'Devices of each node: in service (healthy, the node neither draining nor gone), allocated (to what runs or is not fenced yet), free and whole, and of these stranded (no cpu or memory left for them)';
+'Devices of each node: in service, allocated, free, and stranded';
 COMMENT ON COLUMN gpucredit.node_capacity.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.node_capacity.node IS 'The node''s name.';
 COMMENT ON COLUMN gpucredit.node_capacity.gpu_type IS 'The type of its devices.';
-COMMENT ON COLUMN gpucredit.node_capacity.spot IS 'Its provider may take it away at short notice.';
-COMMENT ON COLUMN gpucredit.node_capacity.state IS 'As in the view nodes.';
+COMMENT ON COLUMN gpucredit.node_capacity.spot IS 'True: a spot node, which its provider may take back.';
+COMMENT ON COLUMN gpucredit.node_capacity.state IS 'The node''s state, as in view nodes.';
 COMMENT ON COLUMN gpucredit.node_capacity.devices IS 'All devices.';
-COMMENT ON COLUMN gpucredit.node_capacity.in_service IS 'Devices that are healthy, on nodes that are neither draining nor gone.';
-COMMENT ON COLUMN gpucredit.node_capacity.allocated IS 'Devices that jobs have, or that are fenced; shares count as parts.';
-COMMENT ON COLUMN gpucredit.node_capacity.free IS 'Whole devices that nobody has, on nodes that take work.';
-COMMENT ON COLUMN gpucredit.node_capacity.stranded IS 'Of the free, those that no cpu or memory is left for.';
+COMMENT ON COLUMN gpucredit.node_capacity.in_service IS 'Healthy devices on nodes that neither drain nor are gone.';
+COMMENT ON COLUMN gpucredit.node_capacity.allocated IS 'Devices of jobs, and fenced devices; shares count as parts.';
+COMMENT ON COLUMN gpucredit.node_capacity.free IS 'Whole free devices on nodes that take work.';
+COMMENT ON COLUMN gpucredit.node_capacity.stranded IS 'Free devices for which no cpu or memory is left.';
 
 CREATE VIEW gpucredit.capacity AS
 	SELECT c.pool, c.gpu_type, c.spot, c.nodes, c.devices, c.in_service,
@@ -82,20 +81,20 @@ CREATE VIEW gpucredit.capacity AS
 			GROUP BY n.pool, n.gpu_type, n.spot) r
 			ON r.pool = c.pool AND r.gpu_type = c.gpu_type AND r.spot = c.spot;
 COMMENT ON VIEW gpucredit.capacity IS
-'Devices of each pool by type, on demand or spot: in service, allocated, free, stranded; what part of those in service, or allocated though their node is not, is allocated, and how busy agents report what is allocated (NULL: none does)';
+'Devices of each pool by type, on demand and spot: in service, allocated, free and stranded, with percentages';
 COMMENT ON COLUMN gpucredit.capacity.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.capacity.gpu_type IS 'The GPU type.';
-COMMENT ON COLUMN gpucredit.capacity.spot IS 'Of nodes that may be taken away at short notice.';
+COMMENT ON COLUMN gpucredit.capacity.spot IS 'True: of spot nodes.';
 COMMENT ON COLUMN gpucredit.capacity.nodes IS 'How many nodes there are.';
 COMMENT ON COLUMN gpucredit.capacity.devices IS 'All devices.';
-COMMENT ON COLUMN gpucredit.capacity.in_service IS 'Devices that are healthy, on nodes that are neither draining nor gone.';
-COMMENT ON COLUMN gpucredit.capacity.allocated IS 'Devices that jobs have, or that are fenced; shares count as parts.';
-COMMENT ON COLUMN gpucredit.capacity.free IS 'Whole devices that nobody has, on nodes that take work.';
-COMMENT ON COLUMN gpucredit.capacity.stranded IS 'Of the free, those that no cpu or memory is left for.';
-COMMENT ON COLUMN gpucredit.capacity.allocated_percent IS 'What part of those in service, or allocated though their node is not, is allocated.';
-COMMENT ON COLUMN gpucredit.capacity.reported_percent IS 'How busy agents report what is allocated; NULL: none does.';
+COMMENT ON COLUMN gpucredit.capacity.in_service IS 'Healthy devices on nodes that neither drain nor are gone.';
+COMMENT ON COLUMN gpucredit.capacity.allocated IS 'Devices of jobs, and fenced devices; shares count as parts.';
+COMMENT ON COLUMN gpucredit.capacity.free IS 'Whole free devices on nodes that take work.';
+COMMENT ON COLUMN gpucredit.capacity.stranded IS 'Free devices for which no cpu or memory is left.';
+COMMENT ON COLUMN gpucredit.capacity.allocated_percent IS 'Allocated devices as a percentage of devices that are in service or allocated.';
+COMMENT ON COLUMN gpucredit.capacity.reported_percent IS 'How busy allocated devices are, in percent, as agents report; NULL: none does.';
 
-/* Every stretch of time in which a job waited for devices. */
+/* Each time span in which a job waited for devices. */
 CREATE VIEW gpucredit.job_wait AS
 	SELECT j.org, j.job, j.pool, j.tier, j.offer_types[1] AS gpu_type,
 		(gpucredit.gpureq_min_gpus(j.request)
@@ -113,15 +112,15 @@ CREATE VIEW gpucredit.job_wait AS
 		AND coalesce(j.ended_at, 'infinity') > w.since);
 
 COMMENT ON VIEW gpucredit.job_wait IS
-'Every stretch of time in which a job waited for devices: since it was submitted or an attempt ended, until the next one started or the job was over; one that started at once waited from then until then; until NULL: it still waits';
+'Each time span in which a job waited for devices: from its submission or the end of an attempt until the next start or the job''s end. A job that started at once has an empty span; until NULL: it still waits';
 COMMENT ON COLUMN gpucredit.job_wait.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.job_wait.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.job_wait.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.job_wait.tier IS 'The tier''s name.';
-COMMENT ON COLUMN gpucredit.job_wait.gpu_type IS 'The type that it prefers; NULL: it wants no devices.';
-COMMENT ON COLUMN gpucredit.job_wait.devices IS 'Devices that it wants at least; shares count as parts.';
+COMMENT ON COLUMN gpucredit.job_wait.gpu_type IS 'The type that it prefers; NULL: it asks for no devices.';
+COMMENT ON COLUMN gpucredit.job_wait.devices IS 'The fewest devices that it accepts; shares count as parts.';
 COMMENT ON COLUMN gpucredit.job_wait.since IS 'When it began to wait.';
-COMMENT ON COLUMN gpucredit.job_wait.until IS 'When it started or was over; NULL: it still waits.';
+COMMENT ON COLUMN gpucredit.job_wait.until IS 'When the next attempt started or the job ended; NULL: it still waits.';
 
 CREATE VIEW gpucredit.queue_depth AS
 	SELECT w.pool, w.tier, w.gpu_type, count(*) AS jobs,
@@ -135,18 +134,18 @@ CREATE VIEW gpucredit.queue_depth AS
 	WHERE j.state = 'queued' AND w.until IS NULL
 	GROUP BY w.pool, w.tier, w.gpu_type;
 COMMENT ON VIEW gpucredit.queue_depth IS
-'Jobs that wait, by tier and by the GPU type they prefer (NULL: none), the devices they want at least, and how long they have waited since they were submitted or last stopped';
+'Waiting jobs by tier and preferred GPU type: how many, how many devices they need, and how long they have waited';
 COMMENT ON COLUMN gpucredit.queue_depth.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.queue_depth.tier IS 'The tier''s name.';
-COMMENT ON COLUMN gpucredit.queue_depth.gpu_type IS 'The type that they prefer; NULL: they want no devices.';
+COMMENT ON COLUMN gpucredit.queue_depth.gpu_type IS 'The type that they prefer; NULL: they ask for no devices.';
 COMMENT ON COLUMN gpucredit.queue_depth.jobs IS 'How many wait.';
-COMMENT ON COLUMN gpucredit.queue_depth.devices IS 'Devices that they want at least; shares count as parts.';
-COMMENT ON COLUMN gpucredit.queue_depth.longest_wait IS 'How long the first of them has waited.';
-COMMENT ON COLUMN gpucredit.queue_depth.median_wait IS 'How long half of them have waited.';
+COMMENT ON COLUMN gpucredit.queue_depth.devices IS 'The fewest devices that they accept; shares count as parts.';
+COMMENT ON COLUMN gpucredit.queue_depth.longest_wait IS 'The longest time that one of them has waited.';
+COMMENT ON COLUMN gpucredit.queue_depth.median_wait IS 'The median of their waiting times.';
 
 /*
- * What the reports below cannot be about.  length: what a report's time is cut
- * into; target: the band of demand, NULL where it has none.
+ * Refuses arguments that the reports below cannot use. length: a report's
+ * step. target: the band of demand, NULL for a report without one.
  */
 CREATE FUNCTION gpucredit_internal.require_report(pool text, length interval,
 	target numeric[]) RETURNS boolean
@@ -163,7 +162,7 @@ BEGIN
 			gpucredit_internal.clip_for_message(pool) USING
 			ERRCODE = 'UC401',
 			DETAIL = 'No pool of that name was created.',
-			HINT = 'Create it by gpucredit.create_pool().';
+			HINT = 'Create it with gpucredit.create_pool().';
 	END IF;
 	IF length IS NULL OR length <= '0'
 		OR extract(year FROM length) <> 0 OR extract(month FROM length) <> 0
@@ -179,14 +178,14 @@ BEGIN
 	THEN
 		RAISE EXCEPTION '"target" is out of range' USING
 			ERRCODE = 'invalid_parameter_value',
-			DETAIL = 'It has a lower and an upper end, from 0.001 to 1000.',
+			DETAIL = 'It needs a lower and an upper end, from 0.001 to 1000.',
 			HINT = 'Pass them as ''{0.7,0.9}''.';
 	END IF;
 	RETURN true;
 END
 $require$;
 COMMENT ON FUNCTION gpucredit_internal.require_report(text, interval, numeric[]) IS
-'Internal: raises UC401 or 22023 for what no report can be made of.';
+'Internal: raises UC401 or 22023 for arguments that allow no report.';
 
 CREATE FUNCTION gpucredit_internal.require_slots(since timestamptz,
 	until timestamptz, step interval) RETURNS boolean
@@ -201,14 +200,14 @@ BEGIN
 		RAISE EXCEPTION '"step" is too short' USING
 			ERRCODE = 'invalid_parameter_value',
 			DETAIL = 'A report has at most 100000 steps.',
-			HINT = 'Pass a longer step, or "since" and "until" that are nearer.';
+			HINT = 'Pass a longer step, or a shorter time from "since" to "until".';
 	END IF;
 	RETURN true;
 END
 $require$;
 COMMENT ON FUNCTION gpucredit_internal.require_slots(timestamptz, timestamptz,
 	interval) IS
-'Internal: raises 22023 for a time that has too many steps to report.';
+'Internal: raises 22023 for a time span with too many steps.';
 
 CREATE FUNCTION gpucredit_internal.demand_parts(pool text, since timestamptz,
 	until timestamptz)
@@ -233,13 +232,13 @@ BEGIN ATOMIC
 		AND (w.until IS NULL OR w.until >= demand_parts.since);
 END;
 COMMENT ON FUNCTION gpucredit_internal.demand_parts(text, timestamptz, timestamptz) IS
-'Internal: devices of a pool, and from when until when (NULL: still) they were there (s), in use (a) or waited for (w), of what overlaps a stretch of time.';
+'Internal: devices of a pool that were there (s), in use (a) or waited for (w) in a time span, and from when until when (NULL: still).';
 
 CREATE TYPE gpucredit.demand_result AS (since timestamptz, gpu_type text,
 	supply numeric, allocated numeric, waiting numeric, demand numeric,
 	starts bigint, mean_wait interval);
 COMMENT ON TYPE gpucredit.demand_result IS
-'Devices there were, were used and were wanted, in one stretch of time.';
+'Devices available, used and wanted in one time span.';
 
 CREATE FUNCTION gpucredit.demand(pool text DEFAULT 'default',
 	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL,
@@ -249,7 +248,7 @@ LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 200
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	/* statements of their own, which no plan can leave out */
+	/* separate statements, which no plan can skip */
 	SELECT gpucredit_internal.require_report(demand.pool, demand.step, NULL);
 	SELECT gpucredit_internal.require_slots(coalesce(demand.since,
 			coalesce(demand.until, c.at) - interval '24 hours'),
@@ -263,7 +262,7 @@ BEGIN ATOMIC
 			make_interval(secs => extract(epoch FROM demand.step)
 				::double precision) AS step
 		FROM (SELECT gpucredit.now() AS at) c),
-	whole AS (	/* what would end after the last instant there is, is none */
+	whole AS (	/* a step cannot end after the last instant */
 		SELECT s.since, s.since + p.step AS until
 		FROM p, generate_series(p.since, CASE WHEN extract(epoch FROM p.until)
 				- extract(epoch FROM p.since) >= extract(epoch FROM p.step)
@@ -305,17 +304,17 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.demand(text, timestamptz, timestamptz,
 	interval) IS
-'Reports: what a pool had and what was wanted of it over time, from the attempts and jobs themselves.
-since, until: NULL for the last 24 hours. step: the length of a row''s time.
-Result, by time and GPU type: supply, allocated, waiting (by the preferred type) and demand (allocated and waiting), in devices on average. Then how many attempts started, and how long those had waited on average whose wait ended then (0 of one that started at once). Of nodes, those registered today count, from when they were registered.
-Errors: UC401 no such pool; 22023 a step that is not more than 0.';
+'Reports: what a pool had, and what was wanted of it, over time, from its attempts and jobs.
+since, until: NULL for the last 24 hours. step: the time span of a row.
+Result, by time and GPU type, in devices on average: supply, allocated, waiting (by the preferred type), demand (allocated and waiting). Then how many attempts started, and how long jobs whose wait ended then had waited on average (0 for one that started at once). Only nodes that are registered now count, from their registration.
+Errors: UC401 no such pool; 22023 a step that is not above 0.';
 
 CREATE TYPE gpucredit.capacity_advice_result AS (gpu_type text,
 	supply numeric, allocated numeric, waiting numeric,
 	busy_percent numeric, demand_percent numeric, backlog_change numeric,
 	stranded bigint, advice text, devices bigint, cost numeric);
 COMMENT ON TYPE gpucredit.capacity_advice_result IS
-'A GPU type of a pool: how busy it is, how its queue changes, and what to do.';
+'A GPU type of a pool: how busy it is, how its queue changes, and the advice.';
 
 CREATE FUNCTION gpucredit.capacity_advice(pool text DEFAULT 'default',
 	period interval DEFAULT '7 days',
@@ -332,7 +331,7 @@ BEGIN ATOMIC
 				extract(epoch FROM capacity_advice.period)::double precision)
 				AS since
 		FROM (SELECT gpucredit.now() AS at) c),
-	young AS (	/* a type's time begins when the first of its nodes came */
+	young AS (	/* a type counts from its first node's registration */
 		SELECT n.gpu_type, min(n.registered_at) AS since
 		FROM gpucredit.node n, p
 		WHERE n.pool = capacity_advice.pool AND n.gpus > 0
@@ -417,7 +416,7 @@ BEGIN ATOMIC
 	ORDER BY j.gpu_type;
 END;
 COMMENT ON FUNCTION gpucredit.capacity_advice(text, interval, numeric[]) IS
-'Reports: what a pool lacks, or has too much of: "95 % busy and the backlog grows, what should we buy?"
-period: judged by what was allocated and what waited in it; of a type that came later, since the first of its nodes was registered. target: the band, as parts of the supply, in which demand should be.
-Result, by GPU type: devices in service, allocated and waiting on average, what part of the supply was allocated and was wanted, by how many devices more waited in the second half of that time than in the first, devices stranded now; advice: buy so many devices to bring demand down to the band''s upper end; feed, the same, but as many devices are stranded for want of cpu or memory, which are cheaper; release so many to bring it up to the lower end; keep. cost: of so many devices in credits, if they are in use for a time as long as period: devices x hours x the price per GPU-hour that is in force, for spot where there is no other; NULL without a price.
-Errors: UC401 no such pool; 22023 a period that is not more than 0, a target that is no band.';
+'Reports: what a pool lacks or has too much of. It answers: "95 % busy and the backlog grows, what should we buy?"
+period: the time to judge by; for a newer type, the time since its first node was registered. target: the band, as fractions of the supply, in which demand should be.
+Result, by GPU type: devices in service; allocated and waiting on average; which fractions of the supply were allocated and wanted; how many more devices waited in the second half of the period than in the first; devices stranded now. advice: buy so many devices to bring demand down to the band''s upper end; feed: the same, but as many devices are stranded, and cpu or memory for them is cheaper; release so many to bring demand up to the lower end; keep. cost: those devices x hours of period x the price per GPU-hour in force, in credits; the spot price if there is no other; NULL without a price.
+Errors: UC401 no such pool; 22023 a period that is not above 0, or a target that is no band.';

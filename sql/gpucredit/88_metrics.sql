@@ -1,24 +1,23 @@
 /*
- * 88_metrics.sql: what a monitoring system asks.
+ * 88_metrics.sql: metrics for a monitoring system.
  *
- * Counters come from shared memory, where they are only if the library was
- * loaded at the server's start; gauges are read from the tables now.  Names,
- * types and units are Prometheus'.  metrics is a row a sample, metrics_text()
- * the same in Prometheus' text format.  All may be read by members of
- * pg_monitor: there is no tenant's name in it but those of accounts whose
- * balance is low.
+ * Counters come from shared memory, which exists only if the library was
+ * loaded at the server's start. Gauges are read from the tables. Names, types
+ * and units are Prometheus'. View metrics has a row per sample; metrics_text()
+ * is the same in Prometheus' text format.  Members of pg_monitor may read it
+ * all.  It names no tenants, except accounts whose balance is low.
  */
 CREATE TYPE gpucredit.counters_result AS (name text, operation text,
 	kind text, value text, count double precision);
 COMMENT ON TYPE gpucredit.counters_result IS
-'One count of the shared memory, for the metrics.';
+'One counter in shared memory, for the metrics.';
 
 CREATE FUNCTION gpucredit_internal.counters()
 RETURNS SETOF gpucredit.counters_result
 LANGUAGE c VOLATILE ROWS 500
 AS 'MODULE_PATHNAME', 'gpucredit_counters';
 COMMENT ON FUNCTION gpucredit_internal.counters() IS
-'metrics: what shared memory knows of this database: operation and one more label, by kind and value.';
+'metrics: the counters of this database in shared memory: operation, one more label, kind and value.';
 
 /* Each family: its name without the prefix, type, and meaning. */
 CREATE FUNCTION gpucredit_internal.metric_families()
@@ -65,7 +64,7 @@ BEGIN ATOMIC
 		('cron_job_ok', 'gauge', 'Whether a pg_cron job succeeded the last time.');
 END;
 COMMENT ON FUNCTION gpucredit_internal.metric_families() IS
-'metrics: the families, their types and meaning.';
+'metrics: the families, with their types and meaning.';
 
 CREATE FUNCTION gpucredit_internal.queue_gauges(at timestamptz)
 RETURNS TABLE (name text, labels jsonb, value double precision)
@@ -184,10 +183,10 @@ COMMENT ON FUNCTION gpucredit_internal.money_gauges(timestamptz) IS
 'metrics: holds and low balances.';
 
 /*
- * By the last run that is over: one that hangs leaves the age growing.  A run
- * that could not connect has failed and no time; what is due each minute and
- * never ran may have nobody who runs it.  The label is not "job", which a
- * scraper has for its own.
+ * The gauges use the last finished run, so the age grows while a run hangs.  A
+ * run that could not connect has failed and has no times.  A task that is due
+ * each minute and never ran may have no running pg_cron.  The label is not
+ * "job", because scrapers set that themselves.
  */
 CREATE FUNCTION gpucredit_internal.cron_gauges()
 RETURNS TABLE (name text, labels jsonb, value double precision)
@@ -216,14 +215,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.cron_gauges() IS
-'metrics: upkeep by pg_cron; none where there is no pg_cron.';
+'metrics: upkeep by pg_cron; none without pg_cron.';
 
 CREATE TYPE gpucredit.metrics_result AS (family text, name text, type text,
 	labels jsonb, value double precision, help text);
 COMMENT ON TYPE gpucredit.metrics_result IS
-'One sample of the metrics, with what its family is.';
+'One sample of the metrics, with its family.';
 
-/* Only what is asked for is computed; NULL asks for all. */
+/* Computes only the families that are asked for; NULL means all. */
 CREATE FUNCTION gpucredit.metric_samples(families text[] DEFAULT NULL)
 RETURNS SETOF gpucredit.metrics_result
 LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 500
@@ -286,20 +285,20 @@ BEGIN ATOMIC
 				f.family || '_count'));
 END;
 COMMENT ON FUNCTION gpucredit.metric_samples(text[]) IS
-'Metrics: the rows of the view metrics, of some families (without the prefix), or (NULL) of all.';
+'Metrics: the rows of the view metrics, of some families (without the prefix), or of all (NULL).';
 
 CREATE VIEW gpucredit.metrics AS
 	SELECT * FROM gpucredit.metric_samples();
 COMMENT ON VIEW gpucredit.metrics IS
-'What a monitoring system asks: a row a sample, with Prometheus'' names, types and units. Counters need the library in shared_preload_libraries, and begin again when the server starts';
+'Metrics for a monitoring system, one row per sample, with Prometheus'' names, types and units. Counters need the library in shared_preload_libraries, and start from 0 with the server';
 COMMENT ON COLUMN gpucredit.metrics.family IS 'The metric.';
-COMMENT ON COLUMN gpucredit.metrics.name IS 'Of the sample.';
-COMMENT ON COLUMN gpucredit.metrics.type IS 'Prometheus'' type of it.';
-COMMENT ON COLUMN gpucredit.metrics.labels IS 'Of the sample.';
-COMMENT ON COLUMN gpucredit.metrics.value IS 'Of the sample, in the unit that the name ends in.';
+COMMENT ON COLUMN gpucredit.metrics.name IS 'The name of the sample.';
+COMMENT ON COLUMN gpucredit.metrics.type IS 'Its type in Prometheus.';
+COMMENT ON COLUMN gpucredit.metrics.labels IS 'The labels of the sample.';
+COMMENT ON COLUMN gpucredit.metrics.value IS 'The sample''s value, in the unit that ends its name.';
 COMMENT ON COLUMN gpucredit.metrics.help IS 'What the metric is.';
 
-/* Backslash, quote and newline are what the format has escapes for. */
+/* The format escapes backslash, quote and newline. */
 CREATE FUNCTION gpucredit_internal.metric_labels(labels jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
@@ -310,7 +309,7 @@ BEGIN ATOMIC
 	FROM jsonb_each_text(labels) AS l (key, value);
 END;
 COMMENT ON FUNCTION gpucredit_internal.metric_labels(jsonb) IS
-'metrics_text: labels as the text format has them.';
+'metrics_text: labels in the text format.';
 
 CREATE FUNCTION gpucredit.metrics_text() RETURNS text
 LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
@@ -328,4 +327,4 @@ BEGIN ATOMIC
 		GROUP BY m.family, m.help, m.type) f;
 END;
 COMMENT ON FUNCTION gpucredit.metrics_text() IS
-'Metrics: the view metrics in Prometheus'' text format, for whoever serves it to a scraper.';
+'Metrics: the view metrics in Prometheus'' text format, to be served to a scraper.';

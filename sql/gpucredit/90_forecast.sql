@@ -1,25 +1,25 @@
 /*
  * 90_forecast.sql: who has how much credit, and when it runs out.
  *
- * burn_rate() and the page of the extension gpucredit_report tell it.  What is
- * asked about stands in a report_scope: an organisation or all, and a span of
- * time; where the caller is a tenant also which accounts are his.
+ * burn_rate() and the page of gpucredit_report show it.  A report_scope says
+ * what is asked: one organisation or all, a time span, and, if the caller is a
+ * tenant, its accounts.
  */
 CREATE TYPE gpucredit.report_scope AS (org text, since timestamptz,
 	until timestamptz, at timestamptz, narrow boolean, orgs text[],
 	accounts text[]);
 COMMENT ON TYPE gpucredit.report_scope IS
-'What a report is of: its time, the organisations and the accounts.';
+'The scope of a report: its time, organisations and accounts.';
 
 CREATE TYPE gpucredit.report_bucket AS (org text, account text,
 	expires_at timestamptz, available numeric);
 COMMENT ON TYPE gpucredit.report_bucket IS
-'A bucket in a report: what it has, and until when.';
+'A bucket in a report: its credit, and when it expires.';
 
 /*
- * What is available now, by owner and expiry; what dead holds hold is.  A
- * tenant is told of the buckets it may spend, its accounts' ancestors'
- * included, as by buckets().
+ * What is available now, by owner and expiry; credit in dead holds is.  A
+ * tenant sees the buckets that it may spend, those of its accounts' ancestors
+ * included, as in buckets().
  */
 CREATE FUNCTION gpucredit_internal.report_credit(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_bucket
@@ -52,7 +52,7 @@ BEGIN ATOMIC
 	HAVING sum(b.available::numeric + coalesce(d.held, 0)) <> 0;
 END;
 COMMENT ON FUNCTION gpucredit_internal.report_credit(gpucredit.report_scope) IS
-'burn_rate, report_html: what is available now in active buckets, by owner and expiry.';
+'burn_rate, report_html: what active buckets have available now, by owner and expiry.';
 
 CREATE FUNCTION gpucredit_internal.report_held(scope gpucredit.report_scope)
 RETURNS TABLE (org text, held numeric)
@@ -73,9 +73,9 @@ COMMENT ON FUNCTION gpucredit_internal.report_held(gpucredit.report_scope) IS
 'burn_rate, report_html: what open holds hold, by organisation.';
 
 /*
- * Spend a day, of the last 7 UTC days and of today so far, since the account
- * is there; of a day at least.  From the days that upkeep keeps, what it has
- * not folded, and what runs have accrued.
+ * Spend per day over the last 7 UTC days and today so far, or over the
+ * account's age if it is younger, but at least one day.  It adds the days that
+ * upkeep keeps, unfolded deltas, and what running attempts have accrued.
  */
 CREATE FUNCTION gpucredit_internal.spend_rate(orgs text[], accounts text[],
 	at timestamptz)
@@ -98,7 +98,7 @@ BEGIN ATOMIC
 				AS v (org, account)
 			JOIN gpucredit.account a ON a.org = v.org
 				AND a.account = v.account),
-	used AS (		/* by accounts themselves */
+	used AS (		/* without the accounts below */
 		SELECT d.org, d.account, d.day, d.spent::numeric AS spent
 		FROM t JOIN gpucredit.spend_delta d ON d.day BETWEEN t.first AND t.today
 		WHERE d.org IN (SELECT o.org FROM told o)
@@ -136,13 +136,12 @@ BEGIN ATOMIC
 			ON s.org = o.org AND s.account = o.account;
 END;
 COMMENT ON FUNCTION gpucredit_internal.spend_rate(text[], text[], timestamptz) IS
-'What accounts and all below them spent, less refunds: on the UTC day of an instant until it, with the 7 days before, and of these a day on average, or since the account was created.';
+'What accounts and all below them spent, less refunds: on the UTC day of an instant until it, in the 7 days before, and per day on average of these, or since the account was created.';
 
 /*
- * What burns is what expires soonest; so by an expiry all is gone that expired
- * until then, and what is spent a day from then on: credit lasts until the
- * earliest of t + (all - what has expired by t) / rate over the expiries t,
- * now among them.  Ten years ahead is never.
+ * Spending uses what expires soonest first. So credit lasts until the earliest
+ * of t + (all - what has expired by t) / rate, over all expiries t and now.
+ * Ten years ahead counts as never.
  */
 CREATE FUNCTION gpucredit_internal.runs_out(expiries timestamptz[], amounts numeric[],
 	per_day numeric, at timestamptz) RETURNS timestamptz
@@ -166,14 +165,14 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_internal.runs_out(timestamptz[], numeric[], numeric,
 	timestamptz) IS
-'When credit of these expiries (NULL: never) and amounts is used up or expired, spent at so much a day and what expires soonest first; NULL: not within ten years.';
+'When credit of these amounts and expiries (NULL: never) is used up or expired at so much spend a day, the soonest to expire first; NULL: not within ten years.';
 
-/* A row per organisation (account NULL), and per owner in the one told of. */
+/* A row per organisation (account NULL), and per owner in a single one. */
 CREATE TYPE gpucredit.report_owner AS (org text, account text,
 	available numeric, held numeric, per_day numeric, expiries timestamptz[],
 	amounts numeric[], runs_out timestamptz);
 COMMENT ON TYPE gpucredit.report_owner IS
-'An account with credit in a report: what it has, and when that runs out.';
+'An account in a report: its credit, and when that runs out.';
 
 CREATE FUNCTION gpucredit_internal.report_owners(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_owner
@@ -224,4 +223,4 @@ BEGIN ATOMIC
 	WHERE p.account IS NOT NULL AND scope.org IS NOT NULL;
 END;
 COMMENT ON FUNCTION gpucredit_internal.report_owners(gpucredit.report_scope) IS
-'burn_rate, report_html: who has how much credit, what it spends a day, and when that runs out.';
+'burn_rate, report_html: accounts with their credit, daily spend, and when the credit runs out.';

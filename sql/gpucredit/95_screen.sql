@@ -1,11 +1,12 @@
 /*
- * 95_screen.sql: a screenful each, for an operator's psql and \watch.
+ * 95_screen.sql: functions that fill a screen, for an operator's psql and
+ * \watch.
  *
  *   SELECT * FROM gpucredit.cluster_map() \watch 1
  *
- * Nothing is kept for them: each is a query over what is there, bounded to a
- * screen, and fast enough to be asked every second of 1,213 nodes and 10,000
- * jobs that wait.  Names are shown as they may stand on a terminal.
+ * They keep no state: each is a query bounded to a screen, fast enough to run
+ * every second with 1,213 nodes and 10,000 waiting jobs. Names are escaped for
+ * a terminal.
  */
 
 CREATE FUNCTION gpucredit_internal.screen_name(name text, width int) RETURNS text
@@ -22,8 +23,8 @@ COMMENT ON FUNCTION gpucredit_internal.screen_name(text, int) IS
 'Internal: a name as a screen shows it, at most so wide.';
 
 /*
- * A row per node: what each of its devices is, a character each.  letters:
- * the organisations that have one, in order.
+ * A row per node, with one character for the state of each device. letters:
+ * the organisations that have a letter, in order.
  */
 CREATE FUNCTION gpucredit_internal.node_blocks(pool text, letters text[])
 RETURNS TABLE (node text, gpu_type text, gpus int, state text, block text,
@@ -63,11 +64,11 @@ BEGIN ATOMIC
 	WHERE n.pool = node_blocks.pool;
 END;
 COMMENT ON FUNCTION gpucredit_internal.node_blocks(text, text[]) IS
-'cluster_map: the devices of each node, a character each; how many are in use, and who has most of them.';
+'cluster_map: the devices of each node, one character each, how many are in use, and who uses most of them.';
 
 /*
- * In as much detail as fits: nodes by name with their devices, the devices
- * alone, or a character for a node.
+ * Shows as much detail as fits: nodes by name with their devices, the devices
+ * alone, or one character per node.
  */
 CREATE FUNCTION gpucredit.cluster_map(pool text DEFAULT 'default',
 	width int DEFAULT 100, height int DEFAULT 40)
@@ -187,21 +188,20 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.cluster_map(text, int, int) IS
 E'Screens: the nodes of a pool as a picture, for \\watch: blocks of devices by GPU type, organisations as letters.
-width, height: of the screen, in characters; 40 to 1000 columns, 10 to 1000 lines. Where the blocks do not fit, a character stands for a node.
+width, height: of the screen, in characters; 40 to 1000 columns, 10 to 1000 lines. If the blocks do not fit, one character stands for a node.
 Result: lines of text, the legend last.
 Errors: UC401 no such pool; 22023.';
 
 /*
- * The queue.  Why a job that takes part in a cycle waits is what a cycle of now
- * would find out: it is thought through once, as plan does.  explain() says all
- * about one job.
+ * The queue.  One cycle is planned, as plan does, to learn why each job that
+ * takes part in it waits. explain() says everything about one job.
  */
 CREATE FUNCTION gpucredit_internal.queue_think(pool text)
 RETURNS TABLE (org text, job bigint, reason text, expected_at timestamptz)
 LANGUAGE c STABLE STRICT ROWS 1000
 AS 'MODULE_PATHNAME', 'gpucredit_queue_plan';
 COMMENT ON FUNCTION gpucredit_internal.queue_think(text) IS
-'queue, queue_reasons: what a cycle would find out of the jobs that take part in it, and when it expects them to start.';
+'queue, queue_reasons: what a cycle would find out of the jobs that it considers, and when it expects them to start.';
 
 CREATE FUNCTION gpucredit_internal.queued_jobs(pool text, at timestamptz)
 RETURNS TABLE (org text, account text, job bigint, tier text, request text,
@@ -212,7 +212,7 @@ BEGIN ATOMIC
 		gpucredit.gpureq_min_gpus(j.request)
 			* gpucredit.gpureq_share(j.request) / 1000.0,
 		greatest(queued_jobs.at - coalesce(j.waits_from, j.submitted_at),
-			'0'),	/* it begins when a failure's backoff is over */
+			'0'),	/* the wait begins after a failure's backoff */
 		coalesce(t.reason, CASE
 			WHEN j.state = 'unfunded' AND EXISTS (
 				SELECT FROM gpucredit.account a WHERE a.org = j.org
@@ -227,13 +227,13 @@ BEGIN ATOMIC
 	WHERE j.pool = queued_jobs.pool AND j.state IN ('queued', 'unfunded');
 END;
 COMMENT ON FUNCTION gpucredit_internal.queued_jobs(text, timestamptz) IS
-'queue, queue_reasons: the jobs of a pool that wait, and why.';
+'queue, queue_reasons: the waiting jobs of a pool, and why they wait.';
 
 CREATE TYPE gpucredit.queue_result AS (org text, account text, job bigint,
 	tier text, request text, waits interval, reason text,
 	expected_at timestamptz);
 COMMENT ON TYPE gpucredit.queue_result IS
-'A job that waits: for how long, for what, and when it is expected to start.';
+'A waiting job: how long it has waited, for what, and when it is expected to start.';
 
 CREATE FUNCTION gpucredit.queue(pool text DEFAULT 'default',
 	most int DEFAULT 20) RETURNS SETOF gpucredit.queue_result
@@ -256,14 +256,14 @@ BEGIN ATOMIC
 	LIMIT queue.most;
 END;
 COMMENT ON FUNCTION gpucredit.queue(text, int) IS
-E'Screens: the jobs of a pool that wait, at most so many (1 to 1000), and why; for \\watch. First those that devices are reserved for, by when they are expected to start, then by tier and how long they have waited.
-Result: names as a screen shows them; waits: in the queue so far; reason: what a cycle of now would find out, which is what explain() says in full; expected_at: when it would expect the job to start, NULL where it reserves nothing for it. A tenant is told of the jobs of its own accounts alone, which says nothing of how many others wait, or before or after which.
+E'Screens: the waiting jobs of a pool, at most so many (1 to 1000), and why they wait; for \\watch. Jobs with a reservation come first, by expected start; then the others by tier and waiting time.
+Result: names as a screen shows them. waits: time in the queue so far. reason: what a cycle would find now; explain() says it in full. expected_at: when the cycle expects the job to start, NULL without a reservation. A tenant sees the jobs of its own accounts only, and nothing of other jobs or its place among them.
 Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.queue_reasons_result AS (reason text, tier text,
 	jobs bigint, devices numeric, longest interval);
 COMMENT ON TYPE gpucredit.queue_reasons_result IS
-'What jobs wait for: how many of a tier for the same reason.';
+'How many jobs of a tier wait for the same reason.';
 
 CREATE FUNCTION gpucredit.queue_reasons(pool text DEFAULT 'default')
 RETURNS SETOF gpucredit.queue_reasons_result
@@ -280,14 +280,14 @@ BEGIN ATOMIC
 	ORDER BY 3 DESC, q.reason, q.tier;
 END;
 COMMENT ON FUNCTION gpucredit.queue_reasons(text) IS
-E'Screens: how many jobs of a pool wait for what, by tier, with the devices they want at least; for \\watch.
+E'Screens: how many jobs of a pool wait for each reason, by tier, and the fewest devices they accept; for \\watch.
 Errors: UC401 no such pool; 22023.';
 
-/* Money: who runs out first. */
+/* Money: whose credit runs out first. */
 CREATE TYPE gpucredit.burn_rate_result AS (org text, available numeric,
 	held numeric, per_day numeric, days_left numeric, runs_out timestamptz);
 COMMENT ON TYPE gpucredit.burn_rate_result IS
-'An organisation''s credit, its spend a day, and when it runs out at that.';
+'An organisation''s credit, its daily spend, and when the credit runs out.';
 
 CREATE FUNCTION gpucredit.burn_rate(most int DEFAULT 20)
 RETURNS SETOF gpucredit.burn_rate_result
@@ -308,14 +308,14 @@ BEGIN ATOMIC
 	LIMIT burn_rate.most;
 END;
 COMMENT ON FUNCTION gpucredit.burn_rate(int) IS
-E'Screens: organisations by when their credit runs out, the first so many (1 to 1000); for \\watch.
-Result, in credits: available in active buckets, held, spent a day in the last 7 days; days left until it is used up or expired at that, NULL: not within ten years.
+E'Screens: the organisations whose credit runs out first, at most so many (1 to 1000); for \\watch.
+Result, in credits: available in active buckets; held; spent a day in the last 7 days; days left until the credit is used up or expired at that rate, NULL: not within ten years.
 Errors: 22023.';
 
 CREATE TYPE gpucredit.recent_events_result AS (what text, reason text,
 	jobs bigint, times bigint, latest timestamptz, org text, job bigint);
 COMMENT ON TYPE gpucredit.recent_events_result IS
-'What was decided in the last minute: each kind of decision, how often, and its latest job.';
+'A kind of recent decision, how often it was made, and its latest job.';
 
 CREATE FUNCTION gpucredit.recent_events(span interval DEFAULT '1 min')
 RETURNS SETOF gpucredit.recent_events_result
@@ -333,7 +333,7 @@ BEGIN ATOMIC
 			a.audit DESC))[1], 24),
 		(array_agg(a.job ORDER BY a.at DESC, a.audit DESC))[1]
 	FROM (SELECT gpucredit.now() AS at) c
-		JOIN gpucredit.audit a		/* a span of numbers is few to the planner */
+		JOIN gpucredit.audit a		/* the planner expects few rows of a number range */
 			ON a.audit > (SELECT gpucredit.audit_before(gpucredit.now()
 				- recent_events.span))
 			AND a.audit <= (SELECT max(l.audit) FROM gpucredit.audit l)
@@ -345,6 +345,6 @@ BEGIN ATOMIC
 	LIMIT 40;
 END;
 COMMENT ON FUNCTION gpucredit.recent_events(interval) IS
-E'Screens: what the scheduler did in the last minute, or so far back (at most a day), and what became of jobs; for \\watch.
-Result: what was decided, why, of how many jobs and how often; when last, and of which job.
+E'Screens: what the scheduler did in the last minute, or in another recent span (at most a day), and what became of jobs; for \\watch.
+Result: the decision, its reason, of how many jobs and how often, when last, and of which job.
 Errors: 22023.';

@@ -1,9 +1,8 @@
 /*
  * 99_grants.sql: who may do what.
  *
- * PUBLIC may do nothing.  Tables are written by the functions alone, which
- * run with the rights of the extension's owner; what is not listed below is
- * internal.
+ * PUBLIC may do nothing.  Only functions write tables, with the rights of the
+ * extension's owner.  What is not listed below is internal.
  *
  *   gpucredit_admin     everything
  *   gpucredit_operator  nodes, scheduling cycles, upkeep, cancelling
@@ -17,7 +16,7 @@ REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA gpucredit FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit, gpucredit_internal FROM PUBLIC;
 
-/* The types, and what computes with them, serve every role. */
+/* Every role may use the types and their functions. */
 DO $types$
 DECLARE
 	name text;
@@ -38,7 +37,7 @@ BEGIN
 		WHERE p.pronamespace IN ('gpucredit'::pg_catalog.regnamespace,
 				'gpucredit_internal'::pg_catalog.regnamespace)
 			AND NOT p.prosecdef
-			AND p.proname !~ '_(sound|digest)$'	/* what constraints call */
+			AND p.proname !~ '_(sound|digest)$'	/* constraints call these */
 			AND p.proargtypes::oid[] || p.prorettype && ARRAY[
 				'gpucredit.credits'::pg_catalog.regtype,
 				'gpucredit.gpureq'::pg_catalog.regtype,
@@ -80,7 +79,7 @@ GRANT EXECUTE ON FUNCTION			/* balances */
 	gpucredit.statement, gpucredit.invoice
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor;
 
-GRANT EXECUTE ON FUNCTION			/* who spends what, as the page tells */
+GRANT EXECUTE ON FUNCTION			/* spend, which the report page shows */
 	gpucredit.usage_by, gpucredit.top_spenders, gpucredit.top_jobs
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
@@ -108,7 +107,7 @@ GRANT EXECUTE ON FUNCTION			/* metering */
 	gpucredit.checkpoint_loaded, gpucredit.part_ended, gpucredit.log_put
 TO gpucredit_admin, gpucredit_agent;
 
-GRANT EXECUTE ON FUNCTION			/* scheduling cycles; signs of life */
+GRANT EXECUTE ON FUNCTION			/* scheduling cycles; heartbeats */
 	gpucredit.place, gpucredit.placed, gpucredit.heartbeat, gpucredit.poke_addresses
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
@@ -125,7 +124,7 @@ GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
 	gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain
 TO gpucredit_admin, gpucredit_operator;
 
-GRANT EXECUTE ON FUNCTION			/* what ends badly, and who sees to it */
+GRANT EXECUTE ON FUNCTION			/* failures, and their sweeps */
 	gpucredit.set_retry_rule, gpucredit.reap_holds, gpucredit.check_nodes,
 	gpucredit.end_tenant_transactions,
 	gpucredit.install_jobs, gpucredit.remove_jobs, gpucredit.check_books
@@ -165,7 +164,7 @@ GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.prices,
 	gpucredit.tier
 TO gpucredit_operator, gpucredit_app;
 
-/* who is told an alert's number alone looks it up */
+/* a listener that gets an alert's number reads the row */
 GRANT SELECT ON gpucredit.alert TO gpucredit_app;
 
 GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
@@ -177,11 +176,11 @@ GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
 TO gpucredit_operator;
 
 /*
- * Tenants: the same functions as an application's, and rows of their own.
- * Functions see to it themselves (src/api/tenant.c); what is selected goes
- * through a policy that only narrows, so that no other grant widens it.  It is
- * for every role: who reads for a tenant, by a view or SECURITY DEFINER, shows
- * it its own (but a superuser, whom no policy binds).
+ * Tenants call the functions of an application, and see only their own rows.
+ * Functions check that themselves (src/api/tenant.c).  SELECT goes through a
+ * restrictive policy, so that no other grant widens it.  The policy applies to
+ * every role: a view or SECURITY DEFINER function shows a tenant only its own
+ * rows, unless a superuser owns it.
  */
 GRANT EXECUTE ON FUNCTION gpucredit.bind_tenant, gpucredit.unbind_tenant
 TO gpucredit_admin;

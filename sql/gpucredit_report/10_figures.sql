@@ -1,20 +1,19 @@
 /*
  * 10_figures.sql: the figures of report_html().
  *
- * One function a question, each reads its tables once and adds up at once, so
- * that a month of a million attempts is a few scans.  What is asked about
- * stands in a report_scope: an organisation or all, and a span of time; where
- * the caller is a tenant also which accounts are his, for nothing else may
- * enter any figure.
+ * There is one function per question.  Each reads its tables once, so a month
+ * of a million attempts takes a few scans.  A report_scope says what is asked:
+ * one organisation or all, a time span, and, if the caller is a tenant, its
+ * accounts.  Nothing else may enter a tenant's figures.
  */
 CREATE SCHEMA gpucredit_report;
 COMMENT ON SCHEMA gpucredit_report IS
 'Helpers of gpucredit.report_html(), not to be called';
 
-/* as in gpucredit: it matters only while this script runs */
+/* as in gpucredit, it matters only while this script runs */
 SET LOCAL search_path = pg_catalog, gpucredit, pg_temp;
 
-/* What a report can be about; since and until made whole. */
+/* Fills in since and until, and refuses impossible ones. */
 CREATE FUNCTION gpucredit_report.report_span(since timestamptz, until timestamptz,
 	at timestamptz, OUT first timestamptz, OUT last timestamptz)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -26,9 +25,9 @@ BEGIN
 	IF NOT isfinite(last) OR NOT coalesce(isfinite(since), true) THEN
 		RAISE EXCEPTION '"since" and "until" must be finite'
 			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = 'A report is cut into days.', HINT = 'Pass instants.';
+			DETAIL = 'A report is divided into days.', HINT = 'Pass instants.';
 	END IF;
-	/* each day and bar of a report needs two instants that exist */
+	/* each day and bar needs two instants that exist */
 	IF last < '4712-01-01 00:00+00 BC' OR since < '4712-01-01 00:00+00 BC'
 			OR last >= '294276-01-01 00:00+00' THEN
 		RAISE EXCEPTION '"since" or "until" is out of range'
@@ -50,11 +49,11 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_report.report_span(timestamptz, timestamptz,
 	timestamptz) IS
-'report_html: the time it is about: until NULL is now, since NULL thirty UTC days with that of until. 22023 for what is no such time.';
+'report_html: the time of the report: until NULL is now, since NULL is thirty UTC days including that of until. Raises 22023 for an impossible span.';
 
 /*
- * A tenant's accounts are written down, and refused as require_account()
- * refuses where there are none of them.
+ * The scope lists a tenant's accounts.  If there are none, it is refused as by
+ * require_account().
  */
 CREATE FUNCTION gpucredit_report.report_about(org text, since timestamptz,
 	until timestamptz) RETURNS gpucredit.report_scope
@@ -73,7 +72,7 @@ BEGIN
 		gpucredit_internal.require_kept('until', coalesce(until, s.at));
 	SELECT r.first, r.last INTO s.since, s.until
 	FROM gpucredit_report.report_span(since, until, s.at) r;
-	IF s.since <= kept THEN		/* nobody asked for so long ago */
+	IF s.since <= kept THEN		/* a bound that long ago excludes nothing */
 		s.since := kept + interval '1 us';
 	END IF;
 	SELECT array_agg(a.org) FILTER (WHERE v.may_read),
@@ -95,11 +94,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_report.report_about(text, timestamptz, timestamptz) IS
-'report_html: what the report is about, of which the caller may see all.';
+'report_html: the report''s scope, all of which the caller may see.';
 
 /* Spend */
 
-/* How long a bar stands for, so that there are at most 72 of them. */
+/* The time span of a bar, chosen so that there are at most 72 bars. */
 CREATE FUNCTION gpucredit_report.report_step(scope gpucredit.report_scope)
 RETURNS interval
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -111,7 +110,7 @@ BEGIN ATOMIC
 	FROM (SELECT scope.until - scope.since AS span) d;
 END;
 COMMENT ON FUNCTION gpucredit_report.report_step(gpucredit.report_scope) IS
-'report_html: the time that each bar of spend stands for.';
+'report_html: the time span of each bar of spend.';
 
 /* Bars begin with the hour, or the UTC day, that the report begins in. */
 CREATE FUNCTION gpucredit_report.report_first(scope gpucredit.report_scope)
@@ -129,7 +128,7 @@ CREATE TYPE gpucredit_report.report_line AS (kind text, org text, account text,
 COMMENT ON TYPE gpucredit_report.report_line IS
 'What was spent and refunded in one bar of a report.';
 
-/* Organisations that may have something in it. */
+/* Organisations that may have spent in that time. */
 CREATE FUNCTION gpucredit_report.report_scope_orgs(scope gpucredit.report_scope)
 RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -141,17 +140,17 @@ BEGIN ATOMIC
 			WHERE a.account = '') END;
 END;
 COMMENT ON FUNCTION gpucredit_report.report_scope_orgs(gpucredit.report_scope) IS
-'report_html: the organisations it is of.';
+'report_html: the organisations in its scope.';
 
 /*
- * Settlements name their attempt; a refund names the job and the hold, and is
- * for what the hold's attempt ran on, as in spend_line().  What is refunded may
- * be spent again, so sums are numeric: those of one bucket, too, may pass what
- * credits hold.
+ * A settlement names its attempt.  A refund names the job and the hold; it
+ * counts for the GPU type of the hold's attempt, as in spend_line().  Refunded
+ * credit may be spent again, so even the sums of one bucket may exceed
+ * credits.  So sums are numeric.
  *
- * What a bar adds to accruals is what all runs had accrued at its end, less
- * what they had at its beginning.  So runs are added up instant by instant; only
- * at the ends of the time does each account count by itself.
+ * A bar's accrual is what all runs had accrued at its end, less what they had
+ * at its beginning.  So runs are added up at each instant; accounts are told
+ * apart only at the ends of the time.
  */
 CREATE FUNCTION gpucredit_report.report_lines(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit_report.report_line
@@ -196,7 +195,7 @@ BEGIN
 				AND (e.source = 'spent' OR e.target = 'spent')
 				AND (NOT scope.narrow OR (e.org::text, e.account::text) IN (
 					SELECT * FROM unnest(scope.orgs, scope.accounts)))
-			OFFSET 0) e		/* so that groups are not taken to be many */
+			OFFSET 0) e		/* so that the planner expects few groups */
 		GROUP BY 1, 2, 3, 4, 5
 		UNION ALL
 		SELECT x.org, x.account, x.item, x.gpu_type, v.bin, v.billed, 0
@@ -226,7 +225,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_report.report_lines(gpucredit.report_scope) IS
-'report_html: what was spent and refunded in the time. By kind: account, all of each account; series, of each bar, by organisation, or by account of the one told of; type, by GPU type (NULL: callers'' own holds); time, in all.';
+'report_html: what was spent and refunded in the time, by kind. account: all of each account; series: each bar, by organisation, or by account of a single one; type: by GPU type (NULL: callers'' own holds); time: in all.';
 
 CREATE TYPE gpucredit_report.report_hours_line AS (org text, account text,
 	gpu_type text, hours numeric, attempts bigint, going bigint,
@@ -273,11 +272,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_report.report_hours(gpucredit.report_scope) IS
-'report_html: GPU-hours used in the time, by account and GPU type (NULL: runs without GPUs), of how many runs, how many of these were not over at its end, and what no credit covered of them.';
+'report_html: GPU-hours used in the time, by account and GPU type (NULL: runs without GPUs). Also how many runs, how many of them were not over at its end, and what no credit covered.';
 
 /* Use of the devices */
 
-/* Since 1970, exactly.  Stable, as what it calls, so that it is inlined. */
+/*
+ * Since 1970, exactly.  It is stable, as what it calls, so that it can be
+ * inlined.
+ */
 CREATE FUNCTION gpucredit_report.report_micros(at timestamptz) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -289,13 +291,13 @@ COMMENT ON FUNCTION gpucredit_report.report_micros(timestamptz) IS
 CREATE TYPE gpucredit_report.report_slot AS (hour timestamptz, length numeric,
 	busy numeric, supply numeric);
 COMMENT ON TYPE gpucredit_report.report_slot IS
-'An hour of a report: devices busy, and devices there were.';
+'An hour of a report: devices busy and devices available.';
 
 /*
- * An attempt is two events, not an hour after hour: what it adds from its
- * start on and takes away from its end on.  Of each hour only two sums are
- * needed, of what changes in it, and of that times what is left of the hour.
- * The supply is known where all is told: from the nodes registered now.
+ * An attempt is two events: it adds devices at its start and takes them away
+ * at its end. Each hour needs only two sums: of the changes in it, and of each
+ * change times the rest of the hour.  The supply comes from the nodes
+ * registered now; it is shown only in a report on everything.
  */
 CREATE FUNCTION gpucredit_report.report_slots(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit_report.report_slot
@@ -350,12 +352,12 @@ BEGIN
 		(h.ar + 3600000000 * (sum(h.aw) OVER w - h.aw)) / 3600000000000,
 		(h.sr + 3600000000 * (sum(h.sw) OVER w - h.sw)) / 3600000000000
 	FROM hour h
-	WHERE h.hour < until AND scope.since < until	/* not a time to come */
+	WHERE h.hour < until AND scope.since < until	/* not in the future */
 	WINDOW w AS (ORDER BY h.hour);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_report.report_slots(gpucredit.report_scope) IS
-'report_html: for each hour, how much of it counts, and in device-hours what was allocated and what was there (0 where only a part of the tenants is told of).';
+'report_html: for each hour, how much of it counts, and device-hours allocated and available (0 if only some tenants are in scope).';
 
 /* Waits */
 
@@ -366,8 +368,8 @@ COMMENT ON TYPE gpucredit_report.report_wait IS
 'How long the jobs of a tier waited in a report''s time.';
 
 /*
- * Counted by the second first, which several processes can do and sorting
- * cannot.
+ * Waits are counted by second first, which parallel workers can do; a sort
+ * they cannot.
  */
 CREATE FUNCTION gpucredit_report.report_waits(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit_report.report_wait
@@ -410,13 +412,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_report.report_waits(gpucredit.report_scope) IS
-'report_html: how long the jobs submitted in the time have waited in the queue, in whole seconds, by tier: those that have started, and those that still wait.';
+'report_html: how long jobs submitted in the time have waited, in whole seconds, by tier: started jobs, and jobs that still wait.';
 
-/* Fair share, of organisations, or of what is just below an account. */
+/* Fair share of organisations, or of the accounts just below one. */
 CREATE TYPE gpucredit_report.report_share AS (pool text, org text, account text,
 	weight numeric, due numeric, used numeric);
 COMMENT ON TYPE gpucredit_report.report_share IS
-'An account in a report: what it is due of a pool, and what it used.';
+'An account in a report: its share of a pool, and what it used.';
 
 CREATE FUNCTION gpucredit_report.report_shares(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit_report.report_share
@@ -435,7 +437,7 @@ BEGIN ATOMIC
 			AND (NOT scope.narrow OR (f.org, f.account) IN (
 				SELECT v.org, v.account
 				FROM unnest(scope.orgs, scope.accounts) AS v (org, account)))),
-	top AS (	/* whoever has one above it here has its parent here */
+	top AS (	/* if any ancestor is here, the parent is */
 		SELECT f.* FROM f
 		WHERE NOT EXISTS (SELECT FROM f u WHERE u.pool = f.pool
 			AND u.org = f.org AND u.account = f.above)),
@@ -456,4 +458,4 @@ BEGIN ATOMIC
 	FROM chosen c;
 END;
 COMMENT ON FUNCTION gpucredit_report.report_shares(gpucredit.report_scope) IS
-'report_html: how those told of stand in fair share of each pool, as parts of what is due to and used by them together.';
+'report_html: the fair share of the accounts in scope in each pool, as fractions of what is due to and used by all of them.';

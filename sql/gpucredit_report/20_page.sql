@@ -1,19 +1,18 @@
 /*
- * 20_page.sql: how report_html() writes numbers, names, charts and
- * tables.
+ * 20_page.sql: how report_html() writes numbers, names, charts and tables.
  *
- * A chart is a stretched SVG of bare shapes: what is to be read stands beside
- * it as text of the page, so that it keeps its size on a phone.  Every figure
- * that is drawn has a data-* attribute with its exact value, and stands in
- * text as well.  Colour repeats what length, position or words say.
+ * A chart is a stretched SVG of bare shapes.  Its labels are text of the page
+ * beside it, so that they keep their size on a phone. Every drawn figure has a
+ * data-* attribute with its exact value, and is in text as well.  Colour only
+ * repeats what length, position or words say.
  */
 CREATE FUNCTION gpucredit_report.html(given text) RETURNS text
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_html';
 COMMENT ON FUNCTION gpucredit_report.html(text) IS
-'Internal: a text as it may stand in a page or in a quoted attribute, in ASCII; control characters, and what directs the order of writing, are shown, not done.';
+'Internal: a text escaped for a page or a quoted attribute, in ASCII. Control characters and marks of writing direction are shown, not obeyed.';
 
-/* Exact; what is beyond hundredths stands back. */
+/* Exact; digits after hundredths are shown dimmed. */
 CREATE FUNCTION gpucredit_report.report_money(amount numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -50,7 +49,7 @@ BEGIN ATOMIC
 		|| '&nbsp;%', '&ndash;');
 END;
 COMMENT ON FUNCTION gpucredit_report.report_percent(numeric, numeric) IS
-'Internal: a part as a report writes it.';
+'Internal: a fraction as a report writes it.';
 
 CREATE FUNCTION gpucredit_report.report_points(more numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -61,7 +60,7 @@ BEGIN ATOMIC
 		|| '&nbsp;pp', '&ndash;');
 END;
 COMMENT ON FUNCTION gpucredit_report.report_points(numeric) IS
-'Internal: the difference of two parts as a report writes it, in percentage points.';
+'Internal: the difference of two fractions as a report writes it, in percentage points.';
 
 CREATE FUNCTION gpucredit_report.report_time(span interval) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -107,9 +106,9 @@ BEGIN ATOMIC
 		AS d;
 END;
 COMMENT ON FUNCTION gpucredit_report.report_ahead(interval) IS
-'Internal: how far off, as a report writes it.';
+'Internal: a time until a coming instant, as a report writes it.';
 
-/* Whose: an organisation, an account of the one told of, or both. */
+/* The owner: an organisation, an account of a single one, or both. */
 CREATE FUNCTION gpucredit_report.report_name(scope gpucredit.report_scope, org text,
 	account text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -168,8 +167,8 @@ COMMENT ON FUNCTION gpucredit_report.report_graph_cell(text) IS
 'Internal: a cell with a picture.';
 
 /*
- * columns: "Name" a text, ">Name" a number, "~Name" a picture; NULL: none, as
- * where it would be 0 in each row.
+ * columns: "Name" a text, ">Name" a number, "~Name" a picture.  NULL: no
+ * column, because each row would have 0.
  */
 CREATE FUNCTION gpucredit_report.report_table(name text, caption text,
 	columns text[], rows text) RETURNS text
@@ -233,9 +232,9 @@ BEGIN ATOMIC
 			WHERE s.m * t.ten >= report_tick.most / 4) END;
 END;
 COMMENT ON FUNCTION gpucredit_report.report_tick(numeric) IS
-'Internal: the distance of an axis'' ticks.';
+'Internal: the distance between an axis'' ticks.';
 
-/* A figure: what is to be read on its left and below it is text. */
+/* A figure: its labels on the left and below are text. */
 CREATE FUNCTION gpucredit_report.report_chart(class text, caption text, svg text,
 	lowest numeric, highest numeric, tick numeric, below text[],
 	marks text DEFAULT '') RETURNS text
@@ -275,7 +274,7 @@ END;
 COMMENT ON FUNCTION gpucredit_report.report_grid(numeric, numeric, numeric, int) IS
 'Internal: the lines of a picture''s axis.';
 
-/* More than one can look at, one click away; printed where it says so. */
+/* A long part is folded until a click opens it. */
 CREATE FUNCTION gpucredit_report.report_more(summary text, content text)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,8 +1,8 @@
 /*
  * 30_sections.sql: the sections of report_html().
  *
- * Each is given the figures it shows, and says first in a sentence what they
- * come to.
+ * Each section receives its figures, and begins with a sentence that sums them
+ * up.
  */
 
 /* One bar for each bin of the report's time, empty ones included. */
@@ -16,7 +16,7 @@ BEGIN ATOMIC
 		WITH ORDINALITY AS b (bin, n);
 END;
 COMMENT ON FUNCTION gpucredit_report.report_bins(gpucredit.report_scope) IS
-'report_html: the instants that bars begin with.';
+'report_html: the instants at which bars begin.';
 
 CREATE FUNCTION gpucredit_report.report_bin_name(scope gpucredit.report_scope,
 	bin timestamptz) RETURNS text
@@ -36,7 +36,7 @@ COMMENT ON FUNCTION gpucredit_report.report_bin_name(gpucredit.report_scope,
 	timestamptz) IS
 'report_html: a bar''s time.';
 
-/* What was spent is net, where nothing was refunded. */
+/* Without refunds, net is what was spent. */
 CREATE FUNCTION gpucredit_report.report_refunds(any_refund boolean, spent numeric,
 	refunded numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -47,7 +47,7 @@ BEGIN ATOMIC
 			report_refunds.refunded) ELSE '' END;
 END;
 COMMENT ON FUNCTION gpucredit_report.report_refunds(boolean, numeric, numeric) IS
-'report_html: what was spent and refunded of a row, in a table with any refund.';
+'report_html: the cells of spend and refunds of a row, in a table that has any refund.';
 
 /* As data, for machines. */
 CREATE FUNCTION gpucredit_report.report_stamp(at timestamptz) RETURNS text
@@ -136,12 +136,12 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_report.report_spend(gpucredit.report_scope,
 	gpucredit_report.report_line[], text) IS
-'report_html: spend over time, and by whom and on what.';
+'report_html: spend over time, by account and by GPU type.';
 
 /*
- * The eight that spent most have a row each, the others one together, whose
- * bars would dwarf the rest on their scale.  There may be as many accounts as
- * lines, so lines are told whose they are by windows, and joined with nothing.
+ * The eight highest spenders have a row each, all others one row together, on
+ * a scale of its own.  There may be as many accounts as lines, so window
+ * functions find each line's account, without a join.
  */
 CREATE FUNCTION gpucredit_report.report_series(scope gpucredit.report_scope,
 	lines gpucredit_report.report_line[], kind text, name text, title text)
@@ -239,7 +239,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_report.report_series(gpucredit.report_scope,
 	gpucredit_report.report_line[], text, text, text) IS
-'report_html: spend over time of those that spent most, a small chart each.';
+'report_html: a small chart of spend over time for each of the highest spenders.';
 
 CREATE FUNCTION gpucredit_report.report_spenders(scope gpucredit.report_scope,
 	lines gpucredit_report.report_line[], hours gpucredit_report.report_hours_line[])
@@ -296,8 +296,10 @@ COMMENT ON FUNCTION gpucredit_report.report_spenders(gpucredit.report_scope,
 	gpucredit_report.report_line[], gpucredit_report.report_hours_line[]) IS
 'report_html: the accounts that spent most.';
 
-/* Waits: a thick bar to the median, a thin one to the 95th of a hundred, a
- * tick at the longest, on an axis of logarithms. */
+/*
+ * Waits: a thick bar to the median, a thin one to the 95th percentile, a tick
+ * at the longest, on a logarithmic axis.
+ */
 CREATE FUNCTION gpucredit_report.report_waiting(scope gpucredit.report_scope,
 	waits gpucredit_report.report_wait[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE

@@ -1,10 +1,10 @@
 /*
- * 40_state.sql: the sections of report_html() on what is now and on
- * the devices: balance, use, fairness.
+ * 40_state.sql: the sections of report_html() on balance, use of the devices,
+ * and fairness.
  */
 /*
- * A rate is of the last 7 days; of an organisation that is younger, of as
- * many as it is there.
+ * A rate is that of the last 7 days, or of an organisation's age if it is
+ * younger.
  */
 CREATE FUNCTION gpucredit_report.report_known(scope gpucredit.report_scope,
 	owners gpucredit.report_owner[], OUT young bigint, OUT span interval)
@@ -24,9 +24,9 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_report.report_known(gpucredit.report_scope,
 	gpucredit.report_owner[]) IS
-'report_html: of how many organisations the forecast is from less than a week, and the shortest of these times.';
+'report_html: for how many organisations less than a week of spend is known, and the shortest of these times.';
 
-/* Of the next 14, 30 or 90 days: as many as there is something to see. */
+/* Shows the next 14, 30 or 90 days, as many as have something to show. */
 CREATE FUNCTION gpucredit_report.report_outlook(scope gpucredit.report_scope,
 	owners gpucredit.report_owner[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -43,7 +43,7 @@ BEGIN ATOMIC
 		WHERE d.days = 90 OR NOT EXISTS (SELECT FROM o
 			WHERE coalesce(o.runs_out >= (scope).at
 				+ 0.9 * d.days * interval '1 day', true))),
-	/* by each expiry, now among them: what is gone then at least */
+	/* at each expiry, and now: what is gone by then at least */
 	gone AS MATERIALIZED (
 		SELECT o.id, e.t, coalesce(sum(e.amount) OVER (PARTITION BY o.id
 				ORDER BY e.t), 0)::float8 AS gone
@@ -81,7 +81,9 @@ BEGIN ATOMIC
 				FROM e.t - (scope).at) / (86400 * span.days), 0)) AS x
 				FROM span) x
 		WHERE x.x <= 1000),
-	/* the first lines have words, one below the other so that none is hidden */
+	/*
+	 * the first lines have labels, one below the other so that none is hidden
+	 */
 	out AS MATERIALIZED (
 		SELECT o.org, o.runs_out AS t, count(*) OVER () AS of, row_number()
 			OVER (ORDER BY o.runs_out, o.org COLLATE "C") AS n
@@ -144,7 +146,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_report.report_outlook(gpucredit.report_scope,
 	gpucredit.report_owner[]) IS
-'report_html: the chart of credit to come.';
+'report_html: the chart of future credit.';
 
 CREATE FUNCTION gpucredit_report.report_owner_row(scope gpucredit.report_scope,
 	owner gpucredit.report_owner, name text, class text, held boolean,
@@ -182,7 +184,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_report.report_owner_row(gpucredit.report_scope,
 	gpucredit.report_owner, text, text, boolean, boolean) IS
-'report_html: one line of who has how much; with what is held and spent where anybody has any.';
+'report_html: the line of an account with credit; held and spent are shown if any account has them.';
 
 CREATE FUNCTION gpucredit_report.report_balance(scope gpucredit.report_scope,
 	owners gpucredit.report_owner[]) RETURNS text
@@ -284,9 +286,9 @@ COMMENT ON FUNCTION gpucredit_report.report_balance(gpucredit.report_scope,
 'report_html: balances, what expires, and when credit runs out.';
 
 /*
- * A row a day, or a row a weekday where there were too many days.  Dark is
- * busy: of the devices there were, or of the busiest hour where only a part
- * is told of.
+ * A row per day, or per weekday if there are too many days.  Dark means busy:
+ * relative to all devices, or to the busiest hour if the scope is only some
+ * tenants.
  */
 CREATE FUNCTION gpucredit_report.report_use(scope gpucredit.report_scope,
 	slots gpucredit_report.report_slot[]) RETURNS text
@@ -393,7 +395,7 @@ COMMENT ON FUNCTION gpucredit_report.report_use(gpucredit.report_scope,
 	gpucredit_report.report_slot[]) IS
 'report_html: the map of the devices'' use.';
 
-/* A bar for what was used, across it a mark where it is due. */
+/* A bar for the used fraction, with a mark at the due one. */
 CREATE FUNCTION gpucredit_report.report_fairness(scope gpucredit.report_scope)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL RESTRICTED
@@ -440,4 +442,4 @@ BEGIN ATOMIC
 	FROM page p;
 END;
 COMMENT ON FUNCTION gpucredit_report.report_fairness(gpucredit.report_scope) IS
-'report_html: fair share, what is due and what was used.';
+'report_html: fair share: what is due to accounts and what they used.';

@@ -3,9 +3,9 @@
  */
 
 /*
- * Colours are variables, so that light and dark differ in these alone; each
- * text on its ground has a contrast of 4.5 or more, which a test measures.
- * Below 40rem a table's row is a block of labelled lines.
+ * Colours are variables, so that light and dark mode differ only in them. Each
+ * text has a contrast of at least 4.5, which a test measures.  Below 40rem a
+ * table's row is a block of labelled lines.
  */
 CREATE FUNCTION gpucredit_report.report_style() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -131,7 +131,7 @@ BEGIN ATOMIC
 		report_tile.unit);
 END;
 COMMENT ON FUNCTION gpucredit_report.report_tile(text, text, text, text, text) IS
-'report_html: one of the first figures.';
+'report_html: one of the headline figures.';
 
 CREATE FUNCTION gpucredit_report.report_tiles(scope gpucredit.report_scope,
 	lines gpucredit_report.report_line[], hours gpucredit_report.report_hours_line[],
@@ -210,7 +210,7 @@ END;
 COMMENT ON FUNCTION gpucredit_report.report_tiles(gpucredit.report_scope,
 	gpucredit_report.report_line[], gpucredit_report.report_hours_line[],
 	gpucredit_report.report_slot[], gpucredit.report_owner[]) IS
-'report_html: the first figures.';
+'report_html: the headline figures.';
 
 CREATE FUNCTION gpucredit_report.report_page(scope gpucredit.report_scope,
 	content text) RETURNS text
@@ -291,7 +291,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.report_html(text, timestamptz, timestamptz) IS
-'Reports: a page for a browser or a printer, of the extension gpucredit_report, complete in itself: spend over time, balance and what lies ahead, use of the devices, waiting, fairness, top spenders.
-org: NULL for all organisations. [since, until): until NULL is now, since NULL thirty UTC days with that of until; at most 3660 days. A tenant''s page is of the accounts it is bound to, and below, alone.
-Result: HTML in ASCII; each figure exact in a data-* attribute as well. Balances, fairness and who waits are of the moment of the call.
+'Reports: a self-contained page for a browser or a printer, of extension gpucredit_report: spend over time, balance and forecast, use of the devices, waiting, fairness, top spenders.
+org: NULL for all organisations. [since, until): until NULL is now, since NULL is thirty UTC days including that of until; at most 3660 days. A tenant''s page covers only the accounts it is bound to and all below.
+Result: HTML in ASCII, with each figure''s exact value in a data-* attribute. Balances, fairness and waiting jobs are of the moment of the call.
 Errors: UC001 no such account; 42501 a tenant bound to nothing; 22023.';

@@ -1,5 +1,6 @@
 /*
- * 99_grants.sql: who may ask for the page.  It shows a tenant only its own.
+ * 99_grants.sql: who may call report_html().  It shows a tenant only its own
+ * data.
  */
 REVOKE ALL ON SCHEMA gpucredit_report FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit_report FROM PUBLIC;

@@ -61,10 +61,10 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown operation \"%s\"",
 						ClipForMessage(operation)),
-				 errdetail("It is no function that counts against a rate "
-						   "limit."),
-				 errhint("Pass '*', or a function that does something for "
-						 "an organisation, as \"reserve\".")));
+				 errdetail("Rate limits do not apply to a function of that "
+						   "name."),
+				 errhint("Pass '*', or a function that changes something of "
+						 "an organisation, such as \"reserve\".")));
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	SqlArgText(&args, org);
@@ -110,7 +110,7 @@ require_memory(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("rate limits need shared memory"),
 				 errdetail("The library was not loaded when the server "
-						   "started, so nothing could be counted."),
+						   "started, so calls cannot be counted."),
 				 errhint("Add gpucredit to shared_preload_libraries in "
 						 "postgresql.conf and restart the server.")));
 }

@@ -63,7 +63,7 @@ call_set_quota(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("malformed GPU type \"%s\"", ClipForMessage(type)),
-				 errdetail("A request could not name it."),
+				 errdetail("A request cannot name such a type."),
 				 errhint("Use 1 to 63 bytes without \"|\", \"@\", \"*\" or "
 						 "white space, or NULL for any.")));
 	SqlConnect();

@@ -200,8 +200,8 @@ check(SqlStatement *statement, SqlArgs *args)
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("not allowed without the key of node \"%s\"",
 					ClipForMessage(SqlText(row, 0, 2))),
-			 errdetail("The node has a key, and this transaction does not "
-					   "prove that it knows it."),
+			 errdetail("The node has a key, and this transaction has not "
+					   "proved that it knows the key."),
 			 errhint("Call set_config('gpucredit.node_key', key, true) first, "
 					 "in the same transaction.")));
 }

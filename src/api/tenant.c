@@ -227,15 +227,16 @@ caller_is_tenant(void)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("role with OID %u does not exist", user),
-					 errdetail("It was dropped while its session went on."),
-					 errhint("Connect as a role that is there.")));
+					 errdetail("The role was dropped while its session was "
+							   "open."),
+					 errhint("Connect as an existing role.")));
 		if (!OidIsValid(role) && !superuser_arg(user))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("role \"gpucredit_tenant\" does not exist"),
-					 errdetail("Who is a tenant cannot be told without it."),
-					 errhint("Give the role that was renamed its name "
-							 "back.")));
+					 errdetail("Without this role gpucredit cannot know "
+							   "which logins are tenants."),
+					 errhint("Rename the role back, or create it again.")));
 		known_tenant = !superuser_arg(user) &&
 			is_member_of_role_nosuper(user, role);
 		bindings_known = false;
@@ -264,7 +265,7 @@ is_bound(const char *org, const char *account)
 						GetUserNameFromId(GetOuterUserId(), false)),
 				 errdetail("Members of gpucredit_tenant see and spend only "
 						   "what they are bound to."),
-				 errhint("Have an administrator call "
+				 errhint("Ask an administrator to call "
 						 "gpucredit.bind_tenant().")));
 	return is_covered(org, account);
 }
@@ -403,5 +404,5 @@ refuse_call(const char *what)
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("a tenant may not call \"%s\"", what),
 			 errdetail("The caller is a member of gpucredit_tenant."),
-			 errhint("Call it as a role that is not.")));
+			 errhint("Call it as a role that is no member.")));
 }

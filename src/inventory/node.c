@@ -195,7 +195,7 @@ change_node(const GpuNode *node, TimestampTz now)
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("node \"%s\" was removed meanwhile",
 						ClipForMessage(node->node)),
-				 errdetail("It was there when this call began."),
+				 errdetail("The node existed when this call began."),
 				 errhint("Retry the transaction.")));
 	now = ClockAfter(now);		/* this waited for the node's lock */
 	fenced_since = fences_since(now);
@@ -229,7 +229,7 @@ NodeTake(FunctionCallInfo fcinfo, GpuNode *node)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("malformed GPU type \"%s\"",
 						ClipForMessage(node->gpu_type)),
-				 errdetail("A request could not name it."),
+				 errdetail("A request cannot name such a type."),
 				 errhint("Use 1 to 63 bytes without \"|\", \"@\", \"*\" or "
 						 "white space.")));
 	node->gpus = ArgInt4(fcinfo, 3, "gpus", 0, DECIDE_MAX_DEVICES);
@@ -263,15 +263,16 @@ check_change(const GpuNode *node, SqlResult was, TimestampTz fenced_since)
 		return;
 	if (strcmp(SqlText(was, 0, 2), node->gpu_type) != 0 ||
 		SqlBool(was, 0, 3) != node->spot)
-		refuse_state(node->node, "Attempts live on it, at the price of what "
-					 "it is.", "Drain it first.");
+		refuse_state(node->node, "Attempts run on it, at the price of its "
+					 "present type.", "Drain it first.");
 	if ((node->gpus < DECIDE_MAX_DEVICES &&
 		 (taken.gpus >> node->gpus) != 0) ||
 		(node->cpu_milli > 0 && taken.cpu_milli > node->cpu_milli) ||
 		(node->memory_mib > 0 && taken.memory_mib > node->memory_mib) ||
 		(node->gpu_memory_mib < SqlInt8(was, 0, 7) &&
 		 taken.gpu_memory_mib > node->gpu_memory_mib))
-		refuse_state(node->node, "Live attempts use more than it would have.",
+		refuse_state(node->node, "Running attempts use more than it would "
+					 "have.",
 					 "Drain it first.");
 }
 
@@ -555,7 +556,7 @@ call_remove_node(PG_FUNCTION_ARGS)
 	now = ClockNow();
 	fenced_since = fences_since(now);
 	if (taken_on(pool, node, 0, fenced_since).attempts > 0)
-		refuse_state(node, "Attempts live on it, or may still run there.",
+		refuse_state(node, "Attempts run on it, or may still run there.",
 					 "Drain it, and wait until they are gone.");
 	end_fences(pool, node, fenced_since, now);
 	SqlArgText(&args, node);
@@ -571,7 +572,7 @@ refuse_state(const char *node, const char *why, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_BAD_STATE),
-			 errmsg("not possible for node \"%s\" as it is",
+			 errmsg("not possible for node \"%s\" in its present state",
 					ClipForMessage(node)),
 			 errdetail_internal("%s", why),
 			 errhint("%s", hint)));

@@ -94,7 +94,7 @@ PolicyParse(Jsonb *json, PoolPolicy *policy)
 		while (w < lengthof(words) && strcmp(words[w].word, word) != 0)
 			w++;
 		if (w == lengthof(words))
-			refuse(word, "No such word is known.");
+			refuse(word, "The word is unknown.");
 		words[w].take(policy, word, &v);
 	}
 }
@@ -225,7 +225,7 @@ take_tier_share(PoolPolicy *policy, const char *word, JsonbValue *value)
 		sum += share->ppm;
 	}
 	if (sum > MILLION)
-		refuse(word, "Its fractions are more than 1 together.");
+		refuse(word, "Its fractions add up to more than 1.");
 }
 
 static bool

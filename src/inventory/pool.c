@@ -72,7 +72,7 @@ refuse_unknown(const char *pool)
 			(errcode(ERRCODE_GPUCREDIT_NO_POOL),
 			 errmsg("pool \"%s\" does not exist", ClipForMessage(pool)),
 			 errdetail("No pool of that name was created."),
-			 errhint("Create it by gpucredit.create_pool().")));
+			 errhint("Create it with gpucredit.create_pool().")));
 }
 
 /*

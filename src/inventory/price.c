@@ -171,7 +171,7 @@ call_set_price(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("malformed GPU type \"%s\"", ClipForMessage(type)),
-				 errdetail("A request could not name it."),
+				 errdetail("A request cannot name such a type."),
 				 errhint("Use 1 to 63 bytes without \"|\", \"@\", \"*\" or "
 						 "white space.")));
 	if (effective_at == DT_NOBEGIN)

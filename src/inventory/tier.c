@@ -56,8 +56,8 @@ TierRead(const char *name, Tier *tier)
 		ereport(ERROR,
 				(errcode(ERRCODE_GPUCREDIT_NO_TYPE),
 				 errmsg("unknown tier \"%s\"", ClipForMessage(name)),
-				 errdetail("There is neither a built-in tier nor one set by "
-						   "gpucredit.set_tier() of that name."),
+				 errdetail("No tier of that name is built in or was set by "
+						   "gpucredit.set_tier()."),
 				 errhint("SELECT tier FROM gpucredit.tier lists them.")));
 	tier->rank = SqlInt4(row, 0, 1);
 	tier->preemptible = (Preemptible) ArgWord(SqlText(row, 0, 2),

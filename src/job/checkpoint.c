@@ -77,8 +77,9 @@ call_checkpoint(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"uri\" is empty"),
-				 errdetail("A checkpoint is of use where it can be found."),
-				 errhint("Pass where it is.")));
+				 errdetail("The next attempt must be able to find the "
+						   "checkpoint."),
+				 errhint("Pass the location of the checkpoint.")));
 	SqlConnect();
 	CheckpointLockAttempt(org, job, number, &attempt);
 	arg_key(&args, &attempt);
@@ -201,8 +202,8 @@ check_step(const Attempt *attempt, int64 step)
 				(errcode(ERRCODE_GPUCREDIT_BAD_STATE),
 				 errmsg("attempt %d of job %lld is over", attempt->attempt,
 						(long long) attempt->job),
-				 errdetail("It ended as %s; its job may have gone on from an "
-						   "earlier checkpoint.", attempt->outcome),
+				 errdetail("It ended as %s, and its job may have started "
+						   "again from an earlier checkpoint.", attempt->outcome),
 				 errhint("Report checkpoints while the attempt runs.")));
 	arg_key(&args, attempt);
 	row = SqlRun(&checkpoint_last, &args);
@@ -214,6 +215,6 @@ check_step(const Attempt *attempt, int64 step)
 						(long long) attempt->job),
 				 errdetail("Its last checkpoint is of step %lld.",
 						   (long long) SqlInt8(row, 0, 1)),
-				 errhint("Count on; the same step again takes the same "
-						 "values.")));
+				 errhint("Pass a higher step; a repeated step must have the "
+						 "same values.")));
 }

@@ -111,7 +111,7 @@ lock_live(const Found *found)
 				 errmsg("attempt %d of job %lld is over", attempt.attempt,
 						(long long) attempt.job),
 				 errdetail("It ended as %s.", attempt.outcome),
-				 errhint("Only a live attempt goes on from a checkpoint.")));
+				 errhint("Report what was loaded while the attempt runs.")));
 	return attempt;
 }
 

@@ -73,7 +73,7 @@ BeatsTake(FunctionCallInfo fcinfo)
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						 errmsg("\"%s\" has a null element", names[arg]),
-						 errdetail("It is number %d.", i + 1),
+						 errdetail("It is element %d.", i + 1),
 						 errhint("Pass a value for each heartbeat.")));
 		}
 		take_beat(&beats.all[i], i, elems, nulls);
@@ -104,7 +104,7 @@ take_array(FunctionCallInfo fcinfo, int arg, const char *name, Datum **elems,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" must have one dimension", name),
 				 errdetail("It has %d.", ARR_NDIM(array)),
-				 errhint("Pass a plain array.")));
+				 errhint("Pass an array of one dimension.")));
 	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &byval, &align);
 	deconstruct_array(array, ARR_ELEMTYPE(array), len, byval, align, elems,
 					  nulls, &n);

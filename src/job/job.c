@@ -252,7 +252,7 @@ AttemptRefuseUnknown(int64 job, int32 attempt)
 			(errcode(ERRCODE_GPUCREDIT_NO_ATTEMPT),
 			 errmsg("attempt %d of job %lld does not exist", attempt,
 					(long long) job),
-			 errdetail("The job has not been started so often."),
+			 errdetail("The job has fewer attempts."),
 			 errhint("Pass the number gpucredit.heartbeat() or "
 					 "gpucredit.place() returned.")));
 }

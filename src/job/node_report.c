@@ -67,7 +67,7 @@ AboutTake(FunctionCallInfo fcinfo, int n)
 			   "start of the agent.");
 	value = find(json, "logs");
 	if (value != NULL && value->type != jbvBool)
-		refuse("logs", "Write true where the agent serves jobs' output.");
+		refuse("logs", "Write true if the agent serves jobs' output.");
 	value = find(json, "devices");
 	if (value != NULL)
 		check_devices(value);
@@ -107,14 +107,14 @@ AboutFollows(const char *node, const About *reported, const About *before,
 
 	if (rebooted && boot_before != NULL &&
 		strcmp(reported->boot_id, boot_before) == 0)
-		refuse_older(node, "The machine has been started again since that "
+		refuse_older(node, "The machine was restarted after that "
 					 "\"boot_id\", or two machines use one name.",
 					 "Give each machine a node of its own.");
 	if (!rebooted && reported->incarnation >= 0 &&
 		reported->incarnation < before->incarnation)
 		refuse_older(node,
-					 "An agent with a greater \"incarnation\" speaks for "
-					 "the node.", "End this agent, not what it runs.");
+					 "An agent with a higher \"incarnation\" speaks for the "
+					 "node.", "End this agent, but not the jobs that it runs.");
 	return rebooted;
 }
 
@@ -165,7 +165,8 @@ check_devices(JsonbValue *value)
 	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
 	{
 		if (token == WJB_ELEM && (!is_name(&v) || ++n > DECIDE_MAX_DEVICES))
-			refuse("devices", "Write the UUID of each, of 64 at most.");
+			refuse("devices", "Write one UUID per device, for 64 devices at "
+				   "most.");
 	}
 }
 
@@ -201,7 +202,7 @@ refuse(const char *word, const char *hint)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("bad value of \"%s\" in \"about\"", word),
-			 errdetail("It is not what the word takes."),
+			 errdetail("The word does not accept this value."),
 			 errhint("%s", hint)));
 }
 

@@ -41,7 +41,7 @@ gpucredit_notify_nodes(PG_FUNCTION_ARGS)
 		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("notify_nodes must be called as a trigger of rows")));
+				 errmsg("notify_nodes must be called as a row trigger")));
 	type = RelationGetDescr(trigger->tg_relation);
 	node = SPI_fnumber(type, "node");
 	if (node > 0)

@@ -183,7 +183,7 @@ refuse_type(const char *type)
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_NO_TYPE),
 			 errmsg("unknown GPU type \"%s\"", ClipForMessage(type)),
-			 errdetail("It has no price, and no node has it."),
+			 errdetail("The type has no price, and no node has it."),
 			 errhint("Check the spelling; names are case-sensitive.")));
 }
 

@@ -171,7 +171,7 @@ check_codes(FunctionCallInfo fcinfo)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("\"exit_codes\" is empty"),
-			 errdetail("No exit code is in it."),
+			 errdetail("The range contains no exit code."),
 			 errhint("Write '[137,137]', or NULL for any.")));
 }
 
@@ -187,7 +187,7 @@ check_pattern(const char *pattern)
 	regex_t		compiled;
 
 	if (size == 0)
-		refuse_pattern("It is empty, and would match whatever comes.",
+		refuse_pattern("It is empty and would match every message.",
 					   "Pass NULL for any message.");
 	if (size > PATTERN_BYTES)
 		refuse_pattern("It is longer than 256 bytes.", "Shorten it.");
@@ -201,14 +201,14 @@ check_pattern(const char *pattern)
 		}
 		if (*p >= '1' && *p <= '9')
 			refuse_pattern("It has a back reference.",
-						   "Write out what is to be matched.");
+						   "Write the expression without a back reference.");
 	}
 	wide = palloc(sizeof(pg_wchar) * (size + 1));
 	len = pg_mb2wchar_with_len(pattern, wide, (int) size);
 	if (pg_regcomp(&compiled, wide, len, REG_ADVANCED, C_COLLATION_OID) !=
 		REG_OKAY)
 		refuse_pattern("It is no regular expression, or too complex.",
-					   "Try it with the operator \"~\".");
+					   "Test it with the operator \"~\".");
 	pg_regfree(&compiled);
 }
 

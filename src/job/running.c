@@ -111,7 +111,7 @@ refuse_running(const char *text)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("malformed element \"%s\" of \"running\"",
 					ClipForMessage(text)),
-			 errdetail("Each names an attempt."),
+			 errdetail("Each element names an attempt."),
 			 errhint("Write 'org/job/attempt', as heartbeat() returned "
 					 "them.")));
 }

@@ -111,9 +111,9 @@ SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
 	if (settlement->elapsed >= 0 && SettledByApp(settlement))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("only an agent may say how long an attempt ran"),
-				 errdetail("\"elapsed\" is what the bill is made from."),
-				 errhint("Leave \"elapsed\" out: the attempt ends now.")));
+				 errmsg("only an agent may report how long an attempt ran"),
+				 errdetail("\"elapsed\" determines the bill."),
+				 errhint("Leave \"elapsed\" out; then the attempt ends now.")));
 }
 
 /*

@@ -45,9 +45,9 @@ SpecRead(const Jsonb *spec)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"spec\" has a member \"checkpoint\""),
-				 errdetail("Under that word an agent is told which of the "
-						   "job's own checkpoints to go on from."),
-				 errhint("Give it another name.")));
+				 errdetail("Agents receive the job's last checkpoint under "
+						   "that name."),
+				 errhint("Rename the member.")));
 	if (to != NULL && !JsonPlace(to))
 		refuse("checkpoint_to", "Write a path or URI of 1 to 1024 bytes "
 			   "without control characters.");
@@ -145,6 +145,6 @@ refuse(const char *word, const char *hint)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("bad value of \"%s\" in \"spec\"", word),
-			 errdetail("It is not what the word takes."),
+			 errdetail("The word does not accept this value."),
 			 errhint("%s", hint)));
 }

@@ -127,8 +127,8 @@ take_options(Submission *submission)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("bad word \"%s\" in \"options\"",
 						ClipForMessage(word)),
-				 errdetail("It is unknown, or its value is not what it "
-						   "takes."),
+				 errdetail("The word is unknown, or it does not accept this "
+						   "value."),
 				 errhint("Words are priority (an integer) and prefer "
 						 "(nvlink, leaf, node).")));
 	}
@@ -150,8 +150,7 @@ take_cache(Submission *submission)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("bad \"cache\" in \"spec\""),
-				 errdetail("It names what the job wants to find on its node, "
-						   "in 1 to 255 bytes."),
+				 errdetail("A cache key is a string of 1 to 255 bytes."),
 				 errhint("Pass a string, or leave it out.")));
 	submission->cache = pnstrdup(v.val.string.val, v.val.string.len);
 }

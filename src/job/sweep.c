@@ -211,8 +211,8 @@ try_step(SweepStep step, const char *org, int64 id, int32 number,
 				(errcode(error->sqlerrcode),
 				 errmsg("upkeep of organisation \"%s\" failed: %s", org,
 						error->message),
-				 errdetail("It failed at number %lld; the other "
-						   "organisations were served.", (long long) id),
+				 errdetail("It failed at item %lld; other organisations were "
+						   "not affected.", (long long) id),
 				 errdetail_log("%s", failed_line(org, id, error)),
 				 errhint("Run gpucredit.verify() to see what is wrong.")));
 	*stuck = true;

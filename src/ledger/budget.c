@@ -687,8 +687,8 @@ BudgetCheckPeriods(const BudgetSet *set, TimestampTz at)
 						*turned->account == '\0' ? "organisation" : "account",
 						ClipForMessage(*turned->account == '\0' ? set->org :
 									   turned->account)),
-				 errdetail("The call waited for credit across the turn of a "
-						   "%s.", turned->period),
+				 errdetail("The call waited for credit until the next %s "
+						   "began.", turned->period),
 				 errhint("Retry the transaction.")));
 }
 

@@ -38,7 +38,7 @@ API_FUNCTION(capture);
 API_FUNCTION(release);
 
 /* The hint for a call that comes too late. */
-#define TAKE_ANOTHER "Take a new hold by gpucredit.hold()."
+#define TAKE_ANOTHER "Take a new hold with gpucredit.hold()."
 
 /* A hold that is asked for. */
 typedef struct HoldCall
@@ -259,11 +259,11 @@ capture(Hold *hold, Credits *amount, bool final, Uncollected *owed)
 	Returned	returned;
 
 	refuse_unless(hold, *amount,
-				  "Capture at most that, extend the hold before, or pass "
+				  "Capture at most that, extend the hold first, or pass "
 				  "\"overrun\".");
 	returned = HoldSettle(hold, &cause, *amount, final, &owed->at);
 	if (hold->expires_at <= owed->at)
-		refuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
+		refuse(hold->hold, "The hold is past its ttl.", TAKE_ANOTHER);
 	return returned;
 }
 
@@ -307,8 +307,8 @@ call_release(PG_FUNCTION_ARGS)
 	else if (hold.closed_at >= hold.expires_at)
 		returned = (Returned){hold.released, hold.lapsed};
 	else
-		refuse(id, "It is closed.",
-			   "Nothing of it is left to release.");
+		refuse(id, "The hold is closed.",
+			   "Nothing of the hold is left to release.");
 
 	RowCredits(&row, returned.released);
 	RowCredits(&row, returned.lapsed);
@@ -329,7 +329,7 @@ give_back(Hold *hold, const Cause *cause, Credits amount, TimestampTz *at)
 				  "Release at most that, or all of it with no \"amount\".");
 	(void) HoldShrink(hold, cause, amount, true, &returned, at);
 	if (hold->expires_at <= *at)
-		refuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
+		refuse(hold->hold, "The hold is past its ttl.", TAKE_ANOTHER);
 	return returned;
 }
 
@@ -340,9 +340,9 @@ static void
 refuse_unless(const Hold *hold, Credits amount, const char *hint)
 {
 	if (!HoldIsOpen(hold))
-		refuse(hold->hold, "It is closed.", TAKE_ANOTHER);
+		refuse(hold->hold, "The hold is closed.", TAKE_ANOTHER);
 	if (hold->expires_at <= ClockNow())
-		refuse(hold->hold, "It is past its ttl.", TAKE_ANOTHER);
+		refuse(hold->hold, "The hold is past its ttl.", TAKE_ANOTHER);
 	if (amount > hold->held)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -410,10 +410,10 @@ call_extend_hold(PG_FUNCTION_ARGS)
 		return SqlFinishRow(result);
 	lock_hold(org, id, &hold);
 	if (!HoldIsOpen(&hold))
-		refuse(id, "It is closed.", TAKE_ANOTHER);
+		refuse(id, "The hold is closed.", TAKE_ANOTHER);
 	reason = extend(&hold, amount, &at);
 	if (hold.expires_at <= at)
-		refuse(id, "It is past its ttl.", TAKE_ANOTHER);
+		refuse(id, "The hold is past its ttl.", TAKE_ANOTHER);
 	if (reason == NULL && ttl > 0)
 	{
 		hold.expires_at = Max(hold.expires_at, ClockAdd(at, ttl));
@@ -526,7 +526,7 @@ lock_hold(const char *org, int64 id, Hold *hold)
 	if (!HoldLock(org, id, true, hold))
 		NotFoundHold(id);
 	if (hold->job != 0)
-		refuse(id, "It belongs to a job, and is settled with that.",
+		refuse(id, "The hold belongs to a job, and is settled with it.",
 			   "Call gpucredit.settle() or gpucredit.cancel() for the job.");
 }
 

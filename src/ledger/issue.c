@@ -263,7 +263,7 @@ parse_policy(Jsonb *json, Policy *policy)
 				refuse_policy(word, "It must be above 0 and at most 1.");
 		}
 		else
-			refuse_policy(word, "No such word is known.");
+			refuse_policy(word, "The word is unknown.");
 	}
 }
 

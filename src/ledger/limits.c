@@ -206,6 +206,6 @@ refuse_limits(void)
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("gpucredit found its own data inconsistent"),
 			 errdetail("The column \"limits\" of an account is malformed."),
-			 errhint("Run gpucredit.verify() to see whose, and "
-					 "gpucredit.rebuild() of its organisation.")));
+			 errhint("Run gpucredit.verify() to find the account, then "
+					 "gpucredit.rebuild() for its organisation.")));
 }

@@ -171,6 +171,6 @@ refuse_job_hold(int64 id)
 	ereport(ERROR,
 			(errcode(ERRCODE_GPUCREDIT_NO_HOLD),
 			 errmsg("hold %lld cannot be refunded", (long long) id),
-			 errdetail("It belongs to a job: refund that."),
+			 errdetail("The hold belongs to a job."),
 			 errhint("Pass the number gpucredit.hold() returned.")));
 }

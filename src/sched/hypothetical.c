@@ -166,7 +166,7 @@ refuse_node(const char *node)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("node \"%s\" is there already", ClipForMessage(node)),
-			 errdetail("It is registered, or supposed twice."),
-			 errhint("Suppose nodes of other names.")));
+			 errmsg("node \"%s\" exists already", ClipForMessage(node)),
+			 errdetail("The node is registered, or \"what\" names it twice."),
+			 errhint("Use another name.")));
 }

@@ -291,7 +291,7 @@ take_part(const SchedCycle *cycle, const PlacedCall *call, int i)
 	if (part->node < 0)
 		refuse(call, psprintf("Node \"%s\" is not registered in its pool.",
 							  ClipForMessage(call->nodes[i])),
-			   "Register it by gpucredit.register_node().");
+			   "Register it with gpucredit.register_node().");
 	node = &cycle->set->nodes[part->node];
 	for (int j = 0; j < i; j++)
 	{

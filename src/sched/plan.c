@@ -169,7 +169,7 @@ CycleDecide(SchedCycle *cycle)
 				 errmsg("the scheduler's decision for pool \"%s\" is wrong",
 						ClipForMessage(cycle->pool)),
 				 errdetail_internal("%s", problem),
-				 errhint("Nothing was started; report this.")));
+				 errhint("Nothing was started. Report this as a bug.")));
 }
 
 /*

@@ -152,7 +152,7 @@ take_list(FunctionCallInfo call, const JsonbValue *list, bool is_node,
 			take_words(call, &v, job_words, lengthof(job_words), pool);
 		if ((is_node ? hypothetical->n_nodes : hypothetical->n_jobs) +
 			count > MOST)
-			refuse_value(name, "Suppose 10000 at most.");
+			refuse_value(name, "Pass 10000 at most.");
 		if (is_node)
 			add_nodes(call, count, hypothetical);
 		else
@@ -330,8 +330,8 @@ refuse_word(const char *word, const Word *words, int n)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unknown word \"%s\" in \"what\"", ClipForMessage(word)),
-			 errdetail("A misspelt one would silently suppose nothing."),
-			 errhint("Words there are %s%s.", list.data,
+			 errdetail("The word may be misspelt."),
+			 errhint("Known words are %s%s.", list.data,
 					 n > 2 ? ", count" : "")));
 }
 
@@ -341,7 +341,7 @@ refuse_value(const char *word, const char *hint)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("bad value of \"%s\" in \"what\"", word),
-			 errdetail("It is not what the word takes."),
+			 errdetail("The word does not accept this value."),
 			 errhint("%s", hint)));
 }
 

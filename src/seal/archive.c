@@ -226,8 +226,8 @@ take_batch(const ArchivedUpTo *left, SealKind kind, const Seal *seal)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("batch " INT64_FORMAT " is not what was sealed",
 						seal->batch),
-				 errdetail("None of its rows leave, nor any after them."),
-				 errhint("verify_audit() names the row.")));
+				 errdetail("Its rows and all later ones are kept."),
+				 errhint("Call gpucredit.verify_audit() to find the row.")));
 		return false;
 	}
 	if (ArchivedHas(left, other, seal))

@@ -97,6 +97,9 @@ digests_datum(const Digest *digests, int n)
 										   TYPALIGN_INT));
 }
 
+/*
+ * Report why a row has no proof.
+ */
 static void
 refuse(const char *kind, int64 id, bool there)
 {
@@ -105,12 +108,14 @@ refuse(const char *kind, int64 id, bool there)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("%s " INT64_FORMAT " is not sealed yet", kind, id),
 				 errdetail("Its batch has not been made."),
-				 errhint("Call seal_audit(), or wait for its job.")));
+				 errhint("Call gpucredit.seal_audit(), or wait until upkeep "
+						 "calls it.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("%s " INT64_FORMAT " does not exist", kind, id),
-			 errdetail("No row has that id."),
-			 errhint("statement() and the table audit show ids.")));
+			 errdetail("No row has that number."),
+			 errhint("gpucredit.statement() and table gpucredit.audit show "
+					 "the numbers.")));
 }
 
 static void
@@ -121,6 +126,6 @@ refuse_left(const char *kind, int64 id, int64 batch)
 			 errmsg("%s " INT64_FORMAT " was removed", kind, id),
 			 errdetail("The rows of batch " INT64_FORMAT " were removed.",
 					   batch),
-			 errhint("A proof made before still ends at the seal of its "
-					 "batch, in view seals.")));
+			 errhint("Use a proof made earlier: it still ends at the seal of "
+					 "its batch in view gpucredit.seals.")));
 }

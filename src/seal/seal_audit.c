@@ -124,10 +124,10 @@ require_read_committed(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 			 errmsg("sealing needs READ COMMITTED"),
-			 errdetail("This transaction does not see what was committed "
-					   "since it began."),
-			 errhint("Call seal_audit() in a transaction of its own at READ "
-					 "COMMITTED.")));
+			 errdetail("This transaction does not see what others committed "
+					   "after it began."),
+			 errhint("Call gpucredit.seal_audit() in a transaction of its "
+					 "own at READ COMMITTED.")));
 }
 
 /*

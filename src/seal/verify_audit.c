@@ -185,7 +185,7 @@ static Finding
 name_row(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 {
 	Finding		finding = {"changed", seal->batch, NULL,
-		"Its rows do not have the root that was sealed."};
+		"Its rows do not give the root that was sealed."};
 	SqlArgs		args = {0};
 	SqlResult	row;
 
@@ -197,7 +197,7 @@ name_row(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 		finding.problem = "inserted";
 		finding.row = psprintf("%s " INT64_FORMAT, SealKindNames[k],
 							   leaves[k].ids[0]);
-		finding.detail = "The rows of its batch have left.";
+		finding.detail = "The rows of its batch were removed.";
 		return finding;
 	}
 	SqlArgInt8(&args, seal->batch);
@@ -214,7 +214,7 @@ name_row(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 			continue;
 		finding.problem = problems[problem];
 		finding.row = psprintf("%s " INT64_FORMAT, SealKindNames[k], id);
-		finding.detail = "The row is not what was sealed.";
+		finding.detail = "The row differs from what was sealed.";
 		return finding;
 	}
 	return finding;
@@ -250,8 +250,8 @@ check_head(const bytea *head, SqlResult rows)
 	if (VARSIZE_ANY_EXHDR(head) != DIGEST_SIZE)
 	{
 		finding.detail = psprintf("What was passed is no seal: it has %zu "
-								  "bytes, a seal %d. Of the hex in view "
-								  "seals, pass decode('...', 'hex').",
+								  "bytes, a seal %d. Pass decode('...', "
+								  "'hex') of the hex in view seals.",
 								  (size_t) VARSIZE_ANY_EXHDR(head),
 								  DIGEST_SIZE);
 		return finding;

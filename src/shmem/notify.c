@@ -65,10 +65,11 @@ void
 NotifyInit(void)
 {
 	DefineCustomRealVariable("gpucredit.notify_queue_limit",
-							 "How full the server's NOTIFY queue may be for "
-							 "gpucredit to add to it, as a share of it.",
-							 "Above that its notifications are dropped and "
-							 "counted; no call fails by them. 0: none is "
+							 "How full the server's NOTIFY queue may get "
+							 "before gpucredit stops adding to it, as a "
+							 "fraction.",
+							 "Above that, notifications are dropped and "
+							 "counted; no call fails for them. 0: none is "
 							 "sent.", &queue_limit, 0.9, 0, 0.99, PGC_SUSET,
 							 0, NULL, NULL, NULL);
 	if (process_shared_preload_libraries_in_progress)

@@ -197,8 +197,8 @@ take_number(void)
 		ereport(LOG,
 				(errmsg("gpucredit counts nothing in database with OID %u",
 						MyDatabaseId),
-				 errdetail("%d databases of this server have something in "
-						   "its shared memory already.", SEGMENT_DATABASES)));
+				 errdetail("Its shared memory has room for %d databases, and "
+						   "all of it is in use.", SEGMENT_DATABASES)));
 	return number;
 }
 

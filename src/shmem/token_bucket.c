@@ -92,10 +92,9 @@ TokenBucketInit(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	DefineCustomIntVariable("gpucredit.max_token_buckets",
-							"How many rate limits can be kept count of at "
-							"once.",
-							"Where more are in use, the count of the one "
-							"nearest to full is forgotten.", &max_levels,
+							"How many rate limits can be counted at once.",
+							"If more are in use, the token bucket nearest to "
+							"full is dropped.", &max_levels,
 							16384, 64, 16777216, PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 	SegmentAdd(&token_buckets_part);

@@ -220,7 +220,7 @@ gpucredit_gpuset_from_array(PG_FUNCTION_ARGS)
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("array of devices must not contain nulls"),
-					 errdetail("A device is known by its number."),
+					 errdetail("Each element is the number of a device."),
 					 errhint("Leave nulls out.")));
 		if (device < 0 || device >= GPUSET_MAX_DEVICES)
 			ereport(ERROR,

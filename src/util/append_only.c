@@ -40,8 +40,7 @@ gpucredit_refuse_change(PG_FUNCTION_ARGS)
 			(errcode(ERRCODE_GPUCREDIT_APPEND_ONLY),
 			 errmsg("table \"%s\" is append-only",
 					RelationGetRelationName(trigger->tg_relation)),
-			 errdetail("Its rows are what every balance and decision is "
-					   "proven by."),
+			 errdetail("Its rows prove every balance and decision."),
 			 errhint("Correct a mistake by a new entry (refund, revoke, "
 					 "issue).")));
 }

@@ -71,7 +71,7 @@ plain(char *value, const char *name)
 				 errmsg("\"%s\" has a control character", name),
 				 errdetail("It is \"%s\"; the character is U+%04X.",
 						   ClipForMessage(value), code),
-				 errhint("A name has only characters that can be seen.")));
+				 errhint("Use visible characters only.")));
 	return value;
 }
 
@@ -116,7 +116,7 @@ ArgNames(FunctionCallInfo fcinfo, int n, const char *name, int *count)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" must have one dimension", name),
 				 errdetail("It has %d.", ARR_NDIM(array)),
-				 errhint("Pass a plain array.")));
+				 errhint("Pass an array of one dimension.")));
 	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elems, &nulls,
 					  count);
 	names = palloc(sizeof(char *) * Max(*count, 1));
@@ -225,7 +225,7 @@ ArgSha256(FunctionCallInfo fcinfo, int n, const char *name)
 	if (VARSIZE_ANY_EXHDR(value) != SHA256_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"%s\" is not of 32 bytes", name),
+				 errmsg("\"%s\" does not have 32 bytes", name),
 				 errdetail("It has %d.", (int) VARSIZE_ANY_EXHDR(value)),
 				 errhint("Pass the digest itself, as decode(..., 'hex').")));
 	return value;
@@ -254,7 +254,7 @@ ArgObject(FunctionCallInfo fcinfo, int n, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" must be a JSON object", name),
-				 errdetail("An array, a scalar or null has no words."),
+				 errdetail("It is an array, a scalar or null."),
 				 errhint("Pass '{}' for none.")));
 	return value;
 }
@@ -321,7 +321,7 @@ ArgTimeOrNull(FunctionCallInfo fcinfo, int n, const char *name)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" must be finite", name),
 				 errdetail("Infinity is not an instant."),
-				 errhint("Pass NULL where no bound is meant.")));
+				 errhint("Pass NULL for no bound.")));
 	return value;
 }
 
@@ -345,7 +345,7 @@ ArgWord(const char *value, const char *name, const char *const *words,
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unknown %s \"%s\"", name, ClipForMessage(value)),
-			 errdetail("No such word is known here."),
+			 errdetail("The argument does not accept that word."),
 			 errhint("Pass one of: %s.", list.data)));
 }
 

@@ -24,8 +24,8 @@ NotFoundAccount(const char *org, const char *account)
 			 errmsg("account \"%s\" does not exist", ClipForMessage(account)),
 			 errdetail("There is no account \"%s\" in organisation \"%s\".",
 					   ClipForMessage(account), ClipForMessage(org)),
-			 errhint("Create it, its ancestors first, by "
-					 "gpucredit.create_account().")));
+			 errhint("Create it with gpucredit.create_account(), its "
+					 "ancestors first.")));
 }
 
 void
@@ -55,5 +55,5 @@ NotFoundNode(const char *node)
 			(errcode(ERRCODE_GPUCREDIT_NO_POOL),
 			 errmsg("node \"%s\" does not exist", ClipForMessage(node)),
 			 errdetail("No node of that name is registered."),
-			 errhint("Register it by gpucredit.register_node().")));
+			 errhint("Register it with gpucredit.register_node().")));
 }

@@ -94,8 +94,8 @@ gpucredit_refuse_unsound(PG_FUNCTION_ARGS)
 		TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("refuse_unsound must be called as a trigger for rows "
-						"that are written")));
+				 errmsg("refuse_unsound must be called as a row trigger of "
+						"INSERT or UPDATE")));
 	update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
 	table = table_of(trigger->tg_relation);
 	if (!row_check(table, RelationGetDescr(trigger->tg_relation),
@@ -104,8 +104,8 @@ gpucredit_refuse_unsound(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_CHECK_VIOLATION),
 				 errmsg("new row for relation \"%s\" violates check "
 						"constraint \"%s\"", table->name, table->constraint),
-				 errdetail("Its amounts do not add up, or what it says of "
-						   "its state contradicts itself."),
+				 errdetail("Its amounts do not add up, or its columns "
+						   "contradict each other."),
 				 errhint("Correct a mistake by a new entry (refund, revoke, "
 						 "issue)."),
 				 errtableconstraint(trigger->tg_relation,

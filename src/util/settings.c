@@ -71,16 +71,15 @@ define_retentions(void)
 {
 	define_retention("gpucredit.usage_retention",
 					 "How long usage rows are kept.",
-					 "Those of attempts that are over then leave by "
-					 "maintain(). 0: for ever.", &usage_retention);
+					 "maintain() then removes those of ended attempts. 0: "
+					 "for ever.", &usage_retention);
 	define_retention("gpucredit.entry_retention",
 					 "How long entries are kept.",
-					 "Sealed batches then leave by maintain(), at 40 days at "
-					 "the earliest, after their closing balances were "
-					 "written. 0: for ever.", &entry_retention);
+					 "maintain() then writes closings of sealed batches and "
+					 "removes them, but not before 40 days. 0: for ever.", &entry_retention);
 	define_retention("gpucredit.audit_retention",
 					 "How long audit rows are kept.",
-					 "Sealed batches then leave by maintain(), not before "
+					 "maintain() then removes sealed batches, but not before "
 					 "gpucredit.key_retention and a day. 0: for ever.",
 					 &audit_retention);
 }
@@ -92,15 +91,16 @@ define_tenant_limits(void)
 	define_seconds("gpucredit.tenant_idle_timeout",
 				   "The idle_in_transaction_session_timeout that "
 				   "bind_tenant() gives a tenant's login.",
-				   "Where none is set for it. 0: it gives none.",
+				   "A login that has one keeps it. 0: it gives none.",
 				   &tenant_idle_timeout, 60, 0);
 	define_seconds("gpucredit.tenant_transaction_max",
-				   "A tenant's transaction that is open for longer is ended, "
-				   "with its session.",
-				   "By the background worker and maintain(). bind_tenant() "
-				   "makes it the login's statement_timeout and, from "
-				   "PostgreSQL 17 on, transaction_timeout as well, where none "
-				   "is set for it. 0 switches all of this off.",
+				   "How long a tenant's transaction may be open before its "
+				   "session is ended.",
+				   "The background worker and maintain() end it. "
+				   "bind_tenant() also makes it the login's "
+				   "statement_timeout and, from PostgreSQL 17 on, "
+				   "transaction_timeout, unless the login has one. 0 "
+				   "switches all of this off.",
 				   &tenant_transaction_max, 300, 0);
 }
 
@@ -109,7 +109,7 @@ define_backoff(void)
 {
 	define_seconds("gpucredit.retry_backoff",
 				   "How long a job waits after its first failure.",
-				   "Doubled with each further one.", &retry_backoff, 30, 0);
+				   "The time doubles with each further failure.", &retry_backoff, 30, 0);
 	define_seconds("gpucredit.retry_backoff_max",
 				   "The longest a job waits after a failure.", NULL,
 				   &retry_backoff_max, 3600, 0);
@@ -121,10 +121,10 @@ define_depth(void)
 	DefineCustomIntVariable("gpucredit.backfill_depth",
 							"For how many jobs that cannot start a cycle "
 							"reserves devices.",
-							"Others may use them meanwhile only if their wall "
-							"limit ends first. Jobs that have waited longer "
-							"than their tier's max_wait do not count, and have "
-							"reservations in any case.", &backfill_depth, 32,
+							"Other jobs may use the devices meanwhile only "
+							"if their wall limit ends first. Jobs that have "
+							"waited longer than their tier's max_wait do not "
+							"count, and always have reservations.", &backfill_depth, 32,
 							0, 1000, PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
@@ -135,15 +135,15 @@ define_saving(void)
 	define_seconds("gpucredit.save_ahead",
 				   "How long before its wall limit an attempt is told to "
 				   "save.",
-				   "One that saves at all, and has a longer limit. 0 switches "
-				   "this off.", &save_ahead, 90, 0);
+				   "It applies to attempts that save and have a longer "
+				   "limit. 0 switches this off.", &save_ahead, 90, 0);
 	define_seconds("gpucredit.checkpoint_every",
-				   "How often attempts that may be preempted are due to "
-				   "save, where their spec does not say.",
+				   "How often preemptible attempts are told to save, unless "
+				   "their spec says it.",
 				   "0: never.", &checkpoint_every, 1800, 0);
 	DefineCustomRealVariable("gpucredit.checkpoint_bandwidth",
-							 "How many bytes a second all attempts of a pool "
-							 "that must save at once can write together.",
+							 "How many bytes a second the attempts of a pool "
+							 "can write together if many must save at once.",
 							 "What is promised to attempts on reclaimed nodes "
 							 "keeps within it. 0 means not limited.",
 							 &checkpoint_bandwidth, 0, 0, 1e15, PGC_SUSET,
@@ -155,17 +155,17 @@ static void
 define_telling(void)
 {
 	DefineCustomIntVariable("gpucredit.job_alerts",
-							"The most alerts about its jobs an account gets "
-							"in an hour.",
-							"Of out_of_memory, timeout, stuck, node_lost, a last "
-							"failure, idle devices. An hour of UTC. 0: none is "
-							"raised.", &job_alerts, 20, 0, 1000, PGC_SUSET, 0,
+							"The most alerts about its jobs that an account "
+							"gets in an hour.",
+							"Alerts are of out_of_memory, timeout, stuck, "
+							"node_lost, a last failure and idle devices. "
+							"Hours are of UTC. 0: none is raised.", &job_alerts, 20, 0, 1000, PGC_SUSET, 0,
 							NULL, NULL, NULL);
 	DefineCustomBoolVariable("gpucredit.meter_durable",
 							 "Whether a heartbeat that changes nothing else "
 							 "waits until it is on disk.",
-							 "Off: a crash may lose the last of them, which "
-							 "the next ones tell again.", &meter_durable,
+							 "Off: a crash may lose the last heartbeats, "
+							 "which the next ones repeat.", &meter_durable,
 							 false, PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
@@ -174,70 +174,72 @@ SettingsInit(void)
 {
 	define_seconds("gpucredit.key_retention",
 				   "How long an idempotency key is remembered.",
-				   "A key older than this is as good as new.",
+				   "An older key counts as new.",
 				   &key_retention, 7 * 24 * 3600, 60);
 	define_seconds("gpucredit.clock_skew",
 				   "How much longer an attempt may claim to have run than "
 				   "the server saw pass.",
-				   "More is cut, and audited.", &clock_skew, 5, 0);
+				   "Longer claims are cut and audited.", &clock_skew, 5, 0);
 	define_seconds("gpucredit.usage_interval",
 				   "The least time between two usage rows of an attempt.",
 				   "Settlement always logs one.", &usage_interval, 300, 0);
 	define_seconds("gpucredit.exhaust_grace",
 				   "How long before its held credit is used up an attempt "
-				   "gets more, or is told to checkpoint.",
+				   "gets more credit, or is told to checkpoint.",
 				   NULL, &exhaust_grace, 300, 0);
 	define_seconds("gpucredit.hold_window_min",
 				   "The shortest hold_window a job may be submitted with.",
-				   "Less is refused, but where it is the whole wall limit. 0 "
-				   "allows any.", &hold_window_min, 60, 0);
+				   "A shorter one is refused unless it is the whole wall "
+				   "limit. 0 allows any.", &hold_window_min, 60, 0);
 	define_seconds("gpucredit.node_suspect",
-				   "A node not heard from for so long gets no new work.",
+				   "How long a node may be silent before it gets no new work.",
 				   "0 switches this off.", &node_suspect, 20, 0);
 	define_seconds("gpucredit.node_lost",
-				   "Attempts on a node not heard from for so long are lost, "
-				   "and devices not reported gone are given out again.",
-				   "An agent stops all work after half of it without a "
-				   "heartbeat. 0 switches this off.", &node_lost, 60, 0);
+				   "How long a node may be silent before its attempts are "
+				   "lost and its fenced devices are given out again.",
+				   "An agent stops all work after half of this time without "
+				   "a heartbeat. 0 switches this off.", &node_lost, 60, 0);
 	define_seconds("gpucredit.heartbeat_timeout",
-				   "An attempt not heard from for so long is settled at what "
-				   "was last metered.",
-				   "By reap_holds(). 0 switches this off.",
+				   "How long an attempt may be silent before it is settled "
+				   "at what was last metered.",
+				   "reap_holds() settles it. 0 switches this off.",
 				   &heartbeat_timeout, 300,
 				   0);
 	define_seconds("gpucredit.stop_grace",
-				   "How long an attempt told to stop has to end by itself.",
-				   "Then reap_holds() ends it, at what was last metered.",
+				   "How long an attempt that is told to stop has to end by "
+				   "itself.",
+				   "Then reap_holds() settles it at what was last metered.",
 				   &stop_grace, 60, 0);
 	define_seconds("gpucredit.progress_timeout",
-				   "An attempt whose progress has not grown for so long is "
+				   "How long progress may stand still before the attempt is "
 				   "told to save, and to stop gpucredit.stop_grace later.",
-				   "Only where progress was ever reported. A utilization below "
-				   "0.01 for so long raises an alert. 0 switches both off.",
+				   "It applies to attempts that have reported progress. A "
+				   "utilization below 0.01 for this long raises an alert. 0 "
+				   "switches both off.",
 				   &progress_timeout, 2 * 3600, 0);
 	define_saving();
 	define_seconds("gpucredit.claim_timeout",
 				   "How long devices stay promised to a job.",
-				   "Should those who have them not have left by then, the job "
-				   "waits its turn again.", &claim_timeout, 15 * 60, 1);
+				   "If the victims have not left by then, the job waits its "
+				   "turn again.", &claim_timeout, 15 * 60, 1);
 	define_seconds("gpucredit.elastic_idle_delay",
 				   "How long devices must be idle before an elastic job grows "
 				   "into them.",
 				   "0 switches growing off.", &elastic_idle_delay, 5 * 60, 0);
 	define_backoff();
 	DefineCustomIntVariable("gpucredit.usage_halflife",
-							"How long until what was used counts half in "
-							"fair share.", NULL, &usage_halflife,
+							"How long until past use counts half in fair "
+							"share.", NULL, &usage_halflife,
 							7 * 24 * 3600, 60, INT_MAX, PGC_SUSET,
 							GUC_UNIT_S, NULL, NULL, NULL);
 	define_seconds("gpucredit.fair_horizon",
-				   "How much use a device that is running or just started "
-				   "counts for in fair share.",
-				   "Beside what it has used so far.", &fair_horizon, 3600,
+				   "How much future use a device in use counts for in fair "
+				   "share.",
+				   "It is added to what the device has been used so far.", &fair_horizon, 3600,
 				   1);
 	define_seconds("gpucredit.denial_window",
-				   "How long denials like one that was audited are counted, "
-				   "not audited one by one.",
+				   "How long repeated denials are counted instead of audited "
+				   "one by one.",
 				   "maintain() enters their number. 0 switches this off.",
 				   &denial_window, 60, 0);
 	DefineCustomIntVariable("gpucredit.max_starts",

@@ -255,6 +255,5 @@ SqlRefuse(int rc, const SqlStatement *statement)
 			 errmsg("a statement of gpucredit had an unexpected result: %s",
 					SPI_result_code_string(rc)),
 			 errdetail("The statement is: %s", statement->text),
-			 errhint("Drop whatever rule was put on the tables of "
-					 "gpucredit.")));
+			 errhint("Drop any rule that was created on tables of gpucredit.")));
 }

@@ -46,9 +46,9 @@ TraceInit(void)
 	DefineCustomStringVariable(TRACEPARENT,
 							   "The trace that calls of this session belong "
 							   "to.",
-							   "As in the W3C header of that name; kept with "
-							   "what calls do, and handed on to agents. Empty "
-							   "means none.",
+							   "Its form is that of the W3C header of this "
+							   "name. It is stored with what calls do, and "
+							   "passed to agents. Empty means none.",
 							   &traceparent, "", PGC_USERSET, 0,
 							   check_traceparent, assign_traceparent, NULL);
 }
@@ -89,9 +89,9 @@ check_traceparent(char **newval, void **extra, GucSource source)
 		GUC_check_errmsg("invalid value for parameter \"%s\": \"%s\"",
 						 TRACEPARENT, ClipForMessage(*newval));
 		GUC_check_errdetail("%s", fault);
-		GUC_check_errhint("Pass the traceparent header as it came, as "
-						  "\"00-4bf92f3577b34da6a3ce929d0e0e4736-"
-						  "00f067aa0ba902b7-01\", or nothing.");
+		GUC_check_errhint("Pass the traceparent header as it came, such as "
+						  "\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\", "
+						  "or nothing.");
 		return false;
 	}
 	trace = guc_malloc(LOG, sizeof(Trace));
@@ -123,8 +123,8 @@ find_fault(const char *text)
 		text[PARENT_AT - 1] != '-' ||
 		!all_digits(text + PARENT_AT, FLAGS_AT - 1 - PARENT_AT) ||
 		text[FLAGS_AT - 1] != '-' || !all_digits(text + FLAGS_AT, 2))
-		return "It is not of lower-case hexadecimal digits, as "
-			"version-trace-parent-flags.";
+		return "It does not have the form version-trace-parent-flags in "
+			"lower-case hexadecimal digits.";
 	if (strncmp(text, "ff", VERSION_END) == 0)
 		return "There is no version \"ff\".";
 	if (all_zero(text + TRACE_AT, PARENT_AT - 1 - TRACE_AT))

@@ -57,10 +57,10 @@ WorkersInit(void)
 							   PGC_SIGHUP, GUC_LIST_INPUT,
 							   check_databases, NULL, NULL);
 	DefineCustomIntVariable("gpucredit.scheduler_interval",
-							"How long the background worker waits at most "
+							"The longest time the background worker waits "
 							"between two cycles of a pool.",
-							"It does not wait when something committed that "
-							"matters.", &interval_ms, 1000, 10, INT_MAX / 2,
+							"It runs a cycle at once when a commit may "
+							"change what the cycle decides.", &interval_ms, 1000, 10, INT_MAX / 2,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	if (preloaded)
 		RegisterBackgroundWorker(&launcher);
